@@ -1,0 +1,60 @@
+# common.gp - the one style of all charts, and the words that the charts are written in. plot.sh sets, with gnuplot -e:
+#   term           svg, png or dumb
+#   out            start of the output's name: build/plots/03_flash_forward
+#   speed_data, speed_source, memory_data, memory_source      a bench TSV, and where it comes from; "" draws no such chart
+
+set encoding utf8
+set datafile separator tab
+set datafile columnheaders
+
+# ------------------------------------------------------------------------------------------------------------------ looks
+# Every series differs from every other in dash and point as well as in colour. Styles 11 to 13 are the error bars of 1 to 3.
+
+naive_color = "#c8500a"
+yours_color = "#00805c"
+key_color = "#0b5fa5"
+set style line 1 linecolor rgb naive_color linewidth 2 dashtype (8,4) pointtype 4 pointsize 1.1  # open squares
+set style line 2 linecolor rgb yours_color linewidth 2 dashtype (14,4,3,4) pointtype 9 pointsize 1.0  # filled triangles
+set style line 3 linecolor rgb key_color linewidth 2 dashtype 1 pointtype 7 pointsize 0.6  # filled circles
+set style line 4 linecolor rgb "#202020" linewidth 1.5 dashtype (2,4)  # the roof: dotted, no points
+set style line 11 linecolor rgb naive_color linewidth 1.2 dashtype 1 pointtype 0
+set style line 12 linecolor rgb yours_color linewidth 1.2 dashtype 1 pointtype 0
+set style line 13 linecolor rgb key_color linewidth 1.2 dashtype 1 pointtype 0
+set style line 9 linecolor rgb "#d8d8d8" linewidth 1
+style_of(impl) = impl eq "naive" ? 1 : impl eq "yours" ? 2 : 3
+name_of(impl) = impl eq "key" ? "answer key" : impl
+
+set border 3 linecolor rgb "#404040"
+set grid linestyle 9
+set tics nomirror textcolor rgb "#202020"
+set key bmargin center horizontal maxrows 1 Left reverse samplen 4 width 1 height 1
+set bmargin 5.5
+set logscale x 2
+set xtics 16, 2
+set format x "%.0f"
+set offsets graph 0.03, graph 0.03, 0, 0
+
+if (term eq "svg") {
+    set terminal svg size 840,520 dynamic font "DejaVu Sans,14" background rgb "white"
+} else { if (term eq "png") {
+    set terminal pngcairo size 1260,780 font "DejaVu Sans,14" fontscale 1.3 linewidth 1.5 pointscale 2 background rgb "white"
+} else {
+    set terminal dumb size 100,30
+    unset grid
+} }
+output_to(kind) = term eq "dumb" ? "unset output" : sprintf("set output '%s_%s.%s'", out, kind, term)
+# The title's second line, small: where the numbers come from.
+source_line(text) = term eq "dumb" ? "\n".text : "\n{/*0.72 ".text."}"
+
+# ------------------------------------------------------------------------------------------------------------------- data
+
+rows(file, impl, where) = sprintf("< awk -f plots/series.awk -v impl='%s' -v where='%s' '%s'", impl, where, file)
+count(file, impl, where) = int(system(sprintf("awk -f plots/series.awk -v impl='%s' -v where='%s' '%s' | wc -l", \
+                                              impl, where, file))) - 1
+# Those of the three implementations that the file has at these shapes.
+present(file, where) = (count(file, "naive", where) > 0 ? "naive " : "").(count(file, "yours", where) > 0 ? "yours " : "") \
+                       .(count(file, "key", where) > 0 ? "key" : "")
+# The value of a roof; 0 if there is none.
+roof(file, name, column) = real(system(sprintf( \
+    "awk -F'\\t' '$1 == \"problem\" { for (i = 1; i <= NF; i++) at[$i] = i } $2 == \"%s\" { x = $at[\"%s\"] } END { print x + 0 }' '%s'", \
+    name, column, file)))

@@ -1,0 +1,72 @@
+#!/bin/sh
+# plot.sh NN [BACKEND] - draws the charts of one problem to build/plots as SVG and PNG, and says where they are; with TERM=dumb in
+# the terminal as well. The data are the bench's of this machine, build/BACKEND/results/NN_name.tsv (or $WB_DATA); where those
+# have no times, because the kernel was emulated, or are missing, the recorded ones of plots/data.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+number=${1:?usage: plot.sh NN [BACKEND]} backend=${2:-cpu}
+
+script=$(ls plots/"$number"_*.gp 2>/dev/null | head -n 1)
+if [ -z "$script" ]; then
+    echo "plot: there is no chart of problem $number (no plots/${number}_*.gp)"
+    exit 1
+fi
+if ! command -v gnuplot >/dev/null; then
+    echo "plot: gnuplot is not installed; ./setup.sh installs it"
+    exit 1
+fi
+name=$(basename "$script" .gp)
+mine=${WB_DATA:-build/$backend/results/$name.tsv}
+recorded=$(ls plots/data/*/"$name.tsv" 2>/dev/null | head -n 1)
+
+# $1: file, $2: name of a column; prints how many rows of implementations have a number there.
+numbers() {
+    [ -f "$1" ] || { echo 0; return; }
+    awk -F'\t' -v name="$2" '/^#/ { next } $1 == "problem" { for (i = 1; i <= NF; i++) at[$i] = i; next }
+        $2 !~ /^roof_/ && $at[name] ~ /^[0-9.]/ { n++ } END { print n + 0 }' "$1"
+}
+field() { sed -n "s/^# $2: //p" "$1" | head -n 1; }
+# One line that says where a file's numbers come from.
+source_of() {
+    gpu=$(field "$1" gpu)
+    machine=$(field "$1" machine)
+    if [ "$3" = memory ]; then
+        where=$(field "$1" backend)\ backend
+    elif [ "$gpu" != none ] && [ "$number" != 01 ]; then
+        where=$gpu
+    else
+        where=$machine
+    fi
+    echo "$2 $where, $(field "$1" date), commit $(field "$1" commit)" | tr -d "'\"{}" | tr '_@^&' '    '
+}
+
+speed='' speed_source='' memory='' memory_source=''
+if [ "$(numbers "$mine" ms)" -gt 0 ]; then
+    speed=$mine speed_source=$(source_of "$mine" 'measured here:' speed)
+elif [ -n "$recorded" ] && [ "$(numbers "$recorded" ms)" -gt 0 ]; then
+    speed=$recorded speed_source=$(source_of "$recorded" 'recorded:' speed)
+else
+    echo "plot: no times of problem $number: nothing measured here ($mine) and nothing recorded (plots/data/*/$name.tsv); no speed chart"
+fi
+if [ "$(numbers "$mine" peak_bytes)" -gt 0 ]; then
+    memory=$mine memory_source=$(source_of "$mine" 'measured here:' memory)
+elif [ -n "$recorded" ]; then
+    memory=$recorded memory_source=$(source_of "$recorded" 'recorded:' memory)
+else
+    echo "plot: no memory data of problem $number: make bench-$number measures it; no memory chart"
+fi
+[ -n "$speed$memory" ] || exit 1
+
+mkdir -p build/plots
+terms='svg png'
+[ "${TERM:-}" = dumb ] && terms='svg png dumb'
+for term in $terms; do
+    gnuplot -e "term='$term'; out='build/plots/$name'; speed_data='$speed'; speed_source='$speed_source'; memory_data='$memory'; memory_source='$memory_source'" "$script" || {
+        echo "plot: gnuplot could not draw $script"
+        exit 1
+    }
+done
+for kind in speed memory; do
+    case $kind in speed) data=$speed ;; *) data=$memory ;; esac
+    [ -z "$data" ] || echo "drawn: build/plots/${name}_$kind.svg and .png"
+done

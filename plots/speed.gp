@@ -1,0 +1,30 @@
+# speed.gp - draws a speed chart, if speed_data is given. Set before: chart_title, where (the shapes), x_column, x_title,
+# y_column, y_factor and y_title, roof_name and roof_title.
+
+if (speed_data ne "") {
+    impls = present(speed_data, where)
+    ceiling = y_factor * roof(speed_data, roof_name, y_column)
+    rate(x) = y_factor * x
+    set title chart_title.source_line(speed_source)
+    set xlabel x_title
+    set ylabel y_title
+    unset logscale y
+    set format y "%g"
+    set ytics autofreq
+    set yrange [0:*]
+    if (ceiling > 0) {
+        set yrange [0:(1.15*ceiling)]
+        set label 1 sprintf(roof_title, ceiling) at graph 0.5, first ceiling center offset 0, 0.6
+    }
+    eval output_to("speed")
+    # A rate's spread comes from the time's: its low end is the slow 90th percentile.
+    plot for [impl in impls] rows(speed_data, impl, where) \
+             using (column(x_column)):(rate(column(y_column))):(rate(column(y_column)) * column("ms") / column("ms_p90")): \
+             (rate(column(y_column)) * column("ms") / column("ms_p10")) \
+             with yerrorbars linestyle 10 + style_of(impl) notitle, \
+         for [impl in impls] rows(speed_data, impl, where) using (column(x_column)):(rate(column(y_column))) \
+             with linespoints linestyle style_of(impl) title name_of(impl), \
+         (ceiling > 0 ? ceiling : NaN) with lines linestyle 4 notitle
+    unset output
+    unset label 1
+}

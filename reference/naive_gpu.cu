@@ -1,0 +1,240 @@
+// naive_gpu.cu - attention in three steps, each over the whole of memory: S = scale Q K^T, P = softmax(S), O = P V.
+//
+// The two products are cuBLAS's (bf16 in, float32 accumulation, tensor cores), the softmax is one kernel with a block a row.
+// The query heads that share a key head lie one after another, so they are the rows of one product and no K or V is repeated:
+// Q [B, Hq, Nq, D] is read as [B * Hkv, Hq / Hkv * Nq, D].
+#include "naive_gpu.h"
+
+#include <limits.h>
+#include <math.h>
+
+#ifndef __CUDACPU__
+#include "cublas_call.h"
+#endif
+
+enum { THREADS = 256, WARPS = THREADS / 32 };
+
+// A row of S has `pitch` floats, Nk rounded up: cuBLAS is at its best on rows that start at multiples of 16 bytes. Row r of P, in
+// bf16, starts where row r of S starts, so it has a pitch of 2 * pitch elements.
+static size_t pitch_of(int Nk) { return ((size_t)Nk + 7) / 8 * 8; }
+
+extern "C" size_t naive_gpu_score_bytes(const attention_shape *shape)
+{
+    return (size_t)shape->batch * shape->q_heads * shape->q_len * pitch_of(shape->kv_len) * sizeof(float);
+}
+
+// ---------------------------------------------------------------------------------------------------------------- softmax
+
+struct mask {
+    int causal, window, sinks;
+    __device__ bool hides(int i, int j) const
+    {
+        if (!causal) return false;
+        return j > i || (window > 0 && j <= i - window && j >= sinks);
+    }
+};
+
+// The largest or the sum of one value a thread, for every thread of the block.
+template <bool MAX> __device__ float over_block(float value, float *of_warp_smem)
+{
+    for (int offset = 16; offset > 0; offset /= 2) {
+        const float other = __shfl_xor_sync(0xffffffffu, value, offset);
+        value = MAX ? fmaxf(value, other) : value + other;
+    }
+    if (threadIdx.x % 32 == 0) of_warp_smem[threadIdx.x / 32] = value;
+    __syncthreads();  // all warps have written
+    value = of_warp_smem[0];
+    for (int warp = 1; warp < WARPS; warp++)
+        value = MAX ? fmaxf(value, of_warp_smem[warp]) : value + of_warp_smem[warp];
+    __syncthreads();  // all threads have read: the array may be written again
+    return value;
+}
+
+// Block r turns row r of S into row r of P, in its place, and writes L[r].
+__global__ void __launch_bounds__(THREADS) naive_softmax_kernel(float *S,  // [rows, pitch]
+                                                                float *L,  // [rows]
+                                                                size_t pitch, int Nq, int Nk, mask hidden)
+{
+    __shared__ float of_warp_smem[WARPS];
+    const size_t row = blockIdx.x;
+    const int i = (int)(row % Nq);
+    float *s = S + row * pitch;
+    bf16 *p = reinterpret_cast<bf16 *>(s);
+
+    float m = -INFINITY;
+    for (int j = threadIdx.x; j < Nk; j += THREADS)
+        if (!hidden.hides(i, j)) m = fmaxf(m, s[j]);
+    m = over_block<true>(m, of_warp_smem);
+
+    float l = 0;
+    for (int j = threadIdx.x; j < Nk; j += THREADS)
+        if (!hidden.hides(i, j)) l += expf(s[j] - m);
+    l = over_block<false>(l, of_warp_smem);
+
+    const float inverse = l > 0 ? 1 / l : 0;
+    for (int start = 0; start < Nk; start += THREADS) {
+        const int j = start + threadIdx.x;
+        const float weight = j < Nk && !hidden.hides(i, j) ? expf(s[j] - m) * inverse : 0;
+        __syncthreads();  // the 256 weights written now lie over scores up to this step's: all of those have been read
+        if (j < Nk) p[j] = __float2bfloat16(weight);
+    }
+    if (threadIdx.x == 0) L[row] = m + logf(l);
+}
+
+// --------------------------------------------------------------------------------------------------------------- products
+// For `count` matrices, M = Hq / Hkv * Nq: S [M, Nk] = scale Q [M, D] K [Nk, D]^T, then O [M, D] = P [M, Nk] V [Nk, D].
+
+#ifdef __CUDACPU__
+
+extern "C" const char *naive_gpu_products(void) { return "plain loop"; }
+
+__global__ void naive_scores_kernel(float *S, const bf16 *Q, const bf16 *K, size_t pitch, int M, int Nk, int D,
+                                    float scale)
+{
+    const size_t row = blockIdx.x, matrix = row / M;
+    for (int j = threadIdx.x; j < Nk; j += blockDim.x) {
+        const bf16 *q = Q + row * D, *k = K + (matrix * Nk + j) * D;
+        float dot = 0;
+        for (int d = 0; d < D; d++) dot += __bfloat162float(q[d]) * __bfloat162float(k[d]);
+        S[row * pitch + j] = scale * dot;
+    }
+}
+
+__global__ void naive_output_kernel(bf16 *O, const bf16 *P, const bf16 *V, size_t pitch, int M, int Nk, int D)
+{
+    const size_t row = blockIdx.x, matrix = row / M;
+    for (int d = threadIdx.x; d < D; d += blockDim.x) {
+        float sum = 0;
+        for (int j = 0; j < Nk; j++)
+            sum += __bfloat162float(P[row * 2 * pitch + j]) * __bfloat162float(V[(matrix * Nk + j) * D + d]);
+        O[row * D + d] = __float2bfloat16(sum);
+    }
+}
+
+static wb_status scores(float *S, const bf16 *Q, const bf16 *K, size_t pitch, int count, int M, int Nk, int D,
+                        float scale, wb_stream stream)
+{
+    naive_scores_kernel<<<(unsigned)((size_t)count * M), 64, 0, stream>>>(S, Q, K, pitch, M, Nk, D, scale);
+    WB_CUDA(cudaGetLastError());
+    return WB_OK;
+}
+
+static wb_status output(bf16 *O, const bf16 *P, const bf16 *V, size_t pitch, int count, int M, int Nk, int D,
+                        wb_stream stream)
+{
+    naive_output_kernel<<<(unsigned)((size_t)count * M), D, 0, stream>>>(O, P, V, pitch, M, Nk, D);
+    WB_CUDA(cudaGetLastError());
+    return WB_OK;
+}
+
+#else
+
+extern "C" const char *naive_gpu_products(void) { return "cuBLAS"; }
+
+static wb_status cublas_handle(cublasHandle_t *handle, wb_stream stream)
+{
+    static cublasHandle_t only;
+    if (!only) WB_CUBLAS(cublasCreate(&only));
+    WB_CUBLAS(cublasSetStream(only, stream));
+    *handle = only;
+    return WB_OK;
+}
+
+// cuBLAS counts columns first: to it our row-major [M, N] is an [N, M] matrix, so the factors change places.
+static wb_status scores(float *S, const bf16 *Q, const bf16 *K, size_t pitch, int count, int M, int Nk, int D,
+                        float scale, wb_stream stream)
+{
+    cublasHandle_t handle;
+    const wb_status status = cublas_handle(&handle, stream);
+    if (status != WB_OK) return status;
+    const float zero = 0;
+    WB_CUBLAS(cublasGemmStridedBatchedEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, Nk, M, D, &scale,          //
+                                         K, CUDA_R_16BF, D, (long long)Nk * D,                        //
+                                         Q, CUDA_R_16BF, D, (long long)M * D, &zero,                  //
+                                         S, CUDA_R_32F, (int)pitch, (long long)M * (long long)pitch,  //
+                                         count, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+    return WB_OK;
+}
+
+static wb_status output(bf16 *O, const bf16 *P, const bf16 *V, size_t pitch, int count, int M, int Nk, int D,
+                        wb_stream stream)
+{
+    cublasHandle_t handle;
+    const wb_status status = cublas_handle(&handle, stream);
+    if (status != WB_OK) return status;
+    const float one = 1, zero = 0;
+    WB_CUBLAS(cublasGemmStridedBatchedEx(handle, CUBLAS_OP_N, CUBLAS_OP_N, D, M, Nk, &one,  //
+                                         V, CUDA_R_16BF, D, (long long)Nk * D,              //
+                                         P, CUDA_R_16BF, (int)(2 * pitch), 2 * (long long)M * (long long)pitch,
+                                         &zero,                                //
+                                         O, CUDA_R_16BF, D, (long long)M * D,  //
+                                         count, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+    return WB_OK;
+}
+
+#endif
+
+// -------------------------------------------------------------------------------------------------------------- attention
+
+static float *work_space;
+static size_t work_space_bytes;
+
+extern "C" wb_status naive_gpu_release(void)
+{
+    float *old = work_space;
+    work_space = nullptr;
+    work_space_bytes = 0;
+    WB_CUDA(cudaDeviceSynchronize());
+    WB_CUDA(cudaFree(old));
+    return WB_OK;
+}
+
+extern "C" wb_status naive_gpu_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,
+                                         const attention_shape *shape, wb_stream stream)
+{
+    const int Nk = shape->kv_len, D = shape->head_dim;
+    const size_t rows = (size_t)shape->batch * shape->q_heads * shape->q_len, pitch = pitch_of(Nk);
+    const size_t M = (size_t)(shape->q_heads / shape->kv_heads) * shape->q_len;
+    const size_t count = (size_t)shape->batch * shape->kv_heads;
+    if (rows > INT_MAX || 2 * pitch > INT_MAX || count > INT_MAX)
+        return wb_fail(WB_UNSUPPORTED, "naive_gpu_attention: %zu rows of %d keys are more than cuBLAS counts", rows,
+                       Nk);
+
+    const size_t bytes = naive_gpu_score_bytes(shape);
+    if (bytes > work_space_bytes) {
+        const wb_status status = naive_gpu_release();
+        if (status != WB_OK) return status;
+        WB_CUDA(cudaMalloc(reinterpret_cast<void **>(&work_space), bytes));
+        work_space_bytes = bytes;
+    }
+
+    wb_status status = scores(work_space, Q, K, pitch, (int)count, (int)M, Nk, D, shape->scale, stream);
+    if (status != WB_OK) return status;
+    const mask hidden = {shape->causal, shape->window, shape->sinks};
+    naive_softmax_kernel<<<(unsigned)rows, THREADS, 0, stream>>>(work_space, L, pitch, shape->q_len, Nk, hidden);
+    WB_CUDA(cudaGetLastError());
+    return output(O, reinterpret_cast<const bf16 *>(work_space), V, pitch, (int)count, (int)M, Nk, D, stream);
+}
+
+// ---------------------------------------------------------------------------------------------------------------- row sum
+
+// Thread i walks along row i: neighbouring threads read addresses a whole row apart, so hardly a load is coalesced.
+__global__ void __launch_bounds__(THREADS) naive_row_sum_kernel(float *y,       // [rows]
+                                                                const bf16 *x,  // [rows, cols]
+                                                                const bf16 *w,  // [cols]
+                                                                int rows, int cols)
+{
+    const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
+    if (i >= (size_t)rows) return;
+    float sum = 0;
+    for (int j = 0; j < cols; j++) sum += __bfloat162float(x[i * cols + j]) * __bfloat162float(w[j]);
+    y[i] = sum;
+}
+
+extern "C" wb_status naive_gpu_row_sum(float *y, const bf16 *x, const bf16 *w, int rows, int cols, wb_stream stream)
+{
+    const unsigned blocks = ((unsigned)rows + THREADS - 1) / THREADS;
+    naive_row_sum_kernel<<<blocks, THREADS, 0, stream>>>(y, x, w, rows, cols);
+    WB_CUDA(cudaGetLastError());
+    return WB_OK;
+}

@@ -1,0 +1,35 @@
+// naive_gpu.h - the baselines of problems 02 to 07: what a competent person writes before reading the FlashAttention paper.
+#ifndef REFERENCE_NAIVE_GPU_H
+#define REFERENCE_NAIVE_GPU_H
+
+#include "workbook.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Arguments, results and errors of flash_forward and its followers, for all of their masks: causal if shape->causal, with a
+// sliding window if shape->window > 0 as well, with sinks if shape->sinks > 0 as well. Needs no multiple of anything.
+//
+// The score matrix of all heads, [B, Hq, Nq, Nk] in float32, stands in device memory; the weights P, in bf16, take its place.
+// The work space stays allocated for the next call, as a framework's caching allocator would keep it, until naive_gpu_release().
+// One call at a time.
+wb_status naive_gpu_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,
+                              const attention_shape *shape, wb_stream stream);
+
+// Bytes of that score matrix.
+size_t naive_gpu_score_bytes(const attention_shape *shape);
+
+// weighted_row_sum with one thread a row.
+wb_status naive_gpu_row_sum(float *y, const bf16 *x, const bf16 *w, int rows, int cols, wb_stream stream);
+
+// Waits for the device and frees the work space.
+wb_status naive_gpu_release(void);
+
+// What computes the two products: "cuBLAS", or "plain loop" on the cpu backend.
+const char *naive_gpu_products(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,86 @@
+#!/bin/sh
+# setup.sh - installs what the workbook needs and this machine lacks: compilers, make, OpenBLAS, Criterion, gnuplot.
+# It says what it does, uses sudo where it is not root, and never touches a GPU driver or the CUDA Toolkit.
+#   ./setup.sh           install
+#   ./setup.sh --check   only say what is missing; exit status 1 if anything is
+set -u
+
+# Compiles and links a few lines; what a package manager calls a package does not matter then.
+links() { # libraries...
+    printf '%s\n' "$program" >"$scratch/t.c"
+    cc -x c "$scratch/t.c" $(pkg-config --cflags openblas 2>/dev/null) -fopenmp -o "$scratch/t" "$@" >"$scratch/log" 2>&1
+}
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+
+find_missing() {
+    missing=
+    command -v cc >/dev/null && command -v c++ >/dev/null || missing="$missing compiler"
+    for tool in make awk patch pkg-config gnuplot; do
+        command -v $tool >/dev/null || missing="$missing $tool"
+    done
+    program='#include <cblas.h>
+void openblas_set_num_threads(int); int main(void) { openblas_set_num_threads(1); return 0; }'
+    # shellcheck disable=SC2046
+    links $(pkg-config --libs openblas 2>/dev/null || echo -lopenblas) || missing="$missing openblas"
+    program='#include <criterion/criterion.h>
+Test(a, b) { cr_assert(1); }'
+    links -lcriterion || missing="$missing criterion"
+    missing=${missing# }
+}
+
+packages() { # MANAGER: the names of everything, in its words
+    case $1 in
+    apt-get) echo build-essential make patch gawk pkg-config binutils gnuplot-nox libopenblas-dev libcriterion-dev ;;
+    dnf) echo gcc gcc-c++ libgomp make patch gawk pkgconf-pkg-config binutils gnuplot openblas-devel criterion-devel ;;
+    pacman) echo base-devel patch gawk pkgconf binutils gnuplot openblas criterion ;;
+    brew) echo gcc make gawk pkg-config gnuplot openblas criterion ;;
+    esac
+}
+
+find_missing
+if [ -z "$missing" ]; then
+    echo "setup: compilers, make, OpenBLAS, Criterion and gnuplot are here"
+elif [ "${1:-}" = --check ]; then
+    echo "setup: missing: $missing"
+    exit 1
+else
+    manager=
+    for candidate in apt-get dnf pacman brew; do
+        command -v $candidate >/dev/null && manager=$candidate && break
+    done
+    if [ -z "$manager" ]; then
+        echo "setup: missing: $missing. I know apt-get, dnf, pacman and brew, and none is here: install these by hand." >&2
+        exit 1
+    fi
+    sudo=
+    if [ "$(id -u)" -ne 0 ] && [ $manager != brew ]; then
+        sudo=sudo
+        command -v sudo >/dev/null || { echo "setup: not root, and there is no sudo: run this as root" >&2; exit 1; }
+    fi
+    [ $manager = apt-get ] || echo "setup: installing with $manager is untested; please tell us how it went"
+    echo "setup: missing: $missing"
+    echo "setup: $sudo $manager installs: $(packages $manager)"
+    case $manager in
+    apt-get)
+        $sudo apt-get update -qq && $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(packages apt-get) >"$scratch/install" 2>&1 ;;
+    dnf) $sudo dnf install -y $(packages dnf) >"$scratch/install" 2>&1 ;;
+    pacman) $sudo pacman -S --needed --noconfirm $(packages pacman) >"$scratch/install" 2>&1 ;;
+    brew) brew install $(packages brew) >"$scratch/install" 2>&1 ;;
+    esac || { tail -n 20 "$scratch/install" >&2; echo "setup: the installation failed, see above" >&2; exit 1; }
+    find_missing
+    [ -z "$missing" ] || { echo "setup: still missing after the installation: $missing" >&2; cat "$scratch/log" >&2; exit 1; }
+    echo "setup: done"
+fi
+
+if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then
+    if nvidia-smi -L >/dev/null 2>&1; then
+        echo "setup: CUDA Toolkit and a GPU: kernels run on $(nvidia-smi -L | head -n 1 | cut -d'(' -f1)"
+    else
+        echo "setup: CUDA Toolkit without a GPU: kernels run on the CPU execution layer; make compile-gpu and make bundle work too"
+    fi
+else
+    echo "setup: no CUDA Toolkit: kernels run on the CPU execution layer, everything else works."
+    echo "       To compile for a GPU get the Toolkit, 12.0 or later, from https://developer.nvidia.com/cuda-downloads"
+    echo "       (choose the toolkit alone; a GPU's driver is best installed by whoever runs the machine)."
+fi

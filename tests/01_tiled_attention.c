@@ -1,0 +1,212 @@
+// Problem 01, tiled attention on the CPU.
+#include "harness.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+TEST_PROBLEM(tiled_attention)
+
+enum { TILE = 128 };
+
+// By hand, see the lesson: scores .5, .8, .1; weights .7408, 1, .4966; their sum 2.2374.
+Test(tiled_attention, worked_one_query)
+{
+    const wb_case c = {.shape = {.q_len = 1, .kv_len = 3, .head_dim = 16, .scale = 1}, .input = WB_WORKED_1};
+    check_worked(c, "O", (double[]){0.4421, 0.5579, 0}, 3, 1e-4);
+    check_worked(c, "L", (double[]){1.6053}, 1, 1e-4);
+}
+
+// Six causal queries: the first sees one key, so its output is that key's V; the second sees two.
+Test(tiled_attention, worked_causal)
+{
+    const wb_case c = {.shape = {.q_len = 6, .head_dim = 16, .scale = 0.70710678f, .causal = 1}, .input = WB_WORKED_2};
+    const double O[] = {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.4489, 0.5511};
+    check_worked(c, "O", O, 18, 1e-4);
+    check_worked(c, "L", (double[]){0.4596, 0.9211}, 2, 1e-4);
+}
+
+Test(tiled_attention, one_tile)
+{
+    check_case((wb_case){.shape = {.q_len = TILE, .head_dim = 64}});
+    check_case((wb_case){.shape = {.q_len = TILE, .head_dim = 64, .causal = 1}});
+}
+
+// One tile of queries against four tiles of keys: nothing but the online update.
+Test(tiled_attention, many_key_tiles)
+{
+    check_case((wb_case){.shape = {.q_len = TILE, .kv_len = 4 * TILE, .head_dim = 64}});
+}
+
+Test(tiled_attention, many_tiles)
+{
+    for (int causal = 0; causal <= 1; causal++)
+        check_case((wb_case){.shape = {.q_len = 4 * TILE, .head_dim = 32, .causal = causal}});
+}
+
+Test(tiled_attention, every_head_dim)
+{
+    for (int D = 16; D <= 128; D *= 2)
+        for (int causal = 0; causal <= 1; causal++)
+            check_case((wb_case){.shape = {.q_heads = 2, .q_len = 200, .head_dim = D, .causal = causal}});
+}
+
+Test(tiled_attention, ragged)
+{
+    const int lengths[] = {1, 2, 17, TILE - 1, TILE + 1, 2 * TILE - 1, 2 * TILE + 1, 389};
+    for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++)
+        for (int causal = 0; causal <= 1; causal++)
+            check_case((wb_case){.shape = {.q_heads = 2, .q_len = lengths[n], .head_dim = 32, .causal = causal}});
+}
+
+Test(tiled_attention, more_keys_or_more_queries)
+{
+    const int lengths[][2] = {{1, 1000}, {1000, 1}, {TILE - 1, TILE + 1}, {TILE + 1, TILE - 1}, {131, 521}, {521, 131}};
+    for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++)
+        check_case((wb_case){.shape = {.q_heads = 2, .q_len = lengths[n][0], .kv_len = lengths[n][1], .head_dim = 64}});
+}
+
+Test(tiled_attention, heads_and_batches)
+{
+    for (int causal = 0; causal <= 1; causal++)
+        check_case((wb_case){.shape = {.batch = 3, .q_heads = 5, .q_len = 150, .head_dim = 16, .causal = causal}});
+}
+
+// Logits beyond 88, all far below 0, the maximum in the first tile or the last, towers behind the mask, ...
+Test(tiled_attention, hostile_numbers)
+{
+    check_every_input((wb_case){.shape = {.q_len = 300, .kv_len = 389, .head_dim = 64}});
+    check_every_input((wb_case){.shape = {.q_len = 16, .kv_len = 1000, .head_dim = 128}});
+}
+
+// In one tile too: there rising logits put keys 200 above the visible ones behind the mask.
+Test(tiled_attention, hostile_numbers_causal)
+{
+    check_every_input((wb_case){.shape = {.q_len = TILE, .head_dim = 64, .causal = 1}});
+    check_every_input((wb_case){.shape = {.q_len = 389, .head_dim = 64, .causal = 1}});
+}
+
+Test(tiled_attention, other_scales)
+{
+    const float scales[] = {0x1p-20f, 0.5f, 1, 3};
+    for (size_t n = 0; n < sizeof scales / sizeof *scales; n++)
+        check_case((wb_case){.shape = {.q_len = 200, .head_dim = 32, .scale = scales[n], .causal = 1}});
+}
+
+// The lengths of the assignment, with fewer heads.
+Test(tiled_attention, assignment)
+{
+    check_case((wb_case){.shape = {.q_heads = 8, .q_len = 512, .head_dim = 16}});
+    for (int causal = 0; causal <= 1; causal++)
+        check_case((wb_case){.shape = {.q_heads = 4, .q_len = 1024, .head_dim = 16, .causal = causal}});
+    check_case((wb_case){.shape = {.q_len = 2048, .head_dim = 16, .causal = 1}});
+    check_case((wb_case){.shape = {.q_len = 4096, .head_dim = 16, .causal = 1}});
+}
+
+// Weights sum to 1: where V is 1, so is O, however the tiles fall.
+Test(tiled_attention, ones_give_ones)
+{
+    for (int causal = 0; causal <= 1; causal++)
+        check_case((wb_case){.shape = {.q_len = 521, .head_dim = 32, .causal = causal}, .input = WB_ONES});
+}
+
+// Pointers of float32 need no more than 4 bytes of alignment.
+Test(tiled_attention, any_alignment)
+{
+    check_case((wb_case){.shape = {.q_heads = 2, .q_len = 150, .head_dim = 64, .causal = 1}, .offset = 4});
+}
+
+Test(tiled_attention, same_twice)
+{
+    check_same_twice((wb_case){.shape = {.batch = 2, .q_heads = 3, .q_len = 389, .head_dim = 64, .causal = 1}});
+}
+
+// One thread, and more than there are cores.
+Test(tiled_attention, any_number_of_threads)
+{
+    const char *const numbers[] = {"1", "3", "8"};
+    for (int n = 0; n < 3; n++) {
+        setenv("OPENBLAS_NUM_THREADS", numbers[n], 1);
+        check_case((wb_case){.shape = {.q_heads = 3, .q_len = 389, .head_dim = 32, .causal = n % 2}});
+    }
+}
+
+// A single tile of queries needs the same memory whether it sees 4096 keys or 65536. Its scores alone would be 32 MiB.
+Test(tiled_attention, memory_does_not_grow)
+{
+    const size_t MiB = 1 << 20;
+    setenv("OPENBLAS_NUM_THREADS", "2", 1);
+    check_memory((wb_case){.shape = {.q_len = TILE, .kv_len = 4096, .head_dim = 16}}, 0, 4 * MiB);
+    check_memory((wb_case){.shape = {.q_len = TILE, .kv_len = 65536, .head_dim = 16}}, 0, 4 * MiB);
+}
+
+// The score matrix of a head would be 36 MiB.
+Test(tiled_attention, memory_of_a_square)
+{
+    setenv("OPENBLAS_NUM_THREADS", "2", 1);
+    for (int causal = 0; causal <= 1; causal++)
+        check_memory((wb_case){.shape = {.q_len = 3072, .head_dim = 16, .causal = causal}}, 0, 4 << 20);
+}
+
+static const attention_shape good = {
+    .batch = 1, .q_heads = 2, .kv_heads = 2, .q_len = 40, .kv_len = 40, .head_dim = 16, .scale = 0.25f};
+
+Test(tiled_attention, bad_pointers)
+{
+    const char *const tensors[] = {"O", "L", "Q", "K", "V"};
+    for (int n = 0; n < 5; n++) {
+        wb_case c = {.shape = good};
+        c.null[0] = *tensors[n];
+        check_rejected(c, WB_BAD_ARGUMENT, "is null");
+        check_rejected(c, WB_BAD_ARGUMENT, tensors[n]);
+    }
+    check_rejected((wb_case){.shape = good, .offset = 2}, WB_BAD_ARGUMENT, "aligned");
+}
+
+Test(tiled_attention, bad_sizes)
+{
+    for (int size = -1; size <= 0; size++) {
+        attention_shape s = good;
+        s.batch = size;
+        check_rejected((wb_case){.shape = s}, WB_BAD_ARGUMENT, "batch");
+        s = good, s.q_heads = size;
+        check_rejected((wb_case){.shape = s}, WB_BAD_ARGUMENT, "q_heads");
+        s = good, s.kv_heads = size;
+        check_rejected((wb_case){.shape = s}, WB_BAD_ARGUMENT, "kv_heads");
+        s = good, s.q_len = size;
+        check_rejected((wb_case){.shape = s}, WB_BAD_ARGUMENT, "q_len");
+        s = good, s.kv_len = size;
+        check_rejected((wb_case){.shape = s}, WB_BAD_ARGUMENT, "kv_len");
+        s = good, s.head_dim = size;
+        check_rejected((wb_case){.shape = s}, WB_BAD_ARGUMENT, "head_dim");
+    }
+    attention_shape s = good;
+    s.kv_heads = 3;
+    check_rejected((wb_case){.shape = s}, WB_BAD_ARGUMENT, "multiple");
+    s = good, s.causal = 1, s.kv_len = 41;
+    check_rejected((wb_case){.shape = s}, WB_BAD_ARGUMENT, "causal");
+}
+
+Test(tiled_attention, bad_scale)
+{
+    const float scales[] = {0, -1, NAN, INFINITY, -INFINITY};
+    for (size_t n = 0; n < sizeof scales / sizeof *scales; n++) {
+        attention_shape s = good;
+        s.scale = scales[n];
+        check_rejected((wb_case){.shape = s}, WB_BAD_ARGUMENT, "scale");
+    }
+}
+
+Test(tiled_attention, bad_unsupported)
+{
+    const int head_dims[] = {1, 8, 48, 256};
+    for (int n = 0; n < 4; n++) {
+        attention_shape s = good;
+        s.head_dim = head_dims[n];
+        check_rejected((wb_case){.shape = s}, WB_UNSUPPORTED, "head_dim");
+    }
+    attention_shape s = good;
+    s.kv_heads = 1;
+    check_rejected((wb_case){.shape = s}, WB_UNSUPPORTED, "kv_heads");
+    s = good, s.batch = 65536, s.q_len = s.kv_len = 1;
+    check_rejected((wb_case){.shape = s}, WB_UNSUPPORTED, "batch");
+}

@@ -1,0 +1,221 @@
+// 03_flash_forward.c - what flash_forward must do. Most lengths are multiples of nothing: the assignment's own all were of 128.
+#include "harness.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+TEST_PROBLEM(flash_forward)
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static const int head_dims[] = {16, 32, 64, 128};
+
+static wb_case of(int batch, int heads, int Nq, int Nk, int D)
+{
+    return (wb_case){.shape = {.batch = batch, .q_heads = heads, .q_len = Nq, .kv_len = Nk, .head_dim = D}};
+}
+
+static void check(int batch, int heads, int Nq, int Nk, int D) { check_case(of(batch, heads, Nq, Nk, D)); }
+
+// q = [1, 0] against three keys, as the lesson computes it; two columns, padded with zeros to 16. Keys and weights are
+// rounded to bf16, so the numbers agree to two or three digits.
+Test(flash_forward, worked_by_hand)
+{
+    wb_case c = of(1, 1, 1, 3, 16);
+    c.shape.scale = 1;
+    c.input = WB_WORKED_1;
+    check_worked(c, "O", (double[]){0.4421, 0.5579}, 2, 4e-3);
+    check_worked(c, "L", (double[]){1.6053}, 1, 1e-3);  // 0.8 + log(2.2374)
+}
+
+// A single key has the weight 1: O is its value, L its logit.
+Test(flash_forward, one_key)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check(1, 1, 5, 1, head_dims[d]);
+}
+
+Test(flash_forward, one_tile) { check(1, 1, 128, 64, 64); }
+
+Test(flash_forward, two_key_tiles) { check(1, 1, 128, 128, 64); }
+
+Test(flash_forward, many_tiles) { check(1, 1, 384, 640, 64); }
+
+Test(flash_forward, every_head_dim)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check(1, 2, 256, 384, head_dims[d]);
+}
+
+// Around the sizes that matter: a fragment of 8 and 16, key tiles of 32, 48, 64 and 128; and primes.
+Test(flash_forward, ragged_keys)
+{
+    const int Nk[] = {2,  3,  7,  8,  9,   15,  17,  31,  33,  47,  48,  49,
+                      63, 65, 95, 97, 113, 127, 129, 145, 191, 193, 257, 389};
+    for (size_t i = 0; i < COUNT(Nk); i++) check(1, 1, 32, Nk[i], head_dims[i % 4]);
+    for (size_t i = 0; i < COUNT(Nk); i++) check(1, 1, 16, Nk[i], head_dims[(i + 2) % 4]);
+}
+
+// The same for queries. With two heads, a row written beyond the end of one head is the next head's first row.
+Test(flash_forward, ragged_queries)
+{
+    const int Nq[] = {1, 2, 7, 9, 15, 17, 31, 33, 61, 63, 64, 65, 97, 113, 127, 128, 129, 131, 193, 255, 257};
+    for (size_t i = 0; i < COUNT(Nq); i++) check(1, 2, Nq[i], 48, head_dims[i % 4]);
+    for (size_t i = 0; i < COUNT(Nq); i++) check(1, 2, Nq[i], 20, head_dims[(i + 1) % 4]);
+}
+
+Test(flash_forward, ragged_both)
+{
+    const int shapes[][2] = {{1, 1}, {1, 257}, {257, 1}, {131, 67}, {67, 131}, {129, 129}, {127, 383}};
+    for (size_t i = 0; i < COUNT(shapes); i++)
+        for (size_t d = 0; d < COUNT(head_dims); d++) check(1, 1, shapes[i][0], shapes[i][1], head_dims[d]);
+}
+
+Test(flash_forward, heads_and_batches)
+{
+    check(1, 5, 130, 70, 32);
+    check(5, 1, 70, 130, 16);
+    check(3, 4, 67, 101, 64);
+    check(2, 3, 65, 50, 128);
+}
+
+// More heads or batches than a grid has rows or layers is refused by the validator; many of both must work.
+Test(flash_forward, very_many_heads)
+{
+    check(1, 300, 3, 5, 16);
+    check(300, 1, 5, 3, 16);
+}
+
+// Logits of 100 and more, of -100 and less, the largest in the first key and in the last, climbing, all alike. Odd lengths, and
+// enough keys for several tiles.
+Test(flash_forward, every_input)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_every_input(of(1, 2, 67, 299, head_dims[d]));
+}
+
+Test(flash_forward, every_input_in_one_tile)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_every_input(of(1, 1, 33, 41, head_dims[d]));
+}
+
+// The scale is the caller's: large, small, and nothing like 1 / sqrt(D).
+Test(flash_forward, scales)
+{
+    const float scales[] = {1, 0.3f, 0.01f, 3, 1e-6f};
+    for (size_t i = 0; i < COUNT(scales); i++) {
+        wb_case c = of(1, 2, 65, 131, head_dims[i % 4]);
+        c.shape.scale = scales[i];
+        check_case(c);
+    }
+}
+
+// Weights sum up to 1, so V = 1 gives O = 1.
+Test(flash_forward, values_of_one)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) {
+        wb_case c = of(1, 2, 100, 301, head_dims[d]);
+        c.input = WB_ONES;
+        check_case(c);
+    }
+}
+
+Test(flash_forward, other_seeds)
+{
+    for (uint64_t seed = 2; seed < 6; seed++) {
+        wb_case c = of(2, 2, 90, 110, 64);
+        c.seed = seed;
+        check_case(c);
+    }
+}
+
+// The assignment's own shapes; on the CPU layer a quarter of the heads and of the length.
+Test(flash_forward, assignment)
+{
+    const int shapes[][2] = {{8, 512}, {8, 1024}, {16, 2048}, {16, 4096}};
+    const int part = on_cpu_backend() ? 4 : 1;
+    for (size_t i = 0; i < (on_cpu_backend() ? 2 : COUNT(shapes)); i++)
+        check(1, shapes[i][0] / part, shapes[i][1] / part, shapes[i][1] / part, 16);
+}
+
+// A long way over the keys: the running sums must not drift.
+Test(flash_forward, many_keys) { check(1, 1, 7, on_cpu_backend() ? 5003 : 100003, 64); }
+
+Test(flash_forward, same_twice)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_same_twice(of(1, 3, 131, 199, head_dims[d]));
+}
+
+// Nothing but inputs and outputs in device memory: S of this case alone would be 256 KB.
+Test(flash_forward, memory)
+{
+    check_memory(of(1, 1, 256, 256, 64), 0, (size_t)64 << 20);
+    check_memory(of(2, 2, 129, 67, 128), 0, (size_t)64 << 20);
+}
+
+// Refused, in words, before anything is written.
+Test(flash_forward, bad_input_null)
+{
+    const char *const names[] = {"O", "L", "Q", "K", "V"};
+    for (size_t i = 0; i < COUNT(names); i++) {
+        const attention_shape shape = {
+            .batch = 1, .q_heads = 1, .kv_heads = 1, .q_len = 9, .kv_len = 9, .head_dim = 16, .scale = 1};
+        wb_case c = {.shape = shape};
+        c.null[0] = names[i][0];
+        char word[16];
+        snprintf(word, sizeof word, "%s is null", names[i]);
+        check_rejected(c, WB_BAD_ARGUMENT, word);
+    }
+}
+
+// A good shape with one field replaced by that of `change`, which lies at this offset.
+static void rejected(attention_shape change, size_t which, wb_status status, const char *word)
+{
+    wb_case c = {
+        .shape = {.batch = 1, .q_heads = 2, .kv_heads = 2, .q_len = 9, .kv_len = 9, .head_dim = 16, .scale = 1}};
+    memcpy((char *)&c.shape + which, (const char *)&change + which, 4);  // every field has four bytes
+    check_rejected(c, status, word);
+}
+
+#define REJECTED(field, value, status, word)                                                                           \
+    rejected((attention_shape){.field = value}, offsetof(attention_shape, field), status, word)
+
+Test(flash_forward, bad_input_sizes)
+{
+    REJECTED(batch, 0, WB_BAD_ARGUMENT, "batch");
+    REJECTED(q_heads, -1, WB_BAD_ARGUMENT, "q_heads");
+    REJECTED(kv_heads, 0, WB_BAD_ARGUMENT, "kv_heads");
+    REJECTED(q_len, 0, WB_BAD_ARGUMENT, "q_len");
+    REJECTED(kv_len, -5, WB_BAD_ARGUMENT, "kv_len");
+    REJECTED(head_dim, 0, WB_BAD_ARGUMENT, "head_dim");
+    REJECTED(head_dim, 48, WB_UNSUPPORTED, "head_dim");
+    REJECTED(head_dim, 256, WB_UNSUPPORTED, "head_dim");
+    REJECTED(q_heads, 3, WB_BAD_ARGUMENT, "multiple");
+    REJECTED(q_heads, 4, WB_UNSUPPORTED, "grouped");
+    REJECTED(causal, 1, WB_UNSUPPORTED, "causal");
+}
+
+Test(flash_forward, bad_input_scale)
+{
+    REJECTED(scale, NAN, WB_BAD_ARGUMENT, "scale");
+    REJECTED(scale, INFINITY, WB_BAD_ARGUMENT, "scale");
+    REJECTED(scale, 0, WB_BAD_ARGUMENT, "scale");
+    REJECTED(scale, -1, WB_BAD_ARGUMENT, "scale");
+}
+
+Test(flash_forward, bad_input_alignment)
+{
+    wb_case c = {
+        .shape = {.batch = 1, .q_heads = 1, .kv_heads = 1, .q_len = 9, .kv_len = 9, .head_dim = 16, .scale = 1}};
+    c.offset = 8;
+    check_rejected(c, WB_BAD_ARGUMENT, "aligned");
+}
+
+// Tensors may start at any multiple of 16 bytes.
+Test(flash_forward, shifted_tensors)
+{
+    for (int offset = 16; offset <= 48; offset += 16) {
+        wb_case c = of(1, 2, 35, 53, head_dims[offset / 16]);
+        c.offset = offset;
+        check_case(c);
+    }
+}

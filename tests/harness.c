@@ -1,0 +1,346 @@
+#include "harness.h"
+
+#include "expect.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const wb_problem *problem(void)
+{
+    const wb_problem *found = wb_find_problem(harness_problem);
+    if (found) return found;
+    fprintf(stderr, "harness: TEST_PROBLEM(%s): the table has no such problem\n", harness_problem);
+    exit(99);
+}
+
+bool on_cpu_backend(void)
+{
+    const char *backend = getenv("WB_BACKEND");
+    return !backend || strcmp(backend, "cuda") != 0;
+}
+
+static const char *given_case(void)
+{
+    const char *text = getenv("WB_CASE");
+    return text && *text ? text : NULL;
+}
+
+// Defaults and the seed of this run.
+static wb_case complete(wb_case c)
+{
+    const char *seed = getenv("WB_SEED");
+    if (c.seed == 0) c.seed = seed && *seed ? strtoull(seed, NULL, 0) : 1;
+    return wb_case_defaults(problem(), c);
+}
+
+// ----------------------------------------------------------------------------------------------------------------- report
+
+typedef struct report {
+    char text[8192];
+    size_t used;
+} report;
+
+static void say(report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(report *r, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const int n = vsnprintf(r->text + r->used, sizeof r->text - r->used, format, arguments);
+    va_end(arguments);
+    if (n > 0) r->used += (size_t)n < sizeof r->text - r->used ? (size_t)n : sizeof r->text - r->used - 1;
+}
+
+static void say_case(report *r, const worker_run *run)
+{
+    char text[WB_CASE_TEXT];
+    wb_case_print(run->problem, &run->c, text);
+    say(r, "\n  test again  make test-%02d CASE=%s", run->problem->number, text);
+    say(r, "\n  by hand     %s --case %s", worker_path(), text);
+    if (run->printed) {
+        say(r, "\n  it printed  ");
+        for (const char *p = run->output; *p; p++) {
+            if (*p == '\n' && p[1])
+                say(r, "\n              ");
+            else if (*p != '\n')
+                say(r, "%c", (unsigned char)*p < 32 || *p == 127 ? '?' : *p);
+        }
+        if (run->printed >= sizeof run->output) say(r, "\n              ... (%zu characters in all)", run->printed);
+    }
+}
+
+// Where element i of a tensor is, as the lesson would name it.
+static void say_place(report *r, const worker_run *run, const wb_tensor *t, size_t i)
+{
+    const size_t d = i % t->dim[3], c = i / t->dim[3] % t->dim[2], b = i / t->dim[3] / t->dim[2] % t->dim[1];
+    const size_t a = i / t->dim[3] / t->dim[2] / t->dim[1];
+    const size_t tile = (size_t)run->problem->tile;
+    if (run->problem->signature == WB_ROW_SUM && t->dim[2] > 1)
+        say(r, "%s[row %zu, column %zu]", t->name, c, d);
+    else if (run->problem->signature == WB_ROW_SUM)
+        say(r, "%s[%zu]", t->name, d);
+    else if (t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3] == t->count && strchr("Ld", *t->name) &&
+             t->type == WB_FLOAT32 && t->dim[0] == 1)
+        say(r, "%s[b %zu, h %zu, i %zu] (row %zu of tile %zu)", t->name, b, c, d, d % tile, d / tile);
+    else
+        say(r, "%s[b %zu, h %zu, i %zu, d %zu] (row %zu of tile %zu)", t->name, a, b, c, d, c % tile, c / tile);
+}
+
+static double element(const wb_tensor *t, const char *data, size_t i)
+{
+    return t->type == WB_FLOAT32 ? ((const float *)data)[i] : wb_from_bf16(((const uint16_t *)data)[i]);
+}
+
+// ------------------------------------------------------------------------------------------------------------------ judge
+
+// Guard zones and inputs are as they were; when nothing may be written, outputs too. Says what is not, and returns whether all is.
+static bool judge_untouched(report *r, const worker_run *run, bool outputs_too)
+{
+    for (int k = 0; k < run->count; k++) {
+        const wb_tensor *t = &run->tensors[k];
+        const wb_zone *z = &run->zones[k];
+        const unsigned char *now = (unsigned char *)run->shared + z->start,
+                            *before = (unsigned char *)run->original + z->start;
+        const size_t size = t->bytes / t->count;
+        for (size_t i = 0; i < z->bytes; i++) {
+            const bool inside = i >= z->data && i < z->data + t->bytes;
+            if (now[i] == before[i] || (inside && t->output && !outputs_too)) continue;
+            if (i < z->data)
+                say(r, "wrote outside of %s: %zu bytes before its first element", t->name, z->data - i);
+            else if (!inside)
+                say(r, "wrote outside of %s: %zu elements past its last one", t->name,
+                    (i - z->data - t->bytes) / size + 1);
+            else {
+                say(r, "%s ", t->output ? "wrote, though it refused the arguments:" : "changed an input:");
+                say_place(r, run, t, (i - z->data) / size);
+            }
+            say_case(r, run);
+            return false;
+        }
+    }
+    return true;
+}
+
+// Every element of every output is where the oracle says. Says what is not, and returns whether all is.
+static bool judge_outputs(report *r, const worker_run *run)
+{
+    expected outputs[WB_MAX_TENSORS] = {{0}};
+    bool right = true;
+    expect_outputs(run, outputs);
+    for (int k = 0; k < run->count; k++) {
+        const wb_tensor *t = &run->tensors[k];
+        if (!t->output) continue;
+        const char *data = worker_tensor(run, k);
+        const double *want = outputs[k].want, *tolerance = outputs[k].tolerance;
+        size_t wrong = 0, not_finite = 0, first = 0, worst = 0;
+        double worst_ratio = 0;
+        for (size_t i = 0; i < t->count; i++) {
+            const double got = element(t, data, i), error = fabs(got - want[i]);
+            // Written so that NaN is wrong. L of a row that sees no key is -infinity.
+            if ((isfinite(got) && error <= tolerance[i]) || (isinf(want[i]) && got == want[i])) continue;
+            const double ratio = isfinite(got) ? error / tolerance[i] : INFINITY;
+            if (wrong++ == 0) first = i;
+            if (!isfinite(got)) not_finite++;
+            if (ratio > worst_ratio) worst_ratio = ratio, worst = i;
+        }
+        if (wrong && right) {
+            right = false;
+            say(r, "%s differs from the oracle in %zu of %zu elements (%.3g %%)", t->name, wrong, t->count,
+                100.0 * (double)wrong / (double)t->count);
+            const size_t shown[2] = {first, worst};
+            for (int n = 0; n < (first == worst ? 1 : 2); n++) {
+                const size_t i = shown[n];
+                say(r, "\n  %s wrong ", n ? "worst" : "first");
+                say_place(r, run, t, i);
+                say(r, " is %.6g, should be %.6g +- %.2g", element(t, data, i), want[i], tolerance[i]);
+            }
+            if (not_finite)
+                say(r, "\n  of these, %zu are NaN or infinite (outputs start as NaN: not written, or computed so)",
+                    not_finite);
+        } else if (wrong) {
+            say(r, "\n  and %s in %zu of %zu elements", t->name, wrong, t->count);
+        } else if (!right) {
+            say(r, "\n  %s is right", t->name);
+        }
+    }
+    if (!right) say_case(r, run);
+    for (int k = 0; k < run->count; k++) free(outputs[k].want), free(outputs[k].tolerance);
+    return right;
+}
+
+// The worker finished, the function returned ok, and the device found nothing wrong.
+static bool judge_ending(report *r, const worker_run *run)
+{
+    const wb_exchange *x = worker_exchange(run);
+    if (run->ending[0])
+        say(r, "%s", run->ending);
+    else if (x->status != WB_OK)
+        say(r, "the function returned '%s': %.255s", wb_status_text(x->status), x->message);
+    else if (x->device_status != WB_OK)
+        say(r, "a kernel failed: %.255s", x->device_message);
+    else
+        return true;
+    say_case(r, run);
+    return false;
+}
+
+// Ends the test with the report if there is one.
+static void conclude(report *r, worker_run *run)
+{
+    if (run) worker_end(run);
+    if (r->used) cr_assert_fail("%s", r->text);
+    cr_assert(true);
+}
+
+// A run that must be right in all; stays open in `run`.
+static void run_right(worker_run *run, const wb_case *c)
+{
+    report r = {.used = 0};
+    worker_start(run, problem(), c);
+    if (judge_ending(&r, run) && judge_untouched(&r, run, false) && judge_outputs(&r, run)) return;
+    conclude(&r, run);
+}
+
+// ----------------------------------------------------------------------------------------------------------------- checks
+
+void check_case(wb_case c)
+{
+    c = complete(c);
+    worker_run run;
+    run_right(&run, &c);
+    worker_end(&run);
+}
+
+void check_every_input(wb_case c)
+{
+    for (int kind = 0; kind < WB_WORKED_1; kind++) {
+        c.input = (wb_input)kind;
+        check_case(c);
+    }
+}
+
+void check_worked(wb_case c, const char *name, const double *numbers, int count, double tolerance)
+{
+    report r = {.used = 0};
+    worker_run run;
+    c = complete(c);
+    run_right(&run, &c);
+    for (int k = 0; k < run.count; k++) {
+        if (!run.tensors[k].output || strcmp(run.tensors[k].name, name)) continue;
+        for (int i = 0; i < count; i++) {
+            const double got = element(&run.tensors[k], worker_tensor(&run, k), (size_t)i);
+            if (isfinite(got) && fabs(got - numbers[i]) <= tolerance) continue;
+            say(&r, "the worked example: ");
+            say_place(&r, &run, &run.tensors[k], (size_t)i);
+            say(&r, " is %.6g, by hand it is %.6g", got, numbers[i]);
+            say_case(&r, &run);
+            break;
+        }
+        conclude(&r, &run);
+        return;
+    }
+    say(&r, "harness: the problem has no output %s", name);
+    conclude(&r, &run);
+}
+
+void check_same_twice(wb_case c)
+{
+    report r = {.used = 0};
+    worker_run first, second;
+    c = complete(c);
+    run_right(&first, &c);
+    worker_start(&second, problem(), &c);
+    if (judge_ending(&r, &second))
+        for (int k = 0; k < first.count && !r.used; k++)
+            for (size_t i = 0; i < first.tensors[k].count; i++) {
+                const size_t size = first.tensors[k].bytes / first.tensors[k].count;
+                if (memcmp(worker_tensor(&first, k) + i * size, worker_tensor(&second, k) + i * size, size) == 0)
+                    continue;
+                say(&r, "two runs of the same case differ: ");
+                say_place(&r, &first, &first.tensors[k], i);
+                say(&r, " is %.9g, then %.9g: a race, or memory that nobody wrote",
+                    element(&first.tensors[k], worker_tensor(&first, k), i),
+                    element(&first.tensors[k], worker_tensor(&second, k), i));
+                say_case(&r, &first);
+                break;
+            }
+    worker_end(&first);
+    conclude(&r, &second);
+}
+
+void check_rejected(wb_case c, wb_status status, const char *word)
+{
+    report r = {.used = 0};
+    worker_run run;
+    if (c.seed == 0) c.seed = 1;
+    worker_start(&run, problem(), &c);
+    const wb_exchange *x = worker_exchange(&run);
+    if (run.ending[0])
+        say(&r, "%s, though it should have refused the arguments", run.ending);
+    else if (x->status != status)
+        say(&r, "bad input: the function returned '%s', should be '%s'", wb_status_text(x->status),
+            wb_status_text(status));
+    else if (!strstr(x->message, word))
+        say(&r, "bad input: the message '%.255s' does not name '%s'", x->message, word);
+    else if (x->device_status != WB_OK)
+        say(&r, "bad input: a kernel ran and failed: %.255s", x->device_message);
+    if (r.used)
+        say_case(&r, &run);
+    else
+        judge_untouched(&r, &run, true);
+    conclude(&r, &run);
+}
+
+memory_use measure_memory(wb_case c)
+{
+    worker_run run;
+    c = complete(c);
+    run_right(&run, &c);
+    const memory_use use = {worker_exchange(&run)->device_bytes, worker_exchange(&run)->host_bytes};
+    worker_end(&run);
+    return use;
+}
+
+void check_memory(wb_case c, size_t device_bytes, size_t host_bytes)
+{
+    report r = {.used = 0};
+    worker_run run;
+    c = complete(c);
+    run_right(&run, &c);
+    const wb_exchange *x = worker_exchange(&run);
+    if (x->device_bytes > device_bytes)
+        say(&r, "holds %.1f KiB of device memory beyond its tensors, allowed are %.1f: is there a matrix of scores?",
+            (double)x->device_bytes / 1024, (double)device_bytes / 1024);
+    else if (x->host_bytes > host_bytes)
+        say(&r, "needs %.1f MiB of host memory beyond its tensors, allowed are %.1f: is there a matrix of scores?",
+            (double)x->host_bytes / 1048576, (double)host_bytes / 1048576);
+    if (r.used) say_case(&r, &run);
+    conclude(&r, &run);
+}
+
+// ------------------------------------------------------------------------------------------------------------- one case
+
+void check_given_case(void)
+{
+    wb_case c;
+    if (!given_case()) return;
+    cr_assert(wb_case_parse(problem(), given_case(), &c) == WB_OK, "CASE: %s", wb_last_message());
+    worker_run run;
+    run_right(&run, &c);
+    worker_end(&run);
+}
+
+// With WB_CASE only given_case runs, without it everything else.
+ReportHook(PRE_ALL)(struct criterion_test_set *set)
+{
+    FOREACH_SET(struct criterion_suite_set * suite, set->suites)
+    {
+        FOREACH_SET(struct criterion_test * test, suite->tests)
+        {
+            const bool is_given = strcmp(test->name, "given_case") == 0;
+            if (is_given != (given_case() != NULL)) test->data->disabled = true;
+        }
+    }
+}

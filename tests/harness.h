@@ -1,0 +1,55 @@
+// harness.h - what a suite may say. Each check starts a worker (exchange.h) with one case, waits for it, and judges what came
+// back; the student's code runs in the worker alone. A failed check ends the test with a report.
+//
+//   #include "harness.h"
+//   TEST_PROBLEM(flash_forward)
+//   Test(flash_forward, one_tile) { check_case((wb_case){.shape = {.q_len = 128, .kv_len = 64, .head_dim = 64}}); }
+//
+// Environment: WB_WORKER the worker's path; WB_SEED other inputs; WB_TIMEOUT seconds, 20 unless set; WB_BACKEND cpu or cuda;
+// WB_CASE one case, which then is the only thing checked.
+#ifndef TESTS_HARNESS_H
+#define TESTS_HARNESS_H
+
+#include "case.h"
+
+#include <criterion/criterion.h>
+
+// Names the problem of a file, and gives it the test that WB_CASE runs.
+#define TEST_PROBLEM(name)                                                                                             \
+    const char *const harness_problem = #name;                                                                         \
+    TestSuite(name);                                                                                                   \
+    Test(name, given_case) { check_given_case(); }
+
+extern const char *const harness_problem;
+
+// Every element of every output is within its tolerance (tolerance.h) of the oracle; guard zones and inputs are unchanged.
+// Fields of the case that are 0 take the defaults of case.h.
+void check_case(wb_case c);
+
+// The same for each kind of input (case.h) but the worked ones.
+void check_every_input(wb_case c);
+
+// The first `count` elements of output `name` are these numbers, as a lesson prints them; and check_case.
+void check_worked(wb_case c, const char *name, const double *numbers, int count, double tolerance);
+
+// Two runs give the same bits.
+void check_same_twice(wb_case c);
+
+// The function refuses these arguments with this status and a message that contains `word`, and writes nothing. No defaults
+// are filled in.
+void check_rejected(wb_case c, wb_status status, const char *word);
+
+// The call needs at most this much memory beyond its tensors, on the device and on the host; and check_case.
+void check_memory(wb_case c, size_t device_bytes, size_t host_bytes);
+
+// What the call needed, and check_case.
+typedef struct memory_use {
+    size_t device_bytes, host_bytes;
+} memory_use;
+memory_use measure_memory(wb_case c);
+
+void check_given_case(void);
+
+bool on_cpu_backend(void);  // shapes are scaled down there
+
+#endif

@@ -1,0 +1,68 @@
+#!/bin/sh
+# run.sh [NAME...] - proves the check build: each broken kernel of tests/sanitize/ is reported, as the kind and with the lines that
+# its patch names; and no clean kernel is, in any order of threads. Part of make check-all.
+# The first lines of a patch: what is wrong; expect: the kind; line: text of each source line that the first report must show;
+# case: what to run.
+set -u
+out=build/cpu/check
+orders=${ORDERS:-0 1 2 3 4}
+passed=0 failed=0
+begun=$(date +%s)
+say() { # STATUS WHAT
+    if [ "$1" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+    printf '[%3d s] %s  %s\n' $(($(date +%s) - begun)) "$([ "$1" -eq 0 ] && echo "ok  " || echo FAIL)" "$2"
+}
+report=$(mktemp) || exit 2
+trap 'rm -f "$report"' EXIT
+
+# shellcheck disable=SC2086
+if [ $# -gt 0 ]; then names=$*; else names=$(cd tests/sanitize && ls ./*.patch | sed 's|^./||; s|.patch$||'); fi
+${MAKE:-make} --no-print-directory -k -j"${WB_JOBS:-2}" BACKEND=cpu broken >"$report" 2>&1 || grep -v '^make' "$report"
+
+for name in $names; do
+    patch=tests/sanitize/$name.patch
+    worker=$out/broken/$name/${name%%_*}_worker
+    want=$(sed -n 's/^expect: //p' "$patch")
+    given=$(sed -n 's/^case: //p' "$patch")
+    CUDACPU_TIMEOUT=10 timeout 60 "$worker" --case "$given" --guard 0 >"$report" 2>&1
+    status=$?
+    problem=
+    got=$(sed -n 's/^\(sanitize\|cudacpu\): //p' "$report" | head -n 1)
+    case $got in
+    "$want"*) ;;
+    *) problem="reported as '${got:-nothing}', exit status $status" ;;
+    esac
+    [ $status -eq 66 ] || problem=${problem:-exit status $status}
+    sed -n 's/^line: //p' "$patch" >"$report.lines"
+    # Only what the first report shows in full.
+    awk '/^ *(besides|read) /{exit} {print}' "$report" >"$report.first"
+    while IFS= read -r line; do
+        grep -F "| " "$report.first" | grep -qF -- "$line" || problem=${problem:-does not show the line: $line}
+    done <"$report.lines"
+    [ -z "$problem" ]
+    say $? "$name: $want${problem:+: $problem}"
+    if [ -n "$problem" ] || [ -n "${VERBOSE:-}" ]; then sed 's/^/          /' "$report" | head -n 40; fi
+    rm -f "$report.lines" "$report.first"
+done
+[ $# -gt 0 ] && exit $failed
+
+for worker in "$out"/solutions/*_worker; do
+    key=$(basename "$worker" _worker)
+    case $key in
+    *threads) continue ;;
+    tile) cases=all ;;
+    *) cases=$("$worker" --cases list) ;;
+    esac
+    for order in $orders; do
+        bad=0
+        for given in $cases; do
+            CUDACPU_ORDER=$order timeout 60 "$worker" --case "$given" --guard 0 >"$report" 2>&1 && continue
+            bad=1
+            break
+        done
+        say $bad "clean: $key, order $order$([ $bad -eq 0 ] || echo ", case $given")"
+        [ $bad -eq 0 ] || sed 's/^/          /' "$report" | head -n 30
+    done
+done
+echo "$passed passed, $failed failed, 0 skipped"
+[ $failed -eq 0 ]

@@ -1,0 +1,40 @@
+// tolerance.h - how far a right answer may be from the oracle: bounds from the arithmetic, the only tolerances in the workbook.
+//
+// u is the unit roundoff of a format: 2^-24 for float32, 2^-8 for bfloat16. A sum of n terms, in any order, is off by at most
+// n u times the sum of their absolute values (Higham 2002, chapter 4). Tensor cores may truncate where a CPU rounds, which
+// doubles u: hence 2^-23 below.
+#ifndef TESTS_TOLERANCE_H
+#define TESTS_TOLERANCE_H
+
+#include "case.h"
+
+#define U_FLOAT 0x1p-23
+#define U_BF16  0x1p-8
+
+// How far a logit scale * q . k, in float32, may be off. `largest`: the sum over d of scale |q[d] k[d]| (oracle.h). D products
+// and sums, then a few operations more: the scale, log2(e), the subtraction of the maximum; 2^-22 for an approximate exp2.
+static inline double tolerance_logit(double largest, int D) { return U_FLOAT * (D + 16) * largest + 0x1p-22; }
+
+// An element of O. A logit that is off by e changes each weight, numerator and denominator, by a factor of 1 + e at most, hence
+// 2 e abs_V, where abs_V is the sum over j of P[j] |V[j, d]|. Weights are rounded to bf16 before they meet V, the result is
+// rounded once more. The sum itself has Nk terms in float32.
+static inline double tolerance_O(double O, double abs_V, double largest, int D, int Nk, wb_type type)
+{
+    const double rounding = type == WB_BFLOAT16 ? U_BF16 * (1 + U_BF16) * ((O < 0 ? -O : O) + abs_V) : 0;
+    return rounding + abs_V * (2 * tolerance_logit(largest, D) + U_FLOAT * (Nk + 8)) + 1e-30;
+}
+
+// L = m + log(l): the logit's own error, the relative error of a sum of Nk positive terms, and the rounding of L itself.
+static inline double tolerance_L(double L, double largest, int D, int Nk)
+{
+    return tolerance_logit(largest, D) + U_FLOAT * (Nk / 2 + 8) + U_FLOAT * 2 * (L < 0 ? -L : L);
+}
+
+// y of weighted_row_sum: the 32 lanes of a warp share a row, so the longest chain of additions has cols / 32 links, and a few
+// more for the reduction. terms: the sum of |x w|. Products of two bf16 are exact in float32.
+static inline double tolerance_row_sum(double terms, int cols)
+{
+    return U_FLOAT / 2 * (cols / 32 + 48) * terms + 1e-30;
+}
+
+#endif

@@ -1,0 +1,102 @@
+// bench.h - what the parts of the bench program share: bench.c (what to run, and when), bench_shapes.c (which shapes),
+// bench_inputs.c (on which data), bench_check.c (is it right), bench_host.c (this machine), bench_report.c (what is written).
+#ifndef WORKBOOK_BENCH_H
+#define WORKBOOK_BENCH_H
+
+#include "case.h"
+
+#include <stdio.h>
+
+// The inputs of a case in host memory, and how large all of its tensors are.
+typedef struct bench_inputs {
+    const wb_problem *problem;
+    wb_case c;
+    int count;
+    wb_tensor tensor[WB_MAX_TENSORS];
+    void *host[WB_MAX_TENSORS];  // null for outputs
+    size_t io_bytes;             // inputs and outputs together
+} bench_inputs;
+
+// One set of all tensors, in the memory where the functions want them.
+typedef struct bench_set {
+    void *at[WB_MAX_TENSORS];
+} bench_set;
+
+typedef struct bench_result {
+    double ms, ms_p10, ms_p90;
+    bool emulated;      // the times are the emulator's and mean nothing
+    size_t peak_bytes;  // the most memory held during a call, inputs and outputs included
+    size_t io_bytes;
+    double max_error;  // over the sampled rows, absolute
+    int runs;
+} bench_result;
+
+// ---------------------------------------------------------------------------------------------------------- bench_shapes.c
+
+enum { BENCH_MAX_CASES = 64 };
+
+// The shapes of the charts; returns how many. The one of the demo table.
+int bench_sweep_shapes(const wb_problem *problem, bool timed, wb_case cases[BENCH_MAX_CASES]);
+wb_case bench_demo_shape(const wb_problem *problem, bool timed);
+
+// ---------------------------------------------------------------------------------------------------------- bench_inputs.c
+
+void bench_inputs_make(bench_inputs *inputs, const wb_problem *problem, const wb_case *c);
+void bench_inputs_free(bench_inputs *inputs);
+
+// The sets of a problem on the host share the inputs' memory.
+void bench_set_make(const bench_inputs *inputs, bench_set *set);
+void bench_set_free(const bench_inputs *inputs, bench_set *set);
+
+// Fills the outputs with NaN, so that what a function leaves out shows.
+void bench_set_spoil(const bench_inputs *inputs, const bench_set *set);
+
+// ----------------------------------------------------------------------------------------------------------- bench_check.c
+
+// What the oracle says about a sample of a case's rows: the first, the last, some between, of several heads.
+typedef struct bench_samples bench_samples;
+bench_samples *bench_samples_make(const bench_inputs *inputs);
+void bench_samples_free(bench_samples *samples);
+
+// Compares those rows of the outputs at `pointers`. WB_OK if all are right; else a sentence in wb_last_message().
+wb_status bench_samples_compare(const bench_samples *samples, const bench_inputs *inputs, void *const pointers[],
+                                double *max_error);
+
+// ------------------------------------------------------------------------------------------------------------ bench_host.c
+
+// Progress and messages, on stderr.
+void bench_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// Ends the program, with wb_last_message(), when the machinery fails; an implementation that fails is only left out.
+void bench_must(wb_status status);
+
+double bench_now_ms(void);
+void *bench_alloc(size_t bytes);  // aligned for any vector; ends the program if there is no memory
+size_t bench_free_host_bytes(void);
+void bench_machine(char *text, size_t size);  // "2 x AMD EPYC 9654"
+void bench_commit(char *text, size_t size);   // $WB_COMMIT, or what git says here, or "unknown"
+int bench_threads(void);
+
+// GFLOP/s of OpenBLAS on one thread for the first product of a tile, S [128, 128] = Q [128, 64] K^T, times the threads it uses.
+double bench_roof_sgemm(void);
+
+// The child's half of a measurement of host memory: calls `function` once in this process, which must have called nothing
+// before, and returns by how much the resident memory grew at most. Linux only; elsewhere 0.
+wb_status bench_host_growth(const bench_inputs *inputs, wb_function function, size_t *bytes);
+
+// ---------------------------------------------------------------------------------------------------------- bench_report.c
+
+void bench_tsv_header(FILE *out, const wb_problem *problem, int argc, char **argv, bool cuda);
+void bench_tsv_row(FILE *out, const wb_problem *problem, const char *label, const wb_case *c,
+                   const bench_result *result);
+void bench_tsv_roof(FILE *out, const wb_problem *problem, const char *label, double tflops, double gbps);
+
+// The table of `make demo`: its head, and a row. `naive` may be null.
+void bench_demo_head(FILE *out);
+void bench_demo_row(FILE *out, const wb_problem *problem, const wb_case *c, const bench_result *naive,
+                    const bench_result *flash, bool cuda);
+
+// The shape in a few words: "B1 H16 N4096 D16 causal".
+void bench_shape_text(const wb_problem *problem, const wb_case *c, char *text, size_t size);
+
+#endif

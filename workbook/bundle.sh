@@ -1,0 +1,81 @@
+#!/bin/sh
+# bundle.sh BACKEND NN... - collects test, worker and bench programs, with the shared libraries they need (the C library's and
+# CUDA's aside), in build/BACKEND/bundle: a folder that runs on a machine that has none of the workbook's tools.
+set -eu
+backend=$1
+shift
+out=build/$backend bundle=build/$backend/bundle
+impls=problems
+[ -d solutions ] && impls="problems solutions"
+
+targets=$out/bench
+for number; do
+    targets="$targets $out/tests/${number}_test"
+    for impl in $impls; do targets="$targets $out/$impl/${number}_worker $out/$impl/$number.so"; done
+done
+# Not tuned to this machine's CPU: the bundle runs on another.
+case $(uname -m) in x86_64) march=x86-64-v3 ;; *) march=armv8-a ;; esac
+own=$(ls tests/*.c | sed -n 's|^tests/\([a-z]*\)\.c$|\1|p' | grep -vx 'harness\|expect' | tr '\n' ' ')
+for t in $own; do
+    if [ -f "tests/${t}_kernels.cu" ] && [ "$t" != cpu_layer ]; then targets="$targets $out/tests/${t}_test"; fi
+done
+# shellcheck disable=SC2086
+$MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" MARCH=$march $targets
+
+rm -rf "$bundle"
+mkdir -p "$bundle/lib" "$bundle/workbook"
+for target in $targets; do
+    mkdir -p "$bundle/$(dirname "$target")"
+    cp "$target" "$bundle/$target"
+    ldd "$target" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }'
+done | sort -u | grep -vE '/(libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|libcudart|libcublas(Lt)?|libcuda|ld-linux[^/]*)\.so' |
+    xargs -I{} cp -L {} "$bundle/lib/"
+cp workbook/suite.sh "$bundle/workbook/"
+mkdir "$bundle/tests"
+cp tests/[0-9]*.c "$bundle/tests/"  # for the order of their tests
+for number; do basename "$(ls tests/"$number"_*.c)" .c | sed 's/_/ /'; done >"$bundle/names"
+git rev-parse --short HEAD >"$bundle/commit" 2>/dev/null || echo unknown >"$bundle/commit"
+cat >"$bundle/run.sh" <<END
+#!/bin/sh
+# ./run.sh test [IMPL [NN...]]     the suites; IMPL is problems (your code) or solutions
+# ./run.sh bench [NN...]           times, into results/NN_name.tsv: copy them to $out/results/ of the workbook, then make plot-NN
+set -u
+cd "\$(dirname "\$0")"
+export LD_LIBRARY_PATH="\$PWD/lib:\${CUDA_HOME:-/usr/local/cuda}/lib64:\${LD_LIBRARY_PATH:-}"
+export WB_COMMIT="\$(cat commit)"
+numbers="$*"
+what=\${1:-test}
+[ \$# -gt 0 ] && shift
+failed=0
+case \$what in
+test)
+    impl=\${1:-problems}
+    [ \$# -gt 0 ] && shift
+    for n in \${*:-\$numbers}; do
+        echo "== \$n (\$impl)"
+        workbook/suite.sh $out/tests/\${n}_test $out/\$impl/\${n}_worker $backend || failed=1
+    done
+    ;;
+own)
+    for t in $out/tests/[!0-9]*_test; do
+        echo "== \$t"
+        workbook/suite.sh \$t none $backend || failed=1
+    done
+    ;;
+bench)
+    mkdir -p results
+    for n in \${*:-\$numbers}; do
+        set --
+        for impl in $impls; do
+            [ \$impl = problems ] && label=yours || label=key
+            [ -f $out/\$impl/\$n.so ] && set -- "\$@" --impl \$label=$out/\$impl/\$n.so
+        done
+        $out/bench \$n "\$@" --naive --sweep --out results/\${n}_\$(sed -n "s/^\$n //p" names).tsv || failed=1
+    done
+    ;;
+*) echo "usage: \$0 test|bench"; exit 2 ;;
+esac
+exit \$failed
+END
+chmod +x "$bundle/run.sh"
+echo "bundle: $(du -sh "$bundle" | cut -f1) in $bundle. Copy it to the GPU machine, then there: ./run.sh test solutions; ./run.sh bench"

@@ -1,0 +1,299 @@
+// case.c - see case.h. The inputs are made by a hash of (seed, tensor, index), so that any element can be made anywhere.
+#include "case.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---------------------------------------------------------------------------------------------------------------- numbers
+
+float wb_from_bf16(uint16_t bits)
+{
+    const uint32_t wide = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &wide, sizeof value);
+    return value;
+}
+
+uint16_t wb_to_bf16(float value)
+{
+    uint32_t wide;
+    memcpy(&wide, &value, sizeof wide);
+    if ((wide & 0x7fffffff) > 0x7f800000) return 0x7fff;  // NaN: rounding could carry it to infinity
+    return (uint16_t)((wide + 0x7fff + (wide >> 16 & 1)) >> 16);
+}
+
+static uint64_t mix(uint64_t x)  // the finaliser of SplitMix64: Steele, Lea, Flood 2014
+{
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+// Mean 0, variance 1, within +-3.5: the sum of four uniform 16-bit numbers. The same bits on every machine.
+static float normal(uint64_t stream, uint64_t index)
+{
+    const uint64_t bits = mix(stream ^ mix(index));
+    const int sum = (int)(bits & 0xffff) + (int)(bits >> 16 & 0xffff) + (int)(bits >> 32 & 0xffff) + (int)(bits >> 48);
+    return (float)(sum - 2 * 65535) * (1.7320508f / 65536);
+}
+
+// --------------------------------------------------------------------------------------------------------- text and back
+
+static const char *const input_names[WB_INPUTS] = {"normal", "huge",    "tiny", "early_max", "late_max", "stairs",
+                                                   "rising", "falling", "flat", "ones",      "worked_1", "worked_2"};
+
+wb_case wb_case_defaults(const wb_problem *problem, wb_case c)
+{
+    attention_shape *s = &c.shape;
+    if (problem->signature == WB_ROW_SUM) return c;
+    if (s->batch == 0) s->batch = 1;
+    if (s->q_heads == 0) s->q_heads = 1;
+    if (s->kv_heads == 0) s->kv_heads = s->q_heads;
+    if (s->kv_len == 0) s->kv_len = s->q_len;
+    if (s->scale == 0 && s->head_dim > 0) s->scale = 1 / sqrtf((float)s->head_dim);
+    if (problem->mask == WB_CAUSAL) s->causal = 1;
+    if (problem->window && s->window == 0) s->window = s->q_len;
+    return c;
+}
+
+// The fields of a case by their names in text.
+static int *integer_field(wb_case *c, const char *name)
+{
+    attention_shape *s = &c->shape;
+    const struct {
+        const char *name;
+        int *field;
+    } fields[] = {{"B", &s->batch},   {"Hq", &s->q_heads}, {"Hkv", &s->kv_heads},  {"Nq", &s->q_len},
+                  {"Nk", &s->kv_len}, {"D", &s->head_dim}, {"causal", &s->causal}, {"W", &s->window},
+                  {"S", &s->sinks},   {"rows", &c->rows},  {"cols", &c->cols},     {"offset", &c->offset}};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (strcmp(fields[i].name, name) == 0) return fields[i].field;
+    return NULL;
+}
+
+static wb_status parse_word(char *word, wb_case *c)
+{
+    char *value = strchr(word, '=');
+    if (!value) return wb_fail(WB_BAD_ARGUMENT, "'%s' in the case: expected name=value", word);
+    *value++ = 0;
+    char *end = value;
+    int *field = integer_field(c, word);
+    if (field) {
+        *field = (int)strtol(value, &end, 10);
+    } else if (strcmp(word, "scale") == 0) {
+        c->shape.scale = strtof(value, &end);
+    } else if (strcmp(word, "seed") == 0) {
+        c->seed = strtoull(value, &end, 0);
+    } else if (strcmp(word, "null") == 0 && strlen(value) < sizeof c->null) {
+        strcpy(c->null, value);
+        end = value + strlen(value);
+    } else if (strcmp(word, "input") == 0) {
+        int kind = 0;
+        while (kind < WB_INPUTS && strcmp(input_names[kind], value)) kind++;
+        if (kind == WB_INPUTS) return wb_fail(WB_BAD_ARGUMENT, "'input=%s' in the case: no such kind of input", value);
+        c->input = (wb_input)kind;
+        end = value + strlen(value);
+    } else {
+        return wb_fail(WB_BAD_ARGUMENT, "'%s' in the case: no such name", word);
+    }
+    if (end == value || *end) return wb_fail(WB_BAD_ARGUMENT, "'%s=%s' in the case: not a number", word, value);
+    return WB_OK;
+}
+
+wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c)
+{
+    char copy[WB_CASE_TEXT];
+    if (strlen(text) >= sizeof copy)
+        return wb_fail(WB_BAD_ARGUMENT, "a case has fewer than %zu characters", sizeof copy);
+    // Twice: lengths and heads first, from which the defaults follow; then what is given replaces them, 0 included.
+    memset(c, 0, sizeof *c);
+    for (int pass = 0; pass < 2; pass++) {
+        if (pass == 1) *c = wb_case_defaults(problem, *c);
+        strcpy(copy, text);
+        for (char *rest = copy, *word; (word = strtok_r(rest, ",", &rest));) {
+            const wb_status status = parse_word(word, c);
+            if (status != WB_OK) return status;
+        }
+    }
+    return WB_OK;
+}
+
+// Fields that equal their defaults are left out.
+void wb_case_print(const wb_problem *problem, const wb_case *c, char text[WB_CASE_TEXT])
+{
+    const attention_shape *s = &c->shape;
+    size_t n = 0;
+#define PRINT(...) n += (size_t)snprintf(text + n, WB_CASE_TEXT - n, __VA_ARGS__)
+    if (problem->signature == WB_ROW_SUM) {
+        PRINT("rows=%d,cols=%d", c->rows, c->cols);
+    } else {
+        wb_case plain = {.shape = {.q_heads = s->q_heads, .q_len = s->q_len, .head_dim = s->head_dim}};
+        plain = wb_case_defaults(problem, plain);
+        PRINT("B=%d,Hq=%d", s->batch, s->q_heads);
+        if (s->kv_heads != plain.shape.kv_heads || problem->grouped) PRINT(",Hkv=%d", s->kv_heads);
+        PRINT(",Nq=%d", s->q_len);
+        if (s->kv_len != plain.shape.kv_len) PRINT(",Nk=%d", s->kv_len);
+        PRINT(",D=%d", s->head_dim);
+        if (s->scale != plain.shape.scale) PRINT(",scale=%.9g", s->scale);
+        if (s->causal != plain.shape.causal) PRINT(",causal=%d", s->causal);
+        if (s->window != plain.shape.window || problem->window) PRINT(",W=%d", s->window);
+        if (s->sinks != plain.shape.sinks || problem->sinks) PRINT(",S=%d", s->sinks);
+    }
+    PRINT(",seed=%llu", (unsigned long long)c->seed);
+    if (c->input != WB_NORMAL) PRINT(",input=%s", input_names[c->input]);
+    if (c->offset) PRINT(",offset=%d", c->offset);
+    if (c->null[0]) PRINT(",null=%s", c->null);
+#undef PRINT
+}
+
+// ---------------------------------------------------------------------------------------------------------------- tensors
+
+static wb_tensor tensor(const char *name, bool output, wb_type type, int a, int b, int c, int d)
+{
+    const int sizes[4] = {a, b, c, d};
+    wb_tensor t = {.name = name, .output = output, .type = type, .count = 1};
+    for (int i = 0; i < 4; i++) {
+        t.dim[i] = sizes[i] < 1 ? 1 : (size_t)sizes[i];
+        t.count *= t.dim[i];
+    }
+    t.bytes = t.count * (type == WB_FLOAT32 ? 4 : 2);
+    return t;
+}
+
+int wb_case_tensors(const wb_problem *problem, const wb_case *c, wb_tensor tensors[WB_MAX_TENSORS])
+{
+    const attention_shape *s = &c->shape;
+    const wb_type type = problem->on_host ? WB_FLOAT32 : WB_BFLOAT16;
+    const wb_tensor O = tensor("O", true, type, s->batch, s->q_heads, s->q_len, s->head_dim);
+    const wb_tensor L = tensor("L", true, WB_FLOAT32, 1, s->batch, s->q_heads, s->q_len);
+    const wb_tensor K = tensor("K", false, type, s->batch, s->kv_heads, s->kv_len, s->head_dim);
+    wb_tensor Q = O, V = K;
+    Q.name = "Q", Q.output = false, V.name = "V";
+    int n = 0;
+    switch (problem->signature) {
+    case WB_ROW_SUM:
+        tensors[n++] = tensor("y", true, WB_FLOAT32, 1, 1, 1, c->rows);
+        tensors[n++] = tensor("x", false, WB_BFLOAT16, 1, 1, c->rows, c->cols);
+        tensors[n++] = tensor("w", false, WB_BFLOAT16, 1, 1, 1, c->cols);
+        break;
+    case WB_FORWARD: tensors[n++] = O, tensors[n++] = L, tensors[n++] = Q, tensors[n++] = K, tensors[n++] = V; break;
+    case WB_BACKWARD:
+        tensors[n++] = O, tensors[n++] = K, tensors[n++] = V, tensors[n++] = L;
+        tensors[0].name = "dQ", tensors[1].name = "dK", tensors[2].name = "dV", tensors[3].name = "delta";
+        tensors[1].output = tensors[2].output = true;
+        tensors[n++] = Q, tensors[n++] = K, tensors[n++] = V, tensors[n++] = O, tensors[n++] = L, tensors[n++] = Q;
+        tensors[7].output = tensors[8].output = false;
+        tensors[9].name = "dO";
+        break;
+    }
+    return n;
+}
+
+// The logit t(j) that every query has for key j.
+static float logit(wb_input input, size_t j, size_t keys)
+{
+    switch (input) {
+    case WB_HUGE: return 140;
+    case WB_TINY: return -140;
+    case WB_EARLY_MAX: return j == 0 ? 8 : 0;
+    case WB_LATE_MAX: return j + 1 == keys ? 8 : 0;
+    case WB_STAIRS: return 2 * (float)(j / 16);
+    case WB_RISING: return 200 * (float)j / (float)keys;
+    case WB_FALLING: return 200 - 200 * (float)j / (float)keys;
+    default: return 0;
+    }
+}
+
+// Q = u + noise / 4 and K(j) = c(j) u + noise with a fixed direction u of +-1, so that q . k is about c(j) D: c = t / (scale D).
+static float attention_element(const wb_case *c, const wb_tensor *t, uint64_t stream, size_t index)
+{
+    static const float Q1[] = {1, 0}, K1[] = {.5f, .3f, .8f, -.2f, .1f, .7f}, V1[] = {1, 0, 0, 1, .5f, .5f};
+    static const float Q2[] = {1, .5f, .8f, -.1f, .2f, .9f, -.3f, .4f, .7f, .6f, .1f, -.5f};
+    static const float K2[] = {.3f, .7f, .6f, .2f, -.1f, .8f, .4f, -.3f, .9f, .1f, .2f, .5f};
+    static const float V2[] = {1, 0, 0, 1, .5f, .5f, .8f, .2f, .3f, .7f, .6f, .4f};
+    const size_t d = index % t->dim[3], row = index / t->dim[3], j = row % t->dim[2];
+    if (c->input == WB_WORKED_1 || c->input == WB_WORKED_2) {
+        const bool first = c->input == WB_WORKED_1;
+        const size_t at = 2 * j + d, rows = first ? (*t->name == 'Q' ? 1 : 3) : 6;
+        if (d >= 2 || j >= rows) return 0;
+        return *t->name == 'Q'   ? (first ? Q1 : Q2)[at]
+               : *t->name == 'K' ? (first ? K1 : K2)[at]
+                                 : (first ? V1 : V2)[at];
+    }
+    const float noise = normal(stream, index);
+    if (*t->name == 'V') return c->input == WB_ONES ? 1 : noise;
+    if (t->name[0] == 'd') return noise;
+    const float u = mix(d) & 1 ? 1 : -1;
+    if (c->input == WB_NORMAL || c->input == WB_ONES) return noise;
+    if (*t->name == 'Q') return u + noise / 4;
+    const float along = logit(c->input, j, t->dim[2]) / (c->shape.scale * (float)t->dim[3]);
+    const float per_key = c->input == WB_FLAT ? normal(stream, row / t->dim[2] * t->dim[3] + d) : noise;
+    return along * u + per_key;
+}
+
+static float row_sum_element(const wb_case *c, const wb_tensor *t, uint64_t stream, size_t index)
+{
+    static const float x1[] = {1, 2, 3, 4, 5, 6}, w1[] = {1, .5f, .25f};
+    const bool is_x = *t->name == 'x';
+    const size_t col = index % t->dim[3];
+    const float noise = normal(stream, index);
+    switch (c->input) {
+    case WB_WORKED_1: return is_x ? (index < 6 ? x1[index] : 0) : (index < 3 ? w1[index] : 0);
+    case WB_HUGE: return is_x ? (col % 2 ? -1000 : 1000) + noise : 1 + noise / 64;
+    case WB_TINY: return is_x ? noise / 1000 : noise;
+    case WB_EARLY_MAX: return is_x && col == 0 ? 100 * noise : noise;
+    case WB_LATE_MAX: return is_x && col + 1 == t->dim[3] ? 100 * noise : noise;
+    case WB_FLAT: return is_x ? 0.75f : noise;
+    case WB_ONES: return is_x ? noise : 1;
+    default: return noise;
+    }
+}
+
+void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *t, void *data)
+{
+    uint64_t stream = mix(c->seed);
+    for (const char *letter = t->name; *letter; letter++) stream = mix(stream ^ (uint64_t)*letter);
+    for (size_t i = 0; i < t->count; i++) {
+        const float value =
+            problem->signature == WB_ROW_SUM ? row_sum_element(c, t, stream, i) : attention_element(c, t, stream, i);
+        if (t->type == WB_FLOAT32)
+            ((float *)data)[i] = value;
+        else
+            ((uint16_t *)data)[i] = wb_to_bf16(value);
+    }
+}
+
+// ------------------------------------------------------------------------------------------------------------------- call
+
+wb_status wb_call(const wb_problem *problem, wb_function function, const wb_case *c, void *const p[], wb_stream stream)
+{
+    typedef wb_status row_sum(float *, const bf16 *, const bf16 *, int, int, wb_stream);
+    typedef wb_status host_forward(float *, float *, const float *, const float *, const float *,
+                                   const attention_shape *);
+    typedef wb_status forward(bf16 *, float *, const bf16 *, const bf16 *, const bf16 *, const attention_shape *,
+                              wb_stream);
+    typedef wb_status backward(bf16 *, bf16 *, bf16 *, float *, const bf16 *, const bf16 *, const bf16 *, const bf16 *,
+                               const float *, const bf16 *, const attention_shape *, wb_stream);
+    if (problem->signature == WB_ROW_SUM) return ((row_sum *)function)(p[0], p[1], p[2], c->rows, c->cols, stream);
+    if (problem->signature == WB_BACKWARD)
+        return ((backward *)function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], &c->shape, stream);
+    if (problem->on_host) return ((host_forward *)function)(p[0], p[1], p[2], p[3], p[4], &c->shape);
+    return ((forward *)function)(p[0], p[1], p[2], p[3], p[4], &c->shape, stream);
+}
+
+double wb_case_visible_pairs(const wb_problem *problem, const wb_case *c)
+{
+    const attention_shape *s = &c->shape;
+    const bool causal = problem->mask != WB_NO_MASK && s->causal;
+    if (!causal) return (double)s->q_len * s->kv_len;
+    double pairs = 0;
+    for (int i = 0; i < s->q_len; i++) {
+        const int window = problem->window && s->window < i + 1 ? s->window : i + 1;
+        const int hidden = i + 1 - window, sinks = problem->sinks ? s->sinks : 0;
+        pairs += window + (sinks < hidden ? sinks : hidden);
+    }
+    return pairs;
+}

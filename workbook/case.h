@@ -1,0 +1,84 @@
+// case.h - one case: a problem's shape and the recipe of its inputs. Test, worker and bench build the same bytes from it.
+//
+// A case is written as text, the way a failing test prints it and a worker takes it:
+//   B=1,Hq=2,Nq=256,D=64,seed=7,input=late_max            attention; Hkv = Hq, Nk = Nq, scale = 1/sqrt(D) unless given
+//   rows=512,cols=1001,seed=7                              weighted_row_sum
+#ifndef WORKBOOK_CASE_H
+#define WORKBOOK_CASE_H
+
+#include "problems.h"
+#include "workbook.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// What the inputs look like. For attention, t(j) is the logit scale * q . k that key j has for every query, but for noise of unit
+// variance on top; V and dO are standard normal unless said otherwise. For weighted_row_sum see the second column.
+typedef enum wb_input {
+    WB_NORMAL,  // t = 0                                                    | x and w standard normal
+    WB_HUGE,    // t = 140: exp(t) overflows float32                        | |x| about 1000, neighbours nearly cancel
+    WB_TINY,    // t = -140: exp(t) underflows; a maximum that starts at 0 sees no key | |x| about 1/1000
+    WB_EARLY_MAX,  // the first key towers 8 above the others                  | the first column is 100 times larger
+    WB_LATE_MAX,   // the last key does                                        | the last column is
+    WB_STAIRS,     // t climbs by 2 every 16 keys: the running maximum moves in every tile
+    WB_RISING,     // t climbs from 0 to 200: keys that a causal mask hides tower above all visible ones
+    WB_FALLING,    // t falls from 200 to 0: keys left of a window do
+    WB_FLAT,       // all keys equal: every weight is 1 / n                    | all columns equal
+    WB_ONES,       // t = 0, V all ones: O is 1                                | w all ones
+    WB_WORKED_1,   // scale 1, Nq 1, Nk 3, D 2 padded to 16; see the lesson    | rows 2, cols 3
+    WB_WORKED_2,   // Nq = Nk = 6, D 2 padded to 16, scale 1 / sqrt(2)
+    WB_INPUTS      // how many there are
+} wb_input;
+
+typedef struct wb_case {
+    attention_shape shape;
+    int rows, cols;  // of weighted_row_sum
+    uint64_t seed;
+    wb_input input;
+    char null[8];  // "K": the function is given a null pointer for K
+    int offset;    // every tensor starts this many bytes past a multiple of 256
+} wb_case;
+
+typedef enum wb_type { WB_FLOAT32, WB_BFLOAT16 } wb_type;
+
+enum { WB_MAX_TENSORS = 10, WB_CASE_TEXT = 256 };
+
+typedef struct wb_tensor {
+    const char *name;  // as in workbook.h
+    bool output;
+    wb_type type;
+    size_t dim[4];  // leading dimensions are 1 where there are fewer
+    size_t count;   // of elements
+    size_t bytes;
+} wb_tensor;
+
+// Completes what was left 0 (heads, lengths, scale) by the defaults named above. Text that gives a value keeps it.
+wb_case wb_case_defaults(const wb_problem *problem, wb_case c);
+
+// From and to text. wb_case_parse returns WB_BAD_ARGUMENT with a message that names the word it did not understand.
+wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c);
+void wb_case_print(const wb_problem *problem, const wb_case *c, char text[WB_CASE_TEXT]);
+
+// The tensors in the order of the function's arguments; returns how many. Sizes below 1 count as 1, so that a worker can
+// hold buffers for a bad shape.
+int wb_case_tensors(const wb_problem *problem, const wb_case *c, wb_tensor tensors[WB_MAX_TENSORS]);
+
+// Fills an input tensor, rounded to its type. O and L of a backward are not made here: the test brings its oracle's.
+void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *tensor, void *data);
+
+// Calls `function`, which has the problem's signature, with these pointers in the order of wb_case_tensors.
+typedef void (*wb_function)(void);
+wb_status wb_call(const wb_problem *problem, wb_function function, const wb_case *c, void *const pointers[],
+                  wb_stream stream);
+
+// Query-key pairs that the mask leaves, over one head. FLOPs of a forward: 4 B Hq D pairs; of a backward 2.5 times that.
+double wb_case_visible_pairs(const wb_problem *problem, const wb_case *c);
+
+float wb_from_bf16(uint16_t bits);
+uint16_t wb_to_bf16(float value);  // round to nearest even, NaN stays NaN
+
+#ifdef __cplusplus
+}
+#endif
+#endif

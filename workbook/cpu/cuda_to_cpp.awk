@@ -1,0 +1,339 @@
+# cuda_to_cpp.awk - CUDA C++ to C++ for the CPU execution layer. POSIX awk: mawk, gawk, busybox and the one true awk.
+#
+#     awk -f cuda_to_cpp.awk file.cu > file.cpp
+#
+# Three things of CUDA are not C++, and only these are rewritten, outside comments and strings:
+#     kernel<64><<<grid, 128>>>(x, n)     -> ::cudacpu::launch(...)                    see include/cudacpu/launch.h
+#     __shared__ float x[4][N], y;        -> references to the block's copies           see include/cudacpu/shared.h
+#     asm volatile("...")                 -> CUDACPU_NO_PTX(), an error with a sentence  see include/cudacpu/keywords.h
+# Every line keeps its number, so that the compiler's messages name the student's file and line. What the filter does not understand
+# it leaves alone.
+
+{
+    sub(/\r$/, "")
+    source = source $0 "\n"
+}
+
+END {
+    name = FILENAME
+    gsub(/["\\]/, "\\\\&", name)
+    printf "#line 1 \"%s\"\n", name
+
+    code = blank(source)  # source without comments and strings, equally long: found there, cut out of source
+    done = 0              # characters of source that are dealt with
+    begin = "(((extern|static|volatile)[ \t\n]+)*__shared__|<<<|(asm|__asm__|__asm)[ \t\n]*((volatile|__volatile__)[ \t\n]*)?[(])"
+    while (match(substr(code, done + 1), begin)) {
+        at = done + RSTART
+        word = substr(code, at, RLENGTH)
+        inside_name = substr(code, at - 1, 1) ~ /[A-Za-z0-9_]/ || substr(code, at + length(word), 1) ~ /[A-Za-z0-9_]/
+        if (word == "<<<") ok = launch(at)
+        else if (word ~ /__shared__$/) ok = !inside_name && shared(at, word)
+        else ok = substr(code, at - 1, 1) !~ /[A-Za-z0-9_]/ && assembly(at + length(word) - 1, at)
+        if (!ok) copy_up_to(at + length(word))
+    }
+    printf "%s", substr(source, done + 1)
+}
+
+# Prints source up to, not including, position `to`.
+function copy_up_to(to)
+{
+    printf "%s", substr(source, done + 1, to - done - 1)
+    done = to - 1
+}
+
+# Prints `text` in the place of source from here to position `last`, and that part's newlines after it.
+function replace_up_to(last, text)
+{
+    printf "%s%s", text, newlines(substr(source, done + 1, last - done))
+    done = last
+}
+
+# The newlines of a text; those that continue a macro keep their backslash.
+function newlines(text,    result)
+{
+    result = ""
+    while (match(text, /\\?\n/)) {
+        result = result substr(text, RSTART, RLENGTH)
+        text = substr(text, RSTART + RLENGTH)
+    }
+    return result
+}
+
+# ------------------------------------------------------------------------------------------------------------------ reading C++
+
+# The text with spaces for everything in comments, strings and character constants. Newlines stay.
+function blank(text,    result, two, last, delimiter)
+{
+    result = ""
+    while (match(text, /\/\/|\/\*|["']/)) {
+        result = result substr(text, 1, RSTART - 1)
+        before = RSTART > 1 ? substr(text, RSTART - 1, 1) : substr(result, length(result))
+        text = substr(text, RSTART)
+        two = substr(text, 1, 2)
+        if (two == "//") {
+            last = index(text, "\n") - 1
+        } else if (two == "/*") {
+            last = index(substr(text, 3), "*/") + 3
+            if (last == 3) last = length(text)
+        } else if (two ~ /^'/ && before ~ /[0-9a-fA-F]/ && two ~ /[0-9a-fA-F]$/) {
+            last = 1  # 1'000'000
+        } else if (two ~ /^"/ && before == "R" && match(text, /^"[^( ]*[(]/)) {
+            delimiter = ")" substr(text, 2, RLENGTH - 2) "\""  # R"x( ... )x"
+            last = index(text, delimiter) + length(delimiter) - 1
+        } else {
+            last = 2
+            while (last < length(text) && substr(text, last, 1) != substr(two, 1, 1) && substr(text, last, 1) != "\n")
+                last += substr(text, last, 1) == "\\" ? 2 : 1
+        }
+        result = result spaces(substr(text, 1, last))
+        text = substr(text, last + 1)
+    }
+    return result text
+}
+
+function spaces(text)
+{
+    gsub(/[^\n]/, " ", text)
+    return text
+}
+
+function is_space(at) { return substr(code, at, 1) ~ /[ \t\n\\]/ }
+
+# The position that closes the bracket at `at`; 0 if there is none.
+function closing(at,    depth, char)
+{
+    for (depth = 0; at <= length(code); at++) {
+        char = substr(code, at, 1)
+        if (char ~ /[({[]/) depth++
+        else if (char ~ /[])}]/ && --depth == 0) return at
+    }
+    return 0
+}
+
+# The position that opens the bracket closed at `at`, backwards; 0 if there is none.
+function opening(at,    depth, char)
+{
+    for (depth = 0; at > 0; at--) {
+        char = substr(code, at, 1)
+        if (char ~ /[])}]/) depth++
+        else if (char ~ /[({[]/ && --depth == 0) return at
+        else if (char ~ /[;{}]/) return 0
+    }
+    return 0
+}
+
+# Where the template arguments that end with the ">" at `at` begin, backwards.
+function opening_angle(at,    depth, char)
+{
+    for (depth = 0; at > 0; at--) {
+        char = substr(code, at, 1)
+        if (char ~ /[])]/) at = opening(at)
+        else if (char == ">" && substr(code, at - 1, 1) != "-") depth++
+        else if (char == "<" && --depth == 0) return at
+        else if (char ~ /[;{}(]/) return 0
+        if (at == 0) return 0
+    }
+    return 0
+}
+
+# ----------------------------------------------------------------------------------------------------------------- kernel<<<>>>()
+
+# The launch whose "<<<" is at `at`. Returns 0 if it is none.
+function launch(at,    first, last, end_config, open, end, kernel, config, arguments)
+{
+    first = callee(at)
+    end_config = end_of_config(at + 3)
+    if (first <= done || !end_config) return 0
+    open = end_config + 3
+    while (is_space(open)) open++
+    end = closing(open)
+    if (substr(code, open, 1) != "(" || !end) return 0
+
+    last = at - 1
+    while (is_space(last)) last--
+    kernel = substr(code, first, last - first + 1)
+    config = substr(source, at + 3, end_config - at - 3)
+    if (!split_arguments(open, end)) {
+        copy_up_to(first)
+        printf "::cudacpu::launch_later(CUDACPU_KERNEL(%s),%s::cudacpu::launch_config(%s),%s", kernel,
+            newlines(substr(source, last + 1, at - last)), config, " [=](auto... cudacpu_arguments) { "
+        printf "%s(cudacpu_arguments...); })", one_line(kernel)
+        done = end_config + 2  # the arguments stand where they stood
+        return 1
+    }
+    copy_up_to(first)
+    printf "::cudacpu::launch(CUDACPU_KERNEL(%s),%s ::cudacpu::launch_config(%s),%s", kernel,
+        newlines(substr(source, last + 1, at - last)), config, newlines(substr(source, end_config, open - end_config))
+    printf " [=%s] { %s(%s); })", captures, one_line(kernel), passed
+    done = end
+    return 1
+}
+
+function one_line(text)
+{
+    gsub(/[\\\n]/, " ", text)
+    return text
+}
+
+# Where the name of the kernel before "<<<" begins: space::name<arguments>, (expression) or table[index]. 0 if nothing is like that.
+function callee(at)
+{
+    at--
+    while (is_space(at)) at--
+    if (substr(code, at, 1) == ")") return opening(at)
+    if (substr(code, at, 1) == ">") at = opening_angle(at) - 1
+    while (substr(code, at, 1) == "]") at = opening(at) - 1
+    while (at > 0 && is_space(at)) at--
+    if (substr(code, at, 1) !~ /[A-Za-z0-9_]/) return 0
+    while (at > 0 && substr(code, at, 1) ~ /[A-Za-z0-9_:.]/) at--
+    return at + 1
+}
+
+# The ">>>" that ends a configuration which begins at `at`; 0 if a statement ends first.
+function end_of_config(at,    char)
+{
+    for (; at <= length(code); at++) {
+        char = substr(code, at, 1)
+        if (char ~ /[({[]/) {
+            at = closing(at)
+            if (!at) return 0
+        } else if (char ~ /[])};]/) return 0
+        else if (substr(code, at, 3) == ">>>") return at
+    }
+    return 0
+}
+
+# Sets `captures` and `passed` for the arguments between two brackets. Each argument is evaluated once, by the launching thread, and
+# captured by value; a constant is passed as it stands, since 0 may mean a null pointer. Returns 0 if commas may not separate arguments.
+function split_arguments(open, end,    at, from, inside, text, count)
+{
+    inside = substr(code, open + 1, end - open - 1)
+    if ((inside ~ /</ && inside ~ />/) || inside ~ /[.][.][.]/ || inside ~ /#/) return 0
+    captures = passed = ""
+    count = 0
+    from = open + 1
+    for (at = from; at <= end; at++) {
+        if (at < end && substr(code, at, 1) ~ /[({[]/) at = closing(at)
+        else if (at == end || substr(code, at, 1) == ",") {
+            inside = substr(code, from, at - from)
+            text = substr(source, from, at - from)
+            sub(/^ +/, "", text)
+            from = at + 1
+            if (inside !~ /[^ \t\n\\]/ && text !~ /["']/) {  # nothing but space and comments
+                captures = captures newlines(text)
+                continue
+            }
+            if (passed != "") passed = passed ", "
+            if (inside ~ /^[ \t\n\\]*([0-9][0-9a-zA-Z.]*|NULL|nullptr|true|false|[{].*)[ \t\n\\]*$/) {
+                passed = passed trim(one_line(text ~ /[{]/ ? text : inside))
+                captures = captures newlines(text)
+            } else {
+                captures = captures ", cudacpu_" count " = (" text ")"
+                passed = passed "cudacpu_" count
+                count++
+            }
+        }
+    }
+    return 1
+}
+
+# ------------------------------------------------------------------------------------------------------------------ __shared__
+
+# The declaration whose words "extern __shared__", or the like, are at `at`. Returns 0 if it is not understood.
+function shared(at, word,    length_, text, result)
+{
+    length_ = index(substr(code, at), ";")
+    if (!length_) return 0
+    text = substr(code, at + length(word), length_ - length(word) - 1)
+    gsub(/[\n\t\\]/, " ", text)
+    result = declare(text, word ~ /extern/, word ~ /volatile/)
+    if (result == "") return 0
+    copy_up_to(at)
+    replace_up_to(at + length_ - 1, result)
+    return 1
+}
+
+# The C++ for "type a[2], b" with alignas(16) or __align__(16) anywhere in it; "" if it is not understood.
+function declare(text, dynamic, volatile,    align, count, part, i, type, variable, dims, result)
+{
+    align = ""
+    while (match(text, /(__align__|alignas)[ ]*[(][^()]*([(][^()]*[)][^()]*)*[)]/)) {
+        align = align substr(text, RSTART, RLENGTH) " "
+        text = substr(text, 1, RSTART - 1) " " substr(text, RSTART + RLENGTH)
+    }
+    if (text ~ /[{}=#]/) return ""
+    count = split_list(text, part)
+    result = ""
+    for (i = 1; i <= count; i++) {
+        dims = ""
+        if (match(part[i], /[A-Za-z_][A-Za-z0-9_]*[ ]*(\[.*)?$/)) {
+            variable = substr(part[i], RSTART)
+            text = trim(substr(part[i], 1, RSTART - 1))
+            # a bracket may belong to the type, array<int[3]>: then the name is what follows the last angle
+            if (index(variable, "[")) {
+                dims = substr(variable, index(variable, "["))
+                variable = trim(substr(variable, 1, index(variable, "[") - 1))
+            }
+        } else return ""
+        variable = trim(variable)
+        if (i == 1) type = text
+        else if (text != "") return ""
+        if (type == "" || type ~ /&$/ || dims ~ />[^]]*$/) return ""
+        if (count > 1 && type ~ /\*$/) return ""
+        result = result (dynamic ? dynamic_variable(variable, type, volatile) : static_variable(variable, type, dims, align, volatile))
+    }
+    return result
+}
+
+# Splits at commas outside brackets and angles.
+function split_list(text, part,    count, at, char, depth)
+{
+    count = 1
+    part[1] = ""
+    depth = 0
+    for (at = 1; at <= length(text); at++) {
+        char = substr(text, at, 1)
+        if (char ~ /[(<[]/) depth++
+        else if (char ~ /[])>]/) depth--
+        if (char == "," && depth == 0) part[++count] = ""
+        else part[count] = part[count] char
+    }
+    for (at = 1; at <= count; at++) part[at] = trim(part[at])
+    return count
+}
+
+function trim(text)
+{
+    gsub(/^ +| +$/, "", text)
+    return text
+}
+
+function static_variable(variable, type, dims, align, volatile,    reference, pointer)
+{
+    if (volatile) type = "volatile " type
+    reference = dims == "" ? type " &" variable : type " (&" variable ")" dims
+    pointer = dims == "" ? type " *" : type " (*)" dims
+    return "struct cudacpu_align_" variable " { " align "alignas(" type ") char at; }; " \
+        "static constexpr ::cudacpu::shared_variable cudacpu_shared_" variable " = {\"" variable "\", sizeof(" type dims \
+        "), sizeof(" type "), alignof(cudacpu_align_" variable "), {__FILE__, __LINE__}}; [[maybe_unused]] " reference \
+        " = *static_cast<" pointer ">(::cudacpu::shared_address(cudacpu_shared_" variable ")); "
+}
+
+function dynamic_variable(variable, type, volatile)
+{
+    if (volatile) type = "volatile " type
+    return "CUDACPU_SHARED_IN_FUNCTION(); [[maybe_unused]] " type " *const " variable " = static_cast<" type \
+        " *>(::cudacpu::dynamic_shared(\"" variable "\", sizeof(" type "), ::cudacpu::here()));"
+}
+
+# ------------------------------------------------------------------------------------------------------------------------- asm
+
+# asm(...) whose "(" is at `open`.
+function assembly(open, at,    end)
+{
+    end = closing(open)
+    if (!end) return 0
+    copy_up_to(at)
+    replace_up_to(end, "CUDACPU_NO_PTX()")
+    return 1
+}

@@ -1,0 +1,132 @@
+// faults.cpp - the signals of a wild access, turned into reports. A fault of host code that has nothing to do with device memory is
+// left to whoever would have handled it without the layer.
+#include "report.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#if defined(__linux__)
+#include <ucontext.h>
+#endif
+
+namespace cudacpu
+{
+static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGXCPU};
+static struct sigaction before[4];
+
+static void *program_counter(void *context)
+{
+#if defined(__linux__) && defined(__x86_64__)
+    return reinterpret_cast<void *>(static_cast<ucontext_t *>(context)->uc_mcontext.gregs[REG_RIP]);
+#elif defined(__linux__) && defined(__aarch64__)
+    return reinterpret_cast<void *>(static_cast<ucontext_t *>(context)->uc_mcontext.pc);
+#else
+    (void)context;
+    return nullptr;
+#endif
+}
+
+// Whether a kernel's thread ran out of stack.
+static bool is_stack_overflow(const block &b, const char *at)
+{
+    const ptrdiff_t page = sysconf(_SC_PAGESIZE);
+    for (unsigned i = 0; i < b.fiber_count; i++)
+        if (at < b.fibers[i].stack && at >= b.fibers[i].stack - page) return true;
+    const fiber *own = b.running->own;  // a large array may reach over the page, into another thread's stack
+    return at < own->stack && at >= own->stack - static_cast<ptrdiff_t>(stack_bytes());
+}
+
+// The processor noticed it before the address was looked at.
+static bool is_misaligned(int number, int code)
+{
+#if defined(__linux__) && defined(__x86_64__)
+    return number == SIGSEGV && code == SI_KERNEL;
+#else
+    return number == SIGBUS && code == BUS_ADRALN;
+#endif
+}
+
+static void report_fault(int number, int code, const char *at)
+{
+    char text[256];
+    if (number == SIGXCPU) {
+        report_begin("timeout");
+        report_line("The launch took longer than %ld s (CUDACPU_TIMEOUT) and was here:",
+                    environment("CUDACPU_TIMEOUT", 120));
+    } else if (number == SIGFPE) {
+        report_begin("integer division by zero");
+    } else if (is_misaligned(number, code)) {
+        report_begin("misaligned access");
+        report_line("The address of a vector load or store, such as a float4's, is not a multiple of its size.");
+    } else if (is_stack_overflow(*current, at)) {
+        report_begin("stack overflow");
+        report_line(
+            "The thread's local variables need more than %zu KB (CUDACPU_STACK_KB); is there a large local array?",
+            stack_bytes() >> 10);
+    } else {
+        report_begin("illegal address");
+        if (at < reinterpret_cast<char *>(4096))
+            report_line("address %zu: a null pointer", reinterpret_cast<size_t>(at));
+        else if (describe_device_address(at, text, sizeof text) ||
+                 describe_shared_address(*current, at, text, sizeof text))
+            report_line("%s", text);
+        else
+            report_line("address %p, which is neither device memory nor shared memory", static_cast<const void *>(at));
+    }
+}
+
+static void on_signal(int number, siginfo_t *info, void *context)
+{
+    const char *at = static_cast<char *>(info->si_addr);
+    char text[256];
+    if (current && current->running) {
+        report_fault(number, info->si_code, at);
+        report_code(program_counter(context));
+        report_end();
+    }
+    if (number == SIGXCPU) return;
+    if (number != SIGFPE && describe_device_address(at, text, sizeof text)) {
+        report_begin("host code touched device memory");
+        report_line("%s; use cudaMemcpy", text);
+        report_code(program_counter(context));
+        report_end();
+    }
+    for (int i = 0; i < 4; i++)
+        if (signals[i] == number)
+            sigaction(number, &before[i], nullptr);  // the instruction faults again, into that handler
+}
+
+void catch_faults()
+{
+#ifndef CUDACPU_ASAN  // which has handlers of its own
+    static __thread bool done;
+    if (done) return;
+    done = true;
+
+    // A stack for the handler, since a thread's own may be what overflowed.
+    enum { STACK = 256 << 10 };
+    stack_t now;
+    sigaltstack(nullptr, &now);
+    if (now.ss_flags & SS_DISABLE || now.ss_size < STACK) {
+        void *memory = mmap(nullptr, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        stack_t stack = {};
+        stack.ss_sp = memory;
+        stack.ss_size = STACK;
+        if (memory != MAP_FAILED) sigaltstack(&stack, nullptr);
+    }
+
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    static bool installed;
+    pthread_mutex_lock(&mutex);
+    for (int i = 0; i < 4 && !installed; i++) {
+        struct sigaction action = {};
+        action.sa_sigaction = on_signal;
+        action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+        sigaction(signals[i], &action, &before[i]);
+    }
+    installed = true;
+    pthread_mutex_unlock(&mutex);
+#endif
+}
+}

@@ -1,0 +1,120 @@
+// fiber.cpp - the switch between two stacks: push the registers that a call must preserve, swap stack pointers, pop the other's.
+#include "fiber.h"
+
+#include <pthread.h>
+#include <stdint.h>
+
+namespace cudacpu
+{
+void fiber_from_host_thread(fiber &f)
+{
+    f = {};
+#ifdef CUDACPU_ASAN
+    pthread_attr_t attributes;
+    void *stack = nullptr;
+    pthread_getattr_np(pthread_self(), &attributes);
+    pthread_attr_getstack(&attributes, &stack, &f.bytes);
+    pthread_attr_destroy(&attributes);
+    f.stack = static_cast<char *>(stack);
+#endif
+}
+
+#ifdef CUDACPU_UCONTEXT
+
+void fiber_prepare(fiber &f, void (*main)())
+{
+    getcontext(&f.context);
+    f.context.uc_stack.ss_sp = f.stack;
+    f.context.uc_stack.ss_size = f.bytes;
+    f.context.uc_link = nullptr;
+    makecontext(&f.context, main, 0);
+}
+
+#else
+
+// What cudacpu_switch will pop. A zero follows, where a caller's address would be: backtraces end there.
+void fiber_prepare(fiber &f, void (*main)())
+{
+    void **top = reinterpret_cast<void **>(reinterpret_cast<uintptr_t>(f.stack + f.bytes) & ~uintptr_t(15));
+#ifdef __x86_64__
+    enum { REGISTERS = 6, RETURN = 6, WORDS = 8 };
+#else
+    enum { REGISTERS = 20, RETURN = 11, WORDS = 20 };
+#endif
+    void **saved = top - WORDS;
+    for (int i = 0; i < WORDS; i++) saved[i] = nullptr;
+    saved[RETURN] = reinterpret_cast<void *>(main);
+    f.stack_pointer = saved;
+}
+
+#endif
+}
+
+#if defined(CUDACPU_UCONTEXT)
+#elif defined(__x86_64__)
+// System V: rbx, rbp and r12 to r15 survive a call. "jmp" instead of "ret", because the processor predicts the target of a return
+// from the calls that it saw, and the one for this stack is not among them.
+asm(R"(
+    .text
+    .globl  cudacpu_switch
+    .type   cudacpu_switch, @function
+cudacpu_switch:
+    pushq   %r15
+    pushq   %r14
+    pushq   %r13
+    pushq   %r12
+    pushq   %rbp
+    pushq   %rbx
+    movq    %rsp, (%rdi)
+    movq    %rsi, %rsp
+    popq    %rbx
+    popq    %rbp
+    popq    %r12
+    popq    %r13
+    popq    %r14
+    popq    %r15
+    popq    %rcx
+    jmp     *%rcx
+    .size   cudacpu_switch, . - cudacpu_switch
+    .section .note.GNU-stack, "", @progbits
+    .text
+)");
+#else
+// AAPCS64: x19 to x30 and d8 to d15 survive a call.
+#ifdef __APPLE__
+#define CUDACPU_SYMBOL "_cudacpu_switch"
+#else
+#define CUDACPU_SYMBOL "cudacpu_switch"
+#endif
+asm(".text\n"
+    ".globl " CUDACPU_SYMBOL "\n"
+    ".p2align 4\n" CUDACPU_SYMBOL ":\n"
+    R"(
+    sub     sp, sp, #160
+    stp     x19, x20, [sp, #0]
+    stp     x21, x22, [sp, #16]
+    stp     x23, x24, [sp, #32]
+    stp     x25, x26, [sp, #48]
+    stp     x27, x28, [sp, #64]
+    stp     x29, x30, [sp, #80]
+    stp     d8, d9, [sp, #96]
+    stp     d10, d11, [sp, #112]
+    stp     d12, d13, [sp, #128]
+    stp     d14, d15, [sp, #144]
+    mov     x9, sp
+    str     x9, [x0]
+    mov     sp, x1
+    ldp     x19, x20, [sp, #0]
+    ldp     x21, x22, [sp, #16]
+    ldp     x23, x24, [sp, #32]
+    ldp     x25, x26, [sp, #48]
+    ldp     x27, x28, [sp, #64]
+    ldp     x29, x30, [sp, #80]
+    ldp     d8, d9, [sp, #96]
+    ldp     d10, d11, [sp, #112]
+    ldp     d12, d13, [sp, #128]
+    ldp     d14, d15, [sp, #144]
+    add     sp, sp, #160
+    ret
+)");
+#endif

@@ -1,0 +1,26 @@
+// hooks.cpp - the plain build looks for nothing.
+#include "hooks.h"
+
+#define WEAK __attribute__((weak))
+
+namespace cudacpu
+{
+WEAK void hook_launch_begin(const kernel &, const launch_config &) {}
+WEAK void hook_launch_end() {}
+WEAK void hook_block_begin(block &) {}
+WEAK void hook_barrier(block &) {}
+WEAK void hook_warp(block &, warp &, unsigned, warp_operation) {}
+WEAK void hook_shared(const shared_variable &, char *) {}
+WEAK void hook_allocate(char *, size_t, call_site) {}
+WEAK void hook_free(char *, size_t) {}
+WEAK void hook_host_wrote(char *, size_t) {}
+WEAK void hook_atomic(const void *, size_t, void *) {}
+WEAK void hook_async_issued(char *, const char *, size_t, size_t) {}
+WEAK void hook_async_arrived(char *, size_t) {}
+WEAK unsigned hook_choose(unsigned ready) { return ready & -ready; }
+WEAK unsigned hook_warp_order(unsigned n, unsigned) { return n; }
+WEAK unsigned long hook_block_order(unsigned long n, unsigned long) { return n; }
+WEAK bool hook_refused(const char *, const char *, call_site) { return false; }
+WEAK call_site hook_place(call_site site, const thread *) { return site; }
+WEAK void hook_report_end() {}
+}

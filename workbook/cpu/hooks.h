@@ -1,0 +1,37 @@
+// hooks.h - the places where a build that looks for bugs wants to know what happens. Here they do nothing; the check build
+// (check/) defines them anew, and these, being weak, give way.
+#ifndef CUDACPU_HOOKS_H
+#define CUDACPU_HOOKS_H
+
+#include "layer.h"
+
+namespace cudacpu
+{
+// -------------------------------------------------------------------------------------------------------------- what happens
+void hook_launch_begin(const kernel &what, const launch_config &config);
+void hook_launch_end();
+void hook_block_begin(block &b);
+void hook_barrier(block &b);                                                  // all threads have met
+void hook_warp(block &b, warp &w, unsigned lanes, warp_operation operation);  // these lanes have met
+void hook_shared(const shared_variable &variable, char *at);                  // a block's copy came to be
+void hook_allocate(char *at, size_t bytes, call_site site);  // device memory; its contents are undefined
+void hook_free(char *at, size_t bytes);
+void hook_host_wrote(char *at, size_t bytes);                // cudaMemcpy, cudaMemset
+void hook_atomic(const void *at, size_t bytes, void *code);  // code: where the atomic returns to
+
+// An asynchronous copy by the running thread, whose `code` is the call: about to be issued, and there.
+void hook_async_issued(char *to, const char *from, size_t bytes, size_t bytes_of_source);
+void hook_async_arrived(char *to, size_t bytes);
+
+// -------------------------------------------------------------------------------------------------------------- who comes next
+unsigned hook_choose(unsigned ready);                                  // which of these lanes; one bit
+unsigned hook_warp_order(unsigned n, unsigned count);                  // which warp is the n-th
+unsigned long hook_block_order(unsigned long n, unsigned long count);  // which block is the n-th
+
+// --------------------------------------------------------------------------------------------------------------------- reports
+bool hook_refused(const char *call, const char *why, call_site site);  // whether somebody else tells the user
+call_site hook_place(call_site site, const thread *t);  // what to show for it; t, if any, called from there
+void hook_report_end();                                 // a last word, before the process ends
+}
+
+#endif

@@ -1,0 +1,14 @@
+// cuda_runtime.h - CUDA C++ for the host compiler, run by the CPU execution layer. See workbook/cpu/README.md.
+#ifndef CUDACPU_CUDA_RUNTIME_H
+#define CUDACPU_CUDA_RUNTIME_H
+
+#include "cudacpu/keywords.h"
+#include "cudacpu/vectors.h"
+#include "cudacpu/runtime_api.h"
+#include "cudacpu/launch.h"
+#include "cudacpu/shared.h"
+#include "cudacpu/sync.h"
+#include "cudacpu/atomics.h"
+#include "cudacpu/maths.h"
+
+#endif

@@ -1,0 +1,82 @@
+// launch.h - what cuda_to_cpp.awk makes of a launch.
+//
+//   scale<64><<<grid, 128>>>(x, n + 1);
+//   ->  cudacpu::launch(CUDACPU_KERNEL(scale<64>), cudacpu::launch_config(grid, 128),
+//                       [=, cudacpu_0 = (x), cudacpu_1 = (n + 1)] { scale<64>(cudacpu_0, cudacpu_1); });
+//
+// So arguments are evaluated once, on the host, and every thread gets its own copies of them, as on a GPU.
+#ifndef CUDACPU_LAUNCH_H
+#define CUDACPU_LAUNCH_H
+
+#include "runtime_api.h"
+#include "vectors.h"
+
+namespace cudacpu
+{
+struct kernel {
+    const char *name;     // as written in the launch: "scale<64>"
+    const void *address;  // null if the name is overloaded
+    call_site site;       // of the launch
+};
+
+struct launch_config {
+    dim3 grid, block;
+    size_t shared;  // dynamic shared memory, in bytes
+    launch_config(dim3 grid_, dim3 block_, size_t shared_ = 0, cudaStream_t = nullptr)
+        : grid(grid_), block(block_), shared(shared_)
+    {
+    }
+};
+
+// Runs body(arguments) once in every thread of the grid, or sets the error that cudaGetLastError returns. Back when all is done.
+void run_grid(const kernel &kernel_, const launch_config &config_, void (*body_)(void *), void *arguments_,
+              size_t argument_bytes_);
+
+template <class Call_> void launch(const kernel &kernel_, const launch_config &config_, Call_ call_)
+{
+    run_grid(
+        kernel_, config_, [](void *at_) { (*static_cast<Call_ *>(at_))(); }, &call_, sizeof call_);
+}
+
+// For arguments that the filter cannot take apart, such as f<a, b>(c): launch_later(...)(arguments).
+template <class Call_> struct delayed_launch {
+    kernel what;
+    launch_config config;
+    Call_ call;
+    template <class... Arguments_> void operator()(Arguments_... arguments_)
+    {
+        auto call_copy_ = call;
+        launch(what, config, [=] { call_copy_(arguments_...); });
+    }
+};
+
+template <class Call_>
+delayed_launch<Call_> launch_later(const kernel &kernel_, const launch_config &config_, Call_ call_)
+{
+    return {kernel_, config_, call_};
+}
+
+struct take_address {
+    template <class Result_, class... Parameters_> const void *operator()(Result_ (*function_)(Parameters_...)) const
+    {
+        return reinterpret_cast<const void *>(function_);
+    }
+};
+
+// The attempt takes the address of the kernel. It is a generic lambda, so that an overloaded name makes it fail to be called, and not
+// to be compiled.
+template <class Attempt_> kernel describe(const char *name_, Attempt_ attempt_, call_site site_ = here())
+{
+    if constexpr (std::is_invocable_v<Attempt_, take_address>)
+        return {name_, attempt_(take_address{}), site_};
+    else
+        return {name_, nullptr, site_};
+}
+}
+
+#define CUDACPU_KERNEL(...)                                                                                            \
+    ::cudacpu::describe(#__VA_ARGS__, [=](auto cudacpu_take) -> decltype(cudacpu_take(__VA_ARGS__)) {                  \
+        return cudacpu_take(__VA_ARGS__);                                                                              \
+    })
+
+#endif

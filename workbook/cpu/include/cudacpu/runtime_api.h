@@ -1,0 +1,249 @@
+// runtime_api.h - the part of the CUDA runtime that host code needs: memory, errors, streams, events, the device's properties.
+// Everything is finished when it returns; streams and events exist so that the same source runs.
+#ifndef CUDACPU_RUNTIME_API_H
+#define CUDACPU_RUNTIME_API_H
+
+#include "keywords.h"
+#include "vectors.h"
+
+#define CUDART_VERSION 12000
+
+typedef enum cudaError {
+    cudaSuccess = 0,
+    cudaErrorInvalidValue = 1,
+    cudaErrorMemoryAllocation = 2,
+    cudaErrorInvalidConfiguration = 9,
+    cudaErrorInvalidSymbol = 13,
+    cudaErrorInvalidDevicePointer = 17,
+    cudaErrorInvalidMemcpyDirection = 21,
+    cudaErrorInvalidDeviceFunction = 98,
+    cudaErrorNoDevice = 100,
+    cudaErrorInvalidDevice = 101,
+    cudaErrorInvalidResourceHandle = 400,
+    cudaErrorNotReady = 600,
+    cudaErrorIllegalAddress = 700,
+    cudaErrorLaunchOutOfResources = 701,
+    cudaErrorLaunchTimeout = 702,
+    cudaErrorLaunchFailure = 719,
+    cudaErrorNotSupported = 801,
+    cudaErrorUnknown = 999
+} cudaError_t;
+
+enum cudaMemcpyKind {
+    cudaMemcpyHostToHost = 0,
+    cudaMemcpyHostToDevice = 1,
+    cudaMemcpyDeviceToHost = 2,
+    cudaMemcpyDeviceToDevice = 3,
+    cudaMemcpyDefault = 4
+};
+
+enum cudaFuncAttribute {
+    cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
+    cudaFuncAttributePreferredSharedMemoryCarveout = 9
+};
+
+enum cudaFuncCache {
+    cudaFuncCachePreferNone,
+    cudaFuncCachePreferShared,
+    cudaFuncCachePreferL1,
+    cudaFuncCachePreferEqual
+};
+
+enum cudaDeviceAttr {
+    cudaDevAttrMaxThreadsPerBlock = 1,
+    cudaDevAttrMaxSharedMemoryPerBlock = 8,
+    cudaDevAttrWarpSize = 10,
+    cudaDevAttrMultiProcessorCount = 16,
+    cudaDevAttrL2CacheSize = 38,
+    cudaDevAttrMaxThreadsPerMultiProcessor = 39,
+    cudaDevAttrComputeCapabilityMajor = 75,
+    cudaDevAttrComputeCapabilityMinor = 76,
+    cudaDevAttrMaxSharedMemoryPerMultiprocessor = 81,
+    cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
+};
+
+struct cudaDeviceProp {
+    char name[256];
+    size_t totalGlobalMem;
+    size_t sharedMemPerBlock;
+    size_t sharedMemPerBlockOptin;
+    size_t sharedMemPerMultiprocessor;
+    int regsPerBlock;
+    int regsPerMultiprocessor;
+    int warpSize;
+    int maxThreadsPerBlock;
+    int maxThreadsDim[3];
+    int maxGridSize[3];
+    int maxThreadsPerMultiProcessor;
+    int maxBlocksPerMultiProcessor;
+    int multiProcessorCount;
+    int l2CacheSize;
+    int memoryBusWidth;
+    int major, minor;
+    int integrated;
+    int concurrentKernels;
+    int asyncEngineCount;
+    int unifiedAddressing;
+    int managedMemory;
+    int cooperativeLaunch;
+};
+
+typedef struct CUstream_st *cudaStream_t;
+typedef struct CUevent_st *cudaEvent_t;
+typedef void (*cudaHostFn_t)(void *);
+
+enum { cudaStreamDefault = 0, cudaStreamNonBlocking = 1 };
+enum { cudaEventDefault = 0, cudaEventBlockingSync = 1, cudaEventDisableTiming = 2 };
+enum { cudaHostAllocDefault = 0, cudaMemAttachGlobal = 1 };
+
+// ------------------------------------------------------------------------------------------------------------------- memory
+
+namespace cudacpu
+{
+cudaError_t allocate(void **pointer_, size_t bytes_, call_site site_);
+cudaError_t allocate_managed(void **pointer_, size_t bytes_, call_site site_);
+cudaError_t copy(void *to_, const void *from_, size_t bytes_, cudaMemcpyKind kind_, call_site site_);
+cudaError_t set_shared_limit(const void *kernel_, int bytes_, call_site site_);
+cudaError_t blocks_per_multiprocessor(int *blocks_, int threads_, size_t shared_);
+
+// Bytes of device memory allocated now, at most since the last reset, and the reset, which makes the peak what is allocated now.
+size_t memory_current();
+size_t memory_peak();
+void memory_reset_peak();
+}
+
+// The same for C.
+extern "C" size_t wb_cpu_memory_current(void);
+extern "C" size_t wb_cpu_memory_peak(void);
+extern "C" void wb_cpu_memory_reset_peak(void);
+
+template <class Type_>
+cudaError_t cudaMalloc(Type_ **pointer_, size_t bytes_, cudacpu::call_site site_ = cudacpu::here())
+{
+    return cudacpu::allocate(reinterpret_cast<void **>(pointer_), bytes_, site_);
+}
+template <class Type_>
+cudaError_t cudaMallocAsync(Type_ **pointer_, size_t bytes_, cudaStream_t, cudacpu::call_site site_ = cudacpu::here())
+{
+    return cudacpu::allocate(reinterpret_cast<void **>(pointer_), bytes_, site_);
+}
+template <class Type_> cudaError_t cudaMallocManaged(Type_ **pointer_, size_t bytes_, unsigned = cudaMemAttachGlobal,
+                                                     cudacpu::call_site site_ = cudacpu::here())
+{
+    return cudacpu::allocate_managed(reinterpret_cast<void **>(pointer_), bytes_, site_);
+}
+cudaError_t cudaFree(void *pointer_, cudacpu::call_site site_ = cudacpu::here());
+cudaError_t cudaMemset(void *to_, int value_, size_t bytes_, cudacpu::call_site site_ = cudacpu::here());
+cudaError_t cudaMemGetInfo(size_t *free_, size_t *total_);
+
+inline cudaError_t cudaFreeAsync(void *pointer_, cudaStream_t, cudacpu::call_site site_ = cudacpu::here())
+{
+    return cudaFree(pointer_, site_);
+}
+inline cudaError_t cudaMemcpy(void *to_, const void *from_, size_t bytes_, cudaMemcpyKind kind_,
+                              cudacpu::call_site site_ = cudacpu::here())
+{
+    return cudacpu::copy(to_, from_, bytes_, kind_, site_);
+}
+inline cudaError_t cudaMemcpyAsync(void *to_, const void *from_, size_t bytes_, cudaMemcpyKind kind_,
+                                   cudaStream_t = nullptr, cudacpu::call_site site_ = cudacpu::here())
+{
+    return cudacpu::copy(to_, from_, bytes_, kind_, site_);
+}
+inline cudaError_t cudaMemsetAsync(void *to_, int value_, size_t bytes_, cudaStream_t = nullptr,
+                                   cudacpu::call_site site_ = cudacpu::here())
+{
+    return cudaMemset(to_, value_, bytes_, site_);
+}
+
+// Pinned host memory is host memory.
+cudaError_t cudaMallocHost(void **pointer_, size_t bytes_);
+cudaError_t cudaFreeHost(void *pointer_);
+template <class Type_> cudaError_t cudaMallocHost(Type_ **pointer_, size_t bytes_)
+{
+    return cudaMallocHost(reinterpret_cast<void **>(pointer_), bytes_);
+}
+template <class Type_> cudaError_t cudaHostAlloc(Type_ **pointer_, size_t bytes_, unsigned)
+{
+    return cudaMallocHost(reinterpret_cast<void **>(pointer_), bytes_);
+}
+
+// A __device__ or __constant__ variable is an ordinary variable.
+template <class Type_> cudaError_t cudaMemcpyToSymbol(Type_ &symbol_, const void *from_, size_t bytes_,
+                                                      size_t offset_ = 0, cudaMemcpyKind kind_ = cudaMemcpyHostToDevice,
+                                                      cudacpu::call_site site_ = cudacpu::here())
+{
+    if (offset_ > sizeof(Type_) || bytes_ > sizeof(Type_) - offset_) return cudaErrorInvalidValue;
+    void *at_ = const_cast<char *>(reinterpret_cast<const volatile char *>(&symbol_) + offset_);
+    return cudacpu::copy(at_, from_, bytes_,
+                         kind_ == cudaMemcpyDeviceToDevice ? cudaMemcpyDeviceToHost : cudaMemcpyHostToHost, site_);
+}
+template <class Type_> cudaError_t cudaMemcpyFromSymbol(void *to_, const Type_ &symbol_, size_t bytes_,
+                                                        size_t offset_ = 0,
+                                                        cudaMemcpyKind kind_ = cudaMemcpyDeviceToHost,
+                                                        cudacpu::call_site site_ = cudacpu::here())
+{
+    if (offset_ > sizeof(Type_) || bytes_ > sizeof(Type_) - offset_) return cudaErrorInvalidValue;
+    const void *at_ = const_cast<const char *>(reinterpret_cast<const volatile char *>(&symbol_) + offset_);
+    return cudacpu::copy(to_, at_, bytes_,
+                         kind_ == cudaMemcpyDeviceToDevice ? cudaMemcpyHostToDevice : cudaMemcpyHostToHost, site_);
+}
+
+// ------------------------------------------------------------------------------------------------------- errors and the device
+
+cudaError_t cudaGetLastError();
+cudaError_t cudaPeekAtLastError();
+const char *cudaGetErrorName(cudaError_t error_);
+const char *cudaGetErrorString(cudaError_t error_);
+
+cudaError_t cudaDeviceSynchronize();
+cudaError_t cudaDeviceReset();
+cudaError_t cudaSetDevice(int device_);
+cudaError_t cudaGetDevice(int *device_);
+cudaError_t cudaGetDeviceCount(int *count_);
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties_, int device_);
+cudaError_t cudaDeviceGetAttribute(int *value_, cudaDeviceAttr attribute_, int device_);
+cudaError_t cudaRuntimeGetVersion(int *version_);
+cudaError_t cudaDriverGetVersion(int *version_);
+
+template <class Result_, class... Parameters_>
+cudaError_t cudaFuncSetAttribute(Result_ (*kernel_)(Parameters_...), cudaFuncAttribute attribute_, int value_,
+                                 cudacpu::call_site site_ = cudacpu::here())
+{
+    if (attribute_ != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
+    return cudacpu::set_shared_limit(reinterpret_cast<const void *>(kernel_), value_, site_);
+}
+inline cudaError_t cudaFuncSetAttribute(const void *kernel_, cudaFuncAttribute attribute_, int value_,
+                                        cudacpu::call_site site_ = cudacpu::here())
+{
+    if (attribute_ != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
+    return cudacpu::set_shared_limit(kernel_, value_, site_);
+}
+template <class Kernel_> cudaError_t cudaFuncSetCacheConfig(Kernel_ *, cudaFuncCache) { return cudaSuccess; }
+
+// As an H200 would answer for a kernel whose registers are no limit.
+template <class Kernel_>
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks_, Kernel_ *, int threads_, size_t shared_)
+{
+    return cudacpu::blocks_per_multiprocessor(blocks_, threads_, shared_);
+}
+
+// --------------------------------------------------------------------------------------------------------- streams and events
+
+cudaError_t cudaStreamCreate(cudaStream_t *stream_);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream_, unsigned flags_);
+cudaError_t cudaStreamDestroy(cudaStream_t stream_);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream_);
+cudaError_t cudaStreamQuery(cudaStream_t stream_);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream_, cudaEvent_t event_, unsigned flags_ = 0);
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream_, cudaHostFn_t function_, void *argument_);
+
+cudaError_t cudaEventCreate(cudaEvent_t *event_);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event_, unsigned flags_);
+cudaError_t cudaEventDestroy(cudaEvent_t event_);
+cudaError_t cudaEventRecord(cudaEvent_t event_, cudaStream_t stream_ = nullptr);
+cudaError_t cudaEventSynchronize(cudaEvent_t event_);
+cudaError_t cudaEventQuery(cudaEvent_t event_);
+cudaError_t cudaEventElapsedTime(float *milliseconds_, cudaEvent_t start_, cudaEvent_t stop_);
+
+#endif

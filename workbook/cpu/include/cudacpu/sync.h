@@ -1,0 +1,140 @@
+// sync.h - barriers, shuffles, votes and reductions: all the places where a thread may have to wait for others.
+#ifndef CUDACPU_SYNC_H
+#define CUDACPU_SYNC_H
+
+#include "vectors.h"
+
+namespace cudacpu
+{
+// ---------------------------------------------------------------------------------------------------------- the whole block
+enum barrier_kind { BARRIER, BARRIER_COUNT, BARRIER_AND, BARRIER_OR };
+
+// Waits for all threads of the block; returns what `kind` asks about everybody's predicate.
+int block_barrier(barrier_kind kind_, bool predicate_, call_site site_);
+
+// ------------------------------------------------------------------------------------------------------------- lanes of a warp
+enum warp_operation {
+    SYNC_WARP,
+    SHUFFLE,
+    SHUFFLE_UP,
+    SHUFFLE_DOWN,
+    SHUFFLE_XOR,
+    BALLOT,
+    ANY,
+    ALL,
+    MATCH_ANY,
+    ADD_INT,
+    MIN_INT,
+    MAX_INT,
+    ADD_UNSIGNED,
+    MIN_UNSIGNED,
+    MAX_UNSIGNED,
+    AND_BITS,
+    OR_BITS,
+    XOR_BITS,
+    CALL
+};
+
+// Waits until all lanes of the mask have called with the same operation and mask; returns this lane's result.
+uint64_t warp_wait(warp_operation operation_, unsigned mask_, uint64_t value_, int argument_, int width_,
+                   call_site site_);
+
+// All lanes of a warp call this together with the same function. When the last one arrives, f runs once and is given every
+// lane's `mine`, in lane order; count is 32, less in the last warp of a block that is no multiple of 32. The way to emulate an
+// instruction of the whole warp.
+void warp_call(void (*f_)(void **lanes_, int count_), void *mine_, call_site site_ = here());
+
+template <class Value_> uint64_t to_word(Value_ value_)
+{
+    static_assert(sizeof(Value_) <= 8, "a shuffle takes values of at most 8 bytes: shuffle the parts of a larger one");
+    uint64_t word_ = 0;
+    memcpy(&word_, static_cast<const void *>(&value_), sizeof(Value_));
+    return word_;
+}
+
+template <class Value_> Value_ from_word(uint64_t word_)
+{
+    Value_ value_;
+    memcpy(static_cast<void *>(&value_), &word_, sizeof(Value_));
+    return value_;
+}
+}
+
+inline void __syncthreads(cudacpu::call_site site_ = cudacpu::here())
+{
+    cudacpu::block_barrier(cudacpu::BARRIER, false, site_);
+}
+inline int __syncthreads_count(int predicate_, cudacpu::call_site site_ = cudacpu::here())
+{
+    return cudacpu::block_barrier(cudacpu::BARRIER_COUNT, predicate_ != 0, site_);
+}
+inline int __syncthreads_and(int predicate_, cudacpu::call_site site_ = cudacpu::here())
+{
+    return cudacpu::block_barrier(cudacpu::BARRIER_AND, predicate_ != 0, site_);
+}
+inline int __syncthreads_or(int predicate_, cudacpu::call_site site_ = cudacpu::here())
+{
+    return cudacpu::block_barrier(cudacpu::BARRIER_OR, predicate_ != 0, site_);
+}
+
+inline void __syncwarp(unsigned mask_ = 0xffffffffu, cudacpu::call_site site_ = cudacpu::here())
+{
+    cudacpu::warp_wait(cudacpu::SYNC_WARP, mask_, 0, 0, 32, site_);
+}
+
+// Threads of a block take turns on one host thread and blocks share one memory: nothing is ever out of order between them
+// but what the host's processor does, and that a fence orders.
+inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+
+#define CUDACPU_SHUFFLE(name_, operation_, argument_type_)                                                             \
+    template <class Value_> Value_ name_(unsigned mask_, Value_ value_, argument_type_ argument_, int width_ = 32,     \
+                                         cudacpu::call_site site_ = cudacpu::here())                                   \
+    {                                                                                                                  \
+        return cudacpu::from_word<Value_>(cudacpu::warp_wait(cudacpu::operation_, mask_, cudacpu::to_word(value_),     \
+                                                             static_cast<int>(argument_), width_, site_));             \
+    }
+CUDACPU_SHUFFLE(__shfl_sync, SHUFFLE, int)
+CUDACPU_SHUFFLE(__shfl_up_sync, SHUFFLE_UP, unsigned)
+CUDACPU_SHUFFLE(__shfl_down_sync, SHUFFLE_DOWN, unsigned)
+CUDACPU_SHUFFLE(__shfl_xor_sync, SHUFFLE_XOR, int)
+
+#define CUDACPU_VOTE(type_, name_, operation_)                                                                         \
+    inline type_ name_(unsigned mask_, int predicate_, cudacpu::call_site site_ = cudacpu::here())                     \
+    {                                                                                                                  \
+        return static_cast<type_>(cudacpu::warp_wait(cudacpu::operation_, mask_, predicate_ != 0, 0, 32, site_));      \
+    }
+CUDACPU_VOTE(unsigned, __ballot_sync, BALLOT)
+CUDACPU_VOTE(int, __any_sync, ANY)
+CUDACPU_VOTE(int, __all_sync, ALL)
+
+#define CUDACPU_REDUCE(type_, name_, operation_)                                                                       \
+    inline type_ name_(unsigned mask_, type_ value_, cudacpu::call_site site_ = cudacpu::here())                       \
+    {                                                                                                                  \
+        return cudacpu::from_word<type_>(                                                                              \
+            cudacpu::warp_wait(cudacpu::operation_, mask_, cudacpu::to_word(value_), 0, 32, site_));                   \
+    }
+CUDACPU_REDUCE(int, __reduce_add_sync, ADD_INT)
+CUDACPU_REDUCE(int, __reduce_min_sync, MIN_INT)
+CUDACPU_REDUCE(int, __reduce_max_sync, MAX_INT)
+CUDACPU_REDUCE(unsigned, __reduce_add_sync, ADD_UNSIGNED)
+CUDACPU_REDUCE(unsigned, __reduce_min_sync, MIN_UNSIGNED)
+CUDACPU_REDUCE(unsigned, __reduce_max_sync, MAX_UNSIGNED)
+CUDACPU_REDUCE(unsigned, __reduce_and_sync, AND_BITS)
+CUDACPU_REDUCE(unsigned, __reduce_or_sync, OR_BITS)
+CUDACPU_REDUCE(unsigned, __reduce_xor_sync, XOR_BITS)
+
+template <class Value_>
+unsigned __match_any_sync(unsigned mask_, Value_ value_, cudacpu::call_site site_ = cudacpu::here())
+{
+    return static_cast<unsigned>(cudacpu::warp_wait(cudacpu::MATCH_ANY, mask_, cudacpu::to_word(value_), 0, 32, site_));
+}
+
+#define __activemask()                                                                                                 \
+    ([] {                                                                                                              \
+        static_assert(false, "__activemask() promises nothing about who will arrive: name the lanes you mean");        \
+        return 0u;                                                                                                     \
+    }())
+
+#endif

@@ -1,0 +1,1 @@
+#error "mma.h (wmma) needs a GPU: put it under #ifdef __CUDACC__, or use the products of workbook/tile.cuh"

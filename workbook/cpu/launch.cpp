@@ -1,0 +1,218 @@
+// launch.cpp - a launch: is it allowed, and who runs its blocks. Host threads take blocks in order until there are none left.
+#include "hooks.h"
+#include "report.h"
+
+#include <atomic>
+#include <pthread.h>
+#include <stdarg.h>
+#include <unistd.h>
+#include <vector>
+
+namespace cudacpu
+{
+long environment(const char *name, long otherwise)
+{
+    const char *text = getenv(name);
+    return text && *text ? atol(text) : otherwise;
+}
+
+int host_threads()
+{
+    static const long count = environment("CUDACPU_THREADS", sysconf(_SC_NPROCESSORS_ONLN));
+    return count < 1 ? 1 : count > 256 ? 256 : static_cast<int>(count);
+}
+
+// ------------------------------------------------------------------------------------------------- what a launch may ask for
+
+struct shared_limit {
+    const void *kernel;
+    size_t bytes;
+};
+
+static pthread_mutex_t launching = PTHREAD_MUTEX_INITIALIZER;  // one launch at a time
+
+static std::vector<shared_limit> &shared_limits()
+{
+    static std::vector<shared_limit> &all = *new std::vector<shared_limit>;
+    return all;
+}
+
+cudaError_t set_shared_limit(const void *kernel, int bytes, call_site site)
+{
+    if (bytes < 0 || bytes > SHARED_AT_MOST) {
+        fprintf(
+            stderr,
+            "cudacpu: cudaFuncSetAttribute refused: %d bytes of dynamic shared memory, the device has %d  at %s:%d\n",
+            bytes, SHARED_AT_MOST, site.file, site.line);
+        return set_error(cudaErrorInvalidValue);
+    }
+    pthread_mutex_lock(&launching);
+    bool known = false;
+    for (shared_limit &x : shared_limits())
+        if (x.kernel == kernel) x.bytes = static_cast<size_t>(bytes), known = true;
+    if (!known) shared_limits().push_back({kernel, static_cast<size_t>(bytes)});
+    pthread_mutex_unlock(&launching);
+    return cudaSuccess;
+}
+
+// An overloaded kernel has no address here: any opt-in counts for it.
+static size_t shared_limit_of(const kernel &what)
+{
+    size_t limit = SHARED_BY_DEFAULT;
+    for (const shared_limit &x : shared_limits())
+        if ((x.kernel == what.address || !what.address) && x.bytes > limit) limit = x.bytes;
+    return limit;
+}
+
+static bool refuse(const kernel &what, cudaError_t error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static bool refuse(const kernel &what, cudaError_t error, const char *format, ...)
+{
+    char text[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (!hook_refused(what.name, text, what.site))
+        fprintf(stderr, "cudacpu: launch of %s refused: %s  at %s:%d\n", what.name, text, what.site.file,
+                what.site.line);
+    set_error(error);
+    return false;
+}
+
+static bool allowed(const kernel &what, const launch_config &c)
+{
+    const unsigned long threads = static_cast<unsigned long>(c.block.x) * c.block.y * c.block.z;
+    if (!threads || c.block.x > MAX_THREADS || c.block.y > MAX_THREADS || c.block.z > 64 || threads > MAX_THREADS)
+        return refuse(what, cudaErrorInvalidConfiguration,
+                      "a block of %u x %u x %u threads, but it may have 1 to 1024 threads, at most 64 of them in z",
+                      c.block.x, c.block.y, c.block.z);
+    if (!c.grid.x || !c.grid.y || !c.grid.z || c.grid.x > 0x7fffffffu || c.grid.y > 65535 || c.grid.z > 65535)
+        return refuse(what, cudaErrorInvalidConfiguration,
+                      "a grid of %u x %u x %u blocks, but x may be 1 to 2147483647, y and z 1 to 65535", c.grid.x,
+                      c.grid.y, c.grid.z);
+    if (c.shared > shared_limit_of(what))
+        return refuse(what, cudaErrorInvalidValue,
+                      "%zu bytes of dynamic shared memory, but its limit is %zu; cudaFuncSetAttribute(kernel, "
+                      "cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) raises that, up to %d",
+                      c.shared, shared_limit_of(what), SHARED_AT_MOST);
+    return true;
+}
+
+// ------------------------------------------------------------------------------------------------------------- who runs the blocks
+
+struct job {
+    const kernel *what;
+    const launch_config *config;
+    void (*body)(void *);
+    void *arguments;
+    size_t argument_bytes;
+    std::atomic<unsigned long> next_block;
+    unsigned long blocks;
+};
+
+static void run_blocks(job &j)
+{
+    static __thread block *mine;  // storage, kept for the next launch
+    if (!mine) mine = new_block();
+    catch_faults();
+    block &b = *mine;
+    b.what = j.what;
+    b.config = j.config;
+    b.body = j.body;
+    b.arguments = j.arguments;
+    b.argument_bytes = j.argument_bytes;
+    current = &b;
+    watchdog_enter();
+    const dim3 grid = j.config->grid;
+    for (unsigned long n; (n = j.next_block++) < j.blocks;) {
+        const unsigned long i = hook_block_order(n, j.blocks);
+        run_block(b, {static_cast<unsigned>(i % grid.x), static_cast<unsigned>(i / grid.x % grid.y),
+                      static_cast<unsigned>(i / grid.x / grid.y)});
+    }
+    watchdog_leave();
+    current = nullptr;
+}
+
+// Helpers sleep until a job has a ticket for them. The launching thread works too.
+struct helpers {
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t work = PTHREAD_COND_INITIALIZER, done = PTHREAD_COND_INITIALIZER;
+    int count = 0, tickets = 0, busy = 0;
+    job *now = nullptr;
+};
+
+static void *help(void *data)
+{
+    helpers &h = *static_cast<helpers *>(data);
+    pthread_mutex_lock(&h.mutex);
+    for (;;) {
+        while (!h.tickets) pthread_cond_wait(&h.work, &h.mutex);
+        h.tickets--;
+        job &j = *h.now;
+        pthread_mutex_unlock(&h.mutex);
+        run_blocks(j);
+        pthread_mutex_lock(&h.mutex);
+        if (--h.busy == 0) pthread_cond_signal(&h.done);
+    }
+    return nullptr;
+}
+
+// The helpers of this process. A child of fork() has none of its parent's threads and makes its own.
+static helpers &helpers_here()
+{
+    static helpers *mine;
+    static pid_t owner;
+    if (!mine || owner != getpid()) mine = new helpers, owner = getpid();
+    return *mine;
+}
+
+static void run_job(job &j)
+{
+    const unsigned threads = j.config->block.x * j.config->block.y * j.config->block.z;
+    long wanted =
+        host_threads();  // each has a stack for every thread of its block, and a process may not have too many mappings
+    const long room = 24000 / static_cast<long>(threads);
+    if (wanted > room) wanted = room;
+    if (static_cast<unsigned long>(wanted) > j.blocks) wanted = static_cast<long>(j.blocks);
+    if (wanted <= 1) {
+        run_blocks(j);
+        return;
+    }
+    helpers &h = helpers_here();
+    pthread_mutex_lock(&h.mutex);
+    while (h.count < wanted - 1) {
+        pthread_t id;
+        if (pthread_create(&id, nullptr, help, &h) != 0) break;
+        pthread_detach(id);
+        h.count++;
+    }
+    h.now = &j;
+    h.tickets = h.busy = h.count < wanted - 1 ? h.count : static_cast<int>(wanted) - 1;
+    for (int i = 0; i < h.tickets; i++) pthread_cond_signal(&h.work);
+    pthread_mutex_unlock(&h.mutex);
+    run_blocks(j);
+    pthread_mutex_lock(&h.mutex);
+    while (h.busy) pthread_cond_wait(&h.done, &h.mutex);
+    pthread_mutex_unlock(&h.mutex);
+}
+
+void run_grid(const kernel &what, const launch_config &config, void (*body)(void *), void *arguments,
+              size_t argument_bytes)
+{
+    if (current) report("launch in a kernel", what.site, "a kernel cannot launch %s here", what.name);
+    pthread_mutex_lock(&launching);
+    if (allowed(what, config)) {
+        job j = {&what, &config, body, arguments, argument_bytes, {0}, 0};
+        j.blocks = static_cast<unsigned long>(config.grid.x) * config.grid.y * config.grid.z;
+        open_device_memory();
+        hook_launch_begin(what, config);
+        watchdog_begin();
+        run_job(j);
+        watchdog_end();
+        hook_launch_end();
+        close_device_memory();
+    }
+    pthread_mutex_unlock(&launching);
+}
+}

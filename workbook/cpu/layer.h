@@ -1,0 +1,146 @@
+// layer.h - how the layer sees a launch: host threads run blocks, a block has warps, a warp has threads, a thread has a fiber.
+#ifndef CUDACPU_LAYER_H
+#define CUDACPU_LAYER_H
+
+#ifndef CUDACPU_LAYER
+#define CUDACPU_LAYER  // before any header of include/: the indices may be assigned here
+#endif
+#include "fiber.h"
+
+#include <cuda_runtime.h>
+
+namespace cudacpu
+{
+enum {
+    WARP = 32,
+    MAX_THREADS = 1024,             // of a block
+    MAX_SHARED_VARIABLES = 64,      // of a kernel
+    SHARED_BY_DEFAULT = 48 * 1024,  // bytes a block may use without asking
+    SHARED_AT_MOST = 227 * 1024,    // after cudaFuncSetAttribute; the figures are an H200's
+    SHARED_PER_MULTIPROCESSOR = 228 * 1024
+};
+
+// What a thread brings to a warp operation, and what it takes away.
+struct warp_request {
+    warp_operation operation;
+    unsigned mask;
+    int argument, width;
+    uint64_t value;
+    uint64_t result;
+    void (*function)(void **lanes, int count);  // of CALL; value is this lane's pointer
+};
+
+struct thread {
+    uint3 index;      // threadIdx
+    unsigned number;  // in the block, x fastest
+    bool started;     // and so has a fiber
+    fiber *own;
+    call_site site;  // of the last barrier or warp operation
+    void *code;      // where the last call into the layer returns to
+    warp_request request;
+};
+
+// One bit for each lane says where it is: exactly one of these, or none for the lane that runs now.
+struct warp {
+    unsigned ready;    // could run
+    unsigned waiting;  // in a warp operation
+    unsigned at_barrier;
+    unsigned exited;
+    unsigned all;  // lanes that exist: 32 but in the last warp
+    thread *threads;
+};
+
+struct shared_slot {
+    const shared_variable *variable;
+    char *at;
+};
+
+struct barrier_votes {
+    int count;
+    bool all, any;
+};
+
+// One block under way, on one host thread. A host thread keeps its block's storage for the next.
+struct block {
+    const kernel *what;
+    const launch_config *config;
+    void (*body)(void *);
+    void *arguments;
+    size_t argument_bytes;
+    uint3 index;  // blockIdx
+
+    thread threads[MAX_THREADS];
+    warp warps[MAX_THREADS / WARP];
+    unsigned thread_count, warp_count;
+    thread *running;  // null while the scheduler itself runs
+
+    unsigned arrived, exited;     // threads at the barrier, threads that returned
+    barrier_votes votes, result;  // collected so far; of the last barrier
+
+    fiber host;  // where the scheduler runs
+    fiber fibers[MAX_THREADS];
+    fiber *idle[MAX_THREADS];
+    unsigned fiber_count, idle_count;
+
+    char *dynamic_shared;  // ends where a page begins that may not be touched
+    char *static_shared;
+    size_t static_used;   // with the gaps between variables
+    size_t static_bytes;  // without
+    shared_slot slots[MAX_SHARED_VARIABLES];
+    unsigned slot_count;
+    const char *dynamic_name;
+};
+
+// The block under way on this host thread; null outside kernels.
+extern __thread block *current __attribute__((tls_model("initial-exec")));
+
+inline warp &warp_of(block &b, const thread &t) { return b.warps[t.number / WARP]; }
+inline unsigned lane_bit(const thread &t) { return 1u << t.number % WARP; }
+
+// The running thread; ends the process with a report if `what` was called by host code.
+thread &running_thread(const char *what, call_site site);
+
+// ----------------------------------------------------------------------------------------------------------- scheduler.cpp
+block *new_block();  // storage for one host thread, never given back
+void run_block(block &b, uint3 index);
+void give_way(block &b);  // the running thread cannot go on: runs others until it can
+size_t stack_bytes();     // of a fiber
+
+// --------------------------------------------------------------------------------------------------------------- stuck.cpp
+void check_barrier(block &b);                 // all threads that are left are at barriers: at the same one?
+[[noreturn]] void report_deadlock(block &b);  // no thread can go on
+
+// ---------------------------------------------------------------------------------------------------------------- warp.cpp
+const char *operation_name(warp_operation operation);
+void thread_left_warp(block &b, thread &t);  // those who waited for it need not
+
+// ------------------------------------------------------------------------------------------------------- shared_memory.cpp
+void shared_memory_begin(block &b);
+bool describe_shared_address(const block &b, const char *at, char *text, size_t size);
+
+// ---------------------------------------------------------------------------------------------------------- async_copy.cpp
+void async_copies_begin(block &b);
+
+// -------------------------------------------------------------------------------------------------------------- memory.cpp
+void open_device_memory();   // kernels may touch it
+void close_device_memory();  // and nobody else
+bool describe_device_address(const char *at, char *text, size_t size);
+size_t device_memory_limit();
+bool is_device_address(const void *at);  // one of those that are never anything else
+
+// -------------------------------------------------------------------------------------------------------------- launch.cpp
+long environment(const char *name, long otherwise);
+int host_threads();
+cudaError_t set_error(cudaError_t error);  // for cudaGetLastError; returns it
+
+// ------------------------------------------------------------------------------------------------------------ watchdog.cpp
+void watchdog_begin();
+void watchdog_end();
+void watchdog_enter();  // this host thread may have to tell where it is
+void watchdog_leave();
+
+// -------------------------------------------------------------------------------------------------------------- faults.cpp
+void catch_faults();  // on this host thread
+}
+
+#endif

@@ -1,0 +1,332 @@
+// memory.cpp - device memory: memory of this machine that only kernels may touch.
+//
+// A buffer ends where a page begins that nobody may touch, so that running past its end is noticed at once (it ends at a multiple of
+// 256 bytes, as on a GPU, so fewer than 256 bytes may go unnoticed). Its bytes are 0xff at first: NaN. Outside kernels and cudaMemcpy
+// its own pages may not be touched either. Freed addresses are not handed out again as long as there are others.
+#include "hooks.h"
+#include "report.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <vector>
+
+namespace cudacpu
+{
+struct buffer {
+    char *at;
+    size_t bytes;  // asked for
+    char *pages;
+    size_t page_bytes;
+    call_site site;  // of cudaMalloc
+    bool freed, managed;
+};
+
+enum { ALIGNMENT = 256 };
+static const size_t ADDRESSES = static_cast<size_t>(1) << 36;  // 64 GiB, reserved, not used
+
+// One for the process, made by its first call and never destroyed, since kernels may run until the very end.
+struct device_memory {
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    char *begin = nullptr, *end = nullptr, *next = nullptr;  // the reserved addresses, and where to look for room
+    std::vector<buffer> buffers;
+    size_t now = 0, peak = 0;
+    int open = 0;  // launches under way
+};
+
+static device_memory &device()
+{
+    static device_memory &the_one = *new device_memory;
+    return the_one;
+}
+
+struct lock {
+    lock() { pthread_mutex_lock(&device().mutex); }
+    ~lock() { pthread_mutex_unlock(&device().mutex); }
+};
+
+static size_t page_size() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
+static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+
+size_t device_memory_limit()
+{
+    static const size_t bytes = static_cast<size_t>(environment("CUDACPU_MEM_MB", 8192)) << 20;
+    return bytes;
+}
+
+static void protect(const buffer &x, int protection) { mprotect(x.pages, x.page_bytes, protection); }
+
+// The buffer that holds this byte, freed ones last; null if there is none.
+static buffer *find(const void *pointer)
+{
+    const char *at = static_cast<const char *>(pointer);
+    buffer *found = nullptr;
+    for (buffer &x : device().buffers)
+        if (at >= x.at && at < x.at + x.bytes && (!found || !x.freed)) found = &x;
+    return found;
+}
+
+// ------------------------------------------------------------------------------------------------------------ allocate and free
+
+// Addresses for `bytes` with a guard page on each side; null if there are none left.
+static char *find_room(size_t bytes)
+{
+    device_memory &d = device();
+    const size_t page = page_size(), all = bytes + 2 * page;
+    if (!d.begin) {
+        void *range = mmap(nullptr, ADDRESSES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (range == MAP_FAILED) {
+            fprintf(stderr,
+                    "cudacpu: cannot reserve 64 GiB of addresses for device memory; does `ulimit -v` limit them?\n");
+            return nullptr;
+        }
+        d.begin = d.next = static_cast<char *>(range);
+        d.end = d.begin + ADDRESSES;
+    }
+    for (int rounds = 0; rounds < 2;) {
+        if (all > static_cast<size_t>(d.end - d.next)) {
+            d.next = d.begin;
+            rounds++;
+            continue;
+        }
+        const buffer *in_the_way = nullptr;
+        for (const buffer &x : d.buffers)
+            if (!x.freed && x.pages < d.next + all && x.pages + x.page_bytes > d.next) in_the_way = &x;
+        if (!in_the_way) {
+            char *pages = d.next + page;
+            d.next += all;
+            return pages;
+        }
+        d.next = in_the_way->pages + in_the_way->page_bytes + page;
+    }
+    return nullptr;
+}
+
+// Forgets freed buffers whose addresses are used again, and the oldest when there are very many.
+static void forget_freed(const char *pages, size_t bytes)
+{
+    enum { MANY = 4096 };
+    std::vector<buffer> &buffers = device().buffers;
+    size_t kept = 0, surplus = buffers.size() > MANY ? buffers.size() - MANY : 0;
+    for (const buffer &x : buffers) {
+        const bool reused = x.pages < pages + bytes && x.pages + x.page_bytes > pages;
+        if (x.freed && (reused || surplus)) {
+            if (surplus) surplus--;
+            continue;
+        }
+        buffers[kept++] = x;
+    }
+    buffers.resize(kept);
+}
+
+static cudaError_t allocate_buffer(void **pointer, size_t bytes, bool managed, call_site site)
+{
+    if (!pointer) return set_error(cudaErrorInvalidValue);
+    *pointer = nullptr;
+    if (!bytes) return cudaSuccess;
+    catch_faults();
+    lock guard;
+    device_memory &d = device();
+    if (bytes > device_memory_limit() || d.now > device_memory_limit() - bytes)
+        return set_error(cudaErrorMemoryAllocation);
+    const size_t body = round_up(bytes, ALIGNMENT), page_bytes = round_up(body, page_size());
+    char *pages = find_room(page_bytes);
+    if (!pages || mprotect(pages, page_bytes, PROT_READ | PROT_WRITE) != 0) return set_error(cudaErrorMemoryAllocation);
+    forget_freed(pages, page_bytes);
+    const buffer x = {pages + page_bytes - body, bytes, pages, page_bytes, site, false, managed};
+    memset(x.at, 0xff, body);
+    if (!managed && !d.open) protect(x, PROT_NONE);
+    d.buffers.push_back(x);
+    d.now += bytes;
+    if (d.now > d.peak) d.peak = d.now;
+    hook_allocate(x.at, bytes, site);
+    *pointer = x.at;
+    return cudaSuccess;
+}
+
+cudaError_t allocate(void **pointer, size_t bytes, call_site site)
+{
+    return allocate_buffer(pointer, bytes, false, site);
+}
+
+cudaError_t allocate_managed(void **pointer, size_t bytes, call_site site)
+{
+    return allocate_buffer(pointer, bytes, true, site);
+}
+
+static cudaError_t refuse(const char *call, const char *why, call_site site, cudaError_t error)
+{
+    if (!hook_refused(call, why, site))
+        fprintf(stderr, "cudacpu: %s refused: %s  at %s:%d\n", call, why, site.file, site.line);
+    return set_error(error);
+}
+
+static cudaError_t free_buffer(void *pointer, call_site site)
+{
+    lock guard;
+    buffer *x = find(pointer);
+    if (!x || x->at != pointer)
+        return refuse("cudaFree", "the pointer did not come from cudaMalloc", site, cudaErrorInvalidValue);
+    if (x->freed) return refuse("cudaFree", "the memory has been freed before", site, cudaErrorInvalidValue);
+    x->freed = true;
+    device().now -= x->bytes;
+    hook_free(x->at, x->bytes);
+    protect(*x, PROT_NONE);
+    madvise(x->pages, x->page_bytes, MADV_DONTNEED);  // the pages go back to the system, the addresses stay taken
+    return cudaSuccess;
+}
+
+size_t memory_current() { return device().now; }
+size_t memory_peak() { return device().peak; }
+
+void memory_reset_peak()
+{
+    lock guard;
+    device().peak = device().now;
+}
+
+// ------------------------------------------------------------------------------------------------------- who may touch it when
+
+static void protect_all(int protection)
+{
+    for (const buffer &x : device().buffers)
+        if (!x.freed && !x.managed) protect(x, protection);
+}
+
+void open_device_memory()
+{
+    lock guard;
+    if (device().open++ == 0) protect_all(PROT_READ | PROT_WRITE);
+}
+
+void close_device_memory()
+{
+    lock guard;
+    if (--device().open == 0) protect_all(PROT_NONE);
+}
+
+// ------------------------------------------------------------------------------------------------------------------------ copies
+
+// Whether [at, at + bytes), the destination or the source of a call, is device memory or, where it may be, host memory. Says why not.
+static bool usable(const void *at, size_t bytes, bool on_device, const char *call, const char *role, call_site site)
+{
+    const buffer *x = find(at);
+    const size_t offset = x ? static_cast<size_t>(static_cast<const char *>(at) - x->at) : 0;
+    char why[320] = "";
+    if (!on_device && x && !x->managed)
+        snprintf(why, sizeof why, "the %s is device memory, but the direction says host", role);
+    else if (on_device && !x)
+        snprintf(why, sizeof why, "the %s is not device memory", role);
+    else if (on_device && x->freed)
+        snprintf(why, sizeof why, "the %s has been freed", role);
+    else if (on_device && bytes > x->bytes - offset)
+        snprintf(why, sizeof why, "%zu bytes from byte %zu on, but the %s has %zu bytes, by cudaMalloc at %s:%d", bytes,
+                 offset, role, x->bytes, x->site.file, x->site.line);
+    if (!why[0]) return true;
+    refuse(call, why, site, cudaErrorInvalidValue);
+    return false;
+}
+
+struct opened {  // lets this thread touch a buffer for a moment
+    buffer *x;
+    explicit opened(const void *at) : x(find(at))
+    {
+        if (x && (x->managed || device().open)) x = nullptr;
+        if (x) protect(*x, PROT_READ | PROT_WRITE);
+    }
+    ~opened()
+    {
+        if (x) protect(*x, PROT_NONE);
+    }
+};
+
+cudaError_t copy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, call_site site)
+{
+    if (!bytes) return cudaSuccess;
+    if (!to || !from) return refuse("cudaMemcpy", "a pointer is null", site, cudaErrorInvalidValue);
+    if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
+        return refuse("cudaMemcpy", "there is no such direction", site, cudaErrorInvalidMemcpyDirection);
+    lock guard;
+    bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+    bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+    if (kind == cudaMemcpyDefault) {
+        to_device = find(to) != nullptr;
+        from_device = find(from) != nullptr;
+    }
+    if (!usable(to, bytes, to_device, "cudaMemcpy", "destination", site) ||
+        !usable(from, bytes, from_device, "cudaMemcpy", "source", site))
+        return cudaErrorInvalidValue;
+    opened destination(to), source(from);
+    memmove(to, from, bytes);
+    if (to_device) hook_host_wrote(static_cast<char *>(to), bytes);
+    return cudaSuccess;
+}
+
+bool is_device_address(const void *at) { return at >= device().begin && at < device().end; }
+
+bool describe_device_address(const char *at, char *text, size_t size)
+{
+    const device_memory &d = device();
+    if (at < d.begin || at >= d.end) return false;
+    const buffer *nearest = nullptr;
+    size_t distance = ADDRESSES;
+    for (const buffer &x : d.buffers) {
+        const size_t away = at < x.at              ? static_cast<size_t>(x.at - at)
+                            : at >= x.at + x.bytes ? static_cast<size_t>(at - (x.at + x.bytes)) + 1
+                                                   : 0;
+        if (away < distance || (away == distance && !x.freed)) nearest = &x, distance = away;
+    }
+    if (!nearest) return false;
+    const buffer &x = *nearest;
+    char where[64];
+    if (distance == 0)
+        snprintf(where, sizeof where, "byte %td of", at - x.at);
+    else
+        snprintf(where, sizeof where, "%td bytes %s",
+                 at < x.at ? x.at - at : at - (x.at + static_cast<ptrdiff_t>(x.bytes)),
+                 at < x.at ? "before" : "past the end of");
+    snprintf(text, size, "%s the %zu bytes of cudaMalloc at %s:%d%s", where, x.bytes, x.site.file, x.site.line,
+             x.freed ? ", which have been freed" : "");
+    return true;
+}
+}
+
+// ------------------------------------------------------------------------------------------------------------- as CUDA names them
+
+using namespace cudacpu;
+
+cudaError_t cudaFree(void *pointer, call_site site) { return pointer ? free_buffer(pointer, site) : cudaSuccess; }
+
+cudaError_t cudaMemset(void *to, int value, size_t bytes, call_site site)
+{
+    if (!bytes) return cudaSuccess;
+    lock guard;
+    if (!usable(to, bytes, true, "cudaMemset", "destination", site)) return cudaErrorInvalidValue;
+    opened destination(to);
+    memset(to, value, bytes);
+    hook_host_wrote(static_cast<char *>(to), bytes);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
+{
+    *total = device_memory_limit();
+    *free = *total - memory_current();
+    return cudaSuccess;
+}
+
+cudaError_t cudaMallocHost(void **pointer, size_t bytes)
+{
+    *pointer = aligned_alloc(ALIGNMENT, round_up(bytes ? bytes : 1, ALIGNMENT));
+    return *pointer ? cudaSuccess : set_error(cudaErrorMemoryAllocation);
+}
+
+cudaError_t cudaFreeHost(void *pointer)
+{
+    free(pointer);
+    return cudaSuccess;
+}
+
+extern "C" size_t wb_cpu_memory_current(void) { return memory_current(); }
+extern "C" size_t wb_cpu_memory_peak(void) { return memory_peak(); }
+extern "C" void wb_cpu_memory_reset_peak(void) { memory_reset_peak(); }

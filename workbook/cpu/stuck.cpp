@@ -1,0 +1,96 @@
+// stuck.cpp - what is wrong when threads wait for each other and nobody comes.
+#include "hooks.h"
+#include "report.h"
+
+namespace cudacpu
+{
+enum whereabouts { RETURNED, BARRIER_WAIT, WARP_WAIT };
+
+static whereabouts where_is(block &b, const thread &t)
+{
+    const warp &w = warp_of(b, t);
+    if (w.exited & lane_bit(t)) return RETURNED;
+    return w.at_barrier & lane_bit(t) ? BARRIER_WAIT : WARP_WAIT;
+}
+
+static bool same_site(call_site x, call_site y)
+{
+    return x.line == y.line && (x.file == y.file || strcmp(x.file, y.file) == 0);
+}
+
+static bool wait_alike(block &b, const thread &x, const thread &y)
+{
+    const whereabouts where = where_is(b, x);
+    if (where != where_is(b, y)) return false;
+    if (where == RETURNED) return true;
+    if (where == BARRIER_WAIT) return same_site(x.site, y.site);
+    return same_site(x.site, y.site) && x.request.mask == y.request.mask && x.number / WARP == y.number / WARP;
+}
+
+// A line for each run of threads that wait alike, the first few.
+static void list_threads(block &b)
+{
+    enum { LINES = 8 };
+    unsigned first = 0;
+    for (int line = 0; line < LINES && first < b.thread_count; line++) {
+        const thread &t = b.threads[first];
+        unsigned last = first;
+        while (last + 1 < b.thread_count && wait_alike(b, t, b.threads[last + 1])) last++;
+        char who[64];
+        snprintf(who, sizeof who, first == last ? "thread %u" : "threads %u-%u", first, last);
+        switch (where_is(b, t)) {
+        case RETURNED: report_line("%s: returned from the kernel", who); break;
+        case BARRIER_WAIT: report_line("%s: at __syncthreads()", who), report_place(hook_place(t.site, &t)); break;
+        case WARP_WAIT:
+            char lanes[128];
+            lane_list(t.request.mask, lanes, sizeof lanes);
+            report_line("%s: at %s, for lanes %s of warp %u", who, operation_name(t.request.operation), lanes,
+                        first / WARP);
+            report_place(hook_place(t.site, &t));
+            break;
+        }
+        first = last + 1;
+    }
+    if (first < b.thread_count) report_line("... and %u threads more", b.thread_count - first);
+}
+
+// It is about the block, not about the thread that happened to be last.
+static void begin(block &b, const char *kind)
+{
+    b.running = nullptr;
+    report_begin(kind);
+}
+
+void report_deadlock(block &b)
+{
+    begin(b, "deadlock");
+    list_threads(b);
+    report_line("No thread can go on. Every thread of a block must reach the same barrier, every lane of a mask the "
+                "same operation.");
+    report_end();
+}
+
+void check_barrier(block &b)
+{
+    const thread *first = nullptr;
+    bool same = true;
+    for (unsigned i = 0; i < b.thread_count; i++) {
+        const thread &t = b.threads[i];
+        if (where_is(b, t) != BARRIER_WAIT) continue;
+        if (!first) first = &t;
+        same &= same_site(t.site, first->site);
+    }
+    if (!same) {
+        begin(b, "divergent barriers");
+        list_threads(b);
+        report_line("Every thread of a block must reach the same __syncthreads().");
+        report_end();
+    }
+    if (b.exited && !environment("CUDACPU_EARLY_EXIT", 0)) {
+        begin(b, "barrier after an early return");
+        list_threads(b);
+        report_line("Guard loads and stores instead of returning early; CUDACPU_EARLY_EXIT=1 lets this pass.");
+        report_end();
+    }
+}
+}

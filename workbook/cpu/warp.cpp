@@ -1,0 +1,204 @@
+// warp.cpp - shuffles, votes, reductions and calls of a whole warp. A lane that arrives waits; the last one does the work for all.
+#include "hooks.h"
+#include "report.h"
+
+namespace cudacpu
+{
+const char *operation_name(warp_operation operation)
+{
+    switch (operation) {
+    case SYNC_WARP: return "__syncwarp()";
+    case SHUFFLE: return "__shfl_sync()";
+    case SHUFFLE_UP: return "__shfl_up_sync()";
+    case SHUFFLE_DOWN: return "__shfl_down_sync()";
+    case SHUFFLE_XOR: return "__shfl_xor_sync()";
+    case BALLOT: return "__ballot_sync()";
+    case ANY: return "__any_sync()";
+    case ALL: return "__all_sync()";
+    case MATCH_ANY: return "__match_any_sync()";
+    case ADD_INT:
+    case ADD_UNSIGNED: return "__reduce_add_sync()";
+    case MIN_INT:
+    case MIN_UNSIGNED: return "__reduce_min_sync()";
+    case MAX_INT:
+    case MAX_UNSIGNED: return "__reduce_max_sync()";
+    case AND_BITS: return "__reduce_and_sync()";
+    case OR_BITS: return "__reduce_or_sync()";
+    case XOR_BITS: return "__reduce_xor_sync()";
+    case CALL: return "an operation of the whole warp";
+    }
+    return "?";
+}
+
+// -------------------------------------------------------------------------------------------------- the work, once all are there
+// `lanes` are those that take part: the mask without lanes that have returned from the kernel.
+
+// for (unsigned lane : each(lanes)) runs over the bits of a mask, lowest first.
+struct each {
+    unsigned left;
+    explicit each(unsigned lanes) : left(lanes) {}
+    each begin() const { return *this; }
+    each end() const { return each(0); }
+    bool operator!=(each other) const { return left != other.left; }
+    void operator++() { left &= left - 1; }
+    unsigned operator*() const { return static_cast<unsigned>(__builtin_ctz(left)); }
+};
+
+// The lane that lane `own` reads from: itself, if the shuffle leads out of its part of the warp.
+static int source_lane(const warp_request &r, int own)
+{
+    const int first = own & ~(r.width - 1), last = first + r.width - 1;
+    const unsigned by = static_cast<unsigned>(r.argument);
+    switch (r.operation) {
+    case SHUFFLE: return first + (r.argument & (r.width - 1));
+    case SHUFFLE_UP: return by <= static_cast<unsigned>(own - first) ? own - r.argument : own;
+    case SHUFFLE_DOWN: return by <= static_cast<unsigned>(last - own) ? own + r.argument : own;
+    default: return (own ^ r.argument) >= 0 && (own ^ r.argument) <= last ? own ^ r.argument : own;
+    }
+}
+
+static void shuffle(block &b, warp &w, unsigned lanes)
+{
+    for (unsigned lane : each(lanes)) {
+        thread &me = w.threads[lane];
+        const int source = source_lane(me.request, static_cast<int>(lane));
+        if (!(lanes >> source & 1)) {
+            b.running = &me;
+            report("absent lane", me.site, "%s: lane %u reads from lane %d, which %s: the value is undefined",
+                   operation_name(me.request.operation), lane, source,
+                   me.request.mask >> source & 1 ? "has returned from the kernel or does not exist"
+                                                 : "is not in the mask");
+        }
+        me.request.result = w.threads[source].request.value;
+    }
+}
+
+static uint64_t vote(const warp &w, unsigned lanes, warp_operation operation)
+{
+    unsigned yes = 0;
+    for (unsigned lane : each(lanes))
+        if (w.threads[lane].request.value) yes |= 1u << lane;
+    return operation == BALLOT ? yes : operation == ANY ? yes != 0 : yes == lanes;
+}
+
+static void match(warp &w, unsigned lanes)
+{
+    for (unsigned lane : each(lanes)) {
+        unsigned equal = 0;
+        for (unsigned other : each(lanes))
+            if (w.threads[other].request.value == w.threads[lane].request.value) equal |= 1u << other;
+        w.threads[lane].request.result = equal;
+    }
+}
+
+static uint32_t combine(warp_operation operation, uint32_t x, uint32_t y)
+{
+    const int32_t a = static_cast<int32_t>(x), c = static_cast<int32_t>(y);
+    switch (operation) {
+    case MIN_INT: return a < c ? x : y;
+    case MAX_INT: return a > c ? x : y;
+    case MIN_UNSIGNED: return x < y ? x : y;
+    case MAX_UNSIGNED: return x > y ? x : y;
+    case AND_BITS: return x & y;
+    case OR_BITS: return x | y;
+    case XOR_BITS: return x ^ y;
+    default: return x + y;  // unsigned, so that an overflow wraps
+    }
+}
+
+static uint64_t reduce(const warp &w, unsigned lanes, warp_operation operation)
+{
+    uint32_t total = static_cast<uint32_t>(w.threads[__builtin_ctz(lanes)].request.value);
+    for (unsigned lane : each(lanes & (lanes - 1)))
+        total = combine(operation, total, static_cast<uint32_t>(w.threads[lane].request.value));
+    return total;
+}
+
+static void call(warp &w, unsigned lanes, const warp_request &any)
+{
+    void *pointers[WARP];
+    int count = 0;
+    for (unsigned lane : each(lanes))
+        pointers[count++] = reinterpret_cast<void *>(static_cast<uintptr_t>(w.threads[lane].request.value));
+    any.function(pointers, count);
+}
+
+static void perform(block &b, warp &w, unsigned lanes, const warp_request &any)
+{
+    uint64_t result = 0;
+    switch (any.operation) {
+    case SYNC_WARP: return;
+    case SHUFFLE:
+    case SHUFFLE_UP:
+    case SHUFFLE_DOWN:
+    case SHUFFLE_XOR: shuffle(b, w, lanes); return;
+    case MATCH_ANY: match(w, lanes); return;
+    case CALL: call(w, lanes, any); return;
+    case BALLOT:
+    case ANY:
+    case ALL: result = vote(w, lanes, any.operation); break;
+    default: result = reduce(w, lanes, any.operation); break;
+    }
+    for (unsigned lane : each(lanes)) w.threads[lane].request.result = result;
+}
+
+// -------------------------------------------------------------------------------------------------------------- arriving, leaving
+
+// If everybody whom `any`, a waiting lane, waits for has come, does the work and makes them all ready. Lanes that came with
+// another mask or operation count as absent; if they never part, the scheduler reports it.
+static bool complete(block &b, warp &w, const thread &any)
+{
+    const unsigned lanes = any.request.mask & w.all & ~w.exited;
+    if (lanes & ~w.waiting) return false;
+    for (unsigned lane : each(lanes)) {
+        const warp_request &r = w.threads[lane].request;
+        if (r.operation != any.request.operation || r.mask != any.request.mask || r.function != any.request.function)
+            return false;
+    }
+    perform(b, w, lanes, any.request);
+    hook_warp(b, w, lanes, any.request.operation);
+    w.waiting &= ~lanes;
+    w.ready |= lanes;
+    return true;
+}
+
+static uint64_t arrive(thread &me, const warp_request &request, call_site site)
+{
+    block &b = *current;
+    warp &w = warp_of(b, me);
+    me.site = site;
+    me.request = request;
+    w.waiting |= lane_bit(me);
+    if (complete(b, w, me))
+        w.ready &= ~lane_bit(me);  // runs on
+    else
+        give_way(b);
+    return me.request.result;
+}
+
+uint64_t warp_wait(warp_operation operation, unsigned mask, uint64_t value, int argument, int width, call_site site)
+{
+    thread &me = running_thread(operation_name(operation), site);
+    me.code = __builtin_return_address(0);
+    if (!(mask & lane_bit(me)))
+        report("lane not in its own mask", site, "%s: lane %u calls with mask 0x%08x", operation_name(operation),
+               me.number % WARP, mask);
+    if (width < 1 || width > WARP || (width & (width - 1)))
+        report("bad width", site, "%s: width %d is not a power of two up to 32", operation_name(operation), width);
+    return arrive(me, {operation, mask, argument, width, value, 0, nullptr}, site);
+}
+
+void warp_call(void (*f)(void **, int), void *mine, call_site site)
+{
+    thread &me = running_thread("an operation of the whole warp", site);
+    me.code = __builtin_return_address(0);
+    arrive(me, {CALL, 0xffffffffu, 0, WARP, reinterpret_cast<uintptr_t>(mine), 0, f}, site);
+}
+
+void thread_left_warp(block &b, thread &t)
+{
+    warp &w = warp_of(b, t);
+    for (unsigned lane : each(w.waiting))
+        if (w.waiting >> lane & 1) complete(b, w, w.threads[lane]);
+}
+}

@@ -1,0 +1,22 @@
+#!/bin/sh
+# demo.sh BACKEND NN... - one row a problem: its answer key against its naive baseline, on this machine; then the charts.
+set -u
+backend=$1
+shift
+out=build/$backend
+echo "FlashAttention workbook: the answer keys against naive baselines, on this machine ($backend backend)"
+echo
+first=--heading
+for number; do
+    "$out/bench" "$number" --impl "key=$out/solutions/$number.so" --naive --demo $first || exit 1
+    first=
+done
+echo
+mkdir -p "$out/results"
+for number; do
+    name=$(basename "$(ls solutions/"$number"/*.c* | head -n 1)" | sed 's/\.[^.]*$//')
+    "$out/bench" "$number" --impl "key=$out/solutions/$number.so" --naive --sweep --out "$out/results/${number}_$name.tsv" || exit 1
+    plots/plot.sh "$number" "$backend" || exit 1
+done
+echo
+echo "Next: make test-01 (it says how to start), or problems/01/README.md"

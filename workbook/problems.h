@@ -1,0 +1,37 @@
+// problems.h - the one table of problems. Everything else in the machinery reads it and knows no problem by name.
+#ifndef WORKBOOK_PROBLEMS_H
+#define WORKBOOK_PROBLEMS_H
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Which arguments a function takes: see workbook.h.
+typedef enum wb_signature { WB_ROW_SUM, WB_FORWARD, WB_BACKWARD } wb_signature;
+
+// Which keys a function may be asked to hide.
+typedef enum wb_mask { WB_NO_MASK, WB_CAUSAL_OPTIONAL, WB_CAUSAL } wb_mask;
+
+typedef struct wb_problem {
+    int number;
+    const char *name;  // of the function and of every file
+    wb_signature signature;
+    bool on_host;  // float32 in host memory, instead of bf16 in device memory
+    wb_mask mask;  // of attention: causal never, optionally, always
+    bool grouped;  // kv_heads may be less than q_heads
+    bool window;   // reads shape.window
+    bool sinks;    // reads shape.sinks
+    int tile;      // query rows of a tile in lesson and key, for messages ("row 130, in query tile 1")
+    int points;
+} wb_problem;
+
+// By name ("flash_forward") or number (3); null if there is none.
+const wb_problem *wb_find_problem(const char *name);
+const wb_problem *wb_problem_number(int number);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

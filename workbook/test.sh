@@ -1,0 +1,57 @@
+#!/bin/sh
+# test.sh BACKEND IMPL NN... - builds and tests problems, and says of each where it stands: not started, compile error, failed,
+# passed. Exit status: 1 if a problem that was started fails or does not compile.
+set -u
+backend=$1 impl=$2
+shift 2
+out=build/$backend
+failed=0 states=
+
+if [ "$backend" = cpu ]; then where="the CPU execution layer (no GPU needed)"; else where="the GPU"; fi
+if [ "$impl" = problems ]; then whose="your code, problems/"; else whose="$impl/"; fi
+echo "FlashAttention workbook: $whose on $where"
+
+# Whether a file is the skeleton as it was shipped.
+untouched() { grep -q "^$(sha256sum <"$1" | cut -d' ' -f1)  $1\$" workbook/shipped.sha256 2>/dev/null; }
+
+for number; do
+    file=$(ls "$impl/$number"/*.cu "$impl/$number"/*.c 2>/dev/null | head -n 1)
+    name=$(basename "${file%.*}")
+    if [ -z "$file" ]; then
+        echo "$number: there is no source file in $impl/$number" >&2
+        failed=1
+        continue
+    fi
+    echo
+    echo "== $number $name"
+    if [ "$impl" = problems ] && untouched "$file"; then
+        state="not started"
+        echo "  not started: open $file, and read problems/$number/README.md"
+    elif ! $MAKE --no-print-directory "program-$number" BACKEND="$backend" IMPL="$impl" >"$out/$number.log" 2>&1; then
+        state="compile error"
+        failed=1
+        grep -v '^make' "$out/$number.log" | head -n 40
+        echo "  $file does not compile"
+    else
+        grep -E 'warning:' "$out/$number.log"
+        report=$out/$number.report
+        workbook/suite.sh "$out/tests/${number}_test" "$out/$impl/${number}_worker" "$backend" >"$report" 2>&1
+        status=$?
+        cat "$report"
+        case $status in
+        0) state="passed" ;;
+        1) state="failed, $(tail -n 1 "$report" | sed 's/, 0 skipped//')" failed=1 ;;
+        *) state="the suite could not run" failed=1 ;;
+        esac
+    fi
+    states="$states$(printf '%s  %-22s %s' "$number" "$name" "$state")
+"
+done
+
+echo
+printf '%s' "$states"
+next=$(printf '%s' "$states" | grep -v passed | head -n 1 | cut -c1-2)
+if [ -n "$next" ] && [ "$impl" = problems ]; then
+    echo "Next: problems/$next/README.md, then make test-$next"
+fi
+exit $failed

@@ -1,0 +1,133 @@
+// validate.c - the one place that says which arguments are wrong, and in which words.
+#include "problems.h"
+#include "workbook.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+static _Thread_local char message[256];
+
+const char *wb_last_message(void) { return message; }
+
+wb_status wb_fail(wb_status status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+const char *wb_status_text(wb_status status)
+{
+    switch (status) {
+    case WB_OK: return "ok";
+    case WB_NOT_IMPLEMENTED: return "not implemented";
+    case WB_BAD_ARGUMENT: return "bad argument";
+    case WB_UNSUPPORTED: return "unsupported";
+    case WB_OUT_OF_MEMORY: return "out of memory";
+    case WB_DEVICE_ERROR: return "device error";
+    }
+    return "unknown status";
+}
+
+typedef struct named_pointer {
+    const char *name;
+    const void *at;
+    unsigned alignment;
+} named_pointer;
+
+static wb_status check_pointers(const char *problem, const named_pointer *pointers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const named_pointer p = pointers[i];
+        if (!p.at) return wb_fail(WB_BAD_ARGUMENT, "%s: %s is null", problem, p.name);
+        if ((uintptr_t)p.at % p.alignment)
+            return wb_fail(WB_BAD_ARGUMENT, "%s: %s is not aligned to %u bytes", problem, p.name, p.alignment);
+    }
+    return WB_OK;
+}
+
+// Whether a tensor of these sizes has fewer than 2^62 bytes in float32.
+static bool fits(int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    int64_t bytes = 4 * a;
+    return !__builtin_mul_overflow(bytes, b, &bytes) && !__builtin_mul_overflow(bytes, c, &bytes) &&
+           !__builtin_mul_overflow(bytes, d, &bytes) && bytes < (int64_t)1 << 62;
+}
+
+static wb_status check_shape(const char *problem, const attention_shape *s)
+{
+    const wb_problem *p = wb_find_problem(problem);
+    if (!p) return wb_fail(WB_BAD_ARGUMENT, "%s: there is no such problem", problem);
+    if (!s) return wb_fail(WB_BAD_ARGUMENT, "%s: shape is null", problem);
+
+    const struct {
+        const char *name;
+        int value;
+    } sizes[] = {{"batch", s->batch}, {"q_heads", s->q_heads}, {"kv_heads", s->kv_heads},
+                 {"q_len", s->q_len}, {"kv_len", s->kv_len},   {"head_dim", s->head_dim}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i].value < 1)
+            return wb_fail(WB_BAD_ARGUMENT, "%s: %s = %d, must be at least 1", problem, sizes[i].name, sizes[i].value);
+    if (s->q_heads % s->kv_heads)
+        return wb_fail(WB_BAD_ARGUMENT, "%s: q_heads = %d is not a multiple of kv_heads = %d", problem, s->q_heads,
+                       s->kv_heads);
+    if (!isfinite(s->scale) || s->scale <= 0)
+        return wb_fail(WB_BAD_ARGUMENT, "%s: scale = %g, must be finite and positive", problem, s->scale);
+    if (p->window && s->window < 1)
+        return wb_fail(WB_BAD_ARGUMENT, "%s: window = %d, must be at least 1", problem, s->window);
+    if (p->sinks && s->sinks < 0)
+        return wb_fail(WB_BAD_ARGUMENT, "%s: sinks = %d, must not be negative", problem, s->sinks);
+    if (p->mask != WB_NO_MASK && s->causal && s->q_len != s->kv_len)
+        return wb_fail(WB_BAD_ARGUMENT, "%s: causal needs q_len = kv_len, got %d and %d", problem, s->q_len, s->kv_len);
+    if (!fits(s->batch, s->q_heads, s->q_len, s->head_dim) || !fits(s->batch, s->kv_heads, s->kv_len, s->head_dim))
+        return wb_fail(WB_BAD_ARGUMENT, "%s: a tensor of this shape has more bytes than an address can count", problem);
+
+    if (s->head_dim != 16 && s->head_dim != 32 && s->head_dim != 64 && s->head_dim != 128)
+        return wb_fail(WB_UNSUPPORTED, "%s: head_dim = %d, supported are 16, 32, 64 and 128", problem, s->head_dim);
+    if (s->batch > 65535 || s->q_heads > 65535)
+        return wb_fail(WB_UNSUPPORTED, "%s: batch = %d and q_heads = %d, supported are up to 65535 each", problem,
+                       s->batch, s->q_heads);
+    if (!p->grouped && s->q_heads != s->kv_heads)
+        return wb_fail(WB_UNSUPPORTED, "%s: q_heads = %d, kv_heads = %d: grouped-query heads come in problem 05",
+                       problem, s->q_heads, s->kv_heads);
+    if (p->mask == WB_NO_MASK && s->causal)
+        return wb_fail(WB_UNSUPPORTED, "%s: causal must be 0, this problem has no mask", problem);
+    if (p->mask == WB_CAUSAL && !s->causal)
+        return wb_fail(WB_UNSUPPORTED, "%s: causal must be 1, this problem is always causal", problem);
+    return WB_OK;
+}
+
+wb_status wb_check_row_sum(const char *problem, const void *y, const void *x, const void *w, int rows, int cols)
+{
+    const named_pointer pointers[] = {{"y", y, 4}, {"x", x, 2}, {"w", w, 2}};
+    const wb_status status = check_pointers(problem, pointers, sizeof pointers / sizeof *pointers);
+    if (status != WB_OK) return status;
+    if (rows < 1) return wb_fail(WB_BAD_ARGUMENT, "%s: rows = %d, must be at least 1", problem, rows);
+    if (cols < 1) return wb_fail(WB_BAD_ARGUMENT, "%s: cols = %d, must be at least 1", problem, cols);
+    return WB_OK;
+}
+
+wb_status wb_check_forward(const char *problem, const void *O, const void *L, const void *Q, const void *K,
+                           const void *V, const attention_shape *shape)
+{
+    const wb_problem *p = wb_find_problem(problem);
+    const unsigned tensor = p && p->on_host ? 4 : 16;  // device tensors are copied 16 bytes at a time
+    const named_pointer pointers[] = {
+        {"O", O, tensor}, {"L", L, 4}, {"Q", Q, tensor}, {"K", K, tensor}, {"V", V, tensor}};
+    const wb_status status = check_pointers(problem, pointers, sizeof pointers / sizeof *pointers);
+    return status != WB_OK ? status : check_shape(problem, shape);
+}
+
+wb_status wb_check_backward(const char *problem, const void *dQ, const void *dK, const void *dV, const void *delta,
+                            const void *Q, const void *K, const void *V, const void *O, const void *L, const void *dO,
+                            const attention_shape *shape)
+{
+    const named_pointer pointers[] = {{"dQ", dQ, 16}, {"dK", dK, 16}, {"dV", dV, 16}, {"delta", delta, 4},
+                                      {"Q", Q, 16},   {"K", K, 16},   {"V", V, 16},   {"O", O, 16},
+                                      {"L", L, 4},    {"dO", dO, 16}};
+    const wb_status status = check_pointers(problem, pointers, sizeof pointers / sizeof *pointers);
+    return status != WB_OK ? status : check_shape(problem, shape);
+}

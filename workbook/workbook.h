@@ -1,0 +1,145 @@
+// workbook.h - the public interface: the nine functions of the workbook, C99, callable from any language.
+//
+// Shapes are row-major and contiguous, written [slowest, ..., fastest]. Symbols, as in the papers:
+//   Q [B, Hq, Nq, D]    K, V [B, Hkv, Nk, D]    O [B, Hq, Nq, D]    L [B, Hq, Nq]
+// O = softmax(scale * Q K^T) V and L = log(sum(exp(scale * Q K^T))), the natural logarithm of each row's denominator, over the
+// keys that a query sees. A row that sees no key has O = 0 and L = -infinity.
+// FlashAttention-2: Dao 2023, arXiv:2307.08691, algorithms 1 (forward) and 2 (backward).
+#ifndef WORKBOOK_H
+#define WORKBOOK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__CUDACC__) || defined(__CUDACPU__)
+#include <cuda_runtime.h>
+#include <cuda_bf16.h>
+typedef __nv_bfloat16 bf16;
+#else
+typedef struct bf16 {  // the upper half of a float: 1 sign, 8 exponent, 7 fraction bits
+    uint16_t bits;
+} bf16;
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// ---------------------------------------------------------------------------------------------------------------- status
+
+typedef enum wb_status {
+    WB_OK = 0,
+    WB_NOT_IMPLEMENTED = 1,  // the function is not there yet
+    WB_BAD_ARGUMENT = 2,     // no kernel could do this: null pointer, size below 1, NaN scale, ...
+    WB_UNSUPPORTED = 3,  // a valid question that this function does not answer: head_dim 48, a mask in problem 03, ...
+    WB_OUT_OF_MEMORY = 4,
+    WB_DEVICE_ERROR = 5  // the CUDA runtime refused something
+} wb_status;
+
+// "bad argument" and so on; never null.
+const char *wb_status_text(wb_status status);
+
+// What was wrong in this thread's last call that did not return WB_OK, in one sentence; "" if there was none.
+const char *wb_last_message(void);
+
+// ----------------------------------------------------------------------------------------------------------------- shape
+
+typedef struct attention_shape {
+    int batch;     // B, from 1 to 65535
+    int q_heads;   // Hq, from 1 to 65535
+    int kv_heads;  // Hkv; divides q_heads; equal to q_heads in 01, 03, 04
+    int q_len;     // Nq >= 1, a multiple of nothing
+    int kv_len;    // Nk >= 1; equal to q_len wherever there is a causal mask
+    int head_dim;  // D: 16, 32, 64 or 128
+    float scale;   // finite and positive; usually 1 / sqrt(D)
+    int causal;    // query i sees key j only if j <= i. Either in 01; 0 in 03; 1 in 04 to 09
+    int window;    // W >= 1: ... and only if j > i - W, or j < sinks. Read by 06, 07, 09 alone
+    int sinks;     // S >= 0: the first S keys stay visible outside the window. Read by 07 and 09 alone
+} attention_shape;
+
+// -------------------------------------------------------------------------------------------------------------- problems
+// Every function checks its arguments before it does anything: on an error it returns the status, leaves a sentence in
+// wb_last_message(), and writes nothing. Outputs come first and must not overlap inputs.
+
+// 01: on the CPU, in float32. All pointers are host memory.
+wb_status tiled_attention(float *O, float *L, const float *Q, const float *K, const float *V,
+                          const attention_shape *shape);
+
+// 02 to 09 take device pointers and a CUDA stream (NULL: the default stream) and return when the work is queued, not when it is
+// done. Tensors of 03 to 09 are aligned to 16 bytes, those of 02 to their elements.
+typedef struct CUstream_st *wb_stream;  // the same type as cudaStream_t
+
+// 02: y[i] = sum over j of x[i, j] * w[j].  x [rows, cols], w [cols], y [rows]; y is float32, like every row statistic here.
+wb_status weighted_row_sum(float *y, const bf16 *x, const bf16 *w, int rows, int cols, wb_stream stream);
+
+// 03: forward without a mask. Nq and Nk may differ.
+wb_status flash_forward(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape,
+                        wb_stream stream);
+// 04: causal.
+wb_status flash_causal(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape,
+                       wb_stream stream);
+// 05: causal with grouped-query heads: query head h reads key head h / (Hq / Hkv).
+wb_status flash_gqa(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape,
+                    wb_stream stream);
+// 06: 05 with a sliding window of W keys, the query's own included.
+wb_status flash_window(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape,
+                       wb_stream stream);
+// 07: 06 with S attention sinks (StreamingLLM: Xiao et al. 2023, arXiv:2309.17453).
+wb_status flash_sinks(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape,
+                      wb_stream stream);
+
+// 08: backward of 05. From Q, K, V, O, L and the gradient dO to dQ [B, Hq, Nq, D], dK and dV [B, Hkv, Nk, D], and
+// delta [B, Hq, Nq] = rowsum(dO * O), which is an output as well as the only work space.
+wb_status flash_gqa_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
+                             const bf16 *O, const float *L, const bf16 *dO, const attention_shape *shape,
+                             wb_stream stream);
+// 09: backward of 07.
+wb_status flash_sinks_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
+                               const bf16 *O, const float *L, const bf16 *dO, const attention_shape *shape,
+                               wb_stream stream);
+
+// --------------------------------------------------------------------------------------------- the one shared validator
+// For the first line of each function. `problem` is the function's name; what it supports is looked up in one table.
+
+wb_status wb_check_row_sum(const char *problem, const void *y, const void *x, const void *w, int rows, int cols);
+wb_status wb_check_forward(const char *problem, const void *O, const void *L, const void *Q, const void *K,
+                           const void *V, const attention_shape *shape);
+wb_status wb_check_backward(const char *problem, const void *dQ, const void *dK, const void *dV, const void *delta,
+                            const void *Q, const void *K, const void *V, const void *O, const void *L, const void *dO,
+                            const attention_shape *shape);
+
+// Records a message in the manner of printf for wb_last_message() and returns `status`.
+wb_status wb_fail(wb_status status, const char *format, ...)
+#ifdef __GNUC__
+    __attribute__((format(printf, 2, 3)))
+#endif
+    ;
+
+// --------------------------------------------------------------------------------------------------------- device memory
+// So that a caller in any language needs no CUDA headers. On the cpu backend "device memory" is memory of this machine that
+// only kernels may touch.
+
+wb_status wb_device_alloc(void **pointer, size_t bytes);  // 256-byte aligned; contents undefined
+wb_status wb_device_free(void *pointer);                  // null is fine
+wb_status wb_copy_to_device(void *device, const void *host, size_t bytes);
+wb_status wb_copy_to_host(void *host, const void *device, size_t bytes);
+wb_status wb_device_synchronize(void);  // waits, and reports what went wrong in any kernel until now
+const char *wb_device_name(void);       // "NVIDIA H200", or "CPU execution layer"
+
+#ifdef __cplusplus
+}
+#endif
+
+#if defined(__CUDACC__) || defined(__CUDACPU__)
+// Leaves the surrounding function with a status if a call of the CUDA runtime fails: WB_CUDA(cudaMemsetAsync(...)).
+// After a launch: WB_CUDA(cudaGetLastError());
+#define WB_CUDA(call)                                                                                                  \
+    do {                                                                                                               \
+        const cudaError_t wb_error_ = (call);                                                                          \
+        if (wb_error_ != cudaSuccess)                                                                                  \
+            return wb_fail(wb_error_ == cudaErrorMemoryAllocation ? WB_OUT_OF_MEMORY : WB_DEVICE_ERROR,                \
+                           "%s:%d: %s: %s", __FILE__, __LINE__, #call, cudaGetErrorString(wb_error_));                 \
+    } while (0)
+#endif
+
+#endif

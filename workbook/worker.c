@@ -1,0 +1,199 @@
+// worker.c - a program that holds one implementation of one problem, and calls it once. It never judges: the test that starts it
+// does. Run by hand it makes the inputs itself and prints what came out:
+//
+//   build/cpu/problems/03_worker --case B=1,Hq=2,Nq=256,D=64,seed=7          also under gdb, compute-sanitizer, a profiler
+//   ... --guard 0          each buffer ends with its tensor and outputs are left unwritten, for tools that look for stray accesses
+//   ... --cases list       prints a few small cases, ragged at the edges, one a line (small_cases.h)
+//
+// Compiled once a problem, with WB_NAME as the function's name.
+#include "exchange.h"
+#include "memory.h"
+#include "small_cases.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define STRING_(x) #x
+#define STRING(x)  STRING_(x)
+
+static int usage(const char *program)
+{
+    fprintf(stderr, "usage: %s --case NAME=VALUE,... [--guard 0]   for example B=1,Hq=2,Nq=256,D=64,seed=7\n", program);
+    return 2;
+}
+
+// A null pointer where the case asks for one, the tensor's address elsewhere.
+static void *address(const wb_case *c, const wb_tensor *tensor, char *zone, size_t data)
+{
+    return strcmp(c->null, tensor->name) == 0 ? NULL : zone + data;
+}
+
+// In the check build (cpu/check): what the bytes at `at` are called.
+extern void wb_name_buffer(const void *at, const char *name, const char *type, size_t element, const size_t dim[4])
+    __attribute__((weak));
+
+// A buffer for one zone, on the device or, for a problem on the host, from malloc. `filled`: with what the zone holds.
+static wb_status new_buffer(bool on_host, void **buffer, const char *zone, size_t bytes, bool filled)
+{
+    const wb_status status = !on_host                             ? wb_device_alloc(buffer, bytes)
+                             : posix_memalign(buffer, 256, bytes) ? WB_OUT_OF_MEMORY
+                                                                  : WB_OK;
+    if (status != WB_OK || !filled) return status;
+    if (!on_host) return wb_copy_to_device(*buffer, zone, bytes);
+    memcpy(*buffer, zone, bytes);
+    return WB_OK;
+}
+
+static wb_status end_buffer(bool on_host, void *buffer, char *zone, size_t bytes, bool fetched)
+{
+    wb_status status = WB_OK;
+    if (fetched && on_host) memcpy(zone, buffer, bytes);
+    if (fetched && !on_host) status = wb_copy_to_host(zone, buffer, bytes);
+    if (on_host)
+        free(buffer);
+    else
+        wb_device_free(buffer);
+    return status;
+}
+
+// Copies the zones to the device, calls, waits, copies back. Tensors of a problem on the host stay where they are. `exact`: they
+// move too, each to a buffer that ends with it, and outputs are not filled.
+static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tensor *tensors, const wb_zone *zones,
+                     int count, char *shared, bool exact, wb_exchange *x)
+{
+    void *buffers[WB_MAX_TENSORS] = {0}, *pointers[WB_MAX_TENSORS];
+    const bool moved = !problem->on_host || exact;
+    wb_status status = WB_OK;
+    for (int k = 0; k < count; k++) {
+        char *zone = shared + zones[k].start;
+        if (moved) {
+            const bool filled = !exact || !tensors[k].output;
+            status = new_buffer(problem->on_host, &buffers[k], zone, zones[k].bytes, filled);
+            if (status != WB_OK) return status;
+            zone = buffers[k];
+        }
+        pointers[k] = address(c, &tensors[k], zone, zones[k].data);
+        if (wb_name_buffer && exact && !problem->on_host) {
+            const bool is_float = tensors[k].type == WB_FLOAT32;
+            wb_name_buffer(zone + zones[k].data, tensors[k].name, is_float ? "float" : "bfloat16", is_float ? 4 : 2,
+                           tensors[k].dim);
+        }
+    }
+
+    // All shared pages were touched when the test filled them; this makes them resident here, before the peak is read.
+    volatile char touched = 0;
+    for (int k = 0; k < count; k++)
+        for (size_t i = 0; i < zones[k].bytes; i += 4096) touched ^= shared[zones[k].start + i];
+    const size_t host_before = wb_host_memory_peak(), device_before = wb_memory_current();
+    wb_memory_reset_peak();
+
+    x->stage = WB_STAGE_CALLING;
+    x->status = wb_call(problem, (wb_function)WB_NAME, c, pointers, NULL);
+    if (x->status != WB_OK) snprintf(x->message, sizeof x->message, "%s", wb_last_message());
+    x->stage = WB_STAGE_WAITING;
+    if (!problem->on_host) {
+        x->device_status = wb_device_synchronize();
+        if (x->device_status != WB_OK) snprintf(x->device_message, sizeof x->device_message, "%s", wb_last_message());
+    }
+    x->host_bytes = wb_host_memory_peak() - host_before;
+    x->device_bytes = wb_memory_peak() - device_before;
+
+    for (int k = 0; moved && k < count; k++) {
+        const bool fetched = x->device_status == WB_OK;
+        status = end_buffer(problem->on_host, buffers[k], shared + zones[k].start, zones[k].bytes, fetched);
+        if (status != WB_OK) return status;
+    }
+    x->stage = WB_STAGE_DONE;
+    return WB_OK;
+}
+
+// For a run by hand: how each output looks.
+static void print_outputs(const wb_tensor *tensors, const wb_zone *zones, int count, const char *shared)
+{
+    for (int k = 0; k < count; k++) {
+        if (!tensors[k].output) continue;
+        const char *data = shared + zones[k].start + zones[k].data;
+        size_t bad = 0;
+        double sum = 0;
+        printf("%-6s", tensors[k].name);
+        for (size_t i = 0; i < tensors[k].count; i++) {
+            const float value =
+                tensors[k].type == WB_FLOAT32 ? ((const float *)data)[i] : wb_from_bf16(((const uint16_t *)data)[i]);
+            if (i < 8) printf(" %10.6f", value);
+            if (isfinite(value))
+                sum += fabsf(value);
+            else
+                bad++;
+        }
+        printf("%s   mean |.| %.6f, NaN or infinite %zu of %zu\n", tensors[k].count > 8 ? " ..." : "",
+               sum / (double)tensors[k].count, bad, tensors[k].count);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const wb_problem *problem = wb_find_problem(STRING(WB_NAME));
+    const char *text = NULL;
+    int descriptor = -1;
+    size_t guard = WB_GUARD;
+    for (int i = 1; i < argc; i += 2) {
+        if (i + 1 == argc) return usage(argv[0]);
+        if (strcmp(argv[i], "--case") == 0)
+            text = argv[i + 1];
+        else if (strcmp(argv[i], "--exchange") == 0)
+            descriptor = atoi(argv[i + 1]);
+        else if (strcmp(argv[i], "--guard") == 0)
+            guard = (size_t)atol(argv[i + 1]);
+        else if (strcmp(argv[i], "--cases") == 0) {
+            wb_small_cases_print(problem);
+            return 0;
+        } else
+            return usage(argv[0]);
+    }
+    if (!text) return usage(argv[0]);
+    wb_case c;
+    if (wb_case_parse(problem, text, &c) != WB_OK) {
+        fprintf(stderr, "%s\n", wb_last_message());
+        return 2;
+    }
+
+    wb_tensor tensors[WB_MAX_TENSORS];
+    wb_zone zones[WB_MAX_TENSORS];
+    const int count = wb_case_tensors(problem, &c, tensors);
+    const size_t bytes = wb_exchange_layout_guarded(tensors, count, c.offset, guard, zones);
+    const int flags = descriptor < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+    char *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, descriptor, 0);
+    if (shared == MAP_FAILED) {
+        fprintf(stderr, "%zu bytes for this case: %s\n", bytes, strerror(errno));
+        return 2;
+    }
+    if (descriptor < 0) {
+        memset(shared, WB_NAN_BYTE, bytes);
+        memset(shared, 0, sizeof(wb_exchange));
+        for (int k = 0; k < count; k++)
+            if (!tensors[k].output) wb_case_fill(problem, &c, &tensors[k], shared + zones[k].start + zones[k].data);
+    }
+
+    wb_exchange *x = (wb_exchange *)shared;
+    const wb_status status = run(problem, &c, tensors, zones, count, shared, guard == 0, x);
+    if (status != WB_OK) {  // the machinery failed, not the student
+        fprintf(stderr, "worker: %s: %s\n", wb_status_text(status), wb_last_message());
+        return 3;
+    }
+    if (descriptor < 0) {
+        char printed[WB_CASE_TEXT];
+        wb_case_print(problem, &c, printed);
+        printf("%s on %s\n%s\n", problem->name, problem->on_host ? "this CPU" : wb_device_name(), printed);
+        printf("returned: %s%s%s\n", wb_status_text(x->status), x->status == WB_OK ? "" : ": ", x->message);
+        if (x->device_status != WB_OK) printf("device: %s\n", x->device_message);
+        print_outputs(tensors, zones, count, shared);
+        printf("memory beyond the tensors: device %.1f KiB, host %.1f KiB\n", (double)x->device_bytes / 1024,
+               (double)x->host_bytes / 1024);
+    }
+    return 0;
+}
