@@ -2,6 +2,7 @@
 # caught.sh TEST WORKER this suite.sh BACKEND VERDICT - runs a suite on a wrong solution. Writes the verdict file, one line, if the
 # suite rejects it for its results; fails if it passes, or if anything but the wrong solution went wrong.
 test=$1 worker=$2 suite=$4 backend=$5 verdict=$6
+rm -f "$verdict"
 name=$(dirname "$verdict" | sed 's|.*/wrong/\([0-9]*\)/wrong/|\1 |')
 report=$(WB_TIMEOUT=${WB_TIMEOUT:-20} "$suite" "$test" "$worker" "$backend" --first 2>&1)
 case $? in

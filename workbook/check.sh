@@ -72,7 +72,7 @@ done >"$out/check/wrong"
 log=$out/check/mutants.log
 echo "          $(grep -c . "$out/check/wrong") wrong solutions, each built and tested:"
 # shellcheck disable=SC2046
-build -k $(cat "$out/check/wrong") 2>&1 | tee "$log" | grep --line-buffered -E '^(caught|SURVIVED|NOT TRIED)' | cut -c1-160
+{ build -k $(cat "$out/check/wrong") 2>&1; echo $? >"$out/check/status"; } | tee "$log" | grep --line-buffered -E '^(caught|SURVIVED|NOT TRIED)' | cut -c1-160
 while read -r caught; do
     wrong=$(echo "$caught" | sed 's|.*/wrong/\([0-9]*\)/wrong/\(.*\)/caught|\1 \2|')
     if [ -s "$caught" ]; then
@@ -82,6 +82,7 @@ while read -r caught; do
         verdict 1 "wrong solution $wrong is caught" "$out/check/one"
     fi
 done <"$out/check/wrong"
+if [ "$(cat "$out/check/status")" -ne 0 ] && [ $failed -eq 0 ]; then verdict 1 "every wrong solution compiles" "$log"; fi
 
 echo "$passed passed, $failed failed, 0 skipped"
 [ $failed -eq 0 ]
