@@ -78,10 +78,8 @@ __global__ void product_kernel(tile_form form, const bf16 *A, const float *A_flo
         copy(Bt_smem, B);
     else
         copy(B_smem, B);
-    if (form == TILE_AtB)
-        copy(At_smem, A);
-    else
-        copy(A_smem, A);
+    if (form == TILE_AtB) copy(At_smem, A);
+    copy(A_smem, A);  // in every form, since it is loaded as an operand below
     __syncthreads();
 
     operand<Rows, Depth> A_reg;

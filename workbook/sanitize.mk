@@ -26,7 +26,7 @@ $(CHECK)/$(1)/$(2)_worker: $(CHECK)/$(1)/$(2).o $B/machinery/worker_$(2).o $(MAC
 endef
 
 # C code, and all of the machinery that is C, under the compiler's own sanitizers. -fopenmp stays away: its threads are not known to them.
-CHECK_C := $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) -O1 -g -fno-omit-frame-pointer -Iworkbook $(OPENBLAS_CFLAGS)
+CHECK_C := $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) -O1 -g -fno-omit-frame-pointer -fopenmp-simd -Iworkbook $(OPENBLAS_CFLAGS)
 CHECK_MACHINERY := $(addprefix workbook/,worker.c case.c problems.c validate.c memory.c)
 define check_of_c
 $(CHECK)/$(1)/$(2)_worker: $(3) $(CHECK_MACHINERY) $B/machinery/device.o $(LAYER) workbook/sanitize.mk
@@ -34,6 +34,7 @@ $(CHECK)/$(1)/$(2)_worker: $(3) $(CHECK_MACHINERY) $B/machinery/device.o $(LAYER
 	$$(call say,CHECK,$$<)
 	$Q$(CHECK_C) -DWB_NAME=$$(call name,$(2)) -fsanitize=address,undefined -fno-sanitize-recover=undefined $(3) $(CHECK_MACHINERY) $B/machinery/device.o $(LAYER) $(LIBS) -lstdc++ -pthread -o $$@
 $(CHECK)/$(1)/$(2)_threads_worker: $(3) $(CHECK_MACHINERY) $B/machinery/device.o $(LAYER) workbook/sanitize.mk
+	@mkdir -p $$(@D)
 	$Q$(CHECK_C) -DWB_NAME=$$(call name,$(2)) -fsanitize=thread $(3) $(CHECK_MACHINERY) $B/machinery/device.o $(LAYER) $(LIBS) -lstdc++ -pthread -o $$@
 endef
 check_of = $(if $(filter %.cu,$(3)),$(call check_of_cu,$(1),$(2),$(3)),$(call check_of_c,$(1),$(2),$(3)))
@@ -61,10 +62,10 @@ define broken
 $(CHECK)/broken/$(1)/$(notdir $(call broken_source,$(1))): $(call broken_source,$(1)) tests/sanitize/$(1).patch
 	@mkdir -p $$(@D)
 	@cp $$< $$@ && patch -s --no-backup-if-mismatch $$@ tests/sanitize/$(1).patch
-$(if $(filter tile,$(call broken_number,$(1))),$(call check_of_tiles,broken/$(1),$(CHECK)/broken/$(1)/tile_kernels.cu),$(call check_of_cu,broken/$(1),$(call broken_number,$(1)),$(CHECK)/broken/$(1)/$(notdir $(call broken_source,$(1)))))
+$(if $(filter tile,$(call broken_number,$(1))),$(call check_of_tiles,broken/$(1),$(CHECK)/broken/$(1)/tile_kernels.cu),$(call check_of,broken/$(1),$(call broken_number,$(1)),$(CHECK)/broken/$(1)/$(notdir $(call broken_source,$(1)))))
 endef
 $(foreach b,$(BROKEN),$(eval $(call broken,$b)))
-broken: $(foreach b,$(BROKEN),$(CHECK)/broken/$b/$(call broken_number,$b)_worker) $(CHECK)/solutions/tile_worker
+broken: $(foreach b,$(BROKEN),$(CHECK)/broken/$b/$(call broken_number,$b)_worker $(if $(filter %.c,$(call broken_source,$b)),$(CHECK)/broken/$b/$(call broken_number,$b)_threads_worker)) $(CHECK)/solutions/tile_worker
 endif
 
 # What the script asks for.

@@ -1,0 +1,92 @@
+# sanitize_c.awk - what AddressSanitizer, UBSan or ThreadSanitizer wrote about a C program, in the form of the check build's reports
+# (cpu/check/findings.cpp). Prints the first finding, or nothing if there is none.
+
+function short_path(path)
+{
+    if (path ~ /:[0-9]+:[0-9]+$/) sub(/:[0-9]+$/, "", path) # the column
+    if (index(path, pwd "/") == 1) path = substr(path, length(pwd) + 2)
+    return path
+}
+
+# The function and the place of a frame "    #0 0x55 in row_max /here/problems/01/x.c:50:9", as "row_max" and "problems/01/x.c:50".
+function read_frame(line,    n, word)
+{
+    sub(/ \([^()]*\)( \(BuildId: .*\))?$/, "", line)
+    n = split(line, word, " ")
+    frame_place = short_path(word[n])
+    frame_name = word[2] ~ /^0x/ ? word[4] : word[2]
+    return frame_place ~ /^[^\/(].*:[0-9]+$/ && frame_place !~ /\.\.\//
+}
+
+function source_of(place,    file, line, n, text)
+{
+    file = place; sub(/:[0-9]+$/, "", file)
+    line = place; sub(/.*:/, "", line)
+    for (n = 1; (getline text < file) > 0; n++)
+        if (n == line + 0) break
+    close(file)
+    sub(/^[ \t]+/, "", text)
+    return n == line + 0 ? text : ""
+}
+
+BEGIN { sides = 0; kind = "" }
+
+/ERROR: AddressSanitizer: / {
+    if (kind) next
+    what = $0; sub(/.*AddressSanitizer: /, "", what); sub(/ .*/, "", what)
+    kind = what ~ /use-after/ ? "use after free" : what ~ /SEGV|BUS/ ? "wild or null pointer" : what ~ /overflow|underflow/ ? "out of bounds" : what
+    where = what ~ /stack/ ? "the stack: a local array" : what ~ /heap/ ? "memory from malloc" : what ~ /global/ ? "a global array" : ""
+    missing = kind == "out of bounds" ? "a condition, or a loop that ends in time: which elements exist at a ragged end?" : "look at where the pointer comes from."
+    section = "Outside of the memory"
+    next
+}
+/runtime error: / {
+    if (kind) next
+    kind = /out of bounds|insufficient space/ ? "out of bounds" : /misaligned/ ? "misaligned access" : "undefined arithmetic"
+    where = $0; sub(/.*runtime error: /, "", where)
+    missing = kind == "undefined arithmetic" ? "a wider type, or a check before: the result is not defined in C." : "an index or address that is right on this line."
+    section = kind == "out of bounds" ? "Outside of the memory" : "Problem 01"
+    sides = 1; verb[1] = "does it"
+    place[1] = $1; sub(/:$/, "", place[1]); place[1] = short_path(place[1])
+    next
+}
+/WARNING: ThreadSanitizer: / {
+    if (kind) next
+    kind = /data race/ ? "race" : $0; sub(/.*ThreadSanitizer: /, "", kind); sub(/ \(pid.*/, "", kind)
+    missing = "one owner of each element, a mutex, or an atomic: nothing orders these two threads."
+    section = "Races"
+    next
+}
+/^SUMMARY: |^  Location is |is located / {
+    if (/is located |Location is/ && !where_done) { text = $0; sub(/^ *(0x[0-9a-f]+ is |Location is )/, "", text); sub(/ \[0x.*/, "", text); where = text; where_done = 1 }
+    if (/^SUMMARY/) over = 1
+    in_side = 0
+    next
+}
+kind && !over && tolower($0) ~ /^ *(previous )?(atomic )?(read|write) of size [0-9]+ at / {
+    sides++
+    verb[sides] = (tolower($0) ~ /read/ ? "reads" : "writes")
+    who[sides] = "the main thread"
+    if (match($0, /thread T[0-9]+/) && $0 !~ /thread T0/) who[sides] = substr($0, RSTART, RLENGTH)
+    in_side = 1
+    next
+}
+kind && !over && in_side && /^ *#[0-9]+ / {
+    if (!place[sides] && read_frame($0)) { place[sides] = frame_place; name[sides] = frame_name; in_side = 0 }
+}
+kind && !over && !sides && /^ *#[0-9]+ / { if (read_frame($0)) { sides = 1; place[1] = frame_place; name[1] = frame_name; verb[1] = "touches it" } }
+
+END {
+    if (!kind) exit
+    printf "sanitize: %s%s\n", kind, name[1] ? " in " name[1] : ""
+    if (kind == "race") print "   Two threads use the same memory, at least one of them writes, and nothing says who comes first."
+    if (where) printf "   memory   %s\n", where
+    for (i = sides; i >= 1; i--) { # the first is the one now
+        if (!place[i]) continue
+        printf "   %-8s %s%s%s at %s\n", i == 1 ? "now" : "before", who[i], who[i] ? " " : "", verb[i], place[i]
+        text = source_of(place[i])
+        if (text) printf "               | %s\n", text
+    }
+    printf "   missing  %s\n", missing
+    printf "   read     problems/when-it-is-wrong-but-runs.md, \"%s\"\n", section
+}
