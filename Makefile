@@ -37,8 +37,10 @@ B := build/$(BACKEND)
 WARNINGS := -Wall -Wextra $(if $(WERROR),-Werror)
 OPENBLAS_CFLAGS := $(shell pkg-config --cflags openblas 2>/dev/null)
 OPENBLAS_LIBS := $(shell pkg-config --libs openblas 2>/dev/null || echo -lopenblas)
+# The oracle uses OpenMP where there is one (clang has it in a package of its own), and takes longer where there is none.
+OPENMP := $(shell mkdir -p build; echo 'int main(void){return 0;}' > build/openmp.c; $(CC) -fopenmp build/openmp.c -o build/openmp 2>/dev/null && $(CXX) -x c++ -fopenmp build/openmp.c -o build/openmp 2>/dev/null && echo -fopenmp || echo -Wno-unknown-pragmas; rm -f build/openmp*)
 CFLAGS ?= -O3 -g
-C := $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(CFLAGS) -march=$(MARCH) -fno-math-errno -ffp-contract=fast -fopenmp -fPIC -MMD -MP -Iworkbook $(OPENBLAS_CFLAGS)
+C := $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(CFLAGS) -march=$(MARCH) -fno-math-errno -ffp-contract=fast $(OPENMP) -fPIC -MMD -MP -Iworkbook $(OPENBLAS_CFLAGS)
 CXXFLAGS ?= -O2 -g -gdwarf-4
 CPU := $(CXX) -std=c++17 -D__CUDACPU__ $(WARNINGS) -Wno-unknown-pragmas $(CXXFLAGS) -fno-strict-aliasing -fPIC -MMD -MP -Iworkbook/cpu/include -Iworkbook -Itests
 
@@ -57,7 +59,7 @@ else
 LAYER := $(patsubst workbook/cpu/%.cpp,$B/layer/%.o,$(wildcard workbook/cpu/*.cpp))
 DEVICE_LIBS := -ldl
 endif
-LINK := $(CXX) -fopenmp -pthread -Wl,--as-needed
+LINK := $(CXX) $(OPENMP) -pthread -Wl,--as-needed
 LIBS := $(OPENBLAS_LIBS) $(DEVICE_LIBS) -lm
 
 # Objects are made anew when the flags change.

@@ -2,6 +2,7 @@
 #   term           svg, png or dumb
 #   out            start of the output's name: build/plots/03_flash_forward
 #   speed_data, speed_source, memory_data, memory_source      a bench TSV, and where it comes from; "" draws no such chart
+#   peer_data      reference/peers.py's table of the GPU that speed_data is from, or ""
 
 set encoding utf8
 set datafile separator tab
@@ -17,12 +18,16 @@ set style line 1 linecolor rgb naive_color linewidth 2 dashtype (8,4) pointtype 
 set style line 2 linecolor rgb yours_color linewidth 2 dashtype (14,4,3,4) pointtype 9 pointsize 1.0  # filled triangles
 set style line 3 linecolor rgb key_color linewidth 2 dashtype 1 pointtype 7 pointsize 0.6  # filled circles
 set style line 4 linecolor rgb "#202020" linewidth 1.5 dashtype (2,4)  # the roof: dotted, no points
+set style line 5 linecolor rgb "#707070" linewidth 1.5 dashtype (3,3) pointtype 8 pointsize 0.9  # open triangles
+set style line 6 linecolor rgb "#000000" linewidth 1.5 dashtype (10,3,2,3) pointtype 2 pointsize 0.8  # crosses
+set style line 7 linecolor rgb "#a06000" linewidth 1.5 dashtype (5,2) pointtype 12 pointsize 1.0  # open diamonds
 set style line 11 linecolor rgb naive_color linewidth 1.2 dashtype 1 pointtype 0
 set style line 12 linecolor rgb yours_color linewidth 1.2 dashtype 1 pointtype 0
 set style line 13 linecolor rgb key_color linewidth 1.2 dashtype 1 pointtype 0
 set style line 9 linecolor rgb "#d8d8d8" linewidth 1
-style_of(impl) = impl eq "naive" ? 1 : impl eq "yours" ? 2 : 3
-name_of(impl) = impl eq "key" ? "answer key" : impl
+style_of(impl) = impl eq "naive" ? 1 : impl eq "yours" ? 2 : impl eq "key" ? 3 : impl eq "fa2" ? 5 : impl eq "cudnn" ? 6 : 7
+name_of(impl) = impl eq "key" ? "answer key" : impl eq "fa2" ? "FlashAttention-2" : impl eq "cudnn" ? "cuDNN" \
+              : impl eq "flex" ? "FlexAttention" : impl
 
 set border 3 linecolor rgb "#404040"
 set grid linestyle 9
@@ -51,9 +56,10 @@ source_line(text) = term eq "dumb" ? "\n".text : "\n{/*0.72 ".text."}"
 rows(file, impl, where) = sprintf("< awk -f plots/series.awk -v impl='%s' -v where='%s' '%s'", impl, where, file)
 count(file, impl, where) = int(system(sprintf("awk -f plots/series.awk -v impl='%s' -v where='%s' '%s' | wc -l", \
                                               impl, where, file))) - 1
-# Those of the three implementations that the file has at these shapes.
-present(file, where) = (count(file, "naive", where) > 0 ? "naive " : "").(count(file, "yours", where) > 0 ? "yours " : "") \
-                       .(count(file, "key", where) > 0 ? "key" : "")
+# Those of the implementations that the file has at these shapes.
+has(file, impl, where) = count(file, impl, where) > 0 ? impl." " : ""
+present(file, where) = has(file, "naive", where).has(file, "yours", where).has(file, "key", where) \
+                       .has(file, "fa2", where).has(file, "cudnn", where).has(file, "flex", where)
 # The value of a roof; 0 if there is none.
 roof(file, name, column) = real(system(sprintf( \
     "awk -F'\\t' '$1 == \"problem\" { for (i = 1; i <= NF; i++) at[$i] = i } $2 == \"%s\" { x = $at[\"%s\"] } END { print x + 0 }' '%s'", \

@@ -57,11 +57,17 @@ else
 fi
 [ -n "$speed$memory" ] || exit 1
 
+# What others reach on the GPU that the times are from.
+peers=''
+for table in plots/data/*/peers.tsv; do
+    if [ -n "$speed" ] && [ -f "$table" ] && [ "$(field "$table" gpu)" = "$(field "$speed" gpu)" ]; then peers=$table; fi
+done
+
 mkdir -p build/plots
 terms='svg png'
 [ "${TERM:-}" = dumb ] && terms='svg png dumb'
 for term in $terms; do
-    gnuplot -e "term='$term'; out='build/plots/$name'; speed_data='$speed'; speed_source='$speed_source'; memory_data='$memory'; memory_source='$memory_source'" "$script" || {
+    gnuplot -e "term='$term'; out='build/plots/$name'; speed_data='$speed'; speed_source='$speed_source'; memory_data='$memory'; memory_source='$memory_source'; peer_data='$peers'; peers_where='problem=$number,'" "$script" || {
         echo "plot: gnuplot could not draw $script"
         exit 1
     }

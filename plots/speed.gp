@@ -1,8 +1,10 @@
 # speed.gp - draws a speed chart, if speed_data is given. Set before: chart_title, where (the shapes), x_column, x_title,
-# y_column, y_factor and y_title, roof_name and roof_title.
+# y_column, y_factor and y_title, roof_name and roof_title; peers_where, which rows of peer_data
+# are of this problem.
 
 if (speed_data ne "") {
     impls = present(speed_data, where)
+    peers = peer_data eq "" ? "" : present(peer_data, peers_where.where)
     ceiling = y_factor * roof(speed_data, roof_name, y_column)
     rate(x) = y_factor * x
     set title chart_title.source_line(speed_source)
@@ -16,6 +18,7 @@ if (speed_data ne "") {
         set yrange [0:(1.15*ceiling)]
         set label 1 sprintf(roof_title, ceiling) at graph 0.5, first ceiling center offset 0, 0.6
     }
+    if (peers ne "") { set bmargin 7.2; set key maxrows 2 }  # a second line of names
     eval output_to("speed")
     # A rate's spread comes from the time's: its low end is the slow 90th percentile.
     plot for [impl in impls] rows(speed_data, impl, where) \
@@ -24,7 +27,11 @@ if (speed_data ne "") {
              with yerrorbars linestyle 10 + style_of(impl) notitle, \
          for [impl in impls] rows(speed_data, impl, where) using (column(x_column)):(rate(column(y_column))) \
              with linespoints linestyle style_of(impl) title name_of(impl), \
+         for [impl in peers] rows(peer_data, impl, peers_where.where) using (column(x_column)):(rate(column(y_column))) \
+             with linespoints linestyle style_of(impl) title name_of(impl), \
          (ceiling > 0 ? ceiling : NaN) with lines linestyle 4 notitle
     unset output
     unset label 1
+    set bmargin 5.5
+    set key maxrows 1
 }

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""What a user would call instead of an answer key, timed the way `bench` times it: PyTorch's attention backends.
+
+    python3 reference/peers.py > plots/data/h200/peers.tsv        needs a GPU and PyTorch; about a minute
+
+fa2 is FlashAttention-2 as PyTorch ships it, cudnn NVIDIA's library, flex FlexAttention compiled for the mask, torch the plain formula.
+Columns as in plots/README.md. Each time: cold L2, launches queued beforehand, median and percentiles of 25 runs by device events.
+"""
+import datetime, functools, os, subprocess, sys
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+torch._dynamo.config.recompile_limit = 256
+torch.manual_seed(0)
+flex_compiled = torch.compile(flex_attention, dynamic=False)
+flush = torch.empty(2**28, device="cuda", dtype=torch.uint8)
+
+
+def times(call):
+    for _ in range(3):
+        call()
+    ms = []
+    for _ in range(25):
+        flush.fill_(1)
+        flush.sum()  # reads it too: no dirty lines are left to be written back
+        torch.cuda.synchronize()
+        start, stop = torch.cuda.Event(True), torch.cuda.Event(True)
+        torch.cuda._sleep(4_000_000)  # everything is queued before the clock starts
+        start.record(), call(), stop.record()
+        torch.cuda.synchronize()
+        ms.append(start.elapsed_time(stop))
+    ms.sort()
+    return ms[12], ms[2], ms[22]
+
+
+def visible(i, j, W, S):
+    return (j <= i) & ((j > i - W) | (j < S))
+
+
+def pairs(N, causal, W, S):
+    if not causal:
+        return N * N
+    return sum(min(i + 1, W or N) + max(0, min(S, i + 1 - (W or N))) for i in range(N))
+
+
+def sdpa(backend, q, k, v, causal, W, S):
+    with sdpa_kernel(backend):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
+
+
+@functools.lru_cache(None)
+def block_mask(N, W, S):
+    return create_block_mask(lambda b, h, i, j: visible(i, j, W, S), None, None, N, N, device="cuda")
+
+
+def flex(q, k, v, causal, W, S):
+    mask = block_mask(q.shape[2], W or q.shape[2], S) if causal else None
+    return flex_compiled(q, k, v, block_mask=mask, enable_gqa=q.shape[1] != k.shape[1])
+
+
+def plain(q, k, v, causal, W, S):
+    if q.shape[1] != k.shape[1]:
+        k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
+    s = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
+    if causal:
+        i = torch.arange(q.shape[2], device="cuda")
+        s = s.masked_fill(~visible(i[:, None], i[None, :], W or q.shape[2], S), float("-inf"))
+    return torch.softmax(s, -1, dtype=torch.float32).to(q.dtype) @ v
+
+
+PEERS = {"fa2": functools.partial(sdpa, SDPBackend.FLASH_ATTENTION), "cudnn": functools.partial(sdpa, SDPBackend.CUDNN_ATTENTION),
+         "flex": flex, "torch": plain}
+
+
+def measure(problem, names, B, Hq, Hkv, N, D, causal, W=0, S=0, backward=False):
+    make = lambda heads: torch.randn(B, heads, N, D, device="cuda", dtype=torch.bfloat16, requires_grad=backward)
+    flop = 4.0 * B * Hq * D * pairs(N, causal, W, S) * (2.5 if backward else 1)
+    for name in names.split():
+        q, k, v = make(Hq), make(Hkv), make(Hkv)
+        try:
+            call = functools.partial(PEERS[name], q, k, v, causal, W, S)
+            if backward:
+                out = call()
+                call = functools.partial(torch.autograd.grad, out, (q, k, v), torch.randn_like(out), retain_graph=True)
+            ms, low, high = times(call)
+        except Exception as error:  # out of memory, or a backend that declines: said, not hidden
+            print(f"# {problem} {name} N={N} D={D}: {str(error).splitlines()[0][:100]}", flush=True)
+            continue
+        row = [problem, name, B, Hq, Hkv, N, N, D, W, S, "-", "-", int(causal), f"{ms:.5g}", f"{low:.5g}", f"{high:.5g}",
+               f"{flop / ms / 1e9:.5g}", "-", "-", "-", "-", 25]
+        print(*row, sep="\t", flush=True)
+
+
+commit = os.environ.get("WB_COMMIT") or subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True,
+                                                       text=True).stdout.strip()
+print(f"# commit: {commit}\n# gpu: {torch.cuda.get_device_name()}\n# date: {datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC")
+print(f"# software: PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}\n# command: python3 reference/peers.py "
+      + " ".join(sys.argv[1:]))
+print("problem impl B Hq Hkv Nq Nk D W S rows cols causal ms ms_p10 ms_p90 tflops gbps peak_bytes io_bytes max_error runs".replace(" ", "\t"))
+wanted = sys.argv[1:] or ["03", "04", "05", "06", "07", "08", "09"]
+for problem in wanted:
+    causal, grouped, bound = problem != "03", problem not in ("03", "04"), problem in ("06", "07", "09")
+    back, S = problem in ("08", "09"), {"07": 4, "09": 4}.get(problem, 0)
+    if bound:  # the gpt-oss layer, then the assignment's shape
+        for N in (4096, 16384, 65536):
+            measure(problem, "flex", 1, 64, 8, N, 64, True, 128, S, back)
+        measure(problem, "torch flex", 1, 16, 8 if back else 2, 4096, 16, True, 256 if back else 128, {"07": 8}.get(problem, S), back)
+        continue
+    for D in (128, 64):
+        for N in (256, 512, 1024, 2048, 4096, 8192, 16384) if not grouped else (4096,):
+            B, H = 16384 // N, 2048 // D
+            measure(problem, "fa2 cudnn", B, H, H, N, D, causal, backward=back)
+        if grouped:
+            measure(problem, "fa2 cudnn", 2, 64, 8, 4096, D, True, backward=back)
+    names = "torch flex" if back else "torch fa2 cudnn flex"
+    measure(problem, names, 1, 16, {"05": 2, "08": 8}.get(problem, 16), 4096, 16, causal, backward=back)
