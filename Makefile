@@ -3,7 +3,7 @@
 #   IMPL=problems|solutions   whose code: yours (the default) or the answer key
 #   BACKEND=cpu|cuda          where kernels run; cuda where there are nvcc and a GPU
 #   ARCH=80                   compute capability to compile for (cuda; the GPU's own by default)
-#   SEED=7  CASE=B=1,Nq=5,D=16  other inputs; one case alone      V=1  show the commands
+#   SEED=7  CASE=B=1,Nq=5,D=16  other inputs; one case alone      V=1  show the commands      DEBUG=1  compile for gdb
 #
 # Everything built lies in build/BACKEND/IMPL. To add a problem NN: problems/NN/, solutions/NN/, tests/NN_name.c,
 # plots/NN_name.gp, and a prototype in workbook/workbook.h; nothing here changes.
@@ -39,9 +39,9 @@ OPENBLAS_CFLAGS := $(shell pkg-config --cflags openblas 2>/dev/null)
 OPENBLAS_LIBS := $(shell pkg-config --libs openblas 2>/dev/null || echo -lopenblas)
 # The oracle uses OpenMP where there is one (clang has it in a package of its own), and takes longer where there is none.
 OPENMP := $(shell mkdir -p build; echo 'int main(void){return 0;}' > build/openmp.c; $(CC) -fopenmp build/openmp.c -o build/openmp 2>/dev/null && $(CXX) -x c++ -fopenmp build/openmp.c -o build/openmp 2>/dev/null && echo -fopenmp || echo -Wno-unknown-pragmas; rm -f build/openmp*)
-CFLAGS ?= -O3 -g
+CFLAGS ?= $(if $(DEBUG),-O0,-O3) -g
 C := $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(CFLAGS) -march=$(MARCH) -fno-math-errno -ffp-contract=fast $(OPENMP) -fPIC -MMD -MP -Iworkbook $(OPENBLAS_CFLAGS)
-CXXFLAGS ?= -O2 -g -gdwarf-4
+CXXFLAGS ?= $(if $(DEBUG),-O0,-O2) -g -gdwarf-4
 CPU := $(CXX) -std=c++17 -D__CUDACPU__ $(WARNINGS) -Wno-unknown-pragmas $(CXXFLAGS) -fno-strict-aliasing -fPIC -MMD -MP -Iworkbook/cpu/include -Iworkbook -Itests
 
 ifeq ($(BACKEND),cuda)
@@ -130,7 +130,7 @@ define suite
 $B/machinery/worker_$(1).o: workbook/worker.c $B/flags
 	@mkdir -p $$(@D)
 	$Q$(C) -DWB_NAME=$(call name,$(1)) -c $$< -o $$@
-$B/tests/$(1)_test: $B/tests/$(1)_$(call name,$(1)).o $(addprefix $B/tests/,harness.o expect.o worker_run.o) $B/reference/oracle.o $(addprefix $B/machinery/,case.o problems.o validate.o)
+$B/tests/$(1)_test: $B/tests/$(1)_$(call name,$(1)).o $(addprefix $B/tests/,harness.o expect.o worker_run.o) $B/reference/oracle.o $(addprefix $B/machinery/,picture.o case.o problems.o validate.o)
 	$Q$(LINK) $$^ -lcriterion -lm -o $$@
 endef
 $(foreach n,$(NUMBERS),$(eval $(call suite,$n)))
@@ -139,10 +139,15 @@ $(foreach i,problems solutions,$(foreach n,$(NUMBERS),$(if $(call source,$i,$n),
 # The machinery's own suites: tests/NAME.c, with kernels in tests/NAME_kernels.cu if it has any.
 OWN := $(filter-out harness expect worker_run,$(basename $(notdir $(filter-out tests/0%,$(wildcard tests/*.c)))))
 define own_suite
-$B/tests/$(1)_test: $B/tests/$(1).o $(if $(wildcard tests/$(1)_kernels.cu),$B/tests/$(1)_kernels.o) $(MACHINERY)
+$B/tests/$(1)_test: $B/tests/$(1).o $(if $(wildcard tests/$(1)_kernels.cu),$B/tests/$(1)_kernels.o) $(MACHINERY) $B/reference/oracle.o
 	$Q$(LINK) $$^ -lcriterion $(LIBS) -o $$@
 endef
 $(foreach t,$(OWN),$(eval $(call own_suite,$t)))
+
+# Other ways to solve a problem, under the same suite: solutions/NN/variants/NAME.cu.
+VARIANTS := $(patsubst solutions/%.cu,%,$(wildcard solutions/[0-9][0-9]/variants/*.cu))
+variants: $(foreach v,$(VARIANTS),$B/variants/$v/$(firstword $(subst /, ,$v))_worker $B/variants/$v/$(firstword $(subst /, ,$v)).so)
+$(foreach v,$(VARIANTS),$(eval $(call implementation,variants/$v,$(firstword $(subst /, ,$v)),solutions/$v.cu)))
 
 # Code that cheats or dies, for the harness's own test.
 HOSTILE := $(basename $(notdir $(wildcard tests/hostile/*.c)))
@@ -151,6 +156,9 @@ $(foreach h,$(HOSTILE),$(eval $(call implementation,hostile/$h,01,tests/hostile/
 $B/bench: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/bench*.c)) $B/machinery/timer.o $B/reference/naive_cpu.o $B/reference/naive_gpu.o $B/reference/oracle.o $(MACHINERY)
 	$(call say,LINK,$@)
 	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
+
+$B/mask: $(addprefix $B/machinery/,mask.o picture.o problems.o) $B/reference/oracle.o
+	$Q$(LINK) $^ -lm -o $@
 
 # Wrong solutions: solutions/NN/wrong/NAME.patch, applied to the key, must be rejected by the suite.
 WRONG := $(patsubst solutions/%.patch,%,$(wildcard solutions/[0-9][0-9]/wrong/*.patch))
@@ -171,7 +179,7 @@ export WB_CASE := $(CASE)
 export WB_SEED := $(SEED)
 export WB_JOBS := $(JOBS)
 FORCE:
-.PHONY: FORCE help demo test bench plot mutants skeletons check lib bundle compile-gpu setup clean format check-format own-tests
+.PHONY: FORCE help demo test bench plot mutants skeletons check lib bundle compile-gpu setup clean format check-format own-tests variants
 
 help:  ## this list
 	@workbook/help.sh $(BACKEND) $(IMPL)
@@ -185,12 +193,15 @@ test-%: FORCE  ## test-03: the tests of one problem
 test:  ## the tests of all problems; fails if one that was started fails
 	@MAKE="$(MAKE)" workbook/test.sh $(BACKEND) $(IMPL) $(NUMBERS)
 run-%: FORCE  ## run-03 CASE=B=1,Hq=2,Nq=256,D=64: call the function once, print what comes out
-	@$(MAKE) --no-print-directory $B/$(IMPL)/$*_worker
-	@$B/$(IMPL)/$*_worker --case $(if $(CASE),$(CASE),seed=1)
+	@$(MAKE) --no-print-directory -s $B/$(IMPL)/$*_worker
+	@$B/$(IMPL)/$*_worker $(if $(CASE),--case $(CASE))
 bench-%: FORCE  ## bench-03: time and memory against the naive baseline and the answer key
 	@MAKE="$(MAKE)" workbook/bench.sh $(BACKEND) $(IMPL) $*
 bench:  ## the same for all problems
 	@MAKE="$(MAKE)" workbook/bench.sh $(BACKEND) $(IMPL) $(NUMBERS)
+mask-%: $B/mask FORCE  ## mask-06 N=32 W=12 BR=8 BC=8: which query sees which key, and the tiles that are visited; build/plots has it as SVG
+	@mkdir -p build/plots
+	@$B/mask $* $(foreach v,N W S BR BC,$(if $(filter command,$(origin $v)),$v=$($v))) --svg build/plots/mask_$*.svg
 plot-%: FORCE  ## plot-03: charts of the last bench-03 in build/plots (TERM=dumb: in the terminal)
 	@plots/plot.sh $* $(BACKEND)
 plot:  ## all charts
@@ -219,11 +230,13 @@ FORMATTED = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.cpp')
 # What the scripts ask for.
 program-%: FORCE
 	@$(MAKE) --no-print-directory -j$(JOBS) $B/tests/$*_test $B/$(IMPL)/$*_worker
+worker-%: FORCE
+	@$(MAKE) --no-print-directory -j$(JOBS) $B/$(IMPL)/$*_worker
 libraries-%: FORCE
-	@$(MAKE) --no-print-directory -j$(JOBS) $B/bench $B/$(IMPL)/$*.so $(if $(call source,solutions,01),$B/solutions/$*.so)
+	@$(MAKE) --no-print-directory -j$(JOBS) $B/bench $B/$(IMPL)/$*.so $(if $(wildcard solutions/$*/*.c*),$B/solutions/$*.so)
 own-tests: $(foreach t,$(OWN),$B/tests/$t_test)
 	@for t in $(OWN); do workbook/suite.sh $B/tests/$${t}_test none $(BACKEND) || exit 1; done
-everything: $B/bench $(foreach h,$(HOSTILE),$B/hostile/$h/01_worker) $(foreach t,$(OWN),$B/tests/$t_test) $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib
+everything: $B/bench $(foreach h,$(HOSTILE),$B/hostile/$h/01_worker) $(foreach t,$(OWN),$B/tests/$t_test) $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib variants
 
 # Problems that have no key yet are exported too, and say so when called.
 $B/lib/libworkbook.so: $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$B/solutions/$n.o)) $B/machinery/not_implemented.o $(addprefix $B/machinery/,problems.o validate.o device.o) $(LAYER)

@@ -64,6 +64,7 @@ for table in plots/data/*/peers.tsv; do
 done
 
 mkdir -p build/plots
+for kind in speed time memory; do rm -f "build/plots/${name}_$kind.svg" "build/plots/${name}_$kind.png"; done
 terms='svg png'
 [ "${TERM:-}" = dumb ] && terms='svg png dumb'
 for term in $terms; do
@@ -72,7 +73,6 @@ for term in $terms; do
         exit 1
     }
 done
-for kind in speed memory; do
-    case $kind in speed) data=$speed ;; *) data=$memory ;; esac
-    [ -z "$data" ] || echo "drawn: build/plots/${name}_$kind.svg and .png"
+for kind in speed time memory; do
+    [ ! -f "build/plots/${name}_$kind.svg" ] || echo "drawn: build/plots/${name}_$kind.svg and .png"
 done

@@ -81,8 +81,39 @@ __global__ void __launch_bounds__(THREADS) naive_softmax_kernel(float *S,  // [r
     if (threadIdx.x == 0) L[row] = m + logf(l);
 }
 
+// Block r of a backward turns row r of S into row r of P, row r of dP into row r of dS, each in its place, and writes delta[r].
+__global__ void __launch_bounds__(THREADS) naive_gradient_kernel(float *S,        // [rows, pitch]
+                                                                 float *dP,       // [rows, pitch]
+                                                                 float *delta,    // [rows]
+                                                                 const bf16 *O,   // [rows, D]
+                                                                 const float *L,  // [rows]
+                                                                 const bf16 *dO,  // [rows, D]
+                                                                 size_t pitch, int Nq, int Nk, int D, mask hidden)
+{
+    __shared__ float of_warp_smem[WARPS];
+    const size_t row = blockIdx.x;
+    const int i = (int)(row % Nq), d = threadIdx.x;
+    float *s = S + row * pitch, *dp = dP + row * pitch;
+    bf16 *p = reinterpret_cast<bf16 *>(s), *ds = reinterpret_cast<bf16 *>(dp);
+
+    const float term = d < D ? __bfloat162float(O[row * D + d]) * __bfloat162float(dO[row * D + d]) : 0;
+    const float sum = over_block<false>(term, of_warp_smem);
+    for (int start = 0; start < Nk; start += THREADS) {
+        const int j = start + threadIdx.x;
+        const bool visible = j < Nk && !hidden.hides(i, j);
+        const float weight = visible ? expf(s[j] - L[row]) : 0, slope = visible ? weight * (dp[j] - sum) : 0;
+        __syncthreads();  // what is written now lies over numbers up to this step's: all of those have been read
+        if (j < Nk) {
+            p[j] = __float2bfloat16(weight);
+            ds[j] = __float2bfloat16(slope);
+        }
+    }
+    if (threadIdx.x == 0) delta[row] = sum;
+}
+
 // --------------------------------------------------------------------------------------------------------------- products
-// For `count` matrices, M = Hq / Hkv * Nq: S [M, Nk] = scale Q [M, D] K [Nk, D]^T, then O [M, D] = P [M, Nk] V [Nk, D].
+// For `count` matrices, M = Hq / Hkv * Nq: S [M, Nk] = scale Q [M, D] K [Nk, D]^T, then O [M, D] = scale P [M, Nk] V [Nk, D]; for a
+// backward also dV [Nk, D] = scale P [M, Nk]^T dO [M, D]. That last sum is over all query heads of a group.
 
 #ifdef __CUDACPU__
 
@@ -100,14 +131,27 @@ __global__ void naive_scores_kernel(float *S, const bf16 *Q, const bf16 *K, size
     }
 }
 
-__global__ void naive_output_kernel(bf16 *O, const bf16 *P, const bf16 *V, size_t pitch, int M, int Nk, int D)
+__global__ void naive_output_kernel(bf16 *O, const bf16 *P, const bf16 *V, size_t pitch, int M, int Nk, int D,
+                                    float scale)
 {
     const size_t row = blockIdx.x, matrix = row / M;
     for (int d = threadIdx.x; d < D; d += blockDim.x) {
         float sum = 0;
         for (int j = 0; j < Nk; j++)
             sum += __bfloat162float(P[row * 2 * pitch + j]) * __bfloat162float(V[(matrix * Nk + j) * D + d]);
-        O[row * D + d] = __float2bfloat16(sum);
+        O[row * D + d] = __float2bfloat16(scale * sum);
+    }
+}
+
+__global__ void naive_transposed_kernel(bf16 *dV, const bf16 *P, const bf16 *dO, size_t pitch, int M, int Nk, int D,
+                                        float scale)
+{
+    const size_t row = blockIdx.x, matrix = row / Nk, j = row % Nk;
+    for (int d = threadIdx.x; d < D; d += blockDim.x) {
+        float sum = 0;
+        for (size_t i = matrix * M; i < (matrix + 1) * M; i++)
+            sum += __bfloat162float(P[i * 2 * pitch + j]) * __bfloat162float(dO[i * D + d]);
+        dV[row * D + d] = __float2bfloat16(scale * sum);
     }
 }
 
@@ -120,9 +164,17 @@ static wb_status scores(float *S, const bf16 *Q, const bf16 *K, size_t pitch, in
 }
 
 static wb_status output(bf16 *O, const bf16 *P, const bf16 *V, size_t pitch, int count, int M, int Nk, int D,
-                        wb_stream stream)
+                        float scale, wb_stream stream)
 {
-    naive_output_kernel<<<(unsigned)((size_t)count * M), D, 0, stream>>>(O, P, V, pitch, M, Nk, D);
+    naive_output_kernel<<<(unsigned)((size_t)count * M), D, 0, stream>>>(O, P, V, pitch, M, Nk, D, scale);
+    WB_CUDA(cudaGetLastError());
+    return WB_OK;
+}
+
+static wb_status transposed(bf16 *dV, const bf16 *P, const bf16 *dO, size_t pitch, int count, int M, int Nk, int D,
+                            float scale, wb_stream stream)
+{
+    naive_transposed_kernel<<<(unsigned)((size_t)count * Nk), D, 0, stream>>>(dV, P, dO, pitch, M, Nk, D, scale);
     WB_CUDA(cudaGetLastError());
     return WB_OK;
 }
@@ -144,7 +196,7 @@ static wb_status cublas_handle(cublasHandle_t *handle, wb_stream stream)
 static wb_status scores(float *S, const bf16 *Q, const bf16 *K, size_t pitch, int count, int M, int Nk, int D,
                         float scale, wb_stream stream)
 {
-    cublasHandle_t handle;
+    cublasHandle_t handle = nullptr;
     const wb_status status = cublas_handle(&handle, stream);
     if (status != WB_OK) return status;
     const float zero = 0;
@@ -157,17 +209,33 @@ static wb_status scores(float *S, const bf16 *Q, const bf16 *K, size_t pitch, in
 }
 
 static wb_status output(bf16 *O, const bf16 *P, const bf16 *V, size_t pitch, int count, int M, int Nk, int D,
-                        wb_stream stream)
+                        float scale, wb_stream stream)
 {
-    cublasHandle_t handle;
+    cublasHandle_t handle = nullptr;
     const wb_status status = cublas_handle(&handle, stream);
     if (status != WB_OK) return status;
-    const float one = 1, zero = 0;
-    WB_CUBLAS(cublasGemmStridedBatchedEx(handle, CUBLAS_OP_N, CUBLAS_OP_N, D, M, Nk, &one,  //
-                                         V, CUDA_R_16BF, D, (long long)Nk * D,              //
+    const float zero = 0;
+    WB_CUBLAS(cublasGemmStridedBatchedEx(handle, CUBLAS_OP_N, CUBLAS_OP_N, D, M, Nk, &scale,  //
+                                         V, CUDA_R_16BF, D, (long long)Nk * D,                //
                                          P, CUDA_R_16BF, (int)(2 * pitch), 2 * (long long)M * (long long)pitch,
                                          &zero,                                //
                                          O, CUDA_R_16BF, D, (long long)M * D,  //
+                                         count, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+    return WB_OK;
+}
+
+static wb_status transposed(bf16 *dV, const bf16 *P, const bf16 *dO, size_t pitch, int count, int M, int Nk, int D,
+                            float scale, wb_stream stream)
+{
+    cublasHandle_t handle = nullptr;
+    const wb_status status = cublas_handle(&handle, stream);
+    if (status != WB_OK) return status;
+    const float zero = 0;
+    WB_CUBLAS(cublasGemmStridedBatchedEx(handle, CUBLAS_OP_N, CUBLAS_OP_T, D, Nk, M, &scale,  //
+                                         dO, CUDA_R_16BF, D, (long long)M * D,                //
+                                         P, CUDA_R_16BF, (int)(2 * pitch), 2 * (long long)M * (long long)pitch,
+                                         &zero,                                  //
+                                         dV, CUDA_R_16BF, D, (long long)Nk * D,  //
                                          count, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
     return WB_OK;
 }
@@ -189,6 +257,17 @@ extern "C" wb_status naive_gpu_release(void)
     return WB_OK;
 }
 
+// At least so many bytes of it.
+static wb_status need_work_space(size_t bytes)
+{
+    if (bytes <= work_space_bytes) return WB_OK;
+    const wb_status status = naive_gpu_release();
+    if (status != WB_OK) return status;
+    WB_CUDA(cudaMalloc(reinterpret_cast<void **>(&work_space), bytes));
+    work_space_bytes = bytes;
+    return WB_OK;
+}
+
 extern "C" wb_status naive_gpu_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,
                                          const attention_shape *shape, wb_stream stream)
 {
@@ -200,20 +279,44 @@ extern "C" wb_status naive_gpu_attention(bf16 *O, float *L, const bf16 *Q, const
         return wb_fail(WB_UNSUPPORTED, "naive_gpu_attention: %zu rows of %d keys are more than cuBLAS counts", rows,
                        Nk);
 
-    const size_t bytes = naive_gpu_score_bytes(shape);
-    if (bytes > work_space_bytes) {
-        const wb_status status = naive_gpu_release();
-        if (status != WB_OK) return status;
-        WB_CUDA(cudaMalloc(reinterpret_cast<void **>(&work_space), bytes));
-        work_space_bytes = bytes;
-    }
-
-    wb_status status = scores(work_space, Q, K, pitch, (int)count, (int)M, Nk, D, shape->scale, stream);
+    wb_status status = need_work_space(naive_gpu_score_bytes(shape));
+    if (status != WB_OK) return status;
+    status = scores(work_space, Q, K, pitch, (int)count, (int)M, Nk, D, shape->scale, stream);
     if (status != WB_OK) return status;
     const mask hidden = {shape->causal, shape->window, shape->sinks};
     naive_softmax_kernel<<<(unsigned)rows, THREADS, 0, stream>>>(work_space, L, pitch, shape->q_len, Nk, hidden);
     WB_CUDA(cudaGetLastError());
-    return output(O, reinterpret_cast<const bf16 *>(work_space), V, pitch, (int)count, (int)M, Nk, D, stream);
+    return output(O, reinterpret_cast<const bf16 *>(work_space), V, pitch, (int)count, (int)M, Nk, D, 1, stream);
+}
+
+extern "C" wb_status naive_gpu_attention_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q,
+                                                  const bf16 *K, const bf16 *V, const bf16 *O, const float *L,
+                                                  const bf16 *dO, const attention_shape *shape, wb_stream stream)
+{
+    const int Nk = shape->kv_len, D = shape->head_dim;
+    const size_t rows = (size_t)shape->batch * shape->q_heads * shape->q_len, pitch = pitch_of(Nk);
+    const size_t group_rows = (size_t)(shape->q_heads / shape->kv_heads) * shape->q_len;
+    const size_t matrices = (size_t)shape->batch * shape->kv_heads;
+    if (rows > INT_MAX || 2 * pitch > INT_MAX || matrices > INT_MAX)
+        return wb_fail(WB_UNSUPPORTED, "naive_gpu_attention_backward: %zu rows of %d keys are more than cuBLAS counts",
+                       rows, Nk);
+    wb_status status = need_work_space(2 * naive_gpu_score_bytes(shape));
+    if (status != WB_OK) return status;
+    const int M = (int)group_rows, count = (int)matrices;
+    float *S = work_space, *dP = S + rows * pitch;
+    const bf16 *P = reinterpret_cast<const bf16 *>(S), *dS = reinterpret_cast<const bf16 *>(dP);
+    const mask hidden = {shape->causal, shape->window, shape->sinks};
+
+    status = scores(S, Q, K, pitch, count, M, Nk, D, shape->scale, stream);
+    if (status == WB_OK) status = scores(dP, dO, V, pitch, count, M, Nk, D, 1, stream);
+    if (status != WB_OK) return status;
+    naive_gradient_kernel<<<(unsigned)rows, THREADS, 0, stream>>>(S, dP, delta, O, L, dO, pitch, shape->q_len, Nk, D,
+                                                                  hidden);
+    WB_CUDA(cudaGetLastError());
+    status = transposed(dV, P, dO, pitch, count, M, Nk, D, 1, stream);
+    if (status == WB_OK) status = transposed(dK, dS, Q, pitch, count, M, Nk, D, shape->scale, stream);
+    if (status == WB_OK) status = output(dQ, dS, K, pitch, count, M, Nk, D, shape->scale, stream);
+    return status;
 }
 
 // ---------------------------------------------------------------------------------------------------------------- row sum

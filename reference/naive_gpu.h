@@ -1,4 +1,4 @@
-// naive_gpu.h - the baselines of problems 02 to 07: what a competent person writes before reading the FlashAttention paper.
+// naive_gpu.h - the baselines of problems 02 to 09: what a competent person writes before reading the FlashAttention paper.
 #ifndef REFERENCE_NAIVE_GPU_H
 #define REFERENCE_NAIVE_GPU_H
 
@@ -17,7 +17,13 @@ extern "C" {
 wb_status naive_gpu_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,
                               const attention_shape *shape, wb_stream stream);
 
-// Bytes of that score matrix.
+// Arguments, results and errors of flash_gqa_backward and flash_sinks_backward. Five products of cuBLAS; S and dP of all heads stand
+// in device memory, P and dS take their places.
+wb_status naive_gpu_attention_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K,
+                                       const bf16 *V, const bf16 *O, const float *L, const bf16 *dO,
+                                       const attention_shape *shape, wb_stream stream);
+
+// Bytes of a score matrix; the backward has two.
 size_t naive_gpu_score_bytes(const attention_shape *shape);
 
 // weighted_row_sum with one thread a row.

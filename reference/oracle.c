@@ -62,6 +62,78 @@ void oracle_attention_row_scales(const wb_problem *problem, const attention_shap
     free(S);
 }
 
+// ------------------------------------------------------------------------------------------------------------- backward
+// P = exp(S - L), dP = dO V^T, dS = P (dP - delta), delta = rowsum(dO * O), for one query and one key at a time.
+
+typedef struct pair {
+    double P, dS;
+    double exponent, cancel;  // as in oracle_sum
+} pair;
+
+// Rows of Q, K, ...: counted through all heads and batches.
+static pair pair_of(const oracle_inputs *in, size_t q_row, size_t kv_row)
+{
+    const size_t D = (size_t)in->shape->head_dim;
+    const float *q = in->Q + q_row * D, *k = in->K + kv_row * D, *v = in->V + kv_row * D, *o = in->O + q_row * D,
+                *g = in->dO + q_row * D;
+    double S = 0, abs_S = 0, dP = 0, abs_dP = 0, delta = 0, abs_delta = 0;
+    for (size_t d = 0; d < D; d++) {
+        S += (double)q[d] * k[d], abs_S += fabs((double)q[d] * k[d]);
+        dP += (double)g[d] * v[d], abs_dP += fabs((double)g[d] * v[d]);
+        delta += (double)g[d] * o[d], abs_delta += fabs((double)g[d] * o[d]);
+    }
+    const double L = in->L[q_row], P = exp(in->shape->scale * S - L);
+    return (pair){P, P * (dP - delta), in->shape->scale * abs_S + fabs(L), P * (abs_dP + abs_delta)};
+}
+
+// sum[d] += term of a pair times x[d].
+static void add(oracle_sum *sum, const pair *p, double term, double cancel, const float *x, size_t D)
+{
+    for (size_t d = 0; d < D; d++) {
+        sum[d].value += term * x[d];
+        sum[d].size += fabs(term * x[d]);
+        sum[d].exponent += fabs(term * x[d]) * p->exponent;
+        sum[d].cancel += cancel * fabs((double)x[d]);
+    }
+}
+
+void oracle_backward_query(const oracle_inputs *in, int b, int h, int i, oracle_sum *dQ, oracle_sum *delta)
+{
+    const attention_shape *s = in->shape;
+    const size_t D = (size_t)s->head_dim, Nk = (size_t)s->kv_len;
+    const size_t q_row = ((size_t)b * (size_t)s->q_heads + (size_t)h) * (size_t)s->q_len + (size_t)i;
+    const size_t kv_head = (size_t)b * (size_t)s->kv_heads + (size_t)(h / (s->q_heads / s->kv_heads));
+    *delta = (oracle_sum){0};
+    for (size_t d = 0; d < D; d++) {
+        const double term = (double)in->dO[q_row * D + d] * in->O[q_row * D + d];
+        delta->value += term, delta->size += fabs(term);
+        dQ[d] = (oracle_sum){0};
+    }
+    for (size_t j = 0; j < Nk; j++) {
+        if (!oracle_visible(in->problem, s, i, (int)j)) continue;
+        const pair p = pair_of(in, q_row, kv_head * Nk + j);
+        add(dQ, &p, s->scale * p.dS, s->scale * p.cancel, in->K + (kv_head * Nk + j) * D, D);
+    }
+}
+
+void oracle_backward_key(const oracle_inputs *in, int b, int h, int j, oracle_sum *dK, oracle_sum *dV)
+{
+    const attention_shape *s = in->shape;
+    const size_t D = (size_t)s->head_dim, Nq = (size_t)s->q_len, group = (size_t)(s->q_heads / s->kv_heads);
+    const size_t kv_head = (size_t)b * (size_t)s->kv_heads + (size_t)h;
+    for (size_t d = 0; d < D; d++) dK[d] = dV[d] = (oracle_sum){0};
+    for (size_t q_head = kv_head * group; q_head < (kv_head + 1) * group; q_head++)
+        for (size_t i = 0; i < Nq; i++) {
+            if (!oracle_visible(in->problem, s, (int)i, j)) continue;
+            const size_t q_row = q_head * Nq + i;
+            const pair p = pair_of(in, q_row, kv_head * (size_t)s->kv_len + (size_t)j);
+            add(dK, &p, s->scale * p.dS, s->scale * p.cancel, in->Q + q_row * D, D);
+            add(dV, &p, p.P, 0, in->dO + q_row * D, D);
+        }
+}
+
+// -------------------------------------------------------------------------------------------------------------- row sum
+
 void oracle_row_sum(const float *x, const float *w, int rows, int cols, double *y, double *terms)
 {
     for (size_t i = 0; i < (size_t)rows; i++) {

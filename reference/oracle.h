@@ -22,6 +22,27 @@ void oracle_attention_row_scales(const wb_problem *problem, const attention_shap
                                  const float *K, const float *V, int b, int h, int i, double *O, double *L,
                                  double *abs_V, double *logit);
 
+// The inputs of a backward, as floats: the rounded tensors that the student's function gets, its O and L among them.
+typedef struct oracle_inputs {
+    const wb_problem *problem;
+    const attention_shape *shape;
+    const float *Q, *K, *V, *O, *L, *dO;
+} oracle_inputs;
+
+// An element of a gradient, a sum over query-key pairs, and what its tolerance is made of: three sums of absolute values.
+typedef struct oracle_sum {
+    double value;
+    double size;      // of the terms themselves
+    double exponent;  // of the terms, each times the size of the numbers that cancel in its exponent scale q . k - L
+    double cancel;    // of the terms with the sizes of what cancels in dP - delta in place of that difference
+} oracle_sum;
+
+// dQ [D] and delta of query i of head h of batch b.
+void oracle_backward_query(const oracle_inputs *in, int b, int h, int i, oracle_sum *dQ, oracle_sum *delta);
+
+// dK [D] and dV [D] of key j of key head h of batch b: over all queries of all query heads of the group.
+void oracle_backward_key(const oracle_inputs *in, int b, int h, int j, oracle_sum *dK, oracle_sum *dV);
+
 // y[i] = sum over j of x[i, j] w[j], and terms[i] = sum of |x[i, j] w[j]| unless terms is null.
 void oracle_row_sum(const float *x, const float *w, int rows, int cols, double *y, double *terms);
 

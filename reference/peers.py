@@ -109,9 +109,11 @@ for problem in wanted:
         measure(problem, "torch flex", 1, 16, 8 if back else 2, 4096, 16, True, 256 if back else 128, {"07": 8}.get(problem, S), back)
         continue
     for D in (128, 64):
-        for N in (256, 512, 1024, 2048, 4096, 8192, 16384) if not grouped else (4096,):
-            B, H = 16384 // N, 2048 // D
-            measure(problem, "fa2 cudnn", B, H, H, N, D, causal, backward=back)
+        for N in (256, 512, 1024, 2048, 4096, 8192, 16384):
+            H = 2048 // D
+            measure(problem, "fa2 cudnn", 16384 // N, H, 256 // D if grouped else H, N, D, causal, backward=back)
+        if back:
+            measure(problem, "fa2 cudnn", 4, H, H, 4096, D, causal, backward=back)
         if grouped:
             measure(problem, "fa2 cudnn", 2, 64, 8, 4096, D, True, backward=back)
     names = "torch flex" if back else "torch fa2 cudnn flex"

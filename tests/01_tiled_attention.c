@@ -115,6 +115,13 @@ Test(tiled_attention, any_alignment)
     check_case((wb_case){.shape = {.q_heads = 2, .q_len = 150, .head_dim = 64, .causal = 1}, .offset = 4});
 }
 
+// Tiles of hidden keys are skipped: NaN in V of a block of keys reaches no query far before it.
+Test(tiled_attention, hidden_tiles_are_skipped)
+{
+    check_skips((wb_case){.shape = {.q_heads = 2, .q_len = 5 * TILE, .head_dim = 16, .causal = 1}}, TILE);
+    check_skips((wb_case){.shape = {.q_len = 5 * TILE + 37, .head_dim = 32, .causal = 1}}, 50);
+}
+
 Test(tiled_attention, same_twice)
 {
     check_same_twice((wb_case){.shape = {.batch = 2, .q_heads = 3, .q_len = 389, .head_dim = 64, .causal = 1}});

@@ -1,6 +1,8 @@
 #include "harness.h"
 
 #include "expect.h"
+#include "picture.h"
+#include "../reference/oracle.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -39,7 +41,7 @@ static wb_case complete(wb_case c)
 // ----------------------------------------------------------------------------------------------------------------- report
 
 typedef struct report {
-    char text[8192];
+    char text[16384];
     size_t used;
 } report;
 
@@ -123,24 +125,88 @@ static bool judge_untouched(report *r, const worker_run *run, bool outputs_too)
     return true;
 }
 
+// NaN is wrong. L of a row that sees no key is -infinity.
+static bool is_right(double got, double want, double tolerance)
+{
+    if (isnan(tolerance)) return true;
+    return (isfinite(got) && fabs(got - want) <= tolerance) || (isinf(want) && got == want);
+}
+
+// "2 to 7" for the first of the flags to the last one, or "all".
+static void say_range(report *r, const char *what, const int *flags, int count)
+{
+    int first = 0, last = count - 1, set = 0;
+    while (first < count - 1 && !flags[first]) first++;
+    while (last > 0 && !flags[last]) last--;
+    for (int i = 0; i < count; i++) set += flags[i] != 0;
+    if (set == count)
+        say(r, " all %d %s", count, what);
+    else if (first == last)
+        say(r, " %s %d of %d", what, first, count);
+    else
+        say(r, " %s %d to %d%s of %d", what, first, last, set == last - first + 1 ? "" : ", some,", count);
+}
+
+// For a problem with a mask: the mask, its wrong rows marked, and which heads and columns are wrong.
+static void say_picture(report *r, const worker_run *run, int k, const expected *e)
+{
+    enum { LARGEST = 8192 };  // the picture looks at every pair
+    const wb_tensor *t = &run->tensors[k];
+    const attention_shape *s = &run->c.shape;
+    if (run->problem->signature != WB_FORWARD || run->problem->mask == WB_NO_MASK || !s->causal || s->q_len > LARGEST)
+        return;
+    const bool is_O = t->dim[2] == (size_t)s->q_len && t->dim[3] == (size_t)s->head_dim && *t->name == 'O';
+    const int width = is_O ? s->head_dim : 1;
+    int *rows = calloc((size_t)s->q_len, sizeof *rows), *heads = calloc((size_t)s->q_heads, sizeof *heads);
+    int columns[128] = {0};
+    for (size_t i = 0; rows && heads && i < t->count; i++) {
+        if (is_right(element(t, worker_tensor(run, k), i), e->want[i], e->tolerance[i])) continue;
+        const size_t row = i / (size_t)width;
+        rows[row % (size_t)s->q_len] = heads[row / (size_t)s->q_len % (size_t)s->q_heads] = 1;
+        columns[i % (size_t)width] = 1;
+    }
+    if (rows && heads) {
+        char text[8192];
+        const wb_picture p = {.problem = run->problem,
+                              .shape = s,
+                              .wrong = rows,
+                              .nan_from = run->c.nan_from,
+                              .nan_keys = run->c.nan_keys,
+                              .indent = "  ",
+                              .max_rows = 32,
+                              .max_width = 64};
+        wb_picture_print(&p, text, sizeof text);
+        if (s->q_heads > 1) say(r, "\n  wrong in"), say_range(r, "heads", heads, s->q_heads);
+        if (is_O) say(r, "\n  wrong in"), say_range(r, "columns", columns, width);
+        say(r, "\n  the mask (# visible, . hidden, + both%s) and the wrong queries of %s:\n%s",
+            run->c.nan_keys ? "; N the same where V is NaN" : "", t->name, text);
+        r->used--;  // the last newline
+        r->text[r->used] = 0;
+    }
+    free(rows);
+    free(heads);
+}
+
+static const char *only;  // of check_output
+
 // Every element of every output is where the oracle says. Says what is not, and returns whether all is.
 static bool judge_outputs(report *r, const worker_run *run)
 {
     expected outputs[WB_MAX_TENSORS] = {{0}};
     bool right = true;
+    int picture_of = -1;
     expect_outputs(run, outputs);
     for (int k = 0; k < run->count; k++) {
         const wb_tensor *t = &run->tensors[k];
-        if (!t->output) continue;
+        if (!t->output || (only && strcmp(only, t->name))) continue;
         const char *data = worker_tensor(run, k);
         const double *want = outputs[k].want, *tolerance = outputs[k].tolerance;
         size_t wrong = 0, not_finite = 0, first = 0, worst = 0;
         double worst_ratio = 0;
         for (size_t i = 0; i < t->count; i++) {
-            const double got = element(t, data, i), error = fabs(got - want[i]);
-            // Written so that NaN is wrong. L of a row that sees no key is -infinity.
-            if ((isfinite(got) && error <= tolerance[i]) || (isinf(want[i]) && got == want[i])) continue;
-            const double ratio = isfinite(got) ? error / tolerance[i] : INFINITY;
+            const double got = element(t, data, i);
+            if (is_right(got, want[i], tolerance[i])) continue;
+            const double ratio = isfinite(got) ? fabs(got - want[i]) / tolerance[i] : INFINITY;
             if (wrong++ == 0) first = i;
             if (!isfinite(got)) not_finite++;
             if (ratio > worst_ratio) worst_ratio = ratio, worst = i;
@@ -159,12 +225,25 @@ static bool judge_outputs(report *r, const worker_run *run)
             if (not_finite)
                 say(r, "\n  of these, %zu are NaN or infinite (outputs start as NaN: not written, or computed so)",
                     not_finite);
+            if (run->c.nan_keys)
+                say(r,
+                    "\n  V of keys %d to %d is NaN. These queries neither see them nor have a neighbour of a tile of "
+                    "%d that does:"
+                    "\n  a tile was computed that should have been skipped (0 * NaN is NaN)",
+                    run->c.nan_from, run->c.nan_from + run->c.nan_keys - 1, EXCUSED);
+            if (run->c.nan_queries)
+                say(r,
+                    "\n  dO of queries %d to %d is NaN. Neither they nor a neighbour of a tile of %d see these keys:"
+                    "\n  a tile was computed that should have been skipped (0 * NaN is NaN)",
+                    run->c.nan_from, run->c.nan_from + run->c.nan_queries - 1, EXCUSED);
+            picture_of = k;
         } else if (wrong) {
             say(r, "\n  and %s in %zu of %zu elements", t->name, wrong, t->count);
         } else if (!right) {
             say(r, "\n  %s is right", t->name);
         }
     }
+    if (picture_of >= 0) say_picture(r, run, picture_of, &outputs[picture_of]);
     if (!right) say_case(r, run);
     for (int k = 0; k < run->count; k++) free(outputs[k].want), free(outputs[k].tolerance);
     return right;
@@ -245,6 +324,83 @@ void check_worked(wb_case c, const char *name, const double *numbers, int count,
     conclude(&r, &run);
 }
 
+void check_output(wb_case c, const char *name)
+{
+    only = name;
+    check_case(c);
+    only = NULL;
+}
+
+void check_doubles(wb_case c)
+{
+    report r = {.used = 0};
+    worker_run once, twice;
+    c = complete(c);
+    run_right(&once, &c);
+    c.input = WB_TWICE_DO;
+    run_right(&twice, &c);
+    for (int k = 0; k < once.count && !r.used; k++)
+        for (size_t i = 0; once.tensors[k].output && i < once.tensors[k].count; i++) {
+            const double a = element(&once.tensors[k], worker_tensor(&once, k), i),
+                         b = element(&once.tensors[k], worker_tensor(&twice, k), i);
+            if (b == 2 * a) continue;
+            say_place(&r, &once, &once.tensors[k], i);
+            say(&r, " is %.9g, and %.9g when dO is doubled: gradients are linear in dO", a, b);
+            say_case(&r, &twice);
+            break;
+        }
+    worker_end(&once);
+    conclude(&r, &twice);
+}
+
+// The loss of a backward's case, at Q, K and V each moved by `step` times their gradient, the worker's outputs.
+static double loss_at(const worker_run *run, double step)
+{
+    enum { dQ = 0, Q = 4, dO = 9 };
+    const attention_shape *s = &run->c.shape;
+    float *moved[3];
+    for (int n = 0; n < 3; n++) {
+        const wb_tensor *t = &run->tensors[Q + n];
+        moved[n] = malloc(t->count * sizeof(float));
+        if (!moved[n]) abort();
+        for (size_t i = 0; i < t->count; i++)
+            moved[n][i] =
+                (float)(element(t, original_tensor(run, Q + n), i) + step * element(t, worker_tensor(run, dQ + n), i));
+    }
+    double loss = 0, o[128], l;
+    for (int bh = 0; bh < s->batch * s->q_heads; bh++)
+        for (int i = 0; i < s->q_len; i++) {
+            const size_t row = (size_t)bh * (size_t)s->q_len + (size_t)i, D = (size_t)s->head_dim;
+            oracle_attention_row(run->problem, s, moved[0], moved[1], moved[2], bh / s->q_heads, bh % s->q_heads, i, o,
+                                 &l);
+            for (size_t d = 0; d < D; d++)
+                loss += o[d] * element(&run->tensors[dO], original_tensor(run, dO), row * D + d);
+        }
+    for (int n = 0; n < 3; n++) free(moved[n]);
+    return loss;
+}
+
+void check_descends(wb_case c)
+{
+    report r = {.used = 0};
+    worker_run run;
+    c = complete(c);
+    run_right(&run, &c);
+    double norm = 0;
+    for (int k = 0; k < 3; k++)
+        for (size_t i = 0; i < run.tensors[k].count; i++) {
+            const double g = element(&run.tensors[k], worker_tensor(&run, k), i);
+            norm += g * g;
+        }
+    const double step = 1e-3, slope = (loss_at(&run, step) - loss_at(&run, -step)) / (2 * step);
+    if (!(norm > 0) || !(fabs(slope - norm) <= 0.01 * norm)) {
+        say(&r, "a step along dQ, dK and dV should change sum(dO * O) by %.5g a unit, and changes it by %.5g", norm,
+            slope);
+        say_case(&r, &run);
+    }
+    conclude(&r, &run);
+}
+
 void check_same_twice(wb_case c)
 {
     report r = {.used = 0};
@@ -320,6 +476,122 @@ void check_memory(wb_case c, size_t device_bytes, size_t host_bytes)
     conclude(&r, &run);
 }
 
+// ------------------------------------------------------------------------------------------------------- skipped tiles
+
+void check_skips(wb_case c, int keys)
+{
+    size_t judged = 0;
+    c = complete(c);
+    for (c.nan_from = 0; c.nan_from < c.shape.kv_len; c.nan_from += keys) {
+        const int left = c.shape.kv_len - c.nan_from;
+        c.nan_keys = keys < left ? keys : left;
+        worker_run run;
+        run_right(&run, &c);
+        bool *excused = malloc((size_t)c.shape.q_len);
+        if (!excused) abort();
+        expect_excused(&run, excused);
+        for (int i = 0; i < c.shape.q_len; i++) judged += !excused[i];
+        free(excused);
+        worker_end(&run);
+    }
+    cr_assert(judged > 0, "harness: check_skips: no query of this case is far enough from any hidden block of keys");
+}
+
+// One block of NaN; returns how many queries or keys are far enough from it to be judged.
+static size_t skips_once(const wb_case *c, int count, void (*excuse)(const worker_run *, bool *))
+{
+    worker_run run;
+    size_t judged = 0;
+    run_right(&run, c);
+    bool *excused = malloc((size_t)count);
+    if (!excused) abort();
+    excuse(&run, excused);
+    for (int i = 0; i < count; i++) judged += !excused[i];
+    free(excused);
+    worker_end(&run);
+    return judged;
+}
+
+void check_skips_backward(wb_case c, int block)
+{
+    size_t queries = 0, keys = 0;
+    c = complete(c);
+    const int N = c.shape.q_len;
+    for (c.nan_from = 0; c.nan_from < N; c.nan_from += block) {
+        const int count = block < N - c.nan_from ? block : N - c.nan_from;
+        c.nan_keys = count, c.nan_queries = 0;
+        queries += skips_once(&c, N, expect_excused);
+        c.nan_keys = 0, c.nan_queries = count;
+        keys += skips_once(&c, N, expect_excused_keys);
+    }
+    cr_assert(queries > 0 && keys > 0,
+              "harness: check_skips_backward: nothing in this case is far enough from a block");
+}
+
+// near[j]: a query in the tile around queries first ... last sees key j.
+static void mark_near(const worker_run *run, int first, int last, bool *near)
+{
+    const attention_shape *s = &run->c.shape;
+    memset(near, 0, (size_t)s->kv_len * sizeof *near);
+    for (int i = first - EXCUSED + 1; i < last + EXCUSED && i < s->q_len; i++)
+        for (int j = 0; i >= 0 && j < s->kv_len; j++)
+            if (!near[j] && oracle_visible(run->problem, s, i, j)) near[j] = true;
+}
+
+// Whether keys first ... last, or keys in the tile around them, are among these.
+static bool any_near(const bool *near, int first, int last, int keys)
+{
+    for (int j = first - EXCUSED + 1; j < last + EXCUSED && j < keys; j++)
+        if (j >= 0 && near[j]) return true;
+    return false;
+}
+
+// Reports the first tile that was loaded for nothing. Returns why there is no verdict; null if there is one.
+static const char *judge_reads(report *r, const worker_run *run)
+{
+    const wb_reads *reads = &worker_exchange(run)->reads;
+    const attention_shape *s = &run->c.shape;
+    const int span = reads->span;
+    if (span == 0) return "on a GPU nothing records which tiles are loaded";
+    for (int i = 0; i < s->q_len; i++) {
+        uint64_t needed = 0;
+        for (int j = 0; j < s->kv_len; j++)
+            if (oracle_visible(run->problem, s, i, j)) needed |= (uint64_t)1 << j / span;
+        if (needed & ~reads->keys[i / span])
+            return "not all keys are loaded by asynchronous copies, and of other loads there is no record";
+    }
+    bool *near = malloc((size_t)s->kv_len * sizeof *near);
+    if (!near) abort();
+    for (int q = 0; q * span < s->q_len && !r->used; q++) {
+        mark_near(run, q * span, q * span + span - 1, near);
+        for (int k = 0; k * span < s->kv_len && !r->used; k++) {
+            const int key = k * span;
+            if (!(reads->keys[q] >> k & 1) || any_near(near, key, key + span - 1, s->kv_len)) continue;
+            say(r,
+                "the block of threads that loads queries %d to %d also loads keys %d to %d, which no query sees\n"
+                "  in a tile of %d x %d around them: a tile is loaded that should have been skipped",
+                q * span, q * span + span - 1, key, key + span - 1, EXCUSED, EXCUSED);
+            say_case(r, run);
+        }
+    }
+    free(near);
+    return NULL;
+}
+
+void check_reads(wb_case c)
+{
+    report r = {.used = 0};
+    worker_run run;
+    c = complete(c);
+    run_right(&run, &c);
+    const char *no_verdict = judge_reads(&r, &run);
+    if (no_verdict) {
+        worker_end(&run);
+        cr_skip_test("%s", no_verdict);
+    }
+    conclude(&r, &run);
+}
+
 // ------------------------------------------------------------------------------------------------------------- one case
 
 void check_given_case(void)
@@ -327,9 +599,11 @@ void check_given_case(void)
     wb_case c;
     if (!given_case()) return;
     cr_assert(wb_case_parse(problem(), given_case(), &c) == WB_OK, "CASE: %s", wb_last_message());
+    report r = {.used = 0};
     worker_run run;
     run_right(&run, &c);
-    worker_end(&run);
+    if (problem()->signature == WB_FORWARD) judge_reads(&r, &run);
+    conclude(&r, &run);
 }
 
 // With WB_CASE only given_case runs, without it everything else.

@@ -32,6 +32,15 @@ void check_every_input(wb_case c);
 // The first `count` elements of output `name` are these numbers, as a lesson prints them; and check_case.
 void check_worked(wb_case c, const char *name, const double *numbers, int count, double tolerance);
 
+// Only this output of a backward is judged: what a student has done so far.
+void check_output(wb_case c, const char *name);
+
+// Twice the dO gives twice of each output of a backward, to the bit; and check_case of both.
+void check_doubles(wb_case c);
+
+// dQ, dK and dV are the gradient of the oracle's forward: a small step along them changes the loss sum(dO * O) as they say.
+void check_descends(wb_case c);
+
 // Two runs give the same bits.
 void check_same_twice(wb_case c);
 
@@ -41,6 +50,20 @@ void check_rejected(wb_case c, wb_status status, const char *word);
 
 // The call needs at most this much memory beyond its tensors, on the device and on the host; and check_case.
 void check_memory(wb_case c, size_t device_bytes, size_t host_bytes);
+
+// Tiles that nobody sees are not computed. V of one block of keys is NaN, so a computed tile of it gives 0 * NaN = NaN in its rows,
+// whatever its mask; every block of `keys` keys takes its turn. The margin: a query is excused if it shares a tile of up to 128
+// queries x 128 keys with a query that sees one of these keys, or a neighbour of them, that is if a query less than 128 away sees a
+// key less than 128 away. All other queries must be right.
+void check_skips(wb_case c, int keys);
+
+// The same for a backward: V of a block of keys is NaN, which may show in dQ of queries near those that see it; then dO of a block of
+// queries, which may show in dK and dV of keys near those that it sees.
+void check_skips_backward(wb_case c, int block);
+
+// Such tiles are not even loaded, with the same margin, and check_case. On the CPU execution layer, which records what each block of
+// threads copies asynchronously (reads.h); skipped on a GPU, and for kernels that load keys in other ways, of which there is no record.
+void check_reads(wb_case c);
 
 // What the call needed, and check_case.
 typedef struct memory_use {

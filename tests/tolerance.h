@@ -30,6 +30,22 @@ static inline double tolerance_L(double L, double largest, int D, int Nk)
     return tolerance_logit(largest, D) + U_FLOAT * (Nk / 2 + 8) + U_FLOAT * 2 * (L < 0 ? -L : L);
 }
 
+// An element of dK or dQ, a sum of `terms` terms scale dS q (or k), with dS = P (dP - delta) and P = exp2(logit - L); of dV, with
+// terms P dO. What goes wrong, each part with its sum of absolute values (oracle.h):
+//   size      dS or P is rounded to bf16 once, the sum has `terms` terms in float32, exp2 is approximate
+//   exponent  the logit has D products and sums in float32, then scale, log2(e) and the subtraction of L, as in tolerance_logit
+//   cancel    dP and delta have D products and sums each, and may be much larger than their difference
+// The result is rounded to bf16 at the end.
+static inline double tolerance_gradient(double value, double size, double exponent, double cancel, int D, double terms)
+{
+    const double rounding = U_BF16 * (1 + U_BF16) * ((value < 0 ? -value : value) + size);
+    return rounding + (U_FLOAT * (terms + 8) + 0x1p-22) * size + U_FLOAT * (D + 16) * exponent +
+           (1 + U_BF16) * U_FLOAT * (D + 8) * cancel + 1e-30;
+}
+
+// delta: D products, exact in float32, and their sum. terms: the sum of |dO O|.
+static inline double tolerance_delta(double terms, int D) { return U_FLOAT * (D + 2) * terms + 1e-30; }
+
 // y of weighted_row_sum: the 32 lanes of a warp share a row, so the longest chain of additions has cols / 32 links, and a few
 // more for the reduction. terms: the sum of |x w|. Products of two bf16 are exact in float32.
 static inline double tolerance_row_sum(double terms, int cols)

@@ -110,7 +110,7 @@ Test(validate, bad_pointers_are_named)
 Test(validate, a_case_survives_its_text)
 {
     const wb_problem *problem = wb_find_problem("flash_sinks");
-    wb_case c = {.seed = 77, .input = WB_STAIRS, .null = "K", .offset = 2}, back;
+    wb_case c = {.seed = 77, .input = WB_STAIRS, .null = "K", .offset = 2, .nan_from = 9, .nan_keys = 5}, back;
     c.shape = (attention_shape){.batch = 2, .q_heads = 6, .kv_heads = 3, .q_len = 33, .kv_len = 33, .head_dim = 32};
     c.shape.scale = 0.1f, c.shape.causal = 1, c.shape.window = 0, c.shape.sinks = -4;
     char text[WB_CASE_TEXT], again[WB_CASE_TEXT];
@@ -119,6 +119,7 @@ Test(validate, a_case_survives_its_text)
     wb_case_print(problem, &back, again);
     cr_expect(strcmp(text, again) == 0, "%s became %s", text, again);
     cr_expect(back.shape.scale == c.shape.scale && back.shape.window == 0 && back.shape.sinks == -4);
+    cr_expect(back.nan_from == 9 && back.nan_keys == 5);
 
     static const char *const wrong[] = {"Nq", "Nq=", "Nq=5x", "size=5", "input=weird", "Nq=5,,D"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
@@ -171,5 +172,29 @@ Test(validate, inputs_are_as_described)
                   at_0);
         cr_expect(fabs(logit[255] - at_255) < 4 + fabs(at_255) / 20, "input %d: the last key has logit %g, not %g",
                   kind, logit[255], at_255);
+    }
+}
+
+// V of the named keys is NaN in every head; nothing else is, and everything else is what it was.
+Test(validate, keys_of_nan)
+{
+    const wb_problem *problem = wb_find_problem("flash_gqa");
+    wb_case c = {.shape = {.batch = 2, .q_heads = 6, .kv_heads = 3, .q_len = 20, .head_dim = 16}, .seed = 3};
+    c = wb_case_defaults(problem, c);
+    wb_tensor t[WB_MAX_TENSORS];
+    const int count = wb_case_tensors(problem, &c, t);
+    static uint16_t plain[2 * 6 * 20 * 16], with[2 * 6 * 20 * 16];
+    for (int k = 2; k < count; k++) {
+        c.nan_from = c.nan_keys = 0;
+        wb_case_fill(problem, &c, &t[k], plain);
+        c.nan_from = 7, c.nan_keys = 4;
+        wb_case_fill(problem, &c, &t[k], with);
+        for (size_t i = 0; i < t[k].count; i++) {
+            const size_t j = i / 16 % 20;
+            if (*t[k].name == 'V' && j >= 7 && j < 11)
+                cr_assert(isnan(wb_from_bf16(with[i])), "V of key %zu", j);
+            else
+                cr_assert(with[i] == plain[i], "%s, element %zu", t[k].name, i);
+        }
     }
 }

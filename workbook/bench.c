@@ -172,7 +172,8 @@ static double percentile(const double *sorted, int n, double p)
 static wb_status timed_call(const bench_inputs *in, const lane *l, const bench_set *set, double *ms)
 {
     if (in->problem->on_host) {
-        usleep(70000);  // OpenBLAS's threads spin for a while after each product: they must not disturb whoever comes next
+        // OpenBLAS's threads spin for a while after each product: they must not disturb whoever comes next.
+        usleep(70000);
         const double start = bench_now_ms();
         const wb_status status = wb_call(in->problem, l->impl->function, &in->c, set->at, NULL);
         *ms = bench_now_ms() - start;
@@ -218,11 +219,12 @@ static bool naive_fits(const options *o, const bench_inputs *in)
 {
     const attention_shape *s = &in->c.shape;
     char shape[80];
-    if (o->problem->signature != WB_FORWARD) return true;
+    if (o->problem->signature == WB_ROW_SUM) return true;
     const bool host = o->problem->on_host;
     size_t room = bench_free_host_bytes();
     if (o->cuda && !host) bench_must(wb_device_free_bytes(&room));
-    const size_t need = host ? 4 * (size_t)s->q_len * (size_t)s->kv_len : naive_gpu_score_bytes(s);
+    const size_t matrices = o->problem->signature == WB_BACKWARD ? 2 : 1;
+    const size_t need = host ? 4 * (size_t)s->q_len * (size_t)s->kv_len : matrices * naive_gpu_score_bytes(s);
     if (need <= room / 2) return true;
     bench_shape_text(o->problem, &in->c, shape, sizeof shape);
     note(o, "naive is left out at %s: its score matrix of %.1f GiB is more than half of the free memory, %.1f GiB",
@@ -278,6 +280,7 @@ static bool measure(options *o, const wb_case *c, int argc, char **argv)
             flash = &l->result;
         if (o->demo) continue;
         bench_tsv_row(o->out, o->problem, l->impl->label, &in.c, &l->result);
+        if (o->timed) bench_growth_note(o->problem, l->impl->label, &in.c, l->result.ms);
         if (o->timed)
             bench_say("  %s %.4g ms", l->impl->label, l->result.ms);
         else
@@ -382,6 +385,8 @@ static void load_naive(options *o)
         impl->function = (wb_function)naive_cpu;
     else if (o->problem->signature == WB_ROW_SUM)
         impl->function = (wb_function)naive_gpu_row_sum;
+    else if (o->problem->signature == WB_BACKWARD)
+        impl->function = (wb_function)naive_gpu_attention_backward;
     else
         impl->function = (wb_function)naive_gpu_attention;
 }
@@ -423,8 +428,6 @@ int main(int argc, char **argv)
     static options o;
     bool well = true;
     if (argc < 3 || !(o.problem = wb_problem_number(atoi(argv[1])))) return usage();
-    if (o.problem->signature == WB_BACKWARD)
-        refuse("problem %02d is a backward; only forwards and the row sum can be timed so far", o.problem->number);
     o.out = stdout;
     parse(&o, argc, argv);
     if (o.growth_of) return growth(&o);
@@ -448,6 +451,7 @@ int main(int argc, char **argv)
         if (!o.demo) bench_say("\n");
     }
     if (!o.problem->on_host) bench_must(naive_gpu_release());
+    bench_growth_say(o.out);
     if (o.out != stdout && fclose(o.out) != 0) {
         bench_say("bench: the output could not be written in full\n");
         return 1;

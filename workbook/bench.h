@@ -1,5 +1,6 @@
 // bench.h - what the parts of the bench program share: bench.c (what to run, and when), bench_shapes.c (which shapes),
-// bench_inputs.c (on which data), bench_check.c (is it right), bench_host.c (this machine), bench_report.c (what is written).
+// bench_inputs.c (on which data), bench_check.c (is it right), bench_host.c (this machine), bench_growth.c (what a window
+// saves), bench_report.c (what is written).
 #ifndef WORKBOOK_BENCH_H
 #define WORKBOOK_BENCH_H
 
@@ -95,6 +96,11 @@ void bench_tsv_roof(FILE *out, const wb_problem *problem, const char *label, dou
 void bench_demo_head(FILE *out);
 void bench_demo_row(FILE *out, const wb_problem *problem, const wb_case *c, const bench_result *naive,
                     const bench_result *flash, bool cuda);
+
+// With a sliding window time should grow as N, not as N^2. Remembers what it is shown, and says at the end by how much the
+// time grew from N = 8192 to N = 32768; nothing if it was not shown such shapes.
+void bench_growth_note(const wb_problem *problem, const char *label, const wb_case *c, double ms);
+void bench_growth_say(FILE *out);
 
 // The shape in a few words: "B1 H16 N4096 D16 causal".
 void bench_shape_text(const wb_problem *problem, const wb_case *c, char *text, size_t size);

@@ -9,17 +9,18 @@
 
 enum { SAMPLES = 32, HEADS = 4 };
 
-// One row: D values of O with their tolerances and one L, or one y.
+// One row: D values of O with their tolerances and one L, or one y; of a backward, one row of dQ, dK or dV, or one delta.
 typedef struct sample {
-    size_t row;  // of [B, Hq, Nq], or of y
+    int tensor;  // of the outputs
+    int width;   // values
+    size_t row;  // of [B, Hq, Nq], of [B, Hkv, Nk], or of y
     double *value, *tolerance;
     double L, L_tolerance;
 } sample;
 
 struct bench_samples {
     int count;
-    int width;  // values a row
-    sample at[SAMPLES];
+    sample at[2 * SAMPLES];
 };
 
 // `count` elements of an input from `first` on, as floats.
@@ -53,6 +54,7 @@ static void row_sum_samples(bench_samples *s, const bench_inputs *inputs)
     float *w = as_floats(inputs, find(inputs, "w"), 0, cols);
     for (int k = 0; k < SAMPLES; k++) {
         sample *at = &s->at[s->count++];
+        *at = (sample){.width = 1};
         at->row = place(k, rows);
         at->value = bench_alloc(sizeof(double));
         at->tolerance = bench_alloc(sizeof(double));
@@ -88,6 +90,7 @@ static void attention_samples(bench_samples *s, const bench_inputs *inputs)
             sample *at = &s->at[s->count++];
             const size_t i = place(r, Nq);
             double logit;
+            *at = (sample){.width = (int)D};
             at->row = head * Nq + i;
             at->value = bench_alloc(D * sizeof(double));
             at->tolerance = bench_alloc(D * sizeof(double));
@@ -104,13 +107,61 @@ static void attention_samples(bench_samples *s, const bench_inputs *inputs)
     free(abs_V);
 }
 
+// One row of a gradient.
+static void add_gradient(bench_samples *s, int tensor, size_t row, const oracle_sum *sum, int width)
+{
+    sample *at = &s->at[s->count++];
+    *at = (sample){.tensor = tensor, .width = width, .row = row};
+    at->value = bench_alloc((size_t)width * sizeof(double));
+    at->tolerance = bench_alloc((size_t)width * sizeof(double));
+    for (int d = 0; d < width; d++) {
+        const oracle_sum x = sum[d];
+        at->value[d] = x.value;
+        at->tolerance[d] =
+            (width == 1 ? 0 : ldexp(fabs(x.value) + x.size, -8)) + 1e-5 * (x.size + x.exponent + x.cancel) + 1e-30;
+    }
+}
+
+// Of a few key heads, each with its group of query heads: keys, and queries of the group's last head.
+static void backward_samples(bench_samples *s, const bench_inputs *inputs)
+{
+    enum { PLACES = 4 };
+    attention_shape one = inputs->c.shape;
+    const size_t kv_heads = (size_t)one.batch * (size_t)one.kv_heads, group = (size_t)(one.q_heads / one.kv_heads);
+    const size_t N = (size_t)one.q_len, D = (size_t)one.head_dim;
+    one.batch = one.kv_heads = 1;
+    one.q_heads = (int)group;
+    oracle_sum first[128], second[128];
+    for (int k = 0; k < HEADS && (size_t)k < kv_heads; k++) {
+        const size_t head = place(k, kv_heads), q_rows = head * group * N, last = group - 1;
+        float *Q = as_floats(inputs, find(inputs, "Q"), q_rows * D, group * N * D);
+        float *K = as_floats(inputs, find(inputs, "K"), head * N * D, N * D);
+        float *V = as_floats(inputs, find(inputs, "V"), head * N * D, N * D);
+        float *O = as_floats(inputs, find(inputs, "O"), q_rows * D, group * N * D);
+        float *L = as_floats(inputs, find(inputs, "L"), q_rows, group * N);
+        float *dO = as_floats(inputs, find(inputs, "dO"), q_rows * D, group * N * D);
+        const oracle_inputs in = {inputs->problem, &one, Q, K, V, O, L, dO};
+        for (int r = 0; r < PLACES; r++) {
+            const size_t i = place(r, N);
+            oracle_backward_key(&in, 0, 0, (int)i, first, second);
+            add_gradient(s, 1, head * N + i, first, (int)D);
+            add_gradient(s, 2, head * N + i, second, (int)D);
+            oracle_backward_query(&in, 0, (int)last, (int)i, first, second);
+            add_gradient(s, 0, q_rows + last * N + i, first, (int)D);
+            add_gradient(s, 3, q_rows + last * N + i, second, 1);
+        }
+        free(Q), free(K), free(V), free(O), free(L), free(dO);
+    }
+}
+
 bench_samples *bench_samples_make(const bench_inputs *inputs)
 {
     bench_samples *s = bench_alloc(sizeof *s);
     s->count = 0;
-    s->width = inputs->problem->signature == WB_ROW_SUM ? 1 : inputs->c.shape.head_dim;
     if (inputs->problem->signature == WB_ROW_SUM)
         row_sum_samples(s, inputs);
+    else if (inputs->problem->signature == WB_BACKWARD)
+        backward_samples(s, inputs);
     else
         attention_samples(s, inputs);
     return s;
@@ -140,22 +191,22 @@ static bool right(double got, double want, double tolerance, double *max_error)
 wb_status bench_samples_compare(const bench_samples *s, const bench_inputs *inputs, void *const pointers[],
                                 double *max_error)
 {
-    const wb_tensor *first = &inputs->tensor[0];
-    const size_t width = (size_t)s->width, size = first->bytes / first->count;
-    char *row = bench_alloc(width * size);
+    _Alignas(16) char row[128 * sizeof(float)];
     wb_status verdict = WB_OK;
     *max_error = 0;
     for (int k = 0; k < s->count; k++) {
         const sample *at = &s->at[k];
-        wb_status status = fetch(inputs, row, (const char *)pointers[0] + at->row * width * size, width * size);
+        const wb_tensor *tensor = &inputs->tensor[at->tensor];
+        const size_t width = (size_t)at->width, size = tensor->bytes / tensor->count, bytes = width * size;
+        wb_status status = fetch(inputs, row, (const char *)pointers[at->tensor] + at->row * bytes, bytes);
         if (status != WB_OK) verdict = status;
         for (size_t d = 0; status == WB_OK && d < width; d++) {
             const double got = size == 4 ? ((float *)row)[d] : wb_from_bf16(((uint16_t *)row)[d]);
             if (!right(got, at->value[d], at->tolerance[d], max_error) && verdict == WB_OK)
-                verdict = wb_fail(WB_BAD_ARGUMENT, "%s[row %zu, %zu] = %g, but the oracle says %g +- %.2g", first->name,
-                                  at->row, d, got, at->value[d], at->tolerance[d]);
+                verdict = wb_fail(WB_BAD_ARGUMENT, "%s[row %zu, %zu] = %g, but the oracle says %g +- %.2g",
+                                  tensor->name, at->row, d, got, at->value[d], at->tolerance[d]);
         }
-        if (inputs->problem->signature == WB_ROW_SUM || status != WB_OK) continue;
+        if (inputs->problem->signature != WB_FORWARD || status != WB_OK) continue;
         float L;
         status = fetch(inputs, &L, (const float *)pointers[1] + at->row, sizeof L);
         if (status != WB_OK) verdict = status;
@@ -163,6 +214,5 @@ wb_status bench_samples_compare(const bench_samples *s, const bench_inputs *inpu
             verdict = wb_fail(WB_BAD_ARGUMENT, "L[row %zu] = %g, but the oracle says %g +- %.2g", at->row, L, at->L,
                               at->L_tolerance);
     }
-    free(row);
     return verdict;
 }

@@ -49,9 +49,28 @@ int bench_sweep_shapes(const wb_problem *problem, bool timed, wb_case cases[BENC
         add_attention(&l, 1, 16, 16, 4096, 16, 0, 0, 1);
     } else if (!timed) {
         for (int n = 128; n <= 2048; n *= 2) add_attention(&l, 1, 2, 1, n, 16, 64, 4, 0);
+    } else if (problem->signature == WB_BACKWARD && problem->window) {
+        for (int n = 1024; n <= 65536; n *= 2) add_attention(&l, 1, 64, 8, n, 64, 128, 4, 0);  // a layer of gpt-oss
+        for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 1, 16, 8, n, 16, 256, 4, 0);   // 4096: the original's
+        add_attention(&l, 1, 16, 16, 4096, 16, 256, 4, 0);
+        add_attention(&l, 1, 16, 1, 4096, 16, 256, 4, 0);
+    } else if (problem->signature == WB_BACKWARD) {
+        for (int D = 128; D >= 64; D /= 2)  // 16k tokens of a model 2048 wide
+            for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 16384 / n, 2048 / D, 2048 / D, n, D, 0, 0, 0);
+        for (int D = 128; D >= 64; D /= 2) add_attention(&l, 2, 64, 8, 4096, D, 0, 0, 0);
+        for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 1, 16, 8, n, 16, 0, 0, 0);  // 4096: the original's
+        add_attention(&l, 1, 16, 16, 4096, 16, 0, 0, 0);
+        add_attention(&l, 1, 16, 1, 4096, 16, 0, 0, 0);
+    } else if (problem->window) {
+        for (int n = 1024; n <= 65536; n *= 2) add_attention(&l, 1, 64, 8, n, 64, 128, 4, 0);  // a layer of gpt-oss
+        for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 1, 16, 2, n, 16, 128, 8, 0);
+        const int D = problem->sinks ? 32 : 16;  // the original's, as are 2048 and 4096 above
+        add_attention(&l, 1, 8, 2, 512, D, 128, 8, 0);
+        add_attention(&l, 1, 8, 2, 1024, D, 128, 8, 0);
     } else {
         for (int D = 128; D >= 64; D /= 2)  // 16k tokens of a model 2048 wide
             for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 16384 / n, 2048 / D, 256 / D, n, D, 128, 4, 0);
+        for (int D = 128; problem->grouped && D >= 64; D /= 2) add_attention(&l, 2, 64, 8, 4096, D, 0, 0, 0);
         for (int n = 256; n <= 16384; n *= 2)
             add_attention(&l, 1, 16, 2, n, 16, 128, 8, 0);  // 2048 and 4096: the original's
         add_attention(&l, 1, 8, 2, 512, 16, 128, 8, 0);
@@ -68,6 +87,8 @@ wb_case bench_demo_shape(const wb_problem *problem, bool timed)
         timed ? add_row_sum(&l, 4096, 8192) : add_row_sum(&l, 512, 1024);
     else if (problem->on_host)
         add_attention(&l, 1, 8, 8, 2048, 64, 0, 0, 0);
+    else if (timed && problem->signature == WB_BACKWARD)
+        add_attention(&l, 1, 16, 8, 4096, 16, 256, 4, 0);
     else if (timed)
         add_attention(&l, 1, 16, 2, 4096, 16, 128, 8, 0);
     else

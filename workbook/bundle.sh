@@ -12,6 +12,10 @@ targets=$out/bench
 for number; do
     targets="$targets $out/tests/${number}_test"
     for impl in $impls; do targets="$targets $out/$impl/${number}_worker $out/$impl/$number.so"; done
+    for variant in solutions/"$number"/variants/*.cu; do
+        folder=$out/variants/$number/variants/$(basename "$variant" .cu)
+        if [ -f "$variant" ]; then targets="$targets $folder/${number}_worker $folder/$number.so"; fi
+    done
 done
 # Not tuned to this machine's CPU: the bundle runs on another.
 case $(uname -m) in x86_64) march=x86-64-v3 ;; *) march=armv8-a ;; esac

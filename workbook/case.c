@@ -42,8 +42,9 @@ static float normal(uint64_t stream, uint64_t index)
 
 // --------------------------------------------------------------------------------------------------------- text and back
 
-static const char *const input_names[WB_INPUTS] = {"normal", "huge",    "tiny", "early_max", "late_max", "stairs",
-                                                   "rising", "falling", "flat", "ones",      "worked_1", "worked_2"};
+static const char *const input_names[WB_INPUTS] = {"normal",   "huge",     "tiny",    "early_max", "late_max",
+                                                   "stairs",   "rising",   "falling", "flat",      "ones",
+                                                   "worked_1", "worked_2", "zero_dO", "twice_dO"};
 
 wb_case wb_case_defaults(const wb_problem *problem, wb_case c)
 {
@@ -66,9 +67,11 @@ static int *integer_field(wb_case *c, const char *name)
     const struct {
         const char *name;
         int *field;
-    } fields[] = {{"B", &s->batch},   {"Hq", &s->q_heads}, {"Hkv", &s->kv_heads},  {"Nq", &s->q_len},
-                  {"Nk", &s->kv_len}, {"D", &s->head_dim}, {"causal", &s->causal}, {"W", &s->window},
-                  {"S", &s->sinks},   {"rows", &c->rows},  {"cols", &c->cols},     {"offset", &c->offset}};
+    } fields[] = {{"B", &s->batch},           {"Hq", &s->q_heads},        {"Hkv", &s->kv_heads},
+                  {"Nq", &s->q_len},          {"Nk", &s->kv_len},         {"D", &s->head_dim},
+                  {"causal", &s->causal},     {"W", &s->window},          {"S", &s->sinks},
+                  {"rows", &c->rows},         {"cols", &c->cols},         {"offset", &c->offset},
+                  {"nan_from", &c->nan_from}, {"nan_keys", &c->nan_keys}, {"nan_queries", &c->nan_queries}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (strcmp(fields[i].name, name) == 0) return fields[i].field;
     return NULL;
@@ -110,6 +113,7 @@ wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c)
         return wb_fail(WB_BAD_ARGUMENT, "a case has fewer than %zu characters", sizeof copy);
     // Twice: lengths and heads first, from which the defaults follow; then what is given replaces them, 0 included.
     memset(c, 0, sizeof *c);
+    c->seed = 1;
     for (int pass = 0; pass < 2; pass++) {
         if (pass == 1) *c = wb_case_defaults(problem, *c);
         strcpy(copy, text);
@@ -145,6 +149,8 @@ void wb_case_print(const wb_problem *problem, const wb_case *c, char text[WB_CAS
     PRINT(",seed=%llu", (unsigned long long)c->seed);
     if (c->input != WB_NORMAL) PRINT(",input=%s", input_names[c->input]);
     if (c->offset) PRINT(",offset=%d", c->offset);
+    if (c->nan_keys) PRINT(",nan_from=%d,nan_keys=%d", c->nan_from, c->nan_keys);
+    if (c->nan_queries) PRINT(",nan_from=%d,nan_queries=%d", c->nan_from, c->nan_queries);
     if (c->null[0]) PRINT(",null=%s", c->null);
 #undef PRINT
 }
@@ -215,19 +221,22 @@ static float attention_element(const wb_case *c, const wb_tensor *t, uint64_t st
     static const float K2[] = {.3f, .7f, .6f, .2f, -.1f, .8f, .4f, -.3f, .9f, .1f, .2f, .5f};
     static const float V2[] = {1, 0, 0, 1, .5f, .5f, .8f, .2f, .3f, .7f, .6f, .4f};
     const size_t d = index % t->dim[3], row = index / t->dim[3], j = row % t->dim[2];
+    if (*t->name == 'd' && (int)j >= c->nan_from && (int)j < c->nan_from + c->nan_queries) return NAN;
+    if (*t->name == 'V' && (int)j >= c->nan_from && (int)j < c->nan_from + c->nan_keys) return NAN;
     if (c->input == WB_WORKED_1 || c->input == WB_WORKED_2) {
         const bool first = c->input == WB_WORKED_1;
         const size_t at = 2 * j + d, rows = first ? (*t->name == 'Q' ? 1 : 3) : 6;
         if (d >= 2 || j >= rows) return 0;
+        if (*t->name == 'd') return d ? -.5f : 1;
         return *t->name == 'Q'   ? (first ? Q1 : Q2)[at]
                : *t->name == 'K' ? (first ? K1 : K2)[at]
                                  : (first ? V1 : V2)[at];
     }
     const float noise = normal(stream, index);
     if (*t->name == 'V') return c->input == WB_ONES ? 1 : noise;
-    if (t->name[0] == 'd') return noise;
+    if (t->name[0] == 'd') return c->input == WB_ZERO_DO ? 0 : c->input == WB_TWICE_DO ? 2 * noise : noise;
     const float u = mix(d) & 1 ? 1 : -1;
-    if (c->input == WB_NORMAL || c->input == WB_ONES) return noise;
+    if (c->input == WB_NORMAL || c->input == WB_ONES || c->input >= WB_ZERO_DO) return noise;
     if (*t->name == 'Q') return u + noise / 4;
     const float along = logit(c->input, j, t->dim[2]) / (c->shape.scale * (float)t->dim[3]);
     const float per_key = c->input == WB_FLAT ? normal(stream, row / t->dim[2] * t->dim[3] + d) : noise;

@@ -28,6 +28,8 @@ typedef enum wb_input {
     WB_ONES,       // t = 0, V all ones: O is 1                                | w all ones
     WB_WORKED_1,   // scale 1, Nq 1, Nk 3, D 2 padded to 16; see the lesson    | rows 2, cols 3
     WB_WORKED_2,   // Nq = Nk = 6, D 2 padded to 16, scale 1 / sqrt(2)
+    WB_ZERO_DO,    // of a backward: dO = 0
+    WB_TWICE_DO,   // of a backward: as NORMAL, but dO is doubled
     WB_INPUTS      // how many there are
 } wb_input;
 
@@ -36,8 +38,10 @@ typedef struct wb_case {
     int rows, cols;  // of weighted_row_sum
     uint64_t seed;
     wb_input input;
-    char null[8];  // "K": the function is given a null pointer for K
-    int offset;    // every tensor starts this many bytes past a multiple of 256
+    char null[8];            // "K": the function is given a null pointer for K
+    int offset;              // every tensor starts this many bytes past a multiple of 256
+    int nan_from, nan_keys;  // V of keys nan_from ... nan_from + nan_keys - 1 is NaN, in every head
+    int nan_queries;         // dO of queries nan_from ... nan_from + nan_queries - 1 is NaN, in every head
 } wb_case;
 
 typedef enum wb_type { WB_FLOAT32, WB_BFLOAT16 } wb_type;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # check.sh BACKEND NN... - proves the workbook itself. Every line of the report is one proof; the last line counts them.
 #   own tests     the machinery's own suites
-#   key           the answer key passes its suite
+#   key           the answer key passes its suite, and so does every variant of it
 #   skeleton      compiles without a warning, agrees with the key outside the gaps, is recorded as shipped, earns nothing
 #   wrong         each wrong solution is rejected by the suite
 set -u
@@ -45,6 +45,14 @@ for number; do
     log=$out/check/$number.log
     workbook/suite.sh "$out/tests/${number}_test" "$out/solutions/${number}_worker" "$backend" >"$log" 2>&1
     verdict $? "key $number: $(grep passed, "$log")" "$log"
+done
+
+for variant in solutions/[0-9][0-9]/variants/*.cu; do
+    number=$(echo "$variant" | cut -d/ -f2)
+    log=$out/check/variant_${number}_$(basename "$variant" .cu).log
+    [ -f "$variant" ] || continue
+    workbook/suite.sh "$out/tests/${number}_test" "$out/variants/$number/variants/$(basename "$variant" .cu)/${number}_worker" "$backend" >"$log" 2>&1
+    verdict $? "variant ${variant#solutions/}: $(grep passed, "$log")" "$log"
 done
 
 for number; do

@@ -9,6 +9,7 @@
 #define WORKBOOK_EXCHANGE_H
 
 #include "case.h"
+#include "reads.h"
 
 enum { WB_GUARD = 1 << 16, WB_NAN_BYTE = 0xff, WB_REPORT_STATUS = 66 };  // 66: exit status after a report on stderr
 
@@ -23,6 +24,7 @@ typedef struct wb_exchange {
     char device_message[256];
     uint64_t device_bytes;  // the most device memory the call held beyond the tensors
     uint64_t host_bytes;    // by how much the call raised the process's peak of resident memory
+    wb_reads reads;         // on the cpu backend, of a forward's kernels; elsewhere empty
 } wb_exchange;
 
 // Where tensor k's zone (guard, offset, tensor, guard) starts and how long it is.

@@ -6,7 +6,7 @@
 
 CHECK := build/cpu/check
 CHECK_OBJECTS := $(patsubst workbook/cpu/check/%.cpp,$(CHECK)/layer/%.o,$(wildcard workbook/cpu/check/*.cpp))
-CHECK_CU := $(CXX) -std=c++17 -D__CUDACPU__ $(WARNINGS) -Wno-unknown-pragmas -O1 -g -gdwarf-4 -fno-strict-aliasing -fPIC -MMD -MP -Iworkbook/cpu/include -Iworkbook -Itests -fsanitize=thread -fsanitize=bounds,alignment
+CHECK_CU := $(CXX) -std=c++17 -D__CUDACPU__ $(WARNINGS) -Wno-unknown-pragmas -O1 -g -gdwarf-4 -fno-strict-aliasing -fPIC -MMD -MP -Iworkbook/cpu/include -Iworkbook -Itests -fsanitize=thread -fsanitize=bounds,alignment $(if $(findstring clang,$(CXX)),-mllvm -tsan-instrument-read-before-write)
 RENAME := $(foreach f,memcpy memmove memset,--redefine-sym $f=check_$f)
 
 ifeq ($(BACKEND),cpu)
@@ -27,7 +27,7 @@ endef
 
 # C code, and all of the machinery that is C, under the compiler's own sanitizers. -fopenmp stays away: its threads are not known to them.
 CHECK_C := $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) -O1 -g -fno-omit-frame-pointer -fopenmp-simd -Iworkbook $(OPENBLAS_CFLAGS)
-CHECK_MACHINERY := $(addprefix workbook/,worker.c case.c problems.c validate.c memory.c)
+CHECK_MACHINERY := workbook/worker.c $(patsubst $B/machinery/%.o,workbook/%.c,$(filter-out %/device.o,$(filter $B/machinery/%,$(MACHINERY))))
 define check_of_c
 $(CHECK)/$(1)/$(2)_worker: $(3) $(CHECK_MACHINERY) $B/machinery/device.o $(LAYER) workbook/sanitize.mk
 	@mkdir -p $$(@D)
@@ -65,17 +65,21 @@ $(CHECK)/broken/$(1)/$(notdir $(call broken_source,$(1))): $(call broken_source,
 $(if $(filter tile,$(call broken_number,$(1))),$(call check_of_tiles,broken/$(1),$(CHECK)/broken/$(1)/tile_kernels.cu),$(call check_of,broken/$(1),$(call broken_number,$(1)),$(CHECK)/broken/$(1)/$(notdir $(call broken_source,$(1)))))
 endef
 $(foreach b,$(BROKEN),$(eval $(call broken,$b)))
-broken: $(foreach b,$(BROKEN),$(CHECK)/broken/$b/$(call broken_number,$b)_worker $(if $(filter %.c,$(call broken_source,$b)),$(CHECK)/broken/$b/$(call broken_number,$b)_threads_worker)) $(CHECK)/solutions/tile_worker
+broken: $(foreach b,$(BROKEN),$(CHECK)/broken/$b/$(call broken_number,$b)_worker $(if $(filter %.c,$(call broken_source,$b)),$(CHECK)/broken/$b/$(call broken_number,$b)_threads_worker)) $(CHECK)/solutions/tile_worker $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$(CHECK)/solutions/$n_worker))
 endif
 
 # What the script asks for.
 check-program-%: FORCE
 	@$(MAKE) --no-print-directory BACKEND=cpu -j$(JOBS) $(CHECK)/$(IMPL)/$*_worker $(if $(filter %.c,$(call source,$(IMPL),$*)),$(CHECK)/$(IMPL)/$*_threads_worker)
 
-.PHONY: sanitize check-all
+.PHONY: sanitize check-all broken
 sanitize-%: FORCE  ## sanitize-03: look at every access: races, stray accesses, barriers (CASE=... for one case)
 	@MAKE="$(MAKE)" workbook/sanitize.sh $(BACKEND) $(IMPL) $*
 sanitize:  ## the same for all problems
 	@MAKE="$(MAKE)" workbook/sanitize.sh $(BACKEND) $(IMPL) $(NUMBERS)
+check-all:  ## make check; then prove sanitize: every broken kernel of tests/sanitize is reported, no answer key is
+	@$(MAKE) --no-print-directory check
+	@WERROR=1 MAKE="$(MAKE)" tests/sanitize/run.sh
+	@$(MAKE) --no-print-directory BACKEND=cpu WERROR=1 sanitize IMPL=solutions CASE=
 
 

@@ -21,7 +21,7 @@ untouched() { grep -q "^$(sha256sum <"$1" | cut -d' ' -f1)  $1\$" workbook/shipp
 
 # Each runs one case and leaves a report, or nothing, in $scratch/report.
 look_at_kernel() { # WORKER CASE
-    timeout "$limit" "$1" --case "$2" --guard 0 >/dev/null 2>"$scratch/raw"
+    timeout "$limit" "$1" --case "$2" --guard 0 >"$scratch/printed" 2>"$scratch/raw"
     status=$?
     sed 's/^cudacpu: /sanitize: /' "$scratch/raw" >"$scratch/report"
     [ $status -ne 124 ] || echo "sanitize: no answer in $limit s" >>"$scratch/report"
@@ -33,7 +33,7 @@ look_at_c() { # WORKER CASE
         [ -x "$program" ] || continue
         for run in "" "setarch $(uname -m) -R"; do # ThreadSanitizer of older compilers cannot live with all ways of placing memory
             OPENBLAS_NUM_THREADS=4 ASAN_OPTIONS=exitcode=66:detect_leaks=0:detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=0 \
-                TSAN_OPTIONS=exitcode=66:halt_on_error=1 timeout "$limit" $run "$program" --case "$2" --guard 0 >/dev/null 2>"$scratch/raw"
+                TSAN_OPTIONS=exitcode=66:halt_on_error=1 timeout "$limit" $run "$program" --case "$2" --guard 0 >"$scratch/printed" 2>"$scratch/raw"
             status=$?
             grep -q 'FATAL: ThreadSanitizer' "$scratch/raw" || break
         done
@@ -49,8 +49,12 @@ look_at_gpu() { # WORKER CASE
     for tool in memcheck racecheck synccheck initcheck; do
         timeout "$limit" compute-sanitizer --tool $tool "$1" --case "$2" --guard 0 >"$scratch/raw" 2>&1
         status=$?
-        awk -v pwd="$(pwd)" -v tool=$tool -f workbook/sanitize_gpu.awk "$scratch/raw" >"$scratch/report"
+        awk -v pwd="$(pwd)" -v tool=$tool -v files="$file workbook/tile.cuh" -f workbook/sanitize_gpu.awk "$scratch/raw" >"$scratch/report"
         [ $status -ne 124 ] || echo "sanitize: no answer in $limit s under $tool: threads that wait for each other?" >>"$scratch/report"
+        if ! [ -s "$scratch/report" ] && ! grep -q 'SUMMARY: 0 ' "$scratch/raw"; then # it could not work, or in words that are new
+            echo "sanitize: compute-sanitizer --tool $tool gave no clean result:"
+            head -n 20 "$scratch/raw"
+        fi >>"$scratch/report"
         [ -s "$scratch/report" ] && return
     done
 }
@@ -64,6 +68,7 @@ esac
 failed=0
 for number; do
     file=$(ls "$impl/$number"/*.cu "$impl/$number"/*.c 2>/dev/null | head -n 1)
+    [ -n "$file" ] || continue  # no answer key yet
     say
     say "== $number $(basename "${file%.*}")"
     if [ "$impl" = problems ] && untouched "$file"; then
@@ -74,7 +79,7 @@ for number; do
     case $file in *.c) look=look_at_c ;; esac
     if [ "$backend" = cuda ] && [ $look = look_at_kernel ] && [ -z "$after" ]; then
         if command -v compute-sanitizer >/dev/null; then
-            look=look_at_gpu worker=build/cuda/$impl/${number}_worker target=program-$number
+            look=look_at_gpu worker=build/cuda/$impl/${number}_worker target=worker-$number
             say "  on the GPU, with compute-sanitizer; BACKEND=cpu looks at more, see problems/when-it-is-wrong-but-runs.md"
         else
             say "  there is no compute-sanitizer in PATH: with the check build of the CPU execution layer instead"
@@ -94,12 +99,15 @@ for number; do
     for given in $cases; do
         tried=$((tried + 1))
         $look "$worker" "$given"
+        if ! [ -s "$scratch/report" ] && [ $look != look_at_gpu ]; then # a function that gave up did nothing that could be looked at
+            sed -n 's/^returned: \([^o].*\)/sanitize: the function returned an error: \1/p' "$scratch/printed" >"$scratch/report"
+        fi
         [ -s "$scratch/report" ] || continue
         found=$((found + 1))
         if [ $found -eq 1 ]; then
             say "  case $given"
             sed 's/^/  /' "$scratch/report"
-            say "  again    make sanitize-$number CASE=$given"
+            say "     again    make sanitize-$number CASE=$given"
         fi
     done
     if [ $tried -eq 0 ]; then

@@ -58,14 +58,14 @@ BEGIN { sides = 0; kind = "" }
     next
 }
 /^SUMMARY: |^  Location is |is located / {
-    if (/is located |Location is/ && !where_done) { text = $0; sub(/^ *(0x[0-9a-f]+ is |Location is )/, "", text); sub(/ \[0x.*/, "", text); where = text; where_done = 1 }
+    if (/is located |Location is/ && !where_done) { text = $0; sub(/^ *(0x[0-9a-f]+ is |Location is )/, "", text); sub(/ \[0x.*| at 0x.*/, "", text); sub(/^located /, "", text); sub(/to the right of|after/, "behind a", text); sub(/to the left of|before/, "before a", text); where = text; where_done = 1 }
     if (/^SUMMARY/) over = 1
     in_side = 0
     next
 }
 kind && !over && tolower($0) ~ /^ *(previous )?(atomic )?(read|write) of size [0-9]+ at / {
     sides++
-    verb[sides] = (tolower($0) ~ /read/ ? "reads" : "writes")
+    verb[sides] = (tolower($0) ~ /write of size/ ? "writes" : "reads")
     who[sides] = "the main thread"
     if (match($0, /thread T[0-9]+/) && $0 !~ /thread T0/) who[sides] = substr($0, RSTART, RLENGTH)
     in_side = 1

@@ -1,6 +1,7 @@
-# sanitize_gpu.awk - what compute-sanitizer wrote, in the form of the check build's reports (cpu/check/findings.cpp). Set pwd, tool.
-# Prints the first finding in full and counts the others; nothing if there is none. Its formats differ a little between versions:
-# a line that is not understood is left out, and a finding of which nothing was understood is printed as it came.
+# sanitize_gpu.awk - what compute-sanitizer wrote, in the form of the check build's reports (cpu/check/findings.cpp). Variables:
+# pwd; tool; files, which it may name without their folders.
+# Prints the first finding in full and counts the others; nothing if there is none. Its words differ a little between versions:
+# a line that is not understood is left out.
 
 function place_of(text,    n, word, i)
 {
@@ -21,20 +22,32 @@ function place_of(text,    n, word, i)
 
 function kernel_of(text)
 {
-    sub(/^=+ +(and (Read|Write) access )?at +/, "", text)
+    sub(/^=+ +(Device Frame: *|and (Read|Write) access at +|at +)/, "", text)
     sub(/.* access at +/, "", text)
     sub(/^[^ ]+:[0-9]+:/, "", text)
     sub(/^(void|__global__) +/, "", text)
     sub(/[<(+].*/, "", text)
+    sub(/.*::/, "", text)
     return text
 }
 
 function in_vocabulary(place) { return place ~ /(^|\/)tile\.cuh:/ || place ~ /(^|\/)(cuda_|sm_|vector_)[a-z0-9_]*\.(h|hpp):/ }
 
+function full_path(place,    n, i, file, name)
+{
+    if (place ~ /\//) return place
+    n = split(files, file, " ")
+    for (i = 1; i <= n; i++) {
+        name = file[i]; sub(/.*\//, "", name)
+        if (index(place, name ":") == 1) return file[i] substr(place, length(name) + 1)
+    }
+    return place
+}
+
 # The first place outside of the tile vocabulary stands.
 function note(i, text,    place)
 {
-    place = place_of(text)
+    place = full_path(place_of(text))
     if (place && (!places[i] || in_vocabulary(places[i]))) places[i] = place
 }
 
@@ -93,11 +106,14 @@ function begin(what)
 /^=+ +(by|Device Frame:|#)/ {
     if (!open) next
     if (/ by thread/) { who[sides] = $0; sub(/^=+ +by /, "", who[sides]) }
-    else note(sides, $0)
+    else {
+        note(sides, $0)
+        kernel = kernel_of($0) # the last frame is the kernel
+    }
     next
 }
-/Address 0x.*misaligned/ { if (open) { kind = "misaligned access"; memory = memory ", " substr($0, index($0, "Address")) } next }
-/and is [0-9]+ bytes/ { if (open) { where = $0; sub(/^=+ +and is /, "", where); sub(/ at 0x[0-9a-f]+/, "", where) } next }
+/(Address|Access at) 0x.*misaligned/ { if (open) kind = "misaligned access"; next }
+/and is [0-9,]+ bytes/ { if (open) { where = $0; sub(/^=+ +and is /, "", where); sub(/ at 0x[0-9a-f]+/, "", where) } next }
 /Saved host backtrace|Host Frame/ { if (/Saved host/) open = 0; next }
 
 END {

@@ -31,7 +31,7 @@ static inline int wb_small_cases(const wb_problem *problem, wb_case cases[], int
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes && n < room; i++) {
         wb_case c = {.seed = 1};
         c.shape.batch = shapes[i].batch;
-        c.shape.q_heads = shapes[i].q_heads;
+        c.shape.q_heads = shapes[i].q_heads * (problem->on_host ? 4 : 1);  // work for several threads
         if (problem->grouped) c.shape.kv_heads = shapes[i].kv_heads;
         c.shape.q_len = shapes[i].q_len;
         if (problem->mask != WB_CAUSAL) c.shape.kv_len = shapes[i].kv_len;

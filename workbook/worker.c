@@ -91,6 +91,12 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     const size_t host_before = wb_host_memory_peak(), device_before = wb_memory_current();
     wb_memory_reset_peak();
 
+    if (wb_record_reads && problem->signature != WB_ROW_SUM && !problem->on_host) {
+        const int Q = problem->signature == WB_FORWARD ? 2 : 4;  // followed by K and V
+        const size_t bytes[3] = {tensors[Q].bytes, tensors[Q + 1].bytes, tensors[Q + 2].bytes};
+        wb_record_reads(&x->reads, (const void *const *)&pointers[Q], bytes, 2 * tensors[Q].dim[3],
+                        (int)tensors[Q].dim[2], (int)tensors[Q + 1].dim[2]);
+    }
     x->stage = WB_STAGE_CALLING;
     x->status = wb_call(problem, (wb_function)WB_NAME, c, pointers, NULL);
     if (x->status != WB_OK) snprintf(x->message, sizeof x->message, "%s", wb_last_message());
@@ -134,6 +140,45 @@ static void print_outputs(const wb_tensor *tensors, const wb_zone *zones, int co
     }
 }
 
+static float value_at(const wb_tensor *tensor, const char *data, size_t i)
+{
+    return tensor->type == WB_FLOAT32 ? ((const float *)data)[i] : wb_from_bf16(((const uint16_t *)data)[i]);
+}
+
+// For a run by hand of a backward: O and L, computed from Q, K and V. A test brings those of its oracle instead.
+static void fill_forward(const wb_problem *problem, const wb_case *c, const wb_tensor *tensors, const wb_zone *zones,
+                         char *shared)
+{
+    enum { Q = 4, K, V, O, L };  // the order of the arguments
+    const attention_shape *s = &c->shape;
+    const size_t D = (size_t)s->head_dim, N = (size_t)s->q_len;
+    char *at[9];
+    for (int k = Q; k <= L; k++) at[k] = shared + zones[k].start + zones[k].data;
+    if (s->batch < 1 || s->kv_heads < 1 || s->q_heads % s->kv_heads || s->kv_len != s->q_len || D > 128) return;
+    for (size_t row = 0; row < tensors[L].count; row++) {
+        const size_t i = row % N, kv_row = row / N / (size_t)(s->q_heads / s->kv_heads) * N;
+        double o[128] = {0}, l = 0, m = -INFINITY;
+        for (int pass = 0; pass < 2; pass++)  // the maximum, then the sums
+            for (size_t j = 0; j <= i; j++) {
+                const bool in_window = !problem->window || i - j < (size_t)s->window;
+                if (!in_window && !(problem->sinks && (int)j < s->sinks)) continue;
+                double dot = 0;
+                for (size_t d = 0; d < D; d++)
+                    dot += (double)value_at(&tensors[Q], at[Q], row * D + d) *
+                           value_at(&tensors[K], at[K], (kv_row + j) * D + d);
+                if (pass == 0) {
+                    m = fmax(m, s->scale * dot);
+                    continue;
+                }
+                const double p = exp(s->scale * dot - m);
+                l += p;
+                for (size_t d = 0; d < D; d++) o[d] += p * value_at(&tensors[V], at[V], (kv_row + j) * D + d);
+            }
+        for (size_t d = 0; d < D; d++) ((uint16_t *)at[O])[row * D + d] = wb_to_bf16((float)(o[d] / l));
+        ((float *)at[L])[row] = (float)(m + log(l));
+    }
+}
+
 int main(int argc, char **argv)
 {
     const wb_problem *problem = wb_find_problem(STRING(WB_NAME));
@@ -154,7 +199,7 @@ int main(int argc, char **argv)
         } else
             return usage(argv[0]);
     }
-    if (!text) return usage(argv[0]);
+    if (!text) text = problem->signature == WB_ROW_SUM ? "rows=4,cols=100" : "B=1,Hq=2,Nq=100,D=64";
     wb_case c;
     if (wb_case_parse(problem, text, &c) != WB_OK) {
         fprintf(stderr, "%s\n", wb_last_message());
@@ -176,6 +221,7 @@ int main(int argc, char **argv)
         memset(shared, 0, sizeof(wb_exchange));
         for (int k = 0; k < count; k++)
             if (!tensors[k].output) wb_case_fill(problem, &c, &tensors[k], shared + zones[k].start + zones[k].data);
+        if (problem->signature == WB_BACKWARD) fill_forward(problem, &c, tensors, zones, shared);
     }
 
     wb_exchange *x = (wb_exchange *)shared;

@@ -22,5 +22,6 @@ WEAK unsigned hook_warp_order(unsigned n, unsigned) { return n; }
 WEAK unsigned long hook_block_order(unsigned long n, unsigned long) { return n; }
 WEAK bool hook_refused(const char *, const char *, call_site) { return false; }
 WEAK call_site hook_place(call_site site, const thread *) { return site; }
+WEAK const char *hook_kernel_name(const block &b) { return b.what->name; }
 WEAK void hook_report_end() {}
 }

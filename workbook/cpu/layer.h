@@ -121,6 +121,10 @@ bool describe_shared_address(const block &b, const char *at, char *text, size_t 
 // ---------------------------------------------------------------------------------------------------------- async_copy.cpp
 void async_copies_begin(block &b);
 
+// --------------------------------------------------------------------------------------------------------------- reads.cpp
+void reads_begin_block();
+void note_read(const char *from);  // the running thread copies from here
+
 // -------------------------------------------------------------------------------------------------------------- memory.cpp
 void open_device_memory();   // kernels may touch it
 void close_device_memory();  // and nobody else

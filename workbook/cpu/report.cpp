@@ -24,7 +24,7 @@ void report_begin(const char *kind)
     fprintf(stderr, "cudacpu: %s", kind);
     if (current) {
         const block &b = *current;
-        fprintf(stderr, " in kernel %s, block (%u,%u,%u)", b.what->name, b.index.x, b.index.y, b.index.z);
+        fprintf(stderr, " in kernel %s, block (%u,%u,%u)", hook_kernel_name(b), b.index.x, b.index.y, b.index.z);
         if (b.running)
             fprintf(stderr, ", thread (%u,%u,%u)", b.running->index.x, b.running->index.y, b.running->index.z);
     }

@@ -17,7 +17,7 @@ struct shared_variable {
     const char *name;
     size_t bytes;    // of the whole variable
     size_t element;  // of one element of the outermost kind: 4 for float x[2][3]
-    size_t extent;     // of x[0]: 12 for float x[2][3]
+    size_t extent;   // of x[0]: 12 for float x[2][3]
     size_t alignment;
     call_site site;
 };

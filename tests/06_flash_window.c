@@ -1,0 +1,240 @@
+// 06_flash_window.c - what flash_window must do: query i sees exactly the window of W keys that ends with its own, i - W < j <= i,
+// with grouped heads.
+#include "bad_input.h"
+#include "harness.h"
+
+#include <limits.h>
+
+TEST_PROBLEM(flash_window)
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static const int head_dims[] = {16, 32, 64, 128};
+
+static wb_case of(int batch, int q_heads, int kv_heads, int N, int D, int W)
+{
+    return (wb_case){
+        .shape = {.batch = batch, .q_heads = q_heads, .kv_heads = kv_heads, .q_len = N, .head_dim = D, .window = W}};
+}
+
+static void check(int batch, int q_heads, int kv_heads, int N, int D, int W)
+{
+    check_case(of(batch, q_heads, kv_heads, N, D, W));
+}
+
+// Six tokens, two columns padded with zeros to 16. W = 1: each sees itself alone, so O is V. W = 2: the third, say, sees the
+// second and itself, with logits 0.2121 and 0.4950.
+Test(flash_window, worked_by_hand)
+{
+    wb_case c = of(1, 1, 1, 6, 16, 1);
+    c.shape.scale = 0.70710678f;
+    c.input = WB_WORKED_2;
+    const double V[6][16] = {{1, 0}, {0, 1}, {0.5, 0.5}, {0.8, 0.2}, {0.3, 0.7}, {0.6, 0.4}};
+    check_worked(c, "O", V[0], 6 * 16, 4e-3);
+    c.shape.window = 2;
+    const double O[3][16] = {{1, 0}, {0.449, 0.551}, {0.2851, 0.7149}};
+    check_worked(c, "O", O[0], 3 * 16, 4e-3);
+    check_worked(c, "L", (double[]){0.4596, 0.9211, 1.0567}, 3, 3e-3);
+}
+
+// A query's own key and nothing else.
+Test(flash_window, window_of_one)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check(1, 2, 1, 200, head_dims[d], 1);
+}
+
+Test(flash_window, one_tile)
+{
+    check(1, 1, 1, 64, 64, 64);
+    check(1, 1, 1, 128, 64, 16);
+}
+
+Test(flash_window, many_tiles)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check(1, 2, 1, 768, head_dims[d], 128);
+}
+
+// Around a fragment of 8 and 16; tiles of 32, 48, 64 and 128; the sequence itself; and as far as an int goes.
+Test(flash_window, every_window)
+{
+    const int W[] = {1,  2,  3,  7,   8,   9,   15,  16,  17,  31,  33,  47,  48,  49,  63,     64,
+                     65, 95, 97, 127, 128, 129, 191, 193, 256, 298, 299, 300, 301, 302, 100000, INT_MAX};
+    for (size_t i = 0; i < COUNT(W); i++) check(1, 2, 1, 300, head_dims[i % 4], W[i]);
+    for (size_t i = 0; i < COUNT(W); i++) check(1, 1, 1, 300, head_dims[(i + 1) % 4], W[i]);
+}
+
+// All windows over few tokens.
+Test(flash_window, every_window_over_a_few_tokens)
+{
+    for (int W = 1; W <= 20; W++) check(1, 2, 2, 19, head_dims[W % 4], W);
+}
+
+// So wide that a kernel may choose other tiles for them, and yet less than the sequence.
+Test(flash_window, wide_windows)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) {
+        check(1, 1, 1, 700, head_dims[d], 513);
+        check(1, 2, 1, 691, head_dims[d], 640);
+    }
+    check_every_input(of(1, 1, 1, 650, 16, 577));
+    check_every_input(of(1, 1, 1, 650, 64, 520));
+}
+
+Test(flash_window, ragged)
+{
+    const int N[] = {1,  2,  7,  9,  15,  16,  17,  31,  33,  47,  49,  61,  63,
+                     64, 65, 95, 97, 113, 127, 129, 131, 191, 193, 255, 257, 389};
+    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, 1, N[i], head_dims[i % 4], 40);
+    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, 2, N[i], head_dims[(i + 2) % 4], 1 + N[i] / 3);
+}
+
+// Hq / Hkv = 1, 2, 4, 8, and others.
+Test(flash_window, every_group_size)
+{
+    for (int group = 1; group <= 8; group *= 2) check(1, 8, 8 / group, 150, head_dims[group % 4], 50);
+    check(1, 6, 2, 130, 64, 33);
+    check(1, 15, 3, 70, 16, 17);
+    check(1, 7, 1, 70, 32, 64);
+    check(1, 12, 1, 70, 16, 20);
+    check(1, 64, 8, 70, 16, 20);
+}
+
+Test(flash_window, groups_and_batches)
+{
+    check(3, 4, 2, 101, 64, 30);
+    check(2, 8, 1, 65, 32, 7);
+    check(5, 6, 2, 35, 16, 64);
+    check(2, 4, 2, 131, 128, 100);
+}
+
+// As wide as the sequence: problem 05.
+Test(flash_window, no_window_to_speak_of)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check(1, 4, 2, 201, head_dims[d], 201);
+}
+
+// Among them WB_RISING and WB_FALLING: hidden keys tower up to 200 above the visible ones, right of the window and left of it.
+Test(flash_window, every_input)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_every_input(of(1, 2, 1, 299, head_dims[d], 70));
+    check_every_input(of(1, 1, 1, 150, 32, 5));
+    check_every_input(of(1, 1, 1, 150, 16, 1));
+}
+
+Test(flash_window, every_input_in_one_tile)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_every_input(of(1, 1, 1, 41, head_dims[d], 11));
+}
+
+// In the first tile that a row's block visits nothing may be visible to that row: its maximum is then still to come.
+Test(flash_window, tiles_that_start_empty)
+{
+    for (int W = 2; W <= 64; W *= 2)
+        for (wb_input input = WB_TINY; input <= WB_LATE_MAX; input++) {
+            wb_case c = of(1, 1, 1, 400, head_dims[W % 3], W);
+            c.input = input;
+            check_case(c);
+        }
+}
+
+Test(flash_window, scales)
+{
+    const float scales[] = {1, 0.3f, 0.01f, 3, 1e-6f};
+    for (size_t i = 0; i < COUNT(scales); i++) {
+        wb_case c = of(1, 2, 1, 200, head_dims[i % 4], 60);
+        c.shape.scale = scales[i];
+        check_case(c);
+    }
+}
+
+Test(flash_window, values_of_one)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) {
+        wb_case c = of(1, 4, 1, 301, head_dims[d], 90);
+        c.input = WB_ONES;
+        check_case(c);
+    }
+}
+
+Test(flash_window, other_seeds)
+{
+    for (uint64_t seed = 2; seed < 6; seed++) {
+        wb_case c = of(2, 4, 2, 210, 64, 100);
+        c.seed = seed;
+        check_case(c);
+    }
+}
+
+// The assignment's own shapes; on the CPU layer a quarter of the query heads, of the length and of the window.
+Test(flash_window, assignment)
+{
+    const int shapes[][2] = {{8, 512}, {8, 1024}, {16, 2048}, {16, 4096}};
+    const int part = on_cpu_backend() ? 4 : 1;
+    for (size_t i = 0; i < COUNT(shapes); i++) check(1, shapes[i][0] / part, 2, shapes[i][1] / part, 16, 128 / part);
+}
+
+Test(flash_window, many_tokens) { check(1, 2, 1, on_cpu_backend() ? 4001 : 20011, 64, 128); }
+
+// sinks belong to the next problem: whatever they are, they are not read.
+Test(flash_window, sinks_are_not_read)
+{
+    wb_case c = of(1, 4, 2, 150, 32, 20);
+    c.shape.sinks = -3;
+    check_case(c);
+    c.shape.sinks = 9;
+    check_case(c);
+}
+
+// See harness.h: tiles right of the diagonal and left of the window are not computed, nor loaded.
+Test(flash_window, hidden_tiles_are_not_computed)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_skips(of(1, 2, 1, 640, head_dims[d], 32), 128);
+    check_skips(of(1, 1, 1, 700, 16, 1), 100);
+    check_skips(of(1, 8, 1, 750, 16, 128), 100);
+    check_skips(of(1, 1, 1, 900, 64, 200), 128);
+    check_skips(of(1, 1, 1, 1280, 16, 520), 128);
+}
+
+Test(flash_window, hidden_tiles_are_not_loaded)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_reads(of(1, 2, 1, 1024, head_dims[d], 64));
+    check_reads(of(1, 8, 1, 999, 64, 128));
+    check_reads(of(1, 1, 1, 1500, 16, 1));
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_reads(of(1, 1, 1, 1024, head_dims[d], 520));
+}
+
+Test(flash_window, same_twice)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_same_twice(of(1, 4, 2, 299, head_dims[d], 60));
+}
+
+// Nothing but inputs and outputs in device memory, however long the sequence.
+Test(flash_window, memory)
+{
+    check_memory(of(1, 4, 2, 256, 64, 64), 0, (size_t)64 << 20);
+    check_memory(of(2, 8, 1, 129, 128, 20), 0, (size_t)64 << 20);
+    check_memory(of(1, 1, 1, 3000, 16, 128), 0, (size_t)64 << 20);
+}
+
+// Tensors may start at any multiple of 16 bytes.
+Test(flash_window, shifted_tensors)
+{
+    for (int offset = 16; offset <= 48; offset += 16) {
+        wb_case c = of(1, 4, 2, 153, head_dims[offset / 16], 30);
+        c.offset = offset;
+        check_case(c);
+    }
+}
+
+Test(flash_window, bad_input_null) { refuses_null(); }
+Test(flash_window, bad_input_sizes) { refuses_sizes(); }
+Test(flash_window, bad_input_scale) { refuses_scales(); }
+Test(flash_window, bad_input_mask) { refuses_what_is_not_causal(); }
+Test(flash_window, bad_input_alignment) { refuses_misaligned(); }
+
+Test(flash_window, bad_input_window)
+{
+    REFUSED(window, 0, WB_BAD_ARGUMENT, "window");
+    REFUSED(window, -1, WB_BAD_ARGUMENT, "window");
+    REFUSED(window, INT_MIN, WB_BAD_ARGUMENT, "window");
+}

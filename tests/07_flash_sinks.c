@@ -1,0 +1,254 @@
+// 07_flash_sinks.c - what flash_sinks must do: query i sees key j <= i if it lies in the window, j > i - W, or is one of the S sinks,
+// j < S, with grouped heads.
+#include "bad_input.h"
+#include "harness.h"
+
+#include <limits.h>
+
+TEST_PROBLEM(flash_sinks)
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static const int head_dims[] = {16, 32, 64, 128};
+
+static wb_case of(int batch, int q_heads, int kv_heads, int N, int D, int W, int S)
+{
+    return (wb_case){.shape = {.batch = batch,
+                               .q_heads = q_heads,
+                               .kv_heads = kv_heads,
+                               .q_len = N,
+                               .head_dim = D,
+                               .window = W,
+                               .sinks = S}};
+}
+
+static void check(int batch, int q_heads, int kv_heads, int N, int D, int W, int S)
+{
+    check_case(of(batch, q_heads, kv_heads, N, D, W, S));
+}
+
+// Six tokens, two columns padded with zeros to 16, W = 1, S = 1: each sees the first key and its own. The first, whose own key is
+// the sink, sees it once: counted twice, its L would be larger by log(2). The third has the logits 0.4879 and 0.4950.
+Test(flash_sinks, worked_by_hand)
+{
+    wb_case c = of(1, 1, 1, 6, 16, 1, 1);
+    c.shape.scale = 0.70710678f;
+    c.input = WB_WORKED_2;
+    const double O[3][16] = {{1, 0}, {0.449, 0.551}, {0.7491, 0.2509}};
+    check_worked(c, "O", O[0], 3 * 16, 4e-3);
+    check_worked(c, "L", (double[]){0.4596, 0.9211, 1.1846}, 3, 3e-3);
+}
+
+// No sinks: problem 06.
+Test(flash_sinks, no_sinks)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check(1, 4, 2, 201, head_dims[d], 50, 0);
+    check(1, 2, 1, 300, 64, 1, 0);
+}
+
+Test(flash_sinks, one_tile)
+{
+    check(1, 1, 1, 64, 64, 16, 4);
+    check(1, 1, 1, 128, 64, 16, 4);
+}
+
+Test(flash_sinks, many_tiles)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check(1, 2, 1, 768, head_dims[d], 128, 4);
+}
+
+// Around a fragment of 8 and 16; tiles of 32, 48, 64 and 128; beyond the window; the sequence itself; as far as an int goes.
+Test(flash_sinks, every_number_of_sinks)
+{
+    const int S[] = {0,  1,  2,  3,  5,  7,   8,   9,   15,  16,  17,  31,  32,  33,     47,     48,
+                     49, 63, 64, 65, 97, 127, 128, 129, 191, 256, 299, 300, 301, 100000, INT_MAX};
+    for (size_t i = 0; i < COUNT(S); i++) check(1, 2, 1, 300, head_dims[i % 4], 20, S[i]);
+    for (size_t i = 0; i < COUNT(S); i++) check(1, 1, 1, 300, head_dims[(i + 1) % 4], 128, S[i]);
+}
+
+Test(flash_sinks, every_window)
+{
+    const int W[] = {1,  2,  3,   8,   15,  16,  17,  31,  33,  47,  49,     63,     64,
+                     65, 97, 127, 128, 129, 193, 256, 299, 300, 301, 100000, INT_MAX};
+    for (size_t i = 0; i < COUNT(W); i++) check(1, 2, 1, 300, head_dims[i % 4], W[i], 4);
+    for (size_t i = 0; i < COUNT(W); i++) check(1, 1, 1, 300, head_dims[(i + 1) % 4], W[i], 70);
+}
+
+// So wide that a kernel may choose other tiles for them, and yet less than the sequence.
+Test(flash_sinks, wide_windows)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) {
+        check(1, 1, 1, 700, head_dims[d], 513, 4);
+        check(1, 2, 1, 691, head_dims[d], 560, 70);
+    }
+    check(1, 1, 1, 750, 32, 520, 0);
+    check(1, 1, 1, 750, 16, 530, 190);
+    check(1, 1, 1, 750, 64, 530, 700);
+    check_every_input(of(1, 1, 1, 650, 64, 520, 5));
+}
+
+// All windows and sinks over a few tokens: where they meet, overlap, and cover all.
+Test(flash_sinks, every_pair_over_a_few_tokens)
+{
+    for (int W = 1; W <= 10; W++)
+        for (int S = 0; S <= 10; S += 1 + W % 2) check(1, 2, 1, 9, head_dims[(W + S) % 4], W, S);
+}
+
+// The window reaches into the sinks, begins where they end, or misses them by one, in the middle of a tile and at its edge.
+Test(flash_sinks, window_meets_sinks)
+{
+    const int S[] = {4, 16, 60, 64, 130};
+    for (size_t i = 0; i < COUNT(S); i++)
+        for (int gap = -1; gap <= 1; gap++) check(1, 1, 1, 260, head_dims[i % 4], 260 - S[i] + gap, S[i]);
+}
+
+Test(flash_sinks, ragged)
+{
+    const int N[] = {1,  2,  7,  9,  15,  16,  17,  31,  33,  47,  49,  61,  63,
+                     64, 65, 95, 97, 113, 127, 129, 131, 191, 193, 255, 257, 389};
+    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, 1, N[i], head_dims[i % 4], 40, 4);
+    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, 2, N[i], head_dims[(i + 2) % 4], 1 + N[i] / 3, N[i] / 5);
+}
+
+// Hq / Hkv = 1, 2, 4, 8, and others.
+Test(flash_sinks, every_group_size)
+{
+    for (int group = 1; group <= 8; group *= 2) check(1, 8, 8 / group, 150, head_dims[group % 4], 50, 5);
+    check(1, 6, 2, 130, 64, 33, 20);
+    check(1, 15, 3, 70, 16, 17, 1);
+    check(1, 7, 1, 70, 32, 40, 3);
+    check(1, 12, 1, 70, 16, 20, 4);
+    check(1, 64, 8, 70, 16, 20, 4);
+}
+
+Test(flash_sinks, groups_and_batches)
+{
+    check(3, 4, 2, 101, 64, 30, 4);
+    check(2, 8, 1, 65, 32, 7, 2);
+    check(5, 6, 2, 35, 16, 64, 3);
+    check(2, 4, 2, 131, 128, 100, 20);
+}
+
+// Among them WB_RISING and WB_FALLING: hidden keys tower above the visible ones, right of the window and left of it; the sinks
+// tower above all, or vanish.
+Test(flash_sinks, every_input)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_every_input(of(1, 2, 1, 299, head_dims[d], 70, 5));
+    check_every_input(of(1, 1, 1, 150, 32, 5, 40));
+    check_every_input(of(1, 1, 1, 150, 16, 1, 1));
+}
+
+Test(flash_sinks, every_input_in_one_tile)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_every_input(of(1, 1, 1, 41, head_dims[d], 11, 3));
+}
+
+// In the first window tile that a row's block visits nothing may be visible to that row.
+Test(flash_sinks, tiles_that_start_empty)
+{
+    for (int W = 2; W <= 64; W *= 2)
+        for (wb_input input = WB_TINY; input <= WB_LATE_MAX; input++) {
+            wb_case c = of(1, 1, 1, 400, head_dims[W % 3], W, W % 5);
+            c.input = input;
+            check_case(c);
+        }
+}
+
+Test(flash_sinks, scales)
+{
+    const float scales[] = {1, 0.3f, 0.01f, 3, 1e-6f};
+    for (size_t i = 0; i < COUNT(scales); i++) {
+        wb_case c = of(1, 2, 1, 200, head_dims[i % 4], 60, 4);
+        c.shape.scale = scales[i];
+        check_case(c);
+    }
+}
+
+Test(flash_sinks, values_of_one)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) {
+        wb_case c = of(1, 4, 1, 301, head_dims[d], 90, 7);
+        c.input = WB_ONES;
+        check_case(c);
+    }
+}
+
+Test(flash_sinks, other_seeds)
+{
+    for (uint64_t seed = 2; seed < 6; seed++) {
+        wb_case c = of(2, 4, 2, 210, 64, 100, 4);
+        c.seed = seed;
+        check_case(c);
+    }
+}
+
+// The assignment's own shapes; on the CPU layer a quarter of the query heads, of the length and of the window.
+Test(flash_sinks, assignment)
+{
+    const int shapes[][3] = {{8, 512, 32}, {8, 1024, 32}, {16, 2048, 16}, {16, 4096, 16}};
+    const int part = on_cpu_backend() ? 4 : 1;
+    for (size_t i = 0; i < COUNT(shapes); i++)
+        check(1, shapes[i][0] / part, 2, shapes[i][1] / part, shapes[i][2], 128 / part, 8);
+}
+
+Test(flash_sinks, many_tokens) { check(1, 2, 1, on_cpu_backend() ? 4001 : 20011, 64, 128, 4); }
+
+// See harness.h: tiles right of the diagonal, and between the sinks and the window, are not computed, nor loaded.
+Test(flash_sinks, hidden_tiles_are_not_computed)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_skips(of(1, 2, 1, 640, head_dims[d], 32, 4), 128);
+    check_skips(of(1, 1, 1, 700, 16, 1, 0), 100);
+    check_skips(of(1, 8, 1, 850, 16, 128, 20), 100);
+    check_skips(of(1, 1, 1, 1000, 64, 100, 200), 128);
+    check_skips(of(1, 1, 1, 1408, 16, 520, 4), 128);
+}
+
+Test(flash_sinks, hidden_tiles_are_not_loaded)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_reads(of(1, 2, 1, 1024, head_dims[d], 64, 4));
+    check_reads(of(1, 8, 1, 999, 64, 128, 20));
+    check_reads(of(1, 1, 1, 1500, 16, 1, 130));
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_reads(of(1, 1, 1, 1024, head_dims[d], 520, 4));
+}
+
+Test(flash_sinks, same_twice)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_same_twice(of(1, 4, 2, 299, head_dims[d], 60, 4));
+}
+
+// Nothing but inputs and outputs in device memory, however long the sequence.
+Test(flash_sinks, memory)
+{
+    check_memory(of(1, 4, 2, 256, 64, 64, 4), 0, (size_t)64 << 20);
+    check_memory(of(2, 8, 1, 129, 128, 20, 30), 0, (size_t)64 << 20);
+    check_memory(of(1, 1, 1, 3000, 16, 128, 4), 0, (size_t)64 << 20);
+}
+
+// Tensors may start at any multiple of 16 bytes.
+Test(flash_sinks, shifted_tensors)
+{
+    for (int offset = 16; offset <= 48; offset += 16) {
+        wb_case c = of(1, 4, 2, 153, head_dims[offset / 16], 30, 4);
+        c.offset = offset;
+        check_case(c);
+    }
+}
+
+Test(flash_sinks, bad_input_null) { refuses_null(); }
+Test(flash_sinks, bad_input_sizes) { refuses_sizes(); }
+Test(flash_sinks, bad_input_scale) { refuses_scales(); }
+Test(flash_sinks, bad_input_mask) { refuses_what_is_not_causal(); }
+Test(flash_sinks, bad_input_alignment) { refuses_misaligned(); }
+
+Test(flash_sinks, bad_input_window)
+{
+    REFUSED(window, 0, WB_BAD_ARGUMENT, "window");
+    REFUSED(window, -1, WB_BAD_ARGUMENT, "window");
+    REFUSED(window, INT_MIN, WB_BAD_ARGUMENT, "window");
+}
+
+Test(flash_sinks, bad_input_sinks)
+{
+    REFUSED(sinks, -1, WB_BAD_ARGUMENT, "sinks");
+    REFUSED(sinks, INT_MIN, WB_BAD_ARGUMENT, "sinks");
+}

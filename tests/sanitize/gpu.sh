@@ -1,0 +1,133 @@
+#!/bin/sh
+# gpu.sh [FOLDER] - the broken kernels of this folder on a GPU: which of compute-sanitizer's tools finds which bug? Needs nvcc,
+# compute-sanitizer and gcc, nothing else. Writes FOLDER/table.tsv (build/cuda/sanitize unless given) and the raw output of every run.
+#
+#   bug  expected  alone  memcheck  racecheck  synccheck  initcheck
+#
+#   alone      without any tool: "runs" if no error was reported, "error", "crash" or "timeout"
+#   the tools  "found", "not found", "refused" (the tool could not work), "timeout", "not run" (the whole took too long)
+#
+# ARCH=90a what to compile for; JOBS builds at a time; RUNS runs at a time on the GPU; LIMIT seconds for a run; WHOLE for everything.
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+CUDA_HOME=${CUDA_HOME:-$(dirname "$(dirname "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")")}
+nvcc=$CUDA_HOME/bin/nvcc
+sanitizer=$(command -v compute-sanitizer || echo "$CUDA_HOME/bin/compute-sanitizer")
+arch=${ARCH:-90a}
+objects=$(sed -n 's|^MACHINERY := .*/machinery/,\([^)]*\)).*|\1|p' Makefile | sed 's/\.o//g')
+
+# Applies a patch to the one file it is about. `patch` may be missing on a machine that only runs things.
+apply() { # FILE PATCH
+    if command -v patch >/dev/null; then
+        patch -s --no-backup-if-mismatch "$1" "$2"
+    else
+        base=$(sed -n 's|^--- a/||p' "$2")
+        mkdir -p "$1.git/$(dirname "$base")" && mv "$1" "$1.git/$base" && sed -n '/^--- a/,$p' "$2" >"$1.patch" &&
+            (cd "$1.git" && GIT_DIR=/nonexistent git apply "../$(basename "$1").patch") && mv "$1.git/$base" "$1" && rm -rf "$1.git"
+    fi
+}
+
+key_of() { # NAME: the source that its patch is for
+    sed -n 's|^--- a/||p' "tests/sanitize/$1.patch"
+}
+
+build_one() { # NAME, or a name of $objects, or worker_NN, or tile_words
+    case $1 in
+    memory) ${CC:-gcc} -std=c11 -D_GNU_SOURCE -O1 -g -DWB_BACKEND_CUDA -I"$CUDA_HOME/include" -Iworkbook -c workbook/memory.c -o "$out/memory.o" ;;
+    device) "$nvcc" -std=c++17 -O1 -gencode "arch=compute_$arch,code=sm_$arch" -Iworkbook -c workbook/device.cu -o "$out/device.o" ;;
+    tile_words) ${CC:-gcc} -std=c11 -D_GNU_SOURCE -O1 -g -Iworkbook -c tests/sanitize/tile_words.c -o "$out/$1.o" ;;
+    worker_*)
+        stem=$(basename "$(ls solutions/"${1#worker_}"/*.cu)" .cu)
+        ${CC:-gcc} -std=c11 -D_GNU_SOURCE -O1 -g "-DWB_NAME=$stem" -Iworkbook -c workbook/worker.c -o "$out/$1.o"
+        ;;
+    [0-9]*_* | tile_*)
+        key=$(key_of "$1")
+        mkdir -p "$out/$1" && cp "$key" "$out/$1/" && apply "$out/$1/$(basename "$key")" "tests/sanitize/$1.patch" &&
+            "$nvcc" -std=c++17 -O3 -lineinfo -gencode "arch=compute_$arch,code=sm_$arch" -Iworkbook -Itests -c "$out/$1/$(basename "$key")" -o "$out/$1.o"
+        ;;
+    *) ${CC:-gcc} -std=c11 -D_GNU_SOURCE -O1 -g -Iworkbook -c "workbook/$1.c" -o "$out/$1.o" ;;
+    esac >"$out/log/$1.build" 2>&1 || echo "does not compile: $1, see $out/log/$1.build" >&2
+}
+
+link_one() { # NAME
+    case $1 in
+    tile_*) main=$out/tile_words.o ;;
+    *) main=$out/worker_${1%%_*}.o ;;
+    esac
+    # shellcheck disable=SC2046
+    ${CXX:-g++} "$out/$1.o" "$main" $(for o in $objects; do echo "$out/$o.o"; done) -L"$CUDA_HOME/lib64" -Wl,-rpath,"$CUDA_HOME/lib64" \
+        -lcudart -ldl -lm -pthread -o "$out/$1.program" >"$out/log/$1.link" 2>&1 || echo "does not link: $1" >&2
+}
+
+# One cell of the table, into $out/cell/NAME.TOOL.
+try_one() { # NAME TOOL
+    log=$out/log/$1.$2
+    given=$(sed -n 's/^case: //p' "tests/sanitize/$1.patch")
+    left=$((WHOLE - $(date +%s) + BEGUN))
+    cell="not run"
+    if [ ! -x "$out/$1.program" ]; then
+        cell="not built"
+    elif [ $left -gt 3 ]; then
+        [ "$left" -lt "$LIMIT" ] || left=$LIMIT
+        if [ "$2" = alone ]; then set -- "$1" "$2"; else set -- "$1" "$2" "$sanitizer" --tool "$2" --print-limit 20; fi
+        name=$1 tool=$2
+        shift 2
+        timeout -k 2 "$left" "$@" "$out/$name.program" --case "$given" --guard 0 >"$log" 2>&1
+        status=$?
+        errors=$(sed -n 's/.*ERROR SUMMARY: \([0-9]*\) .*/\1/p; s/.*RACECHECK SUMMARY: \([0-9]*\) .*/\1/p' "$log" | tail -n 1)
+        set -- "$name" "$tool"
+        if [ $status -eq 124 ] || [ $status -eq 137 ]; then
+            cell=timeout
+        elif [ "$tool" = alone ]; then
+            cell=runs
+            [ $status -lt 128 ] || cell=crash
+            [ $status -eq 0 ] || [ $status -ge 128 ] || cell=error
+            grep -q '^device: \|^returned: [^o]\|^tile_kernels: ' "$log" && cell=error
+        elif [ -z "$errors" ]; then
+            cell=refused
+        elif [ "$errors" -gt 0 ]; then
+            cell=found
+        else
+            cell="not found"
+        fi
+    fi
+    echo "$cell" >"$out/cell/$1.$2"
+}
+
+if [ "${1:-}" = --one ]; then # from xargs below
+    out=$3
+    case $2 in
+    build) build_one "$4" ;;
+    link) link_one "$4" ;;
+    try) try_one "${4%.*}" "${4##*.}" ;;
+    esac
+    exit 0
+fi
+
+self=tests/sanitize/gpu.sh
+out=${1:-build/cuda/sanitize}
+mkdir -p "$out/log" "$out/cell" || exit 2
+BEGUN=$(date +%s) LIMIT=${LIMIT:-12} WHOLE=${WHOLE:-330}
+export BEGUN LIMIT WHOLE
+cores=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+names=$(cd tests/sanitize && ls ./*.patch | sed 's|^./||; s|.patch$||' | grep -v '^01_')
+each() { xargs -P "$1" -I '{}' sh "$self" --one "$2" "$out" '{}'; }
+
+# The slow ones first: problem 03 has five kernels.
+{ echo "$names" | grep '^03'; echo "$names" | grep '^tile'; for o in $objects worker_02 worker_03 tile_words; do echo "$o"; done; echo "$names" | grep '^02'; } |
+    each "${JOBS:-$cores}" build
+echo "$names" | each "${JOBS:-$cores}" link
+echo "built in $(($(date +%s) - BEGUN)) s" >&2
+[ -z "${BUILD_ONLY:-}" ] || exit 0
+
+for name in $names; do for tool in alone memcheck racecheck synccheck initcheck; do echo "$name.$tool"; done; done | each "${RUNS:-6}" try
+{
+    printf 'bug\texpected\talone\tmemcheck\tracecheck\tsynccheck\tinitcheck\n'
+    for name in $names; do
+        printf '%s\t%s' "$name" "$(sed -n 's/^expect: //p' "tests/sanitize/$name.patch")"
+        for tool in alone memcheck racecheck synccheck initcheck; do printf '\t%s' "$(cat "$out/cell/$name.$tool")"; done
+        echo
+    done
+} >"$out/table.tsv"
+cat "$out/table.tsv"
+echo "$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1); $("$sanitizer" --version 2>/dev/null | grep -i version | head -n 1); $(date +%F); $(($(date +%s) - BEGUN)) s" | tee "$out/machine.txt"

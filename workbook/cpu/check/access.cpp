@@ -1,0 +1,300 @@
+// access.cpp - one load or store: may it be, and does any other that is not ordered with it touch the same bytes.
+//
+// Of each 4 bytes the last two writes and two reads are remembered. That is enough: a record is only given up for one that comes
+// after it, or, of three reads of one epoch, for one by another warp, which a write will more likely meet.
+#include "check.h"
+
+#include <link.h>
+
+extern "C" char __executable_start[], _end[];
+
+namespace cudacpu
+{
+void order_block_begin(const block &b);
+void shadow_block_begin(block &b);
+
+void hook_block_begin(block &b)
+{
+    order_block_begin(b);
+    shadow_block_begin(b);
+    calls_begin(b);
+}
+
+// ------------------------------------------------------------------------------------------------------------------- 4 bytes
+
+static void found_race(const char *word, const access_record &then, const place &now, access_kind kind)
+{
+    const thread &t = *current->running;
+    finding *f = new_finding(RACE, now, kind, {then.code, then.calls});
+    if (!f) return;
+    f->across_blocks |= then.epoch < block_epoch;
+    f->across_warps |= then.thread / WARP != t.number / WARP;
+    f->by_async_copy |= then.kind == ASYNC || kind == ASYNC;
+    if (f->times > 1) return;
+    f->sides[0].thread = then.thread;
+    f->sides[0].kind = static_cast<access_kind>(then.kind);
+    f->sides[0].block = then.epoch < block_epoch ? block_at(then.epoch) : current->index;
+    describe_memory(word, 4, f->memory, sizeof f->memory);
+}
+
+static inline bool conflict(const access_record &then, const access_record &now, bool shared)
+{
+    return (then.bytes & now.bytes) && !ordered(then, now.thread, shared) &&
+           !(then.kind == ATOMIC && now.kind == ATOMIC);
+}
+
+static inline void remember_read(word_history &h, const access_record &now, bool shared)
+{
+    access_record &x = h.reads[0], &y = h.reads[1];
+    if (x.epoch == now.epoch && x.thread == now.thread) {
+        const unsigned bytes = x.bytes | now.bytes;
+        x = now;
+        x.bytes = bytes & 15;
+    } else if (ordered(x, now.thread, shared)) {
+        x = now;
+    } else if (ordered(y, now.thread, shared) || y.thread / WARP == x.thread / WARP) {
+        y = now;
+    }
+}
+
+static inline void remember_write(word_history &h, const access_record &now, bool shared)
+{
+    access_record &x = h.writes[0], &y = h.writes[1];
+    const bool keeps_x = x.bytes & ~now.bytes ? !ordered(x, now.thread, shared)  // it wrote other bytes of the word
+                                              : now.kind == ATOMIC && x.kind != ATOMIC && x.epoch == now.epoch;
+    if (keeps_x) {  // an atomic hides no plain store of the same thread
+        y = now;
+    } else {
+        if (!(y.bytes & ~now.bytes)) y.bytes = 0;
+        x = now;
+    }
+}
+
+static inline void check_word(const char *word, word_history &h, const access_record &now, bool shared)
+{
+    const place here = {now.code, now.calls};
+    const access_kind kind = static_cast<access_kind>(now.kind);
+    for (const access_record &w : h.writes)
+        if (conflict(w, now, shared)) found_race(word, w, here, kind);
+    if (kind == READ) {
+        remember_read(h, now, shared);
+        return;
+    }
+    for (const access_record &r : h.reads)
+        if (conflict(r, now, shared)) found_race(word, r, here, kind);
+    remember_write(h, now, shared);
+}
+
+// ------------------------------------------------------------------------------------------------------------------ the bytes
+
+static void found_stray(const char *at, unsigned bytes, const uint8_t *flags, access_kind kind, const place &here,
+                        bool shared)
+{
+    while (*flags & EXISTS) flags++, at++, bytes--;
+    const bool freed = *flags & FREED || (!shared && was_freed(at));
+    finding *f = new_finding(freed ? USE_AFTER_FREE : OUT_OF_BOUNDS, here, kind);
+    if (f) {
+        f->missing = freed ? "cudaFree() after the last kernel that uses the memory: wait for it, or free later."
+                     : kind == READ
+                         ? "a condition around this load: which threads have an element to read? Or a size that "
+                           "is too small where memory is reserved."
+                         : "a condition around this store: which threads have an element to write? Or a size that "
+                           "is too small where memory is reserved.";
+        describe_memory(at, bytes, f->memory, sizeof f->memory);
+    }
+    finish();
+}
+
+static void found_pending(const char *at, unsigned bytes, const word_history &h, access_kind kind, const place &here)
+{
+    const access_record &copy = h.writes[h.writes[0].kind == ASYNC ? 0 : 1];
+    finding *f = new_finding(NOT_WAITED, here, kind, {copy.code, copy.calls});
+    if (!f || f->times > 1) return;
+    f->sides[0].thread = copy.thread;
+    f->sides[0].kind = ASYNC;
+    f->sides[0].block = current->index;
+    f->missing = "loads_arrived<...>() in the thread that copies, with its group closed by loads_issued() before; then "
+                 "__syncthreads(), if others read.";
+    describe_memory(at, bytes, f->memory, sizeof f->memory);
+}
+
+static void found_unwritten(const char *at, unsigned bytes, const uint8_t *flags, const place &here, bool shared)
+{
+    while (bytes > 1 && *flags & WRITTEN) flags++, at++, bytes--;
+    finding *f = new_finding(UNINITIALISED, here, READ);
+    if (!f || f->times > 1) return;
+    f->missing =
+        shared ? "a store to this element before, by any thread of this block: shared memory starts with arbitrary "
+                 "contents."
+               : "a store to this element before, by a kernel, cudaMemcpy or cudaMemset: outputs start with arbitrary "
+                 "contents.";
+    describe_memory(at, bytes, f->memory, sizeof f->memory);
+}
+
+// Not device memory, not shared memory. What a thread may touch all the same: other lanes' variables while an instruction of the
+// whole warp is emulated, the kernel's arguments, variables of the program, and the indices.
+static void check_elsewhere(const char *at, unsigned bytes, access_kind kind, void *code)
+{
+    const block &b = *current;
+    const thread &t = *b.running;
+    if (at >= __executable_start && at < _end) return;
+    const char *arguments = static_cast<const char *>(b.arguments);
+    if (at >= arguments && at < arguments + b.argument_bytes) return;
+    const uintptr_t indices =
+        reinterpret_cast<uintptr_t>(&threadIdx);  // thread-local variables of the program lie together
+    if (reinterpret_cast<uintptr_t>(at) - (indices - 4096) < 8192) return;
+
+    finding_kind what = at < reinterpret_cast<char *>(4096) ? NULL_POINTER
+                        : is_device_address(at)             ? OUT_OF_BOUNDS
+                                                            : HOST_POINTER;
+    for (unsigned i = 0; i < b.fiber_count; i++)
+        if (at >= b.fibers[i].stack && at < b.fibers[i].stack + b.fibers[i].bytes) {
+            if (b.warps[t.number / WARP].waiting & lane_bit(t)) return;
+            what = STRANGE_POINTER;
+        }
+    finding *f = new_finding(what, place_of(code), kind);
+    if (f) {
+        f->missing = what == NULL_POINTER ? "an address: the pointer is null, or an index was added to a null pointer."
+                     : what == OUT_OF_BOUNDS
+                         ? "a condition or a correct index: no buffer is anywhere near this address."
+                     : what == STRANGE_POINTER
+                         ? "a copy: this is a local variable of another thread, which only that thread can "
+                           "reach on a GPU."
+                         : "cudaMalloc and cudaMemcpy: this is memory of the host, which a kernel cannot "
+                           "reach.";
+        describe_memory(at, bytes, f->memory, sizeof f->memory);
+    }
+    finish();
+}
+
+// Host code may not touch device memory at all.
+static void found_host_code(const char *at, unsigned bytes, access_kind kind, void *code)
+{
+    finding *f = new_finding(DEVICE_POINTER, place_of(code), kind);
+    if (f) {
+        f->missing = "cudaMemcpy: host code cannot reach device memory, only kernels can.";
+        describe_memory(at, bytes, f->memory, sizeof f->memory);
+    }
+    finish();
+}
+
+static bool all_bytes(const uint8_t *flags, unsigned bytes, unsigned mask, unsigned value)
+{
+    for (unsigned i = 0; i < bytes; i++)
+        if ((flags[i] & mask) != value) return false;
+    return true;
+}
+
+// Most accesses are of 2, 4, 8 or 16 bytes that all exist and are written: compared at once.
+static inline bool usual(const uint8_t *flags, unsigned bytes)
+{
+    uint64_t x, y;
+    switch (bytes) {
+    case 2: return memcmp(flags, "\3\3", 2) == 0;
+    case 4: return memcmp(flags, "\3\3\3\3", 4) == 0;
+    case 8: memcpy(&x, flags, 8); return x == 0x0303030303030303u;
+    case 16: memcpy(&x, flags, 8), memcpy(&y, flags + 8, 8); return x == 0x0303030303030303u && y == x;
+    default: return all_bytes(flags, bytes, 0xff, EXISTS | WRITTEN);
+    }
+}
+
+static inline void check_bytes(const char *at, unsigned bytes, access_kind kind, void *code)
+{
+    const thread &t = *current->running;
+    size_t offset;
+    bool shared;
+    chunk *c = find_chunk(at, &offset, &shared);
+    if (!c) {
+        check_elsewhere(at, bytes, kind, code);
+        return;
+    }
+    if (offset + bytes > CHUNK) {  // into the next chunk
+        const unsigned here = static_cast<unsigned>(CHUNK - offset);
+        check_access(at, here, kind, code);
+        check_access(at + here, bytes - here, kind, code);
+        return;
+    }
+    const place here = place_of(code, t);
+    uint8_t *flags = c->flags + offset;
+    if (!usual(flags, bytes)) {
+        if (!all_bytes(flags, bytes, EXISTS | FREED, EXISTS)) found_stray(at, bytes, flags, kind, here, shared);
+        if (!all_bytes(flags, bytes, PENDING, 0)) {
+            found_pending(at, bytes, c->words[offset / 4], kind, here);
+            return;
+        }
+        if ((kind == READ || kind == ATOMIC) && !all_bytes(flags, bytes, WRITTEN, WRITTEN))
+            found_unwritten(at, bytes, flags, here, shared);
+        if (kind == WRITE || kind == ATOMIC) memset(flags, EXISTS | WRITTEN, bytes);
+    }
+    if (kind == ASYNC) memset(flags, EXISTS | PENDING, bytes);
+
+    access_record now = {epoch,
+                         here.code,
+                         here.calls,
+                         seen[t.number][t.number % WARP],
+                         static_cast<uint16_t>(t.number & 1023),
+                         15,
+                         static_cast<uint16_t>(kind & 3)};
+    for (const size_t end = offset + bytes; offset < end;) {
+        const size_t word = offset / 4, first = offset % 4, last = end - word * 4 < 4 ? end - word * 4 : 4;
+        now.bytes = ((1u << last) - (1u << first)) & 15;
+        check_word(at - (offset - word * 4), c->words[word], now, shared);
+        at += last - first;
+        offset += last - first;
+    }
+}
+
+void check_access(const char *at, unsigned bytes, access_kind kind, void *code)
+{
+    const block *b = current;
+    if (!b || !b->running) {
+        if (is_device_address(at)) found_host_code(at, bytes, kind, code);
+        return;
+    }
+    const fiber &own = *b->running->own;
+    if (static_cast<size_t>(at - own.stack) < own.bytes) return;  // a local variable
+    check_bytes(at, bytes, kind, code);
+}
+
+void check_alignment(const char *at, unsigned bytes, void *code)
+{
+    if (!(reinterpret_cast<uintptr_t>(at) & (bytes - 1))) return;
+    finding *f = new_finding(MISALIGNED, place_of(code), READ);
+    if (f) {
+        f->missing = "an address that is a multiple of the size: the offset, or the start of the buffer, is not one.";
+        char what[256];
+        describe_memory(at, bytes, what, sizeof what);
+        snprintf(f->memory, sizeof f->memory, "%u bytes at once, %zu past a multiple of that: %s", bytes,
+                 static_cast<size_t>(reinterpret_cast<uintptr_t>(at) & (bytes - 1)), what);
+    }
+    finish();
+}
+
+// --------------------------------------------------------------------------------------------------- atomics, asynchronous copies
+
+void hook_atomic(const void *at, size_t bytes, void *code)
+{
+    check_access(static_cast<const char *>(at), static_cast<unsigned>(bytes), ATOMIC, code);
+}
+
+void hook_async_issued(char *to, const char *from, size_t bytes, size_t bytes_of_source)
+{
+    void *code = current->running->code;
+    if (bytes_of_source) check_access(from, static_cast<unsigned>(bytes_of_source), READ, code);
+    check_access(to, static_cast<unsigned>(bytes), ASYNC, code);
+}
+
+// The copy counts as a write of this moment, made where it was issued.
+void hook_async_arrived(char *to, size_t bytes)
+{
+    const thread &t = *current->running;
+    size_t offset;
+    bool shared;
+    chunk *c = find_chunk(to, &offset, &shared);
+    if (!c) return;
+    memset(c->flags + offset, EXISTS | WRITTEN, bytes);
+    for (size_t word = offset / 4; word < (offset + bytes) / 4; word++)
+        for (access_record &w : c->words[word].writes)
+            if (w.kind == ASYNC && w.thread == t.number) w.epoch = epoch, w.clock = seen[t.number][t.number % WARP];
+}
+}

@@ -1,0 +1,174 @@
+// calls.cpp - where in the program: a tree of calls while kernels run, and source lines at the end.
+//
+// The compiler announces where each function was entered from. The functions that a thread is in are one node of a tree, so that an
+// access can remember all of them as one number. Lines are looked up by addr2line, once, when there is something to print.
+#include "check.h"
+
+#include <link.h>
+#include <unistd.h>
+#include <vector>
+
+extern "C" char __executable_start[];
+
+namespace cudacpu
+{
+struct call_node {
+    uint32_t caller, code;
+    uint32_t last_code, last;  // the call that was made from here most recently
+};
+
+static std::vector<call_node> &tree()
+{
+    static std::vector<call_node> &all = *new std::vector<call_node>{{0, 0, 0, 0}};
+    return all;
+}
+
+static uint32_t now[MAX_THREADS];  // the node that each thread of the block is in
+
+static uint32_t code_number(void *code)
+{
+    return static_cast<uint32_t>(static_cast<char *>(code) - __executable_start);
+}
+
+place place_of(void *code, const thread &t) { return {code_number(code), now[t.number]}; }
+
+place place_of(void *code)
+{
+    const bool in_kernel = current && current->running;
+    return {code_number(code), in_kernel ? now[current->running->number] : 0};
+}
+
+void calls_begin(const block &b) { memset(now, 0, b.thread_count * sizeof *now); }
+
+// The node for a call from `node`; made when it is new.
+static uint32_t call_from(uint32_t node, uint32_t code)
+{
+    enum { SLOTS = 1 << 14 };
+    static uint32_t slots[SLOTS];
+    uint32_t slot = (node * 31 + code) * 2654435761u >> 18;
+    for (int tries = 0; tries < 64; tries++, slot = (slot + 1) % SLOTS) {
+        if (!slots[slot]) {
+            slots[slot] = static_cast<uint32_t>(tree().size());
+            tree().push_back({node, code, 0, 0});
+            return slots[slot];
+        }
+        const call_node &known = tree()[slots[slot]];
+        if (known.caller == node && known.code == code) return slots[slot];
+    }
+    tree().push_back({node, code, 0, 0});  // the table is full: the same call, once more
+    return static_cast<uint32_t>(tree().size() - 1);
+}
+
+extern "C" void __tsan_func_entry(void *caller)
+{
+    if (!current || !current->running) return;
+    uint32_t &node = now[current->running->number];
+    const uint32_t code = code_number(caller);
+    if (tree()[node].last_code != code) {
+        const uint32_t found = call_from(node, code);
+        tree()[node].last_code = code;
+        tree()[node].last = found;
+    }
+    node = tree()[node].last;
+}
+
+extern "C" void __tsan_func_exit()
+{
+    if (!current || !current->running) return;
+    uint32_t &node = now[current->running->number];
+    node = tree()[node].caller;
+}
+
+// -------------------------------------------------------------------------------------------------------------- source lines
+
+bool is_tile_vocabulary(const char *file)
+{
+    const char *name = strrchr(file, '/');
+    return strcmp(name ? name + 1 : file, "tile.cuh") == 0;
+}
+
+static bool is_students(const char *file)
+{
+    return file[0] != '?' && !strstr(file, "cpu/include/") && !strstr(file, "workbook/cpu/") &&
+           strncmp(file, "/usr/", 5) != 0;
+}
+
+// "void tile_machine::store<16, 16>(float*, ...)" -> "store". Lambdas have no name to show.
+static void short_name(const char *function, char *name, size_t size)
+{
+    name[0] = 0;
+    if (strstr(function, "{lambda") || strncmp(function, "cudacpu::", 9) == 0 || function[0] == '_') return;
+    const char *end = function + strcspn(function, "<(");
+    if (strncmp(function, "void ", 5) == 0) function += 5;
+    for (const char *p = function; p < end; p++)
+        if (*p == ' ' || *p == ':') function = p + 1;
+    if (end > function && static_cast<size_t>(end - function) < size && strncmp(function, "operator", 8) != 0)
+        snprintf(name, size, "%.*s", static_cast<int>(end - function), function);
+}
+
+static int load_address(dl_phdr_info *info, size_t, void *data)  // the program comes first
+{
+    *static_cast<uintptr_t *>(data) = info->dlpi_addr;
+    return 1;
+}
+
+void find_source_lines(const place *places, int count, source_line *lines)
+{
+    std::vector<uint32_t> codes;  // of all places, each followed by its callers
+    std::vector<int> owner;
+    for (int i = 0; i < count; i++) {
+        lines[i] = {"", 0, "", ""};
+        if (!places[i].code) continue;
+        codes.push_back(places[i].code), owner.push_back(i);
+        for (uint32_t node = places[i].calls, n = 0; node && n < 32; node = tree()[node].caller, n++)
+            codes.push_back(tree()[node].code), owner.push_back(i);
+    }
+    uintptr_t base = 0;
+    dl_iterate_phdr(load_address, &base);
+    char program[512];
+    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[length > 0 ? length : 0] = 0;
+    if (codes.empty() || length <= 0 || strchr(program, '\'')) return;
+    std::vector<char> command(codes.size() * 20 + 600);
+    int used = snprintf(command.data(), command.size(), "addr2line -afCi -e '%s'", program);
+    for (uint32_t code : codes)  // less 1: inside of the call, not behind it
+        used += snprintf(command.data() + used, command.size() - static_cast<size_t>(used), " 0x%lx",
+                         static_cast<unsigned long>(reinterpret_cast<uintptr_t>(__executable_start) - base + code - 1));
+    FILE *answer = popen(command.data(), "r");
+    if (!answer) return;
+    char text[2048], function[2048] = "", here[512] = "", tile_word[48] = "";
+    if (!getcwd(here, sizeof here)) here[0] = 0;
+    int which = -1, last_owner = -1;
+    // For each address: itself, then pairs of function and file:line, callers of inlined code behind it.
+    while (fgets(text, sizeof text, answer)) {
+        text[strcspn(text, "\n")] = 0;
+        if (strncmp(text, "0x", 2) == 0) {
+            if (++which < static_cast<int>(owner.size()) && owner[static_cast<size_t>(which)] != last_owner)
+                last_owner = owner[static_cast<size_t>(which)], tile_word[0] = 0;
+            continue;
+        }
+        snprintf(function, sizeof function, "%s", text);
+        if (!fgets(text, sizeof text, answer)) break;
+        source_line &line = lines[last_owner];
+        char *colon = strrchr(text, ':');
+        if (!colon) continue;
+        *colon = 0;
+        const char *file = text;
+        if (strncmp(file, here, strlen(here)) == 0 && file[strlen(here)] == '/') file += strlen(here) + 1;
+        if (is_tile_vocabulary(file)) {
+            char name[48];
+            short_name(function, name, sizeof name);
+            if (name[0]) strcpy(tile_word, name);
+        } else if (is_students(file)) {
+            char name[64];  // the outermost one that has a name is the kernel
+            short_name(function, name, sizeof name);
+            if (name[0]) strcpy(line.kernel, name);
+            if (line.file[0]) continue;
+            snprintf(line.file, sizeof line.file, "%.255s", file);
+            line.line = atoi(colon + 1);
+            strcpy(line.word, tile_word);
+        }
+    }
+    pclose(answer);
+}
+}

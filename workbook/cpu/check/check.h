@@ -1,0 +1,131 @@
+// check.h - the check build: what it remembers of each access, and who says what about it.
+//
+// A kernel is compiled with -fsanitize=thread,bounds,alignment, so the compiler announces every load and store by a call. It is not
+// linked with the compiler's runtime: the calls end in entry.cpp, go through access.cpp, and what is wrong becomes a finding.
+#ifndef CUDACPU_CHECK_H
+#define CUDACPU_CHECK_H
+
+#include "../hooks.h"
+
+namespace cudacpu
+{
+// ----------------------------------------------------------------------------------------------------------------- calls.cpp
+// A place in the program: where the announcing call returns to, and the calls that led there. Two numbers instead of two pointers.
+struct place {
+    uint32_t code;   // bytes from the start of the program
+    uint32_t calls;  // a node of the tree of calls
+};
+
+place place_of(void *code);                   // in the running thread
+place place_of(void *code, const thread &t);  // in another one
+void calls_begin(const block &b);             // no thread has called anything
+
+// What a place is to the student: the first line outside the tile vocabulary and the layer.
+struct source_line {
+    char file[256];  // "" if unknown
+    int line;
+    char word[48];    // the word of the tile vocabulary that was called there, "" if none
+    char kernel[64];  // the function that was launched
+};
+
+void find_source_lines(const place *places, int count, source_line *lines);
+bool is_tile_vocabulary(const char *file);
+
+// ----------------------------------------------------------------------------------------------------------------- order.cpp
+enum access_kind { READ, WRITE, ATOMIC, ASYNC };  // ASYNC: a write by an asynchronous copy
+
+// One access, as the memory it went to remembers it.
+struct access_record {
+    uint32_t epoch;  // when: see order.cpp; 0: never
+    uint32_t code, calls;
+    uint16_t clock;  // of the thread
+    uint16_t thread : 10, bytes : 4, kind : 2;
+};
+
+extern uint32_t epoch, block_epoch, launch_epoch;
+extern uint16_t seen[MAX_THREADS][WARP];
+
+// Whether `then` comes before what thread t does now, in every run of the kernel.
+inline bool ordered(const access_record &then, unsigned t, bool shared)
+{
+    if (then.epoch < launch_epoch) return true;
+    if (then.epoch < block_epoch) return shared;  // another block of the launch, whose shared memory was another
+    if (then.epoch < epoch) return true;          // a barrier of the block lies between
+    if (then.thread == t) return true;
+    return then.thread / WARP == t / WARP && then.clock <= seen[t][then.thread % WARP];
+}
+
+uint3 block_at(uint32_t epoch);  // whose access that was
+
+// ---------------------------------------------------------------------------------------------------------------- shadow.cpp
+// What is known about each byte of device and shared memory.
+enum byte_flag : uint8_t {
+    EXISTS = 1,
+    WRITTEN = 2,
+    PENDING = 4,  // an asynchronous copy was issued, and nobody has waited for it
+    FREED = 8
+};
+
+struct word_history {  // of 4 bytes: one line of the cache
+    access_record writes[2], reads[2];
+};
+
+enum { CHUNK = 1 << 16 };
+struct chunk {
+    uint8_t flags[CHUNK];
+    word_history words[CHUNK / 4];
+};
+
+// The chunk that knows about a byte, and where in it; null if it is neither device nor shared memory that ever existed.
+chunk *find_chunk(const char *at, size_t *offset, bool *shared);
+
+// What a byte is to the student: "__shared__ sum_smem[0][3] of 4 x 4".
+void describe_memory(const char *at, unsigned bytes, char *text, size_t size);
+bool was_freed(const char *at);
+
+// ---------------------------------------------------------------------------------------------------------------- access.cpp
+void check_access(const char *at, unsigned bytes, access_kind kind, void *code);
+void check_alignment(const char *at, unsigned bytes, void *code);
+
+// -------------------------------------------------------------------------------------------------------------- findings.cpp
+enum finding_kind {
+    RACE,
+    NOT_WAITED,
+    OUT_OF_BOUNDS,
+    USE_AFTER_FREE,
+    UNINITIALISED,
+    MISALIGNED,
+    NULL_POINTER,
+    HOST_POINTER,
+    DEVICE_POINTER,
+    STRANGE_POINTER,
+    REFUSED
+};
+
+struct finding_side {
+    place where;
+    uint3 block;
+    unsigned thread;
+    access_kind kind;
+};
+
+struct finding {
+    finding_kind kind;
+    const char *missing;  // one sentence; of a RACE it follows from the next line
+    bool across_blocks, across_warps, by_async_copy;
+    char memory[320];
+    finding_side sides[2];  // the one before, if there is one; the one now
+    int side_count;
+    bool on_host;
+    call_site site;  // of a REFUSED one
+    char kernel[128];
+    uint3 block_size;
+    unsigned long times;
+};
+
+// Takes down what the running thread does at `now`. The caller completes it if it is `times` 1: new.
+finding *new_finding(finding_kind kind, place now, access_kind what, place before = {0, 0});
+[[noreturn]] void finish();  // prints the findings and ends the process
+}
+
+#endif

@@ -1,0 +1,327 @@
+// findings.cpp - what was found, kept until the program ends: the first is printed in full, the others in a line.
+//
+//   sanitize: race in weighted_row_sum_kernel
+//      Two threads use the same memory, at least one of them writes, and nothing says who comes first.
+//      memory   __shared__ sum_smem[0][1] of 4 x 4
+//      before   block (0,0,0), thread (0,0,0), warp 0 lane 0, reads  at problems/02/weighted_row_sum.cu:75
+//                  | for (int i = 0; i < WARPS; i++) total += sum_smem[thread][i];
+//      now      ...
+//      missing  a __syncthreads() between the two lines. ...
+//      read     problems/when-it-is-wrong-but-runs.md, "Races"
+#include "check.h"
+#include "../report.h"
+
+#include <unistd.h>
+#include <vector>
+
+namespace cudacpu
+{
+struct kind_text {
+    const char *name, *meaning, *section;
+};
+
+static const kind_text kinds[] = {
+    {"race", "Two threads use the same memory, at least one of them writes, and nothing says who comes first.",
+     "Races"},
+    {"asynchronous copy not waited for",
+     "The bytes of an asynchronous copy are used while they may still be on their way.", "Asynchronous copies"},
+    {"out of bounds", "Memory beside the one that was meant.", "Outside of the memory"},
+    {"use after free", "Memory that was given back.", "Outside of the memory"},
+    {"uninitialised read", "A value is used that nobody has written.", "Nobody wrote it"},
+    {"misaligned access", "A load or store of several bytes at once whose address is not a multiple of its size.",
+     "Alignment"},
+    {"null pointer", "A kernel uses an address that is 0, or close to it.", "Host and device"},
+    {"host pointer in a kernel", "A kernel uses memory of the host.", "Host and device"},
+    {"device pointer on the host", "Host code uses device memory.", "Host and device"},
+    {"another thread's variable", "A kernel uses a local variable of another thread.", "Host and device"},
+    {"refused", "", "Launches that are refused"},
+};
+
+enum { MOST = 64 };
+static finding found[MOST];
+static int count;
+static unsigned long further;  // that had no room
+static bool layer_reports;     // the layer prints a report of its own, and ends the process
+
+static bool same_places(const finding &f, const place &now, const place &before)
+{
+    const place &second = f.sides[f.side_count - 1].where, first = f.side_count == 2 ? f.sides[0].where : place{0, 0};
+    return (second.code == now.code && first.code == before.code) ||
+           (second.code == before.code && first.code == now.code);
+}
+
+finding *new_finding(finding_kind kind, place now, access_kind what, place before)
+{
+    for (int i = 0; i < count; i++)
+        if (found[i].kind == kind && same_places(found[i], now, before)) {
+            found[i].times++;
+            return &found[i];
+        }
+    if (count == MOST) {
+        further++;
+        return nullptr;
+    }
+    finding &f = found[count++];
+    f = {};
+    f.kind = kind;
+    f.times = 1;
+    f.side_count = before.code ? 2 : 1;
+    f.sides[0].where = before;
+    finding_side &side = f.sides[f.side_count - 1];
+    side.where = now;
+    side.kind = what;
+    f.on_host = !current || !current->running;
+    if (!f.on_host) {
+        side.block = current->index;
+        side.thread = current->running->number;
+        f.block_size = current->config->block;
+        snprintf(f.kernel, sizeof f.kernel, "%s", current->what->name);
+    }
+    return &f;
+}
+
+bool hook_refused(const char *call, const char *why, call_site site)
+{
+    finding *f = new_finding(REFUSED, {static_cast<uint32_t>(site.line), 0}, READ);
+    if (!f || f->times > 1) return true;
+    f->side_count = 1;
+    f->sides[0].where = {0, 0};
+    f->site = site;
+    snprintf(f->kernel, sizeof f->kernel, "%s", call);
+    snprintf(f->memory, sizeof f->memory, "%s", why);
+    f->missing = "Nothing was done, and the call returned an error. Was it looked at?";
+    return true;
+}
+
+// ------------------------------------------------------------------------------------------------------------------- printing
+
+static void print_source(const char *file, int line)
+{
+    if (strncmp(file, "./", 2) == 0) file += 2;
+    FILE *source = fopen(file, "r");
+    char text[512];
+    for (int n = 1; source && fgets(text, sizeof text, source); n += strchr(text, '\n') != nullptr) {
+        if (n != line) continue;
+        text[strcspn(text, "\r\n")] = 0;
+        fprintf(stderr, "               | %s\n", text + strspn(text, " \t"));
+        break;
+    }
+    if (source) fclose(source);
+}
+
+static const char *verb(access_kind kind)
+{
+    switch (kind) {
+    case READ: return "reads";
+    case WRITE: return "writes";
+    case ATOMIC: return "does an atomic";
+    case ASYNC: return "copies asynchronously";
+    }
+    return "?";
+}
+
+static const char *missing_order(const finding &f, const source_line lines[2])
+{
+    const bool same_line = lines[0].line == lines[1].line;
+    if (f.across_blocks)
+        return "an order between blocks, and a launch has none: let one block own the element, use an atomic, or "
+               "launch "
+               "twice.";
+    if (f.across_warps)
+        return same_line
+                   ? "one owner: let one thread do it, give each its own element, or use an atomic. If these are two "
+                     "turns of a loop: a __syncthreads() in it."
+                   : "a __syncthreads() between the two lines: the threads are in different warps, which run in any "
+                     "order.";
+    if (f.by_async_copy)
+        return "a __syncthreads() between the two lines: an asynchronous copy writes whenever it likes, once it is "
+               "issued.";
+    return same_line
+               ? "one owner: let one lane of the warp do it, give each its own element, or use an atomic. If these are "
+                 "two turns of a loop: a __syncwarp() in it."
+               : "a __syncwarp() between the two lines, or a __syncthreads(): lanes of a warp need not run in step, "
+                 "and "
+                 "a shuffle orders no memory.";
+}
+
+static void print_side(const finding &f, const finding_side &side, const char *label, const source_line &line)
+{
+    char where[320] = "at a place unknown";
+    if (line.file[0]) snprintf(where, sizeof where, "at %s:%d", line.file, line.line);
+    const char *word = line.word;
+    if (f.on_host) {
+        fprintf(stderr, "   %-8s host code %s\n", label, where);
+    } else {
+        const unsigned t = side.thread, x = f.block_size.x, y = f.block_size.y;
+        const char *what = f.kind == OUT_OF_BOUNDS && strncmp(f.memory, "index", 5) == 0 ? "is"
+                           : f.kind == MISALIGNED                                        ? "is"
+                                                                                         : verb(side.kind);
+        fprintf(stderr, "   %-8s block (%u,%u,%u), thread (%u,%u,%u) = warp %u lane %u, %s%s%s %s\n", label,
+                side.block.x, side.block.y, side.block.z, t % x, t / x % y, t / (x * y), t / WARP, t % WARP, what,
+                word[0] ? " in " : "", word, where);
+    }
+    if (line.file[0]) print_source(line.file, line.line);
+}
+
+static void print_in_full(const finding &f, const source_line lines[2])
+{
+    const kind_text &text = kinds[f.kind];
+    const source_line &now = lines[f.side_count - 1];
+    if (f.kind == REFUSED) {
+        const bool launch = strncmp(f.kernel, "cuda", 4) != 0;
+        fprintf(stderr, "sanitize: %s refused: %s\n   %s\n   now      host code at %s:%d\n", launch ? "launch" : "call",
+                f.kernel, f.memory, f.site.file, f.site.line);
+        print_source(f.site.file, f.site.line);
+    } else {
+        fprintf(stderr, "sanitize: %s in %s\n   %s\n   memory   %s\n", text.name,
+                f.on_host       ? "host code"
+                : now.kernel[0] ? now.kernel
+                                : f.kernel,
+                text.meaning, f.memory);
+        if (f.side_count == 2) print_side(f, f.sides[0], "before", lines[0]);
+        print_side(f, f.sides[f.side_count - 1], "now", lines[f.side_count - 1]);
+    }
+    fprintf(stderr, "   missing  %s\n", f.kind == RACE ? missing_order(f, lines) : f.missing);
+    if (f.times > 1) fprintf(stderr, "   seen     %lu times\n", f.times);
+}
+
+static void print_in_a_line(const finding &f, const source_line lines[2])
+{
+    const source_line &now = lines[f.side_count - 1];
+    fprintf(stderr, "            %s at ", kinds[f.kind].name);
+    if (f.kind == REFUSED)
+        fprintf(stderr, "%s:%d", f.site.file, f.site.line);
+    else if (f.side_count == 2)
+        fprintf(stderr, "%s:%d and :%d", lines[0].file, lines[0].line, now.line);
+    else
+        fprintf(stderr, "%s:%d", now.file, now.line);
+    fprintf(stderr, ", %lu time%s\n", f.times, f.times == 1 ? "" : "s");
+}
+
+static bool same_line(const source_line &x, const source_line &y)
+{
+    return x.line == y.line && strcmp(x.file, y.file) == 0;
+}
+
+// Templates and inlining make many instructions of one line. To the student it is one finding.
+static void merge(source_line *lines)
+{
+    int kept = 0;
+    for (int i = 0; i < count; i++) {
+        int k = 0;
+        const source_line *x = lines + 2 * i;
+        for (; k < kept; k++) {
+            const source_line *y = lines + 2 * k;
+            if (found[k].kind != found[i].kind || found[i].kind == REFUSED || !x[0].file[0]) continue;
+            if ((same_line(x[0], y[0]) && same_line(x[1], y[1])) || (same_line(x[0], y[1]) && same_line(x[1], y[0])))
+                break;
+        }
+        if (k < kept) {
+            found[k].times += found[i].times;
+            found[k].across_blocks |= found[i].across_blocks;
+            found[k].across_warps |= found[i].across_warps;
+            found[k].by_async_copy |= found[i].by_async_copy;
+        } else {
+            found[kept] = found[i];
+            if (kept != i) memcpy(lines + 2 * kept, x, 2 * sizeof *x);
+            kept++;
+        }
+    }
+    count = kept;
+}
+
+// A missing barrier often shows first as a read of what the other thread has not written yet. The race says more.
+static bool follows_from_race(const finding &f, const source_line &line, const source_line *lines)
+{
+    if (f.kind != UNINITIALISED) return false;
+    const bool shared = strstr(f.memory, "__shared__");
+    for (int i = 0; i < count; i++)
+        if (found[i].kind == RACE && (shared || found[i].across_blocks) &&
+            (same_line(lines[2 * i], line) || same_line(lines[2 * i + 1], line)))
+            return true;
+    return false;
+}
+
+static void print_findings()
+{
+    static place places[2 * MOST];
+    static source_line lines[2 * MOST];
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < found[i].side_count; k++) places[2 * i + k] = found[i].sides[k].where;
+    find_source_lines(places, 2 * count, lines);
+    merge(lines);
+
+    int first = -1, more = 0;
+    for (int i = 0; i < count; i++) {
+        if (follows_from_race(found[i], lines[2 * i], lines)) continue;
+        if (first < 0 && !layer_reports)
+            first = i;
+        else
+            more++;
+    }
+    const char *section = "Barriers and lanes";
+    if (first >= 0) {
+        print_in_full(found[first], lines + 2 * first);
+        section = kinds[found[first].kind].section;
+    }
+    if (more) {
+        fprintf(stderr, "   besides  %d more; mend the first, then run again:\n", more);
+        enum { SHOWN = 6 };
+        int shown = 0;
+        for (int i = 0; i < count && shown < SHOWN; i++)
+            if (i != first && !follows_from_race(found[i], lines[2 * i], lines))
+                print_in_a_line(found[i], lines + 2 * i), shown++;
+        if (more > SHOWN) fprintf(stderr, "            ...\n");
+    }
+    fprintf(stderr, "   read     problems/when-it-is-wrong-but-runs.md, \"%s\"\n", section);
+}
+
+void finish()
+{
+    fflush(stdout);
+    print_findings();
+    fflush(stderr);
+    _exit(EXIT_REPORT);
+}
+
+// The worker ends: with what was found, if anything was.
+static void at_exit()
+{
+    if (count) finish();
+}
+
+__attribute__((constructor)) static void at_start() { atexit(at_exit); }
+
+// ---------------------------------------------------------------------------------------------------- the layer's own reports
+// Deadlocks, divergent barriers, absent lanes and the like.
+
+void hook_report_end()
+{
+    layer_reports = true;
+    print_findings();
+}
+
+const char *hook_kernel_name(const block &b)
+{
+    static source_line line;
+    const thread &t = b.running ? *b.running : b.threads[0];
+    if (!t.code) return b.what->name;
+    const place where = place_of(t.code, t);
+    find_source_lines(&where, 1, &line);
+    return line.kernel[0] ? line.kernel : b.what->name;
+}
+
+call_site hook_place(call_site site, const thread *t)
+{
+    if (!t || !t->code || !site.file || !is_tile_vocabulary(site.file)) return site;
+    static source_line line;
+    const place where = place_of(t->code, *t);
+    find_source_lines(&where, 1, &line);
+    if (!line.file[0]) return site;
+    static char files[8][256];  // several may be on their way to be printed
+    static int turn;
+    char *file = files[turn++ % 8];
+    strcpy(file, line.file);
+    return {file, line.line};
+}
+}

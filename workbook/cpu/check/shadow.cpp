@@ -1,0 +1,250 @@
+// shadow.cpp - what is known about each byte that a kernel may touch, and what the student calls it.
+#include "check.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+#include <vector>
+
+namespace cudacpu
+{
+// Device addresses are 64 GiB in one piece (memory.cpp), shared memory is one arena (shared_memory.cpp): two tables of chunks.
+enum { DEVICE_CHUNKS = 1 << 20, SHARED_CHUNKS = 8, LEFT_OF_STATIC = 4 * CHUNK };
+static chunk **device_chunks, *shared_chunks[SHARED_CHUNKS];
+static const char *device_begin, *shared_begin;
+
+static void *zeros(size_t bytes)
+{
+    void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory != MAP_FAILED) return memory;
+    perror("sanitize: memory");
+    _exit(1);
+}
+
+static chunk *need(chunk *&c) { return c ? c : c = static_cast<chunk *>(zeros(sizeof(chunk))); }
+
+chunk *find_chunk(const char *at, size_t *offset, bool *shared)
+{
+    const size_t in_device = static_cast<size_t>(at - device_begin);
+    if (in_device < static_cast<size_t>(DEVICE_CHUNKS) * CHUNK) {
+        *offset = in_device % CHUNK;
+        *shared = false;
+        return device_chunks ? device_chunks[in_device / CHUNK] : nullptr;
+    }
+    const size_t in_shared = static_cast<size_t>(at - shared_begin);
+    if (in_shared < static_cast<size_t>(SHARED_CHUNKS) * CHUNK) {
+        *offset = in_shared % CHUNK;
+        *shared = true;
+        return shared_chunks[in_shared / CHUNK];
+    }
+    return nullptr;
+}
+
+// Sets the flags of bytes that may lie in several chunks: flags = (flags & keep) | set.
+static void mark(const char *at, size_t bytes, uint8_t keep, uint8_t set)
+{
+    while (bytes) {
+        size_t offset;
+        bool shared;
+        chunk *c = find_chunk(at, &offset, &shared);
+        const size_t here = bytes < CHUNK - offset ? bytes : CHUNK - offset;
+        if (c && !keep) memset(c->flags + offset, set, here);
+        for (size_t i = 0; c && keep && i < here; i++)
+            c->flags[offset + i] = static_cast<uint8_t>((c->flags[offset + i] & keep) | set);
+        at += here;
+        bytes -= here;
+    }
+}
+
+// ------------------------------------------------------------------------------------------------------------- device memory
+
+struct buffer {
+    const char *at;
+    size_t bytes;
+    call_site site;
+    bool freed;
+    const char *name;  // null unless the worker said what it is
+    const char *type;
+    size_t element, dim[4];
+};
+
+static std::vector<buffer> &buffers()
+{
+    static std::vector<buffer> &all = *new std::vector<buffer>;
+    return all;
+}
+
+void hook_allocate(char *at, size_t bytes, call_site site)
+{
+    if (!device_begin) {  // whole chunks below and above the first address; all others lie higher
+        device_begin = reinterpret_cast<const char *>(reinterpret_cast<uintptr_t>(at) / CHUNK * CHUNK - CHUNK);
+        device_chunks = static_cast<chunk **>(zeros(DEVICE_CHUNKS * sizeof(chunk *)));
+    }
+    const size_t first = static_cast<size_t>(at - device_begin) / CHUNK,
+                 last = static_cast<size_t>(at + bytes - 1 - device_begin) / CHUNK;
+    for (size_t i = first; i <= last; i++) need(device_chunks[i]);
+    mark(at, bytes, 0, EXISTS);
+    buffers().push_back({at, bytes, site, false, nullptr, nullptr, 1, {}});
+}
+
+void hook_free(char *at, size_t bytes)
+{
+    mark(at, bytes, 0, FREED);
+    for (buffer &x : buffers())
+        if (x.at >= at && x.at < at + bytes) x.freed = true;
+}
+
+void hook_host_wrote(char *at, size_t bytes) { mark(at, bytes, 0xff, WRITTEN); }
+
+// The worker's tensors. What its allocation has besides, such as an offset, does not exist for kernels.
+extern "C" void wb_name_buffer(const void *at, const char *name, const char *type, size_t element, const size_t dim[4])
+{
+    for (buffer &x : buffers()) {
+        const char *begin = static_cast<const char *>(at);
+        if (x.freed || begin < x.at || begin >= x.at + x.bytes) continue;
+        const size_t bytes = element * dim[0] * dim[1] * dim[2] * dim[3];
+        mark(x.at, static_cast<size_t>(begin - x.at), 0, 0);
+        if (begin + bytes < x.at + x.bytes)
+            mark(begin + bytes, static_cast<size_t>(x.at + x.bytes - begin) - bytes, 0, 0);
+        x.at = begin, x.bytes = bytes;
+        x.name = name, x.type = type, x.element = element;
+        memcpy(x.dim, dim, sizeof x.dim);
+    }
+}
+
+static const buffer *nearest(const char *at)
+{
+    const buffer *found = nullptr;
+    size_t distance = ~static_cast<size_t>(0);
+    for (const buffer &x : buffers()) {
+        const size_t away = at < x.at              ? static_cast<size_t>(x.at - at)
+                            : at >= x.at + x.bytes ? static_cast<size_t>(at - x.at) - x.bytes + 1
+                                                   : 0;
+        if (away < distance || (away == distance && !x.freed)) found = &x, distance = away;
+    }
+    return found;
+}
+
+bool was_freed(const char *at)
+{
+    const buffer *x = nearest(at);
+    return x && x->freed && at >= x->at && at < x->at + x->bytes;
+}
+
+static void describe_device(const char *at, char *text, size_t size)
+{
+    const buffer *x = nearest(at);
+    char what[256], where[128];
+    if (!x) {
+        snprintf(text, size, "address %p", static_cast<const void *>(at));
+        return;
+    }
+    int first = 0;  // of the dimensions that are not 1
+    while (first < 3 && x->dim[first] == 1) first++;
+    if (x->name) {
+        int n = snprintf(what, sizeof what, "%s, %s", x->name, x->type);
+        for (int i = first; i < 4; i++)
+            n += snprintf(what + n, sizeof what - static_cast<size_t>(n), "%s[%zu]", i == first ? " " : "", x->dim[i]);
+    } else {
+        snprintf(what, sizeof what, "the %zu bytes of cudaMalloc at %s:%d", x->bytes, x->site.file, x->site.line);
+    }
+    const size_t unit = x->element;
+    const char *const unit_name = x->name ? "element" : "byte";
+    if (at < x->at || at >= x->at + x->bytes) {
+        const size_t away = at < x->at ? static_cast<size_t>(x->at - at) : static_cast<size_t>(at - x->at) - x->bytes;
+        const size_t units = (away + (at < x->at ? unit - 1 : 0)) / unit + (at >= x->at);
+        snprintf(where, sizeof where, "%zu %s%s %s", units, unit_name, units == 1 ? "" : "s",
+                 at < x->at ? "before the first of" : "past the last of");
+        snprintf(text, size, "%s %s", where, what);
+        return;
+    }
+    const size_t index = static_cast<size_t>(at - x->at) / unit;
+    if (x->name) {
+        int n = snprintf(where, sizeof where, "%s", x->name);
+        for (int i = first; i < 4; i++) {
+            size_t below = 1;
+            for (int k = i + 1; k < 4; k++) below *= x->dim[k];
+            n += snprintf(where + n, sizeof where - static_cast<size_t>(n), "[%zu]", index / below % x->dim[i]);
+        }
+        snprintf(text, size, "%s of %s", where, what);
+    } else {
+        snprintf(text, size, "byte %zu of %s", index, what);
+    }
+    if (x->freed) strncat(text, ", which has been freed", size - strlen(text) - 1);
+}
+
+// ------------------------------------------------------------------------------------------------------------- shared memory
+
+static size_t static_used;  // by variables of the last block
+
+void shadow_block_begin(block &b)
+{
+    if (!shared_begin) {
+        shared_begin = b.static_shared - LEFT_OF_STATIC;
+        for (chunk *&c : shared_chunks) need(c);
+    }
+    static size_t dynamic_used;
+    mark(b.static_shared, static_used, 0, 0);
+    mark(b.static_shared - sysconf(_SC_PAGESIZE) - dynamic_used, dynamic_used, 0, 0);
+    static_used = 0;
+    dynamic_used = (b.config->shared + 127) / 128 * 128;
+    mark(b.dynamic_shared, b.config->shared, 0, EXISTS);
+}
+
+void hook_shared(const shared_variable &variable, char *at)
+{
+    static_used = static_cast<size_t>(at - current->static_shared) + variable.bytes;
+    mark(at, variable.bytes, 0, EXISTS);
+}
+
+static void describe_shared(const char *at, unsigned bytes, char *text, size_t size)
+{
+    const block &b = *current;
+    if (at < b.static_shared - sysconf(_SC_PAGESIZE) / 2) {
+        const char *name = b.dynamic_name ? b.dynamic_name : "shared memory";
+        const ptrdiff_t offset = at - b.dynamic_shared, all = static_cast<ptrdiff_t>(b.config->shared);
+        if (!all)
+            snprintf(text, size, "%s has no memory: the third number between <<< and >>> is 0", name);
+        else if (offset < 0)
+            snprintf(text, size, "%td bytes before extern __shared__ %s", -offset, name);
+        else if (offset >= all)
+            snprintf(text, size, "%td bytes past the last of extern __shared__ %s, which has %td", offset - all + 1,
+                     name, all);
+        else
+            snprintf(text, size, "extern __shared__ %s, bytes %td to %td of %td", name, offset,
+                     offset + static_cast<ptrdiff_t>(bytes) - 1, all);
+        return;
+    }
+    const shared_slot *nearest = nullptr;
+    for (unsigned i = 0; i < b.slot_count; i++)
+        if (at >= b.slots[i].at && (!nearest || b.slots[i].at > nearest->at)) nearest = &b.slots[i];
+    if (!nearest) {
+        snprintf(text, size, "before the first __shared__ variable");
+        return;
+    }
+    const shared_variable &v = *nearest->variable;
+    const size_t offset = static_cast<size_t>(at - nearest->at), count = v.bytes / v.element;
+    if (offset < v.bytes && v.element > 16)  // a structure
+        snprintf(text, size, "__shared__ %s, bytes %zu to %zu of %zu", v.name, offset, offset + bytes - 1, v.bytes);
+    else if (offset < v.bytes && v.extent > v.element)
+        snprintf(text, size, "__shared__ %s[%zu][%zu] of %zu x %zu", v.name, offset / v.extent,
+                 offset % v.extent / v.element, v.bytes / v.extent, v.extent / v.element);
+    else if (offset < v.bytes && count > 1)
+        snprintf(text, size, "__shared__ %s[%zu] of %zu", v.name, offset / v.element, count);
+    else if (offset < v.bytes)
+        snprintf(text, size, "__shared__ %s", v.name);
+    else
+        snprintf(text, size, "%zu elements past the last of __shared__ %s, which has %zu (%zu bytes each)",
+                 (offset - v.bytes) / v.element + 1, v.name, count, v.element);
+}
+
+void describe_memory(const char *at, unsigned bytes, char *text, size_t size)
+{
+    const size_t in_shared = static_cast<size_t>(at - shared_begin);
+    if (shared_begin && current && in_shared < static_cast<size_t>(SHARED_CHUNKS) * CHUNK)
+        describe_shared(at, bytes, text, size);
+    else if (is_device_address(at))
+        describe_device(at, text, size);
+    else
+        snprintf(text, size, "address %p", static_cast<const void *>(at));
+}
+}
