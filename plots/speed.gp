@@ -1,10 +1,13 @@
 # speed.gp - draws a speed chart, if speed_data is given. Set before: chart_title, where (the shapes), x_column, x_title,
-# y_column, y_factor and y_title, roof_name and roof_title; peers_where, which rows of peer_data
-# are of this problem.
+# y_column, y_factor and y_title, roof_name and roof_title; peers_where, which rows of peer_data are of
+# this problem. (gnuplot puts @peer_lines into a block before it runs the block: hence its place.)
+
+peers = speed_data eq "" || peer_data eq "" ? "" : present(peer_data, peers_where.where)
+peer_lines = peers eq "" ? "" : "for [impl in peers] rows(peer_data, impl, peers_where.where) using " \
+    ."(column(x_column)):(rate(column(y_column))) with linespoints linestyle style_of(impl) title name_of(impl),"
 
 if (speed_data ne "") {
     impls = present(speed_data, where)
-    peers = peer_data eq "" ? "" : present(peer_data, peers_where.where)
     ceiling = y_factor * roof(speed_data, roof_name, y_column)
     rate(x) = y_factor * x
     set title chart_title.source_line(speed_source)
@@ -27,8 +30,7 @@ if (speed_data ne "") {
              with yerrorbars linestyle 10 + style_of(impl) notitle, \
          for [impl in impls] rows(speed_data, impl, where) using (column(x_column)):(rate(column(y_column))) \
              with linespoints linestyle style_of(impl) title name_of(impl), \
-         for [impl in peers] rows(peer_data, impl, peers_where.where) using (column(x_column)):(rate(column(y_column))) \
-             with linespoints linestyle style_of(impl) title name_of(impl), \
+         @peer_lines \
          (ceiling > 0 ? ceiling : NaN) with lines linestyle 4 notitle
     unset output
     unset label 1

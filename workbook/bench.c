@@ -185,24 +185,41 @@ static wb_status timed_call(const bench_inputs *in, const lane *l, const bench_s
     return status;
 }
 
+// One run of one implementation; a time is kept if run >= 0.
+static double one_run(const options *o, const bench_inputs *in, const bench_set *set, lane *l, int run)
+{
+    double ms = 0;
+    if (l->out) return 0;
+    if (failed(o, in, l, timed_call(in, l, set, &ms), l->impl->message(), "while timing")) return 0;
+    if (run >= 0) l->ms[run] = ms, l->result.runs = run + 1;
+    return ms;
+}
+
+// On the host the implementations take turns in rounds: a pause, in which the other's OpenBLAS threads stop to spin; a run that
+// wakes the threads, which is not counted; then runs back to back, since a machine that has slept is slow to spread threads again.
+static void take_host_times(const options *o, const bench_inputs *in, const bench_set *sets, int set_count, lane *lanes)
+{
+    enum { ROUNDS = 3 };
+    double slowest = 1e-3;
+    for (int k = 0; k < o->impls; k++) slowest = fmax(slowest, one_run(o, in, &sets[0], &lanes[k], -1));
+    const int runs = (int)fmin(MAX_RUNS, fmax(MIN_RUNS, HOST_BUDGET_MS / slowest));
+    for (int round = 0; round < ROUNDS; round++)
+        for (int k = 0; k < o->impls; k++) {
+            usleep(100000);
+            one_run(o, in, &sets[0], &lanes[k], -1);
+            for (int run = runs * round / ROUNDS; run < runs * (round + 1) / ROUNDS; run++)
+                one_run(o, in, &sets[(run + k) % set_count], &lanes[k], run);
+        }
+}
+
 // The implementations take turns, so that a machine that slows down or speeds up does so for all of them.
 static void take_times(const options *o, const bench_inputs *in, const bench_set *sets, int set_count, lane *lanes)
 {
-    int runs = MAX_RUNS;
-    double slowest = 1e-3;
-    for (int run = in->problem->on_host ? -1 : -WARM_UPS; run < runs; run++) {
-        for (int k = 0; k < o->impls; k++) {
-            lane *l = &lanes[k];
-            double ms = 0;
-            if (l->out) continue;
-            if (failed(o, in, l, timed_call(in, l, &sets[(run + WARM_UPS + k) % set_count], &ms), l->impl->message(),
-                       "while timing"))
-                continue;
-            if (run >= 0) l->ms[run] = ms, l->result.runs = run + 1;
-            slowest = fmax(slowest, ms);
-        }
-        if (run == -1 && in->problem->on_host) runs = (int)fmin(MAX_RUNS, fmax(MIN_RUNS, HOST_BUDGET_MS / slowest));
-    }
+    if (in->problem->on_host)
+        take_host_times(o, in, sets, set_count, lanes);
+    else
+        for (int run = -WARM_UPS; run < MAX_RUNS; run++)
+            for (int k = 0; k < o->impls; k++) one_run(o, in, &sets[(run + WARM_UPS + k) % set_count], &lanes[k], run);
     for (int k = 0; k < o->impls; k++) {
         lane *l = &lanes[k];
         const int n = l->result.runs;

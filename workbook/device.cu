@@ -2,7 +2,6 @@
 #include "memory.h"
 #include "workbook.h"
 
-
 extern "C" wb_status wb_device_alloc(void **pointer, size_t bytes)
 {
     *pointer = nullptr;
