@@ -137,7 +137,7 @@ $(foreach n,$(NUMBERS),$(eval $(call suite,$n)))
 $(foreach i,problems solutions,$(foreach n,$(NUMBERS),$(if $(call source,$i,$n),$(eval $(call implementation,$i,$n,$(call source,$i,$n))))))
 
 # The machinery's own suites: tests/NAME.c, with kernels in tests/NAME_kernels.cu if it has any.
-OWN := $(filter-out harness expect worker_run,$(basename $(notdir $(filter-out tests/0%,$(wildcard tests/*.c)))))
+OWN := $(filter-out harness expect worker_run library,$(basename $(notdir $(filter-out tests/0%,$(wildcard tests/*.c)))))
 define own_suite
 $B/tests/$(1)_test: $B/tests/$(1).o $(if $(wildcard tests/$(1)_kernels.cu),$B/tests/$(1)_kernels.o) $(MACHINERY) $B/reference/oracle.o
 	$Q$(LINK) $$^ -lcriterion $(LIBS) -o $$@

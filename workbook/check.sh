@@ -48,11 +48,21 @@ for number; do
 done
 
 for variant in solutions/[0-9][0-9]/variants/*.cu; do
-    number=$(echo "$variant" | cut -d/ -f2)
-    log=$out/check/variant_${number}_$(basename "$variant" .cu).log
     [ -f "$variant" ] || continue
-    workbook/suite.sh "$out/tests/${number}_test" "$out/variants/$number/variants/$(basename "$variant" .cu)/${number}_worker" "$backend" >"$log" 2>&1
-    verdict $? "variant ${variant#solutions/}: $(grep passed, "$log")" "$log"
+    number=$(echo "$variant" | cut -d/ -f2)
+    folder=$out/variants/$number/variants/$(basename "$variant" .cu)
+    log=$folder/suite.log
+    workbook/suite.sh "$out/tests/${number}_test" "$folder/${number}_worker" "$backend" >"$log" 2>&1
+    status=$?
+    # A line "// exempt: memory same_twice" names tests that this variant fails by design, and says so in its text.
+    exempt=$(sed -n 's|^// exempt: ||p' "$variant")
+    if [ $status -eq 1 ] && [ -n "$exempt" ]; then
+        status=0
+        for test in $(sed -n 's/^  FAIL  //p' "$log"); do
+            case " $exempt " in *" $test "*) ;; *) status=1 ;; esac
+        done
+    fi
+    verdict $status "variant ${variant#solutions/}: $(grep passed, "$log")${exempt:+, exempt from $exempt}" "$log"
 done
 
 for number; do

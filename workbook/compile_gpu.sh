@@ -9,7 +9,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 failed=0
 for arch in 75 80 90a "$newest"; do
-    for file in workbook/*.cu reference/*.cu problems/[0-9][0-9]/*.cu solutions/[0-9][0-9]/*.cu tests/*.cu; do
+    for file in workbook/*.cu reference/*.cu problems/[0-9][0-9]/*.cu solutions/[0-9][0-9]/*.cu solutions/[0-9][0-9]/variants/*.cu tests/*.cu; do
         echo "$arch $file"
     done
 done >"$scratch/jobs"

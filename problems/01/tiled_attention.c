@@ -8,7 +8,9 @@
 #include <float.h>
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 
 #define LOG2_E 1.44269504f
@@ -182,6 +184,26 @@ static void *take_tasks(void *argument)
     return NULL;
 }
 
+// Starts thread number `index`, on a CPU that none before it has: left alone, Linux may leave it waiting behind the thread that
+// started it, on the same CPU, for 10 ms, as long as all of the work takes.
+static bool start_thread(pthread_t *thread, int index, job *w)
+{
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+#ifdef __linux__
+    cpu_set_t allowed, own;
+    int cpu = sched_getcpu();
+    sched_getaffinity(0, sizeof allowed, &allowed);
+    for (int found = 0; found < index; found += CPU_ISSET(cpu, &allowed) != 0) cpu = (cpu + 1) % CPU_SETSIZE;
+    CPU_ZERO(&own);
+    CPU_SET(cpu, &own);
+    pthread_attr_setaffinity_np(&attributes, sizeof own, &own);
+#endif
+    const bool started = pthread_create(thread, &attributes, take_tasks, w) == 0;
+    pthread_attr_destroy(&attributes);
+    return started;
+}
+
 wb_status tiled_attention(float *O, float *L, const float *Q, const float *K, const float *V,
                           const attention_shape *shape)
 {
@@ -200,8 +222,7 @@ wb_status tiled_attention(float *O, float *L, const float *Q, const float *K, co
     const int blas_threads = openblas_get_num_threads(), wanted = min_int(blas_threads, MAX_THREADS);
     int started = 1;
     openblas_set_num_threads(1);
-    while (started < wanted && (size_t)started < w.tasks && !pthread_create(&threads[started], NULL, take_tasks, &w))
-        started++;
+    while (started < wanted && (size_t)started < w.tasks && start_thread(&threads[started], started, &w)) started++;
     take_tasks(&w);
     while (started > 1) pthread_join(threads[--started], NULL);
     openblas_set_num_threads(blas_threads);

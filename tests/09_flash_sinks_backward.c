@@ -1,0 +1,305 @@
+// 09_flash_sinks_backward.c - what flash_sinks_backward must do: the gradient under the mask of 07, j <= i and (j > i - W or j < S).
+// dQ, dK, dV and delta are judged one by one. The first tests ask for one kernel alone; from whole_function on, for everything.
+#include "bad_input.h"
+#include "harness.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+TEST_PROBLEM(flash_sinks_backward)
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static const int head_dims[] = {16, 32, 64, 128};
+
+static wb_case of(int batch, int q_heads, int kv_heads, int N, int D, int W, int S)
+{
+    return (wb_case){.shape = {.batch = batch,
+                               .q_heads = q_heads,
+                               .kv_heads = kv_heads,
+                               .q_len = N,
+                               .head_dim = D,
+                               .window = W,
+                               .sinks = S}};
+}
+
+static void check(int batch, int q_heads, int kv_heads, int N, int D, int W, int S)
+{
+    check_case(of(batch, q_heads, kv_heads, N, D, W, S));
+}
+
+// --------------------------------------------------------------------------------------------------- one kernel at a time
+
+// dV and dK need the queries of a key tile and their mask, but while a tile has few queries no parts.
+Test(flash_sinks_backward, window_dv)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_output(of(1, 2, 1, 201, head_dims[d], 50, 0), "dV");
+}
+
+Test(flash_sinks_backward, window_dk)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_output(of(1, 2, 1, 201, head_dims[d], 50, 0), "dK");
+}
+
+Test(flash_sinks_backward, window_dq)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_output(of(1, 2, 1, 201, head_dims[d], 50, 0), "dQ");
+}
+
+Test(flash_sinks_backward, sinks_dq)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_output(of(1, 2, 1, 201, head_dims[d], 50, 5), "dQ");
+}
+
+Test(flash_sinks_backward, sinks_dv)
+{
+    check_output(of(1, 2, 1, 90, 64, 30, 5), "dV");
+    check_output(of(1, 4, 1, 500, 64, 30, 5), "dV");  // many queries: shared out in parts
+}
+
+Test(flash_sinks_backward, sinks_dk)
+{
+    check_output(of(1, 2, 1, 90, 64, 30, 5), "dK");
+    check_output(of(1, 4, 1, 500, 64, 30, 5), "dK");
+}
+
+// -------------------------------------------------------------------------------------------------------- whole_function
+
+Test(flash_sinks_backward, whole_function)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check(1, 2, 1, 260, head_dims[d], 64, 4);
+}
+
+// Three tokens, W = 1, S = 1, as the lesson computes them: each sees the first key and its own.
+Test(flash_sinks_backward, worked_by_hand)
+{
+    wb_case c = of(1, 1, 1, 3, 16, 1, 1);
+    c.shape.scale = 0.70710678f;
+    c.input = WB_WORKED_2;
+    check_worked(c, "delta", (double[]){1, 0.1734, 0.6237}, 3, 4e-3);
+    check_worked(c, "dV", (double[]){1.9471, -0.9736}, 2, 8e-3);
+    check_worked(c, "dQ", (double[]){0, 0, [16] = -0.0787, 0.1312, [32] = 0.0530, -0.0133}, 34, 2e-3);
+    check_worked(c, "dK", (double[]){0.2364, 0.0931}, 2, 2e-3);
+}
+
+// A query that sees one key: P = 1 whatever the logit, so its dS is 0. With W = 1 and no sinks that is every query.
+Test(flash_sinks_backward, one_visible_key)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) {
+        check(2, 2, 1, 1, head_dims[d], 1, 0);
+        check(1, 2, 1, 150, head_dims[d], 1, 0);
+    }
+}
+
+// No sinks, and a window of all: problem 08.
+Test(flash_sinks_backward, no_window)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check(1, 4, 2, 131, head_dims[d], INT_MAX, 0);
+}
+
+// Around a fragment of 8 and 16; tiles of 32, 48, 64 and 128; beyond the window; the sequence itself; as far as an int goes.
+Test(flash_sinks_backward, every_number_of_sinks)
+{
+    const int S[] = {0, 1, 2, 7, 8, 15, 16, 17, 31, 33, 48, 63, 64, 65, 127, 128, 129, 199, 200, 201, INT_MAX};
+    for (size_t i = 0; i < COUNT(S); i++) check(1, 2, 1, 200, head_dims[i % 4], 20, S[i]);
+}
+
+Test(flash_sinks_backward, every_window)
+{
+    const int W[] = {1, 2, 7, 8, 15, 16, 17, 31, 33, 48, 63, 64, 65, 127, 128, 129, 199, 200, 201, INT_MAX};
+    for (size_t i = 0; i < COUNT(W); i++) check(1, 2, 1, 200, head_dims[(i + 1) % 4], W[i], 4);
+}
+
+// All windows and sinks over a few tokens: where they meet, overlap, and cover all.
+Test(flash_sinks_backward, every_pair_over_a_few_tokens)
+{
+    for (int W = 1; W <= 10; W++)
+        for (int S = 0; S <= 10; S += 1 + W % 2) check(1, 2, 1, 9, head_dims[(W + S) % 4], W, S);
+}
+
+// The window reaches into the sinks, begins where they end, or misses them by one, in the middle of a tile and at its edge.
+Test(flash_sinks_backward, window_meets_sinks)
+{
+    const int S[] = {4, 16, 60, 64, 130};
+    for (size_t i = 0; i < COUNT(S); i++)
+        for (int gap = -1; gap <= 1; gap++) check(1, 1, 1, 200, head_dims[i % 4], 200 - S[i] + gap, S[i]);
+}
+
+Test(flash_sinks_backward, ragged)
+{
+    const int N[] = {2, 3, 7, 9, 15, 17, 31, 33, 47, 49, 63, 64, 65, 95, 97, 113, 127, 128, 129, 191, 193};
+    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, 1, N[i], head_dims[i % 4], 40, 4);
+    for (size_t i = 0; i < COUNT(N); i++) check(1, 1, 1, N[i], head_dims[(i + 2) % 4], 1 + N[i] / 3, N[i] / 5);
+}
+
+// Sinks whose queries are many: in as many parts as there may be, in several tiles, in one head and over a group, and where the
+// parts do not come out even.
+Test(flash_sinks_backward, many_queries_for_the_sinks)
+{
+    check(1, 2, 1, 1000, 16, 10, 3);
+    check(1, 4, 1, 700, 16, 10, 80);
+    check(1, 1, 1, 900, 32, 40, 20);
+    check(1, 8, 1, 401, 16, 3, 1);
+    check(2, 4, 2, 450, 64, 40, 4);
+    check(1, 2, 1, 500, 128, 50, 4);
+}
+
+// Hq / Hkv = 1, 2, 3, 4, 8, and all query heads on one key head.
+Test(flash_sinks_backward, groups)
+{
+    for (int group = 1; group <= 8; group *= 2) check(1, 8, 8 / group, 100, head_dims[group % 4], 33, 5);
+    check(2, 6, 2, 90, 64, 33, 20);
+    check(3, 5, 1, 35, 16, 17, 1);
+    check(1, 12, 1, 70, 16, 20, 4);
+    check(2, 8, 2, 67, 128, 30, 4);
+    check(1, 64, 8, 35, 16, 20, 4);
+}
+
+Test(flash_sinks_backward, very_many_heads)
+{
+    check(1, 200, 50, 3, 16, 2, 1);
+    check(200, 2, 1, 3, 16, 1, 1);
+}
+
+// Among them WB_RISING and WB_FALLING: hidden keys tower above the visible ones, right of the window and left of it.
+Test(flash_sinks_backward, every_input)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_every_input(of(1, 2, 1, 150, head_dims[d], 40, 5));
+    check_every_input(of(1, 1, 1, 90, 16, 1, 1));
+}
+
+Test(flash_sinks_backward, scales)
+{
+    const float scales[] = {1, 0.3f, 0.01f, 3, 1e-6f};
+    for (size_t i = 0; i < COUNT(scales); i++) {
+        wb_case c = of(1, 2, 1, 81, head_dims[i % 4], 30, 3);
+        c.shape.scale = scales[i];
+        check_case(c);
+    }
+}
+
+// No gradient comes in, none goes out; twice as much, twice as much.
+Test(flash_sinks_backward, zero_do)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) {
+        wb_case c = of(1, 2, 1, 167, head_dims[d], 20, 3);
+        check_case(c);
+        c.input = WB_ZERO_DO;
+        check_case(c);
+    }
+}
+
+Test(flash_sinks_backward, twice_do)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_doubles(of(1, 2, 1, 167, head_dims[d], 20, 3));
+}
+
+// Where all keys are equal, moving a query moves all its logits alike, and P stays: dQ is near 0.
+Test(flash_sinks_backward, equal_keys)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) {
+        wb_case c = of(1, 2, 1, 131, head_dims[d], 50, 2);
+        c.input = WB_FLAT;
+        check_case(c);
+    }
+}
+
+// Forward and backward as one function: the oracle's forward changes as these gradients say.
+Test(flash_sinks_backward, descends)
+{
+    check_descends(of(1, 2, 1, 40, 32, 10, 2));
+    check_descends(of(2, 2, 2, 23, 16, 5, 1));
+    check_descends(of(1, 4, 1, 41, 64, 8, 3));
+}
+
+Test(flash_sinks_backward, other_seeds)
+{
+    for (uint64_t seed = 2; seed < 6; seed++) {
+        wb_case c = of(2, 2, 1, 90, 64, 30, 4);
+        c.seed = seed;
+        check_case(c);
+    }
+}
+
+// The assignment's own shapes; on the CPU layer a part of the heads and of the length.
+Test(flash_sinks_backward, assignment)
+{
+    const int kv_heads[] = {16, 8, 1};
+    for (size_t i = 0; i < COUNT(kv_heads); i++) {
+        if (on_cpu_backend())
+            check(1, 4, kv_heads[i] == 16 ? 4 : kv_heads[i] == 8 ? 2 : 1, 256, 16, 64, 4);
+        else
+            check(1, 16, kv_heads[i], 4096, 16, 256, 4);
+    }
+}
+
+// A layer of gpt-oss, with sink tokens in the place of its learned sink logit.
+Test(flash_sinks_backward, gpt_oss)
+{
+    if (on_cpu_backend())
+        check(1, 8, 1, 320, 64, 128, 4);
+    else
+        check(1, 64, 8, 4096, 64, 128, 4);
+}
+
+// See harness.h: neither kernel computes tiles above the diagonal, or between the sinks and the window.
+Test(flash_sinks_backward, hidden_tiles_are_not_computed)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_skips_backward(of(1, 1, 1, 640, head_dims[d], 20, 4), 210);
+    check_skips_backward(of(1, 2, 1, 640, 16, 40, 0), 210);
+}
+
+// A walk without the bound of the window gives the right numbers, slowly: once, in a vendor's engine, 75 times slower.
+Test(flash_sinks_backward, hidden_tiles_are_not_loaded)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_reads(of(1, 2, 1, 640, head_dims[d], 20, 4));
+    check_reads(of(1, 4, 1, 900, 16, 100, 130));
+}
+
+Test(flash_sinks_backward, same_twice)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_same_twice(of(1, 4, 2, 331, head_dims[d], 30, 4));
+}
+
+// delta is the only work space, dQ until it is filled aside.
+Test(flash_sinks_backward, memory)
+{
+    check_memory(of(1, 1, 1, 256, 64, 30, 4), 0, (size_t)64 << 20);
+    check_memory(of(1, 4, 1, 500, 128, 20, 4), 0, (size_t)64 << 20);
+}
+
+// ------------------------------------------------------------------------------------------------------------- bad input
+
+Test(flash_sinks_backward, bad_input_null)
+{
+    const char *const names[] = {"dQ", "dK", "dV", "delta", "Q", "K", "V", "O", "L", "dO"};
+    for (size_t i = 0; i < COUNT(names); i++) {
+        wb_case c = good_case();
+        char word[16];
+        strcpy(c.null, names[i]);
+        snprintf(word, sizeof word, "%s is null", names[i]);
+        check_rejected(c, WB_BAD_ARGUMENT, word);
+    }
+}
+
+Test(flash_sinks_backward, bad_input_sizes) { refuses_sizes(); }
+Test(flash_sinks_backward, bad_input_scale) { refuses_scales(); }
+Test(flash_sinks_backward, bad_input_mask) { refuses_what_is_not_causal(); }
+Test(flash_sinks_backward, bad_input_alignment) { refuses_misaligned(); }
+
+Test(flash_sinks_backward, bad_input_window)
+{
+    REFUSED(window, 0, WB_BAD_ARGUMENT, "window");
+    REFUSED(sinks, -1, WB_BAD_ARGUMENT, "sinks");
+}
+
+// Tensors may start at any multiple of 16 bytes.
+Test(flash_sinks_backward, shifted_tensors)
+{
+    for (int offset = 16; offset <= 48; offset += 16) {
+        wb_case c = of(1, 2, 1, 35, head_dims[offset / 16], 9, 2);
+        c.offset = offset;
+        check_case(c);
+    }
+}
