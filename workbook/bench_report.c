@@ -87,7 +87,7 @@ void bench_tsv_roof(FILE *out, const wb_problem *problem, const char *label, dou
 
 // --------------------------------------------------------------------------------------------------------------- the table
 
-static const char row_format[] = "%-20s %-24s %9s %10s %10s %7s %10s %10s %8s  %s\n";
+static const char row_format[] = "%-23s %-24s %9s %10s %10s %7s %10s %10s %8s  %s\n";
 
 void bench_demo_head(FILE *out)
 {
