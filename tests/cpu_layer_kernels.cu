@@ -733,6 +733,8 @@ void layer_memory_counts(size_t *out)
     out[3] = wb_cpu_memory_peak() - before;
     cudaFree(a);
     out[4] = wb_cpu_memory_current() - before;
+#else
+    (void)out;  // the layer alone keeps these books
 #endif
 }
 
