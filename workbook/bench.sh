@@ -12,7 +12,10 @@ for number; do
         { cat "$out/$number.log"; exit 1; }
     name=$(basename "$(ls problems/"$number"/*.c* | head -n 1)" | sed 's/\.[^.]*$//')
     set --
-    if [ "$impl" != solutions ]; then set -- --impl "yours=$out/$impl/$number.so"; fi
+    if [ "$impl" = problems ] && workbook/untouched.sh "$(ls problems/"$number"/*.c*)"; then
+        echo "  yours is not started: the answer key and the naive baseline alone"
+    elif [ "$impl" != solutions ]; then set -- --impl "yours=$out/$impl/$number.so"
+    fi
     if [ -f "$out/solutions/$number.so" ]; then set -- "$@" --impl "key=$out/solutions/$number.so"; fi
     "$out/bench" "$number" "$@" --naive --sweep --out "$out/results/${number}_$name.tsv" || exit 1
     echo "written: $out/results/${number}_$name.tsv"

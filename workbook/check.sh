@@ -72,7 +72,7 @@ for number; do
     awk -f workbook/gaps.awk "$skeleton" >"$out/check/skeleton" && awk -f workbook/gaps.awk "$key" >"$out/check/key" &&
         diff "$out/check/skeleton" "$out/check/key" >"$log"
     verdict $? "skeleton $number differs from its key in the gaps alone" "$log"
-    if grep -q "^$(sha256sum <"$skeleton" | cut -d' ' -f1)  $skeleton\$" workbook/shipped.sha256; then
+    if workbook/untouched.sh "$skeleton"; then
         verdict 0 "skeleton $number is recorded as shipped"
     else
         echo "run: sha256sum problems/[0-9][0-9]/*.c* > workbook/shipped.sha256" >"$log"

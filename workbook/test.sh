@@ -12,9 +12,6 @@ if [ "$backend" = cpu ]; then where="the CPU execution layer (no GPU needed)"; e
 if [ "$impl" = problems ]; then whose="your code, problems/"; else whose="$impl/"; fi
 echo "FlashAttention workbook: $whose on $where"
 
-# Whether a file is the skeleton as it was shipped.
-untouched() { grep -q "^$(sha256sum <"$1" | cut -d' ' -f1)  $1\$" workbook/shipped.sha256 2>/dev/null; }
-
 for number; do
     file=$(ls "$impl/$number"/*.cu "$impl/$number"/*.c 2>/dev/null | head -n 1)
     name=$(basename "${file%.*}")
@@ -25,7 +22,7 @@ for number; do
     fi
     echo
     echo "== $number $name"
-    if [ "$impl" = problems ] && untouched "$file"; then
+    if [ "$impl" = problems ] && workbook/untouched.sh "$file"; then
         state="not started"
         echo "  not started: open $file, and read problems/$number/README.md"
     elif ! $MAKE --no-print-directory "program-$number" BACKEND="$backend" IMPL="$impl" >"$out/$number.log" 2>&1; then
