@@ -136,10 +136,10 @@ endef
 $(foreach n,$(NUMBERS),$(eval $(call suite,$n)))
 $(foreach i,problems solutions,$(foreach n,$(NUMBERS),$(if $(call source,$i,$n),$(eval $(call implementation,$i,$n,$(call source,$i,$n))))))
 
-# The machinery's own suites: tests/NAME.c, with kernels in tests/NAME_kernels.cu if it has any.
+# The machinery's own suites: tests/NAME.c, about workbook/NAME.c if there is one, with kernels in tests/NAME_kernels.cu if it has any.
 OWN := $(filter-out harness expect worker_run library,$(basename $(notdir $(filter-out tests/0%,$(wildcard tests/*.c)))))
 define own_suite
-$B/tests/$(1)_test: $B/tests/$(1).o $(if $(wildcard tests/$(1)_kernels.cu),$B/tests/$(1)_kernels.o) $(MACHINERY) $B/reference/oracle.o
+$B/tests/$(1)_test: $B/tests/$(1).o $(if $(wildcard tests/$(1)_kernels.cu),$B/tests/$(1)_kernels.o) $(filter-out $(MACHINERY),$(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/$(1).c))) $(MACHINERY) $B/reference/oracle.o
 	$Q$(LINK) $$^ -lcriterion $(LIBS) -o $$@
 endef
 $(foreach t,$(OWN),$(eval $(call own_suite,$t)))
@@ -156,6 +156,9 @@ $(foreach h,$(HOSTILE),$(eval $(call implementation,hostile/$h,01,tests/hostile/
 $B/bench: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/bench*.c)) $B/machinery/timer.o $B/reference/naive_cpu.o $B/reference/naive_gpu.o $B/reference/oracle.o $(MACHINERY)
 	$(call say,LINK,$@)
 	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
+
+$B/points: $(addprefix $B/machinery/,points.o safe_text.o problems.o)
+	$Q$(LINK) $^ -o $@
 
 $B/mask: $(addprefix $B/machinery/,mask.o picture.o problems.o) $B/reference/oracle.o
 	$Q$(LINK) $^ -lm -o $@
@@ -178,6 +181,7 @@ export BACKEND
 export WB_CASE := $(CASE)
 export WB_SEED := $(SEED)
 export WB_JOBS := $(JOBS)
+export WB_CASES := $(CASES)
 FORCE:
 .PHONY: FORCE help demo test bench plot mutants skeletons check lib bundle compile-gpu setup clean format check-format own-tests variants
 
@@ -236,7 +240,7 @@ libraries-%: FORCE
 	@$(MAKE) --no-print-directory -j$(JOBS) $B/bench $B/$(IMPL)/$*.so $(if $(wildcard solutions/$*/*.c*),$B/solutions/$*.so)
 own-tests: $(foreach t,$(OWN),$B/tests/$t_test)
 	@for t in $(OWN); do workbook/suite.sh $B/tests/$${t}_test none $(BACKEND) || exit 1; done
-everything: $B/bench $(foreach h,$(HOSTILE),$B/hostile/$h/01_worker) $(foreach t,$(OWN),$B/tests/$t_test) $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib variants
+everything: $B/bench $B/points $(foreach h,$(HOSTILE),$B/hostile/$h/01_worker) $(foreach t,$(OWN),$B/tests/$t_test) $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib variants
 
 # Problems that have no key yet are exported too, and say so when called.
 $B/lib/libworkbook.so: $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$B/solutions/$n.o)) $B/machinery/not_implemented.o $(addprefix $B/machinery/,problems.o validate.o device.o) $(LAYER)

@@ -25,6 +25,20 @@ Test(tiled_attention, worked_causal)
     check_worked(c, "L", (double[]){0.4596, 0.9211}, 2, 1e-4);
 }
 
+// Checkpoints on the way: O of one pair of tiles, of many, then L.
+Test(tiled_attention, O_of_one_tile) { check_output((wb_case){.shape = {.q_len = TILE, .head_dim = 64}}, "O"); }
+
+Test(tiled_attention, O_of_many_tiles)
+{
+    for (wb_input input = WB_NORMAL; input <= WB_STAIRS; input++)
+        check_output((wb_case){.shape = {.q_len = TILE, .kv_len = 4 * TILE, .head_dim = 64}, .input = input}, "O");
+}
+
+Test(tiled_attention, L_of_many_tiles)
+{
+    check_output((wb_case){.shape = {.q_len = TILE, .kv_len = 4 * TILE, .head_dim = 64}}, "L");
+}
+
 Test(tiled_attention, one_tile)
 {
     check_case((wb_case){.shape = {.q_len = TILE, .head_dim = 64}});

@@ -30,6 +30,20 @@ Test(flash_forward, worked_by_hand)
     check_worked(c, "L", (double[]){1.6053}, 1, 1e-3);  // 0.8 + log(2.2374)
 }
 
+// Checkpoints on the way: O of one tile of keys, of many, then L.
+Test(flash_forward, O_of_one_tile) { check_output(of(1, 1, 128, 64, 64), "O"); }
+
+Test(flash_forward, O_of_many_tiles)
+{
+    for (wb_input input = WB_NORMAL; input <= WB_STAIRS; input++) {
+        wb_case c = of(1, 1, 128, 384, 64);
+        c.input = input;
+        check_output(c, "O");
+    }
+}
+
+Test(flash_forward, L_of_one_tile) { check_output(of(1, 1, 128, 64, 64), "L"); }
+
 // A single key has the weight 1: O is its value, L its logit.
 Test(flash_forward, one_key)
 {

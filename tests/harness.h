@@ -6,7 +6,8 @@
 //   Test(flash_forward, one_tile) { check_case((wb_case){.shape = {.q_len = 128, .kv_len = 64, .head_dim = 64}}); }
 //
 // Environment: WB_WORKER the worker's path; WB_SEED other inputs; WB_TIMEOUT seconds, 20 unless set; WB_BACKEND cpu or cuda;
-// WB_CASE one case, which then is the only thing checked.
+// WB_CASE one case, which then is the only thing checked; WB_HUNG a file that counts cases without an answer (after three, no more
+// are run).
 #ifndef TESTS_HARNESS_H
 #define TESTS_HARNESS_H
 
@@ -32,7 +33,7 @@ void check_every_input(wb_case c);
 // The first `count` elements of output `name` are these numbers, as a lesson prints them; and check_case.
 void check_worked(wb_case c, const char *name, const double *numbers, int count, double tolerance);
 
-// Only this output of a backward is judged: what a student has done so far.
+// Only this output is judged: what a student has done so far.
 void check_output(wb_case c, const char *name);
 
 // Twice the dO gives twice of each output of a backward, to the bit; and check_case of both.

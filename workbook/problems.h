@@ -24,7 +24,8 @@ typedef struct wb_problem {
     bool window;   // reads shape.window
     bool sinks;    // reads shape.sinks
     int tile;      // query rows of a tile in lesson and key, for messages ("row 130, in query tile 1")
-    int points;
+    int points;    // of all its checkpoints (checkpoints.txt)
+    bool bonus;    // which count beside the others
 } wb_problem;
 
 // By name ("flash_forward") or number (3); null if there is none.

@@ -3,7 +3,7 @@
 #   suite.sh TEST_PROGRAM WORKER BACKEND [--first] [criterion options]
 # --first stops at the first failure. The first failures are reported in full, later ones in a line unless VERBOSE=1 is set.
 # Exit status: 0 all passed (and at least one ran), 1 some failed, 2 the suite could not run.
-# The last line printed is "N passed, N failed, N skipped".
+# The last line printed is "N passed, N failed, N skipped". WB_RESULTS: a file that gets a line a test, "ok, FAIL or SKIP <TAB> name".
 set -u
 program=$1 worker=$2 backend=$3
 shift 3
@@ -18,7 +18,7 @@ trap 'rm -rf "$scratch"' EXIT
 tap=$scratch/tap errors=$scratch/errors
 : >"$tap"
 
-WB_WORKER=$worker WB_BACKEND=$backend "$program" --quiet --short-filename --tap="$tap" "$@" >/dev/null 2>"$errors" &
+WB_WORKER=$worker WB_BACKEND=$backend WB_HUNG=$scratch/hung "$program" --quiet --short-filename --tap="$tap" "$@" >/dev/null 2>"$errors" &
 suite=$!
 while [ -t 2 ] && kill -0 $suite 2>/dev/null; do
     printf '\r  %d tests done \r' "$(grep -c '^ok\|^not ok' "$tap")" >&2
@@ -27,13 +27,18 @@ done
 wait $suite
 
 stem=$(basename "$program" _test)
-sed -n 's/^Test([a-z_0-9]*, *\([a-z_0-9]*\).*/\1/p' "tests/$stem.c" "tests/$stem"_*.c >"$scratch/order" 2>/dev/null
+sed -n 's/^Test([a-z_0-9]*, *\([A-Za-z_0-9]*\).*/\1/p' "tests/$stem.c" "tests/$stem"_*.c >"$scratch/order" 2>/dev/null
 
 # A failure's text stands indented below its "not ok" line. given_case runs on request alone (WB_CASE).
-awk -v verbose="${VERBOSE:-}" '
+awk -v verbose="${VERBOSE:-}" -v results="${WB_RESULTS:-/dev/null}" '
     FILENAME ~ /order$/ { if (!($1 in place)) { place[$1] = 1; order[++places] = $1 } next }
     /^ok .*::given_case .*# SKIP/ { next }
-    /^ok .*# SKIP/ { skipped++; next }
+    /^ok .*# SKIP/ {
+        sub(/^[^:]*::/, ""); sub(/ .*/, "")
+        printf "SKIP\t%s\n", $0 >results
+        skipped++
+        next
+    }
     /^(not )?ok - / {
         ok = /^ok/
         sub(/^[^:]*::/, ""); sub(/ *\([0-9.]*s\)$/, "")
@@ -53,6 +58,7 @@ awk -v verbose="${VERBOSE:-}" '
             name = order[i]
             if (!(name in result)) continue
             printf "  %-4s  %s\n", result[name], name
+            printf "%s\t%s\n", result[name], name >results
             if (result[name] == "ok") { passed++; continue }
             if (++failed > 2 && !verbose) { sub(/\n.*/, "\n", text[name]); shortened = 1 }
             printf "%s", text[name]

@@ -1,0 +1,66 @@
+#!/bin/sh
+# points.sh - the grader's arithmetic, on records written by hand: what is won, what is not, and that nothing is won by silence.
+set -u
+points=build/${BACKEND:-cpu}/points
+scratch=$(mktemp -d) || exit 2
+trap 'rm -rf "$scratch"' EXIT
+failed=0
+
+record() { # NN STATE [TEST...]: a test is NAME, FAIL:NAME or SKIP:NAME; a held-out case is NAME@CHECKPOINT
+    number=$1
+    echo "$2" >"$scratch/$number.state"
+    shift 2
+    for test; do
+        case $test in
+        *:*) printf '%s\t%s\n' "${test%%:*}" "${test#*:}" ;;
+        *) printf 'ok\t%s\n' "$test" ;;
+        esac
+    done | sed 's/@/\t/' >"$scratch/$number.results"
+    printf 'said \033[1m "this" <\377>\n' >"$scratch/$number.report"
+}
+all_of() { awk -F'|' -v n="$1" '$1 ~ "^" n " " { gsub(/cpu:/, "", $3); print $3 }' workbook/checkpoints.txt | tr '\n' ' '; }
+expect() { # NN POINTS WHAT [BACKEND]
+    "$points" "$scratch" "${4:-cpu}" "$1" >"$scratch/table" || { echo "FAIL  $3: exit status $?"; failed=1; return; }
+    got=$(awk -F'\t' -v n="$1" '$1 == n { print $4 }' "$scratch/scores.tsv")
+    if [ "$got" = "$2" ]; then echo "ok    $3"; else echo "FAIL  $3: $got points, should be $2"; cat "$scratch/table"; failed=1; fi
+}
+
+# shellcheck disable=SC2046
+record 03 passed $(all_of 03);                                 expect 03 200 "all tests passed: all points"
+record 03 "compile error" $(all_of 03);                        expect 03 0 "results left from before a compile error win nothing"
+record 03 "could not run" $(all_of 03);                        expect 03 0 "a suite that could not run wins nothing"
+record 03 passed;                                              expect 03 0 "no results win nothing, whatever the state says"
+record 03 failed O_of_one_tile;                                expect 03 40 "one checkpoint"
+record 03 failed O_of_many_tiles;                              expect 03 0 "a checkpoint without what it needs"
+record 03 failed FAIL:O_of_one_tile O_of_many_tiles;           expect 03 0 "what it needs has failed"
+record 03 failed SKIP:O_of_one_tile;                           expect 03 0 "a test that was skipped has not passed"
+record 03 failed O_of_one_tile O_of_one_tileX;                 expect 03 40 "a name that merely begins like a test's"
+record 03 failed O_of_one_tile FAIL:case@one_tile;             expect 03 0 "a held-out case that fails"
+record 03 failed O_of_one_tile case@one_tile;                  expect 03 40 "a held-out case that passes"
+record 03 failed O_of_one_tile FAIL:case@many_tiles;           expect 03 40 "a held-out case of another checkpoint"
+record 03 failed case@one_tile;                                expect 03 0 "a held-out case alone"
+most=$(all_of 06 | sed 's/hidden_tiles_are_not_loaded//')
+record 06 failed $most SKIP:hidden_tiles_are_not_loaded;       expect 06 40 "a test of the CPU layer that had no verdict there"
+record 06 passed $most SKIP:hidden_tiles_are_not_loaded;       expect 06 50 "the same test on a GPU, where nobody asks for it" cuda
+record 08 failed delta dk_one_tile dk_many_tiles;              expect 08 20 "dK needs dV, too"
+
+grep -q '^Score: 40/750 (+ bonus 20/400)$' "$scratch/table" && echo "ok    the sum" || { echo "FAIL  the sum"; cat "$scratch/table"; failed=1; }
+rm "$scratch"/0*; "$points" "$scratch" cpu 01 >"$scratch/table"
+grep -q '^Score: 0/750 (+ bonus 0/400)$' "$scratch/table" && echo "ok    an empty folder" || { echo "FAIL  an empty folder"; failed=1; }
+"$points" "$scratch/none" cpu 01 2>/dev/null; [ $? -eq 2 ] && echo "ok    a folder that is not there" || { echo "FAIL  a folder that is not there"; failed=1; }
+
+# Other programs read the files: python3's parsers, where there is one.
+record 03 failed O_of_one_tile "FAIL:two_key_tiles"
+"$points" "$scratch" cpu 03 >/dev/null
+if command -v python3 >/dev/null; then
+    python3 - "$scratch" <<'END' && echo "ok    results.json and junit.xml parse, and add up" || { echo "FAIL  results.json or junit.xml"; failed=1; }
+import json, sys, xml.etree.ElementTree as tree
+results = json.load(open(sys.argv[1] + "/results.json", encoding="utf-8"))
+assert results["score"] == sum(t["score"] for t in results["tests"]) == 40, results["score"]
+assert sum(t["max_score"] for t in results["tests"]) == 1150
+assert all(t["visibility"] == "visible" and t["status"] in ("passed", "failed") for t in results["tests"])
+suites = tree.parse(sys.argv[1] + "/junit.xml").getroot()
+assert len(suites) == 9 and len(suites.findall(".//failure")) == 1
+END
+fi
+exit $failed
