@@ -149,6 +149,9 @@ VARIANTS := $(patsubst solutions/%.cu,%,$(wildcard solutions/[0-9][0-9]/variants
 variants: $(foreach v,$(VARIANTS),$B/variants/$v/$(firstword $(subst /, ,$v))_worker $B/variants/$v/$(firstword $(subst /, ,$v)).so)
 $(foreach v,$(VARIANTS),$(eval $(call implementation,variants/$v,$(firstword $(subst /, ,$v)),solutions/$v.cu)))
 
+# Edited copies of a source, made by tune.sh: build/BACKEND/tune/NN/NAME/source.cu.
+$(foreach t,$(wildcard $B/tune/*/*/*.c*),$(eval $(call implementation,$(patsubst $B/%/,%,$(dir $t)),$(word 4,$(subst /, ,$t)),$t)))
+
 # Code that cheats or dies, for the harness's own test.
 HOSTILE := $(basename $(notdir $(wildcard tests/hostile/*.c)))
 $(foreach h,$(HOSTILE),$(eval $(call implementation,hostile/$h,01,tests/hostile/$h.c)))
@@ -199,6 +202,8 @@ test:  ## the tests of all problems; fails if one that was started fails
 run-%: FORCE  ## run-03 CASE=B=1,Hq=2,Nq=256,D=64: call the function once, print what comes out
 	@$(MAKE) --no-print-directory -s $B/$(IMPL)/$*_worker
 	@$B/$(IMPL)/$*_worker $(if $(CASE),--case $(CASE))
+tune-%: FORCE  ## tune-07 TRY=FILE [SOURCE=...] [SHAPES="--shape ..."]: time edited copies of a source, other tile sizes, side by side (workbook/tune.sh)
+	@MAKE="$(MAKE)" workbook/tune.sh $(BACKEND) $(or $(SOURCE),$(call source,$(IMPL),$*)) $* $(or $(TRY),solutions/$*/tiles.txt) $(SHAPES)
 bench-%: FORCE  ## bench-03: time and memory against the naive baseline and the answer key
 	@MAKE="$(MAKE)" workbook/bench.sh $(BACKEND) $(IMPL) $*
 bench:  ## the same for all problems
