@@ -150,7 +150,7 @@ variants: $(foreach v,$(VARIANTS),$B/variants/$v/$(firstword $(subst /, ,$v))_wo
 $(foreach v,$(VARIANTS),$(eval $(call implementation,variants/$v,$(firstword $(subst /, ,$v)),solutions/$v.cu)))
 
 # Edited copies of a source, made by tune.sh: build/BACKEND/tune/NN/NAME/source.cu.
-$(foreach t,$(wildcard $B/tune/*/*/*.c*),$(eval $(call implementation,$(patsubst $B/%/,%,$(dir $t)),$(word 4,$(subst /, ,$t)),$t)))
+$(foreach t,$(wildcard $B/tune/*/*/*.cu),$(eval $(call implementation,$(patsubst $B/%/,%,$(dir $t)),$(word 4,$(subst /, ,$t)),$t)))
 
 # Code that cheats or dies, for the harness's own test.
 HOSTILE := $(basename $(notdir $(wildcard tests/hostile/*.c)))

@@ -49,6 +49,18 @@ rm "$scratch"/0*; "$points" "$scratch" cpu 01 >"$scratch/table"
 grep -q '^Score: 0/750 (+ bonus 0/400)$' "$scratch/table" && echo "ok    an empty folder" || { echo "FAIL  an empty folder"; failed=1; }
 "$points" "$scratch/none" cpu 01 2>/dev/null; [ $? -eq 2 ] && echo "ok    a folder that is not there" || { echo "FAIL  a folder that is not there"; failed=1; }
 
+# shellcheck disable=SC2046
+record 03 passed $(all_of 03)
+for speed in 0.4:0 0.5:0 0.7:10 0.9:20 3:20; do
+    echo "${speed%:*}" >"$scratch/03.speed"
+    "$points" "$scratch" cuda 03 >"$scratch/table"
+    grep -q "speed_points\": ${speed#*:}\.0" "$scratch/results.json" && echo "ok    speed points at ${speed%:*} of the key's" || { echo "FAIL  speed points at ${speed%:*}"; failed=1; }
+done
+record 03 failed O_of_one_tile
+"$points" "$scratch" cuda 03 >"$scratch/table"
+grep -q 'speed_points": 0\.0' "$scratch/results.json" && echo "ok    no speed points for what is not right" || { echo "FAIL  speed points for what is not right"; failed=1; }
+rm "$scratch/03.speed"
+
 # Other programs read the files: python3's parsers, where there is one.
 record 03 failed O_of_one_tile "FAIL:two_key_tiles"
 "$points" "$scratch" cpu 03 >/dev/null

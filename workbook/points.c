@@ -33,6 +33,7 @@ typedef struct record {
     result results[RESULTS];
     int count;
     char *report;
+    double speed;  // times faster than the answer key; 0 if not timed
 } record;
 
 static checkpoint table[CHECKPOINTS];
@@ -109,6 +110,9 @@ static void read_record(const char *folder, int number)
         if (sscanf(line, "%7[^\t]\t%127[^\t]\t%31[^\t]", one->status, one->test, one->checkpoint) >= 2) r->count++;
     }
     r->report = read_file(folder, number, "report");
+    char *speed = read_file(folder, number, "speed");
+    r->speed = atof(speed);
+    free(speed);
     free(state);
     free(results);
 }
@@ -200,6 +204,23 @@ static score total(bool bonus)
     return sum;
 }
 
+// The formula of speed.sh, for a problem that is won whole.
+static double speed_points(int number)
+{
+    const score s = score_of(number);
+    const double part = (records[number].speed - 0.5) / 0.4;
+    if (s.earned < s.possible || !(part > 0)) return 0;
+    return s.possible / 10.0 * (part < 1 ? part : 1);
+}
+
+static double all_speed_points(void)
+{
+    double sum = 0;
+    for (int n = 1; n < PROBLEMS; n++)
+        if (wb_problem_number(n)) sum += speed_points(n);
+    return sum;
+}
+
 // ------------------------------------------------------------------------------------------------------------------ writing
 
 // Opens FOLDER/NAME.new; close_whole gives it its name.
@@ -262,8 +283,11 @@ static void write_table(FILE *f, bool all)
         const wb_problem *p = wb_problem_number(n);
         if (!p || !(all || records[n].asked)) continue;
         const score s = score_of(n);
-        fprintf(f, "  %02d  %-22s %-15s %3d / %d%s\n", n, p->name, records[n].state, s.earned, s.possible,
+        fprintf(f, "  %02d  %-22s %-15s %3d / %d%s", n, p->name, records[n].state, s.earned, s.possible,
                 p->bonus ? "  bonus" : "");
+        if (records[n].speed > 0)
+            fprintf(f, "  speed %.2f of the key's: %.1f of %.1f", records[n].speed, speed_points(n), s.possible / 10.0);
+        fprintf(f, "\n");
         if (strcmp(records[n].state, "failed") != 0) continue;
         for (int i = 0; i < checkpoints; i++) {
             const checkpoint *c = &table[i];
@@ -301,6 +325,7 @@ static void write_json(FILE *f)
     const score required = total(false), bonus = total(true);
     fprintf(f, "{\n  \"output\": \"Score: %d/%d (+ bonus %d/%d)\",\n  \"output_format\": \"text\",\n", required.earned,
             required.possible, bonus.earned, bonus.possible);
+    fprintf(f, "  \"extra_data\": {\"speed_points\": %.1f},\n", all_speed_points());
     fprintf(f, "  \"score\": %d,\n  \"visibility\": \"visible\",\n  \"tests\": [", required.earned + bonus.earned);
     const char *comma = "";
     for (int n = 1; n < PROBLEMS; n++) {

@@ -8,6 +8,7 @@
 #
 #   SANITIZE=1       a problem passes only if the check build (sanitize.sh) finds nothing either; 0: not asked, even after a failure
 #   SEED=n           other inputs
+#   SPEED=1          speed points as well (speed.sh), on a GPU
 #   WB_CASES=FILE    held-out cases as well, a line each: "NN checkpoint CASE"; the checkpoint is won only if they pass too
 # For a grader that builds and runs elsewhere (grade.sh):
 #   WB_GRADE=FOLDER    where to record            WB_SOURCES=FOLDER    where NN/name.cu lies, instead of IMPL
@@ -29,6 +30,7 @@ finish() { # the table, and the files that others read
     trap - INT TERM HUP
     [ -z "$one" ] || exit $status
     [ -z "$number" ] || [ -f "$record/$number.state" ] || echo "interrupted" >"$record/$number.state"
+    [ "${SPEED:-0}" = 0 ] || workbook/speed.sh "$backend" "$impl" "$record" $problems
     "$out/points" "$record" "$backend" $problems || status=2
     if [ "$impl" = problems ] && [ -z "${WB_GRADE:-}" ]; then next_step; fi
     exit $status
