@@ -160,7 +160,7 @@ $B/bench: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/bench*.c)
 	$(call say,LINK,$@)
 	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
 
-$B/points: $(addprefix $B/machinery/,points.o safe_text.o problems.o)
+$B/points: $(addprefix $B/machinery/,points.o grades.o safe_text.o problems.o)
 	$Q$(LINK) $^ -o $@
 
 $B/mask: $(addprefix $B/machinery/,mask.o picture.o problems.o) $B/reference/oracle.o

@@ -71,6 +71,8 @@ results = json.load(open(sys.argv[1] + "/results.json", encoding="utf-8"))
 assert results["score"] == sum(t["score"] for t in results["tests"]) == 40, results["score"]
 assert sum(t["max_score"] for t in results["tests"]) == 1150
 assert all(t["visibility"] == "visible" and t["status"] in ("passed", "failed") for t in results["tests"])
+room = json.load(open(sys.argv[1] + "/classroom.json", encoding="utf-8"))
+assert room["status"] == "fail" and room["max_score"] == 750 and sum(t["score"] for t in room["tests"]) == 40
 suites = tree.parse(sys.argv[1] + "/junit.xml").getroot()
 assert len(suites) == 9 and len(suites.findall(".//failure")) == 1
 END

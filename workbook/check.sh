@@ -3,6 +3,7 @@
 #   own tests     the machinery's own suites
 #   key           the answer key passes its suite, and so does every variant of it
 #   skeleton      compiles without a warning, agrees with the key outside the gaps, is recorded as shipped, earns nothing
+#   points        the keys win all of them, the skeletons none
 #   wrong         each wrong solution is rejected by the suite
 set -u
 backend=$1
@@ -21,6 +22,15 @@ verdict() { # STATUS WHAT LOG
         printf '[%4d s] FAIL  %s\n' $(($(date +%s) - begun)) "$2"
         sed 's/^/          /' "$3" | tail -n 60
     fi
+}
+keys=$out/check/keys skeletons=$out/check/skeletons
+rm -rf "$keys" "$skeletons"
+mkdir -p "$keys" "$skeletons"
+score() { # FOLDER LINE WHAT NN...: what points.c makes of the results there
+    folder=$1 line=$2 what=$3
+    shift 3
+    "$out/points" "$folder" "$backend" "$@" >"$folder/table" 2>&1 && grep -qxF "$line" "$folder/table"
+    verdict $? "$what: $line" "$folder/table"
 }
 build() { $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" WERROR=1 "$@"; }
 
@@ -43,9 +53,11 @@ done
 
 for number; do
     log=$out/check/$number.log
-    workbook/suite.sh "$out/tests/${number}_test" "$out/solutions/${number}_worker" "$backend" >"$log" 2>&1
+    WB_RESULTS=$keys/$number.results workbook/suite.sh "$out/tests/${number}_test" "$out/solutions/${number}_worker" "$backend" >"$log" 2>&1
     verdict $? "key $number: $(grep passed, "$log")" "$log"
+    echo passed >"$keys/$number.state"
 done
+score "$keys" "Score: 750/750 (+ bonus 400/400)" "the keys win every point" "$@"
 
 for variant in solutions/[0-9][0-9]/variants/*.cu; do
     [ -f "$variant" ] || continue
@@ -79,10 +91,12 @@ for number; do
         verdict 1 "skeleton $number is recorded as shipped" "$log"
     fi
     # Tests of bad input may pass: the validator is given.
-    WB_TIMEOUT=5 workbook/suite.sh "$out/tests/${number}_test" "$out/problems/${number}_worker" "$backend" >"$log" 2>&1
+    echo failed >"$skeletons/$number.state"
+    WB_TIMEOUT=5 WB_RESULTS=$skeletons/$number.results workbook/suite.sh "$out/tests/${number}_test" "$out/problems/${number}_worker" "$backend" >"$log" 2>&1
     grep -q '^  FAIL' "$log" && ! grep '^  ok' "$log" | grep -qv '^  ok    bad_' && ! grep -q '^  harness:' "$log"
     verdict $? "skeleton $number passes no test but those of bad input" "$log"
 done
+score "$skeletons" "Score: 0/750 (+ bonus 0/400)" "the skeletons win nothing" "$@"
 
 for wrong in $(ls solutions/[0-9][0-9]/wrong/*.patch | sed 's/^solutions.//; s/.patch$//'); do
     echo "$out/wrong/$wrong/caught"
