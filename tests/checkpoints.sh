@@ -8,7 +8,7 @@ trap 'rm -rf "$scratch"' EXIT
 for source in tests/[0-9][0-9]_*.c; do
     number=$(basename "$source" | cut -c1-2)
     sed -n 's/^Test([a-z_0-9]*, *\([A-Za-z_0-9]*\).*/\1/p' "$source" | sort >"$scratch/suite"
-    awk -F'|' -v n="$number" '$1 ~ "^" n " " { print $3 }' workbook/checkpoints.txt | tr -s ' ' '\n' | sed 's/^cpu://; /^$/d' | sort >"$scratch/table"
+    awk -F'|' -v n="$number" '$1 ~ "^" n " " { print $3 }' workbook/checkpoints.txt | tr -s ' ' '\n' | sed 's/^if://; /^$/d' | sort >"$scratch/table"
     diff "$scratch/suite" "$scratch/table" >"$scratch/diff" || fail "$number: tests of the suite (<) and of the table (>), each once: $(grep '^[<>]' "$scratch/diff" | tr '\n' ' ')"
     sum=$(awk -v n="$number" '$1 == n { sum += $3 } END { print sum + 0 }' workbook/checkpoints.txt)
     grep -Eq "^ *\{${number#0},.* $sum, (true|false)\}" workbook/problems.c 2>/dev/null || fail "$number: its checkpoints sum up to $sum, problems.c says otherwise"

@@ -29,7 +29,7 @@ mkdir -p "$keys" "$skeletons"
 score() { # FOLDER LINE WHAT NN...: what points.c makes of the results there
     folder=$1 line=$2 what=$3
     shift 3
-    "$out/points" "$folder" "$backend" "$@" >"$folder/table" 2>&1 && grep -qxF "$line" "$folder/table"
+    "$out/points" "$folder" "$@" >"$folder/table" 2>&1 && grep -qxF "$line" "$folder/table"
     verdict $? "$what: $line" "$folder/table"
 }
 build() { $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" WERROR=1 "$@"; }

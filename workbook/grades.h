@@ -1,7 +1,8 @@
 // grades.h - what the suites found, and the points that it is worth: shared by all that show scores.
 //
 // A folder of records (build/grade) holds, written by test.sh: NN.state, NN.results, NN.report, and NN.speed if it was timed.
-// A checkpoint is earned if each of its tests is known to have passed: a missing line, a SKIP or a missing file earns nothing.
+// A checkpoint is earned if each of its tests is known to have passed: a missing line or file earns nothing, nor does a SKIP where the table
+// does not allow for one (if:).
 #ifndef WORKBOOK_GRADES_H
 #define WORKBOOK_GRADES_H
 
@@ -38,15 +39,15 @@ extern checkpoint grades_table[MAX_CHECKPOINTS];
 extern int grades_checkpoints;
 extern record grades_records[MAX_PROBLEMS];  // by the problem's number
 
-// Reads the table and all records of a folder, and decides what is earned on this backend. Ends the program with a sentence and
+// Reads the table and all records of a folder, and decides what is earned. Ends the program with a sentence and
 // status 2 if the table cannot be read.
-void grades_read(const char *table, const char *folder, const char *backend);
+void grades_read(const char *table, const char *folder);
 void grades_give_up(const char *what) __attribute__((noreturn));  // with errno's sentence
 
 // "ok", "FAIL", "SKIP" or "not run".
 const char *grades_status(int number, const char *test);
 
-// Calls visit for every test that this checkpoint asks for on this backend, held-out cases included.
+// Calls visit for every test that this checkpoint asks for, held-out cases included.
 void grades_each_test(const checkpoint *c, void (*visit)(const char *test, const char *status, void *), void *context);
 
 // The first test of a checkpoint that is not known to have passed; "" if all have.

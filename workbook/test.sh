@@ -31,7 +31,7 @@ finish() { # the table, and the files that others read
     [ -z "$one" ] || exit $status
     [ -z "$number" ] || [ -f "$record/$number.state" ] || echo "interrupted" >"$record/$number.state"
     [ "${SPEED:-0}" = 0 ] || workbook/speed.sh "$backend" "$impl" "$record" $problems
-    "$out/points" "$record" "$backend" $problems || status=2
+    "$out/points" "$record" $problems || status=2
     if [ "$impl" = problems ] && [ -z "${WB_GRADE:-}" ]; then next_step; fi
     exit $status
 }
@@ -115,7 +115,7 @@ explain() {
         [ ! -s "$record/$number.sanitize" ] || { echo "  the check build says of $given:"; cat "$record/$number.sanitize"; }
     fi
     [ ! -x "$out/tests/diagnose" ] ||
-        WB_WORKER=$workers/${number}_worker WB_BACKEND=$backend "$out/tests/diagnose" "$number" $given 2>/dev/null | sed 's/^/  /'
+        WB_WORKER=$workers/${number}_worker WB_BACKEND=$backend WB_HUNG=$record/$number.hung WB_TIMEOUT=5 "$out/tests/diagnose" "$number" $given 2>/dev/null | sed 's/^/  /'
 }
 
 look_closer() {
