@@ -216,6 +216,20 @@ plot-%: FORCE  ## plot-03: charts of the last bench-03 in build/plots (TERM=dumb
 plot:  ## all charts
 	@for n in $(NUMBERS); do plots/plot.sh $$n $(BACKEND) || exit 1; done
 
+progress:  ## where each problem stands: state, points, next step; runs nothing
+	@workbook/progress.sh $(NUMBERS)
+next:  ## the one thing to do now
+	@workbook/next.sh $(NUMBERS)
+hint-%: FORCE  ## hint-03 GAP=tail LEVEL=2: 1 a question, 2 the idea, 3 nearly the answer; without GAP, of the first gap untouched
+	@workbook/hint.sh $*
+watch:  ## watch P=03: the tests of a problem again at every save, until Ctrl-C
+	@MAKE="$(MAKE)" exec workbook/watch.sh $(NUMBERS)
+reset-%: FORCE  ## reset-03: put the shipped skeleton back; your file is kept beside it
+	@workbook/reset.sh $*
+diff-%: FORCE  ## diff-03: yours against the answer key; asks first (YES=1: does not)
+	@workbook/diff.sh $*
+.PHONY: progress next watch
+
 check:  ## prove the workbook: keys pass, skeletons earn nothing, wrong solutions are caught
 	@MAKE="$(MAKE)" workbook/check.sh $(BACKEND) $(NUMBERS)
 mutants: $(foreach w,$(WRONG),$B/wrong/$w/caught)  ## each wrong solution must be rejected by its suite
