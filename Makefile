@@ -163,6 +163,9 @@ $B/bench: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/bench*.c)
 $B/points: $(addprefix $B/machinery/,points.o grades.o safe_text.o problems.o)
 	$Q$(LINK) $^ -o $@
 
+$B/report: $(addprefix $B/machinery/,report.o grades.o safe_text.o problems.o)
+	$Q$(LINK) $^ -o $@
+
 $B/mask: $(addprefix $B/machinery/,mask.o picture.o problems.o) $B/reference/oracle.o
 	$Q$(LINK) $^ -lm -o $@
 
@@ -186,7 +189,7 @@ export WB_SEED := $(SEED)
 export WB_JOBS := $(JOBS)
 export WB_CASES := $(CASES)
 FORCE:
-.PHONY: FORCE help demo test bench plot mutants skeletons check lib bundle compile-gpu setup clean format check-format own-tests variants
+.PHONY: FORCE help demo test bench plot mutants skeletons check report lib bundle compile-gpu setup clean format check-format own-tests variants
 
 help:  ## this list
 	@workbook/help.sh $(BACKEND) $(IMPL)
@@ -229,6 +232,8 @@ reset-%: FORCE  ## reset-03: put the shipped skeleton back; your file is kept be
 diff-%: FORCE  ## diff-03: yours against the answer key; asks first (YES=1: does not)
 	@workbook/diff.sh $*
 .PHONY: progress next watch
+report:  ## one page of scores, failures, charts and masks, to keep or hand in: build/report.html, or OUT=FILE; runs no tests
+	@MAKE="$(MAKE)" workbook/report.sh $(BACKEND) $(IMPL) $(if $(filter command,$(origin OUT)),"$(OUT)")
 
 check:  ## prove the workbook: keys pass, skeletons earn nothing, wrong solutions are caught
 	@MAKE="$(MAKE)" workbook/check.sh $(BACKEND) $(NUMBERS)
@@ -259,7 +264,7 @@ libraries-%: FORCE
 	@$(MAKE) --no-print-directory -j$(JOBS) $B/bench $B/$(IMPL)/$*.so $(if $(wildcard solutions/$*/*.c*),$B/solutions/$*.so)
 own-tests: $(foreach t,$(OWN),$B/tests/$t_test)
 	@for t in $(OWN); do workbook/suite.sh $B/tests/$${t}_test none $(BACKEND) || exit 1; done
-everything: $B/bench $B/points $(foreach h,$(HOSTILE),$B/hostile/$h/01_worker) $(foreach t,$(OWN),$B/tests/$t_test) $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib variants
+everything: $B/bench $B/points $B/report $B/mask $(foreach h,$(HOSTILE),$B/hostile/$h/01_worker) $(foreach t,$(OWN),$B/tests/$t_test) $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib variants
 
 # Problems that have no key yet are exported too, and say so when called.
 $B/lib/libworkbook.so: $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$B/solutions/$n.o)) $B/machinery/not_implemented.o $(addprefix $B/machinery/,problems.o validate.o device.o) $(LAYER)

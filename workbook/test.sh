@@ -143,6 +143,7 @@ for number in $problems; do
     echo
     echo "== $number $(basename "tests/${number}"_*.c .c | cut -d_ -f2-)"
     rm -f "$record/$number".*
+    workbook/where.sh "$backend" >"$record/$number.run"
     state=
     judge "$number" >"$record/$number.report" 2>&1
     cat "$record/$number.report"
