@@ -31,6 +31,12 @@ ifeq ($(BACKEND)$(if $(NVCC),,-no),cuda-no)
 $(error BACKEND=cuda needs the CUDA Toolkit, and there is no nvcc in PATH or /usr/local/cuda/bin. See README.md, "With a GPU"; without one use BACKEND=cpu)
 endif
 
+# A copy for a class has no answer keys (class_copy.sh): what is made of them says so.
+ifeq ($(wildcard solutions/[0-9]*),)
+KEYLESS := $(filter demo lib check check-all mutants class-test everything variants tune-%,$(MAKECMDGOALS)) $(if $(filter solutions,$(IMPL)),IMPL=solutions)
+$(if $(strip $(KEYLESS)),$(error make $(strip $(KEYLESS)) needs the answer keys, and this copy of the workbook has none. What is yours: make help))
+endif
+
 # ---------------------------------------------------------------------------------------------------------------- tools
 
 B := build/$(BACKEND)
@@ -156,9 +162,12 @@ $(foreach t,$(wildcard $B/tune/*/*/*.cu),$(eval $(call implementation,$(patsubst
 HOSTILE := $(basename $(notdir $(wildcard tests/hostile/*.c)))
 $(foreach h,$(HOSTILE),$(eval $(call implementation,hostile/$h,01,tests/hostile/$h.c)))
 
-$B/bench: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/bench*.c)) $B/machinery/timer.o $B/reference/naive_cpu.o $B/reference/naive_gpu.o $B/reference/oracle.o $(MACHINERY)
+$B/bench: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/bench*.c)) $B/machinery/roofline.o $B/machinery/timer.o $B/reference/naive_cpu.o $B/reference/naive_gpu.o $B/reference/oracle.o $(MACHINERY)
 	$(call say,LINK,$@)
 	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
+
+$B/verdict: $(addprefix $B/machinery/,verdict.o roofline.o bench_shapes.o case.o problems.o validate.o)
+	$Q$(LINK) $^ -lm -o $@
 
 $B/points: $(addprefix $B/machinery/,points.o grades.o safe_text.o problems.o)
 	$Q$(LINK) $^ -o $@
@@ -189,13 +198,13 @@ export WB_SEED := $(SEED)
 export WB_JOBS := $(JOBS)
 export WB_CASES := $(CASES)
 FORCE:
-.PHONY: FORCE help demo test bench plot mutants skeletons check report lib bundle compile-gpu setup clean format check-format own-tests variants
+.PHONY: FORCE help demo test bench record plot plot-roofline mutants skeletons check report lib bundle compile-gpu setup clean format check-format own-tests variants
 
 help:  ## this list
 	@workbook/help.sh $(BACKEND) $(IMPL)
 demo: setup  ## see it work: install what is missing, run every answer key against its naive baseline, draw the charts
 	@$(MAKE) --no-print-directory show-demo
-show-demo: $B/bench $(foreach n,$(NUMBERS),$B/solutions/$n.so)
+show-demo: $B/bench $B/verdict $(foreach n,$(NUMBERS),$B/solutions/$n.so)
 	@workbook/demo.sh $(BACKEND) $(NUMBERS)
 
 test-%: FORCE  ## test-03: the tests of one problem
@@ -211,13 +220,17 @@ bench-%: FORCE  ## bench-03: time and memory against the naive baseline and the 
 	@MAKE="$(MAKE)" workbook/bench.sh $(BACKEND) $(IMPL) $*
 bench:  ## the same for all problems
 	@MAKE="$(MAKE)" workbook/bench.sh $(BACKEND) $(IMPL) $(NUMBERS)
+record:  ## all that is recorded of the keys on a GPU, into plots/data/<gpu> and build/record (PART=suites, bench, peers, example, sanitize)
+	@MAKE="$(MAKE)" workbook/record.sh $(BACKEND) build/record $(PART)
 mask-%: $B/mask FORCE  ## mask-06 N=32 W=12 BR=8 BC=8: which query sees which key, and the tiles that are visited; build/plots has it as SVG
 	@mkdir -p build/plots
 	@$B/mask $* $(foreach v,N W S BR BC,$(if $(filter command,$(origin $v)),$v=$($v))) --svg build/plots/mask_$*.svg
 plot-%: FORCE  ## plot-03: charts of the last bench-03 in build/plots (TERM=dumb: in the terminal)
 	@plots/plot.sh $* $(BACKEND)
-plot:  ## all charts
-	@for n in $(NUMBERS); do plots/plot.sh $$n $(BACKEND) || exit 1; done
+plot-roofline: $B/verdict
+	@plots/plot.sh roofline $(BACKEND)
+plot: $B/verdict  ## all charts, and plot-roofline: which roof bounds each problem on a GPU, and how near it comes
+	@for n in $(NUMBERS) roofline; do plots/plot.sh $$n $(BACKEND) || exit 1; done
 
 progress:  ## where each problem stands: state, points, next step; runs nothing
 	@workbook/progress.sh $(NUMBERS)
@@ -237,6 +250,17 @@ report:  ## one page of scores, failures, charts and masks, to keep or hand in: 
 
 check:  ## prove the workbook: keys pass, skeletons earn nothing, wrong solutions are caught
 	@MAKE="$(MAKE)" workbook/check.sh $(BACKEND) $(NUMBERS)
+grade:  ## SUBMISSION=folder-or-archive [OUT=dir]: grade one submission in a sandbox (workbook/grade.sh)
+	@$(GRADING) workbook/grade_base.sh build/grades/base
+	@$(GRADING) workbook/grade.sh $(GRADE_HOW) --base build/grades/base -- '$(SUBMISSION)' '$(or $(OUT),build/grades/reports/one)'
+grade-all:  ## SUBMISSIONS=dir [JOBS=n] [OUT=dir] [SEED=n] [CASES=file]: grade a class, each in a sandbox; build/grades/grades.csv
+	@$(GRADING) WB_GRADERS=$(JOBS) workbook/grade_all.sh $(GRADE_HOW) '$(SUBMISSIONS)' $(if $(OUT),'$(OUT)')
+class-copy:  ## DEST=dir: the workbook for a class: no answer keys, no history
+	@workbook/class_copy.sh '$(DEST)'
+class-test:  ## a simulated class of 30, bombs included, must get the grades it deserves; some minutes
+	@MAKE="$(MAKE)" tests/class/run.sh
+.PHONY: grade grade-all class-copy class-test judges
+
 mutants: $(foreach w,$(WRONG),$B/wrong/$w/caught)  ## each wrong solution must be rejected by its suite
 	@cat $^
 lib: $B/lib/libworkbook.so  ## the answer keys as one shared library behind workbook/workbook.h
@@ -255,16 +279,21 @@ clean:  ## remove build/
 
 FORMATTED = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.cpp')
 
+# For the graders: what was asked of make, as far as it matters to them.
+GRADING = MAKE="$(MAKE)" $(foreach v,CC CXX MARCH,$(if $(filter command environment,$(origin $v)),$v='$($v)'))
+GRADE_HOW = $(if $(UNSAFE),--unsafe)
+
 # What the scripts ask for.
 program-%: FORCE
 	@$(MAKE) --no-print-directory -j$(JOBS) $B/tests/$*_test $B/$(IMPL)/$*_worker
 worker-%: FORCE
 	@$(MAKE) --no-print-directory -j$(JOBS) $B/$(IMPL)/$*_worker
 libraries-%: FORCE
-	@$(MAKE) --no-print-directory -j$(JOBS) $B/bench $B/$(IMPL)/$*.so $(if $(wildcard solutions/$*/*.c*),$B/solutions/$*.so)
+	@$(MAKE) --no-print-directory -j$(JOBS) $B/bench $B/verdict $B/$(IMPL)/$*.so $(if $(wildcard solutions/$*/*.c*),$B/solutions/$*.so)
 own-tests: $(foreach t,$(OWN),$B/tests/$t_test)
 	@for t in $(OWN); do workbook/suite.sh $B/tests/$${t}_test none $(BACKEND) || exit 1; done
-everything: $B/bench $B/points $B/report $B/mask $(foreach h,$(HOSTILE),$B/hostile/$h/01_worker) $(foreach t,$(OWN),$B/tests/$t_test) $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib variants
+judges: $B/points $(if $(wildcard tests/diagnose.c),$B/tests/diagnose) $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/worker_$n.o) $(MACHINERY)
+everything: $B/bench $B/verdict $B/points $B/report $B/mask $(foreach h,$(HOSTILE),$B/hostile/$h/01_worker $B/hostile/$h/01.so) $(foreach t,$(OWN),$B/tests/$t_test) $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib variants
 
 # Problems that have no key yet are exported too, and say so when called.
 $B/lib/libworkbook.so: $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$B/solutions/$n.o)) $B/machinery/not_implemented.o $(addprefix $B/machinery/,problems.o validate.o device.o) $(LAYER)

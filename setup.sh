@@ -1,9 +1,18 @@
 #!/bin/sh
 # setup.sh - installs what the workbook needs and this machine lacks: compilers, make, OpenBLAS, Criterion, gnuplot.
 # It says what it does, uses sudo where it is not root, and never touches a GPU driver or the CUDA Toolkit.
-#   ./setup.sh           install
-#   ./setup.sh --check   only say what is missing; exit status 1 if anything is
+#   ./setup.sh                   install
+#   ./setup.sh --grade           and what make grade-all needs on Linux to run a class's submissions: bubblewrap, unzip
+#   ./setup.sh [--grade] --check only say what is missing; exit status 1 if anything is
 set -u
+grade= check=
+for option; do
+    case $option in
+    --grade) grade=yes ;;
+    --check) check=yes ;;
+    *) sed -n '2,6s/^# //p' "$0" >&2; exit 2 ;;
+    esac
+done
 
 # Compiles and links a few lines; what a package manager calls a package does not matter then.
 links() { # libraries...
@@ -19,6 +28,9 @@ find_missing() {
     for tool in make awk patch pkg-config gnuplot; do
         command -v $tool >/dev/null || missing="$missing $tool"
     done
+    for tool in ${grade:+bwrap unzip prlimit setpriv taskset}; do
+        command -v "$tool" >/dev/null || missing="$missing $tool"
+    done
     program='#include <cblas.h>
 void openblas_set_num_threads(int); int main(void) { openblas_set_num_threads(1); return 0; }'
     # shellcheck disable=SC2046
@@ -31,17 +43,17 @@ Test(a, b) { cr_assert(1); }'
 
 packages() { # MANAGER: the names of everything, in its words
     case $1 in
-    apt-get) echo build-essential make patch gawk pkg-config binutils gnuplot-nox libopenblas-dev libcriterion-dev ;;
-    dnf) echo gcc gcc-c++ libgomp make patch gawk pkgconf-pkg-config binutils gnuplot openblas-devel criterion-devel ;;
-    pacman) echo base-devel patch gawk pkgconf binutils gnuplot openblas criterion ;;
+    apt-get) echo build-essential make patch gawk pkg-config binutils gnuplot-nox libopenblas-dev libcriterion-dev ${grade:+bubblewrap unzip util-linux} ;;
+    dnf) echo gcc gcc-c++ libgomp make patch gawk pkgconf-pkg-config binutils gnuplot openblas-devel criterion-devel ${grade:+bubblewrap unzip util-linux} ;;
+    pacman) echo base-devel patch gawk pkgconf binutils gnuplot openblas criterion ${grade:+bubblewrap unzip util-linux} ;;
     brew) echo gcc make gawk pkg-config gnuplot openblas criterion ;;
     esac
 }
 
 find_missing
 if [ -z "$missing" ]; then
-    echo "setup: compilers, make, OpenBLAS, Criterion and gnuplot are here"
-elif [ "${1:-}" = --check ]; then
+    echo "setup: compilers, make, OpenBLAS, Criterion and gnuplot are here${grade:+, and what grading needs}"
+elif [ -n "$check" ]; then
     echo "setup: missing: $missing"
     exit 1
 else

@@ -39,12 +39,14 @@ set xtics 16, 2
 set format x "%.0f"
 set offsets graph 0.03, graph 0.03, 0, 0
 
+if (!exists("extra_lines")) extra_lines = 0  # of text below a chart
+chart_height = 520 + 19 * extra_lines
 if (term eq "svg") {
-    set terminal svg size 840,520 dynamic font "DejaVu Sans,14" background rgb "white"
+    set terminal svg size 840,chart_height dynamic font "DejaVu Sans,14" background rgb "white"
 } else { if (term eq "png") {
-    set terminal pngcairo size 1260,780 font "DejaVu Sans,14" fontscale 1.3 linewidth 1.5 pointscale 2 background rgb "white"
+    set terminal pngcairo size 1260,1.5*chart_height font "DejaVu Sans,14" fontscale 1.3 linewidth 1.5 pointscale 2 background rgb "white"
 } else {
-    set terminal dumb size 100,30
+    set terminal dumb size 100,(30 + extra_lines)
     unset grid
 } }
 output_to(kind) = term eq "dumb" ? "unset output" : sprintf("set output '%s_%s.%s'", out, kind, term)

@@ -93,11 +93,16 @@ def measure(problem, names, B, Hq, Hkv, N, D, causal, W=0, S=0, backward=False):
         print(*row, sep="\t", flush=True)
 
 
-commit = os.environ.get("WB_COMMIT") or subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True,
-                                                       text=True).stdout.strip()
-print(f"# commit: {commit}\n# gpu: {torch.cuda.get_device_name()}\n# date: {datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC")
-print(f"# software: PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}\n# command: python3 reference/peers.py "
-      + " ".join(sys.argv[1:]))
+def asked(variable, *command):
+    return os.environ.get(variable) or subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
+
+
+print("# commit:", asked("WB_COMMIT", "git", "describe", "--always", "--dirty", "--abbrev=10"))
+print("# gpu:", torch.cuda.get_device_name())
+print("# driver:", asked("WB_DRIVER", "nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"))
+print(f"# date: {datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC")
+print(f"# software: PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}")
+print("# command: python3", " ".join(["reference/peers.py", *sys.argv[1:]]))
 print("problem impl B Hq Hkv Nq Nk D W S rows cols causal ms ms_p10 ms_p90 tflops gbps peak_bytes io_bytes max_error runs".replace(" ", "\t"))
 wanted = sys.argv[1:] or ["03", "04", "05", "06", "07", "08", "09"]
 for problem in wanted:

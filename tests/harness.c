@@ -553,6 +553,11 @@ static const char *judge_reads(report *r, const worker_run *run)
     const attention_shape *s = &run->c.shape;
     const int span = reads->span;
     if (span == 0) return "on a GPU nothing records which tiles are loaded";
+    if (span < 0 || (s->q_len - 1) / span >= WB_READ_SPANS || (s->kv_len - 1) / span >= WB_READ_SPANS) {
+        say(r, "the record of what was loaded is damaged: something wrote to memory that is not the function's");
+        say_case(r, run);
+        return NULL;
+    }
     for (int i = 0; i < s->q_len; i++) {
         uint64_t needed = 0;
         for (int j = 0; j < s->kv_len; j++)

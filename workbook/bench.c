@@ -6,8 +6,8 @@
 //
 // On the cuda backend and for a problem on the host, times are measured; problems of the device on the cpu backend are run once,
 // for memory and correctness, and their times are the emulator's and not written down.
-// An implementation that is wrong is named and left out. Ends with 0 if at each shape one was measured beside the naive baseline,
-// with 1 if not, with 2 if the command line is wrong.
+// An implementation that is wrong, crashes or hangs is named and left out, and the others go on. Ends with 0 if none was, and at each
+// shape one was measured beside the naive baseline; with 1 if not, with 2 if the command line is wrong.
 #include "bench.h"
 
 #include "memory.h"
@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_IMPLS = 8, MAX_SETS = 3, WARM_UPS = 2, MIN_RUNS = 3, MAX_RUNS = 25 };
+enum { MAX_IMPLS = BENCH_MAX_IMPLS, MAX_SETS = 3, WARM_UPS = 2, MIN_RUNS = 3, MAX_RUNS = 25 };
 static const double HOST_BUDGET_MS = 1500;  // of the slowest implementation's runs at one shape on the host
 
 typedef struct implementation {
@@ -47,6 +47,8 @@ typedef struct options {
     bool timed;  // times mean something
 } options;
 
+static bench_state *state;
+
 // Progress while a row of the demo table is made is for eyes only, and gone when the row appears.
 static void demo_progress(const char *text)
 {
@@ -63,7 +65,9 @@ static void note(const options *o, const char *format, ...)
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     bench_say("\n  %s\n ", text);
-    if (!o->demo) fprintf(o->out, "# %s\n", text);
+    if (o->demo) return;
+    fprintf(o->out, "# %s\n", text);
+    fflush(o->out);
 }
 
 // ----------------------------------------------------------------------------------------------------------------- measure
@@ -89,6 +93,9 @@ static bool failed(const options *o, const bench_inputs *in, lane *l, wb_status 
          *message ? message : wb_status_text(status));
     l->out = true;
     l->impl->given_up = for_good;
+    if (for_good) state->well = false;
+    if (status == WB_DEVICE_ERROR && !in->problem->on_host)
+        bench_guard_restart();  // the device may be lost to this process
     return true;
 }
 
@@ -98,13 +105,12 @@ static bool runs_right(const options *o, const bench_inputs *in, const bench_sam
 {
     double error = 0;
     bench_set_spoil(in, set);
+    bench_guard_enter(l->impl->label);
     const wb_status status = wb_call(in->problem, l->impl->function, &in->c, set->at, NULL);
+    const wb_status later = status != WB_OK || in->problem->on_host ? WB_OK : wb_device_synchronize();
+    bench_guard_leave();
     if (failed(o, in, l, status, l->impl->message(), when)) return false;
-    if (!in->problem->on_host && failed(o, in, l, wb_device_synchronize(), wb_last_message(), when)) {
-        bench_say("bench: after such an error nothing more can run on the device; `make test-%02d` says more\n",
-                  o->problem->number);
-        exit(1);
-    }
+    if (failed(o, in, l, later, wb_last_message(), when)) return false;
     if (failed(o, in, l, bench_samples_compare(samples, in, set->at, &error), wb_last_message(), when)) return false;
     if (!(error <= l->result.max_error)) l->result.max_error = error;
     return true;
@@ -190,7 +196,11 @@ static double one_run(const options *o, const bench_inputs *in, const bench_set 
 {
     double ms = 0;
     if (l->out) return 0;
-    if (failed(o, in, l, timed_call(in, l, set, &ms), l->impl->message(), "while timing")) return 0;
+    bench_guard_enter(l->impl->label);
+    const wb_status status = timed_call(in, l, set, &ms);
+    bench_guard_leave();
+    if (failed(o, in, l, status, *l->impl->message() ? l->impl->message() : wb_last_message(), "while timing"))
+        return 0;
     if (run >= 0) l->ms[run] = ms, l->result.runs = run + 1;
     return ms;
 }
@@ -309,7 +319,7 @@ static bool measure(options *o, const wb_case *c, int argc, char **argv)
     bench_samples_free(samples);
     for (int k = 0; k < set_count; k++) bench_set_free(&in, &sets[k]);
     bench_inputs_free(&in);
-    return flash != NULL;
+    return flash != NULL || (o->impls == 1 && o->impl[0].naive);  // the naive baseline alone is what was asked for
 }
 
 // In the child: one call, and by how much it made the process grow.
@@ -320,6 +330,7 @@ static int growth(const options *o)
     for (int k = 0; k < o->impls; k++) {
         if (strcmp(o->impl[k].label, o->growth_of) != 0) continue;
         bench_inputs_make(&in, o->problem, &o->cases[0]);
+        alarm(60);
         if (bench_host_growth(&in, o->impl[k].function, &bytes) != WB_OK) return 1;
         printf("%zu\n", bytes);
         return 0;
@@ -381,21 +392,29 @@ static implementation *add_implementation(options *o, const char *label)
 static void load(options *o, const char *text)
 {
     const char *path = strchr(text, '=');
-    char file[4096];
-    if (!path || path == text) refuse("--impl %s: expected LABEL=PATH.so", text);
+    char file[4096], label[BENCH_LABEL];
+    if (!path || path == text || path - text >= BENCH_LABEL) refuse("--impl %s: expected LABEL=PATH.so", text);
+    snprintf(label, sizeof label, "%.*s", (int)(path - text), text);
+    if (bench_guard_is_out(label)) return;
     snprintf(file, sizeof file, "%s%s", strchr(path, '/') ? "" : "./",
-             path + 1);  // a bare name would be searched for elsewhere
+             path + 1);        // a bare name would be searched for elsewhere
+    bench_guard_enter(label);  // loading runs what it has before main
     void *library = dlopen(file, RTLD_LOCAL | RTLD_NOW);
-    if (!library) refuse("%s cannot be loaded: %s", text, dlerror());
-    implementation *impl = add_implementation(o, strndup(text, (size_t)(path - text)));
-    impl->function = (wb_function)dlsym(library, o->problem->name);
-    if (!impl->function) refuse("%s has no function %s", text, o->problem->name);
+    bench_guard_leave();
+    const wb_function function = library ? (wb_function)dlsym(library, o->problem->name) : NULL;
+    if (!function) {
+        snprintf(state->why, sizeof state->why, "%s is left out: %.200s", label, dlerror());
+        return;
+    }
+    implementation *impl = add_implementation(o, strdup(label));
+    impl->function = function;
     const wb_function message = (wb_function)dlsym(library, "wb_last_message");
     if (message) impl->message = (const char *(*)(void))message;
 }
 
 static void load_naive(options *o)
 {
+    if (bench_guard_is_out("naive")) return;
     implementation *impl = add_implementation(o, "naive");
     impl->naive = true;
     if (o->problem->on_host)
@@ -433,45 +452,51 @@ static void parse(options *o, int argc, char **argv)
             if (!o->problem->window) c->shape.window = 0;  // the naive baseline reads all fields
             if (!o->problem->sinks) c->shape.sinks = 0;
         } else if (strcmp(option, "--out") == 0) {
-            if (!(o->out = fopen(argv[++i], "w"))) refuse("%s cannot be written", argv[i]);
+            if (!(o->out = fopen(argv[++i], state->starts ? "a" : "w"))) refuse("%s cannot be written", argv[i]);
         } else
             refuse("what is %s? `bench` alone lists the options", option);
     }
-    if (o->impls == 0) refuse("nothing to time: give --impl LABEL=PATH.so or --naive");
+    if (o->impls == 0 && *state->why) refuse("%s", state->why);
+    if (o->impls == 0 && state->out_count == 0) refuse("nothing to time: give --impl LABEL=PATH.so or --naive");
 }
 
 int main(int argc, char **argv)
 {
     static options o;
-    bool well = true;
     if (argc < 3 || !(o.problem = wb_problem_number(atoi(argv[1])))) return usage();
+    if (!(state = bench_guard_state())) return bench_guard(argv);
     o.out = stdout;
     parse(&o, argc, argv);
     if (o.growth_of) return growth(&o);
+    *state->last = 0;  // nothing has run yet
     o.cuda = wb_timer_available();
     o.timed = o.cuda || o.problem->on_host;
     if (o.sweep) o.count = bench_sweep_shapes(o.problem, o.timed, o.cases);
     if (o.count == 0) o.cases[o.count++] = bench_demo_shape(o.problem, o.timed);
-    if (o.heading) bench_demo_head(stdout);
-    if (!o.demo) {
+    if (o.heading && state->starts == 0) bench_demo_head(stdout);
+    if (!o.demo && state->starts == 0) {
         bench_tsv_header(o.out, o.problem, argc, argv, o.cuda);
         roofs(&o);
     }
-    for (int k = 0; k < o.count; k++) {
-        char shape[80];
-        bench_shape_text(o.problem, &o.cases[k], shape, sizeof shape);
+    if (*state->why) note(&o, "%s", state->why), state->well = false;
+    for (int k = state->shapes; k < o.count && o.impls > 0; k++) {
+        bench_shape_text(o.problem, &o.cases[k], state->where, sizeof state->where);
         if (o.demo)
             demo_progress(o.problem->name);
         else
-            bench_say("bench %02d: %d of %d, %s:", o.problem->number, k + 1, o.count, shape);
-        well = measure(&o, &o.cases[k], argc, argv) && well;
+            bench_say("bench %02d: %d of %d, %s:", o.problem->number, k + 1, o.count, state->where);
+        state->well = measure(&o, &o.cases[k], argc, argv) && state->well;
+        state->shapes = k + 1;
         if (!o.demo) bench_say("\n");
     }
     if (!o.problem->on_host) bench_must(naive_gpu_release());
-    bench_growth_say(o.out);
+    bench_growth_say(o.problem, o.out);
     if (o.out != stdout && fclose(o.out) != 0) {
         bench_say("bench: the output could not be written in full\n");
         return 1;
     }
-    return well ? 0 : 1;
+    fflush(stdout);
+    const int status = state->well ? 0 : 1;
+    state->done = true;
+    return status;
 }

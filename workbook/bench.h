@@ -1,6 +1,6 @@
 // bench.h - what the parts of the bench program share: bench.c (what to run, and when), bench_shapes.c (which shapes),
 // bench_inputs.c (on which data), bench_check.c (is it right), bench_host.c (this machine), bench_growth.c (what a window
-// saves), bench_report.c (what is written).
+// saves), bench_guard.c (what if one crashes), bench_report.c (what is written).
 #ifndef WORKBOOK_BENCH_H
 #define WORKBOOK_BENCH_H
 
@@ -36,9 +36,14 @@ typedef struct bench_result {
 
 enum { BENCH_MAX_CASES = 64 };
 
-// The shapes of the charts; returns how many. The one of the demo table.
+// The shapes of the charts; returns how many. The one of the demo table. The one among those of the charts that says most about a
+// kernel on a GPU: large enough that nothing else counts.
 int bench_sweep_shapes(const wb_problem *problem, bool timed, wb_case cases[BENCH_MAX_CASES]);
 wb_case bench_demo_shape(const wb_problem *problem, bool timed);
+wb_case bench_main_shape(const wb_problem *problem);
+
+// The shape in a few words: "B1 H16 N4096 D16 causal".
+void bench_shape_text(const wb_problem *problem, const wb_case *c, char *text, size_t size);
 
 // ---------------------------------------------------------------------------------------------------------- bench_inputs.c
 
@@ -63,6 +68,32 @@ void bench_samples_free(bench_samples *samples);
 wb_status bench_samples_compare(const bench_samples *samples, const bench_inputs *inputs, void *const pointers[],
                                 double *max_error);
 
+// ----------------------------------------------------------------------------------------------------------- bench_guard.c
+
+enum { BENCH_MAX_IMPLS = 8, BENCH_LABEL = 32, BENCH_KEPT = 1 << 16 };
+
+// What outlives the end of the program by an implementation.
+typedef struct bench_state {
+    char last[BENCH_LABEL];                  // the implementation that was called last
+    char where[80];                          // the shape
+    char why[320];                           // a sentence about the one that ended the program, if it was not said yet
+    char out[BENCH_MAX_IMPLS][BENCH_LABEL];  // those that are left out for good
+    int out_count, starts, shapes;           // starts before this one; shapes that are done
+    bool running, said, well, done;
+    _Alignas(16) char kept[BENCH_KEPT];  // bench_growth.c's
+} bench_state;
+
+// The program as it was called: does the work in a process of its own, once more after each end by an implementation. Exit status.
+int bench_guard(char **argv);
+
+// In that process; null in the one that watches.
+bench_state *bench_guard_state(void);
+bool bench_guard_is_out(const char *label);
+void bench_guard_enter(const char *label);  // from here on this implementation runs, and must answer in time
+void bench_guard_leave(void);
+void bench_guard_restart(void)
+    __attribute__((noreturn));  // without the implementation that ran last, which was said already
+
 // ------------------------------------------------------------------------------------------------------------ bench_host.c
 
 // Progress and messages, on stderr.
@@ -76,6 +107,7 @@ void *bench_alloc(size_t bytes);  // aligned for any vector; ends the program if
 size_t bench_free_host_bytes(void);
 void bench_machine(char *text, size_t size);  // "2 x AMD EPYC 9654"
 void bench_commit(char *text, size_t size);   // $WB_COMMIT, or what git says here, or "unknown"
+void bench_driver(char *text, size_t size);   // $WB_DRIVER, or what nvidia-smi says, or "unknown"
 int bench_threads(void);
 
 // GFLOP/s of OpenBLAS on one thread for the first product of a tile, S [128, 128] = Q [128, 64] K^T, times the threads it uses.
@@ -100,9 +132,6 @@ void bench_demo_row(FILE *out, const wb_problem *problem, const wb_case *c, cons
 // With a sliding window time should grow as N, not as N^2. Remembers what it is shown, and says at the end by how much the
 // time grew from N = 8192 to N = 32768; nothing if it was not shown such shapes.
 void bench_growth_note(const wb_problem *problem, const char *label, const wb_case *c, double ms);
-void bench_growth_say(FILE *out);
-
-// The shape in a few words: "B1 H16 N4096 D16 causal".
-void bench_shape_text(const wb_problem *problem, const wb_case *c, char *text, size_t size);
+void bench_growth_say(const wb_problem *problem, FILE *out);
 
 #endif

@@ -78,18 +78,29 @@ void bench_machine(char *text, size_t size)
     snprintf(text, size, "%d x %s", bench_threads(), model);
 }
 
-void bench_commit(char *text, size_t size)
+// The first line that a command prints, or "unknown"; a variable of the environment is asked first.
+static void ask(const char *variable, const char *command, char *text, size_t size)
 {
-    const char *given = getenv("WB_COMMIT");
+    const char *given = getenv(variable);
     snprintf(text, size, "%s", given && *given ? given : "unknown");
     if (given && *given) return;
-    FILE *git = popen("git describe --always --dirty --abbrev=10 2>/dev/null", "r");
+    FILE *answer = popen(command, "r");
     char line[128];
-    if (git && fgets(line, sizeof line, git)) {
+    if (answer && fgets(line, sizeof line, answer)) {
         line[strcspn(line, "\n")] = 0;
         snprintf(text, size, "%s", line);
     }
-    if (git) pclose(git);
+    if (answer) pclose(answer);
+}
+
+void bench_commit(char *text, size_t size)
+{
+    ask("WB_COMMIT", "git describe --always --dirty --abbrev=10 2>/dev/null", text, size);
+}
+
+void bench_driver(char *text, size_t size)
+{
+    ask("WB_DRIVER", "nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null", text, size);
 }
 
 double bench_roof_sgemm(void)

@@ -5,54 +5,53 @@
 #include <string.h>
 #include <time.h>
 
+#include "roofline.h"
+#include "timer.h"
 #include "../reference/naive_gpu.h"
 
-// FLOPs by the one convention: forward 4 B Hq D (visible pairs), backward 2.5 times that, weighted row sum 2 a term.
-static double flops(const wb_problem *problem, const wb_case *c)
+// What the device can do at most, and how that is known. Nothing if it does not say so.
+static void peaks(FILE *out)
 {
-    if (problem->signature == WB_ROW_SUM) return 2.0 * c->rows * c->cols;
-    const double forward =
-        4.0 * c->shape.batch * c->shape.q_heads * c->shape.head_dim * wb_case_visible_pairs(problem, c);
-    return problem->signature == WB_BACKWARD ? 2.5 * forward : forward;
-}
-
-void bench_shape_text(const wb_problem *problem, const wb_case *c, char *text, size_t size)
-{
-    const attention_shape *s = &c->shape;
-    if (problem->signature == WB_ROW_SUM) {
-        snprintf(text, size, "%d x %d", c->rows, c->cols);
-        return;
-    }
-    char heads[24], keys[24] = "", window[24] = "", sinks[24] = "";
-    snprintf(heads, sizeof heads, s->q_heads == s->kv_heads ? "H%d" : "H%d/%d", s->q_heads, s->kv_heads);
-    if (s->kv_len != s->q_len) snprintf(keys, sizeof keys, "/%d", s->kv_len);
-    if (problem->window) snprintf(window, sizeof window, " W%d", s->window);
-    if (problem->sinks) snprintf(sinks, sizeof sinks, " S%d", s->sinks);
-    snprintf(text, size, "B%d %s N%d%s D%d%s%s%s", s->batch, heads, s->q_len, keys, s->head_dim, window, sinks,
-             s->causal && !problem->window ? " causal" : "");
+    roofline_device d;
+    if (wb_timer_device(&d) != WB_OK) return;
+    const roofline_peaks p = roofline_peaks_of(&d);
+    fprintf(out, "# compute capability: %d.%d\n# multiprocessors: %d\n", d.major, d.minor, d.multiprocessors);
+    if (p.tflops > 0)
+        fprintf(out, "# peak_tflops: %.5g in bf16 products = %d multiprocessors x %.0f FLOPs a clock x %.3f GHz\n",
+                p.tflops, d.multiprocessors, roofline_flops_a_clock(&d), d.clock_khz * 1e-6);
+    if (p.mma_tflops > 0)
+        fprintf(out, "# peak_mma_sync_tflops: %.5g = %.0f %% of it\n", p.mma_tflops, 100 * roofline_mma_share(&d));
+    fprintf(out, "# peak_gbps: %.5g = %d bits x 2 x %.3f GHz / 8\n", p.gbps, d.bus_bits, d.memory_khz * 1e-6);
+    if (p.gexps > 0)
+        fprintf(out, "# peak_gexps: %.5g = %d multiprocessors x %d exponentials a clock x %.3f GHz\n", p.gexps,
+                d.multiprocessors, ROOFLINE_EXPS_A_CLOCK, d.clock_khz * 1e-6);
 }
 
 void bench_tsv_header(FILE *out, const wb_problem *problem, int argc, char **argv, bool cuda)
 {
-    char machine[192], commit[128], date[64];
+    char machine[192], commit[128], date[64], driver[64];
     const time_t now = time(NULL);
     bench_machine(machine, sizeof machine);
     bench_commit(commit, sizeof commit);
+    bench_driver(driver, sizeof driver);
     strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", gmtime(&now));
     fprintf(out,
-            "# problem: %02d %s\n# commit: %s\n# machine: %s\n# gpu: %s\n# date: %s\n# backend: %s\n# naive: %s\n# "
-            "command:",
-            problem->number, problem->name, commit, machine, cuda ? wb_device_name() : "none", date,
-            cuda ? "cuda" : "cpu",
+            "# problem: %02d %s\n# commit: %s\n# machine: %s\n# gpu: %s\n# driver: %s\n# date: %s\n# backend: %s\n# "
+            "naive: %s\n# command:",
+            problem->number, problem->name, commit, machine, cuda ? wb_device_name() : "none", cuda ? driver : "none",
+            date, cuda ? "cuda" : "cpu",
             problem->on_host                   ? "OpenBLAS, one head's score matrix in memory"
             : problem->signature == WB_ROW_SUM ? "one thread a row"
                                                : naive_gpu_products());
     for (int i = 0; i < argc; i++) fprintf(out, " %s", argv[i]);
-    fprintf(out, "\n# columns: see plots/README.md; - where a column has no meaning\n");
+    fprintf(out, "\n");
+    if (cuda) peaks(out);
+    fprintf(out, "# columns: see plots/README.md; - where a column has no meaning\n");
     fprintf(
         out,
         "problem\timpl\tB\tHq\tHkv\tNq\tNk\tD\tW\tS\trows\tcols\tcausal\tms\tms_p10\tms_p90\ttflops\tgbps\tpeak_bytes\t"
         "io_bytes\tmax_error\truns\n");
+    fflush(out);  // whatever crashes later
 }
 
 void bench_tsv_row(FILE *out, const wb_problem *problem, const char *label, const wb_case *c, const bench_result *r)
@@ -70,8 +69,8 @@ void bench_tsv_row(FILE *out, const wb_problem *problem, const char *label, cons
     if (r->emulated)
         fprintf(out, "emulated\t-\t-\t-\t-\t");
     else
-        fprintf(out, "%.5g\t%.5g\t%.5g\t%.5g\t%.5g\t", r->ms, r->ms_p10, r->ms_p90, flops(problem, c) / r->ms * 1e-9,
-                (double)r->io_bytes / r->ms * 1e-6);
+        fprintf(out, "%.5g\t%.5g\t%.5g\t%.5g\t%.5g\t", r->ms, r->ms_p10, r->ms_p90,
+                roofline_work_of(problem, c).flops / r->ms * 1e-9, (double)r->io_bytes / r->ms * 1e-6);
     fprintf(out, "%zu\t%zu\t%.3g\t%d\n", r->peak_bytes, r->io_bytes, r->max_error, r->runs);
     fflush(out);
 }

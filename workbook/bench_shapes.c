@@ -1,4 +1,4 @@
-// bench_shapes.c - which shapes are measured. `timed`: on something whose time means anything, so that large ones are worth it.
+// bench_shapes.c - which shapes are measured, and how they are called. `timed`: on something whose time means anything, so that large ones are worth it.
 #include "bench.h"
 
 typedef struct list {
@@ -94,4 +94,37 @@ wb_case bench_demo_shape(const wb_problem *problem, bool timed)
     else
         add_attention(&l, 1, 2, 1, 1024, 64, 64, 4, 0);
     return cases[0];
+}
+
+wb_case bench_main_shape(const wb_problem *problem)
+{
+    wb_case cases[BENCH_MAX_CASES];
+    list l = {problem, cases, 0};
+    if (problem->signature == WB_ROW_SUM)
+        add_row_sum(&l, 16384, 16384);
+    else if (problem->on_host)
+        add_attention(&l, 1, 8, 8, 4096, 64, 0, 0, 0);
+    else if (problem->window)
+        add_attention(&l, 1, 64, 8, 65536, 64, 128, 4, 0);
+    else if (problem->grouped)
+        add_attention(&l, 2, 64, 8, 4096, 128, 0, 0, 0);
+    else
+        add_attention(&l, 4, 16, 16, 4096, 128, 0, 0, 0);
+    return cases[0];
+}
+
+void bench_shape_text(const wb_problem *problem, const wb_case *c, char *text, size_t size)
+{
+    const attention_shape *s = &c->shape;
+    if (problem->signature == WB_ROW_SUM) {
+        snprintf(text, size, "%d x %d", c->rows, c->cols);
+        return;
+    }
+    char heads[24], keys[24] = "", window[24] = "", sinks[24] = "";
+    snprintf(heads, sizeof heads, s->q_heads == s->kv_heads ? "H%d" : "H%d/%d", s->q_heads, s->kv_heads);
+    if (s->kv_len != s->q_len) snprintf(keys, sizeof keys, "/%d", s->kv_len);
+    if (problem->window) snprintf(window, sizeof window, " W%d", s->window);
+    if (problem->sinks) snprintf(sinks, sizeof sinks, " S%d", s->sinks);
+    snprintf(text, size, "B%d %s N%d%s D%d%s%s%s", s->batch, heads, s->q_len, keys, s->head_dim, window, sinks,
+             s->causal && !problem->window ? " causal" : "");
 }

@@ -8,7 +8,8 @@ out=build/$backend bundle=build/$backend/bundle
 impls=problems
 [ -d solutions ] && impls="problems solutions"
 
-targets=$out/bench
+targets="$out/bench $out/verdict"
+[ ! -d solutions ] || targets="$targets $out/lib/libworkbook.so"
 for number; do
     targets="$targets $out/tests/${number}_test"
     for impl in $impls; do
@@ -38,17 +39,31 @@ for target in $targets; do
     ldd "$target" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }'
 done | sort -u | grep -vE '/(libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|libcudart|libcublas(Lt)?|libcuda|ld-linux[^/]*)\.so' |
     xargs -I{} cp -L {} "$bundle/lib/"
-cp workbook/suite.sh "$bundle/workbook/"
+cp workbook/suite.sh workbook/record.sh workbook/sanitize.sh workbook/sanitize_gpu.awk workbook/tile.cuh "$bundle/workbook/"
+mkdir "$bundle/reference"
+cp reference/peers.py reference/pytorch_example.py "$bundle/reference/"
+for number in 02 03; do  # compute-sanitizer's reports name lines of these
+    if [ -d solutions/$number ]; then mkdir -p "$bundle/solutions/$number" && cp solutions/$number/*.cu "$bundle/solutions/$number/"; fi
+done
+for variant in solutions/*/variants/*.cu; do
+    number=$(echo "$variant" | cut -d/ -f2)
+    if [ -f "$variant" ]; then sed -n 's|^// exempt: ||p' "$variant" >"$bundle/$out/variants/$number/variants/$(basename "$variant" .cu)/exempt"; fi
+done
 mkdir "$bundle/tests"
 cp tests/[0-9]*.c "$bundle/tests/"  # for the order of their tests
 for number; do basename "$(ls tests/"$number"_*.c)" .c | sed 's/_/ /'; done >"$bundle/names"
-git rev-parse --short HEAD >"$bundle/commit" 2>/dev/null || echo unknown >"$bundle/commit"
+git describe --always --dirty --abbrev=10 >"$bundle/commit" 2>/dev/null || echo unknown >"$bundle/commit"
 cat >"$bundle/run.sh" <<END
 #!/bin/sh
 # ./run.sh test [IMPL [NN...]]     the suites; IMPL is problems (your code) or solutions
+# ./run.sh own                     the machinery's own suites
 # ./run.sh bench [NN...]           times, into results/NN_name.tsv: copy them to $out/results/ of the workbook, then make plot-NN
+# ./run.sh record OUTDIR [PART...] all that is recorded of the answer keys; PART: suites bench peers example sanitize
 set -u
-cd "\$(dirname "\$0")"
+case \$0 in /*) here=\$0 ;; *) here=\$PWD/\$0 ;; esac
+from=\$PWD
+cd "\$(dirname "\$here")"
+export WB_OUTER_LIBRARY_PATH="\${LD_LIBRARY_PATH:-}"
 export LD_LIBRARY_PATH="\$PWD/lib:\${CUDA_HOME:-/usr/local/cuda}/lib64:\${LD_LIBRARY_PATH:-}"
 export WB_COMMIT="\$(cat commit)"
 numbers="$*"
@@ -79,10 +94,18 @@ bench)
             [ \$impl = problems ] && label=yours || label=key
             [ -f $out/\$impl/\$n.so ] && set -- "\$@" --impl \$label=$out/\$impl/\$n.so
         done
-        $out/bench \$n "\$@" --naive --sweep --out results/\${n}_\$(sed -n "s/^\$n //p" names).tsv || failed=1
+        table=results/\${n}_\$(sed -n "s/^\$n //p" names).tsv
+        $out/bench \$n "\$@" --naive --sweep --out "\$table" || failed=1
+        $out/verdict "\$table"
     done
     ;;
-*) echo "usage: \$0 test|bench"; exit 2 ;;
+record)
+    [ \$# -gt 0 ] || { echo "usage: \$0 record OUTDIR [suites|bench|peers|example|sanitize]..."; exit 2; }
+    case \$1 in /*) to=\$1 ;; *) to=\$from/\$1 ;; esac
+    shift
+    exec workbook/record.sh $backend "\$to" "\$@"
+    ;;
+*) echo "usage: \$0 test|own|bench|record"; exit 2 ;;
 esac
 exit \$failed
 END

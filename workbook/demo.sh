@@ -18,5 +18,6 @@ for number; do
     "$out/bench" "$number" --impl "key=$out/solutions/$number.so" --naive --sweep --out "$out/results/${number}_$name.tsv" || exit 1
     plots/plot.sh "$number" "$backend" || exit 1
 done
+plots/plot.sh roofline "$backend" || exit 1
 echo
 echo "Next: make test-01 (it says how to start), or problems/01/README.md"

@@ -10,6 +10,7 @@
 checkpoint grades_table[MAX_CHECKPOINTS];
 int grades_checkpoints;
 record grades_records[MAX_PROBLEMS];
+const char *grades_note = "";
 
 void grades_give_up(const char *what)
 {
@@ -185,6 +186,7 @@ double grades_speed_points(int number)
 
 void grades_read(const char *table, const char *folder)
 {
+    grades_note = read_file(folder, 0, "note");
     read_table(table);
     for (int n = 1; n < MAX_PROBLEMS; n++)
         if (wb_problem_number(n)) read_record(folder, n);

@@ -1,6 +1,7 @@
 // grades.h - what the suites found, and the points that it is worth: shared by all that show scores.
 //
-// A folder of records (build/grade) holds, written by test.sh: NN.state, NN.results, NN.report, and NN.speed if it was timed.
+// A folder of records (build/grade) holds, written by test.sh: NN.state, NN.results, NN.report, NN.speed if it was timed; and,
+// by grade.sh, 00.note if there is something to say of a submission as a whole.
 // A checkpoint is earned if each of its tests is known to have passed: a missing line or file earns nothing, nor does a SKIP where the table
 // does not allow for one (if:).
 #ifndef WORKBOOK_GRADES_H
@@ -38,6 +39,7 @@ typedef struct score {
 extern checkpoint grades_table[MAX_CHECKPOINTS];
 extern int grades_checkpoints;
 extern record grades_records[MAX_PROBLEMS];  // by the problem's number
+extern const char *grades_note;              // "" if there is none
 
 // Reads the table and all records of a folder, and decides what is earned. Ends the program with a sentence and
 // status 2 if the table cannot be read.

@@ -105,6 +105,7 @@ static void write_table(FILE *f, bool all)
 
 static void write_report(FILE *f)
 {
+    write_text(f, grades_note, PLAIN);
     write_table(f, true);
     for (int n = 1; n < MAX_PROBLEMS; n++) {
         if (!wb_problem_number(n) || !*grades_records[n].report) continue;
@@ -125,8 +126,10 @@ static void write_json_test(const char *test, const char *status, void *context)
 static void write_json(FILE *f)
 {
     const score required = grades_total(false), bonus = grades_total(true);
-    fprintf(f, "{\n  \"output\": \"Score: %d/%d (+ bonus %d/%d)\",\n  \"output_format\": \"text\",\n", required.earned,
-            required.possible, bonus.earned, bonus.possible);
+    fprintf(f, "{\n  \"output\": \"");
+    write_text(f, grades_note, JSON);
+    fprintf(f, "Score: %d/%d (+ bonus %d/%d)\",\n  \"output_format\": \"text\",\n", required.earned, required.possible,
+            bonus.earned, bonus.possible);
     fprintf(f, "  \"extra_data\": {\"speed_points\": %.1f},\n", all_speed_points());
     fprintf(f, "  \"score\": %d,\n  \"visibility\": \"visible\",\n  \"tests\": [", required.earned + bonus.earned);
     const char *comma = "";

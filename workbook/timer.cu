@@ -9,12 +9,14 @@ extern "C" bool wb_timer_available(void) { return false; }
 extern "C" wb_status wb_timer_start(void) { return no_device(); }
 extern "C" wb_status wb_timer_stop(double *) { return no_device(); }
 extern "C" wb_status wb_device_free_bytes(size_t *) { return no_device(); }
+extern "C" wb_status wb_timer_device(roofline_device *) { return no_device(); }
 extern "C" wb_status wb_roof_copy(double *) { return no_device(); }
 extern "C" wb_status wb_roof_gemm(double *) { return no_device(); }
 
 #else
 
 #include <algorithm>
+#include <cstdio>
 #include "cublas_call.h"
 
 // More than any L2 cache today.
@@ -90,6 +92,19 @@ extern "C" wb_status wb_device_free_bytes(size_t *bytes)
 {
     size_t total;
     WB_CUDA(cudaMemGetInfo(bytes, &total));
+    return WB_OK;
+}
+
+// Attributes, not cudaDeviceProp: CUDA 13 has taken the clocks out of that.
+extern "C" wb_status wb_timer_device(roofline_device *device)
+{
+    int value[6];
+    const cudaDeviceAttr which[6] = {cudaDevAttrComputeCapabilityMajor, cudaDevAttrComputeCapabilityMinor,
+                                     cudaDevAttrMultiProcessorCount,    cudaDevAttrClockRate,
+                                     cudaDevAttrMemoryClockRate,        cudaDevAttrGlobalMemoryBusWidth};
+    for (int k = 0; k < 6; k++) WB_CUDA(cudaDeviceGetAttribute(&value[k], which[k], 0));
+    *device = {{}, value[0], value[1], value[2], value[3], value[4], value[5]};
+    snprintf(device->name, sizeof device->name, "%s", wb_device_name());
     return WB_OK;
 }
 

@@ -2,6 +2,7 @@
 #ifndef WORKBOOK_TIMER_H
 #define WORKBOOK_TIMER_H
 
+#include "roofline.h"
 #include "workbook.h"
 
 #include <stdbool.h>
@@ -21,6 +22,9 @@ wb_status wb_timer_stop(double *ms);
 
 // Free memory of the device in bytes.
 wb_status wb_device_free_bytes(size_t *bytes);
+
+// What the device says of itself.
+wb_status wb_timer_device(roofline_device *device);
 
 // The roofs of this machine: a large copy from device memory to device memory, counting what is read and what is written; and
 // cuBLAS's product of two 8192 x 8192 bf16 matrices of random numbers.

@@ -23,7 +23,8 @@ struct buffer {
 };
 
 enum { ALIGNMENT = 256 };
-static const size_t ADDRESSES = static_cast<size_t>(1) << 36;  // 64 GiB, reserved, not used
+// Reserved, not used: 64 GiB, or less where addresses are limited.
+static const size_t MOST_ADDRESSES = static_cast<size_t>(1) << 36, FEWEST_ADDRESSES = static_cast<size_t>(1) << 28;
 
 // One for the process, made by its first call and never destroyed, since kernels may run until the very end.
 struct device_memory {
@@ -74,14 +75,19 @@ static char *find_room(size_t bytes)
     device_memory &d = device();
     const size_t page = page_size(), all = bytes + 2 * page;
     if (!d.begin) {
-        void *range = mmap(nullptr, ADDRESSES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void *range = MAP_FAILED;
+        size_t addresses = 2 * MOST_ADDRESSES;
+        while (range == MAP_FAILED && addresses > FEWEST_ADDRESSES) {
+            addresses /= 2;
+            range = mmap(nullptr, addresses, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        }
         if (range == MAP_FAILED) {
             fprintf(stderr,
-                    "cudacpu: cannot reserve 64 GiB of addresses for device memory; does `ulimit -v` limit them?\n");
+                    "cudacpu: cannot reserve 256 MiB of addresses for device memory; does `ulimit -v` limit them?\n");
             return nullptr;
         }
         d.begin = d.next = static_cast<char *>(range);
-        d.end = d.begin + ADDRESSES;
+        d.end = d.begin + addresses;
     }
     for (int rounds = 0; rounds < 2;) {
         if (all > static_cast<size_t>(d.end - d.next)) {
@@ -269,7 +275,7 @@ bool describe_device_address(const char *at, char *text, size_t size)
     const device_memory &d = device();
     if (at < d.begin || at >= d.end) return false;
     const buffer *nearest = nullptr;
-    size_t distance = ADDRESSES;
+    size_t distance = MOST_ADDRESSES;
     for (const buffer &x : d.buffers) {
         const size_t away = at < x.at              ? static_cast<size_t>(x.at - at)
                             : at >= x.at + x.bytes ? static_cast<size_t>(at - (x.at + x.bytes)) + 1

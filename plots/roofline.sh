@@ -1,0 +1,51 @@
+#!/bin/sh
+# roofline.sh [BACKEND] - draws the roofline chart to build/plots/roofline_chart.svg and .png; with TERM=dumb in the terminal as well.
+# Of each problem: the bench's table of this machine, if it was measured on a GPU; else the recorded one of the same GPU.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+backend=${1:-cpu}
+verdict=build/$backend/verdict
+if ! command -v gnuplot >/dev/null; then
+    echo "plot: gnuplot is not installed; ./setup.sh installs it"
+    exit 1
+fi
+if [ ! -x "$verdict" ]; then
+    echo "plot: there is no $verdict; make plot-roofline builds it"
+    exit 1
+fi
+field() { sed -n "s/^# $2: //p" "$1" | head -n 1; }
+on_gpu() { [ -f "$1" ] && [ "$(field "$1" backend)" = cuda ] && awk '!/^#/ && $1 ~ /^[0-9]/ && $2 !~ /^roof_/ { n++ } END { exit !n }' "$1"; }
+
+gpu='' tables=''
+for table in "${WB_RESULTS_DIR:-build/$backend/results}"/0[2-9]_*.tsv plots/data/*/0[2-9]_*.tsv; do
+    on_gpu "$table" || continue
+    [ -n "$gpu" ] || gpu=$(field "$table" gpu)
+    [ "$(field "$table" gpu)" = "$gpu" ] || continue
+    case $tables in *"/$(basename "$table") "*) ;; *) tables="$tables$table " ;; esac
+done
+if [ -z "$tables" ]; then
+    echo "plot: no times from a GPU, neither measured here (build/$backend/results) nor recorded (plots/data/*); no roofline chart"
+    exit 1
+fi
+mkdir -p build/plots
+data=build/plots/roofline.tsv
+# shellcheck disable=SC2086
+"$verdict" --chart $tables >"$data" || exit 1
+if ! [ -s "$data" ]; then
+    echo "plot: nothing for a roofline chart: the peaks of $gpu are not known, or no main shape was measured"
+    exit 1
+fi
+source=$(for table in $tables; do
+    case $table in plots/data/*) kind=recorded ;; *) kind='measured here' ;; esac
+    echo "$kind: $gpu, $(field "$table" date | cut -c1-10), commit $(field "$table" commit)"
+done | sort -u | awk '{ printf "%s%s", (NR > 1 ? "; " : ""), $0 }' | tr -d "'\"{}" | tr '_@^&' '    ')
+
+terms='svg png'
+[ "${TERM:-}" = dumb ] && terms='svg png dumb'
+for term in $terms; do
+    gnuplot -e "term='$term'; out='build/plots/roofline'; chart_data='$data'; source='$source'; peak_tflops=$(field $data peak_tflops); mma_tflops=$(field $data peak_mma_sync_tflops); peak_gbps=$(field $data peak_gbps)" plots/roofline.gp || {
+        echo "plot: gnuplot could not draw plots/roofline.gp"
+        exit 1
+    }
+done
+echo "drawn: build/plots/roofline_chart.svg and .png"

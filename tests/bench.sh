@@ -1,0 +1,41 @@
+#!/bin/sh
+# bench.sh - an implementation that crashes, hangs or ends the program is named, and the others' figures are there all the same; and the
+# verdict program reads recorded tables. Run by make check, which has built the programs.
+set -u
+out=build/${BACKEND:-cpu}
+table=$(mktemp) said=$(mktemp)
+trap 'rm -f "$table" "$said"' EXIT
+failed=0
+expect() { # WHAT COMMAND...
+    what=$1
+    shift
+    if "$@" >/dev/null 2>&1; then echo "ok    $what"; else echo "FAIL  $what"; sed 's/^/        /' "$said"; failed=1; fi
+}
+
+try() { # WHAT LIBRARY SENTENCE
+    WB_TIMEOUT=3 "$out/bench" 01 --impl "yours=$2" --impl "key=$out/solutions/01.so" --naive --shape B=1,Hq=1,Nq=64,D=16 --out "$table" >"$said" 2>&1
+    expect "$1: exit status 1" [ $? -eq 1 ]
+    expect "$1: said on the screen" grep -q "yours is left out.*$3" "$said"
+    expect "$1: said in the table" grep -q "^# yours is left out.*$3" "$table"
+    expect "$1: the others are timed" [ "$(awk '$1 == "01" { print $2 }' "$table" | tr '\n' ' ')" = "roof_sgemm key naive " ]
+    expect "$1: one header" [ "$(grep -c '^problem' "$table")" -eq 1 ]
+}
+try "a crash" "$out/hostile/crash/01.so" 'it crashed: signal 11'
+try "an endless loop" "$out/hostile/endless/01.so" 'no answer in 3 s'
+try "exit(0)" "$out/hostile/exit_zero/01.so" 'it ended the program, with status 0'
+try "nothing to load" "$out/hostile/none.so" 'none.so'
+
+"$out/verdict" "$table" >"$said" 2>&1
+expect "no verdict on the host" [ ! -s "$said" ]
+"$out/verdict" plots/data/h200/02_weighted_row_sum.tsv plots/data/h200/03_flash_forward.tsv >"$said" 2>&1
+expect "a verdict on a recorded table" grep -q '^  B4 H16 N4096 D128 * 2040  arithmetic ' "$said"
+expect "one for each" [ "$(grep -c '^  next: ' "$said")" -eq 2 ]
+"$out/verdict" --chart plots/data/h200/02_weighted_row_sum.tsv plots/data/h200/03_flash_forward.tsv >"$said" 2>&1
+expect "a line a problem for the chart" [ "$(grep -c '^0[23]' "$said")" -eq 2 ]
+sed 's/^# gpu: .*/# gpu: NVIDIA Q1/' plots/data/h200/03_flash_forward.tsv >"$table"
+"$out/verdict" "$table" >"$said" 2>&1
+expect "a GPU that is not known gets none" grep -q 'no verdict, the peaks of this GPU are not known' "$said"
+sed '/^# backend/a # peak_tflops: 500\n# peak_gbps: 1000' "$table" >"$table.new" && mv "$table.new" "$table"
+"$out/verdict" "$table" >"$said" 2>&1
+expect "a table's own peaks count" grep -q 'on NVIDIA Q1: 500 TFLOP/s of bf16 products, 1000 GB/s; the roofs meet at 500 ' "$said"
+exit $failed

@@ -1,0 +1,8 @@
+// expect: the worker exited with 0 before it finished, in the function
+#include <stdlib.h>
+
+static wb_status bomb(void)
+{
+    exit(0);
+    return WB_OK;
+}

@@ -1,0 +1,5 @@
+// expect: No such file or directory
+#include "@ROOT@/solutions/01/tiled_attention.c"
+#include "../../solutions/01/tiled_attention.c"
+
+static wb_status bomb(void) { return WB_OK; }

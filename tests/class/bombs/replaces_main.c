@@ -1,0 +1,5 @@
+// expect: multiple definition of `main'
+int main(void) { return 0; }
+int wb_call(void) { return 0; }
+
+static wb_status bomb(void) { return WB_OK; }

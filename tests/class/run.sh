@@ -1,0 +1,144 @@
+#!/bin/sh
+# run.sh - a class of 30: right and wrong solutions, bombs (bombs/NAME.c, whose first line says what the report must say) and archives that
+# are none. Graded by one make grade-all; the table must be expected.csv to the byte. Then: nothing outside was changed or is still
+# running; a second run grades what has changed alone; an interrupted run goes on where it stopped.
+# Takes some minutes on two cores. Exit status: 0, or 1 after saying what is wrong.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+command -v bwrap >/dev/null && command -v unzip >/dev/null || { echo "the class needs bubblewrap and unzip: ./setup.sh --grade installs them" >&2; exit 1; }
+root=$PWD class=$PWD/build/class
+in=$class/submissions out=$class/grades canary=$class/canary
+make=${MAKE:-make} failed=0 proofs=0
+verdict() { # STATUS WHAT
+    proofs=$((proofs + 1))
+    if [ "$1" -eq 0 ]; then echo "ok    $2"; else echo "FAIL  $2"; failed=$((failed + 1)); fi
+}
+
+# ------------------------------------------------------------------------------------------------------------ the class
+
+rm -rf "$class"
+mkdir -p "$in" "$canary" "$class/tmp"
+echo alive >"$canary/canary"
+cc -std=c11 -D_GNU_SOURCE tests/class/zip.c -o "$class/zip" || exit 1
+
+file_of() { basename "$(ls problems/"$1"/*.c*)"; } # NUMBER
+put() { # FOLDER NUMBER FILE
+    mkdir -p "$1/problems/$2" && cp "$3" "$1/problems/$2/$(file_of "$2")" || exit 1
+}
+key() { put "$1" "$2" "$(ls solutions/"$2"/*.c*)"; } # FOLDER NUMBER
+wrong() { # FOLDER NUMBER PATCH
+    key "$1" "$2"
+    patch -s -d "$1/problems/$2" -p1 --no-backup-if-mismatch <"solutions/$2/wrong/$3.patch" || exit 1
+}
+with_paths() { sed "s|@ROOT@|$root|g; s|@CANARY@|$canary|g; s|@BASE@|$out/base|g" "$@"; }
+bomb() { # FOLDER NUMBER NAME
+    mkdir -p "$1/problems/$2"
+    {
+        echo '#include "workbook.h"'
+        with_paths "tests/class/bombs/$3.c"
+        case $2 in
+        01) echo 'wb_status tiled_attention(float *O, float *L, const float *Q, const float *K, const float *V, const attention_shape *s)
+                  { (void)O, (void)L, (void)Q, (void)K, (void)V, (void)s; return bomb(); }' ;;
+        02) echo 'wb_status weighted_row_sum(float *y, const bf16 *x, const bf16 *w, int rows, int cols, wb_stream stream)
+                  { (void)y, (void)x, (void)w, (void)rows, (void)cols, (void)stream; return bomb(); }' ;;
+        esac
+    } >"$1/problems/$2/$(file_of "$2")"
+    printf '%s\t%s\t%s\n' "$(basename "$1")" "$2" "$3" >>"$class/bombs"
+}
+packed() { gzip -nc "$1" >"$class/tmp/$2.gz"; echo "$class/tmp/$2.gz"; } # FILE NAME
+tiled=problems/01/tiled_attention.c
+new() { rm -rf "$class/tmp/new"; mkdir -p "$class/tmp/new"; echo "$class/tmp/new"; }
+
+key "$(new)" 02;                tar -czf "$in/-rf.tar.gz" -C "$class/tmp/new" problems
+"$class/zip" $tiled "$(packed problems/01/tiled_attention.c skeleton)" >"$in/=1+1.zip"
+"$class/zip" $tiled "$(packed solutions/01/tiled_attention.c key)" >"$in/ada.zip"
+bomb "$in/anton" 01 fork_bomb;              bomb "$in/anton" 02 endless_output
+key "$(new)" 02; key "$class/tmp/new" 03;   tar -czf "$in/bea.tgz" -C "$class/tmp/new" .
+bomb "$in/bilal" 01 allocates_100_GB;       bomb "$in/bilal" 02 exits_with_0
+key "$in/chen" 05
+bomb "$in/clara" 01 kills_its_parent;       bomb "$in/clara" 02 leaves_a_child
+bomb "$in/dmitri" 01 endless_loop;          bomb "$in/dmitri" 02 writes_outside
+wrong "$in/dora o'neil, \"late\"/my  homework" 02 drops_the_tail
+key "$(new)/emil" 08;                       tar -cf "$in/emil.tar" -C "$class/tmp/new" emil
+bomb "$in/erik" 01 reads_the_key;           bomb "$in/erik" 02 reads_the_expected
+wrong "$(new)/a/b/.." 01 m_starts_at_0;     tar -czf "$in/fatma.tgz" -C "$class/tmp/new" a
+bomb "$in/felix" 01 opens_a_socket;         bomb "$in/felix" 02 forges_a_verdict
+wrong "$in/goran" 03 O_not_rescaled;        key "$in/goran" 02
+bomb "$in/greta" 01 incbins_the_key;        bomb "$in/greta" 02 includes_the_key
+wrong "$(new)" 01 L_without_m;              "$class/zip" "hana/$tiled" "$(packed "$class/tmp/new/$tiled" hana)" >"$in/hana.zip"
+bomb "$in/hugo" 01 forges_the_exchange;     bomb "$in/hugo" 02 exits_before_main
+key "$in/ida" 02; key "$in/ida" 01;         echo '}' >>"$in/ida/$tiled"
+bomb "$in/ivan" 01 empties_the_exchange;    bomb "$in/ivan" 02 replaces_main
+bomb "$in/jon" 01 keeps_the_compiler_busy;  bomb "$in/jon" 02 fills_the_disk
+mkdir "$in/kim"
+head -c 3000 "$in/ada.zip" >"$in/lea.zip"
+key "$(new)/x" 01; touch "$class/tmp/new/evil"; tar -cPf "$in/mia.tar" -C "$class/tmp/new/x" problems ../evil
+mkdir -p "$(new)/problems/01"; ln -s /etc/passwd "$class/tmp/new/$tiled"; tar -czf "$in/nils.tar.gz" -C "$class/tmp/new" problems
+head -c 10000000 /dev/zero | gzip -n >"$class/tmp/zeros.gz"
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do cat "$class/tmp/zeros.gz"; done >"$in/olga.tgz"
+: >"$in/pia.zip"
+echo "I will hand it in tomorrow" >"$in/rosa.txt"
+"$class/zip" "/etc/problems/01/tiled_attention.c" "$class/tmp/key.gz" >"$in/$(printf 'sven\n\377%%').zip"
+"$class/zip" $tiled "$class/tmp/zeros.gz" >"$in/tom.zip"
+
+# ------------------------------------------------------------------------------------------------------------ graded once
+
+# Sums of all that a submission must not change; and what it must not leave running.
+outside() { find "$in" "$canary" workbook tests problems solutions reference Makefile -type f -exec sha256sum {} + | sort -k 2; }
+left_running() {
+    for process in /proc/[0-9]*; do
+        case $(tr '\0' ' ' <"$process/cmdline") in "/worker --case"* | *"bwrap --unshare"*) echo "${process#/proc/}" ;; esac
+    done 2>/dev/null
+}
+# Seconds are few, since the bombs use them all.
+export WB_TIMEOUT=10 WB_COMPILE_SECONDS=20 WB_MEMORY_MB=2048
+grade_all() {
+    $make --no-print-directory grade-all SUBMISSIONS="$in" OUT="$out" JOBS=2
+}
+outside >"$class/before"
+begun=$(date +%s)
+grade_all
+cp -R "$out/reports" "$class/first_reports"
+verdict $? "30 submissions are graded, in $(($(date +%s) - begun)) s"
+if cmp -s "$out/grades.csv" tests/class/expected.csv; then
+    verdict 0 "the table is as expected"
+else
+    verdict 1 "the table is not as expected:"
+    diff tests/class/expected.csv "$out/grades.csv"
+fi
+while IFS="$(printf '\t')" read -r name number what; do
+    want=$(sed -n '1s|^// expect: ||p' "tests/class/bombs/$what.c" | with_paths)
+    report=$out/reports/$name/$number.report
+    grep -qF "$want" "$report"
+    verdict $? "$what: $want"
+    grep -qF "$want" "$report" || head -n 12 "$report"
+done <"$class/bombs"
+outside | cmp -s - "$class/before"
+verdict $? "no file outside was changed"
+[ -z "$(left_running)" ]
+verdict $? "nothing is left running"
+for file in "$out"/reports/*/results.json; do # which a forged verdict has not broken
+    awk 'BEGIN { RS = "\1" } /^\{.*\}\n$/ && !/[\001-\010\013-\037]/ { whole = 1 } END { exit !whole }' "$file" || { echo "$file"; exit 1; }
+done
+verdict $? "every submission has its results.json"
+
+# ------------------------------------------------------------------------------------------------------------ and again
+
+grade_all >"$class/again" && [ "$(grep -c 'graded before' "$class/again")" -eq 30 ] && cmp -s "$out/grades.csv" tests/class/expected.csv
+verdict $? "a second run grades nothing"
+rm "$in/kim" -r && key "$in/kim" 02
+grade_all >"$class/again" && [ "$(grep -c 'graded before' "$class/again")" -eq 29 ] && grep -q '^kim: 100/750' "$class/again"
+verdict $? "what has changed is graded again"
+
+rm -f "$out/reports/emil.tar/record" "$out/reports/anton/record"
+timeout -s INT 8 $make --no-print-directory grade-all SUBMISSIONS="$in" OUT="$out" JOBS=2 >"$class/again" 2>&1
+sleep 1
+[ -z "$(left_running)" ] && ! [ -e "$out/reports/anton/record" ]
+verdict $? "an interrupt ends what is running"
+grade_all >"$class/again" && [ "$(grep -c 'graded before' "$class/again")" -ge 28 ]
+verdict $? "an interrupted run goes on"
+grep -v '^kim,' "$out/grades.csv" >"$class/rest" && grep -v '^kim,' tests/class/expected.csv | cmp -s - "$class/rest"
+verdict $? "with the same grades"
+
+echo "$((proofs - failed)) passed, $failed failed, 0 skipped"
+[ $failed -eq 0 ]

@@ -1,0 +1,92 @@
+#!/bin/sh
+# record.sh - workbook/record.sh goes on whatever fails, says at the end what did, and keeps its output to two files. Everything that it
+# would run is a stand-in here, in a folder that looks like a bundle.
+set -u
+record=$PWD/workbook/record.sh
+scratch=$(mktemp -d) || exit 2
+trap 'rm -rf "$scratch"' EXIT
+failed=0
+expect() { # WHAT COMMAND...
+    what=$1
+    shift
+    if "$@" >/dev/null 2>&1; then echo "ok    $what"; else echo "FAIL  $what"; sed 's/^/        /' "$scratch/out/results.txt"; failed=1; fi
+}
+stand_in() { # FILE, its text from stdin
+    mkdir -p "$(dirname "$1")"
+    { echo '#!/bin/sh'; cat; } >"$1"
+    chmod +x "$1"
+}
+
+cd "$scratch" || exit 2
+mkdir tests reference
+touch tests/01_one.c tests/02_two.c tests/03_three.c tests/04_four.c reference/peers.py
+mkdir -p build/cuda/tests build/cuda/solutions build/cuda/variants/03/variants/other
+stand_in build/cuda/tests/own_test </dev/null
+touch build/cuda/solutions/01.so # the others are missing, which the stand-ins do not mind
+echo "memory" >build/cuda/variants/03/variants/other/exempt
+cp "$record" .
+stand_in workbook/suite.sh <<'END'
+case "$1 $2" in
+*02_test*) echo "  FAIL  ragged"; echo "5 passed, 1 failed, 0 skipped"; exit 1 ;;
+*variants*) echo "  FAIL  memory"; echo "5 passed, 1 failed, 0 skipped"; exit 1 ;;
+*04_test*) kill -9 $$ ;;
+esac
+echo "6 passed, 0 failed, 0 skipped; a path: $PWD/x"
+END
+stand_in build/cuda/bench <<'END'
+for to; do :; done
+printf '# problem: %s\n' "$1" >"$to"
+[ "$1" != 03 ] || exit 1
+[ "$1" != 02 ] || [ -z "${SLOW:-}" ] || sleep 60
+END
+echo 'echo "roofline of $1"' | stand_in build/cuda/verdict
+echo 'case $* in *name*) echo "NVIDIA GeForce RTX 9" ;; *) echo 999.9 ;; esac' | stand_in bin/nvidia-smi
+stand_in bin/compute-sanitizer </dev/null
+echo 'echo "nothing found"; [ $3 != 03 ]' | stand_in workbook/sanitize.sh
+echo '[ "$1" != -c ] && echo "# peers"; true' | stand_in bin/python
+PATH=$scratch/bin:$PATH PYTHON=$scratch/bin/python CUDA_HOME=/nowhere WB_COMMIT=abc
+export PATH PYTHON CUDA_HOME WB_COMMIT
+
+./record.sh cuda "$scratch/out" >printed 2>&1
+expect "something failed: exit status 1" [ $? -eq 1 ]
+tail -n 12 out/results.txt >end
+expect "the end counts" grep -q '^record: 10 ok, 4 failed, 0 not run' end
+expect "a suite that failed is listed" grep -q '  FAILED   suite 02: 5 passed, 1 failed' end
+expect "a suite that was killed is listed" grep -q '  FAILED   suite 04: killed' end
+expect "a bench that failed is listed" grep -q '  FAILED   bench 03: exit status 1' end
+expect "a check that failed is listed" grep -q '  FAILED   sanitize 03' end
+expect "a variant may fail what it is exempt from" grep -q 'ok: suite 03 on other .*exempt from memory' out/results.txt
+expect "the verdict is in the text" grep -q 'roofline of ' out/results.txt
+expect "two files" [ "$(ls out | tr '\n' ' ')" = "results.txt tables.tar " ]
+expect "no path of this machine" sh -c "! grep -qF '$scratch' out/results.txt"
+expect "GPU, driver and commit are named" [ "$(grep -c '^# gpu: NVIDIA GeForce RTX 9$\|^# driver: 999.9$\|^# commit: abc$' out/results.txt)" -eq 3 ]
+mkdir got && tar -xf out/tables.tar -C got
+expect "the tables, and of a failed bench a partial one" [ "$(ls got | tr '\n' ' ')" = \
+    "01_one.tsv 02_two.tsv 03_three.partial.tsv 04_four.tsv peers.tsv record.tsv " ]
+expect "a line a step" [ "$(grep -vc '^#' got/record.tsv)" -eq 15 ]
+expect "the screen shows the same" cmp printed out/results.txt
+
+./record.sh cuda "$scratch/out" example suites >/dev/null 2>&1
+tar -tf out/tables.tar >list
+expect "parts alone, added to what is there" [ "$(tail -n 1 list)" = record_example_suites.tsv ]
+
+WB_RECORD_SECONDS=8 SLOW=1 timeout 60 ./record.sh cuda "$scratch/late" bench peers >/dev/null 2>&1
+expect "what hangs is ended" grep -q 'FAILED   bench 02: ended after [0-9]* s' late/results.txt
+expect "what comes too late is listed" grep -q 'FAILED   peers: no time left' late/results.txt
+
+mkdir -p plots/data/rtx-9
+echo old >plots/data/rtx-9/02_two.tsv
+touch Makefile # a workbook, not a bundle
+MAKE=true ./record.sh cuda "$scratch/tree" bench >/dev/null 2>&1
+expect "in the workbook tables go to plots/data" [ "$(ls plots/data/rtx-9 | tr '\n' ' ')" = "01_one.tsv 02_two.tsv 02_two.tsv.bak 04_four.tsv record_bench.tsv " ]
+expect "what was there is kept" grep -q old plots/data/rtx-9/02_two.tsv.bak
+rm Makefile
+
+rm bin/compute-sanitizer
+PYTHON=false ./record.sh cuda "$scratch/bare" peers example sanitize >/dev/null 2>&1
+expect "without PyTorch and compute-sanitizer nothing failed" [ $? -eq 0 ]
+expect "and it says so" [ "$(grep -c '^  not run' bare/results.txt)" -eq 3 ]
+
+./record.sh cuda "$scratch/bare" benches >/dev/null 2>&1
+expect "an unknown part is refused" [ $? -eq 2 ]
+exit $failed
