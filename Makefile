@@ -214,7 +214,7 @@ test:  ## the tests of all problems; fails if one that was started fails
 run-%: FORCE  ## run-03 CASE=B=1,Hq=2,Nq=256,D=64: call the function once, print what comes out
 	@$(MAKE) --no-print-directory -s $B/$(IMPL)/$*_worker
 	@$B/$(IMPL)/$*_worker $(if $(CASE),--case $(CASE))
-tune-%: FORCE  ## tune-07 TRY=FILE [SOURCE=...] [SHAPES="--shape ..."]: time edited copies of a source, other tile sizes, side by side (workbook/tune.sh)
+tune-%: FORCE  ## tune-07 TRY=FILE: other tile sizes, timed side by side as edited copies of a source (workbook/tune.sh)
 	@MAKE="$(MAKE)" workbook/tune.sh $(BACKEND) $(or $(SOURCE),$(call source,$(IMPL),$*)) $* $(or $(TRY),solutions/$*/tiles.txt) $(SHAPES)
 bench-%: FORCE  ## bench-03: time and memory against the naive baseline and the answer key
 	@MAKE="$(MAKE)" workbook/bench.sh $(BACKEND) $(IMPL) $*
@@ -257,9 +257,11 @@ grade-all:  ## SUBMISSIONS=dir [JOBS=n] [OUT=dir] [SEED=n] [CASES=file]: grade a
 	@$(GRADING) WB_GRADERS=$(JOBS) workbook/grade_all.sh $(GRADE_HOW) '$(SUBMISSIONS)' $(if $(OUT),'$(OUT)')
 class-copy:  ## DEST=dir: the workbook for a class: no answer keys, no history
 	@workbook/class_copy.sh '$(DEST)'
+gradescope:  ## [ZIP=file] [CASES=file] [SEED=n]: an autograder to upload to Gradescope, build/gradescope.zip
+	@workbook/gradescope.sh '$(or $(ZIP),build/gradescope.zip)'
 class-test:  ## a simulated class of 30, bombs included, must get the grades it deserves; some minutes
 	@MAKE="$(MAKE)" tests/class/run.sh
-.PHONY: grade grade-all class-copy class-test judges
+.PHONY: grade grade-all class-copy gradescope class-test judges
 
 mutants: $(foreach w,$(WRONG),$B/wrong/$w/caught)  ## each wrong solution must be rejected by its suite
 	@cat $^

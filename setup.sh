@@ -2,7 +2,7 @@
 # setup.sh - installs what the workbook needs and this machine lacks: compilers, make, OpenBLAS, Criterion, gnuplot.
 # It says what it does, uses sudo where it is not root, and never touches a GPU driver or the CUDA Toolkit.
 #   ./setup.sh                   install
-#   ./setup.sh --grade           and what make grade-all needs on Linux to run a class's submissions: bubblewrap, unzip
+#   ./setup.sh --grade           and what make grade-all needs on Linux to run a class's submissions: bubblewrap, zip, unzip
 #   ./setup.sh [--grade] --check only say what is missing; exit status 1 if anything is
 set -u
 grade= check=
@@ -28,7 +28,7 @@ find_missing() {
     for tool in make awk patch pkg-config gnuplot; do
         command -v $tool >/dev/null || missing="$missing $tool"
     done
-    for tool in ${grade:+bwrap unzip prlimit setpriv taskset}; do
+    for tool in ${grade:+bwrap unzip zip prlimit setpriv taskset}; do
         command -v "$tool" >/dev/null || missing="$missing $tool"
     done
     program='#include <cblas.h>
@@ -43,9 +43,9 @@ Test(a, b) { cr_assert(1); }'
 
 packages() { # MANAGER: the names of everything, in its words
     case $1 in
-    apt-get) echo build-essential make patch gawk pkg-config binutils gnuplot-nox libopenblas-dev libcriterion-dev ${grade:+bubblewrap unzip util-linux} ;;
-    dnf) echo gcc gcc-c++ libgomp make patch gawk pkgconf-pkg-config binutils gnuplot openblas-devel criterion-devel ${grade:+bubblewrap unzip util-linux} ;;
-    pacman) echo base-devel patch gawk pkgconf binutils gnuplot openblas criterion ${grade:+bubblewrap unzip util-linux} ;;
+    apt-get) echo build-essential make patch gawk pkg-config binutils gnuplot-nox libopenblas-dev libcriterion-dev ${grade:+bubblewrap unzip zip util-linux} ;;
+    dnf) echo gcc gcc-c++ libgomp make patch gawk pkgconf-pkg-config binutils gnuplot openblas-devel criterion-devel ${grade:+bubblewrap unzip zip util-linux} ;;
+    pacman) echo base-devel patch gawk pkgconf binutils gnuplot openblas criterion ${grade:+bubblewrap unzip zip util-linux} ;;
     brew) echo gcc make gawk pkg-config gnuplot openblas criterion ;;
     esac
 }
