@@ -143,12 +143,16 @@ $(foreach n,$(NUMBERS),$(eval $(call suite,$n)))
 $(foreach i,problems solutions,$(foreach n,$(NUMBERS),$(if $(call source,$i,$n),$(eval $(call implementation,$i,$n,$(call source,$i,$n))))))
 
 # The machinery's own suites: tests/NAME.c, about workbook/NAME.c if there is one, with kernels in tests/NAME_kernels.cu if it has any.
-OWN := $(filter-out harness expect worker_run library,$(basename $(notdir $(filter-out tests/0%,$(wildcard tests/*.c)))))
+OWN := $(filter-out harness expect worker_run library diagnose,$(basename $(notdir $(filter-out tests/0%,$(wildcard tests/*.c)))))
 define own_suite
 $B/tests/$(1)_test: $B/tests/$(1).o $(if $(wildcard tests/$(1)_kernels.cu),$B/tests/$(1)_kernels.o) $(filter-out $(MACHINERY),$(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/$(1).c))) $(MACHINERY) $B/reference/oracle.o
 	$Q$(LINK) $$^ -lcriterion $(LIBS) -o $$@
 endef
 $(foreach t,$(OWN),$(eval $(call own_suite,$t)))
+
+# Names the mistake in a function that failed its suite: WB_WORKER=... build/cpu/tests/diagnose 03.
+$B/tests/diagnose: $B/tests/diagnose.o $(addprefix $B/tests/,expect.o worker_run.o) $(addprefix $B/reference/,mistakes.o mistakes_table.o oracle.o) $(addprefix $B/machinery/,case.o problems.o validate.o)
+	$Q$(LINK) $^ -lm -o $@
 
 # Other ways to solve a problem, under the same suite: solutions/NN/variants/NAME.cu.
 VARIANTS := $(patsubst solutions/%.cu,%,$(wildcard solutions/[0-9][0-9]/variants/*.cu))
@@ -287,7 +291,7 @@ GRADE_HOW = $(if $(UNSAFE),--unsafe)
 
 # What the scripts ask for.
 program-%: FORCE
-	@$(MAKE) --no-print-directory -j$(JOBS) $B/tests/$*_test $B/$(IMPL)/$*_worker
+	@$(MAKE) --no-print-directory -j$(JOBS) $B/tests/$*_test $B/tests/diagnose $B/$(IMPL)/$*_worker
 worker-%: FORCE
 	@$(MAKE) --no-print-directory -j$(JOBS) $B/$(IMPL)/$*_worker
 libraries-%: FORCE
@@ -295,7 +299,7 @@ libraries-%: FORCE
 own-tests: $(foreach t,$(OWN),$B/tests/$t_test)
 	@for t in $(OWN); do workbook/suite.sh $B/tests/$${t}_test none $(BACKEND) || exit 1; done
 judges: $B/points $(if $(wildcard tests/diagnose.c),$B/tests/diagnose) $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/worker_$n.o) $(MACHINERY)
-everything: $B/bench $B/verdict $B/points $B/report $B/mask $(foreach h,$(HOSTILE),$B/hostile/$h/01_worker $B/hostile/$h/01.so) $(foreach t,$(OWN),$B/tests/$t_test) $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib variants
+everything: $B/bench $B/tests/diagnose $B/verdict $B/points $B/report $B/mask $(foreach h,$(HOSTILE),$B/hostile/$h/01_worker $B/hostile/$h/01.so) $(foreach t,$(OWN),$B/tests/$t_test) $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib variants
 
 # Problems that have no key yet are exported too, and say so when called.
 $B/lib/libworkbook.so: $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$B/solutions/$n.o)) $B/machinery/not_implemented.o $(addprefix $B/machinery/,problems.o validate.o device.o) $(LAYER)

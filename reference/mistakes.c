@@ -1,0 +1,812 @@
+// mistakes.c - what a kernel with a mistake returns, row by row: a forward, a backward, a row sum. See mistakes.h.
+//
+// The right steps are those of FlashAttention-2, algorithms 1 and 2 (Dao 2023, arXiv:2307.08691). Exponents are natural here: that a
+// kernel works in base 2 shows only where it mixes bases.
+#include "mistakes.h"
+
+#include "../tests/tolerance.h"
+#include "oracle.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOG2E 1.4426950408889634
+#define LN2   0.6931471805599453
+
+static int min_int(int a, int b) { return a < b ? a : b; }
+static int max_int(int a, int b) { return a > b ? a : b; }
+
+// ------------------------------------------------------------------------------------------------------ heads, scale, mask
+
+static double scale_of(const kernel *k, const attention_shape *s)
+{
+    const double scale = s->scale;
+    switch (k->scale) {
+    case SCALE_NONE: return 1;
+    case SCALE_TWICE: return scale * scale;
+    case SCALE_LN2: return scale * LN2;
+    case SCALE_LOG2E: return scale * LOG2E;
+    case SCALE_ROOT_D: return 1 / sqrt(s->head_dim);
+    case SCALE_INVERTED: return 1 / scale;
+    case SCALE_ONE_OVER_D: return 1.0 / s->head_dim;
+    case SCALE_ROOT: return sqrt(scale);
+    default: return scale;
+    }
+}
+
+// The head of K or V, counted through the batches, that query head h of batch b reads; it may lie past the end.
+static int kv_head(const attention_shape *s, int map, int b, int h)
+{
+    const int H = s->q_heads, G = s->kv_heads, group = H / G;
+    switch (map) {
+    case MAP_MODULO: return b * G + h % G;
+    case MAP_INVERTED: return b * G + h / G;
+    case MAP_INVERTED_WRAPPED: return b * G + h / G % G;
+    case MAP_FIRST_HEAD: return b * G;
+    case MAP_FIRST_OF_ALL: return 0;
+    case MAP_NO_BATCH: return h / group;
+    case MAP_BATCH_OF_QUERY_HEADS: return b * H + h / group;
+    case MAP_OWN_HEAD: return b * G + h;
+    case MAP_OWN_HEAD_CLAMPED: return b * G + min_int(h, G - 1);
+    case MAP_BACKWARDS: return b * G + G - 1 - h / group;
+    case MAP_PAIRS: return b * G + min_int(h / 2, G - 1);
+    case MAP_SHIFTED: return b * G + min_int((h + 1) / group, G - 1);
+    case MAP_SWAPPED: return h / group * s->batch + b;
+    case MAP_COUNTED_IN_QUERY_HEADS: return b * G + h / group * group % G;
+    default: return b * G + h / group;
+    }
+}
+
+static const float *nowhere(void)
+{
+    static _Thread_local float row[128];
+    for (int d = 0; d < 128; d++) row[d] = NAN;
+    return row;
+}
+
+// Row `row` of K or V, counted through all heads; beyond the end there is NaN, as in the harness's guard zones.
+static const float *kv_row(const model_inputs *in, const float *X, int head, int row)
+{
+    const attention_shape *s = in->shape;
+    const size_t at = (size_t)head * (size_t)s->kv_len + (size_t)row;
+    return at < (size_t)s->batch * (size_t)s->kv_heads * (size_t)s->kv_len ? X + at * (size_t)s->head_dim : nowhere();
+}
+
+// Part of a walk over the key tiles. OFF: left of the diagonal.
+typedef enum phase { SINK, OFF, DIAGONAL } phase;
+typedef struct visit {
+    int tile;
+    phase phase;
+} visit;
+
+enum { VISITS = 2048 };
+
+static bool masked(const model_inputs *in) { return in->problem->mask != WB_NO_MASK && in->shape->causal; }
+
+// Which tiles the warp of query i visits, as in the answer keys; returns how many.
+static int walk_of(const model_inputs *in, const kernel *k, int i, visit *visits)
+{
+    const int block = i / k->BR * k->BR, rows = k->ROWS ? k->ROWS : k->BR, warp = i / rows * rows;
+    const attention_shape *s = in->shape;
+    const int BC = k->BC, BR = k->BR, all = (s->kv_len - 1) / BC + 1, N = s->kv_len;
+    const bool has_window = in->problem->window;
+    const int W = has_window ? s->window : N + 1, S = in->problem->sinks ? min_int(s->sinks, N) : 0;
+    int first = 0, full = all, end = all, sink_end = 0;
+    if (masked(in)) {
+        full = (block + 1) / BC;
+        end = (min_int(block + BR, N) - 1) / BC + 1;
+        if (k->walk != WALK_ALL) first = max_int(0, block - W + 1) / BC;
+        if (k->walk == WALK_ALL) end = all;
+    }
+    const int diagonal = end - full;
+    switch (k->walk) {
+    case WALK_DIAGONAL_SKIPPED: end = min_int(end, full); break;
+    case WALK_DIAGONAL_SKIPPED_BUT_FIRST: end = max_int(min_int(end, full), 1); break;
+    case WALK_LAST_SKIPPED: end--; break;
+    case WALK_LAST_SKIPPED_BUT_FIRST: end = max_int(1, end - 1); break;
+    case WALK_ONE_ON_DIAGONAL: end = min_int(end, full + 1); break;
+    case WALK_END_IN_BLOCKS: end = min_int(max_int(full, block / BR) + 1, all); break;
+    case WALK_WHOLE_TILES: end = min_int(end, N / BC); break;
+    case WALK_WHOLE_TILES_BUT_FIRST: end = min_int(end, max_int(1, N / BC)); break;
+    case WALK_BLOCK_WHOLE_TILES: end = min_int(end, min_int(block + BR, N) / BC); break;
+    case WALK_FULL_ONE_MORE: full = min_int(full + 1, end); break;
+    case WALK_FULL_OF_LAST_ROW: full = min_int(block + BR, N) / BC; break;
+    case WALK_FIRST_TILE_ALONE: end = min_int(end, first + 1); break;
+    case WALK_SKIPS_FIRST_TILE: first++; break;
+    case WALK_WINDOW_FROM_LAST_ROW: first = min_int(max_int(0, block + BR - W) / BC, full); break;
+    case WALK_WINDOW_ROUNDED_UP: first = min_int((max_int(0, block - W + 1) + BC - 1) / BC, full); break;
+    case WALK_WINDOW_IN_TILES: first = max_int(0, min_int(full, block / BC) - W / BC); break;
+    default: break;
+    }
+    if (S > 0) {
+        sink_end = (min_int(S, first * BC) + BC - 1) / BC;
+        if (k->walk == WALK_SINKS_TWICE) sink_end = (min_int(S, block + 1) + BC - 1) / BC;
+        if (k->walk == WALK_SINKS_TWICE_CAUSAL || k->walk == WALK_SINKS_TWICE_IN_TILES) sink_end = (S + BC - 1) / BC;
+        if (k->walk == WALK_SINKS_ROUNDED_DOWN) sink_end = min_int(S, first * BC) / BC;
+        if (k->walk == WALK_ONE_SINK_TILE) sink_end = min_int(sink_end, 1);
+        if (k->sinks == SINKS_ONE_MORE) sink_end = (min_int(S + 1, first * BC) + BC - 1) / BC;
+    }
+    int n = 0;
+    for (int t = 0; t < sink_end; t++) visits[n++] = (visit){t, k->walk == WALK_SINKS_TWICE_IN_TILES ? DIAGONAL : SINK};
+    for (int t = first; t < end; t++) {
+        const bool unseen = t * BC >= warp + rows || ((t + 1) * BC <= warp - W + 1 && t * BC >= S);
+        if (k->ROWS && masked(in) && k->walk != WALK_ALL && unseen) continue;
+        const int times = k->walk == WALK_DIAGONAL_TWICE && diagonal > 0 && t >= full ? 2 : 1;
+        for (int again = 0; again < times; again++) visits[n++] = (visit){t, t < full ? OFF : DIAGONAL};
+    }
+    return n;
+}
+
+// Whether this kernel's mask hides key j from query i.
+static bool hides(const model_inputs *in, const kernel *k, int i, int j, phase phase)
+{
+    const attention_shape *s = in->shape;
+    if (!masked(in)) return false;
+    const int i_block = i / k->BR * k->BR, rows = k->ROWS ? k->ROWS : k->BR;
+    const int i_local = i % k->BR, j_local = j % k->BC;
+    const bool everywhere = k->one_mask || k->walk == WALK_ALL;
+    bool future = false;
+    if (phase == DIAGONAL || everywhere || (phase == SINK && in->problem->signature == WB_BACKWARD))
+        switch (k->causal) {
+        case CAUSAL_NONE: break;
+        case CAUSAL_ONE_MORE: future = j > i + 1; break;
+        case CAUSAL_ONE_LESS: future = j >= i; break;
+        case CAUSAL_TRANSPOSED: future = j < i; break;
+        case CAUSAL_LOCAL: future = j_local > i_local; break;
+        case CAUSAL_LOCAL_QUERY: future = j > i_local; break;
+        case CAUSAL_LOCAL_KEY: future = j_local > i; break;
+        case CAUSAL_LOCAL_WARP: future = j_local > i % rows; break;
+        case CAUSAL_NO_WARP: future = j > i_block + (i - i_block) % rows; break;
+        default: future = j > i;
+        }
+    if (!in->problem->window) return future;
+
+    const int W = s->window, S = in->problem->sinks ? s->sinks : 0;
+    bool old = false;
+    switch (k->window) {
+    case WINDOW_NONE: break;
+    case WINDOW_ONE_MORE: old = j < i - W; break;
+    case WINDOW_ONE_LESS: old = j <= i - W + 1; break;
+    case WINDOW_NOT_ON_DIAGONAL: old = phase != DIAGONAL && j <= i - W; break;
+    case WINDOW_ON_DIAGONAL_ALONE: old = phase == DIAGONAL && j <= i - W; break;
+    case WINDOW_OF_BLOCK: old = j <= i_block - W; break;
+    case WINDOW_HALF: old = j <= i - (W + 1) / 2; break;
+    case WINDOW_PLUS_SINKS: old = j <= i - W - min_int(S, s->kv_len); break;
+    case WINDOW_MINUS_SINKS: old = j <= i - max_int(1, W - S); break;
+    case WINDOW_TESTED_BY_FIRST_ROW:
+        old = j <= i - W && (phase == DIAGONAL || j / k->BC * k->BC <= i / rows * rows - W);
+        break;
+    case WINDOW_IN_TILES: old = i / k->BC - j / k->BC >= W; break;
+    case WINDOW_ONE_MORE_ON_DIAGONAL: old = phase == DIAGONAL ? j < i - W : j <= i - W; break;
+    default: old = j <= i - W;
+    }
+    bool sink = j < S;
+    switch (k->sinks) {
+    case SINKS_NONE: sink = false; break;
+    case SINKS_ONE_MORE: sink = S > 0 && j <= S; break;
+    case SINKS_ONE_LESS: sink = j < S - 1; break;
+    case SINKS_WHOLE_TILE: sink = S > 0 && j < (S + k->BC - 1) / k->BC * k->BC; break;
+    case SINKS_WHOLE_TILE_AMONG_SINKS:
+        sink = phase == SINK ? S > 0 && j < (S + k->BC - 1) / k->BC * k->BC : sink;
+        break;
+    case SINKS_NOT_IN_WINDOW_TILES: sink = sink && phase != OFF; break;
+    case SINKS_NOT_ON_DIAGONAL: sink = sink && phase != DIAGONAL; break;
+    case SINKS_AMONG_SINKS_ALONE: sink = sink && phase == SINK; break;
+    case SINKS_FIRST_ONLY: sink = j < min_int(S, 1); break;
+    default: break;
+    }
+    if (k->sinks == SINKS_NOT_CAUSAL) return (future || old) && !sink;
+    if (k->sinks == SINKS_HIDDEN_IN_WINDOW && phase != SINK) {
+        const bool no_mask = phase == OFF && !everywhere && j / k->BC * k->BC > i / rows * rows + rows - 1 - W;
+        return future || (!no_mask && (old || j < S));
+    }
+    if (phase == SINK && in->problem->signature == WB_FORWARD)
+        return !sink || (k->walk == WALK_SINKS_TWICE_CAUSAL && j > i);
+    return future || (old && !sink);
+}
+
+// ---------------------------------------------------------------------------------------------------------------- forward
+
+// float32 overflows early. That it underflows early is looked at once, in finalize.
+static double as_float(double x) { return fabs(x) > FLT_MAX ? copysign(INFINITY, x) : x; }
+
+static double weight(double x) { return as_float(exp(x)); }
+
+static double lse_of(const kernel *k, double m, double l, double scale)
+{
+    const double log_l = log(l);
+    switch (k->lse) {
+    case LSE_BASE_2: return (m + log_l) * LOG2E;
+    case LSE_M_BASE_2: return m * LOG2E + log_l;
+    case LSE_L_BASE_2: return m + log_l * LOG2E;
+    case LSE_TIMES_LN2: return (m + log_l) * LN2;
+    case LSE_M_TIMES_LN2: return m * LN2 + log_l;
+    case LSE_NO_M: return log_l;
+    case LSE_NO_M_BASE_2: return log_l * LOG2E;
+    case LSE_ONLY_M: return m;
+    case LSE_ONLY_M_BASE_2: return m * LOG2E;
+    case LSE_M_PLUS_L: return m + l;
+    case LSE_ONLY_L: return l;
+    case LSE_M_UNSCALED: return m / scale + log_l;
+    case LSE_MINUS: return m - log_l;
+    default: return m + log_l;
+    }
+}
+
+// The state of a row. Four lanes hold a row's columns (tile.cuh): a kernel that forgets to bring them together has four m and l.
+typedef struct row_state {
+    double m[4], l[4], O[128], size[128];  // size: the sum of absolute values, scaled alike
+    double S[256], stale[256];             // this tile's exponents; the weights of the one before
+    bool hidden[256];
+    const float *v[256];
+    double largest, l_size;
+    int no_max;    // columns from here on do not count in the maximum
+    bool unknown;  // depends on what was in memory before
+} row_state;
+
+static double dot(const float *a, const float *b, int D, double *size)
+{
+    double sum = 0, absolute = 0;
+    for (int d = 0; d < D; d++) {
+        const double term = (double)a[d] * b[d];
+        sum += term, absolute += fabs(term);
+    }
+    *size = fmax(*size, absolute);
+    return sum;
+}
+
+// Fills S, hidden and v of a row for a tile; columns left out have S = -infinity.
+static void score(const model_inputs *in, const kernel *k, int b, int h, int i, visit at, row_state *r)
+{
+    const attention_shape *s = in->shape;
+    const int Nk = s->kv_len, BC = k->BC;
+    const int D = k->dims == -2 ? s->head_dim / 2 : k->dims ? min_int(k->dims, s->head_dim) : s->head_dim;
+    const size_t q_row = ((size_t)b * (size_t)s->q_heads + (size_t)h) * (size_t)s->q_len + (size_t)i;
+    const float *q = in->Q + q_row * (size_t)s->head_dim;
+    const double scale = scale_of(k, s);
+    const int head_K = kv_head(s, k->map_K, b, h), head_V = kv_head(s, k->map_V, b, h);
+    const float *K = k->operands == PAIR_QV_V || k->operands == PAIR_QV_K ? in->V : in->K;
+    const float *V = k->operands == PAIR_QK_K || k->operands == PAIR_QV_K ? in->K : in->V;
+    const bool plain = in->dots && k->map_K == MAP_RIGHT && K == in->K && !k->dims && !k->K_first_tile;
+    const bool tail = (at.tile + 1) * BC > Nk;
+
+    r->no_max = BC;
+    for (int c = 0; c < BC; c++) {
+        const int j = at.tile * BC + c;
+        r->S[c] = -INFINITY, r->hidden[c] = false, r->v[c] = NULL;
+        double x;
+        if (j < Nk) {
+            if (k->ghost == GHOST_LAST_MISSING && j == Nk - 1) continue;
+            if (k->ghost == GHOST_LAST_OF_TAIL && tail && j == Nk - 1) continue;
+            const bool hidden = hides(in, k, i, j, at.phase);
+            const bool by_0 =
+                hidden && (k->hide == HIDE_BY_0 || (k->hide == HIDE_OLD_BY_0 && j <= i) ||
+                           (k->hide == HIDE_FUTURE_BY_0 && j > i) || (k->hide == HIDE_SINKS_BY_0 && at.phase == SINK));
+            if (hidden && !by_0 && k->hide != HIDE_AFTER_MAX && k->hide != HIDE_AFTER_SUM) continue;
+            r->hidden[c] = hidden;
+            if (by_0)
+                x = 0, r->hidden[c] = false;
+            else if (plain)
+                x = in->dots[q_row * (size_t)Nk + (size_t)j];
+            else
+                x = dot(q, kv_row(in, K, head_K, k->K_first_tile ? c : j), D, &r->largest);
+            int j_V = j;
+            if (k->V_tile == V_NEXT_TILE) j_V = j + BC;
+            if (k->V_tile == V_LAST_TILE) j_V = j >= BC ? j - BC : j;
+            if (k->V_tile == V_FIRST_TILE) j_V = c;
+            if (k->V_tile == V_NEXT_TILE && j_V >= Nk) j_V = j >= BC ? j - BC : j;  // what a second buffer still holds
+            r->v[c] = kv_row(in, V, head_V, j_V);
+        } else {
+            switch (k->ghost) {
+            case GHOST_ZERO: x = 0; break;
+            case GHOST_ONE_ZERO:
+                if (j > Nk) continue;
+                x = 0;
+                break;
+            case GHOST_CLAMPED:
+                x = dot(q, kv_row(in, K, head_K, Nk - 1), D, &r->largest);
+                r->v[c] = kv_row(in, V, head_V, Nk - 1);
+                break;
+            case GHOST_NEXT:
+                x = dot(q, kv_row(in, K, head_K, j), D, &r->largest);
+                r->v[c] = kv_row(in, V, head_V, j);
+                break;
+            case GHOST_STALE:
+                if (at.tile == 0) r->unknown = true;
+                r->S[c] = r->stale[c] * LN2;
+                r->no_max = c < r->no_max ? c : r->no_max;
+                continue;
+            default: continue;
+            }
+            if (hides(in, k, i, j, at.phase)) {
+                if (k->hide == HIDE_RIGHT || k->hide == HIDE_OLD_BY_0 || k->hide == HIDE_SINKS_BY_0) continue;
+                r->hidden[c] = k->hide == HIDE_AFTER_MAX || k->hide == HIDE_AFTER_SUM;
+                x = 0;
+            }
+        }
+        r->S[c] = scale * x;
+    }
+}
+
+// What the maximum is measured in.
+static double unit_of(const model_inputs *in, const kernel *k)
+{
+    return k->m_units == M_UNSCALED ? 1 / scale_of(k, in->shape) : k->m_units == M_WITHOUT_LOG2E ? LN2 : 1;
+}
+
+// One tile of the online softmax.
+static void attend(const model_inputs *in, const kernel *k, row_state *r, bool first, bool outgrown, bool with_O)
+{
+    const int BC = k->BC, D = in->shape->head_dim;
+    const double scale = scale_of(k, in->shape);
+    double tile_max[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY}, m_new[4], alpha[4], added[4] = {0};
+    const double unit = unit_of(in, k);
+    for (int c = 0; c < BC && c < r->no_max; c++) tile_max[c % 8 / 2] = fmax(tile_max[c % 8 / 2], r->S[c] * unit);
+    if (k->max != MAX_OF_OWN_COLUMNS) {
+        const double whole = fmax(fmax(tile_max[0], tile_max[1]), fmax(tile_max[2], tile_max[3]));
+        for (int p = 0; p < 4; p++) tile_max[p] = whole;
+    }
+    for (int p = 0; p < 4; p++) {
+        const double m = r->m[p];
+        m_new[p] = outgrown ? fmax(m, tile_max[p]) : m;
+        if (k->max == MAX_NONE) m_new[p] = 0;
+        if (k->max == MAX_OF_TILE && tile_max[p] > -INFINITY) m_new[p] = tile_max[p];
+        if (k->max == MAX_FIRST_TILE && m > -INFINITY) m_new[p] = m;
+        double d = m - m_new[p];
+        if (m == -INFINITY && m_new[p] == -INFINITY) d = 0;
+        if (k->alpha == ALPHA_INVERTED) d = -d;
+        if (k->alpha == ALPHA_INVERTED_GUARDED) d = m == -INFINITY ? 0 : -d;
+        if (k->alpha == ALPHA_UNSCALED) d /= scale;
+        if (k->alpha == ALPHA_EXP2) d *= LN2;
+        if (k->alpha == ALPHA_EXP) d *= LOG2E;
+        if (k->max == MAX_NOT_KEPT) d = -INFINITY;
+        if (k->max == MAX_NEVER_STORED && tile_max[p] > -INFINITY) m_new[p] = -FLT_MAX, d = -INFINITY;
+        alpha[p] = d == -INFINITY ? 0 : as_float(exp(d));
+        if (m_new[p] == m && k->max != MAX_NOT_KEPT && k->max != MAX_NEVER_STORED) alpha[p] = 1;
+    }
+
+    double *O = r->O, *size = r->size;
+    const bool late = k->O_rescaled_late;
+    if (with_O && !k->O_not_rescaled && !late)
+        for (int d = 0; d < D; d++) O[d] *= alpha[d % 8 / 2], size[d] *= alpha[d % 8 / 2];
+    double l_size = 0;
+    for (int c = 0; c < BC; c++) {
+        const int p = c % 8 / 2;
+        const double x = r->S[c];
+        r->stale[c] = 0;
+        if (x == -INFINITY) {
+            if (k->l == L_OF_ALL_SCORES || k->l == L_OF_ALL_SCALED_SCORES) added[p] = -INFINITY;
+            continue;
+        }
+        if (c >= r->no_max && x - m_new[p] > 80) r->unknown = true;  // exp2_fast makes anything of it
+        double P = weight(x - m_new[p]), in_l = P;
+        if (k->hide == HIDE_AFTER_MAX && r->hidden[c]) P = in_l = 0;
+        if (k->hide == HIDE_AFTER_SUM && r->hidden[c]) P = 0;
+        r->stale[c] = P;
+        if (k->l == L_OLD_MAX) in_l = first || r->m[p] == -INFINITY ? P : weight(x - r->m[p]);
+        if (k->l == L_OF_SCORES || k->l == L_OF_ALL_SCORES) in_l = x / scale;
+        if (k->l == L_OF_ALL_SCALED_SCORES) in_l = x * LOG2E;
+        if (k->l == L_OF_SHIFTED_SCORES) in_l = (x - m_new[p]) * LOG2E;
+        if (k->l == L_OF_EVERY_32ND && c % 32) in_l = 0;
+        added[p] += in_l, l_size += fabs(in_l);
+        if (!with_O || !r->v[c] || P == 0) continue;
+        const float *v = r->v[c];
+        for (int d = 0; d < D; d++) O[d] += P * v[d];
+        for (int d = 0; d < D; d++) size[d] += P * fabs((double)v[d]);
+    }
+    for (int p = 0; p < 4; p++) {
+        if (!k->l_not_rescaled) r->l[p] *= alpha[p];
+        if (k->l == L_LAST_TILE) r->l[p] = 0;
+        if (k->l != L_NEVER) r->l[p] += added[p];
+        r->l[p] = as_float(r->l[p]);
+        r->m[p] = m_new[p];
+    }
+    r->l_size = r->l_size + l_size;
+    if (!with_O) return;
+    if (late)
+        for (int d = 0; d < D; d++) O[d] *= alpha[d % 8 / 2], size[d] *= alpha[d % 8 / 2];
+    for (int d = 0; d < D; d++) O[d] = as_float(O[d]);
+    if (k->divide == DIVIDE_IN_LOOP || k->divide == DIVIDE_IN_LOOP_AND_AT_END) {
+        const double l = r->l[0] + r->l[1] + r->l[2] + r->l[3];
+        for (int d = 0; d < D; d++) O[d] /= l, size[d] /= l;
+    }
+}
+
+static bool writes(const model_inputs *in, const kernel *k, bool is_O, int b, int h, int i, int d)
+{
+    const attention_shape *s = in->shape;
+    switch (k->writes) {
+    case WRITES_NO_O: return !is_O;
+    case WRITES_NO_L: return is_O;
+    case WRITES_WHOLE_TILES: return i < s->q_len / k->BR * k->BR;
+    case WRITES_FIRST_TILE: return i < k->BR;
+    case WRITES_FIRST_BATCH: return b == 0;
+    case WRITES_FIRST_HEAD: return h == 0;
+    case WRITES_FIRST_OF_GROUP: return h % (s->q_heads / s->kv_heads) == 0;
+    case WRITES_KV_HEADS: return h < s->kv_heads;
+    case WRITES_HALF_OF_D: return !is_O || d < s->head_dim / 2;
+    default: return true;
+    }
+}
+
+static void finalize(const model_inputs *in, const kernel *k, int b, int h, int i, row_state *r, bool is_O,
+                     model_row *out)
+{
+    const attention_shape *s = in->shape;
+    const int D = s->head_dim;
+    const double scale = scale_of(k, s), largest = r->largest * scale;
+    double l = r->l[0] + r->l[1] + r->l[2] + r->l[3];
+    // Where all weights underflow. In between, it depends on whether small numbers are flushed to 0.
+    if (k->l < L_OF_SCORES && l > 0 && l < 1e-36) {
+        if (l < 1e-46)
+            l = 0, memset(r->O, 0, sizeof r->O);
+        else
+            r->unknown = true;
+    }
+    if (!is_O) {
+        if (k->l == L_OF_OWN_COLUMNS) l = r->l[0];
+        const double L = lse_of(k, r->m[0], l, scale);
+        out->value[0] = L;
+        out->tolerance[0] = tolerance_L(L, largest, D, s->kv_len) + U_FLOAT * fabs(r->m[0]) * 4;
+        out->tolerance[0] *= k->lse == LSE_ONLY_L || k->lse == LSE_M_PLUS_L ? 1 + fabs(l) : 1;
+        if (k->l >= L_OF_SCORES && k->l <= L_OF_ALL_SCALED_SCORES)
+            out->tolerance[0] += (U_FLOAT * s->kv_len + tolerance_logit(largest, D)) * r->l_size / fabs(l);
+        if (k->lse == LSE_M_UNSCALED) out->tolerance[0] += tolerance_logit(largest, D) / scale;
+        if (r->unknown) out->tolerance[0] = MODEL_UNKNOWN;
+        if (!writes(in, k, false, b, h, i, 0)) out->tolerance[0] = MODEL_UNWRITTEN;
+        return;
+    }
+    for (int d = 0; d < D; d++) {
+        double O = r->O[d], size = r->size[d], divisor = l;
+        if (k->l == L_OF_OWN_COLUMNS) divisor = r->l[d % 8 / 2];
+        if (k->divide == DIVIDE_NEVER || k->divide == DIVIDE_IN_LOOP) divisor = 1;
+        if (k->divide == DIVIDE_TWICE) divisor *= divisor;
+        if (k->divide == DIVIDE_BY_N) divisor = s->kv_len;
+        O /= divisor, size /= fabs(divisor);
+        out->value[d] = O;
+        out->tolerance[d] = tolerance_O(O, size, largest, D, s->kv_len, in->bf16_output ? WB_BFLOAT16 : WB_FLOAT32);
+        if (k->l >= L_OF_SCORES && k->l <= L_OF_ALL_SCALED_SCORES)
+            out->tolerance[d] += fabs(O) * (U_FLOAT * s->kv_len + tolerance_logit(largest, D)) * r->l_size / fabs(l);
+        if (r->unknown) out->tolerance[d] = MODEL_UNKNOWN;
+        if (!writes(in, k, true, b, h, i, d)) out->tolerance[d] = MODEL_UNWRITTEN;
+    }
+}
+
+static void forward_rows(const model_inputs *in, const kernel *k, int b, int h, int i0, int rows, bool is_O,
+                         model_row *out)
+{
+    static _Thread_local row_state state[MODEL_ROWS];
+    static _Thread_local visit visits[VISITS];
+    for (int n = 0; n < rows; n++) {
+        row_state *r = &state[n];
+        memset(r->O, 0, sizeof r->O), memset(r->size, 0, sizeof r->size);
+        for (int p = 0; p < 4; p++) r->m[p] = k->max == MAX_FROM_0 || k->max == MAX_NONE ? 0 : -INFINITY, r->l[p] = 0;
+        r->largest = 0, r->l_size = 0, r->unknown = false;
+        memset(r->stale, 0, sizeof r->stale);
+        if (in->dots) {  // of the right keys: the scale of rounding errors
+            const attention_shape *s = in->shape;
+            const size_t row = ((size_t)b * (size_t)s->q_heads + (size_t)h) * (size_t)s->q_len + (size_t)(i0 + n);
+            const float *q = in->Q + row * (size_t)s->head_dim;
+            double size = 0;
+            for (int d = 0; d < s->head_dim; d++) size += fabs((double)q[d]) * 4;  // |k| is seldom above 4
+            r->largest = size;
+        }
+    }
+    const int count = walk_of(in, k, i0, visits);
+    for (int v = 0; v < count; v++) {
+        bool outgrown = k->slack == 0;
+        for (int n = 0; n < rows; n++) {
+            score(in, k, b, h, i0 + n, visits[v], &state[n]);
+            for (int c = 0; c < k->BC && !outgrown; c++)
+                outgrown = state[n].S[c] * unit_of(in, k) > state[n].m[c % 8 / 2] + k->slack;
+        }
+        for (int n = 0; n < rows; n++) attend(in, k, &state[n], v == 0, outgrown, is_O);
+    }
+    for (int n = 0; n < rows; n++) finalize(in, k, b, h, i0 + n, &state[n], is_O, &out[n]);
+}
+
+// --------------------------------------------------------------------------------------------------------------- backward
+
+typedef struct pair {
+    double P, dP, dS, exponent, cancel;
+} pair;
+
+static const float *q_row_of(const model_inputs *in, const float *X, int b, int h, int i)
+{
+    const attention_shape *s = in->shape;
+    return X + (((size_t)b * (size_t)s->q_heads + (size_t)h) * (size_t)s->q_len + (size_t)i) * (size_t)s->head_dim;
+}
+
+static double delta_of(const model_inputs *in, const kernel *k, int b, int h, int i, double *size)
+{
+    const int D = in->shape->head_dim;
+    const float *o = q_row_of(in, in->O, b, h, i), *g = q_row_of(in, in->dO, b, h, i);
+    double sum = 0;
+    *size = 0;
+    for (int d = 0; d < D; d++) {
+        if (k->delta == DELTA_OF_8 && d >= 8) break;
+        if (k->delta == DELTA_OF_HALF && d >= D / 2) break;
+        const double a = k->delta == DELTA_OF_DO ? g[d] : o[d], c = k->delta == DELTA_OF_O ? o[d] : g[d];
+        sum += a * c, *size += fabs(a * c);
+    }
+    const double factor = k->delta == DELTA_SCALED ? in->shape->scale : k->delta == DELTA_MEAN ? 1.0 / D : 1;
+    *size *= factor;
+    return sum * factor;
+}
+
+// The exponent's largest value for query i over keys from ... to - 1 that the mask leaves.
+static double row_max(const model_inputs *in, const kernel *k, int b, int h, int i, int head, int from, int to,
+                      int hidden_too)
+{
+    const attention_shape *s = in->shape;
+    double m = -INFINITY, size = 0;
+    for (int j = from; j < to && j < s->kv_len; j++) {
+        if (!hidden_too && !oracle_visible(in->problem, s, i, j)) continue;
+        const double x = dot(q_row_of(in, in->Q, b, h, i), kv_row(in, in->K, head, j), s->head_dim, &size);
+        m = fmax(m, x * scale_of(k, s));
+    }
+    return m;
+}
+
+static pair pair_of(const model_inputs *in, const kernel *k, int b, int h, int i, int j, bool hidden, int tile,
+                    int tile_keys)
+{
+    const attention_shape *s = in->shape;
+    const int D = s->head_dim, dims = k->dims == -2 ? D / 2 : k->dims ? min_int(k->dims, D) : D;
+    const int head_K = kv_head(s, k->map_K, b, h), head_V = kv_head(s, k->map_V, b, h);
+    const float *g = q_row_of(in, in->dO, b, h, i), *kk = kv_row(in, in->K, head_K, j);
+    const double L = in->L[((size_t)b * (size_t)s->q_heads + (size_t)h) * (size_t)s->q_len + (size_t)i];
+    double abs_S = 0, abs_dP = 0, abs_delta = 0;
+    const double S = hidden ? 0 : dot(q_row_of(in, in->Q, b, h, i), kk, dims, &abs_S), x = S * scale_of(k, s);
+    double e = x - L;
+    switch (k->P) {
+    case P_L_IN_BASE_E: e = x - L * LN2; break;
+    case P_L_TIMES_LOG2E: e = x - L * LOG2E; break;
+    case P_WITHOUT_L: e = x; break;
+    case P_ROW_MAX: e = x - row_max(in, k, b, h, i, head_K, 0, s->kv_len, 0); break;
+    case P_TILE_MAX: e = x - row_max(in, k, b, h, i, head_K, tile * tile_keys, (tile + 1) * tile_keys, 0); break;
+    case P_L_SCALED: e = x - L * s->scale; break;
+    case P_BASE_2: e = (x - L) * LN2; break;
+    case P_BASE_E: e = (x - L) * LOG2E; break;
+    default: break;
+    }
+    pair p = {.P = as_float(exp(e)), .exponent = scale_of(k, s) * abs_S + fabs(L)};
+    const float *from = k->dP == DP_FROM_O ? q_row_of(in, in->O, b, h, i) : g;
+    p.dP = dot(from, kv_row(in, k->dP == DP_FROM_K ? in->K : in->V, head_V, j), D, &abs_dP);
+    double delta = delta_of(in, k, b, h, i, &abs_delta);
+    p.cancel = fabs(p.P) * (abs_dP + abs_delta);
+    switch (k->dS) {
+    case DS_NO_DELTA: p.dS = p.P * p.dP; break;
+    case DS_PLUS_DELTA: p.dS = p.P * (p.dP + delta); break;
+    case DS_IS_P: p.dS = p.P; break;
+    case DS_WITHOUT_P: p.dS = p.dP - delta, p.cancel = abs_dP + abs_delta; break;
+    case DS_MINUS: p.dS = -p.P * (p.dP - delta); break;
+    default: p.dS = p.P * (p.dP - delta);
+    }
+    return p;
+}
+
+static void add(oracle_sum *sum, const pair *p, double term, double cancel, const float *x, int D)
+{
+    for (int d = 0; d < D; d++) {
+        const double value = term * x[d];
+        sum[d].value += value;
+        sum[d].size += fabs(value);
+        sum[d].exponent += fabs(value) * p->exponent;
+        sum[d].cancel += cancel * fabs((double)x[d]);
+    }
+}
+
+static double factor_of(const kernel *k, const attention_shape *s)
+{
+    const double scale = s->scale;
+    switch (k->out) {
+    case OUT_NO_SCALE: return 1;
+    case OUT_SCALE_TWICE: return scale * scale;
+    case OUT_LN2: return scale * LN2;
+    case OUT_LOG2E: return scale * LOG2E;
+    default: return scale;
+    }
+}
+
+static void set_gradient(const oracle_sum *sum, int D, double factor, double terms, model_row *out)
+{
+    for (int d = 0; d < D; d++) {
+        out->value[d] = sum[d].value * factor;
+        out->tolerance[d] = tolerance_gradient(out->value[d], sum[d].size * factor, sum[d].exponent * factor,
+                                               sum[d].cancel * factor, D, terms);
+    }
+}
+
+static void query_row(const model_inputs *in, const kernel *k, int b, int h, int i, model_row *out)
+{
+    static _Thread_local visit visits[VISITS];
+    const attention_shape *s = in->shape;
+    const int D = s->head_dim, BC = k->BC, head = kv_head(s, k->map_K, b, h);
+    oracle_sum sum[128];
+    memset(sum, 0, sizeof sum);
+    const int count = walk_of(in, k, i, visits);
+    for (int v = 0; v < count; v++)
+        for (int j = visits[v].tile * BC; j < (visits[v].tile + 1) * BC && j < s->kv_len; j++) {
+            const bool hidden = hides(in, k, i, j, visits[v].phase);
+            if (hidden && (k->hide == HIDE_RIGHT || (k->hide == HIDE_OLD_BY_0 && j > i) ||
+                           (k->hide == HIDE_FUTURE_BY_0 && j <= i)))
+                continue;
+            const pair p = pair_of(in, k, b, h, i, j, hidden, visits[v].tile, BC);
+            const float *x = kv_row(in, in->K, head, j);
+            if (k->dQ == DQ_FROM_Q) x = q_row_of(in, in->Q, b, h, j);
+            if (k->dQ == DQ_FROM_OWN) x = q_row_of(in, in->Q, b, h, i);
+            if (k->dQ == DQ_FROM_V) x = kv_row(in, in->V, head, j);
+            add(sum, &p, p.dS, p.cancel, x, D);
+        }
+    set_gradient(sum, D, factor_of(k, s), s->kv_len, out);
+}
+
+// Which queries the block of keys that begins with `block` looks at: from ... to - 1.
+static void queries_of(const model_inputs *in, const kernel *k, int block, int *from, int *to)
+{
+    const attention_shape *s = in->shape;
+    const int N = s->q_len, BK = k->BR, BQ = k->BC;
+    const bool has_window = in->problem->window;
+    const int W = has_window ? min_int(s->window, N) : N, S = in->problem->sinks ? s->sinks : 0;
+    *from = block / BQ * BQ;
+    *to = block < S ? N : min_int(N, block + BK - 1 + W);
+    if (k->walk == WALK_ALL) *from = 0;
+    if (k->walk == WALK_ALL || !has_window) *to = N;
+    if (k->walk == WALK_QUERIES_OF_FIRST_KEY && block >= S) *to = min_int(N, block + W);
+    if (k->walk == WALK_NO_FAR_QUERIES) *to = min_int(N, block + BK - 1 + W);
+    *to = min_int(N, *from + (*to - *from + BQ - 1) / BQ * BQ);  // whole tiles; the mask does the rest
+    if (k->walk == WALK_WHOLE_TILES) *to = min_int(*to, *from + (N - *from) / BQ * BQ);
+    if (k->walk == WALK_WHOLE_TILES_BUT_FIRST) *to = min_int(*to, *from + max_int(1, (N - *from) / BQ) * BQ);
+    if (k->walk == WALK_BLOCK_WHOLE_TILES) *to = min_int(*to, N / BQ * BQ);
+    if (k->walk == WALK_DIAGONAL_SKIPPED || k->walk == WALK_DIAGONAL_SKIPPED_BUT_FIRST) *from = (block + BK) / BQ * BQ;
+    if (k->walk == WALK_SKIPS_FIRST_TILE || k->walk == WALK_LAST_SKIPPED) *from += BQ;
+    if (k->walk == WALK_FIRST_TILE_ALONE) *to = min_int(*to, *from + BQ);
+}
+
+static void key_row(const model_inputs *in, const kernel *k, int kv, int j, bool is_dK, model_row *out)
+{
+    const attention_shape *s = in->shape;
+    const int D = s->head_dim, group = s->q_heads / s->kv_heads, block = j / k->BR * k->BR;
+    kernel turned = *k;  // a mask that forgets the tile sees tiles that lie on their sides
+    turned.BC = k->BR, turned.BR = k->BC;
+    oracle_sum sum[128];
+    memset(sum, 0, sizeof sum);
+    int from, to;
+    queries_of(in, k, block, &from, &to);
+    for (int b = 0; b < s->batch; b++)
+        for (int h = 0; h < s->q_heads; h++) {
+            if (kv_head(s, is_dK ? k->map_K : k->map_V, b, h) != kv) continue;
+            if (k->group == GROUP_FIRST && h % group) continue;
+            if (k->group == GROUP_LAST && h % group != group - 1) continue;
+            for (int i = from; i < to; i++) {
+                const phase phase = i / k->BC * k->BC < block + k->BR - 1 ? DIAGONAL : OFF;
+                const bool hidden = hides(in, &turned, i, j, phase);
+                if (hidden && (k->hide == HIDE_RIGHT || (k->hide == HIDE_OLD_BY_0 && j > i) ||
+                               (k->hide == HIDE_FUTURE_BY_0 && j <= i)))
+                    continue;
+                const pair p = pair_of(in, k, b, h, i, j, hidden, j / k->BR, k->BR);
+                const float *g = q_row_of(in,
+                                          k->dV == DV_FROM_O   ? in->O
+                                          : k->dV == DV_FROM_Q ? in->Q
+                                                               : in->dO,
+                                          b, h, i);
+                if (!is_dK) {
+                    const double term = k->dV == DV_FROM_DS ? p.dS : k->dV == DV_FROM_DP ? p.dP : p.P;
+                    add(sum, &p, term, k->dV == DV_FROM_DS || k->dV == DV_FROM_DP ? p.cancel : 0, g, D);
+                    continue;
+                }
+                const float *x = q_row_of(in, k->dQ == DQ_FROM_V ? in->dO : in->Q, b, h, i);
+                if (k->dQ == DQ_FROM_Q) x = kv_row(in, in->K, kv, i);
+                if (k->dQ == DQ_FROM_OWN) x = kv_row(in, in->K, kv, j);
+                add(sum, &p, p.dS, p.cancel, x, D);
+            }
+        }
+    const double mean = k->group == GROUP_MEAN ? 1.0 / group : 1;
+    set_gradient(sum, D, mean * (is_dK ? factor_of(k, s) : 1), (double)group * s->q_len, out);
+}
+
+// ---------------------------------------------------------------------------------------------------------------- row sum
+
+// How often column j of row i counts. A thread takes BR neighbouring columns at a time, from the row's first multiple of 16 bytes on
+// if BR is more than 1; BC threads share the row. The ends go to the first threads, a column each.
+static double count_of(const model_inputs *in, const kernel *k, int i, int j)
+{
+    const int cols = in->cols, T = k->BC, V = k->BR;
+    int head = 0;
+    if (V == 8) head = min_int(cols, (int)((8 - (size_t)i * (size_t)cols % 8) % 8));
+    const int loads = (cols - head) / V, load = (j - head) / V;
+    const bool in_loads = j >= head && load < loads;
+    const int thread = in_loads ? load % T : j < head ? j : j - loads * V;
+    switch (k->sum) {
+    case SUM_TAIL_DROPPED: return (j - head) < (cols - head) / (T * V) * (T * V) ? 1 : 0;
+    case SUM_HALF_WARP: return thread % min_int(T, 32) < min_int(T, 32) / 2;
+    case SUM_LANE_0: return thread % 32 == 0;
+    case SUM_THREAD_0: return thread == 0;
+    case SUM_FIRST_WARP: return thread < 32;
+    case SUM_LAST_WARP_LOST: return thread < T - 32;
+    case SUM_WARP_STRIDE: return in_loads ? min_int(max_int(1, T / 32), load / 32 + 1) : 1;
+    case SUM_BLOCK_ONCE: return in_loads ? load < T : 1;
+    case SUM_LAST_COLUMN_LOST: return j < cols - 1;
+    case SUM_COLUMN_TWICE:
+        return V == 1      ? (j == 0 ? 2 : 1)
+               : V == 2    ? (j == cols - 1 ? 2 : 1)
+               : V == 4    ? (j == 1 ? 2 : 1)
+               : j == head ? 2
+                           : 1;
+    case SUM_HEAD_TWICE: return loads == 0 ? 1 : j == head ? 2 : j == loads * V + head ? 0 : 1;
+    case SUM_TWICE: return 2;
+    case SUM_32_TIMES: return 32;
+    default: return 1;
+    }
+}
+
+static void sum_row(const model_inputs *in, const kernel *k, int i, model_row *out)
+{
+    const size_t rows = (size_t)in->rows, cols = (size_t)in->cols;
+    double sum = 0, size = 0;
+    const int from = k->sum == SUM_ALL_ROWS ? i / k->BC * k->BC : i,
+              to = k->sum == SUM_ALL_ROWS ? min_int(from + k->BC, in->rows) : i + 1;
+    for (int r = from; r < to; r++)
+        for (size_t j = 0; j < cols; j++) {
+            const double count = count_of(in, k, i, (int)j);
+            size_t at = (size_t)r * cols + j, w_at = j;
+            if (k->sum == SUM_STRIDE_OF_ROWS) at = (size_t)r * rows + j;
+            if (k->sum == SUM_TRANSPOSED) at = j * rows + (size_t)r;
+            if (k->sum == SUM_FIRST_ROW) at = j;
+            if (k->sum == SUM_NEXT_ROW) at += cols;
+            if (k->sum == SUM_W_OF_ROW) w_at = (size_t)r;
+            if (k->sum == SUM_W_WITHOUT_HEAD) {
+                const size_t head = (8 - (size_t)r * cols % 8) % 8, loads = head < cols ? (cols - head) / 8 : 0;
+                if (j >= head && j < head + loads * 8) w_at = j - head;
+            }
+            if (count == 0) continue;
+            const double x = at < rows * cols ? in->x[at] : NAN;
+            const double w = k->sum == SUM_NO_W ? 1 : w_at < cols ? in->w[w_at] : NAN;
+            sum += count * x * w, size += fabs(count * x * w);
+        }
+    out->value[0] = sum;
+    out->tolerance[0] = tolerance_row_sum(size, in->cols);
+    const size_t head = k->BR == 8 ? (size_t)min_int(in->cols, (int)((8 - (size_t)i * cols % 8) % 8)) : 0;
+    const size_t step = (size_t)(k->BC * k->BR), end = head + (cols - head + step - 1) / step * step;
+    const size_t reach = k->BR == 8 ? (cols - head) / 8 * 8 + (size_t)k->BC : end;
+    if (k->sum == SUM_READS_PAST_ROW && end > cols) out->value[0] = NAN;
+    if (k->sum == SUM_READS_PAST_END && (size_t)i * cols + reach > rows * cols) out->value[0] = NAN;
+    if (k->sum == SUM_ROWS_LOST_BUT_FIRST && i >= max_int(1, in->rows / k->BC) * k->BC)
+        out->tolerance[0] = MODEL_UNWRITTEN;
+    if (k->sum == SUM_NOT_WRITTEN || (k->sum == SUM_ROWS_LOST && i >= in->rows / k->BC * k->BC))
+        out->tolerance[0] = MODEL_UNWRITTEN;
+}
+
+// ------------------------------------------------------------------------------------------------------------------ rows
+
+int model_group(const model_inputs *in, const kernel *k)
+{
+    return in->problem->signature == WB_FORWARD && k->slack > 0 ? k->ROWS : 1;
+}
+
+void model_rows(const model_inputs *in, const kernel *k, int output, size_t row, int count, model_row *out)
+{
+    if (in->problem->signature == WB_ROW_SUM) {
+        sum_row(in, k, (int)row, out);
+        return;
+    }
+    const attention_shape *s = in->shape;
+    if (in->problem->signature == WB_BACKWARD && (output == 1 || output == 2)) {
+        key_row(in, k, (int)(row / (size_t)s->kv_len), (int)(row % (size_t)s->kv_len), output == 1, out);
+        return;
+    }
+    const int i = (int)(row % (size_t)s->q_len), bh = (int)(row / (size_t)s->q_len), b = bh / s->q_heads,
+              h = bh % s->q_heads;
+    if (in->problem->signature == WB_FORWARD)
+        forward_rows(in, k, b, h, i, count, output == 0, out);
+    else if (output == 0)
+        query_row(in, k, b, h, i, out);
+    else {
+        double size;
+        out->value[0] = delta_of(in, k, b, h, i, &size);
+        out->tolerance[0] = k->writes == WRITES_NO_DELTA ? MODEL_UNWRITTEN : tolerance_delta(size, s->head_dim);
+    }
+}
