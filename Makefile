@@ -150,6 +150,9 @@ $B/tests/$(1)_test: $B/tests/$(1).o $(if $(wildcard tests/$(1)_kernels.cu),$B/te
 endef
 $(foreach t,$(OWN),$(eval $(call own_suite,$t)))
 
+# Wrong kernels by other hands, for mistakes/measure.sh: tests/mistakes/NN_name.cu.
+$(foreach m,$(wildcard tests/mistakes/*.c tests/mistakes/*.cu),$(eval $(call implementation,mistakes/$(basename $(notdir $m)),$(firstword $(subst _, ,$(notdir $m))),$m)))
+
 # Names the mistake in a function that failed its suite: WB_WORKER=... build/cpu/tests/diagnose 03.
 $B/tests/diagnose: $B/tests/diagnose.o $(addprefix $B/tests/,expect.o worker_run.o) $(addprefix $B/reference/,mistakes.o mistakes_table.o oracle.o) $(addprefix $B/machinery/,case.o problems.o validate.o)
 	$Q$(LINK) $^ -lm -o $@
