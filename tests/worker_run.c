@@ -66,14 +66,22 @@ static void count_hung(void)
     close(file);
 }
 
-// An anonymous file that the worker can map too.
+// An anonymous file that the worker can map too. On Linux its size is sealed: a worker that cut it off would end this program.
 static int anonymous_file(size_t bytes)
 {
+#ifdef __linux__
+    const int file = memfd_create("workbook", MFD_ALLOW_SEALING);
+    if (file < 0) give_up("memory to share");
+#else
     char name[] = "/tmp/workbook-XXXXXX";
     const int file = mkstemp(name);
     if (file < 0) give_up("a temporary file");
     unlink(name);
-    if (ftruncate(file, (off_t)bytes)) give_up("room in /tmp for the tensors");
+#endif
+    if (ftruncate(file, (off_t)bytes)) give_up("room for the tensors");
+#ifdef __linux__
+    if (fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) give_up("memory to share");
+#endif
     return file;
 }
 
