@@ -21,7 +21,6 @@ enum { BR = 128, BC = 128 };  // queries in a query tile, keys in a key tile
 
 static inline int min_int(int a, int b) { return a < b ? a : b; }
 
-
 // ------------------------------------------------------------------------------- each tile of keys a softmax of its own, then merge
 
 enum { CHUNK = 96 };  // keys of a partial result

@@ -53,8 +53,8 @@ static void query_tile(float *O, float *L, const float *Q, const float *K, const
     for (int pass = 1; pass <= 2; pass++) {
         for (int j0 = 0; j0 < end; j0 += BC) {
             const int cols = min_int(BC, end - j0);
-            cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, rows, cols, D, scale, Q, D, K + (size_t)j0 * D, D, 0, S,
-                        BC);
+            cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, rows, cols, D, scale, Q, D, K + (size_t)j0 * D, D, 0,
+                        S, BC);
             for (int i = 0; i < rows; i++) {
                 float *s = S + i * BC;
                 const int seen = shape->causal ? min_int(cols, i0 + i - j0 + 1) : cols;
@@ -69,8 +69,8 @@ static void query_tile(float *O, float *L, const float *Q, const float *K, const
                 }
             }
             if (pass == 2)
-                cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, D, cols, 1, S, BC, V + (size_t)j0 * D, D, 1,
-                            O, D);
+                cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, D, cols, 1, S, BC, V + (size_t)j0 * D, D,
+                            1, O, D);
         }
     }
     for (int i = 0; i < rows; i++) L[i] = m[i] + logf(l[i]);

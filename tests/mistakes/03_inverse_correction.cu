@@ -4,9 +4,8 @@
 
 #include <math.h>
 
-template <int D>
-__global__ void simple_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, int Nq, int Nk,
-                                 float scale)
+template <int D> __global__ void simple_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,
+                                                  int Nq, int Nk, float scale)
 {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= Nq) return;

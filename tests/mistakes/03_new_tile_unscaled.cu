@@ -4,9 +4,8 @@
 // FlashAttention (2022), algorithm 1, lines 9 to 13: O is normalised after every tile. One thread a query.
 #define TILE_KEYS 24
 
-template <int D>
-__global__ void flash_forward_kernel(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, size_t queries,
-                                     int Nq, int Nk, float scale)
+template <int D> __global__ void flash_forward_kernel(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,
+                                                      size_t queries, int Nq, int Nk, float scale)
 {
     const size_t index = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (index >= queries) return;

@@ -71,7 +71,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void flash_forward_kernel(bf16 
         l = l + row_sum(S);
 
         mma_AB(O_reg, S, V_smem[now]);  // O += P V
-        if (t > 0) {  // in the first tile there is nothing to correct
+        if (t > 0) {                    // in the first tile there is nothing to correct
             const row_vec<ROWS> correction = exp2(m - m_new);
             l = l * correction;
             scale_rows(O_reg, correction);

@@ -9,13 +9,12 @@ template <int D> __device__ float score(const float (&q)[D], const bf16 *k)
     return s;
 }
 
-template <int D>
-__global__ void flash_forward_kernel(bf16 *O,        // [B, H, Nq, D]
-                                     float *L,       // [B, H, Nq]
-                                     const bf16 *Q,  // [B, H, Nq, D]
-                                     const bf16 *K,  // [B, H, Nk, D]
-                                     const bf16 *V,  // [B, H, Nk, D]
-                                     int Nq, int Nk, float scale)
+template <int D> __global__ void flash_forward_kernel(bf16 *O,        // [B, H, Nq, D]
+                                                      float *L,       // [B, H, Nq]
+                                                      const bf16 *Q,  // [B, H, Nq, D]
+                                                      const bf16 *K,  // [B, H, Nk, D]
+                                                      const bf16 *V,  // [B, H, Nk, D]
+                                                      int Nq, int Nk, float scale)
 {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= Nq) return;

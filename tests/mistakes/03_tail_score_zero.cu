@@ -3,9 +3,9 @@
 #include "tile.cuh"
 
 // Four warps with 16 queries each, tiles of 32 keys, one buffer.
-template <int D>
-__global__ __launch_bounds__(128) void flash_forward_kernel(bf16 *O, float *L, const bf16 *Q, const bf16 *K,
-                                                            const bf16 *V, int Nq, int Nk, float scale)
+template <int D> __global__ __launch_bounds__(128) void flash_forward_kernel(bf16 *O, float *L, const bf16 *Q,
+                                                                             const bf16 *K, const bf16 *V, int Nq,
+                                                                             int Nk, float scale)
 {
     __shared__ smem_tile<64, D> Qs;
     __shared__ smem_tile<32, D> Ks, Vs;
@@ -50,7 +50,8 @@ __global__ __launch_bounds__(128) void flash_forward_kernel(bf16 *O, float *L, c
 
     scale_rows(o, rowwise(l, [](float sum) { return 1.0f / sum; }));
     store(O + (bh * Nq + mine) * D, o, Nq - mine);
-    store(L + bh * Nq + mine, rowwise(m, l, [](float p, float sum) { return 0.69314718f * (p + log2f(sum)); }), Nq - mine);
+    store(L + bh * Nq + mine, rowwise(m, l, [](float p, float sum) { return 0.69314718f * (p + log2f(sum)); }),
+          Nq - mine);
 }
 
 template <int D> static wb_status run(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,

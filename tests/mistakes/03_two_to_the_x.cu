@@ -18,8 +18,8 @@ __device__ static float warp_sum(float x)
 
 __device__ static float power(float x) { return exp2f(x); }
 
-__global__ void flash_forward_kernel(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, size_t rows, int Nq,
-                                     int Nk, int D, float scale)
+__global__ void flash_forward_kernel(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, size_t rows,
+                                     int Nq, int Nk, int D, float scale)
 {
     __shared__ float q_smem[WARPS][128], p_smem[WARPS][32];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;

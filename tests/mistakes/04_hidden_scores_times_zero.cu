@@ -6,9 +6,9 @@
 // A thread a query; 32 neighbouring queries walk over the same tiles of 32 keys, up to the one of the diagonal.
 #define BC 32
 
-template <int D>
-__global__ __launch_bounds__(32) void flash_causal_kernel(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,
-                                                          int N, float scale)
+template <int D> __global__ __launch_bounds__(32) void flash_causal_kernel(bf16 *O, float *L, const bf16 *Q,
+                                                                           const bf16 *K, const bf16 *V, int N,
+                                                                           float scale)
 {
     __shared__ bf16 K_smem[BC][D], V_smem[BC][D];
     const size_t head = (size_t)blockIdx.z * gridDim.y + blockIdx.y;

@@ -3,9 +3,9 @@
 #include "tile.cuh"
 
 // Two warps with 32 queries each, tiles of 32 keys. Late queries have the most to do, so they come first.
-template <int D>
-__global__ __launch_bounds__(64) void flash_causal_kernel(bf16 *O, float *L, const bf16 *Q, const bf16 *K,
-                                                          const bf16 *V, int N, float scale)
+template <int D> __global__ __launch_bounds__(64) void flash_causal_kernel(bf16 *O, float *L, const bf16 *Q,
+                                                                           const bf16 *K, const bf16 *V, int N,
+                                                                           float scale)
 {
     constexpr int ROWS = 32, BR = 64, BC = 32;
     __shared__ smem_tile<BR, D> Q_smem;

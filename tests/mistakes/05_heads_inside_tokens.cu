@@ -51,9 +51,8 @@ wb_status flash_gqa(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 
     if (status != WB_OK) return status;
     const int N = shape->q_len, D = shape->head_dim, Hq = shape->q_heads, Hkv = shape->kv_heads;
     const size_t total = (size_t)shape->batch * Hq * N;
-    flash_gqa_kernel<<<(unsigned)((total + 95) / 96), 96, 0, stream>>>(O, L, Q, K, V, strides_of(Hq, N, D),
-                                                                       strides_of(Hkv, N, D), Hq, Hkv, N, D, total,
-                                                                       shape->scale);
+    flash_gqa_kernel<<<(unsigned)((total + 95) / 96), 96, 0, stream>>>(
+        O, L, Q, K, V, strides_of(Hq, N, D), strides_of(Hkv, N, D), Hq, Hkv, N, D, total, shape->scale);
     WB_CUDA(cudaGetLastError());
     return WB_OK;
 }

@@ -3,9 +3,8 @@
 #include "tile.cuh"
 
 // Two warps, 16 queries each; 64 keys a tile. One loop with the mask in every tile.
-template <int D>
-__global__ __launch_bounds__(64) void gqa(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, int Hq,
-                                          int Hkv, int N, float scale)
+template <int D> __global__ __launch_bounds__(64) void gqa(bf16 *O, float *L, const bf16 *Q, const bf16 *K,
+                                                           const bf16 *V, int Hq, int Hkv, int N, float scale)
 {
     extern __shared__ uint4 raw[];
     auto *const Q_smem = reinterpret_cast<smem_tile<32, D> *>(raw);
@@ -58,8 +57,8 @@ template <int D> static wb_status go(bf16 *O, float *L, const bf16 *Q, const bf1
 {
     const int bytes = (int)(sizeof(smem_tile<32, D>) + 2 * sizeof(smem_tile<64, D>));
     WB_CUDA(cudaFuncSetAttribute(gqa<D>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-    gqa<D><<<dim3((a->q_len - 1) / 32 + 1, a->q_heads, a->batch), 64, bytes, stream>>>(
-        O, L, Q, K, V, a->q_heads, a->kv_heads, a->q_len, a->scale);
+    gqa<D><<<dim3((a->q_len - 1) / 32 + 1, a->q_heads, a->batch), 64, bytes, stream>>>(O, L, Q, K, V, a->q_heads,
+                                                                                       a->kv_heads, a->q_len, a->scale);
     WB_CUDA(cudaGetLastError());
     return WB_OK;
 }

@@ -5,9 +5,8 @@
 
 #include <math.h>
 
-template <int D>
-__global__ void group_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, int group, int N,
-                                float scale)
+template <int D> __global__ void group_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,
+                                                 int group, int N, float scale)
 {
     const int r = blockIdx.x * blockDim.x + threadIdx.x;  // row of the tall matrix
     if (r >= group * N) return;

@@ -8,9 +8,9 @@ template <int D> struct buffers {
 };
 
 // Four warps of 16 queries, 16 keys a tile. The block walks from the tile where its first query's window begins.
-template <int D>
-__global__ __launch_bounds__(128) void flash_window_kernel(bf16 *O, float *L, const bf16 *Q, const bf16 *K,
-                                                           const bf16 *V, int group, int N, int W, float scale)
+template <int D> __global__ __launch_bounds__(128) void flash_window_kernel(bf16 *O, float *L, const bf16 *Q,
+                                                                            const bf16 *K, const bf16 *V, int group,
+                                                                            int N, int W, float scale)
 {
     extern __shared__ uint4 shared[];
     auto &b = *reinterpret_cast<buffers<D> *>(shared);

@@ -24,10 +24,7 @@ template <int D> __device__ float dot(const quarter<D> &a, const quarter<D> &b)
 }
 
 // The first key that query i sees.
-__device__ int first_key(int i, int W)
-{
-    return i / W * W;
-}
+__device__ int first_key(int i, int W) { return i / W * W; }
 
 template <int D> __global__ void window_kernel(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,
                                                int q_heads, int kv_heads, int N, int W, float scale)

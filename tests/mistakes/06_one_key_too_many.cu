@@ -67,7 +67,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(bf16 *O,   
     // what the block sees: tiles first ... full - 1, left of the diagonal, and full ... end - 1, on it
     const int full = (block_row + 1) / BC;                  // the block's first row sees keys 0 ... block_row
     const int end = (min(block_row + BR, N) - 1) / BC + 1;  // its last row sees itself, and no row sees more
-    const int oldest = max(block_row - W, 0);  // of the block's first row
+    const int oldest = max(block_row - W, 0);               // of the block's first row
     const int first = oldest / BC;
 
     // load: the block's queries and the first tile of keys

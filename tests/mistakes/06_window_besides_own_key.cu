@@ -9,9 +9,8 @@ template <int D> __device__ static inline float dot(const bf16 *a, const bf16 *b
     return s;
 }
 
-template <int D>
-__global__ void flash_window_kernel(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, int Hq, int Hkv,
-                                    int N, int W, float scale)
+template <int D> __global__ void flash_window_kernel(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,
+                                                     int Hq, int Hkv, int N, int W, float scale)
 {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= N) return;

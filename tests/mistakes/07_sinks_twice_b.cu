@@ -59,8 +59,8 @@ wb_status flash_sinks(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf1
     if (status != WB_OK) return status;
     const size_t rows = (size_t)shape->batch * shape->q_heads * shape->q_len;
     flash_sinks_kernel<<<(unsigned)((rows - 1) / 32 + 1), 32, 0, stream>>>(
-        O, L, Q, K, V, rows, shape->q_heads, shape->kv_heads, shape->q_len, shape->head_dim, shape->window, shape->sinks,
-        shape->scale);
+        O, L, Q, K, V, rows, shape->q_heads, shape->kv_heads, shape->q_len, shape->head_dim, shape->window,
+        shape->sinks, shape->scale);
     WB_CUDA(cudaGetLastError());
     return WB_OK;
 }

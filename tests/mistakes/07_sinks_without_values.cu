@@ -27,8 +27,8 @@ template <int D> __device__ inline float score_of(const float (&q)[D], const bf1
     return sum;
 }
 
-template <int D> __global__ void sinks_kernel(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,
-                                              attention_shape shape)
+template <int D>
+__global__ void sinks_kernel(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, attention_shape shape)
 {
     const int N = shape.q_len, i = blockIdx.x * blockDim.x + threadIdx.x;
     const int b = blockIdx.z, h = blockIdx.y, g = h / (shape.q_heads / shape.kv_heads);
@@ -47,9 +47,7 @@ template <int D> __global__ void sinks_kernel(bf16 *O, float *L, const bf16 *Q, 
     const int sinks_end = min(shape.sinks, window_begin);  // a sink in the window is a key like all others
     running r = {-FLT_MAX, 0};
     float shrink;
-    for (int j = 0; j < sinks_end; j++) {
-        next_weight(r, score_of<D>(q, K + (size_t)j * D), shrink);
-    }
+    for (int j = 0; j < sinks_end; j++) { next_weight(r, score_of<D>(q, K + (size_t)j * D), shrink); }
     for (int j = window_begin; j <= i; j++) {
         const float p = next_weight(r, score_of<D>(q, K + (size_t)j * D), shrink);
         for (int d = 0; d < D; d++) acc[d] = acc[d] * shrink + p * __bfloat162float(V[(size_t)j * D + d]);

@@ -17,10 +17,7 @@ template <int D> __device__ float dot(const bf16 *a, const bf16 *b)
 }
 
 // The weight of a key, from the forward's L.
-__device__ float weight(float score, float L)
-{
-    return expf(score) / L;
-}
+__device__ float weight(float score, float L) { return expf(score) / L; }
 
 template <int D> __global__ void query_kernel(bf16 *dQ, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
                                               const bf16 *O, const float *L, const bf16 *dO, sizes s)

@@ -10,10 +10,10 @@ template <int D> __device__ static void fetch(float (*tile)[D + 1], const bf16 *
         tile[x / D][x % D] = x / D < rows ? factor * __bfloat162float(src[x]) : 0.0f;
 }
 
-template <int D>
-__global__ __launch_bounds__(T) void queries_kernel(bf16 *dQ, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
-                                                    const bf16 *O, const float *L, const bf16 *dO, int Hq, int Hkv, int N,
-                                                    float scale)
+template <int D> __global__ __launch_bounds__(T) void queries_kernel(bf16 *dQ, float *delta, const bf16 *Q,
+                                                                     const bf16 *K, const bf16 *V, const bf16 *O,
+                                                                     const float *L, const bf16 *dO, int Hq, int Hkv,
+                                                                     int N, float scale)
 {
     __shared__ float k_tile[T][D + 1], v_tile[T][D + 1];
     const int i0 = blockIdx.x * T, i = i0 + threadIdx.x;
@@ -46,10 +46,9 @@ __global__ __launch_bounds__(T) void queries_kernel(bf16 *dQ, float *delta, cons
     for (int d = 0; d < D; d++) dQ[row * D + d] = __float2bfloat16(grad[d]);
 }
 
-template <int D>
-__global__ __launch_bounds__(T) void keys_kernel(bf16 *dK, bf16 *dV, const float *delta, const bf16 *Q, const bf16 *K,
-                                                 const bf16 *V, const float *L, const bf16 *dO, int Hq, int Hkv, int N,
-                                                 float scale)
+template <int D> __global__ __launch_bounds__(T) void keys_kernel(bf16 *dK, bf16 *dV, const float *delta, const bf16 *Q,
+                                                                  const bf16 *K, const bf16 *V, const float *L,
+                                                                  const bf16 *dO, int Hq, int Hkv, int N, float scale)
 {
     __shared__ float q_tile[T][D + 1], g_tile[T][D + 1];
     const int j0 = blockIdx.x * T, j = j0 + threadIdx.x, group = Hq / Hkv;

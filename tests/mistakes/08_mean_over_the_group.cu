@@ -23,8 +23,7 @@ template <int D> __global__ __launch_bounds__(256) void flash_gqa_delta_kernel(f
     const auto *o = reinterpret_cast<const __nv_bfloat162 *>(&O_reg),
                *g = reinterpret_cast<const __nv_bfloat162 *>(&dO_reg);
     float sum = 0;
-    for (int k = 0; k < 4; k++)
-        sum += __low2float(o[k]) * __low2float(g[k]) + __high2float(o[k]) * __high2float(g[k]);
+    for (int k = 0; k < 4; k++) sum += __low2float(o[k]) * __low2float(g[k]) + __high2float(o[k]) * __high2float(g[k]);
     for (int step = 1; step < LANES; step *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
     if (row < rows && at % LANES == 0) delta[row] = sum;
 }

@@ -19,9 +19,8 @@ template <int D> __device__ static float dot(const float (&a)[D], const bf16 *b)
     return s;
 }
 
-template <int D>
-__global__ void dq_kernel(bf16 *dQ, const bf16 *Q, const bf16 *K, const bf16 *V, const float *L, const bf16 *dO,
-                          size_t rows, int Hq, int Hkv, int N, float scale)
+template <int D> __global__ void dq_kernel(bf16 *dQ, const bf16 *Q, const bf16 *K, const bf16 *V, const float *L,
+                                           const bf16 *dO, size_t rows, int Hq, int Hkv, int N, float scale)
 {
     const size_t row = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows) return;
@@ -39,9 +38,9 @@ __global__ void dq_kernel(bf16 *dQ, const bf16 *Q, const bf16 *K, const bf16 *V,
     for (int d = 0; d < D; d++) dQ[row * D + d] = __float2bfloat16(scale * sum[d]);
 }
 
-template <int D>
-__global__ void dkdv_kernel(bf16 *dK, bf16 *dV, const bf16 *Q, const bf16 *K, const bf16 *V, const float *L,
-                            const bf16 *dO, size_t rows, int Hq, int Hkv, int N, float scale)
+template <int D> __global__ void dkdv_kernel(bf16 *dK, bf16 *dV, const bf16 *Q, const bf16 *K, const bf16 *V,
+                                             const float *L, const bf16 *dO, size_t rows, int Hq, int Hkv, int N,
+                                             float scale)
 {
     const size_t row = (size_t)blockIdx.x * blockDim.x + threadIdx.x;  // of K and V
     if (row >= rows) return;

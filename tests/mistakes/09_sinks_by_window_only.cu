@@ -76,8 +76,8 @@ wb_status flash_sinks_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const
 {
     const wb_status status = wb_check_backward("flash_sinks_backward", dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
     if (status != WB_OK) return status;
-    const sizes z = {shape->batch, shape->q_heads, shape->kv_heads, shape->q_len, shape->head_dim,
-                     shape->window, shape->sinks, shape->scale};
+    const sizes z = {shape->batch,    shape->q_heads, shape->kv_heads, shape->q_len,
+                     shape->head_dim, shape->window,  shape->sinks,    shape->scale};
     const size_t q_rows = (size_t)z.B * z.Hq * z.N, k_rows = (size_t)z.B * z.Hkv * z.N;
     query_side<<<(unsigned)((q_rows + 31) / 32), 32, 0, stream>>>(dQ, delta, Q, K, V, O, L, dO, z);
     WB_CUDA(cudaGetLastError());

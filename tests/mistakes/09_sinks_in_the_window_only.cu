@@ -36,10 +36,7 @@ template <int D> __device__ void store_row(bf16 *out, const float (&x)[D], float
 }
 
 // The last query that sees key j.
-__device__ int last_query(const problem &p, int j)
-{
-    return min(p.N - 1, j + p.W - 1);
-}
+__device__ int last_query(const problem &p, int j) { return min(p.N - 1, j + p.W - 1); }
 
 template <int D> __device__ float P_of(const problem &p, size_t row, size_t key)
 {
@@ -131,8 +128,9 @@ wb_status flash_sinks_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const
     const wb_status status = wb_check_backward("flash_sinks_backward", dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
     if (status != WB_OK) return status;
     const int N = shape->q_len;  // a window or sinks beyond N are as good as N
-    const problem p = {Q, K, V, O, dO, L, shape->q_heads, shape->kv_heads, N, min(shape->window, N),
-                       min(shape->sinks, N), shape->scale};
+    const problem p = {
+        Q,           K, V, O, dO, L, shape->q_heads, shape->kv_heads, N, min(shape->window, N), min(shape->sinks, N),
+        shape->scale};
     switch (shape->head_dim) {
     case 16: return all<16>(p, shape->batch, dQ, dK, dV, delta, stream);
     case 32: return all<32>(p, shape->batch, dQ, dK, dV, delta, stream);
