@@ -36,9 +36,19 @@ typedef struct kernel {
     } map_K,
         map_V;
     enum { PAIR_QK_V, PAIR_QK_K, PAIR_QV_V, PAIR_QV_K } operands;  // S from Q and ..., O from P and ...
-    enum { V_RIGHT, V_NEXT_TILE, V_LAST_TILE, V_FIRST_TILE } V_tile;
+    enum { V_RIGHT, V_NEXT_TILE, V_LAST_TILE, V_FIRST_TILE, V_NEXT_KEY, V_KEY_BEFORE } V_tile;
     bool K_first_tile;  // K of the first tile in all
-    int dims;           // of a dot product; 0: all
+    enum { Q_RIGHT, Q_FIRST_TILE, Q_FIRST_WARP, Q_FIRST_HEAD, Q_FIRST_BATCH } Q;
+    int layout;  // bits, LAYOUT_...: tensors taken as [B, N, H, D]
+    enum {
+        POSITION_RIGHT,
+        POSITION_REVERSED,     // query tiles are counted from the end
+        POSITION_STACKED,      // heads of a group lie one behind the other
+        POSITION_INTERLEAVED,  // ... or take turns
+        POSITION_OF_ALL_HEADS
+    } position;             // of a query, for the mask
+    bool position_in_mask;  // and for the mask alone: the walk is right
+    int dims;               // of a dot product; 0: all
     enum {
         WRITES_ALL,
         WRITES_NO_O,
@@ -63,13 +73,29 @@ typedef struct kernel {
         SCALE_ROOT_D,
         SCALE_INVERTED,
         SCALE_ONE_OVER_D,
-        SCALE_ROOT
+        SCALE_ROOT,
+        SCALE_TIMES_ROOT_D,
+        SCALE_ROOT_N
     } scale;
     enum { M_EXACT, M_UNSCALED, M_WITHOUT_LOG2E } m_units;  // of the maximum that is subtracted
+
+    enum {
+        ROUNDED_RIGHT,
+        ROUNDED_Q,         // scale * Q
+        ROUNDED_Q_BASE_2,  // and log2(e)
+        ROUNDED_S,
+        ROUNDED_S_SCALED,
+        ROUNDED_S_BASE_2,
+        ROUNDED_O,  // after each tile; of a backward: the gradients
+        ROUNDED_L_SUM,
+        ROUNDED_P,  // in l
+        ROUNDED_L
+    } rounded;  // to bfloat16
 
     // the online softmax
     enum {
         MAX_RUNNING,
+        MAX_INFINITE,  // from -infinity on, and a row may see no key of its first tile
         MAX_FROM_0,
         MAX_NONE,
         MAX_OF_TILE,
@@ -79,7 +105,40 @@ typedef struct kernel {
         MAX_FIRST_TILE
     } max;
     enum { ALPHA_RIGHT, ALPHA_INVERTED, ALPHA_INVERTED_GUARDED, ALPHA_UNSCALED, ALPHA_EXP2, ALPHA_EXP } alpha;
-    bool O_not_rescaled, l_not_rescaled, O_rescaled_late;
+    bool O_not_rescaled, l_not_rescaled;
+    bool O_overwritten;
+    int late, twice,
+        own_max;  // bits, OF_O, OF_L, OF_LATER: rescaled after adding; twice; added under the tile's maximum
+    enum { COLUMNS_ALL, COLUMNS_HALF_RESCALED, COLUMNS_HALF_NORMALISED } columns;
+    bool packed;  // tiles are made of the keys that a query sees, from its first one on
+    enum { PARTS_NONE, PARTS_TILES, PARTS_RUNS, PARTS_OF_SEEN, PARTS_TURNS } parts;  // each with a softmax of its own
+    enum {
+        MERGE_RIGHT,
+        MERGE_MEAN,
+        MERGE_HALVES,
+        MERGE_SUM,
+        MERGE_BY_MAXIMA,
+        MERGE_BY_MAXIMA_IN_TURN,
+        MERGE_BY_SUMS,
+        MERGE_BY_L,
+        MERGE_BY_KEYS,
+        MERGE_NOT_DIVIDED,
+        MERGE_L_NOT_SHIFTED,
+        MERGE_SUMS_OVER_L,  // O from unweighted sums, l from weighted ones
+        MERGE_L_OF_SUMS,    // the other way round
+        MERGE_EMPTY,        // a part without keys is NaN
+        MERGE_FIRST,
+        MERGE_LAST
+    } merge;
+    enum {
+        MERGED_L_RIGHT,
+        MERGED_L_AS_O,
+        MERGED_L_MAX,
+        MERGED_L_SUM,
+        MERGED_L_MEAN,
+        MERGED_L_FIRST,
+        MERGED_L_LAST
+    } merged_L;
     enum {
         L_SUM,
         L_LAST_TILE,
@@ -90,9 +149,19 @@ typedef struct kernel {
         L_OF_ALL_SCALED_SCORES,
         L_OF_OWN_COLUMNS,
         L_OF_EVERY_32ND,
-        L_NEVER
+        L_NEVER,
+        L_PLUS_ONE
     } l;
-    enum { DIVIDE_AT_END, DIVIDE_NEVER, DIVIDE_IN_LOOP, DIVIDE_IN_LOOP_AND_AT_END, DIVIDE_TWICE, DIVIDE_BY_N } divide;
+    enum {
+        DIVIDE_AT_END,
+        DIVIDE_NEVER,
+        DIVIDE_IN_LOOP,
+        DIVIDE_IN_LOOP_AND_AT_END,
+        DIVIDE_TWICE,
+        DIVIDE_BY_N,
+        DIVIDE_AND_SCALE,
+        DIVIDE_UPSIDE_DOWN
+    } divide;
     enum {
         LSE_RIGHT,
         LSE_BASE_2,
@@ -108,6 +177,9 @@ typedef struct kernel {
         LSE_ONLY_L,
         LSE_M_UNSCALED,
         LSE_MINUS,
+        LSE_M_SCALED,
+        LSE_MINUS_M,
+        LSE_EXP,
         LSE_FORMS
     } lse;
 
@@ -122,7 +194,11 @@ typedef struct kernel {
         CAUSAL_LOCAL_QUERY,
         CAUSAL_LOCAL_KEY,
         CAUSAL_LOCAL_WARP,
-        CAUSAL_NO_WARP
+        CAUSAL_NO_WARP,
+        CAUSAL_ALWAYS,
+        CAUSAL_END_ONE_EARLY,  // of the block's keys the last is missing
+        CAUSAL_BEFORE_BLOCK,
+        CAUSAL_WINDOW  // the future is hidden from W keys on
     } causal;
     bool one_mask;  // in all tiles alike, not on the diagonal alone
     enum {
@@ -147,7 +223,12 @@ typedef struct kernel {
         WINDOW_PLUS_SINKS,
         WINDOW_MINUS_SINKS,
         WINDOW_IN_TILES,
-        WINDOW_ONE_MORE_ON_DIAGONAL
+        WINDOW_ONE_MORE_ON_DIAGONAL,
+        WINDOW_CHUNKS,
+        WINDOW_TWO_CHUNKS,
+        WINDOW_OF_BLOCK_END,
+        WINDOW_TWICE,
+        WINDOW_LOCAL
     } window;
     enum {
         SINKS_RIGHT,
@@ -161,7 +242,10 @@ typedef struct kernel {
         SINKS_AMONG_SINKS_ALONE,
         SINKS_NOT_CAUSAL,
         SINKS_HIDDEN_IN_WINDOW,
-        SINKS_FIRST_ONLY
+        SINKS_FIRST_ONLY,
+        SINKS_EMPTY,  // S scores of 0 without a value
+        SINKS_WITHOUT_V,
+        SINKS_NOT_IN_L
     } sinks;
     enum {
         WALK_RIGHT,
@@ -189,7 +273,9 @@ typedef struct kernel {
         WALK_SINKS_ROUNDED_DOWN,
         WALK_ONE_SINK_TILE,
         WALK_QUERIES_OF_FIRST_KEY,
-        WALK_NO_FAR_QUERIES
+        WALK_NO_FAR_QUERIES,
+        WALK_EVERY_SECOND,
+        WALK_LAST_TILE_ALONE
     } walk;
     // keys that do not exist, or that do
     enum {
@@ -200,7 +286,8 @@ typedef struct kernel {
         GHOST_NEXT,
         GHOST_STALE,
         GHOST_LAST_MISSING,
-        GHOST_LAST_OF_TAIL
+        GHOST_LAST_OF_TAIL,
+        GHOST_FIRST_MISSING
     } ghost;
 
     // the backward
@@ -213,15 +300,49 @@ typedef struct kernel {
         P_TILE_MAX,
         P_L_SCALED,
         P_BASE_2,
-        P_BASE_E
+        P_BASE_E,
+        P_OVER_L,
+        P_TIMES_L,
+        P_PLUS_L
     } P;
     enum { DP_RIGHT, DP_FROM_O, DP_FROM_K } dP;
-    enum { DS_RIGHT, DS_NO_DELTA, DS_PLUS_DELTA, DS_IS_P, DS_WITHOUT_P, DS_MINUS } dS;
-    enum { OUT_RIGHT, OUT_NO_SCALE, OUT_SCALE_TWICE, OUT_LN2, OUT_LOG2E } out;  // the factor of dQ and dK
-    enum { DV_RIGHT, DV_FROM_DS, DV_FROM_DP, DV_FROM_O, DV_FROM_Q } dV;
+    enum {
+        DS_RIGHT,
+        DS_NO_DELTA,
+        DS_PLUS_DELTA,
+        DS_IS_P,
+        DS_WITHOUT_P,
+        DS_MINUS,
+        DS_P_DP,
+        DS_DP_P,
+        DS_SIGMOID,
+        DS_DP_SCALED
+    } dS;
+    enum {
+        OUT_RIGHT,
+        OUT_NO_SCALE,
+        OUT_SCALE_TWICE,
+        OUT_LN2,
+        OUT_LOG2E,
+        OUT_AS_LOGIT,
+        OUT_ROOT_D
+    } out;  // the factor of dQ and dK
+    enum { DV_RIGHT, DV_FROM_DS, DV_FROM_DP, DV_FROM_O, DV_FROM_Q, DV_SCALED } dV;
     enum { DQ_RIGHT, DQ_FROM_Q, DQ_FROM_OWN, DQ_FROM_V } dQ;  // what dS meets: K, Q, V; of dK: Q, K, dO
-    enum { GROUP_ALL, GROUP_FIRST, GROUP_LAST, GROUP_MEAN } group;
-    enum { DELTA_RIGHT, DELTA_OF_8, DELTA_OF_HALF, DELTA_SCALED, DELTA_OF_DO, DELTA_OF_O, DELTA_MEAN } delta;
+    bool dK_and_dV_swapped;
+    enum { STATS_RIGHT, STATS_OF_KV_HEAD, STATS_OF_KEY, STATS_OF_FIRST_HEAD } L_row, delta_row;
+    enum { GROUP_ALL, GROUP_FIRST, GROUP_LAST, GROUP_MEAN, GROUP_FIRST_REPEATED } group;
+    enum {
+        DELTA_RIGHT,
+        DELTA_OF_8,
+        DELTA_OF_HALF,
+        DELTA_SCALED,
+        DELTA_OF_DO,
+        DELTA_OF_O,
+        DELTA_MEAN,
+        DELTA_MINUS,
+        DELTA_IN_BF16
+    } delta;
 
     // the sum
     enum {
@@ -251,9 +372,31 @@ typedef struct kernel {
         SUM_TWICE,
         SUM_32_TIMES,
         SUM_BLOCK_ONCE,
-        SUM_ALL_ROWS
+        SUM_ALL_ROWS,
+        SUM_FIRST_ROW_OF_BLOCK,
+        SUM_ROWS_OVERLAP,
+        SUM_WITHOUT_ONE_SHUFFLE,  // that over `dims` lanes
+        SUM_HALF_BLOCK,
+        SUM_FIRST_COLUMN_LOST,
+        SUM_FIRST_OF_LOAD,
+        SUM_TAIL_BY_ALL,
+        SUM_ALIGNED_DOWN,
+        SUM_W_OF_THREAD,
+        SUM_NO_X,
+        SUM_X_PLUS_W,
+        SUM_OF_SQUARES,
+        SUM_MEAN,
+        SUM_OVER_W,
+        SUM_PRODUCTS_IN_BF16,
+        SUM_IN_BF16,
+        SUM_AND_SHUFFLES_IN_BF16,
+        SUM_ALL_IN_BF16,
+        SUM_RESULT_IN_BF16
     } sum;
 } kernel;
+
+enum { LAYOUT_Q = 1, LAYOUT_KV = 2, LAYOUT_O = 4, LAYOUT_L = 8 };
+enum { OF_O = 1, OF_L = 2, OF_LATER = 4 };  // OF_LATER: from the second tile on
 
 typedef struct mistake {
     const char *id, *says,
@@ -268,8 +411,9 @@ extern const size_t mistakes_count;
 
 bool mistake_applies(const mistake *m, const wb_problem *problem);
 
-// Variant 0, 1, ... of a mistake: the kernel with tile sizes filled in; false when there are no more. BR 0: not worth a look.
-bool mistake_variant(const mistake *m, const wb_problem *problem, int variant, kernel *k);
+// Variant 0, 1, ... of a mistake: the kernel with tile sizes filled in, unusual ones if `rare`; false when there are no more. BR 0:
+// not worth a look.
+bool mistake_variant(const mistake *m, const wb_problem *problem, bool rare, int variant, kernel *k);
 
 // The inputs of a case as floats, laid out as in workbook.h; those that a problem does not have are null. `type` of O: 4 or 2 bytes.
 typedef struct model_inputs {

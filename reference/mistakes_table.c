@@ -6,19 +6,32 @@
 
 #define LN2 0.6931471805599453
 
-// What a problem must have for a mistake to be possible. LONE: keys that do not exist are hidden by no causal mask.
-enum { FWD = 1, BWD = 2, SUM = 4, MASK = 8, GROUPS = 16, WINDOW = 32, SINKS = 64, LONE = 128 };
+// What a problem must have for a mistake to be possible. LONE: keys that do not exist are hidden by no causal mask. OPTIONAL: a
+// mask that the shape asks for or does not.
+enum {
+    FWD = 1,
+    BWD = 2,
+    SUM = 4,
+    MASK = 8,
+    GROUPS = 16,
+    WINDOW = 32,
+    SINKS = 64,
+    LONE = 128,
+    DEVICE = 256,
+    OPTIONAL = 512
+};
 
 // What to try, if the results depend on it.
 enum {
-    T_BC = 1,      // tile sizes
-    T_BR = 2,      //
-    T_ROWS = 4,    // warps that pass over tiles
-    T_SLACK = 8,   // a maximum that stays until it is exceeded by 2^8
-    T_LSE = 16,    // whatever L is made of
-    T_ALL = 32,    // one mask for all tiles, with and without a bound of the walk
-    T_GHOST = 64,  // zeros for keys that do not exist
-    RARE = 128     // nothing: the mistake gives way to another that explains as much
+    T_BC = 1,       // tile sizes
+    T_BR = 2,       //
+    T_ROWS = 4,     // warps that pass over tiles
+    T_SLACK = 8,    // a maximum that stays until it is exceeded by 2^8
+    T_LSE = 16,     // whatever L is made of
+    T_ALL = 32,     // one mask for all tiles, with and without a bound of the walk
+    T_GHOST = 64,   // zeros for keys that do not exist
+    T_PARTS = 128,  // how keys are split into parts, and of how many keys or parts
+    RARE = 256      // nothing: the mistake gives way to another that explains as much
 };
 #define STEP  T_BC | T_SLACK
 #define TILES T_BC | T_BR | T_ROWS
@@ -49,7 +62,62 @@ const mistake mistakes[] = {
      "rescale", FWD, STEP, {.O_not_rescaled = true, .l_not_rescaled = true}},
     {"rescaled_after_adding", "rescales O after it has added the new tile's P V, which is under the new maximum "
      "already",
-     "rescale", FWD, STEP, {.O_rescaled_late = true}},
+     "rescale", FWD, STEP, {.late = OF_O}},
+    {ALSO, FWD, STEP, {.late = OF_O | OF_LATER}},
+    {ALSO, FWD, STEP, {.late = OF_L}},
+    {ALSO, FWD, STEP, {.late = OF_L | OF_LATER}},
+    {ALSO, FWD, STEP, {.late = OF_O | OF_L}},
+    {ALSO, FWD, STEP, {.late = OF_O | OF_L | OF_LATER}},
+    {"rescaled_twice", "rescales O or l twice in a tile: the correction exp(m - m') is squared",
+     "rescale", FWD, STEP, {.twice = OF_O}},
+    {ALSO, FWD, STEP, {.twice = OF_L}},
+    {ALSO, FWD, STEP, {.twice = OF_O | OF_L}},
+    {"O_overwritten", "overwrites O in each tile where P V is added to it",
+     "accumulate", FWD, STEP, {.O_overwritten = true}},
+    {"half_of_O_rescaled", "rescales the first half of the columns of O alone",
+     "rescale", FWD, STEP, {.columns = COLUMNS_HALF_RESCALED}},
+    {"new_tile_under_its_own_max", "adds a tile's P V, or its part of l, under the tile's own maximum: it is not brought to the "
+     "maximum of all tiles by exp(tile maximum - new maximum)",
+     "rescale", FWD, STEP, {.own_max = OF_O}},
+    {ALSO, FWD, STEP, {.own_max = OF_L}},
+    {ALSO, FWD, STEP, {.own_max = OF_O | OF_L}},
+    {"merged_by_maxima", "weighs the outputs of parts of the keys by exp of their maxima, where exp of their log-sum-exps is meant",
+     "rescale", FWD, T_PARTS, {.merge = MERGE_BY_MAXIMA}},
+    {ALSO, FWD, T_PARTS, {.merge = MERGE_BY_MAXIMA, .merged_L = MERGED_L_AS_O}},
+    {ALSO, FWD, T_PARTS, {.merge = MERGE_BY_MAXIMA_IN_TURN}},
+    {"merged_by_sums", "merges parts of the keys without exp(a part's maximum - the maximum of all): their sums, or their outputs, "
+     "have different maxima",
+     "rescale", FWD, T_PARTS, {.merge = MERGE_BY_SUMS}},
+    {ALSO, FWD, T_PARTS, {.merge = MERGE_BY_SUMS, .merged_L = MERGED_L_AS_O}},
+    {ALSO, FWD, T_PARTS, {.merge = MERGE_SUMS_OVER_L}},
+    {ALSO, FWD, T_PARTS, {.merge = MERGE_L_OF_SUMS}},
+    {"one_part_only", "keeps the result of one part of the keys, without those of the others",
+     "rescale", FWD, T_PARTS, {.merge = MERGE_FIRST, .merged_L = MERGED_L_FIRST}},
+    {ALSO, FWD, T_PARTS, {.merge = MERGE_LAST, .merged_L = MERGED_L_LAST}},
+    {ALSO, FWD, T_PARTS, {.merge = MERGE_FIRST}},
+    {ALSO, FWD, T_PARTS, {.merge = MERGE_LAST}},
+    {"merged_by_L", "weighs the outputs of parts of the keys by their log-sum-exps, where exp of them is meant",
+     "rescale", FWD, T_PARTS, {.merge = MERGE_BY_L}},
+    {"parts_averaged", "takes the mean of the outputs of parts of the keys, where each part counts by its share of the sum of all "
+     "weights",
+     "rescale", FWD, T_PARTS, {.merge = MERGE_MEAN}},
+    {ALSO, FWD, T_PARTS, {.merge = MERGE_HALVES}},
+    {ALSO, FWD, T_PARTS, {.merge = MERGE_BY_KEYS}},
+    {"parts_added_up", "adds up the outputs of parts of the keys, each of them a softmax of its own, and does not divide by the sum "
+     "of their weights",
+     "rescale", FWD, T_PARTS, {.merge = MERGE_SUM}},
+    {ALSO, FWD, T_PARTS, {.merge = MERGE_SUM, .merged_L = MERGED_L_AS_O}},
+    {ALSO, FWD, T_PARTS, {.merge = MERGE_SUM, .merged_L = MERGED_L_LAST}},
+    {ALSO, FWD, T_PARTS, {.merge = MERGE_NOT_DIVIDED}},
+    {"merge_without_max", "merges parts of the keys by exp of their log-sum-exps without subtracting a maximum: it overflows",
+     "rescale", FWD, T_PARTS, {.merge = MERGE_L_NOT_SHIFTED}},
+    {"L_of_one_part", "takes the largest log-sum-exp of parts of the keys, or their sum or mean, as L, where the logarithm of the sum "
+     "of their exponentials is meant",
+     "finalize", FWD, T_PARTS, {.merged_L = MERGED_L_MAX}},
+    {ALSO, FWD, T_PARTS, {.merged_L = MERGED_L_SUM}},
+    {ALSO, FWD, T_PARTS, {.merged_L = MERGED_L_MEAN}},
+    {ALSO, FWD, T_PARTS, {.merged_L = MERGED_L_FIRST}},
+    {ALSO, FWD, T_PARTS, {.merged_L = MERGED_L_LAST}},
     {"rescaled_upside_down", "rescales by exp(m' - m), the inverse of the correction exp(m - m')",
      "rescale", FWD, STEP, {.alpha = ALPHA_INVERTED}},
     {ALSO, FWD, STEP, {.alpha = ALPHA_INVERTED_GUARDED}},
@@ -75,6 +143,10 @@ const mistake mistakes[] = {
      "max", FWD, 0, {.max = MAX_NEVER_STORED}},
     {"max_of_own_columns", "does not complete the row's maximum over the lanes that share a row",
      "max", FWD, STEP, {.max = MAX_OF_OWN_COLUMNS}},
+    {"first_max_is_infinite", "subtracts -infinity from -infinity where a row sees no key of its first tile, or of its part of the "
+     "keys: that is NaN",
+     "max", FWD | WINDOW, TILES | T_ALL, {.max = MAX_INFINITE}},
+    {ALSO, FWD, T_PARTS, {.merge = MERGE_EMPTY}},
     {"scale_after_max", "takes the maximum of scores without the scale, but the weights of scores with it",
      "max", FWD, STEP, {.m_units = M_UNSCALED}},
     {ALSO, FWD, STEP, {.m_units = M_WITHOUT_LOG2E}},
@@ -92,6 +164,10 @@ const mistake mistakes[] = {
     {"l_of_own_columns", "does not complete l over the lanes that share a row",
      "finalize", FWD, STEP, {.l = L_OF_OWN_COLUMNS}},
     {ALSO, FWD, STEP, {.l = L_OF_EVERY_32ND}},
+    {"one_added_to_l", "adds 1 to l, as if there were one more score of the size of the maximum",
+     "finalize", FWD, STEP, {.l = L_PLUS_ONE}},
+    {"half_of_O_normalised", "divides the first half of the columns of O by l alone",
+     "finalize", FWD, STEP, {.columns = COLUMNS_HALF_NORMALISED}},
     {"never_normalised", "does not divide O by l at the end",
      "finalize", FWD, STEP, {.divide = DIVIDE_NEVER}},
     {"normalised_in_the_loop", "divides O by l inside the loop over the tiles",
@@ -99,6 +175,8 @@ const mistake mistakes[] = {
     {ALSO, FWD, STEP, {.divide = DIVIDE_IN_LOOP_AND_AT_END}},
     {"normalised_twice", "divides O by l twice",
      "finalize", FWD, STEP, {.divide = DIVIDE_TWICE}},
+    {"multiplied_by_l", "multiplies O by l where it is divided",
+     "finalize", FWD, STEP, {.divide = DIVIDE_UPSIDE_DOWN}},
     {"divided_by_the_keys", "divides O by the number of keys instead of l",
      "finalize", FWD, STEP, {.divide = DIVIDE_BY_N}},
     {"L_in_base_2", "stores L in base 2 where the natural logarithm is meant",
@@ -120,12 +198,19 @@ const mistake mistakes[] = {
      "finalize", FWD, STEP, {.lse = LSE_ONLY_L}},
     {"L_without_scale", "adds a maximum without the scale in L",
      "finalize", FWD, STEP, {.lse = LSE_M_UNSCALED}},
+    {"L_scaled_twice", "multiplies the maximum in L by the scale twice",
+     "finalize", FWD, STEP, {.lse = LSE_M_SCALED}},
+    {"L_minus_m", "subtracts the maximum from log(l) in L",
+     "finalize", FWD, STEP, {.lse = LSE_MINUS_M}},
+    {"L_is_the_sum", "stores the sum of all weights as L, without the logarithm",
+     "finalize", FWD, STEP, {.lse = LSE_EXP}},
     {"L_minus_log", "subtracts log(l) from the maximum in L",
      "finalize", FWD, STEP, {.lse = LSE_MINUS}},
 
     // --- the logit
     {"scale_forgotten", "does not multiply the scores by the scale",
      "scale", FWD | BWD, T_LSE, {.scale = SCALE_NONE}},
+    {ALSO, BWD, 0, {.scale = SCALE_NONE, .out = OUT_NO_SCALE}},
     {"scale_twice", "multiplies the scores by the scale twice",
      "scale", FWD | BWD, T_LSE, {.scale = SCALE_TWICE}},
     {"exp2_without_log2e", "takes exp2 of scores that were not multiplied by log2(e)",
@@ -136,8 +221,18 @@ const mistake mistakes[] = {
     {ALSO, BWD, 0, {.P = P_BASE_E}},
     {"scale_from_head_dim", "uses 1 / sqrt(D) where the shape says another scale",
      "scale", FWD | BWD, T_LSE, {.scale = SCALE_ROOT_D}},
+    {ALSO, BWD, 0, {.scale = SCALE_ROOT_D, .out = OUT_AS_LOGIT}},
+    {ALSO, BWD, 0, {.out = OUT_ROOT_D}},
     {"scale_inverted", "divides the scores by the scale",
      "scale", FWD | BWD, T_LSE, {.scale = SCALE_INVERTED}},
+    {ALSO, FWD | BWD, T_LSE, {.scale = SCALE_TIMES_ROOT_D}},
+    {ALSO, BWD, 0, {.scale = SCALE_INVERTED, .out = OUT_AS_LOGIT}},
+    {"scale_from_the_length", "uses 1 / sqrt(N) where the shape says another scale",
+     "scale", FWD | BWD, T_LSE, {.scale = SCALE_ROOT_N}},
+    {"scale_on_O", "multiplies O by the scale instead of the scores",
+     "scale", FWD, T_LSE, {.scale = SCALE_NONE, .divide = DIVIDE_AND_SCALE}},
+    {"O_scaled_too", "multiplies O by the scale, which belongs in the scores alone",
+     "scale", FWD, 0, {.divide = DIVIDE_AND_SCALE}},
     {"scale_one_over_D", "scales by 1 / D",
      "scale", FWD | BWD, T_LSE, {.scale = SCALE_ONE_OVER_D}},
     {"scale_root", "scales by the square root of the scale",
@@ -146,7 +241,49 @@ const mistake mistakes[] = {
      "scores", FWD | BWD, T_LSE, {.dims = -2}},
     {ALSO, FWD | BWD, T_LSE, {.dims = 16}},
 
+    // --- bfloat16 where float32 is meant
+    {"scaled_q_in_bf16", "rounds scale * Q to bfloat16 before the product with K",
+     "scale", FWD | BWD | DEVICE, 0, {.rounded = ROUNDED_Q}},
+    {ALSO, FWD | BWD | DEVICE, 0, {.rounded = ROUNDED_Q_BASE_2}},
+    {"scores_in_bf16", "rounds the scores to bfloat16 before the softmax",
+     "scores", FWD | BWD | DEVICE, 0, {.rounded = ROUNDED_S}},
+    {ALSO, FWD | BWD | DEVICE, 0, {.rounded = ROUNDED_S_SCALED}},
+    {ALSO, FWD | BWD | DEVICE, 0, {.rounded = ROUNDED_S_BASE_2}},
+    {"O_in_bf16", "keeps O in bfloat16 from tile to tile",
+     "accumulate", FWD | DEVICE, STEP, {.rounded = ROUNDED_O}},
+    {"l_in_bf16", "keeps l in bfloat16 from tile to tile",
+     "accumulate", FWD | DEVICE, STEP, {.rounded = ROUNDED_L_SUM}},
+    {"l_of_rounded_weights", "sums l from weights that were rounded to bfloat16",
+     "accumulate", FWD | DEVICE, STEP, {.rounded = ROUNDED_P}},
+    {"L_in_bf16", "rounds L to bfloat16",
+     "finalize", FWD | DEVICE, 0, {.rounded = ROUNDED_L}},
+    {"gradients_in_bf16", "keeps a gradient in bfloat16 from tile to tile, or from head to head",
+     "dQ", BWD, T_BC, {.rounded = ROUNDED_O}},
+
     // --- which keys and values
+    {"heads_inside_tokens", "takes tensors as [B, N, H, D], where [B, H, N, D] is meant",
+     "who am I", FWD, 0, {.layout = LAYOUT_Q | LAYOUT_KV | LAYOUT_O}},
+    {ALSO, FWD, 0, {.layout = LAYOUT_Q | LAYOUT_KV | LAYOUT_O | LAYOUT_L}},
+    {ALSO, FWD, 0, {.layout = LAYOUT_Q | LAYOUT_KV}},
+    {ALSO, FWD, 0, {.layout = LAYOUT_Q}},
+    {ALSO, FWD, 0, {.layout = LAYOUT_KV}},
+    {ALSO, FWD, 0, {.layout = LAYOUT_O}},
+    {ALSO, FWD, 0, {.layout = LAYOUT_O | LAYOUT_L}},
+    {ALSO, FWD, 0, {.layout = LAYOUT_Q | LAYOUT_O}},
+    {"L_inside_tokens", "stores L as [B, N, H], where [B, H, N] is meant",
+     "store", FWD, 0, {.layout = LAYOUT_L}},
+    {"first_queries_for_all", "reads the queries of the first tile, warp, head or batch for all of them",
+     "load", FWD, TILES, {.Q = Q_FIRST_TILE}},
+    {ALSO, FWD, TILES, {.Q = Q_FIRST_WARP}},
+    {ALSO, FWD, 0, {.Q = Q_FIRST_HEAD}},
+    {ALSO, FWD, 0, {.Q = Q_FIRST_BATCH}},
+    {"V_off_by_one", "multiplies each weight by the value of the next key, or of the one before",
+     "accumulate", FWD, 0, {.V_tile = V_NEXT_KEY}},
+    {ALSO, FWD, 0, {.V_tile = V_KEY_BEFORE}},
+    {"first_key_skipped", "leaves out the first key, or the first query",
+     "bounds", FWD | BWD, 0, {.ghost = GHOST_FIRST_MISSING}},
+    {"every_second_tile", "leaves out every second tile",
+     "bounds", FWD | BWD, T_BC | T_BR, {.walk = WALK_EVERY_SECOND}},
     {"V_is_K", "multiplies P by K where V is meant",
      "accumulate", FWD, 0, {.operands = PAIR_QK_K}},
     {"K_is_V", "multiplies Q by V where K is meant",
@@ -203,6 +340,19 @@ const mistake mistakes[] = {
     // --- the causal mask
     {"causal_one_too_many", "lets a query see one key of the future",
      "mask of the diagonal", MASK, TILES | T_ALL | T_GHOST, {.causal = CAUSAL_ONE_MORE}},
+    {"always_causal", "hides the future where the shape says that it is seen",
+     "mask", FWD | OPTIONAL, 0, {.causal = CAUSAL_ALWAYS}},
+    {"mask_of_the_launch_order", "takes the number of the block in the order of launches for the tile of its queries, in the mask: the "
+     "tiles are counted from the other end",
+     "mask of the diagonal", MASK, TILES | T_ALL | T_GHOST, {.position = POSITION_REVERSED}},
+    {ALSO, MASK, TILES | T_ALL | T_GHOST, {.position = POSITION_REVERSED, .position_in_mask = true}},
+    {"mask_of_stacked_rows", "takes a row of the stacked heads for the query's position in the sequence, in the mask",
+     "mask of the diagonal", MASK, TILES | T_ALL | T_GHOST, {.position = POSITION_STACKED}},
+    {ALSO, MASK, TILES | T_ALL | T_GHOST, {.position = POSITION_STACKED, .position_in_mask = true}},
+    {ALSO, MASK, TILES | T_ALL | T_GHOST, {.position = POSITION_INTERLEAVED}},
+    {ALSO, MASK, TILES | T_ALL | T_GHOST, {.position = POSITION_INTERLEAVED, .position_in_mask = true}},
+    {ALSO, MASK, TILES | T_ALL | T_GHOST, {.position = POSITION_OF_ALL_HEADS}},
+    {ALSO, MASK, TILES | T_ALL | T_GHOST, {.position = POSITION_OF_ALL_HEADS, .position_in_mask = true}},
     {"causal_without_itself", "hides a query's own key: j >= i where j > i is meant",
      "mask of the diagonal", MASK, 0, {.causal = CAUSAL_ONE_LESS}},
     {"causal_transposed", "hides the past instead of the future",
@@ -216,6 +366,8 @@ const mistake mistakes[] = {
     {ALSO, MASK, TILES | T_ALL | T_GHOST, {.causal = CAUSAL_LOCAL_QUERY}},
     {ALSO, MASK, TILES | T_ALL | T_GHOST, {.causal = CAUSAL_LOCAL_KEY}},
     {ALSO, MASK, TILES | T_ALL | T_GHOST, {.causal = CAUSAL_LOCAL_WARP}},
+    {ALSO, WINDOW, TILES | T_ALL, {.window = WINDOW_LOCAL}},
+    {ALSO, WINDOW, TILES | T_ALL, {.causal = CAUSAL_LOCAL, .window = WINDOW_LOCAL}},
     {"mask_forgets_the_warp", "counts the queries of every warp from the block's first one in the mask",
      "mask of the diagonal", MASK, TILES | T_GHOST, {.causal = CAUSAL_NO_WARP}},
     {"mask_is_0", "gives hidden keys the score 0 instead of -infinity",
@@ -237,6 +389,7 @@ const mistake mistakes[] = {
     {"end_too_early", "ends its walk over the key tiles too early: some queries miss their last keys",
      "bounds", MASK, TILES, {.walk = WALK_ONE_ON_DIAGONAL}},
     {ALSO, MASK, TILES, {.walk = WALK_END_IN_BLOCKS}},
+    {ALSO, MASK, T_BC | T_BR | T_ALL, {.causal = CAUSAL_END_ONE_EARLY}},
 
     // --- the ends
     {"last_tile_skipped", "leaves out the last tile of keys if it is not whole",
@@ -290,8 +443,17 @@ const mistake mistakes[] = {
     {"window_tested_by_the_first_row", "leaves out the mask of the window where the warp's first query sees the "
      "whole tile; its last one may not",
      "mask of the window", WINDOW, TILES, {.window = WINDOW_TESTED_BY_FIRST_ROW}},
-    {"window_of_the_block", "takes the window of the block's first query for all its queries",
+    {"window_of_the_block", "takes the window of the block's first query, or its last one, for all its queries",
      "mask of the window", WINDOW, TILES | T_ALL, {.window = WINDOW_OF_BLOCK}},
+    {ALSO, WINDOW, TILES | T_ALL, {.window = WINDOW_OF_BLOCK_END}},
+    {"window_in_chunks", "cuts the sequence into chunks of W keys, where a window that moves with the query is meant",
+     "mask of the window", WINDOW, 0, {.window = WINDOW_CHUNKS}},
+    {ALSO, WINDOW, 0, {.window = WINDOW_TWO_CHUNKS, .walk = WALK_ALL}},
+    {"window_doubled", "has a window twice as long",
+     "mask of the window", WINDOW, TILES | T_ALL, {.window = WINDOW_TWICE}},
+    {"window_into_the_future", "lets a query see the keys of the future that are less than W away",
+     "mask of the diagonal", WINDOW, TILES | T_ALL, {.causal = CAUSAL_WINDOW}},
+    {ALSO, WINDOW, TILES | T_ALL, {.causal = CAUSAL_WINDOW, .window = WINDOW_NONE}},
     {"window_both_ways", "splits the window between both sides of the query: half of it lies in the past",
      "mask of the window", WINDOW, 0, {.window = WINDOW_HALF}},
     {"window_in_tiles", "counts the window in tiles where tokens are meant",
@@ -304,6 +466,12 @@ const mistake mistakes[] = {
     // --- sinks
     {"no_sinks", "does not see the sinks outside the window",
      "sink tiles", SINKS, TILES, {.sinks = SINKS_NONE}},
+    {"sinks_as_empty_scores", "takes the sinks for S scores of 0 in l, where the first S keys are meant",
+     "sink tiles", FWD | SINKS, 0, {.sinks = SINKS_EMPTY}},
+    {"sinks_without_values", "counts the sinks before the window in l, but does not add their values to O",
+     "sink tiles", FWD | SINKS, T_BC | T_BR, {.sinks = SINKS_WITHOUT_V}},
+    {"sinks_not_in_l", "adds the values of the sinks before the window to O, but does not count them in l",
+     "sink tiles", FWD | SINKS, T_BC | T_BR, {.sinks = SINKS_NOT_IN_L}},
     {"one_sink_too_many", "sees one sink too many",
      "mask of the sinks", SINKS, TILES | T_ALL, {.sinks = SINKS_ONE_MORE}},
     {"one_sink_too_few", "sees one sink too few",
@@ -346,6 +514,13 @@ const mistake mistakes[] = {
      "dS", BWD, 0, {.dS = DS_WITHOUT_P}},
     {"dS_negative", "has dS with the wrong sign: delta - dP where dP - delta is meant",
      "dS", BWD, 0, {.dS = DS_MINUS}},
+    {"dS_brackets", "puts the brackets of dS = P (dP - delta) elsewhere: P dP - delta, or dP (P - delta)",
+     "dS", BWD, 0, {.dS = DS_P_DP}},
+    {ALSO, BWD, 0, {.dS = DS_DP_P}},
+    {"dS_of_a_sigmoid", "takes P (1 - P) for the derivative of a softmax, where dS = P (dP - delta)",
+     "dS", BWD, 0, {.dS = DS_SIGMOID}},
+    {"dP_scaled", "multiplies dP by the scale, but not delta",
+     "dS", BWD, 0, {.dS = DS_DP_SCALED}},
     {"P_not_dS", "multiplies P by K or Q where dS is meant",
      "dQ", BWD, 0, {.dS = DS_IS_P}},
     {"dP_from_O", "computes dP from O in the place of dO",
@@ -364,6 +539,22 @@ const mistake mistakes[] = {
     {ALSO, BWD, 0, {.P = P_L_TIMES_LOG2E}},
     {"L_forgotten", "recomputes P without L",
      "recompute", BWD, 0, {.P = P_WITHOUT_L}},
+    {"P_divided_by_L", "divides exp(score) by L, where exp(score - L) is meant",
+     "recompute", BWD, 0, {.P = P_OVER_L}},
+    {"P_times_L", "multiplies exp(score) by L, where exp(score - L) is meant",
+     "recompute", BWD, 0, {.P = P_TIMES_L}},
+    {"L_added", "adds L to the exponent, where exp(score - L) is meant",
+     "recompute", BWD, 0, {.P = P_PLUS_L}},
+    {"L_of_another_row", "takes L or delta of another row: of the key's head or position, where the query's is meant",
+     "recompute", BWD, 0, {.L_row = STATS_OF_KEY, .delta_row = STATS_OF_KEY}},
+    {ALSO, BWD, 0, {.L_row = STATS_OF_KEY}},
+    {ALSO, BWD, 0, {.delta_row = STATS_OF_KEY}},
+    {ALSO, BWD, 0, {.L_row = STATS_OF_KV_HEAD, .delta_row = STATS_OF_KV_HEAD}},
+    {ALSO, BWD, 0, {.L_row = STATS_OF_KV_HEAD}},
+    {ALSO, BWD, 0, {.delta_row = STATS_OF_KV_HEAD}},
+    {ALSO, BWD, 0, {.L_row = STATS_OF_FIRST_HEAD, .delta_row = STATS_OF_FIRST_HEAD}},
+    {ALSO, BWD, 0, {.L_row = STATS_OF_FIRST_HEAD}},
+    {ALSO, BWD, 0, {.delta_row = STATS_OF_FIRST_HEAD}},
     {"row_max_for_L", "recomputes P from the row's maximum where L is meant",
      "recompute", BWD, 0, {.P = P_ROW_MAX}},
     {ALSO, BWD, T_BC | T_BR, {.P = P_TILE_MAX}},
@@ -377,6 +568,10 @@ const mistake mistakes[] = {
      "dV", BWD, 0, {.dV = DV_FROM_O}},
     {"dV_from_Q", "sums dV from Q in the place of dO",
      "dV", BWD, 0, {.dV = DV_FROM_Q}},
+    {"dV_scaled", "multiplies dV by the scale, which dQ and dK alone have",
+     "dV", BWD, 0, {.dV = DV_SCALED}},
+    {"dK_and_dV_swapped", "stores dK as dV and dV as dK",
+     "store", BWD, 0, {.dK_and_dV_swapped = true}},
     {"dQ_and_dK_swapped", "multiplies dS by Q where K is meant, or by K where Q is",
      "dQ", BWD, 0, {.dQ = DQ_FROM_Q}},
     {ALSO, BWD, 0, {.dQ = DQ_FROM_OWN}},
@@ -385,6 +580,8 @@ const mistake mistakes[] = {
     {"one_query_head", "sums dK and dV over one query head of the group alone",
      "group", BWD, 0, {.group = GROUP_FIRST}},
     {ALSO, BWD, 0, {.group = GROUP_LAST}},
+    {"first_query_head_repeated", "takes the group's first query head in the place of each of its heads, in dK and dV",
+     "group", BWD, 0, {.group = GROUP_FIRST_REPEATED}},
     {"group_averaged", "divides dK and dV by the heads of the group",
      "group", BWD, 0, {.group = GROUP_MEAN}},
     {"delta_of_some_columns", "sums delta over some of the columns alone",
@@ -397,6 +594,14 @@ const mistake mistakes[] = {
     {ALSO, BWD, 0, {.delta = DELTA_OF_O}},
     {"delta_averaged", "takes the mean of dO * O where the sum is meant",
      "delta", BWD, 0, {.delta = DELTA_MEAN}},
+    {"delta_negative", "stores delta with the wrong sign",
+     "delta", BWD, 0, {.delta = DELTA_MINUS}},
+    {"delta_in_bf16", "rounds delta to bfloat16",
+     "delta", BWD, 0, {.delta = DELTA_IN_BF16}},
+    {"last_tile_of_a_gradient", "keeps a gradient's last tile alone: it is overwritten where it should grow",
+     "dQ", BWD, T_BC | T_BR, {.walk = WALK_LAST_TILE_ALONE}},
+    {"first_tile_of_a_gradient", "keeps a gradient's first tile alone",
+     "bounds", BWD, T_BC | T_BR, {.walk = WALK_FIRST_TILE_ALONE}},
     {"delta_not_written", "does not write delta",
      "delta", BWD, 0, {.writes = WRITES_NO_DELTA}},
     {"last_queries_forgotten", "leaves out the last tile if it is not whole",
@@ -411,11 +616,30 @@ const mistake mistakes[] = {
     // --- the row sum
     {"tail_dropped", "leaves out the columns after the last whole load, or round of the loop",
      "ends", SUM, T_BC | T_BR, {.sum = SUM_TAIL_DROPPED}},
-    {"half_a_warp", "adds up half of a warp: the shuffles start at 8",
+    {"one_shuffle_missing", "leaves out a step of the reduction: the shuffles start too late, at 8 where 16 is meant, or end too "
+     "early",
      "reduce", SUM, T_BC | T_BR, {.sum = SUM_HALF_WARP}},
+    {ALSO, SUM, T_BC | T_BR, {.dims = 2, .sum = SUM_WITHOUT_ONE_SHUFFLE}},
+    {ALSO, SUM, T_BC | T_BR, {.dims = 4, .sum = SUM_WITHOUT_ONE_SHUFFLE}},
+    {ALSO, SUM, T_BC | T_BR, {.dims = 8, .sum = SUM_WITHOUT_ONE_SHUFFLE}},
+    {ALSO, SUM, T_BC | T_BR, {.dims = 24, .sum = SUM_WITHOUT_ONE_SHUFFLE}},
+    {ALSO, SUM, T_BC | T_BR, {.dims = 3, .sum = SUM_WITHOUT_ONE_SHUFFLE}},
+    {"every_second_column", "adds up every second column alone: the last step of the reduction is missing, or half of each load of two",
+     "reduce", SUM, T_BC | T_BR, {.dims = 1, .sum = SUM_WITHOUT_ONE_SHUFFLE}},
+    {ALSO, SUM, 0, {.BR = 2, .sum = SUM_FIRST_OF_LOAD}},
     {"lane_0_only", "stores the sum of one lane, without those of the others",
      "reduce", SUM, T_BC | T_BR, {.sum = SUM_LANE_0}},
     {ALSO, SUM, T_BC | T_BR, {.sum = SUM_THREAD_0}},
+    {"half_a_block", "adds up half of the block's threads",
+     "reduce", SUM, T_BC | T_BR, {.sum = SUM_HALF_BLOCK}},
+    {"product_in_bf16", "rounds each product to bfloat16 before it is added",
+     "load", SUM, 0, {.sum = SUM_PRODUCTS_IN_BF16}},
+    {"sum_in_bf16", "keeps sums in bfloat16, where float32 is meant",
+     "load", SUM, T_BC | T_BR, {.sum = SUM_IN_BF16}},
+    {ALSO, SUM, T_BC | T_BR, {.sum = SUM_AND_SHUFFLES_IN_BF16}},
+    {ALSO, SUM, T_BC | T_BR, {.sum = SUM_ALL_IN_BF16}},
+    {"y_in_bf16", "rounds the sum to bfloat16 before it is stored",
+     "store", SUM, 0, {.sum = SUM_RESULT_IN_BF16}},
     {"first_warp_only", "stores the sum of one warp, without those of the others",
      "reduce", SUM, T_BC | T_BR, {.sum = SUM_FIRST_WARP}},
     {"last_warp_forgotten", "forgets the sum of the last warp",
@@ -427,11 +651,31 @@ const mistake mistakes[] = {
      "load", SUM, T_BC | T_BR, {.sum = SUM_BLOCK_ONCE}},
     {"last_column_dropped", "leaves out the last column",
      "ends", SUM, 0, {.sum = SUM_LAST_COLUMN_LOST}},
+    {"first_column_dropped", "leaves out the first column",
+     "ends", SUM, 0, {.sum = SUM_FIRST_COLUMN_LOST}},
+    {"first_of_each_load", "takes the first column of each load alone",
+     "load", SUM, T_BR, {.dims = 2, .sum = SUM_FIRST_OF_LOAD}},
+    {"tail_by_all_lanes", "counts the ragged end once in each lane",
+     "ends", SUM, T_BC | T_BR, {.sum = SUM_TAIL_BY_ALL}},
+    {"aligned_down", "reads from the multiple of 16 bytes, or less, before the row's begin",
+     "load", SUM, T_BR, {.sum = SUM_ALIGNED_DOWN}},
     {"column_twice", "counts a column twice, where the ragged end meets the whole loads",
      "ends", SUM, T_BR, {.sum = SUM_COLUMN_TWICE}},
     {ALSO, SUM, 0, {.BR = 8, .sum = SUM_HEAD_TWICE}},
     {"w_forgotten", "adds up x without the weights w",
      "load", SUM, 0, {.sum = SUM_NO_W}},
+    {"w_of_the_thread", "takes w of the thread's number where w of the column is meant",
+     "load", SUM, T_BC, {.sum = SUM_W_OF_THREAD}},
+    {"x_forgotten", "adds up w without x",
+     "load", SUM, 0, {.sum = SUM_NO_X}},
+    {"x_plus_w", "adds w to x where the product is meant",
+     "load", SUM, 0, {.sum = SUM_X_PLUS_W}},
+    {"x_squared", "adds up squares of x where x times w is meant",
+     "load", SUM, 0, {.sum = SUM_OF_SQUARES}},
+    {"mean_of_the_row", "divides the sum by the number of columns",
+     "store", SUM, 0, {.sum = SUM_MEAN}},
+    {"divided_by_w", "divides the sum by the sum of w",
+     "store", SUM, 0, {.sum = SUM_OVER_W}},
     {"w_of_the_row", "takes w of the row where w of the column is meant",
      "load", SUM, 0, {.sum = SUM_W_OF_ROW}},
     {"w_ignores_the_head", "takes w from the load's number where w of the column is meant",
@@ -442,11 +686,14 @@ const mistake mistakes[] = {
      "who", SUM, 0, {.sum = SUM_TRANSPOSED}},
     {"first_row_for_all", "reads the first row for every row",
      "who", SUM, 0, {.sum = SUM_FIRST_ROW}},
+    {"first_row_of_the_block", "reads the block's first row for all its rows",
+     "who", SUM, T_BC, {.sum = SUM_FIRST_ROW_OF_BLOCK}},
     {"row_off_by_one", "reads the next row",
      "who", SUM, 0, {.sum = SUM_NEXT_ROW}},
     {"last_rows_dropped", "launches too few blocks: the last rows are never written",
      "launch", SUM, T_BC, {.sum = SUM_ROWS_LOST}},
     {ALSO, SUM, T_BC, {.sum = SUM_ROWS_LOST_BUT_FIRST}},
+    {ALSO, SUM, T_BC, {.sum = SUM_ROWS_OVERLAP}},
     {"reads_past_the_row", "reads past the end of its row",
      "ends", SUM, T_BC | T_BR, {.sum = SUM_READS_PAST_ROW}},
     {"masks_by_zero", "reads past the end of x and multiplies by 0: NaN times 0 is NaN",
@@ -471,27 +718,36 @@ bool mistake_applies(const mistake *m, const wb_problem *p)
     if (needs & (GROUPS | MASK | WINDOW | SINKS) && signature == SUM) return false;
     if (needs & MASK && p->mask == WB_NO_MASK) return false;
     if (needs & LONE && p->mask == WB_CAUSAL) return false;
+    if ((needs & DEVICE && p->on_host) || (needs & OPTIONAL && p->mask != WB_CAUSAL_OPTIONAL)) return false;
     return (p->grouped || !(needs & GROUPS)) && (p->window || !(needs & WINDOW)) && (p->sinks || !(needs & SINKS));
 }
 
-bool mistake_variant(const mistake *m, const wb_problem *problem, int variant, kernel *k)
+enum { COMMON_BC = 9, COMMON_BR = 8 };  // the first of these
+
+bool mistake_variant(const mistake *m, const wb_problem *problem, bool rare, int variant, kernel *k)
 {
-    static const int BC[] = {64, 32, 128, 16, 1, 48, 8, 256, 96}, BR[] = {64, 128, 32, 16, 1, 96, 8, 192},
-                     ROWS[] = {0, 32, 16};
-    static const int threads[] = {32, 64, 128, 256, 512, 1024, 1, 4, 8, 16, 2}, wide[] = {1, 2, 4, 8};
-    const bool sum = problem->signature == WB_ROW_SUM;
+    static const int BC[] = {64, 32, 128, 16, 1, 48, 8, 256, 96, 4, 2, 24, 40, 80, 12, 20, 100, 112, 192},
+                     BR[] = {64, 128, 32, 16, 1, 96, 8, 192, 4, 2, 24, 48, 80, 256}, ROWS[] = {0, 32, 16};
+    static const int threads[] = {32, 64, 128, 256, 512, 1024, 1, 4, 8, 16, 2, 96, 160, 192, 384, 640, 768},
+                     wide[] = {1, 2, 4, 8};
+    static const int part_sizes[] = {64, 32, 128, 16, 8,   4,   2,   1, 48, 96, 256, 24,
+                                     40, 80, 12,  20, 100, 112, 192, 3, 5,  6,  7,   10};
+    const bool sum = problem->signature == WB_ROW_SUM, forward = problem->signature == WB_FORWARD;
+    bool is_rare = false;
     *k = m->k;
     k->BC = 64;
     if (k->BR == 0) k->BR = sum ? 1 : 64;
     if (sum) k->BC = 128;
     int left = variant;
     if (m->tries & T_BC) {
-        const int n = sum ? 11 : 9;
+        const int n = sum ? (rare ? 17 : 11) : rare ? (int)(sizeof BC / sizeof *BC) : COMMON_BC;
+        is_rare |= left % n >= (sum ? 11 : COMMON_BC);
         k->BC = sum ? threads[left % n] : BC[left % n];
         left /= n;
     }
     if (m->tries & T_BR) {
-        const int n = sum ? 4 : 8;
+        const int n = sum ? 4 : rare ? (int)(sizeof BR / sizeof *BR) : COMMON_BR;
+        is_rare |= !sum && left % n >= COMMON_BR;
         k->BR = sum ? wide[left % n] : BR[left % n];
         left /= n;
     }
@@ -500,7 +756,11 @@ bool mistake_variant(const mistake *m, const wb_problem *problem, int variant, k
         if (left % 3) k->slack = 8 * LN2, k->BR = k->ROWS = left % 3 == 1 ? 32 : 16;
         left /= 3;
     }
-    if (m->tries & T_LSE && problem->signature == WB_FORWARD) k->lse = left % LSE_FORMS, left /= LSE_FORMS;
+    if (m->tries & T_SLACK && rare && forward && problem->window) {
+        k->packed = left % 2, is_rare |= k->packed, left /= 2;
+        if (k->packed && k->slack) k->BR = 0;
+    }
+    if (m->tries & T_LSE && forward) k->lse = left % LSE_FORMS, left /= LSE_FORMS;
     if (m->tries & T_ALL) {
         if (left % 3 == 1) k->walk = WALK_ALL;
         k->one_mask = left % 3;
@@ -510,8 +770,24 @@ bool mistake_variant(const mistake *m, const wb_problem *problem, int variant, k
         if (left % 2) k->ghost = GHOST_ZERO;
         left /= 2;
     }
+    if (m->tries & T_PARTS) {
+        const int n = rare ? (int)(sizeof part_sizes / sizeof *part_sizes) : 11;
+        is_rare |= left % n >= 11;
+        k->BC = part_sizes[left % n], left /= n;
+        k->parts = PARTS_TILES + left % 4, left /= 4;
+        // Parts of one key have nothing to merge wrongly, and those of a few hardly.
+        if (k->BC < 2 || (k->parts != PARTS_TILES && k->BC > 32)) k->BR = 0;
+        if (k->merge >= MERGE_EMPTY && k->parts == PARTS_TILES) k->BR = 0;  // the walk's affair
+    }
+    if (rare && !is_rare) k->BR = 0;  // tried before
+    if (k->Q == Q_FIRST_WARP && k->ROWS == 0) k->BR = 0;
+    if (k->sum == SUM_HALF_WARP && k->BC < 4) k->BR = 0;                        // every second column
+    if (k->sum == SUM_HALF_BLOCK && k->BC <= 32) k->BR = 0;                     // half of a warp
+    if (k->sum == SUM_FIRST_OF_LOAD && k->dims && k->BR <= k->dims) k->BR = 0;  // all columns, or every second one
+    if (k->sum == SUM_WITHOUT_ONE_SHUFFLE && k->BC <= k->dims) k->BR = 0;
     if (k->ROWS >= k->BR && k->ROWS && !k->slack) k->BR = 0;
-    if (k->P == P_TILE_MAX && k->BC == 1) k->BR = 0;                         // P is 1
-    if (k->causal >= CAUSAL_LOCAL && (k->BC == 1 || k->BR == 1)) k->BR = 0;  // the same as no mask
+    if (k->P == P_TILE_MAX && k->BC == 1) k->BR = 0;  // P is 1
+    if (k->causal >= CAUSAL_LOCAL && k->causal <= CAUSAL_NO_WARP && (k->BC == 1 || k->BR == 1))
+        k->BR = 0;  // the same as no mask
     return left == 0;
 }

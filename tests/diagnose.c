@@ -85,7 +85,7 @@ typedef struct trial {
 static const wb_problem *problem;
 static trial trials[MAX_CASES + 1];
 static int trial_count, output_count;
-static bool verbose, outside;  // outside: a case wrote beside an output
+static bool verbose, outside, rare;  // outside: a case wrote beside an output; rare: unusual tile sizes
 
 static void *allocate(size_t count, size_t size)
 {
@@ -322,6 +322,7 @@ static bool explains_output(const kernel *model, int D, int k, double *left)
 typedef struct candidate {
     const mistake *mistake;
     double left;
+    int spoiled;  // right outputs of which the mistake would make wrong ones
 } candidate;
 
 static size_t wrong_elements(int k)
@@ -353,7 +354,7 @@ static bool best_variant_at(const mistake *m, int D, int from, int to, double *l
         if (!mistake_applies(row, problem)) continue;
         kernel model;
         double here;
-        for (int v = 0; mistake_variant(row, problem, v, &model); v++) {
+        for (int v = 0; mistake_variant(row, problem, rare, v, &model); v++) {
             if (model.BR == 0 || !explains(&model, D, from, to, &here) || here >= *left) continue;
             *left = here;
             if (verbose)
@@ -398,6 +399,16 @@ static bool fits(const mistake *m, double *left)
     return true;
 }
 
+// How many outputs of a backward are right though this mistake would make them wrong.
+static int spoiled_by(const mistake *m)
+{
+    int spoiled = 0;
+    double left;
+    for (int k = 0; k < output_count && problem->signature == WB_BACKWARD; k++)
+        spoiled += wrong_elements(k) == 0 && !best_variant(m, k, k + 1, &left);
+    return spoiled;
+}
+
 static const mistake *by_name(const char *id)
 {
     for (size_t n = 0; n < mistakes_count; n++)
@@ -425,32 +436,50 @@ static const mistake *search_further(void)
     return NULL;
 }
 
+// Of mistakes that explain as much: the one that explains why other outputs are right, then the one with the fewest sizes to choose,
+// which fits least by chance.
+static int order_of(const candidate *a, const candidate *b)
+{
+    const int tries = bits(a->mistake->tries) - bits(b->mistake->tries);
+    return a->spoiled != b->spoiled ? a->spoiled - b->spoiled : tries;
+}
+
+// Finds the mistake that fits best, if no other one does as well; false if none fits at all.
+static bool search_models(const mistake **named)
+{
+    candidate found[MAX_FOUND];
+    int count = 0, best = 0;
+#pragma omp parallel for schedule(dynamic)
+    for (size_t n = 0; n < mistakes_count; n++) {
+        candidate c = {&mistakes[n], 0, 0};
+        if (!mistakes[n].id || !fits(&mistakes[n], &c.left)) continue;
+        c.spoiled = spoiled_by(&mistakes[n]);
+#pragma omp critical
+        found[count++] = c;
+    }
+    for (int n = 1; n < count; n++) {
+        const candidate *a = &found[n], *b = &found[best];
+        const bool alike = a->left < 4 * b->left + 1e-9 && b->left < 4 * a->left + 1e-9;
+        if (alike ? order_of(a, b) < 0 : a->left < b->left) best = n;
+    }
+    for (int n = 0; verbose && n < count; n++)
+        printf("  fits: %s %.4f, spoils %d\n", found[n].mistake->id, found[n].left, found[n].spoiled);
+    *named = count ? found[best].mistake : NULL;
+    for (int n = 0; n < count; n++)
+        if (n != best && found[n].left < 4 * found[best].left + 1e-9 && order_of(&found[n], &found[best]) <= 0)
+            *named = NULL;
+    return count > 0;
+}
+
 static const mistake *search(void)
 {
     size_t all = 0;
     for (int k = 0; k < output_count; k++) all += wrong_elements(k);
     if (all == 0) return search_further();
-    candidate found[MAX_FOUND];
-    int count = 0, best = 0;
-#pragma omp parallel for schedule(dynamic)
-    for (size_t n = 0; n < mistakes_count; n++) {
-        candidate c = {&mistakes[n], 0};
-        if (!mistakes[n].id || !fits(&mistakes[n], &c.left)) continue;
-#pragma omp critical
-        found[count++] = c;
-    }
-    // The best fit; among equal ones, the one with the fewest sizes to choose, which fits least by chance.
-    for (int n = 1; n < count; n++) {
-        const candidate *a = &found[n], *b = &found[best];
-        const bool alike = a->left < 4 * b->left + 1e-9 && b->left < 4 * a->left + 1e-9;
-        if (alike ? bits(a->mistake->tries) < bits(b->mistake->tries) : a->left < b->left) best = n;
-    }
-    for (int n = 0; verbose && n < count; n++) printf("  fits: %s %.4f\n", found[n].mistake->id, found[n].left);
-    for (int n = 0; n < count; n++)
-        if (n != best && found[n].left < 4 * found[best].left + 1e-9 &&
-            bits(found[n].mistake->tries) <= bits(found[best].mistake->tries))
-            return NULL;
-    return count ? found[best].mistake : NULL;
+    rare = false;
+    const mistake *m = NULL;
+    if (!search_models(&m)) rare = true, search_models(&m);
+    return m;
 }
 
 // Puts the results of a model in the place of the worker's.
@@ -494,7 +523,7 @@ static int check_models(int stride)
         kernel model;
         if (mistakes[n].id) of = &mistakes[n];
         if (!mistake_applies(&mistakes[n], problem)) continue;
-        for (int v = 0; mistake_variant(&mistakes[n], problem, v, &model); v++) {
+        for (int v = 0; mistake_variant(&mistakes[n], problem, false, v, &model); v++) {
             if (v % stride || model.BR == 0) continue;
             pretend(&model);
             size_t all = 0;

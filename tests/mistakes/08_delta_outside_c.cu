@@ -1,0 +1,297 @@
+// mistake: delta is subtracted after the product with P, dS = P dP - delta instead of P (dP - delta)
+// flash_gqa_backward.cu - the gradient of causal attention with grouped-query heads: from Q, K, V, O, L and dO to dQ, dK and dV.
+// FlashAttention-2, algorithm 2, without its atomics. P is computed again, tile by tile, from Q, K and L: three kernels, the
+// second of which owns the rows of dK and dV, the third those of dQ.
+#include "workbook.h"
+#include "tile.cuh"
+
+#define LOG2_E 1.44269504f  // exp(x) = exp2(LOG2_E x)
+
+// delta = rowsum(dO * O): D / 8 neighbouring lanes share a row, each of them 16 bytes of it.
+template <int D> __global__ __launch_bounds__(256) void flash_gqa_delta_kernel(float *delta,    // [B, Hq, N]
+                                                                               const bf16 *O,   // [B, Hq, N, D]
+                                                                               const bf16 *dO,  // [B, Hq, N, D]
+                                                                               size_t rows)     // B Hq N
+{
+    constexpr int LANES = D / 8;
+    const size_t at = (size_t)blockIdx.x * 256 + threadIdx.x, row = at / LANES;
+    uint4 O_reg = {}, dO_reg = {};  // eight bf16 each; nothing beyond the last row
+    if (row < rows) {
+        O_reg = reinterpret_cast<const uint4 *>(O)[at];
+        dO_reg = reinterpret_cast<const uint4 *>(dO)[at];
+    }
+    const auto *o = reinterpret_cast<const __nv_bfloat162 *>(&O_reg),
+               *g = reinterpret_cast<const __nv_bfloat162 *>(&dO_reg);
+    float sum = 0;
+    //{ delta
+    for (int k = 0; k < 4; k++) {
+        const float2 a = __bfloat1622float2(o[k]), b = __bfloat1622float2(g[k]);
+        sum += a.x * b.x + a.y * b.y;
+    }
+    for (int lane = LANES / 2; lane > 0; lane /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, lane);
+    //}
+    if (row < rows && at % LANES == 0) delta[row] = sum;
+}
+
+// ------------------------------------------------------------------------------------------------------------- dK and dV
+
+// What a block of that kernel keeps in shared memory. Of the pairs, one is read while the other is filled.
+template <int BK, int BQ, int D> struct dkdv_tiles {
+    smem_tile<BK, D> K_smem, V_smem;
+    smem_tile<BQ, D> Q_smem[2], dO_smem[2];
+    float L_smem[2][BQ], delta_smem[2][BQ];  // L in base 2
+};
+
+// A block owns BK keys of one key head, each of its warps ROWS of them. It walks over the query heads of the group, and in each
+// over the queries from the diagonal on, BQ at a time. The tiles lie on their sides: rows are keys, columns are queries. Then dV
+// and dK stay in registers, and P and dS are left factors of the products that feed them.
+template <int D, int ROWS, int BQ, int WARPS, int BLOCKS>
+__global__ __launch_bounds__(32 * WARPS, BLOCKS) void flash_gqa_dkdv_kernel(bf16 *dK,            // [B, Hkv, N, D]
+                                                                            bf16 *dV,            // [B, Hkv, N, D]
+                                                                            const bf16 *Q,       // [B, Hq, N, D]
+                                                                            const bf16 *K,       // [B, Hkv, N, D]
+                                                                            const bf16 *V,       // [B, Hkv, N, D]
+                                                                            const bf16 *dO,      // [B, Hq, N, D]
+                                                                            const float *L,      // [B, Hq, N]
+                                                                            const float *delta,  // [B, Hq, N]
+                                                                            int q_heads, int kv_heads, int N,
+                                                                            float scale)
+{
+    constexpr int BK = ROWS * WARPS, THREADS = 32 * WARPS;
+    static_assert(2 * BQ <= THREADS, "a thread brings one L or one delta of each tile");
+    extern __shared__ uint4 shared[];
+    auto &tiles = *reinterpret_cast<dkdv_tiles<BK, BQ, D> *>(shared);
+
+    // who am I: early keys are seen by the most queries, so their blocks start first, those of all heads side by side
+    const size_t kv_head = (size_t)blockIdx.y * kv_heads + blockIdx.x % kv_heads;  // counted over the whole batch
+    const int block_key = blockIdx.x / kv_heads * BK, warp_key = warp_id() * ROWS, key = block_key + warp_key;
+    const size_t kv_row = kv_head * N + block_key;  // the row of K, V, dK and dV where the block's first key stands
+    const int first = block_key / BQ * BQ;          // queries before it see none of the block's keys
+    const int per_head = (N - first - 1) / BQ + 1;  // query tiles of a head
+    const int group = q_heads / kv_heads;
+    int steps = per_head;
+    //{ group
+    steps = per_head * group;
+    //}
+
+    // A step takes the queries from i0 on, of one head; they stand in rows q_row ... of Q, dO, L and delta.
+    const auto load_step = [&](int half, size_t q_row, int i0) {
+        load_async<THREADS>(tiles.Q_smem[half], Q + q_row * D, N - i0);
+        load_async<THREADS>(tiles.dO_smem[half], dO + q_row * D, N - i0);
+        loads_issued();
+    };
+    // The first BQ threads bring an L each, the next BQ a delta: read early, stored when there was time for them to arrive. A
+    // query that does not exist has L = infinity, and thereby P = 0.
+    const bool brings_L = threadIdx.x < BQ, brings_delta = !brings_L && threadIdx.x < 2 * BQ;
+    const int mine = threadIdx.x % BQ;
+    const auto read_statistic = [&](size_t q_row, int i0) {
+        if (i0 + mine >= N) return brings_L ? INFINITY : 0.0f;
+        return brings_L ? L[q_row + mine] * LOG2_E : brings_delta ? delta[q_row + mine] : 0.0f;
+    };
+    const auto store_statistic = [&](int half, float value) {
+        if (brings_L) tiles.L_smem[half][mine] = value;
+        if (brings_delta) tiles.delta_smem[half][mine] = value;
+    };
+
+    // load: the block's keys and values, and the first step's queries
+    int i0 = first;
+    size_t q_row = kv_head * group * N + first;
+    load_async<THREADS>(tiles.K_smem, K + kv_row * D, N - block_key);
+    load_async<THREADS>(tiles.V_smem, V + kv_row * D, N - block_key);
+    load_step(0, q_row, i0);
+    store_statistic(0, read_statistic(q_row, i0));
+    loads_arrived<0>();
+    __syncthreads();  // every thread's part of K and V has arrived
+    operand<ROWS, D> K_reg, V_reg;
+    load(K_reg, tiles.K_smem, warp_key);
+    load(V_reg, tiles.V_smem, warp_key);
+
+    const float scale2 = scale * LOG2_E;
+    reg_tile<ROWS, D> dK_reg = {}, dV_reg = {};
+    for (int step = 0; step < steps; step++) {
+        const int now = step % 2, next = 1 - now;
+        int next_i0 = i0 + BQ;
+        size_t next_row = q_row + BQ;
+        //{ next head
+        if (next_i0 >= N) {  // the head is done: on to the next of the group, to the same place
+            next_row += N - per_head * BQ;
+            next_i0 = first;
+        }
+        //}
+        loads_arrived<0>();
+        __syncthreads();  // this step's tiles are there for all warps, and no warp reads those of the step before any more
+        float statistic = 0;
+        if (step + 1 < steps) {
+            load_step(next, next_row, next_i0);
+            statistic = read_statistic(next_row, next_i0);
+        }
+
+        col_vec<BQ> L_col, delta_col;
+        load(L_col, tiles.L_smem[now], BQ, 0);
+        load(delta_col, tiles.delta_smem[now], BQ, 0);
+        reg_tile<ROWS, BQ> P = {}, dS = {};
+        mma_ABt(P, K_reg, tiles.Q_smem[now]);  // S^T = K Q^T
+        //{ recompute
+        if (i0 < key + ROWS - 1)  // on the diagonal
+            each(P, [&](float &s, element e) {
+                if (key + e.row > i0 + e.col) s = -INFINITY;
+            });
+        each(P, [&](float &s, element e) { s = exp2_fast(s * scale2 - L_col[e]); });  // S^T becomes P^T
+        //}
+        //{ dV
+        mma_AB(dV_reg, P, tiles.dO_smem[now]);  // dV += P^T dO
+        //}
+        //{ dS
+        mma_ABt(dS, V_reg, tiles.dO_smem[now]);  // dP^T = V dO^T
+        each(dS, [&](float &x, element e) { x = P[e] * x - delta_col[e]; });
+        //}
+        //{ dK
+        mma_AB(dK_reg, dS, tiles.Q_smem[now]);  // dK += dS^T Q, times scale at the end
+        //}
+
+        if (step + 1 < steps) store_statistic(next, statistic);  // read after the next barrier
+        i0 = next_i0;
+        q_row = next_row;
+    }
+
+    //{ dK scale
+    each(dK_reg, [&](float &x, element) { x *= scale; });
+    //}
+    store(dK + (kv_row + warp_key) * D, dK_reg, N - key);
+    store(dV + (kv_row + warp_key) * D, dV_reg, N - key);
+}
+
+// ------------------------------------------------------------------------------------------------------------------- dQ
+
+template <int BR, int BC, int D> struct dq_tiles {
+    smem_tile<BR, D> Q_smem, dO_smem;
+    smem_tile<BC, D> K_smem[2], V_smem[2];
+};
+
+// A block owns BR queries of one query head, each of its warps ROWS of them, and walks over the keys up to the diagonal, BC at a
+// time: the loop of problem 05, with other products.
+template <int D, int ROWS, int BC, int WARPS, int BLOCKS>
+__global__ __launch_bounds__(32 * WARPS, BLOCKS) void flash_gqa_dq_kernel(bf16 *dQ,            // [B, Hq, N, D]
+                                                                          const bf16 *Q,       // [B, Hq, N, D]
+                                                                          const bf16 *K,       // [B, Hkv, N, D]
+                                                                          const bf16 *V,       // [B, Hkv, N, D]
+                                                                          const bf16 *dO,      // [B, Hq, N, D]
+                                                                          const float *L,      // [B, Hq, N]
+                                                                          const float *delta,  // [B, Hq, N]
+                                                                          int q_heads, int kv_heads, int N, float scale)
+{
+    constexpr int BR = ROWS * WARPS, THREADS = 32 * WARPS;
+    extern __shared__ uint4 shared[];
+    auto &[Q_smem, dO_smem, K_smem, V_smem] = *reinterpret_cast<dq_tiles<BR, BC, D> *>(shared);
+
+    // who am I: late queries see the most keys, so their blocks start first
+    const int q_head = blockIdx.x % q_heads, tile = (N - 1) / BR - blockIdx.x / q_heads;
+    const int block_row = tile * BR, warp_row = warp_id() * ROWS, row = block_row + warp_row;
+    const size_t head = (size_t)blockIdx.y * q_heads + q_head;  // counted over the whole batch
+    const size_t q_row = head * N + block_row;
+    const int kv_head = q_head / (q_heads / kv_heads);
+    K += ((size_t)blockIdx.y * kv_heads + kv_head) * N * D;  // that head's first key
+    V += ((size_t)blockIdx.y * kv_heads + kv_head) * N * D;
+
+    // load
+    load_async<THREADS>(Q_smem, Q + q_row * D, N - block_row);
+    load_async<THREADS>(dO_smem, dO + q_row * D, N - block_row);
+    load_async<THREADS>(K_smem[0], K, N);
+    load_async<THREADS>(V_smem[0], V, N);
+    loads_issued();
+    row_vec<ROWS> L_row, delta_row;
+    load(L_row, L + q_row + warp_row, N - row, INFINITY);  // a query that does not exist: P = 0
+    load(delta_row, delta + q_row + warp_row, N - row, 0);
+    L_row = L_row * LOG2_E;
+    loads_arrived<0>();
+    __syncthreads();  // every thread's part of Q and dO has arrived
+    operand<ROWS, D> Q_reg, dO_reg;
+    load(Q_reg, Q_smem, warp_row);
+    load(dO_reg, dO_smem, warp_row);
+
+    const float scale2 = scale * LOG2_E;
+    reg_tile<ROWS, D> dQ_reg = {};
+    const int tiles = (min(N, block_row + BR) - 1) / BC + 1;
+    for (int t = 0; t < tiles; t++) {
+        const int now = t % 2, next = 1 - now, j0 = t * BC;
+        loads_arrived<0>();
+        __syncthreads();  // tile t is there for all warps, and no warp reads tile t - 1 any more
+        if (t + 1 < tiles) {
+            load_async<THREADS>(K_smem[next], K + (size_t)(j0 + BC) * D, N - j0 - BC);
+            load_async<THREADS>(V_smem[next], V + (size_t)(j0 + BC) * D, N - j0 - BC);
+            loads_issued();
+        }
+
+        if (j0 >= row + ROWS) continue;  // on the diagonal of later warps
+        reg_tile<ROWS, BC> P = {}, dS = {};
+        mma_ABt(P, Q_reg, K_smem[now]);  // S = Q K^T
+        //{ recompute for dQ
+        if (j0 + BC - 1 > row)  // on the diagonal
+            each(P, [&](float &s, element e) {
+                if (j0 + e.col > row + e.row) s = -INFINITY;
+            });
+        each(P, [&](float &s, element e) { s = exp2_fast(s * scale2 - L_row[e]); });  // S becomes P
+        //}
+        //{ dS for dQ
+        mma_ABt(dS, dO_reg, V_smem[now]);  // dP = dO V^T
+        each(dS, [&](float &x, element e) { x = P[e] * x - delta_row[e]; });
+        //}
+        //{ dQ
+        mma_AB(dQ_reg, dS, K_smem[now]);  // dQ += dS K, times scale at the end
+        //}
+    }
+
+    //{ dQ scale
+    each(dQ_reg, [&](float &x, element) { x *= scale; });
+    //}
+    store(dQ + (q_row + warp_row) * D, dQ_reg, N - row);
+}
+
+// ---------------------------------------------------------------------------------------------------------------- launch
+
+// KROWS, BQ, KBLOCKS are of the kernel for dK and dV, QROWS, BC, QBLOCKS of the one for dQ.
+template <int D, int KROWS, int BQ, int KBLOCKS, int QROWS, int BC, int QBLOCKS>
+static wb_status launch(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
+                        const bf16 *O, const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
+{
+    constexpr int WARPS = 4, BK = KROWS * WARPS, BR = QROWS * WARPS;
+    const int B = shape->batch, Hq = shape->q_heads, Hkv = shape->kv_heads, N = shape->q_len;
+    const size_t rows = (size_t)B * Hq * N;
+    flash_gqa_delta_kernel<D><<<(unsigned)((rows * D / 8 - 1) / 256 + 1), 256, 0, stream>>>(delta, O, dO, rows);
+    WB_CUDA(cudaGetLastError());
+
+    const auto dkdv = flash_gqa_dkdv_kernel<D, KROWS, BQ, WARPS, KBLOCKS>;
+    const size_t dkdv_bytes = sizeof(dkdv_tiles<BK, BQ, D>);
+    WB_CUDA(cudaFuncSetAttribute(dkdv, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)dkdv_bytes));
+    const dim3 dkdv_grid(((N - 1) / BK + 1) * Hkv, B);
+    dkdv<<<dkdv_grid, 32 * WARPS, dkdv_bytes, stream>>>(dK, dV, Q, K, V, dO, L, delta, Hq, Hkv, N, shape->scale);
+    WB_CUDA(cudaGetLastError());
+
+    const auto dq = flash_gqa_dq_kernel<D, QROWS, BC, WARPS, QBLOCKS>;
+    const size_t dq_bytes = sizeof(dq_tiles<BR, BC, D>);
+    WB_CUDA(cudaFuncSetAttribute(dq, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)dq_bytes));
+    const dim3 dq_grid(((N - 1) / BR + 1) * Hq, B);
+    dq<<<dq_grid, 32 * WARPS, dq_bytes, stream>>>(dQ, Q, K, V, dO, L, delta, Hq, Hkv, N, shape->scale);
+    WB_CUDA(cudaGetLastError());
+    return WB_OK;
+}
+
+wb_status flash_gqa_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
+                             const bf16 *O, const float *L, const bf16 *dO, const attention_shape *shape,
+                             wb_stream stream)
+{
+    const wb_status status = wb_check_backward("flash_gqa_backward", dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
+    if (status != WB_OK) return status;
+    int device, limit;  // bytes of shared memory that a block may have: 64 KB on sm_75, 99 KB on sm_86, 227 KB on sm_90
+    WB_CUDA(cudaGetDevice(&device));
+    WB_CUDA(cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+    const bool room = limit >= (int)sizeof(dq_tiles<128, 32, 128>);
+    switch (shape->head_dim) {
+    case 16: return launch<16, 16, 64, 4, 32, 64, 3>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+    case 32: return launch<32, 32, 64, 2, 32, 64, 2>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+    case 64: return launch<64, 32, 32, 2, 32, 32, 2>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+    default:
+        return room ? launch<128, 16, 32, 2, 32, 32, 2>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream)
+                    : launch<128, 16, 16, 1, 16, 16, 1>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+    }
+}
