@@ -81,6 +81,7 @@ check-all:  ## make check; then prove sanitize, by broken kernels that it must r
 	@$(MAKE) --no-print-directory check
 	@WERROR=1 MAKE="$(MAKE)" tests/sanitize/run.sh
 	@$(MAKE) --no-print-directory BACKEND=cpu WERROR=1 sanitize IMPL=solutions CASE=
+	@MAKE="$(MAKE)" BACKEND=cpu tests/mistakes/known.sh
 	@MAKE="$(MAKE)" tests/mistakes/measure.sh
 	@MAKE="$(MAKE)" tests/class/run.sh
 	@MAKE="$(MAKE)" tests/class/platforms.sh

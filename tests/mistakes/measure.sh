@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.." || exit 1
 out=build/${BACKEND:-cpu}
 list=$(grep -v '^#' tests/mistakes/expected.txt | awk -v set="${SET:-}" 'NF && (set == "" || $3 == set)')
 # shellcheck disable=SC2046
-${MAKE:-make} --no-print-directory -k -j"${WB_JOBS:-2}" BACKEND=cpu "$out/tests/diagnose" \
+${MAKE:-make} --no-print-directory -k -j"${WB_JOBS:-2}" WERROR=1 BACKEND=cpu "$out/tests/diagnose" \
     $(echo "$list" | sed "s|^\(..\)_\([^ .]*\)[^ ]* .*|$out/mistakes/\1_\2/\1_worker|") >"$out/mistakes.log" 2>&1 || { tail -n 20 "$out/mistakes.log"; exit 1; }
 echo "$list" | while read -r file want set; do
     name=${file%.*}

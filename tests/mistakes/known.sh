@@ -1,10 +1,10 @@
 #!/bin/sh
-# mistakes.sh - a mistake gets its own name or none: for wrong solutions (mistakes.txt), and for the models of problem 02. Answer keys
+# known.sh - run by make check-all: a mistake gets its own name or none: for wrong solutions (known.txt), and for the models of problem 02. Answer keys
 # get none. ALL=1: for every wrong solution, and for the models of all problems.
 set -u
 out=build/${BACKEND:-cpu}
 diagnose=$out/tests/diagnose
-list=$(sed -n "s/^+ //p${ALL:+; s/^  //p}" tests/mistakes.txt)
+list=$(sed -n "s/^+ //p${ALL:+; s/^  //p}" tests/mistakes/known.txt)
 [ -d solutions/01/wrong ] || { echo "skip  there are no wrong solutions here"; exit 0; }
 workers=$(echo "$list" | sed "s|^\(..\)/\([^ ]*\).*|$out/wrong/\1/wrong/\2/\1_worker|")
 numbers=$(ls problems | grep '^[0-9][0-9]$')
