@@ -64,6 +64,23 @@ static void write_scores(FILE *f)
     }
 }
 
+// Of what it needs, what is not earned yet.
+static void print_needs(FILE *f, const checkpoint *c)
+{
+    char needs[sizeof c->needs + 2];
+    const char *comma = ": needs ";
+    snprintf(needs, sizeof needs, ",%s,", c->needs);
+    for (int i = 0; i < grades_checkpoints; i++) {
+        const checkpoint *other = &grades_table[i];
+        char name[sizeof other->name + 2];
+        snprintf(name, sizeof name, ",%s,", other->name);
+        if (other->number != c->number || other->earned || !strstr(needs, name)) continue;
+        fprintf(f, "%s%s", comma, other->name);
+        comma = ", ";
+    }
+    fprintf(f, " first");
+}
+
 static void print_missing(FILE *f, const checkpoint *c)
 {
     char missing[128];
@@ -71,7 +88,7 @@ static void print_missing(FILE *f, const checkpoint *c)
     if (*missing)
         fprintf(f, ": %s %s", missing, strcmp(grades_status(c->number, missing), "FAIL") ? "has not run" : "fails");
     else
-        fprintf(f, ": needs %s first", c->needs);
+        print_needs(f, c);
 }
 
 // The score table; with `all`, every problem's and not those of this run alone.
