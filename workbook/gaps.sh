@@ -9,7 +9,7 @@ scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 workbook/shipped.sh "$number" "$scratch/skeleton" 2>/dev/null || : >"$scratch/skeleton"
 
-# Where there is no skeleton to compare with, a gap that still has its TODO counts as untouched.
+# Where there is no skeleton to compare with, a gap that still holds the line that skeletons put there counts as untouched.
 awk -v hints="problems/$number/hints.txt" -v skeleton="$scratch/skeleton" '
     function read_gaps(path, text, line_of,    line, name, n) {
         while ((getline line <path) > 0) {

@@ -8,6 +8,8 @@ list=$(sed -n "s/^+ //p${ALL:+; s/^  //p}" tests/mistakes/known.txt)
 [ -d solutions/01/wrong ] || { echo "skip  there are no wrong solutions here"; exit 0; }
 workers=$(echo "$list" | sed "s|^\(..\)/\([^ ]*\).*|$out/wrong/\1/wrong/\2/\1_worker|")
 numbers=$(ls problems | grep '^[0-9][0-9]$')
+modelled=02
+[ -z "${ALL:-}" ] || modelled=$numbers
 # shellcheck disable=SC2086
 ${MAKE:-make} --no-print-directory -j"${WB_JOBS:-2}" WERROR=1 BACKEND="${BACKEND:-cpu}" "$diagnose" $workers \
     $(for n in $numbers; do echo "$out/solutions/${n}_worker"; done) >/dev/null || exit 1
@@ -33,8 +35,7 @@ while read -r wrong want; do
 done <<LIST
 $list
 LIST
-for n in ${ALL:+$numbers} ${ALL:-02}; do
-    case $n in 1) continue ;; esac
+for n in $modelled; do
     WB_WORKER=$out/solutions/${n}_worker "$diagnose" --models 10000 "$n" >"$out/tests/models_$n.log" || failed=1
     tail -n 1 "$out/tests/models_$n.log"
 done
