@@ -3,6 +3,7 @@
 #include "problems.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,11 +50,13 @@ static void read_table(const char *path)
     fclose(file);
 }
 
-// A whole file, its end marked with 0; "" if there is none.
-static char *read_file(const char *folder, int number, const char *suffix)
+char *grades_read_file(const char *format, ...)
 {
     char path[4096];
-    snprintf(path, sizeof path, "%s/%02d.%s", folder, number, suffix);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(path, sizeof path, format, arguments);
+    va_end(arguments);
     FILE *file = fopen(path, "rb");
     size_t room = 1 << 16, used = 0;
     char *text = malloc(room);
@@ -72,7 +75,8 @@ static char *read_file(const char *folder, int number, const char *suffix)
 static void read_record(const char *folder, int number)
 {
     record *r = &grades_records[number];
-    char *state = read_file(folder, number, "state"), *results = read_file(folder, number, "results");
+    char *state = grades_read_file("%s/%02d.state", folder, number),
+         *results = grades_read_file("%s/%02d.results", folder, number);
     state[strcspn(state, "\n")] = 0;
     snprintf(r->state, sizeof r->state, "%s", *state ? state : "not run");
     for (char *line = strtok(results, "\n"); line && r->count < MAX_RESULTS; line = strtok(NULL, "\n")) {
@@ -80,8 +84,8 @@ static void read_record(const char *folder, int number)
         *one = (result){.checkpoint = ""};
         if (sscanf(line, "%7[^\t]\t%127[^\t]\t%31[^\t]", one->status, one->test, one->checkpoint) >= 2) r->count++;
     }
-    r->report = read_file(folder, number, "report");
-    char *speed = read_file(folder, number, "speed");
+    r->report = grades_read_file("%s/%02d.report", folder, number);
+    char *speed = grades_read_file("%s/%02d.speed", folder, number);
     r->speed = atof(speed);
     free(speed);
     free(state);
@@ -186,7 +190,7 @@ double grades_speed_points(int number)
 
 void grades_read(const char *table, const char *folder)
 {
-    grades_note = read_file(folder, 0, "note");
+    grades_note = grades_read_file("%s/%02d.note", folder, 0);
     read_table(table);
     for (int n = 1; n < MAX_PROBLEMS; n++)
         if (wb_problem_number(n)) read_record(folder, n);

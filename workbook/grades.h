@@ -46,6 +46,9 @@ extern const char *grades_note;              // "" if there is none
 void grades_read(const char *table, const char *folder);
 void grades_give_up(const char *what) __attribute__((noreturn));  // with errno's sentence
 
+// The bytes of a file, to be freed by the caller; ends with 0, zeros in it become '?'. "" if there is no such file.
+char *grades_read_file(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 // "ok", "FAIL", "SKIP" or "not run".
 const char *grades_status(int number, const char *test);
 

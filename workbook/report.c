@@ -9,7 +9,6 @@
 #include "problems.h"
 #include "safe_text.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -20,25 +19,6 @@ static const char *folder, *plots, *with_impl;  // with_impl: what a command nee
 
 static void text(const char *s) { write_text(stdout, s, XML); }
 
-// The beginning of a file, up to FILE_LIMIT, its end marked with 0; "" if there is none.
-static char *read_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static char *read_text(const char *format, ...)
-{
-    char path[PATH];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(path, sizeof path, format, arguments);
-    va_end(arguments);
-    FILE *file = fopen(path, "rb");
-    char *content = calloc(1, FILE_LIMIT + 1);
-    if (!content) grades_give_up(path);
-    const size_t used = file ? fread(content, 1, FILE_LIMIT, file) : 0;
-    for (size_t i = 0; i < used; i++)
-        if (!content[i]) content[i] = '?';
-    if (file) fclose(file);
-    return content;
-}
-
 // ------------------------------------------------------------------------------------------------------------- what was run
 
 enum { DATE, BACKEND, SEED, MACHINE, FIELDS };
@@ -47,7 +27,7 @@ static char runs[MAX_PROBLEMS][FIELDS][160];  // "" where it is not known
 static void read_run(int number)
 {
     static const char *const names[FIELDS] = {"date\t", "backend\t", "seed\t", "machine\t"};
-    char *const run = read_text("%s/%02d.run", folder, number);
+    char *const run = grades_read_file("%s/%02d.run", folder, number);
     for (char *line = strtok(run, "\n"); line; line = strtok(NULL, "\n"))
         for (int k = 0; k < FIELDS; k++)
             if (strncmp(line, names[k], strlen(names[k])) == 0)
@@ -242,7 +222,7 @@ static void find_text(const char *svg, const char *begin, char found[256], char 
 // of other pictures, no script in it runs, and it loads nothing.
 static bool picture(const char *kind, const char *what, const char *path)
 {
-    char *const svg = read_text("%s", path), source[256], title[256], nothing[256];
+    char *const svg = grades_read_file("%s", path), source[256], title[256], nothing[256];
     const bool there = *svg && strlen(svg) < FILE_LIMIT;
     if (there) {
         find_text(svg, "measured here: ", source, title);
@@ -461,7 +441,7 @@ static void show_head(const char *impl)
            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
            "<meta name=\"color-scheme\" content=\"light dark\"/>\n<title>FlashAttention workbook: report</title>\n"
            "<style>\n");
-    char *const style = read_text("workbook/report.css");
+    char *const style = grades_read_file("workbook/report.css");
     if (!*style) grades_give_up("workbook/report.css");
     fputs(style, stdout);
     free(style);
