@@ -86,7 +86,7 @@ static const float *kv_row(const model_inputs *in, const kernel *k, const float 
 // Part of a walk over the key tiles. OFF: left of the diagonal.
 typedef enum phase { SINK, OFF, DIAGONAL } phase;
 typedef struct visit {
-    int tile;
+    int key, keys;  // the tile's first key, and how many keys it has
     phase phase;
 } visit;
 
@@ -110,12 +110,14 @@ static int position_of(const model_inputs *in, const kernel *k, int b, int h, in
     }
 }
 
+static int sink_keys(const kernel *k) { return k->SC ? k->SC : k->BC; }
+
 // Which tiles the warp of query i visits, as in the answer keys; returns how many.
 static int walk_of(const model_inputs *in, const kernel *k, int i, visit *visits)
 {
     const int block = i / k->BR * k->BR, rows = k->ROWS ? k->ROWS : k->BR, warp = i / rows * rows;
     const attention_shape *s = in->shape;
-    const int BC = k->BC, BR = k->BR, all = (s->kv_len - 1) / BC + 1, N = s->kv_len;
+    const int BC = k->BC, SC = sink_keys(k), BR = k->BR, all = (s->kv_len - 1) / BC + 1, N = s->kv_len;
     const bool has_window = in->problem->window;
     const int W = has_window ? s->window : N + 1, S = in->problem->sinks ? min_int(s->sinks, N) : 0;
     int first = 0, full = all, end = all, sink_end = 0;
@@ -147,21 +149,22 @@ static int walk_of(const model_inputs *in, const kernel *k, int i, visit *visits
     default: break;
     }
     if (S > 0) {
-        sink_end = (min_int(S, first * BC) + BC - 1) / BC;
-        if (k->walk == WALK_SINKS_TWICE) sink_end = (min_int(S, block + 1) + BC - 1) / BC;
-        if (k->walk == WALK_SINKS_TWICE_CAUSAL || k->walk == WALK_SINKS_TWICE_IN_TILES) sink_end = (S + BC - 1) / BC;
-        if (k->walk == WALK_SINKS_ROUNDED_DOWN) sink_end = min_int(S, first * BC) / BC;
+        sink_end = (min_int(S, first * BC) + SC - 1) / SC;
+        if (k->walk == WALK_SINKS_TWICE) sink_end = (min_int(S, block + 1) + SC - 1) / SC;
+        if (k->walk == WALK_SINKS_TWICE_CAUSAL || k->walk == WALK_SINKS_TWICE_IN_TILES) sink_end = (S + SC - 1) / SC;
+        if (k->walk == WALK_SINKS_ROUNDED_DOWN) sink_end = min_int(S, first * BC) / SC;
         if (k->walk == WALK_ONE_SINK_TILE) sink_end = min_int(sink_end, 1);
-        if (k->sinks == SINKS_ONE_MORE) sink_end = (min_int(S + 1, first * BC) + BC - 1) / BC;
+        if (k->sinks == SINKS_ONE_MORE) sink_end = (min_int(S + 1, first * BC) + SC - 1) / SC;
     }
     int n = 0;
-    for (int t = 0; t < sink_end; t++) visits[n++] = (visit){t, k->walk == WALK_SINKS_TWICE_IN_TILES ? DIAGONAL : SINK};
+    for (int t = 0; t < sink_end; t++)
+        visits[n++] = (visit){t * SC, SC, k->walk == WALK_SINKS_TWICE_IN_TILES ? DIAGONAL : SINK};
     for (int t = first; t < end; t++) {
         const bool unseen = t * BC >= warp + rows || ((t + 1) * BC <= warp - W + 1 && t * BC >= S);
         if (k->ROWS && masked(in, k) && k->walk != WALK_ALL && unseen) continue;
         if (k->walk == WALK_EVERY_SECOND && (t - first) % 2) continue;
         const int times = k->walk == WALK_DIAGONAL_TWICE && diagonal > 0 && t >= full ? 2 : 1;
-        for (int again = 0; again < times; again++) visits[n++] = (visit){t, t < full ? OFF : DIAGONAL};
+        for (int again = 0; again < times; again++) visits[n++] = (visit){t * BC, BC, t < full ? OFF : DIAGONAL};
     }
     return n;
 }
@@ -223,9 +226,9 @@ static bool hides(const model_inputs *in, const kernel *k, int i, int j, phase p
     case SINKS_EMPTY: sink = false; break;
     case SINKS_ONE_MORE: sink = S > 0 && j <= S; break;
     case SINKS_ONE_LESS: sink = j < S - 1; break;
-    case SINKS_WHOLE_TILE: sink = S > 0 && j < (S + k->BC - 1) / k->BC * k->BC; break;
+    case SINKS_WHOLE_TILE: sink = S > 0 && j < (S + sink_keys(k) - 1) / sink_keys(k) * sink_keys(k); break;
     case SINKS_WHOLE_TILE_AMONG_SINKS:
-        sink = phase == SINK ? S > 0 && j < (S + k->BC - 1) / k->BC * k->BC : sink;
+        sink = phase == SINK ? S > 0 && j < (S + sink_keys(k) - 1) / sink_keys(k) * sink_keys(k) : sink;
         break;
     case SINKS_NOT_IN_WINDOW_TILES: sink = sink && phase != OFF; break;
     case SINKS_NOT_ON_DIAGONAL: sink = sink && phase != DIAGONAL; break;
@@ -326,12 +329,13 @@ static void score(const model_inputs *in, const kernel *k, int b, int h, int i, 
     const float *V = k->operands == PAIR_QK_K || k->operands == PAIR_QV_K ? in->K : in->V;
     const bool plain =
         in->dots && k->map_K == MAP_RIGHT && K == in->K && !k->dims && !k->K_first_tile && !k->layout && !q_rounded;
-    const bool tail = (at.tile + 1) * BC > Nk;
+    const bool tail = at.key + at.keys > Nk;
 
     r->no_max = BC, r->phase = at.phase;
     for (int c = 0; c < BC; c++) {
-        const int n = at.tile * BC + c, j = !k->packed ? n : n < r->key_count ? r->keys[n] : Nk;
+        const int n = at.key + c, j = !k->packed ? n : n < r->key_count ? r->keys[n] : Nk;
         r->S[c] = -INFINITY, r->hidden[c] = false, r->v[c] = NULL;
+        if (c >= at.keys) continue;
         double x;
         if (j < Nk) {
             if (k->ghost == GHOST_LAST_MISSING && j == Nk - 1) continue;
@@ -373,7 +377,7 @@ static void score(const model_inputs *in, const kernel *k, int b, int h, int i, 
                 r->v[c] = kv_row(in, k, V, head_V, j);
                 break;
             case GHOST_STALE:
-                if (at.tile == 0) r->unknown = true;
+                if (at.key == 0) r->unknown = true;
                 r->S[c] = r->stale[c] * LN2;
                 r->no_max = c < r->no_max ? c : r->no_max;
                 continue;
@@ -580,7 +584,7 @@ static void forward_rows(const model_inputs *in, const kernel *k, int b, int h, 
         state->key_count = 0;
         for (int j = 0; j < in->shape->kv_len && state->key_count < 2048; j++)
             if (oracle_visible(in->problem, in->shape, i0, j)) state->keys[state->key_count++] = j;
-        while (count * k->BC < state->key_count) visits[count] = (visit){count, OFF}, count++;
+        while (count * k->BC < state->key_count) visits[count] = (visit){count * k->BC, k->BC, OFF}, count++;
     }
     for (int v = 0; v < count; v++) {
         bool outgrown = k->slack == 0;
@@ -886,13 +890,13 @@ static void query_row(const model_inputs *in, const kernel *k, int b, int h, int
     const int position = position_of(in, k, b, h, i),
               count = walk_of(in, k, k->position_in_mask ? i : position, visits);
     for (int v = 0; v < count; v++) {
-        for (int j = visits[v].tile * BC; j < (visits[v].tile + 1) * BC && j < s->kv_len; j++) {
+        for (int j = visits[v].key; j < visits[v].key + BC && j < s->kv_len; j++) {
             if (k->ghost == GHOST_FIRST_MISSING && j == 0) continue;
             const bool hidden = hides(in, k, position, j, visits[v].phase);
             if (hidden && (k->hide == HIDE_RIGHT || (k->hide == HIDE_OLD_BY_0 && j > i) ||
                            (k->hide == HIDE_FUTURE_BY_0 && j <= i)))
                 continue;
-            const pair p = pair_of(in, k, b, h, i, j, hidden, visits[v].tile, BC);
+            const pair p = pair_of(in, k, b, h, i, j, hidden, visits[v].key / BC, BC);
             const float *x = kv_row(in, k, in->K, head, j);
             if (k->dQ == DQ_FROM_Q) x = q_row_of(in, in->Q, b, h, j);
             if (k->dQ == DQ_FROM_OWN) x = q_row_of(in, in->Q, b, h, i);

@@ -13,6 +13,7 @@ typedef struct kernel {
     // tiles
     int BC,
         BR;  // keys in a key tile, queries in a query tile; of a sum: BC threads a row, BR neighbouring columns in a load
+    int SC;        // keys in a tile of sinks; 0: BC
     int ROWS;      // queries of a warp, which passes over tiles that none of them sees; 0: no warp does
     double slack;  // m stays until a score of the warp exceeds it by this much
 

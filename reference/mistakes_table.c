@@ -744,6 +744,10 @@ bool mistake_variant(const mistake *m, const wb_problem *problem, bool rare, int
         is_rare |= left % n >= (sum ? 11 : COMMON_BC);
         k->BC = sum ? threads[left % n] : BC[left % n];
         left /= n;
+        if (forward && problem->sinks) {  // sinks may have a small tile of their own
+            if (left % 2) k->SC = 16;
+            left /= 2;
+        }
     }
     if (m->tries & T_BR) {
         const int n = sum ? 4 : rare ? (int)(sizeof BR / sizeof *BR) : COMMON_BR;
@@ -786,6 +790,7 @@ bool mistake_variant(const mistake *m, const wb_problem *problem, bool rare, int
     if (k->sum == SUM_FIRST_OF_LOAD && k->dims && k->BR <= k->dims) k->BR = 0;  // all columns, or every second one
     if (k->sum == SUM_WITHOUT_ONE_SHUFFLE && k->BC <= k->dims) k->BR = 0;
     if (k->ROWS >= k->BR && k->ROWS && !k->slack) k->BR = 0;
+    if (k->SC && (k->BC <= k->SC || k->BC % k->SC)) k->BR = 0;
     if (k->P == P_TILE_MAX && k->BC == 1) k->BR = 0;  // P is 1
     if (k->causal >= CAUSAL_LOCAL && k->causal <= CAUSAL_NO_WARP && (k->BC == 1 || k->BR == 1))
         k->BR = 0;  // the same as no mask

@@ -37,15 +37,15 @@ static void *address(const wb_case *c, const wb_tensor *tensor, char *zone, size
 extern void wb_name_buffer(const void *at, const char *name, const char *type, size_t element, const size_t dim[4])
     __attribute__((weak));
 
-// A buffer for one zone, on the device or, for a problem on the host, from malloc. `filled`: with what the zone holds.
-static wb_status new_buffer(bool on_host, void **buffer, const char *zone, size_t bytes, bool filled)
+// A buffer for one zone, on the device or, for a problem on the host, from malloc; its first `filled` bytes are those of the zone.
+static wb_status new_buffer(bool on_host, void **buffer, const char *zone, size_t bytes, size_t filled)
 {
     const wb_status status = !on_host                             ? wb_device_alloc(buffer, bytes)
                              : posix_memalign(buffer, 256, bytes) ? WB_OUT_OF_MEMORY
                                                                   : WB_OK;
-    if (status != WB_OK || !filled) return status;
-    if (!on_host) return wb_copy_to_device(*buffer, zone, bytes);
-    memcpy(*buffer, zone, bytes);
+    if (status != WB_OK || filled == 0) return status;
+    if (!on_host) return wb_copy_to_device(*buffer, zone, filled);
+    memcpy(*buffer, zone, filled);
     return WB_OK;
 }
 
@@ -62,7 +62,7 @@ static wb_status end_buffer(bool on_host, void *buffer, char *zone, size_t bytes
 }
 
 // Copies the zones to the device, calls, waits, copies back. Tensors of a problem on the host stay where they are. `exact`: they
-// move too, each to a buffer that ends with it, and outputs are not filled.
+// move too, each to a buffer that ends with it, and outputs are not filled, but for what an offset puts before them.
 static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tensor *tensors, const wb_zone *zones,
                      int count, char *shared, bool exact, wb_exchange *x)
 {
@@ -72,7 +72,7 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     for (int k = 0; k < count; k++) {
         char *zone = shared + zones[k].start;
         if (moved) {
-            const bool filled = !exact || !tensors[k].output;
+            const size_t filled = exact && tensors[k].output ? zones[k].data : zones[k].bytes;
             status = new_buffer(problem->on_host, &buffers[k], zone, zones[k].bytes, filled);
             if (status != WB_OK) return status;
             zone = buffers[k];

@@ -3,9 +3,12 @@
 #include "workbook.h"
 #include "tile.cuh"
 
+constexpr int SC = 16;  // keys in a tile of sinks: there are few of them
+
 // What a block keeps in shared memory.
 template <int BR, int BC, int D> struct forward_tiles {
     smem_tile<BR, D> Q_smem;
+    smem_tile<SC, D> K_sinks, V_sinks;
     smem_tile<BC, D> K_smem[2], V_smem[2];  // one of the two is read while the other is filled
 };
 
@@ -56,21 +59,24 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(bf16 *O,   
     K += ((size_t)blockIdx.y * kv_heads + kv_head) * N * D;  // that head's first key
     V += ((size_t)blockIdx.y * kv_heads + kv_head) * N * D;
 
-    // what the block sees: tiles 0 ... sink_end - 1 for the sinks; first ... full - 1, left of the diagonal; full ... end - 1, on it
+    // what the block sees: sink tiles 0 ... sink_end - 1; tiles first ... full - 1, left of the diagonal; full ... end - 1, on it
     const int full = (block_row + 1) / BC;                  // the block's first row sees keys 0 ... block_row
     const int end = (min(block_row + BR, N) - 1) / BC + 1;  // its last row sees itself, and no row sees more
     const int first = max(0, block_row - W + 1) / BC;       // the first row sees keys block_row - W + 1 ... block_row
     //{ sink tiles
-    // TODO(07) sink tiles: the first sink_end tiles hold the sinks, but for those that lie in tile `first` or later: no key is
+    // TODO(07) sink tiles: sink_end tiles of SC keys hold the sinks, but for those that lie in tile `first` or later: no key is
     // seen twice.  (about 1 line)
     const int sink_end = 0;
     //}
-    const int start = sink_end > 0 ? 0 : first;
 
-    // load: the block's queries and the first tile of keys
+    // load: the block's queries, the first sinks, and the first tile of keys
     load_async<THREADS>(tiles.Q_smem, Q, N - block_row);
-    load_async<THREADS>(tiles.K_smem[0], K + (size_t)start * BC * D, N - start * BC);
-    load_async<THREADS>(tiles.V_smem[0], V + (size_t)start * BC * D, N - start * BC);
+    if (sink_end > 0) {
+        load_async<THREADS>(tiles.K_sinks, K, N);
+        load_async<THREADS>(tiles.V_sinks, V, N);
+    }
+    load_async<THREADS>(tiles.K_smem[0], K + (size_t)first * BC * D, N - first * BC);
+    load_async<THREADS>(tiles.V_smem[0], V + (size_t)first * BC * D, N - first * BC);
     loads_issued();
     loads_arrived<0>();
     __syncthreads();  // every thread's part of Q has arrived
@@ -96,8 +102,15 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(bf16 *O,   
     fill(m, -FLT_MAX);  // not -infinity: "nothing yet" minus "nothing yet" must be 0, not NaN
     // phase 1: the sinks. Every row sees them, for they lie left of its window.
     for (int t = 0; t < sink_end; t++) {
-        turn_page(t + 1 < sink_end ? t + 1 : first);
-        attend(O_reg, m, l, Q_reg, tiles.K_smem[now], tiles.V_smem[now], scale2, [&](reg_tile<ROWS, BC> &S) {
+        if (t > 0) {          // more sinks than their tile holds: rare, so nothing overlaps
+            __syncthreads();  // no warp reads the ones before any more
+            load_async<THREADS>(tiles.K_sinks, K + (size_t)t * SC * D, N - t * SC);
+            load_async<THREADS>(tiles.V_sinks, V + (size_t)t * SC * D, N - t * SC);
+            loads_issued();
+            loads_arrived<0>();
+            __syncthreads();  // these are there for all warps
+        }
+        attend(O_reg, m, l, Q_reg, tiles.K_sinks, tiles.V_sinks, scale2, [&](reg_tile<ROWS, SC> &S) {
             //{ mask of the sinks
             // TODO(07) mask of the sinks: hide the keys that are none.  (about 5 lines)
             (void)S;
@@ -160,9 +173,9 @@ wb_status flash_sinks(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf1
     if (status != WB_OK) return status;
     if (shape->window <= 512)  // small tiles: less of them lies outside the window
         switch (shape->head_dim) {
-        case 16: return launch<16, 16, 64, 6>(O, L, Q, K, V, shape, stream);
+        case 16: return launch<16, 16, 64, 5>(O, L, Q, K, V, shape, stream);
         case 32: return launch<32, 16, 32, 6>(O, L, Q, K, V, shape, stream);
-        case 64: return launch<64, 16, 32, 4>(O, L, Q, K, V, shape, stream);
+        case 64: return launch<64, 16, 32, 5>(O, L, Q, K, V, shape, stream);
         default: return launch<128, 16, 32, 3>(O, L, Q, K, V, shape, stream);
         }
     int device, limit;  // bytes of shared memory that a block may have: 64 KB on sm_75, 99 KB on sm_86, 227 KB on sm_90

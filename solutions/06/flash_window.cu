@@ -149,9 +149,9 @@ wb_status flash_window(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf
     if (status != WB_OK) return status;
     if (shape->window <= 512)  // small tiles: less of them lies outside the window
         switch (shape->head_dim) {
-        case 16: return launch<16, 16, 64, 6>(O, L, Q, K, V, shape, stream);
+        case 16: return launch<16, 16, 64, 5>(O, L, Q, K, V, shape, stream);
         case 32: return launch<32, 16, 32, 6>(O, L, Q, K, V, shape, stream);
-        case 64: return launch<64, 16, 32, 4>(O, L, Q, K, V, shape, stream);
+        case 64: return launch<64, 16, 32, 5>(O, L, Q, K, V, shape, stream);
         default: return launch<128, 16, 32, 3>(O, L, Q, K, V, shape, stream);
         }
     int device, limit;  // bytes of shared memory that a block may have: 64 KB on sm_75, 99 KB on sm_86, 227 KB on sm_90

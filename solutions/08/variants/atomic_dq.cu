@@ -274,7 +274,7 @@ wb_status flash_gqa_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const b
         return room ? launch<64, 32, 32, 16, 4, 2>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream)
                     : launch<64, 16, 32, 16, 4, 1>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
     default:
-        return room ? launch<128, 16, 32, 32, 4, 2>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream)
+        return room ? launch<128, 16, 32, 32, 8, 1>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream)
                     : launch<128, 16, 16, 16, 4, 1>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
     }
 }
