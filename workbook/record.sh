@@ -8,7 +8,8 @@
 #
 # OUTDIR/results.txt gets all that was printed, OUTDIR/tables.tar the TSVs as they belong into plots/data/<gpu>; both are added to if they
 # exist. Exit status: 0, 1 if anything failed (it is listed at the end), 2 if the command line is wrong.
-# WB_RECORD_SECONDS: for everything, 530 unless set; what would begin later is not run, and counts as failed.
+# WB_RECORD_SECONDS: for everything, 3600 unless set; what would begin later is not run, and counts as failed.
+# WB_NUMBERS="02 03": these problems alone.
 set -u
 [ $# -ge 2 ] || { echo "usage: record.sh BACKEND OUTDIR [suites|bench|peers|example|sanitize]..." >&2; exit 2; }
 backend=$1 results=$2/results.txt archive=$2/tables.tar
@@ -24,14 +25,15 @@ fi
 parts=${*:-suites bench peers example sanitize}
 name=record$([ $# -eq 0 ] || printf '_%s' "$@")
 out=build/$backend tables=build/$backend/record log=build/$backend/record/step.log steps=build/$backend/record/$name.tsv
-numbers=$(ls tests/[0-9][0-9]_*.c | sed 's|^tests/\([0-9]*\)_.*|\1|')
+# shellcheck disable=SC2086
+numbers=$(printf '%s\n' ${WB_NUMBERS:-$(ls tests/[0-9][0-9]_*.c | sed 's|^tests/\([0-9]*\)_.*|\1|')})
 python=${PYTHON:-python3}
 in_bundle=no
 [ -f Makefile ] || in_bundle=yes
 PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
 export PATH
 mkdir -p "$tables"
-seconds=${WB_RECORD_SECONDS:-530} begun=$(date +%s)
+seconds=${WB_RECORD_SECONDS:-3600} begun=$(date +%s)
 ok=0 failed='' not_run=''
 
 say() { printf '%s\n' "$@" | sed "s|$PWD|.|g" | tee -a "$results"; }
@@ -143,7 +145,7 @@ suites() {
 
 bench() {
     # The GPU's first: 01 is about the CPU beside it.
-    for number in $(echo "$numbers" | grep -v '^01$') 01; do
+    for number in $(echo "$numbers" | grep -v '^01$'; echo "$numbers" | grep '^01$'); do
         table=$(basename "$(ls tests/"$number"_*.c)" .c).tsv
         set -- --impl "key=$out/solutions/$number.so"
         for variant in $(variants_of "$number"); do set -- "$@" --impl "$(basename "$variant")=$variant/$number.so"; done

@@ -29,11 +29,9 @@
 
 #define TILE_FN __device__ __forceinline__
 #ifdef __CUDACC__
-#define TILE_UNROLL _Pragma("unroll")    // so that every index into registers is a constant
-#define TILE_ROLLED _Pragma("unroll 1")  // where unrolling gains nothing and costs minutes of compiling
+#define TILE_UNROLL _Pragma("unroll")  // so that every index into registers is a constant
 #else
 #define TILE_UNROLL
-#define TILE_ROLLED
 #endif
 
 TILE_FN int lane_id() { return threadIdx.x % 32; }
@@ -560,20 +558,34 @@ TILE_FN void mma_16x16x16(float c[2][4], const uint32_t a[4], const uint32_t b[4
 
 #else
 
-TILE_FN void mma_16x16x16(float c[2][4], const uint32_t a[4], const uint32_t b[4])
+struct product {
+    float c[2][4];
+};
+
+// One copy for all: inlined, it would make a kernel so large that compiling it takes minutes.
+inline __device__ __noinline__ product multiply_by_shuffles(product p, uint4 left, uint4 right)
 {
+    const uint32_t a[4] = {left.x, left.y, left.z, left.w}, b[4] = {right.x, right.y, right.z, right.w};
     // The first lanes that hold our rows of A and our columns of B. The k-th from there holds, of A, columns 2 k, 2 k + 1,
     // 2 k + 8 and 2 k + 9, and of B these rows.
     const int row = lane_id() & ~3, col = lane_id() % 4 * 8;
-    TILE_ROLLED
     for (int k = 0; k < 4; k++)
         for (int h = 0; h < 2; h++)
             for (int i = 0; i < 4; i++)
                 for (int beside = 0; beside < 2; beside++) {
-                    const uint32_t p = __shfl_sync(0xffffffffu, a[i / 2 + 2 * beside], row + k);
                     const uint32_t q = __shfl_sync(0xffffffffu, b[2 * h + beside], col + 4 * (i % 2) + k);
-                    c[h][i] += low(p) * low(q) + high(p) * high(q);
+                    const uint32_t r = __shfl_sync(0xffffffffu, a[i / 2 + 2 * beside], row + k);
+                    p.c[h][i] += low(q) * low(r) + high(q) * high(r);
                 }
+    return p;
+}
+
+TILE_FN void mma_16x16x16(float c[2][4], const uint32_t a[4], const uint32_t b[4])
+{
+    product p;
+    memcpy(p.c, c, sizeof p.c);
+    p = multiply_by_shuffles(p, make_uint4(a[0], a[1], a[2], a[3]), make_uint4(b[0], b[1], b[2], b[3]));
+    memcpy(c, p.c, sizeof p.c);
 }
 
 #endif
