@@ -11,7 +11,7 @@ if (memory_data ne "") {
     set ytics ("1 KiB" 2**10)
     do for [k = 12:40:2] { set ytics add (sprintf("%d %s", 2**(k % 10), word("KiB MiB GiB TiB", k / 10)) 2**k) }
     set fit quiet nolog
-    array slope[3]
+    array slope[8]
     do for [impl in impls] {
         power = 1.5
         intercept = 5
@@ -19,6 +19,7 @@ if (memory_data ne "") {
             using (column(x_column) >= fit_from ? log(column(x_column)) : NaN):(log(column("peak_bytes"))) via power, intercept
         slope[style_of(impl)] = power
     }
+    if (words(impls) > 2) { set bmargin 7.2; set key maxrows 2 }  # a second line of names
     eval output_to("memory")
     legend = term eq "dumb" ? "%s: like N^%.2f" : "%s ∝ N^{%.2f}"
     plot for [impl in impls] rows(memory_data, impl, where) using (column(x_column)):(column("peak_bytes")) \

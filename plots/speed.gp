@@ -21,7 +21,7 @@ if (speed_data ne "") {
         set yrange [0:(1.15*ceiling)]
         set label 1 sprintf(roof_title, ceiling) at graph 0.5, first ceiling center offset 0, 0.6
     }
-    if (peers ne "") { set bmargin 7.2; set key maxrows 2 }  # a second line of names
+    if (words(impls.peers) > 3) { set bmargin 7.2; set key maxrows 2 }  # a second line of names
     eval output_to("speed")
     # A rate's spread comes from the time's: its low end is the slow 90th percentile.
     plot for [impl in impls] rows(speed_data, impl, where) \

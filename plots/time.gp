@@ -13,7 +13,7 @@ if (speed_data ne "") {
     set format y "%g"
     set ytics autofreq
     set fit quiet nolog
-    array slope[7]
+    array slope[8]
     do for [impl in impls] {
         power = 1.5
         intercept = -5
@@ -21,7 +21,7 @@ if (speed_data ne "") {
             using (column(x_column) >= time_fit_from ? log(column(x_column)) : NaN):(log(column("ms"))) via power, intercept
         slope[style_of(impl)] = power
     }
-    if (peers ne "") { set bmargin 7.2; set key maxrows 2 }  # a second line of names
+    if (words(impls.peers) > 3) { set bmargin 7.2; set key maxrows 2 }  # a second line of names
     eval output_to("time")
     legend = term eq "dumb" ? "%s: like N^%.2f" : "%s ∝ N^{%.2f}"
     plot for [impl in impls] rows(speed_data, impl, where) using (column(x_column)):(column("ms")):(column("ms_p10")):(column("ms_p90")) \
