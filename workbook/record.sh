@@ -128,11 +128,11 @@ variants_of() { ls -d "$out"/variants/"$1"/variants/* 2>/dev/null; }
 
 suites() {
     for number in $numbers; do
-        step 120 "suite $number" workbook/suite.sh "$out/tests/${number}_test" "$out/solutions/${number}_worker" "$backend"
+        step 300 "suite $number" workbook/suite.sh "$out/tests/${number}_test" "$out/solutions/${number}_worker" "$backend"
         for variant in $(variants_of "$number"); do
             # A line "// exempt: memory same_twice" of a variant's source names tests that it fails by design; a bundle has it in a file.
             exempt=$(cat "$variant/exempt" 2>/dev/null || sed -n 's|^// exempt: ||p' "solutions/$number/variants/$(basename "$variant").cu")
-            step 120 "suite $number on $(basename "$variant")" workbook/suite.sh "$out/tests/${number}_test" "$variant/${number}_worker" "$backend"
+            step 300 "suite $number on $(basename "$variant")" workbook/suite.sh "$out/tests/${number}_test" "$variant/${number}_worker" "$backend"
             exempt=
         done
     done
