@@ -890,7 +890,7 @@ static void query_row(const model_inputs *in, const kernel *k, int b, int h, int
     const int position = position_of(in, k, b, h, i),
               count = walk_of(in, k, k->position_in_mask ? i : position, visits);
     for (int v = 0; v < count; v++) {
-        for (int j = visits[v].key; j < visits[v].key + BC && j < s->kv_len; j++) {
+        for (int j = visits[v].key; j < visits[v].key + visits[v].keys && j < s->kv_len; j++) {
             if (k->ghost == GHOST_FIRST_MISSING && j == 0) continue;
             const bool hidden = hides(in, k, position, j, visits[v].phase);
             if (hidden && (k->hide == HIDE_RIGHT || (k->hide == HIDE_OLD_BY_0 && j > i) ||

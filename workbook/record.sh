@@ -9,7 +9,7 @@
 # OUTDIR/results.txt gets all that was printed, OUTDIR/tables.tar the TSVs as they belong into plots/data/<gpu>; both are added to if they
 # exist. Exit status: 0, 1 if anything failed (it is listed at the end), 2 if the command line is wrong.
 # WB_RECORD_SECONDS: for everything, 3600 unless set; what would begin later is not run, and counts as failed.
-# WB_NUMBERS="02 03": these problems alone.
+# WB_NUMBERS="02 03": of the problems' suites and benches these alone.
 set -u
 [ $# -ge 2 ] || { echo "usage: record.sh BACKEND OUTDIR [suites|bench|peers|example|sanitize]..." >&2; exit 2; }
 backend=$1 results=$2/results.txt archive=$2/tables.tar

@@ -2,7 +2,7 @@
 //
 // The query heads of a group read the same K and V. So the block's 128 rows are 16 positions of 8 heads (or 32 of 4, 64 of 2):
 // its window is W + 15 keys long, not W + 63, fewer scores are computed only to be masked, and a key that was loaded serves
-// all heads of the group. The sinks have a small tile of their own.
+// all heads of the group. The sinks have a small tile of their own, as in the key.
 #include "workbook.h"
 #include "tile.cuh"
 

@@ -265,6 +265,7 @@ wb_status flash_gqa_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const b
     WB_CUDA(cudaGetDevice(&device));
     WB_CUDA(cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
     const bool room = limit >= (int)sizeof(dkdv_tiles<64, 32, 128>);
+    const bool ample = limit >= (int)sizeof(dkdv_tiles<128, 32, 128>);
     switch (shape->head_dim) {
     case 16: return launch<16, 16, 64, 16, 4, 4>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
     case 32:
@@ -274,7 +275,8 @@ wb_status flash_gqa_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const b
         return room ? launch<64, 32, 32, 16, 4, 2>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream)
                     : launch<64, 16, 32, 16, 4, 1>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
     default:
-        return room ? launch<128, 16, 32, 32, 8, 1>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream)
-                    : launch<128, 16, 16, 16, 4, 1>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+        return ample  ? launch<128, 16, 32, 32, 8, 1>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream)
+               : room ? launch<128, 16, 32, 32, 4, 1>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream)
+                      : launch<128, 16, 16, 16, 4, 1>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
     }
 }
