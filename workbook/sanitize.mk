@@ -77,10 +77,11 @@ sanitize-%: FORCE  ## sanitize-03: look at every access: races, stray accesses, 
 	@MAKE="$(MAKE)" workbook/sanitize.sh $(BACKEND) $(IMPL) $*
 sanitize:  ## the same for all problems
 	@MAKE="$(MAKE)" workbook/sanitize.sh $(BACKEND) $(IMPL) $(NUMBERS)
-check-all:  ## make check; then prove sanitize, by broken kernels that it must report, naming the bug, and grade-all, by a class of 30
+check-all:  ## make check; then prove sanitize, by broken kernels that it must report, keys on smaller GPUs, naming the bug, and grade-all, by a class of 30
 	@$(MAKE) --no-print-directory check
 	@WERROR=1 MAKE="$(MAKE)" tests/sanitize/run.sh
 	@$(MAKE) --no-print-directory BACKEND=cpu WERROR=1 sanitize IMPL=solutions CASE=
+	@MAKE="$(MAKE)" tests/small_gpus/run.sh
 	@MAKE="$(MAKE)" BACKEND=cpu tests/mistakes/known.sh
 	@MAKE="$(MAKE)" tests/mistakes/measure.sh
 	@MAKE="$(MAKE)" tests/class/run.sh

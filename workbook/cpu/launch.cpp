@@ -37,13 +37,29 @@ static std::vector<shared_limit> &shared_limits()
     return all;
 }
 
+int shared_at_most()
+{
+    static const int bytes = [] {
+        const char *text = getenv("WB_SHARED_KB");
+        if (!text) return static_cast<int>(SHARED_AT_MOST);
+        const int least = SHARED_BY_DEFAULT / 1024, most = SHARED_AT_MOST / 1024, kilobytes = atoi(text);
+        if (kilobytes < least || kilobytes > most) {
+            fprintf(stderr, "cudacpu: WB_SHARED_KB=%s: say %d to %d, the KB of shared memory of a block\n", text, least,
+                    most);
+            _exit(2);
+        }
+        return kilobytes * 1024;
+    }();
+    return bytes;
+}
+
 cudaError_t set_shared_limit(const void *kernel, int bytes, call_site site)
 {
-    if (bytes < 0 || bytes > SHARED_AT_MOST) {
+    if (bytes < 0 || bytes > shared_at_most()) {
         fprintf(
             stderr,
             "cudacpu: cudaFuncSetAttribute refused: %d bytes of dynamic shared memory, the device has %d  at %s:%d\n",
-            bytes, SHARED_AT_MOST, site.file, site.line);
+            bytes, shared_at_most(), site.file, site.line);
         return set_error(cudaErrorInvalidValue);
     }
     pthread_mutex_lock(&launching);
@@ -95,7 +111,7 @@ static bool allowed(const kernel &what, const launch_config &c)
         return refuse(what, cudaErrorInvalidValue,
                       "%zu bytes of dynamic shared memory, but its limit is %zu; cudaFuncSetAttribute(kernel, "
                       "cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) raises that, up to %d",
-                      c.shared, shared_limit_of(what), SHARED_AT_MOST);
+                      c.shared, shared_limit_of(what), shared_at_most());
     return true;
 }
 

@@ -20,6 +20,9 @@ enum {
     SHARED_PER_MULTIPROCESSOR = 228 * 1024
 };
 
+// SHARED_AT_MOST, or less where WB_SHARED_KB says so: 64 is a GPU of sm_75, 99 one of sm_86, sm_89 or sm_120, 163 one of sm_80.
+int shared_at_most();
+
 // What a thread brings to a warp operation, and what it takes away.
 struct warp_request {
     warp_operation operation;

@@ -113,7 +113,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device)
     snprintf(p.name, sizeof p.name, "CPU execution layer");
     p.totalGlobalMem = device_memory_limit();
     p.sharedMemPerBlock = SHARED_BY_DEFAULT;
-    p.sharedMemPerBlockOptin = SHARED_AT_MOST;
+    p.sharedMemPerBlockOptin = static_cast<size_t>(shared_at_most());
     p.sharedMemPerMultiprocessor = SHARED_PER_MULTIPROCESSOR;
     p.regsPerBlock = p.regsPerMultiprocessor = 65536;
     p.warpSize = WARP;

@@ -46,7 +46,8 @@ void shared_memory_begin(block &b)
 
 static char *new_variable(block &b, const shared_variable &v)
 {
-    const size_t limit = b.config->shared > SHARED_BY_DEFAULT ? SHARED_AT_MOST : SHARED_BY_DEFAULT;
+    const size_t limit = b.config->shared > SHARED_BY_DEFAULT ? static_cast<size_t>(shared_at_most())
+                                                              : static_cast<size_t>(SHARED_BY_DEFAULT);
     if (b.static_bytes + v.bytes > SHARED_BY_DEFAULT)
         report("too much static shared memory", v.site,
                "%s brings the kernel's __shared__ variables to %zu bytes, the limit is %d: use extern __shared__ and "

@@ -7,11 +7,11 @@
 #include "tile.cuh"
 
 constexpr int WARPS = 4, ROWS = 32, THREADS = 32 * WARPS, BR = ROWS * WARPS;
-constexpr int STAGES = 3;  // tiles of the window in shared memory: one is read while two are on their way
 constexpr int SINKS = 16;  // keys in a tile of sinks
 
-// What a block keeps in shared memory. Row r of Q is position r % POSITIONS of head r / POSITIONS.
-template <int BC, int D> struct packed_tiles {
+// What a block keeps in shared memory. Row r of Q is position r % POSITIONS of head r / POSITIONS. Of the STAGES tiles of the window
+// one is read while the others are on their way.
+template <int BC, int STAGES, int D> struct packed_tiles {
     smem_tile<BR, D> Q_smem;
     smem_tile<SINKS, D> K_sinks, V_sinks;
     smem_tile<BC, D> K_smem[STAGES], V_smem[STAGES];
@@ -45,7 +45,7 @@ template <int BC, int D, class Mask> TILE_FN void attend(reg_tile<ROWS, D> &O_re
 }
 
 // A block owns POSITIONS query rows of HEADS heads that share K and V, each of its warps ROWS rows of the packed tile.
-template <int D, int HEADS, int BC, int BLOCKS>
+template <int D, int HEADS, int BC, int STAGES, int BLOCKS>
 __global__ __launch_bounds__(THREADS, BLOCKS) void packed_kernel(bf16 *O,        // [B, Hq, N, D]
                                                                  float *L,       // [B, Hq, N]
                                                                  const bf16 *Q,  // [B, Hq, N, D]
@@ -56,7 +56,7 @@ __global__ __launch_bounds__(THREADS, BLOCKS) void packed_kernel(bf16 *O,       
 {
     constexpr int POSITIONS = BR / HEADS;
     extern __shared__ uint4 shared[];
-    auto &tiles = *reinterpret_cast<packed_tiles<BC, D> *>(shared);
+    auto &tiles = *reinterpret_cast<packed_tiles<BC, STAGES, D> *>(shared);
 
     // who am I
     const int packs = q_heads / HEADS, q_head = blockIdx.x % packs * HEADS, kv_head = q_head / (q_heads / kv_heads);
@@ -145,11 +145,11 @@ __global__ __launch_bounds__(THREADS, BLOCKS) void packed_kernel(bf16 *O,       
     }
 }
 
-template <int D, int HEADS, int BC, int BLOCKS> static wb_status
+template <int D, int HEADS, int BC, int STAGES, int BLOCKS> static wb_status
 launch(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape, wb_stream stream)
 {
-    const auto kernel = packed_kernel<D, HEADS, BC, BLOCKS>;
-    const size_t bytes = sizeof(packed_tiles<BC, D>);
+    const auto kernel = packed_kernel<D, HEADS, BC, STAGES, BLOCKS>;
+    const size_t bytes = sizeof(packed_tiles<BC, STAGES, D>);
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
     const dim3 grid(((shape->q_len - 1) / (BR / HEADS) + 1) * (shape->q_heads / HEADS), shape->batch);
     kernel<<<grid, THREADS, bytes, stream>>>(O, L, Q, K, V, shape->q_heads, shape->kv_heads, shape->q_len,
@@ -159,14 +159,14 @@ launch(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const att
 }
 
 // The largest pack that divides the group.
-template <int D, int BC, int BLOCKS> static wb_status
+template <int D, int BC, int STAGES, int BLOCKS> static wb_status
 choose(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape, wb_stream stream)
 {
     const int group = shape->q_heads / shape->kv_heads;
-    if (group % 8 == 0) return launch<D, 8, BC, BLOCKS>(O, L, Q, K, V, shape, stream);
-    if (group % 4 == 0) return launch<D, 4, BC, BLOCKS>(O, L, Q, K, V, shape, stream);
-    if (group % 2 == 0) return launch<D, 2, BC, BLOCKS>(O, L, Q, K, V, shape, stream);
-    return launch<D, 1, BC, BLOCKS>(O, L, Q, K, V, shape, stream);
+    if (group % 8 == 0) return launch<D, 8, BC, STAGES, BLOCKS>(O, L, Q, K, V, shape, stream);
+    if (group % 4 == 0) return launch<D, 4, BC, STAGES, BLOCKS>(O, L, Q, K, V, shape, stream);
+    if (group % 2 == 0) return launch<D, 2, BC, STAGES, BLOCKS>(O, L, Q, K, V, shape, stream);
+    return launch<D, 1, BC, STAGES, BLOCKS>(O, L, Q, K, V, shape, stream);
 }
 
 wb_status flash_sinks(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape,
@@ -174,10 +174,16 @@ wb_status flash_sinks(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf1
 {
     const wb_status status = wb_check_forward("flash_sinks", O, L, Q, K, V, shape);
     if (status != WB_OK) return status;
+    int device, limit;  // bytes of shared memory that a block may have: 64 KB on sm_75, 99 KB on sm_86, 227 KB on sm_90
+    WB_CUDA(cudaGetDevice(&device));
+    WB_CUDA(cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+    const bool room = limit >= (int)sizeof(packed_tiles<32, 3, 128>);
     switch (shape->head_dim) {
-    case 16: return choose<16, 48, 4>(O, L, Q, K, V, shape, stream);
-    case 32: return choose<32, 48, 3>(O, L, Q, K, V, shape, stream);
-    case 64: return choose<64, 48, 3>(O, L, Q, K, V, shape, stream);
-    default: return choose<128, 32, 2>(O, L, Q, K, V, shape, stream);
+    case 16: return choose<16, 48, 3, 4>(O, L, Q, K, V, shape, stream);
+    case 32: return choose<32, 48, 3, 3>(O, L, Q, K, V, shape, stream);
+    case 64: return choose<64, 48, 3, 3>(O, L, Q, K, V, shape, stream);
+    default:
+        return room ? choose<128, 32, 3, 2>(O, L, Q, K, V, shape, stream)
+                    : choose<128, 16, 2, 1>(O, L, Q, K, V, shape, stream);
     }
 }
