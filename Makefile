@@ -154,7 +154,7 @@ $(foreach t,$(OWN),$(eval $(call own_suite,$t)))
 $(foreach m,$(wildcard tests/mistakes/*.c tests/mistakes/*.cu),$(eval $(call implementation,mistakes/$(basename $(notdir $m)),$(firstword $(subst _, ,$(notdir $m))),$m)))
 
 # Names the mistake in a function that failed its suite: WB_WORKER=... build/cpu/tests/diagnose 03.
-$B/tests/diagnose: $B/tests/diagnose.o $(addprefix $B/tests/,expect.o worker_run.o) $(addprefix $B/reference/,mistakes.o mistakes_table.o oracle.o) $(addprefix $B/machinery/,case.o problems.o validate.o)
+$B/tests/diagnose: $B/tests/diagnose.o $(addprefix $B/tests/,expect.o worker_run.o) $(addprefix $B/reference/,mistakes.o mistakes_table.o mistakes_forward.o mistakes_backward.o mistakes_sum.o oracle.o) $(addprefix $B/machinery/,case.o problems.o validate.o)
 	$Q$(LINK) $^ -lm -o $@
 
 # Other ways to solve a problem, under the same suite: solutions/NN/variants/NAME.cu.

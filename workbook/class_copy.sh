@@ -21,7 +21,7 @@ files() { # of the workbook, without what was built; what git does not know yet 
         find . -path ./build -prune -o -path ./.git -prune -o -type f -print | sed 's|^\./||'
     fi
 }
-files | grep -vE '^(solutions|tests/(class|hostile|mistakes|sanitize)|\.ci|build|shared)(/|$)|^problems/[0-9]+/[^/]*\.(c|cu)$' |
+files | grep -vE '^(solutions|tests/(class|hostile|mistakes|sanitize|small_gpus)|\.ci|build|shared)(/|$)|^problems/[0-9]+/[^/]*\.(c|cu)$' |
     while IFS= read -r file; do [ ! -f "$file" ] || echo "$file"; done | tar -cf - -T - | tar -xf - -C "$dest" || fail "the copy failed"
 
 while read -r _ file; do

@@ -1,5 +1,5 @@
 #!/bin/sh
-# measure.sh - how often the right mistake is named: whole wrong kernels, by authors who knew neither the models (reference/mistakes.c) nor
+# measure.sh - how often the right mistake is named: whole wrong kernels, by authors who knew neither the models (reference/mistakes*.c) nor
 # the wrong solutions. expected.txt has, of each, the mistake's name, "none" where no model fits, and which set it belongs to.
 # Exit status: 0 if of the kernels at least 80 in 100 get their name and at most 5 in 100 a wrong one; SET=2 measures one set alone.
 set -u
