@@ -30,9 +30,9 @@ set style line 18 linecolor rgb variant_color linewidth 1.2 dashtype 1 pointtype
 set style line 9 linecolor rgb "#d8d8d8" linewidth 1
 style_of(impl) = impl eq "naive" ? 1 : impl eq "yours" ? 2 : impl eq "key" ? 3 : impl eq "fa2" ? 5 : impl eq "cudnn" ? 6 \
                : impl eq "flex" ? 7 : 8
-noted(name) = system(sprintf("echo '%s' | tr _ ' '", name))
+spaced(name) = system(sprintf("echo '%s' | tr _ ' '", name))
 name_of(impl) = impl eq "key" ? "answer key" : impl eq "fa2" ? "FlashAttention-2" : impl eq "cudnn" ? "cuDNN" \
-              : impl eq "flex" ? "FlexAttention" : impl eq "naive" || impl eq "yours" ? impl : "variant ".noted(impl)
+              : impl eq "flex" ? "FlexAttention" : impl eq "naive" || impl eq "yours" ? impl : "variant ".spaced(impl)
 
 set border 3 linecolor rgb "#404040"
 set grid linestyle 9

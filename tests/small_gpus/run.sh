@@ -17,6 +17,14 @@ try() { # KB NN WORKER: the tests that visit every head dimension and every choi
         sed 's/^/          /' "$log" | tail -n 20
     fi
 }
+# That the layer lends no more than it is told: otherwise everything below would pass with any tiles.
+if WB_SHARED_KB=48 "$out/solutions/03_worker" --case Nq=100,Nk=100,D=128 2>/dev/null | grep -q '^returned: device error'; then
+    passed=$((passed + 1))
+    echo "ok    48 KB are too few for 03 at D = 128, and it says so"
+else
+    failed=$((failed + 1))
+    echo "FAIL  03 at D = 128 needs 51 KB, and was given them on a GPU with 48"
+fi
 for kilobytes in 64 99; do
     for key in solutions/0[3-9]/*.cu solutions/0[3-9]/variants/*.cu; do
         number=$(echo "$key" | cut -d/ -f2)
