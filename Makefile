@@ -5,24 +5,51 @@
 #   ARCH=80                   compute capability to compile for (cuda; the GPU's own by default)
 #   SEED=7  CASE=B=1,Nq=5,D=16  other inputs; one case alone      V=1  show the commands      DEBUG=1  compile for gdb
 #
-# Everything built lies in build/BACKEND/IMPL. To add a problem NN: problems/NN/, solutions/NN/, tests/NN_name.c,
-# plots/NN_name.gp, and a prototype in workbook/workbook.h; nothing here changes.
+# Everything built lies in build/BACKEND/IMPL. `make new-problem` adds a problem; nothing here changes.
+
+# What only says what to work on goes to the programs by the environment: as it was typed, read neither by make nor by a shell.
+GIVEN := SUBMISSION SUBMISSIONS OUT DEST ZIP NAME FROM CASES SEED CASE JOBS TRY SOURCE SHAPES PART P GAP LEVEL YES N W S BR BC UNSAFE SANITIZE SPEED TERM
+COMMANDED := $(foreach v,$(GIVEN),$(if $(filter command,$(origin $v)),$v))
+define as_typed
+override $(1) := $$(value $(1))
+export $(1)
+endef
+$(foreach v,$(GIVEN),$(if $(filter undefined,$(origin $v)),,$(eval $(call as_typed,$v))))
 
 IMPL ?= problems
-CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc)))
+# Where a program lies, looked up without starting one.
+in_path = $(firstword $(wildcard $(addsuffix /$(1),$(subst :, ,$(PATH)))))
+CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(firstword $(call in_path,nvcc) $(wildcard /usr/local/cuda/bin/nvcc)))
 NVCC := $(if $(CUDA_HOME),$(CUDA_HOME)/bin/nvcc)
-HAVE_GPU := $(shell nvidia-smi -L >/dev/null 2>&1 && echo yes)
+
+# What this machine has is asked once, and noted in build/tools.mk; again when a compiler or a GPU comes or goes, or PROBE changes.
+# The oracle uses OpenMP where there is one (clang has it in a package of its own), and takes longer where there is none.
+# A GPU that does not answer may answer later: then nothing is noted for good.
+PROBE := t=$$(mktemp -d) && echo "int main(void){return 0;}" >$$t/t.c && mkdir -p build && { \
+  echo "CORES := $$(getconf _NPROCESSORS_ONLN || echo 2)"; \
+  echo "OPENBLAS_CFLAGS := $$(pkg-config --cflags openblas)"; \
+  echo "OPENBLAS_LIBS := $$(pkg-config --libs openblas || echo -lopenblas)"; \
+  echo "OPENMP := $$($(CC) -fopenmp $$t/t.c -o $$t/t && $(CXX) -x c++ -fopenmp $$t/t.c -o $$t/t && echo -fopenmp || echo -Wno-unknown-pragmas)"; \
+  if nvidia-smi -L >$$t/gpu; then echo HAVE_GPU := yes; elif command -v nvidia-smi >$$t/gpu; then echo PROBED :=; fi; \
+  } >build/tools.$$$$ 2>$$t/log
+ASKED := $(foreach p,$(CC) $(CXX) pkg-config nvidia-smi,$(p)=$(call in_path,$(p))) $(PKG_CONFIG_PATH) $(wildcard /dev/nvidia[0-9]* /dev/dxg) $(strip $(PROBE))
+-include build/tools.mk
+ifneq ($(strip $(PROBED)),$(strip $(ASKED)))
+$(shell $(PROBE); { echo 'PROBED := $(subst $$,$$$$,$(ASKED))'; cat build/tools.$$$$; } >$$t/tools; \
+  mv $$t/tools build/tools.$$$$ && mv build/tools.$$$$ build/tools.mk; rm -rf $$t)
+-include build/tools.mk
+endif
 BACKEND ?= $(if $(and $(NVCC),$(HAVE_GPU)),cuda,cpu)
 PYTHON ?= python3
 MARCH ?= native
-JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+JOBS ?= $(CORES)
 
 .DEFAULT_GOAL := help
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .SECONDARY:
 Q := $(if $(V),,@)
-say = $(if $(V),,@printf '  %-8s %s\n' $(1) $(2) >&2)
+say = $(LOCK)$(if $(V),,@printf '  %-8s %s\n' $(1) $(2) >&2)
 
 ifeq ($(filter $(BACKEND),cpu cuda),)
 $(error BACKEND=$(BACKEND): choose cpu or cuda)
@@ -31,9 +58,18 @@ ifeq ($(BACKEND)$(if $(NVCC),,-no),cuda-no)
 $(error BACKEND=cuda needs the CUDA Toolkit, and there is no nvcc in PATH or /usr/local/cuda/bin. See README.md, "With a GPU"; without one use BACKEND=cpu)
 endif
 
+# One make builds here at a time (lock.sh): others wait when they come to build something, and makes that it starts belong to it.
+# One that is asked for programs waits at once, and finds them made. Before a script the lock is given back.
+BUILDING := $(WB_BUILDING)
+INHERITED := $(WB_BUILDING)
+export WB_BUILDING = $(BUILDING)
+UNLOCK = $(if $(INHERITED),,$(if $(BUILDING),$(eval BUILDING :=)$(shell rm -f build/lock)))
+LOCK = $(if $(BUILDING),,$(eval BUILDING := yes)$(shell workbook/loop/lock.sh build/lock $$PPID "another make builds here"))
+$(if $(filter build/% everything lib variants wrong broken judges,$(filter-out %/caught,$(MAKECMDGOALS))),$(LOCK))
+
 # A copy for a class has no answer keys (class_copy.sh): what is made of them says so.
 ifeq ($(wildcard solutions/[0-9]*),)
-KEYLESS := $(filter demo lib check check-all mutants class-test everything variants tune-%,$(MAKECMDGOALS)) $(if $(filter solutions,$(IMPL)),IMPL=solutions)
+KEYLESS := $(filter demo lib check check-all mutants class-test everything variants tune-% new-problem,$(MAKECMDGOALS)) $(if $(filter solutions,$(IMPL)),IMPL=solutions)
 $(if $(strip $(KEYLESS)),$(error make $(strip $(KEYLESS)) needs the answer keys, and this copy of the workbook has none. What is yours: make help))
 endif
 
@@ -41,14 +77,12 @@ endif
 
 B := build/$(BACKEND)
 WARNINGS := -Wall -Wextra $(if $(WERROR),-Werror)
-OPENBLAS_CFLAGS := $(shell pkg-config --cflags openblas 2>/dev/null)
-OPENBLAS_LIBS := $(shell pkg-config --libs openblas 2>/dev/null || echo -lopenblas)
-# The oracle uses OpenMP where there is one (clang has it in a package of its own), and takes longer where there is none.
-OPENMP := $(shell mkdir -p build; echo 'int main(void){return 0;}' > build/openmp.c; $(CC) -fopenmp build/openmp.c -o build/openmp 2>/dev/null && $(CXX) -x c++ -fopenmp build/openmp.c -o build/openmp 2>/dev/null && echo -fopenmp || echo -Wno-unknown-pragmas; rm -f build/openmp*)
 CFLAGS ?= $(if $(DEBUG),-O0,-O3) -g
-C := $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(CFLAGS) -march=$(MARCH) -fno-math-errno -ffp-contract=fast $(OPENMP) -fPIC -MMD -MP -Iworkbook $(OPENBLAS_CFLAGS)
+C := $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(CFLAGS) -march=$(MARCH) -fno-math-errno -ffp-contract=fast $(OPENMP) -fPIC -MMD -MP -Iworkbook -I. $(OPENBLAS_CFLAGS)
 CXXFLAGS ?= $(if $(DEBUG),-O0,-O2) -g -gdwarf-4
-CPU := $(CXX) -std=c++17 -D__CUDACPU__ $(WARNINGS) -Wno-unknown-pragmas $(CXXFLAGS) -fno-strict-aliasing -fPIC -MMD -MP -Iworkbook/cpu/include -Iworkbook -Itests
+# Kernels are compiled far more often than they are run for long: these flags take half the time of -O2 -g, and the code is as fast.
+KERNELFLAGS ?= $(if $(DEBUG),-O0 -g,-O1 -ftree-vectorize -g1) -gdwarf-4
+CPU := $(CXX) -std=c++17 -D__CUDACPU__ $(WARNINGS) -Wno-unknown-pragmas -fno-strict-aliasing -fPIC -MMD -MP -Iworkbook/cpu/include -Iworkbook -I. -Itests
 
 ifeq ($(BACKEND),cuda)
 ARCH ?= $(if $(HAVE_GPU),native)
@@ -57,7 +91,7 @@ $(error BACKEND=cuda without a GPU on this machine: say what to compile for, for
 endif
 GENCODE := $(if $(filter native,$(ARCH)),-arch=native,-gencode=arch=compute_$(ARCH),code=sm_$(ARCH))
 comma := ,
-CU := $(NVCC) -std=c++17 -O3 -lineinfo $(GENCODE) -Xcompiler -Wall$(comma)-Wextra$(comma)-fPIC$(if $(WERROR),$(comma)-Werror -Werror all-warnings) -MMD -MP -Iworkbook -Itests
+CU := $(NVCC) -std=c++17 -O3 -lineinfo $(GENCODE) -Xcompiler -Wall$(comma)-Wextra$(comma)-fPIC$(if $(WERROR),$(comma)-Werror -Werror all-warnings) -MMD -MP -Iworkbook -I. -Itests
 DEVICE_LIBS := -L$(CUDA_HOME)/lib64 -lcudart -lcublas -ldl -Wl,-rpath,$(CUDA_HOME)/lib64
 MEMORY := -DWB_BACKEND_CUDA -I$(CUDA_HOME)/include
 LAYER :=
@@ -65,12 +99,16 @@ else
 LAYER := $(patsubst workbook/cpu/%.cpp,$B/layer/%.o,$(wildcard workbook/cpu/*.cpp))
 DEVICE_LIBS := -ldl
 endif
-LINK := $(CXX) $(OPENMP) -pthread -Wl,--as-needed
+LINK = $(LOCK)$(CXX) $(OPENMP) -pthread -Wl,--as-needed
 LIBS := $(OPENBLAS_LIBS) $(DEVICE_LIBS) -lm
 
 # Objects are made anew when the flags change.
-FLAGS := $(C) $(CPU) $(CU) $(LIBS)
-$(shell mkdir -p $B; echo '$(FLAGS)' | cmp -s - $B/flags || echo '$(FLAGS)' > $B/flags)
+FLAGS := $(strip $(C) $(CPU) $(CXXFLAGS) $(KERNELFLAGS) $(CU) $(LIBS))
+-include $B/flags.mk
+build/tools.mk $B/flags.mk: ;
+ifneq ($(BUILT_WITH),$(FLAGS))
+$(shell mkdir -p $B && echo 'BUILT_WITH := $(FLAGS)' >$B/flags.$$$$ && mv $B/flags.$$$$ $B/flags.mk)
+endif
 
 # ------------------------------------------------------------------------------------------------------- one source file
 
@@ -86,30 +124,30 @@ endef
 else
 define compile_cu
 $(call say,CXX,$<)
-$Qawk -f workbook/cpu/cuda_to_cpp.awk $< > $(@:.o=.cpp) && $(CPU) -I$(dir $<) -c $(@:.o=.cpp) -o $@
+$Qawk -f workbook/cpu/cuda_to_cpp.awk $< > $(@:.o=.cpp) && $(CPU) $(KERNELFLAGS) -I$(dir $<) -c $(@:.o=.cpp) -o $@
 endef
 endif
 
-$B/machinery/%.o: workbook/%.c $B/flags
+$B/machinery/%.o: workbook/%.c $B/flags.mk
 	@mkdir -p $(@D)
 	$(call compile_c,$(if $(filter workbook/memory.c,$<),$(MEMORY)))
-$B/machinery/%.o: workbook/%.cu $B/flags workbook/cpu/cuda_to_cpp.awk
+$B/machinery/%.o: workbook/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 	@mkdir -p $(@D)
 	$(compile_cu)
-$B/reference/%.o: reference/%.c $B/flags
+$B/reference/%.o: reference/%.c $B/flags.mk
 	@mkdir -p $(@D)
 	$(call compile_c)
-$B/reference/%.o: reference/%.cu $B/flags workbook/cpu/cuda_to_cpp.awk
+$B/reference/%.o: reference/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 	@mkdir -p $(@D)
 	$(compile_cu)
-$B/layer/%.o: workbook/cpu/%.cpp $B/flags
+$B/layer/%.o: workbook/cpu/%.cpp $B/flags.mk
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)
-	$Q$(CPU) -c $< -o $@
-$B/tests/%.o: tests/%.c $B/flags
+	$Q$(CPU) $(CXXFLAGS) -c $< -o $@
+$B/tests/%.o: tests/%.c $B/flags.mk
 	@mkdir -p $(@D)
 	$(call compile_c)
-$B/tests/%.o: tests/%.cu $B/flags workbook/cpu/cuda_to_cpp.awk
+$B/tests/%.o: tests/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 	@mkdir -p $(@D)
 	$(compile_cu)
 
@@ -117,44 +155,56 @@ $B/tests/%.o: tests/%.cu $B/flags workbook/cpu/cuda_to_cpp.awk
 # A problem's number is the key: problems/03/flash_forward.cu is $(call source,problems,03).
 
 NUMBERS := $(sort $(notdir $(wildcard problems/[0-9][0-9])))
-source = $(firstword $(wildcard $(1)/$(2)/*.cu $(1)/$(2)/*.c))
 name = $(patsubst tests/$(1)_%.c,%,$(wildcard tests/$(1)_*.c))
+source = $(firstword $(wildcard $(addprefix $(1)/$(2)/$(call name,$(2)),.cu .c)))
 
-MACHINERY := $(addprefix $B/machinery/,case.o problems.o validate.o device.o memory.o) $(LAYER)
+# What judges: the oracle, and what starts workers.
+JUDGE := $(addprefix $B/machinery/,judge/expect.o judge/session.o judge/worker_run.o exchange.o case.o validate.o) $B/reference/oracle.o
+# What writes the record of a test program's run.
+RECORD := $(addprefix $B/machinery/,judge/record.o score/results.o)
+MACHINERY := $(addprefix $B/machinery/,case.o exchange.o problems.o validate.o device.o memory.o) $(LAYER)
 
+# An object is as old as the moment its source was read: a save while the compiler works is not overlooked. A worker appears whole.
 # $(1): folder below $B, $(2): number, $(3): source
 define implementation
-$B/$(1)/$(2).o: $(3) $B/flags workbook/cpu/cuda_to_cpp.awk
+$B/$(1)/$(2).o: $(3) $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 	@mkdir -p $$(@D)
+	@: >$$(@:.o=.began)
 	$$(if $$(filter %.cu,$$<),$$(compile_cu),$$(call compile_c))
+	@touch -c -r $$(@:.o=.began) $$@ $$(@:.o=.cpp)
 $B/$(1)/$(2)_worker: $B/$(1)/$(2).o $B/machinery/worker_$(2).o $(MACHINERY)
-	$Q$(LINK) $$^ $(LIBS) -o $$@
+	$Q$$(LINK) $$^ $(LIBS) -o $$@.new && mv -f $$@.new $$@
 $B/$(1)/$(2).so: $B/$(1)/$(2).o
-	$Q$(LINK) -shared $$^ -o $$@
+	$Q$$(LINK) -shared $$^ -o $$@
 endef
 define suite
-$B/machinery/worker_$(1).o: workbook/worker.c $B/flags
+$B/machinery/worker_$(1).o: workbook/worker.c $B/flags.mk
 	@mkdir -p $$(@D)
 	$Q$(C) -DWB_NAME=$(call name,$(1)) -c $$< -o $$@
-$B/tests/$(1)_test: $B/tests/$(1)_$(call name,$(1)).o $(addprefix $B/tests/,harness.o expect.o worker_run.o) $B/reference/oracle.o $(addprefix $B/machinery/,picture.o case.o problems.o validate.o)
-	$Q$(LINK) $$^ -lcriterion -lm -o $$@
+$B/tests/$(1)_test: $B/tests/$(1)_$(call name,$(1)).o $B/tests/harness.o $(RECORD) $(JUDGE) $(addprefix $B/machinery/,mask/picture.o problems.o)
+	$Q$$(LINK) $$^ -lcriterion -lm -o $$@
 endef
 $(foreach n,$(NUMBERS),$(eval $(call suite,$n)))
 $(foreach i,problems solutions,$(foreach n,$(NUMBERS),$(if $(call source,$i,$n),$(eval $(call implementation,$i,$n,$(call source,$i,$n))))))
 
-# The machinery's own suites: tests/NAME.c, about workbook/NAME.c if there is one, with kernels in tests/NAME_kernels.cu if it has any.
-OWN := $(filter-out harness expect worker_run library diagnose,$(basename $(notdir $(filter-out tests/0%,$(wildcard tests/*.c)))))
+# The machinery's own suites: tests/NAME.c, about workbook/*/NAME.c if there is one, with kernels in tests/NAME_kernels.cu if it has any.
+OWN := $(filter-out harness library,$(basename $(notdir $(filter-out $(wildcard tests/[0-9][0-9]_*.c),$(wildcard tests/*.c)))))
 define own_suite
-$B/tests/$(1)_test: $B/tests/$(1).o $(if $(wildcard tests/$(1)_kernels.cu),$B/tests/$(1)_kernels.o) $(filter-out $(MACHINERY),$(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/$(1).c))) $(MACHINERY) $B/reference/oracle.o
-	$Q$(LINK) $$^ -lcriterion $(LIBS) -o $$@
+$B/tests/$(1)_test: $B/tests/$(1).o $(if $(wildcard tests/$(1)_kernels.cu),$B/tests/$(1)_kernels.o) $(filter-out $(RECORD) $(MACHINERY),$(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/$(1).c workbook/*/$(1).c))) $(RECORD) $(MACHINERY) $B/reference/oracle.o
+	$Q$$(LINK) $$^ -lcriterion $(LIBS) -o $$@
 endef
 $(foreach t,$(OWN),$(eval $(call own_suite,$t)))
 
 # Wrong kernels by other hands, for mistakes/measure.sh: tests/mistakes/NN_name.cu.
 $(foreach m,$(wildcard tests/mistakes/*.c tests/mistakes/*.cu),$(eval $(call implementation,mistakes/$(basename $(notdir $m)),$(firstword $(subst _, ,$(notdir $m))),$m)))
 
-# Names the mistake in a function that failed its suite: WB_WORKER=... build/cpu/tests/diagnose 03.
-$B/tests/diagnose: $B/tests/diagnose.o $(addprefix $B/tests/,expect.o worker_run.o) $(addprefix $B/reference/,mistakes.o mistakes_table.o mistakes_forward.o mistakes_backward.o mistakes_sum.o oracle.o) $(addprefix $B/machinery/,case.o problems.o validate.o)
+# Keys by other hands, written from the lessons alone, for tests/prove/honest.sh: tests/honest/NN_name.cu.
+HONEST := $(basename $(notdir $(wildcard tests/honest/*.c tests/honest/*.cu)))
+honest: $(foreach h,$(HONEST),$B/honest/$h/$(firstword $(subst _, ,$h))_worker)
+$(foreach m,$(wildcard tests/honest/*.c tests/honest/*.cu),$(eval $(call implementation,honest/$(basename $(notdir $m)),$(firstword $(subst _, ,$(notdir $m))),$m)))
+
+# Names the mistake in a function that failed its suite: WB_WORKER=... build/cpu/diagnose 03.
+$B/diagnose: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/diagnose/*.c)) $(JUDGE) $B/machinery/problems.o
 	$Q$(LINK) $^ -lm -o $@
 
 # Other ways to solve a problem, under the same suite: solutions/NN/variants/NAME.cu.
@@ -169,21 +219,33 @@ $(foreach t,$(wildcard $B/tune/*/*/*.cu),$(eval $(call implementation,$(patsubst
 HOSTILE := $(basename $(notdir $(wildcard tests/hostile/*.c)))
 $(foreach h,$(HOSTILE),$(eval $(call implementation,hostile/$h,01,tests/hostile/$h.c)))
 
-$B/bench: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/bench*.c)) $B/machinery/roofline.o $B/machinery/timer.o $B/reference/naive_cpu.o $B/reference/naive_gpu.o $B/reference/oracle.o $(MACHINERY)
+$B/bench: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/bench/bench*.c)) $(addprefix $B/machinery/bench/,roofline.o timer.o) $B/reference/naive_cpu.o $B/reference/naive_gpu.o $B/reference/oracle.o $(MACHINERY)
 	$(call say,LINK,$@)
 	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
 
-$B/verdict: $(addprefix $B/machinery/,verdict.o roofline.o bench_shapes.o case.o problems.o validate.o)
+$B/verdict: $(addprefix $B/machinery/,$(addprefix bench/,verdict.o roofline.o bench_shapes.o) case.o problems.o validate.o)
 	$Q$(LINK) $^ -lm -o $@
 
-$B/points: $(addprefix $B/machinery/,points.o grades.o safe_text.o problems.o)
+# Points and what to do next: one program.
+SCORE := $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/score/*.c)) $B/machinery/problems.o
+$B/score: $(SCORE)
+	$(call say,LINK,$@)
+	$Q$(LINK) $^ -lcjson -lmd -lm -o $@
+
+# Runs a suite and prints what it says: build/cpu/suite build/cpu/tests/03_test build/cpu/problems/03_worker cpu.
+$B/suite: $(addprefix $B/machinery/,loop/suite.o loop/run_suite.o score/results.o score/safe_text.o)
 	$Q$(LINK) $^ -o $@
 
-$B/report: $(addprefix $B/machinery/,report.o grades.o safe_text.o problems.o)
-	$Q$(LINK) $^ -o $@
-
-$B/mask: $(addprefix $B/machinery/,mask.o picture.o problems.o) $B/reference/oracle.o
+$B/mask: $(addprefix $B/machinery/,mask/mask.o mask/picture.o problems.o) $B/reference/oracle.o
 	$Q$(LINK) $^ -lm -o $@
+
+# What starts a submission, and which system calls it may make.
+$B/confine: workbook/class/confine.c $B/flags.mk
+	$Q$(C) $< -o $@
+$B/filter: workbook/class/filter.c $B/flags.mk
+	$Q$(C) $< -lseccomp -o $@
+$B/%.filter: $B/filter
+	$Q$< $* >$@
 
 # Wrong solutions: solutions/NN/wrong/NAME.patch, applied to the key, must be rejected by the suite.
 WRONG := $(patsubst solutions/%.patch,%,$(wildcard solutions/[0-9][0-9]/wrong/*.patch))
@@ -192,8 +254,8 @@ $B/wrong/$(1)/$(notdir $(call source,solutions,$(2))): $(call source,solutions,$
 	@mkdir -p $$(@D)
 	@cp $$< $$@ && patch -s -d $$(@D) -p1 --no-backup-if-mismatch -F 0 < solutions/$(1).patch
 $(call implementation,wrong/$(1),$(2),$B/wrong/$(1)/$(notdir $(call source,solutions,$(2))))
-$B/wrong/$(1)/caught: $B/tests/$(2)_test $B/wrong/$(1)/$(2)_worker workbook/caught.sh workbook/suite.sh
-	@workbook/caught.sh $$^ $(BACKEND) $$@
+$B/wrong/$(1)/caught: $B/suite $B/tests/$(2)_test $B/wrong/$(1)/$(2)_worker tests/prove/caught.sh
+	@tests/prove/caught.sh $$(wordlist 1,3,$$^) $(BACKEND) $$@
 endef
 $(foreach w,$(WRONG),$(eval $(call wrong_solution,$w,$(firstword $(subst /, ,$w)))))
 
@@ -205,33 +267,32 @@ export WB_SEED := $(SEED)
 export WB_JOBS := $(JOBS)
 export WB_CASES := $(CASES)
 FORCE:
-.PHONY: FORCE help demo test bench record plot plot-roofline mutants skeletons check report lib bundle compile-gpu setup clean format check-format own-tests variants
+.PHONY: FORCE help demo test bench record plot plot-roofline mutants skeletons check report lib bundle compile-gpu setup clean format check-format variants wrong
 
 help:  ## this list
-	@workbook/help.sh $(BACKEND) $(IMPL)
+	@awk -v backend=$(BACKEND) -v impl=$(IMPL) -f workbook/loop/help.awk Makefile workbook/sanitize/sanitize.mk
 demo: setup  ## see it work: install what is missing, run every answer key against its naive baseline, draw the charts
-	@$(MAKE) --no-print-directory show-demo
-show-demo: $B/bench $B/verdict $(foreach n,$(NUMBERS),$B/solutions/$n.so)
-	@workbook/demo.sh $(BACKEND) $(NUMBERS)
+	@$(MAKE) --no-print-directory -j"$$WB_JOBS" $B/bench $B/verdict $(foreach n,$(NUMBERS),$B/solutions/$n.so)
+	@workbook/bench/demo.sh $(BACKEND) $(NUMBERS)
 
-test-%: FORCE  ## test-03: the tests of one problem
-	@MAKE="$(MAKE)" workbook/test.sh $(BACKEND) $(IMPL) $*
-test:  ## the tests of all problems; fails if one that was started fails
-	@MAKE="$(MAKE)" workbook/test.sh $(BACKEND) $(IMPL) $(NUMBERS)
+test-%: $B/score $B/suite FORCE  ## test-03: the tests of one problem
+	@$(UNLOCK)MAKE="$(MAKE)" workbook/loop/test.sh $(BACKEND) $(IMPL) $*
+test: $B/score $B/suite  ## the tests of all problems; fails if one that was started fails
+	@$(UNLOCK)MAKE="$(MAKE)" workbook/loop/test.sh $(BACKEND) $(IMPL) $(NUMBERS)
 run-%: FORCE  ## run-03 CASE=B=1,Hq=2,Nq=256,D=64: call the function once, print what comes out
 	@$(MAKE) --no-print-directory -s $B/$(IMPL)/$*_worker
-	@$B/$(IMPL)/$*_worker $(if $(CASE),--case $(CASE))
-tune-%: FORCE  ## tune-07 TRY=FILE: other tile sizes, timed side by side as edited copies of a source (workbook/tune.sh)
-	@MAKE="$(MAKE)" workbook/tune.sh $(BACKEND) $(or $(SOURCE),$(call source,$(IMPL),$*)) $* $(or $(TRY),solutions/$*/tiles.txt) $(SHAPES)
+	@$B/$(IMPL)/$*_worker $${WB_CASE:+--case "$$WB_CASE"}
+tune-%: FORCE  ## tune-07 TRY=FILE: other tile sizes, timed side by side as edited copies of a source (workbook/bench/tune.sh)
+	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/tune.sh $(BACKEND) "$${SOURCE:-$(call source,$(IMPL),$*)}" $* "$${TRY:-solutions/$*/tiles.txt}" $$SHAPES
 bench-%: FORCE  ## bench-03: time and memory against the naive baseline and the answer key
-	@MAKE="$(MAKE)" workbook/bench.sh $(BACKEND) $(IMPL) $*
+	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/bench.sh $(BACKEND) $(IMPL) $*
 bench:  ## the same for all problems
-	@MAKE="$(MAKE)" workbook/bench.sh $(BACKEND) $(IMPL) $(NUMBERS)
+	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/bench.sh $(BACKEND) $(IMPL) $(NUMBERS)
 record:  ## all that is recorded of the keys on a GPU, into plots/data/<gpu> and build/record (PART=suites, bench, peers, example, sanitize)
-	@MAKE="$(MAKE)" workbook/record.sh $(BACKEND) build/record $(PART)
+	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/record.sh $(BACKEND) build/record $$PART
 mask-%: $B/mask FORCE  ## mask-06 N=32 W=12 BR=8 BC=8: which query sees which key, and the tiles that are visited; build/plots has it as SVG
 	@mkdir -p build/plots
-	@$B/mask $* $(foreach v,N W S BR BC,$(if $(filter command,$(origin $v)),$v=$($v))) --svg build/plots/mask_$*.svg
+	@$B/mask $* $(foreach v,$(filter N W S BR BC,$(COMMANDED)),"$v=$$$v") --svg build/plots/mask_$*.svg
 plot-%: FORCE  ## plot-03: charts of the last bench-03 in build/plots (TERM=dumb: in the terminal)
 	@plots/plot.sh $* $(BACKEND)
 plot-roofline: $B/verdict
@@ -239,44 +300,48 @@ plot-roofline: $B/verdict
 plot: $B/verdict  ## all charts, and plot-roofline: which roof bounds each problem on a GPU, and how near it comes
 	@for n in $(NUMBERS) roofline; do plots/plot.sh $$n $(BACKEND) || exit 1; done
 
-progress:  ## where each problem stands: state, points, next step; runs nothing
-	@workbook/progress.sh $(NUMBERS)
-next:  ## the one thing to do now
-	@workbook/next.sh $(NUMBERS)
-hint-%: FORCE  ## hint-03 GAP=tail LEVEL=2: 1 a question, 2 the idea, 3 nearly the answer; without GAP, of the first gap untouched
-	@workbook/hint.sh $*
-watch:  ## watch P=03: the tests of a problem again at every save, until Ctrl-C
-	@MAKE="$(MAKE)" exec workbook/watch.sh $(NUMBERS)
+progress: $B/score  ## where each problem stands: state, points, next step; runs nothing
+	@$< progress
+next: $B/score  ## the one thing to do now
+	@$< next
+hint-%: $B/score FORCE  ## hint-03 GAP=tail LEVEL=2: 1 a question, 2 the idea, 3 nearly the answer; without GAP, of the first gap untouched
+	@$< hint $*
+watch: $B/score  ## watch P=03: the tests of a problem again at every save, until Ctrl-C
+	@$(UNLOCK)MAKE="$(MAKE)" exec workbook/loop/watch.sh $(NUMBERS)
 reset-%: FORCE  ## reset-03: put the shipped skeleton back; your file is kept beside it
-	@workbook/reset.sh $*
-diff-%: FORCE  ## diff-03: yours against the answer key; asks first (YES=1: does not)
-	@workbook/diff.sh $*
+	@workbook/loop/reset.sh $*
+diff-%: $B/score FORCE  ## diff-03: yours against the answer key; asks first (YES=1: does not)
+	@workbook/loop/diff.sh $*
 .PHONY: progress next watch
 report:  ## one page of scores, failures, charts and masks, to keep or hand in: build/report.html, or OUT=FILE; runs no tests
-	@MAKE="$(MAKE)" workbook/report.sh $(BACKEND) $(IMPL) $(if $(filter command,$(origin OUT)),"$(OUT)")
+	@$(UNLOCK)MAKE="$(MAKE)" workbook/score/report.sh $(BACKEND) $(IMPL) $(if $(filter OUT,$(COMMANDED)),"$$OUT")
 
 check:  ## prove the workbook: keys pass, skeletons earn nothing, wrong solutions are caught
-	@MAKE="$(MAKE)" workbook/check.sh $(BACKEND) $(NUMBERS)
-grade:  ## SUBMISSION=folder-or-archive [OUT=dir]: grade one submission in a sandbox (workbook/grade.sh)
-	@$(GRADING) workbook/grade_base.sh build/grades/base
-	@$(GRADING) workbook/grade.sh $(GRADE_HOW) --base build/grades/base -- '$(SUBMISSION)' '$(or $(OUT),build/grades/reports/one)'
+	@$(UNLOCK)MAKE="$(MAKE)" tests/prove/check.sh $(BACKEND) $(NUMBERS)
+grade:  ## SUBMISSION=folder-or-archive [OUT=dir]: grade one submission in a sandbox (workbook/class/grade.sh)
+	@$(UNLOCK)MAKE="$(MAKE)" workbook/class/grade_base.sh build/grades/base
+	@$(UNLOCK)MAKE="$(MAKE)" workbook/class/grade.sh $${UNSAFE:+--unsafe} --base build/grades/base -- "$$SUBMISSION" "$${OUT:-build/grades/reports/one}"
 grade-all:  ## SUBMISSIONS=dir [JOBS=n] [OUT=dir] [SEED=n] [CASES=file]: grade a class, each in a sandbox; build/grades/grades.csv
-	@$(GRADING) WB_GRADERS=$(JOBS) workbook/grade_all.sh $(GRADE_HOW) '$(SUBMISSIONS)' $(if $(OUT),'$(OUT)')
+	@$(UNLOCK)MAKE="$(MAKE)" WB_GRADERS="$$WB_JOBS" workbook/class/grade_all.sh $${UNSAFE:+--unsafe} "$$SUBMISSIONS" $${OUT:+"$$OUT"}
 class-copy:  ## DEST=dir: the workbook for a class: no answer keys, no history
-	@workbook/class_copy.sh '$(DEST)'
-gradescope:  ## [ZIP=file] [CASES=file] [SEED=n]: an autograder to upload to Gradescope, build/gradescope.zip
-	@workbook/gradescope.sh '$(or $(ZIP),build/gradescope.zip)'
-class-test:  ## a simulated class of 30, bombs included, must get the grades it deserves; some minutes
-	@MAKE="$(MAKE)" tests/class/run.sh
+	@workbook/class/class_copy.sh "$$DEST"
+gradescope: $B/score  ## [ZIP=file] [CASES=file] [SEED=n]: an autograder to upload to Gradescope, build/gradescope.zip
+	@workbook/class/gradescope.sh "$${ZIP:-build/gradescope.zip}"
+class-test: $B/score $B/suite  ## a simulated class, attacks included, must get the grades it deserves; some minutes
+	@$(UNLOCK)MAKE="$(MAKE)" tests/class/run.sh
 .PHONY: grade grade-all class-copy gradescope class-test judges
 
-mutants: $(foreach w,$(WRONG),$B/wrong/$w/caught)  ## each wrong solution must be rejected by its suite
-	@cat $^
+mutants:  ## each wrong solution must be rejected by its suite
+	@$(MAKE) --no-print-directory -k -j"$$WB_JOBS" wrong
+	@$(MAKE) --no-print-directory -k -j"$$WB_JOBS" $(foreach w,$(WRONG),$B/wrong/$w/caught)
 lib: $B/lib/libworkbook.so  ## the answer keys as one shared library behind workbook/workbook.h
-bundle:  ## programs and libraries for a GPU machine without Criterion, OpenBLAS, gnuplot: make bundle BACKEND=cuda ARCH=90a
-	@MAKE="$(MAKE)" workbook/bundle.sh $(BACKEND) $(NUMBERS)
+bundle: $B/score  ## programs and libraries for a GPU machine without Criterion, OpenBLAS, gnuplot: make bundle BACKEND=cuda ARCH=90a
+	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/bundle.sh $(BACKEND) $(NUMBERS)
 compile-gpu:  ## compile everything for sm_75, sm_80, sm_90a and the newest GPU that nvcc knows; needs no GPU
-	@MAKE="$(MAKE)" workbook/compile_gpu.sh
+	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/compile_gpu.sh
+new-problem:  ## N=10 NAME=flash_copy FROM=03: a new problem, as a working copy of another (workbook/README.md)
+	@workbook/loop/new_problem.sh "$$N" "$$NAME" "$$FROM"
+.PHONY: new-problem
 setup:  ## install what is missing (setup.sh)
 	@./setup.sh
 format:  ## clang-format all C, C++ and CUDA files in place
@@ -288,27 +353,15 @@ clean:  ## remove build/
 
 FORMATTED = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.cpp')
 
-# For the graders: what was asked of make, as far as it matters to them.
-GRADING = MAKE="$(MAKE)" $(foreach v,CC CXX MARCH,$(if $(filter command environment,$(origin $v)),$v='$($v)'))
-GRADE_HOW = $(if $(UNSAFE),--unsafe)
-
 # What the scripts ask for.
-program-%: FORCE
-	@$(MAKE) --no-print-directory -j$(JOBS) $B/tests/$*_test $B/tests/diagnose $B/$(IMPL)/$*_worker
-worker-%: FORCE
-	@$(MAKE) --no-print-directory -j$(JOBS) $B/$(IMPL)/$*_worker
-libraries-%: FORCE
-	@$(MAKE) --no-print-directory -j$(JOBS) $B/bench $B/verdict $B/$(IMPL)/$*.so $(if $(wildcard solutions/$*/*.c*),$B/solutions/$*.so)
-own-tests: $(foreach t,$(OWN),$B/tests/$t_test)
-	@for t in $(OWN); do workbook/suite.sh $B/tests/$${t}_test none $(BACKEND) || exit 1; done
-judges: $B/points $(if $(wildcard tests/diagnose.c),$B/tests/diagnose) $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/worker_$n.o) $(MACHINERY)
-everything: $B/bench $B/tests/diagnose $B/verdict $B/points $B/report $B/mask $(foreach h,$(HOSTILE),$B/hostile/$h/01_worker $B/hostile/$h/01.so) $(foreach t,$(OWN),$B/tests/$t_test) $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib variants
+wrong: $B/suite $(foreach n,$(NUMBERS),$B/tests/$n_test) $(foreach w,$(WRONG),$B/wrong/$w/$(firstword $(subst /, ,$w))_worker)
+judges: $B/score $B/suite $B/confine $(foreach k,worker bare_worker tools,$B/$k.filter) $(if $(wildcard workbook/diagnose/diagnose.c),$B/diagnose) $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/worker_$n.o) $(MACHINERY)
+everything: $B/bench $B/diagnose $B/verdict $B/score $B/suite $B/mask $(foreach h,$(HOSTILE),$B/hostile/$h/01_worker $B/hostile/$h/01.so) $(foreach t,$(OWN),$B/tests/$t_test) $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib variants
 
-# Problems that have no key yet are exported too, and say so when called.
-$B/lib/libworkbook.so: $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$B/solutions/$n.o)) $B/machinery/not_implemented.o $(addprefix $B/machinery/,problems.o validate.o device.o) $(LAYER)
+$B/lib/libworkbook.so: $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$B/solutions/$n.o)) $(addprefix $B/machinery/,problems.o validate.o device.o) $(LAYER)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$Q$(LINK) -shared $^ $(OPENBLAS_LIBS) $(if $(CUDA_HOME),$(if $(filter cuda,$(BACKEND)),-L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt)) -lm -o $@
 
--include workbook/sanitize.mk
--include $(shell find $B -name '*.d' 2>/dev/null)
+-include workbook/sanitize/sanitize.mk
+-include $(wildcard $(addsuffix *.d,$B/*/ $B/*/*/ $B/*/*/*/ $B/*/*/*/*/))

@@ -1,8 +1,8 @@
 #!/bin/sh
-# setup.sh - installs what the workbook needs and this machine lacks: compilers, make, OpenBLAS, Criterion, gnuplot.
+# setup.sh - installs what the workbook needs and this machine lacks: compilers, make, OpenBLAS, Criterion, cJSON, libmd, gnuplot.
 # It says what it does, uses sudo where it is not root, and never touches a GPU driver or the CUDA Toolkit.
 #   ./setup.sh                   install
-#   ./setup.sh --grade           and what make grade-all needs on Linux to run a class's submissions: bubblewrap, zip, unzip
+#   ./setup.sh --grade           and what make grade-all needs on Linux to run a class's submissions: bubblewrap, bsdtar, libseccomp, zip
 #   ./setup.sh [--grade] --check only say what is missing; exit status 1 if anything is
 set -u
 grade= check=
@@ -28,7 +28,7 @@ find_missing() {
     for tool in make awk patch pkg-config gnuplot; do
         command -v $tool >/dev/null || missing="$missing $tool"
     done
-    for tool in ${grade:+bwrap unzip zip prlimit setpriv taskset}; do
+    for tool in ${grade:+bwrap bsdtar zip setpriv taskset}; do
         command -v "$tool" >/dev/null || missing="$missing $tool"
     done
     program='#include <cblas.h>
@@ -38,21 +38,31 @@ void openblas_set_num_threads(int); int main(void) { openblas_set_num_threads(1)
     program='#include <criterion/criterion.h>
 Test(a, b) { cr_assert(1); }'
     links -lcriterion || missing="$missing criterion"
+    program='#include <cjson/cJSON.h>
+int main(void) { cJSON_Delete(cJSON_CreateObject()); return 0; }'
+    links -lcjson || missing="$missing cjson"
+    program='#include <sys/types.h>
+#include <sha256.h>
+int main(void) { char sum[SHA256_DIGEST_STRING_LENGTH]; return !SHA256Data((const unsigned char *)"", 0, sum); }'
+    links -lmd || missing="$missing libmd"
+    program='#include <seccomp.h>
+int main(void) { return !seccomp_version(); }'
+    [ -z "$grade" ] || links -lseccomp || missing="$missing seccomp"
     missing=${missing# }
 }
 
 packages() { # MANAGER: the names of everything, in its words
     case $1 in
-    apt-get) echo build-essential make patch gawk pkg-config binutils gnuplot-nox libopenblas-dev libcriterion-dev ${grade:+bubblewrap unzip zip util-linux} ;;
-    dnf) echo gcc gcc-c++ libgomp make patch gawk pkgconf-pkg-config binutils gnuplot openblas-devel criterion-devel ${grade:+bubblewrap unzip zip util-linux} ;;
-    pacman) echo base-devel patch gawk pkgconf binutils gnuplot openblas criterion ${grade:+bubblewrap unzip zip util-linux} ;;
-    brew) echo gcc make gawk pkg-config gnuplot openblas criterion ;;
+    apt-get) echo build-essential make patch gawk pkg-config binutils gnuplot-nox libopenblas-dev libcriterion-dev libcjson-dev libmd-dev ${grade:+bubblewrap libarchive-tools libseccomp-dev zip util-linux} ;;
+    dnf) echo gcc gcc-c++ libgomp make patch gawk pkgconf-pkg-config binutils gnuplot openblas-devel criterion-devel cjson-devel libmd-devel ${grade:+bubblewrap bsdtar libseccomp-devel zip util-linux} ;;
+    pacman) echo base-devel patch gawk pkgconf binutils gnuplot openblas criterion cjson libmd ${grade:+bubblewrap libarchive libseccomp zip util-linux} ;;
+    brew) echo gcc make gawk pkg-config gnuplot openblas criterion cjson libmd ;;
     esac
 }
 
 find_missing
 if [ -z "$missing" ]; then
-    echo "setup: compilers, make, OpenBLAS, Criterion and gnuplot are here${grade:+, and what grading needs}"
+    echo "setup: compilers, make, OpenBLAS, Criterion, cJSON, libmd and gnuplot are here${grade:+, and what grading needs}"
 elif [ -n "$check" ]; then
     echo "setup: missing: $missing"
     exit 1
@@ -81,6 +91,7 @@ else
     brew) brew install $(packages brew) >"$scratch/install" 2>&1 ;;
     esac || { tail -n 20 "$scratch/install" >&2; echo "setup: the installation failed, see above" >&2; exit 1; }
     find_missing
+    rm -f build/tools.mk # what make has noted of this machine
     [ -z "$missing" ] || { echo "setup: still missing after the installation: $missing" >&2; cat "$scratch/log" >&2; exit 1; }
     echo "setup: done"
 fi

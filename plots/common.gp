@@ -9,12 +9,13 @@ set datafile separator tab
 set datafile columnheaders
 
 # ------------------------------------------------------------------------------------------------------------------ looks
-# Every series differs from every other in dash and point as well as in colour. Styles 11 to 18 are the error bars of 1 to 8.
+# Every series differs from every other in dash and point as well as in colour. Styles 11 to 18 and 29 are the error bars of 1 to 8 and 19.
 
 naive_color = "#c8500a"
 yours_color = "#00805c"
 key_color = "#0b5fa5"
 variant_color = "#7a3fa0"
+other_color = "#b02a50"
 set style line 1 linecolor rgb naive_color linewidth 2 dashtype (8,4) pointtype 4 pointsize 1.1  # open squares
 set style line 2 linecolor rgb yours_color linewidth 2 dashtype (14,4,3,4) pointtype 9 pointsize 1.0  # filled triangles
 set style line 3 linecolor rgb key_color linewidth 2 dashtype 1 pointtype 7 pointsize 0.6  # filled circles
@@ -23,13 +24,15 @@ set style line 5 linecolor rgb "#707070" linewidth 1.5 dashtype (3,3) pointtype 
 set style line 6 linecolor rgb "#000000" linewidth 1.5 dashtype (10,3,2,3) pointtype 2 pointsize 0.8  # crosses
 set style line 7 linecolor rgb "#a06000" linewidth 1.5 dashtype (5,2) pointtype 12 pointsize 1.0  # open diamonds
 set style line 8 linecolor rgb variant_color linewidth 2 dashtype (4,3) pointtype 6 pointsize 0.9  # open circles
+set style line 19 linecolor rgb other_color linewidth 2 dashtype (2,3) pointtype 10 pointsize 0.9  # open triangles, point down
 set style line 11 linecolor rgb naive_color linewidth 1.2 dashtype 1 pointtype 0
 set style line 12 linecolor rgb yours_color linewidth 1.2 dashtype 1 pointtype 0
 set style line 13 linecolor rgb key_color linewidth 1.2 dashtype 1 pointtype 0
 set style line 18 linecolor rgb variant_color linewidth 1.2 dashtype 1 pointtype 0
+set style line 29 linecolor rgb other_color linewidth 1.2 dashtype 1 pointtype 0
 set style line 9 linecolor rgb "#d8d8d8" linewidth 1
 style_of(impl) = impl eq "naive" ? 1 : impl eq "yours" ? 2 : impl eq "key" ? 3 : impl eq "fa2" ? 5 : impl eq "cudnn" ? 6 \
-               : impl eq "flex" ? 7 : 8
+               : impl eq "flex" ? 7 : variants eq "" || impl eq word(variants, 1) ? 8 : 19
 spaced(name) = system(sprintf("echo '%s' | tr _ ' '", name))
 name_of(impl) = impl eq "key" ? "answer key" : impl eq "fa2" ? "FlashAttention-2" : impl eq "cudnn" ? "cuDNN" \
               : impl eq "flex" ? "FlexAttention" : impl eq "naive" || impl eq "yours" ? impl : "variant ".spaced(impl)
@@ -65,9 +68,10 @@ count(file, impl, where) = int(system(sprintf("awk -f plots/series.awk -v impl='
                                               impl, where, file))) - 1
 # Those of the implementations that the file has at these shapes.
 has(file, impl, where) = count(file, impl, where) > 0 ? impl." " : ""
-# Variants of the answer key go by the names of their files.
-variant(file, where) = system(sprintf("awk -f plots/series.awk -v impl= -v where='%s' '%s' | awk -F'\t' " \
-                              ."'NR > 1 && $2 !~ /^(naive|yours|key|fa2|cudnn|flex|torch)$/ && !seen[$2]++ { printf \"%%s \", $2 }'", where, file))
+# Variants of the answer key go by the names of their files; the first of a chart has a style of its own.
+variants = ""
+variant(file, where) = (variants = system(sprintf("awk -f plots/series.awk -v impl= -v where='%s' '%s' | awk -F'\t' " \
+                              ."'NR > 1 && $2 !~ /^(naive|yours|key|fa2|cudnn|flex|torch)$/ && !seen[$2]++ { printf \"%%s \", $2 }'", where, file)))
 present(file, where) = has(file, "naive", where).has(file, "yours", where).has(file, "key", where) \
                        .has(file, "fa2", where).has(file, "cudnn", where).has(file, "flex", where) \
                        .variant(file, where)

@@ -33,7 +33,7 @@ source_of() {
     machine=$(field "$1" machine)
     if [ "$3" = memory ]; then
         where=$(field "$1" backend)\ backend
-    elif [ "$gpu" != none ] && [ "$number" != 01 ]; then
+    elif [ "$gpu" != none ] && ls "problems/$number"/*.cu >/dev/null 2>&1; then
         where=$gpu
     else
         where=$machine

@@ -17,7 +17,7 @@ field() { sed -n "s/^# $2: //p" "$1" | head -n 1; }
 on_gpu() { [ -f "$1" ] && [ "$(field "$1" backend)" = cuda ] && awk '!/^#/ && $1 ~ /^[0-9]/ && $2 !~ /^roof_/ { n++ } END { exit !n }' "$1"; }
 
 gpu='' tables=''
-for table in "${WB_RESULTS_DIR:-build/$backend/results}"/0[2-9]_*.tsv plots/data/*/0[2-9]_*.tsv; do
+for table in "${WB_RESULTS_DIR:-build/$backend/results}"/[0-9][0-9]_*.tsv plots/data/*/[0-9][0-9]_*.tsv; do
     on_gpu "$table" || continue
     [ -n "$gpu" ] || gpu=$(field "$table" gpu)
     [ "$(field "$table" gpu)" = "$gpu" ] || continue

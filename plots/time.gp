@@ -13,7 +13,7 @@ if (speed_data ne "") {
     set format y "%g"
     set ytics autofreq
     set fit quiet nolog
-    array slope[8]
+    array slope[19]
     do for [impl in impls] {
         power = 1.5
         intercept = -5

@@ -1,4 +1,4 @@
-// naive_gpu.h - the baselines of problems 02 to 09: what a competent person writes before reading the FlashAttention paper.
+// naive_gpu.h - the baselines of the problems on a GPU: what a competent person writes before reading the FlashAttention paper.
 #ifndef REFERENCE_NAIVE_GPU_H
 #define REFERENCE_NAIVE_GPU_H
 

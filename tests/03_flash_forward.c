@@ -154,9 +154,15 @@ Test(flash_forward, assignment)
 // A long way over the keys: the running sums must not drift.
 Test(flash_forward, many_keys) { check(1, 1, 7, on_cpu_backend() ? 5003 : 100003, 64); }
 
+// See harness.h: sizes that change with the seed.
+Test(flash_forward, drawn_sizes) { check_drawn(6000); }
+
+// On a stream of the caller's, inputs that arrive there late.
+Test(flash_forward, own_stream) { check_stream(of(2, 2, 100, 150, 64)); }
+
 Test(flash_forward, same_twice)
 {
-    for (size_t d = 0; d < COUNT(head_dims); d++) check_same_twice(of(1, 3, 131, 199, head_dims[d]));
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_same_twice(of(1, 2, 67, 450, head_dims[d]));
 }
 
 // Nothing but inputs and outputs in device memory: S of this case alone would be 256 KB.
@@ -164,6 +170,8 @@ Test(flash_forward, memory)
 {
     check_memory(of(1, 1, 256, 256, 64), 0, (size_t)64 << 20);
     check_memory(of(2, 2, 129, 67, 128), 0, (size_t)64 << 20);
+    // A matrix of scores would be 16 MiB, wherever it lay.
+    check_memory(of(1, 1, 2048, 2048, 16), 0, (size_t)64 << 20);
 }
 
 // Refused, in words, before anything is written.

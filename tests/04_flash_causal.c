@@ -156,9 +156,15 @@ Test(flash_causal, hidden_tiles_are_not_loaded)
     check_reads(of(1, 1, 999, 16));
 }
 
+// See harness.h: sizes that change with the seed.
+Test(flash_causal, drawn_sizes) { check_drawn(2100); }
+
+// On a stream of the caller's, inputs that arrive there late.
+Test(flash_causal, own_stream) { check_stream(of(2, 2, 150, 64)); }
+
 Test(flash_causal, same_twice)
 {
-    for (size_t d = 0; d < COUNT(head_dims); d++) check_same_twice(of(1, 3, 199, head_dims[d]));
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_same_twice(of(1, 1, 420, head_dims[d]));
 }
 
 // Nothing but inputs and outputs in device memory: S of this case alone would be 256 KB.
@@ -166,6 +172,8 @@ Test(flash_causal, memory)
 {
     check_memory(of(1, 1, 256, 64), 0, (size_t)64 << 20);
     check_memory(of(2, 2, 129, 128), 0, (size_t)64 << 20);
+    // A matrix of scores would be 16 MiB, wherever it lay.
+    check_memory(of(1, 1, 2048, 16), 0, (size_t)64 << 20);
 }
 
 // Tensors may start at any multiple of 16 bytes.

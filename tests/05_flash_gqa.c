@@ -154,9 +154,15 @@ Test(flash_gqa, hidden_tiles_are_not_loaded)
     for (size_t d = 0; d < COUNT(head_dims); d++) check_reads(of(1, 4, 2, 640, head_dims[d]));
 }
 
+// See harness.h: sizes that change with the seed.
+Test(flash_gqa, drawn_sizes) { check_drawn(900); }
+
+// On a stream of the caller's, inputs that arrive there late.
+Test(flash_gqa, own_stream) { check_stream(of(2, 4, 2, 150, 64)); }
+
 Test(flash_gqa, same_twice)
 {
-    for (size_t d = 0; d < COUNT(head_dims); d++) check_same_twice(of(1, 4, 2, 199, head_dims[d]));
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_same_twice(of(1, 2, 1, 420, head_dims[d]));
 }
 
 // Whatever Hq / Hkv is: no copy of K or V, nothing but inputs and outputs in device memory.
@@ -164,6 +170,8 @@ Test(flash_gqa, memory_does_not_depend_on_the_group)
 {
     for (int group = 1; group <= 8; group *= 2) check_memory(of(1, 8, 8 / group, 129, 64), 0, (size_t)64 << 20);
     for (int group = 1; group <= 8; group *= 2) check_memory(of(2, 8, 8 / group, 256, 16), 0, (size_t)64 << 20);
+    // A matrix of scores would be 16 MiB, wherever it lay.
+    check_memory(of(1, 1, 1, 2048, 16), 0, (size_t)64 << 20);
 }
 
 // Tensors may start at any multiple of 16 bytes.

@@ -211,9 +211,15 @@ Test(flash_sinks, hidden_tiles_are_not_loaded)
     for (size_t d = 0; d < COUNT(head_dims); d++) check_reads(of(1, 1, 1, 1024, head_dims[d], 520, 4));
 }
 
+// See harness.h: sizes that change with the seed.
+Test(flash_sinks, drawn_sizes) { check_drawn(4100); }
+
+// On a stream of the caller's, inputs that arrive there late.
+Test(flash_sinks, own_stream) { check_stream(of(2, 4, 2, 150, 64, 40, 4)); }
+
 Test(flash_sinks, same_twice)
 {
-    for (size_t d = 0; d < COUNT(head_dims); d++) check_same_twice(of(1, 4, 2, 299, head_dims[d], 60, 4));
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_same_twice(of(1, 2, 1, 420, head_dims[d], 290, 4));
 }
 
 // Nothing but inputs and outputs in device memory, however long the sequence.
@@ -222,6 +228,8 @@ Test(flash_sinks, memory)
     check_memory(of(1, 4, 2, 256, 64, 64, 4), 0, (size_t)64 << 20);
     check_memory(of(2, 8, 1, 129, 128, 20, 30), 0, (size_t)64 << 20);
     check_memory(of(1, 1, 1, 3000, 16, 128, 4), 0, (size_t)64 << 20);
+    // A matrix of scores would be 144 MiB, wherever it lay.
+    check_memory(of(1, 1, 1, 6144, 16, 64, 4), 0, (size_t)64 << 20);
 }
 
 // Tensors may start at any multiple of 16 bytes.

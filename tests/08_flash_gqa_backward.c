@@ -225,9 +225,15 @@ Test(flash_gqa_backward, hidden_tiles_are_not_loaded)
     for (size_t d = 0; d < COUNT(head_dims); d++) check_reads(of(1, 2, 1, 560, head_dims[d]));
 }
 
+// See harness.h: sizes that change with the seed.
+Test(flash_gqa_backward, drawn_sizes) { check_drawn(600); }
+
+// On a stream of the caller's, inputs that arrive there late.
+Test(flash_gqa_backward, own_stream) { check_stream(of(2, 4, 2, 150, 64)); }
+
 Test(flash_gqa_backward, same_twice)
 {
-    for (size_t d = 0; d < COUNT(head_dims); d++) check_same_twice(of(1, 4, 2, 131, head_dims[d]));
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_same_twice(of(1, 2, 1, 330, head_dims[d]));
 }
 
 // delta is the only work space.
@@ -235,6 +241,8 @@ Test(flash_gqa_backward, memory)
 {
     check_memory(of(1, 1, 1, 256, 64), 0, (size_t)64 << 20);
     check_memory(of(2, 2, 1, 67, 128), 0, (size_t)64 << 20);
+    // A matrix of scores would be 16 MiB, wherever it lay.
+    check_memory(of(1, 1, 1, 2048, 16), 0, (size_t)64 << 20);
 }
 
 // ------------------------------------------------------------------------------------------------------------- bad input

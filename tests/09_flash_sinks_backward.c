@@ -257,9 +257,15 @@ Test(flash_sinks_backward, hidden_tiles_are_not_loaded)
     check_reads(of(1, 4, 1, 900, 16, 100, 130));
 }
 
+// See harness.h: sizes that change with the seed.
+Test(flash_sinks_backward, drawn_sizes) { check_drawn(800); }
+
+// On a stream of the caller's, inputs that arrive there late.
+Test(flash_sinks_backward, own_stream) { check_stream(of(2, 4, 2, 150, 64, 40, 4)); }
+
 Test(flash_sinks_backward, same_twice)
 {
-    for (size_t d = 0; d < COUNT(head_dims); d++) check_same_twice(of(1, 4, 2, 331, head_dims[d], 30, 4));
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_same_twice(of(1, 2, 1, 330, head_dims[d], 290, 4));
 }
 
 // delta is the only work space, dQ until it is filled aside.
@@ -267,6 +273,8 @@ Test(flash_sinks_backward, memory)
 {
     check_memory(of(1, 1, 1, 256, 64, 30, 4), 0, (size_t)64 << 20);
     check_memory(of(1, 4, 1, 500, 128, 20, 4), 0, (size_t)64 << 20);
+    // A matrix of scores would be 144 MiB, wherever it lay.
+    check_memory(of(1, 1, 1, 6144, 16, 64, 4), 0, (size_t)64 << 20);
 }
 
 // ------------------------------------------------------------------------------------------------------------- bad input

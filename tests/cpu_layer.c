@@ -551,9 +551,11 @@ Test(cpu_layer, report_stack_overflow)
     REPORTS(broken_stack, "stack overflow", "kernel large_local_array", "CUDACPU_STACK_KB");
 }
 
+void wb_launch_seconds(long seconds);  // workbook/cpu/watchdog.cpp
+
 Test(cpu_layer, report_timeout)
 {
-    setenv("CUDACPU_TIMEOUT", "1", 1);
+    wb_launch_seconds(1);
     REPORTS(broken_spin, "timeout", "kernel spin, block (0,0,0), thread (0,0,0)", "// for thread 1");
 }
 

@@ -1,5 +1,5 @@
-// harness.h - what a suite may say. Each check starts a worker (exchange.h) with one case, waits for it, and judges what came
-// back; the student's code runs in the worker alone. A failed check ends the test with a report.
+// harness.h - what a suite may say. Each check gives a worker (exchange.h) one case, waits for it, and judges what came back; the
+// student's code runs in the worker alone. A failed check ends the test with a report.
 //
 //   #include "harness.h"
 //   TEST_PROBLEM(flash_forward)
@@ -21,11 +21,26 @@
     TestSuite(name);                                                                                                   \
     Test(name, given_case) { check_given_case(); }
 
+// A test ends with the ends of its workers, which are judged too.
+#undef Test
+#define Test(suite, name)                                                                                              \
+    static void harness_test_##name(void);                                                                             \
+    CR_TEST_BASE(suite, name, .sentinel_ = 0)                                                                          \
+    {                                                                                                                  \
+        harness_test_##name();                                                                                         \
+        harness_end();                                                                                                 \
+    }                                                                                                                  \
+    static void harness_test_##name(void)
+
 extern const char *const harness_problem;
+void harness_end(void);
 
 // Every element of every output is within its tolerance (tolerance.h) of the oracle; guard zones and inputs are unchanged.
 // Fields of the case that are 0 take the defaults of case.h.
 void check_case(wb_case c);
+
+// The same in a process of its own, with the environment as it is now.
+void check_case_alone(wb_case c);
 
 // The same for each kind of input (case.h) but the worked ones.
 void check_every_input(wb_case c);
@@ -42,14 +57,23 @@ void check_doubles(wb_case c);
 // dQ, dK and dV are the gradient of the oracle's forward: a small step along them changes the loss sum(dO * O) as they say.
 void check_descends(wb_case c);
 
-// Two runs give the same bits.
+// Two runs give the same bits, of different processes, of which none has seen the case before. On the CPU execution layer they are three:
+// lanes, warps and blocks run backward the second time, shuffled the third; give each row at least three tiles, since a + b is b + a.
 void check_same_twice(wb_case c);
+
+// The function works on the stream that it is given, which is not the default one, and does not wait for it; and check_case.
+void check_stream(wb_case c);
+
+// Sizes drawn from the seed, beyond those of the other tests, so that no constant will do: one head of `longest` to 1.5 times as many
+// queries or keys (rows, columns), then many heads of few. Where that is much, a sample of the rows is compared.
+void check_drawn(int longest);
 
 // The function refuses these arguments with this status and a message that contains `word`, and writes nothing. No defaults
 // are filled in.
 void check_rejected(wb_case c, wb_status status, const char *word);
 
-// The call needs at most this much memory beyond its tensors, on the device and on the host; and check_case.
+// The call needs at most this much memory beyond its tensors, on the device and on the host, and gives all of the device's back; and
+// check_case, in a process of its own.
 void check_memory(wb_case c, size_t device_bytes, size_t host_bytes);
 
 // Tiles that nobody sees are not computed. V of one block of keys is NaN, so a computed tile of it gives 0 * NaN = NaN in its rows,
@@ -62,8 +86,8 @@ void check_skips(wb_case c, int keys);
 // queries, which may show in dK and dV of keys near those that it sees.
 void check_skips_backward(wb_case c, int block);
 
-// Such tiles are not even loaded, with the same margin, and check_case. On the CPU execution layer, which records what each block of
-// threads copies asynchronously (reads.h); skipped on a GPU, and for kernels that load keys in other ways, of which there is no record.
+// Such tiles are not even read, with the same margin, and check_case. On the cpu backend, where their pages may not be touched (asks.h);
+// skipped on a GPU.
 void check_reads(wb_case c);
 
 // What the call needed, and check_case.

@@ -7,7 +7,7 @@ skeleton=$(mktemp) || exit 1
 trap 'rm -f "$skeleton"' EXIT
 for hints in problems/[0-9][0-9]/hints.txt; do
     number=$(echo "$hints" | cut -d/ -f2)
-    workbook/shipped.sh "$number" "$skeleton" 2>/dev/null || cat "problems/$number"/*.c* >"$skeleton"
+    workbook/loop/shipped.sh "$number" "$skeleton" 2>/dev/null || cat "problems/$number"/*.c* >"$skeleton"
     key=$(ls solutions/"$number"/*.cu solutions/"$number"/*.c 2>/dev/null | head -n 1)
     awk -v key="${key:-/dev/null}" '
         function complain(what) { print "FAIL  " FILENAME ": " what; bad = 1 }

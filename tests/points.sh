@@ -1,26 +1,31 @@
 #!/bin/sh
 # points.sh - the grader's arithmetic, on records written by hand: what is won, what is not, and that nothing is won by silence.
 set -u
-points=build/${BACKEND:-cpu}/points
+score=build/${BACKEND:-cpu}/score
 scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
 failed=0
 
+verdict() { # STATUS WHAT
+    if [ "$1" -eq 0 ]; then echo "ok    $2"; else echo "FAIL  $2"; cat "$scratch/table"; failed=1; fi
+}
 record() { # NN STATE [TEST...]: a test is NAME, FAIL:NAME or SKIP:NAME; a held-out case is NAME@CHECKPOINT
     number=$1
     echo "$2" >"$scratch/$number.state"
     shift 2
-    for test; do
-        case $test in
-        *:*) printf '%s\t%s\n' "${test%%:*}" "${test#*:}" ;;
-        *) printf 'ok\t%s\n' "$test" ;;
-        esac
-    done | sed 's/@/\t/' >"$scratch/$number.results"
+    { # in the form of score/results.h
+        printf 'status\ttest\tline\tseconds\tcase\tcheckpoint\tmessage\n'
+        for test; do
+            case $test in *:*) status=${test%%:*} test=${test#*:} ;; *) status=ok ;; esac
+            case $test in *@*) checkpoint=${test#*@} ;; *) checkpoint= ;; esac
+            printf '%s\t%s\t0\t0\t\t%s\t\n' "$status" "${test%@*}" "$checkpoint"
+        done
+    } >"$scratch/$number.results"
     printf 'said \033[1m "this" <\377>\n' >"$scratch/$number.report"
 }
-all_of() { awk -F'|' -v n="$1" '$1 ~ "^" n " " { gsub(/if:/, "", $3); print $3 }' workbook/checkpoints.txt | tr '\n' ' '; }
+all_of() { awk -F'|' '!/^#/ { gsub(/if:/, "", $3); print $3 }' "problems/$1/checkpoints.txt" | tr '\n' ' '; }
 expect() { # NN POINTS WHAT
-    "$points" "$scratch" "$1" >"$scratch/table" || { echo "FAIL  $3: exit status $?"; failed=1; return; }
+    "$score" points "$scratch" "$1" >"$scratch/table" || { echo "FAIL  $3: exit status $?"; failed=1; return; }
     got=$(awk -F'\t' -v n="$1" '$1 == n { print $4 }' "$scratch/scores.tsv")
     if [ "$got" = "$2" ]; then echo "ok    $3"; else echo "FAIL  $3: $got points, should be $2"; cat "$scratch/table"; failed=1; fi
 }
@@ -45,37 +50,52 @@ record 06 failed $most FAIL:hidden_tiles_are_not_loaded;       expect 06 40 "the
 record 06 failed $most;                                        expect 06 40 "the same test has not run"
 record 08 failed delta dk_one_tile dk_many_tiles;              expect 08 20 "dK needs dV, too"
 
-grep -q '^Score: 40/750 (+ bonus 20/400)$' "$scratch/table" && echo "ok    the sum" || { echo "FAIL  the sum"; cat "$scratch/table"; failed=1; }
-rm "$scratch"/0*; "$points" "$scratch" 01 >"$scratch/table"
-grep -q '^Score: 0/750 (+ bonus 0/400)$' "$scratch/table" && echo "ok    an empty folder" || { echo "FAIL  an empty folder"; failed=1; }
-"$points" "$scratch/none" 01 2>/dev/null; [ $? -eq 2 ] && echo "ok    a folder that is not there" || { echo "FAIL  a folder that is not there"; failed=1; }
+# What there is to win, counted here from the tables of checkpoints.
+possible() { awk -F'|' '!/^#/ && NF > 1 { split($1, field, " "); sum += field[2] } END { print sum + 0 }' "$@"; }
+all=$(possible problems/[0-9][0-9]/checkpoints.txt)
+required=$("$score" possible | awk '$1 == "required" { print $2 }') bonus=$("$score" possible | awk '$1 == "bonus" { print $2 }')
+[ "$("$score" possible | awk '{ sum += $2 } END { print sum }')" = "$all" ] && [ "$all" -gt "$required" ] && [ "$required" -gt 0 ]
+verdict $? "the groups together are all that there is to win"
+grep -q "^Score: 40/$required (+ bonus 20/$bonus.*), with the last runs of 06\$" "$scratch/table" && [ "$(sed -n 's/^  \([0-9][0-9]\)  .*/\1/p' "$scratch/table")" = 08 ]
+verdict $? "the sum says which earlier runs it holds, the table shows this one alone"
+"$score" points "$scratch" 03 06 08 >"$scratch/table"
+grep -q "^Score: 40/$required (+ bonus 20/$bonus[^)]*)\$" "$scratch/table"
+verdict $? "a sum of this run alone says nothing of others"
+rm "$scratch"/0*; "$score" points "$scratch" 01 >"$scratch/table"
+grep -q "^Score: 0/$required (+ bonus 0/$bonus[^)]*)\$" "$scratch/table"
+verdict $? "an empty folder"
+"$score" points "$scratch/none" 01 2>/dev/null; [ $? -eq 2 ]
+verdict $? "a folder that is not there"
 
 # shellcheck disable=SC2046
 record 03 passed $(all_of 03)
 for speed in 0.4:0 0.5:0 0.7:10 0.9:20 3:20; do
     echo "${speed%:*}" >"$scratch/03.speed"
-    "$points" "$scratch" 03 >"$scratch/table"
-    grep -q "speed_points\": ${speed#*:}\.0" "$scratch/results.json" && echo "ok    speed points at ${speed%:*} of the key's" || { echo "FAIL  speed points at ${speed%:*}"; failed=1; }
+    "$score" points "$scratch" 03 >"$scratch/table"
+    grep -q "speed_points\":[[:space:]]*${speed#*:}\$" "$scratch/results.json"
+    verdict $? "speed points at ${speed%:*} of the key's"
 done
 record 03 failed O_of_one_tile
-"$points" "$scratch" 03 >"$scratch/table"
-grep -q 'speed_points": 0\.0' "$scratch/results.json" && echo "ok    no speed points for what is not right" || { echo "FAIL  speed points for what is not right"; failed=1; }
+"$score" points "$scratch" 03 >"$scratch/table"
+grep -q 'speed_points":[[:space:]]*0$' "$scratch/results.json"
+verdict $? "no speed points for what is not right"
 rm "$scratch/03.speed"
 
 # Other programs read the files: python3's parsers, where there is one.
 record 03 failed O_of_one_tile "FAIL:two_key_tiles"
-"$points" "$scratch" 03 >/dev/null
+"$score" points "$scratch" 03 >/dev/null
 if command -v python3 >/dev/null; then
-    python3 - "$scratch" <<'END' && echo "ok    results.json and junit.xml parse, and add up" || { echo "FAIL  results.json or junit.xml"; failed=1; }
+    python3 - "$scratch" "$required" "$all" problems/[0-9][0-9] <<'END'
 import json, sys, xml.etree.ElementTree as tree
 results = json.load(open(sys.argv[1] + "/results.json", encoding="utf-8"))
 assert results["score"] == sum(t["score"] for t in results["tests"]) == 40, results["score"]
-assert sum(t["max_score"] for t in results["tests"]) == 1150
+assert sum(t["max_score"] for t in results["tests"]) == int(sys.argv[3])
 assert all(t["visibility"] == "visible" and t["status"] in ("passed", "failed") for t in results["tests"])
 room = json.load(open(sys.argv[1] + "/classroom.json", encoding="utf-8"))
-assert room["status"] == "fail" and room["max_score"] == 750 and sum(t["score"] for t in room["tests"]) == 40
+assert room["status"] == "fail" and room["max_score"] == int(sys.argv[2]) and sum(t["score"] for t in room["tests"]) == 40
 suites = tree.parse(sys.argv[1] + "/junit.xml").getroot()
-assert len(suites) == 9 and len(suites.findall(".//failure")) == 1
+assert len(suites) == len(sys.argv[4:]) and len(suites.findall(".//failure")) == 1
 END
+    verdict $? "results.json, classroom.json and junit.xml parse, and add up"
 fi
 exit $failed

@@ -1,8 +1,8 @@
 #!/bin/sh
-# record.sh - workbook/record.sh goes on whatever fails, says at the end what did, and keeps its output to two files. Everything that it
+# record.sh - workbook/bench/record.sh goes on whatever fails, says at the end what did, and keeps its output to two files. Everything that it
 # would run is a stand-in here, in a folder that looks like a bundle.
 set -u
-record=$PWD/workbook/record.sh
+record=$PWD/workbook/bench/record.sh suite=$PWD/build/${BACKEND:-cpu}/suite
 scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
 failed=0
@@ -18,21 +18,31 @@ stand_in() { # FILE, its text from stdin
 }
 
 cd "$scratch" || exit 2
+export TMPDIR="$scratch" # a suite that is killed leaves files behind
 mkdir tests reference
 touch tests/01_one.c tests/02_two.c tests/03_three.c tests/04_four.c reference/peers.py
 mkdir -p build/cuda/tests build/cuda/solutions build/cuda/variants/03/variants/other
-stand_in build/cuda/tests/own_test </dev/null
 touch build/cuda/solutions/01.so # the others are missing, which the stand-ins do not mind
 echo "memory" >build/cuda/variants/03/variants/other/exempt
 cp "$record" .
-stand_in workbook/suite.sh <<'END'
-case "$1 $2" in
-*02_test*) echo "  FAIL  ragged"; echo "5 passed, 1 failed, 0 skipped"; exit 1 ;;
-*variants*) echo "  FAIL  memory"; echo "5 passed, 1 failed, 0 skipped"; exit 1 ;;
-*04_test*) kill -9 $$ ;;
+cp "$suite" build/cuda/suite
+for test in 01 02 03 04 own; do
+    stand_in build/cuda/tests/${test}_test <<'END'
+case "$0 $WB_WORKER" in
+*02_test*) failed=ragged ;;
+*variants*) failed=memory ;;
+*04_test*) kill -9 $PPID ;;
+*) failed= ;;
 esac
-echo "6 passed, 0 failed, 0 skipped; a path: $PWD/x"
+{
+    echo
+    for name in a b c d e; do printf 'ok\t%s\t1\t0\t\t\t\n' $name; done
+    printf 'SKIP\tf\t1\t0\t\t\ta path: %s\n' "$PWD/x"
+    [ -z "$failed" ] || printf 'FAIL\t%s\t1\t0\t\t\t\n' $failed
+    echo end
+} >"$WB_RESULTS"
 END
+done
 stand_in build/cuda/bench <<'END'
 for to; do :; done
 printf '# problem: %s\n' "$1" >"$to"
@@ -42,7 +52,7 @@ END
 echo 'echo "roofline of $1"' | stand_in build/cuda/verdict
 echo 'case $* in *name*) echo "NVIDIA GeForce RTX 9" ;; *) echo 999.9 ;; esac' | stand_in bin/nvidia-smi
 stand_in bin/compute-sanitizer </dev/null
-echo 'echo "nothing found"; [ $3 != 03 ]' | stand_in workbook/sanitize.sh
+echo 'echo "nothing found"; [ $3 != 03 ]' | stand_in workbook/sanitize/sanitize.sh
 echo '[ "$1" != -c ] && echo "# peers"; true' | stand_in bin/python
 PATH=$scratch/bin:$PATH PYTHON=$scratch/bin/python CUDA_HOME=/nowhere WB_COMMIT=abc
 export PATH PYTHON CUDA_HOME WB_COMMIT

@@ -17,7 +17,7 @@ verdict() { # STATUS WHAT
 }
 has() { grep -qF -- "$1" "$page"; verdict $? "${2:-says: $1}"; }
 lacks() { ! grep -qF -- "$1" "$page"; verdict $? "${2:-does not say: $1}"; }
-make_page() { "$out/report" "$grade" problems "$plots" >"$page"; }
+make_page() { "$out/score" report "$grade" problems "$plots" >"$page"; }
 
 # ------------------------------------------------------------------------------------------------------------- the records
 # Markup, the ends of comments and of CDATA, controls, what is no UTF-8, a text that runs from right to left, and 0.
@@ -30,33 +30,34 @@ state() { # NN STATE, and a report from standard input
     cat >"$grade/$1.report"
     { printf 'date\t2026-01-0%s 10:00 UTC\nbackend\tcpu\nseed\t7\nmachine\t4 x ' "${1#0}"; evil; echo; } >"$grade/$1.run"
 }
+results() { # NN, from standard input lines of status, test, case, checkpoint, message
+    { echo; awk -F '\t' -v OFS='\t' '{ print $1, $2, NR, 0, $3, $4, $5 }'; } >"$grade/$1.results"
+}
 for n in 01 09; do
-    awk -F'|' -v n=$n '$1 ~ "^" n " " { print $3 }' workbook/checkpoints.txt | tr ' ' '\n' | sed -n 's/^if://; s/./ok\t&/p' >"$grade/$n.results"
+    awk -F'|' '!/^#/ { print $3 }' problems/$n/checkpoints.txt | tr ' ' '\n' | sed -n 's/^if://; s/./ok\t&/p' | results $n
 done
 echo "24 passed, 0 failed, 0 skipped" | state 01 passed
 echo "every checkpoint is won, and yet" | state 09 failed
+field() { evil | tr '\0' '?'; } # in a record, which has no 0
+echo "what the suite said" | state 03 failed
 {
-    printf '  ok    O_of_one_tile\n  FAIL  O_of_many_tiles\n        first '; evil
-    printf '\n          test again  make test-03 CASE=B=1,Nq=5,seed=7\n          by hand     worker\n'
-    printf '          it printed  9 passed, 0 failed, 0 skipped\n'
-    printf '  FAIL  every_input\n        second\n          in full\n  FAIL  scales\n        third\n'
-    printf '  SKIP  memory\n        the reason '; evil
-    printf '\n  (the first two failures in full; VERBOSE=1 shows them all)\n1 passed, 3 failed, 1 skipped\n'
-    printf '  held-out cases: 1 of 2 right\n'
-    printf '  the check build says of B=1,Nq=5,seed=7:\n  sanitize: race '; evil
-    printf '\n     | long '; head -c 20000 /dev/zero | tr '\0' w
-    printf '\n  your result matches a kernel that '; evil
-    printf '\n  look at: there\n'
-} | state 03 failed
-printf '%s\t%s\n' ok O_of_one_tile FAIL O_of_many_tiles FAIL every_input SKIP memory FAIL scales >"$grade/03.results"
-printf 'ok\t%s\n' worked_by_hand one_key ragged_keys ragged_queries ragged_both >>"$grade/03.results"
-{ evil; echo; head -c 200000 /dev/zero | tr '\0' x; echo; } | state 04 "compile error"
-{ printf '  FAIL  '; evil; printf '\n        text\n0 passed, 1 failed, 0 skipped\n'; } | state 05 failed
-{ printf 'FAIL\t'; evil; printf '\tgroups\n'; } >"$grade/05.results"
-echo | state 06 'x"><script>'
+    printf 'ok\t%s\n' O_of_one_tile worked_by_hand one_key ragged_keys ragged_queries ragged_both
+    printf 'FAIL\tO_of_many_tiles\tB=1,Nq=5,seed=7\t\tfirst '; field; printf '\\n  by hand     worker\\n  it printed  9 passed\n'
+    printf 'FAIL\tevery_input\t\t\tsecond\\n  in full\nFAIL\tscales\t\t\tthird\n'
+    printf 'SKIP\tmemory\t\t\tthe reason '; field
+    printf '\nok\theld-out case 1\t\tone_tile\t\nFAIL\theld-out case 2\t\tnumbers\t\n'
+} | results 03
+{ printf 'sanitize: race '; evil; printf '\n     | long '; head -c 200000 /dev/zero | tr '\0' w; } >"$grade/03.sanitize"
+{ printf '  your result matches a kernel that '; evil; printf '\n  look at: there\n'; } >"$grade/03.mistake"
+{ evil; echo; head -c 200000 /dev/zero | tr '\0' x; echo; } >"$grade/04.compiler"
+evil | state 04 "compile error"
+evil | state 05 failed
+{ printf 'FAIL\t'; field; printf '\t'; field; printf '\tgroups\ttext\n'; } | results 05
+evil | state 06 'x"><script>'
 echo "  not started" | state 07 "not started"
-printf '1 passed, 1 failed, 0 skipped\n  right results, but the check build found something:\n  sanitize: late\n' | state 08 failed
-printf 'ok\tdelta\n' >"$grade/08.results"
+echo "right results, but the check build found something" | state 08 failed
+echo "sanitize: late" >"$grade/08.sanitize"
+printf 'ok\tdelta\n' | results 08
 
 {
     printf '<svg xmlns="http://www.w3.org/2000/svg" width="10" height="10"><script>alert(2)</script>'
@@ -68,9 +69,12 @@ cp plots/mask_04.svg "$plots/mask_03.svg"
 # ------------------------------------------------------------------------------------------------------------ what it says
 make_page
 verdict $? "a page is written"
-has '<p id="score">Score: 240/750 (+ bonus 220/400)</p>'
-"$out/points" "$grade" 01 >"$scratch/table" && has "$(grep '^Score: ' "$scratch/table")" "the score is the one of make test"
-for n in 01 02 03 04 05 06 07 08 09; do
+"$out/score" possible >"$scratch/possible"
+required=$(sed -n 's/^required.//p' "$scratch/possible") bonus=$(sed -n 's/^bonus.//p' "$scratch/possible")
+sum="Score: 240/$required (+ bonus 220/$bonus"
+has "<p id=\"score\">$sum"
+has "<p id=\"score\">$("$out/score" total "$grade")</p>" "the score is the one of make test"
+for n in $(ls problems | grep -x '[0-9][0-9]'); do
     [ "$(grep -c "id=\"p$n\"" "$page")" -eq 1 ] && grep -q "<a href=\"#p$n\">$n " "$page"
     verdict $? "problem $n is there, and in the table"
 done
@@ -84,7 +88,7 @@ has '<code>L_of_one_tile</code> has not run' "a test that has not run"
 [ "$(grep -c '<details>' "$page")" -ge 1 ] && awk '/<h3>3 failing tests/ { on = 1 } on && /in full/ { full = 1 } on && /<details>/ { folded = full } on && /third/ { exit !folded }' "$page"
 verdict $? "two failures in full, the third folded"
 has '<h3>1 test without a verdict</h3>' "a test without a verdict"
-has 'held-out cases: 1 of 2 right'
+has 'Held-out cases: 1 of 2 right'
 [ "$(grep -c '<h3>What the check build found' "$page")" -eq 2 ]
 verdict $? "what the check build found, after a failure and alone"
 has '<b>A likely mistake:</b>' "a mistake that is named"
@@ -92,7 +96,7 @@ has '<h3>What the compiler said</h3>'
 has '<dd>2026-01-01 10:00 UTC to 2026-01-09 10:00 UTC</dd>' "from the first run to the last"
 has '<dt>Seed</dt><dd>7</dd>'
 has '<dt>Backend</dt><dd>cpu</dd>'
-has 'Speed against size, measured here: a machine &quot; onload=&quot;alert(3)' "a chart says where it was measured"
+has '<img alt="Speed against size, flash_forward"' "a chart has words"
 [ "$(grep -c '<figure class="mask">' "$page")" -eq 1 ]
 verdict $? "the mask of a masked problem, and of no other"
 if command -v base64 >/dev/null; then
@@ -101,7 +105,7 @@ if command -v base64 >/dev/null; then
 fi
 mv "$plots/03_flash_forward_speed.svg" "$scratch/chart.svg"
 make_page
-has 'Speed against size. Not measured here; recorded: ' "without a chart of one's own the recorded one, which says so"
+has 'Speed against size. Not measured here: the recorded chart' "without a chart of one's own the recorded one, which says so"
 mv "$scratch/chart.svg" "$plots/03_flash_forward_speed.svg"
 make_page
 
@@ -158,13 +162,13 @@ else
 fi
 
 # --------------------------------------------------------------------------------------------------------- the command line
-script() { MAKE=${MAKE:-make} workbook/report.sh "${BACKEND:-cpu}" report_test "$@"; }
+script() { MAKE=${MAKE:-make} workbook/score/report.sh "${BACKEND:-cpu}" report_test "$@"; }
 said=$(script 2>&1)
 [ $? -eq 2 ] && [ "$(echo "$said" | wc -l)" -eq 1 ] && echo "$said" | grep -q 'run make test IMPL=report_test first'
 verdict $? "without records it says what to run"
 mkdir -p "$out/report_test/grade"
 echo "not started" >"$out/report_test/grade/01.state"
-script >/dev/null && script >/dev/null && grep -q '^<p id="score">Score: 0/750' "$out/report_test/report.html"
+script >/dev/null && script >/dev/null && grep -q "^<p id=\"score\">Score: 0/$required " "$out/report_test/report.html"
 verdict $? "a page is made, and made again"
 echo "my own" >"$scratch/mine"
 ! script "$scratch/mine" >/dev/null 2>&1 && [ "$(cat "$scratch/mine")" = "my own" ]
@@ -189,7 +193,7 @@ show() { # FILE: as the browser has understood it; what it complains about goes 
 }
 show "$page"
 verdict $? "$browser shows the page"
-grep -qF 'Score: 240/750 (+ bonus 220/400)' "$scratch/shown.html"
+grep -qF "$sum" "$scratch/shown.html"
 verdict $? "with the score"
 ! grep 'CONSOLE' "$scratch/errors"
 verdict $? "and without a complaint"

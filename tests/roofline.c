@@ -1,5 +1,5 @@
 // roofline.c - the arithmetic of the roofline verdict, against numbers worked by hand.
-#include "roofline.h"
+#include "bench/roofline.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,23 +1,13 @@
 // safe_text.c - whatever a student's program prints, the grader's files stay valid.
-#include "safe_text.h"
+#include "score/safe_text.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
-static char *written(const char *text, text_form form)
-{
-    char *result;
-    size_t size;
-    FILE *f = open_memstream(&result, &size);
-    write_text(f, text, form);
-    fclose(f);
-    return result;
-}
-
 static void becomes(const char *text, text_form form, const char *want)
 {
-    char *got = written(text, form);
+    char *got = safe_text(text, form);
     cr_assert_str_eq(got, want);
     free(got);
 }
@@ -28,14 +18,15 @@ Test(safe_text, plain_stays)
             "O differs: 0.5 \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80\n");
 }
 
-Test(safe_text, json_escapes) { becomes("a\"b\\c\n\td", JSON, "a\\\"b\\\\c\\n\\td"); }
+Test(safe_text, a_line_is_one_line) { becomes("a\"b\\c\n\td\r", LINE, "a\"b\\c  d?"); }
 
 Test(safe_text, xml_escapes) { becomes("<a b=\"c\">&]]>", XML, "&lt;a b=&quot;c&quot;&gt;&amp;]]&gt;"); }
 
 Test(safe_text, controls_show_as_question_marks)
 {
     becomes("\x1b[31m\a\r\x7f", XML, "?[31m???");
-    becomes("\x01", JSON, "?");
+    becomes("\x01", LINE, "?");
+    becomes("\xc2\x9b[31m\xc2\x80\xc2\x9f\xc2\xa0", PLAIN, "?[31m??\xc2\xa0");  // U+0080 to U+009F: terminals obey them
 }
 
 // A byte that begins nothing, a character that is cut off, one longer than need be, half of a pair, one beyond the last, U+FFFF.
@@ -43,17 +34,30 @@ Test(safe_text, what_is_no_utf8)
 {
     becomes("\x80|\xff|\xc3|\xe2\x82|", PLAIN, "\xef\xbf\xbd|\xef\xbf\xbd|\xef\xbf\xbd|\xef\xbf\xbd\xef\xbf\xbd|");
     becomes("\xc0\xaf", PLAIN, "\xef\xbf\xbd\xef\xbf\xbd");
-    becomes("\xed\xa0\x80", JSON, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
+    becomes("\xed\xa0\x80", PLAIN, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
     becomes("\xf4\x90\x80\x80", XML, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
     becomes("\xef\xbf\xbf", XML, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
-    becomes("end \xe2", JSON, "end \xef\xbf\xbd");
+    becomes("end \xe2", LINE, "end \xef\xbf\xbd");
+}
+
+// Only what is put into a format is made safe; the format is ours.
+Test(safe_text, each_text_of_a_format)
+{
+    char *got;
+    size_t size;
+    FILE *f = open_memstream(&got, &size);
+    write_form(f, XML, "<a b=\"%s\">%02d %.1f%%</a>\n", "<\x1b\"", 3, 0.25);
+    write_form(f, LINE, "%s|%s", "%s\n%n", "");
+    fclose(f);
+    cr_assert_str_eq(got, "<a b=\"&lt;?&quot;\">03 0.2%</a>\n%s %n|");
+    free(got);
 }
 
 Test(safe_text, long_text_is_cut_and_says_so)
 {
     char *text = calloc(1, TEXT_LIMIT + 100);
     memset(text, 'x', TEXT_LIMIT + 50);
-    char *got = written(text, JSON);
+    char *got = safe_text(text, LINE);
     cr_assert(strlen(got) < TEXT_LIMIT + 60);
     cr_assert(strstr(got, "bytes in all"));
     free(got);

@@ -1,23 +1,28 @@
 #!/bin/sh
 # student_loop.sh - make progress, next, hint-NN, reset-NN, diff-NN and watch do what they promise, on a copy without git
-# and without a build; nothing that a student wrote is lost. Each target is asked through make once, then its script.
+# and without a build; nothing that a student wrote is lost. Each target is asked through make once, then its script or program.
 # make watch gets a make of its own here, which records that it was asked.
 set -u
 scratch=$(mktemp -d) || exit 1
+built=$PWD/build/${BACKEND:-cpu}
 trap 'rm -rf "$scratch"' EXIT
 unset MAKEFLAGS MFLAGS GAP LEVEL YES P SANITIZE
-for skeleton in $(sed 's/.*  //' workbook/shipped.sha256); do
+for skeleton in $(sed 's/.*  //' workbook/loop/shipped.sha256); do
     number=$(basename "$(dirname "$skeleton")")
     mkdir -p "$scratch/wb/problems/$number" "$scratch/shipped/$number"
-    cp "problems/$number/hints.txt" "$scratch/wb/problems/$number"
-    workbook/shipped.sh "$number" "$scratch/wb/$skeleton" || exit 1
+    cp "problems/$number/hints.txt" "problems/$number/checkpoints.txt" "$scratch/wb/problems/$number"
+    workbook/loop/shipped.sh "$number" "$scratch/wb/$skeleton" || exit 1
     cp "$scratch/wb/$skeleton" "$scratch/shipped/$number"
 done
 cp -R Makefile .gitignore workbook "$scratch/wb"
+mkdir "$scratch/wb/tests"
+for suite in tests/[0-9]*_*.c; do : >"$scratch/wb/$suite"; done # their names alone matter
 [ ! -d solutions ] || cp -R solutions "$scratch"
 cd "$scratch/wb" || exit 1
-rm -rf workbook/shipped
-said=$scratch/said failed=0 status=0 numbers="01 02 03 04 05 06 07 08 09"
+rm -rf workbook/loop/shipped
+said=$scratch/said failed=0 status=0 numbers=$(ls problems)
+export BACKEND=${BACKEND:-cpu}
+score=build/$BACKEND/score
 
 run() { "$@" >"$said" 2>&1 </dev/null; status=$?; }
 check() { # WHAT CONDITION...
@@ -44,132 +49,161 @@ wait_until() { # CONDITION..., up to twenty seconds
 
 # ------------------------------------------------------------------------------------------------------- progress and next
 run make progress
-check "progress, of a fresh copy: nine problems that are not started" has_lines '^0[1-9]  [a-z_]+ +not started +0 / ' 9
-check "progress, of a fresh copy: no points" says '^Score: 0/750 \(\+ bonus 0/400\)$'
-check "progress builds nothing" test -z "$(find build -name '*.o')"
+check "progress, of a fresh copy: every problem, and none is started" has_lines '^[0-9]+  [a-z_]+ +not started +0 / ' "$(echo "$numbers" | wc -l)"
+check "progress, of a fresh copy: no points" says '^Score: 0/[1-9][0-9]* \(\+ bonus 0/[1-9][0-9]*'
+check "progress builds no problem" test ! -e "build/$BACKEND/problems"
 run make next
 check "next, of a fresh copy: problem 01" says '^Now: 01 tiled_attention\. not started'
 
-record() { # NN STATE EARNED TITLE TEST CASE: what make test would leave behind
+record() { # NN STATE, and what make test would leave behind: lines of status, test, line, case
     mkdir -p build/grade
-    awk -F '\t' -v OFS='\t' -v number="$1" -v row="$2	$3	-	$4	$5	$6" '
-        { split(row, new, "\t") }
-        $1 == number { $3 = new[1]; $4 = new[2]; $8 = new[4]; $9 = new[5]; $10 = new[6] }
-        { print }' "$scratch/scores" >build/grade/scores.tsv
-    cp build/grade/scores.tsv "$scratch/scores"
+    { echo; awk -v OFS='\t' '{ print $1, $2, $3, 0, $4, "", "" }'; } >"build/grade/$1.results"
     echo "$2" >"build/grade/$1.state"
     echo "$2" >"build/grade/$1.log"
 }
-{
-    printf 'number\tname\tstate\tearned\tpossible\tbonus\tnext\ttitle\ttest\tcase\n'
-    workbook/standing.sh $numbers |
-        awk -F '\t' -v OFS='\t' '{ print $1, $2, "not run", 0, $5, $6, "x", "-", "-", "-" }'
-} >"$scratch/scores"
+tests_of() { # NN: of all its checkpoints, or of those named
+    awk -F'|' -v wanted=" ${2:-} " '!/^#/ && NF > 1 { split($1, field, " "); if (wanted == "  " || index(wanted, " " field[1] " ")) print $3 }' \
+        "problems/$1/checkpoints.txt" | tr -s ' ' '\n' | sed 's/^if://; /^$/d'
+}
+passing() { tests_of "$@" | sed -n 's/./ok &/p'; }
 edit() { echo "// $2" >>"$(echo problems/"$1"/*.c*)"; touch -t 202001010000 problems/"$1"/*.c*; }
-edit 01 mine && record 01 failed 100 "the causal mask" worked_causal "B=1,Nq=6,D=16"
-edit 02 mine && record 02 passed 100 - - -
-edit 03 mine && record 03 "compile error" 0 "one tile" O_of_one_tile -
-record 04 failed 25 "two phases" two_tiles "B=1" # but the file is as shipped
-edit 05 mine && record 05 failed 10 "one key head" one_kv_head - && touch -t 203001010000 problems/05/flash_gqa.cu
+points() { sed -n "s/^$1 .*[^0-9]\([0-9][0-9]*\) \/ .*/\1/p" "$said"; }
+edit 01 mine && { passing 01 | head -n 1; echo "FAIL $(tests_of 01 | sed -n 2p) 20 B=1,Nq=6,D=16"; echo "FAIL other 10 Nq=1"; } | record 01 failed
+edit 02 mine && passing 02 | record 02 passed
+edit 03 mine && passing 03 | record 03 "compile error"
+passing 04 | record 04 failed # but the file is as shipped
+edit 05 mine && passing 05 | head -n 3 | record 05 failed && touch -t 203001010000 problems/05/flash_gqa.cu
 edit 06 mine
-edit 07 mine && record 07 passed 40 "tiles that are skipped" - -
-run workbook/progress.sh $numbers
-check "progress: failed, the first checkpoint that is not earned" says '^01 .* failed +100 / 200  the causal mask$'
-check "progress: passed" says '^02 .* passed +100 / 100  done$'
-check "progress: does not compile" says '^03 .* compile error +0 / 200  make test-03$'
-check "progress: reset since, so not started and without points" says '^04 .* not started +0 / 100  read problems/04/README.md$'
-check "progress: changed since" says '^05 .* failed +10 /  50  changed since: make test-05$'
-check "progress: written in, never tested" says '^06 .* not tested +0 /  50  make test-06$'
-check "progress: passed, but for what no test here could tell" says '^07 .* passed +40 /  50  tiles that are skipped \(not judged here\)$'
-check "progress: the sum" says '^Score: 250/750 '
-run workbook/next.sh $numbers
-check "next: what to type, if the report has no case" says 'make test-01 VERBOSE=1$'
-check "next: what is missing" says 'missing +the causal mask'
-printf '  FAIL  %s\n          test again  make test-01 CASE=%s\n' other Nq=1 worked_causal B=1,Nq=6,D=16 >build/grade/01.report
-run workbook/next.sh $numbers
-check "next: the case to type is that of the missing test" says 'make test-01 CASE=B=1,Nq=6,D=16$'
-record 01 passed 200 - - -
-run workbook/next.sh $numbers
+skipped=$(tests_of 07 | tail -n 1)
+edit 07 mine && passing 07 | sed "s/ok $skipped/SKIP $skipped/" | record 07 passed
+run "$score" progress
+check "progress: failed, the first checkpoint that is not earned" says '^01 .* failed +[0-9]+ / [0-9]+  [a-z]'
+check "progress: passed" says '^02 .* passed +([0-9]+) / +\1  done$'
+check "progress: does not compile, so no points" says '^03 .* compile error +0 / [0-9]+  make test-03$'
+check "progress: reset since, so not started and without points" says '^04 .* not started +0 / [0-9]+  read problems/04/README.md$'
+check "progress: changed since" says '^05 .* failed +[0-9]+ / +[0-9]+  changed since: make test-05$'
+check "progress: written in, never tested" says '^06 .* not tested +0 / +[0-9]+  make test-06$'
+check "progress: passed, but for what no test here could tell" says '^07 .* passed +[0-9]+ / +[0-9]+  .* \(not judged here\)$'
+check "progress: the sum" says "^Score: $(($(points 01) + $(points 02) + $(points 05) + $(points 07)))/"
+run "$score" progress 60
+check "progress fits a terminal" test -z "$(cut -c61- "$said")"
+run "$score" next
+check "next: what to type: the case of the missing test, not of the first that fails" says 'make test-01 CASE=B=1,Nq=6,D=16$'
+check "next: what is missing" says "test +$(tests_of 01 | sed -n 2p)\$"
+{ passing 01 | head -n 1; } | record 01 failed
+run "$score" next
+check "next: what to type, if there is no case" says 'make test-01 VERBOSE=1$'
+printf 'x\nok\t%s\t1\t0\t\t\t\nFAIL\t%s\t2\t0\tB=1\\n\033[2J;rm x\t\t\n' "$(tests_of 01 | sed -n 1p)" "$(tests_of 01 | sed -n 2p)" >build/grade/01.results
+run "$score" next
+check "next: a case that is none is not typed" eval "says 'make test-01 VERBOSE=1' && ! grep -q '$(printf '\033')' '$said'"
+passing 01 | record 01 passed
+run "$score" next
 check "next: 02 has passed, 03 does not compile" says '^Now: 03 '
+run "$score" after build/grade 01 02
+check "after the tests of 01 and 02: 03" says '^Next: .*make test-03$'
+{ passing 05 | head -n 3; echo "FAIL $(tests_of 05 | sed -n 4p) 9 B=2,D=16"; } | record 05 failed && touch -t 202001010000 problems/05/flash_gqa.cu
+run "$score" after build/grade 05
+check "after the tests of 05: that, and the case" says '^Next: 05, .*make test-05 CASE=B=2,D=16$'
 touch -t 203001010000 problems/02/weighted_row_sum.cu
-run workbook/next.sh $numbers
+run "$score" next
 check "next: 02 has changed since it passed" says '^Now: 02 '
 for number in $numbers; do
-    [ -f build/grade/$number.state ] || edit $number mine
-    edit $number mine
-    record $number passed 50 - - -
+    edit "$number" mine
+    passing "$number" | record "$number" passed
 done
-run workbook/next.sh $numbers
+run "$score" next
 check "next: everything has passed" says '^Everything has passed'
+run "$score" next --number
+check "next --number: nothing is left" test ! -s "$said"
+
+# What a student's file can influence, in any form, ends no program and hangs none.
+rm build/grade/06.* && mkdir build/grade/06.results build/grade/06.state && mkfifo build/grade/06.log
+{ printf '  //{ '; head -c 10000 /dev/zero | tr '\0' g; printf ': \0 x\n  //{ max\n'; head -c 6000000 /dev/zero; } >problems/06/flash_window.cu
+run timeout 10 "$score" progress
+check "progress: a huge file, and folders where records should be" ends_well
+run timeout 10 "$score" hint 06
+check "hint: a huge file without an end to its gap" ends_well
+rm problems/06/flash_window.cu && mkfifo problems/06/flash_window.cu
+run timeout 10 "$score" next
+check "next: a pipe is no file" says 'make reset-06'
+rm -rf problems/06/flash_window.cu build/grade/06.* && cp "$scratch/shipped/06"/* problems/06/
 
 # --------------------------------------------------------------------------------------------------------------------- hint
 copy() { cp "$scratch/shipped/$1"/* "problems/$1/"; }
 copy 03
 for level in 1 2 3; do
-    run env LEVEL=$level workbook/hint.sh 03
-    check "hint, level $level" says "gap \"tail\".*level $level of 3"
+    run env LEVEL=$level "$score" hint 03
+    check "hint, level $level" says "gap \"max\".*level $level of 3"
     cp "$said" "$scratch/level$level"
 done
 check "hint: the levels differ" test -z "$(sort "$scratch"/level? | grep '^  ' | uniq -d)"
-mkdir -p workbook/shipped && cp -R "$scratch/shipped/03" workbook/shipped
-sed -i.bak 's/(void)left;/(void)left, (void)t;/' problems/03/flash_forward.cu
-run workbook/hint.sh 03
-check "hint: the first gap that is untouched" says 'gap "max" .*level 1 of 3'
+mkdir -p workbook/loop/shipped && cp -R "$scratch/shipped/03" workbook/loop/shipped
+sed -i.bak 's/TODO(03) max:/now max:/' problems/03/flash_forward.cu
+run "$score" hint 03
+check "hint: the first gap that is untouched" says 'gap "rescale" .*level 1 of 3'
 sed 's/TODO(03)/now:/' problems/03/flash_forward.cu >"$scratch/mine" && cp "$scratch/mine" problems/03/flash_forward.cu
-run workbook/hint.sh 03
+run "$score" hint 03
 check "hint: every gap is touched, so they are listed" has_lines 'make hint-03 GAP=' 5
 run make hint-08 GAP="dS for" LEVEL=2
 check "hint through make: a gap with spaces in its name, and a level" says 'gap "dS for dQ".* level 2 of 3'
-run env GAP=ds workbook/hint.sh 08
+run env GAP=ds "$score" hint 08
 check "hint: a gap by a name that others begin with" says 'gap "dS" '
-run env GAP=recompute-for workbook/hint.sh 08
+run env GAP=recompute-for "$score" hint 08
 check "hint: a gap by its beginning" says 'gap "recompute for dQ" '
-run env GAP=mask workbook/hint.sh 06
+run env GAP=mask "$score" hint 06
 check "hint: a name that fits two gaps" fails_and_says 'more than one'
-run env GAP=nonsense workbook/hint.sh 03
+run env GAP=nonsense "$score" hint 03
 check "hint: a gap that is not there" fails_and_says 'GAP=rescale'
-run env LEVEL=4 workbook/hint.sh 03
+run env LEVEL=4 "$score" hint 03
 check "hint: a level that is not there" fails_and_says 'LEVEL=4: there are three'
-run workbook/hint.sh 12
-check "hint: a problem that is not there" fails_and_says 'no problems/12'
-rm -rf workbook/shipped
+run "$score" hint 98
+check "hint: a problem that is not there" fails_and_says 'no problem 98'
+rm -rf workbook/loop/shipped
 
 # -------------------------------------------------------------------------------------------------------------------- reset
 mine=problems/03/flash_forward.cu
 cp $mine "$scratch/mine"
-run workbook/reset.sh 03
-check "reset: no skeleton to be had, so nothing changes" fails_and_says 'workbook/shipped/03'
+run workbook/loop/reset.sh 03
+check "reset: no skeleton to be had, so nothing changes" fails_and_says 'workbook/loop/shipped/03'
 check "reset: the file is what it was" same $mine "$scratch/mine"
-mkdir -p workbook/shipped/03 && echo "something else" >workbook/shipped/03/flash_forward.cu
-run workbook/reset.sh 03
-check "reset: a skeleton that is not the shipped one is refused" fails_and_says 'workbook/shipped/03'
+mkdir -p workbook/loop/shipped/03 && echo "something else" >workbook/loop/shipped/03/flash_forward.cu
+run workbook/loop/reset.sh 03
+check "reset: a skeleton that is not the shipped one is refused" fails_and_says 'workbook/loop/shipped/03'
 check "reset: the file is what it was" same $mine "$scratch/mine"
-cp -R "$scratch/shipped/03" workbook/shipped
+cp -R "$scratch/shipped/03" workbook/loop/shipped
 run make reset-03
-check "reset from workbook/shipped" same $mine "$scratch/shipped/03/flash_forward.cu"
+check "reset from workbook/loop/shipped" same $mine "$scratch/shipped/03/flash_forward.cu"
 check "reset keeps the student's file" same $mine.1 "$scratch/mine"
-run workbook/reset.sh 03
+run workbook/loop/reset.sh 03
 check "reset: nothing to do" says 'nothing to do'
 echo "// second" >>$mine
 cp $mine "$scratch/second"
-run workbook/reset.sh 03
+run workbook/loop/reset.sh 03
 check "reset again: a second backup" same $mine.2 "$scratch/second"
 check "reset again: the first is untouched" same $mine.1 "$scratch/mine"
 rm $mine
-run workbook/reset.sh 03
+run workbook/loop/reset.sh 03
 check "reset: a file that is gone comes back" same $mine "$scratch/shipped/03/flash_forward.cu"
+echo "// an attempt" >problems/03/attempt.cu
 run make -s --eval='show:;@echo $(call source,problems,03)' show
-check "a backup is never the source" says "^$mine\$"
+check "neither a backup nor another file is the source" says "^$mine\$"
+cp "$built/suite" build/"$BACKEND"
+run env MAKE=true workbook/loop/test.sh "$BACKEND" problems 3
+check "test-3 is test-03; with a file beside the skeleton nothing is started" says '^  not started: open problems/03/flash_forward.cu'
+check "and nothing is won" says '^  03  flash_forward +not started +0 / 200'
+run env MAKE=true workbook/loop/test.sh "$BACKEND" problems 12
+check "test-12: there is no such problem" fails_and_says 'no problem 12, only 01 02 .* 09$'
+rm problems/03/attempt.cu
 run make clean
 check "clean keeps backups" test -f $mine.1 -a -f $mine.2
-rm -rf workbook/shipped
+rm -rf workbook/loop/shipped
 if command -v git >/dev/null; then
     git init -q . && git add -A && git -c user.name=a -c user.email=a@b commit -qm shipped
     for change in one two; do
         echo "// $change" >>$mine
         git add -A && git -c user.name=a -c user.email=a@b commit -qm "$change"
     done
-    run workbook/reset.sh 03
+    run workbook/loop/reset.sh 03
     check "reset from the git history" same $mine "$scratch/shipped/03/flash_forward.cu"
     git status --short >"$said"
     check "git does not see backups" test "$(cat "$said")" = " M $mine"
@@ -177,11 +211,11 @@ if command -v git >/dev/null; then
 fi
 
 # --------------------------------------------------------------------------------------------------------------------- diff
-run env YES=1 workbook/diff.sh 03
+run env YES=1 workbook/loop/diff.sh 03
 check "diff without solutions/: one line" fails_and_says '^diff-03: there is no answer key here'
 if [ -d "$scratch/solutions" ]; then
     mv "$scratch/solutions" .
-    run workbook/diff.sh 03
+    run workbook/loop/diff.sh 03
     check "diff asks, and refuses where there is nobody to ask" fails_and_says 'nobody to ask'
     check "diff: the refusal gives nothing away" test "$(grep -c . "$said")" -le 2
     run make diff-03 YES=1
@@ -200,10 +234,7 @@ if [ "$(grep -c . runs)" -eq 2 ]; then
     wait
 fi
 mkdir -p build/grade
-{
-    printf '  ok    one\n  FAIL  two\n        run %s is wrong\n' "$(grep -c . runs)"
-    echo "1 passed, 1 failed, 0 skipped"
-} >build/grade/03.report
+printf 'x\nok\tone\t1\t0\t\t\t\nFAIL\ttwo\t2\t0\t\t\trun %s is wrong\nend\n' "$(grep -c . runs)" >build/grade/03.results
 echo failed >build/grade/03.state
 STUB
 chmod +x make_stub
@@ -222,7 +253,7 @@ signal=INT
     kill -$signal "$(cat watcher)"
 ) &
 saver=$!
-run timeout -k 5 60 sh -c 'echo $$ >watcher; MAKE=./make_stub P=3 exec sh workbook/watch.sh 01 02 03 >"$1"' \
+run timeout -k 5 60 sh -c 'echo $$ >watcher; MAKE=./make_stub P=3 exec sh workbook/loop/watch.sh 01 02 03 >"$1"' \
     sh "$scratch/watched"
 wait $saver
 cp "$scratch/watched" "$said"
@@ -233,20 +264,26 @@ gone() { ! kill -0 "$(cat child)" 2>/dev/null; }
 check "watch: what that run had started is gone" wait_until gone
 check "watch ends well on SIG$signal" ends_well
 {
-    echo "  ok    one"
-    for test in two three four five six; do
-        echo "  FAIL  $test"
-        awk 'BEGIN { for (i = 1; i <= 40; i++) printf "        line %d %100s\n", i, "x" }'
-        echo "          test again  make test-03 CASE=$test"
+    printf 'x\nok\tone\t1\t0\t\t\t\n'
+    for test in two $(tests_of 03 | sed -n 1p) four five six; do
+        printf 'FAIL\t%s\t2\t0\tCASE_of_%s\t\t' "$test" "$test"
+        awk 'BEGIN { for (i = 1; i <= 40; i++) printf "line %d %100s\\n", i, "x"; printf "\033[2J\n" }'
     done
-    echo "1 passed, 5 failed, 0 skipped"
-    awk 'BEGIN { for (i = 1; i <= 40; i++) print "  it may be " i }'
-} >long
-run awk -v heading=heading -v footing=footing -v wanted=three -v rows=24 -v columns=80 -f workbook/watch_page.awk long
-check "watch: a page fits a terminal" \
-    test "$(awk '{ rows += length > 80 ? int((length - 1) / 80) + 1 : 1 } END { print rows }' "$said")" -le 24
-check "watch: the page shows the test that keeps the next checkpoint" says 'CASE=three'
-check "watch: and how many others fail" says 'Also failing: two four five and 1 more'
-run env P=12 sh workbook/watch.sh 01 02 03
+} >build/grade/03.results
+awk 'BEGIN { for (i = 1; i <= 40; i++) print "it may be " i }' >build/grade/03.mistake
+too_long=
+for size in "12 40" "24 80" "24 200" "50 60"; do
+    # shellcheck disable=SC2086
+    "$score" page 03 $size none | awk -v size="$size" '
+        BEGIN { split(size, is, " ") }
+        { rows += length > is[2] ? int((length - 1) / is[2]) + 1 : 1 }
+        END { exit rows + 3 > is[1] }' || too_long="$too_long $size,"
+done
+run "$score" page 03 24 80 none
+check "watch: a page fits a terminal$too_long" test -z "$too_long"
+check "watch: the page shows the test that keeps the next checkpoint" says "CASE=CASE_of_$(tests_of 03 | sed -n 1p)"
+check "watch: and how many others fail" says 'Also failing: [a-z]+ [a-z]+ [a-z]+ and 1 more'
+check "watch: nothing reaches the terminal but text" test -z "$(tr -d '\n\040-\176' <"$said")"
+run env P=12 sh workbook/loop/watch.sh 01 02 03
 check "watch: a problem that is not there" fails_and_says 'no problem P=12'
 exit $failed

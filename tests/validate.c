@@ -161,12 +161,16 @@ Test(validate, inputs_are_as_described)
                             : kind == WB_TINY      ? -140
                             : kind == WB_EARLY_MAX ? 8
                             : kind == WB_FALLING   ? 200
+                            : kind == WB_TOWER     ? 1000
+                            : kind == WB_ABYSS     ? -30000
                                                    : 0;
         const double at_255 = kind == WB_HUGE       ? 140
                               : kind == WB_TINY     ? -140
                               : kind == WB_LATE_MAX ? 8
                               : kind == WB_STAIRS   ? 30
                               : kind == WB_RISING   ? 199
+                              : kind == WB_TOWER    ? 1000
+                              : kind == WB_ABYSS    ? -30000
                                                     : 0;
         cr_expect(fabs(logit[0] - at_0) < 4 + fabs(at_0) / 20, "input %d: key 0 has logit %g, not %g", kind, logit[0],
                   at_0);

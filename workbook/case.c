@@ -1,6 +1,7 @@
 // case.c - see case.h. The inputs are made by a hash of (seed, tensor, index), so that any element can be made anywhere.
 #include "case.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,8 +43,8 @@ static float normal(uint64_t stream, uint64_t index)
 
 // --------------------------------------------------------------------------------------------------------- text and back
 
-static const char *const input_names[WB_INPUTS] = {"normal",   "huge",     "tiny",    "early_max", "late_max",
-                                                   "stairs",   "rising",   "falling", "flat",      "ones",
+static const char *const input_names[WB_INPUTS] = {"normal",   "huge",     "tiny",    "early_max", "late_max", "stairs",
+                                                   "rising",   "falling",  "flat",    "ones",      "tower",    "abyss",
                                                    "worked_1", "worked_2", "zero_dO", "twice_dO"};
 
 wb_case wb_case_defaults(const wb_problem *problem, wb_case c)
@@ -60,20 +61,40 @@ wb_case wb_case_defaults(const wb_problem *problem, wb_case c)
     return c;
 }
 
-// The fields of a case by their names in text.
-static int *integer_field(wb_case *c, const char *name)
+// The fields of a case that are numbers, by their names in text, and what they may be. Values that a function has to refuse are among
+// them; those that no test could lay out in memory are not.
+enum { MOST_HEADS = 1 << 16, MOST_ROWS = 1 << 26, MOST_DIM = 1 << 12, MOST_OFFSET = 1 << 12 };
+static const double MOST_ELEMENTS = 1e10;  // of one tensor
+
+static int *integer_field(wb_case *c, const char *name, long *least, long *most)
 {
     attention_shape *s = &c->shape;
     const struct {
         const char *name;
         int *field;
-    } fields[] = {{"B", &s->batch},           {"Hq", &s->q_heads},        {"Hkv", &s->kv_heads},
-                  {"Nq", &s->q_len},          {"Nk", &s->kv_len},         {"D", &s->head_dim},
-                  {"causal", &s->causal},     {"W", &s->window},          {"S", &s->sinks},
-                  {"rows", &c->rows},         {"cols", &c->cols},         {"offset", &c->offset},
-                  {"nan_from", &c->nan_from}, {"nan_keys", &c->nan_keys}, {"nan_queries", &c->nan_queries}};
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        long least, most;
+    } fields[] = {{"B", &s->batch, -MOST_HEADS, MOST_HEADS},
+                  {"Hq", &s->q_heads, -MOST_HEADS, MOST_HEADS},
+                  {"Hkv", &s->kv_heads, -MOST_HEADS, MOST_HEADS},
+                  {"Nq", &s->q_len, -MOST_ROWS, MOST_ROWS},
+                  {"Nk", &s->kv_len, -MOST_ROWS, MOST_ROWS},
+                  {"D", &s->head_dim, -MOST_DIM, MOST_DIM},
+                  {"causal", &s->causal, INT_MIN, INT_MAX},
+                  {"W", &s->window, INT_MIN, INT_MAX},
+                  {"S", &s->sinks, INT_MIN, INT_MAX},
+                  {"rows", &c->rows, -MOST_ROWS, MOST_ROWS},
+                  {"cols", &c->cols, -MOST_ROWS, MOST_ROWS},
+                  {"offset", &c->offset, 0, MOST_OFFSET},
+                  {"nan_from", &c->nan_from, 0, MOST_ROWS},
+                  {"nan_keys", &c->nan_keys, 0, MOST_ROWS},
+                  {"nan_queries", &c->nan_queries, 0, MOST_ROWS},
+                  {"order", &c->order, 0, INT_MAX},
+                  {"watched", &c->watched, 0, 1},
+                  {"late", &c->late, 0, 1}};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        *least = fields[i].least, *most = fields[i].most;
         if (strcmp(fields[i].name, name) == 0) return fields[i].field;
+    }
     return NULL;
 }
 
@@ -83,9 +104,13 @@ static wb_status parse_word(char *word, wb_case *c)
     if (!value) return wb_fail(WB_BAD_ARGUMENT, "'%s' in the case: expected name=value", word);
     *value++ = 0;
     char *end = value;
-    int *field = integer_field(c, word);
+    long least, most;
+    int *field = integer_field(c, word, &least, &most);
     if (field) {
-        *field = (int)strtol(value, &end, 10);
+        const long number = strtol(value, &end, 10);
+        if (number < least || number > most)
+            return wb_fail(WB_BAD_ARGUMENT, "'%s=%s' in the case: %ld to %ld are possible", word, value, least, most);
+        *field = (int)number;
     } else if (strcmp(word, "scale") == 0) {
         c->shape.scale = strtof(value, &end);
     } else if (strcmp(word, "seed") == 0) {
@@ -122,7 +147,23 @@ wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c)
             if (status != WB_OK) return status;
         }
     }
+    wb_tensor tensors[WB_MAX_TENSORS];
+    for (int k = wb_case_tensors(problem, c, tensors) - 1; k >= 0; k--) {
+        const size_t *dim = tensors[k].dim;
+        if ((double)dim[0] * (double)dim[1] * (double)dim[2] * (double)dim[3] > MOST_ELEMENTS)
+            return wb_fail(WB_BAD_ARGUMENT, "the case: tensor %s would have more than %.0e elements", tensors[k].name,
+                           MOST_ELEMENTS);
+    }
     return WB_OK;
+}
+
+bool wb_case_is_valid(const wb_problem *problem, const wb_case *c)
+{
+    void *const p = (void *)(uintptr_t)(256 + c->offset);  // never looked into
+    if (c->null[0]) return false;
+    if (problem->signature == WB_ROW_SUM) return wb_check_row_sum(problem->name, p, p, p, c->rows, c->cols) == WB_OK;
+    if (problem->signature == WB_FORWARD) return wb_check_forward(problem->name, p, p, p, p, p, &c->shape) == WB_OK;
+    return wb_check_backward(problem->name, p, p, p, p, p, p, p, p, p, p, &c->shape) == WB_OK;
 }
 
 // Fields that equal their defaults are left out.
@@ -151,6 +192,9 @@ void wb_case_print(const wb_problem *problem, const wb_case *c, char text[WB_CAS
     if (c->offset) PRINT(",offset=%d", c->offset);
     if (c->nan_keys) PRINT(",nan_from=%d,nan_keys=%d", c->nan_from, c->nan_keys);
     if (c->nan_queries) PRINT(",nan_from=%d,nan_queries=%d", c->nan_from, c->nan_queries);
+    if (c->late) PRINT(",late=%d", c->late);
+    if (c->watched) PRINT(",watched=%d", c->watched);
+    if (c->order) PRINT(",order=%d", c->order);
     if (c->null[0]) PRINT(",null=%s", c->null);
 #undef PRINT
 }
@@ -204,6 +248,8 @@ static float logit(wb_input input, size_t j, size_t keys)
     switch (input) {
     case WB_HUGE: return 140;
     case WB_TINY: return -140;
+    case WB_TOWER: return 1000;
+    case WB_ABYSS: return -30000;
     case WB_EARLY_MAX: return j == 0 ? 8 : 0;
     case WB_LATE_MAX: return j + 1 == keys ? 8 : 0;
     case WB_STAIRS: return 2 * (float)(j / 16);
@@ -253,6 +299,8 @@ static float row_sum_element(const wb_case *c, const wb_tensor *t, uint64_t stre
     case WB_WORKED_1: return is_x ? (index < 6 ? x1[index] : 0) : (index < 3 ? w1[index] : 0);
     case WB_HUGE: return is_x ? (col % 2 ? -1000 : 1000) + noise : 1 + noise / 64;
     case WB_TINY: return is_x ? noise / 1000 : noise;
+    case WB_TOWER: return is_x ? noise * 1e18f : noise;
+    case WB_ABYSS: return is_x ? noise * 1e-18f : noise;
     case WB_EARLY_MAX: return is_x && col == 0 ? 100 * noise : noise;
     case WB_LATE_MAX: return is_x && col + 1 == t->dim[3] ? 100 * noise : noise;
     case WB_FLAT: return is_x ? 0.75f : noise;

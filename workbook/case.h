@@ -26,6 +26,8 @@ typedef enum wb_input {
     WB_FALLING,    // t falls from 200 to 0: keys left of a window do
     WB_FLAT,       // all keys equal: every weight is 1 / n                    | all columns equal
     WB_ONES,       // t = 0, V all ones: O is 1                                | w all ones
+    WB_TOWER,      // t = 1000: nothing but the differences between logits can be exponentiated | |x| about 1e18
+    WB_ABYSS,      // t = -30000: far below any number that might stand for "no key yet"         | |x| about 1e-18
     WB_WORKED_1,   // scale 1, Nq 1, Nk 3, D 2 padded to 16; see the lesson    | rows 2, cols 3
     WB_WORKED_2,   // Nq = Nk = 6, D 2 padded to 16, scale 1 / sqrt(2)
     WB_ZERO_DO,    // of a backward: dO = 0
@@ -41,6 +43,9 @@ typedef struct wb_case {
     char null[8];            // "K": the function is given a null pointer for K
     int offset;              // every tensor starts this many bytes past a multiple of 256
     int nan_from, nan_keys;  // V of keys nan_from ... nan_from + nan_keys - 1 is NaN, in every head
+    int late;                // 1: inputs arrive late, on a stream that is not the default one: late.h
+    int watched;             // 1: touching keys that should be skipped ends the run: asks.h
+    int order;               // in which order threads run that nothing orders: asks.h
     int nan_queries;         // dO of queries nan_from ... nan_from + nan_queries - 1 is NaN, in every head
 } wb_case;
 
@@ -60,8 +65,10 @@ typedef struct wb_tensor {
 // Completes what was left 0 (heads, lengths, scale) by the defaults named above. Text that gives a value keeps it.
 wb_case wb_case_defaults(const wb_problem *problem, wb_case c);
 
-// From and to text. wb_case_parse returns WB_BAD_ARGUMENT with a message that names the word it did not understand.
+// From and to text. wb_case_parse returns WB_BAD_ARGUMENT with a message that names the word it did not understand, or the field whose
+// value cannot be. A case that can be written down may still be one that a function has to refuse: wb_case_is_valid tells.
 wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c);
+bool wb_case_is_valid(const wb_problem *problem, const wb_case *c);
 void wb_case_print(const wb_problem *problem, const wb_case *c, char text[WB_CASE_TEXT]);
 
 // The tensors in the order of the function's arguments; returns how many. Sizes below 1 count as 1, so that a worker can

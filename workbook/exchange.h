@@ -5,11 +5,23 @@
 //
 // The test fills everything with NaN, then the inputs; the worker copies guards and all to the device, calls the function, and
 // copies everything back. What a kernel writes outside its tensors therefore shows, and so does a changed input.
+//
+// How they talk. A worker's descriptor 3 is a socket. For each case the test sends its text, WB_CASE_TEXT bytes padded with zeros, and
+// with it a descriptor of that case's memory, a file whose size is sealed. The worker maps it, runs the case, prints out what is
+// buffered, unmaps, and answers with one byte: how many cases it had run before, modulo 256. Where the socket ends, the worker exits
+// with 0. The test reads the memory when the answer has come, once, into a copy that it judges.
+//
+// The function under test shares a process with the worker's end of all that, so nothing that comes from there is believed: the test
+// takes every size from the case, waits for nothing without a deadline, and sends a worker away that answers unasked or with another
+// byte. Who answers early is judged by the memory as it then is.
+//
+// Between two cases the worker forgets the last message, starts the counters of device memory anew and gives every buffer back. What
+// it cannot reset is the process: its peak of resident memory (so host_bytes means something in a worker's first case alone), and
+// whatever the function keeps. That a function keeps something is the test's to notice: see harness.h.
 #ifndef WORKBOOK_EXCHANGE_H
 #define WORKBOOK_EXCHANGE_H
 
 #include "case.h"
-#include "reads.h"
 
 enum { WB_GUARD = 1 << 16, WB_NAN_BYTE = 0xff, WB_REPORT_STATUS = 66 };  // 66: exit status after a report on stderr
 
@@ -22,9 +34,10 @@ typedef struct wb_exchange {
     char message[256];        // wb_last_message() after it
     wb_status device_status;  // what the device said after the work was done
     char device_message[256];
-    uint64_t device_bytes;  // the most device memory the call held beyond the tensors
+    bool waited;            // the function waited for its stream: seen with late inputs, on the cpu backend
+    uint64_t device_bytes;  // the most device memory the call held beyond the tensors, arrays of its file included
+    uint64_t device_kept;   // how much of that it still held when its work was done: a leak
     uint64_t host_bytes;    // by how much the call raised the process's peak of resident memory
-    wb_reads reads;         // on the cpu backend, of a forward's kernels; elsewhere empty
 } wb_exchange;
 
 // Where tensor k's zone (guard, offset, tensor, guard) starts and how long it is.
@@ -52,5 +65,16 @@ static inline size_t wb_exchange_layout(const wb_tensor *tensors, int count, int
 {
     return wb_exchange_layout_guarded(tensors, count, offset, WB_GUARD, zones);
 }
+
+// The test's end: gives the worker a case; false if it cannot be given one.
+bool wb_exchange_send(int socket, const char text[WB_CASE_TEXT], int file);
+
+// Whether answer `number` has come. Does not wait.
+typedef enum wb_answer { WB_NO_ANSWER, WB_ANSWERED, WB_ANSWER_DAMAGED, WB_ANSWER_NEVER } wb_answer;
+wb_answer wb_exchange_answered(int socket, int number);
+
+// The worker's end: waits for a case; returns the file, which the caller closes, or -1 if there are no more cases.
+int wb_exchange_receive(int socket, char text[WB_CASE_TEXT]);
+void wb_exchange_answer(int socket, int number);
 
 #endif

@@ -2,17 +2,19 @@
 
 #include <string.h>
 
+enum { D16_TO_128 = 16 | 32 | 64 | 128 };
+
 static const wb_problem problems[] = {
-    // number, name, signature, on_host, mask, grouped, window, sinks, tile, points, bonus
-    {1, "tiled_attention", WB_FORWARD, true, WB_CAUSAL_OPTIONAL, false, false, false, 128, 200, false},
-    {2, "weighted_row_sum", WB_ROW_SUM, false, WB_NO_MASK, false, false, false, 1, 100, false},
-    {3, "flash_forward", WB_FORWARD, false, WB_NO_MASK, false, false, false, 128, 200, false},
-    {4, "flash_causal", WB_FORWARD, false, WB_CAUSAL, false, false, false, 128, 100, false},
-    {5, "flash_gqa", WB_FORWARD, false, WB_CAUSAL, true, false, false, 128, 50, false},
-    {6, "flash_window", WB_FORWARD, false, WB_CAUSAL, true, true, false, 128, 50, false},
-    {7, "flash_sinks", WB_FORWARD, false, WB_CAUSAL, true, true, true, 128, 50, false},
-    {8, "flash_gqa_backward", WB_BACKWARD, false, WB_CAUSAL, true, false, false, 128, 200, true},
-    {9, "flash_sinks_backward", WB_BACKWARD, false, WB_CAUSAL, true, true, true, 128, 200, true},
+    // number, name, signature, on_host, mask, grouped, window, sinks, head_dims, tile, group
+    {1, "tiled_attention", WB_FORWARD, true, WB_CAUSAL_OPTIONAL, false, false, false, D16_TO_128, 128, WB_REQUIRED},
+    {2, "weighted_row_sum", WB_ROW_SUM, false, WB_NO_MASK, false, false, false, 0, 1, WB_REQUIRED},
+    {3, "flash_forward", WB_FORWARD, false, WB_NO_MASK, false, false, false, D16_TO_128, 128, WB_REQUIRED},
+    {4, "flash_causal", WB_FORWARD, false, WB_CAUSAL, false, false, false, D16_TO_128, 128, WB_REQUIRED},
+    {5, "flash_gqa", WB_FORWARD, false, WB_CAUSAL, true, false, false, D16_TO_128, 128, WB_REQUIRED},
+    {6, "flash_window", WB_FORWARD, false, WB_CAUSAL, true, true, false, D16_TO_128, 128, WB_REQUIRED},
+    {7, "flash_sinks", WB_FORWARD, false, WB_CAUSAL, true, true, true, D16_TO_128, 128, WB_REQUIRED},
+    {8, "flash_gqa_backward", WB_BACKWARD, false, WB_CAUSAL, true, false, false, D16_TO_128, 128, WB_BONUS},
+    {9, "flash_sinks_backward", WB_BACKWARD, false, WB_CAUSAL, true, true, true, D16_TO_128, 128, WB_BONUS},
 };
 
 const wb_problem *wb_find_problem(const char *name)
@@ -27,4 +29,10 @@ const wb_problem *wb_problem_number(int number)
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
         if (problems[i].number == number) return &problems[i];
     return NULL;
+}
+
+const wb_problem *wb_next_problem(const wb_problem *p)
+{
+    if (!p) return problems;
+    return p + 1 < problems + sizeof problems / sizeof *problems ? p + 1 : NULL;
 }

@@ -8,6 +8,15 @@
 extern "C" {
 #endif
 
+// Largest number of a problem + 1: for arrays by number.
+enum { WB_PROBLEMS = 100 };
+
+// Largest head_dim of any problem: for arrays that hold a row of a head.
+enum { WB_MAX_HEAD_DIM = 128 };
+
+// Whose points count where: the assignment's own, its bonus, and what goes beyond it.
+typedef enum wb_group { WB_REQUIRED, WB_BONUS, WB_BEYOND, WB_GROUPS } wb_group;
+
 // Which arguments a function takes: see workbook.h.
 typedef enum wb_signature { WB_ROW_SUM, WB_FORWARD, WB_BACKWARD } wb_signature;
 
@@ -18,19 +27,23 @@ typedef struct wb_problem {
     int number;
     const char *name;  // of the function and of every file
     wb_signature signature;
-    bool on_host;  // float32 in host memory, instead of bf16 in device memory
-    wb_mask mask;  // of attention: causal never, optionally, always
-    bool grouped;  // kv_heads may be less than q_heads
-    bool window;   // reads shape.window
-    bool sinks;    // reads shape.sinks
-    int tile;      // query rows of a tile in lesson and key, for messages ("row 130, in query tile 1")
-    int points;    // of all its checkpoints (checkpoints.txt)
-    bool bonus;    // which count beside the others
+    bool on_host;        // float32 in host memory, instead of bf16 in device memory
+    wb_mask mask;        // of attention: causal never, optionally, always
+    bool grouped;        // kv_heads may be less than q_heads
+    bool window;         // reads shape.window
+    bool sinks;          // reads shape.sinks
+    unsigned head_dims;  // the sum of those that it supports, powers of two
+    int tile;            // query rows of a tile in lesson and key, for messages ("row 130, in query tile 1")
+    wb_group group;
 } wb_problem;
 
 // By name ("flash_forward") or number (3); null if there is none.
 const wb_problem *wb_find_problem(const char *name);
 const wb_problem *wb_problem_number(int number);
+
+// The table's row after p, the first if p is null; null after the last. In the order of their numbers.
+const wb_problem *wb_next_problem(const wb_problem *p);
+#define EACH_PROBLEM(p) for (const wb_problem *p = 0; (p = wb_next_problem(p));)
 
 #ifdef __cplusplus
 }

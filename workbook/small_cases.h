@@ -36,7 +36,8 @@ static inline int wb_small_cases(const wb_problem *problem, wb_case cases[], int
         c.shape.q_len = shapes[i].q_len;
         if (problem->mask != WB_CAUSAL) c.shape.kv_len = shapes[i].kv_len;
         if (problem->mask == WB_CAUSAL_OPTIONAL && i % 2) c.shape.causal = 1, c.shape.kv_len = c.shape.q_len;
-        c.shape.head_dim = shapes[i].head_dim;
+        const int dims = (int)problem->head_dims, D = shapes[i].head_dim;
+        c.shape.head_dim = dims & D ? D : dims & -dims;
         if (problem->window) c.shape.window = shapes[i].window;
         if (problem->sinks) c.shape.sinks = shapes[i].sinks;
         cases[n++] = wb_case_defaults(problem, c);

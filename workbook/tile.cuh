@@ -1,4 +1,4 @@
-// tile.cuh - the few words in which a warp speaks about tiles. Problems 03 to 09 are written in them.
+// tile.cuh - the few words in which a warp speaks about tiles. Problems from 03 on are written in them.
 //
 // Who holds what:
 //   smem_tile<Rows, Cols>   bf16 in shared memory; belongs to the block

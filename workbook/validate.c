@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static _Thread_local char message[256];
 
@@ -85,8 +86,14 @@ static wb_status check_shape(const char *problem, const attention_shape *s)
     if (!fits(s->batch, s->q_heads, s->q_len, s->head_dim) || !fits(s->batch, s->kv_heads, s->kv_len, s->head_dim))
         return wb_fail(WB_BAD_ARGUMENT, "%s: a tensor of this shape has more bytes than an address can count", problem);
 
-    if (s->head_dim != 16 && s->head_dim != 32 && s->head_dim != 64 && s->head_dim != 128)
-        return wb_fail(WB_UNSUPPORTED, "%s: head_dim = %d, supported are 16, 32, 64 and 128", problem, s->head_dim);
+    const unsigned D = (unsigned)s->head_dim;
+    if ((D & (D - 1)) != 0 || !(p->head_dims & D)) {
+        char supported[64] = "";
+        for (unsigned d = 1, left = p->head_dims; left; left &= ~d, d *= 2)
+            if (left & d)
+                sprintf(supported + strlen(supported), "%s%u", !*supported ? "" : left == d ? " and " : ", ", d);
+        return wb_fail(WB_UNSUPPORTED, "%s: head_dim = %d, supported are %s", problem, s->head_dim, supported);
+    }
     if (s->batch > 65535 || s->q_heads > 65535)
         return wb_fail(WB_UNSUPPORTED, "%s: batch = %d and q_heads = %d, supported are up to 65535 each", problem,
                        s->batch, s->q_heads);

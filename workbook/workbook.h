@@ -1,4 +1,4 @@
-// workbook.h - the public interface: the nine functions of the workbook, C99, callable from any language.
+// workbook.h - the public interface: the functions of the workbook, one a problem, C99, callable from any language.
 //
 // Shapes are row-major and contiguous, written [slowest, ..., fastest]. Symbols, as in the papers:
 //   Q [B, Hq, Nq, D]    K, V [B, Hkv, Nk, D]    O [B, Hq, Nq, D]    L [B, Hq, Nq]
@@ -47,14 +47,14 @@ const char *wb_last_message(void);
 typedef struct attention_shape {
     int batch;     // B, from 1 to 65535
     int q_heads;   // Hq, from 1 to 65535
-    int kv_heads;  // Hkv; divides q_heads; equal to q_heads in 01, 03, 04
+    int kv_heads;  // Hkv; divides q_heads; equal to q_heads unless a problem groups heads (from 05 on)
     int q_len;     // Nq >= 1, a multiple of nothing
     int kv_len;    // Nk >= 1; equal to q_len wherever there is a causal mask
     int head_dim;  // D: 16, 32, 64 or 128
     float scale;   // finite and positive; usually 1 / sqrt(D)
-    int causal;    // query i sees key j only if j <= i. Either in 01; 0 in 03; 1 in 04 to 09
-    int window;    // W >= 1: ... and only if j > i - W, or j < sinks. Read by 06, 07, 09 alone
-    int sinks;     // S >= 0: the first S keys stay visible outside the window. Read by 07 and 09 alone
+    int causal;    // query i sees key j only if j <= i. Either in 01; 0 in 03; 1 from 04 on
+    int window;    // W >= 1: ... and only if j > i - W, or j < sinks. Read where there is a window: 06, 07, 09
+    int sinks;     // S >= 0: the first S keys stay visible outside the window. Read where there are sinks: 07, 09
 } attention_shape;
 
 // -------------------------------------------------------------------------------------------------------------- problems
@@ -65,8 +65,8 @@ typedef struct attention_shape {
 wb_status tiled_attention(float *O, float *L, const float *Q, const float *K, const float *V,
                           const attention_shape *shape);
 
-// 02 to 09 take device pointers and a CUDA stream (NULL: the default stream) and return when the work is queued, not when it is
-// done. Tensors of 03 to 09 are aligned to 16 bytes, those of 02 to their elements.
+// Functions with a stream take device pointers and a CUDA stream (NULL: the default stream) and return when the work is queued, not
+// when it is done. Tensors of bf16 attention are aligned to 16 bytes, those of 02 to their elements.
 typedef struct CUstream_st *wb_stream;  // the same type as cudaStream_t
 
 // 02: y[i] = sum over j of x[i, j] * w[j].  x [rows, cols], w [cols], y [rows]; y is float32, like every row statistic here.

@@ -1,12 +1,15 @@
-// worker.c - a program that holds one implementation of one problem, and calls it once. It never judges: the test that starts it
-// does. Run by hand it makes the inputs itself and prints what came out:
+// worker.c - a program that holds one implementation of one problem, and calls it. It never judges: the test that starts it does, and
+// gives it one case after the other (exchange.h). Run by hand it makes the inputs itself and prints what came out:
 //
 //   build/cpu/problems/03_worker --case B=1,Hq=2,Nq=256,D=64,seed=7          also under gdb, compute-sanitizer, a profiler
-//   ... --guard 0          each buffer ends with its tensor and outputs are left unwritten, for tools that look for stray accesses
-//   ... --cases list       prints a few small cases, ragged at the edges, one a line (small_cases.h)
+//   ... --case ... --case ...   one after the other in one process: does a call leave anything behind that changes the next?
+//   ... --guard 0               each buffer ends with its tensor and outputs are left unwritten, for tools that look for stray accesses
+//   ... --cases list            prints a few small cases, ragged at the edges, one a line (small_cases.h)
 //
 // Compiled once a problem, with WB_NAME as the function's name.
+#include "asks.h"
 #include "exchange.h"
+#include "late.h"
 #include "memory.h"
 #include "small_cases.h"
 
@@ -21,9 +24,14 @@
 #define STRING_(x) #x
 #define STRING(x)  STRING_(x)
 
+// Of OpenBLAS; null in a worker that has none.
+extern void openblas_set_num_threads(int count) __attribute__((weak));
+
 static int usage(const char *program)
 {
-    fprintf(stderr, "usage: %s --case NAME=VALUE,... [--guard 0]   for example B=1,Hq=2,Nq=256,D=64,seed=7\n", program);
+    fprintf(stderr,
+            "usage: %s [--guard 0] --case NAME=VALUE,... [--case ...]   for example B=1,Hq=2,Nq=256,D=64,seed=7\n",
+            program);
     return 2;
 }
 
@@ -61,6 +69,50 @@ static wb_status end_buffer(bool on_host, void *buffer, char *zone, size_t bytes
     return status;
 }
 
+// Under this mask the keys that queries `from` to `to` see, and what lies in a tile with one of these: bits of spans.
+static uint64_t near(const wb_problem *problem, const attention_shape *s, int span, int from, int to)
+{
+    const int first = from - WB_NEAR + 1, last = to + WB_NEAR - 1;  // queries that may share a tile with these
+    const int reach = problem->window && s->window < s->q_len ? s->window : s->q_len;
+    const int begin = first - reach + 1 - WB_NEAR + 1, end = last + WB_NEAR;
+    const int sinks_end = problem->sinks && s->sinks > 0 ? s->sinks + WB_NEAR - 1 : 0;
+    uint64_t bits = 0;
+    for (int k = 0; k < WB_SPANS; k++)
+        if ((k * span < end && k * span + span > begin) || k * span < sinks_end) bits |= (uint64_t)1 << k;
+    return bits;
+}
+
+// asks.h: keys are not touched by queries that do not see them. Under a causal mask.
+static void watch_pages(const wb_problem *problem, const wb_case *c, const wb_tensor *tensors, void *const pointers[])
+{
+    const bool backward = problem->signature == WB_BACKWARD;
+    const int which[2][4] = {{0, 2, 3, 4}, {4, 9, 5, 6}};  // O, Q or Q, dO tell the queries; K and V
+    const attention_shape *s = &c->shape;
+    wb_watch watch = {.span = (s->q_len - 1) / WB_SPANS + 1, .both_ways = backward, .on_host = problem->on_host};
+    for (int q = 0; q < WB_SPANS; q++)
+        watch.near[q] = near(problem, s, watch.span, q * watch.span, q * watch.span + watch.span - 1);
+    wb_watched watched[4];
+    for (int k = 0; k < 4; k++) {
+        const wb_tensor *t = &tensors[which[backward][k]];
+        watched[k] = (wb_watched){pointers[which[backward][k]], t->bytes, t->bytes / t->count * t->dim[3],
+                                  (int)t->dim[2], k >= 2};
+    }
+    if (problem->on_host && openblas_set_num_threads) openblas_set_num_threads(1);  // one thread, one tile at a time
+    wb_watch_pages(&watch, watched, 4);
+}
+
+// late.h, for the inputs.
+static wb_status inputs_late(const wb_tensor *tensors, const wb_zone *zones, void *const buffers[], int count,
+                             wb_stream *stream)
+{
+    void *inputs[WB_MAX_TENSORS] = {0};
+    size_t bytes[WB_MAX_TENSORS] = {0};
+    int n = 0;
+    for (int k = 0; k < count; k++)
+        if (!tensors[k].output) inputs[n] = buffers[k], bytes[n++] = zones[k].bytes;
+    return wb_late_begin(inputs, bytes, n, stream);
+}
+
 // Copies the zones to the device, calls, waits, copies back. Tensors of a problem on the host stay where they are. `exact`: they
 // move too, each to a buffer that ends with it, and outputs are not filled, but for what an offset puts before them.
 static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tensor *tensors, const wb_zone *zones,
@@ -85,29 +137,36 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
         }
     }
 
+    wb_stream stream = NULL;
+    if (c->late && !problem->on_host && (status = inputs_late(tensors, zones, buffers, count, &stream)) != WB_OK)
+        return status;
+
     // All shared pages were touched when the test filled them; this makes them resident here, before the peak is read.
     for (int k = 0; k < count; k++)
         for (size_t i = 0; i < zones[k].bytes; i += 4096) (void)*(volatile char *)(shared + zones[k].start + i);
     const size_t host_before = wb_host_memory_peak(), device_before = wb_memory_current();
     wb_memory_reset_peak();
+    wb_fail(WB_OK, "%s", "");  // no message of an earlier call
 
-    if (wb_record_reads && problem->signature != WB_ROW_SUM && !problem->on_host) {
-        const int Q = problem->signature == WB_FORWARD ? 2 : 4;  // followed by K and V
-        const size_t bytes[3] = {tensors[Q].bytes, tensors[Q + 1].bytes, tensors[Q + 2].bytes};
-        wb_record_reads(&x->reads, (const void *const *)&pointers[Q], bytes, 2 * tensors[Q].dim[3],
-                        (int)tensors[Q].dim[2], (int)tensors[Q + 1].dim[2]);
-    }
+    const bool watched = wb_watch_pages && c->watched && c->shape.causal;
+    if (watched) watch_pages(problem, c, tensors, pointers);
+    if (wb_run_in_order && c->order) wb_run_in_order(c->order);
     x->stage = WB_STAGE_CALLING;
-    x->status = wb_call(problem, (wb_function)WB_NAME, c, pointers, NULL);
+    x->status = wb_call(problem, (wb_function)WB_NAME, c, pointers, stream);
     if (x->status != WB_OK) snprintf(x->message, sizeof x->message, "%s", wb_last_message());
+    x->waited = stream && wb_late_waited && wb_late_waited();
     x->stage = WB_STAGE_WAITING;
     if (!problem->on_host) {
         x->device_status = wb_device_synchronize();
         if (x->device_status != WB_OK) snprintf(x->device_message, sizeof x->device_message, "%s", wb_last_message());
     }
-    x->host_bytes = wb_host_memory_peak() - host_before;
-    x->device_bytes = wb_memory_peak() - device_before;
+    if (watched) wb_watch_end();
+    const size_t statics = wb_static_memory() > WB_FREE_STATICS ? wb_static_memory() : 0;
+    x->host_bytes = wb_host_memory_peak() - host_before + (problem->on_host ? statics : 0);
+    x->device_bytes = wb_memory_peak() - device_before + (problem->on_host ? 0 : statics);
+    x->device_kept = wb_memory_current() > device_before ? wb_memory_current() - device_before : 0;
 
+    if (stream && x->device_status == WB_OK && (status = wb_late_end(stream)) != WB_OK) return status;
     for (int k = 0; moved && k < count; k++) {
         const bool fetched = x->device_status == WB_OK;
         status = end_buffer(problem->on_host, buffers[k], shared + zones[k].start, zones[k].bytes, fetched);
@@ -154,10 +213,11 @@ static void fill_forward(const wb_problem *problem, const wb_case *c, const wb_t
     const size_t D = (size_t)s->head_dim, N = (size_t)s->q_len;
     char *at[9];
     for (int k = Q; k <= L; k++) at[k] = shared + zones[k].start + zones[k].data;
-    if (s->batch < 1 || s->kv_heads < 1 || s->q_heads % s->kv_heads || s->kv_len != s->q_len || D > 128) return;
+    if (s->batch < 1 || s->kv_heads < 1 || s->q_heads % s->kv_heads || s->kv_len != s->q_len || D > WB_MAX_HEAD_DIM)
+        return;
     for (size_t row = 0; row < tensors[L].count; row++) {
         const size_t i = row % N, kv_row = row / N / (size_t)(s->q_heads / s->kv_heads) * N;
-        double o[128] = {0}, l = 0, m = -INFINITY;
+        double o[WB_MAX_HEAD_DIM] = {0}, l = 0, m = -INFINITY;
         for (int pass = 0; pass < 2; pass++)  // the maximum, then the sums
             for (size_t j = 0; j <= i; j++) {
                 const bool in_window = !problem->window || i - j < (size_t)s->window;
@@ -179,44 +239,27 @@ static void fill_forward(const wb_problem *problem, const wb_case *c, const wb_t
     }
 }
 
-int main(int argc, char **argv)
+// Runs a case: on the memory in this file, or by hand, without one. Returns the exit status that the worker deserves.
+static int try_case(const wb_problem *problem, const char *text, int file, size_t guard)
 {
-    const wb_problem *problem = wb_find_problem(STRING(WB_NAME));
-    const char *text = NULL;
-    int descriptor = -1;
-    size_t guard = WB_GUARD;
-    for (int i = 1; i < argc; i += 2) {
-        if (i + 1 == argc) return usage(argv[0]);
-        if (strcmp(argv[i], "--case") == 0)
-            text = argv[i + 1];
-        else if (strcmp(argv[i], "--exchange") == 0)
-            descriptor = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--guard") == 0)
-            guard = (size_t)atol(argv[i + 1]);
-        else if (strcmp(argv[i], "--cases") == 0) {
-            wb_small_cases_print(problem);
-            return 0;
-        } else
-            return usage(argv[0]);
-    }
-    if (!text) text = problem->signature == WB_ROW_SUM ? "rows=4,cols=100" : "B=1,Hq=2,Nq=100,D=64";
     wb_case c;
     if (wb_case_parse(problem, text, &c) != WB_OK) {
         fprintf(stderr, "%s\n", wb_last_message());
         return 2;
     }
-
+    const bool by_hand = file < 0;
     wb_tensor tensors[WB_MAX_TENSORS];
     wb_zone zones[WB_MAX_TENSORS];
     const int count = wb_case_tensors(problem, &c, tensors);
     const size_t bytes = wb_exchange_layout_guarded(tensors, count, c.offset, guard, zones);
-    const int flags = descriptor < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
-    char *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, descriptor, 0);
+    char *shared =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, by_hand ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, file, 0);
+    if (!by_hand) close(file);
     if (shared == MAP_FAILED) {
         fprintf(stderr, "%zu bytes for this case: %s\n", bytes, strerror(errno));
         return 2;
     }
-    if (descriptor < 0) {
+    if (by_hand) {
         memset(shared, WB_NAN_BYTE, bytes);
         memset(shared, 0, sizeof(wb_exchange));
         for (int k = 0; k < count; k++)
@@ -230,7 +273,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "worker: %s: %s\n", wb_status_text(status), wb_last_message());
         return 3;
     }
-    if (descriptor < 0) {
+    if (by_hand) {
         char printed[WB_CASE_TEXT];
         wb_case_print(problem, &c, printed);
         printf("%s on %s\n%s\n", problem->name, problem->on_host ? "this CPU" : wb_device_name(), printed);
@@ -239,6 +282,43 @@ int main(int argc, char **argv)
         print_outputs(tensors, zones, count, shared);
         printf("memory beyond the tensors: device %.1f KiB, host %.1f KiB\n", (double)x->device_bytes / 1024,
                (double)x->host_bytes / 1024);
+        if (x->device_kept) printf("of the device's, not given back: %.1f KiB\n", (double)x->device_kept / 1024);
+    }
+    munmap(shared, bytes);
+    return 0;
+}
+
+// For a test: case after case, until there are no more.
+static int serve(const wb_problem *problem, int socket)
+{
+    char text[WB_CASE_TEXT];
+    for (int served = 0, file; (file = wb_exchange_receive(socket, text)) >= 0; served++) {
+        const int status = try_case(problem, text, file, WB_GUARD);
+        if (status) return status;
+        fflush(NULL);  // what was printed belongs to this case
+        wb_exchange_answer(socket, served);
     }
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const wb_problem *problem = wb_find_problem(STRING(WB_NAME));
+    size_t guard = WB_GUARD;
+    for (int i = 1; i < argc; i += 2) {
+        if (i + 1 == argc) return usage(argv[0]);
+        if (strcmp(argv[i], "--exchange") == 0) return serve(problem, atoi(argv[i + 1]));
+        if (strcmp(argv[i], "--guard") == 0)
+            guard = (size_t)atol(argv[i + 1]);
+        else if (strcmp(argv[i], "--cases") == 0) {
+            wb_small_cases_print(problem);
+            return 0;
+        } else if (strcmp(argv[i], "--case"))
+            return usage(argv[0]);
+    }
+    int status = 0, cases = 0;
+    for (int i = 1; i < argc && status == 0; i += 2)
+        if (strcmp(argv[i], "--case") == 0) cases++, status = try_case(problem, argv[i + 1], -1, guard);
+    if (cases > 0) return status;
+    return try_case(problem, problem->signature == WB_ROW_SUM ? "rows=4,cols=100" : "B=1,Hq=2,Nq=100,D=64", -1, guard);
 }

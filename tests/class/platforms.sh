@@ -7,28 +7,28 @@ root=$PWD there=$PWD/build/platforms failed=0
 verdict() { # STATUS WHAT
     if [ "$1" -eq 0 ]; then echo "ok    $2"; else echo "FAIL  $2"; failed=$((failed + 1)); fi
 }
-command -v zip >/dev/null && command -v unzip >/dev/null || { echo "this test needs zip and unzip: ./setup.sh --grade installs them" >&2; exit 1; }
+command -v zip >/dev/null && command -v bsdtar >/dev/null || { echo "this test needs zip and bsdtar: ./setup.sh --grade installs them" >&2; exit 1; }
 rm -rf "$there"
 mkdir -p "$there"
 
 # ------------------------------------------------------------------------------------------------------------ Gradescope
 
 echo "02 rows rows=19,cols=77" >"$there/held"
-WB_CASES=$there/held WB_SEED=5 workbook/gradescope.sh "$there/autograder.zip" >"$there/log" 2>&1
+WB_CASES=$there/held WB_SEED=5 workbook/class/gradescope.sh "$there/autograder.zip" >"$there/log" 2>&1
 verdict $? "the autograder is packed"
-workbook/gradescope.sh "$there/autograder.zip" >>"$there/log" 2>&1
+workbook/class/gradescope.sh "$there/autograder.zip" >>"$there/log" 2>&1
 [ $? -eq 2 ]; verdict $? "an existing file is not overwritten"
-! unzip -l "$there/autograder.zip" | grep -q 'solutions/\|tests/class\|\.git/'
+! bsdtar -tf "$there/autograder.zip" | grep -q 'solutions/\|tests/class\|\.git/'
 verdict $? "there is no answer key in it"
 export AUTOGRADER=$there/autograder
 mkdir -p "$AUTOGRADER/source" "$AUTOGRADER/submission/problems/02"
-unzip -q "$there/autograder.zip" -d "$AUTOGRADER/source"
+bsdtar -xf "$there/autograder.zip" -C "$AUTOGRADER/source"
 mkdir -p "$AUTOGRADER/source/workbook/build"
 cp -Rp build/cpu "$AUTOGRADER/source/workbook/build/"  # built here already: there setup.sh takes its time
 rm -rf "$AUTOGRADER/source/workbook/build/cpu/solutions"
-(cd "$AUTOGRADER/source/workbook" && workbook/grade_base.sh build/grades/base) >>"$there/log" 2>&1
+(cd "$AUTOGRADER/source/workbook" && workbook/class/grade_base.sh build/grades/base) >>"$there/log" 2>&1
 verdict $? "its trusted programs are built"
-score() { sed -n 's/^ *"score": \([0-9]*\),$/\1/p' "$1" 2>/dev/null | head -n 1; }
+score() { sed -n 's/^[[:space:]]*"score":[[:space:]]*\([0-9]*\),$/\1/p' "$1" 2>/dev/null | head -n 1; }
 cp solutions/02/*.cu "$AUTOGRADER/submission/problems/02/"
 "$AUTOGRADER/source/run_autograder" >>"$there/log" 2>&1
 [ "$(score "$AUTOGRADER/results/results.json")" = 100 ]; verdict $? "a right problem 02 has 100 points"
@@ -37,10 +37,10 @@ rm -rf "$AUTOGRADER/submission/problems" "$AUTOGRADER/results" "$AUTOGRADER/grad
 "$AUTOGRADER/source/run_autograder" >>"$there/log" 2>&1
 [ "$(score "$AUTOGRADER/results/results.json")" = 0 ]; verdict $? "an empty submission has 0 points, and a result"
 rm -rf "$AUTOGRADER/results" "$AUTOGRADER/grade"
-mv "$AUTOGRADER/source/workbook/workbook/grade.sh" "$there/"
+mv "$AUTOGRADER/source/workbook/workbook/class/grade.sh" "$there/"
 "$AUTOGRADER/source/run_autograder" >>"$there/log" 2>&1
 grep -q '"score": 0' "$AUTOGRADER/results/results.json"; verdict $? "a grader that cannot run leaves a result, too"
-mv "$there/grade.sh" "$AUTOGRADER/source/workbook/workbook/"
+mv "$there/grade.sh" "$AUTOGRADER/source/workbook/workbook/class/"
 
 # ------------------------------------------------------------------------------------------------------- GitHub Classroom
 
@@ -49,11 +49,11 @@ cp solutions/02/*.cu "$there/submission/problems/02/"
 : >"$there/output"
 (cd "$there" && GITHUB_OUTPUT=$there/output GITHUB_STEP_SUMMARY=$there/summary "$AUTOGRADER/source/workbook/workbook/class/classroom.sh" submission grade) >>"$there/log" 2>&1
 sed -n 's/^result=//p' "$there/output" | base64 -d >"$there/result.json"
-[ "$(grep -o '"score": [0-9]*' "$there/result.json" | awk '{ sum += $2 } END { print sum }')" = 100 ]
+[ "$(grep -o '"score":[[:space:]]*[0-9]*' "$there/result.json" | awk '{ sum += $2 } END { print sum }')" = 100 ]
 verdict $? "the step's output holds 100 points, in base64"
-grep -q 'Score: 100/750' "$there/summary"; verdict $? "the run's summary holds the report"
+grep -q 'Score: 100/[1-9]' "$there/summary"; verdict $? "the run's summary holds the report"
 steps=$(sed -n 's/^ *run: //p' workbook/class/classroom.yml | tr '\n' ';')
-[ "$steps" = "cd workbook && ./setup.sh --grade;workbook/workbook/class/classroom.sh submission grade;" ]
+[ "$steps" = "cd workbook && ./setup.sh --grade;sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0;workbook/workbook/class/classroom.sh submission grade;" ]
 verdict $? "classroom.yml runs what was run here"
 
 [ $failed -eq 0 ] || tail -n 30 "$there/log"

@@ -1,11 +1,11 @@
 #!/bin/sh
-# run.sh - a class of 30: right and wrong solutions, bombs (bombs/NAME.c, whose first line says what the report must say) and archives that
+# run.sh - a class: right and wrong solutions, bombs (bombs/NAME.c: the rule that it proves, and what the report must say) and archives that
 # are none. Graded by one make grade-all; the table must be expected.csv to the byte. Then: nothing outside was changed or is still
 # running; a second run grades what has changed alone; an interrupted run goes on where it stopped.
 # Takes some minutes on two cores. Exit status: 0, or 1 after saying what is wrong.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-command -v bwrap >/dev/null && command -v unzip >/dev/null || { echo "the class needs bubblewrap and unzip: ./setup.sh --grade installs them" >&2; exit 1; }
+command -v bwrap >/dev/null && command -v bsdtar >/dev/null || { echo "the class needs bubblewrap and bsdtar: ./setup.sh --grade installs them" >&2; exit 1; }
 root=$PWD class=$PWD/build/class
 in=$class/submissions out=$class/grades canary=$class/canary
 make=${MAKE:-make} failed=0 proofs=0
@@ -47,6 +47,8 @@ bomb() { # FOLDER NUMBER NAME
 }
 packed() { gzip -nc "$1" >"$class/tmp/$2.gz"; echo "$class/tmp/$2.gz"; } # FILE NAME
 tiled=problems/01/tiled_attention.c
+nl="
+"
 new() { rm -rf "$class/tmp/new"; mkdir -p "$class/tmp/new"; echo "$class/tmp/new"; }
 
 key "$(new)" 02;                tar -czf "$in/-rf.tar.gz" -C "$class/tmp/new" problems
@@ -80,6 +82,19 @@ for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27
 echo "I will hand it in tomorrow" >"$in/rosa.txt"
 "$class/zip" "/etc/problems/01/tiled_attention.c" "$class/tmp/key.gz" >"$in/$(printf 'sven\n\377%%').zip"
 "$class/zip" $tiled "$class/tmp/zeros.gz" >"$in/tom.zip"
+bomb "$in/kira" 01 keeps_notes_in_a_keyring; bomb "$in/kira" 02 asks_the_kernel
+bomb "$in/lars" 01 looks_into_its_sandbox;  bomb "$in/lars" 02 fills_its_scratch
+bomb "$in/mona" 01 forks_a_helper;          bomb "$in/mona" 02 sets_the_layer
+bomb "$in/noor" 01 names_a_case;            bomb "$in/noor" 02 colours_its_message
+bomb "$in/otto" 01 errors_in_colour
+key "$in/paul" 01; cat tests/class/bombs/hoards_before_main.c >>"$in/paul/$tiled"; printf 'paul\t01\thoards_before_main\n' >>"$class/bombs"
+mkdir -p "$in/quin/problems/02"; { printf '\357\273\277'; cat solutions/02/*.cu; } >"$in/quin/problems/02/$(file_of 02)" # a byte order mark
+key "$(new)" 01; chmod 000 "$class/tmp/new/$tiled"; tar -cf "$in/rita.tar" -C "$class/tmp/new" problems; chmod 600 "$class/tmp/new/$tiled"
+"$class/zip" 'problems\01\tiled_attention.c' "$class/tmp/skeleton.gz" >"$in/sara.zip"
+(cd "$class/tmp/new" && zip -q -P secret -r "$in/theo.zip" problems)
+# Names: one that ends as another's begins, formulas, one that is read from right to left, one that ls does not show.
+mkdir "$in/ada.zip$nl" "$in/$(printf '\342\200\256zip.ada')" "$in/$(printf '\357\274\2351+1')" "$in/;=1+1" "$in/.hidden"
+count=$(find "$in" -mindepth 1 -maxdepth 1 -print0 | tr -dc '\0' | wc -c)
 
 # ------------------------------------------------------------------------------------------------------------ graded once
 
@@ -87,11 +102,11 @@ echo "I will hand it in tomorrow" >"$in/rosa.txt"
 outside() { find "$in" "$canary" workbook tests problems solutions reference Makefile -type f -exec sha256sum {} + | sort -k 2; }
 left_running() {
     for process in /proc/[0-9]*; do
-        case $(tr '\0' ' ' <"$process/cmdline") in "/worker --case"* | *"bwrap --unshare"*) echo "${process#/proc/}" ;; esac
+        case $(tr '\0' ' ' <"$process/cmdline") in "/worker --exchange"* | *"bwrap --unshare"*) echo "${process#/proc/}" ;; esac
     done 2>/dev/null
 }
 # Seconds are few, since the bombs use them all.
-export WB_TIMEOUT=10 WB_COMPILE_SECONDS=20 WB_MEMORY_MB=2048
+export WB_TIMEOUT=15 WB_COMPILE_SECONDS=20 WB_MEMORY_MB=2048
 grade_all() {
     $make --no-print-directory grade-all SUBMISSIONS="$in" OUT="$out" JOBS=2
 }
@@ -99,7 +114,7 @@ outside >"$class/before"
 begun=$(date +%s)
 grade_all
 cp -R "$out/reports" "$class/first_reports"
-verdict $? "30 submissions are graded, in $(($(date +%s) - begun)) s"
+verdict $? "$count submissions are graded, in $(($(date +%s) - begun)) s"
 if cmp -s "$out/grades.csv" tests/class/expected.csv; then
     verdict 0 "the table is as expected"
 else
@@ -107,7 +122,7 @@ else
     diff tests/class/expected.csv "$out/grades.csv"
 fi
 while IFS="$(printf '\t')" read -r name number what; do
-    want=$(sed -n '1s|^// expect: ||p' "tests/class/bombs/$what.c" | with_paths)
+    want=$(sed -n '2s|^// expect: ||p' "tests/class/bombs/$what.c" | with_paths)
     report=$out/reports/$name/$number.report
     grep -qF "$want" "$report"
     verdict $? "$what: $want"
@@ -121,13 +136,32 @@ for file in "$out"/reports/*/results.json; do # which a forged verdict has not b
     awk 'BEGIN { RS = "\1" } /^\{.*\}\n$/ && !/[\001-\010\013-\037]/ { whole = 1 } END { exit !whole }' "$file" || { echo "$file"; exit 1; }
 done
 verdict $? "every submission has its results.json"
+! LC_ALL=C grep -alr "$(printf '[\001-\010\013-\037\177]')" "$out"/reports "$out/grades.csv" | LC_ALL=C grep -v '/[0-9][0-9]\.log$' | LC_ALL=C grep -v 'csv$'
+verdict $? "no control character is in a report"
+
+# Where judge and submission would share a user, nothing is graded.
+mkdir -m 755 "$class/open" && cp workbook/class/sandbox.sh "$class/open/" && chmod 644 "$class/open/sandbox.sh"
+ordinary='. ./sandbox.sh; WB_ISOLATION=$1 PATH=$2 sandbox_find; echo $sandbox'
+refuses() { # ISOLATION FOLDER-WITHOUT-BWRAP
+    if [ "$(id -u)" -eq 0 ]; then as="setpriv --reuid 60001 --regid 60001 --clear-groups"; else as=; fi
+    (cd "$class/open" && $as sh -c "$ordinary" sh "$1" "$2") >"$class/said" 2>&1
+}
+refuses container "$PATH"
+[ $? -eq 3 ]; verdict $? "an ordinary user is refused --container: $(head -n 1 "$class/said")"
+without=$class/without
+mkdir -m 755 "$without"
+for tool in setpriv timeout mktemp head rm id awk cat sed ps wc; do ln -s "$(command -v $tool)" "$without/"; done
+refuses auto "$without"
+[ $? -eq 3 ]; verdict $? "and grading without bubblewrap: $(head -n 1 "$class/said")"
+refuses unsafe "$without"
+grep -q 'forge its' "$class/said"; verdict $? "UNSAFE says what no longer holds"
 
 # ------------------------------------------------------------------------------------------------------------ and again
 
-grade_all >"$class/again" && [ "$(grep -c 'graded before' "$class/again")" -eq 30 ] && cmp -s "$out/grades.csv" tests/class/expected.csv
+grade_all >"$class/again" && [ "$(grep -c 'graded before' "$class/again")" -eq "$count" ] && cmp -s "$out/grades.csv" tests/class/expected.csv
 verdict $? "a second run grades nothing"
 rm "$in/kim" -r && key "$in/kim" 02
-grade_all >"$class/again" && [ "$(grep -c 'graded before' "$class/again")" -eq 29 ] && grep -q '^kim: 100/750' "$class/again"
+grade_all >"$class/again" && [ "$(grep -c 'graded before' "$class/again")" -eq $((count - 1)) ] && grep -q '^kim: 100/[1-9]' "$class/again"
 verdict $? "what has changed is graded again"
 
 rm -f "$out/reports/emil.tar/record" "$out/reports/anton/record"
@@ -135,7 +169,7 @@ timeout -s INT 8 $make --no-print-directory grade-all SUBMISSIONS="$in" OUT="$ou
 sleep 1
 [ -z "$(left_running)" ] && ! [ -e "$out/reports/anton/record" ]
 verdict $? "an interrupt ends what is running"
-grade_all >"$class/again" && [ "$(grep -c 'graded before' "$class/again")" -ge 28 ]
+grade_all >"$class/again" && [ "$(grep -c 'graded before' "$class/again")" -ge $((count - 2)) ]
 verdict $? "an interrupted run goes on"
 grep -v '^kim,' "$out/grades.csv" >"$class/rest" && grep -v '^kim,' tests/class/expected.csv | cmp -s - "$class/rest"
 verdict $? "with the same grades"

@@ -6,16 +6,15 @@
 set -u
 out=build/cpu/check
 orders=${ORDERS:-0 1 2 3 4}
-passed=0 failed=0
-begun=$(date +%s)
-say() { # STATUS WHAT
-    if [ "$1" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+begun=${BEGUN:-$(date +%s)}
+say() { # STATUS WHAT: followed by what was reported, if it is wrong or VERBOSE asks
     printf '[%3d s] %s  %s\n' $(($(date +%s) - begun)) "$([ "$1" -eq 0 ] && echo "ok  " || echo FAIL)" "$2"
+    if [ "$1" -ne 0 ] || [ -n "${VERBOSE:-}" ]; then sed 's/^/          /' "$report" | head -n 40; fi
 }
 report=$(mktemp) || exit 2
-trap 'rm -f "$report"' EXIT
+trap 'rm -f "$report" "$report".*' EXIT
 
-# As workbook/sanitize.sh does.
+# As workbook/sanitize/sanitize.sh does.
 look_at_c() {
     for program in "$worker" "${worker%_worker}_threads_worker"; do
         for run in "" "setarch $(uname -m) -R"; do
@@ -24,23 +23,21 @@ look_at_c() {
             status=$?
             grep -q 'FATAL: ThreadSanitizer' "$report.raw" || break
         done
-        awk -v pwd="$(pwd)" -f workbook/sanitize_c.awk "$report.raw" >"$report"
+        awk -v pwd="$(pwd)" -f workbook/sanitize/sanitize_c.awk "$report.raw" >"$report"
         [ -s "$report" ] && break
     done
     rm -f "$report.raw"
     return $status
 }
 
-# shellcheck disable=SC2086
-if [ $# -gt 0 ]; then names=$*; else names=$(cd tests/sanitize && ls ./*.patch | sed 's|^./||; s|.patch$||'); fi
-${MAKE:-make} --no-print-directory -k -j"${WB_JOBS:-2}" BACKEND=cpu broken >"$report" 2>&1 || grep -v '^make' "$report"
-
-for name in $names; do
+broken() { # NAME
+    name=$1
     patch=tests/sanitize/$name.patch
     worker=$out/broken/$name/${name%%_*}_worker
     want=$(sed -n 's/^expect: //p' "$patch")
     given=$(sed -n 's/^case: //p' "$patch")
-    if [ "${name%%_*}" = 01 ]; then look_at_c; else CUDACPU_TIMEOUT=10 timeout 60 "$worker" --case "$given" --guard 0 >"$report" 2>&1; fi
+    in_c=$(ls "solutions/${name%%_*}"/*.c 2>/dev/null)
+    if [ -n "$in_c" ]; then look_at_c; else CUDACPU_TIMEOUT=10 timeout 60 "$worker" --case "$given" --guard 0 >"$report" 2>&1; fi
     status=$?
     problem=
     got=$(sed -n 's/^\(sanitize\|cudacpu\): //p' "$report" | head -n 1)
@@ -48,37 +45,47 @@ for name in $names; do
     "$want"*) ;;
     *) problem="reported as '${got:-nothing}', exit status $status" ;;
     esac
-    [ $status -eq 66 ] || { [ $status -ne 0 ] && [ "${name%%_*}" = 01 ]; } || problem=${problem:-exit status $status}
+    [ $status -eq 66 ] || { [ $status -ne 0 ] && [ -n "$in_c" ]; } || problem=${problem:-exit status $status}
     sed -n 's/^line: //p' "$patch" >"$report.lines"
     # Only what the first report shows in full.
     awk '/^ *(besides|read) /{exit} {print}' "$report" >"$report.first"
     while IFS= read -r line; do
         grep -F "| " "$report.first" | grep -qF -- "$line" || problem=${problem:-does not show the line: $line}
     done <"$report.lines"
+    rm -f "$report.lines" "$report.first"
     [ -z "$problem" ]
     say $? "$name: $want${problem:+: $problem}"
-    if [ -n "$problem" ] || [ -n "${VERBOSE:-}" ]; then sed 's/^/          /' "$report" | head -n 40; fi
-    rm -f "$report.lines" "$report.first"
-done
-[ $# -gt 0 ] && exit $failed
-
-for worker in "$out"/solutions/*_worker; do
-    key=$(basename "$worker" _worker)
-    case $key in
-    *threads) continue ;;
-    tile) cases=all ;;
-    *) cases=$("$worker" --cases list) ;;
-    esac
-    for order in $orders; do
-        bad=0
-        for given in $cases; do
-            CUDACPU_ORDER=$order timeout 60 "$worker" --case "$given" --guard 0 >"$report" 2>&1 && continue
-            bad=1
-            break
-        done
-        say $bad "clean: $key, order $order$([ $bad -eq 0 ] || echo ", case $given")"
-        [ $bad -eq 0 ] || sed 's/^/          /' "$report" | head -n 30
+}
+clean() { # KEY ORDER
+    worker=$out/solutions/${1}_worker bad=0
+    cases=all
+    [ "$1" = tile ] || cases=$("$worker" --cases list)
+    for given in $cases; do
+        CUDACPU_ORDER=$2 timeout 60 "$worker" --case "$given" --guard 0 >"$report" 2>&1 && continue
+        bad=1
+        break
     done
-done
+    say $bad "clean: $1, order $2$([ $bad -eq 0 ] || echo ", case $given")"
+}
+case ${1:-} in # each in a process of its own, which prints all that it has to say at once
+--broken) said=$(broken "$2"); echo "$said"; exit 0 ;;
+--clean) said=$(clean "$2" "$3"); echo "$said"; exit 0 ;;
+esac
+
+# shellcheck disable=SC2086
+if [ $# -gt 0 ]; then names=$*; else names=$(cd tests/sanitize && ls ./*.patch | sed 's|^./||; s|.patch$||'); fi
+${MAKE:-make} --no-print-directory -k -j"${WB_JOBS:-2}" BACKEND=cpu broken >"$report" 2>&1 || grep -v '^make' "$report"
+export BEGUN="$begun"
+{
+    for name in $names; do echo "--broken $name -"; done
+    for worker in "$out"/solutions/*_worker; do
+        key=$(basename "$worker" _worker)
+        case $#$key in 0*_threads | [1-9]*) continue ;; esac
+        for order in $orders; do echo "--clean $key $order"; done
+    done
+} >"$report.jobs"
+xargs -P "${WB_JOBS:-2}" -n 3 "$0" <"$report.jobs" | tee "$report.all"
+passed=$(grep -c '^\[.*\] ok' "$report.all") failed=$(grep -c '^\[.*\] FAIL' "$report.all")
+[ $((passed + failed)) -eq "$(grep -c . "$report.jobs")" ] || failed=$((failed + 1))
 echo "$passed passed, $failed failed, 0 skipped"
-[ $failed -eq 0 ]
+[ "$failed" -eq 0 ]

@@ -37,7 +37,6 @@ void async_copies_begin(block &b)
         queues()[i].copies.clear();
         queues()[i].arrived = queues()[i].groups = 0;
     }
-    reads_begin_block();
 }
 
 void async_copy(void *to, const void *from, size_t bytes, size_t zeros, call_site site)
@@ -57,7 +56,6 @@ void async_copy(void *to, const void *from, size_t bytes, size_t zeros, call_sit
     if (!describe_shared_address(*current, static_cast<char *>(to), text, sizeof text))
         report("bad asynchronous copy", site, "the destination must be shared memory");
 
-    note_read(static_cast<const char *>(from));
     hook_async_issued(static_cast<char *>(to), static_cast<const char *>(from), bytes, bytes - zeros);
     copy_queue &q = queue_of(me);
     pending_copy c = {static_cast<char *>(to), static_cast<unsigned>(bytes), q.groups, {}};

@@ -10,6 +10,7 @@
 # it leaves alone.
 
 {
+    if (NR == 1) sub(/^\357\273\277/, "")  # a byte order mark
     sub(/\r$/, "")
     source = source $0 "\n"
 }

@@ -52,8 +52,7 @@ static void report_fault(int number, int code, const char *at)
     char text[256];
     if (number == SIGXCPU) {
         report_begin("timeout");
-        report_line("The launch took longer than %ld s (CUDACPU_TIMEOUT) and was here:",
-                    environment("CUDACPU_TIMEOUT", 120));
+        report_line("The launch took longer than %ld s (CUDACPU_TIMEOUT) and was here:", launch_seconds());
     } else if (number == SIGFPE) {
         report_begin("integer division by zero");
     } else if (is_misaligned(number, code)) {
@@ -80,6 +79,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
 {
     const char *at = static_cast<char *>(info->si_addr);
     char text[256];
+    if (number == SIGSEGV && watch_touched(at, program_counter(context))) return;
     if (current && current->running) {
         report_fault(number, info->si_code, at);
         report_code(program_counter(context));

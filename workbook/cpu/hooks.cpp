@@ -17,9 +17,6 @@ WEAK void hook_host_wrote(char *, size_t) {}
 WEAK void hook_atomic(const void *, size_t, void *) {}
 WEAK void hook_async_issued(char *, const char *, size_t, size_t) {}
 WEAK void hook_async_arrived(char *, size_t) {}
-WEAK unsigned hook_choose(unsigned ready) { return ready & -ready; }
-WEAK unsigned hook_warp_order(unsigned n, unsigned) { return n; }
-WEAK unsigned long hook_block_order(unsigned long n, unsigned long) { return n; }
 WEAK bool hook_refused(const char *, const char *, call_site) { return false; }
 WEAK call_site hook_place(call_site site, const thread *) { return site; }
 WEAK const char *hook_kernel_name(const block &b) { return b.what->name; }

@@ -23,11 +23,6 @@ void hook_atomic(const void *at, size_t bytes, void *code);  // code: where the 
 void hook_async_issued(char *to, const char *from, size_t bytes, size_t bytes_of_source);
 void hook_async_arrived(char *to, size_t bytes);
 
-// -------------------------------------------------------------------------------------------------------------- who comes next
-unsigned hook_choose(unsigned ready);                                  // which of these lanes; one bit
-unsigned hook_warp_order(unsigned n, unsigned count);                  // which warp is the n-th
-unsigned long hook_block_order(unsigned long n, unsigned long count);  // which block is the n-th
-
 // --------------------------------------------------------------------------------------------------------------------- reports
 bool hook_refused(const char *call, const char *why, call_site site);  // whether somebody else tells the user
 call_site hook_place(call_site site, const thread *t);  // what to show for it; t, if any, called from there

@@ -5,21 +5,44 @@
 #include <atomic>
 #include <pthread.h>
 #include <stdarg.h>
+#include <string.h>
 #include <unistd.h>
 #include <vector>
 
 namespace cudacpu
 {
+// The environment as it was when the program started: what a kernel's file puts there later, before main even, sets nothing here.
+static const char *given_environment(const char *name)
+{
+    static char all[1 << 17];
+    static const size_t bytes = [] {
+        FILE *file = fopen("/proc/self/environ", "r");
+        const size_t n = file ? fread(all, 1, sizeof all - 1, file) : 0;
+        if (file) fclose(file);
+        return n;
+    }();
+    const size_t length = strlen(name);
+    for (const char *text = all; text < all + bytes; text += strlen(text) + 1)
+        if (strncmp(text, name, length) == 0 && text[length] == '=') return text + length + 1;
+#ifdef __linux__
+    return nullptr;
+#else
+    return getenv(name);
+#endif
+}
+
 long environment(const char *name, long otherwise)
 {
-    const char *text = getenv(name);
+    const char *text = given_environment(name);
     return text && *text ? atol(text) : otherwise;
 }
+
+bool one_host_thread;
 
 int host_threads()
 {
     static const long count = environment("CUDACPU_THREADS", sysconf(_SC_NPROCESSORS_ONLN));
-    return count < 1 ? 1 : count > 256 ? 256 : static_cast<int>(count);
+    return count < 1 || one_host_thread || order_now() || watching() ? 1 : count > 256 ? 256 : static_cast<int>(count);
 }
 
 // ------------------------------------------------------------------------------------------------- what a launch may ask for
@@ -40,7 +63,7 @@ static std::vector<shared_limit> &shared_limits()
 int shared_at_most()
 {
     static const int bytes = [] {
-        const char *text = getenv("WB_SHARED_KB");
+        const char *text = given_environment("WB_SHARED_KB");
         if (!text) return static_cast<int>(SHARED_AT_MOST);
         const int least = SHARED_BY_DEFAULT / 1024, most = SHARED_AT_MOST / 1024, kilobytes = atoi(text);
         if (kilobytes < least || kilobytes > most) {
@@ -142,7 +165,7 @@ static void run_blocks(job &j)
     watchdog_enter();
     const dim3 grid = j.config->grid;
     for (unsigned long n; (n = j.next_block++) < j.blocks;) {
-        const unsigned long i = hook_block_order(n, j.blocks);
+        const unsigned long i = rearranged(n, j.blocks);
         run_block(b, {static_cast<unsigned>(i % grid.x), static_cast<unsigned>(i / grid.x % grid.y),
                       static_cast<unsigned>(i / grid.x / grid.y)});
     }
@@ -218,10 +241,12 @@ void run_grid(const kernel &what, const launch_config &config, void (*body)(void
 {
     if (current) report("launch in a kernel", what.site, "a kernel cannot launch %s here", what.name);
     pthread_mutex_lock(&launching);
+    catch_up(config.stream);
     if (allowed(what, config)) {
         job j = {&what, &config, body, arguments, argument_bytes, {0}, 0};
         j.blocks = static_cast<unsigned long>(config.grid.x) * config.grid.y * config.grid.z;
         open_device_memory();
+        order_begin_launch();
         hook_launch_begin(what, config);
         watchdog_begin();
         run_job(j);

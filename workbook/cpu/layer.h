@@ -124,9 +124,11 @@ bool describe_shared_address(const block &b, const char *at, char *text, size_t 
 // ---------------------------------------------------------------------------------------------------------- async_copy.cpp
 void async_copies_begin(block &b);
 
-// --------------------------------------------------------------------------------------------------------------- reads.cpp
-void reads_begin_block();
-void note_read(const char *from);  // the running thread copies from here
+// --------------------------------------------------------------------------------------------------------------- watch.cpp
+bool watching();
+void watch_block();  // a block begins
+bool watch_touched(const char *at,
+                   void *code);  // whether this fault, of the instruction `code`, was one of a page that is now open
 
 // -------------------------------------------------------------------------------------------------------------- memory.cpp
 void open_device_memory();   // kernels may touch it
@@ -137,10 +139,21 @@ bool is_device_address(const void *at);  // one of those that are never anything
 
 // -------------------------------------------------------------------------------------------------------------- launch.cpp
 long environment(const char *name, long otherwise);
+extern bool one_host_thread;  // the check build's
 int host_threads();
+
+// -------------------------------------------------------------------------------------------------------------- errors.cpp
 cudaError_t set_error(cudaError_t error);  // for cudaGetLastError; returns it
 
+// --------------------------------------------------------------------------------------------------------------- order.cpp
+long order_now();
+void order_begin_launch();
+unsigned choose_lane(unsigned ready);  // which of these comes next; one bit
+unsigned long rearranged(unsigned long n,
+                         unsigned long count);  // which of 0 ... count - 1, warps or blocks, is the n-th
+
 // ------------------------------------------------------------------------------------------------------------ watchdog.cpp
+long launch_seconds();
 void watchdog_begin();
 void watchdog_end();
 void watchdog_enter();  // this host thread may have to tell where it is

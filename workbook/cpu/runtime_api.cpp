@@ -1,8 +1,20 @@
-// runtime_api.cpp - errors, the device's properties, streams and events. Nothing here runs later than it is called.
+// runtime_api.cpp - the device's properties, streams and events. Nothing here runs later than it is called, but for copies within
+// device memory on a stream that waits for no other: they happen when something else on their stream does, or waits for it.
 #include "layer.h"
 
+#include <algorithm>
+#include <vector>
+
+struct later_copy {
+    void *to;
+    const void *from;
+    size_t bytes;
+    cudacpu::call_site site;
+};
+
 struct CUstream_st {
-    int unused;
+    bool waits_for_none, had_queued;
+    std::vector<later_copy> queued;
 };
 
 struct CUevent_st {
@@ -11,14 +23,6 @@ struct CUevent_st {
 
 namespace cudacpu
 {
-static __thread cudaError_t last_error;
-
-cudaError_t set_error(cudaError_t error)
-{
-    if (error != cudaSuccess) last_error = error;
-    return error;
-}
-
 cudaError_t blocks_per_multiprocessor(int *blocks, int threads, size_t shared)
 {
     if (!blocks || threads < 1 || threads > MAX_THREADS) return set_error(cudaErrorInvalidValue);
@@ -32,57 +36,51 @@ cudaError_t blocks_per_multiprocessor(int *blocks, int threads, size_t shared)
 
 using namespace cudacpu;
 
-// ------------------------------------------------------------------------------------------------------------------------ errors
+// ------------------------------------------------------------------------------------------------------------- what is queued
 
-struct error_text {
-    cudaError_t error;
-    const char *name, *text;
-};
-
-static const error_text error_texts[] = {
-    {cudaSuccess, "cudaSuccess", "no error"},
-    {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
-    {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
-    {cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration", "invalid configuration argument"},
-    {cudaErrorInvalidSymbol, "cudaErrorInvalidSymbol", "invalid device symbol"},
-    {cudaErrorInvalidDevicePointer, "cudaErrorInvalidDevicePointer", "invalid device pointer"},
-    {cudaErrorInvalidMemcpyDirection, "cudaErrorInvalidMemcpyDirection", "invalid copy direction for memcpy"},
-    {cudaErrorInvalidDeviceFunction, "cudaErrorInvalidDeviceFunction", "invalid device function"},
-    {cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
-    {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
-    {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
-    {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"},
-    {cudaErrorIllegalAddress, "cudaErrorIllegalAddress", "an illegal memory access was encountered"},
-    {cudaErrorLaunchOutOfResources, "cudaErrorLaunchOutOfResources", "too many resources requested for launch"},
-    {cudaErrorLaunchTimeout, "cudaErrorLaunchTimeout", "the launch timed out and was terminated"},
-    {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
-    {cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported"},
-    {cudaErrorUnknown, "cudaErrorUnknown", "unknown error"},
-};
-
-static const error_text &text_of(cudaError_t error)
+static std::vector<cudaStream_t> &streams()
 {
-    static const error_text unknown = {cudaErrorUnknown, "unrecognized error code", "unrecognized error code"};
-    for (const error_text &x : error_texts)
-        if (x.error == error) return x;
-    return unknown;
+    static std::vector<cudaStream_t> &all = *new std::vector<cudaStream_t>;
+    return all;
 }
 
-const char *cudaGetErrorName(cudaError_t error) { return text_of(error).name; }
-const char *cudaGetErrorString(cudaError_t error) { return text_of(error).text; }
+static bool waited;  // the host, for a stream on which something had been queued
 
-cudaError_t cudaPeekAtLastError() { return last_error; }
-
-cudaError_t cudaGetLastError()
+void cudacpu::catch_up(cudaStream_t stream)
 {
-    const cudaError_t error = last_error;
-    last_error = cudaSuccess;
-    return error;
+    if (!stream) return;
+    std::vector<later_copy> queued;
+    queued.swap(stream->queued);
+    for (const later_copy &c : queued) copy(c.to, c.from, c.bytes, cudaMemcpyDeviceToDevice, c.site);
 }
+
+static void wait_for(cudaStream_t stream)
+{
+    if (stream && stream->had_queued) waited = true;
+    catch_up(stream);
+}
+
+cudaError_t cudacpu::copy_async(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream,
+                                call_site site)
+{
+    if (stream && stream->waits_for_none && kind == cudaMemcpyDeviceToDevice) {
+        stream->had_queued = true;
+        stream->queued.push_back({to, from, bytes, site});
+        return cudaSuccess;
+    }
+    catch_up(stream);
+    return copy(to, from, bytes, kind, site);
+}
+
+extern "C" int wb_late_waited(void) { return waited; }
 
 // -------------------------------------------------------------------------------------------------------------------- the device
 
-cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+cudaError_t cudaDeviceSynchronize()
+{
+    for (cudaStream_t stream : streams()) wait_for(stream);
+    return cudaSuccess;
+}
 cudaError_t cudaDeviceReset() { return cudaSuccess; }
 cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : set_error(cudaErrorInvalidDevice); }
 
@@ -156,26 +154,34 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int dev
 
 // ------------------------------------------------------------------------------------------------------------ streams and events
 
-cudaError_t cudaStreamCreate(cudaStream_t *stream)
+cudaError_t cudaStreamCreate(cudaStream_t *stream) { return cudaStreamCreateWithFlags(stream, cudaStreamDefault); }
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 {
-    *stream = new CUstream_st{0};
+    *stream = new CUstream_st{flags == cudaStreamNonBlocking, false, {}};
+    streams().push_back(*stream);
     return cudaSuccess;
 }
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) { return cudaStreamCreate(stream); }
-
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
+    catch_up(stream);
+    streams().erase(std::remove(streams().begin(), streams().end(), stream), streams().end());
     delete stream;
     return cudaSuccess;
 }
 
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+    wait_for(stream);
+    return cudaSuccess;
+}
+cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
 
-cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t function, void *argument)
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *argument)
 {
+    catch_up(stream);
     function(argument);
     return cudaSuccess;
 }
@@ -194,8 +200,9 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
     return cudaSuccess;
 }
 
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t)
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
+    catch_up(stream);  // so that whoever waits for the event need not
     timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     event->seconds = static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);

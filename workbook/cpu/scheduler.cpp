@@ -59,7 +59,7 @@ static void thread_main()
 // Puts `from` to sleep and lets one of the warp's ready lanes run.
 static void run_lane(block &b, warp &w, fiber &from)
 {
-    const unsigned lane = hook_choose(w.ready);
+    const unsigned lane = choose_lane(w.ready);
     thread &t = w.threads[__builtin_ctz(lane)];
     w.ready &= ~lane;
     if (!t.started) {
@@ -152,6 +152,7 @@ static void begin_block(block &b, uint3 index)
     }
     shared_memory_begin(b);
     async_copies_begin(b);
+    watch_block();
     hook_block_begin(b);
 }
 
@@ -175,7 +176,7 @@ void run_block(block &b, uint3 index)
     while (b.exited < b.thread_count) {
         unsigned ready = 0;
         for (unsigned n = 0; n < b.warp_count; n++) {
-            const unsigned i = hook_warp_order(n, b.warp_count);
+            const unsigned long i = rearranged(n, b.warp_count);
             ready |= b.warps[i].ready;
             run_warp(b, b.warps[i]);
         }

@@ -1,3 +1,4 @@
+// rule: memory is limited
 // expect: Cannot allocate memory
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+// rule: every case has a time limit
 // expect: no answer in
 static wb_status bomb(void)
 {

@@ -1,8 +1,9 @@
+// rule: what is printed has no end, and costs nothing
 // expect: no answer in
 #include <stdio.h>
 
 static wb_status bomb(void)
 {
-    for (;;) puts("Score: 750/750");
+    for (;;) puts("Score: 100/100");
     return WB_OK;
 }

@@ -1,3 +1,4 @@
+// rule: who ends before the function was called has not passed
 // expect: the worker exited with 0 before it finished, before it called the function
 #include <unistd.h>
 

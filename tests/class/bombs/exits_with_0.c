@@ -1,3 +1,4 @@
+// rule: who ends in the function has not passed
 // expect: the worker exited with 0 before it finished, in the function
 #include <stdlib.h>
 

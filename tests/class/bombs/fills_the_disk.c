@@ -1,3 +1,4 @@
+// rule: what the compiler writes is limited
 // expect: File size limit exceeded
 // The compiler writes every byte of it.
 static const char much[(size_t)1 << 31] = {1};

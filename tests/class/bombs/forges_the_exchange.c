@@ -1,13 +1,20 @@
+// rule: what a worker says about itself replaces no result
 // expect: NaN or infinite
-// Before main it writes what the worker would: stage done, status ok, no memory used. The outputs are not there.
+// Before main it takes the cases in the place of the worker, writes what the worker would (stage done, status ok, no memory used), and
+// answers. The outputs are not there.
+#include "exchange.h"
+
 #include <sys/mman.h>
 #include <unistd.h>
 
 __attribute__((constructor)) static void before_main(void)
 {
-    int *exchange = (int *)mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, 3, 0);
-    if (exchange == MAP_FAILED) return;
-    exchange[0] = 3;
+    char text[WB_CASE_TEXT];
+    for (int served = 0, file; (file = wb_exchange_receive(3, text)) >= 0; served++) {
+        wb_exchange *x = (wb_exchange *)mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        if (x != MAP_FAILED) x->stage = WB_STAGE_DONE;
+        wb_exchange_answer(3, served);
+    }
     _exit(0);
 }
 

@@ -1,3 +1,4 @@
+// rule: a worker starts no processes
 // expect: no answer in
 #include <unistd.h>
 

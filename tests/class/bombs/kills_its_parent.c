@@ -1,3 +1,4 @@
+// rule: nothing of the judge can be sent a signal
 // expect: NaN or infinite
 #include <signal.h>
 #include <unistd.h>

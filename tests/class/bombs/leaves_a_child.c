@@ -1,3 +1,4 @@
+// rule: nothing outlives a case
 // expect: NaN or infinite
 #include <unistd.h>
 

@@ -1,3 +1,4 @@
+// rule: no process of the judge is seen
 // expect: 2 processes, the outputs of none
 // What the test expects is in the test's own memory alone. The processes here are the sandbox's first one and this one.
 #include <fcntl.h>

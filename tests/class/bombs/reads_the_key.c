@@ -1,3 +1,4 @@
+// rule: no file of the judge is seen
 // expect: found 0 of 6
 #include <fcntl.h>
 

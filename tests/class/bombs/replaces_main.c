@@ -1,3 +1,4 @@
+// rule: the worker's own functions cannot be replaced
 // expect: multiple definition of `main'
 int main(void) { return 0; }
 int wb_call(void) { return 0; }

@@ -1,3 +1,4 @@
+// rule: nothing but a scratch of its own can be written
 // expect: 0 of 9 written
 #include <fcntl.h>
 #include <unistd.h>

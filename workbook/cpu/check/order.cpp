@@ -5,6 +5,8 @@
 // knows how far it has seen the other lanes of its warp (`seen`). A shuffle or a vote orders nothing: so says the programming guide.
 #include "check.h"
 
+#include "../../asks.h"
+
 #include <algorithm>
 #include <vector>
 
@@ -39,13 +41,10 @@ static void new_epoch(const block &b)
     for (unsigned t = 0; t < b.thread_count; t++) seen[t][t % WARP] = 1;
 }
 
-static void seed_order();
-
 void hook_launch_begin(const kernel &, const launch_config &)
 {
     launch_epoch = block_epoch = ++epoch;
     blocks().clear();
-    seed_order();
 }
 
 void hook_launch_end() { epoch++; }
@@ -77,42 +76,10 @@ void hook_warp(block &b, warp &w, unsigned lanes, warp_operation operation)
     if (full) new_epoch(b);  // a clock is about to run over: forget what came before, which at worst hides a race
 }
 
-// ------------------------------------------------------------------------------------------------------------- in which order
-// CUDACPU_ORDER: 0 forward, 1 backward, any other number shuffles by it.
-
-static long order()
+// CUDACPU_ORDER: see ../order.cpp. One host thread, whatever the order: what is said about a run needs no locks.
+__attribute__((constructor)) static void begin()
 {
-    static const char *text = getenv("CUDACPU_ORDER");
-    static const long given = text ? atol(text) : 0;
-    return given;
+    wb_run_in_order(environment("CUDACPU_ORDER", 0));
+    one_host_thread = true;
 }
-
-static uint32_t dice;
-static void seed_order() { dice = static_cast<uint32_t>(order()) * 2654435761u | 1; }
-
-unsigned hook_choose(unsigned ready)
-{
-    if (order() == 0) return ready & -ready;
-    if (order() == 1) return 1u << (31 - __builtin_clz(ready));
-    dice = dice * 1664525u + 1013904223u;
-    unsigned skip = (dice >> 16) % static_cast<unsigned>(__builtin_popcount(ready));
-    while (skip--) ready &= ready - 1;
-    return ready & -ready;
-}
-
-// The n-th of a fixed rearrangement of 0 ... count - 1: steps of a width that has no divisor in common with count.
-static unsigned long rearranged(unsigned long n, unsigned long count)
-{
-    if (order() == 0 || count < 2) return n;
-    if (order() == 1) return count - 1 - n;
-    unsigned long step = static_cast<unsigned long>(order()) * 7919 % count;
-    while (std::__gcd(step, count) != 1) step++;
-    return (n * (step % count) + static_cast<unsigned long>(order())) % count;
-}
-
-unsigned hook_warp_order(unsigned n, unsigned count) { return static_cast<unsigned>(rearranged(n, count)); }
-unsigned long hook_block_order(unsigned long n, unsigned long count) { return rearranged(n, count); }
-
-// One host thread: the same run every time, and what is said about it needs no locks.
-__attribute__((constructor)) static void one_host_thread() { setenv("CUDACPU_THREADS", "1", 1); }
 }

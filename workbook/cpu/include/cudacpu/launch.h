@@ -22,8 +22,9 @@ struct kernel {
 struct launch_config {
     dim3 grid, block;
     size_t shared;  // dynamic shared memory, in bytes
-    launch_config(dim3 grid_, dim3 block_, size_t shared_ = 0, cudaStream_t = nullptr)
-        : grid(grid_), block(block_), shared(shared_)
+    cudaStream_t stream;
+    launch_config(dim3 grid_, dim3 block_, size_t shared_ = 0, cudaStream_t stream_ = nullptr)
+        : grid(grid_), block(block_), shared(shared_), stream(stream_)
     {
     }
 };

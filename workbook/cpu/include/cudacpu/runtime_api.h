@@ -103,6 +103,9 @@ namespace cudacpu
 cudaError_t allocate(void **pointer_, size_t bytes_, call_site site_);
 cudaError_t allocate_managed(void **pointer_, size_t bytes_, call_site site_);
 cudaError_t copy(void *to_, const void *from_, size_t bytes_, cudaMemcpyKind kind_, call_site site_);
+cudaError_t copy_async(void *to_, const void *from_, size_t bytes_, cudaMemcpyKind kind_, cudaStream_t stream_,
+                       call_site site_);
+void catch_up(cudaStream_t stream_);  // whatever is queued on it has happened
 cudaError_t set_shared_limit(const void *kernel_, int bytes_, call_site site_);
 cudaError_t blocks_per_multiprocessor(int *blocks_, int threads_, size_t shared_);
 
@@ -136,8 +139,9 @@ cudaError_t cudaFree(void *pointer_, cudacpu::call_site site_ = cudacpu::here())
 cudaError_t cudaMemset(void *to_, int value_, size_t bytes_, cudacpu::call_site site_ = cudacpu::here());
 cudaError_t cudaMemGetInfo(size_t *free_, size_t *total_);
 
-inline cudaError_t cudaFreeAsync(void *pointer_, cudaStream_t, cudacpu::call_site site_ = cudacpu::here())
+inline cudaError_t cudaFreeAsync(void *pointer_, cudaStream_t stream_, cudacpu::call_site site_ = cudacpu::here())
 {
+    cudacpu::catch_up(stream_);
     return cudaFree(pointer_, site_);
 }
 inline cudaError_t cudaMemcpy(void *to_, const void *from_, size_t bytes_, cudaMemcpyKind kind_,
@@ -146,13 +150,14 @@ inline cudaError_t cudaMemcpy(void *to_, const void *from_, size_t bytes_, cudaM
     return cudacpu::copy(to_, from_, bytes_, kind_, site_);
 }
 inline cudaError_t cudaMemcpyAsync(void *to_, const void *from_, size_t bytes_, cudaMemcpyKind kind_,
-                                   cudaStream_t = nullptr, cudacpu::call_site site_ = cudacpu::here())
+                                   cudaStream_t stream_ = nullptr, cudacpu::call_site site_ = cudacpu::here())
 {
-    return cudacpu::copy(to_, from_, bytes_, kind_, site_);
+    return cudacpu::copy_async(to_, from_, bytes_, kind_, stream_, site_);
 }
-inline cudaError_t cudaMemsetAsync(void *to_, int value_, size_t bytes_, cudaStream_t = nullptr,
+inline cudaError_t cudaMemsetAsync(void *to_, int value_, size_t bytes_, cudaStream_t stream_ = nullptr,
                                    cudacpu::call_site site_ = cudacpu::here())
 {
+    cudacpu::catch_up(stream_);
     return cudaMemset(to_, value_, bytes_, site_);
 }
 

@@ -1,0 +1,53 @@
+#!/bin/sh
+# given.sh - what is given to make from outside (SUBMISSION=..., CASE=...) reaches no shell, and make does not expand it either: targets that
+# take a variable are called with values that would make a file. Exit status: 0, or 1 and which of them did.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+make=${MAKE:-make} failed=0 made=made_by_given
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+expanded="\$(shell touch $made)"                                     # by make
+pasted="q'; touch $made; '\"; touch $made; \"; touch $made; \`touch $made\`" # into a recipe: in quotes of both kinds, or in none
+mkdir -p "$scratch/$expanded/full" "$scratch/$pasted/full"           # what exists is not overwritten
+# What is tried is the Makefile: the scripts that would then work for long are empty here. They get the values as words.
+cp -Rp Makefile workbook "$scratch/" && ln -s "$PWD/build" "$PWD/problems" "$PWD/solutions" "$PWD/tests" "$PWD/reference" "$PWD/plots" "$scratch/" || exit 1
+cd "$scratch" || exit 1
+for script in class/grade_base class/grade class/grade_all class/class_copy class/gradescope loop/test bench/tune loop/watch; do
+    printf '#!/bin/sh\n' >"workbook/$script.sh"
+done
+called() { timeout 20 $make --no-print-directory BACKEND=cpu "$@" >"$scratch/said" 2>&1 </dev/null; }
+try() { # TARGET VARIABLE [MORE...]: little is done, since there is no such problem, folder or file
+    target=$1 variable=$2
+    shift 2
+    case $variable in DEST | ZIP | OUT) at=$scratch/ ;; *) at= ;; esac
+    called "$target" "$variable=$at$expanded" "$@"
+    called "$target" "$variable=$at$pasted" "$@"
+    (export "$variable=$at$expanded"; called "$target" "$@")
+    if [ -e $made ]; then
+        echo "FAIL  make $target $variable= runs what it is given"
+        failed=1
+        rm -f $made
+    else
+        echo "ok    make $target $variable="
+    fi
+}
+try grade SUBMISSION OUT="$scratch/out"
+try grade OUT SUBMISSION="$scratch/none"
+try grade CASES SUBMISSION="$scratch/none"
+for variable in OUT JOBS CASES SEED UNSAFE; do try grade-all $variable SUBMISSIONS="$scratch/none"; done
+try grade-all SUBMISSIONS OUT="$scratch/out"
+try class-copy DEST
+try gradescope ZIP
+try test-02 CASE
+try test-02 SEED
+try run-02 CASE
+try tune-02 TRY
+try tune-02 SOURCE TRY="$scratch/none"
+try tune-02 SHAPES TRY="$scratch/none"
+try hint-02 GAP
+try hint-02 LEVEL
+try watch P
+try mask-06 N
+for variable in N NAME FROM; do try new-problem $variable; done
+try report OUT
+[ $failed -eq 0 ]

@@ -1,0 +1,114 @@
+#!/bin/sh
+# lessons.sh - what the lessons take from the code is as in the code: the gaps in the order of the hints and their lines, the number of tests, points,
+# tile sizes, the drawings of masks, every name in backticks and every make command.
+set -u
+failed=0
+fail() { echo "FAIL  $*"; failed=1; }
+scratch=$(mktemp -d) || exit 2
+trap 'rm -rf "$scratch"' EXIT
+
+# FILE: a line each for the gaps of its skeleton, "name <tab> lines", of the first size that its TODO estimates.
+estimates() {
+    awk '/^ *\/\/\{ / { name = $0; sub(/^ *\/\/\{ */, "", name); sub(/:.*/, "", name); sub(/ *$/, "", name); next }
+         name != "" && match($0, /\((about )?[0-9]+ line/) { text = substr($0, RSTART, RLENGTH); gsub(/[^0-9]/, "", text); print name "\t" text }
+         /^ *\/\/\}/ { name = "" }' "$1"
+}
+
+for lesson in problems/[0-9][0-9]/README.md; do
+    number=$(echo "$lesson" | cut -d/ -f2)
+    skeleton=$scratch/skeleton
+    workbook/loop/shipped.sh "$number" "$skeleton" 2>/dev/null || cat "problems/$number"/*.c* >"$skeleton"
+
+    # The table of gaps: one order, that of the hints; a row may have several gaps, whose lines add up.
+    sed -n 's/^== //p' "problems/$number/hints.txt" >"$scratch/hints"
+    estimates "$skeleton" >"$scratch/todo"
+    awk -F '\t' -v lesson="$lesson" -v list="$scratch/listed" '
+        FILENAME ~ /todo$/ { lines[$1] = $2; next }
+        /^\| gap \|/ { n = split($0, head, / *\| */); for (i = 1; i <= n; i++) if (head[i] == "lines") column = i; inside = 1; next }
+        !/^\|/ { inside = 0 }
+        !inside || /^\|---/ { next }
+        {
+            split($0, cell, / *\| */)
+            gsub(/`/, "", cell[2])
+            n = split(cell[2], name, /, */)
+            sum = 0
+            for (i = 1; i <= n; i++) { print name[i] >list; sum += lines[name[i]] }
+            said = cell[column]
+            sub(/[^0-9].*/, "", said)
+            if (said + 0 != sum) { print "FAIL  " lesson ": " cell[2] " has " said " lines here and " sum " in the skeleton"; bad = 1 }
+        }
+        END { exit bad }' "$scratch/todo" "$lesson" || failed=1
+    diff "$scratch/listed" "$scratch/hints" >"$scratch/diff" || fail "$lesson lists other gaps, or in another order (<), than hints.txt (>): $(grep '^[<>]' "$scratch/diff" | tr '\n' ' ')"
+    rm -f "$scratch/listed"
+
+    said=$(sed -n 's/.*is green: \([0-9]*\) tests.*/\1/p' "$lesson")
+    tests=$(cat "tests/${number}"_*.c | grep -c '^Test(')
+    [ -z "$said" ] || [ "$said" = "$tests" ] || fail "$lesson: $said tests, and the suite has $tests"
+
+    # Points: "the checkpoints `a`, `b` and `c` are won, 100 points", "all checkpoints but `d` are won, 85 points".
+    grep -v '^#' "problems/$number/checkpoints.txt" | awk 'NF { print $1, $2 }' >"$scratch/points"
+    awk -v lesson="$lesson" '
+        FILENAME ~ /points$/ { split($0, field, " "); points[field[1]] = field[2]; total += field[2]; next }
+        { text = text " " $0 }
+        END {
+            while (match(text, /checkpoints [^.]* are won, [0-9]+ points/)) {
+                sentence = substr(text, RSTART, RLENGTH)
+                text = substr(text, RSTART + RLENGTH)
+                n = split(sentence, part, "`")
+                sum = 0
+                for (i = 2; i <= n; i += 2) sum += points[part[i]]
+                if (sentence ~ /^checkpoints but/) sum = total - sum
+                said = part[n]
+                gsub(/[^0-9]/, "", said)
+                if (said + 0 != sum) { print "FAIL  " lesson ": " sentence ": they are " sum; bad = 1 }
+            }
+            exit bad
+        }' "$scratch/points" "$lesson" || failed=1
+
+    # Names with an underscore: of a test, a function, a file.
+    sed 's/^ \{4,\}.*//' "$lesson" | grep -o '`[A-Za-z][A-Za-z0-9]*_[A-Za-z0-9_]*\(()\)\{0,1\}`' | tr -d '`()' | sort -u >"$scratch/names"
+    while read -r name; do
+        grep -rqw "$name" "problems/$number"/*.c* "problems/$number/checkpoints.txt" "$skeleton" tests/*.c tests/*.h workbook solutions/[0-9][0-9]/*.c* solutions/[0-9][0-9]/variants plots 2>/dev/null ||
+            fail "$lesson: nothing is called $name"
+    done <"$scratch/names"
+done
+
+# Commands: make targets in backticks, and in lines of code.
+for text in README.md problems/*.md problems/*/README.md plots/README.md workbook/*/README.md; do
+    { grep -o '`make [^`]*`' "$text" | tr -d '`'; grep '^    make ' "$text"; } | sed 's/^ *make //; s/  .*//' | tr ' ' '\n' |
+        sed 's/[;,.].*//' | grep '^[a-z][-a-z]*\(-NN\|-[0-9][0-9]\)\{0,1\}$' | sort -u >"$scratch/targets"
+    while read -r target; do
+        stem=$(echo "$target" | sed 's/-[0-9][0-9]$/-%/; s/-NN$/-%/')
+        grep -q "^$stem:" Makefile workbook/*/*.mk || fail "$text: make has no target $target"
+    done <"$scratch/targets"
+done
+
+# The drawings of the masks are those of make mask-NN, a character a key.
+out=build/${BACKEND:-cpu}
+${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$out/mask" >"$scratch/log" 2>&1 || { fail "$out/mask does not build"; cat "$scratch/log"; }
+drawing() { # NN FIELD=VALUE...
+    number=$1
+    shift
+    "$out/mask" "$number" "$@" | sed -n 's/^ *query *\([0-9]*\) /\1|/p' | awk -F '|' '{ for (i = 2; i <= NF; i++) $i = substr($i, 1, 1) substr($i, 3, 1) substr($i, 5, 1); print }' >"$scratch/drawn"
+    sed -n 's/^ *\([0-9]*\) | \(.*\)/\1|\2/p' "problems/$number/README.md" | grep '^[0-9]*|.*|.*|.*|' | awk -F '|' '
+        { line = $1; for (i = 2; i <= 5; i++) { cell = i == 2 ? " " $i : $i; line = line " " substr(cell, 2, 1) substr(cell, 4, 1) substr(cell, 6, 1) } print line }' |
+        diff - "$scratch/drawn" >"$scratch/diff" || { fail "problems/$number/README.md: its drawing (<) and that of mask $number $*:"; cat "$scratch/diff"; }
+}
+drawing 04 N=12 BR=4 BC=3
+drawing 06 N=12 W=5 BR=4 BC=3
+drawing 07 N=12 W=5 S=2 BR=4 BC=3
+drawing 09 N=12 W=3 S=1 BR=3 BC=3
+
+# Tile sizes, where the keys are here.
+[ -d solutions ] || exit $failed
+awk '/constexpr int WARPS = / { match($0, /WARPS = [0-9]+/); warps = substr($0, RSTART + 8, RLENGTH - 8) }
+     match($0, /launch<[0-9]+, [0-9]+, [0-9]+/) {
+         split(substr($0, RSTART + 7, RLENGTH - 7), size, ", ")
+         print "| " size[1] (seen[size[1]]++ ? ", where shared memory is short" : "") " | " size[2] * warps " | " size[3] " | " size[2] " |"
+     }' solutions/04/*.cu >"$scratch/sizes"
+sed -n '/^| D | BR | BC | rows of a warp |/,/^$/p' problems/04/README.md | sed '1,2d; /^$/d' | diff - "$scratch/sizes" >"$scratch/diff" ||
+    fail "problems/04/README.md: tiles other than those of the key (>): $(grep '^[<>]' "$scratch/diff" | tr '\n' ' ')"
+keys=$(sed -n 's/.*launch<\([0-9]*\), \([0-9]*\), [0-9]*, \([0-9]*\), .*/\1 \2 \3/p' solutions/09/*.cu | awk '{ print $1 ":" $2 * $3 }' | tr '\n' ' ')
+said=$(sed -n 's/.*BK, the keys of a block, is \([0-9]*\) at D = 16 and \([0-9]*\) otherwise.*/16:\1 32:\2 64:\2 128:\2 /p' problems/09/README.md)
+[ "$said" = "$keys" ] || fail "problems/09/README.md: keys of a block (D:BK) $said; in the key $keys"
+exit $failed

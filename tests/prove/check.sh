@@ -1,0 +1,114 @@
+#!/bin/sh
+# check.sh BACKEND NN... - proves the workbook itself. Every line of the report is one proof; the last line counts them.
+#   own tests     the machinery's own suites
+#   key           the answer key passes its suite, and so does every variant of it
+#   skeleton      compiles without a warning, agrees with the key outside the gaps, is recorded as shipped, earns nothing
+#   points        the keys win all of them, the skeletons none
+#   wrong         each wrong solution is rejected by the suite
+set -u
+backend=$1
+shift
+out=build/$backend
+mkdir -p "$out/check"
+passed=0 failed=0
+begun=$(date +%s)
+
+verdict() { # STATUS WHAT LOG
+    if [ "$1" -eq 0 ]; then
+        passed=$((passed + 1))
+        printf '[%4d s] ok    %s\n' $(($(date +%s) - begun)) "$2"
+    else
+        failed=$((failed + 1))
+        printf '[%4d s] FAIL  %s\n' $(($(date +%s) - begun)) "$2"
+        sed 's/^/          /' "$3" | tail -n 60
+    fi
+}
+keys=$out/check/keys skeletons=$out/check/skeletons
+rm -rf "$keys" "$skeletons"
+mkdir -p "$keys" "$skeletons"
+score() { # FOLDER PATTERN WHAT NN...: of the line that sums up the results there
+    folder=$1 pattern=$2 what=$3
+    shift 3
+    "$out/score" points "$folder" "$@" >"$folder/table" 2>&1 && grep '^Score: ' "$folder/table" | grep -qx "$pattern"
+    verdict $? "$what: $(grep '^Score: ' "$folder/table")" "$folder/table"
+}
+frame() { sed '/^ *\/\/{/,/^ *\/\/}/ { //!d; }' "$1"; } # a file without what stands in its gaps
+build() { $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" WERROR=1 "$@"; }
+
+echo "make check: $backend backend. Every key passes, every skeleton earns nothing, every wrong solution is caught."
+
+log=$out/check/build.log
+build everything >"$log" 2>&1
+verdict $? "everything compiles without a warning" "$log"
+
+for script in tests/*.sh tests/prove/includes.sh tests/prove/new_problem.sh; do
+    log=$out/check/$(basename "$script").log
+    sh "$script" >"$log" 2>&1
+    verdict $? "$script" "$log"
+done
+for program in "$out"/tests/[!0-9]*_test; do
+    log=$program.log
+    WB_RESULTS=$program.results "$out/suite" "$program" none "$backend" >"$log" 2>&1
+    verdict $? "tests/$(basename "$program" _test).c: $("$out/suite" --show "$program.results" counts)" "$log"
+done
+
+for number; do
+    log=$out/check/$number.log
+    WB_RESULTS=$keys/$number.results "$out/suite" "$out/tests/${number}_test" "$out/solutions/${number}_worker" "$backend" >"$log" 2>&1
+    verdict $? "key $number: $("$out/suite" --show "$keys/$number.results" counts)" "$log"
+    echo passed >"$keys/$number.state"
+done
+score "$keys" 'Score: \([1-9][0-9]*\)/\1 (+ bonus \([0-9]*\)/\2\(, beyond \([0-9]*\)/\4\)*)' "the keys win every point" "$@"
+
+for variant in solutions/[0-9][0-9]/variants/*.cu; do
+    [ -f "$variant" ] || continue
+    number=$(echo "$variant" | cut -d/ -f2)
+    folder=$out/variants/$number/variants/$(basename "$variant" .cu)
+    log=$folder/suite.log
+    # A line "// exempt: memory same_twice" names tests that this variant fails by design, and says so in its text.
+    exempt=$(sed -n 's|^// exempt: ||p' "$variant")
+    WB_RESULTS=$folder/results "$out/suite" --exempt "$exempt" "$out/tests/${number}_test" "$folder/${number}_worker" "$backend" >"$log" 2>&1
+    verdict $? "variant ${variant#solutions/}: $("$out/suite" --show "$folder/results" counts)${exempt:+, exempt from $exempt}" "$log"
+done
+
+for number; do
+    skeleton=$(ls problems/"$number"/*.c* | head -n 1)
+    key=solutions/$number/$(basename "$skeleton")
+    log=$out/check/skeleton_$number.log
+    frame "$skeleton" >"$out/check/skeleton" && frame "$key" >"$out/check/key" &&
+        diff "$out/check/skeleton" "$out/check/key" >"$log"
+    verdict $? "skeleton $number differs from its key in the gaps alone" "$log"
+    if "$out/score" untouched "$skeleton"; then
+        verdict 0 "skeleton $number is recorded as shipped"
+    else
+        echo "run: sha256sum problems/[0-9][0-9]/*.c problems/[0-9][0-9]/*.cu | sort -k 2 > workbook/loop/shipped.sha256" >"$log"
+        verdict 1 "skeleton $number is recorded as shipped" "$log"
+    fi
+    # Tests of bad input may pass: the validator is given.
+    echo failed >"$skeletons/$number.state"
+    WB_TIMEOUT=5 WB_RESULTS=$skeletons/$number.results "$out/suite" "$out/tests/${number}_test" "$out/problems/${number}_worker" "$backend" >"$log" 2>&1
+    [ $? -eq 1 ] && ! "$out/suite" --show "$skeletons/$number.results" ok | grep -qv '^bad_'
+    verdict $? "skeleton $number passes no test but those of bad input" "$log"
+done
+score "$skeletons" 'Score: 0/[1-9][0-9]* (+ bonus 0/[0-9]*\(, beyond 0/[0-9]*\)*)' "the skeletons win nothing" "$@"
+
+for wrong in $(ls solutions/[0-9][0-9]/wrong/*.patch | sed 's/^solutions.//; s/.patch$//'); do
+    echo "$out/wrong/$wrong/caught"
+done >"$out/check/wrong"
+log=$out/check/mutants.log
+echo "          $(grep -c . "$out/check/wrong") wrong solutions, each built and tested:"
+# shellcheck disable=SC2046
+{ build -k wrong; build -k $(cat "$out/check/wrong"); echo $? >"$out/check/status"; } 2>&1 | tee "$log" | grep --line-buffered -E '^(caught|SURVIVED|NOT TRIED)' | cut -c1-160
+while read -r caught; do
+    wrong=$(echo "$caught" | sed 's|.*/wrong/\([0-9]*\)/wrong/\(.*\)/caught|\1 \2|')
+    if [ -s "$caught" ]; then
+        passed=$((passed + 1))
+    else
+        grep -A5 "${wrong#* }" "$log" >"$out/check/one"
+        verdict 1 "wrong solution $wrong is caught" "$out/check/one"
+    fi
+done <"$out/check/wrong"
+if [ "$(cat "$out/check/status")" -ne 0 ] && [ $failed -eq 0 ]; then verdict 1 "every wrong solution compiles" "$log"; fi
+
+echo "$passed passed, $failed failed, 0 skipped"
+[ $failed -eq 0 ]

@@ -1,0 +1,87 @@
+#!/bin/sh
+# suite.sh - what workbook/judge/record.c records and workbook/loop/suite.c prints of a program whose tests end in every way.
+set -u
+out=build/${BACKEND:-cpu}
+scratch=$(mktemp -d) || exit 2
+trap 'rm -rf "$scratch"' EXIT
+suite=$out/suite program=$scratch/03_test record=$scratch/record said=$scratch/said
+unset WB_CASE WB_LIST VERBOSE
+mkdir "$scratch/tmp"
+export WB_RESULTS="$record" WB_JOBS=1 SUITE_SCREEN="$said" TMPDIR="$scratch/tmp"
+failed=0 status=0
+# shellcheck disable=SC2086
+${CC:-cc} -std=c11 -D_GNU_SOURCE ${CFLAGS:-} -Iworkbook -I. tests/suite/program.c "$out/machinery/judge/record.o" "$out/machinery/score/results.o" \
+    -lcriterion -o "$program" || exit 1
+
+check() { # WHAT CONDITION...
+    what=$1
+    shift
+    if "$@"; then echo "ok    $what"; return; fi
+    failed=1
+    echo "FAIL  $what; exit status $status, said and recorded:"
+    sed 's/^/      /' "$said" "$record"
+}
+run() { "$suite" "$@" "$program" none cpu >"$said" 2>&1; status=$?; }
+shown() { "$suite" --show "$record" "$1" | tr '\n' ' '; }
+
+run
+check "some fail: exit status 1" [ $status -eq 1 ]
+check "the first failure is on the screen while later tests run" [ "$(shown ok)" = "passes early cannot_judge kills " ]
+check "what fails" [ "$(shown FAIL)" = "fails crashes exits again " ]
+check "what has no verdict" [ "$(shown SKIP)" = "has_no_verdict " ]
+check "tests run in the order of the source" \
+    [ "$(sed -n 's/^[a-zA-Z]*	\([a-z_]*\)	[0-9].*/\1/p' "$record" | tr '\n' ' ')" = "$(shown tests)" ]
+check "the case is the harness's, whatever the message says" [ "$(shown case)" = "B=1,D=16 " ]
+check "a message keeps its lines" [ "$("$suite" --show "$record" message | grep -c .)" -eq 2 ]
+check "a test that crashed says so" grep -q '^FAIL	crashes.*the test itself died of signal 11' "$record"
+check "a test that left says so" grep -q '^FAIL	exits.*the test exited with 3' "$record"
+check "both failures of one test, and where they are" grep -q '^FAIL	again.*program.c:[0-9]*: one\\n.*program.c:[0-9]*: two$' "$record"
+check "the last line counts" [ "$(tail -n 1 "$said")" = "4 passed, 4 failed, 1 skipped" ]
+check "two failures in full: the first known, and one more" [ "$(grep -c 'again  make\|the test itself died' "$said")" -eq 3 ]
+VERBOSE=1 run
+check "VERBOSE=1: all of them" grep -q 'program.c:[0-9]*: two' "$said"
+
+run --exempt "exits fails again crashes"
+check "exempt tests may fail" [ $status -eq 0 ]
+run --exempt "exit fails again crashes"
+check "a name that begins another exempts nothing" [ $status -eq 1 ]
+run --first
+check "--first ends with the first failure" [ "$(shown tests)" = "passes fails " ]
+run
+"$suite" "$program" none cpu --filter 'ends/passes' >"$said" 2>&1
+check "one that passes" [ $? -eq 0 ]
+"$suite" "$program" none cpu --filter 'ends/nothing' >"$said" 2>&1
+check "nothing ran: exit status 2" [ $? -eq 2 ]
+
+printf '%s\n' '03 one_tile good' '03 many_tiles secret' '04 one_tile secret' '03 broken' >"$scratch/cases"
+"$suite" --cases "$scratch/cases" "$program" none cpu --filter 'ends/@(passes|given_case)' >"$said" 2>&1
+check "a held-out case fails: exit status 1" [ $? -eq 1 ]
+check "held-out cases join the record" [ "$(grep -c '^ok	held-out case 1	.*	one_tile	$\|^FAIL	held-out case 2	.*	many_tiles	$' "$record")" -eq 2 ]
+check "and are counted" grep -qx '  held-out cases: 1 of 2 right' "$said"
+check "but not told" eval '! grep -q secret "$said" "$record"'
+WB_CASE=bad run
+check "one case alone" [ "$(shown tests)" = "given_case " ]
+
+SUITE_HOW="give up" run
+check "the harness cannot judge: exit status 2" [ $status -eq 2 ]
+check "in its own words" grep -qx '  harness: no room' "$said"
+check "and the record has no end" eval '! grep -qx end "$record"'
+SUITE_HOW=kill run
+check "the program is killed: exit status 2" [ $status -eq 2 ]
+check "and it says so" grep -q 'died of signal 9' "$said"
+"$suite" "$scratch/nothing" none cpu >"$said" 2>&1
+check "there is no program: exit status 2" [ $? -eq 2 ]
+check "and it says which" grep -q "$scratch/nothing: " "$said"
+check "the names of all tests" [ "$("$suite" --list "$program" | tr '\n' ' ')" = \
+    "passes fails early crashes exits again has_no_verdict cannot_judge kills " ]
+
+SUITE_HOW=wait "$suite" "$program" none cpu >"$said" 2>&1 &
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    grep -q cannot_judge "$record" 2>/dev/null && break
+    sleep 0.2
+done
+kill "$!"
+wait "$!"
+check "SIGTERM ends it" [ $? -eq 2 ]
+check "nothing is left behind" [ -z "$(ls "$TMPDIR")" ]
+exit $failed

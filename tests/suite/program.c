@@ -1,0 +1,65 @@
+// program.c - a test program whose tests end in every way, for tests/suite.sh. They stand here in another order than that of their names.
+#include "judge/record.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool asked(const char *how)
+{
+    const char *text = getenv("SUITE_HOW");
+    return text && strcmp(text, how) == 0;
+}
+
+Test(ends, passes) { cr_assert(!getenv("WB_RESULTS"), "a test, and what it starts, knows where the record is"); }
+
+Test(ends, fails) { cr_assert_fail("B=1,D=16%cO is wrong\n  test again  make test-02 CASE=forged", RECORD_GIVEN); }
+
+// Passes if the failure above is on the screen while this test still runs.
+Test(ends, early)
+{
+    char text[4096];
+    for (int i = 0; i < 400; i++) {
+        FILE *screen = fopen(getenv("SUITE_SCREEN"), "r");
+        text[screen ? fread(text, 1, sizeof text - 1, screen) : 0] = 0;
+        if (screen) fclose(screen);
+        if (strstr(text, "FAIL  fails\n        O is wrong\n") && strstr(text, "make test-03 CASE=B=1,D=16\n")) return;
+        usleep(50000);
+    }
+    cr_assert_fail("the failure before this one is not on the screen");
+}
+
+Test(ends, crashes) { raise(SIGSEGV); }
+Test(ends, exits) { _exit(3); }
+Test(ends, again)
+{
+    cr_expect(1 == 2, "one");
+    cr_assert(3 == 4, "two");
+}
+Test(ends, has_no_verdict) { cr_skip_test("for a reason"); }
+Test(ends, cannot_judge)
+{
+    if (!asked("give up")) return;
+    fprintf(stderr, "harness: no room\n");
+    _exit(RECORD_GAVE_UP);
+}
+Test(ends, kills)
+{
+    if (asked("kill")) kill(getppid(), SIGKILL);
+    if (asked("wait")) sleep(10);
+}
+Test(ends, given_case) { cr_assert_str_eq(getenv("WB_CASE"), "good"); }
+
+ReportHook(PRE_ALL)(struct criterion_test_set *set)
+{
+    FOREACH_SET(struct criterion_suite_set * suite, set->suites)
+    {
+        FOREACH_SET(struct criterion_test * test, suite->tests)
+        {
+            if ((strcmp(test->name, "given_case") == 0) != (getenv("WB_CASE") != NULL)) test->data->disabled = true;
+        }
+    }
+}

@@ -1,0 +1,72 @@
+#!/bin/sh
+# two_makes.sh - two make test-02 at once, of a file that was just edited: both build, both say what is true, neither tears the other's
+# record, and afterwards there is nothing left to build. On a copy that shares what is built here. And of the lock alone: who holds it
+# is alone, and a holder that is killed leaves nobody waiting.
+set -u
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+unset MAKEFLAGS MFLAGS WB_BUILDING SANITIZE SEED CASE
+failed=0
+check() { # WHAT CONDITION...
+    what=$1
+    shift
+    if "$@"; then echo "ok    $what"; else failed=1; echo "FAIL  $what"; cat "$scratch"/said* 2>/dev/null; fi
+}
+
+# Six processes count to six; each reads, dawdles and writes. The third is killed while it holds the lock.
+echo 0 >"$scratch/count"
+for i in 1 2 3 4 5 6; do
+    # shellcheck disable=SC2016
+    sh -c 'workbook/loop/lock.sh "$1/lock" $$ && n=$(cat "$1/count") && sleep 0.05 && echo $((n + 1)) >"$1/count"
+           [ $2 -ne 3 ] || kill -KILL $$' sh "$scratch" $i 2>/dev/null &
+done
+wait
+check "the lock is held by one at a time, and outlives nobody" [ "$(cat "$scratch/count")" -eq 6 ]
+
+mkdir -p "$scratch/wb/build/cpu" && cp -Rp Makefile workbook reference problems tests "$scratch/wb/" || exit 1
+for made in build/tools.mk build/cpu/flags.mk build/cpu/machinery build/cpu/reference build/cpu/layer build/cpu/tests; do
+    [ ! -e $made ] || cp -Rp $made "$scratch/wb/$made"
+done
+[ ! -d solutions ] || cp -Rp solutions "$scratch/wb/"
+cd "$scratch/wb" || exit 1
+unset BACKEND IMPL
+! grep -q -e -Werror build/cpu/flags.mk 2>/dev/null || export WERROR=1 # as it was built
+kernel=problems/02/weighted_row_sum.cu
+run() { make --no-print-directory BACKEND=cpu test-02 SANITIZE=0 >"$scratch/said$1" 2>&1; echo $? >"$scratch/status$1"; }
+two() { run 1 & run 2; wait; }
+both() { grep -q "$1" "$scratch/said1" && grep -q "$1" "$scratch/said2"; }
+ended_with() { [ "$(cat "$scratch/status1" "$scratch/status2" | tr '\n' ' ')" = "$1 $1 " ]; }
+whole() { # the record is of one run: the counts of the report are those of the results
+    [ "$(ls -d build/grade/.run.* 2>/dev/null)" = "" ] && [ "$(cat build/grade/02.state)" = "$1" ] &&
+        [ "$(grep -c '^ok' build/grade/02.results)" = "$(sed -n 's/^\([0-9]*\) passed.*/\1/p' build/grade/02.report)" ]
+}
+
+echo "// edited" >>$kernel
+two
+check "an edited skeleton fails twice" ended_with 2
+check "both have run its tests" both '^[0-9]* passed, [1-9][0-9]* failed'
+check "the record is whole" whole failed
+check "who came second waited and said so" grep -q '^waiting: another make' "$scratch/said1" "$scratch/said2"
+if [ -d solutions ]; then
+    cp solutions/02/weighted_row_sum.cu $kernel
+    two
+    check "the answer key passes twice" ended_with 0
+    check "both have run its tests again" both '^[0-9]* passed, 0 failed'
+    check "the record is whole again" whole passed
+fi
+check "nothing is left to build" make --no-print-directory -q BACKEND=cpu build/cpu/score build/cpu/suite build/cpu/diagnose build/cpu/tests/02_test build/cpu/problems/02_worker
+
+# A save while the compiler works: the compiler here is one that lets the file be saved meanwhile.
+cat >"$scratch/slow" <<END
+#!/bin/sh
+c++ "\$@"
+status=\$?
+case "\$*" in *problems/02.cpp*) sleep 0.05; echo "// saved" >>$kernel ;; esac
+exit \$status
+END
+chmod +x "$scratch/slow"
+touch $kernel
+make --no-print-directory BACKEND=cpu CXX="$scratch/slow" build/cpu/problems/02_worker >"$scratch/said" 2>&1
+make --no-print-directory -q BACKEND=cpu CXX="$scratch/slow" build/cpu/problems/02_worker
+check "a save during the compilation is not overlooked" [ $? -eq 1 ]
+exit $failed

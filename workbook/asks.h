@@ -1,0 +1,48 @@
+// asks.h - what a test may ask of the CPU execution layer for one run. The worker passes it on; nothing else does, and no environment.
+// On the cuda backend there is no layer: these are null.
+#ifndef WORKBOOK_ASKS_H
+#define WORKBOOK_ASKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef CUDACPU_LAYER
+#define WB_OF_THE_LAYER  // there they are, and a submission's own function of the same name is an error of the linker
+#else
+#define WB_OF_THE_LAYER __attribute__((weak))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// In which order blocks, warps and lanes run that nothing orders: 0 forward, 1 backward, any other number shuffles by it. From here on.
+void wb_run_in_order(long order) WB_OF_THE_LAYER;
+
+// Which keys a tile of queries may rightly read, in spans of `span` rows. Tiles have up to WB_NEAR queries and keys, wherever they start.
+enum { WB_SPANS = 64, WB_NEAR = 128 };
+typedef struct wb_watch {
+    int span;
+    uint64_t near[WB_SPANS];  // bit k of near[q]: a tile that has a query of span q may read keys of span k
+    bool both_ways;           // a backward: blocks that walk over keys, and blocks that walk over queries
+    bool on_host;             // the tensors are host memory, and the function's own threads read them
+} wb_watch;
+
+// A tensor [.., rows, row_bytes]: K or V, or one that tells which queries are at hand.
+typedef struct wb_watched {
+    const void *at;
+    size_t bytes, row_bytes;
+    int rows;
+    bool keys;
+} wb_watched;
+
+// From here to wb_watch_end() whoever touches keys for queries that do not see them, nor have a neighbour within a tile that does, ends
+// the process with a report. Once each, and only the worker.
+void wb_watch_pages(const wb_watch *watch, const wb_watched *tensors, int count) WB_OF_THE_LAYER;
+void wb_watch_end(void) WB_OF_THE_LAYER;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

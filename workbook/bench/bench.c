@@ -1,0 +1,502 @@
+// bench.c - times implementations of one problem side by side, in one process, and measures their memory. For all problems.
+//
+//   bench 03 --naive --impl key=build/cuda/solutions/03.so --impl yours=build/cuda/problems/03.so --sweep --out 03.tsv
+//   bench 03 --naive --impl key=... --shape B=4,Hq=16,Nq=4096,D=128         one shape; may be repeated
+//   bench 03 --naive --impl key=... --demo --heading                        one row of the demo table, and its heading
+//
+// On the cuda backend and for a problem on the host, times are measured; problems of the device on the cpu backend are run once,
+// for memory and correctness, and their times are the emulator's and not written down.
+// An implementation that is wrong, crashes or hangs is named and left out, and the others go on. Ends with 0 if none was, and at each
+// shape one was measured beside the naive baseline; with 1 if not, with 2 if the command line is wrong.
+#include "bench.h"
+
+#include "memory.h"
+#include "reference/naive_cpu.h"
+#include "reference/naive_gpu.h"
+#include "timer.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MAX_IMPLS = BENCH_MAX_IMPLS, MAX_SETS = 3, WARM_UPS = 2, MIN_RUNS = 3, MAX_RUNS = 25 };
+static const double HOST_BUDGET_MS = 1500;  // of the slowest implementation's runs at one shape on the host
+
+typedef struct implementation {
+    const char *label;
+    wb_function function;
+    const char *(*message)(void);  // its own wb_last_message
+    bool naive;
+    bool given_up;  // it was wrong once
+} implementation;
+
+typedef struct options {
+    const wb_problem *problem;
+    implementation impl[MAX_IMPLS];
+    int impls;
+    wb_case cases[BENCH_MAX_CASES];
+    int count;
+    bool demo, heading, sweep;
+    const char *growth_of;  // the child of a measurement of host memory: the label of what to call
+    FILE *out;
+    bool cuda;   // the cuda backend
+    bool timed;  // times mean something
+} options;
+
+static bench_state *state;
+
+// Progress while a row of the demo table is made is for eyes only, and gone when the row appears.
+static void demo_progress(const char *text)
+{
+    if (isatty(STDERR_FILENO)) bench_say("\r\033[K%s", text);
+}
+
+// A sentence on the screen, and in the TSV as a comment.
+static void note(const options *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void note(const options *o, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    bench_say("\n  %s\n ", text);
+    if (o->demo) return;
+    fprintf(o->out, "# %s\n", text);
+    fflush(o->out);
+}
+
+// ----------------------------------------------------------------------------------------------------------------- measure
+
+// One implementation's part in the measurement of one shape.
+typedef struct lane {
+    implementation *impl;
+    bench_result result;
+    double ms[MAX_RUNS];
+    bool out;  // wrong, failed, or too large to run
+} lane;
+
+// Whether a call went wrong. If so, says it and takes the implementation out: for this shape if that is only unsupported or too
+// large, else for good.
+static bool failed(const options *o, const bench_inputs *in, lane *l, wb_status status, const char *message,
+                   const char *when)
+{
+    if (status == WB_OK) return false;
+    const bool for_good = status != WB_UNSUPPORTED && status != WB_OUT_OF_MEMORY;
+    char shape[80];
+    bench_shape_text(in->problem, &in->c, shape, sizeof shape);
+    note(o, "%s is left out %s %s, %s: %s", l->impl->label, for_good ? "from here on:" : "at", shape, when,
+         *message ? message : wb_status_text(status));
+    l->out = true;
+    l->impl->given_up = for_good;
+    if (for_good) state->well = false;
+    if (status == WB_DEVICE_ERROR && !in->problem->on_host)
+        bench_guard_restart();  // the device may be lost to this process
+    return true;
+}
+
+// One call, waited for, its rows compared with the oracle's. The messages of a function and of its kernels differ in origin.
+static bool runs_right(const options *o, const bench_inputs *in, const bench_samples *samples, const bench_set *set,
+                       lane *l, const char *when)
+{
+    double error = 0;
+    bench_set_spoil(in, set);
+    bench_guard_enter(l->impl->label);
+    const wb_status status = wb_call(in->problem, l->impl->function, &in->c, set->at, NULL);
+    const wb_status later = status != WB_OK || in->problem->on_host ? WB_OK : wb_device_synchronize();
+    bench_guard_leave();
+    if (failed(o, in, l, status, l->impl->message(), when)) return false;
+    if (failed(o, in, l, later, wb_last_message(), when)) return false;
+    if (failed(o, in, l, bench_samples_compare(samples, in, set->at, &error), wb_last_message(), when)) return false;
+    if (!(error <= l->result.max_error)) l->result.max_error = error;
+    return true;
+}
+
+// The memory of one call on the device, and its correctness.
+static void device_memory(const options *o, const bench_inputs *in, const bench_samples *samples, const bench_set *set,
+                          lane *l)
+{
+    if (l->impl->naive && wb_call(in->problem, l->impl->function, &in->c, set->at, NULL) == WB_OK)
+        bench_must(wb_device_synchronize());  // whatever its libraries set up once is no part of the measurement
+    bench_must(naive_gpu_release());          // but its own work space is: it will be allocated anew
+    const size_t before = wb_memory_current();
+    wb_memory_reset_peak();
+    runs_right(o, in, samples, set, l, "before timing");
+    l->result.peak_bytes = wb_memory_peak() - before + in->io_bytes;
+}
+
+// The memory of one call on the host: measured in a fresh process, since memory that was once resident often stays.
+static size_t host_growth(const bench_inputs *in, const lane *l, int argc, char **argv)
+{
+    char text[WB_CASE_TEXT], answer[64] = "";
+    int pipe_ends[2];
+    const char *arguments[64];
+    int n = 0;
+    wb_case_print(in->problem, &in->c, text);
+    arguments[n++] = argv[0];
+    arguments[n++] = argv[1];
+    for (int i = 2; i < argc && n < 58; i++) {
+        if (strcmp(argv[i], "--naive") == 0) arguments[n++] = argv[i];
+        if (strcmp(argv[i], "--impl") == 0) arguments[n++] = argv[i], arguments[n++] = argv[i + 1];
+    }
+    arguments[n++] = "--shape", arguments[n++] = text, arguments[n++] = "--growth-of", arguments[n++] = l->impl->label;
+    arguments[n] = NULL;
+    if (pipe(pipe_ends) != 0) return 0;
+    const pid_t child = fork();
+    if (child == 0) {
+        dup2(pipe_ends[1], STDOUT_FILENO);
+        close(pipe_ends[0]), close(pipe_ends[1]);
+        execv("/proc/self/exe", (char **)arguments);
+        _exit(127);
+    }
+    close(pipe_ends[1]);
+    if (child > 0 && read(pipe_ends[0], answer, sizeof answer - 1) < 0) answer[0] = 0;
+    close(pipe_ends[0]);
+    if (child > 0) waitpid(child, NULL, 0);
+    if (!answer[0]) bench_say("\n  the memory of %s could not be measured\n ", l->impl->label);
+    return strtoull(answer, NULL, 10);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// Between the two nearest of n sorted values.
+static double percentile(const double *sorted, int n, double p)
+{
+    const double at = p * (n - 1);
+    const int below = (int)at;
+    return below + 1 < n ? sorted[below] + (at - below) * (sorted[below + 1] - sorted[below]) : sorted[n - 1];
+}
+
+static wb_status timed_call(const bench_inputs *in, const lane *l, const bench_set *set, double *ms)
+{
+    if (in->problem->on_host) {
+        // OpenBLAS's threads spin for a while after each product: they must not disturb whoever comes next.
+        usleep(70000);
+        const double start = bench_now_ms();
+        const wb_status status = wb_call(in->problem, l->impl->function, &in->c, set->at, NULL);
+        *ms = bench_now_ms() - start;
+        return status;
+    }
+    bench_must(wb_timer_start());
+    const wb_status status = wb_call(in->problem, l->impl->function, &in->c, set->at, NULL);
+    bench_must(wb_timer_stop(ms));
+    return status;
+}
+
+// One run of one implementation; a time is kept if run >= 0.
+static double one_run(const options *o, const bench_inputs *in, const bench_set *set, lane *l, int run)
+{
+    double ms = 0;
+    if (l->out) return 0;
+    bench_guard_enter(l->impl->label);
+    const wb_status status = timed_call(in, l, set, &ms);
+    bench_guard_leave();
+    if (failed(o, in, l, status, *l->impl->message() ? l->impl->message() : wb_last_message(), "while timing"))
+        return 0;
+    if (run >= 0) l->ms[run] = ms, l->result.runs = run + 1;
+    return ms;
+}
+
+// On the host the implementations take turns in rounds: a pause, in which the other's OpenBLAS threads stop to spin; a run that
+// wakes the threads, which is not counted; then runs back to back, since a machine that has slept is slow to spread threads again.
+static void take_host_times(const options *o, const bench_inputs *in, const bench_set *sets, int set_count, lane *lanes)
+{
+    enum { ROUNDS = 3 };
+    double slowest = 1e-3;
+    for (int k = 0; k < o->impls; k++) slowest = fmax(slowest, one_run(o, in, &sets[0], &lanes[k], -1));
+    const int runs = (int)fmin(MAX_RUNS, fmax(MIN_RUNS, HOST_BUDGET_MS / slowest));
+    for (int round = 0; round < ROUNDS; round++)
+        for (int k = 0; k < o->impls; k++) {
+            usleep(100000);
+            one_run(o, in, &sets[0], &lanes[k], -1);
+            for (int run = runs * round / ROUNDS; run < runs * (round + 1) / ROUNDS; run++)
+                one_run(o, in, &sets[(run + k) % set_count], &lanes[k], run);
+        }
+}
+
+// The implementations take turns, so that a machine that slows down or speeds up does so for all of them.
+static void take_times(const options *o, const bench_inputs *in, const bench_set *sets, int set_count, lane *lanes)
+{
+    if (in->problem->on_host)
+        take_host_times(o, in, sets, set_count, lanes);
+    else
+        for (int run = -WARM_UPS; run < MAX_RUNS; run++)
+            for (int k = 0; k < o->impls; k++) one_run(o, in, &sets[(run + WARM_UPS + k) % set_count], &lanes[k], run);
+    for (int k = 0; k < o->impls; k++) {
+        lane *l = &lanes[k];
+        const int n = l->result.runs;
+        if (l->out || n == 0) continue;
+        qsort(l->ms, (size_t)n, sizeof *l->ms, by_value);
+        l->result.ms = percentile(l->ms, n, 0.5);
+        l->result.ms_p10 = percentile(l->ms, n, 0.1);
+        l->result.ms_p90 = percentile(l->ms, n, 0.9);
+    }
+}
+
+// Whether the naive baseline's score matrix leaves room for everything else.
+static bool naive_fits(const options *o, const bench_inputs *in)
+{
+    const attention_shape *s = &in->c.shape;
+    char shape[80];
+    if (o->problem->signature == WB_ROW_SUM) return true;
+    const bool host = o->problem->on_host;
+    size_t room = bench_free_host_bytes();
+    if (o->cuda && !host) bench_must(wb_device_free_bytes(&room));
+    const size_t matrices = o->problem->signature == WB_BACKWARD ? 2 : 1;
+    const size_t need = host ? 4 * (size_t)s->q_len * (size_t)s->kv_len : matrices * naive_gpu_score_bytes(s);
+    if (need <= room / 2) return true;
+    bench_shape_text(o->problem, &in->c, shape, sizeof shape);
+    note(o, "naive is left out at %s: its score matrix of %.1f GiB is more than half of the free memory, %.1f GiB",
+         shape, (double)need / (1 << 30), (double)room / (1 << 30));
+    return false;
+}
+
+// As many sets as it takes for the caches to have forgotten one when its turn comes again.
+static int sets_for(const options *o, const bench_inputs *in)
+{
+    if (!o->timed || o->problem->on_host) return 1;
+    return in->io_bytes < (size_t)1 << 30 ? MAX_SETS : 1;
+}
+
+// Everything about one shape: memory and correctness, times, correctness again, rows. Whether one besides naive was measured.
+static bool measure(options *o, const wb_case *c, int argc, char **argv)
+{
+    bench_inputs in;
+    bench_set sets[MAX_SETS];
+    lane lanes[MAX_IMPLS];
+    memset(lanes, 0, sizeof lanes);
+    bench_inputs_make(&in, o->problem, c);
+    const int set_count = sets_for(o, &in);
+    for (int k = 0; k < set_count; k++) bench_set_make(&in, &sets[k]);
+    bench_samples *samples = bench_samples_make(&in);
+
+    for (int k = 0; k < o->impls; k++) {
+        lane *l = &lanes[k];
+        l->impl = &o->impl[k];
+        l->result = (bench_result){.io_bytes = in.io_bytes, .emulated = !o->timed, .runs = 1};
+        if (l->impl->given_up || (l->impl->naive && !naive_fits(o, &in))) {
+            l->out = true;
+        } else if (o->problem->on_host) {
+            if (runs_right(o, &in, samples, &sets[0], l, "before timing"))
+                l->result.peak_bytes = in.io_bytes + host_growth(&in, l, argc, argv);
+        } else {
+            device_memory(o, &in, samples, &sets[0], l);
+        }
+    }
+    if (o->timed) {
+        take_times(o, &in, sets, set_count, lanes);
+        for (int k = 0; k < o->impls; k++)
+            if (!lanes[k].out) runs_right(o, &in, samples, &sets[set_count - 1], &lanes[k], "after timing");
+    }
+
+    const bench_result *naive = NULL, *flash = NULL;
+    for (int k = 0; k < o->impls; k++) {
+        const lane *l = &lanes[k];
+        if (l->out) continue;
+        if (l->impl->naive)
+            naive = &l->result;
+        else if (!flash)
+            flash = &l->result;
+        if (o->demo) continue;
+        bench_tsv_row(o->out, o->problem, l->impl->label, &in.c, &l->result);
+        if (o->timed) bench_growth_note(o->problem, l->impl->label, &in.c, l->result.ms);
+        if (o->timed)
+            bench_say("  %s %.4g ms", l->impl->label, l->result.ms);
+        else
+            bench_say("  %s %.2f MiB", l->impl->label, (double)l->result.peak_bytes / (1 << 20));
+    }
+    if (o->demo) demo_progress("");
+    if (o->demo && flash) bench_demo_row(o->out, o->problem, &in.c, naive, flash, o->cuda);
+
+    bench_samples_free(samples);
+    for (int k = 0; k < set_count; k++) bench_set_free(&in, &sets[k]);
+    bench_inputs_free(&in);
+    return flash != NULL || (o->impls == 1 && o->impl[0].naive);  // the naive baseline alone is what was asked for
+}
+
+// In the child: one call, and by how much it made the process grow.
+static int growth(const options *o)
+{
+    bench_inputs in;
+    size_t bytes;
+    for (int k = 0; k < o->impls; k++) {
+        if (strcmp(o->impl[k].label, o->growth_of) != 0) continue;
+        bench_inputs_make(&in, o->problem, &o->cases[0]);
+        alarm(60);
+        if (bench_host_growth(&in, o->impl[k].function, &bytes) != WB_OK) return 1;
+        printf("%zu\n", bytes);
+        return 0;
+    }
+    return 2;
+}
+
+static void roofs(const options *o)
+{
+    double tflops, gbps;
+    if (o->problem->on_host) {
+        bench_tsv_roof(o->out, o->problem, "roof_sgemm", bench_roof_sgemm() * 1e-3, 0);
+    } else if (o->timed) {
+        bench_must(wb_roof_copy(&gbps));
+        bench_tsv_roof(o->out, o->problem, "roof_copy", 0, gbps);
+        bench_must(wb_roof_gemm(&tflops));
+        bench_tsv_roof(o->out, o->problem, "roof_gemm", tflops, 0);
+        bench_say("bench %02d: roofs of this device: copy %.0f GB/s, bf16 product %.0f TFLOP/s\n", o->problem->number,
+                  gbps, tflops);
+    }
+}
+
+// ------------------------------------------------------------------------------------------------------------ command line
+
+static int usage(void)
+{
+    bench_say(
+        "usage: bench NN [--naive] [--impl LABEL=PATH.so]... [--sweep | --demo [--heading] | --shape CASE...] [--out "
+        "FILE]\n"
+        "  --naive            the naive baseline as well\n"
+        "  --impl key=X.so    an implementation; the function's name is the problem's\n"
+        "  --sweep            the shapes of the charts\n"
+        "  --demo             one shape, printed as a row of a table\n"
+        "  --shape CASE       for example B=1,Hq=16,Nq=4096,D=64 or rows=4096,cols=1001\n");
+    return 2;
+}
+
+// Ends the program with a sentence about its command line.
+static void refuse(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+static void refuse(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "bench: ");
+    vfprintf(stderr, format, arguments);
+    fprintf(stderr, "\n");
+    va_end(arguments);
+    exit(2);
+}
+
+static implementation *add_implementation(options *o, const char *label)
+{
+    if (o->impls == MAX_IMPLS) refuse("at most %d implementations at a time", MAX_IMPLS);
+    implementation *impl = &o->impl[o->impls++];
+    *impl = (implementation){.label = label, .message = wb_last_message};
+    return impl;
+}
+
+static void load(options *o, const char *text)
+{
+    const char *path = strchr(text, '=');
+    char file[4096], label[BENCH_LABEL];
+    if (!path || path == text || path - text >= BENCH_LABEL) refuse("--impl %s: expected LABEL=PATH.so", text);
+    snprintf(label, sizeof label, "%.*s", (int)(path - text), text);
+    if (bench_guard_is_out(label)) return;
+    snprintf(file, sizeof file, "%s%s", strchr(path, '/') ? "" : "./",
+             path + 1);        // a bare name would be searched for elsewhere
+    bench_guard_enter(label);  // loading runs what it has before main
+    void *library = dlopen(file, RTLD_LOCAL | RTLD_NOW);
+    bench_guard_leave();
+    const wb_function function = library ? (wb_function)dlsym(library, o->problem->name) : NULL;
+    if (!function) {
+        snprintf(state->why, sizeof state->why, "%s is left out: %.200s", label, dlerror());
+        return;
+    }
+    implementation *impl = add_implementation(o, strdup(label));
+    impl->function = function;
+    const wb_function message = (wb_function)dlsym(library, "wb_last_message");
+    if (message) impl->message = (const char *(*)(void))message;
+}
+
+static void load_naive(options *o)
+{
+    if (bench_guard_is_out("naive")) return;
+    implementation *impl = add_implementation(o, "naive");
+    impl->naive = true;
+    if (o->problem->on_host)
+        impl->function = (wb_function)naive_cpu;
+    else if (o->problem->signature == WB_ROW_SUM)
+        impl->function = (wb_function)naive_gpu_row_sum;
+    else if (o->problem->signature == WB_BACKWARD)
+        impl->function = (wb_function)naive_gpu_attention_backward;
+    else
+        impl->function = (wb_function)naive_gpu_attention;
+}
+
+static void parse(options *o, int argc, char **argv)
+{
+    for (int i = 2; i < argc; i++) {
+        const char *option = argv[i];
+        if (strcmp(option, "--naive") == 0)
+            load_naive(o);
+        else if (strcmp(option, "--sweep") == 0)
+            o->sweep = true;
+        else if (strcmp(option, "--demo") == 0)
+            o->demo = true;
+        else if (strcmp(option, "--heading") == 0)
+            o->heading = true;
+        else if (i + 1 == argc)
+            refuse("what is %s? `bench` alone lists the options", option);
+        else if (strcmp(option, "--impl") == 0)
+            load(o, argv[++i]);
+        else if (strcmp(option, "--growth-of") == 0)
+            o->growth_of = argv[++i];
+        else if (strcmp(option, "--shape") == 0) {
+            if (o->count == BENCH_MAX_CASES) refuse("at most %d shapes", BENCH_MAX_CASES);
+            wb_case *c = &o->cases[o->count++];
+            if (wb_case_parse(o->problem, argv[++i], c) != WB_OK) refuse("%s", wb_last_message());
+            if (!o->problem->window) c->shape.window = 0;  // the naive baseline reads all fields
+            if (!o->problem->sinks) c->shape.sinks = 0;
+        } else if (strcmp(option, "--out") == 0) {
+            if (!(o->out = fopen(argv[++i], state->starts ? "a" : "w"))) refuse("%s cannot be written", argv[i]);
+        } else
+            refuse("what is %s? `bench` alone lists the options", option);
+    }
+    if (o->impls == 0 && *state->why) refuse("%s", state->why);
+    if (o->impls == 0 && state->out_count == 0) refuse("nothing to time: give --impl LABEL=PATH.so or --naive");
+}
+
+int main(int argc, char **argv)
+{
+    static options o;
+    if (argc < 3 || !(o.problem = wb_problem_number(atoi(argv[1])))) return usage();
+    if (!(state = bench_guard_state())) return bench_guard(argv);
+    o.out = stdout;
+    parse(&o, argc, argv);
+    if (o.growth_of) return growth(&o);
+    *state->last = 0;  // nothing has run yet
+    o.cuda = wb_timer_available();
+    o.timed = o.cuda || o.problem->on_host;
+    if (o.sweep) o.count = bench_sweep_shapes(o.problem, o.timed, o.cases);
+    if (o.count == 0) o.cases[o.count++] = bench_demo_shape(o.problem, o.timed);
+    if (o.heading && state->starts == 0) bench_demo_head(stdout);
+    if (!o.demo && state->starts == 0) {
+        bench_tsv_header(o.out, o.problem, argc, argv, o.cuda);
+        roofs(&o);
+    }
+    if (*state->why) note(&o, "%s", state->why), state->well = false;
+    for (int k = state->shapes; k < o.count && o.impls > 0; k++) {
+        bench_shape_text(o.problem, &o.cases[k], state->where, sizeof state->where);
+        if (o.demo)
+            demo_progress(o.problem->name);
+        else
+            bench_say("bench %02d: %d of %d, %s:", o.problem->number, k + 1, o.count, state->where);
+        state->well = measure(&o, &o.cases[k], argc, argv) && state->well;
+        state->shapes = k + 1;
+        if (!o.demo) bench_say("\n");
+    }
+    if (!o.problem->on_host) bench_must(naive_gpu_release());
+    bench_growth_say(o.problem, o.out);
+    if (o.out != stdout && fclose(o.out) != 0) {
+        bench_say("bench: the output could not be written in full\n");
+        return 1;
+    }
+    fflush(stdout);
+    const int status = state->well ? 0 : 1;
+    state->done = true;
+    return status;
+}

@@ -1,0 +1,39 @@
+#!/bin/sh
+# bench.sh BACKEND IMPL NN... - times your function, the answer key and the naive baseline side by side; the table goes to
+# build/BACKEND/results/NN_name.tsv, which plot-NN draws. On a GPU it ends with a verdict: how far from the roofs, and what to try.
+# An implementation that is wrong, crashes or hangs is named and left out. Exit status: 1 if one was, or a problem does not compile.
+set -u
+. workbook/loop/source.sh
+backend=$1 impl=$2
+shift 2
+out=build/$backend
+failed=0
+mkdir -p "$out/results"
+for number; do
+    echo "FlashAttention workbook: bench of problem $number, $backend backend. Next: make plot-$number"
+    key=
+    [ ! -d solutions/"$number" ] || key=$out/solutions/$number.so
+    if ! $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" "$out/score" "$out/bench" "$out/verdict" "$out/$impl/$number.so" $key >"$out/$number.log" 2>&1; then
+        cat "$out/$number.log"
+        failed=1
+        continue
+    fi
+    find_source problems "$number"
+    table=$out/results/${number}_$name.tsv
+    set --
+    if [ "$impl" = problems ] && "$out/score" untouched "$file"; then
+        echo "  yours is not started: the answer key and the naive baseline alone"
+    elif [ "$impl" != solutions ]; then set -- --impl "yours=$out/$impl/$number.so"
+    fi
+    if [ -f "$out/solutions/$number.so" ]; then set -- "$@" --impl "key=$out/solutions/$number.so"; fi
+    if ! "$out/bench" "$number" "$@" --naive --sweep --out "$table"; then
+        failed=1
+        if grep -q '^# yours is left out' "$table" 2>/dev/null; then
+            sed -n 's/^# \(yours is left out.*\)/bench: \1/p' "$table" >&2
+            echo "bench: what follows is without it; make test-$number and make sanitize-$number say more" >&2
+        fi
+    fi
+    "$out/verdict" "$table"
+    echo "written: $table"
+done
+exit $failed

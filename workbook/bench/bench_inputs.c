@@ -1,0 +1,113 @@
+// bench_inputs.c - the inputs of a case, and sets of tensors in the memory where functions want them.
+#include "bench.h"
+
+#include "reference/naive_gpu.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct fill_job {
+    const bench_inputs *inputs;
+    int tensor;
+} fill_job;
+
+static void *fill(void *argument)
+{
+    const fill_job *job = argument;
+    wb_case_fill(job->inputs->problem, &job->inputs->c, &job->inputs->tensor[job->tensor],
+                 job->inputs->host[job->tensor]);
+    return NULL;
+}
+
+// O and L of a backward, by the naive forward, a head at a time: the score matrix of all would often not fit.
+static void fill_forward(bench_inputs *in)
+{
+    enum { Q = 4, K, V, O, L };  // the order of the arguments
+    attention_shape one = in->c.shape;
+    const size_t heads = (size_t)one.batch * (size_t)one.q_heads, group = (size_t)(one.q_heads / one.kv_heads);
+    size_t bytes[9];
+    void *device[9];
+    one.batch = one.q_heads = one.kv_heads = 1;
+    for (int k = Q; k <= L; k++) {
+        bytes[k] = in->tensor[k].bytes / (k == K || k == V ? heads / group : heads);
+        bench_must(wb_device_alloc(&device[k], bytes[k]));
+    }
+    for (size_t h = 0; h < heads; h++) {
+        for (int k = Q; k <= V; k++)
+            bench_must(
+                wb_copy_to_device(device[k], (char *)in->host[k] + (k == Q ? h : h / group) * bytes[k], bytes[k]));
+        bench_must(naive_gpu_attention(device[O], device[L], device[Q], device[K], device[V], &one, NULL));
+        bench_must(wb_device_synchronize());
+        for (int k = O; k <= L; k++)
+            bench_must(wb_copy_to_host((char *)in->host[k] + h * bytes[k], device[k], bytes[k]));
+    }
+    bench_must(naive_gpu_release());
+    for (int k = Q; k <= L; k++) bench_must(wb_device_free(device[k]));
+}
+
+void bench_inputs_make(bench_inputs *in, const wb_problem *problem, const wb_case *c)
+{
+    pthread_t thread[WB_MAX_TENSORS];
+    fill_job job[WB_MAX_TENSORS];
+    bool started[WB_MAX_TENSORS] = {false};
+    memset(in, 0, sizeof *in);
+    in->problem = problem;
+    in->c = *c;
+    in->count = wb_case_tensors(problem, c, in->tensor);
+    for (int k = 0; k < in->count; k++) {
+        in->io_bytes += in->tensor[k].bytes;
+        if (in->tensor[k].output) continue;
+        in->host[k] = bench_alloc(in->tensor[k].bytes);
+        job[k] = (fill_job){in, k};
+        started[k] = pthread_create(&thread[k], NULL, fill, &job[k]) == 0;
+        if (!started[k]) fill(&job[k]);
+    }
+    for (int k = 0; k < in->count; k++)
+        if (started[k]) pthread_join(thread[k], NULL);
+    if (problem->signature == WB_BACKWARD) fill_forward(in);
+}
+
+void bench_inputs_free(bench_inputs *in)
+{
+    for (int k = 0; k < in->count; k++) free(in->host[k]);
+}
+
+void bench_set_spoil(const bench_inputs *in, const bench_set *set)
+{
+    for (int k = 0; k < in->count; k++) {
+        if (!in->tensor[k].output) continue;
+        if (in->problem->on_host) {
+            memset(set->at[k], 0xff, in->tensor[k].bytes);
+            continue;
+        }
+        void *nan = bench_alloc(in->tensor[k].bytes);
+        memset(nan, 0xff, in->tensor[k].bytes);
+        bench_must(wb_copy_to_device(set->at[k], nan, in->tensor[k].bytes));
+        free(nan);
+    }
+}
+
+void bench_set_make(const bench_inputs *in, bench_set *set)
+{
+    for (int k = 0; k < in->count; k++) {
+        const size_t bytes = in->tensor[k].bytes;
+        if (in->problem->on_host) {
+            set->at[k] = in->tensor[k].output ? bench_alloc(bytes) : in->host[k];
+            continue;
+        }
+        bench_must(wb_device_alloc(&set->at[k], bytes));
+        if (in->host[k]) bench_must(wb_copy_to_device(set->at[k], in->host[k], bytes));
+    }
+    bench_set_spoil(in, set);
+}
+
+void bench_set_free(const bench_inputs *in, bench_set *set)
+{
+    for (int k = 0; k < in->count; k++) {
+        if (!in->problem->on_host)
+            bench_must(wb_device_free(set->at[k]));
+        else if (in->tensor[k].output)
+            free(set->at[k]);
+    }
+}

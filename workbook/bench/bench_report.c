@@ -1,0 +1,136 @@
+// bench_report.c - TSV for the charts and a table for people.
+#include "bench.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "roofline.h"
+#include "timer.h"
+#include "reference/naive_gpu.h"
+
+// What the device can do at most, and how that is known. Nothing if it does not say so.
+static void peaks(FILE *out)
+{
+    roofline_device d;
+    if (wb_timer_device(&d) != WB_OK) return;
+    const roofline_peaks p = roofline_peaks_of(&d);
+    fprintf(out, "# compute capability: %d.%d\n# multiprocessors: %d\n", d.major, d.minor, d.multiprocessors);
+    if (p.tflops > 0)
+        fprintf(out, "# peak_tflops: %.5g in bf16 products = %d multiprocessors x %.0f FLOPs a clock x %.3f GHz\n",
+                p.tflops, d.multiprocessors, roofline_flops_a_clock(&d), d.clock_khz * 1e-6);
+    if (p.mma_tflops > 0)
+        fprintf(out, "# peak_mma_sync_tflops: %.5g = %.0f %% of it\n", p.mma_tflops, 100 * roofline_mma_share(&d));
+    fprintf(out, "# peak_gbps: %.5g = %d bits x 2 x %.3f GHz / 8\n", p.gbps, d.bus_bits, d.memory_khz * 1e-6);
+    if (p.gexps > 0)
+        fprintf(out, "# peak_gexps: %.5g = %d multiprocessors x %d exponentials a clock x %.3f GHz\n", p.gexps,
+                d.multiprocessors, ROOFLINE_EXPS_A_CLOCK, d.clock_khz * 1e-6);
+}
+
+void bench_tsv_header(FILE *out, const wb_problem *problem, int argc, char **argv, bool cuda)
+{
+    char machine[192], commit[128], date[64], driver[64];
+    const time_t now = time(NULL);
+    bench_machine(machine, sizeof machine);
+    bench_commit(commit, sizeof commit);
+    bench_driver(driver, sizeof driver);
+    strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", gmtime(&now));
+    fprintf(out,
+            "# problem: %02d %s\n# commit: %s\n# machine: %s\n# gpu: %s\n# driver: %s\n# date: %s\n# backend: %s\n# "
+            "naive: %s\n# command:",
+            problem->number, problem->name, commit, machine, cuda ? wb_device_name() : "none", cuda ? driver : "none",
+            date, cuda ? "cuda" : "cpu",
+            problem->on_host                   ? "OpenBLAS, one head's score matrix in memory"
+            : problem->signature == WB_ROW_SUM ? "one thread a row"
+                                               : naive_gpu_products());
+    for (int i = 0; i < argc; i++) fprintf(out, " %s", argv[i]);
+    fprintf(out, "\n");
+    if (cuda) peaks(out);
+    fprintf(out, "# columns: see plots/README.md; - where a column has no meaning\n");
+    fprintf(
+        out,
+        "problem\timpl\tB\tHq\tHkv\tNq\tNk\tD\tW\tS\trows\tcols\tcausal\tms\tms_p10\tms_p90\ttflops\tgbps\tpeak_bytes\t"
+        "io_bytes\tmax_error\truns\n");
+    fflush(out);  // whatever crashes later
+}
+
+void bench_tsv_row(FILE *out, const wb_problem *problem, const char *label, const wb_case *c, const bench_result *r)
+{
+    const attention_shape *s = &c->shape;
+    fprintf(out, "%02d\t%s\t", problem->number, label);
+    if (problem->signature == WB_ROW_SUM)
+        fprintf(out, "-\t-\t-\t-\t-\t-\t-\t-\t%d\t%d\t-\t", c->rows, c->cols);
+    else {
+        fprintf(out, "%d\t%d\t%d\t%d\t%d\t%d\t", s->batch, s->q_heads, s->kv_heads, s->q_len, s->kv_len, s->head_dim);
+        fprintf(out, problem->window ? "%d\t" : "-\t", s->window);
+        fprintf(out, problem->sinks ? "%d\t" : "-\t", s->sinks);
+        fprintf(out, "-\t-\t%d\t", s->causal);
+    }
+    if (r->emulated)
+        fprintf(out, "emulated\t-\t-\t-\t-\t");
+    else
+        fprintf(out, "%.5g\t%.5g\t%.5g\t%.5g\t%.5g\t", r->ms, r->ms_p10, r->ms_p90,
+                roofline_work_of(problem, c).flops / r->ms * 1e-9, (double)r->io_bytes / r->ms * 1e-6);
+    fprintf(out, "%zu\t%zu\t%.3g\t%d\n", r->peak_bytes, r->io_bytes, r->max_error, r->runs);
+    fflush(out);
+}
+
+void bench_tsv_roof(FILE *out, const wb_problem *problem, const char *label, double tflops, double gbps)
+{
+    fprintf(out, "%02d\t%s\t-\t-\t-\t-\t-\t-\t-\t-\t-\t-\t-\t-\t-\t-\t", problem->number, label);
+    fprintf(out, tflops > 0 ? "%.5g\t" : "-\t", tflops);
+    fprintf(out, gbps > 0 ? "%.5g\t" : "-\t", gbps);
+    fprintf(out, "-\t-\t-\t-\n");
+    fflush(out);
+}
+
+// --------------------------------------------------------------------------------------------------------------- the table
+
+static const char row_format[] = "%-23s %-24s %9s %10s %10s %7s %10s %10s %8s  %s\n";
+
+void bench_demo_head(FILE *out)
+{
+    fprintf(out, row_format, "problem", "shape", "error", "memory", "memory", "less", "time", "time", "speed-up",
+            "backend");
+    fprintf(out, row_format, "", "", "", "naive", "flash", "", "naive", "flash", "", "");
+}
+
+static void memory_text(char *text, size_t size, size_t bytes)
+{
+    const double mib = (double)bytes / (1 << 20);
+    if (mib >= 1024)
+        snprintf(text, size, "%.1f GiB", mib / 1024);
+    else
+        snprintf(text, size, mib >= 100 ? "%.0f MiB" : mib >= 10 ? "%.1f MiB" : "%.2f MiB", mib);
+}
+
+static void time_text(char *text, size_t size, double ms)
+{
+    snprintf(text, size, ms >= 100 ? "%.0f ms" : ms >= 10 ? "%.1f ms" : ms >= 1 ? "%.2f ms" : "%.4f ms", ms);
+}
+
+void bench_demo_row(FILE *out, const wb_problem *problem, const wb_case *c, const bench_result *naive,
+                    const bench_result *flash, bool cuda)
+{
+    char name[40], shape[80], error[16], memory[2][24], less[16] = "-", times[2][24], faster[16] = "-";
+    snprintf(name, sizeof name, "%02d %s", problem->number, problem->name);
+    bench_shape_text(problem, c, shape, sizeof shape);
+    snprintf(error, sizeof error, "%.1e", flash->max_error);
+    strcpy(memory[0], "-");
+    strcpy(times[0], flash->emulated ? "emulated" : "-");
+    strcpy(times[1], "emulated");
+    memory_text(memory[1], sizeof memory[1], flash->peak_bytes);
+    if (!flash->emulated) time_text(times[1], sizeof times[1], flash->ms);
+    if (naive) {
+        memory_text(memory[0], sizeof memory[0], naive->peak_bytes);
+        snprintf(less, sizeof less, "%.1fx", (double)naive->peak_bytes / (double)flash->peak_bytes);
+    }
+    if (naive && !flash->emulated) {
+        time_text(times[0], sizeof times[0], naive->ms);
+        snprintf(faster, sizeof faster, "%.1fx", naive->ms / flash->ms);
+    }
+    fprintf(out, row_format, name, shape, error, memory[0], memory[1], less, times[0], times[1], faster,
+            problem->on_host ? "this CPU"
+            : cuda           ? "cuda"
+                             : "cpu");
+}

@@ -1,0 +1,131 @@
+// bench_shapes.c - which shapes are measured, and how they are called. `timed`: on something whose time means anything, so that large ones are worth it.
+#include "bench.h"
+
+typedef struct list {
+    const wb_problem *problem;
+    wb_case *cases;
+    int count;
+} list;
+
+static void add(list *o, wb_case c)
+{
+    c.seed = 7;
+    if (o->count < BENCH_MAX_CASES) o->cases[o->count++] = wb_case_defaults(o->problem, c);
+}
+
+static void add_row_sum(list *o, int rows, int cols) { add(o, (wb_case){.rows = rows, .cols = cols}); }
+
+// Fields that a problem does not have are dropped; a head_dim that it does not support becomes its smallest.
+static void add_attention(list *o, int B, int Hq, int Hkv, int N, int D, int W, int S, int causal)
+{
+    const wb_problem *p = o->problem;
+    const int dims = (int)p->head_dims;
+    add(o, (wb_case){.shape = {.batch = B,
+                               .q_heads = Hq,
+                               .kv_heads = p->grouped ? Hkv : Hq,
+                               .q_len = N,
+                               .head_dim = dims & D ? D : dims & -dims,
+                               .window = p->window ? W : 0,
+                               .sinks = p->sinks ? S : 0,
+                               .causal = causal}});
+}
+
+int bench_sweep_shapes(const wb_problem *problem, bool timed, wb_case cases[BENCH_MAX_CASES])
+{
+    list l = {problem, cases, 0};
+    if (problem->signature == WB_ROW_SUM) {
+        for (int n = timed ? 256 : 128; n <= (timed ? 16384 : 2048); n *= 2) add_row_sum(&l, n, n);
+        if (!timed) return l.count;
+        add_row_sum(&l, 200000, 1001);  // rows that start anywhere
+        const int original[][2] = {{512, 1024}, {1024, 4096}, {2048, 8192}, {4096, 8192}};
+        for (int k = 0; k < 4; k++) add_row_sum(&l, original[k][0], original[k][1]);
+    } else if (problem->on_host) {
+        for (int n = 256; n <= 4096; n *= 2) add_attention(&l, 1, 8, 8, n, 64, 0, 0, 0);
+        for (int n = 256; n <= 8192; n *= 2)
+            add_attention(&l, 1, 1, 1, n, 64, 0, 0, 0);  // one head: its score matrix is most of it
+        add_attention(&l, 1, 8, 8, 4096, 64, 0, 0, 1);
+        add_attention(&l, 1, 8, 8, 512, 16, 0, 0, 0);  // the original assignment's
+        add_attention(&l, 1, 8, 8, 1024, 16, 0, 0, 0);
+        add_attention(&l, 1, 16, 16, 2048, 16, 0, 0, 0);
+        add_attention(&l, 1, 16, 16, 4096, 16, 0, 0, 1);
+    } else if (!timed) {
+        for (int n = 128; n <= 2048; n *= 2) add_attention(&l, 1, 2, 1, n, 16, 64, 4, 0);
+    } else if (problem->signature == WB_BACKWARD && problem->window) {
+        for (int n = 1024; n <= 65536; n *= 2) add_attention(&l, 1, 64, 8, n, 64, 128, 4, 0);  // a layer of gpt-oss
+        for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 1, 16, 8, n, 16, 256, 4, 0);   // 4096: the original's
+        add_attention(&l, 1, 16, 16, 4096, 16, 256, 4, 0);
+        add_attention(&l, 1, 16, 1, 4096, 16, 256, 4, 0);
+    } else if (problem->signature == WB_BACKWARD) {
+        for (int D = 128; D >= 64; D /= 2)  // 16k tokens of a model 2048 wide
+            for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 16384 / n, 2048 / D, 2048 / D, n, D, 0, 0, 0);
+        for (int D = 128; D >= 64; D /= 2) add_attention(&l, 2, 64, 8, 4096, D, 0, 0, 0);
+        for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 1, 16, 8, n, 16, 0, 0, 0);  // 4096: the original's
+        add_attention(&l, 1, 16, 16, 4096, 16, 0, 0, 0);
+        add_attention(&l, 1, 16, 1, 4096, 16, 0, 0, 0);
+    } else if (problem->window) {
+        for (int n = 1024; n <= 65536; n *= 2) add_attention(&l, 1, 64, 8, n, 64, 128, 4, 0);  // a layer of gpt-oss
+        for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 1, 16, 2, n, 16, 128, 8, 0);
+        const int D = problem->sinks ? 32 : 16;  // the original's, as are 2048 and 4096 above
+        add_attention(&l, 1, 8, 2, 512, D, 128, 8, 0);
+        add_attention(&l, 1, 8, 2, 1024, D, 128, 8, 0);
+    } else {
+        for (int D = 128; D >= 64; D /= 2)  // 16k tokens of a model 2048 wide
+            for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 16384 / n, 2048 / D, 256 / D, n, D, 128, 4, 0);
+        for (int D = 128; problem->grouped && D >= 64; D /= 2) add_attention(&l, 2, 64, 8, 4096, D, 0, 0, 0);
+        for (int n = 256; n <= 16384; n *= 2)
+            add_attention(&l, 1, 16, 2, n, 16, 128, 8, 0);  // 2048 and 4096: the original's
+        add_attention(&l, 1, 8, 2, 512, 16, 128, 8, 0);
+        add_attention(&l, 1, 8, 2, 1024, 16, 128, 8, 0);
+    }
+    return l.count;
+}
+
+wb_case bench_demo_shape(const wb_problem *problem, bool timed)
+{
+    wb_case cases[BENCH_MAX_CASES];
+    list l = {problem, cases, 0};
+    if (problem->signature == WB_ROW_SUM)
+        timed ? add_row_sum(&l, 4096, 8192) : add_row_sum(&l, 512, 1024);
+    else if (problem->on_host)
+        add_attention(&l, 1, 8, 8, 2048, 64, 0, 0, 0);
+    else if (timed && problem->signature == WB_BACKWARD)
+        add_attention(&l, 1, 16, 8, 4096, 16, 256, 4, 0);
+    else if (timed)
+        add_attention(&l, 1, 16, 2, 4096, 16, 128, 8, 0);
+    else
+        add_attention(&l, 1, 2, 1, 1024, 64, 64, 4, 0);
+    return cases[0];
+}
+
+wb_case bench_main_shape(const wb_problem *problem)
+{
+    wb_case cases[BENCH_MAX_CASES];
+    list l = {problem, cases, 0};
+    if (problem->signature == WB_ROW_SUM)
+        add_row_sum(&l, 16384, 16384);
+    else if (problem->on_host)
+        add_attention(&l, 1, 8, 8, 4096, 64, 0, 0, 0);
+    else if (problem->window)
+        add_attention(&l, 1, 64, 8, 65536, 64, 128, 4, 0);
+    else if (problem->grouped)
+        add_attention(&l, 2, 64, 8, 4096, 128, 0, 0, 0);
+    else
+        add_attention(&l, 4, 16, 16, 4096, 128, 0, 0, 0);
+    return cases[0];
+}
+
+void bench_shape_text(const wb_problem *problem, const wb_case *c, char *text, size_t size)
+{
+    const attention_shape *s = &c->shape;
+    if (problem->signature == WB_ROW_SUM) {
+        snprintf(text, size, "%d x %d", c->rows, c->cols);
+        return;
+    }
+    char heads[24], keys[24] = "", window[24] = "", sinks[24] = "";
+    snprintf(heads, sizeof heads, s->q_heads == s->kv_heads ? "H%d" : "H%d/%d", s->q_heads, s->kv_heads);
+    if (s->kv_len != s->q_len) snprintf(keys, sizeof keys, "/%d", s->kv_len);
+    if (problem->window) snprintf(window, sizeof window, " W%d", s->window);
+    if (problem->sinks) snprintf(sinks, sizeof sinks, " S%d", s->sinks);
+    snprintf(text, size, "B%d %s N%d%s D%d%s%s%s", s->batch, heads, s->q_len, keys, s->head_dim, window, sinks,
+             s->causal && !problem->window ? " causal" : "");
+}

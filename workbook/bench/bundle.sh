@@ -1,0 +1,117 @@
+#!/bin/sh
+# bundle.sh BACKEND NN... - collects test, worker and bench programs, with the shared libraries they need (the C library's and
+# CUDA's aside), in build/BACKEND/bundle: a folder that runs on a machine that has none of the workbook's tools.
+set -eu
+. workbook/loop/source.sh
+backend=$1
+shift
+out=build/$backend bundle=build/$backend/bundle
+impls=problems
+[ -d solutions ] && impls="problems solutions"
+
+targets="$out/bench $out/verdict $out/suite"
+[ ! -d solutions ] || targets="$targets $out/lib/libworkbook.so"
+for number; do
+    find_source problems "$number"
+    targets="$targets $out/tests/${number}_test"
+    for impl in $impls; do
+        # What is not started stays here: there is nothing to test or time.
+        if [ "$impl" = problems ] && "$out/score" untouched "$file"; then continue; fi
+        targets="$targets $out/$impl/${number}_worker $out/$impl/$number.so"
+    done
+    for variant in solutions/"$number"/variants/*.cu; do
+        folder=$out/variants/$number/variants/$(basename "$variant" .cu)
+        if [ -f "$variant" ]; then targets="$targets $folder/${number}_worker $folder/$number.so"; fi
+    done
+done
+# Not tuned to this machine's CPU: the bundle runs on another.
+case $(uname -m) in x86_64) march=x86-64-v3 ;; *) march=armv8-a ;; esac
+own=$(ls tests/*.c | sed -n 's|^tests/\([a-z]*\)\.c$|\1|p' | grep -vx 'harness\|expect\|library' | tr '\n' ' ')
+for t in $own; do
+    if [ -f "tests/${t}_kernels.cu" ] && [ "$t" != cpu_layer ]; then targets="$targets $out/tests/${t}_test"; fi
+done
+# shellcheck disable=SC2086
+$MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" MARCH=$march $targets
+
+rm -rf "$bundle"
+mkdir -p "$bundle/lib"
+for target in $targets; do
+    mkdir -p "$bundle/$(dirname "$target")"
+    cp "$target" "$bundle/$target"
+    ldd "$target" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }'
+done | sort -u | grep -vE '/(libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|libcudart|libcublas(Lt)?|libcuda|ld-linux[^/]*)\.so' |
+    xargs -I{} cp -L {} "$bundle/lib/"
+for file in workbook/bench/record.sh workbook/sanitize/sanitize.sh workbook/sanitize/sanitize_gpu.awk workbook/loop/source.sh workbook/tile.cuh \
+    reference/peers.py reference/pytorch_example.py; do
+    mkdir -p "$bundle/${file%/*}"
+    cp "$file" "$bundle/$file"
+done
+for number in 02 03; do  # compute-sanitizer's reports name lines of these
+    if [ -d solutions/$number ]; then mkdir -p "$bundle/solutions/$number" && cp solutions/$number/*.cu "$bundle/solutions/$number/"; fi
+done
+for variant in solutions/*/variants/*.cu; do
+    number=$(echo "$variant" | cut -d/ -f2)
+    if [ -f "$variant" ]; then sed -n 's|^// exempt: ||p' "$variant" >"$bundle/$out/variants/$number/variants/$(basename "$variant" .cu)/exempt"; fi
+done
+mkdir "$bundle/tests"
+for test in tests/[0-9]*.c; do : >"$bundle/$test"; done  # record.sh knows problems by these names
+for number; do basename "$(ls tests/"$number"_*.c)" .c | sed 's/_/ /'; done >"$bundle/names"
+git describe --always --dirty --abbrev=10 >"$bundle/commit" 2>/dev/null || echo unknown >"$bundle/commit"
+cat >"$bundle/run.sh" <<END
+#!/bin/sh
+# ./run.sh test [IMPL [NN...]]     the suites; IMPL is problems (your code) or solutions
+# ./run.sh own                     the machinery's own suites
+# ./run.sh bench [NN...]           times, into results/NN_name.tsv: copy them to $out/results/ of the workbook, then make plot-NN
+# ./run.sh record OUTDIR [PART...] all that is recorded of the answer keys; PART: suites bench peers example sanitize
+set -u
+case \$0 in /*) here=\$0 ;; *) here=\$PWD/\$0 ;; esac
+from=\$PWD
+cd "\$(dirname "\$here")"
+export WB_OUTER_LIBRARY_PATH="\${LD_LIBRARY_PATH:-}"
+export LD_LIBRARY_PATH="\$PWD/lib:\${CUDA_HOME:-/usr/local/cuda}/lib64:\${LD_LIBRARY_PATH:-}"
+export WB_COMMIT="\$(cat commit)"
+numbers="$*"
+what=\${1:-test}
+[ \$# -gt 0 ] && shift
+failed=0
+case \$what in
+test)
+    impl=\${1:-problems}
+    [ \$# -gt 0 ] && shift
+    for n in \${*:-\$numbers}; do
+        echo "== \$n (\$impl)"
+        [ -f $out/\$impl/\${n}_worker ] || { echo "  not started"; continue; }
+        $out/suite $out/tests/\${n}_test $out/\$impl/\${n}_worker $backend || failed=1
+    done
+    ;;
+own)
+    for t in $out/tests/[!0-9]*_test; do
+        echo "== \$t"
+        $out/suite \$t none $backend || failed=1
+    done
+    ;;
+bench)
+    mkdir -p results
+    for n in \${*:-\$numbers}; do
+        set --
+        for impl in $impls; do
+            [ \$impl = problems ] && label=yours || label=key
+            [ -f $out/\$impl/\$n.so ] && set -- "\$@" --impl \$label=$out/\$impl/\$n.so
+        done
+        table=results/\${n}_\$(sed -n "s/^\$n //p" names).tsv
+        $out/bench \$n "\$@" --naive --sweep --out "\$table" || failed=1
+        $out/verdict "\$table"
+    done
+    ;;
+record)
+    [ \$# -gt 0 ] || { echo "usage: \$0 record OUTDIR [suites|bench|peers|example|sanitize]..."; exit 2; }
+    case \$1 in /*) to=\$1 ;; *) to=\$from/\$1 ;; esac
+    shift
+    exec workbook/bench/record.sh $backend "\$to" "\$@"
+    ;;
+*) echo "usage: \$0 test|own|bench|record"; exit 2 ;;
+esac
+exit \$failed
+END
+chmod +x "$bundle/run.sh"
+echo "bundle: $(du -sh "$bundle" | cut -f1) in $bundle. Copy it to the GPU machine, then there: ./run.sh test solutions; ./run.sh bench"

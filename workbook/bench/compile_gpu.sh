@@ -1,0 +1,25 @@
+#!/bin/sh
+# compile_gpu.sh - compiles every CUDA file, warnings as errors, for the oldest GPU that we support (sm_75: no bf16 tensor cores),
+# sm_80, sm_90a, and the newest that this nvcc knows. Runs nothing, so it needs no GPU.
+set -u
+nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+[ -x "$nvcc" ] || { echo "make compile-gpu: no nvcc here, nothing compiled"; exit 0; }
+newest=$("$nvcc" --list-gpu-arch | sed 's/compute_//' | sort -n | tail -n 1)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failed=0
+# One nvcc a file compiles it for all of them, and what is for the host once; large files first.
+codes=
+for arch in 75 80 90a "$newest"; do codes="$codes -gencode=arch=compute_$arch,code=sm_$arch"; done
+export codes nvcc scratch
+# shellcheck disable=SC2016
+ls -S workbook/*.cu workbook/*/*.cu reference/*.cu problems/[0-9][0-9]/*.cu solutions/[0-9][0-9]/*.cu solutions/[0-9][0-9]/variants/*.cu tests/*.cu |
+    xargs -P "$WB_JOBS" -n 1 sh -c '
+        "$nvcc" -std=c++17 -O3 $codes -Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror \
+            -Iworkbook -I. -Itests -c "$1" -o "$scratch/$(echo "$1" | tr / _).o" >"$scratch/log.$$" 2>&1
+        status=$?
+        [ $status -eq 0 ] && echo "  ok    $1" || { echo "  FAIL  $1"; cat "$scratch/log.$$"; }
+        exit $status
+    ' sh || failed=1
+[ $failed -eq 0 ] && echo "compile-gpu: everything compiles for sm_75, sm_80, sm_90a and sm_$newest"
+exit $failed

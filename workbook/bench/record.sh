@@ -1,0 +1,194 @@
+#!/bin/sh
+# record.sh BACKEND OUTDIR [PART...] - runs the answer keys through everything that is recorded of them, and goes on whatever fails. Works
+# in the workbook (make record, which builds first) and in a bundle (./run.sh record), where nothing can be built.
+#
+#   suites    every suite on its key, on the key's variants, and the machinery's own       bench   times of all problems, with variants
+#   peers     reference/peers.py, if there is PyTorch with a GPU                           example reference/pytorch_example.py, likewise
+#   sanitize  the keys of 02 and 03 in the check build (cuda: compute-sanitizer)           no PART: all of them, in this order
+#
+# OUTDIR/results.txt gets all that was printed, OUTDIR/tables.tar the TSVs as they belong into plots/data/<gpu>; both are added to if they
+# exist. Exit status: 0, 1 if anything failed (it is listed at the end), 2 if the command line is wrong.
+# WB_RECORD_SECONDS: for everything, 3600 unless set; what would begin later is not run, and counts as failed.
+# WB_NUMBERS="02 03": of the problems' suites and benches these alone.
+set -u
+[ $# -ge 2 ] || { echo "usage: record.sh BACKEND OUTDIR [suites|bench|peers|example|sanitize]..." >&2; exit 2; }
+backend=$1 results=$2/results.txt archive=$2/tables.tar
+mkdir -p "$2" || exit 2
+shift 2
+for part; do
+    case $part in suites | bench | peers | example | sanitize) ;; *) echo "record: what is $part? suites, bench, peers, example, sanitize" >&2; exit 2 ;; esac
+done
+if [ ! -d "build/$backend/solutions" ] && [ ! -d solutions ]; then
+    echo "record: there are no answer keys here, so there is nothing to record" >&2
+    exit 2
+fi
+parts=${*:-suites bench peers example sanitize}
+name=record$([ $# -eq 0 ] || printf '_%s' "$@")
+out=build/$backend tables=build/$backend/record log=build/$backend/record/step.log steps=build/$backend/record/$name.tsv
+# shellcheck disable=SC2086
+numbers=$(printf '%s\n' ${WB_NUMBERS:-$(ls tests/[0-9][0-9]_*.c | sed 's|^tests/\([0-9]*\)_.*|\1|')})
+python=${PYTHON:-python3}
+in_bundle=no
+[ -f Makefile ] || in_bundle=yes
+PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
+export PATH
+mkdir -p "$tables"
+seconds=${WB_RECORD_SECONDS:-3600} begun=$(date +%s)
+ok=0 failed='' not_run=''
+
+say() { printf '%s\n' "$@" | sed "s|$PWD|.|g" | tee -a "$results"; }
+passed() { [ ! -f "$log.results" ] || "$out/suite" --show "$log.results" counts; }
+
+# What the first lines of results and tables say.
+gpu=none driver=none
+if [ "$backend" = cuda ]; then
+    gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1)
+    driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1)
+    gpu=${gpu:-unknown} driver=${driver:-unknown}
+    [ "$driver" = unknown ] || export WB_DRIVER="$driver"
+fi
+commit=${WB_COMMIT:-$(git describe --always --dirty --abbrev=10 2>/dev/null || echo unknown)}
+head_lines() { printf '# gpu: %s\n# driver: %s\n# date: %s UTC\n# commit: %s\n# backend: %s\n# command: record %s\n' \
+    "$gpu" "$driver" "$(date -u '+%Y-%m-%d %H:%M')" "$commit" "$backend" "$parts"; }
+{ head_lines; printf 'step\tseconds\tresult\tdetail\n'; } >"$steps"
+say "$(head_lines)"
+
+ends() { # RESULT NAME SECONDS DETAIL
+    case $1 in
+    ok) ok=$((ok + 1)) ;;
+    FAILED) failed="$failed  FAILED   $2: $4
+" ;;
+    *) not_run="$not_run  not run  $2: $4
+" ;;
+    esac
+    printf '%s\t%s\t%s\t%s\n' "$2" "$3" "$1" "$4" >>"$steps"
+    say "-- $1: $2 ($3 s)${4:+: $4}"
+}
+
+# Runs a command for at most so many seconds. Leaves its exit status in $status.
+step() { # SECONDS NAME COMMAND...
+    limit=$1 what=$2 left=$((seconds - $(date +%s) + begun)) from=$(date +%s)
+    shift 2
+    say "" "== $what"
+    if [ $left -lt 3 ]; then
+        status=124
+        ends FAILED "$what" 0 "no time left of $seconds s"
+        return
+    fi
+    [ "$limit" -lt $left ] || limit=$left
+    rm -f "$log.results"
+    WB_RESULTS=$log.results timeout -k 5 "$limit" "$@" >"$log" 2>&1 </dev/null
+    status=$?
+    say "$(tr '\r' '\n' <"$log")"
+    took=$(($(date +%s) - from)) detail=$(passed)
+    case $status in
+    0) ends ok "$what" $took "$detail${exempt:+, exempt from $exempt}" ;;
+    124) ends FAILED "$what" $took "ended after $limit s" ;;
+    137) if [ $took -ge "$limit" ]; then ends FAILED "$what" $took "ended after $limit s"; else ends FAILED "$what" $took "killed"; fi ;;
+    *) ends FAILED "$what" $took "${detail:-exit status $status}" ;;
+    esac
+}
+
+# A table that is whole goes where it belongs, another one is only kept.
+keep() { # FILE
+    [ -s "$tables/$1" ] || return
+    if [ "$status" -ne 0 ]; then
+        mv "$tables/$1" "$tables/${1%.tsv}.partial.tsv"
+        set -- "${1%.tsv}.partial.tsv"
+    elif [ "$backend" = cuda ] && [ $in_bundle = no ]; then
+        data=plots/data/$(echo "$gpu" | sed 's/^NVIDIA //; s/^GeForce //' | tr 'A-Z ' 'a-z-')
+        mkdir -p "$data"
+        if [ -f "$data/$1" ] && ! cmp -s "$tables/$1" "$data/$1"; then cp "$data/$1" "$data/$1.bak"; fi
+        cp "$tables/$1" "$data/$1"
+        say "written: $data/$1"
+    fi
+    tar -rf "$archive" -C "$tables" "$1"
+}
+
+finish() {
+    status=0
+    [ "$1" -eq 0 ] || say "$(tr '\r' '\n' <"$log")" "record: stopped by a signal"
+    keep "$name.tsv"
+    say "" "record: $ok ok, $(printf '%s' "$failed" | grep -c .) failed, $(printf '%s' "$not_run" | grep -c .) not run, $(($(date +%s) - begun)) s" \
+        "$failed$not_run"
+    [ "$1" -eq 0 ] && [ -z "$failed" ]
+    exit
+}
+trap 'finish 1' INT TERM
+
+has_torch() {
+    "$python" -c 'import sys, torch; sys.exit(0 if torch.cuda.is_available() else 1)' >/dev/null 2>&1
+}
+variants_of() { ls -d "$out"/variants/"$1"/variants/* 2>/dev/null; }
+
+suites() {
+    for number in $numbers; do
+        step 300 "suite $number" "$out/suite" "$out/tests/${number}_test" "$out/solutions/${number}_worker" "$backend"
+        for variant in $(variants_of "$number"); do
+            # A line "// exempt: memory same_twice" of a variant's source names tests that it fails by design; a bundle has it in a file.
+            exempt=$(cat "$variant/exempt" 2>/dev/null || sed -n 's|^// exempt: ||p' "solutions/$number/variants/$(basename "$variant").cu")
+            step 300 "suite $number on $(basename "$variant")" "$out/suite" --exempt "$exempt" "$out/tests/${number}_test" "$variant/${number}_worker" "$backend"
+            exempt=
+        done
+    done
+    for program in "$out"/tests/[!0-9]*_test; do
+        own=$(basename "$program" _test)
+        [ "$backend" = cuda ] && [ "$own" = cpu_layer ] && continue # of the other backend
+        [ -x "$program" ] && step 60 "own suite $own" "$out/suite" "$program" none "$backend"
+    done
+}
+
+bench() {
+    # The GPU's first: 01 is about the CPU beside it.
+    for number in $(echo "$numbers" | grep -v '^01$'; echo "$numbers" | grep '^01$'); do
+        table=$(basename "$(ls tests/"$number"_*.c)" .c).tsv
+        set -- --impl "key=$out/solutions/$number.so"
+        for variant in $(variants_of "$number"); do set -- "$@" --impl "$(basename "$variant")=$variant/$number.so"; done
+        step 150 "bench $number" "$out/bench" "$number" "$@" --naive --sweep --out "$tables/$table"
+        verdict=$("$out/verdict" "$tables/$table" 2>&1)
+        [ -z "$verdict" ] || say "$verdict"
+        keep "$table"
+    done
+}
+
+peers() {
+    if [ "$backend" != cuda ] || ! has_torch; then
+        ends "not run" peers 0 "there is no PyTorch with a GPU here"
+        return
+    fi
+    # PyTorch brings its own libraries: the bundle's are not for it.
+    step 150 peers env "LD_LIBRARY_PATH=${WB_OUTER_LIBRARY_PATH-${LD_LIBRARY_PATH:-}}" sh -c "'$python' reference/peers.py >'$tables/peers.tsv'"
+    keep peers.tsv
+}
+
+example() {
+    if [ "$backend" != cuda ] || ! has_torch; then
+        ends "not run" example 0 "there is no PyTorch with a GPU here"
+        return
+    fi
+    step 90 example "$python" reference/pytorch_example.py
+}
+
+sanitize() {
+    if [ "$backend" = cuda ] && ! command -v compute-sanitizer >/dev/null; then
+        ends "not run" sanitize 0 "there is no compute-sanitizer in PATH or in CUDA_HOME/bin"
+        return
+    elif [ "$backend" = cpu ] && [ $in_bundle = yes ]; then
+        ends "not run" sanitize 0 "a bundle of the cpu backend has no check build"
+        return
+    fi
+    make=${MAKE:-make}
+    [ $in_bundle = no ] || make=true
+    for number in 02 03; do
+        step 120 "sanitize $number" env "MAKE=$make" "WB_TIMEOUT=${WB_TIMEOUT:-30}" workbook/sanitize/sanitize.sh "$backend" solutions "$number"
+    done
+}
+
+if [ $in_bundle = no ]; then
+    # Whatever does not compile fails again, under its own name, where it is missing.
+    seconds=$((seconds + 1200))
+    step 1200 build "${MAKE:-make}" --no-print-directory -k -j"${WB_JOBS:-2}" BACKEND="$backend" everything
+    seconds=$((seconds - 1200 + $(date +%s) - begun))
+fi
+for part in $parts; do $part; done
+finish 0

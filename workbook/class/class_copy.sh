@@ -1,0 +1,33 @@
+#!/bin/sh
+# class_copy.sh DEST - exports the workbook for a class into the new folder DEST: what a student needs, without the answer keys, the folders
+# of tests/ (keys by other hands, wrong and hostile code, the class that grades are tried on) and the history. problems/ is as it was
+# shipped, whatever you have written there, and workbook/loop/shipped/ keeps another copy of it for make reset-NN.
+# Exit status: 0, or 1 with a sentence.
+set -u
+fail() { echo "class-copy: $*" >&2; exit 1; }
+[ $# -eq 1 ] && [ -n "$1" ] || fail "say where to: make class-copy DEST=../workbook-for-the-class"
+dest=$1
+case $dest in /*) ;; *) dest=$PWD/$dest ;; esac
+if [ -e "$dest" ] && ! { [ -d "$dest" ] && [ -z "$(ls -A "$dest")" ]; }; then
+    fail "$dest is there already, and what it holds would be lost: name a new folder"
+fi
+mkdir -p "$dest" || exit 1
+
+files() { # of the workbook, without what was built; what git does not know yet only where the workbook keeps its own
+    if git ls-files --error-unmatch Makefile >/dev/null 2>&1; then
+        git ls-files
+        git ls-files -o --exclude-standard workbook tests reference
+    else
+        find . -path ./build -prune -o -path ./.git -prune -o -type f -print | sed 's|^\./||'
+    fi
+}
+files | grep -vE '^(solutions|\.ci|build|shared)(/|$)|^tests/[^/]+/|^problems/[0-9]+/[^/]*\.(c|cu)$' |
+    while IFS= read -r file; do [ ! -f "$file" ] || echo "$file"; done | tar -cf - -T - | tar -xf - -C "$dest" || fail "the copy failed"
+
+while read -r _ file; do
+    number=$(basename "${file%/*}")
+    mkdir -p "$dest/${file%/*}" "$dest/workbook/loop/shipped/$number"
+    workbook/loop/shipped.sh "$number" "$dest/$file" || fail "the skeleton of problem $number is not to be had"
+    cp -p "$dest/$file" "$dest/workbook/loop/shipped/$number/"
+done <workbook/loop/shipped.sha256
+[ -n "${QUIET:-}" ] || echo "class-copy: $dest. Try it: cd '$dest' && make test"

@@ -1,0 +1,224 @@
+#!/bin/sh
+# grade.sh [OPTION...] SUBMISSION OUT - grades one submission, a folder or an archive that nobody trusts, and leaves in the folder OUT
+# report.txt, results.json (Gradescope), junit.xml, scores.tsv and record, which make grade-all collects. One submission is one
+# independent command: many may run at once, here or on many machines.
+#
+#   --base FOLDER   what it is judged with, build/grades/base if not given; made if it is not there (grade_base.sh)
+#   --unsafe        where bubblewrap does not work: with limits alone
+#   --container     the same, without asking: this container exists for one submission
+#   --again         even if OUT has the grade of the same sources already
+#
+# Environment, with what holds otherwise:
+#   WB_TIMEOUT=20            seconds for a case         WB_PROBLEM_SECONDS=300   for the tests of a problem
+#   WB_COMPILE_SECONDS=60    to compile a problem       WB_TOTAL_SECONDS=1800    for the whole submission
+#   WB_MEMORY_MB=4096        address space of a worker  WB_PROCESSES=64 + 2 a core  its processes, threads
+#   WB_SEED, WB_CASES        other inputs, a file of held-out cases: see test.sh
+#
+# What is taken from a submission: regular files problems/NN/NAME of the workbook, at its top or below one folder. Each is compiled and
+# run in the sandbox (sandbox.sh). What judges never runs there, and what runs there sees no test, no oracle and no answer key.
+#
+# Exit status: 0 graded, whatever the score; 1 could not be graded, try again; 2 usage; 3 there is no sandbox; 130 interrupted
+set -u
+unset WERROR # a warning in what a student wrote is no error
+umask 077
+home=$(cd "$(dirname "$0")/../.." && pwd -P) || exit 1
+usage() { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+fail() { echo "grade: $*" >&2; exit 1; }
+
+base=$home/build/grades/base again=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --base) [ $# -gt 1 ] || usage; base=$2; shift ;;
+    --unsafe) WB_ISOLATION=unsafe ;;
+    --container) WB_ISOLATION=container ;;
+    --again) again=yes ;;
+    --) shift; break ;;
+    -*) usage ;;
+    *) break ;;
+    esac
+    shift
+done
+[ $# -eq 2 ] || usage
+[ "${SANITIZE:-0}" = 0 ] || { echo "grade: SANITIZE=1: the check build is not part of grading; it runs by make sanitize, outside of the sandbox" >&2; exit 2; }
+# Names are bytes: in $(...) one would lose the newlines at its end, and could be that of somebody else's.
+submission=$1 out=$2
+case $submission in /*) ;; *) submission=$PWD/$submission ;; esac
+case $out in /*) ;; *) out=$PWD/$out ;; esac
+case $base in /*) ;; *) base=$PWD/$base ;; esac
+[ -z "${WB_CASES:-}" ] || { case $WB_CASES in /*) ;; *) WB_CASES=$PWD/$WB_CASES ;; esac; [ -r "$WB_CASES" ] || fail "there is no file of cases $WB_CASES"; }
+. "$home/workbook/class/sandbox.sh"
+sandbox_find
+if [ -n "${WB_CASES:-}" ] && [ "$sandbox_uid" != 0 ] && setpriv --reuid "$sandbox_uid" --regid "$sandbox_uid" --clear-groups test -r "$WB_CASES"; then
+    [ "$sandbox" = bwrap ] || fail "every user can read the held-out cases, a submission too: chmod 600 $WB_CASES"
+fi
+
+case_seconds=${WB_TIMEOUT:-20} problem_seconds=${WB_PROBLEM_SECONDS:-300}
+compile_seconds=${WB_COMPILE_SECONDS:-60} total_seconds=${WB_TOTAL_SECONDS:-1800}
+memory=${WB_MEMORY_MB:-4096} processes=${WB_PROCESSES:-$((64 + 2 * $(getconf _NPROCESSORS_ONLN)))}
+
+# Its folders lie where every user may look, since the sandbox's user is none that has a name.
+scratch=$(mktemp -d /tmp/workbook-grade.XXXXXX) && chmod 711 "$scratch" || exit 1
+export GRADE_SCRATCH="$scratch"
+running=
+started_by() { # PROCESS: it and all that it has started, some of which have left its group
+    ps -eo pid=,ppid= | awk -v root="$1" '
+        { parent[$1] = $2 }
+        END { for (p in parent) { for (q = p; q in parent && q != root; q = parent[q]) {} if (q == root) print p } }'
+}
+stop() {
+    # shellcheck disable=SC2046
+    [ -z "$running" ] || kill -s KILL $(started_by "$running") 2>/dev/null
+    rm -rf "$scratch"
+}
+trap stop EXIT
+trap 'exit 130' INT TERM HUP
+
+# Runs a command that ends with this script, in a process group of its own. Standard input comes from FILE.
+attended() { # SECONDS FILE COMMAND...
+    seconds=$1 input=$2
+    shift 2
+    timeout -k 2 "$seconds" "$@" <"$input" &
+    running=$!
+    wait $running
+    ended=$?
+    running=
+    return $ended
+}
+
+# A room that the sandbox may write in: its /tmp, or, without bwrap, a folder.
+if [ "$sandbox" = bwrap ]; then room=/tmp; else room=$scratch/room; fi
+new_room() {
+    [ "$sandbox" != bwrap ] || return 0
+    rm -rf "$room"
+    mkdir -m 700 "$room"
+    [ "$sandbox_uid" = 0 ] || chown "$sandbox_uid:$sandbox_uid" "$room"
+}
+
+# ------------------------------------------------------------------------------------------------------------ what it is
+
+[ -f "$base/fingerprint" ] || "$home/workbook/class/grade_base.sh" "$base" || fail "what submissions are judged with cannot be made"
+for tool in confine worker.filter bare_worker.filter tools.filter; do
+    cp "$base/build/cpu/$tool" "$scratch/" && chmod a+rX "$scratch/$tool" || exit 1
+done
+chmod a+x "$scratch/confine"
+# shellcheck disable=SC2046
+eval "$(sandbox_words 512 8 1 10 1 worker --) /bin/true" || { echo "grade: this system does not let a submission be confined, see above" >&2; exit 3; }
+known=$(sed 's|.*  problems/||' "$base/workbook/loop/shipped.sha256")
+numbers=$(echo "$known" | cut -d/ -f1)
+tree=$scratch/tree
+mkdir -p "$tree/problems" "$tree/build/cpu/problems" "$scratch/sources"
+: >"$scratch/taken"
+reason=
+take() { # NUMBER NAME FILE: a file of a folder
+    if [ -L "$3" ] || [ -L "${3%/*}" ] || [ -L "${3%/*/*}" ]; then
+        echo "left $1 problems/$1/$2 is a link" >>"$scratch/taken"
+    elif [ -f "$3" ] && ! [ -r "$3" ]; then
+        echo "left $1 problems/$1/$2 cannot be read, by its mode" >>"$scratch/taken"
+    elif [ -f "$3" ]; then
+        if [ "$(wc -c <"$3")" -gt 262144 ]; then
+            echo "left $1 problems/$1/$2 is larger than 256 KB" >>"$scratch/taken"
+        else
+            head -c 262144 <"$3" >"$scratch/sources/$1" && echo "copied $1" >>"$scratch/taken"
+        fi
+    elif [ -e "$3" ]; then
+        echo "left $1 problems/$1/$2 is not a file" >>"$scratch/taken"
+    fi
+}
+from_folder() {
+    top=
+    for folder in "$submission" "$submission"/*; do
+        if ! [ -d "$folder/problems" ] || [ -L "$folder" ]; then continue; fi
+        if [ -n "$top" ]; then reason="the folder has more than one folder with problems/"; return; fi
+        top=$folder
+        [ "$top" != "$submission" ] || break
+    done
+    if [ -z "$top" ]; then reason="the folder has no folder problems/, at its top or below one folder"; return; fi
+    for source in $known; do take "${source%/*}" "${source#*/}" "$top/problems/$source"; done
+}
+from_archive() {
+    if [ "$(wc -c <"$submission")" -gt $((100 << 20)) ]; then reason="the file is larger than 100 MB"; return; fi
+    new_room
+    words=$(sandbox_words 1024 32 300 60 400 tools -- --ro-bind "$scratch/unpack.sh" /unpack.sh)
+    script=/unpack.sh
+    [ "$sandbox" = bwrap ] || script=$scratch/unpack.sh
+    cp "$base/workbook/class/unpack.sh" "$scratch/unpack.sh" && chmod 755 "$scratch/unpack.sh"
+    eval "attended 60 \"\$submission\" $words /bin/sh $script $room 256 $(quoted $known)" >"$scratch/taken" 2>"$scratch/said"
+    case $? in
+    0) ;;
+    124 | 137) reason="the archive does not unpack in 60 s" ;;
+    *) reason="the archive cannot be unpacked" ;;
+    esac
+    [ -n "$reason" ] || reason=$(sed -n 's/^reason //p' "$scratch/taken" | head -n 1)
+    [ -z "$reason" ] || return
+    while read -r what number text; do
+        case $what in file) printf '%s' "$text" | base64 -d >"$scratch/sources/$number" ;; esac
+    done <"$scratch/taken"
+}
+
+if [ -L "$submission" ]; then
+    reason="this is a link, neither a folder nor an archive"
+elif [ -d "$submission" ]; then
+    from_folder
+elif [ -f "$submission" ] && [ -r "$submission" ]; then
+    from_archive
+elif [ -e "$submission" ]; then
+    reason="this is neither a folder nor a file"
+else
+    fail "there is no submission $1"
+fi
+left=$(sed -n 's/^left [0-9]* //p' "$scratch/taken" | paste -s -d ';' - | sed 's/;/; /g')
+changed=
+for source in $known; do # what is missing is as it was
+    number=${source%/*}
+    mkdir "$tree/problems/$number"
+    ln -s "$base/problems/$number/checkpoints.txt" "$tree/problems/$number/"
+    if [ -z "$reason" ] && [ -f "$scratch/sources/$number" ] && ! cmp -s "$scratch/sources/$number" "$base/problems/$source"; then
+        cp "$scratch/sources/$number" "$tree/problems/$source"
+        changed="$changed $number"
+    else
+        cp "$base/problems/$source" "$tree/problems/$source"
+    fi
+done
+if [ -z "$reason" ] && [ -z "$changed" ]; then
+    reason=${left:-"no file in it differs from the workbook as it was shipped"}
+    ls "$scratch/sources"/* >/dev/null 2>&1 || reason=${left:-"it has no file problems/NN/NAME of the workbook"}
+elif [ -z "$reason" ]; then
+    reason=$left
+fi
+
+# The same sources, judged with the same, are graded once.
+print=$({
+    cat "$base/fingerprint"
+    [ -z "${WB_CASES:-}" ] || cat "$WB_CASES"
+    echo "${WB_SEED:-}|$case_seconds|$problem_seconds|$compile_seconds|$total_seconds|$memory|$processes|$sandbox|$reason"
+    cd "$tree/problems" && sha256sum $known
+} | sha256sum | cut -d' ' -f1)
+if [ -z "$again" ] && [ "$(head -n 1 "$out/record" 2>/dev/null | cut -f1)" = "$print" ]; then
+    echo "grade: graded before, and nothing has changed: $(tail -n 1 "$out/record" | cut -f 1) points"
+    exit 0
+fi
+
+# ------------------------------------------------------------------------------------------------------------ judging
+
+mkdir -m 711 "$scratch/workers"
+cp -Rp "$base/build/kit" "$scratch/kit" && chmod -R a+rX "$scratch/kit" || exit 1
+ln -s "$base/workbook" "$base/tests" "$tree/"
+ln -s "$base/build/cpu/tests" "$base/build/cpu/score" "$base/build/cpu/suite" "$base/build/cpu/diagnose" "$tree/build/cpu/"
+mkdir -p "$out" || exit 1
+rm -f "$out"/record "$out"/failure "$out"/[0-9][0-9].* "$out"/report.txt "$out"/results.json "$out"/classroom.json "$out"/junit.xml "$out"/scores.tsv
+[ -z "$reason" ] || printf 'About this submission: %s\n' "$reason" >"$out/00.note"
+export sandbox sandbox_uid GRADE_DEADLINE=$(($(date +%s) + total_seconds)) GRADE_COMPILE_SECONDS="$compile_seconds" \
+    GRADE_PROBLEM_SECONDS="$problem_seconds" GRADE_MEMORY_MB="$memory" GRADE_PROCESSES="$processes" \
+    WB_GRADE="$out" WB_SOURCES=problems WB_BUILD=workbook/class/grade_build.sh WB_WORKERS=build/cpu/problems WB_TIMEOUT="$case_seconds" WB_CASE= SPEED=0
+cd "$tree" || exit 1
+# shellcheck disable=SC2086
+attended $((total_seconds + 600)) /dev/null workbook/loop/test.sh cpu problems $numbers >"$out/log" 2>&1
+judged=$?
+cd "$home" || exit 1
+[ $judged -le 1 ] || { tail -n 20 "$out/log" >&2; fail "this submission could not be judged; $out/log has what was said"; }
+
+# The record: a line with the fingerprint, a line for the table.
+score() { (cd "$base" && build/cpu/score "$@"); }
+{ echo "$print" && score row "$out" "$reason"; } >"$out/record.new" && mv "$out/record.new" "$out/record" || fail "there are no scores in $out"
+total=$(score total "$out")
+echo "grade: ${total#Score: }${reason:+: $reason}"

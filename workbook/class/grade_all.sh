@@ -1,0 +1,105 @@
+#!/bin/sh
+# grade_all.sh [--unsafe|--container] SUBMISSIONS [OUT] - grades every submission in the folder SUBMISSIONS, each a folder or an archive,
+# WB_GRADERS at once, and goes on after any failure. OUT, build/grades if not given, gets
+#   grades.csv                     a line a submission: name, score, bonus, points and state of each problem, and the reason if there is one
+#   reports/NAME/                  report.txt, results.json, junit.xml, scores.tsv of each (grade.sh)
+# Started again it grades what is new or has changed. Submissions that were graded elsewhere by grade.sh, into the same folders, count.
+#
+# In the table a name's control characters, bytes that are not UTF-8 and "%" are written %0A, and a name that a spreadsheet would take for a
+# formula has a ' before it.
+#
+# Exit status: 0 all graded, 1 some could not be graded (their rows say so), 2 usage, 3 there is no sandbox, 130 interrupted
+set -u
+umask 077  # grades are for nobody else's eyes
+home=$(cd "$(dirname "$0")/../.." && pwd -P) || exit 1
+option=
+case ${1:-} in --unsafe | --container) option=$1; shift ;; esac
+[ $# -ge 1 ] && [ -n "$1" ] || { echo "grade-all: say where the submissions are: make grade-all SUBMISSIONS=dir [JOBS=n] [OUT=dir]" >&2; exit 2; }
+[ -d "$1" ] || { echo "grade-all: there is no folder $1" >&2; exit 2; }
+[ "${SANITIZE:-0}" = 0 ] || { echo "grade-all: SANITIZE=1: the check build is not part of grading; it runs by make sanitize, outside of the sandbox" >&2; exit 2; }
+mkdir -p "${2:-$home/build/grades}" || exit 1
+submissions=$(cd "$1" && pwd -P) out=$(cd "${2:-$home/build/grades}" && pwd -P) || exit 1
+[ -z "${WB_CASES:-}" ] || WB_CASES=$(cd "$(dirname "$WB_CASES")" && pwd -P)/$(basename "$WB_CASES")
+case $option in --unsafe) WB_ISOLATION=unsafe ;; --container) WB_ISOLATION=container ;; esac
+export WB_ISOLATION="${WB_ISOLATION:-auto}" WB_CASES="${WB_CASES:-}"
+. "$home/workbook/class/sandbox.sh"
+sandbox_find
+[ "$sandbox" = bwrap ] || echo "grade-all: without bubblewrap: a submission could read this machine's files (workbook/class/threats.md)"
+
+graders=${WB_GRADERS:-2}
+# The cores that this may use, one a word.
+cores=$(taskset -cp $$ 2>/dev/null | sed 's/.*: //' | tr , '\n' | awk -F- '{ for (i = $1; i <= ($2 == "" ? $1 : $2); i++) print i }')
+"$home/workbook/class/grade_base.sh" "$out/base" || exit 1
+mkdir -p "$out/reports"
+scratch=$(mktemp -d) || exit 1
+all=
+stop() {
+    if [ -n "$all" ]; then
+        kill -s TERM -- "-$all" 2>/dev/null
+        wait "$all"
+        while kill -s 0 -- "-$all" 2>/dev/null; do sleep 0.1; done
+    fi
+    rm -rf "$scratch"
+}
+trap stop EXIT
+trap 'echo >&2; echo "grade-all: interrupted; the same command goes on from here" >&2; exit 130' INT TERM HUP
+
+# One after the other in the order of their names, whatever these are made of.
+(cd "$submissions" && find . -mindepth 1 -maxdepth 1 -print0) | LC_ALL=C sort -z >"$scratch/names"
+count=$(tr -dc '\0' <"$scratch/names" | wc -c)
+[ "$count" -gt 0 ] || { echo "grade-all: there are no submissions in $submissions" >&2; exit 2; }
+echo "grade-all: $count submissions, $graders at once; reports in $out/reports"
+
+# Each grader keeps to cores of its own, so that a submission cannot take time from another.
+: >"$scratch/done"
+: >"$scratch/failed"
+share=$(($(echo "$cores" | wc -w) / graders))
+[ $share -gt 0 ] || share=1
+export home submissions out scratch cores share WB_JOBS=$share
+one='
+    name=${1#./}
+    set -- $cores
+    [ $# -eq 0 ] || shift $((GRADER * share % $#))
+    mine=$(echo "$*" | cut -d " " -f "1-$share" | tr " " ,)
+    said=$(${mine:+taskset -c "$mine"} "$home/workbook/class/grade.sh" --base "$out/base" -- "$submissions/$name" "$out/reports/$name" 2>&1)
+    status=$?
+    if [ $status -eq 0 ]; then
+        said=${said##*grade: }
+    else
+        mkdir -p "$out/reports/$name"
+        rm -f "$out/reports/$name/record"
+        printf "%s\n" "$said" >"$out/reports/$name/failure"
+        printf "x\n" >>"$scratch/failed"
+        said="could not be graded (exit status $status)"
+    fi
+    # One write a line, also of several graders at once.
+    printf "%s: %s\n" "$(printf "%s" "$name" | tr -c "[:print:]" "?")" "$(printf "%s" "$said" | head -n 1)" >>"$scratch/done"'
+setsid xargs -0 -n 1 -P "$graders" --process-slot-var=GRADER sh -c "$one" one <"$scratch/names" &
+all=$!
+
+begun=$(date +%s) shown=0
+progress() {
+    finished=$(wc -l <"$scratch/done")
+    if [ -t 2 ]; then
+        awk -v n="$finished" -v of="$count" -v s=$(($(date +%s) - begun)) 'BEGIN {
+            bar = sprintf("%*s", 40 * n / of, ""); gsub(/ /, "#", bar)
+            printf "\r[%-40s] %d of %d graded, %d s ", bar, n, of, s }' >&2
+    else
+        sed -n "$((shown + 1)),${finished}p" "$scratch/done"
+        shown=$finished
+    fi
+}
+while kill -0 $all 2>/dev/null; do
+    progress
+    sleep 0.5
+done
+wait $all
+all=
+progress
+[ ! -t 2 ] || echo >&2
+
+table=$out/grades.csv
+(cd "$out/base" && build/cpu/score class "$out" <"$scratch/names") >"$table.new" && mv "$table.new" "$table" || exit 1
+failed=$(wc -l <"$scratch/failed")
+echo "grade-all: $((count - failed)) of $count graded in $(($(date +%s) - begun)) s; the table is $table"
+[ "$failed" -eq 0 ]

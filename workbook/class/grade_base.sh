@@ -1,0 +1,52 @@
+#!/bin/sh
+# grade_base.sh BASE - makes what every submission is judged with, in the folder BASE: the workbook as a class gets it (class_copy.sh),
+# with its test programs built, and build/kit, the part of it that a compiler needs to make a worker. There is no answer key in it.
+# BASE is kept while the workbook's own files stay as they are. Only BASE/fingerprint makes it whole.
+# Exit status: 0, or 1 if it cannot be made.
+set -u
+unset WERROR # a warning in what a student wrote is no error
+cd "$(dirname "$0")/../.." || exit 1
+umask 022
+base=$1 new=$1.new
+mkdir -p "$(dirname "$base")" || exit 1
+rm -rf "$new"
+trap 'rm -rf "$new"' EXIT
+trap 'exit 130' INT TERM HUP
+QUIET=1 workbook/class/class_copy.sh "$new" || exit 1
+# What a grade depends on: not the lessons, nor how a machine is set up.
+print=$(cd "$new" && {
+    find Makefile problems/*/*.c* reference tests workbook -type f -exec sha256sum {} + | LC_ALL=C sort -k 2
+    echo "${CC:-}" "${CXX:-}" "${MARCH:-}"
+    "${CC:-cc}" --version
+    "${CXX:-c++}" --version
+} | sha256sum | cut -d' ' -f1)
+if [ "$(cat "$base/fingerprint" 2>/dev/null)" = "$print" ]; then exit 0; fi
+
+echo "grade: building the test programs"
+mkdir -p "$new/build/cpu"
+for made in flags.mk machinery layer reference tests; do # what is built here already need not be built again
+    [ ! -e "build/cpu/$made" ] || cp -Rp "build/cpu/$made" "$new/build/cpu/"
+done
+log=$new/build/base.log
+${MAKE:-make} -C "$new" --no-print-directory -j"${WB_JOBS:-2}" BACKEND=cpu IMPL=problems judges >"$log" 2>&1 || { tail -n 40 "$log" >&2; exit 1; }
+
+# The kit: no test, no oracle, no program.
+kit=$new/build/kit
+mkdir -p "$kit/workbook" "$kit/tests" "$kit/build/cpu/machinery" "$kit/build/cpu/problems"
+cp -p "$new/Makefile" "$kit/"
+cp -Rp "$new"/workbook/*.h "$new"/workbook/*.cuh "$new/workbook/worker.c" "$new/workbook/cpu" "$kit/workbook/"
+cp -p "$new/build/tools.mk" "$kit/build/"
+cp -Rp "$new/build/cpu/flags.mk" "$new/build/cpu/layer" "$kit/build/cpu/"
+for object in worker_[0-9][0-9] case exchange problems validate device memory; do
+    cp -p "$new"/build/cpu/machinery/$object.o "$kit/build/cpu/machinery/"
+done
+for test in "$new"/tests/[0-9][0-9]_*.c; do
+    number=$(basename "$test" | cut -c 1-2)
+    mkdir -p "$kit/problems/$number"
+    : >"$kit/tests/$(basename "$test")"  # Its name tells the function's.
+done
+find "$kit" -name '*.d' -exec rm {} +
+echo "${CC:+CC=$CC} ${CXX:+CXX=$CXX} ${MARCH:+MARCH=$MARCH} WB_BUILDING=yes" >"$kit/variables"
+
+rm -rf "$base"
+mv "$new" "$base" && echo "$print" >"$base/fingerprint"

@@ -1,0 +1,112 @@
+# sandbox.sh - read by grade.sh and grade_build.sh: how a program that nobody trusts is started (threats.md says against what).
+#
+#   sandbox_find                  chooses `sandbox` (bwrap or limits) and `sandbox_uid`, or ends with 3 and a sentence
+#   sandbox_words MB PROCESSES FILE_MB SECONDS TMP_MB CALLS [confine's WORD...] -- [bwrap's WORD...]
+#                                 prints the words to put before the program, quoted for the shell. MB: of address space. FILE_MB: the
+#                                 largest file it may write. SECONDS: of processor time. TMP_MB: what fits in its /tmp. CALLS: which
+#                                 system calls, worker or tools (filter.c)
+#   quoted WORD...                the words, each in quotes
+#
+# bwrap: namespaces of its own for users, processes, the network, names and mounts; nothing of this machine but /usr, read only, and
+# what the words add; a /tmp in memory; no terminal. It ends with whoever started it.
+# limits: it sees the machine's files as its user does, which is another one than that of the judge. Only root can give it one; where
+# it would be the judge's own, nothing is graded, unless by WB_ISOLATION=unsafe.
+# Either way confine.c is in between: system calls, limits, environment, and whatever is left running.
+#
+#   WB_ISOLATION=auto             bwrap, or nothing: this is the default
+#   WB_ISOLATION=container        limits: this container exists for one submission
+#   WB_ISOLATION=unsafe           limits, if there is no bwrap, even under the judge's user
+
+quoted() {
+    for word; do
+        case $word in *\'*) word=$(printf '%s' "$word" | sed "s/'/'\\\\''/g") ;; esac
+        printf "'%s' " "$word"
+    done
+}
+
+# An unused user: beyond all that a machine gives out, or, in a container that knows 65536 users, where it gives none out.
+sandbox_user() {
+    if [ "$(id -u)" -ne 0 ]; then
+        echo 0 # none
+    elif [ "$(awk '{ n += $3 } END { print (n > 3000000000) }' /proc/self/uid_map)" = 1 ]; then
+        echo $((2000000000 + $$))
+    else
+        echo $((60100 + $$ % 4000))
+    fi
+}
+
+sandbox_bwrap() { # TMP_MB
+    [ "$sandbox_uid" = 0 ] || quoted setpriv --reuid "$sandbox_uid" --regid "$sandbox_uid" --clear-groups
+    quoted bwrap --unshare-all --unshare-user --as-pid-1 --die-with-parent --new-session --hostname sandbox --ro-bind /usr /usr
+    for folder in bin sbin lib lib32 lib64 libx32; do
+        if [ -L "/$folder" ]; then
+            quoted --symlink "usr/$folder" "/$folder"
+        elif [ -d "/$folder" ]; then
+            quoted --ro-bind "/$folder" "/$folder"
+        fi
+    done
+    for file in /etc/alternatives /etc/ld.so.cache; do
+        [ ! -e $file ] || quoted --ro-bind $file $file
+    done
+    quoted --proc /proc --remount-ro /proc --dir /dev --dev-bind /dev/null /dev/null --dev-bind /dev/zero /dev/zero \
+        --dev-bind /dev/urandom /dev/urandom --perms 1777 --size $(($1 << 20)) --tmpfs /tmp --chdir /tmp
+}
+
+sandbox_words() {
+    memory=$1 processes=$2 files=$3 seconds=$4 tmp=$5 calls=$6 more=
+    shift 6
+    while [ "$1" != -- ]; do more="$more $1"; shift; done
+    shift
+    if [ "$sandbox" = bwrap ]; then
+        sandbox_bwrap "$tmp"
+        quoted --ro-bind "$GRADE_SCRATCH/confine" /confine --ro-bind "$GRADE_SCRATCH/$calls.filter" /filter "$@" --remount-ro / -- /confine filter=/filter
+    else
+        # A worker without a /tmp of its own makes no files at all: they would outlive it.
+        # It starts no processes either, so that its user's others are workers, too.
+        if [ "$calls" = worker ]; then calls=bare_worker; else more="$more all=1"; fi
+        # Without a user of its own it is counted with whatever the person at the keyboard runs.
+        [ "$sandbox_uid" != 0 ] || processes=$((processes + $(ps -L -o lwp= -u "$(id -u)" 2>/dev/null | wc -l)))
+        quoted "$GRADE_SCRATCH/confine" "filter=$GRADE_SCRATCH/$calls.filter" "user=$sandbox_uid"
+    fi
+    # shellcheck disable=SC2086
+    quoted "memory=$memory" "processes=$processes" "files=$files" "seconds=$seconds" $more
+    [ "$calls" != tools ] || quoted /usr/bin/env PATH=/usr/local/bin:/usr/bin:/bin HOME=/tmp LC_ALL=C.UTF-8
+}
+
+# Whether bwrap can do here all that is asked of it: a kernel may forbid namespaces, to everyone or in a container.
+sandbox_works() { # FILE for what it says
+    command -v bwrap >/dev/null && eval "$(sandbox_bwrap 1) -- true" 2>"$1"
+}
+
+sandbox_find() {
+    for tool in setpriv timeout; do
+        command -v $tool >/dev/null || { echo "grade: there is no $tool, which grading needs. ./setup.sh --grade installs it." >&2; exit 3; }
+    done
+    sandbox_uid=$(sandbox_user) sandbox=limits why=
+    if [ "${WB_ISOLATION:-auto}" != container ]; then
+        said=$(mktemp) || exit 1
+        if sandbox_works "$said"; then sandbox=bwrap; fi
+        why=$(head -n 1 "$said")
+        rm -f "$said"
+        [ $sandbox != bwrap ] || return 0
+    fi
+    case ${WB_ISOLATION:-auto},$sandbox_uid in
+    unsafe,0)
+        echo "grade: UNSAFE, and no bubblewrap: a submission runs as you. It can read and write your files, change what judges it, and forge its" >&2
+        echo "       points. Time, memory and system calls are limited; nothing else holds." >&2 ;;
+    unsafe,* | container,[1-9]*) ;;
+    container,0)
+        echo "grade: --container means another user for the submission, and only root can give it one: here it would share yours, and could" >&2
+        echo "       change what judges it. Run this as root, or with bubblewrap and without --container" >&2
+        exit 3 ;;
+    *)
+        if command -v bwrap >/dev/null; then
+            echo "grade: bubblewrap does not work here: $why" >&2
+        else
+            echo "grade: there is no bubblewrap (bwrap) here; ./setup.sh --grade installs it" >&2
+        fi
+        echo "grade: without it a submission could read your files, and, as you are not root, change what judges it. For people you trust: UNSAFE=1" >&2
+        echo "       (--unsafe). As root in a container that holds one submission: --container. See workbook/class/threats.md" >&2
+        exit 3 ;;
+    esac
+}

@@ -1,0 +1,65 @@
+#!/bin/sh
+# unpack.sh ROOM MB NN/NAME... - run by grade.sh in the sandbox: takes these source files out of the archive on standard input, which may
+# be anything; bsdtar (libarchive) finds out what. ROOM is an empty folder to unpack in, MB how much may come out.
+# Of each file only the bytes leave the sandbox. Prints lines of
+#   file NN BASE64      problems/NN/NAME, at the top or below one folder
+#   left NN REASON      it is there, and cannot be taken
+#   reason REASON       nothing can be taken
+set -u
+room=$1 limit=$2
+shift 2
+cd "$room" || exit 1
+mkdir tree
+
+refuse() { printf 'reason %s' "$*" | tr '\n' ' ' | cut -c 1-300; exit 0; }
+said() { sed -n 's/^bsdtar: //; s/: Unknown error -1$//; /./{p;q;}' said; }
+
+cat >archive || refuse "the archive is larger than $limit MB"
+[ -s archive ] || refuse "the file is empty"
+command -v bsdtar >/dev/null || refuse "this machine has no bsdtar: ./setup.sh --grade installs it"
+if ! bsdtar -tf archive >names 2>said </dev/null; then
+    [ -s names ] || refuse "this is neither a folder nor an archive, or it is broken: $(said)"
+    refuse "the archive is broken: $(said)"
+fi
+[ -s names ] || refuse "the archive is empty"
+odd=$(tr '\\' / <names | grep -aE '^/|^[A-Za-z]:/|(^|/)\.\.(/|$)' | head -n 1)
+[ -z "$odd" ] || refuse "the archive has a path that leads out of its folder: $odd"
+none="the archive has no folder problems/ with a problem in it, at its top or below one folder"
+grep -aqE '(^|[/\\])problems[/\\]+[0-9][0-9][/\\]' names || refuse "$none"
+# Some programs of Windows write "\" where a "/" belongs.
+bsdtar -xf archive -C tree --no-same-owner --no-same-permissions -s ',\\,/,g' --include '*problems[/\\][0-9][0-9][/\\]*' \
+    --passphrase unknown >/dev/null 2>said </dev/null || {
+    [ "$(du -sm tree | cut -f1)" -lt "$limit" ] || refuse "the archive unpacks to more than $limit MB"
+    refuse "the archive cannot be unpacked: $(said)"
+}
+chmod -R u+rwX tree
+
+# The folder that holds problems/.
+cd tree || exit 1
+top=
+if [ -d problems ] && ! [ -L problems ]; then
+    top=.
+else
+    for folder in */ .[!.]*/; do
+        folder=${folder%/}
+        if [ "$folder" = __MACOSX ] || [ -L "$folder" ] || ! [ -d "$folder/problems" ] || [ -L "$folder/problems" ]; then continue; fi
+        [ -z "$top" ] || refuse "the archive has more than one folder with problems/: '$top' and '$folder'"
+        top=./$folder
+    done
+fi
+[ -n "$top" ] || refuse "$none"
+
+for source; do
+    number=${source%/*} path=$top/problems/$source
+    if [ -L "$path" ] || [ -L "${path%/*}" ]; then
+        echo "left $number problems/$source is a link"
+    elif [ -f "$path" ]; then
+        if [ "$(wc -c <"$path")" -gt 262144 ]; then
+            echo "left $number problems/$source is larger than 256 KB"
+        else
+            printf 'file %s %s\n' "$number" "$(base64 -w 0 <"$path")"
+        fi
+    elif [ -e "$path" ]; then
+        echo "left $number problems/$source is not a file"
+    fi
+done

@@ -1,0 +1,235 @@
+// watch.cpp - who reads which keys, whatever is done with them: pages of the watched tensors may not be touched, the first touch
+// faults, is noted, and opens its page. A page that no query in hand may need ends the process with a report.
+//
+// Queries are in hand once a page of theirs (Q, or O) was touched: the last few tiles of each host thread, since a block or a thread may
+// take one tile after the other, prefetch, or give its warps rows apart. With each new tile all pages close again. So do they at each
+// block's begin; launches run on one host thread here. Pages that two heads share are never closed.
+#include "report.h"
+
+#include "../asks.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace cudacpu
+{
+enum { TENSORS = 4, SETS = 4, HANDS = 64, NOTED = 512 };
+
+struct row_range {
+    int first, last;
+};
+
+static wb_watch watch;
+static wb_watched tensors[TENSORS];
+static int count;  // of tensors; 0: nobody watches
+static long touched;
+static row_range in_hand[HANDS][SETS];  // of each host thread; its newest first
+static int hands, sets[HANDS];
+static row_range noted
+    [2][NOTED];  // pages to be judged when the block ends: of queries; of keys, those read ahead of queries among them
+static int noted_count[2];
+
+static size_t page_bytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
+
+bool watching() { return count > 0; }
+
+// Whether a page holds rows of one head and nothing else, and which.
+static bool rows_of_page(const wb_watched &t, const char *page, row_range *rows)
+{
+    const char *begin = static_cast<const char *>(t.at);
+    const size_t size = page_bytes(), head = t.row_bytes * static_cast<size_t>(t.rows);
+    if (page < begin || page + size > begin + t.bytes) return false;
+    const size_t from = static_cast<size_t>(page - begin) % head;
+    if (from + size > head) return false;
+    *rows = {static_cast<int>(from / t.row_bytes), static_cast<int>((from + size - 1) / t.row_bytes)};
+    return true;
+}
+
+static char *page_of(const void *at)
+{
+    return reinterpret_cast<char *>(reinterpret_cast<uintptr_t>(at) / page_bytes() * page_bytes());
+}
+
+static void protect_pages(int protection)
+{
+    for (int k = 0; k < count; k++) {
+        const char *end = static_cast<const char *>(tensors[k].at) + tensors[k].bytes;
+        row_range rows;
+        char *from = nullptr, *page = page_of(tensors[k].at);
+        for (;; page += page_bytes()) {
+            const bool whole = rows_of_page(tensors[k], page, &rows);
+            if (whole && !from) from = page;
+            if (!whole && from) mprotect(from, static_cast<size_t>(page - from), protection), from = nullptr;
+            if (page >= end) break;
+        }
+    }
+}
+
+static uint64_t spans(row_range rows)
+{
+    uint64_t bits = 0;
+    for (int n = rows.first / watch.span; n <= rows.last / watch.span && n < WB_SPANS; n++) bits |= uint64_t{1} << n;
+    return bits;
+}
+
+// The keys that some tile in hand may need.
+static uint64_t near_in_hand()
+{
+    uint64_t near = 0;
+    for (int h = 0; h < hands; h++)
+        for (int n = 0; n < sets[h]; n++)
+            for (uint64_t left = spans(in_hand[h][n]); left; left &= left - 1)
+                near |= watch.near[__builtin_ctzll(left)];
+    return near;
+}
+
+[[noreturn]] static void report_pair(row_range newest, row_range keys, void *code)
+{
+    report_begin("a tile was read that should have been skipped");
+    report_line("keys %d to %d were touched for queries %d to %d: none of these sees one of those, nor does any within",
+                keys.first, keys.last, newest.first, newest.last);
+    report_line("a tile of %d x %d around them", WB_NEAR, WB_NEAR);
+    if (code) report_code(code);
+    report_end();
+}
+
+static void note(bool keys, row_range rows)
+{
+    if (noted_count[keys] < NOTED) noted[keys][noted_count[keys]++] = rows;
+}
+
+// From the first row to the last one that was noted.
+static row_range extent(bool keys)
+{
+    row_range all = {INT_MAX, -1};
+    for (int n = 0; n < noted_count[keys]; n++) {
+        if (noted[keys][n].first < all.first) all.first = noted[keys][n].first;
+        if (noted[keys][n].last > all.last) all.last = noted[keys][n].last;
+    }
+    return all;
+}
+
+// What lies in a tile with any of these rows; from queries to keys, or from keys to queries.
+static uint64_t near_rows(row_range rows, bool keys)
+{
+    const uint64_t mine = spans(rows);
+    uint64_t near = 0;
+    for (int q = 0; q < WB_SPANS; q++) {
+        if (!keys && mine >> q & 1) near |= watch.near[q];
+        if (keys && watch.near[q] & mine) near |= uint64_t{1} << q;
+    }
+    return near;
+}
+
+// A block of a backward has one tile of queries and walks over keys, or the other way round: which, is seen only at its end. One that
+// has neither is not judged.
+static void judge_both_ways()
+{
+    for (int side = 0; side < 2; side++) {
+        const bool keys = side;
+        const row_range one = extent(keys);
+        if (one.last < 0) return;
+        if (one.last - one.first >= WB_NEAR + 2 * (noted[keys][0].last - noted[keys][0].first + 1)) continue;
+        const uint64_t near = near_rows(one, keys);
+        for (int n = 0; n < noted_count[!keys]; n++)
+            if (!(spans(noted[!keys][n]) & near))
+                report_pair(keys ? noted[!keys][n] : one, keys ? one : noted[!keys][n], nullptr);
+        return;
+    }
+}
+
+static void judge_noted()
+{
+    if (watch.both_ways) judge_both_ways();
+    const uint64_t near = near_in_hand();
+    for (int n = 0; n < noted_count[true] && near; n++)
+        if (!(spans(noted[true][n]) & near)) report_pair(in_hand[0][0], noted[true][n], nullptr);
+    noted_count[false] = noted_count[true] = 0;
+}
+
+void watch_block()
+{
+    if (!count) return;
+    judge_noted();
+    hands = 0;
+    memset(sets, 0, sizeof sets);
+    protect_pages(PROT_NONE);
+}
+
+// This host thread's place in in_hand; beyond HANDS they share the last.
+static int my_hand()
+{
+    static __thread int mine = -1;
+    if (current) mine = 0;
+    if (mine < 0) mine = hands < HANDS ? hands : HANDS - 1;
+    if (hands <= mine) hands = mine + 1;
+    return mine;
+}
+
+static void take_in_hand(row_range rows)
+{
+    const int h = my_hand(), pages = 2 * (rows.last - rows.first + 1);
+    row_range *mine = in_hand[h];
+    for (int n = 0; n < sets[h]; n++) {
+        const int first = rows.first < mine[n].first ? rows.first : mine[n].first;
+        const int last = rows.last > mine[n].last ? rows.last : mine[n].last;
+        if (last - first >= WB_NEAR + pages) continue;
+        mine[n] = {first, last};
+        return;
+    }
+    memmove(mine + 1, mine, (SETS - 1) * sizeof *mine);
+    mine[0] = rows;
+    if (sets[h] < SETS) sets[h]++;
+    protect_pages(PROT_NONE);
+}
+
+bool watch_touched(const char *at, void *code)
+{
+    static volatile char busy;
+    if (!count || !at || (!current && !watch.on_host)) return false;
+    char *page = page_of(at);
+    for (int k = 0; k < count; k++) {
+        row_range rows;
+        if (at < static_cast<const char *>(tensors[k].at) || !rows_of_page(tensors[k], page, &rows)) continue;
+        while (__atomic_test_and_set(&busy, __ATOMIC_ACQUIRE)) {}
+        touched += tensors[k].keys;
+        if (watch.both_ways)
+            note(tensors[k].keys, rows);
+        else if (!tensors[k].keys)
+            take_in_hand(rows);
+        else if (!near_in_hand())
+            note(true, rows);
+        else if (!(spans(rows) & near_in_hand()))
+            report_pair(in_hand[0][0], rows, code);
+        mprotect(page, page_bytes(), PROT_READ | PROT_WRITE);
+        __atomic_clear(&busy, __ATOMIC_RELEASE);
+        return true;
+    }
+    return false;
+}
+}
+
+extern "C" void wb_watch_pages(const wb_watch *how, const wb_watched *what, int number)
+{
+    using namespace cudacpu;
+    static bool begun;  // once in a process: who ended it early cannot begin another
+    if (begun) report("a call that is the judge's", {nullptr, 0}, "wb_watch_pages() was called twice");
+    begun = true;
+    catch_faults();
+    watch = *how;
+    count = number;
+    memcpy(tensors, what, static_cast<size_t>(number) * sizeof *tensors);
+    if (watch.on_host) protect_pages(PROT_NONE);
+}
+
+extern "C" void wb_watch_end(void)
+{
+    using namespace cudacpu;
+    if (!count) report("a call that is the judge's", {nullptr, 0}, "wb_watch_end() was called twice");
+    judge_noted();
+    if (watch.on_host) protect_pages(PROT_READ | PROT_WRITE);
+    if (!touched) report("keys were never read", {nullptr, 0}, "no page of K or V was touched while they were watched");
+    count = 0;
+    hands = 0;
+    touched = 0;
+}

@@ -1,0 +1,75 @@
+// cases.c - see cases.h.
+#include "cases.h"
+
+#include "small_cases.h"
+
+#include <string.h>
+
+// By the number of the problem for which they were chosen.
+static const char *const chosen[][MAX_CASES] = {
+    [1] = {"Hq=2,Nq=20,Nk=13,D=16,scale=0.4", "B=2,Hq=2,Nq=40,Nk=300,D=16,input=stairs",
+           "Nq=33,Nk=421,D=16,input=late_max", "Hq=2,Nq=150,Nk=200,D=32,scale=0.35",
+           "Nq=33,Nk=256,D=64,scale=0.2,input=early_max", "B=2,Hq=3,Nq=20,Nk=128,D=16", "Nq=16,Nk=300,D=16,input=huge",
+           "Nq=16,Nk=300,D=16,input=tiny", "Nq=16,Nk=400,D=16,input=falling", "B=2,Hq=2,Nq=70,D=16,causal=1,scale=0.4",
+           "Nq=300,D=16,causal=1,input=stairs", "Hq=2,Nq=290,D=16,causal=1", "Nq=200,D=16,causal=1,input=rising",
+           "Nq=16,Nk=260,D=16,scale=0.01", "Nq=16,Nk=400,D=16,input=rising"},
+    [2] = {"rows=5,cols=3", "rows=37,cols=1", "rows=9,cols=8", "rows=37,cols=31", "rows=40,cols=33", "rows=33,cols=64",
+           "rows=37,cols=100", "rows=35,cols=129", "rows=70,cols=257", "rows=37,cols=1000", "rows=12,cols=1001",
+           "rows=7,cols=2100", "rows=130,cols=5", "rows=300,cols=40", "rows=3,cols=4103", "rows=8,cols=1024",
+           "rows=6,cols=2048,input=ones"},
+    [3] = {"Hq=2,Nq=20,Nk=13,D=16,scale=0.4", "B=2,Hq=2,Nq=40,Nk=300,D=16,input=stairs",
+           "Nq=33,Nk=321,D=16,input=late_max", "Hq=2,Nq=70,Nk=200,D=32,scale=0.35",
+           "Nq=33,Nk=256,D=64,scale=0.2,input=early_max", "B=2,Hq=3,Nq=130,Nk=64,D=16", "Nq=16,Nk=300,D=16,input=huge",
+           "Nq=16,Nk=300,D=16,input=tiny", "Nq=16,Nk=400,D=16,input=falling", "Nq=16,Nk=260,D=16,scale=0.01",
+           "Nq=16,Nk=400,D=16,input=rising"},
+    [4] = {"Hq=2,Nq=20,D=16,scale=0.4", "B=2,Hq=2,Nq=70,D=16,scale=0.35", "Nq=300,D=16,input=stairs", "Nq=290,D=32",
+           "Nq=200,D=64,input=early_max", "Nq=150,D=16,input=huge", "Nq=150,D=16,input=tiny",
+           "Nq=200,D=16,input=rising", "Nq=330,D=16,input=falling", "B=2,Hq=3,Nq=40,D=16"},
+    [5] = {"Hq=2,Hkv=2,Nq=20,D=16,scale=0.4", "B=2,Hq=6,Hkv=2,Nq=40,D=16,scale=0.35",
+           "Hq=1,Hkv=1,Nq=300,D=16,input=stairs", "B=2,Hq=6,Hkv=3,Nq=33,D=16", "Hq=8,Hkv=1,Nq=70,D=16",
+           "Hq=1,Hkv=1,Nq=290,D=32", "Hq=1,Hkv=1,Nq=200,D=64,input=early_max", "B=3,Hq=8,Hkv=4,Nq=20,D=16",
+           "Hq=1,Hkv=1,Nq=150,D=16,input=huge", "Hq=1,Hkv=1,Nq=150,D=16,input=tiny",
+           "Hq=1,Hkv=1,Nq=200,D=16,input=rising", "Hq=1,Hkv=1,Nq=330,D=16,input=falling"},
+    [6] = {"Hq=2,Hkv=2,Nq=20,D=16,scale=0.4", "B=2,Hq=6,Hkv=2,Nq=40,D=16,W=7",
+           "Hq=1,Hkv=1,Nq=300,D=16,W=100,input=stairs", "Hq=1,Hkv=1,Nq=140,D=16,W=1", "Hq=1,Hkv=1,Nq=300,D=16,W=5",
+           "Hq=1,Hkv=1,Nq=300,D=16,W=70,scale=0.35", "Hq=1,Hkv=1,Nq=290,D=32", "Hq=1,Hkv=1,Nq=300,D=64,W=33",
+           "Hq=1,Hkv=1,Nq=400,D=16,W=64", "Hq=1,Hkv=1,Nq=500,D=16,W=200", "B=2,Hq=6,Hkv=3,Nq=33,D=16,W=12",
+           "Hq=1,Hkv=1,Nq=150,D=16,W=40,input=huge", "Hq=1,Hkv=1,Nq=150,D=16,W=40,input=tiny",
+           "Hq=1,Hkv=1,Nq=200,D=16,W=40,input=rising", "Hq=1,Hkv=1,Nq=330,D=16,W=40,input=falling"},
+    [7] = {"Hq=2,Hkv=2,Nq=20,D=16,scale=0.4", "B=2,Hq=6,Hkv=2,Nq=40,D=16,W=7,S=3",
+           "Hq=1,Hkv=1,Nq=300,D=16,W=100,S=6,input=stairs", "Hq=1,Hkv=1,Nq=140,D=16,W=1,S=1",
+           "Hq=1,Hkv=1,Nq=300,D=16,W=5,S=2", "Hq=1,Hkv=1,Nq=300,D=16,W=30,S=4,scale=0.35", "Hq=1,Hkv=1,Nq=290,D=32",
+           "Hq=1,Hkv=1,Nq=300,D=64,W=33,S=20", "Hq=1,Hkv=1,Nq=400,D=16,W=64,S=100", "Hq=1,Hkv=1,Nq=500,D=16,W=150,S=70",
+           "Hq=1,Hkv=1,Nq=330,D=16,W=10,S=150", "B=2,Hq=6,Hkv=3,Nq=33,D=16,W=12,S=5",
+           "Hq=1,Hkv=1,Nq=150,D=16,W=40,S=5,input=huge", "Hq=1,Hkv=1,Nq=150,D=16,W=40,S=5,input=tiny",
+           "Hq=1,Hkv=1,Nq=200,D=16,W=40,S=5,input=rising", "Hq=1,Hkv=1,Nq=330,D=16,W=40,S=5,input=falling"},
+    [8] = {"Hq=2,Hkv=2,Nq=20,D=16,scale=0.4", "B=2,Hq=6,Hkv=2,Nq=40,D=16", "Hq=1,Hkv=1,Nq=150,D=16,scale=0.35",
+           "B=2,Hq=6,Hkv=3,Nq=21,D=16,scale=0.4", "Hq=4,Hkv=1,Nq=70,D=32", "Hq=1,Hkv=1,Nq=130,D=64",
+           "Hq=1,Hkv=1,Nq=100,D=16,input=huge", "Hq=1,Hkv=1,Nq=100,D=16,input=rising", "Hq=1,Hkv=1,Nq=200,D=16"},
+    [9] = {"Hq=2,Hkv=2,Nq=20,D=16,scale=0.4", "B=2,Hq=6,Hkv=2,Nq=40,D=16,W=7,S=3",
+           "Hq=1,Hkv=1,Nq=150,D=16,scale=0.35,W=40,S=5", "B=2,Hq=6,Hkv=3,Nq=21,D=16,scale=0.4,W=9,S=2",
+           "Hq=4,Hkv=1,Nq=70,D=32,W=20,S=1", "Hq=1,Hkv=1,Nq=130,D=64,W=33,S=20", "Hq=1,Hkv=1,Nq=100,D=16,W=100,S=1",
+           "Hq=1,Hkv=1,Nq=100,D=16,W=30,S=4,input=rising", "Hq=1,Hkv=1,Nq=260,D=16,W=30,S=70",
+           "Hq=1,Hkv=1,Nq=220,D=16,W=1,S=1", "Hq=1,Hkv=1,Nq=260,D=16,W=100,S=3"},
+};
+
+static bool alike(const wb_problem *a, const wb_problem *b)
+{
+    return a->signature == b->signature && a->on_host == b->on_host && a->mask == b->mask && a->grouped == b->grouped &&
+           a->window == b->window && a->sinks == b->sinks && a->head_dims == b->head_dims;
+}
+
+int diagnose_cases(const wb_problem *problem, char cases[MAX_CASES][WB_CASE_TEXT])
+{
+    int count = 0;
+    for (int n = 1; n < (int)(sizeof chosen / sizeof *chosen) && count == 0; n++) {
+        const wb_problem *other = wb_problem_number(n);
+        if (!other || !alike(problem, other)) continue;
+        for (; chosen[n][count]; count++) snprintf(cases[count], WB_CASE_TEXT, "%s", chosen[n][count]);
+    }
+    if (count > 0) return count;
+    wb_case small[MAX_CASES];
+    count = wb_small_cases(problem, small, MAX_CASES);
+    for (int n = 0; n < count; n++) wb_case_print(problem, &small[n], cases[n]);
+    return count;
+}

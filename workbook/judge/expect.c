@@ -1,0 +1,215 @@
+#include "expect.h"
+
+#include "record.h"
+#include "reference/oracle.h"
+#include "tolerance.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+double expect_budget = 3e9;
+
+static void *allocate(size_t bytes)
+{
+    void *memory = malloc(bytes);
+    if (!memory) {
+        fprintf(stderr, "harness: no memory for the oracle\n");
+        exit(RECORD_GAVE_UP);
+    }
+    return memory;
+}
+
+// Input tensor `name` as floats.
+static float *as_floats(const worker_run *run, const char *name)
+{
+    for (int k = 0; k < run->count; k++) {
+        const wb_tensor *t = &run->tensors[k];
+        if (t->output || strcmp(t->name, name)) continue;
+        float *values = allocate(t->count * sizeof *values);
+        const char *data = original_tensor(run, k);
+        for (size_t i = 0; i < t->count; i++)
+            values[i] = t->type == WB_FLOAT32 ? ((const float *)data)[i] : wb_from_bf16(((const uint16_t *)data)[i]);
+        return values;
+    }
+    abort();
+}
+
+static void expect_row_sum(const worker_run *run, expected *y)
+{
+    const int rows = run->c.rows, cols = run->c.cols;
+    float *x = as_floats(run, "x"), *w = as_floats(run, "w");
+    oracle_row_sum(x, w, rows, cols, y->want, y->tolerance);
+    for (int i = 0; i < rows; i++) y->tolerance[i] = tolerance_row_sum(y->tolerance[i], cols);
+    free(x);
+    free(w);
+}
+
+void expect_excused(const worker_run *run, bool *excused)
+{
+    const wb_case *c = &run->c;
+    const attention_shape *s = &c->shape;
+    const int from = c->nan_from - EXCUSED + 1, to = c->nan_from + c->nan_keys + EXCUSED - 1;
+    memset(excused, 0, (size_t)s->q_len * sizeof *excused);
+    for (int i = 0; c->nan_keys > 0 && i < s->q_len; i++) {
+        bool sees = false;
+        for (int j = from > 0 ? from : 0; j < to && j < s->kv_len && !sees; j++)
+            sees = oracle_visible(run->problem, s, i, j);
+        for (int k = i - EXCUSED + 1; sees && k < i + EXCUSED && k < s->q_len; k++)
+            if (k >= 0) excused[k] = true;
+    }
+}
+
+void expect_excused_keys(const worker_run *run, bool *excused)
+{
+    const wb_case *c = &run->c;
+    const attention_shape *s = &c->shape;
+    const int from = c->nan_from - EXCUSED + 1, to = c->nan_from + c->nan_queries + EXCUSED - 1;
+    memset(excused, 0, (size_t)s->kv_len * sizeof *excused);
+    for (int j = 0; c->nan_queries > 0 && j < s->kv_len; j++) {
+        bool seen = false;
+        for (int i = from > 0 ? from : 0; i < to && i < s->q_len && !seen; i++)
+            seen = oracle_visible(run->problem, s, i, j);
+        for (int k = j - EXCUSED + 1; seen && k < j + EXCUSED && k < s->kv_len; k++)
+            if (k >= 0) excused[k] = true;
+    }
+}
+
+static void expect_forward(const worker_run *run, expected *O, expected *L)
+{
+    const wb_problem *problem = run->problem;
+    const attention_shape *s = &run->c.shape;
+    const wb_type type = run->tensors[0].type;
+    float *Q = as_floats(run, "Q"), *K = as_floats(run, "K"), *V = as_floats(run, "V");
+    const double work = 2.0 * s->batch * s->q_heads * s->head_dim * wb_case_visible_pairs(problem, &run->c);
+    const int heads = s->batch * s->q_heads, every = 1 + (int)(work / expect_budget), D = s->head_dim;
+
+#pragma omp parallel for collapse(2) schedule(dynamic, 16)
+    for (int bh = 0; bh < heads; bh++)
+        for (int i = 0; i < s->q_len; i++) {
+            const size_t row = (size_t)bh * (size_t)s->q_len + (size_t)i;
+            double *want = O->want + row * (size_t)D, *tolerance = O->tolerance + row * (size_t)D, largest;
+            if ((i + bh) % every) {
+                for (int d = 0; d < D; d++) want[d] = 0, tolerance[d] = INFINITY;
+                L->want[row] = 0, L->tolerance[row] = INFINITY;
+                continue;
+            }
+            oracle_attention_row_scales(problem, s, Q, K, V, bh / s->q_heads, bh % s->q_heads, i, want, &L->want[row],
+                                        tolerance, &largest);
+            for (int d = 0; d < D; d++) tolerance[d] = tolerance_O(want[d], tolerance[d], largest, D, s->kv_len, type);
+            L->tolerance[row] = tolerance_L(L->want[row], largest, D, s->kv_len);
+        }
+    bool *excused = allocate((size_t)s->q_len * sizeof *excused);
+    expect_excused(run, excused);
+    for (size_t i = 0; i < (size_t)heads * (size_t)s->q_len * (size_t)D; i++)
+        if (excused[i / (size_t)D % (size_t)s->q_len]) O->tolerance[i] = NAN;
+    free(excused);
+    free(Q);
+    free(K);
+    free(V);
+}
+
+// O and L of a backward, for inputs: the oracle's, rounded.
+void expect_forward_inputs(const worker_run *run, uint16_t *O, float *L)
+{
+    const attention_shape *s = &run->c.shape;
+    float *Q = as_floats(run, "Q"), *K = as_floats(run, "K"), *V = as_floats(run, "V");
+#pragma omp parallel for collapse(2) schedule(dynamic, 16)
+    for (int bh = 0; bh < s->batch * s->q_heads; bh++)
+        for (int i = 0; i < s->q_len; i++) {
+            const size_t row = (size_t)bh * (size_t)s->q_len + (size_t)i, D = (size_t)s->head_dim;
+            double o[WB_MAX_HEAD_DIM], l;
+            oracle_attention_row(run->problem, s, Q, K, V, bh / s->q_heads, bh % s->q_heads, i, o, &l);
+            for (size_t d = 0; d < D; d++) O[row * D + d] = wb_to_bf16((float)o[d]);
+            L[row] = (float)l;
+        }
+    free(Q), free(K), free(V);
+}
+
+// One row of dQ, dK or dV.
+static void set_gradients(expected *e, size_t row, const oracle_sum *sum, int D, double terms, bool left_out)
+{
+    for (size_t d = 0; d < (size_t)D; d++) {
+        const oracle_sum x = sum[d];
+        e->want[row * (size_t)D + d] = x.value;
+        e->tolerance[row * (size_t)D + d] =
+            left_out ? INFINITY : tolerance_gradient(x.value, x.size, x.exponent, x.cancel, D, terms);
+    }
+}
+
+// Where V or dO is NaN. What the oracle says is NaN is not judged, nor are the rows of `e` that are excused; in each head there are
+// `rows` of them.
+static void excuse_gradients(expected *e, size_t count, const bool *excused, int rows, int D)
+{
+    for (size_t k = 0; k < count; k++)
+        if (isnan(e->want[k]) || (excused && excused[k / (size_t)D % (size_t)rows])) e->tolerance[k] = NAN;
+}
+
+static void excuse_backward(const worker_run *run, expected outputs[4])
+{
+    const attention_shape *s = &run->c.shape;
+    bool *queries = allocate((size_t)s->q_len), *keys = allocate((size_t)s->kv_len);
+    expect_excused(run, queries);
+    expect_excused_keys(run, keys);
+    excuse_gradients(&outputs[0], run->tensors[0].count, queries, s->q_len, s->head_dim);
+    excuse_gradients(&outputs[1], run->tensors[1].count, keys, s->kv_len, s->head_dim);
+    excuse_gradients(&outputs[2], run->tensors[2].count, keys, s->kv_len, s->head_dim);
+    excuse_gradients(&outputs[3], run->tensors[3].count, NULL, 1, 1);
+    // Where V is NaN, so is delta of the queries that see it, and with it dK of every key that shares a tile with one of them.
+    for (size_t k = 0; run->c.nan_keys > 0 && k < run->tensors[1].count; k++) outputs[1].tolerance[k] = NAN;
+    free(queries), free(keys);
+}
+
+// Every output of a backward: dQ and delta a query at a time, dK and dV a key at a time.
+static void expect_backward(const worker_run *run, expected outputs[4])
+{
+    const attention_shape *s = &run->c.shape;
+    expected *dQ = &outputs[0], *dK = &outputs[1], *dV = &outputs[2], *delta = &outputs[3];
+    float *Q = as_floats(run, "Q"), *K = as_floats(run, "K"), *V = as_floats(run, "V"), *O = as_floats(run, "O"),
+          *L = as_floats(run, "L"), *dO = as_floats(run, "dO");
+    const oracle_inputs in = {run->problem, s, Q, K, V, O, L, dO};
+    const double work = 16.0 * s->batch * s->q_heads * s->head_dim * wb_case_visible_pairs(run->problem, &run->c);
+    const int every = 1 + (int)(work / expect_budget), D = s->head_dim;
+    const int q_heads = s->batch * s->q_heads, kv_heads = s->batch * s->kv_heads, group = s->q_heads / s->kv_heads;
+
+#pragma omp parallel for collapse(2) schedule(dynamic, 16)
+    for (int bh = 0; bh < q_heads; bh++)
+        for (int i = 0; i < s->q_len; i++) {
+            const size_t row = (size_t)bh * (size_t)s->q_len + (size_t)i;
+            const bool left_out = (i + bh) % every;
+            oracle_sum sum[WB_MAX_HEAD_DIM], of_delta = {0};
+            memset(sum, 0, sizeof sum);
+            if (!left_out) oracle_backward_query(&in, bh / s->q_heads, bh % s->q_heads, i, sum, &of_delta);
+            set_gradients(dQ, row, sum, D, s->kv_len, left_out);
+            delta->want[row] = of_delta.value;
+            delta->tolerance[row] = left_out ? INFINITY : tolerance_delta(of_delta.size, D);
+        }
+#pragma omp parallel for collapse(2) schedule(dynamic, 16)
+    for (int bh = 0; bh < kv_heads; bh++)
+        for (int j = 0; j < s->kv_len; j++) {
+            const size_t row = (size_t)bh * (size_t)s->kv_len + (size_t)j;
+            const bool left_out = (j + bh) % every;
+            oracle_sum of_dK[WB_MAX_HEAD_DIM], of_dV[WB_MAX_HEAD_DIM];
+            memset(of_dK, 0, sizeof of_dK), memset(of_dV, 0, sizeof of_dV);
+            if (!left_out) oracle_backward_key(&in, bh / s->kv_heads, bh % s->kv_heads, j, of_dK, of_dV);
+            set_gradients(dK, row, of_dK, D, (double)group * s->q_len, left_out);
+            set_gradients(dV, row, of_dV, D, (double)group * s->q_len, left_out);
+        }
+    if (run->c.nan_keys > 0 || run->c.nan_queries > 0) excuse_backward(run, outputs);
+    free(Q), free(K), free(V), free(O), free(L), free(dO);
+}
+
+void expect_outputs(const worker_run *run, expected outputs[WB_MAX_TENSORS])
+{
+    for (int k = 0; k < run->count; k++) {
+        if (!run->tensors[k].output) continue;
+        outputs[k].want = allocate(run->tensors[k].count * sizeof(double));
+        outputs[k].tolerance = allocate(run->tensors[k].count * sizeof(double));
+    }
+    switch (run->problem->signature) {
+    case WB_ROW_SUM: expect_row_sum(run, &outputs[0]); break;
+    case WB_FORWARD: expect_forward(run, &outputs[0], &outputs[1]); break;
+    case WB_BACKWARD: expect_backward(run, outputs); break;
+    }
+}

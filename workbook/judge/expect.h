@@ -1,0 +1,32 @@
+// expect.h - what each output of a case should be, by the oracle, and how far from that it may be.
+#ifndef TESTS_EXPECT_H
+#define TESTS_EXPECT_H
+
+#include "worker_run.h"
+
+// Multiplications that the oracle may spend on a case. Beyond it, only every n-th row is compared, in all heads.
+extern double expect_budget;
+
+typedef struct expected {
+    double *want,
+        *tolerance;  // an element each; a tolerance of infinity: not computed (see expect_budget), any finite number passes;
+                     // a tolerance of NaN: anything passes, NaN too
+} expected;
+
+// For every output tensor k of the run, from the inputs that the worker never saw. Free want and tolerance.
+// A query is excused when V of some keys is NaN and a kernel of tiles may rightly have met them: if one of the queries less than
+// EXCUSED before or after it sees a key that lies less than EXCUSED before or after one of them. That holds for tiles of up to
+// EXCUSED queries and EXCUSED keys, wherever they start. excused: [q_len].
+enum { EXCUSED = 128 };
+void expect_excused(const worker_run *run, bool *excused);
+
+// The same the other way round, when dO of some queries is NaN: a key is excused if one less than EXCUSED from it is seen by a query
+// less than EXCUSED from them. excused: [kv_len].
+void expect_excused_keys(const worker_run *run, bool *excused);
+
+// Fills the inputs O and L of a backward with the oracle's, from the run's Q, K and V. The shape must be a good one.
+void expect_forward_inputs(const worker_run *run, uint16_t *O, float *L);
+
+void expect_outputs(const worker_run *run, expected outputs[WB_MAX_TENSORS]);
+
+#endif

@@ -1,0 +1,134 @@
+#include "session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
+
+double session_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void become_worker(const char *path, int socket, int output)
+{
+    setpgid(0, 0);  // so that what it starts can be ended with it
+#ifdef __linux__
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // an endless loop would outlive a test that was interrupted
+#endif
+    const struct rlimit no_core = {0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    dup2(open("/dev/null", O_RDONLY), 0);
+    dup2(output, 1);
+    dup2(output, 2);
+    dup2(socket, 3);
+    for (int i = 4; i < 256; i++) close(i);
+    // CUDA makes eight queues for a process, a third of the time that it takes to start; what is not timed needs one.
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 0);
+    execl(path, path, "--exchange", "3", (char *)NULL);
+    fprintf(stderr, "%s: %s\n", path, strerror(errno));
+    _exit(127);
+}
+
+bool session_start(session *s, const char *path)
+{
+    int sockets[2], pipes[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) || pipe(pipes)) return false;
+    const pid_t pid = fork();
+    if (pid < 0) return false;
+    if (pid == 0) become_worker(path, sockets[1], pipes[1]);
+    setpgid(pid, pid);  // whoever is first
+    close(sockets[1]);
+    close(pipes[1]);
+    fcntl(pipes[0], F_SETFL, O_NONBLOCK);
+    *s = (session){.pid = pid, .socket = sockets[0], .output = pipes[0], .started = session_now()};
+    return true;
+}
+
+// Takes what has been printed, but no more than a few pipes full at a time: something may print without end.
+static void take_output(session *s, session_said *said)
+{
+    char chunk[4096];
+    for (int turn = 0; turn < 64 && s->output >= 0; turn++) {
+        const ssize_t n = read(s->output, chunk, sizeof chunk);
+        if (n < 0) return;
+        if (n == 0) close(s->output), s->output = -1;
+        for (ssize_t i = 0; i < n; i++, said->count++)
+            if (said->count + 1 < sizeof said->text) said->text[said->count] = chunk[i];
+    }
+}
+
+// Whether the process has ended. It is left to be waited for, so that its number stays its own until its group is killed.
+static bool has_ended(const session *s)
+{
+    siginfo_t info = {.si_pid = 0};
+    return waitid(P_PID, (id_t)s->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == s->pid;
+}
+
+// Waits for an answer, for something printed, or for as long as this.
+static void wait_for(session *s, bool answer, double seconds)
+{
+    struct pollfd ready[2] = {{s->output, POLLIN, 0}, {answer ? s->socket : -1, POLLIN, 0}};
+    poll(ready, 2, seconds > 0 ? (int)(seconds * 1000) + 1 : 0);
+}
+
+wb_answer session_ask(session *s, const wb_problem *problem, const wb_case *c, int file, double deadline,
+                      session_said *said)
+{
+    char text[WB_CASE_TEXT] = "";
+    wb_case_print(problem, c, text);
+    wb_answer answer = wb_exchange_answered(s->socket, -1);
+    if (answer != WB_NO_ANSWER) return answer == WB_ANSWER_NEVER ? answer : WB_ANSWER_DAMAGED;
+    if (!wb_exchange_send(s->socket, text, file)) return WB_ANSWER_NEVER;
+    for (;;) {
+        const double left = deadline - session_now();
+        const bool last = left <= 0 || has_ended(s);  // a child of its own may keep the socket open
+        take_output(s, said);
+        answer = wb_exchange_answered(s->socket, s->served);
+        if (answer == WB_ANSWERED) s->served++;
+        if (answer != WB_NO_ANSWER) break;
+        if (last) return left <= 0 ? WB_NO_ANSWER : WB_ANSWER_NEVER;
+        wait_for(s, true, left < 0.02 ? left : 0.02);
+    }
+    take_output(s, said);
+    return answer;
+}
+
+bool session_end(session *s, double deadline, session_said *said, int *status)
+{
+    bool in_time = true;
+    close(s->socket);
+    while (!has_ended(s) && (in_time = session_now() < deadline)) {
+        take_output(s, said);
+        if (s->output >= 0)
+            wait_for(s, false, 0.005);
+        else
+            usleep(500);
+    }
+    kill(-s->pid, SIGKILL);
+    kill(s->pid, SIGKILL);
+    struct rusage usage = {.ru_maxrss = 0};
+    while (wait4(s->pid, status, 0, &usage) < 0 && errno == EINTR) {}
+#ifdef __APPLE__
+    s->peak = (size_t)usage.ru_maxrss;
+#else
+    s->peak = (size_t)usage.ru_maxrss * 1024;
+#endif
+    take_output(s, said);
+    if (s->output >= 0) close(s->output);
+    s->pid = 0;
+    return in_time;
+}

@@ -1,0 +1,39 @@
+// session.h - one worker process: started, asked case after case over a socket, ended. Nothing that it does can hang or harm the process
+// that judges it: every wait has a deadline, and what it prints is kept up to a fixed size.
+#ifndef TESTS_SESSION_H
+#define TESTS_SESSION_H
+
+#include "exchange.h"
+
+#include <sys/types.h>
+
+typedef struct session {
+    pid_t pid;       // 0: there is no worker
+    int socket;      // the judge's end
+    int output;      // the end of the pipe that it prints to; -1: closed
+    int served;      // how many cases it has answered
+    double started;  // when
+    size_t
+        peak;  // after session_end: the most memory that it, or a process of its own, had resident, as the kernel counted; not
+               // less than what the judge had when it started it
+} session;
+
+typedef struct session_said {
+    char text[4096];  // what it printed, the beginning of it
+    size_t count;     // how much it printed in all
+} session_said;
+
+double session_now(void);  // seconds, of a clock that only goes forward
+
+// Starts the program; false, with errno, if the system cannot.
+bool session_start(session *s, const char *path);
+
+// Gives it the case and waits for its answer: WB_NO_ANSWER if none came before the deadline, WB_ANSWER_NEVER if it ended instead.
+wb_answer session_ask(session *s, const wb_problem *problem, const wb_case *c, int file, double deadline,
+                      session_said *said);
+
+// Tells it to end, and waits until the deadline; ends it and whatever it started, if they have not. Returns whether it ended by itself;
+// *status: how, as of waitpid.
+bool session_end(session *s, double deadline, session_said *said, int *status);
+
+#endif

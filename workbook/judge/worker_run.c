@@ -1,0 +1,232 @@
+#include "worker_run.h"
+
+#include "expect.h"
+#include "record.h"
+#include "session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// The harness itself cannot work: no verdict about the student's code is possible, so the whole test program ends.
+static void give_up(const char *what)
+{
+    fprintf(stderr, "harness: %s: %s\n", what, strerror(errno));
+    _exit(RECORD_GAVE_UP);
+}
+
+const char *worker_path(void)
+{
+    const char *path = getenv("WB_WORKER");
+    if (path && access(path, X_OK) == 0) return path;
+    fprintf(stderr, "harness: %s%s. Run the tests with make, for example make test-03.\n",
+            path ? "there is no worker program " : "WB_WORKER names no worker program", path ? path : "");
+    _exit(RECORD_GAVE_UP);
+}
+
+static double timeout_seconds(void)
+{
+    const char *text = getenv("WB_TIMEOUT");
+    const double seconds = text ? atof(text) : 0;
+    return seconds > 0 ? seconds : 20;
+}
+
+// A suite gives up after a few cases without an answer, instead of waiting for each. WB_HUNG is a file that grows by a byte at
+// each; tests run in processes of their own and share it.
+enum { PATIENCE = 3 };
+
+static bool gave_up(void)
+{
+    const char *path = getenv("WB_HUNG");
+    struct stat file;
+    return path && stat(path, &file) == 0 && file.st_size >= PATIENCE;
+}
+
+static void count_hung(void)
+{
+    const char *path = getenv("WB_HUNG");
+    const int file = path ? open(path, O_WRONLY | O_APPEND | O_CREAT, 0600) : -1;
+    if (file < 0) return;
+    if (write(file, "x", 1) != 1) give_up("a temporary file");
+    close(file);
+}
+
+// An anonymous file that the worker can map. On Linux its size is sealed.
+static int anonymous_file(size_t bytes)
+{
+#ifdef __linux__
+    const int file = memfd_create("workbook", MFD_ALLOW_SEALING);
+    if (file < 0) give_up("memory to share");
+#else
+    char name[] = "/tmp/workbook-XXXXXX";
+    const int file = mkstemp(name);
+    if (file < 0) give_up("a temporary file");
+    unlink(name);
+#endif
+    if (ftruncate(file, (off_t)bytes)) give_up("room for the tensors");
+#ifdef __linux__
+    if (fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) give_up("memory to share");
+#endif
+    return file;
+}
+
+// This program does not map it: it writes all of it, and reads all of it when the worker is done.
+static void write_all(int file, const char *data, size_t bytes)
+{
+    for (size_t at = 0; at < bytes;) {
+        const ssize_t n = pwrite(file, data + at, bytes - at, (off_t)at);
+        if (n <= 0) give_up("room for the tensors");
+        at += (size_t)n;
+    }
+}
+
+static void read_all(int file, char *data, size_t bytes)
+{
+    ssize_t n = 1;
+    for (size_t at = 0; at < bytes && n > 0; at += (size_t)n) n = pread(file, data + at, bytes - at, (off_t)at);
+    if (n < 0) give_up("reading the tensors");
+}
+
+static void describe_ending(worker_run *run, wb_stage stage, int status, bool timed_out)
+{
+    static const char *const doing[] = {"before it called the function", "in the function", "while its kernels ran",
+                                        "after it had finished"};
+    const char *when = doing[stage < WB_STAGE_DONE ? stage : WB_STAGE_DONE];
+    char *ending = run->ending;
+    const size_t size = sizeof run->ending;
+    // A sandbox between this test and its worker says by 128 + n that the worker died of signal n.
+    const int told = WIFEXITED(status) && WEXITSTATUS(status) > 128 ? WEXITSTATUS(status) - 128 : 0;
+    const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : told < NSIG && stage != WB_STAGE_DONE ? told : 0;
+    if (timed_out) count_hung();
+    if (timed_out)
+        snprintf(ending, size, "no answer in %g s, %s: an endless loop, or threads that wait for each other",
+                 timeout_seconds(), when);
+    else if (signal)
+        snprintf(ending, size, "the worker died of signal %d (%s) %s", signal, strsignal(signal), when);
+    else if (WEXITSTATUS(status) == WB_REPORT_STATUS)
+        snprintf(ending, size, "the worker stopped %s, with a report", when);
+    else if (stage < WB_STAGE_DONE)
+        snprintf(ending, size, "the worker exited with %d before it finished, %s", WEXITSTATUS(status), when);
+    else
+        snprintf(ending, size, "the worker exited with %d %s", WEXITSTATUS(status), when);
+}
+
+// O and L of a backward come from the oracle; for a shape that will be refused they stay what they are.
+static void fill_forward_inputs(const worker_run *run)
+{
+    void *const some = (void *)256;
+    if (wb_check_backward(run->problem->name, some, some, some, some, some, some, some, some, some, some,
+                          &run->c.shape) == WB_OK)
+        expect_forward_inputs(run, (uint16_t *)original_tensor(run, 7), (float *)original_tensor(run, 8));
+}
+
+// The workers under way, and the cases that each has served.
+static struct {
+    session process;
+    const wb_problem *problem;
+    wb_case served[WORKER_REMEMBERED];  // the last ones; case n at n modulo their number
+} workers[WORKER_KINDS];
+
+static session *process_of(worker_kind kind) { return &workers[kind].process; }
+
+static void remember(worker_run *run, worker_kind kind)
+{
+    run->served = process_of(kind)->served;
+    const int known = run->served < WORKER_REMEMBERED ? run->served : WORKER_REMEMBERED;
+    for (int k = 0; k < known; k++)
+        run->before[k] = workers[kind].served[(run->served - known + k) % WORKER_REMEMBERED];
+    workers[kind].served[run->served % WORKER_REMEMBERED] = run->c;
+    workers[kind].problem = run->problem;
+}
+
+// Tells the worker that there are no more cases. It should then end, with 0; otherwise says what happened in `run`.
+static bool ended_well(worker_run *run, worker_kind kind)
+{
+    int status = 0;
+    const bool in_time = session_end(process_of(kind), session_now() + timeout_seconds(), &run->said, &status);
+    run->peak = process_of(kind)->peak;
+    if (in_time && status == 0) return true;
+    describe_ending(run, WB_STAGE_DONE, status, !in_time);
+    return false;
+}
+
+void worker_retire(worker_kind kind)
+{
+    session_said said = {.count = 0};
+    int status;
+    if (process_of(kind)->pid) session_end(process_of(kind), 0, &said, &status);
+}
+
+bool worker_finish(worker_kind kind, worker_run *last)
+{
+    const session *s = process_of(kind);
+    memset(last, 0, sizeof *last);
+    if (!s->pid) return true;
+    last->problem = workers[kind].problem;
+    last->c = workers[kind].served[(s->served + WORKER_REMEMBERED - 1) % WORKER_REMEMBERED];
+    return ended_well(last, kind);
+}
+
+// Has the worker run the case, and reads what it left in the file. Says in `run` what went wrong, if anything did.
+static void serve(worker_run *run, worker_kind kind, int file)
+{
+    session *s = process_of(kind);
+    if (!s->pid && !session_start(s, worker_path())) give_up("starting a worker");
+    remember(run, kind);
+    const double deadline = session_now() + timeout_seconds();
+    const wb_answer answer = session_ask(s, run->problem, &run->c, file, deadline, &run->said);
+    int status = 0;
+    bool in_time = true;
+    if (answer != WB_ANSWERED) in_time = session_end(s, answer == WB_ANSWER_NEVER ? deadline : 0, &run->said, &status);
+    read_all(file, run->shared, run->bytes);
+    if (answer == WB_ANSWER_DAMAGED)
+        snprintf(run->ending, sizeof run->ending, "something answered in the place of the worker");
+    else if (answer != WB_ANSWERED)
+        describe_ending(run, worker_exchange(run)->stage, status, !in_time);
+    else if (kind == WORKER_ALONE)
+        ended_well(run, kind);
+}
+
+void worker_start(worker_run *run, const wb_problem *problem, const wb_case *c, worker_kind kind)
+{
+    memset(run, 0, sizeof *run);
+    run->problem = problem;
+    run->c = *c;
+    run->count = wb_case_tensors(problem, c, run->tensors);
+    run->bytes = wb_exchange_layout(run->tensors, run->count, c->offset, run->zones);
+    run->shared = malloc(run->bytes);
+    run->original = malloc(run->bytes);
+    if (!run->shared || !run->original) give_up("memory for the tensors");
+    memset(run->original, WB_NAN_BYTE, run->bytes);
+    memset(run->original, 0, sizeof(wb_exchange));
+    for (int k = 0; k < run->count; k++)
+        if (!run->tensors[k].output) wb_case_fill(problem, c, &run->tensors[k], original_tensor(run, k));
+    if (problem->signature == WB_BACKWARD) fill_forward_inputs(run);
+    memcpy(run->shared, run->original, run->bytes);
+    if (gave_up()) {
+        snprintf(run->ending, sizeof run->ending, "not run: %d cases before this one gave no answer", PATIENCE);
+        return;
+    }
+    session *s = process_of(kind);
+    if (s->pid && session_now() > s->started + timeout_seconds()) {  // a grader's time is looked at when one starts
+        remember(run, kind);
+        if (!ended_well(run, kind)) return;
+    }
+    const int file = anonymous_file(run->bytes);
+    write_all(file, run->original, run->bytes);
+    serve(run, kind, file);
+    close(file);
+}
+
+void worker_end(worker_run *run)
+{
+    free(run->shared);
+    free(run->original);
+}

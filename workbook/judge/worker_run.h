@@ -1,0 +1,55 @@
+// worker_run.h - has a worker run cases, each with a verdict on how it ended. A worker is a process that is expensive to start, above all
+// on a GPU, so it serves one case after the other until it is told to end (exchange.h has the protocol). Whoever finds fault with a case
+// sends its worker away; the next case then starts another.
+#ifndef TESTS_WORKER_RUN_H
+#define TESTS_WORKER_RUN_H
+
+#include "session.h"
+
+// Which worker: WORKER_SHARED stays for the cases that follow, but no longer than WB_TIMEOUT seconds; WORKER_SECOND is another such one, for
+// what the first must not have seen. WORKER_ALONE is one of the case's own, which ends with it.
+typedef enum worker_kind { WORKER_SHARED, WORKER_SECOND, WORKER_ALONE, WORKER_KINDS } worker_kind;
+
+enum { WORKER_REMEMBERED = 8 };
+
+typedef struct worker_run {
+    const wb_problem *problem;
+    wb_case c;
+    wb_tensor tensors[WB_MAX_TENSORS];
+    wb_zone zones[WB_MAX_TENSORS];
+    int count;
+    char *shared;       // what the worker left in the exchange: a copy, which it can no longer change
+    size_t bytes;       // of it
+    char *original;     // a copy of it from before the worker was given the case
+    char ending[256];   // "" if the worker finished the case, otherwise what happened instead, in one sentence
+    session_said said;  // what it printed meanwhile
+    size_t peak;        // of a worker alone: the most memory it had resident, as the kernel counted (session.h)
+    int served;         // how many cases the same process had served before this one
+    wb_case before[WORKER_REMEMBERED];  // the last of them, newest last
+} worker_run;
+
+const char *worker_path(void);
+
+// Runs the case, or kills the worker when it has no answer after WB_TIMEOUT seconds. Ends the program with a sentence if there is no
+// worker.
+void worker_start(worker_run *run, const wb_problem *problem, const wb_case *c, worker_kind kind);
+void worker_end(worker_run *run);  // gives the memory back
+
+// Kills the worker of this kind, if there is one.
+void worker_retire(worker_kind kind);
+
+// Tells the worker of this kind to end, and waits for it. False if it did not end well: then `last` has the case that it served last,
+// the ending and what it printed, and no tensors.
+bool worker_finish(worker_kind kind, worker_run *last);
+
+static inline wb_exchange *worker_exchange(const worker_run *run) { return (wb_exchange *)run->shared; }
+static inline char *worker_tensor(const worker_run *run, int k)
+{
+    return run->shared + run->zones[k].start + run->zones[k].data;
+}
+static inline char *original_tensor(const worker_run *run, int k)
+{
+    return run->original + run->zones[k].start + run->zones[k].data;
+}
+
+#endif

@@ -1,0 +1,22 @@
+// late.h - a stream of its own on which a function's inputs arrive only some time after it was called: work that the function queues
+// elsewhere reads NaN.
+#ifndef WORKBOOK_LATE_H
+#define WORKBOOK_LATE_H
+
+#include "workbook.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Takes the contents of `count` buffers away, leaves NaN, and queues their return on a new stream that waits for no other.
+wb_status wb_late_begin(void *const buffers[], const size_t bytes[], int count, wb_stream *stream);
+wb_status wb_late_end(wb_stream stream);  // after everything
+
+// Whether the host has waited for a stream of this kind. On the CPU execution layer only.
+int wb_late_waited(void) __attribute__((weak));
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,38 @@
+# help.awk - the targets of the Makefile that carry a comment, by what one wants to do, and what they would work on.
+#   awk -v backend=cpu -v impl=problems -f help.awk Makefile OTHER...
+FNR == NR && /^#   / && !/^#    *[^A-Z]/ { options = options substr($0, 3) "\n" }
+/^[a-z][a-z0-9%-]*:[^#]*## / {
+    target = $0
+    sub(/:.*/, "", target)
+    text = $0
+    sub(/^[^#]*## /, "", text)
+    says[target] = text
+    order[++targets] = target
+}
+function show(target,    name) {
+    if (!(target in says)) return
+    name = target
+    sub(/%/, "NN", name)
+    printf "  make %-12s %s\n", name, says[target]
+    delete says[target]
+}
+function group(title, list,    i, n, member) {
+    printf "\n%s\n", title
+    n = split(list, member, " ")
+    for (i = 1; i <= n; i++) show(member[i])
+}
+END {
+    print "FlashAttention workbook. Backend: " backend ". Implementation: " impl ". Next: make next, or read problems/README.md"
+    group("Begin", "demo setup next progress")
+    group("Work on a problem", "test-% watch hint-% run-% sanitize-% mask-% reset-% diff-% test sanitize report")
+    group("Measure", "bench-% plot-% bench plot tune-% record bundle compile-gpu")
+    group("Run a class (workbook/class/README.md)", "class-copy grade-all grade gradescope")
+    group("The workbook itself", "check check-all mutants class-test new-problem lib format clean help")
+    left = 0
+    for (i = 1; i <= targets; i++) {
+        if (!(order[i] in says)) continue
+        if (!left++) print ""
+        show(order[i])
+    }
+    printf "\n%s", options
+}

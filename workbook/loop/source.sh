@@ -1,0 +1,8 @@
+# shellcheck shell=sh
+# source.sh - for scripts that run in the workbook's root. find_source FOLDER NN sets `name`, the problem's, and `file`, FOLDER/NN/name.cu or
+# name.c; an empty one if there is none. What else lies there, an attempt for example, is nobody's source.
+find_source() {
+    for name in tests/"$2"_*.c; do :; done
+    name=${name#tests/"$2"_} name=${name%.c}
+    for file in "$1/$2/$name.cu" "$1/$2/$name.c" ''; do [ ! -f "$file" ] || return 0; done
+}

@@ -1,0 +1,155 @@
+#!/bin/sh
+# test.sh BACKEND IMPL NN... - builds and tests problems, says of each where it stands (not started, compile error, failed, passed),
+# and counts points by problems/NN/checkpoints.txt.
+# Exit status: 0 if all that was started passes, 1 if something fails or does not compile, 2 if the machinery could not run.
+#
+# Everything is recorded in build/grade (build/BACKEND/IMPL/grade for another IMPL), in the files that score/grades.h names, and of all
+# problems together scores.tsv, report.txt, results.json (Gradescope) and junit.xml. These are written whatever happens, an interrupt too.
+#
+#   SANITIZE=1       a problem passes only if the check build (sanitize.sh) finds nothing either; 0: not asked, even after a failure
+#   SEED=n           other inputs
+#   SPEED=1          speed points as well (speed.sh), on a GPU
+#   WB_CASES=FILE    held-out cases as well (suite.c); a checkpoint is won only if its own pass too
+# For a grader that builds and runs elsewhere (grade.sh):
+#   WB_GRADE=FOLDER    where to record            WB_SOURCES=FOLDER    where NN/name.cu lies, instead of IMPL
+#   WB_BUILD=COMMAND   builds problem NN ($1), its output is shown if it fails
+#   WB_WORKERS=FOLDER  where NN_worker then lies
+set -u
+. workbook/loop/source.sh
+backend=$1 impl=$2
+shift 2
+out=build/$backend
+sources=${WB_SOURCES:-$impl} workers=${WB_WORKERS:-$out/$impl}
+if [ "$impl" = problems ]; then record=build/grade; else record=$out/$impl/grade; fi
+record=${WB_GRADE:-$record}
+one=${WB_CASE:-}  # a single case is tried, and not recorded
+[ -z "$one" ] || record=$out/$impl/one_case
+cases=${WB_CASES:-}
+[ -z "$one" ] || cases=
+status=0 number='' problems=''
+
+for number; do
+    case $number in [1-9]) number=0$number ;; esac
+    if ! [ -d "problems/$number" ]; then
+        echo "test: there is no problem $number, only$(echo '' problems/[0-9]* | sed 's| problems/| |g')" >&2
+        exit 2
+    fi
+    problems="$problems $number"
+done
+# Of two runs at once each works with a worker and files of its own, and what it has to say of a problem replaces what is there at once.
+mkdir -p "$record" && work=$(mktemp -d "$record/.run.XXXXXX") || exit 2
+trap 'rm -rf "$work"' EXIT
+
+publish() {
+    workbook/loop/lock.sh "$record/lock" $$
+    rm -f "$record/$number".*
+    mv -f "$work/$number".* "$record/"
+    rm -f "$record/lock"
+}
+finish() { # the table, and the files that others read
+    trap - INT TERM HUP
+    if [ -n "$number" ]; then
+        echo "interrupted" >"$work/$number.state"
+        publish
+    fi
+    [ -z "$one" ] || exit $status
+    [ "${SPEED:-0}" = 0 ] || workbook/bench/speed.sh "$backend" "$impl" "$record" $problems
+    workbook/loop/lock.sh "$record/lock" $$
+    "$out/score" points "$record" $problems || status=2
+    rm -f "$record/lock"
+    if [ "$impl" = problems ] && [ -z "${WB_GRADE:-}" ]; then "$out/score" after "$record" $problems; fi
+    exit $status
+}
+worse() { [ "$status" -ge "$1" ] || status=$1; }
+
+build() {
+    tried=$worker
+    if [ -n "${WB_BUILD:-}" ]; then
+        $WB_BUILD "$number"
+    else
+        $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" "$out/tests/${number}_test" "$out/diagnose" "$worker" &&
+            tried=$work/${number}_worker && ln "$worker" "$tried"
+    fi
+}
+
+# Builds one problem and runs its suite. Prints all that there is to say of it, and leaves its state in NN.state.
+judge() {
+    if [ -z "$file" ]; then
+        state="not started"
+        echo "  there is no $name.cu or $name.c in $sources/$number"
+        return
+    fi
+    if [ "$impl" = problems ] && "$out/score" untouched "$file"; then
+        state="not started"
+        echo "  not started: open $file, and read problems/$number/README.md"
+        return
+    fi
+    if ! build >"$work/$number.log" 2>&1; then
+        state="compile error"
+        # A source may hold anything, and the compiler quotes it: no control characters, of either kind.
+        grep -av '^make' "$work/$number.log" | head -n 40 | LC_ALL=C tr '\001-\010\013-\037\177' '?' | LC_ALL=C sed 's/\xc2[\x80-\x9f]/?/g' | tee "$work/$number.compiler"
+        echo "  $file does not compile"
+        return
+    fi
+    [ ! -s "$work/$number.log" ] || grep 'warning:' "$work/$number.log" | tee "$work/$number.compiler"
+    WB_WORKER_SHOWN=$worker WB_RESULTS=$work/$number.results "$out/suite" ${cases:+--cases "$cases"} "$out/tests/${number}_test" "$tried" "$backend"
+    case $? in
+    0) state="passed" ;;
+    1) state="failed"; explain ;;
+    *) state="could not run"; return ;;
+    esac
+    [ "$state" != passed ] || [ "${SANITIZE:-0}" = 0 ] || [ -n "${WB_GRADE:-}" ] || look_closer
+}
+
+# A wrong result often has a cause that can be named: by the check build, for the first failing case, or by what is known of mistakes.
+explain() {
+    given=$("$out/suite" --show "$work/$number.results" case)
+    if [ -n "$given" ] && [ "${SANITIZE:-}" != 0 ] && [ -z "${WB_GRADE:-}" ]; then
+        WB_CASE= workbook/sanitize/sanitize.sh "$backend" "$impl" --after "$number" "$given" >"$work/$number.sanitize" 2>&1
+        [ ! -s "$work/$number.sanitize" ] || { echo "  the check build says of $given:"; cat "$work/$number.sanitize"; }
+    fi
+    [ -x "$out/diagnose" ] || return
+    # Of a submission: within limits, whatever its case costs.
+    {
+        if [ -n "${WB_GRADE:-}" ]; then ulimit -t 60 && ulimit -v 4194304; fi
+        WB_WORKER=$tried WB_BACKEND=$backend WB_HUNG=$work/$number.hung WB_TIMEOUT=5 OMP_WAIT_POLICY=passive "$out/diagnose" "$number" ${given:+"$given"} 2>/dev/null
+    } | sed 's/^/  /' | tee "$work/$number.mistake"
+}
+
+look_closer() {
+    if workbook/sanitize/sanitize.sh "$backend" "$impl" "$number" >"$work/$number.look" 2>&1; then
+        echo "  and the check build finds nothing"
+    else
+        state="failed"
+        echo "  right results, but the check build found something:"
+        "$out/suite" --fail "$work/$number.results" "check build" promises
+    fi
+    grep -v '^$\|^==' "$work/$number.look" | tee "$work/$number.sanitize"
+    rm -f "$work/$number.look"
+}
+
+exec 8>&2 # a build that waits says so there
+trap 'status=2; finish' INT TERM HUP
+
+if [ "$backend" = cpu ]; then where="the CPU execution layer (no GPU needed)"; else where="the GPU"; fi
+if [ "$impl" = problems ]; then whose="your code, problems/"; else whose="$impl/"; fi
+echo "FlashAttention workbook: $whose on $where"
+run=$("$out/suite" --where "$backend")
+
+for next in $problems; do
+    number=$next
+    find_source "$sources" "$number"
+    echo
+    echo "== $number $name"
+    worker=$workers/${number}_worker
+    echo "$run" >"$work/$number.run"
+    { judge; echo "$state" >"$work/$number.state"; } | tee "$work/$number.report"
+    read -r state <"$work/$number.state"
+    publish
+    number=
+    case $state in
+    "compile error" | failed) worse 1 ;;
+    "could not run") worse 2 ;;
+    esac
+done
+finish

@@ -1,0 +1,191 @@
+// mask.c - shows the mask of a problem, and which tiles its kernel visits: `make mask-06 N=32 W=12`.
+//
+//   mask NN [N=32] [W=12] [S=3] [BR=8] [BC=8] [--svg FILE]        in the terminal; with --svg as a drawing for a lesson as well
+#include "picture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int usage(void)
+{
+    fprintf(stderr, "usage: mask NN [N=32] [W=12] [S=3] [BR=8] [BC=8] [--svg FILE]   NN: a problem of attention\n");
+    return 2;
+}
+
+static int ceil_div(int a, int b) { return (a - 1) / b + 1; }
+
+// How much of the score matrix is computed, and how much of that is needed.
+static void print_count(const wb_picture *p)
+{
+    const int N = p->shape->q_len, BR = p->BR, BC = p->BC;
+    long tiles[3] = {0}, all = 0, visible;
+    for (int i = 0; i < N; i += BR)
+        for (int j = 0; j < N; j += BC) {
+            tiles[wb_tile_kind_of(p, i, j, &visible)]++;
+            all += visible;
+        }
+    const long computed = (tiles[WB_TILE_FULL] + tiles[WB_TILE_MASKED]) * BR * BC;
+    printf("\n%ld tiles of %d queries x %d keys are full, %ld masked, %ld skipped of %d\n", tiles[WB_TILE_FULL], BR, BC,
+           tiles[WB_TILE_MASKED], tiles[WB_TILE_SKIPPED], ceil_div(N, BR) * ceil_div(N, BC));
+    printf("%ld of %ld pairs are visible; %ld scores are computed, %.0f %% of them for nothing\n", all, (long)N * N,
+           computed, 100.0 * (double)(computed - all) / (double)computed);
+}
+
+// ------------------------------------------------------------------------------------------------------------------- drawing
+
+enum { SIDE = 480, LEFT = 56, TOP = 64, BOTTOM = 44 };
+static const char *const seen_without_mask = "#0b5fa5", *const seen_with_mask = "#6ba6d8", *const computed = "#e3edf6";
+
+static void rectangle(FILE *f, double x, double y, double width, double height, const char *color)
+{
+    fprintf(f, "<rect x=\"%.6g\" y=\"%.6g\" width=\"%.6g\" height=\"%.6g\" fill=\"%s\"/>\n", x, y, width, height,
+            color);
+}
+
+static void words(FILE *f, double x, double y, const char *anchor, int size, const char *text)
+{
+    fprintf(f, "<text x=\"%.6g\" y=\"%.6g\" text-anchor=\"%s\" font-size=\"%d\">%s</text>\n", x, y, anchor, size, text);
+}
+
+// The visible keys of each row of a masked tile, one rectangle a run.
+static void draw_masked(FILE *f, const wb_picture *p, int i0, int j0, double unit)
+{
+    const int N = p->shape->q_len;
+    attention_shape one = *p->shape;
+    wb_picture pixel = *p;
+    pixel.shape = &one, pixel.BR = pixel.BC = 1;
+    for (int i = i0; i < i0 + p->BR && i < N; i++)
+        for (int j = j0, end = j0 + p->BC < N ? j0 + p->BC : N; j < end; j++) {
+            long seen;
+            int run = 0;
+            while (j + run < end && wb_tile_kind_of(&pixel, i, j + run, &seen) == WB_TILE_FULL) run++;
+            if (run) rectangle(f, LEFT + j * unit, TOP + i * unit, run * unit, unit, seen_with_mask);
+            j += run;
+        }
+}
+
+static void draw(FILE *f, const wb_picture *p, const char *title)
+{
+    const int N = p->shape->q_len, BR = p->BR, BC = p->BC;
+    const double unit = (double)SIDE / N;
+    fprintf(f,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
+            "font-family=\"DejaVu Sans, sans-serif\" fill=\"#202020\">\n",
+            LEFT + SIDE + 16, TOP + SIDE + BOTTOM, LEFT + SIDE + 16, TOP + SIDE + BOTTOM);
+    rectangle(f, 0, 0, LEFT + SIDE + 16, TOP + SIDE + BOTTOM, "white");
+    words(f, LEFT, 22, "start", 13, title);
+    words(f, LEFT + SIDE / 2.0, 40, "middle", 12, "keys");
+    fprintf(f,
+            "<text transform=\"translate(14 %d) rotate(-90)\" text-anchor=\"middle\" font-size=\"12\">queries</text>\n",
+            TOP + SIDE / 2);
+    for (int i = 0; i < N; i += BR)
+        for (int j = 0; j < N; j += BC) {
+            long visible;
+            const wb_tile_kind kind = wb_tile_kind_of(p, i, j, &visible);
+            const int height = i + BR < N ? BR : N - i, width = j + BC < N ? BC : N - j;
+            if (kind != WB_TILE_SKIPPED)
+                rectangle(f, LEFT + j * unit, TOP + i * unit, width * unit, height * unit,
+                          kind == WB_TILE_FULL ? seen_without_mask : computed);
+            if (kind == WB_TILE_MASKED) draw_masked(f, p, i, j, unit);
+        }
+    fprintf(f, "<g stroke=\"#404040\" fill=\"none\">\n<path stroke-width=\"0.7\" d=\"");
+    for (int i = BR; i < N; i += BR) fprintf(f, "M%d %.6gh%d", LEFT, TOP + i * unit, SIDE);
+    for (int j = BC; j < N; j += BC) fprintf(f, "M%.6g %dv%d", LEFT + j * unit, TOP, SIDE);
+    fprintf(f, "\"/>\n<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n</g>\n", LEFT, TOP, SIDE, SIDE);
+    char number[16];
+    for (int i = 0; i < N; i += BR) {
+        snprintf(number, sizeof number, "%d", i);
+        words(f, LEFT - 5, TOP + i * unit + 10, "end", 11, number);
+    }
+    for (int j = 0; j < N; j += BC) {
+        snprintf(number, sizeof number, "%d", j);
+        words(f, LEFT + j * unit + 1, TOP - 5, "start", 11, number);
+    }
+    const struct {
+        const char *color, *text;
+    } legend[] = {{seen_without_mask, "full: no mask"},
+                  {seen_with_mask, "visible"},
+                  {computed, "masked away"},
+                  {"white", "skipped: never loaded"}};
+    for (int k = 0; k < 4; k++) {
+        const int x = LEFT + (const int[]){0, 116, 204, 320}[k];
+        fprintf(f,
+                "<rect x=\"%d\" y=\"%d\" width=\"12\" height=\"12\" fill=\"%s\" stroke=\"#404040\" "
+                "stroke-width=\"0.7\"/>\n",
+                x, TOP + SIDE + 17, legend[k].color);
+        words(f, x + 17, TOP + SIDE + 27, "start", 11, legend[k].text);
+    }
+    fprintf(f, "</svg>\n");
+}
+
+// ---------------------------------------------------------------------------------------------------------------- command line
+
+int main(int argc, char **argv)
+{
+    const wb_problem *problem = argc > 1 ? wb_problem_number(atoi(argv[1])) : NULL;
+    int N = 32, W = 12, S = 3, BR = 8, BC = 8;
+    const struct {
+        const char *name;
+        int *value, least, most;
+    } options[] = {
+        {"N", &N, 1, 4096}, {"W", &W, 1, 1 << 30}, {"S", &S, 0, 1 << 30}, {"BR", &BR, 1, 4096}, {"BC", &BC, 1, 4096}};
+    const char *svg = NULL;
+    if (!problem || problem->signature == WB_ROW_SUM) return usage();
+    for (int i = 2; i < argc; i++) {
+        const char *equals = strchr(argv[i], '=');
+        size_t k = 0;
+        if (strcmp(argv[i], "--svg") == 0 && i + 1 < argc) {
+            svg = argv[++i];
+            continue;
+        }
+        while (equals && k < 5 &&
+               (strncmp(argv[i], options[k].name, (size_t)(equals - argv[i])) != 0 ||
+                strlen(options[k].name) != (size_t)(equals - argv[i])))
+            k++;
+        if (!equals || k == 5) return usage();
+        char *end;
+        const long value = strtol(equals + 1, &end, 10);
+        if (*end || end == equals + 1 || value < options[k].least || value > options[k].most) {
+            fprintf(stderr, "mask: %s: a number from %d to %d is needed\n", argv[i], options[k].least, options[k].most);
+            return 2;
+        }
+        *options[k].value = (int)value;
+    }
+
+    const attention_shape shape = {.batch = 1,
+                                   .q_heads = 1,
+                                   .kv_heads = 1,
+                                   .q_len = N,
+                                   .kv_len = N,
+                                   .causal = problem->mask != WB_NO_MASK,
+                                   .window = W,
+                                   .sinks = S};
+    const wb_picture p = {
+        .problem = problem, .shape = &shape, .BR = BR, .BC = BC, .indent = "  ", .max_rows = 64, .max_width = 96};
+    char title[160], window[32] = "", sinks[32] = "";
+    static char text[32768];
+    if (problem->window) snprintf(window, sizeof window, ", W = %d", W);
+    if (problem->sinks) snprintf(sinks, sizeof sinks, ", S = %d", S);
+    snprintf(title, sizeof title, "%02d %s: N = %d%s%s, tiles of %d queries x %d keys", problem->number, problem->name,
+             N, window, sinks, BR, BC);
+    wb_picture_print(&p, text, sizeof text);
+    printf("%s\n\n%s\n  # visible   . computed, then masked away   blank: a tile that is skipped", title, text);
+    bool mixed = false;
+    for (const char *line = text; line && !mixed; line = strstr(line + 1, "query"))
+        mixed = memchr(line, '+', strcspn(line, "\n")) != NULL;
+    if (mixed) printf("   + some of the pairs of one character are visible");
+    printf("\n");
+    print_count(&p);
+    if (svg) {
+        FILE *f = fopen(svg, "w");
+        if (!f) {
+            perror(svg);
+            return 1;
+        }
+        draw(f, &p, title);
+        fclose(f);
+        printf("drawn: %s\n", svg);
+    }
+    return 0;
+}

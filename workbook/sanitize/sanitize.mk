@@ -1,0 +1,91 @@
+# sanitize.mk - check builds: programs that look at every access. Included at the end of the Makefile.
+#
+#   cpu    the student's .cu, compiled to announce loads and stores, with workbook/cpu/check behind it: $B/check/IMPL/NN_worker
+#          problem 01: $B/check/IMPL/NN_worker with AddressSanitizer and UBSan, NN_threads_worker with ThreadSanitizer
+#   cuda   nothing of its own: compute-sanitizer runs the worker
+
+CHECK := build/cpu/check
+CHECK_OBJECTS := $(patsubst workbook/cpu/check/%.cpp,$(CHECK)/layer/%.o,$(wildcard workbook/cpu/check/*.cpp))
+CHECK_CU := $(CXX) -std=c++17 -D__CUDACPU__ $(WARNINGS) -Wno-unknown-pragmas -O1 -g1 -gdwarf-4 -fno-strict-aliasing -fPIC -MMD -MP -Iworkbook/cpu/include -Iworkbook -I. -Itests -fsanitize=thread -fsanitize=bounds,alignment $(if $(findstring clang,$(CXX)),-mllvm -tsan-instrument-read-before-write)
+RENAME := $(foreach f,memcpy memmove memset,--redefine-sym $f=check_$f)
+
+ifeq ($(BACKEND),cpu)
+$(CHECK)/layer/%.o: workbook/cpu/check/%.cpp $B/flags.mk
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$Q$(CPU) $(CXXFLAGS) -c $< -o $@
+
+# $(1): folder below $(CHECK), $(2): number, $(3): source
+define check_of_cu
+$(CHECK)/$(1)/$(2).o: $(3) $B/flags.mk workbook/sanitize/sanitize.mk workbook/cpu/cuda_to_cpp.awk
+	@mkdir -p $$(@D)
+	$$(call say,CHECK,$$<)
+	$Qawk -f workbook/cpu/cuda_to_cpp.awk $$< > $$(@:.o=.cpp) && $(CHECK_CU) -I$$(dir $$<) -c $$(@:.o=.cpp) -o $$@ && objcopy $(RENAME) $$@
+$(CHECK)/$(1)/$(2)_worker: $(CHECK)/$(1)/$(2).o $B/machinery/worker_$(2).o $(MACHINERY) $(CHECK_OBJECTS)
+	$Q$$(LINK) $$^ $(LIBS) -o $$@
+endef
+
+# C code, and all of the machinery that is C, under the compiler's own sanitizers. -fopenmp stays away: its threads are not known to them.
+CHECK_C := $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) -O1 -g -fno-omit-frame-pointer -fopenmp-simd -Iworkbook -I. $(OPENBLAS_CFLAGS)
+CHECK_MACHINERY := workbook/worker.c $(patsubst $B/machinery/%.o,workbook/%.c,$(filter-out %/device.o,$(filter $B/machinery/%,$(MACHINERY))))
+define check_of_c
+$(CHECK)/$(1)/$(2)_worker: $(3) $(CHECK_MACHINERY) $B/machinery/device.o $(LAYER) workbook/sanitize/sanitize.mk
+	@mkdir -p $$(@D)
+	$$(call say,CHECK,$$<)
+	$Q$(CHECK_C) -DWB_NAME=$$(call name,$(2)) -fsanitize=address,undefined -fno-sanitize-recover=undefined $(3) $(CHECK_MACHINERY) $B/machinery/device.o $(LAYER) $(LIBS) -lstdc++ -pthread -o $$@
+$(CHECK)/$(1)/$(2)_threads_worker: $(3) $(CHECK_MACHINERY) $B/machinery/device.o $(LAYER) workbook/sanitize/sanitize.mk
+	@mkdir -p $$(@D)
+	$Q$(CHECK_C) -DWB_NAME=$$(call name,$(2)) -fsanitize=thread $(3) $(CHECK_MACHINERY) $B/machinery/device.o $(LAYER) $(LIBS) -lstdc++ -pthread -o $$@
+endef
+check_of = $(if $(filter %.cu,$(3)),$(call check_of_cu,$(1),$(2),$(3)),$(call check_of_c,$(1),$(2),$(3)))
+$(foreach i,problems solutions,$(foreach n,$(NUMBERS),$(if $(call source,$i,$n),$(eval $(call check_of,$i,$n,$(call source,$i,$n))))))
+
+# Keys by other hands, for tests/prove/honest.sh.
+$(foreach h,$(HONEST),$(eval $(call check_of,honest/$h,$(firstword $(subst _, ,$h)),$(wildcard tests/honest/$h.c tests/honest/$h.cu))))
+honest-checked: honest $(foreach h,$(HONEST),$(CHECK)/honest/$h/$(firstword $(subst _, ,$h))_worker)
+
+# The kernels of the tile vocabulary's own suite, with a program that calls them.
+$(CHECK)/tile_words.o: tests/sanitize/tile_words.c tests/tile_kernels.h $B/flags.mk
+	@mkdir -p $(@D)
+	$(call compile_c)
+define check_of_tiles
+$(CHECK)/$(1)/tile.o: $(2) workbook/tile.cuh $B/flags.mk workbook/sanitize/sanitize.mk workbook/cpu/cuda_to_cpp.awk
+	@mkdir -p $$(@D)
+	$$(call say,CHECK,$$<)
+	$Qawk -f workbook/cpu/cuda_to_cpp.awk $$< > $$(@:.o=.cpp) && $(CHECK_CU) -c $$(@:.o=.cpp) -o $$@ && objcopy $(RENAME) $$@
+$(CHECK)/$(1)/tile_worker: $(CHECK)/$(1)/tile.o $(CHECK)/tile_words.o $(MACHINERY) $(CHECK_OBJECTS)
+	$Q$$(LINK) $$^ $(LIBS) -o $$@
+endef
+$(eval $(call check_of_tiles,solutions,tests/tile_kernels.cu))
+
+# Broken kernels: tests/sanitize/NN_what.patch is applied to the key of NN, tile_what.patch to tests/tile_kernels.cu.
+BROKEN := $(basename $(notdir $(wildcard tests/sanitize/*.patch)))
+broken_number = $(firstword $(subst _, ,$(1)))
+broken_source = $(or $(call source,solutions,$(call broken_number,$(1))),tests/tile_kernels.cu)
+define broken
+$(CHECK)/broken/$(1)/$(notdir $(call broken_source,$(1))): $(call broken_source,$(1)) tests/sanitize/$(1).patch
+	@mkdir -p $$(@D)
+	@cp $$< $$@ && patch -s --no-backup-if-mismatch $$@ tests/sanitize/$(1).patch
+$(if $(filter tile,$(call broken_number,$(1))),$(call check_of_tiles,broken/$(1),$(CHECK)/broken/$(1)/tile_kernels.cu),$(call check_of,broken/$(1),$(call broken_number,$(1)),$(CHECK)/broken/$(1)/$(notdir $(call broken_source,$(1)))))
+endef
+$(foreach b,$(BROKEN),$(eval $(call broken,$b)))
+broken: $(foreach b,$(BROKEN),$(CHECK)/broken/$b/$(call broken_number,$b)_worker $(if $(filter %.c,$(call broken_source,$b)),$(CHECK)/broken/$b/$(call broken_number,$b)_threads_worker)) $(CHECK)/solutions/tile_worker $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$(CHECK)/solutions/$n_worker))
+endif
+
+.PHONY: sanitize check-all broken honest-checked
+sanitize-%: $B/score FORCE  ## sanitize-03: look at every access: races, stray accesses, barriers (CASE=... for one case)
+	@$(UNLOCK)MAKE="$(MAKE)" workbook/sanitize/sanitize.sh $(BACKEND) $(IMPL) $*
+sanitize: $B/score  ## the same for all problems
+	@$(UNLOCK)MAKE="$(MAKE)" workbook/sanitize/sanitize.sh $(BACKEND) $(IMPL) $(NUMBERS)
+check-all:  ## make check; then prove sanitize, by broken kernels that it must report, keys on smaller GPUs and by other hands, naming the bug, and grade-all, by a class that attacks it
+	@$(MAKE) --no-print-directory check
+	@WERROR=1 MAKE="$(MAKE)" tests/sanitize/run.sh
+	@$(MAKE) --no-print-directory BACKEND=cpu WERROR=1 sanitize IMPL=solutions CASE=
+	@$(UNLOCK)MAKE="$(MAKE)" tests/small_gpus/run.sh
+	@$(UNLOCK)MAKE="$(MAKE)" tests/prove/honest.sh
+	@$(UNLOCK)MAKE="$(MAKE)" BACKEND=cpu tests/mistakes/known.sh
+	@$(UNLOCK)MAKE="$(MAKE)" tests/mistakes/measure.sh
+	@$(UNLOCK)MAKE="$(MAKE)" tests/class/run.sh
+	@$(UNLOCK)MAKE="$(MAKE)" tests/class/platforms.sh
+
+

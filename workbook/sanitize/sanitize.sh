@@ -1,0 +1,123 @@
+#!/bin/sh
+# sanitize.sh BACKEND IMPL NN... - runs each problem on a few small cases in a build that looks at every access, and prints the first
+# report. CASE (WB_CASE) names one case instead.
+# sanitize.sh BACKEND IMPL --after NN CASE - for test.sh, after a failure: the report alone, if there is one.
+# Exit status: 0 nothing found, 1 something found, or it does not compile.
+#
+#   cpu   .cu: the check build of workbook/cpu.   .c: AddressSanitizer with UBSan, then ThreadSanitizer
+#   cuda  .cu: compute-sanitizer's memcheck, racecheck, synccheck and initcheck
+set -u
+. workbook/loop/source.sh
+backend=$1 impl=$2
+shift 2
+after=
+if [ "$1" = --after ]; then after=yes WB_CASE=$3; set -- "$2"; fi
+check=build/cpu/check/$impl
+scratch=$(mktemp -d) || exit 2
+trap 'rm -rf "$scratch"' EXIT
+limit=${WB_TIMEOUT:-60}
+[ -z "$after" ] || limit=10
+say() { [ -n "$after" ] || echo "$@"; }
+
+# Each runs one case and leaves a report, or nothing, in $scratch/report.
+look_at_kernel() { # WORKER CASE
+    timeout "$limit" "$1" --case "$2" --guard 0 >"$scratch/printed" 2>"$scratch/raw"
+    status=$?
+    sed 's/^cudacpu: /sanitize: /' "$scratch/raw" >"$scratch/report"
+    [ $status -ne 124 ] || echo "sanitize: no answer in $limit s" >>"$scratch/report"
+    [ $status -eq 0 ] || [ -s "$scratch/report" ] || echo "sanitize: the worker ended with status $status" >"$scratch/report"
+}
+look_at_c() { # WORKER CASE
+    : >"$scratch/report"
+    for program in "$1" "${1%_worker}_threads_worker"; do
+        [ -x "$program" ] || continue
+        for run in "" "setarch $(uname -m) -R"; do # ThreadSanitizer of older compilers cannot live with all ways of placing memory
+            OPENBLAS_NUM_THREADS=4 ASAN_OPTIONS=exitcode=66:detect_leaks=0:detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=0 \
+                TSAN_OPTIONS=exitcode=66:halt_on_error=1 timeout "$limit" $run "$program" --case "$2" --guard 0 >"$scratch/printed" 2>"$scratch/raw"
+            status=$?
+            grep -q 'FATAL: ThreadSanitizer' "$scratch/raw" || break
+        done
+        awk -v pwd="$(pwd)" -f workbook/sanitize/sanitize_c.awk "$scratch/raw" >"$scratch/report"
+        if [ $status -ne 0 ] && ! [ -s "$scratch/report" ]; then
+            echo "sanitize: $(basename "$program") ended with status $status"
+            head -n 20 "$scratch/raw"
+        fi >>"$scratch/report"
+        [ -s "$scratch/report" ] && return
+    done
+}
+look_at_gpu() { # WORKER CASE
+    for tool in memcheck racecheck synccheck initcheck; do
+        timeout "$limit" compute-sanitizer --tool $tool "$1" --case "$2" --guard 0 >"$scratch/raw" 2>&1
+        status=$?
+        awk -v pwd="$(pwd)" -v tool=$tool -v files="$file workbook/tile.cuh" -f workbook/sanitize/sanitize_gpu.awk "$scratch/raw" >"$scratch/report"
+        [ $status -ne 124 ] || echo "sanitize: no answer in $limit s under $tool: threads that wait for each other?" >>"$scratch/report"
+        if ! [ -s "$scratch/report" ] && ! grep -q 'SUMMARY: 0 ' "$scratch/raw"; then # it could not work, or in words that are new
+            echo "sanitize: compute-sanitizer --tool $tool gave no clean result:"
+            head -n 20 "$scratch/raw"
+        fi >>"$scratch/report"
+        [ -s "$scratch/report" ] && return
+    done
+}
+
+case "${CXX:-g++} $(uname -s)" in
+*clang*) less="clang++ announces fewer accesses than g++: a misaligned vector load may go unnoticed" ;;
+*Darwin*) less="not tried on this system: it may find less than g++ on Linux" ;;
+*) less= ;;
+esac
+
+failed=0
+for number; do
+    find_source "$impl" "$number"
+    [ -n "$file" ] || continue  # no answer key yet
+    say
+    say "== $number $name"
+    if [ "$impl" = problems ] && "build/$backend/score" untouched "$file"; then
+        say "  not started: open $file, and read problems/$number/README.md"
+        continue
+    fi
+    look=look_at_kernel worker=$check/${number}_worker made=
+    case $file in *.c) look=look_at_c made=$check/${number}_threads_worker ;; esac
+    if [ "$backend" = cuda ] && [ $look = look_at_kernel ] && [ -z "$after" ]; then
+        if command -v compute-sanitizer >/dev/null; then
+            look=look_at_gpu worker=build/cuda/$impl/${number}_worker
+            say "  on the GPU, with compute-sanitizer; BACKEND=cpu looks at more, see problems/when-it-is-wrong-but-runs.md"
+        else
+            say "  there is no compute-sanitizer in PATH: with the check build of the CPU execution layer instead"
+        fi
+    fi
+    [ -z "$less" ] || [ $look != look_at_kernel ] || say "  $less"
+    back=$backend
+    [ $look = look_at_gpu ] || back=cpu
+    if ! $MAKE --no-print-directory BACKEND=$back "$worker" $made >"$scratch/log" 2>&1; then
+        say "  $file does not compile"
+        [ -n "$after" ] || grep -v '^make' "$scratch/log" | head -n 40
+        failed=1
+        continue
+    fi
+    cases=${WB_CASE:-$("$worker" --cases list 2>/dev/null)}
+    tried=0 found=0
+    for given in $cases; do
+        tried=$((tried + 1))
+        $look "$worker" "$given"
+        if ! [ -s "$scratch/report" ] && [ $look != look_at_gpu ]; then # a function that gave up did nothing that could be looked at
+            sed -n 's/^returned: \([^o].*\)/sanitize: the function returned an error: \1/p' "$scratch/printed" >"$scratch/report"
+        fi
+        [ -s "$scratch/report" ] || continue
+        found=$((found + 1))
+        if [ $found -eq 1 ]; then
+            say "  case $given"
+            sed 's/^/  /' "$scratch/report"
+            say "     again    make sanitize-$number CASE=$given"
+        fi
+    done
+    if [ $tried -eq 0 ]; then
+        say "  $worker names no cases"
+        failed=1
+    elif [ $found -eq 0 ]; then
+        say "  nothing found in $tried case$([ $tried -eq 1 ] || echo s)"
+    else
+        [ $tried -eq 1 ] || say "  something was found in $found of $tried cases"
+        failed=1
+    fi
+done
+exit $failed

@@ -1,0 +1,125 @@
+// class.c - the grades of a class: the row of a submission, and the table of all, grades.csv (RFC 4180).
+#include "score/safe_text.h"
+#include "score/score.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int groups(void) { return grades_total(WB_BEYOND).possible ? WB_GROUPS : WB_BEYOND; }
+
+// Fields separated by tabs: points of each group, points and state of each problem, and why there is less than there might be.
+int score_row(char **given)
+{
+    grades_read(given[0]);
+    for (int g = 0; g < groups(); g++) printf("%d\t", grades_total((wb_group)g).earned);
+    EACH_PROBLEM (p) printf("%d\t%s\t", grades_of(p->number).earned, grades_records[p->number].state);
+    write_form(stdout, LINE, "%s\n", given[1]);
+    return 0;
+}
+
+static void print_cell(const char *text)
+{
+    const bool quoted = strpbrk(text, "\",;") != NULL;  // some spreadsheets take a semicolon for a comma
+    if (quoted) putchar('"');
+    for (; *text; text++) {
+        if (*text == '"') putchar('"');
+        putchar(*text);
+    }
+    if (quoted) putchar('"');
+}
+
+// Whether it is one of those that order or hide what stands beside them: U+061C, 200B to 200F, 202A to 202E, 2060 to 206F, FEFF.
+static bool is_invisible(const char *c)
+{
+    const unsigned char second = (unsigned char)c[1], third = second ? (unsigned char)c[2] : 0;
+    if ((unsigned char)c[0] == 0xd8) return second == 0x9c;
+    if ((unsigned char)c[0] == 0xef) return second == 0xbb && third == 0xbf;
+    if ((unsigned char)c[0] != 0xe2) return false;
+    return second == 0x80 ? (third >= 0x8b && third <= 0x8f) || (third >= 0xaa && third <= 0xae)
+                          : second == 0x81 && third >= 0xa0 && third <= 0xaf;
+}
+
+// Whether a spreadsheet would take what begins so for a formula: = + - @, their full-width forms, any of them after a semicolon.
+static bool begins_formula(const char *name)
+{
+    static const char *const signs[] = {
+        "=", "+", "-", "@", ";", "\xef\xbc\x9d", "\xef\xbc\x8b", "\xef\xbc\x8d", "\xef\xbc\xa0"};
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        if (strncmp(name, signs[i], strlen(signs[i])) == 0) return true;
+    return false;
+}
+
+// Of a name control characters, what is_invisible, bytes that are not UTF-8 and "%" as %0A; with a ' in front of what begins_formula.
+static void print_name(const char *name)
+{
+    char *text;
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+    if (!to) grades_give_up("memory");
+    if (begins_formula(name)) fputc('\'', to);
+    for (int length; *name; name += length ? length : 1) {
+        length = utf8_length(name);
+        const unsigned char c = (unsigned char)name[0];
+        const bool control = c < 32 || c == 127 || c == '%' || (c == 0xc2 && (unsigned char)name[1] < 0xa0);
+        if (length && !control && !is_invisible(name))
+            fwrite(name, 1, (size_t)length, to);
+        else
+            for (int i = 0; i < (length ? length : 1); i++) fprintf(to, "%%%02X", (unsigned char)name[i]);
+    }
+    fclose(to);
+    print_cell(text);
+    free(text);
+}
+
+static char *line_of(char *text, int number)
+{
+    while (number-- > 0 && *text) {
+        text += strcspn(text, "\n");
+        text += *text == '\n';
+    }
+    text[strcspn(text, "\n")] = 0;
+    return text;
+}
+
+// OUT/reports/NAME/record holds a line that grade.sh compares, and the row; NAME/failure why there is none.
+static void print_row(const char *out, const char *name)
+{
+    char *const record = grades_read_file("%s/reports/%s/record", out, name), *row = line_of(record, 1);
+    print_name(name);
+    if (*row) {
+        for (char *end; row; row = end) {
+            if ((end = strchr(row, '\t'))) *end++ = 0;
+            char *const clean = safe_text(row, LINE);
+            putchar(',');
+            print_cell(clean);
+            free(clean);
+        }
+    } else {
+        char *const failure = grades_read_file("%s/reports/%s/failure", out, name), *const why = safe_text(
+                                                                                        line_of(failure, 0), LINE);
+        char text[600];
+        for (int g = 0; g < groups(); g++) putchar(',');
+        EACH_PROBLEM (p) printf(",,");
+        putchar(',');
+        snprintf(text, sizeof text, "not graded%s%.500s", *why ? ": " : "", why);
+        print_cell(text);
+        free(failure);
+        free(why);
+    }
+    free(record);
+    printf("\r\n");
+}
+
+// The names of the submissions come from standing input, each ends with 0 (find -print0).
+int score_class(char **given)
+{
+    char *name = NULL;
+    size_t room = 0;
+    grades_read("");
+    printf("name,score,bonus%s", groups() == WB_GROUPS ? ",beyond" : "");
+    EACH_PROBLEM (p) printf(",%02d,%02d state", p->number, p->number);
+    printf(",reason\r\n");
+    while (getdelim(&name, &room, 0, stdin) > 0) print_row(given[0], strncmp(name, "./", 2) ? name : name + 2);
+    free(name);
+    return fflush(stdout) || ferror(stdout) ? 2 : 0;
+}

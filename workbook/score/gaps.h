@@ -1,0 +1,23 @@
+// gaps.h - the gaps of a problem: what stands between //{ name and //} in the student's file, beside what was shipped.
+#ifndef WORKBOOK_GAPS_H
+#define WORKBOOK_GAPS_H
+
+#include "problems.h"
+
+#include <stdbool.h>
+
+enum { MAX_GAPS = 64 };
+
+typedef struct gap {
+    char name[64];
+    int line;        // of the student's file; 0 if it is gone
+    bool untouched;  // what is in it is the skeleton's
+} gap;
+
+// In the order in which problems/NN/hints.txt recommends to fill them; how many.
+int gaps_of(const wb_problem *p, gap gaps[MAX_GAPS]);
+
+// The first that is untouched, or null.
+const gap *gaps_first(const gap *gaps, int count);
+
+#endif

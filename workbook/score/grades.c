@@ -1,0 +1,255 @@
+#include "score/grades.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+checkpoint grades_table[MAX_CHECKPOINTS];
+int grades_checkpoints;
+record grades_records[WB_PROBLEMS];
+
+void grades_give_up(const char *what)
+{
+    fprintf(stderr, "score: %s: %s\n", what, strerror(errno));
+    exit(2);
+}
+
+// ------------------------------------------------------------------------------------------------------------------ reading
+
+static char *trimmed(char *text)
+{
+    while (*text == ' ' || *text == '\t') text++;
+    for (char *end = text + strlen(text); end > text && strchr(" \t\r\n", end[-1]); *--end = 0) {}
+    return text;
+}
+
+// Keeps `line`, of which the checkpoint's tests are a part.
+static bool read_checkpoint(char *line, checkpoint *c)
+{
+    char *title = strchr(line, '|'), *tests = title ? strchr(title + 1, '|') : NULL;
+    int count = 0;
+    if (!tests || sscanf(line, "%31s %d %127s", c->name, &c->points, c->needs) != 3) return false;
+    *title = *tests = 0;
+    snprintf(c->title, sizeof c->title, "%s", trimmed(title + 1));
+    for (char *test = strtok(tests + 1, " \t\r\n"); test; test = strtok(NULL, " \t\r\n")) {
+        if (count == MAX_TESTS) return false;
+        c->tests[count++] = test;
+    }
+    return true;
+}
+
+static void read_checkpoints(int number)
+{
+    char path[64], line[2048];
+    snprintf(path, sizeof path, "problems/%02d/checkpoints.txt", number);
+    FILE *file = fopen(path, "r");
+    if (!file) grades_give_up(path);
+    while (fgets(line, sizeof line, file)) {
+        if (*trimmed(line) == '#' || !*trimmed(line)) continue;
+        char *const kept = strdup(line);
+        if (grades_checkpoints == MAX_CHECKPOINTS || !kept ||
+            !read_checkpoint(kept, &grades_table[grades_checkpoints])) {
+            errno = EINVAL;
+            grades_give_up(line);
+        }
+        grades_table[grades_checkpoints++].number = number;
+    }
+    fclose(file);
+}
+
+char *grades_read_file(const char *format, ...)
+{
+    char path[4096];
+    struct stat is;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(path, sizeof path, format, arguments);
+    va_end(arguments);
+    FILE *file = stat(path, &is) == 0 && S_ISREG(is.st_mode) ? fopen(path, "rb") : NULL;
+    const size_t room = !file ? 0 : is.st_size < FILE_LIMIT ? (size_t)is.st_size : FILE_LIMIT;
+    char *text = malloc(room + 1);
+    if (!text) grades_give_up(path);
+    const size_t used = file ? fread(text, 1, room, file) : 0;
+    text[used] = 0;
+    for (size_t i = 0; i < used; i++)
+        if (!text[i]) text[i] = '?';
+    if (file) fclose(file);
+    return text;
+}
+
+static const char *known_state(const char *read)
+{
+    static const char *const states[] = {"not started", "compile error", "could not run",
+                                         "failed",      "passed",        "interrupted"};
+    for (size_t i = 0; i < sizeof states / sizeof *states; i++)
+        if (strcmp(read, states[i]) == 0) return states[i];
+    return "not run";
+}
+
+static void read_record(const char *folder, int number)
+{
+    record *r = &grades_records[number];
+    char path[4096];
+    char *state = grades_read_file("%s/%02d.state", folder, number),
+         *speed = grades_read_file("%s/%02d.speed", folder, number);
+    state[strcspn(state, "\n")] = 0;
+    r->state = known_state(state);
+    snprintf(path, sizeof path, "%s/%02d.results", folder, number);
+    results_read(path, &r->results);
+    results_sort(&r->results);
+    r->speed = atof(speed);
+    free(speed);
+    free(state);
+}
+
+// ------------------------------------------------------------------------------------------------------------------ scoring
+
+const char *grades_group_name(wb_group group)
+{
+    static const char *const names[WB_GROUPS] = {"", "bonus", "beyond"};
+    return names[group];
+}
+
+checkpoint *grades_next(checkpoint *c, int number)
+{
+    for (c = c ? c + 1 : grades_table; c < grades_table + grades_checkpoints; c++)
+        if (c->number == number) return c;
+    return NULL;
+}
+
+const result *grades_result(int number, const char *test)
+{
+    const results *r = &grades_records[number].results;
+    const result *found = NULL;
+    for (int i = 0; i < r->count; i++)
+        if (!*r->rows[i].checkpoint && strcmp(r->rows[i].test, test) == 0)
+            if (!found || found->status == RESULT_OK) found = &r->rows[i];  // of two the one that did not pass
+    return found;
+}
+
+const char *grades_word(const result *r)
+{
+    return !r || r->status == RESULT_SKIP ? "not run" : r->status == RESULT_OK ? "passed" : "failed";
+}
+
+bool grades_ran(int number)
+{
+    const char *state = grades_records[number].state;
+    return strcmp(state, "passed") == 0 || strcmp(state, "failed") == 0;
+}
+
+void grades_each_test(const checkpoint *c, void (*visit)(const char *test, const result *r, void *), void *context)
+{
+    const results *all = &grades_records[c->number].results;
+    for (char *const *at = c->tests; *at; at++) {
+        const bool optional = strncmp(*at, "if:", 3) == 0;
+        const char *test = *at + (optional ? 3 : 0);
+        const result *r = grades_result(c->number, test);
+        if (!(optional && r && r->status == RESULT_SKIP)) visit(test, r, context);
+    }
+    for (int i = 0; i < all->count; i++)
+        if (strcmp(all->rows[i].checkpoint, c->name) == 0) visit(all->rows[i].test, &all->rows[i], context);
+}
+
+typedef struct missing {
+    const char *test;
+    const result *came_to;
+} missing;
+
+static void note_missing(const char *test, const result *r, void *context)
+{
+    missing *first = context;
+    if (!first->test && !(r && r->status == RESULT_OK)) *first = (missing){test, r};
+}
+
+const char *grades_missing(const checkpoint *c, const result **r)
+{
+    missing first = {NULL, NULL};
+    grades_each_test(c, note_missing, &first);
+    *r = first.came_to;
+    return first.test;
+}
+
+static bool needs(const checkpoint *c, const checkpoint *other)
+{
+    char list[sizeof c->needs + 2], name[sizeof other->name + 2];
+    snprintf(list, sizeof list, ",%s,", c->needs);
+    snprintf(name, sizeof name, ",%s,", other->name);
+    return strstr(list, name);
+}
+
+const char *grades_why(const checkpoint *c, const char **test, char why[256])
+{
+    const result *r;
+    if ((*test = grades_missing(c, &r))) return r && r->status == RESULT_FAIL ? "fails" : "has not run";
+    size_t length = (size_t)snprintf(why, 256, "needs");
+    EACH_CHECKPOINT (other, c->number)
+        if (needs(c, other) && !other->earned && length < 200)
+            length += (size_t)snprintf(why + length, 256 - length, "%s %s", length > 5 ? "," : "", other->name);
+    snprintf(why + length, 256 - length, " first");
+    return why;
+}
+
+// Of what needs what that is not there nothing is earned, as in a circle.
+static bool is_earned(checkpoint *c)
+{
+    if (c->judged) return c->earned;
+    c->judged = true;
+    const result *r;
+    int wanted = strcmp(c->needs, "-") != 0;
+    for (const char *at = c->needs; *at; at++) wanted += *at == ',';
+    EACH_CHECKPOINT (other, c->number)
+        if (needs(c, other) && is_earned(other)) wanted--;
+    return c->earned = grades_ran(c->number) && !grades_missing(c, &r) && wanted == 0;
+}
+
+score grades_of(int number)
+{
+    score s = {0, 0, NULL};
+    EACH_CHECKPOINT (c, number) {
+        s.possible += c->points;
+        if (c->earned)
+            s.earned += c->points;
+        else if (!s.next)
+            s.next = c;
+    }
+    return s;
+}
+
+score grades_total(wb_group group)
+{
+    score sum = {0, 0, NULL};
+    EACH_PROBLEM (p) {
+        if (p->group != group) continue;
+        const score s = grades_of(p->number);
+        sum.earned += s.earned, sum.possible += s.possible;
+    }
+    return sum;
+}
+
+void grades_print_total(FILE *to)
+{
+    const score required = grades_total(WB_REQUIRED), bonus = grades_total(WB_BONUS), beyond = grades_total(WB_BEYOND);
+    fprintf(to, "Score: %d/%d (+ bonus %d/%d", required.earned, required.possible, bonus.earned, bonus.possible);
+    if (beyond.possible) fprintf(to, ", beyond %d/%d", beyond.earned, beyond.possible);
+    fprintf(to, ")");
+}
+
+double grades_speed_points(int number)
+{
+    const score s = grades_of(number);
+    const double part = (grades_records[number].speed - 0.5) / 0.4;
+    if (s.earned < s.possible || !(part > 0)) return 0;
+    return s.possible / 10.0 * (part < 1 ? part : 1);
+}
+
+void grades_read(const char *folder)
+{
+    EACH_PROBLEM (p) {
+        read_checkpoints(p->number);
+        read_record(folder, p->number);
+    }
+    for (int i = 0; i < grades_checkpoints; i++) is_earned(&grades_table[i]);
+}

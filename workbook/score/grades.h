@@ -1,0 +1,74 @@
+// grades.h - what the suites found, and the points that it is worth: shared by all that show scores.
+//
+// A folder of records (build/grade) holds, written by test.sh: NN.state, NN.results (results.h), NN.report, what was said as it was
+// said, and its parts NN.compiler, NN.sanitize and NN.mistake; NN.speed if it was timed; and, by grade.sh, 00.note if there is
+// something to say of a submission as a whole. Any of them may be missing, and hold any bytes.
+// A checkpoint is earned if each of its tests is known to have passed: a missing line or file earns nothing, nor does a SKIP where the table
+// does not allow for one (if:).
+#ifndef WORKBOOK_GRADES_H
+#define WORKBOOK_GRADES_H
+
+#include "problems.h"
+#include "score/results.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+enum { MAX_CHECKPOINTS = 16 * WB_PROBLEMS, MAX_TESTS = 64, FILE_LIMIT = 4 << 20 };
+
+// A line of problems/NN/checkpoints.txt.
+typedef struct checkpoint {
+    int number, points;  // number: of the problem
+    char name[32], needs[128], title[160];
+    char *tests[MAX_TESTS + 1];  // as they stand there, if: in front of some; null behind the last
+    bool earned, judged;
+} checkpoint;
+
+typedef struct record {
+    const char *state;  // "not run" if there is no record, or none of test.sh's states in it
+    results results;
+    double speed;  // times faster than the answer key; 0 if not timed
+} record;
+
+typedef struct score {
+    int earned, possible;
+    const checkpoint *next;  // the first that is not earned; null if all are, or for a sum
+} score;
+
+extern checkpoint grades_table[MAX_CHECKPOINTS];
+extern int grades_checkpoints;
+extern record grades_records[WB_PROBLEMS];  // by the problem's number
+
+// The checkpoint after c of a problem, the first if c is null; null after the last.
+checkpoint *grades_next(checkpoint *c, int number);
+#define EACH_CHECKPOINT(c, number) for (checkpoint *c = NULL; (c = grades_next(c, number));)
+
+// Reads the checkpoints of all problems and the records of a folder, and decides what is earned. Ends the program with a sentence and
+// status 2 if checkpoints cannot be read.
+void grades_read(const char *folder);
+void grades_give_up(const char *what) __attribute__((noreturn));  // with errno's sentence
+
+// The first FILE_LIMIT bytes of a file, to be freed by the caller; ends with 0, zeros in it become '?'. "" if it is none or not there.
+char *grades_read_file(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// What a test came to; null if it has not run.
+const result *grades_result(int number, const char *test);
+const char *grades_word(const result *r);  // "passed", "failed" or "not run", which a SKIP is, too
+bool grades_ran(int number);               // a suite has run to a verdict: the state is "passed" or "failed"
+
+// Calls visit for every test that this checkpoint asks for, held-out cases included; result: null if it has not run.
+void grades_each_test(const checkpoint *c, void (*visit)(const char *test, const result *r, void *), void *context);
+
+// The first test of a checkpoint that is not known to have passed, and in *r what it came to; null if all have.
+const char *grades_missing(const checkpoint *c, const result **r);
+
+// Why a checkpoint is not earned: of *test "fails" or "has not run"; if that is null "needs a, b first".
+const char *grades_why(const checkpoint *c, const char **test, char why[256]);
+
+score grades_of(int number);
+const char *grades_group_name(wb_group group);  // "", "bonus", "beyond"
+score grades_total(wb_group group);             // of the problems of one group
+void grades_print_total(FILE *to);       // "Score: 40/200 (+ bonus 0/100)", and what is beyond where there is any
+double grades_speed_points(int number);  // the formula of speed.sh, for a problem that is won whole
+
+#endif

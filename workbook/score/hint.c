@@ -1,0 +1,127 @@
+// hint.c - make hint-NN: a hint for one gap, from problems/NN/hints.txt, in which a section "== name" has three paragraphs.
+#include "score/gaps.h"
+#include "score/score.h"
+#include "score/standing.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+// How a command names a gap.
+static void print_gap(FILE *to, const char *name) { fprintf(to, strchr(name, ' ') ? "GAP=\"%s\"" : "GAP=%s", name); }
+
+static void list(FILE *to, int number, const gap *gaps, int count)
+{
+    for (int i = 0; i < count; i++) {
+        fprintf(to, "  make hint-%02d ", number);
+        print_gap(to, gaps[i].name);
+        fprintf(to, "%*s%s\n", strlen(gaps[i].name) < 22 ? 22 - (int)strlen(gaps[i].name) : 1, " ",
+                gaps[i].untouched ? "untouched" : "touched");
+    }
+}
+
+// Case, - and _ do not matter.
+static bool begins(const char *name, const char *wanted)
+{
+    for (; *wanted; name++, wanted++)
+        if (tolower((unsigned char)*name) != tolower((unsigned char)*wanted) &&
+            !(*name == ' ' && strchr("-_", *wanted)))
+            return false;
+    return true;
+}
+
+// An exact name comes first, then one that is alike; a beginning is enough if only one gap has it.
+static const gap *find(const gap *gaps, int count, const char *wanted)
+{
+    const gap *alike = NULL, *beginning = NULL;
+    int beginnings = 0;
+    for (int i = 0; i < count; i++) {
+        if (strcmp(gaps[i].name, wanted) == 0) return &gaps[i];
+        if (!begins(gaps[i].name, wanted)) continue;
+        if (strlen(gaps[i].name) == strlen(wanted)) alike = &gaps[i];
+        beginning = &gaps[i], beginnings++;
+    }
+    return alike ? alike : beginnings == 1 ? beginning : NULL;
+}
+
+static void print_hint(const wb_problem *p, const char *name, int level)
+{
+    char *const hints = grades_read_file("problems/%02d/hints.txt", p->number);
+    bool here = false, blank = true;
+    int paragraph = 0;
+    for (char *line = hints, *next; *line; line = next) {
+        next = line + strcspn(line, "\n");
+        if (*next) *next++ = 0;
+        if (*line == '#') continue;
+        if (strncmp(line, "== ", 3) == 0) {
+            here = strcmp(line + 3, name) == 0;
+            paragraph = 0, blank = true;
+        } else if (line[strspn(line, " ")] == 0) {
+            blank = true;
+        } else if (here) {
+            paragraph += blank;
+            blank = false;
+            if (paragraph == level) printf("  %s\n", line);
+        }
+    }
+    free(hints);
+}
+
+int score_hint(char **given)
+{
+    const wb_problem *p = score_problem(given[0]);
+    const char *wanted = getenv("GAP"), *level_text = getenv("LEVEL");
+    if (!wanted) wanted = "";
+    if (!level_text || !*level_text) level_text = "1";
+    gap gaps[MAX_GAPS];
+    char file[64];
+    const int number = p->number, count = gaps_of(p, gaps), level = *level_text - '0';
+    if (count == 0) {
+        fprintf(stderr, "hint-%02d: there are no hints, no problems/%02d/hints.txt\n", number, number);
+        return 1;
+    }
+    if (level < 1 || level > 3 || level_text[1]) {
+        fprintf(stderr,
+                "hint-%02d: LEVEL=%.20s: there are three, 1 (a question), 2 (the idea) and 3 (nearly the answer)\n",
+                number, level_text);
+        return 1;
+    }
+    const gap *g = *wanted ? find(gaps, count, wanted) : gaps_first(gaps, count);
+    if (!g && *wanted) {
+        fprintf(stderr, "hint-%02d: no gap of problem %02d, or more than one, begins with \"%.60s\". Its gaps:\n",
+                number, number, wanted);
+        list(stderr, number, gaps, count);
+        return 1;
+    }
+    if (!g) {
+        printf("You have written something in every gap of %02d. Which one is it about?\n\n", number);
+        list(stdout, number, gaps, count);
+        printf("\nLEVEL=1 is a question, 2 the idea, 3 nearly the answer. And make test-%02d says what is wrong.\n",
+               number);
+        return 0;
+    }
+    printf("%02d, gap \"%s\"", number, g->name);
+    if (standing_file(p, file))
+        printf(" (%s", file);
+    else
+        *file = 0;
+    if (*file && g->line) printf(":%d", g->line);
+    printf("%s, level %d of 3\n\n", *file ? ")" : "", level);
+    print_hint(p, g->name, level);
+    printf("\n");
+    if (level < 3) {
+        printf("Still stuck? make hint-%02d ", number);
+        print_gap(stdout, g->name);
+        printf(" LEVEL=%d\n", level + 1);
+    } else {
+        printf(
+            "Write it, then make test-%02d. The lesson, problems/%02d/README.md, has an example to follow by hand.\n",
+            number, number);
+    }
+    if (!*wanted && count > 1) {
+        printf("Another gap: make hint-%02d GAP=name, of:", number);
+        for (int i = 0; i < count; i++) printf("%s \"%s\"", i ? "," : "", gaps[i].name);
+        printf("\n");
+    }
+    return 0;
+}

@@ -1,0 +1,79 @@
+#include "score/safe_text.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+int utf8_length(const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    if (s[0] < 0x80) return 1;
+    const int length = s[0] >= 0xc2 && s[0] < 0xe0   ? 2
+                       : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
+                       : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
+                                                     : 0;
+    for (int i = 1; i < length; i++)
+        if ((s[i] & 0xc0) != 0x80) return 0;  // the 0 at the end of the text too
+    const bool bad = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
+                     (s[0] == 0xf4 && s[1] > 0x8f) || (s[0] == 0xef && s[1] == 0xbf && s[2] > 0xbd);
+    return bad ? 0 : length;
+}
+
+static const char *escape(char c, text_form form)
+{
+    if (form == LINE) return c == '\n' || c == '\t' ? " " : NULL;
+    if (form == XML) return c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : NULL;
+    return NULL;
+}
+
+void write_text(FILE *f, const char *text, text_form form)
+{
+    const char *const start = text;
+    while (*text && text - start < TEXT_LIMIT) {
+        const int length = utf8_length(text);
+        const unsigned char c = (unsigned char)*text;
+        if (length == 0)
+            fputs("\xef\xbf\xbd", f);
+        else if (escape(*text, form))
+            fputs(escape(*text, form), f);
+        else if ((c < 32 && c != '\n' && c != '\t') || c == 127 || (c == 0xc2 && (unsigned char)text[1] < 0xa0))
+            fputc('?', f);
+        else
+            fwrite(text, 1, (size_t)length, f);
+        text += length ? length : 1;
+    }
+    const char *const end = form == LINE ? " " : "\n";
+    if (*text) fprintf(f, "%s... (%zu bytes in all)%s", end, strlen(start), end);
+}
+
+void write_form(FILE *f, text_form form, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    for (const char *at = format, *end; *at; at = end) {
+        char one[16];
+        end = *at == '%' ? at + 1 + strcspn(at + 1, "sdf%") + 1 : at + strcspn(at, "%");
+        snprintf(one, sizeof one, "%.*s", (int)(end - at), at);
+        if (*at != '%' || end[-1] == '%')
+            fwrite(at, 1, (size_t)(end - at) - (*at == '%'), f);
+        else if (end[-1] == 's')
+            write_text(f, va_arg(arguments, const char *), form);
+        else if (end[-1] == 'd')
+            fprintf(f, one, va_arg(arguments, int));
+        else
+            fprintf(f, one, va_arg(arguments, double));
+    }
+    va_end(arguments);
+}
+
+char *safe_text(const char *text, text_form form)
+{
+    char *result = NULL;
+    size_t size;
+    FILE *f = open_memstream(&result, &size);
+    if (!f) abort();
+    write_text(f, text, form);
+    if (fclose(f) || !result) abort();
+    return result;
+}

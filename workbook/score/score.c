@@ -1,0 +1,82 @@
+// score.c - points, and what to do next: the program behind make test's table, make next, progress, hint, watch and report. It runs in
+// the workbook's root and starts nothing but shipped.sh.
+#include "score/score.h"
+#include "score/standing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const wb_problem *score_problem(const char *number)
+{
+    const wb_problem *p = wb_problem_number(atoi(number));
+    if (p) return p;
+    fprintf(stderr, "score: there is no problem %.20s\n", number);
+    exit(1);
+}
+
+void score_numbers(char **numbers, bool asked[WB_PROBLEMS])
+{
+    memset(asked, 0, WB_PROBLEMS * sizeof *asked);
+    for (; *numbers; numbers++) asked[score_problem(*numbers)->number] = true;
+}
+
+static int total(char **given)
+{
+    grades_read(given[0]);
+    grades_print_total(stdout);
+    printf("\n");
+    return 0;
+}
+
+static int possible(char **given)
+{
+    (void)given;
+    grades_read("");
+    for (int g = 0; g < WB_GROUPS; g++)
+        printf("%s\t%d\n", g ? grades_group_name((wb_group)g) : "required", grades_total((wb_group)g).possible);
+    return 0;
+}
+
+static int standing_now(char **given)
+{
+    standing_read(OWN_RECORDS);
+    const standing s = standing_of(score_problem(given[0]), OWN_RECORDS);
+    printf("%s, %d of %d points\n", s.state, s.points.earned, s.points.possible);
+    return 0;
+}
+
+static int untouched(char **given) { return !standing_is_shipped(given[0]); }
+
+static const struct {
+    const char *name, *given;
+    int least;  // how many must be given
+    int (*run)(char **);
+    const char *what;
+} commands[] = {
+    {"points", "FOLDER NN...", 1, score_points,
+     "the table of these; scores.tsv, report.txt, results.json, classroom.json, junit.xml"},
+    {"after", "FOLDER NN...", 1, score_after, "the line below the table: what to do next, of these first"},
+    {"total", "FOLDER", 1, total, "Score: ..."},
+    {"report", "FOLDER IMPL PLOTS", 3, score_report, "the page of make report, from records, charts and masks"},
+    {"row", "FOLDER REASON", 2, score_row, "of a submission, for a class"},
+    {"class", "OUT <NAMES", 1, score_class, "grades.csv of the submissions in OUT/reports"},
+    {"possible", "", 0, possible, "a line a group: its name, a tab, the points that there are"},
+    {"lesson", "NN", 1, score_lesson, "the section Points of its lesson"},
+    {"progress", "[COLUMNS]", 0, score_progress,
+     "of the student's own work: a line a problem, not wider than the terminal"},
+    {"next", "[--number]", 0, score_next, "the one thing to do now, or its number; nothing if all is done"},
+    {"standing", "NN", 1, standing_now, "its state and its points"},
+    {"hint", "NN", 1, score_hint, "a hint for the gap GAP, of level LEVEL"},
+    {"page", "NN ROWS COLUMNS FILE", 4, score_page, "what make watch shows; FILE where there is no record"},
+    {"untouched", "FILE", 1, untouched, "exit status 0 if it is a skeleton as shipped"},
+};
+
+int main(int argc, char **argv)
+{
+    const size_t count = sizeof commands / sizeof *commands;
+    for (size_t i = 0; argc > 1 && i < count; i++)
+        if (strcmp(argv[1], commands[i].name) == 0 && argc - 2 >= commands[i].least) return commands[i].run(argv + 2);
+    for (size_t i = 0; i < count; i++)
+        fprintf(stderr, "score %-9s %-20s  %s\n", commands[i].name, commands[i].given, commands[i].what);
+    return 2;
+}

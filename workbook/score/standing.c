@@ -1,0 +1,99 @@
+#include "score/standing.h"
+
+#include <sha256.h>
+#include <string.h>
+#include <sys/stat.h>
+
+bool standing_file(const wb_problem *p, char file[64])
+{
+    static const char *const endings[] = {"cu", "c"};
+    struct stat is;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        snprintf(file, 64, "problems/%02d/%s.%s", p->number, p->name, endings[i]);
+        if (stat(file, &is) == 0 && S_ISREG(is.st_mode)) return true;
+    }
+    return false;
+}
+
+bool standing_is_shipped(const char *path)
+{
+    char sum[SHA256_DIGEST_STRING_LENGTH], line[256];
+    struct stat is;
+    if (stat(path, &is) || !S_ISREG(is.st_mode) || is.st_size > FILE_LIMIT || !SHA256File(path, sum)) return false;
+    FILE *shipped = fopen("workbook/loop/shipped.sha256", "r");
+    bool found = false;
+    while (shipped && !found && fgets(line, sizeof line, shipped))
+        found = strncmp(line, sum, strlen(sum)) == 0 && line[strlen(sum)] == ' ';
+    if (shipped) fclose(shipped);
+    return found;
+}
+
+// Tests begin when the file is compiled, which writes NN.log.
+static bool saved_since(const char *file, const char *folder, int number)
+{
+    char tested[4096];
+    struct stat mine, then;
+    snprintf(tested, sizeof tested, "%s/%02d.log", folder, number);
+    if (stat(tested, &then)) {
+        snprintf(tested, sizeof tested, "%s/%02d.state", folder, number);
+        if (stat(tested, &then)) return false;
+    }
+    if (stat(file, &mine)) return false;
+    return mine.st_mtim.tv_sec > then.st_mtim.tv_sec ||
+           (mine.st_mtim.tv_sec == then.st_mtim.tv_sec && mine.st_mtim.tv_nsec > then.st_mtim.tv_nsec);
+}
+
+standing standing_of(const wb_problem *p, const char *folder)
+{
+    const char *state = grades_records[p->number].state;
+    const bool judged = strncmp(state, "not ", 4) != 0 && strcmp(state, "interrupted") != 0;
+    standing s = {.problem = p, .state = judged ? state : "not tested", .points = grades_of(p->number)};
+    if (!standing_file(p, s.file))
+        s.state = "no file";
+    else if (standing_is_shipped(s.file))
+        s.state = "not started";
+    else
+        s.changed = judged && saved_since(s.file, folder, p->number);
+    return s;
+}
+
+void standing_read(const char *folder)
+{
+    char file[64];
+    grades_read(folder);
+    EACH_PROBLEM (p)
+        if (!standing_file(p, file) || standing_is_shipped(file))
+            EACH_CHECKPOINT (c, p->number) c->earned = false;
+}
+
+void standing_step(const standing *s, char step[256])
+{
+    const int number = s->problem->number;
+    const checkpoint *next = s->points.next;
+    if (strcmp(s->state, "no file") == 0)
+        snprintf(step, 256, "make reset-%02d brings it back", number);
+    else if (strcmp(s->state, "not started") == 0)
+        snprintf(step, 256, "read problems/%02d/README.md", number);
+    else if (s->changed)
+        snprintf(step, 256, "changed since: make test-%02d", number);
+    else if (strcmp(s->state, "passed") == 0)
+        snprintf(step, 256, "%s%s", next ? next->title : "done", next ? " (not judged here)" : "");
+    else if (strcmp(s->state, "failed") == 0 && next)
+        snprintf(step, 256, "%s", next->title);
+    else
+        snprintf(step, 256, "make test-%02d", number);
+}
+
+bool standing_next(const char *folder, const bool wanted[WB_PROBLEMS], standing *next)
+{
+    bool any = false;
+    EACH_PROBLEM (p) {
+        if (any && !wanted[p->number]) continue;
+        const standing s = standing_of(p, folder);
+        if (strcmp(s.state, "passed") == 0 && !s.changed) continue;
+        *next = s;
+        if (wanted[p->number]) return true;
+        any = true;
+    }
+    return any;
+}

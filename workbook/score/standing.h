@@ -1,0 +1,33 @@
+// standing.h - where a problem stands, by the record of its last tests (grades.h) and by the student's file; nothing is built or run.
+#ifndef WORKBOOK_STANDING_H
+#define WORKBOOK_STANDING_H
+
+#include "score/grades.h"
+
+typedef struct standing {
+    const wb_problem *problem;
+    const char
+        *state;  // "no file", "not started" for a file as shipped, whatever was recorded, "not tested", or the record's
+    score points;
+    bool changed;  // the file was saved after its last tests began
+    char file[64];
+} standing;
+
+// grades_read, and nothing is earned without a file of one's own.
+void standing_read(const char *folder);
+
+standing standing_of(const wb_problem *p, const char *folder);
+
+// In a few words what to do: "the causal mask", "changed since: make test-05".
+void standing_step(const standing *s, char step[256]);
+
+// The file is a skeleton as it was shipped, by its sha256 in workbook/loop/shipped.sha256.
+bool standing_is_shipped(const char *file);
+
+// The student's file of a problem, "problems/03/flash_forward.cu"; false if there is none.
+bool standing_file(const wb_problem *p, char file[64]);
+
+// What is to be done first: of those of the problems in `wanted` that are not done, else of all. False if all are done.
+bool standing_next(const char *folder, const bool wanted[WB_PROBLEMS], standing *next);
+
+#endif
