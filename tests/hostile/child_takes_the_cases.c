@@ -1,11 +1,9 @@
 // expect: carries state from an earlier call
 // test: every_head_dim
-// A child keeps the socket, and answers without computing.
+// A child takes the worker's place at the socket, and answers without computing; the worker only waits for it.
 #include "workbook.h"
 
-#include "exchange.h"
-
-#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define tiled_attention right
@@ -16,17 +14,13 @@ wb_status tiled_attention(float *O, float *L, const float *Q, const float *K, co
                           const attention_shape *shape)
 {
     static int calls;
+    if (calls++ > 0) return WB_OK;
     const wb_status status = right(O, L, Q, K, V, shape);
-    if (calls++ == 0 && fork() == 0) {
-        char text[WB_CASE_TEXT];
+    const pid_t child = fork();
+    if (child == 0) {
         setsid();
-        for (int file; (file = wb_exchange_receive(3, text)) >= 0;) {
-            wb_exchange *x = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-            x->stage = WB_STAGE_DONE;
-            wb_exchange_answer(3, calls++);
-        }
-        _exit(0);
+        return status;
     }
-    if (calls == 1) usleep(20000);
-    return status;
+    waitpid(child, NULL, 0);
+    _exit(0);
 }
