@@ -78,8 +78,9 @@ static inline void row_scale(float *row, int n, float factor)
 // --------------------------------------------------------------------------------------------------- yours: the online softmax
 
 // Hides from query i0 + i every key j0 + j that comes after it.
-static void mask_tile(float *S,  // [rows, BC], scores in the first cols columns
-                      int rows, int cols, int i0, int j0)
+static void mask_tile(
+    float *S,  // [rows, BC], scores in the first cols columns
+    int rows, int cols, int i0, int j0)
 {
     //{ mask
     // TODO(01) mask: the score of each hidden pair becomes one that exp2 turns into 0.  (about 3 lines)
@@ -89,11 +90,12 @@ static void mask_tile(float *S,  // [rows, BC], scores in the first cols columns
 
 // Takes one more tile of scores into a tile of queries: brings l and O to the new maximum, and turns S into the weights
 // P = 2^(S - m). Scores and m are in base 2. The caller adds P V to O afterwards.
-static void online_softmax(float *S,  // [rows, BC], scores in the first cols columns; P afterwards
-                           float *O,  // [rows, D], the sum of P V so far, not divided by l
-                           float *m,  // [rows], the largest score so far; -FLT_MAX before the first tile
-                           float *l,  // [rows], the sum of the weights so far; 0 before the first tile
-                           int rows, int cols, int D)
+static void online_softmax(
+    float *S,  // [rows, BC], scores in the first cols columns; P afterwards
+    float *O,  // [rows, D], the sum of P V so far, not divided by l
+    float *m,  // [rows], the largest score so far; -FLT_MAX before the first tile
+    float *l,  // [rows], the sum of the weights so far; 0 before the first tile
+    int rows, int cols, int D)
 {
     float m_new[BR];       // [rows], the largest score, this tile's included
     float correction[BR];  // [rows], from the old maximum to the new one
@@ -112,11 +114,12 @@ static void online_softmax(float *S,  // [rows, BC], scores in the first cols co
 }
 
 // After the last tile. A row that has seen no key has O = 0 and L = -infinity.
-static void finalize(float *O,        // [rows, D], divided by l
-                     float *L,        // [rows], the natural logarithm of the sum of exp(score)
-                     const float *m,  // [rows]
-                     const float *l,  // [rows]
-                     int rows, int D)
+static void finalize(
+    float *O,        // [rows, D], divided by l
+    float *L,        // [rows], the natural logarithm of the sum of exp(score)
+    const float *m,  // [rows]
+    const float *l,  // [rows]
+    int rows, int D)
 {
     for (int i = 0; i < rows; i++) {
         //{ finalize
@@ -127,12 +130,13 @@ static void finalize(float *O,        // [rows, D], divided by l
 }
 
 // One tile of queries, from query i0 on, against all keys that it sees.
-static void query_tile(float *O,        // [rows, D], the accumulator too
-                       float *L,        // [rows]
-                       const float *Q,  // [rows, D]
-                       const float *K,  // [Nk, D]
-                       const float *V,  // [Nk, D]
-                       int i0, const attention_shape *shape)
+static void query_tile(
+    float *O,        // [rows, D], the accumulator too
+    float *L,        // [rows]
+    const float *Q,  // [rows, D]
+    const float *K,  // [Nk, D]
+    const float *V,  // [Nk, D]
+    int i0, const attention_shape *shape)
 {
     const int Nk = shape->kv_len, D = shape->head_dim, rows = min_int(BR, shape->q_len - i0);
     _Alignas(64) float S[BR * BC];  // 64 KiB of this thread's stack: all the memory that a task needs
@@ -149,8 +153,8 @@ static void query_tile(float *O,        // [rows, D], the accumulator too
         const int cols = min_int(BC, key_end - j0);
         const float *K_tile = K + (size_t)j0 * D, *V_tile = V + (size_t)j0 * D;
         // S = scale log2(e) Q K^T, hence exp(score) = 2^S.
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, rows, cols, D, shape->scale * LOG2_E, Q, D, K_tile, D, 0,
-                    S, BC);
+        cblas_sgemm(
+            CblasRowMajor, CblasNoTrans, CblasTrans, rows, cols, D, shape->scale * LOG2_E, Q, D, K_tile, D, 0, S, BC);
         if (shape->causal && j0 + cols > i0 + 1) mask_tile(S, rows, cols, i0, j0);
         online_softmax(S, O, m, l, rows, cols, D);
         // O = O + P V
@@ -178,8 +182,8 @@ static void *take_tasks(void *argument)
         const size_t head = task / w->tiles;                 // b * Hq + h
         const size_t tile = w->tiles - 1 - task % w->tiles;  // the longest walk of a causal head comes first
         const size_t row = head * Nq + tile * BR, key = head * Nk;
-        query_tile(w->O + row * D, w->L + row, w->Q + row * D, w->K + key * D, w->V + key * D, (int)(tile * BR),
-                   w->shape);
+        query_tile(
+            w->O + row * D, w->L + row, w->Q + row * D, w->K + key * D, w->V + key * D, (int)(tile * BR), w->shape);
     }
     return NULL;
 }
@@ -204,8 +208,8 @@ static bool start_thread(pthread_t *thread, int index, job *w)
     return started;
 }
 
-wb_status tiled_attention(float *O, float *L, const float *Q, const float *K, const float *V,
-                          const attention_shape *shape)
+wb_status
+tiled_attention(float *O, float *L, const float *Q, const float *K, const float *V, const attention_shape *shape)
 {
     const wb_status status = wb_check_forward("tiled_attention", O, L, Q, K, V, shape);
     if (status != WB_OK) return status;

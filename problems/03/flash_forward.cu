@@ -11,12 +11,13 @@ template <int BR, int BC, int D> struct forward_tiles {
 
 // A block owns BR query rows of one head, each of its warps ROWS of them. The block walks over the keys, BC at a time.
 template <int D, int ROWS, int BC, int WARPS, int BLOCKS>
-__global__ __launch_bounds__(32 * WARPS, BLOCKS) void flash_forward_kernel(bf16 *O,        // [B, H, Nq, D]
-                                                                           float *L,       // [B, H, Nq]
-                                                                           const bf16 *Q,  // [B, H, Nq, D]
-                                                                           const bf16 *K,  // [B, H, Nk, D]
-                                                                           const bf16 *V,  // [B, H, Nk, D]
-                                                                           int Nq, int Nk, float scale)
+__global__ __launch_bounds__(32 * WARPS, BLOCKS) void flash_forward_kernel(
+    bf16 *O,        // [B, H, Nq, D]
+    float *L,       // [B, H, Nq]
+    const bf16 *Q,  // [B, H, Nq, D]
+    const bf16 *K,  // [B, H, Nk, D]
+    const bf16 *V,  // [B, H, Nk, D]
+    int Nq, int Nk, float scale)
 {
     constexpr int BR = ROWS * WARPS, THREADS = 32 * WARPS;
     extern __shared__ uint4 shared[];
@@ -98,8 +99,8 @@ launch(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const att
     return WB_OK;
 }
 
-wb_status flash_forward(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape,
-                        wb_stream stream)
+wb_status flash_forward(
+    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape, wb_stream stream)
 {
     const wb_status status = wb_check_forward("flash_forward", O, L, Q, K, V, shape);
     if (status != WB_OK) return status;

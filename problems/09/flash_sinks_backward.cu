@@ -7,10 +7,11 @@
 #define LOG2_E 1.44269504f  // exp(x) = exp2(LOG2_E x)
 
 // delta = rowsum(dO * O): D / 8 neighbouring lanes share a row, each of them 16 bytes of it.
-template <int D> __global__ __launch_bounds__(256) void flash_sinks_delta_kernel(float *delta,    // [B, Hq, N]
-                                                                                 const bf16 *O,   // [B, Hq, N, D]
-                                                                                 const bf16 *dO,  // [B, Hq, N, D]
-                                                                                 size_t rows)     // B Hq N
+template <int D> __global__ __launch_bounds__(256) void flash_sinks_delta_kernel(
+    float *delta,    // [B, Hq, N]
+    const bf16 *O,   // [B, Hq, N, D]
+    const bf16 *dO,  // [B, Hq, N, D]
+    size_t rows)     // B Hq N
 {
     constexpr int LANES = D / 8;
     const size_t at = (size_t)blockIdx.x * 256 + threadIdx.x, row = at / LANES;
@@ -176,11 +177,11 @@ __global__ __launch_bounds__(32 * WARPS,
 }
 
 // dK and dV of the sink tiles: the sums of their parts, always in the same order. A thread an element.
-template <int D, int BK> __global__
-    __launch_bounds__(256) void flash_sinks_parts_kernel(bf16 *dK,           // [B, Hkv, N, D]
-                                                         bf16 *dV,           // [B, Hkv, N, D]
-                                                         const float *sums,  // [B, Hkv, sink tiles, parts, 2, BK, D]
-                                                         int sink_tiles, int parts, int N)
+template <int D, int BK> __global__ __launch_bounds__(256) void flash_sinks_parts_kernel(
+    bf16 *dK,           // [B, Hkv, N, D]
+    bf16 *dV,           // [B, Hkv, N, D]
+    const float *sums,  // [B, Hkv, sink tiles, parts, 2, BK, D]
+    int sink_tiles, int parts, int N)
 {
     const size_t kv_head = (size_t)blockIdx.z * gridDim.y + blockIdx.y;  // counted over the whole batch
     const int at = blockIdx.x * 256 + threadIdx.x, tile = at / (2 * BK * D), rest = at % (2 * BK * D);
@@ -204,15 +205,15 @@ template <int BR, int HEADS, int BC, int D> struct dq_tiles {
 // A block owns the same BR queries of HEADS query heads of a group, which share the tiles of keys; each of its warps ROWS of them,
 // in one head. It walks over the sinks, then over the window up to the diagonal, BC keys at a time, sinks too.
 template <int D, int ROWS, int BC, int HEADS, int WARPS, int BLOCKS>
-__global__ __launch_bounds__(32 * WARPS, BLOCKS) void flash_sinks_dq_kernel(bf16 *dQ,            // [B, Hq, N, D]
-                                                                            const bf16 *Q,       // [B, Hq, N, D]
-                                                                            const bf16 *K,       // [B, Hkv, N, D]
-                                                                            const bf16 *V,       // [B, Hkv, N, D]
-                                                                            const bf16 *dO,      // [B, Hq, N, D]
-                                                                            const float *L,      // [B, Hq, N]
-                                                                            const float *delta,  // [B, Hq, N]
-                                                                            int q_heads, int kv_heads, int N, int W,
-                                                                            int sinks, float scale)
+__global__ __launch_bounds__(32 * WARPS, BLOCKS) void flash_sinks_dq_kernel(
+    bf16 *dQ,            // [B, Hq, N, D]
+    const bf16 *Q,       // [B, Hq, N, D]
+    const bf16 *K,       // [B, Hkv, N, D]
+    const bf16 *V,       // [B, Hkv, N, D]
+    const bf16 *dO,      // [B, Hq, N, D]
+    const float *L,      // [B, Hq, N]
+    const float *delta,  // [B, Hq, N]
+    int q_heads, int kv_heads, int N, int W, int sinks, float scale)
 {
     constexpr int BR = ROWS * WARPS / HEADS, THREADS = 32 * WARPS;
     extern __shared__ uint4 shared[];
@@ -330,8 +331,8 @@ template <int D, int ROWS, int BQ, int WARPS, int BLOCKS> static wb_status launc
     const size_t bytes = sizeof(dkdv_tiles<BK, BQ, D>);
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
     const dim3 grid((sink_tiles * parts + tiles - sink_tiles) * a.Hkv, a.B);
-    kernel<<<grid, 32 * WARPS, bytes, a.stream>>>(a.dK, a.dV, a.Q, a.K, a.V, a.dO, a.L, a.delta, sums, parts, a.Hq,
-                                                  a.Hkv, a.N, a.W, a.sinks, a.scale);
+    kernel<<<grid, 32 * WARPS, bytes, a.stream>>>(
+        a.dK, a.dV, a.Q, a.K, a.V, a.dO, a.L, a.delta, sums, parts, a.Hq, a.Hkv, a.N, a.W, a.sinks, a.scale);
     WB_CUDA(cudaGetLastError());
     if (parts == 1) return WB_OK;
     const dim3 elements((sink_tiles * 2 * BK * D + 255) / 256, a.Hkv, a.B);
@@ -347,8 +348,8 @@ template <int D, int ROWS, int BC, int HEADS, int BLOCKS> static wb_status launc
     const size_t bytes = sizeof(dq_tiles<BR, HEADS, BC, D>);
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
     const dim3 grid(((a.N - 1) / BR + 1) * (a.Hq / HEADS), a.B);
-    kernel<<<grid, 32 * WARPS, bytes, a.stream>>>(a.dQ, a.Q, a.K, a.V, a.dO, a.L, a.delta, a.Hq, a.Hkv, a.N, a.W,
-                                                  a.sinks, a.scale);
+    kernel<<<grid, 32 * WARPS, bytes, a.stream>>>(
+        a.dQ, a.Q, a.K, a.V, a.dO, a.L, a.delta, a.Hq, a.Hkv, a.N, a.W, a.sinks, a.scale);
     WB_CUDA(cudaGetLastError());
     return WB_OK;
 }
@@ -365,31 +366,32 @@ static wb_status launch(const arguments &a)
     return together ? launch_dq<D, QROWS, BC, 4, QBLOCKS>(a) : launch_dq<D, QROWS, BC, 1, QBLOCKS>(a);
 }
 
-wb_status flash_sinks_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
-                               const bf16 *O, const float *L, const bf16 *dO, const attention_shape *shape,
-                               wb_stream stream)
+wb_status flash_sinks_backward(
+    bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O,
+    const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
 {
     const wb_status status = wb_check_backward("flash_sinks_backward", dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
     if (status != WB_OK) return status;
     const int N = shape->q_len;
-    const arguments a = {dQ,
-                         dK,
-                         dV,
-                         delta,
-                         Q,
-                         K,
-                         V,
-                         O,
-                         L,
-                         dO,
-                         shape->batch,
-                         shape->q_heads,
-                         shape->kv_heads,
-                         N,
-                         min(shape->window, N),
-                         min(shape->sinks, N),
-                         shape->scale,
-                         stream};
+    const arguments a = {
+        dQ,
+        dK,
+        dV,
+        delta,
+        Q,
+        K,
+        V,
+        O,
+        L,
+        dO,
+        shape->batch,
+        shape->q_heads,
+        shape->kv_heads,
+        N,
+        min(shape->window, N),
+        min(shape->sinks, N),
+        shape->scale,
+        stream};
     switch (shape->head_dim) {
     case 16: return launch<16, 16, 64, 4, 5, 16, 32, 6>(a);
     case 32: return launch<32, 16, 32, 2, 8, 16, 32, 5>(a);

@@ -13,11 +13,12 @@ struct alignas(16) wide {
     bf16 at[WIDE];
 };
 
-__global__ void weighted_row_sum_kernel(float *y,       // [rows]
-                                        const bf16 *x,  // [rows, cols]
-                                        const bf16 *w,  // [cols]
-                                        int rows,
-                                        size_t cols)  // size_t, so that row * cols cannot overflow
+__global__ void weighted_row_sum_kernel(
+    float *y,       // [rows]
+    const bf16 *x,  // [rows, cols]
+    const bf16 *w,  // [cols]
+    int rows,
+    size_t cols)  // size_t, so that row * cols cannot overflow
 {
     // who am I: a thread of a block, and the block's rows
     //{ who

@@ -10,9 +10,9 @@ template <int BR, int BC, int D> struct forward_tiles {
 };
 
 // One step of the online softmax, as in 03: a warp's rows see one more tile of keys, but for the scores that mask(S) hides.
-template <int ROWS, int BC, int D, class Mask>
-TILE_FN void attend(reg_tile<ROWS, D> &O_reg, row_vec<ROWS> &m, row_vec<ROWS> &l, const operand<ROWS, D> &Q_reg,
-                    const smem_tile<BC, D> &K_smem, const smem_tile<BC, D> &V_smem, float scale2, Mask mask)
+template <int ROWS, int BC, int D, class Mask> TILE_FN void attend(
+    reg_tile<ROWS, D> &O_reg, row_vec<ROWS> &m, row_vec<ROWS> &l, const operand<ROWS, D> &Q_reg,
+    const smem_tile<BC, D> &K_smem, const smem_tile<BC, D> &V_smem, float scale2, Mask mask)
 {
     reg_tile<ROWS, BC> S = {};
     mma_ABt(S, Q_reg, K_smem);  // S = Q K^T
@@ -35,12 +35,13 @@ TILE_FN void attend(reg_tile<ROWS, D> &O_reg, row_vec<ROWS> &m, row_vec<ROWS> &l
 
 // A block owns BR query rows of one head, each of its warps ROWS of them. The block walks over the keys, BC at a time.
 template <int D, int ROWS, int BC, int WARPS, int BLOCKS>
-__global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(bf16 *O,        // [B, Hq, N, D]
-                                                                     float *L,       // [B, Hq, N]
-                                                                     const bf16 *Q,  // [B, Hq, N, D]
-                                                                     const bf16 *K,  // [B, Hq, N, D]
-                                                                     const bf16 *V,  // [B, Hq, N, D]
-                                                                     int q_heads, int N, float scale)
+__global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
+    bf16 *O,        // [B, Hq, N, D]
+    float *L,       // [B, Hq, N]
+    const bf16 *Q,  // [B, Hq, N, D]
+    const bf16 *K,  // [B, Hq, N, D]
+    const bf16 *V,  // [B, Hq, N, D]
+    int q_heads, int N, float scale)
 {
     constexpr int BR = ROWS * WARPS, THREADS = 32 * WARPS;
     extern __shared__ uint4 shared[];
@@ -129,8 +130,8 @@ launch(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const att
     return WB_OK;
 }
 
-wb_status flash_causal(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape,
-                       wb_stream stream)
+wb_status flash_causal(
+    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape, wb_stream stream)
 {
     const wb_status status = wb_check_forward("flash_causal", O, L, Q, K, V, shape);
     if (status != WB_OK) return status;

@@ -13,9 +13,9 @@ template <int BR, int BC, int D> struct forward_tiles {
 };
 
 // One step of the online softmax, as in 03: a warp's rows see one more tile of keys, but for the scores that mask(S) hides.
-template <int ROWS, int BC, int D, class Mask>
-TILE_FN void attend(reg_tile<ROWS, D> &O_reg, row_vec<ROWS> &m, row_vec<ROWS> &l, const operand<ROWS, D> &Q_reg,
-                    const smem_tile<BC, D> &K_smem, const smem_tile<BC, D> &V_smem, float scale2, Mask mask)
+template <int ROWS, int BC, int D, class Mask> TILE_FN void attend(
+    reg_tile<ROWS, D> &O_reg, row_vec<ROWS> &m, row_vec<ROWS> &l, const operand<ROWS, D> &Q_reg,
+    const smem_tile<BC, D> &K_smem, const smem_tile<BC, D> &V_smem, float scale2, Mask mask)
 {
     reg_tile<ROWS, BC> S = {};
     mma_ABt(S, Q_reg, K_smem);  // S = Q K^T
@@ -38,13 +38,13 @@ TILE_FN void attend(reg_tile<ROWS, D> &O_reg, row_vec<ROWS> &m, row_vec<ROWS> &l
 
 // A block owns BR query rows of one head, each of its warps ROWS of them. The block walks over the keys, BC at a time.
 template <int D, int ROWS, int BC, int WARPS, int BLOCKS>
-__global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(bf16 *O,        // [B, Hq, N, D]
-                                                                     float *L,       // [B, Hq, N]
-                                                                     const bf16 *Q,  // [B, Hq, N, D]
-                                                                     const bf16 *K,  // [B, Hkv, N, D]
-                                                                     const bf16 *V,  // [B, Hkv, N, D]
-                                                                     int q_heads, int kv_heads, int N, int W, int sinks,
-                                                                     float scale)
+__global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
+    bf16 *O,        // [B, Hq, N, D]
+    float *L,       // [B, Hq, N]
+    const bf16 *Q,  // [B, Hq, N, D]
+    const bf16 *K,  // [B, Hkv, N, D]
+    const bf16 *V,  // [B, Hkv, N, D]
+    int q_heads, int kv_heads, int N, int W, int sinks, float scale)
 {
     constexpr int BR = ROWS * WARPS, THREADS = 32 * WARPS;
     extern __shared__ uint4 shared[];
@@ -166,14 +166,14 @@ launch(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const att
     const size_t bytes = sizeof(forward_tiles<BR, BC, D>);
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
     const dim3 grid(((shape->q_len - 1) / BR + 1) * shape->q_heads, shape->batch);
-    kernel<<<grid, 32 * WARPS, bytes, stream>>>(O, L, Q, K, V, shape->q_heads, shape->kv_heads, shape->q_len,
-                                                shape->window, shape->sinks, shape->scale);
+    kernel<<<grid, 32 * WARPS, bytes, stream>>>(
+        O, L, Q, K, V, shape->q_heads, shape->kv_heads, shape->q_len, shape->window, shape->sinks, shape->scale);
     WB_CUDA(cudaGetLastError());
     return WB_OK;
 }
 
-wb_status flash_sinks(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape,
-                      wb_stream stream)
+wb_status flash_sinks(
+    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape, wb_stream stream)
 {
     const wb_status status = wb_check_forward("flash_sinks", O, L, Q, K, V, shape);
     if (status != WB_OK) return status;

@@ -7,10 +7,11 @@
 #define LOG2_E 1.44269504f  // exp(x) = exp2(LOG2_E x)
 
 // delta = rowsum(dO * O): D / 8 neighbouring lanes share a row, each of them 16 bytes of it.
-template <int D> __global__ __launch_bounds__(256) void flash_gqa_delta_kernel(float *delta,    // [B, Hq, N]
-                                                                               const bf16 *O,   // [B, Hq, N, D]
-                                                                               const bf16 *dO,  // [B, Hq, N, D]
-                                                                               size_t rows)     // B Hq N
+template <int D> __global__ __launch_bounds__(256) void flash_gqa_delta_kernel(
+    float *delta,    // [B, Hq, N]
+    const bf16 *O,   // [B, Hq, N, D]
+    const bf16 *dO,  // [B, Hq, N, D]
+    size_t rows)     // B Hq N
 {
     constexpr int LANES = D / 8;
     const size_t at = (size_t)blockIdx.x * 256 + threadIdx.x, row = at / LANES;
@@ -45,16 +46,16 @@ template <int BK, int BQ, int D> struct dkdv_tiles {
 // over the queries from the diagonal on, BQ at a time. The tiles lie on their sides: rows are keys, columns are queries. Then dV
 // and dK stay in registers, and P and dS are left factors of the products that feed them.
 template <int D, int ROWS, int BQ, int WARPS, int BLOCKS>
-__global__ __launch_bounds__(32 * WARPS, BLOCKS) void flash_gqa_dkdv_kernel(bf16 *dK,            // [B, Hkv, N, D]
-                                                                            bf16 *dV,            // [B, Hkv, N, D]
-                                                                            const bf16 *Q,       // [B, Hq, N, D]
-                                                                            const bf16 *K,       // [B, Hkv, N, D]
-                                                                            const bf16 *V,       // [B, Hkv, N, D]
-                                                                            const bf16 *dO,      // [B, Hq, N, D]
-                                                                            const float *L,      // [B, Hq, N]
-                                                                            const float *delta,  // [B, Hq, N]
-                                                                            int q_heads, int kv_heads, int N,
-                                                                            float scale)
+__global__ __launch_bounds__(32 * WARPS, BLOCKS) void flash_gqa_dkdv_kernel(
+    bf16 *dK,            // [B, Hkv, N, D]
+    bf16 *dV,            // [B, Hkv, N, D]
+    const bf16 *Q,       // [B, Hq, N, D]
+    const bf16 *K,       // [B, Hkv, N, D]
+    const bf16 *V,       // [B, Hkv, N, D]
+    const bf16 *dO,      // [B, Hq, N, D]
+    const float *L,      // [B, Hq, N]
+    const float *delta,  // [B, Hq, N]
+    int q_heads, int kv_heads, int N, float scale)
 {
     constexpr int BK = ROWS * WARPS, THREADS = 32 * WARPS;
     static_assert(2 * BQ <= THREADS, "a thread brings one L or one delta of each tile");
@@ -170,14 +171,15 @@ template <int BR, int BC, int D> struct dq_tiles {
 // A block owns BR queries of one query head, each of its warps ROWS of them, and walks over the keys up to the diagonal, BC at a
 // time: the loop of problem 05, with other products.
 template <int D, int ROWS, int BC, int WARPS, int BLOCKS>
-__global__ __launch_bounds__(32 * WARPS, BLOCKS) void flash_gqa_dq_kernel(bf16 *dQ,            // [B, Hq, N, D]
-                                                                          const bf16 *Q,       // [B, Hq, N, D]
-                                                                          const bf16 *K,       // [B, Hkv, N, D]
-                                                                          const bf16 *V,       // [B, Hkv, N, D]
-                                                                          const bf16 *dO,      // [B, Hq, N, D]
-                                                                          const float *L,      // [B, Hq, N]
-                                                                          const float *delta,  // [B, Hq, N]
-                                                                          int q_heads, int kv_heads, int N, float scale)
+__global__ __launch_bounds__(32 * WARPS, BLOCKS) void flash_gqa_dq_kernel(
+    bf16 *dQ,            // [B, Hq, N, D]
+    const bf16 *Q,       // [B, Hq, N, D]
+    const bf16 *K,       // [B, Hkv, N, D]
+    const bf16 *V,       // [B, Hkv, N, D]
+    const bf16 *dO,      // [B, Hq, N, D]
+    const float *L,      // [B, Hq, N]
+    const float *delta,  // [B, Hq, N]
+    int q_heads, int kv_heads, int N, float scale)
 {
     constexpr int BR = ROWS * WARPS, THREADS = 32 * WARPS;
     extern __shared__ uint4 shared[];
@@ -249,9 +251,9 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void flash_gqa_dq_kernel(bf16 *
 // ---------------------------------------------------------------------------------------------------------------- launch
 
 // KROWS, BQ, KBLOCKS are of the kernel for dK and dV, QROWS, BC, QBLOCKS of the one for dQ.
-template <int D, int KROWS, int BQ, int KBLOCKS, int QROWS, int BC, int QBLOCKS>
-static wb_status launch(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
-                        const bf16 *O, const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
+template <int D, int KROWS, int BQ, int KBLOCKS, int QROWS, int BC, int QBLOCKS> static wb_status launch(
+    bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O,
+    const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
 {
     constexpr int WARPS = 4, BK = KROWS * WARPS, BR = QROWS * WARPS;
     const int B = shape->batch, Hq = shape->q_heads, Hkv = shape->kv_heads, N = shape->q_len;
@@ -275,9 +277,9 @@ static wb_status launch(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *
     return WB_OK;
 }
 
-wb_status flash_gqa_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
-                             const bf16 *O, const float *L, const bf16 *dO, const attention_shape *shape,
-                             wb_stream stream)
+wb_status flash_gqa_backward(
+    bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O,
+    const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
 {
     const wb_status status = wb_check_backward("flash_gqa_backward", dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
     if (status != WB_OK) return status;

@@ -92,9 +92,9 @@ awk -v row="$(grep "^| \[$from\]" README.md | copied | sed -E "s/^(\|[^|]*\| *[0
     { print }' README.md >"$scratch/README.md"
 
 if command -v clang-format >/dev/null; then
-    cp .clang-format "$scratch/"
+    for style in .clang-format problems/.clang-format solutions/.clang-format; do cp $style "$scratch/$style"; done
     (cd "$scratch" && find . -name '*.[ch]' -o -name '*.cu' | xargs clang-format -i) || exit 1
-    rm "$scratch/.clang-format"
+    (cd "$scratch" && rm .clang-format problems/.clang-format solutions/.clang-format)
 else
     echo "new-problem: there is no clang-format here, so that lines may be broken in the wrong places"
 fi

@@ -34,14 +34,14 @@ template <int ROWS, int D> TILE_FN void put_back(float *at, const running<ROWS, 
     for (int i = 0; i < now.WORDS; i++) at[i * 32 + lane_id()] = word[i];
 }
 
-template <int D, int ROWS, int BC, int WARPS> __global__
-    __launch_bounds__(32 * WARPS) void flash1_kernel(bf16 *O,        // [B, H, Nq, D]
-                                                     float *L,       // [B, H, Nq]
-                                                     float *memory,  // [B, H, tiles of queries, WARPS, WORDS, 32]
-                                                     const bf16 *Q,  // [B, H, Nq, D]
-                                                     const bf16 *K,  // [B, H, Nk, D]
-                                                     const bf16 *V,  // [B, H, Nk, D]
-                                                     int Nq, int Nk, float scale)
+template <int D, int ROWS, int BC, int WARPS> __global__ __launch_bounds__(32 * WARPS) void flash1_kernel(
+    bf16 *O,        // [B, H, Nq, D]
+    float *L,       // [B, H, Nq]
+    float *memory,  // [B, H, tiles of queries, WARPS, WORDS, 32]
+    const bf16 *Q,  // [B, H, Nq, D]
+    const bf16 *K,  // [B, H, Nk, D]
+    const bf16 *V,  // [B, H, Nk, D]
+    int Nq, int Nk, float scale)
 {
     constexpr int BR = ROWS * WARPS, THREADS = 32 * WARPS, WORDS = running<ROWS, D>::WORDS;
     extern __shared__ uint4 shared[];
@@ -124,15 +124,15 @@ launch(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const att
     float *memory;
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
     WB_CUDA(cudaMallocAsync(reinterpret_cast<void **>(&memory), warps * sizeof(running<ROWS, D>) * 32, stream));
-    kernel<<<dim3(shape->q_heads, shape->batch), 32 * WARPS, bytes, stream>>>(O, L, memory, Q, K, V, shape->q_len,
-                                                                              shape->kv_len, shape->scale);
+    kernel<<<dim3(shape->q_heads, shape->batch), 32 * WARPS, bytes, stream>>>(
+        O, L, memory, Q, K, V, shape->q_len, shape->kv_len, shape->scale);
     WB_CUDA(cudaGetLastError());
     WB_CUDA(cudaFreeAsync(memory, stream));
     return WB_OK;
 }
 
-wb_status flash_forward(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape,
-                        wb_stream stream)
+wb_status flash_forward(
+    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape, wb_stream stream)
 {
     const wb_status status = wb_check_forward("flash_forward", O, L, Q, K, V, shape);
     if (status != WB_OK) return status;

@@ -25,9 +25,9 @@ TILE_FN smem_tile<Rows, Cols> &part(smem_tile<TileRows, Cols> &tile, int row0)
 }
 
 // One step of the online softmax, as in flash_sinks.cu.
-template <int BC, int D, class Mask> TILE_FN void attend(reg_tile<ROWS, D> &O_reg, row_vec<ROWS> &m, row_vec<ROWS> &l,
-                                                         const operand<ROWS, D> &Q_reg, const smem_tile<BC, D> &K_smem,
-                                                         const smem_tile<BC, D> &V_smem, float scale2, Mask mask)
+template <int BC, int D, class Mask> TILE_FN void attend(
+    reg_tile<ROWS, D> &O_reg, row_vec<ROWS> &m, row_vec<ROWS> &l, const operand<ROWS, D> &Q_reg,
+    const smem_tile<BC, D> &K_smem, const smem_tile<BC, D> &V_smem, float scale2, Mask mask)
 {
     reg_tile<ROWS, BC> S = {};
     mma_ABt(S, Q_reg, K_smem);  // S = Q K^T
@@ -46,13 +46,13 @@ template <int BC, int D, class Mask> TILE_FN void attend(reg_tile<ROWS, D> &O_re
 
 // A block owns POSITIONS query rows of HEADS heads that share K and V, each of its warps ROWS rows of the packed tile.
 template <int D, int HEADS, int BC, int STAGES, int BLOCKS>
-__global__ __launch_bounds__(THREADS, BLOCKS) void packed_kernel(bf16 *O,        // [B, Hq, N, D]
-                                                                 float *L,       // [B, Hq, N]
-                                                                 const bf16 *Q,  // [B, Hq, N, D]
-                                                                 const bf16 *K,  // [B, Hkv, N, D]
-                                                                 const bf16 *V,  // [B, Hkv, N, D]
-                                                                 int q_heads, int kv_heads, int N, int W, int sinks,
-                                                                 float scale)
+__global__ __launch_bounds__(THREADS, BLOCKS) void packed_kernel(
+    bf16 *O,        // [B, Hq, N, D]
+    float *L,       // [B, Hq, N]
+    const bf16 *Q,  // [B, Hq, N, D]
+    const bf16 *K,  // [B, Hkv, N, D]
+    const bf16 *V,  // [B, Hkv, N, D]
+    int q_heads, int kv_heads, int N, int W, int sinks, float scale)
 {
     constexpr int POSITIONS = BR / HEADS;
     extern __shared__ uint4 shared[];
@@ -81,8 +81,8 @@ __global__ __launch_bounds__(THREADS, BLOCKS) void packed_kernel(bf16 *O,       
         loads_issued();
     };
     for (int h = 0; h < HEADS; h++)
-        load_async<THREADS>(part<POSITIONS>(tiles.Q_smem, h * POSITIONS), Q + ((head + h) * N + block_row) * D,
-                            N - block_row);
+        load_async<THREADS>(
+            part<POSITIONS>(tiles.Q_smem, h * POSITIONS), Q + ((head + h) * N + block_row) * D, N - block_row);
     if (sink_end > 0) {
         load_async<THREADS>(tiles.K_sinks, K, N);
         load_async<THREADS>(tiles.V_sinks, V, N);
@@ -119,15 +119,15 @@ __global__ __launch_bounds__(THREADS, BLOCKS) void packed_kernel(bf16 *O,       
         loads_arrived<STAGES - 2>();
         __syncthreads();  // tile t is there for all warps, and no warp reads tile t - 1 any more
         send_for(t + STAGES - 1);
-        attend(O_reg, m, l, Q_reg, tiles.K_smem[t % STAGES], tiles.V_smem[t % STAGES], scale2,
-               [&](reg_tile<ROWS, BC> &S) {
-                   const int key = first + t * BC, last_row = row + min(ROWS, POSITIONS) - 1;
-                   if (key + BC - 1 > row || key <= last_row - W)
-                       each(S, [&](float &s, element e) {
-                           const int i = row + e.row % POSITIONS, j = key + e.col;
-                           if (j > i || (j <= i - W && j >= sinks)) s = -INFINITY;
-                       });
-               });
+        attend(
+            O_reg, m, l, Q_reg, tiles.K_smem[t % STAGES], tiles.V_smem[t % STAGES], scale2, [&](reg_tile<ROWS, BC> &S) {
+                const int key = first + t * BC, last_row = row + min(ROWS, POSITIONS) - 1;
+                if (key + BC - 1 > row || key <= last_row - W)
+                    each(S, [&](float &s, element e) {
+                        const int i = row + e.row % POSITIONS, j = key + e.col;
+                        if (j > i || (j <= i - W && j >= sinks)) s = -INFINITY;
+                    });
+            });
     }
 
     // finalize
@@ -152,8 +152,8 @@ launch(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const att
     const size_t bytes = sizeof(packed_tiles<BC, STAGES, D>);
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
     const dim3 grid(((shape->q_len - 1) / (BR / HEADS) + 1) * (shape->q_heads / HEADS), shape->batch);
-    kernel<<<grid, THREADS, bytes, stream>>>(O, L, Q, K, V, shape->q_heads, shape->kv_heads, shape->q_len,
-                                             shape->window, shape->sinks, shape->scale);
+    kernel<<<grid, THREADS, bytes, stream>>>(
+        O, L, Q, K, V, shape->q_heads, shape->kv_heads, shape->q_len, shape->window, shape->sinks, shape->scale);
     WB_CUDA(cudaGetLastError());
     return WB_OK;
 }
@@ -169,8 +169,8 @@ choose(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const att
     return launch<D, 1, BC, STAGES, BLOCKS>(O, L, Q, K, V, shape, stream);
 }
 
-wb_status flash_sinks(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape,
-                      wb_stream stream)
+wb_status flash_sinks(
+    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape, wb_stream stream)
 {
     const wb_status status = wb_check_forward("flash_sinks", O, L, Q, K, V, shape);
     if (status != WB_OK) return status;

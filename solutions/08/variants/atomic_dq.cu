@@ -10,10 +10,11 @@
 #define LOG2_E 1.44269504f  // exp(x) = exp2(LOG2_E x)
 
 // delta = rowsum(dO * O): D / 8 neighbouring lanes share a row, each of them 16 bytes of it.
-template <int D> __global__ __launch_bounds__(256) void delta_kernel(float *delta,    // [B, Hq, N]
-                                                                     const bf16 *O,   // [B, Hq, N, D]
-                                                                     const bf16 *dO,  // [B, Hq, N, D]
-                                                                     size_t rows)     // B Hq N
+template <int D> __global__ __launch_bounds__(256) void delta_kernel(
+    float *delta,    // [B, Hq, N]
+    const bf16 *O,   // [B, Hq, N, D]
+    const bf16 *dO,  // [B, Hq, N, D]
+    size_t rows)     // B Hq N
 {
     constexpr int LANES = D / 8;
     const size_t at = (size_t)blockIdx.x * 256 + threadIdx.x, row = at / LANES;
@@ -61,9 +62,8 @@ TILE_FN void add(float4 *at, const float x[4])
 }
 
 // C += A^T B for columns col0, col0 + 1, ... of A and columns b_col0, ... of B: a warp's part of dS K.
-template <int Rows, int Cols, int Depth, int ACols, int BCols>
-TILE_FN void mma_AtB_part(reg_tile<Rows, Cols> &c, const smem_tile<Depth, ACols> &a, int a_col0,
-                          const smem_tile<Depth, BCols> &b, int b_col0)
+template <int Rows, int Cols, int Depth, int ACols, int BCols> TILE_FN void mma_AtB_part(
+    reg_tile<Rows, Cols> &c, const smem_tile<Depth, ACols> &a, int a_col0, const smem_tile<Depth, BCols> &b, int b_col0)
 {
     using namespace tile_machine;
     multiply<Depth>(
@@ -79,17 +79,18 @@ TILE_FN void mma_AtB_part(reg_tile<Rows, Cols> &c, const smem_tile<Depth, ACols>
 // over the queries from the diagonal on, BQ at a time. The tiles lie on their sides: rows are keys, columns are queries. Then dV
 // and dK stay in registers, and P and dS are left factors of the products that feed them.
 // Of dQ's part of a step, BQ x D, each warp computes QROWS x QCOLS.
-template <int D, int ROWS, int BQ, int QROWS, int WARPS, int BLOCKS> __global__
-    __launch_bounds__(32 * WARPS, BLOCKS) void backward_kernel(bf16 *dK,        // [B, Hkv, N, D]
-                                                               bf16 *dV,        // [B, Hkv, N, D]
-                                                               float4 *dQ_sum,  // [B, Hq, N up to 64, D] in fragments
-                                                               const bf16 *Q,   // [B, Hq, N, D]
-                                                               const bf16 *K,   // [B, Hkv, N, D]
-                                                               const bf16 *V,   // [B, Hkv, N, D]
-                                                               const bf16 *dO,  // [B, Hq, N, D]
-                                                               const float *L,  // [B, Hq, N]
-                                                               const float *delta,  // [B, Hq, N]
-                                                               int q_heads, int kv_heads, int N, float scale)
+template <int D, int ROWS, int BQ, int QROWS, int WARPS, int BLOCKS>
+__global__ __launch_bounds__(32 * WARPS, BLOCKS) void backward_kernel(
+    bf16 *dK,            // [B, Hkv, N, D]
+    bf16 *dV,            // [B, Hkv, N, D]
+    float4 *dQ_sum,      // [B, Hq, N up to 64, D] in fragments
+    const bf16 *Q,       // [B, Hq, N, D]
+    const bf16 *K,       // [B, Hkv, N, D]
+    const bf16 *V,       // [B, Hkv, N, D]
+    const bf16 *dO,      // [B, Hq, N, D]
+    const float *L,      // [B, Hq, N]
+    const float *delta,  // [B, Hq, N]
+    int q_heads, int kv_heads, int N, float scale)
 {
     constexpr int BK = ROWS * WARPS, THREADS = 32 * WARPS;
     static_assert(2 * BQ <= THREADS, "a thread brings one L or one delta of each tile");
@@ -209,10 +210,10 @@ template <int D, int ROWS, int BQ, int QROWS, int WARPS, int BLOCKS> __global__
 // ------------------------------------------------------------------------------------------------------------------- dQ
 
 // dQ = scale times its sum, a warp 16 rows.
-template <int D>
-__global__ __launch_bounds__(128) void dq_kernel(bf16 *dQ,        // [B, Hq, N, D]
-                                                 float4 *dQ_sum,  // [B, Hq, N up to 64, D] in fragments
-                                                 int N, float scale)
+template <int D> __global__ __launch_bounds__(128) void dq_kernel(
+    bf16 *dQ,        // [B, Hq, N, D]
+    float4 *dQ_sum,  // [B, Hq, N up to 64, D] in fragments
+    int N, float scale)
 {
     const size_t head = (size_t)blockIdx.z * gridDim.y + blockIdx.y;  // counted over the whole batch
     const int row = blockIdx.x * 64 + warp_id() * 16;
@@ -229,9 +230,9 @@ __global__ __launch_bounds__(128) void dq_kernel(bf16 *dQ,        // [B, Hq, N, 
 
 // ---------------------------------------------------------------------------------------------------------------- launch
 
-template <int D, int ROWS, int BQ, int QROWS, int WARPS, int BLOCKS>
-static wb_status launch(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
-                        const bf16 *O, const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
+template <int D, int ROWS, int BQ, int QROWS, int WARPS, int BLOCKS> static wb_status launch(
+    bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O,
+    const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
 {
     constexpr int BK = ROWS * WARPS;
     const int B = shape->batch, Hq = shape->q_heads, Hkv = shape->kv_heads, N = shape->q_len;
@@ -255,9 +256,9 @@ static wb_status launch(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *
     return WB_OK;
 }
 
-wb_status flash_gqa_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
-                             const bf16 *O, const float *L, const bf16 *dO, const attention_shape *shape,
-                             wb_stream stream)
+wb_status flash_gqa_backward(
+    bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O,
+    const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
 {
     const wb_status status = wb_check_backward("flash_gqa_backward", dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
     if (status != WB_OK) return status;
