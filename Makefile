@@ -195,8 +195,16 @@ $B/tests/$(1)_test: $B/tests/$(1).o $(if $(wildcard tests/$(1)_kernels.cu),$B/te
 endef
 $(foreach t,$(OWN),$(eval $(call own_suite,$t)))
 
-# Wrong kernels by other hands, for mistakes/measure.sh: tests/mistakes/NN_name.cu.
-$(foreach m,$(wildcard tests/mistakes/*.c tests/mistakes/*.cu),$(eval $(call implementation,mistakes/$(basename $(notdir $m)),$(firstword $(subst _, ,$(notdir $m))),$m)))
+# $(1): folder below $B, $(2): number, $(3): a patch of its key
+define patched
+$B/$(1)/$(notdir $(call source,solutions,$(2))): $(call source,solutions,$(2)) $(3)
+	@mkdir -p $$(@D)
+	@cp $$< $$@ && patch -s -d $$(@D) -p1 --no-backup-if-mismatch -F 0 < $(3)
+$(call implementation,$(1),$(2),$B/$(1)/$(notdir $(call source,solutions,$(2))))
+endef
+
+# Wrong kernels by other hands, for mistakes/measure.sh: tests/mistakes/NN_name.cu, or a patch of the key.
+$(foreach m,$(wildcard $(addprefix tests/mistakes/*.,c cu patch)),$(eval $(call $(if $(filter %.patch,$m),patched,implementation),mistakes/$(basename $(notdir $m)),$(firstword $(subst _, ,$(notdir $m))),$m)))
 
 # Keys by other hands, written from the lessons alone, for tests/prove/honest.sh: tests/honest/NN_name.cu.
 HONEST := $(basename $(notdir $(wildcard tests/honest/*.c tests/honest/*.cu)))
@@ -250,10 +258,7 @@ $B/%.filter: $B/filter
 # Wrong solutions: solutions/NN/wrong/NAME.patch, applied to the key, must be rejected by the suite.
 WRONG := $(patsubst solutions/%.patch,%,$(wildcard solutions/[0-9][0-9]/wrong/*.patch))
 define wrong_solution
-$B/wrong/$(1)/$(notdir $(call source,solutions,$(2))): $(call source,solutions,$(2)) solutions/$(1).patch
-	@mkdir -p $$(@D)
-	@cp $$< $$@ && patch -s -d $$(@D) -p1 --no-backup-if-mismatch -F 0 < solutions/$(1).patch
-$(call implementation,wrong/$(1),$(2),$B/wrong/$(1)/$(notdir $(call source,solutions,$(2))))
+$(call patched,wrong/$(1),$(2),solutions/$(1).patch)
 $B/wrong/$(1)/caught: $B/suite $B/tests/$(2)_test $B/wrong/$(1)/$(2)_worker tests/prove/caught.sh
 	@tests/prove/caught.sh $$(wordlist 1,3,$$^) $(BACKEND) $$@
 endef
