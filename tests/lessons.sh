@@ -99,8 +99,25 @@ drawing 06 N=12 W=5 BR=4 BC=3
 drawing 07 N=12 W=5 S=2 BR=4 BC=3
 drawing 09 N=12 W=3 S=1 BR=3 BC=3
 
-# Tile sizes, where the keys are here.
 [ -d solutions ] || exit $failed
+# What lessons say that make run-NN prints, of the key, where bfloat16 changes a number of the example.
+prints() { # NN CASE NUMBER...
+    number=$1
+    ${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$out/solutions/${number}_worker" >"$scratch/log" 2>&1 || cat "$scratch/log"
+    "$out/solutions/${number}_worker" --case "$2" | tr -s ' ' '\n' | awk '{ printf "%.4f\n", $1 }' >"$scratch/printed"
+    shift 2
+    for said; do
+        grep -qxF -e "$said" "$scratch/printed" && grep -qF -e "$said" "problems/$number/README.md" ||
+            fail "problems/$number/README.md: $said is not in the text, or not what make run-$number prints"
+    done
+}
+example=D=16,scale=0.70710678,input=worked_2
+prints 03 Nq=1,Nk=3,D=16,scale=1,input=worked_1 0.4434 0.5586 1.6057
+prints 04 Nq=6,$example 0.4473 0.5508 0.9221
+prints 08 Nq=2,$example 0.1738
+prints 09 Nq=3,W=1,S=1,$example 0.6250
+
+# Tile sizes.
 awk '/constexpr int WARPS = / { match($0, /WARPS = [0-9]+/); warps = substr($0, RSTART + 8, RLENGTH - 8) }
      match($0, /launch<[0-9]+, [0-9]+, [0-9]+/) {
          split(substr($0, RSTART + 7, RLENGTH - 7), size, ", ")

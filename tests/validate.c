@@ -124,6 +124,9 @@ Test(validate, a_case_survives_its_text)
     static const char *const wrong[] = {"Nq", "Nq=", "Nq=5x", "size=5", "input=weird", "Nq=5,,D"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         cr_expect(wb_case_parse(problem, wrong[i], &back) == WB_BAD_ARGUMENT, "'%s' was taken", wrong[i]);
+    refused(wb_case_parse(problem, "size=5", &back), WB_BAD_ARGUMENT, " Hkv ");
+    refused(wb_case_parse(problem, "input=weird", &back), WB_BAD_ARGUMENT, " stairs ");
+    refused(wb_case_parse(wb_find_problem("weighted_row_sum"), "size=5", &back), WB_BAD_ARGUMENT, " cols ");
 }
 
 Test(validate, bf16_rounds_to_nearest_even)

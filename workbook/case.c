@@ -98,7 +98,7 @@ static int *integer_field(wb_case *c, const char *name, long *least, long *most)
     return NULL;
 }
 
-static wb_status parse_word(char *word, wb_case *c)
+static wb_status parse_word(const wb_problem *problem, char *word, wb_case *c)
 {
     char *value = strchr(word, '=');
     if (!value) return wb_fail(WB_BAD_ARGUMENT, "'%s' in the case: expected name=value", word);
@@ -121,11 +121,17 @@ static wb_status parse_word(char *word, wb_case *c)
     } else if (strcmp(word, "input") == 0) {
         int kind = 0;
         while (kind < WB_INPUTS && strcmp(input_names[kind], value)) kind++;
-        if (kind == WB_INPUTS) return wb_fail(WB_BAD_ARGUMENT, "'input=%s' in the case: no such kind of input", value);
+        if (kind == WB_INPUTS) {
+            char known[256] = "";
+            for (kind = 0; kind < WB_INPUTS; kind++) strcat(strcat(known, " "), input_names[kind]);
+            return wb_fail(WB_BAD_ARGUMENT, "'input=%s' in the case: inputs are%s", value, known);
+        }
         c->input = (wb_input)kind;
         end = value + strlen(value);
     } else {
-        return wb_fail(WB_BAD_ARGUMENT, "'%s' in the case: no such name", word);
+        return wb_fail(WB_BAD_ARGUMENT, "'%s' in the case: names are %s", word,
+                       problem->signature == WB_ROW_SUM ? "rows cols seed input offset"
+                                                        : "B Hq Hkv Nq Nk D scale causal W S seed input offset");
     }
     if (end == value || *end) return wb_fail(WB_BAD_ARGUMENT, "'%s=%s' in the case: not a number", word, value);
     return WB_OK;
@@ -143,7 +149,7 @@ wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c)
         if (pass == 1) *c = wb_case_defaults(problem, *c);
         strcpy(copy, text);
         for (char *rest = copy, *word; (word = strtok_r(rest, ",", &rest));) {
-            const wb_status status = parse_word(word, c);
+            const wb_status status = parse_word(problem, word, c);
             if (status != WB_OK) return status;
         }
     }

@@ -176,32 +176,61 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     return WB_OK;
 }
 
-// For a run by hand: how each output looks.
-static void print_outputs(const wb_tensor *tensors, const wb_zone *zones, int count, const char *shared)
-{
-    for (int k = 0; k < count; k++) {
-        if (!tensors[k].output) continue;
-        const char *data = shared + zones[k].start + zones[k].data;
-        size_t bad = 0;
-        double sum = 0;
-        printf("%-6s", tensors[k].name);
-        for (size_t i = 0; i < tensors[k].count; i++) {
-            const float value =
-                tensors[k].type == WB_FLOAT32 ? ((const float *)data)[i] : wb_from_bf16(((const uint16_t *)data)[i]);
-            if (i < 8) printf(" %10.6f", value);
-            if (isfinite(value))
-                sum += fabsf(value);
-            else
-                bad++;
-        }
-        printf("%s   mean |.| %.6f, NaN or infinite %zu of %zu\n", tensors[k].count > 8 ? " ..." : "",
-               sum / (double)tensors[k].count, bad, tensors[k].count);
-    }
-}
-
 static float value_at(const wb_tensor *tensor, const char *data, size_t i)
 {
     return tensor->type == WB_FLOAT32 ? ((const float *)data)[i] : wb_from_bf16(((const uint16_t *)data)[i]);
+}
+
+// One row of an output, eight numbers a line. Zeros at its end, as those that pad a worked example, are not printed.
+static void print_row(const char *name, const float *row, size_t width, bool all)
+{
+    enum { IN_A_LINE = 8 };
+    size_t end = width;
+    while (end > 1 && row[end - 1] == 0) end--;
+    if (end + 2 > width) end = width;  // there are hardly any
+    for (size_t i = 0; i < end && (all || i < IN_A_LINE); i++) {
+        if (i % IN_A_LINE == 0) printf("%s  %-12s", i ? "\n" : "", i ? "" : name);
+        printf(" %10.6f", row[i]);
+    }
+    printf("%s\n", all && end < width ? "  then 0" : !all && width > IN_A_LINE ? " ..." : "");
+}
+
+// For a run by hand: each output by its rows, all of a small one, as a lesson's tables have them.
+static void print_outputs(const wb_tensor *tensors, const wb_zone *zones, int count, const char *shared)
+{
+    enum { SMALL = 768, FIRST_ROWS = 4 };
+    for (int k = 0; k < count; k++) {
+        const wb_tensor *t = &tensors[k];
+        const size_t width = t->dim[3], rows = t->count / width;
+        const bool all = t->count <= SMALL;
+        // L and delta have a number a row of Q, and one dimension less.
+        const int first = strcmp(t->name, "y") == 0 ? 3 : strcmp(t->name, "L") == 0 || strcmp(t->name, "delta") == 0;
+        const char *data = shared + zones[k].start + zones[k].data;
+        float *row = t->output ? malloc(width * sizeof *row) : NULL;
+        size_t bad = 0;
+        double sum = 0;
+        if (!row) continue;
+        for (size_t r = 0; r < rows; r++) {
+            for (size_t i = 0; i < width; i++) {
+                row[i] = value_at(t, data, r * width + i);
+                if (isfinite(row[i]))
+                    sum += fabsf(row[i]);
+                else
+                    bad++;
+            }
+            char name[64];
+            int n = snprintf(name, sizeof name, "%s", t->name);
+            for (int i = first; i < 3; i++)
+                n += snprintf(name + n, sizeof name - (size_t)n, "[%zu]",
+                              r / (i < 1 ? t->dim[1] : 1) / (i < 2 ? t->dim[2] : 1) % t->dim[i]);
+            if (all || r < FIRST_ROWS) print_row(name, row, width, all);
+        }
+        printf("  %-12s mean |.| %.6f, NaN or infinite %zu of %zu%s\n", t->name, sum / (double)t->count, bad, t->count,
+               all                 ? ""
+               : rows > FIRST_ROWS ? ", the first rows above"
+                                   : ", the first columns above");
+        free(row);
+    }
 }
 
 // For a run by hand of a backward: O and L, computed from Q, K and V. A test brings those of its oracle instead.
