@@ -60,6 +60,8 @@ if (term eq "svg") {
 output_to(kind) = term eq "dumb" ? "unset output" : sprintf("set output '%s_%s.%s'", out, kind, term)
 # The title's second line, small: where the numbers come from.
 source_line(text) = term eq "dumb" ? "\n".text : "\n{/*0.72 ".text."}"
+# A terminal has no room beside the axis, so what it measures is a third line; nor for lines that cross: peers are left to the other charts.
+unit_line(text) = term eq "dumb" ? "\n".text : ""
 
 # ------------------------------------------------------------------------------------------------------------------- data
 

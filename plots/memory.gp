@@ -3,7 +3,7 @@
 
 if (memory_data ne "") {
     impls = present(memory_data, where)
-    set title chart_title.source_line(memory_source)
+    set title chart_title.source_line(memory_source).unit_line("peak memory, inputs and outputs included")
     set xlabel x_title
     set ylabel "peak memory, inputs and outputs included"
     set logscale y 2

@@ -2,7 +2,7 @@
 # y_column, y_factor and y_title, roof_name and roof_title; peers_where, which rows of peer_data are of
 # this problem. (gnuplot puts @peer_lines into a block before it runs the block: hence its place.)
 
-peers = speed_data eq "" || peer_data eq "" ? "" : present(peer_data, peers_where.where)
+peers = speed_data eq "" || peer_data eq "" || term eq "dumb" ? "" : present(peer_data, peers_where.where)
 peer_lines = peers eq "" ? "" : "for [impl in peers] rows(peer_data, impl, peers_where.where) using " \
     ."(column(x_column)):(rate(column(y_column))) with linespoints linestyle style_of(impl) title name_of(impl),"
 
@@ -10,30 +10,31 @@ if (speed_data ne "") {
     impls = present(speed_data, where)
     ceiling = y_factor * roof(speed_data, roof_name, y_column)
     rate(x) = y_factor * x
-    set title chart_title.source_line(speed_source)
+    set title chart_title.source_line(speed_source).unit_line(y_title)
     set xlabel x_title
     set ylabel y_title
     unset logscale y
     set format y "%g"
     set ytics autofreq
     set yrange [0:*]
-    if (ceiling > 0) {
-        set yrange [0:(1.15*ceiling)]
+    if (ceiling > 0) { set yrange [0:(1.15*ceiling)] }
+    if (ceiling > 0 && term ne "dumb") {
         set label 1 sprintf(roof_title, ceiling) at graph 0.5, first ceiling center offset 0, 0.6
     }
     if (words(impls.peers) > 3) { set bmargin 7.2; set key maxrows 2 }  # a second line of names
     eval output_to("speed")
+    if (term eq "dumb") { set bmargin words(impls) + 5; set key vertical maxrows 9 }
     # A rate's spread comes from the time's: its low end is the slow 90th percentile.
-    plot for [impl in impls] rows(speed_data, impl, where) \
+    plot for [impl in term eq "dumb" ? "" : impls] rows(speed_data, impl, where) \
              using (column(x_column)):(rate(column(y_column))):(rate(column(y_column)) * column("ms") / column("ms_p90")): \
              (rate(column(y_column)) * column("ms") / column("ms_p10")) \
              with yerrorbars linestyle 10 + style_of(impl) notitle, \
          for [impl in impls] rows(speed_data, impl, where) using (column(x_column)):(rate(column(y_column))) \
              with linespoints linestyle style_of(impl) title name_of(impl), \
          @peer_lines \
-         (ceiling > 0 ? ceiling : NaN) with lines linestyle 4 notitle
+         (ceiling > 0 ? ceiling : NaN) with lines linestyle 4 title (ceiling > 0 && term eq "dumb" ? sprintf(roof_title, ceiling) : "")
     unset output
     unset label 1
     set bmargin 5.5
-    set key maxrows 1
+    set key horizontal maxrows 1
 }

@@ -4,8 +4,8 @@
 
 if (speed_data ne "") {
     impls = present(speed_data, where)
-    peers = peer_data eq "" ? "" : present(peer_data, peers_where.where)
-    set title chart_title.source_line(speed_source)
+    peers = peer_data eq "" || term eq "dumb" ? "" : present(peer_data, peers_where.where)
+    set title chart_title.source_line(speed_source).unit_line("milliseconds, lower is better")
     set xlabel x_title
     set ylabel "milliseconds, lower is better"
     set logscale y 10
@@ -23,8 +23,9 @@ if (speed_data ne "") {
     }
     if (words(impls.peers) > 3) { set bmargin 7.2; set key maxrows 2 }  # a second line of names
     eval output_to("time")
+    if (term eq "dumb") { set bmargin words(impls) + 5; set key vertical maxrows 9 }
     legend = term eq "dumb" ? "%s: like N^%.2f" : "%s ∝ N^{%.2f}"
-    plot for [impl in impls] rows(speed_data, impl, where) using (column(x_column)):(column("ms")):(column("ms_p10")):(column("ms_p90")) \
+    plot for [impl in term eq "dumb" ? "" : impls] rows(speed_data, impl, where) using (column(x_column)):(column("ms")):(column("ms_p10")):(column("ms_p90")) \
              with yerrorbars linestyle 10 + style_of(impl) notitle, \
          for [impl in impls] rows(speed_data, impl, where) using (column(x_column)):(column("ms")) \
              with linespoints linestyle style_of(impl) title sprintf(legend, name_of(impl), slope[style_of(impl)]), \
@@ -32,5 +33,5 @@ if (speed_data ne "") {
              with linespoints linestyle style_of(impl) title name_of(impl)
     unset output
     set bmargin 5.5
-    set key maxrows 1
+    set key horizontal maxrows 1
 }

@@ -11,7 +11,7 @@
 
 static void show_more(void)  // for who has passed all that is required
 {
-    say("speed", "make bench-03 plot-03: yours beside the naive baseline and the answer key");
+    say("speed", "on a GPU make bench-03 plot-03: yours beside the naive baseline and the answer key");
     say("races", "make sanitize: what no result shows");
     say("inputs", "make test SEED=7");
     if (access("solutions", F_OK) == 0)

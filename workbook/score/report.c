@@ -170,9 +170,10 @@ static void next_step(const wb_problem *p)
     const int n = p->number;
     html("<b>Next step:</b> ");
     if (strcmp(state, "passed") == 0 && !next) {
-        html(
-            "all points are won. <code>make bench-%02d%s</code> and <code>make plot-%02d%s</code> show how fast it is.",
-            n, with_impl, n, with_impl);
+        const bool emulated = strcmp(runs[n][BACKEND], "cpu") == 0 && !p->on_host;  // whose times are the emulator's
+        html("all points are won. <code>make bench-%02d%s</code> and <code>make plot-%02d%s</code> show %s.", n,
+             with_impl, n, with_impl,
+             emulated ? "how much memory it takes; how fast it is shows on a GPU" : "how fast it is");
         return;
     }
     if (next && grades_ran(n)) {
