@@ -63,7 +63,6 @@ template <int Rows, int Cols> __device__ void copy(smem_tile<Rows, Cols> &tile, 
 
 template <int Rows, int Cols, int Depth> struct product_tiles {
     smem_tile<2 * Rows, Depth> A_smem;
-    smem_tile<Depth, 2 * Rows> At_smem;
     smem_tile<Depth, Cols> B_smem;
     smem_tile<Cols, Depth> Bt_smem;
 };
@@ -72,13 +71,12 @@ template <int Rows, int Cols, int Depth>
 __global__ void product_kernel(tile_form form, const bf16 *A, const float *A_float, const bf16 *B, float *C)
 {
     extern __shared__ uint4 shared[];
-    auto &[A_smem, At_smem, B_smem, Bt_smem] = *reinterpret_cast<product_tiles<Rows, Cols, Depth> *>(shared);
+    auto &[A_smem, B_smem, Bt_smem] = *reinterpret_cast<product_tiles<Rows, Cols, Depth> *>(shared);
     const int row0 = warp_id() * Rows;
     if (form == TILE_ABt)
         copy(Bt_smem, B);
     else
         copy(B_smem, B);
-    if (form == TILE_AtB) copy(At_smem, A);
     copy(A_smem, A);  // in every form, since it is loaded as an operand below
     __syncthreads();
 
@@ -92,7 +90,6 @@ __global__ void product_kernel(tile_form form, const bf16 *A, const float *A_flo
     case TILE_ABt: mma_ABt(C_tile, A_reg, Bt_smem); break;
     case TILE_AB_REGISTERS: mma_AB(C_tile, A_tile, B_smem); break;
     case TILE_AB_OPERAND: mma_AB(C_tile, A_reg, B_smem); break;
-    case TILE_AtB: mma_AtB(C_tile, At_smem, row0, B_smem); break;
     }
     each(C_tile, [&](float &x, element e) { C[(row0 + e.row) * Cols + e.col] = x; });
 }
@@ -255,8 +252,11 @@ template <int Rows, int Cols> __global__ void rows_kernel(const float *tile, con
     by_lane(sum, row_sum(T));
     by_lane(parts_max, row_max_part(T));
     by_lane(parts_sum, row_sum_part(T));
+    reg_tile<Rows, Cols> divided = T;
     scale_rows(T, f);
     each(T, [&](float &x, element e) { scaled[e.row * Cols + e.col] = x; });
+    divide_rows(divided, f);
+    each(divided, [&](float &x, element e) { scaled[(Rows + e.row) * Cols + e.col] = x; });
 }
 
 template <int Rows, int Cols> static bool rows_of(int rows, int cols, const float *tile, const float *factors,
@@ -264,7 +264,7 @@ template <int Rows, int Cols> static bool rows_of(int rows, int cols, const floa
                                                   float *scaled)
 {
     if (rows != Rows || cols != Cols) return false;
-    on_device<float> T(tile, Rows * Cols), f(factors, Rows), scaled_out(scaled, Rows * Cols);
+    on_device<float> T(tile, Rows * Cols), f(factors, Rows), scaled_out(scaled, 2 * Rows * Cols);
     on_device<float> max_out(max, Rows * 32), sum_out(sum, Rows * 32);
     on_device<float> parts_max_out(parts_max, Rows * 32), parts_sum_out(parts_sum, Rows * 32);
     rows_kernel<Rows, Cols>
@@ -294,12 +294,13 @@ __global__ void algebra_kernel(const float *a, const float *b, float *y, int *ab
     store(y + 64, p + constant, 16);
     store(y + 80, max(p, q), 16);
     store(y + 96, exp2(p), 16);
+    store(y + 112, log2(q), 16);
     above[lane_id()] = any_above(p, q);
 }
 
 void tile_algebra(const float *a, const float *b, float *y, int *above)
 {
-    on_device<float> p(a, 16), q(b, 16), out(y, 7 * 16);
+    on_device<float> p(a, 16), q(b, 16), out(y, 8 * 16);
     on_device<int> above_out(above, 32);
     algebra_kernel<<<1, 32>>>(p.at, q.at, out.at, above_out.at);
 }

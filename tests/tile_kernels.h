@@ -9,12 +9,11 @@
 extern "C" {
 #endif
 
-// The forms of a product. A is [2 rows, depth], or [depth, 2 rows] in AtB; B is [cols, depth] in ABt, else [depth, cols].
+// The forms of a product. A is [2 rows, depth]; B is [cols, depth] in ABt, else [depth, cols].
 typedef enum tile_form {
     TILE_ABt,           // A an operand
     TILE_AB_REGISTERS,  // A a register tile, filled from a_float
-    TILE_AB_OPERAND,    // A an operand
-    TILE_AtB            // A a shared tile
+    TILE_AB_OPERAND     // A an operand
 } tile_form;
 
 // c += A * B with two warps, each with its own half of c [2 rows, cols]. a_float is read by TILE_AB_REGISTERS alone.
@@ -42,12 +41,12 @@ void tile_store(int rows, int cols, const float *tile, const float *values, int 
                 uint16_t *smem, float *vec);
 
 // Per row of a tile [rows, cols], as each of the 32 lanes knows it, [rows, 32], NaN where a lane does not hold the row; and the
-// tile times `factors`.
+// tile times `factors`, then the tile divided by them [2, rows, cols].
 void tile_rows(int rows, int cols, const float *tile, const float *factors, float *max, float *sum, float *parts_max,
                float *parts_sum, float *scaled);
 
-// The algebra of row vectors, [16] each: results of a + b, a - b, a * b, a * 3, a + 3, max(a, b), exp2(a), one after the other
-// in y [7, 16]; above: any_above(a, b) as each of 32 lanes saw it.
+// The algebra of row vectors, [16] each: results of a + b, a - b, a * b, a * 3, a + 3, max(a, b), exp2(a), log2(b), one after
+// the other in y [8, 16]; above: any_above(a, b) as each of 32 lanes saw it.
 void tile_algebra(const float *a, const float *b, float *y, int *above);
 
 #ifdef __cplusplus

@@ -9,9 +9,10 @@
 // What can be done:
 //   load_async, loads_issued, loads_arrived   global memory -> smem_tile, while the warps go on computing
 //   load, store                               smem_tile -> operand, global -> row_vec and col_vec; registers -> global, smem_tile
-//   mma_ABt, mma_AB, mma_AtB                  C += A B^T, C += A B, C += A^T B
+//   mma_ABt, mma_AB                           C += A B^T, C += A B
 //   each                                      f(x, e) for every element x of a reg_tile; e says where x is
-//   row_max, row_sum, scale_rows, any_above, fill, rowwise, + - * max exp2           the algebra of rows
+//   row_max, row_sum, scale_rows, divide_rows, any_above, fill, rowwise, + - * max exp2 log2      the algebra of rows
+// What the host can ask: fits<tiles>(), whether the device allows a block that much shared memory
 //
 // All 32 lanes of a warp call together (load_async: all threads of the block). Rows and Cols are multiples of 16.
 // Blocks are one-dimensional. No name here is all capitals, so macros of yours, such as D or ROWS, do no harm.
@@ -160,12 +161,22 @@ template <int Rows> TILE_FN row_vec<Rows> exp2(const row_vec<Rows> &a)
 {
     return rowwise(a, [](float p) { return tile_machine::exp2_fast(p); });
 }
+template <int Rows> TILE_FN row_vec<Rows> log2(const row_vec<Rows> &a)
+{
+    return rowwise(a, [](float p) { return log2f(p); });
+}
 TILE_FN float exp2_fast(float x) { return tile_machine::exp2_fast(x); }
 
 // Multiplies each row by its factor.
 template <int Rows, int Cols> TILE_FN void scale_rows(reg_tile<Rows, Cols> &tile, const row_vec<Rows> &factor)
 {
     each(tile, [&](float &x, element e) { x *= factor[e]; });
+}
+
+// Divides each row by its number: one division a row, and a product for each element.
+template <int Rows, int Cols> TILE_FN void divide_rows(reg_tile<Rows, Cols> &tile, const row_vec<Rows> &divisor)
+{
+    scale_rows(tile, rowwise(divisor, [](float d) { return 1 / d; }));
 }
 
 // Whether a > b in any row of the warp. All 32 lanes get the same answer.
@@ -331,21 +342,6 @@ TILE_FN void mma_AB(reg_tile<Rows, Cols> &c, const operand<Rows, Depth> &a, cons
         [&](uint32_t *f, int k, int n) { load_16x16<down, true>(f, b.at, 16 * k, 16 * n); });
 }
 
-// C += A^T B: C [Rows, Cols], A [Depth, Rows] from column col0 of its tile on, B [Depth, Cols]. For a backward whose P and dS
-// lie in shared memory.
-template <int Rows, int Cols, int Depth, int TileCols> TILE_FN void
-mma_AtB(reg_tile<Rows, Cols> &c, const smem_tile<Depth, TileCols> &a, int col0, const smem_tile<Depth, Cols> &b)
-{
-    using namespace tile_machine;
-    multiply<Depth>(
-        c,
-        [&](uint32_t(*f)[4], int k) {
-            TILE_UNROLL
-            for (int r = 0; r < Rows / 16; r++) load_16x16<across, true>(f[r], a.at, 16 * k, col0 + 16 * r);
-        },
-        [&](uint32_t *f, int k, int n) { load_16x16<down, true>(f, b.at, 16 * k, 16 * n); });
-}
-
 // ------------------------------------------------------------------------------------------------------ loads and stores
 
 // The block's Threads threads begin to copy the first `rows` rows of src, [rows, Cols] in global memory, into the tile, and
@@ -439,6 +435,18 @@ template <int Rows> TILE_FN void store(float *dst, const row_vec<Rows> &v, int r
         const int row = 8 * i + lane_id() / 4;
         if (lane_id() % 4 == 0 && row < rows) dst[row] = v.x[i];
     }
+}
+
+// ------------------------------------------------------------------------------------------------------------- the host
+
+// Whether the device allows a block a Tiles of shared memory. It allows 64 KB on sm_75, 99 KB on sm_86, 227 KB on sm_90; above 48 KB
+// a kernel must also ask for its part, by cudaFuncSetAttribute. A device that does not answer allows nothing.
+template <class Tiles> static bool fits()
+{
+    int device, limit;
+    return cudaGetDevice(&device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) == cudaSuccess &&
+           sizeof(Tiles) <= (size_t)limit;
 }
 
 // ------------------------------------------------------------------------------------------- the machine, and only here

@@ -104,10 +104,7 @@ wb_status flash_forward(
 {
     const wb_status status = wb_check_forward("flash_forward", O, L, Q, K, V, shape);
     if (status != WB_OK) return status;
-    int device, limit;  // bytes of shared memory that a block may have: 64 KB on sm_75, 99 KB on sm_86, 227 KB on sm_90
-    WB_CUDA(cudaGetDevice(&device));
-    WB_CUDA(cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-    const bool room = limit >= (int)sizeof(forward_tiles<128, 64, 128>);
+    const bool room = fits<forward_tiles<128, 64, 128>>();
     switch (shape->head_dim) {
     case 16: return launch<16, 32, 64, 4>(O, L, Q, K, V, shape, stream);
     case 32: return launch<32, 32, 64, 3>(O, L, Q, K, V, shape, stream);

@@ -109,8 +109,8 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
 
     // finalize
     l = row_sum_whole(l);
-    scale_rows(O_reg, rowwise(l, [](float sum) { return 1 / sum; }));
-    const auto L_row = rowwise(m, l, [](float max, float sum) { return (max + log2f(sum)) * 0.69314718f; });  // base e
+    divide_rows(O_reg, l);
+    const row_vec<ROWS> L_row = (m + log2(l)) * 0.69314718f;  // ln(2): base e
 
     // store
     store(O + (head * N + row) * D, O_reg, N - row);
@@ -135,10 +135,7 @@ wb_status flash_causal(
 {
     const wb_status status = wb_check_forward("flash_causal", O, L, Q, K, V, shape);
     if (status != WB_OK) return status;
-    int device, limit;  // bytes of shared memory that a block may have: 64 KB on sm_75, 99 KB on sm_86, 227 KB on sm_90
-    WB_CUDA(cudaGetDevice(&device));
-    WB_CUDA(cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-    const bool room = limit >= (int)sizeof(forward_tiles<128, 48, 128>);
+    const bool room = fits<forward_tiles<128, 48, 128>>();
     switch (shape->head_dim) {
     case 16: return launch<16, 32, 64, 4>(O, L, Q, K, V, shape, stream);
     case 32: return launch<32, 32, 64, 3>(O, L, Q, K, V, shape, stream);

@@ -283,10 +283,7 @@ wb_status flash_gqa_backward(
 {
     const wb_status status = wb_check_backward("flash_gqa_backward", dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
     if (status != WB_OK) return status;
-    int device, limit;  // bytes of shared memory that a block may have: 64 KB on sm_75, 99 KB on sm_86, 227 KB on sm_90
-    WB_CUDA(cudaGetDevice(&device));
-    WB_CUDA(cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-    const bool room = limit >= (int)sizeof(dq_tiles<128, 32, 128>);
+    const bool room = fits<dq_tiles<128, 32, 128>>();
     switch (shape->head_dim) {
     case 16: return launch<16, 16, 64, 4, 32, 64, 3>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
     case 32: return launch<32, 32, 64, 2, 32, 64, 2>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);

@@ -18,7 +18,7 @@ static void products(void)
 {
     static const int sizes[][3] = {{16, 32, 128}, {32, 64, 64}};
     for (int i = 0; i < 2; i++)
-        for (int form = TILE_ABt; form <= TILE_AtB; form++) {
+        for (int form = TILE_ABt; form <= TILE_AB_OPERAND; form++) {
             const int rows = sizes[i][0], cols = sizes[i][1], depth = sizes[i][2];
             uint16_t *a = numbers((size_t)2 * rows * depth, 2), *b = numbers((size_t)cols * depth, 2);
             float *a_float = numbers((size_t)2 * rows * depth, 4), *c = numbers((size_t)2 * rows * cols, 4);
@@ -56,9 +56,9 @@ static void each(void)
 
 static void rows(void)
 {
-    float *tile = numbers(32 * 48, 4), *factors = numbers(32, 4), *out[5], a[16] = {1}, b[16] = {2}, y[7 * 16];
+    float *tile = numbers(32 * 48, 4), *factors = numbers(32, 4), *out[5], a[16] = {1}, b[16] = {2}, y[8 * 16];
     int above[32];
-    for (int i = 0; i < 5; i++) out[i] = numbers(32 * 48, 4);
+    for (int i = 0; i < 5; i++) out[i] = numbers(2 * 32 * 48, 4);
     tile_rows(32, 48, tile, factors, out[0], out[1], out[2], out[3], out[4]);
     tile_algebra(a, b, y, above);
     free(tile), free(factors);

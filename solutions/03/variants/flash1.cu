@@ -106,8 +106,8 @@ template <int D, int ROWS, int BC, int WARPS> __global__ __launch_bounds__(32 * 
                 continue;
             }
             // finalize, and store
-            scale_rows(O_reg, rowwise(l, [](float sum) { return 1 / sum; }));
-            const auto L_row = rowwise(m, l, [](float max, float sum) { return (max + log2f(sum)) * 0.69314718f; });
+            divide_rows(O_reg, l);
+            const row_vec<ROWS> L_row = (m + log2(l)) * 0.69314718f;  // ln(2): base e
             store(O + (size_t)row * D, O_reg, Nq - row);
             store(L + row, L_row, Nq - row);
         }

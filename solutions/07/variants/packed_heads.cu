@@ -132,8 +132,8 @@ __global__ __launch_bounds__(THREADS, BLOCKS) void packed_kernel(
 
     // finalize
     l = row_sum_whole(l);
-    scale_rows(O_reg, rowwise(l, [](float sum) { return 1 / sum; }));
-    const auto L_row = rowwise(m, l, [](float max, float sum) { return (max + log2f(sum)) * 0.69314718f; });  // base e
+    divide_rows(O_reg, l);
+    const row_vec<ROWS> L_row = (m + log2(l)) * 0.69314718f;  // ln(2): base e
 
     // store: 16 rows at a time, which are of one head
     TILE_UNROLL
@@ -174,10 +174,7 @@ wb_status flash_sinks(
 {
     const wb_status status = wb_check_forward("flash_sinks", O, L, Q, K, V, shape);
     if (status != WB_OK) return status;
-    int device, limit;  // bytes of shared memory that a block may have: 64 KB on sm_75, 99 KB on sm_86, 227 KB on sm_90
-    WB_CUDA(cudaGetDevice(&device));
-    WB_CUDA(cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-    const bool room = limit >= (int)sizeof(packed_tiles<32, 3, 128>);
+    const bool room = fits<packed_tiles<32, 3, 128>>();
     switch (shape->head_dim) {
     case 16: return choose<16, 48, 3, 4>(O, L, Q, K, V, shape, stream);
     case 32: return choose<32, 48, 3, 3>(O, L, Q, K, V, shape, stream);

@@ -262,11 +262,8 @@ wb_status flash_gqa_backward(
 {
     const wb_status status = wb_check_backward("flash_gqa_backward", dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
     if (status != WB_OK) return status;
-    int device, limit;  // bytes of shared memory that a block may have: 64 KB on sm_75, 99 KB on sm_86, 227 KB on sm_90
-    WB_CUDA(cudaGetDevice(&device));
-    WB_CUDA(cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-    const bool room = limit >= (int)sizeof(dkdv_tiles<64, 32, 128>);
-    const bool ample = limit >= (int)sizeof(dkdv_tiles<128, 32, 128>);
+    const bool room = fits<dkdv_tiles<64, 32, 128>>();
+    const bool ample = fits<dkdv_tiles<128, 32, 128>>();
     switch (shape->head_dim) {
     case 16: return launch<16, 16, 64, 16, 4, 4>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
     case 32:
