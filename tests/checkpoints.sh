@@ -11,6 +11,9 @@ for source in tests/[0-9][0-9]_*.c; do
     "$out/suite" --list "$out/tests/${number}_test" | sort >"$scratch/suite"
     awk -F'|' '!/^#/ { print $3 }' "problems/$number/checkpoints.txt" | tr -s ' ' '\n' | sed 's/^if://; /^$/d' | sort >"$scratch/table"
     diff "$scratch/suite" "$scratch/table" >"$scratch/diff" || fail "$number: tests of the suite (<) and of the table (>), each once: $(grep '^[<>]' "$scratch/diff" | tr '\n' ' ')"
+    # In what make test prints a name means a test or a checkpoint.
+    awk '!/^#/ && NF { print tolower($1) }' "problems/$number/checkpoints.txt" | sort | comm -12 - "$scratch/suite" >"$scratch/both"
+    [ ! -s "$scratch/both" ] || fail "$number: a checkpoint has the name of a test: $(tr '\n' ' ' <"$scratch/both")"
     "build/${BACKEND:-cpu}/score" lesson "$number" >"$scratch/section"
     sed -n '/^## Points$/,/^## [^P]/p' "problems/$number/README.md" | sed '$d' | sed '${/^$/d}' | diff - "$scratch/section" >"$scratch/diff" || {
         fail "problems/$number/README.md: section Points is not what score lesson $number prints:"

@@ -46,7 +46,7 @@ echo "what the suite said" | state 03 failed
     printf 'FAIL\tO_of_many_tiles\tB=1,Nq=5,seed=7\t\tfirst '; field; printf '\\n  by hand     worker\\n  it printed  9 passed\n'
     printf 'FAIL\tevery_input\t\t\tsecond\\n  in full\nFAIL\tscales\t\t\tthird\n'
     printf 'SKIP\tmemory\t\t\tthe reason '; field
-    printf '\nok\theld-out case 1\t\tone_tile\t\nFAIL\theld-out case 2\t\tnumbers\t\n'
+    printf '\nok\theld-out case 1\t\ttile\t\nFAIL\theld-out case 2\t\tnumbers\t\n'
 } | results 03
 { printf 'sanitize: race '; evil; printf '\n     | long '; head -c 200000 /dev/zero | tr '\0' w; } >"$grade/03.sanitize"
 { printf '  your result matches a kernel that '; evil; printf '\n  look at: there\n'; } >"$grade/03.mistake"
@@ -86,7 +86,7 @@ verdict $? "a problem that is not started is one line"
 has '<li id="p06">06 flash_window: not run' "a problem without a record that can be read is one line"
 for points in '200 / 200' '40 / 200' '20 / 200 bonus' '200 / 200 bonus'; do has "$points</span>"; done
 has '<code>O_of_many_tiles</code> fails): <code>make test-03 CASE=B=1,Nq=5,seed=7</code>' "the next step names test and case"
-has 'needs many_tiles, L first' "what a checkpoint needs"
+has 'needs tiles, L first' "what a checkpoint needs"
 has '<code>L_of_one_tile</code> has not run' "a test that has not run"
 [ "$(grep -c '<details>' "$page")" -ge 1 ] && awk '/<h3>3 failing tests/ { on = 1 } on && /in full/ { full = 1 } on && /<details>/ { folded = full } on && /third/ { exit !folded }' "$page"
 verdict $? "two failures in full, the third folded"
