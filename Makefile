@@ -30,7 +30,7 @@ PROBE := t=$$(mktemp -d) && echo "int main(void){return 0;}" >$$t/t.c && mkdir -
   echo "OPENBLAS_CFLAGS := $$(pkg-config --cflags openblas)"; \
   echo "OPENBLAS_LIBS := $$(pkg-config --libs openblas || echo -lopenblas)"; \
   echo "OPENMP := $$($(CC) -fopenmp $$t/t.c -o $$t/t && $(CXX) -x c++ -fopenmp $$t/t.c -o $$t/t && echo -fopenmp || echo -Wno-unknown-pragmas)"; \
-  if nvidia-smi -L >$$t/gpu; then echo HAVE_GPU := yes; elif command -v nvidia-smi >$$t/gpu; then echo PROBED :=; fi; \
+  if nvidia-smi -L >$$t/gpu; then echo HAVE_GPU := yes; echo "CAPABILITY := $$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | sort -u | xargs)"; elif command -v nvidia-smi >$$t/gpu; then echo PROBED :=; fi; \
   } >build/tools.$$$$ 2>$$t/log
 ASKED := $(foreach p,$(CC) $(CXX) pkg-config nvidia-smi,$(p)=$(call in_path,$(p))) $(PKG_CONFIG_PATH) $(wildcard /dev/nvidia[0-9]* /dev/dxg) $(strip $(PROBE))
 -include build/tools.mk
@@ -85,7 +85,8 @@ KERNELFLAGS ?= $(if $(DEBUG),-O0 -g,-O1 -ftree-vectorize -g1) -gdwarf-4
 CPU := $(CXX) -std=c++17 -D__CUDACPU__ $(WARNINGS) -Wno-unknown-pragmas -fno-strict-aliasing -fPIC -MMD -MP -Iworkbook/cpu/include -Iworkbook -I. -Itests
 
 ifeq ($(BACKEND),cuda)
-ARCH ?= $(if $(HAVE_GPU),native)
+# -arch=native would be sm_90 on a Hopper GPU, without what hopper.cuh needs.
+ARCH ?= $(if $(HAVE_GPU),$(if $(filter 9.0,$(CAPABILITY)),90a,native))
 ifeq ($(ARCH),)
 $(error BACKEND=cuda without a GPU on this machine: say what to compile for, for example ARCH=80 (A100) or ARCH=90a (H100, H200))
 endif

@@ -6,6 +6,9 @@
 #     kernel<64><<<grid, 128>>>(x, n)     -> ::cudacpu::launch(...)                    see include/cudacpu/launch.h
 #     __shared__ float x[4][N], y;        -> references to the block's copies           see include/cudacpu/shared.h
 #     asm volatile("...")                 -> CUDACPU_NO_PTX(), an error with a sentence  see include/cudacpu/keywords.h
+# In a file that includes hopper.cuh, so that reports can name what lies in dynamic shared memory (include/cudacpu/hopper.h):
+#     struct tiles { int a, b[2]; };      -> the same with a member function that visits "a" and "b"
+#     reinterpret_cast<tiles *>(shared)   -> ::cudacpu::shared_as<tiles>(shared), if shared is dynamic shared memory
 # Every line keeps its number, so that the compiler's messages name the student's file and line. What the filter does not understand
 # it leaves alone.
 
@@ -23,11 +26,14 @@ END {
     code = blank(source)  # source without comments and strings, equally long: found there, cut out of source
     done = 0              # characters of source that are dealt with
     begin = "(((extern|static|volatile)[ \t\n]+)*__shared__|<<<|(asm|__asm__|__asm)[ \t\n]*((volatile|__volatile__)[ \t\n]*)?[(])"
+    if (source ~ /#include "hopper[.]cuh"/) begin = begin "|\nstruct [A-Za-z0-9_]+ *[{]|[>] *struct [A-Za-z0-9_]+ *[{]|reinterpret_cast<[^()]*[*]>[(][A-Za-z0-9_]+[)]"
     while (match(substr(code, done + 1), begin)) {
         at = done + RSTART
         word = substr(code, at, RLENGTH)
         inside_name = substr(code, at - 1, 1) ~ /[A-Za-z0-9_]/ || substr(code, at + length(word), 1) ~ /[A-Za-z0-9_]/
         if (word == "<<<") ok = launch(at)
+        else if (word ~ /struct/) ok = structure(at + length(word) - 1)
+        else if (word ~ /^reinterpret_cast/) ok = cast(at, word)
         else if (word ~ /__shared__$/) ok = !inside_name && shared(at, word)
         else ok = substr(code, at - 1, 1) !~ /[A-Za-z0-9_]/ && assembly(at + length(word) - 1, at)
         if (!ok) copy_up_to(at + length(word))
@@ -324,8 +330,53 @@ function static_variable(variable, type, dims, align, volatile,    reference, po
 function dynamic_variable(variable, type, volatile)
 {
     if (volatile) type = "volatile " type
+    dynamic_names[variable] = 1
     return "CUDACPU_SHARED_IN_FUNCTION(); [[maybe_unused]] " type " *const " variable " = static_cast<" type \
         " *>(::cudacpu::dynamic_shared(\"" variable "\", sizeof(" type "), ::cudacpu::here()));"
+}
+
+# ------------------------------------------------------------------------------------- names in dynamic shared memory
+
+# The struct whose "{" is at `open`.
+function structure(open,    end, text, part, count, i, names)
+{
+    end = closing(open)
+    text = substr(code, open + 1, end - open - 1)
+    if (!end || text ~ /#/) return 0
+    count = split(text, part, ";")
+    for (i = 1; i <= count; i++)
+        if (part[i] !~ /[(){}=]|(static|using|typedef|template|friend)[^A-Za-z0-9_]/) names = names members(part[i])
+    if (names == "") return 0
+    copy_up_to(end)
+    printf "template <class F_> void cudacpu_members(F_ f_) { %s} ", names
+    return 1
+}
+
+# The visits of what "int a, b[2]" declares.
+function members(text,    part, count, i, result)
+{
+    gsub(/[ \n]+/, " ", text)
+    result = ""
+    count = split_list(text, part)
+    for (i = 1; i <= count; i++) {
+        sub(/ *(\[.*)?$/, "", part[i])
+        if (part[i] ~ /[:&]/ || !match(part[i], /[A-Za-z_][A-Za-z0-9_]*$/)) continue
+        result = result "f_(\"" substr(part[i], RSTART) "\", " substr(part[i], RSTART) "); "
+    }
+    return result
+}
+
+function cast(at, word,    name, type)
+{
+    name = type = word
+    sub(/.*[(]/, "", name)
+    sub(/[)]$/, "", name)
+    if (!(name in dynamic_names)) return 0
+    sub(/^reinterpret_cast</, "", type)
+    sub(/ *[*]>[(][A-Za-z0-9_]+[)]$/, "", type)
+    copy_up_to(at)
+    replace_up_to(at + length(word) - 1, "::cudacpu::shared_as<" type ">(" name ")")
+    return 1
 }
 
 # ------------------------------------------------------------------------------------------------------------------------- asm

@@ -1,5 +1,6 @@
 // faults.cpp - the signals of a wild access, turned into reports. A fault of host code that has nothing to do with device memory is
 // left to whoever would have handled it without the layer.
+#include "engine.h"
 #include "report.h"
 
 #include <pthread.h>
@@ -80,6 +81,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
     const char *at = static_cast<char *>(info->si_addr);
     char text[256];
     if (number == SIGSEGV && watch_touched(at, program_counter(context))) return;
+    if (number == SIGFPE && info->si_code == FPE_FLTINV && current && current->running && early_read(context)) return;
     if (current && current->running) {
         report_fault(number, info->si_code, at);
         report_code(program_counter(context));

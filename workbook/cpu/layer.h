@@ -33,6 +33,16 @@ struct warp_request {
     void (*function)(void **lanes, int count);  // of CALL; value is this lane's pointer
 };
 
+struct thread;
+
+// What a parked thread waits for, in the engine's words (engine.h).
+struct patience {
+    bool (*over)(const thread &t, const void *what, long number);
+    void (*tell)(const thread &t, const void *what, long number, char *text, size_t size);
+    const void *what;
+    long number;
+};
+
 struct thread {
     uint3 index;      // threadIdx
     unsigned number;  // in the block, x fastest
@@ -41,6 +51,7 @@ struct thread {
     call_site site;  // of the last barrier or warp operation
     void *code;      // where the last call into the layer returns to
     warp_request request;
+    struct patience patience;
 };
 
 // One bit for each lane says where it is: exactly one of these, or none for the lane that runs now.
@@ -51,6 +62,7 @@ struct warp {
     unsigned exited;
     unsigned all;  // lanes that exist: 32 but in the last warp
     thread *threads;
+    unsigned parked;  // wait for the engine; one that does so for its whole warp is in a warp operation, too
 };
 
 struct shared_slot {

@@ -132,7 +132,7 @@ static int holds_code(dl_phdr_info *info, size_t, void *data)
 static bool is_students(const char *file)
 {
     return file[0] != '?' && !strstr(file, "cpu/include/") && !strstr(file, "workbook/cpu/") &&
-           strncmp(file, "/usr/", 5) != 0;
+           strncmp(file, "/usr/", 5) != 0 && !strstr(file, "/sysdeps/");
 }
 
 // Prints the student's lines that this instruction came from, inlined calls included, innermost first; false if there are none.

@@ -1,4 +1,5 @@
 // scheduler.cpp - runs the threads of one block, one at a time, each until it has to wait for others. Nothing preempts a thread.
+#include "engine.h"
 #include "hooks.h"
 #include "report.h"
 
@@ -50,6 +51,7 @@ static void thread_main()
     block &b = *current;
     b.body(b.arguments);
     thread &me = *b.running;
+    engine_thread_end(me);
     warp_of(b, me).exited |= lane_bit(me);
     b.exited++;
     fiber_switch(*me.own, b.host, true);
@@ -96,6 +98,7 @@ static void open_barrier(block &b)
 {
     check_barrier(b);
     hook_barrier(b);
+    engine_barrier(b);
     b.result = b.votes;
     b.votes = {0, true, false};
     b.arrived = 0;
@@ -148,10 +151,11 @@ static void begin_block(block &b, uint3 index)
     for (unsigned i = 0; i < b.warp_count; i++) {
         const unsigned lanes = b.thread_count - i * WARP;
         const unsigned all = lanes < WARP ? (1u << lanes) - 1 : 0xffffffffu;
-        b.warps[i] = {all, 0, 0, 0, all, b.threads + i * WARP};
+        b.warps[i] = {all, 0, 0, 0, all, b.threads + i * WARP, 0};
     }
     shared_memory_begin(b);
     async_copies_begin(b);
+    engine_block_begin(b);
     watch_block();
     hook_block_begin(b);
 }
@@ -182,8 +186,9 @@ void run_block(block &b, uint3 index)
         }
         if (b.arrived && b.arrived + b.exited == b.thread_count)
             open_barrier(b);
-        else if (!ready)
+        else if (!ready && !engine_step(b))
             report_deadlock(b);
     }
+    engine_block_end(b);
 }
 }

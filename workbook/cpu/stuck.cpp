@@ -1,15 +1,26 @@
 // stuck.cpp - what is wrong when threads wait for each other and nobody comes.
+#include "engine.h"
 #include "hooks.h"
 #include "report.h"
 
 namespace cudacpu
 {
-enum whereabouts { RETURNED, BARRIER_WAIT, WARP_WAIT };
+enum whereabouts { RETURNED, PARKED, BARRIER_WAIT, WARP_WAIT };
 
-static whereabouts where_is(block &b, const thread &t)
+// Whose patience says why t does not go on: the lane that does the work for its warp may be parked within a warp operation.
+static const thread &speaker(const block &b, const thread &t)
 {
+    const warp &w = b.warps[t.number / WARP];
+    const unsigned inside = w.parked & w.waiting;
+    return inside && w.waiting & lane_bit(t) ? w.threads[__builtin_ctz(inside)] : t;
+}
+
+static whereabouts where_is(block &b, const thread &any)
+{
+    const thread &t = speaker(b, any);
     const warp &w = warp_of(b, t);
     if (w.exited & lane_bit(t)) return RETURNED;
+    if (w.parked & lane_bit(t)) return PARKED;
     return w.at_barrier & lane_bit(t) ? BARRIER_WAIT : WARP_WAIT;
 }
 
@@ -18,11 +29,15 @@ static bool same_site(call_site x, call_site y)
     return x.line == y.line && (x.file == y.file || strcmp(x.file, y.file) == 0);
 }
 
-static bool wait_alike(block &b, const thread &x, const thread &y)
+static bool wait_alike(block &b, const thread &any_x, const thread &any_y)
 {
+    const thread &x = speaker(b, any_x), &y = speaker(b, any_y);
     const whereabouts where = where_is(b, x);
     if (where != where_is(b, y)) return false;
     if (where == RETURNED) return true;
+    if (where == PARKED)
+        return same_site(x.site, y.site) && x.patience.what == y.patience.what &&
+               x.patience.number == y.patience.number;
     if (where == BARRIER_WAIT) return same_site(x.site, y.site);
     return same_site(x.site, y.site) && x.request.mask == y.request.mask && x.number / WARP == y.number / WARP;
 }
@@ -40,6 +55,14 @@ static void list_threads(block &b)
         snprintf(who, sizeof who, first == last ? "thread %u" : "threads %u-%u", first, last);
         switch (where_is(b, t)) {
         case RETURNED: report_line("%s: returned from the kernel", who); break;
+        case PARKED: {
+            const thread &speaks = speaker(b, t);
+            char what[400] = "";
+            speaks.patience.tell(speaks, speaks.patience.what, speaks.patience.number, what, sizeof what);
+            report_line("%s wait%s %s", who, first == last ? "s" : "", what);
+            report_place(hook_place(speaks.site, &speaks));
+            break;
+        }
         case BARRIER_WAIT: report_line("%s: at __syncthreads()", who), report_place(hook_place(t.site, &t)); break;
         case WARP_WAIT:
             char lanes[128];
@@ -65,6 +88,11 @@ void report_deadlock(block &b)
 {
     begin(b, "deadlock");
     list_threads(b);
+    for (unsigned i = 0; i < b.warp_count; i++)
+        if (b.warps[i].parked) {
+            report_line("No thread can go on, and no copy is on its way that somebody waits for.");
+            report_end();
+        }
     report_line("No thread can go on. Every thread of a block must reach the same barrier, every lane of a mask the "
                 "same operation.");
     report_end();

@@ -1,4 +1,5 @@
 // warp.cpp - shuffles, votes, reductions and calls of a whole warp. A lane that arrives waits; the last one does the work for all.
+#include "engine.h"
 #include "hooks.h"
 #include "report.h"
 
@@ -157,6 +158,7 @@ static bool complete(block &b, warp &w, const thread &any)
     }
     perform(b, w, lanes, any.request);
     hook_warp(b, w, lanes, any.request.operation);
+    if (any.request.operation == SYNC_WARP) engine_warp(b, w, lanes);
     w.waiting &= ~lanes;
     w.ready |= lanes;
     return true;

@@ -1,0 +1,251 @@
+/* hopper.c - the words of hopper.cuh, one by one, against loops that anyone can check; and on the CPU execution layer what it says of a
+ * pipeline in which one thing is wrong. Elsewhere than on sm_90 and the layer every test is skipped. */
+#include "hopper_kernels.h"
+#include "case.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static uint64_t state;
+
+/* Uniform between -1 and 1, rounded to bf16; every test starts from the same numbers. */
+static uint16_t noise(void)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return wb_to_bf16((float)((double)(int32_t)(state >> 32) / 0x1p31));
+}
+
+static void start(void)
+{
+    state = 1;
+    if (!hopper_here()) cr_skip_test("hopper.cuh needs sm_90 or the CPU execution layer");
+}
+
+TestSuite(hopper, .init = start, .timeout = 60);
+
+static uint16_t *numbers(size_t count)
+{
+    uint16_t *p = calloc(count, sizeof *p);
+    cr_assert(p, "out of memory");
+    for (size_t i = 0; i < count; i++) p[i] = noise();
+    return p;
+}
+
+static void expect(double got, double want, double tolerance, const char *what, int row, int col)
+{
+    cr_assert(isfinite(got) && fabs(got - want) <= tolerance, "%s [%d][%d] is %.9g, should be %.9g", what, row, col,
+              got, want);
+}
+
+/* ------------------------------------------------------------------------------------------------------------- the words */
+
+Test(hopper, a_tile_ends_with_zeros_where_the_head_ends)
+{
+    enum { HEADS = 3, N = 100 };
+    static const int rows[] = {0, 36, 37, 64, 99, 100, 1000, -5};
+    uint16_t *x = numbers((size_t)HEADS * N * 128);
+    static float out[64 * 128];
+    for (size_t n = 0; n < sizeof rows / sizeof *rows; n++)
+        for (int head = 0; head < HEADS; head++) {
+            hopper_load(out, x, HEADS, N, rows[n], head);
+            for (int r = 0; r < 64; r++)
+                for (int c = 0; c < 128; c++) {
+                    const int row = rows[n] + r;
+                    const double want = row < 0 || row >= N ? 0 : wb_from_bf16(x[(head * N + row) * 128 + c]);
+                    expect(out[r * 128 + c], want, 0, "tile", r, c);
+                }
+        }
+    free(x);
+}
+
+Test(hopper, a_store_ends_where_the_head_ends)
+{
+    enum { HEADS = 3, N = 100 };
+    static float x[64 * 128];
+    for (int i = 0; i < 64 * 128; i++) x[i] = wb_from_bf16(noise());
+    uint16_t *before = numbers((size_t)HEADS * N * 128), *y = calloc((size_t)HEADS * N * 128, sizeof *y);
+    for (int row = 0; row < N; row += 20) {
+        memcpy(y, before, (size_t)HEADS * N * 128 * sizeof *y);
+        hopper_store(y, x, HEADS, N, row, 1);
+        for (int i = 0; i < HEADS * N; i++)
+            for (int c = 0; c < 128; c++) {
+                const int r = i - N - row;
+                const bool sent = i >= N && i < 2 * N && r >= 0 && r < 64;
+                expect(wb_from_bf16(y[i * 128 + c]), sent ? x[r * 128 + c] : wb_from_bf16(before[i * 128 + c]), 0, "y",
+                       i, c);
+            }
+    }
+    free(before);
+    free(y);
+}
+
+static void check_product(hopper_form form, int cols)
+{
+    enum { DEPTH = 128 };
+    uint16_t *a = numbers(64 * DEPTH), *b = numbers((size_t)cols * DEPTH);
+    float *c = calloc((size_t)(64 * cols), sizeof *c), *before = calloc((size_t)(64 * cols), sizeof *c);
+    for (int i = 0; i < 64 * cols; i++) before[i] = c[i] = wb_from_bf16(noise());
+    hopper_product(form, cols, a, b, c);
+    for (int i = 0; i < 64; i++)
+        for (int j = 0; j < cols; j++) {
+            double want = form == HOPPER_ABt ? 0 : before[i * cols + j];
+            for (int k = 0; k < DEPTH; k++)
+                want += (double)wb_from_bf16(a[i * DEPTH + k]) *
+                        wb_from_bf16(b[form == HOPPER_ABt ? j * DEPTH + k : k * cols + j]);
+            expect(c[i * cols + j], want, 1e-4, "C", i, j);
+        }
+    free(a), free(b), free(c), free(before);
+}
+
+Test(hopper, product_ABt)
+{
+    for (int cols = 64; cols <= 192; cols += 32) check_product(HOPPER_ABt, cols);
+}
+Test(hopper, product_AB)
+{
+    for (int cols = 64; cols <= 192; cols += 64) check_product(HOPPER_AB_REGISTERS, cols);
+    for (int cols = 64; cols <= 192; cols += 64) check_product(HOPPER_AB_SHARED, cols);
+}
+
+Test(hopper, two_products_in_flight)
+{
+    uint16_t *x = numbers(128 * 64);
+    static float early[64 * 64], late[64 * 64];
+    hopper_pending(early, late, x);
+    for (int i = 0; i < 64; i++)
+        for (int j = 0; j < 64; j++) {
+            double want = 0;
+            for (int k = 0; k < 64; k++)
+                want += (double)wb_from_bf16(x[i * 64 + k]) * wb_from_bf16(x[(64 + j) * 64 + k]);
+            expect(early[i * 64 + j], want, 1e-4, "early", i, j);
+            expect(late[j * 64 + i], want, 1e-4, "late", j, i);
+        }
+    free(x);
+}
+
+Test(hopper, warpgroups_take_turns)
+{
+    enum { ROUNDS = 5 };
+    int order[3 * ROUNDS];
+    for (int groups = 2; groups <= 3; groups++) {
+        memset(order, 0xff, sizeof order);
+        hopper_turns(order, groups, ROUNDS);
+        for (int i = 0; i < groups * ROUNDS; i++) expect(order[i], i % groups, 0, "turn", groups, i);
+    }
+}
+
+enum { TILES = 7 };
+static uint16_t *Q, *K, *V;
+static float O[128 * 64];
+
+static void make_inputs(void) { Q = numbers(128 * 64), K = numbers(TILES * 64 * 64), V = numbers(TILES * 64 * 64); }
+
+Test(hopper, pipeline)
+{
+    make_inputs();
+    hopper_pipeline(NOTHING_WRONG, O, Q, K, V, TILES);
+    for (int i = 0; i < 128; i++)
+        for (int d = 0; d < 64; d++) {
+            double want = 0, terms = 0;
+            for (int j = 0; j < TILES * 64; j++) {
+                double s = 0;
+                for (int k = 0; k < 64; k++) s += (double)wb_from_bf16(Q[i * 64 + k]) * wb_from_bf16(K[j * 64 + k]);
+                const double term = (double)wb_from_bf16(wb_to_bf16((float)s)) * wb_from_bf16(V[j * 64 + d]);
+                want += term, terms += fabs(term);
+            }
+            expect(O[i * 64 + d], want, 1.0 / 256 * fabs(want) + 2e-4 * terms, "O", i, d);
+        }
+}
+
+/* ------------------------------------------------------------------------------- what the CPU execution layer says of mistakes */
+
+static char printed[16384];
+
+/* Runs the pipeline in a child; `printed` receives its stderr. */
+static int run_apart(hopper_hazard wrong)
+{
+    int ends[2], status;
+    cr_assert(pipe(ends) == 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        close(ends[0]), close(ends[1]);
+        hopper_pipeline(wrong, O, Q, K, V, TILES);
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t length = 0;
+    for (ssize_t n;
+         length < sizeof printed - 1 && (n = read(ends[0], printed + length, sizeof printed - 1 - length)) > 0;)
+        length += (size_t)n;
+    printed[length] = 0;
+    close(ends[0]);
+    waitpid(child, &status, 0);
+    return status;
+}
+
+/* A report, exit status 66, with this kind, these words, and this line of the kernel. */
+static void check_report(hopper_hazard wrong, const char *kind, const char *words, const char *line)
+{
+    if (getenv("WB_BACKEND") && strcmp(getenv("WB_BACKEND"), "cuda") == 0)
+        cr_skip_test("a GPU says nothing of this: it hangs, or computes");
+    make_inputs();
+    const int status = run_apart(wrong);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 66, "status %#x, not a report:\n%s", (unsigned)status,
+              printed);
+    char first[128];
+    snprintf(first, sizeof first, "cudacpu: %s in kernel", kind);
+    cr_assert(strstr(printed, first) == printed, "not \"%s\":\n%s", first, printed);
+    cr_assert(strstr(printed, words), "without \"%s\":\n%s", words, printed);
+    cr_assert(strstr(printed, line), "without the line \"%s\":\n%s", line, printed);
+}
+
+#define SAYS(name, wrong, kind, words, line)                                                                           \
+    Test(hopper, says_##name) { check_report(wrong, kind, words, line); }
+
+#define SCORES "| mma_ABt_async(S, Q, s.K.tile[K.stage]);"
+SAYS(no_wait_on_full, NO_WAIT_ON_FULL, "tile used before it arrived", "phase 0 of K.full[0]", SCORES)
+SAYS(other_ring_waited_for, OTHER_RING_WAITED_FOR, "tile used before it arrived", "phase 0 of K.full[0]", SCORES)
+SAYS(K_released_too_early, K_RELEASED_TOO_EARLY, "tile overwritten too early", "the copy engine overwrites K.tile[",
+     "K.send(")
+SAYS(V_released_too_early, V_RELEASED_TOO_EARLY, "tile overwritten too early", "the copy engine overwrites V.tile[",
+     "V.send(")
+SAYS(scores_read_too_early, SCORES_READ_TOO_EARLY, "result read too early", "products_done is missing before", SCORES)
+SAYS(weights_changed, WEIGHTS_CHANGED_IN_FLIGHT, "registers changed in flight", "the weights of this product",
+     "mma_AB_async(O, P")
+SAYS(result_scaled, RESULT_SCALED_IN_FLIGHT, "result read too early", "products_done is missing before", "o *= 2")
+SAYS(sender_phase, SENDER_BEGINS_WITH_PHASE_0, "deadlock",
+     "for K.empty[0], phase 0; 0 are over: 8 of 8 arrivals missing", "K.send(")
+SAYS(receiver_phase, RECEIVER_BEGINS_WITH_PHASE_1, "tile used before it arrived", "K.tile[0]", SCORES)
+SAYS(Q_not_waited_for, ONE_GROUP_DOES_NOT_WAIT_FOR_Q, "tile used before it arrived", "phase 0 of Q_full", SCORES)
+SAYS(one_arrival_less, ONE_ARRIVAL_LESS, "tile overwritten too early", "its end was never announced", "K.send(")
+SAYS(one_arrival_more, ONE_ARRIVAL_MORE, "deadlock", "for K.empty[0], phase 0; 0 are over: 1 of 9 arrivals missing",
+     "K.send(")
+SAYS(never_released, ONE_WARP_NEVER_RELEASES, "warps of a group disagree", "V.tile[1]", "mma_AB_async(O, P")
+SAYS(fewer_bytes_promised, FEWER_BYTES_PROMISED, "bytes not promised", "have come to Q_full, only", "copy_in(")
+SAYS(twice_the_bytes, TWICE_THE_BYTES, "deadlock",
+     "for Q_full, phase 0; 0 are over: 32768 bytes promised, 16384 have come", "s.Q_full.wait(0)")
+SAYS(signals_ready_forgotten, SIGNALS_READY_FORGOTTEN, "signal not ready", "signals_ready() is missing",
+     "load_async(s.Q[g]")
+SAYS(no_barrier_after_init, NO_BARRIER_AFTER_INIT, "signal not ready", "__syncthreads() is missing", "s.V.init(8)")
+SAYS(store_in_flight, STORE_INTO_Q_IN_FLIGHT, "tile overwritten too early", "store() overwrites Q[", "store(Q, O)")
+SAYS(hand_written_store, HAND_WRITTEN_STORE_IN_FLIGHT, "tile changed in flight", "Q[", SCORES)
+SAYS(no_fence, NO_FENCE, "written tile not visible", "without a fence", "copy_out(")
+SAYS(no_group_barrier, NO_GROUP_BARRIER, "written tile not visible", "has not met this warp since", "copy_out(")
+SAYS(stores_read_forgotten, STORES_READ_FORGOTTEN, "returned too early", "stores_read() is missing",
+     "store_async(O_map")
+SAYS(turn_never_passed, TURN_NEVER_PASSED, "deadlock", "for 256 threads: 128 are missing", "turn.wait()")
+SAYS(too_many_registers, TOO_MANY_REGISTERS, "deadlock", "registers a thread more", "registers_up<240>")
+SAYS(a_warp_skips_a_product, ONE_WARP_SKIPS_A_PRODUCT, "warps of a group disagree",
+     "the four warps of a group issue the same", "products_done<1>(S)")
+SAYS(products_done_forgotten, PRODUCTS_DONE_FORGOTTEN, "result read too early", "products_done is missing",
+     "mma_AB_async(O, P")
+SAYS(one_load_too_many, ONE_LOAD_TOO_MANY, "returned too early", "V.tile[1]: nobody waited for it", "V.send(")
+SAYS(one_load_too_few, ONE_LOAD_TOO_FEW, "deadlock", "1 of 1 arrivals missing", "mma_AB_async(O, P")
+SAYS(shuffle_under_if, SHUFFLE_UNDER_IF, "deadlock", "__shfl_sync()", "warp_in_group()")
+SAYS(box_of_another_size, BOX_OF_ANOTHER_SIZE, "box of another size", "K.tile[0] has 8192 bytes", "K.send(")

@@ -1,0 +1,376 @@
+// hopper_kernels.cu - see hopper_kernels.h.
+#include "hopper_kernels.h"
+#include "hopper.cuh"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void must(cudaError_t error)
+{
+    if (error == cudaSuccess) return;
+    fprintf(stderr, "hopper_kernels: %s\n", cudaGetErrorString(error));
+    exit(1);
+}
+static void must(wb_status status)
+{
+    if (status == WB_OK) return;
+    fprintf(stderr, "hopper_kernels: %s\n", wb_last_message());
+    exit(1);
+}
+
+// Device memory with a copy of host memory, and back.
+template <class T> static T *on_device(const T *host, size_t count)
+{
+    T *p;
+    must(cudaMalloc((void **)&p, count * sizeof(T)));
+    must(cudaMemcpy(p, host, count * sizeof(T), cudaMemcpyHostToDevice));
+    return p;
+}
+static const bf16 *on_device_bf16(const uint16_t *host, size_t count)
+{
+    return reinterpret_cast<const bf16 *>(on_device(host, count));
+}
+template <class T> static void back(T *host, T *device, size_t count)
+{
+    must(cudaGetLastError());
+    must(cudaMemcpy(host, device, count * sizeof(T), cudaMemcpyDeviceToHost));
+    must(cudaFree(device));
+}
+template <class Kernel> static void allow(Kernel kernel, size_t bytes)
+{
+    must(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+}
+
+extern "C" bool hopper_here(void) { return check_hopper("hopper.cuh") == WB_OK; }
+
+// ---------------------------------------------------------------------------------------------------- copies and stores
+
+struct one_tile {
+    tma_tile<64, 128> tile;
+    signal full;
+};
+
+__global__ void load_kernel(float *out, const __grid_constant__ tensor_map map, int row, int head)
+{
+    extern __shared__ __align__(1024) unsigned char shared[];
+    auto &x = *reinterpret_cast<one_tile *>(shared);
+    if (threadIdx.x == 0) {
+        x.full.init(1);
+        signals_ready();
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) load_async(x.tile, map, row, head, x.full);
+    x.full.wait(0);
+    for (int i = threadIdx.x; i < 64 * 128; i += blockDim.x) {
+        const int r = i / 128, c = i % 128;
+        out[i] = __bfloat162float(x.tile.at[c / 64][r][(c % 64 / 8 ^ r % 8) * 8 + c % 8]);
+    }
+}
+
+extern "C" void hopper_load(float *out, const uint16_t *x, int heads, int N, int row, int head)
+{
+    const bf16 *x_device = on_device_bf16(x, (size_t)heads * N * 128);
+    float *out_device = on_device(out, 64 * 128);
+    tensor_map map;
+    must(describe(map, x_device, heads, N, 128, 64));
+    load_kernel<<<1, 128, sizeof(one_tile)>>>(out_device, map, row, head);
+    back(out, out_device, 64 * 128);
+    must(cudaFree((void *)x_device));
+}
+
+__global__ void store_kernel(const __grid_constant__ tensor_map map, const float *x, int row, int head)
+{
+    extern __shared__ __align__(1024) unsigned char shared[];
+    auto &y = *reinterpret_cast<one_tile *>(shared);
+    reg_tile<16, 128> c;
+    const int row0 = 16 * warp_in_group();
+    each(c, [&](float &v, element e) { v = x[(row0 + e.row) * 128 + e.col]; });
+    store(y.tile, c);
+    store_async(map, row, head, y.tile);
+    stores_read();
+}
+
+extern "C" void hopper_store(uint16_t *y, const float *x, int heads, int N, int row, int head)
+{
+    const size_t count = (size_t)heads * N * 128;
+    uint16_t *y_device = on_device(y, count);
+    float *x_device = on_device(x, 64 * 128);
+    tensor_map map;
+    must(describe(map, reinterpret_cast<bf16 *>(y_device), heads, N, 128, 64));
+    store_kernel<<<1, 128, sizeof(one_tile)>>>(map, x_device, row, head);
+    back(y, y_device, count);
+    must(cudaFree(x_device));
+}
+
+// ------------------------------------------------------------------------------------------------------------- products
+
+template <int Rows, int Cols> struct two_factors {
+    tma_tile<64, 128> a;
+    tma_tile<Rows, Cols> b;
+    signal full;
+};
+
+template <hopper_form form, int Cols> __global__ void product_kernel(float *c_out, const bf16 *a,
+                                                                     const __grid_constant__ tensor_map a_map,
+                                                                     const __grid_constant__ tensor_map b_map)
+{
+    constexpr int Depth = 128;
+    extern __shared__ __align__(1024) unsigned char shared[];
+    auto &x =
+        *reinterpret_cast<two_factors<form == HOPPER_ABt ? Cols : Depth, form == HOPPER_ABt ? Depth : Cols> *>(shared);
+    if (threadIdx.x == 0) {
+        x.full.init(2);
+        signals_ready();
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        load_async(x.a, a_map, 0, 0, x.full);
+        load_async(x.b, b_map, 0, 0, x.full);
+    }
+    x.full.wait(0);
+    reg_tile<16, Cols> c;
+    const int row0 = 16 * warp_in_group();
+    each(c, [&](float &v, element e) { v = c_out[(row0 + e.row) * Cols + e.col]; });
+    weights<Depth> w;
+    if constexpr (form == HOPPER_ABt) {
+        mma_ABt_async(c, x.a, x.b);
+    } else if constexpr (form == HOPPER_AB_SHARED) {
+        mma_AB_async(c, x.a, x.b);
+    } else {
+        reg_tile<16, Depth> left;
+        each(left, [&](float &v, element e) { v = __bfloat162float(a[(row0 + e.row) * Depth + e.col]); });
+        round_to(w, left);
+        mma_AB_async(c, w, x.b);
+    }
+    products_done<0>(c);
+    each(c, [&](float &v, element e) { c_out[(row0 + e.row) * Cols + e.col] = v; });
+}
+
+template <hopper_form form, int Cols> static void product(const uint16_t *a, const uint16_t *b, float *c)
+{
+    constexpr int Depth = 128, rows = form == HOPPER_ABt ? Cols : Depth, cols = form == HOPPER_ABt ? Depth : Cols;
+    const bf16 *a_device = on_device_bf16(a, 64 * Depth), *b_device = on_device_bf16(b, rows * cols);
+    float *c_device = on_device(c, 64 * Cols);
+    tensor_map a_map, b_map;
+    must(describe(a_map, a_device, 1, 64, Depth, 64));
+    must(describe(b_map, b_device, 1, rows, cols, rows));
+    const auto kernel = product_kernel<form, Cols>;
+    const size_t bytes = sizeof(two_factors<rows, cols>);
+    allow(kernel, bytes);
+    kernel<<<1, 128, bytes>>>(c_device, a_device, a_map, b_map);
+    back(c, c_device, 64 * Cols);
+    must(cudaFree((void *)a_device));
+    must(cudaFree((void *)b_device));
+}
+
+template <int Cols> static void product(hopper_form form, const uint16_t *a, const uint16_t *b, float *c)
+{
+    if (form == HOPPER_ABt) product<HOPPER_ABt, Cols>(a, b, c);
+    if constexpr (Cols % 64 == 0) {
+        if (form == HOPPER_AB_REGISTERS) product<HOPPER_AB_REGISTERS, Cols>(a, b, c);
+        if (form == HOPPER_AB_SHARED) product<HOPPER_AB_SHARED, Cols>(a, b, c);
+    }
+}
+
+extern "C" void hopper_product(hopper_form form, int cols, const uint16_t *a, const uint16_t *b, float *c)
+{
+    switch (cols) {
+    case 64: product<64>(form, a, b, c); break;
+    case 96: product<96>(form, a, b, c); break;
+    case 128: product<128>(form, a, b, c); break;
+    case 160: product<160>(form, a, b, c); break;
+    case 192: product<192>(form, a, b, c); break;
+    }
+}
+
+struct two_tiles {
+    tma_tile<64, 64> tile[2];
+    signal full;
+};
+
+__global__ void pending_kernel(float *early, float *late, const __grid_constant__ tensor_map map)
+{
+    extern __shared__ __align__(1024) unsigned char shared[];
+    auto &x = *reinterpret_cast<two_tiles *>(shared);
+    if (threadIdx.x == 0) {
+        x.full.init(2);
+        signals_ready();
+    }
+    __syncthreads();
+    for (int i = 0; i < 2 && threadIdx.x == 0; i++) load_async(x.tile[i], map, 64 * i, 0, x.full);
+    x.full.wait(0);
+    reg_tile<16, 64> first, second;
+    const int row0 = 16 * warp_in_group();
+    mma_ABt_async(first, x.tile[0], x.tile[1]);
+    mma_ABt_async(second, x.tile[1], x.tile[0]);
+    products_done<1>(first);
+    each(first, [&](float &v, element e) { early[(row0 + e.row) * 64 + e.col] = v; });
+    products_done<0>(second);
+    each(second, [&](float &v, element e) { late[(row0 + e.row) * 64 + e.col] = v; });
+}
+
+extern "C" void hopper_pending(float *early, float *late, const uint16_t *x)
+{
+    const bf16 *x_device = on_device_bf16(x, 128 * 64);
+    float *early_device = on_device(early, 64 * 64), *late_device = on_device(late, 64 * 64);
+    tensor_map map;
+    must(describe(map, x_device, 1, 128, 64, 64));
+    pending_kernel<<<1, 128, sizeof(two_tiles)>>>(early_device, late_device, map);
+    back(early, early_device, 64 * 64);
+    back(late, late_device, 64 * 64);
+    must(cudaFree((void *)x_device));
+}
+
+// ---------------------------------------------------------------------------------------------------------------- turns
+
+template <int Groups> __global__ void turns_kernel(int *order, int rounds)
+{
+    __shared__ int next;
+    if (threadIdx.x == 0) next = 0;
+    __syncthreads();
+    const int group = warpgroup_id();
+    turns<Groups> turn(group);
+    for (int i = 0; i < rounds; i++) {
+        turn.wait();
+        if (threadIdx.x % warpgroup_threads == 0) order[atomicAdd(&next, 1)] = group;
+        turn.pass();
+    }
+    if (group == 0) turn.wait();  // the last pass() of all was to us
+}
+
+extern "C" void hopper_turns(int *order, int groups, int rounds)
+{
+    int *order_device = on_device(order, (size_t)groups * rounds);
+    if (groups == 2) turns_kernel<2><<<1, 256>>>(order_device, rounds);
+    if (groups == 3) turns_kernel<3><<<1, 384>>>(order_device, rounds);
+    back(order, order_device, (size_t)groups * rounds);
+}
+
+// ------------------------------------------------------------------------------------------------------------- pipeline
+
+struct pipeline_tiles {
+    tma_tile<64, 64> Q[2];
+    ring<tma_tile<64, 64>, 2> K, V;
+    signal Q_full;
+};
+
+__global__ __launch_bounds__(384, 1) void pipeline_kernel(const __grid_constant__ tensor_map O_map,
+                                                          const __grid_constant__ tensor_map Q_map,
+                                                          const __grid_constant__ tensor_map K_map,
+                                                          const __grid_constant__ tensor_map V_map, int tiles,
+                                                          hopper_hazard wrong)
+{
+#ifdef __CUDACC__
+    constexpr hopper_hazard wrong = NOTHING_WRONG;  // a GPU is not asked: it hangs, or computes
+    (void)chosen;
+#else
+    const hopper_hazard wrong = chosen;
+#endif
+    using registers = register_shares<2, 40, 232>;
+    extern __shared__ __align__(1024) unsigned char shared[];
+    auto &s = *reinterpret_cast<pipeline_tiles *>(shared);
+    if (threadIdx.x == 0) {
+        s.Q_full.init(2);
+        s.K.init(wrong == ONE_ARRIVAL_LESS ? 7 : wrong == ONE_ARRIVAL_MORE ? 9 : 8);
+        s.V.init(8);
+        if (wrong != SIGNALS_READY_FORGOTTEN) signals_ready();
+    }
+    if (wrong != NO_BARRIER_AFTER_INIT) __syncthreads();
+
+    if (warpgroup_id() == 0) {
+        registers::give();
+        if (threadIdx.x == 0) {
+            sender K(s.K);
+            if (wrong == SENDER_BEGINS_WITH_PHASE_0) K.phase = 0;
+            for (int g = 0; g < 2; g++) {
+                if (wrong == FEWER_BYTES_PROMISED || wrong == TWICE_THE_BYTES) {
+                    s.Q_full.arrive_and_expect(wrong == FEWER_BYTES_PROMISED ? sizeof s.Q[g] * 3 / 4
+                                                                             : 2 * sizeof s.Q[g]);
+                    hopper_machine::copy_in(&s.Q[g], sizeof s.Q[g], Q_map, 64 * g, 0, s.Q_full.state, here());
+                } else {
+                    load_async(s.Q[g], Q_map, 64 * g, 0, s.Q_full);
+                }
+            }
+            for (int t = 0; t < tiles; t++) K.send(K_map, 64 * t, 0);
+        } else if (threadIdx.x == 32) {
+            sender V(s.V);
+            const int count = tiles + (wrong == ONE_LOAD_TOO_MANY) - (wrong == ONE_LOAD_TOO_FEW);
+            for (int t = 0; t < count; t++) V.send(V_map, 64 * t, 0);
+        }
+        return;
+    }
+    if (wrong == TOO_MANY_REGISTERS)
+        hopper_machine::registers_up<240>(here());
+    else
+        registers::take();
+    const int group = warpgroup_id() - 1;
+    auto &Q = s.Q[group];
+    receiver K(s.K), V(s.V);
+    if (wrong == RECEIVER_BEGINS_WITH_PHASE_1) K.phase = 1;
+    turns<2> turn(group);
+    reg_tile<16, 64> O = {};
+    weights<64> P;
+    if (wrong != ONE_GROUP_DOES_NOT_WAIT_FOR_Q || group == 1) s.Q_full.wait(0);
+    for (int t = 0; t < tiles; t++) {
+        reg_tile<16, 64> S;
+        if (wrong == OTHER_RING_WAITED_FOR) V.receive();
+        if (wrong != NO_WAIT_ON_FULL && wrong != OTHER_RING_WAITED_FOR) K.receive();
+        turn.wait();
+        mma_ABt_async(S, Q, s.K.tile[K.stage]);
+        if (t > 0 && (wrong != ONE_WARP_SKIPS_A_PRODUCT || warp_in_group() != 3)) mma_AB_async(O, P, V.receive());
+        if (wrong != TURN_NEVER_PASSED) turn.pass();
+        if (wrong == K_RELEASED_TOO_EARLY) K.release();
+        if (wrong == STORE_INTO_Q_IN_FLIGHT) store(Q, O);
+        if (wrong == HAND_WRITTEN_STORE_IN_FLIGHT) Q.at[0][16 * warp_in_group()][lane_id()] = __float2bfloat16(3.0f);
+        if (wrong == SCORES_READ_TOO_EARLY) O.x[0][0][0] += S.x[0][0][0];
+        if (t > 0)
+            products_done<1>(S);
+        else
+            products_done<0>(S);
+        if (wrong != K_RELEASED_TOO_EARLY) K.release();
+        if (wrong == SHUFFLE_UNDER_IF && lane_id() == 0) O.x[0][0][0] += (float)warp_in_group();
+        if (wrong == RESULT_SCALED_IN_FLIGHT) each(O, [](float &o, element) { o *= 2; });
+        if (wrong == WEIGHTS_CHANGED_IN_FLIGHT) round_to(P, S);
+        if (t > 0 && wrong == V_RELEASED_TOO_EARLY) V.release();
+        if (t > 0) products_done<0>(O);
+        if (t > 0 && wrong != V_RELEASED_TOO_EARLY && (wrong != ONE_WARP_NEVER_RELEASES || threadIdx.x / 32 != 5))
+            V.release();
+        round_to(P, S);
+    }
+    mma_AB_async(O, P, V.receive());
+    if (wrong != PRODUCTS_DONE_FORGOTTEN) products_done<0>(O);
+    store(Q, O);
+    if (wrong == NO_FENCE || wrong == NO_GROUP_BARRIER) {
+        if (wrong == NO_GROUP_BARRIER) hopper_machine::writes_visible(here());
+        if (wrong == NO_FENCE) hopper_machine::barrier_wait(8 + warpgroup_id(), 128, here());
+        if (threadIdx.x % 128 == 0) hopper_machine::copy_out(&Q, sizeof Q, O_map, 64 * group, 0, here());
+    } else {
+        store_async(O_map, 64 * group, 0, Q);
+    }
+    if (wrong != STORES_READ_FORGOTTEN) stores_read();
+}
+
+extern "C" void hopper_pipeline(hopper_hazard wrong, float *O, const uint16_t *Q, const uint16_t *K, const uint16_t *V,
+                                int tiles)
+{
+    const bf16 *Q_device = on_device_bf16(Q, 128 * 64), *K_device = on_device_bf16(K, (size_t)tiles * 64 * 64),
+               *V_device = on_device_bf16(V, (size_t)tiles * 64 * 64);
+    uint16_t rounded[128 * 64] = {};
+    uint16_t *O_device = on_device(rounded, 128 * 64);
+    tensor_map O_map, Q_map, K_map, V_map;
+    must(describe(O_map, reinterpret_cast<bf16 *>(O_device), 1, 128, 64, 64));
+    must(describe(Q_map, Q_device, 1, 128, 64, 64));
+    must(describe(K_map, K_device, 1, tiles * 64, 64, wrong == BOX_OF_ANOTHER_SIZE ? 32 : 64));
+    must(describe(V_map, V_device, 1, tiles * 64, 64, 64));
+    const auto kernel = pipeline_kernel;
+    allow(kernel, sizeof(pipeline_tiles));
+    kernel<<<1, 384, sizeof(pipeline_tiles)>>>(O_map, Q_map, K_map, V_map, tiles, wrong);
+    back(rounded, O_device, 128 * 64);
+    for (int i = 0; i < 128 * 64; i++) {
+        const uint32_t wide = (uint32_t)rounded[i] << 16;
+        memcpy(&O[i], &wide, 4);
+    }
+    must(cudaFree((void *)Q_device));
+    must(cudaFree((void *)K_device));
+    must(cudaFree((void *)V_device));
+}

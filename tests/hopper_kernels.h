@@ -1,0 +1,72 @@
+/* hopper_kernels.h - kernels that use the words of hopper.cuh one by one, called by hopper.c with host memory. */
+#ifndef TESTS_HOPPER_KERNELS_H
+#define TESTS_HOPPER_KERNELS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum hopper_form { HOPPER_ABt, HOPPER_AB_REGISTERS, HOPPER_AB_SHARED } hopper_form;
+
+/* false where the GPU is none of sm_90: then nothing else here works. */
+bool hopper_here(void);
+
+/* out [64, 128] = the tile of x [heads, N, 128] at (row, head), as shared memory has it, unexchanged. */
+void hopper_load(float *out, const uint16_t *x, int heads, int N, int row, int head);
+
+/* The tile x [64, 128] is sent to y [heads, N, 128] at (row, head). */
+void hopper_store(uint16_t *y, const float *x, int heads, int N, int row, int head);
+
+/* c [64, cols] = a b^T for ABt, b [cols, 128]; c += a b for AB, b [128, cols] and cols 64, 128 or 192; a [64, 128]. */
+void hopper_product(hopper_form form, int cols, const uint16_t *a, const uint16_t *b, float *c);
+
+/* early [64, 64] = x0 x1^T read after products_done<1>, late after products_done<0> = x1 x0^T; x [2, 64, 64]. */
+void hopper_pending(float *early, float *late, const uint16_t *x);
+
+/* order [groups * rounds]: who came when; the warpgroups take turns. */
+void hopper_turns(int *order, int groups, int rounds);
+
+/* A whole pipeline: O [128, 64] = sum over tiles t of bf16(Q K_t^T) V_t, Q [128, 64], K and V [tiles * 64, 64]. One thing is wrong. */
+typedef enum hopper_hazard {
+    NOTHING_WRONG,
+    NO_WAIT_ON_FULL,
+    OTHER_RING_WAITED_FOR,
+    K_RELEASED_TOO_EARLY,
+    V_RELEASED_TOO_EARLY,
+    SCORES_READ_TOO_EARLY,
+    WEIGHTS_CHANGED_IN_FLIGHT,
+    RESULT_SCALED_IN_FLIGHT,
+    SENDER_BEGINS_WITH_PHASE_0,
+    RECEIVER_BEGINS_WITH_PHASE_1,
+    ONE_GROUP_DOES_NOT_WAIT_FOR_Q,
+    ONE_ARRIVAL_LESS,
+    ONE_ARRIVAL_MORE,
+    ONE_WARP_NEVER_RELEASES,
+    FEWER_BYTES_PROMISED,
+    TWICE_THE_BYTES,
+    SIGNALS_READY_FORGOTTEN,
+    NO_BARRIER_AFTER_INIT,
+    STORE_INTO_Q_IN_FLIGHT,
+    HAND_WRITTEN_STORE_IN_FLIGHT,
+    NO_FENCE,
+    NO_GROUP_BARRIER,
+    STORES_READ_FORGOTTEN,
+    TURN_NEVER_PASSED,
+    TOO_MANY_REGISTERS,
+    ONE_WARP_SKIPS_A_PRODUCT,
+    PRODUCTS_DONE_FORGOTTEN,
+    ONE_LOAD_TOO_MANY,
+    ONE_LOAD_TOO_FEW,
+    SHUFFLE_UNDER_IF,
+    BOX_OF_ANOTHER_SIZE
+} hopper_hazard;
+void hopper_pipeline(hopper_hazard hazard, float *O, const uint16_t *Q, const uint16_t *K, const uint16_t *V,
+                     int tiles);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,208 @@
+// engine.cpp - the engine's state for one block, who waits for it, and what the parts of shared memory are called.
+#include "engine.h"
+#include "report.h"
+
+#include <stdarg.h>
+
+namespace cudacpu
+{
+engine &engine_here()
+{
+    static __thread engine *mine;
+    if (!mine) mine = new engine();
+    return *mine;
+}
+
+thread &engine_thread(const char *what, call_site site)
+{
+    thread &me = running_thread(what, site);
+    engine_here().used = true;
+    return me;
+}
+
+// ----------------------------------------------------------------------------------------------------------------- names
+
+static __thread engine *being_named;
+
+void name_part(const char *path, const void *at, size_t bytes)
+{
+    named_part p = {static_cast<const char *>(at), bytes, ""};
+    snprintf(p.name, sizeof p.name, "%s", path);
+    being_named->parts.push_back(p);
+}
+
+void name_element(char (&part)[128], const char *path, size_t i) { snprintf(part, sizeof part, "%.90s[%zu]", path, i); }
+
+void name_member(char (&part)[128], const char *path, const char *name)
+{
+    snprintf(part, sizeof part, "%.60s%s%.60s", path, *path ? "." : "", name);
+}
+
+void shared_type(void (*name)(void *), void *at)
+{
+    engine &e = engine_here();
+    e.name_all = name;
+    e.named = at;
+}
+
+const char *name_of(const void *where)
+{
+    engine &e = engine_here();
+    const char *at = static_cast<const char *>(where);
+    if (e.parts.empty() && e.name_all) {
+        being_named = &e;
+        e.name_all(e.named);
+    }
+    for (const named_part &p : e.parts)
+        if (at >= p.at && at < p.at + p.bytes) return p.name;
+    static __thread char text[4][64];
+    static __thread unsigned next;
+    char *t = text[next++ % 4];
+    snprintf(t, sizeof text[0], "shared memory + %td", at - current->dynamic_shared);
+    return t;
+}
+
+void report_two(const char *kind, call_site site, call_site other, const char *was, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);  // before the report begins: it may name things
+    va_end(arguments);
+    report_begin(kind);
+    report_line("%s", text);
+    report_place(site);
+    if (other.file) {
+        report_line("%s", was);
+        report_place(other);
+    }
+    report_end();
+}
+
+// --------------------------------------------------------------------------------------------------------------- waiting
+
+void wait_until(bool (*over)(const thread &, const void *, long),
+                void (*tell)(const thread &, const void *, long, char *, size_t), const void *what, long number,
+                call_site site)
+{
+    block &b = *current;
+    thread &me = *b.running;
+    if (over(me, what, number)) return;
+    me.site = site;
+    me.patience = {over, tell, what, number};
+    warp_of(b, me).parked |= lane_bit(me);
+    give_way(b);
+}
+
+// Whether a thread that satisfies `is` is parked; `go_on`: all these do.
+template <class Is> static bool any_parked(block &b, bool go_on, Is is)
+{
+    bool any = false;
+    for (unsigned i = 0; i < b.warp_count; i++)
+        for (unsigned left = b.warps[i].parked; left; left &= left - 1) {
+            const unsigned lane = left & -left;
+            thread &t = b.warps[i].threads[__builtin_ctz(left)];
+            if (!is(t)) continue;
+            any = true;
+            if (!go_on) return true;
+            b.warps[i].parked &= ~lane;
+            b.warps[i].ready |= lane;
+        }
+    return any;
+}
+
+bool engine_step(block &b)
+{
+    if (any_parked(b, true, [](thread &t) { return t.patience.over(t, t.patience.what, t.patience.number); }))
+        return true;
+    return copy_one(engine_here(), [](size_t signal) {
+        const signal_state &s = engine_here().signals[signal];
+        return any_parked(*current, false,
+                          [&](thread &t) { return t.patience.over == signal_is_over && t.patience.what == s.word; });
+    });
+}
+
+// ------------------------------------------------------------------------------------------------------------- the block
+
+void engine_block_begin(block &b)
+{
+    engine &e = engine_here();
+    if (!e.used && e.threads == b.thread_count) return;  // as it was left
+    e.used = false;
+    e.threads = b.thread_count;
+    memset(e.know, 0, b.thread_count * sizeof *e.know);
+    memset(e.barriers, 0, sizeof e.barriers);
+    const int share = REGISTERS / static_cast<int>(b.thread_count) / 8 * 8;
+    for (unsigned w = 0; w < WARPS; w++) {
+        e.clock[w] = 1;
+        e.issued[w] = e.waited[w] = 0;
+        e.registers[w] = share > 255 ? 255 : share;
+        e.idle.insert(e.idle.end(), e.queue[w].begin(), e.queue[w].end());
+        e.queue[w].clear();
+        e.issues[w / GROUP_WARPS].clear();
+        e.waits[w / GROUP_WARPS].clear();
+    }
+    e.pool = 0;
+    e.name_all = nullptr;
+    e.parts.clear();
+    e.signals.clear();
+    e.copies.clear();
+    e.stores.clear();
+    e.readings.clear();
+    e.writings.clear();
+}
+
+// Everybody knows what anybody knew.
+static void meet(engine &e, const thread *const *all, unsigned count)
+{
+    clocks together = {};
+    for (unsigned i = 0; i < count; i++) publish(e, *all[i], together);
+    for (unsigned i = 0; i < count; i++) e.know[all[i]->number].join(together);
+}
+
+void engine_barrier(block &b)
+{
+    engine &e = engine_here();
+    if (!e.used) return;
+    const thread *all[MAX_THREADS];
+    unsigned count = 0;
+    for (unsigned i = 0; i < b.thread_count; i++)
+        if (!(warp_of(b, b.threads[i]).exited & lane_bit(b.threads[i]))) all[count++] = &b.threads[i];
+    meet(e, all, count);
+}
+
+void engine_warp(block &, warp &w, unsigned lanes)
+{
+    engine &e = engine_here();
+    if (!e.used) return;
+    const thread *all[WARP];
+    unsigned count = 0;
+    for (; lanes; lanes &= lanes - 1) all[count++] = &w.threads[__builtin_ctz(lanes)];
+    meet(e, all, count);
+}
+
+void engine_thread_end(const thread &t)
+{
+    engine &e = engine_here();
+    if (!e.used) return;
+    for (const copy_from_shared &c : e.stores)
+        if (c.thread == t.number && !c.done)
+            report("returned too early", c.site,
+                   "the thread returned before what it sends here was read: stores_read() is missing");
+    if (!e.queue[warp_number(t)].empty())
+        report("returned too early", e.queue[warp_number(t)].back()->of.site,
+               "the warp returned while this product is in flight: products_done is missing");
+}
+
+void engine_block_end(block &b)
+{
+    engine &e = engine_here();
+    if (!e.used) return;
+    b.running = nullptr;
+    trap_early_reads(false);
+    for (const copy_to_shared &c : e.copies)
+        if (!c.done)
+            report("returned too early", c.site, "the block ended while the copy engine fills %s: nobody waited for it",
+                   name_of(c.to.at));
+}
+}

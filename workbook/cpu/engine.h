@@ -1,0 +1,182 @@
+// engine.h - what runs on its own on a Hopper GPU, while threads go on: the copy engine, and the tensor cores of a warpgroup. Everything
+// is played as late as the hardware may. A copy is done only when no thread can go on and one waits for its signal; until then its
+// tile is NaN. A product is computed, for each warp, when that warp's products_done makes it due; until then its result is NaN, and
+// its factors are read then. So what is used without having been waited for is wrong every time.
+//
+// What is right only because nothing here is preempted has to be found in another way: each thread knows what it can know (clocks).
+// An arrival at a signal or barrier publishes what a thread knows, a wait adds it. Whoever overwrites, reads or sends a tile must
+// know that those before have ended.
+#ifndef CUDACPU_ENGINE_H
+#define CUDACPU_ENGINE_H
+
+#include "layer.h"
+
+#include <cudacpu/hopper.h>
+
+#include <vector>
+
+namespace cudacpu
+{
+enum { WARPS = MAX_THREADS / WARP, SIGNALS = 64, GROUP_WARPS = 4, BARRIERS = 16, REGISTERS = 65536 };
+
+// What a thread knows. at[w]: all that warp w did before it published for the at[w]-th time; at[WARPS + s]: how many phases of signal
+// s are over.
+struct clocks {
+    unsigned at[WARPS + SIGNALS];
+    void join(const clocks &other)
+    {
+        for (int i = 0; i < WARPS + SIGNALS; i++)
+            if (other.at[i] > at[i]) at[i] = other.at[i];
+    }
+};
+
+struct signal_state {
+    const uint64_t *word;
+    int count, missing;   // arrivals of a phase
+    long promised, come;  // bytes of this phase
+    unsigned phase;       // phases that are over
+    bool ready;           // signals_ready() since the init
+    unsigned init_thread, init_clock;
+    call_site init_site;
+    clocks collecting, over;
+};
+
+struct copy_to_shared {
+    tile_rows to;
+    tensor_box map;
+    int row, head;
+    size_t signal;
+    bool done;
+    unsigned phase;  // of the signal, that it belonged to; once done
+    call_site site;
+};
+
+struct copy_from_shared {
+    tile_rows from;
+    tensor_box map;
+    int row, head;
+    unsigned thread;
+    bool done;
+    unsigned clock;  // of its warp when it knew that it was done
+    call_site site;
+};
+
+// The latest product of a group that reads these rows.
+struct reading {
+    tile_rows what;
+    bool quarters;  // each warp only its quarter of the rows
+    int group;
+    unsigned number;
+    unsigned done[GROUP_WARPS];  // clock of each warp when it was done; 0: not yet
+    call_site site;
+};
+
+// Plain stores, which the copy engine and the tensor cores see only after a fence.
+struct writing {
+    tile_rows what;
+    int warp;
+    unsigned unfenced;  // lanes
+    unsigned clock;     // of the warp at the last fence
+    call_site site;
+};
+
+struct product {
+    product_request of;  // the lowest lane's
+    float *c[WARP];
+    const uint32_t *weights[WARP];
+    std::vector<float> saved;  // C as it was when the product was issued
+    uint64_t tiles_hash, weights_hash;
+    unsigned number;
+    uint32_t tag;   // what stands in C until it is due: a signalling NaN that no computation makes
+    product *next;  // goes on with the same C, and was issued before this one was due
+};
+
+// What the first warp of a group did as its n-th; the others must do the same.
+struct group_step {
+    const void *a, *b;
+    int cols, depth, warp;
+    unsigned issued;
+    call_site site;
+};
+
+struct barrier_state {
+    int arrived, threads;
+    unsigned generation;
+    clocks collecting, over;
+};
+
+struct named_part {
+    const char *at;
+    size_t bytes;
+    char name[128];
+};
+
+// Of the block that runs on this host thread.
+struct engine {
+    bool used;  // by this block
+    unsigned threads;
+    unsigned clock[WARPS];  // grows whenever a thread of the warp publishes
+    clocks know[MAX_THREADS];
+    std::vector<signal_state> signals;
+    std::vector<copy_to_shared> copies;
+    std::vector<copy_from_shared> stores;
+    std::vector<reading> readings;
+    std::vector<writing> writings;
+    std::vector<product *> queue[WARPS], idle;
+    unsigned issued[WARPS], waited[WARPS];
+    std::vector<group_step> issues[WARPS / GROUP_WARPS], waits[WARPS / GROUP_WARPS];
+    barrier_state barriers[BARRIERS];
+    int registers[WARPS], pool;
+    void (*name_all)(void *);
+    void *named;
+    std::vector<named_part> parts;
+};
+
+engine &engine_here();
+inline int warp_number(const thread &t) { return static_cast<int>(t.number / WARP); }
+
+// -------------------------------------------------------------------------------------------------------------- engine.cpp
+// The running thread, and from here on the block counts as one that uses the engine.
+thread &engine_thread(const char *what, call_site site);
+const char *name_of(const void *at);  // "K.full[1]"
+
+// The running thread waits until over(t, what, number); tell says for what, after "waits".
+void wait_until(bool (*over)(const thread &, const void *, long),
+                void (*tell)(const thread &, const void *, long, char *, size_t), const void *what, long number,
+                call_site site);
+
+// A report: a sentence and its place, then another place and what happened there.
+[[noreturn]] void report_two(const char *kind, call_site site, call_site other, const char *was, const char *format,
+                             ...) __attribute__((format(printf, 5, 6)));
+
+// ----------------------------------------------------------------------------------------------------------- knowledge.cpp
+void publish(engine &e, const thread &t, clocks &into);
+bool overlap(const tile_rows &x, const tile_rows &y);
+tile_rows quarter(tile_rows r, int warp);  // a warp's rows of a left factor
+// Thread t is about to overwrite, use or send these rows; a report if it cannot know that it may.
+void check_readers(engine &e, const tile_rows &what, const thread &t, call_site site, const char *who);
+void check_arrival(engine &e, const tile_rows &what, const thread &t, call_site site, const char *who);
+void check_fences(engine &e, const tile_rows &what, const thread &t, call_site site, const char *who);
+
+// ------------------------------------------------------------------------------------------------------------- signals.cpp
+signal_state &find_signal(engine &e, const uint64_t *word, call_site site, const char *what);
+void bytes_came(signal_state &s, long bytes, call_site site);
+bool signal_is_over(const thread &, const void *, long);
+
+// --------------------------------------------------------------------------------------------------------- copy_engine.cpp
+bool copy_one(engine &e, bool (*waited_for)(size_t signal));  // whether there was one
+
+// ---------------------------------------------------------------------------------------------------------- early_reads.cpp
+void trap_early_reads(bool on);
+
+// -------------------------------------------------------------------------------------------------- called by the scheduler
+void engine_block_begin(block &b);
+void engine_barrier(block &b);                        // all threads have met
+void engine_warp(block &b, warp &w, unsigned lanes);  // these lanes have, at __syncwarp()
+void engine_thread_end(const thread &t);
+bool engine_step(block &b);  // nobody is ready: whether that changed
+void engine_block_end(block &b);
+bool early_read(void *context);  // a floating-point exception: whether the thread goes on
+}
+
+#endif

@@ -1,0 +1,110 @@
+// signals.cpp - mbarriers: arrivals, promised bytes, phases.
+#include "engine.h"
+#include "report.h"
+
+namespace cudacpu
+{
+enum : uint64_t {
+    MARK = 0x5167ull << 48
+};  // in the signal's own 8 bytes, with its number: shows that nobody overwrote it
+
+signal_state &find_signal(engine &e, const uint64_t *word, call_site site, const char *what)
+{
+    const thread &me = *current->running;
+    const uint64_t number = *word ^ MARK;
+    if (number >= e.signals.size() || e.signals[number].word != word)
+        report("no signal", site, "%s of %s, which nobody has initialised, or somebody has overwritten", what,
+               name_of(word));
+    signal_state &s = e.signals[number];
+    if (s.init_thread != me.number && e.know[me.number].at[s.init_thread / WARP] < s.init_clock)
+        report_two("signal not ready", site, s.init_site, "init()",
+                   "%s of %s, but this thread has not met the one that initialised it: __syncthreads() is missing",
+                   what, name_of(word));
+    return s;
+}
+
+static void turn_if_complete(signal_state &s, call_site site)
+{
+    if (!s.missing && s.come > s.promised)
+        report("bytes not promised", site,
+               "%ld bytes have come to %s, only %ld were promised: its phase ends while bytes are on their way", s.come,
+               name_of(s.word), s.promised);
+    if (s.missing || s.promised != s.come) return;
+    s.phase++;
+    s.missing = s.count;
+    s.promised = s.come = 0;
+    s.over = s.collecting;
+    s.over.at[WARPS + (*s.word ^ MARK)] = s.phase;
+    memset(&s.collecting, 0, sizeof s.collecting);
+}
+
+void bytes_came(signal_state &s, long bytes, call_site site)
+{
+    s.come += bytes;
+    turn_if_complete(s, site);
+}
+
+void signal_init(uint64_t *word, int arrivals, call_site site)
+{
+    engine &e = engine_here();
+    const thread &me = engine_thread("signal::init()", site);
+    if (e.signals.size() == SIGNALS) report("too many signals", site, "the layer keeps account of %d", SIGNALS);
+    if (arrivals < 1) report("bad signal", site, "a phase of %d arrivals", arrivals);
+    *word = MARK | e.signals.size();
+    signal_state s = {};
+    s.word = word;
+    s.count = s.missing = arrivals;
+    s.init_thread = me.number;
+    s.init_clock = e.clock[me.number / WARP];
+    s.init_site = site;
+    e.signals.push_back(s);
+}
+
+void signals_ready(call_site site)
+{
+    const thread &me = engine_thread("signals_ready()", site);
+    for (signal_state &s : engine_here().signals) s.ready |= s.init_thread == me.number;
+}
+
+void signal_arrive(uint64_t *word, long bytes, call_site site)
+{
+    engine &e = engine_here();
+    const thread &me = engine_thread("signal::arrive()", site);
+    signal_state &s = find_signal(e, word, site, "an arrival");
+    if (!s.missing)
+        report_two("too many arrivals", site, s.init_site, "init()",
+                   "one arrival too many: %s expects %d in a phase, and bytes of this one are still on their way",
+                   name_of(word), s.count);
+    s.missing--;
+    s.promised += bytes;
+    publish(e, me, s.collecting);
+    turn_if_complete(s, site);
+}
+
+bool signal_is_over(const thread &, const void *word, long phase)
+{
+    const uint64_t number = *static_cast<const uint64_t *>(word) ^ MARK;
+    const engine &e = engine_here();
+    return number < e.signals.size() && (e.signals[number].phase & 1) != static_cast<unsigned>(phase);
+}
+
+static void tell(const thread &, const void *word, long phase, char *text, size_t size)
+{
+    const signal_state &s = engine_here().signals[*static_cast<const uint64_t *>(word) ^ MARK];
+    int n = snprintf(text, size, "for %s, phase %ld; %u are over: ", name_of(word), phase, s.phase);
+    if (s.missing)
+        n += snprintf(text + n, size - static_cast<size_t>(n), "%d of %d arrivals missing", s.missing, s.count);
+    if (s.promised != s.come)
+        snprintf(text + n, size - static_cast<size_t>(n), "%s%ld bytes promised, %ld have come", s.missing ? "; " : "",
+                 s.promised, s.come);
+}
+
+void signal_wait(const uint64_t *word, unsigned phase, call_site site)
+{
+    engine &e = engine_here();
+    const thread &me = engine_thread("signal::wait()", site);
+    find_signal(e, word, site, "a wait");
+    wait_until(signal_is_over, tell, word, phase & 1, site);
+    e.know[me.number].join(find_signal(e, word, site, "a wait").over);
+}
+}

@@ -1,0 +1,89 @@
+// warpgroups.cpp - named barriers, and shares of the register file.
+#include "engine.h"
+#include "report.h"
+
+namespace cudacpu
+{
+// --------------------------------------------------------------------------------------------------------- named barriers
+
+static bool barrier_is_over(const thread &, const void *barrier, long generation)
+{
+    return static_cast<const barrier_state *>(barrier)->generation != static_cast<unsigned>(generation);
+}
+
+static void tell_barrier(const thread &, const void *barrier, long, char *text, size_t size)
+{
+    const barrier_state &s = *static_cast<const barrier_state *>(barrier);
+    snprintf(text, size, "at barrier %td for %d threads: %d are missing", &s - engine_here().barriers, s.threads,
+             s.threads - s.arrived);
+}
+
+void named_barrier(int barrier, int threads, bool wait, call_site site)
+{
+    engine &e = engine_here();
+    const thread &me = engine_thread("a named barrier", site);
+    if (barrier < 1 || barrier >= BARRIERS)
+        report("bad barrier", site, "barrier %d: there are 1 to %d, and 0 is __syncthreads()", barrier, BARRIERS - 1);
+    barrier_state &s = e.barriers[barrier];
+    if (s.arrived && s.threads != threads)
+        report("barrier of two sizes", site, "barrier %d: %d threads here, %d where others came", barrier, threads,
+               s.threads);
+    s.threads = threads;
+    s.arrived++;
+    publish(e, me, s.collecting);
+    const unsigned generation = s.generation;
+    if (s.arrived == threads) {
+        s.arrived = 0;
+        s.generation++;
+        s.over = s.collecting;
+        memset(&s.collecting, 0, sizeof s.collecting);
+    }
+    if (!wait) return;
+    wait_until(barrier_is_over, tell_barrier, &s, generation, site);
+    e.know[me.number].join(s.over);
+}
+
+// -------------------------------------------------------------------------------------------------------------- registers
+// A block has what its launch took: equal shares, rounded down to 8 a thread. What a warp gives up comes back to that pool; what one
+// that has returned still held does not.
+
+static bool pool_holds(const thread &, const void *, long more) { return engine_here().pool >= more * WARP; }
+
+static void tell_pool(const thread &t, const void *, long more, char *text, size_t size)
+{
+    const engine &e = engine_here();
+    snprintf(
+        text, size,
+        "for %ld registers a thread more than the %d it has; the block has %d left for a warp, and began with %d x %u",
+        more, e.registers[warp_number(t)], e.pool / WARP, REGISTERS / static_cast<int>(current->thread_count) / 8 * 8,
+        current->thread_count);
+}
+
+struct registers_wanted {
+    int registers;
+    bool take;
+    call_site site;
+};
+
+static void change_for_warp(void **lanes, int)
+{
+    engine &e = engine_here();
+    const registers_wanted &q = *static_cast<registers_wanted *>(lanes[0]);
+    int &mine = e.registers[warp_number(*current->running)];
+    if (q.registers < 24 || q.registers > 256 || q.registers % 8)
+        report("bad number of registers", q.site, "%d: a multiple of 8 from 24 to 256", q.registers);
+    if (q.take ? q.registers < mine : q.registers > mine)
+        report("bad number of registers", q.site, "this warp has %d a thread and is told to %s %d", mine,
+               q.take ? "take" : "give up all but", q.registers);
+    if (q.take) wait_until(pool_holds, tell_pool, nullptr, q.registers - mine, q.site);
+    e.pool -= (q.registers - mine) * WARP;
+    mine = q.registers;
+}
+
+void registers_change(int registers, bool take, call_site site)
+{
+    engine_thread("a change of registers", site);
+    registers_wanted mine = {registers, take, site};
+    warp_call(change_for_warp, &mine, site);
+}
+}

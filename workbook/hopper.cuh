@@ -1,0 +1,585 @@
+// hopper.cuh - what a Hopper GPU (sm_90a) can say beyond tile.cuh: tiles that the copy engine brings, products that run while
+// the warps go on, and blocks whose warpgroups (4 warps, 128 threads) do different work.
+//
+// Who holds what:
+//   tma_tile<Rows, Cols>      bf16 in shared memory, in the order that the copy engine writes and the tensor cores read
+//   reg_tile<16, Cols>        tile.cuh's: a warpgroup's 64 x Cols tile is four of these, one a warp, sixteen rows each
+//   weights<Depth>            bf16 in registers: 16 x Depth a warp, the left factor of a product
+//   signal                    a counter in shared memory that turns to its next phase when all that it waits for has come
+//   ring<Tile, Stages>        tiles in shared memory on their way from the thread that fetches them to the warps that use them
+// What can be done:
+//   describe                              (host) a tensor in global memory, cut into tiles
+//   load_async                            global memory -> tma_tile, by the copy engine; a signal says when it is there
+//   send, receive, release                one end of a ring and the other
+//   mma_ABt_async, mma_AB_async           begin C = A B^T, begin C += A B; the warpgroup goes on
+//   products_done<Pending>                waits for all but the last Pending products
+//   round_to                              reg_tile -> weights
+//   register_shares, turns                of warpgroups: who has how many registers, who comes next
+//   store, store_async, stores_read       reg_tile -> tma_tile -> global memory, by the copy engine
+//
+// All 32 lanes of a warp call together, and all four warps of a warpgroup; but for what is said to be done by one thread.
+// Each word that may wait or be wrong ends in `from`, the line that calls it: for the CPU layer's reports, nothing on a GPU.
+//
+// Reading order: types; signals, copies and rings; products; warpgroups; stores; the host's part; and last the machine: PTX for
+// sm_90a, calls of the CPU layer (workbook/cpu/include/cudacpu/hopper.h), and a trap for every other GPU.
+#pragma once
+#include "tile.cuh"
+
+#ifdef __CUDACPU__
+#include <cudacpu/hopper.h>
+#else
+#include <cuda.h>
+#endif
+
+constexpr int warpgroup_threads = 128;
+
+namespace hopper_machine
+{
+#ifdef __CUDACPU__
+using cudacpu::call_site, cudacpu::here, cudacpu::tile_rows;
+typedef cudacpu::tensor_box tensor;
+#else
+struct call_site {
+};
+__host__ __device__ constexpr call_site here() { return {}; }
+struct tile_rows {  // rows row0 ... row0 + rows - 1 of a tma_tile
+    const void *at;
+    int panels, panel_bytes, row0, rows;
+};
+typedef CUtensorMap tensor;
+#endif
+TILE_FN int of_first_lane(int x, call_site from);
+}  // namespace hopper_machine
+using hopper_machine::call_site, hopper_machine::here;
+
+// The same for all lanes of a warp, and the compiler knows. A shuffle: all 32 lanes call, not under an if for some of them.
+TILE_FN int warpgroup_id(call_site from = here())
+{
+    return hopper_machine::of_first_lane(threadIdx.x / warpgroup_threads, from);
+}
+TILE_FN int warp_in_group(call_site from = here()) { return hopper_machine::of_first_lane(threadIdx.x / 32 % 4, from); }
+
+// ----------------------------------------------------------------------------------------------------------------- types
+
+// Panels of 64 columns, so that a row of a panel has 128 bytes. Inside each eight rows the 16-byte pieces of row r are
+// exchanged: piece i lies where piece i ^ (r % 8) belongs. So neither rows nor columns collide in the banks.
+template <int Rows, int Cols> struct alignas(1024) tma_tile {
+    static_assert(Rows % 8 == 0 && Rows <= 256,
+                  "the copy engine brings at most 256 rows; rows are exchanged in groups of 8");
+    static_assert(Cols % 64 == 0, "a tile is made of panels of 64 columns");
+    static constexpr int rows = Rows, cols = Cols;
+    bf16 at[Cols / 64][Rows][64];
+};
+
+template <int Depth> struct weights {
+    static_assert(Depth % 16 == 0, "a product goes over 16 columns at a time");
+    uint32_t x[Depth / 16][4];
+};
+
+typedef hopper_machine::tensor tensor_map;
+
+// What the machine must provide; written in the last section.
+namespace hopper_machine
+{
+TILE_FN void signal_init(uint64_t &state, int arrivals, call_site from);
+TILE_FN void signal_arrive(uint64_t &state, call_site from);
+TILE_FN void signal_arrive_and_expect(uint64_t &state, int bytes, call_site from);
+TILE_FN void signal_wait(const uint64_t &state, uint32_t phase, call_site from);
+TILE_FN void copy_in(void *tile, int bytes, const tensor &map, int row, int head, uint64_t &arrived, call_site from);
+TILE_FN void copy_out(const void *tile, int bytes, const tensor &map, int row, int head, call_site from);
+TILE_FN void wrote(tile_rows rows, call_site from);  // by this lane, with plain stores
+TILE_FN void writes_visible(call_site from);         // this lane's, to the copy engine and the tensor cores
+TILE_FN void barrier_arrive(int barrier, int threads, call_site from);
+TILE_FN void barrier_wait(int barrier, int threads, call_site from);  // arrives, too
+template <int Registers> TILE_FN void registers_down(call_site from);
+template <int Registers> TILE_FN void registers_up(call_site from);
+
+// C (+)= A B, C [64, Cols], in steps of 16 of Depth. B lies as [Cols, Depth]; deep: as [Depth, Cols].
+template <bool deep, int Cols, int Depth>
+TILE_FN void product(reg_tile<16, Cols> &c, tile_rows a, tile_rows b, bool onto, call_site from);
+template <bool deep, int Cols, int Depth>
+TILE_FN void product(reg_tile<16, Cols> &c, const weights<Depth> &a, tile_rows b, bool onto, call_site from);
+template <int Pending> TILE_FN void products_wait(call_site from);
+template <int Cols> TILE_FN void pin(reg_tile<16, Cols> &c);  // the compiler may move no work on c across this line
+
+template <int Rows, int Cols> TILE_FN tile_rows rows_of(const tma_tile<Rows, Cols> &t, int row0 = 0, int rows = Rows)
+{
+    return {&t, Cols / 64, (int)sizeof t.at[0], row0, rows};
+}
+}  // namespace hopper_machine
+
+// ----------------------------------------------------------------------------------------------- signals, copies, rings
+
+// The hardware's mbarrier. It counts arrivals, and bytes that the copy engine has promised. When all are there it turns to its
+// next phase. wait(p) waits until the phase of parity p (0, 1, 0, 1, ...) is over.
+struct signal {
+    uint64_t state;
+    TILE_FN void init(int arrivals, call_site from = here()) { hopper_machine::signal_init(state, arrivals, from); }
+    TILE_FN void arrive(call_site from = here()) { hopper_machine::signal_arrive(state, from); }
+    TILE_FN void arrive_and_expect(int bytes, call_site from = here())
+    {
+        hopper_machine::signal_arrive_and_expect(state, bytes, from);
+    }
+    TILE_FN void wait(uint32_t phase, call_site from = here()) const
+    {
+        hopper_machine::signal_wait(state, phase, from);
+    }
+};
+
+// By the thread that did the init()s, before __syncthreads(): the copy engine must see the signals too.
+TILE_FN void signals_ready(call_site from = here());
+
+// Tile <- box of the tensor at (row, head), zeros where the tensor ends; by one thread. Counts as one arrival at `arrived`, which
+// turns when the bytes are there, too.
+template <int Rows, int Cols> TILE_FN void load_async(tma_tile<Rows, Cols> &tile, const tensor_map &map, int row,
+                                                      int head, signal &arrived, call_site from = here())
+{
+    arrived.arrive_and_expect(sizeof tile, from);
+    hopper_machine::copy_in(&tile, sizeof tile, map, row, head, arrived.state, from);
+}
+
+// Tile i is full when it has been filled, and empty when every warp that receives has released it.
+template <class Tile, int Stages> struct ring {
+    Tile tile[Stages];
+    signal full[Stages], empty[Stages];
+    TILE_FN void init(int warps, call_site from = here())  // that receive; by one thread
+    {
+        for (int i = 0; i < Stages; i++) full[i].init(1, from), empty[i].init(warps, from);
+    }
+#ifdef __CUDACPU__
+    template <class F> void cudacpu_members(F f) { f("tile", tile), f("full", full), f("empty", empty); }
+#endif
+};
+
+// The two ends of a ring. Each counts on its own which tile comes next. The sender is one thread.
+template <class Tile, int Stages> struct sender {
+    ring<Tile, Stages> &tiles;
+    int stage = 0;
+    uint32_t phase = 1;  // "the phase before the first" is over: at first all tiles are empty
+    TILE_FN explicit sender(ring<Tile, Stages> &r) : tiles(r) {}
+    TILE_FN void send(const tensor_map &map, int row, int head, call_site from = here())
+    {
+        tiles.empty[stage].wait(phase, from);
+        load_async(tiles.tile[stage], map, row, head, tiles.full[stage], from);
+        if (++stage == Stages) stage = 0, phase ^= 1;
+    }
+};
+
+template <class Tile, int Stages> struct receiver {
+    ring<Tile, Stages> &tiles;
+    int stage = 0;
+    uint32_t phase = 0;
+    TILE_FN explicit receiver(ring<Tile, Stages> &r) : tiles(r) {}
+    TILE_FN const Tile &receive(call_site from = here())  // waits for the next tile
+    {
+        tiles.full[stage].wait(phase, from);
+        return tiles.tile[stage];
+    }
+    TILE_FN void release(call_site from = here())  // this warp no longer reads it
+    {
+        if (lane_id() == 0) tiles.empty[stage].arrive(from);
+        if (++stage == Stages) stage = 0, phase ^= 1;
+    }
+};
+
+// -------------------------------------------------------------------------------------------------------------- products
+
+// Begin C = A B^T: C [64, Cols], A [64, Depth], B [Cols, Depth]. The scores Q K^T.
+template <int Cols, int ARows, int Depth, int BRows, int BCols>
+TILE_FN void mma_ABt_async(reg_tile<16, Cols> &c, const tma_tile<ARows, Depth> &a, const tma_tile<BRows, BCols> &b,
+                           call_site from = here())
+{
+    static_assert(ARows == 64, "the left factor of a warpgroup has 64 rows, 16 a warp");
+    static_assert(BRows == Cols && BCols == Depth, "C = A B^T: C is 64 x Cols, A is 64 x Depth, B is Cols x Depth");
+    using namespace hopper_machine;
+    product<false, Cols, Depth>(c, rows_of(a), rows_of(b), false, from);
+}
+
+// Begin C += A B: C [64, Cols], A [64, Depth], B [Depth, Cols]. The outputs P V.
+template <int Cols, int Depth, int BRows, int BCols> TILE_FN void
+mma_AB_async(reg_tile<16, Cols> &c, const weights<Depth> &a, const tma_tile<BRows, BCols> &b, call_site from = here())
+{
+    static_assert(BRows == Depth && BCols == Cols, "C += A B: C is 64 x Cols, A is 64 x Depth, B is Depth x Cols");
+    using namespace hopper_machine;
+    product<true, Cols, Depth>(c, a, rows_of(b), true, from);
+}
+
+// The same with A in shared memory.
+template <int Cols, int ARows, int Depth, int BRows, int BCols>
+TILE_FN void mma_AB_async(reg_tile<16, Cols> &c, const tma_tile<ARows, Depth> &a, const tma_tile<BRows, BCols> &b,
+                          call_site from = here())
+{
+    static_assert(ARows == 64, "the left factor of a warpgroup has 64 rows, 16 a warp");
+    static_assert(BRows == Depth && BCols == Cols, "C += A B: C is 64 x Cols, A is 64 x Depth, B is Depth x Cols");
+    using namespace hopper_machine;
+    product<true, Cols, Depth>(c, rows_of(a), rows_of(b), true, from);
+}
+
+// Waits until all products but the last Pending are done; c is the result of one that is.
+template <int Pending, int Cols> TILE_FN void products_done(reg_tile<16, Cols> &c, call_site from = here())
+{
+    hopper_machine::products_wait<Pending>(from);
+    hopper_machine::pin(c);
+}
+
+// A register tile already lies as a left factor must, so it is only rounded to bf16. Not before the products that still read
+// the old weights are done: the compiler may not move this over products_done.
+template <int Depth> TILE_FN void round_to(weights<Depth> &w, reg_tile<16, Depth> &p)
+{
+    hopper_machine::pin(p);
+    TILE_UNROLL
+    for (int k = 0; k < Depth / 16; k++) {
+        TILE_UNROLL
+        for (int i = 0; i < 4; i++) {
+            const float *pair = &p.x[0][2 * k + i / 2][i % 2 * 2];
+            w.x[k][i] = tile_machine::pack(pair[0], pair[1]);
+        }
+    }
+}
+
+// ------------------------------------------------------------------------------------------------------------ warpgroups
+
+// A block of one warpgroup that fetches and Groups that compute is launched with equal shares of the 64 K registers. The one gives
+// up all but Few a thread, and each of the others takes Many, waiting until they are there.
+template <int Groups, int Few, int Many> struct register_shares {
+    static constexpr int at_launch = 65536 / (warpgroup_threads * (1 + Groups)) / 8 * 8;
+    static_assert(Few % 8 == 0 && Many % 8 == 0 && Few >= 24 && Many <= 240,
+                  "shares are multiples of 8 from 24 to 240");
+    static_assert(Few <= at_launch && at_launch <= Many, "one share is given up, the other taken");
+    static_assert(Few + Groups * Many <= at_launch * (1 + Groups),
+                  "the shares add up to more than the block was launched with");
+    static TILE_FN void give(call_site from = here()) { hopper_machine::registers_down<Few>(from); }
+    static TILE_FN void take(call_site from = here()) { hopper_machine::registers_up<Many>(from); }
+};
+
+// Groups warpgroups, numbered from 0, take turns; the first comes first. Each says wait() and pass() equally often. Barriers 1 to
+// Groups of the hardware's sixteen (0 is __syncthreads; store_async has 8 to 15).
+template <int Groups> struct turns {
+    static_assert(Groups >= 1 && Groups <= 7, "there are barriers for 7 groups");
+    int me;
+    TILE_FN explicit turns(int group, call_site from = here()) : me(group)
+    {
+        if (Groups > 1 && me == Groups - 1) hand_to(0, from);
+    }
+    TILE_FN void wait(call_site from = here())
+    {
+        if (Groups > 1) hopper_machine::barrier_wait(me + 1, 2 * warpgroup_threads, from);
+    }
+    TILE_FN void pass(call_site from = here())
+    {
+        if (Groups > 1) hand_to(me + 1 == Groups ? 0 : me + 1, from);
+    }
+    TILE_FN void hand_to(int group, call_site from)
+    {
+        hopper_machine::barrier_arrive(group + 1, 2 * warpgroup_threads, from);
+    }
+};
+
+// ---------------------------------------------------------------------------------------------------------------- stores
+
+// All rows of a warpgroup's tile, rounded, into its shared tile: each warp its own sixteen rows.
+template <int Cols> TILE_FN void store(tma_tile<64, Cols> &dst, const reg_tile<16, Cols> &tile, call_site from = here())
+{
+    const int row0 = 16 * warp_in_group(from), g = lane_id() / 4, t = lane_id() % 4;
+    hopper_machine::wrote(hopper_machine::rows_of(dst, row0, 16), from);
+    TILE_UNROLL
+    for (int i = 0; i < 2; i++) {
+        TILE_UNROLL
+        for (int c = 0; c < Cols / 8; c++)
+            tile_machine::store_pair(&dst.at[c / 8][row0 + 8 * i + g][(c % 8 ^ g) * 8 + 2 * t], tile, i, c);
+    }
+}
+
+// The warpgroup sends its shared tile to the tensor at (row, head), but for rows beyond its end. Its first thread does it.
+template <int Rows, int Cols> TILE_FN void store_async(const tensor_map &map, int row, int head,
+                                                       const tma_tile<Rows, Cols> &tile, call_site from = here())
+{
+    hopper_machine::writes_visible(from);                                           // what this thread wrote,
+    hopper_machine::barrier_wait(warpgroup_id(from) + 8, warpgroup_threads, from);  // and what all others did
+    if (threadIdx.x % warpgroup_threads == 0) hopper_machine::copy_out(&tile, sizeof tile, map, row, head, from);
+}
+
+// Waits until what this thread has sent is read: its tile may be overwritten, and the block may end.
+TILE_FN void stores_read(call_site from = here());
+
+// -------------------------------------------------------------------------------------------------------------- the host
+
+// WB_OK, or WB_UNSUPPORTED and a sentence where the GPU is none of sm_90. For the first lines of a function.
+inline wb_status check_hopper(const char *problem)
+{
+#ifndef __CUDACPU__
+    int device, major;
+    WB_CUDA(cudaGetDevice(&device));
+    WB_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+    if (major != 9)
+        return wb_fail(WB_UNSUPPORTED,
+                       "%s needs a Hopper GPU (sm_90: H100, H200); without one it runs with BACKEND=cpu", problem);
+#endif
+    (void)problem;
+    return WB_OK;
+}
+
+// A tensor [heads, N, D], row-major, cut into tiles of `rows` rows and all D columns. WB_DEVICE_ERROR if the driver refuses.
+inline wb_status describe(tensor_map &map, const bf16 *tensor, int heads, int N, int D, int rows)
+{
+#ifdef __CUDACPU__
+    return cudacpu::tensor_describe(map, tensor, heads, N, D, rows) ? WB_OK
+                                                                    : wb_fail(WB_DEVICE_ERROR, "no such tensor map");
+#else
+    typedef CUresult (*encoder)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *,
+                                const cuuint64_t *, const cuuint32_t *, const cuuint32_t *, CUtensorMapInterleave,
+                                CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+    static encoder encode;
+    if (!encode) {  // a function of the driver: found without linking to it
+        cudaDriverEntryPointQueryResult found;
+        void *function = nullptr;
+#if CUDART_VERSION >= 12050
+        WB_CUDA(
+            cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found));
+#else
+        WB_CUDA(cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &function, cudaEnableDefault, &found));
+#endif
+        if (!function) return wb_fail(WB_DEVICE_ERROR, "the driver has no cuTensorMapEncodeTiled");
+        encode = (encoder)function;
+    }
+    // The head is a dimension of its own, so that a ragged end is followed by zeros, not by the next head.
+    const cuuint64_t size[4] = {64, (cuuint64_t)N, (cuuint64_t)D / 64, (cuuint64_t)heads};
+    const cuuint64_t stride[3] = {(cuuint64_t)D * 2, 128, (cuuint64_t)N * D * 2};  // bytes, from dimension 1 on
+    const cuuint32_t box[4] = {64, (cuuint32_t)rows, (cuuint32_t)D / 64, 1}, step[4] = {1, 1, 1, 1};
+    const CUresult status = encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, (void *)tensor, size, stride, box, step,
+                                   CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                   CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    return status == CUDA_SUCCESS ? WB_OK : wb_fail(WB_DEVICE_ERROR, "cuTensorMapEncodeTiled: error %d", (int)status);
+#endif
+}
+
+// ------------------------------------------------------------------------------------------- the machine, and only here
+#ifdef __CUDACPU__
+
+namespace hopper_machine
+{
+inline int of_first_lane(int x, call_site from) { return __shfl_sync(0xffffffffu, x, 0, 32, from); }
+inline void signal_init(uint64_t &state, int arrivals, call_site from) { cudacpu::signal_init(&state, arrivals, from); }
+inline void signal_arrive(uint64_t &state, call_site from) { cudacpu::signal_arrive(&state, 0, from); }
+inline void signal_arrive_and_expect(uint64_t &state, int bytes, call_site from)
+{
+    cudacpu::signal_arrive(&state, bytes, from);
+}
+inline void signal_wait(const uint64_t &state, uint32_t phase, call_site from)
+{
+    cudacpu::signal_wait(&state, phase, from);
+}
+inline void copy_in(void *tile, int bytes, const tensor &map, int row, int head, uint64_t &arrived, call_site from)
+{
+    cudacpu::copy_in(tile, bytes, map, row, head, &arrived, from);
+}
+inline void copy_out(const void *tile, int bytes, const tensor &map, int row, int head, call_site from)
+{
+    cudacpu::copy_out(tile, bytes, map, row, head, from);
+}
+inline void wrote(tile_rows rows, call_site from) { cudacpu::tile_written(rows, from); }
+inline void writes_visible(call_site from) { cudacpu::writes_visible(from); }
+inline void barrier_arrive(int barrier, int threads, call_site from)
+{
+    cudacpu::named_barrier(barrier, threads, false, from);
+}
+inline void barrier_wait(int barrier, int threads, call_site from)
+{
+    cudacpu::named_barrier(barrier, threads, true, from);
+}
+template <int Registers> void registers_down(call_site from) { cudacpu::registers_change(Registers, false, from); }
+template <int Registers> void registers_up(call_site from) { cudacpu::registers_change(Registers, true, from); }
+template <bool deep, int Cols, int Depth>
+void product(reg_tile<16, Cols> &c, tile_rows a, tile_rows b, bool onto, call_site from)
+{
+    cudacpu::product_issue({&c.x[0][0][0], nullptr, a, b, Cols, Depth, deep, onto, from});
+}
+template <bool deep, int Cols, int Depth>
+void product(reg_tile<16, Cols> &c, const weights<Depth> &a, tile_rows b, bool onto, call_site from)
+{
+    cudacpu::product_issue({&c.x[0][0][0], a.x[0], {}, b, Cols, Depth, deep, onto, from});
+}
+template <int Pending> void products_wait(call_site from) { cudacpu::products_wait(Pending, from); }
+template <int Cols> void pin(reg_tile<16, Cols> &) {}
+}  // namespace hopper_machine
+inline void signals_ready(call_site from) { cudacpu::signals_ready(from); }
+inline void stores_read(call_site from) { cudacpu::stores_read(from); }
+
+#else
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define HOPPER_PTX(...) asm volatile(__VA_ARGS__)
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
+#error "hopper.cuh needs sm_90a, not sm_90: ARCH=90a"
+#else
+#define HOPPER_PTX(...) __trap()  // check_hopper() keeps callers from here
+#endif
+
+namespace hopper_machine
+{
+TILE_FN uint32_t address(const void *at) { return (uint32_t)__cvta_generic_to_shared(at); }
+TILE_FN int of_first_lane(int x, call_site) { return __shfl_sync(0xffffffffu, x, 0); }
+
+TILE_FN void signal_init(uint64_t &state, int arrivals, call_site)
+{
+    HOPPER_PTX("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address(&state)), "r"(arrivals) : "memory");
+}
+TILE_FN void signal_arrive(uint64_t &state, call_site)
+{
+    HOPPER_PTX("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address(&state)) : "memory");
+}
+TILE_FN void signal_arrive_and_expect(uint64_t &state, int bytes, call_site)
+{
+    HOPPER_PTX("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address(&state)), "r"(bytes) : "memory");
+}
+TILE_FN void signal_wait(const uint64_t &state, uint32_t phase, call_site)
+{
+    HOPPER_PTX("{\n.reg .pred done;\n"
+               "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+               "@!done bra again;\n}" ::"r"(address(&state)),
+               "r"(phase)
+               : "memory");
+}
+
+// The copy engine finds a box by the coordinates of its first element: column, row, panel, head.
+TILE_FN void copy_in(void *tile, int, const tensor &map, int row, int head, uint64_t &arrived, call_site)
+{
+    HOPPER_PTX("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+               " [%0], [%1, {%2, %3, %2, %4}], [%5];" ::"r"(address(tile)),
+               "l"(&map), "r"(0), "r"(row), "r"(head), "r"(address(&arrived))
+               : "memory");
+}
+TILE_FN void copy_out(const void *tile, int, const tensor &map, int row, int head, call_site)
+{
+    HOPPER_PTX("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %1, %3}], [%4];\n"
+               "cp.async.bulk.commit_group;" ::"l"(&map),
+               "r"(0), "r"(row), "r"(head), "r"(address(tile))
+               : "memory");
+}
+TILE_FN void wrote(tile_rows, call_site) {}
+TILE_FN void writes_visible(call_site) { HOPPER_PTX("fence.proxy.async.shared::cta;" ::: "memory"); }
+TILE_FN void barrier_arrive(int barrier, int threads, call_site)
+{
+    HOPPER_PTX("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+TILE_FN void barrier_wait(int barrier, int threads, call_site)
+{
+    HOPPER_PTX("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+template <int Registers> TILE_FN void registers_down(call_site)
+{
+    HOPPER_PTX("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
+}
+template <int Registers> TILE_FN void registers_up(call_site)
+{
+    HOPPER_PTX("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
+}
+
+// How the tensor cores find a tile: its address, and the strides from one panel to the next (read only where the panels are
+// the columns of a product) and from one group of eight rows to the next, all in units of 16 bytes.
+TILE_FN uint64_t descriptor(const void *at, int panel_bytes)
+{
+    return (uint64_t)((address(at) & 0x3ffff) >> 4) | (uint64_t)(panel_bytes >> 4) << 16 | (uint64_t)(1024 >> 4) << 32 |
+           1ull << 62;
+}
+
+template <int Cols> TILE_FN void pin(reg_tile<16, Cols> &c)
+{
+    TILE_UNROLL
+    for (int n = 0; n < Cols / 8; n++) {
+        TILE_UNROLL
+        for (int i = 0; i < 4; i++) asm volatile("" : "+f"(c.x[0][n][i])::"memory");
+    }
+}
+
+// One instruction: c, 64 x Cols, (+)= 64 x 16 times 16 x Cols. A thread has Cols / 2 of c.
+template <int Cols> struct instruction {
+    static_assert(Cols == 64 || Cols == 96 || Cols == 128 || Cols == 160 || Cols == 192,
+                  "a product has 64, 96, 128, 160 or 192 columns; others want a line HOPPER_PRODUCT(...)");
+};
+
+// %0 ... are the accumulators, then come the operands: a descriptor or four registers of A, B's descriptor, "onto", "transposed".
+#define HOPPER_TEN(t)                                                                                                  \
+    "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t "7, %" #t "8, %" #t "9"
+#define HOPPER_8(i)                                                                                                    \
+    "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), "+f"(c[i + 6]),        \
+        "+f"(c[i + 7])
+#define HOPPER_32(i) HOPPER_8(i), HOPPER_8(i + 8), HOPPER_8(i + 16), HOPPER_8(i + 24)
+#define HOPPER_PRODUCT(cols, list, p0, p1, p2, p3, p4, p5, p6, ...)                                                    \
+    template <> struct instruction<cols> {                                                                             \
+        template <int transposed> static TILE_FN void add(float *c, uint64_t a, uint64_t b, int onto)                  \
+        {                                                                                                              \
+            HOPPER_PTX("{\n.reg .pred onto;\nsetp.ne.b32 onto, %" #p2 ", 0;\n"                                         \
+                       "wgmma.mma_async.sync.aligned.m64n" #cols "k16.f32.bf16.bf16 {" list "}, %" #p0 ", %" #p1       \
+                       ", onto, 1, 1, 0, %" #p3 ";\n}"                                                                 \
+                       : __VA_ARGS__                                                                                   \
+                       : "l"(a), "l"(b), "r"(onto), "n"(transposed));                                                  \
+        }                                                                                                              \
+        template <int transposed> static TILE_FN void add(float *c, const uint32_t a[4], uint64_t b, int onto)         \
+        {                                                                                                              \
+            HOPPER_PTX("{\n.reg .pred onto;\nsetp.ne.b32 onto, %" #p5 ", 0;\n"                                         \
+                       "wgmma.mma_async.sync.aligned.m64n" #cols "k16.f32.bf16.bf16 {" list "}, {%" #p0 ", %" #p1      \
+                       ", %" #p2 ", %" #p3 "}, %" #p4 ", onto, 1, 1, %" #p6 ";\n}"                                     \
+                       : __VA_ARGS__                                                                                   \
+                       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(onto), "n"(transposed));              \
+        }                                                                                                              \
+    };
+#define HOPPER_T3 HOPPER_TEN() ", " HOPPER_TEN(1) ", " HOPPER_TEN(2)
+#define HOPPER_T6 HOPPER_T3 ", " HOPPER_TEN(3) ", " HOPPER_TEN(4) ", " HOPPER_TEN(5)
+#define HOPPER_T9 HOPPER_T6 ", " HOPPER_TEN(6) ", " HOPPER_TEN(7) ", " HOPPER_TEN(8)
+HOPPER_PRODUCT(64, HOPPER_T3 ", %30, %31", 32, 33, 34, 35, 36, 37, 38, HOPPER_32(0))
+HOPPER_PRODUCT(96, HOPPER_T3 ", " HOPPER_TEN(3) ", %40, %41, %42, %43, %44, %45, %46, %47", 48, 49, 50, 51, 52, 53, 54,
+               HOPPER_32(0), HOPPER_8(32), HOPPER_8(40))
+HOPPER_PRODUCT(128, HOPPER_T6 ", %60, %61, %62, %63", 64, 65, 66, 67, 68, 69, 70, HOPPER_32(0), HOPPER_32(32))
+HOPPER_PRODUCT(160, HOPPER_T6 ", " HOPPER_TEN(6) ", " HOPPER_TEN(7), 80, 81, 82, 83, 84, 85, 86, HOPPER_32(0),
+               HOPPER_32(32), HOPPER_8(64), HOPPER_8(72))
+HOPPER_PRODUCT(192, HOPPER_T9 ", %90, %91, %92, %93, %94, %95", 96, 97, 98, 99, 100, 101, 102, HOPPER_32(0),
+               HOPPER_32(32), HOPPER_32(64))
+
+// Every 16 columns of A and of B lie 32 bytes further, every 64 in the next panel; every 16 rows of a deep B 16 * 128 bytes further.
+TILE_FN int step(int k, int panel_bytes) { return (k / 4 * panel_bytes + k % 4 * 32) / 16; }
+
+TILE_FN void products_begin() { HOPPER_PTX("wgmma.fence.sync.aligned;" ::: "memory"); }
+TILE_FN void products_issued() { HOPPER_PTX("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+template <bool deep, int Cols, int Depth>
+TILE_FN void product(reg_tile<16, Cols> &c, tile_rows a, tile_rows b, bool onto, call_site)
+{
+    const uint64_t from_a = descriptor(a.at, 16), from_b = descriptor(b.at, deep ? b.panel_bytes : 16);
+    pin(c);
+    products_begin();
+    TILE_UNROLL
+    for (int k = 0; k < Depth / 16; k++)
+        instruction<Cols>::template add<deep>(&c.x[0][0][0], from_a + step(k, a.panel_bytes),
+                                              from_b + (deep ? k * 128 : step(k, b.panel_bytes)), onto || k != 0);
+    products_issued();
+}
+template <bool deep, int Cols, int Depth>
+TILE_FN void product(reg_tile<16, Cols> &c, const weights<Depth> &a, tile_rows b, bool onto, call_site)
+{
+    const uint64_t from_b = descriptor(b.at, deep ? b.panel_bytes : 16);
+    pin(c);
+    products_begin();
+    TILE_UNROLL
+    for (int k = 0; k < Depth / 16; k++)
+        instruction<Cols>::template add<deep>(&c.x[0][0][0], a.x[k], from_b + (deep ? k * 128 : step(k, b.panel_bytes)),
+                                              onto || k != 0);
+    products_issued();
+}
+template <int Pending> TILE_FN void products_wait(call_site)
+{
+    HOPPER_PTX("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
+}
+}  // namespace hopper_machine
+TILE_FN void signals_ready(call_site) { HOPPER_PTX("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+TILE_FN void stores_read(call_site) { HOPPER_PTX("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+
+#undef HOPPER_PTX
+#undef HOPPER_TEN
+#undef HOPPER_8
+#undef HOPPER_32
+#undef HOPPER_PRODUCT
+#undef HOPPER_T3
+#undef HOPPER_T6
+#undef HOPPER_T9
+#endif
