@@ -258,7 +258,7 @@ __global__ __launch_bounds__(384, 1) void pipeline_kernel(const __grid_constant_
                                                           const __grid_constant__ tensor_map Q_map,
                                                           const __grid_constant__ tensor_map K_map,
                                                           const __grid_constant__ tensor_map V_map, int tiles,
-                                                          hopper_hazard wrong)
+                                                          hopper_hazard chosen)
 {
 #ifdef __CUDACC__
     constexpr hopper_hazard wrong = NOTHING_WRONG;  // a GPU is not asked: it hangs, or computes
