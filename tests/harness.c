@@ -87,21 +87,40 @@ static void say_case(report *r, const worker_run *run)
     }
 }
 
+// The rows of queries that one block of the kernel owned, where its launch tells: a grid of tiles x heads x batches, with more than one
+// tile. 0 if it does not. On the host they are the lesson's.
+static size_t tile_of(const worker_run *run)
+{
+    const attention_shape *s = &run->c.shape;
+    const wb_launches launch = worker_exchange(run)->launches;
+    if (run->problem->on_host) return (size_t)run->problem->tile;
+    if (run->problem->signature != WB_FORWARD || launch.count != 1 || launch.width < 2) return 0;
+    if (launch.blocks != (uint64_t)launch.width * (uint64_t)s->q_heads * (uint64_t)s->batch) return 0;
+    for (int rows = 8; rows <= 256; rows *= 2)
+        if ((unsigned)((s->q_len - 1) / rows + 1) == launch.width) return (size_t)rows;
+    return 0;
+}
+
+static void say_tile(report *r, const worker_run *run, size_t row)
+{
+    const size_t tile = tile_of(run);
+    if (tile) say(r, " (row %zu of tile %zu, of %zu rows)", row % tile, row / tile, tile);
+}
+
 // Where element i of a tensor is, as the lesson would name it.
 static void say_place(report *r, const worker_run *run, const wb_tensor *t, size_t i)
 {
     const size_t d = i % t->dim[3], c = i / t->dim[3] % t->dim[2], b = i / t->dim[3] / t->dim[2] % t->dim[1];
     const size_t a = i / t->dim[3] / t->dim[2] / t->dim[1];
-    const size_t tile = (size_t)run->problem->tile;
     if (run->problem->signature == WB_ROW_SUM && t->dim[2] > 1)
         say(r, "%s[row %zu, column %zu]", t->name, c, d);
     else if (run->problem->signature == WB_ROW_SUM)
         say(r, "%s[%zu]", t->name, d);
     else if (t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3] == t->count && strchr("Ld", *t->name) &&
              t->type == WB_FLOAT32 && t->dim[0] == 1)
-        say(r, "%s[b %zu, h %zu, i %zu] (row %zu of tile %zu)", t->name, b, c, d, d % tile, d / tile);
+        say(r, "%s[b %zu, h %zu, i %zu]", t->name, b, c, d), say_tile(r, run, d);
     else
-        say(r, "%s[b %zu, h %zu, i %zu, d %zu] (row %zu of tile %zu)", t->name, a, b, c, d, c % tile, c / tile);
+        say(r, "%s[b %zu, h %zu, i %zu, d %zu]", t->name, a, b, c, d), say_tile(r, run, c);
 }
 
 static double element(const wb_tensor *t, const char *data, size_t i)
@@ -245,13 +264,16 @@ static bool judge_outputs(report *r, const worker_run *run)
                        "queued elsewhere does not wait for them, and reads NaN");
             if (run->c.nan_keys)
                 say(r,
-                    "\n  V of keys %d to %d is NaN. These queries neither see them nor have a neighbour of a tile of "
-                    "%d that does:"
+                    "\n  V of keys %d to %d is NaN. These queries do not see them, nor does any less than %d away, "
+                    "which might "
+                    "share a tile:"
                     "\n  a tile was computed that should have been skipped (0 * NaN is NaN)",
                     run->c.nan_from, run->c.nan_from + run->c.nan_keys - 1, EXCUSED);
             if (run->c.nan_queries)
                 say(r,
-                    "\n  dO of queries %d to %d is NaN. Neither they nor a neighbour of a tile of %d see these keys:"
+                    "\n  dO of queries %d to %d is NaN. Neither they nor a query less than %d away, which might share "
+                    "a tile, see "
+                    "these keys:"
                     "\n  a tile was computed that should have been skipped (0 * NaN is NaN)",
                     run->c.nan_from, run->c.nan_from + run->c.nan_queries - 1, EXCUSED);
             picture_of = k;

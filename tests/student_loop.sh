@@ -141,9 +141,13 @@ mkdir -p workbook/loop/shipped && cp -R "$scratch/shipped/03" workbook/loop/ship
 sed -i.bak 's/TODO(03) max:/now max:/' problems/03/flash_forward.cu
 run "$score" hint 03
 check "hint: the first gap that is untouched" says 'gap "rescale" .*level 1 of 3'
+run "$score" gaps 03
+check "gaps: those that are as shipped, in a line" says '^  not written yet: rescale, accumulate, finalize, tail  \(make hint-03\)$'
 sed 's/TODO(03)/now:/' problems/03/flash_forward.cu >"$scratch/mine" && cp "$scratch/mine" problems/03/flash_forward.cu
 run "$score" hint 03
 check "hint: every gap is touched, so they are listed" has_lines 'make hint-03 GAP=' 5
+run "$score" gaps 03
+check "gaps: nothing to say where every gap is touched" test ! -s "$said"
 run make hint-08 GAP="dS for" LEVEL=2
 check "hint through make: a gap with spaces in its name, and a level" says 'gap "dS for dQ".* level 2 of 3'
 run env GAP=ds "$score" hint 08

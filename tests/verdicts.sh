@@ -21,4 +21,26 @@ for source in tests/hostile/*.c; do
         failed=1
     fi
 done
+
+# What a failure says: where, in the tile of this launch; and what the first hour shows, but for the last digits.
+says() { # NN WRONG CASE: what make test-NN prints for a wrong solution
+    ${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$out/tests/$1_test" "$out/wrong/$1/wrong/$2/$1_worker" >"$record.log" 2>&1 || cat "$record.log"
+    WB_CASE=$3 WB_WORKER_SHOWN=build/cpu/problems/$1_worker "$out/suite" "$out/tests/$1_test" "$out/wrong/$1/wrong/$2/$1_worker" cpu 2>&1
+}
+if WB_SHARED_KB=64 says 03 scale_forgotten Nq=129,Nk=64,D=128 | grep -q 'first wrong O\[b 0, h 0, i 0, d 0\] (row 0 of tile 0, of 64 rows) is'; then
+    echo "ok    a failure names the tile of the kernel's own launch"
+else
+    echo "FAIL  a failure names the tile of the kernel's own launch:"
+    WB_SHARED_KB=64 says 03 scale_forgotten Nq=129,Nk=64,D=128
+    failed=1
+fi
+shorter() { sed 's/\([0-9]\.[0-9]\{3\}\)[0-9]*/\1/g; s/^ *//' | grep .; }
+shown=$(sed -n '/^ *FAIL  given_case/,/^ *by hand /p' problems/README.md | shorter)
+printed=$(says 01 O_not_rescaled Nq=8,Nk=256,D=16 | sed -n '/FAIL/,/by hand/p' | shorter)
+if [ "$shown" = "$printed" ]; then
+    echo "ok    problems/README.md shows the failure that is printed"
+else
+    printf 'FAIL  problems/README.md shows\n%s\nand printed is\n%s\n' "$shown" "$printed"
+    failed=1
+fi
 exit $failed

@@ -20,6 +20,13 @@ extern "C" {
 // In which order blocks, warps and lanes run that nothing orders: 0 forward, 1 backward, any other number shuffles by it. From here on.
 void wb_run_in_order(long order) WB_OF_THE_LAYER;
 
+// How many kernels were launched since the last call of this, and the last one's grid: the width, and all blocks.
+typedef struct wb_launches {
+    unsigned count, width;
+    uint64_t blocks;
+} wb_launches;
+wb_launches wb_count_launches(void) WB_OF_THE_LAYER;
+
 // Which keys a tile of queries may rightly read, in spans of `span` rows. Tiles have up to WB_NEAR queries and keys, wherever they start.
 enum { WB_SPANS = 64, WB_NEAR = 128 };
 typedef struct wb_watch {

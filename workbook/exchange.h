@@ -21,6 +21,7 @@
 #ifndef WORKBOOK_EXCHANGE_H
 #define WORKBOOK_EXCHANGE_H
 
+#include "asks.h"
 #include "case.h"
 
 enum { WB_GUARD = 1 << 16, WB_NAN_BYTE = 0xff, WB_REPORT_STATUS = 66 };  // 66: exit status after a report on stderr
@@ -34,6 +35,7 @@ typedef struct wb_exchange {
     char message[256];        // wb_last_message() after it
     wb_status device_status;  // what the device said after the work was done
     char device_message[256];
+    wb_launches launches;   // of the call, on the cpu backend
     bool waited;            // the function waited for its stream: seen with late inputs, on the cpu backend
     uint64_t device_bytes;  // the most device memory the call held beyond the tensors, arrays of its file included
     uint64_t device_kept;   // how much of that it still held when its work was done: a leak

@@ -151,6 +151,7 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     const bool watched = wb_watch_pages && c->watched && c->shape.causal;
     if (watched) watch_pages(problem, c, tensors, pointers);
     if (wb_run_in_order && c->order) wb_run_in_order(c->order);
+    if (wb_count_launches) wb_count_launches();
     x->stage = WB_STAGE_CALLING;
     x->status = wb_call(problem, (wb_function)WB_NAME, c, pointers, stream);
     if (x->status != WB_OK) snprintf(x->message, sizeof x->message, "%s", wb_last_message());
@@ -161,6 +162,7 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
         if (x->device_status != WB_OK) snprintf(x->device_message, sizeof x->device_message, "%s", wb_last_message());
     }
     if (watched) wb_watch_end();
+    if (wb_count_launches) x->launches = wb_count_launches();
     const size_t statics = wb_static_memory() > WB_FREE_STATICS ? wb_static_memory() : 0;
     x->host_bytes = wb_host_memory_peak() - host_before + (problem->on_host ? statics : 0);
     x->device_bytes = wb_memory_peak() - device_before + (problem->on_host ? 0 : statics);

@@ -2,6 +2,8 @@
 #include "hooks.h"
 #include "report.h"
 
+#include "../asks.h"
+
 #include <atomic>
 #include <pthread.h>
 #include <stdarg.h>
@@ -236,6 +238,8 @@ static void run_job(job &j)
     pthread_mutex_unlock(&h.mutex);
 }
 
+static wb_launches launched;
+
 void run_grid(const kernel &what, const launch_config &config, void (*body)(void *), void *arguments,
               size_t argument_bytes)
 {
@@ -245,6 +249,7 @@ void run_grid(const kernel &what, const launch_config &config, void (*body)(void
     if (allowed(what, config)) {
         job j = {&what, &config, body, arguments, argument_bytes, {0}, 0};
         j.blocks = static_cast<unsigned long>(config.grid.x) * config.grid.y * config.grid.z;
+        launched = {launched.count + 1, config.grid.x, j.blocks};
         open_device_memory();
         order_begin_launch();
         hook_launch_begin(what, config);
@@ -256,4 +261,11 @@ void run_grid(const kernel &what, const launch_config &config, void (*body)(void
     }
     pthread_mutex_unlock(&launching);
 }
+}
+
+extern "C" wb_launches wb_count_launches(void)
+{
+    const wb_launches since = cudacpu::launched;
+    cudacpu::launched = {};
+    return since;
 }

@@ -86,9 +86,11 @@ static uint64_t near_in_hand()
 [[noreturn]] static void report_pair(row_range newest, row_range keys, void *code)
 {
     report_begin("a tile was read that should have been skipped");
-    report_line("keys %d to %d were touched for queries %d to %d: none of these sees one of those, nor does any within",
-                keys.first, keys.last, newest.first, newest.last);
-    report_line("a tile of %d x %d around them", WB_NEAR, WB_NEAR);
+    report_line(
+        "keys %d to %d were touched for queries %d to %d: none of these sees one of those, and no query less than",
+        keys.first, keys.last, newest.first, newest.last);
+    report_line("%d away sees a key less than %d away, so that no tile of up to that size needs them", WB_NEAR,
+                WB_NEAR);
     if (code) report_code(code);
     report_end();
 }

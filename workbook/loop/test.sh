@@ -91,7 +91,8 @@ judge() {
         echo "  $file does not compile"
         return
     fi
-    [ ! -s "$work/$number.log" ] || grep 'warning:' "$work/$number.log" | tee "$work/$number.compiler"
+    [ ! -s "$work/$number.log" ] || grep 'warning:' "$work/$number.log" | awk '!said[$0]++' | tee "$work/$number.compiler"
+    if [ "$impl" = problems ] && [ -z "${WB_GRADE:-}" ]; then "$out/score" gaps "$number"; fi
     WB_WORKER_SHOWN=$worker WB_RESULTS=$work/$number.results "$out/suite" ${cases:+--cases "$cases"} "$out/tests/${number}_test" "$tried" "$backend"
     case $? in
     0) state="passed" ;;
@@ -101,12 +102,13 @@ judge() {
     [ "$state" != passed ] || [ "${SANITIZE:-0}" = 0 ] || [ -n "${WB_GRADE:-}" ] || look_closer
 }
 
-# A wrong result often has a cause that can be named: by the check build, for the first failing case, or by what is known of mistakes.
+# A wrong result often has a cause that can be named. What the check build proves of the first failing case comes first, and then nothing is
+# guessed; else what is known of mistakes may explain it.
 explain() {
     given=$("$out/suite" --show "$work/$number.results" case)
     if [ -n "$given" ] && [ "${SANITIZE:-}" != 0 ] && [ -z "${WB_GRADE:-}" ]; then
         WB_CASE= workbook/sanitize/sanitize.sh "$backend" "$impl" --after "$number" "$given" >"$work/$number.sanitize" 2>&1
-        [ ! -s "$work/$number.sanitize" ] || { echo "  the check build says of $given:"; cat "$work/$number.sanitize"; }
+        [ ! -s "$work/$number.sanitize" ] || { echo "  the check build says of $given:"; cat "$work/$number.sanitize"; return; }
     fi
     [ -x "$out/diagnose" ] || return
     # Of a submission: within limits, whatever its case costs.

@@ -97,7 +97,7 @@ start_run() {
     seen=$(stamp "$file")
     began=$(date +%s)
     title="$number $(basename "${file%.*}")"
-    SANITIZE=${SANITIZE:-0} VERBOSE=1 $MAKE --no-print-directory "test-$number" >"$scratch/output" 2>&1 </dev/null &
+    VERBOSE=1 $MAKE --no-print-directory "test-$number" >"$scratch/output" 2>&1 </dev/null &
     run=$!
     show "testing ..."
 }

@@ -24,7 +24,7 @@ look_at_kernel() { # WORKER CASE
     timeout "$limit" "$1" --case "$2" --guard 0 >"$scratch/printed" 2>"$scratch/raw"
     status=$?
     sed 's/^cudacpu: /sanitize: /' "$scratch/raw" >"$scratch/report"
-    [ $status -ne 124 ] || echo "sanitize: no answer in $limit s" >>"$scratch/report"
+    case $after$status in yes124) return ;; 124) echo "sanitize: no answer in $limit s" >>"$scratch/report" ;; esac
     [ $status -eq 0 ] || [ -s "$scratch/report" ] || echo "sanitize: the worker ended with status $status" >"$scratch/report"
 }
 look_at_c() { # WORKER CASE

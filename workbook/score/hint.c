@@ -125,3 +125,9 @@ int score_hint(char **given)
     }
     return 0;
 }
+
+int score_gaps(char **given)
+{
+    gaps_write_untouched(stdout, score_problem(given[0]));
+    return 0;
+}

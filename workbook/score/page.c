@@ -1,5 +1,6 @@
 // page.c - what make watch shows below its heading: one failure, what it may come from, counts, the next step; as many rows as a
 // terminal has.
+#include "score/gaps.h"
 #include "score/safe_text.h"
 #include "score/score.h"
 #include "score/standing.h"
@@ -110,6 +111,7 @@ int score_page(char **given)
         indent(to[BODY], text, 0);
         free(text);
     }
+    if (grades_ran(p->number)) gaps_write_untouched(to[SAID], p);
     for (int i = 0; i < 2 && grades_ran(p->number); i++) {
         char *const text =
             grades_read_file("%s/%02d.%s", folder, p->number, (const char *[]){"sanitize", "mistake"}[i]);

@@ -67,6 +67,7 @@ static const struct {
     {"next", "[--number]", 0, score_next, "the one thing to do now, or its number; nothing if all is done"},
     {"standing", "NN", 1, standing_now, "its state and its points"},
     {"hint", "NN", 1, score_hint, "a hint for the gap GAP, of level LEVEL"},
+    {"gaps", "NN", 1, score_gaps, "a line that names its gaps that are as shipped, if any are"},
     {"page", "NN ROWS COLUMNS FILE", 4, score_page, "what make watch shows; FILE where there is no record"},
     {"untouched", "FILE", 1, untouched, "exit status 0 if it is a skeleton as shipped"},
 };

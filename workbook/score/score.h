@@ -13,6 +13,7 @@ int score_next(char **given);
 int score_after(char **given);  // next.c
 int score_page(char **given);
 int score_hint(char **given);
+int score_gaps(char **given);  // hint.c
 int score_report(char **given);
 int score_row(char **given);  // class.c
 int score_class(char **given);
