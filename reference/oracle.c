@@ -34,6 +34,7 @@ void oracle_attention_row_scales(const wb_problem *problem, const attention_shap
         S[j] = -INFINITY;
         if (!oracle_visible(problem, shape, i, (int)j)) continue;
         double dot = 0, terms = 0;
+#pragma omp simd reduction(+ : dot, terms)
         for (size_t d = 0; d < D; d++) {
             dot += (double)q[d] * K[j * D + d];
             terms += fabs((double)q[d] * K[j * D + d]);
@@ -77,6 +78,7 @@ static pair pair_of(const oracle_inputs *in, size_t q_row, size_t kv_row)
     const float *q = in->Q + q_row * D, *k = in->K + kv_row * D, *v = in->V + kv_row * D, *o = in->O + q_row * D,
                 *g = in->dO + q_row * D;
     double S = 0, abs_S = 0, dP = 0, abs_dP = 0, delta = 0, abs_delta = 0;
+#pragma omp simd reduction(+ : S, abs_S, dP, abs_dP, delta, abs_delta)
     for (size_t d = 0; d < D; d++) {
         S += (double)q[d] * k[d], abs_S += fabs((double)q[d] * k[d]);
         dP += (double)g[d] * v[d], abs_dP += fabs((double)g[d] * v[d]);

@@ -89,7 +89,9 @@ enum block_order { down, across };
 
 template <block_order order, bool transposed, int stride>
 TILE_FN void load_16x16(uint32_t f[4], const bf16 (*at)[stride], int row0, int col0);
-TILE_FN void mma_16x16x16(float c[2][4], const uint32_t a[4], const uint32_t b[4]);
+// c += left * right: left(a, k) fetches the k-th 16 columns of the left factor, right(b, k, n) a 16 x 16 block of the right one.
+template <int Depth, int Rows, int Cols, class Left, class Right>
+TILE_FN void multiply(reg_tile<Rows, Cols> &c, Left left, Right right);
 TILE_FN uint32_t pack(float low, float high);  // rounds two neighbours of a row to bf16, into one register
 TILE_FN float exp2_fast(float x);              // 2^x with a relative error below 2^-22; exp2_fast(-INFINITY) is 0
 }  // namespace tile_machine
@@ -279,27 +281,6 @@ TILE_FN void load(operand<Rows, Cols> &a, const smem_tile<TileRows, Cols> &tile,
         }
     }
 }
-
-namespace tile_machine
-{
-// c += left * right, 16 of the Depth products at a time: left(a, k) fetches Rows x 16, right(b, k, n) fetches 16 x 16.
-template <int Depth, int Rows, int Cols, class Left, class Right>
-TILE_FN void multiply(reg_tile<Rows, Cols> &c, Left left, Right right)
-{
-    TILE_UNROLL
-    for (int k = 0; k < Depth / 16; k++) {
-        uint32_t a[Rows / 16][4];
-        left(a, k);
-        TILE_UNROLL
-        for (int n = 0; n < Cols / 16; n++) {
-            uint32_t b[4];
-            right(b, k, n);
-            TILE_UNROLL  // one fetch of b serves all rows
-                for (int r = 0; r < Rows / 16; r++) mma_16x16x16(&c.x[r][2 * n], a[r], b);
-        }
-    }
-}
-}  // namespace tile_machine
 
 // C += A B^T: C [Rows, Cols], A [Rows, Depth], B [Cols, Depth]. The scores Q K^T.
 template <int Rows, int Cols, int Depth>
@@ -508,15 +489,34 @@ TILE_FN void load_16x16(uint32_t f[4], const bf16 (*at)[stride], int row0, int c
     const int g = lane_id() / 4, t = lane_id() % 4;
     for (int i = 0; i < 4; i++) {
         const int row = row0 + 8 * (order == down ? i % 2 : i / 2), col = col0 + 8 * (order == down ? i / 2 : i % 2);
-        f[i] = transposed ? pack(at[row + 2 * t][col + g], at[row + 2 * t + 1][col + g])
-                          : pack(at[row + g][col + 2 * t], at[row + g][col + 2 * t + 1]);
+        if (transposed)
+            f[i] = pack(at[row + 2 * t][col + g], at[row + 2 * t + 1][col + g]);
+        else
+            memcpy(&f[i], &at[row + g][col + 2 * t], 4);
     }
 #endif
 }
 
+#ifdef __CUDACPU__
+
+// Each lane fetches its parts of both factors, and the last one to arrive multiplies for all 32.
+template <int Depth, int Rows, int Cols, class Left, class Right>
+TILE_FN void multiply(reg_tile<Rows, Cols> &c, Left left, Right right)
+{
+    uint32_t a[Depth / 16][Rows / 16][4], b[Depth / 16][Cols / 16][4];
+    for (int k = 0; k < Depth / 16; k++) {
+        left(a[k], k);
+        for (int n = 0; n < Cols / 16; n++) right(b[k][n], k, n);
+    }
+    cudacpu::product mine = {Rows / 16, Cols / 16, Depth / 16, &c.x[0][0][0], &a[0][0][0], &b[0][0][0]};
+    cudacpu::warp_call(cudacpu::multiply, &mine);
+}
+
+#else
+
 // c += A B for A [16, 16] and B [16, 16] over the warp. a: A's blocks, down. b: B's blocks, down, transposed; b[0], b[1] are
 // its left half. c[0] is the left half of the result, c[1] the right one, as in reg_tile.
-#if defined(TILE_TENSOR_CORES)
+#ifdef TILE_TENSOR_CORES
 
 TILE_FN void mma_16x16x16(float c[2][4], const uint32_t a[4], const uint32_t b[4])
 {
@@ -527,41 +527,6 @@ TILE_FN void mma_16x16x16(float c[2][4], const uint32_t a[4], const uint32_t b[4
                      : "=f"(c[h][0]), "=f"(c[h][1]), "=f"(c[h][2]), "=f"(c[h][3])
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[2 * h]), "r"(b[2 * h + 1]),  //
                        "f"(c[h][0]), "f"(c[h][1]), "f"(c[h][2]), "f"(c[h][3]));
-}
-
-#elif defined(__CUDACPU__)
-
-struct factors {  // what one lane brings
-    float (*c)[4];
-    const uint32_t *a, *b;
-};
-
-// The last lane to arrive does the work of all 32: a tenth of the time of 32 lanes that shuffle.
-inline void multiply_for_all(void **lanes, int count)
-{
-    float a[16][16], b[16][16], c[16][16] = {};
-    for (int lane = 0; lane < count; lane++) {
-        const factors &f = *static_cast<const factors *>(lanes[lane]);
-        const int g = lane / 4, t = lane % 4 * 2;
-        for (int i = 0; i < 4; i++) {
-            const int below = i % 2 * 8, beside = i / 2 * 8;
-            a[g + below][t + beside] = low(f.a[i]), a[g + below][t + beside + 1] = high(f.a[i]);
-            b[t + below][g + beside] = low(f.b[i]), b[t + below + 1][g + beside] = high(f.b[i]);
-        }
-    }
-    for (int row = 0; row < 16; row++)
-        for (int k = 0; k < 16; k++)
-            for (int col = 0; col < 16; col++) c[row][col] += a[row][k] * b[k][col];
-    for (int lane = 0; lane < count; lane++)
-        for (int h = 0; h < 2; h++)
-            for (int i = 0; i < 4; i++)
-                static_cast<factors *>(lanes[lane])->c[h][i] += c[lane / 4 + i / 2 * 8][8 * h + lane % 4 * 2 + i % 2];
-}
-
-TILE_FN void mma_16x16x16(float c[2][4], const uint32_t a[4], const uint32_t b[4])
-{
-    factors mine = {c, a, b};
-    cudacpu::warp_call(multiply_for_all, &mine);
 }
 
 #else
@@ -594,6 +559,25 @@ TILE_FN void mma_16x16x16(float c[2][4], const uint32_t a[4], const uint32_t b[4
     memcpy(p.c, c, sizeof p.c);
     p = multiply_by_shuffles(p, make_uint4(a[0], a[1], a[2], a[3]), make_uint4(b[0], b[1], b[2], b[3]));
     memcpy(c, p.c, sizeof p.c);
+}
+
+#endif
+
+template <int Depth, int Rows, int Cols, class Left, class Right>
+TILE_FN void multiply(reg_tile<Rows, Cols> &c, Left left, Right right)
+{
+    TILE_UNROLL
+    for (int k = 0; k < Depth / 16; k++) {
+        uint32_t a[Rows / 16][4];
+        left(a, k);
+        TILE_UNROLL
+        for (int n = 0; n < Cols / 16; n++) {
+            uint32_t b[4];
+            right(b, k, n);
+            TILE_UNROLL  // one fetch of b serves all rows
+                for (int r = 0; r < Rows / 16; r++) mma_16x16x16(&c.x[r][2 * n], a[r], b);
+        }
+    }
 }
 
 #endif

@@ -43,7 +43,6 @@ void async_copy(void *to, const void *from, size_t bytes, size_t zeros, call_sit
 {
     thread &me = running_thread("__pipeline_memcpy_async()", site);
     me.code = __builtin_return_address(0);
-    char text[256];
     if (bytes != 4 && bytes != 8 && bytes != 16)
         report("bad asynchronous copy", site, "%zu bytes: the size must be 4, 8 or 16", bytes);
     if (zeros > bytes) report("bad asynchronous copy", site, "%zu zeros among %zu bytes", zeros, bytes);
@@ -53,7 +52,7 @@ void async_copy(void *to, const void *from, size_t bytes, size_t zeros, call_sit
         report("misaligned asynchronous copy", site,
                "%zu bytes, but the destination lies %zu and the source %zu bytes past a multiple of that", bytes,
                to_past, from_past);
-    if (!describe_shared_address(*current, static_cast<char *>(to), text, sizeof text))
+    if (!is_shared_address(*current, static_cast<char *>(to)))
         report("bad asynchronous copy", site, "the destination must be shared memory");
 
     hook_async_issued(static_cast<char *>(to), static_cast<const char *>(from), bytes, bytes - zeros);

@@ -44,7 +44,7 @@ bool one_host_thread;
 int host_threads()
 {
     static const long count = environment("CUDACPU_THREADS", sysconf(_SC_NPROCESSORS_ONLN));
-    return count < 1 || one_host_thread || order_now() || watching() ? 1 : count > 256 ? 256 : static_cast<int>(count);
+    return count < 1 || one_host_thread || order || watching() ? 1 : count > 256 ? 256 : static_cast<int>(count);
 }
 
 // ------------------------------------------------------------------------------------------------- what a launch may ask for

@@ -113,7 +113,12 @@ inline warp &warp_of(block &b, const thread &t) { return b.warps[t.number / WARP
 inline unsigned lane_bit(const thread &t) { return 1u << t.number % WARP; }
 
 // The running thread; ends the process with a report if `what` was called by host code.
-thread &running_thread(const char *what, call_site site);
+[[noreturn]] void report_on_host(const char *what, call_site site);
+inline thread &running_thread(const char *what, call_site site)
+{
+    if (!current || !current->running) report_on_host(what, site);
+    return *current->running;
+}
 
 // ----------------------------------------------------------------------------------------------------------- scheduler.cpp
 block *new_block();  // storage for one host thread, never given back
@@ -131,6 +136,7 @@ void thread_left_warp(block &b, thread &t);  // those who waited for it need not
 
 // ------------------------------------------------------------------------------------------------------- shared_memory.cpp
 void shared_memory_begin(block &b);
+bool is_shared_address(const block &b, const char *at);  // or of a guard page beside it
 bool describe_shared_address(const block &b, const char *at, char *text, size_t size);
 
 // ---------------------------------------------------------------------------------------------------------- async_copy.cpp
@@ -158,9 +164,13 @@ int host_threads();
 cudaError_t set_error(cudaError_t error);  // for cudaGetLastError; returns it
 
 // --------------------------------------------------------------------------------------------------------------- order.cpp
-long order_now();
+extern long order;
 void order_begin_launch();
-unsigned choose_lane(unsigned ready);  // which of these comes next; one bit
+unsigned rearranged_lane(unsigned ready);
+inline unsigned choose_lane(unsigned ready)  // which of these comes next; one bit
+{
+    return order ? rearranged_lane(ready) : ready & -ready;
+}
 unsigned long rearranged(unsigned long n,
                          unsigned long count);  // which of 0 ... count - 1, warps or blocks, is the n-th
 

@@ -8,16 +8,13 @@
 
 namespace cudacpu
 {
-static long order;
+long order;
 static uint32_t dice;
-
-long order_now() { return order; }
 
 void order_begin_launch() { dice = static_cast<uint32_t>(order) * 2654435761u | 1; }
 
-unsigned choose_lane(unsigned ready)
+unsigned rearranged_lane(unsigned ready)
 {
-    if (order == 0) return ready & -ready;
     if (order == 1) return 1u << (31 - __builtin_clz(ready));
     dice = dice * 1664525u + 1013904223u;
     unsigned skip = (dice >> 16) % static_cast<unsigned>(__builtin_popcount(ready));

@@ -59,7 +59,7 @@ static void thread_main()
 }
 
 // Puts `from` to sleep and lets one of the warp's ready lanes run.
-static void run_lane(block &b, warp &w, fiber &from)
+static inline void run_lane(block &b, warp &w, fiber &from)
 {
     const unsigned lane = choose_lane(w.ready);
     thread &t = w.threads[__builtin_ctz(lane)];
@@ -86,10 +86,9 @@ void give_way(block &b)
         fiber_switch(*me.own, b.host);
 }
 
-thread &running_thread(const char *what, call_site site)
+void report_on_host(const char *what, call_site site)
 {
-    if (!current || !current->running) report("device code on the host", site, "%s was called outside a kernel", what);
-    return *current->running;
+    report("device code on the host", site, "%s was called outside a kernel", what);
 }
 
 // ----------------------------------------------------------------------------------------------------------------- the barrier

@@ -14,7 +14,12 @@ namespace cudacpu
 {
 enum { GAP = 64, ALIGNMENT = 128 };
 
-static size_t page_size() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
+static size_t page_size()
+{
+    static const size_t bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    return bytes;
+}
+
 static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 static size_t dynamic_room() { return round_up(SHARED_AT_MOST, page_size()); }
 static size_t static_room()
@@ -88,11 +93,15 @@ void *dynamic_shared(const char *name, size_t, call_site site)
     return current->dynamic_shared;
 }
 
+bool is_shared_address(const block &b, const char *at)
+{
+    return at >= b.static_shared - dynamic_room() - 2 * page_size() &&
+           at < b.static_shared + static_room() + page_size();
+}
+
 bool describe_shared_address(const block &b, const char *at, char *text, size_t size)
 {
-    const char *dynamic_end = b.static_shared - page_size();
-    if (at < dynamic_end - dynamic_room() - page_size() || at >= b.static_shared + static_room() + page_size())
-        return false;
+    if (!is_shared_address(b, at)) return false;
     if (at < b.static_shared && !b.config->shared)
         snprintf(text, size, "%s has no memory: the third number between <<< and >>> is 0",
                  b.dynamic_name ? b.dynamic_name : "dynamic shared memory");

@@ -164,14 +164,13 @@ static bool complete(block &b, warp &w, const thread &any)
     return true;
 }
 
-static uint64_t arrive(thread &me, const warp_request &request, call_site site)
+// The lane has said in its request what it came for. The last one to come completes.
+static inline uint64_t arrive(thread &me)
 {
     block &b = *current;
     warp &w = warp_of(b, me);
-    me.site = site;
-    me.request = request;
     w.waiting |= lane_bit(me);
-    if (complete(b, w, me))
+    if (!(me.request.mask & w.all & ~w.exited & ~w.waiting) && complete(b, w, me))
         w.ready &= ~lane_bit(me);  // runs on
     else
         give_way(b);
@@ -180,21 +179,26 @@ static uint64_t arrive(thread &me, const warp_request &request, call_site site)
 
 uint64_t warp_wait(warp_operation operation, unsigned mask, uint64_t value, int argument, int width, call_site site)
 {
-    thread &me = running_thread(operation_name(operation), site);
+    if (!current || !current->running) report_on_host(operation_name(operation), site);
+    thread &me = *current->running;
     me.code = __builtin_return_address(0);
     if (!(mask & lane_bit(me)))
         report("lane not in its own mask", site, "%s: lane %u calls with mask 0x%08x", operation_name(operation),
                me.number % WARP, mask);
     if (width < 1 || width > WARP || (width & (width - 1)))
         report("bad width", site, "%s: width %d is not a power of two up to 32", operation_name(operation), width);
-    return arrive(me, {operation, mask, argument, width, value, 0, nullptr}, site);
+    me.site = site;
+    me.request = {operation, mask, argument, width, value, 0, nullptr};
+    return arrive(me);
 }
 
 void warp_call(void (*f)(void **, int), void *mine, call_site site)
 {
     thread &me = running_thread("an operation of the whole warp", site);
     me.code = __builtin_return_address(0);
-    arrive(me, {CALL, 0xffffffffu, 0, WARP, reinterpret_cast<uintptr_t>(mine), 0, f}, site);
+    me.site = site;
+    me.request = {CALL, 0xffffffffu, 0, WARP, reinterpret_cast<uintptr_t>(mine), 0, f};
+    arrive(me);
 }
 
 void thread_left_warp(block &b, thread &t)

@@ -9,6 +9,7 @@
 #include "cudacpu/shared.h"
 #include "cudacpu/sync.h"
 #include "cudacpu/atomics.h"
+#include "cudacpu/tensor_cores.h"
 #include "cudacpu/maths.h"
 
 #endif

@@ -38,7 +38,8 @@
 #define __launch_bounds__(...)
 #define __maxnreg__(...)
 #define __forceinline__ inline  // not always_inline: g++ rejects that behind a function pointer
-#define __noinline__            // a hint; the standard library uses the same word inside __attribute__(( ))
+#define CUDACPU_INLINE  __attribute__((always_inline)) inline  // for a few small words: kernels are compiled in a hurry
+#define __noinline__  // a hint; the standard library uses the same word inside __attribute__(( ))
 #define __align__(...) alignas(__VA_ARGS__)
 
 // cuda_to_cpp.awk turns each declaration of shared memory into a call (see shared.h). One that it does not understand, or in a

@@ -68,7 +68,7 @@ inline float __frsqrt_rn(float x_) { return 1.0f / sqrtf(x_); }
 
 namespace cudacpu
 {
-template <class To_, class From_> To_ same_bits(From_ from_)
+template <class To_, class From_> CUDACPU_INLINE To_ same_bits(From_ from_)
 {
     static_assert(sizeof(To_) == sizeof(From_), "the same bits need the same size");
     To_ to_;

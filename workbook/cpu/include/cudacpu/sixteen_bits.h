@@ -14,7 +14,10 @@ inline unsigned short bfloat16_from_float(float x_)
     return static_cast<unsigned short>((bits_ + 0x7fff + (bits_ >> 16 & 1)) >> 16);
 }
 
-inline float float_from_bfloat16(unsigned short bits_) { return same_bits<float>(static_cast<uint32_t>(bits_) << 16); }
+CUDACPU_INLINE float float_from_bfloat16(unsigned short bits_)
+{
+    return same_bits<float>(static_cast<uint32_t>(bits_) << 16);
+}
 
 // half: 1 sign, 5 exponent (bias 15), 10 fraction bits.
 inline unsigned short half_from_float(float x_)
@@ -71,7 +74,7 @@ template <class Half_> Half_ fused_multiply_add(Half_ x_, Half_ y_, Half_ z_)
             : bits_(cudacpu::from_float_(static_cast<float>(x_)))                                                      \
         {                                                                                                              \
         }                                                                                                              \
-        operator float() const { return cudacpu::to_float_(bits_); }                                                   \
+        CUDACPU_INLINE operator float() const { return cudacpu::to_float_(bits_); }                                    \
         operator raw_() const { return {bits_}; }                                                                      \
         half_ &operator+=(half_ y_) { return *this = half_(float(*this) + float(y_)); }                                \
         half_ &operator-=(half_ y_) { return *this = half_(float(*this) - float(y_)); }                                \

@@ -44,7 +44,7 @@ uint64_t warp_wait(warp_operation operation_, unsigned mask_, uint64_t value_, i
 // instruction of the whole warp.
 void warp_call(void (*f_)(void **lanes_, int count_), void *mine_, call_site site_ = here());
 
-template <class Value_> uint64_t to_word(Value_ value_)
+template <class Value_> CUDACPU_INLINE uint64_t to_word(Value_ value_)
 {
     static_assert(sizeof(Value_) <= 8, "a shuffle takes values of at most 8 bytes: shuffle the parts of a larger one");
     uint64_t word_ = 0;
@@ -52,7 +52,7 @@ template <class Value_> uint64_t to_word(Value_ value_)
     return word_;
 }
 
-template <class Value_> Value_ from_word(uint64_t word_)
+template <class Value_> CUDACPU_INLINE Value_ from_word(uint64_t word_)
 {
     Value_ value_;
     memcpy(static_cast<void *>(&value_), &word_, sizeof(Value_));
@@ -89,8 +89,8 @@ inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
 #define CUDACPU_SHUFFLE(name_, operation_, argument_type_)                                                             \
-    template <class Value_> Value_ name_(unsigned mask_, Value_ value_, argument_type_ argument_, int width_ = 32,     \
-                                         cudacpu::call_site site_ = cudacpu::here())                                   \
+    template <class Value_> CUDACPU_INLINE Value_ name_(unsigned mask_, Value_ value_, argument_type_ argument_,       \
+                                                        int width_ = 32, cudacpu::call_site site_ = cudacpu::here())   \
     {                                                                                                                  \
         return cudacpu::from_word<Value_>(cudacpu::warp_wait(cudacpu::operation_, mask_, cudacpu::to_word(value_),     \
                                                              static_cast<int>(argument_), width_, site_));             \

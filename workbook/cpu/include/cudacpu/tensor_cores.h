@@ -1,0 +1,23 @@
+// tensor_cores.h - a product of matrices by a whole warp, its factors and its result spread over the lanes as mma.sync wants them.
+#ifndef CUDACPU_TENSOR_CORES_H
+#define CUDACPU_TENSOR_CORES_H
+
+#include "keywords.h"
+
+namespace cudacpu
+{
+// What one lane brings to C += A B, in blocks of 16 x 16. Lane 4 g + t holds of each block of A columns 2 t, 2 t + 1 of row g, two
+// bf16 in a register, then of row g + 8, then columns 2 t + 8, 2 t + 9 of both; of B the same with rows and columns exchanged; of C
+// columns 2 t, 2 t + 1 of row g and of row g + 8, then of the block's right half.
+struct product {
+    int rows, cols, depth;  // in blocks
+    float *c;               // [rows][cols][2][4]
+    const uint32_t *a;      // [depth][rows][4]
+    const uint32_t *b;      // [depth][cols][4]
+};
+
+// For warp_call (sync.h), whose lanes each hand in a product. As on a GPU the sum of 16 products is added to C at a time.
+void multiply(void **products_, int count_);
+}
+
+#endif

@@ -1,0 +1,115 @@
+// tensor_cores.cpp - C += A B for a whole warp: what the lanes hold becomes three matrices of float32, and these are multiplied.
+#include "report.h"
+
+#include <cudacpu/tensor_cores.h>
+
+namespace cudacpu
+{
+struct matrices {
+    float *a, *b, *c;  // [rows, depth], [depth, cols], [rows, cols]
+    int rows, cols, depth;
+};
+
+// Room for `count` numbers, one for each host thread, kept for the next product.
+static float *room(size_t count)
+{
+    static __thread float *at;
+    static __thread size_t size;
+    if (count > size) {
+        free(at);
+        at = static_cast<float *>(aligned_alloc(64, (count * sizeof(float) + 63) / 64 * 64));
+        if (!at) report("out of host memory", {nullptr, 0}, "no room for a product of matrices");
+        size = count;
+    }
+    return at;
+}
+
+static float low(uint32_t pair) { return same_bits<float>(pair << 16); }  // a bf16 is the upper half of a float
+static float high(uint32_t pair) { return same_bits<float>(pair & 0xffff0000u); }
+
+static void take(const matrices &m, const product &p, int lane)
+{
+    const int g = lane / 4, t = lane % 4 * 2;
+    const uint32_t *a = p.a, *b = p.b;
+    const float *c = p.c;
+    for (int k = 0; k < m.depth; k += 16) {
+        for (int r = 0; r < m.rows; r += 16)
+            for (int i = 0; i < 4; i++, a++) {
+                float *at = m.a + (r + g + i % 2 * 8) * m.depth + k + t + i / 2 * 8;
+                at[0] = low(*a), at[1] = high(*a);
+            }
+        for (int n = 0; n < m.cols; n += 16)
+            for (int i = 0; i < 4; i++, b++) {
+                float *at = m.b + (k + t + i % 2 * 8) * m.cols + n + g + i / 2 * 8;
+                at[0] = low(*b), at[m.cols] = high(*b);
+            }
+    }
+    for (int r = 0; r < m.rows; r += 16)
+        for (int n = 0; n < m.cols; n += 8)
+            for (int i = 0; i < 4; i += 2, c += 2) {
+                float *at = m.c + (r + g + i / 2 * 8) * m.cols + n + t;
+                at[0] = c[0], at[1] = c[1];
+            }
+}
+
+static void give(const matrices &m, const product &p, int lane)
+{
+    const int g = lane / 4, t = lane % 4 * 2;
+    float *c = p.c;
+    for (int r = 0; r < m.rows; r += 16)
+        for (int n = 0; n < m.cols; n += 8)
+            for (int i = 0; i < 4; i += 2, c += 2) {
+                const float *at = m.c + (r + g + i / 2 * 8) * m.cols + n + t;
+                c[0] = at[0], c[1] = at[1];
+            }
+}
+
+// Eight numbers at a time, whatever the processor has for that.
+typedef float eight __attribute__((vector_size(32)));
+
+static inline __attribute__((always_inline)) void multiply_matrices(const matrices &m)
+{
+    for (int row = 0; row < m.rows; row += 4)
+        for (int col = 0; col < m.cols; col += 8)
+            for (int k0 = 0; k0 < m.depth; k0 += 16) {
+                eight sum[4] = {};
+                for (int k = k0; k < k0 + 16; k++) {
+                    const eight b = *reinterpret_cast<const eight *>(m.b + k * m.cols + col);
+                    for (int i = 0; i < 4; i++) sum[i] += m.a[(row + i) * m.depth + k] * b;
+                }
+                for (int i = 0; i < 4; i++) *reinterpret_cast<eight *>(m.c + (row + i) * m.cols + col) += sum[i];
+            }
+}
+
+#ifdef __x86_64__
+// The same instructions, twice as wide: the results are the same to the bit.
+__attribute__((target("avx2"))) static void multiply_wide(const matrices &m) { multiply_matrices(m); }
+static bool is_wide() { return __builtin_cpu_supports("avx2"); }
+#else
+static void multiply_wide(const matrices &m) { multiply_matrices(m); }
+static bool is_wide() { return false; }
+#endif
+
+void multiply(void **products, int count)
+{
+    const product &one = *static_cast<product *>(products[0]);
+    matrices m = {nullptr, nullptr, nullptr, 16 * one.rows, 16 * one.cols, 16 * one.depth};
+    const size_t a = static_cast<size_t>(m.rows) * m.depth, b = static_cast<size_t>(m.depth) * m.cols;
+    const size_t c = static_cast<size_t>(m.rows) * m.cols;
+    m.a = room(a + b + c);
+    m.b = m.a + a;
+    m.c = m.b + b;
+    if (count < WARP) memset(m.a, 0, (a + b + c) * sizeof(float));
+    for (int lane = 0; lane < count; lane++) {
+        const product &p = *static_cast<product *>(products[lane]);
+        if (p.rows != one.rows || p.cols != one.cols || p.depth != one.depth)
+            report("bad product", {nullptr, 0}, "the lanes of a warp multiply matrices of different sizes");
+        take(m, p, lane);
+    }
+    if (is_wide())
+        multiply_wide(m);
+    else
+        multiply_matrices(m);
+    for (int lane = 0; lane < count; lane++) give(m, *static_cast<product *>(products[lane]), lane);
+}
+}
