@@ -508,7 +508,7 @@ TILE_FN void multiply(reg_tile<Rows, Cols> &c, Left left, Right right)
         left(a[k], k);
         for (int n = 0; n < Cols / 16; n++) right(b[k][n], k, n);
     }
-    cudacpu::product mine = {Rows / 16, Cols / 16, Depth / 16, &c.x[0][0][0], &a[0][0][0], &b[0][0][0]};
+    cudacpu::warp_product mine = {Rows / 16, Cols / 16, Depth / 16, &c.x[0][0][0], &a[0][0][0], &b[0][0][0]};
     cudacpu::warp_call(cudacpu::multiply, &mine);
 }
 

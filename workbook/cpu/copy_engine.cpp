@@ -62,7 +62,7 @@ void copy_in(void *tile, int bytes, const tensor_box &map, int row, int head, ui
 bool copy_one(engine &e, bool (*waited_for)(size_t))
 {
     for (size_t n = 0; n < e.copies.size(); n++) {
-        copy_to_shared &c = e.copies[order_now() == 1 ? e.copies.size() - 1 - n : n];
+        copy_to_shared &c = e.copies[order == 1 ? e.copies.size() - 1 - n : n];
         if (c.done || !waited_for(c.signal)) continue;
         each_piece(c.to.at, c.map, c.row, c.head, [](const char *to, const char *from) {
             if (from)

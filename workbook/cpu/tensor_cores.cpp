@@ -27,7 +27,7 @@ static float *room(size_t count)
 static float low(uint32_t pair) { return same_bits<float>(pair << 16); }  // a bf16 is the upper half of a float
 static float high(uint32_t pair) { return same_bits<float>(pair & 0xffff0000u); }
 
-static void take(const matrices &m, const product &p, int lane)
+static void take(const matrices &m, const warp_product &p, int lane)
 {
     const int g = lane / 4, t = lane % 4 * 2;
     const uint32_t *a = p.a, *b = p.b;
@@ -52,7 +52,7 @@ static void take(const matrices &m, const product &p, int lane)
             }
 }
 
-static void give(const matrices &m, const product &p, int lane)
+static void give(const matrices &m, const warp_product &p, int lane)
 {
     const int g = lane / 4, t = lane % 4 * 2;
     float *c = p.c;
@@ -92,7 +92,7 @@ static bool is_wide() { return false; }
 
 void multiply(void **products, int count)
 {
-    const product &one = *static_cast<product *>(products[0]);
+    const warp_product &one = *static_cast<warp_product *>(products[0]);
     matrices m = {nullptr, nullptr, nullptr, 16 * one.rows, 16 * one.cols, 16 * one.depth};
     const size_t a = static_cast<size_t>(m.rows) * m.depth, b = static_cast<size_t>(m.depth) * m.cols;
     const size_t c = static_cast<size_t>(m.rows) * m.cols;
@@ -101,7 +101,7 @@ void multiply(void **products, int count)
     m.c = m.b + b;
     if (count < WARP) memset(m.a, 0, (a + b + c) * sizeof(float));
     for (int lane = 0; lane < count; lane++) {
-        const product &p = *static_cast<product *>(products[lane]);
+        const warp_product &p = *static_cast<warp_product *>(products[lane]);
         if (p.rows != one.rows || p.cols != one.cols || p.depth != one.depth)
             report("bad product", {nullptr, 0}, "the lanes of a warp multiply matrices of different sizes");
         take(m, p, lane);
@@ -110,6 +110,6 @@ void multiply(void **products, int count)
         multiply_wide(m);
     else
         multiply_matrices(m);
-    for (int lane = 0; lane < count; lane++) give(m, *static_cast<product *>(products[lane]), lane);
+    for (int lane = 0; lane < count; lane++) give(m, *static_cast<warp_product *>(products[lane]), lane);
 }
 }

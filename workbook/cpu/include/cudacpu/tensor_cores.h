@@ -9,14 +9,14 @@ namespace cudacpu
 // What one lane brings to C += A B, in blocks of 16 x 16. Lane 4 g + t holds of each block of A columns 2 t, 2 t + 1 of row g, two
 // bf16 in a register, then of row g + 8, then columns 2 t + 8, 2 t + 9 of both; of B the same with rows and columns exchanged; of C
 // columns 2 t, 2 t + 1 of row g and of row g + 8, then of the block's right half.
-struct product {
+struct warp_product {
     int rows, cols, depth;  // in blocks
     float *c;               // [rows][cols][2][4]
     const uint32_t *a;      // [depth][rows][4]
     const uint32_t *b;      // [depth][cols][4]
 };
 
-// For warp_call (sync.h), whose lanes each hand in a product. As on a GPU the sum of 16 products is added to C at a time.
+// For warp_call (sync.h), whose lanes each hand in one of these. As on a GPU the sum of 16 products is added to C at a time.
 void multiply(void **products_, int count_);
 }
 
