@@ -7,7 +7,7 @@
 #define LOG2_E 1.44269504f  // exp(x) = exp2(LOG2_E x)
 
 // delta = rowsum(dO * O): D / 8 neighbouring lanes share a row, each of them 16 bytes of it.
-template <int D> __global__ __launch_bounds__(256) void flash_gqa_delta_kernel(
+template <int D> __global__ __launch_bounds__(256) void delta_kernel(
     float *delta,    // [B, Hq, N]
     const bf16 *O,   // [B, Hq, N, D]
     const bf16 *dO,  // [B, Hq, N, D]
@@ -46,7 +46,7 @@ template <int BK, int BQ, int D> struct dkdv_tiles {
 // over the queries from the diagonal on, BQ at a time. The tiles lie on their sides: rows are keys, columns are queries. Then dV
 // and dK stay in registers, and P and dS are left factors of the products that feed them.
 template <int D, int ROWS, int BQ, int WARPS, int BLOCKS>
-__global__ __launch_bounds__(32 * WARPS, BLOCKS) void flash_gqa_dkdv_kernel(
+__global__ __launch_bounds__(32 * WARPS, BLOCKS) void dkdv_kernel(
     bf16 *dK,            // [B, Hkv, N, D]
     bf16 *dV,            // [B, Hkv, N, D]
     const bf16 *Q,       // [B, Hq, N, D]
@@ -66,9 +66,9 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void flash_gqa_dkdv_kernel(
     const size_t kv_head = (size_t)blockIdx.y * kv_heads + blockIdx.x % kv_heads;  // counted over the whole batch
     const int block_key = blockIdx.x / kv_heads * BK, warp_key = warp_id() * ROWS, key = block_key + warp_key;
     const size_t kv_row = kv_head * N + block_key;  // the row of K, V, dK and dV where the block's first key stands
-    const int first = block_key / BQ * BQ;          // queries before it see none of the block's keys
-    const int per_head = (N - first - 1) / BQ + 1;  // query tiles of a head
-    const int group = q_heads / kv_heads;
+
+    // which queries see the block's keys: first ... N - 1 of each head of the group, in steps of BQ
+    const int first = block_key, per_head = (N - first + BQ - 1) / BQ, group = q_heads / kv_heads;
     int steps = per_head;
     //{ group
     steps = per_head * group;
@@ -132,9 +132,10 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void flash_gqa_dkdv_kernel(
         reg_tile<ROWS, BQ> P = {}, dS = {};
         mma_ABt(P, K_reg, tiles.Q_smem[now]);  // S^T = K Q^T
         //{ recompute
-        if (i0 < key + ROWS - 1)  // on the diagonal
+        if (key + ROWS - 1 > i0)  // on the diagonal
             each(P, [&](float &s, element e) {
-                if (key + e.row > i0 + e.col) s = -INFINITY;
+                const int i = i0 + e.col, j = key + e.row;
+                if (j > i) s = -INFINITY;
             });
         each(P, [&](float &s, element e) { s = exp2_fast(s * scale2 - L_col[e]); });  // S^T becomes P^T
         //}
@@ -171,7 +172,7 @@ template <int BR, int BC, int D> struct dq_tiles {
 // A block owns BR queries of one query head, each of its warps ROWS of them, and walks over the keys up to the diagonal, BC at a
 // time: the loop of problem 05, with other products.
 template <int D, int ROWS, int BC, int WARPS, int BLOCKS>
-__global__ __launch_bounds__(32 * WARPS, BLOCKS) void flash_gqa_dq_kernel(
+__global__ __launch_bounds__(32 * WARPS, BLOCKS) void dq_kernel(
     bf16 *dQ,            // [B, Hq, N, D]
     const bf16 *Q,       // [B, Hq, N, D]
     const bf16 *K,       // [B, Hkv, N, D]
@@ -183,7 +184,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void flash_gqa_dq_kernel(
 {
     constexpr int BR = ROWS * WARPS, THREADS = 32 * WARPS;
     extern __shared__ uint4 shared[];
-    auto &[Q_smem, dO_smem, K_smem, V_smem] = *reinterpret_cast<dq_tiles<BR, BC, D> *>(shared);
+    auto &tiles = *reinterpret_cast<dq_tiles<BR, BC, D> *>(shared);
 
     // who am I: late queries see the most keys, so their blocks start first
     const int q_head = blockIdx.x % q_heads, tile = (N - 1) / BR - blockIdx.x / q_heads;
@@ -194,12 +195,20 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void flash_gqa_dq_kernel(
     K += ((size_t)blockIdx.y * kv_heads + kv_head) * N * D;  // that head's first key
     V += ((size_t)blockIdx.y * kv_heads + kv_head) * N * D;
 
-    // load
-    load_async<THREADS>(Q_smem, Q + q_row * D, N - block_row);
-    load_async<THREADS>(dO_smem, dO + q_row * D, N - block_row);
-    load_async<THREADS>(K_smem[0], K, N);
-    load_async<THREADS>(V_smem[0], V, N);
-    loads_issued();
+    // which keys the block sees: 0 ... end - 1, in steps of BC
+    const int end = min(N, block_row + BR);
+
+    // A step takes the keys from j0 on.
+    const auto load_step = [&](int half, int j0) {
+        load_async<THREADS>(tiles.K_smem[half], K + (size_t)j0 * D, N - j0);
+        load_async<THREADS>(tiles.V_smem[half], V + (size_t)j0 * D, N - j0);
+        loads_issued();
+    };
+
+    // load: the block's queries and their dO, and the first step's keys
+    load_async<THREADS>(tiles.Q_smem, Q + q_row * D, N - block_row);
+    load_async<THREADS>(tiles.dO_smem, dO + q_row * D, N - block_row);
+    load_step(0, 0);
     row_vec<ROWS> L_row, delta_row;
     load(L_row, L + q_row + warp_row, N - row, INFINITY);  // a query that does not exist: P = 0
     load(delta_row, delta + q_row + warp_row, N - row, 0);
@@ -207,38 +216,34 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void flash_gqa_dq_kernel(
     loads_arrived<0>();
     __syncthreads();  // every thread's part of Q and dO has arrived
     operand<ROWS, D> Q_reg, dO_reg;
-    load(Q_reg, Q_smem, warp_row);
-    load(dO_reg, dO_smem, warp_row);
+    load(Q_reg, tiles.Q_smem, warp_row);
+    load(dO_reg, tiles.dO_smem, warp_row);
 
     const float scale2 = scale * LOG2_E;
     reg_tile<ROWS, D> dQ_reg = {};
-    const int tiles = (min(N, block_row + BR) - 1) / BC + 1;
-    for (int t = 0; t < tiles; t++) {
-        const int now = t % 2, next = 1 - now, j0 = t * BC;
+    for (int j0 = 0, now = 0; j0 < end; j0 += BC, now = 1 - now) {
+        const int next_j0 = j0 + BC;
         loads_arrived<0>();
-        __syncthreads();  // tile t is there for all warps, and no warp reads tile t - 1 any more
-        if (t + 1 < tiles) {
-            load_async<THREADS>(K_smem[next], K + (size_t)(j0 + BC) * D, N - j0 - BC);
-            load_async<THREADS>(V_smem[next], V + (size_t)(j0 + BC) * D, N - j0 - BC);
-            loads_issued();
-        }
+        __syncthreads();  // this step's tiles are there for all warps, and no warp reads those of the step before any more
+        if (next_j0 < end) load_step(1 - now, next_j0);
 
         if (j0 >= row + ROWS) continue;  // on the diagonal of later warps
         reg_tile<ROWS, BC> P = {}, dS = {};
-        mma_ABt(P, Q_reg, K_smem[now]);  // S = Q K^T
+        mma_ABt(P, Q_reg, tiles.K_smem[now]);  // S = Q K^T
         //{ recompute for dQ
         if (j0 + BC - 1 > row)  // on the diagonal
             each(P, [&](float &s, element e) {
-                if (j0 + e.col > row + e.row) s = -INFINITY;
+                const int i = row + e.row, j = j0 + e.col;
+                if (j > i) s = -INFINITY;
             });
         each(P, [&](float &s, element e) { s = exp2_fast(s * scale2 - L_row[e]); });  // S becomes P
         //}
         //{ dS for dQ
-        mma_ABt(dS, dO_reg, V_smem[now]);  // dP = dO V^T
+        mma_ABt(dS, dO_reg, tiles.V_smem[now]);  // dP = dO V^T
         each(dS, [&](float &x, element e) { x = P[e] * (x - delta_row[e]); });
         //}
         //{ dQ
-        mma_AB(dQ_reg, dS, K_smem[now]);  // dQ += dS K, times scale at the end
+        mma_AB(dQ_reg, dS, tiles.K_smem[now]);  // dQ += dS K, times scale at the end
         //}
     }
 
@@ -258,17 +263,17 @@ template <int D, int KROWS, int BQ, int KBLOCKS, int QROWS, int BC, int QBLOCKS>
     constexpr int WARPS = 4, BK = KROWS * WARPS, BR = QROWS * WARPS;
     const int B = shape->batch, Hq = shape->q_heads, Hkv = shape->kv_heads, N = shape->q_len;
     const size_t rows = (size_t)B * Hq * N;
-    flash_gqa_delta_kernel<D><<<(unsigned)((rows * D / 8 - 1) / 256 + 1), 256, 0, stream>>>(delta, O, dO, rows);
+    delta_kernel<D><<<(unsigned)((rows * D / 8 - 1) / 256 + 1), 256, 0, stream>>>(delta, O, dO, rows);
     WB_CUDA(cudaGetLastError());
 
-    const auto dkdv = flash_gqa_dkdv_kernel<D, KROWS, BQ, WARPS, KBLOCKS>;
+    const auto dkdv = dkdv_kernel<D, KROWS, BQ, WARPS, KBLOCKS>;
     const size_t dkdv_bytes = sizeof(dkdv_tiles<BK, BQ, D>);
     WB_CUDA(cudaFuncSetAttribute(dkdv, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)dkdv_bytes));
     const dim3 dkdv_grid(((N - 1) / BK + 1) * Hkv, B);
     dkdv<<<dkdv_grid, 32 * WARPS, dkdv_bytes, stream>>>(dK, dV, Q, K, V, dO, L, delta, Hq, Hkv, N, shape->scale);
     WB_CUDA(cudaGetLastError());
 
-    const auto dq = flash_gqa_dq_kernel<D, QROWS, BC, WARPS, QBLOCKS>;
+    const auto dq = dq_kernel<D, QROWS, BC, WARPS, QBLOCKS>;
     const size_t dq_bytes = sizeof(dq_tiles<BR, BC, D>);
     WB_CUDA(cudaFuncSetAttribute(dq, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)dq_bytes));
     const dim3 dq_grid(((N - 1) / BR + 1) * Hq, B);
