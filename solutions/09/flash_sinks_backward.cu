@@ -1,13 +1,13 @@
 // flash_sinks_backward.cu - the gradient of attention with grouped-query heads, a sliding window and sinks: query i sees key j if
-// j <= i and (j > i - W or j < sinks). The kernels of 08 with both loops bounded by the window. A sink, which every later query sees,
-// would keep one block busy for N queries: those are shared out over several blocks, whose sums are added up in a fixed order.
+// j <= i and (j > i - W or j < sinks). The kernels of 08 with both walks bounded by the window. A sink, which every later query sees,
+// would keep one block busy for N queries: its queries are shared out over several blocks, whose sums are added up in a fixed order.
 #include "workbook.h"
 #include "tile.cuh"
 
 #define LOG2_E 1.44269504f  // exp(x) = exp2(LOG2_E x)
 
 // delta = rowsum(dO * O): D / 8 neighbouring lanes share a row, each of them 16 bytes of it.
-template <int D> __global__ __launch_bounds__(256) void flash_sinks_delta_kernel(
+template <int D> __global__ __launch_bounds__(256) void delta_kernel(
     float *delta,    // [B, Hq, N]
     const bf16 *O,   // [B, Hq, N, D]
     const bf16 *dO,  // [B, Hq, N, D]
@@ -41,49 +41,45 @@ template <int BK, int BQ, int D> struct dkdv_tiles {
 };
 
 // A block owns BK keys of one key head, each of its warps ROWS of them. It walks over the query heads of the group, and in each
-// over the queries from the diagonal on, BQ at a time. The tiles lie on their sides: rows are keys, columns are queries. Then dV
-// and dK stay in registers, and P and dS are left factors of the products that feed them.
+// over the queries from the diagonal on, BQ at a time, as far as they see its keys. The tiles lie on their sides: rows are keys,
+// columns are queries. Then dV and dK stay in registers, and P and dS are left factors of the products that feed them.
+// Launched with gridDim.z > 1, so many blocks share the queries of a tile of keys, and each stores what it has summed up.
 template <int D, int ROWS, int BQ, int WARPS, int BLOCKS>
-__global__ __launch_bounds__(32 * WARPS,
-                             BLOCKS) void flash_sinks_dkdv_kernel(bf16 *dK,            // [B, Hkv, N, D]
-                                                                  bf16 *dV,            // [B, Hkv, N, D]
-                                                                  const bf16 *Q,       // [B, Hq, N, D]
-                                                                  const bf16 *K,       // [B, Hkv, N, D]
-                                                                  const bf16 *V,       // [B, Hkv, N, D]
-                                                                  const bf16 *dO,      // [B, Hq, N, D]
-                                                                  const float *L,      // [B, Hq, N]
-                                                                  const float *delta,  // [B, Hq, N]
-                                                                  float *sums,  // [B, Hkv, sink tiles, parts, 2, BK, D]
-                                                                  int parts,    // of a sink tile; 1: no sums
-                                                                  int q_heads, int kv_heads, int N, int W, int sinks,
-                                                                  float scale)
+__global__ __launch_bounds__(32 * WARPS, BLOCKS) void dkdv_kernel(
+    bf16 *dK,            // [B, Hkv, N, D]
+    bf16 *dV,            // [B, Hkv, N, D]
+    float *sums,         // [parts, B, tiles, Hkv, 2, BK, D], if there are several parts
+    const bf16 *Q,       // [B, Hq, N, D]
+    const bf16 *K,       // [B, Hkv, N, D]
+    const bf16 *V,       // [B, Hkv, N, D]
+    const bf16 *dO,      // [B, Hq, N, D]
+    const float *L,      // [B, Hq, N]
+    const float *delta,  // [B, Hq, N]
+    int first_tile, int q_heads, int kv_heads, int N, int W, int sinks, float scale)
 {
     constexpr int BK = ROWS * WARPS, THREADS = 32 * WARPS;
     static_assert(2 * BQ <= THREADS, "a thread brings one L or one delta of each tile");
     extern __shared__ uint4 shared[];
     auto &tiles = *reinterpret_cast<dkdv_tiles<BK, BQ, D> *>(shared);
 
-    // who am I: sink tiles come first, `parts` blocks for each of them, then a block for each other tile; all heads side by side
-    const int group = q_heads / kv_heads, item = blockIdx.x / kv_heads;
+    // who am I: a tile of keys, from first_tile on, those of all heads side by side; and which part of its queries
     const size_t kv_head = (size_t)blockIdx.y * kv_heads + blockIdx.x % kv_heads;  // counted over the whole batch
-    const int sink_tiles = (sinks + BK - 1) / BK, for_sinks = sink_tiles * parts;
-    const int tile = item < for_sinks ? item / parts : item - for_sinks + sink_tiles;
-    const int part = item < for_sinks ? item % parts : 0, part_count = item < for_sinks ? parts : 1;
-    const int block_key = tile * BK, warp_key = warp_id() * ROWS, key = block_key + warp_key;
+    const int block_key = (first_tile + blockIdx.x / kv_heads) * BK, part = blockIdx.z, parts = gridDim.z;
+    const int warp_key = warp_id() * ROWS, key = block_key + warp_key;
     const size_t kv_row = kv_head * N + block_key;  // the row of K, V, dK and dV where the block's first key stands
 
-    // which queries see the tile: first ... last - 1 of each head, BQ at a time, and of these steps our part
-    const int first = block_key / BQ * BQ;
-    int last = first;
+    // which queries see the block's keys: first ... last - 1 of each head of the group, in steps of BQ; and of these our part
+    int first = block_key, last = first;
     //{ queries
-    last = block_key < sinks ? N : min(N, block_key + BK - 1 + W);  // the tile's last key is in the window of W queries
+    last = block_key < sinks ? N : min(N, block_key + BK - 1 + W);  // its last key is seen longest
     //}
-    const int per_head = (last - first + BQ - 1) / BQ;
-    int begin = 0, end = group * per_head;
+    const int query_tiles = (last - first + BQ - 1) / BQ;
     //{ parts
-    begin = (int)((long long)group * per_head * part / part_count);
-    end = (int)((long long)group * per_head * (part + 1) / part_count);
+    last = min(last, first + query_tiles * (part + 1) / parts * BQ);
+    first = first + query_tiles * part / parts * BQ;
     //}
+    const int per_head = (last - first + BQ - 1) / BQ, group = q_heads / kv_heads;
+    const int steps = per_head * group;
 
     // A step takes the queries from i0 on, of one head; they stand in rows q_row ... of Q, dO, L and delta.
     const auto load_step = [&](int half, size_t q_row, int i0) {
@@ -105,8 +101,8 @@ __global__ __launch_bounds__(32 * WARPS,
     };
 
     // load: the block's keys and values, and the first step's queries
-    int i0 = first + (begin < end ? begin % per_head * BQ : 0);
-    size_t q_row = (kv_head * group + (begin < end ? begin / per_head : 0)) * N + i0;
+    int i0 = first;
+    size_t q_row = kv_head * group * N + first;
     load_async<THREADS>(tiles.K_smem, K + kv_row * D, N - block_key);
     load_async<THREADS>(tiles.V_smem, V + kv_row * D, N - block_key);
     load_step(0, q_row, i0);
@@ -119,8 +115,8 @@ __global__ __launch_bounds__(32 * WARPS,
 
     const float scale2 = scale * LOG2_E;
     reg_tile<ROWS, D> dK_reg = {}, dV_reg = {};
-    for (int step = begin; step < end; step++) {
-        const int now = (step - begin) % 2, next = 1 - now;
+    for (int step = 0; step < steps; step++) {
+        const int now = step % 2, next = 1 - now;
         int next_i0 = i0 + BQ;
         size_t next_row = q_row + BQ;
         if (next_i0 >= last) {  // the head is done: on to the next of the group, to the same place
@@ -130,81 +126,76 @@ __global__ __launch_bounds__(32 * WARPS,
         loads_arrived<0>();
         __syncthreads();  // this step's tiles are there for all warps, and no warp reads those of the step before any more
         float statistic = 0;
-        if (step + 1 < end) {
+        if (step + 1 < steps) {
             load_step(next, next_row, next_i0);
             statistic = read_statistic(next_row, next_i0);
         }
 
-        bool none = false,
-             all = false;  // of the pairs of this warp's keys and these queries: whether none or all are visible
+        col_vec<BQ> L_col, delta_col;
+        load(L_col, tiles.L_smem[now], BQ, 0);
+        load(delta_col, tiles.delta_smem[now], BQ, 0);
+        reg_tile<ROWS, BQ> P = {}, dS = {};
+        mma_ABt(P, K_reg, tiles.Q_smem[now]);  // S^T = K Q^T
         //{ mask of dK and dV
-        none = i0 + BQ <= key || (i0 - (key + ROWS - 1) >= W && key >= sinks);
-        all = i0 >= key + ROWS - 1 && (i0 + BQ - 1 - key < W || key + ROWS <= sinks);
-        const auto hidden = [&](int i, int j) { return j > i || (i - j >= W && j >= sinks); };
+        if (key + ROWS - 1 > i0 || key <= i0 + BQ - 1 - W)  // on the diagonal, or where the window ends
+            each(P, [&](float &s, element e) {
+                const int i = i0 + e.col, j = key + e.row;
+                if (j > i || (j <= i - W && j >= sinks)) s = -INFINITY;
+            });
         //}
-        if (!none) {
-            col_vec<BQ> L_col, delta_col;
-            load(L_col, tiles.L_smem[now], BQ, 0);
-            load(delta_col, tiles.delta_smem[now], BQ, 0);
-            reg_tile<ROWS, BQ> P = {}, dS = {};
-            mma_ABt(P, K_reg, tiles.Q_smem[now]);  // S^T = K Q^T
-            if (!all)
-                each(P, [&](float &s, element e) {
-                    if (hidden(i0 + e.col, key + e.row)) s = -INFINITY;
-                });
-            each(P, [&](float &s, element e) { s = exp2_fast(s * scale2 - L_col[e]); });  // S^T becomes P^T
-            mma_AB(dV_reg, P, tiles.dO_smem[now]);                                        // dV += P^T dO
-            mma_ABt(dS, V_reg, tiles.dO_smem[now]);                                       // dP^T = V dO^T
-            each(dS, [&](float &x, element e) { x = P[e] * (x - delta_col[e]); });
-            mma_AB(dK_reg, dS, tiles.Q_smem[now]);  // dK += dS^T Q, times scale at the end
-        }
+        each(P, [&](float &s, element e) { s = exp2_fast(s * scale2 - L_col[e]); });  // S^T becomes P^T
+        mma_AB(dV_reg, P, tiles.dO_smem[now]);                                        // dV += P^T dO
+        mma_ABt(dS, V_reg, tiles.dO_smem[now]);                                       // dP^T = V dO^T
+        each(dS, [&](float &x, element e) { x = P[e] * (x - delta_col[e]); });
+        mma_AB(dK_reg, dS, tiles.Q_smem[now]);  // dK += dS^T Q, times scale at the end
 
-        if (step + 1 < end) store_statistic(next, statistic);  // read after the next barrier
+        if (step + 1 < steps) store_statistic(next, statistic);  // read after the next barrier
         i0 = next_i0;
         q_row = next_row;
     }
 
     each(dK_reg, [&](float &x, element) { x *= scale; });
-    if (part_count == 1) {
+    if (parts == 1) {
         store(dK + (kv_row + warp_key) * D, dK_reg, N - key);
         store(dV + (kv_row + warp_key) * D, dV_reg, N - key);
-    } else {
-        float *sum = sums + (kv_head * for_sinks + item) * 2 * BK * D + warp_key * D;  // [2, BK, D]
-        each(dK_reg, [&](float &x, element e) { sum[e.row * D + e.col] = x; });
-        each(dV_reg, [&](float &x, element e) { sum[(BK + e.row) * D + e.col] = x; });
+    } else {  // the sums of this block, in float32
+        const size_t block = ((size_t)part * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+        sums += (block * 2 * BK + warp_key) * D;
+        each(dK_reg, [&](float &x, element e) { sums[e.row * D + e.col] = x; });
+        each(dV_reg, [&](float &x, element e) { sums[(BK + e.row) * D + e.col] = x; });
     }
 }
 
-// dK and dV of the sink tiles: the sums of their parts, always in the same order. A thread an element.
-template <int D, int BK> __global__ __launch_bounds__(256) void flash_sinks_parts_kernel(
+// dK and dV of tiles whose queries were shared out: the sums of the parts, always in the same order. A thread an element; blocks in
+// the order of one part of dkdv_kernel.
+template <int D, int BK> __global__ __launch_bounds__(256) void parts_kernel(
     bf16 *dK,           // [B, Hkv, N, D]
     bf16 *dV,           // [B, Hkv, N, D]
-    const float *sums,  // [B, Hkv, sink tiles, parts, 2, BK, D]
-    int sink_tiles, int parts, int N)
+    const float *sums,  // [parts, B, tiles, Hkv, 2, BK, D]
+    int parts, int kv_heads, int N)
 {
-    const size_t kv_head = (size_t)blockIdx.z * gridDim.y + blockIdx.y;  // counted over the whole batch
-    const int at = blockIdx.x * 256 + threadIdx.x, tile = at / (2 * BK * D), rest = at % (2 * BK * D);
-    const int key = tile * BK + rest / D % BK;
-    if (tile >= sink_tiles || key >= N) return;
+    const size_t blocks = (size_t)gridDim.y * gridDim.x, block = (size_t)blockIdx.y * gridDim.x + blockIdx.x;
+    const size_t kv_head = (size_t)blockIdx.y * kv_heads + blockIdx.x % kv_heads;  // counted over the whole batch
+    const int at = blockIdx.z * 256 + threadIdx.x;                                 // in [2, BK, D]
+    const int key = blockIdx.x / kv_heads * BK + at / D % BK;
     float sum = 0;
     //{ sum of the parts
-    sums += (kv_head * sink_tiles + tile) * parts * 2 * BK * D + rest;
-    for (int part = 0; part < parts; part++) sum += sums[(size_t)part * 2 * BK * D];
+    for (int part = 0; part < parts; part++) sum += sums[(part * blocks + block) * 2 * BK * D + at];
     //}
-    (rest < BK * D ? dK : dV)[(kv_head * N + key) * D + rest % D] = __float2bfloat16(sum);
+    if (key < N) (at < BK * D ? dK : dV)[(kv_head * N + key) * D + at % D] = __float2bfloat16(sum);
 }
 
 // ------------------------------------------------------------------------------------------------------------------- dQ
 
-template <int BR, int HEADS, int BC, int D> struct dq_tiles {
-    smem_tile<BR, D> Q_smem[HEADS], dO_smem[HEADS];
+template <int BR, int BC, int D> struct dq_tiles {
+    smem_tile<BR, D> Q_smem, dO_smem;
     smem_tile<BC, D> K_smem[2], V_smem[2];
 };
 
-// A block owns the same BR queries of HEADS query heads of a group, which share the tiles of keys; each of its warps ROWS of them,
-// in one head. It walks over the sinks, then over the window up to the diagonal, BC keys at a time, sinks too.
-template <int D, int ROWS, int BC, int HEADS, int WARPS, int BLOCKS>
-__global__ __launch_bounds__(32 * WARPS, BLOCKS) void flash_sinks_dq_kernel(
+// A block owns BR queries of one query head, each of its warps ROWS of them, and walks over the sinks, then over the window up to the
+// diagonal, BC keys at a time.
+template <int D, int ROWS, int BC, int WARPS, int BLOCKS>
+__global__ __launch_bounds__(32 * WARPS, BLOCKS) void dq_kernel(
     bf16 *dQ,            // [B, Hq, N, D]
     const bf16 *Q,       // [B, Hq, N, D]
     const bf16 *K,       // [B, Hkv, N, D]
@@ -214,75 +205,66 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void flash_sinks_dq_kernel(
     const float *delta,  // [B, Hq, N]
     int q_heads, int kv_heads, int N, int W, int sinks, float scale)
 {
-    constexpr int BR = ROWS * WARPS / HEADS, THREADS = 32 * WARPS;
+    constexpr int BR = ROWS * WARPS, THREADS = 32 * WARPS;
     extern __shared__ uint4 shared[];
-    auto &tiles = *reinterpret_cast<dq_tiles<BR, HEADS, BC, D> *>(shared);
+    auto &tiles = *reinterpret_cast<dq_tiles<BR, BC, D> *>(shared);
 
-    // who am I
-    const int head0 = blockIdx.x % (q_heads / HEADS) * HEADS, tile = blockIdx.x / (q_heads / HEADS);
-    const int block_row = tile * BR, warp_head = warp_id() % HEADS, warp_row = warp_id() / HEADS * ROWS;
-    const int row = block_row + warp_row;
-    const size_t block_head = (size_t)blockIdx.y * q_heads + head0;  // counted over the whole batch
-    const size_t q_row = (block_head + warp_head) * N + row;         // where the warp's first query stands
-    const int kv_head = head0 / (q_heads / kv_heads);
+    // who am I: late queries see the most keys, so their blocks start first
+    const int q_head = blockIdx.x % q_heads, tile = (N - 1) / BR - blockIdx.x / q_heads;
+    const int block_row = tile * BR, warp_row = warp_id() * ROWS, row = block_row + warp_row;
+    const size_t head = (size_t)blockIdx.y * q_heads + q_head;  // counted over the whole batch
+    const size_t q_row = head * N + block_row;
+    const int kv_head = q_head / (q_heads / kv_heads);
     K += ((size_t)blockIdx.y * kv_heads + kv_head) * N * D;  // that head's first key
     V += ((size_t)blockIdx.y * kv_heads + kv_head) * N * D;
 
-    // what the block sees: tiles 0 ... sink_end - 1 for the sinks, then first ... end - 1 for the window
-    int first = 0, end = 0, sink_end = 0;
+    // which keys the block sees: the sinks, and first ... end - 1, in steps of BC; from j0 on the next of them is tile_from(j0)
+    int first = 0, end = 0;
     //{ keys
-    first = max(0, block_row - W + 1) / BC;        // the first query sees keys block_row - W + 1 ... block_row
-    end = (min(block_row + BR, N) - 1) / BC + 1;   // the last one sees itself, and nobody sees more
-    sink_end = min(first, (sinks + BC - 1) / BC);  // sinks from tile `first` on are left to the window
+    first = max(0, block_row - W + 1);  // the first key in the window of query block_row
+    end = min(N, block_row + BR);       // the last query sees itself, and nobody sees more
+    const auto tile_from = [&](int j0) { return j0 < sinks ? j0 : max(j0, first); };
     //}
-    const int steps = sink_end + end - first;
-    const auto tile_of = [&](int step) { return step < sink_end ? step : first + step - sink_end; };
 
-    // load
-    for (int h = 0; h < HEADS; h++) {
-        const size_t at = ((block_head + h) * N + block_row) * D;
-        load_async<THREADS>(tiles.Q_smem[h], Q + at, N - block_row);
-        load_async<THREADS>(tiles.dO_smem[h], dO + at, N - block_row);
-    }
-    load_async<THREADS>(tiles.K_smem[0], K + (size_t)tile_of(0) * BC * D, N - tile_of(0) * BC);
-    load_async<THREADS>(tiles.V_smem[0], V + (size_t)tile_of(0) * BC * D, N - tile_of(0) * BC);
-    loads_issued();
+    // A step takes the keys from j0 on.
+    const auto load_step = [&](int half, int j0) {
+        load_async<THREADS>(tiles.K_smem[half], K + (size_t)j0 * D, N - j0);
+        load_async<THREADS>(tiles.V_smem[half], V + (size_t)j0 * D, N - j0);
+        loads_issued();
+    };
+
+    // load: the block's queries and their dO, and the first step's keys
+    load_async<THREADS>(tiles.Q_smem, Q + q_row * D, N - block_row);
+    load_async<THREADS>(tiles.dO_smem, dO + q_row * D, N - block_row);
+    load_step(0, tile_from(0));
     row_vec<ROWS> L_row, delta_row;
-    load(L_row, L + q_row, N - row, INFINITY);  // a query that does not exist: P = 0
-    load(delta_row, delta + q_row, N - row, 0);
+    load(L_row, L + q_row + warp_row, N - row, INFINITY);  // a query that does not exist: P = 0
+    load(delta_row, delta + q_row + warp_row, N - row, 0);
     L_row = L_row * LOG2_E;
     loads_arrived<0>();
     __syncthreads();  // every thread's part of Q and dO has arrived
     operand<ROWS, D> Q_reg, dO_reg;
-    load(Q_reg, tiles.Q_smem[warp_head], warp_row);
-    load(dO_reg, tiles.dO_smem[warp_head], warp_row);
+    load(Q_reg, tiles.Q_smem, warp_row);
+    load(dO_reg, tiles.dO_smem, warp_row);
 
     const float scale2 = scale * LOG2_E;
     reg_tile<ROWS, D> dQ_reg = {};
-    for (int step = 0; step < steps; step++) {
-        const int now = step % 2, next = 1 - now, j0 = tile_of(step) * BC, next_j0 = tile_of(step + 1) * BC;
+    for (int j0 = tile_from(0), now = 0; j0 < end; j0 = tile_from(j0 + BC), now = 1 - now) {
+        const int next_j0 = tile_from(j0 + BC);
         loads_arrived<0>();
-        __syncthreads();  // this step's tile is there for all warps, and no warp reads the one before any more
-        if (step + 1 < steps) {
-            load_async<THREADS>(tiles.K_smem[next], K + (size_t)next_j0 * D, N - next_j0);
-            load_async<THREADS>(tiles.V_smem[next], V + (size_t)next_j0 * D, N - next_j0);
-            loads_issued();
-        }
+        __syncthreads();  // this step's tiles are there for all warps, and no warp reads those of the step before any more
+        if (next_j0 < end) load_step(1 - now, next_j0);
 
-        bool none = false,
-             all = false;  // of the pairs of this warp's queries and these keys: whether none or all are visible
-        //{ mask of dQ
-        none = j0 >= row + ROWS || (row - (j0 + BC - 1) >= W && j0 >= sinks);
-        all = j0 + BC - 1 <= row && (row + ROWS - 1 - j0 < W || j0 + BC <= sinks);
-        const auto hidden = [&](int i, int j) { return j > i || (i - j >= W && j >= sinks); };
-        //}
-        if (none) continue;
+        if (j0 >= row + ROWS || (j0 + BC <= row - W + 1 && j0 >= sinks)) continue;  // other warps' keys
         reg_tile<ROWS, BC> P = {}, dS = {};
         mma_ABt(P, Q_reg, tiles.K_smem[now]);  // S = Q K^T
-        if (!all)
+        //{ mask of dQ
+        if (j0 + BC - 1 > row || j0 <= row + ROWS - 1 - W)  // on the diagonal, or where the window begins
             each(P, [&](float &s, element e) {
-                if (hidden(row + e.row, j0 + e.col)) s = -INFINITY;
+                const int i = row + e.row, j = j0 + e.col;
+                if (j > i || (j <= i - W && j >= sinks)) s = -INFINITY;
             });
+        //}
         each(P, [&](float &s, element e) { s = exp2_fast(s * scale2 - L_row[e]); });  // S becomes P
         mma_ABt(dS, dO_reg, tiles.V_smem[now]);                                       // dP = dO V^T
         each(dS, [&](float &x, element e) { x = P[e] * (x - delta_row[e]); });
@@ -290,81 +272,56 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void flash_sinks_dq_kernel(
     }
 
     each(dQ_reg, [&](float &x, element) { x *= scale; });
-    store(dQ + q_row * D, dQ_reg, N - row);
+    store(dQ + (q_row + warp_row) * D, dQ_reg, N - row);
 }
 
 // ---------------------------------------------------------------------------------------------------------------- launch
 
-struct arguments {
-    bf16 *dQ, *dK, *dV;
-    float *delta;
-    const bf16 *Q, *K, *V, *O;
-    const float *L;
-    const bf16 *dO;
-    int B, Hq, Hkv, N, W, sinks;
-    float scale;
-    wb_stream stream;
-};
-
-template <int D> static wb_status launch_delta(const arguments &a)
+// KROWS, BQ, KWARPS, KBLOCKS are of the kernel for dK and dV, QROWS, BC, QBLOCKS of the one for dQ.
+template <int D, int KROWS, int BQ, int KWARPS, int KBLOCKS, int QROWS, int BC, int QBLOCKS> static wb_status launch(
+    bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O,
+    const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
 {
-    const size_t rows = (size_t)a.B * a.Hq * a.N, blocks = (rows * D / 8 - 1) / 256 + 1;
-    flash_sinks_delta_kernel<D><<<(unsigned)blocks, 256, 0, a.stream>>>(a.delta, a.O, a.dO, rows);
+    constexpr int WARPS = 4, BK = KROWS * KWARPS, BR = QROWS * WARPS;
+    const int B = shape->batch, Hq = shape->q_heads, Hkv = shape->kv_heads, N = shape->q_len;
+    const int W = min(shape->window, N), sinks = min(shape->sinks, N);  // so that sums with them do not overflow
+    const size_t rows = (size_t)B * Hq * N;
+    delta_kernel<D><<<(unsigned)((rows * D / 8 - 1) / 256 + 1), 256, 0, stream>>>(delta, O, dO, rows);
     WB_CUDA(cudaGetLastError());
-    return WB_OK;
-}
 
-template <int D, int ROWS, int BQ, int WARPS, int BLOCKS> static wb_status launch_dkdv(const arguments &a)
-{
-    constexpr int BK = ROWS * WARPS;
-    const int group = a.Hq / a.Hkv, tiles = (a.N - 1) / BK + 1, sink_tiles = (a.sinks + BK - 1) / BK;
+    // A tile with sinks has N queries, any other W + BK: share them out in parts of about that size. The sums of the parts, in float32,
+    // wait in dQ, which nobody needs before its own kernel fills it; if they find no room there, nothing is shared out.
+    const int tiles = (N - 1) / BK + 1, sink_tiles = (sinks + BK - 1) / BK;
+    const size_t room = rows * D * sizeof(bf16), part_bytes = (size_t)B * sink_tiles * Hkv * 2 * BK * D * sizeof(float);
+    const int parts = sinks == 0 ? 1 : (int)min(room / part_bytes, (size_t)min(N / (W + BK), 128));
 
-    // A sink tile has N queries, other tiles W + BK. It is cut into parts of about that size, at most 32. Their sums, in float32,
-    // wait in dQ, which nobody needs before its own kernel fills it; if they find no room there, sink tiles are not cut.
-    int parts = 1;
-    float *sums = reinterpret_cast<float *>(a.dQ);
-    if (sink_tiles > 0) {
-        const size_t room = (size_t)group * a.N * D * sizeof(bf16) / ((size_t)sink_tiles * 2 * BK * D * sizeof(float));
-        parts = max(1, (int)min(room, (size_t)min(32, a.N / (a.W + BK))));
+    const auto dkdv = dkdv_kernel<D, KROWS, BQ, KWARPS, KBLOCKS>;
+    const size_t dkdv_bytes = sizeof(dkdv_tiles<BK, BQ, D>);
+    WB_CUDA(cudaFuncSetAttribute(dkdv, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)dkdv_bytes));
+    int done = 0;  // tiles of keys that have their dK and dV
+    if (parts > 1) {
+        float *sums = reinterpret_cast<float *>(dQ);
+        dkdv<<<dim3(sink_tiles * Hkv, B, parts), 32 * KWARPS, dkdv_bytes, stream>>>(
+            dK, dV, sums, Q, K, V, dO, L, delta, 0, Hq, Hkv, N, W, sinks, shape->scale);
+        WB_CUDA(cudaGetLastError());
+        parts_kernel<D, BK>
+            <<<dim3(sink_tiles * Hkv, B, 2 * BK * D / 256), 256, 0, stream>>>(dK, dV, sums, parts, Hkv, N);
+        WB_CUDA(cudaGetLastError());
+        done = sink_tiles;
+    }
+    if (done < tiles) {
+        dkdv<<<dim3((tiles - done) * Hkv, B), 32 * KWARPS, dkdv_bytes, stream>>>(
+            dK, dV, nullptr, Q, K, V, dO, L, delta, done, Hq, Hkv, N, W, sinks, shape->scale);
+        WB_CUDA(cudaGetLastError());
     }
 
-    const auto kernel = flash_sinks_dkdv_kernel<D, ROWS, BQ, WARPS, BLOCKS>;
-    const size_t bytes = sizeof(dkdv_tiles<BK, BQ, D>);
-    WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
-    const dim3 grid((sink_tiles * parts + tiles - sink_tiles) * a.Hkv, a.B);
-    kernel<<<grid, 32 * WARPS, bytes, a.stream>>>(
-        a.dK, a.dV, a.Q, a.K, a.V, a.dO, a.L, a.delta, sums, parts, a.Hq, a.Hkv, a.N, a.W, a.sinks, a.scale);
-    WB_CUDA(cudaGetLastError());
-    if (parts == 1) return WB_OK;
-    const dim3 elements((sink_tiles * 2 * BK * D + 255) / 256, a.Hkv, a.B);
-    flash_sinks_parts_kernel<D, BK><<<elements, 256, 0, a.stream>>>(a.dK, a.dV, sums, sink_tiles, parts, a.N);
+    const auto dq = dq_kernel<D, QROWS, BC, WARPS, QBLOCKS>;
+    const size_t dq_bytes = sizeof(dq_tiles<BR, BC, D>);
+    WB_CUDA(cudaFuncSetAttribute(dq, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)dq_bytes));
+    const dim3 dq_grid(((N - 1) / BR + 1) * Hq, B);
+    dq<<<dq_grid, 32 * WARPS, dq_bytes, stream>>>(dQ, Q, K, V, dO, L, delta, Hq, Hkv, N, W, sinks, shape->scale);
     WB_CUDA(cudaGetLastError());
     return WB_OK;
-}
-
-template <int D, int ROWS, int BC, int HEADS, int BLOCKS> static wb_status launch_dq(const arguments &a)
-{
-    constexpr int WARPS = 4, BR = ROWS * WARPS / HEADS;
-    const auto kernel = flash_sinks_dq_kernel<D, ROWS, BC, HEADS, WARPS, BLOCKS>;
-    const size_t bytes = sizeof(dq_tiles<BR, HEADS, BC, D>);
-    WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
-    const dim3 grid(((a.N - 1) / BR + 1) * (a.Hq / HEADS), a.B);
-    kernel<<<grid, 32 * WARPS, bytes, a.stream>>>(
-        a.dQ, a.Q, a.K, a.V, a.dO, a.L, a.delta, a.Hq, a.Hkv, a.N, a.W, a.sinks, a.scale);
-    WB_CUDA(cudaGetLastError());
-    return WB_OK;
-}
-
-// KROWS, BQ, KWARPS, KBLOCKS are of the kernel for dK and dV, QROWS, BC, QBLOCKS of the one for dQ.
-template <int D, int KROWS, int BQ, int KWARPS, int KBLOCKS, int QROWS, int BC, int QBLOCKS>
-static wb_status launch(const arguments &a)
-{
-    wb_status status = launch_delta<D>(a);
-    if (status == WB_OK) status = launch_dkdv<D, KROWS, BQ, KWARPS, KBLOCKS>(a);
-    if (status != WB_OK) return status;
-    const bool together =
-        a.Hq / a.Hkv % 4 == 0 && a.W <= 512;  // in a short window, heads that share K and V share blocks too
-    return together ? launch_dq<D, QROWS, BC, 4, QBLOCKS>(a) : launch_dq<D, QROWS, BC, 1, QBLOCKS>(a);
 }
 
 wb_status flash_sinks_backward(
@@ -373,30 +330,10 @@ wb_status flash_sinks_backward(
 {
     const wb_status status = wb_check_backward("flash_sinks_backward", dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
     if (status != WB_OK) return status;
-    const int N = shape->q_len;
-    const arguments a = {
-        dQ,
-        dK,
-        dV,
-        delta,
-        Q,
-        K,
-        V,
-        O,
-        L,
-        dO,
-        shape->batch,
-        shape->q_heads,
-        shape->kv_heads,
-        N,
-        min(shape->window, N),
-        min(shape->sinks, N),
-        shape->scale,
-        stream};
     switch (shape->head_dim) {
-    case 16: return launch<16, 16, 64, 4, 5, 16, 32, 6>(a);
-    case 32: return launch<32, 16, 32, 2, 8, 16, 32, 5>(a);
-    case 64: return launch<64, 16, 32, 2, 6, 16, 16, 5>(a);
-    default: return launch<128, 16, 32, 2, 3, 16, 16, 3>(a);  // 52 KB of shared memory, of 64 KB on sm_75
+    case 16: return launch<16, 16, 64, 4, 5, 16, 32, 6>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+    case 32: return launch<32, 16, 32, 2, 8, 16, 32, 5>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+    case 64: return launch<64, 16, 32, 2, 6, 16, 16, 5>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+    default: return launch<128, 16, 32, 2, 3, 16, 16, 3>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
     }
 }

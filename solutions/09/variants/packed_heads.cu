@@ -1,0 +1,341 @@
+// packed_heads.cu - flash_sinks_backward, faster for short windows. What differs from the key, for the sake of time alone:
+//
+// - A block of the kernel for dQ takes 16 positions of 4 heads that share K and V instead of 64 positions of one. Its window is W + 15
+//   keys long, not W + 63, and a key that was loaded serves all four heads.
+// - The parts of a sink's queries and the other tiles of keys are blocks of one launch, so neither waits for the other.
+// - A warp skips the products of a step in which it sees nothing, in both kernels, and the mask where it sees everything.
+#include "workbook.h"
+#include "tile.cuh"
+
+#define LOG2_E 1.44269504f  // exp(x) = exp2(LOG2_E x)
+
+// delta = rowsum(dO * O): D / 8 neighbouring lanes share a row, each of them 16 bytes of it.
+template <int D> __global__ __launch_bounds__(256) void delta_kernel(
+    float *delta,    // [B, Hq, N]
+    const bf16 *O,   // [B, Hq, N, D]
+    const bf16 *dO,  // [B, Hq, N, D]
+    size_t rows)     // B Hq N
+{
+    constexpr int LANES = D / 8;
+    const size_t at = (size_t)blockIdx.x * 256 + threadIdx.x, row = at / LANES;
+    uint4 O_reg = {}, dO_reg = {};  // eight bf16 each; nothing beyond the last row
+    if (row < rows) {
+        O_reg = reinterpret_cast<const uint4 *>(O)[at];
+        dO_reg = reinterpret_cast<const uint4 *>(dO)[at];
+    }
+    const auto *o = reinterpret_cast<const __nv_bfloat162 *>(&O_reg),
+               *g = reinterpret_cast<const __nv_bfloat162 *>(&dO_reg);
+    float sum = 0;
+    for (int k = 0; k < 4; k++) {
+        const float2 a = __bfloat1622float2(o[k]), b = __bfloat1622float2(g[k]);
+        sum += a.x * b.x + a.y * b.y;
+    }
+    for (int lane = LANES / 2; lane > 0; lane /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, lane);
+    if (row < rows && at % LANES == 0) delta[row] = sum;
+}
+
+// ------------------------------------------------------------------------------------------------------------- dK and dV
+
+// What a block of that kernel keeps in shared memory. Of the pairs, one is read while the other is filled.
+template <int BK, int BQ, int D> struct dkdv_tiles {
+    smem_tile<BK, D> K_smem, V_smem;
+    smem_tile<BQ, D> Q_smem[2], dO_smem[2];
+    float L_smem[2][BQ], delta_smem[2][BQ];  // L in base 2
+};
+
+// A block owns BK keys of one key head, each of its warps ROWS of them. It walks over the query heads of the group, and in each
+// over the queries from the diagonal on, BQ at a time. The tiles lie on their sides: rows are keys, columns are queries. Then dV
+// and dK stay in registers, and P and dS are left factors of the products that feed them.
+template <int D, int ROWS, int BQ, int WARPS, int BLOCKS>
+__global__ __launch_bounds__(32 * WARPS,
+                             BLOCKS) void dkdv_kernel(bf16 *dK,            // [B, Hkv, N, D]
+                                                                  bf16 *dV,            // [B, Hkv, N, D]
+                                                                  const bf16 *Q,       // [B, Hq, N, D]
+                                                                  const bf16 *K,       // [B, Hkv, N, D]
+                                                                  const bf16 *V,       // [B, Hkv, N, D]
+                                                                  const bf16 *dO,      // [B, Hq, N, D]
+                                                                  const float *L,      // [B, Hq, N]
+                                                                  const float *delta,  // [B, Hq, N]
+                                                                  float *sums,  // [B, Hkv, sink tiles, parts, 2, BK, D]
+                                                                  int parts,    // of a sink tile; 1: no sums
+                                                                  int q_heads, int kv_heads, int N, int W, int sinks,
+                                                                  float scale)
+{
+    constexpr int BK = ROWS * WARPS, THREADS = 32 * WARPS;
+    static_assert(2 * BQ <= THREADS, "a thread brings one L or one delta of each tile");
+    extern __shared__ uint4 shared[];
+    auto &tiles = *reinterpret_cast<dkdv_tiles<BK, BQ, D> *>(shared);
+
+    // who am I: sink tiles come first, `parts` blocks for each of them, then a block for each other tile; all heads side by side
+    const int group = q_heads / kv_heads, item = blockIdx.x / kv_heads;
+    const size_t kv_head = (size_t)blockIdx.y * kv_heads + blockIdx.x % kv_heads;  // counted over the whole batch
+    const int sink_tiles = (sinks + BK - 1) / BK, for_sinks = sink_tiles * parts;
+    const int tile = item < for_sinks ? item / parts : item - for_sinks + sink_tiles;
+    const int part = item < for_sinks ? item % parts : 0, part_count = item < for_sinks ? parts : 1;
+    const int block_key = tile * BK, warp_key = warp_id() * ROWS, key = block_key + warp_key;
+    const size_t kv_row = kv_head * N + block_key;  // the row of K, V, dK and dV where the block's first key stands
+
+    // which queries see the tile: first ... last - 1 of each head, BQ at a time, and of these steps our part
+    const int first = block_key / BQ * BQ;
+    const int last =
+        block_key < sinks ? N : min(N, block_key + BK - 1 + W);  // the tile's last key is in the window of W queries
+    const int per_head = (last - first + BQ - 1) / BQ;
+    const int begin = (int)((long long)group * per_head * part / part_count);
+    const int end = (int)((long long)group * per_head * (part + 1) / part_count);
+
+    // A step takes the queries from i0 on, of one head; they stand in rows q_row ... of Q, dO, L and delta.
+    const auto load_step = [&](int half, size_t q_row, int i0) {
+        load_async<THREADS>(tiles.Q_smem[half], Q + q_row * D, N - i0);
+        load_async<THREADS>(tiles.dO_smem[half], dO + q_row * D, N - i0);
+        loads_issued();
+    };
+    // The first BQ threads bring an L each, the next BQ a delta: read early, stored when there was time for them to arrive. A
+    // query that does not exist has L = infinity, and thereby P = 0.
+    const bool brings_L = threadIdx.x < BQ, brings_delta = !brings_L && threadIdx.x < 2 * BQ;
+    const int mine = threadIdx.x % BQ;
+    const auto read_statistic = [&](size_t q_row, int i0) {
+        if (i0 + mine >= N) return brings_L ? INFINITY : 0.0f;
+        return brings_L ? L[q_row + mine] * LOG2_E : brings_delta ? delta[q_row + mine] : 0.0f;
+    };
+    const auto store_statistic = [&](int half, float value) {
+        if (brings_L) tiles.L_smem[half][mine] = value;
+        if (brings_delta) tiles.delta_smem[half][mine] = value;
+    };
+
+    // load: the block's keys and values, and the first step's queries
+    int i0 = first + (begin < end ? begin % per_head * BQ : 0);
+    size_t q_row = (kv_head * group + (begin < end ? begin / per_head : 0)) * N + i0;
+    load_async<THREADS>(tiles.K_smem, K + kv_row * D, N - block_key);
+    load_async<THREADS>(tiles.V_smem, V + kv_row * D, N - block_key);
+    load_step(0, q_row, i0);
+    store_statistic(0, read_statistic(q_row, i0));
+    loads_arrived<0>();
+    __syncthreads();  // every thread's part of K and V has arrived
+    operand<ROWS, D> K_reg, V_reg;
+    load(K_reg, tiles.K_smem, warp_key);
+    load(V_reg, tiles.V_smem, warp_key);
+
+    const float scale2 = scale * LOG2_E;
+    reg_tile<ROWS, D> dK_reg = {}, dV_reg = {};
+    for (int step = begin; step < end; step++) {
+        const int now = (step - begin) % 2, next = 1 - now;
+        int next_i0 = i0 + BQ;
+        size_t next_row = q_row + BQ;
+        if (next_i0 >= last) {  // the head is done: on to the next of the group, to the same place
+            next_row += N - per_head * BQ;
+            next_i0 = first;
+        }
+        loads_arrived<0>();
+        __syncthreads();  // this step's tiles are there for all warps, and no warp reads those of the step before any more
+        float statistic = 0;
+        if (step + 1 < end) {
+            load_step(next, next_row, next_i0);
+            statistic = read_statistic(next_row, next_i0);
+        }
+
+        // of the pairs of this warp's keys and these queries, whether none or all are visible
+        const bool none = i0 + BQ <= key || (i0 - (key + ROWS - 1) >= W && key >= sinks);
+        const bool all = i0 >= key + ROWS - 1 && (i0 + BQ - 1 - key < W || key + ROWS <= sinks);
+        const auto hidden = [&](int i, int j) { return j > i || (i - j >= W && j >= sinks); };
+        if (!none) {
+            col_vec<BQ> L_col, delta_col;
+            load(L_col, tiles.L_smem[now], BQ, 0);
+            load(delta_col, tiles.delta_smem[now], BQ, 0);
+            reg_tile<ROWS, BQ> P = {}, dS = {};
+            mma_ABt(P, K_reg, tiles.Q_smem[now]);  // S^T = K Q^T
+            if (!all)
+                each(P, [&](float &s, element e) {
+                    if (hidden(i0 + e.col, key + e.row)) s = -INFINITY;
+                });
+            each(P, [&](float &s, element e) { s = exp2_fast(s * scale2 - L_col[e]); });  // S^T becomes P^T
+            mma_AB(dV_reg, P, tiles.dO_smem[now]);                                        // dV += P^T dO
+            mma_ABt(dS, V_reg, tiles.dO_smem[now]);                                       // dP^T = V dO^T
+            each(dS, [&](float &x, element e) { x = P[e] * (x - delta_col[e]); });
+            mma_AB(dK_reg, dS, tiles.Q_smem[now]);  // dK += dS^T Q, times scale at the end
+        }
+
+        if (step + 1 < end) store_statistic(next, statistic);  // read after the next barrier
+        i0 = next_i0;
+        q_row = next_row;
+    }
+
+    each(dK_reg, [&](float &x, element) { x *= scale; });
+    if (part_count == 1) {
+        store(dK + (kv_row + warp_key) * D, dK_reg, N - key);
+        store(dV + (kv_row + warp_key) * D, dV_reg, N - key);
+    } else {
+        float *sum = sums + (kv_head * for_sinks + item) * 2 * BK * D + warp_key * D;  // [2, BK, D]
+        each(dK_reg, [&](float &x, element e) { sum[e.row * D + e.col] = x; });
+        each(dV_reg, [&](float &x, element e) { sum[(BK + e.row) * D + e.col] = x; });
+    }
+}
+
+// dK and dV of the sink tiles: the sums of their parts, always in the same order. A thread an element.
+template <int D, int BK> __global__ __launch_bounds__(256) void sum_kernel(
+    bf16 *dK,           // [B, Hkv, N, D]
+    bf16 *dV,           // [B, Hkv, N, D]
+    const float *sums,  // [B, Hkv, sink tiles, parts, 2, BK, D]
+    int sink_tiles, int parts, int N)
+{
+    const size_t kv_head = (size_t)blockIdx.z * gridDim.y + blockIdx.y;  // counted over the whole batch
+    const int at = blockIdx.x * 256 + threadIdx.x, tile = at / (2 * BK * D), rest = at % (2 * BK * D);
+    const int key = tile * BK + rest / D % BK;
+    if (tile >= sink_tiles || key >= N) return;
+    float sum = 0;
+    sums += (kv_head * sink_tiles + tile) * parts * 2 * BK * D + rest;
+    for (int part = 0; part < parts; part++) sum += sums[(size_t)part * 2 * BK * D];
+    (rest < BK * D ? dK : dV)[(kv_head * N + key) * D + rest % D] = __float2bfloat16(sum);
+}
+
+// ------------------------------------------------------------------------------------------------------------------- dQ
+
+template <int BR, int HEADS, int BC, int D> struct dq_tiles {
+    smem_tile<BR, D> Q_smem[HEADS], dO_smem[HEADS];
+    smem_tile<BC, D> K_smem[2], V_smem[2];
+};
+
+// A block owns the same BR queries of HEADS query heads of a group, which share the tiles of keys; each of its warps ROWS of them,
+// in one head. It walks over the sinks, then over the window up to the diagonal, BC keys at a time, sinks too.
+template <int D, int ROWS, int BC, int HEADS, int WARPS, int BLOCKS>
+__global__ __launch_bounds__(32 * WARPS, BLOCKS) void dq_kernel(
+    bf16 *dQ,            // [B, Hq, N, D]
+    const bf16 *Q,       // [B, Hq, N, D]
+    const bf16 *K,       // [B, Hkv, N, D]
+    const bf16 *V,       // [B, Hkv, N, D]
+    const bf16 *dO,      // [B, Hq, N, D]
+    const float *L,      // [B, Hq, N]
+    const float *delta,  // [B, Hq, N]
+    int q_heads, int kv_heads, int N, int W, int sinks, float scale)
+{
+    constexpr int BR = ROWS * WARPS / HEADS, THREADS = 32 * WARPS;
+    extern __shared__ uint4 shared[];
+    auto &tiles = *reinterpret_cast<dq_tiles<BR, HEADS, BC, D> *>(shared);
+
+    // who am I
+    const int head0 = blockIdx.x % (q_heads / HEADS) * HEADS, tile = blockIdx.x / (q_heads / HEADS);
+    const int block_row = tile * BR, warp_head = warp_id() % HEADS, warp_row = warp_id() / HEADS * ROWS;
+    const int row = block_row + warp_row;
+    const size_t block_head = (size_t)blockIdx.y * q_heads + head0;  // counted over the whole batch
+    const size_t q_row = (block_head + warp_head) * N + row;         // where the warp's first query stands
+    const int kv_head = head0 / (q_heads / kv_heads);
+    K += ((size_t)blockIdx.y * kv_heads + kv_head) * N * D;  // that head's first key
+    V += ((size_t)blockIdx.y * kv_heads + kv_head) * N * D;
+
+    // what the block sees: tiles 0 ... sink_end - 1 for the sinks, then first ... end - 1 for the window
+    const int first = max(0, block_row - W + 1) / BC;       // the first query sees keys block_row - W + 1 ... block_row
+    const int end = (min(block_row + BR, N) - 1) / BC + 1;  // the last one sees itself, and nobody sees more
+    const int sink_end = min(first, (sinks + BC - 1) / BC);  // sinks from tile `first` on are left to the window
+    const int steps = sink_end + end - first;
+    const auto tile_of = [&](int step) { return step < sink_end ? step : first + step - sink_end; };
+
+    // load
+    for (int h = 0; h < HEADS; h++) {
+        const size_t at = ((block_head + h) * N + block_row) * D;
+        load_async<THREADS>(tiles.Q_smem[h], Q + at, N - block_row);
+        load_async<THREADS>(tiles.dO_smem[h], dO + at, N - block_row);
+    }
+    load_async<THREADS>(tiles.K_smem[0], K + (size_t)tile_of(0) * BC * D, N - tile_of(0) * BC);
+    load_async<THREADS>(tiles.V_smem[0], V + (size_t)tile_of(0) * BC * D, N - tile_of(0) * BC);
+    loads_issued();
+    row_vec<ROWS> L_row, delta_row;
+    load(L_row, L + q_row, N - row, INFINITY);  // a query that does not exist: P = 0
+    load(delta_row, delta + q_row, N - row, 0);
+    L_row = L_row * LOG2_E;
+    loads_arrived<0>();
+    __syncthreads();  // every thread's part of Q and dO has arrived
+    operand<ROWS, D> Q_reg, dO_reg;
+    load(Q_reg, tiles.Q_smem[warp_head], warp_row);
+    load(dO_reg, tiles.dO_smem[warp_head], warp_row);
+
+    const float scale2 = scale * LOG2_E;
+    reg_tile<ROWS, D> dQ_reg = {};
+    for (int step = 0; step < steps; step++) {
+        const int now = step % 2, next = 1 - now, j0 = tile_of(step) * BC, next_j0 = tile_of(step + 1) * BC;
+        loads_arrived<0>();
+        __syncthreads();  // this step's tile is there for all warps, and no warp reads the one before any more
+        if (step + 1 < steps) {
+            load_async<THREADS>(tiles.K_smem[next], K + (size_t)next_j0 * D, N - next_j0);
+            load_async<THREADS>(tiles.V_smem[next], V + (size_t)next_j0 * D, N - next_j0);
+            loads_issued();
+        }
+
+        // of the pairs of this warp's queries and these keys, whether none or all are visible
+        const bool none = j0 >= row + ROWS || (row - (j0 + BC - 1) >= W && j0 >= sinks);
+        const bool all = j0 + BC - 1 <= row && (row + ROWS - 1 - j0 < W || j0 + BC <= sinks);
+        const auto hidden = [&](int i, int j) { return j > i || (i - j >= W && j >= sinks); };
+        if (none) continue;
+        reg_tile<ROWS, BC> P = {}, dS = {};
+        mma_ABt(P, Q_reg, tiles.K_smem[now]);  // S = Q K^T
+        if (!all)
+            each(P, [&](float &s, element e) {
+                if (hidden(row + e.row, j0 + e.col)) s = -INFINITY;
+            });
+        each(P, [&](float &s, element e) { s = exp2_fast(s * scale2 - L_row[e]); });  // S becomes P
+        mma_ABt(dS, dO_reg, tiles.V_smem[now]);                                       // dP = dO V^T
+        each(dS, [&](float &x, element e) { x = P[e] * (x - delta_row[e]); });
+        mma_AB(dQ_reg, dS, tiles.K_smem[now]);  // dQ += dS K, times scale at the end
+    }
+
+    each(dQ_reg, [&](float &x, element) { x *= scale; });
+    store(dQ + q_row * D, dQ_reg, N - row);
+}
+
+// ---------------------------------------------------------------------------------------------------------------- launch
+
+// KROWS, BQ, KWARPS, KBLOCKS are of the kernel for dK and dV, QROWS, BC, QBLOCKS of the one for dQ.
+template <int D, int KROWS, int BQ, int KWARPS, int KBLOCKS, int QROWS, int BC, int QBLOCKS> static wb_status launch(
+    bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O,
+    const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
+{
+    constexpr int WARPS = 4, BK = KROWS * KWARPS;
+    const int B = shape->batch, Hq = shape->q_heads, Hkv = shape->kv_heads, N = shape->q_len;
+    const int W = min(shape->window, N), sinks = min(shape->sinks, N);  // so that sums with them do not overflow
+    const size_t rows = (size_t)B * Hq * N;
+    delta_kernel<D><<<(unsigned)((rows * D / 8 - 1) / 256 + 1), 256, 0, stream>>>(delta, O, dO, rows);
+    WB_CUDA(cudaGetLastError());
+
+    // A sink tile has N queries, other tiles W + BK. It is cut into parts of about that size, at most 32. Their sums, in float32,
+    // wait in dQ, which nobody needs before its own kernel fills it; if they find no room there, sink tiles are not cut.
+    const int tiles = (N - 1) / BK + 1, sink_tiles = (sinks + BK - 1) / BK;
+    const size_t room = rows * D * sizeof(bf16), part_bytes = (size_t)B * Hkv * sink_tiles * 2 * BK * D * sizeof(float);
+    const int parts = sinks == 0 ? 1 : max(1, (int)min(room / part_bytes, (size_t)min(32, N / (W + BK))));
+    float *sums = reinterpret_cast<float *>(dQ);
+
+    const auto dkdv = dkdv_kernel<D, KROWS, BQ, KWARPS, KBLOCKS>;
+    const size_t dkdv_bytes = sizeof(dkdv_tiles<BK, BQ, D>);
+    WB_CUDA(cudaFuncSetAttribute(dkdv, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)dkdv_bytes));
+    const dim3 dkdv_grid((sink_tiles * parts + tiles - sink_tiles) * Hkv, B);
+    dkdv<<<dkdv_grid, 32 * KWARPS, dkdv_bytes, stream>>>(
+        dK, dV, Q, K, V, dO, L, delta, sums, parts, Hq, Hkv, N, W, sinks, shape->scale);
+    WB_CUDA(cudaGetLastError());
+    if (parts > 1) {
+        const dim3 elements((sink_tiles * 2 * BK * D + 255) / 256, Hkv, B);
+        sum_kernel<D, BK><<<elements, 256, 0, stream>>>(dK, dV, sums, sink_tiles, parts, N);
+        WB_CUDA(cudaGetLastError());
+    }
+
+    // In a short window, heads that share K and V share blocks too. The tiles are as large in either case.
+    const int heads = Hq / Hkv % 4 == 0 && W <= 512 ? 4 : 1, BR = QROWS * WARPS / heads;
+    const auto dq =
+        heads == 4 ? dq_kernel<D, QROWS, BC, 4, WARPS, QBLOCKS> : dq_kernel<D, QROWS, BC, 1, WARPS, QBLOCKS>;
+    const size_t dq_bytes = sizeof(dq_tiles<QROWS * WARPS, 1, BC, D>);
+    WB_CUDA(cudaFuncSetAttribute(dq, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)dq_bytes));
+    const dim3 dq_grid(((N - 1) / BR + 1) * (Hq / heads), B);
+    dq<<<dq_grid, 32 * WARPS, dq_bytes, stream>>>(dQ, Q, K, V, dO, L, delta, Hq, Hkv, N, W, sinks, shape->scale);
+    WB_CUDA(cudaGetLastError());
+    return WB_OK;
+}
+
+wb_status flash_sinks_backward(
+    bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O,
+    const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
+{
+    const wb_status status = wb_check_backward("flash_sinks_backward", dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
+    if (status != WB_OK) return status;
+    switch (shape->head_dim) {
+    case 16: return launch<16, 16, 64, 4, 5, 16, 32, 6>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+    case 32: return launch<32, 16, 32, 2, 8, 16, 32, 5>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+    case 64: return launch<64, 16, 32, 2, 6, 16, 16, 5>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+    default: return launch<128, 16, 32, 2, 3, 16, 16, 3>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+    }
+}
