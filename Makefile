@@ -8,7 +8,7 @@
 # Everything built lies in build/BACKEND/IMPL. `make new-problem` adds a problem; nothing here changes.
 
 # What only says what to work on goes to the programs by the environment: as it was typed, read neither by make nor by a shell.
-GIVEN := SUBMISSION SUBMISSIONS OUT DEST ZIP NAME FROM CASES SEED CASE JOBS TRY SOURCE SHAPES PART P GAP LEVEL YES N W S BR BC UNSAFE SANITIZE SPEED TERM
+GIVEN := SUBMISSION SUBMISSIONS OUT DEST ZIP NAME FROM CASES SEED CASE JOBS TRY SOURCE SHAPES PART P GAP LEVEL YES N W sinks BR BC UNSAFE SANITIZE SPEED TERM
 COMMANDED := $(foreach v,$(GIVEN),$(if $(filter command,$(origin $v)),$v))
 define as_typed
 override $(1) := $$(value $(1))
@@ -299,7 +299,7 @@ record:  ## all that is recorded of the keys on a GPU, into plots/data/<gpu> and
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/record.sh $(BACKEND) build/record $$PART
 mask-%: $B/mask FORCE  ## mask-06 N=32 W=12 BR=8 BC=8: which query sees which key, and the tiles that are visited; build/plots has it as SVG
 	@mkdir -p build/plots
-	@$B/mask $* $(foreach v,$(filter N W S BR BC,$(COMMANDED)),"$v=$$$v") --svg build/plots/mask_$*.svg
+	@$B/mask $* $(foreach v,$(filter N W sinks BR BC,$(COMMANDED)),"$v=$$$v") --svg build/plots/mask_$*.svg
 plot-%: FORCE  ## plot-03: charts of the last bench-03 in build/plots (TERM=dumb: in the terminal)
 	@plots/plot.sh $* $(BACKEND)
 plot-roofline: $B/verdict

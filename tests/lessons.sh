@@ -96,8 +96,8 @@ drawing() { # NN FIELD=VALUE...
 }
 drawing 04 N=12 BR=4 BC=3
 drawing 06 N=12 W=5 BR=4 BC=3
-drawing 07 N=12 W=5 S=2 BR=4 BC=3
-drawing 09 N=12 W=3 S=1 BR=3 BC=3
+drawing 07 N=12 W=5 sinks=2 BR=4 BC=3
+drawing 09 N=12 W=3 sinks=1 BR=3 BC=3
 
 [ -d solutions ] || exit $failed
 # What lessons say that make run-NN prints, of the key, where bfloat16 changes a number of the example.
@@ -115,7 +115,7 @@ example=D=16,scale=0.70710678,input=worked_2
 prints 03 Nq=1,Nk=3,D=16,scale=1,input=worked_1 0.4434 0.5586 1.6057
 prints 04 Nq=6,$example 0.4473 0.5508 0.9221
 prints 08 Nq=2,$example 0.1738
-prints 09 Nq=3,W=1,S=1,$example 0.6250
+prints 09 Nq=3,W=1,sinks=1,$example 0.6250
 
 # Tile sizes.
 awk '/constexpr int WARPS = / { match($0, /WARPS = [0-9]+/); warps = substr($0, RSTART + 8, RLENGTH - 8) }

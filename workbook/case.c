@@ -81,7 +81,7 @@ static int *integer_field(wb_case *c, const char *name, long *least, long *most)
                   {"D", &s->head_dim, -MOST_DIM, MOST_DIM},
                   {"causal", &s->causal, INT_MIN, INT_MAX},
                   {"W", &s->window, INT_MIN, INT_MAX},
-                  {"S", &s->sinks, INT_MIN, INT_MAX},
+                  {"sinks", &s->sinks, INT_MIN, INT_MAX},
                   {"rows", &c->rows, -MOST_ROWS, MOST_ROWS},
                   {"cols", &c->cols, -MOST_ROWS, MOST_ROWS},
                   {"offset", &c->offset, 0, MOST_OFFSET},
@@ -191,7 +191,7 @@ void wb_case_print(const wb_problem *problem, const wb_case *c, char text[WB_CAS
         if (s->scale != plain.shape.scale) PRINT(",scale=%.9g", s->scale);
         if (s->causal != plain.shape.causal) PRINT(",causal=%d", s->causal);
         if (s->window != plain.shape.window || problem->window) PRINT(",W=%d", s->window);
-        if (s->sinks != plain.shape.sinks || problem->sinks) PRINT(",S=%d", s->sinks);
+        if (s->sinks != plain.shape.sinks || problem->sinks) PRINT(",sinks=%d", s->sinks);
     }
     PRINT(",seed=%llu", (unsigned long long)c->seed);
     if (c->input != WB_NORMAL) PRINT(",input=%s", input_names[c->input]);

@@ -54,7 +54,7 @@ typedef struct attention_shape {
     float scale;   // finite and positive; usually 1 / sqrt(D)
     int causal;    // query i sees key j only if j <= i. Either in 01; 0 in 03; 1 from 04 on
     int window;    // W >= 1: ... and only if j > i - W, or j < sinks. Read where there is a window: 06, 07, 09
-    int sinks;     // S >= 0: the first S keys stay visible outside the window. Read where there are sinks: 07, 09
+    int sinks;     // >= 0: the first `sinks` keys stay visible outside the window. Read where there are sinks: 07, 09
 } attention_shape;
 
 // -------------------------------------------------------------------------------------------------------------- problems
@@ -84,7 +84,7 @@ wb_status flash_gqa(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 
 // 06: 05 with a sliding window of W keys, the query's own included.
 wb_status flash_window(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape,
                        wb_stream stream);
-// 07: 06 with S attention sinks (StreamingLLM: Xiao et al. 2023, arXiv:2309.17453).
+// 07: 06 with attention sinks (StreamingLLM: Xiao et al. 2023, arXiv:2309.17453).
 wb_status flash_sinks(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape,
                       wb_stream stream);
 

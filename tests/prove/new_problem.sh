@@ -81,7 +81,7 @@ check "new-problem makes 11 of 02, another kind" add 11 sum_copy 02
 check "the key of 11 is right in a case" says '^1 passed, 0 failed' made test-11 IMPL=solutions CASE=rows=37,cols=1001
 check "bench-11 and plot-11" made bench-11 plot-11
 check "new-problem makes 12 of 09, a backward" add 12 backward_copy 09
-check "the key of 12 is right in a case with window and sinks" says '^1 passed, 0 failed' made test-12 IMPL=solutions CASE=B=2,Hq=2,Hkv=1,Nq=70,D=16,W=20,S=3
+check "the key of 12 is right in a case with window and sinks" says '^1 passed, 0 failed' made test-12 IMPL=solutions CASE=B=2,Hq=2,Hkv=1,Nq=70,D=16,W=20,sinks=3
 check "the library has all three functions" sh -c "make --no-print-directory BACKEND=$backend WERROR=1 lib && BACKEND=$backend sh tests/library.sh"
 made "$out/tests/10_test" "$out/tests/11_test" "$out/tests/12_test" >/dev/null 2>&1 # what checkpoints.sh reads
 check "lessons, checkpoints and suites agree" sh tests/checkpoints.sh

@@ -1,6 +1,6 @@
 // mask.c - shows the mask of a problem, and which tiles its kernel visits: `make mask-06 N=32 W=12`.
 //
-//   mask NN [N=32] [W=12] [S=3] [BR=8] [BC=8] [--svg FILE]        in the terminal; with --svg as a drawing for a lesson as well
+//   mask NN [N=32] [W=12] [sinks=3] [BR=8] [BC=8] [--svg FILE]        in the terminal; with --svg as a drawing for a lesson as well
 #include "picture.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: mask NN [N=32] [W=12] [S=3] [BR=8] [BC=8] [--svg FILE]   NN: a problem of attention\n");
+    fprintf(stderr, "usage: mask NN [N=32] [W=12] [sinks=3] [BR=8] [BC=8] [--svg FILE]   NN: a problem of attention\n");
     return 2;
 }
 
@@ -124,12 +124,15 @@ static void draw(FILE *f, const wb_picture *p, const char *title)
 int main(int argc, char **argv)
 {
     const wb_problem *problem = argc > 1 ? wb_problem_number(atoi(argv[1])) : NULL;
-    int N = 32, W = 12, S = 3, BR = 8, BC = 8;
+    int N = 32, W = 12, sinks = 3, BR = 8, BC = 8;
     const struct {
         const char *name;
         int *value, least, most;
-    } options[] = {
-        {"N", &N, 1, 4096}, {"W", &W, 1, 1 << 30}, {"S", &S, 0, 1 << 30}, {"BR", &BR, 1, 4096}, {"BC", &BC, 1, 4096}};
+    } options[] = {{"N", &N, 1, 4096},
+                   {"W", &W, 1, 1 << 30},
+                   {"sinks", &sinks, 0, 1 << 30},
+                   {"BR", &BR, 1, 4096},
+                   {"BC", &BC, 1, 4096}};
     const char *svg = NULL;
     if (!problem || problem->signature == WB_ROW_SUM) return usage();
     for (int i = 2; i < argc; i++) {
@@ -160,15 +163,15 @@ int main(int argc, char **argv)
                                    .kv_len = N,
                                    .causal = problem->mask != WB_NO_MASK,
                                    .window = W,
-                                   .sinks = S};
+                                   .sinks = sinks};
     const wb_picture p = {
         .problem = problem, .shape = &shape, .BR = BR, .BC = BC, .indent = "  ", .max_rows = 64, .max_width = 96};
-    char title[160], window[32] = "", sinks[32] = "";
+    char title[160], window[32] = "", visible[32] = "";
     static char text[32768];
     if (problem->window) snprintf(window, sizeof window, ", W = %d", W);
-    if (problem->sinks) snprintf(sinks, sizeof sinks, ", S = %d", S);
+    if (problem->sinks) snprintf(visible, sizeof visible, ", %d sink%s", sinks, sinks == 1 ? "" : "s");
     snprintf(title, sizeof title, "%02d %s: N = %d%s%s, tiles of %d queries x %d keys", problem->number, problem->name,
-             N, window, sinks, BR, BC);
+             N, window, visible, BR, BC);
     wb_picture_print(&p, text, sizeof text);
     printf("%s\n\n%s\n  # visible   . computed, then masked away   blank: a tile that is skipped", title, text);
     bool mixed = false;
