@@ -325,14 +325,14 @@ report:  ## one page of scores, failures, charts and masks, to keep or hand in: 
 
 check:  ## prove the workbook: keys pass, skeletons earn nothing, wrong solutions are caught
 	@$(UNLOCK)MAKE="$(MAKE)" tests/prove/check.sh $(BACKEND) $(NUMBERS)
-grade:  ## SUBMISSION=folder-or-archive [OUT=dir]: grade one submission in a sandbox (workbook/class/grade.sh)
+grade:  ## SUBMISSION=folder-or-archive [OUT=dir] [SANITIZE=1]: grade one submission in a sandbox (workbook/class/grade.sh)
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/class/grade_base.sh build/grades/base
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/class/grade.sh $${UNSAFE:+--unsafe} --base build/grades/base -- "$$SUBMISSION" "$${OUT:-build/grades/reports/one}"
-grade-all:  ## SUBMISSIONS=dir [JOBS=n] [OUT=dir] [SEED=n] [CASES=file]: grade a class, each in a sandbox; build/grades/grades.csv
+grade-all:  ## SUBMISSIONS=dir [JOBS=n] [OUT=dir] [SEED=n] [CASES=file] [SANITIZE=1]: grade a class, each in a sandbox; build/grades/grades.csv
 	@$(UNLOCK)MAKE="$(MAKE)" WB_GRADERS="$$WB_JOBS" workbook/class/grade_all.sh $${UNSAFE:+--unsafe} "$$SUBMISSIONS" $${OUT:+"$$OUT"}
 class-copy:  ## DEST=dir: the workbook for a class: no answer keys, no history
 	@workbook/class/class_copy.sh "$$DEST"
-gradescope: $B/score  ## [ZIP=file] [CASES=file] [SEED=n]: an autograder to upload to Gradescope, build/gradescope.zip
+gradescope: $B/score  ## [ZIP=file] [CASES=file] [SEED=n] [SANITIZE=1]: an autograder to upload to Gradescope, build/gradescope.zip
 	@workbook/class/gradescope.sh "$${ZIP:-build/gradescope.zip}"
 class-test: $B/score $B/suite  ## a simulated class, attacks included, must get the grades it deserves; some minutes
 	@$(UNLOCK)MAKE="$(MAKE)" tests/class/run.sh
@@ -362,7 +362,7 @@ FORMATTED = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.cpp')
 
 # What the scripts ask for.
 wrong: $B/suite $(foreach n,$(NUMBERS),$B/tests/$n_test) $(foreach w,$(WRONG),$B/wrong/$w/$(firstword $(subst /, ,$w))_worker)
-judges: $B/score $B/suite $B/confine $(foreach k,worker bare_worker tools,$B/$k.filter) $(if $(wildcard workbook/diagnose/diagnose.c),$B/diagnose) $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/worker_$n.o) $(MACHINERY)
+judges: $B/score $B/suite $B/confine $(foreach k,worker bare_worker tools,$B/$k.filter) $(if $(wildcard workbook/diagnose/diagnose.c),$B/diagnose) $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/worker_$n.o) $(MACHINERY) check-machinery
 everything: $B/bench $B/diagnose $B/verdict $B/score $B/suite $B/mask $(foreach h,$(HOSTILE),$B/hostile/$h/01_worker $B/hostile/$h/01.so) $(foreach t,$(OWN),$B/tests/$t_test) $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib variants
 
 # What the library takes in the place of a key: a variant that is as right for every shape, and faster.

@@ -4,6 +4,7 @@
 #include "judge/record.h"
 #include "mask/picture.h"
 #include "reference/oracle.h"
+#include "small_cases.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -792,10 +793,21 @@ void check_reads(wb_case c)
 
 // ------------------------------------------------------------------------------------------------------------- one case
 
+static void check_small_cases(void)
+{
+    wb_case cases[16];
+    const int count = wb_small_cases(problem(), cases, 16);
+    for (int i = 0; i < count; i++) cases[i].seed = run_seed(), check_case_alone(cases[i]);
+}
+
 void check_given_case(void)
 {
     wb_case c;
     if (!given_case()) return;
+    if (strcmp(given_case(), "small") == 0) {
+        check_small_cases();
+        return;
+    }
     report r = {.used = 0};
     if (wb_case_parse(problem(), given_case(), &c) != WB_OK) {
         say(&r, "CASE: %s", wb_last_message());

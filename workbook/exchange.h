@@ -49,8 +49,8 @@ typedef struct wb_zone {
 } wb_zone;
 
 // Lays out the tensors of a case, with `guard` bytes on both sides of each; returns the bytes of the whole.
-static inline size_t wb_exchange_layout_guarded(const wb_tensor *tensors, int count, int offset, size_t guard,
-                                                wb_zone zones[WB_MAX_TENSORS])
+static inline size_t wb_exchange_layout(const wb_tensor *tensors, int count, int offset, size_t guard,
+                                        wb_zone zones[WB_MAX_TENSORS])
 {
     size_t at = 4096;
     for (int k = 0; k < count; k++) {
@@ -61,11 +61,6 @@ static inline size_t wb_exchange_layout_guarded(const wb_tensor *tensors, int co
         at += (zones[k].bytes + 255) / 256 * 256;
     }
     return at;
-}
-
-static inline size_t wb_exchange_layout(const wb_tensor *tensors, int count, int offset, wb_zone zones[WB_MAX_TENSORS])
-{
-    return wb_exchange_layout_guarded(tensors, count, offset, WB_GUARD, zones);
 }
 
 // The test's end: gives the worker a case; false if it cannot be given one.

@@ -3,7 +3,7 @@
 //
 //   build/cpu/problems/03_worker --case B=1,Hq=2,Nq=256,D=64,seed=7          also under gdb, compute-sanitizer, a profiler
 //   ... --case ... --case ...   one after the other in one process: does a call leave anything behind that changes the next?
-//   ... --guard 0               each buffer ends with its tensor and outputs are left unwritten, for tools that look for stray accesses
+//   --guard 0 ...               each buffer ends with its tensor and outputs are left unwritten, for tools that look for stray accesses
 //   ... --cases list            prints a few small cases, ragged at the edges, one a line (small_cases.h)
 //
 // Compiled once a problem, with WB_NAME as the function's name.
@@ -136,6 +136,9 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
                            tensors[k].dim);
         }
     }
+
+    if (exact && problem->on_host && openblas_set_num_threads)
+        openblas_set_num_threads(4);  // however few cores there are: a race needs two
 
     wb_stream stream = NULL;
     if (c->late && !problem->on_host && (status = inputs_late(tensors, zones, buffers, count, &stream)) != WB_OK)
@@ -282,7 +285,7 @@ static int try_case(const wb_problem *problem, const char *text, int file, size_
     wb_tensor tensors[WB_MAX_TENSORS];
     wb_zone zones[WB_MAX_TENSORS];
     const int count = wb_case_tensors(problem, &c, tensors);
-    const size_t bytes = wb_exchange_layout_guarded(tensors, count, c.offset, guard, zones);
+    const size_t bytes = wb_exchange_layout(tensors, count, c.offset, guard, zones);
     char *shared =
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, by_hand ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, file, 0);
     if (!by_hand) close(file);
@@ -320,11 +323,11 @@ static int try_case(const wb_problem *problem, const char *text, int file, size_
 }
 
 // For a test: case after case, until there are no more.
-static int serve(const wb_problem *problem, int socket)
+static int serve(const wb_problem *problem, int socket, size_t guard)
 {
     char text[WB_CASE_TEXT];
     for (int served = 0, file; (file = wb_exchange_receive(socket, text)) >= 0; served++) {
-        const int status = try_case(problem, text, file, WB_GUARD);
+        const int status = try_case(problem, text, file, guard);
         if (status) return status;
         fflush(NULL);  // what was printed belongs to this case
         wb_exchange_answer(socket, served);
@@ -338,7 +341,7 @@ int main(int argc, char **argv)
     size_t guard = WB_GUARD;
     for (int i = 1; i < argc; i += 2) {
         if (i + 1 == argc) return usage(argv[0]);
-        if (strcmp(argv[i], "--exchange") == 0) return serve(problem, atoi(argv[i + 1]));
+        if (strcmp(argv[i], "--exchange") == 0) return serve(problem, atoi(argv[i + 1]), guard);
         if (strcmp(argv[i], "--guard") == 0)
             guard = (size_t)atol(argv[i + 1]);
         else if (strcmp(argv[i], "--cases") == 0) {

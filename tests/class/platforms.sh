@@ -14,7 +14,7 @@ mkdir -p "$there"
 # ------------------------------------------------------------------------------------------------------------ Gradescope
 
 echo "02 rows rows=19,cols=77" >"$there/held"
-WB_CASES=$there/held WB_SEED=5 workbook/class/gradescope.sh "$there/autograder.zip" >"$there/log" 2>&1
+WB_CASES=$there/held WB_SEED=5 SANITIZE=1 workbook/class/gradescope.sh "$there/autograder.zip" >"$there/log" 2>&1
 verdict $? "the autograder is packed"
 workbook/class/gradescope.sh "$there/autograder.zip" >>"$there/log" 2>&1
 [ $? -eq 2 ]; verdict $? "an existing file is not overwritten"
@@ -33,6 +33,7 @@ cp solutions/02/*.cu "$AUTOGRADER/submission/problems/02/"
 "$AUTOGRADER/source/run_autograder" >>"$there/log" 2>&1
 [ "$(score "$AUTOGRADER/results/results.json")" = 100 ]; verdict $? "a right problem 02 has 100 points"
 grep -q 'held-out case 1' "$AUTOGRADER/results/results.json"; verdict $? "the held-out case was tried"
+grep -q 'the check build finds nothing' "$AUTOGRADER/results/results.json"; verdict $? "and the check build"
 rm -rf "$AUTOGRADER/submission/problems" "$AUTOGRADER/results" "$AUTOGRADER/grade"
 "$AUTOGRADER/source/run_autograder" >>"$there/log" 2>&1
 [ "$(score "$AUTOGRADER/results/results.json")" = 0 ]; verdict $? "an empty submission has 0 points, and a result"

@@ -4,6 +4,7 @@
 # The first lines of a patch: what is wrong; expect: the kind; line: text of each source line that the first report must show;
 # case: what to run.
 set -u
+. workbook/sanitize/settings.sh
 out=build/cpu/check
 orders=${ORDERS:-0 1 2 3 4}
 begun=${BEGUN:-$(date +%s)}
@@ -18,8 +19,7 @@ trap 'rm -f "$report" "$report".*' EXIT
 look_at_c() {
     for program in "$worker" "${worker%_worker}_threads_worker"; do
         for run in "" "setarch $(uname -m) -R"; do
-            OPENBLAS_NUM_THREADS=4 ASAN_OPTIONS=exitcode=66:detect_leaks=0 TSAN_OPTIONS=exitcode=66:halt_on_error=1 \
-                timeout 60 $run "$program" --case "$given" --guard 0 >"$report.raw" 2>&1
+            env $sanitizer_settings timeout 60 $run "$program" --case "$given" --guard 0 >"$report.raw" 2>&1
             status=$?
             grep -q 'FATAL: ThreadSanitizer' "$report.raw" || break
         done

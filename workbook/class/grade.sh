@@ -12,7 +12,7 @@
 #   WB_TIMEOUT=20            seconds for a case         WB_PROBLEM_SECONDS=300   for the tests of a problem
 #   WB_COMPILE_SECONDS=60    to compile a problem       WB_TOTAL_SECONDS=1800    for the whole submission
 #   WB_MEMORY_MB=4096        address space of a worker  WB_PROCESSES=64 + 2 a core  its processes, threads
-#   WB_SEED, WB_CASES        other inputs, a file of held-out cases: see test.sh
+#   WB_SEED, WB_CASES, SANITIZE=1   other inputs, a file of held-out cases, the check build as well: see test.sh, and grade_look.sh
 #
 # What is taken from a submission: regular files problems/NN/NAME of the workbook, at its top or below one folder. Each is compiled and
 # run in the sandbox (sandbox.sh). What judges never runs there, and what runs there sees no test, no oracle and no answer key.
@@ -39,7 +39,6 @@ while [ $# -gt 0 ]; do
     shift
 done
 [ $# -eq 2 ] || usage
-[ "${SANITIZE:-0}" = 0 ] || { echo "grade: SANITIZE=1: the check build is not part of grading; it runs by make sanitize, outside of the sandbox" >&2; exit 2; }
 # Names are bytes: in $(...) one would lose the newlines at its end, and could be that of somebody else's.
 submission=$1 out=$2
 case $submission in /*) ;; *) submission=$PWD/$submission ;; esac
@@ -190,7 +189,7 @@ fi
 print=$({
     cat "$base/fingerprint"
     [ -z "${WB_CASES:-}" ] || cat "$WB_CASES"
-    echo "${WB_SEED:-}|$case_seconds|$problem_seconds|$compile_seconds|$total_seconds|$memory|$processes|$sandbox|$reason"
+    echo "${WB_SEED:-}|$case_seconds|$problem_seconds|$compile_seconds|$total_seconds|$memory|$processes|$sandbox|${SANITIZE:-0}|$reason"
     cd "$tree/problems" && sha256sum $known
 } | sha256sum | cut -d' ' -f1)
 if [ -z "$again" ] && [ "$(head -n 1 "$out/record" 2>/dev/null | cut -f1)" = "$print" ]; then
@@ -209,7 +208,7 @@ rm -f "$out"/record "$out"/failure "$out"/[0-9][0-9].* "$out"/report.txt "$out"/
 [ -z "$reason" ] || printf 'About this submission: %s\n' "$reason" >"$out/00.note"
 export sandbox sandbox_uid GRADE_DEADLINE=$(($(date +%s) + total_seconds)) GRADE_COMPILE_SECONDS="$compile_seconds" \
     GRADE_PROBLEM_SECONDS="$problem_seconds" GRADE_MEMORY_MB="$memory" GRADE_PROCESSES="$processes" \
-    WB_GRADE="$out" WB_SOURCES=problems WB_BUILD=workbook/class/grade_build.sh WB_WORKERS=build/cpu/problems WB_TIMEOUT="$case_seconds" WB_CASE= SPEED=0
+    WB_GRADE="$out" WB_SOURCES=problems WB_BUILD=workbook/class/grade_build.sh WB_LOOK=workbook/class/grade_look.sh SANITIZE="${SANITIZE:-0}" WB_WORKERS=build/cpu/problems WB_TIMEOUT="$case_seconds" WB_CASE= SPEED=0
 cd "$tree" || exit 1
 # shellcheck disable=SC2086
 attended $((total_seconds + 600)) /dev/null workbook/loop/test.sh cpu problems $numbers >"$out/log" 2>&1

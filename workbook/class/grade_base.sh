@@ -23,20 +23,22 @@ print=$(cd "$new" && {
 if [ "$(cat "$base/fingerprint" 2>/dev/null)" = "$print" ]; then exit 0; fi
 
 echo "grade: building the test programs"
-mkdir -p "$new/build/cpu"
-for made in flags.mk machinery layer reference tests; do # what is built here already need not be built again
-    [ ! -e "build/cpu/$made" ] || cp -Rp "build/cpu/$made" "$new/build/cpu/"
+mkdir -p "$new/build/cpu/check"
+for made in flags.mk machinery layer reference tests check/layer check/address check/threads; do # what is built here already need not be built again
+    [ ! -e "build/cpu/$made" ] || cp -Rp "build/cpu/$made" "$new/build/cpu/$made"
 done
 log=$new/build/base.log
 ${MAKE:-make} -C "$new" --no-print-directory -j"${WB_JOBS:-2}" BACKEND=cpu IMPL=problems judges >"$log" 2>&1 || { tail -n 40 "$log" >&2; exit 1; }
 
 # The kit: no test, no oracle, no program.
 kit=$new/build/kit
-mkdir -p "$kit/workbook" "$kit/tests" "$kit/build/cpu/machinery" "$kit/build/cpu/problems"
+mkdir -p "$kit/workbook/sanitize" "$kit/tests" "$kit/build/cpu/machinery" "$kit/build/cpu/problems" "$kit/build/cpu/check"
 cp -p "$new/Makefile" "$kit/"
 cp -Rp "$new"/workbook/*.h "$new"/workbook/*.cuh "$new/workbook/worker.c" "$new/workbook/cpu" "$kit/workbook/"
 cp -p "$new/build/tools.mk" "$kit/build/"
+cp -p "$new/workbook/sanitize/sanitize.mk" "$kit/workbook/sanitize/"
 cp -Rp "$new/build/cpu/flags.mk" "$new/build/cpu/layer" "$kit/build/cpu/"
+for folder in layer address threads; do cp -Rp "$new/build/cpu/check/$folder" "$kit/build/cpu/check/"; done
 for object in worker_[0-9][0-9] case exchange problems validate device memory; do
     cp -p "$new"/build/cpu/machinery/$object.o "$kit/build/cpu/machinery/"
 done

@@ -1,6 +1,6 @@
 #!/bin/sh
 # gradescope.sh ZIP - writes an autograder for Gradescope: setup.sh and run_autograder at its top, beside a class copy of the workbook
-# and, if CASES=FILE was given, the held-out cases; SEED=n too. An existing file is not overwritten.
+# and, if CASES=FILE was given, the held-out cases; SEED=n and SANITIZE=1 too. An existing file is not overwritten.
 set -u
 zip=$1
 command -v zip >/dev/null || { echo "gradescope: zip is not installed" >&2; exit 2; }
@@ -12,8 +12,9 @@ cp workbook/class/gradescope/setup.sh workbook/class/gradescope/run_autograder "
 : >"$scratch/held_out"
 if [ -n "${WB_CASES:-}" ]; then cp "$WB_CASES" "$scratch/held_out" || exit 1; fi
 echo "${WB_SEED:-}" >"$scratch/seed"
+echo "${SANITIZE:-0}" >"$scratch/sanitize"
 mkdir -p "$(dirname "$zip")"
 at=$(cd "$(dirname "$zip")" && pwd)/$(basename "$zip")
 points=$("build/${BACKEND:-cpu}/score" possible | sed -n 's/^required.//p')
-(cd "$scratch" && zip -q -r "$at" setup.sh run_autograder workbook held_out seed) || exit 1
+(cd "$scratch" && zip -q -r "$at" setup.sh run_autograder workbook held_out seed sanitize) || exit 1
 echo "written: $zip, $(du -h "$at" | cut -f1). Upload it as the autograder: $points points, a bonus comes on top, a time-out of 40 minutes."

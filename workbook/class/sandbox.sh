@@ -24,15 +24,14 @@ quoted() {
     done
 }
 
-# An unused user: beyond all that a machine gives out, or, in a container that knows 65536 users, where it gives none out.
+# An unused user: beyond all that a machine gives out, or, in a container that knows 65536 users, where it gives none out. 0: none can be had.
 sandbox_user() {
-    if [ "$(id -u)" -ne 0 ]; then
-        echo 0 # none
-    elif [ "$(awk '{ n += $3 } END { print (n > 3000000000) }' /proc/self/uid_map)" = 1 ]; then
-        echo $((2000000000 + $$))
+    if [ "$(awk '{ n += $3 } END { print (n > 3000000000) }' /proc/self/uid_map)" = 1 ]; then
+        user=$((2000000000 + $$))
     else
-        echo $((60100 + $$ % 4000))
+        user=$((60100 + $$ % 4000))
     fi
+    if setpriv --reuid $user --regid $user --clear-groups true 2>/dev/null; then echo $user; else echo 0; fi
 }
 
 sandbox_bwrap() { # TMP_MB
@@ -94,7 +93,9 @@ sandbox_find() {
     unsafe,0)
         echo "grade: UNSAFE, and no bubblewrap: a submission runs as you. It can read and write your files, change what judges it, and forge its" >&2
         echo "       points. Time, memory and system calls are limited; nothing else holds." >&2 ;;
-    unsafe,* | container,[1-9]*) ;;
+    unsafe,*)
+        echo "grade: UNSAFE, and no bubblewrap: a submission runs as user $sandbox_uid, and sees what every user of this machine sees: files, processes." >&2 ;;
+    container,[1-9]*) ;;
     container,0)
         echo "grade: --container means another user for the submission, and only root can give it one: here it would share yours, and could" >&2
         echo "       change what judges it. Run this as root, or with bubblewrap and without --container" >&2

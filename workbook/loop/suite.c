@@ -249,10 +249,12 @@ static void show_failure(const results *r, const char *what)
     for (int i = 0; i < r->count; i++) {
         const result *row = &r->rows[i];
         if (row->status != RESULT_FAIL || (given && !*row->given)) continue;
+        char *message = safe_text(row->message, PLAIN);
         if (line)
-            printf("%s\t%.*s\n", row->test, (int)strcspn(row->message, "\n"), row->message);
+            printf("%s\t%.*s\n", row->test, (int)strcspn(message, "\n"), message);
         else
-            printf("%s\n", given ? row->given : row->message);
+            printf("%s\n", given ? row->given : message);
+        free(message);
         return;
     }
 }

@@ -6,7 +6,8 @@
 # Everything is recorded in build/grade (build/BACKEND/IMPL/grade for another IMPL), in the files that score/grades.h names, and of all
 # problems together scores.tsv, report.txt, results.json (Gradescope) and junit.xml. These are written whatever happens, an interrupt too.
 #
-#   SANITIZE=1       a problem passes only if the check build (sanitize.sh) finds nothing either; 0: not asked, even after a failure
+#   SANITIZE=1       a problem passes only if the check build (sanitize.sh) finds nothing either, and promises are won only then; 0: not
+#                    asked, even after a failure
 #   SEED=n           other inputs
 #   SPEED=1          speed points as well (speed.sh), on a GPU
 #   WB_CASES=FILE    held-out cases as well (suite.c); a checkpoint is won only if its own pass too
@@ -14,6 +15,7 @@
 #   WB_GRADE=FOLDER    where to record            WB_SOURCES=FOLDER    where NN/name.cu lies, instead of IMPL
 #   WB_BUILD=COMMAND   builds problem NN ($1), its output is shown if it fails
 #   WB_WORKERS=FOLDER  where NN_worker then lies
+#   WB_LOOK=COMMAND    for SANITIZE=1: looks at problem NN ($1) with the check build, prints what it finds, and fails if that is anything
 set -u
 . workbook/loop/source.sh
 backend=$1 impl=$2
@@ -60,6 +62,8 @@ finish() { # the table, and the files that others read
     if [ "$impl" = problems ] && [ -z "${WB_GRADE:-}" ]; then "$out/score" after "$record" $problems; fi
     exit $status
 }
+# Text of a submission's may hold anything: no control characters, of either kind.
+plain() { LC_ALL=C tr '\001-\010\013-\037\177' '?' | LC_ALL=C sed 's/\xc2[\x80-\x9f]/?/g'; }
 worse() { [ "$status" -ge "$1" ] || status=$1; }
 
 build() {
@@ -86,8 +90,7 @@ judge() {
     fi
     if ! build >"$work/$number.log" 2>&1; then
         state="compile error"
-        # A source may hold anything, and the compiler quotes it: no control characters, of either kind.
-        grep -av '^make' "$work/$number.log" | head -n 40 | LC_ALL=C tr '\001-\010\013-\037\177' '?' | LC_ALL=C sed 's/\xc2[\x80-\x9f]/?/g' | tee "$work/$number.compiler"
+        grep -av '^make' "$work/$number.log" | head -n 40 | plain | tee "$work/$number.compiler"
         echo "  $file does not compile"
         return
     fi
@@ -99,7 +102,7 @@ judge() {
     1) state="failed"; explain ;;
     *) state="could not run"; return ;;
     esac
-    [ "$state" != passed ] || [ "${SANITIZE:-0}" = 0 ] || [ -n "${WB_GRADE:-}" ] || look_closer
+    [ "${SANITIZE:-0}" = 0 ] || look_closer
 }
 
 # A wrong result often has a cause that can be named. What the check build proves of the first failing case comes first, and then nothing is
@@ -118,15 +121,21 @@ explain() {
     } | sed 's/^/  /' | tee "$work/$number.mistake"
 }
 
+# Also of what has failed: who gives up a point or two must not save the promises by it.
 look_closer() {
-    if workbook/sanitize/sanitize.sh "$backend" "$impl" "$number" >"$work/$number.look" 2>&1; then
-        echo "  and the check build finds nothing"
+    if [ -s "$work/$number.sanitize" ]; then # explain has found something
+        "$out/suite" --fail "$work/$number.results" "check build" promises
+        return
+    fi
+    if ${WB_LOOK:-workbook/sanitize/sanitize.sh "$backend" "$impl"} "$number" >"$work/$number.look" 2>&1; then
+        echo "  the check build finds nothing"
     else
+        [ "$state" = failed ] || echo "  right results, but"
+        echo "  the check build found something:"
         state="failed"
-        echo "  right results, but the check build found something:"
         "$out/suite" --fail "$work/$number.results" "check build" promises
     fi
-    grep -v '^$\|^==' "$work/$number.look" | tee "$work/$number.sanitize"
+    grep -av '^$\|^==' "$work/$number.look" | plain | tee "$work/$number.sanitize"
     rm -f "$work/$number.look"
 }
 

@@ -26,18 +26,32 @@ $(CHECK)/$(1)/$(2)_worker: $(CHECK)/$(1)/$(2).o $B/machinery/worker_$(2).o $(MAC
 endef
 
 # C code, and all of the machinery that is C, under the compiler's own sanitizers. -fopenmp stays away: its threads are not known to them.
-CHECK_C := $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) -O1 -g -fno-omit-frame-pointer -fopenmp-simd -Iworkbook -I. $(OPENBLAS_CFLAGS)
-CHECK_MACHINERY := workbook/worker.c $(patsubst $B/machinery/%.o,workbook/%.c,$(filter-out %/device.o,$(filter $B/machinery/%,$(MACHINERY))))
+CHECK_C = $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) -O1 -g -fno-omit-frame-pointer -fopenmp-simd -Iworkbook -I. $(OPENBLAS_CFLAGS) $(SANITIZER_$(1))
+SANITIZER_address := -fsanitize=address,undefined -fno-sanitize-recover=undefined
+SANITIZER_threads := -fsanitize=thread
+CHECK_C_OBJECTS = $(patsubst $B/machinery/%,$(CHECK)/$(1)/%,$(filter-out %/device.o,$(filter $B/machinery/%,$(MACHINERY)))) $B/machinery/device.o $(LAYER)
+# $(1): address or threads
+define check_machinery
+$(CHECK)/$(1)/%.o: workbook/%.c $B/flags.mk workbook/sanitize/sanitize.mk
+	@mkdir -p $$(@D)
+	$Q$(call CHECK_C,$(1)) -MMD -MP -c $$< -o $$@
+endef
+define check_worker
+$(CHECK)/$(1)/worker_$(2).o: workbook/worker.c $B/flags.mk workbook/sanitize/sanitize.mk
+	@mkdir -p $$(@D)
+	$Q$(call CHECK_C,$(1)) -MMD -MP -DWB_NAME=$(call name,$(2)) -c $$< -o $$@
+endef
+C_NUMBERS := $(foreach n,$(NUMBERS),$(if $(filter %.c,$(call source,problems,$n)),$n))
+$(foreach s,address threads,$(eval $(call check_machinery,$s))$(foreach n,$(C_NUMBERS),$(eval $(call check_worker,$s,$n))))
+check-machinery: $(CHECK_OBJECTS) $(foreach s,address threads,$(call CHECK_C_OBJECTS,$s) $(foreach n,$(C_NUMBERS),$(CHECK)/$s/worker_$n.o))
+# $(1): folder below $(CHECK), $(2): number, $(3): source, $(4): address or threads, $(5): the worker's name
 define check_of_c
-$(CHECK)/$(1)/$(2)_worker: $(3) $(CHECK_MACHINERY) $B/machinery/device.o $(LAYER) workbook/sanitize/sanitize.mk
+$(CHECK)/$(1)/$(5): $(3) $(CHECK)/$(4)/worker_$(2).o $(call CHECK_C_OBJECTS,$(4)) workbook/sanitize/sanitize.mk
 	@mkdir -p $$(@D)
 	$$(call say,CHECK,$$<)
-	$Q$(CHECK_C) -DWB_NAME=$$(call name,$(2)) -fsanitize=address,undefined -fno-sanitize-recover=undefined $(3) $(CHECK_MACHINERY) $B/machinery/device.o $(LAYER) $(LIBS) -lstdc++ -pthread -o $$@
-$(CHECK)/$(1)/$(2)_threads_worker: $(3) $(CHECK_MACHINERY) $B/machinery/device.o $(LAYER) workbook/sanitize/sanitize.mk
-	@mkdir -p $$(@D)
-	$Q$(CHECK_C) -DWB_NAME=$$(call name,$(2)) -fsanitize=thread $(3) $(CHECK_MACHINERY) $B/machinery/device.o $(LAYER) $(LIBS) -lstdc++ -pthread -o $$@
+	$Q$(call CHECK_C,$(4)) $$(filter %.c %.o,$$^) $(LIBS) -lstdc++ -pthread -o $$@
 endef
-check_of = $(if $(filter %.cu,$(3)),$(call check_of_cu,$(1),$(2),$(3)),$(call check_of_c,$(1),$(2),$(3)))
+check_of = $(if $(filter %.cu,$(3)),$(call check_of_cu,$(1),$(2),$(3)),$(eval $(call check_of_c,$(1),$(2),$(3),address,$(2)_worker))$(call check_of_c,$(1),$(2),$(3),threads,$(2)_threads_worker))
 $(foreach i,problems solutions,$(foreach n,$(NUMBERS),$(if $(call source,$i,$n),$(eval $(call check_of,$i,$n,$(call source,$i,$n))))))
 
 # Keys by other hands, for tests/prove/honest.sh.
@@ -72,7 +86,7 @@ $(foreach b,$(BROKEN),$(eval $(call broken,$b)))
 broken: $(foreach b,$(BROKEN),$(CHECK)/broken/$b/$(call broken_number,$b)_worker $(if $(filter %.c,$(call broken_source,$b)),$(CHECK)/broken/$b/$(call broken_number,$b)_threads_worker)) $(CHECK)/solutions/tile_worker $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$(CHECK)/solutions/$n_worker))
 endif
 
-.PHONY: sanitize check-all broken honest-checked
+.PHONY: sanitize check-machinery check-all broken honest-checked
 sanitize-%: $B/score FORCE  ## sanitize-03: look at every access: races, stray accesses, barriers (CASE=... for one case)
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/sanitize/sanitize.sh $(BACKEND) $(IMPL) $*
 sanitize: $B/score  ## the same for all problems

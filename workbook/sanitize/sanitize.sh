@@ -8,6 +8,7 @@
 #   cuda  .cu: compute-sanitizer's memcheck, racecheck, synccheck and initcheck
 set -u
 . workbook/loop/source.sh
+. workbook/sanitize/settings.sh
 backend=$1 impl=$2
 shift 2
 after=
@@ -32,8 +33,7 @@ look_at_c() { # WORKER CASE
     for program in "$1" "${1%_worker}_threads_worker"; do
         [ -x "$program" ] || continue
         for run in "" "setarch $(uname -m) -R"; do # ThreadSanitizer of older compilers cannot live with all ways of placing memory
-            OPENBLAS_NUM_THREADS=4 ASAN_OPTIONS=exitcode=66:detect_leaks=0:detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=0 \
-                TSAN_OPTIONS=exitcode=66:halt_on_error=1 timeout "$limit" $run "$program" --case "$2" --guard 0 >"$scratch/printed" 2>"$scratch/raw"
+            env $sanitizer_settings timeout "$limit" $run "$program" --case "$2" --guard 0 >"$scratch/printed" 2>"$scratch/raw"
             status=$?
             grep -q 'FATAL: ThreadSanitizer' "$scratch/raw" || break
         done

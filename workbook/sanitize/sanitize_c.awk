@@ -22,6 +22,7 @@ function source_of(place,    file, line, n, text)
 {
     file = place; sub(/:[0-9]+$/, "", file)
     line = place; sub(/.*:/, "", line)
+    if (file !~ /^[A-Za-z0-9_]+\// || file ~ /\.\.\//) return "" # the report may be a liar's: nothing but sources of the workbook is shown
     for (n = 1; (getline text < file) > 0; n++)
         if (n == line + 0) break
     close(file)

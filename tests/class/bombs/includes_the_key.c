@@ -1,5 +1,5 @@
 // rule: the compiler sees no answer key
-// expect: No such file or directory
+// expect: @ROOT@/solutions/01/tiled_attention.c: No such file or directory
 #include "@ROOT@/solutions/01/tiled_attention.c"
 #include "../../solutions/01/tiled_attention.c"
 
