@@ -88,17 +88,17 @@ static void say_case(report *r, const worker_run *run)
     }
 }
 
-// The rows of queries that one block of the kernel owned, where its launch tells: a grid of tiles x heads x batches, with more than one
-// tile. 0 if it does not. On the host they are the lesson's.
+// The rows of queries that one block of the kernel owned, where its launch tells: as many blocks as there are tiles in all heads of all
+// batches, and more than one tile. 0 if it does not. On the host they are the lesson's.
 static size_t tile_of(const worker_run *run)
 {
     const attention_shape *s = &run->c.shape;
     const wb_launches launch = worker_exchange(run)->launches;
+    const uint64_t heads = (uint64_t)s->q_heads * (uint64_t)s->batch;
     if (run->problem->on_host) return (size_t)run->problem->tile;
-    if (run->problem->signature != WB_FORWARD || launch.count != 1 || launch.width < 2) return 0;
-    if (launch.blocks != (uint64_t)launch.width * (uint64_t)s->q_heads * (uint64_t)s->batch) return 0;
-    for (int rows = 8; rows <= 256; rows *= 2)
-        if ((unsigned)((s->q_len - 1) / rows + 1) == launch.width) return (size_t)rows;
+    if (run->problem->signature != WB_FORWARD || launch.count != 1 || launch.blocks < 2 * heads) return 0;
+    for (uint64_t rows = 8; rows <= 256; rows *= 2)
+        if (((uint64_t)s->q_len - 1) / rows + 1 == launch.blocks / heads && launch.blocks % heads == 0) return rows;
     return 0;
 }
 

@@ -20,9 +20,9 @@ extern "C" {
 // In which order blocks, warps and lanes run that nothing orders: 0 forward, 1 backward, any other number shuffles by it. From here on.
 void wb_run_in_order(long order) WB_OF_THE_LAYER;
 
-// How many kernels were launched since the last call of this, and the last one's grid: the width, and all blocks.
+// How many kernels were launched since the last call of this, and how many blocks the last one had.
 typedef struct wb_launches {
-    unsigned count, width;
+    unsigned count;
     uint64_t blocks;
 } wb_launches;
 wb_launches wb_count_launches(void) WB_OF_THE_LAYER;

@@ -1,8 +1,8 @@
 #!/bin/sh
 # run.sh [NAME...] - proves the check build: each broken kernel of tests/sanitize/ is reported, as the kind and with the lines that
 # its patch names; and no clean kernel is, in any order of threads. Part of make check-all.
-# The first lines of a patch: what is wrong; expect: the kind; line: text of each source line that the first report must show;
-# case: what to run.
+# The first lines of a patch: what is wrong; expect: the kind; line: text of each source line that the first report must show; shows: what
+# else it says; case: what to run.
 set -u
 . workbook/sanitize/settings.sh
 out=build/cpu/check
@@ -51,6 +51,10 @@ broken() { # NAME
     awk '/^ *(besides|read) /{exit} {print}' "$report" >"$report.first"
     while IFS= read -r line; do
         grep -F "| " "$report.first" | grep -qF -- "$line" || problem=${problem:-does not show the line: $line}
+    done <"$report.lines"
+    sed -n 's/^shows: //p' "$patch" >"$report.lines"
+    while IFS= read -r text; do
+        grep -qF -- "$text" "$report.first" || problem=${problem:-does not say: $text}
     done <"$report.lines"
     rm -f "$report.lines" "$report.first"
     [ -z "$problem" ]

@@ -249,7 +249,7 @@ void run_grid(const kernel &what, const launch_config &config, void (*body)(void
     if (allowed(what, config)) {
         job j = {&what, &config, body, arguments, argument_bytes, {0}, 0};
         j.blocks = static_cast<unsigned long>(config.grid.x) * config.grid.y * config.grid.z;
-        launched = {launched.count + 1, config.grid.x, j.blocks};
+        launched = {launched.count + 1, j.blocks};
         open_device_memory();
         order_begin_launch();
         hook_launch_begin(what, config);

@@ -27,10 +27,15 @@ static void found_race(const char *word, const access_record &then, const place 
     const thread &t = *current->running;
     finding *f = new_finding(RACE, now, kind, {then.code, then.calls});
     if (!f) return;
-    f->across_blocks |= then.epoch < block_epoch;
-    f->across_warps |= then.thread / WARP != t.number / WARP;
+    // What is missing depends on how far apart the threads are: of several pairs the farthest is shown.
+    const bool blocks = then.epoch < block_epoch, warps = then.thread / WARP != t.number / WARP;
+    const bool farther = (blocks && !f->across_blocks) || (warps && !f->across_warps && !f->across_blocks);
+    f->across_blocks |= blocks;
+    f->across_warps |= warps;
     f->by_async_copy |= then.kind == ASYNC || kind == ASYNC;
-    if (f->times > 1) return;
+    if (f->times > 1 && !farther) return;
+    f->sides[1] = {now, current->index, t.number, kind};
+    f->sides[0].where = {then.code, then.calls};
     f->sides[0].thread = then.thread;
     f->sides[0].kind = static_cast<access_kind>(then.kind);
     f->sides[0].block = then.epoch < block_epoch ? block_at(then.epoch) : current->index;
@@ -94,12 +99,13 @@ static void found_stray(const char *at, unsigned bytes, const uint8_t *flags, ac
     const bool freed = *flags & FREED || (!shared && was_freed(at));
     finding *f = new_finding(freed ? USE_AFTER_FREE : OUT_OF_BOUNDS, here, kind);
     if (f) {
-        f->missing = freed ? "cudaFree() after the last kernel that uses the memory: wait for it, or free later."
-                     : kind == READ
-                         ? "a condition around this load: which threads have an element to read? Or a size that "
-                           "is too small where memory is reserved."
-                         : "a condition around this store: which threads have an element to write? Or a size that "
-                           "is too small where memory is reserved.";
+        f->missing =
+            freed ? "cudaFree() after the last kernel that uses the memory: wait for it, or free later."
+            : kind == READ
+                ? "an index that stays inside: look at each part of it, batch, head, row and column; at a ragged "
+                  "end, a condition around this load. Or the memory reserved is too small."
+                : "an index that stays inside: look at each part of it, batch, head, row and column; at a ragged "
+                  "end, a condition around this store. Or the memory reserved is too small.";
         describe_memory(at, bytes, f->memory, sizeof f->memory);
     }
     finish();
@@ -113,8 +119,12 @@ static void found_pending(const char *at, unsigned bytes, const word_history &h,
     f->sides[0].thread = copy.thread;
     f->sides[0].kind = ASYNC;
     f->sides[0].block = current->index;
-    f->missing = "loads_arrived<...>() in the thread that copies, with its group closed by loads_issued() before; then "
-                 "__syncthreads(), if others read.";
+    f->missing = kind == ASYNC
+                     ? "another place for one of the two: both copies are on their way to the same bytes. Which "
+                       "buffer, or which turn of the loop, is each meant for?"
+                     : "a wait for this copy in the thread that made it, loads_arrived<...>(), its group closed by "
+                       "loads_issued() before; then __syncthreads(), if others read. Or one of the two has the "
+                       "wrong buffer or turn.";
     describe_memory(at, bytes, f->memory, sizeof f->memory);
 }
 
@@ -124,11 +134,13 @@ static void found_unwritten(const char *at, unsigned bytes, const uint8_t *flags
     finding *f = new_finding(UNINITIALISED, here, READ);
     if (!f || f->times > 1) return;
     f->missing =
-        shared ? "a store to this element before, by any thread of this block: shared memory starts with arbitrary "
-                 "contents."
-               : "a store to this element before, by a kernel, cudaMemcpy or cudaMemset: outputs start with arbitrary "
-                 "contents.";
+        shared
+            ? "a load of it, or a store to it, by any thread of this block before: shared memory starts with arbitrary "
+              "contents. Is a tile used here in a turn in which nobody loaded it?"
+            : "a store to this element before, by a kernel, cudaMemcpy or cudaMemset: outputs start with arbitrary "
+              "contents.";
     describe_memory(at, bytes, f->memory, sizeof f->memory);
+    if (shared) describe_unwritten(at, f->memory, sizeof f->memory);
 }
 
 // Not device memory, not shared memory. What a thread may touch all the same: other lanes' variables while an instruction of the

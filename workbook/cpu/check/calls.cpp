@@ -117,7 +117,7 @@ void find_source_lines(const place *places, int count, source_line *lines)
     std::vector<uint32_t> codes;  // of all places, each followed by its callers
     std::vector<int> owner;
     for (int i = 0; i < count; i++) {
-        lines[i] = {"", 0, "", ""};
+        lines[i] = {"", 0, "", 0, ""};
         if (!places[i].code) continue;
         codes.push_back(places[i].code), owner.push_back(i);
         for (uint32_t node = places[i].calls, n = 0; node && n < 32; node = tree()[node].caller, n++)
@@ -162,11 +162,14 @@ void find_source_lines(const place *places, int count, source_line *lines)
         } else if (is_students(file)) {
             char name[64];  // the outermost one that has a name is the kernel
             short_name(function, name, sizeof name);
-            if (name[0]) strcpy(line.kernel, name);
-            if (line.file[0]) continue;
-            snprintf(line.file, sizeof line.file, "%.255s", file);
-            line.line = atoi(colon + 1);
-            strcpy(line.word, tile_word);
+            if (!line.file[0]) {
+                snprintf(line.file, sizeof line.file, "%.255s", file);
+                line.line = atoi(colon + 1);
+                strcpy(line.word, tile_word);
+            }
+            if (!name[0]) continue;
+            strcpy(line.kernel, name);
+            if (strcmp(line.file, file) == 0) line.caller = atoi(colon + 1);
         }
     }
     pclose(answer);

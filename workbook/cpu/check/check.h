@@ -24,7 +24,8 @@ void calls_begin(const block &b);             // no thread has called anything
 struct source_line {
     char file[256];  // "" if unknown
     int line;
-    char word[48];    // the word of the tile vocabulary that was called there, "" if none
+    char word[48];  // the word of the tile vocabulary that was called there, "" if none
+    int caller;  // the line of the kernel that led there: `line`, or where it called a function or lambda of its file
     char kernel[64];  // the function that was launched
 };
 
@@ -81,6 +82,8 @@ chunk *find_chunk(const char *at, size_t *offset, bool *shared);
 
 // What a byte is to the student: "__shared__ sum_smem[0][3] of 4 x 4".
 void describe_memory(const char *at, unsigned bytes, char *text, size_t size);
+void describe_unwritten(const char *at, char *text,
+                        size_t size);  // appends how much of shared memory around it nobody has written
 bool was_freed(const char *at);
 
 // ---------------------------------------------------------------------------------------------------------------- access.cpp

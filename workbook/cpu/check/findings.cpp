@@ -161,6 +161,10 @@ static void print_side(const finding &f, const finding_side &side, const char *l
                 word[0] ? " in " : "", word, where);
     }
     if (line.file[0]) print_source(line.file, line.line);
+    if (line.caller > 0 && line.caller != line.line) {
+        fprintf(stderr, "            called at %s:%d\n", line.file, line.caller);
+        print_source(line.file, line.caller);
+    }
 }
 
 static void print_in_full(const finding &f, const source_line lines[2])
@@ -217,6 +221,13 @@ static void merge(source_line *lines)
                 break;
         }
         if (k < kept) {
+            const bool farther = (found[i].across_blocks && !found[k].across_blocks) ||
+                                 (found[i].across_warps && !found[k].across_warps && !found[k].across_blocks);
+            if (farther) {
+                memcpy(found[k].sides, found[i].sides, sizeof found[k].sides);
+                memcpy(found[k].memory, found[i].memory, sizeof found[k].memory);
+                memcpy(lines + 2 * k, x, 2 * sizeof *x);
+            }
             found[k].times += found[i].times;
             found[k].across_blocks |= found[i].across_blocks;
             found[k].across_warps |= found[i].across_warps;

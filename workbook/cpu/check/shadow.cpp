@@ -237,6 +237,22 @@ static void describe_shared(const char *at, unsigned bytes, char *text, size_t s
                  (offset - v.bytes) / v.element + 1, v.name, count, v.element);
 }
 
+void describe_unwritten(const char *at, char *text, size_t size)
+{
+    const char *begin = current->dynamic_shared, *end = begin + current->config->shared, *from = at, *to = at;
+    size_t offset;
+    bool shared;
+    const auto unwritten = [&](const char *byte) {
+        const chunk *c = find_chunk(byte, &offset, &shared);
+        return c && (c->flags[offset] & (EXISTS | WRITTEN | PENDING)) == EXISTS;
+    };
+    if (at < begin || at >= end) return;
+    while (from > begin && unwritten(from - 1)) from--;
+    while (to < end && unwritten(to)) to++;
+    const size_t used = strlen(text);
+    snprintf(text + used, size - used, "; bytes %td to %td were written by nobody", from - begin, to - begin - 1);
+}
+
 void describe_memory(const char *at, unsigned bytes, char *text, size_t size)
 {
     const size_t in_shared = static_cast<size_t>(at - shared_begin);
