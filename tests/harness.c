@@ -733,6 +733,22 @@ void check_memory(wb_case c, size_t device_bytes, size_t host_bytes)
 
 // ------------------------------------------------------------------------------------------------------- skipped tiles
 
+// One block of NaN; returns how many queries or keys are far enough from it to be judged. If there are none, nothing is run.
+static size_t skips_once(const wb_case *c, int count, void (*excuse)(const worker_run *, bool *))
+{
+    worker_run run = {.problem = problem(), .c = *c};
+    size_t judged = 0;
+    bool *excused = malloc((size_t)count);
+    if (!excused) abort();
+    excuse(&run, excused);
+    for (int i = 0; i < count; i++) judged += !excused[i];
+    free(excused);
+    if (judged == 0) return 0;
+    run_right(&run, c);
+    worker_end(&run);
+    return judged;
+}
+
 void check_skips(wb_case c, int keys)
 {
     size_t judged = 0;
@@ -740,31 +756,9 @@ void check_skips(wb_case c, int keys)
     for (c.nan_from = 0; c.nan_from < c.shape.kv_len; c.nan_from += keys) {
         const int left = c.shape.kv_len - c.nan_from;
         c.nan_keys = keys < left ? keys : left;
-        worker_run run;
-        run_right(&run, &c);
-        bool *excused = malloc((size_t)c.shape.q_len);
-        if (!excused) abort();
-        expect_excused(&run, excused);
-        for (int i = 0; i < c.shape.q_len; i++) judged += !excused[i];
-        free(excused);
-        worker_end(&run);
+        judged += skips_once(&c, c.shape.q_len, expect_excused);
     }
     cr_assert(judged > 0, "harness: check_skips: no query of this case is far enough from any hidden block of keys");
-}
-
-// One block of NaN; returns how many queries or keys are far enough from it to be judged.
-static size_t skips_once(const wb_case *c, int count, void (*excuse)(const worker_run *, bool *))
-{
-    worker_run run;
-    size_t judged = 0;
-    run_right(&run, c);
-    bool *excused = malloc((size_t)count);
-    if (!excused) abort();
-    excuse(&run, excused);
-    for (int i = 0; i < count; i++) judged += !excused[i];
-    free(excused);
-    worker_end(&run);
-    return judged;
 }
 
 void check_skips_backward(wb_case c, int block)
