@@ -23,9 +23,10 @@ verdict $? "there is no answer key in it"
 export AUTOGRADER=$there/autograder
 mkdir -p "$AUTOGRADER/source" "$AUTOGRADER/submission/problems/02"
 bsdtar -xf "$there/autograder.zip" -C "$AUTOGRADER/source"
-mkdir -p "$AUTOGRADER/source/workbook/build"
-cp -Rp build/cpu "$AUTOGRADER/source/workbook/build/"  # built here already: there setup.sh takes its time
-rm -rf "$AUTOGRADER/source/workbook/build/cpu/solutions"
+mkdir -p "$AUTOGRADER/source/workbook/build/cpu/check"
+for made in flags.mk machinery layer reference tests check/layer check/address check/threads; do  # built here already: there setup.sh takes its time
+    [ ! -e build/cpu/$made ] || cp -Rp build/cpu/$made "$AUTOGRADER/source/workbook/build/cpu/$made"
+done
 (cd "$AUTOGRADER/source/workbook" && workbook/class/grade_base.sh build/grades/base) >>"$there/log" 2>&1
 verdict $? "its trusted programs are built"
 score() { sed -n 's/^[[:space:]]*"score":[[:space:]]*\([0-9]*\),$/\1/p' "$1" 2>/dev/null | head -n 1; }

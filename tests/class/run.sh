@@ -81,13 +81,13 @@ beside() { # FOLDER NUMBER NAME: a bomb in a file whose function is right
 bomb() { # FOLDER NUMBER NAME
     mkdir -p "$1/problems/$2"
     {
-        echo '#include "workbook.h"'
+        printf '#include "workbook.h"\nstatic int first;  // is this the case of the first test?\n'
         with_paths "tests/class/bombs/$3.c"
         case $2 in
         01) echo 'wb_status tiled_attention(float *O, float *L, const float *Q, const float *K, const float *V, const attention_shape *s)
-                  { (void)O, (void)L, (void)Q, (void)K, (void)V, (void)s; return bomb(); }' ;;
-        02) echo 'wb_status weighted_row_sum(float *y, const bf16 *x, const bf16 *w, int rows, int cols, wb_stream stream)
-                  { (void)y, (void)x, (void)w, (void)rows, (void)cols, (void)stream; return bomb(); }' ;;
+                  { (void)O, (void)L, (void)Q, (void)K, (void)V; first = s->q_len == 1 && s->kv_len == 3; return bomb(); }' ;;
+        02) echo 'wb_status weighted_row_sum(float *y, const bf16 *x, const bf16 *w, int m, int n, wb_stream stream)
+                  { (void)y, (void)x, (void)w, (void)stream; (void)n; first = m == 2; return bomb(); }' ;;
         esac
     } >"$1/problems/$2/$(file_of "$2")"
     listed "$@"
@@ -153,7 +153,7 @@ left_running() {
         case $(tr '\0' ' ' <"$process/cmdline") in "/worker --"* | *"bwrap --unshare"*) echo "${process#/proc/}" ;; esac
     done 2>/dev/null
 }
-# Seconds are few, since the bombs use them all.
+# Seconds are few, since three bombs use them all: one in every test, until the suite gives up, the others in the first.
 export WB_TIMEOUT="${WB_TIMEOUT:-15}" WB_COMPILE_SECONDS="${WB_COMPILE_SECONDS:-20}" WB_MEMORY_MB=2048
 grade_all() {
     $make --no-print-directory grade-all SUBMISSIONS="$in" OUT="$out" JOBS=2
@@ -198,10 +198,18 @@ rm "$in/kim" -r && key "$in/kim" 02
 grade_all >"$class/again" && [ "$(grep -c 'graded before' "$class/again")" -eq $((count - 1)) ] && grep -q '^kim: 100/[1-9]' "$class/again"
 verdict $? "what has changed is graded again"
 
-rm -f "$out/reports/emil.tar/record" "$out/reports/anton/record"
-timeout -s INT 8 $make --no-print-directory grade-all SUBMISSIONS="$in" OUT="$out" JOBS=2 >"$class/again" 2>&1
-sleep 1
-[ -z "$(left_running)" ] && ! [ -e "$out/reports/anton/record" ]
+# Ctrl-C while a worker of one of the two works: timeout hands the signal on to all that make has started.
+rm -f "$out/reports/bea.tgz/record" "$out/reports/goran/record"
+(
+    until pgrep -f '^/worker --' >/dev/null; do sleep 0.1; done
+    kill -s INT "$(cat "$class/watched")"
+) &
+watcher=$!
+sh -c 'echo $$ >"$1"; shift; exec timeout 120 "$@"' sh "$class/watched" \
+    $make --no-print-directory grade-all SUBMISSIONS="$in" OUT="$out" JOBS=2 >"$class/again" 2>&1
+kill $watcher 2>/dev/null # it is gone, or has seen none: then both have been graded, and the proof fails
+for _ in 1 2 3 4 5 6 7 8 9 10; do [ -z "$(left_running)" ] || sleep 1; done
+[ -z "$(left_running)" ] && ! [ -e "$out/reports/bea.tgz/record" ] && ! [ -e "$out/reports/goran/record" ]
 verdict $? "an interrupt ends what is running"
 grade_all >"$class/again" && [ "$(grep -c 'graded before' "$class/again")" -ge $((count - 2)) ]
 verdict $? "an interrupted run goes on"

@@ -4,6 +4,6 @@
 
 static wb_status bomb(void)
 {
-    for (;;) puts("Score: 100/100");
+    while (first) puts("Score: 100/100");
     return WB_OK;
 }
