@@ -15,7 +15,7 @@ cd "$scratch" || exit 1
 for script in class/grade_base class/grade class/grade_all class/class_copy class/gradescope loop/test bench/tune loop/watch; do
     printf '#!/bin/sh\n' >"workbook/$script.sh"
 done
-called() { timeout 20 $make --no-print-directory BACKEND=cpu "$@" >"$scratch/said" 2>&1 </dev/null; }
+called() { timeout 60 $make --no-print-directory BACKEND=cpu "$@" >"$scratch/said" 2>&1 </dev/null; }
 try() { # TARGET VARIABLE [MORE...]: little is done, since there is no such problem, folder or file
     target=$1 variable=$2
     shift 2

@@ -38,8 +38,8 @@ ends_well() { [ $status -eq 0 ]; }
 fails_and_says() { [ $status -ne 0 ] && says "$1"; }
 has_lines() { [ "$(grep -cE -- "$1" "$said")" -eq "$2" ]; }
 same() { cmp -s "$1" "$2"; }
-wait_until() { # CONDITION..., up to twenty seconds
-    tries=200
+wait_until() { # CONDITION..., up to a minute
+    tries=600
     until "$@"; do
         [ $tries -gt 0 ] || return 1
         sleep 0.1
@@ -257,7 +257,7 @@ signal=INT
     kill -$signal "$(cat watcher)"
 ) &
 saver=$!
-run timeout -k 5 60 sh -c 'echo $$ >watcher; MAKE=./make_stub P=3 exec sh workbook/loop/watch.sh 01 02 03 >"$1"' \
+run timeout -k 5 200 sh -c 'echo $$ >watcher; MAKE=./make_stub P=3 exec sh workbook/loop/watch.sh 01 02 03 >"$1"' \
     sh "$scratch/watched"
 wait $saver
 cp "$scratch/watched" "$said"

@@ -10,7 +10,7 @@ for source in tests/hostile/*.c; do
     want=$(sed -n '1s|^// expect: ||p' "$source")
     test=$(sed -n '2s|^// test: |tiled_attention/|p' "$source")
     if [ -n "$test" ]; then given= ; else given=$case; fi
-    report=$(WB_RESULTS=$record WB_TIMEOUT=2 WB_CASE=$given "$out/suite" "$out/tests/01_test" "$out/hostile/$name/01_worker" cpu ${test:+--filter "$test"} 2>&1)
+    report=$(WB_RESULTS=$record WB_TIMEOUT=5 WB_CASE=$given "$out/suite" "$out/tests/01_test" "$out/hostile/$name/01_worker" cpu ${test:+--filter "$test"} 2>&1)
     status=$?
     said=$("$out/suite" --show "$record" case)
     if [ $status -eq 1 ] && "$out/suite" --show "$record" message | grep -qF "$want" && { [ -z "$given" ] || [ "${said:-$case}" = $case ]; }; then
