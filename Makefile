@@ -205,8 +205,8 @@ $B/$(1)/$(notdir $(call source,solutions,$(2))): $(call source,solutions,$(2)) $
 $(call implementation,$(1),$(2),$B/$(1)/$(notdir $(call source,solutions,$(2))))
 endef
 
-# Wrong kernels by other hands, for mistakes/measure.sh: tests/mistakes/NN_name.cu, or a patch of the key.
-$(foreach m,$(wildcard $(addprefix tests/mistakes/*.,c cu patch)),$(eval $(call $(if $(filter %.patch,$m),patched,implementation),mistakes/$(basename $(notdir $m)),$(firstword $(subst _, ,$(notdir $m))),$m)))
+# Mistakes planted in keys, for mistakes/measure.sh: tests/mistakes/NN_name.patch.
+$(foreach m,$(wildcard tests/mistakes/*.patch),$(eval $(call patched,mistakes/$(basename $(notdir $m)),$(firstword $(subst _, ,$(notdir $m))),$m)))
 
 # Keys by other hands, written from the lessons alone, for tests/prove/honest.sh: tests/honest/NN_name.cu.
 HONEST := $(basename $(notdir $(wildcard tests/honest/*.c tests/honest/*.cu)))
@@ -214,8 +214,8 @@ honest: $(foreach h,$(HONEST),$B/honest/$h/$(firstword $(subst _, ,$h))_worker)
 $(foreach m,$(wildcard tests/honest/*.c tests/honest/*.cu),$(eval $(call implementation,honest/$(basename $(notdir $m)),$(firstword $(subst _, ,$(notdir $m))),$m)))
 
 # Names the mistake in a function that failed its suite: WB_WORKER=... build/cpu/diagnose 03.
-$B/diagnose: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/diagnose/*.c)) $(JUDGE) $B/machinery/problems.o
-	$Q$(LINK) $^ -lm -o $@
+$B/diagnose: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/diagnose/*.c)) $(JUDGE) $(addprefix $B/machinery/,problems.o score/gaps.o score/grades.o score/standing.o score/results.o)
+	$Q$(LINK) $^ -lmd -lm -o $@
 
 # Other ways to solve a problem, under the same suite: solutions/NN/variants/NAME.cu.
 VARIANTS := $(patsubst solutions/%.cu,%,$(wildcard solutions/[0-9][0-9]/variants/*.cu))

@@ -1,6 +1,7 @@
 #!/bin/sh
 # known.sh - run by make check-all: a mistake gets its own name or none: for wrong solutions (tests/prove/wrong.txt), and for the models of problem 02. Answer keys
-# get none. ALL=1: for every wrong solution, and for the models of all problems.
+# get none. What is shown to look at are gaps of the problem's file, and nothing is named while a gap that the wrong output needs is as shipped.
+# ALL=1: for every wrong solution, and for the models of all problems.
 set -u
 export OMP_WAIT_POLICY=passive  # several are looked at at once
 out=build/${BACKEND:-cpu}
@@ -30,6 +31,60 @@ modelled=02
 ${MAKE:-make} --no-print-directory -j"${WB_JOBS:-2}" WERROR=1 BACKEND="${BACKEND:-cpu}" "$diagnose" $workers \
     $(for n in $numbers; do echo "$out/solutions/${n}_worker"; done) >/dev/null || exit 1
 failed=0
+fail() { echo "FAIL  $*"; failed=1; }
+
+# Each mistake of the table can be made somewhere, and each gap that is shown for it stands in that skeleton.
+for n in $numbers; do "$diagnose" --gaps "$n"; done >"$out/gaps.txt"
+sed -n 's/^    {"\([a-zA-Z0-9_]*\)".*/\1/p' workbook/diagnose/mistakes_table.c | sort >"$out/ids.txt"
+[ "$(grep -c . "$out/ids.txt")" -gt 50 ] || fail "no mistakes in the table"
+sed 's/^.. \([^:]*\): ..*/\1/' "$out/gaps.txt" | sort -u | comm -3 - "$out/ids.txt" | grep . && fail "these have no gap anywhere"
+while read -r n id names; do
+    echo "$names" | tr ',' '\n' | sed 's/^ *//' | while read -r gap; do
+        grep -q "//{ $gap\(:.*\)\{0,1\}\$" problems/"$n"/*.c* || echo "$n $id$gap"
+    done
+done <"$out/gaps.txt" | grep . && fail "these gaps are not in the file"
+
+# with NN GAP...: the key of NN, but for these gaps, which are as shipped
+without() {
+    n=$1
+    shift
+    workbook/loop/shipped.sh "$n" "$out/skeleton.txt" 2>/dev/null || cat problems/"$n"/*.c* >"$out/skeleton.txt"
+    awk -v left="$(printf '%s|' "$@")" '
+        /^ *\/\/\{ / {
+            name = $0
+            sub(/^ *\/\/\{ */, "", name)
+            sub(/ *:.*/, "", name)
+            inside = 1
+            keep = index("|" left, "|" name "|")
+            if (NR != FNR) print
+            next
+        }
+        /^ *\/\/\}/ {
+            if (NR != FNR) print (keep ? shipped[name] : "") $0
+            inside = keep = 0
+            next
+        }
+        NR == FNR { if (inside) shipped[name] = shipped[name] $0 "\n"; next }
+        !(inside && keep)
+    ' "$out/skeleton.txt" solutions/"$n"/*.c* >"$out/filled_$n.txt"
+}
+# asks WANT NN/WRONG GAP...: what is said of a wrong solution when these gaps are as shipped?
+asks() {
+    want=$1 n=${2%%/*} wrong=$2
+    shift 2
+    without "$n" "$@"
+    got=$(WB_WORKER=$out/wrong/$n/wrong/${wrong#*/}/${n}_worker "$diagnose" -v --source "$out/filled_$n.txt" "$n" | sed -n 's/^id //p')
+    [ "${got:--}" = "$want" ] || fail "$wrong, with $* as shipped: wanted $want, got ${got:--}"
+}
+asks P_not_dS 08/P_not_dS
+asks P_not_dS 08/P_not_dS "dV"                # dK and dQ show it
+asks - 08/P_not_dS "dS" "dS for dQ"           # nothing is done that could
+asks - 08/P_not_dS delta                      # both need it
+asks - 09/sinks_without_far_queries "mask of dK and dV"
+asks no_far_queries 09/sinks_without_far_queries keys
+asks O_not_rescaled 01/O_not_rescaled mask    # without a mask it shows as well
+asks - 01/O_not_rescaled finalize
+
 {
     for n in $numbers; do echo "$n -"; done
     echo "$list"

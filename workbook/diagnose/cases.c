@@ -52,7 +52,8 @@ static const char *const chosen[][MAX_CASES] = {
            "Hq=4,Hkv=1,Nq=70,D=32,W=20,sinks=1", "Hq=1,Hkv=1,Nq=130,D=64,W=33,sinks=20",
            "Hq=1,Hkv=1,Nq=100,D=16,W=100,sinks=1", "Hq=1,Hkv=1,Nq=100,D=16,W=30,sinks=4,input=rising",
            "Hq=1,Hkv=1,Nq=260,D=16,W=30,sinks=70", "Hq=1,Hkv=1,Nq=220,D=16,W=1,sinks=1",
-           "Hq=1,Hkv=1,Nq=260,D=16,W=100,sinks=3"},
+           "Hq=1,Hkv=1,Nq=260,D=16,W=100,sinks=3", "Hq=2,Hkv=1,Nq=300,D=32,W=20,sinks=4",
+           "Hq=4,Hkv=2,Nq=260,D=32,W=10,sinks=40"},
 };
 
 static bool alike(const wb_problem *a, const wb_problem *b)

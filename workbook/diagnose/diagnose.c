@@ -1,13 +1,17 @@
-// diagnose.c - names the mistake in a student's function: diagnose [-v] NN [CASE]
+// diagnose.c - names the mistake in a student's function: diagnose [-v] [--source FILE] NN [CASE]
 //
 // Runs the worker (WB_WORKER) on a few small cases, chosen so that mistakes differ, and compares what comes back with what a kernel
 // with each known mistake would return (mistakes.h). A mistake is named if it explains every element of every wrong output of all
 // cases, tile sizes being whatever fits, and no other mistake explains them as well. Otherwise nothing is printed: silence is better
-// than a wrong name. -v shows what fits. --models STRIDE: puts the results of the models in the place of the worker's, and says which
-// of them are recognised.
+// than a wrong name. Outputs that depend on gaps which FILE still has as they were shipped are not looked at. The search is bounded
+// in pairs of a query and a key, so that it ends in the same words on every machine.
+//
+// -v shows what fits. diagnose --models STRIDE NN: puts the results of the models in the place of the worker's, and says which of them
+// are recognised. diagnose --gaps NN: every mistake that may be named here, with the gaps that are shown for it.
 //
 // Exit status: 0 a mistake was named, 1 none, 2 could not run.
 #include "judge/expect.h"
+#include "score/gaps.h"
 
 #include "cases.h"
 #include "mistakes.h"
@@ -25,6 +29,9 @@
 // ... and of less than this, if the search for a better tile size may end.
 #define WELL_EXPLAINED 0.1
 
+// Pairs that the search for one mistake may look at, in the cases of one tile size; and a case may have.
+enum { PAIRS = 4000000, CASE_PAIRS = 300000 };
+
 enum { MAX_FOUND = 512 };
 
 // One case: what the worker returned, what is right, and the inputs.
@@ -39,7 +46,37 @@ typedef struct trial {
 static const wb_problem *problem;
 static trial trials[MAX_CASES + 1];
 static int trial_count, output_count;
-static bool verbose, outside, rare;  // outside: a case wrote beside an output; rare: unusual tile sizes
+static bool verbose, outside;  // outside: a case wrote beside an output
+static gap gaps[MAX_GAPS];     // of the problem
+static int gap_count;
+static char gap_names[MAX_GAPS * sizeof gaps->name];  // a line each
+static bool no_mask;         // the gap of an optional mask is as shipped: only cases without one are looked at
+static unsigned unfinished;  // bits: outputs that depend on a gap that is as shipped
+
+// Which outputs depend on what is in a gap.
+static unsigned feeds(const char *name)
+{
+    enum { DQ = 1, DK = 2, DV = 4, DELTA = 8 };
+    if (problem->signature != WB_BACKWARD) return ~0u;
+    if (strcmp(name, "delta") == 0) return DQ | DK | DELTA;
+    if (strcmp(name, "dV") == 0) return DV;
+    if (strcmp(name, "dS") == 0 || strcmp(name, "dK") == 0 || strcmp(name, "dK scale") == 0) return DK;
+    return strstr(name, "dQ") || strcmp(name, "keys") == 0 ? DQ : DK | DV;
+}
+
+static void read_gaps(const char *file)
+{
+    gap_count = gaps_in(problem, file, gaps);
+    for (int n = 0; n < gap_count; n++) {
+        strcat(strcat(gap_names, gaps[n].name), "\n");
+        if (!gaps[n].untouched || strcmp(gaps[n].name, "ends") == 0 || strcmp(gaps[n].name, "bound") == 0)
+            continue;  // these may stay empty
+        if (problem->mask == WB_CAUSAL_OPTIONAL && strcmp(gaps[n].name, "mask") == 0)
+            no_mask = true;
+        else
+            unfinished |= feeds(gaps[n].name);
+    }
+}
 
 static void *allocate(size_t count, size_t size)
 {
@@ -94,21 +131,23 @@ static const float *as_floats(const trial *t, const char *name)
     return NULL;
 }
 
-// q . k of each query with all keys of its head.
-static const float *make_dots(const model_inputs *in)
+static struct dots *make_dots(const model_inputs *in)
 {
     const attention_shape *s = in->shape;
-    const size_t D = (size_t)s->head_dim, Nk = (size_t)s->kv_len, Nq = (size_t)s->q_len;
-    const size_t heads = (size_t)s->batch * (size_t)s->q_heads, group = (size_t)(s->q_heads / s->kv_heads);
-    float *dots = allocate(heads * Nq * Nk, sizeof *dots);
-    for (size_t h = 0; h < heads; h++)
-        for (size_t i = 0; i < Nq; i++)
-            for (size_t j = 0; j < Nk; j++) {
-                const float *q = in->Q + (h * Nq + i) * D, *k = in->K + (h / group * Nk + j) * D;
-                double sum = 0;
-                for (size_t d = 0; d < D; d++) sum += (double)q[d] * k[d];
-                dots[(h * Nq + i) * Nk + j] = (float)sum;
+    const size_t D = (size_t)s->head_dim, Nk = (size_t)s->kv_len, rows = (size_t)s->q_heads * (size_t)s->q_len;
+    const size_t shared = (size_t)(s->q_heads / s->kv_heads) * (size_t)s->q_len;  // query rows that have the same keys
+    struct dots *dots = allocate((size_t)s->batch * rows * Nk, sizeof *dots);
+    for (size_t i = 0; i < (size_t)s->batch * rows; i++)
+        for (size_t j = 0; j < Nk; j++) {
+            const float *q = in->Q + i * D, *g = in->dO ? in->dO + i * D : NULL;
+            const size_t key = (i / shared * Nk + j) * D;
+            double sum[4] = {0};
+            for (size_t d = 0; d < D; d++) {
+                const double a = (double)q[d] * in->K[key + d], b = g ? (double)g[d] * in->V[key + d] : 0;
+                sum[0] += a, sum[1] += b, sum[2] += fabs(a), sum[3] += fabs(b);
             }
+            dots[i * Nk + j] = (struct dots){(float)sum[0], (float)sum[1], (float)sum[2], (float)sum[3]};
+        }
     return dots;
 }
 
@@ -120,7 +159,7 @@ static void sort_rows(trial *t, int k)
     t->rows[k] = allocate(rows, sizeof(size_t));
     t->wrong[k] = 0;
     bool *wrong = allocate(rows, sizeof *wrong);
-    for (size_t i = 0; i < rows * D; i++)
+    for (size_t i = 0; i < rows * D && !(unfinished >> k & 1); i++)
         if (!is_right(t, k, i)) wrong[i / D] = true, t->wrong[k]++;
     for (size_t row = 0; row < rows; row++)
         if (wrong[row]) t->rows[k][n++] = row;
@@ -150,11 +189,11 @@ static bool add_trial(const char *text)
         fprintf(stderr, "diagnose: %s\n", wb_last_message());
         exit(2);
     }
-    if (!wb_case_is_valid(problem, &c)) return true;
+    if (!wb_case_is_valid(problem, &c) || (no_mask && c.shape.causal)) return true;
     const double work = problem->signature == WB_ROW_SUM
                             ? (double)c.rows * c.cols
                             : (double)c.shape.batch * c.shape.q_heads * c.shape.q_len * c.shape.kv_len;
-    if (work > 2e6) return true;
+    if (work > CASE_PAIRS) return true;
     worker_start(&t->run, problem, &c, WORKER_SHARED);
     const wb_exchange *x = worker_exchange(&t->run);
     if (t->run.ending[0] || x->status != WB_OK || x->device_status != WB_OK) {
@@ -178,7 +217,7 @@ static bool add_trial(const char *text)
                            .rows = c.rows,
                            .cols = c.cols,
                            .bf16_output = !problem->on_host};
-    if (problem->signature == WB_FORWARD) t->in.dots = make_dots(&t->in);
+    if (problem->signature != WB_ROW_SUM) t->in.dots = make_dots(&t->in);
     output_count = 0;
     for (int k = 0; k < t->run.count; k++)
         if (t->run.tensors[k].output) sort_rows(t, output_count++);
@@ -209,7 +248,8 @@ static bool agrees(const trial *t, int k, size_t i, double value, double toleran
     if (!isfinite(value) && problem->on_host && extreme)  // exp2_fast of 01 makes anything of what overflows
         fits = is_written(t, k, i) && (got == 0 || !is_right(t, k, i));
     else if (!isfinite(value) && *t->run.tensors[k].name == 'L')
-        fits = is_written(t, k, i) && (isnan(value) ? isnan(got) : got == value || fabs(got) > 1e30);
+        fits = is_written(t, k, i) &&
+               (isnan(value) ? isnan(got) : got == value || (fabs(got) > 1e30 && (got > 0) == (value > 0)));
     else if (!isfinite(value))
         fits = (!isfinite(got) && is_written(t, k, i)) || got == 0 || fabs(got) > 1e30;
     else {
@@ -257,13 +297,20 @@ static int by_wrongness(const void *a, const void *b)
     return x[0] < y[0] ? 1 : x[0] > y[0] ? -1 : 0;
 }
 
-// Whether this kernel returns output k of all cases with this D; *left: the share of the error that it does not explain.
-static bool explains_output(const kernel *model, int D, int k, double *left)
+// Kernels choose their tiles by D and by W: cases with the same number here have the same ones.
+static int tiles_of(const trial *t)
+{
+    const attention_shape *s = &t->run.c.shape;
+    return problem->signature == WB_ROW_SUM ? 0 : 2 * s->head_dim + (problem->window && s->window > 512);
+}
+
+// Whether this kernel returns output k of all cases with these tiles; *left: the share of the error that it does not explain.
+static bool explains_output(const kernel *model, int tiles, int k, double *left)
 {
     double order[MAX_CASES + 1][2];
     int count = 0;
     for (int n = 0; n < trial_count; n++) {
-        if (trials[n].run.c.shape.head_dim != D) continue;
+        if (tiles_of(&trials[n]) != tiles) continue;
         order[count][0] = (double)trials[n].wrong[k] / (double)trials[n].run.tensors[k].count;
         order[count++][1] = n;
     }
@@ -279,6 +326,7 @@ typedef struct candidate {
     const mistake *mistake;
     double left;
     int spoiled;  // right outputs of which the mistake would make wrong ones
+    int where;    // the mask that it is in
 } candidate;
 
 static size_t wrong_elements(int k)
@@ -288,52 +336,55 @@ static size_t wrong_elements(int k)
     return wrong;
 }
 
-// Whether this kernel returns outputs from ... to - 1 of all cases with this D, those that are wrong first.
-static bool explains(const kernel *model, int D, int from, int to, double *left)
+// Whether this kernel returns outputs from ... to - 1 of all cases with these tiles, those that are wrong first.
+static bool explains(const kernel *model, int tiles, int from, int to, double *left)
 {
     double part;
     *left = 0;
     for (int pass = 0; pass < 2; pass++)
         for (int k = from; k < to; k++) {
             if ((wrong_elements(k) > 0) != (pass == 0)) continue;
-            if (!explains_output(model, D, k, &part)) return false;
+            if (!explains_output(model, tiles, k, &part)) return false;
             *left += part;
         }
     return true;
 }
 
-// The best variant of a mistake for these outputs, over all rows of the table that belong to it.
-static bool best_variant_at(const mistake *m, int D, int from, int to, double *left)
+// The best variant of a mistake for these outputs, over all rows of the table that belong to it. *where: the mask that it is in.
+static bool best_variant_at(const mistake *m, int tiles, int from, int to, double *left, int *where)
 {
+    const long long end = model_pairs + PAIRS;
     *left = INFINITY;
     for (const mistake *row = m; row < mistakes + mistakes_count && (row == m || !row->id); row++) {
-        if (!mistake_applies(row, problem)) continue;
+        if (!mistake_applies(row, problem, gap_names)) continue;
         kernel model;
         double here;
-        for (int v = 0; mistake_variant(row, problem, rare, v, &model); v++) {
-            if (model.BR == 0 || !explains(&model, D, from, to, &here) || here >= *left) continue;
-            *left = here;
+        for (int v = 0; mistake_variant(row, problem, v, &model); v++) {
+            if (model_pairs > end) return *left < INFINITY;
+            if (model.BR == 0 || !explains(&model, tiles, from, to, &here) || here >= *left) continue;
+            *left = here, *where = (int)model.where;
             if (verbose)
-                printf("  D %d output %d: %s, BC %d BR %d ROWS %d slack %g: %.4f of the error left\n", D, from, m->id,
-                       model.BC, model.BR, model.ROWS, model.slack, here);
+                printf("  tiles %d output %d: %s, BC %d BR %d ROWS %d where %d slack %g: %.4f of the error left\n",
+                       tiles, from, m->id, model.BC, model.BR, model.ROWS, model.where, model.slack, here);
             if (here < WELL_EXPLAINED) return true;
         }
     }
     return *left < INFINITY;
 }
 
-// The same for all D: kernels may choose their tiles by D.
-static bool best_variant(const mistake *m, int from, int to, double *left)
+// The same for all tile sizes.
+static bool best_variant(const mistake *m, int from, int to, double *left, int *where)
 {
-    static const int D[] = {0, 16, 32, 64, 128};
     double part;
+    int mask = 0;
     *left = 0;
-    for (int n = 0; n < 5; n++) {
-        bool any = false;
-        for (int t = 0; t < trial_count; t++) any |= trials[t].run.c.shape.head_dim == D[n];
-        if (!any) continue;
-        if (!best_variant_at(m, D[n], from, to, &part)) return false;
+    for (int t = 0; t < trial_count; t++) {
+        bool seen = false;
+        for (int before = 0; before < t; before++) seen |= tiles_of(&trials[before]) == tiles_of(&trials[t]);
+        if (seen) continue;
+        if (!best_variant_at(m, tiles_of(&trials[t]), from, to, &part, &mask)) return false;
         *left += part;
+        if (t == 0 || mask) *where = mask;
     }
     return true;
 }
@@ -342,14 +393,14 @@ static int bits(unsigned x) { return x ? (int)(x & 1) + bits(x >> 1) : 0; }
 
 // O and L come from one kernel and must be explained by the same variant; the outputs of a backward come from several, and each of
 // them may be right or made by another variant.
-static bool fits(const mistake *m, double *left)
+static bool fits(const mistake *m, double *left, int *where)
 {
-    if (problem->signature != WB_BACKWARD) return best_variant(m, 0, output_count, left);
+    if (problem->signature != WB_BACKWARD) return best_variant(m, 0, output_count, left, where);
     double part;
     *left = 0;
     for (int k = 0; k < output_count; k++) {
         if (wrong_elements(k) == 0) continue;
-        if (!best_variant(m, k, k + 1, &part)) return false;
+        if (!best_variant(m, k, k + 1, &part, where)) return false;
         *left += part;
     }
     return true;
@@ -358,10 +409,10 @@ static bool fits(const mistake *m, double *left)
 // How many outputs of a backward are right though this mistake would make them wrong.
 static int spoiled_by(const mistake *m)
 {
-    int spoiled = 0;
+    int spoiled = 0, where;
     double left;
     for (int k = 0; k < output_count && problem->signature == WB_BACKWARD; k++)
-        spoiled += wrong_elements(k) == 0 && !best_variant(m, k, k + 1, &left);
+        if (wrong_elements(k) == 0 && !(unfinished >> k & 1)) spoiled += !best_variant(m, k, k + 1, &left, &where);
     return spoiled;
 }
 
@@ -369,7 +420,7 @@ static const mistake *by_name(const char *id)
 {
     for (size_t n = 0; n < mistakes_count; n++)
         if (mistakes[n].id && strcmp(mistakes[n].id, id) == 0)
-            return mistake_applies(&mistakes[n], problem) ? &mistakes[n] : NULL;
+            return mistake_applies(&mistakes[n], problem, gap_names) ? &mistakes[n] : NULL;
     return NULL;
 }
 
@@ -400,15 +451,15 @@ static int order_of(const candidate *a, const candidate *b)
     return a->spoiled != b->spoiled ? a->spoiled - b->spoiled : tries;
 }
 
-// Finds the mistake that fits best, if no other one does as well; false if none fits at all.
-static bool search_models(const mistake **named)
+// Finds the mistake that fits best, if no other one does as well.
+static const mistake *search_models(int *where)
 {
     candidate found[MAX_FOUND];
     int count = 0, best = 0;
 #pragma omp parallel for schedule(dynamic)
     for (size_t n = 0; n < mistakes_count; n++) {
-        candidate c = {&mistakes[n], 0, 0};
-        if (!mistakes[n].id || !fits(&mistakes[n], &c.left)) continue;
+        candidate c = {&mistakes[n], 0, 0, 0};
+        if (!mistakes[n].id || !fits(&mistakes[n], &c.left, &c.where)) continue;
         c.spoiled = spoiled_by(&mistakes[n]);
 #pragma omp critical
         found[count++] = c;
@@ -420,22 +471,18 @@ static bool search_models(const mistake **named)
     }
     for (int n = 0; verbose && n < count; n++)
         printf("  fits: %s %.4f, spoils %d\n", found[n].mistake->id, found[n].left, found[n].spoiled);
-    *named = count ? found[best].mistake : NULL;
     for (int n = 0; n < count; n++)
         if (n != best && found[n].left < 4 * found[best].left + 1e-9 && order_of(&found[n], &found[best]) <= 0)
-            *named = NULL;
-    return count > 0;
+            return NULL;
+    if (count) *where = found[best].where;
+    return count ? found[best].mistake : NULL;
 }
 
-static const mistake *search(void)
+static const mistake *search(int *where)
 {
     size_t all = 0;
     for (int k = 0; k < output_count; k++) all += wrong_elements(k);
-    if (all == 0) return search_further();
-    rare = false;
-    const mistake *m = NULL;
-    if (!search_models(&m)) rare = true, search_models(&m);
-    return m;
+    return all ? search_models(where) : unfinished ? NULL : search_further();
 }
 
 // Puts the results of a model in the place of the worker's.
@@ -473,18 +520,18 @@ static void pretend(const kernel *model)
 // Each model's own results must be given its name, or none if another model gives the same; every `stride`-th variant is tried.
 static int check_models(int stride)
 {
-    int named = 0, silent = 0, wrong = 0, like_right = 0;
+    int named = 0, silent = 0, wrong = 0, like_right = 0, where;
     const mistake *of = NULL;
     for (size_t n = 0; n < mistakes_count; n++) {
         kernel model;
         if (mistakes[n].id) of = &mistakes[n];
-        if (!mistake_applies(&mistakes[n], problem)) continue;
-        for (int v = 0; mistake_variant(&mistakes[n], problem, false, v, &model); v++) {
+        if (!mistake_applies(&mistakes[n], problem, gap_names)) continue;
+        for (int v = 0; mistake_variant(&mistakes[n], problem, v, &model); v++) {
             if (v % stride || model.BR == 0) continue;
             pretend(&model);
             size_t all = 0;
             for (int k = 0; k < output_count; k++) all += wrong_elements(k);
-            const mistake *m = all ? search() : NULL;
+            const mistake *m = all ? search(&where) : NULL;
             like_right += all == 0, named += m && m == of, silent += all && !m, wrong += m && m != of;
             if (m != of)
                 printf("%02d %s, variant %d (BC %d BR %d ROWS %d walk %d ghost %d): %s\n", problem->number, of->id, v,
@@ -500,26 +547,83 @@ static int check_models(int stride)
     return wrong > 0;
 }
 
+// Where to look: those gaps where the mistake can be made that feed a wrong output, or of several masks the one that it is in.
+static int print_gaps(const mistake *m, unsigned wrong, int where)
+{
+    static const char *const mask[] = {"", "mask of the diagonal", "mask of the window", "mask of the sinks"};
+    int count = 0, masks = 0;
+    for (int n = 0; n < gap_count; n++) masks += where && strcmp(gaps[n].name, mask[where]) == 0;
+    for (int n = 0; n < gap_count; n++) {
+        const bool listed = mistake_is_in(m, gaps[n].name, strlen(gaps[n].name)) && feeds(gaps[n].name) & wrong;
+        if (masks ? strcmp(gaps[n].name, mask[where]) == 0 : listed) printf("%s%s", count++ ? ", " : "", gaps[n].name);
+    }
+    return count;
+}
+
+static int list_gaps(void)
+{
+    for (size_t n = 0; n < mistakes_count; n++) {
+        if (!mistakes[n].id || !mistake_applies(&mistakes[n], problem, gap_names)) continue;
+        printf("%02d %s: ", problem->number, mistakes[n].id);
+        print_gaps(&mistakes[n], ~0u, 0);
+        printf("\n");
+    }
+    return 0;
+}
+
+// "your result matches", or which of several outputs do: each comes from a kernel of its own.
+static unsigned print_outputs(void)
+{
+    unsigned wrong = 0;
+    int count = 0, n = 0;
+    for (int k = 0; k < output_count; k++)
+        if (wrong_elements(k) > 0) wrong |= 1u << k, count++;
+    if (problem->signature != WB_BACKWARD || !wrong) {
+        printf("your result matches a kernel that ");
+        return ~0u;
+    }
+    for (int k = 0; k < output_count; k++)
+        if (wrong >> k & 1)
+            printf("%s%s", n == 0 ? "your " : n == count - 1 ? " and " : ", ", trials[0].run.tensors[k].name), n++;
+    printf(" %s a kernel that ", count == 1 ? "matches that of" : "match those of");
+    return wrong;
+}
+
 int main(int argc, char **argv)
 {
-    if (argc > 1 && strcmp(argv[1], "-v") == 0) verbose = true, argc--, argv++;
-    int stride = 0;
-    if (argc > 2 && strcmp(argv[1], "--models") == 0) stride = atoi(argv[2]), argc -= 2, argv += 2;
-    problem = argc > 1 ? wb_problem_number(atoi(argv[1])) : NULL;
+    const char *source = "";
+    bool list = false;
+    int stride = 0, at = 1;
+    for (; at < argc && *argv[at] == '-'; at++)
+        if (strcmp(argv[at], "-v") == 0)
+            verbose = true;
+        else if (strcmp(argv[at], "--gaps") == 0)
+            list = true;
+        else if (strcmp(argv[at], "--models") == 0 && at + 1 < argc)
+            stride = atoi(argv[++at]);
+        else if (strcmp(argv[at], "--source") == 0 && at + 1 < argc)
+            source = argv[++at];
+    problem = at < argc ? wb_problem_number(atoi(argv[at])) : NULL;
     if (!problem) {
-        fprintf(stderr, "usage: diagnose [-v] NN [CASE], or diagnose --models STRIDE NN\n");
+        fprintf(stderr,
+                "usage: diagnose [-v] [--source FILE] NN [CASE], diagnose --models STRIDE NN, diagnose --gaps NN\n");
         return 2;
     }
+    read_gaps(source);
+    if (list) return list_gaps();
     char cases[MAX_CASES][WB_CASE_TEXT];
     const int count = diagnose_cases(problem, cases);
     for (int n = 0; n < count; n++) add_trial(cases[n]);
     if (trial_count < 3) return 2;
     if (stride > 0) return check_models(stride);
-    if (argc > 2 && !strstr(argv[2], "nan_")) add_trial(argv[2]);
-    const mistake *m = search();
+    if (at + 1 < argc && !strstr(argv[at + 1], "nan_")) add_trial(argv[at + 1]);
+    int where = 0;
+    const mistake *m = search(&where);
     if (!m) return 1;
     if (verbose) printf("id %s\n", m->id);
-    printf("your result matches a kernel that %s\n", m->says);
-    printf("look at: %s; problems/%02d/README.md, \"Common mistakes\"\n", m->look, problem->number);
+    const unsigned wrong = print_outputs();
+    printf("%s\nlook at: ", m->says);
+    print_gaps(m, wrong, where);
+    printf("; problems/%02d/README.md, \"Common mistakes\"\n", problem->number);
     return 0;
 }

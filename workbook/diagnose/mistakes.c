@@ -1,6 +1,8 @@
 // mistakes.c - what a kernel with a mistake returns: which of the models computes which row.
 #include "mistakes_model.h"
 
+_Thread_local long long model_pairs;
+
 int model_group(const model_inputs *in, const kernel *k)
 {
     return in->problem->signature == WB_FORWARD && k->slack > 0 ? k->ROWS : 1;
@@ -14,24 +16,17 @@ void model_rows(const model_inputs *in, const kernel *k, int output, size_t row,
     }
     const attention_shape *s = in->shape;
     if (in->problem->signature == WB_BACKWARD && (output == 1 || output == 2)) {
-        key_row(in, k, (int)(row / (size_t)s->kv_len), (int)(row % (size_t)s->kv_len),
-                (output == 1) != k->dK_and_dV_swapped, out);
+        key_row(in, k, (int)(row / (size_t)s->kv_len), (int)(row % (size_t)s->kv_len), output == 1, out);
         return;
     }
-    int i = (int)(row % (size_t)s->q_len), bh = (int)(row / (size_t)s->q_len), b = bh / s->q_heads, h = bh % s->q_heads;
-    if (k->layout & (output == 0 ? LAYOUT_O : LAYOUT_L)) {  // what stands in row i of head h is of another
-        const int n = h * s->q_len + i;
-        i = n / s->q_heads, h = n % s->q_heads;
-    }
-    if (in->problem->signature == WB_FORWARD && k->parts)
-        merge_row(in, k, b, h, i, output == 0, out);
-    else if (in->problem->signature == WB_FORWARD)
-        forward_rows(in, k, b, h, i, count, output == 0, out);
+    const int i = (int)(row % (size_t)s->q_len), head = (int)(row / (size_t)s->q_len);
+    if (in->problem->signature == WB_FORWARD)
+        forward_rows(in, k, head / s->q_heads, head % s->q_heads, i, count, output == 0, out);
     else if (output == 0)
-        query_row(in, k, b, h, i, out);
+        query_row(in, k, head / s->q_heads, head % s->q_heads, i, out);
     else {
         double size;
-        out->value[0] = delta_of(in, k, b, h, i, &size);
-        out->tolerance[0] = k->writes == WRITES_NO_DELTA ? MODEL_UNWRITTEN : tolerance_delta(size, s->head_dim);
+        out->value[0] = delta_of(in, k, (long long)row, &size);
+        out->tolerance[0] = tolerance_delta(size, s->head_dim);
     }
 }

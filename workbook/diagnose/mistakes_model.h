@@ -40,7 +40,7 @@ static inline double dot(const float *a, const float *b, int D, double *size)
 // Part of a walk over the key tiles. OFF: left of the diagonal.
 typedef enum phase { SINK, OFF, DIAGONAL } phase;
 typedef struct visit {
-    int key, keys;  // the tile's first key, and how many keys it has
+    int key, from, keys;  // its first key, for the mask; where the keys that it holds begin; how many there are
     phase phase;
 } visit;
 
@@ -51,14 +51,8 @@ double scale_of(const kernel *k, const attention_shape *s);
 // The head of K or V, counted through the batches, that query head h of batch b reads; it may lie past the end.
 int kv_head(const attention_shape *s, int map, int b, int h);
 
-// Where row `row` of a head, counted through `heads` heads of each batch, stands.
-size_t row_at(bool inside, int heads, int head, int rows, int row);
-
-// Row `row` of K or V, counted through all heads; beyond the end there is NaN, as in the harness's guard zones.
-const float *kv_row(const model_inputs *in, const kernel *k, const float *X, int head, int row);
-
-// The position of query i for the mask.
-int position_of(const model_inputs *in, const kernel *k, int b, int h, int i);
+// Row `row` of X [B, heads, rows, D], counted through all heads; beyond the ends there is NaN, as in the harness's guard zones.
+const float *row_of(const attention_shape *s, const float *X, int heads, int rows, long long row);
 
 // Which tiles the warp of query i visits, as in the answer keys; returns how many.
 int walk_of(const model_inputs *in, const kernel *k, int i, visit *visits);
@@ -68,12 +62,11 @@ bool hides(const model_inputs *in, const kernel *k, int i, int j, phase phase);
 
 // Rows i0 ... i0 + rows - 1 of O, or of L, of a forward.
 void forward_rows(const model_inputs *in, const kernel *k, int b, int h, int i0, int rows, bool is_O, model_row *out);
-// O or L of a row from those of parts of its keys.
-void merge_row(const model_inputs *in, const kernel *k, int b, int h, int i, bool is_O, model_row *out);
-// Row i of dQ; row j of dK or dV of key head kv, counted through the batches; delta, and the sum of its absolute terms.
+// Row i of dQ; row j of dK or dV of key head kv, counted through the batches; delta of a query
+// counted through all heads, and the sum of its absolute terms.
 void query_row(const model_inputs *in, const kernel *k, int b, int h, int i, model_row *out);
 void key_row(const model_inputs *in, const kernel *k, int kv, int j, bool is_dK, model_row *out);
-double delta_of(const model_inputs *in, const kernel *k, int b, int h, int i, double *size);
+double delta_of(const model_inputs *in, const kernel *k, long long row, double *size);
 // y[i].
 void sum_row(const model_inputs *in, const kernel *k, int i, model_row *out);
 

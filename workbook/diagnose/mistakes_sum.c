@@ -68,6 +68,7 @@ void sum_row(const model_inputs *in, const kernel *k, int i, model_row *out)
 {
     const size_t rows = (size_t)in->rows, cols = (size_t)in->cols;
     double sum = 0, size = 0, all_w = 0;
+    model_pairs += in->cols;
     const int from = k->sum == SUM_ALL_ROWS ? i / k->BC * k->BC : i,
               to = k->sum == SUM_ALL_ROWS ? min_int(from + k->BC, in->rows) : i + 1;
     for (int r = from; r < to; r++)
@@ -105,6 +106,7 @@ void sum_row(const model_inputs *in, const kernel *k, int i, model_row *out)
     const size_t step = (size_t)(k->BC * k->BR), end = head + (cols - head + step - 1) / step * step;
     const size_t reach = k->BR == 8 ? (cols - head) / 8 * 8 + (size_t)k->BC : end;
     if (k->sum == SUM_READS_PAST_ROW && end > cols) out->value[0] = NAN;
+    if (k->sum == SUM_LOADS_PAST_ROW && head + cols / 8 * 8 > cols) out->value[0] = NAN;
     if (k->sum == SUM_READS_PAST_END && (size_t)i * cols + reach > rows * cols) out->value[0] = NAN;
     if (k->sum == SUM_ROWS_OVERLAP && i >= (in->rows - 1) / k->BC + k->BC) out->tolerance[0] = MODEL_UNWRITTEN;
     if (k->sum == SUM_ROWS_LOST_BUT_FIRST && i >= max_int(1, in->rows / k->BC) * k->BC)

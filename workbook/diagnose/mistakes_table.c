@@ -1,40 +1,31 @@
-// mistakes_table.c - the mistakes by name, which problems can have them, and which tile sizes to try: see mistakes.h. They are
-// those of the lessons ("Common mistakes") and relatives of theirs.
+// mistakes_table.c - the mistakes by name, in which gaps they can be made, and which tile sizes to try: see mistakes.h. They are
+// those of the lessons ("Common mistakes") and relatives of theirs, as far as the gaps leave room for them.
 #include "mistakes.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #define LN2 0.6931471805599453
 
-// What a problem must have for a mistake to be possible. LONE: keys that do not exist are hidden by no causal mask. OPTIONAL: a
-// mask that the shape asks for or does not.
-enum {
-    FWD = 1,
-    BWD = 2,
-    SUM = 4,
-    MASK = 8,
-    GROUPS = 16,
-    WINDOW = 32,
-    SINKS = 64,
-    LONE = 128,
-    DEVICE = 256,
-    OPTIONAL = 512
-};
+// What a problem must have for a mistake to be possible.
+enum { FWD = 1, BWD = 2, SUM = 4, MASK = 8, WINDOW = 16, SINKS = 32 };
 
 // What to try, if the results depend on it.
 enum {
-    T_BC = 1,       // tile sizes
-    T_BR = 2,       //
-    T_ROWS = 4,     // warps that pass over tiles
-    T_SLACK = 8,    // a maximum that stays until it is exceeded by 2^8
-    T_LSE = 16,     // whatever L is made of
-    T_ALL = 32,     // one mask for all tiles, with and without a bound of the walk
-    T_GHOST = 64,   // zeros for keys that do not exist
-    T_PARTS = 128,  // how keys are split into parts, and of how many keys or parts
-    RARE = 256      // nothing: the mistake gives way to another that explains as much
+    T_BC = 1,     // tile sizes
+    T_BR = 2,     // ... with warps that pass over tiles
+    T_SLACK = 4,  // a maximum that stays until it is exceeded by 2^8
+    T_ALL = 8,    // of a backward: one mask for all tiles
+    T_WHERE = 16  // of a forward: in which mask the mistake is, and whether tiles have it that need none
 };
-#define STEP  T_BC | T_SLACK
-#define TILES T_BC | T_BR | T_ROWS
+#define STEP   T_BC | T_SLACK
+#define TILES  T_BC | T_BR
+#define MASKED T_BC | T_BR | T_ALL
+
+// Where masks are made.
+#define MASKS       "mask|mask of the diagonal|recompute|recompute for dQ|mask of dK and dV|mask of dQ"
+#define WINDOW_MASK "mask of the window|mask of the diagonal|mask of dK and dV|mask of dQ"
+#define SINK_MASKS  "mask of the sinks|" WINDOW_MASK
 
 // Another way to make the mistake above.
 #define ALSO NULL, NULL, NULL
@@ -42,16 +33,12 @@ enum {
 // clang-format off
 const mistake mistakes[] = {
     // --- what a comparison of outputs does not show: diagnose.c looks for these itself
-    {"writes_past_the_end", "writes rows that do not exist, past the end of an output",
-     "store", FWD | BWD | SUM, 0, {0}},
-    {"future_not_skipped", "computes whole tiles of keys that lie in the future of its queries, where a mask hides "
-     "them",
-     "bounds", MASK, 0, {0}},
-    {"window_not_skipped", "computes whole tiles of keys that lie before the window of its queries, where a mask "
-     "hides them",
-     "first tile", WINDOW, 0, {0}},
-    {"queries_not_skipped", "walks over queries that see no key of the tile, where a mask hides them",
-     "queries", BWD | WINDOW, 0, {0}},
+    {"writes_past_the_end", "writes rows that do not exist, past the end of an output", "store", FWD | BWD | SUM, 0, {0}},
+    {"future_not_skipped", "computes whole tiles of keys that lie in the future of its queries, where a mask hides them",
+     "bound|bounds|keys", MASK, 0, {0}},
+    {"window_not_skipped", "computes whole tiles of keys that lie before the window of its queries, where a mask hides them",
+     "first tile|sink tiles|keys", WINDOW, 0, {0}},
+    {"queries_not_skipped", "walks over queries that see no key of the tile, where a mask hides them", "queries", BWD | WINDOW, 0, {0}},
 
     // --- the online softmax
     {"O_not_rescaled", "does not rescale O when the running maximum grows",
@@ -60,533 +47,360 @@ const mistake mistakes[] = {
      "rescale", FWD, STEP, {.l_not_rescaled = true}},
     {"nothing_rescaled", "rescales neither O nor l when the running maximum grows",
      "rescale", FWD, STEP, {.O_not_rescaled = true, .l_not_rescaled = true}},
-    {"rescaled_after_adding", "rescales O after it has added the new tile's P V, which is under the new maximum "
-     "already",
-     "rescale", FWD, STEP, {.late = OF_O}},
-    {ALSO, FWD, STEP, {.late = OF_O | OF_LATER}},
-    {ALSO, FWD, STEP, {.late = OF_L}},
-    {ALSO, FWD, STEP, {.late = OF_L | OF_LATER}},
-    {ALSO, FWD, STEP, {.late = OF_O | OF_L}},
-    {ALSO, FWD, STEP, {.late = OF_O | OF_L | OF_LATER}},
+    {"rescaled_after_adding", "rescales l after it has added the new tile's sum, which is under the new maximum already",
+     "rescale|accumulate", FWD, STEP, {.l_rescaled_late = true}},
     {"rescaled_twice", "rescales O or l twice in a tile: the correction exp(m - m') is squared",
      "rescale", FWD, STEP, {.twice = OF_O}},
     {ALSO, FWD, STEP, {.twice = OF_L}},
     {ALSO, FWD, STEP, {.twice = OF_O | OF_L}},
-    {"O_overwritten", "overwrites O in each tile where P V is added to it",
-     "accumulate", FWD, STEP, {.O_overwritten = true}},
-    {"half_of_O_rescaled", "rescales the first half of the columns of O alone",
-     "rescale", FWD, STEP, {.columns = COLUMNS_HALF_RESCALED}},
-    {"new_tile_under_its_own_max", "adds a tile's P V, or its part of l, under the tile's own maximum: it is not brought to the "
-     "maximum of all tiles by exp(tile maximum - new maximum)",
-     "rescale", FWD, STEP, {.own_max = OF_O}},
-    {ALSO, FWD, STEP, {.own_max = OF_L}},
-    {ALSO, FWD, STEP, {.own_max = OF_O | OF_L}},
-    {"merged_by_maxima", "weighs the outputs of parts of the keys by exp of their maxima, where exp of their log-sum-exps is meant",
-     "rescale", FWD, T_PARTS, {.merge = MERGE_BY_MAXIMA}},
-    {ALSO, FWD, T_PARTS, {.merge = MERGE_BY_MAXIMA, .merged_L = MERGED_L_AS_O}},
-    {ALSO, FWD, T_PARTS, {.merge = MERGE_BY_MAXIMA_IN_TURN}},
-    {"merged_by_sums", "merges parts of the keys without exp(a part's maximum - the maximum of all): their sums, or their outputs, "
-     "have different maxima",
-     "rescale", FWD, T_PARTS, {.merge = MERGE_BY_SUMS}},
-    {ALSO, FWD, T_PARTS, {.merge = MERGE_BY_SUMS, .merged_L = MERGED_L_AS_O}},
-    {ALSO, FWD, T_PARTS, {.merge = MERGE_SUMS_OVER_L}},
-    {ALSO, FWD, T_PARTS, {.merge = MERGE_L_OF_SUMS}},
-    {"one_part_only", "keeps the result of one part of the keys, without those of the others",
-     "rescale", FWD, T_PARTS, {.merge = MERGE_FIRST, .merged_L = MERGED_L_FIRST}},
-    {ALSO, FWD, T_PARTS, {.merge = MERGE_LAST, .merged_L = MERGED_L_LAST}},
-    {ALSO, FWD, T_PARTS, {.merge = MERGE_FIRST}},
-    {ALSO, FWD, T_PARTS, {.merge = MERGE_LAST}},
-    {"merged_by_L", "weighs the outputs of parts of the keys by their log-sum-exps, where exp of them is meant",
-     "rescale", FWD, T_PARTS, {.merge = MERGE_BY_L}},
-    {"parts_averaged", "takes the mean of the outputs of parts of the keys, where each part counts by its share of the sum of all "
-     "weights",
-     "rescale", FWD, T_PARTS, {.merge = MERGE_MEAN}},
-    {ALSO, FWD, T_PARTS, {.merge = MERGE_HALVES}},
-    {ALSO, FWD, T_PARTS, {.merge = MERGE_BY_KEYS}},
-    {"parts_added_up", "adds up the outputs of parts of the keys, each of them a softmax of its own, and does not divide by the sum "
-     "of their weights",
-     "rescale", FWD, T_PARTS, {.merge = MERGE_SUM}},
-    {ALSO, FWD, T_PARTS, {.merge = MERGE_SUM, .merged_L = MERGED_L_AS_O}},
-    {ALSO, FWD, T_PARTS, {.merge = MERGE_SUM, .merged_L = MERGED_L_LAST}},
-    {ALSO, FWD, T_PARTS, {.merge = MERGE_NOT_DIVIDED}},
-    {"merge_without_max", "merges parts of the keys by exp of their log-sum-exps without subtracting a maximum: it overflows",
-     "rescale", FWD, T_PARTS, {.merge = MERGE_L_NOT_SHIFTED}},
-    {"L_of_one_part", "takes the largest log-sum-exp of parts of the keys, or their sum or mean, as L, where the logarithm of the sum "
-     "of their exponentials is meant",
-     "finalize", FWD, T_PARTS, {.merged_L = MERGED_L_MAX}},
-    {ALSO, FWD, T_PARTS, {.merged_L = MERGED_L_SUM}},
-    {ALSO, FWD, T_PARTS, {.merged_L = MERGED_L_MEAN}},
-    {ALSO, FWD, T_PARTS, {.merged_L = MERGED_L_FIRST}},
-    {ALSO, FWD, T_PARTS, {.merged_L = MERGED_L_LAST}},
+    {"new_tile_under_its_own_max", "takes the weights of a tile under the tile's own maximum, where the maximum of all tiles so far is meant",
+     "max|accumulate", FWD, STEP, {.own_max = true}},
     {"rescaled_upside_down", "rescales by exp(m' - m), the inverse of the correction exp(m - m')",
      "rescale", FWD, STEP, {.alpha = ALPHA_INVERTED}},
     {ALSO, FWD, STEP, {.alpha = ALPHA_INVERTED_GUARDED}},
-    {"correction_without_scale", "leaves the scale out of the correction exp(m - m')",
-     "rescale", FWD, STEP | T_LSE, {.alpha = ALPHA_UNSCALED}},
-    {"exp_mixed_with_exp2", "takes exp in one place and exp2 in another: the correction and the weights have "
-     "different bases",
-     "rescale", FWD, STEP | T_LSE, {.alpha = ALPHA_EXP2}},
-    {ALSO, FWD, STEP | T_LSE, {.alpha = ALPHA_EXP}},
-    {ALSO, FWD, STEP | T_LSE, {.alpha = ALPHA_EXP, .scale = SCALE_LN2}},
-    {ALSO, FWD, STEP | T_LSE, {.alpha = ALPHA_EXP2, .scale = SCALE_LOG2E}},
+    {"exp_mixed_with_exp2", "takes exp in one place and exp2 in another: the correction and the weights have different bases",
+     "rescale|accumulate", FWD, STEP, {.alpha = ALPHA_EXP2}},
+    {ALSO, FWD, STEP, {.alpha = ALPHA_EXP}},
+    {ALSO, FWD, STEP, {.alpha = ALPHA_EXP, .scale = SCALE_LN2}},
+    {ALSO, FWD, STEP, {.alpha = ALPHA_EXP2, .scale = SCALE_LOG2E}},
     {"m_starts_at_0", "starts the running maximum at 0, so that very negative scores all become weights of 0",
      "max", FWD, T_BC, {.max = MAX_FROM_0}},
     {"no_max", "does not subtract the maximum: large scores overflow, very negative ones vanish",
-     "max", FWD, T_BC, {.max = MAX_NONE}},
+     "max|accumulate", FWD, T_BC, {.max = MAX_NONE}},
     {"max_of_this_tile_only", "takes the maximum of this tile alone, and forgets the one so far",
-     "max", FWD, T_BC, {.max = MAX_OF_TILE}},
+     "max|rescale", FWD, T_BC, {.max = MAX_OF_TILE}},
     {"max_of_the_first_tile", "keeps the maximum of the first tile for all tiles",
-     "max", FWD, T_BC, {.max = MAX_FIRST_TILE}},
-    {"last_tile_only", "forgets all but the last key tile: m is not kept, or O and l start anew in each tile",
-     "max", FWD, T_BC | T_LSE, {.max = MAX_NOT_KEPT}},
+     "max|rescale", FWD, T_BC, {.max = MAX_FIRST_TILE}},
+    {"last_tile_only", "forgets all but the last key tile: O and l start anew in each tile",
+     "rescale", FWD, T_BC, {.max = MAX_NOT_KEPT}},
     {"m_not_kept", "never stores the new maximum: m stays where it began",
-     "max", FWD, 0, {.max = MAX_NEVER_STORED}},
+     "max|rescale", FWD, T_BC, {.max = MAX_NEVER_STORED}},
+    {ALSO, FWD, T_BC, {.max = MAX_NEVER_STORED_BUT_USED}},
     {"max_of_own_columns", "does not complete the row's maximum over the lanes that share a row",
-     "max", FWD, STEP, {.max = MAX_OF_OWN_COLUMNS}},
-    {"first_max_is_infinite", "subtracts -infinity from -infinity where a row sees no key of its first tile, or of its part of the "
-     "keys: that is NaN",
-     "max", FWD | WINDOW, TILES | T_ALL, {.max = MAX_INFINITE}},
-    {ALSO, FWD, T_PARTS, {.merge = MERGE_EMPTY}},
+     "max|rescale", FWD, STEP, {.max = MAX_OF_OWN_COLUMNS}},
     {"scale_after_max", "takes the maximum of scores without the scale, but the weights of scores with it",
-     "max", FWD, STEP, {.m_units = M_UNSCALED}},
+     "max", FWD, STEP, {.m_units = M_RAW}},
+    {ALSO, FWD, STEP, {.m_units = M_UNSCALED}},
     {ALSO, FWD, STEP, {.m_units = M_WITHOUT_LOG2E}},
+    {"scale_in_the_max_only", "takes the maximum of scores with the scale, but the weights of scores without it",
+     "accumulate", FWD, STEP, {.scale = SCALE_NONE, .m_units = M_SCALED}},
+    {ALSO, FWD, STEP, {.scale = SCALE_LN2, .m_units = M_SCALED}},
+    {"scale_forgotten", "does not multiply the scores by the scale",
+     "max|accumulate|recompute|recompute for dQ", FWD | BWD, STEP, {.scale = SCALE_NONE}},
+    {"scale_twice", "multiplies the scores by the scale twice",
+     "max|accumulate|recompute|recompute for dQ", FWD | BWD, STEP, {.scale = SCALE_TWICE}},
+    {"exp2_without_log2e", "takes exp2 of scores that were not multiplied by log2(e)",
+     "max|accumulate|recompute|recompute for dQ", FWD | BWD, STEP, {.scale = SCALE_LN2}},
+    {ALSO, BWD, 0, {.P = P_BASE_2}},
+    {"log2e_without_exp2", "takes exp of scores that were multiplied by log2(e)",
+     "max|accumulate|recompute|recompute for dQ", FWD | BWD, STEP, {.scale = SCALE_LOG2E}},
+    {ALSO, BWD, 0, {.P = P_BASE_E}},
     {"l_of_the_last_tile", "sets l to the sum of the current tile's weights instead of adding it",
      "accumulate", FWD, STEP, {.l = L_LAST_TILE}},
     {"l_under_the_old_max", "sums l from weights under the old maximum, O from weights under the new one",
      "accumulate", FWD, STEP, {.l = L_OLD_MAX}},
     {"l_before_exp", "sums scores into l, before they have become weights",
      "accumulate", FWD, STEP, {.l = L_OF_SCORES}},
-    {ALSO, FWD, STEP, {.l = L_OF_SHIFTED_SCORES}},
     {ALSO, FWD, STEP, {.l = L_OF_ALL_SCORES}},
-    {ALSO, FWD, STEP, {.l = L_OF_ALL_SCALED_SCORES}},
     {"l_never_summed", "never adds the weights to l",
      "accumulate", FWD, STEP, {.l = L_NEVER}},
     {"l_of_own_columns", "does not complete l over the lanes that share a row",
      "finalize", FWD, STEP, {.l = L_OF_OWN_COLUMNS}},
-    {ALSO, FWD, STEP, {.l = L_OF_EVERY_32ND}},
-    {"one_added_to_l", "adds 1 to l, as if there were one more score of the size of the maximum",
-     "finalize", FWD, STEP, {.l = L_PLUS_ONE}},
-    {"half_of_O_normalised", "divides the first half of the columns of O by l alone",
-     "finalize", FWD, STEP, {.columns = COLUMNS_HALF_NORMALISED}},
+    {"l_completed_too_late", "completes l over the lanes that share a row after it was used, for O or for L",
+     "finalize", FWD, STEP, {.l = L_COMPLETED_AFTER_O}},
+    {ALSO, FWD, STEP, {.l = L_COMPLETED_AFTER_L}},
+    {"l_completed_twice", "completes l over the lanes that share a row twice: it is 4 times as large as it should be",
+     "accumulate|finalize", FWD, STEP, {.l = L_COMPLETED_TWICE}},
+    {ALSO, FWD, STEP, {.l = L_COMPLETED_IN_LOOP}},
     {"never_normalised", "does not divide O by l at the end",
      "finalize", FWD, STEP, {.divide = DIVIDE_NEVER}},
     {"normalised_in_the_loop", "divides O by l inside the loop over the tiles",
-     "finalize", FWD, STEP, {.divide = DIVIDE_IN_LOOP}},
+     "accumulate|rescale|finalize", FWD, STEP, {.divide = DIVIDE_IN_LOOP}},
     {ALSO, FWD, STEP, {.divide = DIVIDE_IN_LOOP_AND_AT_END}},
     {"normalised_twice", "divides O by l twice",
      "finalize", FWD, STEP, {.divide = DIVIDE_TWICE}},
     {"multiplied_by_l", "multiplies O by l where it is divided",
      "finalize", FWD, STEP, {.divide = DIVIDE_UPSIDE_DOWN}},
-    {"divided_by_the_keys", "divides O by the number of keys instead of l",
-     "finalize", FWD, STEP, {.divide = DIVIDE_BY_N}},
     {"L_in_base_2", "stores L in base 2 where the natural logarithm is meant",
-     "finalize", FWD, STEP, {.lse = LSE_BASE_2}},
+     "finalize", FWD, 0, {.lse = LSE_BASE_2}},
+    {"L_times_log2e", "multiplies L by log2(e) where it is multiplied by ln(2): base 2 becomes no natural logarithm",
+     "finalize", FWD, 0, {.lse = LSE_BASE_4}},
     {"L_half_in_base_2", "adds a maximum and a logarithm of different bases in L",
-     "finalize", FWD, STEP, {.lse = LSE_M_BASE_2}},
-    {ALSO, FWD, STEP, {.lse = LSE_L_BASE_2}},
-    {ALSO, FWD, STEP, {.lse = LSE_M_TIMES_LN2}},
-    {ALSO, FWD, STEP, {.lse = LSE_TIMES_LN2}},
+     "finalize", FWD, 0, {.lse = LSE_M_BASE_2}},
+    {ALSO, FWD, 0, {.lse = LSE_M_BASE_4}},
+    {ALSO, FWD, 0, {.lse = LSE_L_BASE_2}},
+    {ALSO, FWD, 0, {.lse = LSE_L_TIMES_LN2}},
+    {ALSO, FWD, 0, {.lse = LSE_M_TIMES_LN2}},
+    {ALSO, FWD, 0, {.lse = LSE_TIMES_LN2}},
     {"L_without_m", "stores log(l) as L, without the maximum",
-     "finalize", FWD, STEP, {.lse = LSE_NO_M}},
-    {ALSO, FWD, STEP, {.lse = LSE_NO_M_BASE_2}},
+     "finalize", FWD, 0, {.lse = LSE_NO_M}},
+    {ALSO, FWD, 0, {.lse = LSE_NO_M_BASE_2}},
+    {ALSO, FWD, 0, {.lse = LSE_NO_M_TIMES_LN2}},
     {"L_without_l", "stores the maximum as L, without log(l)",
-     "finalize", FWD, STEP, {.lse = LSE_ONLY_M}},
-    {ALSO, FWD, STEP, {.lse = LSE_ONLY_M_BASE_2}},
+     "finalize", FWD, 0, {.lse = LSE_ONLY_M}},
+    {ALSO, FWD, 0, {.lse = LSE_ONLY_M_BASE_2}},
     {"L_without_log", "stores m + l as L, without the logarithm",
-     "finalize", FWD, STEP, {.lse = LSE_M_PLUS_L}},
+     "finalize", FWD, 0, {.lse = LSE_M_PLUS_L}},
+    {ALSO, FWD, 0, {.lse = LSE_M_PLUS_L_BASE_2}},
     {"L_is_l", "stores l as L: neither the logarithm nor the maximum",
-     "finalize", FWD, STEP, {.lse = LSE_ONLY_L}},
-    {"L_without_scale", "adds a maximum without the scale in L",
-     "finalize", FWD, STEP, {.lse = LSE_M_UNSCALED}},
-    {"L_scaled_twice", "multiplies the maximum in L by the scale twice",
-     "finalize", FWD, STEP, {.lse = LSE_M_SCALED}},
+     "finalize", FWD, 0, {.lse = LSE_ONLY_L}},
     {"L_minus_m", "subtracts the maximum from log(l) in L",
-     "finalize", FWD, STEP, {.lse = LSE_MINUS_M}},
-    {"L_is_the_sum", "stores the sum of all weights as L, without the logarithm",
-     "finalize", FWD, STEP, {.lse = LSE_EXP}},
+     "finalize", FWD, 0, {.lse = LSE_MINUS_M}},
     {"L_minus_log", "subtracts log(l) from the maximum in L",
-     "finalize", FWD, STEP, {.lse = LSE_MINUS}},
+     "finalize", FWD, 0, {.lse = LSE_MINUS}},
+    {"L_is_the_sum", "stores the sum of all weights as L, without the logarithm",
+     "finalize", FWD, 0, {.lse = LSE_EXP}},
+    {"L_never_set", "does not set L",
+     "finalize", FWD, 0, {.lse = LSE_NOT_SET}},
 
-    // --- the logit
-    {"scale_forgotten", "does not multiply the scores by the scale",
-     "scale", FWD | BWD, T_LSE, {.scale = SCALE_NONE}},
-    {ALSO, BWD, 0, {.scale = SCALE_NONE, .out = OUT_NO_SCALE}},
-    {"scale_twice", "multiplies the scores by the scale twice",
-     "scale", FWD | BWD, T_LSE, {.scale = SCALE_TWICE}},
-    {"exp2_without_log2e", "takes exp2 of scores that were not multiplied by log2(e)",
-     "scale", FWD | BWD, T_LSE, {.scale = SCALE_LN2}},
-    {ALSO, BWD, 0, {.P = P_BASE_2}},
-    {"log2e_without_exp2", "takes exp of scores that were multiplied by log2(e)",
-     "scale", FWD | BWD, T_LSE, {.scale = SCALE_LOG2E}},
-    {ALSO, BWD, 0, {.P = P_BASE_E}},
-    {"scale_from_head_dim", "uses 1 / sqrt(D) where the shape says another scale",
-     "scale", FWD | BWD, T_LSE, {.scale = SCALE_ROOT_D}},
-    {ALSO, BWD, 0, {.scale = SCALE_ROOT_D, .out = OUT_AS_LOGIT}},
-    {ALSO, BWD, 0, {.out = OUT_ROOT_D}},
-    {"scale_inverted", "divides the scores by the scale",
-     "scale", FWD | BWD, T_LSE, {.scale = SCALE_INVERTED}},
-    {ALSO, FWD | BWD, T_LSE, {.scale = SCALE_TIMES_ROOT_D}},
-    {ALSO, BWD, 0, {.scale = SCALE_INVERTED, .out = OUT_AS_LOGIT}},
-    {"scale_from_the_length", "uses 1 / sqrt(N) where the shape says another scale",
-     "scale", FWD | BWD, T_LSE, {.scale = SCALE_ROOT_N}},
-    {"scale_on_O", "multiplies O by the scale instead of the scores",
-     "scale", FWD, T_LSE, {.scale = SCALE_NONE, .divide = DIVIDE_AND_SCALE}},
-    {"O_scaled_too", "multiplies O by the scale, which belongs in the scores alone",
-     "scale", FWD, 0, {.divide = DIVIDE_AND_SCALE}},
-    {"scale_one_over_D", "scales by 1 / D",
-     "scale", FWD | BWD, T_LSE, {.scale = SCALE_ONE_OVER_D}},
-    {"scale_root", "scales by the square root of the scale",
-     "scale", FWD | BWD, T_LSE, {.scale = SCALE_ROOT}},
-    {"half_of_the_head_dim", "sums q . k over the first half of D, or less",
-     "scores", FWD | BWD, T_LSE, {.dims = -2}},
-    {ALSO, FWD | BWD, T_LSE, {.dims = 16}},
+    // --- keys that do not exist
+    {"ragged_keys_in_l", "counts keys that do not exist, in the last tile",
+     "tail|max|accumulate", FWD, STEP, {.ghost = GHOST_ZERO}},
+    {ALSO, FWD, STEP, {.ghost = GHOST_STALE}},
+    {"ragged_keys_off_by_one", "counts one key too many in the last tile",
+     "tail", FWD, STEP, {.ghost = GHOST_ONE_ZERO}},
+    {"last_key_masked", "hides the last key",
+     "tail", FWD, T_BC, {.ghost = GHOST_LAST_OF_TAIL}},
+    {"tail_forgets_the_tile", "compares a column of the tile with the number of all keys: only a tail in the first tile is hidden",
+     "tail", FWD, STEP, {.ghost = GHOST_BUT_IN_ONE_TILE}},
+    {"tail_by_rows", "hides rows of the last tile, where columns are keys",
+     "tail", FWD, T_BC | T_BR, {.ghost = GHOST_BY_ROW}},
 
-    // --- bfloat16 where float32 is meant
-    {"scaled_q_in_bf16", "rounds scale * Q to bfloat16 before the product with K",
-     "scale", FWD | BWD | DEVICE, 0, {.rounded = ROUNDED_Q}},
-    {ALSO, FWD | BWD | DEVICE, 0, {.rounded = ROUNDED_Q_BASE_2}},
-    {"scores_in_bf16", "rounds the scores to bfloat16 before the softmax",
-     "scores", FWD | BWD | DEVICE, 0, {.rounded = ROUNDED_S}},
-    {ALSO, FWD | BWD | DEVICE, 0, {.rounded = ROUNDED_S_SCALED}},
-    {ALSO, FWD | BWD | DEVICE, 0, {.rounded = ROUNDED_S_BASE_2}},
-    {"O_in_bf16", "keeps O in bfloat16 from tile to tile",
-     "accumulate", FWD | DEVICE, STEP, {.rounded = ROUNDED_O}},
-    {"l_in_bf16", "keeps l in bfloat16 from tile to tile",
-     "accumulate", FWD | DEVICE, STEP, {.rounded = ROUNDED_L_SUM}},
-    {"l_of_rounded_weights", "sums l from weights that were rounded to bfloat16",
-     "accumulate", FWD | DEVICE, STEP, {.rounded = ROUNDED_P}},
-    {"L_in_bf16", "rounds L to bfloat16",
-     "finalize", FWD | DEVICE, 0, {.rounded = ROUNDED_L}},
-    {"gradients_in_bf16", "keeps a gradient in bfloat16 from tile to tile, or from head to head",
-     "dQ", BWD, T_BC, {.rounded = ROUNDED_O}},
-
-    // --- which keys and values
-    {"heads_inside_tokens", "takes tensors as [B, N, H, D], where [B, H, N, D] is meant",
-     "who am I", FWD, 0, {.layout = LAYOUT_Q | LAYOUT_KV | LAYOUT_O}},
-    {ALSO, FWD, 0, {.layout = LAYOUT_Q | LAYOUT_KV | LAYOUT_O | LAYOUT_L}},
-    {ALSO, FWD, 0, {.layout = LAYOUT_Q | LAYOUT_KV}},
-    {ALSO, FWD, 0, {.layout = LAYOUT_Q}},
-    {ALSO, FWD, 0, {.layout = LAYOUT_KV}},
-    {ALSO, FWD, 0, {.layout = LAYOUT_O}},
-    {ALSO, FWD, 0, {.layout = LAYOUT_O | LAYOUT_L}},
-    {ALSO, FWD, 0, {.layout = LAYOUT_Q | LAYOUT_O}},
-    {"L_inside_tokens", "stores L as [B, N, H], where [B, H, N] is meant",
-     "store", FWD, 0, {.layout = LAYOUT_L}},
-    {"first_queries_for_all", "reads the queries of the first tile, warp, head or batch for all of them",
-     "load", FWD, TILES, {.Q = Q_FIRST_TILE}},
-    {ALSO, FWD, TILES, {.Q = Q_FIRST_WARP}},
-    {ALSO, FWD, 0, {.Q = Q_FIRST_HEAD}},
-    {ALSO, FWD, 0, {.Q = Q_FIRST_BATCH}},
-    {"V_off_by_one", "multiplies each weight by the value of the next key, or of the one before",
-     "accumulate", FWD, 0, {.V_tile = V_NEXT_KEY}},
-    {ALSO, FWD, 0, {.V_tile = V_KEY_BEFORE}},
-    {"first_key_skipped", "leaves out the first key, or the first query",
-     "bounds", FWD | BWD, 0, {.ghost = GHOST_FIRST_MISSING}},
-    {"every_second_tile", "leaves out every second tile",
-     "bounds", FWD | BWD, T_BC | T_BR, {.walk = WALK_EVERY_SECOND}},
-    {"V_is_K", "multiplies P by K where V is meant",
-     "accumulate", FWD, 0, {.operands = PAIR_QK_K}},
-    {"K_is_V", "multiplies Q by V where K is meant",
-     "scores", FWD, 0, {.operands = PAIR_QV_V}},
-    {"K_and_V_swapped", "takes K for V and V for K",
-     "scores", FWD, 0, {.operands = PAIR_QV_K}},
-    {"V_of_another_tile", "multiplies P by V of another tile",
-     "accumulate", FWD, T_BC, {.V_tile = V_NEXT_TILE}},
-    {ALSO, FWD, T_BC, {.V_tile = V_LAST_TILE}},
-    {ALSO, FWD, T_BC, {.V_tile = V_FIRST_TILE}},
-    {"first_tile_for_all", "reads K and V of the first tile in every step",
-     "load", FWD, T_BC | T_BR, {.V_tile = V_FIRST_TILE, .K_first_tile = true}},
-    {ALSO, FWD, T_BC | T_BR, {.V_tile = V_RIGHT, .K_first_tile = true}},
+    // --- heads
     {"kv_head_modulo", "takes key head h % Hkv for query head h, where h / (Hq / Hkv) is meant",
-     "head mapping", GROUPS, 0, {.map_K = MAP_MODULO, .map_V = MAP_MODULO}},
+     "head mapping", FWD, 0, {.map_K = MAP_MODULO, .map_V = MAP_MODULO}},
     {"kv_group_inverted", "takes key head h / Hkv for query head h, where h / (Hq / Hkv) is meant",
-     "head mapping", GROUPS, 0, {.map_K = MAP_INVERTED, .map_V = MAP_INVERTED}},
-    {ALSO, GROUPS, 0, {.map_K = MAP_INVERTED_WRAPPED, .map_V = MAP_INVERTED_WRAPPED}},
+     "head mapping", FWD, 0, {.map_K = MAP_INVERTED, .map_V = MAP_INVERTED}},
+    {ALSO, FWD, 0, {.map_K = MAP_INVERTED_WRAPPED, .map_V = MAP_INVERTED_WRAPPED}},
     {"kv_head_unmapped", "takes key head h for query head h: heads are not grouped",
-     "head mapping", GROUPS, 0, {.map_K = MAP_OWN_HEAD, .map_V = MAP_OWN_HEAD}},
-    {ALSO, GROUPS, 0, {.map_K = MAP_OWN_HEAD_CLAMPED, .map_V = MAP_OWN_HEAD_CLAMPED}},
+     "head mapping", FWD, 0, {.map_K = MAP_OWN_HEAD, .map_V = MAP_OWN_HEAD}},
+    {ALSO, FWD, 0, {.map_K = MAP_OWN_HEAD_CLAMPED, .map_V = MAP_OWN_HEAD_CLAMPED}},
     {"kv_head_backwards", "counts the key heads backwards",
-     "head mapping", GROUPS, 0, {.map_K = MAP_BACKWARDS, .map_V = MAP_BACKWARDS}},
+     "head mapping", FWD, 0, {.map_K = MAP_BACKWARDS, .map_V = MAP_BACKWARDS}},
     {"kv_groups_of_two", "takes groups to have two heads always",
-     "head mapping", GROUPS, 0, {.map_K = MAP_PAIRS, .map_V = MAP_PAIRS}},
+     "head mapping", FWD, 0, {.map_K = MAP_PAIRS, .map_V = MAP_PAIRS}},
     {"kv_group_shifted", "shifts the groups by one query head",
-     "head mapping", GROUPS, 0, {.map_K = MAP_SHIFTED, .map_V = MAP_SHIFTED}},
+     "head mapping", FWD, 0, {.map_K = MAP_SHIFTED, .map_V = MAP_SHIFTED}},
     {"kv_head_in_query_heads", "counts key heads in query heads",
-     "head mapping", GROUPS, 0, {.map_K = MAP_COUNTED_IN_QUERY_HEADS, .map_V = MAP_COUNTED_IN_QUERY_HEADS}},
+     "head mapping", FWD, 0, {.map_K = MAP_COUNTED_IN_QUERY_HEADS, .map_V = MAP_COUNTED_IN_QUERY_HEADS}},
     {"kv_batch_in_query_heads", "skips Hq heads of K and V for each batch, where there are Hkv",
-     "who am I", GROUPS, 0, {.map_K = MAP_BATCH_OF_QUERY_HEADS, .map_V = MAP_BATCH_OF_QUERY_HEADS}},
-    {"V_of_another_head", "takes V of another head than K",
-     "who am I", GROUPS, 0, {.map_V = MAP_MODULO}},
-    {ALSO, GROUPS, 0, {.map_V = MAP_INVERTED}},
-    {ALSO, GROUPS, 0, {.map_V = MAP_OWN_HEAD}},
-    {ALSO, FWD, 0, {.map_V = MAP_FIRST_HEAD}},
-    {ALSO, FWD, 0, {.map_V = MAP_FIRST_OF_ALL}},
-    {"K_of_another_head", "takes K of another head than V",
-     "who am I", GROUPS, 0, {.map_K = MAP_MODULO}},
-    {ALSO, FWD, 0, {.map_K = MAP_FIRST_OF_ALL}},
-    {ALSO, FWD, 0, {.map_K = MAP_FIRST_HEAD}},
-    {"V_batch_forgotten", "takes V of the first batch in every batch",
-     "who am I", FWD, 0, {.map_V = MAP_NO_BATCH}},
-    {"K_batch_forgotten", "takes K of the first batch in every batch",
-     "who am I", FWD, 0, {.map_K = MAP_NO_BATCH}},
+     "head mapping", FWD, 0, {.map_K = MAP_BATCH_OF_QUERY_HEADS, .map_V = MAP_BATCH_OF_QUERY_HEADS}},
     {"first_head_for_all", "reads K and V of the first head for every head",
-     "who am I", FWD | BWD, 0, {.map_K = MAP_FIRST_OF_ALL, .map_V = MAP_FIRST_OF_ALL}},
-    {ALSO, FWD | BWD, 0, {.map_K = MAP_FIRST_HEAD, .map_V = MAP_FIRST_HEAD}},
+     "head mapping", FWD, 0, {.map_K = MAP_FIRST_HEAD, .map_V = MAP_FIRST_HEAD}},
+    {ALSO, FWD, 0, {.map_K = MAP_FIRST_OF_ALL, .map_V = MAP_FIRST_OF_ALL}},
     {"batch_forgotten", "reads K and V of the first batch in every batch",
-     "who am I", FWD | BWD, 0, {.map_K = MAP_NO_BATCH, .map_V = MAP_NO_BATCH}},
-    {"batch_and_head_swapped", "counts heads and batches in the wrong order: h * B + b where b * H + h is meant",
-     "who am I", FWD | BWD, 0, {.map_K = MAP_SWAPPED, .map_V = MAP_SWAPPED}},
+     "head mapping", FWD, 0, {.map_K = MAP_NO_BATCH, .map_V = MAP_NO_BATCH}},
+    {"V_batch_forgotten", "takes V of the first batch in every batch",
+     "head mapping", FWD, 0, {.map_V = MAP_NO_BATCH}},
+    {"V_of_another_head", "takes V of another head than K",
+     "head mapping", FWD, 0, {.map_V = MAP_MODULO}},
+    {ALSO, FWD, 0, {.map_V = MAP_INVERTED}},
+    {ALSO, FWD, 0, {.map_V = MAP_OWN_HEAD}},
+    {ALSO, FWD, 0, {.map_V = MAP_FIRST_HEAD}},
+    {"K_of_another_head", "takes K of another head than V",
+     "head mapping", FWD, 0, {.map_K = MAP_MODULO}},
+    {ALSO, FWD, 0, {.map_K = MAP_FIRST_HEAD}},
 
     // --- the causal mask
     {"causal_one_too_many", "lets a query see one key of the future",
-     "mask of the diagonal", MASK, TILES | T_ALL | T_GHOST, {.causal = CAUSAL_ONE_MORE}},
-    {"always_causal", "hides the future where the shape says that it is seen",
-     "mask", FWD | OPTIONAL, 0, {.causal = CAUSAL_ALWAYS}},
-    {"mask_of_the_launch_order", "takes the number of the block in the order of launches for the tile of its queries, in the mask: the "
-     "tiles are counted from the other end",
-     "mask of the diagonal", MASK, TILES | T_ALL | T_GHOST, {.position = POSITION_REVERSED}},
-    {ALSO, MASK, TILES | T_ALL | T_GHOST, {.position = POSITION_REVERSED, .position_in_mask = true}},
-    {"mask_of_stacked_rows", "takes a row of the stacked heads for the query's position in the sequence, in the mask",
-     "mask of the diagonal", MASK, TILES | T_ALL | T_GHOST, {.position = POSITION_STACKED}},
-    {ALSO, MASK, TILES | T_ALL | T_GHOST, {.position = POSITION_STACKED, .position_in_mask = true}},
-    {ALSO, MASK, TILES | T_ALL | T_GHOST, {.position = POSITION_INTERLEAVED}},
-    {ALSO, MASK, TILES | T_ALL | T_GHOST, {.position = POSITION_INTERLEAVED, .position_in_mask = true}},
-    {ALSO, MASK, TILES | T_ALL | T_GHOST, {.position = POSITION_OF_ALL_HEADS}},
-    {ALSO, MASK, TILES | T_ALL | T_GHOST, {.position = POSITION_OF_ALL_HEADS, .position_in_mask = true}},
+     MASKS, MASK, MASKED, {.causal = CAUSAL_ONE_MORE}},
     {"causal_without_itself", "hides a query's own key: j >= i where j > i is meant",
-     "mask of the diagonal", MASK, 0, {.causal = CAUSAL_ONE_LESS}},
+     MASKS, MASK, 0, {.causal = CAUSAL_ONE_LESS}},
     {"causal_transposed", "hides the past instead of the future",
-     "mask of the diagonal", MASK, TILES | T_ALL | T_GHOST, {.causal = CAUSAL_TRANSPOSED}},
+     MASKS, MASK, MASKED, {.causal = CAUSAL_TRANSPOSED}},
     {"never_masked", "does not hide the keys of the future, in some or all tiles on the diagonal",
-     "mask of the diagonal", MASK, TILES | T_ALL | T_GHOST, {.causal = CAUSAL_NONE}},
-    {ALSO, MASK, TILES | T_GHOST, {.walk = WALK_FULL_ONE_MORE}},
-    {ALSO, MASK, TILES | T_GHOST, {.walk = WALK_FULL_OF_LAST_ROW}},
+     "bounds|" MASKS, MASK, TILES, {.causal = CAUSAL_NONE}},
+    {ALSO, MASK, TILES, {.walk = WALK_FULL_ONE_MORE}},
+    {ALSO, MASK, TILES, {.walk = WALK_FULL_OF_LAST_ROW}},
+    {ALSO, MASK, TILES, {.walk = WALK_FULL_ROUNDED_UP}},
+    {ALSO, MASK, TILES, {.walk = WALK_ALL_FULL}},
+    {ALSO, BWD | MASK, TILES, {.causal = CAUSAL_TESTED_BY_FIRST_ROW}},
+    {ALSO, WINDOW, TILES, {.causal = CAUSAL_NONE, .window = WINDOW_NONE, .where = ON_DIAGONAL}},
     {"mask_forgets_the_tile", "compares positions in the tile, where positions in the sequence are meant",
-     "mask of the diagonal", MASK, TILES | T_ALL | T_GHOST, {.causal = CAUSAL_LOCAL}},
-    {ALSO, MASK, TILES | T_ALL | T_GHOST, {.causal = CAUSAL_LOCAL_QUERY}},
-    {ALSO, MASK, TILES | T_ALL | T_GHOST, {.causal = CAUSAL_LOCAL_KEY}},
-    {ALSO, MASK, TILES | T_ALL | T_GHOST, {.causal = CAUSAL_LOCAL_WARP}},
-    {ALSO, WINDOW, TILES | T_ALL, {.window = WINDOW_LOCAL}},
-    {ALSO, WINDOW, TILES | T_ALL, {.causal = CAUSAL_LOCAL, .window = WINDOW_LOCAL}},
+     MASKS, MASK, MASKED, {.causal = CAUSAL_LOCAL}},
+    {ALSO, MASK, MASKED, {.causal = CAUSAL_LOCAL_QUERY}},
+    {ALSO, MASK, MASKED, {.causal = CAUSAL_LOCAL_KEY}},
+    {ALSO, MASK, MASKED, {.causal = CAUSAL_LOCAL_WARP}},
+    {ALSO, WINDOW, TILES | T_WHERE, {.window = WINDOW_LOCAL}},
+    {ALSO, WINDOW, TILES, {.causal = CAUSAL_LOCAL_WARP, .window = WINDOW_LOCAL}},
     {"mask_forgets_the_warp", "counts the queries of every warp from the block's first one in the mask",
-     "mask of the diagonal", MASK, TILES | T_GHOST, {.causal = CAUSAL_NO_WARP}},
+     MASKS, MASK, TILES, {.causal = CAUSAL_NO_WARP}},
+    {"mask_of_the_first_row", "takes the position of the block's or the warp's first query for all its queries, in the mask",
+     MASKS, MASK, MASKED, {.causal = CAUSAL_OF_WARP}},
+    {ALSO, MASK, MASKED, {.causal = CAUSAL_OF_BLOCK}},
+    {ALSO, WINDOW, TILES | T_WHERE, {.window = WINDOW_OF_WARP}},
+    {ALSO, WINDOW, TILES | T_WHERE, {.window = WINDOW_OF_BLOCK}},
+    {ALSO, WINDOW, TILES | T_WHERE, {.window = WINDOW_OF_BLOCK_END}},
     {"mask_is_0", "gives hidden keys the score 0 instead of -infinity",
-     "mask of the diagonal", MASK, TILES | T_ALL | T_GHOST, {.hide = HIDE_BY_0}},
-    {ALSO, WINDOW, TILES | T_ALL, {.hide = HIDE_OLD_BY_0}},
-    {ALSO, WINDOW, TILES | T_ALL | T_GHOST, {.hide = HIDE_FUTURE_BY_0}},
+     MASKS "|mask of the window|mask of the sinks|tail", MASK, MASKED | T_WHERE, {.hide = HIDE_BY_0}},
+    {ALSO, WINDOW, MASKED, {.hide = HIDE_OLD_BY_0}},
+    {ALSO, WINDOW, MASKED, {.hide = HIDE_FUTURE_BY_0}},
     {ALSO, SINKS, TILES, {.hide = HIDE_SINKS_BY_0}},
     {"mask_after_max", "masks after it has taken the maximum",
-     "mask of the diagonal", FWD | MASK, TILES | T_SLACK | T_ALL | T_GHOST, {.hide = HIDE_AFTER_MAX}},
-    {"hidden_keys_in_l", "masks after it has summed l, which counts hidden keys too",
-     "mask of the diagonal", FWD | MASK, TILES | T_SLACK | T_ALL | T_GHOST, {.hide = HIDE_AFTER_SUM}},
+     "mask|mask of the diagonal", FWD | MASK, TILES | T_SLACK, {.hide = HIDE_AFTER_MAX}},
     {"diagonal_skipped", "leaves out the last tile, on the diagonal",
-     "bounds", MASK, TILES | T_GHOST | RARE, {.walk = WALK_DIAGONAL_SKIPPED}},
-    {ALSO, MASK, TILES | T_GHOST | RARE, {.walk = WALK_LAST_SKIPPED}},
-    {ALSO, MASK, TILES | T_GHOST | RARE, {.walk = WALK_DIAGONAL_SKIPPED_BUT_FIRST}},
-    {ALSO, MASK, TILES | T_GHOST | RARE, {.walk = WALK_LAST_SKIPPED_BUT_FIRST}},
+     "bounds|keys", MASK, TILES, {.walk = WALK_DIAGONAL_SKIPPED}},
+    {ALSO, MASK, TILES, {.walk = WALK_LAST_SKIPPED}},
     {"diagonal_twice", "counts the tiles on the diagonal twice",
      "bounds", MASK, TILES, {.walk = WALK_DIAGONAL_TWICE}},
     {"end_too_early", "ends its walk over the key tiles too early: some queries miss their last keys",
-     "bounds", MASK, TILES, {.walk = WALK_ONE_ON_DIAGONAL}},
+     "bound|bounds|keys", MASK, TILES, {.walk = WALK_ONE_ON_DIAGONAL}},
     {ALSO, MASK, TILES, {.walk = WALK_END_IN_BLOCKS}},
-    {ALSO, MASK, T_BC | T_BR | T_ALL, {.causal = CAUSAL_END_ONE_EARLY}},
-
-    // --- the ends
-    {"last_tile_skipped", "leaves out the last tile of keys if it is not whole",
-     "bounds", FWD, T_BC | T_BR, {.walk = WALK_WHOLE_TILES}},
-    {ALSO, FWD, T_BC | T_BR, {.walk = WALK_WHOLE_TILES_BUT_FIRST}},
-    {ALSO, FWD | MASK, TILES, {.walk = WALK_BLOCK_WHOLE_TILES}},
-    {"first_tile_only", "looks at the first tile of keys alone",
-     "bounds", FWD, T_BC | T_BR, {.walk = WALK_FIRST_TILE_ALONE}},
-    {"first_tile_skipped", "leaves out the first tile of keys",
-     "bounds", FWD, T_BC | T_BR, {.walk = WALK_SKIPS_FIRST_TILE}},
-    {"ragged_keys_in_l", "counts keys that do not exist, in the last tile",
-     "tail", LONE, STEP, {.ghost = GHOST_ZERO}},
-    {ALSO, LONE, STEP, {.ghost = GHOST_STALE}},
-    {ALSO, LONE, STEP, {.ghost = GHOST_CLAMPED}},
-    {ALSO, LONE, STEP, {.ghost = GHOST_NEXT}},
-    {"ragged_keys_off_by_one", "counts one key too many in the last tile",
-     "tail", LONE, STEP, {.ghost = GHOST_ONE_ZERO}},
-    {"last_key_masked", "hides the last key",
-     "tail", LONE, T_BC, {.ghost = GHOST_LAST_MISSING}},
-    {ALSO, LONE, T_BC, {.ghost = GHOST_LAST_OF_TAIL}},
-    {"O_not_written", "does not write O",
-     "store", FWD, 0, {.writes = WRITES_NO_O}},
-    {"L_not_written", "does not write L",
-     "store", FWD, 0, {.writes = WRITES_NO_L}},
-    {"last_rows_not_written", "leaves out the last tile of queries if it is not whole",
-     "launch", FWD, T_BR, {.writes = WRITES_WHOLE_TILES}},
-    {"first_rows_only_written", "writes the first tile of queries alone",
-     "store", FWD, T_BR, {.writes = WRITES_FIRST_TILE}},
-    {"first_batch_only_written", "writes the first batch alone",
-     "who am I", FWD, 0, {.writes = WRITES_FIRST_BATCH}},
-    {"first_head_only_written", "writes the first head alone",
-     "who am I", FWD, 0, {.writes = WRITES_FIRST_HEAD}},
-    {"one_query_head_a_group", "writes one query head of each group",
-     "who am I", GROUPS, 0, {.writes = WRITES_FIRST_OF_GROUP}},
-    {ALSO, GROUPS, 0, {.writes = WRITES_KV_HEADS}},
-    {"half_of_D_written", "writes the first half of the columns, or less",
-     "store", FWD, 0, {.writes = WRITES_HALF_OF_D, .dims = 0}},
+    {ALSO, MASK, TILES, {.walk = WALK_BLOCK_WHOLE_TILES}},
+    {ALSO, MASK, TILES, {.causal = CAUSAL_END_ONE_EARLY}},
+    {ALSO, MASK, TILES, {.causal = CAUSAL_BEFORE_BLOCK}},
+    {ALSO, FWD | MASK, TILES, {.walk = WALK_FIRST_TILE_ALONE}},
 
     // --- window
     {"no_window", "does not hide the keys before the window",
-     "mask of the window", WINDOW, TILES | T_ALL, {.window = WINDOW_NONE}},
-    {"window_one_too_many", "has a window of one key too many: j < i - W is hidden where j <= i - W is meant",
-     "mask of the window", WINDOW, TILES | T_ALL, {.window = WINDOW_ONE_MORE}},
-    {"window_one_too_few", "has a window of one key too few: j <= i - W + 1 is hidden where j <= i - W is meant",
-     "mask of the window", WINDOW, 0, {.window = WINDOW_ONE_LESS}},
+     WINDOW_MASK, WINDOW, TILES, {.window = WINDOW_NONE}},
     {"no_window_on_the_diagonal", "forgets the window in the mask of the diagonal",
-     "mask of the diagonal", WINDOW, TILES | T_ALL | RARE, {.window = WINDOW_NOT_ON_DIAGONAL}},
-    {ALSO, WINDOW, TILES | RARE, {.window = WINDOW_ONE_MORE_ON_DIAGONAL}},
+     "mask of the diagonal", WINDOW, TILES, {.window = WINDOW_NONE, .where = ON_DIAGONAL}},
     {"window_of_whole_tiles", "leaves out whole tiles before the window, but does not mask the tile where it begins",
-     "mask of the window", WINDOW, TILES, {.window = WINDOW_ON_DIAGONAL_ALONE}},
-    {"window_tested_by_the_first_row", "leaves out the mask of the window where the warp's first query sees the "
-     "whole tile; its last one may not",
-     "mask of the window", WINDOW, TILES, {.window = WINDOW_TESTED_BY_FIRST_ROW}},
-    {"window_of_the_block", "takes the window of the block's first query, or its last one, for all its queries",
-     "mask of the window", WINDOW, TILES | T_ALL, {.window = WINDOW_OF_BLOCK}},
-    {ALSO, WINDOW, TILES | T_ALL, {.window = WINDOW_OF_BLOCK_END}},
-    {"window_in_chunks", "cuts the sequence into chunks of W keys, where a window that moves with the query is meant",
-     "mask of the window", WINDOW, 0, {.window = WINDOW_CHUNKS}},
-    {ALSO, WINDOW, 0, {.window = WINDOW_TWO_CHUNKS, .walk = WALK_ALL}},
+     "mask of the window|mask of dK and dV|mask of dQ", WINDOW, TILES, {.window = WINDOW_NONE, .where = OFF_DIAGONAL}},
+    {"window_one_too_many", "has a window of one key too many: j < i - W is hidden where j <= i - W is meant",
+     WINDOW_MASK, WINDOW, TILES | T_WHERE, {.window = WINDOW_ONE_MORE}},
+    {"window_one_too_few", "has a window of one key too few: j <= i - W + 1 is hidden where j <= i - W is meant",
+     WINDOW_MASK, WINDOW, TILES | T_WHERE, {.window = WINDOW_ONE_LESS}},
+    {"window_tested_by_the_first_row", "leaves out the mask of the window where the warp's first query sees the whole tile; its last one may not",
+     "mask of the window|mask of dK and dV|mask of dQ", WINDOW, TILES, {.window = WINDOW_TESTED_BY_FIRST_ROW}},
     {"window_doubled", "has a window twice as long",
-     "mask of the window", WINDOW, TILES | T_ALL, {.window = WINDOW_TWICE}},
+     WINDOW_MASK, WINDOW, TILES | T_WHERE, {.window = WINDOW_TWICE}},
     {"window_into_the_future", "lets a query see the keys of the future that are less than W away",
-     "mask of the diagonal", WINDOW, TILES | T_ALL, {.causal = CAUSAL_WINDOW}},
-    {ALSO, WINDOW, TILES | T_ALL, {.causal = CAUSAL_WINDOW, .window = WINDOW_NONE}},
+     MASKS, WINDOW, TILES, {.causal = CAUSAL_WINDOW}},
+    {ALSO, WINDOW, TILES, {.causal = CAUSAL_WINDOW, .window = WINDOW_NONE}},
     {"window_both_ways", "splits the window between both sides of the query: half of it lies in the past",
-     "mask of the window", WINDOW, 0, {.window = WINDOW_HALF}},
-    {"window_in_tiles", "counts the window in tiles where tokens are meant",
-     "mask of the window", WINDOW, TILES, {.window = WINDOW_IN_TILES}},
+     WINDOW_MASK, WINDOW, 0, {.window = WINDOW_HALF}},
     {"window_starts_too_late", "starts its walk over the window too late: some queries miss their first keys",
-     "first tile", WINDOW, TILES, {.walk = WALK_WINDOW_FROM_LAST_ROW}},
+     "first tile|keys", WINDOW, TILES, {.walk = WALK_WINDOW_FROM_LAST_ROW}},
     {ALSO, WINDOW, TILES, {.walk = WALK_WINDOW_ROUNDED_UP}},
+    {ALSO, WINDOW, TILES, {.walk = WALK_WINDOW_ONE_MORE}},
     {ALSO, WINDOW, TILES, {.walk = WALK_WINDOW_IN_TILES}},
+    {ALSO, WINDOW, TILES, {.walk = WALK_WINDOW_FROM_BLOCK}},
 
     // --- sinks
     {"no_sinks", "does not see the sinks outside the window",
-     "sink tiles", SINKS, TILES, {.sinks = SINKS_NONE}},
-    {"sinks_as_empty_scores", "takes the sinks for S scores of 0 in l, where the first S keys are meant",
-     "sink tiles", FWD | SINKS, 0, {.sinks = SINKS_EMPTY}},
-    {"sinks_without_values", "counts the sinks before the window in l, but does not add their values to O",
-     "sink tiles", FWD | SINKS, T_BC | T_BR, {.sinks = SINKS_WITHOUT_V}},
-    {"sinks_not_in_l", "adds the values of the sinks before the window to O, but does not count them in l",
-     "sink tiles", FWD | SINKS, T_BC | T_BR, {.sinks = SINKS_NOT_IN_L}},
-    {"one_sink_too_many", "sees one sink too many",
-     "mask of the sinks", SINKS, TILES | T_ALL, {.sinks = SINKS_ONE_MORE}},
-    {"one_sink_too_few", "sees one sink too few",
-     "mask of the sinks", SINKS, 0, {.sinks = SINKS_ONE_LESS}},
-    {"first_sink_only", "sees the first sink alone",
-     "mask of the sinks", SINKS, 0, {.sinks = SINKS_FIRST_ONLY}},
-    {"sink_tile_is_whole", "takes all keys of the last sink tile for sinks",
-     "mask of the sinks", SINKS, TILES | T_ALL, {.sinks = SINKS_WHOLE_TILE}},
-    {ALSO, SINKS, TILES, {.sinks = SINKS_WHOLE_TILE_AMONG_SINKS}},
+     SINK_MASKS "|sink tiles|keys", SINKS, TILES, {.sinks = SINKS_NONE}},
     {"no_sinks_in_the_window_tiles", "forgets the sinks in the mask of the window",
-     "mask of the window", SINKS, TILES | RARE, {.sinks = SINKS_NOT_IN_WINDOW_TILES}},
-    {ALSO, SINKS, TILES | RARE, {.sinks = SINKS_AMONG_SINKS_ALONE}},
+     "mask of the window", SINKS, TILES, {.sinks = SINKS_NONE, .where = OFF_DIAGONAL}},
     {"no_sinks_on_the_diagonal", "forgets the sinks in the mask of the diagonal",
-     "mask of the diagonal", SINKS, TILES | RARE, {.sinks = SINKS_NOT_ON_DIAGONAL}},
+     "mask of the diagonal", SINKS, TILES, {.sinks = SINKS_NONE, .where = ON_DIAGONAL}},
+    {"one_sink_too_many", "sees one sink too many",
+     SINK_MASKS, SINKS, TILES | T_WHERE, {.sinks = SINKS_ONE_MORE}},
+    {"one_sink_too_few", "sees one sink too few",
+     SINK_MASKS, SINKS, TILES | T_WHERE, {.sinks = SINKS_ONE_LESS}},
+    {"first_sink_only", "sees the first sink alone",
+     SINK_MASKS, SINKS, TILES, {.sinks = SINKS_FIRST_ONLY}},
+    {"sink_tile_is_whole", "takes all keys of the last sink tile for sinks",
+     SINK_MASKS, SINKS, TILES | T_WHERE, {.sinks = SINKS_WHOLE_TILE}},
+    {"sink_keys_in_key_tiles", "counts the keys of a sink tile by BC, where a tile of sinks has SC",
+     "mask of the sinks", FWD | SINKS, TILES, {.sinks = SINKS_IN_KEY_TILES}},
     {"sinks_not_causal", "lets a query see sinks of the future",
-     "mask of the diagonal", SINKS, TILES | T_ALL | T_GHOST, {.sinks = SINKS_NOT_CAUSAL}},
-    {"sinks_hidden_in_the_window", "hides sinks that lie in the window",
-     "mask of the window", SINKS, TILES | T_ALL, {.sinks = SINKS_HIDDEN_IN_WINDOW}},
+     SINK_MASKS, SINKS, MASKED, {.sinks = SINKS_NOT_CAUSAL}},
+    {"only_sinks_visible", "hides what is too old or no sink, where what is too old and no sink is meant",
+     SINK_MASKS, SINKS, TILES | T_WHERE, {.sinks = SINKS_ALONE}},
+    {"sinks_hidden", "hides the sinks: j < sinks where j >= sinks is meant",
+     SINK_MASKS, SINKS, TILES | T_WHERE, {.sinks = SINKS_HIDDEN_ALONE}},
+    {ALSO, SINKS, TILES | T_WHERE, {.sinks = SINKS_HIDDEN}},
     {"sinks_twice", "counts sinks twice, as sinks and as part of the window",
-     "sink tiles", SINKS, TILES, {.walk = WALK_SINKS_TWICE}},
+     "sink tiles|keys", SINKS, TILES, {.walk = WALK_SINKS_TWICE}},
+    {ALSO, SINKS, TILES, {.walk = WALK_SINKS_TWICE_TO_BLOCK}},
     {ALSO, SINKS, TILES, {.walk = WALK_SINKS_TWICE_CAUSAL}},
-    {ALSO, SINKS, TILES, {.walk = WALK_SINKS_TWICE_IN_TILES}},
     {"sink_tiles_rounded_down", "rounds the number of sink tiles down, and loses the last sinks",
-     "sink tiles", SINKS, TILES, {.walk = WALK_SINKS_ROUNDED_DOWN}},
+     "sink tiles|keys", SINKS, TILES, {.walk = WALK_SINKS_ROUNDED_DOWN}},
+    {"sinks_bounded_by_tiles", "compares the sinks with the number of the first tile, where its first key is meant",
+     "sink tiles|keys", SINKS, TILES, {.walk = WALK_SINKS_OF_FIRST_TILE}},
     {"one_sink_tile", "looks at the first sink tile alone",
-     "sink tiles", SINKS, TILES, {.walk = WALK_ONE_SINK_TILE}},
+     "sink tiles|keys", SINKS, TILES, {.walk = WALK_ONE_SINK_TILE}},
     {"window_beside_the_sinks", "makes the window longer by the number of sinks",
-     "mask of the window", SINKS, TILES | T_ALL, {.window = WINDOW_PLUS_SINKS}},
+     WINDOW_MASK, SINKS, TILES, {.window = WINDOW_PLUS_SINKS}},
     {"sinks_move_the_window", "sees S keys before the window instead of the first S keys",
-     "mask of the window", SINKS, TILES | T_ALL, {.window = WINDOW_PLUS_SINKS, .sinks = SINKS_NONE}},
+     WINDOW_MASK, SINKS, TILES, {.window = WINDOW_PLUS_SINKS, .sinks = SINKS_NONE}},
     {"sinks_shorten_the_window", "makes the window shorter by the number of sinks",
-     "mask of the window", SINKS, 0, {.window = WINDOW_MINUS_SINKS}},
+     WINDOW_MASK, SINKS, TILES, {.window = WINDOW_MINUS_SINKS}},
 
     // --- backward
     {"delta_forgotten", "forgets delta: dS = P dP where dS = P (dP - delta) is meant",
-     "dS", BWD, 0, {.dS = DS_NO_DELTA}},
+     "dS|dS for dQ", BWD, 0, {.dS = DS_NO_DELTA}},
     {"delta_added", "adds delta where it is subtracted: dS = P (dP - delta)",
-     "dS", BWD, 0, {.dS = DS_PLUS_DELTA}},
+     "dS|dS for dQ", BWD, 0, {.dS = DS_PLUS_DELTA}},
+    {"L_for_delta", "subtracts L where delta is meant: dS = P (dP - delta)",
+     "dS|dS for dQ", BWD, 0, {.dS = DS_FROM_L}},
     {"dS_without_P", "forgets the factor P of dS = P (dP - delta)",
-     "dS", BWD, 0, {.dS = DS_WITHOUT_P}},
+     "dS|dS for dQ", BWD, 0, {.dS = DS_WITHOUT_P}},
+    {ALSO, BWD, 0, {.dS = DS_IS_DP}},
     {"dS_negative", "has dS with the wrong sign: delta - dP where dP - delta is meant",
-     "dS", BWD, 0, {.dS = DS_MINUS}},
+     "dS|dS for dQ", BWD, 0, {.dS = DS_MINUS}},
     {"dS_brackets", "puts the brackets of dS = P (dP - delta) elsewhere: P dP - delta, or dP (P - delta)",
-     "dS", BWD, 0, {.dS = DS_P_DP}},
+     "dS|dS for dQ", BWD, 0, {.dS = DS_P_DP}},
     {ALSO, BWD, 0, {.dS = DS_DP_P}},
-    {"dS_of_a_sigmoid", "takes P (1 - P) for the derivative of a softmax, where dS = P (dP - delta)",
-     "dS", BWD, 0, {.dS = DS_SIGMOID}},
+    {"dP_for_P", "multiplies by dP where P is meant: dS = P (dP - delta)",
+     "dS|dS for dQ", BWD, 0, {.dS = DS_DP_DP}},
     {"dP_scaled", "multiplies dP by the scale, but not delta",
-     "dS", BWD, 0, {.dS = DS_DP_SCALED}},
+     "dS|dS for dQ", BWD, 0, {.dS = DS_DP_SCALED}},
     {"P_not_dS", "multiplies P by K or Q where dS is meant",
-     "dQ", BWD, 0, {.dS = DS_IS_P}},
+     "dS|dS for dQ|dK|dQ", BWD, 0, {.dS = DS_IS_P}},
     {"dP_from_O", "computes dP from O in the place of dO",
-     "dS", BWD, 0, {.dP = DP_FROM_O}},
+     "dS|dS for dQ", BWD, 0, {.dP = DP_FROM_O}},
+    {"dP_from_Q", "computes dP from Q in the place of dO",
+     "dS|dS for dQ", BWD, 0, {.dP = DP_FROM_Q}},
     {"dP_from_K", "computes dP from K in the place of V",
-     "dS", BWD, 0, {.dP = DP_FROM_K}},
+     "dS|dS for dQ", BWD, 0, {.dP = DP_FROM_K}},
     {"no_output_scale", "leaves the scale out of dQ or dK",
-     "scale", BWD, 0, {.out = OUT_NO_SCALE}},
+     "dK scale|dQ scale|dK|dQ|dS|dS for dQ", BWD, 0, {.out = OUT_NO_SCALE}},
     {"output_scale_twice", "multiplies dQ or dK by the scale twice",
-     "scale", BWD, 0, {.out = OUT_SCALE_TWICE}},
+     "dK scale|dQ scale|dK|dQ|dS|dS for dQ", BWD, 0, {.out = OUT_SCALE_TWICE}},
     {"output_scale_in_base_2", "multiplies dQ or dK by log2(e), which belongs in the exponent alone",
-     "scale", BWD, 0, {.out = OUT_LOG2E}},
-    {ALSO, BWD, 0, {.out = OUT_LN2}},
+     "dK scale|dQ scale|dK|dQ|dS|dS for dQ", BWD, 0, {.out = OUT_LOG2E}},
+    {"L_times_log2e_twice", "multiplies L by log2(e) twice: it comes in base 2",
+     "recompute|recompute for dQ", BWD, 0, {.P = P_L_TIMES_LOG2E}},
     {"L_in_base_e", "subtracts L in base e in an exponent of base 2",
-     "recompute", BWD, 0, {.P = P_L_IN_BASE_E}},
-    {ALSO, BWD, 0, {.P = P_L_TIMES_LOG2E}},
+     "recompute|recompute for dQ", BWD, 0, {.P = P_L_IN_BASE_E}},
     {"L_forgotten", "recomputes P without L",
-     "recompute", BWD, 0, {.P = P_WITHOUT_L}},
-    {"P_divided_by_L", "divides exp(score) by L, where exp(score - L) is meant",
-     "recompute", BWD, 0, {.P = P_OVER_L}},
-    {"P_times_L", "multiplies exp(score) by L, where exp(score - L) is meant",
-     "recompute", BWD, 0, {.P = P_TIMES_L}},
+     "recompute|recompute for dQ", BWD, 0, {.P = P_WITHOUT_L}},
     {"L_added", "adds L to the exponent, where exp(score - L) is meant",
-     "recompute", BWD, 0, {.P = P_PLUS_L}},
-    {"L_of_another_row", "takes L or delta of another row: of the key's head or position, where the query's is meant",
-     "recompute", BWD, 0, {.L_row = STATS_OF_KEY, .delta_row = STATS_OF_KEY}},
-    {ALSO, BWD, 0, {.L_row = STATS_OF_KEY}},
-    {ALSO, BWD, 0, {.delta_row = STATS_OF_KEY}},
-    {ALSO, BWD, 0, {.L_row = STATS_OF_KV_HEAD, .delta_row = STATS_OF_KV_HEAD}},
-    {ALSO, BWD, 0, {.L_row = STATS_OF_KV_HEAD}},
-    {ALSO, BWD, 0, {.delta_row = STATS_OF_KV_HEAD}},
-    {ALSO, BWD, 0, {.L_row = STATS_OF_FIRST_HEAD, .delta_row = STATS_OF_FIRST_HEAD}},
-    {ALSO, BWD, 0, {.L_row = STATS_OF_FIRST_HEAD}},
-    {ALSO, BWD, 0, {.delta_row = STATS_OF_FIRST_HEAD}},
+     "recompute|recompute for dQ", BWD, 0, {.P = P_PLUS_L}},
+    {"delta_for_L", "subtracts delta in the exponent, where L is meant",
+     "recompute|recompute for dQ", BWD, 0, {.P = P_FROM_DELTA}},
+    {"P_divided_by_L", "divides exp(score) by L, where exp(score - L) is meant",
+     "recompute|recompute for dQ", BWD, 0, {.P = P_OVER_L}},
     {"row_max_for_L", "recomputes P from the row's maximum where L is meant",
-     "recompute", BWD, 0, {.P = P_ROW_MAX}},
-    {ALSO, BWD, T_BC | T_BR, {.P = P_TILE_MAX}},
-    {"L_scaled", "multiplies L by the scale",
-     "recompute", BWD, 0, {.P = P_L_SCALED}},
+     "recompute|recompute for dQ", BWD, 0, {.P = P_ROW_MAX}},
     {"dV_from_dS", "sums dV from dS where P is meant",
      "dV", BWD, 0, {.dV = DV_FROM_DS}},
     {"dV_from_dP", "sums dV from dP where P is meant",
      "dV", BWD, 0, {.dV = DV_FROM_DP}},
-    {"dV_from_O", "sums dV from O in the place of dO",
-     "dV", BWD, 0, {.dV = DV_FROM_O}},
     {"dV_from_Q", "sums dV from Q in the place of dO",
      "dV", BWD, 0, {.dV = DV_FROM_Q}},
     {"dV_scaled", "multiplies dV by the scale, which dQ and dK alone have",
-     "dV", BWD, 0, {.dV = DV_SCALED}},
-    {"dK_and_dV_swapped", "stores dK as dV and dV as dK",
-     "store", BWD, 0, {.dK_and_dV_swapped = true}},
-    {"dQ_and_dK_swapped", "multiplies dS by Q where K is meant, or by K where Q is",
-     "dQ", BWD, 0, {.dQ = DQ_FROM_Q}},
-    {ALSO, BWD, 0, {.dQ = DQ_FROM_OWN}},
+     "dV|dK scale", BWD, 0, {.dV = DV_SCALED}},
     {"dQ_from_V", "multiplies dS by V or dO, where K or Q is meant",
-     "dQ", BWD, 0, {.dQ = DQ_FROM_V}},
+     "dQ|dK", BWD, 0, {.dQ_from_V = true}},
     {"one_query_head", "sums dK and dV over one query head of the group alone",
-     "group", BWD, 0, {.group = GROUP_FIRST}},
+     "group|next head", BWD, 0, {.group = GROUP_FIRST}},
     {ALSO, BWD, 0, {.group = GROUP_LAST}},
     {"first_query_head_repeated", "takes the group's first query head in the place of each of its heads, in dK and dV",
-     "group", BWD, 0, {.group = GROUP_FIRST_REPEATED}},
+     "next head", BWD, 0, {.group = GROUP_FIRST_REPEATED}},
+    {"next_head_in_the_wrong_row", "goes on in the wrong row when a query head is done: all heads of a group but the first are read from other rows than the mask thinks",
+     "next head", BWD, TILES, {.group = GROUP_TOO_FAR}},
+    {ALSO, BWD, TILES, {.group = GROUP_NOT_TO_FIRST}},
+    {ALSO, BWD, TILES, {.group = GROUP_NOT_BACK}},
+    {ALSO, BWD, TILES, {.group = GROUP_NOT_ON}},
+    {"group_forgotten", "counts query heads from the key head's own number, where kv_head * group is meant",
+     "group|next head", BWD, 0, {.group = GROUP_IN_KEY_HEADS}},
+    {"too_many_heads", "sums dK and dV over another number of query heads than Hq / Hkv",
+     "group", BWD, 0, {.group = GROUP_OF_KEY_HEADS}},
+    {ALSO, BWD, 0, {.group = GROUP_OF_QUERY_HEADS}},
     {"group_averaged", "divides dK and dV by the heads of the group",
-     "group", BWD, 0, {.group = GROUP_MEAN}},
+     "group|dK scale", BWD, 0, {.group = GROUP_MEAN}},
     {"delta_of_some_columns", "sums delta over some of the columns alone",
      "delta", BWD, 0, {.delta = DELTA_OF_8}},
     {ALSO, BWD, 0, {.delta = DELTA_OF_HALF}},
+    {ALSO, BWD, 0, {.delta = DELTA_OF_EVEN_LANES}},
+    {ALSO, BWD, 0, {.delta = DELTA_OF_EVEN_COLUMNS}},
+    {ALSO, BWD, 0, {.delta = DELTA_OF_HALF_LANES}},
+    {"delta_of_several_rows", "adds up delta over all lanes of a warp, which hold several rows",
+     "delta", BWD, 0, {.delta = DELTA_OF_WARP}},
     {"delta_scaled", "multiplies delta by the scale",
      "delta", BWD, 0, {.delta = DELTA_SCALED}},
     {"delta_from_dO", "sums delta from dO * dO or O * O where dO * O is meant",
@@ -596,22 +410,27 @@ const mistake mistakes[] = {
      "delta", BWD, 0, {.delta = DELTA_MEAN}},
     {"delta_negative", "stores delta with the wrong sign",
      "delta", BWD, 0, {.delta = DELTA_MINUS}},
-    {"delta_in_bf16", "rounds delta to bfloat16",
-     "delta", BWD, 0, {.delta = DELTA_IN_BF16}},
+    {"nothing_added", "adds nothing to a gradient, or zeros alone: it stays 0",
+     "dV|dK|dQ|dS|dS for dQ", BWD, 0, {.out = OUT_NOTHING}},
     {"last_tile_of_a_gradient", "keeps a gradient's last tile alone: it is overwritten where it should grow",
-     "dQ", BWD, T_BC | T_BR, {.walk = WALK_LAST_TILE_ALONE}},
-    {"first_tile_of_a_gradient", "keeps a gradient's first tile alone",
-     "bounds", BWD, T_BC | T_BR, {.walk = WALK_FIRST_TILE_ALONE}},
-    {"delta_not_written", "does not write delta",
-     "delta", BWD, 0, {.writes = WRITES_NO_DELTA}},
-    {"last_queries_forgotten", "leaves out the last tile if it is not whole",
-     "bounds", BWD, T_BC | T_BR, {.walk = WALK_WHOLE_TILES}},
-    {ALSO, BWD, T_BC | T_BR, {.walk = WALK_WHOLE_TILES_BUT_FIRST}},
-    {ALSO, BWD, T_BC | T_BR, {.walk = WALK_BLOCK_WHOLE_TILES}},
+     "dV|dK|dQ", BWD, TILES, {.walk = WALK_LAST_TILE_ALONE}},
     {"queries_of_the_first_key", "ends the walk over the queries with the window of the tile's first key",
      "queries", BWD | WINDOW, TILES, {.walk = WALK_QUERIES_OF_FIRST_KEY}},
     {"no_far_queries", "forgets the queries that see a sink from outside the window, in dK and dV",
      "queries", BWD | SINKS, TILES, {.walk = WALK_NO_FAR_QUERIES}},
+    {"queries_end_too_early", "ends the walk over the queries with those of the tile itself",
+     "queries", BWD | WINDOW, TILES, {.walk = WALK_LAST_SKIPPED}},
+    {"one_part_only", "keeps one part of what a sink gets from its queries, without the others",
+     "parts|sum of the parts", BWD | SINKS, TILES, {.parts = PARTS_FIRST}},
+    {ALSO, BWD | SINKS, TILES, {.parts = PARTS_LAST}},
+    {"every_part_does_all", "has every part walk over all queries, or over those of other parts too: a sink gets them several times",
+     "parts", BWD | SINKS, TILES, {.parts = PARTS_ALL_DO_ALL}},
+    {ALSO, BWD | SINKS, TILES, {.parts = PARTS_FROM_FIRST}},
+    {ALSO, BWD | SINKS, TILES, {.parts = PARTS_TO_LAST}},
+    {"parts_rounded_down", "makes all parts equally long, and forgets the tiles of queries that are left over",
+     "parts", BWD | SINKS, TILES, {.parts = PARTS_ROUNDED}},
+    {"parts_averaged", "divides the sum of the parts by their number",
+     "sum of the parts", BWD | SINKS, TILES, {.parts = PARTS_MEAN}},
 
     // --- the row sum
     {"tail_dropped", "leaves out the columns after the last whole load, or round of the loop",
@@ -695,7 +514,8 @@ const mistake mistakes[] = {
     {ALSO, SUM, T_BC, {.sum = SUM_ROWS_LOST_BUT_FIRST}},
     {ALSO, SUM, T_BC, {.sum = SUM_ROWS_OVERLAP}},
     {"reads_past_the_row", "reads past the end of its row",
-     "ends", SUM, T_BC | T_BR, {.sum = SUM_READS_PAST_ROW}},
+     "load|ends", SUM, T_BC | T_BR, {.sum = SUM_READS_PAST_ROW}},
+    {ALSO, SUM, 0, {.BR = 8, .sum = SUM_LOADS_PAST_ROW}},
     {"masks_by_zero", "reads past the end of x and multiplies by 0: NaN times 0 is NaN",
      "ends", SUM, T_BC | T_BR, {.sum = SUM_READS_PAST_END}},
     {"y_not_written", "does not write y, or adds to what was in it before",
@@ -709,90 +529,70 @@ const mistake mistakes[] = {
 // clang-format on
 const size_t mistakes_count = sizeof mistakes / sizeof *mistakes;
 
-bool mistake_applies(const mistake *m, const wb_problem *p)
+bool mistake_is_in(const mistake *m, const char *gap, size_t length)
 {
-    const unsigned needs = m->needs;
-    const unsigned signature = p->signature == WB_FORWARD ? FWD : p->signature == WB_BACKWARD ? BWD : SUM;
-    if (needs & (FWD | BWD | SUM) && !(needs & signature)) return false;
-    if (needs & (FWD | LONE) && !(needs & BWD) && signature != FWD) return false;
-    if (needs & (GROUPS | MASK | WINDOW | SINKS) && signature == SUM) return false;
-    if (needs & MASK && p->mask == WB_NO_MASK) return false;
-    if (needs & LONE && p->mask == WB_CAUSAL) return false;
-    if ((needs & DEVICE && p->on_host) || (needs & OPTIONAL && p->mask != WB_CAUSAL_OPTIONAL)) return false;
-    return (p->grouped || !(needs & GROUPS)) && (p->window || !(needs & WINDOW)) && (p->sinks || !(needs & SINKS));
+    for (const char *name = m->look; name; name = strchr(name, '|') ? strchr(name, '|') + 1 : NULL)
+        if (strcspn(name, "|") == length && strncmp(name, gap, length) == 0) return true;
+    return false;
 }
 
-enum { COMMON_BC = 9, COMMON_BR = 8 };  // the first of these
-
-bool mistake_variant(const mistake *m, const wb_problem *problem, bool rare, int variant, kernel *k)
+bool mistake_applies(const mistake *m, const wb_problem *p, const char *gaps)
 {
-    static const int BC[] = {64, 32, 128, 16, 1, 48, 8, 256, 96, 4, 2, 24, 40, 80, 12, 20, 100, 112, 192},
-                     BR[] = {64, 128, 32, 16, 1, 96, 8, 192, 4, 2, 24, 48, 80, 256}, ROWS[] = {0, 32, 16};
-    static const int threads[] = {32, 64, 128, 256, 512, 1024, 1, 4, 8, 16, 2, 96, 160, 192, 384, 640, 768},
-                     wide[] = {1, 2, 4, 8};
-    static const int part_sizes[] = {64, 32, 128, 16, 8,   4,   2,   1, 48, 96, 256, 24,
-                                     40, 80, 12,  20, 100, 112, 192, 3, 5,  6,  7,   10};
+    const unsigned signature = p->signature == WB_FORWARD ? FWD : p->signature == WB_BACKWARD ? BWD : SUM;
+    if (m->needs & (FWD | BWD | SUM) && !(m->needs & signature)) return false;
+    if (m->needs & (MASK | WINDOW | SINKS) && signature == SUM) return false;
+    if (m->needs & MASK && p->mask == WB_NO_MASK) return false;
+    if ((m->needs & WINDOW && !p->window) || (m->needs & SINKS && !p->sinks)) return false;
+    while (!m->id) m--;
+    for (; *gaps; gaps += strcspn(gaps, "\n"), gaps += *gaps == '\n')
+        if (mistake_is_in(m, gaps, strcspn(gaps, "\n"))) return true;
+    return false;
+}
+
+// The next of `count` choices, counted by *left.
+static int choice(int *left, int count)
+{
+    const int n = *left % count;
+    *left /= count;
+    return n;
+}
+
+bool mistake_variant(const mistake *m, const wb_problem *problem, int variant, kernel *k)
+{
+    static const int BC[] = {64, 32, 128, 48, 16}, BR[] = {128, 64, 32};
+    static const int threads[] = {128, 32, 64, 256, 512, 1024, 1, 4, 8, 16, 2}, wide[] = {1, 2, 4, 8};
     const bool sum = problem->signature == WB_ROW_SUM, forward = problem->signature == WB_FORWARD;
-    bool is_rare = false;
-    *k = m->k;
-    k->BC = 64;
-    if (k->BR == 0) k->BR = sum ? 1 : 64;
-    if (sum) k->BC = 128;
+    const bool host = problem->on_host, masked = problem->mask != WB_NO_MASK;
     int left = variant;
-    if (m->tries & T_BC) {
-        const int n = sum ? (rare ? 17 : 11) : rare ? (int)(sizeof BC / sizeof *BC) : COMMON_BC;
-        is_rare |= left % n >= (sum ? 11 : COMMON_BC);
-        k->BC = sum ? threads[left % n] : BC[left % n];
-        left /= n;
-        if (forward && problem->sinks) {  // sinks may have a small tile of their own
-            if (left % 2) k->SC = 16;
-            left /= 2;
-        }
+    *k = m->k;
+    k->BC = sum ? 128 : 64;
+    if (k->BR == 0) k->BR = sum ? 1 : 64;
+    // What the loads leave of a tile beyond the last key is 0; a mask hides it, unless that is where the mistake is.
+    if (forward && masked && !host && !k->ghost) k->ghost = GHOST_ZERO;
+    if (m->tries & T_BC && sum)
+        k->BC = threads[choice(&left, 11)];
+    else if (m->tries & T_BC)
+        k->BC = BC[choice(&left, 5)];
+    if (m->tries & T_BR && sum)
+        k->BR = wide[choice(&left, 4)];
+    else if (m->tries & T_BR) {
+        k->BR = BR[choice(&left, 3)];
+        if (!host) k->ROWS = choice(&left, 2) ? k->BR / 2 : k->BR / 4;
+        if (k->ROWS == 8) k->BR = 0;
     }
-    if (m->tries & T_BR) {
-        const int n = sum ? 4 : rare ? (int)(sizeof BR / sizeof *BR) : COMMON_BR;
-        is_rare |= !sum && left % n >= COMMON_BR;
-        k->BR = sum ? wide[left % n] : BR[left % n];
-        left /= n;
+    if (forward && problem->sinks && m->tries & T_BC) k->SC = choice(&left, 2) ? k->BC : 16;
+    if (m->tries & T_SLACK && !host && forward) {
+        const int n = choice(&left, 3);
+        if (n > 0) k->slack = 8 * LN2, k->BR = k->ROWS = n == 1 ? 32 : 16;
     }
-    if (m->tries & T_ROWS) k->ROWS = ROWS[left % 3], left /= 3;
-    if (m->tries & T_SLACK && !problem->on_host) {
-        if (left % 3) k->slack = 8 * LN2, k->BR = k->ROWS = left % 3 == 1 ? 32 : 16;
-        left /= 3;
+    if (m->tries & T_ALL && !forward) k->one_mask = choice(&left, 2);
+    if (m->tries & T_WHERE && problem->window && forward) {
+        k->where = choice(&left, problem->sinks ? 4 : 3);
+        k->one_mask = choice(&left, 2);
     }
-    if (m->tries & T_SLACK && rare && forward && problem->window) {
-        k->packed = left % 2, is_rare |= k->packed, left /= 2;
-        if (k->packed && k->slack) k->BR = 0;
-    }
-    if (m->tries & T_LSE && forward) k->lse = left % LSE_FORMS, left /= LSE_FORMS;
-    if (m->tries & T_ALL) {
-        if (left % 3 == 1) k->walk = WALK_ALL;
-        k->one_mask = left % 3;
-        left /= 3;
-    }
-    if (m->tries & T_GHOST) {
-        if (left % 2) k->ghost = GHOST_ZERO;
-        left /= 2;
-    }
-    if (m->tries & T_PARTS) {
-        const int n = rare ? (int)(sizeof part_sizes / sizeof *part_sizes) : 11;
-        is_rare |= left % n >= 11;
-        k->BC = part_sizes[left % n], left /= n;
-        k->parts = PARTS_TILES + left % 4, left /= 4;
-        // Parts of one key have nothing to merge wrongly, and those of a few hardly.
-        if (k->BC < 2 || (k->parts != PARTS_TILES && k->BC > 32)) k->BR = 0;
-        if (k->merge >= MERGE_EMPTY && k->parts == PARTS_TILES) k->BR = 0;  // the walk's affair
-    }
-    if (rare && !is_rare) k->BR = 0;  // tried before
-    if (k->Q == Q_FIRST_WARP && k->ROWS == 0) k->BR = 0;
     if (k->sum == SUM_HALF_WARP && k->BC < 4) k->BR = 0;                        // every second column
     if (k->sum == SUM_HALF_BLOCK && k->BC <= 32) k->BR = 0;                     // half of a warp
     if (k->sum == SUM_FIRST_OF_LOAD && k->dims && k->BR <= k->dims) k->BR = 0;  // all columns, or every second one
     if (k->sum == SUM_WITHOUT_ONE_SHUFFLE && k->BC <= k->dims) k->BR = 0;
-    if (k->ROWS >= k->BR && k->ROWS && !k->slack) k->BR = 0;
-    if (k->SC && (k->BC <= k->SC || k->BC % k->SC)) k->BR = 0;
-    if (k->P == P_TILE_MAX && k->BC == 1) k->BR = 0;  // P is 1
-    if (k->causal >= CAUSAL_LOCAL && k->causal <= CAUSAL_NO_WARP && (k->BC == 1 || k->BR == 1))
-        k->BR = 0;  // the same as no mask
     return left == 0;
 }

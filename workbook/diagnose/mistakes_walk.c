@@ -1,22 +1,14 @@
 // mistakes_walk.c - how a kernel with a mistake walks: its heads, its mask, the tiles it visits.
 #include "mistakes_model.h"
 
-// ------------------------------------------------------------------------------------------------------ heads, scale, mask
-
 double scale_of(const kernel *k, const attention_shape *s)
 {
     const double scale = s->scale;
     switch (k->scale) {
-    case SCALE_NONE: return 1;
-    case SCALE_TWICE: return scale * scale;
+    case SCALE_NONE: return LN2;
     case SCALE_LN2: return scale * LN2;
     case SCALE_LOG2E: return scale * LOG2E;
-    case SCALE_ROOT_D: return 1 / sqrt(s->head_dim);
-    case SCALE_INVERTED: return 1 / scale;
-    case SCALE_ONE_OVER_D: return 1.0 / s->head_dim;
-    case SCALE_ROOT: return sqrt(scale);
-    case SCALE_TIMES_ROOT_D: return sqrt(s->head_dim);
-    case SCALE_ROOT_N: return 1 / sqrt(s->kv_len);
+    case SCALE_TWICE: return scale * scale * LOG2E;
     default: return scale;
     }
 }
@@ -37,179 +29,202 @@ int kv_head(const attention_shape *s, int map, int b, int h)
     case MAP_BACKWARDS: return b * G + G - 1 - h / group;
     case MAP_PAIRS: return b * G + min_int(h / 2, G - 1);
     case MAP_SHIFTED: return b * G + min_int((h + 1) / group, G - 1);
-    case MAP_SWAPPED: return h / group * s->batch + b;
     case MAP_COUNTED_IN_QUERY_HEADS: return b * G + h / group * group % G;
     default: return b * G + h / group;
     }
 }
 
-static const float *nowhere(void)
+const float *row_of(const attention_shape *s, const float *X, int heads, int rows, long long row)
 {
-    static _Thread_local float row[WB_MAX_HEAD_DIM];
-    for (int d = 0; d < WB_MAX_HEAD_DIM; d++) row[d] = NAN;
-    return row;
+    static _Thread_local float nowhere[WB_MAX_HEAD_DIM];
+    if (row >= 0 && row < (long long)s->batch * heads * rows) return X + row * s->head_dim;
+    for (int d = 0; d < WB_MAX_HEAD_DIM; d++) nowhere[d] = NAN;
+    return nowhere;
 }
 
-size_t row_at(bool inside, int heads, int head, int rows, int row)
-{
-    const size_t b = (size_t)(head / heads), h = (size_t)(head % heads);
-    return inside ? (b * (size_t)rows + (size_t)row) * (size_t)heads + h : (size_t)head * (size_t)rows + (size_t)row;
-}
-
-const float *kv_row(const model_inputs *in, const kernel *k, const float *X, int head, int row)
-{
-    const attention_shape *s = in->shape;
-    const size_t at = row_at(k->layout & LAYOUT_KV, s->kv_heads, head, s->kv_len, row);
-    return at < (size_t)s->batch * (size_t)s->kv_heads * (size_t)s->kv_len ? X + at * (size_t)s->head_dim : nowhere();
-}
-
-static bool masked(const model_inputs *in, const kernel *k)
-{
-    return in->problem->mask != WB_NO_MASK && (in->shape->causal || k->causal == CAUSAL_ALWAYS);
-}
-
-int position_of(const model_inputs *in, const kernel *k, int b, int h, int i)
-{
-    const int N = in->shape->q_len, H = in->shape->q_heads, group = H / in->shape->kv_heads;
-    switch (k->position) {
-    case POSITION_REVERSED: return ((N - 1) / k->BR - i / k->BR) * k->BR + i % k->BR;
-    case POSITION_STACKED: return h % group * N + i;
-    case POSITION_INTERLEAVED: return i * group + h % group;
-    case POSITION_OF_ALL_HEADS: return (b * H + h) * N + i;
-    default: return i;
-    }
-}
+static bool masked(const model_inputs *in) { return in->problem->mask != WB_NO_MASK && in->shape->causal; }
 
 static int sink_keys(const kernel *k) { return k->SC ? k->SC : k->BC; }
 
+// The walk of a backward with a window, in keys: the sinks' tiles, then from the first key in the window on.
+static int window_walk(const model_inputs *in, const kernel *k, int i, visit *visits)
+{
+    const attention_shape *s = in->shape;
+    const int BC = k->BC, BR = k->BR, N = s->kv_len, W = min_int(s->window, N), block = i / BR * BR;
+    const int rows = k->ROWS ? k->ROWS : BR, warp = i / rows * rows;
+    int S = in->problem->sinks ? min_int(s->sinks, N) : 0, first = max_int(0, block - W + 1),
+        end = min_int(N, block + BR);
+    switch (k->walk) {
+    case WALK_DIAGONAL_SKIPPED: end = min_int(N, block); break;
+    case WALK_LAST_SKIPPED: end = block + BR - BC; break;
+    case WALK_BLOCK_WHOLE_TILES: end = end / BC * BC; break;
+    case WALK_WINDOW_FROM_LAST_ROW: first = max_int(0, block + BR - W); break;
+    case WALK_WINDOW_ROUNDED_UP: first = (first + BC - 1) / BC * BC; break;
+    case WALK_WINDOW_ONE_MORE: first += 1 + (block - W + 1 < 0 ? min_int(0, block - W + 1) : 0); break;
+    case WALK_WINDOW_FROM_BLOCK: first = block; break;
+    case WALK_SINKS_ROUNDED_DOWN: S = S / BC * BC; break;
+    case WALK_ONE_SINK_TILE: S = min_int(S, BC); break;
+    default: break;
+    }
+    first = max_int(0, first);
+    int n = 0, sink_end = S;
+    if (k->walk == WALK_SINKS_TWICE) {  // the window's tiles are not told which of the sinks were there
+        for (int j = 0; j < S; j += BC) visits[n++] = (visit){j, j, BC, SINK};
+        sink_end = 0;
+    }
+    for (int j = sink_end ? 0 : first; j < end; j = j + BC < sink_end ? j + BC : max_int(j + BC, first)) {
+        const bool unseen = j >= warp + rows || (j + BC <= warp - W + 1 && j >= S);
+        if (!unseen) visits[n++] = (visit){j, j, BC, j + BC - 1 <= warp ? OFF : DIAGONAL};
+        if (k->walk == WALK_FIRST_TILE_ALONE && n) break;
+    }
+    if (k->walk == WALK_LAST_TILE_ALONE && n) visits[0] = visits[n - 1], n = 1;
+    return n;
+}
+
 int walk_of(const model_inputs *in, const kernel *k, int i, visit *visits)
 {
+    if (in->problem->signature == WB_BACKWARD && in->problem->window) return window_walk(in, k, i, visits);
     const int block = i / k->BR * k->BR, rows = k->ROWS ? k->ROWS : k->BR, warp = i / rows * rows;
     const attention_shape *s = in->shape;
     const int BC = k->BC, SC = sink_keys(k), BR = k->BR, all = (s->kv_len - 1) / BC + 1, N = s->kv_len;
-    const bool has_window = in->problem->window;
-    const int W = has_window ? s->window : N + 1, S = in->problem->sinks ? min_int(s->sinks, N) : 0;
+    const bool forward = in->problem->signature == WB_FORWARD;
+    const int W = in->problem->window ? s->window : N + 1, S = in->problem->sinks ? min_int(s->sinks, N) : 0;
     int first = 0, full = all, end = all, sink_end = 0;
-    if (masked(in, k)) {
+    if (masked(in)) {
         full = (block + 1) / BC;
         end = (min_int(block + BR, N) - 1) / BC + 1;
-        if (k->walk != WALK_ALL) first = max_int(0, block - W + 1) / BC;
-        if (k->walk == WALK_ALL) end = all;
+        first = max_int(0, block - W + 1) / BC;
     }
     const int diagonal = end - full;
     switch (k->walk) {
     case WALK_DIAGONAL_SKIPPED: end = min_int(end, full); break;
-    case WALK_DIAGONAL_SKIPPED_BUT_FIRST: end = max_int(min_int(end, full), 1); break;
     case WALK_LAST_SKIPPED: end--; break;
-    case WALK_LAST_SKIPPED_BUT_FIRST: end = max_int(1, end - 1); break;
     case WALK_ONE_ON_DIAGONAL: end = min_int(end, full + 1); break;
     case WALK_END_IN_BLOCKS: end = min_int(max_int(full, block / BR) + 1, all); break;
-    case WALK_WHOLE_TILES: end = min_int(end, N / BC); break;
-    case WALK_WHOLE_TILES_BUT_FIRST: end = min_int(end, max_int(1, N / BC)); break;
     case WALK_BLOCK_WHOLE_TILES: end = min_int(end, min_int(block + BR, N) / BC); break;
     case WALK_FULL_ONE_MORE: full = min_int(full + 1, end); break;
     case WALK_FULL_OF_LAST_ROW: full = min_int(block + BR, N) / BC; break;
+    case WALK_FULL_ROUNDED_UP: full = min_int((block + BC) / BC, end); break;
+    case WALK_ALL_FULL: full = end; break;
     case WALK_FIRST_TILE_ALONE: end = min_int(end, first + 1); break;
     case WALK_SKIPS_FIRST_TILE: first++; break;
-    case WALK_WINDOW_FROM_LAST_ROW: first = min_int(max_int(0, block + BR - W) / BC, full); break;
-    case WALK_WINDOW_ROUNDED_UP: first = min_int((max_int(0, block - W + 1) + BC - 1) / BC, full); break;
-    case WALK_WINDOW_IN_TILES: first = max_int(0, min_int(full, block / BC) - W / BC); break;
+    case WALK_WINDOW_FROM_LAST_ROW: first = max_int(0, block + BR - W) / BC; break;
+    case WALK_WINDOW_ROUNDED_UP: first = (max_int(0, block - W + 1) + BC - 1) / BC; break;
+    case WALK_WINDOW_ONE_MORE: first++; break;
+    case WALK_WINDOW_IN_TILES: first = max_int(0, block / BC - W / BC); break;
+    case WALK_WINDOW_FROM_BLOCK: first = block / BC; break;
     case WALK_LAST_TILE_ALONE: first = max_int(first, end - 1); break;
     default: break;
     }
+    full = min_int(full, end);
     if (S > 0) {
-        sink_end = (min_int(S, first * BC) + SC - 1) / SC;
-        if (k->walk == WALK_SINKS_TWICE) sink_end = (min_int(S, block + 1) + SC - 1) / SC;
-        if (k->walk == WALK_SINKS_TWICE_CAUSAL || k->walk == WALK_SINKS_TWICE_IN_TILES) sink_end = (S + SC - 1) / SC;
-        if (k->walk == WALK_SINKS_ROUNDED_DOWN) sink_end = min_int(S, first * BC) / SC;
-        if (k->walk == WALK_ONE_SINK_TILE) sink_end = min_int(sink_end, 1);
+        const int sink_tiles = (S + SC - 1) / SC;
+        sink_end = min_int(sink_tiles, (first * BC + SC - 1) / SC);
         if (k->sinks == SINKS_ONE_MORE) sink_end = (min_int(S + 1, first * BC) + SC - 1) / SC;
+        switch (k->walk) {
+        case WALK_SINKS_TWICE_TO_BLOCK: sink_end = (min_int(S, block + 1) + SC - 1) / SC; break;
+        case WALK_SINKS_TWICE:
+        case WALK_SINKS_TWICE_CAUSAL: sink_end = sink_tiles; break;
+        case WALK_SINKS_ROUNDED_DOWN: sink_end = min_int(S, first * BC) / SC; break;
+        case WALK_SINKS_OF_FIRST_TILE: sink_end = (min_int(S, first) + SC - 1) / SC; break;
+        case WALK_ONE_SINK_TILE: sink_end = min_int(sink_end, 1); break;
+        default: break;
+        }
     }
     int n = 0;
-    for (int t = 0; t < sink_end; t++)
-        visits[n++] = (visit){t * SC, SC, k->walk == WALK_SINKS_TWICE_IN_TILES ? DIAGONAL : SINK};
-    for (int t = first; t < end; t++) {
+    for (int t = 0; t < sink_end; t++) visits[n++] = (visit){t * SC, t * SC, SC, SINK};
+    // Phase 3 begins with the tile that was loaded first, whichever that was.
+    const bool late = forward && masked(in) && !in->problem->on_host && first > full;
+    const int begin = late ? full : first;
+    for (int t = begin; t < end; t++) {
         const bool unseen = t * BC >= warp + rows || ((t + 1) * BC <= warp - W + 1 && t * BC >= S);
-        if (k->ROWS && masked(in, k) && k->walk != WALK_ALL && unseen) continue;
-        if (k->walk == WALK_EVERY_SECOND && (t - first) % 2) continue;
+        if (k->ROWS && masked(in) && unseen) continue;
+        const bool off = forward ? t < full : (t + 1) * BC - 1 <= warp;
         const int times = k->walk == WALK_DIAGONAL_TWICE && diagonal > 0 && t >= full ? 2 : 1;
-        for (int again = 0; again < times; again++) visits[n++] = (visit){t * BC, BC, t < full ? OFF : DIAGONAL};
+        for (int again = 0; again < times; again++)
+            visits[n++] = (visit){t * BC, (late && t == begin ? first : t) * BC, BC, off ? OFF : DIAGONAL};
     }
     return n;
 }
 
-bool hides(const model_inputs *in, const kernel *k, int i, int j, phase phase)
+static bool in_future(const model_inputs *in, const kernel *k, int kind, int i, int j)
 {
     const attention_shape *s = in->shape;
-    if (!masked(in, k)) return false;
-    const int i_block = i / k->BR * k->BR, rows = k->ROWS ? k->ROWS : k->BR;
-    const int i_local = i % k->BR, j_local = j % k->BC;
-    const bool everywhere = k->one_mask || k->walk == WALK_ALL;
-    bool future = false;
-    if (phase == DIAGONAL || everywhere || (phase == SINK && in->problem->signature == WB_BACKWARD))
-        switch (k->causal) {
-        case CAUSAL_NONE: break;
-        case CAUSAL_ONE_MORE: future = j > i + 1; break;
-        case CAUSAL_ONE_LESS: future = j >= i; break;
-        case CAUSAL_TRANSPOSED: future = j < i; break;
-        case CAUSAL_LOCAL: future = j_local > i_local; break;
-        case CAUSAL_LOCAL_QUERY: future = j > i_local; break;
-        case CAUSAL_LOCAL_KEY: future = j_local > i; break;
-        case CAUSAL_LOCAL_WARP: future = j_local > i % rows; break;
-        case CAUSAL_NO_WARP: future = j > i_block + (i - i_block) % rows; break;
-        case CAUSAL_END_ONE_EARLY: future = j > i || j >= min_int(i_block + k->BR, s->q_len) - 1; break;
-        case CAUSAL_BEFORE_BLOCK: future = i_block > 0 ? j >= i_block : j > i; break;
-        case CAUSAL_WINDOW: future = in->problem->window && j >= i + s->window; break;
-        default: future = j > i;
-        }
-    if (!in->problem->window) return future;
-
-    const int W = s->window, S = in->problem->sinks ? s->sinks : 0;
-    bool old = false;
-    switch (k->window) {
-    case WINDOW_NONE: break;
-    case WINDOW_ONE_MORE: old = j < i - W; break;
-    case WINDOW_ONE_LESS: old = j <= i - W + 1; break;
-    case WINDOW_NOT_ON_DIAGONAL: old = phase != DIAGONAL && j <= i - W; break;
-    case WINDOW_ON_DIAGONAL_ALONE: old = phase == DIAGONAL && j <= i - W; break;
-    case WINDOW_OF_BLOCK: old = j <= i_block - W; break;
-    case WINDOW_HALF: old = j <= i - (W + 1) / 2; break;
-    case WINDOW_PLUS_SINKS: old = j <= i - W - min_int(S, s->kv_len); break;
-    case WINDOW_MINUS_SINKS: old = j <= i - max_int(1, W - S); break;
-    case WINDOW_TESTED_BY_FIRST_ROW:
-        old = j <= i - W && (phase == DIAGONAL || j / k->BC * k->BC <= i / rows * rows - W);
-        break;
-    case WINDOW_IN_TILES: old = i / k->BC - j / k->BC >= W; break;
-    case WINDOW_CHUNKS: old = j < i / W * W; break;
-    case WINDOW_TWO_CHUNKS: old = j < (i / W - 1) * W; break;
-    case WINDOW_OF_BLOCK_END: old = j <= i_block + k->BR - 1 - W; break;
-    case WINDOW_TWICE: old = j <= i - 2 * min_int(W, s->kv_len); break;
-    case WINDOW_LOCAL: old = j_local <= i_local - W; break;
-    case WINDOW_ONE_MORE_ON_DIAGONAL: old = phase == DIAGONAL ? j < i - W : j <= i - W; break;
-    default: old = j <= i - W;
+    const int rows = k->ROWS ? k->ROWS : k->BR, i_block = i / k->BR * k->BR;
+    const int i_local = i % k->BR, i_warp = i % rows, j_local = j % k->BC;
+    switch (kind) {
+    case CAUSAL_NONE: return false;
+    case CAUSAL_ONE_MORE: return j > i + 1;
+    case CAUSAL_ONE_LESS: return j >= i;
+    case CAUSAL_TRANSPOSED: return j < i;
+    case CAUSAL_LOCAL: return j_local > i_local;
+    case CAUSAL_LOCAL_QUERY: return j > i_local;
+    case CAUSAL_LOCAL_KEY: return j_local > i;
+    case CAUSAL_LOCAL_WARP: return j_local > i_warp;
+    case CAUSAL_NO_WARP: return j > i_block + i_warp;
+    case CAUSAL_OF_WARP: return j > i - i_warp;
+    case CAUSAL_OF_BLOCK: return j > i_block;
+    case CAUSAL_BEFORE_BLOCK: return j > i || j >= i_block;
+    case CAUSAL_TESTED_BY_FIRST_ROW: return j > i && j / k->BC * k->BC > i / rows * rows;
+    case CAUSAL_END_ONE_EARLY: return j > i || j >= min_int(i_block + k->BR, s->q_len) - 1;
+    case CAUSAL_WINDOW: return in->problem->window && j >= i + s->window;
+    default: return j > i;
     }
+}
+
+static bool too_old(const model_inputs *in, const kernel *k, int kind, int i, int j, phase phase)
+{
+    const attention_shape *s = in->shape;
+    const int W = s->window, S = in->problem->sinks ? s->sinks : 0;
+    const int rows = k->ROWS ? k->ROWS : k->BR, i_block = i / k->BR * k->BR;
+    switch (kind) {
+    case WINDOW_NONE: return false;
+    case WINDOW_ONE_MORE: return j < i - W;
+    case WINDOW_ONE_LESS: return j <= i - W + 1;
+    case WINDOW_OF_BLOCK: return j <= i_block - W;
+    case WINDOW_OF_WARP: return j <= i / rows * rows - W;
+    case WINDOW_OF_BLOCK_END: return j <= i_block + k->BR - 1 - W;
+    case WINDOW_HALF: return j <= i - (W + 1) / 2;
+    case WINDOW_TWICE: return j <= i - 2 * min_int(W, s->kv_len);
+    case WINDOW_PLUS_SINKS: return j <= i - W - min_int(S, s->kv_len);
+    case WINDOW_MINUS_SINKS: return j <= i - max_int(1, W - S);
+    case WINDOW_LOCAL: return j % k->BC <= i % rows - W;
+    case WINDOW_AND_FUTURE: return j <= i - W || j >= i + W;
+    case WINDOW_TESTED_BY_FIRST_ROW:
+        return j <= i - W && (phase == DIAGONAL || j / k->BC * k->BC <= i / rows * rows - W);
+    default: return j <= i - W;
+    }
+}
+
+bool hides(const model_inputs *in, const kernel *k, int i, int j, phase phase)
+{
+    if (!masked(in)) return false;
+    const attention_shape *s = in->shape;
+    const bool here = k->where == EVERYWHERE || (k->where == ON_DIAGONAL && phase == DIAGONAL) ||
+                      (k->where == OFF_DIAGONAL && phase == OFF) || (k->where == AMONG_SINKS && phase == SINK);
+    const bool forward = in->problem->signature == WB_FORWARD;
+    const int rows = k->ROWS ? k->ROWS : k->BR, last = i / rows * rows + rows - 1;
+    // Left of the diagonal only those tiles are masked which the warp's last row does not see whole.
+    if (forward && phase == OFF && !k->one_mask && j / k->BC * k->BC > last - s->window) return false;
+    const int sinks = here ? k->sinks : SINKS_RIGHT, SC = sink_keys(k), S = in->problem->sinks ? s->sinks : 0;
+    const bool future = (phase == DIAGONAL || (!forward && (k->one_mask || phase == SINK))) &&
+                        in_future(in, k, here ? k->causal : CAUSAL_RIGHT, i, j);
+    if (!in->problem->window) return future;
+    const bool old = too_old(in, k, here ? k->window : WINDOW_RIGHT, i, j, phase);
     bool sink = j < S;
-    switch (k->sinks) {
-    case SINKS_NONE:
-    case SINKS_EMPTY: sink = false; break;
+    switch (sinks) {
+    case SINKS_NONE: sink = false; break;
     case SINKS_ONE_MORE: sink = S > 0 && j <= S; break;
     case SINKS_ONE_LESS: sink = j < S - 1; break;
-    case SINKS_WHOLE_TILE: sink = S > 0 && j < (S + sink_keys(k) - 1) / sink_keys(k) * sink_keys(k); break;
-    case SINKS_WHOLE_TILE_AMONG_SINKS:
-        sink = phase == SINK ? S > 0 && j < (S + sink_keys(k) - 1) / sink_keys(k) * sink_keys(k) : sink;
-        break;
-    case SINKS_NOT_IN_WINDOW_TILES: sink = sink && phase != OFF; break;
-    case SINKS_NOT_ON_DIAGONAL: sink = sink && phase != DIAGONAL; break;
-    case SINKS_AMONG_SINKS_ALONE: sink = sink && phase == SINK; break;
+    case SINKS_WHOLE_TILE: sink = S > 0 && j < (S + SC - 1) / SC * SC; break;
     case SINKS_FIRST_ONLY: sink = j < min_int(S, 1); break;
+    case SINKS_IN_KEY_TILES: sink = phase == SINK ? j / SC * k->BC + j % SC < S || (j / SC + 1) * SC <= S : sink; break;
     default: break;
     }
-    if (k->sinks == SINKS_NOT_CAUSAL) return (future || old) && !sink;
-    if (k->sinks == SINKS_HIDDEN_IN_WINDOW && phase != SINK) {
-        const bool no_mask = phase == OFF && !everywhere && j / k->BC * k->BC > i / rows * rows + rows - 1 - W;
-        return future || (!no_mask && (old || j < S));
-    }
-    if (phase == SINK && in->problem->signature == WB_FORWARD)
-        return !sink || (k->walk == WALK_SINKS_TWICE_CAUSAL && j > i);
+    if (sinks == SINKS_NOT_CAUSAL) return (future || old) && !sink;
+    if (sinks == SINKS_HIDDEN && phase != SINK) return future || old || sink;
+    if (sinks == SINKS_ALONE && phase != SINK) return future || old || !sink;
+    if (sinks == SINKS_HIDDEN_ALONE && phase != SINK) return future || (old && sink);
+    if (phase == SINK && forward) return !sink || (k->walk == WALK_SINKS_TWICE_CAUSAL && j > i);
     return future || (old && !sink);
 }

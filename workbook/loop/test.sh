@@ -117,7 +117,7 @@ explain() {
     # Of a submission: within limits, whatever its case costs.
     {
         if [ -n "${WB_GRADE:-}" ]; then ulimit -t 60 && ulimit -v 4194304; fi
-        WB_WORKER=$tried WB_BACKEND=$backend WB_HUNG=$work/$number.hung WB_TIMEOUT=5 OMP_WAIT_POLICY=passive "$out/diagnose" "$number" ${given:+"$given"} 2>/dev/null
+        WB_WORKER=$tried WB_BACKEND=$backend WB_HUNG=$work/$number.hung WB_TIMEOUT=5 OMP_WAIT_POLICY=passive "$out/diagnose" --source "$file" "$number" ${given:+"$given"} 2>/dev/null
     } | sed 's/^/  /' | tee "$work/$number.mistake"
 }
 

@@ -55,7 +55,11 @@ static char *skeleton_of(const wb_problem *p, const char *file)
 int gaps_of(const wb_problem *p, gap gaps[MAX_GAPS])
 {
     char file[64];
-    if (!standing_file(p, file)) *file = 0;
+    return gaps_in(p, standing_file(p, file) ? file : "", gaps);
+}
+
+int gaps_in(const wb_problem *p, const char *file, gap gaps[MAX_GAPS])
+{
     char *const mine = grades_read_file("%s", file), *const skeleton = skeleton_of(p, file),
                 *const hints = grades_read_file("problems/%02d/hints.txt", p->number);
     int count = 0;

@@ -18,6 +18,9 @@ typedef struct gap {
 // In the order in which problems/NN/hints.txt recommends to fill them; how many.
 int gaps_of(const wb_problem *p, gap gaps[MAX_GAPS]);
 
+// The same of another file than the student's own, "" for none.
+int gaps_in(const wb_problem *p, const char *file, gap gaps[MAX_GAPS]);
+
 // The first that is untouched, or null.
 const gap *gaps_first(const gap *gaps, int count);
 
