@@ -16,6 +16,12 @@ mkdir -p "$there"
 echo "02 rows rows=19,cols=77" >"$there/held"
 WB_CASES=$there/held WB_SEED=5 SANITIZE=1 workbook/class/gradescope.sh "$there/autograder.zip" >"$there/log" 2>&1
 verdict $? "the autograder is packed"
+echo "02 row rows=19,cols=77" >"$there/odd"
+WB_CASES=$there/odd workbook/class/gradescope.sh "$there/odd.zip" 2>&1 | grep -q 'line 1: there is no checkpoint row of problem 02' && ! [ -e "$there/odd.zip" ]
+verdict $? "a held-out case of no checkpoint is refused"
+sed -n 's/^    \(0[1-9] [a-zA-Z_]* [BHNr][a-z]*=\)/\1/p' workbook/class/README.md >"$there/odd"
+[ "$(wc -l <"$there/odd")" -ge 2 ] && workbook/class/cases.sh "$there/odd"
+verdict $? "and those of the README are of checkpoints that there are"
 workbook/class/gradescope.sh "$there/autograder.zip" >>"$there/log" 2>&1
 [ $? -eq 2 ]; verdict $? "an existing file is not overwritten"
 ! bsdtar -tf "$there/autograder.zip" | grep -q 'solutions/\|tests/class\|\.git/'

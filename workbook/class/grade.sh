@@ -44,7 +44,7 @@ submission=$1 out=$2
 case $submission in /*) ;; *) submission=$PWD/$submission ;; esac
 case $out in /*) ;; *) out=$PWD/$out ;; esac
 case $base in /*) ;; *) base=$PWD/$base ;; esac
-[ -z "${WB_CASES:-}" ] || { case $WB_CASES in /*) ;; *) WB_CASES=$PWD/$WB_CASES ;; esac; [ -r "$WB_CASES" ] || fail "there is no file of cases $WB_CASES"; }
+[ -z "${WB_CASES:-}" ] || { case $WB_CASES in /*) ;; *) WB_CASES=$PWD/$WB_CASES ;; esac; [ -r "$WB_CASES" ] || fail "there is no file of cases $WB_CASES"; "$home/workbook/class/cases.sh" "$WB_CASES" || exit 2; }
 . "$home/workbook/class/sandbox.sh"
 sandbox_find
 if [ -n "${WB_CASES:-}" ] && [ "$sandbox_uid" != 0 ] && setpriv --reuid "$sandbox_uid" --regid "$sandbox_uid" --clear-groups test -r "$WB_CASES"; then

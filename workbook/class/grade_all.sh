@@ -19,6 +19,7 @@ case ${1:-} in --unsafe | --container) option=$1; shift ;; esac
 mkdir -p "${2:-$home/build/grades}" || exit 1
 submissions=$(cd "$1" && pwd -P) out=$(cd "${2:-$home/build/grades}" && pwd -P) || exit 1
 [ -z "${WB_CASES:-}" ] || WB_CASES=$(cd "$(dirname "$WB_CASES")" && pwd -P)/$(basename "$WB_CASES")
+[ -z "${WB_CASES:-}" ] || "$home/workbook/class/cases.sh" "$WB_CASES" || exit 2
 case $option in --unsafe) WB_ISOLATION=unsafe ;; --container) WB_ISOLATION=container ;; esac
 export WB_ISOLATION="${WB_ISOLATION:-auto}" WB_CASES="${WB_CASES:-}"
 . "$home/workbook/class/sandbox.sh"

@@ -10,7 +10,7 @@ trap 'rm -rf "$scratch"' EXIT
 workbook/class/class_copy.sh "$scratch/workbook" >"$scratch/log" 2>&1 || { cat "$scratch/log" >&2; exit 1; }
 cp workbook/class/gradescope/setup.sh workbook/class/gradescope/run_autograder "$scratch/"
 : >"$scratch/held_out"
-if [ -n "${WB_CASES:-}" ]; then cp "$WB_CASES" "$scratch/held_out" || exit 1; fi
+if [ -n "${WB_CASES:-}" ]; then workbook/class/cases.sh "$(realpath "$WB_CASES")" && cp "$WB_CASES" "$scratch/held_out" || exit 1; fi
 echo "${WB_SEED:-}" >"$scratch/seed"
 echo "${SANITIZE:-0}" >"$scratch/sanitize"
 mkdir -p "$(dirname "$zip")"
