@@ -214,7 +214,7 @@ cd "$tree" || exit 1
 attended $((total_seconds + 600)) /dev/null workbook/loop/test.sh cpu problems $numbers >"$out/log" 2>&1
 judged=$?
 cd "$home" || exit 1
-[ $judged -le 1 ] || { tail -n 20 "$out/log" >&2; fail "this submission could not be judged; $out/log has what was said"; }
+[ $judged -le 1 ] || { echo "grade: this submission could not be judged; $out/log has what was said:" >&2; tail -n 20 "$out/log" >&2; exit 1; }
 
 # The record: a line with the fingerprint, a line for the table.
 score() { (cd "$base" && build/cpu/score "$@"); }
