@@ -5,11 +5,6 @@
 
 namespace cudacpu
 {
-struct matrices {
-    float *a, *b, *c;  // [rows, depth], [depth, cols], [rows, cols]
-    int rows, cols, depth;
-};
-
 // Room for `count` numbers, one for each host thread, kept for the next product.
 static float *room(size_t count)
 {
@@ -90,6 +85,14 @@ static void multiply_wide(const matrices &m) { multiply_matrices(m); }
 static bool is_wide() { return false; }
 #endif
 
+void multiply(const matrices &m)
+{
+    if (is_wide())
+        multiply_wide(m);
+    else
+        multiply_matrices(m);
+}
+
 void multiply(void **products, int count)
 {
     const warp_product &one = *static_cast<warp_product *>(products[0]);
@@ -106,10 +109,7 @@ void multiply(void **products, int count)
             report("bad product", {nullptr, 0}, "the lanes of a warp multiply matrices of different sizes");
         take(m, p, lane);
     }
-    if (is_wide())
-        multiply_wide(m);
-    else
-        multiply_matrices(m);
+    multiply(m);
     for (int lane = 0; lane < count; lane++) give(m, *static_cast<warp_product *>(products[lane]), lane);
 }
 }

@@ -5,6 +5,8 @@
 #include "engine.h"
 #include "report.h"
 
+#include <cudacpu/tensor_cores.h>
+
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(CUDACPU_ASAN)
 #define FOR_THIS_PROCESSOR __attribute__((target_clones("arch=haswell", "default"), optimize("O3")))
 #else
@@ -84,63 +86,43 @@ struct right_factor {
     uint64_t hash;
     bool deep;
     int depth, cols;
-    float x[MOST][MOST];
+    alignas(64) float x[MOST * MOST];
 };
 
-static const right_factor &right_of(const product_request &q, uint64_t hash)
+static right_factor &right_of(const product_request &q, uint64_t hash)
 {
     enum { KEPT = 4 };
     static __thread right_factor *kept;
     static __thread unsigned next;
     if (!kept) kept = new right_factor[KEPT]();
     for (int i = 0; i < KEPT; i++) {
-        const right_factor &r = kept[i];
+        right_factor &r = kept[i];
         if (r.at == q.b.at && r.hash == hash && r.deep == q.deep && r.depth == q.depth && r.cols == q.cols) return r;
     }
     right_factor &r = kept[next++ % KEPT];
     r.at = q.b.at, r.hash = hash, r.deep = q.deep, r.depth = q.depth, r.cols = q.cols;
-    for (int k = 0; k < q.depth && q.deep; k++) unpack_row(q.b, q.b.row0 + k, q.cols, r.x[k]);
+    for (int k = 0; k < q.depth && q.deep; k++) unpack_row(q.b, q.b.row0 + k, q.cols, r.x + k * q.cols);
     for (int col = 0; col < q.cols && !q.deep; col++) {
         float line[MOST];
         unpack_row(q.b, q.b.row0 + col, q.depth, line);
-        for (int k = 0; k < q.depth; k++) r.x[k][col] = line[k];
+        for (int k = 0; k < q.depth; k++) r.x[k * q.cols + col] = line[k];
     }
     return r;
 }
 
-static void left_of(const product &p, int w, float (*left)[MOST])
+static void left_of(const product &p, int w, float *left)
 {
     const product_request &q = p.of;
     if (!q.weights) {
         const tile_rows mine = quarter(q.a, w);
-        for (int row = 0; row < ROWS; row++) unpack_row(mine, mine.row0 + row, q.depth, left[row]);
+        for (int row = 0; row < ROWS; row++) unpack_row(mine, mine.row0 + row, q.depth, left + row * q.depth);
         return;
     }
     for (int lane = 0; lane < WARP; lane++)
         for (int i = 0; i < q.depth / 4; i++) {
             const int row = lane / 4 + i % 2 * 8, col = i / 4 * 16 + i % 4 / 2 * 8 + lane % 4 * 2;
-            left[row][col] = as_float(p.weights[lane][i] << 16);
-            left[row][col + 1] = as_float(p.weights[lane][i] & 0xffff0000u);
-        }
-}
-
-// c += left * right, four rows and sixteen columns at a time.
-FOR_THIS_PROCESSOR static void multiply(int cols, int depth, const float (*left)[MOST], const float (*right)[MOST],
-                                        float (*c)[MOST])
-{
-    typedef float eight __attribute__((vector_size(32), aligned(4)));
-    for (int col = 0; col < cols; col += 16)
-        for (int row = 0; row < ROWS; row += 4) {
-            eight sum[4][2];
-            for (int i = 0; i < 4; i++)
-                for (int h = 0; h < 2; h++) sum[i][h] = *reinterpret_cast<const eight *>(&c[row + i][col + 8 * h]);
-            for (int k = 0; k < depth; k++) {
-                const eight *r = reinterpret_cast<const eight *>(&right[k][col]);
-                for (int i = 0; i < 4; i++)
-                    for (int h = 0; h < 2; h++) sum[i][h] += left[row + i][k] * r[h];
-            }
-            for (int i = 0; i < 4; i++)
-                for (int h = 0; h < 2; h++) *reinterpret_cast<eight *>(&c[row + i][col + 8 * h]) = sum[i][h];
+            left[row * q.depth + col] = as_float(p.weights[lane][i] << 16);
+            left[row * q.depth + col + 1] = as_float(p.weights[lane][i] & 0xffff0000u);
         }
 }
 
@@ -245,21 +227,27 @@ static void check_unchanged(const product &p, int w)
 
 static void compute(engine &e, product &p, int w)
 {
-    static __thread float left[ROWS][MOST], c[ROWS][MOST];
+    alignas(64) static __thread float left[ROWS * MOST], c[ROWS * MOST];
     const product_request &q = p.of;
     check_unchanged(p, w);
     left_of(p, w, left);
-    const right_factor &right = right_of(q, hash_rows(q.b, 1));
+    right_factor &right = right_of(q, hash_rows(q.b, 1));
     const int half = q.cols / 2;
-    for (int lane = 0; lane < WARP; lane++)
-        for (int i = 0; i < half; i++)
-            c[lane / 4 + i % 4 / 2 * 8][i / 4 * 8 + lane % 4 * 2 + i % 2] =
-                q.onto ? p.saved[static_cast<size_t>(lane * half + i)] : 0;
-    multiply(q.cols, q.depth, left, right.x, c);
-    for (int lane = 0; lane < WARP; lane++) {
-        float *to = p.next ? &p.next->saved[static_cast<size_t>(lane * half)] : p.c[lane];
-        for (int i = 0; i < half; i++) to[i] = c[lane / 4 + i % 4 / 2 * 8][i / 4 * 8 + lane % 4 * 2 + i % 2];
-    }
+    // Lane 4 g + t has, of each 8 columns, columns 2 t and 2 t + 1 of row g, then of row g + 8.
+    const auto each_pair = [&](auto f) {
+        for (int lane = 0; lane < WARP; lane++)
+            for (int i = 0; i < half; i += 2)
+                f(lane, i, c + (lane / 4 + i % 4 / 2 * 8) * q.cols + i / 4 * 8 + lane % 4 * 2);
+    };
+    each_pair([&](int lane, int i, float *at) {
+        const float *from = &p.saved[static_cast<size_t>(lane * half + i)];
+        at[0] = q.onto ? from[0] : 0, at[1] = q.onto ? from[1] : 0;
+    });
+    multiply(matrices{left, right.x, c, ROWS, q.cols, q.depth});
+    each_pair([&](int lane, int i, const float *at) {
+        float *to = p.next ? &p.next->saved[static_cast<size_t>(lane * half + i)] : p.c[lane] + i;
+        to[0] = at[0], to[1] = at[1];
+    });
     for (reading &r : e.readings)
         if (r.group == w / GROUP_WARPS && r.number == p.number) r.done[w % GROUP_WARPS] = e.clock[w];
 }

@@ -18,6 +18,13 @@ struct warp_product {
 
 // For warp_call (sync.h), whose lanes each hand in one of these. As on a GPU the sum of 16 products is added to C at a time.
 void multiply(void **products_, int count_);
+
+// The layer's own: C += A B for A [rows, depth] and B [depth, cols], rows a multiple of 4, cols of 8, depth of 16, aligned to 32 bytes.
+struct matrices {
+    float *a, *b, *c;
+    int rows, cols, depth;
+};
+void multiply(const matrices &matrices_);
 }
 
 #endif
