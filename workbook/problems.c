@@ -15,6 +15,7 @@ static const wb_problem problems[] = {
     {7, "flash_sinks", WB_FORWARD, false, WB_CAUSAL, true, true, true, D16_TO_128, 128, WB_REQUIRED},
     {8, "flash_gqa_backward", WB_BACKWARD, false, WB_CAUSAL, true, false, false, D16_TO_128, 128, WB_BONUS},
     {9, "flash_sinks_backward", WB_BACKWARD, false, WB_CAUSAL, true, true, true, D16_TO_128, 128, WB_BONUS},
+    {10, "flash_hopper", WB_FORWARD, false, WB_CAUSAL_OPTIONAL, true, false, false, 64 | 128, 192, WB_BEYOND},
 };
 
 const wb_problem *wb_find_problem(const char *name)

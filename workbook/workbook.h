@@ -98,6 +98,11 @@ wb_status flash_sinks_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const
                                const bf16 *O, const float *L, const bf16 *dO, const attention_shape *shape,
                                wb_stream stream);
 
+// 10: forward with or without the causal mask, grouped-query heads, D 64 or 128, for GPUs of sm_90 (H100, H200) and the CPU layer.
+// Elsewhere WB_UNSUPPORTED.
+wb_status flash_hopper(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape,
+                       wb_stream stream);
+
 // --------------------------------------------------------------------------------------------- the one shared validator
 // For the first line of each function. `problem` is the function's name; what it supports is looked up in one table.
 

@@ -52,38 +52,38 @@ add() { # N NAME FROM
 
 for bad in 03 3 00 100 1x -1 ''; do check "N=$bad is refused" refused 'N=|already' "$bad" flash_copy 03; done
 for bad in flash_forward double class printf wb_check_forward row_sum Flash 9lives a-b ''; do
-    check "NAME=$bad is refused" refused "NAME|name" 10 "$bad" 03
+    check "NAME=$bad is refused" refused "NAME|name" 20 "$bad" 03
 done
-for bad in 10 77 ../03 ''; do check "FROM=$bad is refused" refused 'FROM=|to copy' 10 flash_copy "$bad"; done
+for bad in 20 77 ../03 ''; do check "FROM=$bad is refused" refused 'FROM=|to copy' 20 flash_copy "$bad"; done
 
-check "new-problem makes 10 of 03" add 10 flash_copy 03
-check "the key passes its suite, and its points count beyond the others" says '^Score: 0/[0-9]+ \(\+ bonus 0/[0-9]+, beyond ([0-9]+)/\1\)' made test-10 IMPL=solutions
-check "the skeleton as shipped is not started" says 'not started' made test-10
-echo '// begun' >>problems/10/flash_copy.cu
-check "the skeleton earns nothing" says '^Score: .*, beyond 0/200\)' made test-10 SANITIZE=0
-check "progress shows it" says '^10  flash_copy +failed +0 / 200' made progress
-check "and its points" says '^Score: .*beyond 0/200' made progress
+check "new-problem makes 20 of 03" add 20 flash_copy 03
+check "the key passes its suite, and its points count beyond the others" says '^Score: 0/[0-9]+ \(\+ bonus 0/[0-9]+, beyond 200/400\)' made test-20 IMPL=solutions
+check "the skeleton as shipped is not started" says 'not started' made test-20
+echo '// begun' >>problems/20/flash_copy.cu
+check "the skeleton earns nothing" says '^Score: .*, beyond 0/400\)' made test-20 SANITIZE=0
+check "progress shows it" says '^20  flash_copy +failed +0 / 200' made progress
+check "and its points" says '^Score: .*beyond 0/400' made progress
 check "next still finds a problem" says '^Now: 01 ' made next
-check "hint-10" says 'tail' made hint-10
-check "mask-10" says '^10 flash_copy' made mask-10 N=12
-check "reset-10" made reset-10
-check "diff-10" says 'left < BC' made diff-10 YES=1
-check "a copied wrong solution is caught" made "$out/wrong/10/wrong/O_not_rescaled/caught"
-check "and its mistake named" says 'does not rescale O' env WB_BACKEND="$backend" WB_WORKER="$out/wrong/10/wrong/O_not_rescaled/10_worker" "$out/diagnose" 10
+check "hint-20" says 'tail' made hint-20
+check "mask-20" says '^20 flash_copy' made mask-20 N=12
+check "reset-20" made reset-20
+check "diff-20" says 'left < BC' made diff-20 YES=1
+check "a copied wrong solution is caught" made "$out/wrong/20/wrong/O_not_rescaled/caught"
+check "and its mistake named" says 'does not rescale O' env WB_BACKEND="$backend" WB_WORKER="$out/wrong/20/wrong/O_not_rescaled/20_worker" "$out/diagnose" 20
 check "report shows it" made report OUT="$scratch/report.html"
-check "with its points" grep -q '10 flash_copy' "$scratch/report.html"
-check "bench-10" made bench-10
-check "bench-10 has rows of the key and the naive baseline" sh -c "grep -q '^10.key' $out/results/10_flash_copy.tsv && grep -q '^10.naive' $out/results/10_flash_copy.tsv"
-check "plot-10" made plot-10
-check "plot-10 has drawn" test -s build/plots/10_flash_copy_memory.svg
+check "with its points" grep -q '20 flash_copy' "$scratch/report.html"
+check "bench-20" made bench-20
+check "bench-20 has rows of the key and the naive baseline" sh -c "grep -q '^20.key' $out/results/20_flash_copy.tsv && grep -q '^20.naive' $out/results/20_flash_copy.tsv"
+check "plot-20" made plot-20
+check "plot-20 has drawn" test -s build/plots/20_flash_copy_memory.svg
 
-check "new-problem makes 11 of 02, another kind" add 11 sum_copy 02
-check "the key of 11 is right in a case" says '^1 passed, 0 failed' made test-11 IMPL=solutions CASE=rows=37,cols=1001
-check "bench-11 and plot-11" made bench-11 plot-11
-check "new-problem makes 12 of 09, a backward" add 12 backward_copy 09
-check "the key of 12 is right in a case with window and sinks" says '^1 passed, 0 failed' made test-12 IMPL=solutions CASE=B=2,Hq=2,Hkv=1,Nq=70,D=16,W=20,sinks=3
+check "new-problem makes 21 of 02, another kind" add 21 sum_copy 02
+check "the key of 21 is right in a case" says '^1 passed, 0 failed' made test-21 IMPL=solutions CASE=rows=37,cols=1001
+check "bench-21 and plot-21" made bench-21 plot-21
+check "new-problem makes 22 of 09, a backward" add 22 backward_copy 09
+check "the key of 22 is right in a case with window and sinks" says '^1 passed, 0 failed' made test-22 IMPL=solutions CASE=B=2,Hq=2,Hkv=1,Nq=70,D=16,W=20,sinks=3
 check "the library has all three functions" sh -c "make --no-print-directory BACKEND=$backend WERROR=1 lib && BACKEND=$backend sh tests/library.sh"
-made "$out/tests/10_test" "$out/tests/11_test" "$out/tests/12_test" >/dev/null 2>&1 # what checkpoints.sh reads
+made "$out/tests/20_test" "$out/tests/21_test" "$out/tests/22_test" >/dev/null 2>&1 # what checkpoints.sh reads
 check "lessons, checkpoints and suites agree" sh tests/checkpoints.sh
 check "lessons and code agree" sh tests/lessons.sh
 check "what is included is allowed" sh tests/prove/includes.sh
@@ -91,10 +91,10 @@ check "hints and gaps agree" sh tests/hints.sh
 if command -v clang-format >/dev/null; then check "all is formatted" made check-format; fi
 
 check "class-copy takes them along" made class-copy DEST="$scratch/class"
-for file in problems/10/README.md problems/10/flash_copy.cu workbook/loop/shipped/10/flash_copy.cu tests/11_sum_copy.c plots/11_sum_copy.gp; do
+for file in problems/20/README.md problems/20/flash_copy.cu workbook/loop/shipped/20/flash_copy.cu tests/21_sum_copy.c plots/21_sum_copy.gp; do
     check "class-copy has $file" test -s "$scratch/class/$file"
 done
 check "and no key, nor a folder of tests, some of which hold keys" \
     test -z "$(find "$scratch/class/solutions" "$scratch/class/tests"/* -maxdepth 0 -type d 2>/dev/null)"
-check "there, new-problem says why not" says 'new-problem needs the answer keys' make -C "$scratch/class" --no-print-directory new-problem N=13 NAME=fourth FROM=03
+check "there, new-problem says why not" says 'new-problem needs the answer keys' make -C "$scratch/class" --no-print-directory new-problem N=23 NAME=fourth FROM=03
 exit $failed

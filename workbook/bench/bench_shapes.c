@@ -62,6 +62,13 @@ int bench_sweep_shapes(const wb_problem *problem, bool timed, wb_case cases[BENC
         for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 1, 16, 8, n, 16, 0, 0, 0);  // 4096: the original's
         add_attention(&l, 1, 16, 16, 4096, 16, 0, 0, 0);
         add_attention(&l, 1, 16, 1, 4096, 16, 0, 0, 0);
+    } else if (problem->mask == WB_CAUSAL_OPTIONAL) {
+        for (int D = 128; D >= 64; D /= 2)  // 16k tokens of a model 2048 wide
+            for (int n = 1024; n <= 16384; n *= 4)
+                for (int causal = 0; causal <= 1; causal++)
+                    add_attention(&l, 16384 / n, 2048 / D, 2048 / D, n, D, 0, 0, causal);
+        for (int D = 128; D >= 64; D /= 2) add_attention(&l, 2, 64, 8, 4096, D, 0, 0, 1);
+        for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 1, 16, 2, n, 64, 0, 0, 1);
     } else if (problem->window) {
         for (int n = 1024; n <= 65536; n *= 2) add_attention(&l, 1, 64, 8, n, 64, 128, 4, 0);  // a layer of gpt-oss
         for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 1, 16, 2, n, 16, 128, 8, 0);

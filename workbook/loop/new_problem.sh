@@ -5,7 +5,7 @@
 set -u
 export LC_ALL=C
 refuse() { echo "new-problem: $*" >&2; exit 1; }
-[ $# -eq 3 ] || refuse "say which: make new-problem N=10 NAME=flash_copy FROM=03"
+[ $# -eq 3 ] || refuse "say which: make new-problem N=20 NAME=flash_copy FROM=03"
 name=$2
 ls solutions/[0-9][0-9]/*.c* >/dev/null 2>&1 || refuse "this copy of the workbook has no answer keys, and a problem needs one"
 

@@ -1,0 +1,182 @@
+// flash_hopper.cu - attention on a Hopper GPU: O = softmax(scale Q K^T) V, causal or not, with grouped heads.
+// FlashAttention-3 (Shah et al. 2024, arXiv:2407.08608): one warpgroup fetches, the others compute, each for 64 queries; and in
+// each of these the products of one tile of keys run under the softmax of the next.
+#include "workbook.h"
+#include "hopper.cuh"
+
+// One end of a ring: which tile comes next, and in which phase its signals are. hopper.cuh has it as the words sender and receiver;
+// here it is written by hand.
+template <class Tile, int STAGES> struct ring_end {
+    ring<Tile, STAGES> &tiles;
+    int stage = 0;
+    uint32_t phase = 0;
+    TILE_FN explicit ring_end(ring<Tile, STAGES> &r) : tiles(r) {}
+    TILE_FN void send(const tensor_map &map, int row, int head)  // one thread: fills the next tile once it is empty
+    {
+        //{ send: the phase in which a tile is empty
+        // TODO(10) send: wait until the next tile is empty, load_async into it, go on to the one after.  (about 3 lines)
+        (void)map, (void)row, (void)head;
+        //}
+    }
+    TILE_FN const Tile &receive()  // a warp: the next tile, once it is full
+    {
+        //{ receive: the phase in which a tile is full
+        // TODO(10) receive: wait until the next tile is full.  (about 1 line)
+        //}
+        return tiles.tile[stage];
+    }
+    TILE_FN void release()  // a warp: it no longer reads that tile
+    {
+        if (lane_id() == 0) tiles.empty[stage].arrive();
+        next();
+    }
+    TILE_FN void next()
+    {
+        //{ next: round the ring
+        // TODO(10) next: the stage after this one, and its phase.  (about 1 line)
+        //}
+    }
+};
+
+// What a block keeps in shared memory.
+template <int D, int BC, int GROUPS> struct forward_tiles {
+    tma_tile<64, D> Q[GROUPS];      // one a warpgroup; in the end its O
+    ring<tma_tile<BC, D>, 2> K, V;  // one of the two is read while the other is filled
+    signal Q_full;
+};
+
+// One step of the online softmax: S becomes P. Returns whether O has to be multiplied by alpha: here a product may be adding to it.
+template <int BC>
+TILE_FN bool softmax_step(reg_tile<16, BC> &S, row_vec<16> &m, row_vec<16> &l, row_vec<16> &alpha, float scale2)
+{
+    //{ softmax: max, rescale, accumulate
+    // TODO(10) softmax: problem 05's steps, but O waits: raise m where a score outgrows it by 8, P, l.  (about 9 lines)
+    (void)S, (void)m, (void)l, (void)alpha, (void)scale2;
+    return false;
+    //}
+}
+
+// A block owns 64 * GROUPS query rows of one head, each of its computing warps 16. It walks over the keys from right to left, BC at
+// a time: the tiles with a mask come first.
+template <int D, int BC, int GROUPS, bool CAUSAL>
+__global__ __launch_bounds__(128 * (1 + GROUPS), 1) void forward_kernel(
+    const __grid_constant__ tensor_map O_map,  // [B, Hq, Nq, D]
+    const __grid_constant__ tensor_map Q_map,  // [B, Hq, Nq, D]
+    const __grid_constant__ tensor_map K_map,  // [B, Hkv, Nk, D]
+    const __grid_constant__ tensor_map V_map,  // [B, Hkv, Nk, D]
+    float *L,                                  // [B, Hq, Nq]
+    int heads, int side_by_side, int group_size, int Nq, int Nk, float scale)
+{
+    constexpr int BR = 64 * GROUPS;
+    using registers = register_shares<GROUPS, GROUPS == 2 ? 40 : 32, GROUPS == 2 ? 232 : 160>;
+    extern __shared__ __align__(1024) unsigned char shared[];
+    auto &tiles = *reinterpret_cast<forward_tiles<D, BC, GROUPS> *>(shared);
+
+    // who am I: side_by_side heads, counted over the whole batch, share a section of the grid
+    const int tiles_of_head = (Nq - 1) / BR + 1, section = blockIdx.x / (side_by_side * tiles_of_head);
+    const int n = blockIdx.x % (side_by_side * tiles_of_head);  // in the section
+    //{ order: which block takes which tile
+    // TODO(10) order: the head, and the first query row: late rows see the most keys, so they start first.  (about 2 lines)
+    const int head = heads, block_row = n + section;  // no head: every block returns
+    //}
+    if (head >= heads) return;
+    const int kv_head = head / group_size;
+    int end = ((CAUSAL ? min(Nk, block_row + BR) : Nk) - 1) / BC + 1;  // tiles of keys that the block sees
+
+    if (threadIdx.x == 0) {
+        tiles.Q_full.init(GROUPS);
+        tiles.K.init(4 * GROUPS);
+        tiles.V.init(4 * GROUPS);
+        signals_ready();
+    }
+    __syncthreads();  // the signals are there for all
+
+    // fetch: one thread the queries and keys, another the values
+    if (warpgroup_id() == 0) {
+        registers::give();
+        ring_end K(tiles.K), V(tiles.V);
+        //{ fetch: what the copy engine is told
+        // TODO(10) fetch: thread 0 loads the GROUPS tiles of Q and sends K; thread 32 sends V.  (about 6 lines)
+        (void)K, (void)V, (void)kv_head, (void)Q_map, (void)K_map, (void)V_map, (void)end;
+        //}
+        return;
+    }
+
+    registers::take();
+    const int group = warpgroup_id() - 1, group_row = block_row + 64 * group, row = group_row + 16 * warp_in_group();
+    const float scale2 = scale * 1.44269504f;  // times log2(e): the scores in base 2, for exp2
+    auto &Q = tiles.Q[group];
+    ring_end K(tiles.K), V(tiles.V);
+    turns<GROUPS == 2 ? 1 : GROUPS> turn(GROUPS == 2 ? 0 : group);  // two groups are faster without
+
+    const auto mask = [&](reg_tile<16, BC> &S, int t) {  // keys that do not exist, or come after the query
+        const int left = Nk - t * BC;
+        if (left < BC || (CAUSAL && row < (t + 1) * BC - 1))
+            each(S, [&](float &s, element e) {
+                if (e.col >= (CAUSAL ? min(left, row + e.row + 1 - t * BC) : left)) s = -INFINITY;
+            });
+    };
+
+    reg_tile<16, D> O = {};
+    row_vec<16> m, l = {}, alpha;
+    fill(m, -FLT_MAX);  // not -infinity: "nothing yet" minus "nothing yet" must be 0, not NaN
+    weights<BC> P;
+    tiles.Q_full.wait(0);
+    //{ skip: tiles that only the other warpgroups see
+    // TODO(10) skip: the ring brings them all the same; take each, give it back, and take your turn.  (about 5 lines)
+    //}
+    //{ overlap: the products of one tile under the softmax of the next
+    // TODO(10) overlap: first with each product waited for at once; then S = Q K^T of a tile before P V of the one before it.  (about 30 lines)
+    (void)mask, (void)alpha, (void)P, (void)scale2, (void)Q;
+    //}
+
+    // finalize
+    l = row_sum_whole(l);
+    divide_rows(O, l);
+    const row_vec<16> L_row = (m + log2(l)) * 0.69314718f;  // ln(2): base e
+
+    // store
+    store(L + (size_t)head * Nq + row, L_row, Nq - row);
+    store(Q, O);
+    store_async(O_map, group_row, head, Q);
+    stores_read();  // the block may not end before
+}
+
+template <int D, int GROUPS, bool CAUSAL> static wb_status
+launch(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape, wb_stream stream)
+{
+    constexpr int BC = 128, BR = 64 * GROUPS;
+    const auto kernel = forward_kernel<D, BC, GROUPS, CAUSAL>;
+    const int bytes = sizeof(forward_tiles<D, BC, GROUPS>), Nq = shape->q_len, Nk = shape->kv_len;
+    const int heads = shape->batch * shape->q_heads, kv_heads = shape->batch * shape->kv_heads,
+              group_size = heads / kv_heads;
+    tensor_map O_map, Q_map, K_map, V_map;
+    wb_status status = describe(O_map, O, heads, Nq, D, 64);
+    if (status == WB_OK) status = describe(Q_map, Q, heads, Nq, D, 64);
+    if (status == WB_OK) status = describe(K_map, K, kv_heads, Nk, D, BC);
+    if (status == WB_OK) status = describe(V_map, V, kv_heads, Nk, D, BC);
+    if (status != WB_OK) return status;
+    // causal: as many heads side by side as have their keys and values in half of the L2 cache (60 MB) together
+    int side = CAUSAL ? group_size : 1;
+    while (CAUSAL && 2 * side <= heads && 2ll * side / group_size * Nk * D * 4 <= 32 << 20) side *= 2;
+    const size_t blocks = (size_t)((Nq - 1) / BR + 1) * side * ((heads - 1) / side + 1);
+    if (blocks > INT_MAX) return wb_fail(WB_UNSUPPORTED, "flash_hopper: more than %d tiles of queries", INT_MAX);
+    WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    kernel<<<(unsigned)blocks, 128 * (1 + GROUPS), bytes, stream>>>(
+        O_map, Q_map, K_map, V_map, L, heads, side, group_size, Nq, Nk, shape->scale);
+    WB_CUDA(cudaGetLastError());
+    return WB_OK;
+}
+
+wb_status flash_hopper(
+    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape, wb_stream stream)
+{
+    wb_status status = wb_check_forward("flash_hopper", O, L, Q, K, V, shape);
+    if (status == WB_OK) status = check_hopper("flash_hopper");
+    if (status != WB_OK) return status;
+    if (shape->head_dim == 64)
+        return shape->causal ? launch<64, 3, true>(O, L, Q, K, V, shape, stream)
+                             : launch<64, 3, false>(O, L, Q, K, V, shape, stream);
+    return shape->causal ? launch<128, 2, true>(O, L, Q, K, V, shape, stream)
+                         : launch<128, 2, false>(O, L, Q, K, V, shape, stream);
+}
