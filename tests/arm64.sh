@@ -47,8 +47,7 @@ for number in $numbers; do
 done
 for own in tile cpu_layer; do tried "$own" "build/cpu/suite build/cpu/tests/${own}_test none cpu"; done
 for number in $numbers; do
-    case $(ls solutions/"$number"/*.c*) in *.c) continue ;; esac # problem 01: the compiler's sanitizers, which do not live under qemu
-    tried "check build $number" "for given in \$(build/cpu/check/solutions/${number}_worker --cases list); do
+    tried "check build $number" "export ASAN_OPTIONS=detect_leaks=0; for given in \$(build/cpu/check/solutions/${number}_worker --cases list); do
         timeout 600 build/cpu/check/solutions/${number}_worker --case \$given --guard 0 || exit 1; done"
 done
 exit $failed
