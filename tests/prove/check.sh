@@ -6,6 +6,49 @@
 #   points        the keys win all of them, the skeletons none
 #   wrong         each wrong solution is rejected by the suite
 set -u
+if [ "$1" = --one ]; then # KIND NAME: proves one thing, which takes one core; says its exit status, its log, and what was proved
+    kind=$3 name=$4 out=build/$2
+    log=$out/check/$(basename "$name").log number=$name
+    judge() { # RECORD TEST WORKER...
+        record=$1 test=$2 worker=$3
+        shift 3
+        WB_JOBS=1 WB_RESULTS=$record "$out/suite" "$@" "$test" "$worker" "${out#build/}" >"$log" 2>&1
+        status=$?
+        counts=$("$out/suite" --show "$record" counts)
+    }
+    case $kind in
+    script)
+        what=$name
+        WB_JOBS=1 sh "$name" >"$log" 2>&1
+        status=$?
+        ;;
+    own)
+        judge "$out/check/$name.results" "$out/tests/${name}_test" none
+        what="tests/$name.c: $counts"
+        ;;
+    key)
+        judge "$out/check/keys/$number.results" "$out/tests/${number}_test" "$out/solutions/${number}_worker"
+        what="key $number: $counts"
+        ;;
+    variant) # solutions/NN/variants/NAME.cu
+        number=$(echo "$name" | cut -d/ -f2)
+        folder=$out/variants/$number/variants/$(basename "$name" .cu)
+        # A line "// exempt: memory same_twice" names tests that this variant fails by design, and says so in its text.
+        exempt=$(sed -n 's|^// exempt: ||p' "$name")
+        judge "$folder/results" "$out/tests/${number}_test" "$folder/${number}_worker" --exempt "$exempt"
+        what="variant ${name#solutions/}: $counts${exempt:+, exempt from $exempt}"
+        ;;
+    skeleton) # tests of bad input may pass: the validator is given
+        log=$out/check/skeleton_$number.log record=$out/check/skeletons/$number.results
+        WB_TIMEOUT=5 judge "$record" "$out/tests/${number}_test" "$out/problems/${number}_worker"
+        [ $status -eq 1 ] && ! "$out/suite" --show "$record" ok | grep -qv '^bad_'
+        status=$?
+        what="skeleton $number passes no test but those of bad input"
+        ;;
+    esac
+    printf '%s\t%s\t%s\n' $status "$log" "$what"
+    exit 0
+fi
 backend=$1
 shift
 out=build/$backend
@@ -41,36 +84,6 @@ log=$out/check/build.log
 build everything >"$log" 2>&1
 verdict $? "everything compiles without a warning" "$log"
 
-for script in tests/*.sh tests/prove/includes.sh tests/prove/new_problem.sh; do
-    log=$out/check/$(basename "$script").log
-    sh "$script" >"$log" 2>&1
-    verdict $? "$script" "$log"
-done
-for program in "$out"/tests/[!0-9]*_test; do
-    log=$program.log
-    WB_RESULTS=$program.results "$out/suite" "$program" none "$backend" >"$log" 2>&1
-    verdict $? "tests/$(basename "$program" _test).c: $("$out/suite" --show "$program.results" counts)" "$log"
-done
-
-for number; do
-    log=$out/check/$number.log
-    WB_RESULTS=$keys/$number.results "$out/suite" "$out/tests/${number}_test" "$out/solutions/${number}_worker" "$backend" >"$log" 2>&1
-    verdict $? "key $number: $("$out/suite" --show "$keys/$number.results" counts)" "$log"
-    echo passed >"$keys/$number.state"
-done
-score "$keys" 'Score: \([1-9][0-9]*\)/\1 (+ bonus \([0-9]*\)/\2\(, beyond \([0-9]*\)/\4\)*)' "the keys win every point" "$@"
-
-for variant in solutions/[0-9][0-9]/variants/*.cu; do
-    [ -f "$variant" ] || continue
-    number=$(echo "$variant" | cut -d/ -f2)
-    folder=$out/variants/$number/variants/$(basename "$variant" .cu)
-    log=$folder/suite.log
-    # A line "// exempt: memory same_twice" names tests that this variant fails by design, and says so in its text.
-    exempt=$(sed -n 's|^// exempt: ||p' "$variant")
-    WB_RESULTS=$folder/results "$out/suite" --exempt "$exempt" "$out/tests/${number}_test" "$folder/${number}_worker" "$backend" >"$log" 2>&1
-    verdict $? "variant ${variant#solutions/}: $("$out/suite" --show "$folder/results" counts)${exempt:+, exempt from $exempt}" "$log"
-done
-
 for number; do
     skeleton=$(ls problems/"$number"/*.c* | head -n 1)
     key=solutions/$number/$(basename "$skeleton")
@@ -84,12 +97,30 @@ for number; do
         echo "run: sha256sum problems/[0-9][0-9]/*.c problems/[0-9][0-9]/*.cu | sort -k 2 > workbook/loop/shipped.sha256" >"$log"
         verdict 1 "skeleton $number is recorded as shipped" "$log"
     fi
-    # Tests of bad input may pass: the validator is given.
+    echo passed >"$keys/$number.state"
     echo failed >"$skeletons/$number.state"
-    WB_TIMEOUT=5 WB_RESULTS=$skeletons/$number.results "$out/suite" "$out/tests/${number}_test" "$out/problems/${number}_worker" "$backend" >"$log" 2>&1
-    [ $? -eq 1 ] && ! "$out/suite" --show "$skeletons/$number.results" ok | grep -qv '^bad_'
-    verdict $? "skeleton $number passes no test but those of bad input" "$log"
 done
+
+# Each of these takes one core and shares no file with the others: as many at once as there are cores, the longest first.
+{
+    echo "script tests/prove/new_problem.sh"
+    for variant in solutions/[0-9][0-9]/variants/*.cu; do [ ! -f "$variant" ] || echo "variant $variant"; done
+    for number; do echo "key $number"; done
+    for script in tests/*.sh tests/prove/includes.sh; do echo "script $script"; done
+    for program in "$out"/tests/[!0-9]*_test; do echo "own $(basename "$program" _test)"; done
+    for number; do echo "skeleton $number"; done
+} >"$out/check/proofs"
+rm -f "$out/check/proved"
+mkfifo "$out/check/proved" || exit 2
+xargs -P "$WB_JOBS" -n 2 "$0" --one "$backend" <"$out/check/proofs" >"$out/check/proved" &
+proved=0
+while IFS="$(printf '\t')" read -r status log what; do
+    verdict "$status" "$what" "$log"
+    proved=$((proved + 1))
+done <"$out/check/proved"
+wait $!
+[ $proved -eq "$(grep -c . "$out/check/proofs")" ] || verdict 1 "of the proofs in $out/check/proofs $proved ended" "$out/check/proofs"
+score "$keys" 'Score: \([1-9][0-9]*\)/\1 (+ bonus \([0-9]*\)/\2\(, beyond \([0-9]*\)/\4\)*)' "the keys win every point" "$@"
 score "$skeletons" 'Score: 0/[1-9][0-9]* (+ bonus 0/[0-9]*\(, beyond 0/[0-9]*\)*)' "the skeletons win nothing" "$@"
 
 for wrong in $(ls solutions/[0-9][0-9]/wrong/*.patch | sed 's/^solutions.//; s/.patch$//'); do
