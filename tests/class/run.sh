@@ -148,9 +148,15 @@ count=$(find "$in" -mindepth 1 -maxdepth 1 -print0 | tr -dc '\0' | wc -c)
 
 # Sums of all that a submission must not change; and what it must not leave running.
 outside() { find "$in" "$canary" workbook tests problems solutions reference Makefile -type f -exec sha256sum {} + | sort -k 2; }
-left_running() {
+left_running() { # of this class: its graders, and sandboxes whose grader has gone with its scratch
     for process in /proc/[0-9]*; do
-        case $(tr '\0' ' ' <"$process/cmdline") in "/worker --"* | *"bwrap --unshare"*) echo "${process#/proc/}" ;; esac
+        command=$(tr '\0' ' ' <"$process/cmdline")
+        case $command in
+        *"grade.sh --base $class/"*) echo "${process#/proc/}" ;;
+        *"bwrap --unshare"*"--ro-bind /tmp/workbook-grade."*)
+            of=${command#*--ro-bind /tmp/workbook-grade.}
+            [ -d "/tmp/workbook-grade.${of%%/*}" ] || echo "${process#/proc/}" ;;
+        esac
     done 2>/dev/null
 }
 # Seconds are few, since three bombs use them all: one in every test, until the suite gives up, the others in the first.
