@@ -27,7 +27,9 @@ says() { # NN WRONG CASE: what make test-NN prints for a wrong solution
     ${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$out/tests/$1_test" "$out/wrong/$1/wrong/$2/$1_worker" >"$record.log" 2>&1 || cat "$record.log"
     WB_CASE=$3 WB_WORKER_SHOWN=build/cpu/problems/$1_worker "$out/suite" "$out/tests/$1_test" "$out/wrong/$1/wrong/$2/$1_worker" cpu 2>&1
 }
-if WB_SHARED_KB=64 says 03 scale_forgotten Nq=129,Nk=64,D=128 | grep -q 'first wrong O\[b 0, h 0, i 0, d 0\] (row 0 of tile 0, of 64 rows) is'; then
+if [ "${BACKEND:-cpu}" != cpu ]; then
+    echo "ok    a failure names the tile of the kernel's own launch: on the CPU layer, which sees launches"
+elif WB_SHARED_KB=64 says 03 scale_forgotten Nq=129,Nk=64,D=128 | grep -q 'first wrong O\[b 0, h 0, i 0, d 0\] (row 0 of tile 0, of 64 rows) is'; then
     echo "ok    a failure names the tile of the kernel's own launch"
 else
     echo "FAIL  a failure names the tile of the kernel's own launch:"
