@@ -37,12 +37,12 @@ double delta_of(const model_inputs *in, const kernel *k, long long row, double *
     return sum * factor;
 }
 
-// The largest logit of a query, over all keys that it sees.
-static double row_max(const model_inputs *in, long long q_row, int i)
+// The largest logit of a query, over those of the keys from ... to - 1 that it sees.
+static double row_max(const model_inputs *in, long long q_row, int i, int from, int to)
 {
     const attention_shape *s = in->shape;
     double m = -INFINITY;
-    for (int j = 0; j < s->kv_len; j++)
+    for (int j = from; j < min_int(to, s->kv_len); j++)
         if (oracle_visible(in->problem, s, i, j)) m = fmax(m, s->scale * in->dots[q_row * s->kv_len + j].QK);
     return m;
 }
@@ -83,7 +83,8 @@ static pair pair_of(const model_inputs *in, const kernel *k, long long q_row, in
     case P_OVER_L: e = x; break;
     case P_PLUS_L: e = x + L; break;
     case P_FROM_DELTA: e = x - delta * LN2; break;
-    case P_ROW_MAX: e = x - row_max(in, q_row, i); break;
+    case P_ROW_MAX: e = x - row_max(in, q_row, i, 0, N); break;
+    case P_TILE_MAX: e = x - row_max(in, q_row, i, j / k->BC * k->BC, (j / k->BC + 1) * k->BC); break;
     case P_BASE_2: e = (x - L) * LN2; break;
     case P_BASE_E: e = (x - L) * LOG2E; break;
     default: break;
@@ -209,6 +210,7 @@ void key_row(const model_inputs *in, const kernel *k, int kv, int j, bool is_dK,
         int from = first + tiles * part / parts * BQ, to = min_int(last, first + tiles * (part + 1) / parts * BQ);
         if (k->parts == PARTS_ALL_DO_ALL || k->parts == PARTS_FROM_FIRST) from = first;
         if (k->parts == PARTS_ALL_DO_ALL || k->parts == PARTS_TO_LAST) to = last;
+        if (k->parts == PARTS_MOVED) to = min_int(last, from + tiles * (part + 1) / parts * BQ);
         if (k->parts == PARTS_ROUNDED)
             from = first + tiles / parts * part * BQ, to = min_int(last, from + tiles / parts * BQ);
         if ((k->parts == PARTS_FIRST && part > 0) || (k->parts == PARTS_LAST && part < parts - 1)) continue;
@@ -229,7 +231,8 @@ void key_row(const model_inputs *in, const kernel *k, int kv, int j, bool is_dK,
             for (int i = from; i < to; i++) {
                 const phase phase = i / BQ * BQ < warp + rows - 1 ? DIAGONAL : OFF;
                 const bool hidden = hides(in, &turned, i, j, phase);
-                if (left_out(k, hidden, i, j)) continue;
+                const bool beyond = row + i >= (long long)s->batch * s->q_heads * N;  // 0 times NaN is NaN
+                if (left_out(k, hidden, i, j) && !beyond) continue;
                 const pair p = pair_of(in, k, row + i, i, kv, j, hidden);
                 const float *x = q_row_of(in, k->dQ_from_V ? in->dO : in->Q, row + i);
                 if (is_dK)

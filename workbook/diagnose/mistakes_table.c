@@ -250,6 +250,7 @@ const mistake mistakes[] = {
     {ALSO, MASK, TILES, {.causal = CAUSAL_END_ONE_EARLY}},
     {ALSO, MASK, TILES, {.causal = CAUSAL_BEFORE_BLOCK}},
     {ALSO, FWD | MASK, TILES, {.walk = WALK_FIRST_TILE_ALONE}},
+    {ALSO, BWD | WINDOW, TILES, {.walk = WALK_END_IN_TILES}},
 
     // --- window
     {"no_window", "does not hide the keys before the window",
@@ -270,7 +271,7 @@ const mistake mistakes[] = {
      MASKS, WINDOW, TILES, {.causal = CAUSAL_WINDOW}},
     {ALSO, WINDOW, TILES, {.causal = CAUSAL_WINDOW, .window = WINDOW_NONE}},
     {"window_both_ways", "splits the window between both sides of the query: half of it lies in the past",
-     WINDOW_MASK, WINDOW, 0, {.window = WINDOW_HALF}},
+     WINDOW_MASK, WINDOW, TILES | T_WHERE, {.window = WINDOW_HALF}},
     {"window_starts_too_late", "starts its walk over the window too late: some queries miss their first keys",
      "first tile|keys", WINDOW, TILES, {.walk = WALK_WINDOW_FROM_LAST_ROW}},
     {ALSO, WINDOW, TILES, {.walk = WALK_WINDOW_ROUNDED_UP}},
@@ -281,6 +282,8 @@ const mistake mistakes[] = {
     // --- sinks
     {"no_sinks", "does not see the sinks outside the window",
      SINK_MASKS "|sink tiles|keys", SINKS, TILES, {.sinks = SINKS_NONE}},
+    {"sinks_not_visited", "does not visit the sinks to the left of the window",
+     "sink tiles|keys", SINKS, TILES, {.walk = WALK_NO_SINK_TILES}},
     {"no_sinks_in_the_window_tiles", "forgets the sinks in the mask of the window",
      "mask of the window", SINKS, TILES, {.sinks = SINKS_NONE, .where = OFF_DIAGONAL}},
     {"no_sinks_on_the_diagonal", "forgets the sinks in the mask of the diagonal",
@@ -366,6 +369,7 @@ const mistake mistakes[] = {
      "recompute|recompute for dQ", BWD, 0, {.P = P_OVER_L}},
     {"row_max_for_L", "recomputes P from the row's maximum where L is meant",
      "recompute|recompute for dQ", BWD, 0, {.P = P_ROW_MAX}},
+    {ALSO, BWD, T_BC, {.P = P_TILE_MAX}},
     {"dV_from_dS", "sums dV from dS where P is meant",
      "dV", BWD, 0, {.dV = DV_FROM_DS}},
     {"dV_from_dP", "sums dV from dP where P is meant",
@@ -427,6 +431,7 @@ const mistake mistakes[] = {
      "parts", BWD | SINKS, TILES, {.parts = PARTS_ALL_DO_ALL}},
     {ALSO, BWD | SINKS, TILES, {.parts = PARTS_FROM_FIRST}},
     {ALSO, BWD | SINKS, TILES, {.parts = PARTS_TO_LAST}},
+    {ALSO, BWD | SINKS, TILES, {.parts = PARTS_MOVED}},
     {"parts_rounded_down", "makes all parts equally long, and forgets the tiles of queries that are left over",
      "parts", BWD | SINKS, TILES, {.parts = PARTS_ROUNDED}},
     {"parts_averaged", "divides the sum of the parts by their number",

@@ -64,10 +64,11 @@ static int window_walk(const model_inputs *in, const kernel *k, int i, visit *vi
     case WALK_WINDOW_FROM_BLOCK: first = block; break;
     case WALK_SINKS_ROUNDED_DOWN: S = S / BC * BC; break;
     case WALK_ONE_SINK_TILE: S = min_int(S, BC); break;
+    case WALK_END_IN_TILES: end = (end - 1) / BC + 1; break;
     default: break;
     }
     first = max_int(0, first);
-    int n = 0, sink_end = S;
+    int n = 0, sink_end = k->walk == WALK_NO_SINK_TILES ? 0 : S;
     if (k->walk == WALK_SINKS_TWICE) {  // the window's tiles are not told which of the sinks were there
         for (int j = 0; j < S; j += BC) visits[n++] = (visit){j, j, BC, SINK};
         sink_end = 0;
@@ -128,6 +129,7 @@ int walk_of(const model_inputs *in, const kernel *k, int i, visit *visits)
         case WALK_SINKS_ROUNDED_DOWN: sink_end = min_int(S, first * BC) / SC; break;
         case WALK_SINKS_OF_FIRST_TILE: sink_end = (min_int(S, first) + SC - 1) / SC; break;
         case WALK_ONE_SINK_TILE: sink_end = min_int(sink_end, 1); break;
+        case WALK_NO_SINK_TILES: sink_end = 0; break;
         default: break;
         }
     }
@@ -137,9 +139,9 @@ int walk_of(const model_inputs *in, const kernel *k, int i, visit *visits)
     const bool late = forward && masked(in) && !in->problem->on_host && first > full;
     const int begin = late ? full : first;
     for (int t = begin; t < end; t++) {
-        const bool unseen = t * BC >= warp + rows || ((t + 1) * BC <= warp - W + 1 && t * BC >= S);
-        if (k->ROWS && masked(in) && unseen) continue;
         const bool off = forward ? t < full : (t + 1) * BC - 1 <= warp;
+        const bool unseen = (!off && t * BC >= warp + rows) || ((t + 1) * BC <= warp - W + 1 && t * BC >= S);
+        if (k->ROWS && masked(in) && unseen) continue;
         const int times = k->walk == WALK_DIAGONAL_TWICE && diagonal > 0 && t >= full ? 2 : 1;
         for (int again = 0; again < times; again++)
             visits[n++] = (visit){t * BC, (late && t == begin ? first : t) * BC, BC, off ? OFF : DIAGONAL};
