@@ -2,7 +2,7 @@
 # arm64.sh [ROOT] - tries the workbook on arm64 Linux, on a machine of another kind: in ROOT (build/arm64) a Debian with what setup.sh installs
 # there; every key compiled for it, here, by a cross compiler; then run in it, under qemu-user: the suites of all keys, the layer's own, the
 # check build on its small cases. As root, on Debian: apt-get install mmdebstrap qemu-user-static binfmt-support g++-aarch64-linux-gnu.
-# No part of make check: it takes hours of one core. Last run: 2026-11-20, tests/README.md says with what result.
+# No part of make check: it takes long. README.md here says when it was tried and with what result.
 # Exit status: 0, 1 if something failed, 2 if it could not be tried.
 set -u
 root=${1:-build/arm64}
