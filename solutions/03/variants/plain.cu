@@ -55,8 +55,8 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
     K += head * Nk * D;                                         // the head's first key
     V += head * Nk * D;
 
-    // what the block sees: tiles 0 ... end - 1, all of them
-    const int end = (Nk - 1) / BC + 1;
+    // what the block sees: tiles 0 ... end - 1, of which the first `full` have all their keys
+    const int full = Nk / BC, end = (Nk - 1) / BC + 1;
 
     // load: the block's queries and the first tile of keys
     load_async<THREADS>(tiles.Q_smem, Q, Nq - block_row);
@@ -68,15 +68,14 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
     operand<ROWS, D> Q_reg;
     load(Q_reg, tiles.Q_smem, warp_row);
 
-    // Turns to the tile whose loads are on their way, and sends for tile `next` meanwhile, if the block sees it.
-    int now = 1;
+    // Turns to the tile whose loads are on their way, and sends for tile `next` meanwhile, if the block sees it. Tile t
+    // lies in place t % 2.
     const auto turn_page = [&](int next) {
-        now = 1 - now;
         loads_arrived<0>();
         __syncthreads();  // the tile is there for all warps, and no warp reads the one before any more
         if (next < end) {
-            load_async<THREADS>(tiles.K_smem[1 - now], K + (size_t)next * BC * D, Nk - next * BC);
-            load_async<THREADS>(tiles.V_smem[1 - now], V + (size_t)next * BC * D, Nk - next * BC);
+            load_async<THREADS>(tiles.K_smem[next % 2], K + (size_t)next * BC * D, Nk - next * BC);
+            load_async<THREADS>(tiles.V_smem[next % 2], V + (size_t)next * BC * D, Nk - next * BC);
             loads_issued();
         }
     };
@@ -85,15 +84,20 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
     reg_tile<ROWS, D> O_reg = {};
     row_vec<ROWS> m, l = {};
     fill(m, -FLT_MAX);  // not -infinity: "nothing yet" minus "nothing yet" must be 0, not NaN
-    for (int t = 0; t < end; t++) {
+    // phase 1: tiles that have all their keys. No mask.
+    for (int t = 0; t < full; t++) {
+        turn_page(t + 1);
+        attend(O_reg, m, l, Q_reg, tiles.K_smem[t % 2], tiles.V_smem[t % 2], scale2, [](reg_tile<ROWS, BC> &) {});
+    }
+    // phase 2: the last tile, where the keys end inside it.
+    for (int t = full; t < end; t++) {
         turn_page(t + 1);
         const int left = Nk - t * BC;  // keys from this tile on
-        attend(O_reg, m, l, Q_reg, tiles.K_smem[now], tiles.V_smem[now], scale2, [&](reg_tile<ROWS, BC> &S) {
+        attend(O_reg, m, l, Q_reg, tiles.K_smem[t % 2], tiles.V_smem[t % 2], scale2, [&](reg_tile<ROWS, BC> &S) {
             //{ tail: keys that do not exist
-            if (left < BC)
-                each(S, [&](float &s, element e) {
-                    if (e.col >= left) s = -INFINITY;
-                });
+            each(S, [&](float &s, element e) {
+                if (e.col >= left) s = -INFINITY;
+            });
             //}
         });
     }
