@@ -106,7 +106,9 @@ done
     echo "script tests/prove/new_problem.sh"
     for variant in solutions/[0-9][0-9]/variants/*.cu; do [ ! -f "$variant" ] || echo "variant $variant"; done
     for number; do echo "key $number"; done
-    for script in tests/*.sh tests/prove/includes.sh; do echo "script $script"; done
+    for script in tests/*.sh tests/prove/includes.sh; do
+        [ "$script" = tests/arm64.sh ] || echo "script $script" # that one takes an hour and a second Debian
+    done
     for program in "$out"/tests/[!0-9]*_test; do echo "own $(basename "$program" _test)"; done
     for number; do echo "skeleton $number"; done
 } >"$out/check/proofs"
