@@ -3,7 +3,8 @@
 
     python3 reference/peers.py > plots/data/h200/peers.tsv        needs a GPU and PyTorch; about a minute
 
-fa2 is FlashAttention-2 as PyTorch ships it, cudnn NVIDIA's library, flex FlexAttention compiled for the mask, torch the plain formula.
+fa2 is FlashAttention-2 as PyTorch ships it, cudnn NVIDIA's library, flex FlexAttention compiled for the mask, torch the plain formula, fa4
+FlashAttention-4 where `pip install flash-attn-4` has put it beside PyTorch; where not, a line of the table says so.
 Columns as in plots/README.md. Each time: cold L2, launches queued beforehand, median and percentiles of 25 runs by device events.
 """
 import datetime, functools, os, subprocess, sys
@@ -11,6 +12,11 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+try:
+    from flash_attn.cute.interface import flash_attn_func
+except ImportError:
+    flash_attn_func = None
 
 torch._dynamo.config.recompile_limit = 256
 torch.manual_seed(0)
@@ -70,7 +76,11 @@ def plain(q, k, v, causal, W, S):
     return torch.softmax(s, -1, dtype=torch.float32).to(q.dtype) @ v
 
 
-PEERS = {"fa2": functools.partial(sdpa, SDPBackend.FLASH_ATTENTION), "cudnn": functools.partial(sdpa, SDPBackend.CUDNN_ATTENTION),
+def fa4(q, k, v, causal, W, S):  # q, k, v: [B, N, H, D], see measure
+    return flash_attn_func(q, k, v, causal=causal)
+
+
+PEERS = {"fa4": fa4, "fa2": functools.partial(sdpa, SDPBackend.FLASH_ATTENTION), "cudnn": functools.partial(sdpa, SDPBackend.CUDNN_ATTENTION),
          "flex": flex, "torch": plain}
 
 
@@ -78,7 +88,12 @@ def measure(problem, names, B, Hq, Hkv, N, D, causal, W=0, S=0, backward=False):
     make = lambda heads: torch.randn(B, heads, N, D, device="cuda", dtype=torch.bfloat16, requires_grad=backward)
     flop = 4.0 * B * Hq * D * pairs(N, causal, W, S) * (2.5 if backward else 1)
     for name in names.split():
+        if name == "fa4" and not flash_attn_func:
+            print(f"# {problem} fa4 N={N} D={D}: flash-attn-4 is not installed", flush=True)
+            continue
         q, k, v = make(Hq), make(Hkv), make(Hkv)
+        if name == "fa4":  # its own order of dimensions
+            q, k, v = (x.transpose(1, 2).contiguous() for x in (q, k, v))
         try:
             call = functools.partial(PEERS[name], q, k, v, causal, W, S)
             if backward:
@@ -104,8 +119,15 @@ print(f"# date: {datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC")
 print(f"# software: PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}")
 print("# command: python3", " ".join(["reference/peers.py", *sys.argv[1:]]))
 print("problem impl B Hq Hkv Nq Nk D W S rows cols causal ms ms_p10 ms_p90 tflops gbps peak_bytes io_bytes max_error runs".replace(" ", "\t"))
-wanted = sys.argv[1:] or ["03", "04", "05", "06", "07", "08", "09"]
+wanted = sys.argv[1:] or ["03", "04", "05", "06", "07", "08", "09", "10"]
 for problem in wanted:
+    if problem == "10":
+        for D in (128, 64):
+            for N in (1024, 4096, 16384):
+                for causal in (False, True):
+                    measure(problem, "fa4 cudnn", 16384 // N, 2048 // D, 2048 // D, N, D, causal)
+            measure(problem, "fa4 cudnn", 2, 64, 8, 4096, D, True)
+        continue
     causal, grouped, bound = problem != "03", problem not in ("03", "04"), problem in ("06", "07", "09")
     back, S = problem in ("08", "09"), {"07": 4, "09": 4}.get(problem, 0)
     if bound:  # the gpt-oss layer, then the assignment's shape
