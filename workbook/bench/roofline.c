@@ -204,7 +204,8 @@ void roofline_advice_text(const roofline_verdict *v, const wb_problem *problem, 
             "fewer other instructions beside the products: the maximum moved only when it must (lesson 03, version "
             "two), masks in the edge tiles alone. %.0f TFLOP/s%s; past that %s.",
             v->reached, mma,
-            *mma ? "lie wgmma and TMA, which tile.cuh does not use" : "nothing is left but the exponentials");
+            *mma && v->reached < p->mma_tflops ? "lie wgmma and TMA, the words of problem 10's hopper.cuh"
+                                               : "nothing is left but the exponentials");
         break;
     case ROOFLINE_SAY_NOTHING: *text = 0; break;
     }
