@@ -8,7 +8,7 @@
 # Everything built lies in build/BACKEND/IMPL. `make new-problem` adds a problem; nothing here changes.
 
 # What only says what to work on goes to the programs by the environment: as it was typed, read neither by make nor by a shell.
-GIVEN := SUBMISSION SUBMISSIONS OUT DEST ZIP NAME FROM CASES SEED CASE JOBS TRY SOURCE SHAPES PART P GAP LEVEL YES N W sinks BR BC UNSAFE SANITIZE SPEED TERM
+GIVEN := SUBMISSION SUBMISSIONS OUT DEST ZIP NAME FROM CASES SEED CASE JOBS TRY SOURCE SHAPES PART P GAP LEVEL YES N W sinks BR BC BLOCK UNSAFE SANITIZE SPEED TERM STEPS TEXT WRONG RESUME TRAIN
 COMMANDED := $(foreach v,$(GIVEN),$(if $(filter command,$(origin $v)),$v))
 define as_typed
 override $(1) := $$(value $(1))
@@ -69,7 +69,7 @@ $(if $(filter build/% everything lib variants wrong broken judges,$(filter-out %
 
 # A copy for a class has no answer keys (class_copy.sh): what is made of them says so.
 ifeq ($(wildcard solutions/[0-9]*),)
-KEYLESS := $(filter demo lib check check-all mutants class-test everything variants tune-% new-problem,$(MAKECMDGOALS)) $(if $(filter solutions,$(IMPL)),IMPL=solutions)
+KEYLESS := $(filter demo lib check check-all mutants class-test everything variants tune-% new-problem,$(MAKECMDGOALS)) $(if $(filter solutions,$(IMPL)),IMPL=solutions) $(if $(WRONG),WRONG=)
 $(if $(strip $(KEYLESS)),$(error make $(strip $(KEYLESS)) needs the answer keys, and this copy of the workbook has none. What is yours: make help))
 endif
 
@@ -184,7 +184,7 @@ $B/machinery/worker_$(1).o: workbook/worker.c $B/flags.mk
 	@mkdir -p $$(@D)
 	$Q$(C) -DWB_NAME=$(call name,$(1)) -c $$< -o $$@
 $B/tests/$(1)_test: $B/tests/$(1)_$(call name,$(1)).o $B/tests/harness.o $(RECORD) $(JUDGE) $(addprefix $B/machinery/,mask/picture.o problems.o)
-	$Q$$(LINK) $$^ -lcriterion -lm -o $$@
+	$Q$$(LINK) $$^ -lcriterion -ldl -lm -o $$@
 endef
 $(foreach n,$(NUMBERS),$(eval $(call suite,$n)))
 $(foreach i,problems solutions,$(foreach n,$(NUMBERS),$(if $(call source,$i,$n),$(eval $(call implementation,$i,$n,$(call source,$i,$n))))))
@@ -222,6 +222,9 @@ VARIANTS := $(patsubst solutions/%.cu,%,$(wildcard solutions/[0-9][0-9]/variants
 variants: $(foreach v,$(VARIANTS),$B/variants/$v/$(firstword $(subst /, ,$v))_worker $B/variants/$v/$(firstword $(subst /, ,$v)).so)
 $(foreach v,$(VARIANTS),$(eval $(call implementation,variants/$v,$(firstword $(subst /, ,$v)),solutions/$v.cu)))
 
+# A variant may include its key and other variants.
+$(foreach v,$(VARIANTS),$(eval $B/variants/$v/$(firstword $(subst /, ,$v)).o: $(wildcard $(dir solutions/$v)*.cu $(dir solutions/$v)../*.cu)))
+
 # Edited copies of a source, made by tune.sh: build/BACKEND/tune/NN/NAME/source.cu.
 $(foreach t,$(wildcard $B/tune/*/*/*.cu),$(eval $(call implementation,$(patsubst $B/%/,%,$(dir $t)),$(word 4,$(subst /, ,$t)),$t)))
 
@@ -249,6 +252,9 @@ $B/suite: $(addprefix $B/machinery/,loop/suite.o loop/run_suite.o score/results.
 $B/mask: $(addprefix $B/machinery/,mask/mask.o mask/picture.o problems.o) $B/reference/oracle.o
 	$Q$(LINK) $^ -lm -o $@
 
+$B/timeline: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/timeline/*.c))
+	$Q$(LINK) $^ -lm -o $@
+
 # What starts a submission, and which system calls it may make.
 $B/confine: workbook/class/confine.c $B/flags.mk
 	$Q$(C) $< -o $@
@@ -258,7 +264,7 @@ $B/%.filter: $B/filter
 	$Q$< $* >$@
 
 # Wrong solutions: solutions/NN/wrong/NAME.patch, applied to the key, must be rejected by the suite.
-WRONG := $(patsubst solutions/%.patch,%,$(wildcard solutions/[0-9][0-9]/wrong/*.patch))
+WRONG_SOLUTIONS := $(patsubst solutions/%.patch,%,$(wildcard solutions/[0-9][0-9]/wrong/*.patch))
 define wrong_solution
 $(call patched,wrong/$(1),$(2),solutions/$(1).patch)
 $B/wrong/$(1)/caught: $B/suite $B/tests/$(2)_test $B/wrong/$(1)/$(2)_worker tests/prove/caught.sh
@@ -266,7 +272,34 @@ $B/wrong/$(1)/caught: $B/suite $B/tests/$(2)_test $B/wrong/$(1)/$(2)_worker test
 endef
 # There are hundreds, and each runs for a moment: compiled in a third of the time, they are wrong in the same way.
 $B/wrong/%.o: KERNELFLAGS = -O0 -g1 -gdwarf-4
-$(foreach w,$(WRONG),$(eval $(call wrong_solution,$w,$(firstword $(subst /, ,$w)))))
+$(foreach w,$(WRONG_SOLUTIONS),$(eval $(call wrong_solution,$w,$(firstword $(subst /, ,$w)))))
+
+# The library: every key under its function's name, but those whose kernel solutions/library.c chooses; these under the names that stand there.
+# Of each the function alone is seen by the others: 03 and 05 both have a forward_kernel<64, 32, 64, 4, 2> with the same parameters, and a linker
+# that is not told keeps one of the two.
+CHOSEN := 03/key 04/key 05/key 09/packed_heads 11/key 11/hopper 12/packed_heads
+chosen = $(notdir $(filter $(1)/%,$(CHOSEN)))
+define library_kernel
+$B/lib/$(1)$(2:%=_%).o: $B/$(if $(filter-out key,$(2)),variants/$(1)/variants/$(2),solutions)/$(1).o
+	@mkdir -p $$(@D)
+	$Q$(LD) -r --force-group-allocation $$< -o $$@ && objcopy --redefine-sym $(call name,$(1))=$(call name,$(1))$(2:%=_%) --keep-global-symbol=$(call name,$(1)) --keep-global-symbol=$(call name,$(1))$(2:%=_%) $$@
+endef
+LIBRARY_KEYS := $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$(or $(addprefix $n/,$(call chosen,$n)),$n/)))
+$(foreach k,$(LIBRARY_KEYS),$(eval $(call library_kernel,$(firstword $(subst /, ,$k)),$(word 2,$(subst /, ,$k)))))
+LIBRARY := $B/lib/library.o $(foreach k,$(LIBRARY_KEYS),$B/lib/$(firstword $(subst /, ,$k))$(addprefix _,$(word 2,$(subst /, ,$k))).o)
+$B/lib/library.o: solutions/library.c $B/flags.mk
+	@mkdir -p $(@D)
+	$(call compile_c)
+$B/lib/libworkbook.so: $(LIBRARY)
+# Yours, for reference/gpt_oss.py.
+$B/problems/gpt_oss.so: $B/problems/11.o $B/problems/12.o
+$B/lib/libworkbook.so $B/problems/gpt_oss.so: $(addprefix $B/machinery/,problems.o validate.o device.o) $(LAYER)
+	$(call say,LINK,$@)
+	$Q$(LINK) -shared $^ $(OPENBLAS_LIBS) $(if $(CUDA_HOME),$(if $(filter cuda,$(BACKEND)),-L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt)) -lm -o $@
+# What it chooses, for the suites of these functions.
+LIBRARY_WORKERS := $(sort $(foreach c,$(CHOSEN),$B/lib/$(patsubst %/,%,$(dir $c))_worker))
+$(LIBRARY_WORKERS): $B/lib/%_worker: $(filter-out %/01.o,$(LIBRARY)) $B/machinery/worker_%.o $(MACHINERY)
+	$Q$(LINK) $^ $(LIBS) -o $@
 
 # --------------------------------------------------------------------------------------------------------------- targets
 
@@ -297,17 +330,19 @@ bench-%: FORCE  ## bench-03: time and memory against the naive baseline and the 
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/bench.sh $(BACKEND) $(IMPL) $*
 bench:  ## the same for all problems
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/bench.sh $(BACKEND) $(IMPL) $(NUMBERS)
-record:  ## all that is recorded of the keys on a GPU, into plots/data/<gpu> and build/record (PART=suites, bench, peers, example, sanitize)
+record:  ## all that is recorded of the keys on a GPU, into plots/data/<gpu> and build/record (PART=suites, bench, peers, example, gpt_oss, sanitize)
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/record.sh $(BACKEND) build/record $$PART
 mask-%: $B/mask FORCE  ## mask-06 N=32 W=12 BR=8 BC=8: which query sees which key, and the tiles that are visited; build/plots has it as SVG
 	@mkdir -p build/plots
 	@$B/mask $* $(foreach v,$(filter N W sinks BR BC,$(COMMANDED)),"$v=$$$v") --svg build/plots/mask_$*.svg
+timeline-%: FORCE  ## timeline-10 CASE=...: what the copy engine, the tensor cores and each warpgroup of a block do over time (BLOCK=n); build/plots has it as SVG
+	@$(UNLOCK)MAKE="$(MAKE)" workbook/timeline/timeline.sh $(IMPL) $*
 plot-%: FORCE  ## plot-03: charts of the last bench-03 in build/plots (TERM=dumb: in the terminal)
 	@plots/plot.sh $* $(BACKEND)
 plot-roofline: $B/verdict
 	@plots/plot.sh roofline $(BACKEND)
 plot: $B/verdict  ## all charts, and plot-roofline: which roof bounds each problem on a GPU, and how near it comes
-	@for n in $(NUMBERS) roofline; do plots/plot.sh $$n $(BACKEND) || exit 1; done
+	@for n in $(NUMBERS) roofline $(if $(wildcard plots/data/*/gpt_oss.tsv),gpt_oss); do plots/plot.sh $$n $(BACKEND) || exit 1; done
 
 progress: $B/score  ## where each problem stands: state, points, next step; runs nothing
 	@$< progress
@@ -324,6 +359,10 @@ diff-%: $B/score FORCE  ## diff-03: yours against the answer key; asks first (YE
 .PHONY: progress next watch
 report:  ## one page of scores, failures, charts and masks, to keep or hand in: build/report.html, or OUT=FILE; runs no tests
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/score/report.sh $(BACKEND) $(IMPL) $(if $(filter OUT,$(COMMANDED)),"$$OUT")
+
+train: $B/score  ## train a language model with your kernels of 07 and 09: IMPL=naive|solutions WRONG=name STEPS= SEED= TEXT=file RESUME=1
+	@$(UNLOCK)MAKE="$(MAKE)" train/train.sh $(BACKEND) $(IMPL)
+.PHONY: train
 
 check:  ## prove the workbook: keys pass, skeletons earn nothing, wrong solutions are caught
 	@$(UNLOCK)MAKE="$(MAKE)" tests/prove/check.sh $(BACKEND) $(NUMBERS)
@@ -342,8 +381,13 @@ class-test: $B/score $B/suite  ## a simulated class, attacks included, must get 
 
 mutants:  ## each wrong solution must be rejected by its suite
 	@$(MAKE) --no-print-directory -k -j"$$WB_JOBS" wrong
-	@$(MAKE) --no-print-directory -k -j"$$WB_JOBS" $(foreach w,$(WRONG),$B/wrong/$w/caught)
-lib: $B/lib/libworkbook.so  ## the answer keys, of 09 its faster variant, as one shared library behind workbook/workbook.h
+	@$(MAKE) --no-print-directory -k -j"$$WB_JOBS" $(foreach w,$(WRONG_SOLUTIONS),$B/wrong/$w/caught)
+lib: $B/lib/libworkbook.so  ## the answer keys, or what is faster (solutions/library.c), as one shared library behind workbook/workbook.h
+gpt-oss: $(if $(filter solutions,$(IMPL)),$B/lib/libworkbook.so,$B/problems/gpt_oss.so)  ## your 11 and 12 as the attention of gpt-oss (reference/gpt_oss.py): wants PyTorch and transformers; draws the losses
+	@mkdir -p $B/results
+	@$(UNLOCK)$(PYTHON) reference/gpt_oss.py $< >$B/results/gpt_oss.tsv
+	@plots/plot.sh gpt_oss $(BACKEND)
+.PHONY: gpt-oss
 bundle: $B/score  ## programs and libraries for a GPU machine without Criterion, OpenBLAS, gnuplot: make bundle BACKEND=cuda ARCH=90a
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/bundle.sh $(BACKEND) $(NUMBERS)
 compile-gpu:  ## compile everything for sm_75, sm_80, sm_90a and the newest GPU that nvcc knows; needs no GPU
@@ -363,16 +407,10 @@ clean:  ## remove build/
 FORMATTED = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.cpp')
 
 # What the scripts ask for.
-wrong: $B/suite $(foreach n,$(NUMBERS),$B/tests/$n_test) $(foreach w,$(WRONG),$B/wrong/$w/$(firstword $(subst /, ,$w))_worker)
+wrong: $B/suite $(foreach n,$(NUMBERS),$B/tests/$n_test) $(foreach w,$(WRONG_SOLUTIONS),$B/wrong/$w/$(firstword $(subst /, ,$w))_worker)
 judges: $B/score $B/suite $B/confine $(foreach k,worker bare_worker tools,$B/$k.filter) $(if $(wildcard workbook/diagnose/diagnose.c),$B/diagnose) $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/worker_$n.o) $(MACHINERY) check-machinery
-everything: $B/bench $B/diagnose $B/verdict $B/score $B/suite $B/mask $(foreach h,$(HOSTILE),$B/hostile/$h/01_worker $B/hostile/$h/01.so) $(foreach t,$(OWN),$B/tests/$t_test) $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib variants
-
-# What the library takes in the place of a key: a variant that is as right for every shape, and faster.
-LIB_09 := variants/09/variants/packed_heads
-$B/lib/libworkbook.so: $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$B/$(or $(LIB_$n),solutions)/$n.o)) $(addprefix $B/machinery/,problems.o validate.o device.o) $(LAYER)
-	@mkdir -p $(@D)
-	$(call say,LINK,$@)
-	$Q$(LINK) -shared $^ $(OPENBLAS_LIBS) $(if $(CUDA_HOME),$(if $(filter cuda,$(BACKEND)),-L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt)) -lm -o $@
+everything: $B/bench $B/diagnose $B/verdict $B/score $B/suite $B/mask $B/timeline $(foreach h,$(HOSTILE),$B/hostile/$h/01_worker $B/hostile/$h/01.so) $(foreach t,$(OWN),$B/tests/$t_test) $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib $(LIBRARY_WORKERS) variants
 
 -include workbook/sanitize/sanitize.mk
+-include train/train.mk
 -include $(wildcard $(addsuffix *.d,$B/*/ $B/*/*/ $B/*/*/*/ $B/*/*/*/*/))

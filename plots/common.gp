@@ -9,13 +9,15 @@ set datafile separator tab
 set datafile columnheaders
 
 # ------------------------------------------------------------------------------------------------------------------ looks
-# Every series differs from every other in dash and point as well as in colour. Styles 11 to 18 and 29 are the error bars of 1 to 8 and 19.
+# Every series differs from every other in dash and point as well as in colour. Styles 11 to 18, 29, 30 and 33 are the error bars of 1 to 8, 19, 20 and 23.
 
 naive_color = "#c8500a"
 yours_color = "#00805c"
 key_color = "#0b5fa5"
 variant_color = "#7a3fa0"
 other_color = "#b02a50"
+third_color = "#e07aa0"
+library_color = "#107a8c"
 set style line 1 linecolor rgb naive_color linewidth 2 dashtype (8,4) pointtype 4 pointsize 1.1  # open squares
 set style line 2 linecolor rgb yours_color linewidth 2 dashtype (14,4,3,4) pointtype 9 pointsize 1.0  # filled triangles
 set style line 3 linecolor rgb key_color linewidth 2 dashtype 1 pointtype 7 pointsize 0.6  # filled circles
@@ -25,17 +27,23 @@ set style line 6 linecolor rgb "#000000" linewidth 1.5 dashtype (10,3,2,3) point
 set style line 7 linecolor rgb "#a06000" linewidth 1.5 dashtype (5,2) pointtype 12 pointsize 1.0  # open diamonds
 set style line 8 linecolor rgb variant_color linewidth 2 dashtype (4,3) pointtype 6 pointsize 0.9  # open circles
 set style line 19 linecolor rgb other_color linewidth 2 dashtype (2,3) pointtype 10 pointsize 0.9  # open triangles, point down
+set style line 20 linecolor rgb library_color linewidth 2 dashtype 1 pointtype 5 pointsize 0.6  # filled squares
+set style line 21 linecolor rgb "#303030" linewidth 1.5 dashtype (6,2) pointtype 8 pointsize 1.1  # open triangles, larger
+set style line 22 linecolor rgb "#303030" linewidth 1.5 dashtype (1,4) pointtype 3 pointsize 0.8  # stars
+set style line 23 linecolor rgb third_color linewidth 2 dashtype (6,2,2,2) pointtype 14 pointsize 0.9  # open pentagons
 set style line 11 linecolor rgb naive_color linewidth 1.2 dashtype 1 pointtype 0
 set style line 12 linecolor rgb yours_color linewidth 1.2 dashtype 1 pointtype 0
 set style line 13 linecolor rgb key_color linewidth 1.2 dashtype 1 pointtype 0
 set style line 18 linecolor rgb variant_color linewidth 1.2 dashtype 1 pointtype 0
 set style line 29 linecolor rgb other_color linewidth 1.2 dashtype 1 pointtype 0
+set style line 30 linecolor rgb library_color linewidth 1.2 dashtype 1 pointtype 0
+set style line 33 linecolor rgb third_color linewidth 1.2 dashtype 1 pointtype 0
 set style line 9 linecolor rgb "#d8d8d8" linewidth 1
-style_of(impl) = impl eq "naive" ? 1 : impl eq "yours" ? 2 : impl eq "key" ? 3 : impl eq "fa2" || impl eq "fa4" ? 5 : impl eq "cudnn" ? 6 \
-               : impl eq "flex" ? 7 : variants eq "" || impl eq word(variants, 1) ? 8 : 19
+style_of(impl) = impl eq "naive" ? 1 : impl eq "yours" ? 2 : impl eq "key" ? 3 : impl eq "fa2" ? 5 : impl eq "fa4" ? 21 : impl eq "fa4_same_bits" ? 22 : impl eq "cudnn" ? 6 \
+               : impl eq "flex" ? 7 : impl eq "library" ? 20 : variants eq "" || impl eq word(variants, 1) ? 8 : impl eq word(variants, 2) ? 19 : 23
 spaced(name) = system(sprintf("echo '%s' | tr _ ' '", name))
-name_of(impl) = impl eq "key" ? "answer key" : impl eq "fa2" ? "FlashAttention-2" : impl eq "fa4" ? "FlashAttention-4" : impl eq "cudnn" ? "cuDNN" \
-              : impl eq "flex" ? "FlexAttention" : impl eq "naive" || impl eq "yours" ? impl : "variant ".spaced(impl)
+name_of(impl) = impl eq "key" ? "answer key" : impl eq "fa2" ? "FlashAttention-2" : impl eq "fa4" ? "FlashAttention-4" : impl eq "fa4_same_bits" ? "FlashAttention-4, same bits" : impl eq "cudnn" ? "cuDNN" \
+              : impl eq "flex" ? "FlexAttention" : impl eq "library" ? "make lib" : impl eq "naive" || impl eq "yours" ? impl : "variant ".spaced(impl)
 
 set border 3 linecolor rgb "#404040"
 set grid linestyle 9
@@ -73,8 +81,8 @@ has(file, impl, where) = count(file, impl, where) > 0 ? impl." " : ""
 # Variants of the answer key go by the names of their files; the first of a chart has a style of its own.
 variants = ""
 variant(file, where) = (variants = system(sprintf("awk -f plots/series.awk -v impl= -v where='%s' '%s' | awk -F'\t' " \
-                              ."'NR > 1 && $2 !~ /^(naive|yours|key|fa2|fa4|cudnn|flex|torch)$/ && !seen[$2]++ { printf \"%%s \", $2 }'", where, file)))
-present(file, where) = has(file, "naive", where).has(file, "yours", where).has(file, "key", where) \
+                              ."'NR > 1 && $2 !~ /^(naive|yours|key|library|fa2|fa4|cudnn|flex|torch)$/ && !seen[$2]++ { printf \"%%s \", $2 }'", where, file)))
+present(file, where) = has(file, "naive", where).has(file, "yours", where).has(file, "key", where).has(file, "library", where) \
                        .has(file, "fa2", where).has(file, "fa4", where).has(file, "cudnn", where).has(file, "flex", where) \
                        .variant(file, where)
 # The value of a roof; 0 if there is none.

@@ -11,7 +11,7 @@ if (memory_data ne "") {
     set ytics ("1 KiB" 2**10)
     do for [k = 12:40:2] { set ytics add (sprintf("%d %s", 2**(k % 10), word("KiB MiB GiB TiB", k / 10)) 2**k) }
     set fit quiet nolog
-    array slope[19]
+    array slope[29]
     do for [impl in impls] {
         power = 1.5
         intercept = 5

@@ -22,6 +22,7 @@ if (speed_data ne "") {
         set label 1 sprintf(roof_title, ceiling) at graph 0.5, first ceiling center offset 0, 0.6
     }
     if (words(impls.peers) > 3) { set bmargin 7.2; set key maxrows 2 }  # a second line of names
+    if (words(impls.peers) > 6) { set bmargin 9 }
     eval output_to("speed")
     if (term eq "dumb") { set bmargin words(impls) + 5; set key vertical maxrows 9 }
     # A rate's spread comes from the time's: its low end is the slow 90th percentile.

@@ -13,7 +13,7 @@ if (speed_data ne "") {
     set format y "%g"
     set ytics autofreq
     set fit quiet nolog
-    array slope[19]
+    array slope[29]
     do for [impl in impls] {
         power = 1.5
         intercept = -5
@@ -22,6 +22,7 @@ if (speed_data ne "") {
         slope[style_of(impl)] = power
     }
     if (words(impls.peers) > 3) { set bmargin 7.2; set key maxrows 2 }  # a second line of names
+    if (words(impls.peers) > 6) { set bmargin 9 }
     eval output_to("time")
     if (term eq "dumb") { set bmargin words(impls) + 5; set key vertical maxrows 9 }
     legend = term eq "dumb" ? "%s: like N^%.2f" : "%s ∝ N^{%.2f}"

@@ -50,26 +50,29 @@ template <bool MAX> __device__ float over_block(float value, float *of_warp_smem
     return value;
 }
 
-// Block r turns row r of S into row r of P, in its place, and writes L[r].
-__global__ void __launch_bounds__(THREADS) naive_softmax_kernel(float *S,  // [rows, pitch]
-                                                                float *L,  // [rows]
-                                                                size_t pitch, int Nq, int Nk, mask hidden)
+// Block r turns row r of S into row r of P, in its place, and writes L[r]. sink_logits may be null: none.
+__global__ void __launch_bounds__(THREADS) naive_softmax_kernel(float *S,                  // [rows, pitch]
+                                                                float *L,                  // [rows]
+                                                                const float *sink_logits,  // [Hq]
+                                                                size_t pitch, int Hq, int Nq, int Nk, mask hidden)
 {
     __shared__ float of_warp_smem[WARPS];
     const size_t row = blockIdx.x;
     const int i = (int)(row % Nq);
+    const float sink = sink_logits ? sink_logits[row / Nq % Hq] : -INFINITY;
     float *s = S + row * pitch;
     bf16 *p = reinterpret_cast<bf16 *>(s);
 
     float m = -INFINITY;
     for (int j = threadIdx.x; j < Nk; j += THREADS)
         if (!hidden.hides(i, j)) m = fmaxf(m, s[j]);
-    m = over_block<true>(m, of_warp_smem);
+    m = fmaxf(over_block<true>(m, of_warp_smem), sink);
 
     float l = 0;
     for (int j = threadIdx.x; j < Nk; j += THREADS)
         if (!hidden.hides(i, j)) l += expf(s[j] - m);
     l = over_block<false>(l, of_warp_smem);
+    if (sink > -INFINITY) l += expf(sink - m);
 
     const float inverse = l > 0 ? 1 / l : 0;
     for (int start = 0; start < Nk; start += THREADS) {
@@ -109,6 +112,26 @@ __global__ void __launch_bounds__(THREADS) naive_gradient_kernel(float *S,      
         }
     }
     if (threadIdx.x == 0) delta[row] = sum;
+}
+
+// Block h sums exp(s - L) delta over the rows of head h in all batches, and writes dsinks[h].
+__global__ void __launch_bounds__(THREADS) naive_sink_gradient_kernel(float *dsinks,             // [Hq]
+                                                                      const float *sink_logits,  // [Hq]
+                                                                      const float *L,            // [B, Hq, Nq]
+                                                                      const float *delta,        // [B, Hq, Nq]
+                                                                      int B, int Hq, int Nq)
+{
+    __shared__ float of_warp_smem[WARPS];
+    const int h = blockIdx.x;
+    const float sink = sink_logits[h];
+    float sum = 0;
+    for (int b = 0; b < B; b++)
+        for (int i = threadIdx.x; i < Nq; i += THREADS) {
+            const size_t row = ((size_t)b * Hq + h) * Nq + i;
+            sum += expf(sink - L[row]) * delta[row];
+        }
+    sum = over_block<false>(sum, of_warp_smem);
+    if (threadIdx.x == 0) dsinks[h] = -sum;
 }
 
 // --------------------------------------------------------------------------------------------------------------- products
@@ -268,8 +291,9 @@ static wb_status need_work_space(size_t bytes)
     return WB_OK;
 }
 
-extern "C" wb_status naive_gpu_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,
-                                         const attention_shape *shape, wb_stream stream)
+// sink_logits may be null: none.
+static wb_status attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const float *sink_logits,
+                           const attention_shape *shape, wb_stream stream)
 {
     const int Nk = shape->kv_len, D = shape->head_dim;
     const size_t rows = (size_t)shape->batch * shape->q_heads * shape->q_len, pitch = pitch_of(Nk);
@@ -284,9 +308,22 @@ extern "C" wb_status naive_gpu_attention(bf16 *O, float *L, const bf16 *Q, const
     status = scores(work_space, Q, K, pitch, (int)count, (int)M, Nk, D, shape->scale, stream);
     if (status != WB_OK) return status;
     const mask hidden = {shape->causal, shape->window, shape->sinks};
-    naive_softmax_kernel<<<(unsigned)rows, THREADS, 0, stream>>>(work_space, L, pitch, shape->q_len, Nk, hidden);
+    naive_softmax_kernel<<<(unsigned)rows, THREADS, 0, stream>>>(work_space, L, sink_logits, pitch, shape->q_heads,
+                                                                 shape->q_len, Nk, hidden);
     WB_CUDA(cudaGetLastError());
     return output(O, reinterpret_cast<const bf16 *>(work_space), V, pitch, (int)count, (int)M, Nk, D, 1, stream);
+}
+
+extern "C" wb_status naive_gpu_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,
+                                         const attention_shape *shape, wb_stream stream)
+{
+    return attention(O, L, Q, K, V, nullptr, shape, stream);
+}
+
+extern "C" wb_status naive_gpu_sink_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,
+                                              const float *sink_logits, const attention_shape *shape, wb_stream stream)
+{
+    return attention(O, L, Q, K, V, sink_logits, shape, stream);
 }
 
 extern "C" wb_status naive_gpu_attention_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q,
@@ -317,6 +354,20 @@ extern "C" wb_status naive_gpu_attention_backward(bf16 *dQ, bf16 *dK, bf16 *dV, 
     if (status == WB_OK) status = transposed(dK, dS, Q, pitch, count, M, Nk, D, shape->scale, stream);
     if (status == WB_OK) status = output(dQ, dS, K, pitch, count, M, Nk, D, shape->scale, stream);
     return status;
+}
+
+// L counts the sink, so that the gradients of Q, K and V are those of a backward without one.
+extern "C" wb_status naive_gpu_sink_attention_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *dsinks, float *delta,
+                                                       const bf16 *Q, const bf16 *K, const bf16 *V,
+                                                       const float *sink_logits, const bf16 *O, const float *L,
+                                                       const bf16 *dO, const attention_shape *shape, wb_stream stream)
+{
+    const wb_status status = naive_gpu_attention_backward(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+    if (status != WB_OK) return status;
+    naive_sink_gradient_kernel<<<shape->q_heads, THREADS, 0, stream>>>(dsinks, sink_logits, L, delta, shape->batch,
+                                                                       shape->q_heads, shape->q_len);
+    WB_CUDA(cudaGetLastError());
+    return WB_OK;
 }
 
 // ---------------------------------------------------------------------------------------------------------------- row sum

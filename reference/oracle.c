@@ -12,14 +12,14 @@ bool oracle_visible(const wb_problem *problem, const attention_shape *shape, int
 }
 
 void oracle_attention_row(const wb_problem *problem, const attention_shape *shape, const float *Q, const float *K,
-                          const float *V, int b, int h, int i, double *O, double *L)
+                          const float *V, const float *sink_logits, int b, int h, int i, double *O, double *L)
 {
-    oracle_attention_row_scales(problem, shape, Q, K, V, b, h, i, O, L, NULL, NULL);
+    oracle_attention_row_scales(problem, shape, Q, K, V, sink_logits, b, h, i, O, L, NULL, NULL);
 }
 
 void oracle_attention_row_scales(const wb_problem *problem, const attention_shape *shape, const float *Q,
-                                 const float *K, const float *V, int b, int h, int i, double *O, double *L,
-                                 double *abs_V, double *logit)
+                                 const float *K, const float *V, const float *sink_logits, int b, int h, int i,
+                                 double *O, double *L, double *abs_V, double *logit)
 {
     const size_t D = (size_t)shape->head_dim, Nk = (size_t)shape->kv_len;
     const size_t q_row = ((size_t)b * (size_t)shape->q_heads + (size_t)h) * (size_t)shape->q_len + (size_t)i;
@@ -28,7 +28,8 @@ void oracle_attention_row_scales(const wb_problem *problem, const attention_shap
     K += kv_head * Nk * D;
     V += kv_head * Nk * D;
 
-    double *S = malloc(Nk * sizeof *S), m = -INFINITY, l = 0, largest = 0;
+    const double sink = sink_logits ? sink_logits[h] : -INFINITY;
+    double *S = malloc(Nk * sizeof *S), m = sink, l = 0, largest = 0;
     if (!S) abort();
     for (size_t j = 0; j < Nk; j++) {
         S[j] = -INFINITY;
@@ -43,6 +44,7 @@ void oracle_attention_row_scales(const wb_problem *problem, const attention_shap
         m = fmax(m, S[j]);
         largest = fmax(largest, shape->scale * terms);
     }
+    if (sink > -INFINITY) l = exp(sink - m);  // a term of the sum, like a key's; it has no row of V
     for (size_t d = 0; d < D; d++) O[d] = 0;
     if (abs_V)
         for (size_t d = 0; d < D; d++) abs_V[d] = 0;
@@ -131,6 +133,30 @@ void oracle_backward_key(const oracle_inputs *in, int b, int h, int j, oracle_su
             const pair p = pair_of(in, q_row, kv_head * (size_t)s->kv_len + (size_t)j);
             add(dK, &p, s->scale * p.dS, s->scale * p.cancel, in->Q + q_row * D, D);
             add(dV, &p, p.P, 0, in->dO + q_row * D, D);
+        }
+}
+
+// dL/ds of a row is its sink's weight, exp(s - L), and the sink's dP is 0: so dS = P (dP - delta) is -exp(s - L) delta.
+void oracle_backward_sink(const oracle_inputs *in, int h, oracle_sum *dsink)
+{
+    const attention_shape *s = in->shape;
+    const size_t D = (size_t)s->head_dim, Nq = (size_t)s->q_len;
+    const double sink = in->sink_logits[h];
+    *dsink = (oracle_sum){0};
+    if (sink == -INFINITY) return;
+    for (size_t b = 0; b < (size_t)s->batch; b++)
+        for (size_t i = 0; i < Nq; i++) {
+            const size_t row = (b * (size_t)s->q_heads + (size_t)h) * Nq + i;
+            double delta = 0, terms = 0;
+            for (size_t d = 0; d < D; d++) {
+                const double term = (double)in->dO[row * D + d] * in->O[row * D + d];
+                delta += term, terms += fabs(term);
+            }
+            const double P = exp(sink - in->L[row]);
+            dsink->value -= P * delta;
+            dsink->size += fabs(P * delta);
+            dsink->exponent += fabs(P * delta) * (fabs(sink) + fabs((double)in->L[row]));
+            dsink->cancel += P * terms;
         }
 }
 

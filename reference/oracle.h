@@ -12,21 +12,23 @@ extern "C" {
 // Whether query i may see key j in this problem.
 bool oracle_visible(const wb_problem *problem, const attention_shape *shape, int i, int j);
 
-// Output O [D] and logsumexp L of query i of head h of batch b. Q, K, V: the rounded inputs as floats, laid out as in workbook.h.
+// Output O [D] and logsumexp L of query i of head h of batch b. Q, K, V: the rounded inputs as floats, laid out as in workbook.h;
+// sink_logits: null where the problem has none.
 void oracle_attention_row(const wb_problem *problem, const attention_shape *shape, const float *Q, const float *K,
-                          const float *V, int b, int h, int i, double *O, double *L);
+                          const float *V, const float *sink_logits, int b, int h, int i, double *O, double *L);
 
 // The same, and what tolerances are made of: abs_V [D] = sum over j of P[j] |V[j, d]|, and the largest sum over d of
 // scale |q[d] k[j, d]| of any visible key: how large the terms of a logit are that may cancel.
 void oracle_attention_row_scales(const wb_problem *problem, const attention_shape *shape, const float *Q,
-                                 const float *K, const float *V, int b, int h, int i, double *O, double *L,
-                                 double *abs_V, double *logit);
+                                 const float *K, const float *V, const float *sink_logits, int b, int h, int i,
+                                 double *O, double *L, double *abs_V, double *logit);
 
 // The inputs of a backward, as floats: the rounded tensors that the student's function gets, its O and L among them.
 typedef struct oracle_inputs {
     const wb_problem *problem;
     const attention_shape *shape;
     const float *Q, *K, *V, *O, *L, *dO;
+    const float *sink_logits;  // null where the problem has none
 } oracle_inputs;
 
 // An element of a gradient, a sum over query-key pairs, and what its tolerance is made of: three sums of absolute values.
@@ -42,6 +44,9 @@ void oracle_backward_query(const oracle_inputs *in, int b, int h, int i, oracle_
 
 // dK [D] and dV [D] of key j of key head h of batch b: over all queries of all query heads of the group.
 void oracle_backward_key(const oracle_inputs *in, int b, int h, int j, oracle_sum *dK, oracle_sum *dV);
+
+// dsinks of head h: over all rows of all batches. Reads sink_logits, O, L and dO. Its exponent is sink_logits[h] - L.
+void oracle_backward_sink(const oracle_inputs *in, int h, oracle_sum *dsink);
 
 // y[i] = sum over j of x[i, j] w[j], and terms[i] = sum of |x[i, j] w[j]| unless terms is null.
 void oracle_row_sum(const float *x, const float *w, int rows, int cols, double *y, double *terms);

@@ -4,7 +4,8 @@
     python3 reference/peers.py > plots/data/h200/peers.tsv        needs a GPU and PyTorch; about a minute
 
 fa2 is FlashAttention-2 as PyTorch ships it, cudnn NVIDIA's library, flex FlexAttention compiled for the mask, torch the plain formula, fa4
-FlashAttention-4 where `pip install flash-attn-4` has put it beside PyTorch; where not, a line of the table says so.
+FlashAttention-4 where `pip install flash-attn-4` has put it beside PyTorch; where not, a line of the table says so. Of problem 11 fa4 has a
+learnable_sink, in bfloat16, and flex scales its output by the share of the keys, 1 / (1 + exp(s - L)), in the same compiled function.
 Columns as in plots/README.md. Each time: cold L2, launches queued beforehand, median and percentiles of 25 runs by device events.
 """
 import datetime, functools, os, subprocess, sys
@@ -61,9 +62,17 @@ def block_mask(N, W, S):
     return create_block_mask(lambda b, h, i, j: visible(i, j, W, S), None, None, N, N, device="cuda")
 
 
-def flex(q, k, v, causal, W, S):
+def flex(q, k, v, causal, W, S, sink=None):
     mask = block_mask(q.shape[2], W or q.shape[2], S) if causal else None
+    if sink is not None:
+        return flex_with_sink(q, k, v, sink, mask, q.shape[1] != k.shape[1])
     return flex_compiled(q, k, v, block_mask=mask, enable_gqa=q.shape[1] != k.shape[1])
+
+
+@functools.partial(torch.compile, dynamic=False)
+def flex_with_sink(q, k, v, sink, mask, grouped):
+    out, lse = flex_attention(q, k, v, block_mask=mask, enable_gqa=grouped, return_lse=True)
+    return out * torch.sigmoid(lse - sink[:, None])[..., None].to(out.dtype)
 
 
 def plain(q, k, v, causal, W, S):
@@ -76,34 +85,39 @@ def plain(q, k, v, causal, W, S):
     return torch.softmax(s, -1, dtype=torch.float32).to(q.dtype) @ v
 
 
-def fa4(q, k, v, causal, W, S):  # q, k, v: [B, N, H, D], see measure
-    return flash_attn_func(q, k, v, causal=causal)
+def fa4(q, k, v, causal, W, S, sink=None, **how):  # q, k, v: [B, N, H, D], see measure
+    out = flash_attn_func(q, k, v, causal=causal, window_size=(W - 1, 0) if W else (None, None), learnable_sink=sink, **how)
+    return out[0] if isinstance(out, tuple) else out
 
 
-PEERS = {"fa4": fa4, "fa2": functools.partial(sdpa, SDPBackend.FLASH_ATTENTION), "cudnn": functools.partial(sdpa, SDPBackend.CUDNN_ATTENTION),
+PEERS = {"fa4": fa4, "fa4_same_bits": functools.partial(fa4, deterministic=True), "fa2": functools.partial(sdpa, SDPBackend.FLASH_ATTENTION), "cudnn": functools.partial(sdpa, SDPBackend.CUDNN_ATTENTION),
          "flex": flex, "torch": plain}
 
 
-def measure(problem, names, B, Hq, Hkv, N, D, causal, W=0, S=0, backward=False):
+def measure(problem, names, B, Hq, Hkv, N, D, causal, W=0, S=0, backward=False, logits=False):
     make = lambda heads: torch.randn(B, heads, N, D, device="cuda", dtype=torch.bfloat16, requires_grad=backward)
     flop = 4.0 * B * Hq * D * pairs(N, causal, W, S) * (2.5 if backward else 1)
     for name in names.split():
-        if name == "fa4" and not flash_attn_func:
+        if name.startswith("fa4") and not flash_attn_func:
             print(f"# {problem} fa4 N={N} D={D}: flash-attn-4 is not installed", flush=True)
             continue
         q, k, v = make(Hq), make(Hkv), make(Hkv)
-        if name == "fa4":  # its own order of dimensions
+        if name.startswith("fa4"):  # its own order of dimensions
             q, k, v = (x.transpose(1, 2).contiguous() for x in (q, k, v))
         try:
             call = functools.partial(PEERS[name], q, k, v, causal, W, S)
+            if logits:
+                sink = 2 + 2 * torch.randn(Hq, device="cuda", requires_grad=backward)
+                call = functools.partial(call, sink.bfloat16() if name.startswith("fa4") else sink)
             if backward:
                 out = call()
-                call = functools.partial(torch.autograd.grad, out, (q, k, v), torch.randn_like(out), retain_graph=True)
+                inputs = (q, k, v, sink) if logits and name != "fa4" else (q, k, v)  # FlashAttention-4 has no gradient of the sink
+                call = functools.partial(torch.autograd.grad, out, inputs, torch.randn_like(out), retain_graph=True)
             ms, low, high = times(call)
         except Exception as error:  # out of memory, or a backend that declines: said, not hidden
             print(f"# {problem} {name} N={N} D={D}: {str(error).splitlines()[0][:100]}", flush=True)
             continue
-        row = [problem, name, B, Hq, Hkv, N, N, D, W, S, "-", "-", int(causal), f"{ms:.5g}", f"{low:.5g}", f"{high:.5g}",
+        row = [problem, name, B, Hq, Hkv, N, N, D, W or (N if logits else W), "-" if logits else S, "-", "-", int(causal), f"{ms:.5g}", f"{low:.5g}", f"{high:.5g}",
                f"{flop / ms / 1e9:.5g}", "-", "-", "-", "-", 25]
         print(*row, sep="\t", flush=True)
 
@@ -119,7 +133,7 @@ print(f"# date: {datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC")
 print(f"# software: PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}")
 print("# command: python3", " ".join(["reference/peers.py", *sys.argv[1:]]))
 print("problem impl B Hq Hkv Nq Nk D W S rows cols causal ms ms_p10 ms_p90 tflops gbps peak_bytes io_bytes max_error runs".replace(" ", "\t"))
-wanted = sys.argv[1:] or ["03", "04", "05", "06", "07", "08", "09", "10"]
+wanted = sys.argv[1:] or ["03", "04", "05", "06", "07", "08", "09", "10", "11", "12"]
 for problem in wanted:
     if problem == "10":
         for D in (128, 64):
@@ -127,6 +141,11 @@ for problem in wanted:
                 for causal in (False, True):
                     measure(problem, "fa4 cudnn", 16384 // N, 2048 // D, 2048 // D, N, D, causal)
             measure(problem, "fa4 cudnn", 2, 64, 8, 4096, D, True)
+        continue
+    if problem in ("11", "12"):  # the two kinds of layers of gpt-oss
+        for W in (128, 0):
+            for N in (4096, 16384, 65536):
+                measure(problem, "fa4 flex", 1, 64, 8, N, 64, True, W, backward=problem == "12", logits=True)
         continue
     causal, grouped, bound = problem != "03", problem not in ("03", "04"), problem in ("06", "07", "09")
     back, S = problem in ("08", "09"), {"07": 4, "09": 4}.get(problem, 0)
@@ -139,9 +158,9 @@ for problem in wanted:
         for N in (256, 512, 1024, 2048, 4096, 8192, 16384):
             H = 2048 // D
             measure(problem, "fa2 cudnn", 16384 // N, H, 256 // D if grouped else H, N, D, causal, backward=back)
-        if back:
-            measure(problem, "fa2 cudnn", 4, H, H, 4096, D, causal, backward=back)
+            if back:
+                measure(problem, "fa4 fa4_same_bits fa2 cudnn", 16384 // N, H, H, N, D, causal, backward=back)
         if grouped:
-            measure(problem, "fa2 cudnn", 2, 64, 8, 4096, D, True, backward=back)
+            measure(problem, "fa4 fa4_same_bits fa2 cudnn" if back else "fa2 cudnn", 2, 64, 8, 4096, D, True, backward=back)
     names = "torch flex" if back else "torch fa2 cudnn flex"
     measure(problem, names, 1, 16, {"05": 2, "08": 8}.get(problem, 16), 4096, 16, causal, backward=back)

@@ -203,6 +203,20 @@ CUDA
     if compiles; then fail 'a mistake compiles'; fi
     grep -q 'in.cu:7' "$work/messages" || { fail 'a mistake keeps its line'; cat "$work/messages"; }
 
+    # A file that is included is filtered in its place, and one that it includes, beside it; messages name the right file.
+    mkdir -p "$work/beside"
+    printf '#include "inner.cu"\n__global__ void outer(int *p)\n{\n    __shared__ int x;\n    x = 1, inner<<<1, 1>>>(p);\n}\n' > "$work/beside/outer.cu"
+    printf '__global__ void inner(int *p) { *p = 1; }\n' > "$work/beside/inner.cu"
+    printf '#include <cuda_runtime.h>\n#include "beside/outer.cu"\nvoid host(int *p) { outer<<<1, 1>>>(p); }\nint x = undeclared;\n' > "$work/in.cu"
+    $awk -f $filter "$work/in.cu" > "$work/all" || fail 'an included file: awk failed'
+    if compiles; then fail 'a mistake after an included file compiles'; fi
+    grep -q 'in.cu:4' "$work/messages" || { fail 'a mistake after an included file keeps its line'; cat "$work/messages"; }
+    sed -i 's/x = 1,/x = 1, undeclared = 1,/' "$work/beside/outer.cu"
+    $awk -f $filter "$work/in.cu" > "$work/all" || fail 'a mistake in an included file: awk failed'
+    checks=$((checks + 2))
+    if compiles; then fail 'a mistake in an included file compiles'; fi
+    grep -q 'outer.cu:5' "$work/messages" || { fail 'a mistake in an included file keeps its line'; cat "$work/messages"; }
+
     # The headers must bear the names that students define as macros, before and after.
     {
         for name in A B C D E F G H I J K L M N O P Q R S T U V W X Y Z BR BC i n lane warp row col tid tile scale block_size; do

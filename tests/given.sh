@@ -10,8 +10,9 @@ expanded="\$(shell touch $made)"                                     # by make
 pasted="q'; touch $made; '\"; touch $made; \"; touch $made; \`touch $made\`" # into a recipe: in quotes of both kinds, or in none
 mkdir -p "$scratch/$expanded/full" "$scratch/$pasted/full"           # what exists is not overwritten
 # What is tried is the Makefile: the scripts that would then work for long are empty here. They get the values as words.
-cp -Rp Makefile workbook "$scratch/" && ln -s "$PWD/build" "$PWD/problems" "$PWD/solutions" "$PWD/tests" "$PWD/reference" "$PWD/plots" "$scratch/" || exit 1
+cp -Rp Makefile workbook train "$scratch/" && ln -s "$PWD/build" "$PWD/problems" "$PWD/solutions" "$PWD/tests" "$PWD/reference" "$PWD/plots" "$scratch/" || exit 1
 cd "$scratch" || exit 1
+printf '#!/bin/sh\n' >train/train.sh
 for script in class/grade_base class/grade class/grade_all class/class_copy class/gradescope loop/test bench/tune loop/watch; do
     printf '#!/bin/sh\n' >"workbook/$script.sh"
 done
@@ -37,6 +38,7 @@ try grade CASES SUBMISSION="$scratch/none"
 for variable in OUT JOBS CASES SEED UNSAFE; do try grade-all $variable SUBMISSIONS="$scratch/none"; done
 try grade-all SUBMISSIONS OUT="$scratch/out"
 try class-copy DEST
+for variable in STEPS SEED TEXT WRONG RESUME TRAIN; do try train $variable IMPL=naive; done
 try gradescope ZIP
 try test-02 CASE
 try test-02 SEED

@@ -7,7 +7,7 @@
 
 enum { MOST = 4096 };  // elements of a tensor here
 
-static float Q[MOST], K[MOST], V[MOST], O[MOST], L[MOST], dO[MOST];
+static float Q[MOST], K[MOST], V[MOST], O[MOST], L[MOST], dO[MOST], sinks[MOST];
 
 static void fill(float *x, int count, unsigned *state)
 {
@@ -25,7 +25,7 @@ static double loss(const wb_problem *p, const attention_shape *s, bool write)
         for (int h = 0; h < s->q_heads; h++)
             for (int i = 0; i < s->q_len; i++) {
                 const int row = (b * s->q_heads + h) * s->q_len + i;
-                oracle_attention_row(p, s, Q, K, V, b, h, i, o, &l);
+                oracle_attention_row(p, s, Q, K, V, p->sink_logits ? sinks : NULL, b, h, i, o, &l);
                 for (int d = 0; d < s->head_dim; d++) {
                     sum += dO[row * s->head_dim + d] * o[d];
                     if (write) O[row * s->head_dim + d] = (float)o[d];
@@ -60,9 +60,8 @@ static void compare(const wb_problem *p, const attention_shape *s, const char *n
               error, largest);
 }
 
-static void check(const char *name, attention_shape s)
+static void check_of(const wb_problem *p, attention_shape s)
 {
-    const wb_problem *p = wb_find_problem(name);
     const int D = s.head_dim, queries = s.batch * s.q_heads * s.q_len, keys = s.batch * s.kv_heads * s.kv_len;
     unsigned state = 7;
     cr_assert(p && queries * D <= MOST && keys * D <= MOST);
@@ -70,11 +69,12 @@ static void check(const char *name, attention_shape s)
     fill(K, keys * D, &state);
     fill(V, keys * D, &state);
     fill(dO, queries * D, &state);
+    fill(sinks, s.q_heads, &state);
     loss(p, &s, true);
 
     oracle_sum *dQ = calloc((size_t)(queries * D), sizeof *dQ), *dK = calloc((size_t)(keys * D), sizeof *dK),
                *dV = calloc((size_t)(keys * D), sizeof *dV), delta;
-    const oracle_inputs in = {p, &s, Q, K, V, O, L, dO};
+    const oracle_inputs in = {p, &s, Q, K, V, O, L, dO, sinks};
     for (int row = 0; row < queries; row++)
         oracle_backward_query(&in, row / s.q_len / s.q_heads, row / s.q_len % s.q_heads, row % s.q_len, dQ + row * D,
                               &delta);
@@ -85,6 +85,22 @@ static void check(const char *name, attention_shape s)
     compare(p, &s, "dK", K, dK, keys * D);
     compare(p, &s, "dV", V, dV, keys * D);
     free(dQ), free(dK), free(dV);
+    if (!p->sink_logits) return;
+    oracle_sum dsinks[16];
+    cr_assert(s.q_heads <= 16);
+    for (int h = 0; h < s.q_heads; h++) oracle_backward_sink(&in, h, &dsinks[h]);
+    compare(p, &s, "dsinks", sinks, dsinks, s.q_heads);
+}
+
+static void check(const char *name, attention_shape s) { check_of(wb_find_problem(name), s); }
+
+// A backward with a sink logit a head.
+static void check_sink_logits(attention_shape s)
+{
+    const wb_problem *of_09 = wb_find_problem("flash_sinks_backward");
+    wb_problem p = *of_09;
+    p.name = "a backward with sink logits", p.sinks = false, p.sink_logits = true;
+    check_of(&p, s);
 }
 
 static attention_shape of(int B, int Hq, int Hkv, int N, int D, int W, int S)
@@ -103,3 +119,44 @@ Test(gradient, another_scale)
 }
 Test(gradient, window) { check("flash_sinks_backward", of(1, 2, 1, 9, 4, 3, 0)); }
 Test(gradient, window_and_sinks) { check("flash_sinks_backward", of(1, 2, 1, 9, 4, 3, 2)); }
+Test(gradient, sink_logits) { check_sink_logits(of(1, 2, 1, 9, 4, 3, 0)); }
+Test(gradient, sink_logits_of_batches) { check_sink_logits(of(2, 4, 2, 5, 4, 9, 0)); }
+
+// A sink logit is one more term of the denominator: as much weight as a key with this logit, and V = 0, would have.
+Test(gradient, a_sink_is_a_key_without_a_value)
+{
+    wb_problem with = *wb_find_problem("flash_forward");
+    with.sink_logits = true;
+    const attention_shape s = {
+        .batch = 1, .q_heads = 1, .kv_heads = 1, .q_len = 1, .kv_len = 3, .head_dim = 2, .scale = 0.5f};
+    attention_shape longer = s;
+    longer.kv_len = 4;
+    const float logits[] = {-1.5f, 0, 3, 80, -80};
+    for (int k = 0; k < 5; k++) {
+        const float q[] = {1, 2}, keys[] = {1, 1, -2, 0.5f, 0, 3, 2 * logits[k], 0};
+        const float values[] = {1, 2, 3, 4, 5, 6, 0, 0};
+        double o[2], l, o_of_key[2], l_of_key;
+        oracle_attention_row(&with, &s, q, keys, values, &logits[k], 0, 0, 0, o, &l);
+        oracle_attention_row(wb_find_problem("flash_forward"), &longer, q, keys, values, NULL, 0, 0, 0, o_of_key,
+                             &l_of_key);
+        for (int d = 0; d < 2; d++) cr_expect(fabs(o[d] - o_of_key[d]) <= 1e-14 * fabs(o[d]), "s = %g", logits[k]);
+        cr_expect(fabs(l - l_of_key) <= 1e-14 * fabs(l), "s = %g", logits[k]);
+    }
+}
+
+// exp(-infinity) = 0: no sink, to the bit. A sink far above all keys takes all weight.
+Test(gradient, a_sink_of_no_weight_and_of_all)
+{
+    wb_problem with = *wb_find_problem("flash_forward");
+    with.sink_logits = true;
+    const attention_shape s = {
+        .batch = 1, .q_heads = 1, .kv_heads = 1, .q_len = 1, .kv_len = 3, .head_dim = 2, .scale = 0.5f};
+    const float q[] = {1, 2}, keys[] = {1, 1, -2, 0.5f, 0, 3}, values[] = {1, 2, 3, 4, 5, 6};
+    const float none = -INFINITY, most = 3e38f;
+    double o[2], l, o_without[2], l_without;
+    oracle_attention_row(&with, &s, q, keys, values, &none, 0, 0, 0, o, &l);
+    oracle_attention_row(wb_find_problem("flash_forward"), &s, q, keys, values, NULL, 0, 0, 0, o_without, &l_without);
+    cr_expect(o[0] == o_without[0] && o[1] == o_without[1] && l == l_without);
+    oracle_attention_row(&with, &s, q, keys, values, &most, 0, 0, 0, o, &l);
+    cr_expect(o[0] == 0 && o[1] == 0 && l == most);
+}

@@ -6,6 +6,7 @@
 #include "reference/oracle.h"
 #include "small_cases.h"
 
+#include <dlfcn.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -113,7 +114,9 @@ static void say_place(report *r, const worker_run *run, const wb_tensor *t, size
 {
     const size_t d = i % t->dim[3], c = i / t->dim[3] % t->dim[2], b = i / t->dim[3] / t->dim[2] % t->dim[1];
     const size_t a = i / t->dim[3] / t->dim[2] / t->dim[1];
-    if (run->problem->signature == WB_ROW_SUM && t->dim[2] > 1)
+    if (strstr(t->name, "sink"))
+        say(r, "%s[h %zu]", t->name, d);
+    else if (run->problem->signature == WB_ROW_SUM && t->dim[2] > 1)
         say(r, "%s[row %zu, column %zu]", t->name, c, d);
     else if (run->problem->signature == WB_ROW_SUM)
         say(r, "%s[%zu]", t->name, d);
@@ -180,9 +183,10 @@ static void say_range(report *r, const char *what, const int *flags, int count)
     if (set == count)
         say(r, " all %d %s", count, what);
     else if (first == last)
-        say(r, " %s %d of %d", what, first, count);
+        say(r, " %s %d (counted from 0) of %d", what, first, count);
     else
-        say(r, " %s %d to %d%s of %d", what, first, last, set == last - first + 1 ? "" : ", some,", count);
+        say(r, " %s %d to %d%s (counted from 0) of %d", what, first, last, set == last - first + 1 ? "" : ", some,",
+            count);
 }
 
 // For a problem with a mask: the mask, its wrong rows marked, and which heads and columns are wrong.
@@ -295,12 +299,32 @@ static bool judge_outputs(report *r, const worker_run *run)
 }
 
 // The worker finished, the function returned ok, and the device found nothing wrong.
+// The GPU's major compute capability, 0 if there is none. Asked of the driver: what a worker says of it may be a cheat's.
+static int capability(void)
+{
+    typedef int (*init)(unsigned flags);
+    typedef int (*get_device)(int *device, int number);
+    typedef int (*get_attribute)(int *value, int attribute, int device);
+    enum { MAJOR = 75 };  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    if (!driver) return 0;
+    const init cuInit = (init)dlsym(driver, "cuInit");
+    const get_device cuDeviceGet = (get_device)dlsym(driver, "cuDeviceGet");
+    const get_attribute cuDeviceGetAttribute = (get_attribute)dlsym(driver, "cuDeviceGetAttribute");
+    int device, major;
+    if (!cuInit || !cuDeviceGet || !cuDeviceGetAttribute) return 0;
+    return cuInit(0) || cuDeviceGet(&device, 0) || cuDeviceGetAttribute(&major, MAJOR, device) ? 0 : major;
+}
+
 static bool judge_ending(report *r, const worker_run *run)
 {
     const wb_exchange *x = worker_exchange(run);
-    if (x->status == WB_UNSUPPORTED && !on_cpu_backend() && memchr(x->message, 0, sizeof x->message) &&
-        strstr(x->message, "BACKEND=cpu"))
-        cr_skip_test("%s", x->message);  // the GPU is another: no points, and nothing is wrong
+    if (x->status == WB_UNSUPPORTED && harness_capability && !on_cpu_backend()) {
+        const int here = capability();
+        if (here && here != harness_capability)  // no points, and nothing is wrong
+            cr_skip_test("needs a GPU of compute capability %d, and this one has %d; or BACKEND=cpu",
+                         harness_capability, here);
+    }
     if (run->ending[0])
         say(r, "%s", run->ending);
     else if (x->status != WB_OK)
@@ -399,7 +423,9 @@ static void run_judged(worker_run *run, const wb_case *c, worker_kind kind, cons
 // What is asked of the execution layer (asks.h, late.h) is asked once in a process.
 static void run_right(worker_run *run, const wb_case *c)
 {
-    run_judged(run, c, on_cpu_backend() && (c->order || c->watched || c->late) ? WORKER_ALONE : WORKER_SHARED, NULL);
+    run_judged(run, c,
+               on_cpu_backend() && (c->order || c->watched || c->overlapped || c->late) ? WORKER_ALONE : WORKER_SHARED,
+               NULL);
 }
 
 // ----------------------------------------------------------------------------------------------------------------- again
@@ -549,13 +575,16 @@ void check_doubles(wb_case c)
     conclude(&r, &twice);
 }
 
-// The loss of a backward's case, at Q, K and V each moved by `step` times their gradient, the worker's outputs.
+// How many gradients a backward's case has: of Q, K and V, and of the sink logits, in this order, as the inputs are.
+static int gradients_of(const worker_run *run) { return run->problem->sink_logits ? 4 : 3; }
+
+// The loss of a backward's case, at these inputs each moved by `step` times their gradient, the worker's outputs.
 static double loss_at(const worker_run *run, double step)
 {
-    enum { dQ = 0, Q = 4, dO = 9 };
+    const int dQ = 0, Q = wb_tensor_named(run->tensors, run->count, "Q"), dO = run->count - 1;
     const attention_shape *s = &run->c.shape;
-    float *moved[3];
-    for (int n = 0; n < 3; n++) {
+    float *moved[4] = {0};
+    for (int n = 0; n < gradients_of(run); n++) {
         const wb_tensor *t = &run->tensors[Q + n];
         moved[n] = malloc(t->count * sizeof(float));
         if (!moved[n]) abort();
@@ -567,12 +596,12 @@ static double loss_at(const worker_run *run, double step)
     for (int bh = 0; bh < s->batch * s->q_heads; bh++)
         for (int i = 0; i < s->q_len; i++) {
             const size_t row = (size_t)bh * (size_t)s->q_len + (size_t)i, D = (size_t)s->head_dim;
-            oracle_attention_row(run->problem, s, moved[0], moved[1], moved[2], bh / s->q_heads, bh % s->q_heads, i, o,
-                                 &l);
+            oracle_attention_row(run->problem, s, moved[0], moved[1], moved[2], moved[3], bh / s->q_heads,
+                                 bh % s->q_heads, i, o, &l);
             for (size_t d = 0; d < D; d++)
                 loss += o[d] * element(&run->tensors[dO], original_tensor(run, dO), row * D + d);
         }
-    for (int n = 0; n < 3; n++) free(moved[n]);
+    for (int n = 0; n < 4; n++) free(moved[n]);
     return loss;
 }
 
@@ -583,15 +612,15 @@ void check_descends(wb_case c)
     c = complete(c);
     run_right(&run, &c);
     double norm = 0;
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < gradients_of(&run); k++)
         for (size_t i = 0; i < run.tensors[k].count; i++) {
             const double g = element(&run.tensors[k], worker_tensor(&run, k), i);
             norm += g * g;
         }
     const double step = 1e-3, slope = (loss_at(&run, step) - loss_at(&run, -step)) / (2 * step);
     if (!(norm > 0) || !(fabs(slope - norm) <= 0.01 * norm)) {
-        say(&r, "a step along dQ, dK and dV should change sum(dO * O) by %.5g a unit, and changes it by %.5g", norm,
-            slope);
+        say(&r, "a step along dQ, dK and dV%s should change sum(dO * O) by %.5g a unit, and changes it by %.5g",
+            problem()->sink_logits ? ", dsinks as well," : "", norm, slope);
         say_case(&r, &run);
     }
     conclude(&r, &run);
@@ -782,6 +811,14 @@ void check_reads(wb_case c)
     if (!on_cpu_backend()) harness_end();
     if (!on_cpu_backend()) cr_skip_test("on a GPU nothing sees which tiles are read");
     c.watched = 1;
+    check_case(c);
+}
+
+void check_overlap(wb_case c)
+{
+    if (!on_cpu_backend()) harness_end();
+    if (!on_cpu_backend()) cr_skip_test("on a GPU nothing sees what runs under the softmax: BACKEND=cpu");
+    c.overlapped = 1;
     check_case(c);
 }
 

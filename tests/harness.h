@@ -16,8 +16,12 @@
 #include <criterion/criterion.h>
 
 // Names the problem of a file, and gives it the test that WB_CASE runs.
-#define TEST_PROBLEM(name)                                                                                             \
+#define TEST_PROBLEM(name) TEST_PROBLEM_FOR(name, 0)
+
+// The same for a function that runs on the CPU layer and on GPUs of this major compute capability: on any other GPU its tests are skipped.
+#define TEST_PROBLEM_FOR(name, capability)                                                                             \
     const char *const harness_problem = #name;                                                                         \
+    const int harness_capability = capability;                                                                         \
     TestSuite(name);                                                                                                   \
     Test(name, given_case) { check_given_case(); }
 
@@ -33,6 +37,7 @@
     static void harness_test_##name(void)
 
 extern const char *const harness_problem;
+extern const int harness_capability;
 void harness_end(void);
 
 // Every element of every output is within its tolerance (tolerance.h) of the oracle; guard zones and inputs are unchanged.
@@ -89,6 +94,10 @@ void check_skips_backward(wb_case c, int block);
 // Such tiles are not even read, with the same margin, and check_case. On the cpu backend, where their pages may not be touched (asks.h);
 // skipped on a GPU.
 void check_reads(wb_case c);
+
+// While a warp works on a tile of scores a product of its own is in flight: for three quarters of its tiles, so give it eight tiles of
+// keys or more; and check_case. On the cpu backend, which sees it (asks.h); skipped on a GPU.
+void check_overlap(wb_case c);
 
 // What the call needed, and check_case.
 typedef struct memory_use {

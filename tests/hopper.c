@@ -93,7 +93,7 @@ static void check_product(hopper_form form, int cols)
     hopper_product(form, cols, a, b, c);
     for (int i = 0; i < 64; i++)
         for (int j = 0; j < cols; j++) {
-            double want = form == HOPPER_ABt ? 0 : before[i * cols + j];
+            double want = form == HOPPER_ABt || form == HOPPER_AB_FIRST ? 0 : before[i * cols + j];
             for (int k = 0; k < DEPTH; k++)
                 want += (double)wb_from_bf16(a[i * DEPTH + k]) *
                         wb_from_bf16(b[form == HOPPER_ABt ? j * DEPTH + k : k * cols + j]);
@@ -110,6 +110,7 @@ Test(hopper, product_AB)
 {
     for (int cols = 64; cols <= 192; cols += 64) check_product(HOPPER_AB_REGISTERS, cols);
     for (int cols = 64; cols <= 192; cols += 64) check_product(HOPPER_AB_SHARED, cols);
+    for (int cols = 64; cols <= 192; cols += 64) check_product(HOPPER_AB_FIRST, cols);
 }
 
 Test(hopper, two_products_in_flight)
@@ -136,6 +137,58 @@ Test(hopper, warpgroups_take_turns)
         memset(order, 0xff, sizeof order);
         hopper_turns(order, groups, ROUNDS);
         for (int i = 0; i < groups * ROUNDS; i++) expect(order[i], i % groups, 0, "turn", groups, i);
+    }
+}
+
+Test(hopper, one_warpgroup_waits_for_the_others)
+{
+    enum { ROUNDS = 12 };
+    int came[ROUNDS + 1] = {0};
+    hopper_gather(came, ROUNDS);
+    for (int i = 0; i <= ROUNDS; i++) expect(came[i], 3, 0, "came", i, 0);
+}
+
+Test(hopper, a_left_factor_is_stored_transposed)
+{
+    uint16_t *x = numbers(64 * 128);
+    static float out[128 * 64];
+    hopper_transpose(out, x);
+    for (int i = 0; i < 128; i++)
+        for (int j = 0; j < 64; j++) expect(out[i * 64 + j], wb_from_bf16(x[j * 128 + i]), 0, "transposed", i, j);
+    free(x);
+}
+
+Test(hopper, bytes_come_beside_a_tile)
+{
+    enum { T = 5 };
+    uint16_t *x = numbers(T * 64 * 64);
+    static float beside[T * 64], out[T * 64];
+    for (int i = 0; i < T * 64; i++) beside[i] = wb_from_bf16(noise());
+    hopper_send_with(out, x, beside, T);
+    for (int t = 0; t < T; t++)
+        for (int i = 0; i < 64; i++)
+            expect(out[t * 64 + i], beside[t * 64 + i] + wb_from_bf16(x[(t * 64 + i) * 64]), 0, "sum", t, i);
+    free(x);
+}
+
+enum { BLOCKS = 6 };
+static float summands[2 * BLOCKS][64 * 64], sum[64 * 64];
+
+/* So unlike in size that each order of the additions gives another sum. */
+static void make_summands(void)
+{
+    for (int n = 0; n < 2 * BLOCKS; n++)
+        for (int i = 0; i < 64 * 64; i++) summands[n][i] = ldexpf(wb_from_bf16(noise()), n * 7 % 24);
+}
+
+Test(hopper, blocks_add_in_turns)
+{
+    make_summands();
+    hopper_sum(SUM_RIGHT, sum, summands[0], BLOCKS);
+    for (int i = 0; i < 64 * 64; i++) {
+        float want = summands[0][i];
+        for (int n = 1; n < 2 * BLOCKS; n++) want += summands[n][i];
+        expect(sum[i], want, 0, "sum", i / 64, i % 64);
     }
 }
 
@@ -166,8 +219,11 @@ Test(hopper, pipeline)
 
 static char printed[16384];
 
-/* Runs the pipeline in a child; `printed` receives its stderr. */
-static int run_apart(hopper_hazard wrong)
+static void pipeline_apart(int wrong) { hopper_pipeline((hopper_hazard)wrong, O, Q, K, V, TILES); }
+static void sum_apart(int wrong) { hopper_sum((sum_hazard)wrong, sum, summands[0], BLOCKS); }
+
+/* Runs one of these in a child; `printed` receives its stderr. */
+static int run_apart(void (*run)(int wrong), int wrong)
 {
     int ends[2], status;
     cr_assert(pipe(ends) == 0);
@@ -175,7 +231,7 @@ static int run_apart(hopper_hazard wrong)
     if (child == 0) {
         dup2(ends[1], STDERR_FILENO);
         close(ends[0]), close(ends[1]);
-        hopper_pipeline(wrong, O, Q, K, V, TILES);
+        run(wrong);
         _exit(0);
     }
     close(ends[1]);
@@ -190,12 +246,12 @@ static int run_apart(hopper_hazard wrong)
 }
 
 /* A report, exit status 66, with this kind, these words, and this line of the kernel. */
-static void check_report(hopper_hazard wrong, const char *kind, const char *words, const char *line)
+static void check_report(void (*run)(int wrong), int wrong, const char *kind, const char *words, const char *line)
 {
     if (getenv("WB_BACKEND") && strcmp(getenv("WB_BACKEND"), "cuda") == 0)
         cr_skip_test("a GPU says nothing of this: it hangs, or computes");
-    make_inputs();
-    const int status = run_apart(wrong);
+    make_inputs(), make_summands();
+    const int status = run_apart(run, wrong);
     cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 66, "status %#x, not a report:\n%s", (unsigned)status,
               printed);
     char first[128];
@@ -206,7 +262,9 @@ static void check_report(hopper_hazard wrong, const char *kind, const char *word
 }
 
 #define SAYS(name, wrong, kind, words, line)                                                                           \
-    Test(hopper, says_##name) { check_report(wrong, kind, words, line); }
+    Test(hopper, says_##name) { check_report(pipeline_apart, wrong, kind, words, line); }
+#define SAYS_OF_SUM(name, wrong, kind, words, line)                                                                    \
+    Test(hopper, says_##name) { check_report(sum_apart, wrong, kind, words, line); }
 
 #define SCORES "| mma_ABt_async(S, Q, s.K.tile[K.stage]);"
 SAYS(no_wait_on_full, NO_WAIT_ON_FULL, "tile used before it arrived", "phase 0 of K.full[0]", SCORES)
@@ -245,7 +303,24 @@ SAYS(a_warp_skips_a_product, ONE_WARP_SKIPS_A_PRODUCT, "warps of a group disagre
      "the four warps of a group issue the same", "products_done<1>(S)")
 SAYS(products_done_forgotten, PRODUCTS_DONE_FORGOTTEN, "result read too early", "products_done is missing",
      "mma_AB_async(O, P")
+SAYS(first_scores_not_done, FIRST_SCORES_NOT_DONE, "result read too early",
+     "products_done<1> names a result that is not done: 1 product is in flight, and 1 may be", SCORES)
+SAYS(result_thrown_away, RESULT_THROWN_AWAY, "result thrown away", "no products_done names the result",
+     "mma_ABt_async(nobody, Q, Q)")
+SAYS(result_overwritten, RESULT_OVERWRITTEN, "result thrown away", "another product writes its result",
+     "mma_ABt_async(nobody, Q, Q)")
 SAYS(one_load_too_many, ONE_LOAD_TOO_MANY, "returned too early", "V.tile[1]: nobody waited for it", "V.send(")
 SAYS(one_load_too_few, ONE_LOAD_TOO_FEW, "deadlock", "1 of 1 arrivals missing", "mma_AB_async(O, P")
 SAYS(shuffle_under_if, SHUFFLE_UNDER_IF, "deadlock", "__shfl_sync()", "warp_in_group()")
 SAYS(box_of_another_size, BOX_OF_ANOTHER_SIZE, "box of another size", "K.tile[0] has 8192 bytes", "K.send(")
+
+SAYS_OF_SUM(sum_without_fence, SUM_WITHOUT_FENCE, "written tile not visible", "without a fence", "put_async(sum, s.x)")
+SAYS_OF_SUM(sum_not_waited_for, SUM_NOT_WAITED_FOR, "written tile not visible", "has not met this warp since",
+            "put_async(sum, s.x)")
+SAYS_OF_SUM(sum_freed_too_early, SUM_FREED_TOO_EARLY, "tile overwritten too early", "the copy engine may still read it",
+            "store(s.x, mine)")
+SAYS_OF_SUM(announced_too_early, SUM_ANNOUNCED_TOO_EARLY, "announced too early", "stores_done() is missing",
+            "announce(&counters[1])")
+SAYS_OF_SUM(never_announced, SUM_NEVER_ANNOUNCED, "deadlock", "for a counter in device memory to become",
+            "await(&counters[1], turn)")
+SAYS_OF_SUM(sum_not_read, SUM_NOT_READ, "returned too early", "stores_read() is missing", "put_async(sum, s.x)")

@@ -136,6 +136,8 @@ template <hopper_form form, int Cols> __global__ void product_kernel(float *c_ou
         mma_ABt_async(c, x.a, x.b);
     } else if constexpr (form == HOPPER_AB_SHARED) {
         mma_AB_async(c, x.a, x.b);
+    } else if constexpr (form == HOPPER_AB_FIRST) {
+        mma_AB_first_async(c, x.a, x.b);
     } else {
         reg_tile<16, Depth> left;
         each(left, [&](float &v, element e) { v = __bfloat162float(a[(row0 + e.row) * Depth + e.col]); });
@@ -169,6 +171,7 @@ template <int Cols> static void product(hopper_form form, const uint16_t *a, con
     if constexpr (Cols % 64 == 0) {
         if (form == HOPPER_AB_REGISTERS) product<HOPPER_AB_REGISTERS, Cols>(a, b, c);
         if (form == HOPPER_AB_SHARED) product<HOPPER_AB_SHARED, Cols>(a, b, c);
+        if (form == HOPPER_AB_FIRST) product<HOPPER_AB_FIRST, Cols>(a, b, c);
     }
 }
 
@@ -246,6 +249,193 @@ extern "C" void hopper_turns(int *order, int groups, int rounds)
     back(order, order_device, (size_t)groups * rounds);
 }
 
+__global__ void gather_kernel(int *came, int rounds)
+{
+    __shared__ int count[32];
+    if (threadIdx.x < 32) count[threadIdx.x] = 0;
+    __syncthreads();
+    const int group = warpgroup_id();
+    const bool first = threadIdx.x % warpgroup_threads == 0;
+    for (int i = 0; i < rounds; i++) {
+        if (first) atomicAdd(&count[i], 1);
+        gather<3>(i % 3, group == i % 3);
+        if (group == i % 3 && first) came[i] = atomicAdd(&count[i], 0);
+    }
+    if (first) atomicAdd(&count[rounds], 1);
+    meet<3>();
+    if (threadIdx.x == 0) came[rounds] = count[rounds];
+}
+
+extern "C" void hopper_gather(int *came, int rounds)
+{
+    int *came_device = on_device(came, (size_t)rounds + 1);
+    gather_kernel<<<1, 384>>>(came_device, rounds);
+    back(came, came_device, (size_t)rounds + 1);
+}
+
+// ------------------------------------------------------------------------------------------------ transposed; beside a tile
+
+TILE_FN float element_of(const tma_tile<64, 64> &tile, int row, int col)
+{
+    return __bfloat162float(tile.at[0][row][(col / 8 ^ row % 8) * 8 + col % 8]);
+}
+
+__global__ void transpose_kernel(float *out, const bf16 *x)
+{
+    extern __shared__ __align__(1024) unsigned char shared[];
+    auto &tiles = *reinterpret_cast<tma_tile<64, 64>(*)[2]>(shared);
+    const int row0 = 16 * warp_in_group();
+    reg_tile<16, 128> left;
+    each(left, [&](float &v, element e) { v = __bfloat162float(x[(row0 + e.row) * 128 + e.col]); });
+    weights<128> w;
+    round_to(w, left);
+    store_transposed(tiles, w);
+    __syncthreads();
+    for (int i = threadIdx.x; i < 128 * 64; i += blockDim.x)
+        out[i] = element_of(tiles[i / 64 / 64], i / 64 % 64, i % 64);
+}
+
+extern "C" void hopper_transpose(float *out, const uint16_t *x)
+{
+    const bf16 *x_device = on_device_bf16(x, 64 * 128);
+    float *out_device = on_device(out, 64 * 128);
+    transpose_kernel<<<1, 128, 2 * sizeof(tma_tile<64, 64>)>>>(out_device, x_device);
+    back(out, out_device, 64 * 128);
+    must(cudaFree((void *)x_device));
+}
+
+struct numbers_beside {
+    float at[64];
+};
+struct tiles_and_numbers {
+    tma_tile<64, 64> tile[2];
+    numbers_beside beside[2];
+    ring_signals<2> signals;
+};
+
+__global__ void send_with_kernel(float *out, const __grid_constant__ tensor_map map, const numbers_beside *beside,
+                                 int tiles)
+{
+    extern __shared__ __align__(1024) unsigned char shared[];
+    auto &s = *reinterpret_cast<tiles_and_numbers *>(shared);
+    if (threadIdx.x == 0) {
+        s.signals.init(4);
+        signals_ready();
+    }
+    __syncthreads();
+    if (warpgroup_id() == 0) {
+        sender x(s.tile, s.signals);
+        for (int t = 0; t < tiles && threadIdx.x == 0; t++) x.send_with(map, 64 * t, 0, s.beside, &beside[t]);
+        return;
+    }
+    receiver x(s.tile, s.signals);
+    const int i = threadIdx.x % warpgroup_threads;
+    for (int t = 0; t < tiles; t++) {
+        const int stage = x.stage;
+        const auto &tile = x.receive();
+        if (i < 64) out[64 * t + i] = s.beside[stage].at[i] + element_of(tile, i, 0);
+        __syncwarp();
+        x.release();
+    }
+}
+
+extern "C" void hopper_send_with(float *out, const uint16_t *x, const float *beside, int tiles)
+{
+    const bf16 *x_device = on_device_bf16(x, (size_t)tiles * 64 * 64);
+    float *beside_device = on_device(beside, (size_t)tiles * 64), *out_device = on_device(out, (size_t)tiles * 64);
+    tensor_map map;
+    must(describe(map, x_device, 1, 64 * tiles, 64, 64));
+    send_with_kernel<<<1, 256, sizeof(tiles_and_numbers)>>>(
+        out_device, map, reinterpret_cast<const numbers_beside *>(beside_device), tiles);
+    back(out, out_device, (size_t)tiles * 64);
+    must(cudaFree(beside_device));
+    must(cudaFree((void *)x_device));
+}
+
+// ----------------------------------------------------------------------------------------------------- sums over blocks
+
+struct sum_tiles {
+    fragments<64> x;
+    signal full, empty;
+    unsigned number;
+};
+
+__global__ void sum_kernel(fragments<64> *sum, unsigned *counters, const float *x, sum_hazard chosen)
+{
+#ifdef __CUDACC__
+    constexpr sum_hazard wrong = SUM_RIGHT;
+    (void)chosen;
+#else
+    const sum_hazard wrong = chosen;
+#endif
+    extern __shared__ __align__(1024) unsigned char shared[];
+    auto &s = *reinterpret_cast<sum_tiles *>(shared);
+    if (threadIdx.x == 0) {
+        s.full.init(4), s.empty.init(1);
+        signals_ready();
+        s.number = take_number(&counters[0]);
+    }
+    __syncthreads();
+    if (warpgroup_id() == 0) {
+        for (int i = 0; i < 2 && threadIdx.x == 0; i++) {
+            const unsigned turn = 2 * s.number + (unsigned)i;
+            if (wrong != SUM_NOT_WAITED_FOR) s.full.wait(i);
+            if (!is_turn(&counters[1], turn)) await(&counters[1], turn);
+            if (turn == 0)
+                put_async(sum, s.x);
+            else
+                add_async(sum, s.x);
+            if (wrong == SUM_FREED_TOO_EARLY) s.empty.arrive();
+            if (wrong != SUM_NOT_READ && wrong != SUM_FREED_TOO_EARLY) stores_read();
+            if (wrong != SUM_FREED_TOO_EARLY) s.empty.arrive();
+            if (wrong != SUM_ANNOUNCED_TOO_EARLY && wrong != SUM_NOT_READ) stores_done();
+            if (wrong != SUM_NEVER_ANNOUNCED && wrong != SUM_NOT_READ) announce(&counters[1]);
+            if (wrong == SUM_NOT_READ) return;
+        }
+        return;
+    }
+    const int row0 = 16 * warp_in_group();
+    for (int i = 0; i < 2; i++) {
+        reg_tile<16, 64> mine;
+        const float *from = x + (2 * s.number + (unsigned)i) * 64 * 64;
+        each(mine, [&](float &v, element e) { v = from[(row0 + e.row) * 64 + e.col]; });
+        s.empty.wait(i ^ 1);
+        store(s.x, mine);
+        if (wrong != SUM_WITHOUT_FENCE) writes_visible();
+        __syncwarp();
+        if (lane_id() == 0) s.full.arrive();
+    }
+}
+
+// Begins early, and sees the sum all the same. Twice its numbers go through global memory and back: what load and store do.
+__global__ void unpack_kernel(float *out, fragments<64> *sum)
+{
+    before_is_done();
+    reg_tile<16, 64> x;
+    load(x, sum);
+    each(x, [](float &v, element) { v *= 2; });
+    store(sum, x);
+    load(x, sum);
+    const int row0 = 16 * warp_in_group();
+    each(x, [&](float &v, element e) { out[(row0 + e.row) * 64 + e.col] = v / 2; });
+}
+
+extern "C" void hopper_sum(sum_hazard hazard, float *sum, const float *x, int blocks)
+{
+    float *x_device = on_device(x, (size_t)blocks * 2 * 64 * 64), *sum_device = on_device(sum, 64 * 64);
+    fragments<64> *total;
+    unsigned *counters;
+    must(cudaMalloc((void **)&total, sizeof *total));
+    must(cudaMalloc((void **)&counters, 2 * sizeof *counters));
+    must(cudaMemset(counters, 0, 2 * sizeof *counters));
+    sum_kernel<<<blocks, 256, sizeof(sum_tiles)>>>(total, counters, x_device, hazard);
+    must(launch_after(unpack_kernel, dim3(1), 128, 0, nullptr, sum_device, total));
+    back(sum, sum_device, 64 * 64);
+    must(cudaFree(counters));
+    must(cudaFree(total));
+    must(cudaFree(x_device));
+}
+
 // ------------------------------------------------------------------------------------------------------------- pipeline
 
 struct pipeline_tiles {
@@ -311,6 +501,9 @@ __global__ __launch_bounds__(384, 1) void pipeline_kernel(const __grid_constant_
     reg_tile<16, 64> O = {};
     weights<64> P;
     if (wrong != ONE_GROUP_DOES_NOT_WAIT_FOR_Q || group == 1) s.Q_full.wait(0);
+    reg_tile<16, 64> nobody;
+    if (wrong == RESULT_THROWN_AWAY || wrong == RESULT_OVERWRITTEN) mma_ABt_async(nobody, Q, Q);
+    if (wrong == RESULT_OVERWRITTEN) mma_ABt_async(nobody, Q, Q);
     for (int t = 0; t < tiles; t++) {
         reg_tile<16, 64> S;
         if (wrong == OTHER_RING_WAITED_FOR) V.receive();
@@ -323,7 +516,7 @@ __global__ __launch_bounds__(384, 1) void pipeline_kernel(const __grid_constant_
         if (wrong == STORE_INTO_Q_IN_FLIGHT) store(Q, O);
         if (wrong == HAND_WRITTEN_STORE_IN_FLIGHT) Q.at[0][16 * warp_in_group()][lane_id()] = __float2bfloat16(3.0f);
         if (wrong == SCORES_READ_TOO_EARLY) O.x[0][0][0] += S.x[0][0][0];
-        if (t > 0)
+        if (t > 0 || wrong == FIRST_SCORES_NOT_DONE)
             products_done<1>(S);
         else
             products_done<0>(S);

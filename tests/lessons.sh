@@ -116,6 +116,8 @@ prints 03 Nq=1,Nk=3,D=16,scale=1,input=worked_1 0.4434 0.5586 1.6057
 prints 04 Nq=6,$example 0.4473 0.5508 0.9221
 prints 08 Nq=2,$example 0.1738
 prints 09 Nq=3,W=1,sinks=1,$example 0.6250
+prints 11 Nq=1,W=3,$example,logits=0.69314718 0.4414 1.2765
+prints 12 Nq=3,W=2,$example,logits=0.5 0.1055 -0.2751
 
 # Tile sizes.
 awk '/constexpr int WARPS = / { match($0, /WARPS = [0-9]+/); warps = substr($0, RSTART + 8, RLENGTH - 8) }

@@ -1,5 +1,6 @@
 #!/bin/sh
-# library.sh - libworkbook.so exports every function of workbook.h, and a C99 program that knows the header alone can use it.
+# library.sh - libworkbook.so exports every function of workbook.h, a C99 program that knows the header alone can use it, and one that is
+# running already can load it, as Python does. Where a function has more than one kernel, each agrees with the oracle.
 set -eu
 out=build/${BACKEND:-cpu}
 library=$out/lib/libworkbook.so
@@ -13,3 +14,18 @@ for name in $names; do
 done
 ${CC:-cc} -std=c99 -Wall -Wextra -Wpedantic -Werror -Iworkbook tests/library.c "$library" -lm -Wl,-rpath,"$PWD/$out/lib" -o "$out/tests/library"
 "$out/tests/library"
+cat >"$out/tests/loads.c" <<'END'
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int argc, char **argv) { return argc == 2 && dlopen(argv[1], RTLD_NOW) ? 0 : !!printf("FAIL  %s\n", dlerror()); }
+END
+${CC:-cc} "$out/tests/loads.c" -ldl -o "$out/tests/loads"
+"$out/tests/loads" "$PWD/$library"
+
+# Of each function for which solutions/library.c chooses, some tests of its suite: every D, so every row of the table, and ends anywhere.
+for worker in "$out"/lib/[0-9][0-9]_worker; do
+    number=$(basename "$worker" _worker)
+    WB_JOBS=1 "$out/suite" "$out/tests/${number}_test" "$worker" "${BACKEND:-cpu}" \
+        --filter '*/@(worked_by_hand|ragged*|every_head_dim|every_group_size|odd_groups|groups|own_stream|bad_input_a*)' >"$out/lib/$number.log" ||
+        { echo "FAIL  the library's kernels of $number"; cat "$out/lib/$number.log"; exit 1; }
+done

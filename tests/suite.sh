@@ -66,8 +66,9 @@ SUITE_HOW="give up" run
 check "the harness cannot judge: exit status 2" [ $status -eq 2 ]
 check "in its own words" grep -qx '  harness: no room' "$said"
 check "and the record has no end" eval '! grep -qx end "$record"'
-SUITE_HOW=kill run
+SUITE_NUMBER=$scratch/number SUITE_HOW=kill run
 check "the program is killed: exit status 2" [ $status -eq 2 ]
+check "Criterion's socket does not stay" [ ! -e "/tmp/criterion_$(cat "$scratch/number").sock" ]
 check "and it says so" grep -q 'died of signal 9' "$said"
 "$suite" "$scratch/nothing" none cpu >"$said" 2>&1
 check "there is no program: exit status 2" [ $? -eq 2 ]
@@ -75,7 +76,7 @@ check "and it says which" grep -q "$scratch/nothing: " "$said"
 check "the names of all tests" [ "$("$suite" --list "$program" | tr '\n' ' ')" = \
     "passes fails early crashes exits again has_no_verdict cannot_judge kills " ]
 
-SUITE_HOW=wait "$suite" "$program" none cpu >"$said" 2>&1 &
+SUITE_NUMBER=$scratch/number SUITE_HOW=wait "$suite" "$program" none cpu >"$said" 2>&1 &
 tries=300
 until grep -q cannot_judge "$record" 2>/dev/null || [ $tries -eq 0 ]; do
     tries=$((tries - 1))
@@ -84,5 +85,6 @@ done
 kill "$!"
 wait "$!"
 check "SIGTERM ends it" [ $? -eq 2 ]
+check "no socket stays of that, either" [ ! -e "/tmp/criterion_$(cat "$scratch/number").sock" ]
 check "nothing is left behind" [ -z "$(ls "$TMPDIR")" ]
 exit $failed

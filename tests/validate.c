@@ -99,6 +99,26 @@ Test(validate, bad_pointers_are_named)
         refused(wb_check_backward("flash_gqa_backward", p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], &s),
                 WB_BAD_ARGUMENT, word);
     }
+    attention_shape window = s;
+    window.causal = window.window = 1;
+    cr_expect(wb_check_sink_forward("flash_window", there, there, there, there, there, memory + 4, &window) == WB_OK);
+    refused(wb_check_sink_forward("flash_window", there, there, there, there, there, NULL, &window), WB_BAD_ARGUMENT,
+            " sink_logits is null");
+    refused(wb_check_sink_forward("flash_window", there, there, there, there, there, memory + 2, &window),
+            WB_BAD_ARGUMENT, " sink_logits is not aligned to 4");
+    refused(wb_check_sink_forward("flash_window", there, there, NULL, there, there, there, &window), WB_BAD_ARGUMENT,
+            " Q is null");
+    static const char *const sink_names[] = {"dQ", "dK", "dV",          "dsinks", "delta", "Q",
+                                             "K",  "V",  "sink_logits", "O",      "L",     "dO"};
+    for (int bad = 0; bad < 12; bad++) {
+        void *p[12];
+        char word[32];
+        for (int i = 0; i < 12; i++) p[i] = i == bad ? NULL : there;
+        snprintf(word, sizeof word, " %s is null", sink_names[bad]);
+        refused(wb_check_sink_backward("flash_sinks_backward", p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8],
+                                       p[9], p[10], p[11], &window),
+                WB_BAD_ARGUMENT, word);
+    }
     refused(wb_check_row_sum("weighted_row_sum", NULL, there, there, 1, 1), WB_BAD_ARGUMENT, " y is null");
     refused(wb_check_row_sum("weighted_row_sum", there, memory + 1, there, 1, 1), WB_BAD_ARGUMENT, " x is not aligned");
     refused(wb_check_row_sum("weighted_row_sum", there, there, there, 0, 1), WB_BAD_ARGUMENT, "rows = 0");
@@ -138,6 +158,43 @@ Test(validate, bf16_rounds_to_nearest_even)
     cr_expect(isnan(wb_from_bf16(wb_to_bf16(NAN))));
     cr_expect(isinf(wb_from_bf16(wb_to_bf16(3.4e38f))), "beyond the largest bf16");
     for (int bits = 0; bits < 0x7f80; bits++) cr_assert(wb_to_bf16(wb_from_bf16((uint16_t)bits)) == bits);
+}
+
+// Sink logits in the text of a case, and what they make.
+Test(validate, sink_logits_of_a_case)
+{
+    wb_problem problem = *wb_find_problem("flash_window");
+    problem.sink_logits = true;
+    const struct {
+        const char *text, *printed;
+        float of_head[7];
+    } all[] = {{"Hq=7,Hkv=1,Nq=3,D=16,logits=80", ",logits=80", {80, 80, 80, 80, 80, 80, 80}},
+               {"Hq=7,Hkv=1,Nq=3,D=16,logits=-inf",
+                ",logits=-inf",
+                {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY}},
+               {"Hq=7,Hkv=1,Nq=3,D=16,logits=0", ",logits=0", {0}},
+               {"Hq=7,Hkv=1,Nq=3,D=16,logits=mixed", ",logits=mixed", {3, -INFINITY, 0, 80, -80, -1, 3}}};
+    wb_tensor t[WB_MAX_TENSORS];
+    wb_case c;
+    char text[WB_CASE_TEXT];
+    float sinks[7];
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        cr_assert(wb_case_parse(&problem, all[k].text, &c) == WB_OK, "%s", wb_last_message());
+        wb_case_print(&problem, &c, text);
+        cr_expect(strstr(text, all[k].printed), "%s became %s", all[k].text, text);
+        const int count = wb_case_tensors(&problem, &c, t), at = wb_tensor_named(t, count, "sink_logits");
+        cr_assert(count == 6 && at == 5 && t[at].count == 7 && t[at].type == WB_FLOAT32 && !t[at].output);
+        wb_case_fill(&problem, &c, &t[at], sinks);
+        for (int h = 0; h < 7; h++) cr_expect(sinks[h] == all[k].of_head[h], "%s: head %d has %g", text, h, sinks[h]);
+    }
+    cr_assert(wb_case_parse(&problem, "Hq=7,Hkv=1,Nq=3,D=16", &c) == WB_OK);
+    wb_case_fill(&problem, &c, &t[5], sinks);
+    for (int h = 0; h < 7; h++) {
+        cr_expect(sinks[h] > -6 && sinks[h] < 10, "head %d has %g", h, sinks[h]);
+        for (int other = 0; other < h; other++) cr_expect(sinks[h] != sinks[other]);
+    }
+    refused(wb_case_parse(&problem, "logits=many", &c), WB_BAD_ARGUMENT, "logits=many");
+    cr_expect(wb_tensor_named(t, 6, "dsinks") == -1);
 }
 
 // Inputs are what their names promise: mean 0 and variance 1, and the stated logits.

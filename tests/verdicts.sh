@@ -4,6 +4,7 @@
 set -u
 out=build/${BACKEND:-cpu}
 record=$out/hostile/record case=B=1,Hq=2,Nq=40,D=16,seed=1
+! grep -q -e -Werror "$out/flags.mk" 2>/dev/null || export WERROR=1 # as it was built
 failed=0
 for source in tests/hostile/*.c; do
     name=$(basename "$source" .c)
@@ -36,6 +37,25 @@ else
     WB_SHARED_KB=64 says 03 scale_forgotten Nq=129,Nk=64,D=128
     failed=1
 fi
+# A function of problem 10 may say that it needs another GPU. Whether it does is asked of the driver, here one that says what it is told.
+mkdir -p "$out/hostile/driver"
+${CC:-cc} -shared -fPIC tests/hostile/driver/driver.c -o "$out/hostile/driver/libcuda.so.1"
+${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$out/tests/10_test" "$out/wrong/10/wrong/says_unsupported/10_worker" >"$record.log" 2>&1 || cat "$record.log"
+unsupported() { # BACKEND CAPABILITY EXIT-STATUS COUNTS WHAT
+    LD_LIBRARY_PATH=$out/hostile/driver DRIVER_SAYS=$2 WB_RESULTS=$record "$out/suite" "$out/tests/10_test" \
+        "$out/wrong/10/wrong/says_unsupported/10_worker" "$1" --filter 'flash_hopper/@(one_tile_of_keys|bad_input_mask)' >"$record.log" 2>&1
+    if [ $? -eq "$3" ] && [ "$("$out/suite" --show "$record" counts)" = "$4" ]; then
+        echo "ok    $5"
+    else
+        echo "FAIL  $5:" && cat "$record.log"
+        failed=1
+    fi
+}
+unsupported cuda 8 0 "1 passed, 0 failed, 1 skipped" "a function that needs another GPU is skipped where the driver says so"
+unsupported cuda 9 1 "1 passed, 1 failed, 0 skipped" "it fails on the GPU that it needs, whatever it says"
+unsupported cuda 0 1 "1 passed, 1 failed, 0 skipped" "it fails where there is no GPU to ask"
+unsupported cpu 8 1 "1 passed, 1 failed, 0 skipped" "it fails on the CPU layer"
+
 shorter() { sed 's/\([0-9]\.[0-9]\{3\}\)[0-9]*/\1/g; s/^ *//' | grep .; }
 shown=$(sed -n '/^ *FAIL  given_case/,/^ *by hand /p' problems/README.md | shorter)
 printed=$(says 01 O_not_rescaled Nq=8,Nk=256,D=16 | sed -n '/FAIL/,/by hand/p' | shorter)

@@ -49,6 +49,21 @@ typedef struct wb_watched {
 void wb_watch_pages(const wb_watch *watch, const wb_watched *tensors, int count) WB_OF_THE_LAYER;
 void wb_watch_end(void) WB_OF_THE_LAYER;
 
+// From here to wb_overlap_end() it is counted under how many of the tiles of scores that a warp works on a product of its own is in
+// flight (cpu/record.cpp). Fewer than three quarters of them end the process with a report. Once each, and only the worker.
+void wb_overlap_begin(void) WB_OF_THE_LAYER;
+void wb_overlap_end(void) WB_OF_THE_LAYER;
+
+// What the warps of one block do with signals, copies and products, as rows: the last launch that has such a block. For pictures, not for
+// proofs. wb_record_end() writes them to a file; false if it cannot.
+void wb_record_begin(long block) WB_OF_THE_LAYER;
+bool wb_record_end(const char *path) WB_OF_THE_LAYER;
+
+// Products of matrices, from here on: 0, or 1 if there was no room for all. Then one after the other: for each WB_PRODUCT_HEAD numbers, who walks (a warp, counted over the launch, or a
+// thread of the host), rows, cols, depth; then A [rows, depth], B [depth, cols], C before and C after [rows, cols]. Null ends it.
+enum { WB_PRODUCT_HEAD = 4 };
+void wb_record_products(float *at, size_t count) WB_OF_THE_LAYER;
+
 #ifdef __cplusplus
 }
 #endif

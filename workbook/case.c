@@ -43,9 +43,12 @@ static float normal(uint64_t stream, uint64_t index)
 
 // --------------------------------------------------------------------------------------------------------- text and back
 
-static const char *const input_names[WB_INPUTS] = {"normal",   "huge",     "tiny",    "early_max", "late_max", "stairs",
-                                                   "rising",   "falling",  "flat",    "ones",      "tower",    "abyss",
-                                                   "worked_1", "worked_2", "zero_dO", "twice_dO"};
+static const char *const input_names[WB_INPUTS] = {"normal",   "huge",   "tiny",        "early_max",     "late_max",
+                                                   "stairs",   "rising", "falling",     "flat",          "ones",
+                                                   "tower",    "abyss",  "worked_1",    "worked_2",      "zero_dO",
+                                                   "twice_dO", "digits", "row_numbers", "column_numbers"};
+
+static const char *const logits_names[WB_LOGITS_GIVEN] = {"normal", "mixed"};
 
 wb_case wb_case_defaults(const wb_problem *problem, wb_case c)
 {
@@ -90,6 +93,8 @@ static int *integer_field(wb_case *c, const char *name, long *least, long *most)
                   {"nan_queries", &c->nan_queries, 0, MOST_ROWS},
                   {"order", &c->order, 0, INT_MAX},
                   {"watched", &c->watched, 0, 1},
+                  {"overlapped", &c->overlapped, 0, 1},
+                  {"products", &c->products, 0, MOST_ROWS},
                   {"late", &c->late, 0, 1}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         *least = fields[i].least, *most = fields[i].most;
@@ -128,10 +133,19 @@ static wb_status parse_word(const wb_problem *problem, char *word, wb_case *c)
         }
         c->input = (wb_input)kind;
         end = value + strlen(value);
+    } else if (strcmp(word, "logits") == 0) {
+        int kind = 0;
+        while (kind < WB_LOGITS_GIVEN && strcmp(logits_names[kind], value)) kind++;
+        c->logits = (wb_logits)kind;
+        if (kind == WB_LOGITS_GIVEN)
+            c->sink_logit = strtof(value, &end);
+        else
+            end = value + strlen(value);
     } else {
         return wb_fail(WB_BAD_ARGUMENT, "'%s' in the case: names are %s", word,
-                       problem->signature == WB_ROW_SUM ? "rows cols seed input offset"
-                                                        : "B Hq Hkv Nq Nk D scale causal W S seed input offset");
+                       problem->signature == WB_ROW_SUM
+                           ? "rows cols seed input offset"
+                           : "B Hq Hkv Nq Nk D scale causal W sinks logits seed input offset");
     }
     if (end == value || *end) return wb_fail(WB_BAD_ARGUMENT, "'%s=%s' in the case: not a number", word, value);
     return WB_OK;
@@ -195,12 +209,18 @@ void wb_case_print(const wb_problem *problem, const wb_case *c, char text[WB_CAS
     }
     PRINT(",seed=%llu", (unsigned long long)c->seed);
     if (c->input != WB_NORMAL) PRINT(",input=%s", input_names[c->input]);
+    if (c->logits == WB_LOGITS_GIVEN)
+        PRINT(",logits=%.9g", c->sink_logit);
+    else if (c->logits != WB_LOGITS_NORMAL)
+        PRINT(",logits=%s", logits_names[c->logits]);
     if (c->offset) PRINT(",offset=%d", c->offset);
     if (c->nan_keys) PRINT(",nan_from=%d,nan_keys=%d", c->nan_from, c->nan_keys);
     if (c->nan_queries) PRINT(",nan_from=%d,nan_queries=%d", c->nan_from, c->nan_queries);
     if (c->late) PRINT(",late=%d", c->late);
     if (c->watched) PRINT(",watched=%d", c->watched);
+    if (c->overlapped) PRINT(",overlapped=%d", c->overlapped);
     if (c->order) PRINT(",order=%d", c->order);
+    if (c->products) PRINT(",products=%d", c->products);
     if (c->null[0]) PRINT(",null=%s", c->null);
 #undef PRINT
 }
@@ -219,6 +239,12 @@ static wb_tensor tensor(const char *name, bool output, wb_type type, int a, int 
     return t;
 }
 
+static wb_tensor as(const char *name, bool output, wb_tensor t)
+{
+    t.name = name, t.output = output;
+    return t;
+}
+
 int wb_case_tensors(const wb_problem *problem, const wb_case *c, wb_tensor tensors[WB_MAX_TENSORS])
 {
     const attention_shape *s = &c->shape;
@@ -226,8 +252,8 @@ int wb_case_tensors(const wb_problem *problem, const wb_case *c, wb_tensor tenso
     const wb_tensor O = tensor("O", true, type, s->batch, s->q_heads, s->q_len, s->head_dim);
     const wb_tensor L = tensor("L", true, WB_FLOAT32, 1, s->batch, s->q_heads, s->q_len);
     const wb_tensor K = tensor("K", false, type, s->batch, s->kv_heads, s->kv_len, s->head_dim);
-    wb_tensor Q = O, V = K;
-    Q.name = "Q", Q.output = false, V.name = "V";
+    const wb_tensor sink_logits = tensor("sink_logits", false, WB_FLOAT32, 1, 1, 1, s->q_heads);
+    const wb_tensor Q = as("Q", false, O), V = as("V", false, K);
     int n = 0;
     switch (problem->signature) {
     case WB_ROW_SUM:
@@ -235,17 +261,28 @@ int wb_case_tensors(const wb_problem *problem, const wb_case *c, wb_tensor tenso
         tensors[n++] = tensor("x", false, WB_BFLOAT16, 1, 1, c->rows, c->cols);
         tensors[n++] = tensor("w", false, WB_BFLOAT16, 1, 1, 1, c->cols);
         break;
-    case WB_FORWARD: tensors[n++] = O, tensors[n++] = L, tensors[n++] = Q, tensors[n++] = K, tensors[n++] = V; break;
+    case WB_FORWARD:
+        tensors[n++] = O, tensors[n++] = L, tensors[n++] = Q, tensors[n++] = K, tensors[n++] = V;
+        if (problem->sink_logits) tensors[n++] = sink_logits;
+        break;
     case WB_BACKWARD:
-        tensors[n++] = O, tensors[n++] = K, tensors[n++] = V, tensors[n++] = L;
-        tensors[0].name = "dQ", tensors[1].name = "dK", tensors[2].name = "dV", tensors[3].name = "delta";
-        tensors[1].output = tensors[2].output = true;
-        tensors[n++] = Q, tensors[n++] = K, tensors[n++] = V, tensors[n++] = O, tensors[n++] = L, tensors[n++] = Q;
-        tensors[7].output = tensors[8].output = false;
-        tensors[9].name = "dO";
+        tensors[n++] = as("dQ", true, O), tensors[n++] = as("dK", true, K), tensors[n++] = as("dV", true, V);
+        if (problem->sink_logits) tensors[n++] = as("dsinks", true, sink_logits);
+        tensors[n++] = as("delta", true, L);
+        tensors[n++] = Q, tensors[n++] = K, tensors[n++] = V;
+        if (problem->sink_logits) tensors[n++] = sink_logits;
+        tensors[n++] = as("O", false, O), tensors[n++] = as("L", false, L), tensors[n++] = as("dO", false, O);
         break;
     }
+    if (c->products) tensors[n++] = tensor("products", true, WB_FLOAT32, 1, 1, 1, c->products);
     return n;
+}
+
+int wb_tensor_named(const wb_tensor tensors[], int count, const char *name)
+{
+    for (int k = 0; k < count; k++)
+        if (strcmp(tensors[k].name, name) == 0) return k;
+    return -1;
 }
 
 // The logit t(j) that every query has for key j.
@@ -295,6 +332,16 @@ static float attention_element(const wb_case *c, const wb_tensor *t, uint64_t st
     return along * u + per_key;
 }
 
+static float sink_logit(const wb_case *c, uint64_t stream, size_t head)
+{
+    static const float turns[] = {3, -INFINITY, 0, 80, -80, -1};
+    switch (c->logits) {
+    case WB_LOGITS_GIVEN: return c->sink_logit;
+    case WB_LOGITS_MIXED: return turns[head % (sizeof turns / sizeof *turns)];
+    default: return 2 + 2 * normal(stream, head);
+    }
+}
+
 static float row_sum_element(const wb_case *c, const wb_tensor *t, uint64_t stream, size_t index)
 {
     static const float x1[] = {1, 2, 3, 4, 5, 6}, w1[] = {1, .5f, .25f};
@@ -311,6 +358,9 @@ static float row_sum_element(const wb_case *c, const wb_tensor *t, uint64_t stre
     case WB_LATE_MAX: return is_x && col + 1 == t->dim[3] ? 100 * noise : noise;
     case WB_FLAT: return is_x ? 0.75f : noise;
     case WB_ONES: return is_x ? noise : 1;
+    case WB_DIGITS: return !is_x ? 1 : col / 4 == c->seed ? (float)(1 << 6 * (col % 4)) : 0;
+    case WB_ROW_NUMBERS: return !is_x ? 1 : col == c->seed ? (float)(index / t->dim[3] + 1) : 0;
+    case WB_COLUMN_NUMBERS: return !is_x ? (float)(col + 1) : col == c->seed;
     default: return noise;
     }
 }
@@ -320,8 +370,9 @@ void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *
     uint64_t stream = mix(c->seed);
     for (const char *letter = t->name; *letter; letter++) stream = mix(stream ^ (uint64_t)*letter);
     for (size_t i = 0; i < t->count; i++) {
-        const float value =
-            problem->signature == WB_ROW_SUM ? row_sum_element(c, t, stream, i) : attention_element(c, t, stream, i);
+        const float value = problem->signature == WB_ROW_SUM      ? row_sum_element(c, t, stream, i)
+                            : strcmp(t->name, "sink_logits") == 0 ? sink_logit(c, stream, i)
+                                                                  : attention_element(c, t, stream, i);
         if (t->type == WB_FLOAT32)
             ((float *)data)[i] = value;
         else
@@ -340,10 +391,19 @@ wb_status wb_call(const wb_problem *problem, wb_function function, const wb_case
                               wb_stream);
     typedef wb_status backward(bf16 *, bf16 *, bf16 *, float *, const bf16 *, const bf16 *, const bf16 *, const bf16 *,
                                const float *, const bf16 *, const attention_shape *, wb_stream);
+    typedef wb_status sink_forward(bf16 *, float *, const bf16 *, const bf16 *, const bf16 *, const float *,
+                                   const attention_shape *, wb_stream);
+    typedef wb_status sink_backward(bf16 *, bf16 *, bf16 *, float *, float *, const bf16 *, const bf16 *, const bf16 *,
+                                    const float *, const bf16 *, const float *, const bf16 *, const attention_shape *,
+                                    wb_stream);
     if (problem->signature == WB_ROW_SUM) return ((row_sum *)function)(p[0], p[1], p[2], c->rows, c->cols, stream);
+    if (problem->signature == WB_BACKWARD && problem->sink_logits)
+        return ((sink_backward *)function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10], p[11],
+                                           &c->shape, stream);
     if (problem->signature == WB_BACKWARD)
         return ((backward *)function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], &c->shape, stream);
     if (problem->on_host) return ((host_forward *)function)(p[0], p[1], p[2], p[3], p[4], &c->shape);
+    if (problem->sink_logits) return ((sink_forward *)function)(p[0], p[1], p[2], p[3], p[4], p[5], &c->shape, stream);
     return ((forward *)function)(p[0], p[1], p[2], p[3], p[4], &c->shape, stream);
 }
 

@@ -2,6 +2,7 @@
 //
 // A case is written as text, the way a failing test prints it and a worker takes it:
 //   B=1,Hq=2,Nq=256,D=64,seed=7,input=late_max            attention; Hkv = Hq, Nk = Nq, scale = 1/sqrt(D) unless given
+//   B=1,Hq=4,Hkv=2,Nq=99,D=64,W=9,seed=7,logits=80        ... with a sink logit of 80 in every head; see wb_logits
 //   rows=512,cols=1001,seed=7                              weighted_row_sum
 #ifndef WORKBOOK_CASE_H
 #define WORKBOOK_CASE_H
@@ -32,26 +33,41 @@ typedef enum wb_input {
     WB_WORKED_2,   // Nq = Nk = 6, D 2 padded to 16, scale 1 / sqrt(2)
     WB_ZERO_DO,    // of a backward: dO = 0
     WB_TWICE_DO,   // of a backward: as NORMAL, but dO is doubled
-    WB_INPUTS      // how many there are
+    // Of weighted_row_sum, to see which columns count, of which rows, under which weights: x is 0 but where the seed says.
+    WB_DIGITS,          // x[i, 4 seed + k] = 64^k, k < 4; w all ones: y has how often each counts
+    WB_ROW_NUMBERS,     // x[i, seed] = i + 1; w all ones
+    WB_COLUMN_NUMBERS,  // x[i, seed] = 1; w[j] = j + 1
+    WB_INPUTS           // how many there are
 } wb_input;
+
+// What the sink logits are, where a problem has them. In text: normal, mixed, or a number, -inf among them.
+typedef enum wb_logits {
+    WB_LOGITS_NORMAL,  // 2 and a normal deviate of 2, another in every head
+    WB_LOGITS_MIXED,   // heads take turns: 3, -infinity, 0, 80, -80, -1
+    WB_LOGITS_GIVEN    // sink_logit in every head
+} wb_logits;
 
 typedef struct wb_case {
     attention_shape shape;
     int rows, cols;  // of weighted_row_sum
     uint64_t seed;
     wb_input input;
-    char null[8];            // "K": the function is given a null pointer for K
+    wb_logits logits;
+    float sink_logit;
+    char null[16];           // "K": the function is given a null pointer for K
     int offset;              // every tensor starts this many bytes past a multiple of 256
     int nan_from, nan_keys;  // V of keys nan_from ... nan_from + nan_keys - 1 is NaN, in every head
     int late;                // 1: inputs arrive late, on a stream that is not the default one: late.h
     int watched;             // 1: touching keys that should be skipped ends the run: asks.h
+    int overlapped;          // 1: scores under which no product runs end the run: asks.h
     int order;               // in which order threads run that nothing orders: asks.h
+    int products;            // numbers of room for an output more, a record of the products of matrices: asks.h
     int nan_queries;         // dO of queries nan_from ... nan_from + nan_queries - 1 is NaN, in every head
 } wb_case;
 
 typedef enum wb_type { WB_FLOAT32, WB_BFLOAT16 } wb_type;
 
-enum { WB_MAX_TENSORS = 10, WB_CASE_TEXT = 256 };
+enum { WB_MAX_TENSORS = 14, WB_CASE_TEXT = 256 };
 
 typedef struct wb_tensor {
     const char *name;  // as in workbook.h
@@ -74,6 +90,9 @@ void wb_case_print(const wb_problem *problem, const wb_case *c, char text[WB_CAS
 // The tensors in the order of the function's arguments; returns how many. Sizes below 1 count as 1, so that a worker can
 // hold buffers for a bad shape.
 int wb_case_tensors(const wb_problem *problem, const wb_case *c, wb_tensor tensors[WB_MAX_TENSORS]);
+
+// Which of these tensors has this name; -1: none.
+int wb_tensor_named(const wb_tensor tensors[], int count, const char *name);
 
 // Fills an input tensor, rounded to its type. O and L of a backward are not made here: the test brings its oracle's.
 void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *tensor, void *data);

@@ -45,6 +45,18 @@ extern "C" const char *wb_device_name(void)
 #endif
 }
 
+extern "C" int wb_device_capability(void)
+{
+#ifdef __CUDACPU__
+    return 9;
+#else
+    int device, major;
+    const bool known = cudaGetDevice(&device) == cudaSuccess &&
+                       cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess;
+    return known ? major : 0;
+#endif
+}
+
 // ---------------------------------------------------------------------------------------------------------------- late.h
 
 static void *away[16];

@@ -32,6 +32,7 @@ typedef struct wb_problem {
     bool grouped;        // kv_heads may be less than q_heads
     bool window;         // reads shape.window
     bool sinks;          // reads shape.sinks
+    bool sink_logits;    // has an argument more: a learned logit a head, a term of each softmax's denominator
     unsigned head_dims;  // the sum of those that it supports, powers of two
     int tile;            // query rows of a tile in lesson and key, for messages ("row 130, in query tile 1")
     wb_group group;

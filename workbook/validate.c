@@ -128,6 +128,14 @@ wb_status wb_check_forward(const char *problem, const void *O, const void *L, co
     return status != WB_OK ? status : check_shape(problem, shape);
 }
 
+wb_status wb_check_sink_forward(const char *problem, const void *O, const void *L, const void *Q, const void *K,
+                                const void *V, const void *sink_logits, const attention_shape *shape)
+{
+    const named_pointer sinks = {"sink_logits", sink_logits, 4};
+    const wb_status status = check_pointers(problem, &sinks, 1);
+    return status != WB_OK ? status : wb_check_forward(problem, O, L, Q, K, V, shape);
+}
+
 wb_status wb_check_backward(const char *problem, const void *dQ, const void *dK, const void *dV, const void *delta,
                             const void *Q, const void *K, const void *V, const void *O, const void *L, const void *dO,
                             const attention_shape *shape)
@@ -137,4 +145,14 @@ wb_status wb_check_backward(const char *problem, const void *dQ, const void *dK,
                                       {"L", L, 4},    {"dO", dO, 16}};
     const wb_status status = check_pointers(problem, pointers, sizeof pointers / sizeof *pointers);
     return status != WB_OK ? status : check_shape(problem, shape);
+}
+
+wb_status wb_check_sink_backward(const char *problem, const void *dQ, const void *dK, const void *dV,
+                                 const void *dsinks, const void *delta, const void *Q, const void *K, const void *V,
+                                 const void *sink_logits, const void *O, const void *L, const void *dO,
+                                 const attention_shape *shape)
+{
+    const named_pointer sinks[] = {{"dsinks", dsinks, 4}, {"sink_logits", sink_logits, 4}};
+    const wb_status status = check_pointers(problem, sinks, sizeof sinks / sizeof *sinks);
+    return status != WB_OK ? status : wb_check_backward(problem, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
 }

@@ -53,8 +53,8 @@ typedef struct attention_shape {
     int head_dim;  // D: 16, 32, 64 or 128
     float scale;   // finite and positive; usually 1 / sqrt(D)
     int causal;    // query i sees key j only if j <= i. Either in 01; 0 in 03; 1 from 04 on
-    int window;    // W >= 1: ... and only if j > i - W, or j < sinks. Read where there is a window: 06, 07, 09
-    int sinks;     // >= 0: the first `sinks` keys stay visible outside the window. Read where there are sinks: 07, 09
+    int window;    // W >= 1: ... and only if j > i - W, or j < sinks. Read by 06, 07, 09, 11 and 12
+    int sinks;     // >= 0: the first `sinks` keys stay visible outside the window. Read by 07 and 09
 } attention_shape;
 
 // -------------------------------------------------------------------------------------------------------------- problems
@@ -103,6 +103,19 @@ wb_status flash_sinks_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const
 wb_status flash_hopper(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape,
                        wb_stream stream);
 
+// 11: 06 with a sink logit a head, as gpt-oss has it (OpenAI 2025, arXiv:2508.10925): s = sink_logits[h], float32 [Hq], any finite
+// value or -infinity, is in every row's denominator and adds nothing to O:
+//   P[i, j] = exp(S[i, j]) / (exp(s) + sum over visible k of exp(S[i, k]))      L[i] = log(exp(s) + that sum)
+// S = scale * Q K^T; s is not scaled. With s = -infinity there is no sink, and these are 06's results. A window of q_len or more is
+// none: those of 05. shape->sinks is not read.
+wb_status flash_sink_logits(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const float *sink_logits,
+                            const attention_shape *shape, wb_stream stream);
+// 12: backward of 11, from its O and L. As 09's, and dsinks [Hq], float32, the gradient of sink_logits:
+//   dsinks[h] = - sum over batches and rows i of exp(sink_logits[h] - L[i]) delta[i]
+wb_status flash_sink_logits_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *dsinks, float *delta, const bf16 *Q,
+                                     const bf16 *K, const bf16 *V, const float *sink_logits, const bf16 *O,
+                                     const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream);
+
 // --------------------------------------------------------------------------------------------- the one shared validator
 // For the first line of each function. `problem` is the function's name; what it supports is looked up in one table.
 
@@ -112,6 +125,12 @@ wb_status wb_check_forward(const char *problem, const void *O, const void *L, co
 wb_status wb_check_backward(const char *problem, const void *dQ, const void *dK, const void *dV, const void *delta,
                             const void *Q, const void *K, const void *V, const void *O, const void *L, const void *dO,
                             const attention_shape *shape);
+wb_status wb_check_sink_forward(const char *problem, const void *O, const void *L, const void *Q, const void *K,
+                                const void *V, const void *sink_logits, const attention_shape *shape);
+wb_status wb_check_sink_backward(const char *problem, const void *dQ, const void *dK, const void *dV,
+                                 const void *dsinks, const void *delta, const void *Q, const void *K, const void *V,
+                                 const void *sink_logits, const void *O, const void *L, const void *dO,
+                                 const attention_shape *shape);
 
 // Records a message in the manner of printf for wb_last_message() and returns `status`.
 wb_status wb_fail(wb_status status, const char *format, ...)
@@ -130,6 +149,13 @@ wb_status wb_copy_to_device(void *device, const void *host, size_t bytes);
 wb_status wb_copy_to_host(void *host, const void *device, size_t bytes);
 wb_status wb_device_synchronize(void);  // waits, and reports what went wrong in any kernel until now
 const char *wb_device_name(void);       // "NVIDIA H200", or "CPU execution layer"
+// The major compute capability of the current device: 9 on an H200, and on the CPU layer, which plays one; 0: no device.
+int wb_device_capability(void);
+
+// --------------------------------------------------------------------------------------------------------------- the library
+// libworkbook.so, and nothing else, has more than one kernel for some functions (solutions/library.c). Which source serves this one,
+// "flash_gqa", for a shape that it takes, on the current device; "" for a function that has but its key.
+const char *wb_library_kernel(const char *function, const attention_shape *shape);
 
 #ifdef __cplusplus
 }

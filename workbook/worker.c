@@ -4,6 +4,7 @@
 //   build/cpu/problems/03_worker --case B=1,Hq=2,Nq=256,D=64,seed=7          also under gdb, compute-sanitizer, a profiler
 //   ... --case ... --case ...   one after the other in one process: does a call leave anything behind that changes the next?
 //   --guard 0 ...               each buffer ends with its tensor and outputs are left unwritten, for tools that look for stray accesses
+//   --record FILE --block 0     what block 0 does with signals, copies and products, as rows (cpu/record.cpp): before --case
 //   ... --cases list            prints a few small cases, ragged at the edges, one a line (small_cases.h)
 //
 // Compiled once a problem, with WB_NAME as the function's name.
@@ -83,19 +84,20 @@ static uint64_t near(const wb_problem *problem, const attention_shape *s, int sp
 }
 
 // asks.h: keys are not touched by queries that do not see them. Under a causal mask.
-static void watch_pages(const wb_problem *problem, const wb_case *c, const wb_tensor *tensors, void *const pointers[])
+static void watch_pages(const wb_problem *problem, const wb_case *c, const wb_tensor *tensors, int count,
+                        void *const pointers[])
 {
     const bool backward = problem->signature == WB_BACKWARD;
-    const int which[2][4] = {{0, 2, 3, 4}, {4, 9, 5, 6}};  // O, Q or Q, dO tell the queries; K and V
+    static const char *const which[2][4] = {{"O", "Q", "K", "V"}, {"Q", "dO", "K", "V"}};  // two tell the queries
     const attention_shape *s = &c->shape;
     wb_watch watch = {.span = (s->q_len - 1) / WB_SPANS + 1, .both_ways = backward, .on_host = problem->on_host};
     for (int q = 0; q < WB_SPANS; q++)
         watch.near[q] = near(problem, s, watch.span, q * watch.span, q * watch.span + watch.span - 1);
     wb_watched watched[4];
     for (int k = 0; k < 4; k++) {
-        const wb_tensor *t = &tensors[which[backward][k]];
-        watched[k] = (wb_watched){pointers[which[backward][k]], t->bytes, t->bytes / t->count * t->dim[3],
-                                  (int)t->dim[2], k >= 2};
+        const int n = wb_tensor_named(tensors, count, which[backward][k]);
+        const wb_tensor *t = &tensors[n];
+        watched[k] = (wb_watched){pointers[n], t->bytes, t->bytes / t->count * t->dim[3], (int)t->dim[2], k >= 2};
     }
     if (problem->on_host && openblas_set_num_threads) openblas_set_num_threads(1);  // one thread, one tile at a time
     wb_watch_pages(&watch, watched, 4);
@@ -121,6 +123,7 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     void *buffers[WB_MAX_TENSORS] = {0}, *pointers[WB_MAX_TENSORS];
     const bool moved = !problem->on_host || exact;
     wb_status status = WB_OK;
+    if (c->products) count--;  // the last: the record stays where it is
     for (int k = 0; k < count; k++) {
         char *zone = shared + zones[k].start;
         if (moved) {
@@ -152,8 +155,12 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     wb_fail(WB_OK, "%s", "");  // no message of an earlier call
 
     const bool watched = wb_watch_pages && c->watched && c->shape.causal;
-    if (watched) watch_pages(problem, c, tensors, pointers);
+    if (watched) watch_pages(problem, c, tensors, count, pointers);
+    const bool overlapped = wb_overlap_begin && c->overlapped;
+    if (overlapped) wb_overlap_begin();
     if (wb_run_in_order && c->order) wb_run_in_order(c->order);
+    if (wb_record_products && c->products)
+        wb_record_products((float *)(shared + zones[count].start + zones[count].data), (size_t)c->products);
     if (wb_count_launches) wb_count_launches();
     x->stage = WB_STAGE_CALLING;
     x->status = wb_call(problem, (wb_function)WB_NAME, c, pointers, stream);
@@ -165,6 +172,8 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
         if (x->device_status != WB_OK) snprintf(x->device_message, sizeof x->device_message, "%s", wb_last_message());
     }
     if (watched) wb_watch_end();
+    if (overlapped) wb_overlap_end();
+    if (wb_record_products) wb_record_products(NULL, 0);
     if (wb_count_launches) x->launches = wb_count_launches();
     const size_t statics = wb_static_memory() > WB_FREE_STATICS ? wb_static_memory() : 0;
     x->host_bytes = wb_host_memory_peak() - host_before + (problem->on_host ? statics : 0);
@@ -208,8 +217,9 @@ static void print_outputs(const wb_tensor *tensors, const wb_zone *zones, int co
         const wb_tensor *t = &tensors[k];
         const size_t width = t->dim[3], rows = t->count / width;
         const bool all = t->count <= SMALL;
-        // L and delta have a number a row of Q, and one dimension less.
-        const int first = strcmp(t->name, "y") == 0 ? 3 : strcmp(t->name, "L") == 0 || strcmp(t->name, "delta") == 0;
+        // y and dsinks are vectors; L and delta have a number a row of Q, and one dimension less.
+        const bool vector = strcmp(t->name, "y") == 0 || strcmp(t->name, "dsinks") == 0;
+        const int first = vector ? 3 : strcmp(t->name, "L") == 0 || strcmp(t->name, "delta") == 0;
         const char *data = shared + zones[k].start + zones[k].data;
         float *row = t->output ? malloc(width * sizeof *row) : NULL;
         size_t bad = 0;
@@ -240,19 +250,23 @@ static void print_outputs(const wb_tensor *tensors, const wb_zone *zones, int co
 
 // For a run by hand of a backward: O and L, computed from Q, K and V. A test brings those of its oracle instead.
 static void fill_forward(const wb_problem *problem, const wb_case *c, const wb_tensor *tensors, const wb_zone *zones,
-                         char *shared)
+                         int count, char *shared)
 {
-    enum { Q = 4, K, V, O, L };  // the order of the arguments
     const attention_shape *s = &c->shape;
     const size_t D = (size_t)s->head_dim, N = (size_t)s->q_len;
-    char *at[9];
-    for (int k = Q; k <= L; k++) at[k] = shared + zones[k].start + zones[k].data;
+    const int Q = wb_tensor_named(tensors, count, "Q"), K = Q + 1, V = Q + 2;
+    const int O = wb_tensor_named(tensors, count, "O"), L = O + 1;
+    const int sinks = wb_tensor_named(tensors, count, "sink_logits");
+    char *at[WB_MAX_TENSORS];
+    for (int k = 0; k < count; k++) at[k] = shared + zones[k].start + zones[k].data;
     if (s->batch < 1 || s->kv_heads < 1 || s->q_heads % s->kv_heads || s->kv_len != s->q_len || D > WB_MAX_HEAD_DIM)
         return;
     for (size_t row = 0; row < tensors[L].count; row++) {
         const size_t i = row % N, kv_row = row / N / (size_t)(s->q_heads / s->kv_heads) * N;
-        double o[WB_MAX_HEAD_DIM] = {0}, l = 0, m = -INFINITY;
-        for (int pass = 0; pass < 2; pass++)  // the maximum, then the sums
+        const double sink = sinks < 0 ? -INFINITY : value_at(&tensors[sinks], at[sinks], row / N % (size_t)s->q_heads);
+        double o[WB_MAX_HEAD_DIM] = {0}, l = 0, m = sink;
+        for (int pass = 0; pass < 2; pass++) {  // the maximum, then the sums
+            if (pass == 1 && m > -INFINITY) l = exp(sink - m);
             for (size_t j = 0; j <= i; j++) {
                 const bool in_window = !problem->window || i - j < (size_t)s->window;
                 if (!in_window && !(problem->sinks && (int)j < s->sinks)) continue;
@@ -268,6 +282,7 @@ static void fill_forward(const wb_problem *problem, const wb_case *c, const wb_t
                 l += p;
                 for (size_t d = 0; d < D; d++) o[d] += p * value_at(&tensors[V], at[V], (kv_row + j) * D + d);
             }
+        }
         for (size_t d = 0; d < D; d++) ((uint16_t *)at[O])[row * D + d] = wb_to_bf16((float)(o[d] / l));
         ((float *)at[L])[row] = (float)(m + log(l));
     }
@@ -298,7 +313,7 @@ static int try_case(const wb_problem *problem, const char *text, int file, size_
         memset(shared, 0, sizeof(wb_exchange));
         for (int k = 0; k < count; k++)
             if (!tensors[k].output) wb_case_fill(problem, &c, &tensors[k], shared + zones[k].start + zones[k].data);
-        if (problem->signature == WB_BACKWARD) fill_forward(problem, &c, tensors, zones, shared);
+        if (problem->signature == WB_BACKWARD) fill_forward(problem, &c, tensors, zones, count, shared);
     }
 
     wb_exchange *x = (wb_exchange *)shared;
@@ -339,10 +354,16 @@ int main(int argc, char **argv)
 {
     const wb_problem *problem = wb_find_problem(STRING(WB_NAME));
     size_t guard = WB_GUARD;
+    const char *record = NULL;
+    long block = 0;
     for (int i = 1; i < argc; i += 2) {
         if (i + 1 == argc) return usage(argv[0]);
         if (strcmp(argv[i], "--exchange") == 0) return serve(problem, atoi(argv[i + 1]), guard);
-        if (strcmp(argv[i], "--guard") == 0)
+        if (strcmp(argv[i], "--record") == 0)
+            record = argv[i + 1];
+        else if (strcmp(argv[i], "--block") == 0)
+            block = atol(argv[i + 1]);
+        else if (strcmp(argv[i], "--guard") == 0)
             guard = (size_t)atol(argv[i + 1]);
         else if (strcmp(argv[i], "--cases") == 0) {
             wb_small_cases_print(problem);
@@ -351,8 +372,19 @@ int main(int argc, char **argv)
             return usage(argv[0]);
     }
     int status = 0, cases = 0;
+    if (record && !wb_record_begin) {
+        fprintf(stderr, "%s: only the CPU execution layer records what a block does: BACKEND=cpu\n", argv[0]);
+        return 2;
+    }
+    if (record) wb_record_begin(block);
     for (int i = 1; i < argc && status == 0; i += 2)
         if (strcmp(argv[i], "--case") == 0) cases++, status = try_case(problem, argv[i + 1], -1, guard);
-    if (cases > 0) return status;
-    return try_case(problem, problem->signature == WB_ROW_SUM ? "rows=4,cols=100" : "B=1,Hq=2,Nq=100,D=64", -1, guard);
+    if (cases == 0)
+        status =
+            try_case(problem, problem->signature == WB_ROW_SUM ? "rows=4,cols=100" : "B=1,Hq=2,Nq=100,D=64", -1, guard);
+    if (record && !wb_record_end(record)) {
+        fprintf(stderr, "%s: %s\n", record, strerror(errno));
+        return 2;
+    }
+    return status;
 }

@@ -40,9 +40,9 @@ template <class Tile, int STAGES> struct ring_end {
 
 // What a block keeps in shared memory.
 template <int D, int BC, int GROUPS> struct forward_tiles {
-    tma_tile<64, D> Q[GROUPS];      // one a warpgroup; in the end its O
-    ring<tma_tile<BC, D>, 2> K, V;  // one of the two is read while the other is filled
-    signal Q_full;
+    ring<tma_tile<BC, D>, 2> K, V;    // one of the two is read while the other is filled
+    ring<tma_tile<64, D>, GROUPS> Q;  // one a warpgroup
+    tma_tile<64, D> O[GROUPS];
 };
 
 // One step of the online softmax: S becomes P. Returns whether O has to be multiplied by alpha: here a product may be adding to it.
@@ -56,8 +56,9 @@ TILE_FN bool softmax_step(reg_tile<16, BC> &S, row_vec<16> &m, row_vec<16> &l, r
     //}
 }
 
-// A block owns 64 * GROUPS query rows of one head, each of its computing warps 16. It walks over the keys from right to left, BC at
-// a time: the tiles with a mask come first.
+// A block owns 64 * GROUPS query rows, each of its computing warps 16, in each of `bunch` heads, one head after the other: while the
+// last products of one run, the next one's tiles come. It walks over the keys from right to left, BC at a time: the tiles with a mask
+// come first.
 template <int D, int BC, int GROUPS, bool CAUSAL>
 __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void forward_kernel(
     const __grid_constant__ tensor_map O_map,  // [B, Hq, Nq, D]
@@ -65,39 +66,38 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void forward_kernel(
     const __grid_constant__ tensor_map K_map,  // [B, Hkv, Nk, D]
     const __grid_constant__ tensor_map V_map,  // [B, Hkv, Nk, D]
     float *L,                                  // [B, Hq, Nq]
-    int heads, int side_by_side, int group_size, int Nq, int Nk, float scale)
+    int heads, int bunch, int side_by_side, int group_size, int Nq, int Nk, float scale)
 {
     constexpr int BR = 64 * GROUPS;
     using registers = register_shares<GROUPS, GROUPS == 2 ? 40 : 32, GROUPS == 2 ? 232 : 160>;
-    extern __shared__ __align__(1024) unsigned char shared[];
-    auto &tiles = *reinterpret_cast<forward_tiles<D, BC, GROUPS> *>(shared);
+    auto &tiles = shared_memory<forward_tiles<D, BC, GROUPS>>();
 
-    // who am I: side_by_side heads, counted over the whole batch, share a section of the grid
+    // who am I: side_by_side bunches of heads, counted over the whole batch, share a section of the grid
     const int tiles_of_head = (Nq - 1) / BR + 1, section = blockIdx.x / (side_by_side * tiles_of_head);
     const int n = blockIdx.x % (side_by_side * tiles_of_head);  // in the section
     //{ order: which block takes which tile
-    // TODO(10) order: the head, and the first query row: late rows see the most keys, so they start first.  (about 2 lines)
-    const int head = heads, block_row = n + section;  // no head: every block returns
+    // TODO(10) order: the first head, and the first query row: late rows see the most keys, so they start first.  (about 2 lines)
+    const int first_head = heads, block_row = n + section;  // no head: the block has nothing to do
     //}
-    if (head >= heads) return;
-    const int kv_head = head / group_size;
-    int end = ((CAUSAL ? min(Nk, block_row + BR) : Nk) - 1) / BC + 1;  // tiles of keys that the block sees
+    const int last_head = min(first_head + bunch, heads);
+    const int end = ((CAUSAL ? min(Nk, block_row + BR) : Nk) - 1) / BC + 1;  // tiles of keys that the block sees
 
     if (threadIdx.x == 0) {
-        tiles.Q_full.init(GROUPS);
+        tiles.Q.init(4);
         tiles.K.init(4 * GROUPS);
         tiles.V.init(4 * GROUPS);
         signals_ready();
     }
     __syncthreads();  // the signals are there for all
 
-    // fetch: one thread the queries and keys, another the values
+    // fetch: one thread the queries, one the keys, one the values
     if (warpgroup_id() == 0) {
         registers::give();
+        ring_end Q(tiles.Q);
         ring_end K(tiles.K), V(tiles.V);
         //{ fetch: what the copy engine is told
-        // TODO(10) fetch: thread 0 loads the GROUPS tiles of Q and sends K; thread 32 sends V.  (about 6 lines)
-        (void)K, (void)V, (void)kv_head, (void)Q_map, (void)K_map, (void)V_map, (void)end;
+        // TODO(10) fetch: head by head, thread 0 sends the GROUPS tiles of Q; thread 32 sends K, thread 64 V.  (about 9 lines)
+        (void)Q, (void)K, (void)V, (void)group_size, (void)Q_map, (void)K_map, (void)V_map;
         //}
         return;
     }
@@ -105,7 +105,7 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void forward_kernel(
     registers::take();
     const int group = warpgroup_id() - 1, group_row = block_row + 64 * group, row = group_row + 16 * warp_in_group();
     const float scale2 = scale * 1.44269504f;  // times log2(e): the scores in base 2, for exp2
-    auto &Q = tiles.Q[group];
+    const auto &Q = tiles.Q.tile[group];
     ring_end K(tiles.K), V(tiles.V);
     turns<GROUPS == 2 ? 1 : GROUPS> turn(GROUPS == 2 ? 0 : group);  // two groups are faster without
 
@@ -117,28 +117,33 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void forward_kernel(
             });
     };
 
-    reg_tile<16, D> O = {};
-    row_vec<16> m, l = {}, alpha;
-    fill(m, -FLT_MAX);  // not -infinity: "nothing yet" minus "nothing yet" must be 0, not NaN
-    weights<BC> P;
-    tiles.Q_full.wait(0);
-    //{ skip: tiles that only the other warpgroups see
-    // TODO(10) skip: the ring brings them all the same; take each, give it back, and take your turn.  (about 5 lines)
-    //}
-    //{ overlap: the products of one tile under the softmax of the next
-    // TODO(10) overlap: first with each product waited for at once; then S = Q K^T of a tile before P V of the one before it.  (about 30 lines)
-    (void)mask, (void)alpha, (void)P, (void)scale2, (void)Q;
-    //}
+    for (int head = first_head; head < last_head; head++) {
+        reg_tile<16, D> O = {};
+        row_vec<16> m, l = {}, alpha;
+        fill(m, -FLT_MAX);  // not -infinity: "nothing yet" minus "nothing yet" must be 0, not NaN
+        weights<BC> P;
+        int t = end - 1;
+        tiles.Q.full[group].wait((head - first_head) & 1);
+        //{ skip: tiles that only the other warpgroups see
+        // TODO(10) skip: the ring brings them all the same; take each, give it back, and take your turn.  (about 5 lines)
+        //}
+        //{ overlap: the products of one tile under the softmax of the next
+        // TODO(10) overlap: first with each product waited for at once; then S = Q K^T of a tile before P V of the one before it; Q goes back last.  (about 31 lines)
+        (void)mask, (void)alpha, (void)P, (void)scale2, (void)Q, (void)t;
+        //}
 
-    // finalize
-    l = row_sum_whole(l);
-    divide_rows(O, l);
-    const row_vec<16> L_row = (m + log2(l)) * 0.69314718f;  // ln(2): base e
+        // finalize
+        l = row_sum_whole(l);
+        divide_rows(O, l);
+        const row_vec<16> L_row = (m + log2(l)) * 0.69314718f;  // ln(2): base e
 
-    // store
-    store(L + (size_t)head * Nq + row, L_row, Nq - row);
-    store(Q, O);
-    store_async(O_map, group_row, head, Q);
+        // store
+        store(L + (size_t)head * Nq + row, L_row, Nq - row);
+        stores_read();
+        warpgroup_meets();  // the tile's last O has left
+        store(tiles.O[group], O);
+        store_async(O_map, group_row, head, tiles.O[group]);
+    }
     stores_read();  // the block may not end before
 }
 
@@ -156,14 +161,25 @@ launch(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const att
     if (status == WB_OK) status = describe(K_map, K, kv_heads, Nk, D, BC);
     if (status == WB_OK) status = describe(V_map, V, kv_heads, Nk, D, BC);
     if (status != WB_OK) return status;
-    // causal: as many heads side by side as have their keys and values in half of the L2 cache (60 MB) together
-    int side = CAUSAL ? group_size : 1;
-    while (CAUSAL && 2 * side <= heads && 2ll * side / group_size * Nk * D * 4 <= 32 << 20) side *= 2;
-    const size_t blocks = (size_t)((Nq - 1) / BR + 1) * side * ((heads - 1) / side + 1);
+    int device, processors;
+    WB_CUDA(cudaGetDevice(&device));
+    WB_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
+    // causal: a section has as many heads as have their keys and values in half of the L2 cache (60 MB) together
+    int section = group_size, bunch = 4;
+    while (2 * section <= heads && 2ll * section / group_size * Nk * D * 4 <= 32 << 20) section *= 2;
+    // a bunch, as long as no multiprocessor waits for it in the end: where the blocks of a section are of many lengths, they
+    // are three for two multiprocessors; where all are equal, they need no more rounds than blocks of one head
+    const long long tiles_of_head = (Nq - 1) / BR + 1, all = tiles_of_head * heads;
+    const auto rounds = [&](long long blocks) { return (blocks - 1) / processors + 1; };
+    while (bunch > 1 && (CAUSAL ? tiles_of_head * (section / bunch) * 2 < processors * 3
+                                : rounds(tiles_of_head * ((heads - 1) / bunch + 1)) * bunch > rounds(all)))
+        bunch /= 2;
+    const int side = CAUSAL ? (section - 1) / bunch + 1 : 1;
+    const long long blocks = tiles_of_head * side * ((heads - 1) / (side * bunch) + 1);
     if (blocks > INT_MAX) return wb_fail(WB_UNSUPPORTED, "flash_hopper: more than %d tiles of queries", INT_MAX);
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     kernel<<<(unsigned)blocks, 128 * (1 + GROUPS), bytes, stream>>>(
-        O_map, Q_map, K_map, V_map, L, heads, side, group_size, Nq, Nk, shape->scale);
+        O_map, Q_map, K_map, V_map, L, heads, bunch, side, group_size, Nq, Nk, shape->scale);
     WB_CUDA(cudaGetLastError());
     return WB_OK;
 }

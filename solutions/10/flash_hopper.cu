@@ -41,9 +41,9 @@ template <class Tile, int STAGES> struct ring_end {
 
 // What a block keeps in shared memory.
 template <int D, int BC, int GROUPS> struct forward_tiles {
-    tma_tile<64, D> Q[GROUPS];      // one a warpgroup; in the end its O
-    ring<tma_tile<BC, D>, 2> K, V;  // one of the two is read while the other is filled
-    signal Q_full;
+    ring<tma_tile<BC, D>, 2> K, V;    // one of the two is read while the other is filled
+    ring<tma_tile<64, D>, GROUPS> Q;  // one a warpgroup
+    tma_tile<64, D> O[GROUPS];
 };
 
 // One step of the online softmax: S becomes P. Returns whether O has to be multiplied by alpha: here a product may be adding to it.
@@ -63,8 +63,9 @@ TILE_FN bool softmax_step(reg_tile<16, BC> &S, row_vec<16> &m, row_vec<16> &l, r
     //}
 }
 
-// A block owns 64 * GROUPS query rows of one head, each of its computing warps 16. It walks over the keys from right to left, BC at
-// a time: the tiles with a mask come first.
+// A block owns 64 * GROUPS query rows, each of its computing warps 16, in each of `bunch` heads, one head after the other: while the
+// last products of one run, the next one's tiles come. It walks over the keys from right to left, BC at a time: the tiles with a mask
+// come first.
 template <int D, int BC, int GROUPS, bool CAUSAL>
 __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void forward_kernel(
     const __grid_constant__ tensor_map O_map,  // [B, Hq, Nq, D]
@@ -72,42 +73,45 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void forward_kernel(
     const __grid_constant__ tensor_map K_map,  // [B, Hkv, Nk, D]
     const __grid_constant__ tensor_map V_map,  // [B, Hkv, Nk, D]
     float *L,                                  // [B, Hq, Nq]
-    int heads, int side_by_side, int group_size, int Nq, int Nk, float scale)
+    int heads, int bunch, int side_by_side, int group_size, int Nq, int Nk, float scale)
 {
     constexpr int BR = 64 * GROUPS;
     using registers = register_shares<GROUPS, GROUPS == 2 ? 40 : 32, GROUPS == 2 ? 232 : 160>;
-    extern __shared__ __align__(1024) unsigned char shared[];
-    auto &tiles = *reinterpret_cast<forward_tiles<D, BC, GROUPS> *>(shared);
+    auto &tiles = shared_memory<forward_tiles<D, BC, GROUPS>>();
 
-    // who am I: side_by_side heads, counted over the whole batch, share a section of the grid
+    // who am I: side_by_side bunches of heads, counted over the whole batch, share a section of the grid
     const int tiles_of_head = (Nq - 1) / BR + 1, section = blockIdx.x / (side_by_side * tiles_of_head);
     const int n = blockIdx.x % (side_by_side * tiles_of_head);  // in the section
     //{ order: which block takes which tile
-    const int head = section * side_by_side + n % side_by_side;
+    const int first_head = (section * side_by_side + n % side_by_side) * bunch;
     const int block_row = (tiles_of_head - 1 - n / side_by_side) * BR;
     //}
-    if (head >= heads) return;
-    const int kv_head = head / group_size;
-    int end = ((CAUSAL ? min(Nk, block_row + BR) : Nk) - 1) / BC + 1;  // tiles of keys that the block sees
+    const int last_head = min(first_head + bunch, heads);
+    const int end = ((CAUSAL ? min(Nk, block_row + BR) : Nk) - 1) / BC + 1;  // tiles of keys that the block sees
 
     if (threadIdx.x == 0) {
-        tiles.Q_full.init(GROUPS);
+        tiles.Q.init(4);
         tiles.K.init(4 * GROUPS);
         tiles.V.init(4 * GROUPS);
         signals_ready();
     }
     __syncthreads();  // the signals are there for all
 
-    // fetch: one thread the queries and keys, another the values
+    // fetch: one thread the queries, one the keys, one the values
     if (warpgroup_id() == 0) {
         registers::give();
+        ring_end Q(tiles.Q);
         ring_end K(tiles.K), V(tiles.V);
         //{ fetch: what the copy engine is told
         if (threadIdx.x == 0) {
-            for (int g = 0; g < GROUPS; g++) load_async(tiles.Q[g], Q_map, block_row + 64 * g, head, tiles.Q_full);
-            for (int t = end - 1; t >= 0; t--) K.send(K_map, t * BC, kv_head);
+            for (int head = first_head; head < last_head; head++)
+                for (int g = 0; g < GROUPS; g++) Q.send(Q_map, block_row + 64 * g, head);
         } else if (threadIdx.x == 32) {
-            for (int t = end - 1; t >= 0; t--) V.send(V_map, t * BC, kv_head);
+            for (int head = first_head; head < last_head; head++)
+                for (int t = end - 1; t >= 0; t--) K.send(K_map, t * BC, head / group_size);
+        } else if (threadIdx.x == 64) {
+            for (int head = first_head; head < last_head; head++)
+                for (int t = end - 1; t >= 0; t--) V.send(V_map, t * BC, head / group_size);
         }
         //}
         return;
@@ -116,7 +120,7 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void forward_kernel(
     registers::take();
     const int group = warpgroup_id() - 1, group_row = block_row + 64 * group, row = group_row + 16 * warp_in_group();
     const float scale2 = scale * 1.44269504f;  // times log2(e): the scores in base 2, for exp2
-    auto &Q = tiles.Q[group];
+    const auto &Q = tiles.Q.tile[group];
     ring_end K(tiles.K), V(tiles.V);
     turns<GROUPS == 2 ? 1 : GROUPS> turn(GROUPS == 2 ? 0 : group);  // two groups are faster without
 
@@ -128,57 +132,64 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void forward_kernel(
             });
     };
 
-    reg_tile<16, D> O = {};
-    row_vec<16> m, l = {}, alpha;
-    fill(m, -FLT_MAX);  // not -infinity: "nothing yet" minus "nothing yet" must be 0, not NaN
-    weights<BC> P;
-    tiles.Q_full.wait(0);
-    //{ skip: tiles that only the other warpgroups see
-    for (; CAUSAL && (end - 1) * BC >= group_row + 64; end--) {
-        K.receive(), K.release();
-        V.receive(), V.release();
-        turn.wait(), turn.pass();
-    }
-    //}
-    //{ overlap: the products of one tile under the softmax of the next
-    {  // the first tile: nothing to overlap with
-        reg_tile<16, BC> S;
-        mma_ABt_async(S, Q, K.receive());  // S = Q K^T
-        products_done<0>(S);
-        K.release();
-        mask(S, end - 1);
-        softmax_step(S, m, l, alpha, scale2);
-        round_to(P, S);
-    }
-    for (int t = end - 2; t >= 0; t--) {
-        reg_tile<16, BC> S;
-        const auto &K_tile = K.receive();
-        turn.wait();
-        mma_ABt_async(S, Q, K_tile);      // S = Q K^T
-        mma_AB_async(O, P, V.receive());  // O += P V, of the tile before
-        turn.pass();
-        products_done<1>(S);  // all but one: S is there, O is not
-        K.release();
-        mask(S, t);
-        const bool outgrown = softmax_step(S, m, l, alpha, scale2);
+    for (int head = first_head; head < last_head; head++) {
+        reg_tile<16, D> O = {};
+        row_vec<16> m, l = {}, alpha;
+        fill(m, -FLT_MAX);  // not -infinity: "nothing yet" minus "nothing yet" must be 0, not NaN
+        weights<BC> P;
+        int t = end - 1;
+        tiles.Q.full[group].wait((head - first_head) & 1);
+        //{ skip: tiles that only the other warpgroups see
+        for (; CAUSAL && t * BC >= group_row + 64; t--) {
+            K.receive(), K.release();
+            V.receive(), V.release();
+            turn.wait(), turn.pass();
+        }
+        //}
+        //{ overlap: the products of one tile under the softmax of the next
+        {  // the first tile: nothing to overlap with
+            reg_tile<16, BC> S;
+            mma_ABt_async(S, Q, K.receive());  // S = Q K^T
+            products_done<0>(S);
+            K.release();
+            mask(S, t);
+            softmax_step(S, m, l, alpha, scale2);
+            round_to(P, S);
+        }
+        while (--t >= 0) {
+            reg_tile<16, BC> S;
+            const auto &K_tile = K.receive();
+            turn.wait();
+            mma_ABt_async(S, Q, K_tile);      // S = Q K^T
+            mma_AB_async(O, P, V.receive());  // O += P V, of the tile before
+            turn.pass();
+            products_done<1>(S);  // all but one: S is there, O is not
+            K.release();
+            mask(S, t);
+            const bool outgrown = softmax_step(S, m, l, alpha, scale2);
+            products_done<0>(O);
+            V.release();
+            round_to(P, S);  // P V no longer reads the old one
+            if (outgrown) scale_rows(O, alpha);
+        }
+        if (lane_id() == 0) tiles.Q.empty[group].arrive();  // the next head's queries may come
+        mma_AB_async(O, P, V.receive());
         products_done<0>(O);
         V.release();
-        round_to(P, S);  // P V no longer reads the old one
-        if (outgrown) scale_rows(O, alpha);
+        //}
+
+        // finalize
+        l = row_sum_whole(l);
+        divide_rows(O, l);
+        const row_vec<16> L_row = (m + log2(l)) * 0.69314718f;  // ln(2): base e
+
+        // store
+        store(L + (size_t)head * Nq + row, L_row, Nq - row);
+        stores_read();
+        warpgroup_meets();  // the tile's last O has left
+        store(tiles.O[group], O);
+        store_async(O_map, group_row, head, tiles.O[group]);
     }
-    mma_AB_async(O, P, V.receive());
-    products_done<0>(O);
-    //}
-
-    // finalize
-    l = row_sum_whole(l);
-    divide_rows(O, l);
-    const row_vec<16> L_row = (m + log2(l)) * 0.69314718f;  // ln(2): base e
-
-    // store
-    store(L + (size_t)head * Nq + row, L_row, Nq - row);
-    store(Q, O);
-    store_async(O_map, group_row, head, Q);
     stores_read();  // the block may not end before
 }
 
@@ -196,14 +207,25 @@ launch(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const att
     if (status == WB_OK) status = describe(K_map, K, kv_heads, Nk, D, BC);
     if (status == WB_OK) status = describe(V_map, V, kv_heads, Nk, D, BC);
     if (status != WB_OK) return status;
-    // causal: as many heads side by side as have their keys and values in half of the L2 cache (60 MB) together
-    int side = CAUSAL ? group_size : 1;
-    while (CAUSAL && 2 * side <= heads && 2ll * side / group_size * Nk * D * 4 <= 32 << 20) side *= 2;
-    const size_t blocks = (size_t)((Nq - 1) / BR + 1) * side * ((heads - 1) / side + 1);
+    int device, processors;
+    WB_CUDA(cudaGetDevice(&device));
+    WB_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
+    // causal: a section has as many heads as have their keys and values in half of the L2 cache (60 MB) together
+    int section = group_size, bunch = 4;
+    while (2 * section <= heads && 2ll * section / group_size * Nk * D * 4 <= 32 << 20) section *= 2;
+    // a bunch, as long as no multiprocessor waits for it in the end: where the blocks of a section are of many lengths, they
+    // are three for two multiprocessors; where all are equal, they need no more rounds than blocks of one head
+    const long long tiles_of_head = (Nq - 1) / BR + 1, all = tiles_of_head * heads;
+    const auto rounds = [&](long long blocks) { return (blocks - 1) / processors + 1; };
+    while (bunch > 1 && (CAUSAL ? tiles_of_head * (section / bunch) * 2 < processors * 3
+                                : rounds(tiles_of_head * ((heads - 1) / bunch + 1)) * bunch > rounds(all)))
+        bunch /= 2;
+    const int side = CAUSAL ? (section - 1) / bunch + 1 : 1;
+    const long long blocks = tiles_of_head * side * ((heads - 1) / (side * bunch) + 1);
     if (blocks > INT_MAX) return wb_fail(WB_UNSUPPORTED, "flash_hopper: more than %d tiles of queries", INT_MAX);
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     kernel<<<(unsigned)blocks, 128 * (1 + GROUPS), bytes, stream>>>(
-        O_map, Q_map, K_map, V_map, L, heads, side, group_size, Nq, Nk, shape->scale);
+        O_map, Q_map, K_map, V_map, L, heads, bunch, side, group_size, Nq, Nk, shape->scale);
     WB_CUDA(cudaGetLastError());
     return WB_OK;
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # known.sh - run by make check-all: a mistake gets its own name or none: for wrong solutions (tests/prove/wrong.txt), and for the models of problem 02. Answer keys
-# get none. What is shown to look at are gaps of the problem's file, and nothing is named while a gap that the wrong output needs is as shipped.
+# get none, and nothing that they do is found wrong. What is shown to look at are gaps of the problem's file, and nothing is named while a gap that the wrong output needs is as shipped.
 # ALL=1: for every wrong solution, and for the models of all problems.
 set -u
 export OMP_WAIT_POLICY=passive  # several are looked at at once
@@ -14,6 +14,8 @@ if [ "${1:-}" = --one ]; then # NN/WRONG WANT: is it named so? For an answer key
     status=$? got=$(echo "$said" | sed -n 's/^id //p')
     if [ "${got:--}" != "$want" ]; then
         echo "FAIL  $2: wanted $want, got ${got:--}"
+    elif [ "$n" = "$2" ] && [ -n "$said" ]; then
+        echo "FAIL  $2: of the key it says: $said"
     elif [ $status -gt 1 ]; then
         echo "FAIL  $2: $said"
     else

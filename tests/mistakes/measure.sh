@@ -1,16 +1,27 @@
 #!/bin/sh
 # measure.sh - how often the right mistake is named: tests/mistakes/NN_name.patch, each a mistake planted in the key, with a sentence that says what it
-# is. expected.txt has the names that are right for it ("none" where no model fits), what was measured, and who planted.
+# is. expected.txt has the names that are right for it ("none" where no model fits), what was measured, and who planted. Right: the gap that
+# the mistake is in is among those to look at, and if a name is given it is one of those.
 # Exit status: 0 if of the mistakes at least 80 in 100 get their name and at most 3 in 100 a wrong one.
 set -u
 export OMP_WAIT_POLICY=passive  # several are looked at at once
 cd "$(dirname "$0")/../.." || exit 1
 out=build/${BACKEND:-cpu}
 if [ "${1:-}" = --one ]; then # NAME WANT: prints what is said of it
-    got=$(WB_HUNG= WB_WORKER=$out/mistakes/$2/${2%%_*}_worker "$out/diagnose" -v "${2%%_*}" 2>/dev/null | sed -n 's/^id //p')
+    n=${2%%_*} patch=tests/mistakes/$2.patch
+    said=$(WB_HUNG= WB_WORKER=$out/mistakes/$2/${n}_worker "$out/diagnose" -v "$n" 2>/dev/null)
+    got=$(echo "$said" | sed -n 's/^id //p') look=$(echo "$said" | sed -n 's/^look at: \(.*\); .*/\1/p')
+    # The gaps of the patch's changed lines.
+    gap=$(awk '/^@@/ { sub(/^-/, "", $2); line = $2 + 0; inside = 1; next } inside && /^[-+]/ { print line } inside && !/^[+]/ { line++ }' "$patch" |
+        awk 'NR == FNR { changed[$1]; next } /^ *\/\/\{ / { gap = $0; sub(/^ *\/\/\{ */, "", gap); sub(/ *:.*/, "", gap) }
+            FNR in changed && !said[gap]++ { printf "%s%s", among++ ? "|" : "", gap }' - solutions/"$n"/*.c*)
     verdict=silent
-    [ -z "$got" ] || case ",$3," in *",$got,"*) verdict=right ;; *) verdict=WRONG ;; esac
-    printf '%-7s %-32s %-30s %s\n' $verdict "$2" "$3" "${got:--}"
+    if [ -n "$look" ]; then
+        verdict=WRONG
+        ! echo "$look" | sed 's/, /\n/g' | grep -qxE "$gap" || verdict=right
+    fi
+    [ -z "$got" ] || case ",$3," in *",$got,"*) ;; *) verdict=WRONG ;; esac
+    printf '%-7s %-32s %-30s %-30s %s\n' $verdict "$2" "$3" "${got:--}" "$gap: ${look:--}"
     exit 0
 fi
 list=$(grep -v '^#' tests/mistakes/expected.txt)

@@ -28,7 +28,7 @@ done
 
 list=$(mktemp) || exit 2
 trap 'rm -f "$list"' EXIT
-grep -rnE '^[ \t]*#[ \t]*include[ \t]*"' problems/*/*.c* $(ls -d solutions 2>/dev/null) workbook reference tests --include='*.c' --include='*.h' --include='*.cu' --include='*.cuh' --include='*.cpp' |
+grep -rnE '^[ \t]*#[ \t]*include[ \t]*"' problems/*/*.c* $(ls -d solutions 2>/dev/null) workbook reference tests train --include='*.c' --include='*.h' --include='*.cu' --include='*.cuh' --include='*.cpp' |
     grep -vE '^tests/(class|hostile|honest|mistakes)/' | sed -E 's/:[0-9]+:[^"]*"([^"]*)".*/ \1/' | sort -u >"$list"
 while read -r file what; do
     path=$(found "$file" "$what")

@@ -2,12 +2,16 @@
 # gpu.sh [FOLDER] - the broken kernels of this folder on a GPU: which of compute-sanitizer's tools finds which bug? Needs nvcc,
 # compute-sanitizer and gcc, nothing else. Writes FOLDER/table.tsv (build/cuda/sanitize unless given) and the raw output of every run.
 #
-#   bug  expected  alone  memcheck  racecheck  synccheck  initcheck
+#   bug  expected  alone  right  memcheck  racecheck  synccheck  initcheck
 #
 #   alone      without any tool: "runs" if no error was reported, "error", "crash" or "timeout"
+#   right      and in how many of TIMES runs it printed what the key prints
 #   the tools  "found", "not found", "refused" (the tool could not work), "timeout", "not run" (the whole took too long)
 #
-# ARCH=90a what to compile for; JOBS builds at a time; RUNS runs at a time on the GPU; LIMIT seconds for a run; WHOLE for everything.
+# A row NN_key is the key itself, in which nothing should be found.
+#
+# ONLY=10 the kernels of one problem; ARCH=90a what to compile for; JOBS builds at a time; RUNS runs at a time on the GPU; LIMIT seconds
+# for a run; WHOLE for everything.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 CUDA_HOME=${CUDA_HOME:-$(dirname "$(dirname "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")")}
@@ -28,7 +32,13 @@ apply() { # FILE PATCH
 }
 
 key_of() { # NAME: the source that its patch is for
-    sed -n 's|^--- a/||p' "tests/sanitize/$1.patch"
+    case $1 in
+    *_key) ls solutions/"${1%_key}"/*.cu ;;
+    *) sed -n 's|^--- a/||p' "tests/sanitize/$1.patch" ;;
+    esac
+}
+case_of() { # NAME
+    sed -n 's/^case: //p' "tests/sanitize/$1.patch"
 }
 
 build_one() { # NAME, or a name of $objects, or worker_NN, or tile_words
@@ -42,8 +52,8 @@ build_one() { # NAME, or a name of $objects, or worker_NN, or tile_words
         ;;
     [0-9]*_* | tile_*)
         key=$(key_of "$1")
-        mkdir -p "$out/$1" && cp "$key" "$out/$1/" && apply "$out/$1/$(basename "$key")" "tests/sanitize/$1.patch" &&
-            "$nvcc" -std=c++17 -O3 -lineinfo -gencode "arch=compute_$arch,code=sm_$arch" -Iworkbook -Itests -c "$out/$1/$(basename "$key")" -o "$out/$1.o"
+        mkdir -p "$out/$1" && cp "$key" "$out/$1/" && case $1 in *_key) ;; *) apply "$out/$1/$(basename "$key")" "tests/sanitize/$1.patch" ;; esac &&
+            "$nvcc" -std=c++17 -O3 -lineinfo -gencode "arch=compute_$arch,code=sm_$arch" -Iworkbook -Itests -I"$(dirname "$key")" -c "$out/$1/$(basename "$key")" -o "$out/$1.o"
         ;;
     *) ${CC:-gcc} -std=c11 -D_GNU_SOURCE -O1 -g -Iworkbook -c "workbook/$1.c" -o "$out/$1.o" ;;
     esac >"$out/log/$1.build" 2>&1 || echo "does not compile: $1, see $out/log/$1.build" >&2
@@ -59,10 +69,27 @@ link_one() { # NAME
         -lcudart -ldl -lm -pthread -o "$out/$1.program" >"$out/log/$1.link" 2>&1 || echo "does not link: $1" >&2
 }
 
+# How often a broken kernel prints what the key does, into $out/cell/NAME.right. All in one process, as a kernel in use is called again and again.
+compare() { # NAME CASE
+    key=$out/${1%%_*}_key.program
+    case $(key_of "$1") in */variants/*) return ;; esac # its bits are others
+    [ -x "$key" ] || return
+    "$key" --case "$2" --guard 0 >"$out/log/$1.wanted" 2>&1
+    set -- "$1" "$(for i in $(seq "$TIMES"); do printf -- '--case %s ' "$2"; done)"
+    # shellcheck disable=SC2086
+    timeout -k 2 "$LIMIT" "$out/$1.program" --guard 0 $2 >"$out/log/$1.many" 2>&1
+    awk -v times="$TIMES" '/^memory|^of the device/ { next } FNR == NR { if (FNR == 1) first = $0; want = want $0 "\n"; next }
+        $0 == first { right += got == want; got = "" } { got = got $0 "\n" } END { print right + (got == want) "/" times }' \
+        "$out/log/$1.wanted" "$out/log/$1.many" >"$out/cell/$1.right"
+}
+
 # One cell of the table, into $out/cell/NAME.TOOL.
 try_one() { # NAME TOOL
     log=$out/log/$1.$2
-    given=$(sed -n 's/^case: //p' "tests/sanitize/$1.patch")
+    case $1 in
+    *_key) given=$(case_of "$(echo "$names" | grep "^${1%_key}_" | grep -v _key | head -n 1)") ;;
+    *) given=$(case_of "$1") ;;
+    esac
     left=$((WHOLE - $(date +%s) + BEGUN))
     cell="not run"
     if [ ! -x "$out/$1.program" ]; then
@@ -83,6 +110,7 @@ try_one() { # NAME TOOL
             [ $status -lt 128 ] || cell=crash
             [ $status -eq 0 ] || [ $status -ge 128 ] || cell=error
             grep -q '^device: \|^returned: [^o]\|^tile_kernels: ' "$log" && cell=error
+            [ $cell != runs ] || compare "$name" "$given"
         elif [ -z "$errors" ]; then
             cell=refused
         elif [ "$errors" -gt 0 ]; then
@@ -107,25 +135,32 @@ fi
 self=tests/sanitize/gpu.sh
 out=${1:-build/cuda/sanitize}
 mkdir -p "$out/log" "$out/cell" || exit 2
-BEGUN=$(date +%s) LIMIT=${LIMIT:-12} WHOLE=${WHOLE:-330}
-export BEGUN LIMIT WHOLE
+BEGUN=$(date +%s) LIMIT=${LIMIT:-12} WHOLE=${WHOLE:-330} TIMES=${TIMES:-20}
 cores=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-names=$(cd tests/sanitize && ls ./*.patch | sed 's|^./||; s|.patch$||' | grep -v '^01_')
+names=$(cd tests/sanitize && ls ./*.patch | sed 's|^./||; s|.patch$||' | grep -v '^01_' | grep "^${ONLY:-}")
+numbers=$(echo "$names" | sed -n 's/^\([0-9]*\)_.*/\1/p' | sort -u)
+names=$(for n in $numbers; do echo "${n}_key"; done; echo "$names")
+export BEGUN LIMIT WHOLE TIMES names
 each() { xargs -P "$1" -I '{}' sh "$self" --one "$2" "$out" '{}'; }
 
-# The slow ones first: problem 03 has five kernels.
-{ echo "$names" | grep '^03'; echo "$names" | grep '^tile'; for o in $objects worker_02 worker_03 tile_words; do echo "$o"; done; echo "$names" | grep '^02'; } |
+# The slow ones first: problem 03 has five kernels, 02 is soon compiled.
+{ echo "$names" | grep -v '^02'; for o in $objects tile_words; do echo "$o"; done; for n in $numbers; do echo "worker_$n"; done; echo "$names" | grep '^02'; } |
     each "${JOBS:-$cores}" build
 echo "$names" | each "${JOBS:-$cores}" link
 echo "built in $(($(date +%s) - BEGUN)) s" >&2
 [ -z "${BUILD_ONLY:-}" ] || exit 0
 
-for name in $names; do for tool in alone memcheck racecheck synccheck initcheck; do echo "$name.$tool"; done; done | each "${RUNS:-6}" try
+# Alone first, and what never ends last: each of those takes a place for LIMIT seconds.
+expected() { case $1 in *_key) echo - ;; *) sed -n 's/^expect: //p' "tests/sanitize/$1.patch" ;; esac; }
+for name in $names; do
+    case $(expected "$name") in deadlock) last=1 ;; *) last=0 ;; esac
+    for tool in alone memcheck racecheck synccheck initcheck; do echo "$last$([ $tool = alone ] && echo 0 || echo 1) $name.$tool"; done
+done | sort -s -k 1,1 | cut -d ' ' -f 2 | each "${RUNS:-6}" try
 {
-    printf 'bug\texpected\talone\tmemcheck\tracecheck\tsynccheck\tinitcheck\n'
+    printf 'bug\texpected\talone\tright\tmemcheck\tracecheck\tsynccheck\tinitcheck\n'
     for name in $names; do
-        printf '%s\t%s' "$name" "$(sed -n 's/^expect: //p' "tests/sanitize/$name.patch")"
-        for tool in alone memcheck racecheck synccheck initcheck; do printf '\t%s' "$(cat "$out/cell/$name.$tool")"; done
+        printf '%s\t%s' "$name" "$(expected "$name")"
+        for tool in alone right memcheck racecheck synccheck initcheck; do printf '\t%s' "$(cat "$out/cell/$name.$tool" 2>/dev/null || echo -)"; done
         echo
     done
 } >"$out/table.tsv"

@@ -55,6 +55,8 @@ Test(ends, given_case) { cr_assert_str_eq(getenv("WB_CASE"), "good"); }
 
 ReportHook(PRE_ALL)(struct criterion_test_set *set)
 {
+    FILE *number = getenv("SUITE_NUMBER") ? fopen(getenv("SUITE_NUMBER"), "w") : NULL;
+    if (number) fprintf(number, "%ld\n", (long)getpid()), fclose(number);
     FOREACH_SET(struct criterion_suite_set * suite, set->suites)
     {
         FOREACH_SET(struct criterion_test * test, suite->tests)

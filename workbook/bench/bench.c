@@ -422,9 +422,11 @@ static void load_naive(options *o)
     else if (o->problem->signature == WB_ROW_SUM)
         impl->function = (wb_function)naive_gpu_row_sum;
     else if (o->problem->signature == WB_BACKWARD)
-        impl->function = (wb_function)naive_gpu_attention_backward;
+        impl->function = o->problem->sink_logits ? (wb_function)naive_gpu_sink_attention_backward
+                                                 : (wb_function)naive_gpu_attention_backward;
     else
-        impl->function = (wb_function)naive_gpu_attention;
+        impl->function =
+            o->problem->sink_logits ? (wb_function)naive_gpu_sink_attention : (wb_function)naive_gpu_attention;
 }
 
 static void parse(options *o, int argc, char **argv)

@@ -20,7 +20,7 @@ typedef struct sample {
 
 struct bench_samples {
     int count;
-    sample at[2 * SAMPLES];
+    sample at[2 * SAMPLES + HEADS];
 };
 
 // `count` elements of an input from `first` on, as floats.
@@ -36,9 +36,7 @@ static float *as_floats(const bench_inputs *inputs, int tensor, size_t first, si
 
 static int find(const bench_inputs *inputs, const char *name)
 {
-    int k = 0;
-    while (strcmp(inputs->tensor[k].name, name)) k++;
-    return k;
+    return wb_tensor_named(inputs->tensor, inputs->count, name);
 }
 
 // The k-th place to look at among `length`: both ends, the second, the middle, then scattered ones.
@@ -69,6 +67,13 @@ static void row_sum_samples(bench_samples *s, const bench_inputs *inputs)
     free(w);
 }
 
+// The sink logits of `count` query heads of a batch; null where there are none.
+static float *sinks_of(const bench_inputs *inputs, size_t head, size_t count)
+{
+    const int at = find(inputs, "sink_logits");
+    return at < 0 ? NULL : as_floats(inputs, at, head, count);
+}
+
 static void attention_samples(bench_samples *s, const bench_inputs *inputs)
 {
     const attention_shape *shape = &inputs->c.shape;
@@ -86,6 +91,7 @@ static void attention_samples(bench_samples *s, const bench_inputs *inputs)
         float *Q = as_floats(inputs, find(inputs, "Q"), head * Nq * D, Nq * D);
         float *K = as_floats(inputs, find(inputs, "K"), kv_head * Nk * D, Nk * D);
         float *V = as_floats(inputs, find(inputs, "V"), kv_head * Nk * D, Nk * D);
+        float *sink = sinks_of(inputs, head % (size_t)shape->q_heads, 1);
         for (int r = 0; r < SAMPLES / HEADS; r++) {
             sample *at = &s->at[s->count++];
             const size_t i = place(r, Nq);
@@ -94,15 +100,15 @@ static void attention_samples(bench_samples *s, const bench_inputs *inputs)
             at->row = head * Nq + i;
             at->value = bench_alloc(D * sizeof(double));
             at->tolerance = bench_alloc(D * sizeof(double));
-            oracle_attention_row_scales(inputs->problem, &one_head, Q, K, V, 0, 0, (int)i, at->value, &at->L, abs_V,
-                                        &logit);
+            oracle_attention_row_scales(inputs->problem, &one_head, Q, K, V, sink, 0, 0, (int)i, at->value, &at->L,
+                                        abs_V, &logit);
             const double of_logit =
                 1e-5 * (1 + logit);  // a float32 product's error in a logit is one of the weights, relatively
             for (size_t d = 0; d < D; d++)
                 at->tolerance[d] = rounding * fabs(at->value[d]) + (rounding + of_logit) * abs_V[d] + 1e-30;
             at->L_tolerance = of_logit + 1e-6 * fabs(at->L);
         }
-        free(Q), free(K), free(V);
+        free(Q), free(K), free(V), free(sink);
     }
     free(abs_V);
 }
@@ -122,7 +128,8 @@ static void add_gradient(bench_samples *s, int tensor, size_t row, const oracle_
     }
 }
 
-// Of a few key heads, each with its group of query heads: keys, and queries of the group's last head.
+// Of a few key heads, each with its group of query heads: keys, and queries of the group's last head; of a batch of one also that head's
+// dsinks, for which it takes all of a head's rows.
 static void backward_samples(bench_samples *s, const bench_inputs *inputs)
 {
     enum { PLACES = 4 };
@@ -140,7 +147,8 @@ static void backward_samples(bench_samples *s, const bench_inputs *inputs)
         float *O = as_floats(inputs, find(inputs, "O"), q_rows * D, group * N * D);
         float *L = as_floats(inputs, find(inputs, "L"), q_rows, group * N);
         float *dO = as_floats(inputs, find(inputs, "dO"), q_rows * D, group * N * D);
-        const oracle_inputs in = {inputs->problem, &one, Q, K, V, O, L, dO};
+        float *sinks = sinks_of(inputs, head * group % (size_t)inputs->c.shape.q_heads, group);
+        const oracle_inputs in = {inputs->problem, &one, Q, K, V, O, L, dO, sinks};
         for (int r = 0; r < PLACES; r++) {
             const size_t i = place(r, N);
             oracle_backward_key(&in, 0, 0, (int)i, first, second);
@@ -148,9 +156,13 @@ static void backward_samples(bench_samples *s, const bench_inputs *inputs)
             add_gradient(s, 2, head * N + i, second, (int)D);
             oracle_backward_query(&in, 0, (int)last, (int)i, first, second);
             add_gradient(s, 0, q_rows + last * N + i, first, (int)D);
-            add_gradient(s, 3, q_rows + last * N + i, second, 1);
+            add_gradient(s, find(inputs, "delta"), q_rows + last * N + i, second, 1);
         }
-        free(Q), free(K), free(V), free(O), free(L), free(dO);
+        if (sinks && inputs->c.shape.batch == 1) {
+            oracle_backward_sink(&in, (int)last, first);
+            add_gradient(s, find(inputs, "dsinks"), head * group + last, first, 1);
+        }
+        free(Q), free(K), free(V), free(O), free(L), free(dO), free(sinks);
     }
 }
 

@@ -23,27 +23,35 @@ static void *fill(void *argument)
 // O and L of a backward, by the naive forward, a head at a time: the score matrix of all would often not fit.
 static void fill_forward(bench_inputs *in)
 {
-    enum { Q = 4, K, V, O, L };  // the order of the arguments
+    enum { Q, K, V, O, L, SINK, COUNT };
+    static const char *const names[COUNT] = {"Q", "K", "V", "O", "L", "sink_logits"};
     attention_shape one = in->c.shape;
-    const size_t heads = (size_t)one.batch * (size_t)one.q_heads, group = (size_t)(one.q_heads / one.kv_heads);
-    size_t bytes[9];
-    void *device[9];
+    const size_t Hq = (size_t)one.q_heads, heads = (size_t)one.batch * Hq, group = (size_t)(one.q_heads / one.kv_heads);
+    const int count = in->problem->sink_logits ? COUNT : SINK;
+    size_t bytes[COUNT];  // of a head
+    void *device[COUNT];
+    char *host[COUNT];
     one.batch = one.q_heads = one.kv_heads = 1;
-    for (int k = Q; k <= L; k++) {
-        bytes[k] = in->tensor[k].bytes / (k == K || k == V ? heads / group : heads);
+    for (int k = 0; k < count; k++) {
+        const int at = wb_tensor_named(in->tensor, in->count, names[k]);
+        host[k] = in->host[at];
+        bytes[k] = in->tensor[at].bytes / (k == SINK ? Hq : k == K || k == V ? heads / group : heads);
         bench_must(wb_device_alloc(&device[k], bytes[k]));
     }
     for (size_t h = 0; h < heads; h++) {
-        for (int k = Q; k <= V; k++)
-            bench_must(
-                wb_copy_to_device(device[k], (char *)in->host[k] + (k == Q ? h : h / group) * bytes[k], bytes[k]));
-        bench_must(naive_gpu_attention(device[O], device[L], device[Q], device[K], device[V], &one, NULL));
+        const size_t from[COUNT] = {[Q] = h, [K] = h / group, [V] = h / group, [SINK] = h % Hq};
+        for (int k = 0; k < count; k++)
+            if (k != O && k != L) bench_must(wb_copy_to_device(device[k], host[k] + from[k] * bytes[k], bytes[k]));
+        if (count == COUNT)
+            bench_must(naive_gpu_sink_attention(device[O], device[L], device[Q], device[K], device[V], device[SINK],
+                                                &one, NULL));
+        else
+            bench_must(naive_gpu_attention(device[O], device[L], device[Q], device[K], device[V], &one, NULL));
         bench_must(wb_device_synchronize());
-        for (int k = O; k <= L; k++)
-            bench_must(wb_copy_to_host((char *)in->host[k] + h * bytes[k], device[k], bytes[k]));
+        for (int k = O; k <= L; k++) bench_must(wb_copy_to_host(host[k] + h * bytes[k], device[k], bytes[k]));
     }
     bench_must(naive_gpu_release());
-    for (int k = Q; k <= L; k++) bench_must(wb_device_free(device[k]));
+    for (int k = 0; k < count; k++) bench_must(wb_device_free(device[k]));
 }
 
 void bench_inputs_make(bench_inputs *in, const wb_problem *problem, const wb_case *c)

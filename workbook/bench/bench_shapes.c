@@ -55,6 +55,8 @@ int bench_sweep_shapes(const wb_problem *problem, bool timed, wb_case cases[BENC
         for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 1, 16, 8, n, 16, 256, 4, 0);   // 4096: the original's
         add_attention(&l, 1, 16, 16, 4096, 16, 256, 4, 0);
         add_attention(&l, 1, 16, 1, 4096, 16, 256, 4, 0);
+        for (int n = 1024; n <= 65536 && problem->sink_logits; n *= 4)
+            add_attention(&l, 1, 64, 8, n, 64, n, 0, 0);  // every other layer of gpt-oss has no window
     } else if (problem->signature == WB_BACKWARD) {
         for (int D = 128; D >= 64; D /= 2)  // 16k tokens of a model 2048 wide
             for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 16384 / n, 2048 / D, 2048 / D, n, D, 0, 0, 0);
@@ -69,6 +71,9 @@ int bench_sweep_shapes(const wb_problem *problem, bool timed, wb_case cases[BENC
                     add_attention(&l, 16384 / n, 2048 / D, 2048 / D, n, D, 0, 0, causal);
         for (int D = 128; D >= 64; D /= 2) add_attention(&l, 2, 64, 8, 4096, D, 0, 0, 1);
         for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 1, 16, 2, n, 64, 0, 0, 1);
+    } else if (problem->window && problem->sink_logits) {  // the layers of gpt-oss: windowed and full ones take turns
+        for (int n = 1024; n <= 65536; n *= 2) add_attention(&l, 1, 64, 8, n, 64, 128, 0, 0);
+        for (int n = 1024; n <= 65536; n *= 4) add_attention(&l, 1, 64, 8, n, 64, n, 0, 0);
     } else if (problem->window) {
         for (int n = 1024; n <= 65536; n *= 2) add_attention(&l, 1, 64, 8, n, 64, 128, 4, 0);  // a layer of gpt-oss
         for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 1, 16, 2, n, 16, 128, 8, 0);

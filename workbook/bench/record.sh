@@ -4,25 +4,26 @@
 #
 #   suites    every suite on its key, on the key's variants, and the machinery's own       bench   times of all problems, with variants
 #   peers     reference/peers.py, if there is PyTorch with a GPU                           example reference/pytorch_example.py, likewise
-#   sanitize  the keys of 02 and 03 in the check build (cuda: compute-sanitizer)           no PART: all of them, in this order
+#   gpt_oss   reference/gpt_oss.py, if there are PyTorch and transformers                  no PART: all of them, in this order
+#   sanitize  the keys of 02 and 03 in the check build (cuda: compute-sanitizer)
 #
 # OUTDIR/results.txt gets all that was printed, OUTDIR/tables.tar the TSVs as they belong into plots/data/<gpu>; both are added to if they
 # exist. Exit status: 0, 1 if anything failed (it is listed at the end), 2 if the command line is wrong.
 # WB_RECORD_SECONDS: for everything, 3600 unless set; what would begin later is not run, and counts as failed.
 # WB_NUMBERS="02 03": of the problems' suites and benches these alone.
 set -u
-[ $# -ge 2 ] || { echo "usage: record.sh BACKEND OUTDIR [suites|bench|peers|example|sanitize]..." >&2; exit 2; }
+[ $# -ge 2 ] || { echo "usage: record.sh BACKEND OUTDIR [suites|bench|peers|example|gpt_oss|sanitize]..." >&2; exit 2; }
 backend=$1 results=$2/results.txt archive=$2/tables.tar
 mkdir -p "$2" || exit 2
 shift 2
 for part; do
-    case $part in suites | bench | peers | example | sanitize) ;; *) echo "record: what is $part? suites, bench, peers, example, sanitize" >&2; exit 2 ;; esac
+    case $part in suites | bench | peers | example | gpt_oss | sanitize) ;; *) echo "record: what is $part? suites, bench, peers, example, gpt_oss, sanitize" >&2; exit 2 ;; esac
 done
 if [ ! -d "build/$backend/solutions" ] && [ ! -d solutions ]; then
     echo "record: there are no answer keys here, so there is nothing to record" >&2
     exit 2
 fi
-parts=${*:-suites bench peers example sanitize}
+parts=${*:-suites bench peers example gpt_oss sanitize}
 name=record$([ $# -eq 0 ] || printf '_%s' "$@")
 out=build/$backend tables=build/$backend/record log=build/$backend/record/step.log steps=build/$backend/record/$name.tsv
 # shellcheck disable=SC2086
@@ -130,6 +131,8 @@ suites() {
             step 300 "suite $number on $(basename "$variant")" "$out/suite" --exempt "$exempt" "$out/tests/${number}_test" "$variant/${number}_worker" "$backend"
             exempt=
         done
+        library=$out/lib/${number}_worker
+        [ ! -x "$library" ] || step 300 "suite $number on the library" "$out/suite" "$out/tests/${number}_test" "$library" "$backend"
     done
     for program in "$out"/tests/[!0-9]*_test; do
         own=$(basename "$program" _test)
@@ -144,6 +147,8 @@ bench() {
         table=$(basename "$(ls tests/"$number"_*.c)" .c).tsv
         set -- --impl "key=$out/solutions/$number.so"
         for variant in $(variants_of "$number"); do set -- "$@" --impl "$(basename "$variant")=$variant/$number.so"; done
+        # What the library takes for this problem, beside what it could have taken: a wrong choice is seen.
+        [ ! -x "$out/lib/${number}_worker" ] || [ "$backend" != cuda ] || set -- "$@" --impl "library=$out/lib/libworkbook.so"
         step 150 "bench $number" "$out/bench" "$number" "$@" --naive --sweep --out "$tables/$table"
         verdict=$("$out/verdict" "$tables/$table" 2>&1)
         [ -z "$verdict" ] || say "$verdict"
@@ -157,7 +162,7 @@ peers() {
         return
     fi
     # PyTorch brings its own libraries: the bundle's are not for it.
-    step 150 peers env "LD_LIBRARY_PATH=${WB_OUTER_LIBRARY_PATH-${LD_LIBRARY_PATH:-}}" sh -c "'$python' reference/peers.py >'$tables/peers.tsv'"
+    step 300 peers env "LD_LIBRARY_PATH=${WB_OUTER_LIBRARY_PATH-${LD_LIBRARY_PATH:-}}" sh -c "'$python' reference/peers.py >'$tables/peers.tsv'"
     keep peers.tsv
 }
 
@@ -167,6 +172,16 @@ example() {
         return
     fi
     step 90 example "$python" reference/pytorch_example.py
+    step 90 "example causal" "$python" reference/pytorch_example.py causal
+}
+
+gpt_oss() {
+    if ! "$python" -c 'import torch, transformers' >/dev/null 2>&1 || { [ "$backend" = cuda ] && ! has_torch; }; then
+        ends "not run" gpt_oss 0 "there is no PyTorch with transformers$([ "$backend" = cpu ] || echo ' and a GPU') here"
+        return
+    fi
+    step 400 gpt_oss env "BACKEND=$backend" sh -c "'$python' reference/gpt_oss.py >'$tables/gpt_oss.tsv'"
+    keep gpt_oss.tsv
 }
 
 sanitize() {

@@ -1,6 +1,9 @@
-// copy_engine.cpp - boxes of tensors into shared memory, and tiles out of it.
+// copy_engine.cpp - boxes of tensors into shared memory, and tiles out of it; and bytes that are not in tiles.
 #include "engine.h"
+#include "hooks.h"
 #include "report.h"
+
+#include <pthread.h>
 
 namespace cudacpu
 {
@@ -14,6 +17,7 @@ bool tensor_describe(tensor_box &map, const void *tensor, int heads, int N, int 
 
 static tile_rows whole(const void *tile, const tensor_box &m) { return {tile, m.D / 64, m.rows * 128, 0, m.rows}; }
 static int box_bytes(const tensor_box &m) { return m.rows * m.D * 2; }
+static tile_rows lines(const void *at, int bytes) { return {at, 1, bytes, 0, bytes / 128}; }
 
 // f(place in shared memory, place in global memory or null) for each piece of 16 bytes. Beyond the ends of the tensor there is nothing.
 template <class F> static void each_piece(const void *tile, const tensor_box &m, int row, int head, F f)
@@ -37,25 +41,62 @@ static void check_tile(const void *tile, int bytes, const tensor_box &m, call_si
                bytes, m.rows, m.D, box_bytes(m));
 }
 
-void copy_in(void *tile, int bytes, const tensor_box &map, int row, int head, uint64_t *arrived, call_site site)
+static void begin_copy(const copy_to_shared &c, const thread &me)
 {
     engine &e = engine_here();
+    const signal_state &s = e.signals[c.signal];
+    if (!s.ready)
+        report_two("signal not ready", c.site, s.init_site, "init()",
+                   "the copy engine does not see %s: signals_ready() is missing after init()", name_of(s.word));
+    check_readers(e, c.to, me, c.site, "the copy engine");
+    check_arrival(e, c.to, me, c.site, "the copy engine overwrites");
+    check_fences(e, c.to, me, c.site, "the copy engine overwrites");
+    hook_engine(c.to, true, c.site, "the copy engine overwrites");
+    for (size_t i = e.copies.size(); i-- > 0;)
+        if (overlap(e.copies[i].to, c.to)) e.copies.erase(e.copies.begin() + static_cast<long>(i));
+    for (size_t i = e.writings.size(); i-- > 0;)
+        if (overlap(e.writings[i].what, c.to)) e.writings.erase(e.writings.begin() + static_cast<long>(i));
+    e.copies.push_back(c);
+    memset(const_cast<void *>(c.to.at), 0xff, static_cast<size_t>(c.bytes));
+    if (recording)
+        record_event(
+            {"load", name_of(c.to.at), name_of(s.word), s.phase, c.bytes, c.source ? 0 : c.row / c.map.rows, c.site});
+}
+
+static size_t signal_number(uint64_t *arrived, call_site site)
+{
+    engine &e = engine_here();
+    return static_cast<size_t>(&find_signal(e, arrived, site, "a load") - e.signals.data());
+}
+
+void copy_in(void *tile, int bytes, const tensor_box &map, int row, int head, uint64_t *arrived, call_site site)
+{
     const thread &me = engine_thread("load_async()", site);
     check_tile(tile, bytes, map, site);
-    signal_state &s = find_signal(e, arrived, site, "a load");
-    if (!s.ready)
-        report_two("signal not ready", site, s.init_site, "init()",
-                   "the copy engine does not see %s: signals_ready() is missing after init()", name_of(arrived));
-    const tile_rows to = whole(tile, map);
-    check_readers(e, to, me, site, "the copy engine");
-    check_arrival(e, to, me, site, "the copy engine overwrites");
-    check_fences(e, to, me, site, "the copy engine overwrites");
-    for (size_t i = e.copies.size(); i-- > 0;)
-        if (overlap(e.copies[i].to, to)) e.copies.erase(e.copies.begin() + static_cast<long>(i));
-    for (size_t i = e.writings.size(); i-- > 0;)
-        if (overlap(e.writings[i].what, to)) e.writings.erase(e.writings.begin() + static_cast<long>(i));
-    e.copies.push_back({to, map, row, head, static_cast<size_t>(&s - e.signals.data()), false, 0, site});
-    memset(tile, 0xff, static_cast<size_t>(bytes));
+    begin_copy({whole(tile, map), nullptr, map, row, head, bytes, signal_number(arrived, site), false, 0, site}, me);
+}
+
+static void check_bytes(const void *a, const void *b, int bytes, call_site site)
+{
+    if (reinterpret_cast<uintptr_t>(a) % 16 || reinterpret_cast<uintptr_t>(b) % 16 || bytes % 128 || bytes < 1)
+        report("misaligned copy", site, "%d bytes: addresses are multiples of 16 bytes, sizes of 128 here", bytes);
+}
+
+void copy_bytes_in(void *to, const void *src, int bytes, uint64_t *arrived, call_site site)
+{
+    const thread &me = engine_thread("send_with()", site);
+    check_bytes(to, src, bytes, site);
+    begin_copy({lines(to, bytes),
+                static_cast<const char *>(src),
+                {},
+                0,
+                0,
+                bytes,
+                signal_number(arrived, site),
+                false,
+                0,
+                site},
+               me);
 }
 
 // The oldest that somebody waits for; in the backward order of threads (../asks.h) the newest.
@@ -64,47 +105,97 @@ bool copy_one(engine &e, bool (*waited_for)(size_t))
     for (size_t n = 0; n < e.copies.size(); n++) {
         copy_to_shared &c = e.copies[order == 1 ? e.copies.size() - 1 - n : n];
         if (c.done || !waited_for(c.signal)) continue;
-        each_piece(c.to.at, c.map, c.row, c.head, [](const char *to, const char *from) {
-            if (from)
-                memcpy(const_cast<char *>(to), from, 16);
-            else
-                memset(const_cast<char *>(to), 0, 16);
-        });
+        char *const to = static_cast<char *>(const_cast<void *>(c.to.at));
+        if (c.source)
+            memcpy(to, c.source, static_cast<size_t>(c.bytes));
+        else
+            each_piece(to, c.map, c.row, c.head, [](const char *at, const char *from) {
+                if (from)
+                    memcpy(const_cast<char *>(at), from, 16);
+                else
+                    memset(const_cast<char *>(at), 0, 16);
+            });
+        hook_host_wrote(to, static_cast<size_t>(c.bytes));
         signal_state &s = e.signals[c.signal];
         c.done = true;
         c.phase = s.phase;
-        bytes_came(s, box_bytes(c.map), c.site);
+        bytes_came(s, c.bytes, c.site);
         return true;
     }
     return false;
 }
 
-void copy_out(const void *tile, int bytes, const tensor_box &map, int row, int head, call_site site)
+static void begin_store(const copy_from_shared &c, const thread &me)
 {
     engine &e = engine_here();
+    check_arrival(e, c.from, me, c.site, "the copy engine is told to send");
+    check_fences(e, c.from, me, c.site, "the copy engine is told to send");
+    hook_engine(c.from, false, c.site, "the copy engine is told to send");
+    for (size_t i = e.stores.size(); i-- > 0;)
+        if (e.stores[i].done && overlap(e.stores[i].from, c.from))
+            e.stores.erase(e.stores.begin() + static_cast<long>(i));
+    e.stores.push_back(c);
+    if (recording)
+        record_event({"send", name_of(c.from.at), nullptr, 0, c.from.rows * 128 * c.from.panels,
+                      c.target ? 0 : c.row / c.map.rows, c.site});
+}
+
+void copy_out(const void *tile, int bytes, const tensor_box &map, int row, int head, call_site site)
+{
     const thread &me = engine_thread("store_async()", site);
     check_tile(tile, bytes, map, site);
-    const tile_rows from = whole(tile, map);
-    check_arrival(e, from, me, site, "the copy engine is told to send");
-    check_fences(e, from, me, site, "the copy engine is told to send");
-    for (size_t i = e.stores.size(); i-- > 0;)
-        if (e.stores[i].done && overlap(e.stores[i].from, from))
-            e.stores.erase(e.stores.begin() + static_cast<long>(i));
-    e.stores.push_back({from, map, row, head, me.number, false, 0, site});
+    begin_store({whole(tile, map), nullptr, false, map, row, head, me.number, false, false, 0, site}, me);
+}
+
+void copy_bytes_out(void *to, const void *src, int bytes, bool add, call_site site)
+{
+    const thread &me = engine_thread(add ? "add_async()" : "put_async()", site);
+    check_bytes(to, src, bytes, site);
+    begin_store({lines(src, bytes), static_cast<char *>(to), add, {}, 0, 0, me.number, false, false, 0, site}, me);
+}
+
+// Blocks on several host threads add to the same numbers.
+static void add_floats(char *to, const char *from, size_t bytes)
+{
+    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&one_at_a_time);
+    for (size_t i = 0; i < bytes; i += sizeof(float)) {
+        float sum, more;
+        memcpy(&sum, to + i, sizeof sum), memcpy(&more, from + i, sizeof more);
+        sum += more;
+        memcpy(to + i, &sum, sizeof sum);
+    }
+    pthread_mutex_unlock(&one_at_a_time);
+}
+
+static void carry_out(const copy_from_shared &c)
+{
+    const char *const from = static_cast<const char *>(c.from.at);
+    const size_t bytes = static_cast<size_t>(c.from.rows) * 128;
+    if (c.target && c.add)
+        add_floats(c.target, from, bytes);
+    else if (c.target)
+        memcpy(c.target, from, bytes);
+    else
+        each_piece(from, c.map, c.row, c.head, [](const char *at, const char *to) {
+            if (to) memcpy(const_cast<char *>(to), at, 16);
+        });
 }
 
 // As late as may be: what is sent is read when its thread waits for that.
-void stores_read(call_site site)
+void stores_read(bool and_written, call_site site)
 {
     engine &e = engine_here();
-    const thread &me = engine_thread("stores_read()", site);
+    const thread &me = engine_thread(and_written ? "stores_done()" : "stores_read()", site);
+    if (recording) record_event({"sent", nullptr, nullptr, 0, 0, 0, site});
     for (copy_from_shared &c : e.stores) {
-        if (c.thread != me.number || c.done) continue;
-        each_piece(c.from.at, c.map, c.row, c.head, [](const char *from, const char *to) {
-            if (to) memcpy(const_cast<char *>(to), from, 16);
-        });
-        c.done = true;
-        c.clock = e.clock[warp_number(me)];
+        if (c.thread != me.number) continue;
+        if (!c.done) {
+            carry_out(c);
+            c.done = true;
+            c.clock = e.clock[warp_number(me)];
+        }
+        c.written |= and_written;
     }
 }
 }

@@ -9,13 +9,14 @@
 # In a file that includes hopper.cuh, so that reports can name what lies in dynamic shared memory (include/cudacpu/hopper.h):
 #     struct tiles { int a, b[2]; };      -> the same with a member function that visits "a" and "b"
 #     reinterpret_cast<tiles *>(shared)   -> ::cudacpu::shared_as<tiles>(shared), if shared is dynamic shared memory
+# What #include "other.cu" at the start of a line names is read in its place, for it must pass through here, too.
 # Every line keeps its number, so that the compiler's messages name the student's file and line. What the filter does not understand
 # it leaves alone.
 
 {
     if (NR == 1) sub(/^\357\273\277/, "")  # a byte order mark
     sub(/\r$/, "")
-    source = source $0 "\n"
+    source = source (is_include($0) ? text_of($0, FILENAME, NR) : $0) "\n"
 }
 
 END {
@@ -40,6 +41,26 @@ END {
     }
     printf "%s", substr(source, done + 1)
 }
+
+# What the line of `file`, an #include, names; in there, too.
+function text_of(line, file, number,    path, text, inner)
+{
+    path = line
+    sub(/^#include "/, "", path)
+    sub(/".*/, "", path)
+    if (match(file, /.*\//)) path = substr(file, 1, RLENGTH) path
+    text = "#line 1 \"" path "\"\n"
+    if ((getline line < path) <= 0) return "#error there is no " path
+    inner = 0
+    do {
+        sub(/\r$/, "", line)
+        inner++
+        text = text (is_include(line) ? text_of(line, path, inner) : line) "\n"
+    } while ((getline line < path) > 0)
+    close(path)
+    return text "#line " number + 1 " \"" file "\""
+}
+function is_include(line) { return line ~ /^#include "[^"]*[.]cu"/ }
 
 # Prints source up to, not including, position `to`.
 function copy_up_to(to)

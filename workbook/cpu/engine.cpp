@@ -1,5 +1,6 @@
 // engine.cpp - the engine's state for one block, who waits for it, and what the parts of shared memory are called.
 #include "engine.h"
+#include "hooks.h"
 #include "report.h"
 
 #include <stdarg.h>
@@ -71,7 +72,7 @@ void report_two(const char *kind, call_site site, call_site other, const char *w
     va_end(arguments);
     report_begin(kind);
     report_line("%s", text);
-    report_place(site);
+    report_place(hook_place(site, current ? current->running : nullptr));
     if (other.file) {
         report_line("%s", was);
         report_place(other);
@@ -115,11 +116,14 @@ bool engine_step(block &b)
 {
     if (any_parked(b, true, [](thread &t) { return t.patience.over(t, t.patience.what, t.patience.number); }))
         return true;
-    return copy_one(engine_here(), [](size_t signal) {
-        const signal_state &s = engine_here().signals[signal];
-        return any_parked(*current, false,
-                          [&](thread &t) { return t.patience.over == signal_is_over && t.patience.what == s.word; });
-    });
+    if (copy_one(engine_here(), [](size_t signal) {
+            const signal_state &s = engine_here().signals[signal];
+            return any_parked(*current, false, [&](thread &t) {
+                return t.patience.over == signal_is_over && t.patience.what == s.word;
+            });
+        }))
+        return true;
+    return another_block_may_help(b);
 }
 
 // ------------------------------------------------------------------------------------------------------------- the block
@@ -127,10 +131,16 @@ bool engine_step(block &b)
 void engine_block_begin(block &b)
 {
     engine &e = engine_here();
+    if (recording) record_block_begin();
+    blocks_under_way(1);
     if (!e.used && e.threads == b.thread_count) return;  // as it was left
     e.used = false;
+    if (e.threads != b.thread_count)
+        memset(e.know, 0, sizeof e.know);
+    else
+        for (unsigned i = 0; i < e.threads; i++) forget(e, e.know[i]);
     e.threads = b.thread_count;
-    memset(e.know, 0, b.thread_count * sizeof *e.know);
+    e.warps = static_cast<int>(b.warp_count + 7) / 8 * 8;
     memset(e.barriers, 0, sizeof e.barriers);
     const int share = REGISTERS / static_cast<int>(b.thread_count) / 8 * 8;
     for (unsigned w = 0; w < WARPS; w++) {
@@ -139,6 +149,7 @@ void engine_block_begin(block &b)
         e.registers[w] = share > 255 ? 255 : share;
         e.idle.insert(e.idle.end(), e.queue[w].begin(), e.queue[w].end());
         e.queue[w].clear();
+        e.unnamed[w].clear();
         e.issues[w / GROUP_WARPS].clear();
         e.waits[w / GROUP_WARPS].clear();
     }
@@ -157,7 +168,7 @@ static void meet(engine &e, const thread *const *all, unsigned count)
 {
     clocks together = {};
     for (unsigned i = 0; i < count; i++) publish(e, *all[i], together);
-    for (unsigned i = 0; i < count; i++) e.know[all[i]->number].join(together);
+    for (unsigned i = 0; i < count; i++) join(e, e.know[all[i]->number], together);
 }
 
 void engine_barrier(block &b)
@@ -169,6 +180,7 @@ void engine_barrier(block &b)
     for (unsigned i = 0; i < b.thread_count; i++)
         if (!(warp_of(b, b.threads[i]).exited & lane_bit(b.threads[i]))) all[count++] = &b.threads[i];
     meet(e, all, count);
+    if (recording) record_meeting(b);
 }
 
 void engine_warp(block &, warp &w, unsigned lanes)
@@ -185,6 +197,7 @@ void engine_thread_end(const thread &t)
 {
     engine &e = engine_here();
     if (!e.used) return;
+    if (recording) record_event({"end", nullptr, nullptr, 0, 0, 0, {nullptr, 0}});
     for (const copy_from_shared &c : e.stores)
         if (c.thread == t.number && !c.done)
             report("returned too early", c.site,
@@ -192,11 +205,15 @@ void engine_thread_end(const thread &t)
     if (!e.queue[warp_number(t)].empty())
         report("returned too early", e.queue[warp_number(t)].back()->of.site,
                "the warp returned while this product is in flight: products_done is missing");
+    if (!e.unnamed[warp_number(t)].empty())
+        report("result thrown away", e.unnamed[warp_number(t)].back().site,
+               "no products_done names the result of this product: its registers may be given to others while it runs");
 }
 
 void engine_block_end(block &b)
 {
     engine &e = engine_here();
+    blocks_under_way(-1);
     if (!e.used) return;
     b.running = nullptr;
     trap_early_reads(false);

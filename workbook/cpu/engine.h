@@ -21,13 +21,8 @@ enum { WARPS = MAX_THREADS / WARP, SIGNALS = 64, GROUP_WARPS = 4, BARRIERS = 16,
 
 // What a thread knows. at[w]: all that warp w did before it published for the at[w]-th time; at[WARPS + s]: how many phases of signal
 // s are over.
-struct clocks {
+struct alignas(32) clocks {
     unsigned at[WARPS + SIGNALS];
-    void join(const clocks &other)
-    {
-        for (int i = 0; i < WARPS + SIGNALS; i++)
-            if (other.at[i] > at[i]) at[i] = other.at[i];
-    }
 };
 
 struct signal_state {
@@ -43,8 +38,9 @@ struct signal_state {
 
 struct copy_to_shared {
     tile_rows to;
+    const char *source;  // contiguous bytes; null: a box of map
     tensor_box map;
-    int row, head;
+    int row, head, bytes;
     size_t signal;
     bool done;
     unsigned phase;  // of the signal, that it belonged to; once done
@@ -53,11 +49,13 @@ struct copy_to_shared {
 
 struct copy_from_shared {
     tile_rows from;
+    char *target;  // contiguous bytes; null: a box of map
+    bool add;      // floats, to those that are there
     tensor_box map;
     int row, head;
     unsigned thread;
-    bool done;
-    unsigned clock;  // of its warp when it knew that it was done
+    bool done, written;  // it has been read; and can be seen by others
+    unsigned clock;      // of its warp when it knew that it was done
     call_site site;
 };
 
@@ -84,11 +82,18 @@ struct product {
     product_request of;  // the lowest lane's
     float *c[WARP];
     const uint32_t *weights[WARP];
-    std::vector<float> saved;  // C as it was when the product was issued
-    uint64_t tiles_hash, weights_hash;
+    std::vector<float> saved;              // C as it was when the product was issued
+    std::vector<uint32_t> weights_issued;  // the weights as they were then, and what the tiles were like:
+    uint64_t a_hash, b_hash;
     unsigned number;
     uint32_t tag;   // what stands in C until it is due: a signalling NaN that no computation makes
     product *next;  // goes on with the same C, and was issued before this one was due
+};
+
+// A product that is done, whose result no products_done has named yet.
+struct unnamed_result {
+    const float *c;  // of the lowest lane
+    call_site site;
 };
 
 // What the first warp of a group did as its n-th; the others must do the same.
@@ -96,6 +101,7 @@ struct group_step {
     const void *a, *b;
     int cols, depth, warp;
     unsigned issued;
+    uint64_t b_hash;
     call_site site;
 };
 
@@ -115,6 +121,7 @@ struct named_part {
 struct engine {
     bool used;  // by this block
     unsigned threads;
+    int warps;              // of the block, up to the next multiple of 8
     unsigned clock[WARPS];  // grows whenever a thread of the warp publishes
     clocks know[MAX_THREADS];
     std::vector<signal_state> signals;
@@ -123,6 +130,7 @@ struct engine {
     std::vector<reading> readings;
     std::vector<writing> writings;
     std::vector<product *> queue[WARPS], idle;
+    std::vector<unnamed_result> unnamed[WARPS];
     unsigned issued[WARPS], waited[WARPS];
     std::vector<group_step> issues[WARPS / GROUP_WARPS], waits[WARPS / GROUP_WARPS];
     barrier_state barriers[BARRIERS];
@@ -150,13 +158,16 @@ void wait_until(bool (*over)(const thread &, const void *, long),
                              ...) __attribute__((format(printf, 5, 6)));
 
 // ----------------------------------------------------------------------------------------------------------- knowledge.cpp
+void join(const engine &e, clocks &mine, const clocks &other);  // each at least what the other is
+void forget(const engine &e, clocks &all);
 void publish(engine &e, const thread &t, clocks &into);
 bool overlap(const tile_rows &x, const tile_rows &y);
 tile_rows quarter(tile_rows r, int warp);  // a warp's rows of a left factor
-// Thread t is about to overwrite, use or send these rows; a report if it cannot know that it may.
+// Thread t is about to overwrite, use or send these rows; a report if it cannot know that it may. Of `threads` in a row each must know.
 void check_readers(engine &e, const tile_rows &what, const thread &t, call_site site, const char *who);
-void check_arrival(engine &e, const tile_rows &what, const thread &t, call_site site, const char *who);
+void check_arrival(engine &e, const tile_rows &what, const thread &t, call_site site, const char *who, int threads = 1);
 void check_fences(engine &e, const tile_rows &what, const thread &t, call_site site, const char *who);
+void plain_access(const char *at, bool store, call_site site);  // by the running thread: only the check build sees them
 
 // ------------------------------------------------------------------------------------------------------------- signals.cpp
 signal_state &find_signal(engine &e, const uint64_t *word, call_site site, const char *what);
@@ -168,6 +179,28 @@ bool copy_one(engine &e, bool (*waited_for)(size_t signal));  // whether there w
 
 // ---------------------------------------------------------------------------------------------------------- early_reads.cpp
 void trap_early_reads(bool on);
+
+// -------------------------------------------------------------------------------------------------------------- record.cpp
+// What the running thread, or its whole warp, does; columns of the record. number: of a phase that ends with this (load, arrive), of
+// phases that were over (wait), of a product of the group. amount: bytes, operations, elements. first: which box of the tensor, counted by its rows; of a product
+// whether it begins anew.
+struct recorded {
+    const char *event, *what, *signal;
+    long number, amount, first;
+    call_site site;
+    bool whole_warp = false;
+};
+
+extern bool recording;  // the functions below are called only then
+void record_block_begin();
+void record_event(const recorded &x);
+void record_issue(const product &p);
+void record_result(const product &p, call_site waited);
+void record_meeting(block &b);
+
+// --------------------------------------------------------------------------------------------------------------- turns.cpp
+void blocks_under_way(int more);
+bool another_block_may_help(block &b);  // nobody here can go on
 
 // -------------------------------------------------------------------------------------------------- called by the scheduler
 void engine_block_begin(block &b);

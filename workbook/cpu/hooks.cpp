@@ -17,6 +17,10 @@ WEAK void hook_host_wrote(char *, size_t) {}
 WEAK void hook_atomic(const void *, size_t, void *) {}
 WEAK void hook_async_issued(char *, const char *, size_t, size_t) {}
 WEAK void hook_async_arrived(char *, size_t) {}
+WEAK void hook_publish(int) {}
+WEAK void hook_turn(int) {}
+WEAK void hook_learn(int) {}
+WEAK void hook_engine(const tile_rows &, bool, call_site, const char *) {}
 WEAK bool hook_refused(const char *, const char *, call_site) { return false; }
 WEAK call_site hook_place(call_site site, const thread *) { return site; }
 WEAK const char *hook_kernel_name(const block &b) { return b.what->name; }

@@ -5,8 +5,12 @@
 
 #include "layer.h"
 
+#include <cudacpu/hopper.h>
+
 namespace cudacpu
 {
+enum { CHANNELS = 96 };  // signals, then named barriers: engine.h
+
 // -------------------------------------------------------------------------------------------------------------- what happens
 void hook_launch_begin(const kernel &what, const launch_config &config);
 void hook_launch_end();
@@ -22,6 +26,14 @@ void hook_atomic(const void *at, size_t bytes, void *code);  // code: where the 
 // An asynchronous copy by the running thread, whose `code` is the call: about to be issued, and there.
 void hook_async_issued(char *to, const char *from, size_t bytes, size_t bytes_of_source);
 void hook_async_arrived(char *to, size_t bytes);
+
+// The running thread arrives at a channel; all of its phase have; the running thread has waited for that.
+void hook_publish(int channel);
+void hook_turn(int channel);
+void hook_learn(int channel);
+
+// The copy engine or the tensor cores are told, by the running thread, to read these rows of a tile, or to overwrite them.
+void hook_engine(const tile_rows &what, bool overwrites, call_site site, const char *who);
 
 // --------------------------------------------------------------------------------------------------------------------- reports
 bool hook_refused(const char *call, const char *why, call_site site);  // whether somebody else tells the user

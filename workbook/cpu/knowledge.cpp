@@ -4,16 +4,42 @@
 
 namespace cudacpu
 {
+// Only the warps and signals that there are: the rest is 0.
+static void raise(unsigned *mine, const unsigned *other, int count)
+{
+    typedef unsigned eight __attribute__((vector_size(32)));
+    for (int i = 0; i < count; i += 8) {
+        eight &x = *reinterpret_cast<eight *>(mine + i);
+        const eight y = *reinterpret_cast<const eight *>(other + i);
+        x = x > y ? x : y;
+    }
+}
+
+void join(const engine &e, clocks &mine, const clocks &other)
+{
+    raise(mine.at, other.at, e.warps);
+    raise(mine.at + WARPS, other.at + WARPS, static_cast<int>(e.signals.size()));
+}
+
+void forget(const engine &e, clocks &all)
+{
+    memset(all.at, 0, sizeof(unsigned) * static_cast<size_t>(e.warps));
+    memset(all.at + WARPS, 0, sizeof(unsigned) * e.signals.size());
+}
+
 void publish(engine &e, const thread &t, clocks &into)
 {
     const int w = warp_number(t);
-    into.join(e.know[t.number]);
+    join(e, into, e.know[t.number]);
     if (e.clock[w] > into.at[w]) into.at[w] = e.clock[w];
     e.clock[w]++;  // what the warp does from now on is not in it
 }
 
 bool overlap(const tile_rows &x, const tile_rows &y)
 {
+    const auto first = [](const tile_rows &r) { return static_cast<const char *>(r.at) + r.row0 * 128; };
+    const auto end = [&](const tile_rows &r) { return first(r) + (r.panels - 1) * r.panel_bytes + r.rows * 128; };
+    if (first(x) >= end(y) || first(y) >= end(x)) return false;
     for (int i = 0; i < x.panels; i++)
         for (int j = 0; j < y.panels; j++) {
             const char *a = static_cast<const char *>(x.at) + i * x.panel_bytes + x.row0 * 128;
@@ -38,8 +64,8 @@ static bool knows(const engine &e, const thread &t, int warp, unsigned clock)
 void check_readers(engine &e, const tile_rows &what, const thread &t, call_site site, const char *who)
 {
     for (const reading &r : e.readings)
-        for (int i = 0; i < GROUP_WARPS; i++) {
-            if (!overlap(r.quarters ? quarter(r.what, i) : r.what, what)) continue;
+        for (int i = 0; i < GROUP_WARPS && overlap(r.what, what); i++) {
+            if (r.quarters && !overlap(quarter(r.what, i), what)) continue;
             const int warp = r.group * GROUP_WARPS + i;
             if (r.done[i] && knows(e, t, warp, r.done[i])) continue;
             char was[64];
@@ -57,15 +83,17 @@ void check_readers(engine &e, const tile_rows &what, const thread &t, call_site 
     }
 }
 
-void check_arrival(engine &e, const tile_rows &what, const thread &t, call_site site, const char *who)
+void check_arrival(engine &e, const tile_rows &what, const thread &t, call_site site, const char *who, int threads)
 {
     for (const copy_to_shared &c : e.copies) {
         if (!overlap(c.to, what)) continue;
         const signal_state &s = e.signals[c.signal];
-        if (c.done && e.know[t.number].at[WARPS + c.signal] > c.phase) continue;
-        report_two("tile used before it arrived", site, c.site, "the copy engine was told to fill it",
-                   "%s %s, but thread %u has not waited for it: phase %u of %s", who, name_of(what.at), t.number,
-                   (c.done ? c.phase : s.phase) & 1, name_of(s.word));
+        for (unsigned n = t.number; n < t.number + static_cast<unsigned>(threads); n++) {
+            if (c.done && e.know[n].at[WARPS + c.signal] > c.phase) continue;
+            report_two("tile used before it arrived", site, c.site, "the copy engine was told to fill it",
+                       "%s %s, but thread %u has not waited for it: phase %u of %s", who, name_of(what.at), n,
+                       (c.done ? c.phase : s.phase) & 1, name_of(s.word));
+        }
     }
 }
 
@@ -98,6 +126,26 @@ void tile_written(const tile_rows &rows, call_site site)
     e.writings.push_back({rows, warp_number(me), lane_bit(me), 0, site});
 }
 
+void plain_access(const char *at, bool store, call_site site)
+{
+    engine &e = engine_here();
+    const thread &me = *current->running;
+    const tile_rows line = {at - reinterpret_cast<uintptr_t>(at) % 128, 1, 128, 0, 1};
+    check_arrival(e, line, me, site, store ? "this store overwrites" : "this load reads");
+    if (!store) return;
+    check_readers(e, line, me, site, "this store");
+    writing *mine = nullptr;
+    for (writing &x : e.writings) {
+        if (x.warp != warp_number(me) || !overlap(x.what, line)) continue;
+        if (x.unfenced & lane_bit(me)) return;  // store() has said so, for all of its rows
+        if (x.what.at == line.at) mine = &x;
+    }
+    if (mine)
+        mine->unfenced |= lane_bit(me);
+    else
+        e.writings.push_back({line, warp_number(me), lane_bit(me), 0, {nullptr, 0}});
+}
+
 void writes_visible(call_site site)
 {
     engine &e = engine_here();
@@ -107,5 +155,30 @@ void writes_visible(call_site site)
             x.unfenced &= ~lane_bit(me);
             x.clock = e.clock[x.warp];
         }
+}
+
+struct blocks_of_lane {
+    char *at;
+    const uint32_t *x;
+};
+
+// Lane 4 g + t has of each block columns 2 t and 2 t + 1 of row g; lane 8 i + r says where column r of block i goes, as a row.
+static void store_for_warp(void **lanes, int)
+{
+    const auto lane = [&](int n) { return static_cast<const blocks_of_lane *>(lanes[n]); };
+    for (int to = 0; to < WARP; to++)
+        for (int j = 0; j < 8; j++) {
+            const int col = to % 8;
+            const uint32_t pair = lane(4 * j + col / 2)->x[to / 8];
+            const uint16_t x = static_cast<uint16_t>(col % 2 ? pair >> 16 : pair);
+            memcpy(lane(to)->at + 2 * j, &x, 2);
+        }
+}
+
+void store_8x8s(const tile_rows &rows, void *at, const uint32_t *x, call_site site)
+{
+    tile_written(rows, site);
+    blocks_of_lane mine = {static_cast<char *>(at), x};
+    warp_call(store_for_warp, &mine, site);
 }
 }

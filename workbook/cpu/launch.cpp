@@ -1,4 +1,5 @@
 // launch.cpp - a launch: is it allowed, and who runs its blocks. Host threads take blocks in order until there are none left.
+#include "engine.h"
 #include "hooks.h"
 #include "report.h"
 
@@ -44,7 +45,9 @@ bool one_host_thread;
 int host_threads()
 {
     static const long count = environment("CUDACPU_THREADS", sysconf(_SC_NPROCESSORS_ONLN));
-    return count < 1 || one_host_thread || order || watching() ? 1 : count > 256 ? 256 : static_cast<int>(count);
+    return count < 1 || one_host_thread || order || watching() || recording ? 1
+           : count > 256                                                    ? 256
+                                                                            : static_cast<int>(count);
 }
 
 // ------------------------------------------------------------------------------------------------- what a launch may ask for

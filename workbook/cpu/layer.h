@@ -8,6 +8,7 @@
 #include "fiber.h"
 
 #include <cuda_runtime.h>
+#include <cudacpu/tensor_cores.h>
 
 namespace cudacpu
 {
@@ -133,6 +134,10 @@ void check_barrier(block &b);                 // all threads that are left are a
 // ---------------------------------------------------------------------------------------------------------------- warp.cpp
 const char *operation_name(warp_operation operation);
 void thread_left_warp(block &b, thread &t);  // those who waited for it need not
+
+// ------------------------------------------------------------------------------------------------------------ products.cpp
+float *product_begins(const matrices &m);  // what product_ends is given when it is done
+void product_ends(float *to, const matrices &m);
 
 // ------------------------------------------------------------------------------------------------------- shared_memory.cpp
 void shared_memory_begin(block &b);

@@ -1,5 +1,6 @@
 // signals.cpp - mbarriers: arrivals, promised bytes, phases.
 #include "engine.h"
+#include "hooks.h"
 #include "report.h"
 
 namespace cudacpu
@@ -30,12 +31,19 @@ static void turn_if_complete(signal_state &s, call_site site)
                "%ld bytes have come to %s, only %ld were promised: its phase ends while bytes are on their way", s.come,
                name_of(s.word), s.promised);
     if (s.missing || s.promised != s.come) return;
+    for (const copy_to_shared &c : engine_here().copies)
+        if (!c.done && c.signal == (*s.word ^ MARK))
+            report("bytes not promised", c.site,
+                   "the %ld bytes that were promised have come to %s, and this copy is still on its way: its phase "
+                   "ends without",
+                   s.come, name_of(s.word));
     s.phase++;
     s.missing = s.count;
     s.promised = s.come = 0;
     s.over = s.collecting;
     s.over.at[WARPS + (*s.word ^ MARK)] = s.phase;
     memset(&s.collecting, 0, sizeof s.collecting);
+    hook_turn(static_cast<int>(*s.word ^ MARK));
 }
 
 void bytes_came(signal_state &s, long bytes, call_site site)
@@ -75,9 +83,11 @@ void signal_arrive(uint64_t *word, long bytes, call_site site)
         report_two("too many arrivals", site, s.init_site, "init()",
                    "one arrival too many: %s expects %d in a phase, and bytes of this one are still on their way",
                    name_of(word), s.count);
+    if (recording) record_event({"arrive", name_of(word), nullptr, s.phase, bytes, 0, site});
     s.missing--;
     s.promised += bytes;
     publish(e, me, s.collecting);
+    hook_publish(static_cast<int>(*word ^ MARK));
     turn_if_complete(s, site);
 }
 
@@ -105,6 +115,9 @@ void signal_wait(const uint64_t *word, unsigned phase, call_site site)
     const thread &me = engine_thread("signal::wait()", site);
     find_signal(e, word, site, "a wait");
     wait_until(signal_is_over, tell, word, phase & 1, site);
-    e.know[me.number].join(find_signal(e, word, site, "a wait").over);
+    const signal_state &s = find_signal(e, word, site, "a wait");
+    if (recording) record_event({"wait", name_of(word), nullptr, s.phase, 0, 0, site});
+    join(e, e.know[me.number], s.over);
+    hook_learn(static_cast<int>(*word ^ MARK));
 }
 }

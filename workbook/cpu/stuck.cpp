@@ -117,7 +117,10 @@ void check_barrier(block &b)
     if (b.exited && !environment("CUDACPU_EARLY_EXIT", 0)) {
         begin(b, "barrier after an early return");
         list_threads(b);
-        report_line("Guard loads and stores instead of returning early; CUDACPU_EARLY_EXIT=1 lets this pass.");
+        report_line("Every thread must reach a barrier as often as the others: a loop with one has the same bounds for "
+                    "the whole");
+        report_line(
+            "block, none that depend on the warp or the row. Guard loads and stores instead of returning early.");
         report_end();
     }
 }

@@ -67,6 +67,8 @@ static inline __attribute__((always_inline)) void multiply_matrices(const matric
     for (int row = 0; row < m.rows; row += 4)
         for (int col = 0; col < m.cols; col += 8)
             for (int k0 = 0; k0 < m.depth; k0 += 16) {
+                if (m.a_idle && (m.a_idle[(row * m.depth / 4 + k0) / 16] || m.b_idle[(k0 * m.cols / 16 + col) / 8]))
+                    continue;
                 eight sum[4] = {};
                 for (int k = k0; k < k0 + 16; k++) {
                     const eight b = *reinterpret_cast<const eight *>(m.b + k * m.cols + col);
@@ -96,7 +98,7 @@ void multiply(const matrices &m)
 void multiply(void **products, int count)
 {
     const warp_product &one = *static_cast<warp_product *>(products[0]);
-    matrices m = {nullptr, nullptr, nullptr, 16 * one.rows, 16 * one.cols, 16 * one.depth};
+    matrices m = {nullptr, nullptr, nullptr, 16 * one.rows, 16 * one.cols, 16 * one.depth, nullptr, nullptr};
     const size_t a = static_cast<size_t>(m.rows) * m.depth, b = static_cast<size_t>(m.depth) * m.cols;
     const size_t c = static_cast<size_t>(m.rows) * m.cols;
     m.a = room(a + b + c);
@@ -109,7 +111,9 @@ void multiply(void **products, int count)
             report("bad product", {nullptr, 0}, "the lanes of a warp multiply matrices of different sizes");
         take(m, p, lane);
     }
+    float *record = product_begins(m);
     multiply(m);
+    product_ends(record, m);
     for (int lane = 0; lane < count; lane++) give(m, *static_cast<warp_product *>(products[lane]), lane);
 }
 }

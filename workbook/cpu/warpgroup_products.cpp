@@ -3,12 +3,13 @@
 //
 // C may be a variable that has ended when the product is due. So nothing is written there unless all of it is as it was left.
 #include "engine.h"
+#include "hooks.h"
 #include "report.h"
 
 #include <cudacpu/tensor_cores.h>
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(CUDACPU_ASAN)
-#define FOR_THIS_PROCESSOR __attribute__((target_clones("arch=haswell", "default"), optimize("O3")))
+#define FOR_THIS_PROCESSOR __attribute__((target_clones("avx2", "default"), optimize("O3")))
 #else
 #define FOR_THIS_PROCESSOR
 #endif
@@ -21,12 +22,12 @@ enum {
     TAG = 0x7fa00000
 };  // rows and columns of a factor; rows of a warp; bits of a signalling NaN
 
-// ----------------------------------------------------------------------------------------------------------------- hashes
+// --------------------------------------------------------------------------------------- what a product finds, was it changed?
 
-// Of a multiple of 16 bytes: its words in 32 columns, a polynomial each.
+// Of a multiple of 16 bytes: its words in 64 columns, a polynomial each.
 FOR_THIS_PROCESSOR static uint64_t hash_bytes(const void *at, size_t bytes, uint64_t h)
 {
-    enum { LANES = 32 };
+    enum { LANES = 64 };
     uint32_t sum[LANES] = {};
     const char *p = static_cast<const char *>(at);
     for (; bytes >= sizeof sum; p += sizeof sum, bytes -= sizeof sum) {
@@ -34,7 +35,11 @@ FOR_THIS_PROCESSOR static uint64_t hash_bytes(const void *at, size_t bytes, uint
         memcpy(x, p, sizeof x);
         for (int i = 0; i < LANES; i++) sum[i] = sum[i] * 0x9e3779b1u + x[i];
     }
-    for (int i = 0; i < LANES; i++) h = (h ^ sum[i]) * 0x9e3779b97f4a7c15ull, h ^= h >> 29;
+    for (int i = 0; i < LANES; i += 2) {
+        uint64_t two;
+        memcpy(&two, sum + i, sizeof two);
+        h = (h ^ two) * 0x9e3779b97f4a7c15ull, h ^= h >> 29;
+    }
     for (size_t i = 0; i < bytes; i++) h = (h ^ static_cast<unsigned char>(p[i])) * 0x9e3779b97f4a7c15ull, h ^= h >> 29;
     return h;
 }
@@ -47,17 +52,26 @@ static uint64_t hash_rows(const tile_rows &r, uint64_t h)
     return h;
 }
 
-static uint64_t hash_of_tiles(const product &p, int w)
+static bool weights_are_as_issued(const product &p)
 {
-    return hash_rows(p.of.b, p.of.weights ? 1 : hash_rows(quarter(p.of.a, w), 2));
+    const size_t each = static_cast<size_t>(p.of.depth / 4);
+    for (size_t lane = 0; lane < WARP && p.of.weights; lane++)
+        if (memcmp(p.weights[lane], &p.weights_issued[lane * each], each * 4)) return false;
+    return true;
 }
 
-static uint64_t hash_of_weights(const product &p)
+FOR_THIS_PROCESSOR static void fill(float *at, int count, uint32_t tag)
 {
-    uint64_t h = 1;
-    for (int lane = 0; lane < WARP && p.of.weights; lane++)
-        h = hash_bytes(p.weights[lane], static_cast<size_t>(p.of.depth), h);
-    return h;
+    uint32_t *bits = reinterpret_cast<uint32_t *>(at);
+    for (int i = 0; i < count; i++) bits[i] = tag;
+}
+
+FOR_THIS_PROCESSOR static bool filled(const float *at, int count, uint32_t tag)
+{
+    const uint32_t *bits = reinterpret_cast<const uint32_t *>(at);
+    uint32_t other = 0;
+    for (int i = 0; i < count; i++) other |= bits[i] ^ tag;
+    return !other;
 }
 
 // ---------------------------------------------------------------------------------------------------------------- factors
@@ -80,6 +94,35 @@ static void unpack_row(const tile_rows &tile, int row, int cols, float *to)
     }
 }
 
+// Which parts of a factor [rows, cols] are all zeros; returns whether every number is finite. What a tile has beyond the end of its tensor
+// is zeros, and so are the weights of masked scores.
+template <int PartRows, int PartCols>
+static inline __attribute__((always_inline)) bool find_idle(const float *x, int rows, int cols, bool *idle)
+{
+    uint32_t largest = 0;
+    for (int row = 0; row < rows; row += PartRows)
+        for (int col = 0; col < cols; col += PartCols) {
+            uint32_t any = 0;
+            for (int r = 0; r < PartRows; r++)
+                for (int i = 0; i < PartCols; i++) {
+                    uint32_t bits;
+                    memcpy(&bits, x + (row + r) * cols + col + i, 4);
+                    any |= bits << 1;  // without the sign
+                    largest = largest > bits << 1 ? largest : bits << 1;
+                }
+            *idle++ = !any;
+        }
+    return largest < 0xff000000u;
+}
+FOR_THIS_PROCESSOR static bool idle_of_left(const float *x, int depth, bool *idle)
+{
+    return find_idle<4, 16>(x, ROWS, depth, idle);
+}
+FOR_THIS_PROCESSOR static bool idle_of_right(const float *x, int depth, int cols, bool *idle)
+{
+    return find_idle<16, 8>(x, depth, cols, idle);
+}
+
 // B as [depth, cols]. The warps of a group, and all groups, multiply by the same tiles: the last few are kept.
 struct right_factor {
     const void *at;
@@ -87,6 +130,7 @@ struct right_factor {
     bool deep;
     int depth, cols;
     alignas(64) float x[MOST * MOST];
+    bool idle[MOST / 16 * MOST / 8], finite;
 };
 
 static right_factor &right_of(const product_request &q, uint64_t hash)
@@ -107,6 +151,7 @@ static right_factor &right_of(const product_request &q, uint64_t hash)
         unpack_row(q.b, q.b.row0 + col, q.depth, line);
         for (int k = 0; k < q.depth; k++) r.x[k * q.cols + col] = line[k];
     }
+    r.finite = idle_of_right(r.x, q.depth, q.cols, r.idle);
     return r;
 }
 
@@ -168,29 +213,37 @@ static void issue_for_warp(void **lanes, int count)
     p->next = nullptr;
 
     std::vector<group_step> &steps = e.issues[w / GROUP_WARPS];
-    if (steps.size() < p->number) steps.push_back({q.a.at, q.b.at, q.cols, q.depth, w, 0, q.site});
+    if (steps.size() < p->number) steps.push_back({q.a.at, q.b.at, q.cols, q.depth, w, 0, hash_rows(q.b, 1), q.site});
     check_same_step(steps[p->number - 1], *p, w);
     const thread *first = warp_of(*current, me).threads;
-    for (int lane = 0; lane < WARP; lane++) {  // each lane must have waited
-        const thread &t = first[lane];
-        if (!q.weights) check_arrival(e, quarter(q.a, w), t, q.site, "this product reads");
-        check_arrival(e, q.b, t, q.site, "this product reads");
-    }
+    if (!q.weights) check_arrival(e, quarter(q.a, w), *first, q.site, "this product reads", WARP);
+    check_arrival(e, q.b, *first, q.site, "this product reads", WARP);
     if (!q.weights) check_fences(e, quarter(q.a, w), me, q.site, "this product reads");
     check_fences(e, q.b, me, q.site, "this product reads");
+    if (!q.weights) hook_engine(quarter(q.a, w), false, q.site, "this product reads");
+    hook_engine(q.b, false, q.site, "this product reads");
 
+    for (int lane = 0; lane < WARP; lane++) p->c[lane] = static_cast<product_request *>(lanes[lane])->c;
+    if (recording) record_issue(*p);
     p->saved.resize(static_cast<size_t>(WARP * q.cols / 2));
-    for (product *other : e.queue[w])
-        if (other->c[0] == q.c && other->of.cols == q.cols && !other->next) other->next = p;
-    for (int lane = 0; lane < WARP; lane++) {
-        const product_request &mine = *static_cast<product_request *>(lanes[lane]);
-        p->c[lane] = mine.c;
-        p->weights[lane] = mine.weights;
-        memcpy(&p->saved[static_cast<size_t>(lane * q.cols / 2)], mine.c, static_cast<size_t>(q.cols) * 2);
-        for (int i = 0; i < q.cols / 2; i++) memcpy(&mine.c[i], &p->tag, 4);
+    for (product *other : e.queue[w]) {
+        if (other->c[0] != q.c || other->of.cols != q.cols || other->next) continue;
+        if (!q.onto)
+            report_two("result thrown away", other->of.site, q.site, "the other was issued",
+                       "another product writes its result where this one does, and this one is not done");
+        other->next = p;
     }
-    p->tiles_hash = hash_of_tiles(*p, w);
-    p->weights_hash = hash_of_weights(*p);
+    const size_t weights = q.weights ? static_cast<size_t>(q.depth / 4) : 0;  // of a lane
+    p->weights_issued.resize(WARP * weights);
+    for (size_t lane = 0; lane < WARP; lane++) {
+        const product_request &mine = *static_cast<product_request *>(lanes[lane]);
+        p->weights[lane] = mine.weights;
+        memcpy(&p->saved[lane * static_cast<size_t>(q.cols / 2)], mine.c, static_cast<size_t>(q.cols) * 2);
+        fill(mine.c, q.cols / 2, p->tag);
+        if (q.weights) memcpy(&p->weights_issued[lane * weights], mine.weights, weights * 4);
+    }
+    p->a_hash = q.weights ? 0 : hash_rows(quarter(q.a, w), 1);
+    p->b_hash = steps[p->number - 1].b_hash;
     if (!q.weights) note_reading(e, q.a, true, w, *p);
     note_reading(e, q.b, false, w, *p);
     e.queue[w].push_back(p);
@@ -209,45 +262,55 @@ void product_issue(const product_request &mine)
 static void check_unchanged(const product &p, int w)
 {
     const product_request &q = p.of;
-    if (hash_of_tiles(p, w) != p.tiles_hash)
+    if (hash_rows(q.b, 1) != p.b_hash || (!q.weights && hash_rows(quarter(q.a, w), 1) != p.a_hash))
         report("tile changed in flight", q.site, "%s%s%s changed while this product of warp %d was reading",
                q.weights ? "" : name_of(q.a.at), q.weights ? "" : " or ", name_of(q.b.at), w);
-    if (hash_of_weights(p) != p.weights_hash)
+    if (!weights_are_as_issued(p))
         report("registers changed in flight", q.site,
                "the weights of this product changed, or ended, while warp %d's product was reading them", w);
     const product *latest = &p;
     while (latest->next) latest = latest->next;
     for (int lane = 0; lane < WARP; lane++)
-        for (int i = 0; i < q.cols / 2; i++)
-            if (memcmp(&p.c[lane][i], &latest->tag, 4))
-                report("registers changed in flight", q.site,
-                       "the result of this product was written, or ended, before products_done made it due (warp %d)",
-                       w);
+        if (!filled(p.c[lane], q.cols / 2, latest->tag))
+            report("registers changed in flight", q.site,
+                   "the result of this product was written, or ended, before products_done made it due (warp %d)", w);
+}
+
+// Lane 4 g + t has, of each 8 columns, columns 2 t and 2 t + 1 of row g, then of row g + 8: f(its four, two in row g, two in row g + 8).
+template <class F> static void each_four(float *c, int cols, int lane, F f)
+{
+    float *upper = c + lane / 4 * cols + lane % 4 * 2, *lower = upper + 8 * cols;
+    for (int n = 0; n < cols / 2; n += 4) f(n, upper + 2 * n, lower + 2 * n);
 }
 
 static void compute(engine &e, product &p, int w)
 {
-    alignas(64) static __thread float left[ROWS * MOST], c[ROWS * MOST];
+    // Not in thread-local memory itself: a program that loads the library while it runs has little of that to give.
+    struct factors {
+        alignas(64) float left[ROWS * MOST], c[ROWS * MOST];
+    };
+    static __thread factors *mine;
+    if (!mine) mine = new factors;
+    float *left = mine->left, *c = mine->c;
     const product_request &q = p.of;
     check_unchanged(p, w);
     left_of(p, w, left);
-    right_factor &right = right_of(q, hash_rows(q.b, 1));
+    right_factor &right = right_of(q, p.b_hash);
+    bool idle[ROWS / 4 * MOST / 16];  // 0 x NaN is not 0
+    const bool leave_out = idle_of_left(left, q.depth, idle) && right.finite;
     const int half = q.cols / 2;
-    // Lane 4 g + t has, of each 8 columns, columns 2 t and 2 t + 1 of row g, then of row g + 8.
-    const auto each_pair = [&](auto f) {
-        for (int lane = 0; lane < WARP; lane++)
-            for (int i = 0; i < half; i += 2)
-                f(lane, i, c + (lane / 4 + i % 4 / 2 * 8) * q.cols + i / 4 * 8 + lane % 4 * 2);
-    };
-    each_pair([&](int lane, int i, float *at) {
-        const float *from = &p.saved[static_cast<size_t>(lane * half + i)];
-        at[0] = q.onto ? from[0] : 0, at[1] = q.onto ? from[1] : 0;
-    });
-    multiply(matrices{left, right.x, c, ROWS, q.cols, q.depth});
-    each_pair([&](int lane, int i, const float *at) {
-        float *to = p.next ? &p.next->saved[static_cast<size_t>(lane * half + i)] : p.c[lane] + i;
-        to[0] = at[0], to[1] = at[1];
-    });
+    memset(c, 0, sizeof(float) * static_cast<size_t>(ROWS * q.cols));
+    for (int lane = 0; lane < WARP && q.onto; lane++)
+        each_four(c, q.cols, lane, [&, from = &p.saved[static_cast<size_t>(lane * half)]](int n, float *x, float *y) {
+            memcpy(x, from + n, 8), memcpy(y, from + n + 2, 8);
+        });
+    multiply({left, right.x, c, ROWS, q.cols, q.depth, leave_out ? idle : nullptr, leave_out ? right.idle : nullptr});
+    for (int lane = 0; lane < WARP; lane++) {
+        float *to = p.next ? &p.next->saved[static_cast<size_t>(lane * half)] : p.c[lane];
+        each_four(c, q.cols, lane,
+                  [&](int n, const float *x, const float *y) { memcpy(to + n, x, 8), memcpy(to + n + 2, y, 8); });
+    }
+    if (!p.next) e.unnamed[w].push_back({p.c[0], q.site});
     for (reading &r : e.readings)
         if (r.group == w / GROUP_WARPS && r.number == p.number) r.done[w % GROUP_WARPS] = e.clock[w];
 }
@@ -276,38 +339,79 @@ static void tell(const thread &t, const void *, long number, char *text, size_t 
 
 struct products_due {
     int pending;
+    const float *c;
     call_site site;
 };
+
+// Whether another warp of the group has come to its wait of this number.
+static bool another_came(const thread &t, const void *, long number)
+{
+    const engine &e = engine_here();
+    const int w = warp_number(t), first = w / GROUP_WARPS * GROUP_WARPS;
+    for (int i = first; i < first + GROUP_WARPS; i++)
+        if (i != w && e.waited[i] >= static_cast<unsigned>(number)) return true;
+    return false;
+}
+
+static void tell_named(const thread &, const void *, long, char *text, size_t size)
+{
+    snprintf(text, size, "in products_done, which names a result that is not done");
+}
+
+// All warps of a group have issued as many products when they come to their n-th wait. The first to come is believed.
+static void check_same_wait(engine &e, const products_due &due, int w)
+{
+    std::vector<group_step> &waits = e.waits[w / GROUP_WARPS];
+    if (waits.size() < e.waited[w]) waits.push_back({nullptr, nullptr, 0, 0, w, e.issued[w], 0, due.site});
+    const group_step &first = waits[e.waited[w] - 1];
+    if (first.issued == e.issued[w]) return;
+    char was[64];
+    snprintf(was, sizeof was, "there warp %d had issued %u", first.warp, first.issued);
+    report_two("warps of a group disagree", due.site, first.site, was,
+               "warp %d has issued %u products when it comes to its wait %u: the four warps of a group issue the same",
+               w, e.issued[w], e.waited[w]);
+}
+
+// The result that is named must be done. Others that are done may be named later.
+static void check_named(engine &e, const products_due &due, int w)
+{
+    for (const product *p : e.queue[w]) {
+        if (p->c[0] != due.c) continue;
+        wait_until(another_came, tell_named, nullptr, e.waited[w],
+                   due.site);  // and says if this warp has issued too few
+        report_two("result read too early", due.site, p->of.site, "the product was issued",
+                   "products_done<%d> names a result that is not done: %zu product%s in flight, and %d may be",
+                   due.pending, e.queue[w].size(), e.queue[w].size() == 1 ? " is" : "s are", due.pending);
+    }
+    std::vector<unnamed_result> &unnamed = e.unnamed[w];
+    for (size_t i = unnamed.size(); i-- > 0;)
+        if (unnamed[i].c == due.c) unnamed.erase(unnamed.begin() + static_cast<long>(i));
+}
 
 static void wait_for_warp(void **lanes, int)
 {
     engine &e = engine_here();
     const int w = warp_number(*current->running);
     const products_due due = *static_cast<products_due *>(lanes[0]);
-    std::vector<group_step> &waits = e.waits[w / GROUP_WARPS];
-    if (waits.size() < ++e.waited[w]) waits.push_back({nullptr, nullptr, 0, 0, w, e.issued[w], due.site});
-    const group_step &first = waits[e.waited[w] - 1];
-    if (first.issued != e.issued[w]) {
-        char was[64];
-        snprintf(was, sizeof was, "there warp %d had issued %u", first.warp, first.issued);
-        report_two(
-            "warps of a group disagree", due.site, first.site, was,
-            "warp %d has issued %u products when it comes to its wait %u: the four warps of a group issue the same", w,
-            e.issued[w], e.waited[w]);
-    }
+    const long due_number = static_cast<long>(e.issued[w]) - due.pending;
+    if (recording) record_event({"done", nullptr, nullptr, due_number > 0 ? due_number : 0, 0, 0, due.site, true});
+    e.waited[w]++;
+    check_same_wait(e, due, w);
     while (static_cast<int>(e.queue[w].size()) > due.pending) {
         product *p = e.queue[w].front();
         wait_until(all_issued, tell, nullptr, p->number, due.site);
         compute(e, *p, w);
+        if (recording) record_result(*p, due.site);
         e.queue[w].erase(e.queue[w].begin());
         e.idle.push_back(p);
     }
+    check_named(e, due, w);
 }
 
-void products_wait(int pending, call_site site)
+void products_wait(int pending, const float *c, call_site site)
 {
     engine_thread("products_done()", site);
-    products_due mine = {pending, site};
+    products_due mine = {pending, c, site};
     warp_call(wait_for_warp, &mine, site);
 }
 }

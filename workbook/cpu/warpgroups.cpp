@@ -1,5 +1,6 @@
 // warpgroups.cpp - named barriers, and shares of the register file.
 #include "engine.h"
+#include "hooks.h"
 #include "report.h"
 
 namespace cudacpu
@@ -18,6 +19,13 @@ static void tell_barrier(const thread &, const void *barrier, long, char *text, 
              s.threads - s.arrived);
 }
 
+static const char *barrier_name(int barrier)
+{
+    static __thread char name[16];
+    snprintf(name, sizeof name, "barrier %d", barrier);
+    return name;
+}
+
 void named_barrier(int barrier, int threads, bool wait, call_site site)
 {
     engine &e = engine_here();
@@ -31,16 +39,21 @@ void named_barrier(int barrier, int threads, bool wait, call_site site)
     s.threads = threads;
     s.arrived++;
     publish(e, me, s.collecting);
+    hook_publish(SIGNALS + barrier);
     const unsigned generation = s.generation;
+    if (recording) record_event({"arrive", barrier_name(barrier), nullptr, generation, threads, 0, site});
     if (s.arrived == threads) {
         s.arrived = 0;
         s.generation++;
         s.over = s.collecting;
+        hook_turn(SIGNALS + barrier);
         memset(&s.collecting, 0, sizeof s.collecting);
     }
     if (!wait) return;
     wait_until(barrier_is_over, tell_barrier, &s, generation, site);
-    e.know[me.number].join(s.over);
+    if (recording) record_event({"wait", barrier_name(barrier), nullptr, generation + 1l, 0, 0, site});
+    join(e, e.know[me.number], s.over);
+    hook_learn(SIGNALS + barrier);
 }
 
 // -------------------------------------------------------------------------------------------------------------- registers

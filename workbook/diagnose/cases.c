@@ -46,7 +46,8 @@ static const char *const chosen[][MAX_CASES] = {
            "Hq=1,Hkv=1,Nq=330,D=16,W=40,sinks=5,input=falling"},
     [8] = {"Hq=2,Hkv=2,Nq=20,D=16,scale=0.4", "B=2,Hq=6,Hkv=2,Nq=40,D=16", "Hq=1,Hkv=1,Nq=150,D=16,scale=0.35",
            "B=2,Hq=6,Hkv=3,Nq=21,D=16,scale=0.4", "Hq=4,Hkv=1,Nq=70,D=32", "Hq=1,Hkv=1,Nq=130,D=64",
-           "Hq=1,Hkv=1,Nq=100,D=16,input=huge", "Hq=1,Hkv=1,Nq=100,D=16,input=rising", "Hq=1,Hkv=1,Nq=200,D=16"},
+           "Hq=4,Hkv=2,Nq=150,D=16", "Hq=4,Hkv=2,Nq=128,D=16", "Hq=1,Hkv=1,Nq=100,D=16,input=huge",
+           "Hq=1,Hkv=1,Nq=100,D=16,input=rising", "Hq=1,Hkv=1,Nq=200,D=16"},
     [9] = {"Hq=2,Hkv=2,Nq=20,D=16,scale=0.4", "B=2,Hq=6,Hkv=2,Nq=40,D=16,W=7,sinks=3",
            "Hq=1,Hkv=1,Nq=150,D=16,scale=0.35,W=40,sinks=5", "B=2,Hq=6,Hkv=3,Nq=21,D=16,scale=0.4,W=9,sinks=2",
            "Hq=4,Hkv=1,Nq=70,D=32,W=20,sinks=1", "Hq=1,Hkv=1,Nq=130,D=64,W=33,sinks=20",
@@ -54,12 +55,25 @@ static const char *const chosen[][MAX_CASES] = {
            "Hq=1,Hkv=1,Nq=260,D=16,W=30,sinks=70", "Hq=1,Hkv=1,Nq=220,D=16,W=1,sinks=1",
            "Hq=1,Hkv=1,Nq=260,D=16,W=100,sinks=3", "Hq=2,Hkv=1,Nq=300,D=32,W=20,sinks=4",
            "Hq=4,Hkv=2,Nq=260,D=32,W=10,sinks=40"},
+    [11] = {"Hq=2,Hkv=2,Nq=20,D=16,scale=0.4", "B=2,Hq=6,Hkv=2,Nq=40,D=16,W=7",
+            "Hq=6,Hkv=3,Nq=60,D=16,W=60,logits=mixed", "Hq=1,Hkv=1,Nq=300,D=16,W=100", "Hq=1,Hkv=1,Nq=290,D=32",
+            "Hq=1,Hkv=1,Nq=300,D=64,W=33", "Hq=1,Hkv=1,Nq=50,D=16,logits=0", "Hq=1,Hkv=1,Nq=50,D=16,logits=-inf",
+            "Hq=1,Hkv=1,Nq=70,D=16,logits=1000", "Hq=1,Hkv=1,Nq=70,D=16,logits=80,input=tiny",
+            "Hq=1,Hkv=1,Nq=70,D=16,logits=144,input=huge", "Hq=1,Hkv=1,Nq=70,D=16,logits=-135,input=tiny",
+            "Hq=1,Hkv=1,Nq=150,D=16,W=40,logits=-3"},
+    [12] = {"Hq=2,Hkv=2,Nq=20,D=16,scale=0.4", "B=2,Hq=6,Hkv=2,Nq=40,D=16,W=7", "B=3,Hq=4,Hkv=2,Nq=1,D=16,W=1",
+            "Hq=1,Hkv=1,Nq=150,D=16,scale=0.35,W=40", "B=2,Hq=6,Hkv=3,Nq=21,D=16,scale=0.4,W=9",
+            "Hq=4,Hkv=1,Nq=70,D=32,W=20", "Hq=1,Hkv=1,Nq=130,D=64,W=33", "Hq=2,Hkv=1,Nq=100,D=16,W=30,logits=0",
+            "Hq=2,Hkv=1,Nq=50,D=16,W=30,logits=-inf", "Hq=2,Hkv=1,Nq=50,D=16,W=30,logits=100",
+            "B=2,Hq=6,Hkv=2,Nq=60,D=16,W=20,logits=mixed", "Hq=1,Hkv=1,Nq=100,D=16,W=30,input=rising",
+            "Hq=1,Hkv=1,Nq=220,D=16,W=1", "Hq=2,Hkv=1,Nq=300,D=32,W=20", "Hq=1,Hkv=1,Nq=1100,D=16,W=5"},
 };
 
 static bool alike(const wb_problem *a, const wb_problem *b)
 {
     return a->signature == b->signature && a->on_host == b->on_host && a->mask == b->mask && a->grouped == b->grouped &&
-           a->window == b->window && a->sinks == b->sinks && a->head_dims == b->head_dims;
+           a->window == b->window && a->sinks == b->sinks && a->sink_logits == b->sink_logits &&
+           a->head_dims == b->head_dims;
 }
 
 int diagnose_cases(const wb_problem *problem, char cases[MAX_CASES][WB_CASE_TEXT])

@@ -6,7 +6,9 @@
 // than a wrong name. Outputs that depend on gaps which FILE still has as they were shipped are not looked at. The search is bounded
 // in pairs of a query and a key, so that it ends in the same words on every machine.
 //
-// -v shows what fits. diagnose --models STRIDE NN: puts the results of the models in the place of the worker's, and says which of them
+// What the execution layer sees the function do comes before (evidence.h): a mistake that it does not bear out is not named.
+//
+// -v shows what fits; --facts: what is seen alone. diagnose --models STRIDE NN: puts the results of the models in the place of the worker's, and says which of them
 // are recognised. diagnose --gaps NN: every mistake that may be named here, with the gaps that are shown for it.
 //
 // Exit status: 0 a mistake was named, 1 none, 2 could not run.
@@ -14,6 +16,7 @@
 #include "score/gaps.h"
 
 #include "cases.h"
+#include "evidence.h"
 #include "mistakes.h"
 
 #include <math.h>
@@ -32,32 +35,37 @@
 // Pairs that the search for one mistake may look at, in the cases of one tile size; and a case may have.
 enum { PAIRS = 4000000, CASE_PAIRS = 300000 };
 
-enum { MAX_FOUND = 512 };
+enum { MAX_FOUND = 512, MAX_OUTPUTS = 5 };
+
+// Numbers of room for a record of the products of a case.
+enum { RECORD = 1 << 22 };
 
 // One case: what the worker returned, what is right, and the inputs.
 typedef struct trial {
     worker_run run;
     expected right[WB_MAX_TENSORS];
     model_inputs in;
-    size_t wrong[4];  // elements of each output
-    size_t *rows[4];  // of each output, the wrong ones first
+    size_t wrong[MAX_OUTPUTS];  // elements of each output
+    size_t *rows[MAX_OUTPUTS];  // of each output, the wrong ones first
 } trial;
 
 static const wb_problem *problem;
 static trial trials[MAX_CASES + 1];
 static int trial_count, output_count;
-static bool verbose, outside;  // outside: a case wrote beside an output
-static gap gaps[MAX_GAPS];     // of the problem
+static bool recorded;                // a case had a whole record of products
+static bool verbose, outside, hung;  // outside: a case wrote beside an output; hung: one had no answer in time
+static gap gaps[MAX_GAPS];           // of the problem
 static int gap_count;
 static char gap_names[MAX_GAPS * sizeof gaps->name];  // a line each
 static bool no_mask;         // the gap of an optional mask is as shipped: only cases without one are looked at
 static unsigned unfinished;  // bits: outputs that depend on a gap that is as shipped
 
-// Which outputs depend on what is in a gap.
+// Which outputs depend on what is in a gap. In 12 dsinks stands where delta does elsewhere, and delta is given.
 static unsigned feeds(const char *name)
 {
-    enum { DQ = 1, DK = 2, DV = 4, DELTA = 8 };
+    enum { DQ = 1, DK = 2, DV = 4, DELTA = 8, DSINKS = 8 };
     if (problem->signature != WB_BACKWARD) return ~0u;
+    if (strcmp(name, "rows of the head") == 0 || strcmp(name, "sum of the block") == 0) return DSINKS;
     if (strcmp(name, "delta") == 0) return DQ | DK | DELTA;
     if (strcmp(name, "dV") == 0) return DV;
     if (strcmp(name, "dS") == 0 || strcmp(name, "dK") == 0 || strcmp(name, "dK scale") == 0) return DK;
@@ -112,7 +120,8 @@ static bool is_right(const trial *t, int k, size_t i)
 static size_t row_length(const trial *t, int k)
 {
     const bool matrix = t->run.tensors[k].dim[0] * t->run.tensors[k].dim[1] > 0 && problem->signature != WB_ROW_SUM &&
-                        strcmp(t->run.tensors[k].name, "L") && strcmp(t->run.tensors[k].name, "delta");
+                        strcmp(t->run.tensors[k].name, "L") && strcmp(t->run.tensors[k].name, "delta") &&
+                        strcmp(t->run.tensors[k].name, "dsinks");
     return matrix ? t->run.tensors[k].dim[3] : 1;
 }
 
@@ -181,6 +190,24 @@ static bool wrote_outside(const worker_run *run)
     return false;
 }
 
+static model_inputs inputs_of(const trial *t)
+{
+    return (model_inputs){.problem = problem,
+                          .shape = &t->run.c.shape,
+                          .Q = as_floats(t, "Q"),
+                          .K = as_floats(t, "K"),
+                          .V = as_floats(t, "V"),
+                          .O = as_floats(t, "O"),
+                          .L = as_floats(t, "L"),
+                          .dO = as_floats(t, "dO"),
+                          .sink_logits = as_floats(t, "sink_logits"),
+                          .x = as_floats(t, "x"),
+                          .w = as_floats(t, "w"),
+                          .rows = t->run.c.rows,
+                          .cols = t->run.c.cols,
+                          .bf16_output = !problem->on_host};
+}
+
 static bool add_trial(const char *text)
 {
     trial *t = &trials[trial_count];
@@ -193,30 +220,22 @@ static bool add_trial(const char *text)
     const double work = problem->signature == WB_ROW_SUM
                             ? (double)c.rows * c.cols
                             : (double)c.shape.batch * c.shape.q_heads * c.shape.q_len * c.shape.kv_len;
-    if (work > CASE_PAIRS && !strstr(text, "nan_")) return true;
+    const bool sums_rows = problem->sink_logits && problem->signature == WB_BACKWARD;  // 1024 a round
+    const double most = sums_rows ? 5 * CASE_PAIRS : CASE_PAIRS;
+    if (work > most && !strstr(text, "nan_")) return true;
     worker_start(&t->run, problem, &c, WORKER_SHARED);
     const wb_exchange *x = worker_exchange(&t->run);
     if (t->run.ending[0] || x->status != WB_OK || x->device_status != WB_OK) {
         if (verbose) printf("%s: %s\n", text, t->run.ending[0] ? t->run.ending : x->message);
+        hung |= strstr(t->run.ending, "no answer") != NULL;
         worker_end(&t->run);
         worker_retire(WORKER_SHARED);
         return false;
     }
     if (wrote_outside(&t->run)) outside = true, worker_retire(WORKER_SHARED);
+    if (c.products) t->run.count--;  // look_at() reads the record
     expect_outputs(&t->run, t->right);
-    t->in = (model_inputs){.problem = problem,
-                           .shape = &t->run.c.shape,
-                           .Q = as_floats(t, "Q"),
-                           .K = as_floats(t, "K"),
-                           .V = as_floats(t, "V"),
-                           .O = as_floats(t, "O"),
-                           .L = as_floats(t, "L"),
-                           .dO = as_floats(t, "dO"),
-                           .x = as_floats(t, "x"),
-                           .w = as_floats(t, "w"),
-                           .rows = c.rows,
-                           .cols = c.cols,
-                           .bf16_output = !problem->on_host};
+    t->in = inputs_of(t);
     if (problem->signature != WB_ROW_SUM) t->in.dots = make_dots(&t->in);
     output_count = 0;
     for (int k = 0; k < t->run.count; k++)
@@ -547,14 +566,15 @@ static int check_models(int stride)
     return wrong > 0;
 }
 
-// Where to look: those gaps where the mistake can be made that feed a wrong output, or of several masks the one that it is in.
-static int print_gaps(const mistake *m, unsigned wrong, int where)
+// Where to look, and where another one lets look, too, if there is one: those gaps where the mistake can be made that feed a wrong output, or of several masks the one that it is in.
+static int print_gaps(const mistake *m, const mistake *and, unsigned wrong, int where)
 {
     static const char *const mask[] = {"", "mask of the diagonal", "mask of the window", "mask of the sinks"};
     int count = 0, masks = 0;
     for (int n = 0; n < gap_count; n++) masks += where && strcmp(gaps[n].name, mask[where]) == 0;
     for (int n = 0; n < gap_count; n++) {
-        const bool listed = mistake_is_in(m, gaps[n].name, strlen(gaps[n].name)) && feeds(gaps[n].name) & wrong;
+        const bool listed = mistake_is_in(m, gaps[n].name, strlen(gaps[n].name)) && feeds(gaps[n].name) & wrong &&
+                            (!and || mistake_is_in(and, gaps[n].name, strlen(gaps[n].name)));
         if (masks ? strcmp(gaps[n].name, mask[where]) == 0 : listed) printf("%s%s", count++ ? ", " : "", gaps[n].name);
     }
     return count;
@@ -565,7 +585,7 @@ static int list_gaps(void)
     for (size_t n = 0; n < mistakes_count; n++) {
         if (!mistakes[n].id || !mistake_applies(&mistakes[n], problem, gap_names)) continue;
         printf("%02d %s: ", problem->number, mistakes[n].id);
-        print_gaps(&mistakes[n], ~0u, 0);
+        print_gaps(&mistakes[n], NULL, ~0u, 0);
         printf("\n");
     }
     return 0;
@@ -589,14 +609,128 @@ static unsigned print_outputs(void)
     return wrong;
 }
 
+// ---------------------------------------------------------------------------------------------------------------- evidence
+
+// Whether a mask is as shipped: the gaps of the softmax then see scores that they should not.
+static bool mask_is_missing(void)
+{
+    for (int n = 0; n < gap_count; n++)
+        if (gaps[n].untouched && (strstr(gaps[n].name, "mask") || strstr(gaps[n].name, "tail"))) return true;
+    return false;
+}
+
+// Whether the problem has one of these gaps, and none of them is as shipped.
+static bool worth_naming(const char *look)
+{
+    if (mask_is_missing() && (strstr(look, "max") || strstr(look, "rescale") || strstr(look, "accumulate")))
+        return false;
+    const mistake m = {.look = look};
+    bool some = false;
+    for (int n = 0; n < gap_count; n++) {
+        if (!mistake_is_in(&m, gaps[n].name, strlen(gaps[n].name))) continue;
+        if (gaps[n].untouched) return false;
+        some = true;
+    }
+    return some;
+}
+
+// Whether a mistake can be made in one of these gaps.
+static bool agree(const mistake *m, const char *look)
+{
+    const mistake there = {.look = look};
+    for (int n = 0; n < gap_count; n++)
+        if (mistake_is_in(m, gaps[n].name, strlen(gaps[n].name)) &&
+            mistake_is_in(&there, gaps[n].name, strlen(gaps[n].name)))
+            return true;
+    return false;
+}
+
+static const float *floats_of_output(const trial *t, int k)
+{
+    float *values = allocate(t->run.tensors[k].count, sizeof *values);
+    for (size_t i = 0; i < t->run.tensors[k].count; i++) values[i] = (float)element(t, k, i);
+    return values;
+}
+
+static bool run_sum(int rows, int cols, wb_input input, int seed, float *y)
+{
+    worker_run run;
+    const wb_case c = {.rows = rows, .cols = cols, .input = input, .seed = (uint64_t)seed};
+    worker_start(&run, problem, &c, WORKER_SHARED);
+    const bool done =
+        !run.ending[0] && worker_exchange(&run)->status == WB_OK && worker_exchange(&run)->device_status == WB_OK;
+    if (done) memcpy(y, worker_tensor(&run, 0), (size_t)rows * sizeof *y);
+    worker_end(&run);
+    return done;
+}
+
+// Runs the case once more, with a record of what the execution layer sees, and looks for the first step that is wrong.
+static void look_at(const char *text, finding *best, char *shown)
+{
+    char more[WB_CASE_TEXT];
+    if (snprintf(more, sizeof more, "%.200s,products=%d", text, RECORD) >= WB_CASE_TEXT) return;
+    const int n = trial_count;
+    trial *t = &trials[n];
+    const int rank = best->rank;
+    if (!add_trial(more) || trial_count == n) return;
+    trial_count = n;
+    evidence e = {
+        .in = t->in, .products = (const float *)worker_tensor(&t->run, t->run.count), .product_count = RECORD};
+    for (int k = 0; k < output_count; k++) e.out[k] = floats_of_output(t, k);
+    recorded |= e.products[0] == 0 && e.products[1] >= 0;
+    if (problem->signature == WB_FORWARD) evidence_of_forward(&e, worth_naming, best);
+    if (problem->signature == WB_BACKWARD) evidence_of_backward(&e, worth_naming, best);
+    worker_end(&t->run);
+    t->run.c.products = 0;
+    if (best->rank != rank) wb_case_print(problem, &t->run.c, shown);
+}
+
+// The same of a case that ended in no answer: what it did before its worker was sent away.
+static void look_at_hang(const char *text, finding *best, char *shown)
+{
+    char more[WB_CASE_TEXT];
+    trial *t = &trials[trial_count];
+    wb_case c;
+    if (snprintf(more, sizeof more, "%.200s,products=%d", text, RECORD) >= WB_CASE_TEXT ||
+        wb_case_parse(problem, more, &c) != WB_OK || !wb_case_is_valid(problem, &c))
+        return;
+    unsetenv("WB_HUNG");
+    setenv("WB_TIMEOUT", "2", 1);
+    worker_start(&t->run, problem, &c, WORKER_ALONE);
+    t->run.count--;
+    if (strstr(t->run.ending, "no answer")) {
+        t->in = inputs_of(t);
+        const evidence e = {
+            .in = t->in, .products = (const float *)worker_tensor(&t->run, t->run.count), .product_count = RECORD};
+        evidence_of_hang(&e, worth_naming, best);
+        t->run.c.products = 0;
+        wb_case_print(problem, &t->run.c, shown);
+    }
+    worker_end(&t->run);
+}
+
+static void print_page(void) { printf("; problems/%02d/README.md, \"Common mistakes\"\n", problem->number); }
+
+static void print_fact(const finding *fact, const mistake *m, const char *shown)
+{
+    const mistake there = {.look = fact->gaps};
+    if (verbose) printf("fact %d\n", fact->rank);
+    printf("step by step%s%s: %s\nlook at: ", *shown ? ", in " : "", shown, fact->says);
+    print_gaps(&there, m, ~0u, 0);
+    print_page();
+}
+
 int main(int argc, char **argv)
 {
     const char *source = "";
-    bool list = false;
+    char shown[WB_CASE_TEXT] = "";
+    bool list = false, facts_alone = false;
     int stride = 0, at = 1;
     for (; at < argc && *argv[at] == '-'; at++)
         if (strcmp(argv[at], "-v") == 0)
             verbose = true;
+        else if (strcmp(argv[at], "--facts") == 0)
+            facts_alone = true;
         else if (strcmp(argv[at], "--gaps") == 0)
             list = true;
         else if (strcmp(argv[at], "--models") == 0 && at + 1 < argc)
@@ -605,25 +739,52 @@ int main(int argc, char **argv)
             source = argv[++at];
     problem = at < argc ? wb_problem_number(atoi(argv[at])) : NULL;
     if (!problem) {
-        fprintf(stderr,
-                "usage: diagnose [-v] [--source FILE] NN [CASE], diagnose --models STRIDE NN, diagnose --gaps NN\n");
+        fprintf(stderr, "usage: diagnose [-v] [--facts] [--source FILE] NN [CASE], diagnose --models STRIDE NN, "
+                        "diagnose --gaps NN\n");
         return 2;
     }
     read_gaps(source);
     if (list) return list_gaps();
     char cases[MAX_CASES][WB_CASE_TEXT];
     const int count = diagnose_cases(problem, cases);
-    for (int n = 0; n < count; n++) add_trial(cases[n]);
-    if (trial_count < 3) return 2;
+    const char *last = at + 1 < argc ? argv[at + 1] : "";
+    for (int n = 0; n < count && !hung; n++) add_trial(last = cases[n]);
+    if (hung) {  // no other case is worth the wait
+        finding fact = {0};
+        look_at_hang(last, &fact, shown);
+        if (fact.rank) print_fact(&fact, NULL, shown);
+        return fact.rank ? 0 : 1;
+    }
     if (stride > 0) return check_models(stride);
     if (at + 1 < argc && !strstr(argv[at + 1], "nan_")) add_trial(argv[at + 1]);
+    finding fact = {0};
+    size_t wrong = 0;
+    for (int k = 0; k < output_count; k++) wrong += wrong_elements(k);
+    if (problem->signature == WB_ROW_SUM) evidence_of_sum(run_sum, worth_naming, &fact);
+    const bool recorded = problem->signature != WB_ROW_SUM && !problem->sink_logits;  // of sinks evidence knows nothing
+    for (int pass = 0; pass < 2 && recorded && !fact.rank; pass++) {
+        for (int n = 0; n < count; n++)  // what is plain to see comes first
+            if ((!strstr(cases[n], "input=") || strstr(cases[n], "stairs")) == (pass == 0))
+                look_at(cases[n], &fact, shown);
+        if (pass && at + 1 < argc && !fact.rank) look_at(argv[at + 1], &fact, shown);
+    }
+    if (!fact.rank && hung) look_at_hang(argv[at + 1], &fact, shown);
     int where = 0;
-    const mistake *m = search(&where);
-    if (!m) return 1;
-    if (verbose) printf("id %s\n", m->id);
-    const unsigned wrong = print_outputs();
-    printf("%s\nlook at: ", m->says);
-    print_gaps(m, wrong, where);
-    printf("; problems/%02d/README.md, \"Common mistakes\"\n", problem->number);
+    const mistake *m = facts_alone || trial_count < 3 ? NULL : search(&where);
+    // Where a step is wrong that is in a gap, it was seen.
+    if (!fact.rank && recorded && wrong) m = NULL;
+    // What was seen stands against a guess. Whether NaN in y was written nobody can tell.
+    if (m && fact.rank && (!agree(m, fact.gaps) || strcmp(m->id, "y_not_written") == 0)) m = NULL;
+    if (!m && !fact.rank) return trial_count < 3 ? 2 : 1;
+    if (m) {
+        if (verbose) printf("id %s\n", m->id);
+        const unsigned outputs = print_outputs();
+        printf("%s\n", m->says);
+        if (!fact.rank) printf("look at: "), print_gaps(m, NULL, outputs, where);
+    }
+    if (fact.rank)
+        print_fact(&fact, m, shown);
+    else
+        print_page();
     return 0;
 }

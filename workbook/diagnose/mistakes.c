@@ -19,6 +19,10 @@ void model_rows(const model_inputs *in, const kernel *k, int output, size_t row,
         key_row(in, k, (int)(row / (size_t)s->kv_len), (int)(row % (size_t)s->kv_len), output == 1, out);
         return;
     }
+    if (in->problem->signature == WB_BACKWARD && in->problem->sink_logits && output == 3) {
+        dsinks_row(in, k, (int)row, out);
+        return;
+    }
     const int i = (int)(row % (size_t)s->q_len), head = (int)(row / (size_t)s->q_len);
     if (in->problem->signature == WB_FORWARD)
         forward_rows(in, k, head / s->q_heads, head % s->q_heads, i, count, output == 0, out);

@@ -43,6 +43,14 @@ typedef struct kernel {
         LSE_M_TIMES_LN2, LSE_NO_M, LSE_NO_M_BASE_2, LSE_NO_M_TIMES_LN2, LSE_ONLY_M, LSE_ONLY_M_BASE_2, LSE_M_PLUS_L,
         LSE_M_PLUS_L_BASE_2, LSE_ONLY_L, LSE_MINUS, LSE_MINUS_M, LSE_EXP, LSE_NOT_SET } lse;
 
+    // the sink logit. LOGIT_2: as if it were to base 2; LOGIT_NO_0: 0 counts as none; LOGIT_FROM_0: a negative one as 0; LOGIT_1: exp(s) is 1
+    enum { LOGIT_RIGHT, LOGIT_NONE, LOGIT_SCALED, LOGIT_2, LOGIT_LOG2E, LOGIT_NO_0, LOGIT_FROM_0, LOGIT_1, LOGIT_MINUS, LOGIT_CLAMPED,
+        LOGIT_FIRST_HEAD, LOGIT_KEY_HEAD, LOGIT_OF_ALL_HEADS } logit;
+    // how often it counts: once, twice or four times, once for each tile; LOGIT_ON_SCORES: as a bias; LOGIT_EXP2: 2^(s - L)
+    enum { LOGIT_ONCE, LOGIT_TWICE, LOGIT_DIVIDES_TWICE, LOGIT_IN_LANES, LOGIT_IN_TILES, LOGIT_ON_SCORES, LOGIT_EXP2 } logit_counts;
+    int logit_of;  // OF_O or OF_L: the mistake is there alone; 0: in both
+    enum { LOGIT_SAFE, LOGIT_UNDER_M, LOGIT_UNDER_L, LOGIT_BY_ITSELF } logit_sum;  // how L is summed: the others overflow
+
     // the mask and the walk over the tiles
     enum { EVERYWHERE, ON_DIAGONAL, OFF_DIAGONAL, AMONG_SINKS } where;  // in which mask the mistake is; others are right
     // CAUSAL_BEFORE_BLOCK: the walk ends before the block's first key; CAUSAL_END_ONE_EARLY: before its last; CAUSAL_WINDOW: the future
@@ -84,6 +92,15 @@ typedef struct kernel {
         PARTS_MEAN } parts;
     enum { DELTA_RIGHT, DELTA_OF_8, DELTA_OF_HALF, DELTA_OF_EVEN_LANES, DELTA_OF_EVEN_COLUMNS, DELTA_OF_HALF_LANES,
         DELTA_OF_WARP, DELTA_SCALED, DELTA_OF_DO, DELTA_OF_O, DELTA_MEAN, DELTA_MINUS } delta;
+
+    // the sum over the rows of a head, BC threads a block: first the weight of the sink, then which rows, then what is made of the sum
+    enum { DSINKS_RIGHT, DSINKS_BASE_2, DSINKS_L_BASE_E, DSINKS_S_BASE_E, DSINKS_LOG2E, DSINKS_SCALED, DSINKS_BOTH_SCALED,
+        DSINKS_APART, DSINKS_NO_L, DSINKS_NO_S, DSINKS_IN_FRONT, DSINKS_NO_WEIGHT, DSINKS_REST, DSINKS_OVER_REST, DSINKS_EXPONENT,
+        DSINKS_NO_DELTA, DSINKS_OF_KEY_HEAD, DSINKS_OF_FIRST_HEAD, DSINKS_FIRST_BATCH, DSINKS_LAST_BATCH, DSINKS_ROWS_OF_FIRST_BATCH,
+        DSINKS_BATCH_OF_KEY_HEADS, DSINKS_KEY_HEADS, DSINKS_FIRST_ROWS, DSINKS_LAST_ROWS, DSINKS_WHOLE_ROUNDS, DSINKS_FIRST_THREAD,
+        DSINKS_FIRST_WARP, DSINKS_ONE_LANE, DSINKS_HALF_WARPS, DSINKS_HALF_OF_WARPS, DSINKS_EVEN_LANES, DSINKS_LAST_ROW_LOST,
+        DSINKS_FIRST_ROW_LOST, DSINKS_PLUS, DSINKS_TIMES_SCALE, DSINKS_TIMES_LOG2E, DSINKS_TIMES_LN2, DSINKS_MEAN, DSINKS_MEAN_OF_ROWS,
+        DSINKS_MEAN_OF_BATCHES, DSINKS_32_TIMES, DSINKS_0_IS_NONE, DSINKS_BF16, DSINKS_SUM_IN_BF16 } dsinks;
 
     // the sum
     int dims;  // of a mistake with lanes: which
@@ -131,7 +148,7 @@ struct dots {
 typedef struct model_inputs {
     const wb_problem *problem;
     const attention_shape *shape;
-    const float *Q, *K, *V, *O, *L, *dO, *x, *w;
+    const float *Q, *K, *V, *O, *L, *dO, *sink_logits, *x, *w;
     int rows, cols;
     bool bf16_output;
     const struct dots *dots;  // [B, Hq, Nq, Nk], of a query and the keys of its head, or null

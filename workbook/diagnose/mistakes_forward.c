@@ -185,7 +185,65 @@ static void attend(const model_inputs *in, const kernel *k, row_state *r, bool f
     }
 }
 
-static void finalize(const model_inputs *in, const kernel *k, row_state *r, bool is_O, model_row *out)
+// The sink logit that this kernel takes for query head h of batch b. NaN: what lies past the end.
+static double logit_of(const model_inputs *in, const kernel *k, int b, int h, bool is_O)
+{
+    const attention_shape *s = in->shape;
+    const double right = in->sink_logits[h];
+    if (k->logit_of && k->logit_of != (is_O ? OF_O : OF_L)) return right;
+    switch (k->logit) {
+    case LOGIT_NONE: return -INFINITY;
+    case LOGIT_SCALED: return right * s->scale;
+    case LOGIT_2: return right * LN2;
+    case LOGIT_LOG2E: return right * LOG2E;
+    case LOGIT_NO_0: return right == 0 ? -INFINITY : right;
+    case LOGIT_FROM_0: return fmax(right, 0);
+    case LOGIT_1: return 0;
+    case LOGIT_MINUS: return -right;
+    case LOGIT_CLAMPED: return fmin(fmax(right, -88), 88);
+    case LOGIT_FIRST_HEAD: return in->sink_logits[0];
+    case LOGIT_KEY_HEAD: return in->sink_logits[h / (s->q_heads / s->kv_heads)];
+    case LOGIT_OF_ALL_HEADS: return b > 0 ? NAN : right;
+    default: return right;
+    }
+}
+
+// By what the denominator of a row, whose keys have the logarithm L of their sum, grows when its sink joins it.
+static double sink_factor(const model_inputs *in, const kernel *k, int b, int h, int tiles, double L)
+{
+    const bool here = k->logit_of != OF_L;
+    const double r = as_float(exp(logit_of(in, k, b, h, true) - L));
+    switch (here ? k->logit_counts : LOGIT_ONCE) {
+    case LOGIT_TWICE: return 1 + 2 * r;
+    case LOGIT_DIVIDES_TWICE: return (1 + r) * (1 + r);
+    case LOGIT_IN_LANES: return 1 + 4 * r;
+    case LOGIT_IN_TILES: return 1 + tiles * r;
+    case LOGIT_ON_SCORES: return 1;
+    case LOGIT_EXP2: return 1 + pow(r, LN2);
+    default: return 1 + r;
+    }
+}
+
+// L of a row with its sink.
+static double sink_L(const model_inputs *in, const kernel *k, int b, int h, int tiles, double L)
+{
+    const bool here = k->logit_of != OF_O;
+    const double s = logit_of(in, k, b, h, false), most = fmax(L, s);
+    const int counts = here ? k->logit_counts : LOGIT_ONCE;
+    const double times = counts == LOGIT_TWICE      ? 2
+                         : counts == LOGIT_IN_LANES ? 4
+                         : counts == LOGIT_IN_TILES ? tiles
+                                                    : 1;
+    if (counts == LOGIT_ON_SCORES) return L + s;
+    if (isinf(s) || isnan(s)) return s > 0 ? INFINITY : isnan(s) ? NAN : L;
+    if (counts == LOGIT_EXP2) return most + log(1 + exp(-fabs(L - s) * LN2));
+    if (k->logit_sum == LOGIT_BY_ITSELF && most < -104) return -INFINITY;  // where float32 underflows
+    if (k->logit_sum == LOGIT_BY_ITSELF ? exp(most) > FLT_MAX : k->logit_sum && exp(s - L) > FLT_MAX) return INFINITY;
+    return most + log(exp(L - most) + times * exp(s - most));
+}
+
+static void finalize(const model_inputs *in, const kernel *k, row_state *r, int b, int h, int tiles, bool is_O,
+                     model_row *out)
 {
     const attention_shape *s = in->shape;
     const int D = s->head_dim;
@@ -203,13 +261,14 @@ static void finalize(const model_inputs *in, const kernel *k, row_state *r, bool
     const double score_error = (U_FLOAT * s->kv_len + tolerance_logit(largest, D)) * r->l_size / fabs(l);
     if (!is_O) {
         if (k->l == L_OF_OWN_COLUMNS || k->l == L_COMPLETED_AFTER_L) l = r->l[0];
-        const double m = k->max == MAX_NEVER_STORED_BUT_USED ? -FLT_MAX * LN2 : r->m[0], L = lse_of(k, m, l);
+        const double m = k->max == MAX_NEVER_STORED_BUT_USED ? -FLT_MAX * LN2 : r->m[0], of_keys = lse_of(k, m, l);
+        const double L = in->sink_logits ? sink_L(in, k, b, h, tiles, of_keys) : of_keys;
         out->value[0] = L;
         out->tolerance[0] = tolerance_L(L, largest, D, s->kv_len) + U_FLOAT * fabs(m) * 4;
         out->tolerance[0] *= k->lse >= LSE_M_PLUS_L && k->lse <= LSE_ONLY_L ? 1 + fabs(l) : 1;
         if (sums_scores) out->tolerance[0] += score_error;
         if (k->lse == LSE_EXP) out->tolerance[0] = fabs(L) * (tolerance_L(log(L), largest, D, s->kv_len) + U_FLOAT);
-        if (r->unknown) out->tolerance[0] = MODEL_UNKNOWN;
+        if (r->unknown || isnan(L)) out->tolerance[0] = MODEL_UNKNOWN;
         if (k->lse == LSE_NOT_SET && in->problem->on_host) out->tolerance[0] = MODEL_UNWRITTEN;
         return;
     }
@@ -220,11 +279,12 @@ static void finalize(const model_inputs *in, const kernel *k, row_state *r, bool
         if (k->divide == DIVIDE_TWICE) divisor *= divisor;
         if (k->divide == DIVIDE_UPSIDE_DOWN) divisor = 1 / divisor;
         if (in->problem->on_host && !(l > 0)) O = size = 0, divisor = 1;
+        if (in->sink_logits) divisor *= sink_factor(in, k, b, h, tiles, lse_of(k, r->m[0], l));
         O /= divisor, size /= fabs(divisor);
         out->value[d] = O;
         out->tolerance[d] = tolerance_O(O, size, largest, D, s->kv_len, in->bf16_output ? WB_BFLOAT16 : WB_FLOAT32);
         if (sums_scores) out->tolerance[d] += fabs(O) * score_error;
-        if (r->unknown) out->tolerance[d] = MODEL_UNKNOWN;
+        if (r->unknown || (in->sink_logits && isnan(O))) out->tolerance[d] = MODEL_UNKNOWN;
     }
 }
 
@@ -253,5 +313,5 @@ void forward_rows(const model_inputs *in, const kernel *k, int b, int h, int i0,
         }
         for (int n = 0; n < rows; n++) attend(in, k, &state[n], v == 0, outgrown, is_O);
     }
-    for (int n = 0; n < rows; n++) finalize(in, k, &state[n], is_O, &out[n]);
+    for (int n = 0; n < rows; n++) finalize(in, k, &state[n], b, h, count, is_O, &out[n]);
 }

@@ -21,7 +21,7 @@ static void *allocate(size_t bytes)
     return memory;
 }
 
-// Input tensor `name` as floats.
+// Input tensor `name` as floats; null if there is none.
 static float *as_floats(const worker_run *run, const char *name)
 {
     for (int k = 0; k < run->count; k++) {
@@ -33,7 +33,7 @@ static float *as_floats(const worker_run *run, const char *name)
             values[i] = t->type == WB_FLOAT32 ? ((const float *)data)[i] : wb_from_bf16(((const uint16_t *)data)[i]);
         return values;
     }
-    abort();
+    return NULL;
 }
 
 static void expect_row_sum(const worker_run *run, expected *y)
@@ -82,6 +82,7 @@ static void expect_forward(const worker_run *run, expected *O, expected *L)
     const attention_shape *s = &run->c.shape;
     const wb_type type = run->tensors[0].type;
     float *Q = as_floats(run, "Q"), *K = as_floats(run, "K"), *V = as_floats(run, "V");
+    float *sinks = as_floats(run, "sink_logits");
     const double work = 2.0 * s->batch * s->q_heads * s->head_dim * wb_case_visible_pairs(problem, &run->c);
     const int heads = s->batch * s->q_heads, every = 1 + (int)(work / expect_budget), D = s->head_dim;
 
@@ -95,8 +96,8 @@ static void expect_forward(const worker_run *run, expected *O, expected *L)
                 L->want[row] = 0, L->tolerance[row] = INFINITY;
                 continue;
             }
-            oracle_attention_row_scales(problem, s, Q, K, V, bh / s->q_heads, bh % s->q_heads, i, want, &L->want[row],
-                                        tolerance, &largest);
+            oracle_attention_row_scales(problem, s, Q, K, V, sinks, bh / s->q_heads, bh % s->q_heads, i, want,
+                                        &L->want[row], tolerance, &largest);
             for (int d = 0; d < D; d++) tolerance[d] = tolerance_O(want[d], tolerance[d], largest, D, s->kv_len, type);
             L->tolerance[row] = tolerance_L(L->want[row], largest, D, s->kv_len);
         }
@@ -105,9 +106,7 @@ static void expect_forward(const worker_run *run, expected *O, expected *L)
     for (size_t i = 0; i < (size_t)heads * (size_t)s->q_len * (size_t)D; i++)
         if (excused[i / (size_t)D % (size_t)s->q_len]) O->tolerance[i] = NAN;
     free(excused);
-    free(Q);
-    free(K);
-    free(V);
+    free(Q), free(K), free(V), free(sinks);
 }
 
 // O and L of a backward, for inputs: the oracle's, rounded.
@@ -115,16 +114,17 @@ void expect_forward_inputs(const worker_run *run, uint16_t *O, float *L)
 {
     const attention_shape *s = &run->c.shape;
     float *Q = as_floats(run, "Q"), *K = as_floats(run, "K"), *V = as_floats(run, "V");
+    float *sinks = as_floats(run, "sink_logits");
 #pragma omp parallel for collapse(2) schedule(dynamic, 16)
     for (int bh = 0; bh < s->batch * s->q_heads; bh++)
         for (int i = 0; i < s->q_len; i++) {
             const size_t row = (size_t)bh * (size_t)s->q_len + (size_t)i, D = (size_t)s->head_dim;
             double o[WB_MAX_HEAD_DIM], l;
-            oracle_attention_row(run->problem, s, Q, K, V, bh / s->q_heads, bh % s->q_heads, i, o, &l);
+            oracle_attention_row(run->problem, s, Q, K, V, sinks, bh / s->q_heads, bh % s->q_heads, i, o, &l);
             for (size_t d = 0; d < D; d++) O[row * D + d] = wb_to_bf16((float)o[d]);
             L[row] = (float)l;
         }
-    free(Q), free(K), free(V);
+    free(Q), free(K), free(V), free(sinks);
 }
 
 // One row of dQ, dK or dV.
@@ -146,7 +146,7 @@ static void excuse_gradients(expected *e, size_t count, const bool *excused, int
         if (isnan(e->want[k]) || (excused && excused[k / (size_t)D % (size_t)rows])) e->tolerance[k] = NAN;
 }
 
-static void excuse_backward(const worker_run *run, expected outputs[4])
+static void excuse_backward(const worker_run *run, expected outputs[WB_MAX_TENSORS])
 {
     const attention_shape *s = &run->c.shape;
     bool *queries = allocate((size_t)s->q_len), *keys = allocate((size_t)s->kv_len);
@@ -155,20 +155,22 @@ static void excuse_backward(const worker_run *run, expected outputs[4])
     excuse_gradients(&outputs[0], run->tensors[0].count, queries, s->q_len, s->head_dim);
     excuse_gradients(&outputs[1], run->tensors[1].count, keys, s->kv_len, s->head_dim);
     excuse_gradients(&outputs[2], run->tensors[2].count, keys, s->kv_len, s->head_dim);
-    excuse_gradients(&outputs[3], run->tensors[3].count, NULL, 1, 1);
+    for (int k = 3; k < run->count && run->tensors[k].output; k++)  // delta, dsinks
+        excuse_gradients(&outputs[k], run->tensors[k].count, NULL, 1, 1);
     // Where V is NaN, so is delta of the queries that see it, and with it dK of every key that shares a tile with one of them.
     for (size_t k = 0; run->c.nan_keys > 0 && k < run->tensors[1].count; k++) outputs[1].tolerance[k] = NAN;
     free(queries), free(keys);
 }
 
-// Every output of a backward: dQ and delta a query at a time, dK and dV a key at a time.
-static void expect_backward(const worker_run *run, expected outputs[4])
+// Every output of a backward: dQ and delta a query at a time, dK and dV a key at a time, dsinks a head at a time.
+static void expect_backward(const worker_run *run, expected outputs[WB_MAX_TENSORS])
 {
     const attention_shape *s = &run->c.shape;
-    expected *dQ = &outputs[0], *dK = &outputs[1], *dV = &outputs[2], *delta = &outputs[3];
+    expected *dQ = &outputs[0], *dK = &outputs[1], *dV = &outputs[2];
+    expected *delta = &outputs[wb_tensor_named(run->tensors, run->count, "delta")];
     float *Q = as_floats(run, "Q"), *K = as_floats(run, "K"), *V = as_floats(run, "V"), *O = as_floats(run, "O"),
-          *L = as_floats(run, "L"), *dO = as_floats(run, "dO");
-    const oracle_inputs in = {run->problem, s, Q, K, V, O, L, dO};
+          *L = as_floats(run, "L"), *dO = as_floats(run, "dO"), *sinks = as_floats(run, "sink_logits");
+    const oracle_inputs in = {run->problem, s, Q, K, V, O, L, dO, sinks};
     const double work = 16.0 * s->batch * s->q_heads * s->head_dim * wb_case_visible_pairs(run->problem, &run->c);
     const int every = 1 + (int)(work / expect_budget), D = s->head_dim;
     const int q_heads = s->batch * s->q_heads, kv_heads = s->batch * s->kv_heads, group = s->q_heads / s->kv_heads;
@@ -196,8 +198,15 @@ static void expect_backward(const worker_run *run, expected outputs[4])
             set_gradients(dK, row, of_dK, D, (double)group * s->q_len, left_out);
             set_gradients(dV, row, of_dV, D, (double)group * s->q_len, left_out);
         }
+    for (int h = 0; sinks && h < s->q_heads; h++) {
+        expected *dsinks = &outputs[wb_tensor_named(run->tensors, run->count, "dsinks")];
+        oracle_sum sum;
+        oracle_backward_sink(&in, h, &sum);
+        dsinks->want[h] = sum.value;
+        dsinks->tolerance[h] = tolerance_dsink(sum.size, sum.exponent, sum.cancel, D, (double)s->batch * s->q_len);
+    }
     if (run->c.nan_keys > 0 || run->c.nan_queries > 0) excuse_backward(run, outputs);
-    free(Q), free(K), free(V), free(O), free(L), free(dO);
+    free(Q), free(K), free(V), free(O), free(L), free(dO), free(sinks);
 }
 
 void expect_outputs(const worker_run *run, expected outputs[WB_MAX_TENSORS])

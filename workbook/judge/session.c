@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -21,6 +22,30 @@ double session_now(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double session_timeout(void)
+{
+    const char *text = getenv("WB_TIMEOUT");
+    const double seconds = text ? atof(text) : 0;
+    return seconds > 0 ? seconds : 20;
+}
+
+int session_memory(size_t bytes)
+{
+#ifdef __linux__
+    const int file = memfd_create("workbook", MFD_ALLOW_SEALING);
+    if (file < 0 || ftruncate(file, (off_t)bytes) ||
+        fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+        return -1;
+#else
+    char name[] = "/tmp/workbook-XXXXXX";
+    const int file = mkstemp(name);
+    if (file < 0) return -1;
+    unlink(name);
+    if (ftruncate(file, (off_t)bytes)) return -1;
+#endif
+    return file;
 }
 
 static void become_worker(const char *path, int socket, int output)
@@ -132,4 +157,26 @@ bool session_end(session *s, double deadline, session_said *said, int *status)
     if (s->output >= 0) close(s->output);
     s->pid = 0;
     return in_time;
+}
+
+const char *session_ending(char *text, size_t size, wb_stage stage, int status, bool in_time)
+{
+    static const char *const doing[] = {"before it called the function", "in the function", "while its kernels ran",
+                                        "after it had finished"};
+    const char *when = doing[stage < WB_STAGE_DONE ? stage : WB_STAGE_DONE];
+    // A sandbox between a test and its worker says by 128 + n that the worker died of signal n.
+    const int told = WIFEXITED(status) && WEXITSTATUS(status) > 128 ? WEXITSTATUS(status) - 128 : 0;
+    const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : told < NSIG && stage != WB_STAGE_DONE ? told : 0;
+    if (!in_time)
+        snprintf(text, size, "no answer in %g s, %s: an endless loop, or threads that wait for each other",
+                 session_timeout(), when);
+    else if (signal)
+        snprintf(text, size, "the worker died of signal %d (%s) %s", signal, strsignal(signal), when);
+    else if (WEXITSTATUS(status) == WB_REPORT_STATUS)
+        snprintf(text, size, "the worker stopped %s, with a report", when);
+    else if (stage < WB_STAGE_DONE)
+        snprintf(text, size, "the worker exited with %d before it finished, %s", WEXITSTATUS(status), when);
+    else
+        snprintf(text, size, "the worker exited with %d %s", WEXITSTATUS(status), when);
+    return text;
 }

@@ -23,7 +23,11 @@ typedef struct session_said {
     size_t count;     // how much it printed in all
 } session_said;
 
-double session_now(void);  // seconds, of a clock that only goes forward
+double session_now(void);      // seconds, of a clock that only goes forward
+double session_timeout(void);  // seconds that a worker has for a case: WB_TIMEOUT, or 20
+
+// An anonymous file that a worker can map; on Linux its size is sealed. -1, with errno, if the system has none.
+int session_memory(size_t bytes);
 
 // Starts the program; false, with errno, if the system cannot.
 bool session_start(session *s, const char *path);
@@ -35,5 +39,8 @@ wb_answer session_ask(session *s, const wb_problem *problem, const wb_case *c, i
 // Tells it to end, and waits until the deadline; ends it and whatever it started, if they have not. Returns whether it ended by itself;
 // *status: how, as of waitpid.
 bool session_end(session *s, double deadline, session_said *said, int *status);
+
+// Writes in one sentence how a worker ended that got as far as this stage of its case, and returns it.
+const char *session_ending(char *text, size_t size, wb_stage stage, int status, bool in_time);
 
 #endif

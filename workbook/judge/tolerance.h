@@ -43,6 +43,13 @@ static inline double tolerance_gradient(double value, double size, double expone
            (1 + U_BF16) * U_FLOAT * (D + 8) * cancel + 1e-30;
 }
 
+// An element of dsinks: a sum of `terms` terms exp(s - L) delta in float32, in any order; the sums of absolute values as above. exp2 is
+// approximate, its exponent has a product with log2(e) and a subtraction; delta has D products and sums. Nothing is rounded to bf16.
+static inline double tolerance_dsink(double size, double exponent, double cancel, int D, double terms)
+{
+    return (U_FLOAT * (terms + 8) + 0x1p-22) * size + U_FLOAT * 8 * exponent + U_FLOAT * (D + 2) * cancel + 1e-30;
+}
+
 // delta: D products, exact in float32, and their sum. terms: the sum of |dO O|.
 static inline double tolerance_delta(double terms, int D) { return U_FLOAT * (D + 2) * terms + 1e-30; }
 

@@ -6,13 +6,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 // The harness itself cannot work: no verdict about the student's code is possible, so the whole test program ends.
@@ -29,13 +26,6 @@ const char *worker_path(void)
     fprintf(stderr, "harness: %s%s. Run the tests with make, for example make test-03.\n",
             path ? "there is no worker program " : "WB_WORKER names no worker program", path ? path : "");
     _exit(RECORD_GAVE_UP);
-}
-
-static double timeout_seconds(void)
-{
-    const char *text = getenv("WB_TIMEOUT");
-    const double seconds = text ? atof(text) : 0;
-    return seconds > 0 ? seconds : 20;
 }
 
 // A suite gives up after a few cases without an answer, instead of waiting for each. WB_HUNG is a file that grows by a byte at
@@ -58,25 +48,6 @@ static void count_hung(void)
     close(file);
 }
 
-// An anonymous file that the worker can map. On Linux its size is sealed.
-static int anonymous_file(size_t bytes)
-{
-#ifdef __linux__
-    const int file = memfd_create("workbook", MFD_ALLOW_SEALING);
-    if (file < 0) give_up("memory to share");
-#else
-    char name[] = "/tmp/workbook-XXXXXX";
-    const int file = mkstemp(name);
-    if (file < 0) give_up("a temporary file");
-    unlink(name);
-#endif
-    if (ftruncate(file, (off_t)bytes)) give_up("room for the tensors");
-#ifdef __linux__
-    if (fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) give_up("memory to share");
-#endif
-    return file;
-}
-
 // This program does not map it: it writes all of it, and reads all of it when the worker is done.
 static void write_all(int file, const char *data, size_t bytes)
 {
@@ -96,35 +67,18 @@ static void read_all(int file, char *data, size_t bytes)
 
 static void describe_ending(worker_run *run, wb_stage stage, int status, bool timed_out)
 {
-    static const char *const doing[] = {"before it called the function", "in the function", "while its kernels ran",
-                                        "after it had finished"};
-    const char *when = doing[stage < WB_STAGE_DONE ? stage : WB_STAGE_DONE];
-    char *ending = run->ending;
-    const size_t size = sizeof run->ending;
-    // A sandbox between this test and its worker says by 128 + n that the worker died of signal n.
-    const int told = WIFEXITED(status) && WEXITSTATUS(status) > 128 ? WEXITSTATUS(status) - 128 : 0;
-    const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : told < NSIG && stage != WB_STAGE_DONE ? told : 0;
     if (timed_out) count_hung();
-    if (timed_out)
-        snprintf(ending, size, "no answer in %g s, %s: an endless loop, or threads that wait for each other",
-                 timeout_seconds(), when);
-    else if (signal)
-        snprintf(ending, size, "the worker died of signal %d (%s) %s", signal, strsignal(signal), when);
-    else if (WEXITSTATUS(status) == WB_REPORT_STATUS)
-        snprintf(ending, size, "the worker stopped %s, with a report", when);
-    else if (stage < WB_STAGE_DONE)
-        snprintf(ending, size, "the worker exited with %d before it finished, %s", WEXITSTATUS(status), when);
-    else
-        snprintf(ending, size, "the worker exited with %d %s", WEXITSTATUS(status), when);
+    session_ending(run->ending, sizeof run->ending, stage, status, !timed_out);
 }
 
 // O and L of a backward come from the oracle; for a shape that will be refused they stay what they are.
 static void fill_forward_inputs(const worker_run *run)
 {
     void *const some = (void *)256;
+    const int O = wb_tensor_named(run->tensors, run->count, "O"), L = wb_tensor_named(run->tensors, run->count, "L");
     if (wb_check_backward(run->problem->name, some, some, some, some, some, some, some, some, some, some,
                           &run->c.shape) == WB_OK)
-        expect_forward_inputs(run, (uint16_t *)original_tensor(run, 7), (float *)original_tensor(run, 8));
+        expect_forward_inputs(run, (uint16_t *)original_tensor(run, O), (float *)original_tensor(run, L));
 }
 
 // The workers under way, and the cases that each has served.
@@ -150,7 +104,7 @@ static void remember(worker_run *run, worker_kind kind)
 static bool ended_well(worker_run *run, worker_kind kind)
 {
     int status = 0;
-    const bool in_time = session_end(process_of(kind), session_now() + timeout_seconds(), &run->said, &status);
+    const bool in_time = session_end(process_of(kind), session_now() + session_timeout(), &run->said, &status);
     run->peak = process_of(kind)->peak;
     if (in_time && status == 0) return true;
     describe_ending(run, WB_STAGE_DONE, status, !in_time);
@@ -180,7 +134,7 @@ static void serve(worker_run *run, worker_kind kind, int file)
     session *s = process_of(kind);
     if (!s->pid && !session_start(s, worker_path())) give_up("starting a worker");
     remember(run, kind);
-    const double deadline = session_now() + timeout_seconds();
+    const double deadline = session_now() + session_timeout();
     const wb_answer answer = session_ask(s, run->problem, &run->c, file, deadline, &run->said);
     int status = 0;
     bool in_time = true;
@@ -216,11 +170,12 @@ void worker_start(worker_run *run, const wb_problem *problem, const wb_case *c, 
         return;
     }
     session *s = process_of(kind);
-    if (s->pid && session_now() > s->started + timeout_seconds()) {  // a grader's time is looked at when one starts
+    if (s->pid && session_now() > s->started + session_timeout()) {  // a grader's time is looked at when one starts
         remember(run, kind);
         if (!ended_well(run, kind)) return;
     }
-    const int file = anonymous_file(run->bytes);
+    const int file = session_memory(run->bytes);
+    if (file < 0) give_up("memory to share");
     write_all(file, run->original, run->bytes);
     serve(run, kind, file);
     close(file);

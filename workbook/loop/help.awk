@@ -24,7 +24,7 @@ function group(title, list,    i, n, member) {
 END {
     print "FlashAttention workbook. Backend: " backend ". Implementation: " impl ". Next: make next, or read problems/README.md"
     group("Begin", "demo setup next progress")
-    group("Work on a problem", "test-% watch hint-% run-% sanitize-% mask-% reset-% diff-% test sanitize report")
+    group("Work on a problem", "test-% watch hint-% run-% sanitize-% mask-% timeline-% reset-% diff-% test sanitize report")
     group("Measure", "bench-% plot-% bench plot tune-% record bundle compile-gpu")
     group("Run a class (workbook/class/README.md)", "class-copy grade-all grade gradescope")
     group("The workbook itself", "check check-all mutants class-test new-problem lib format clean help")

@@ -15,8 +15,19 @@
 static char scratch[4096], record_path[4200], errors_path[4200], hung_path[4200];
 static volatile pid_t running;
 
+// Criterion's programs listen to their tests at a socket of this name, and leave it behind when a test dies. The next program of that number
+// cannot listen then: it gets rid of it first, and where it may not, since it is another user's, is started again with another number.
+enum { NUMBER_TAKEN = 75 };
+static bool number_is_free(pid_t program)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/criterion_%lld.sock", (long long)program);
+    return unlink(path) == 0 || errno == ENOENT;
+}
+
 static void clean(void)
 {
+    if (running > 0) number_is_free(running);
     unlink(record_path);
     unlink(errors_path);
     unlink(hung_path);
@@ -64,6 +75,7 @@ static void become_program(const suite_run *run, const char *record, int output)
     setenv("OMP_WAIT_POLICY", "passive", 0);
     setenv("WB_RESULTS", record, 1);
     if (run->given) setenv("WB_CASE", run->given, 1);
+    if (!number_is_free(getpid())) _exit(NUMBER_TAKEN);
     dup2(output, 1);
     dup2(open(errors_path, O_WRONLY | O_CREAT | O_APPEND, 0600), 2);
     close(output);
@@ -118,8 +130,13 @@ bool run_suite(const suite_run *run, results *r)
         if (results_read(record, r)) run->seen(r, run->context);
         results_free(r);
     }
+    number_is_free(running);
     running = 0;
     close(ends[0]);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == NUMBER_TAKEN) {
+        clean();
+        return run_suite(run, r);
+    }
     const bool whole = results_read(record, r) && r->ended && !WIFSIGNALED(status);
     bool passed = whole;
     for (int i = 0; i < r->count; i++) passed &= r->rows[i].status != RESULT_FAIL;

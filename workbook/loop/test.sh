@@ -106,18 +106,25 @@ judge() {
 }
 
 # A wrong result often has a cause that can be named. What the check build proves of the first failing case comes first, and then nothing is
-# guessed; else what is known of mistakes may explain it.
+# guessed, but what the execution layer sees is said; else what is known of mistakes may explain it, too.
 explain() {
-    given=$("$out/suite" --show "$work/$number.results" case)
+    given=$("$out/suite" --show "$work/$number.results" case) facts=
     if [ -n "$given" ] && [ "${SANITIZE:-}" != 0 ] && [ -z "${WB_GRADE:-}" ]; then
         WB_CASE= workbook/sanitize/sanitize.sh "$backend" "$impl" --after "$number" "$given" >"$work/$number.sanitize" 2>&1
-        [ ! -s "$work/$number.sanitize" ] || { echo "  the check build says of $given:"; cat "$work/$number.sanitize"; return; }
+        looked=$?
+        if [ -s "$work/$number.sanitize" ]; then
+            echo "  the check build says of $given:"
+            cat "$work/$number.sanitize"
+            facts=--facts
+        elif [ $looked -eq 0 ]; then
+            echo "  the check build finds nothing in $given"
+        fi
     fi
     [ -x "$out/diagnose" ] || return
     # Of a submission: within limits, whatever its case costs.
     {
         if [ -n "${WB_GRADE:-}" ]; then ulimit -t 60 && ulimit -v 4194304; fi
-        WB_WORKER=$tried WB_BACKEND=$backend WB_HUNG=$work/$number.hung WB_TIMEOUT=5 OMP_WAIT_POLICY=passive "$out/diagnose" --source "$file" "$number" ${given:+"$given"} 2>/dev/null
+        WB_WORKER=$tried WB_BACKEND=$backend WB_HUNG=$work/$number.hung WB_TIMEOUT=5 OMP_WAIT_POLICY=passive "$out/diagnose" $facts --source "$file" "$number" ${given:+"$given"} 2>/dev/null
     } | sed 's/^/  /' | tee "$work/$number.mistake"
 }
 

@@ -54,6 +54,10 @@ endef
 check_of = $(if $(filter %.cu,$(3)),$(call check_of_cu,$(1),$(2),$(3)),$(eval $(call check_of_c,$(1),$(2),$(3),address,$(2)_worker))$(call check_of_c,$(1),$(2),$(3),threads,$(2)_threads_worker))
 $(foreach i,problems solutions,$(foreach n,$(NUMBERS),$(if $(call source,$i,$n),$(eval $(call check_of,$i,$n,$(call source,$i,$n))))))
 
+# Variants on Hopper, for tests/sanitize/run.sh.
+HOPPER_VARIANTS := $(foreach v,$(VARIANTS),$(if $(findstring hopper,$v),$v))
+$(foreach v,$(HOPPER_VARIANTS),$(eval $(call check_of,variants/$v,$(firstword $(subst /, ,$v)),solutions/$v.cu)))
+
 # Keys by other hands, for tests/prove/honest.sh.
 $(foreach h,$(HONEST),$(eval $(call check_of,honest/$h,$(firstword $(subst _, ,$h)),$(wildcard tests/honest/$h.c tests/honest/$h.cu))))
 honest-checked: honest $(foreach h,$(HONEST),$(CHECK)/honest/$h/$(firstword $(subst _, ,$h))_worker)
@@ -72,18 +76,22 @@ $(CHECK)/$(1)/tile_worker: $(CHECK)/$(1)/tile.o $(CHECK)/tile_words.o $(MACHINER
 endef
 $(eval $(call check_of_tiles,solutions,tests/tile_kernels.cu))
 
-# Broken kernels: tests/sanitize/NN_what.patch is applied to the key of NN, tile_what.patch to tests/tile_kernels.cu.
+# Broken kernels: tests/sanitize/NN_what.patch is applied to the key of NN, NN_VARIANT_what.patch to that variant, which may include the key,
+# tile_what.patch to tests/tile_kernels.cu.
 BROKEN := $(basename $(notdir $(wildcard tests/sanitize/*.patch)))
 broken_number = $(firstword $(subst _, ,$(1)))
-broken_source = $(or $(call source,solutions,$(call broken_number,$(1))),tests/tile_kernels.cu)
+broken_variant = $(wildcard solutions/$(call broken_number,$(1))/variants/$(word 2,$(subst _, ,$(1))).cu)
+broken_source = $(or $(call broken_variant,$(1)),$(call source,solutions,$(call broken_number,$(1))),tests/tile_kernels.cu)
+broken_copy = $(CHECK)/broken/$(1)/$(if $(call broken_variant,$(1)),variants/)$(notdir $(call broken_source,$(1)))
 define broken
-$(CHECK)/broken/$(1)/$(notdir $(call broken_source,$(1))): $(call broken_source,$(1)) tests/sanitize/$(1).patch
+$(call broken_copy,$(1)): $(call broken_source,$(1)) tests/sanitize/$(1).patch
 	@mkdir -p $$(@D)
+	$(if $(call broken_variant,$(1)),@cp $(call source,solutions,$(call broken_number,$(1))) $(CHECK)/broken/$(1)/)
 	@cp $$< $$@ && patch -s --no-backup-if-mismatch $$@ tests/sanitize/$(1).patch
-$(if $(filter tile,$(call broken_number,$(1))),$(call check_of_tiles,broken/$(1),$(CHECK)/broken/$(1)/tile_kernels.cu),$(call check_of,broken/$(1),$(call broken_number,$(1)),$(CHECK)/broken/$(1)/$(notdir $(call broken_source,$(1)))))
+$(if $(filter tile,$(call broken_number,$(1))),$(call check_of_tiles,broken/$(1),$(call broken_copy,$(1))),$(call check_of,broken/$(1),$(call broken_number,$(1)),$(call broken_copy,$(1))))
 endef
 $(foreach b,$(BROKEN),$(eval $(call broken,$b)))
-broken: $(foreach b,$(BROKEN),$(CHECK)/broken/$b/$(call broken_number,$b)_worker $(if $(filter %.c,$(call broken_source,$b)),$(CHECK)/broken/$b/$(call broken_number,$b)_threads_worker)) $(CHECK)/solutions/tile_worker $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$(CHECK)/solutions/$n_worker))
+broken: $(foreach b,$(BROKEN),$(CHECK)/broken/$b/$(call broken_number,$b)_worker $(if $(filter %.c,$(call broken_source,$b)),$(CHECK)/broken/$b/$(call broken_number,$b)_threads_worker)) $(CHECK)/solutions/tile_worker $(foreach v,$(HOPPER_VARIANTS),$(CHECK)/variants/$v/$(firstword $(subst /, ,$v))_worker) $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$(CHECK)/solutions/$n_worker))
 endif
 
 .PHONY: sanitize check-machinery check-all broken honest-checked

@@ -2,7 +2,7 @@
 # sanitize.sh BACKEND IMPL NN... - runs each problem on a few small cases in a build that looks at every access, and prints the first
 # report. CASE (WB_CASE) names one case instead.
 # sanitize.sh BACKEND IMPL --after NN CASE - for test.sh, after a failure: the report alone, if there is one.
-# Exit status: 0 nothing found, 1 something found, or it does not compile.
+# Exit status: 0 nothing found, 1 something found, or it does not compile; after a failure 3 if it took too long to tell.
 #
 #   cpu   .cu: the check build of workbook/cpu.   .c: AddressSanitizer with UBSan, then ThreadSanitizer
 #   cuda  .cu: compute-sanitizer's memcheck, racecheck, synccheck and initcheck
@@ -25,7 +25,7 @@ look_at_kernel() { # WORKER CASE
     timeout "$limit" "$1" --case "$2" --guard 0 >"$scratch/printed" 2>"$scratch/raw"
     status=$?
     sed 's/^cudacpu: /sanitize: /' "$scratch/raw" >"$scratch/report"
-    case $after$status in yes124) return ;; 124) echo "sanitize: no answer in $limit s" >>"$scratch/report" ;; esac
+    case $after$status in yes124) : >"$scratch/late"; return ;; 124) echo "sanitize: no answer in $limit s" >>"$scratch/report" ;; esac
     [ $status -eq 0 ] || [ -s "$scratch/report" ] || echo "sanitize: the worker ended with status $status" >"$scratch/report"
 }
 look_at_c() { # WORKER CASE
@@ -46,7 +46,10 @@ look_at_c() { # WORKER CASE
     done
 }
 look_at_gpu() { # WORKER CASE
-    for tool in memcheck racecheck synccheck initcheck; do
+    # initcheck does not see what Hopper's copy engine stores, and so finds the outputs of a right kernel uninitialised.
+    tools="memcheck racecheck synccheck initcheck"
+    if grep -q '^#include "hopper.cuh"' "$file"; then tools="memcheck racecheck synccheck"; fi
+    for tool in $tools; do
         timeout "$limit" compute-sanitizer --tool $tool "$1" --case "$2" --guard 0 >"$scratch/raw" 2>&1
         status=$?
         awk -v pwd="$(pwd)" -v tool=$tool -v files="$file workbook/tile.cuh" -f workbook/sanitize/sanitize_gpu.awk "$scratch/raw" >"$scratch/report"
@@ -120,4 +123,5 @@ for number; do
         failed=1
     fi
 done
+[ $failed -ne 0 ] || ! [ -e "$scratch/late" ] || exit 3
 exit $failed

@@ -73,7 +73,12 @@ kind && !over && tolower($0) ~ /^ *(previous )?(atomic )?(read|write) of size [0
     next
 }
 kind && !over && in_side && /^ *#[0-9]+ / {
-    if (!place[sides] && read_frame($0)) { place[sides] = frame_place; name[sides] = frame_name; in_side = 0 }
+    if (!place[sides]) {
+        if (read_frame($0)) { place[sides] = frame_place; name[sides] = frame_name }
+    } else { # who called that, for it may be given code
+        if (read_frame($0)) caller[sides] = frame_place
+        in_side = 0
+    }
 }
 kind && !over && !sides && /^ *#[0-9]+ / { if (read_frame($0)) { sides = 1; place[1] = frame_place; name[1] = frame_name; verb[1] = "touches it" } }
 
@@ -87,6 +92,8 @@ END {
         printf "   %-8s %s%s%s at %s\n", i == 1 ? "now" : "before", who[i], who[i] ? " " : "", verb[i], place[i]
         text = source_of(place[i])
         if (text) printf "               | %s\n", text
+        text = caller[i] ? source_of(caller[i]) : ""
+        if (text) printf "            called at %s\n               | %s\n", caller[i], text
     }
     printf "   missing  %s\n", missing
     printf "   read     problems/when-it-is-wrong-but-runs.md, \"%s\"\n", section

@@ -4,6 +4,8 @@
 // after it, or, of three reads of one epoch, for one by another warp, which a write will more likely meet.
 #include "check.h"
 
+#include "../engine.h"
+
 #include <link.h>
 
 extern "C" char __executable_start[], _end[];
@@ -13,11 +15,15 @@ namespace cudacpu
 void order_block_begin(const block &b);
 void shadow_block_begin(block &b);
 
+enum { LINE = 128, LINES = 2048, LOADED = 1, STORED = 2 };
+static uint8_t touched[LINES];  // see "the engine's accesses"
+
 void hook_block_begin(block &b)
 {
     order_block_begin(b);
     shadow_block_begin(b);
     calls_begin(b);
+    memset(touched, 0, sizeof touched);
 }
 
 // ------------------------------------------------------------------------------------------------------------------- 4 bytes
@@ -88,6 +94,69 @@ static inline void check_word(const char *word, word_history &h, const access_re
     for (const access_record &r : h.reads)
         if (conflict(r, now, shared)) found_race(word, r, here, kind);
     remember_write(h, now, shared);
+}
+
+// ------------------------------------------------------------------------------------------------- the engine's accesses, and others
+// What the copy engine and the tensor cores do, engine.h keeps account of. Here are the ordinary loads and stores, and both have to look at
+// the other's. Lines of 128 bytes, a row of a panel, of which a block has 227 KB: most were never touched by an ordinary access.
+
+static uint8_t &touched_line(const char *at)
+{
+    return touched[reinterpret_cast<uintptr_t>(at) / LINE %
+                   LINES];  // less than 256 KB: no two lines of a block are one
+}
+
+// An ordinary access of shared memory, in a block that uses the engine.
+static void meet_engine(const char *at, access_kind kind, void *code)
+{
+    thread &t = *current->running;
+    t.code = code;
+    touched_line(at) |= kind == READ ? LOADED : STORED;
+    plain_access(at, kind != READ, {"tile.cuh", 0});  // hook_place() finds the line by `code`
+}
+
+[[noreturn]] static void found_engine_race(const char *at, const access_record &then, const char *who, call_site site)
+{
+    static source_line line;
+    const place where = {then.code, then.calls};
+    find_source_lines(&where, 1, &line);
+    char was[96];
+    snprintf(was, sizeof was, "thread %u %s it", then.thread, then.kind == READ ? "loads" : "stores");
+    report_two(
+        "race with the engine", site, {line.file, line.line}, was,
+        "%s %s, which thread %u %s, and nothing orders the two: that thread arrives nowhere, after it, where this "
+        "one has waited",
+        who, name_of(at), then.thread, then.kind == READ ? "loads" : "stores");
+}
+
+// All ordinary accesses of these bytes, within a line, must come before this in every run. What is overwritten begins anew.
+static void meet_others(const char *at, size_t bytes, bool overwrites, call_site site, const char *who)
+{
+    size_t offset;
+    bool shared;
+    chunk *c = find_chunk(at, &offset, &shared);
+    if (!c || !touched_line(at)) return;
+    word_history *const first = c->words + offset / 4, *const end = first + bytes / 4;
+    for (const word_history *h = first; h < end; h++) {
+        for (const access_record &x : h->writes)
+            if (x.bytes && !ordered(x, current->running->number, shared)) found_engine_race(at, x, who, site);
+        for (const access_record &x : h->reads)
+            if (overwrites && x.bytes && !ordered(x, current->running->number, shared))
+                found_engine_race(at, x, who, site);
+    }
+    if (overwrites) memset(static_cast<void *>(first), 0, bytes / 4 * sizeof *first);
+    if (overwrites && bytes == LINE) touched_line(at) = 0;
+}
+
+void hook_engine(const tile_rows &what, bool overwrites, call_site site, const char *who)
+{
+    for (int row = 0; row < what.panels * what.rows; row++) {
+        const char *at = static_cast<const char *>(what.at) + row / what.rows * what.panel_bytes +
+                         (what.row0 + row % what.rows) * LINE;
+        const size_t here = LINE - reinterpret_cast<uintptr_t>(at) % LINE;  // of a tile all of it
+        meet_others(at, here, overwrites, site, who);
+        if (here < LINE) meet_others(at + here, LINE - here, overwrites, site, who);
+    }
 }
 
 // ------------------------------------------------------------------------------------------------------------------ the bytes
@@ -228,6 +297,7 @@ static inline void check_bytes(const char *at, unsigned bytes, access_kind kind,
     }
     const place here = place_of(code, t);
     uint8_t *flags = c->flags + offset;
+    if (shared && engine_here().used) meet_engine(at, kind, code);
     if (!usual(flags, bytes)) {
         if (!all_bytes(flags, bytes, EXISTS | FREED, EXISTS)) found_stray(at, bytes, flags, kind, here, shared);
         if (!all_bytes(flags, bytes, PENDING, 0)) {
@@ -243,7 +313,7 @@ static inline void check_bytes(const char *at, unsigned bytes, access_kind kind,
     access_record now = {epoch,
                          here.code,
                          here.calls,
-                         seen[t.number][t.number % WARP],
+                         seen[t.number][t.number],
                          static_cast<uint16_t>(t.number & 1023),
                          15,
                          static_cast<uint16_t>(kind & 3)};
@@ -307,6 +377,6 @@ void hook_async_arrived(char *to, size_t bytes)
     memset(c->flags + offset, EXISTS | WRITTEN, bytes);
     for (size_t word = offset / 4; word < (offset + bytes) / 4; word++)
         for (access_record &w : c->words[word].writes)
-            if (w.kind == ASYNC && w.thread == t.number) w.epoch = epoch, w.clock = seen[t.number][t.number % WARP];
+            if (w.kind == ASYNC && w.thread == t.number) w.epoch = epoch, w.clock = seen[t.number][t.number];
 }
 }

@@ -44,7 +44,8 @@ struct access_record {
 };
 
 extern uint32_t epoch, block_epoch, launch_epoch;
-extern uint16_t seen[MAX_THREADS][WARP];
+extern uint16_t seen[MAX_THREADS][MAX_THREADS];
+extern bool learned;  // of threads of other warps, in this epoch
 
 // Whether `then` comes before what thread t does now, in every run of the kernel.
 inline bool ordered(const access_record &then, unsigned t, bool shared)
@@ -53,7 +54,7 @@ inline bool ordered(const access_record &then, unsigned t, bool shared)
     if (then.epoch < block_epoch) return shared;  // another block of the launch, whose shared memory was another
     if (then.epoch < epoch) return true;          // a barrier of the block lies between
     if (then.thread == t) return true;
-    return then.thread / WARP == t / WARP && then.clock <= seen[t][then.thread % WARP];
+    return (learned || then.thread / WARP == t / WARP) && then.clock <= seen[t][then.thread];
 }
 
 uint3 block_at(uint32_t epoch);  // whose access that was

@@ -2,7 +2,10 @@
 //
 // Time passes in epochs: one ends where all threads of the block meet, and where a block or a launch begins. Within an epoch threads
 // of different warps are not ordered. Lanes of a warp are where __syncwarp() orders them: each lane counts its own (`clock`), and
-// knows how far it has seen the other lanes of its warp (`seen`). A shuffle or a vote orders nothing: so says the programming guide.
+// knows how far it has seen other threads (`seen`). A shuffle or a vote orders nothing: so says the programming guide.
+//
+// Of other warps a thread learns by what hopper.cuh calls signals, and by named barriers: an arrival publishes how far the thread has
+// seen everybody, itself included, and who waits for that phase has seen as far.
 #include "check.h"
 
 #include "../../asks.h"
@@ -13,7 +16,14 @@
 namespace cudacpu
 {
 uint32_t epoch = 1, block_epoch = 1, launch_epoch = 1;
-uint16_t seen[MAX_THREADS][WARP];
+uint16_t seen[MAX_THREADS][MAX_THREADS];
+bool learned;
+
+struct channel {
+    bool used;
+    uint16_t collecting[MAX_THREADS], over[MAX_THREADS];  // of the phase now, of the last one
+};
+static channel channels[CHANNELS];
 
 struct block_begin {
     uint32_t epoch;
@@ -37,8 +47,21 @@ uint3 block_at(uint32_t then)
 static void new_epoch(const block &b)
 {
     epoch++;
-    memset(seen, 0, b.thread_count * sizeof *seen);
-    for (unsigned t = 0; t < b.thread_count; t++) seen[t][t % WARP] = 1;
+    for (unsigned t = 0; t < b.thread_count; t++) {
+        if (learned)
+            memset(seen[t], 0, b.thread_count * sizeof **seen);
+        else
+            memset(seen[t] + t / WARP * WARP, 0, WARP * sizeof **seen);
+        seen[t][t] = 1;
+    }
+    learned = false;
+    for (channel &c : channels)
+        if (c.used) memset(&c, 0, sizeof c);
+}
+
+static void raise(uint16_t *mine, const uint16_t *other, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) mine[i] = std::max(mine[i], other[i]);
 }
 
 void hook_launch_begin(const kernel &, const launch_config &)
@@ -51,6 +74,7 @@ void hook_launch_end() { epoch++; }
 
 void order_block_begin(const block &b)
 {
+    if (learned) memset(seen, 0, sizeof seen);  // of the block before, which may have had more threads
     new_epoch(b);
     block_epoch = epoch;
     blocks().push_back({epoch, b.index});
@@ -61,19 +85,43 @@ void hook_barrier(block &b) { new_epoch(b); }
 void hook_warp(block &b, warp &w, unsigned lanes, warp_operation operation)
 {
     if (operation != SYNC_WARP) return;
-    const unsigned first = w.threads[0].number;
-    uint16_t together[WARP] = {};
+    // Where nobody has learned of other warps, no more than this one.
+    const unsigned first = w.threads[0].number, from = learned ? 0 : first,
+                   count = learned ? b.thread_count : unsigned{WARP};
+    uint16_t together[MAX_THREADS] = {};
     bool full = false;
+    for (unsigned left = lanes; left; left &= left - 1)
+        raise(together, seen[first + static_cast<unsigned>(__builtin_ctz(left))] + from, count);
     for (unsigned left = lanes; left; left &= left - 1) {
-        const uint16_t *one = seen[first + static_cast<unsigned>(__builtin_ctz(left))];
-        for (unsigned i = 0; i < WARP; i++) together[i] = std::max(together[i], one[i]);
-    }
-    for (unsigned left = lanes; left; left &= left - 1) {
-        const unsigned lane = static_cast<unsigned>(__builtin_ctz(left));
-        memcpy(seen[first + lane], together, sizeof together);
-        full |= ++seen[first + lane][lane] == 0xffff;
+        const unsigned t = first + static_cast<unsigned>(__builtin_ctz(left));
+        memcpy(seen[t] + from, together, count * sizeof *together);
+        full |= ++seen[t][t] == 0xffff;
     }
     if (full) new_epoch(b);  // a clock is about to run over: forget what came before, which at worst hides a race
+}
+
+void hook_publish(int number)
+{
+    const thread &t = *current->running;
+    channel &c = channels[number];
+    c.used = true;
+    raise(c.collecting, seen[t.number], current->thread_count);
+    if (++seen[t.number][t.number] == 0xffff) new_epoch(*current);
+}
+
+void hook_turn(int number)
+{
+    channel &c = channels[number];
+    memcpy(c.over, c.collecting, sizeof c.over);
+    memset(c.collecting, 0, sizeof c.collecting);
+}
+
+void hook_learn(int number)
+{
+    const thread &t = *current->running;
+    if (!channels[number].used) return;
+    learned = true;
+    raise(seen[t.number], channels[number].over, current->thread_count);
 }
 
 // CUDACPU_ORDER: see ../order.cpp. One host thread, whatever the order: what is said about a run needs no locks.

@@ -39,12 +39,21 @@ void signals_ready(call_site site_);
 
 void copy_in(void *tile_, int bytes_, const tensor_box &map_, int row_, int head_, uint64_t *arrived_, call_site site_);
 void copy_out(const void *tile_, int bytes_, const tensor_box &map_, int row_, int head_, call_site site_);
-void stores_read(call_site site_);
+void copy_bytes_in(void *to_, const void *src_, int bytes_, uint64_t *arrived_, call_site site_);
+void copy_bytes_out(void *to_, const void *src_, int bytes_, bool add_, call_site site_);
+void stores_read(bool and_written_, call_site site_);
 void tile_written(const tile_rows &rows_, call_site site_);
 void writes_visible(call_site site_);
+void store_8x8s(const tile_rows &rows_, void *at_, const uint32_t *x_,
+                call_site site_);  // stmatrix .x4 .trans, one lane's part
+
+void await(const unsigned *counter_, unsigned turn_, call_site site_);
+bool is_turn(const unsigned *counter_, unsigned turn_, call_site site_);
+void announce(unsigned *counter_, call_site site_);
+void copy_past_cache(void *to_, const void *from_, size_t bytes_);  // what blocks hand to each other
 
 void product_issue(const product_request &mine_);
-void products_wait(int pending_, call_site site_);
+void products_wait(int pending_, const float *c_, call_site site_);  // c: of a product that must be done then
 
 void named_barrier(int barrier_, int threads_, bool wait_, call_site site_);
 void registers_change(int registers_, bool take_, call_site site_);

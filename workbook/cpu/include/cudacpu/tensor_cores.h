@@ -20,9 +20,11 @@ struct warp_product {
 void multiply(void **products_, int count_);
 
 // The layer's own: C += A B for A [rows, depth] and B [depth, cols], rows a multiple of 4, cols of 8, depth of 16, aligned to 32 bytes.
+// What adds nothing may be left out: parts of 4 x 16 of A and of 16 x 8 of B whose product is 0, whatever the other factor has there.
 struct matrices {
     float *a, *b, *c;
     int rows, cols, depth;
+    const bool *a_idle, *b_idle;  // [rows / 4][depth / 16], [depth / 16][cols / 8]; or both null
 };
 void multiply(const matrices &matrices_);
 }

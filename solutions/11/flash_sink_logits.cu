@@ -1,0 +1,170 @@
+// flash_sink_logits.cu - causal attention with grouped-query heads, a sliding window, and a sink logit a head: one more term of each row's
+// denominator, which adds nothing to O. The window is that of 06; one that reaches over all keys is none.
+#include "workbook.h"
+#include "tile.cuh"
+
+// What a block keeps in shared memory.
+template <int BR, int BC, int D> struct forward_tiles {
+    smem_tile<BR, D> Q_smem;
+    smem_tile<BC, D> K_smem[2], V_smem[2];  // one of the two is read while the other is filled
+};
+
+// One step of the online softmax, as in 03: a warp's rows see one more tile of keys, but for the scores that mask(S) hides.
+template <int ROWS, int BC, int D, class Mask> TILE_FN void attend(
+    reg_tile<ROWS, D> &O_reg, row_vec<ROWS> &m, row_vec<ROWS> &l, const operand<ROWS, D> &Q_reg,
+    const smem_tile<BC, D> &K_smem, const smem_tile<BC, D> &V_smem, float scale2, Mask mask)
+{
+    reg_tile<ROWS, BC> S = {};
+    mma_ABt(S, Q_reg, K_smem);  // S = Q K^T
+    mask(S);
+    // max: m stays until a score exceeds it by 8
+    const row_vec<ROWS> S_max = row_max_part(S) * scale2;
+    const bool outgrown = any_above(S_max, m + 8.0f);
+    // rescale
+    if (outgrown) {
+        const row_vec<ROWS> m_new = max(m, row_max_whole(S_max)), alpha = exp2(m - m_new);
+        m = m_new;
+        l = l * alpha;
+        scale_rows(O_reg, alpha);
+    }
+    // accumulate
+    each(S, [&](float &s, element e) { s = exp2_fast(s * scale2 - m[e]); });  // S becomes P
+    l = l + row_sum_part(S);
+    mma_AB(O_reg, S, V_smem);  // O += P V
+}
+
+// A block owns BR query rows of one head, each of its warps ROWS of them. The block walks over the keys, BC at a time.
+template <int D, int ROWS, int BC, int WARPS, int BLOCKS>
+__global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
+    bf16 *O,                   // [B, Hq, N, D]
+    float *L,                  // [B, Hq, N]
+    const bf16 *Q,             // [B, Hq, N, D]
+    const bf16 *K,             // [B, Hkv, N, D]
+    const bf16 *V,             // [B, Hkv, N, D]
+    const float *sink_logits,  // [Hq]
+    int q_heads, int kv_heads, int N, int W, float scale)
+{
+    constexpr int BR = ROWS * WARPS, THREADS = 32 * WARPS;
+    extern __shared__ uint4 shared[];
+    auto &tiles = *reinterpret_cast<forward_tiles<BR, BC, D> *>(shared);
+
+    // who am I: late rows see the most keys, so their blocks start first, those of all heads side by side
+    const int q_head = blockIdx.x % q_heads, tile = (N - 1) / BR - blockIdx.x / q_heads;
+    const int block_row = tile * BR, warp_row = warp_id() * ROWS, row = block_row + warp_row;
+    const size_t head = (size_t)blockIdx.y * q_heads + q_head;  // counted over the whole batch
+    Q += (head * N + block_row) * D;                            // the block's first query
+    const int kv_head = q_head / (q_heads / kv_heads);
+    K += ((size_t)blockIdx.y * kv_heads + kv_head) * N * D;  // that head's first key
+    V += ((size_t)blockIdx.y * kv_heads + kv_head) * N * D;
+    //{ logit
+    const float sink = sink_logits[q_head];  // each query head has its own, the same in all batches
+    //}
+
+    // what the block sees: tiles first ... full - 1, left of the diagonal, and full ... end - 1, on it
+    const int full = (block_row + 1) / BC;                  // the block's first row sees keys 0 ... block_row
+    const int end = (min(block_row + BR, N) - 1) / BC + 1;  // its last row sees itself, and no row sees more
+    const int first = max(0, block_row - W + 1) / BC;       // the first row sees keys block_row - W + 1 ... block_row
+
+    // load: the block's queries and the first tile of keys
+    load_async<THREADS>(tiles.Q_smem, Q, N - block_row);
+    load_async<THREADS>(tiles.K_smem[0], K + (size_t)first * BC * D, N - first * BC);
+    load_async<THREADS>(tiles.V_smem[0], V + (size_t)first * BC * D, N - first * BC);
+    loads_issued();
+    loads_arrived<0>();
+    __syncthreads();  // every thread's part of Q has arrived
+    operand<ROWS, D> Q_reg;
+    load(Q_reg, tiles.Q_smem, warp_row);
+
+    // Turns to the tile whose loads are on their way, and sends for tile `next` meanwhile, if the block sees it.
+    int now = 1;
+    const auto turn_page = [&](int next) {
+        now = 1 - now;
+        loads_arrived<0>();
+        __syncthreads();  // the tile is there for all warps, and no warp reads the one before any more
+        if (next < end) {
+            load_async<THREADS>(tiles.K_smem[1 - now], K + (size_t)next * BC * D, N - next * BC);
+            load_async<THREADS>(tiles.V_smem[1 - now], V + (size_t)next * BC * D, N - next * BC);
+            loads_issued();
+        }
+    };
+
+    const float scale2 = scale * 1.44269504f;  // times log2(e): the scores in base 2, for exp2
+    reg_tile<ROWS, D> O_reg = {};
+    row_vec<ROWS> m, l = {};
+    fill(m, -FLT_MAX);  // not -infinity: "nothing yet" minus "nothing yet" must be 0, not NaN
+    // phase 1: left of the diagonal. No mask but where the window of a row begins.
+    for (int t = first; t < full; t++) {
+        turn_page(t + 1);
+        if ((t + 1) * BC <= row - W + 1) continue;  // in the window of other warps: this one sees no key here
+        attend(O_reg, m, l, Q_reg, tiles.K_smem[now], tiles.V_smem[now], scale2, [&](reg_tile<ROWS, BC> &S) {
+            if (t * BC <= row + ROWS - 1 - W)  // the warp's last row does not see the whole tile
+                each(S, [&](float &s, element e) {
+                    const int i = row + e.row, j = t * BC + e.col;
+                    if (j <= i - W) s = -INFINITY;
+                });
+        });
+    }
+    // phase 2: on the diagonal. The mask hides keys that do not exist, too: they come after every query.
+    for (int t = full; t < end; t++) {
+        turn_page(t + 1);
+        if (t * BC >= row + ROWS || (t + 1) * BC <= row - W + 1) continue;  // on the diagonal of other warps
+        attend(O_reg, m, l, Q_reg, tiles.K_smem[now], tiles.V_smem[now], scale2, [&](reg_tile<ROWS, BC> &S) {
+            each(S, [&](float &s, element e) {
+                const int i = row + e.row, j = t * BC + e.col;
+                if (j > i || j <= i - W) s = -INFINITY;
+            });
+        });
+    }
+
+    //{ finalize
+    l = row_sum_whole(l);
+    row_vec<ROWS> L_row = (m + log2(l)) * 0.69314718f;  // ln(2): base e. Of the keys alone
+    // One more term: the sum exp(L) becomes exp(L) + exp(sink), for O, in l, and for L. Neither exponential is taken by itself.
+    l = rowwise(l, L_row, [&](float sum, float L) { return sum * (1 + expf(sink - L)); });
+    L_row = rowwise(L_row, [&](float L) { return fmaxf(L, sink) + log1pf(expf(-fabsf(L - sink))); });
+    divide_rows(O_reg, l);
+    //}
+
+    // store
+    store(O + (head * N + row) * D, O_reg, N - row);
+    store(L + head * N + row, L_row, N - row);
+}
+
+template <int D, int ROWS, int BC, int BLOCKS> static wb_status launch(
+    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const float *sink_logits,
+    const attention_shape *shape, wb_stream stream)
+{
+    constexpr int WARPS = 4, BR = ROWS * WARPS;
+    const auto kernel = forward_kernel<D, ROWS, BC, WARPS, BLOCKS>;
+    const size_t bytes = sizeof(forward_tiles<BR, BC, D>);
+    WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+    const dim3 grid(((shape->q_len - 1) / BR + 1) * shape->q_heads, shape->batch);
+    kernel<<<grid, 32 * WARPS, bytes, stream>>>(
+        O, L, Q, K, V, sink_logits, shape->q_heads, shape->kv_heads, shape->q_len, shape->window, shape->scale);
+    WB_CUDA(cudaGetLastError());
+    return WB_OK;
+}
+
+wb_status flash_sink_logits(
+    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const float *sink_logits,
+    const attention_shape *shape, wb_stream stream)
+{
+    const wb_status status = wb_check_sink_forward("flash_sink_logits", O, L, Q, K, V, sink_logits, shape);
+    if (status != WB_OK) return status;
+    if (shape->window <= 512)  // small tiles: less of them lies outside the window
+        switch (shape->head_dim) {
+        case 16: return launch<16, 16, 64, 5>(O, L, Q, K, V, sink_logits, shape, stream);
+        case 32: return launch<32, 16, 32, 6>(O, L, Q, K, V, sink_logits, shape, stream);
+        case 64: return launch<64, 16, 32, 5>(O, L, Q, K, V, sink_logits, shape, stream);
+        default: return launch<128, 16, 32, 3>(O, L, Q, K, V, sink_logits, shape, stream);
+        }
+    const bool room = fits<forward_tiles<128, 48, 128>>();
+    switch (shape->head_dim) {
+    case 16: return launch<16, 32, 64, 4>(O, L, Q, K, V, sink_logits, shape, stream);
+    case 32: return launch<32, 32, 64, 3>(O, L, Q, K, V, sink_logits, shape, stream);
+    case 64: return launch<64, 32, 64, 2>(O, L, Q, K, V, sink_logits, shape, stream);
+    default:
+        return room ? launch<128, 32, 48, 2>(O, L, Q, K, V, sink_logits, shape, stream)
+                    : launch<128, 16, 32, 2>(O, L, Q, K, V, sink_logits, shape, stream);
+    }
+}

@@ -1,0 +1,129 @@
+// library.c - which kernel serves a function of libworkbook.so, by shape and GPU: the one place where that is decided. A function that does
+// not stand here is its key. The Makefile links the kernels of CHOSEN under the names that stand here: NAME_key, NAME_VARIANT.
+#include "workbook.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+typedef wb_status
+forward(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape, wb_stream stream);
+typedef wb_status backward(
+    bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O,
+    const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream);
+typedef wb_status sink_backward(
+    bf16 *dQ, bf16 *dK, bf16 *dV, float *dsinks, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
+    const float *sink_logits, const bf16 *O, const float *L, const bf16 *dO, const attention_shape *shape,
+    wb_stream stream);
+typedef wb_status sink_forward(
+    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const float *sink_logits,
+    const attention_shape *shape, wb_stream stream);
+
+forward flash_forward_key, flash_causal_key, flash_gqa_key;
+sink_forward flash_sink_logits_key, flash_sink_logits_hopper;
+backward flash_sinks_backward_packed_heads;
+sink_backward flash_sink_logits_backward_packed_heads;
+
+static bool is_64_or_128(const attention_shape *shape) { return shape->head_dim == 64 || shape->head_dim == 128; }
+static bool is_64_or_full_128(const attention_shape *shape)
+{
+    return shape->head_dim == 64 || (shape->head_dim == 128 && shape->window >= shape->q_len);
+}
+static bool any(const attention_shape *shape) { return shape != NULL; }
+
+typedef struct choice {
+    const char *function;  // of workbook.h
+    int capability;        // the major compute capability that the GPU must have; 0: any
+    bool (*serves)(const attention_shape *shape);
+    const char *source;
+    forward *forward;
+    backward *backward;
+    sink_forward *sink_forward;
+    sink_backward *sink_backward;
+} choice;
+
+// The first row that fits is taken; the last of each function always does. Why: on one H200 (plots/data/h200, 2026-11-21, commit a958b3c),
+// TFLOP/s of the row's kernel and of the function's key; ms for 09, 11 and 12.
+static const choice choices[] = {
+    // B4 H16 N4096 D128 756, 388; N1024 649, 347. B4 H32 N4096 D64 580, 344; N1024 465, 316
+    {"flash_forward", 9, is_64_or_128, "solutions/10/flash_hopper.cu", .forward = flash_hopper},
+    {"flash_forward", 0, any, "solutions/03/flash_forward.cu", .forward = flash_forward_key},
+    // B4 H16 N4096 D128 692, 374; N1024 451, 277. B4 H32 N4096 D64 512, 336; N1024 310, 262
+    {"flash_causal", 9, is_64_or_128, "solutions/10/flash_hopper.cu", .forward = flash_hopper},
+    {"flash_causal", 0, any, "solutions/04/flash_causal.cu", .forward = flash_causal_key},
+    // B2 H64/8 N4096 D128 710, 377; D64 523, 342
+    {"flash_gqa", 9, is_64_or_128, "solutions/10/flash_hopper.cu", .forward = flash_hopper},
+    {"flash_gqa", 0, any, "solutions/05/flash_gqa.cu", .forward = flash_gqa_key},
+    // B1 H64/8 D64 W128, 4 sinks: N1024 0.093, 0.145; N4096 0.235, 0.300; N65536 3.10, 3.42. At D16 from 0.87 to 1.7 times as fast
+    {"flash_sinks_backward", 0, any, "solutions/09/variants/packed_heads.cu",
+     .backward = flash_sinks_backward_packed_heads},
+    // B1 H64/8 D64, without a window: N4096 0.287, 0.427; N16384 3.55, 6.16; W128, N4096: 0.061, 0.070; N65536 0.80, 1.01
+    {"flash_sink_logits", 9, is_64_or_full_128, "solutions/11/variants/hopper.cu",
+     .sink_forward = flash_sink_logits_hopper},
+    {"flash_sink_logits", 0, any, "solutions/11/flash_sink_logits.cu", .sink_forward = flash_sink_logits_key},
+    // B1 H64/8 D64 W128: N4096 0.213, 0.226; N65536 2.66, 2.86
+    {"flash_sink_logits_backward", 0, any, "solutions/12/variants/packed_heads.cu",
+     .sink_backward = flash_sink_logits_backward_packed_heads},
+};
+
+static const choice *choose(const char *function, const attention_shape *shape)
+{
+    const int capability = wb_device_capability();
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+        const choice *c = &choices[i];
+        if (strcmp(c->function, function) == 0 && (!c->capability || c->capability == capability) && c->serves(shape))
+            return c;
+    }
+    return NULL;
+}
+
+const char *wb_library_kernel(const char *function, const attention_shape *shape)
+{
+    const choice *c = choose(function, shape);
+    return c ? c->source : "";
+}
+
+// A function refuses in its own name what it does not take.
+#define FORWARD(name)                                                                                                  \
+    wb_status name(                                                                                                    \
+        bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape,                  \
+        wb_stream stream)                                                                                              \
+    {                                                                                                                  \
+        const wb_status status = wb_check_forward(#name, O, L, Q, K, V, shape);                                        \
+        return status != WB_OK ? status : choose(#name, shape)->forward(O, L, Q, K, V, shape, stream);                 \
+    }
+#define BACKWARD(name)                                                                                                 \
+    wb_status name(                                                                                                    \
+        bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O,        \
+        const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)                                \
+    {                                                                                                                  \
+        const wb_status status = wb_check_backward(#name, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);                \
+        return status != WB_OK ? status                                                                                \
+                               : choose(#name, shape)->backward(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);  \
+    }
+FORWARD(flash_forward)
+FORWARD(flash_causal)
+FORWARD(flash_gqa)
+BACKWARD(flash_sinks_backward)
+
+wb_status flash_sink_logits_backward(
+    bf16 *dQ, bf16 *dK, bf16 *dV, float *dsinks, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
+    const float *sink_logits, const bf16 *O, const float *L, const bf16 *dO, const attention_shape *shape,
+    wb_stream stream)
+{
+    const char *name = "flash_sink_logits_backward";
+    const wb_status status =
+        wb_check_sink_backward(name, dQ, dK, dV, dsinks, delta, Q, K, V, sink_logits, O, L, dO, shape);
+    return status != WB_OK
+               ? status
+               : choose(name, shape)
+                     ->sink_backward(dQ, dK, dV, dsinks, delta, Q, K, V, sink_logits, O, L, dO, shape, stream);
+}
+
+wb_status flash_sink_logits(
+    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const float *sink_logits,
+    const attention_shape *shape, wb_stream stream)
+{
+    const wb_status status = wb_check_sink_forward("flash_sink_logits", O, L, Q, K, V, sink_logits, shape);
+    if (status != WB_OK) return status;
+    return choose("flash_sink_logits", shape)->sink_forward(O, L, Q, K, V, sink_logits, shape, stream);
+}

@@ -1,0 +1,314 @@
+// 12_flash_sink_logits_backward.c - what flash_sink_logits_backward must do: the gradient of causal attention with a window and with a
+// learned logit a head in the denominator. dQ, dK, dV, dsinks and delta are judged one by one. The first tests ask for one kernel alone;
+// from whole_function on, for everything.
+#include "bad_input.h"
+#include "harness.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+TEST_PROBLEM(flash_sink_logits_backward)
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static const int head_dims[] = {16, 32, 64, 128};
+
+static wb_case of(int batch, int q_heads, int kv_heads, int N, int D, int W)
+{
+    return (wb_case){
+        .shape = {.batch = batch, .q_heads = q_heads, .kv_heads = kv_heads, .q_len = N, .head_dim = D, .window = W}};
+}
+
+static void check(int batch, int q_heads, int kv_heads, int N, int D, int W)
+{
+    check_case(of(batch, q_heads, kv_heads, N, D, W));
+}
+
+// The same logit in every head.
+static wb_case with_logit(wb_case c, float logit)
+{
+    c.logits = WB_LOGITS_GIVEN;
+    c.sink_logit = logit;
+    return c;
+}
+
+// --------------------------------------------------------------------------------------------------- one kernel at a time
+
+Test(flash_sink_logits_backward, window_dv)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_output(of(1, 2, 1, 201, head_dims[d], 50), "dV");
+}
+
+Test(flash_sink_logits_backward, window_dk)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_output(of(1, 2, 1, 201, head_dims[d], 50), "dK");
+}
+
+Test(flash_sink_logits_backward, window_dq)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_output(of(1, 2, 1, 201, head_dims[d], 50), "dQ");
+}
+
+// One token: thread 0 of a head has its only row, or one row of each batch, and nothing is left to add up.
+Test(flash_sink_logits_backward, ds_of_one_token)
+{
+    check_output(of(1, 1, 1, 1, 16, 1), "dsinks");
+    check_output(of(1, 6, 2, 1, 64, 1), "dsinks");
+    check_output(of(7, 4, 2, 1, 16, 1), "dsinks");
+}
+
+// Rows for one warp, for all warps, and several for each thread; heads that share a key head, and batches.
+Test(flash_sink_logits_backward, ds_of_many_rows)
+{
+    check_output(of(1, 2, 1, 20, 16, 9), "dsinks");
+    check_output(of(1, 6, 3, 300, 16, 9), "dsinks");
+    check_output(of(2, 2, 1, 1100, 16, 5), "dsinks");
+}
+
+// -------------------------------------------------------------------------------------------------------- whole_function
+
+Test(flash_sink_logits_backward, whole_function)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check(1, 2, 1, 260, head_dims[d], 64);
+}
+
+// Three tokens, W = 2, s = 0.5, as the lesson computes them.
+Test(flash_sink_logits_backward, worked_by_hand)
+{
+    wb_case c = with_logit(of(1, 1, 1, 3, 16, 2), 0.5f);
+    c.shape.scale = 0.70710678f;
+    c.input = WB_WORKED_2;
+    check_worked(c, "delta", (double[]){0.4899, 0.1047, -0.0460}, 3, 4e-3);
+    check_worked(c, "dsinks", (double[]){-0.2746}, 1, 2e-3);
+    check_worked(c, "dV", (double[]){0.7609, -0.3805, [16] = 0.6059, -0.3030}, 18, 8e-3);
+    check_worked(c, "dQ", (double[]){0.0530, 0.1237, [16] = -0.0339, 0.0917, [32] = -0.0602, 0.0431}, 34, 2e-3);
+    check_worked(c, "dK", (double[]){0.3140, 0.0712, [16] = -0.1313, -0.0647}, 18, 2e-3);
+}
+
+// A query that sees one key still has a choice, between the key and the sink: its dS is not 0, as it was in 09.
+Test(flash_sink_logits_backward, one_visible_key)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) {
+        check(2, 2, 1, 1, head_dims[d], 1);
+        check(1, 2, 1, 150, head_dims[d], 1);
+    }
+}
+
+Test(flash_sink_logits_backward, no_window)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check(1, 4, 2, 131, head_dims[d], INT_MAX);
+}
+
+// Around a fragment of 8 and 16; tiles of 32, 48, 64 and 128; the sequence itself; as far as an int goes.
+Test(flash_sink_logits_backward, every_window)
+{
+    const int W[] = {1, 2, 7, 8, 15, 16, 17, 31, 33, 48, 63, 64, 65, 127, 128, 129, 199, 200, 201, INT_MAX};
+    for (size_t i = 0; i < COUNT(W); i++) check(1, 2, 1, 200, head_dims[(i + 1) % 4], W[i]);
+    for (int W = 1; W <= 10; W++) check(1, 2, 1, 9, head_dims[W % 4], W);
+}
+
+// Windows in which a kernel may rather take large tiles.
+Test(flash_sink_logits_backward, wide_windows)
+{
+    check(1, 2, 1, 561, 64, 520);
+    check(1, 1, 1, 577, 128, 512);
+}
+
+Test(flash_sink_logits_backward, ragged)
+{
+    const int N[] = {2, 3, 7, 9, 15, 17, 31, 33, 47, 49, 63, 64, 65, 95, 97, 113, 127, 128, 129, 191, 193};
+    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, 1, N[i], head_dims[i % 4], 40);
+    for (size_t i = 0; i < COUNT(N); i++) check(1, 1, 1, N[i], head_dims[(i + 2) % 4], 1 + N[i] / 3);
+}
+
+// As many rows as a block has threads, and around; more in each batch, and in more batches.
+Test(flash_sink_logits_backward, many_rows)
+{
+    const int N[] = {31, 33, 255, 257, 511, 513, 1023, 1024, 1025};
+    for (size_t i = 0; i < COUNT(N); i++) check_output(of(1, 1, 1, N[i], 16, 3), "dsinks");
+    check_output(of(40, 3, 1, 30, 16, 20), "dsinks");
+    check_output(of(1, 1, 1, 2500, 16, 4), "dsinks");
+}
+
+// Hq / Hkv = 1, 2, 3, 4, 8, and all query heads on one key head. Each query head has a logit, and a gradient, of its own.
+Test(flash_sink_logits_backward, groups)
+{
+    for (int group = 1; group <= 8; group *= 2) check(1, 8, 8 / group, 100, head_dims[group % 4], 33);
+    check(2, 6, 2, 90, 64, 33);
+    check(3, 5, 1, 35, 16, 17);
+    check(1, 12, 1, 70, 16, 20);
+    check(2, 8, 2, 67, 128, 30);
+    check(1, 64, 8, 35, 16, 20);
+}
+
+Test(flash_sink_logits_backward, very_many_heads)
+{
+    check(1, 200, 50, 3, 16, 2);
+    check(200, 2, 1, 3, 16, 1);
+}
+
+// Logits of all sizes: no sink at all, one that is not to be seen, equal ones, and one that takes nearly all the weight, so that O is
+// nearly 0. 0 is a logit like any other. From 89 on exp(s) is no float.
+Test(flash_sink_logits_backward, every_logit)
+{
+    const float logits[] = {-INFINITY, -300, -80, -20, -7, -1, 0, 1, 7, 12, 20, 80, 300};
+    for (size_t i = 0; i < COUNT(logits); i++) check_case(with_logit(of(1, 2, 1, 90, head_dims[i % 4], 30), logits[i]));
+    wb_case c = of(2, 12, 2, 70, 16, 30);
+    c.logits = WB_LOGITS_MIXED;
+    check_case(c);
+}
+
+// Hostile inputs, of which some drive L to +-100 and further, under logits that are moderate, missing and mixed.
+Test(flash_sink_logits_backward, every_input)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_every_input(of(1, 2, 1, 150, head_dims[d], 40));
+    check_every_input(with_logit(of(1, 1, 1, 90, 16, 20), -INFINITY));
+    wb_case c = of(1, 6, 2, 60, 16, 7);
+    c.logits = WB_LOGITS_MIXED;
+    check_every_input(c);
+}
+
+// The logit is not multiplied by the scale.
+Test(flash_sink_logits_backward, scales)
+{
+    const float scales[] = {1, 0.3f, 0.01f, 3, 1e-6f};
+    for (size_t i = 0; i < COUNT(scales); i++) {
+        wb_case c = of(1, 2, 1, 81, head_dims[i % 4], 30);
+        c.shape.scale = scales[i];
+        check_case(c);
+    }
+}
+
+// No gradient comes in, none goes out; twice as much, twice as much.
+Test(flash_sink_logits_backward, zero_do)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) {
+        wb_case c = of(1, 2, 1, 167, head_dims[d], 20);
+        check_case(c);
+        c.input = WB_ZERO_DO;
+        check_case(c);
+    }
+}
+
+Test(flash_sink_logits_backward, twice_do)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_doubles(of(1, 2, 1, 167, head_dims[d], 20));
+}
+
+// Where all keys are equal, a query that moves still shifts weight between them and the sink: dQ is not 0.
+Test(flash_sink_logits_backward, equal_keys)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) {
+        wb_case c = of(1, 2, 1, 131, head_dims[d], 50);
+        c.input = WB_FLAT;
+        check_case(c);
+    }
+}
+
+// Forward and backward as one function: the oracle's forward changes as these gradients say, that of the logits among them.
+Test(flash_sink_logits_backward, descends)
+{
+    check_descends(of(1, 2, 1, 40, 32, 10));
+    check_descends(of(2, 2, 2, 23, 16, 5));
+    check_descends(of(1, 4, 1, 41, 64, 8));
+}
+
+Test(flash_sink_logits_backward, other_seeds)
+{
+    for (uint64_t seed = 2; seed < 6; seed++) {
+        wb_case c = of(2, 2, 1, 90, 64, 30);
+        c.seed = seed;
+        check_case(c);
+    }
+}
+
+// The two kinds of layer of gpt-oss, which take turns; on the CPU layer a part of the heads and of the length.
+Test(flash_sink_logits_backward, gpt_oss)
+{
+    const int W[] = {128, INT_MAX};
+    for (size_t i = 0; i < COUNT(W); i++) {
+        if (on_cpu_backend())
+            check(1, 8, 1, 320, 64, W[i]);
+        else
+            check(1, 64, 8, 4096, 64, W[i]);
+    }
+}
+
+// Sink tokens are another problem's: whatever `sinks` is, it is not read.
+Test(flash_sink_logits_backward, other_fields_are_not_read)
+{
+    wb_case c = of(1, 4, 2, 150, 64, 20);
+    c.shape.sinks = -3;
+    check_case(c);
+    c.shape.sinks = 40;
+    check_case(c);
+}
+
+// See harness.h: neither kernel computes tiles above the diagonal, or before the window.
+Test(flash_sink_logits_backward, hidden_tiles_are_not_computed)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_skips_backward(of(1, 1, 1, 640, head_dims[d], 20), 210);
+}
+
+// A walk without the bound of the window gives the right numbers, slowly.
+Test(flash_sink_logits_backward, hidden_tiles_are_not_loaded)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_reads(of(1, 2, 1, 640, head_dims[d], 20));
+    check_reads(of(1, 4, 1, 900, 16, 100));
+}
+
+// See harness.h: sizes that change with the seed.
+Test(flash_sink_logits_backward, drawn_sizes) { check_drawn(800); }
+
+// On a stream of the caller's, inputs that arrive there late.
+Test(flash_sink_logits_backward, own_stream) { check_stream(of(2, 4, 2, 150, 64, 40)); }
+
+// In the last case the sums of ds have many terms of both signs; in the others, where keys tower above it, the sink has no weight.
+Test(flash_sink_logits_backward, same_twice)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check_same_twice(of(1, 2, 1, 330, head_dims[d], 290));
+    wb_case c = of(2, 1, 1, 1100, 16, 2);
+    c.input = WB_FLAT;
+    check_same_twice(c);
+}
+
+// delta is the only work space; the sums of ds need none that grows.
+Test(flash_sink_logits_backward, memory)
+{
+    check_memory(of(1, 1, 1, 256, 64, 30), 0, (size_t)64 << 20);
+    check_memory(of(1, 4, 1, 500, 128, 20), 0, (size_t)64 << 20);
+    // A matrix of scores would be 144 MiB, wherever it lay.
+    check_memory(of(1, 1, 1, 6144, 16, 64), 0, (size_t)64 << 20);
+}
+
+// ------------------------------------------------------------------------------------------------------------- bad input
+
+Test(flash_sink_logits_backward, bad_input_null)
+{
+    const char *const names[] = {"dQ", "dK", "dV", "dsinks", "delta", "Q", "K", "V", "sink_logits", "O", "L", "dO"};
+    for (size_t i = 0; i < COUNT(names); i++) {
+        wb_case c = good_case();
+        char word[32];
+        strcpy(c.null, names[i]);
+        snprintf(word, sizeof word, "%s is null", names[i]);
+        check_rejected(c, WB_BAD_ARGUMENT, word);
+    }
+}
+
+Test(flash_sink_logits_backward, bad_input_sizes) { refuses_sizes(); }
+Test(flash_sink_logits_backward, bad_input_scale) { refuses_scales(); }
+Test(flash_sink_logits_backward, bad_input_mask) { refuses_what_is_not_causal(); }
+Test(flash_sink_logits_backward, bad_input_alignment) { refuses_misaligned(); }
+Test(flash_sink_logits_backward, bad_input_window) { REFUSED(window, 0, WB_BAD_ARGUMENT, "window"); }
+
+// Tensors may start at any multiple of 16 bytes.
+Test(flash_sink_logits_backward, shifted_tensors)
+{
+    for (int offset = 16; offset <= 48; offset += 16) {
+        wb_case c = of(1, 2, 1, 35, head_dims[offset / 16], 9);
+        c.offset = offset;
+        check_case(c);
+    }
+}

@@ -1,0 +1,126 @@
+#!/bin/sh
+# train.sh - make train (train/): gradients of all layers, and layers that the check must reject; a short run with the answer keys; runs that
+# are interrupted, with checkpoints that are no good; kernels that die, hang or give NaN; two wrong ones whose gradient must be named.
+# Exit status: 0, or 1 and what failed.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+out=build/cpu/train failed=0
+export OPENBLAS_NUM_THREADS=1 MAKE="${MAKE:-make}"
+unset STEPS SEED TEXT WRONG RESUME TRAIN WB_SEED
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+log=$scratch/log
+ok() { # WHAT STATUS
+    if [ "$2" -eq 0 ]; then echo "ok    $1"; else
+        echo "FAIL  $1"
+        sed 's/^/      /' "$log"
+        failed=1
+    fi
+}
+$MAKE --no-print-directory -j"${WB_JOBS:-2}" BACKEND=cpu WERROR=1 train-test build/cpu/score >"$log" 2>&1 || { ok "train compiles" 1; exit 1; }
+
+"$out/check" >"$log" 2>&1
+ok "gradients of all layers and of the model agree with finite differences" $?
+for patch in tests/train/*.patch; do
+    name=$(basename "$patch" .patch)
+    "$out/wrong_layers/$name/check" >"$log" 2>&1
+    [ $? -eq 1 ] && grep -q '^WRONG' "$log"
+    ok "the check rejects $name" $?
+done
+
+# Short runs, as anybody would start them. What they say of gradients is a table: layer, gradient, error, bound.
+right='NR > 1 && !($3 <= $4) { bad = 1 } END { exit bad || NR != 9 }'
+STEPS=50 TRAIN="length=40 samples=2" train/train.sh cpu solutions >"$log" 2>&1 && awk -F'\t' "$right" "$out/solutions/compare.tsv" &&
+    awk -F'\t' '$1 == "solutions" { if (!n++) first = $4; last = $4 } END { exit !(n == 50 && last < first - 1) }' "$out/solutions/train.tsv"
+ok "make train IMPL=solutions STEPS=50: the loss falls, every gradient is right" $?
+named() { # WRONG PATTERN WHAT: of the last layer, the gradients that are off
+    WRONG=$1 STEPS=20 TRAIN="length=0 samples=1" train/train.sh cpu solutions >"$log" 2>&1
+    [ $? -eq 1 ] && awk -F'\t' '$1 == 1 && !($3 <= $4) { off = off $2 } END { print off }' \
+        "$out/wrong/$(echo "$1" | tr / _)/compare.tsv" | grep -qx "$2" && grep -q "^FAIL .*layer 1.*" "$log" && grep -q "$3" "$log"
+    ok "make train WRONG=$1 fails, and names its gradient" $?
+}
+named no_scale_in_dK dWk 'look at dK of the backward'
+named 07/no_sinks '.*dWo' 'the forward, problem 07, is wrong'
+for patch in train/wrong/*.patch; do
+    rm -rf "$scratch/keys" && mkdir "$scratch/keys" && cp solutions/07/*.cu solutions/09/*.cu "$scratch/keys/" &&
+        patch -s -d "$scratch/keys" -p1 -F 0 <"$patch" >"$log" 2>&1 
+    ok "$patch fits the keys" $?
+done
+
+# Small models, by the program itself.
+cat problems/[0-9][0-9]/README.md >"$scratch/text"
+keys="forward=build/cpu/solutions/07_worker backward=build/cpu/solutions/09_worker"
+small() { "$out/train" "text=$scratch/text" layers=2 width=32 hidden=32 context=64 steps=20 samples=2 length=10 "$@" >"$log" 2>&1; }
+# shellcheck disable=SC2086
+small $keys checkpoint="$scratch/whole" && ! small $keys checkpoint="$scratch/parts" until=10 && ! cmp -s "$scratch/whole" "$scratch/parts" &&
+    cp "$scratch/parts" "$scratch/half" && small $keys checkpoint="$scratch/parts" resume=1 && cmp "$scratch/whole" "$scratch/parts" >>"$log"
+ok "10 steps and 10 more from the checkpoint give the same bits as 20" $?
+refused() { # WHAT SENTENCE ARGUMENTS...: a checkpoint, which stays as it was
+    what=$1 sentence=$2
+    shift 2
+    cp "$scratch/bad" "$scratch/kept"
+    small checkpoint="$scratch/bad" resume=1 "$@"
+    [ $? -eq 2 ] && grep -q "^train: .*$sentence" "$log" && cmp -s "$scratch/bad" "$scratch/kept"
+    ok "a checkpoint $what is refused" $?
+}
+cp "$scratch/half" "$scratch/bad"
+refused "of another model" "width is 32 there and 48 here" width=48
+refused "of another seed" "seed is 1 there and 2 here" seed=2
+tail -c 50000 "$scratch/text" >"$scratch/other"
+refused "of another text" "another text" "text=$scratch/other"
+printf 'X' | dd of="$scratch/bad" bs=1 seek=5000 conv=notrunc 2>/dev/null
+refused "with a byte that changed" "is damaged"
+head -c 5000 "$scratch/half" >"$scratch/bad"
+refused "that is cut short" "is cut short"
+echo "nothing of the kind" >"$scratch/bad"
+refused "that is none" "is no checkpoint"
+small checkpoint=/dev/full/x
+[ $? -eq 2 ] && grep -q '^train: the checkpoint .* cannot be written' "$log"
+ok "a checkpoint that cannot be written is said so" $?
+
+# Kernels that fail.
+fails() { # NAME SENTENCE
+    number=${1%%_*} worker=$out/wrong_kernels/$1/${1%%_*}_worker
+    [ -n "${1#??_is_missing}" ] || worker=$scratch/no_worker
+    if [ "$number" = 07 ]; then set -- "$1" "$2" "forward=$worker" backward=build/cpu/solutions/09_worker; else set -- "$1" "$2" forward=build/cpu/solutions/07_worker "backward=$worker"; fi
+    WB_TIMEOUT=1 small "$3" "$4"
+    [ $? -eq 1 ] && grep -q "the training ends here.*$2" "$log"
+    ok "a kernel: $1" $?
+}
+fails 07_crashes "07 .*the worker died of signal 6"
+fails 07_hangs "07 .*no answer in 1 s, in the function"
+fails 07_is_nan "O of 07 is NaN or infinite in 8192 of 8192 numbers"
+fails 09_refuses "09 .*unsupported: not today"
+fails 07_is_missing "07 .*before it called the function"
+
+# What is not there.
+said() { # STATUS SENTENCE WHAT
+    [ "$1" -eq 2 ] && grep -q "^train: .*$2" "$log"
+    ok "$3" $?
+}
+if build/cpu/score untouched problems/07/flash_sinks.cu; then
+    train/train.sh cpu problems >"$log" 2>&1
+    said $? "flash_sinks.cu is as it was shipped" "an untouched skeleton is not trained with"
+fi
+for wrong in nothing_of_the_kind '../../x' 'a b' sinks_not_causal; do
+    WRONG=$wrong train/train.sh cpu solutions >"$log" 2>&1
+    said $? "WRONG=$wrong" "WRONG=$wrong is refused"
+done
+"$out/train" "text=$scratch/text" kv_heads=3 >"$log" 2>&1
+said $? "kv_heads divides q_heads" "a model that cannot be is refused"
+"$out/train" text=/dev/null >"$log" 2>&1
+said $? "is too short" "a text that is too short is refused"
+"$out/train" "text=$scratch/text" steps=ten >"$log" 2>&1
+said $? "steps=ten: a whole number" "an option that is no number is refused"
+
+# The layers of a GPU, there or on the CPU layer, against the host's, and against wrong ones.
+gpu=build/${BACKEND:-cpu}/train
+$MAKE --no-print-directory -j"${WB_JOBS:-2}" BACKEND="${BACKEND:-cpu}" WERROR=1 train-layers >"$log" 2>&1 || { ok "the GPU's layers compile" 1; exit 1; }
+"$gpu/layers_host" write "$scratch/layers" && "$gpu/layers_device" compare "$scratch/layers" >"$log" 2>&1
+ok "the GPU's layers agree with the host's" $?
+for host in "$gpu"/wrong_layers/*/layers_host; do
+    "$host" write "$scratch/layers" && "$gpu/layers_device" compare "$scratch/layers" >"$log" 2>&1
+    [ $? -eq 1 ] && grep -q '^WRONG' "$log"
+    ok "they do not agree with $(basename "${host%/*}")" $?
+done
+exit $failed

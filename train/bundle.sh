@@ -1,0 +1,37 @@
+#!/bin/sh
+# bundle.sh BUNDLE NAME... - adds what make train needs on a GPU machine to a bundle (workbook/bench/bundle.sh, BACKEND=cuda): the program,
+# both halves of the layers and the wrong ones, the lessons as its text, and of each NAME (wrong.sh) the kernels. There, in the bundle:
+#   train/record.sh OUT [PART...]
+set -eu
+bundle=$1 out=build/cuda train=build/cuda/train
+shift
+case $(uname -m) in x86_64) march=x86-64-v3 ;; *) march=armv8-a ;; esac
+build() { ${MAKE:-make} --no-print-directory -j"${WB_JOBS:-2}" BACKEND=cuda ARCH="${ARCH:-90a}" MARCH=$march "$@"; }
+targets="$train/train $train/layers_host $train/layers_device"
+for patch in tests/train/layers_*.patch; do targets="$targets $train/wrong_layers/$(basename "$patch" .patch)/layers_host"; done
+kernels="$out/solutions/07.so $out/solutions/09.so $out/problems/07.so $out/problems/09.so $out/variants/07/variants/packed_heads/07.so $out/variants/09/variants/packed_heads/09.so"
+for name; do
+    train/wrong.sh cuda "$name" | sed -n "2s|.*|& 07|p; 3s|.*|& 09|p" >"$train/changed"
+    while read -r folder number; do kernels="$kernels $out/$folder/$number.so"; done <"$train/changed"
+done
+# shellcheck disable=SC2086
+build $targets
+# shellcheck disable=SC2086
+build $kernels
+for name; do # in a bundle every name has both
+    train/wrong.sh cuda "$name" | sed -n "2s|.*|& 07|p; 3s|.*|& 09|p" >"$train/changed"
+    to=$bundle/$train/wrong/$(echo "$name" | tr / _)
+    mkdir -p "$to"
+    while read -r folder number; do cp "$out/$folder/$number.so" "$to/$number.so"; done <"$train/changed"
+done
+for file in $targets $kernels train/table.sh train/record.sh reference/train_peer.py; do
+    mkdir -p "$bundle/$(dirname "$file")"
+    cp "$file" "$bundle/$file"
+done
+mkdir -p "$bundle/lib"
+# shellcheck disable=SC2086
+for target in $targets; do ldd "$target" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }'; done | sort -u |
+    grep -vE '/(libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|libcudart|libcublas(Lt)?|libcuda|ld-linux[^/]*)\.so' | xargs -I{} cp -L {} "$bundle/lib/"
+cat problems/[0-9][0-9]/README.md >"$bundle/$train/lessons.txt"
+echo "$*" >"$bundle/$train/names"
+git describe --always --dirty --abbrev=10 >"$bundle/commit"

@@ -1,0 +1,47 @@
+#!/bin/sh
+# table.sh BACKEND OUT NAME... - what training shows of a mistake. Of each name (of a patch, see wrong.sh; or naive, right, untouched) runs
+# with the seeds 1, 2 and 3, and one step's gradients on trained weights: the checkpoint that make train IMPL=solutions has left. Adds rows
+# to OUT: kernels, seed, held_out, or the step at which the training ended, and of the gradient that is furthest off (of a right kernel:
+# nearest to its bound) layer, gradient, error, bound; seed "trained" is that of the checkpoint. TRAIN="NAME=VALUE ..." shapes the runs.
+set -u
+backend=$1 table=$2
+shift 2
+out=build/$backend/train scratch=$(mktemp -d) || exit 2
+trap 'rm -rf "$scratch"' EXIT
+export OPENBLAS_NUM_THREADS=1
+kind=_worker
+[ "$backend" = cpu ] || kind=.so
+[ -s "$table" ] || printf 'kernels\tseed\theld_out\tlayer\tgradient\terror\tbound\n' >"$table"
+worst() {
+    awk -F'\t' 'NR > 1 { e = ($3 ~ /nan/ ? 1e9 : $3) / $4; if (NR == 2 || e > w) { w = e; row = $0 } } END { print row }' "$scratch/compare.tsv"
+}
+for name; do
+    case $name in
+    naive) set -- ;;
+    right | untouched)
+        impl=solutions
+        [ "$name" = right ] || impl=problems
+        set -- "forward=build/$backend/$impl/07$kind" "backward=build/$backend/$impl/09$kind"
+        ;;
+    *)
+        folder=train/wrong/$(echo "$name" | tr / _) wrong=
+        [ ! -f Makefile ] || wrong=$(train/wrong.sh "$backend" "$name") || exit 2
+        [ -f Makefile ] || wrong=$(printf '\n%s\n%s\n' "$folder" "$folder") # in a bundle (bundle.sh) each has both
+        set -- "forward=build/$backend/$(echo "$wrong" | sed -n 2p)/07$kind" "backward=build/$backend/$(echo "$wrong" | sed -n 3p)/09$kind"
+        ;;
+    esac
+    # shellcheck disable=SC2086
+    [ $# -eq 0 ] || [ ! -f Makefile ] || ${MAKE:-make} --no-print-directory BACKEND="$backend" "${1#*=}" "${2#*=}" >"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 2; }
+    for seed in 1 2 3; do
+        rm -f "$scratch/curve.tsv" "$scratch/compare.tsv"
+        # shellcheck disable=SC2086
+        "$out/train" "$@" text=$out/lessons.txt seed=$seed length=0 samples=1 "log=$scratch/curve.tsv" "compare=$scratch/compare.tsv" ${TRAIN:-} >"$scratch/log"
+        held=$(tail -n 1 "$scratch/curve.tsv" | cut -f 4)
+        ended=$(sed -n 's/^step \([0-9]*\): the training ends here.*/ended at \1/p' "$scratch/log")
+        printf '%s\t%s\t%s\t%s\n' "$name" $seed "${ended:-$held}" "$([ $# -gt 0 ] && worst || echo)" >>"$table"
+    done
+    [ $# -eq 0 ] && continue
+    # shellcheck disable=SC2086
+    "$out/train" "$@" text=$out/lessons.txt resume=1 "checkpoint=$out/solutions/checkpoint" "compare=$scratch/compare.tsv" ${TRAIN:-} >"$scratch/log"
+    printf '%s\ttrained\t-\t%s\n' "$name" "$(worst)" >>"$table"
+done

@@ -1,0 +1,57 @@
+# train.mk - the program that trains a language model with the kernels of 07 and 09, and its checks. Included at the end of the Makefile.
+
+TRAINED := $B/train
+TRAIN_C := train model attention_naive compare checkpoint $(if $(filter cuda,$(BACKEND)),attention_device supervise,attention_worker layers)
+$(TRAINED)/host/%.o: train/%.c $B/flags.mk
+	@mkdir -p $(@D)
+	$(call compile_c)
+# What runs on a GPU; on the CPU layer its test alone does.
+$(TRAINED)/device/layers.o: train/layers.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
+	@mkdir -p $(@D)
+	$(compile_cu)
+$(TRAINED)/device/%.o: train/%.c $B/flags.mk
+	@mkdir -p $(@D)
+	$(call compile_c,-DTRAIN_CUDA)
+TRAIN_MACHINERY := $(if $(filter cuda,$(BACKEND)),$(TRAINED)/device/layers.o $(MACHINERY),$(addprefix $B/machinery/,judge/session.o exchange.o case.o validate.o problems.o))
+$(TRAINED)/train: $(patsubst %,$(TRAINED)/$(if $(filter cuda,$(BACKEND)),device,host)/%.o,$(TRAIN_C)) $(TRAIN_MACHINERY)
+	$(call say,LINK,$@)
+	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
+
+# The layers of a GPU against those of the host.
+$(TRAINED)/layers_host: $(addprefix $(TRAINED)/double/,layers_test.o layers.o) $(addprefix $B/machinery/,case.o validate.o problems.o)
+	$Q$(LINK) $^ $(LIBS) -o $@
+$(TRAINED)/layers_device: $(TRAINED)/device/layers_test.o $(TRAINED)/device/layers.o $(MACHINERY)
+	$Q$(LINK) $^ $(LIBS) -o $@
+
+# Gradients against finite differences, in double.
+CHECKED := $(patsubst %,$(TRAINED)/double/%.o,check model attention_naive) $(addprefix $B/machinery/,case.o validate.o problems.o)
+$(TRAINED)/double/%.o: train/%.c $B/flags.mk
+	@mkdir -p $(@D)
+	$(call compile_c,-DREAL=double)
+$(TRAINED)/check: $(TRAINED)/double/layers.o $(CHECKED)
+	$Q$(LINK) $^ $(LIBS) -o $@
+
+# Keys with a mistake, made by wrong.sh: $(TRAINED)/wrong/NAME/*.cu.
+$(foreach t,$(wildcard $(TRAINED)/wrong/*/*.cu),$(eval $(call implementation,$(patsubst $B/%/,%,$(dir $t)),$(if $(findstring backward,$(notdir $t)),09,07),$t)))
+
+# For tests/train.sh: layers that the check must reject, and kernels that a run must survive.
+WRONG_LAYERS := $(patsubst tests/train/%.patch,%,$(wildcard tests/train/*.patch))
+define wrong_layers
+$(TRAINED)/wrong_layers/$(1)/layers.c: train/layers.c tests/train/$(1).patch
+	@mkdir -p $$(@D)
+	@cp $$< $$@ && patch -s -d $$(@D) -p1 --no-backup-if-mismatch -F 0 <tests/train/$(1).patch
+$(TRAINED)/wrong_layers/$(1)/layers.o: $(TRAINED)/wrong_layers/$(1)/layers.c $B/flags.mk
+	$$(call compile_c,-DREAL=double -Itrain -O1)
+$(TRAINED)/wrong_layers/$(1)/check: $(TRAINED)/wrong_layers/$(1)/layers.o $(CHECKED)
+	$Q$$(LINK) $$^ $(LIBS) -o $$@
+$(TRAINED)/wrong_layers/$(1)/layers_host: $(TRAINED)/wrong_layers/$(1)/layers.o $(TRAINED)/double/layers_test.o $(addprefix $B/machinery/,case.o validate.o problems.o)
+	$Q$$(LINK) $$^ $(LIBS) -o $$@
+endef
+$(foreach l,$(WRONG_LAYERS),$(eval $(call wrong_layers,$l)))
+WRONG_KERNELS := $(patsubst tests/train/%.cu,%,$(wildcard tests/train/*.cu))
+$(foreach k,$(WRONG_KERNELS),$(eval $(call implementation,train/wrong_kernels/$k,$(firstword $(subst _, ,$k)),tests/train/$k.cu)))
+train-test: $(TRAINED)/train $(TRAINED)/check $(foreach l,$(WRONG_LAYERS),$(TRAINED)/wrong_layers/$l/check) $(foreach k,$(WRONG_KERNELS),$(TRAINED)/wrong_kernels/$k/$(firstword $(subst _, ,$k))_worker) $B/solutions/07_worker $B/solutions/09_worker
+train-layers: $(TRAINED)/layers_host $(TRAINED)/layers_device $(foreach l,$(WRONG_LAYERS),$(TRAINED)/wrong_layers/$l/layers_host)
+.PHONY: train-test train-layers
+
+everything: $(TRAINED)/train $(TRAINED)/check $(TRAINED)/layers_host $(TRAINED)/layers_device

@@ -1,0 +1,82 @@
+#!/bin/sh
+# train.sh BACKEND IMPL - make train: a language model learns with naive attention, then with the kernels of 07 and 09 of IMPL (problems,
+# solutions, or naive: no kernels). Then both curves are drawn, and the kernels' gradients compared.
+#
+#   STEPS, SEED, TEXT=FILE    of the run; without TEXT the model reads the lessons, problems/NN/README.md
+#   WRONG=NAME                with the keys and a mistake: of train/wrong, or of solutions/07/wrong or 09/wrong (07/NAME where both have one)
+#   RESUME=1                  goes on where a run of the same kind was interrupted
+#   TRAIN="NAME=VALUE ..."    more options of the program (train.c)
+# Exit status: 0 trained, with right gradients; 1 not so; 2 could not begin.
+set -u
+backend=$1 impl=$2
+out=build/$backend/train
+say() { echo "train: $*" >&2; exit 2; }
+mkdir -p "$out" build/plots
+case ${RESUME:-0} in 0 | 1) ;; *) say "RESUME=$RESUME: 1 goes on with an interrupted run" ;; esac
+case $impl in problems | solutions | naive) ;; *) say "IMPL=$impl: problems, solutions and naive can be trained with" ;; esac
+
+# Which kernels: workers on the CPU layer, libraries on a GPU.
+kind=_worker
+[ "$backend" = cpu ] || kind=.so
+forward=build/$backend/$impl/07$kind backward=build/$backend/$impl/09$kind run=$out/$impl title=$impl
+if [ -n "${WRONG:-}" ]; then
+    wrong=$(train/wrong.sh "$backend" "$WRONG") || exit 2
+    forward=build/$backend/$(echo "$wrong" | sed -n 2p)/07$kind backward=build/$backend/$(echo "$wrong" | sed -n 3p)/09$kind
+    run=$out/wrong/$(echo "$WRONG" | tr / _) title=wrong
+elif [ "$impl" = problems ]; then
+    for number in 07 09; do
+        file=$(ls problems/$number/*.cu)
+        [ -f "$file" ] || say "there is no kernel of problem $number: make reset-$number puts the skeleton back"
+        ! "build/$backend/score" untouched "$file" ||
+            say "$file is as it was shipped, so there is no attention in it yet. make next says what to do; IMPL=naive trains without kernels, IMPL=solutions with the answer keys"
+    done
+fi
+mkdir -p "$run"
+kernels="$forward $backward"
+[ "$impl" != naive ] || [ -n "${WRONG:-}" ] || kernels=
+# shellcheck disable=SC2086
+$MAKE --no-print-directory -j"${WB_JOBS:-2}" BACKEND="$backend" "$out/train" $kernels >"$run/build.log" 2>&1 ||
+    { cat "$run/build.log"; say "this does not compile"; }
+
+text=${TEXT:-$out/lessons.txt}
+[ -n "${TEXT:-}" ] || cat problems/[0-9][0-9]/README.md >"$out/lessons.txt"
+# shellcheck disable=SC2086
+set -- "text=$text" ${STEPS:+"steps=$STEPS"} ${SEED:+"seed=$SEED"} ${TRAIN:-}
+export OPENBLAS_NUM_THREADS=1 # its threads would wait on the cores that the CPU layer works on
+recipe=$("$out/train" "$@" recipe=1) || exit 2
+
+# The curve of naive attention is drawn beside: trained once, and again when the run is another one. Beside a GPU, on which it runs on
+# the host, only for the small model and the lessons.
+naive=$out/naive/curve.tsv
+mkdir -p "$out/naive"
+if [ "$backend" = cuda ] && [ -n "$kernels" ] && [ -n "${TRAIN:-}${TEXT:-}" ]; then
+    naive=/dev/null
+elif [ -z "$kernels" ] || [ "$(cat "$out/naive/recipe" 2>/dev/null)" != "$recipe" ]; then
+    rm -f "$out/naive/recipe"
+    echo "== naive attention"
+    "$out/train" "$@" "log=$naive" "checkpoint=$out/naive/checkpoint" "resume=${RESUME:-0}" || exit
+    echo "$recipe" >"$out/naive/recipe"
+fi
+status=0
+if [ -n "$kernels" ]; then
+    echo "== ${WRONG:+$(echo "$wrong" | head -n 1) }$forward, $backward"
+    "$out/train" "$@" "log=$run/curve.tsv" "checkpoint=$run/checkpoint" "compare=$run/compare.tsv" "resume=${RESUME:-0}" \
+        "forward=$forward" "backward=$backward"
+    status=$?
+    [ $status -ne 2 ] || exit 2
+fi
+
+# One table of what was trained, as it is recorded in plots/data.
+{
+    [ "$backend" = cpu ] || echo "# gpu: $(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1)"
+    echo "# machine: $(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo 2>/dev/null | head -n 1), $(getconf _NPROCESSORS_ONLN) cores"
+    echo "# date: $(date -u '+%Y-%m-%d %H:%M') UTC"
+    echo "# commit: ${WB_COMMIT:-$(git describe --always --dirty --abbrev=10 2>/dev/null || echo unknown)}"
+    echo "# backend: $backend"
+    echo "# command: make train IMPL=$impl${WRONG:+ WRONG=$WRONG}${STEPS:+ STEPS=$STEPS}${SEED:+ SEED=$SEED}${TEXT:+ TEXT=...}"
+    printf 'run\tstep\tseconds\tloss\theld_out\n'
+    sed '1d; s/^/naive\t/' "$naive"
+    [ -z "$kernels" ] || sed "1d; s/^/$title	/" "$run/curve.tsv"
+} >"$run/train.tsv"
+plots/train.sh "$run/train.tsv" || exit 2
+exit $status

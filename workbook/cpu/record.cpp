@@ -1,0 +1,195 @@
+// record.cpp - what the warps of a block tell the engine, in the order in which they do: rows for a picture of time (../timeline), and
+// the proof that products run under the softmax. Only where somebody asked (../asks.h): else `recording` is false, and nothing is done.
+//
+// Arithmetic is not seen, its result is: when a warp comes back to the engine and most elements of a product that is done have changed,
+// it has worked on them. A result of C = A B^T on which a warp works is taken for scores.
+#include "engine.h"
+#include "report.h"
+
+#include "../asks.h"
+
+namespace cudacpu
+{
+bool recording;
+
+struct row {
+    int warp;
+    unsigned lanes;
+    const char *event;
+    char what[64], signal[64];
+    long number, amount, first;
+    int line;
+};
+
+// A product that is done, with C as it was then.
+struct result {
+    const float *c[WARP];
+    int cols;
+    unsigned number;
+    bool scores;
+    call_site site;  // of the wait that it was due at
+    std::vector<float> was;
+};
+
+static struct {
+    bool rows_wanted, in_block;
+    long wanted;  // block
+    std::vector<row> rows;
+    std::vector<result> results[WARPS];
+    unsigned met;  // __syncthreads()
+    long works, under;
+    call_site alone;  // of a wait that left no product under the work behind it
+} r;
+
+static bool of_this_block()
+{
+    const dim3 grid = current->config->grid;
+    const uint3 i = current->index;
+    return r.wanted < 0 || (static_cast<long>(i.z) * grid.y + i.y) * grid.x + i.x == r.wanted;
+}
+
+void record_block_begin()
+{
+    r.in_block = of_this_block();
+    r.met = 0;
+    for (std::vector<result> &x : r.results) x.clear();
+    if (!r.in_block || !r.rows_wanted) return;
+    r.rows.clear();
+}
+
+// Lanes of a warp that do the same share a row, if the whole warp has done nothing since.
+static void add(const recorded &x, unsigned lanes)
+{
+    const int w = warp_number(*current->running);
+    row now = {w, lanes, x.event, "", "", x.number, x.amount, x.first, x.site.line};
+    snprintf(now.what, sizeof now.what, "%s", x.what ? x.what : "");
+    snprintf(now.signal, sizeof now.signal, "%s", x.signal ? x.signal : "");
+    for (size_t i = r.rows.size(); lanes != ~0u && i-- > 0;) {
+        row &before = r.rows[i];
+        if (before.warp != w) continue;
+        if (before.lanes & lanes) break;
+        if (strcmp(before.event, now.event) || strcmp(before.what, now.what) || strcmp(before.signal, now.signal) ||
+            before.number != now.number || before.first != now.first)
+            continue;
+        before.lanes |= lanes;
+        return;
+    }
+    r.rows.push_back(now);
+}
+
+// What the running warp has worked on since it was here.
+static void find_work()
+{
+    const engine &e = engine_here();
+    const int w = warp_number(*current->running);
+    for (size_t i = 0; i < r.results[w].size(); i++) {
+        const result &x = r.results[w][i];
+        const size_t half = static_cast<size_t>(x.cols) / 2;
+        size_t changed = 0;
+        for (size_t lane = 0; lane < WARP; lane++)
+            for (size_t k = 0; k < half; k++) changed += memcmp(&x.c[lane][k], &x.was[lane * half + k], 4) != 0;
+        if (changed * 2 <= WARP * half) continue;
+        const bool under = !e.queue[w].empty();
+        if (x.scores) r.works++, r.under += under;
+        if (x.scores && !under) r.alone = x.site;
+        if (r.rows_wanted)
+            add({x.scores ? "scores" : "scale", nullptr, nullptr, x.number, x.cols * WARP / 2, 0, x.site}, ~0u);
+        r.results[w].erase(r.results[w].begin() + static_cast<long>(i--));
+    }
+}
+
+void record_event(const recorded &x)
+{
+    if (!r.in_block) return;
+    find_work();
+    if (r.rows_wanted) add(x, x.whole_warp ? ~0u : lane_bit(*current->running));
+}
+
+void record_issue(const product &p)
+{
+    const product_request &q = p.of;
+    std::vector<result> &mine = r.results[warp_number(*current->running)];
+    char what[64];
+    snprintf(what, sizeof what, "%.30s", q.weights ? "" : name_of(q.a.at));
+    record_event({"product", what, name_of(q.b.at), p.number, 4l * WARP * q.cols * q.depth, !q.onto, q.site, true});
+    for (size_t i = mine.size(); i-- > 0;)
+        if (mine[i].c[0] == p.c[0]) mine.erase(mine.begin() + static_cast<long>(i));
+}
+
+void record_result(const product &p, call_site waited)
+{
+    if (!r.in_block || p.next) return;
+    result x = {{}, p.of.cols, p.number, !p.of.onto, waited, {}};
+    const size_t half = static_cast<size_t>(x.cols) / 2;
+    x.was.resize(WARP * half);
+    for (size_t lane = 0; lane < WARP; lane++) {
+        x.c[lane] = p.c[lane];
+        memcpy(&x.was[lane * half], p.c[lane], half * 4);
+    }
+    r.results[warp_number(*current->running)].push_back(x);
+}
+
+// All threads of the block have met; none of them runs.
+void record_meeting(block &b)
+{
+    if (!r.in_block || !r.rows_wanted) return;
+    thread *was = b.running;
+    for (unsigned w = 0; w < b.warp_count; w++) {
+        const unsigned lanes = b.warps[w].all & ~b.warps[w].exited;
+        if (!lanes) continue;
+        b.running = &b.warps[w].threads[__builtin_ctz(lanes)];
+        add({"arrive", "__syncthreads()", nullptr, r.met, 0, 0, b.running->site}, lanes);
+        add({"wait", "__syncthreads()", nullptr, r.met + 1, 0, 0, b.running->site}, lanes);
+    }
+    b.running = was;
+    r.met++;
+}
+}
+
+extern "C" void wb_record_begin(long block)
+{
+    using namespace cudacpu;
+    r.rows_wanted = true;
+    r.wanted = block;
+    r.rows.clear();
+    recording = true;
+}
+
+extern "C" bool wb_record_end(const char *path)
+{
+    using namespace cudacpu;
+    recording = false;
+    FILE *f = fopen(path, "w");
+    if (!f) return false;
+    fprintf(f, "warp\tlanes\tevent\twhat\tsignal\tnumber\tamount\tfirst\tline\n");
+    for (const row &x : r.rows)
+        fprintf(f, "%d\t%x\t%s\t%s\t%s\t%ld\t%ld\t%ld\t%d\n", x.warp, x.lanes, x.event, x.what, x.signal, x.number,
+                x.amount, x.first, x.line);
+    return fclose(f) == 0;
+}
+
+extern "C" void wb_overlap_begin(void)
+{
+    using namespace cudacpu;
+    static bool begun;  // as wb_watch_pages
+    if (begun) report("a call that is the judge's", {nullptr, 0}, "wb_overlap_begin() was called twice");
+    begun = recording = true;
+    r.rows_wanted = false;
+    r.wanted = -1;
+    r.works = r.under = 0;
+}
+
+extern "C" void wb_overlap_end(void)
+{
+    using namespace cudacpu;
+    if (!recording) report("a call that is the judge's", {nullptr, 0}, "wb_overlap_end() was called twice");
+    recording = false;
+    if (!r.works)
+        report("no scores were seen", {nullptr, 0},
+               "no warp has worked, in place, on the result of a product C = A B^T");
+    if (4 * r.under < 3 * r.works)
+        report("too little runs under the softmax", r.alone,
+               "a warp worked on %ld tiles of scores, under %ld of them ran a product of its own; wanted are three "
+               "quarters; make timeline draws it.\n   After this wait, for one, none was in flight:",
+               r.works, r.under);
+}

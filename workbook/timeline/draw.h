@@ -1,0 +1,12 @@
+// draw.h - a timeline as text, and as a drawing for a lesson.
+#ifndef TIMELINE_DRAW_H
+#define TIMELINE_DRAW_H
+
+#include "replay.h"
+
+#include <stdio.h>
+
+void timeline_print(const timeline *t, const char *title, FILE *f);
+void timeline_draw(const timeline *t, const char *title, FILE *f);
+
+#endif
