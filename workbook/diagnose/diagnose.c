@@ -611,11 +611,12 @@ static unsigned print_outputs(void)
 
 // ---------------------------------------------------------------------------------------------------------------- evidence
 
-// Whether a mask is as shipped: the gaps of the softmax then see scores that they should not.
+// Whether a mask is as shipped that the cases have: the gaps of the softmax then see scores that they should not.
 static bool mask_is_missing(void)
 {
     for (int n = 0; n < gap_count; n++)
-        if (gaps[n].untouched && (strstr(gaps[n].name, "mask") || strstr(gaps[n].name, "tail"))) return true;
+        if (gaps[n].untouched && ((strstr(gaps[n].name, "mask") && !no_mask) || strstr(gaps[n].name, "tail")))
+            return true;
     return false;
 }
 
