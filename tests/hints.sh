@@ -1,5 +1,5 @@
 #!/bin/sh
-# hints.sh - every gap of every skeleton has three hints, no hint is for a gap that is not there, each fits a terminal of 80
+# hints.sh - every gap of every skeleton has three hints, no hint is for a gap that is not there, each gap's TODO has its name, each fits a terminal of 80
 # columns, and none contains a line of the answer key, a statement of it, or what it assigns (where there is a solutions/).
 set -u
 failed=0
@@ -30,6 +30,11 @@ for hints in problems/[0-9][0-9]/hints.txt; do
             }
         }
         FNR == NR {
+            if (match($0, /TODO\([0-9]+\) [^:]*/)) {
+                said = substr($0, RSTART, RLENGTH)
+                sub(/.*\) /, "", said)
+                if (said != name) complain("in the skeleton the gap \"" name "\" has TODO " said)
+            }
             if ($0 !~ /^ *\/\/\{ /) next
             name = $0
             sub(/^ *\/\/\{ */, "", name); sub(/:.*/, "", name); sub(/ *$/, "", name)

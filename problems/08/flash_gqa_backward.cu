@@ -111,7 +111,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dkdv_kernel(
         int next_i0 = i0 + BQ;
         size_t next_row = q_row + BQ;
         //{ next head
-        // TODO(08) group: after a head's last query tile comes the first of the next head of the group.  (about 4 lines)
+        // TODO(08) next head: after a head's last query tile comes the first of the next head of the group.  (about 4 lines)
         //}
         loads_arrived<0>();
         __syncthreads();  // this step's tiles are there for all warps, and no warp reads those of the step before any more
@@ -147,7 +147,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dkdv_kernel(
     }
 
     //{ dK scale
-    // TODO(08) dK: the scale that was left out of S.  (1 line)
+    // TODO(08) dK scale: the scale that was left out of S.  (1 line)
     //}
     store(dK + (kv_row + warp_key) * D, dK_reg, N - key);
     store(dV + (kv_row + warp_key) * D, dV_reg, N - key);
@@ -222,11 +222,11 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dq_kernel(
         reg_tile<ROWS, BC> P = {}, dS = {};
         mma_ABt(P, Q_reg, tiles.K_smem[now]);  // S = Q K^T
         //{ recompute for dQ
-        // TODO(08) dQ: S becomes P as above, with rows and columns the other way round.  (about 6 lines)
+        // TODO(08) recompute for dQ: S becomes P as above, with rows and columns the other way round.  (about 6 lines)
         (void)scale2;
         //}
         //{ dS for dQ
-        // TODO(08) dQ: dP = dO V^T, then dS.  (2 lines)
+        // TODO(08) dS for dQ: dP = dO V^T, then dS.  (2 lines)
         (void)dS;
         //}
         //{ dQ
@@ -235,7 +235,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dq_kernel(
     }
 
     //{ dQ scale
-    // TODO(08) dQ: the scale.  (1 line)
+    // TODO(08) dQ scale: the scale.  (1 line)
     //}
     store(dQ + (q_row + warp_row) * D, dQ_reg, N - row);
 }

@@ -138,7 +138,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dkdv_kernel(
         reg_tile<ROWS, BQ> P = {}, dS = {};
         mma_ABt(P, K_reg, tiles.Q_smem[now]);  // S^T = K Q^T
         //{ mask of dK and dV
-        // TODO(09) mask: hide what the window and the diagonal hide, as in 07; here rows are keys.  (about 5 lines)
+        // TODO(09) mask of dK and dV: hide what the window and the diagonal hide, as in 07; here rows are keys.  (about 5 lines)
         //}
         each(P, [&](float &s, element e) { s = exp2_fast(s * scale2 - L_col[e]); });  // S^T becomes P^T
         mma_AB(dV_reg, P, tiles.dO_smem[now]);                                        // dV += P^T dO
@@ -177,7 +177,7 @@ template <int D, int BK> __global__ __launch_bounds__(256) void parts_kernel(
     const int key = blockIdx.x / kv_heads * BK + at / D % BK;
     float sum = 0;
     //{ sum of the parts
-    // TODO(09) parts: the same element of each block that had a part of this tile, in order.  (1 line)
+    // TODO(09) sum of the parts: the same element of each block that had a part of this tile, in order.  (1 line)
     (void)sums, (void)parts, (void)blocks, (void)block;
     //}
     if (key < N) (at < BK * D ? dK : dV)[(kv_head * N + key) * D + at % D] = __float2bfloat16(sum);
@@ -257,7 +257,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dq_kernel(
         reg_tile<ROWS, BC> P = {}, dS = {};
         mma_ABt(P, Q_reg, tiles.K_smem[now]);  // S = Q K^T
         //{ mask of dQ
-        // TODO(09) mask: the same with rows and columns the other way round.  (about 5 lines)
+        // TODO(09) mask of dQ: the same with rows and columns the other way round.  (about 5 lines)
         //}
         each(P, [&](float &s, element e) { s = exp2_fast(s * scale2 - L_row[e]); });  // S becomes P
         mma_ABt(dS, dO_reg, tiles.V_smem[now]);                                       // dP = dO V^T

@@ -131,7 +131,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dkdv_kernel(
         reg_tile<ROWS, BQ> P = {}, dS = {};
         mma_ABt(P, K_reg, tiles.Q_smem[now]);  // S^T = K Q^T
         //{ mask of dK and dV
-        // TODO(12) mask: hide what the window and the diagonal hide; here rows are keys.  (about 5 lines)
+        // TODO(12) mask of dK and dV: hide what the window and the diagonal hide; here rows are keys.  (about 5 lines)
         //}
         each(P, [&](float &s, element e) { s = exp2_fast(s * scale2 - L_col[e]); });  // S^T becomes P^T
         mma_AB(dV_reg, P, tiles.dO_smem[now]);                                        // dV += P^T dO
@@ -221,7 +221,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dq_kernel(
         reg_tile<ROWS, BC> P = {}, dS = {};
         mma_ABt(P, Q_reg, tiles.K_smem[now]);  // S = Q K^T
         //{ mask of dQ
-        // TODO(12) mask: the same with rows and columns the other way round.  (about 5 lines)
+        // TODO(12) mask of dQ: the same with rows and columns the other way round.  (about 5 lines)
         //}
         each(P, [&](float &s, element e) { s = exp2_fast(s * scale2 - L_row[e]); });  // S becomes P
         mma_ABt(dS, dO_reg, tiles.V_smem[now]);                                       // dP = dO V^T
@@ -250,11 +250,11 @@ template <int THREADS> __global__ __launch_bounds__(THREADS) void dsinks_kernel(
     const float s = sink_logits[head];  // as it enters the softmax: base e, without scale; -INFINITY: no sink
     float sum = 0;
     //{ rows of the head
-    // TODO(12) rows: this thread's share of the head's rows, in every batch, each with the weight of the sink and its delta.  (5 lines)
+    // TODO(12) rows of the head: this thread's share of the head's rows, in every batch, each with the weight of the sink and its delta.  (5 lines)
     (void)s, (void)L, (void)delta, (void)batch, (void)N, (void)q_heads;
     //}
     //{ sum of the block
-    // TODO(12) sum: thread 0's becomes that of the whole block: by shuffles, through sums, by shuffles.  (7 lines)
+    // TODO(12) sum of the block: thread 0's becomes that of the whole block: by shuffles, through sums, by shuffles.  (7 lines)
     (void)sums;
     //}
     if (threadIdx.x == 0) dsinks[head] = sum;
