@@ -127,10 +127,7 @@ static void say_place(report *r, const worker_run *run, const wb_tensor *t, size
         say(r, "%s[b %zu, h %zu, i %zu, d %zu]", t->name, a, b, c, d), say_tile(r, run, c);
 }
 
-static double element(const wb_tensor *t, const char *data, size_t i)
-{
-    return t->type == WB_FLOAT32 ? ((const float *)data)[i] : wb_from_bf16(((const uint16_t *)data)[i]);
-}
+static double element(const wb_tensor *t, const char *data, size_t i) { return wb_get(t->type, data, i); }
 
 // ------------------------------------------------------------------------------------------------------------------ judge
 

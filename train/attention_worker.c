@@ -52,24 +52,14 @@ static wb_case lay_out(kernel *k, const attention_shape *shape)
 static char *zone(const kernel *k, int t) { return k->copy + k->zones[t].start; }
 static void put(kernel *k, int t, const real *x)
 {
-    uint16_t *const bits = (uint16_t *)zone(k, t);
-    float *const values = (float *)zone(k, t);
-    const bool floats = k->tensors[t].type == WB_FLOAT32;
-    for (size_t i = 0; i < k->tensors[t].count; i++) {
-        if (floats)
-            values[i] = (float)x[i];
-        else
-            bits[i] = wb_to_bf16((float)x[i]);
-    }
+    for (size_t i = 0; i < k->tensors[t].count; i++) wb_put(k->tensors[t].type, zone(k, t), i, x[i]);
 }
 static void get(const kernel *k, int t, real *x)
 {
-    const uint16_t *const bits = (const uint16_t *)zone(k, t);
-    const float *const values = (const float *)zone(k, t);
     const wb_tensor *const tensor = &k->tensors[t];
     size_t bad = 0;
     for (size_t i = 0; i < tensor->count; i++) {
-        x[i] = tensor->type == WB_FLOAT32 ? values[i] : wb_from_bf16(bits[i]);
+        x[i] = wb_get(tensor->type, zone(k, t), i);
         bad += !isfinite(x[i]);
     }
     if (bad && !*not_finite)

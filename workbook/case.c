@@ -25,6 +25,41 @@ uint16_t wb_to_bf16(float value)
     return (uint16_t)((wide + 0x7fff + (wide >> 16 & 1)) >> 16);
 }
 
+size_t wb_type_bytes(wb_type type)
+{
+    switch (type) {
+    case WB_INT8: return 1;
+    case WB_BFLOAT16: return 2;
+    default: return 4;
+    }
+}
+
+const char *wb_type_name(wb_type type)
+{
+    static const char *const names[] = {"float", "bfloat16", "int", "int8_t"};
+    return names[type];
+}
+
+double wb_get(wb_type type, const void *array, size_t i)
+{
+    switch (type) {
+    case WB_INT8: return ((const int8_t *)array)[i];
+    case WB_INT32: return ((const int32_t *)array)[i];
+    case WB_BFLOAT16: return wb_from_bf16(((const uint16_t *)array)[i]);
+    default: return ((const float *)array)[i];
+    }
+}
+
+void wb_put(wb_type type, void *array, size_t i, double value)
+{
+    switch (type) {
+    case WB_INT8: ((int8_t *)array)[i] = (int8_t)value; break;
+    case WB_INT32: ((int32_t *)array)[i] = (int32_t)value; break;
+    case WB_BFLOAT16: ((uint16_t *)array)[i] = wb_to_bf16((float)value); break;
+    default: ((float *)array)[i] = (float)value; break;
+    }
+}
+
 static uint64_t mix(uint64_t x)  // the finaliser of SplitMix64: Steele, Lea, Flood 2014
 {
     x += 0x9e3779b97f4a7c15u;
@@ -235,7 +270,7 @@ static wb_tensor tensor(const char *name, bool output, wb_type type, int a, int 
         t.dim[i] = sizes[i] < 1 ? 1 : (size_t)sizes[i];
         t.count *= t.dim[i];
     }
-    t.bytes = t.count * (type == WB_FLOAT32 ? 4 : 2);
+    t.bytes = t.count * wb_type_bytes(type);
     return t;
 }
 
@@ -373,10 +408,7 @@ void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *
         const float value = problem->signature == WB_ROW_SUM      ? row_sum_element(c, t, stream, i)
                             : strcmp(t->name, "sink_logits") == 0 ? sink_logit(c, stream, i)
                                                                   : attention_element(c, t, stream, i);
-        if (t->type == WB_FLOAT32)
-            ((float *)data)[i] = value;
-        else
-            ((uint16_t *)data)[i] = wb_to_bf16(value);
+        wb_put(t->type, data, i, value);
     }
 }
 

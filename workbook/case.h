@@ -65,7 +65,7 @@ typedef struct wb_case {
     int nan_queries;         // dO of queries nan_from ... nan_from + nan_queries - 1 is NaN, in every head
 } wb_case;
 
-typedef enum wb_type { WB_FLOAT32, WB_BFLOAT16 } wb_type;
+typedef enum wb_type { WB_FLOAT32, WB_BFLOAT16, WB_INT32, WB_INT8 } wb_type;
 
 enum { WB_MAX_TENSORS = 14, WB_CASE_TEXT = 256 };
 
@@ -104,6 +104,15 @@ wb_status wb_call(const wb_problem *problem, wb_function function, const wb_case
 
 // Query-key pairs that the mask leaves, over one head. FLOPs of a forward: 4 B Hq D pairs; of a backward 2.5 times that.
 double wb_case_visible_pairs(const wb_problem *problem, const wb_case *c);
+
+// Of one element of this type: its bytes, and what CUDA C calls it: float, bfloat16, int, int8_t.
+size_t wb_type_bytes(wb_type type);
+const char *wb_type_name(wb_type type);
+
+// Element i of an array of this type, and the same set to `value`: rounded to nearest even by a floating-point type; an integer type is
+// given what it can hold.
+double wb_get(wb_type type, const void *array, size_t i);
+void wb_put(wb_type type, void *array, size_t i, double value);
 
 float wb_from_bf16(uint16_t bits);
 uint16_t wb_to_bf16(float value);  // round to nearest even, NaN stays NaN

@@ -134,8 +134,8 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
         }
         pointers[k] = address(c, &tensors[k], zone, zones[k].data);
         if (wb_name_buffer && exact && !problem->on_host) {
-            const bool is_float = tensors[k].type == WB_FLOAT32;
-            wb_name_buffer(zone + zones[k].data, tensors[k].name, is_float ? "float" : "bfloat16", is_float ? 4 : 2,
+            const wb_type type = tensors[k].type;
+            wb_name_buffer(zone + zones[k].data, tensors[k].name, wb_type_name(type), wb_type_bytes(type),
                            tensors[k].dim);
         }
     }
@@ -192,7 +192,7 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
 
 static float value_at(const wb_tensor *tensor, const char *data, size_t i)
 {
-    return tensor->type == WB_FLOAT32 ? ((const float *)data)[i] : wb_from_bf16(((const uint16_t *)data)[i]);
+    return (float)wb_get(tensor->type, data, i);
 }
 
 // One row of an output, eight numbers a line. Zeros at its end, as those that pad a worked example, are not printed.

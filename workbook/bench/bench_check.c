@@ -28,9 +28,7 @@ static float *as_floats(const bench_inputs *inputs, int tensor, size_t first, si
 {
     float *x = bench_alloc(count * sizeof *x);
     const void *from = inputs->host[tensor];
-    for (size_t i = 0; i < count; i++)
-        x[i] = inputs->tensor[tensor].type == WB_FLOAT32 ? ((const float *)from)[first + i]
-                                                         : wb_from_bf16(((const uint16_t *)from)[first + i]);
+    for (size_t i = 0; i < count; i++) x[i] = (float)wb_get(inputs->tensor[tensor].type, from, first + i);
     return x;
 }
 
@@ -209,11 +207,11 @@ wb_status bench_samples_compare(const bench_samples *s, const bench_inputs *inpu
     for (int k = 0; k < s->count; k++) {
         const sample *at = &s->at[k];
         const wb_tensor *tensor = &inputs->tensor[at->tensor];
-        const size_t width = (size_t)at->width, size = tensor->bytes / tensor->count, bytes = width * size;
+        const size_t width = (size_t)at->width, bytes = width * wb_type_bytes(tensor->type);
         wb_status status = fetch(inputs, row, (const char *)pointers[at->tensor] + at->row * bytes, bytes);
         if (status != WB_OK) verdict = status;
         for (size_t d = 0; status == WB_OK && d < width; d++) {
-            const double got = size == 4 ? ((float *)row)[d] : wb_from_bf16(((uint16_t *)row)[d]);
+            const double got = wb_get(tensor->type, row, d);
             if (!right(got, at->value[d], at->tolerance[d], max_error) && verdict == WB_OK)
                 verdict = wb_fail(WB_BAD_ARGUMENT, "%s[row %zu, %zu] = %g, but the oracle says %g +- %.2g",
                                   tensor->name, at->row, d, got, at->value[d], at->tolerance[d]);

@@ -98,16 +98,14 @@ static void *allocate(size_t count, size_t size)
 
 static double element(const trial *t, int k, size_t i)
 {
-    const char *data = worker_tensor(&t->run, k);
-    return t->run.tensors[k].type == WB_FLOAT32 ? ((const float *)data)[i] : wb_from_bf16(((const uint16_t *)data)[i]);
+    return wb_get(t->run.tensors[k].type, worker_tensor(&t->run, k), i);
 }
 
 // Outputs begin as bytes of 0xff, which no arithmetic makes of anything but themselves.
 static bool is_written(const trial *t, int k, size_t i)
 {
-    const char *data = worker_tensor(&t->run, k);
-    return t->run.tensors[k].type == WB_FLOAT32 ? ((const uint32_t *)data)[i] != 0xffffffffu
-                                                : ((const uint16_t *)data)[i] != 0xffffu;
+    const size_t bytes = wb_type_bytes(t->run.tensors[k].type);
+    return memcmp(worker_tensor(&t->run, k) + i * bytes, "\xff\xff\xff\xff", bytes) != 0;
 }
 
 static bool is_right(const trial *t, int k, size_t i)
@@ -132,9 +130,7 @@ static const float *as_floats(const trial *t, const char *name)
         if (tensor->output || strcmp(tensor->name, name)) continue;
         const char *data = original_tensor(&t->run, k);
         float *values = allocate(tensor->count, sizeof *values);
-        for (size_t i = 0; i < tensor->count; i++)
-            values[i] =
-                tensor->type == WB_FLOAT32 ? ((const float *)data)[i] : wb_from_bf16(((const uint16_t *)data)[i]);
+        for (size_t i = 0; i < tensor->count; i++) values[i] = (float)wb_get(tensor->type, data, i);
         return values;
     }
     return NULL;
@@ -524,10 +520,7 @@ static void pretend(const kernel *model)
                     const model_row *r = &out[i / D];
                     if (r->tolerance[i % D] == MODEL_UNWRITTEN) continue;
                     const float value = isnan(r->value[i % D]) ? NAN : (float)r->value[i % D];
-                    if (tensor->type == WB_FLOAT32)
-                        ((float *)data)[row * D + i] = value;
-                    else
-                        ((uint16_t *)data)[row * D + i] = wb_to_bf16(value);
+                    wb_put(tensor->type, data, row * D + i, value);
                 }
             }
             free(t->rows[k]);

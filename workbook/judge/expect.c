@@ -29,8 +29,7 @@ static float *as_floats(const worker_run *run, const char *name)
         if (t->output || strcmp(t->name, name)) continue;
         float *values = allocate(t->count * sizeof *values);
         const char *data = original_tensor(run, k);
-        for (size_t i = 0; i < t->count; i++)
-            values[i] = t->type == WB_FLOAT32 ? ((const float *)data)[i] : wb_from_bf16(((const uint16_t *)data)[i]);
+        for (size_t i = 0; i < t->count; i++) values[i] = (float)wb_get(t->type, data, i);
         return values;
     }
     return NULL;
