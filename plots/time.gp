@@ -3,8 +3,8 @@
 # at), peers_where as for speed.gp.
 
 if (speed_data ne "") {
-    impls = present(speed_data, where)
     peers = peer_data eq "" || term eq "dumb" ? "" : present(peer_data, peers_where.where)
+    impls = present(speed_data, where)  # last: present() names the variants, which have their styles by it
     set title chart_title.source_line(speed_source).unit_line("milliseconds, lower is better")
     set xlabel x_title
     set ylabel "milliseconds, lower is better"
