@@ -161,10 +161,11 @@ name = $(patsubst tests/$(1)_%.c,%,$(wildcard tests/$(1)_*.c))
 source = $(firstword $(wildcard $(addprefix $(1)/$(2)/$(call name,$(2)),.cu .c)))
 
 # What judges: the oracle, and what starts workers.
-JUDGE := $(addprefix $B/machinery/,judge/expect.o judge/session.o judge/worker_run.o exchange.o case.o validate.o) $B/reference/oracle.o
+CASE_OF := $(addprefix $B/machinery/,case.o case_mask.o named_mask.o block_mask.o)
+JUDGE := $(addprefix $B/machinery/,judge/expect.o judge/session.o judge/worker_run.o exchange.o validate.o) $(CASE_OF) $B/reference/oracle.o
 # What writes the record of a test program's run.
 RECORD := $(addprefix $B/machinery/,judge/record.o score/results.o)
-MACHINERY := $(addprefix $B/machinery/,case.o exchange.o problems.o validate.o device.o memory.o) $(LAYER)
+MACHINERY := $(CASE_OF) $(addprefix $B/machinery/,exchange.o problems.o validate.o device.o memory.o) $(LAYER)
 
 # An object is as old as the moment its source was read: a save while the compiler works is not overlooked. A worker appears whole.
 # $(1): folder below $B, $(2): number, $(3): source
@@ -236,7 +237,7 @@ $B/bench: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/bench/ben
 	$(call say,LINK,$@)
 	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
 
-$B/verdict: $(addprefix $B/machinery/,$(addprefix bench/,verdict.o roofline.o bench_shapes.o) case.o problems.o validate.o)
+$B/verdict: $(addprefix $B/machinery/,$(addprefix bench/,verdict.o roofline.o bench_shapes.o) problems.o validate.o) $(CASE_OF)
 	$Q$(LINK) $^ -lm -o $@
 
 # Points and what to do next: one program.
@@ -293,7 +294,7 @@ $B/lib/library.o: solutions/library.c $B/flags.mk
 $B/lib/libworkbook.so: $(LIBRARY)
 # Yours, for reference/gpt_oss.py.
 $B/problems/gpt_oss.so: $B/problems/11.o $B/problems/12.o
-$B/lib/libworkbook.so $B/problems/gpt_oss.so: $(addprefix $B/machinery/,problems.o validate.o device.o) $(LAYER)
+$B/lib/libworkbook.so $B/problems/gpt_oss.so: $(addprefix $B/machinery/,problems.o validate.o block_mask.o device.o) $(LAYER)
 	$(call say,LINK,$@)
 	$Q$(LINK) -shared $^ $(OPENBLAS_LIBS) $(if $(CUDA_HOME),$(if $(filter cuda,$(BACKEND)),-L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt)) -lm -o $@
 # What it chooses, for the suites of these functions.

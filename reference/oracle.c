@@ -17,9 +17,10 @@ void oracle_attention_row(const wb_problem *problem, const attention_shape *shap
     oracle_attention_row_scales(problem, shape, Q, K, V, sink_logits, b, h, i, O, L, NULL, NULL);
 }
 
-void oracle_attention_row_scales(const wb_problem *problem, const attention_shape *shape, const float *Q,
-                                 const float *K, const float *V, const float *sink_logits, int b, int h, int i,
-                                 double *O, double *L, double *abs_V, double *logit)
+// mask: null where the problem's own formula tells who sees whom.
+static void row_scales(const wb_problem *problem, const oracle_mask *mask, const attention_shape *shape, const float *Q,
+                       const float *K, const float *V, const float *sink_logits, int b, int h, int i, double *O,
+                       double *L, double *abs_V, double *logit)
 {
     const size_t D = (size_t)shape->head_dim, Nk = (size_t)shape->kv_len;
     const size_t q_row = ((size_t)b * (size_t)shape->q_heads + (size_t)h) * (size_t)shape->q_len + (size_t)i;
@@ -33,7 +34,7 @@ void oracle_attention_row_scales(const wb_problem *problem, const attention_shap
     if (!S) abort();
     for (size_t j = 0; j < Nk; j++) {
         S[j] = -INFINITY;
-        if (!oracle_visible(problem, shape, i, (int)j)) continue;
+        if (mask ? !mask->sees(mask->of, mask->b, i, (int)j) : !oracle_visible(problem, shape, i, (int)j)) continue;
         double dot = 0, terms = 0;
 #pragma omp simd reduction(+ : dot, terms)
         for (size_t d = 0; d < D; d++) {
@@ -63,6 +64,19 @@ void oracle_attention_row_scales(const wb_problem *problem, const attention_shap
     *L = m + log(l);
     if (logit) *logit = largest;
     free(S);
+}
+
+void oracle_attention_row_scales(const wb_problem *problem, const attention_shape *shape, const float *Q,
+                                 const float *K, const float *V, const float *sink_logits, int b, int h, int i,
+                                 double *O, double *L, double *abs_V, double *logit)
+{
+    row_scales(problem, NULL, shape, Q, K, V, sink_logits, b, h, i, O, L, abs_V, logit);
+}
+
+void oracle_masked_row_scales(const oracle_mask *mask, const attention_shape *shape, const float *Q, const float *K,
+                              const float *V, int b, int h, int i, double *O, double *L, double *abs_V, double *logit)
+{
+    row_scales(NULL, mask, shape, Q, K, V, NULL, b, h, i, O, L, abs_V, logit);
 }
 
 // ------------------------------------------------------------------------------------------------------------- backward

@@ -23,6 +23,15 @@ void oracle_attention_row_scales(const wb_problem *problem, const attention_shap
                                  const float *K, const float *V, const float *sink_logits, int b, int h, int i,
                                  double *O, double *L, double *abs_V, double *logit);
 
+// The same without sinks and under a mask that has no formula here: who asks it tells whether a query sees a key (wb_sees, workbook.h).
+typedef struct oracle_mask {
+    wb_sees *sees;
+    const void *of;
+    int b;  // which mask
+} oracle_mask;
+void oracle_masked_row_scales(const oracle_mask *mask, const attention_shape *shape, const float *Q, const float *K,
+                              const float *V, int b, int h, int i, double *O, double *L, double *abs_V, double *logit);
+
 // The inputs of a backward, as floats: the rounded tensors that the student's function gets, its O and L among them.
 typedef struct oracle_inputs {
     const wb_problem *problem;

@@ -97,6 +97,7 @@ static size_t tile_of(const worker_run *run)
     const wb_launches launch = worker_exchange(run)->launches;
     const uint64_t heads = (uint64_t)s->q_heads * (uint64_t)s->batch;
     if (run->problem->on_host) return (size_t)run->problem->tile;
+    if (run->problem->signature == WB_BLOCK_MASK) return (size_t)run->c.q_tile;
     if (run->problem->signature != WB_FORWARD || launch.count != 1 || launch.blocks < 2 * heads) return 0;
     for (uint64_t rows = 8; rows <= 256; rows *= 2)
         if (((uint64_t)s->q_len - 1) / rows + 1 == launch.blocks / heads && launch.blocks % heads == 0) return rows;
@@ -268,7 +269,13 @@ static bool judge_outputs(report *r, const worker_run *run)
                 say(r, "\n  the inputs arrive on the stream that the function is given, which is not the default one: "
                        "work that is "
                        "queued elsewhere does not wait for them, and reads NaN");
-            if (run->c.nan_keys)
+            if (run->c.nan_keys && run->problem->signature == WB_BLOCK_MASK)
+                say(r,
+                    "\n  V of keys %d to %d is NaN. The lists of these queries name no tile that has one of them: a "
+                    "tile "
+                    "was computed\n  that should have been skipped (0 * NaN is NaN)",
+                    run->c.nan_from, run->c.nan_from + run->c.nan_keys - 1);
+            else if (run->c.nan_keys)
                 say(r,
                     "\n  V of keys %d to %d is NaN. These queries do not see them, nor does any less than %d away, "
                     "which might "

@@ -12,19 +12,19 @@ $(TRAINED)/device/layers.o: train/layers.cu $B/flags.mk workbook/cpu/cuda_to_cpp
 $(TRAINED)/device/%.o: train/%.c $B/flags.mk
 	@mkdir -p $(@D)
 	$(call compile_c,-DTRAIN_CUDA)
-TRAIN_MACHINERY := $(if $(filter cuda,$(BACKEND)),$(TRAINED)/device/layers.o $(MACHINERY),$(addprefix $B/machinery/,judge/session.o exchange.o case.o validate.o problems.o))
+TRAIN_MACHINERY := $(if $(filter cuda,$(BACKEND)),$(TRAINED)/device/layers.o $(MACHINERY),$(addprefix $B/machinery/,judge/session.o exchange.o validate.o problems.o) $(CASE_OF))
 $(TRAINED)/train: $(patsubst %,$(TRAINED)/$(if $(filter cuda,$(BACKEND)),device,host)/%.o,$(TRAIN_C)) $(TRAIN_MACHINERY)
 	$(call say,LINK,$@)
 	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
 
 # The layers of a GPU against those of the host.
-$(TRAINED)/layers_host: $(addprefix $(TRAINED)/double/,layers_test.o layers.o) $(addprefix $B/machinery/,case.o validate.o problems.o)
+$(TRAINED)/layers_host: $(addprefix $(TRAINED)/double/,layers_test.o layers.o) $(CASE_OF) $(addprefix $B/machinery/,validate.o problems.o)
 	$Q$(LINK) $^ $(LIBS) -o $@
 $(TRAINED)/layers_device: $(TRAINED)/device/layers_test.o $(TRAINED)/device/layers.o $(MACHINERY)
 	$Q$(LINK) $^ $(LIBS) -o $@
 
 # Gradients against finite differences, in double.
-CHECKED := $(patsubst %,$(TRAINED)/double/%.o,check model attention_naive) $(addprefix $B/machinery/,case.o validate.o problems.o)
+CHECKED := $(patsubst %,$(TRAINED)/double/%.o,check model attention_naive) $(CASE_OF) $(addprefix $B/machinery/,validate.o problems.o)
 $(TRAINED)/double/%.o: train/%.c $B/flags.mk
 	@mkdir -p $(@D)
 	$(call compile_c,-DREAL=double)
@@ -44,7 +44,7 @@ $(TRAINED)/wrong_layers/$(1)/layers.o: $(TRAINED)/wrong_layers/$(1)/layers.c $B/
 	$$(call compile_c,-DREAL=double -Itrain -O1)
 $(TRAINED)/wrong_layers/$(1)/check: $(TRAINED)/wrong_layers/$(1)/layers.o $(CHECKED)
 	$Q$$(LINK) $$^ $(LIBS) -o $$@
-$(TRAINED)/wrong_layers/$(1)/layers_host: $(TRAINED)/wrong_layers/$(1)/layers.o $(TRAINED)/double/layers_test.o $(addprefix $B/machinery/,case.o validate.o problems.o)
+$(TRAINED)/wrong_layers/$(1)/layers_host: $(TRAINED)/wrong_layers/$(1)/layers.o $(TRAINED)/double/layers_test.o $(CASE_OF) $(addprefix $B/machinery/,validate.o problems.o)
 	$Q$$(LINK) $$^ $(LIBS) -o $$@
 endef
 $(foreach l,$(WRONG_LAYERS),$(eval $(call wrong_layers,$l)))

@@ -33,6 +33,7 @@ typedef struct wb_watch {
     int span;
     uint64_t near[WB_SPANS];  // bit k of near[q]: a tile that has a query of span q may read keys of span k
     bool both_ways;           // a backward: blocks that walk over keys, and blocks that walk over queries
+    bool exact;               // near has the tiles that a mask as data names, and no neighbours of theirs
     bool on_host;             // the tensors are host memory, and the function's own threads read them
 } wb_watch;
 

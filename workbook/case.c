@@ -96,6 +96,11 @@ wb_case wb_case_defaults(const wb_problem *problem, wb_case c)
     if (s->scale == 0 && s->head_dim > 0) s->scale = 1 / sqrtf((float)s->head_dim);
     if (problem->mask == WB_CAUSAL) s->causal = 1;
     if (problem->window && s->window == 0) s->window = s->q_len;
+    if (problem->signature == WB_BLOCK_MASK) {
+        if (c.masks == 0) c.masks = 1;
+        if (c.q_tile == 0) c.q_tile = 128;
+        if (c.kv_tile == 0) c.kv_tile = 64;
+    }
     return c;
 }
 
@@ -122,6 +127,9 @@ static int *integer_field(wb_case *c, const char *name, long *least, long *most)
                   {"sinks", &s->sinks, INT_MIN, INT_MAX},
                   {"rows", &c->rows, -MOST_ROWS, MOST_ROWS},
                   {"cols", &c->cols, -MOST_ROWS, MOST_ROWS},
+                  {"masks", &c->masks, -MOST_HEADS, MOST_HEADS},
+                  {"q_tile", &c->q_tile, -MOST_DIM, MOST_DIM},
+                  {"kv_tile", &c->kv_tile, -MOST_DIM, MOST_DIM},
                   {"offset", &c->offset, 0, MOST_OFFSET},
                   {"nan_from", &c->nan_from, 0, MOST_ROWS},
                   {"nan_keys", &c->nan_keys, 0, MOST_ROWS},
@@ -136,6 +144,25 @@ static int *integer_field(wb_case *c, const char *name, long *least, long *most)
         if (strcmp(fields[i].name, name) == 0) return fields[i].field;
     }
     return NULL;
+}
+
+// "tree", or "tree/20" with its size.
+static wb_status parse_mask(const char *value, wb_case *c)
+{
+    char known[160] = "", *end;
+    for (int k = 0; k < WB_MASK_NAMES; k++) {
+        const size_t length = strlen(wb_mask_names[k]);
+        strcat(strcat(known, " "), wb_mask_names[k]);
+        if (strncmp(value, wb_mask_names[k], length) || (value[length] && value[length] != '/')) continue;
+        c->mask = (wb_mask_name)k;
+        if (!value[length]) return WB_OK;
+        const long size = strtol(value + length + 1, &end, 10);
+        if (*end || end == value + length + 1 || size < 1 || size > MOST_ROWS)
+            return wb_fail(WB_BAD_ARGUMENT, "'mask=%s' in the case: a size from 1 to %d is possible", value, MOST_ROWS);
+        c->mask_size = (int)size;
+        return WB_OK;
+    }
+    return wb_fail(WB_BAD_ARGUMENT, "'mask=%s' in the case: masks are%s", value, known);
 }
 
 static wb_status parse_word(const wb_problem *problem, char *word, wb_case *c)
@@ -168,6 +195,8 @@ static wb_status parse_word(const wb_problem *problem, char *word, wb_case *c)
         }
         c->input = (wb_input)kind;
         end = value + strlen(value);
+    } else if (strcmp(word, "mask") == 0) {
+        return parse_mask(value, c);
     } else if (strcmp(word, "logits") == 0) {
         int kind = 0;
         while (kind < WB_LOGITS_GIVEN && strcmp(logits_names[kind], value)) kind++;
@@ -178,8 +207,9 @@ static wb_status parse_word(const wb_problem *problem, char *word, wb_case *c)
             end = value + strlen(value);
     } else {
         return wb_fail(WB_BAD_ARGUMENT, "'%s' in the case: names are %s", word,
-                       problem->signature == WB_ROW_SUM
-                           ? "rows cols seed input offset"
+                       problem->signature == WB_ROW_SUM ? "rows cols seed input offset"
+                       : problem->signature == WB_BLOCK_MASK
+                           ? "B Hq Hkv Nq Nk D scale mask masks q_tile kv_tile seed input offset"
                            : "B Hq Hkv Nq Nk D scale causal W sinks logits seed input offset");
     }
     if (end == value || *end) return wb_fail(WB_BAD_ARGUMENT, "'%s=%s' in the case: not a number", word, value);
@@ -202,6 +232,9 @@ wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c)
             if (status != WB_OK) return status;
         }
     }
+    if (problem->signature == WB_BLOCK_MASK &&
+        (double)c->shape.q_len * (double)c->shape.kv_len * (double)c->masks > MOST_ELEMENTS)
+        return wb_fail(WB_BAD_ARGUMENT, "the case: its mask would have more than %.0e pairs", MOST_ELEMENTS);
     wb_tensor tensors[WB_MAX_TENSORS];
     for (int k = wb_case_tensors(problem, c, tensors) - 1; k >= 0; k--) {
         const size_t *dim = tensors[k].dim;
@@ -218,6 +251,10 @@ bool wb_case_is_valid(const wb_problem *problem, const wb_case *c)
     if (c->null[0]) return false;
     if (problem->signature == WB_ROW_SUM) return wb_check_row_sum(problem->name, p, p, p, c->rows, c->cols) == WB_OK;
     if (problem->signature == WB_FORWARD) return wb_check_forward(problem->name, p, p, p, p, p, &c->shape) == WB_OK;
+    if (problem->signature == WB_BLOCK_MASK) {
+        const block_mask mask = {c->q_tile, c->kv_tile, c->masks, p, p, p, p, p};
+        return wb_check_block_mask(problem->name, p, p, p, p, p, &mask, &c->shape) == WB_OK;
+    }
     return wb_check_backward(problem->name, p, p, p, p, p, p, p, p, p, p, &c->shape) == WB_OK;
 }
 
@@ -241,6 +278,13 @@ void wb_case_print(const wb_problem *problem, const wb_case *c, char text[WB_CAS
         if (s->causal != plain.shape.causal) PRINT(",causal=%d", s->causal);
         if (s->window != plain.shape.window || problem->window) PRINT(",W=%d", s->window);
         if (s->sinks != plain.shape.sinks || problem->sinks) PRINT(",sinks=%d", s->sinks);
+        if (problem->signature == WB_BLOCK_MASK) {
+            PRINT(",mask=%s", wb_mask_names[c->mask]);
+            if (c->mask_size) PRINT("/%d", c->mask_size);
+            if (c->masks != plain.masks) PRINT(",masks=%d", c->masks);
+            if (c->q_tile != plain.q_tile) PRINT(",q_tile=%d", c->q_tile);
+            if (c->kv_tile != plain.kv_tile) PRINT(",kv_tile=%d", c->kv_tile);
+        }
     }
     PRINT(",seed=%llu", (unsigned long long)c->seed);
     if (c->input != WB_NORMAL) PRINT(",input=%s", input_names[c->input]);
@@ -280,6 +324,38 @@ static wb_tensor as(const char *name, bool output, wb_tensor t)
     return t;
 }
 
+// The five arrays of a block mask. Its bits are numbers of 32 bits like the others.
+static int lists_of(const wb_case *c, wb_tensor tensors[])
+{
+    const block_mask *m = &wb_case_mask_of(c)->lists;
+    const int q_tiles = c->shape.q_len < 1 ? 1 : (c->shape.q_len - 1) / m->q_tile + 1, end = m->masks * (q_tiles + 1);
+    const int wholes = m->whole_start[end - 1], parts = m->part_start[end - 1];  // at least 1 each, by tensor()
+    int n = 0;
+    tensors[n++] = tensor("whole_start", false, WB_INT32, 1, 1, m->masks, q_tiles + 1);
+    tensors[n++] = tensor("whole", false, WB_INT32, 1, 1, 1, wholes);
+    tensors[n++] = tensor("part_start", false, WB_INT32, 1, 1, m->masks, q_tiles + 1);
+    tensors[n++] = tensor("part", false, WB_INT32, 1, 1, 1, parts);
+    tensors[n++] = tensor("bits", false, WB_INT32, 1, parts, m->q_tile, m->kv_tile / 32);
+    return n;
+}
+
+// The array of the mask that has a tensor's name; null for other tensors.
+static const void *list_named(const wb_case *c, const char *name)
+{
+    const block_mask *m = &wb_case_mask_of(c)->lists;
+    const struct {
+        const char *name;
+        const void *at;
+    } lists[] = {{"whole_start", m->whole_start},
+                 {"whole", m->whole},
+                 {"part_start", m->part_start},
+                 {"part", m->part},
+                 {"bits", m->bits}};
+    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
+        if (strcmp(name, lists[k].name) == 0) return lists[k].at;
+    return NULL;
+}
+
 int wb_case_tensors(const wb_problem *problem, const wb_case *c, wb_tensor tensors[WB_MAX_TENSORS])
 {
     const attention_shape *s = &c->shape;
@@ -299,6 +375,10 @@ int wb_case_tensors(const wb_problem *problem, const wb_case *c, wb_tensor tenso
     case WB_FORWARD:
         tensors[n++] = O, tensors[n++] = L, tensors[n++] = Q, tensors[n++] = K, tensors[n++] = V;
         if (problem->sink_logits) tensors[n++] = sink_logits;
+        break;
+    case WB_BLOCK_MASK:
+        tensors[n++] = O, tensors[n++] = L, tensors[n++] = Q, tensors[n++] = K, tensors[n++] = V;
+        n += lists_of(c, tensors + n);
         break;
     case WB_BACKWARD:
         tensors[n++] = as("dQ", true, O), tensors[n++] = as("dK", true, K), tensors[n++] = as("dV", true, V);
@@ -402,6 +482,10 @@ static float row_sum_element(const wb_case *c, const wb_tensor *t, uint64_t stre
 
 void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *t, void *data)
 {
+    if (problem->signature == WB_BLOCK_MASK && t->type == WB_INT32) {
+        memcpy(data, list_named(c, t->name), t->bytes);
+        return;
+    }
     uint64_t stream = mix(c->seed);
     for (const char *letter = t->name; *letter; letter++) stream = mix(stream ^ (uint64_t)*letter);
     for (size_t i = 0; i < t->count; i++) {
@@ -428,6 +512,13 @@ wb_status wb_call(const wb_problem *problem, wb_function function, const wb_case
     typedef wb_status sink_backward(bf16 *, bf16 *, bf16 *, float *, float *, const bf16 *, const bf16 *, const bf16 *,
                                     const float *, const bf16 *, const float *, const bf16 *, const attention_shape *,
                                     wb_stream);
+    typedef wb_status masked_forward(bf16 *, float *, const bf16 *, const bf16 *, const bf16 *, const block_mask *,
+                                     const attention_shape *, wb_stream);
+    if (problem->signature == WB_BLOCK_MASK) {
+        const block_mask mask = {c->q_tile, c->kv_tile, c->masks, p[5], p[6], p[7], p[8], p[9]};
+        const block_mask *given = strcmp(c->null, "mask") == 0 ? NULL : &mask;
+        return ((masked_forward *)function)(p[0], p[1], p[2], p[3], p[4], given, &c->shape, stream);
+    }
     if (problem->signature == WB_ROW_SUM) return ((row_sum *)function)(p[0], p[1], p[2], c->rows, c->cols, stream);
     if (problem->signature == WB_BACKWARD && problem->sink_logits)
         return ((sink_backward *)function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10], p[11],
@@ -442,6 +533,14 @@ wb_status wb_call(const wb_problem *problem, wb_function function, const wb_case
 double wb_case_visible_pairs(const wb_problem *problem, const wb_case *c)
 {
     const attention_shape *s = &c->shape;
+    if (problem->signature == WB_BLOCK_MASK) {
+        const wb_named_mask *m = &wb_case_mask_of(c)->named;
+        double pairs = 0;  // of the masks, on average
+        for (int b = 0; b < m->masks; b++)
+            for (int i = 0; i < s->q_len; i++)
+                for (int j = 0; j < s->kv_len; j++) pairs += wb_named_mask_sees(m, b, i, j);
+        return pairs / m->masks;
+    }
     const bool causal = problem->mask != WB_NO_MASK && s->causal;
     if (!causal) return (double)s->q_len * s->kv_len;
     double pairs = 0;

@@ -3,10 +3,12 @@
 // A case is written as text, the way a failing test prints it and a worker takes it:
 //   B=1,Hq=2,Nq=256,D=64,seed=7,input=late_max            attention; Hkv = Hq, Nk = Nq, scale = 1/sqrt(D) unless given
 //   B=1,Hq=4,Hkv=2,Nq=99,D=64,W=9,seed=7,logits=80        ... with a sink logit of 80 in every head; see wb_logits
+//   B=2,Hq=4,Hkv=2,Nq=300,D=64,seed=7,mask=tree/20         ... under a mask as data; tree, and what 20 is of it: named_mask.h
 //   rows=512,cols=1001,seed=7                              weighted_row_sum
 #ifndef WORKBOOK_CASE_H
 #define WORKBOOK_CASE_H
 
+#include "named_mask.h"
 #include "problems.h"
 #include "workbook.h"
 
@@ -62,7 +64,9 @@ typedef struct wb_case {
     int overlapped;          // 1: scores under which no product runs end the run: asks.h
     int order;               // in which order threads run that nothing orders: asks.h
     int products;            // numbers of room for an output more, a record of the products of matrices: asks.h
-    int nan_queries;         // dO of queries nan_from ... nan_from + nan_queries - 1 is NaN, in every head
+    wb_mask_name mask;       // of flash_block_mask, and the fields of its struct
+    int mask_size, masks, q_tile, kv_tile;
+    int nan_queries;  // dO of queries nan_from ... nan_from + nan_queries - 1 is NaN, in every head
 } wb_case;
 
 typedef enum wb_type { WB_FLOAT32, WB_BFLOAT16, WB_INT32, WB_INT8 } wb_type;
@@ -113,6 +117,17 @@ const char *wb_type_name(wb_type type);
 // given what it can hold.
 double wb_get(wb_type type, const void *array, size_t i);
 void wb_put(wb_type type, void *array, size_t i, double value);
+
+// The mask of a case of flash_block_mask, to be asked, and its lists in host memory. Stays as it is until asked for that of a case with
+// another. Ends the program if there is no memory.
+typedef struct wb_case_mask {
+    wb_named_mask named;
+    block_mask lists;
+} wb_case_mask;
+const wb_case_mask *wb_case_mask_of(const wb_case *c);
+
+// Whether query i of sequence b sees key j in it.
+bool wb_case_sees(const wb_case *c, int b, int i, int j);
 
 float wb_from_bf16(uint16_t bits);
 uint16_t wb_to_bf16(float value);  // round to nearest even, NaN stays NaN

@@ -100,6 +100,8 @@ static wb_status check_shape(const char *problem, const attention_shape *s)
     if (!p->grouped && s->q_heads != s->kv_heads)
         return wb_fail(WB_UNSUPPORTED, "%s: q_heads = %d, kv_heads = %d: grouped-query heads come in problem 05",
                        problem, s->q_heads, s->kv_heads);
+    if (p->signature == WB_BLOCK_MASK && s->causal)
+        return wb_fail(WB_UNSUPPORTED, "%s: causal must be 0: the block mask says what is visible", problem);
     if (p->mask == WB_NO_MASK && s->causal)
         return wb_fail(WB_UNSUPPORTED, "%s: causal must be 0, this problem has no mask", problem);
     if (p->mask == WB_CAUSAL && !s->causal)
@@ -134,6 +136,29 @@ wb_status wb_check_sink_forward(const char *problem, const void *O, const void *
     const named_pointer sinks = {"sink_logits", sink_logits, 4};
     const wb_status status = check_pointers(problem, &sinks, 1);
     return status != WB_OK ? status : wb_check_forward(problem, O, L, Q, K, V, shape);
+}
+
+wb_status wb_check_block_mask(const char *problem, const void *O, const void *L, const void *Q, const void *K,
+                              const void *V, const block_mask *mask, const attention_shape *shape)
+{
+    if (!mask) return wb_fail(WB_BAD_ARGUMENT, "%s: mask is null", problem);
+    const named_pointer lists[] = {{"whole_start", mask->whole_start, 4},
+                                   {"whole", mask->whole, 4},
+                                   {"part_start", mask->part_start, 4},
+                                   {"part", mask->part, 4},
+                                   {"bits", mask->bits, 16}};
+    wb_status status = check_pointers(problem, lists, sizeof lists / sizeof *lists);
+    if (status == WB_OK) status = wb_check_forward(problem, O, L, Q, K, V, shape);
+    if (status != WB_OK) return status;
+    if (mask->masks != 1 && mask->masks != shape->batch)
+        return wb_fail(WB_BAD_ARGUMENT, "%s: masks = %d, must be 1 or batch = %d", problem, mask->masks, shape->batch);
+    if (mask->q_tile < 1 || mask->kv_tile < 1)
+        return wb_fail(WB_BAD_ARGUMENT, "%s: q_tile = %d, kv_tile = %d, must be at least 1", problem, mask->q_tile,
+                       mask->kv_tile);
+    if ((mask->q_tile != 64 && mask->q_tile != 128) || mask->kv_tile != 64)
+        return wb_fail(WB_UNSUPPORTED, "%s: q_tile = %d, kv_tile = %d, supported are 64 or 128, and 64", problem,
+                       mask->q_tile, mask->kv_tile);
+    return WB_OK;
 }
 
 wb_status wb_check_backward(const char *problem, const void *dQ, const void *dK, const void *dV, const void *delta,

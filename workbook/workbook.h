@@ -116,6 +116,38 @@ wb_status flash_sink_logits_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *dsinks
                                      const bf16 *K, const bf16 *V, const float *sink_logits, const bf16 *O,
                                      const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream);
 
+// A mask as data, for 15: which tiles of the score matrix hold something visible, and which of their pairs are. The keys are cut into tiles
+// of kv_tile, the queries into q_tiles tiles of q_tile. Tile r = mask * (q_tiles + 1) + t of the queries sees, in any order and each once,
+//   the tiles whole[whole_start[r] ... whole_start[r + 1] - 1] of the keys: each of its queries sees each of their kv_tile keys;
+//   the tiles part[part_start[r] ... part_start[r + 1] - 1]: it sees what their bits say;
+// and no other. Bit j % 32 of bits[p, i, j / 32] tells whether query i of the tile sees key j of part[p]. Bits of keys that do not exist
+// are 0, and a tile with such keys is no whole one. FlexAttention calls such lists a BlockMask (Dong et al. 2024, arXiv:2412.05496).
+typedef struct block_mask {
+    int q_tile;   // 64 or 128. 64 skips more where little is visible; 128 reads K and V half as often
+    int kv_tile;  // 64
+    int masks;    // 1: all sequences have the same; or batch: each has its own
+    const int *
+        whole_start;  // [masks, q_tiles + 1], q_tiles = ceil(Nq / q_tile); the lists of one mask follow those of the one before
+    const int *whole;       // [whole_start of the end]; room for one if that is 0, for no pointer is null
+    const int *part_start;  // [masks, q_tiles + 1]
+    const int *part;        // [part_start of the end], likewise
+    const uint32_t *bits;   // [the same, q_tile, kv_tile / 32]; aligned to 16 bytes
+} block_mask;
+
+// --------------------------------------------------------------------------------------------------------- making a mask
+// Whether query i of mask b sees key j: not 0 if it does. `of` is the caller's.
+typedef int wb_sees(const void *of, int b, int i, int j);
+
+// Makes the lists of a mask in host memory; asks for each pair, and once more where a tile is seen in part. They belong to the caller, who
+// copies them to the device and gives them back to wb_block_mask_free. WB_BAD_ARGUMENT: a size below 1, a kv_tile that is no multiple of 32;
+// WB_OUT_OF_MEMORY. q_tile and kv_tile may be others than 15 takes.
+wb_status wb_block_mask_build(block_mask *mask, int q_tile, int kv_tile, int masks, int q_len, int kv_len,
+                              wb_sees *sees, const void *of);
+// The same from a matrix of bytes, visible [masks, Nq, Nk]: 0 is hidden. For callers whose language has no pointers to functions.
+wb_status wb_block_mask_from_matrix(block_mask *mask, int q_tile, int kv_tile, int masks, int q_len, int kv_len,
+                                    const unsigned char *visible);
+void wb_block_mask_free(block_mask *mask);  // of host memory; afterwards all pointers are null
+
 // --------------------------------------------------------------------------------------------- the one shared validator
 // For the first line of each function. `problem` is the function's name; what it supports is looked up in one table.
 
@@ -131,6 +163,9 @@ wb_status wb_check_sink_backward(const char *problem, const void *dQ, const void
                                  const void *dsinks, const void *delta, const void *Q, const void *K, const void *V,
                                  const void *sink_logits, const void *O, const void *L, const void *dO,
                                  const attention_shape *shape);
+
+wb_status wb_check_block_mask(const char *problem, const void *O, const void *L, const void *Q, const void *K,
+                              const void *V, const block_mask *mask, const attention_shape *shape);
 
 // Records a message in the manner of printf for wb_last_message() and returns `status`.
 wb_status wb_fail(wb_status status, const char *format, ...)

@@ -83,7 +83,25 @@ static uint64_t near(const wb_problem *problem, const attention_shape *s, int sp
     return bits;
 }
 
-// asks.h: keys are not touched by queries that do not see them. Under a causal mask.
+// The same from the lists of a mask as data, where the tiles are known.
+static uint64_t listed(const block_mask *m, int q_len, int span, int from, int to)
+{
+    const int q_tiles = (q_len - 1) / m->q_tile + 1;
+    uint64_t bits = 0;
+    for (int b = 0; b < m->masks; b++)
+        for (int t = from / m->q_tile; t <= to / m->q_tile && t < q_tiles; t++)
+            for (int part = 0; part < 2; part++) {
+                const int *list = part ? m->part : m->whole, *start = part ? m->part_start : m->whole_start;
+                const int r = b * (q_tiles + 1) + t;
+                for (int k = start[r]; k < start[r + 1]; k++)
+                    for (int n = list[k] * m->kv_tile / span; n <= ((list[k] + 1) * m->kv_tile - 1) / span; n++)
+                        if (n < WB_SPANS) bits |= (uint64_t)1 << n;
+            }
+    return bits;
+}
+
+// asks.h: keys are not touched by queries that do not see them. Under a causal mask, or one as data; there a span is a tile of the keys or
+// some of them, so that nothing but what the lists name is allowed.
 static void watch_pages(const wb_problem *problem, const wb_case *c, const wb_tensor *tensors, int count,
                         void *const pointers[])
 {
@@ -91,7 +109,15 @@ static void watch_pages(const wb_problem *problem, const wb_case *c, const wb_te
     static const char *const which[2][4] = {{"O", "Q", "K", "V"}, {"Q", "dO", "K", "V"}};  // two tell the queries
     const attention_shape *s = &c->shape;
     wb_watch watch = {.span = (s->q_len - 1) / WB_SPANS + 1, .both_ways = backward, .on_host = problem->on_host};
-    for (int q = 0; q < WB_SPANS; q++)
+    if (problem->signature == WB_BLOCK_MASK) {
+        const block_mask *m = &wb_case_mask_of(c)->lists;
+        const int longest = s->q_len > s->kv_len ? s->q_len : s->kv_len;
+        watch.exact = true;
+        watch.span = m->kv_tile * ((longest - 1) / m->kv_tile / WB_SPANS + 1);
+        for (int q = 0; q < WB_SPANS; q++)
+            watch.near[q] = listed(m, s->q_len, watch.span, q * watch.span, (q + 1) * watch.span - 1);
+    }
+    for (int q = 0; q < WB_SPANS && !watch.exact; q++)
         watch.near[q] = near(problem, s, watch.span, q * watch.span, q * watch.span + watch.span - 1);
     wb_watched watched[4];
     for (int k = 0; k < 4; k++) {
@@ -154,7 +180,7 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     wb_memory_reset_peak();
     wb_fail(WB_OK, "%s", "");  // no message of an earlier call
 
-    const bool watched = wb_watch_pages && c->watched && c->shape.causal;
+    const bool watched = wb_watch_pages && c->watched && (c->shape.causal || problem->signature == WB_BLOCK_MASK);
     if (watched) watch_pages(problem, c, tensors, count, pointers);
     const bool overlapped = wb_overlap_begin && c->overlapped;
     if (overlapped) wb_overlap_begin();

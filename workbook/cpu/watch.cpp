@@ -72,6 +72,13 @@ static uint64_t spans(row_range rows)
     return bits;
 }
 
+static bool queries_in_hand()
+{
+    bool any = false;
+    for (int h = 0; h < hands; h++) any = any || sets[h] > 0;
+    return any;
+}
+
 // The keys that some tile in hand may need.
 static uint64_t near_in_hand()
 {
@@ -86,6 +93,13 @@ static uint64_t near_in_hand()
 [[noreturn]] static void report_pair(row_range newest, row_range keys, void *code)
 {
     report_begin("a tile was read that should have been skipped");
+    if (watch.exact) {
+        report_line(
+            "keys %d to %d were touched for queries %d to %d: the lists of these queries name no tile that has them",
+            keys.first, keys.last, newest.first, newest.last);
+        if (code) report_code(code);
+        report_end();
+    }
     report_line(
         "keys %d to %d were touched for queries %d to %d: none of these sees one of those, and no query less than",
         keys.first, keys.last, newest.first, newest.last);
@@ -144,7 +158,7 @@ static void judge_noted()
 {
     if (watch.both_ways) judge_both_ways();
     const uint64_t near = near_in_hand();
-    for (int n = 0; n < noted_count[true] && near; n++)
+    for (int n = 0; n < noted_count[true] && queries_in_hand(); n++)
         if (!(spans(noted[true][n]) & near)) report_pair(in_hand[0][0], noted[true][n], nullptr);
     noted_count[false] = noted_count[true] = 0;
 }
@@ -199,7 +213,7 @@ bool watch_touched(const char *at, void *code)
             note(tensors[k].keys, rows);
         else if (!tensors[k].keys)
             take_in_hand(rows);
-        else if (!near_in_hand())
+        else if (!queries_in_hand())
             note(true, rows);
         else if (!(spans(rows) & near_in_hand()))
             report_pair(in_hand[0][0], rows, code);

@@ -45,8 +45,34 @@ static void expect_row_sum(const worker_run *run, expected *y)
     free(w);
 }
 
+// Under a mask as data the tiles are known, so that what may show is, too: a query is excused if its tile's lists name a tile that has one of
+// these keys, in any of the masks.
+static void excused_by_lists(const worker_run *run, bool *excused)
+{
+    const wb_case *c = &run->c;
+    const block_mask *m = &wb_case_mask_of(c)->lists;
+    const int q_tiles = (c->shape.q_len - 1) / m->q_tile + 1;
+    memset(excused, 0, (size_t)c->shape.q_len * sizeof *excused);
+    for (int n = 0; n < m->masks * q_tiles; n++) {
+        const int t = n % q_tiles, r = n / q_tiles * (q_tiles + 1) + t;
+        bool named = false;
+        for (int part = 0; part < 2; part++) {
+            const int *list = part ? m->part : m->whole, *start = part ? m->part_start : m->whole_start;
+            for (int k = start[r]; k < start[r + 1]; k++) {
+                const int j = list[k] * m->kv_tile;
+                named = named || (j < c->nan_from + c->nan_keys && j + m->kv_tile > c->nan_from);
+            }
+        }
+        for (int i = t * m->q_tile; named && i < (t + 1) * m->q_tile && i < c->shape.q_len; i++) excused[i] = true;
+    }
+}
+
 void expect_excused(const worker_run *run, bool *excused)
 {
+    if (run->problem->signature == WB_BLOCK_MASK) {
+        excused_by_lists(run, excused);
+        return;
+    }
     const wb_case *c = &run->c;
     const attention_shape *s = &c->shape;
     const int from = c->nan_from - EXCUSED + 1, to = c->nan_from + c->nan_keys + EXCUSED - 1;
@@ -82,6 +108,7 @@ static void expect_forward(const worker_run *run, expected *O, expected *L)
     const wb_type type = run->tensors[0].type;
     float *Q = as_floats(run, "Q"), *K = as_floats(run, "K"), *V = as_floats(run, "V");
     float *sinks = as_floats(run, "sink_logits");
+    const wb_named_mask *mask = problem->signature == WB_BLOCK_MASK ? &wb_case_mask_of(&run->c)->named : NULL;
     const double work = 2.0 * s->batch * s->q_heads * s->head_dim * wb_case_visible_pairs(problem, &run->c);
     const int heads = s->batch * s->q_heads, every = 1 + (int)(work / expect_budget), D = s->head_dim;
 
@@ -95,10 +122,15 @@ static void expect_forward(const worker_run *run, expected *O, expected *L)
                 L->want[row] = 0, L->tolerance[row] = INFINITY;
                 continue;
             }
-            oracle_attention_row_scales(problem, s, Q, K, V, sinks, bh / s->q_heads, bh % s->q_heads, i, want,
-                                        &L->want[row], tolerance, &largest);
+            if (mask)
+                oracle_masked_row_scales(&(oracle_mask){wb_named_mask_sees, mask, bh / s->q_heads % mask->masks}, s, Q,
+                                         K, V, bh / s->q_heads, bh % s->q_heads, i, want, &L->want[row], tolerance,
+                                         &largest);
+            else
+                oracle_attention_row_scales(problem, s, Q, K, V, sinks, bh / s->q_heads, bh % s->q_heads, i, want,
+                                            &L->want[row], tolerance, &largest);
             for (int d = 0; d < D; d++) tolerance[d] = tolerance_O(want[d], tolerance[d], largest, D, s->kv_len, type);
-            L->tolerance[row] = tolerance_L(L->want[row], largest, D, s->kv_len);
+            L->tolerance[row] = isfinite(L->want[row]) ? tolerance_L(L->want[row], largest, D, s->kv_len) : 0;
         }
     bool *excused = allocate((size_t)s->q_len * sizeof *excused);
     expect_excused(run, excused);
@@ -217,6 +249,7 @@ void expect_outputs(const worker_run *run, expected outputs[WB_MAX_TENSORS])
     }
     switch (run->problem->signature) {
     case WB_ROW_SUM: expect_row_sum(run, &outputs[0]); break;
+    case WB_BLOCK_MASK:
     case WB_FORWARD: expect_forward(run, &outputs[0], &outputs[1]); break;
     case WB_BACKWARD: expect_backward(run, outputs); break;
     }
