@@ -1,0 +1,238 @@
+// block_mask.c - the lists of a block mask say what the function says that they were made of, with no tile too many; and masks by name are what
+// named_mask.h says.
+#include "case.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static wb_named_mask drawn(wb_mask_name name, int size, uint64_t seed, int masks, int q_len, int kv_len)
+{
+    wb_named_mask m = {.name = name, .size = size, .seed = seed, .masks = masks, .q_len = q_len, .kv_len = kv_len};
+    wb_named_mask_draw(&m);
+    return m;
+}
+
+// Whether these lists show query i key j, of tile r of the queries: found as a kernel finds it.
+static bool listed(const block_mask *m, int r, int i, int j)
+{
+    bool sees = false;
+    for (int n = m->whole_start[r]; n < m->whole_start[r + 1]; n++) sees = sees || m->whole[n] == j / m->kv_tile;
+    for (int n = m->part_start[r]; n < m->part_start[r + 1]; n++) {
+        if (m->part[n] != j / m->kv_tile) continue;
+        const size_t row = (size_t)n * (size_t)m->q_tile + (size_t)(i % m->q_tile);
+        const int column = j % m->kv_tile;
+        sees = sees || (m->bits[row * (size_t)(m->kv_tile / 32) + (size_t)column / 32] >> column % 32 & 1);
+    }
+    return sees;
+}
+
+// A tile is listed because of something: a whole one with keys that all exist, one in part with a visible pair and, unless keys end in it,
+// a hidden one; bits of rows and keys that do not exist are 0.
+static void check_part(const block_mask *m, const wb_named_mask *named, int t, int n)
+{
+    int visible = 0, pairs = 0;
+    for (int i = 0; i < m->q_tile; i++)
+        for (int j = 0; j < m->kv_tile; j++) {
+            const size_t row = (size_t)n * (size_t)m->q_tile + (size_t)i;
+            const int bit = m->bits[row * (size_t)(m->kv_tile / 32) + (size_t)j / 32] >> j % 32 & 1;
+            const bool exists = t * m->q_tile + i < named->q_len && m->part[n] * m->kv_tile + j < named->kv_len;
+            cr_assert(exists || !bit, "tile %d of the queries, %d of the keys: a bit for a pair that does not exist", t,
+                      m->part[n]);
+            visible += bit, pairs += exists;
+        }
+    cr_assert(visible > 0, "tile %d is listed and shows nothing", m->part[n]);
+    cr_assert(visible < pairs || (m->part[n] + 1) * m->kv_tile > named->kv_len, "tile %d is whole", m->part[n]);
+}
+
+static void check_lists(const wb_named_mask *named, int q_tile, int kv_tile)
+{
+    block_mask m;
+    cr_assert(wb_block_mask_build(&m, q_tile, kv_tile, named->masks, named->q_len, named->kv_len, wb_named_mask_sees,
+                                  named) == WB_OK);
+    const int q_tiles = (named->q_len - 1) / q_tile + 1, kv_tiles = (named->kv_len - 1) / kv_tile + 1;
+    cr_assert(m.q_tile == q_tile && m.kv_tile == kv_tile && m.masks == named->masks);
+    for (int b = 0; b < named->masks; b++) {
+        const int first = b * (q_tiles + 1);
+        if (b > 0)
+            cr_assert(m.whole_start[first] == m.whole_start[first - 1] &&
+                      m.part_start[first] == m.part_start[first - 1]);
+        for (int i = 0; i < named->q_len; i++)
+            for (int j = 0; j < named->kv_len; j++)
+                cr_assert(listed(&m, first + i / q_tile, i, j) == !!wb_named_mask_sees(named, b, i, j),
+                          "%s: mask %d, query %d, key %d", wb_mask_names[named->name], b, i, j);
+        for (int t = 0; t < q_tiles; t++) {
+            bool *seen = calloc((size_t)kv_tiles, sizeof *seen);
+            for (int side = 0; side < 2; side++) {
+                const int *start = side ? m.part_start : m.whole_start, *list = side ? m.part : m.whole;
+                for (int n = start[first + t]; n < start[first + t + 1]; n++) {
+                    cr_assert(list[n] >= 0 && list[n] < kv_tiles && !seen[list[n]], "no such tile, or twice");
+                    seen[list[n]] = true;
+                    if (side) check_part(&m, named, t, n);
+                    if (!side)
+                        cr_assert((list[n] + 1) * kv_tile <= named->kv_len, "a whole tile has keys that do not exist");
+                }
+            }
+            free(seen);
+        }
+    }
+    wb_block_mask_free(&m);
+    cr_assert(!m.bits && !m.whole_start && !m.whole && !m.part_start && !m.part);
+}
+
+TestSuite(block_mask);
+
+Test(block_mask, lists_say_what_the_function_says)
+{
+    const int lengths[][2] = {{128, 128}, {1, 1}, {70, 200}, {200, 70}, {129, 65}, {256, 300}};
+    for (int name = 0; name < WB_MASK_NAMES; name++)
+        for (size_t n = 0; n < COUNT(lengths); n++) {
+            wb_named_mask m = drawn((wb_mask_name)name, 0, 3 + n, n % 2 ? 1 : 3, lengths[n][0], lengths[n][1]);
+            check_lists(&m, n % 2 ? 64 : 128, 64);
+            check_lists(&m, 16, 32);
+            wb_named_mask_free(&m);
+        }
+}
+
+// Drawn again with other seeds: documents, trees and blocks elsewhere.
+Test(block_mask, other_seeds)
+{
+    const wb_mask_name names[] = {WB_MASK_DOCUMENTS, WB_MASK_PADDED, WB_MASK_PREFIX, WB_MASK_TREE, WB_MASK_RANDOM};
+    for (size_t k = 0; k < COUNT(names); k++)
+        for (uint64_t seed = 1; seed < 9; seed++) {
+            wb_named_mask m = drawn(names[k], 5 * (int)seed, seed, 2, 150, 170);
+            check_lists(&m, 64, 64);
+            wb_named_mask_free(&m);
+        }
+}
+
+Test(block_mask, from_a_matrix)
+{
+    wb_named_mask named = drawn(WB_MASK_RANDOM, 0, 5, 2, 150, 200);
+    unsigned char *visible = calloc(2 * 150 * 200, 1);
+    for (int b = 0, at = 0; b < 2; b++)
+        for (int i = 0; i < 150; i++)
+            for (int j = 0; j < 200; j++, at++) visible[at] = wb_named_mask_sees(&named, b, i, j) ? 1 + at % 255 : 0;
+    block_mask a, b;
+    cr_assert(wb_block_mask_build(&a, 64, 64, 2, 150, 200, wb_named_mask_sees, &named) == WB_OK);
+    cr_assert(wb_block_mask_from_matrix(&b, 64, 64, 2, 150, 200, visible) == WB_OK);
+    const int end = 2 * (3 + 1) - 1;
+    cr_assert_arr_eq(a.whole_start, b.whole_start, (end + 1) * sizeof(int));
+    cr_assert_arr_eq(a.part_start, b.part_start, (end + 1) * sizeof(int));
+    cr_assert_arr_eq(a.whole, b.whole, (size_t)a.whole_start[end] * sizeof(int));
+    cr_assert_arr_eq(a.part, b.part, (size_t)a.part_start[end] * sizeof(int));
+    cr_assert_arr_eq(a.bits, b.bits, (size_t)a.part_start[end] * 64 * 2 * sizeof(uint32_t));
+    cr_assert(a.whole_start[end] > 0 && a.part_start[end] > 0);
+    wb_block_mask_free(&a), wb_block_mask_free(&b), wb_named_mask_free(&named), free(visible);
+}
+
+Test(block_mask, bad_arguments)
+{
+    const wb_named_mask named = {.name = WB_MASK_FULL};
+    block_mask m;
+    const int good[] = {64, 64, 1, 10, 10};
+    for (int k = 0; k < 5; k++)
+        for (int value = 0; value >= -1; value--) {
+            int size[5];
+            for (int n = 0; n < 5; n++) size[n] = n == k ? value : good[n];
+            cr_assert(wb_block_mask_build(&m, size[0], size[1], size[2], size[3], size[4], wb_named_mask_sees,
+                                          &named) == WB_BAD_ARGUMENT);
+        }
+    cr_assert(wb_block_mask_build(&m, 64, 48, 1, 10, 10, wb_named_mask_sees, &named) == WB_BAD_ARGUMENT);
+    cr_assert(wb_block_mask_build(&m, 64, 64, 1, 10, 10, NULL, &named) == WB_BAD_ARGUMENT);
+    cr_assert(wb_block_mask_build(NULL, 64, 64, 1, 10, 10, wb_named_mask_sees, &named) == WB_BAD_ARGUMENT);
+    cr_assert(wb_block_mask_from_matrix(&m, 64, 64, 1, 10, 10, NULL) == WB_BAD_ARGUMENT);
+    cr_assert(wb_block_mask_build(&m, 1, 32, 65535, 1 << 20, 1 << 20, wb_named_mask_sees, &named) == WB_BAD_ARGUMENT);
+}
+
+// The lesson's tree: drafts 1 and 2 follow 0, drafts 3 and 4 follow 1, draft 5 follows 2, draft 6 follows 5. A prompt of three tokens.
+Test(block_mask, tree_of_the_lesson)
+{
+    const char *const sees[10] = {"1000000000", "1100000000", "1110000000", "1111000000", "1111100000",
+                                  "1111010000", "1111101000", "1111100100", "1111010010", "1111010011"};
+    wb_named_mask m = drawn(WB_MASK_TREE, 7, 1, 1, 10, 10), few = drawn(WB_MASK_TREE, 7, 9, 1, 7, 10);
+    for (int i = 0; i < 10; i++)
+        for (int j = 0; j < 10; j++) {
+            cr_expect(wb_named_mask_sees(&m, 0, i, j) == sees[i][j] - '0', "query %d, key %d", i, j);
+            if (i >= 3)
+                cr_expect(wb_named_mask_sees(&few, 0, i - 3, j) == sees[i][j] - '0', "draft %d, key %d", i - 3, j);
+        }
+    wb_named_mask_free(&m), wb_named_mask_free(&few);
+}
+
+// Small ones, by what their lines in named_mask.h say.
+Test(block_mask, masks_by_name)
+{
+    const struct {
+        wb_mask_name name;
+        int size, i, j, sees;
+    } all[] = {{WB_MASK_CAUSAL, 0, 4, 4, 1},    {WB_MASK_CAUSAL, 0, 4, 5, 0},    {WB_MASK_WINDOW, 3, 9, 7, 1},
+               {WB_MASK_WINDOW, 3, 9, 6, 0},    {WB_MASK_WINDOW, 3, 9, 10, 0},   {WB_MASK_STRIDED, 8, 19, 16, 1},
+               {WB_MASK_STRIDED, 8, 19, 15, 1}, {WB_MASK_STRIDED, 8, 19, 14, 0}, {WB_MASK_STRIDED, 8, 19, 7, 1},
+               {WB_MASK_STRIDED, 8, 19, 20, 0}, {WB_MASK_PREFIX, 8, 0, 3, 1},    {WB_MASK_PREFIX, 8, 0, 12, 0},
+               {WB_MASK_PREFIX, 8, 15, 14, 1},  {WB_MASK_LAST, 0, 3, 19, 1},     {WB_MASK_LAST, 0, 19, 18, 0}};
+    for (size_t k = 0; k < COUNT(all); k++) {
+        wb_named_mask m = drawn(all[k].name, all[k].size, 1, 1, 20, 20);
+        cr_expect(wb_named_mask_sees(&m, 0, all[k].i, all[k].j) == all[k].sees, "%s: query %d, key %d",
+                  wb_mask_names[all[k].name], all[k].i, all[k].j);
+        wb_named_mask_free(&m);
+    }
+}
+
+// Documents partition the tokens; their mean is what was asked for; padding is at the end alone.
+Test(block_mask, documents)
+{
+    enum { N = 40000, MEAN = 100 };
+    wb_named_mask m = drawn(WB_MASK_DOCUMENTS, MEAN, 2, 1, N, N);
+    int documents = 0;
+    for (int t = 0; t < N; t++) {
+        documents += m.table[t] == t;
+        cr_assert(m.table[t] == t || (t > 0 && m.table[t] == m.table[t - 1]));
+    }
+    cr_expect(documents > N / MEAN * 9 / 10 && documents < N / MEAN * 11 / 10, "%d documents", documents);
+    wb_named_mask_free(&m);
+    m = drawn(WB_MASK_PADDED, MEAN, 1, 1, N, N);
+    int end = N;
+    while (end > 0 && !wb_named_mask_sees(&m, 0, end - 1, end - 1)) end--;
+    cr_expect(end < N && end >= N / 2);
+    for (int t = 0; t < end; t++) cr_assert(wb_named_mask_sees(&m, 0, t, t));
+    wb_named_mask_free(&m);
+}
+
+// As text and back; what a case says twice is the same mask, and other words another.
+Test(block_mask, cases)
+{
+    const wb_problem problem = {.name = "flash_gqa", .signature = WB_BLOCK_MASK, .grouped = true, .head_dims = 64};
+    wb_case c, again;
+    char text[WB_CASE_TEXT];
+    cr_assert(wb_case_parse(&problem, "B=2,Hq=4,Hkv=2,Nq=300,D=64,mask=tree/20,masks=2,q_tile=64", &c) == WB_OK);
+    cr_expect(c.mask == WB_MASK_TREE && c.mask_size == 20 && c.masks == 2 && c.q_tile == 64 && c.kv_tile == 64);
+    wb_case_print(&problem, &c, text);
+    cr_expect_str_eq(text, "B=2,Hq=4,Hkv=2,Nq=300,D=64,mask=tree/20,masks=2,q_tile=64,seed=1");
+    cr_assert(wb_case_parse(&problem, text, &again) == WB_OK);
+    cr_expect(wb_case_sees(&c, 1, 299, 299) && !wb_case_sees(&c, 0, 298, 299));
+    const char *const bad[] = {"Nq=9,D=64,mask=trees", "Nq=9,D=64,mask=tree/", "Nq=9,D=64,mask=tree/0",
+                               "Nq=9,D=64,mask=tree/2x", "Nq=60000000,Nk=60000000,D=64"};
+    for (size_t k = 0; k < COUNT(bad); k++)
+        cr_expect(wb_case_parse(&problem, bad[k], &again) == WB_BAD_ARGUMENT, "%s", bad[k]);
+
+    wb_tensor t[WB_MAX_TENSORS];
+    const int count = wb_case_tensors(&problem, &c, t), start = wb_tensor_named(t, count, "whole_start");
+    const block_mask *lists = &wb_case_mask_of(&c)->lists;
+    cr_assert(count == 10 && t[start].count == 2 * (5 + 1));
+    for (int k = start; k < count; k++) {
+        int *data = malloc(t[k].bytes);
+        cr_expect(t[k].type == WB_INT32 && !t[k].output);
+        wb_case_fill(&problem, &c, &t[k], data);
+        const void *const arrays[] = {lists->whole_start, lists->whole, lists->part_start, lists->part, lists->bits};
+        cr_expect(memcmp(data, arrays[k - start], t[k].bytes) == 0, "%s", t[k].name);
+        free(data);
+    }
+    double pairs = 0;
+    for (int b = 0; b < 2; b++)
+        for (int i = 0; i < 300; i++)
+            for (int j = 0; j < 300; j++) pairs += wb_case_sees(&c, b, i, j);
+    cr_expect(wb_case_visible_pairs(&problem, &c) == pairs / 2);
+}
