@@ -191,7 +191,7 @@ $(foreach n,$(NUMBERS),$(eval $(call suite,$n)))
 $(foreach i,problems solutions,$(foreach n,$(NUMBERS),$(if $(call source,$i,$n),$(eval $(call implementation,$i,$n,$(call source,$i,$n))))))
 
 # The machinery's own suites: tests/NAME.c, about workbook/*/NAME.c if there is one, with kernels in tests/NAME_kernels.cu if it has any.
-OWN := $(filter-out harness library,$(basename $(notdir $(filter-out $(wildcard tests/[0-9][0-9]_*.c),$(wildcard tests/*.c)))))
+OWN := $(filter-out harness library library_forms,$(basename $(notdir $(filter-out $(wildcard tests/[0-9][0-9]_*.c),$(wildcard tests/*.c)))))
 define own_suite
 $B/tests/$(1)_test: $B/tests/$(1).o $(if $(wildcard tests/$(1)_kernels.cu),$B/tests/$(1)_kernels.o) $(filter-out $(RECORD) $(MACHINERY),$(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/$(1).c workbook/*/$(1).c))) $(RECORD) $(MACHINERY) $B/reference/oracle.o
 	$Q$$(LINK) $$^ -lcriterion $(LIBS) -o $$@
@@ -276,14 +276,15 @@ $B/wrong/%.o: KERNELFLAGS = -O0 -g1 -gdwarf-4
 $(foreach w,$(WRONG_SOLUTIONS),$(eval $(call wrong_solution,$w,$(firstword $(subst /, ,$w)))))
 
 # The library: every key under its function's name, but those whose kernel solutions/library.c chooses; these under the names that stand there.
-# Of each the function alone is seen by the others: 03 and 05 both have a forward_kernel<64, 32, 64, 4, 2> with the same parameters, and a linker
+# Of each the function alone is seen by the others (and, of a kernel with a workspace, NAME_in and NAME_workspace): 03 and 05 both have a forward_kernel<64, 32, 64, 4, 2> with the same parameters, and a linker
 # that is not told keeps one of the two.
-CHOSEN := 03/key 04/key 05/key 09/packed_heads 11/key 11/hopper 12/packed_heads
+CHOSEN := 03/key 04/key 05/key 08/key 08/hopper 08/hopper_same_bits 09/packed_heads 11/key 11/hopper 12/hopper 12/packed_heads
 chosen = $(notdir $(filter $(1)/%,$(CHOSEN)))
+library_symbol = --redefine-sym $(1)=$(2) --keep-global-symbol=$(1) --keep-global-symbol=$(2)
 define library_kernel
 $B/lib/$(1)$(2:%=_%).o: $B/$(if $(filter-out key,$(2)),variants/$(1)/variants/$(2),solutions)/$(1).o
 	@mkdir -p $$(@D)
-	$Q$(LD) -r --force-group-allocation $$< -o $$@ && objcopy --redefine-sym $(call name,$(1))=$(call name,$(1))$(2:%=_%) --keep-global-symbol=$(call name,$(1)) --keep-global-symbol=$(call name,$(1))$(2:%=_%) $$@
+	$Q$(LD) -r --force-group-allocation $$< -o $$@ && objcopy $(foreach f,$(addprefix $(call name,$(1)),$(if $(2),_in _workspace) /),$(call library_symbol,$(f:/=),$(f:/=)$(2:%=_%))) $$@
 endef
 LIBRARY_KEYS := $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$(or $(addprefix $n/,$(call chosen,$n)),$n/)))
 $(foreach k,$(LIBRARY_KEYS),$(eval $(call library_kernel,$(firstword $(subst /, ,$k)),$(word 2,$(subst /, ,$k)))))
@@ -297,10 +298,17 @@ $B/problems/gpt_oss.so: $B/problems/11.o $B/problems/12.o
 $B/lib/libworkbook.so $B/problems/gpt_oss.so: $(addprefix $B/machinery/,problems.o validate.o block_mask.o device.o) $(LAYER)
 	$(call say,LINK,$@)
 	$Q$(LINK) -shared $^ $(OPENBLAS_LIBS) $(if $(CUDA_HOME),$(if $(filter cuda,$(BACKEND)),-L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt)) -lm -o $@
-# What it chooses, for the suites of these functions.
-LIBRARY_WORKERS := $(sort $(foreach c,$(CHOSEN),$B/lib/$(patsubst %/,%,$(dir $c))_worker))
-$(LIBRARY_WORKERS): $B/lib/%_worker: $(filter-out %/01.o,$(LIBRARY)) $B/machinery/worker_%.o $(MACHINERY)
-	$Q$(LINK) $^ $(LIBS) -o $@
+# What it chooses, for the suites of these functions; and its forms with a workspace, NN_FORM_worker (tests/library_forms.c).
+LIBRARY_FORMS := 08_in 08_fastest 12_in
+LIBRARY_WORKERS := $(sort $(foreach c,$(CHOSEN),$B/lib/$(patsubst %/,%,$(dir $c))_worker) $(LIBRARY_FORMS:%=$B/lib/%_worker))
+define library_worker
+$B/lib/$(1)_worker: $(filter-out %/01.o,$(LIBRARY)) $B/machinery/worker_$(firstword $(subst _, ,$(1))).o $(if $(findstring _,$(1)),$B/lib/form_$(lastword $(subst _, ,$(1))).o) $(MACHINERY)
+	$Q$$(LINK) $(if $(findstring _,$(1)),-Xlinker --wrap=$(call name,$(firstword $(subst _, ,$(1))))) $$^ $(LIBS) -o $$@
+endef
+$(foreach w,$(LIBRARY_WORKERS:$B/lib/%_worker=%),$(eval $(call library_worker,$w)))
+$B/lib/form_%.o: tests/library_forms.c $B/flags.mk
+	@mkdir -p $(@D)
+	$(call compile_c,-DFORM=$*)
 
 # --------------------------------------------------------------------------------------------------------------- targets
 

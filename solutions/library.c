@@ -1,5 +1,12 @@
 // library.c - which kernel serves a function of libworkbook.so, by shape and GPU: the one place where that is decided. A function that does
 // not stand here is its key. The Makefile links the kernels of CHOSEN under the names that stand here: NAME_key, NAME_VARIANT.
+//
+// What a function's suite asks for beyond that, and these give up: a workspace is memory, and the fastest has other bits each time.
+// exempt 08: memory
+// exempt 08_in: memory
+// exempt 08_fastest: memory same_twice
+// exempt 12: memory
+// exempt 12_in: memory
 #include "workbook.h"
 
 #include <stdbool.h>
@@ -18,15 +25,37 @@ typedef wb_status sink_forward(
     bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const float *sink_logits,
     const attention_shape *shape, wb_stream stream);
 
+// The same in memory of the caller's, and how much they need.
+typedef size_t workspace(const attention_shape *shape);
+typedef wb_status backward_in(
+    void *memory, size_t bytes, bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
+    const bf16 *O, const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream);
+typedef wb_status sink_backward_in(
+    void *memory, size_t bytes, bf16 *dQ, bf16 *dK, bf16 *dV, float *dsinks, float *delta, const bf16 *Q, const bf16 *K,
+    const bf16 *V, const float *sink_logits, const bf16 *O, const float *L, const bf16 *dO,
+    const attention_shape *shape, wb_stream stream);
+
 forward flash_forward_key, flash_causal_key, flash_gqa_key;
 sink_forward flash_sink_logits_key, flash_sink_logits_hopper;
-backward flash_sinks_backward_packed_heads;
-sink_backward flash_sink_logits_backward_packed_heads;
+backward flash_gqa_backward_key, flash_gqa_backward_hopper_same_bits, flash_sinks_backward_packed_heads;
+backward_in flash_gqa_backward_in_hopper, flash_gqa_backward_in_hopper_same_bits;
+sink_backward flash_sink_logits_backward_packed_heads, flash_sink_logits_backward_hopper;
+sink_backward_in flash_sink_logits_backward_in_hopper;
+workspace flash_gqa_backward_workspace_hopper, flash_gqa_backward_workspace_hopper_same_bits,
+    flash_sink_logits_backward_workspace_hopper;
 
 static bool is_64_or_128(const attention_shape *shape) { return shape->head_dim == 64 || shape->head_dim == 128; }
 static bool is_64_or_full_128(const attention_shape *shape)
 {
     return shape->head_dim == 64 || (shape->head_dim == 128 && shape->window >= shape->q_len);
+}
+static bool is_full_64_or_128(const attention_shape *shape)
+{
+    return is_64_or_128(shape) && shape->window >= shape->q_len;
+}
+static bool is_short_64_or_128(const attention_shape *shape)
+{
+    return is_64_or_128(shape) && shape->q_len <= 8 * shape->head_dim;
 }
 static bool any(const attention_shape *shape) { return shape != NULL; }
 
@@ -39,6 +68,9 @@ typedef struct choice {
     backward *backward;
     sink_forward *sink_forward;
     sink_backward *sink_backward;
+    backward_in *backward_in;  // of a kernel that needs a workspace, and how much of one
+    sink_backward_in *sink_backward_in;
+    workspace *workspace;
 } choice;
 
 // The first row that fits is taken; the last of each function always does. Why: on one H200 (plots/data/h200, 2026-11-21, commit a958b3c),
@@ -53,6 +85,18 @@ static const choice choices[] = {
     // B2 H64/8 N4096 D128 710, 377; D64 523, 342
     {"flash_gqa", 9, is_64_or_128, "solutions/10/flash_hopper.cu", .forward = flash_hopper},
     {"flash_gqa", 0, any, "solutions/05/flash_gqa.cu", .forward = flash_gqa_key},
+    // The same bits each time. B4 H16 N4096 D128 572, 234; N1024 382, 190. B4 H32 N4096 D64 494, 237; B64 N256 112, 99. B2 H64/8 N4096 D128 557, 240
+    {"flash_gqa_backward", 9, is_64_or_128, "solutions/08/variants/hopper_same_bits.cu",
+     .backward = flash_gqa_backward_hopper_same_bits, .backward_in = flash_gqa_backward_in_hopper_same_bits,
+     .workspace = flash_gqa_backward_workspace_hopper_same_bits},
+    {"flash_gqa_backward", 0, any, "solutions/08/flash_gqa_backward.cu", .backward = flash_gqa_backward_key},
+    // Any bits, against the same: B64 H16 N256 D128 129, 137; B16 N1024 375, 382; B64 H32 N256 D64 103, 112 (a sum that blocks add to in turns
+    // need not be 0 before); then B8 H16 N2048 D128 497, 494; B4 N4096 588, 572; B1 N16384 681, 645; B2 H64/8 N4096 D128 600, 557; D64 535, 501
+    {"flash_gqa_backward_fastest", 9, is_short_64_or_128, "solutions/08/variants/hopper_same_bits.cu",
+     .backward_in = flash_gqa_backward_in_hopper_same_bits, .workspace = flash_gqa_backward_workspace_hopper_same_bits},
+    {"flash_gqa_backward_fastest", 9, is_64_or_128, "solutions/08/variants/hopper.cu",
+     .backward_in = flash_gqa_backward_in_hopper, .workspace = flash_gqa_backward_workspace_hopper},
+    {"flash_gqa_backward_fastest", 0, any, "solutions/08/flash_gqa_backward.cu", .backward = flash_gqa_backward_key},
     // B1 H64/8 D64 W128, 4 sinks: N1024 0.093, 0.145; N4096 0.235, 0.300; N65536 3.10, 3.42. At D16 from 0.87 to 1.7 times as fast
     {"flash_sinks_backward", 0, any, "solutions/09/variants/packed_heads.cu",
      .backward = flash_sinks_backward_packed_heads},
@@ -60,6 +104,10 @@ static const choice choices[] = {
     {"flash_sink_logits", 9, is_64_or_full_128, "solutions/11/variants/hopper.cu",
      .sink_forward = flash_sink_logits_hopper},
     {"flash_sink_logits", 0, any, "solutions/11/flash_sink_logits.cu", .sink_forward = flash_sink_logits_key},
+    // B1 H64/8 D64, without a window: N1024 0.100, 0.393; N4096 0.741, 2.12; N65536 172, 367. W128: those of the next row, by which it is served
+    {"flash_sink_logits_backward", 9, is_full_64_or_128, "solutions/12/variants/hopper.cu",
+     .sink_backward = flash_sink_logits_backward_hopper, .sink_backward_in = flash_sink_logits_backward_in_hopper,
+     .workspace = flash_sink_logits_backward_workspace_hopper},
     // B1 H64/8 D64 W128: N4096 0.213, 0.226; N65536 2.66, 2.86
     {"flash_sink_logits_backward", 0, any, "solutions/12/variants/packed_heads.cu",
      .sink_backward = flash_sink_logits_backward_packed_heads},
@@ -103,6 +151,7 @@ const char *wb_library_kernel(const char *function, const attention_shape *shape
 FORWARD(flash_forward)
 FORWARD(flash_causal)
 FORWARD(flash_gqa)
+BACKWARD(flash_gqa_backward)
 BACKWARD(flash_sinks_backward)
 
 wb_status flash_sink_logits_backward(
@@ -126,4 +175,67 @@ wb_status flash_sink_logits(
     const wb_status status = wb_check_sink_forward("flash_sink_logits", O, L, Q, K, V, sink_logits, shape);
     if (status != WB_OK) return status;
     return choose("flash_sink_logits", shape)->sink_forward(O, L, Q, K, V, sink_logits, shape, stream);
+}
+
+// --------------------------------------------------------------------------------------------------- in the caller's memory
+
+static size_t needs(const char *function, const attention_shape *shape)
+{
+    const choice *c = choose(function, shape);
+    return c->workspace ? c->workspace(shape) : 0;
+}
+
+// For the validator, which knows of no 08 without a mask: the same shape with one.
+static const attention_shape *with_mask(attention_shape *masked, const attention_shape *shape)
+{
+    if (!shape) return NULL;
+    *masked = *shape;
+    if (masked->causal == 0) masked->causal = 1;
+    return masked;
+}
+
+size_t flash_gqa_backward_workspace(const attention_shape *shape)
+{
+    attention_shape masked;
+    if (wb_check_shape("flash_gqa_backward", with_mask(&masked, shape)) != WB_OK) return 0;
+    const size_t same_bits = needs("flash_gqa_backward", shape), fastest = needs("flash_gqa_backward_fastest", shape);
+    return same_bits > fastest ? same_bits : fastest;
+}
+
+#define BACKWARD_IN(name, chosen)                                                                                      \
+    wb_status name(                                                                                                    \
+        void *memory, size_t bytes, bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K,          \
+        const bf16 *V, const bf16 *O, const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)  \
+    {                                                                                                                  \
+        attention_shape masked;                                                                                        \
+        const wb_status status =                                                                                       \
+            wb_check_backward("flash_gqa_backward", dQ, dK, dV, delta, Q, K, V, O, L, dO, with_mask(&masked, shape));  \
+        if (status != WB_OK) return status;                                                                            \
+        const choice *c = choose(chosen, shape);                                                                       \
+        return c->backward_in ? c->backward_in(memory, bytes, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream)     \
+                              : c->backward(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);                      \
+    }
+BACKWARD_IN(flash_gqa_backward_in, "flash_gqa_backward")
+BACKWARD_IN(flash_gqa_backward_fastest, "flash_gqa_backward_fastest")
+
+size_t flash_sink_logits_backward_workspace(const attention_shape *shape)
+{
+    const char *name = "flash_sink_logits_backward";
+    return wb_check_shape(name, shape) == WB_OK ? needs(name, shape) : 0;
+}
+
+wb_status flash_sink_logits_backward_in(
+    void *memory, size_t bytes, bf16 *dQ, bf16 *dK, bf16 *dV, float *dsinks, float *delta, const bf16 *Q, const bf16 *K,
+    const bf16 *V, const float *sink_logits, const bf16 *O, const float *L, const bf16 *dO,
+    const attention_shape *shape, wb_stream stream)
+{
+    const char *name = "flash_sink_logits_backward";
+    const wb_status status =
+        wb_check_sink_backward(name, dQ, dK, dV, dsinks, delta, Q, K, V, sink_logits, O, L, dO, shape);
+    if (status != WB_OK) return status;
+    const choice *c = choose(name, shape);
+    return c->sink_backward_in
+               ? c->sink_backward_in(
+                     memory, bytes, dQ, dK, dV, dsinks, delta, Q, K, V, sink_logits, O, L, dO, shape, stream)
+               : c->sink_backward(dQ, dK, dV, dsinks, delta, Q, K, V, sink_logits, O, L, dO, shape, stream);
 }

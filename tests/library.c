@@ -2,6 +2,7 @@
 #include "workbook.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -55,6 +56,46 @@ static int no_sink_is_no_sink(void)
     return 0;
 }
 
+// A workspace: as many bytes as the library says, or a refusal that says so; none where there is nothing to add up.
+static int workspaces_are_told(void)
+{
+    attention_shape shape = {1, 4, 2, 100, 100, 64, 0.125f, 1, 1 << 20, 0};
+    const size_t bytes = flash_gqa_backward_workspace(&shape);
+    const size_t sinks = flash_sink_logits_backward_workspace(&shape);
+    const bool hopper = wb_device_capability() == 9;
+    // dQ of four heads in float32, of 100 queries up to 128; L and delta of these; dK and dV of two heads, not yet of all their queries.
+    const size_t sums = 4 * 128 * (64 + 2) * 4, at_most = sums + 2 * 128 * 2 * 64 * 4 + 4096;
+    if (hopper ? bytes < sums || bytes > at_most || sinks < sums || sinks > at_most : bytes || sinks)
+        return printf("workspaces of %zu and %zu bytes\n", bytes, sinks);
+
+    static float there[64];  // no kernel begins, so this may be host memory
+    bf16 *x = (bf16 *)(((uintptr_t)there + 15) & ~(uintptr_t)15);
+    for (int how = 0; hopper && how < 3; how++) {
+        void *memory = how == 1 ? NULL : (char *)x + (how == 2);
+        const size_t lent = how == 0 ? sums : at_most;
+        const char *word = how == 0 ? "workspace has" : how == 1 ? "workspace is null" : "workspace is not aligned";
+        const wb_status status[3] = {
+            flash_gqa_backward_in(memory, lent, x, x, x, there, x, x, x, x, there, x, &shape, NULL),
+            flash_gqa_backward_fastest(memory, lent, x, x, x, there, x, x, x, x, there, x, &shape, NULL),
+            flash_sink_logits_backward_in(memory, lent, x, x, x, there, there, x, x, x, there, x, there, x, &shape,
+                                          NULL)};
+        for (int i = 0; i < 3; i++)
+            if (status[i] != WB_BAD_ARGUMENT || !strstr(wb_last_message(), word))
+                return printf("workspace %d of function %d: %s\n", how, i, wb_last_message());
+    }
+
+    shape.causal = 0, shape.head_dim = 16;  // the key's, which knows of no 08 without a mask
+    if (flash_gqa_backward_fastest(NULL, 0, x, x, x, there, x, x, x, x, there, x, &shape, NULL) != WB_UNSUPPORTED)
+        return printf("flash_gqa_backward_fastest took D = 16 without a mask\n");
+    shape.causal = 1;
+    if (flash_gqa_backward_workspace(&shape)) return printf("a workspace that the key does not need\n");
+    shape.head_dim = 64, shape.kv_heads = 0;
+    if (flash_gqa_backward_workspace(&shape) || flash_sink_logits_backward_workspace(&shape) ||
+        flash_gqa_backward_workspace(NULL) || flash_sink_logits_backward_workspace(NULL))
+        return printf("a workspace for what is refused\n");
+    return 0;
+}
+
 int main(void)
 {
     // V = 1, so O = 1 whatever the scores are; with Q = 0 every weight is 1 / N and L = log(N).
@@ -102,7 +143,7 @@ int main(void)
     status = flash_gqa(NULL, NULL, NULL, NULL, NULL, &shape, NULL);
     if (status != WB_BAD_ARGUMENT || !strstr(wb_last_message(), "O is null"))
         return printf("flash_gqa took null pointers\n");
-    if (no_sink_is_no_sink()) return 1;
+    if (no_sink_is_no_sink() || workspaces_are_told()) return 1;
     printf("the library answers on: %s\n", wb_device_name());
     return 0;
 }

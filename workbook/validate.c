@@ -58,7 +58,7 @@ static bool fits(int64_t a, int64_t b, int64_t c, int64_t d)
            !__builtin_mul_overflow(bytes, d, &bytes) && bytes < (int64_t)1 << 62;
 }
 
-static wb_status check_shape(const char *problem, const attention_shape *s)
+wb_status wb_check_shape(const char *problem, const attention_shape *s)
 {
     const wb_problem *p = wb_find_problem(problem);
     if (!p) return wb_fail(WB_BAD_ARGUMENT, "%s: there is no such problem", problem);
@@ -127,7 +127,7 @@ wb_status wb_check_forward(const char *problem, const void *O, const void *L, co
     const named_pointer pointers[] = {
         {"O", O, tensor}, {"L", L, 4}, {"Q", Q, tensor}, {"K", K, tensor}, {"V", V, tensor}};
     const wb_status status = check_pointers(problem, pointers, sizeof pointers / sizeof *pointers);
-    return status != WB_OK ? status : check_shape(problem, shape);
+    return status != WB_OK ? status : wb_check_shape(problem, shape);
 }
 
 wb_status wb_check_sink_forward(const char *problem, const void *O, const void *L, const void *Q, const void *K,
@@ -169,7 +169,7 @@ wb_status wb_check_backward(const char *problem, const void *dQ, const void *dK,
                                       {"Q", Q, 16},   {"K", K, 16},   {"V", V, 16},   {"O", O, 16},
                                       {"L", L, 4},    {"dO", dO, 16}};
     const wb_status status = check_pointers(problem, pointers, sizeof pointers / sizeof *pointers);
-    return status != WB_OK ? status : check_shape(problem, shape);
+    return status != WB_OK ? status : wb_check_shape(problem, shape);
 }
 
 wb_status wb_check_sink_backward(const char *problem, const void *dQ, const void *dK, const void *dV,
@@ -180,4 +180,14 @@ wb_status wb_check_sink_backward(const char *problem, const void *dQ, const void
     const named_pointer sinks[] = {{"dsinks", dsinks, 4}, {"sink_logits", sink_logits, 4}};
     const wb_status status = check_pointers(problem, sinks, sizeof sinks / sizeof *sinks);
     return status != WB_OK ? status : wb_check_backward(problem, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
+}
+
+wb_status wb_check_workspace(const char *problem, const void *workspace, size_t bytes, size_t needed)
+{
+    if (needed == 0) return WB_OK;
+    if (bytes < needed)
+        return wb_fail(WB_BAD_ARGUMENT, "%s: the workspace has %zu bytes, and this shape needs %zu", problem, bytes,
+                       needed);
+    const named_pointer pointer = {"workspace", workspace, 256};
+    return check_pointers(problem, &pointer, 1);
 }

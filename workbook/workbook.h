@@ -167,6 +167,10 @@ wb_status wb_check_sink_backward(const char *problem, const void *dQ, const void
 wb_status wb_check_block_mask(const char *problem, const void *O, const void *L, const void *Q, const void *K,
                               const void *V, const block_mask *mask, const attention_shape *shape);
 
+// The shape alone; and the workspace of a function that needs so many bytes of one.
+wb_status wb_check_shape(const char *problem, const attention_shape *shape);
+wb_status wb_check_workspace(const char *problem, const void *workspace, size_t bytes, size_t needed);
+
 // Records a message in the manner of printf for wb_last_message() and returns `status`.
 wb_status wb_fail(wb_status status, const char *format, ...)
 #ifdef __GNUC__
@@ -188,9 +192,36 @@ const char *wb_device_name(void);       // "NVIDIA H200", or "CPU execution laye
 int wb_device_capability(void);
 
 // --------------------------------------------------------------------------------------------------------------- the library
-// libworkbook.so, and nothing else, has more than one kernel for some functions (solutions/library.c). Which source serves this one,
-// "flash_gqa", for a shape that it takes, on the current device; "" for a function that has but its key.
+// What libworkbook.so, and nothing else, has.
+
+// Of some functions it has more than one kernel (solutions/library.c). Which source serves this one, "flash_gqa", for a shape that it takes,
+// on the current device; "" for a function that has but its key.
 const char *wb_library_kernel(const char *function, const attention_shape *shape);
+
+// 08 and 12 add up dQ in float32 where that is fastest, in a workspace: device memory of NAME_workspace bytes, aligned to 256 bytes, of any
+// contents. Where the answer is 0 none is needed, and it may be null; so it is for a shape that the function refuses.
+//
+//   NAME           takes the workspace from the stream's memory pool (cudaMallocAsync) and gives it back when the work is done, in the order of the
+//                  stream. Nothing is kept, and calls on several streams may overlap. The pool returns what it has free to the driver whenever the
+//                  program waits, unless its release threshold says otherwise, and then each call allocates anew: in a loop, bring your own.
+//   NAME_in        in `workspace`, which is the caller's: it is in use until the work on the stream is done, so calls that may overlap need one
+//                  each. Fewer bytes than needed are WB_BAD_ARGUMENT. The results are NAME's, bit for bit, and the same in each run.
+//   NAME_fastest   likewise, but blocks add to dQ in the order in which they come: its last bits change from run to run.
+//
+// Those of 08 with a workspace take causal = 0 as well, where every query sees every key: for D 64 and 128 on sm_90, else WB_UNSUPPORTED.
+// A workspace has about 4 B Hq (D + 2) bytes for each query, and where Hq > Hkv 8 B Hkv D more for each key, N up to a multiple of 128.
+size_t flash_gqa_backward_workspace(const attention_shape *shape);  // enough for both
+wb_status flash_gqa_backward_in(void *workspace, size_t bytes, bf16 *dQ, bf16 *dK, bf16 *dV, float *delta,
+                                const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O, const float *L,
+                                const bf16 *dO, const attention_shape *shape, wb_stream stream);
+wb_status flash_gqa_backward_fastest(void *workspace, size_t bytes, bf16 *dQ, bf16 *dK, bf16 *dV, float *delta,
+                                     const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O, const float *L,
+                                     const bf16 *dO, const attention_shape *shape, wb_stream stream);
+size_t flash_sink_logits_backward_workspace(const attention_shape *shape);
+wb_status flash_sink_logits_backward_in(void *workspace, size_t bytes, bf16 *dQ, bf16 *dK, bf16 *dV, float *dsinks,
+                                        float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
+                                        const float *sink_logits, const bf16 *O, const float *L, const bf16 *dO,
+                                        const attention_shape *shape, wb_stream stream);
 
 #ifdef __cplusplus
 }

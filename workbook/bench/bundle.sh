@@ -12,7 +12,7 @@ impls=problems
 targets="$out/bench $out/verdict $out/suite"
 if [ -d solutions ]; then
     targets="$targets $out/lib/libworkbook.so"
-    for number in $(sed -n 's/^CHOSEN := //p' Makefile | sed 's|/[a-z_]*||g'); do targets="$targets $out/lib/${number}_worker"; done
+    for worker in $(sed -n 's/^CHOSEN := //p' Makefile | sed 's|/[a-z_]*||g') $(sed -n 's/^LIBRARY_FORMS := //p' Makefile); do targets="$targets $out/lib/${worker}_worker"; done
 fi
 for number; do
     find_source problems "$number"
@@ -57,6 +57,7 @@ for variant in solutions/*/variants/*.cu; do
     number=$(echo "$variant" | cut -d/ -f2)
     if [ -f "$variant" ]; then sed -n 's|^// exempt: ||p' "$variant" >"$bundle/$out/variants/$number/variants/$(basename "$variant" .cu)/exempt"; fi
 done
+if [ -f solutions/library.c ]; then mkdir -p "$bundle/solutions" && cp solutions/library.c "$bundle/solutions/"; fi  # which tests its kernels are exempt from
 mkdir "$bundle/tests"
 for test in tests/[0-9]*.c; do : >"$bundle/$test"; done  # record.sh knows problems by these names
 for number; do basename "$(ls tests/"$number"_*.c)" .c | sed 's/_/ /'; done >"$bundle/names"

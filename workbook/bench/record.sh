@@ -131,8 +131,14 @@ suites() {
             step 300 "suite $number on $(basename "$variant")" "$out/suite" --exempt "$exempt" "$out/tests/${number}_test" "$variant/${number}_worker" "$backend"
             exempt=
         done
-        library=$out/lib/${number}_worker
-        [ ! -x "$library" ] || step 300 "suite $number on the library" "$out/suite" "$out/tests/${number}_test" "$library" "$backend"
+        for library in "$out/lib/${number}"*_worker; do
+            [ -x "$library" ] || continue
+            form=$(basename "$library" _worker)
+            exempt=$(sed -n "s|^// exempt $form: ||p" solutions/library.c 2>/dev/null)
+            form=${form#"$number"}
+            step 300 "suite $number on the library${form:+, ${form#_}}" "$out/suite" --exempt "$exempt" "$out/tests/${number}_test" "$library" "$backend"
+            exempt=
+        done
     done
     for program in "$out"/tests/[!0-9]*_test; do
         own=$(basename "$program" _test)

@@ -6,7 +6,7 @@
 // Three kernels: delta and what the next one reads; the gradients; dQ out of its sum.
 //
 // Two modes. The fastest adds to dQ in whatever order blocks come; its last bits change from run to run. SAME_BITS gives each block its
-// turn (FlashAttention-4's way): hopper_same_bits.cu. dK and dV have the same bits in both.
+// turn (FlashAttention-4's way): hopper_same_bits.cu. dK and dV have the same bits each time in both.
 // D = 16 and 32, and GPUs that are none of sm_90, are the key's.
 //
 // exempt: memory same_twice
@@ -410,6 +410,15 @@ template <int D, bool CAUSAL, bool ORDERED> static wb_status launch(
         plan.blocks64, shape->scale);
 }
 
+// For the validator, which knows of no 08 without a mask: the same shape with one.
+static const attention_shape *with_mask(attention_shape &masked, const attention_shape *shape)
+{
+    if (!shape) return nullptr;
+    masked = *shape;
+    if (masked.causal == 0) masked.causal = 1;
+    return &masked;
+}
+
 // Whether these kernels can do it here: what they cannot, the key does.
 static bool suits(const attention_shape *shape)
 {
@@ -421,24 +430,23 @@ static bool suits(const attention_shape *shape)
 // Bytes of device memory that the next function needs beyond inputs and outputs.
 extern "C" size_t flash_gqa_backward_workspace(const attention_shape *shape)
 {
-    if (!suits(shape)) return 0;
+    attention_shape masked;
+    if (wb_check_shape("flash_gqa_backward", with_mask(masked, shape)) != WB_OK || !suits(shape)) return 0;
     const schedule plan = plan_of(shape, SAME_BITS);
     workspace<64> small;
     workspace<128> large;
     return shape->head_dim == 64 ? cut(small, nullptr, shape, plan) : cut(large, nullptr, shape, plan);
 }
 
-// flash_gqa_backward in memory of the caller's, aligned to 256 bytes, whatever is in it. Beyond the contract, causal may be 0: then every
-// query sees every key.
+// flash_gqa_backward in memory of the caller's. Beyond the contract, causal may be 0: then every query sees every key.
 extern "C" wb_status flash_gqa_backward_in(
-    void *memory, bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
+    void *memory, size_t bytes, bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
     const bf16 *O, const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
 {
-    attention_shape masked = {};
-    if (shape) masked = *shape;
-    if (masked.causal == 0) masked.causal = 1;
-    const wb_status status =
-        wb_check_backward("flash_gqa_backward", dQ, dK, dV, delta, Q, K, V, O, L, dO, shape ? &masked : nullptr);
+    const char *name = "flash_gqa_backward";
+    attention_shape masked;
+    wb_status status = wb_check_backward(name, dQ, dK, dV, delta, Q, K, V, O, L, dO, with_mask(masked, shape));
+    if (status == WB_OK) status = wb_check_workspace(name, memory, bytes, flash_gqa_backward_workspace(shape));
     if (status != WB_OK) return status;
     if (!suits(shape)) {
         if (!shape->causal) return wb_fail(WB_UNSUPPORTED, "flash_gqa_backward: this shape needs causal = 1");
@@ -459,7 +467,7 @@ wb_status flash_gqa_backward(
     const size_t bytes = flash_gqa_backward_workspace(shape);
     void *memory = nullptr;
     if (bytes) WB_CUDA(cudaMallocAsync(&memory, bytes, stream));
-    status = flash_gqa_backward_in(memory, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+    status = flash_gqa_backward_in(memory, bytes, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
     if (bytes) WB_CUDA(cudaFreeAsync(memory, stream));
     return status;
 }
