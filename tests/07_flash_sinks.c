@@ -121,6 +121,25 @@ Test(flash_sinks, every_group_size)
     check(1, 64, 8, 70, 16, 20, 4);
 }
 
+// Windows, sinks and lengths at whose edges a kernel may be that takes four or eight heads of a group at once.
+Test(flash_sinks, heads_that_share_keys)
+{
+    const int W[] = {1, 7, 8, 40, 127, 128, 129, 130}, S[] = {4, 8, 0, 9, 16, 17, 1, 200};
+    const int N[] = {1, 8, 63, 64, 65, 143, 150, 201, 330};
+    for (size_t i = 0; i < COUNT(W); i++) {
+        check(1, 8, 1, 290, 64, W[i], S[i]);
+        check(1, 8, 2, 290, 64, W[i], S[(i + 1) % COUNT(S)]);
+    }
+    for (size_t i = 0; i < COUNT(N); i++) {
+        check(1, 8, 1, N[i], 64, 128, 4);
+        check(1, 4, 1, N[i], 64, 129, S[i % COUNT(S)]);
+    }
+    check(2, 16, 1, 150, 64, 128, 4);
+    check(2, 24, 2, 150, 64, 100, 4);
+    check_every_input(of(1, 8, 1, 299, 64, 128, 4));
+    check_every_input(of(1, 4, 1, 150, 64, 5, 0));
+}
+
 Test(flash_sinks, groups_and_batches)
 {
     check(3, 4, 2, 101, 64, 30, 4);
@@ -199,6 +218,7 @@ Test(flash_sinks, hidden_tiles_are_not_computed)
     for (size_t d = 0; d < COUNT(head_dims); d++) check_skips(of(1, 1, 1, 640, head_dims[d], 32, 4), 140);
     check_skips(of(1, 1, 1, 700, 16, 1, 0), 175);
     check_skips(of(1, 8, 1, 850, 16, 128, 20), 170);
+    check_skips(of(1, 8, 1, 850, 64, 128, 4), 170);
     check_skips(of(1, 1, 1, 1000, 64, 100, 200), 128);
     check_skips(of(1, 1, 1, 1408, 16, 520, 4), 250);
 }
@@ -206,7 +226,7 @@ Test(flash_sinks, hidden_tiles_are_not_computed)
 Test(flash_sinks, hidden_tiles_are_not_loaded)
 {
     for (size_t d = 0; d < COUNT(head_dims); d++) check_reads(of(1, 2, 1, 1024, head_dims[d], 64, 4));
-    check_reads(of(1, 8, 1, 999, 64, 128, 20));
+    for (int sinks = 4; sinks <= 20; sinks += 16) check_reads(of(1, 8, 1, 999, 64, 128, sinks));
     check_reads(of(1, 1, 1, 1500, 16, 1, 130));
     for (size_t d = 0; d < COUNT(head_dims); d++) check_reads(of(1, 1, 1, 1024, head_dims[d], 520, 4));
 }
@@ -220,6 +240,7 @@ Test(flash_sinks, own_stream) { check_stream(of(2, 4, 2, 150, 64, 40, 4)); }
 Test(flash_sinks, same_twice)
 {
     for (size_t d = 0; d < COUNT(head_dims); d++) check_same_twice(of(1, 2, 1, 420, head_dims[d], 290, 4));
+    check_same_twice(of(1, 8, 1, 420, 64, 128, 4));
 }
 
 // Nothing but inputs and outputs in device memory, however long the sequence.

@@ -68,6 +68,13 @@ Test(flash_sink_logits, every_group_size)
     check(1, 15, 3, 40, 16, 17);
     check(1, 7, 1, 70, 32, 64);
     check(1, 64, 8, 40, 16, 20);
+    // W of which a kernel may take four or eight heads at once
+    const int W[] = {1, 7, 8, 40, 127, 128, 129, 130};
+    for (size_t i = 0; i < COUNT(W); i++) {
+        check(1, 8, 1, 205 + (int)i, 64, W[i]);
+        check(2, 24, 2, 65 + (int)i, 64, W[i]);
+    }
+    check_every_input(of(1, 8, 1, 170, 64, 128));
 }
 
 Test(flash_sink_logits, groups_and_batches)

@@ -84,6 +84,36 @@ Test(hopper, a_store_ends_where_the_head_ends)
     free(y);
 }
 
+/* The rows of a tile of several heads stand head by head; a head ends where it ends. And a part of a tile is a tile. */
+Test(hopper, a_tile_of_several_heads)
+{
+    enum { HEADS = 16, N = 37 };
+    uint16_t *x = numbers((size_t)HEADS * N * 64), *y = calloc((size_t)HEADS * N * 64, sizeof *y);
+    static float c[64 * 16];
+    for (int box_heads = 2; box_heads <= 8; box_heads *= 2)
+        for (int row = -3; row < N; row += 8) {
+            const int rows = 64 / box_heads, head = 16 - box_heads, row0 = (row + 3) % 48;
+            memset(y, 0, (size_t)HEADS * N * 64 * sizeof *y);
+            hopper_heads(y, c, x, HEADS, N, box_heads, row, head, row0);
+            for (int i = 0; i < HEADS * N; i++)
+                for (int d = 0; d < 64; d++) {
+                    const bool sent = i / N >= head && i % N >= row && i % N < row + rows;
+                    expect(wb_from_bf16(y[i * 64 + d]), sent ? wb_from_bf16(x[i * 64 + d]) : 0, 0, "y", i, d);
+                }
+            for (int i = 0; i < 64; i++)
+                for (int j = 0; j < 16; j++) {
+                    const int a = row + i % rows, b = row + (row0 + j) % rows;
+                    const int of_a = (head + i / rows) * N + a, of_b = (head + (row0 + j) / rows) * N + b;
+                    double want = 0;
+                    for (int d = 0; d < 64 && a >= 0 && a < N && b >= 0 && b < N; d++)
+                        want += (double)wb_from_bf16(x[of_a * 64 + d]) * wb_from_bf16(x[of_b * 64 + d]);
+                    expect(c[i * 16 + j], want, 1e-4, "C", i, j);
+                }
+        }
+    free(x);
+    free(y);
+}
+
 static void check_product(hopper_form form, int cols)
 {
     enum { DEPTH = 128 };
@@ -105,6 +135,8 @@ static void check_product(hopper_form form, int cols)
 Test(hopper, product_ABt)
 {
     for (int cols = 64; cols <= 192; cols += 32) check_product(HOPPER_ABt, cols);
+    check_product(HOPPER_ABt, 16);
+    check_product(HOPPER_ABt, 144);
 }
 Test(hopper, product_AB)
 {

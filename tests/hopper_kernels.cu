@@ -178,12 +178,55 @@ template <int Cols> static void product(hopper_form form, const uint16_t *a, con
 extern "C" void hopper_product(hopper_form form, int cols, const uint16_t *a, const uint16_t *b, float *c)
 {
     switch (cols) {
+    case 16: product<16>(form, a, b, c); break;
     case 64: product<64>(form, a, b, c); break;
     case 96: product<96>(form, a, b, c); break;
     case 128: product<128>(form, a, b, c); break;
+    case 144: product<144>(form, a, b, c); break;
     case 160: product<160>(form, a, b, c); break;
     case 192: product<192>(form, a, b, c); break;
     }
+}
+
+struct tile_of_heads {
+    tma_tile<64, 64> tile;
+    signal full;
+};
+
+__global__ void heads_kernel(const __grid_constant__ tensor_map y_map, float *c_out,
+                             const __grid_constant__ tensor_map x_map, int row, int head, int row0)
+{
+    extern __shared__ __align__(1024) unsigned char shared[];
+    auto &x = *reinterpret_cast<tile_of_heads *>(shared);
+    if (threadIdx.x == 0) {
+        x.full.init(1);
+        signals_ready();
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) load_async(x.tile, x_map, row, head, x.full);
+    x.full.wait(0);
+    store_async(y_map, row, head, x.tile);
+    reg_tile<16, 16> c;
+    mma_ABt_async(c, x.tile, part<16>(x.tile, row0));
+    products_done<0>(c);
+    each(c, [&](float &v, element e) { c_out[(16 * warp_in_group() + e.row) * 16 + e.col] = v; });
+    stores_read();
+}
+
+extern "C" void hopper_heads(uint16_t *y, float *c, const uint16_t *x, int heads, int N, int box_heads, int row,
+                             int head, int row0)
+{
+    const size_t count = (size_t)heads * N * 64;
+    const bf16 *x_device = on_device_bf16(x, count);
+    uint16_t *y_device = on_device(y, count);
+    float *c_device = on_device(c, 64 * 16);
+    tensor_map x_map, y_map;
+    must(describe(x_map, x_device, heads, N, 64, 64 / box_heads, box_heads));
+    must(describe(y_map, reinterpret_cast<bf16 *>(y_device), heads, N, 64, 64 / box_heads, box_heads));
+    heads_kernel<<<1, 128, sizeof(tile_of_heads)>>>(y_map, c_device, x_map, row, head, row0);
+    back(y, y_device, count);
+    back(c, c_device, 64 * 16);
+    must(cudaFree((void *)x_device));
 }
 
 struct two_tiles {

@@ -20,6 +20,11 @@ void hopper_load(float *out, const uint16_t *x, int heads, int N, int row, int h
 /* The tile x [64, 128] is sent to y [heads, N, 128] at (row, head). */
 void hopper_store(uint16_t *y, const float *x, int heads, int N, int row, int head);
 
+/* The tile of 64 / box_heads rows of each of box_heads heads of x [heads, N, 64] at (row, head) is brought, and sent to the same place of y;
+ * c [64, 16] = its product with its own rows row0 ... row0 + 15, transposed. */
+void hopper_heads(uint16_t *y, float *c, const uint16_t *x, int heads, int N, int box_heads, int row, int head,
+                  int row0);
+
 /* c [64, cols] = a b^T for ABt, b [cols, 128]; c += a b for AB, = a b for FIRST, b [128, cols] and cols 64, 128 or 192; a [64, 128]. */
 void hopper_product(hopper_form form, int cols, const uint16_t *a, const uint16_t *b, float *c);
 

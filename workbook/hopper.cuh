@@ -11,6 +11,7 @@
 // What can be done:
 //   describe                              (host) a tensor in global memory, cut into tiles
 //   shared_memory                         where a block's tiles and signals lie
+//   part                                  of a tma_tile, some of its rows as a tile
 //   load_async                            global memory -> tma_tile, by the copy engine; a signal says when it is there
 //   send, send_with, receive, release     one end of a ring and the other
 //   mma_ABt_async, mma_AB_async           begin C = A B^T, begin C += A B; the warpgroup goes on
@@ -78,6 +79,13 @@ template <int Rows, int Cols> struct alignas(1024) tma_tile {
     static constexpr int rows = Rows, cols = Cols;
     bf16 at[Cols / 64][Rows][64];
 };
+
+// Rows row0 ... row0 + Rows - 1 of a tile of one panel, as a tile: row0 is a multiple of 8.
+template <int Rows, int TileRows> TILE_FN const tma_tile<Rows, 64> &part(const tma_tile<TileRows, 64> &tile, int row0)
+{
+    static_assert(Rows <= TileRows, "a part is not larger than the tile");
+    return reinterpret_cast<const tma_tile<Rows, 64> &>(tile.at[0][row0]);
+}
 
 template <int Depth> struct weights {
     static_assert(Depth % 16 == 0, "a product goes over 16 columns at a time");
@@ -469,16 +477,21 @@ inline wb_status check_hopper(const char *problem)
     return WB_OK;
 }
 
-// A tensor [heads, N, D], row-major, cut into tiles of `rows` rows and all D columns. WB_DEVICE_ERROR if the driver refuses.
-static inline wb_status describe(tensor_map &map, const bf16 *tensor, int heads, int N, int D, int rows)
+// A tensor [heads, N, D], row-major, cut into tiles of `rows` rows and all D columns; or, where D is 64, into tiles of the same `rows`
+// rows of box_heads neighbouring heads, one head below the other. WB_DEVICE_ERROR if the driver refuses.
+static inline wb_status describe(tensor_map &map, const bf16 *tensor, int heads, int N, int D, int rows,
+                                 int box_heads = 1)
 {
 #ifdef __CUDACPU__
-    return cudacpu::tensor_describe(map, tensor, heads, N, D, rows) ? WB_OK
-                                                                    : wb_fail(WB_DEVICE_ERROR, "no such tensor map");
+    return cudacpu::tensor_describe(map, tensor, heads, N, D, rows, box_heads)
+               ? WB_OK
+               : wb_fail(WB_DEVICE_ERROR, "no such tensor map");
 #else
     typedef CUresult (*encoder)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *,
                                 const cuuint64_t *, const cuuint32_t *, const cuuint32_t *, CUtensorMapInterleave,
                                 CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+    if (box_heads > 1 && D > 64)
+        return wb_fail(WB_DEVICE_ERROR, "no such tensor map");  // panels would stand inside of heads
     static encoder encode;
     if (!encode) {  // a function of the driver: found without linking to it
         cudaDriverEntryPointQueryResult found;
@@ -495,7 +508,7 @@ static inline wb_status describe(tensor_map &map, const bf16 *tensor, int heads,
     // The head is a dimension of its own, so that a ragged end is followed by zeros, not by the next head.
     const cuuint64_t size[4] = {64, (cuuint64_t)N, (cuuint64_t)D / 64, (cuuint64_t)heads};
     const cuuint64_t stride[3] = {(cuuint64_t)D * 2, 128, (cuuint64_t)N * D * 2};  // bytes, from dimension 1 on
-    const cuuint32_t box[4] = {64, (cuuint32_t)rows, (cuuint32_t)D / 64, 1}, step[4] = {1, 1, 1, 1};
+    const cuuint32_t box[4] = {64, (cuuint32_t)rows, (cuuint32_t)D / 64, (cuuint32_t)box_heads}, step[4] = {1, 1, 1, 1};
     const CUresult status = encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, (void *)tensor, size, stride, box, step,
                                    CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                                    CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
@@ -731,8 +744,8 @@ template <int Cols> TILE_FN void pin(reg_tile<16, Cols> &c)
 
 // One instruction: c, 64 x Cols, (+)= 64 x 16 times 16 x Cols. A thread has Cols / 2 of c.
 template <int Cols> struct instruction {
-    static_assert(Cols == 64 || Cols == 96 || Cols == 128 || Cols == 160 || Cols == 192,
-                  "a product has 64, 96, 128, 160 or 192 columns; others want a line HOPPER_PRODUCT(...)");
+    static_assert(Cols == 16 || Cols == 64 || Cols == 96 || Cols == 128 || Cols == 144 || Cols == 160 || Cols == 192,
+                  "a product has 16, 64, 96, 128, 144, 160 or 192 columns; others want a line HOPPER_PRODUCT(...)");
 };
 
 // %0 ... are the accumulators, then come the operands: a descriptor or four registers of A, B's descriptor, "onto", "transposed".
@@ -764,10 +777,13 @@ template <int Cols> struct instruction {
 #define HOPPER_T3 HOPPER_TEN() ", " HOPPER_TEN(1) ", " HOPPER_TEN(2)
 #define HOPPER_T6 HOPPER_T3 ", " HOPPER_TEN(3) ", " HOPPER_TEN(4) ", " HOPPER_TEN(5)
 #define HOPPER_T9 HOPPER_T6 ", " HOPPER_TEN(6) ", " HOPPER_TEN(7) ", " HOPPER_TEN(8)
+HOPPER_PRODUCT(16, "%0, %1, %2, %3, %4, %5, %6, %7", 8, 9, 10, 11, 12, 13, 14, HOPPER_8(0))
 HOPPER_PRODUCT(64, HOPPER_T3 ", %30, %31", 32, 33, 34, 35, 36, 37, 38, HOPPER_32(0))
 HOPPER_PRODUCT(96, HOPPER_T3 ", " HOPPER_TEN(3) ", %40, %41, %42, %43, %44, %45, %46, %47", 48, 49, 50, 51, 52, 53, 54,
                HOPPER_32(0), HOPPER_8(32), HOPPER_8(40))
 HOPPER_PRODUCT(128, HOPPER_T6 ", %60, %61, %62, %63", 64, 65, 66, 67, 68, 69, 70, HOPPER_32(0), HOPPER_32(32))
+HOPPER_PRODUCT(144, HOPPER_T6 ", " HOPPER_TEN(6) ", %70, %71", 72, 73, 74, 75, 76, 77, 78, HOPPER_32(0), HOPPER_32(32),
+               HOPPER_8(64))
 HOPPER_PRODUCT(160, HOPPER_T6 ", " HOPPER_TEN(6) ", " HOPPER_TEN(7), 80, 81, 82, 83, 84, 85, 86, HOPPER_32(0),
                HOPPER_32(32), HOPPER_8(64), HOPPER_8(72))
 HOPPER_PRODUCT(192, HOPPER_T9 ", %90, %91, %92, %93, %94, %95", 96, 97, 98, 99, 100, 101, 102, HOPPER_32(0),

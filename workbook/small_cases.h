@@ -21,6 +21,7 @@ static inline int wb_small_cases(const wb_problem *problem, wb_case cases[], int
         {2, 2, 1, 70, 40, 32, 64, 1},     // fewer keys than a tile has
         {1, 2, 1, 129, 129, 64, 1, 2},    // one row more than whole tiles
         {1, 2, 1, 65, 150, 128, 80, 0},   // the largest head
+        {1, 8, 1, 70, 90, 64, 40, 4},     // many query heads on one key head
     };
     int n = 0;
     if (problem->signature == WB_ROW_SUM) {

@@ -7,16 +7,22 @@
 
 namespace cudacpu
 {
-bool tensor_describe(tensor_box &map, const void *tensor, int heads, int N, int D, int rows)
+bool tensor_describe(tensor_box &map, const void *tensor, int heads, int N, int D, int rows, int box_heads)
 {
     if (reinterpret_cast<uintptr_t>(tensor) % 16 || heads < 1 || N < 1 || D < 64 || D % 64 || rows < 1 || rows > 256)
         return false;
-    map = {static_cast<const char *>(tensor), heads, N, D, rows};
+    if (box_heads < 1 || box_heads > 256 || (box_heads > 1 && D > 64))
+        return false;  // panels would stand inside of heads
+    map = {static_cast<const char *>(tensor), heads, N, D, rows, box_heads};
     return true;
 }
 
-static tile_rows whole(const void *tile, const tensor_box &m) { return {tile, m.D / 64, m.rows * 128, 0, m.rows}; }
-static int box_bytes(const tensor_box &m) { return m.rows * m.D * 2; }
+static int box_rows(const tensor_box &m) { return m.rows * m.box_heads; }  // as rows of a tile
+static tile_rows whole(const void *tile, const tensor_box &m)
+{
+    return {tile, m.D / 64, box_rows(m) * 128, 0, box_rows(m)};
+}
+static int box_bytes(const tensor_box &m) { return box_rows(m) * m.D * 2; }
 static tile_rows lines(const void *at, int bytes) { return {at, 1, bytes, 0, bytes / 128}; }
 
 // f(place in shared memory, place in global memory or null) for each piece of 16 bytes. Beyond the ends of the tensor there is nothing.
@@ -24,9 +30,10 @@ template <class F> static void each_piece(const void *tile, const tensor_box &m,
 {
     const char *line = static_cast<const char *>(tile);
     for (int panel = 0; panel < m.D / 64; panel++)
-        for (int r = 0; r < m.rows; r++, line += 128) {
-            const bool inside = row + r >= 0 && row + r < m.N && head >= 0 && head < m.heads;
-            const long at = (static_cast<long>(head) * m.N + row + r) * m.D * 2 + panel * 128;
+        for (int r = 0; r < box_rows(m); r++, line += 128) {
+            const int i = row + r % m.rows, h = head + r / m.rows;
+            const bool inside = i >= 0 && i < m.N && h >= 0 && h < m.heads;
+            const long at = (static_cast<long>(h) * m.N + i) * m.D * 2 + panel * 128;
             for (int piece = 0; piece < 8; piece++)
                 f(line + (piece ^ r % 8) * 16, inside ? m.base + at + piece * 16 : nullptr);
         }
@@ -38,7 +45,7 @@ static void check_tile(const void *tile, int bytes, const tensor_box &m, call_si
         report("misaligned tile", site, "%s must lie at a multiple of 1024 bytes", name_of(tile));
     if (bytes != box_bytes(m))
         report("box of another size", site, "%s has %d bytes, a box of this tensor map %d x %d x 2 = %d", name_of(tile),
-               bytes, m.rows, m.D, box_bytes(m));
+               bytes, box_rows(m), m.D, box_bytes(m));
 }
 
 static void begin_copy(const copy_to_shared &c, const thread &me)

@@ -76,7 +76,7 @@ $(CHECK)/$(1)/tile_worker: $(CHECK)/$(1)/tile.o $(CHECK)/tile_words.o $(MACHINER
 endef
 $(eval $(call check_of_tiles,solutions,tests/tile_kernels.cu))
 
-# Broken kernels: tests/sanitize/NN_what.patch is applied to the key of NN, NN_VARIANT_what.patch to that variant, which may include the key,
+# Broken kernels: tests/sanitize/NN_what.patch is applied to the key of NN, NN_VARIANT_what.patch to that variant, which may include the key and others,
 # tile_what.patch to tests/tile_kernels.cu.
 BROKEN := $(basename $(notdir $(wildcard tests/sanitize/*.patch)))
 broken_number = $(firstword $(subst _, ,$(1)))
@@ -86,7 +86,7 @@ broken_copy = $(CHECK)/broken/$(1)/$(if $(call broken_variant,$(1)),variants/)$(
 define broken
 $(call broken_copy,$(1)): $(call broken_source,$(1)) tests/sanitize/$(1).patch
 	@mkdir -p $$(@D)
-	$(if $(call broken_variant,$(1)),@cp $(call source,solutions,$(call broken_number,$(1))) $(CHECK)/broken/$(1)/)
+	$(if $(call broken_variant,$(1)),@cp $(call source,solutions,$(call broken_number,$(1))) $(CHECK)/broken/$(1)/ && cp $(dir $(call broken_variant,$(1)))*.cu $$(@D)/)
 	@cp $$< $$@ && patch -s --no-backup-if-mismatch $$@ tests/sanitize/$(1).patch
 $(if $(filter tile,$(call broken_number,$(1))),$(call check_of_tiles,broken/$(1),$(call broken_copy,$(1))),$(call check_of,broken/$(1),$(call broken_number,$(1)),$(call broken_copy,$(1))))
 endef

@@ -13,10 +13,10 @@ struct tile_rows {
     int panels, panel_bytes, row0, rows;
 };
 
-// A tensor [heads, N, D] of bf16, cut into boxes of `rows` rows and all D columns.
+// A tensor [heads, N, D] of bf16, cut into boxes of `rows` rows and all D columns, the same in each of box_heads heads.
 struct tensor_box {
     const char *base;
-    int heads, N, D, rows;
+    int heads, N, D, rows, box_heads;
 };
 
 // What one lane brings to a product C [64, cols] (+)= A B. Its own part of C: cols / 2 floats.
@@ -30,7 +30,7 @@ struct product_request {
     call_site site;
 };
 
-bool tensor_describe(tensor_box &map_, const void *tensor_, int heads_, int N_, int D_, int rows_);
+bool tensor_describe(tensor_box &map_, const void *tensor_, int heads_, int N_, int D_, int rows_, int box_heads_);
 
 void signal_init(uint64_t *signal_, int arrivals_, call_site site_);
 void signal_arrive(uint64_t *signal_, long bytes_, call_site site_);  // and promises bytes

@@ -1,0 +1,260 @@
+// hopper.cu - flash_sinks on a Hopper GPU, for windows so short that a tile of queries needs no walk over the keys.
+//
+// The 64 rows of a tile are POSITIONS positions of HEADS heads that share K and V: 8 of 8, or 16 of 4. Together they see W + POSITIONS - 1
+// keys, at most 144, and the sinks. So all scores of a tile are one product (and a small one for the sinks): a plain softmax, no running
+// maximum, nothing to rescale. The keys of 64 queries come at once, in the words of problem 10; blocks stay for many of them.
+//
+// Per tile of 8 x 8: 18 KB between the chip and its memory, 9728 exponentials with 8 sink columns or fewer, 1280 products of 16 x 8 x 16;
+// problems/07/README.md adds them up. D = 64, W <= 129, up to 16 sinks, groups of a multiple of 4, sm_90; all else is packed_heads.cu's.
+#include "workbook.h"
+#include "tile.cuh"
+#include "hopper.cuh"
+
+constexpr int KEYS = 144;    // columns of a tile's scores; its queries' own keys are the last
+constexpr int MOST_W = 129;  // W + POSITIONS - 1 keys are at most KEYS
+constexpr int CHUNK = 64;    // queries whose keys come together
+constexpr int MOST_SINKS = 16;
+constexpr int GROUPS = 3;  // warpgroups that compute
+
+// What a block keeps in shared memory: 204 KB.
+template <int ROWS> struct chunk_keys {
+    tma_tile<ROWS, 64> K, V;
+    tma_tile<MOST_SINKS, 64> K_sinks, V_sinks;
+};
+template <int ROWS> struct window_tiles {
+    chunk_keys<ROWS> keys[2];  // of one chunk and the next
+    ring<tma_tile<64, 64>, 3> Q[GROUPS];
+    tma_tile<64, 64> O[GROUPS];
+    signal keys_full[2], keys_empty[2];
+};
+
+// Columns FIRST ... FIRST + Cols - 1 of a tile in registers, as a tile.
+template <int FIRST, int Cols, int TileCols> TILE_FN reg_tile<16, Cols> &columns(reg_tile<16, TileCols> &tile)
+{
+    return reinterpret_cast<reg_tile<16, Cols> &>(tile.x[0][FIRST / 8]);
+}
+
+// One more term in the denominator, for problem 11: exp(L) becomes exp(L) + exp(sink), for O, in l, and for L.
+TILE_FN void join(row_vec<16> &l, row_vec<16> &L, const row_vec<16> &sink)
+{
+    const row_vec<16> above = sink - L;
+    l = rowwise(l, above, [](float sum, float a) { return sum * (1 + expf(a)); });
+    L = max(L, sink) + rowwise(above, [](float a) { return log1pf(expf(-fabsf(a))); });
+}
+
+// An item is CHUNK queries of HEADS heads; a block takes every gridDim.x-th of them, and its warpgroups take turns at its tiles.
+// SINKS: columns for sinks, of which `sinks` are; 0, 8 or 16.
+template <int HEADS, int SINKS> __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void window_kernel(
+    const __grid_constant__ tensor_map O_map,        // [B, Hq, N, 64] in tiles of POSITIONS rows of HEADS heads
+    const __grid_constant__ tensor_map Q_map,        // [B, Hq, N, 64] likewise
+    const __grid_constant__ tensor_map K_map,        // [B, Hkv, N, 64] in tiles of ROWS rows
+    const __grid_constant__ tensor_map V_map,        // [B, Hkv, N, 64] likewise
+    const __grid_constant__ tensor_map K_sinks_map,  // [B, Hkv, N, 64] in tiles of MOST_SINKS rows
+    const __grid_constant__ tensor_map V_sinks_map,  // [B, Hkv, N, 64] likewise
+    float *L,                                        // [B, Hq, N]
+    const float *sink_logits,                        // [Hq], or null: none
+    int items, int q_heads, int group_size, int N, int W, int sinks, float scale)
+{
+    constexpr int POSITIONS = 64 / HEADS, ROWS = CHUNK - POSITIONS + KEYS;
+    constexpr int UNUSED = KEYS - POSITIONS + 1 - MOST_W;  // columns left of every window
+    using registers = register_shares<GROUPS, 32, 160>;
+    extern __shared__ __align__(1024) unsigned char shared[];  // shared_memory() takes registers: none is left
+    auto &tiles = *reinterpret_cast<window_tiles<ROWS> *>(shared);
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < 2; i++) tiles.keys_full[i].init(SINKS ? 4 : 2), tiles.keys_empty[i].init(4 * GROUPS);
+        for (int g = 0; g < GROUPS; g++) tiles.Q[g].init(4);
+        signals_ready();
+    }
+    __syncthreads();  // the signals are there for all
+
+    // f(first head, first query of the chunk) for each of this block's items
+    const int chunks = (N - 1) / CHUNK + 1;
+    const auto each_item = [&](auto f) {
+#pragma unroll 1
+        for (int item = blockIdx.x; item < items; item += gridDim.x) f(item / chunks * HEADS, item % chunks * CHUNK);
+    };
+    // f(where the tile's queries begin in the chunk) for each of a chunk's tiles that is the group's; n counts those of all groups
+    const auto each_tile = [&](int group, int row, int &n, auto f) {
+#pragma unroll 1
+        for (int q = 0; q < CHUNK && row + q < N; q += POSITIONS)
+            if (n++ % GROUPS == group) f(q);
+    };
+
+    // fetch: one thread the keys and values, one the queries of each group
+    if (warpgroup_id() == 0) {
+        registers::give();
+        if (threadIdx.x == 0) {
+            int round = 0;
+            each_item([&](int head, int row) {
+                const int now = round % 2, kv_head = head / group_size, key = row + POSITIONS - KEYS;
+                signal &full = tiles.keys_full[now];
+                tiles.keys_empty[now].wait(round++ / 2 % 2 ^ 1);
+                load_async(tiles.keys[now].K, K_map, key, kv_head, full);
+                if (SINKS) load_async(tiles.keys[now].K_sinks, K_sinks_map, 0, kv_head, full);
+                load_async(tiles.keys[now].V, V_map, key, kv_head, full);
+                if (SINKS) load_async(tiles.keys[now].V_sinks, V_sinks_map, 0, kv_head, full);
+            });
+        } else if (threadIdx.x % 32 == 0) {
+            const int group = threadIdx.x / 32 - 1;
+            sender Q(tiles.Q[group]);
+            int n = 0;
+            each_item(
+                [&](int head, int row) { each_tile(group, row, n, [&](int q) { Q.send(Q_map, row + q, head); }); });
+        }
+        return;
+    }
+
+    registers::take();
+    const int group = warpgroup_id() - 1, warp_row = 16 * warp_in_group();
+    const float scale2 = scale * 1.44269504f;  // times log2(e): the scores in base 2, for exp2
+    receiver Q(tiles.Q[group]);
+    auto &O_tile = tiles.O[group];
+    int round = 0, n = 0;
+    each_item([&](int head, int row) {
+        const int now = round % 2;
+        const auto &keys = tiles.keys[now];
+        tiles.keys_full[now].wait(round++ / 2 % 2);
+        each_tile(group, row, n, [&](int q) {
+            const int first = row + q;  // query of the tile
+            reg_tile<16, KEYS> S;
+            reg_tile<16, 16> S_sinks;
+            const auto &Q_tile = Q.receive();
+            mma_ABt_async(S, Q_tile, part<KEYS>(keys.K, q));  // S = Q K^T
+            if (SINKS) mma_ABt_async(S_sinks, Q_tile, keys.K_sinks);
+            stores_read();
+            warpgroup_meets();  // the O of the tile before has left; the products run meanwhile
+            if (SINKS) products_done<0>(S_sinks);
+            products_done<0>(S);
+            Q.release();
+
+            // mask: row r is query first + r % POSITIONS, column c is key first + POSITIONS - KEYS + c
+            const int before = KEYS - POSITIONS - first;  // columns of keys that do not exist
+            const auto hide_left = [&](float &s, element e) {
+                if (e.col_slot < UNUSED / 4 || e.col < max(KEYS - POSITIONS + 1 - W + e.row % POSITIONS, before))
+                    s = -INFINITY;
+            };
+            if (W >= KEYS - 16 && before <= 16)  // as far as the first sixteen columns, which the compiler knows
+                each(S, [&](float &s, element e) {
+                    if (e.col_slot < 4) hide_left(s, e);
+                });
+            else
+                each(S, hide_left);
+            each(S, [&](float &s, element e) {
+                if (e.col_slot >= (KEYS - POSITIONS) / 4 && e.col > KEYS - POSITIONS + e.row % POSITIONS) s = -INFINITY;
+            });
+            if (SINKS)
+                each(S_sinks, [&](float &s, element e) {  // those left of the window
+                    if (e.col_slot >= SINKS / 4 || e.col >= sinks || e.col > first + e.row % POSITIONS - W)
+                        s = -INFINITY;
+                });
+
+            // max
+            row_vec<16> m = row_max_part(S);
+            if (SINKS) m = max(m, row_max_part(S_sinks));
+            m = row_max_whole(m) * scale2;
+            // accumulate: S becomes P
+            each(S, [&](float &s, element e) { s = e.col_slot < UNUSED / 4 ? 0 : exp2_fast(s * scale2 - m[e]); });
+            row_vec<16> l = row_sum_part(S);
+            if (SINKS) {
+                each(S_sinks, [&](float &s, element e) {
+                    s = e.col_slot < SINKS / 4 ? exp2_fast(s * scale2 - m[e]) : 0;
+                });
+                l = l + row_sum_part(S_sinks);
+            }
+            l = row_sum_whole(l);
+
+            // O = P V, in two halves: P of both at once would take more registers than there are
+            reg_tile<16, 64> O = {};
+            weights<80> P_left;
+            weights<64> P_right;
+            weights<16> P_sinks;
+            round_to(P_left, columns<0, 80>(S));
+            mma_AB_async(O, P_left, part<80>(keys.V, q));
+            products_done<0>(O);
+            round_to(P_right, columns<80, 64>(S));
+            mma_AB_async(O, P_right, part<64>(keys.V, q + 80));
+            if (SINKS) {
+                round_to(P_sinks, S_sinks);
+                mma_AB_async(O, P_sinks, keys.V_sinks);
+            }
+            row_vec<16> L_row = (m + log2(l)) * 0.69314718f;  // ln(2): base e
+            if (sink_logits) {
+                row_vec<16> sink;
+                TILE_UNROLL
+                for (int i = 0; i < 2; i++) sink.x[i] = sink_logits[(head + (warp_row + 8 * i) / POSITIONS) % q_heads];
+                join(l, L_row, sink);
+            }
+            products_done<0>(O);
+            divide_rows(O, l);
+
+            // store
+            store(O_tile, O);
+            store_async(O_map, first, head, O_tile);
+            TILE_UNROLL
+            for (int i = 0; i < 2; i++) {  // eight rows, which are of one head
+                const int r = warp_row + 8 * i + lane_id() / 4, query = first + r % POSITIONS;
+                if (lane_id() % 4 == 0 && query < N) L[(size_t)(head + r / POSITIONS) * N + query] = L_row.x[i];
+            }
+        });
+        if (lane_id() == 0) tiles.keys_empty[now].arrive();
+    });
+    stores_read();  // the block may not end before
+}
+
+template <int HEADS, int SINKS> static wb_status launch_window(
+    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const float *sink_logits,
+    const attention_shape *shape, wb_stream stream)
+{
+    constexpr int POSITIONS = 64 / HEADS, ROWS = CHUNK - POSITIONS + KEYS, bytes = sizeof(window_tiles<ROWS>);
+    static_assert(bytes <= 227 * 1024, "a block may have 227 KB of shared memory");
+    const int heads = shape->batch * shape->q_heads, kv_heads = shape->batch * shape->kv_heads, N = shape->q_len;
+    const int items = heads / HEADS * ((N - 1) / CHUNK + 1);
+    tensor_map O_map, Q_map, K_map, V_map, K_sinks_map, V_sinks_map;
+    wb_status status = describe(O_map, O, heads, N, 64, POSITIONS, HEADS);
+    if (status == WB_OK) status = describe(Q_map, Q, heads, N, 64, POSITIONS, HEADS);
+    if (status == WB_OK) status = describe(K_map, K, kv_heads, N, 64, ROWS);
+    if (status == WB_OK) status = describe(V_map, V, kv_heads, N, 64, ROWS);
+    if (status == WB_OK) status = describe(K_sinks_map, K, kv_heads, N, 64, MOST_SINKS);
+    if (status == WB_OK) status = describe(V_sinks_map, V, kv_heads, N, 64, MOST_SINKS);
+    if (status != WB_OK) return status;
+    int device, processors;
+    WB_CUDA(cudaGetDevice(&device));
+    WB_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
+    const auto kernel = window_kernel<HEADS, SINKS>;
+    WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    kernel<<<min(items, processors), 128 * (1 + GROUPS), bytes, stream>>>(
+        O_map, Q_map, K_map, V_map, K_sinks_map, V_sinks_map, L, sink_logits, items, shape->q_heads, heads / kv_heads,
+        N, shape->window, shape->sinks, shape->scale);
+    WB_CUDA(cudaGetLastError());
+    return WB_OK;
+}
+
+// Whether the kernel can do it here.
+static bool suits(const char *name, const attention_shape *shape, int sinks)
+{
+    const int group_size = shape->q_heads / shape->kv_heads;
+    const long long tiles = (long long)shape->batch * shape->q_heads * ((shape->q_len - 1) / CHUNK + 1);
+    return shape->head_dim == 64 && shape->window <= MOST_W && sinks <= MOST_SINKS && group_size % 4 == 0 &&
+           tiles <= INT_MAX && fits<window_tiles<CHUNK - 8 + KEYS>>() && check_hopper(name) == WB_OK;
+}
+
+#ifndef SINK_LOGITS  // problem 11 has its own
+namespace any_window
+{
+#include "packed_heads.cu"
+}
+
+wb_status flash_sinks(
+    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape, wb_stream stream)
+{
+    const wb_status status = wb_check_forward("flash_sinks", O, L, Q, K, V, shape);
+    if (status != WB_OK) return status;
+    if (!suits("flash_sinks", shape, shape->sinks)) return any_window::flash_sinks(O, L, Q, K, V, shape, stream);
+    const bool eight = shape->q_heads / shape->kv_heads % 8 == 0;
+    const auto run = shape->sinks == 0   ? eight ? launch_window<8, 0> : launch_window<4, 0>
+                       : shape->sinks <= 8 ? eight ? launch_window<8, 8> : launch_window<4, 8>
+                       : eight ? launch_window<8, 16>
+                                         : launch_window<4, 16>;
+    return run(O, L, Q, K, V, nullptr, shape, stream);
+}
+#endif
