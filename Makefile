@@ -69,7 +69,7 @@ $(if $(filter build/% everything lib variants wrong broken judges,$(filter-out %
 
 # A copy for a class has no answer keys (class_copy.sh): what is made of them says so.
 ifeq ($(wildcard solutions/[0-9]*),)
-KEYLESS := $(filter demo lib check check-all mutants class-test everything variants tune-% new-problem,$(MAKECMDGOALS)) $(if $(filter solutions,$(IMPL)),IMPL=solutions) $(if $(WRONG),WRONG=)
+KEYLESS := $(filter demo lib torch check check-all mutants class-test everything variants tune-% new-problem,$(MAKECMDGOALS)) $(if $(filter solutions,$(IMPL)),IMPL=solutions) $(if $(WRONG),WRONG=)
 $(if $(strip $(KEYLESS)),$(error make $(strip $(KEYLESS)) needs the answer keys, and this copy of the workbook has none. What is yours: make help))
 endif
 
@@ -339,7 +339,7 @@ bench-%: FORCE  ## bench-03: time and memory against the naive baseline and the 
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/bench.sh $(BACKEND) $(IMPL) $*
 bench:  ## the same for all problems
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/bench.sh $(BACKEND) $(IMPL) $(NUMBERS)
-record:  ## all that is recorded of the keys on a GPU, into plots/data/<gpu> and build/record (PART=suites, bench, peers, example, gpt_oss, sanitize)
+record:  ## all that is recorded of the keys on a GPU, into plots/data/<gpu> and build/record (PART=suites, bench, peers, example, torch, gpt_oss, sanitize)
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/record.sh $(BACKEND) build/record $$PART
 mask-%: $B/mask FORCE  ## mask-06 N=32 W=12 BR=8 BC=8: which query sees which key, and the tiles that are visited; build/plots has it as SVG
 	@mkdir -p build/plots
@@ -396,7 +396,11 @@ gpt-oss: $(if $(filter solutions,$(IMPL)),$B/lib/libworkbook.so,$B/problems/gpt_
 	@mkdir -p $B/results
 	@$(UNLOCK)$(PYTHON) reference/gpt_oss.py $< >$B/results/gpt_oss.tsv
 	@plots/plot.sh gpt_oss $(BACKEND)
-.PHONY: gpt-oss
+torch: lib  ## the library's attention as one function of PyTorch (reference/torch_attention.py): wants PyTorch; on a GPU times beside torch's own
+	@mkdir -p $B/results
+	@$(UNLOCK)$(PYTHON) reference/torch_attention.py $B/lib/libworkbook.so >$B/results/torch_attention.tsv; status=$$?; \
+	  cut -f 1-4,6 $B/results/torch_attention.tsv | grep -v '	ok$$'; exit $$status
+.PHONY: gpt-oss torch
 bundle: $B/score  ## programs and libraries for a GPU machine without Criterion, OpenBLAS, gnuplot: make bundle BACKEND=cuda ARCH=90a
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/bundle.sh $(BACKEND) $(NUMBERS)
 compile-gpu:  ## compile everything for sm_75, sm_80, sm_90a and the newest GPU that nvcc knows; needs no GPU

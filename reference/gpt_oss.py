@@ -17,13 +17,14 @@ Attentions with a known mistake must be further off than twice, in a window of 1
 Printed: lines that start with # say where the numbers come from, then what, impl, at, value, limit, verdict. Exit status 1: a limit was
 not kept, or a mistake was not seen. On the CPU layer (no GPU, or BACKEND=cpu) sizes are smaller, and nothing is timed.
 """
-import ctypes, datetime, glob, os, statistics, subprocess, sys
+import glob, os, statistics, sys
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 try:
     import torch, transformers
     from transformers import AttentionInterface, AutoModelForCausalLM, GptOssConfig
     from transformers.masking_utils import AttentionMaskInterface, flash_attention_mask
+    import torch_attention
 except ImportError as error:
     sys.exit(f"gpt_oss.py wants PyTorch and transformers 5 or later, and here: {error}.")
 
@@ -35,56 +36,25 @@ if backend == "cuda" and not torch.cuda.is_available():
 path = sys.argv[1] if len(sys.argv) > 1 else f"build/{backend}/lib/libworkbook.so"
 ours = "yours" if "/problems/" in path else "key"
 try:
-    lib = ctypes.CDLL(path)
-    lib.flash_sink_logits_backward
+    lib = torch_attention.Library(path)
+    lib.lib.flash_sink_logits_backward
 except (OSError, AttributeError) as error:
     sys.exit(f"gpt_oss.py wants problems 11 and 12 in {path}, which `make lib BACKEND={backend}` builds: {error}.")
-lib.wb_last_message.restype = ctypes.c_char_p
 transformers.logging.set_verbosity_error()
 
 
 # ------------------------------------------------------------------------------------------------------------ our attention
 
 
-class Shape(ctypes.Structure):  # attention_shape of workbook/workbook.h
-    names = "batch q_heads kv_heads q_len kv_len head_dim scale causal window sinks".split()
-    _fields_ = [(name, ctypes.c_float if name == "scale" else ctypes.c_int) for name in names]
-
-
-def call(function, tensors, shape):
-    pointers = [ctypes.c_void_p(t.data_ptr()) for t in tensors]
-    stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream if backend == "cuda" else None)
-    if function(*pointers, ctypes.byref(shape), stream) != 0:
-        raise RuntimeError(lib.wb_last_message().decode())
-
-
-class SinkLogits(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, Q, K, V, sink_logits, scale, window):  # [B, Hq, N, D], K and V [B, Hkv, N, D]: bf16; [Hq]: float32; contiguous
-        (B, Hq, N, D), Hkv = Q.shape, K.shape[1]
-        ctx.shape = Shape(B, Hq, Hkv, N, N, D, scale, 1, window, 0)
-        O, L = torch.empty_like(Q), torch.empty(B, Hq, N, device=Q.device)
-        call(lib.flash_sink_logits, [O, L, Q, K, V, sink_logits], ctx.shape)
-        ctx.save_for_backward(Q, K, V, sink_logits, O, L)
-        return O
-
-    @staticmethod
-    def backward(ctx, dO):
-        Q, K, V, sink_logits, O, L = ctx.saved_tensors
-        gradients = [torch.empty_like(x) for x in (Q, K, V, sink_logits)]
-        call(lib.flash_sink_logits_backward, [*gradients, torch.empty_like(L), Q, K, V, sink_logits, O, L, dO.contiguous()], ctx.shape)
-        return *gradients, None, None
-
-
 def attention(module, query, key, value, mask, scaling, dropout=0.0, sliding_window=None, s_aux=None, **_):
     """Called by the model. query [B, Hq, n, D], key and value [B, Hkv, N, D], as views of other layouts. s_aux [Hq]: the sinks."""
     if mask is not None or dropout or query.dtype != torch.bfloat16:
         raise ValueError("the workbook's attention is for bf16 without padding and dropout")
-    N, before = key.shape[2], key.shape[2] - query.shape[2]
+    before = key.shape[2] - query.shape[2]
     # With a cache the queries are the last n of N positions. 11 wants as many queries as keys: rows of zeros go before, and away again.
     if before:
         query = torch.nn.functional.pad(query, (0, 0, before, 0))
-    O = SinkLogits.apply(query.contiguous(), key.contiguous(), value.contiguous(), s_aux.float(), scaling, sliding_window or N)
+    O = torch_attention.attention(query, key, value, window=sliding_window, sink_logits=s_aux.float(), scale=scaling, lib=lib)
     return O[:, :, before:].transpose(1, 2).contiguous(), None  # [B, n, Hq, D]
 
 
@@ -232,19 +202,8 @@ def measure(at, N, **sizes):
         torch.cuda.empty_cache()
 
 
-def asked(variable, *command):
-    return os.environ.get(variable) or subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
-
-
-print("# commit:", asked("WB_COMMIT", "git", "describe", "--always", "--dirty", "--abbrev=10"))
-print("# backend:", backend)
-if backend == "cuda":
-    print("# gpu:", torch.cuda.get_device_name())
-    print("# driver:", asked("WB_DRIVER", "nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"))
-print(f"# date: {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC")
-print(f"# software: PyTorch {torch.__version__}, transformers {transformers.__version__}")
+torch_attention.heading(backend == "cuda", f"transformers {transformers.__version__}")
 print(f"# model: GptOssForCausalLM, hidden 512, {layers} layers, window {window} and full in turn, 8 heads over 2, D 64, 8 experts")
-print("# command: python3", " ".join(["reference/gpt_oss.py", *sys.argv[1:]]))
 print("what\timpl\tat\tvalue\tlimit\tverdict")
 
 for W in (16, window):

@@ -6,7 +6,7 @@
 fa2 is FlashAttention-2 as PyTorch ships it, cudnn NVIDIA's library, flex FlexAttention compiled for the mask, torch the plain formula, fa4
 FlashAttention-4 where `pip install flash-attn-4` has put it beside PyTorch; where not, a line of the table says so. Of problem 11 fa4 has a
 learnable_sink, in bfloat16, and flex scales its output by the share of the keys, 1 / (1 + exp(s - L)), in the same compiled function.
-Columns as in plots/README.md. Each time: cold L2, launches queued beforehand, median and percentiles of 25 runs by device events.
+torch_attention.py asks the same ones. Columns as in plots/README.md. Each time: cold L2, launches queued beforehand, median and percentiles of 25 runs by device events.
 """
 import datetime, functools, os, subprocess, sys
 import torch
@@ -126,41 +126,46 @@ def asked(variable, *command):
     return os.environ.get(variable) or subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
 
 
-print("# commit:", asked("WB_COMMIT", "git", "describe", "--always", "--dirty", "--abbrev=10"))
-print("# gpu:", torch.cuda.get_device_name())
-print("# driver:", asked("WB_DRIVER", "nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"))
-print(f"# date: {datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC")
-print(f"# software: PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}")
-print("# command: python3", " ".join(["reference/peers.py", *sys.argv[1:]]))
-print("problem impl B Hq Hkv Nq Nk D W S rows cols causal ms ms_p10 ms_p90 tflops gbps peak_bytes io_bytes max_error runs".replace(" ", "\t"))
-wanted = sys.argv[1:] or ["03", "04", "05", "06", "07", "08", "09", "10", "11", "12"]
-for problem in wanted:
-    if problem == "10":
-        for D in (128, 64):
-            for N in (1024, 4096, 16384):
-                for causal in (False, True):
-                    measure(problem, "fa4 cudnn", 16384 // N, 2048 // D, 2048 // D, N, D, causal)
-            measure(problem, "fa4 cudnn", 2, 64, 8, 4096, D, True)
-        continue
-    if problem in ("11", "12"):  # the two kinds of layers of gpt-oss
-        for W in (128, 0):
+def main():
+    print("# commit:", asked("WB_COMMIT", "git", "describe", "--always", "--dirty", "--abbrev=10"))
+    print("# gpu:", torch.cuda.get_device_name())
+    print("# driver:", asked("WB_DRIVER", "nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"))
+    print(f"# date: {datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC")
+    print(f"# software: PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}")
+    print("# command: python3", " ".join(["reference/peers.py", *sys.argv[1:]]))
+    print("problem impl B Hq Hkv Nq Nk D W S rows cols causal ms ms_p10 ms_p90 tflops gbps peak_bytes io_bytes max_error runs".replace(" ", "\t"))
+    wanted = sys.argv[1:] or ["03", "04", "05", "06", "07", "08", "09", "10", "11", "12"]
+    for problem in wanted:
+        if problem == "10":
+            for D in (128, 64):
+                for N in (1024, 4096, 16384):
+                    for causal in (False, True):
+                        measure(problem, "fa4 cudnn", 16384 // N, 2048 // D, 2048 // D, N, D, causal)
+                measure(problem, "fa4 cudnn", 2, 64, 8, 4096, D, True)
+            continue
+        if problem in ("11", "12"):  # the two kinds of layers of gpt-oss
+            for W in (128, 0):
+                for N in (4096, 16384, 65536):
+                    measure(problem, "fa4 flex", 1, 64, 8, N, 64, True, W, backward=problem == "12", logits=True)
+            continue
+        causal, grouped, bound = problem != "03", problem not in ("03", "04"), problem in ("06", "07", "09")
+        back, S = problem in ("08", "09"), {"07": 4, "09": 4}.get(problem, 0)
+        if bound:  # the gpt-oss layer, then the assignment's shape
             for N in (4096, 16384, 65536):
-                measure(problem, "fa4 flex", 1, 64, 8, N, 64, True, W, backward=problem == "12", logits=True)
-        continue
-    causal, grouped, bound = problem != "03", problem not in ("03", "04"), problem in ("06", "07", "09")
-    back, S = problem in ("08", "09"), {"07": 4, "09": 4}.get(problem, 0)
-    if bound:  # the gpt-oss layer, then the assignment's shape
-        for N in (4096, 16384, 65536):
-            measure(problem, "flex", 1, 64, 8, N, 64, True, 128, S, back)
-        measure(problem, "torch flex", 1, 16, 8 if back else 2, 4096, 16, True, 256 if back else 128, {"07": 8}.get(problem, S), back)
-        continue
-    for D in (128, 64):
-        for N in (256, 512, 1024, 2048, 4096, 8192, 16384):
-            H = 2048 // D
-            measure(problem, "fa2 cudnn", 16384 // N, H, 256 // D if grouped else H, N, D, causal, backward=back)
-            if back:
-                measure(problem, "fa4 fa4_same_bits fa2 cudnn", 16384 // N, H, H, N, D, causal, backward=back)
-        if grouped:
-            measure(problem, "fa4 fa4_same_bits fa2 cudnn" if back else "fa2 cudnn", 2, 64, 8, 4096, D, True, backward=back)
-    names = "torch flex" if back else "torch fa2 cudnn flex"
-    measure(problem, names, 1, 16, {"05": 2, "08": 8}.get(problem, 16), 4096, 16, causal, backward=back)
+                measure(problem, "flex", 1, 64, 8, N, 64, True, 128, S, back)
+            measure(problem, "torch flex", 1, 16, 8 if back else 2, 4096, 16, True, 256 if back else 128, {"07": 8}.get(problem, S), back)
+            continue
+        for D in (128, 64):
+            for N in (256, 512, 1024, 2048, 4096, 8192, 16384):
+                H = 2048 // D
+                measure(problem, "fa2 cudnn", 16384 // N, H, 256 // D if grouped else H, N, D, causal, backward=back)
+                if back:
+                    measure(problem, "fa4 fa4_same_bits fa2 cudnn", 16384 // N, H, H, N, D, causal, backward=back)
+            if grouped:
+                measure(problem, "fa4 fa4_same_bits fa2 cudnn" if back else "fa2 cudnn", 2, 64, 8, 4096, D, True, backward=back)
+        names = "torch flex" if back else "torch fa2 cudnn flex"
+        measure(problem, names, 1, 16, {"05": 2, "08": 8}.get(problem, 16), 4096, 16, causal, backward=back)
+
+
+if __name__ == "__main__":
+    main()

@@ -60,7 +60,7 @@ export PATH PYTHON CUDA_HOME WB_COMMIT
 ./record.sh cuda "$scratch/out" >printed 2>&1
 expect "something failed: exit status 1" [ $? -eq 1 ]
 tail -n 12 out/results.txt >end
-expect "the end counts" grep -q '^record: 12 ok, 4 failed, 0 not run' end
+expect "the end counts" grep -q '^record: 13 ok, 4 failed, 0 not run' end
 expect "a suite that failed is listed" grep -q '  FAILED   suite 02: 5 passed, 1 failed' end
 expect "a suite that was killed is listed" grep -q '  FAILED   suite 04: killed' end
 expect "a bench that failed is listed" grep -q '  FAILED   bench 03: exit status 1' end
@@ -72,8 +72,8 @@ expect "no path of this machine" sh -c "! grep -qF '$scratch' out/results.txt"
 expect "GPU, driver and commit are named" [ "$(grep -c '^# gpu: NVIDIA GeForce RTX 9$\|^# driver: 999.9$\|^# commit: abc$' out/results.txt)" -eq 3 ]
 mkdir got && tar -xf out/tables.tar -C got
 expect "the tables, and of a failed bench a partial one" [ "$(ls got | tr '\n' ' ')" = \
-    "01_one.tsv 02_two.tsv 03_three.partial.tsv 04_four.tsv gpt_oss.tsv peers.tsv record.tsv " ]
-expect "a line a step" [ "$(grep -vc '^#' got/record.tsv)" -eq 17 ]
+    "01_one.tsv 02_two.tsv 03_three.partial.tsv 04_four.tsv gpt_oss.tsv peers.tsv record.tsv torch_attention.tsv " ]
+expect "a line a step" [ "$(grep -vc '^#' got/record.tsv)" -eq 18 ]
 expect "the screen shows the same" cmp printed out/results.txt
 
 ./record.sh cuda "$scratch/out" example suites >/dev/null 2>&1
@@ -93,9 +93,9 @@ expect "what was there is kept" grep -q old plots/data/rtx-9/02_two.tsv.bak
 rm Makefile
 
 rm bin/compute-sanitizer
-PYTHON=false ./record.sh cuda "$scratch/bare" peers example gpt_oss sanitize >/dev/null 2>&1
+PYTHON=false ./record.sh cuda "$scratch/bare" peers example torch gpt_oss sanitize >/dev/null 2>&1
 expect "without PyTorch and compute-sanitizer nothing failed" [ $? -eq 0 ]
-expect "and it says so" [ "$(grep -c '^  not run' bare/results.txt)" -eq 4 ]
+expect "and it says so" [ "$(grep -c '^  not run' bare/results.txt)" -eq 5 ]
 
 ./record.sh cuda "$scratch/bare" benches >/dev/null 2>&1
 expect "an unknown part is refused" [ $? -eq 2 ]

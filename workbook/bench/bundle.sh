@@ -46,7 +46,7 @@ done | sort -u | grep -vE '/(libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc
     xargs -I{} cp -L {} "$bundle/lib/"
 # The lessons are what gpt_oss.py trains on.
 for file in workbook/bench/record.sh workbook/sanitize/sanitize.sh workbook/sanitize/sanitize_gpu.awk workbook/loop/source.sh workbook/tile.cuh \
-    reference/peers.py reference/pytorch_example.py reference/gpt_oss.py problems/[0-9][0-9]/README.md; do
+    reference/peers.py reference/pytorch_example.py reference/torch_attention.py reference/gpt_oss.py problems/[0-9][0-9]/README.md; do
     mkdir -p "$bundle/${file%/*}"
     cp "$file" "$bundle/$file"
 done
@@ -67,7 +67,7 @@ cat >"$bundle/run.sh" <<END
 # ./run.sh test [IMPL [NN...]]     the suites; IMPL is problems (your code) or solutions
 # ./run.sh own                     the machinery's own suites
 # ./run.sh bench [NN...]           times, into results/NN_name.tsv: copy them to $out/results/ of the workbook, then make plot-NN
-# ./run.sh record OUTDIR [PART...] all that is recorded of the answer keys; PART: suites bench peers example gpt_oss sanitize
+# ./run.sh record OUTDIR [PART...] all that is recorded of the answer keys; PART: suites bench peers example torch gpt_oss sanitize
 set -u
 case \$0 in /*) here=\$0 ;; *) here=\$PWD/\$0 ;; esac
 from=\$PWD
@@ -109,7 +109,7 @@ bench)
     done
     ;;
 record)
-    [ \$# -gt 0 ] || { echo "usage: \$0 record OUTDIR [suites|bench|peers|example|gpt_oss|sanitize]..."; exit 2; }
+    [ \$# -gt 0 ] || { echo "usage: \$0 record OUTDIR [suites|bench|peers|example|torch|gpt_oss|sanitize]..."; exit 2; }
     case \$1 in /*) to=\$1 ;; *) to=\$from/\$1 ;; esac
     shift
     exec workbook/bench/record.sh $backend "\$to" "\$@"

@@ -4,26 +4,26 @@
 #
 #   suites    every suite on its key, on the key's variants, and the machinery's own       bench   times of all problems, with variants
 #   peers     reference/peers.py, if there is PyTorch with a GPU                           example reference/pytorch_example.py, likewise
-#   gpt_oss   reference/gpt_oss.py, if there are PyTorch and transformers                  no PART: all of them, in this order
-#   sanitize  the keys of 02 and 03 in the check build (cuda: compute-sanitizer)
+#   torch     reference/torch_attention.py, likewise                                       gpt_oss reference/gpt_oss.py, if transformers is there too
+#   sanitize  the keys of 02 and 03 in the check build (cuda: compute-sanitizer)           no PART: all of them, in this order
 #
 # OUTDIR/results.txt gets all that was printed, OUTDIR/tables.tar the TSVs as they belong into plots/data/<gpu>; both are added to if they
 # exist. Exit status: 0, 1 if anything failed (it is listed at the end), 2 if the command line is wrong.
 # WB_RECORD_SECONDS: for everything, 3600 unless set; what would begin later is not run, and counts as failed.
 # WB_NUMBERS="02 03": of the problems' suites and benches these alone.
 set -u
-[ $# -ge 2 ] || { echo "usage: record.sh BACKEND OUTDIR [suites|bench|peers|example|gpt_oss|sanitize]..." >&2; exit 2; }
+[ $# -ge 2 ] || { echo "usage: record.sh BACKEND OUTDIR [suites|bench|peers|example|torch|gpt_oss|sanitize]..." >&2; exit 2; }
 backend=$1 results=$2/results.txt archive=$2/tables.tar
 mkdir -p "$2" || exit 2
 shift 2
 for part; do
-    case $part in suites | bench | peers | example | gpt_oss | sanitize) ;; *) echo "record: what is $part? suites, bench, peers, example, gpt_oss, sanitize" >&2; exit 2 ;; esac
+    case $part in suites | bench | peers | example | torch | gpt_oss | sanitize) ;; *) echo "record: what is $part? suites, bench, peers, example, torch, gpt_oss, sanitize" >&2; exit 2 ;; esac
 done
 if [ ! -d "build/$backend/solutions" ] && [ ! -d solutions ]; then
     echo "record: there are no answer keys here, so there is nothing to record" >&2
     exit 2
 fi
-parts=${*:-suites bench peers example gpt_oss sanitize}
+parts=${*:-suites bench peers example torch gpt_oss sanitize}
 name=record$([ $# -eq 0 ] || printf '_%s' "$@")
 out=build/$backend tables=build/$backend/record log=build/$backend/record/step.log steps=build/$backend/record/$name.tsv
 # shellcheck disable=SC2086
@@ -179,6 +179,15 @@ example() {
     fi
     step 90 example "$python" reference/pytorch_example.py
     step 90 "example causal" "$python" reference/pytorch_example.py causal
+}
+
+torch() {
+    if [ "$backend" != cuda ] || ! has_torch; then
+        ends "not run" torch 0 "there is no PyTorch with a GPU here"
+        return
+    fi
+    step 400 torch sh -c "'$python' reference/torch_attention.py >'$tables/torch_attention.tsv'"
+    keep torch_attention.tsv
 }
 
 gpt_oss() {
