@@ -45,6 +45,10 @@ workspace flash_gqa_backward_workspace_hopper, flash_gqa_backward_workspace_hopp
     flash_sink_logits_backward_workspace_hopper;
 
 static bool is_64_or_128(const attention_shape *shape) { return shape->head_dim == 64 || shape->head_dim == 128; }
+static bool is_longer_64_or_128(const attention_shape *shape)
+{
+    return shape->head_dim == 128 || (shape->head_dim == 64 && shape->q_len > 256);
+}
 static bool is_64_or_full_128(const attention_shape *shape)
 {
     return shape->head_dim == 64 || (shape->head_dim == 128 && shape->window >= shape->q_len);
@@ -79,11 +83,11 @@ static const choice choices[] = {
     // B4 H16 N4096 D128 756, 388; N1024 649, 347. B4 H32 N4096 D64 580, 344; N1024 465, 316
     {"flash_forward", 9, is_64_or_128, "solutions/10/flash_hopper.cu", .forward = flash_hopper},
     {"flash_forward", 0, any, "solutions/03/flash_forward.cu", .forward = flash_forward_key},
-    // B4 H16 N4096 D128 692, 374; N1024 451, 277. B4 H32 N4096 D64 512, 336; N1024 310, 262
-    {"flash_causal", 9, is_64_or_128, "solutions/10/flash_hopper.cu", .forward = flash_hopper},
+    // B4 H16 N4096 D128 692, 374; N1024 451, 277. B4 H32 N4096 D64 512, 336; N1024 310, 262; N512 221, 203, but N256 114, 143
+    {"flash_causal", 9, is_longer_64_or_128, "solutions/10/flash_hopper.cu", .forward = flash_hopper},
     {"flash_causal", 0, any, "solutions/04/flash_causal.cu", .forward = flash_causal_key},
-    // B2 H64/8 N4096 D128 710, 377; D64 523, 342
-    {"flash_gqa", 9, is_64_or_128, "solutions/10/flash_hopper.cu", .forward = flash_hopper},
+    // B2 H64/8 N4096 D128 710, 377; D64 523, 342. B64 H32/4 N256 D64 120, 145
+    {"flash_gqa", 9, is_longer_64_or_128, "solutions/10/flash_hopper.cu", .forward = flash_hopper},
     {"flash_gqa", 0, any, "solutions/05/flash_gqa.cu", .forward = flash_gqa_key},
     // The same bits each time. B4 H16 N4096 D128 572, 234; N1024 382, 190. B4 H32 N4096 D64 494, 237; B64 N256 112, 99. B2 H64/8 N4096 D128 557, 240
     {"flash_gqa_backward", 9, is_64_or_128, "solutions/08/variants/hopper_same_bits.cu",

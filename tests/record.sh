@@ -24,7 +24,10 @@ touch tests/01_one.c tests/02_two.c tests/03_three.c tests/04_four.c reference/p
 mkdir -p build/cuda/tests build/cuda/solutions build/cuda/variants/03/variants/other
 touch build/cuda/solutions/01.so # the others are missing, which the stand-ins do not mind
 echo "memory" >build/cuda/variants/03/variants/other/exempt
+mkdir -p build/cuda/variants/04/variants/loose workbook/bench
+echo "memory same_twice" >build/cuda/variants/04/variants/loose/exempt
 cp "$record" .
+cp "$(dirname "$record")/chosen.sh" workbook/bench
 cp "$suite" build/cuda/suite
 for test in 01 02 03 04 own; do
     stand_in build/cuda/tests/${test}_test <<'END'
@@ -47,6 +50,9 @@ stand_in build/cuda/bench <<'END'
 for to; do :; done
 printf '# problem: %s\n' "$1" >"$to"
 [ "$1" != 03 ] || exit 1
+at='1\t2\t2\t64\t64\t16\t-\t-\t-\t-\t1' # the shape; the library has chosen its slowest kernel, and one whose bits change
+[ "$1" != 04 ] || printf "$(printf '%s\\t%s\\t%s\\n' 04 key "$at\t2.0\t1.9\t2.1" 04 tight "$at\t1.0\t0.9\t1.1" 04 loose "$at\t0.5\t0.4\t0.6" \
+    04 library "$at\t2.0\t1.9\t2.1" '# chosen' four "$at\tsolutions/04/four.cu" '# chosen' four_fastest "$at\tsolutions/04/variants/loose.cu")" >>"$to"
 [ "$1" != 02 ] || [ -z "${SLOW:-}" ] || sleep 60
 END
 echo 'echo "roofline of $1"' | stand_in build/cuda/verdict
@@ -60,20 +66,22 @@ export PATH PYTHON CUDA_HOME WB_COMMIT
 ./record.sh cuda "$scratch/out" >printed 2>&1
 expect "something failed: exit status 1" [ $? -eq 1 ]
 tail -n 12 out/results.txt >end
-expect "the end counts" grep -q '^record: 13 ok, 4 failed, 0 not run' end
+expect "the end counts" grep -q '^record: 14 ok, 4 failed, 0 not run' end
 expect "a suite that failed is listed" grep -q '  FAILED   suite 02: 5 passed, 1 failed' end
 expect "a suite that was killed is listed" grep -q '  FAILED   suite 04: killed' end
 expect "a bench that failed is listed" grep -q '  FAILED   bench 03: exit status 1' end
 expect "a check that failed is listed" grep -q '  FAILED   sanitize 03' end
 expect "a variant may fail what it is exempt from" grep -q 'ok: suite 03 on other .*exempt from memory' out/results.txt
 expect "the verdict is in the text" grep -q 'roofline of ' out/results.txt
+expect "a choice of the library that is slower than another kernel is seen" grep -q '^four	.*	solutions/04/four.cu	2	tight	1	2.000	SLOWER' out/results.txt
+expect "and one that is not" grep -q "the library's choices: 1 as fast as any other, 1 slower" out/results.txt
 expect "two files" [ "$(ls out | tr '\n' ' ')" = "results.txt tables.tar " ]
 expect "no path of this machine" sh -c "! grep -qF '$scratch' out/results.txt"
 expect "GPU, driver and commit are named" [ "$(grep -c '^# gpu: NVIDIA GeForce RTX 9$\|^# driver: 999.9$\|^# commit: abc$' out/results.txt)" -eq 3 ]
 mkdir got && tar -xf out/tables.tar -C got
 expect "the tables, and of a failed bench a partial one" [ "$(ls got | tr '\n' ' ')" = \
-    "01_one.tsv 02_two.tsv 03_three.partial.tsv 04_four.tsv gpt_oss.tsv peers.tsv record.tsv torch_attention.tsv " ]
-expect "a line a step" [ "$(grep -vc '^#' got/record.tsv)" -eq 18 ]
+    "01_one.tsv 02_two.tsv 03_three.partial.tsv 04_four.tsv gpt_oss.tsv library.tsv peers.tsv record.tsv torch_attention.tsv " ]
+expect "a line a step" [ "$(grep -vc '^#' got/record.tsv)" -eq 19 ]
 expect "the screen shows the same" cmp printed out/results.txt
 
 ./record.sh cuda "$scratch/out" example suites >/dev/null 2>&1
@@ -88,7 +96,7 @@ mkdir -p plots/data/rtx-9
 echo old >plots/data/rtx-9/02_two.tsv
 touch Makefile # a workbook, not a bundle
 MAKE=true ./record.sh cuda "$scratch/tree" bench >/dev/null 2>&1
-expect "in the workbook tables go to plots/data" [ "$(ls plots/data/rtx-9 | tr '\n' ' ')" = "01_one.tsv 02_two.tsv 02_two.tsv.bak 04_four.tsv record_bench.tsv " ]
+expect "in the workbook tables go to plots/data" [ "$(ls plots/data/rtx-9 | tr '\n' ' ')" = "01_one.tsv 02_two.tsv 02_two.tsv.bak 04_four.tsv library.tsv record_bench.tsv " ]
 expect "what was there is kept" grep -q old plots/data/rtx-9/02_two.tsv.bak
 rm Makefile
 

@@ -122,6 +122,8 @@ wb_status bench_host_growth(const bench_inputs *inputs, wb_function function, si
 void bench_tsv_header(FILE *out, const wb_problem *problem, int argc, char **argv, bool cuda);
 void bench_tsv_row(FILE *out, const wb_problem *problem, const char *label, const wb_case *c,
                    const bench_result *result);
+// Of a library that chooses: which source serves this function at this shape. A comment, for chosen.sh.
+void bench_tsv_choice(FILE *out, const wb_problem *problem, const char *function, const wb_case *c, const char *source);
 void bench_tsv_roof(FILE *out, const wb_problem *problem, const char *label, double tflops, double gbps);
 
 // The table of `make demo`: its head, and a row. `naive` may be null.

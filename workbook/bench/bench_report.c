@@ -54,10 +54,10 @@ void bench_tsv_header(FILE *out, const wb_problem *problem, int argc, char **arg
     fflush(out);  // whatever crashes later
 }
 
-void bench_tsv_row(FILE *out, const wb_problem *problem, const char *label, const wb_case *c, const bench_result *r)
+// Columns B to causal.
+static void tsv_shape(FILE *out, const wb_problem *problem, const wb_case *c)
 {
     const attention_shape *s = &c->shape;
-    fprintf(out, "%02d\t%s\t", problem->number, label);
     if (problem->signature == WB_ROW_SUM)
         fprintf(out, "-\t-\t-\t-\t-\t-\t-\t-\t%d\t%d\t-\t", c->rows, c->cols);
     else {
@@ -66,6 +66,19 @@ void bench_tsv_row(FILE *out, const wb_problem *problem, const char *label, cons
         fprintf(out, problem->sinks ? "%d\t" : "-\t", s->sinks);
         fprintf(out, "-\t-\t%d\t", s->causal);
     }
+}
+
+void bench_tsv_choice(FILE *out, const wb_problem *problem, const char *function, const wb_case *c, const char *source)
+{
+    fprintf(out, "# chosen\t%s\t", function);
+    tsv_shape(out, problem, c);
+    fprintf(out, "%s\n", source);
+}
+
+void bench_tsv_row(FILE *out, const wb_problem *problem, const char *label, const wb_case *c, const bench_result *r)
+{
+    fprintf(out, "%02d\t%s\t", problem->number, label);
+    tsv_shape(out, problem, c);
     if (r->emulated)
         fprintf(out, "emulated\t-\t-\t-\t-\t");
     else
