@@ -8,7 +8,7 @@
 # Everything built lies in build/BACKEND/IMPL. `make new-problem` adds a problem; nothing here changes.
 
 # What only says what to work on goes to the programs by the environment: as it was typed, read neither by make nor by a shell.
-GIVEN := SUBMISSION SUBMISSIONS OUT DEST ZIP NAME FROM CASES SEED CASE JOBS TRY SOURCE SHAPES PART P GAP LEVEL YES N W sinks BR BC BLOCK UNSAFE SANITIZE SPEED TERM STEPS TEXT WRONG RESUME TRAIN
+GIVEN := SUBMISSION SUBMISSIONS OUT DEST ZIP NAME FROM CASES SEED CASE JOBS TRY SOURCE SHAPES PART P GAP LEVEL YES N W sinks BR BC BLOCK UNSAFE SANITIZE SPEED TERM STEPS TEXT WRONG RESUME TRAIN WITH_VARIANTS
 COMMANDED := $(foreach v,$(GIVEN),$(if $(filter command,$(origin $v)),$v))
 define as_typed
 override $(1) := $$(value $(1))
@@ -335,7 +335,7 @@ run-%: FORCE  ## run-03 CASE=B=1,Hq=2,Nq=256,D=64: call the function once, print
 	@$B/$(IMPL)/$*_worker $${WB_CASE:+--case "$$WB_CASE"}
 tune-%: FORCE  ## tune-07 TRY=FILE: other tile sizes, timed side by side as edited copies of a source (workbook/bench/tune.sh)
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/tune.sh $(BACKEND) "$${SOURCE:-$(call source,$(IMPL),$*)}" $* "$${TRY:-solutions/$*/tiles.txt}" $$SHAPES
-bench-%: FORCE  ## bench-03: time and memory against the naive baseline and the answer key
+bench-%: FORCE  ## bench-03: time and memory against the naive baseline and the answer key (WITH_VARIANTS=1: and its variants)
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/bench.sh $(BACKEND) $(IMPL) $*
 bench:  ## the same for all problems
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/bench.sh $(BACKEND) $(IMPL) $(NUMBERS)

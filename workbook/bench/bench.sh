@@ -1,7 +1,7 @@
 #!/bin/sh
 # bench.sh BACKEND IMPL NN... - times your function, the answer key and the naive baseline side by side; the table goes to
 # build/BACKEND/results/NN_name.tsv, which plot-NN draws. On a GPU it ends with a verdict: how far from the roofs, and what to try.
-# An implementation that is wrong, crashes or hangs is named and left out. Exit status: 1 if one was, or a problem does not compile.
+# WITH_VARIANTS=1 times the key's variants as well. An implementation that is wrong, crashes or hangs is named and left out. Exit status: 1 if one was, or a problem does not compile.
 set -u
 . workbook/loop/source.sh
 backend=$1 impl=$2
@@ -13,7 +13,12 @@ for number; do
     echo "FlashAttention workbook: bench of problem $number, $backend backend. Next: make plot-$number"
     key=
     [ ! -d solutions/"$number" ] || key=$out/solutions/$number.so
-    if ! $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" "$out/score" "$out/bench" "$out/verdict" "$out/$impl/$number.so" $key >"$out/$number.log" 2>&1; then
+    variants=
+    for variant in solutions/"$number"/variants/*.cu; do
+        [ ! -f "$variant" ] || [ -z "${WITH_VARIANTS:-}" ] || variants="$variants $out/variants/$number/variants/$(basename "$variant" .cu)/$number.so"
+    done
+    # shellcheck disable=SC2086
+    if ! $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" "$out/score" "$out/bench" "$out/verdict" "$out/$impl/$number.so" $key $variants >"$out/$number.log" 2>&1; then
         cat "$out/$number.log"
         failed=1
         continue
@@ -26,6 +31,7 @@ for number; do
     elif [ "$impl" != solutions ]; then set -- --impl "yours=$out/$impl/$number.so"
     fi
     if [ -f "$out/solutions/$number.so" ]; then set -- "$@" --impl "key=$out/solutions/$number.so"; fi
+    for variant in $variants; do set -- "$@" --impl "$(basename "$(dirname "$variant")")=$variant"; done
     if ! "$out/bench" "$number" "$@" --naive --sweep --out "$table"; then
         failed=1
         if grep -q '^# yours is left out' "$table" 2>/dev/null; then

@@ -49,7 +49,9 @@ int bench_sweep_shapes(const wb_problem *problem, bool timed, wb_case cases[BENC
         add_attention(&l, 1, 16, 16, 2048, 16, 0, 0, 0);
         add_attention(&l, 1, 16, 16, 4096, 16, 0, 0, 1);
     } else if (!timed) {
-        for (int n = 128; n <= 2048; n *= 2) add_attention(&l, 1, 2, 1, n, 16, 64, 4, 0);
+        // The kernels of 08 that need a workspace are for D = 64 and 128.
+        const int D = problem->signature == WB_BACKWARD && !problem->window ? 64 : 16;
+        for (int n = 128; n <= 2048; n *= 2) add_attention(&l, 1, 2, 1, n, D, 64, 4, 0);
     } else if (problem->signature == WB_BACKWARD && problem->window) {
         for (int n = 1024; n <= 65536; n *= 2) add_attention(&l, 1, 64, 8, n, 64, 128, 4, 0);  // a layer of gpt-oss
         for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 1, 16, 8, n, 16, 256, 4, 0);   // 4096: the original's
@@ -61,6 +63,7 @@ int bench_sweep_shapes(const wb_problem *problem, bool timed, wb_case cases[BENC
         for (int D = 128; D >= 64; D /= 2)  // 16k tokens of a model 2048 wide
             for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 16384 / n, 2048 / D, 2048 / D, n, D, 0, 0, 0);
         for (int D = 128; D >= 64; D /= 2) add_attention(&l, 2, 64, 8, 4096, D, 0, 0, 0);
+        for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 1, 16, 8, n, 64, 0, 0, 0);  // memory against N
         for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 1, 16, 8, n, 16, 0, 0, 0);  // 4096: the original's
         add_attention(&l, 1, 16, 16, 4096, 16, 0, 0, 0);
         add_attention(&l, 1, 16, 1, 4096, 16, 0, 0, 0);
