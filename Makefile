@@ -161,7 +161,7 @@ name = $(patsubst tests/$(1)_%.c,%,$(wildcard tests/$(1)_*.c))
 source = $(firstword $(wildcard $(addprefix $(1)/$(2)/$(call name,$(2)),.cu .c)))
 
 # What judges: the oracle, and what starts workers.
-CASE_OF := $(addprefix $B/machinery/,case.o case_mask.o named_mask.o block_mask.o)
+CASE_OF := $(addprefix $B/machinery/,case.o pages.o case_mask.o named_mask.o block_mask.o)
 JUDGE := $(addprefix $B/machinery/,judge/expect.o judge/session.o judge/worker_run.o exchange.o validate.o) $(CASE_OF) $B/reference/oracle.o
 # What writes the record of a test program's run.
 RECORD := $(addprefix $B/machinery/,judge/record.o score/results.o)
@@ -233,7 +233,7 @@ $(foreach t,$(wildcard $B/tune/*/*/*.cu),$(eval $(call implementation,$(patsubst
 HOSTILE := $(basename $(notdir $(wildcard tests/hostile/*.c)))
 $(foreach h,$(HOSTILE),$(eval $(call implementation,hostile/$h,01,tests/hostile/$h.c)))
 
-$B/bench: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/bench/bench*.c)) $(addprefix $B/machinery/bench/,roofline.o timer.o) $B/reference/naive_cpu.o $B/reference/naive_gpu.o $B/reference/oracle.o $(MACHINERY)
+$B/bench: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/bench/bench*.c)) $(addprefix $B/machinery/bench/,roofline.o timer.o) $B/reference/naive_cpu.o $B/reference/naive_gpu.o $B/reference/naive_decode.o $B/reference/oracle.o $(MACHINERY)
 	$(call say,LINK,$@)
 	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
 
@@ -284,7 +284,7 @@ library_symbol = --redefine-sym $(1)=$(2) --keep-global-symbol=$(1) --keep-globa
 define library_kernel
 $B/lib/$(1)$(2:%=_%).o: $B/$(if $(filter-out key,$(2)),variants/$(1)/variants/$(2),solutions)/$(1).o
 	@mkdir -p $$(@D)
-	$Q$(LD) -r --force-group-allocation $$< -o $$@ && objcopy $(foreach f,$(addprefix $(call name,$(1)),$(if $(2),_in _workspace) /),$(call library_symbol,$(f:/=),$(f:/=)$(2:%=_%))) $$@
+	$Q$(LD) -r --force-group-allocation $$< -o $$@ && objcopy $(foreach f,$(addprefix $(call name,$(1)),_in _workspace /),$(call library_symbol,$(f:/=),$(f:/=)$(2:%=_%))) $$@
 endef
 LIBRARY_KEYS := $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$(or $(addprefix $n/,$(call chosen,$n)),$n/)))
 $(foreach k,$(LIBRARY_KEYS),$(eval $(call library_kernel,$(firstword $(subst /, ,$k)),$(word 2,$(subst /, ,$k)))))

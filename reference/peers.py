@@ -6,7 +6,8 @@
 fa2 is FlashAttention-2 as PyTorch ships it, cudnn NVIDIA's library, flex FlexAttention compiled for the mask, torch the plain formula, fa4
 FlashAttention-4 where `pip install flash-attn-4` has put it beside PyTorch; where not, a line of the table says so. Of problem 11 fa4 has a
 learnable_sink, in bfloat16, and flex scales its output by the share of the keys, 1 / (1 + exp(s - L)), in the same compiled function.
-torch_attention.py asks the same ones. Columns as in plots/README.md. Each time: cold L2, launches queued beforehand, median and percentiles of 25 runs by device events.
+torch_attention.py asks the same ones. Of problem 13 fa4 reads pages, cudnn and fa2 a cache in one piece, so with sequences of one length alone; flashinfer reads pages where it is installed.
+Columns as in plots/README.md. Each time: cold L2, launches queued beforehand, median and percentiles of 25 runs by device events.
 """
 import datetime, functools, os, subprocess, sys
 import torch
@@ -15,9 +16,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 try:
-    from flash_attn.cute.interface import flash_attn_func
+    from flash_attn.cute.interface import flash_attn_func, flash_attn_varlen_func
 except ImportError:
     flash_attn_func = None
+try:
+    import flashinfer
+except ImportError:
+    flashinfer = None
 
 torch._dynamo.config.recompile_limit = 256
 torch.manual_seed(0)
@@ -122,6 +127,67 @@ def measure(problem, names, B, Hq, Hkv, N, D, causal, W=0, S=0, backward=False, 
         print(*row, sep="\t", flush=True)
 
 
+def lengths(B, Nk, lens):  # of another draw than the bench's, from the same distribution
+    return torch.full((B,), Nk) if lens == "same" else (Nk ** torch.rand(B)).int().clamp(1, Nk)
+
+
+def fa4_pages(q, k, v, table, lens):
+    out = flash_attn_varlen_func(q.transpose(1, 2), k, v, seqused_k=lens, page_table=table, causal=True)
+    return out[0] if isinstance(out, tuple) else out
+
+
+# Planned once, outside of the clock, as a model does for all of its layers.
+def flashinfer_pages(q, k, v, table, lens):
+    B, Hq, Nq, D = q.shape
+    page, used = k.shape[1], (lens + k.shape[1] - 1) // k.shape[1]
+    indptr = torch.cat([torch.zeros(1, device="cuda"), used.cumsum(0)]).int()
+    indices = torch.cat([row[:n] for row, n in zip(table, used.tolist())])
+    wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(torch.empty(2**27, device="cuda", dtype=torch.uint8), "NHD", use_tensor_cores=True)
+    wrapper.plan(indptr, indices, (lens - 1) % page + 1, Hq, k.shape[2], D, page, q_data_type=q.dtype)
+    rows = q[:, :, 0].contiguous()
+    return lambda: wrapper.run(rows, (k, v))
+
+
+# The same keys in one piece: [B, Hkv, Nk, D].
+def in_one_piece(x, table, Nk):
+    return x[table.long()].flatten(1, 2)[:, :Nk].transpose(1, 2).contiguous()
+
+
+def measure_decode(names, B, Hq, Hkv, Nq, Nk, D, page, lens):
+    keys = lengths(B, Nk, lens).int().cuda()
+    columns = (Nk + page - 1) // page
+    table = torch.randperm(B * columns, device="cuda").int().view(B, columns)
+    q = torch.randn(B, Hq, Nq, D, device="cuda", dtype=torch.bfloat16)
+    k, v = (torch.randn(B * columns, page, Hkv, D, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    total = int(keys.sum())
+    flop = 4.0 * Hq * D * sum(max(0, n - Nq + 1 + i) for n in keys.tolist() for i in range(Nq))
+    read = 2 * q.nbytes + 4 * B * Hq * Nq + 4 * total * Hkv * D + 4 * B + 4 * total // page
+    for name in names.split():
+        try:
+            if name == "fa4":
+                if not flash_attn_func:
+                    raise ImportError("flash-attn-4 is not installed")
+                call = functools.partial(fa4_pages, q, k, v, table, keys)
+            elif name == "flashinfer":
+                if not flashinfer:
+                    raise ImportError("flashinfer is not installed")
+                if Nq > 1:
+                    continue
+                call = flashinfer_pages(q, k, v, table, keys)
+            elif lens == "same" and Nq == 1:  # one query sees all keys: no mask
+                one = [in_one_piece(x, table, Nk) for x in (k, v)]
+                call = functools.partial(PEERS[name], q, *one, False, 0, 0)
+            else:
+                continue
+            ms, low, high = times(call)
+        except Exception as error:
+            print(f"# 13 {name} B={B} Nk={Nk} D={D} page={page}: {str(error).splitlines()[0][:100]}", flush=True)
+            continue
+        row = ["13", name, B, Hq, Hkv, Nq, Nk, D, "-", "-", "-", "-", 0, f"{ms:.5g}", f"{low:.5g}", f"{high:.5g}", f"{flop / ms / 1e9:.5g}",
+               f"{read / ms / 1e6:.5g}", "-", "-", "-", 25, page, lens]
+        print(*row, sep="\t", flush=True)
+
+
 def asked(variable, *command):
     return os.environ.get(variable) or subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
 
@@ -133,9 +199,21 @@ def main():
     print(f"# date: {datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC")
     print(f"# software: PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}")
     print("# command: python3", " ".join(["reference/peers.py", *sys.argv[1:]]))
-    print("problem impl B Hq Hkv Nq Nk D W S rows cols causal ms ms_p10 ms_p90 tflops gbps peak_bytes io_bytes max_error runs".replace(" ", "\t"))
-    wanted = sys.argv[1:] or ["03", "04", "05", "06", "07", "08", "09", "10", "11", "12"]
+    print("problem impl B Hq Hkv Nq Nk D W S rows cols causal ms ms_p10 ms_p90 tflops gbps peak_bytes io_bytes max_error runs page lens".replace(" ", "\t"))
+    wanted = sys.argv[1:] or ["03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13"]
     for problem in wanted:
+        if problem == "13":  # the bench's shapes
+            names = "fa4 cudnn fa2 flashinfer"
+            for Nk in (1024, 4096, 8192, 16384):
+                measure_decode(names, 32, 64, 8, 1, Nk, 128, 64, "same")
+            for Nk in (8192, 32768, 131072):
+                measure_decode(names, 1, 64, 8, 1, Nk, 128, 64, "same")
+            measure_decode(names, 64, 64, 8, 1, 32768, 128, 64, "zipf")
+            measure_decode(names, 32, 64, 8, 4, 8192, 128, 64, "same")
+            measure_decode(names, 32, 64, 8, 1, 8192, 64, 64, "same")
+            for page in (16, 256):
+                measure_decode("fa4 flashinfer", 32, 64, 8, 1, 8192, 128, page, "same")
+            continue
         if problem == "10":
             for D in (128, 64):
                 for N in (1024, 4096, 16384):

@@ -1,6 +1,7 @@
 // bench_check.c - a quick check that what is timed is right. The suites judge; this only keeps wrong kernels out of charts.
 #include "bench.h"
 
+#include "pages.h"
 #include "reference/oracle.h"
 
 #include <math.h>
@@ -111,6 +112,51 @@ static void attention_samples(bench_samples *s, const bench_inputs *inputs)
     free(abs_V);
 }
 
+// The `keys` rows of a key head of sequence b, gathered.
+static float *gathered(const bench_inputs *inputs, const char *name, const wb_pages *p, int b, size_t head)
+{
+    const int tensor = find(inputs, name);
+    const size_t D = (size_t)p->shape.head_dim, rows = (size_t)p->shape.page_size, heads = (size_t)p->shape.kv_heads;
+    float *x = bench_alloc(((size_t)p->kv_len[b] + 1) * D * sizeof *x);
+    for (size_t j = 0; j < (size_t)p->kv_len[b]; j++) {
+        const size_t page = (size_t)p->table[(size_t)b * (size_t)p->shape.max_pages + j / rows];
+        for (size_t d = 0; d < D; d++)
+            x[j * D + d] = (float)wb_get(inputs->tensor[tensor].type, inputs->host[tensor],
+                                         ((page * rows + j % rows) * heads + head) * D + d);
+    }
+    return x;
+}
+
+// The last token of a few query heads of a few sequences that have keys.
+static void decode_samples(bench_samples *s, const bench_inputs *inputs)
+{
+    wb_pages p = wb_pages_make(&inputs->c);
+    const decode_shape *shape = &p.shape;
+    const size_t D = (size_t)shape->head_dim, Hq = (size_t)shape->q_heads, Nq = (size_t)shape->q_len;
+    const size_t group = Hq / (size_t)shape->kv_heads;
+    double *abs_V = bench_alloc(D * sizeof *abs_V);
+    for (int k = 0; k < 2 * HEADS; k++) {
+        const int b = (int)place(k, (size_t)shape->batch);
+        const size_t head = place(k + 1, Hq);
+        if (p.kv_len[b] == 0) continue;
+        sample *at = &s->at[s->count++];
+        *at = (sample){.width = (int)D, .row = ((size_t)b * Hq + head) * Nq + Nq - 1};
+        at->value = bench_alloc(D * sizeof(double));
+        at->tolerance = bench_alloc(D * sizeof(double));
+        float *q = as_floats(inputs, find(inputs, "Q"), at->row * D, D);
+        float *K = gathered(inputs, "K", &p, b, head / group), *V = gathered(inputs, "V", &p, b, head / group);
+        double logit;
+        oracle_decode_row(shape, q, K, V, p.kv_len[b], at->value, &at->L, abs_V, &logit);
+        const double of_logit = 1e-5 * (1 + logit);
+        for (size_t d = 0; d < D; d++)
+            at->tolerance[d] = ldexp(fabs(at->value[d]), -8) + (ldexp(1, -8) + of_logit) * abs_V[d] + 1e-30;
+        at->L_tolerance = of_logit + 1e-6 * fabs(at->L);
+        free(q), free(K), free(V);
+    }
+    free(abs_V);
+    wb_pages_free(&p);
+}
+
 // One row of a gradient.
 static void add_gradient(bench_samples *s, int tensor, size_t row, const oracle_sum *sum, int width)
 {
@@ -170,6 +216,8 @@ bench_samples *bench_samples_make(const bench_inputs *inputs)
     s->count = 0;
     if (inputs->problem->signature == WB_ROW_SUM)
         row_sum_samples(s, inputs);
+    else if (inputs->problem->signature == WB_DECODE)
+        decode_samples(s, inputs);
     else if (inputs->problem->signature == WB_BACKWARD)
         backward_samples(s, inputs);
     else
@@ -216,7 +264,8 @@ wb_status bench_samples_compare(const bench_samples *s, const bench_inputs *inpu
                 verdict = wb_fail(WB_BAD_ARGUMENT, "%s[row %zu, %zu] = %g, but the oracle says %g +- %.2g",
                                   tensor->name, at->row, d, got, at->value[d], at->tolerance[d]);
         }
-        if (inputs->problem->signature != WB_FORWARD || status != WB_OK) continue;
+        const bool has_L = inputs->problem->signature == WB_FORWARD || inputs->problem->signature == WB_DECODE;
+        if (!has_L || status != WB_OK) continue;
         float L;
         status = fetch(inputs, &L, (const float *)pointers[1] + at->row, sizeof L);
         if (status != WB_OK) verdict = status;

@@ -9,7 +9,7 @@ typedef struct list {
 
 static void add(list *o, wb_case c)
 {
-    c.seed = 7;
+    c.seed = BENCH_SEED;
     if (o->count < BENCH_MAX_CASES) o->cases[o->count++] = wb_case_defaults(o->problem, c);
 }
 
@@ -30,6 +30,13 @@ static void add_attention(list *o, int B, int Hq, int Hkv, int N, int D, int W, 
                                .causal = causal}});
 }
 
+static void add_decode(list *o, int B, int Hq, int Hkv, int Nq, int Nk, int D, int page, wb_lens lens)
+{
+    add(o, (wb_case){.page = page,
+                     .lens = lens,
+                     .shape = {.batch = B, .q_heads = Hq, .kv_heads = Hkv, .q_len = Nq, .kv_len = Nk, .head_dim = D}});
+}
+
 int bench_sweep_shapes(const wb_problem *problem, bool timed, wb_case cases[BENCH_MAX_CASES])
 {
     list l = {problem, cases, 0};
@@ -48,6 +55,15 @@ int bench_sweep_shapes(const wb_problem *problem, bool timed, wb_case cases[BENC
         add_attention(&l, 1, 8, 8, 1024, 16, 0, 0, 0);
         add_attention(&l, 1, 16, 16, 2048, 16, 0, 0, 0);
         add_attention(&l, 1, 16, 16, 4096, 16, 0, 0, 1);
+    } else if (problem->signature == WB_DECODE && timed) {  // 64 query heads over 8
+        for (int n = 512; n <= 16384; n *= 2) add_decode(&l, 32, 64, 8, 1, n, 128, 64, WB_LENS_SAME);
+        for (int n = 8192; n <= 131072; n *= 4) add_decode(&l, 1, 64, 8, 1, n, 128, 64, WB_LENS_SAME);
+        add_decode(&l, 64, 64, 8, 1, 32768, 128, 64, WB_LENS_ZIPF);
+        add_decode(&l, 32, 64, 8, 4, 8192, 128, 64, WB_LENS_SAME);  // drafted tokens: two tiles of rows
+        add_decode(&l, 32, 64, 8, 1, 8192, 64, 64, WB_LENS_SAME);
+        for (int page = 16; page <= 256; page *= 16) add_decode(&l, 32, 64, 8, 1, 8192, 128, page, WB_LENS_SAME);
+    } else if (problem->signature == WB_DECODE) {
+        for (int n = 128; n <= 2048; n *= 2) add_decode(&l, 4, 8, 2, 1, n, 64, 64, WB_LENS_SAME);
     } else if (!timed) {
         // The kernels of 08 that need a workspace are for D = 64 and 128.
         const int D = problem->signature == WB_BACKWARD && !problem->window ? 64 : 16;
@@ -101,6 +117,9 @@ wb_case bench_demo_shape(const wb_problem *problem, bool timed)
     list l = {problem, cases, 0};
     if (problem->signature == WB_ROW_SUM)
         timed ? add_row_sum(&l, 4096, 8192) : add_row_sum(&l, 512, 1024);
+    else if (problem->signature == WB_DECODE)
+        timed ? add_decode(&l, 8, 64, 8, 1, 8192, 128, 64, WB_LENS_SAME)
+              : add_decode(&l, 2, 8, 2, 1, 1024, 64, 64, WB_LENS_SAME);
     else if (problem->on_host)
         add_attention(&l, 1, 8, 8, 2048, 64, 0, 0, 0);
     else if (timed && problem->signature == WB_BACKWARD)
@@ -118,6 +137,8 @@ wb_case bench_main_shape(const wb_problem *problem)
     list l = {problem, cases, 0};
     if (problem->signature == WB_ROW_SUM)
         add_row_sum(&l, 16384, 16384);
+    else if (problem->signature == WB_DECODE)
+        add_decode(&l, 32, 64, 8, 1, 8192, 128, 64, WB_LENS_SAME);
     else if (problem->on_host)
         add_attention(&l, 1, 8, 8, 4096, 64, 0, 0, 0);
     else if (problem->window)
@@ -134,6 +155,11 @@ void bench_shape_text(const wb_problem *problem, const wb_case *c, char *text, s
     const attention_shape *s = &c->shape;
     if (problem->signature == WB_ROW_SUM) {
         snprintf(text, size, "%d x %d", c->rows, c->cols);
+        return;
+    }
+    if (problem->signature == WB_DECODE) {
+        snprintf(text, size, "B%d H%d/%d N%d/%d D%d page %d%s%s", s->batch, s->q_heads, s->kv_heads, s->q_len,
+                 s->kv_len, s->head_dim, c->page, c->lens ? " " : "", c->lens ? wb_lens_name(c->lens) : "");
         return;
     }
     char heads[24], keys[24] = "", window[24] = "", sinks[24] = "";

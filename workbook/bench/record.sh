@@ -188,6 +188,7 @@ example() {
     fi
     step 90 example "$python" reference/pytorch_example.py
     step 90 "example causal" "$python" reference/pytorch_example.py causal
+    step 90 "example decode" "$python" reference/pytorch_decode.py
 }
 
 torch() {

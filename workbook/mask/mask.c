@@ -134,7 +134,7 @@ int main(int argc, char **argv)
                    {"BR", &BR, 1, 4096},
                    {"BC", &BC, 1, 4096}};
     const char *svg = NULL;
-    if (!problem || problem->signature == WB_ROW_SUM) return usage();
+    if (!problem || problem->signature == WB_ROW_SUM || problem->signature == WB_DECODE) return usage();
     for (int i = 2; i < argc; i++) {
         const char *equals = strchr(argv[i], '=');
         size_t k = 0;
