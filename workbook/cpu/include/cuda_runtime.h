@@ -10,7 +10,6 @@
 #include "cudacpu/sync.h"
 #include "cudacpu/atomics.h"
 #include "cudacpu/tensor_cores.h"
-#include "cudacpu/pages.h"
 #include "cudacpu/maths.h"
 
 #endif
