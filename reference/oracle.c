@@ -79,6 +79,37 @@ void oracle_masked_row_scales(const oracle_mask *mask, const attention_shape *sh
     row_scales(NULL, mask, shape, Q, K, V, NULL, b, h, i, O, L, abs_V, logit);
 }
 
+// --------------------------------------------------------------------------------------------------------------- decode
+
+void oracle_gather(const decode_shape *shape, const float *cache, const int *table, int kv_head, int keys, float *rows)
+{
+    const size_t D = (size_t)shape->head_dim, page_size = (size_t)shape->page_size, heads = (size_t)shape->kv_heads;
+    for (size_t j = 0; j < (size_t)keys; j++) {
+        const size_t page = (size_t)table[j / page_size], row = j % page_size;
+        for (size_t d = 0; d < D; d++)
+            rows[j * D + d] = cache[((page * page_size + row) * heads + (size_t)kv_head) * D + d];
+    }
+}
+
+int oracle_decode_keys(const decode_shape *shape, int kv_len, int i)
+{
+    const int keys = kv_len - shape->q_len + i + 1;
+    return keys < 0 ? 0 : keys;
+}
+
+void oracle_decode_row(const decode_shape *shape, const float *q, const float *K, const float *V, int keys, double *O,
+                       double *L, double *abs_V, double *logit)
+{
+    static const wb_problem no_mask = {.mask = WB_NO_MASK};
+    const attention_shape one = {1, 1, 1, 1, keys, shape->head_dim, shape->scale, 0, 0, 0};
+    if (keys > 0) {
+        oracle_attention_row_scales(&no_mask, &one, q, K, V, NULL, 0, 0, 0, O, L, abs_V, logit);
+        return;
+    }
+    for (int d = 0; d < shape->head_dim; d++) O[d] = abs_V[d] = 0;
+    *L = -INFINITY, *logit = 0;
+}
+
 // ------------------------------------------------------------------------------------------------------------- backward
 // P = exp(S - L), dP = dO V^T, dS = P (dP - delta), delta = rowsum(dO * O), for one query and one key at a time.
 

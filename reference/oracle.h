@@ -32,6 +32,16 @@ typedef struct oracle_mask {
 void oracle_masked_row_scales(const oracle_mask *mask, const attention_shape *shape, const float *Q, const float *K,
                               const float *V, int b, int h, int i, double *O, double *L, double *abs_V, double *logit);
 
+// Of a paged cache [pages, page_size, Hkv, D] the first `keys` rows of a sequence's key head, in order: rows [keys, D]. table: the
+// sequence's row of page_table.
+void oracle_gather(const decode_shape *shape, const float *cache, const int *table, int kv_head, int keys, float *rows);
+
+// O [D] and L of a query whose keys and values are the first `keys` rows of K and V, all of them seen; with none O = 0, L = -infinity.
+// abs_V and logit as above. The keys that query i of Nq sees, of a sequence of kv_len: kv_len - Nq + i + 1, or none.
+void oracle_decode_row(const decode_shape *shape, const float *q, const float *K, const float *V, int keys, double *O,
+                       double *L, double *abs_V, double *logit);
+int oracle_decode_keys(const decode_shape *shape, int kv_len, int i);
+
 // The inputs of a backward, as floats: the rounded tensors that the student's function gets, its O and L among them.
 typedef struct oracle_inputs {
     const wb_problem *problem;

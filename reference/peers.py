@@ -6,20 +6,23 @@
 fa2 is FlashAttention-2 as PyTorch ships it, cudnn NVIDIA's library, flex FlexAttention compiled for the mask, torch the plain formula, fa4
 FlashAttention-4 where `pip install flash-attn-4` has put it beside PyTorch; where not, a line of the table says so. Of problem 11 fa4 has a
 learnable_sink, in bfloat16, and flex scales its output by the share of the keys, 1 / (1 + exp(s - L)), in the same compiled function.
-What documents and trees of problem 15 are drawn says the library that `make lib` builds (WB_LIBRARY, or build/cuda/lib/libworkbook.so): flex sees
-those of the bench, by the formulas that one would write for it. Its tiles are 128 x 128, whatever those of the bench are.
-torch_attention.py asks the same ones. Columns as in plots/README.md. Each time: cold L2, launches queued beforehand, median and percentiles of 25 runs by device events.
+torch_attention.py asks the same ones. Of problem 13 fa4 reads pages, cudnn and fa2 a cache in one piece, so with sequences of one length alone; flashinfer reads pages where it is installed.
+Columns as in plots/README.md. Each time: cold L2, launches queued beforehand, median and percentiles of 25 runs by device events.
 """
-import ctypes, datetime, functools, os, subprocess, sys
+import datetime, functools, os, subprocess, sys
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 try:
-    from flash_attn.cute.interface import flash_attn_func
+    from flash_attn.cute.interface import flash_attn_func, flash_attn_varlen_func
 except ImportError:
     flash_attn_func = None
+try:
+    import flashinfer
+except ImportError:
+    flashinfer = None
 
 torch._dynamo.config.recompile_limit = 256
 torch.manual_seed(0)
@@ -92,47 +95,6 @@ def fa4(q, k, v, causal, W, S, sink=None, **how):  # q, k, v: [B, N, H, D], see 
     return out[0] if isinstance(out, tuple) else out
 
 
-class NamedMask(ctypes.Structure):  # wb_named_mask of workbook/named_mask.h
-    _fields_ = [("name", ctypes.c_int), ("size", ctypes.c_int), ("seed", ctypes.c_uint64), ("masks", ctypes.c_int),
-                ("q_len", ctypes.c_int), ("kv_len", ctypes.c_int), ("table", ctypes.POINTER(ctypes.c_int))]
-
-
-def mask_mod(name, size, masks, Nq, Nk):
-    """The mask that the bench draws with its seed, as one would write it for FlexAttention: a formula over a small table."""
-    lib = ctypes.CDLL(os.environ.get("WB_LIBRARY", "build/cuda/lib/libworkbook.so"))
-    names = (ctypes.c_char_p * 12).in_dll(lib, "wb_mask_names")
-    mask = NamedMask(list(names).index(name.encode()), size, 7, masks, Nq, Nk, None)
-    lib.wb_named_mask_draw(ctypes.byref(mask))
-    table = torch.tensor(mask.table[:masks * Nk], dtype=torch.int32).reshape(masks, Nk)
-    drafts = torch.zeros(masks, size, size, dtype=torch.bool)  # a draft sees what its parent sees, and itself
-    for b in range(masks if name == "tree" else 0):
-        for n in range(size):
-            drafts[b, n] = drafts[b, table[b, n]] if table[b, n] >= 0 else False
-            drafts[b, n, n] = True
-    sees = lambda b, j: lib.wb_named_mask_sees(ctypes.byref(mask), b, 0, j)
-    prefix = torch.tensor([sum(sees(b, j) for j in range(2 * size)) if name == "prefix" else 0 for b in range(masks)])
-    lib.wb_named_mask_free(ctypes.byref(mask))
-    first, drafts, prefix, prompt, past = table.cuda(), drafts.cuda(), prefix.cuda(), Nk - size, Nk - Nq
-    return {"documents": lambda b, h, i, j: (j <= i + past) & (first[b, j] == first[b, i + past]),
-            "tree": lambda b, h, i, j: (j <= i + past) & ((j < prompt) | (i + past < prompt) | drafts[b, (i + past - prompt).clamp(min=0), (j - prompt).clamp(min=0)]),
-            "prefix": lambda b, h, i, j: (j <= i + past) | (j < prefix[b]),
-            "strided": lambda b, h, i, j: (j <= i + past) & ((j // size == (i + past) // size) | (j % size >= size - size // 8))}[name]
-
-
-def measure_masked(name, size, B, Hq, Nq, Nk, D):
-    sees = mask_mod(name, size, B, Nq, Nk)
-    i, j = torch.arange(Nq, device="cuda")[:, None], torch.arange(Nk, device="cuda")[None]
-    flop = 4.0 * Hq * D * sum(sees(torch.tensor(b, device="cuda"), 0, i, j).sum().item() for b in range(B))
-    q, k, v = (torch.randn(B, Hq, N, D, device="cuda", dtype=torch.bfloat16) for N in (Nq, Nk, Nk))
-    try:
-        ms, low, high = times(functools.partial(flex_compiled, q, k, v, block_mask=create_block_mask(sees, B, None, Nq, Nk, device="cuda")))
-    except Exception as error:
-        print(f"# 15 flex {name}/{size} N={Nq} D={D}: {str(error).splitlines()[0][:100]}", flush=True)
-        return
-    print("15", "flex", B, Hq, Hq, Nq, Nk, D, "-", "-", "-", "-", 0, f"{ms:.5g}", f"{low:.5g}", f"{high:.5g}", f"{flop / ms / 1e9:.5g}",
-          "-", "-", "-", "-", 25, f"{name}/{size}", 128, sep="\t", flush=True)
-
-
 PEERS = {"fa4": fa4, "fa4_same_bits": functools.partial(fa4, deterministic=True), "fa2": functools.partial(sdpa, SDPBackend.FLASH_ATTENTION), "cudnn": functools.partial(sdpa, SDPBackend.CUDNN_ATTENTION),
          "flex": flex, "torch": plain}
 
@@ -161,7 +123,68 @@ def measure(problem, names, B, Hq, Hkv, N, D, causal, W=0, S=0, backward=False, 
             print(f"# {problem} {name} N={N} D={D}: {str(error).splitlines()[0][:100]}", flush=True)
             continue
         row = [problem, name, B, Hq, Hkv, N, N, D, W or (N if logits else W), "-" if logits else S, "-", "-", int(causal), f"{ms:.5g}", f"{low:.5g}", f"{high:.5g}",
-               f"{flop / ms / 1e9:.5g}", "-", "-", "-", "-", 25, "-", "-"]
+               f"{flop / ms / 1e9:.5g}", "-", "-", "-", "-", 25]
+        print(*row, sep="\t", flush=True)
+
+
+def lengths(B, Nk, lens):  # of another draw than the bench's, from the same distribution
+    return torch.full((B,), Nk) if lens == "same" else (Nk ** torch.rand(B)).int().clamp(1, Nk)
+
+
+def fa4_pages(q, k, v, table, lens):
+    out = flash_attn_varlen_func(q.transpose(1, 2), k, v, seqused_k=lens, page_table=table, causal=True)
+    return out[0] if isinstance(out, tuple) else out
+
+
+# Planned once, outside of the clock, as a model does for all of its layers.
+def flashinfer_pages(q, k, v, table, lens):
+    B, Hq, Nq, D = q.shape
+    page, used = k.shape[1], (lens + k.shape[1] - 1) // k.shape[1]
+    indptr = torch.cat([torch.zeros(1, device="cuda"), used.cumsum(0)]).int()
+    indices = torch.cat([row[:n] for row, n in zip(table, used.tolist())])
+    wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(torch.empty(2**27, device="cuda", dtype=torch.uint8), "NHD", use_tensor_cores=True)
+    wrapper.plan(indptr, indices, (lens - 1) % page + 1, Hq, k.shape[2], D, page, q_data_type=q.dtype)
+    rows = q[:, :, 0].contiguous()
+    return lambda: wrapper.run(rows, (k, v))
+
+
+# The same keys in one piece: [B, Hkv, Nk, D].
+def in_one_piece(x, table, Nk):
+    return x[table.long()].flatten(1, 2)[:, :Nk].transpose(1, 2).contiguous()
+
+
+def measure_decode(names, B, Hq, Hkv, Nq, Nk, D, page, lens):
+    keys = lengths(B, Nk, lens).int().cuda()
+    columns = (Nk + page - 1) // page
+    table = torch.randperm(B * columns, device="cuda").int().view(B, columns)
+    q = torch.randn(B, Hq, Nq, D, device="cuda", dtype=torch.bfloat16)
+    k, v = (torch.randn(B * columns, page, Hkv, D, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    total = int(keys.sum())
+    flop = 4.0 * Hq * D * sum(max(0, n - Nq + 1 + i) for n in keys.tolist() for i in range(Nq))
+    read = 2 * q.nbytes + 4 * B * Hq * Nq + 4 * total * Hkv * D + 4 * B + 4 * total // page
+    for name in names.split():
+        try:
+            if name == "fa4":
+                if not flash_attn_func:
+                    raise ImportError("flash-attn-4 is not installed")
+                call = functools.partial(fa4_pages, q, k, v, table, keys)
+            elif name == "flashinfer":
+                if not flashinfer:
+                    raise ImportError("flashinfer is not installed")
+                if Nq > 1:
+                    continue
+                call = flashinfer_pages(q, k, v, table, keys)
+            elif lens == "same" and Nq == 1:  # one query sees all keys: no mask
+                one = [in_one_piece(x, table, Nk) for x in (k, v)]
+                call = functools.partial(PEERS[name], q, *one, False, 0, 0)
+            else:
+                continue
+            ms, low, high = times(call)
+        except Exception as error:
+            print(f"# 13 {name} B={B} Nk={Nk} D={D} page={page}: {str(error).splitlines()[0][:100]}", flush=True)
+            continue
+        row = ["13", name, B, Hq, Hkv, Nq, Nk, D, "-", "-", "-", "-", 0, f"{ms:.5g}", f"{low:.5g}", f"{high:.5g}", f"{flop / ms / 1e9:.5g}",
+               f"{read / ms / 1e6:.5g}", "-", "-", "-", 25, page, lens]
         print(*row, sep="\t", flush=True)
 
 
@@ -176,17 +199,20 @@ def main():
     print(f"# date: {datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC")
     print(f"# software: PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}")
     print("# command: python3", " ".join(["reference/peers.py", *sys.argv[1:]]))
-    print("problem impl B Hq Hkv Nq Nk D W S rows cols causal ms ms_p10 ms_p90 tflops gbps peak_bytes io_bytes max_error runs mask q_tile".replace(" ", "\t"))
-    wanted = sys.argv[1:] or ["03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "15"]
+    print("problem impl B Hq Hkv Nq Nk D W S rows cols causal ms ms_p10 ms_p90 tflops gbps peak_bytes io_bytes max_error runs page lens".replace(" ", "\t"))
+    wanted = sys.argv[1:] or ["03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13"]
     for problem in wanted:
-        if problem == "15":  # as in the bench; what it measures with two sizes of tiles stands here once
-            for N in (1024, 2048, 4096, 8192, 16384):
-                measure_masked("documents", 1024, 4, 16, N, N, 128)
-            measure_masked("documents", 128, 4, 16, 8192, 8192, 128)
-            measure_masked("tree", 64, 4, 16, 8192 + 64, 8192 + 64, 128)
-            measure_masked("tree", 64, 4, 16, 64, 8192 + 64, 128)
-            measure_masked("prefix", 2048, 4, 16, 8192, 8192, 128)
-            measure_masked("strided", 512, 4, 16, 8192, 8192, 128)
+        if problem == "13":  # the bench's shapes
+            names = "fa4 cudnn fa2 flashinfer"
+            for Nk in (1024, 4096, 8192, 16384):
+                measure_decode(names, 32, 64, 8, 1, Nk, 128, 64, "same")
+            for Nk in (8192, 32768, 131072):
+                measure_decode(names, 1, 64, 8, 1, Nk, 128, 64, "same")
+            measure_decode(names, 64, 64, 8, 1, 32768, 128, 64, "zipf")
+            measure_decode(names, 32, 64, 8, 4, 8192, 128, 64, "same")
+            measure_decode(names, 32, 64, 8, 1, 8192, 64, 64, "same")
+            for page in (16, 256):
+                measure_decode("fa4 flashinfer", 32, 64, 8, 1, 8192, 128, page, "same")
             continue
         if problem == "10":
             for D in (128, 64):

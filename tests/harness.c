@@ -135,6 +135,13 @@ static double element(const wb_tensor *t, const char *data, size_t i) { return w
 // Guard zones and inputs are as they were; when nothing may be written, outputs too. Says what is not, and returns whether all is.
 static bool judge_untouched(report *r, const worker_run *run, bool outputs_too)
 {
+    const int64_t overrun = worker_exchange(run)->workspace_overrun;
+    if (overrun) {
+        say(r, "wrote outside of the workspace: %lld bytes %s", (long long)(overrun < 0 ? -overrun : overrun),
+            overrun < 0 ? "before its first" : "past its last");
+        say_case(r, run);
+        return false;
+    }
     for (int k = 0; k < run->count; k++) {
         const wb_tensor *t = &run->tensors[k];
         const wb_zone *z = &run->zones[k];
@@ -193,9 +200,8 @@ static void say_picture(report *r, const worker_run *run, int k, const expected 
     enum { LARGEST = 8192 };  // the picture looks at every pair
     const wb_tensor *t = &run->tensors[k];
     const attention_shape *s = &run->c.shape;
-    const bool given = run->problem->signature == WB_BLOCK_MASK;
-    const bool formula = run->problem->signature == WB_FORWARD && run->problem->mask != WB_NO_MASK && s->causal;
-    if ((!given && !formula) || s->q_len > LARGEST || s->kv_len > LARGEST) return;
+    if (run->problem->signature != WB_FORWARD || run->problem->mask == WB_NO_MASK || !s->causal || s->q_len > LARGEST)
+        return;
     const bool is_O = t->dim[2] == (size_t)s->q_len && t->dim[3] == (size_t)s->head_dim && *t->name == 'O';
     const int width = is_O ? s->head_dim : 1;
     int *rows = calloc((size_t)s->q_len, sizeof *rows), *heads = calloc((size_t)s->q_heads, sizeof *heads);
@@ -210,7 +216,6 @@ static void say_picture(report *r, const worker_run *run, int k, const expected 
         char text[8192];
         const wb_picture p = {.problem = run->problem,
                               .shape = s,
-                              .named = given ? &wb_case_mask_of(&run->c)->named : NULL,
                               .wrong = rows,
                               .nan_from = run->c.nan_from,
                               .nan_keys = run->c.nan_keys,
@@ -679,6 +684,26 @@ void check_stream(wb_case c)
 
 // -------------------------------------------------------------------------------------------------------- drawn sizes
 
+// A long sequence with few heads, and many short ones with many.
+static void check_drawn_decode(uint64_t *dice, const int *sizes, int last, int longest)
+{
+    const int page = 16 << draw(dice, 0, 4), group = draw(dice, 1, 9), heads = draw(dice, 1, 2);
+    check_case((wb_case){.page = page,
+                         .shape = {.q_heads = group * heads,
+                                   .kv_heads = heads,
+                                   .q_len = draw(dice, 1, 16),
+                                   .kv_len = draw(dice, longest, longest + longest / 2),
+                                   .head_dim = sizes[draw(dice, 0, last)]}});
+    check_case((wb_case){.page = 16 << draw(dice, 0, 2),
+                         .lens = WB_LENS_MIXED,
+                         .shape = {.batch = draw(dice, 66, 90),
+                                   .q_heads = 6,
+                                   .kv_heads = 6 / draw(dice, 1, 3),
+                                   .q_len = draw(dice, 1, 3),
+                                   .kv_len = draw(dice, 20, 150),
+                                   .head_dim = sizes[draw(dice, 0, last)]}});
+}
+
 static wb_case draw_case(uint64_t *dice, int q_len, int kv_len, int batch, int kv_heads, int group, int D)
 {
     wb_case c = {.shape = {.batch = batch, .q_heads = kv_heads, .q_len = q_len, .head_dim = D}};
@@ -700,6 +725,10 @@ void check_drawn(int longest)
         const int rows = draw(&dice, longest, longest + longest / 8), cols = draw(&dice, 2 * longest, 3 * longest);
         check_case((wb_case){.rows = rows, .cols = draw(&dice, 1, 12)});
         check_case((wb_case){.rows = draw(&dice, 2, 9), .cols = cols});
+        return;
+    }
+    if (problem()->signature == WB_DECODE) {
+        check_drawn_decode(&dice, sizes, last, longest);
         return;
     }
     const int N = draw(&dice, longest, longest + longest / 2), few = draw(&dice, 20, 70),
@@ -727,7 +756,8 @@ memory_use measure_memory(wb_case c)
     worker_run run;
     c = complete(c);
     run_judged(&run, &c, WORKER_ALONE, NULL);
-    const memory_use use = {worker_exchange(&run)->device_bytes, worker_exchange(&run)->host_bytes};
+    const memory_use use = {worker_exchange(&run)->device_bytes, worker_exchange(&run)->host_bytes,
+                            worker_exchange(&run)->workspace_bytes};
     worker_end(&run);
     return use;
 }

@@ -70,7 +70,7 @@ void check_same_twice(wb_case c);
 void check_stream(wb_case c);
 
 // Sizes drawn from the seed, beyond those of the other tests, so that no constant will do: one head of `longest` to 1.5 times as many
-// queries or keys (rows, columns), then many heads of few. Where that is much, a sample of the rows is compared.
+// queries or keys (rows, columns), then many heads (sequences) of few. Where that is much, a sample of the rows is compared.
 void check_drawn(int longest);
 
 // The function refuses these arguments with this status and a message that contains `word`, and writes nothing. No defaults
@@ -101,7 +101,7 @@ void check_overlap(wb_case c);
 
 // What the call needed, and check_case.
 typedef struct memory_use {
-    size_t device_bytes, host_bytes;
+    size_t device_bytes, host_bytes, workspace_bytes;  // the last: what flash_decode_workspace said
 } memory_use;
 memory_use measure_memory(wb_case c);
 

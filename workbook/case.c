@@ -1,6 +1,8 @@
 // case.c - see case.h. The inputs are made by a hash of (seed, tensor, index), so that any element can be made anywhere.
 #include "case.h"
 
+#include "pages.h"
+
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -84,6 +86,16 @@ static const char *const input_names[WB_INPUTS] = {"normal",   "huge",   "tiny",
                                                    "twice_dO", "digits", "row_numbers", "column_numbers"};
 
 static const char *const logits_names[WB_LOGITS_GIVEN] = {"normal", "mixed"};
+static const char *const lens_names[WB_LENS] = {"same", "mixed", "zipf", "edges", "empty"};
+
+const char *wb_lens_name(wb_lens lens) { return lens_names[lens]; }
+
+wb_lens wb_lens_named(const char *name)
+{
+    int kind = 0;
+    while (kind < WB_LENS && strcmp(lens_names[kind], name)) kind++;
+    return (wb_lens)kind;
+}
 
 wb_case wb_case_defaults(const wb_problem *problem, wb_case c)
 {
@@ -95,6 +107,7 @@ wb_case wb_case_defaults(const wb_problem *problem, wb_case c)
     if (s->kv_len == 0) s->kv_len = s->q_len;
     if (s->scale == 0 && s->head_dim > 0) s->scale = 1 / sqrtf((float)s->head_dim);
     if (problem->mask == WB_CAUSAL) s->causal = 1;
+    if (problem->signature == WB_DECODE && c.page == 0) c.page = 16;
     if (problem->window && s->window == 0) s->window = s->q_len;
     if (problem->signature == WB_BLOCK_MASK) {
         if (c.masks == 0) c.masks = 1;
@@ -138,6 +151,11 @@ static int *integer_field(wb_case *c, const char *name, long *least, long *most)
                   {"watched", &c->watched, 0, 1},
                   {"overlapped", &c->overlapped, 0, 1},
                   {"products", &c->products, 0, MOST_ROWS},
+                  {"page", &c->page, -MOST_DIM, MOST_DIM},
+                  {"pages", &c->pages, -MOST_ROWS, MOST_ROWS},
+                  {"max_pages", &c->max_pages, -MOST_ROWS, MOST_ROWS},
+                  {"stray", &c->stray, 0, 3},
+                  {"short_workspace", &c->short_workspace, 0, 1},
                   {"late", &c->late, 0, 1}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         *least = fields[i].least, *most = fields[i].most;
@@ -197,6 +215,11 @@ static wb_status parse_word(const wb_problem *problem, char *word, wb_case *c)
         end = value + strlen(value);
     } else if (strcmp(word, "mask") == 0) {
         return parse_mask(value, c);
+    } else if (strcmp(word, "lens") == 0) {
+        c->lens = wb_lens_named(value);
+        if (c->lens == WB_LENS)
+            return wb_fail(WB_BAD_ARGUMENT, "'lens=%s' in the case: lengths are same mixed zipf edges empty", value);
+        end = value + strlen(value);
     } else if (strcmp(word, "logits") == 0) {
         int kind = 0;
         while (kind < WB_LOGITS_GIVEN && strcmp(logits_names[kind], value)) kind++;
@@ -206,11 +229,12 @@ static wb_status parse_word(const wb_problem *problem, char *word, wb_case *c)
         else
             end = value + strlen(value);
     } else {
-        return wb_fail(WB_BAD_ARGUMENT, "'%s' in the case: names are %s", word,
-                       problem->signature == WB_ROW_SUM ? "rows cols seed input offset"
-                       : problem->signature == WB_BLOCK_MASK
-                           ? "B Hq Hkv Nq Nk D scale mask masks q_tile kv_tile seed input offset"
-                           : "B Hq Hkv Nq Nk D scale causal W sinks logits seed input offset");
+        return wb_fail(
+            WB_BAD_ARGUMENT, "'%s' in the case: names are %s", word,
+            problem->signature == WB_ROW_SUM      ? "rows cols seed input offset"
+            : problem->signature == WB_BLOCK_MASK ? "B Hq Hkv Nq Nk D scale mask masks q_tile kv_tile seed input offset"
+            : problem->signature == WB_DECODE     ? "B Hq Hkv Nq Nk D scale page lens pages max_pages seed input offset"
+                                                  : "B Hq Hkv Nq Nk D scale causal W sinks logits seed input offset");
     }
     if (end == value || *end) return wb_fail(WB_BAD_ARGUMENT, "'%s=%s' in the case: not a number", word, value);
     return WB_OK;
@@ -250,6 +274,11 @@ bool wb_case_is_valid(const wb_problem *problem, const wb_case *c)
     void *const p = (void *)(uintptr_t)(256 + c->offset);  // never looked into
     if (c->null[0]) return false;
     if (problem->signature == WB_ROW_SUM) return wb_check_row_sum(problem->name, p, p, p, c->rows, c->cols) == WB_OK;
+    if (problem->signature == WB_DECODE) {
+        const decode_shape shape = wb_decode_shape(c);
+        return wb_check_decode(problem->name, p, p, p, p, p, (void *)256, (void *)256, (void *)256, 0, 0, &shape) ==
+               WB_OK;
+    }
     if (problem->signature == WB_FORWARD) return wb_check_forward(problem->name, p, p, p, p, p, &c->shape) == WB_OK;
     if (problem->signature == WB_BLOCK_MASK) {
         const block_mask mask = {c->q_tile, c->kv_tile, c->masks, p, p, p, p, p};
@@ -285,6 +314,12 @@ void wb_case_print(const wb_problem *problem, const wb_case *c, char text[WB_CAS
             if (c->q_tile != plain.q_tile) PRINT(",q_tile=%d", c->q_tile);
             if (c->kv_tile != plain.kv_tile) PRINT(",kv_tile=%d", c->kv_tile);
         }
+        if (c->page != plain.page || problem->signature == WB_DECODE) PRINT(",page=%d", c->page);
+        if (c->lens) PRINT(",lens=%s", lens_names[c->lens]);
+        if (c->pages) PRINT(",pages=%d", c->pages);
+        if (c->max_pages) PRINT(",max_pages=%d", c->max_pages);
+        if (c->stray) PRINT(",stray=%d", c->stray);
+        if (c->short_workspace) PRINT(",short_workspace=%d", c->short_workspace);
     }
     PRINT(",seed=%llu", (unsigned long long)c->seed);
     if (c->input != WB_NORMAL) PRINT(",input=%s", input_names[c->input]);
@@ -380,6 +415,15 @@ int wb_case_tensors(const wb_problem *problem, const wb_case *c, wb_tensor tenso
         tensors[n++] = O, tensors[n++] = L, tensors[n++] = Q, tensors[n++] = K, tensors[n++] = V;
         n += lists_of(c, tensors + n);
         break;
+    case WB_DECODE: {
+        const decode_shape d = wb_decode_shape(c);
+        tensors[n++] = O, tensors[n++] = L, tensors[n++] = Q;
+        tensors[n++] = tensor("K", false, type, d.pages, d.page_size, d.kv_heads, d.head_dim);
+        tensors[n++] = as("V", false, tensors[3]);
+        tensors[n++] = tensor("page_table", false, WB_INT32, 1, 1, d.batch, d.max_pages);
+        tensors[n++] = tensor("kv_len", false, WB_INT32, 1, 1, 1, d.batch);
+        break;
+    }
     case WB_BACKWARD:
         tensors[n++] = as("dQ", true, O), tensors[n++] = as("dK", true, K), tensors[n++] = as("dV", true, V);
         if (problem->sink_logits) tensors[n++] = as("dsinks", true, sink_logits);
@@ -480,6 +524,37 @@ static float row_sum_element(const wb_case *c, const wb_tensor *t, uint64_t stre
     }
 }
 
+// K or V of a paged cache: key j of a head of sequence b is what key j of that head would be in a tensor [1, Hkv, kv_len[b], D]. Rows of
+// no sequence are NaN: unused pages, and what is left of a last page.
+static void fill_cache(const wb_case *c, const wb_tensor *t, uint64_t stream, void *data)
+{
+    wb_pages p = wb_pages_make(c);
+    const size_t rows = t->dim[1], heads = t->dim[2], D = t->dim[3];
+    const size_t columns = (size_t)(p.shape.max_pages < 1 ? 1 : p.shape.max_pages);
+#pragma omp parallel for if (t->count > (size_t)1 << 22)
+    for (size_t page = 0; page < t->dim[0]; page++) {
+        const bool used = p.owner[page] >= 0;
+        const size_t b = used ? (size_t)p.owner[page] / columns : 0,
+                     first = used ? (size_t)p.owner[page] % columns * rows : 0;
+        const size_t keys = used ? (size_t)wb_case_keys(c, (int)b) : 0;
+        const wb_tensor head = {.name = t->name, .dim = {1, heads, keys, D}};
+        for (size_t i = 0; i < rows * heads * D; i++) {
+            const size_t d = i % D, h = i / D % heads, j = first + i / D / heads;
+            const float value = j < keys ? attention_element(c, &head, mix(stream ^ b), (h * keys + j) * D + d) : NAN;
+            wb_put(t->type, data, page * rows * heads * D + i, value);
+        }
+    }
+    wb_pages_free(&p);
+}
+
+// page_table or kv_len.
+static void fill_table(const wb_case *c, const wb_tensor *t, void *data)
+{
+    wb_pages p = wb_pages_make(c);
+    memcpy(data, *t->name == 'p' ? p.table : p.kv_len, t->bytes);
+    wb_pages_free(&p);
+}
+
 void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *t, void *data)
 {
     if (problem->signature == WB_BLOCK_MASK && t->type == WB_INT32) {
@@ -488,6 +563,14 @@ void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *
     }
     uint64_t stream = mix(c->seed);
     for (const char *letter = t->name; *letter; letter++) stream = mix(stream ^ (uint64_t)*letter);
+    if (problem->signature == WB_DECODE && t->type == WB_INT32) {
+        fill_table(c, t, data);
+        return;
+    }
+    if (problem->signature == WB_DECODE && (*t->name == 'K' || *t->name == 'V')) {
+        fill_cache(c, t, stream, data);
+        return;
+    }
     for (size_t i = 0; i < t->count; i++) {
         const float value = problem->signature == WB_ROW_SUM      ? row_sum_element(c, t, stream, i)
                             : strcmp(t->name, "sink_logits") == 0 ? sink_logit(c, stream, i)
@@ -519,6 +602,13 @@ wb_status wb_call(const wb_problem *problem, wb_function function, const wb_case
         const block_mask *given = strcmp(c->null, "mask") == 0 ? NULL : &mask;
         return ((masked_forward *)function)(p[0], p[1], p[2], p[3], p[4], given, &c->shape, stream);
     }
+    typedef wb_status decode(bf16 *, float *, const bf16 *, const bf16 *, const bf16 *, const int *, const int *,
+                             void *, size_t, const decode_shape *, wb_stream);
+    if (problem->signature == WB_DECODE) {
+        const decode_shape shape = wb_decode_shape(c);
+        const wb_workspace *w = p[7];
+        return ((decode *)function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], w->at, w->bytes, &shape, stream);
+    }
     if (problem->signature == WB_ROW_SUM) return ((row_sum *)function)(p[0], p[1], p[2], c->rows, c->cols, stream);
     if (problem->signature == WB_BACKWARD && problem->sink_logits)
         return ((sink_backward *)function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10], p[11],
@@ -534,18 +624,19 @@ double wb_case_visible_pairs(const wb_problem *problem, const wb_case *c)
 {
     const attention_shape *s = &c->shape;
     if (problem->signature == WB_BLOCK_MASK) {
-        const block_mask *m = &wb_case_mask_of(c)->lists;
-        const int q_tiles = (s->q_len - 1) / m->q_tile + 1, last = s->q_len - (q_tiles - 1) * m->q_tile;
+        const wb_named_mask *m = &wb_case_mask_of(c)->named;
         double pairs = 0;  // of the masks, on average
         for (int b = 0; b < m->masks; b++)
-            for (int t = 0; t < q_tiles; t++) {
-                const int *whole = m->whole_start + b * (q_tiles + 1) + t;
-                pairs += (double)(whole[1] - whole[0]) * m->kv_tile * (t + 1 < q_tiles ? m->q_tile : last);
-            }
-        const size_t parts = (size_t)m->part_start[m->masks * (q_tiles + 1) - 1];
-        for (size_t n = 0; n < parts * (size_t)m->q_tile * (size_t)(m->kv_tile / 32); n++)
-            pairs += __builtin_popcount(m->bits[n]);
+            for (int i = 0; i < s->q_len; i++)
+                for (int j = 0; j < s->kv_len; j++) pairs += wb_named_mask_sees(m, b, i, j);
         return pairs / m->masks;
+    }
+    if (problem->signature == WB_DECODE) {
+        double seen = 0;
+        for (int b = 0; b < s->batch; b++)
+            for (int i = 0, keys = wb_case_keys(c, b); i < s->q_len; i++)
+                seen += keys - s->q_len + i + 1 > 0 ? keys - s->q_len + i + 1 : 0;
+        return s->batch > 0 ? seen / s->batch : 0;
     }
     const bool causal = problem->mask != WB_NO_MASK && s->causal;
     if (!causal) return (double)s->q_len * s->kv_len;

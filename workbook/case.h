@@ -5,6 +5,7 @@
 //   B=1,Hq=4,Hkv=2,Nq=99,D=64,W=9,seed=7,logits=80        ... with a sink logit of 80 in every head; see wb_logits
 //   B=2,Hq=4,Hkv=2,Nq=300,D=64,seed=7,mask=tree/20         ... under a mask as data; tree, and what 20 is of it: named_mask.h
 //   rows=512,cols=1001,seed=7                              weighted_row_sum
+//   B=3,Hq=8,Hkv=2,Nq=1,Nk=300,D=64,page=16,lens=mixed     flash_decode: Nk is the longest sequence; see wb_lens
 #ifndef WORKBOOK_CASE_H
 #define WORKBOOK_CASE_H
 
@@ -49,9 +50,19 @@ typedef enum wb_logits {
     WB_LOGITS_GIVEN    // sink_logit in every head
 } wb_logits;
 
+// How many keys the sequences of flash_decode have; the first has Nk but in a Zipf or an empty batch.
+typedef enum wb_lens {
+    WB_LENS_SAME,   // Nk each
+    WB_LENS_MIXED,  // 0 to Nk, each as likely
+    WB_LENS_ZIPF,   // 1 to Nk, n with a probability of about 1 / n: Nk to the power of a number between 0 and 1
+    WB_LENS_EDGES,  // Nk, 0, 1, then around the ends of pages and tiles, Nk at most
+    WB_LENS_EMPTY,  // 0 each
+    WB_LENS         // how many there are
+} wb_lens;
+
 typedef struct wb_case {
-    attention_shape shape;
-    int rows, cols;  // of weighted_row_sum
+    attention_shape shape;  // of flash_decode too: kv_len is the longest there
+    int rows, cols;         // of weighted_row_sum
     uint64_t seed;
     wb_input input;
     wb_logits logits;
@@ -66,7 +77,12 @@ typedef struct wb_case {
     int products;            // numbers of room for an output more, a record of the products of matrices: asks.h
     wb_mask_name mask;       // of flash_block_mask, and the fields of its struct
     int mask_size, masks, q_tile, kv_tile;
-    int nan_queries;  // dO of queries nan_from ... nan_from + nan_queries - 1 is NaN, in every head
+    int page;              // of flash_decode: keys in a page; 16 unless given
+    wb_lens lens;          // ... how long the sequences are
+    int pages, max_pages;  // ... of the cache, and columns of the page table; 0: as many as it takes, and a few more
+    int stray;  // ... 1: the first page is none of the cache's; 2: the first length is more than the table holds; 3: it is -1
+    int short_workspace;  // ... 1: it is told of 16 bytes of workspace fewer than it wants
+    int nan_queries;      // dO of queries nan_from ... nan_from + nan_queries - 1 is NaN, in every head
 } wb_case;
 
 typedef enum wb_type { WB_FLOAT32, WB_BFLOAT16, WB_INT32, WB_INT8 } wb_type;
@@ -81,6 +97,13 @@ typedef struct wb_tensor {
     size_t count;   // of elements
     size_t bytes;
 } wb_tensor;
+
+// The scratch memory of a function that wants some. How much it wants, its companion says: for flash_decode flash_decode_workspace.
+typedef struct wb_workspace {
+    void *at;
+    size_t bytes;
+} wb_workspace;
+typedef size_t (*wb_workspace_function)(const decode_shape *shape);
 
 // Completes what was left 0 (heads, lengths, scale) by the defaults named above. Text that gives a value keeps it.
 wb_case wb_case_defaults(const wb_problem *problem, wb_case c);
@@ -101,12 +124,17 @@ int wb_tensor_named(const wb_tensor tensors[], int count, const char *name);
 // Fills an input tensor, rounded to its type. O and L of a backward are not made here: the test brings its oracle's.
 void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *tensor, void *data);
 
-// Calls `function`, which has the problem's signature, with these pointers in the order of wb_case_tensors.
+// As in the text of a case: "same" and so on; WB_LENS for a text that names none.
+const char *wb_lens_name(wb_lens lens);
+wb_lens wb_lens_named(const char *name);
+
+// Calls `function`, which has the problem's signature, with these pointers in the order of wb_case_tensors, and, behind those of
+// flash_decode, a pointer to its wb_workspace.
 typedef void (*wb_function)(void);
 wb_status wb_call(const wb_problem *problem, wb_function function, const wb_case *c, void *const pointers[],
                   wb_stream stream);
 
-// Query-key pairs that the mask leaves, over one head. FLOPs of a forward: 4 B Hq D pairs; of a backward 2.5 times that.
+// Query-key pairs that the mask leaves, over one head, of flash_decode the mean over the sequences. FLOPs of a forward: 4 B Hq D pairs; of a backward 2.5 times that.
 double wb_case_visible_pairs(const wb_problem *problem, const wb_case *c);
 
 // Of one element of this type: its bytes, and what CUDA C calls it: float, bfloat16, int, int8_t.

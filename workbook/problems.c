@@ -19,7 +19,7 @@ static const wb_problem problems[] = {
     {10, "flash_hopper", WB_FORWARD, false, WB_CAUSAL_OPTIONAL, true, false, false, false, 64 | 128, 192, WB_BEYOND},
     {11, "flash_sink_logits", WB_FORWARD, false, WB_CAUSAL, true, true, false, true, D16_TO_128, 128, WB_BEYOND},
     {12, "flash_sink_logits_backward", WB_BACKWARD, false, WB_CAUSAL, true, true, false, true, D16_TO_128, 128, WB_BEYOND},
-    {15, "flash_block_mask", WB_BLOCK_MASK, false, WB_NO_MASK, true, false, false, false, D16_TO_128, 128, WB_BEYOND},
+    {13, "flash_decode", WB_DECODE, false, WB_NO_MASK, true, false, false, false, D16_TO_128, 16, WB_BEYOND},
 };
 // clang-format on
 

@@ -29,6 +29,29 @@ static inline int wb_small_cases(const wb_problem *problem, wb_case cases[], int
             cases[n++] = (wb_case){.rows = sums[i].rows, .cols = sums[i].cols, .offset = sums[i].offset, .seed = 1};
         return n;
     }
+    static const struct {
+        int batch, q_heads, kv_heads, q_len, kv_len, head_dim, page;
+        wb_lens lens;
+    } decodes[] = {
+        {1, 2, 1, 1, 1, 16, 16, WB_LENS_SAME},      // one query, one key
+        {3, 4, 2, 1, 700, 64, 64, WB_LENS_MIXED},   // parts of a sequence and whole ones
+        {9, 3, 1, 2, 130, 32, 32, WB_LENS_EDGES},   // lengths around the ends of pages, none among them
+        {1, 8, 1, 5, 400, 128, 16, WB_LENS_SAME},   // more than 16 packed rows; the largest head
+        {2, 2, 2, 16, 90, 16, 256, WB_LENS_MIXED},  // the most new tokens, the largest page
+    };
+    if (problem->signature == WB_DECODE) {
+        for (size_t i = 0; i < sizeof decodes / sizeof *decodes && n < room; i++) {
+            wb_case c = {.seed = 1, .page = decodes[i].page, .lens = decodes[i].lens};
+            c.shape = (attention_shape){.batch = decodes[i].batch,
+                                        .q_heads = decodes[i].q_heads,
+                                        .kv_heads = decodes[i].kv_heads,
+                                        .q_len = decodes[i].q_len,
+                                        .kv_len = decodes[i].kv_len,
+                                        .head_dim = decodes[i].head_dim};
+            cases[n++] = wb_case_defaults(problem, c);
+        }
+        return n;
+    }
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes && n < room; i++) {
         wb_case c = {.seed = 1};
         c.shape.batch = shapes[i].batch;
@@ -41,12 +64,6 @@ static inline int wb_small_cases(const wb_problem *problem, wb_case cases[], int
         c.shape.head_dim = dims & D ? D : dims & -dims;
         if (problem->window) c.shape.window = shapes[i].window;
         if (problem->sinks) c.shape.sinks = shapes[i].sinks;
-        if (problem->signature ==
-            WB_BLOCK_MASK) {  // tiles in part and whole, of 128 queries and of 64, rows that see nothing
-            static const wb_mask_name masks[] = {WB_MASK_RANDOM, WB_MASK_LAST,   WB_MASK_DOCUMENTS,
-                                                 WB_MASK_RANDOM, WB_MASK_PADDED, WB_MASK_TREE};
-            c.mask = masks[i], c.masks = c.shape.batch, c.q_tile = i % 2 ? 64 : 128;
-        }
         cases[n++] = wb_case_defaults(problem, c);
     }
     return n;

@@ -50,6 +50,19 @@ static wb_status check_pointers(const char *problem, const named_pointer *pointe
     return WB_OK;
 }
 
+typedef struct named_size {
+    const char *name;
+    int value;
+} named_size;
+
+static wb_status check_sizes(const char *problem, const named_size *sizes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (sizes[i].value < 1)
+            return wb_fail(WB_BAD_ARGUMENT, "%s: %s = %d, must be at least 1", problem, sizes[i].name, sizes[i].value);
+    return WB_OK;
+}
+
 // Whether a tensor of these sizes has fewer than 2^62 bytes in float32.
 static bool fits(int64_t a, int64_t b, int64_t c, int64_t d)
 {
@@ -58,20 +71,29 @@ static bool fits(int64_t a, int64_t b, int64_t c, int64_t d)
            !__builtin_mul_overflow(bytes, d, &bytes) && bytes < (int64_t)1 << 62;
 }
 
+static wb_status check_head_dim(const wb_problem *p, int head_dim)
+{
+    const unsigned D = (unsigned)head_dim;
+    if ((D & (D - 1)) != 0 || !(p->head_dims & D)) {
+        char supported[64] = "";
+        for (unsigned d = 1, left = p->head_dims; left; left &= ~d, d *= 2)
+            if (left & d)
+                sprintf(supported + strlen(supported), "%s%u", !*supported ? "" : left == d ? " and " : ", ", d);
+        return wb_fail(WB_UNSUPPORTED, "%s: head_dim = %d, supported are %s", p->name, head_dim, supported);
+    }
+    return WB_OK;
+}
+
 wb_status wb_check_shape(const char *problem, const attention_shape *s)
 {
     const wb_problem *p = wb_find_problem(problem);
     if (!p) return wb_fail(WB_BAD_ARGUMENT, "%s: there is no such problem", problem);
     if (!s) return wb_fail(WB_BAD_ARGUMENT, "%s: shape is null", problem);
 
-    const struct {
-        const char *name;
-        int value;
-    } sizes[] = {{"batch", s->batch}, {"q_heads", s->q_heads}, {"kv_heads", s->kv_heads},
-                 {"q_len", s->q_len}, {"kv_len", s->kv_len},   {"head_dim", s->head_dim}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (sizes[i].value < 1)
-            return wb_fail(WB_BAD_ARGUMENT, "%s: %s = %d, must be at least 1", problem, sizes[i].name, sizes[i].value);
+    const named_size sizes[] = {{"batch", s->batch}, {"q_heads", s->q_heads}, {"kv_heads", s->kv_heads},
+                                {"q_len", s->q_len}, {"kv_len", s->kv_len},   {"head_dim", s->head_dim}};
+    wb_status status = check_sizes(problem, sizes, sizeof sizes / sizeof *sizes);
+    if (status != WB_OK) return status;
     if (s->q_heads % s->kv_heads)
         return wb_fail(WB_BAD_ARGUMENT, "%s: q_heads = %d is not a multiple of kv_heads = %d", problem, s->q_heads,
                        s->kv_heads);
@@ -86,14 +108,8 @@ wb_status wb_check_shape(const char *problem, const attention_shape *s)
     if (!fits(s->batch, s->q_heads, s->q_len, s->head_dim) || !fits(s->batch, s->kv_heads, s->kv_len, s->head_dim))
         return wb_fail(WB_BAD_ARGUMENT, "%s: a tensor of this shape has more bytes than an address can count", problem);
 
-    const unsigned D = (unsigned)s->head_dim;
-    if ((D & (D - 1)) != 0 || !(p->head_dims & D)) {
-        char supported[64] = "";
-        for (unsigned d = 1, left = p->head_dims; left; left &= ~d, d *= 2)
-            if (left & d)
-                sprintf(supported + strlen(supported), "%s%u", !*supported ? "" : left == d ? " and " : ", ", d);
-        return wb_fail(WB_UNSUPPORTED, "%s: head_dim = %d, supported are %s", problem, s->head_dim, supported);
-    }
+    status = check_head_dim(p, s->head_dim);
+    if (status != WB_OK) return status;
     if (s->batch > 65535 || s->q_heads > 65535)
         return wb_fail(WB_UNSUPPORTED, "%s: batch = %d and q_heads = %d, supported are up to 65535 each", problem,
                        s->batch, s->q_heads);
@@ -190,4 +206,50 @@ wb_status wb_check_workspace(const char *problem, const void *workspace, size_t 
                        needed);
     const named_pointer pointer = {"workspace", workspace, 256};
     return check_pointers(problem, &pointer, 1);
+}
+
+wb_status wb_check_decode_shape(const char *problem, const decode_shape *s)
+{
+    const wb_problem *p = wb_find_problem(problem);
+    if (!p) return wb_fail(WB_BAD_ARGUMENT, "%s: there is no such problem", problem);
+    if (!s) return wb_fail(WB_BAD_ARGUMENT, "%s: shape is null", problem);
+    const named_size sizes[] = {{"batch", s->batch}, {"q_heads", s->q_heads},    {"kv_heads", s->kv_heads},
+                                {"q_len", s->q_len}, {"head_dim", s->head_dim},  {"page_size", s->page_size},
+                                {"pages", s->pages}, {"max_pages", s->max_pages}};
+    wb_status status = check_sizes(problem, sizes, sizeof sizes / sizeof *sizes);
+    if (status != WB_OK) return status;
+    if (s->q_heads % s->kv_heads)
+        return wb_fail(WB_BAD_ARGUMENT, "%s: q_heads = %d is not a multiple of kv_heads = %d", problem, s->q_heads,
+                       s->kv_heads);
+    if (!isfinite(s->scale) || s->scale <= 0)
+        return wb_fail(WB_BAD_ARGUMENT, "%s: scale = %g, must be finite and positive", problem, s->scale);
+    if ((long long)s->max_pages * s->page_size > INT32_MAX)
+        return wb_fail(WB_BAD_ARGUMENT, "%s: max_pages = %d pages of %d have more keys than an int can count", problem,
+                       s->max_pages, s->page_size);
+    if (!fits(s->batch, s->q_heads, s->q_len, s->head_dim) || !fits(s->pages, s->page_size, s->kv_heads, s->head_dim) ||
+        !fits(s->batch, s->max_pages, 1, 1))
+        return wb_fail(WB_BAD_ARGUMENT, "%s: a tensor of this shape has more bytes than an address can count", problem);
+    status = check_head_dim(p, s->head_dim);
+    if (status != WB_OK) return status;
+    if (s->batch > 65535 || s->q_heads > 65535)
+        return wb_fail(WB_UNSUPPORTED, "%s: batch = %d and q_heads = %d, supported are up to 65535 each", problem,
+                       s->batch, s->q_heads);
+    if (s->q_len > 16)
+        return wb_fail(WB_UNSUPPORTED, "%s: q_len = %d, supported are up to 16 new tokens", problem, s->q_len);
+    if (s->page_size < 16 || s->page_size > 256 || (s->page_size & (s->page_size - 1)) != 0)
+        return wb_fail(WB_UNSUPPORTED, "%s: page_size = %d, supported are 16, 32, 64, 128 and 256", problem,
+                       s->page_size);
+    return WB_OK;
+}
+
+wb_status wb_check_decode(const char *problem, const void *O, const void *L, const void *Q, const void *K,
+                          const void *V, const void *page_table, const void *kv_len, const void *workspace,
+                          size_t workspace_bytes, size_t needed, const decode_shape *shape)
+{
+    const named_pointer pointers[] = {{"O", O, 16},         {"L", L, 4},  {"Q", Q, 16},
+                                      {"K", K, 16},         {"V", V, 16}, {"page_table", page_table, 4},
+                                      {"kv_len", kv_len, 4}};
+    wb_status status = check_pointers(problem, pointers, sizeof pointers / sizeof *pointers);
+    if (status == WB_OK) status = wb_check_decode_shape(problem, shape);
+    return status != WB_OK ? status : wb_check_workspace(problem, workspace, workspace_bytes, needed);
 }

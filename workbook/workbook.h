@@ -58,7 +58,7 @@ typedef struct attention_shape {
 } attention_shape;
 
 // -------------------------------------------------------------------------------------------------------------- problems
-// Every function checks its arguments before it does anything: on an error it returns the status, leaves a sentence in
+// Every function that returns a status checks its arguments before it does anything: on an error it returns the status, leaves a sentence in
 // wb_last_message(), and writes nothing. Outputs come first and must not overlap inputs.
 
 // 01: on the CPU, in float32. All pointers are host memory.
@@ -116,6 +116,32 @@ wb_status flash_sink_logits_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *dsinks
                                      const bf16 *K, const bf16 *V, const float *sink_logits, const bf16 *O,
                                      const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream);
 
+// 13: attention of the newest Nq tokens of each sequence, whose keys and values lie in pages.
+typedef struct decode_shape {
+    int batch;      // B, from 1 to 65535: sequences
+    int q_heads;    // Hq, from 1 to 65535
+    int kv_heads;   // Hkv; divides q_heads
+    int q_len;      // Nq, from 1 to 16: new tokens of each sequence
+    int head_dim;   // D: 16, 32, 64 or 128
+    float scale;    // finite and positive; usually 1 / sqrt(D)
+    int page_size;  // keys in a page: a power of two from 16 to 256
+    int pages;      // of K and of V
+    int max_pages;  // columns of page_table
+} decode_shape;
+
+// Q and O [B, Hq, Nq, D]; K and V [pages, page_size, Hkv, D]; L [B, Hq, Nq]; page_table int32 [B, max_pages] and kv_len int32 [B], both
+// in device memory. Sequence b has kv_len[b] keys, the new tokens' included, from 0 to max_pages * page_size. Its key j is row
+// j % page_size of page page_table[b, j / page_size]; entries of the table beyond its keys are never read, nor are rows of its last page.
+// Query i stands at key kv_len[b] - Nq + i and sees the keys up to that one. A row that sees none has O = 0 and L = -infinity.
+// A page that is not one of `pages`, or a kv_len beyond that range, is undefined on a GPU; the CPU layer ends with a sentence.
+// `workspace`: workspace_bytes bytes of device memory, aligned to 256 bytes and at least as many as flash_decode_workspace says, whose
+// contents mean nothing before and after.
+wb_status flash_decode(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const int *page_table,
+                       const int *kv_len, void *workspace, size_t workspace_bytes, const decode_shape *shape,
+                       wb_stream stream);
+// How many bytes flash_decode wants on the current device: bounded by its multiprocessors, whatever the lengths. 0 for a bad shape.
+size_t flash_decode_workspace(const decode_shape *shape);
+
 // A mask as data, for 15: which tiles of the score matrix hold something visible, and which of their pairs are. The keys are cut into tiles
 // of kv_tile, the queries into q_tiles tiles of q_tile. Tile r = mask * (q_tiles + 1) + t of the queries sees, in any order and each once,
 //   the tiles whole[whole_start[r] ... whole_start[r + 1] - 1] of the keys: each of its queries sees each of their kv_tile keys;
@@ -133,13 +159,6 @@ typedef struct block_mask {
     const int *part;        // [part_start of the end], likewise
     const uint32_t *bits;   // [the same, q_tile, kv_tile / 32]; aligned to 16 bytes
 } block_mask;
-
-// 15: forward under a block mask, with grouped-query heads. Nq and Nk may differ. The struct is in host memory and read before the function
-// returns, its arrays are in device memory. causal is 0; window and sinks are not read. A row that sees no key has O = 0, L = -infinity.
-// That starts rise and tiles exist is the caller's to see to: the host cannot look into the arrays. With other lists the results are wrong, and
-// memory may be read that belongs to none of these tensors; the check build finds that (make sanitize-15).
-wb_status flash_block_mask(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const block_mask *mask,
-                           const attention_shape *shape, wb_stream stream);
 
 // --------------------------------------------------------------------------------------------------------- making a mask
 // Whether query i of mask b sees key j: not 0 if it does. `of` is the caller's.
@@ -170,6 +189,11 @@ wb_status wb_check_sink_backward(const char *problem, const void *dQ, const void
                                  const void *dsinks, const void *delta, const void *Q, const void *K, const void *V,
                                  const void *sink_logits, const void *O, const void *L, const void *dO,
                                  const attention_shape *shape);
+// `needed`: the bytes that the workspace should have.
+wb_status wb_check_decode_shape(const char *problem, const decode_shape *shape);
+wb_status wb_check_decode(const char *problem, const void *O, const void *L, const void *Q, const void *K,
+                          const void *V, const void *page_table, const void *kv_len, const void *workspace,
+                          size_t workspace_bytes, size_t needed, const decode_shape *shape);
 
 wb_status wb_check_block_mask(const char *problem, const void *O, const void *L, const void *Q, const void *K,
                               const void *V, const block_mask *mask, const attention_shape *shape);

@@ -12,6 +12,7 @@
 #include "exchange.h"
 #include "late.h"
 #include "memory.h"
+#include "pages.h"
 #include "small_cases.h"
 
 #include <errno.h>
@@ -42,6 +43,9 @@ static void *address(const wb_case *c, const wb_tensor *tensor, char *zone, size
     return strcmp(c->null, tensor->name) == 0 ? NULL : zone + data;
 }
 
+// How many bytes of workspace the function of a WB_DECODE wants: its companion, WB_NAME with _workspace behind it.
+extern size_t workspace_of(const decode_shape *shape) __asm__(STRING(WB_NAME) "_workspace") __attribute__((weak));
+
 // In the check build (cpu/check): what the bytes at `at` are called.
 extern void wb_name_buffer(const void *at, const char *name, const char *type, size_t element, const size_t dim[4])
     __attribute__((weak));
@@ -67,6 +71,41 @@ static wb_status end_buffer(bool on_host, void *buffer, char *zone, size_t bytes
         free(buffer);
     else
         wb_device_free(buffer);
+    return status;
+}
+
+// A workspace of as many bytes as its function asks for, `guard` bytes of WB_NAN_BYTE on both sides of them, and as many NaNs inside.
+static wb_status workspace_begin(const decode_shape *shape, size_t guard, char **buffer, wb_workspace *w)
+{
+    *w = (wb_workspace){NULL, workspace_of(shape)};
+    const size_t bytes = guard + w->bytes + guard;
+    char *nan = malloc(bytes + 1);
+    if (!nan) return WB_OUT_OF_MEMORY;
+    memset(nan, WB_NAN_BYTE, bytes);
+    const wb_status status = new_buffer(false, (void **)buffer, nan, bytes ? bytes : 1, guard ? bytes : 0);
+    free(nan);
+    if (status != WB_OK) return status;
+    w->at = *buffer + guard;
+    const size_t dim[4] = {1, 1, 1, w->bytes / 4};
+    if (wb_name_buffer && guard == 0 && w->bytes > 0)
+        wb_name_buffer(w->at, "workspace", wb_type_name(WB_FLOAT32), 4, dim);
+    return WB_OK;
+}
+
+// Whether the guards are as they were; says in `x` if not.
+static wb_status workspace_end(size_t guard, char *buffer, const wb_workspace *w, wb_exchange *x)
+{
+    const size_t bytes = guard + w->bytes + guard;
+    char *now = malloc(bytes + 1);
+    if (!now) return WB_OUT_OF_MEMORY;
+    const wb_status status = x->device_status == WB_OK ? wb_copy_to_host(now, buffer, bytes) : WB_OK;
+    for (size_t i = 0; status == WB_OK && x->device_status == WB_OK && i < bytes; i++) {
+        if ((i >= guard && i < guard + w->bytes) || (unsigned char)now[i] == WB_NAN_BYTE) continue;
+        x->workspace_overrun = i < guard ? -(int64_t)(guard - i) : (int64_t)(i - guard - w->bytes) + 1;
+        break;
+    }
+    free(now);
+    wb_device_free(buffer);
     return status;
 }
 
@@ -146,7 +185,7 @@ static wb_status inputs_late(const wb_tensor *tensors, const wb_zone *zones, voi
 static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tensor *tensors, const wb_zone *zones,
                      int count, char *shared, bool exact, wb_exchange *x)
 {
-    void *buffers[WB_MAX_TENSORS] = {0}, *pointers[WB_MAX_TENSORS];
+    void *buffers[WB_MAX_TENSORS] = {0}, *pointers[WB_MAX_TENSORS + 1];
     const bool moved = !problem->on_host || exact;
     wb_status status = WB_OK;
     if (c->products) count--;  // the last: the record stays where it is
@@ -168,6 +207,21 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
 
     if (exact && problem->on_host && openblas_set_num_threads)
         openblas_set_num_threads(4);  // however few cores there are: a race needs two
+
+    wb_workspace workspace;
+    char *workspace_buffer = NULL;
+    const size_t workspace_guard = exact ? 0 : WB_GUARD;
+    const bool has_workspace = problem->signature == WB_DECODE && workspace_of;
+    if (has_workspace) {
+        const decode_shape shape = wb_decode_shape(c);
+        status = workspace_begin(&shape, workspace_guard, &workspace_buffer, &workspace);
+        if (status != WB_OK) return status;
+        const wb_tensor scratch = {.name = "workspace"};
+        workspace.at = address(c, &scratch, workspace.at, 0);
+        if (c->short_workspace) workspace.bytes -= workspace.bytes < 16 ? workspace.bytes : 16;
+        pointers[count] = &workspace;
+        x->workspace_bytes = workspace.bytes;
+    }
 
     wb_stream stream = NULL;
     if (c->late && !problem->on_host && (status = inputs_late(tensors, zones, buffers, count, &stream)) != WB_OK)
@@ -207,6 +261,8 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     x->device_kept = wb_memory_current() > device_before ? wb_memory_current() - device_before : 0;
 
     if (stream && x->device_status == WB_OK && (status = wb_late_end(stream)) != WB_OK) return status;
+    if (has_workspace && (status = workspace_end(workspace_guard, workspace_buffer, &workspace, x)) != WB_OK)
+        return status;
     for (int k = 0; moved && k < count; k++) {
         const bool fetched = x->device_status == WB_OK;
         status = end_buffer(problem->on_host, buffers[k], shared + zones[k].start, zones[k].bytes, fetched);
@@ -406,8 +462,11 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc && status == 0; i += 2)
         if (strcmp(argv[i], "--case") == 0) cases++, status = try_case(problem, argv[i + 1], -1, guard);
     if (cases == 0)
-        status =
-            try_case(problem, problem->signature == WB_ROW_SUM ? "rows=4,cols=100" : "B=1,Hq=2,Nq=100,D=64", -1, guard);
+        status = try_case(problem,
+                          problem->signature == WB_ROW_SUM  ? "rows=4,cols=100"
+                          : problem->signature == WB_DECODE ? "B=2,Hq=2,Nq=1,Nk=100,D=64"
+                                                            : "B=1,Hq=2,Nq=100,D=64",
+                          -1, guard);
     if (record && !wb_record_end(record)) {
         fprintf(stderr, "%s: %s\n", record, strerror(errno));
         return 2;

@@ -18,7 +18,7 @@ CUDA_HOME=${CUDA_HOME:-$(dirname "$(dirname "$(command -v nvcc || echo /usr/loca
 nvcc=$CUDA_HOME/bin/nvcc
 sanitizer=$(command -v compute-sanitizer || echo "$CUDA_HOME/bin/compute-sanitizer")
 arch=${ARCH:-90a}
-objects=$(sed -n 's|^MACHINERY := .*/machinery/,\([^)]*\)).*|\1|p' Makefile | sed 's/\.o//g')
+objects=$(sed -n 's#^\(CASE_OF\|MACHINERY\) := .*/machinery/,\([^)]*\)).*#\2#p' Makefile | sed 's/\.o//g' | tr '\n' ' ')
 
 # Applies a patch to the one file it is about. `patch` may be missing on a machine that only runs things.
 apply() { # FILE PATCH

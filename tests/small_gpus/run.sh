@@ -6,7 +6,7 @@ backend=cpu out=build/cpu
 if [ "${1:-}" = --one ]; then # KB NN WORKER: the tests that visit every head dimension and every choice of tiles, on one core
     record=$4.$2.results
     said=$(WB_JOBS=1 WB_RESULTS=$record WB_SHARED_KB=$2 "$out/suite" "$out/tests/$3_test" "$4" $backend \
-        --filter '*/@(many_tiles|every_input|wide_windows|no_window|whole_function)' 2>&1)
+        --filter '*/@(many_tiles|every_input|wide_windows|no_window|whole_function|long_sequence)' 2>&1)
     if [ $? -eq 0 ] && [ "$("$out/suite" --show "$record" ok | grep -c .)" -ge 2 ]; then
         echo "ok    $2 KB: $4: $("$out/suite" --show "$record" counts)"
     else
@@ -25,7 +25,7 @@ ${MAKE:-make} --no-print-directory -j"${WB_JOBS:-2}" BACKEND=$backend WERROR=1 e
         echo "FAIL  03 at D = 128 needs 51 KB, and was given them on a GPU with 48"
     fi
     for kilobytes in 64 99; do
-        for key in $(grep -l tile.cuh solutions/[0-9][0-9]/*.cu solutions/[0-9][0-9]/variants/*.cu); do
+        for key in $(grep -lE '(tile|paged).cuh' solutions/[0-9][0-9]/*.cu solutions/[0-9][0-9]/variants/*.cu); do
             number=$(echo "$key" | cut -d/ -f2)
             worker=$out/solutions/${number}_worker
             case $key in */variants/*) worker=$out/variants/$number/variants/$(basename "$key" .cu)/${number}_worker ;; esac

@@ -11,6 +11,7 @@
 #include "bench.h"
 
 #include "memory.h"
+#include "pages.h"
 #include "reference/naive_cpu.h"
 #include "reference/naive_gpu.h"
 #include "timer.h"
@@ -29,7 +30,8 @@ static const double HOST_BUDGET_MS = 1500;  // of the slowest implementation's r
 typedef struct implementation {
     const char *label;
     wb_function function;
-    const char *(*message)(void);  // its own wb_last_message
+    wb_workspace_function workspace;  // how many bytes of it the function wants; null: none
+    const char *(*message)(void);     // its own wb_last_message
     const char *(*kernel)(const char *function,
                           const attention_shape *shape);  // wb_library_kernel, of a library that chooses
     bool naive;
@@ -79,8 +81,26 @@ typedef struct lane {
     implementation *impl;
     bench_result result;
     double ms[MAX_RUNS];
+    wb_workspace workspace;
     bool out;  // wrong, failed, or too large to run
 } lane;
+
+static wb_status call(const bench_inputs *in, const lane *l, const bench_set *set)
+{
+    void *pointers[WB_MAX_TENSORS + 1];
+    memcpy(pointers, set->at, sizeof set->at);
+    pointers[in->count] = (void *)&l->workspace;
+    return wb_call(in->problem, l->impl->function, &in->c, pointers, NULL);
+}
+
+// The workspace that this function wants for this case.
+static void workspace_make(const bench_inputs *in, lane *l)
+{
+    if (!l->impl->workspace) return;
+    const decode_shape shape = wb_decode_shape(&in->c);
+    l->workspace.bytes = l->impl->workspace(&shape);
+    bench_must(wb_device_alloc(&l->workspace.at, l->workspace.bytes ? l->workspace.bytes : 1));
+}
 
 // Whether a call went wrong. If so, says it and takes the implementation out: for this shape if that is only unsupported or too
 // large, else for good.
@@ -108,7 +128,7 @@ static bool runs_right(const options *o, const bench_inputs *in, const bench_sam
     double error = 0;
     bench_set_spoil(in, set);
     bench_guard_enter(l->impl->label);
-    const wb_status status = wb_call(in->problem, l->impl->function, &in->c, set->at, NULL);
+    const wb_status status = call(in, l, set);
     const wb_status later = status != WB_OK || in->problem->on_host ? WB_OK : wb_device_synchronize();
     bench_guard_leave();
     if (failed(o, in, l, status, l->impl->message(), when)) return false;
@@ -122,13 +142,13 @@ static bool runs_right(const options *o, const bench_inputs *in, const bench_sam
 static void device_memory(const options *o, const bench_inputs *in, const bench_samples *samples, const bench_set *set,
                           lane *l)
 {
-    if (l->impl->naive && wb_call(in->problem, l->impl->function, &in->c, set->at, NULL) == WB_OK)
+    if (l->impl->naive && call(in, l, set) == WB_OK)
         bench_must(wb_device_synchronize());  // whatever its libraries set up once is no part of the measurement
     bench_must(naive_gpu_release());          // but its own work space is: it will be allocated anew
     const size_t before = wb_memory_current();
     wb_memory_reset_peak();
     runs_right(o, in, samples, set, l, "before timing");
-    l->result.peak_bytes = wb_memory_peak() - before + in->io_bytes;
+    l->result.peak_bytes = wb_memory_peak() - before + in->io_bytes + l->workspace.bytes;
 }
 
 // The memory of one call on the host: measured in a fresh process, since memory that was once resident often stays.
@@ -183,12 +203,12 @@ static wb_status timed_call(const bench_inputs *in, const lane *l, const bench_s
         // OpenBLAS's threads spin for a while after each product: they must not disturb whoever comes next.
         usleep(70000);
         const double start = bench_now_ms();
-        const wb_status status = wb_call(in->problem, l->impl->function, &in->c, set->at, NULL);
+        const wb_status status = call(in, l, set);
         *ms = bench_now_ms() - start;
         return status;
     }
     bench_must(wb_timer_start());
-    const wb_status status = wb_call(in->problem, l->impl->function, &in->c, set->at, NULL);
+    const wb_status status = call(in, l, set);
     bench_must(wb_timer_stop(ms));
     return status;
 }
@@ -248,7 +268,7 @@ static bool naive_fits(const options *o, const bench_inputs *in)
 {
     const attention_shape *s = &in->c.shape;
     char shape[80];
-    if (o->problem->signature == WB_ROW_SUM) return true;
+    if (o->problem->signature == WB_ROW_SUM || o->problem->signature == WB_DECODE) return true;
     const bool host = o->problem->on_host;
     size_t room = bench_free_host_bytes();
     if (o->cuda && !host) bench_must(wb_device_free_bytes(&room));
@@ -302,6 +322,7 @@ static bool measure(options *o, const wb_case *c, int argc, char **argv)
             if (runs_right(o, &in, samples, &sets[0], l, "before timing"))
                 l->result.peak_bytes = in.io_bytes + host_growth(&in, l, argc, argv);
         } else {
+            workspace_make(&in, l);
             device_memory(o, &in, samples, &sets[0], l);
         }
     }
@@ -332,6 +353,7 @@ static bool measure(options *o, const wb_case *c, int argc, char **argv)
     if (o->demo && flash) bench_demo_row(o->out, o->problem, &in.c, naive, flash, o->cuda);
 
     bench_samples_free(samples);
+    for (int k = 0; k < o->impls; k++) bench_must(wb_device_free(lanes[k].workspace.at));
     for (int k = 0; k < set_count; k++) bench_set_free(&in, &sets[k]);
     bench_inputs_free(&in);
     return flash != NULL || (o->impls == 1 && o->impl[0].naive);  // the naive baseline alone is what was asked for
@@ -422,7 +444,10 @@ static void load(options *o, const char *text)
         return;
     }
     implementation *impl = add_implementation(o, strdup(label));
+    char workspace[128];
+    snprintf(workspace, sizeof workspace, "%s_workspace", o->problem->name);
     impl->function = function;
+    if (o->problem->signature == WB_DECODE) impl->workspace = (wb_workspace_function)dlsym(library, workspace);
     const wb_function message = (wb_function)dlsym(library, "wb_last_message");
     if (message) impl->message = (const char *(*)(void))message;
     impl->kernel = (const char *(*)(const char *, const attention_shape *))dlsym(library, "wb_library_kernel");
@@ -437,11 +462,11 @@ static void load_naive(options *o)
         impl->function = (wb_function)naive_cpu;
     else if (o->problem->signature == WB_ROW_SUM)
         impl->function = (wb_function)naive_gpu_row_sum;
+    else if (o->problem->signature == WB_DECODE)
+        impl->function = (wb_function)naive_gpu_decode;
     else if (o->problem->signature == WB_BACKWARD)
         impl->function = o->problem->sink_logits ? (wb_function)naive_gpu_sink_attention_backward
                                                  : (wb_function)naive_gpu_attention_backward;
-    else if (o->problem->signature == WB_BLOCK_MASK)
-        impl->function = (wb_function)naive_gpu_masked_attention;
     else
         impl->function =
             o->problem->sink_logits ? (wb_function)naive_gpu_sink_attention : (wb_function)naive_gpu_attention;

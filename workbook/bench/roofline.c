@@ -1,6 +1,8 @@
 // roofline.c - see roofline.h.
 #include "roofline.h"
 
+#include "pages.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -67,6 +69,16 @@ roofline_work roofline_work_of(const wb_problem *problem, const wb_case *c)
         return w;
     }
     const attention_shape *s = &c->shape;
+    if (problem->signature == WB_DECODE) {  // pages that no sequence has are not read, and all blocks share all keys
+        double keys = 0;
+        for (int b = 0; b < s->batch; b++) keys += wb_case_keys(c, b);
+        w.exps = (double)s->batch * s->q_heads * wb_case_visible_pairs(problem, c);
+        w.flops = 4.0 * s->head_dim * w.exps;
+        w.bytes = (double)tensors[0].bytes + (double)tensors[1].bytes + (double)tensors[2].bytes +
+                  2 * keys * s->kv_heads * s->head_dim * (double)wb_type_bytes(tensors[3].type) + 4.0 * s->batch +
+                  4 * keys / c->page;
+        return w;
+    }
     const bool backward = problem->signature == WB_BACKWARD;
     w.exps = (double)s->batch * s->q_heads * wb_case_visible_pairs(problem, c);
     w.flops = (backward ? 2.5 : 1) * 4.0 * s->head_dim * w.exps;
@@ -90,7 +102,8 @@ static roofline_advice choose(const wb_problem *problem, const roofline_peaks *p
     if (v->roof == ROOFLINE_MEMORY) {
         const double of_copy = w->bytes / ms * 1e-6 / (p->copy_gbps > 0 ? p->copy_gbps : p->gbps);
         if (of_copy >= 0.9) return ROOFLINE_THERE;
-        if (problem->signature == WB_ROW_SUM) return of_copy < 0.5 ? ROOFLINE_COALESCE : ROOFLINE_IN_FLIGHT;
+        if (problem->signature == WB_ROW_SUM || problem->signature == WB_DECODE)
+            return of_copy < 0.5 ? ROOFLINE_COALESCE : ROOFLINE_IN_FLIGHT;
         return problem->window ? ROOFLINE_SHARE_KEYS : ROOFLINE_SHORT_LOOPS;
     }
     const double of_mma = v->reached / (p->mma_tflops > 0 ? p->mma_tflops : p->tflops);

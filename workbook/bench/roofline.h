@@ -41,7 +41,7 @@ roofline_peaks roofline_peaks_of(const roofline_device *device);
 // What a call cannot do without.
 typedef struct roofline_work {
     double flops;   // forward 4 B Hq D (visible pairs), backward 2.5 times that, weighted row sum 2 a term
-    double bytes;   // each input read once, each output written once
+    double bytes;   // each input read once, of a cache the keys that there are, each output written once
     double exps;    // one a visible pair of every head; 0 for the weighted row sum
     double blocks;  // tiles of the lesson's size, all heads together: as many blocks can be busy; 0 if nothing is known
 } roofline_work;

@@ -94,14 +94,8 @@ static void read_row(table *t, char *line)
                                .window = atoi(FIELD("W")),
                                .sinks = atoi(FIELD("S")),
                                .causal = atoi(FIELD("causal"))}};
-    if (t->problem->signature == WB_BLOCK_MASK) {
-        char text[WB_CASE_TEXT];
-        const attention_shape *s = &r->c.shape;
-        snprintf(text, sizeof text, "B=%d,Hq=%d,Hkv=%d,Nq=%d,Nk=%d,D=%d,masks=%d,seed=%d,mask=%s,q_tile=%s", s->batch,
-                 s->q_heads, s->kv_heads, s->q_len, s->kv_len, s->head_dim, s->batch, BENCH_SEED, FIELD("mask"),
-                 FIELD("q_tile"));
-        if (wb_case_parse(t->problem, text, &r->c) != WB_OK) return;
-    }
+    r->c.seed = BENCH_SEED;
+    if (t->problem->signature == WB_DECODE) r->c.page = atoi(FIELD("page")), r->c.lens = wb_lens_named(FIELD("lens"));
 #undef FIELD
     t->count++;
 }
@@ -167,9 +161,8 @@ static bool same_shape(const wb_problem *problem, const wb_case *a, const wb_cas
     const attention_shape *s = &a->shape, *t = &b->shape;
     if (problem->signature == WB_ROW_SUM) return a->rows == b->rows && a->cols == b->cols;
     return s->batch == t->batch && s->q_heads == t->q_heads && s->kv_heads == t->kv_heads && s->q_len == t->q_len &&
-           s->kv_len == t->kv_len && s->head_dim == t->head_dim && a->mask == b->mask && a->mask_size == b->mask_size &&
-           a->q_tile == b->q_tile && (!problem->window || s->window == t->window) &&
-           (!problem->sinks || s->sinks == t->sinks);
+           s->kv_len == t->kv_len && s->head_dim == t->head_dim && (!problem->window || s->window == t->window) &&
+           (!problem->sinks || s->sinks == t->sinks) && a->page == b->page && a->lens == b->lens;
 }
 
 static const row *find(const table *t, const char *impl, const wb_case *c)
@@ -190,11 +183,18 @@ static void amount(char *text, size_t size, double value, const char *unit)
     snprintf(text, size, value < 9.95 ? "%.1f %.1s%s" : "%.0f %.1s%s", value, k ? &prefixes[k] : "", unit);
 }
 
+// Whether a problem's rate is one of bytes: it does little with each.
+static bool in_bytes(const wb_problem *problem)
+{
+    return problem->signature == WB_ROW_SUM || problem->signature == WB_DECODE;
+}
+
 static void say_table(const table *t, char labels[][32], int impls)
 {
     char shape[80];
-    const bool row_sum = t->problem->signature == WB_ROW_SUM;
-    printf("  %-24s %10s  %-12s %9s", "shape", "FLOPs/byte", "bound by", "at most");
+    const bool rate_of_bytes = in_bytes(t->problem);
+    const int width = t->problem->signature == WB_DECODE ? 36 : 24;
+    printf("  %-*s %10s  %-12s %9s", width, "shape", "FLOPs/byte", "bound by", "at most");
     for (int i = 0; i < impls; i++) printf("  %17.17s", labels[i]);
     printf("\n");
     for (int k = 0; k < t->count; k++) {
@@ -204,8 +204,8 @@ static void say_table(const table *t, char labels[][32], int impls)
             if (strcmp(t->rows[before].impl, "naive") != 0) first = !same_shape(t->problem, &t->rows[before].c, &r->c);
         if (!first) continue;
         bench_shape_text(t->problem, &r->c, shape, sizeof shape);
-        const double unit = row_sum ? 1e3 / r->verdict.intensity : 1;
-        printf("  %-24s %10.4g  %-12s %9.4g", shape, r->verdict.intensity, roofline_roof_text(r->verdict.roof),
+        const double unit = rate_of_bytes ? 1e3 / r->verdict.intensity : 1;
+        printf("  %-*s %10.4g  %-12s %9.4g", width, shape, r->verdict.intensity, roofline_roof_text(r->verdict.roof),
                unit * r->verdict.attainable);
         for (int i = 0; i < impls; i++) {
             const row *of = find(t, labels[i], &r->c);
@@ -292,8 +292,7 @@ static void say(const table *t)
         return;
     }
     say_table(t, labels, impls);
-    printf("  (%s, and how much of the most that this roof allows)\n\n",
-           t->problem->signature == WB_ROW_SUM ? "GB/s" : "TFLOP/s");
+    printf("  (%s, and how much of the most that this roof allows)\n\n", in_bytes(t->problem) ? "GB/s" : "TFLOP/s");
     const row *r = find(t, "yours", &main_shape);
     if (!r) r = find(t, "key", &main_shape);
     if (r) say_main(t, r);

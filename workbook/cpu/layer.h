@@ -18,7 +18,10 @@ enum {
     MAX_SHARED_VARIABLES = 64,      // of a kernel
     SHARED_BY_DEFAULT = 48 * 1024,  // bytes a block may use without asking
     SHARED_AT_MOST = 227 * 1024,    // after cudaFuncSetAttribute; the figures are an H200's
-    SHARED_PER_MULTIPROCESSOR = 228 * 1024
+    SHARED_PER_MULTIPROCESSOR = 228 * 1024,
+    // Fewer than any GPU has, so that kernels which launch as many blocks as fit have enough work for each in small cases; always as many,
+    // so that they share it alike on every machine.
+    MULTIPROCESSORS = 4
 };
 
 // SHARED_AT_MOST, or less where WB_SHARED_KB says so: 64 is a GPU of sm_75, 99 one of sm_86, sm_89 or sm_120, 163 one of sm_80.

@@ -122,7 +122,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device)
     p.maxGridSize[1] = p.maxGridSize[2] = 65535;
     p.maxThreadsPerMultiProcessor = 2048;
     p.maxBlocksPerMultiProcessor = 32;
-    p.multiProcessorCount = host_threads();
+    p.multiProcessorCount = MULTIPROCESSORS;
     p.l2CacheSize = 50 << 20;
     p.memoryBusWidth = 64;
     p.major = 9;

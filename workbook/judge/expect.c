@@ -1,5 +1,6 @@
 #include "expect.h"
 
+#include "pages.h"
 #include "record.h"
 #include "reference/oracle.h"
 #include "tolerance.h"
@@ -240,6 +241,43 @@ static void expect_backward(const worker_run *run, expected outputs[WB_MAX_TENSO
     free(Q), free(K), free(V), free(O), free(L), free(dO), free(sinks);
 }
 
+// Key head by key head: its keys are gathered once for all queries of its group.
+static void expect_decode(const worker_run *run, expected *O, expected *L)
+{
+    const decode_shape shape = wb_decode_shape(&run->c), *s = &shape;
+    const int *table = (const int *)original_tensor(run, wb_tensor_named(run->tensors, run->count, "page_table"));
+    const int *kv_len = (const int *)original_tensor(run, wb_tensor_named(run->tensors, run->count, "kv_len"));
+    float *Q = as_floats(run, "Q"), *K = as_floats(run, "K"), *V = as_floats(run, "V");
+    const int D = s->head_dim, packed = s->q_heads / s->kv_heads * s->q_len;  // rows that read the same keys
+    const double work = 2.0 * s->batch * s->q_heads * D * wb_case_visible_pairs(run->problem, &run->c);
+    const int every = 1 + (int)(work / expect_budget);
+
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int bh = 0; bh < s->batch * s->kv_heads; bh++) {
+        const int b = bh / s->kv_heads, keys = kv_len[b];
+        float *K_rows = allocate((size_t)(keys + 1) * (size_t)D * sizeof *K_rows);
+        float *V_rows = allocate((size_t)(keys + 1) * (size_t)D * sizeof *V_rows);
+        oracle_gather(s, K, table + (size_t)b * (size_t)s->max_pages, bh % s->kv_heads, keys, K_rows);
+        oracle_gather(s, V, table + (size_t)b * (size_t)s->max_pages, bh % s->kv_heads, keys, V_rows);
+        for (int r = 0; r < packed; r++) {
+            const size_t row = (size_t)bh * (size_t)packed + (size_t)r;
+            double *want = O->want + row * (size_t)D, *tolerance = O->tolerance + row * (size_t)D, largest;
+            const int seen = oracle_decode_keys(s, keys, r % s->q_len);
+            if ((r + bh) % every) {
+                for (int d = 0; d < D; d++) want[d] = 0, tolerance[d] = INFINITY;
+                L->want[row] = 0, L->tolerance[row] = INFINITY;
+                continue;
+            }
+            oracle_decode_row(s, Q + row * (size_t)D, K_rows, V_rows, seen, want, &L->want[row], tolerance, &largest);
+            for (int d = 0; d < D; d++)
+                tolerance[d] = tolerance_O(want[d], tolerance[d], largest, D, seen, run->tensors[0].type);
+            L->tolerance[row] = tolerance_L(L->want[row], largest, D, seen);
+        }
+        free(K_rows), free(V_rows);
+    }
+    free(Q), free(K), free(V);
+}
+
 void expect_outputs(const worker_run *run, expected outputs[WB_MAX_TENSORS])
 {
     for (int k = 0; k < run->count; k++) {
@@ -252,5 +290,6 @@ void expect_outputs(const worker_run *run, expected outputs[WB_MAX_TENSORS])
     case WB_BLOCK_MASK:
     case WB_FORWARD: expect_forward(run, &outputs[0], &outputs[1]); break;
     case WB_BACKWARD: expect_backward(run, outputs); break;
+    case WB_DECODE: expect_decode(run, &outputs[0], &outputs[1]); break;
     }
 }

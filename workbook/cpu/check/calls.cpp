@@ -84,7 +84,10 @@ extern "C" void __tsan_func_exit()
 bool is_tile_vocabulary(const char *file)
 {
     const char *name = strrchr(file, '/');
-    return strcmp(name ? name + 1 : file, "tile.cuh") == 0 || strcmp(name ? name + 1 : file, "hopper.cuh") == 0;
+    static const char *const words[] = {"tile.cuh", "hopper.cuh", "paged.cuh"};
+    for (const char *word : words)
+        if (strcmp(name ? name + 1 : file, word) == 0) return true;
+    return false;
 }
 
 static bool is_students(const char *file)

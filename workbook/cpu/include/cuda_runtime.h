@@ -10,6 +10,7 @@
 #include "cudacpu/sync.h"
 #include "cudacpu/atomics.h"
 #include "cudacpu/tensor_cores.h"
+#include "cudacpu/pages.h"
 #include "cudacpu/maths.h"
 
 #endif

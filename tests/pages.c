@@ -1,0 +1,167 @@
+// pages.c - the pages of a case of problem 13, and what its lesson says of parts: merged in any order they give what all keys give.
+#include "pages.h"
+
+#include "reference/oracle.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static wb_case of(int B, int Nk, int page, wb_lens lens)
+{
+    wb_case c = {.page = page, .lens = lens, .seed = 3};
+    c.shape = (attention_shape){
+        .batch = B, .q_heads = 4, .kv_heads = 2, .q_len = 2, .kv_len = Nk, .head_dim = 16, .scale = 1};
+    return c;
+}
+
+// Each page is in one entry of the table at most, each entry that is used has a page, and no other has.
+Test(pages, each_page_is_one_sequences)
+{
+    for (int page = 16; page <= 256; page *= 4)
+        for (wb_lens lens = 0; lens < WB_LENS; lens++) {
+            const wb_case c = of(20, 700, page, lens);
+            wb_pages p = wb_pages_make(&c);
+            int used = 0, in_order = 0;
+            for (int entry = 0; entry < 20 * p.shape.max_pages; entry++) {
+                const int b = entry / p.shape.max_pages, first = entry % p.shape.max_pages * page;
+                cr_assert(p.kv_len[b] == wb_case_keys(&c, b) && p.kv_len[b] >= 0 && p.kv_len[b] <= 700);
+                cr_assert(p.kv_len[b] <= p.shape.max_pages * page);
+                if (first >= p.kv_len[b]) {
+                    cr_assert(p.table[entry] == -1);
+                    continue;
+                }
+                cr_assert(p.table[entry] >= 0 && p.table[entry] < p.shape.pages);
+                cr_assert(p.owner[p.table[entry]] == entry);
+                in_order += used > 0 && p.table[entry] == p.table[entry - 1] + 1;
+                used++;
+            }
+            int owned = 0;
+            for (int k = 0; k < p.shape.pages; k++) owned += p.owner[k] >= 0;
+            cr_assert(owned == used && used < p.shape.pages, "there are unused pages");
+            cr_assert(in_order <= used / 4, "%d of %d pages follow the one before", in_order, used);
+            wb_pages_free(&p);
+        }
+}
+
+// What the names of lengths promise.
+Test(pages, lengths_are_as_described)
+{
+    double sum = 0;
+    for (int b = 0; b < 4000; b++) {
+        const wb_case mixed = of(4000, 1000, 16, WB_LENS_MIXED), zipf = of(4000, 1000, 16, WB_LENS_ZIPF);
+        cr_assert(wb_case_keys(&zipf, b) >= 1 && wb_case_keys(&zipf, b) <= 1000);
+        sum += wb_case_keys(&zipf, b);
+        cr_assert(wb_case_keys(&mixed, b) >= 0 && wb_case_keys(&mixed, b) <= 1000);
+    }
+    cr_expect(fabs(sum / 4000 - 999 / log(1000)) < 12, "the mean of 1 / n is %g", sum / 4000);
+    const wb_case same = of(3, 77, 16, WB_LENS_SAME), empty = of(3, 77, 16, WB_LENS_EMPTY),
+                  edges = of(9, 77, 32, WB_LENS_EDGES);
+    const int want[] = {77, 0, 1, 31, 32, 33, 15, 16, 17};
+    for (int b = 0; b < 3; b++) cr_expect(wb_case_keys(&same, b) == 77 && wb_case_keys(&empty, b) == 0);
+    for (int b = 0; b < 9; b++) cr_expect(wb_case_keys(&edges, b) == want[b]);
+}
+
+Test(pages, a_case_survives_its_text)
+{
+    const wb_problem *problem = wb_find_problem("flash_decode");
+    for (wb_lens lens = 0; lens < WB_LENS; lens++) {
+        wb_case c = wb_case_defaults(problem, of(5, 300, 64, lens)), back;
+        char text[WB_CASE_TEXT];
+        c.stray = (int)lens % 4, c.max_pages = 9 * (int)lens, c.pages = 80;
+        wb_case_print(problem, &c, text);
+        cr_assert(wb_case_parse(problem, text, &back) == WB_OK, "%s: %s", text, wb_last_message());
+        cr_expect(memcmp(&c, &back, sizeof c) == 0, "%s", text);
+    }
+    wb_case c;
+    cr_expect(wb_case_parse(problem, "Nq=1,Nk=5,D=16,lens=long", &c) == WB_BAD_ARGUMENT);
+    cr_expect(strstr(wb_last_message(), "lens=long"), "%s", wb_last_message());
+}
+
+// K by way of the pages is what it would be in one piece, and nothing else is a number.
+Test(pages, a_cache_holds_its_keys)
+{
+    const wb_problem *problem = wb_find_problem("flash_decode");
+    const wb_case c = wb_case_defaults(problem, of(7, 90, 16, WB_LENS_MIXED));
+    wb_tensor t[WB_MAX_TENSORS];
+    const int count = wb_case_tensors(problem, &c, t), K = wb_tensor_named(t, count, "K");
+    wb_pages p = wb_pages_make(&c);
+    float *cache = malloc(t[K].count * sizeof *cache), *rows = malloc(91 * 16 * sizeof *rows);
+    uint16_t *bits = malloc(t[K].bytes);
+    size_t numbers = 0, keys = 0;
+    wb_case_fill(problem, &c, &t[K], bits);
+    for (size_t i = 0; i < t[K].count; i++) numbers += isfinite(cache[i] = wb_from_bf16(bits[i]));
+    for (int b = 0; b < 7; b++)
+        for (int h = 0; h < 2; h++) {
+            oracle_gather(&p.shape, cache, p.table + b * p.shape.max_pages, h, p.kv_len[b], rows);
+            for (int i = 0; i < p.kv_len[b] * 16; i++) cr_assert(isfinite(rows[i]));
+            keys += (size_t)p.kv_len[b];
+        }
+    cr_expect(numbers == keys * 16, "%zu numbers for %zu keys of a head", numbers, keys);
+    free(cache), free(rows), free(bits);
+    wb_pages_free(&p);
+}
+
+// ------------------------------------------------------------------------------------------------------------------- parts
+
+enum { KEYS = 200, D = 16 };
+typedef struct part {
+    double O[D], L;
+} part;
+
+// The lesson's merge.
+static part merged(part a, part b)
+{
+    const double m = fmax(a.L, b.L);
+    part c = {.L = m};
+    if (m == -INFINITY) return c;
+    const double u = exp(a.L - m), v = exp(b.L - m);
+    for (int d = 0; d < D; d++) c.O[d] = (u * a.O[d] + v * b.O[d]) / (u + v);
+    c.L = m + log(u + v);
+    return c;
+}
+
+static uint64_t dice = 5;
+static int draw(int below)
+{
+    dice = dice * 6364136223846793005u + 1442695040888963407u;
+    return (int)((dice >> 33) % (uint64_t)below);
+}
+
+// Keys are dealt to parts at random, empty ones among them; then two parts at a time, at random, become one.
+Test(pages, parts_merge_in_any_order)
+{
+    static float q[D], K[KEYS * D], V[KEYS * D], K_part[KEYS * D], V_part[KEYS * D];
+    const decode_shape shape = {1, 1, 1, 1, D, 0.25f, 16, 1, 1};
+    for (int i = 0; i < KEYS * D; i++) K[i] = (float)(draw(2001) - 1000) / 50, V[i] = (float)(draw(2001) - 1000) / 500;
+    for (int d = 0; d < D; d++) q[d] = (float)(draw(2001) - 1000) / 100;
+    double abs_V[D], logit;
+    part whole;
+    oracle_decode_row(&shape, q, K, V, KEYS, whole.O, &whole.L, abs_V, &logit);
+    for (int round = 0; round < 50; round++) {
+        enum { MOST = 40 };
+        part parts[MOST];
+        int of_key[KEYS], left = 1 + draw(MOST);
+        for (int j = 0; j < KEYS; j++) of_key[j] = draw(left);
+        for (int p = 0; p < left; p++) {
+            int n = 0;
+            for (int j = 0; j < KEYS; j++) {
+                if (of_key[j] != p) continue;
+                memcpy(K_part + n * D, K + j * D, D * sizeof *K);
+                memcpy(V_part + n++ * D, V + j * D, D * sizeof *V);
+            }
+            oracle_decode_row(&shape, q, K_part, V_part, n, parts[p].O, &parts[p].L, abs_V, &logit);
+        }
+        while (left > 1) {
+            const int a = draw(left), b = (a + 1 + draw(left - 1)) % left;
+            const part both = merged(parts[a], parts[b]);
+            parts[a] = parts[--left];  // the last takes the place of one of the two, what they make that of the other
+            parts[b] = parts[left];
+            parts[a < left ? a : b] = both;
+        }
+        for (int d = 0; d < D; d++) cr_assert(fabs(parts[0].O[d] - whole.O[d]) < 1e-12);
+        cr_assert(fabs(parts[0].L - whole.L) < 1e-12);
+    }
+}

@@ -1,0 +1,20 @@
+// pages.cpp - the numbers in the tables of a paged cache are looked at where a kernel reads them: see pages.h.
+#include "report.h"
+
+#include <cudacpu/pages.h>
+
+using namespace cudacpu;
+
+void expect_page(int page, int pages, int sequence, int key, call_site site)
+{
+    if (page >= 0 && page < pages) return;
+    report("no such page", site, "page_table says page %d for key %d of sequence %d, and the cache has pages 0 to %d",
+           page, key, sequence, pages - 1);
+}
+
+void expect_keys(int keys, int most, int sequence, call_site site)
+{
+    if (keys >= 0 && keys <= most) return;
+    report("no such length", site, "kv_len of sequence %d is %d, and its row of page_table has room for 0 to %d keys",
+           sequence, keys, most);
+}

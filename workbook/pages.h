@@ -1,0 +1,33 @@
+// pages.h - which page of a paged cache is whose, in a case of problem 13: lengths, the page table, and its inverse.
+//
+// The pages in use are drawn from all of them, so those of a sequence lie anywhere, in any order, with unused ones between.
+#ifndef WORKBOOK_PAGES_H
+#define WORKBOOK_PAGES_H
+
+#include "case.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// The shape as the function gets it.
+decode_shape wb_decode_shape(const wb_case *c);
+
+// How many keys sequence b has.
+int wb_case_keys(const wb_case *c, int b);
+
+typedef struct wb_pages {
+    decode_shape shape;
+    int *kv_len;  // [batch]
+    int *table;   // [batch, max_pages]; -1: none, and so is an entry for which no page was left
+    int *owner;   // [pages]: b * max_pages + column of the entry that has this page; -1: nobody's
+} wb_pages;
+
+// Sizes below 1 count as 1, as in wb_case_tensors. Ends the program if there is no memory.
+wb_pages wb_pages_make(const wb_case *c);
+void wb_pages_free(wb_pages *p);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
