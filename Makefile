@@ -8,7 +8,7 @@
 # Everything built lies in build/BACKEND/IMPL. `make new-problem` adds a problem; nothing here changes.
 
 # What only says what to work on goes to the programs by the environment: as it was typed, read neither by make nor by a shell.
-GIVEN := SUBMISSION SUBMISSIONS OUT DEST ZIP NAME FROM CASES SEED CASE JOBS TRY SOURCE SHAPES PART P GAP LEVEL YES N W sinks BR BC BLOCK UNSAFE SANITIZE SPEED TERM STEPS TEXT WRONG RESUME TRAIN WITH_VARIANTS
+GIVEN := SUBMISSION SUBMISSIONS OUT DEST ZIP NAME FROM CASES SEED CASE JOBS TRY SOURCE SHAPES PART P GAP LEVEL YES N W sinks mask BR BC BLOCK UNSAFE SANITIZE SPEED TERM STEPS TEXT WRONG RESUME TRAIN WITH_VARIANTS
 COMMANDED := $(foreach v,$(GIVEN),$(if $(filter command,$(origin $v)),$v))
 define as_typed
 override $(1) := $$(value $(1))
@@ -250,7 +250,7 @@ $B/score: $(SCORE)
 $B/suite: $(addprefix $B/machinery/,loop/suite.o loop/run_suite.o score/results.o score/safe_text.o)
 	$Q$(LINK) $^ -o $@
 
-$B/mask: $(addprefix $B/machinery/,mask/mask.o mask/picture.o problems.o) $B/reference/oracle.o
+$B/mask: $(addprefix $B/machinery/,mask/mask.o mask/picture.o problems.o validate.o) $(CASE_OF) $B/reference/oracle.o
 	$Q$(LINK) $^ -lm -o $@
 
 $B/timeline: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/timeline/*.c))
@@ -295,7 +295,7 @@ $B/lib/library.o: solutions/library.c $B/flags.mk
 $B/lib/libworkbook.so: $(LIBRARY)
 # Yours, for reference/gpt_oss.py.
 $B/problems/gpt_oss.so: $B/problems/11.o $B/problems/12.o
-$B/lib/libworkbook.so $B/problems/gpt_oss.so: $(addprefix $B/machinery/,problems.o validate.o block_mask.o device.o) $(LAYER)
+$B/lib/libworkbook.so $B/problems/gpt_oss.so: $(addprefix $B/machinery/,problems.o validate.o block_mask.o named_mask.o device.o) $(LAYER)
 	$(call say,LINK,$@)
 	$Q$(LINK) -shared $^ $(OPENBLAS_LIBS) $(if $(CUDA_HOME),$(if $(filter cuda,$(BACKEND)),-L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt)) -lm -o $@
 # What it chooses, for the suites of these functions; and its forms with a workspace, NN_FORM_worker (tests/library_forms.c).
@@ -341,9 +341,9 @@ bench:  ## the same for all problems
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/bench.sh $(BACKEND) $(IMPL) $(NUMBERS)
 record:  ## all that is recorded of the keys on a GPU, into plots/data/<gpu> and build/record (PART=suites, bench, peers, example, torch, gpt_oss, sanitize)
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/record.sh $(BACKEND) build/record $$PART
-mask-%: $B/mask FORCE  ## mask-06 N=32 W=12 BR=8 BC=8: which query sees which key, and the tiles that are visited; build/plots has it as SVG
+mask-%: $B/mask FORCE  ## mask-06 N=32 W=12 BR=8 BC=8, mask-15 mask=tree/7: which query sees which key, and the tiles that are visited; build/plots has it as SVG
 	@mkdir -p build/plots
-	@$B/mask $* $(foreach v,$(filter N W sinks BR BC,$(COMMANDED)),"$v=$$$v") --svg build/plots/mask_$*.svg
+	@$B/mask $* $(foreach v,$(filter N W sinks mask BR BC,$(COMMANDED)),"$v=$$$v") --svg build/plots/mask_$*.svg
 timeline-%: FORCE  ## timeline-10 CASE=...: what the copy engine, the tensor cores and each warpgroup of a block do over time (BLOCK=n); build/plots has it as SVG
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/timeline/timeline.sh $(IMPL) $*
 plot-%: FORCE  ## plot-03: charts of the last bench-03 in build/plots (TERM=dumb: in the terminal)

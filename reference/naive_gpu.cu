@@ -27,8 +27,16 @@ extern "C" size_t naive_gpu_score_bytes(const attention_shape *shape)
 
 struct mask {
     int causal, window, sinks;
+    const unsigned char *visible;  // [masks, Nq, Nk] where a mask is data, else null
+    int masks, Nq, Nk;
+
+    __device__ void turn_to(size_t batch)  // its mask
+    {
+        if (visible && masks > 1) visible += batch * Nq * Nk;
+    }
     __device__ bool hides(int i, int j) const
     {
+        if (visible) return !visible[(size_t)i * Nk + j];
         if (!causal) return false;
         return j > i || (window > 0 && j <= i - window && j >= sinks);
     }
@@ -60,6 +68,7 @@ __global__ void __launch_bounds__(THREADS) naive_softmax_kernel(float *S,       
     const size_t row = blockIdx.x;
     const int i = (int)(row % Nq);
     const float sink = sink_logits ? sink_logits[row / Nq % Hq] : -INFINITY;
+    hidden.turn_to(row / Nq / Hq);
     float *s = S + row * pitch;
     bf16 *p = reinterpret_cast<bf16 *>(s);
 
@@ -82,6 +91,26 @@ __global__ void __launch_bounds__(THREADS) naive_softmax_kernel(float *S,       
         if (j < Nk) p[j] = __float2bfloat16(weight);
     }
     if (threadIdx.x == 0) L[row] = m + logf(l);
+}
+
+// Block (t, b) writes out tile t of the queries of mask b: a byte a pair.
+__global__ void __launch_bounds__(THREADS) naive_mask_kernel(unsigned char *visible, block_mask mask, int Nq, int Nk)
+{
+    const int list = blockIdx.y * (gridDim.x + 1) + blockIdx.x, row0 = blockIdx.x * mask.q_tile;
+    const int rows = min(mask.q_tile, Nq - row0), pairs = mask.q_tile * mask.kv_tile;
+    visible += ((size_t)blockIdx.y * Nq + row0) * Nk;
+    for (size_t at = threadIdx.x; at < (size_t)rows * Nk; at += THREADS) visible[at] = 0;
+    __syncthreads();  // tiles that are seen write over that
+    for (int part = 0; part < 2; part++) {
+        const int *tiles = part ? mask.part : mask.whole, *start = (part ? mask.part_start : mask.whole_start) + list;
+        for (int n = start[0]; n < start[1]; n++)
+            for (int at = threadIdx.x; at < pairs; at += THREADS) {
+                const int i = at / mask.kv_tile, k = at % mask.kv_tile, j = tiles[n] * mask.kv_tile + k;
+                if (i >= rows || j >= Nk) continue;
+                const uint32_t *bits = mask.bits + ((size_t)n * mask.q_tile + i) * (mask.kv_tile / 32);
+                visible[(size_t)i * Nk + j] = part ? bits[k / 32] >> k % 32 & 1 : 1;
+            }
+    }
 }
 
 // Block r of a backward turns row r of S into row r of P, row r of dP into row r of dS, each in its place, and writes delta[r].
@@ -291,9 +320,9 @@ static wb_status need_work_space(size_t bytes)
     return WB_OK;
 }
 
-// sink_logits may be null: none.
+// sink_logits may be null: none. given: null where the shape says who is visible.
 static wb_status attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const float *sink_logits,
-                           const attention_shape *shape, wb_stream stream)
+                           const block_mask *given, const attention_shape *shape, wb_stream stream)
 {
     const int Nk = shape->kv_len, D = shape->head_dim;
     const size_t rows = (size_t)shape->batch * shape->q_heads * shape->q_len, pitch = pitch_of(Nk);
@@ -303,11 +332,19 @@ static wb_status attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, cons
         return wb_fail(WB_UNSUPPORTED, "naive_gpu_attention: %zu rows of %d keys are more than cuBLAS counts", rows,
                        Nk);
 
-    wb_status status = need_work_space(naive_gpu_score_bytes(shape));
+    const size_t score_bytes = naive_gpu_score_bytes(shape);
+    wb_status status = need_work_space(score_bytes + (given ? (size_t)given->masks * shape->q_len * Nk : 0));
     if (status != WB_OK) return status;
     status = scores(work_space, Q, K, pitch, (int)count, (int)M, Nk, D, shape->scale, stream);
     if (status != WB_OK) return status;
-    const mask hidden = {shape->causal, shape->window, shape->sinks};
+    mask hidden = {shape->causal, shape->window, shape->sinks, nullptr, 1, shape->q_len, Nk};
+    if (given) {
+        unsigned char *visible = reinterpret_cast<unsigned char *>(work_space) + score_bytes;
+        const dim3 grid((shape->q_len - 1) / given->q_tile + 1, given->masks);
+        naive_mask_kernel<<<grid, THREADS, 0, stream>>>(visible, *given, shape->q_len, Nk);
+        WB_CUDA(cudaGetLastError());
+        hidden.visible = visible, hidden.masks = given->masks;
+    }
     naive_softmax_kernel<<<(unsigned)rows, THREADS, 0, stream>>>(work_space, L, sink_logits, pitch, shape->q_heads,
                                                                  shape->q_len, Nk, hidden);
     WB_CUDA(cudaGetLastError());
@@ -317,13 +354,19 @@ static wb_status attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, cons
 extern "C" wb_status naive_gpu_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,
                                          const attention_shape *shape, wb_stream stream)
 {
-    return attention(O, L, Q, K, V, nullptr, shape, stream);
+    return attention(O, L, Q, K, V, nullptr, nullptr, shape, stream);
 }
 
 extern "C" wb_status naive_gpu_sink_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,
                                               const float *sink_logits, const attention_shape *shape, wb_stream stream)
 {
-    return attention(O, L, Q, K, V, sink_logits, shape, stream);
+    return attention(O, L, Q, K, V, sink_logits, nullptr, shape, stream);
+}
+
+extern "C" wb_status naive_gpu_masked_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,
+                                                const block_mask *given, const attention_shape *shape, wb_stream stream)
+{
+    return attention(O, L, Q, K, V, nullptr, given, shape, stream);
 }
 
 extern "C" wb_status naive_gpu_attention_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q,
@@ -342,7 +385,7 @@ extern "C" wb_status naive_gpu_attention_backward(bf16 *dQ, bf16 *dK, bf16 *dV, 
     const int M = (int)group_rows, count = (int)matrices;
     float *S = work_space, *dP = S + rows * pitch;
     const bf16 *P = reinterpret_cast<const bf16 *>(S), *dS = reinterpret_cast<const bf16 *>(dP);
-    const mask hidden = {shape->causal, shape->window, shape->sinks};
+    const mask hidden = {shape->causal, shape->window, shape->sinks, nullptr, 1, shape->q_len, Nk};
 
     status = scores(S, Q, K, pitch, count, M, Nk, D, shape->scale, stream);
     if (status == WB_OK) status = scores(dP, dO, V, pitch, count, M, Nk, D, 1, stream);

@@ -6,10 +6,12 @@
 fa2 is FlashAttention-2 as PyTorch ships it, cudnn NVIDIA's library, flex FlexAttention compiled for the mask, torch the plain formula, fa4
 FlashAttention-4 where `pip install flash-attn-4` has put it beside PyTorch; where not, a line of the table says so. Of problem 11 fa4 has a
 learnable_sink, in bfloat16, and flex scales its output by the share of the keys, 1 / (1 + exp(s - L)), in the same compiled function.
+What documents and trees of problem 15 are drawn says the library that `make lib` builds (WB_LIBRARY, or build/cuda/lib/libworkbook.so): flex sees
+those of the bench, by the formulas that one would write for it. Its tiles are 128 x 128, whatever those of the bench are.
 torch_attention.py asks the same ones. Of problem 13 fa4 reads pages, cudnn and fa2 a cache in one piece, so with sequences of one length alone; flashinfer reads pages where it is installed.
 Columns as in plots/README.md. Each time: cold L2, launches queued beforehand, median and percentiles of 25 runs by device events.
 """
-import datetime, functools, os, subprocess, sys
+import ctypes, datetime, functools, os, subprocess, sys
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -95,6 +97,47 @@ def fa4(q, k, v, causal, W, S, sink=None, **how):  # q, k, v: [B, N, H, D], see 
     return out[0] if isinstance(out, tuple) else out
 
 
+class NamedMask(ctypes.Structure):  # wb_named_mask of workbook/named_mask.h
+    _fields_ = [("name", ctypes.c_int), ("size", ctypes.c_int), ("seed", ctypes.c_uint64), ("masks", ctypes.c_int),
+                ("q_len", ctypes.c_int), ("kv_len", ctypes.c_int), ("table", ctypes.POINTER(ctypes.c_int))]
+
+
+def mask_mod(name, size, masks, Nq, Nk):
+    """The mask that the bench draws with its seed, as one would write it for FlexAttention: a formula over a small table."""
+    lib = ctypes.CDLL(os.environ.get("WB_LIBRARY", "build/cuda/lib/libworkbook.so"))
+    names = (ctypes.c_char_p * 12).in_dll(lib, "wb_mask_names")
+    mask = NamedMask(list(names).index(name.encode()), size, 7, masks, Nq, Nk, None)
+    lib.wb_named_mask_draw(ctypes.byref(mask))
+    table = torch.tensor(mask.table[:masks * Nk], dtype=torch.int32).reshape(masks, Nk)
+    drafts = torch.zeros(masks, size, size, dtype=torch.bool)  # a draft sees what its parent sees, and itself
+    for b in range(masks if name == "tree" else 0):
+        for n in range(size):
+            drafts[b, n] = drafts[b, table[b, n]] if table[b, n] >= 0 else False
+            drafts[b, n, n] = True
+    sees = lambda b, j: lib.wb_named_mask_sees(ctypes.byref(mask), b, 0, j)
+    prefix = torch.tensor([sum(sees(b, j) for j in range(2 * size)) if name == "prefix" else 0 for b in range(masks)])
+    lib.wb_named_mask_free(ctypes.byref(mask))
+    first, drafts, prefix, prompt, past = table.cuda(), drafts.cuda(), prefix.cuda(), Nk - size, Nk - Nq
+    return {"documents": lambda b, h, i, j: (j <= i + past) & (first[b, j] == first[b, i + past]),
+            "tree": lambda b, h, i, j: (j <= i + past) & ((j < prompt) | (i + past < prompt) | drafts[b, (i + past - prompt).clamp(min=0), (j - prompt).clamp(min=0)]),
+            "prefix": lambda b, h, i, j: (j <= i + past) | (j < prefix[b]),
+            "strided": lambda b, h, i, j: (j <= i + past) & ((j // size == (i + past) // size) | (j % size >= size - size // 8))}[name]
+
+
+def measure_masked(name, size, B, Hq, Nq, Nk, D):
+    sees = mask_mod(name, size, B, Nq, Nk)
+    i, j = torch.arange(Nq, device="cuda")[:, None], torch.arange(Nk, device="cuda")[None]
+    flop = 4.0 * Hq * D * sum(sees(torch.tensor(b, device="cuda"), 0, i, j).sum().item() for b in range(B))
+    q, k, v = (torch.randn(B, Hq, N, D, device="cuda", dtype=torch.bfloat16) for N in (Nq, Nk, Nk))
+    try:
+        ms, low, high = times(functools.partial(flex_compiled, q, k, v, block_mask=create_block_mask(sees, B, None, Nq, Nk, device="cuda")))
+    except Exception as error:
+        print(f"# 15 flex {name}/{size} N={Nq} D={D}: {str(error).splitlines()[0][:100]}", flush=True)
+        return
+    print("15", "flex", B, Hq, Hq, Nq, Nk, D, "-", "-", "-", "-", 0, f"{ms:.5g}", f"{low:.5g}", f"{high:.5g}", f"{flop / ms / 1e9:.5g}",
+          "-", "-", "-", "-", 25, "-", "-", f"{name}/{size}", 128, sep="\t", flush=True)
+
+
 PEERS = {"fa4": fa4, "fa4_same_bits": functools.partial(fa4, deterministic=True), "fa2": functools.partial(sdpa, SDPBackend.FLASH_ATTENTION), "cudnn": functools.partial(sdpa, SDPBackend.CUDNN_ATTENTION),
          "flex": flex, "torch": plain}
 
@@ -123,7 +166,7 @@ def measure(problem, names, B, Hq, Hkv, N, D, causal, W=0, S=0, backward=False, 
             print(f"# {problem} {name} N={N} D={D}: {str(error).splitlines()[0][:100]}", flush=True)
             continue
         row = [problem, name, B, Hq, Hkv, N, N, D, W or (N if logits else W), "-" if logits else S, "-", "-", int(causal), f"{ms:.5g}", f"{low:.5g}", f"{high:.5g}",
-               f"{flop / ms / 1e9:.5g}", "-", "-", "-", "-", 25]
+               f"{flop / ms / 1e9:.5g}", "-", "-", "-", "-", 25, "-", "-", "-", "-"]
         print(*row, sep="\t", flush=True)
 
 
@@ -184,7 +227,7 @@ def measure_decode(names, B, Hq, Hkv, Nq, Nk, D, page, lens):
             print(f"# 13 {name} B={B} Nk={Nk} D={D} page={page}: {str(error).splitlines()[0][:100]}", flush=True)
             continue
         row = ["13", name, B, Hq, Hkv, Nq, Nk, D, "-", "-", "-", "-", 0, f"{ms:.5g}", f"{low:.5g}", f"{high:.5g}", f"{flop / ms / 1e9:.5g}",
-               f"{read / ms / 1e6:.5g}", "-", "-", "-", 25, page, lens]
+               f"{read / ms / 1e6:.5g}", "-", "-", "-", 25, page, lens, "-", "-"]
         print(*row, sep="\t", flush=True)
 
 
@@ -199,8 +242,8 @@ def main():
     print(f"# date: {datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC")
     print(f"# software: PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}")
     print("# command: python3", " ".join(["reference/peers.py", *sys.argv[1:]]))
-    print("problem impl B Hq Hkv Nq Nk D W S rows cols causal ms ms_p10 ms_p90 tflops gbps peak_bytes io_bytes max_error runs page lens".replace(" ", "\t"))
-    wanted = sys.argv[1:] or ["03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13"]
+    print("problem impl B Hq Hkv Nq Nk D W S rows cols causal ms ms_p10 ms_p90 tflops gbps peak_bytes io_bytes max_error runs page lens mask q_tile".replace(" ", "\t"))
+    wanted = sys.argv[1:] or ["03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "15"]
     for problem in wanted:
         if problem == "13":  # the bench's shapes
             names = "fa4 cudnn fa2 flashinfer"
@@ -213,6 +256,15 @@ def main():
             measure_decode(names, 32, 64, 8, 1, 8192, 64, 64, "same")
             for page in (16, 256):
                 measure_decode("fa4 flashinfer", 32, 64, 8, 1, 8192, 128, page, "same")
+            continue
+        if problem == "15":  # as in the bench; what it measures with two sizes of tiles stands here once
+            for N in (1024, 2048, 4096, 8192, 16384):
+                measure_masked("documents", 1024, 4, 16, N, N, 128)
+            measure_masked("documents", 128, 4, 16, 8192, 8192, 128)
+            measure_masked("tree", 64, 4, 16, 8192 + 64, 8192 + 64, 128)
+            measure_masked("tree", 64, 4, 16, 64, 8192 + 64, 128)
+            measure_masked("prefix", 2048, 4, 16, 8192, 8192, 128)
+            measure_masked("strided", 512, 4, 16, 8192, 8192, 128)
             continue
         if problem == "10":
             for D in (128, 64):

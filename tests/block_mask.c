@@ -147,6 +147,53 @@ Test(block_mask, bad_arguments)
     cr_assert(wb_block_mask_build(&m, 1, 32, 65535, 1 << 20, 1 << 20, wb_named_mask_sees, &named) == WB_BAD_ARGUMENT);
 }
 
+// The lesson's example: 200 queries, 160 keys, a causal mask whose last query is the last key's.
+Test(block_mask, lists_of_the_lesson)
+{
+    const wb_named_mask named = {.name = WB_MASK_CAUSAL, .masks = 1, .q_len = 200, .kv_len = 160};
+    block_mask m;
+    cr_assert(wb_block_mask_build(&m, 128, 64, 1, 200, 160, wb_named_mask_sees, &named) == WB_OK);
+    cr_expect_arr_eq(m.whole_start, ((int[]){0, 0, 1}), 3 * sizeof(int));
+    cr_expect_arr_eq(m.part_start, ((int[]){0, 2, 4}), 3 * sizeof(int));
+    cr_expect_arr_eq(m.whole, ((int[]){0}), sizeof(int));
+    cr_expect_arr_eq(m.part, ((int[]){0, 1, 1, 2}), 4 * sizeof(int));
+    wb_block_mask_free(&m);
+}
+
+// The lesson's table of what masks cost: N = 8192, seed 7.
+Test(block_mask, counts_of_the_lesson)
+{
+    const struct {
+        wb_mask_name name;
+        int size, wholes, parts;
+        double computed[2];  // scores for one that is needed, with tiles of 128 queries and of 64
+    } all[] = {{WB_MASK_DOCUMENTS, 1024, 441, 299, {1.28, 1.17}},
+               {WB_MASK_DOCUMENTS, 128, 1, 229, {2.86, 2.20}},
+               {WB_MASK_WINDOW, 128, 0, 254, {2.00, 1.50}},
+               {WB_MASK_STRIDED, 512, 672, 128, {1.09, 1.04}},
+               {WB_MASK_PREFIX, 2048, 4104, 120, {1.01, 1.01}}};
+    for (size_t k = 0; k < COUNT(all); k++)
+        for (int small = 0; small < 2; small++) {
+            const wb_problem problem = {.name = "flash_gqa", .signature = WB_BLOCK_MASK};
+            wb_case c = {
+                .shape = {.batch = 1, .q_heads = 1, .kv_heads = 1, .q_len = 8192, .kv_len = 8192, .head_dim = 64},
+                .seed = 7,
+                .mask = all[k].name,
+                .mask_size = all[k].size,
+                .masks = 1,
+                .q_tile = small ? 64 : 128,
+                .kv_tile = 64};
+            const block_mask *m = &wb_case_mask_of(&c)->lists;
+            const int end = 8192 / c.q_tile, wholes = m->whole_start[end], parts = m->part_start[end];
+            const double computed = (wholes + parts) * 64.0 * c.q_tile / wb_case_visible_pairs(&problem, &c);
+            if (!small)
+                cr_expect(wholes == all[k].wholes && parts == all[k].parts, "%s: %d, %d", wb_mask_names[c.mask], wholes,
+                          parts);
+            cr_expect(computed > all[k].computed[small] - 0.005 && computed < all[k].computed[small] + 0.005,
+                      "%s: %.4f", wb_mask_names[c.mask], computed);
+        }
+}
+
 // The lesson's tree: drafts 1 and 2 follow 0, drafts 3 and 4 follow 1, draft 5 follows 2, draft 6 follows 5. A prompt of three tokens.
 Test(block_mask, tree_of_the_lesson)
 {

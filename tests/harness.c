@@ -200,8 +200,9 @@ static void say_picture(report *r, const worker_run *run, int k, const expected 
     enum { LARGEST = 8192 };  // the picture looks at every pair
     const wb_tensor *t = &run->tensors[k];
     const attention_shape *s = &run->c.shape;
-    if (run->problem->signature != WB_FORWARD || run->problem->mask == WB_NO_MASK || !s->causal || s->q_len > LARGEST)
-        return;
+    const bool given = run->problem->signature == WB_BLOCK_MASK;
+    const bool formula = run->problem->signature == WB_FORWARD && run->problem->mask != WB_NO_MASK && s->causal;
+    if ((!given && !formula) || s->q_len > LARGEST || s->kv_len > LARGEST) return;
     const bool is_O = t->dim[2] == (size_t)s->q_len && t->dim[3] == (size_t)s->head_dim && *t->name == 'O';
     const int width = is_O ? s->head_dim : 1;
     int *rows = calloc((size_t)s->q_len, sizeof *rows), *heads = calloc((size_t)s->q_heads, sizeof *heads);
@@ -216,6 +217,7 @@ static void say_picture(report *r, const worker_run *run, int k, const expected 
         char text[8192];
         const wb_picture p = {.problem = run->problem,
                               .shape = s,
+                              .named = given ? &wb_case_mask_of(&run->c)->named : NULL,
                               .wrong = rows,
                               .nan_from = run->c.nan_from,
                               .nan_keys = run->c.nan_keys,

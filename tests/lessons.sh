@@ -98,6 +98,7 @@ drawing 04 N=12 BR=4 BC=3
 drawing 06 N=12 W=5 BR=4 BC=3
 drawing 07 N=12 W=5 sinks=2 BR=4 BC=3
 drawing 09 N=12 W=3 sinks=1 BR=3 BC=3
+drawing 15 mask=tree/7 N=12 BR=4 BC=3
 
 [ -d solutions ] || exit $failed
 # What lessons say that make run-NN prints, of the key, where bfloat16 changes a number of the example.
@@ -118,6 +119,7 @@ prints 08 Nq=2,$example 0.1738
 prints 09 Nq=3,W=1,sinks=1,$example 0.6250
 prints 11 Nq=1,W=3,$example,logits=0.69314718 0.4414 1.2765
 prints 13 Nq=1,Nk=6,$example 0.5078 0.4922 2.1957
+prints 15 Nq=7,mask=tree/7,$example 0.6250 0.3770
 prints 12 Nq=3,W=2,$example,logits=0.5 0.1055 -0.2751
 
 # Tile sizes.

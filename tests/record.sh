@@ -66,7 +66,7 @@ export PATH PYTHON CUDA_HOME WB_COMMIT
 ./record.sh cuda "$scratch/out" >printed 2>&1
 expect "something failed: exit status 1" [ $? -eq 1 ]
 tail -n 12 out/results.txt >end
-expect "the end counts" grep -q '^record: 14 ok, 4 failed, 0 not run' end
+expect "the end counts" grep -q '^record: 16 ok, 4 failed, 0 not run' end
 expect "a suite that failed is listed" grep -q '  FAILED   suite 02: 5 passed, 1 failed' end
 expect "a suite that was killed is listed" grep -q '  FAILED   suite 04: killed' end
 expect "a bench that failed is listed" grep -q '  FAILED   bench 03: exit status 1' end

@@ -624,11 +624,17 @@ double wb_case_visible_pairs(const wb_problem *problem, const wb_case *c)
 {
     const attention_shape *s = &c->shape;
     if (problem->signature == WB_BLOCK_MASK) {
-        const wb_named_mask *m = &wb_case_mask_of(c)->named;
+        const block_mask *m = &wb_case_mask_of(c)->lists;
+        const int q_tiles = (s->q_len - 1) / m->q_tile + 1, last = s->q_len - (q_tiles - 1) * m->q_tile;
         double pairs = 0;  // of the masks, on average
         for (int b = 0; b < m->masks; b++)
-            for (int i = 0; i < s->q_len; i++)
-                for (int j = 0; j < s->kv_len; j++) pairs += wb_named_mask_sees(m, b, i, j);
+            for (int t = 0; t < q_tiles; t++) {
+                const int *whole = m->whole_start + b * (q_tiles + 1) + t;
+                pairs += (double)(whole[1] - whole[0]) * m->kv_tile * (t + 1 < q_tiles ? m->q_tile : last);
+            }
+        const size_t parts = (size_t)m->part_start[m->masks * (q_tiles + 1) - 1];
+        for (size_t n = 0; n < parts * (size_t)m->q_tile * (size_t)(m->kv_tile / 32); n++)
+            pairs += __builtin_popcount(m->bits[n]);
         return pairs / m->masks;
     }
     if (problem->signature == WB_DECODE) {

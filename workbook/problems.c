@@ -20,6 +20,7 @@ static const wb_problem problems[] = {
     {11, "flash_sink_logits", WB_FORWARD, false, WB_CAUSAL, true, true, false, true, D16_TO_128, 128, WB_BEYOND},
     {12, "flash_sink_logits_backward", WB_BACKWARD, false, WB_CAUSAL, true, true, false, true, D16_TO_128, 128, WB_BEYOND},
     {13, "flash_decode", WB_DECODE, false, WB_NO_MASK, true, false, false, false, D16_TO_128, 16, WB_BEYOND},
+    {15, "flash_block_mask", WB_BLOCK_MASK, false, WB_NO_MASK, true, false, false, false, D16_TO_128, 128, WB_BEYOND},
 };
 // clang-format on
 

@@ -64,6 +64,12 @@ static inline int wb_small_cases(const wb_problem *problem, wb_case cases[], int
         c.shape.head_dim = dims & D ? D : dims & -dims;
         if (problem->window) c.shape.window = shapes[i].window;
         if (problem->sinks) c.shape.sinks = shapes[i].sinks;
+        if (problem->signature ==
+            WB_BLOCK_MASK) {  // tiles in part and whole, of 128 queries and of 64, rows that see nothing
+            static const wb_mask_name masks[] = {WB_MASK_RANDOM, WB_MASK_LAST,   WB_MASK_DOCUMENTS,
+                                                 WB_MASK_RANDOM, WB_MASK_PADDED, WB_MASK_TREE};
+            c.mask = masks[i], c.masks = c.shape.batch, c.q_tile = i % 2 ? 64 : 128;
+        }
         cases[n++] = wb_case_defaults(problem, c);
     }
     return n;

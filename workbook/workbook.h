@@ -160,6 +160,13 @@ typedef struct block_mask {
     const uint32_t *bits;   // [the same, q_tile, kv_tile / 32]; aligned to 16 bytes
 } block_mask;
 
+// 15: forward under a block mask, with grouped-query heads. Nq and Nk may differ. The struct is in host memory and read before the function
+// returns, its arrays are in device memory. causal is 0; window and sinks are not read. A row that sees no key has O = 0, L = -infinity.
+// That starts rise and tiles exist is the caller's to see to: the host cannot look into the arrays. With other lists the results are wrong, and
+// memory may be read that belongs to none of these tensors; the check build finds that (make sanitize-15).
+wb_status flash_block_mask(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const block_mask *mask,
+                           const attention_shape *shape, wb_stream stream);
+
 // --------------------------------------------------------------------------------------------------------- making a mask
 // Whether query i of mask b sees key j: not 0 if it does. `of` is the caller's.
 typedef int wb_sees(const void *of, int b, int i, int j);

@@ -467,6 +467,8 @@ static void load_naive(options *o)
     else if (o->problem->signature == WB_BACKWARD)
         impl->function = o->problem->sink_logits ? (wb_function)naive_gpu_sink_attention_backward
                                                  : (wb_function)naive_gpu_attention_backward;
+    else if (o->problem->signature == WB_BLOCK_MASK)
+        impl->function = (wb_function)naive_gpu_masked_attention;
     else
         impl->function =
             o->problem->sink_logits ? (wb_function)naive_gpu_sink_attention : (wb_function)naive_gpu_attention;

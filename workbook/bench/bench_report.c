@@ -52,7 +52,9 @@ void bench_tsv_header(FILE *out, const wb_problem *problem, int argc, char **arg
         out,
         "problem\timpl\tB\tHq\tHkv\tNq\tNk\tD\tW\tS\trows\tcols\tcausal\tms\tms_p10\tms_p90\ttflops\tgbps\tpeak_bytes\t"
         "io_bytes\tmax_error\truns%s\n",
-        problem->signature == WB_DECODE ? "\tpage\tlens" : "");
+        problem->signature == WB_DECODE       ? "\tpage\tlens"
+        : problem->signature == WB_BLOCK_MASK ? "\tmask\tq_tile"
+                                              : "");
     fflush(out);  // whatever crashes later
 }
 
@@ -88,6 +90,8 @@ void bench_tsv_row(FILE *out, const wb_problem *problem, const char *label, cons
                 roofline_work_of(problem, c).flops / r->ms * 1e-9, roofline_work_of(problem, c).bytes / r->ms * 1e-6);
     fprintf(out, "%zu\t%zu\t%.3g\t%d", r->peak_bytes, r->io_bytes, r->max_error, r->runs);
     if (problem->signature == WB_DECODE) fprintf(out, "\t%d\t%s", c->page, wb_lens_name(c->lens));
+    if (problem->signature == WB_BLOCK_MASK)
+        fprintf(out, "\t%s/%d\t%d", wb_mask_names[c->mask], c->mask_size, c->q_tile);
     fprintf(out, "\n");
     fflush(out);
 }
@@ -97,7 +101,8 @@ void bench_tsv_roof(FILE *out, const wb_problem *problem, const char *label, dou
     fprintf(out, "%02d\t%s\t-\t-\t-\t-\t-\t-\t-\t-\t-\t-\t-\t-\t-\t-\t", problem->number, label);
     fprintf(out, tflops > 0 ? "%.5g\t" : "-\t", tflops);
     fprintf(out, gbps > 0 ? "%.5g\t" : "-\t", gbps);
-    fprintf(out, "-\t-\t-\t-%s\n", problem->signature == WB_DECODE ? "\t-\t-" : "");
+    const bool more = problem->signature == WB_DECODE || problem->signature == WB_BLOCK_MASK;  // columns
+    fprintf(out, "-\t-\t-\t-%s\n", more ? "\t-\t-" : "");
     fflush(out);
 }
 

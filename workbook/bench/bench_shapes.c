@@ -37,6 +37,41 @@ static void add_decode(list *o, int B, int Hq, int Hkv, int Nq, int Nk, int D, i
                      .shape = {.batch = B, .q_heads = Hq, .kv_heads = Hkv, .q_len = Nq, .kv_len = Nk, .head_dim = D}});
 }
 
+// Under a mask as data; each sequence has its own.
+static void add_masked(list *o, int B, int Hq, int Hkv, int Nq, int Nk, int D, wb_mask_name mask, int size, int q_tile)
+{
+    add(o, (wb_case){.shape = {.batch = B, .q_heads = Hq, .kv_heads = Hkv, .q_len = Nq, .kv_len = Nk, .head_dim = D},
+                     .mask = mask,
+                     .mask_size = size,
+                     .masks = B,
+                     .q_tile = q_tile});
+}
+
+static void add_masks(list *l, bool timed)
+{
+    if (!timed) {
+        for (int n = 128; n <= 2048; n *= 2) add_masked(l, 1, 2, 1, n, n, 16, WB_MASK_DOCUMENTS, 64, 128);
+        return;
+    }
+    enum { DRAFTS = 64, PROMPT = 8192 };
+    for (int n = 1024; n <= 16384; n *= 2) add_masked(l, 4, 16, 16, n, n, 128, WB_MASK_DOCUMENTS, 1024, 128);
+    for (int q_tile = 64; q_tile <= 128; q_tile *= 2) {
+        if (q_tile == 64) add_masked(l, 4, 16, 16, PROMPT, PROMPT, 128, WB_MASK_DOCUMENTS, 1024, q_tile);
+        add_masked(l, 4, 16, 16, PROMPT, PROMPT, 128, WB_MASK_DOCUMENTS, 128, q_tile);
+        add_masked(l, 4, 16, 16, PROMPT + DRAFTS, PROMPT + DRAFTS, 128, WB_MASK_TREE, DRAFTS, q_tile);
+        add_masked(l, 4, 16, 16, DRAFTS, PROMPT + DRAFTS, 128, WB_MASK_TREE, DRAFTS,
+                   q_tile);  // the prompt is in the cache
+        for (int n = 4096; n <= 16384; n *= 4)
+            add_masked(l, 1, 64, 8, n, n, 64, WB_MASK_WINDOW, 128, q_tile);  // that of 06
+    }
+    add_masked(l, 4, 16, 16, PROMPT, PROMPT, 128, WB_MASK_PREFIX, 2048, 128);
+    add_masked(l, 4, 16, 16, PROMPT, PROMPT, 128, WB_MASK_STRIDED, 512, 128);
+    for (int D = 128; D >= 64; D /= 2)
+        for (int n = 1024; n <= 16384; n *= 4)  // those of 04
+            add_masked(l, 16384 / n, 2048 / D, 2048 / D, n, n, D, WB_MASK_CAUSAL, 1, 128);
+    for (int n = 256; n <= 16384; n *= 2) add_masked(l, 1, 16, 2, n, n, 16, WB_MASK_DOCUMENTS, 64, 128);
+}
+
 int bench_sweep_shapes(const wb_problem *problem, bool timed, wb_case cases[BENCH_MAX_CASES])
 {
     list l = {problem, cases, 0};
@@ -64,6 +99,8 @@ int bench_sweep_shapes(const wb_problem *problem, bool timed, wb_case cases[BENC
         for (int page = 16; page <= 256; page *= 16) add_decode(&l, 32, 64, 8, 1, 8192, 128, page, WB_LENS_SAME);
     } else if (problem->signature == WB_DECODE) {
         for (int n = 128; n <= 2048; n *= 2) add_decode(&l, 4, 8, 2, 1, n, 64, 64, WB_LENS_SAME);
+    } else if (problem->signature == WB_BLOCK_MASK) {
+        add_masks(&l, timed);
     } else if (!timed) {
         // The kernels of 08 that need a workspace are for D = 64 and 128.
         const int D = problem->signature == WB_BACKWARD && !problem->window ? 64 : 16;
@@ -122,6 +159,9 @@ wb_case bench_demo_shape(const wb_problem *problem, bool timed)
               : add_decode(&l, 2, 8, 2, 1, 1024, 64, 64, WB_LENS_SAME);
     else if (problem->on_host)
         add_attention(&l, 1, 8, 8, 2048, 64, 0, 0, 0);
+    else if (problem->signature == WB_BLOCK_MASK)
+        timed ? add_masked(&l, 1, 16, 2, 4096, 4096, 16, WB_MASK_DOCUMENTS, 512, 128)
+              : add_masked(&l, 1, 2, 1, 1024, 1024, 64, WB_MASK_DOCUMENTS, 128, 128);
     else if (timed && problem->signature == WB_BACKWARD)
         add_attention(&l, 1, 16, 8, 4096, 16, 256, 4, 0);
     else if (timed)
@@ -141,6 +181,8 @@ wb_case bench_main_shape(const wb_problem *problem)
         add_decode(&l, 32, 64, 8, 1, 8192, 128, 64, WB_LENS_SAME);
     else if (problem->on_host)
         add_attention(&l, 1, 8, 8, 4096, 64, 0, 0, 0);
+    else if (problem->signature == WB_BLOCK_MASK)
+        add_masked(&l, 4, 16, 16, 8192, 8192, 128, WB_MASK_DOCUMENTS, 1024, 128);
     else if (problem->window)
         add_attention(&l, 1, 64, 8, 65536, 64, 128, 4, 0);
     else if (problem->grouped)
@@ -162,11 +204,14 @@ void bench_shape_text(const wb_problem *problem, const wb_case *c, char *text, s
                  s->kv_len, s->head_dim, c->page, c->lens ? " " : "", c->lens ? wb_lens_name(c->lens) : "");
         return;
     }
-    char heads[24], keys[24] = "", window[24] = "", sinks[24] = "";
+    char heads[24], keys[24] = "", window[24] = "", sinks[24] = "", mask[64] = "";
     snprintf(heads, sizeof heads, s->q_heads == s->kv_heads ? "H%d" : "H%d/%d", s->q_heads, s->kv_heads);
     if (s->kv_len != s->q_len) snprintf(keys, sizeof keys, "/%d", s->kv_len);
     if (problem->window) snprintf(window, sizeof window, " W%d", s->window);
+    if (problem->signature == WB_BLOCK_MASK)
+        snprintf(mask, sizeof mask, " %s/%d, tiles of %d x %d", wb_mask_names[c->mask], c->mask_size, c->q_tile,
+                 c->kv_tile);
     if (problem->sinks) snprintf(sinks, sizeof sinks, " S%d", s->sinks);
-    snprintf(text, size, "B%d %s N%d%s D%d%s%s%s", s->batch, heads, s->q_len, keys, s->head_dim, window, sinks,
+    snprintf(text, size, "B%d %s N%d%s D%d%s%s%s%s", s->batch, heads, s->q_len, keys, s->head_dim, window, sinks, mask,
              s->causal && !problem->window ? " causal" : "");
 }

@@ -177,7 +177,7 @@ peers() {
         return
     fi
     # PyTorch brings its own libraries: the bundle's are not for it.
-    step 300 peers env "LD_LIBRARY_PATH=${WB_OUTER_LIBRARY_PATH-${LD_LIBRARY_PATH:-}}" sh -c "'$python' reference/peers.py >'$tables/peers.tsv'"
+    step 420 peers env "LD_LIBRARY_PATH=${WB_OUTER_LIBRARY_PATH-${LD_LIBRARY_PATH:-}}" sh -c "'$python' reference/peers.py >'$tables/peers.tsv'"
     keep peers.tsv
 }
 
@@ -189,6 +189,7 @@ example() {
     step 90 example "$python" reference/pytorch_example.py
     step 90 "example causal" "$python" reference/pytorch_example.py causal
     step 90 "example decode" "$python" reference/pytorch_decode.py
+    step 90 "example block_mask" "$python" reference/block_mask_example.py
 }
 
 torch() {

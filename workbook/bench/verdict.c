@@ -96,6 +96,14 @@ static void read_row(table *t, char *line)
                                .causal = atoi(FIELD("causal"))}};
     r->c.seed = BENCH_SEED;
     if (t->problem->signature == WB_DECODE) r->c.page = atoi(FIELD("page")), r->c.lens = wb_lens_named(FIELD("lens"));
+    if (t->problem->signature == WB_BLOCK_MASK) {
+        char text[WB_CASE_TEXT];
+        const attention_shape *s = &r->c.shape;
+        snprintf(text, sizeof text, "B=%d,Hq=%d,Hkv=%d,Nq=%d,Nk=%d,D=%d,masks=%d,seed=%d,mask=%s,q_tile=%s", s->batch,
+                 s->q_heads, s->kv_heads, s->q_len, s->kv_len, s->head_dim, s->batch, BENCH_SEED, FIELD("mask"),
+                 FIELD("q_tile"));
+        if (wb_case_parse(t->problem, text, &r->c) != WB_OK) return;
+    }
 #undef FIELD
     t->count++;
 }
@@ -162,7 +170,8 @@ static bool same_shape(const wb_problem *problem, const wb_case *a, const wb_cas
     if (problem->signature == WB_ROW_SUM) return a->rows == b->rows && a->cols == b->cols;
     return s->batch == t->batch && s->q_heads == t->q_heads && s->kv_heads == t->kv_heads && s->q_len == t->q_len &&
            s->kv_len == t->kv_len && s->head_dim == t->head_dim && (!problem->window || s->window == t->window) &&
-           (!problem->sinks || s->sinks == t->sinks) && a->page == b->page && a->lens == b->lens;
+           (!problem->sinks || s->sinks == t->sinks) && a->page == b->page && a->lens == b->lens &&
+           a->mask == b->mask && a->mask_size == b->mask_size && a->q_tile == b->q_tile;
 }
 
 static const row *find(const table *t, const char *impl, const wb_case *c)

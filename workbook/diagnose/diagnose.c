@@ -739,7 +739,8 @@ int main(int argc, char **argv)
     }
     read_gaps(source);
     if (list) return list_gaps();
-    if (problem->signature == WB_DECODE) return stride > 0 ? 0 : 1;  // of pages and parts it knows nothing
+    if (problem->signature == WB_DECODE || problem->signature == WB_BLOCK_MASK)
+        return stride > 0 ? 0 : 1;  // of pages, parts and lists it knows nothing
     char cases[MAX_CASES][WB_CASE_TEXT];
     const int count = diagnose_cases(problem, cases);
     const char *last = at + 1 < argc ? argv[at + 1] : "";

@@ -674,7 +674,7 @@ bool mistake_is_in(const mistake *m, const char *gap, size_t length)
 
 bool mistake_applies(const mistake *m, const wb_problem *p, const char *gaps)
 {
-    if (p->signature == WB_DECODE) return false;
+    if (p->signature == WB_DECODE || p->signature == WB_BLOCK_MASK) return false;
     const unsigned signature = p->signature == WB_FORWARD ? FWD : p->signature == WB_BACKWARD ? BWD : SUM;
     if (m->needs & (FWD | BWD | SUM) && !(m->needs & signature)) return false;
     if (m->needs & (MASK | WINDOW | SINKS) && signature == SUM) return false;

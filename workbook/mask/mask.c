@@ -1,6 +1,8 @@
 // mask.c - shows the mask of a problem, and which tiles its kernel visits: `make mask-06 N=32 W=12`.
 //
 //   mask NN [N=32] [W=12] [sinks=3] [BR=8] [BC=8] [--svg FILE]        in the terminal; with --svg as a drawing for a lesson as well
+//   mask 15 [mask=tree/7] [N=32] [BR=8] [BC=8] [--svg FILE]           a mask as data by its name (named_mask.h); without one, four of them
+#include "case.h"
 #include "picture.h"
 
 #include <stdio.h>
@@ -9,7 +11,8 @@
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: mask NN [N=32] [W=12] [sinks=3] [BR=8] [BC=8] [--svg FILE]   NN: a problem of attention\n");
+    fprintf(stderr, "usage: mask NN [N=32] [W=12] [sinks=3] [BR=8] [BC=8] [--svg FILE]   NN: a problem of attention\n"
+                    "       mask 15 [mask=documents/10] [N=32] [BR=8] [BC=8] [--svg FILE]\n");
     return 2;
 }
 
@@ -65,15 +68,23 @@ static void draw_masked(FILE *f, const wb_picture *p, int i0, int j0, double uni
         }
 }
 
-static void draw(FILE *f, const wb_picture *p, const char *title)
+enum { WIDTH = LEFT + SIDE + 16, HEIGHT = TOP + SIDE + BOTTOM };
+
+static void begin_drawing(FILE *f, int across, int down)
 {
-    const int N = p->shape->q_len, BR = p->BR, BC = p->BC;
-    const double unit = (double)SIDE / N;
     fprintf(f,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
             "font-family=\"DejaVu Sans, sans-serif\" fill=\"#202020\">\n",
-            LEFT + SIDE + 16, TOP + SIDE + BOTTOM, LEFT + SIDE + 16, TOP + SIDE + BOTTOM);
-    rectangle(f, 0, 0, LEFT + SIDE + 16, TOP + SIDE + BOTTOM, "white");
+            across * WIDTH, down * HEIGHT, across * WIDTH, down * HEIGHT);
+    rectangle(f, 0, 0, across * WIDTH, down * HEIGHT, "white");
+}
+
+// `place`: which of the drawings, two in a row.
+static void draw(FILE *f, const wb_picture *p, const char *title, int place)
+{
+    const int N = p->shape->q_len, BR = p->BR, BC = p->BC;
+    const double unit = (double)SIDE / N;
+    if (place) fprintf(f, "<g transform=\"translate(%d %d)\">\n", place % 2 * WIDTH, place / 2 * HEIGHT);
     words(f, LEFT, 22, "start", 13, title);
     words(f, LEFT + SIDE / 2.0, 40, "middle", 12, "keys");
     fprintf(f,
@@ -116,79 +127,128 @@ static void draw(FILE *f, const wb_picture *p, const char *title)
                 x, TOP + SIDE + 17, legend[k].color);
         words(f, x + 17, TOP + SIDE + 27, "start", 11, legend[k].text);
     }
-    fprintf(f, "</svg>\n");
+    if (place) fprintf(f, "</g>\n");
 }
 
 // ---------------------------------------------------------------------------------------------------------------- command line
 
-int main(int argc, char **argv)
+typedef struct options {
+    const wb_problem *problem;
+    int N, W, sinks, BR, BC;
+    const char *mask, *svg;  // null: not given
+} options;
+
+static bool parse(options *o, int argc, char **argv)
 {
-    const wb_problem *problem = argc > 1 ? wb_problem_number(atoi(argv[1])) : NULL;
-    int N = 32, W = 12, sinks = 3, BR = 8, BC = 8;
     const struct {
         const char *name;
         int *value, least, most;
-    } options[] = {{"N", &N, 1, 4096},
-                   {"W", &W, 1, 1 << 30},
-                   {"sinks", &sinks, 0, 1 << 30},
-                   {"BR", &BR, 1, 4096},
-                   {"BC", &BC, 1, 4096}};
-    const char *svg = NULL;
-    if (!problem || problem->signature == WB_ROW_SUM || problem->signature == WB_DECODE) return usage();
+    } numbers[] = {{"N", &o->N, 1, 4096},
+                   {"W", &o->W, 1, 1 << 30},
+                   {"sinks", &o->sinks, 0, 1 << 30},
+                   {"BR", &o->BR, 1, 4096},
+                   {"BC", &o->BC, 1, 4096}};
     for (int i = 2; i < argc; i++) {
         const char *equals = strchr(argv[i], '=');
         size_t k = 0;
         if (strcmp(argv[i], "--svg") == 0 && i + 1 < argc) {
-            svg = argv[++i];
+            o->svg = argv[++i];
+            continue;
+        }
+        if (strncmp(argv[i], "mask=", 5) == 0 && o->problem->signature == WB_BLOCK_MASK) {
+            o->mask = argv[i] + 5;
             continue;
         }
         while (equals && k < 5 &&
-               (strncmp(argv[i], options[k].name, (size_t)(equals - argv[i])) != 0 ||
-                strlen(options[k].name) != (size_t)(equals - argv[i])))
+               (strncmp(argv[i], numbers[k].name, (size_t)(equals - argv[i])) != 0 ||
+                strlen(numbers[k].name) != (size_t)(equals - argv[i])))
             k++;
-        if (!equals || k == 5) return usage();
+        if (!equals || k == 5) {
+            usage();
+            return false;
+        }
         char *end;
         const long value = strtol(equals + 1, &end, 10);
-        if (*end || end == equals + 1 || value < options[k].least || value > options[k].most) {
-            fprintf(stderr, "mask: %s: a number from %d to %d is needed\n", argv[i], options[k].least, options[k].most);
-            return 2;
+        if (*end || end == equals + 1 || value < numbers[k].least || value > numbers[k].most) {
+            fprintf(stderr, "mask: %s: a number from %d to %d is needed\n", argv[i], numbers[k].least, numbers[k].most);
+            return false;
         }
-        *options[k].value = (int)value;
+        *numbers[k].value = (int)value;
     }
+    return true;
+}
 
-    const attention_shape shape = {.batch = 1,
-                                   .q_heads = 1,
-                                   .kv_heads = 1,
-                                   .q_len = N,
-                                   .kv_len = N,
-                                   .causal = problem->mask != WB_NO_MASK,
-                                   .window = W,
-                                   .sinks = sinks};
-    const wb_picture p = {
-        .problem = problem, .shape = &shape, .BR = BR, .BC = BC, .indent = "  ", .max_rows = 64, .max_width = 96};
-    char title[160], window[32] = "", visible[32] = "";
+static void show(const options *o, const wb_picture *p, const char *title)
+{
     static char text[32768];
-    if (problem->window) snprintf(window, sizeof window, ", W = %d", W);
-    if (problem->sinks) snprintf(visible, sizeof visible, ", %d sink%s", sinks, sinks == 1 ? "" : "s");
-    snprintf(title, sizeof title, "%02d %s: N = %d%s%s, tiles of %d queries x %d keys", problem->number, problem->name,
-             N, window, visible, BR, BC);
-    wb_picture_print(&p, text, sizeof text);
+    wb_picture_print(p, text, sizeof text);
     printf("%s\n\n%s\n  # visible   . computed, then masked away   blank: a tile that is skipped", title, text);
     bool mixed = false;
     for (const char *line = text; line && !mixed; line = strstr(line + 1, "query"))
         mixed = memchr(line, '+', strcspn(line, "\n")) != NULL;
     if (mixed) printf("   + some of the pairs of one character are visible");
     printf("\n");
-    print_count(&p);
-    if (svg) {
-        FILE *f = fopen(svg, "w");
-        if (!f) {
-            perror(svg);
-            return 1;
-        }
-        draw(f, &p, title);
-        fclose(f);
-        printf("drawn: %s\n", svg);
+    print_count(p);
+    if (o->svg) printf("drawn: %s\n", o->svg);
+}
+
+// A mask as data: of a case, which knows how its name is written.
+static bool show_named(const options *o, wb_picture *p, const char *mask, FILE *f, int number)
+{
+    char text[WB_CASE_TEXT], title[160];
+    wb_case c;
+    if (snprintf(text, sizeof text, "Nq=%d,D=16,mask=%.100s", o->N, mask) >= (int)sizeof text ||
+        wb_case_parse(o->problem, text, &c) != WB_OK) {
+        fprintf(stderr, "mask: %s\n", wb_last_message());
+        return false;
     }
-    return 0;
+    p->named = &wb_case_mask_of(&c)->named;
+    snprintf(title, sizeof title, "%02d %s: %s/%d, N = %d, tiles of %d queries x %d keys", o->problem->number,
+             o->problem->name, wb_mask_names[c.mask], p->named->size, o->N, o->BR, o->BC);
+    show(o, p, title);
+    if (f) draw(f, p, strchr(title, ':') + 2, number);
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    options o = {
+        .problem = argc > 1 ? wb_problem_number(atoi(argv[1])) : NULL, .N = 32, .W = 12, .sinks = 3, .BR = 8, .BC = 8};
+    if (!o.problem || o.problem->signature == WB_ROW_SUM || o.problem->signature == WB_DECODE) return usage();
+    if (!parse(&o, argc, argv)) return 2;
+    FILE *f = o.svg ? fopen(o.svg, "w") : NULL;
+    if (o.svg && !f) {
+        perror(o.svg);
+        return 1;
+    }
+    const attention_shape shape = {.batch = 1,
+                                   .q_heads = 1,
+                                   .kv_heads = 1,
+                                   .q_len = o.N,
+                                   .kv_len = o.N,
+                                   .causal = o.problem->mask != WB_NO_MASK,
+                                   .window = o.W,
+                                   .sinks = o.sinks};
+    wb_picture p = {
+        .problem = o.problem, .shape = &shape, .BR = o.BR, .BC = o.BC, .indent = "  ", .max_rows = 64, .max_width = 96};
+    bool shown = true;
+    if (o.problem->signature == WB_BLOCK_MASK) {
+        static const char *const examples[] = {"documents/7", "prefix/10", "tree/7", "strided/16"};
+        const int count = o.mask ? 1 : 4;
+        if (f) begin_drawing(f, o.mask ? 1 : 2, o.mask ? 1 : 2);
+        for (int k = 0; k < count && shown; k++) {
+            if (k > 0) printf("\n");
+            shown = show_named(&o, &p, o.mask ? o.mask : examples[k], f, k);
+        }
+    } else {
+        char title[160], window[32] = "", visible[32] = "";
+        if (o.problem->window) snprintf(window, sizeof window, ", W = %d", o.W);
+        if (o.problem->sinks) snprintf(visible, sizeof visible, ", %d sink%s", o.sinks, o.sinks == 1 ? "" : "s");
+        snprintf(title, sizeof title, "%02d %s: N = %d%s%s, tiles of %d queries x %d keys", o.problem->number,
+                 o.problem->name, o.N, window, visible, o.BR, o.BC);
+        show(&o, &p, title);
+        if (f) begin_drawing(f, 1, 1), draw(f, &p, title, 0);
+    }
+    if (f) fprintf(f, "</svg>\n"), fclose(f);
+    return shown ? 0 : 2;
 }

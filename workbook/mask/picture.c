@@ -14,7 +14,8 @@ static long count_visible(const wb_picture *p, int i0, int i1, int j0, int j1)
 {
     long visible = 0;
     for (int i = i0; i < i1; i++)
-        for (int j = j0; j < j1; j++) visible += oracle_visible(p->problem, p->shape, i, j);
+        for (int j = j0; j < j1; j++)
+            visible += p->named ? wb_named_mask_sees(p->named, p->b, i, j) : oracle_visible(p->problem, p->shape, i, j);
     return visible;
 }
 

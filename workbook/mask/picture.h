@@ -2,6 +2,7 @@
 #ifndef WORKBOOK_PICTURE_H
 #define WORKBOOK_PICTURE_H
 
+#include "named_mask.h"
 #include "problems.h"
 #include "workbook.h"
 
@@ -15,10 +16,12 @@ typedef enum wb_tile_kind {
 typedef struct wb_picture {
     const wb_problem *problem;
     const attention_shape *shape;
-    int BR, BC;              // query rows and keys of a tile; 0: no tiles are drawn
-    const int *wrong;        // [q_len]: rows to be marked on the right; null: none
-    int nan_from, nan_keys;  // keys to be marked with N
-    const char *indent;      // stands before each line
+    const wb_named_mask *named;  // the mask where it is data; else null
+    int b;                       // which of its masks
+    int BR, BC;                  // query rows and keys of a tile; 0: no tiles are drawn
+    const int *wrong;            // [q_len]: rows to be marked on the right; null: none
+    int nan_from, nan_keys;      // keys to be marked with N
+    const char *indent;          // stands before each line
     int max_rows,
         max_width;  // characters; longer sequences are drawn several queries a line and several keys a character
 } wb_picture;

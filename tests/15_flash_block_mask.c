@@ -1,0 +1,343 @@
+// 15_flash_block_mask.c - what flash_block_mask must do: each query sees what the mask's function says, whose lists it is given, and nothing
+// of any other tile is loaded. The oracle asks the function and never reads a list.
+#include "bad_input.h"
+#include "harness.h"
+
+#include <string.h>
+
+TEST_PROBLEM(flash_block_mask)
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static const int head_dims[] = {16, 32, 64, 128};
+
+static wb_case of(int batch, int q_heads, int kv_heads, int Nq, int Nk, int D, wb_mask_name mask, int size)
+{
+    return (wb_case){
+        .shape = {.batch = batch, .q_heads = q_heads, .kv_heads = kv_heads, .q_len = Nq, .kv_len = Nk, .head_dim = D},
+        .mask = mask,
+        .mask_size = size};
+}
+
+// With tiles of 128 queries and of 64: kernels of their own.
+static void check_tiles(wb_case c)
+{
+    check_case(c);
+    c.q_tile = 64;
+    check_case(c);
+}
+
+static void check(int batch, int q_heads, int kv_heads, int Nq, int Nk, int D, wb_mask_name mask, int size)
+{
+    check_tiles(of(batch, q_heads, kv_heads, Nq, Nk, D, mask, size));
+}
+
+// Seven drafts that follow each other as in the lesson, no prompt; each sees the drafts on its way to the root, and itself. The first six are the
+// tokens of problem 04's example, the seventh is zero: its four scores are 0.
+Test(flash_block_mask, worked_by_hand)
+{
+    wb_case c = of(1, 1, 1, 7, 7, 16, WB_MASK_TREE, 7);
+    c.shape.scale = 0.70710678f;
+    c.input = WB_WORKED_2;
+    const double O[7][16] = {{1, 0},           {0.4489, 0.5511}, {0.7491, 0.2509}, {0.6230, 0.3770},
+                             {0.4404, 0.5596}, {0.7019, 0.2981}, {0.525, 0.225}};
+    for (c.q_tile = 64; c.q_tile <= 128; c.q_tile *= 2) {
+        check_worked(c, "O", O[0], 7 * 16, 4e-3);
+        check_worked(c, "L", (double[]){0.4596, 0.9211, 1.1846, 1.0714, 1.5380, 0.8737, 1.3863}, 7, 3e-3);
+    }
+}
+
+// Tiles seen whole, and nothing else: no bit to be read.
+Test(flash_block_mask, whole_tiles)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check(1, 1, 1, 128, 64, head_dims[d], WB_MASK_FULL, 0);
+    check(1, 2, 2, 256, 192, 64, WB_MASK_FULL, 0);
+    check(1, 1, 1, 130, 640, 32, WB_MASK_FULL, 0);
+}
+
+// One tile, seen in part.
+Test(flash_block_mask, tile_in_part)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) {
+        check(1, 1, 1, 64, 64, head_dims[d], WB_MASK_CAUSAL, 0);
+        check(1, 1, 1, 60, 60, head_dims[d], WB_MASK_TREE, 40);
+    }
+}
+
+// Each query sees one key: of each row one bit, and each bit in its turn.
+Test(flash_block_mask, every_bit)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) check(1, 1, 1, 320, 320, head_dims[d], WB_MASK_WINDOW, 1);
+    check(1, 1, 1, 320, 351, 64, WB_MASK_WINDOW, 1);
+}
+
+// Some tiles whole, some in part, others not at all; of each more than one.
+Test(flash_block_mask, many_tiles)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) {
+        check(1, 2, 1, 384, 320, head_dims[d], WB_MASK_RANDOM, 0);
+        check(1, 1, 1, 400, 400, head_dims[d], WB_MASK_CAUSAL, 0);
+    }
+}
+
+Test(flash_block_mask, every_mask)
+{
+    for (int mask = 0; mask < WB_MASK_NAMES; mask++)
+        for (size_t d = 0; d < COUNT(head_dims); d++) check(1, 2, 1, 200, 260, head_dims[d], (wb_mask_name)mask, 0);
+}
+
+// More queries than keys: the first ones are tokens before the first key.
+Test(flash_block_mask, more_queries_than_keys)
+{
+    for (int mask = 0; mask < WB_MASK_NAMES; mask++)
+        check(1, 2, 1, 290, 150, head_dims[mask % 4], (wb_mask_name)mask, 0);
+}
+
+// Lists that are longer than a warp, a page of the list after the other.
+Test(flash_block_mask, long_lists)
+{
+    check(1, 1, 1, 70, 5000, 16, WB_MASK_FULL, 0);
+    check(1, 1, 1, 64, 4500, 64, WB_MASK_RANDOM, 0);
+    check(1, 1, 1, 130, 4000, 32, WB_MASK_STRIDED, 70);
+}
+
+// Each sequence has a mask of its own, or all have one.
+Test(flash_block_mask, a_mask_a_sequence)
+{
+    const wb_mask_name names[] = {WB_MASK_DOCUMENTS, WB_MASK_RANDOM, WB_MASK_TREE, WB_MASK_PADDED};
+    for (size_t k = 0; k < COUNT(names); k++)
+        for (int batch = 2; batch <= 3; batch++) {
+            wb_case c = of(batch, 4, 2, 270, 270, head_dims[k], names[k], 0);
+            check_tiles(c);
+            c.masks = batch;
+            check_tiles(c);
+        }
+}
+
+Test(flash_block_mask, every_group_size)
+{
+    for (int group = 1; group <= 8; group *= 2)
+        check(1, 8, 8 / group, 150, 150, head_dims[group % 4], WB_MASK_DOCUMENTS, 40);
+    check(2, 6, 2, 130, 70, 64, WB_MASK_RANDOM, 0);
+    check(2, 15, 3, 70, 70, 16, WB_MASK_PREFIX, 20);
+    check(1, 64, 8, 70, 70, 16, WB_MASK_TREE, 20);
+}
+
+// O = 0 and L = -infinity: rows of tiles that are in no list, and rows within tiles that are.
+Test(flash_block_mask, rows_that_see_nothing)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) {
+        check(2, 2, 1, 150, 90, head_dims[d], WB_MASK_EMPTY, 0);
+        check(1, 2, 1, 300, 300, head_dims[d], WB_MASK_GAPS, 0);
+        check(1, 2, 1, 300, 300, head_dims[d], WB_MASK_PADDED, 0);
+        check(1, 1, 1, 300, 100, head_dims[d], WB_MASK_CAUSAL, 0);
+    }
+    wb_case c = of(1, 1, 1, 260, 260, 32, WB_MASK_GAPS, 0);
+    check_every_input(c);
+}
+
+// Keys end within a tile, within its first half, with it.
+Test(flash_block_mask, end_of_keys)
+{
+    const int Nk[] = {1, 2, 31, 32, 33, 63, 64, 65, 95, 96, 97, 127, 128, 129, 191, 193};
+    for (size_t k = 0; k < COUNT(Nk); k++) {
+        check(1, 1, 1, 70, Nk[k], head_dims[k % 4], WB_MASK_LAST, 0);
+        check(1, 1, 1, 70, Nk[k], head_dims[(k + 1) % 4], WB_MASK_FULL, 0);
+        check(1, 1, 1, 70, Nk[k], head_dims[(k + 2) % 4], WB_MASK_RANDOM, 0);
+    }
+}
+
+Test(flash_block_mask, end_of_queries)
+{
+    const int Nq[] = {1, 2, 15, 16, 17, 31, 33, 63, 64, 65, 97, 127, 128, 129, 191, 193, 257};
+    for (size_t k = 0; k < COUNT(Nq); k++) {
+        check(1, 2, 1, Nq[k], 150, head_dims[k % 4], WB_MASK_CAUSAL, 0);
+        check(2, 1, 1, Nq[k], 128, head_dims[(k + 1) % 4], WB_MASK_RANDOM, 0);
+    }
+}
+
+// Among them WB_RISING and WB_FALLING: hidden keys tower above the visible ones, wherever those are.
+Test(flash_block_mask, every_input)
+{
+    const wb_mask_name names[] = {WB_MASK_DOCUMENTS, WB_MASK_RANDOM, WB_MASK_STRIDED, WB_MASK_TREE};
+    for (size_t k = 0; k < COUNT(names); k++) check_every_input(of(1, 2, 1, 260, 260, head_dims[k], names[k], 0));
+    wb_case c = of(1, 1, 1, 200, 200, 64, WB_MASK_RANDOM, 0);
+    c.q_tile = 64;
+    check_every_input(c);
+}
+
+Test(flash_block_mask, scales)
+{
+    const float scales[] = {1, 0.3f, 0.01f, 3, 1e-6f};
+    for (size_t i = 0; i < COUNT(scales); i++) {
+        wb_case c = of(1, 2, 1, 200, 200, head_dims[i % 4], WB_MASK_RANDOM, 0);
+        c.shape.scale = scales[i];
+        check_tiles(c);
+    }
+}
+
+Test(flash_block_mask, values_of_one)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++) {
+        wb_case c = of(1, 4, 1, 200, 200, head_dims[d], WB_MASK_STRIDED, 0);
+        c.input = WB_ONES;
+        check_tiles(c);
+    }
+}
+
+Test(flash_block_mask, other_seeds)
+{
+    for (uint64_t seed = 2; seed < 7; seed++) {
+        wb_case c = of(2, 4, 2, 210, 250, head_dims[seed % 4], seed % 2 ? WB_MASK_RANDOM : WB_MASK_DOCUMENTS, 0);
+        c.seed = seed, c.masks = 2;
+        check_tiles(c);
+    }
+}
+
+Test(flash_block_mask, many_tokens)
+{
+    const int N = on_cpu_backend() ? 2500 : 20011;
+    check(1, 2, 1, N, N, 64, WB_MASK_DOCUMENTS, 150);
+    check(1, 1, 1, 100, N, 128, WB_MASK_TREE, 100);
+}
+
+// See harness.h: a tile that is in no list of a query's is not computed, nor loaded.
+Test(flash_block_mask, hidden_tiles_are_not_computed)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++)
+        for (int q_tile = 64; q_tile <= 128; q_tile *= 2) {
+            wb_case c = of(1, 1, 1, 512, 512, head_dims[d], WB_MASK_RANDOM, 0);
+            c.q_tile = q_tile;
+            check_skips(c, 64);
+            c.mask = WB_MASK_DOCUMENTS;
+            check_skips(c, 160);
+        }
+    wb_case c = of(2, 1, 1, 300, 300, 64, WB_MASK_DOCUMENTS, 30);
+    c.masks = 2;
+    check_skips(c, 100);
+}
+
+Test(flash_block_mask, hidden_tiles_are_not_loaded)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++)
+        for (int q_tile = 64; q_tile <= 128; q_tile *= 2) {
+            const wb_mask_name names[] = {WB_MASK_DOCUMENTS, WB_MASK_RANDOM, WB_MASK_STRIDED};
+            for (size_t k = 0; k < COUNT(names); k++) {
+                wb_case c = of(1, 2, 1, 1024, 1024, head_dims[d], names[k], 200);
+                c.q_tile = q_tile;
+                check_reads(c);
+            }
+        }
+    check_reads(of(1, 1, 1, 300, 3000, 64, WB_MASK_TREE, 300));
+}
+
+// See harness.h: sizes that change with the seed.
+Test(flash_block_mask, drawn_sizes) { check_drawn(1300); }
+
+// On a stream of the caller's, inputs that arrive there late, the lists among them.
+Test(flash_block_mask, own_stream)
+{
+    wb_case c = of(2, 4, 2, 150, 150, 64, WB_MASK_DOCUMENTS, 0);
+    c.masks = 2;
+    check_stream(c);
+}
+
+Test(flash_block_mask, same_twice)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++)
+        check_same_twice(of(1, 2, 1, 320, 320, head_dims[d], WB_MASK_RANDOM, 0));
+}
+
+// Nothing but inputs and outputs in device memory: no mask written out, and no matrix of scores.
+Test(flash_block_mask, memory)
+{
+    check_memory(of(1, 4, 2, 256, 256, 64, WB_MASK_RANDOM, 0), 0, (size_t)64 << 20);
+    check_memory(of(1, 1, 1, 3000, 3000, 16, WB_MASK_DOCUMENTS, 100), 0, (size_t)64 << 20);
+}
+
+// Tensors, lists among them, may start at any multiple of 16 bytes.
+Test(flash_block_mask, shifted_tensors)
+{
+    for (int offset = 16; offset <= 48; offset += 16) {
+        wb_case c = of(1, 4, 2, 153, 153, head_dims[offset / 16], WB_MASK_RANDOM, 0);
+        c.offset = offset;
+        check_tiles(c);
+    }
+}
+
+// window and sinks are another problem's: they are not read.
+Test(flash_block_mask, other_fields_are_not_read)
+{
+    wb_case c = of(1, 4, 2, 150, 150, 32, WB_MASK_DOCUMENTS, 0);
+    c.shape.window = -1, c.shape.sinks = -3;
+    check_tiles(c);
+    c.shape.window = 5, c.shape.sinks = 2;
+    check_tiles(c);
+}
+
+// good_case() of bad_input.h under a mask.
+static wb_case good(void)
+{
+    wb_case c = good_case();
+    c.shape.causal = 0;
+    c.masks = 1, c.q_tile = 128, c.kv_tile = 64;
+    return c;
+}
+
+static void refuses_nulls(const char *const names[], size_t count)
+{
+    for (size_t n = 0; n < count; n++) {
+        wb_case c = good();
+        char word[32];
+        strcpy(c.null, names[n]);
+        snprintf(word, sizeof word, "%s is null", names[n]);
+        check_rejected(c, WB_BAD_ARGUMENT, word);
+    }
+}
+
+Test(flash_block_mask, bad_input_null)
+{
+    const char *const names[] = {"O", "L", "Q", "K", "V", "mask", "whole_start", "whole", "part_start", "part", "bits"};
+    refuses_nulls(names, COUNT(names));
+}
+
+#define MASK_REFUSED(field, value, status, word)                                                                       \
+    do {                                                                                                               \
+        wb_case spoiled = good();                                                                                      \
+        spoiled.field = value;                                                                                         \
+        check_rejected(spoiled, status, word);                                                                         \
+    } while (0)
+
+Test(flash_block_mask, bad_input_sizes)
+{
+    MASK_REFUSED(shape.batch, 0, WB_BAD_ARGUMENT, "batch");
+    MASK_REFUSED(shape.q_heads, -1, WB_BAD_ARGUMENT, "q_heads");
+    MASK_REFUSED(shape.kv_heads, 0, WB_BAD_ARGUMENT, "kv_heads");
+    MASK_REFUSED(shape.q_len, 0, WB_BAD_ARGUMENT, "q_len");
+    MASK_REFUSED(shape.kv_len, -5, WB_BAD_ARGUMENT, "kv_len");
+    MASK_REFUSED(shape.head_dim, 48, WB_UNSUPPORTED, "head_dim");
+    MASK_REFUSED(shape.head_dim, 256, WB_UNSUPPORTED, "head_dim");
+    MASK_REFUSED(shape.q_heads, 3, WB_BAD_ARGUMENT, "multiple");
+    MASK_REFUSED(shape.scale, NAN, WB_BAD_ARGUMENT, "scale");
+    MASK_REFUSED(shape.scale, 0, WB_BAD_ARGUMENT, "scale");
+}
+
+// Who sees whom is the mask's to say; of its tiles there are two sizes.
+Test(flash_block_mask, bad_input_mask)
+{
+    MASK_REFUSED(shape.causal, 1, WB_UNSUPPORTED, "causal must be 0");
+    MASK_REFUSED(masks, 0, WB_BAD_ARGUMENT, "masks");
+    MASK_REFUSED(masks, 2, WB_BAD_ARGUMENT, "masks");
+    MASK_REFUSED(q_tile, 0, WB_BAD_ARGUMENT, "q_tile");
+    MASK_REFUSED(kv_tile, -64, WB_BAD_ARGUMENT, "kv_tile");
+    MASK_REFUSED(q_tile, 32, WB_UNSUPPORTED, "q_tile");
+    MASK_REFUSED(q_tile, 256, WB_UNSUPPORTED, "q_tile");
+    MASK_REFUSED(kv_tile, 128, WB_UNSUPPORTED, "kv_tile");
+}
+
+Test(flash_block_mask, bad_input_alignment)
+{
+    wb_case c = good();
+    c.offset = 8;
+    check_rejected(c, WB_BAD_ARGUMENT, "aligned");
+}
