@@ -56,6 +56,10 @@ all=$(possible problems/[0-9][0-9]/checkpoints.txt)
 required=$("$score" possible | awk '$1 == "required" { print $2 }') bonus=$("$score" possible | awk '$1 == "bonus" { print $2 }')
 [ "$("$score" possible | awk '{ sum += $2 } END { print sum }')" = "$all" ] && [ "$all" -gt "$required" ] && [ "$required" -gt 0 ]
 verdict $? "the groups together are all that there is to win"
+beyond=$("$score" possible | awk '$1 == "beyond" { print $2 }')
+grep -q "Score: 0/$required (+ bonus 0/$bonus, beyond 0/$beyond)\$" problems/README.md &&
+    tr '\n' ' ' <README.md | grep -q "$required in all plus a bonus of $bonus and $beyond beyond"
+verdict $? "README and the first hour say how much: $required, $bonus, $beyond"
 grep -q "^Score: 40/$required (+ bonus 20/$bonus.*), with the last runs of 06\$" "$scratch/table" && [ "$(sed -n 's/^  \([0-9][0-9]\)  .*/\1/p' "$scratch/table")" = 08 ]
 verdict $? "the sum says which earlier runs it holds, the table shows this one alone"
 "$score" points "$scratch" 03 06 08 >"$scratch/table"
