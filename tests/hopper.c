@@ -126,7 +126,7 @@ static void check_product(hopper_form form, int cols)
             double want = form == HOPPER_ABt || form == HOPPER_AB_FIRST ? 0 : before[i * cols + j];
             for (int k = 0; k < DEPTH; k++)
                 want += (double)wb_from_bf16(a[i * DEPTH + k]) *
-                        wb_from_bf16(b[form == HOPPER_ABt ? j * DEPTH + k : k * cols + j]);
+                        wb_from_bf16(b[form <= HOPPER_ABt_MORE ? j * DEPTH + k : k * cols + j]);
             expect(c[i * cols + j], want, 1e-4, "C", i, j);
         }
     free(a), free(b), free(c), free(before);
@@ -137,6 +137,7 @@ Test(hopper, product_ABt)
     for (int cols = 64; cols <= 192; cols += 32) check_product(HOPPER_ABt, cols);
     check_product(HOPPER_ABt, 16);
     check_product(HOPPER_ABt, 144);
+    for (int cols = 64; cols <= 192; cols += 32) check_product(HOPPER_ABt_MORE, cols);
 }
 Test(hopper, product_AB)
 {

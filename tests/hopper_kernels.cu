@@ -104,6 +104,7 @@ extern "C" void hopper_store(uint16_t *y, const float *x, int heads, int N, int 
 
 // ------------------------------------------------------------------------------------------------------------- products
 
+template <hopper_form form> constexpr bool is_ABt = form == HOPPER_ABt || form == HOPPER_ABt_MORE;
 template <int Rows, int Cols> struct two_factors {
     tma_tile<64, 128> a;
     tma_tile<Rows, Cols> b;
@@ -116,8 +117,7 @@ template <hopper_form form, int Cols> __global__ void product_kernel(float *c_ou
 {
     constexpr int Depth = 128;
     extern __shared__ __align__(1024) unsigned char shared[];
-    auto &x =
-        *reinterpret_cast<two_factors<form == HOPPER_ABt ? Cols : Depth, form == HOPPER_ABt ? Depth : Cols> *>(shared);
+    auto &x = *reinterpret_cast<two_factors<is_ABt<form> ? Cols : Depth, is_ABt<form> ? Depth : Cols> *>(shared);
     if (threadIdx.x == 0) {
         x.full.init(2);
         signals_ready();
@@ -134,6 +134,8 @@ template <hopper_form form, int Cols> __global__ void product_kernel(float *c_ou
     weights<Depth> w;
     if constexpr (form == HOPPER_ABt) {
         mma_ABt_async(c, x.a, x.b);
+    } else if constexpr (form == HOPPER_ABt_MORE) {
+        mma_ABt_more_async(c, x.a, x.b);
     } else if constexpr (form == HOPPER_AB_SHARED) {
         mma_AB_async(c, x.a, x.b);
     } else if constexpr (form == HOPPER_AB_FIRST) {
@@ -150,7 +152,7 @@ template <hopper_form form, int Cols> __global__ void product_kernel(float *c_ou
 
 template <hopper_form form, int Cols> static void product(const uint16_t *a, const uint16_t *b, float *c)
 {
-    constexpr int Depth = 128, rows = form == HOPPER_ABt ? Cols : Depth, cols = form == HOPPER_ABt ? Depth : Cols;
+    constexpr int Depth = 128, rows = is_ABt<form> ? Cols : Depth, cols = is_ABt<form> ? Depth : Cols;
     const bf16 *a_device = on_device_bf16(a, 64 * Depth), *b_device = on_device_bf16(b, rows * cols);
     float *c_device = on_device(c, 64 * Cols);
     tensor_map a_map, b_map;
@@ -168,6 +170,7 @@ template <hopper_form form, int Cols> static void product(const uint16_t *a, con
 template <int Cols> static void product(hopper_form form, const uint16_t *a, const uint16_t *b, float *c)
 {
     if (form == HOPPER_ABt) product<HOPPER_ABt, Cols>(a, b, c);
+    if (form == HOPPER_ABt_MORE) product<HOPPER_ABt_MORE, Cols>(a, b, c);
     if constexpr (Cols % 64 == 0) {
         if (form == HOPPER_AB_REGISTERS) product<HOPPER_AB_REGISTERS, Cols>(a, b, c);
         if (form == HOPPER_AB_SHARED) product<HOPPER_AB_SHARED, Cols>(a, b, c);

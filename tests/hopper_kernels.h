@@ -9,7 +9,13 @@
 extern "C" {
 #endif
 
-typedef enum hopper_form { HOPPER_ABt, HOPPER_AB_REGISTERS, HOPPER_AB_SHARED, HOPPER_AB_FIRST } hopper_form;
+typedef enum hopper_form {
+    HOPPER_ABt,
+    HOPPER_ABt_MORE,
+    HOPPER_AB_REGISTERS,
+    HOPPER_AB_SHARED,
+    HOPPER_AB_FIRST
+} hopper_form;
 
 /* false where the GPU is none of sm_90: then nothing else here works. */
 bool hopper_here(void);
@@ -25,7 +31,7 @@ void hopper_store(uint16_t *y, const float *x, int heads, int N, int row, int he
 void hopper_heads(uint16_t *y, float *c, const uint16_t *x, int heads, int N, int box_heads, int row, int head,
                   int row0);
 
-/* c [64, cols] = a b^T for ABt, b [cols, 128]; c += a b for AB, = a b for FIRST, b [128, cols] and cols 64, 128 or 192; a [64, 128]. */
+/* c [64, cols] = a b^T for ABt, c += a b^T for MORE, b [cols, 128]; c += a b for AB, = a b for FIRST, b [128, cols] and cols 64, 128 or 192; a [64, 128]. */
 void hopper_product(hopper_form form, int cols, const uint16_t *a, const uint16_t *b, float *c);
 
 /* early [64, 64] = x0 x1^T read after products_done<1>, late after products_done<0> = x1 x0^T; x [2, 64, 64]. */

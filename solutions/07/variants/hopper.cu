@@ -4,7 +4,7 @@
 // keys, at most 144, and the sinks. So all scores of a tile are one product (and a small one for the sinks): a plain softmax, no running
 // maximum, nothing to rescale. The keys of 64 queries come at once, in the words of problem 10; blocks stay for many of them.
 //
-// Per tile of 8 x 8: 18 KB between the chip and its memory, 9728 exponentials with 8 sink columns or fewer, 1280 products of 16 x 8 x 16;
+// Per tile of 8 x 8: 18 KB between the chip and its memory, 9216 exponentials if there are at most 8 sinks, 2.6 million multiplications and additions;
 // problems/07/README.md adds them up. D = 64, W <= 129, up to 16 sinks, groups of a multiple of 4, sm_90; all else is packed_heads.cu's.
 #include "workbook.h"
 #include "tile.cuh"
@@ -16,7 +16,7 @@ constexpr int CHUNK = 64;    // queries whose keys come together
 constexpr int MOST_SINKS = 16;
 constexpr int GROUPS = 3;  // warpgroups that compute
 
-// What a block keeps in shared memory: 204 KB.
+// What a block keeps in shared memory: 208 KB.
 template <int ROWS> struct chunk_keys {
     tma_tile<ROWS, 64> K, V;
     tma_tile<MOST_SINKS, 64> K_sinks, V_sinks;

@@ -1,0 +1,396 @@
+// hopper.cu - flash_sinks_backward on a Hopper GPU, for short windows: every number of Q, dO and O is read once, and dQ is written once.
+//
+// A block walks along a stretch of the sequence, 64 positions at a time, with all query heads of a key head. The keys that 64 queries see lie in
+// three tiles of 64, one for each warpgroup. A warpgroup keeps its keys' dK and dV in registers while the queries of three tiles pass; then
+// it stores them and takes the tile of keys that comes next. Scores lie on their sides, as in 08's variant for Hopper; the three warpgroups' dS
+// meet in shared memory, where one of them, in turns, makes dQ of all three: whole, so it leaves as bf16 at once. delta is computed by
+// warps that otherwise fetch. L and delta are where the products begin: what is added up is S - L and dP - delta.
+//
+// A stretch goes two tiles beyond its end, for the sake of its last keys alone. Sinks are a fourth, small tile of keys for dQ; their own dK
+// and dV are sums over all queries: packed_heads.cu's kernels compute them first, and dQ, not yet filled, holds their parts.
+// D = 64, W <= 129, up to 16 sinks; all else is packed_heads.cu's.
+#include "workbook.h"
+#include "hopper.cuh"
+
+namespace any_window
+{
+#include "packed_heads.cu"
+}
+
+constexpr int GROUPS = 3;  // warpgroups that compute, tiles of keys that a query sees, stages of all that is passed on
+constexpr int MOST_W = 129;  // the last query of a tile sees no more keys than three tiles have
+constexpr int MOST_SINKS = 16;
+constexpr int SLOTS = 4;  // tiles of keys: three in use, one on its way
+
+// Where tile k of the keys lies.
+TILE_FN int slot_of(int k) { return (unsigned)k % SLOTS; }
+
+// Of 64 queries, in the order in which a lane holds the columns of a tile, for its upper and for its lower row.
+struct column_quads {
+    float4 at[8][4];
+};
+
+// What a block keeps in shared memory: 216 KB.
+struct stretch_tiles {
+    tma_tile<64, 64> K[SLOTS], V[SLOTS];
+    tma_tile<64, 64> Q[GROUPS], dO[GROUPS], O[GROUPS];
+    tma_tile<64, 64> dS[GROUPS][GROUPS];  // of three steps, each warpgroup's; whose turn it was has dQ there in the end
+    column_quads L[GROUPS], delta[GROUPS];  // -L / scale and -delta
+    tma_tile<MOST_SINKS, 64> K_sinks, V_sinks;
+    signal sinks_full, keys_full[SLOTS], keys_empty[SLOTS];
+    signal full[GROUPS], empty[GROUPS], known[GROUPS];  // Q, dO and O; L and delta
+};
+
+TILE_FN void load(reg_tile<16, 64> &tile, const column_quads &src)
+{
+    TILE_UNROLL
+    for (int c = 0; c < 8; c++) {
+        const float4 x = src.at[c][lane_id() % 4];
+        tile.x[0][c][0] = x.x, tile.x[0][c][1] = x.y, tile.x[0][c][2] = x.z, tile.x[0][c][3] = x.w;
+    }
+}
+
+// Column `col` of the tile to be.
+TILE_FN void set(column_quads &quads, int col, float value)
+{
+    float *quad = &quads.at[col / 8][col % 8 / 2].x;
+    quad[col % 2] = quad[2 + col % 2] = value;
+}
+
+// The same for rows: all columns of the warp's rows begin with what was set for them.
+TILE_FN void load_rows(reg_tile<16, 16> &tile, const column_quads &src, int row0)
+{
+    each(tile, [&](float &x, element e) {
+        const int row = row0 + e.row;
+        x = (&src.at[row / 8][row % 8 / 2].x)[row % 2];
+    });
+}
+
+// The product of rows r of two tiles, by one thread, in few registers.
+TILE_FN float dot(const tma_tile<64, 64> &a, const tma_tile<64, 64> &b, int r)
+{
+    float sum = 0;
+#pragma unroll 1
+    for (int c = 0; c < 8; c++) {
+        const int piece = (c ^ r % 8) * 8;
+        const auto *p = reinterpret_cast<const __nv_bfloat162 *>(&a.at[0][r][piece]),
+                   *q = reinterpret_cast<const __nv_bfloat162 *>(&b.at[0][r][piece]);
+        TILE_UNROLL
+        for (int i = 0; i < 4; i++) {
+            const float2 f = __bfloat1622float2(p[i]), g = __bfloat1622float2(q[i]);
+            sum += f.x * g.x + f.y * g.y;
+        }
+    }
+    return sum;
+}
+
+// Where a step of a block stands: everything that is passed on has as many stages as there are groups, and so has the turn.
+struct place {
+    int stage = 0;
+    uint32_t phase = 0;
+    TILE_FN void next()
+    {
+        if (++stage == GROUPS) stage = 0, phase ^= 1;
+    }
+};
+
+// The tiles of a head are cut into stretches. A block owns the tiles begin ... end - 1 of one, as queries and as keys.
+struct stretch {
+    int tiles, count, length;  // of a head: tiles, stretches; tiles of a stretch
+    int reach;                 // so many tiles further than its keys, queries see them
+};
+
+template <bool SINKS> __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void stretch_kernel(
+    const __grid_constant__ tensor_map dQ_map,       // [B, Hq, N, 64], all in tiles of 64 rows
+    const __grid_constant__ tensor_map Q_map,        // [B, Hq, N, 64]
+    const __grid_constant__ tensor_map K_map,        // [B, Hkv, N, 64]
+    const __grid_constant__ tensor_map V_map,        // [B, Hkv, N, 64]
+    const __grid_constant__ tensor_map O_map,        // [B, Hq, N, 64]
+    const __grid_constant__ tensor_map dO_map,       // [B, Hq, N, 64]
+    const __grid_constant__ tensor_map K_sinks_map,  // [B, Hkv, N, 64], in tiles of MOST_SINKS rows
+    const __grid_constant__ tensor_map V_sinks_map,  // [B, Hkv, N, 64]
+    bf16 *dK_out,                                    // [B, Hkv, N, 64]
+    bf16 *dV_out,                                    // [B, Hkv, N, 64]
+    float *delta_out,                                // [B, Hq, N]
+    const float *L,                                  // [B, Hq, N]
+    stretch plan, int group_size, int N, int W, int sinks,
+    int keys_done,  // so many of the first keys have dK and dV already; a multiple of 16
+    float scale, float scale_inverse)
+{
+    using registers = register_shares<GROUPS, 32, 160>;
+    extern __shared__ __align__(1024) unsigned char shared[];  // shared_memory() takes registers: none is left
+    auto &tiles = *reinterpret_cast<stretch_tiles *>(shared);
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < SLOTS; i++) tiles.keys_full[i].init(2), tiles.keys_empty[i].init(4 * GROUPS);
+        for (int i = 0; i < GROUPS; i++)
+            tiles.full[i].init(3), tiles.empty[i].init(4 * GROUPS + 2), tiles.known[i].init(2);
+        tiles.sinks_full.init(2);
+        signals_ready();
+    }
+    __syncthreads();  // the signals are there for all
+
+    // who am I
+    const int kv_head = blockIdx.x, begin = blockIdx.y * plan.length;
+    const int end = min(plan.tiles, begin + plan.length), last = min(plan.tiles, begin + plan.length + plan.reach);
+    const int first_key = max(0, begin - plan.reach);  // the first tile of keys that our queries see
+    // f(query head, query tile) for each step
+    const auto each_step = [&](auto f) {
+#pragma unroll 1
+        for (int n = begin; n < last; n++)
+#pragma unroll 1
+            for (int h = 0; h < group_size; h++) f(kv_head * group_size + h, n);
+    };
+
+    if (warpgroup_id() == 0) {
+        registers::give();
+        place now;
+        if (threadIdx.x == 0) {  // fetches what belongs to queries
+            each_step([&](int head, int n) {
+                signal &full = tiles.full[now.stage];
+                tiles.empty[now.stage].wait(now.phase ^ 1);
+                load_async(tiles.Q[now.stage], Q_map, n * 64, head, full);
+                load_async(tiles.dO[now.stage], dO_map, n * 64, head, full);
+                load_async(tiles.O[now.stage], O_map, n * 64, head, full);
+                now.next();
+            });
+        } else if (threadIdx.x == 32) {  // fetches keys and values
+            if (SINKS) load_async(tiles.K_sinks, K_sinks_map, 0, kv_head, tiles.sinks_full);
+            if (SINKS) load_async(tiles.V_sinks, V_sinks_map, 0, kv_head, tiles.sinks_full);
+#pragma unroll 1
+            for (int k = first_key; k < end; k++) {
+                const int slot = slot_of(k);
+                tiles.keys_empty[slot].wait((k - first_key) / SLOTS % 2 ^ 1);
+                load_async(tiles.K[slot], K_map, k * 64, kv_head, tiles.keys_full[slot]);
+                load_async(tiles.V[slot], V_map, k * 64, kv_head, tiles.keys_full[slot]);
+            }
+        } else if (threadIdx.x >= 64) {  // delta = rowsum(dO * O), a thread a row
+            const int r = threadIdx.x - 64;
+#pragma unroll 1
+            for (int row = begin * 64 + r; row < last * 64; row += 64) {
+                int at = kv_head * group_size * N + row;
+#pragma unroll 1
+                for (int h = 0; h < group_size; h++, at += N, now.next()) {
+                    const float L_row = row < N ? L[at] : INFINITY;  // a query that does not exist: P = 0
+                    tiles.full[now.stage].wait(now.phase);
+                    set(tiles.L[now.stage], r, -L_row * scale_inverse);  // before dot: one register less there
+                    const float sum = dot(tiles.O[now.stage], tiles.dO[now.stage], r);
+                    set(tiles.delta[now.stage], r, -sum);
+                    if (row < N && row < end * 64) delta_out[at] = sum;
+                    __syncwarp();
+                    if (lane_id() == 0) tiles.known[now.stage].arrive(), tiles.empty[now.stage].arrive();
+                }
+            }
+        }
+        return;
+    }
+
+    registers::take();
+    const int group = warpgroup_id() - 1, warp_row = 16 * warp_in_group();
+    const float scale2 = scale * LOG2_E;
+    reg_tile<16, 64> dK = {}, dV = {};
+    place now;
+    const auto store_keys = [&](int k) {  // if they are ours
+        if (k < begin || k >= end) return;
+        const int key = k * 64 + warp_row;
+        if (key < keys_done) return;
+        each(dK, [&](float &x, element) { x *= scale; });
+        store(dK_out + ((size_t)kv_head * N + key) * 64, dK, N - key);
+        store(dV_out + ((size_t)kv_head * N + key) * 64, dV, N - key);
+    };
+    if (SINKS) tiles.sinks_full.wait(0);
+    int age = (begin + GROUPS - group) % GROUPS;  // so many tiles before the queries' are our keys'
+#pragma unroll 1
+    for (int n = begin; n < last; n++, age++) {
+        if (age == GROUPS) {  // nobody sees our keys any more
+            store_keys(n - age);
+            age = 0;
+            each(dK, [](float &x, element) { x = 0; });
+            each(dV, [](float &x, element) { x = 0; });
+        }
+#pragma unroll 1
+        for (int k = n == begin ? first_key : n; k <= n && k < end; k++)
+            tiles.keys_full[slot_of(k)].wait((k - first_key) / SLOTS % 2);
+        const bool sees = age <= plan.reach && n - age >= first_key && n - age < end;  // these queries, our keys
+        const int apart = age * 64 - warp_row;  // position of the first query minus that of the warp's first key
+        const auto &K = tiles.K[slot_of(n - age)], &V = tiles.V[slot_of(n - age)];
+#pragma unroll 1
+        for (int head = kv_head * group_size; head < (kv_head + 1) * group_size; head++, now.next()) {
+            const int stage = now.stage;
+            const auto &Q = tiles.Q[stage], &dO = tiles.dO[stage];
+            const bool mine = stage == group;
+            tiles.full[stage].wait(now.phase);
+            if (sees) {
+                reg_tile<16, 64> P, dS;
+                weights<64> P_left, dS_left;
+                tiles.known[stage].wait(now.phase);
+                load(P, tiles.L[stage]);
+                load(dS, tiles.delta[stage]);
+                mma_ABt_more_async(P, K, Q);    // S^T = K Q^T, minus L
+                mma_ABt_more_async(dS, V, dO);  // dP^T = V dO^T, minus delta
+                products_done<1>(P);
+                if (apart <= 15 || apart + 63 >= W)
+                    each(P, [&](float &x, element e) {
+                        if ((unsigned)(apart + e.col - e.row) >= (unsigned)W)
+                            x = -INFINITY;  // W or more, or less than 0
+                    });
+                each(P, [&](float &x, element) { x = exp2_fast(x * scale2); });  // S^T becomes P^T
+                products_done<0>(dS);
+                each(dS, [&](float &x, element e) { x *= P[e]; });
+                round_to(P_left, P);
+                round_to(dS_left, dS);
+                mma_AB_async(dV, P_left, dO);  // dV += P^T dO
+                mma_AB_async(dK, dS_left, Q);  // dK += dS^T Q, times scale at the end
+                if (n < end) {
+                    if (mine) {
+                        stores_read();
+                        warpgroup_meets();  // the dQ that was here has left
+                    }
+                    store_transposed(reinterpret_cast<tma_tile<64, 64>(&)[1]>(tiles.dS[stage][group]), dS_left);
+                    writes_visible();
+                }
+                products_done<1>(dV);
+                products_done<0>(dK);
+            }
+            if (n < end) {
+                const bool far =
+                    SINKS && mine && n * 64 + 63 >= W;  // some of these queries see a sink left of the window
+                weights<16> dS_sinks;
+                if (far) {
+                    reg_tile<16, 16> P, dS;
+                    tiles.known[stage].wait(now.phase);
+                    load_rows(P, tiles.L[stage], warp_row);
+                    load_rows(dS, tiles.delta[stage], warp_row);
+                    mma_ABt_more_async(P, Q, tiles.K_sinks);    // S = Q K^T, minus L
+                    mma_ABt_more_async(dS, dO, tiles.V_sinks);  // dP = dO V^T, minus delta
+                    products_done<1>(P);
+                    products_done<0>(dS);
+                    each(P, [&](float &x, element e) {
+                        x = e.col < sinks && e.col <= n * 64 + warp_row + e.row - W ? exp2_fast(x * scale2) : 0;
+                    });
+                    each(dS, [&](float &x, element e) { x *= P[e]; });
+                    round_to(dS_sinks, dS);
+                }
+                gather<GROUPS>(stage, mine);  // whose turn it is needs the others' dS
+                if (mine) {
+                    reg_tile<16, 64> dQ;
+                    mma_AB_first_async(dQ, tiles.dS[stage][n % GROUPS], tiles.K[slot_of(n)]);  // dQ = dS K
+                    if (n - 1 >= first_key && plan.reach >= 1)
+                        mma_AB_async(dQ, tiles.dS[stage][(n - 1) % GROUPS], tiles.K[slot_of(n - 1)]);
+                    if (n - 2 >= first_key && plan.reach >= 2)
+                        mma_AB_async(dQ, tiles.dS[stage][(n - 2) % GROUPS], tiles.K[slot_of(n - 2)]);
+                    if (far) mma_AB_async(dQ, dS_sinks, tiles.K_sinks);
+                    products_done<0>(dQ);
+                    each(dQ, [&](float &x, element) { x *= scale; });
+                    auto &out = tiles.dS[stage][group];
+                    if (!sees) {
+                        stores_read();
+                        warpgroup_meets();  // the dQ that was here has left
+                    }
+                    store(out, dQ);
+                    store_async(dQ_map, n * 64, head, out);
+                }
+            }
+            __syncwarp();  // all lanes have read L and delta
+            if (lane_id() == 0) tiles.empty[stage].arrive();
+        }
+        if (n - 2 >= first_key && lane_id() == 0) tiles.keys_empty[slot_of(n - 2)].arrive();
+    }
+    store_keys(last - age);
+    stores_read();  // the block may not end before
+}
+
+// As many stretches as make the blocks end at the same time: as many as an H200 runs at a time, or a multiple. (Not those of this GPU: the bits of
+// the result are not to depend on it.)
+static stretch plan_of(int heads, int N, int W)
+{
+    constexpr int blocks = 132;
+    stretch plan = {(N - 1) / 64 + 1, 1, 0, (W + 62) / 64};
+    long long best = LLONG_MAX;
+    for (int count = 1; count <= plan.tiles && count <= 4 * blocks; count++) {
+        const int length = (plan.tiles - 1) / count + 1;
+        const long long rounds = ((long long)heads * ((plan.tiles - 1) / length + 1) - 1) / blocks + 1;
+        const long long time = rounds * (length + plan.reach);
+        if (time < best) best = time, plan.length = length;
+    }
+    plan.count = (plan.tiles - 1) / plan.length + 1;
+    return plan;
+}
+
+// Whether the kernel can do it here.
+static bool suits(const char *name, const attention_shape *shape)
+{
+    const long long heads = (long long)shape->batch * shape->q_heads;
+    return shape->head_dim == 64 && shape->window <= MOST_W && shape->scale > 1e-30f &&
+           heads * shape->q_len <= INT_MAX / 2 && fits<stretch_tiles>() && check_hopper(name) == WB_OK;
+}
+
+// dQ, delta, and dK and dV but for the first keys_done keys.
+template <bool SINKS> static wb_status launch_stretches(
+    bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O,
+    const float *L, const bf16 *dO, const attention_shape *shape, int keys_done, wb_stream stream)
+{
+    constexpr int bytes = sizeof(stretch_tiles);
+    static_assert(bytes <= 227 * 1024, "a block may have 227 KB of shared memory");
+    const int q_heads = shape->batch * shape->q_heads, kv_heads = shape->batch * shape->kv_heads, N = shape->q_len;
+    const stretch plan = plan_of(kv_heads, N, shape->window);
+    tensor_map dQ_map, Q_map, K_map, V_map, O_map, dO_map, K_sinks_map, V_sinks_map;
+    wb_status status = describe(dQ_map, dQ, q_heads, N, 64, 64);
+    if (status == WB_OK) status = describe(Q_map, Q, q_heads, N, 64, 64);
+    if (status == WB_OK) status = describe(K_map, K, kv_heads, N, 64, 64);
+    if (status == WB_OK) status = describe(V_map, V, kv_heads, N, 64, 64);
+    if (status == WB_OK) status = describe(O_map, O, q_heads, N, 64, 64);
+    if (status == WB_OK) status = describe(dO_map, dO, q_heads, N, 64, 64);
+    if (status == WB_OK) status = describe(K_sinks_map, K, kv_heads, N, 64, MOST_SINKS);
+    if (status == WB_OK) status = describe(V_sinks_map, V, kv_heads, N, 64, MOST_SINKS);
+    if (status != WB_OK) return status;
+    const auto kernel = stretch_kernel<SINKS>;
+    WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    kernel<<<dim3(kv_heads, plan.count), 128 * (1 + GROUPS), bytes, stream>>>(
+        dQ_map, Q_map, K_map, V_map, O_map, dO_map, K_sinks_map, V_sinks_map, dK, dV, delta, L, plan,
+        q_heads / kv_heads, N, shape->window, shape->sinks, keys_done, shape->scale, 1 / shape->scale);
+    WB_CUDA(cudaGetLastError());
+    return WB_OK;
+}
+
+// dK and dV of the first BK keys, the sinks among them: of all queries, in parts.
+constexpr int BK = 32;
+static wb_status launch_sinks(
+    bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O,
+    const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
+{
+    const int B = shape->batch, Hq = shape->q_heads, Hkv = shape->kv_heads, N = shape->q_len;
+    const size_t rows = (size_t)B * Hq * N;
+    any_window::delta_kernel<64><<<(unsigned)((rows * 8 - 1) / 256 + 1), 256, 0, stream>>>(delta, O, dO, rows);
+    WB_CUDA(cudaGetLastError());
+    // About six blocks for each multiprocessor, of 128 queries of each head or more, and no more than have room in dQ for their sums.
+    const size_t room = rows * 64 * sizeof(bf16), part_bytes = (size_t)B * Hkv * 2 * BK * 64 * sizeof(float);
+    const int parts = max(1, (int)min(room / part_bytes, (size_t)min(max(1, 6 * 132 / (B * Hkv)), N / 128)));
+    float *sums = reinterpret_cast<float *>(dQ);
+    const auto kernel = any_window::dkdv_kernel<64, 16, 32, 2, 6>;
+    const size_t bytes = sizeof(any_window::dkdv_tiles<BK, 32, 64>);
+    WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+    kernel<<<dim3(parts * Hkv, B), 64, bytes, stream>>>(
+        dK, dV, Q, K, V, dO, L, delta, sums, parts, Hq, Hkv, N, min(shape->window, N), min(shape->sinks, N),
+        shape->scale);
+    WB_CUDA(cudaGetLastError());
+    if (parts > 1)
+        any_window::sum_kernel<64, BK><<<dim3(2 * BK * 64 / 256, Hkv, B), 256, 0, stream>>>(dK, dV, sums, 1, parts, N);
+    WB_CUDA(cudaGetLastError());
+    return WB_OK;
+}
+
+wb_status flash_sinks_backward(
+    bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O,
+    const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
+{
+    const char *name = "flash_sinks_backward";
+    wb_status status = wb_check_backward(name, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
+    if (status != WB_OK) return status;
+    if (!suits(name, shape) || shape->sinks > MOST_SINKS)
+        return any_window::flash_sinks_backward(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+    const bool far = shape->sinks > 0 && shape->window < shape->q_len;  // some query sees a sink left of its window
+    if (far) status = launch_sinks(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+    if (status != WB_OK) return status;
+    const auto run = far ? launch_stretches<true> : launch_stretches<false>;
+    return run(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, far ? BK : 0, stream);
+}
