@@ -301,9 +301,12 @@ $B/lib/libworkbook.so $B/problems/gpt_oss.so: $(addprefix $B/machinery/,problems
 # What it chooses, for the suites of these functions; and its forms with a workspace, NN_FORM_worker (tests/library_forms.c).
 LIBRARY_FORMS := 08_in 08_fastest 12_in
 LIBRARY_WORKERS := $(sort $(foreach c,$(CHOSEN),$B/lib/$(patsubst %/,%,$(dir $c))_worker) $(LIBRARY_FORMS:%=$B/lib/%_worker))
+# All have the same kernels, and find them beside them.
+$B/lib/libkernels.so: $(filter-out %/01.o,$(LIBRARY))
+	$Q$(LINK) -shared -Xlinker -soname -Xlinker libkernels.so $^ -o $@
 define library_worker
-$B/lib/$(1)_worker: $(filter-out %/01.o,$(LIBRARY)) $B/machinery/worker_$(firstword $(subst _, ,$(1))).o $(if $(findstring _,$(1)),$B/lib/form_$(lastword $(subst _, ,$(1))).o) $(MACHINERY)
-	$Q$$(LINK) $(if $(findstring _,$(1)),-Xlinker --wrap=$(call name,$(firstword $(subst _, ,$(1))))) $$^ $(LIBS) -o $$@
+$B/lib/$(1)_worker: $B/machinery/worker_$(firstword $(subst _, ,$(1))).o $(if $(findstring _,$(1)),$B/lib/form_$(lastword $(subst _, ,$(1))).o) $B/lib/libkernels.so $(MACHINERY)
+	$Q$$(LINK) $(if $(findstring _,$(1)),-Xlinker --wrap=$(call name,$(firstword $(subst _, ,$(1))))) $$^ $(LIBS) -Xlinker -rpath -Xlinker '$$$$ORIGIN' -o $$@
 endef
 $(foreach w,$(LIBRARY_WORKERS:$B/lib/%_worker=%),$(eval $(call library_worker,$w)))
 $B/lib/form_%.o: tests/library_forms.c $B/flags.mk

@@ -11,7 +11,7 @@ impls=problems
 
 targets="$out/bench $out/verdict $out/suite"
 if [ -d solutions ]; then
-    targets="$targets $out/lib/libworkbook.so"
+    targets="$targets $out/lib/libworkbook.so $out/lib/libkernels.so"
     for worker in $(sed -n 's/^CHOSEN := //p' Makefile | sed 's|/[a-z_]*||g') $(sed -n 's/^LIBRARY_FORMS := //p' Makefile); do targets="$targets $out/lib/${worker}_worker"; done
 fi
 for number; do
@@ -42,7 +42,7 @@ for target in $targets; do
     mkdir -p "$bundle/$(dirname "$target")"
     cp "$target" "$bundle/$target"
     ldd "$target" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }'
-done | sort -u | grep -vE '/(libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|libcudart|libcublas(Lt)?|libcuda|ld-linux[^/]*)\.so' |
+done | sort -u | grep -vE '/(libkernels|libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|libcudart|libcublas(Lt)?|libcuda|ld-linux[^/]*)\.so' |
     xargs -I{} cp -L {} "$bundle/lib/"
 # The lessons are what gpt_oss.py trains on.
 for file in workbook/bench/record.sh workbook/bench/chosen.sh workbook/sanitize/sanitize.sh workbook/sanitize/sanitize_gpu.awk workbook/loop/source.sh workbook/tile.cuh workbook/paged.cuh \
