@@ -81,7 +81,7 @@ expect "GPU, driver and commit are named" [ "$(grep -c '^# gpu: NVIDIA GeForce R
 mkdir got && tar -xf out/tables.tar -C got
 expect "the tables, and of a failed bench a partial one" [ "$(ls got | tr '\n' ' ')" = \
     "01_one.tsv 02_two.tsv 03_three.partial.tsv 04_four.tsv gpt_oss.tsv library.tsv peers.tsv record.tsv torch_attention.tsv " ]
-expect "a line a step" [ "$(grep -vc '^#' got/record.tsv)" -eq 19 ]
+expect "a line a step" [ "$(grep -vc '^#' got/record.tsv)" -eq 21 ]
 expect "the screen shows the same" cmp printed out/results.txt
 
 ./record.sh cuda "$scratch/out" example suites >/dev/null 2>&1
