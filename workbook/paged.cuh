@@ -13,9 +13,15 @@ TILE_FN void load_rows_async(smem_tile<Rows, Cols> &tile, const bf16 *src, size_
     constexpr int step = 32 * 8 / Cols;  // rows that the warp copies at a time, 16 bytes a lane
     static_assert(step >= 1 && Rows % step == 0, "a warp copies whole rows, and as many each time");
     const int row0 = lane_id() / (Cols / 8), col0 = lane_id() % (Cols / 8) * 8;
-    TILE_UNROLL
-    for (int r = row0; r < Rows; r += step)
-        __pipeline_memcpy_async(&tile.at[r][col0], src + r * stride + col0, 16, r < rows ? 0 : 16);
+    src += row0 * stride + col0;
+    if (rows >= Rows) {  // a whole tile: an addition a copy
+        TILE_UNROLL
+        for (int r = 0; r < Rows; r += step, src += step * stride)
+            __pipeline_memcpy_async(&tile.at[row0 + r][col0], src, 16);
+    } else {
+        for (int r = 0; r < Rows; r += step, src += step * stride)
+            __pipeline_memcpy_async(&tile.at[row0 + r][col0], src, 16, row0 + r < rows ? 0 : 16);
+    }
 }
 
 // What a kernel of a paged cache relies on and no host has looked at: that `page`, which the table has for key `key` of a sequence, is one
