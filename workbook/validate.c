@@ -71,7 +71,17 @@ static bool fits(int64_t a, int64_t b, int64_t c, int64_t d)
            !__builtin_mul_overflow(bytes, d, &bytes) && bytes < (int64_t)1 << 62;
 }
 
-static wb_status check_head_dim(const wb_problem *p, int head_dim)
+static wb_status check_heads_and_scale(const char *problem, int q_heads, int kv_heads, float scale)
+{
+    if (q_heads % kv_heads)
+        return wb_fail(WB_BAD_ARGUMENT, "%s: q_heads = %d is not a multiple of kv_heads = %d", problem, q_heads,
+                       kv_heads);
+    if (!isfinite(scale) || scale <= 0)
+        return wb_fail(WB_BAD_ARGUMENT, "%s: scale = %g, must be finite and positive", problem, scale);
+    return WB_OK;
+}
+
+static wb_status check_supported(const wb_problem *p, int batch, int q_heads, int head_dim)
 {
     const unsigned D = (unsigned)head_dim;
     if ((D & (D - 1)) != 0 || !(p->head_dims & D)) {
@@ -81,6 +91,9 @@ static wb_status check_head_dim(const wb_problem *p, int head_dim)
                 sprintf(supported + strlen(supported), "%s%u", !*supported ? "" : left == d ? " and " : ", ", d);
         return wb_fail(WB_UNSUPPORTED, "%s: head_dim = %d, supported are %s", p->name, head_dim, supported);
     }
+    if (batch > 65535 || q_heads > 65535)
+        return wb_fail(WB_UNSUPPORTED, "%s: batch = %d and q_heads = %d, supported are up to 65535 each", p->name,
+                       batch, q_heads);
     return WB_OK;
 }
 
@@ -94,11 +107,8 @@ wb_status wb_check_shape(const char *problem, const attention_shape *s)
                                 {"q_len", s->q_len}, {"kv_len", s->kv_len},   {"head_dim", s->head_dim}};
     wb_status status = check_sizes(problem, sizes, sizeof sizes / sizeof *sizes);
     if (status != WB_OK) return status;
-    if (s->q_heads % s->kv_heads)
-        return wb_fail(WB_BAD_ARGUMENT, "%s: q_heads = %d is not a multiple of kv_heads = %d", problem, s->q_heads,
-                       s->kv_heads);
-    if (!isfinite(s->scale) || s->scale <= 0)
-        return wb_fail(WB_BAD_ARGUMENT, "%s: scale = %g, must be finite and positive", problem, s->scale);
+    status = check_heads_and_scale(problem, s->q_heads, s->kv_heads, s->scale);
+    if (status != WB_OK) return status;
     if (p->window && s->window < 1)
         return wb_fail(WB_BAD_ARGUMENT, "%s: window = %d, must be at least 1", problem, s->window);
     if (p->sinks && s->sinks < 0)
@@ -108,11 +118,8 @@ wb_status wb_check_shape(const char *problem, const attention_shape *s)
     if (!fits(s->batch, s->q_heads, s->q_len, s->head_dim) || !fits(s->batch, s->kv_heads, s->kv_len, s->head_dim))
         return wb_fail(WB_BAD_ARGUMENT, "%s: a tensor of this shape has more bytes than an address can count", problem);
 
-    status = check_head_dim(p, s->head_dim);
+    status = check_supported(p, s->batch, s->q_heads, s->head_dim);
     if (status != WB_OK) return status;
-    if (s->batch > 65535 || s->q_heads > 65535)
-        return wb_fail(WB_UNSUPPORTED, "%s: batch = %d and q_heads = %d, supported are up to 65535 each", problem,
-                       s->batch, s->q_heads);
     if (!p->grouped && s->q_heads != s->kv_heads)
         return wb_fail(WB_UNSUPPORTED, "%s: q_heads = %d, kv_heads = %d: grouped-query heads come in problem 05",
                        problem, s->q_heads, s->kv_heads);
@@ -218,22 +225,16 @@ wb_status wb_check_decode_shape(const char *problem, const decode_shape *s)
                                 {"pages", s->pages}, {"max_pages", s->max_pages}};
     wb_status status = check_sizes(problem, sizes, sizeof sizes / sizeof *sizes);
     if (status != WB_OK) return status;
-    if (s->q_heads % s->kv_heads)
-        return wb_fail(WB_BAD_ARGUMENT, "%s: q_heads = %d is not a multiple of kv_heads = %d", problem, s->q_heads,
-                       s->kv_heads);
-    if (!isfinite(s->scale) || s->scale <= 0)
-        return wb_fail(WB_BAD_ARGUMENT, "%s: scale = %g, must be finite and positive", problem, s->scale);
+    status = check_heads_and_scale(problem, s->q_heads, s->kv_heads, s->scale);
+    if (status != WB_OK) return status;
     if ((long long)s->max_pages * s->page_size > INT32_MAX)
         return wb_fail(WB_BAD_ARGUMENT, "%s: max_pages = %d pages of %d have more keys than an int can count", problem,
                        s->max_pages, s->page_size);
     if (!fits(s->batch, s->q_heads, s->q_len, s->head_dim) || !fits(s->pages, s->page_size, s->kv_heads, s->head_dim) ||
         !fits(s->batch, s->max_pages, 1, 1))
         return wb_fail(WB_BAD_ARGUMENT, "%s: a tensor of this shape has more bytes than an address can count", problem);
-    status = check_head_dim(p, s->head_dim);
+    status = check_supported(p, s->batch, s->q_heads, s->head_dim);
     if (status != WB_OK) return status;
-    if (s->batch > 65535 || s->q_heads > 65535)
-        return wb_fail(WB_UNSUPPORTED, "%s: batch = %d and q_heads = %d, supported are up to 65535 each", problem,
-                       s->batch, s->q_heads);
     if (s->q_len > 16)
         return wb_fail(WB_UNSUPPORTED, "%s: q_len = %d, supported are up to 16 new tokens", problem, s->q_len);
     if (s->page_size < 16 || s->page_size > 256 || (s->page_size & (s->page_size - 1)) != 0)
