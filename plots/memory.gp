@@ -10,25 +10,22 @@ if (memory_data ne "") {
     set title chart_title.source_line(memory_source).unit_line("peak memory, inputs and outputs included")
     set xlabel x_title
     set ylabel "peak memory, inputs and outputs included"
+    array slope[29]
+    array slope_of_workspace[29]
+    do for [impl in impls] {
+        stats rows(memory_data, impl, where) \
+            using (column(x_column) >= fit_from ? log(column(x_column)) : NaN):(log(column("peak_bytes"))) nooutput
+        slope[style_of(impl)] = STATS_slope
+    }
+    do for [impl in lent] {  # which may be the same for every N
+        stats rows(memory_data, impl, where) \
+            using (column(x_column) >= fit_from ? log(column(x_column)) : NaN):(log(column("peak_bytes") - column("io_bytes"))) nooutput
+        slope_of_workspace[style_of(impl)] = STATS_slope
+    }
     set logscale y 2
     set yrange [*:*]
     set ytics ("1 KiB" 2**10)
     do for [k = 12:40:2] { set ytics add (sprintf("%d %s", 2**(k % 10), word("KiB MiB GiB TiB", k / 10)) 2**k) }
-    set fit quiet nolog
-    array slope[29]
-    array slope_of_workspace[29]
-    do for [impl in impls] {
-        power = 1.5
-        intercept = 5
-        fit intercept + power * x rows(memory_data, impl, where) \
-            using (column(x_column) >= fit_from ? log(column(x_column)) : NaN):(log(column("peak_bytes"))) via power, intercept
-        slope[style_of(impl)] = power
-    }
-    do for [impl in lent] {
-        fit intercept + power * x rows(memory_data, impl, where) \
-            using (column(x_column) >= fit_from ? log(column(x_column)) : NaN):(log(column("peak_bytes") - column("io_bytes"))) via power, intercept
-        slope_of_workspace[style_of(impl)] = power
-    }
     if (words(impls) > 2) { set bmargin 7.2; set key maxrows 2 }  # a second line of names
     if (words(lent) > 0 && term ne "dumb") { set bmargin 4; set key top left inside vertical maxrows 9 samplen 3; set offsets graph 0.03, graph 0.03, graph 0.3, 0 }  # too many for that
     eval output_to("memory")

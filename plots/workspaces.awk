@@ -5,8 +5,9 @@ $at["impl"] == "naive" { next }
 {
     impl = $at["impl"]
     if (!(impl in any)) names[++count] = impl
-    any[impl] += bytes[impl, $at["Nq"]] = $at["peak_bytes"] - $at["io_bytes"]
-    lengths[$at["Nq"]]
+    length_here = $at["Nq"] " " $at["Nk"]
+    any[impl] += bytes[impl, length_here] = $at["peak_bytes"] - $at["io_bytes"]
+    lengths[length_here]
 }
 function alike(a, b,    n) {
     for (n in lengths)

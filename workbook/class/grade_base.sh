@@ -42,9 +42,7 @@ cp -p "$new/build/tools.mk" "$kit/build/"
 cp -p "$new/workbook/sanitize/sanitize.mk" "$kit/workbook/sanitize/"
 cp -Rp "$new/build/cpu/flags.mk" "$new/build/cpu/layer" "$kit/build/cpu/"
 for folder in layer address threads; do cp -Rp "$new/build/cpu/check/$folder" "$kit/build/cpu/check/"; done
-for object in worker_[0-9][0-9] case exchange problems validate device memory; do
-    cp -p "$new"/build/cpu/machinery/$object.o "$kit/build/cpu/machinery/"
-done
+cp -p "$new"/build/cpu/machinery/*.o "$kit/build/cpu/machinery/"  # of workbook/ itself, of which a worker is made: no room's
 for test in "$new"/tests/[0-9][0-9]_*.c; do
     number=$(basename "$test" | cut -c 1-2)
     mkdir -p "$kit/problems/$number"
