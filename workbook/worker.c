@@ -79,8 +79,10 @@ static wb_status workspace_begin(const decode_shape *shape, size_t guard, char *
 {
     *w = (wb_workspace){NULL, workspace_of(shape)};
     const size_t bytes = guard + w->bytes + guard;
-    char *nan = malloc(bytes + 1);
-    if (!nan) return WB_OUT_OF_MEMORY;
+    char *nan = w->bytes < (size_t)1 << 48 ? malloc(bytes + 1) : NULL;
+    if (!nan)
+        return wb_fail(WB_OUT_OF_MEMORY, "%s asks for %zu bytes, and there is no such memory",
+                       STRING(WB_NAME) "_workspace", w->bytes);
     memset(nan, WB_NAN_BYTE, bytes);
     const wb_status status = new_buffer(false, (void **)buffer, nan, bytes ? bytes : 1, guard ? bytes : 0);
     free(nan);
