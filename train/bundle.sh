@@ -6,6 +6,7 @@ set -eu
 bundle=$1 out=build/cuda train=build/cuda/train
 shift
 case $(uname -m) in x86_64) march=x86-64-v3 ;; *) march=armv8-a ;; esac
+mkdir -p "$train"
 build() { ${MAKE:-make} --no-print-directory -j"${WB_JOBS:-2}" BACKEND=cuda ARCH="${ARCH:-90a}" MARCH=$march "$@"; }
 targets="$train/train $train/layers_host $train/layers_device"
 for patch in tests/train/layers_*.patch; do targets="$targets $train/wrong_layers/$(basename "$patch" .patch)/layers_host"; done
