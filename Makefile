@@ -372,7 +372,7 @@ diff-%: $B/score FORCE  ## diff-03: yours against the answer key; asks first (YE
 report:  ## one page of scores, failures, charts and masks, to keep or hand in: build/report.html, or OUT=FILE; runs no tests
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/score/report.sh $(BACKEND) $(IMPL) $(if $(filter OUT,$(COMMANDED)),"$$OUT")
 
-train: $B/score  ## train a language model with your kernels of 07 and 09: IMPL=naive|solutions WRONG=name STEPS= SEED= TEXT=file RESUME=1
+train:  ## train a language model with your kernels of 07 and 09: IMPL=naive|solutions WRONG=name STEPS= SEED= TEXT=file RESUME=1
 	@$(UNLOCK)MAKE="$(MAKE)" train/train.sh $(BACKEND) $(IMPL)
 .PHONY: train
 

@@ -17,7 +17,7 @@ ok() { # WHAT STATUS
         failed=1
     fi
 }
-$MAKE --no-print-directory -j"${WB_JOBS:-2}" BACKEND=cpu WERROR=1 train-test build/cpu/score >"$log" 2>&1 || { ok "train compiles" 1; exit 1; }
+$MAKE --no-print-directory -j"${WB_JOBS:-2}" BACKEND=cpu WERROR=1 train-test >"$log" 2>&1 || { ok "train compiles" 1; exit 1; }
 
 "$out/check" >"$log" 2>&1
 ok "gradients of all layers and of the model agree with finite differences" $?
@@ -98,7 +98,7 @@ said() { # STATUS SENTENCE WHAT
     [ "$1" -eq 2 ] && grep -q "^train: .*$2" "$log"
     ok "$3" $?
 }
-if build/cpu/score untouched problems/07/flash_sinks.cu; then
+if grep -qxF "$(sha256sum <problems/07/flash_sinks.cu | cut -d' ' -f1)  problems/07/flash_sinks.cu" workbook/loop/shipped.sha256; then
     train/train.sh cpu problems >"$log" 2>&1
     said $? "flash_sinks.cu is as it was shipped" "an untouched skeleton is not trained with"
 fi

@@ -60,7 +60,7 @@ large() {
 }
 table() { # small models keep a GPU busy only together
     rm -rf "$result/rows" && mkdir "$result/rows"
-    printf '%s\n' right untouched $(cat $out/names) | xargs -P 6 -I NAME sh -c 'train/table.sh cuda "$1/rows/$(echo "$2" | tr / _)" "$2"' table "$result" NAME
+    printf '%s\n' naive right untouched $(cat $out/names) | xargs -P 6 -I NAME sh -c 'train/table.sh cuda "$1/rows/$(echo "$2" | tr / _)" "$2"' table "$result" NAME
     ok $? "the table"
     { head_lines "table.sh, 2000 steps of 512 bytes, seeds 1 2 3"; cat "$result/rows/right"; for rows in "$result"/rows/*; do [ "${rows##*/}" = right ] || sed 1d "$rows"; done; } >"$result/train_wrong.tsv"
     rm -rf "$result/rows"

@@ -15,7 +15,7 @@ $(TRAINED)/device/%.o: train/%.c $B/flags.mk
 TRAIN_MACHINERY := $(if $(filter cuda,$(BACKEND)),$(TRAINED)/device/layers.o $(MACHINERY),$(addprefix $B/machinery/,judge/session.o exchange.o validate.o problems.o) $(CASE_OF))
 $(TRAINED)/train: $(patsubst %,$(TRAINED)/$(if $(filter cuda,$(BACKEND)),device,host)/%.o,$(TRAIN_C)) $(TRAIN_MACHINERY)
 	$(call say,LINK,$@)
-	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
+	$Q$(LINK) -rdynamic $^ $(if $(filter cuda,$(BACKEND)),$(DEVICE_LIBS) -lm,$(LIBS)) -o $@
 
 # The layers of a GPU against those of the host.
 $(TRAINED)/layers_host: $(addprefix $(TRAINED)/double/,layers_test.o layers.o) $(CASE_OF) $(addprefix $B/machinery/,validate.o problems.o)
