@@ -84,7 +84,8 @@ Test(hopper, a_store_ends_where_the_head_ends)
     free(y);
 }
 
-/* The rows of a tile of several heads stand head by head; a head ends where it ends. And a part of a tile is a tile. */
+/* The rows of a tile of several heads stand head by head; a head ends where it ends. And a part of a tile is a tile. A load may begin before a
+   head; a store may not, and sends that tile to the head's beginning. */
 Test(hopper, a_tile_of_several_heads)
 {
     enum { HEADS = 16, N = 37 };
@@ -97,8 +98,10 @@ Test(hopper, a_tile_of_several_heads)
             hopper_heads(y, c, x, HEADS, N, box_heads, row, head, row0);
             for (int i = 0; i < HEADS * N; i++)
                 for (int d = 0; d < 64; d++) {
-                    const bool sent = i / N >= head && i % N >= row && i % N < row + rows;
-                    expect(wb_from_bf16(y[i * 64 + d]), sent ? wb_from_bf16(x[i * 64 + d]) : 0, 0, "y", i, d);
+                    const int to = row < 0 ? 0 : row, r = i % N - to;  // of the tile
+                    const bool sent = i / N >= head && r >= 0 && r < rows && row + r >= 0;
+                    expect(wb_from_bf16(y[i * 64 + d]), sent ? wb_from_bf16(x[(i + row - to) * 64 + d]) : 0, 0, "y", i,
+                           d);
                 }
             for (int i = 0; i < 64; i++)
                 for (int j = 0; j < 16; j++) {
@@ -346,6 +349,8 @@ SAYS(one_load_too_many, ONE_LOAD_TOO_MANY, "returned too early", "V.tile[1]: nob
 SAYS(one_load_too_few, ONE_LOAD_TOO_FEW, "deadlock", "1 of 1 arrivals missing", "mma_AB_async(O, P")
 SAYS(shuffle_under_if, SHUFFLE_UNDER_IF, "deadlock", "__shfl_sync()", "warp_in_group()")
 SAYS(box_of_another_size, BOX_OF_ANOTHER_SIZE, "box of another size", "K.tile[0] has 8192 bytes", "K.send(")
+SAYS(store_before_row_0, STORE_BEFORE_ROW_0, "store before the tensor", "would begin at row -1 of head 0",
+     "store_async(O_map")
 
 SAYS_OF_SUM(sum_without_fence, SUM_WITHOUT_FENCE, "written tile not visible", "without a fence", "put_async(sum, s.x)")
 SAYS_OF_SUM(sum_not_waited_for, SUM_NOT_WAITED_FOR, "written tile not visible", "has not met this warp since",

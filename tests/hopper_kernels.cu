@@ -208,7 +208,7 @@ __global__ void heads_kernel(const __grid_constant__ tensor_map y_map, float *c_
     __syncthreads();
     if (threadIdx.x == 0) load_async(x.tile, x_map, row, head, x.full);
     x.full.wait(0);
-    store_async(y_map, row, head, x.tile);
+    store_async(y_map, max(row, 0), head, x.tile);  // no store begins before row 0
     reg_tile<16, 16> c;
     mma_ABt_async(c, x.tile, part<16>(x.tile, row0));
     products_done<0>(c);
@@ -584,7 +584,7 @@ __global__ __launch_bounds__(384, 1) void pipeline_kernel(const __grid_constant_
         if (wrong == NO_FENCE) hopper_machine::barrier_wait(8 + warpgroup_id(), 128, here());
         if (threadIdx.x % 128 == 0) hopper_machine::copy_out(&Q, sizeof Q, O_map, 64 * group, 0, here());
     } else {
-        store_async(O_map, 64 * group, 0, Q);
+        store_async(O_map, 64 * group - (wrong == STORE_BEFORE_ROW_0 ? 1 : 0), 0, Q);
     }
     if (wrong != STORES_READ_FORGOTTEN) stores_read();
 }

@@ -96,7 +96,8 @@ typedef enum hopper_hazard {
     ONE_LOAD_TOO_MANY,
     ONE_LOAD_TOO_FEW,
     SHUFFLE_UNDER_IF,
-    BOX_OF_ANOTHER_SIZE
+    BOX_OF_ANOTHER_SIZE,
+    STORE_BEFORE_ROW_0
 } hopper_hazard;
 void hopper_pipeline(hopper_hazard hazard, float *O, const uint16_t *Q, const uint16_t *K, const uint16_t *V,
                      int tiles);

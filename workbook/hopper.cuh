@@ -400,7 +400,8 @@ template <int Cols> TILE_FN void store(tma_tile<64, Cols> &dst, const reg_tile<1
     }
 }
 
-// The warpgroup sends its shared tile to the tensor at (row, head), but for rows beyond its end. Its first thread does it.
+// The warpgroup sends its shared tile to the tensor at (row, head), but for rows beyond its end. Its first thread does it. Neither is negative, as
+// row may be in a load: the engine gives up.
 template <int Rows, int Cols> TILE_FN void store_async(const tensor_map &map, int row, int head,
                                                        const tma_tile<Rows, Cols> &tile, call_site from = here())
 {

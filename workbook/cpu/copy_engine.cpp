@@ -151,6 +151,11 @@ void copy_out(const void *tile, int bytes, const tensor_box &map, int row, int h
 {
     const thread &me = engine_thread("store_async()", site);
     check_tile(tile, bytes, map, site);
+    if (row < 0 || head < 0)
+        report(
+            "store before the tensor", site,
+            "%s would begin at row %d of head %d: a load may begin before row 0, a store may not (illegal instruction)",
+            name_of(tile), row, head);
     begin_store({whole(tile, map), nullptr, false, map, row, head, me.number, false, false, 0, site}, me);
 }
 
