@@ -53,28 +53,32 @@ keys="forward=build/cpu/solutions/07_worker backward=build/cpu/solutions/09_work
 small() { "$out/train" "text=$scratch/text" layers=2 width=32 hidden=32 context=64 steps=20 samples=2 length=10 "$@" >"$log" 2>&1; }
 # shellcheck disable=SC2086
 small $keys checkpoint="$scratch/whole" && ! small $keys checkpoint="$scratch/parts" until=10 && ! cmp -s "$scratch/whole" "$scratch/parts" &&
-    cp "$scratch/parts" "$scratch/half" && small $keys checkpoint="$scratch/parts" resume=1 && cmp "$scratch/whole" "$scratch/parts" >>"$log"
+    cp "$scratch/parts" "$scratch/half" && small $keys checkpoint="$scratch/parts" && cmp "$scratch/whole" "$scratch/parts" >>"$log"
 ok "10 steps and 10 more from the checkpoint give the same bits as 20" $?
+go() { STEPS=40 train/train.sh cpu naive >>"$log" 2>&1; }
+: >"$log"
+! TRAIN="length=0 samples=4 until=27" go && TRAIN="length=0 samples=4" RESUME=1 go && awk 'NR > 1 && $1 != NR - 1 { bad = 1 } END { exit bad || NR != 41 }' "$out/naive/curve.tsv"
+ok "RESUME=1 goes on with the curve, each step once" $?
 refused() { # WHAT SENTENCE ARGUMENTS...: a checkpoint, which stays as it was
     what=$1 sentence=$2
     shift 2
     cp "$scratch/bad" "$scratch/kept"
-    small checkpoint="$scratch/bad" resume=1 "$@"
+    small checkpoint="$scratch/bad" "$@"
     [ $? -eq 2 ] && grep -q "^train: .*$sentence" "$log" && cmp -s "$scratch/bad" "$scratch/kept"
     ok "a checkpoint $what is refused" $?
 }
 cp "$scratch/half" "$scratch/bad"
-refused "of another model" "width is 32 there and 48 here" width=48
-refused "of another seed" "seed is 1 there and 2 here" seed=2
+refused "of another model" "width=32 there, width=48 here" width=48
+refused "of another seed" "seed=1 there, seed=2 here" seed=2
 tail -c 50000 "$scratch/text" >"$scratch/other"
-refused "of another text" "another text" "text=$scratch/other"
+refused "of another text" "text=.* there, text=.* here" "text=$scratch/other"
 printf 'X' | dd of="$scratch/bad" bs=1 seek=5000 conv=notrunc 2>/dev/null
 refused "with a byte that changed" "is damaged"
 head -c 5000 "$scratch/half" >"$scratch/bad"
 refused "that is cut short" "is cut short"
 echo "nothing of the kind" >"$scratch/bad"
 refused "that is none" "is no checkpoint"
-small checkpoint=/dev/full/x
+small checkpoint="$scratch/no/such/folder"
 [ $? -eq 2 ] && grep -q '^train: the checkpoint .* cannot be written' "$log"
 ok "a checkpoint that cannot be written is said so" $?
 

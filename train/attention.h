@@ -1,24 +1,30 @@
-// attention.h - the model's attention, on arrays (layers.h) Q, O, dQ, dO [B, Hq, T, D], K, V, dK, dV [B, Hkv, T, D], L [B, Hq, T].
+// attention.h - the model's attention, forward and backward.
 #ifndef TRAIN_ATTENTION_H
 #define TRAIN_ATTENTION_H
 
 #include "layers.h"
 
+// What a layer's attention reads and writes: arrays of layers.h, the gradients where a backward pass is under way.
+typedef struct heads {
+    attention_shape shape;
+    act *Q, *K, *V, *O;      // [B, Hq, T, D] [B, Hkv, T, D] [B, Hkv, T, D] [B, Hq, T, D]
+    real *L;                 // [B, Hq, T]
+    act *dQ, *dK, *dV, *dO;  // as Q, K, V and O
+} heads;
+
 typedef struct attention {
     const char *name;
-    void (*forward)(act *O, real *L, const act *Q, const act *K, const act *V, const attention_shape *shape);
-    void (*backward)(act *dQ, act *dK, act *dV, const act *Q, const act *K, const act *V, const act *O, const real *L,
-                     const act *dO, const attention_shape *shape);
+    void (*forward)(const heads *x);   // O and L
+    void (*backward)(const heads *x);  // dQ, dK and dV
 } attention;
 
 // As it is written, in `real`: one query after another, on the host.
 extern const attention naive_attention;
 
-// The same in the types of the contract: what the kernels take and give is rounded to bf16, and nothing else.
-extern const attention rounded_attention;
-// And once more, but P and dS, which a kernel rounds to bf16 for its products, are moved at random as far as rounding moves them. How far
-// a gradient is then from that of rounded_attention is what rounding explains.
-extern const attention shaken_attention;
+// ROUNDED, it computes in the types of the contract: what the kernels take and give is rounded to bf16, and nothing else. SHAKEN, P and dS
+// too, which a kernel rounds to bf16 for its products, are moved at random as far as rounding moves them: how far a gradient then is from
+// the rounded one is what rounding explains.
+extern enum rounding { PLAIN, ROUNDED, SHAKEN } naive_rounding;
 
 // Problems 07 and 09. On the CPU layer in processes of their own: the worker programs of 07 and 09. On a GPU loaded: 07.so and 09.so.
 const attention *kernel_attention(const char *forward, const char *backward);

@@ -1,58 +1,52 @@
-// attention_naive.c - attention as it is written: one query after another, its weights in memory. See attention.h for its three kinds.
+// attention_naive.c - attention as it is written: one query after another, its weights in memory.
 #include "attention.h"
 #include "case.h"
 
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
+#include <tgmath.h>
 
-typedef enum kind { PLAIN, ROUNDED, SHAKEN } kind;
+enum rounding naive_rounding = PLAIN;
 
-static real *room(size_t n)
-{
-    real *const x = malloc((n ? n : 1) * sizeof *x);
-    if (!x) abort();
-    return x;
-}
+// All of it as `real`, on the host, in one piece of memory that begins with Q.
+typedef struct host {
+    int T, D, heads, group;  // query heads of the whole batch; how many share a head of keys
+    size_t n, n_kv, rows;    // numbers in Q, in K, in L
+    real *Q, *O, *dO, *dQ, *K, *V, *dK, *dV, *L;
+} host;
+
 static void round_to_bf16(real *x, size_t n)
 {
     for (size_t i = 0; i < n; i++) x[i] = wb_from_bf16(wb_to_bf16((float)x[i]));
 }
-
-// A copy on the host of what a kernel would be given, and back.
-static real *take(const act *array, size_t n, kind kind)
+static void take(real *x, const act *array, size_t n)
 {
-    real *const x = room(n);
-#ifdef TRAIN_CUDA
-    bf16 *const bits = (bf16 *)room(n);
-    from_array(bits, array, n * sizeof *bits);
-    for (size_t i = 0; i < n; i++) x[i] = wb_from_bf16(bits[i].bits);
-    free(bits);
-#else
-    memcpy(x, array, n * sizeof *x);
-#endif
-    if (kind != PLAIN) round_to_bf16(x, n);
-    return x;
+    acts_from_array(x, array, n);
+    if (naive_rounding != PLAIN) round_to_bf16(x, n);
 }
-static void give(act *array, real *x, size_t n, kind kind)
+static void give(act *array, real *x, size_t n)
 {
-    if (kind != PLAIN) round_to_bf16(x, n);
-#ifdef TRAIN_CUDA
-    bf16 *const bits = (bf16 *)room(n);
-    for (size_t i = 0; i < n; i++) bits[i].bits = wb_to_bf16(x[i]);
-    to_array(array, bits, n * sizeof *bits);
-    free(bits);
-#else
-    memcpy(array, x, n * sizeof *x);
-#endif
-    free(x);
+    if (naive_rounding != PLAIN) round_to_bf16(x, n);
+    acts_to_array(array, x, n);
+}
+// What a kernel is given, outputs as zeros.
+static host begin(const heads *x)
+{
+    const attention_shape *const s = &x->shape;
+    host h = {.T = s->q_len, .D = s->head_dim, .heads = s->batch * s->q_heads, .group = s->q_heads / s->kv_heads};
+    h.rows = (size_t)h.heads * h.T, h.n = h.rows * h.D, h.n_kv = h.n / h.group;
+    h.Q = calloc(4 * h.n + 4 * h.n_kv + h.rows, sizeof *h.Q);
+    if (!h.Q) FAIL("no memory for naive attention");
+    h.O = h.Q + h.n, h.dO = h.O + h.n, h.dQ = h.dO + h.n, h.K = h.dQ + h.n;
+    h.V = h.K + h.n_kv, h.dK = h.V + h.n_kv, h.dV = h.dK + h.n_kv, h.L = h.dV + h.n_kv;
+    take(h.Q, x->Q, h.n), take(h.K, x->K, h.n_kv), take(h.V, x->V, h.n_kv);
+    return h;
 }
 
 // x, or x moved at random as far as rounding to bf16 moves it on average. Of 8 significant bits the last half unit is 2^-8 of a power of
 // two; a number is 1 to 2 times that power, all of these alike on a logarithmic scale, and the root mean square of 1 / them is 0.735.
-static real shake(real x, kind kind, uint64_t *state)
+static real shake(real x, uint64_t *state)
 {
-    if (kind != SHAKEN) return x;
+    if (naive_rounding != SHAKEN) return x;
     *state ^= *state << 13, *state ^= *state >> 7, *state ^= *state << 17;  // xorshift: Marsaglia 2003
     return x * (1 + (real)((double)(int64_t)*state * 0x1p-63 * 0x1p-8 * 0.735));
 }
@@ -63,7 +57,6 @@ static int window_begin(int i, const attention_shape *s) { return i >= s->window
     for (int begin_ = window_begin(i, s), j = s->sinks > 0 ? 0 : begin_; j <= i;                                       \
          j = j + 1 < begin_ && j + 1 >= s->sinks ? begin_ : j + 1)
 
-static real e_to(real x) { return sizeof(real) == sizeof(double) ? (real)exp(x) : (real)expf((float)x); }
 static real dot(const real *a, const real *b, int D)
 {
     real sum = 0;
@@ -76,97 +69,61 @@ static void add(real *y, real a, const real *x, int D)
     for (int d = 0; d < D; d++) y[d] += a * x[d];
 }
 
-// Of one query head, all with their rows [T, D]; P is room for T numbers.
-static void forward_head(real *O, real *L, const real *Q, const real *K, const real *V, real *P,
-                         const attention_shape *s, kind kind, uint64_t *state)
-{
-    const int D = s->head_dim;
-    memset(O, 0, (size_t)s->q_len * D * sizeof *O);
-    for (int i = 0; i < s->q_len; i++, Q += D, O += D) {
-        real max = -INFINITY, sum = 0;
-        FOR_KEYS(j, i, s)
-        {
-            P[j] = s->scale * dot(Q, K + (size_t)j * D, D);
-            if (P[j] > max) max = P[j];
-        }
-        FOR_KEYS(j, i, s) sum += P[j] = e_to(P[j] - max);
-        FOR_KEYS(j, i, s) add(O, shake(P[j], kind, state) / sum, V + (size_t)j * D, D);
-        L[i] = max + (real)log(sum);
-    }
-}
-static void backward_head(real *dQ, real *dK, real *dV, const real *Q, const real *K, const real *V, const real *O,
-                          const real *L, const real *dO, const attention_shape *s, kind kind, uint64_t *state)
-{
-    const int D = s->head_dim;
-    for (int i = 0; i < s->q_len; i++, Q += D, O += D, dO += D, dQ += D) {
-        const real delta = dot(dO, O, D);
-        FOR_KEYS(j, i, s)
-        {
-            const size_t key = (size_t)j * D;
-            const real P = e_to(s->scale * dot(Q, K + key, D) - L[i]);
-            const real dS = shake(P * (dot(dO, V + key, D) - delta), kind, state) * s->scale;
-            add(dV + key, shake(P, kind, state), dO, D);
-            add(dK + key, dS, Q, D);
-            add(dQ, dS, K + key, D);
-        }
-    }
-}
-
 enum { LARGE = 1 << 22 };  // from so many numbers on it pays to share the heads out over cores
 
-static void forward(act *O, real *L, const act *Q, const act *K, const act *V, const attention_shape *s, kind kind)
+static void forward(const heads *x)
 {
-    const int heads = s->batch * s->q_heads, group = s->q_heads / s->kv_heads;
-    const size_t head = (size_t)s->q_len * s->head_dim, rows = (size_t)heads * s->q_len;
-    const size_t n = heads * head, n_kv = n / group;
-    real *const q = take(Q, n, kind), *const k = take(K, n_kv, kind), *const v = take(V, n_kv, kind);
-    real *const o = room(n), *const l = room(rows), *const P = room(rows);
-#pragma omp parallel for if (n > LARGE)
-    for (int h = 0; h < heads; h++) {  // group divides q_heads: h / group is right over the whole batch
+    const attention_shape *const s = &x->shape;
+    const host a = begin(x);
+    const int T = a.T, D = a.D;
+#pragma omp parallel for if (a.n > LARGE)
+    for (int h = 0; h < a.heads; h++) {
+        const size_t head = (size_t)(h / a.group) * T * D;  // group divides q_heads: right over the whole batch
         uint64_t state = 0x9e3779b97f4a7c15u * (uint64_t)(h + 1);
-        const size_t own = h * head, key = h / group * head, row = (size_t)h * s->q_len;
-        forward_head(o + own, l + row, q + own, k + key, v + key, P + row, s, kind, &state);
-    }
-    give(O, o, n, kind);
-    to_array(L, l, rows * sizeof *l);
-    free(q), free(k), free(v), free(l), free(P);
-}
-
-static void backward(act *dQ, act *dK, act *dV, const act *Q, const act *K, const act *V, const act *O, const real *L,
-                     const act *dO, const attention_shape *s, kind kind)
-{
-    const int kv_heads = s->batch * s->kv_heads, group = s->q_heads / s->kv_heads;
-    const size_t head = (size_t)s->q_len * s->head_dim, rows = (size_t)kv_heads * group * s->q_len;
-    const size_t n_kv = kv_heads * head, n = n_kv * group;
-    real *const q = take(Q, n, kind), *const k = take(K, n_kv, kind), *const v = take(V, n_kv, kind);
-    real *const o = take(O, n, kind), *const go = take(dO, n, kind), *const l = room(rows);
-    real *const gq = room(n), *const gk = room(n_kv), *const gv = room(n_kv);
-    from_array(l, L, rows * sizeof *l);
-    memset(gq, 0, n * sizeof *gq), memset(gk, 0, n_kv * sizeof *gk), memset(gv, 0, n_kv * sizeof *gv);
-#pragma omp parallel for if (n > LARGE)
-    for (int g = 0; g < kv_heads; g++) {  // the query heads of a group add to the same dK and dV
-        uint64_t state = 0xbf58476d1ce4e5b9u * (uint64_t)(g + 1);
-        for (int h = g * group; h < (g + 1) * group; h++) {
-            const size_t own = h * head, key = g * head;
-            backward_head(gq + own, gk + key, gv + key, q + own, k + key, v + key, o + own, l + (size_t)h * s->q_len,
-                          go + own, s, kind, &state);
+        real P[T];
+        for (int i = 0; i < T; i++) {
+            const size_t row = (size_t)h * T + i;
+            real max = -INFINITY, sum = 0;
+            FOR_KEYS(j, i, s)
+            {
+                P[j] = s->scale * dot(a.Q + row * D, a.K + head + (size_t)j * D, D);
+                if (P[j] > max) max = P[j];
+            }
+            FOR_KEYS(j, i, s) sum += P[j] = exp(P[j] - max);
+            FOR_KEYS(j, i, s) add(a.O + row * D, shake(P[j], &state) / sum, a.V + head + (size_t)j * D, D);
+            a.L[row] = max + log(sum);
         }
     }
-    give(dQ, gq, n, kind), give(dK, gk, n_kv, kind), give(dV, gv, n_kv, kind);
-    free(q), free(k), free(v), free(o), free(go), free(l);
+    give(x->O, a.O, a.n);
+    to_array(x->L, a.L, a.rows * sizeof *a.L);
+    free(a.Q);
 }
 
-#define KIND(name, kind)                                                                                               \
-    static void name##_forward(act *O, real *L, const act *Q, const act *K, const act *V, const attention_shape *s)    \
-    {                                                                                                                  \
-        forward(O, L, Q, K, V, s, kind);                                                                               \
-    }                                                                                                                  \
-    static void name##_backward(act *dQ, act *dK, act *dV, const act *Q, const act *K, const act *V, const act *O,     \
-                                const real *L, const act *dO, const attention_shape *s)                                \
-    {                                                                                                                  \
-        backward(dQ, dK, dV, Q, K, V, O, L, dO, s, kind);                                                              \
-    }                                                                                                                  \
-    const attention name##_attention = {#name, name##_forward, name##_backward};
-KIND(naive, PLAIN)
-KIND(rounded, ROUNDED)
-KIND(shaken, SHAKEN)
+static void backward(const heads *x)
+{
+    const attention_shape *const s = &x->shape;
+    const host a = begin(x);
+    const int T = a.T, D = a.D;
+    take(a.O, x->O, a.n), take(a.dO, x->dO, a.n);
+    from_array(a.L, x->L, a.rows * sizeof *a.L);
+#pragma omp parallel for if (a.n > LARGE)
+    for (int g = 0; g < a.heads / a.group; g++) {  // the query heads of a group add to the same dK and dV
+        uint64_t state = 0xbf58476d1ce4e5b9u * (uint64_t)(g + 1);
+        for (size_t row = (size_t)g * a.group * T; row < (size_t)(g + 1) * a.group * T; row++) {
+            const real *const Q = a.Q + row * D, *const dO = a.dO + row * D, delta = dot(dO, a.O + row * D, D);
+            FOR_KEYS(j, (int)(row % T), s)
+            {
+                const size_t key = ((size_t)g * T + j) * D;
+                const real P = exp(s->scale * dot(Q, a.K + key, D) - a.L[row]);
+                const real dS = shake(P * (dot(dO, a.V + key, D) - delta), &state) * s->scale;
+                add(a.dV + key, shake(P, &state), dO, D);
+                add(a.dK + key, dS, Q, D);
+                add(a.dQ + row * D, dS, a.K + key, D);
+            }
+        }
+    }
+    give(x->dQ, a.dQ, a.n), give(x->dK, a.dK, a.n_kv), give(x->dV, a.dV, a.n_kv);
+    free(a.Q);
+}
+
+const attention naive_attention = {"naive", forward, backward};

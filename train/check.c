@@ -3,8 +3,6 @@
 #include "model.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 enum { N = 6, W = 8, H = 5, B = 2, T = 3, HEADS = 2, D = 16 };  // N = B T rows; heads take HEADS D columns
 static bool wrong;
@@ -56,8 +54,9 @@ static double embed_loss(void) { return embed(y, w, bytes, N, W), sum(N * W); }
 static double linear_loss(void) { return linear(y, x, w, N, H, W), sum(N * H); }
 static double add_loss(void)
 {
-    for (int i = 0; i < N * H; i++) y[i] = 0.5 * i;
-    return linear_add(y, x, w, N, H, W, 0.25), sum(N * H);
+    real base[N * H];
+    for (int i = 0; i < N * H; i++) base[i] = 0.5 * i;
+    return linear_add(y, base, x, w, N, H, W), sum(N * H);
 }
 static double rmsnorm_loss(void) { return rmsnorm(y, r, x, w, N, W), sum(N * W); }
 static double to_heads_loss(void) { return to_heads(y, x, HEADS * D, B, T, HEADS, D, 1), sum(ROOM / 2); }
@@ -133,22 +132,22 @@ static void check_model(void)
     loss();
     model_backward(m, BATCH, CONTEXT);
     real *const d = malloc(m->at.count * sizeof *d);  // loss() leaves dp alone, but let nobody depend on it
-    if (!d) abort();
+    if (!d) FAIL("no memory");
     from_array(d, m->dp, m->at.count * sizeof *d);
     const size_t C = 24, Q = 64 * C, K = 32 * C;
     const struct {
         const char *name;
         size_t at, n;
     } kinds[] = {{"model: embedding", m->at.embedding, 256 * C},
-                 {"model: Wq", m->at.layer[0].qkv, Q},
-                 {"model: Wk", m->at.layer[0].qkv + Q, K},
-                 {"model: Wv", m->at.layer[0].qkv + Q + K, K},
+                 {"model: Wq", m->at.layer[0].q, Q},
+                 {"model: Wk", m->at.layer[0].k, K},
+                 {"model: Wv", m->at.layer[0].v, K},
                  {"model: Wo", m->at.layer[0].out, Q},
                  {"model: norm1", m->at.layer[0].norm1, C},
                  {"model: norm2", m->at.layer[0].norm2, C},
                  {"model: up", m->at.layer[0].up, 40 * C},
                  {"model: down", m->at.layer[0].down, 20 * C},
-                 {"model: Wq Wk Wv of layer 1", m->at.layer[1].qkv, 128 * C},
+                 {"model: Wq Wk Wv of layer 1", m->at.layer[1].q, 128 * C},
                  {"model: norm", m->at.norm, C}};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         check(kinds[k].name, m->p + kinds[k].at, d + kinds[k].at, kinds[k].n, 40);

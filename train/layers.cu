@@ -4,28 +4,21 @@
 #include "layers.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <unistd.h>
+#include <vector>
 
 #ifndef __CUDACPU__
-#include "reference/cublas_call.h"
+#include <cublas_v2.h>
 #endif
 
 enum { THREADS = 256, WARPS = THREADS / 32 };
 
-// There is nothing to go on with: ends the program, which is one of its own (supervise.h).
-static void must(wb_status status)
-{
-    if (status == WB_OK) return;
-    fprintf(stderr, "train: %s\n", wb_last_message());
-    exit(2);
-}
-static wb_status launched_(void)
-{
-    WB_CUDA(cudaGetLastError());
-    return WB_OK;
-}
-static void launched(void) { must(launched_()); }
+#define MUST(call)                                                                                                     \
+    do {                                                                                                               \
+        const cudaError_t error_ = (call);                                                                             \
+        if (error_ != cudaSuccess) FAIL("%s:%d: %s: %s", __FILE__, __LINE__, #call, cudaGetErrorString(error_));       \
+    } while (0)
+static void launched(void) { MUST(cudaGetLastError()); }
 static unsigned blocks(size_t n, size_t each) { return (unsigned)((n + each - 1) / each); }
 __device__ static size_t thread_index() { return (size_t)blockIdx.x * THREADS + threadIdx.x; }
 __device__ static float warp_sum(float x)
@@ -54,32 +47,35 @@ template <class type, int EACH> __device__ static void write(type *y, const pack
 
 // ----------------------------------------------------------------------------------------------------------------- arrays
 
-static wb_status zeros(void **array, size_t bytes)
-{
-    WB_CUDA(cudaMalloc(array, bytes ? bytes : 1));
-    WB_CUDA(cudaMemset(*array, 0, bytes));
-    return WB_OK;
-}
 void *new_array(size_t bytes)
 {
     void *array;
-    must(zeros(&array, bytes));
+    MUST(cudaMalloc(&array, bytes ? bytes : 1));
+    MUST(cudaMemset(array, 0, bytes));
     return array;
 }
-void to_array(void *array, const void *host, size_t bytes) { must(wb_copy_to_device(array, host, bytes)); }
-void from_array(void *host, const void *array, size_t bytes) { must(wb_copy_to_host(host, array, bytes)); }
-static wb_status copy_(real *y, const real *x, size_t n)
+void to_array(void *array, const void *host, size_t bytes)
 {
-    WB_CUDA(cudaMemcpyAsync(y, x, n * sizeof *y, cudaMemcpyDeviceToDevice));
-    return WB_OK;
+    MUST(cudaMemcpy(array, host, bytes, cudaMemcpyHostToDevice));
 }
-void copy(real *y, const real *x, size_t n) { must(copy_(y, x, n)); }
-static wb_status clear_(real *x, size_t n)
+void from_array(void *host, const void *array, size_t bytes)
 {
-    WB_CUDA(cudaMemsetAsync(x, 0, n * sizeof *x));
-    return WB_OK;
+    MUST(cudaMemcpy(host, array, bytes, cudaMemcpyDeviceToHost));
+    alarm(0);  // all that was queued has ended, kernels of 07 and 09 too (attention_device.c)
 }
-void clear(real *x, size_t n) { must(clear_(x, n)); }
+void acts_to_array(act *array, const real *host, size_t n)
+{
+    std::vector<act> acts(n);
+    for (size_t i = 0; i < n; i++) acts[i] = __float2bfloat16(host[i]);
+    to_array(array, acts.data(), n * sizeof(act));
+}
+void acts_from_array(real *host, const act *array, size_t n)
+{
+    std::vector<act> acts(n);
+    from_array(acts.data(), array, n * sizeof(act));
+    for (size_t i = 0; i < n; i++) host[i] = __bfloat162float(acts[i]);
+}
+void clear(real *x, size_t n) { MUST(cudaMemsetAsync(x, 0, n * sizeof *x)); }
 
 __global__ void narrow_kernel(act *y, const real *x, size_t n)
 {
@@ -145,39 +141,38 @@ __global__ void product_kernel(bool ta, bool tb, size_t m, size_t n, size_t k, c
     else
         ((act *)c)[at] = __float2bfloat16(sum);
 }
-static wb_status product_(bool ta, bool tb, int m, int n, int k, const act *a, const act *b, float keep, void *c,
-                          bool floats)
+static void product(bool ta, bool tb, int m, int n, int k, const act *a, const act *b, float keep, void *c, bool floats)
 {
     product_kernel<<<blocks((size_t)m * n, THREADS), THREADS>>>(ta, tb, m, n, k, a, b, keep, c, floats);
-    WB_CUDA(cudaGetLastError());
-    return WB_OK;
+    launched();
 }
 #else
 // For cuBLAS a matrix that lies row by row is its own transpose: it computes c^T = b^T a^T.
-static wb_status product_(bool ta, bool tb, int m, int n, int k, const act *a, const act *b, float keep, void *c,
-                          bool floats)
+static void product(bool ta, bool tb, int m, int n, int k, const act *a, const act *b, float keep, void *c, bool floats)
 {
     static cublasHandle_t handle;
-    if (!handle) WB_CUBLAS(cublasCreate(&handle));
     const float one = 1;
-    WB_CUBLAS(cublasGemmEx(handle, tb ? CUBLAS_OP_T : CUBLAS_OP_N, ta ? CUBLAS_OP_T : CUBLAS_OP_N, n, m, k, &one, b,
-                           CUDA_R_16BF, tb ? k : n, a, CUDA_R_16BF, ta ? m : k, &keep, c,
-                           floats ? CUDA_R_32F : CUDA_R_16BF, n, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
-    return WB_OK;
+    cublasStatus_t status = handle ? CUBLAS_STATUS_SUCCESS : cublasCreate(&handle);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = cublasGemmEx(handle, tb ? CUBLAS_OP_T : CUBLAS_OP_N, ta ? CUBLAS_OP_T : CUBLAS_OP_N, n, m, k, &one, b,
+                              CUDA_R_16BF, tb ? k : n, a, CUDA_R_16BF, ta ? m : k, &keep, c,
+                              floats ? CUDA_R_32F : CUDA_R_16BF, n, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+    if (status != CUBLAS_STATUS_SUCCESS) FAIL("cuBLAS: %s", cublasGetStatusString(status));
 }
 #endif
 void linear(act *y, const act *x, const act *w, int n, int out, int in)
 {
-    must(product_(false, true, n, out, in, x, w, 0, y, false));
+    product(false, true, n, out, in, x, w, 0, y, false);
 }
-void linear_add(real *y, const act *x, const act *w, int n, int out, int in, real keep)
+void linear_add(real *y, const real *base, const act *x, const act *w, int n, int out, int in)
 {
-    must(product_(false, true, n, out, in, x, w, keep, y, true));
+    if (base) MUST(cudaMemcpyAsync(y, base, (size_t)n * out * sizeof *y, cudaMemcpyDeviceToDevice));
+    product(false, true, n, out, in, x, w, base ? 1 : 0, y, true);
 }
 void linear_backward(act *dx, real *dw, const act *dy, const act *x, const act *w, int n, int out, int in)
 {
-    must(product_(false, false, n, in, out, dy, w, 0, dx, false));  // dx = dy w
-    must(product_(true, false, out, in, n, dy, x, 1, dw, true));    // dw += dy^T x
+    product(false, false, n, in, out, dy, w, 0, dx, false);  // dx = dy w
+    product(true, false, out, in, n, dy, x, 1, dw, true);    // dw += dy^T x
 }
 
 // ------------------------------------------------------------------------------------------------------------------- norm
@@ -274,23 +269,20 @@ void rmsnorm_backward(real *dx, act *dx_act, real *dg, const act *dy, const real
 
 // ------------------------------------------------------------------------------------------------------------------ heads
 
-enum { MOST_T = 4096 };
-// Cosine and sine [MOST_T, D / 2] of RoPE, made on the host in double.
+// Cosine and sine [MAX_CONTEXT, D / 2] of RoPE, made on the host in double.
 static const float2 *angles(int D)
 {
     static float2 *table;
     static int made_for;
     if (made_for == D) return table;
-    float2 *const host = (float2 *)malloc(MOST_T * (size_t)(D / 2) * sizeof *host);
-    if (!host) abort();
-    for (int t = 0; t < MOST_T; t++)
+    std::vector<float2> host(MAX_CONTEXT * (size_t)(D / 2));
+    for (int t = 0; t < MAX_CONTEXT; t++)
         for (int d = 0; d < D / 2; d++) {
             const double angle = t * pow(10000, -2.0 * d / D);
             host[t * (D / 2) + d] = make_float2((float)cos(angle), (float)sin(angle));
         }
-    table = (float2 *)new_array(MOST_T * (size_t)(D / 2) * sizeof *table), made_for = D;
-    to_array(table, host, MOST_T * (size_t)(D / 2) * sizeof *table);
-    free(host);
+    table = (float2 *)new_array(host.size() * sizeof *table), made_for = D;
+    to_array(table, host.data(), host.size() * sizeof *table);
     return table;
 }
 // A thread owns eight neighbouring pairs; no half of a head has fewer. heads [B, H, T, D], rows [B * T, stride].

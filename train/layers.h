@@ -9,6 +9,8 @@
 #include "workbook.h"
 
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #ifndef REAL
 #define REAL float  // double in check.c, where finite differences want the digits
@@ -20,15 +22,19 @@ typedef bf16 act;
 typedef real act;
 #endif
 
+// Whatever this program cannot go on from ends it with a sentence.
+#define FAIL(...) (fprintf(stderr, "train: " __VA_ARGS__), fputc('\n', stderr), exit(2))
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-// Arrays of these functions: zeros at first. Ends the program with a sentence if there is no memory.
+// Arrays of these functions: zeros at first. `reals` on the host stand for acts there.
 void *new_array(size_t bytes);
 void to_array(void *array, const void *host, size_t bytes);
 void from_array(void *host, const void *array, size_t bytes);
-void copy(real *y, const real *x, size_t n);
+void acts_to_array(act *array, const real *host, size_t n);
+void acts_from_array(real *host, const act *array, size_t n);
 void clear(real *x, size_t n);
 void narrow(act *y, const real *x, size_t n);  // y = x, rounded to act
 
@@ -36,9 +42,9 @@ void narrow(act *y, const real *x, size_t n);  // y = x, rounded to act
 void embed(real *x, const act *table, const unsigned char *text, int n, int width);
 void embed_backward(real *dtable, const real *dx, const unsigned char *text, int n, int width);
 
-// y [n, out] = x [n, in] w^T,  w [out, in];  linear_add: y = keep * y + x w^T
+// y [n, out] = x [n, in] w^T,  w [out, in];  linear_add: y = base + x w^T, base NULL for none
 void linear(act *y, const act *x, const act *w, int n, int out, int in);
-void linear_add(real *y, const act *x, const act *w, int n, int out, int in, real keep);
+void linear_add(real *y, const real *base, const act *x, const act *w, int n, int out, int in);
 void linear_backward(act *dx, real *dw, const act *dy, const act *x, const act *w, int n, int out, int in);
 
 // y [n, width] = g [width] * x * r,  r [n] = 1 / sqrt(mean of x^2 + 1e-5).  dx is added to: the residual stream goes around the norm;
@@ -47,8 +53,9 @@ void rmsnorm(act *y, real *r, const real *x, const real *g, int n, int width);
 void rmsnorm_backward(real *dx, act *dx_act, real *dg, const act *dy, const real *x, const real *r, const real *g,
                       int n, int width);
 
+enum { MAX_CONTEXT = 4096 };
 // heads [B, H, T, D] <-> H * D columns of rows [B * T, stride]. turn = 1 rotates by RoPE on the way, -1 rotates back, 0 does not:
-// the pair (x[d], x[d + D / 2]) of the token at t by t * 10000^(-2 d / D). Su et al. 2021, arXiv:2104.09864.
+// the pair (x[d], x[d + D / 2]) of the token at t < MAX_CONTEXT by t * 10000^(-2 d / D). Su et al. 2021, arXiv:2104.09864.
 void to_heads(act *heads, const act *rows, int stride, int B, int T, int H, int D, int turn);
 void from_heads(act *rows, const act *heads, int stride, int B, int T, int H, int D, int turn);
 

@@ -39,15 +39,12 @@ static act *acts(size_t n)
 static void output(const char *name, const void *array, size_t n, bool is_act)
 {
     double *const got = room(n), *const want = room(n), error_allowed = is_act ? 2 * 0.735 * 0x1p-8 / 1.7320508 : 1e-5;
-    void *const host = room(n);
-    from_array(host, array, n * (is_act ? sizeof(act) : sizeof(real)));
-    for (size_t i = 0; i < n; i++) {
-#ifdef TRAIN_CUDA
-        got[i] = is_act ? wb_from_bf16(((bf16 *)host)[i].bits) : ((real *)host)[i];
-#else
-        got[i] = ((real *)host)[i];
-#endif
-    }
+    real *const host = (real *)room(n);
+    if (is_act)
+        acts_from_array(host, array, n);
+    else
+        from_array(host, array, n * sizeof *host);
+    for (size_t i = 0; i < n; i++) got[i] = host[i];
     if (writes ? fwrite(got, sizeof *got, n, file) != n : fread(want, sizeof *want, n, file) != n) {
         fprintf(stderr, "layers_test: the file ends too early\n");
         exit(2);
@@ -88,10 +85,10 @@ int main(int count, char **arguments)
     REALS(dtable, BYTES * W);
 
     act *const y = new_array(N * H * sizeof(act)), *const dx = new_array(N * W * sizeof(act));
-    real *const added = reals(N * H);
+    real *const base = reals(N * H), *const added = reals(N * H);
     linear(y, x, w, N, H, W);
     ACTS(y, N * H);
-    linear_add(added, x, w, N, H, W, 1);
+    linear_add(added, base, x, w, N, H, W);
     REALS(added, N * H);
     linear_backward(dx, dw, dy, x, w, N, H, W);
     ACTS(dx, N * W);

@@ -10,29 +10,30 @@ typedef struct config {
     int layers, width, q_heads, kv_heads, head_dim, hidden, context, window, sinks;
 } config;
 
-// Where each tensor begins in an array of all parameters. C = width, qkv columns = (Hq + 2 Hkv) D. Matrices first, gains last.
+// Where each tensor begins in an array of all parameters. C = width. Matrices first, gains last.
 typedef struct places {
     size_t embedding;  // [256, C]
-    struct {
-        size_t qkv, out, up, down, norm1, norm2;
-    } layer[MAX_LAYERS];           // [columns, C] [C, Hq D] [2 hidden, C] [C, hidden] [C] [C]
+    struct layer_places {
+        size_t q, k, v, out, up, down, norm1, norm2;
+    } layer[MAX_LAYERS];           // [Hq D, C] [Hkv D, C] [Hkv D, C] [C, Hq D] [2 hidden, C] [C, hidden] [C] [C]
     size_t norm, matrices, count;  // [C]; all parameters of matrices; all
 } places;
 
 typedef struct saved {  // what the backward pass needs of a layer's forward pass
-    real *x, *r1, *L, *x2, *r2;
-    act *h1, *Q, *K, *V, *O, *o, *h2, *gu, *a;
+    real *x, *r1, *x2, *r2;
+    act *h1, *o, *h2, *gu, *a;
+    heads heads;  // its dQ, dK, dV and dO are the same in all layers
 } saved;
 
 typedef struct model {
     config c;
     places at;
     const attention *attention;
-    real *p, *dp, *m, *v;  // [count]: parameters, their gradients, AdamW's two moments
+    real *p, *m, *v, *dp;  // [count]: parameters, AdamW's two moments behind them, and gradients
     act *w;                // [count]: the parameters as products read them
     saved layer[MAX_LAYERS];
     real *x, *r, *logits, *dx;  // after the last layer; logits [n, 256]; the residual stream's gradient on its way down
-    act *h, *dlogits, *dx_act, *dh, *dqkv, *dQ, *dK, *dV, *dO, *dgu, *da;
+    act *h, *dlogits, *dx_act, *dh, *dqkv, *dgu, *da;
     unsigned char *text, *target;
     double attention_seconds;
 } model;
@@ -43,7 +44,22 @@ void model_forward(model *m, const unsigned char *text, int B, int T);  // text 
 double model_loss(model *m, const unsigned char *text, const unsigned char *target, int B, int T);  // in nats a byte
 void model_backward(model *m, int B, int T);         // after model_loss; gives m->dp
 void model_update(model *m, int step, double rate);  // by AdamW, decay 0.1
-const char *config_fault(const config *c);           // what is impossible about it, or NULL
 double seconds(void);
+
+// checkpoint.c - a run that was interrupted goes on from a file, bit for bit as if it had not been. The recipe is what a run is made of, in
+// words NAME=VALUE: two runs with the same recipe and kernels give the same bits. The file appears whole or not at all.
+void checkpoint_write(const char *path, const char *recipe, const model *m, int step);
+// Returns the step that the file was written after, its parameters and moments in m; 0 if there is no such file. Ends the program with a
+// sentence if it is damaged or of another run.
+int checkpoint_read(const char *path, const char *recipe, model *m);
+#define HASH_BEGIN 0xcbf29ce484222325u
+uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes);  // FNV-1a; the first with HASH_BEGIN
+
+// compare.c - what a loss curve cannot show: are the gradients right? One step's gradients of all attention weights, with the model's kernels
+// and with naive attention on the same numbers. Each may be off by twice of what rounding explains (attention.h), in relation to its size:
+// sqrt(sum of squared differences / sum of squares). Prints a table and PASS, or FAIL and which gradient is off; writes layer, gradient,
+// error and bound to the table, if there is one. Returns whether all are right.
+bool compare_gradients(model *m, const unsigned char *text, const unsigned char *target, int B, int T,
+                       const char *table);
 
 #endif

@@ -42,6 +42,6 @@ for name; do
     done
     [ $# -eq 0 ] && continue
     # shellcheck disable=SC2086
-    "$out/train" "$@" text=$out/lessons.txt resume=1 "checkpoint=$out/solutions/checkpoint" "compare=$scratch/compare.tsv" ${TRAIN:-} >"$scratch/log"
+    "$out/train" "$@" text=$out/lessons.txt "checkpoint=$out/solutions/checkpoint" "compare=$scratch/compare.tsv" ${TRAIN:-} >"$scratch/log"
     printf '%s\ttrained\t-\t%s\n' "$name" "$(worst)" >>"$table"
 done

@@ -1,7 +1,7 @@
 # train.mk - the program that trains a language model with the kernels of 07 and 09, and its checks. Included at the end of the Makefile.
 
 TRAINED := $B/train
-TRAIN_C := train model attention_naive compare checkpoint $(if $(filter cuda,$(BACKEND)),attention_device supervise,attention_worker layers)
+TRAIN_C := train model attention_naive compare checkpoint $(if $(filter cuda,$(BACKEND)),attention_device,attention_worker layers)
 $(TRAINED)/host/%.o: train/%.c $B/flags.mk
 	@mkdir -p $(@D)
 	$(call compile_c)
@@ -12,7 +12,7 @@ $(TRAINED)/device/layers.o: train/layers.cu $B/flags.mk workbook/cpu/cuda_to_cpp
 $(TRAINED)/device/%.o: train/%.c $B/flags.mk
 	@mkdir -p $(@D)
 	$(call compile_c,-DTRAIN_CUDA)
-TRAIN_MACHINERY := $(if $(filter cuda,$(BACKEND)),$(TRAINED)/device/layers.o $(MACHINERY),$(addprefix $B/machinery/,judge/session.o exchange.o validate.o problems.o) $(CASE_OF))
+TRAIN_MACHINERY := $(if $(filter cuda,$(BACKEND)),$(TRAINED)/device/layers.o $B/machinery/judge/session.o $(MACHINERY),$(addprefix $B/machinery/,judge/session.o exchange.o validate.o problems.o) $(CASE_OF))
 $(TRAINED)/train: $(patsubst %,$(TRAINED)/$(if $(filter cuda,$(BACKEND)),device,host)/%.o,$(TRAIN_C)) $(TRAIN_MACHINERY)
 	$(call say,LINK,$@)
 	$Q$(LINK) -rdynamic $^ $(if $(filter cuda,$(BACKEND)),$(DEVICE_LIBS) -lm,$(LIBS)) -o $@

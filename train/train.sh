@@ -45,6 +45,15 @@ set -- "text=$text" ${STEPS:+"steps=$STEPS"} ${SEED:+"seed=$SEED"} ${TRAIN:-}
 export OPENBLAS_NUM_THREADS=1 # its threads would wait on the cores that the CPU layer works on
 recipe=$("$out/train" "$@" recipe=1) || exit 2
 
+# With RESUME=1 the program goes on from the checkpoint in FOLDER: the rows of the curve up to it are kept. Else it begins anew.
+begin_at() { # FOLDER
+    if [ "${RESUME:-0}" != 1 ]; then rm -f "$1/checkpoint"; fi
+    if [ -f "$1/checkpoint" ] && [ -f "$1/curve.tsv" ]; then
+        step=$(head -n 1 "$1/checkpoint" | sed -n 's/^WBTRAIN step=\([0-9]*\) .*/\1/p')
+        awk -F'\t' -v step="${step:-0}" 'NR == 1 || $1 <= step' "$1/curve.tsv" >"$1/curve.new" && mv "$1/curve.new" "$1/curve.tsv"
+    fi
+}
+
 # The curve of naive attention is drawn beside: trained once, and again when the run is another one. Beside a GPU, on which it runs on
 # the host, only for the small model and the lessons.
 naive=$out/naive/curve.tsv
@@ -53,17 +62,26 @@ if [ "$backend" = cuda ] && [ -n "$kernels" ] && [ -n "${TRAIN:-}${TEXT:-}" ]; t
     naive=/dev/null
 elif [ -z "$kernels" ] || [ "$(cat "$out/naive/recipe" 2>/dev/null)" != "$recipe" ]; then
     rm -f "$out/naive/recipe"
+    begin_at "$out/naive"
     echo "== naive attention"
-    "$out/train" "$@" "log=$naive" "checkpoint=$out/naive/checkpoint" "resume=${RESUME:-0}" || exit
+    "$out/train" "$@" "log=$naive" "checkpoint=$out/naive/checkpoint" || exit
     echo "$recipe" >"$out/naive/recipe"
 fi
 status=0
 if [ -n "$kernels" ]; then
     echo "== ${WRONG:+$(echo "$wrong" | head -n 1) }$forward, $backward"
-    "$out/train" "$@" "log=$run/curve.tsv" "checkpoint=$run/checkpoint" "compare=$run/compare.tsv" "resume=${RESUME:-0}" \
+    begin_at "$run"
+    "$out/train" "$@" "log=$run/curve.tsv" "checkpoint=$run/checkpoint" "compare=$run/compare.tsv" \
         "forward=$forward" "backward=$backward"
     status=$?
     [ $status -ne 2 ] || exit 2
+    # On the CPU layer a kernel has a process of its own, and the program says what became of it. On a GPU it shares the program's.
+    if [ $status -eq 142 ]; then
+        echo "The training ends here: no step in ${WB_TIMEOUT:-20} s, so a kernel is in an endless loop, or its threads wait for each other."
+    elif [ $status -gt 128 ]; then
+        echo "The training ends here: its process, which the kernels share, died of signal $((status - 128))."
+    fi
+    [ $status -le 1 ] || status=1
 fi
 
 # One table of what was trained, as it is recorded in plots/data.

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,4 +180,21 @@ const char *session_ending(char *text, size_t size, wb_stage stage, int status, 
     else
         snprintf(text, size, "the worker exited with %d %s", WEXITSTATUS(status), when);
     return text;
+}
+
+const char *session_serve(session *s, const wb_problem *problem, const wb_case *c, int file, session_said *said,
+                          char ending[256], bool *in_time)
+{
+    const double deadline = session_now() + session_timeout();
+    const wb_answer answer = session_ask(s, problem, c, file, deadline, said);
+    *in_time = true;
+    ending[0] = 0;
+    if (answer == WB_ANSWERED) return ending;
+    int status = 0;
+    wb_stage stage = WB_STAGE_STARTING;
+    *in_time = session_end(s, answer == WB_ANSWER_NEVER ? deadline : 0, said, &status);
+    if (pread(file, &stage, sizeof stage, offsetof(wb_exchange, stage)) != sizeof stage) stage = WB_STAGE_STARTING;
+    if (answer != WB_ANSWER_DAMAGED) return session_ending(ending, 256, stage, status, *in_time);
+    *in_time = true;
+    return strcpy(ending, "something answered in the place of the worker");
 }

@@ -43,4 +43,9 @@ bool session_end(session *s, double deadline, session_said *said, int *status);
 // Writes in one sentence how a worker ended that got as far as this stage of its case, and returns it.
 const char *session_ending(char *text, size_t size, wb_stage stage, int status, bool in_time);
 
+// All of that: gives it the case, waits until WB_TIMEOUT for its answer, and ends it if there was none. Returns "" or what happened instead in one
+// sentence, in `ending`; *in_time is false if it neither answered nor ended.
+const char *session_serve(session *s, const wb_problem *problem, const wb_case *c, int file, session_said *said,
+                          char ending[256], bool *in_time);
+
 #endif

@@ -134,18 +134,11 @@ static void serve(worker_run *run, worker_kind kind, int file)
     session *s = process_of(kind);
     if (!s->pid && !session_start(s, worker_path())) give_up("starting a worker");
     remember(run, kind);
-    const double deadline = session_now() + session_timeout();
-    const wb_answer answer = session_ask(s, run->problem, &run->c, file, deadline, &run->said);
-    int status = 0;
-    bool in_time = true;
-    if (answer != WB_ANSWERED) in_time = session_end(s, answer == WB_ANSWER_NEVER ? deadline : 0, &run->said, &status);
+    bool in_time;
+    const bool answered = !*session_serve(s, run->problem, &run->c, file, &run->said, run->ending, &in_time);
+    if (!in_time) count_hung();
     read_all(file, run->shared, run->bytes);
-    if (answer == WB_ANSWER_DAMAGED)
-        snprintf(run->ending, sizeof run->ending, "something answered in the place of the worker");
-    else if (answer != WB_ANSWERED)
-        describe_ending(run, worker_exchange(run)->stage, status, !in_time);
-    else if (kind == WORKER_ALONE)
-        ended_well(run, kind);
+    if (answered && kind == WORKER_ALONE) ended_well(run, kind);
 }
 
 void worker_start(worker_run *run, const wb_problem *problem, const wb_case *c, worker_kind kind)
