@@ -21,10 +21,10 @@ typedef struct attention {
 // As it is written, in `real`: one query after another, on the host.
 extern const attention naive_attention;
 
-// ROUNDED, it computes in the types of the contract: what the kernels take and give is rounded to bf16, and nothing else. SHAKEN, P and dS
-// too, which a kernel rounds to bf16 for its products, are moved at random as far as rounding moves them: how far a gradient then is from
-// the rounded one is what rounding explains.
-extern enum rounding { PLAIN, ROUNDED, SHAKEN } naive_rounding;
+// How it rounds. ROUNDED: to bf16 what the types of the contract round, that is what the kernels take and give. The other two: also what a
+// kernel must round for its products, P in the forward pass, or P and dS in the backward pass; how far a gradient then is from the
+// ROUNDED one is what rounding explains.
+extern enum rounding { PLAIN, ROUNDED, P_ROUNDED, P_AND_DS_ROUNDED } naive_rounding;
 
 // Problems 07 and 09. On the CPU layer in processes of their own: the worker programs of 07 and 09. On a GPU loaded: 07.so and 09.so.
 const attention *kernel_attention(const char *forward, const char *backward);

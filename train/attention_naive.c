@@ -42,13 +42,9 @@ static host begin(const heads *x)
     return h;
 }
 
-// x, or x moved at random as far as rounding to bf16 moves it on average. Of 8 significant bits the last half unit is 2^-8 of a power of
-// two; a number is 1 to 2 times that power, all of these alike on a logarithmic scale, and the root mean square of 1 / them is 0.735.
-static real shake(real x, uint64_t *state)
+static real inner(enum rounding when, real x)
 {
-    if (naive_rounding != SHAKEN) return x;
-    *state ^= *state << 13, *state ^= *state >> 7, *state ^= *state << 17;  // xorshift: Marsaglia 2003
-    return x * (1 + (real)((double)(int64_t)*state * 0x1p-63 * 0x1p-8 * 0.735));
+    return naive_rounding == when ? wb_from_bf16(wb_to_bf16((float)x)) : x;
 }
 
 // The keys that query i sees: 0 ... sinks - 1 and begin ... i.
@@ -79,7 +75,6 @@ static void forward(const heads *x)
 #pragma omp parallel for if (a.n > LARGE)
     for (int h = 0; h < a.heads; h++) {
         const size_t head = (size_t)(h / a.group) * T * D;  // group divides q_heads: right over the whole batch
-        uint64_t state = 0x9e3779b97f4a7c15u * (uint64_t)(h + 1);
         real P[T];
         for (int i = 0; i < T; i++) {
             const size_t row = (size_t)h * T + i;
@@ -90,7 +85,8 @@ static void forward(const heads *x)
                 if (P[j] > max) max = P[j];
             }
             FOR_KEYS(j, i, s) sum += P[j] = exp(P[j] - max);
-            FOR_KEYS(j, i, s) add(a.O + row * D, shake(P[j], &state) / sum, a.V + head + (size_t)j * D, D);
+            FOR_KEYS(j, i, s)
+            add(a.O + row * D, inner(P_ROUNDED, P[j]) / sum, a.V + head + (size_t)j * D, D);
             a.L[row] = max + log(sum);
         }
     }
@@ -108,15 +104,14 @@ static void backward(const heads *x)
     from_array(a.L, x->L, a.rows * sizeof *a.L);
 #pragma omp parallel for if (a.n > LARGE)
     for (int g = 0; g < a.heads / a.group; g++) {  // the query heads of a group add to the same dK and dV
-        uint64_t state = 0xbf58476d1ce4e5b9u * (uint64_t)(g + 1);
         for (size_t row = (size_t)g * a.group * T; row < (size_t)(g + 1) * a.group * T; row++) {
             const real *const Q = a.Q + row * D, *const dO = a.dO + row * D, delta = dot(dO, a.O + row * D, D);
             FOR_KEYS(j, (int)(row % T), s)
             {
                 const size_t key = ((size_t)g * T + j) * D;
                 const real P = exp(s->scale * dot(Q, a.K + key, D) - a.L[row]);
-                const real dS = shake(P * (dot(dO, a.V + key, D) - delta), &state) * s->scale;
-                add(a.dV + key, shake(P, &state), dO, D);
+                const real dS = inner(P_AND_DS_ROUNDED, P * (dot(dO, a.V + key, D) - delta)) * s->scale;
+                add(a.dV + key, inner(P_AND_DS_ROUNDED, P), dO, D);
                 add(a.dK + key, dS, Q, D);
                 add(a.dQ + row * D, dS, a.K + key, D);
             }

@@ -70,5 +70,5 @@ for part in ${*:-layers small large table}; do # `table` needs the checkpoint th
     echo "== $part"
     $part
 done
-(cd "$result" && tar -cf tables.tar ./*.tsv && rm -f ./*.tsv curve whole parts)
+(cd "$result" && tar -rf tables.tar ./*.tsv && rm -f ./*.tsv curve whole parts) # several calls add up
 exit $failed

@@ -2,7 +2,7 @@
 # table.sh BACKEND OUT NAME... - what training shows of a mistake. Of each name (of a patch, see wrong.sh; or naive, right, untouched) runs
 # with the seeds 1, 2 and 3, and one step's gradients on trained weights: the checkpoint that make train IMPL=solutions has left. Adds rows
 # to OUT: kernels, seed, held_out, or the step at which the training ended, and of the gradient that is furthest off (of a right kernel:
-# nearest to its bound) layer, gradient, error, bound; seed "trained" is that of the checkpoint. TRAIN="NAME=VALUE ..." shapes the runs.
+# nearest to its bound) problem, layer, gradient, error, bound; seed "trained" is that of the checkpoint. TRAIN="NAME=VALUE ..." shapes the runs.
 set -u
 backend=$1 table=$2
 shift 2
@@ -11,9 +11,9 @@ trap 'rm -rf "$scratch"' EXIT
 export OPENBLAS_NUM_THREADS=1
 kind=_worker
 [ "$backend" = cpu ] || kind=.so
-[ -s "$table" ] || printf 'kernels\tseed\theld_out\tlayer\tgradient\terror\tbound\n' >"$table"
+[ -s "$table" ] || printf 'kernels\tseed\theld_out\tproblem\tlayer\tgradient\terror\tbound\n' >"$table"
 worst() {
-    awk -F'\t' 'NR > 1 { e = ($3 ~ /nan/ ? 1e9 : $3) / $4; if (NR == 2 || e > w) { w = e; row = $0 } } END { print row }' "$scratch/compare.tsv"
+    awk -F'\t' 'NR > 1 { e = $4 ~ /nan/ ? 1e99 : $4 == 0 ? 0 : $4 / $5; if (NR == 2 || e > w) { w = e; row = $0 } } END { print row }' "$scratch/compare.tsv"
 }
 for name; do
     case $name in
