@@ -5,6 +5,7 @@ __global__ void group_kernel(bf16 *O, float *L, const bf16 *Q, const bf16 *K, co
                              int D, float scale)
 {
     __shared__ bf16 keys[32 * 128], values[32 * 128];
+    __shared__ float weights[4][32];  // of a warp each
     const int i = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
     const size_t kv = blockIdx.z * (size_t)gridDim.y + blockIdx.y;
     for (int first = 0; first < group; first += warps) {  // some groups have more heads than a block has warps
@@ -32,10 +33,11 @@ __global__ void group_kernel(bf16 *O, float *L, const bf16 *Q, const bf16 *K, co
             l = l * a + p;  // of this lane's keys
             m = m_new;
             for (int c = 0; c < 4; c++) o[c] *= a;
-            for (int j = 0; j < n; j++) {
-                const float weight = __shfl_sync(0xffffffff, p, j);
-                for (int c = 0; c * 32 + lane < D; c++) o[c] += weight * float(values[j * D + c * 32 + lane]);
-            }
+            weights[warp][lane] = p;
+            __syncwarp();
+            for (int j = 0; j < n; j++)
+                for (int c = 0; c * 32 + lane < D; c++)
+                    o[c] += weights[warp][j] * float(values[j * D + c * 32 + lane]);
         }
         for (int x = 1; x < 32; x *= 2) l += __shfl_xor_sync(0xffffffff, l, x);
         for (int c = 0; works && c * 32 + lane < D; c++) O[row * D + c * 32 + lane] = bf16(o[c] / l);

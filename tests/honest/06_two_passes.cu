@@ -8,6 +8,7 @@ __global__ void two_passes(bf16 *O, float *L, const bf16 *Q, const bf16 *K, cons
     const size_t head = blockIdx.z * (size_t)gridDim.y + h;
     const size_t kv = blockIdx.z * (size_t)(gridDim.y / group) + h / group;
     const bf16 *q = Q + (head * N + i) * D;
+    __shared__ float parts[32][128];  // of O, of a lane each
     const int begin = i >= W ? i - W + 1 : 0;
     float top = -INFINITY, sum = 0, o[128];
     for (int j = begin + lane; j <= i; j += 32) {
@@ -25,10 +26,12 @@ __global__ void two_passes(bf16 *O, float *L, const bf16 *Q, const bf16 *K, cons
         for (int d = 0; d < D; d++) o[d] += p * float(V[(kv * N + j) * D + d]);
     }
     for (int x = 16; x; x >>= 1) sum += __shfl_xor_sync(0xffffffff, sum, x);
-    for (int d = 0; d < D; d++) {
-        float all = o[d];
-        for (int x = 16; x; x >>= 1) all += __shfl_xor_sync(0xffffffff, all, x);
-        if (lane == d % 32) O[(head * N + i) * D + d] = bf16(all / sum);
+    for (int d = 0; d < D; d++) parts[lane][d] = o[d];
+    __syncwarp();
+    for (int d = lane; d < D; d += 32) {
+        float all = 0;
+        for (int n = 0; n < 32; n++) all += parts[n][d];
+        O[(head * N + i) * D + d] = bf16(all / sum);
     }
     if (lane == 0) L[head * N + i] = top + logf(sum);
 }

@@ -18,16 +18,19 @@ __global__ void from_the_sink(bf16 *O, float *L, const bf16 *Q, const bf16 *K, c
         m = larger, l = l * a + p;
         for (int d = 0; d < D; d++) o[d] = o[d] * a + p * float(V[(kv * N + j) * D + d]);
     }
+    __shared__ float O_of[32][128];
     float top = m;
     for (int x = 16; x; x >>= 1) top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, x));
     const float a = m == -INFINITY ? 0 : expf(m - top);
     l *= a;
     for (int x = 16; x; x >>= 1) l += __shfl_xor_sync(0xffffffff, l, x);
-    for (int d = 0; d < D; d++) {
-        float all = o[d] * a;
-        for (int x = 16; x; x >>= 1) all += __shfl_xor_sync(0xffffffff, all, x);
-        if (lane == d % 32) O[(head * N + i) * D + d] = bf16(all / l);
+    for (int d = 0; d < D; d++) O_of[lane][d] = o[d] * a;
+    for (int half = 16; half > 0; half /= 2) {  // the first `half` lanes take over what the others have
+        __syncwarp();
+        for (int d = 0; d < D && lane < half; d++) O_of[lane][d] += O_of[lane + half][d];
     }
+    __syncwarp();
+    for (int d = lane; d < D; d += 32) O[(head * N + i) * D + d] = bf16(O_of[0][d] / l);
     if (lane == 0) L[head * N + i] = top + logf(l);
 }
 

@@ -1,23 +1,50 @@
 #!/bin/sh
 # demo.sh BACKEND NN... - one row a problem: its answer key against its naive baseline, on this machine; then the charts.
+# What is timed runs alone. On the CPU backend problems of the device are not, and as many run at a time as there are cores.
 set -u
+if [ "$1" = --one ]; then # WHAT BACKEND SAID NN: SAID/NN has all that there is to say when SAID/NN.status is there
+    what=$2 backend=$3 said=$4 number=$5 out=build/$3
+    name=$(basename "$(ls solutions/"$number"/*.c* | head -n 1)" | sed 's/\.[^.]*$//')
+    set -- "$out/bench" "$number" --impl "key=$out/solutions/$number.so" --naive
+    case $what in
+    row) "$@" --demo $([ "$number" != "$WB_FIRST" ] || echo --heading) ;;
+    chart) "$@" --sweep --out "$out/results/${number}_$name.tsv" && plots/plot.sh "$number" "$backend" ;;
+    esac >"$said/$number" 2>&1
+    echo $? >"$said/$number.status"
+    exit 0
+fi
 backend=$1
 shift
-out=build/$backend
+out=build/$backend said=$(mktemp -d) alone='' together=''
+trap 'rm -rf "$said"' EXIT
+export WB_FIRST="$1"
+for number; do
+    if [ "$backend" = cuda ] || ls solutions/"$number"/*.c >/dev/null 2>&1; then alone="$alone $number"; else together="$together $number"; fi
+done
+all() { # WHAT NN...: in this order, whichever is done first
+    what=$1
+    shift
+    {
+        # shellcheck disable=SC2086
+        printf '%s\n' $alone | xargs -n 1 "$0" --one "$what" "$backend" "$said"
+        [ -z "$together" ] || printf '%s\n' $together | xargs -n 1 -P "$WB_JOBS" "$0" --one "$what" "$backend" "$said"
+    } &
+    for number; do
+        until [ -e "$said/$number.status" ]; do
+            kill -0 $! 2>/dev/null || exit 1
+            sleep 0.1
+        done
+        cat "$said/$number"
+        [ "$(cat "$said/$number.status")" -eq 0 ] || { wait; exit 1; }
+    done
+    rm -f "$said"/*
+}
 echo "FlashAttention workbook: the answer keys against naive baselines, on this machine ($backend backend)"
 echo
-first=--heading
-for number; do
-    "$out/bench" "$number" --impl "key=$out/solutions/$number.so" --naive --demo $first || exit 1
-    first=
-done
+all row "$@"
 echo
 mkdir -p "$out/results"
-for number; do
-    name=$(basename "$(ls solutions/"$number"/*.c* | head -n 1)" | sed 's/\.[^.]*$//')
-    "$out/bench" "$number" --impl "key=$out/solutions/$number.so" --naive --sweep --out "$out/results/${number}_$name.tsv" || exit 1
-    plots/plot.sh "$number" "$backend" || exit 1
-done
+all chart "$@"
 plots/plot.sh roofline "$backend" || exit 1
 plots/train.sh plots/data/cpu/train.tsv build/plots/train_recorded || exit 1
 echo

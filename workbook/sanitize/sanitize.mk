@@ -77,7 +77,7 @@ endef
 $(eval $(call check_of_tiles,solutions,tests/tile_kernels.cu))
 
 # Broken kernels: tests/sanitize/NN_what.patch is applied to the key of NN, NN_VARIANT_what.patch to that variant, which may include the key and others,
-# tile_what.patch to tests/tile_kernels.cu.
+# tile_what.patch to tests/tile_kernels.cu. Each runs one case: a choice by head_dim becomes one of that case's, or most of what is compiled would never run.
 BROKEN := $(basename $(notdir $(wildcard tests/sanitize/*.patch)))
 broken_number = $(firstword $(subst _, ,$(1)))
 broken_variant = $(wildcard solutions/$(call broken_number,$(1))/variants/$(word 2,$(subst _, ,$(1))).cu)
@@ -88,6 +88,7 @@ $(call broken_copy,$(1)): $(call broken_source,$(1)) tests/sanitize/$(1).patch
 	@mkdir -p $$(@D)
 	$(if $(call broken_variant,$(1)),@cp $(call source,solutions,$(call broken_number,$(1))) $(CHECK)/broken/$(1)/ && cp $(dir $(call broken_variant,$(1)))*.cu $$(@D)/)
 	@cp $$< $$@ && patch -s --no-backup-if-mismatch $$@ tests/sanitize/$(1).patch
+	@D=$$$$(sed -n 's/^case: .*D=\([0-9]*\),.*/\1/p' tests/sanitize/$(1).patch) && { [ -z "$$$$D" ] || find $(CHECK)/broken/$(1) -name "*.cu" -exec sed -i -E "s/(switch|if) \(((shape->)?head_dim)/\1 ($$$$D + 0 * \2/" {} +; }
 $(if $(filter tile,$(call broken_number,$(1))),$(call check_of_tiles,broken/$(1),$(call broken_copy,$(1))),$(call check_of,broken/$(1),$(call broken_number,$(1)),$(call broken_copy,$(1))))
 endef
 $(foreach b,$(BROKEN),$(eval $(call broken,$b)))
@@ -102,7 +103,7 @@ sanitize: $B/score  ## the same for all problems
 check-all:  ## make check; then prove sanitize, by broken kernels that it must report, keys on smaller GPUs and by other hands, naming the bug, and grade-all, by a class that attacks it
 	@$(MAKE) --no-print-directory check
 	@WERROR=1 MAKE="$(MAKE)" tests/sanitize/run.sh
-	@$(MAKE) --no-print-directory BACKEND=cpu WERROR=1 sanitize IMPL=solutions CASE=
+	@$(MAKE) --no-print-directory -j"$$WB_JOBS" --output-sync=target BACKEND=cpu WERROR=1 $(NUMBERS:%=sanitize-%) IMPL=solutions CASE=
 	@$(UNLOCK)MAKE="$(MAKE)" tests/small_gpus/run.sh
 	@$(UNLOCK)MAKE="$(MAKE)" tests/prove/honest.sh
 	@$(UNLOCK)MAKE="$(MAKE)" BACKEND=cpu tests/mistakes/known.sh
