@@ -161,7 +161,7 @@ name = $(patsubst tests/$(1)_%.c,%,$(wildcard tests/$(1)_*.c))
 source = $(firstword $(wildcard $(addprefix $(1)/$(2)/$(call name,$(2)),.cu .c)))
 
 # What judges: the oracle, and what starts workers.
-CASE_OF := $(addprefix $B/machinery/,case.o pages.o case_mask.o named_mask.o block_mask.o)
+CASE_OF := $(addprefix $B/machinery/,case.o pages.o quantise.o case_mask.o named_mask.o block_mask.o)
 JUDGE := $(addprefix $B/machinery/,judge/expect.o judge/session.o judge/worker_run.o exchange.o validate.o) $(CASE_OF) $B/reference/oracle.o
 # What writes the record of a test program's run.
 RECORD := $(addprefix $B/machinery/,judge/record.o score/results.o)
@@ -237,6 +237,10 @@ $B/bench: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/bench/ben
 	$(call say,LINK,$@)
 	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
 
+# How far off a cache of int8 is, and one of bf16: make errors.
+$B/errors: $(addprefix $B/machinery/bench/,errors.o bench_host.o) $B/reference/oracle.o $(MACHINERY)
+	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
+
 $B/verdict: $(addprefix $B/machinery/,$(addprefix bench/,verdict.o roofline.o bench_shapes.o) problems.o validate.o) $(CASE_OF)
 	$Q$(LINK) $^ -lm -o $@
 
@@ -295,7 +299,7 @@ $B/lib/library.o: solutions/library.c $B/flags.mk
 $B/lib/libworkbook.so: $(LIBRARY)
 # Yours, for reference/gpt_oss.py.
 $B/problems/gpt_oss.so: $B/problems/11.o $B/problems/12.o
-$B/lib/libworkbook.so $B/problems/gpt_oss.so: $(addprefix $B/machinery/,problems.o validate.o block_mask.o named_mask.o device.o) $(LAYER)
+$B/lib/libworkbook.so $B/problems/gpt_oss.so: $(addprefix $B/machinery/,problems.o validate.o block_mask.o named_mask.o quantise.o device.o) $(LAYER)
 	$(call say,LINK,$@)
 	$Q$(LINK) -shared $^ $(OPENBLAS_LIBS) $(if $(CUDA_HOME),$(if $(filter cuda,$(BACKEND)),-L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt)) -lm -o $@
 # What it chooses, for the suites of these functions; and its forms with a workspace, NN_FORM_worker (tests/library_forms.c).
@@ -342,6 +346,11 @@ bench-%: FORCE  ## bench-03: time and memory against the naive baseline and the 
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/bench.sh $(BACKEND) $(IMPL) $*
 bench:  ## the same for all problems
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/bench.sh $(BACKEND) $(IMPL) $(NUMBERS)
+errors:  ## how far attention over a cache of int8 (14) and of bf16 (13) is from the truth, against its length; make plot-14 draws it
+	@$(MAKE) --no-print-directory -j"$$WB_JOBS" $B/errors $B/$(IMPL)/13.so $B/$(IMPL)/14.so
+	@mkdir -p $B/results
+	@$B/errors bf16=$B/$(IMPL)/13.so int8=$B/$(IMPL)/14.so >$B/results/14_flash_decode_int8_errors.tsv
+.PHONY: errors
 record:  ## all that is recorded of the keys on a GPU, into plots/data/<gpu> and build/record (PART=suites, bench, peers, example, torch, gpt_oss, sanitize)
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/record.sh $(BACKEND) build/record $$PART
 mask-%: $B/mask FORCE  ## mask-06 N=32 W=12 BR=8 BC=8, mask-15 mask=tree/7: which query sees which key, and the tiles that are visited; build/plots has it as SVG

@@ -1,9 +1,10 @@
 # memory.gp - draws a memory chart on two logarithmic axes, if memory_data is given: memory that grows like N^k is a straight line
-# of slope k, fitted and printed in the key. What an implementation takes beyond inputs and outputs, its workspace, is a thin line by itself. Set before: chart_title, where, x_column, x_title, fit_from (the N that a fit starts at).
+# of slope k, fitted and printed in the key. beside_title and beside_bytes, an expression of columns: a line of what something else would take. What an implementation takes beyond inputs and outputs, its workspace, is a thin line by itself. Set before: chart_title, where, x_column, x_title, fit_from (the N that a fit starts at).
 
 # Implementations with a workspace (naive's is nearly all it has); of those that differ by less than 5 % one.
 workspaces(file, where) = system(sprintf("awk -f plots/series.awk -v impl= -v where='%s' '%s' | awk -F'\t' -f plots/workspaces.awk", where, file))
 
+if (!exists("beside_bytes")) { beside_bytes = "NaN"; beside_title = "" }
 if (memory_data ne "") {
     impls = present(memory_data, where)
     lent = workspaces(memory_data, where)
@@ -28,11 +29,13 @@ if (memory_data ne "") {
     do for [k = 12:40:2] { set ytics add (sprintf("%d %s", 2**(k % 10), word("KiB MiB GiB TiB", k / 10)) 2**k) }
     if (words(impls) > 2) { set bmargin 7.2; set key maxrows 2 }  # a second line of names
     if (words(lent) > 0 && term ne "dumb") { set bmargin 4; set key top left inside vertical maxrows 9 samplen 3; set offsets graph 0.03, graph 0.03, graph 0.3, 0 }  # too many for that
+    beside = beside_title ne "" && term ne "dumb" ? word(impls, 1) : ""
     eval output_to("memory")
     legend = term eq "dumb" ? "%s: like N^%.2f" : "%s ∝ N^{%.2f}"
     plot for [impl in impls] rows(memory_data, impl, where) using (column(x_column)):(column("peak_bytes")) \
              with linespoints linestyle style_of(impl) title sprintf(legend, name_of(impl), slope[style_of(impl)]), \
          for [impl in lent] rows(memory_data, impl, where) using (column(x_column)):(column("peak_bytes") - column("io_bytes")) \
-             with linespoints linestyle style_of(impl) linewidth 1.5 dashtype 3 pointsize 0.5 title sprintf(legend, "workspace of ".name_of(impl), slope_of_workspace[style_of(impl)])
+             with linespoints linestyle style_of(impl) linewidth 1.5 dashtype 3 pointsize 0.5 title sprintf(legend, "workspace of ".name_of(impl), slope_of_workspace[style_of(impl)]), \
+         for [impl in beside] rows(memory_data, impl, where) using (column(x_column)):(@beside_bytes) with linespoints linestyle 6 title beside_title
     unset output
 }

@@ -56,7 +56,11 @@ elif [ -n "$recorded" ]; then
 else
     echo "plot: no memory data of problem $number: make bench-$number measures it; no memory chart"
 fi
-[ -n "$speed$memory" ] || exit 1
+# Of 14, what `make errors` has measured.
+errors=${mine%.tsv}_errors.tsv error_source='measured here:'
+[ -f "$errors" ] || { errors=$(ls plots/data/*/"${name}_errors.tsv" 2>/dev/null | head -n 1) error_source='recorded:'; }
+[ -z "$errors" ] || error_source=$(echo "$error_source $(field "$errors" device), $(field "$errors" date), commit $(field "$errors" commit)" | tr -d "'\"{}" | tr '_@^&' '    ')
+[ -n "$speed$memory$errors" ] || exit 1
 
 # What others reach on the GPU that the times are from.
 peers=''
@@ -65,15 +69,15 @@ for table in plots/data/*/peers.tsv; do
 done
 
 mkdir -p build/plots
-for kind in speed time memory; do rm -f "build/plots/${name}_$kind.svg" "build/plots/${name}_$kind.png"; done
+for kind in speed time memory errors; do rm -f "build/plots/${name}_$kind.svg" "build/plots/${name}_$kind.png"; done
 terms='svg png'
 [ "${TERM:-}" = dumb ] && terms='svg png dumb'
 for term in $terms; do
-    gnuplot -e "term='$term'; out='build/plots/$name'; speed_data='$speed'; speed_source='$speed_source'; memory_data='$memory'; memory_source='$memory_source'; peer_data='$peers'; peers_where='problem=$number,'" "$script" || {
+    gnuplot -e "term='$term'; out='build/plots/$name'; speed_data='$speed'; speed_source='$speed_source'; memory_data='$memory'; memory_source='$memory_source'; peer_data='$peers'; error_data='$errors'; error_source='$error_source'; peers_where='problem=$number,'" "$script" || {
         echo "plot: gnuplot could not draw $script"
         exit 1
     }
 done
-for kind in speed time memory; do
+for kind in speed time memory errors; do
     [ ! -f "build/plots/${name}_$kind.svg" ] || echo "drawn: build/plots/${name}_$kind.svg and .png"
 done

@@ -9,6 +9,7 @@ learnable_sink, in bfloat16, and flex scales its output by the share of the keys
 What documents and trees of problem 15 are drawn says the library that `make lib` builds (WB_LIBRARY, or build/cuda/lib/libworkbook.so): flex sees
 those of the bench, by the formulas that one would write for it. Its tiles are 128 x 128, whatever those of the bench are.
 torch_attention.py asks the same ones. Of problem 13 fa4 reads pages, cudnn and fa2 a cache in one piece, so with sequences of one length alone; flashinfer reads pages where it is installed.
+Of problem 14 bf16 is problem 13 and library problem 14 itself, both from that library, on the same keys; flashinfer reads a cache of float8, e4m3, which has no scales.
 Columns as in plots/README.md. Each time: cold L2, launches queued beforehand, median and percentiles of 25 runs by device events.
 """
 import ctypes, datetime, functools, os, subprocess, sys
@@ -180,14 +181,17 @@ def fa4_pages(q, k, v, table, lens):
 
 
 # Planned once, outside of the clock, as a model does for all of its layers.
-def flashinfer_pages(q, k, v, table, lens):
+def flashinfer_pages(q, k, v, table, lens, kv_type=None):
+    if kv_type:
+        k, v = k.to(kv_type), v.to(kv_type)
     B, Hq, Nq, D = q.shape
     page, used = k.shape[1], (lens + k.shape[1] - 1) // k.shape[1]
     indptr = torch.cat([torch.zeros(1, device="cuda"), used.cumsum(0)]).int()
     indices = torch.cat([row[:n] for row, n in zip(table, used.tolist())])
     wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(torch.empty(2**27, device="cuda", dtype=torch.uint8), "NHD", use_tensor_cores=True)
-    wrapper.plan(indptr, indices, (lens - 1) % page + 1, Hq, k.shape[2], D, page, q_data_type=q.dtype)
-    rows = q[:, :, 0].contiguous()
+    wrapper.plan(indptr, indices, (lens - 1) % page + 1, Hq, k.shape[2], D, page, q_data_type=q.dtype, kv_data_type=k.dtype,
+                 **({"q_len_per_req": Nq} if Nq > 1 else {}))
+    rows = q.transpose(1, 2).reshape(B * Nq, Hq, D)
     return lambda: wrapper.run(rows, (k, v))
 
 
@@ -196,7 +200,17 @@ def in_one_piece(x, table, Nk):
     return x[table.long()].flatten(1, 2)[:, :Nk].transpose(1, 2).contiguous()
 
 
-def measure_decode(names, B, Hq, Hkv, Nq, Nk, D, page, lens):
+# Problem 13, and 14 on the same keys quantised.
+def decode_of_library(q, k, v, table, lens, int8):
+    import pytorch_decode
+    decode = pytorch_decode.Decode()
+    if not int8:
+        return lambda: decode(q, k, v, table, lens)
+    (k8, k_scale), (v8, v_scale) = pytorch_decode.quantised(k), pytorch_decode.quantised(v)
+    return lambda: decode(q, k8, v8, table, lens, k_scale, v_scale)
+
+
+def measure_decode(names, B, Hq, Hkv, Nq, Nk, D, page, lens, problem="13"):
     keys = lengths(B, Nk, lens).int().cuda()
     columns = (Nk + page - 1) // page
     table = torch.randperm(B * columns, device="cuda").int().view(B, columns)
@@ -204,8 +218,9 @@ def measure_decode(names, B, Hq, Hkv, Nq, Nk, D, page, lens):
     k, v = (torch.randn(B * columns, page, Hkv, D, device="cuda", dtype=torch.bfloat16) for _ in range(2))
     total = int(keys.sum())
     flop = 4.0 * Hq * D * sum(max(0, n - Nq + 1 + i) for n in keys.tolist() for i in range(Nq))
-    read = 2 * q.nbytes + 4 * B * Hq * Nq + 4 * total * Hkv * D + 4 * B + 4 * total // page
     for name in names.split():
+        a_row = {"13": 2 * D, "14": 2 * D if name == "bf16" else D if name == "flashinfer" else D + 4}[problem]  # bytes of a row of K or V
+        read = 2 * q.nbytes + 4 * B * Hq * Nq + 2 * total * Hkv * a_row + 4 * B + 4 * total // page
         try:
             if name == "fa4":
                 if not flash_attn_func:
@@ -214,9 +229,9 @@ def measure_decode(names, B, Hq, Hkv, Nq, Nk, D, page, lens):
             elif name == "flashinfer":
                 if not flashinfer:
                     raise ImportError("flashinfer is not installed")
-                if Nq > 1:
-                    continue
-                call = flashinfer_pages(q, k, v, table, keys)
+                call = flashinfer_pages(q, k, v, table, keys, torch.float8_e4m3fn if problem == "14" else None)
+            elif problem == "14":
+                call = decode_of_library(q, k, v, table, keys, name == "library")
             elif lens == "same" and Nq == 1:  # one query sees all keys: no mask
                 one = [in_one_piece(x, table, Nk) for x in (k, v)]
                 call = functools.partial(PEERS[name], q, *one, False, 0, 0)
@@ -224,9 +239,9 @@ def measure_decode(names, B, Hq, Hkv, Nq, Nk, D, page, lens):
                 continue
             ms, low, high = times(call)
         except Exception as error:
-            print(f"# 13 {name} B={B} Nk={Nk} D={D} page={page}: {str(error).splitlines()[0][:100]}", flush=True)
+            print(f"# {problem} {name} B={B} Nk={Nk} D={D} page={page}: {str(error).splitlines()[0][:100]}", flush=True)
             continue
-        row = ["13", name, B, Hq, Hkv, Nq, Nk, D, "-", "-", "-", "-", 0, f"{ms:.5g}", f"{low:.5g}", f"{high:.5g}", f"{flop / ms / 1e9:.5g}",
+        row = [problem, name, B, Hq, Hkv, Nq, Nk, D, "-", "-", "-", "-", 0, f"{ms:.5g}", f"{low:.5g}", f"{high:.5g}", f"{flop / ms / 1e9:.5g}",
                f"{read / ms / 1e6:.5g}", "-", "-", "-", 25, page, lens, "-", "-"]
         print(*row, sep="\t", flush=True)
 
@@ -243,7 +258,7 @@ def main():
     print(f"# software: PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}")
     print("# command: python3", " ".join(["reference/peers.py", *sys.argv[1:]]))
     print("problem impl B Hq Hkv Nq Nk D W S rows cols causal ms ms_p10 ms_p90 tflops gbps peak_bytes io_bytes max_error runs page lens mask q_tile".replace(" ", "\t"))
-    wanted = sys.argv[1:] or ["03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "15"]
+    wanted = sys.argv[1:] or ["03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "14", "15"]
     for problem in wanted:
         if problem == "13":  # the bench's shapes
             names = "fa4 cudnn fa2 flashinfer"
@@ -256,6 +271,16 @@ def main():
             measure_decode(names, 32, 64, 8, 1, 8192, 64, 64, "same")
             for page in (16, 256):
                 measure_decode("fa4 flashinfer", 32, 64, 8, 1, 8192, 128, page, "same")
+            continue
+        if problem == "14":  # the same, but for pages of other sizes
+            names = "bf16 library flashinfer"
+            for Nk in (512, 1024, 2048, 4096, 8192, 16384):
+                measure_decode(names, 32, 64, 8, 1, Nk, 128, 64, "same", problem)
+            for Nk in (8192, 32768, 131072):
+                measure_decode(names, 1, 64, 8, 1, Nk, 128, 64, "same", problem)
+            measure_decode(names, 64, 64, 8, 1, 32768, 128, 64, "zipf", problem)
+            measure_decode(names, 32, 64, 8, 4, 8192, 128, 64, "same", problem)
+            measure_decode(names, 32, 64, 8, 1, 8192, 64, 64, "same", problem)
             continue
         if problem == "15":  # as in the bench; what it measures with two sizes of tiles stands here once
             for N in (1024, 2048, 4096, 8192, 16384):

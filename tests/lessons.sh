@@ -119,6 +119,7 @@ prints 08 Nq=2,$example 0.1738
 prints 09 Nq=3,W=1,sinks=1,$example 0.6250
 prints 11 Nq=1,W=3,$example,logits=0.69314718 0.4414 1.2765
 prints 13 Nq=1,Nk=6,$example 0.5078 0.4922 2.1957
+prints 14 Nq=1,Nk=6,$example 0.5078 0.4922 2.1959
 prints 15 Nq=7,mask=tree/7,$example 0.6250 0.3770
 prints 12 Nq=3,W=2,$example,logits=0.5 0.1055 -0.2751
 

@@ -49,7 +49,7 @@ wait_until() { # CONDITION..., up to a minute
 
 # ------------------------------------------------------------------------------------------------------- progress and next
 run make progress
-check "progress, of a fresh copy: every problem, and none is started" has_lines '^[0-9]+  [a-z_]+ +not started +0 / ' "$(echo "$numbers" | wc -l)"
+check "progress, of a fresh copy: every problem, and none is started" has_lines '^[0-9]+  [a-z_0-9]+ +not started +0 / ' "$(echo "$numbers" | wc -l)"
 check "progress, of a fresh copy: no points" says '^Score: 0/[1-9][0-9]* \(\+ bonus 0/[1-9][0-9]*'
 check "progress builds no problem" test ! -e "build/$BACKEND/problems"
 run make next

@@ -80,10 +80,10 @@ static float normal(uint64_t stream, uint64_t index)
 
 // --------------------------------------------------------------------------------------------------------- text and back
 
-static const char *const input_names[WB_INPUTS] = {"normal",   "huge",   "tiny",        "early_max",     "late_max",
-                                                   "stairs",   "rising", "falling",     "flat",          "ones",
-                                                   "tower",    "abyss",  "worked_1",    "worked_2",      "zero_dO",
-                                                   "twice_dO", "digits", "row_numbers", "column_numbers"};
+static const char *const input_names[WB_INPUTS] = {
+    "normal", "huge",        "tiny",           "early_max", "late_max", "stairs",     "rising",  "falling",
+    "flat",   "ones",        "tower",          "abyss",     "worked_1", "worked_2",   "zero_dO", "twice_dO",
+    "digits", "row_numbers", "column_numbers", "zero_rows", "outliers", "wide_scales"};
 
 static const char *const logits_names[WB_LOGITS_GIVEN] = {"normal", "mixed"};
 static const char *const lens_names[WB_LENS] = {"same", "mixed", "zipf", "edges", "empty"};
@@ -276,8 +276,10 @@ bool wb_case_is_valid(const wb_problem *problem, const wb_case *c)
     if (problem->signature == WB_ROW_SUM) return wb_check_row_sum(problem->name, p, p, p, c->rows, c->cols) == WB_OK;
     if (problem->signature == WB_DECODE) {
         const decode_shape shape = wb_decode_shape(c);
-        return wb_check_decode(problem->name, p, p, p, p, p, (void *)256, (void *)256, (void *)256, 0, 0, &shape) ==
-               WB_OK;
+        void *const at = (void *)256;
+        return (problem->int8_cache
+                    ? wb_check_decode_int8(problem->name, p, p, p, p, p, at, at, at, at, at, 0, 0, &shape)
+                    : wb_check_decode(problem->name, p, p, p, p, p, at, at, at, 0, 0, &shape)) == WB_OK;
     }
     if (problem->signature == WB_FORWARD) return wb_check_forward(problem->name, p, p, p, p, p, &c->shape) == WB_OK;
     if (problem->signature == WB_BLOCK_MASK) {
@@ -418,8 +420,13 @@ int wb_case_tensors(const wb_problem *problem, const wb_case *c, wb_tensor tenso
     case WB_DECODE: {
         const decode_shape d = wb_decode_shape(c);
         tensors[n++] = O, tensors[n++] = L, tensors[n++] = Q;
-        tensors[n++] = tensor("K", false, type, d.pages, d.page_size, d.kv_heads, d.head_dim);
+        tensors[n++] =
+            tensor("K", false, problem->int8_cache ? WB_INT8 : type, d.pages, d.page_size, d.kv_heads, d.head_dim);
         tensors[n++] = as("V", false, tensors[3]);
+        if (problem->int8_cache) {
+            tensors[n++] = tensor("K_scale", false, WB_FLOAT32, 1, d.pages, d.kv_heads, d.page_size);
+            tensors[n++] = as("V_scale", false, tensors[5]);
+        }
         tensors[n++] = tensor("page_table", false, WB_INT32, 1, 1, d.batch, d.max_pages);
         tensors[n++] = tensor("kv_len", false, WB_INT32, 1, 1, 1, d.batch);
         break;
@@ -461,6 +468,23 @@ static float logit(wb_input input, size_t j, size_t keys)
     }
 }
 
+// Inputs for a quantiser: `noise`, as it is in NORMAL, made larger or smaller. head, j: key head and key, or query head and query of Q.
+static float resized(const wb_case *c, const wb_tensor *t, float noise, size_t head, size_t j, size_t d)
+{
+    const bool V = *t->name == 'V', Q = *t->name == 'Q';
+    if (Q && c->shape.kv_heads > 0 && c->shape.q_heads >= c->shape.kv_heads)
+        head /= (size_t)(c->shape.q_heads / c->shape.kv_heads);
+    switch (c->input) {
+    case WB_ZERO_ROWS:  // K and V of a key take turns apart. At most 3.5 * 2^-123 / 127: denormal
+        return Q || (j + V) % 3 == 0 ? noise : (j + V) % 3 == 1 ? 0 : ldexpf(noise, -123);
+    case WB_OUTLIERS: return Q || d != mix(mix(head) ^ j) % t->dim[3] ? noise : noise < 0 ? -60 : 60;
+    default: {
+        const int up = head % 2 ? 100 : -100, step = (int)(j % 5);
+        return ldexpf(noise, Q ? -up : V && up < 0 ? -80 + step : up - step);
+    }
+    }
+}
+
 // Q = u + noise / 4 and K(j) = c(j) u + noise with a fixed direction u of +-1, so that q . k is about c(j) D: c = t / (scale D).
 static float attention_element(const wb_case *c, const wb_tensor *t, uint64_t stream, size_t index)
 {
@@ -481,6 +505,7 @@ static float attention_element(const wb_case *c, const wb_tensor *t, uint64_t st
                                  : (first ? V1 : V2)[at];
     }
     const float noise = normal(stream, index);
+    if (c->input >= WB_ZERO_ROWS) return resized(c, t, noise, row / t->dim[2] % t->dim[1], j, d);
     if (*t->name == 'V') return c->input == WB_ONES ? 1 : noise;
     if (t->name[0] == 'd') return c->input == WB_ZERO_DO ? 0 : c->input == WB_TWICE_DO ? 2 * noise : noise;
     const float u = mix(d) & 1 ? 1 : -1;
@@ -524,24 +549,46 @@ static float row_sum_element(const wb_case *c, const wb_tensor *t, uint64_t stre
     }
 }
 
+// Row `row` of an int8 cache, or its scale, from the floats that a cache of bf16 would have there; `used`: it is a sequence's.
+static void fill_quantised(const wb_tensor *t, bool used, float *x, int D, size_t row, size_t scale_at, void *data)
+{
+    static const float no_scale[] = {NAN, INFINITY, -INFINITY, 3e38f};
+    int8_t q[MOST_DIM];
+    for (int d = 0; d < D; d++) x[d] = wb_from_bf16(wb_to_bf16(x[d]));
+    const float scale = used ? wb_quantise_row(q, x, D) : no_scale[mix(row) % 4];
+    if (t->type == WB_FLOAT32) {
+        ((float *)data)[scale_at] = scale;
+        return;
+    }
+    for (int d = 0; !used && d < D; d++) q[d] = (int8_t)mix(row * (size_t)D + (size_t)d);
+    memcpy((int8_t *)data + row * (size_t)D, q, (size_t)D);
+}
+
 // K or V of a paged cache: key j of a head of sequence b is what key j of that head would be in a tensor [1, Hkv, kv_len[b], D]. Rows of
-// no sequence are NaN: unused pages, and what is left of a last page.
+// no sequence are NaN: unused pages, and what is left of a last page. Of an int8 cache they are any numbers, and their scales NaN or infinite
+// or huge. D: of K, where t has the scales.
 static void fill_cache(const wb_case *c, const wb_tensor *t, uint64_t stream, void *data)
 {
     wb_pages p = wb_pages_make(c);
-    const size_t rows = t->dim[1], heads = t->dim[2], D = t->dim[3];
+    const bool scales = strcmp(t->name + 1, "_scale") == 0, quantised = scales || t->type == WB_INT8;
+    const size_t rows = t->dim[scales ? 3 : 1], heads = t->dim[2];
+    const size_t D = !scales ? t->dim[3] : c->shape.head_dim < 1 ? 1 : (size_t)c->shape.head_dim;
     const size_t columns = (size_t)(p.shape.max_pages < 1 ? 1 : p.shape.max_pages);
 #pragma omp parallel for if (t->count > (size_t)1 << 22)
-    for (size_t page = 0; page < t->dim[0]; page++) {
+    for (size_t page = 0; page < t->dim[scales ? 1 : 0]; page++) {
         const bool used = p.owner[page] >= 0;
         const size_t b = used ? (size_t)p.owner[page] / columns : 0,
                      first = used ? (size_t)p.owner[page] % columns * rows : 0;
         const size_t keys = used ? (size_t)wb_case_keys(c, (int)b) : 0;
         const wb_tensor head = {.name = t->name, .dim = {1, heads, keys, D}};
-        for (size_t i = 0; i < rows * heads * D; i++) {
-            const size_t d = i % D, h = i / D % heads, j = first + i / D / heads;
-            const float value = j < keys ? attention_element(c, &head, mix(stream ^ b), (h * keys + j) * D + d) : NAN;
-            wb_put(t->type, data, page * rows * heads * D + i, value);
+        for (size_t n = 0; n < rows * heads; n++) {
+            const size_t h = n % heads, j = first + n / heads, row = page * rows * heads + n;
+            float x[MOST_DIM];
+            for (size_t d = 0; d < D; d++)
+                x[d] = j < keys ? attention_element(c, &head, mix(stream ^ b), (h * keys + j) * D + d) : NAN;
+            const size_t scale_at = (page * heads + h) * rows + n / heads;
+            if (quantised) fill_quantised(t, j < keys, x, (int)D, row, scale_at, data);
+            for (size_t d = 0; d < D && !quantised; d++) wb_put(t->type, data, row * D + d, x[d]);
         }
     }
     wb_pages_free(&p);
@@ -562,7 +609,9 @@ void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *
         return;
     }
     uint64_t stream = mix(c->seed);
-    for (const char *letter = t->name; *letter; letter++) stream = mix(stream ^ (uint64_t)*letter);
+    const bool scales = problem->signature == WB_DECODE && t->name[1] == '_';  // of the rows of K or V
+    for (const char *letter = t->name; *letter && !(scales && *letter == '_'); letter++)
+        stream = mix(stream ^ (uint64_t)*letter);
     if (problem->signature == WB_DECODE && t->type == WB_INT32) {
         fill_table(c, t, data);
         return;
@@ -604,9 +653,15 @@ wb_status wb_call(const wb_problem *problem, wb_function function, const wb_case
     }
     typedef wb_status decode(bf16 *, float *, const bf16 *, const bf16 *, const bf16 *, const int *, const int *,
                              void *, size_t, const decode_shape *, wb_stream);
+    typedef wb_status decode_int8(bf16 *, float *, const bf16 *, const int8_t *, const int8_t *, const float *,
+                                  const float *, const int *, const int *, void *, size_t, const decode_shape *,
+                                  wb_stream);
     if (problem->signature == WB_DECODE) {
         const decode_shape shape = wb_decode_shape(c);
-        const wb_workspace *w = p[7];
+        const wb_workspace *w = p[problem->int8_cache ? 9 : 7];
+        if (problem->int8_cache)
+            return ((decode_int8 *)function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], w->at, w->bytes,
+                                             &shape, stream);
         return ((decode *)function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], w->at, w->bytes, &shape, stream);
     }
     if (problem->signature == WB_ROW_SUM) return ((row_sum *)function)(p[0], p[1], p[2], c->rows, c->cols, stream);

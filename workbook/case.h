@@ -40,7 +40,11 @@ typedef enum wb_input {
     WB_DIGITS,          // x[i, 4 seed + k] = 64^k, k < 4; w all ones: y has how often each counts
     WB_ROW_NUMBERS,     // x[i, seed] = i + 1; w all ones
     WB_COLUMN_NUMBERS,  // x[i, seed] = 1; w[j] = j + 1
-    WB_INPUTS           // how many there are
+    // Of flash_decode_int8, for its quantiser: rows of K and V as in NORMAL, but
+    WB_ZERO_ROWS,  // two of three are zeros, or so small that their scale would be denormal
+    WB_OUTLIERS,   // an element of each row, another in each, is 60 times larger: the others keep a bit or two
+    WB_WIDE_SCALES,  // as large as 2^100 or as small as 2^-100, and Q so that their products are not; neighbours differ by powers of 2
+    WB_INPUTS  // how many there are
 } wb_input;
 
 // What the sink logits are, where a problem has them. In text: normal, mixed, or a number, -inf among them.

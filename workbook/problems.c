@@ -6,21 +6,22 @@ enum { D16_TO_128 = 16 | 32 | 64 | 128 };
 
 // clang-format off
 static const wb_problem problems[] = {
-    // number, name, signature, on_host, mask, grouped, window, sinks, sink_logits, head_dims, tile, group
-    {1, "tiled_attention", WB_FORWARD, true, WB_CAUSAL_OPTIONAL, false, false, false, false, D16_TO_128, 128, WB_REQUIRED},
-    {2, "weighted_row_sum", WB_ROW_SUM, false, WB_NO_MASK, false, false, false, false, 0, 1, WB_REQUIRED},
-    {3, "flash_forward", WB_FORWARD, false, WB_NO_MASK, false, false, false, false, D16_TO_128, 128, WB_REQUIRED},
-    {4, "flash_causal", WB_FORWARD, false, WB_CAUSAL, false, false, false, false, D16_TO_128, 128, WB_REQUIRED},
-    {5, "flash_gqa", WB_FORWARD, false, WB_CAUSAL, true, false, false, false, D16_TO_128, 128, WB_REQUIRED},
-    {6, "flash_window", WB_FORWARD, false, WB_CAUSAL, true, true, false, false, D16_TO_128, 128, WB_REQUIRED},
-    {7, "flash_sinks", WB_FORWARD, false, WB_CAUSAL, true, true, true, false, D16_TO_128, 128, WB_REQUIRED},
-    {8, "flash_gqa_backward", WB_BACKWARD, false, WB_CAUSAL, true, false, false, false, D16_TO_128, 128, WB_BONUS},
-    {9, "flash_sinks_backward", WB_BACKWARD, false, WB_CAUSAL, true, true, true, false, D16_TO_128, 128, WB_BONUS},
-    {10, "flash_hopper", WB_FORWARD, false, WB_CAUSAL_OPTIONAL, true, false, false, false, 64 | 128, 192, WB_BEYOND},
-    {11, "flash_sink_logits", WB_FORWARD, false, WB_CAUSAL, true, true, false, true, D16_TO_128, 128, WB_BEYOND},
-    {12, "flash_sink_logits_backward", WB_BACKWARD, false, WB_CAUSAL, true, true, false, true, D16_TO_128, 128, WB_BEYOND},
-    {13, "flash_decode", WB_DECODE, false, WB_NO_MASK, true, false, false, false, D16_TO_128, 16, WB_BEYOND},
-    {15, "flash_block_mask", WB_BLOCK_MASK, false, WB_NO_MASK, true, false, false, false, D16_TO_128, 128, WB_BEYOND},
+    // number, name, signature, on_host, mask, grouped, window, sinks, sink_logits, int8_cache, head_dims, tile, group
+    {1, "tiled_attention", WB_FORWARD, true, WB_CAUSAL_OPTIONAL, false, false, false, false, false, D16_TO_128, 128, WB_REQUIRED},
+    {2, "weighted_row_sum", WB_ROW_SUM, false, WB_NO_MASK, false, false, false, false, false, 0, 1, WB_REQUIRED},
+    {3, "flash_forward", WB_FORWARD, false, WB_NO_MASK, false, false, false, false, false, D16_TO_128, 128, WB_REQUIRED},
+    {4, "flash_causal", WB_FORWARD, false, WB_CAUSAL, false, false, false, false, false, D16_TO_128, 128, WB_REQUIRED},
+    {5, "flash_gqa", WB_FORWARD, false, WB_CAUSAL, true, false, false, false, false, D16_TO_128, 128, WB_REQUIRED},
+    {6, "flash_window", WB_FORWARD, false, WB_CAUSAL, true, true, false, false, false, D16_TO_128, 128, WB_REQUIRED},
+    {7, "flash_sinks", WB_FORWARD, false, WB_CAUSAL, true, true, true, false, false, D16_TO_128, 128, WB_REQUIRED},
+    {8, "flash_gqa_backward", WB_BACKWARD, false, WB_CAUSAL, true, false, false, false, false, D16_TO_128, 128, WB_BONUS},
+    {9, "flash_sinks_backward", WB_BACKWARD, false, WB_CAUSAL, true, true, true, false, false, D16_TO_128, 128, WB_BONUS},
+    {10, "flash_hopper", WB_FORWARD, false, WB_CAUSAL_OPTIONAL, true, false, false, false, false, 64 | 128, 192, WB_BEYOND},
+    {11, "flash_sink_logits", WB_FORWARD, false, WB_CAUSAL, true, true, false, true, false, D16_TO_128, 128, WB_BEYOND},
+    {12, "flash_sink_logits_backward", WB_BACKWARD, false, WB_CAUSAL, true, true, false, true, false, D16_TO_128, 128, WB_BEYOND},
+    {13, "flash_decode", WB_DECODE, false, WB_NO_MASK, true, false, false, false, false, D16_TO_128, 16, WB_BEYOND},
+    {14, "flash_decode_int8", WB_DECODE, false, WB_NO_MASK, true, false, false, false, true, D16_TO_128, 16, WB_BEYOND},
+    {15, "flash_block_mask", WB_BLOCK_MASK, false, WB_NO_MASK, true, false, false, false, false, D16_TO_128, 128, WB_BEYOND},
 };
 // clang-format on
 

@@ -254,3 +254,15 @@ wb_status wb_check_decode(const char *problem, const void *O, const void *L, con
     if (status == WB_OK) status = wb_check_decode_shape(problem, shape);
     return status != WB_OK ? status : wb_check_workspace(problem, workspace, workspace_bytes, needed);
 }
+
+wb_status wb_check_decode_int8(const char *problem, const void *O, const void *L, const void *Q, const void *K,
+                               const void *V, const void *K_scale, const void *V_scale, const void *page_table,
+                               const void *kv_len, const void *workspace, size_t workspace_bytes, size_t needed,
+                               const decode_shape *shape)
+{
+    const named_pointer scales[] = {{"K_scale", K_scale, 16}, {"V_scale", V_scale, 16}};
+    const wb_status status = check_pointers(problem, scales, sizeof scales / sizeof *scales);
+    return status != WB_OK
+               ? status
+               : wb_check_decode(problem, O, L, Q, K, V, page_table, kv_len, workspace, workspace_bytes, needed, shape);
+}

@@ -142,6 +142,15 @@ wb_status flash_decode(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf
 // How many bytes flash_decode wants on the current device: bounded by its multiprocessors, whatever the lengths. 0 for a bad shape.
 size_t flash_decode_workspace(const decode_shape *shape);
 
+// 14: 13 with K and V in int8 [pages, page_size, Hkv, D], and a scale for each row of D of them, K_scale and V_scale float32
+// [pages, Hkv, page_size]: those of a page and head lie side by side, and like all tensors they are aligned to 16 bytes. Element d of a row is
+// its scale times K[.., d]; wb_quantise_row makes both from floats. Scales are finite. Everything else is as in 13: what lies behind a
+// sequence's keys, its scales too, is never used.
+wb_status flash_decode_int8(bf16 *O, float *L, const bf16 *Q, const int8_t *K, const int8_t *V, const float *K_scale,
+                            const float *V_scale, const int *page_table, const int *kv_len, void *workspace,
+                            size_t workspace_bytes, const decode_shape *shape, wb_stream stream);
+size_t flash_decode_int8_workspace(const decode_shape *shape);
+
 // A mask as data, for 15: which tiles of the score matrix hold something visible, and which of their pairs are. The keys are cut into tiles
 // of kv_tile, the queries into q_tiles tiles of q_tile. Tile r = mask * (q_tiles + 1) + t of the queries sees, in any order and each once,
 //   the tiles whole[whole_start[r] ... whole_start[r + 1] - 1] of the keys: each of its queries sees each of their kv_tile keys;
@@ -181,6 +190,12 @@ wb_status wb_block_mask_from_matrix(block_mask *mask, int q_tile, int kv_tile, i
                                     const unsigned char *visible);
 void wb_block_mask_free(block_mask *mask);  // of host memory; afterwards all pointers are null
 
+// -------------------------------------------------------------------------------------------------- making a cache of 14
+// The quantiser: from a row x [count] of finite floats to q [count], in host memory; returns the row's scale, so that scale * q[d] is about x[d].
+//   a = the largest |x[d]|     scale = a / 127     q[d] = nearbyint(x[d] / scale), from -127 to 127, ties to even
+// in float32. Where a / 127 is 0 or denormal, scale and all q are 0.
+float wb_quantise_row(int8_t *q, const float *x, int count);
+
 // --------------------------------------------------------------------------------------------- the one shared validator
 // For the first line of each function. `problem` is the function's name; what it supports is looked up in one table.
 
@@ -201,6 +216,10 @@ wb_status wb_check_decode_shape(const char *problem, const decode_shape *shape);
 wb_status wb_check_decode(const char *problem, const void *O, const void *L, const void *Q, const void *K,
                           const void *V, const void *page_table, const void *kv_len, const void *workspace,
                           size_t workspace_bytes, size_t needed, const decode_shape *shape);
+wb_status wb_check_decode_int8(const char *problem, const void *O, const void *L, const void *Q, const void *K,
+                               const void *V, const void *K_scale, const void *V_scale, const void *page_table,
+                               const void *kv_len, const void *workspace, size_t workspace_bytes, size_t needed,
+                               const decode_shape *shape);
 
 wb_status wb_check_block_mask(const char *problem, const void *O, const void *L, const void *Q, const void *K,
                               const void *V, const block_mask *mask, const attention_shape *shape);

@@ -463,7 +463,7 @@ static void load_naive(options *o)
     else if (o->problem->signature == WB_ROW_SUM)
         impl->function = (wb_function)naive_gpu_row_sum;
     else if (o->problem->signature == WB_DECODE)
-        impl->function = (wb_function)naive_gpu_decode;
+        impl->function = o->problem->int8_cache ? (wb_function)naive_gpu_decode_int8 : (wb_function)naive_gpu_decode;
     else if (o->problem->signature == WB_BACKWARD)
         impl->function = o->problem->sink_logits ? (wb_function)naive_gpu_sink_attention_backward
                                                  : (wb_function)naive_gpu_attention_backward;

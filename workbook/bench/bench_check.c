@@ -120,17 +120,19 @@ static void attention_samples(bench_samples *s, const bench_inputs *inputs)
     free(abs_V);
 }
 
-// The `keys` rows of a key head of sequence b, gathered.
+// The `keys` rows of a key head of sequence b, gathered; of int8 times their scales.
 static float *gathered(const bench_inputs *inputs, const char *name, const wb_pages *p, int b, size_t head)
 {
-    const int tensor = find(inputs, name);
+    const int tensor = find(inputs, name), scales = find(inputs, *name == 'K' ? "K_scale" : "V_scale");
     const size_t D = (size_t)p->shape.head_dim, rows = (size_t)p->shape.page_size, heads = (size_t)p->shape.kv_heads;
     float *x = bench_alloc(((size_t)p->kv_len[b] + 1) * D * sizeof *x);
     for (size_t j = 0; j < (size_t)p->kv_len[b]; j++) {
         const size_t page = (size_t)p->table[(size_t)b * (size_t)p->shape.max_pages + j / rows];
+        const float *scale = scales < 0 ? NULL : inputs->host[scales];
         for (size_t d = 0; d < D; d++)
             x[j * D + d] = (float)wb_get(inputs->tensor[tensor].type, inputs->host[tensor],
-                                         ((page * rows + j % rows) * heads + head) * D + d);
+                                         ((page * rows + j % rows) * heads + head) * D + d) *
+                           (scale ? scale[(page * heads + head) * rows + j % rows] : 1);
     }
     return x;
 }

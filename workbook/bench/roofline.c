@@ -76,7 +76,7 @@ roofline_work roofline_work_of(const wb_problem *problem, const wb_case *c)
         w.flops = 4.0 * s->head_dim * w.exps;
         w.bytes = (double)tensors[0].bytes + (double)tensors[1].bytes + (double)tensors[2].bytes +
                   2 * keys * s->kv_heads * s->head_dim * (double)wb_type_bytes(tensors[3].type) + 4.0 * s->batch +
-                  4 * keys / c->page;
+                  4 * keys / c->page + (problem->int8_cache ? 2 * 4 * keys * s->kv_heads : 0);  // a scale a row
         return w;
     }
     const bool backward = problem->signature == WB_BACKWARD;

@@ -241,6 +241,18 @@ static void expect_backward(const worker_run *run, expected outputs[WB_MAX_TENSO
     free(Q), free(K), free(V), free(O), free(L), free(dO), free(sinks);
 }
 
+// What a cache of int8 stands for: K or V, each row times its scale.
+static void dequantise(const worker_run *run, const char *scales, float *cache)
+{
+    float *scale = as_floats(run, scales);
+    const size_t *dim = run->tensors[wb_tensor_named(run->tensors, run->count, "K")].dim;
+    for (size_t row = 0; scale && row < dim[0] * dim[1] * dim[2]; row++) {
+        const size_t h = row % dim[2], r = row / dim[2] % dim[1], page = row / dim[2] / dim[1];
+        for (size_t d = 0; d < dim[3]; d++) cache[row * dim[3] + d] *= scale[(page * dim[2] + h) * dim[1] + r];
+    }
+    free(scale);
+}
+
 // Key head by key head: its keys are gathered once for all queries of its group.
 static void expect_decode(const worker_run *run, expected *O, expected *L)
 {
@@ -248,6 +260,7 @@ static void expect_decode(const worker_run *run, expected *O, expected *L)
     const int *table = (const int *)original_tensor(run, wb_tensor_named(run->tensors, run->count, "page_table"));
     const int *kv_len = (const int *)original_tensor(run, wb_tensor_named(run->tensors, run->count, "kv_len"));
     float *Q = as_floats(run, "Q"), *K = as_floats(run, "K"), *V = as_floats(run, "V");
+    dequantise(run, "K_scale", K), dequantise(run, "V_scale", V);
     const int D = s->head_dim, packed = s->q_heads / s->kv_heads * s->q_len;  // rows that read the same keys
     const double work = 2.0 * s->batch * s->q_heads * D * wb_case_visible_pairs(run->problem, &run->c);
     const int every = 1 + (int)(work / expect_budget);

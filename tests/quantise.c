@@ -1,0 +1,148 @@
+// quantise.c - the quantiser of problem 14, and that a case of 14 has the cache that it makes of the same case of 13.
+#include "pages.h"
+
+#include <criterion/criterion.h>
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// The row of the lesson.
+Test(quantise, by_hand)
+{
+    const float x[] = {0.5f, -0.31f, 0.002f, 0.19f};
+    int8_t q[4];
+    const float scale = wb_quantise_row(q, x, 4);
+    cr_expect(fabsf(scale - 0.00393701f) < 1e-8f, "%.9g", scale);
+    cr_expect(q[0] == 127 && q[1] == -79 && q[2] == 1 && q[3] == 48, "%d %d %d %d", q[0], q[1], q[2], q[3]);
+}
+
+Test(quantise, rows_of_zeros)
+{
+    const float x[] = {0, -0.0f, 0};
+    int8_t q[] = {1, 2, 3};
+    cr_expect(wb_quantise_row(q, x, 3) == 0 && !q[0] && !q[1] && !q[2]);
+}
+
+// 127 FLT_MIN is the smallest row that has a scale; what is smaller is 0, whatever its sign.
+Test(quantise, denormal_scales_are_zero)
+{
+    const float least = 127 * FLT_MIN, below = nextafterf(least, 0), denormal = FLT_TRUE_MIN;
+    int8_t q = 5;
+    cr_expect(wb_quantise_row(&q, &least, 1) == FLT_MIN && q == 127);
+    cr_expect(wb_quantise_row(&q, &below, 1) == 0 && q == 0);
+    q = 5;
+    cr_expect(wb_quantise_row(&q, &denormal, 1) == 0 && q == 0);
+    const float negative = -below;
+    cr_expect(wb_quantise_row(&q, &negative, 1) == 0 && q == 0);
+}
+
+Test(quantise, ties_go_to_even)
+{
+    const float x[] = {127, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f};  // scale 1
+    const int want[] = {127, 0, 2, 2, 0, -2};
+    int8_t q[6];
+    cr_expect(wb_quantise_row(q, x, 6) == 1);
+    for (int d = 0; d < 6; d++) cr_expect(q[d] == want[d], "%g becomes %d", x[d], q[d]);
+}
+
+static uint64_t dice = 9;
+static float draw(void)  // -1 to 1
+{
+    dice = dice * 6364136223846793005u + 1442695040888963407u;
+    return (float)(int)(dice >> 40) / (1 << 23) - 1;
+}
+
+// Of rows of any size: the largest element becomes 127, and no element is off by more than half a step and what rounds in x / scale.
+Test(quantise, half_a_step_at_most)
+{
+    for (int round = 0; round < 20000; round++) {
+        float x[16];
+        int8_t q[16];
+        for (int d = 0; d < 16; d++) x[d] = ldexpf(draw(), round % 240 - 118);
+        const float scale = wb_quantise_row(q, x, 16);
+        int largest = 0;
+        if (scale == 0) continue;
+        for (int d = 0; d < 16; d++) {
+            cr_assert(abs(q[d]) <= 127);
+            if (abs(q[d]) > largest) largest = abs(q[d]);
+            cr_assert(fabs(x[d] - (double)scale * q[d]) <= 0.50001 * scale, "%a of scale %a is %d", x[d], scale, q[d]);
+        }
+        cr_assert(largest == 127);
+    }
+}
+
+static wb_case of(const wb_problem *problem, wb_input input)
+{
+    wb_case c = {.page = 16, .lens = WB_LENS_EDGES, .seed = 4, .input = input};
+    c.shape = (attention_shape){.batch = 9, .q_heads = 4, .kv_heads = 2, .q_len = 1, .kv_len = 70, .head_dim = 32};
+    return wb_case_defaults(problem, c);
+}
+
+static void *filled(const wb_problem *problem, const wb_case *c, const char *name)
+{
+    wb_tensor t[WB_MAX_TENSORS];
+    const int k = wb_tensor_named(t, wb_case_tensors(problem, c, t), name);
+    void *data = malloc(t[k].bytes);
+    wb_case_fill(problem, c, &t[k], data);
+    return data;
+}
+
+// Rows that are a sequence's are those of 13, quantised; the scales of all others are numbers that spoil whatever they meet.
+static void check_cache(wb_input input, const char *name, const char *scale_name)
+{
+    const wb_problem *plain = wb_find_problem("flash_decode"), *int8 = wb_find_problem("flash_decode_int8");
+    const wb_case c = of(plain, input);
+    wb_pages p = wb_pages_make(&c);
+    uint16_t *x = filled(plain, &c, name);
+    int8_t *q = filled(int8, &c, name);
+    float *scale = filled(int8, &c, scale_name);
+    const int D = 32, heads = 2, rows = 16;
+    int used = 0, zeros = 0;
+    for (int page = 0; page < p.shape.pages; page++)
+        for (int r = 0; r < rows; r++)
+            for (int h = 0; h < heads; h++) {
+                const size_t row = ((size_t)page * rows + r) * heads + h;
+                const int owner = p.owner[page], b = owner / p.shape.max_pages;
+                const float s = scale[((size_t)page * heads + h) * rows + r];
+                if (owner < 0 || owner % p.shape.max_pages * rows + r >= p.kv_len[b]) {
+                    cr_assert(!isfinite(s) || s > 1e38f);
+                    continue;
+                }
+                float want[32];
+                int8_t bytes[32];
+                for (int d = 0; d < D; d++) want[d] = wb_from_bf16(x[row * D + d]);
+                cr_assert(s == wb_quantise_row(bytes, want, D));
+                cr_assert(memcmp(bytes, q + row * D, D) == 0);
+                used++, zeros += s == 0;
+            }
+    int keys = 0;
+    for (int b = 0; b < 9; b++) keys += p.kv_len[b];
+    cr_expect(used == keys * heads, "%d rows of %d keys", used, keys);
+    cr_expect(input == WB_ZERO_ROWS ? zeros > used / 2 && zeros < used : zeros == 0, "%d rows of zeros", zeros);
+    free(x), free(q), free(scale);
+    wb_pages_free(&p);
+}
+
+Test(quantise, a_case_is_that_of_13)
+{
+    const wb_input inputs[] = {WB_NORMAL, WB_TOWER, WB_ZERO_ROWS, WB_OUTLIERS, WB_WIDE_SCALES};
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
+        check_cache(inputs[i], "K", "K_scale"), check_cache(inputs[i], "V", "V_scale");
+}
+
+// What the suite of 14 cannot ask, for all tensors of a case are shifted alike.
+Test(quantise, scales_are_aligned)
+{
+    const decode_shape s = {1, 2, 1, 1, 16, 1, 16, 1, 1};
+    char *const at = (char *)4096;
+    for (int k = 0; k < 2; k++) {
+        const wb_status status = wb_check_decode_int8("flash_decode_int8", at, at, at, at, at, at + 8 * (k == 0),
+                                                      at + 8 * (k == 1), at, at, at, 0, 0, &s);
+        cr_expect(status == WB_BAD_ARGUMENT);
+        cr_expect(strstr(wb_last_message(), k ? "V_scale is not aligned" : "K_scale is not aligned"), "%s",
+                  wb_last_message());
+    }
+    cr_expect(wb_check_decode_int8("flash_decode_int8", at, at + 4, at, at, at, at, at, at + 4, at + 4, at, 0, 0, &s) ==
+              WB_OK);
+}

@@ -1,0 +1,179 @@
+// int8.cuh - the words of problem 14 beside those of paged.cuh: tiles of bytes, and the two products with a right factor of bytes.
+//
+// A byte counts as a 64th of what it says: UNIT of them are one (see bytes_to_bf16). Whoever multiplies with bytes sets that right.
+#pragma once
+#include "paged.cuh"
+
+constexpr float UNIT = 64;
+
+// ------------------------------------------------------------------------------------------------------------ a tile of bytes
+
+// Int8 in shared memory, in chunks of 16. A row has no room at its end as in a smem_tile: its chunks change places instead, in each row of eight
+// in another way, so that both the eight lanes that read two rows and those that read one chunk of eight rows find eight different groups of banks.
+template <int Rows, int Cols> struct alignas(128) byte_tile {
+    static constexpr int chunks = Cols / 16;
+    uint4 at[Rows][chunks];
+    TILE_FN uint4 *chunk(int row, int n) { return &at[row][n ^ row * chunks / 8 % chunks]; }
+    TILE_FN const uint4 *chunk(int row, int n) const { return &at[row][n ^ row * chunks / 8 % chunks]; }
+};
+
+// A warp loads 32 rows, each half of it 16: these lie in one page, `stride` bytes apart, from src on, which each half has its own of. rows of
+// them exist; the others become zeros, and with rows <= 0 src may be anywhere.
+template <int Cols>
+TILE_FN void load_rows_async(byte_tile<32, Cols> &tile, const int8_t *src, unsigned stride, int rows)
+{
+    constexpr int lanes = Cols / 16, step = 16 / lanes;  // of a row; rows that half a warp copies at a time
+    const int row0 = lane_id() % 16 / lanes, n = lane_id() % lanes, upper = lane_id() / 16 * 16;
+    src += (size_t)row0 * stride + n * 16;
+    if (rows >= 16) {
+        TILE_UNROLL
+        for (int r = 0; r < 16; r += step)
+            __pipeline_memcpy_async(tile.chunk(upper + row0 + r, n), src + (size_t)r * stride, 16);
+    } else {
+        for (int r = 0; r < 16; r += step)
+            __pipeline_memcpy_async(tile.chunk(upper + row0 + r, n), src + (size_t)r * stride, 16,
+                                    row0 + r < rows ? 0 : 16);
+    }
+}
+
+// The same for the scales of these rows, which lie side by side.
+TILE_FN void load_scales_async(float (&to)[32], const float *src, int rows)
+{
+    const int first = lane_id() % 16 * 4;
+    if (first >= 16) return;
+    float *const four = &to[lane_id() / 16 * 16 + first];
+    if (rows >= 16)
+        __pipeline_memcpy_async(four, src + first, 16);
+    else
+        __pipeline_memcpy_async(four, src + first, 16, 16 - 4 * min(max(rows - first, 0), 4));
+}
+
+// ------------------------------------------------------------------------------------------------------------------- products
+
+// The left factor of a product with bytes. Lane 4 g + t has the t-th quarter of row g and of row g + 8, for that is what it reads of a row of
+// bytes, in one piece. In which order the terms of a sum come is all the same, as long as both factors have the same.
+template <int Rows, int Cols> struct quarters {
+    uint32_t x[Rows / 16][Cols / 16][4];
+};
+
+// The first `rows` rows of src, [rows, Cols] in global memory; the others become zeros.
+template <int Rows, int Cols> TILE_FN void load(quarters<Rows, Cols> &a, const bf16 *src, int rows)
+{
+    TILE_UNROLL
+    for (int i = 0; i < Rows / 8; i++) {
+        const int row = 8 * i + lane_id() / 4;
+        const uint2 *quarter = reinterpret_cast<const uint2 *>(src + row * Cols + lane_id() % 4 * (Cols / 4));
+        TILE_UNROLL
+        for (int k = 0; k < Cols / 16; k++) {
+            const uint2 four = row < rows ? quarter[k] : make_uint2(0, 0);
+            a.x[i / 2][k][i % 2] = (four.x & 0xffff) | four.y << 16;           // elements 0 and 2
+            a.x[i / 2][k][2 + i % 2] = four.x >> 16 | (four.y & 0xffff0000u);  // 1 and 3
+        }
+    }
+}
+
+namespace tile_machine
+{
+// Of four int8, the first and the third, or the second and the fourth, as two bf16, in 64ths. `four`: with their sign bits turned, so that a byte
+// is u = 128 + what it says, from 0 to 255. The bf16 with the bits 00000000 uuuuuuuu is u * 2^-133, whether u's first bit counts as one of
+// its fraction or, from 2^-126 on, of its exponent. So (u * 2^-133) * 2^127 - 2 = (u - 128) / 64, and nothing is rounded.
+TILE_FN uint32_t bytes_to_bf16(uint32_t four, int odd)
+{
+    const uint32_t two = __byte_perm(four, 0, odd ? 0x4341 : 0x4240);  // each with a byte of zeros above it
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800                      // has no arithmetic in bf16
+    return pack((two & 255) / UNIT - 2, (two >> 16) / UNIT - 2);
+#else
+    __nv_bfloat162 u;
+    memcpy(&u, &two, 4);
+    return bits(__hfma2(u, __float2bfloat162_rn(0x1p127f), __float2bfloat162_rn(-2.0f)));
+#endif
+}
+constexpr uint32_t sign_bits = 0x80808080u;
+
+template <int Bytes> struct alignas(Bytes) piece {
+    uint32_t word[Bytes / 4];
+};
+
+// Lane l's part of chunk n of 32 rows: for each 8 rows, with l = 4 g + t, bytes 2 g and 2 g + 1 of row 2 t, and of row 2 t + 1.
+template <int Cols> TILE_FN void load_chunk(uint32_t f[4], const byte_tile<32, Cols> &tile, int n)
+{
+#ifdef TILE_TENSOR_CORES  // to ldmatrix two bytes are an element
+    const uint32_t address = (uint32_t)__cvta_generic_to_shared(tile.chunk(lane_id(), n));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(f[0]), "=r"(f[1]), "=r"(f[2]), "=r"(f[3])
+                 : "r"(address)
+                 : "memory");
+#else
+    const int g = lane_id() / 4, t = lane_id() % 4;
+    for (int i = 0; i < 4; i++) {
+        const auto pair = [&](int row) { return (uint32_t) reinterpret_cast<const uint16_t *>(tile.chunk(row, n))[g]; };
+        f[i] = pair(8 * i + 2 * t) | pair(8 * i + 2 * t + 1) << 16;
+    }
+#endif
+}
+}  // namespace tile_machine
+
+// C += A B^T: C [Rows, 32], A [Rows, Depth], B [32, Depth]. The scores Q K^T.
+template <int Rows, int Depth>
+TILE_FN void mma_ABt(reg_tile<Rows, 32> &c, const quarters<Rows, Depth> &a, const byte_tile<32, Depth> &b)
+{
+    using namespace tile_machine;
+    constexpr int size = Depth / 4 < 16 ? Depth / 4 : 16;  // of what is read at once
+    const int g = lane_id() / 4, first = lane_id() % 4 * (Depth / 4);
+    uint32_t w[4][Depth / 16];
+    TILE_UNROLL
+    for (int n = 0; n < 4; n++) {
+        TILE_UNROLL
+        for (int i = 0; i < Depth / 4; i += size) {
+            const char *chunk = reinterpret_cast<const char *>(b.chunk(8 * n + g, (first + i) / 16));
+            const auto &part = *reinterpret_cast<const piece<size> *>(chunk + first % 16);
+            TILE_UNROLL
+            for (int j = 0; j < size / 4; j++) w[n][i / 4 + j] = part.word[j] ^ sign_bits;
+        }
+    }
+    multiply<Depth>(
+        c,
+        [&](uint32_t(*f)[4], int k) {
+            TILE_UNROLL
+            for (int r = 0; r < Rows / 16; r++) {
+                TILE_UNROLL
+                for (int i = 0; i < 4; i++) f[r][i] = a.x[r][k][i];
+            }
+        },
+        [&](uint32_t *f, int k, int n) {
+            TILE_UNROLL
+            for (int i = 0; i < 4; i++) f[i] = bytes_to_bf16(w[2 * n + i / 2][k], i % 2);
+        });
+}
+
+// C += A B: C [Rows, Cols], A [Rows, 32], B [32, Cols]. The outputs P V. Of each 16 columns of C the even ones come first, then the odd ones:
+// what `each` calls column c is column byte_col(c).
+template <int Rows, int Cols>
+TILE_FN void mma_AB(reg_tile<Rows, Cols> &c, const reg_tile<Rows, 32> &a, const byte_tile<32, Cols> &b)
+{
+    using namespace tile_machine;
+    uint32_t w[Cols / 16][4];
+    TILE_UNROLL
+    for (int n = 0; n < Cols / 16; n++) {
+        load_chunk(w[n], b, n);
+        TILE_UNROLL
+        for (int i = 0; i < 4; i++) w[n][i] ^= sign_bits;
+    }
+    multiply<32>(
+        c,
+        [&](uint32_t(*f)[4], int k) {
+            TILE_UNROLL
+            for (int r = 0; r < Rows / 16; r++) {
+                TILE_UNROLL
+                for (int i = 0; i < 4; i++) {
+                    const float *pair = &a.x[r][2 * k + i / 2][i % 2 * 2];
+                    f[r][i] = pack(pair[0], pair[1]);
+                }
+            }
+        },
+        [&](uint32_t *f, int k, int n) {
+            TILE_UNROLL
+            for (int i = 0; i < 4; i++) f[i] = bytes_to_bf16(w[n][2 * k + i % 2], i / 2);
+        });
+}
+TILE_FN int byte_col(int col) { return col / 16 * 16 + col % 8 * 2 + col / 8 % 2; }
