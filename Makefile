@@ -282,7 +282,7 @@ $(foreach w,$(WRONG_SOLUTIONS),$(eval $(call wrong_solution,$w,$(firstword $(sub
 # The library: every key under its function's name, but those whose kernel solutions/library.c chooses; these under the names that stand there.
 # Of each the function alone is seen by the others (and, of a kernel with a workspace, NAME_in and NAME_workspace): 03 and 05 both have a forward_kernel<64, 32, 64, 4, 2> with the same parameters, and a linker
 # that is not told keeps one of the two.
-CHOSEN := 03/key 04/key 05/key 08/key 08/hopper 08/hopper_same_bits 09/packed_heads 11/key 11/hopper 12/hopper 12/packed_heads
+CHOSEN := 03/key 04/key 05/key 05/shared_tile 07/key 07/hopper 07/packed_heads 08/key 08/hopper 08/hopper_same_bits 08/atomic_dq 09/key 09/hopper 09/packed_heads 11/key 11/hopper 11/hopper_window 12/hopper 12/hopper_window 12/packed_heads 15/key 15/hopper
 chosen = $(notdir $(filter $(1)/%,$(CHOSEN)))
 library_symbol = --redefine-sym $(1)=$(2) --keep-global-symbol=$(1) --keep-global-symbol=$(2)
 define library_kernel

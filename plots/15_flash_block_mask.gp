@@ -4,7 +4,7 @@ load 'plots/common.gp'
 x_column = "Nq"
 x_title = "sequence length N"
 
-chart_title = "15 flash block mask: packed documents, 1024 tokens on average, D = 128, 16 heads, 4 sequences, bf16"
+chart_title = "15 flash block mask: packed documents, 1024 tokens on average, D = 128, 16 heads"
 where = "D=128,Hq=16,B=4,mask=documents/1024,q_tile=128"
 y_column = "tflops"
 y_factor = 1

@@ -80,8 +80,7 @@ count(file, impl, where) = int(system(sprintf("awk -f plots/series.awk -v impl='
 has(file, impl, where) = count(file, impl, where) > 0 ? impl." " : ""
 # Variants of the answer key go by the names of their files; the first of a chart has a style of its own.
 variants = ""
-variant(file, where) = (variants = system(sprintf("awk -f plots/series.awk -v impl= -v where='%s' '%s' | awk -F'\t' " \
-                              ."'NR > 1 && $2 !~ /^(naive|yours|key|library|fa2|fa4|cudnn|flex|flashinfer|bf16|torch)$/ && !seen[$2]++ { printf \"%%s \", $2 }'", where, file)))
+variant(file, where) = (variants = system(sprintf("awk -f plots/series.awk -v impl= -v where='%s' '%s' | awk -f plots/variants.awk", where, file)))
 present(file, where) = has(file, "naive", where).has(file, "yours", where).has(file, "key", where).has(file, "library", where) \
                        .has(file, "fa2", where).has(file, "fa4", where).has(file, "cudnn", where).has(file, "flex", where).has(file, "flashinfer", where).has(file, "bf16", where) \
                        .variant(file, where)

@@ -24,6 +24,9 @@ typedef wb_status sink_backward(
 typedef wb_status sink_forward(
     bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const float *sink_logits,
     const attention_shape *shape, wb_stream stream);
+typedef wb_status block_mask_forward(
+    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const block_mask *mask,
+    const attention_shape *shape, wb_stream stream);
 
 // The same in memory of the caller's, and how much they need.
 typedef size_t workspace(const attention_shape *shape);
@@ -35,14 +38,18 @@ typedef wb_status sink_backward_in(
     const bf16 *V, const float *sink_logits, const bf16 *O, const float *L, const bf16 *dO,
     const attention_shape *shape, wb_stream stream);
 
-forward flash_forward_key, flash_causal_key, flash_gqa_key;
-sink_forward flash_sink_logits_key, flash_sink_logits_hopper;
-backward flash_gqa_backward_key, flash_gqa_backward_hopper_same_bits, flash_sinks_backward_packed_heads;
-backward_in flash_gqa_backward_in_hopper, flash_gqa_backward_in_hopper_same_bits;
-sink_backward flash_sink_logits_backward_packed_heads, flash_sink_logits_backward_hopper;
+forward flash_forward_key, flash_causal_key, flash_gqa_key, flash_gqa_shared_tile;
+forward flash_sinks_key, flash_sinks_packed_heads, flash_sinks_hopper;
+sink_forward flash_sink_logits_key, flash_sink_logits_hopper, flash_sink_logits_hopper_window;
+block_mask_forward flash_block_mask_key, flash_block_mask_hopper;
+backward flash_gqa_backward_key, flash_gqa_backward_hopper_same_bits;
+backward flash_sinks_backward_key, flash_sinks_backward_packed_heads, flash_sinks_backward_hopper;
+backward_in flash_gqa_backward_in_hopper, flash_gqa_backward_in_hopper_same_bits, flash_gqa_backward_in_atomic_dq;
+sink_backward flash_sink_logits_backward_packed_heads, flash_sink_logits_backward_hopper,
+    flash_sink_logits_backward_hopper_window;
 sink_backward_in flash_sink_logits_backward_in_hopper;
 workspace flash_gqa_backward_workspace_hopper, flash_gqa_backward_workspace_hopper_same_bits,
-    flash_sink_logits_backward_workspace_hopper;
+    flash_gqa_backward_workspace_atomic_dq, flash_sink_logits_backward_workspace_hopper;
 
 static bool is_64_or_128(const attention_shape *shape) { return shape->head_dim == 64 || shape->head_dim == 128; }
 static bool is_longer_64_or_128(const attention_shape *shape)
@@ -57,9 +64,36 @@ static bool is_full_64_or_128(const attention_shape *shape)
 {
     return is_64_or_128(shape) && shape->window >= shape->q_len;
 }
+// A backward pass with blocks enough to fill the GPU before they take turns at a sum.
 static bool is_short_64_or_128(const attention_shape *shape)
 {
-    return is_64_or_128(shape) && shape->q_len <= 8 * shape->head_dim;
+    return is_64_or_128(shape) && shape->q_len <= 8 * shape->head_dim && shape->batch * shape->q_heads > 132;
+}
+static int group_of(const attention_shape *shape) { return shape->q_heads / shape->kv_heads; }
+static bool is_16_in_groups(const attention_shape *shape) { return shape->head_dim == 16 && group_of(shape) >= 4; }
+static bool is_long_16(const attention_shape *shape)
+{
+    return shape->head_dim == 16 && shape->q_len >= 2048 && group_of(shape) <= 2 && shape->causal;
+}
+static bool is_brief(const attention_shape *shape) { return shape->q_len <= 512; }
+static bool is_brief_16(const attention_shape *shape) { return shape->head_dim == 16 && shape->q_len <= 512; }
+// The kernels for short windows of 07, 09 and 11.
+static bool has_short_window(const attention_shape *shape)
+{
+    return shape->head_dim == 64 && shape->window <= 129 && shape->sinks <= 16;
+}
+static bool has_short_window_in_groups(const attention_shape *shape)
+{
+    return has_short_window(shape) && group_of(shape) % 4 == 0;
+}
+// 11 and 12 do not read shape->sinks.
+static bool has_short_window_of_logits(const attention_shape *shape)
+{
+    return shape->head_dim == 64 && shape->window <= 129;
+}
+static bool has_short_window_of_logits_in_groups(const attention_shape *shape)
+{
+    return has_short_window_of_logits(shape) && group_of(shape) % 4 == 0;
 }
 static bool any(const attention_shape *shape) { return shape != NULL; }
 
@@ -72,13 +106,14 @@ typedef struct choice {
     backward *backward;
     sink_forward *sink_forward;
     sink_backward *sink_backward;
+    block_mask_forward *block_mask_forward;
     backward_in *backward_in;  // of a kernel that needs a workspace, and how much of one
     sink_backward_in *sink_backward_in;
     workspace *workspace;
 } choice;
 
 // The first row that fits is taken; the last of each function always does. Why: on one H200 (plots/data/h200, 2026-11-21, commit a958b3c),
-// TFLOP/s of the row's kernel and of the function's key; ms for 09, 11 and 12.
+// TFLOP/s of the row's kernel and of the function's key; ms for 07, 09, 11, 12 and 15. Where it says 31b35ee, 2026-11-21 too, that commit.
 static const choice choices[] = {
     // B4 H16 N4096 D128 756, 388; N1024 649, 347. B4 H32 N4096 D64 580, 344; N1024 465, 316
     {"flash_forward", 9, is_64_or_128, "solutions/10/flash_hopper.cu", .forward = flash_hopper},
@@ -88,6 +123,8 @@ static const choice choices[] = {
     {"flash_causal", 0, any, "solutions/04/flash_causal.cu", .forward = flash_causal_key},
     // B2 H64/8 N4096 D128 710, 377; D64 523, 342. B64 H32/4 N256 D64 120, 145
     {"flash_gqa", 9, is_longer_64_or_128, "solutions/10/flash_hopper.cu", .forward = flash_hopper},
+    // 31b35ee, D16, us, of it and the key. H16/2: N512 11.0, 11.5; N2048 31.6, 32.9; N16384 745, 755. H8/2: N512 10.6, 11.2
+    {"flash_gqa", 0, is_16_in_groups, "solutions/05/variants/shared_tile.cu", .forward = flash_gqa_shared_tile},
     {"flash_gqa", 0, any, "solutions/05/flash_gqa.cu", .forward = flash_gqa_key},
     // The same bits each time. B4 H16 N4096 D128 572, 234; N1024 382, 190. B4 H32 N4096 D64 494, 237; B64 N256 112, 99. B2 H64/8 N4096 D128 557, 240
     {"flash_gqa_backward", 9, is_64_or_128, "solutions/08/variants/hopper_same_bits.cu",
@@ -95,26 +132,56 @@ static const choice choices[] = {
      .workspace = flash_gqa_backward_workspace_hopper_same_bits},
     {"flash_gqa_backward", 0, any, "solutions/08/flash_gqa_backward.cu", .backward = flash_gqa_backward_key},
     // Any bits, against the same: B64 H16 N256 D128 129, 137; B16 N1024 375, 382; B64 H32 N256 D64 103, 112 (a sum that blocks add to in turns
-    // need not be 0 before); then B8 H16 N2048 D128 497, 494; B4 N4096 588, 572; B1 N16384 681, 645; B2 H64/8 N4096 D128 600, 557; D64 535, 501
+    // need not be 0 before; where it is small, as of B1 H16/8 N256 D64, that is nothing: 0.0244, 0.0237 ms, 31b35ee); then B8 H16 N2048 D128 497,
+    // 494; B4 N4096 588, 572; B1 N16384 681, 645; B2 H64/8 N4096 D128 600, 557; D64 535, 501
     {"flash_gqa_backward_fastest", 9, is_short_64_or_128, "solutions/08/variants/hopper_same_bits.cu",
      .backward_in = flash_gqa_backward_in_hopper_same_bits, .workspace = flash_gqa_backward_workspace_hopper_same_bits},
     {"flash_gqa_backward_fastest", 9, is_64_or_128, "solutions/08/variants/hopper.cu",
      .backward_in = flash_gqa_backward_in_hopper, .workspace = flash_gqa_backward_workspace_hopper},
+    // 31b35ee, D16, ms, of it and the key. H16/8: N1024 0.0454, 0.0455; N2048 0.0836, 0.0896; N16384 1.78, 2.12. H16 N4096 0.135, 0.168, but
+    // H16/1 0.97, 0.84: all heads of a group at one block's keys
+    {"flash_gqa_backward_fastest", 0, is_long_16, "solutions/08/variants/atomic_dq.cu",
+     .backward_in = flash_gqa_backward_in_atomic_dq, .workspace = flash_gqa_backward_workspace_atomic_dq},
     {"flash_gqa_backward_fastest", 0, any, "solutions/08/flash_gqa_backward.cu", .backward = flash_gqa_backward_key},
-    // B1 H64/8 D64 W128, 4 sinks: N1024 0.093, 0.145; N4096 0.235, 0.300; N65536 3.10, 3.42. At D16 from 0.87 to 1.7 times as fast
+    // 31b35ee, B1 H64/8 D64 W128, 4 sinks, of it and packed_heads: N1024 0.0148, 0.0221; N4096 0.0360, 0.0617; N65536 0.442, 0.847
+    {"flash_sinks", 9, has_short_window_in_groups, "solutions/07/variants/hopper.cu", .forward = flash_sinks_hopper},
+    // 31b35ee, W128, 8 sinks, us, of it and packed_heads: H16/2 D16 N256 7.0, 7.4; N512 7.3, 7.3; N1024 8.2, 7.7; H8/2 D32 N512 8.5, 8.9
+    {"flash_sinks", 0, is_brief, "solutions/07/flash_sinks.cu", .forward = flash_sinks_key},
+    // 31b35ee, of it and the key: H16/2 D16 N4096 12.2, 15.7 us; N16384 32.2, 42.5; H64/8 D64 N65536 0.847, 1.087 ms
+    {"flash_sinks", 0, any, "solutions/07/variants/packed_heads.cu", .forward = flash_sinks_packed_heads},
+    // 2026-11-21, the commit of this row, B1 H64/8 D64 W128, 4 sinks, of it and packed_heads: N512 0.064, 0.075; N1024 0.069, 0.093; N4096 0.157,
+    // 0.238; N65536 1.77, 3.09
+    {"flash_sinks_backward", 9, has_short_window, "solutions/09/variants/hopper.cu",
+     .backward = flash_sinks_backward_hopper},
+    // 31b35ee, H16/8 D16 W256, 4 sinks, us, of it and packed_heads: N256 20.4, 22.1; N512 29.7, 33.8; N1024 45.0, 34.3. (At N16384 it is ahead
+    // again, 160 and 170, in that row alone: left to packed_heads.)
+    {"flash_sinks_backward", 0, is_brief_16, "solutions/09/flash_sinks_backward.cu",
+     .backward = flash_sinks_backward_key},
+    // B1 H64/8 D64 W128, 4 sinks: N1024 0.093, 0.145; N4096 0.235, 0.300; N65536 3.10, 3.42. 31b35ee, H16/1 D16 N4096 0.132, 0.227
     {"flash_sinks_backward", 0, any, "solutions/09/variants/packed_heads.cu",
      .backward = flash_sinks_backward_packed_heads},
+    // 31b35ee, B1 H64/8 D64 W128, of it and the next row's: N1024 0.0144, 0.0225; N4096 0.0366, 0.0604; N65536 0.455, 0.802
+    {"flash_sink_logits", 9, has_short_window_of_logits_in_groups, "solutions/11/variants/hopper_window.cu",
+     .sink_forward = flash_sink_logits_hopper_window},
     // B1 H64/8 D64, without a window: N4096 0.287, 0.427; N16384 3.55, 6.16; W128, N4096: 0.061, 0.070; N65536 0.80, 1.01
     {"flash_sink_logits", 9, is_64_or_full_128, "solutions/11/variants/hopper.cu",
      .sink_forward = flash_sink_logits_hopper},
     {"flash_sink_logits", 0, any, "solutions/11/flash_sink_logits.cu", .sink_forward = flash_sink_logits_key},
-    // B1 H64/8 D64, without a window: N1024 0.100, 0.393; N4096 0.741, 2.12; N65536 172, 367. W128: those of the next row, by which it is served
+    // 2026-11-21, the commit of this row, B1 H64/8 D64 W128, of it and packed_heads: N1024 0.0510, 0.0785; N4096 0.110, 0.212; N65536 1.22, 2.67
+    {"flash_sink_logits_backward", 9, has_short_window_of_logits, "solutions/12/variants/hopper_window.cu",
+     .sink_backward = flash_sink_logits_backward_hopper_window},
+    // B1 H64/8 D64, without a window: N1024 0.100, 0.393; N4096 0.741, 2.12; N65536 172, 367
     {"flash_sink_logits_backward", 9, is_full_64_or_128, "solutions/12/variants/hopper.cu",
      .sink_backward = flash_sink_logits_backward_hopper, .sink_backward_in = flash_sink_logits_backward_in_hopper,
      .workspace = flash_sink_logits_backward_workspace_hopper},
     // B1 H64/8 D64 W128: N4096 0.213, 0.226; N65536 2.66, 2.86
     {"flash_sink_logits_backward", 0, any, "solutions/12/variants/packed_heads.cu",
      .sink_backward = flash_sink_logits_backward_packed_heads},
+    // 31b35ee, B4 H16 N8192 D128, documents/1024: 0.411, 0.644; N8256 tree/64 1.57, 3.06; B1 H64/8 N16384 D64 window/128 0.264, 0.311. Lists for
+    // tiles of 64 queries are left to the key there
+    {"flash_block_mask", 9, is_64_or_128, "solutions/15/variants/hopper.cu",
+     .block_mask_forward = flash_block_mask_hopper},
+    {"flash_block_mask", 0, any, "solutions/15/flash_block_mask.cu", .block_mask_forward = flash_block_mask_key},
 };
 
 static const choice *choose(const char *function, const attention_shape *shape)
@@ -155,6 +222,7 @@ const char *wb_library_kernel(const char *function, const attention_shape *shape
 FORWARD(flash_forward)
 FORWARD(flash_causal)
 FORWARD(flash_gqa)
+FORWARD(flash_sinks)
 BACKWARD(flash_gqa_backward)
 BACKWARD(flash_sinks_backward)
 
@@ -179,6 +247,15 @@ wb_status flash_sink_logits(
     const wb_status status = wb_check_sink_forward("flash_sink_logits", O, L, Q, K, V, sink_logits, shape);
     if (status != WB_OK) return status;
     return choose("flash_sink_logits", shape)->sink_forward(O, L, Q, K, V, sink_logits, shape, stream);
+}
+
+wb_status flash_block_mask(
+    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const block_mask *mask,
+    const attention_shape *shape, wb_stream stream)
+{
+    const wb_status status = wb_check_block_mask("flash_block_mask", O, L, Q, K, V, mask, shape);
+    if (status != WB_OK) return status;
+    return choose("flash_block_mask", shape)->block_mask_forward(O, L, Q, K, V, mask, shape, stream);
 }
 
 // --------------------------------------------------------------------------------------------------- in the caller's memory

@@ -76,17 +76,19 @@ $(CHECK)/$(1)/tile_worker: $(CHECK)/$(1)/tile.o $(CHECK)/tile_words.o $(MACHINER
 endef
 $(eval $(call check_of_tiles,solutions,tests/tile_kernels.cu))
 
-# Broken kernels: tests/sanitize/NN_what.patch is applied to the key of NN, NN_VARIANT_what.patch to that variant, which may include the key and others,
-# tile_what.patch to tests/tile_kernels.cu. Each runs one case: a choice by head_dim becomes one of that case's, or most of what is compiled would never run.
+# Broken kernels: tests/sanitize/NN_what.patch is applied to the key of NN, NN_VARIANT_what.patch to that variant, which may include the key and others, of
+# other problems too (links beside the copies lead there), tile_what.patch to tests/tile_kernels.cu. Each runs one case: a choice by head_dim becomes one of
+# that case's, or most of what is compiled would never run.
 BROKEN := $(basename $(notdir $(wildcard tests/sanitize/*.patch)))
 broken_number = $(firstword $(subst _, ,$(1)))
-broken_variant = $(wildcard solutions/$(call broken_number,$(1))/variants/$(word 2,$(subst _, ,$(1))).cu)
+broken_words = $(wordlist 2,$(words $(subst _, ,$(1))),$(subst _, ,$(1)))
+broken_variant = $(firstword $(foreach v,$(word 1,$(broken_words))_$(word 2,$(broken_words)) $(word 1,$(broken_words)),$(wildcard solutions/$(call broken_number,$(1))/variants/$v.cu)))
 broken_source = $(or $(call broken_variant,$(1)),$(call source,solutions,$(call broken_number,$(1))),tests/tile_kernels.cu)
 broken_copy = $(CHECK)/broken/$(1)/$(if $(call broken_variant,$(1)),variants/)$(notdir $(call broken_source,$(1)))
 define broken
 $(call broken_copy,$(1)): $(call broken_source,$(1)) tests/sanitize/$(1).patch
 	@mkdir -p $$(@D)
-	$(if $(call broken_variant,$(1)),@cp $(call source,solutions,$(call broken_number,$(1))) $(CHECK)/broken/$(1)/ && cp $(dir $(call broken_variant,$(1)))*.cu $$(@D)/)
+	$(if $(call broken_variant,$(1)),@cp $(call source,solutions,$(call broken_number,$(1))) $(CHECK)/broken/$(1)/ && cp $(dir $(call broken_variant,$(1)))*.cu $$(@D)/ && for n in $(NUMBERS); do ln -sn ../../../../solutions/$$$$n $(CHECK)/broken/$$$$n 2>/dev/null || [ -L $(CHECK)/broken/$$$$n ]; done)
 	@cp $$< $$@ && patch -s --no-backup-if-mismatch $$@ tests/sanitize/$(1).patch
 	@D=$$$$(sed -n 's/^case: .*D=\([0-9]*\),.*/\1/p' tests/sanitize/$(1).patch) && { [ -z "$$$$D" ] || find $(CHECK)/broken/$(1) -name "*.cu" -exec sed -i -E "s/(switch|if) \(((shape->)?head_dim)/\1 ($$$$D + 0 * \2/" {} +; }
 $(if $(filter tile,$(call broken_number,$(1))),$(call check_of_tiles,broken/$(1),$(call broken_copy,$(1))),$(call check_of,broken/$(1),$(call broken_number,$(1)),$(call broken_copy,$(1))))

@@ -230,9 +230,17 @@ template <int D> __global__ __launch_bounds__(128) void dq_kernel(
 
 // ---------------------------------------------------------------------------------------------------------------- launch
 
+// Bytes of device memory that flash_gqa_backward_in needs beyond inputs and outputs: the sum of dQ, N up to a multiple of 64.
+extern "C" size_t flash_gqa_backward_workspace(const attention_shape *shape)
+{
+    if (wb_check_shape("flash_gqa_backward", shape) != WB_OK) return 0;
+    return (size_t)shape->batch * shape->q_heads * ((shape->q_len + (size_t)63) / 64 * 64) * shape->head_dim *
+           sizeof(float);
+}
+
 template <int D, int ROWS, int BQ, int QROWS, int WARPS, int BLOCKS> static wb_status launch(
-    bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O,
-    const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
+    float4 *dQ_sum, size_t sum_bytes, bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K,
+    const bf16 *V, const bf16 *O, const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
 {
     constexpr int BK = ROWS * WARPS;
     const int B = shape->batch, Hq = shape->q_heads, Hkv = shape->kv_heads, N = shape->q_len;
@@ -240,9 +248,6 @@ template <int D, int ROWS, int BQ, int QROWS, int WARPS, int BLOCKS> static wb_s
     delta_kernel<D><<<(unsigned)((rows * D / 8 - 1) / 256 + 1), 256, 0, stream>>>(delta, O, dO, rows);
     WB_CUDA(cudaGetLastError());
 
-    float4 *dQ_sum;
-    const size_t sum_bytes = (size_t)B * Hq * ((N + 63) / 64 * 64) * D * sizeof(float);
-    WB_CUDA(cudaMallocAsync(reinterpret_cast<void **>(&dQ_sum), sum_bytes, stream));
     WB_CUDA(cudaMemsetAsync(dQ_sum, 0, sum_bytes, stream));
     const auto kernel = backward_kernel<D, ROWS, BQ, QROWS, WARPS, BLOCKS>;
     const size_t bytes = sizeof(dkdv_tiles<BK, BQ, D>);
@@ -252,29 +257,44 @@ template <int D, int ROWS, int BQ, int QROWS, int WARPS, int BLOCKS> static wb_s
     WB_CUDA(cudaGetLastError());
     dq_kernel<D><<<dim3((N - 1) / 64 + 1, Hq, B), 128, 0, stream>>>(dQ, dQ_sum, N, shape->scale);
     WB_CUDA(cudaGetLastError());
-    WB_CUDA(cudaFreeAsync(dQ_sum, stream));
     return WB_OK;
+}
+
+// flash_gqa_backward in memory of the caller's.
+extern "C" wb_status flash_gqa_backward_in(
+    void *memory, size_t bytes, bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
+    const bf16 *O, const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
+{
+    const char *name = "flash_gqa_backward";
+    wb_status status = wb_check_backward(name, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
+    const size_t needed = status == WB_OK ? flash_gqa_backward_workspace(shape) : 0;
+    if (status == WB_OK) status = wb_check_workspace(name, memory, bytes, needed);
+    if (status != WB_OK) return status;
+    const bool room = fits<dkdv_tiles<64, 32, 128>>();
+    const bool ample = fits<dkdv_tiles<128, 32, 128>>();
+    auto run = launch<16, 16, 64, 16, 4, 4>;
+    switch (shape->head_dim) {
+    case 16: break;
+    case 32: run = room ? launch<32, 32, 64, 16, 4, 2> : launch<32, 16, 64, 16, 4, 1>; break;
+    case 64: run = room ? launch<64, 32, 32, 16, 4, 2> : launch<64, 16, 32, 16, 4, 1>; break;
+    default:
+        run = ample  ? launch<128, 16, 32, 32, 8, 1>
+              : room ? launch<128, 16, 32, 32, 4, 1>
+                     : launch<128, 16, 16, 16, 4, 1>;
+    }
+    return run(static_cast<float4 *>(memory), needed, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
 }
 
 wb_status flash_gqa_backward(
     bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O,
     const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
 {
-    const wb_status status = wb_check_backward("flash_gqa_backward", dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
+    wb_status status = wb_check_backward("flash_gqa_backward", dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
     if (status != WB_OK) return status;
-    const bool room = fits<dkdv_tiles<64, 32, 128>>();
-    const bool ample = fits<dkdv_tiles<128, 32, 128>>();
-    switch (shape->head_dim) {
-    case 16: return launch<16, 16, 64, 16, 4, 4>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
-    case 32:
-        return room ? launch<32, 32, 64, 16, 4, 2>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream)
-                    : launch<32, 16, 64, 16, 4, 1>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
-    case 64:
-        return room ? launch<64, 32, 32, 16, 4, 2>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream)
-                    : launch<64, 16, 32, 16, 4, 1>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
-    default:
-        return ample  ? launch<128, 16, 32, 32, 8, 1>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream)
-               : room ? launch<128, 16, 32, 32, 4, 1>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream)
-                      : launch<128, 16, 16, 16, 4, 1>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
-    }
+    const size_t bytes = flash_gqa_backward_workspace(shape);
+    void *memory;
+    WB_CUDA(cudaMallocAsync(&memory, bytes, stream));
+    status = flash_gqa_backward_in(memory, bytes, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+    WB_CUDA(cudaFreeAsync(memory, stream));
+    return status;
 }

@@ -12,10 +12,12 @@
 #include "workbook.h"
 #include "hopper.cuh"
 
+#ifndef SINK_LOGITS  // problem 12 has its own
 namespace any_window
 {
 #include "packed_heads.cu"
 }
+#endif
 
 constexpr int GROUPS = 3;  // warpgroups that compute, tiles of keys that a query sees, stages of all that is passed on
 constexpr int MOST_W = 129;  // the last query of a tile sees no more keys than three tiles have
@@ -287,6 +289,7 @@ template <bool SINKS> __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void s
                         warpgroup_meets();  // the dQ that was here has left
                     }
                     store(out, dQ);
+                    if (SINKS) before_is_done();  // the sinks' parts, which lie in dQ, have been added up
                     store_async(dQ_map, n * 64, head, out);
                 }
             }
@@ -344,39 +347,72 @@ template <bool SINKS> static wb_status launch_stretches(
     if (status == WB_OK) status = describe(V_sinks_map, V, kv_heads, N, 64, MOST_SINKS);
     if (status != WB_OK) return status;
     const auto kernel = stretch_kernel<SINKS>;
+    const dim3 grid(kv_heads, plan.count);
+    const int threads = 128 * (1 + GROUPS), group_size = q_heads / kv_heads;
+    const float scale = shape->scale;
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-    kernel<<<dim3(kv_heads, plan.count), 128 * (1 + GROUPS), bytes, stream>>>(
-        dQ_map, Q_map, K_map, V_map, O_map, dO_map, K_sinks_map, V_sinks_map, dK, dV, delta, L, plan,
-        q_heads / kv_heads, N, shape->window, shape->sinks, keys_done, shape->scale, 1 / shape->scale);
+    if (SINKS && keys_done)  // begins while their parts are added up
+        return launch_after(
+            kernel, grid, threads, bytes, stream, dQ_map, Q_map, K_map, V_map, O_map, dO_map, K_sinks_map, V_sinks_map,
+            dK, dV, delta, L, plan, group_size, N, shape->window, shape->sinks, keys_done, scale, 1 / scale);
+    kernel<<<grid, threads, bytes, stream>>>(
+        dQ_map, Q_map, K_map, V_map, O_map, dO_map, K_sinks_map, V_sinks_map, dK, dV, delta, L, plan, group_size, N,
+        shape->window, shape->sinks, keys_done, scale, 1 / scale);
     WB_CUDA(cudaGetLastError());
     return WB_OK;
 }
 
-// dK and dV of the first BK keys, the sinks among them: of all queries, in parts.
-constexpr int BK = 32;
+#ifndef SINK_LOGITS
+constexpr int BK = 32;  // the first keys, the sinks among them: their dK and dV are sums over all queries, in parts
+
+// The sums of their parts, always in the same order. A thread an element, with AT_ONCE parts on their way to it.
+__global__ __launch_bounds__(256) void sum_kernel(
+    bf16 *dK,           // [B Hkv, N, 64]
+    bf16 *dV,           // [B Hkv, N, 64]
+    const float *sums,  // [B Hkv, parts, 2, BK, 64]
+    int parts, int N)
+{
+    constexpr int AT_ONCE = 16, SIZE = 2 * BK * 64;
+    after_may_begin();  // the stretches, which wait for these sums before they store into dQ
+    before_is_done();
+    const size_t kv_head = blockIdx.y;
+    const int at = blockIdx.x * 256 + threadIdx.x, key = at / 64 % BK;
+    if (key >= N) return;
+    sums += kv_head * parts * SIZE + at;
+    float sum = 0;
+    for (int part = 0; part < parts; part += AT_ONCE) {
+        float x[AT_ONCE];
+        TILE_UNROLL
+        for (int i = 0; i < AT_ONCE; i++) x[i] = part + i < parts ? sums[(size_t)(part + i) * SIZE] : 0;
+        TILE_UNROLL
+        for (int i = 0; i < AT_ONCE; i++) sum += x[i];
+    }
+    (at < BK * 64 ? dK : dV)[(kv_head * N + key) * 64 + at % 64] = __float2bfloat16(sum);
+}
+
 static wb_status launch_sinks(
     bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O,
     const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
 {
+    constexpr int BQ = 32, FEWEST_STEPS = 8;
     const int B = shape->batch, Hq = shape->q_heads, Hkv = shape->kv_heads, N = shape->q_len;
     const size_t rows = (size_t)B * Hq * N;
     any_window::delta_kernel<64><<<(unsigned)((rows * 8 - 1) / 256 + 1), 256, 0, stream>>>(delta, O, dO, rows);
     WB_CUDA(cudaGetLastError());
-    // About six blocks for each multiprocessor, of 128 queries of each head or more, and no more than have room in dQ for their sums.
+    // About six blocks for each multiprocessor, of FEWEST_STEPS steps or more, and no more than have room in dQ for their sums.
     const size_t room = rows * 64 * sizeof(bf16), part_bytes = (size_t)B * Hkv * 2 * BK * 64 * sizeof(float);
-    const int parts = max(1, (int)min(room / part_bytes, (size_t)min(max(1, 6 * 132 / (B * Hkv)), N / 128)));
+    const size_t steps = (size_t)(Hq / Hkv) * N / BQ, most = max(1, 6 * 132 / (B * Hkv));
+    const int parts = (int)max((size_t)1, min(room / part_bytes, min(most, steps / FEWEST_STEPS)));
     float *sums = reinterpret_cast<float *>(dQ);
-    const auto kernel = any_window::dkdv_kernel<64, 16, 32, 2, 6>;
-    const size_t bytes = sizeof(any_window::dkdv_tiles<BK, 32, 64>);
+    const auto kernel = any_window::dkdv_kernel<64, 16, BQ, 2, 6>;
+    const size_t bytes = sizeof(any_window::dkdv_tiles<BK, BQ, 64>);
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
     kernel<<<dim3(parts * Hkv, B), 64, bytes, stream>>>(
         dK, dV, Q, K, V, dO, L, delta, sums, parts, Hq, Hkv, N, min(shape->window, N), min(shape->sinks, N),
         shape->scale);
     WB_CUDA(cudaGetLastError());
-    if (parts > 1)
-        any_window::sum_kernel<64, BK><<<dim3(2 * BK * 64 / 256, Hkv, B), 256, 0, stream>>>(dK, dV, sums, 1, parts, N);
-    WB_CUDA(cudaGetLastError());
-    return WB_OK;
+    if (parts == 1) return WB_OK;
+    return launch_after(sum_kernel, dim3(2 * BK * 64 / 256, B * Hkv), 256, 0, stream, dK, dV, sums, parts, N);
 }
 
 wb_status flash_sinks_backward(
@@ -394,3 +430,4 @@ wb_status flash_sinks_backward(
     const auto run = far ? launch_stretches<true> : launch_stretches<false>;
     return run(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, far ? BK : 0, stream);
 }
+#endif

@@ -254,7 +254,7 @@ template <int THREADS> __global__ __launch_bounds__(THREADS) void dsinks_kernel(
     const float *delta,        // [B, Hq, N]
     int batch, int N)
 {
-    static_assert(THREADS == 1024, "the sums of 32 warps are added up by the lanes of one");
+    static_assert(THREADS <= 1024 && THREADS % 32 == 0, "the sums of all warps are added up by the lanes of one");
     __shared__ float sums[32];
     const int head = blockIdx.x, q_heads = gridDim.x;
     const float s = sink_logits[head];  // as it enters the softmax: base e, without scale; -INFINITY: no sink
@@ -268,7 +268,7 @@ template <int THREADS> __global__ __launch_bounds__(THREADS) void dsinks_kernel(
     if (lane_id() == 0) sums[warp_id()] = sum;
     __syncthreads();  // the sums of all warps are there
     if (warp_id() == 0) {
-        sum = sums[lane_id()];
+        sum = lane_id() < THREADS / 32 ? sums[lane_id()] : 0;
         for (int lane = 16; lane > 0; lane /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, lane);
     }
     if (threadIdx.x == 0) dsinks[head] = sum;

@@ -1,0 +1,33 @@
+// hopper_window.cu - flash_sink_logits_backward by 09's kernel for short windows on a Hopper GPU, without sink tokens: D = 64, W <= 129. The sink is
+// in L, so what is left is ds. All else is packed_heads.cu's.
+#include "workbook.h"
+#include "hopper.cuh"
+
+namespace packed_heads  // another name than in hopper.cu: the library has both
+{
+#include "packed_heads.cu"
+}
+namespace short_window
+{
+#define SINK_LOGITS
+#include "../../09/variants/hopper.cu"
+}
+
+wb_status flash_sink_logits_backward(
+    bf16 *dQ, bf16 *dK, bf16 *dV, float *dsinks, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
+    const float *sink_logits, const bf16 *O, const float *L, const bf16 *dO, const attention_shape *shape,
+    wb_stream stream)
+{
+    const char *name = "flash_sink_logits_backward";
+    wb_status status = wb_check_sink_backward(name, dQ, dK, dV, dsinks, delta, Q, K, V, sink_logits, O, L, dO, shape);
+    if (status != WB_OK) return status;
+    if (!short_window::suits(name, shape))
+        return packed_heads::flash_sink_logits_backward(
+            dQ, dK, dV, dsinks, delta, Q, K, V, sink_logits, O, L, dO, shape, stream);
+    status = short_window::launch_stretches<false>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, 0, stream);
+    if (status != WB_OK) return status;
+    packed_heads::dsinks_kernel<512>
+        <<<shape->q_heads, 512, 0, stream>>>(dsinks, sink_logits, L, delta, shape->batch, shape->q_len);
+    WB_CUDA(cudaGetLastError());
+    return WB_OK;
+}
