@@ -8,7 +8,7 @@ chart_title = "14 flash decode int8: 32 sequences, 64 heads over 8 of K and V, D
 where = "B=32,Hq=64,Nq=1,D=128,page=64,lens=same"
 y_column = "gbps"
 y_factor = 1
-y_title = "GB/s, the cache and its scales read once, higher is better"
+y_title = "GB/s, the cache read once, higher is better"
 roof_name = "roof_copy"
 roof_title = "roof: a copy in device memory, %.0f GB/s"
 load 'plots/speed.gp'

@@ -39,6 +39,13 @@ sed '/^# backend/a # peak_tflops: 500\n# peak_gbps: 1000' "$table" >"$table.new"
 "$out/verdict" "$table" >"$said" 2>&1
 expect "a table's own peaks count" grep -q 'on NVIDIA Q1: 500 TFLOP/s of bf16 products, 1000 GB/s; the roofs meet at 500 ' "$said"
 
+if [ -f "$out/solutions/14.so" ]; then
+    "$out/errors" "bf16=$out/solutions/13.so" "int8=$out/solutions/14.so" 128 >"$table" 2>"$said"
+    expect "an int8 cache is further off than one of bf16, and not by much" awk -F'\t' '$3 == "normal" { off[$2, $7] = $9; n++ }
+        END { for (keys = 64; keys <= 128; keys *= 2) bad += off["bf16", keys] > 0.004 || off["int8", keys] > 0.012 || off["int8", keys] < 2 * off["bf16", keys]; exit n != 4 || bad }' "$table"
+    expect "a column that towers costs the others their bits" awk -F'\t' '$3 == "outliers" && $2 == "int8" { n++; low += $9 < 0.02 } END { exit n != 2 || low }' "$table"
+fi
+
 [ "${BACKEND:-cpu}" = cpu ] || exit $failed # what follows is so on sm_90, and on the layer, which plays one
 "$out/bench" 08 --impl "library=$out/lib/libworkbook.so" --shape B=1,Hq=2,Nq=100,D=64 --shape B=1,Hq=2,Nq=100,D=16 --out "$table" >"$said" 2>&1
 expect "a library says what it has chosen" [ "$(awk -F'\t' '$1 == "# chosen" { print $2, $8, $14 }' "$table" | tr '\n' ' ')" = "$(

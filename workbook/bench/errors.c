@@ -2,6 +2,7 @@
 // the cache, of problem 13's cache (bf16) and of problem 14's (int8).
 //
 //   errors bf16=build/cpu/solutions/13.so int8=build/cpu/solutions/14.so >FILE.tsv      in this order; by `make errors`
+//   errors ... 256 >FILE.tsv                       no sequence is longer than 256 keys, where there is little time
 //
 // Q, K and V are drawn as floats. The truth is the oracle's, of Q rounded to bf16, which both functions get, and of K and V as they were
 // drawn. The error is |O - truth| / |truth| over all rows, in the Euclidean norm. Exit status 1 if a function failed.
@@ -164,12 +165,13 @@ static implementation load(const char *text, const char *label, const char *name
 
 int main(int argc, char **argv)
 {
-    if (argc != 3) {
-        bench_say("usage: errors bf16=13.so int8=14.so\n");
+    if (argc < 3 || argc > 4) {
+        bench_say("usage: errors bf16=13.so int8=14.so [LONGEST]\n");
         return 2;
     }
     const implementation impls[] = {load(argv[1], "bf16", "flash_decode", false),
                                     load(argv[2], "int8", "flash_decode_int8", true)};
+    const int longest = argc == 4 ? atoi(argv[3]) : LONGEST;
     char machine[192], commit[128], date[64];
     const time_t now = time(NULL);
     bench_machine(machine, sizeof machine);
@@ -179,7 +181,7 @@ int main(int argc, char **argv)
            wb_device_name(), date);
     printf("problem\timpl\tinput\tB\tHq\tHkv\tNk\tD\terror\n");
     for (int kind = 0; kind < 2; kind++)
-        for (int keys = SHORTEST; keys <= LONGEST; keys *= 2) {
+        for (int keys = SHORTEST; keys <= longest; keys *= 2) {
             numbers n = draw(keys, kind == 1);
             for (int k = 0; k < 2; k++)
                 printf("14\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%.4g\n", impls[k].label, inputs[kind], B, HQ, HKV, keys, D,
