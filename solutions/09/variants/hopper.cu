@@ -7,7 +7,7 @@
 // warps that otherwise fetch. L and delta are where the products begin: what is added up is S - L and dP - delta.
 //
 // A stretch goes two tiles beyond its end, for the sake of its last keys alone. Sinks are a fourth, small tile of keys for dQ; their own dK
-// and dV are sums over all queries: packed_heads.cu's kernels compute them first, and dQ, not yet filled, holds their parts.
+// and dV are sums over all queries: a kernel of their own adds them up first, in parts that dQ, not yet filled, holds.
 // D = 64, W <= 129, up to 16 sinks; all else is packed_heads.cu's.
 #include "workbook.h"
 #include "hopper.cuh"
@@ -363,20 +363,133 @@ template <bool SINKS> static wb_status launch_stretches(
 }
 
 #ifndef SINK_LOGITS
-constexpr int BK = 32;  // the first keys, the sinks among them: their dK and dV are sums over all queries, in parts
+// The first MOST_SINKS keys, the sinks among them: their dK and dV are sums over all queries, in parts, a block for each.
+constexpr int BQ = 32;     // queries of a step
+constexpr int BLOCKS = 4;  // of a multiprocessor
+struct sink_tiles {
+    smem_tile<MOST_SINKS, 64> K_smem, V_smem;
+    smem_tile<BQ, 64> Q_smem[GROUPS], dO_smem[GROUPS], O_smem[GROUPS];  // one is read, one has come, one is on its way
+    float L_smem[2][BQ], delta_smem[2][BQ];                             // L in base 2
+};
+
+static_assert(
+    BLOCKS * (sizeof(sink_tiles) + 1024) <= 228 * 1024, "a multiprocessor has 228 KB, and keeps 1 for each block");
+
+// Two warps: one multiplies, the other computes delta of the step that comes next. Tiles lie on their sides, as above.
+__global__ __launch_bounds__(64, BLOCKS) void sinks_kernel(
+    bf16 *dK,        // [B, Hkv, N, 64]
+    bf16 *dV,        // [B, Hkv, N, 64]
+    float *sums,     // [B Hkv, parts, 2, MOST_SINKS, 64], or, of one part, null: it is all there is
+    const bf16 *Q,   // [B, Hq, N, 64]
+    const bf16 *K,   // [B, Hkv, N, 64]
+    const bf16 *V,   // [B, Hkv, N, 64]
+    const bf16 *O,   // [B, Hq, N, 64]
+    const bf16 *dO,  // [B, Hq, N, 64]
+    const float *L,  // [B, Hq, N]
+    int group_size, int N, int W, int sinks, float scale)
+{
+    extern __shared__ uint4 shared_of_sinks[];
+    auto &tiles = *reinterpret_cast<sink_tiles *>(shared_of_sinks);
+
+    // who am I: steps begin ... end - 1 of those of all heads of the group
+    const int part = blockIdx.y, parts = gridDim.y, per_head = (N - 1) / BQ + 1;
+    const size_t kv_head = blockIdx.x;  // counted over the whole batch
+    const int begin = (int)((long long)group_size * per_head * part / parts);
+    const int end = (int)((long long)group_size * per_head * (part + 1) / parts);
+    const auto first_of = [&](int step) { return step % per_head * BQ; };
+    const auto row_of = [&](int step) { return (kv_head * group_size + step / per_head) * N + first_of(step); };
+    const auto load_step = [&](int step) {
+        const int stage = step % GROUPS, rows = N - first_of(step);
+        const size_t at = row_of(step) * 64;
+        load_async<64>(tiles.Q_smem[stage], Q + at, rows);
+        load_async<64>(tiles.dO_smem[stage], dO + at, rows);
+        load_async<64>(tiles.O_smem[stage], O + at, rows);
+        loads_issued();
+    };
+    // By one warp, a lane a query. One that does not exist has L = infinity, and thereby P = 0.
+    const auto know = [&](int step) {
+        const int r = lane_id();
+        const float L_row = first_of(step) + r < N ? L[row_of(step) + r] * LOG2_E : INFINITY;
+        const auto *O_row = reinterpret_cast<const uint4 *>(tiles.O_smem[step % GROUPS].at[r]),
+                   *dO_row = reinterpret_cast<const uint4 *>(tiles.dO_smem[step % GROUPS].at[r]);
+        float sum = 0;
+        TILE_UNROLL
+        for (int c = 0; c < 8; c++) {
+            const uint4 o = O_row[c], g = dO_row[c];  // eight bf16 each
+            const auto *a = reinterpret_cast<const __nv_bfloat162 *>(&o),
+                       *b = reinterpret_cast<const __nv_bfloat162 *>(&g);
+            TILE_UNROLL
+            for (int i = 0; i < 4; i++) {
+                const float2 x = __bfloat1622float2(a[i]), y = __bfloat1622float2(b[i]);
+                sum += x.x * y.x + x.y * y.y;
+            }
+        }
+        tiles.delta_smem[step % 2][r] = sum;
+        tiles.L_smem[step % 2][r] = L_row;
+    };
+
+    load_async<64>(tiles.K_smem, K + kv_head * N * 64, N);
+    load_async<64>(tiles.V_smem, V + kv_head * N * 64, N);
+    load_step(begin);
+    loads_arrived<0>();
+    __syncthreads();  // every thread's part of K, V and the first step has arrived
+    if (begin + 1 < end) load_step(begin + 1);
+    const bool multiplies = warp_id() == 0;
+    if (!multiplies) know(begin);
+    operand<MOST_SINKS, 64> K_reg, V_reg;
+    load(K_reg, tiles.K_smem, 0);
+    load(V_reg, tiles.V_smem, 0);
+    const float scale2 = scale * LOG2_E;
+    reg_tile<MOST_SINKS, 64> dK_reg = {}, dV_reg = {};
+    for (int step = begin; step < end; step++) {
+        loads_arrived<0>();
+        __syncthreads();  // L and delta of this step are known, the tiles of the next have come, and those of the last are free
+        if (step + 2 < end) load_step(step + 2);
+        if (!multiplies) {
+            if (step + 1 < end) know(step + 1);
+            continue;
+        }
+        const auto &Q_tile = tiles.Q_smem[step % GROUPS], &dO_tile = tiles.dO_smem[step % GROUPS];
+        const int i0 = first_of(step);
+        col_vec<BQ> L_col, delta_col;
+        load(L_col, tiles.L_smem[step % 2], BQ, 0);
+        load(delta_col, tiles.delta_smem[step % 2], BQ, 0);
+        reg_tile<MOST_SINKS, BQ> P = {}, dS = {};
+        mma_ABt(P, K_reg, Q_tile);    // S^T = K Q^T
+        mma_ABt(dS, V_reg, dO_tile);  // dP^T = V dO^T
+        each(P, [&](float &s, element e) {
+            const int i = i0 + e.col, j = e.row;
+            s = j > i || (i - j >= W && j >= sinks) ? 0 : exp2_fast(s * scale2 - L_col[e]);  // S^T becomes P^T
+        });
+        mma_AB(dV_reg, P, dO_tile);  // dV += P^T dO
+        each(dS, [&](float &x, element e) { x = P[e] * (x - delta_col[e]); });
+        mma_AB(dK_reg, dS, Q_tile);  // dK += dS^T Q, times scale at the end
+    }
+    if (!multiplies) return;
+
+    each(dK_reg, [&](float &x, element) { x *= scale; });
+    if (!sums) {
+        store(dK + kv_head * N * 64, dK_reg, N);
+        store(dV + kv_head * N * 64, dV_reg, N);
+        return;
+    }
+    float *sum = sums + (kv_head * parts + part) * 2 * MOST_SINKS * 64;
+    each(dK_reg, [&](float &x, element e) { sum[e.row * 64 + e.col] = x; });
+    each(dV_reg, [&](float &x, element e) { sum[(MOST_SINKS + e.row) * 64 + e.col] = x; });
+}
 
 // The sums of their parts, always in the same order. A thread an element, with AT_ONCE parts on their way to it.
 __global__ __launch_bounds__(256) void sum_kernel(
     bf16 *dK,           // [B Hkv, N, 64]
     bf16 *dV,           // [B Hkv, N, 64]
-    const float *sums,  // [B Hkv, parts, 2, BK, 64]
+    const float *sums,  // [B Hkv, parts, 2, MOST_SINKS, 64]
     int parts, int N)
 {
-    constexpr int AT_ONCE = 16, SIZE = 2 * BK * 64;
+    constexpr int AT_ONCE = 16, SIZE = 2 * MOST_SINKS * 64;
     after_may_begin();  // the stretches, which wait for these sums before they store into dQ
     before_is_done();
-    const size_t kv_head = blockIdx.y;
-    const int at = blockIdx.x * 256 + threadIdx.x, key = at / 64 % BK;
+    const size_t kv_head = blockIdx.x;
+    const int at = blockIdx.y * 256 + threadIdx.x, key = at / 64 % MOST_SINKS;
     if (key >= N) return;
     sums += kv_head * parts * SIZE + at;
     float sum = 0;
@@ -387,32 +500,27 @@ __global__ __launch_bounds__(256) void sum_kernel(
         TILE_UNROLL
         for (int i = 0; i < AT_ONCE; i++) sum += x[i];
     }
-    (at < BK * 64 ? dK : dV)[(kv_head * N + key) * 64 + at % 64] = __float2bfloat16(sum);
+    (at < SIZE / 2 ? dK : dV)[(kv_head * N + key) * 64 + at % 64] = __float2bfloat16(sum);
 }
 
 static wb_status launch_sinks(
-    bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O,
-    const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
+    bf16 *dQ, bf16 *dK, bf16 *dV, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O, const float *L,
+    const bf16 *dO, const attention_shape *shape, wb_stream stream)
 {
-    constexpr int BQ = 32, FEWEST_STEPS = 8;
-    const int B = shape->batch, Hq = shape->q_heads, Hkv = shape->kv_heads, N = shape->q_len;
-    const size_t rows = (size_t)B * Hq * N;
-    any_window::delta_kernel<64><<<(unsigned)((rows * 8 - 1) / 256 + 1), 256, 0, stream>>>(delta, O, dO, rows);
-    WB_CUDA(cudaGetLastError());
-    // About six blocks for each multiprocessor, of FEWEST_STEPS steps or more, and no more than have room in dQ for their sums.
-    const size_t room = rows * 64 * sizeof(bf16), part_bytes = (size_t)B * Hkv * 2 * BK * 64 * sizeof(float);
-    const size_t steps = (size_t)(Hq / Hkv) * N / BQ, most = max(1, 6 * 132 / (B * Hkv));
+    constexpr int FEWEST_STEPS = 8, bytes = sizeof(sink_tiles), part_bytes = 2 * MOST_SINKS * 64 * sizeof(float);
+    const int kv_heads = shape->batch * shape->kv_heads, group_size = shape->q_heads / shape->kv_heads;
+    const int N = shape->q_len;
+    // BLOCKS blocks for each multiprocessor, of FEWEST_STEPS steps or more, and no more than have room in dQ for their sums.
+    const size_t room = (size_t)group_size * N * 64 * sizeof(bf16), steps = (size_t)group_size * ((N - 1) / BQ + 1);
+    const size_t most = max(1, BLOCKS * 132 / kv_heads);
     const int parts = (int)max((size_t)1, min(room / part_bytes, min(most, steps / FEWEST_STEPS)));
-    float *sums = reinterpret_cast<float *>(dQ);
-    const auto kernel = any_window::dkdv_kernel<64, 16, BQ, 2, 6>;
-    const size_t bytes = sizeof(any_window::dkdv_tiles<BK, BQ, 64>);
-    WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
-    kernel<<<dim3(parts * Hkv, B), 64, bytes, stream>>>(
-        dK, dV, Q, K, V, dO, L, delta, sums, parts, Hq, Hkv, N, min(shape->window, N), min(shape->sinks, N),
-        shape->scale);
+    float *sums = parts > 1 ? reinterpret_cast<float *>(dQ) : nullptr;
+    WB_CUDA(cudaFuncSetAttribute(sinks_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    sinks_kernel<<<dim3(kv_heads, parts), 64, bytes, stream>>>(
+        dK, dV, sums, Q, K, V, O, dO, L, group_size, N, min(shape->window, N), min(shape->sinks, N), shape->scale);
     WB_CUDA(cudaGetLastError());
     if (parts == 1) return WB_OK;
-    return launch_after(sum_kernel, dim3(2 * BK * 64 / 256, B * Hkv), 256, 0, stream, dK, dV, sums, parts, N);
+    return launch_after(sum_kernel, dim3(kv_heads, part_bytes / 4 / 256), 256, 0, stream, dK, dV, sums, parts, N);
 }
 
 wb_status flash_sinks_backward(
@@ -425,9 +533,9 @@ wb_status flash_sinks_backward(
     if (!suits(name, shape) || shape->sinks > MOST_SINKS)
         return any_window::flash_sinks_backward(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
     const bool far = shape->sinks > 0 && shape->window < shape->q_len;  // some query sees a sink left of its window
-    if (far) status = launch_sinks(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+    if (far) status = launch_sinks(dQ, dK, dV, Q, K, V, O, L, dO, shape, stream);
     if (status != WB_OK) return status;
     const auto run = far ? launch_stretches<true> : launch_stretches<false>;
-    return run(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, far ? BK : 0, stream);
+    return run(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, far ? MOST_SINKS : 0, stream);
 }
 #endif
