@@ -36,8 +36,7 @@ __global__ void group_kernel(bf16 *O, float *L, const bf16 *Q, const bf16 *K, co
             weights[warp][lane] = p;
             __syncwarp();
             for (int j = 0; j < n; j++)
-                for (int c = 0; c * 32 + lane < D; c++)
-                    o[c] += weights[warp][j] * float(values[j * D + c * 32 + lane]);
+                for (int c = 0; c * 32 + lane < D; c++) o[c] += weights[warp][j] * float(values[j * D + c * 32 + lane]);
         }
         for (int x = 1; x < 32; x *= 2) l += __shfl_xor_sync(0xffffffff, l, x);
         for (int c = 0; works && c * 32 + lane < D; c++) O[row * D + c * 32 + lane] = bf16(o[c] / l);
