@@ -67,6 +67,18 @@ static const char *const chosen[][MAX_CASES] = {
             "Hq=2,Hkv=1,Nq=50,D=16,W=30,logits=-inf", "Hq=2,Hkv=1,Nq=50,D=16,W=30,logits=100",
             "B=2,Hq=6,Hkv=2,Nq=60,D=16,W=20,logits=mixed", "Hq=1,Hkv=1,Nq=100,D=16,W=30,input=rising",
             "Hq=1,Hkv=1,Nq=220,D=16,W=1", "Hq=2,Hkv=1,Nq=300,D=32,W=20", "Hq=1,Hkv=1,Nq=1100,D=16,W=5"},
+    [13] = {"Hq=1,Hkv=1,Nq=1,Nk=64,D=16", "Hq=1,Hkv=1,Nq=1,Nk=3000,D=16,scale=0.4",
+            "B=3,Hq=4,Hkv=2,Nq=1,Nk=300,D=16,lens=mixed", "B=5,Hq=4,Hkv=2,Nq=3,Nk=700,D=16,page=32,lens=edges",
+            "B=2,Hq=16,Hkv=2,Nq=5,Nk=200,D=16,page=64", "Hq=1,Hkv=1,Nq=16,Nk=5,D=16", "Hq=1,Hkv=1,Nq=16,Nk=513,D=16",
+            "Hq=2,Hkv=1,Nq=2,Nk=2000,D=16,input=huge", "Hq=2,Hkv=1,Nq=2,Nk=2000,D=16,input=tiny",
+            "B=2,Hq=2,Hkv=2,Nq=1,Nk=1500,D=16,page=128,input=stairs", "B=3,Hq=3,Hkv=1,Nq=7,Nk=450,D=32,page=256",
+            "Hq=2,Hkv=2,Nq=4,Nk=1000,D=64"},
+    [15] = {"Nq=128,Nk=64,D=16,mask=full", "Hq=2,Nq=300,Nk=700,D=16,mask=full", "Nq=200,D=16,mask=causal,scale=0.4",
+            "Nq=300,D=16,mask=window/1", "B=3,Hq=2,Hkv=1,Nq=260,D=16,mask=documents/60,masks=3",
+            "Nq=400,Nk=500,D=16,mask=random", "Nq=260,D=16,mask=gaps",
+            "B=2,Hq=2,Hkv=1,Nq=260,D=32,mask=prefix/150,masks=2,q_tile=64", "Nq=300,D=32,mask=strided/100,q_tile=64",
+            "Nq=64,Nk=500,D=64,mask=tree/64", "Nq=300,Nk=420,D=64,mask=random,q_tile=64", "Nq=300,D=32,mask=padded/90",
+            "Nq=200,D=16,mask=causal,input=rising"},
 };
 
 static bool alike(const wb_problem *a, const wb_problem *b)

@@ -14,6 +14,10 @@ void model_rows(const model_inputs *in, const kernel *k, int output, size_t row,
         sum_row(in, k, (int)row, out);
         return;
     }
+    if (in->problem->signature == WB_DECODE || in->problem->signature == WB_BLOCK_MASK) {
+        (in->problem->signature == WB_DECODE ? decode_row : listed_row)(in, k, row, output == 0, out);
+        return;
+    }
     const attention_shape *s = in->shape;
     if (in->problem->signature == WB_BACKWARD && (output == 1 || output == 2)) {
         key_row(in, k, (int)(row / (size_t)s->kv_len), (int)(row % (size_t)s->kv_len), output == 1, out);

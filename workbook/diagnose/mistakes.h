@@ -102,6 +102,21 @@ typedef struct kernel {
         DSINKS_FIRST_ROW_LOST, DSINKS_PLUS, DSINKS_TIMES_SCALE, DSINKS_TIMES_LOG2E, DSINKS_TIMES_LN2, DSINKS_MEAN, DSINKS_MEAN_OF_ROWS,
         DSINKS_MEAN_OF_BATCHES, DSINKS_32_TIMES, DSINKS_0_IS_NONE, DSINKS_BF16, DSINKS_SUM_IN_BF16 } dsinks;
 
+    // decoding: shares, pages, packed rows, the merge. GHOST: keys that do not exist are seen, too
+    enum { DECODE_RIGHT, DECODE_REST_LEFT, DECODE_FIRST_SEQUENCE, DECODE_TABLE_PACKED, DECODE_COLUMN_IN_TILES,
+        DECODE_COLUMN_IN_TILES_WRAPPED, DECODE_NO_TABLE, DECODE_NO_TABLE_COLUMNS, DECODE_TOKENS_FIRST, DECODE_ROW_OF_TILE,
+        DECODE_ONE_LESS, DECODE_ONE_MORE, DECODE_ONE_MORE_GHOST, DECODE_FROM_START, DECODE_FUTURE_SEEN, DECODE_NO_MASK, DECODE_MEAN,
+        DECODE_BASE_2, DECODE_FIRST_PART_LEFT, DECODE_LAST_PART_LEFT, DECODE_NO_MAX, DECODE_NO_MAX_FOR_O, DECODE_UNDER_LAST,
+        DECODE_UNDER_FIRST } decode;
+
+    // lists of tiles: which, where their keys begin, bits, what comes of rows without keys
+    enum { LISTS_RIGHT, LISTS_FIRST_MASK, LISTS_NO_END, LISTS_TILES_OF_128, LISTS_ENDS_ARE_COUNTS, LISTS_PART_ENDS_ARE_COUNTS,
+        LISTS_STARTS_OF_WHOLE, LISTS_WHOLE_FROM_FIRST, LISTS_PART_FROM_FIRST, LISTS_WHOLE_ALONE, LISTS_PART_ALONE, LISTS_LAST_PART_LEFT,
+        LISTS_STEPS_ARE_TILES, LISTS_ALL_STEPS_ARE_TILES, LISTS_FIRST_HALF_TWICE, LISTS_TILES_OF_BC, LISTS_BITS_OF_FIRST_TILE,
+        LISTS_FIRST_HALF_OF_BITS, LISTS_BITS_FROM_LEFT, LISTS_BITS_FROM_LEFT_OF_LANE, LISTS_BITS_SHIFTED_TWICE, LISTS_BITS_OF_NEIGHBOURS,
+        LISTS_FIRST_WORD, LISTS_OTHER_ROW, LISTS_BITS_UPSIDE_DOWN, LISTS_HIDDEN_BY_0, LISTS_NOT_MASKED, LISTS_NO_BITS, LISTS_EMPTY_NAN,
+        LISTS_EMPTY_L_FINITE, LISTS_L_IN_BASE_2 } lists;
+
     // the sum
     int dims;  // of a mistake with lanes: which
     // SUM_WITHOUT_ONE_SHUFFLE: that over `dims` lanes
@@ -152,6 +167,14 @@ typedef struct model_inputs {
     int rows, cols;
     bool bf16_output;
     const struct dots *dots;  // [B, Hq, Nq, Nk], of a query and the keys of its head, or null
+    // of 13: blocks, as many as its workspace has room for
+    decode_shape decode;
+    const int *table, *kv_len;
+    int blocks;
+    // of 15: the lists in host memory, and how long they are
+    block_mask lists;
+    int wholes, parts;
+    size_t bit_words;
 } model_inputs;
 
 // One row of an output: D elements, or 1. A value that is not finite: any such value, or 0, will do.

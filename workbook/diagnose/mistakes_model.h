@@ -1,5 +1,5 @@
 // mistakes_model.h - what the models of mistakes.h share. mistakes_walk.c: heads, mask, which tiles are visited. On it stand
-// mistakes_forward.c, mistakes_backward.c, mistakes_dsinks.c and mistakes_sum.c: what comes out, a row at a time. On these stands mistakes.c.
+// mistakes_forward.c, mistakes_backward.c, mistakes_dsinks.c and mistakes_sum.c: what comes out, a row at a time; mistakes_lists.c needs no walk. On these stands mistakes.c.
 //
 // The right steps are those of FlashAttention-2, algorithms 1 and 2 (Dao 2023, arXiv:2307.08691). Exponents are natural here: that a
 // kernel works in base 2 shows only where it mixes bases.
@@ -71,5 +71,8 @@ double delta_of(const model_inputs *in, const kernel *k, long long row, double *
 void dsinks_row(const model_inputs *in, const kernel *k, int h, model_row *out);
 // y[i].
 void sum_row(const model_inputs *in, const kernel *k, int i, model_row *out);
+// Row `row` of O or L of 13 and of 15, counted through all heads.
+void decode_row(const model_inputs *in, const kernel *k, size_t row, bool is_O, model_row *out);
+void listed_row(const model_inputs *in, const kernel *k, size_t row, bool is_O, model_row *out);
 
 #endif

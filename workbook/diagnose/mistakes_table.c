@@ -8,7 +8,7 @@
 #define LN2 0.6931471805599453
 
 // What a problem must have for a mistake to be possible.
-enum { FWD = 1, BWD = 2, SUM = 4, MASK = 8, WINDOW = 16, SINKS = 32, LOGITS = 64 };
+enum { FWD = 1, BWD = 2, SUM = 4, MASK = 8, WINDOW = 16, SINKS = 32, LOGITS = 64, DECODE = 128, LISTS = 256 };
 
 // What to try, if the results depend on it.
 enum {
@@ -568,6 +568,106 @@ const mistake mistakes[] = {
      "rows of the head|sum of the block", BWD, 0, {.dsinks = DSINKS_SUM_IN_BF16}},
     {ALSO, BWD, 0, {.dsinks = DSINKS_BF16}},
 
+    // --- decoding
+    {"rest_of_the_tiles_left", "leaves out the last tiles of all: total / blocks is rounded before it is multiplied by the block",
+     "share", DECODE, 0, {.decode = DECODE_REST_LEFT}},
+    {"pages_of_the_first_sequence", "reads the pages of the first sequence for all of them",
+     "page lookup", DECODE, 0, {.decode = DECODE_FIRST_SEQUENCE}},
+    {"table_not_read", "takes pages in the order of the cache: the page table is not read",
+     "page lookup", DECODE, 0, {.decode = DECODE_NO_TABLE}},
+    {ALSO, DECODE, 0, {.decode = DECODE_NO_TABLE_COLUMNS}},
+    {"columns_of_tiles", "counts columns of the page table in tiles of 64 keys, where pages are meant",
+     "page lookup", DECODE, 0, {.decode = DECODE_COLUMN_IN_TILES}},
+    {ALSO, DECODE, 0, {.decode = DECODE_COLUMN_IN_TILES_WRAPPED}},
+    {"table_rows_packed", "takes rows of the page table to be as long as the sequence needs, where each has max_pages columns",
+     "page lookup", DECODE, 0, {.decode = DECODE_TABLE_PACKED}},
+    {"tokens_before_heads", "takes packed rows to be all heads of the first token, then those of the second: they lie head by head",
+     "packed rows", DECODE, 0, {.decode = DECODE_TOKENS_FIRST}},
+    {"token_of_the_tile_row", "takes the token from the row within its tile, where the row of the job is meant",
+     "packed rows", DECODE, 0, {.decode = DECODE_ROW_OF_TILE}},
+    {"new_token_without_itself", "hides from each token one key too many: its own",
+     "packed rows", DECODE, 0, {.decode = DECODE_ONE_LESS}},
+    {"new_token_one_too_many", "shows each token the key after its own",
+     "packed rows", DECODE, 0, {.decode = DECODE_ONE_MORE}},
+    {ALSO, DECODE, 0, {.decode = DECODE_ONE_MORE_GHOST}},
+    {"tokens_from_key_0", "lets token i stand at key i, where the last token stands at the last key",
+     "packed rows", DECODE, 0, {.decode = DECODE_FROM_START}},
+    {"tokens_see_each_other", "shows each token all keys of its sequence, those of later tokens too",
+     "packed rows", DECODE, 0, {.decode = DECODE_FUTURE_SEEN}},
+    {"no_mask_at_all", "hides nothing: each token sees later ones, and keys behind the last",
+     "packed rows", DECODE, 0, {.decode = DECODE_NO_MASK}},
+    {"merged_without_weights", "takes the mean of the parts: each counts the same, whatever its L",
+     "merge", DECODE, 0, {.decode = DECODE_MEAN}},
+    {"part_weights_in_base_2", "weights parts by powers of 2, where L is to base e",
+     "merge", DECODE, 0, {.decode = DECODE_BASE_2}},
+    {"first_part_left_out", "merges all parts of a row but the first",
+     "merge", DECODE, 0, {.decode = DECODE_FIRST_PART_LEFT}},
+    {"last_part_left_out", "merges all parts of a row but the last",
+     "merge", DECODE, 0, {.decode = DECODE_LAST_PART_LEFT}},
+    {"parts_without_maximum", "weights parts by exp(L) itself, which overflows or vanishes: the largest L has to be subtracted",
+     "merge", DECODE, 0, {.decode = DECODE_NO_MAX}},
+    {ALSO, DECODE, 0, {.decode = DECODE_NO_MAX_FOR_O}},
+    {"under_one_parts_L", "subtracts the L of one part, where the largest is meant: of a part that has seen nothing it is -infinity",
+     "merge", DECODE, 0, {.decode = DECODE_UNDER_LAST}},
+    {ALSO, DECODE, 0, {.decode = DECODE_UNDER_FIRST}},
+
+    // --- lists of tiles
+    {"mask_of_the_first_sequence", "takes the mask of the first sequence for all",
+     "lists", LISTS, 0, {.lists = LISTS_FIRST_MASK}},
+    {"starts_without_the_end", "takes a mask to have as many starts as tiles of queries: there is one more, the end",
+     "lists", LISTS, 0, {.lists = LISTS_NO_END}},
+    {"tiles_of_128", "looks for queries in tiles of 128, where the mask has tiles of q_tile",
+     "lists", LISTS, 0, {.lists = LISTS_TILES_OF_128}},
+    {"ends_are_counts", "takes the end of a list for its length, which is right for the first list alone",
+     "lists", LISTS, 0, {.lists = LISTS_ENDS_ARE_COUNTS}},
+    {ALSO, LISTS, 0, {.lists = LISTS_PART_ENDS_ARE_COUNTS}},
+    {"starts_of_the_other_list", "lets both lists begin where that of whole tiles does",
+     "lists", LISTS, 0, {.lists = LISTS_STARTS_OF_WHOLE}},
+    {"lists_from_the_first", "reads a list from the beginning of its array: that is the list of the first tile of queries",
+     "lists", LISTS, 0, {.lists = LISTS_WHOLE_FROM_FIRST}},
+    {ALSO, LISTS, 0, {.lists = LISTS_PART_FROM_FIRST}},
+    {"whole_tiles_alone", "leaves out the tiles that are seen in part",
+     "lists", LISTS, 0, {.lists = LISTS_WHOLE_ALONE}},
+    {"tiles_in_part_alone", "leaves out the tiles that are seen whole",
+     "lists", LISTS, 0, {.lists = LISTS_PART_ALONE}},
+    {"last_tile_left_out", "leaves out the last of the tiles that are seen in part",
+     "lists", LISTS, 0, {.lists = LISTS_LAST_PART_LEFT}},
+    {"steps_for_tiles", "counts a tile as one step where it takes two",
+     "lists", LISTS, 0, {.lists = LISTS_STEPS_ARE_TILES}},
+    {ALSO, LISTS, 0, {.lists = LISTS_ALL_STEPS_ARE_TILES}},
+    {"first_half_twice", "begins both steps of a tile at its first key",
+     "first key", LISTS, 0, {.lists = LISTS_FIRST_HALF_TWICE}},
+    {"tiles_of_a_step", "multiplies the number of a tile by the keys of a step, where tiles have 64",
+     "first key", LISTS, 0, {.lists = LISTS_TILES_OF_BC}},
+    {"bits_of_the_first_tile", "masks each tile with the bits of the first that is seen in part",
+     "load bits", LISTS, 0, {.lists = LISTS_BITS_OF_FIRST_TILE}},
+    {"bits_of_the_first_half", "loads the bits of a tile's first keys for both of its steps",
+     "load bits", LISTS, 0, {.lists = LISTS_FIRST_HALF_OF_BITS}},
+    {"bits_from_the_left", "takes the highest bit of a word for its first key, which is the lowest",
+     "mask", LISTS, 0, {.lists = LISTS_BITS_FROM_LEFT}},
+    {ALSO, LISTS, 0, {.lists = LISTS_BITS_FROM_LEFT_OF_LANE}},
+    {"shifted_twice", "shifts a word for its lane once more: it was shifted already",
+     "mask", LISTS, 0, {.lists = LISTS_BITS_SHIFTED_TWICE}},
+    {"bits_side_by_side", "takes a lane's columns to lie side by side: they are two of every eight",
+     "mask", LISTS, 0, {.lists = LISTS_BITS_OF_NEIGHBOURS}},
+    {"bits_of_the_first_word", "masks all keys of a tile with the bits of its first 32",
+     "mask", LISTS, 0, {.lists = LISTS_FIRST_WORD}},
+    {"bits_of_another_row", "masks a row with the bits of the row eight away",
+     "mask", LISTS, 0, {.lists = LISTS_OTHER_ROW}},
+    {"bits_upside_down", "hides what has its bit set, where that is what is seen",
+     "mask", LISTS, 0, {.lists = LISTS_BITS_UPSIDE_DOWN}},
+    {"hidden_scores_are_0", "gives hidden keys a score of 0, where -infinity is meant",
+     "mask", LISTS, 0, {.lists = LISTS_HIDDEN_BY_0}},
+    {"in_part_as_whole", "does not mask the tiles that are seen in part",
+     "mask", LISTS, 0, {.lists = LISTS_NOT_MASKED}},
+    {ALSO, LISTS, 0, {.lists = LISTS_NO_BITS}},
+    {"empty_rows_are_NaN", "divides O of a row that sees no key by 0",
+     "empty rows", LISTS, 0, {.lists = LISTS_EMPTY_NAN}},
+    {"empty_rows_have_a_finite_L", "gives a row that sees no key a finite L, where -infinity is meant",
+     "empty rows", LISTS, 0, {.lists = LISTS_EMPTY_L_FINITE}},
+    {"row_L_in_base_2", "stores L in base 2 where the natural logarithm is meant",
+     "empty rows", LISTS, 0, {.lists = LISTS_L_IN_BASE_2}},
+
     // --- the row sum
     {"tail_dropped", "leaves out the columns after the last whole load, or round of the loop",
      "ends", SUM, T_BC | T_BR, {.sum = SUM_TAIL_DROPPED}},
@@ -674,9 +774,14 @@ bool mistake_is_in(const mistake *m, const char *gap, size_t length)
 
 bool mistake_applies(const mistake *m, const wb_problem *p, const char *gaps)
 {
-    if (p->signature == WB_DECODE || p->signature == WB_BLOCK_MASK) return false;
-    const unsigned signature = p->signature == WB_FORWARD ? FWD : p->signature == WB_BACKWARD ? BWD : SUM;
-    if (m->needs & (FWD | BWD | SUM) && !(m->needs & signature)) return false;
+    const unsigned signature = p->signature == WB_FORWARD      ? FWD
+                               : p->signature == WB_BACKWARD   ? BWD
+                               : p->signature == WB_ROW_SUM    ? SUM
+                               : p->signature == WB_DECODE     ? DECODE
+                               : p->signature == WB_BLOCK_MASK ? LISTS
+                                                               : 0;
+    if (!signature || (signature & (DECODE | LISTS) && !(m->needs & signature))) return false;
+    if (m->needs & (FWD | BWD | SUM | DECODE | LISTS) && !(m->needs & signature)) return false;
     if (m->needs & (MASK | WINDOW | SINKS) && signature == SUM) return false;
     if (m->needs & MASK && p->mask == WB_NO_MASK) return false;
     if ((m->needs & WINDOW && !p->window) || (m->needs & SINKS && !p->sinks)) return false;
