@@ -22,9 +22,11 @@ typedef struct attention {
 extern const attention naive_attention;
 
 // How it rounds. ROUNDED: to bf16 what the types of the contract round, that is what the kernels take and give. The other two: also what a
-// kernel must round for its products, P in the forward pass, or P and dS in the backward pass; how far a gradient then is from the
-// ROUNDED one is what rounding explains.
+// kernel must round for its products, P in the forward pass, or P and dS in the backward pass. Kernels round different multiples of these:
+// online softmax has another in each row and tile. Here a row has one between 1 and 2, which naive_draw decides. How far a gradient then is
+// from the ROUNDED one is what rounding explains.
 extern enum rounding { PLAIN, ROUNDED, P_ROUNDED, P_AND_DS_ROUNDED } naive_rounding;
+extern unsigned naive_draw;
 
 // Problems 07 and 09. On the CPU layer in processes of their own: the worker programs of 07 and 09. On a GPU loaded: 07.so and 09.so.
 const attention *kernel_attention(const char *forward, const char *backward);

@@ -6,6 +6,7 @@
 #include <tgmath.h>
 
 enum rounding naive_rounding = PLAIN;
+unsigned naive_draw;
 
 // All of it as `real`, on the host, in one piece of memory that begins with Q.
 typedef struct host {
@@ -42,9 +43,14 @@ static host begin(const heads *x)
     return h;
 }
 
-static real inner(enum rounding when, real x)
+static real multiple(size_t row)
 {
-    return naive_rounding == when ? wb_from_bf16(wb_to_bf16((float)x)) : x;
+    const uint64_t mixed = (row + 1) * 0x9e3779b97f4a7c15u * (2 * naive_draw + 1);
+    return (real)exp2((double)(mixed >> 40) * 0x1p-24);
+}
+static real inner(enum rounding when, real x, real multiple)
+{
+    return naive_rounding == when ? wb_from_bf16(wb_to_bf16((float)(x * multiple))) / multiple : x;
 }
 
 // The keys that query i sees: 0 ... sinks - 1 and begin ... i.
@@ -78,6 +84,7 @@ static void forward(const heads *x)
         real P[T];
         for (int i = 0; i < T; i++) {
             const size_t row = (size_t)h * T + i;
+            const real c = multiple(row);
             real max = -INFINITY, sum = 0;
             FOR_KEYS(j, i, s)
             {
@@ -86,7 +93,7 @@ static void forward(const heads *x)
             }
             FOR_KEYS(j, i, s) sum += P[j] = exp(P[j] - max);
             FOR_KEYS(j, i, s)
-            add(a.O + row * D, inner(P_ROUNDED, P[j]) / sum, a.V + head + (size_t)j * D, D);
+            add(a.O + row * D, inner(P_ROUNDED, P[j], c) / sum, a.V + head + (size_t)j * D, D);
             a.L[row] = max + log(sum);
         }
     }
@@ -105,13 +112,14 @@ static void backward(const heads *x)
 #pragma omp parallel for if (a.n > LARGE)
     for (int g = 0; g < a.heads / a.group; g++) {  // the query heads of a group add to the same dK and dV
         for (size_t row = (size_t)g * a.group * T; row < (size_t)(g + 1) * a.group * T; row++) {
-            const real *const Q = a.Q + row * D, *const dO = a.dO + row * D, delta = dot(dO, a.O + row * D, D);
+            const real *const Q = a.Q + row * D, *const dO = a.dO + row * D, c = multiple(row),
+                              delta = dot(dO, a.O + row * D, D);
             FOR_KEYS(j, (int)(row % T), s)
             {
                 const size_t key = ((size_t)g * T + j) * D;
                 const real P = exp(s->scale * dot(Q, a.K + key, D) - a.L[row]);
-                const real dS = inner(P_AND_DS_ROUNDED, P * (dot(dO, a.V + key, D) - delta)) * s->scale;
-                add(a.dV + key, inner(P_AND_DS_ROUNDED, P), dO, D);
+                const real dS = inner(P_AND_DS_ROUNDED, P * (dot(dO, a.V + key, D) - delta), c) * s->scale;
+                add(a.dV + key, inner(P_AND_DS_ROUNDED, P, c), dO, D);
                 add(a.dK + key, dS, Q, D);
                 add(a.dQ + row * D, dS, a.K + key, D);
             }

@@ -5,7 +5,10 @@
 
 enum { WQ, WK, WV, WO, WEIGHTS };
 static const char *const names[WEIGHTS] = {"dWq", "dWk", "dWv", "dWo"};
-static const double MARGIN = 2;  // another kernel may round other multiples of the same numbers: as far, but elsewhere
+// A kernel's rounding is one draw more of those that measure it. In units of their root mean square right kernels came to 1.25 at most on
+// eleven sets of weights, and a window that lacks one key of 32 to 5.1 at least (problems/capstone/README.md): the factor is the middle.
+enum { DRAWS = 4 };
+static const double MARGIN = 2.5;
 
 typedef struct step {
     model *m;
@@ -42,7 +45,9 @@ static double distance(const real *got, const real *want, size_t n)
 static bool compare(const step *s, const char *problem, attention by, enum rounding as_kernels,
                     const char *const culprits[WEIGHTS], char fault[512])
 {
-    real *const got = gradients(s, by, ROUNDED), *const rounded = gradients(s, naive_attention, as_kernels);
+    real *const got = gradients(s, by, ROUNDED), *rounded[DRAWS];
+    for (naive_draw = 0; naive_draw < DRAWS; naive_draw++)
+        rounded[naive_draw] = gradients(s, naive_attention, as_kernels);
     bool right = true;
     for (int l = s->m->c.layers - 1; l >= 0; l--) {
         const struct layer_places *const at = &s->m->at.layer[l];
@@ -53,7 +58,9 @@ static bool compare(const step *s, const char *problem, attention by, enum round
         for (int k = 0; k < WEIGHTS; k++) {
             const size_t n = begin[k + 1] - begin[k];
             error[k] = distance(got + begin[k], s->want + begin[k], n);
-            bound[k] = MARGIN * distance(rounded + begin[k], s->want + begin[k], n);
+            double square = 0;
+            for (int i = 0; i < DRAWS; i++) square += pow(distance(rounded[i] + begin[k], s->want + begin[k], n), 2);
+            bound[k] = MARGIN * sqrt(square / DRAWS);
             const bool off = !(error[k] <= bound[k]), needs_no_backward = k == WO && as_kernels == P_ROUNDED;
             if (off && (worst < 0 || needs_no_backward || error[k] / bound[k] > error[worst] / bound[worst])) worst = k;
             printf("  %s %.4f / %.4f%s", names[k], error[k], bound[k], off ? " OFF" : "    ");
@@ -67,7 +74,8 @@ static bool compare(const step *s, const char *problem, attention by, enum round
                 problem, names[worst], l, error[worst], bound[worst], culprits[worst]);
         right = right && worst < 0;
     }
-    free(got), free(rounded);
+    for (int i = 0; i < DRAWS; i++) free(rounded[i]);
+    free(got);
     return right;
 }
 

@@ -56,7 +56,7 @@ int checkpoint_read(const char *path, const char *recipe, model *m);
 uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes);  // FNV-1a; the first with HASH_BEGIN
 
 // compare.c - what a loss curve cannot show: are the gradients right? One step's gradients of all attention weights by naive attention, and
-// the same with the forward or the backward of its kernels in the place of naive attention's. Each may be off by twice of what rounding
+// the same with the forward or the backward of its kernels in the place of naive attention's. Each may be off by 2.5 times what rounding
 // explains (attention.h), in relation to its size: sqrt(sum of squared differences / sum of squares). Prints a table and PASS, or FAIL and
 // which gradient is off; writes problem, layer, gradient, error and bound to the table, if there is one. Returns whether all are right.
 bool compare_gradients(model *m, const unsigned char *text, const unsigned char *target, int B, int T,
