@@ -31,14 +31,19 @@ mkdir -p build/plots
 data=build/plots/roofline.tsv
 # shellcheck disable=SC2086
 "$verdict" --chart $tables >"$data" || exit 1
+sed -i 's/, tiles of [0-9x ]*//' "$data"  # 15's: the line has no room for it
 if ! [ -s "$data" ]; then
     echo "plot: nothing for a roofline chart: the peaks of $gpu are not known, or no main shape was measured"
     exit 1
 fi
 source=$(for table in $tables; do
     case $table in plots/data/*) kind=recorded ;; *) kind='measured here' ;; esac
-    echo "$kind: $gpu, $(field "$table" date | cut -c1-10), commit $(field "$table" commit)"
-done | sort -u | awk '{ printf "%s%s", (NR > 1 ? "; " : ""), $0 }' | tr -d "'\"{}" | tr '_@^&' '    ')
+    echo "$kind $(field "$table" date | cut -c1-10) $(field "$table" commit | cut -c1-7)"
+done | sort -u | awk -v gpu="$gpu" '
+    { day = $(NF - 1); commit = $NF; sub(/ [^ ]* [^ ]*$/, ""); if (!($0 in first)) { kinds[++n] = $0; first[$0] = day }
+      last[$0] = day; if (!seen[$0, commit]++) { commits[$0] = commits[$0] " " commit; many[$0]++ } }
+    END { for (k = 1; k <= n; k++) { kind = kinds[k]; printf "%s%s: %s, %s%s, commit%s%s", (k > 1 ? "; " : ""), kind, gpu, first[kind],
+          (last[kind] != first[kind] ? " to " last[kind] : ""), (many[kind] > 1 ? "s" : ""), commits[kind] } }' | tr -d "'\"{}" | tr '_@^&' '    ')
 
 terms='svg png'
 [ "${TERM:-}" = dumb ] && terms='svg png dumb'

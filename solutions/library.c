@@ -149,8 +149,8 @@ static const choice choices[] = {
     {"flash_sinks", 0, is_brief, "solutions/07/flash_sinks.cu", .forward = flash_sinks_key},
     // 31b35ee, of it and the key: H16/2 D16 N4096 12.2, 15.7 us; N16384 32.2, 42.5; H64/8 D64 N65536 0.847, 1.087 ms
     {"flash_sinks", 0, any, "solutions/07/variants/packed_heads.cu", .forward = flash_sinks_packed_heads},
-    // 2026-11-21, the commit of this row, B1 H64/8 D64 W128, 4 sinks, of it and packed_heads: N512 0.064, 0.075; N1024 0.069, 0.093; N4096 0.157,
-    // 0.238; N65536 1.77, 3.09
+    // 1582f4c, B1 H64/8 D64 W128, 4 sinks, of it and packed_heads: N512 0.064, 0.075; N1024 0.069, 0.093; N4096 0.157, 0.238; N65536 1.77, 3.09;
+    // without sinks N512 0.0456, 0.0629; N4096 0.105, 0.214; N65536 1.18, 2.68
     {"flash_sinks_backward", 9, has_short_window, "solutions/09/variants/hopper.cu",
      .backward = flash_sinks_backward_hopper},
     // 31b35ee, H16/8 D16 W256, 4 sinks, us, of it and packed_heads: N256 20.4, 22.1; N512 29.7, 33.8; N1024 45.0, 34.3. (At N16384 it is ahead
@@ -167,7 +167,7 @@ static const choice choices[] = {
     {"flash_sink_logits", 9, is_64_or_full_128, "solutions/11/variants/hopper.cu",
      .sink_forward = flash_sink_logits_hopper},
     {"flash_sink_logits", 0, any, "solutions/11/flash_sink_logits.cu", .sink_forward = flash_sink_logits_key},
-    // 2026-11-21, the commit of this row, B1 H64/8 D64 W128, of it and packed_heads: N1024 0.0510, 0.0785; N4096 0.110, 0.212; N65536 1.22, 2.67
+    // 1582f4c, B1 H64/8 D64 W128, of it and packed_heads: N1024 0.0510, 0.0785; N4096 0.110, 0.212; N65536 1.22, 2.67
     {"flash_sink_logits_backward", 9, has_short_window_of_logits, "solutions/12/variants/hopper_window.cu",
      .sink_backward = flash_sink_logits_backward_hopper_window},
     // B1 H64/8 D64, without a window: N1024 0.100, 0.393; N4096 0.741, 2.12; N65536 172, 367

@@ -316,7 +316,7 @@ typedef struct point {
     double label_x, label_y;
 } point;
 
-enum { MAX_POINTS = 9 };
+enum { MAX_POINTS = 16 };
 static const double GAP = 0.16, DROP = 0.25;  // between two numbers; between a point and its number. All in logarithms
 
 // Numbers that would touch are moved apart, to the left and to the right by as much.
