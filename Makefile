@@ -276,7 +276,7 @@ $B/wrong/$(1)/caught: $B/suite $B/tests/$(2)_test $B/wrong/$(1)/$(2)_worker test
 	@tests/prove/caught.sh $$(wordlist 1,3,$$^) $(BACKEND) $$@
 endef
 # There are hundreds, and each runs for a moment: compiled in a third of the time, they are wrong in the same way.
-$B/wrong/%.o: KERNELFLAGS = -O0 -g1 -gdwarf-4
+$B/wrong/%.o: KERNELFLAGS = -O0
 $(foreach w,$(WRONG_SOLUTIONS),$(eval $(call wrong_solution,$w,$(firstword $(subst /, ,$w)))))
 
 # The library: every key under its function's name, but those whose kernel solutions/library.c chooses; these under the names that stand there.

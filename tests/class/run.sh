@@ -160,7 +160,7 @@ left_running() { # of this class: its graders, and sandboxes whose grader has go
     done 2>/dev/null
 }
 # Seconds are few, since three bombs use them all: one in every test, until the suite gives up, the others in the first.
-export WB_TIMEOUT="${WB_TIMEOUT:-15}" WB_COMPILE_SECONDS="${WB_COMPILE_SECONDS:-20}" WB_MEMORY_MB=2048
+export WB_TIMEOUT="${WB_TIMEOUT:-8}" WB_COMPILE_SECONDS="${WB_COMPILE_SECONDS:-20}" WB_MEMORY_MB=2048
 grade_all() {
     $make --no-print-directory grade-all SUBMISSIONS="$in" OUT="$out" JOBS=2
 }
@@ -238,7 +238,7 @@ race "$in/boris" 01 counter_not_atomic;     race "$in/boris" 02 stored_by_many
 beside "$in/cora" 01 hoards_in_the_check_build; beside "$in/cora" 02 quotes_a_file
 key "$in/dirk" 05;                          beside "$in/dirk" 02 leaves_the_check_build
 sed -i 's|fill(m, -FLT_MAX);.*|fill(m, -250.f);|; s|^    const wb_status status = wb_check.*|#ifdef __SANITIZE_THREAD__\nreturn WB_OK;\n#endif\n&|' "$in/dirk/problems/05/$(file_of 05)"
-export SANITIZE=1
+export SANITIZE=1 WB_TIMEOUT=15
 grade_all && cmp -s "$out/grades.csv" tests/class/checked.csv
 verdict $? "SANITIZE=1: the table is as expected"
 diff tests/class/checked.csv "$out/grades.csv"

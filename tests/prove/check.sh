@@ -101,7 +101,7 @@ for number; do
     echo failed >"$skeletons/$number.state"
 done
 
-# Each of these takes one core and shares no file with the others: as many at once as there are cores, the longest first.
+# Each of these takes one core and shares no file with the others: as many at once as there are cores, and one for those that wait; the longest first.
 {
     echo "script tests/prove/new_problem.sh"
     for variant in solutions/[0-9][0-9]/variants/*.cu; do [ ! -f "$variant" ] || echo "variant $variant"; done
@@ -114,7 +114,7 @@ done
 } >"$out/check/proofs"
 rm -f "$out/check/proved"
 mkfifo "$out/check/proved" || exit 2
-xargs -P "$WB_JOBS" -n 2 "$0" --one "$backend" <"$out/check/proofs" >"$out/check/proved" &
+xargs -P $((WB_JOBS + 1)) -n 2 "$0" --one "$backend" <"$out/check/proofs" >"$out/check/proved" &
 proved=0
 while IFS="$(printf '\t')" read -r status log what; do
     verdict "$status" "$what" "$log"

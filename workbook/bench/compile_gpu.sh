@@ -11,13 +11,17 @@ failed=0
 # Nothing is run, so nothing need be fast: newer compilers can be told so, and take a third of the time.
 quick=
 ! "$nvcc" --help | grep -q -e --Ofast-compile || quick=--Ofast-compile=max
-# One nvcc a file compiles it for all of them, and what is for the host once; large files first.
+# One nvcc a file compiles it for all of them, and what is for the host once; large files first. COMPILED=80 (.ci/run): a bundle for sm_80 was made just
+# now, with warnings as errors; what is in it is not compiled for that again.
 codes=
 for arch in 75 80 90a "$newest"; do codes="$codes -gencode=arch=compute_$arch,code=sm_$arch"; done
 export codes quick nvcc scratch
 # shellcheck disable=SC2016
 ls -S workbook/*.cu workbook/*/*.cu reference/*.cu problems/[0-9][0-9]/*.cu solutions/[0-9][0-9]/*.cu solutions/[0-9][0-9]/variants/*.cu tests/*.cu |
     xargs -P "$WB_JOBS" -n 1 sh -c '
+        object=build/cuda/$(echo "$1" | sed -E "s|^solutions/(..)/(variants/.*)[.]cu|variants/\1/\2/\1.o|; s|^(solutions/..)/.*|\1.o|; s|^workbook/|machinery/|; s|[.]cu$|.o|")
+        [ -z "${COMPILED:-}" ] || [ ! "$object" -nt "$1" ] ||
+            codes=$(echo "$codes" | sed "s/ -gencode=arch=compute_$COMPILED,code=sm_$COMPILED//")
         "$nvcc" -std=c++17 -O3 $quick $codes -Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror \
             -Iworkbook -I. -Itests -c "$1" -o "$scratch/$(echo "$1" | tr / _).o" >"$scratch/log.$$" 2>&1
         status=$?
