@@ -149,7 +149,7 @@ static const choice choices[] = {
     {"flash_sinks", 0, is_brief, "solutions/07/flash_sinks.cu", .forward = flash_sinks_key},
     // 31b35ee, of it and the key: H16/2 D16 N4096 12.2, 15.7 us; N16384 32.2, 42.5; H64/8 D64 N65536 0.847, 1.087 ms
     {"flash_sinks", 0, any, "solutions/07/variants/packed_heads.cu", .forward = flash_sinks_packed_heads},
-    // 1582f4c, B1 H64/8 D64 W128, 4 sinks, of it and packed_heads: N512 0.064, 0.075; N1024 0.069, 0.093; N4096 0.157, 0.238; N65536 1.77, 3.09;
+    // 5e4c505, B1 H64/8 D64 W128, 4 sinks, of it and packed_heads: N512 0.059, 0.075; N1024 0.062, 0.093; N4096 0.140, 0.237; N65536 1.62, 3.11;
     // without sinks N512 0.0456, 0.0629; N4096 0.105, 0.214; N65536 1.18, 2.68
     {"flash_sinks_backward", 9, has_short_window, "solutions/09/variants/hopper.cu",
      .backward = flash_sinks_backward_hopper},
