@@ -117,6 +117,9 @@ said $? "is too short" "a text that is too short is refused"
 "$out/train" "text=$scratch/text" steps=ten >"$log" 2>&1
 said $? "steps=ten: a whole number" "an option that is no number is refused"
 
+train/lesson.sh plots/data/h200/train_wrong.tsv >"$scratch/table" && [ "$(wc -l <"$scratch/table")" -gt 20 ] && ! grep -vxFf problems/capstone/README.md "$scratch/table" >"$log"
+ok "the lesson's table is what plots/data has" $?
+
 # The layers of a GPU, there or on the CPU layer, against the host's, and against wrong ones.
 gpu=build/${BACKEND:-cpu}/train
 $MAKE --no-print-directory -j"${WB_JOBS:-2}" BACKEND="${BACKEND:-cpu}" WERROR=1 train-layers >"$log" 2>&1 || { ok "the GPU's layers compile" 1; exit 1; }
