@@ -1,7 +1,14 @@
-// paged.cuh - the words of problem 13 beside those of tile.cuh: rows of a paged cache, and all keys of all sequences as one row of tiles,
-// which blocks share.
+// paged.cuh - the words of problem 13 beside those of tile.cuh: rows of a paged cache, and the keys of all sequences as one row of tiles,
+// which teams of blocks share.
 #pragma once
 #include "tile.cuh"
+
+#define TILE_BOTH __host__ __device__ inline
+#ifdef __CUDACC__
+#define TILE_ROLLED _Pragma("unroll 1")  // a loop that stays one: its instructions have to be fetched, too
+#else
+#define TILE_ROLLED
+#endif
 
 // ------------------------------------------------------------------------------------------------------------------ a cache
 
@@ -31,30 +38,44 @@ TILE_FN void expect_page(int page, int pages, int sequence, int key) {}
 TILE_FN void expect_keys(int keys, int most, int sequence) {}
 #endif
 
-// ------------------------------------------------------------------------------------------------------- tiles in a row
+// ------------------------------------------------------------------------------------------------------------- who am I
 
-// A job is a tile of packed rows of one key head of one sequence, against all keys of that sequence, BC of them at a time. The tiles of keys
-// of all jobs are numbered: sequence by sequence, job by job, from the first key to the last.
-struct place {
-    int b, head, row_tile;  // a job: of which sequence, which key head, which of its tiles of packed rows
-    int t, keys;            // which tile of the sequence's keys, and how many of those there are
-};
+// The packed rows of a key head are its query heads' tokens, one after the other, as they lie in Q and O. Blocks work in teams: a team has a block
+// for each key head and each tile of its packed rows, the members, and all of them take the same keys of the same sequences, each of its own head.
+// Neighbouring heads lie side by side in memory, and a second tile of rows wants the keys of the first. So the blocks are numbered team by team.
+TILE_BOTH int packed_rows(const decode_shape &s) { return s.q_heads / s.kv_heads * s.q_len; }
+template <int Rows> TILE_BOTH int row_tiles(const decode_shape &s) { return (packed_rows(s) - 1) / Rows + 1; }
+template <int Rows> TILE_BOTH int members(const decode_shape &s) { return s.kv_heads * row_tiles<Rows>(s); }  // of a team
 
-template <int Rows, int BC> struct tile_row {
-    const int *kv_len;
-    int batch, most;  // keys that a sequence may have
-    int heads,
-        packed;  // packed rows of a key head: its query heads' tokens, one after the other, as they lie in Q and O
-    int row_tiles, jobs;  // tiles of these; jobs of a sequence
+template <int Rows> struct member {
+    int team, teams;            // whose block this is, and of how many
+    int head, first_row, rows;  // its key head, the first of its packed rows, and how many there are from there on
+    size_t heads, packed;
 
-    TILE_FN tile_row(const int *kv_len, const decode_shape &s)
-        : kv_len(kv_len), batch(s.batch), most(s.max_pages * s.page_size), heads(s.kv_heads),
-          packed(s.q_heads / s.kv_heads * s.q_len), row_tiles((packed - 1) / Rows + 1), jobs(heads * row_tiles)
+    TILE_FN member(const decode_shape &s)
+        : team(blockIdx.x / members<Rows>(s)), teams(gridDim.x / members<Rows>(s)),
+          head(blockIdx.x % members<Rows>(s) / row_tiles<Rows>(s)), first_row(blockIdx.x % row_tiles<Rows>(s) * Rows),
+          rows(packed_rows(s) - first_row), heads(s.kv_heads), packed(packed_rows(s))
     {
     }
-    // A job's first packed row, counted through all heads of all sequences.
-    TILE_FN size_t row(const place &p) const { return ((size_t)p.b * heads + p.head) * packed + p.row_tile * Rows; }
+    TILE_FN size_t row(int b) const { return (b * heads + head) * packed + first_row; }  // first_row, of sequence b
+};
 
+// ------------------------------------------------------------------------------------------------------- tiles in a row
+
+// The keys of a sequence are cut into tiles of BC, and the tiles of all sequences are numbered: sequence by sequence, from the first key on.
+struct place {
+    int b, t, keys;  // of which sequence, which of its tiles, and how many keys it has
+};
+
+template <int BC> struct tile_row {
+    const int *kv_len;
+    int batch, most;  // keys that a sequence may have
+
+    TILE_FN tile_row(const int *kv_len, const decode_shape &s)
+        : kv_len(kv_len), batch(s.batch), most(s.max_pages * s.page_size)
+    {
+    }
     TILE_FN int keys_of(int b) const
     {
         expect_keys(kv_len[b], most, b);
@@ -66,7 +87,8 @@ template <int Rows, int BC> struct tile_row {
     TILE_FN long long total() const  // by all 32 lanes of a warp, as find()
     {
         long long sum = 0;
-        for (int b = lane_id(); b < batch; b += 32) sum += (long long)jobs * tiles_of(keys_of(b));
+        TILE_ROLLED
+        for (int b = lane_id(); b < batch; b += 32) sum += tiles_of(keys_of(b));
         for (int d = 16; d > 0; d /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, d);
         return sum;
     }
@@ -75,7 +97,7 @@ template <int Rows, int BC> struct tile_row {
     {
         for (int b0 = 0;; b0 += 32) {
             const int keys = b0 + lane_id() < batch ? keys_of(b0 + lane_id()) : 0;
-            const long long mine = b0 + lane_id() < batch ? (long long)jobs * tiles_of(keys) : 0;
+            const int mine = b0 + lane_id() < batch ? tiles_of(keys) : 0;
             long long end = mine;  // of this lane's tiles, after b0's first
             for (int d = 1; d < 32; d *= 2) {
                 const long long before = __shfl_up_sync(0xffffffffu, end, d);
@@ -84,10 +106,8 @@ template <int Rows, int BC> struct tile_row {
             const unsigned behind = __ballot_sync(0xffffffffu, end > n);  // lanes whose tiles end behind tile n
             if (behind) {
                 const int lane = __ffs((int)behind) - 1;
-                const int k = __shfl_sync(0xffffffffu, keys, lane);
                 n -= __shfl_sync(0xffffffffu, end - mine, lane);
-                const int job = (int)(n / tiles_of(k));
-                return {b0 + lane, job / row_tiles, job % row_tiles, (int)(n % tiles_of(k)), k};
+                return {b0 + lane, (int)n, __shfl_sync(0xffffffffu, keys, lane)};
             }
             n -= __shfl_sync(0xffffffffu, end, 31);
         }
@@ -96,29 +116,45 @@ template <int Rows, int BC> struct tile_row {
     {
         if (++p.t < tiles_of(p.keys)) return;
         p.t = 0;
-        if (++p.row_tile < row_tiles) return;
-        p.row_tile = 0;
-        if (++p.head < heads) return;
-        p.head = 0;
         if (++p.b < batch) p.keys = keys_of(p.b);
     }
 };
 
-// ------------------------------------------------------------------------------------------------------- warps that merge
+// ------------------------------------------------------------------------------------------------- warps attend and merge
 
-// Where the warps of a block meet: each warp's m; and a sum of its lanes' elements of O and l, lane by lane.
+// One step of the online softmax, as in 05: the warp's m, l and O for these keys too.
+template <int Rows, int BC, int Cols, class Mask>
+TILE_FN void attend(reg_tile<Rows, Cols> &O_reg, row_vec<Rows> &m, row_vec<Rows> &l, const operand<Rows, Cols> &Q_reg,
+                    const smem_tile<BC, Cols> &K_smem, const smem_tile<BC, Cols> &V_smem, float scale2, Mask mask)
+{
+    reg_tile<Rows, BC> S = {};
+    mma_ABt(S, Q_reg, K_smem);  // S = Q K^T
+    mask(S);
+    const row_vec<Rows> S_max = row_max_part(S) * scale2;
+    if (any_above(S_max, m + 8.0f)) {
+        const row_vec<Rows> m_new = max(m, row_max_whole(S_max)), alpha = exp2(m - m_new);
+        m = m_new;
+        l = l * alpha;
+        scale_rows(O_reg, alpha);
+    }
+    each(S, [&](float &s, element e) { s = exp2_fast(s * scale2 - m[e]); });  // S becomes P
+    l = l + row_sum_part(S);
+    mma_AB(O_reg, S, V_smem);  // O += P V
+}
+
+// Where the warps of a block meet: each warp's m; and a sum of its lanes' elements of O and l, lane by lane, 16 rows at a time.
 template <int Warps, int Rows> struct row_room {
     float at[Warps][Rows / 8][32];
 };
-template <int Rows, int Cols> struct sum_room {
-    float at[Rows * Cols / 32 + Rows / 8][32];
+template <int Cols> struct sum_room {
+    float at[16 * Cols / 32 + 2][32];
 };
 
 // Each warp has seen other keys: their O and l become one, under one maximum, in the registers of the last warp. Added in a fixed order. All
 // threads of the block call. `sums` is written when all of them have called, and both rooms are free again when they return.
-template <int Warps, int Rows, int Cols> TILE_FN void merge_warps(row_room<Warps, Rows> &maxima,
-                                                                  sum_room<Rows, Cols> &sums, reg_tile<Rows, Cols> &O,
-                                                                  row_vec<Rows> &m, row_vec<Rows> &l)
+template <int Warps, int Rows, int Cols>
+TILE_FN void merge_warps(row_room<Warps, Rows> &maxima, sum_room<Cols> &sums, reg_tile<Rows, Cols> &O, row_vec<Rows> &m,
+                         row_vec<Rows> &l)
 {
     for (int i = 0; i < Rows / 8; i++) maxima.at[warp_id()][i][lane_id()] = m.x[i];
     __syncthreads();  // each warp's m is there, and all have called
@@ -129,18 +165,21 @@ template <int Warps, int Rows, int Cols> TILE_FN void merge_warps(row_room<Warps
     m = m_all;
     l = l * alpha;
     scale_rows(O, alpha);
-    for (int w = 0; w < Warps; w++) {
-        if (warp_id() == w) {
-            int n = 0;
-            const auto add = [&](float &x) {
-                float &sum = sums.at[n++][lane_id()];
-                sum = x = w > 0 ? sum + x : x;
-            };
-            each(O, [&](float &x, element) { add(x); });
-            for (int i = 0; i < Rows / 8; i++) add(l.x[i]);
+    TILE_UNROLL
+    for (int r = 0; r < Rows / 16; r++)
+        for (int w = 0; w < Warps; w++) {
+            if (warp_id() == w) {
+                int n = 0;
+                const auto add = [&](float &x) {
+                    float &sum = sums.at[n++][lane_id()];
+                    sum = x = w > 0 ? sum + x : x;
+                };
+                for (int c = 0; c < Cols / 8; c++)
+                    for (int i = 0; i < 4; i++) add(O.x[r][c][i]);
+                for (int i = 0; i < 2; i++) add(l.x[2 * r + i]);
+            }
+            __syncthreads();  // this warp's part is in the sum
         }
-        __syncthreads();  // this warp's part is in the sum
-    }
 }
 
 // --------------------------------------------------------------------------------------------------------------- the host

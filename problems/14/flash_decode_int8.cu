@@ -3,17 +3,8 @@
 #include "workbook.h"
 #include "int8.cuh"
 
-constexpr int ROWS = 16;  // of a job: query heads of a group, times new tokens
-constexpr int KEYS =
-    32;  // that a warp takes of a tile: half the warp sends for 16 of them, and a page holds a multiple of those
-
-// The first tile of block k's share, when `blocks` blocks share `total` tiles as evenly as can be.
-TILE_FN long long first_of(long long total, int k, int blocks) { return total * k / blocks; }
-
-// What a block has of a job that it did not do alone.
-template <int D> struct alignas(16) part {
-    float O[ROWS][D], L[ROWS];
-};
+constexpr int ROWS = 16;  // of a block: query heads of a group, times new tokens
+constexpr int KEYS = 32;  // that a warp takes of a tile; each half of it sends for 16, which lie in one page
 
 // A warp's keys of a tile.
 template <int D> struct key_tile {
@@ -25,7 +16,7 @@ template <int D> struct key_tile {
 template <int D, int WARPS, int STAGES> struct decode_tiles {
     key_tile<D> keys[WARPS][STAGES];  // each warp has its own
     row_room<WARPS, ROWS> maxima;
-    sum_room<ROWS, D> sums;  // when a job ends
+    sum_room<D> sums;  // when a sequence ends
 };
 
 // One step of the online softmax, as in 05. O is in UNITs.
@@ -68,19 +59,20 @@ template <int D, int WARPS, int STAGES> __global__ __launch_bounds__(32 * WARPS)
     const float *V_scale,   // likewise
     const int *page_table,  // [B, max_pages]
     const int *kv_len,      // [B]
-    part<D> *parts,         // [gridDim.x, 2]
+    part<ROWS, D> *parts,   // [gridDim.x, 2]
     decode_shape shape)
 {
     constexpr int BC = KEYS * WARPS;
     extern __shared__ uint4 shared[];
     auto &tiles = *reinterpret_cast<decode_tiles<D, WARPS, STAGES> *>(shared);
 
-    // who am I: tiles from ... to - 1 of all
-    const tile_row<ROWS, BC> all(kv_len, shape);
+    // who am I: a tile of rows of one head, and of all keys those of my team, tiles from ... to - 1
+    const member<ROWS> me(shape);
+    const tile_row<BC> all(kv_len, shape);
     const long long total = all.total();
-    const int blocks = (int)min((long long)gridDim.x, total);  // no block has less than a tile
-    if ((int)blockIdx.x >= blocks) return;
-    const long long from = first_of(total, blockIdx.x, blocks), to = first_of(total, blockIdx.x + 1, blocks);
+    const int teams = (int)min((long long)me.teams, total);  // no team has less than a tile
+    if (me.team >= teams) return;
+    const long long from = first_of(total, me.team, teams), to = first_of(total, me.team + 1, teams);
     const unsigned count = (unsigned)(to - from);
     const int my_key = warp_id() * KEYS;  // of a tile
     place at = all.find(from), ahead = at;
@@ -98,11 +90,11 @@ template <int D, int WARPS, int STAGES> __global__ __launch_bounds__(32 * WARPS)
     const unsigned heads = shape.kv_heads, page_rows = shape.page_size * heads;  // of K and V in a page
     unsigned sent = 0;
     int page = page_of(ahead);
-    // Sends for this warp's keys of the next tile, STAGES - 1 tiles before they are used, past the ends of jobs.
+    // Sends for this warp's keys of the next tile, STAGES - 1 tiles before they are used, past the ends of sequences.
     const auto send = [&]() {
         if (sent < count) {
             const int key = ahead.t * BC + half_key, row = key & (shape.page_size - 1), rows = ahead.keys - key;
-            const size_t first = (size_t)(unsigned)page * page_rows, key_row = first + row * heads + ahead.head;
+            const size_t first = (size_t)(unsigned)page * page_rows, key_row = first + row * heads + me.head;
             key_tile<D> &keys = tiles.keys[warp_id()][sent % STAGES];
             load_rows_async(keys.K, K + key_row * D, heads * D, rows);
             load_rows_async(keys.V, V + key_row * D, heads * D, rows);
@@ -114,19 +106,19 @@ template <int D, int WARPS, int STAGES> __global__ __launch_bounds__(32 * WARPS)
         }
         loads_issued();
     };
+    TILE_ROLLED
     for (int n = 0; n < STAGES - 1; n++) send();
 
     const float scale2 = shape.scale * 1.44269504f * UNIT;  // times log2(e): the scores in base 2, for exp2
     quarters<ROWS, D> Q_reg;
     reg_tile<ROWS, D> O_reg;
     row_vec<ROWS> m, l;
-    int begin = 0;  // the first tile of this job that is the block's
+    int begin = 0;  // the first tile of this sequence that is the team's
     for (unsigned n = 0; n < count; n++, all.step(at)) {
-        const int first_row = at.row_tile * ROWS, rows = all.packed - first_row;
-        const size_t row = all.row(at);
-        if (n == 0 || at.t == 0) {  // another job
+        const size_t row = me.row(at.b);
+        if (n == 0 || at.t == 0) {  // another sequence
             begin = at.t;
-            load(Q_reg, Q + row * D, rows);
+            load(Q_reg, Q + row * D, me.rows);
             O_reg = {}, l = {};
             fill(m, -FLT_MAX);
         }
@@ -137,25 +129,25 @@ template <int D, int WARPS, int STAGES> __global__ __launch_bounds__(32 * WARPS)
         const auto mask = [&](auto &S) {
             if (key + KEYS <= at.keys - shape.q_len + 1) return;  // all tokens see all of these
             each(S, [&](float &s, element e) {
-                const int i = (first_row + e.row) % shape.q_len;
+                const int i = (me.first_row + e.row) % shape.q_len;
                 if (key + e.col > at.keys - shape.q_len + i) s = -INFINITY;
             });
         };
         attend(O_reg, m, l, Q_reg, tiles.keys[warp_id()][n % STAGES], scale2, mask);
-        const bool job_ends = at.t + 1 == all.tiles_of(at.keys);
-        if (job_ends || n + 1 == count) {
+        const bool ends = at.t + 1 == all.tiles_of(at.keys);
+        if (ends || n + 1 == count) {
             merge_warps(tiles.maxima, tiles.sums, O_reg, m, l);
             // finalize: a row that has seen nothing has l = 0, and gets O = 0 and L = -infinity
             l = row_sum_whole(l);
             divide_rows(O_reg, rowwise(l, [](float x) { return x > 0 ? x / UNIT : 1; }));
             const row_vec<ROWS> L_row = (m + log2(l)) * 0.69314718f;  // ln(2): base e
-            // store: the last warp has it all. A job begun here and not ended is the block's second part, whatever else its first.
-            part<D> &mine = parts[2 * blockIdx.x + (begin == 0)];
-            if (warp_id() == WARPS - 1 && job_ends && begin == 0) {
+            // store: the last warp has it all. A sequence begun here and not ended is the block's second part, all else its first.
+            part<ROWS, D> &mine = parts[2 * blockIdx.x + (begin == 0)];
+            if (warp_id() == WARPS - 1 && ends && begin == 0) {
                 each(O_reg, [&](float &x, element e) {
-                    if (e.row < rows) O[(row + e.row) * D + byte_col(e.col)] = __float2bfloat16(x);
+                    if (e.row < me.rows) O[(row + e.row) * D + byte_col(e.col)] = __float2bfloat16(x);
                 });
-                store(L + row, L_row, rows);
+                store(L + row, L_row, me.rows);
             } else if (warp_id() == WARPS - 1) {
                 each(O_reg, [&](float &x, element e) { mine.O[e.row][byte_col(e.col)] = x; });
                 store(mine.L, L_row, ROWS);
@@ -164,41 +156,7 @@ template <int D, int WARPS, int STAGES> __global__ __launch_bounds__(32 * WARPS)
     }
 }
 
-// Block k merges the parts of the job that block k of decode_kernel has begun and left to those behind it, if there is one. A warp a row.
-template <int D, int BC> __global__ __launch_bounds__(32 * ROWS) void merge_kernel(
-    bf16 *O, float *L, const part<D> *parts, const int *kv_len, decode_shape shape)
-{
-    const tile_row<ROWS, BC> all(kv_len, shape);
-    const long long total = all.total();
-    const int blocks = (int)min((long long)gridDim.x, total), k = blockIdx.x;
-    if (k + 1 >= blocks) return;  // nobody is behind the last
-    const long long cut = first_of(total, k + 1, blocks);
-    const place p = all.find(cut);
-    const long long first = cut - p.t,
-                    end = first + all.tiles_of(p.keys);          // of the job that the next block goes on with
-    if (p.t == 0 || first < first_of(total, k, blocks)) return;  // it begins one; or block k had not begun it
-    int last = k + 1;
-    while (first_of(total, last + 1, blocks) < end) last++;
-    const int r = warp_id();
-    if (p.row_tile * ROWS + r >= all.packed) return;
-
-    // Part n of the row: the second of block k, the first of those behind.
-    const auto part_of = [&](int n) -> const part<D> & { return parts[2 * n + (n == k)]; };
-    constexpr int MINE = (D + 31) / 32;  // columns of a lane
-    float m = -FLT_MAX, l = 0, O_row[MINE] = {};
-    for (int n = k; n <= last; n++) m = fmaxf(m, part_of(n).L[r]);
-    for (int n = k; n <= last; n++) {
-        const float weight = expf(part_of(n).L[r] - m);  // of a part that has seen nothing: 0
-        l += weight;
-        for (int i = 0; i < MINE; i++) O_row[i] += weight * part_of(n).O[r][(32 * i + lane_id()) % D];
-    }
-    const size_t row = all.row(p) + r;
-    for (int i = 0; i < MINE; i++)
-        if (32 * i + lane_id() < D) O[row * D + 32 * i + lane_id()] = __float2bfloat16(l > 0 ? O_row[i] / l : 0);
-    if (lane_id() == 0) L[row] = m + logf(l);
-}
-
-// Calls f with D, warps and stages for this head dimension and the shared memory that the device allows.
+// Calls f with D, warps and stages for this shape and the shared memory that the device allows: that of an H200 has room for two blocks.
 template <int D_, int WARPS_, int STAGES_> struct sizes {
     static constexpr int D = D_, WARPS = WARPS_, STAGES = STAGES_, THREADS = 32 * WARPS;
     static constexpr size_t BYTES = sizeof(decode_tiles<D, WARPS, STAGES>);
@@ -218,7 +176,7 @@ template <class F> static auto with_sizes(int head_dim, F f)
 size_t flash_decode_int8_workspace(const decode_shape *shape)
 {
     if (wb_check_decode_shape("flash_decode_int8", shape) != WB_OK) return 0;
-    return with_sizes(shape->head_dim, [](auto s) { return s.blocks() * 2 * sizeof(part<s.D>); });
+    return with_sizes(shape->head_dim, [](auto s) { return s.blocks() * 2 * sizeof(part<ROWS, s.D>); });
 }
 
 wb_status flash_decode_int8(
@@ -232,12 +190,13 @@ wb_status flash_decode_int8(
         shape);
     if (status != WB_OK) return status;
     return with_sizes(shape->head_dim, [&](auto s) {
-        const auto parts = (part<s.D> *)workspace;
-        const int blocks = s.blocks();
+        const auto parts = (part<ROWS, s.D> *)workspace;
+        const int team = members<ROWS>(*shape), blocks = team * max(1, s.blocks() / team);
         decode_kernel<s.D, s.WARPS, s.STAGES><<<blocks, s.THREADS, s.BYTES, stream>>>(
             O, L, Q, K, V, K_scale, V_scale, page_table, kv_len, parts, *shape);
         WB_CUDA(cudaGetLastError());
-        merge_kernel<s.D, KEYS * s.WARPS><<<blocks, 32 * ROWS, 0, stream>>>(O, L, parts, kv_len, *shape);
+        merge_kernel<ROWS, s.D, KEYS * s.WARPS>
+            <<<dim3(blocks, ROWS / at_once), 32 * at_once, 0, stream>>>(O, L, parts, kv_len, *shape);
         WB_CUDA(cudaGetLastError());
         return WB_OK;
     });

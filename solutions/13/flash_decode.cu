@@ -1,55 +1,35 @@
-// flash_decode.cu - attention of the newest tokens: few queries, many keys, which lie in pages. All keys of all sequences are one row of
-// tiles, and each block takes an equal share of it, wherever that begins and ends; a second kernel merges what was cut.
+// flash_decode.cu - attention of the newest tokens: few queries, many keys, which lie in pages. The keys of all sequences are one row of tiles,
+// and each team of blocks, one for each head, takes an equal share of it, wherever that begins and ends; a second kernel merges what was cut.
 #include "workbook.h"
 #include "paged.cuh"
 
-constexpr int ROWS = 16;  // of a job: query heads of a group, times new tokens
-constexpr int KEYS = 16;  // that a warp takes of a tile; a page holds a multiple of them
+constexpr int KEYS = 16;    // that a warp takes of a tile; a page holds a multiple of them
+constexpr int AT_ONCE = 8;  // rows, and parts of a row, that a block of merge_kernel has under way
 
-// The first tile of block k's share, when `blocks` blocks share `total` tiles as evenly as can be.
-TILE_FN long long first_of(long long total, int k, int blocks)
+// The first tile of team k's share, when `teams` teams share `total` tiles as evenly as can be.
+TILE_FN long long first_of(long long total, int k, int teams)
 {
     //{ share
-    return total * k / blocks;
+    return total / teams * k + min((long long)k, total % teams);
     //}
 }
 
-// What a block has of a job that it did not do alone.
-template <int D> struct alignas(16) part {
+// What a block has of a sequence that its team did not do alone.
+template <int ROWS, int D> struct alignas(16) part {
     float O[ROWS][D], L[ROWS];
 };
 
 // What a block keeps in shared memory.
-template <int D, int WARPS, int STAGES> struct decode_tiles {
+template <int ROWS, int D, int WARPS, int STAGES> struct decode_tiles {
     union {
         smem_tile<ROWS, D> Q_smem;  // until it is in registers
-        sum_room<ROWS, D> sums;     // when the job ends
+        sum_room<D> sums;           // when a sequence ends
     };
     row_room<WARPS, ROWS> maxima;
     smem_tile<KEYS, D> K_smem[WARPS][STAGES], V_smem[WARPS][STAGES];  // each warp has its own
 };
 
-// One step of the online softmax, as in 05.
-template <int BC, int D, class Mask> TILE_FN void attend(
-    reg_tile<ROWS, D> &O_reg, row_vec<ROWS> &m, row_vec<ROWS> &l, const operand<ROWS, D> &Q_reg,
-    const smem_tile<BC, D> &K_smem, const smem_tile<BC, D> &V_smem, float scale2, Mask mask)
-{
-    reg_tile<ROWS, BC> S = {};
-    mma_ABt(S, Q_reg, K_smem);  // S = Q K^T
-    mask(S);
-    const row_vec<ROWS> S_max = row_max_part(S) * scale2;
-    if (any_above(S_max, m + 8.0f)) {
-        const row_vec<ROWS> m_new = max(m, row_max_whole(S_max)), alpha = exp2(m - m_new);
-        m = m_new;
-        l = l * alpha;
-        scale_rows(O_reg, alpha);
-    }
-    each(S, [&](float &s, element e) { s = exp2_fast(s * scale2 - m[e]); });  // S becomes P
-    l = l + row_sum_part(S);
-    mma_AB(O_reg, S, V_smem);  // O += P V
-}
-
-template <int D, int WARPS, int STAGES> __global__ __launch_bounds__(32 * WARPS) void decode_kernel(
+template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(32 * WARPS) void decode_kernel(
     bf16 *O,                // [B, Hq, Nq, D]
     float *L,               // [B, Hq, Nq]
     const bf16 *Q,          // [B, Hq, Nq, D]
@@ -57,20 +37,24 @@ template <int D, int WARPS, int STAGES> __global__ __launch_bounds__(32 * WARPS)
     const bf16 *V,          // likewise
     const int *page_table,  // [B, max_pages]
     const int *kv_len,      // [B]
-    part<D> *parts,         // [gridDim.x, 2]
+    part<ROWS, D> *parts,   // [gridDim.x, 2]
     decode_shape shape)
 {
     constexpr int THREADS = 32 * WARPS, BC = KEYS * WARPS;
     extern __shared__ uint4 shared[];
-    auto &tiles = *reinterpret_cast<decode_tiles<D, WARPS, STAGES> *>(shared);
+    auto &tiles = *reinterpret_cast<decode_tiles<ROWS, D, WARPS, STAGES> *>(shared);
 
-    // who am I: tiles from ... to - 1 of all
-    const tile_row<ROWS, BC> all(kv_len, shape);
+    // who am I: a tile of rows of one head, and of all keys those of my team, tiles from ... to - 1
+    const member<ROWS> me(shape);
+    const tile_row<BC> all(kv_len, shape);
     const long long total = all.total();
-    const int blocks = (int)min((long long)gridDim.x, total);  // no block has less than a tile
-    if ((int)blockIdx.x >= blocks) return;
-    const long long from = first_of(total, blockIdx.x, blocks), to = first_of(total, blockIdx.x + 1, blocks);
+    const int teams = (int)min((long long)me.teams, total);  // no team has less than a tile
+    if (me.team >= teams) return;
+    const long long from = first_of(total, me.team, teams), to = first_of(total, me.team + 1, teams);
     const int count = (int)(to - from), my_key = warp_id() * KEYS;  // of a tile
+    const size_t stride = (size_t)shape.kv_heads * D;  // from a key to the next
+    K += me.head * D;
+    V += me.head * D;
     place at = all.find(from), ahead = at;
 
     // The page of this warp's keys of a tile. A tile early: the addresses of the loads would wait for it.
@@ -84,31 +68,30 @@ template <int D, int WARPS, int STAGES> __global__ __launch_bounds__(32 * WARPS)
         return page;
     };
     int sent = 0, page = page_of(ahead);
-    // Sends for this warp's keys of the next tile, STAGES - 1 tiles before they are used, past the ends of jobs.
+    // Sends for this warp's keys of the next tile, STAGES - 1 tiles before they are used, past the ends of sequences.
     const auto send = [&]() {
         if (sent < count) {
             const int key = ahead.t * BC + my_key, stage = sent % STAGES;
             const size_t row = (size_t)page * shape.page_size + (key & (shape.page_size - 1));
-            const size_t first = (row * shape.kv_heads + ahead.head) * D, stride = (size_t)shape.kv_heads * D;
-            load_rows_async(tiles.K_smem[warp_id()][stage], K + first, stride, ahead.keys - key);
-            load_rows_async(tiles.V_smem[warp_id()][stage], V + first, stride, ahead.keys - key);
+            load_rows_async(tiles.K_smem[warp_id()][stage], K + row * stride, stride, ahead.keys - key);
+            load_rows_async(tiles.V_smem[warp_id()][stage], V + row * stride, stride, ahead.keys - key);
             if (++sent < count) all.step(ahead), page = page_of(ahead);
         }
         loads_issued();
     };
+    TILE_ROLLED
     for (int n = 0; n < STAGES - 1; n++) send();
 
     const float scale2 = shape.scale * 1.44269504f;  // times log2(e): the scores in base 2, for exp2
     operand<ROWS, D> Q_reg;
     reg_tile<ROWS, D> O_reg;
     row_vec<ROWS> m, l;
-    int begin = 0;  // the first tile of this job that is the block's
+    int begin = 0;  // the first tile of this sequence that is the team's
     for (int n = 0; n < count; n++, all.step(at)) {
-        const int first_row = at.row_tile * ROWS, rows = all.packed - first_row;
-        const size_t row = all.row(at);
-        if (n == 0 || at.t == 0) {  // another job
+        const size_t row = me.row(at.b);
+        if (n == 0 || at.t == 0) {  // another sequence
             begin = at.t;
-            load_async<THREADS>(tiles.Q_smem, Q + row * D, rows);
+            load_async<THREADS>(tiles.Q_smem, Q + row * D, me.rows);
             loads_issued();
             loads_arrived<0>();
             __syncthreads();  // every thread's part of Q has arrived
@@ -124,24 +107,24 @@ template <int D, int WARPS, int STAGES> __global__ __launch_bounds__(32 * WARPS)
             if (key + KEYS <= at.keys - shape.q_len + 1) return;  // all tokens see all of these
             each(S, [&](float &s, element e) {
                 //{ packed rows
-                const int i = (first_row + e.row) % shape.q_len;
+                const int i = (me.first_row + e.row) % shape.q_len;
                 if (key + e.col > at.keys - shape.q_len + i) s = -INFINITY;
                 //}
             });
         };
         attend(O_reg, m, l, Q_reg, tiles.K_smem[warp_id()][stage], tiles.V_smem[warp_id()][stage], scale2, mask);
-        const bool job_ends = at.t + 1 == all.tiles_of(at.keys);
-        if (job_ends || n + 1 == count) {
+        const bool ends = at.t + 1 == all.tiles_of(at.keys);
+        if (ends || n + 1 == count) {
             merge_warps(tiles.maxima, tiles.sums, O_reg, m, l);
             // finalize: a row that has seen nothing has l = 0, and gets O = 0 and L = -infinity
             l = row_sum_whole(l);
             divide_rows(O_reg, rowwise(l, [](float x) { return x > 0 ? x : 1; }));
             const row_vec<ROWS> L_row = (m + log2(l)) * 0.69314718f;  // ln(2): base e
-            // store: the last warp has it all. A job begun here and not ended is the block's second part, whatever else its first.
-            part<D> &mine = parts[2 * blockIdx.x + (begin == 0)];
-            if (warp_id() == WARPS - 1 && job_ends && begin == 0) {
-                store(O + row * D, O_reg, rows);
-                store(L + row, L_row, rows);
+            // store: the last warp has it all. A sequence begun here and not ended is the block's second part, all else its first.
+            part<ROWS, D> &mine = parts[2 * blockIdx.x + (begin == 0)];
+            if (warp_id() == WARPS - 1 && ends && begin == 0) {
+                store(O + row * D, O_reg, me.rows);
+                store(L + row, L_row, me.rows);
             } else if (warp_id() == WARPS - 1) {
                 each(O_reg, [&](float &x, element e) { mine.O[e.row][e.col] = x; });
                 store(mine.L, L_row, ROWS);
@@ -150,63 +133,79 @@ template <int D, int WARPS, int STAGES> __global__ __launch_bounds__(32 * WARPS)
     }
 }
 
-// Block k merges the parts of the job that block k of decode_kernel has begun and left to those behind it, if there is one. A warp a row.
-template <int D, int BC> __global__ __launch_bounds__(32 * ROWS) void merge_kernel(
-    bf16 *O, float *L, const part<D> *parts, const int *kv_len, decode_shape shape)
+// The blocks of team k merge the parts of the sequence that it has begun and left to those behind it, if there is one. A warp a row.
+template <int ROWS, int D, int BC> __global__ __launch_bounds__(32 * AT_ONCE) void merge_kernel(
+    bf16 *O, float *L, const part<ROWS, D> *parts, const int *kv_len, decode_shape shape)
 {
-    const tile_row<ROWS, BC> all(kv_len, shape);
+    const member<ROWS> me(shape);
+    const tile_row<BC> all(kv_len, shape);
     const long long total = all.total();
-    const int blocks = (int)min((long long)gridDim.x, total), k = blockIdx.x;
-    if (k + 1 >= blocks) return;  // nobody is behind the last
-    const long long cut = first_of(total, k + 1, blocks);
+    const int teams = (int)min((long long)me.teams, total), k = me.team, r = blockIdx.y * AT_ONCE + warp_id();
+    if (k + 1 >= teams || r >= me.rows) return;  // nobody is behind the last
+    const long long cut = first_of(total, k + 1, teams);
     const place p = all.find(cut);
-    const long long first = cut - p.t,
-                    end = first + all.tiles_of(p.keys);          // of the job that the next block goes on with
-    if (p.t == 0 || first < first_of(total, k, blocks)) return;  // it begins one; or block k had not begun it
-    int last = k + 1;
-    while (first_of(total, last + 1, blocks) < end) last++;
-    const int r = warp_id();
-    if (p.row_tile * ROWS + r >= all.packed) return;
+    const long long end = cut - p.t + all.tiles_of(p.keys);          // of the sequence that the next team goes on with
+    if (p.t == 0 || cut - p.t < first_of(total, k, teams)) return;  // it begins one; or team k had not begun it
+    int count = 1;  // parts: team k's, and those of the teams behind whose share begins before the end, each looked at by a lane
+    for (int more = 32; more == 32; count += more)
+        more = __popc(__ballot_sync(0xffffffffu, first_of(total, k + count + lane_id(), teams) < end));
 
-    // Part n of the row: the second of block k, the first of those behind.
-    const auto part_of = [&](int n) -> const part<D> & { return parts[2 * n + (n == k)]; };
     constexpr int MINE = (D + 31) / 32;  // columns of a lane
     float m = -FLT_MAX, l = 0, O_row[MINE] = {};
-    //{ merge
-    for (int n = k; n <= last; n++) m = fmaxf(m, part_of(n).L[r]);
-    for (int n = k; n <= last; n++) {
-        const float weight = expf(part_of(n).L[r] - m);  // of a part that has seen nothing: 0
-        l += weight;
-        for (int i = 0; i < MINE; i++) O_row[i] += weight * part_of(n).O[r][(32 * i + lane_id()) % D];
+    for (int n0 = 0; n0 < count; n0 += AT_ONCE) {
+        float L_part[AT_ONCE], O_part[AT_ONCE][MINE];  // all on their way before the first is used; behind the last: nothing seen
+        TILE_UNROLL
+        for (int i = 0; i < AT_ONCE; i++) {  // part n: this block's second, or the first of the n-th team behind
+            const int n = n0 + i;
+            const auto &from = parts[2 * (blockIdx.x + n * members<ROWS>(shape)) + (n == 0)];
+            L_part[i] = n < count ? from.L[r] : -INFINITY;
+            for (int c = 0; c < MINE; c++) O_part[i][c] = n < count ? from.O[r][(32 * c + lane_id()) % D] : 0;
+        }
+        //{ merge
+        float m_new = m;
+        for (int i = 0; i < AT_ONCE; i++) m_new = fmaxf(m_new, L_part[i]);
+        const float alpha = expf(m - m_new);
+        m = m_new;
+        l *= alpha;
+        for (int c = 0; c < MINE; c++) O_row[c] *= alpha;
+        for (int i = 0; i < AT_ONCE; i++) {
+            const float weight = expf(L_part[i] - m);  // of a part that has seen nothing: 0
+            l += weight;
+            for (int c = 0; c < MINE; c++) O_row[c] += weight * O_part[i][c];
+        }
+        //}
     }
-    //}
-    const size_t row = all.row(p) + r;
-    for (int i = 0; i < MINE; i++)
-        if (32 * i + lane_id() < D) O[row * D + 32 * i + lane_id()] = __float2bfloat16(l > 0 ? O_row[i] / l : 0);
+    const size_t row = me.row(p.b) + r;
+    for (int c = 0; c < MINE; c++)
+        if (32 * c + lane_id() < D) O[row * D + 32 * c + lane_id()] = __float2bfloat16(l > 0 ? O_row[c] / l : 0);
     if (lane_id() == 0) L[row] = m + logf(l);
 }
 
-// Calls f with D, warps and stages for this head dimension and the shared memory that the device allows.
-template <int D_, int WARPS_, int STAGES_> struct sizes {
-    static constexpr int D = D_, WARPS = WARPS_, STAGES = STAGES_, THREADS = 32 * WARPS;
-    static constexpr size_t BYTES = sizeof(decode_tiles<D, WARPS, STAGES>);
-    static int blocks() { return blocks_at_a_time(decode_kernel<D, WARPS, STAGES>, THREADS, BYTES); }
+// Calls f with rows, D, warps and stages for this shape and the shared memory that the device allows: that of an H200 holds two blocks.
+template <int ROWS_, int D_, int WARPS_, int STAGES_> struct sizes {
+    static constexpr int ROWS = ROWS_, D = D_, WARPS = WARPS_, STAGES = STAGES_, THREADS = 32 * WARPS;
+    static constexpr size_t BYTES = sizeof(decode_tiles<ROWS, D, WARPS, STAGES>);
+    static int blocks() { return blocks_at_a_time(decode_kernel<ROWS, D, WARPS, STAGES>, THREADS, BYTES); }
 };
-template <class F> static auto with_sizes(int head_dim, F f)
+template <int D, int WARPS, int STAGES, class F> static auto with_sizes(const decode_shape *shape, F f)
 {
-    const bool room = fits<decode_tiles<128, 4, 3>>();
-    switch (head_dim) {
-    case 16: return room ? f(sizes<16, 4, 6>()) : f(sizes<16, 2, 4>());
-    case 32: return room ? f(sizes<32, 4, 6>()) : f(sizes<32, 2, 4>());
-    case 64: return room ? f(sizes<64, 4, 6>()) : f(sizes<64, 2, 4>());
-    default: return room ? f(sizes<128, 4, 3>()) : f(sizes<128, 2, 2>());
+    if (!fits<decode_tiles<32, D, WARPS, STAGES>>()) return f(sizes<16, D, 2, D < 128 ? 4 : 2>());
+    return packed_rows(*shape) <= 16 ? f(sizes<16, D, WARPS, STAGES>()) : f(sizes<32, D, WARPS, STAGES>());
+}
+template <class F> static auto with_sizes(const decode_shape *shape, F f)
+{
+    switch (shape->head_dim) {
+    case 16: return with_sizes<16, 4, 6>(shape, f);
+    case 32: return with_sizes<32, 4, 6>(shape, f);
+    case 64: return with_sizes<64, 8, 3>(shape, f);  // one block: its tiles of 128 keys come faster than two times 64
+    default: return with_sizes<128, 4, 3>(shape, f);
     }
 }
 
 size_t flash_decode_workspace(const decode_shape *shape)
 {
     if (wb_check_decode_shape("flash_decode", shape) != WB_OK) return 0;
-    return with_sizes(shape->head_dim, [](auto s) { return s.blocks() * 2 * sizeof(part<s.D>); });
+    return with_sizes(shape, [](auto s) { return s.blocks() * 2 * sizeof(part<s.ROWS, s.D>); });
 }
 
 wb_status flash_decode(
@@ -217,13 +216,14 @@ wb_status flash_decode(
     const wb_status status =
         wb_check_decode("flash_decode", O, L, Q, K, V, page_table, kv_len, workspace, workspace_bytes, needed, shape);
     if (status != WB_OK) return status;
-    return with_sizes(shape->head_dim, [&](auto s) {
-        const auto parts = (part<s.D> *)workspace;
-        const int blocks = s.blocks();
-        decode_kernel<s.D, s.WARPS, s.STAGES>
+    return with_sizes(shape, [&](auto s) {
+        const auto parts = (part<s.ROWS, s.D> *)workspace;
+        const int team = members<s.ROWS>(*shape), blocks = team * max(1, s.blocks() / team);
+        decode_kernel<s.ROWS, s.D, s.WARPS, s.STAGES>
             <<<blocks, s.THREADS, s.BYTES, stream>>>(O, L, Q, K, V, page_table, kv_len, parts, *shape);
         WB_CUDA(cudaGetLastError());
-        merge_kernel<s.D, KEYS * s.WARPS><<<blocks, 32 * ROWS, 0, stream>>>(O, L, parts, kv_len, *shape);
+        merge_kernel<s.ROWS, s.D, KEYS * s.WARPS>
+            <<<dim3(blocks, s.ROWS / AT_ONCE), 32 * AT_ONCE, 0, stream>>>(O, L, parts, kv_len, *shape);
         WB_CUDA(cudaGetLastError());
         return WB_OK;
     });

@@ -2,7 +2,7 @@
 // some keys is a part. Sizes of tiles are those of the files, for they stand outside of all gaps: of a GPU with less shared memory nothing fits.
 #include "mistakes_model.h"
 
-enum { PARTS = 300, PACKED = 16, KEYS = 16, TILE = 64 };
+enum { PARTS = 300, KEYS = 16, TILE = 64 };
 
 typedef struct part {
     double m, l, O[WB_MAX_HEAD_DIM], size[WB_MAX_HEAD_DIM];
@@ -58,10 +58,14 @@ static void fill(const model_inputs *in, bool is_O, double tolerance, model_row 
 
 static int tiles_of(int keys) { return (keys - 1) / TILE + 1; }
 
-static long long first_of(const kernel *k, long long total, int block, int blocks)
+static long long first_of(const kernel *k, long long total, int team, int teams)
 {
-    return k->decode == DECODE_REST_LEFT ? total / blocks * block : total * block / blocks;
+    const long long rest = total % teams;
+    return total / teams * team + (k->decode == DECODE_REST_LEFT ? 0 : rest < team ? rest : team);
 }
+
+// Packed rows of a block.
+static int rows_of(const decode_shape *s) { return s->q_heads / s->kv_heads * s->q_len > 16 ? 32 : 16; }
 
 // Where key j of sequence b lies, counted in rows of the cache; negative: nowhere.
 static long long place_of(const model_inputs *in, const kernel *k, int b, int j)
@@ -88,7 +92,7 @@ static bool hidden(const model_inputs *in, const kernel *k, int keys, int r, int
     const int Nq = in->decode.q_len, group = in->decode.q_heads / in->decode.kv_heads;
     if (j / KEYS * KEYS + KEYS <= keys - Nq + 1) return false;  // all tokens see all of these
     const int i = k->decode == DECODE_TOKENS_FIRST  ? r / group
-                  : k->decode == DECODE_ROW_OF_TILE ? r % PACKED % Nq
+                  : k->decode == DECODE_ROW_OF_TILE ? r % rows_of(&in->decode) % Nq
                                                     : r % Nq;
     switch (k->decode) {
     case DECODE_ONE_LESS: return j >= keys - Nq + i;
@@ -135,25 +139,25 @@ void decode_row(const model_inputs *in, const kernel *k, size_t row, bool is_O, 
 {
     static _Thread_local part parts[PARTS];
     const decode_shape *s = &in->decode;
-    const int D = s->head_dim, packed = s->q_heads / s->kv_heads * s->q_len, row_tiles = (packed - 1) / PACKED + 1;
+    const int D = s->head_dim, packed = s->q_heads / s->kv_heads * s->q_len, row_tiles = (packed - 1) / rows_of(s) + 1;
     const int b = (int)(row / (size_t)packed) / s->kv_heads, head = (int)(row / (size_t)packed) % s->kv_heads,
-              r = (int)(row % (size_t)packed), keys = in->kv_len[b], jobs = s->kv_heads * row_tiles;
+              r = (int)(row % (size_t)packed), keys = in->kv_len[b], members = s->kv_heads * row_tiles;
     const float *q = in->Q + row * (size_t)D;
     long long total = 0, first = 0;
     for (int n = 0; n < s->batch; n++) {
-        if (n == b) first = total + (long long)(head * row_tiles + r / PACKED) * tiles_of(keys);
-        total += (long long)jobs * tiles_of(in->kv_len[n]);
+        if (n == b) first = total;
+        total += tiles_of(in->kv_len[n]);
     }
-    const int blocks = (int)(in->blocks < total ? in->blocks : total);
-    int count = 0, block = -1;
+    const int most = in->blocks > members ? in->blocks / members : 1, teams = (int)(most < total ? most : total);
+    int count = 0, team = -1;
     bool lost = false, nowhere = false;
     double largest = 0;
     for (int t = 0; t < tiles_of(keys); t++) {
-        int owner = block < 0 ? 0 : block;
-        while (owner < blocks && first_of(k, total, owner + 1, blocks) <= first + t) owner++;
-        lost |= owner == blocks;
-        if (owner != block && count < PARTS) parts[count++] = nothing;
-        block = owner;
+        int owner = team < 0 ? 0 : team;
+        while (owner < teams && first_of(k, total, owner + 1, teams) <= first + t) owner++;
+        lost |= owner == teams;
+        if (owner != team && count < PARTS) parts[count++] = nothing;
+        team = owner;
         for (int j = t * TILE; j < (t + 1) * TILE; j++) {
             const long long at = j < keys ? place_of(in, k, b, j / KEYS * KEYS) + j % KEYS : 0;
             nowhere |= at < j % KEYS && j < keys;
