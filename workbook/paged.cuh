@@ -45,7 +45,7 @@ TILE_FN void expect_keys(int keys, int most, int sequence) {}
 // Neighbouring heads lie side by side in memory, and a second tile of rows wants the keys of the first. So the blocks are numbered team by team.
 TILE_BOTH int packed_rows(const decode_shape &s) { return s.q_heads / s.kv_heads * s.q_len; }
 template <int Rows> TILE_BOTH int row_tiles(const decode_shape &s) { return (packed_rows(s) - 1) / Rows + 1; }
-template <int Rows> TILE_BOTH int members(const decode_shape &s) { return s.kv_heads * row_tiles<Rows>(s); }  // of a team
+template <int Rows> TILE_BOTH int members(const decode_shape &s) { return s.kv_heads * row_tiles<Rows>(s); }
 
 template <int Rows> struct member {
     int team, teams;            // whose block this is, and of how many
@@ -152,9 +152,9 @@ template <int Cols> struct sum_room {
 
 // Each warp has seen other keys: their O and l become one, under one maximum, in the registers of the last warp. Added in a fixed order. All
 // threads of the block call. `sums` is written when all of them have called, and both rooms are free again when they return.
-template <int Warps, int Rows, int Cols>
-TILE_FN void merge_warps(row_room<Warps, Rows> &maxima, sum_room<Cols> &sums, reg_tile<Rows, Cols> &O, row_vec<Rows> &m,
-                         row_vec<Rows> &l)
+template <int Warps, int Rows, int Cols> TILE_FN void merge_warps(row_room<Warps, Rows> &maxima, sum_room<Cols> &sums,
+                                                                  reg_tile<Rows, Cols> &O, row_vec<Rows> &m,
+                                                                  row_vec<Rows> &l)
 {
     for (int i = 0; i < Rows / 8; i++) maxima.at[warp_id()][i][lane_id()] = m.x[i];
     __syncthreads();  // each warp's m is there, and all have called

@@ -52,7 +52,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     if (me.team >= teams) return;
     const long long from = first_of(total, me.team, teams), to = first_of(total, me.team + 1, teams);
     const int count = (int)(to - from), my_key = warp_id() * KEYS;  // of a tile
-    const size_t stride = (size_t)shape.kv_heads * D;  // from a key to the next
+    const size_t stride = (size_t)shape.kv_heads * D;               // from a key to the next
     K += me.head * D;
     V += me.head * D;
     place at = all.find(from), ahead = at;
@@ -144,16 +144,16 @@ template <int ROWS, int D, int BC> __global__ __launch_bounds__(32 * AT_ONCE) vo
     if (k + 1 >= teams || r >= me.rows) return;  // nobody is behind the last
     const long long cut = first_of(total, k + 1, teams);
     const place p = all.find(cut);
-    const long long end = cut - p.t + all.tiles_of(p.keys);          // of the sequence that the next team goes on with
+    const long long end = cut - p.t + all.tiles_of(p.keys);         // of the sequence that the next team goes on with
     if (p.t == 0 || cut - p.t < first_of(total, k, teams)) return;  // it begins one; or team k had not begun it
-    int count = 1;  // parts: team k's, and those of the teams behind whose share begins before the end, each looked at by a lane
+    int count = 1;  // parts: team k's, and those of the teams behind that begin before the end, one a lane
     for (int more = 32; more == 32; count += more)
         more = __popc(__ballot_sync(0xffffffffu, first_of(total, k + count + lane_id(), teams) < end));
 
     constexpr int MINE = (D + 31) / 32;  // columns of a lane
     float m = -FLT_MAX, l = 0, O_row[MINE] = {};
     for (int n0 = 0; n0 < count; n0 += AT_ONCE) {
-        float L_part[AT_ONCE], O_part[AT_ONCE][MINE];  // all on their way before the first is used; behind the last: nothing seen
+        float L_part[AT_ONCE], O_part[AT_ONCE][MINE];  // all under way before one is used
         TILE_UNROLL
         for (int i = 0; i < AT_ONCE; i++) {  // part n: this block's second, or the first of the n-th team behind
             const int n = n0 + i;
@@ -189,7 +189,8 @@ template <int ROWS_, int D_, int WARPS_, int STAGES_> struct sizes {
 };
 template <int D, int WARPS, int STAGES, class F> static auto with_sizes(const decode_shape *shape, F f)
 {
-    if (!fits<decode_tiles<32, D, WARPS, STAGES>>()) return f(sizes<16, D, 2, D < 128 ? 4 : 2>());
+    constexpr int FEWER = D == 128 ? 2 : 4;
+    if (!fits<decode_tiles<32, D, WARPS, STAGES>>()) return f(sizes<16, D, 2, FEWER>());
     return packed_rows(*shape) <= 16 ? f(sizes<16, D, WARPS, STAGES>()) : f(sizes<32, D, WARPS, STAGES>());
 }
 template <class F> static auto with_sizes(const decode_shape *shape, F f)
@@ -197,7 +198,7 @@ template <class F> static auto with_sizes(const decode_shape *shape, F f)
     switch (shape->head_dim) {
     case 16: return with_sizes<16, 4, 6>(shape, f);
     case 32: return with_sizes<32, 4, 6>(shape, f);
-    case 64: return with_sizes<64, 8, 3>(shape, f);  // one block: its tiles of 128 keys come faster than two times 64
+    case 64: return with_sizes<64, 4, 5>(shape, f);
     default: return with_sizes<128, 4, 3>(shape, f);
     }
 }

@@ -33,7 +33,7 @@ apply() { # FILE PATCH
 
 key_of() { # NAME: the source that its patch is for
     case $1 in
-    *_key) ls solutions/"${1%_key}"/*.cu ;;
+    [0-9][0-9]_key) ls solutions/"${1%_key}"/*.cu ;;
     *) sed -n 's|^--- a/||p' "tests/sanitize/$1.patch" ;;
     esac
 }
@@ -52,7 +52,7 @@ build_one() { # NAME, or a name of $objects, or worker_NN, or tile_words
         ;;
     [0-9]*_* | tile_*)
         key=$(key_of "$1")
-        mkdir -p "$out/$1" && cp "$key" "$out/$1/" && case $1 in *_key) ;; *) apply "$out/$1/$(basename "$key")" "tests/sanitize/$1.patch" ;; esac &&
+        mkdir -p "$out/$1" && cp "$key" "$out/$1/" && case $1 in [0-9][0-9]_key) ;; *) apply "$out/$1/$(basename "$key")" "tests/sanitize/$1.patch" ;; esac &&
             "$nvcc" -std=c++17 -O3 -lineinfo -gencode "arch=compute_$arch,code=sm_$arch" -Iworkbook -Itests -I"$(dirname "$key")" -c "$out/$1/$(basename "$key")" -o "$out/$1.o"
         ;;
     *) ${CC:-gcc} -std=c11 -D_GNU_SOURCE -O1 -g -Iworkbook -c "workbook/$1.c" -o "$out/$1.o" ;;
@@ -87,7 +87,7 @@ compare() { # NAME CASE
 try_one() { # NAME TOOL
     log=$out/log/$1.$2
     case $1 in
-    *_key) given=$(case_of "$(echo "$names" | grep "^${1%_key}_" | grep -v _key | head -n 1)") ;;
+    [0-9][0-9]_key) given=$(case_of "$(echo "$names" | grep "^${1%_key}_" | grep -vx "[0-9][0-9]_key" | head -n 1)") ;;
     *) given=$(case_of "$1") ;;
     esac
     left=$((WHOLE - $(date +%s) + BEGUN))
@@ -151,7 +151,7 @@ echo "built in $(($(date +%s) - BEGUN)) s" >&2
 [ -z "${BUILD_ONLY:-}" ] || exit 0
 
 # Alone first, and what never ends last: each of those takes a place for LIMIT seconds.
-expected() { case $1 in *_key) echo - ;; *) sed -n 's/^expect: //p' "tests/sanitize/$1.patch" ;; esac; }
+expected() { case $1 in [0-9][0-9]_key) echo - ;; *) sed -n 's/^expect: //p' "tests/sanitize/$1.patch" ;; esac; }
 for name in $names; do
     case $(expected "$name") in deadlock) last=1 ;; *) last=0 ;; esac
     for tool in alone memcheck racecheck synccheck initcheck; do echo "$last$([ $tool = alone ] && echo 0 || echo 1) $name.$tool"; done

@@ -202,10 +202,9 @@ static void add_tables(const trial *t, model_inputs *in)
     if (problem->signature == WB_DECODE) {
         in->decode = wb_decode_shape(&t->run.c);
         in->table = ints(t, "page_table", &count), in->kv_len = ints(t, "kv_len", &count);
+        const size_t rows = in->decode.q_heads / in->decode.kv_heads * in->decode.q_len <= 16 ? 16 : 32;
         in->blocks =
-            (int)(worker_exchange(&t->run)->workspace_bytes /
-                  (2 * 4 * (size_t)(in->decode.q_heads / in->decode.kv_heads * in->decode.q_len > 16 ? 32 : 16) *
-                   ((size_t)in->decode.head_dim + 1)));
+            (int)(worker_exchange(&t->run)->workspace_bytes / (2 * rows * 4 * ((size_t)in->decode.head_dim + 1)));
     }
     if (problem->signature != WB_BLOCK_MASK) return;
     in->lists = (block_mask){t->run.c.q_tile,

@@ -2,7 +2,7 @@
 // some keys is a part. Sizes of tiles are those of the files, for they stand outside of all gaps: of a GPU with less shared memory nothing fits.
 #include "mistakes_model.h"
 
-enum { PARTS = 300, KEYS = 16, TILE = 64 };
+enum { PARTS = 300, AT_ONCE = 8, KEYS = 16, TILE = 64 };
 
 typedef struct part {
     double m, l, O[WB_MAX_HEAD_DIM], size[WB_MAX_HEAD_DIM];
@@ -58,14 +58,14 @@ static void fill(const model_inputs *in, bool is_O, double tolerance, model_row 
 
 static int tiles_of(int keys) { return (keys - 1) / TILE + 1; }
 
+// Rows of a block: its team has a member for each so many packed rows of each key head.
+static int rows_of(int packed) { return packed <= 16 ? 16 : 32; }
+
 static long long first_of(const kernel *k, long long total, int team, int teams)
 {
     const long long rest = total % teams;
-    return total / teams * team + (k->decode == DECODE_REST_LEFT ? 0 : rest < team ? rest : team);
+    return total / teams * team + (k->decode == DECODE_REST_LEFT ? 0 : team < rest ? team : rest);
 }
-
-// Packed rows of a block.
-static int rows_of(const decode_shape *s) { return s->q_heads / s->kv_heads * s->q_len > 16 ? 32 : 16; }
 
 // Where key j of sequence b lies, counted in rows of the cache; negative: nowhere.
 static long long place_of(const model_inputs *in, const kernel *k, int b, int j)
@@ -92,7 +92,7 @@ static bool hidden(const model_inputs *in, const kernel *k, int keys, int r, int
     const int Nq = in->decode.q_len, group = in->decode.q_heads / in->decode.kv_heads;
     if (j / KEYS * KEYS + KEYS <= keys - Nq + 1) return false;  // all tokens see all of these
     const int i = k->decode == DECODE_TOKENS_FIRST  ? r / group
-                  : k->decode == DECODE_ROW_OF_TILE ? r % rows_of(&in->decode) % Nq
+                  : k->decode == DECODE_ROW_OF_TILE ? r % rows_of(group * Nq) % Nq
                                                     : r % Nq;
     switch (k->decode) {
     case DECODE_ONE_LESS: return j >= keys - Nq + i;
@@ -107,18 +107,25 @@ static bool hidden(const model_inputs *in, const kernel *k, int keys, int r, int
 
 static double as_float32(double x) { return fabs(x) < 1e-45 ? 0 : as_float(x); }
 
-// O and L of the parts of a row, each of which is divided by its l.
+// O and L of the parts of a row, each of which is divided by its l. They come eight at a time, and where there are fewer -infinity stands for L.
 static part merge(const kernel *k, const part *parts, int count, int D, double *L)
 {
     part all = {.m = -FLT_MAX};
-    double base = -FLT_MAX, L_max = -FLT_MAX;
-    for (int n = 0; n < count; n++) L_max = fmax(L_max, L_of(&parts[n]));
-    base = k->decode == DECODE_UNDER_LAST    ? L_of(&parts[count - 1])
-           : k->decode == DECODE_UNDER_FIRST ? L_of(&parts[0])
-           : k->decode == DECODE_NO_MAX      ? 0
-                                             : L_max;
+    double base = -FLT_MAX;
     const int from = k->decode == DECODE_FIRST_PART_LEFT, to = count - (k->decode == DECODE_LAST_PART_LEFT);
-    for (int n = from; n < to; n++) {
+    for (int n = 0; n < count; n++) {
+        if (n % AT_ONCE == 0) {
+            const int end = min_int(n + AT_ONCE, count);
+            const double before = base;
+            for (int p = n; p < end; p++) base = fmax(base, L_of(&parts[p]));
+            if (k->decode == DECODE_UNDER_LAST) base = n + AT_ONCE == end ? L_of(&parts[end - 1]) : -INFINITY;
+            if (k->decode == DECODE_UNDER_FIRST) base = L_of(&parts[n]);
+            if (k->decode == DECODE_NO_MAX) base = 0;
+            const double alpha = k->decode == DECODE_NO_MAX_FOR_O && n > 0 ? 1 : as_float32(exp(before - base));
+            all.l *= alpha;
+            for (int d = 0; d < D; d++) all.O[d] *= alpha, all.size[d] *= alpha;
+        }
+        if (n < from || n >= to) continue;
         const double L_part = L_of(&parts[n]);
         double w = exp(L_part - base);
         if (k->decode == DECODE_MEAN) w = 1;
@@ -139,16 +146,16 @@ void decode_row(const model_inputs *in, const kernel *k, size_t row, bool is_O, 
 {
     static _Thread_local part parts[PARTS];
     const decode_shape *s = &in->decode;
-    const int D = s->head_dim, packed = s->q_heads / s->kv_heads * s->q_len, row_tiles = (packed - 1) / rows_of(s) + 1;
+    const int D = s->head_dim, packed = s->q_heads / s->kv_heads * s->q_len, rows = rows_of(packed);
     const int b = (int)(row / (size_t)packed) / s->kv_heads, head = (int)(row / (size_t)packed) % s->kv_heads,
-              r = (int)(row % (size_t)packed), keys = in->kv_len[b], members = s->kv_heads * row_tiles;
+              r = (int)(row % (size_t)packed), keys = in->kv_len[b], members = s->kv_heads * ((packed - 1) / rows + 1);
     const float *q = in->Q + row * (size_t)D;
     long long total = 0, first = 0;
     for (int n = 0; n < s->batch; n++) {
         if (n == b) first = total;
         total += tiles_of(in->kv_len[n]);
     }
-    const int most = in->blocks > members ? in->blocks / members : 1, teams = (int)(most < total ? most : total);
+    const int most = in->blocks < members ? 1 : in->blocks / members, teams = (int)(most < total ? most : total);
     int count = 0, team = -1;
     bool lost = false, nowhere = false;
     double largest = 0;

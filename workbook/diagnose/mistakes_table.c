@@ -569,7 +569,7 @@ const mistake mistakes[] = {
     {ALSO, BWD, 0, {.dsinks = DSINKS_BF16}},
 
     // --- decoding
-    {"rest_of_the_tiles_left", "leaves out the last tiles of all: total / blocks is rounded before it is multiplied by the block",
+    {"rest_of_the_tiles_left", "leaves out the last tiles of all: total / teams is rounded before it is multiplied by the team",
      "share", DECODE, 0, {.decode = DECODE_REST_LEFT}},
     {"pages_of_the_first_sequence", "reads the pages of the first sequence for all of them",
      "page lookup", DECODE, 0, {.decode = DECODE_FIRST_SEQUENCE}},
@@ -583,7 +583,7 @@ const mistake mistakes[] = {
      "page lookup", DECODE, 0, {.decode = DECODE_TABLE_PACKED}},
     {"tokens_before_heads", "takes packed rows to be all heads of the first token, then those of the second: they lie head by head",
      "packed rows", DECODE, 0, {.decode = DECODE_TOKENS_FIRST}},
-    {"token_of_the_tile_row", "takes the token from the row within its tile, where the row of the job is meant",
+    {"token_of_the_tile_row", "takes the token from the row within its tile, where the row of the key head is meant",
      "packed rows", DECODE, 0, {.decode = DECODE_ROW_OF_TILE}},
     {"new_token_without_itself", "hides from each token one key too many: its own",
      "packed rows", DECODE, 0, {.decode = DECODE_ONE_LESS}},
