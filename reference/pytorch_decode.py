@@ -36,7 +36,8 @@ class Decode:  # keeps its workspace from step to step
         return O, L
 
 def quantised(x):  # wb_quantise_row of each row of [pages, page_size, Hkv, D]: int8 of that shape, and scales [pages, Hkv, page_size]
-    scale = x.float().abs().amax(-1, keepdim=True) / 127
+    a = x.float().abs().amax(-1, keepdim=True)
+    scale = a / torch.full_like(a, 127)  # by a number PyTorch divides as by its reciprocal on a GPU: other bits
     scale[scale < torch.finfo(torch.float32).tiny] = 0
     q = torch.where(scale > 0, (x.float() / scale).round(), 0).to(torch.int8)  # round: ties to even
     return q, scale.squeeze(-1).transpose(1, 2).contiguous()

@@ -81,6 +81,7 @@ Test(flash_decode_int8, no_keys)
 {
     check(1, 1, 1, 1, 50, 64, 16, WB_LENS_EMPTY);
     check(40, 4, 2, 3, 50, 32, 16, WB_LENS_EMPTY);
+    check(5, 4, 2, 1, 50, 32, 16, WB_LENS_EDGES);  // some have none
 }
 
 Test(flash_decode_int8, every_group_size)
