@@ -160,7 +160,7 @@ def measure(problem, names, B, Hq, Hkv, N, D, causal, W=0, S=0, backward=False, 
                 call = functools.partial(call, sink.bfloat16() if name.startswith("fa4") else sink)
             if backward:
                 out = call()
-                inputs = (q, k, v, sink) if logits and name != "fa4" else (q, k, v)  # FlashAttention-4 has no gradient of the sink
+                inputs = (q, k, v, sink) if logits and not name.startswith("fa4") else (q, k, v)  # FlashAttention-4 has no gradient of the sink
                 call = functools.partial(torch.autograd.grad, out, inputs, torch.randn_like(out), retain_graph=True)
             ms, low, high = times(call)
         except Exception as error:  # out of memory, or a backend that declines: said, not hidden
@@ -301,7 +301,7 @@ def main():
         if problem in ("11", "12"):  # the two kinds of layers of gpt-oss
             for W in (128, 0):
                 for N in (4096, 16384, 65536):
-                    measure(problem, "fa4 flex", 1, 64, 8, N, 64, True, W, backward=problem == "12", logits=True)
+                    measure(problem, "fa4 fa4_same_bits flex" if problem == "12" else "fa4 flex", 1, 64, 8, N, 64, True, W, backward=problem == "12", logits=True)
             continue
         causal, grouped, bound = problem != "03", problem not in ("03", "04"), problem in ("06", "07", "09")
         back, S = problem in ("08", "09"), {"07": 4, "09": 4}.get(problem, 0)

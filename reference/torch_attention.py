@@ -287,7 +287,8 @@ def streams():
 # ---------------------------------------------------------------------------------------------------------------- the times
 
 TIMED = [  # B, Hq, Hkv, N, D, what is visible, and whom to ask
-    *((B, H, H, N, D, {"causal": causal}, "fa2 cudnn flex") for causal in (False, True) for B, H, N, D in ((4, 16, 4096, 128), (1, 16, 16384, 128), (4, 32, 4096, 64))),
+    *((B, H, H, N, D, {"causal": causal}, "fa2 cudnn flex" if causal else "fa4 fa4_same_bits fa2 cudnn flex")  # problem 08's peers have causal
+      for causal in (False, True) for B, H, N, D in ((4, 16, 4096, 128), (1, 16, 16384, 128), (4, 32, 4096, 64), (1, 32, 16384, 64))),
     *((2, 64, 8, 4096, D, {"causal": True}, "fa2 cudnn flex") for D in (64, 128)),
     *((1, 64, 8, N, 64, {"window": 128, "sink_tokens": 4}, "flex") for N in (4096, 16384, 65536)),
     *((1, 64, 8, N, 64, {"window": W, "logits": True}, "flex") for W in (128, None) for N in (4096, 16384)),
@@ -310,6 +311,8 @@ def times():
             tensors, dO, how = inputs(*sizes, kind, device)
             if len(tensors) == 4:
                 how["sink_logits"] = tensors[3]
+            if impl.startswith("fa4"):  # its own order of dimensions
+                tensors, dO = [x.detach().transpose(1, 2).contiguous().requires_grad_() for x in tensors], dO.transpose(1, 2).contiguous()
             function = ours.get(impl) or theirs(impl)
             try:
                 row("forward_ms", impl, at, peers.times(lambda: function(*tensors[:3], **how))[0])
