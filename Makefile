@@ -417,6 +417,9 @@ bundle: $B/score  ## programs and libraries for a GPU machine without Criterion,
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/bundle.sh $(BACKEND) $(NUMBERS)
 compile-gpu:  ## compile everything for sm_75, sm_80, sm_90a and the newest GPU that nvcc knows; needs no GPU
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/compile_gpu.sh
+tables:  ## fill the tables of README and lessons with what is recorded in plots/data/h200 (plots/tables.awk)
+	@plots/tables.sh
+.PHONY: tables
 new-problem:  ## N=20 NAME=flash_copy FROM=03: a new problem, as a working copy of another (workbook/README.md)
 	@workbook/loop/new_problem.sh "$$N" "$$NAME" "$$FROM"
 .PHONY: new-problem

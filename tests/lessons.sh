@@ -1,6 +1,6 @@
 #!/bin/sh
 # lessons.sh - what the lessons take from the code is as in the code: the gaps in the order of the hints and their lines, the number of tests, points,
-# tile sizes, the drawings of masks, every name in backticks and every make command.
+# recorded figures, tile sizes, the drawings of masks, every name in backticks and every make command.
 set -u
 failed=0
 fail() { echo "FAIL  $*"; failed=1; }
@@ -122,6 +122,9 @@ prints 13 Nq=1,Nk=6,$example 0.5078 0.4922 2.1957
 prints 14 Nq=1,Nk=6,$example 0.5078 0.4922 2.1959
 prints 15 Nq=7,mask=tree/7,$example 0.6250 0.3770
 prints 12 Nq=3,W=2,$example,logits=0.5 0.1055 -0.2751
+
+# Recorded figures.
+plots/tables.sh --check >"$scratch/diff" 2>&1 || fail "tables other than what is recorded: make tables. $(grep '^[-+]|' "$scratch/diff" | head -4)$(grep -v '^[-+ @]' "$scratch/diff" | head -4)"
 
 # Tile sizes.
 awk '/constexpr int WARPS = / { match($0, /WARPS = [0-9]+/); warps = substr($0, RSTART + 8, RLENGTH - 8) }

@@ -1,0 +1,159 @@
+# tables.awk - recorded figures in the tables of texts. awk -f plots/tables.awk plots/data/h200/*.tsv TEXT.md prints the text, its tables filled anew.
+#
+#   <!-- recorded: 08 TFLOP/s; shape, key, fa4, hopper_same_bits | library, key/fa4; causal -->
+#   | | the key | ...
+#   |---|---|...
+#   | B4 H16 N4096 D128 | 234 | ...
+#
+# Before the first ; the problem, unless each row has its own in a column `problem`, and the unit; then what each column holds; then what is so in all
+# rows. A cell is the median of an implementation as tables call it: `key`; `key of 13`; `hopper | library`, the first that was recorded; `key/fa4`,
+# how many times faster the first is; `key GB/s`; `key share`, that to what a copy moved; `-` is left as it is. What was not recorded
+# is empty. A shape is said in words like B4 H16 64/8 N4096 Nk8192 D64 W128 S4 "no window" causal full page16 zipf documents/1024 q_tile64 4096 x 4096,
+# may begin with "the same" as the row before, may name another unit, and must fit one recorded row. A line "Recorded on ..." below a table says when.
+BEGIN { FS = "\t" }
+
+FNR == 1 { file = FILENAME; sub(/.*\//, "", file); columns = 0 }
+
+# a recorded table
+FILENAME ~ /\.tsv$/ {
+    if (match($0, /^# (commit|date|gpu|driver): /)) { fact = substr($0, 3, RLENGTH - 4); heading[file, fact] = substr($0, RLENGTH + 1); next }
+    if (/^#/) next
+    if (!columns) { for (i = 1; i <= NF; i++) name[i] = $i; columns = NF; next }
+    if (file == "torch_attention.tsv") { without_a_mask(); next }
+    if (name[1] != "problem" || name[2] != "impl") next
+    r = ++rows[$1, $2]
+    source[$1, $2, r] = file
+    for (i = 3; i <= columns; i++) value[$1, $2, r, name[i]] = $i
+    if ($2 == "roof_copy") copy[$1] = value[$1, $2, r, "gbps"]
+    next
+}
+
+# 08 has a mask; its kernel without one is timed as PyTorch's function: backward_ms, workbook, "B4 H16/16 N4096 D128 causal=False", ms
+function without_a_mask(    word, n, r, i) {
+    if ($1 != "backward_ms" || $3 !~ / causal=False/) return
+    r = ++rows["08", $2]
+    source["08", $2, r] = file
+    n = split($3, word, " ")
+    for (i = 1; i <= n; i++) value["08", $2, r, substr(word[i], 1, 1)] = substr(word[i], 2)
+    split(value["08", $2, r, "H"], word, "/")
+    value["08", $2, r, "Hq"] = word[1]
+    value["08", $2, r, "Hkv"] = word[2]
+    value["08", $2, r, "Nq"] = value["08", $2, r, "Nk"] = value["08", $2, r, "N"]
+    value["08", $2, r, "causal"] = 0
+    value["08", $2, r, "ms"] = $4
+    value["08", $2, r, "tflops"] = 10 * value["08", $2, r, "B"] * word[1] * value["08", $2, r, "N"] ^ 2 * value["08", $2, r, "D"] / $4 / 1e9
+}
+
+# Adds to want[] what a text says of a shape, and the unit.
+function understand(text,    word, n, i, heads) {
+    gsub(/ = |=/, "", text)
+    if (match(text, /[0-9]+ x [0-9]+/)) { split(substr(text, RSTART, RLENGTH), word, " x "); want["rows"] = word[1]; want["cols"] = word[2] }
+    n = split(text, word, /[ ,:;()]+/)
+    for (i = 1; i <= n; i++)
+        if (word[i] ~ /^H?[0-9]+\/[0-9]+$/) { sub(/^H/, "", word[i]); split(word[i], heads, "/"); want["Hq"] = heads[1]; want["Hkv"] = heads[2] }
+        else if (word[i] ~ /^H[0-9]+$/) want["Hq"] = want["Hkv"] = substr(word[i], 2)
+        else if (word[i] ~ /^N[0-9]+$/) want["Nq"] = want["Nk"] = substr(word[i], 2)
+        else if (match(word[i], /^(B|Nq|Nk|D|W|S|page|q_tile)[0-9]+$/)) { match(word[i], /[0-9]/); want[substr(word[i], 1, RSTART - 1)] = substr(word[i], RSTART) }
+        else if (word[i] ~ /^[a-z]+\/[0-9]+$/) want["mask"] = word[i]
+        else if (word[i] == "causal" || word[i] == "full") want["causal"] = word[i] == "causal"
+        else if (word[i] == "zipf" || word[i] == "same_length") want["lens"] = substr(word[i], 1, 4)
+        else if (word[i] in column) want["unit"] = word[i]
+    if (text ~ /no window/) want["W"] = want["Nq"]
+}
+BEGIN { column["ms"] = "ms"; column["TFLOP/s"] = "tflops"; column["GB/s"] = "gbps" }
+
+# Of an implementation's rows the one that fits; 0: none.
+function fitting(problem, impl,    r, found) {
+    for (r = 1; r <= rows[problem, impl]; r++) {
+        if (!fits(problem, impl, r)) continue
+        if (found) fault("two rows of " problem " " impl " fit '" shape "'")
+        found = r
+    }
+    return found
+}
+function fits(problem, impl, r,    k) {  # "-" in a table: it has no meaning there
+    for (k in want)
+        if (k != "unit" && value[problem, impl, r, k] != "-" && value[problem, impl, r, k] "" != want[k] "") return 0
+    return 1
+}
+
+# "hopper | library of 08": the first that was recorded; what a column of its table says.
+function figure(item, problem, what,    choice, n, i, word, r) {
+    n = split(item, choice, / *\| */)
+    for (i = 1; i <= n; i++) {
+        if (split(choice[i], word, " of ") < 2) word[2] = problem
+        if (!(r = fitting(word[2], word[1]))) continue
+        use(source[word[2], word[1], r])
+        any = 1
+        copied = copy[word[2]]
+        return value[word[2], word[1], r, what]
+    }
+    return ""
+}
+
+function use(file,    i) {
+    for (i = 1; i <= files; i++) if (used[i] == file) return
+    used[++files] = file
+}
+
+function digits(x) { return x >= 100 ? sprintf("%.0f", x) : x >= 10 ? sprintf("%.1f", x) : x >= 1 ? sprintf("%.2f", x) : x >= 0.1 ? sprintf("%.3f", x) : sprintf("%.4f", x) }
+
+function cell(item, problem,    pair, first, second) {
+    if (sub(/ share$/, "", item)) {
+        first = figure(item, problem, "gbps")
+        return first == "" ? "" : sprintf("%.0f %%", 100 * first / copied)
+    }
+    if (sub(/ GB\/s$/, "", item)) first = figure(item, problem, "gbps")
+    else if (split(item, pair, "/") == 2) {
+        first = figure(pair[1], problem, "ms")
+        second = figure(pair[2], problem, "ms")
+        return first == "" || second == "" ? "" : sprintf(second < 10 * first ? "%.2f" : "%.1f", second / first)
+    } else
+        first = figure(item, problem, column[want["unit"]])
+    return first == "" ? "" : digits(first)
+}
+
+function fault(what) { print FILENAME ":" FNR ": " what >"/dev/stderr"; bad = 1 }
+
+# a text
+match($0, /<!-- recorded: .*; .*; .*-->/) {
+    split(substr($0, RSTART + 15, RLENGTH - 18), part, / *; */)
+    items = split(part[2], item, / *, */)
+    problem = substr(part[1], 1, 2) ~ /[0-9][0-9]/ ? substr(part[1], 1, 2) : ""
+    always = part[1] " " part[3]
+    line = files = 0
+}
+items && /^\|/ && ++line > 2 {
+    split($0, old, / *\| */)
+    any = 0
+    for (i = 1; i <= items; i++) {
+        if (item[i] == "problem" && match(old[i + 1], /[0-9][0-9]/)) problem = substr(old[i + 1], RSTART, 2)
+        if (item[i] == "shape") shape = old[i + 1]
+    }
+    if (shape !~ /the same/) { delete want; understand(always) }
+    understand(shape)
+    row = "|"
+    for (i = 1; i <= items; i++) row = row " " (item[i] ~ /^(-|problem|shape)$/ ? old[i + 1] : cell(item[i], problem)) " |"
+    gsub(/\|  \|/, "| |", row); gsub(/\|  \|/, "| |", row)
+    if (!any) fault("nothing recorded fits '" shape "'")
+    $0 = row
+}
+items && line && !/^\|/ && !/^$/ {
+    if (/^Recorded on/) $0 = caption()
+    items = 0
+}
+function caption(    i, file, when, named, n, order, text) {
+    for (i = 1; i <= files; i++) {
+        file = used[i]
+        when = substr(heading[file, "date"], 1, 10) ", commit " substr(heading[file, "commit"], 1, 7)
+        if (!(when in named)) order[++n] = when
+        text = file
+        sub(/(_[a-z0-9_]+)?\.tsv$/, "", text)
+        named[when] = named[when] (when in named && named[when] ? ", " : "") text
+    }
+    text = "Recorded on an " heading[file, "gpu"] ", driver " heading[file, "driver"]
+    for (i = 1; i <= n; i++) text = text (i > 1 ? "; " : ": ") order[i] " (" named[order[i]] ")"
+    return text "."
+}
+{ print }
+END { exit bad }
