@@ -86,7 +86,7 @@ prototype=$(awk -v old="$old" 'index($0, "wb_status " old "(") == 1 { inside = 1
 awk -v text="// $number: a copy of $from.
 $prototype
 " '/^\/\/ -+ the one shared validator$/ { print text } { print }' workbook/workbook.h >"$scratch/workbook/workbook.h"
-awk -v row="$(grep "^| \[$from\]" README.md | copied | sed -E "s/^(\|[^|]*\| *[0-9]+)[^|]*/\1, beyond /; s/ready \|$/a copy of $from |/")" '
+awk -v row="$(grep "^| \[$from\]" README.md | copied | sed -E "s/^(\|[^|]*\| *[0-9]+)[^|]*/\1, beyond /; s/ \|$/, a copy of $from |/")" '
     /^\| \[[0-9][0-9]\]/ { inside = 1 }
     inside && !/^\|/ { print row; inside = 0 }
     { print }' README.md >"$scratch/README.md"
