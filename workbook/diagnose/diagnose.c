@@ -195,7 +195,7 @@ static const int *ints(const trial *t, const char *name, int *count)
     return (const int *)original_tensor(&t->run, k);
 }
 
-// What 13 and 15 have beside what all have.
+// What 13 to 15 have beside what all have. In 14 shares are given, and so right: one part will do.
 static void add_tables(const trial *t, model_inputs *in)
 {
     int count = 0, words = 0;
@@ -205,6 +205,8 @@ static void add_tables(const trial *t, model_inputs *in)
         const size_t rows = in->decode.q_heads / in->decode.kv_heads * in->decode.q_len <= 16 ? 16 : 32;
         in->blocks =
             (int)(worker_exchange(&t->run)->workspace_bytes / (2 * rows * 4 * ((size_t)in->decode.head_dim + 1)));
+        in->K_scale = as_floats(t, "K_scale"), in->V_scale = as_floats(t, "V_scale");
+        if (in->K_scale) in->blocks = 1;
     }
     if (problem->signature != WB_BLOCK_MASK) return;
     in->lists = (block_mask){t->run.c.q_tile,
@@ -280,7 +282,7 @@ typedef struct fit {
     double left, error;
 } fit;
 
-// Of 13 and 15 it is known where NaN comes from, and what is not written.
+// Of 13 to 15 it is known where NaN comes from, and what is not written.
 static bool strict(void) { return problem->signature == WB_DECODE || problem->signature == WB_BLOCK_MASK; }
 
 static double clip(double x) { return isfinite(x) && x < 1000 ? x : 1000; }

@@ -109,6 +109,12 @@ typedef struct kernel {
         DECODE_BASE_2, DECODE_FIRST_PART_LEFT, DECODE_LAST_PART_LEFT, DECODE_NO_MAX, DECODE_NO_MAX_FOR_O, DECODE_UNDER_LAST,
         DECODE_UNDER_FIRST } decode;
 
+    // scales of an int8 cache: which are multiplied into S, into l and into P; ROWS: queries of a block; or where they are looked for
+    enum { SCALES_RIGHT, SCALES_NOT_ON_S, SCALES_V_ON_S, SCALES_ROWS_ON_S, SCALES_FIRST_ON_S, SCALES_ALL_ON_P, SCALES_ALL_ON_P_K_IN_L,
+        SCALES_NOT_ON_P, SCALES_K_ON_P, SCALES_ROWS_ON_P, SCALES_FIRST_ON_P, SCALES_V_IN_L, SCALES_EXCHANGED, SCALES_NO_L,
+        SCALES_L_COMPLETED, SCALES_OF_FIRST_HEAD, SCALES_OF_FIRST_ROWS, SCALES_OF_FIRST_PAGES, SCALES_OF_ONE_HEAD, SCALES_OF_KEY,
+        SCALES_OF_TAIL } scales;
+
     // lists of tiles: which, where their keys begin, bits, what comes of rows without keys
     enum { LISTS_RIGHT, LISTS_FIRST_MASK, LISTS_NO_END, LISTS_TILES_OF_128, LISTS_ENDS_ARE_COUNTS, LISTS_PART_ENDS_ARE_COUNTS,
         LISTS_STARTS_OF_WHOLE, LISTS_WHOLE_FROM_FIRST, LISTS_PART_FROM_FIRST, LISTS_WHOLE_ALONE, LISTS_PART_ALONE, LISTS_LAST_PART_LEFT,
@@ -171,6 +177,7 @@ typedef struct model_inputs {
     decode_shape decode;
     const int *table, *kv_len;
     int blocks;
+    const float *K_scale, *V_scale;  // [pages, Hkv, page_size], of 14 alone
     // of 15: the lists in host memory, and how long they are
     block_mask lists;
     int wholes, parts;

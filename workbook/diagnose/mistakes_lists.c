@@ -1,8 +1,8 @@
-// mistakes_lists.c - models of problems 13 and 15, where memory says which keys a row sees: pages and shares, lists and bits. What was seen of
+// mistakes_lists.c - models of problems 13 to 15, where memory says which keys a row sees: pages and shares, lists and bits. What was seen of
 // some keys is a part. Sizes of tiles are those of the files, for they stand outside of all gaps: of a GPU with less shared memory nothing fits.
 #include "mistakes_model.h"
 
-enum { PARTS = 300, AT_ONCE = 8, KEYS = 16, TILE = 64 };
+enum { PARTS = 300, AT_ONCE = 8, KEYS = 16, WARP_KEYS = 32, TILE = 64 };
 
 typedef struct part {
     double m, l, O[WB_MAX_HEAD_DIM], size[WB_MAX_HEAD_DIM];
@@ -11,24 +11,32 @@ typedef struct part {
 static const part nothing = {.m = -INFINITY};
 static const float no_key[WB_MAX_HEAD_DIM];  // loads beyond the last key make zeros
 
-static void see(part *p, const model_inputs *in, const float *q, const float *k, const float *v, bool score_0,
+// What a key's score, its term of l and its weight are multiplied by.
+typedef struct factors {
+    double S, l, P;
+} factors;
+
+static void see(part *p, const model_inputs *in, const float *q, const float *k, const float *v, factors f,
                 double *largest)
 {
     const int D = in->shape->head_dim;
-    double size = 0, s = dot(q, k, D, &size) * in->shape->scale;
-    if (score_0) s = 0;
+    double size = 0, s = dot(q, k, D, &size) * in->shape->scale * f.S;
+    if (f.S == 0) s = 0;
     model_pairs++;
-    *largest = fmax(*largest, size * in->shape->scale);
+    *largest = fmax(*largest, size * in->shape->scale * fabs(f.S));
     const double m = fmax(p->m, s), a = p->m > -INFINITY ? exp(p->m - m) : 0, w = exp(s - m);
-    p->m = m, p->l = p->l * a + w;
-    for (int d = 0; d < D; d++) p->O[d] = p->O[d] * a + w * v[d], p->size[d] = p->size[d] * a + w * fabs((double)v[d]);
+    p->m = m, p->l = p->l * a + w * f.l;
+    for (int d = 0; d < D; d++) {
+        const double x = f.P * v[d];
+        p->O[d] = p->O[d] * a + w * x, p->size[d] = p->size[d] * a + w * fabs(x);
+    }
 }
 
 // A key that is hidden has a weight of 0, and 0 * NaN is NaN.
-static void pass(part *p, const float *v, int D)
+static void pass(part *p, const float *v, double factor, int D)
 {
     for (int d = 0; d < D; d++)
-        if (!isfinite(v[d])) p->O[d] = NAN;
+        if (!isfinite(v[d] * factor)) p->O[d] = NAN;
 }
 
 static double L_of(const part *p) { return p->l > 0 || isnan(p->l) ? p->m + log(p->l) : -INFINITY; }
@@ -105,6 +113,49 @@ static bool hidden(const model_inputs *in, const kernel *k, int keys, int r, int
     }
 }
 
+// The scale that the file has for key j. They are sent for in rows of 16; behind the last key there are zeros, behind an array NaN.
+static double row_scale(const model_inputs *in, const kernel *k, const float *scales, int b, int head, int j)
+{
+    const decode_shape *s = &in->decode;
+    const int keys = in->kv_len[b], begin = j / KEYS * KEYS;
+    if (begin >= keys || (j >= keys && k->scales != SCALES_OF_TAIL)) return 0;
+    const long long at = place_of(in, k, b, begin);
+    long long page = at / s->page_size * s->kv_heads, row = at % s->page_size;
+    switch (k->scales) {
+    case SCALES_OF_FIRST_HEAD: head = 0; break;
+    case SCALES_OF_FIRST_ROWS: row = 0; break;
+    case SCALES_OF_FIRST_PAGES: page = (long long)(begin / s->page_size) * s->kv_heads; break;
+    case SCALES_OF_ONE_HEAD: page /= s->kv_heads; break;
+    case SCALES_OF_KEY: row = begin; break;
+    default: break;
+    }
+    const long long n = (page + head) * s->page_size + row + j % KEYS;
+    return n < (long long)s->pages * s->kv_heads * s->page_size ? scales[n] : NAN;
+}
+
+static factors factors_of(const model_inputs *in, const kernel *k, int b, int head, int r, int j)
+{
+    if (!in->K_scale) return (factors){1, 1, 1};
+    const int first = j / WARP_KEYS * WARP_KEYS, other = k->ROWS ? first + r % k->ROWS : first;
+    const bool on_S = k->scales == SCALES_ROWS_ON_S || k->scales == SCALES_FIRST_ON_S;
+    const bool on_P = k->scales == SCALES_ROWS_ON_P || k->scales == SCALES_FIRST_ON_P;
+    const double K = row_scale(in, k, in->K_scale, b, head, on_S ? other : j);
+    const double V = row_scale(in, k, in->V_scale, b, head, on_P ? other : j);
+    switch (k->scales) {
+    case SCALES_NOT_ON_S: return (factors){1, 1, V};
+    case SCALES_V_ON_S: return (factors){V, 1, V};
+    case SCALES_ALL_ON_P: return (factors){1, 1, K * V};
+    case SCALES_ALL_ON_P_K_IN_L: return (factors){1, K, K * V};
+    case SCALES_NOT_ON_P: return (factors){K, 1, 1};
+    case SCALES_K_ON_P: return (factors){K, 1, K};
+    case SCALES_V_IN_L: return (factors){K, V, V};
+    case SCALES_EXCHANGED: return (factors){V, 1, K};
+    case SCALES_NO_L: return (factors){K, 0, V};
+    case SCALES_L_COMPLETED: return (factors){K, 4, V};  // by four lanes
+    default: return (factors){K, 1, V};
+    }
+}
+
 static double as_float32(double x) { return fabs(x) < 1e-45 ? 0 : as_float(x); }
 
 // O and L of the parts of a row, each of which is divided by its l. They come eight at a time, and where there are fewer -infinity stands for L.
@@ -171,13 +222,17 @@ void decode_row(const model_inputs *in, const kernel *k, size_t row, bool is_O, 
             const size_t row_of_cache = ((size_t)(at > 0 ? at : 0) * (size_t)s->kv_heads + (size_t)head) * (size_t)D;
             const bool some = j < keys && !nowhere;
             const float *key = some ? in->K + row_of_cache : no_key, *value = some ? in->V + row_of_cache : no_key;
+            const factors f = factors_of(in, k, b, head, r, j);
             if (hidden(in, k, keys, r, j))
-                pass(&parts[count - 1], value, D);
+                pass(&parts[count - 1], value, f.P, D);
+            else if (!(fabs(f.S) < 1e30))  // the scale of no key: which NaN become 0 is the machine's
+                nowhere = true;
             else
-                see(&parts[count - 1], in, q, key, value, false, &largest);
+                see(&parts[count - 1], in, q, key, value, f, &largest);
         }
     }
-    if (nowhere || count == PARTS || (lost && count > 2)) {
+    const bool undivided = is_O && k->scales == SCALES_NO_L;  // O as the last maximum left it
+    if (nowhere || count == PARTS || (lost && count > 2) || undivided) {
         fill(in, is_O, MODEL_UNKNOWN, out);
     } else if (lost) {
         fill(in, is_O, MODEL_UNWRITTEN, out);
@@ -274,7 +329,8 @@ void listed_row(const model_inputs *in, const kernel *k, size_t row, bool is_O, 
             if (!visible && k->lists != LISTS_HIDDEN_BY_0) continue;
             const bool some = key + c < s->kv_len;
             const size_t from = (kv * (size_t)s->kv_len + (size_t)(key + c)) * (size_t)D;
-            see(&all, in, q, some ? in->K + from : no_key, some ? in->V + from : no_key, !visible, &largest);
+            see(&all, in, q, some ? in->K + from : no_key, some ? in->V + from : no_key, (factors){visible, 1, 1},
+                &largest);
         }
     }
     double L = L_of(&all);
