@@ -21,7 +21,7 @@
 //   round_to                              reg_tile -> weights
 //   register_shares, turns                of warpgroups: who has how many registers, who comes next
 //   meet, warpgroup_meets, gather         warpgroups wait for each other, or one of them for the others
-//   store, store_async, stores_read       reg_tile -> tma_tile -> global memory, by the copy engine
+//   store, store_async, stores_read       reg_tile or weights -> tma_tile -> global memory, by the copy engine
 //   store_transposed                      weights -> shared memory, as the transposed matrix
 //   add_async, put_async, stores_done     fragments in shared memory, added to those in global memory or put there
 //   await, announce                       blocks take turns, by a counter in global memory
@@ -397,6 +397,22 @@ template <int Cols> TILE_FN void store(tma_tile<64, Cols> &dst, const reg_tile<1
         TILE_UNROLL
         for (int c = 0; c < Cols / 8; c++)
             tile_machine::store_pair(&dst.at[c / 8][row0 + 8 * i + g][(c % 8 ^ g) * 8 + 2 * t], tile, i, c);
+    }
+}
+
+// The same of a tile that is rounded already.
+template <int Depth> TILE_FN void store(tma_tile<64, Depth> &dst, const weights<Depth> &w, call_site from = here())
+{
+    const int row0 = 16 * warp_in_group(from), g = lane_id() / 4, t = lane_id() % 4;
+    hopper_machine::wrote(hopper_machine::rows_of(dst, row0, 16), from);
+    TILE_UNROLL
+    for (int i = 0; i < 2; i++) {
+        TILE_UNROLL
+        for (int c = 0; c < Depth / 8; c++) {
+            __nv_bfloat162 pair;
+            memcpy(&pair, &w.x[c / 2][c % 2 * 2 + i], 4);
+            *reinterpret_cast<__nv_bfloat162 *>(&dst.at[c / 8][row0 + 8 * i + g][(c % 8 ^ g) * 8 + 2 * t]) = pair;
+        }
     }
 }
 

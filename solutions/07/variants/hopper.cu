@@ -15,6 +15,13 @@ constexpr int MOST_W = 129;  // W + POSITIONS - 1 keys are at most KEYS
 constexpr int CHUNK = 64;    // queries whose keys come together
 constexpr int MOST_SINKS = 16;
 constexpr int GROUPS = 3;  // warpgroups that compute
+constexpr int LEFT = 64;   // P V is begun when these columns have their weights
+
+#ifdef SINK_LOGITS  // for problem 11: one more term in the denominator
+constexpr bool LOGITS = true;
+#else
+constexpr bool LOGITS = false;
+#endif
 
 // What a block keeps in shared memory: 208 KB.
 template <int ROWS> struct chunk_keys {
@@ -34,14 +41,6 @@ template <int FIRST, int Cols, int TileCols> TILE_FN reg_tile<16, Cols> &columns
     return reinterpret_cast<reg_tile<16, Cols> &>(tile.x[0][FIRST / 8]);
 }
 
-// One more term in the denominator, for problem 11: exp(L) becomes exp(L) + exp(sink), for O, in l, and for L.
-TILE_FN void join(row_vec<16> &l, row_vec<16> &L, const row_vec<16> &sink)
-{
-    const row_vec<16> above = sink - L;
-    l = rowwise(l, above, [](float sum, float a) { return sum * (1 + expf(a)); });
-    L = max(L, sink) + rowwise(above, [](float a) { return log1pf(expf(-fabsf(a))); });
-}
-
 // An item is CHUNK queries of HEADS heads; a block takes every gridDim.x-th of them, and its warpgroups take turns at its tiles.
 // SINKS: columns for sinks, of which `sinks` are; 0, 8 or 16.
 template <int HEADS, int SINKS> __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void window_kernel(
@@ -53,7 +52,7 @@ template <int HEADS, int SINKS> __global__ __launch_bounds__(128 * (1 + GROUPS),
     const __grid_constant__ tensor_map V_sinks_map,  // [B, Hkv, N, 64] likewise
     float *L,                                        // [B, Hq, N]
     const float *sink_logits,                        // [Hq], or null: none
-    int items, int q_heads, int group_size, int N, int W, int sinks, float scale)
+    int heads, int q_heads, int group_size, int N, int W, int sinks, float scale)
 {
     constexpr int POSITIONS = 64 / HEADS, ROWS = CHUNK - POSITIONS + KEYS;
     constexpr int UNUSED = KEYS - POSITIONS + 1 - MOST_W;  // columns left of every window
@@ -67,17 +66,24 @@ template <int HEADS, int SINKS> __global__ __launch_bounds__(128 * (1 + GROUPS),
     }
     __syncthreads();  // the signals are there for all
 
-    // f(first head, first query of the chunk) for each of this block's items
+    // f(first head, first query of the chunk) for each of this block's items: every gridDim.x-th chunk, counted over all heads
     const int chunks = (N - 1) / CHUNK + 1;
     const auto each_item = [&](auto f) {
+        int head = 0;
 #pragma unroll 1
-        for (int item = blockIdx.x; item < items; item += gridDim.x) f(item / chunks * HEADS, item % chunks * CHUNK);
+        for (int chunk = blockIdx.x;; chunk += gridDim.x) {
+#pragma unroll 1
+            for (; chunk >= chunks; chunk -= chunks) head += HEADS;
+            if (head >= heads) return;
+            f(head, chunk * CHUNK);
+        }
     };
-    // f(where the tile's queries begin in the chunk) for each of a chunk's tiles that is the group's; n counts those of all groups
-    const auto each_tile = [&](int group, int row, int &n, auto f) {
+    // f() for each of a chunk's tiles that is the group's; q is where the group's next one begins, counted from the chunk
+    const auto each_tile = [&](int &q, int row, auto f) {
 #pragma unroll 1
-        for (int q = 0; q < CHUNK && row + q < N; q += POSITIONS)
-            if (n++ % GROUPS == group) f(q);
+        for (; q < CHUNK; q += GROUPS * POSITIONS)
+            if (row + q < N) f();
+        q -= CHUNK;
     };
 
     // fetch: one thread the keys and values, one the queries of each group
@@ -97,9 +103,8 @@ template <int HEADS, int SINKS> __global__ __launch_bounds__(128 * (1 + GROUPS),
         } else if (threadIdx.x % 32 == 0) {
             const int group = threadIdx.x / 32 - 1;
             sender Q(tiles.Q[group]);
-            int n = 0;
-            each_item(
-                [&](int head, int row) { each_tile(group, row, n, [&](int q) { Q.send(Q_map, row + q, head); }); });
+            int q = group * POSITIONS;
+            each_item([&](int head, int row) { each_tile(q, row, [&] { Q.send(Q_map, row + q, head); }); });
         }
         return;
     }
@@ -109,20 +114,42 @@ template <int HEADS, int SINKS> __global__ __launch_bounds__(128 * (1 + GROUPS),
     const float scale2 = scale * 1.44269504f;  // times log2(e): the scores in base 2, for exp2
     receiver Q(tiles.Q[group]);
     auto &O_tile = tiles.O[group];
-    int round = 0, n = 0;
+
+    // The tile before leaves while this one's scores are computed: it waits in registers.
+    weights<64> O;  // rounded
+    row_vec<16> m = {}, l = {}, O_sink = {};
+    int O_head = 0, O_row = -1;  // -1: there is none
+    const auto leave = [&] {
+        stores_read();
+        warpgroup_meets();  // the O of the tile before that has left
+        store(O_tile, O);
+        store_async(O_map, O_row, O_head, O_tile);
+        const int i = lane_id() % 4, r = warp_row + 8 * i + lane_id() / 4, query = O_row + r % POSITIONS;
+        const auto mine = [i](const row_vec<16> &v) { return i ? v.x[1] : v.x[0]; };
+        if (i < 2 && query < N) {                                    // two of a quad's lanes, one for each of its rows
+            float L_row = (mine(m) + log2f(mine(l))) * 0.69314718f;  // ln(2): base e
+            if (LOGITS) L_row = fmaxf(L_row, mine(O_sink)) + log1pf(expf(-fabsf(L_row - mine(O_sink))));
+            L[(size_t)(O_head + r / POSITIONS) * N + query] = L_row;
+        }
+    };
+
+    int round = 0, q = group * POSITIONS;
     each_item([&](int head, int row) {
         const int now = round % 2;
         const auto &keys = tiles.keys[now];
+        row_vec<16> sink;
+        TILE_UNROLL
+        for (int i = 0; LOGITS && i < 2; i++)
+            sink.x[i] = sink_logits[(head + (warp_row + 8 * i) / POSITIONS) % q_heads];
         tiles.keys_full[now].wait(round++ / 2 % 2);
-        each_tile(group, row, n, [&](int q) {
+        each_tile(q, row, [&] {
             const int first = row + q;  // query of the tile
             reg_tile<16, KEYS> S;
             reg_tile<16, 16> S_sinks;
             const auto &Q_tile = Q.receive();
             mma_ABt_async(S, Q_tile, part<KEYS>(keys.K, q));  // S = Q K^T
             if (SINKS) mma_ABt_async(S_sinks, Q_tile, keys.K_sinks);
-            stores_read();
-            warpgroup_meets();  // the O of the tile before has left; the products run meanwhile
+            if (O_row >= 0) leave();
             if (SINKS) products_done<0>(S_sinks);
             products_done<0>(S);
             Q.release();
@@ -149,55 +176,43 @@ template <int HEADS, int SINKS> __global__ __launch_bounds__(128 * (1 + GROUPS),
                 });
 
             // max
-            row_vec<16> m = row_max_part(S);
+            m = row_max_part(S);
             if (SINKS) m = max(m, row_max_part(S_sinks));
             m = row_max_whole(m) * scale2;
-            // accumulate: S becomes P
-            each(S, [&](float &s, element e) { s = e.col_slot < UNUSED / 4 ? 0 : exp2_fast(s * scale2 - m[e]); });
-            row_vec<16> l = row_sum_part(S);
+
+            // accumulate: S becomes P, and P V is summed up; of the left columns while the right ones' exponentials run
+            const auto weight = [&](float s, element e) { return exp2_fast(s * scale2 - m[e]); };
+            auto &S_left = columns<0, LEFT>(S);
+            auto &S_right = columns<LEFT, KEYS - LEFT>(S);
+            reg_tile<16, 64> sum = {};
+            weights<LEFT> P_left;
+            weights<KEYS - LEFT> P_right;
+            weights<16> P_sinks;
+            each(S_left, [&](float &s, element e) { s = e.col_slot < UNUSED / 4 ? 0 : weight(s, e); });
+            round_to(P_left, S_left);
+            mma_AB_async(sum, P_left, part<LEFT>(keys.V, q));
+            each(S_right, [&](float &s, element e) { s = weight(s, e); });
+            round_to(P_right, S_right);
+            mma_AB_async(sum, P_right, part<KEYS - LEFT>(keys.V, q + LEFT));
+            l = row_sum_part(S);
             if (SINKS) {
-                each(S_sinks, [&](float &s, element e) {
-                    s = e.col_slot < SINKS / 4 ? exp2_fast(s * scale2 - m[e]) : 0;
-                });
+                each(S_sinks, [&](float &s, element e) { s = e.col_slot < SINKS / 4 ? weight(s, e) : 0; });
+                round_to(P_sinks, S_sinks);
+                mma_AB_async(sum, P_sinks, keys.V_sinks);
                 l = l + row_sum_part(S_sinks);
             }
             l = row_sum_whole(l);
-
-            // O = P V, in two halves: P of both at once would take more registers than there are
-            reg_tile<16, 64> O = {};
-            weights<80> P_left;
-            weights<64> P_right;
-            weights<16> P_sinks;
-            round_to(P_left, columns<0, 80>(S));
-            mma_AB_async(O, P_left, part<80>(keys.V, q));
-            products_done<0>(O);
-            round_to(P_right, columns<80, 64>(S));
-            mma_AB_async(O, P_right, part<64>(keys.V, q + 80));
-            if (SINKS) {
-                round_to(P_sinks, S_sinks);
-                mma_AB_async(O, P_sinks, keys.V_sinks);
-            }
-            row_vec<16> L_row = (m + log2(l)) * 0.69314718f;  // ln(2): base e
-            if (sink_logits) {
-                row_vec<16> sink;
-                TILE_UNROLL
-                for (int i = 0; i < 2; i++) sink.x[i] = sink_logits[(head + (warp_row + 8 * i) / POSITIONS) % q_heads];
-                join(l, L_row, sink);
-            }
-            products_done<0>(O);
-            divide_rows(O, l);
-
-            // store
-            store(O_tile, O);
-            store_async(O_map, first, head, O_tile);
-            TILE_UNROLL
-            for (int i = 0; i < 2; i++) {  // eight rows, which are of one head
-                const int r = warp_row + 8 * i + lane_id() / 4, query = first + r % POSITIONS;
-                if (lane_id() % 4 == 0 && query < N) L[(size_t)(head + r / POSITIONS) * N + query] = L_row.x[i];
-            }
+            row_vec<16> share = l;
+            if (LOGITS) share = share + exp2(sink * 1.44269504f - m), O_sink = sink;
+            share = rowwise(share, [](float x) { return 1 / x; });  // before the wait
+            products_done<0>(sum);
+            scale_rows(sum, share);
+            round_to(O, sum);
+            O_row = first, O_head = head;
         });
         if (lane_id() == 0) tiles.keys_empty[now].arrive();
     });
+    if (O_row >= 0) leave();
     stores_read();  // the block may not end before
 }
 
@@ -223,7 +238,7 @@ template <int HEADS, int SINKS> static wb_status launch_window(
     const auto kernel = window_kernel<HEADS, SINKS>;
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     kernel<<<min(items, processors), 128 * (1 + GROUPS), bytes, stream>>>(
-        O_map, Q_map, K_map, V_map, K_sinks_map, V_sinks_map, L, sink_logits, items, shape->q_heads, heads / kv_heads,
+        O_map, Q_map, K_map, V_map, K_sinks_map, V_sinks_map, L, sink_logits, heads, shape->q_heads, heads / kv_heads,
         N, shape->window, shape->sinks, shape->scale);
     WB_CUDA(cudaGetLastError());
     return WB_OK;
