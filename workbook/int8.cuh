@@ -8,35 +8,9 @@ constexpr float UNIT = 64;
 
 // ------------------------------------------------------------------------------------------------------------ a tile of bytes
 
-// Int8 in shared memory, in chunks of 16. A row has no room at its end as in a smem_tile: its chunks change places instead, in each row of eight
-// in another way, so that both the eight lanes that read two rows and those that read one chunk of eight rows find eight different groups of banks.
-template <int Rows, int Cols> struct alignas(128) byte_tile {
-    static constexpr int chunks = Cols / 16;
-    uint4 at[Rows][chunks];
-    TILE_FN uint4 *chunk(int row, int n) { return &at[row][n ^ row * chunks / 8 % chunks]; }
-    TILE_FN const uint4 *chunk(int row, int n) const { return &at[row][n ^ row * chunks / 8 % chunks]; }
-};
+template <int Rows, int Cols> using byte_tile = cache_tile<int8_t, Rows, Cols>;
 
-// A warp loads 32 rows, each half of it 16: these lie in one page, `stride` bytes apart, from src on, which each half has its own of. rows of
-// them exist; the others become zeros, and with rows <= 0 src may be anywhere.
-template <int Cols>
-TILE_FN void load_rows_async(byte_tile<32, Cols> &tile, const int8_t *src, unsigned stride, int rows)
-{
-    constexpr int lanes = Cols / 16, step = 16 / lanes;  // of a row; rows that half a warp copies at a time
-    const int row0 = lane_id() % 16 / lanes, n = lane_id() % lanes, upper = lane_id() / 16 * 16;
-    src += (size_t)row0 * stride + n * 16;
-    if (rows >= 16) {
-        TILE_UNROLL
-        for (int r = 0; r < 16; r += step)
-            __pipeline_memcpy_async(tile.chunk(upper + row0 + r, n), src + (size_t)r * stride, 16);
-    } else {
-        for (int r = 0; r < 16; r += step)
-            __pipeline_memcpy_async(tile.chunk(upper + row0 + r, n), src + (size_t)r * stride, 16,
-                                    row0 + r < rows ? 0 : 16);
-    }
-}
-
-// The same for the scales of these rows, which lie side by side.
+// load_rows_async for the scales of 32 rows, which lie side by side, each 16 of them.
 TILE_FN void load_scales_async(float (&to)[32], const float *src, int rows)
 {
     const int first = lane_id() % 16 * 4;
@@ -160,17 +134,7 @@ TILE_FN void mma_AB(reg_tile<Rows, Cols> &c, const reg_tile<Rows, 32> &a, const 
         for (int i = 0; i < 4; i++) w[n][i] ^= sign_bits;
     }
     multiply<32>(
-        c,
-        [&](uint32_t(*f)[4], int k) {
-            TILE_UNROLL
-            for (int r = 0; r < Rows / 16; r++) {
-                TILE_UNROLL
-                for (int i = 0; i < 4; i++) {
-                    const float *pair = &a.x[r][2 * k + i / 2][i % 2 * 2];
-                    f[r][i] = pack(pair[0], pair[1]);
-                }
-            }
-        },
+        c, [&](uint32_t(*f)[4], int k) { left_columns(f, a, k); },
         [&](uint32_t *f, int k, int n) {
             TILE_UNROLL
             for (int i = 0; i < 4; i++) f[i] = bytes_to_bf16(w[n][2 * k + i % 2], i / 2);

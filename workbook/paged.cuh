@@ -12,23 +12,80 @@
 
 // ------------------------------------------------------------------------------------------------------------------ a cache
 
-// load_async by one warp, from rows that lie `stride` elements apart; rows <= 0: all become zeros, and src may be anywhere. The warp may read
-// the tile after loads_issued(), loads_arrived<...>() and __syncwarp().
-template <int Rows, int Cols>
-TILE_FN void load_rows_async(smem_tile<Rows, Cols> &tile, const bf16 *src, size_t stride, int rows)
+// Rows of a cache in shared memory, in chunks of 16 bytes. They have no room at their ends as those of a smem_tile: with it every other row would
+// begin in the middle of a sector of 32 bytes, which is what memory hands over, and such a row's copies ask for each sector twice. Chunks
+// change places instead, in each row of eight in another way, so that one chunk of eight rows lies in eight groups of banks.
+template <class Element, int Rows, int Cols> struct alignas(128) cache_tile {
+    static constexpr int elements = 16 / (int)sizeof(Element), chunks = Cols / elements;  // of a chunk; of a row
+    static constexpr int turns = chunks < 8 ? chunks : 8;
+    uint4 at[Rows][chunks];
+    TILE_FN uint4 *chunk(int row, int n) { return &at[row][n ^ row * turns / 8 % turns]; }
+    TILE_FN const uint4 *chunk(int row, int n) const { return &at[row][n ^ row * turns / 8 % turns]; }
+};
+
+// __pipeline_memcpy_async of 16 bytes that nobody wants again: the L2 cache gives them up before all else, such as parts, which are read again.
+TILE_FN void copy_once_async(void *to, const void *from)
 {
-    constexpr int step = 32 * 8 / Cols;  // rows that the warp copies at a time, 16 bytes a lane
-    static_assert(step >= 1 && Rows % step == 0, "a warp copies whole rows, and as many each time");
-    const int row0 = lane_id() / (Cols / 8), col0 = lane_id() % (Cols / 8) * 8;
-    src += row0 * stride + col0;
-    if (rows >= Rows) {  // a whole tile: an addition a copy
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    uint64_t policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;"
+                 :
+                 : "r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from), "l"(policy)
+                 : "memory");
+#else
+    __pipeline_memcpy_async(to, from, 16);
+#endif
+}
+
+// A warp loads a tile, 512 / Rows lanes 16 rows of it: these lie in one page, `stride` elements apart, from src on, which such lanes have
+// in common. `rows` of them exist; the others become zeros, and with rows <= 0 src may be anywhere. The warp may read the tile after
+// loads_issued(), loads_arrived<...>() and __syncwarp().
+template <class Element, int Rows, int Cols>
+TILE_FN void load_rows_async(cache_tile<Element, Rows, Cols> &tile, const Element *src, unsigned stride, int rows)
+{
+    constexpr int lanes = 512 / Rows, chunks = tile.chunks, step = lanes / chunks;  // rows that these copy at a time
+    static_assert(step >= 1 && 16 % step == 0, "lanes copy whole rows, and as many each time");
+    const int lane = lane_id() % lanes, row0 = lane_id() / lanes * 16 + lane / chunks, n = lane % chunks;
+    src += (size_t)(lane / chunks) * stride + n * tile.elements;
+    if (rows >= 16) {
         TILE_UNROLL
-        for (int r = 0; r < Rows; r += step, src += step * stride)
-            __pipeline_memcpy_async(&tile.at[row0 + r][col0], src, 16);
+        for (int r = 0; r < 16; r += step) copy_once_async(tile.chunk(row0 + r, n), src + (size_t)r * stride);
     } else {
-        for (int r = 0; r < Rows; r += step, src += step * stride)
-            __pipeline_memcpy_async(&tile.at[row0 + r][col0], src, 16, row0 + r < rows ? 0 : 16);
+        for (int r = 0; r < 16; r += step)
+            __pipeline_memcpy_async(tile.chunk(row0 + r, n), src + (size_t)r * stride, 16,
+                                    lane / chunks + r < rows ? 0 : 16);
     }
+}
+
+namespace tile_machine
+{
+template <block_order order, bool transposed, int Rows, int Cols>
+TILE_FN void load_16x16(uint32_t f[4], const cache_tile<bf16, Rows, Cols> &tile, int row0, int col0)
+{
+    const auto at = [&](int row, int col) {
+        return reinterpret_cast<const bf16 *>(tile.chunk(row, col / 8)) + col % 8;
+    };
+    load_16x16_by<order, transposed>(f, at, row0, col0);
+}
+}  // namespace tile_machine
+
+// The two products of tile.cuh with rows of a cache as the right factor.
+template <int Rows, int Cols, int Depth>
+TILE_FN void mma_ABt(reg_tile<Rows, Cols> &c, const operand<Rows, Depth> &a, const cache_tile<bf16, Cols, Depth> &b)
+{
+    using namespace tile_machine;
+    multiply<Depth>(
+        c, [&](uint32_t(*f)[4], int k) { a.columns(f, k); },
+        [&](uint32_t *f, int k, int n) { load_16x16<across, false>(f, b, 16 * n, 16 * k); });
+}
+template <int Rows, int Cols, int Depth>
+TILE_FN void mma_AB(reg_tile<Rows, Cols> &c, const reg_tile<Rows, Depth> &a, const cache_tile<bf16, Depth, Cols> &b)
+{
+    using namespace tile_machine;
+    multiply<Depth>(
+        c, [&](uint32_t(*f)[4], int k) { left_columns(f, a, k); },
+        [&](uint32_t *f, int k, int n) { load_16x16<down, true>(f, b, 16 * k, 16 * n); });
 }
 
 // What a kernel of a paged cache relies on and no host has looked at: that `page`, which the table has for key `key` of a sequence, is one
@@ -125,7 +182,8 @@ template <int BC> struct tile_row {
 // One step of the online softmax, as in 05: the warp's m, l and O for these keys too.
 template <int Rows, int BC, int Cols, class Mask>
 TILE_FN void attend(reg_tile<Rows, Cols> &O_reg, row_vec<Rows> &m, row_vec<Rows> &l, const operand<Rows, Cols> &Q_reg,
-                    const smem_tile<BC, Cols> &K_smem, const smem_tile<BC, Cols> &V_smem, float scale2, Mask mask)
+                    const cache_tile<bf16, BC, Cols> &K_smem, const cache_tile<bf16, BC, Cols> &V_smem, float scale2,
+                    Mask mask)
 {
     reg_tile<Rows, BC> S = {};
     mma_ABt(S, Q_reg, K_smem);  // S = Q K^T

@@ -89,6 +89,11 @@ enum block_order { down, across };
 
 template <block_order order, bool transposed, int stride>
 TILE_FN void load_16x16(uint32_t f[4], const bf16 (*at)[stride], int row0, int col0);
+// The same, from where at(row, col) says an element lies; eight, from a multiple of 8 on, side by side.
+template <block_order order, bool transposed, class At>
+TILE_FN void load_16x16_by(uint32_t f[4], At at, int row0, int col0);
+// The k-th 16 columns of a register tile as a left factor, for it already lies as one must; rounded to bf16.
+template <int Rows, int Cols> TILE_FN void left_columns(uint32_t (*f)[4], const reg_tile<Rows, Cols> &a, int k);
 // c += left * right: left(a, k) fetches the k-th 16 columns of the left factor, right(b, k, n) a 16 x 16 block of the right one.
 template <int Depth, int Rows, int Cols, class Left, class Right>
 TILE_FN void multiply(reg_tile<Rows, Cols> &c, Left left, Right right);
@@ -292,24 +297,13 @@ TILE_FN void mma_ABt(reg_tile<Rows, Cols> &c, const operand<Rows, Depth> &a, con
         [&](uint32_t *f, int k, int n) { load_16x16<across, false>(f, b.at, 16 * n, 16 * k); });
 }
 
-// C += A B: C [Rows, Cols], A [Rows, Depth], B [Depth, Cols]. The outputs P V. A register tile already lies as a left factor
-// must, so it is only rounded to bf16.
+// C += A B: C [Rows, Cols], A [Rows, Depth], B [Depth, Cols]. The outputs P V.
 template <int Rows, int Cols, int Depth>
 TILE_FN void mma_AB(reg_tile<Rows, Cols> &c, const reg_tile<Rows, Depth> &a, const smem_tile<Depth, Cols> &b)
 {
     using namespace tile_machine;
     multiply<Depth>(
-        c,
-        [&](uint32_t(*f)[4], int k) {
-            TILE_UNROLL
-            for (int r = 0; r < Rows / 16; r++) {
-                TILE_UNROLL
-                for (int i = 0; i < 4; i++) {
-                    const float *pair = &a.x[r][2 * k + i / 2][i % 2 * 2];
-                    f[r][i] = pack(pair[0], pair[1]);
-                }
-            }
-        },
+        c, [&](uint32_t(*f)[4], int k) { left_columns(f, a, k); },
         [&](uint32_t *f, int k, int n) { load_16x16<down, true>(f, b.at, 16 * k, 16 * n); });
 }
 
@@ -468,12 +462,12 @@ TILE_FN float exp2_fast(float x)
 
 // The four 8 x 8 blocks of the 16 x 16 block at (row0, col0), one register each: lane 4 g + t receives columns 2 t and
 // 2 t + 1 of row g; transposed, rows 2 t and 2 t + 1 of column g.
-template <block_order order, bool transposed, int stride>
-TILE_FN void load_16x16(uint32_t f[4], const bf16 (*at)[stride], int row0, int col0)
+template <block_order order, bool transposed, class At>
+TILE_FN void load_16x16_by(uint32_t f[4], At at, int row0, int col0)
 {
 #ifdef TILE_TENSOR_CORES  // ldmatrix: lane 8 i + j hands in the address of row j of block i
     const int i = lane_id() / 8, below = order == down ? i % 2 : i / 2, beside = order == down ? i / 2 : i % 2;
-    const bf16 *row = &at[row0 + 8 * below + lane_id() % 8][col0 + 8 * beside];
+    const bf16 *row = at(row0 + 8 * below + lane_id() % 8, col0 + 8 * beside);
     const uint32_t address = (uint32_t)__cvta_generic_to_shared(row);
     if (transposed)
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -490,11 +484,30 @@ TILE_FN void load_16x16(uint32_t f[4], const bf16 (*at)[stride], int row0, int c
     for (int i = 0; i < 4; i++) {
         const int row = row0 + 8 * (order == down ? i % 2 : i / 2), col = col0 + 8 * (order == down ? i / 2 : i % 2);
         if (transposed)
-            f[i] = pack(at[row + 2 * t][col + g], at[row + 2 * t + 1][col + g]);
+            f[i] = pack(*at(row + 2 * t, col + g), *at(row + 2 * t + 1, col + g));
         else
-            memcpy(&f[i], &at[row + g][col + 2 * t], 4);
+            memcpy(&f[i], at(row + g, col + 2 * t), 4);
     }
 #endif
+}
+
+template <block_order order, bool transposed, int stride>
+TILE_FN void load_16x16(uint32_t f[4], const bf16 (*at)[stride], int row0, int col0)
+{
+    load_16x16_by<order, transposed>(
+        f, [=](int row, int col) { return &at[row][col]; }, row0, col0);
+}
+
+template <int Rows, int Cols> TILE_FN void left_columns(uint32_t (*f)[4], const reg_tile<Rows, Cols> &a, int k)
+{
+    TILE_UNROLL
+    for (int r = 0; r < Rows / 16; r++) {
+        TILE_UNROLL
+        for (int i = 0; i < 4; i++) {
+            const float *pair = &a.x[r][2 * k + i / 2][i % 2 * 2];
+            f[r][i] = pack(pair[0], pair[1]);
+        }
+    }
 }
 
 #ifdef __CUDACPU__

@@ -26,7 +26,7 @@ template <int ROWS, int D, int WARPS, int STAGES> struct decode_tiles {
         sum_room<D> sums;           // when a sequence ends
     };
     row_room<WARPS, ROWS> maxima;
-    smem_tile<KEYS, D> K_smem[WARPS][STAGES], V_smem[WARPS][STAGES];  // each warp has its own
+    cache_tile<bf16, KEYS, D> K_smem[WARPS][STAGES], V_smem[WARPS][STAGES];  // each warp has its own
 };
 
 template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(32 * WARPS) void decode_kernel(
@@ -198,7 +198,7 @@ template <class F> static auto with_sizes(const decode_shape *shape, F f)
     switch (shape->head_dim) {
     case 16: return with_sizes<16, 4, 6>(shape, f);
     case 32: return with_sizes<32, 4, 6>(shape, f);
-    case 64: return with_sizes<64, 4, 5>(shape, f);
+    case 64: return with_sizes<64, 4, 6>(shape, f);
     default: return with_sizes<128, 4, 3>(shape, f);
     }
 }
