@@ -104,6 +104,17 @@ TILE_BOTH int packed_rows(const decode_shape &s) { return s.q_heads / s.kv_heads
 template <int Rows> TILE_BOTH int row_tiles(const decode_shape &s) { return (packed_rows(s) - 1) / Rows + 1; }
 template <int Rows> TILE_BOTH int members(const decode_shape &s) { return s.kv_heads * row_tiles<Rows>(s); }
 
+// How many blocks to launch, of the `most` that run at a time: whole teams, and at least one. Where all sequences are of one length, as many teams
+// as sequences, or a multiple or a divisor of that, cut none of them, or all of them alike: then few have parts to write and to merge. So
+// that is taken where it costs one team in sixteen at most: of 33 teams 32 for 32 sequences.
+template <int Rows> static int blocks_of_teams(const decode_shape &s, int most)
+{
+    const int all = most / members<Rows>(s) > 1 ? most / members<Rows>(s) : 1;
+    for (int teams = all; teams >= all - all / 16; teams--)
+        if (teams % s.batch == 0 || s.batch % teams == 0) return teams * members<Rows>(s);
+    return all * members<Rows>(s);
+}
+
 template <int Rows> struct member {
     int team, teams;            // whose block this is, and of how many
     int head, first_row, rows;  // its key head, the first of its packed rows, and how many there are from there on

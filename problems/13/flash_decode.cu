@@ -213,7 +213,7 @@ wb_status flash_decode(
     if (status != WB_OK) return status;
     return with_sizes(shape, [&](auto s) {
         const auto parts = (part<s.ROWS, s.D> *)workspace;
-        const int team = members<s.ROWS>(*shape), blocks = team * max(1, s.blocks() / team);
+        const int blocks = blocks_of_teams<s.ROWS>(*shape, s.blocks());
         decode_kernel<s.ROWS, s.D, s.WARPS, s.STAGES>
             <<<blocks, s.THREADS, s.BYTES, stream>>>(O, L, Q, K, V, page_table, kv_len, parts, *shape);
         WB_CUDA(cudaGetLastError());

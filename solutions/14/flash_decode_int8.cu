@@ -191,7 +191,7 @@ wb_status flash_decode_int8(
     if (status != WB_OK) return status;
     return with_sizes(shape->head_dim, [&](auto s) {
         const auto parts = (part<ROWS, s.D> *)workspace;
-        const int team = members<ROWS>(*shape), blocks = team * max(1, s.blocks() / team);
+        const int blocks = blocks_of_teams<ROWS>(*shape, s.blocks());
         decode_kernel<s.D, s.WARPS, s.STAGES><<<blocks, s.THREADS, s.BYTES, stream>>>(
             O, L, Q, K, V, K_scale, V_scale, page_table, kv_len, parts, *shape);
         WB_CUDA(cudaGetLastError());
