@@ -58,6 +58,9 @@ workbook/loop/shipped.sh "$from" "$scratch/skeleton" || exit 1
 for file in problems/"$from"/README.md problems/"$from"/hints.txt problems/"$from"/checkpoints.txt "$key" "$suite" plots/"$from"_*.gp plots/mask_"$from".svg; do
     [ ! -f "$file" ] || new "$file"
 done
+# What was recorded of the old problem is not the new one's: its lesson has none of these tables (plots/tables.awk).
+lesson=$scratch/problems/$number/README.md
+awk '/^<!-- recorded: / { table = 1 } table && /^$/ { table = 0 } !table && !/^Recorded on / { print }' "$lesson" | cat -s >"$lesson.new" && mv "$lesson.new" "$lesson"
 skeleton=problems/$number/$name.${key##*.}
 copied <"$scratch/skeleton" >"$scratch/$skeleton"
 rm "$scratch/skeleton"
