@@ -178,7 +178,7 @@ static void look_at_pairs(const record *r)
 static const char *mask_of(const record *r, const walk *w, const step *t)
 {
     if (e->in.problem->mask == WB_NO_MASK) return "tail";
-    if (e->in.problem->on_host) return "mask|bound";
+    if (e->in.problem->on_host) return "mask";
     if (e->in.problem->sinks && t->S->cols < widest) return "mask of the sinks|sink tiles";
     int block_row = s->q_len;
     for (int m = 0; m < r->walk_count; m++)
