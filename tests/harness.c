@@ -157,10 +157,10 @@ static bool judge_untouched(report *r, const worker_run *run, bool outputs_too)
             if (now[i] == before[i] || (inside && t->output && !outputs_too)) continue;
             if (i < z->data)
                 say(r, "wrote outside of %s: %zu bytes before its first element", t->name, z->data - i);
-            else if (!inside)
-                say(r, "wrote outside of %s: %zu elements past its last one", t->name,
-                    (i - z->data - t->bytes) / size + 1);
-            else {
+            else if (!inside) {
+                const size_t past = (i - z->data - t->bytes) / size + 1;
+                say(r, "wrote outside of %s: %zu element%s past its last one", t->name, past, past == 1 ? "" : "s");
+            } else {
                 say(r, "%s ", t->output ? "wrote, though it refused the arguments:" : "changed an input:");
                 say_place(r, run, t, (i - z->data) / size);
             }

@@ -1,4 +1,4 @@
-// expect: wrote outside of O: 1 elements past its last one
+// expect: wrote outside of O: 1 element past its last one
 #include "workbook.h"
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"

@@ -34,13 +34,13 @@ static void write_scores(FILE *f, const char *folder)
 // The score table of these problems.
 static void write_table(FILE *f, const bool shown[WB_PROBLEMS])
 {
-    fprintf(f, "\n      %-22s %-15s  points\n", "problem", "state");
+    fprintf(f, "\n      %-26s %-15s  points\n", "problem", "state");
     EACH_PROBLEM (p) {
         const record *r = &grades_records[p->number];
         const score s = grades_of(p->number);
         const char *group = grades_group_name(p->group);
         if (!shown[p->number]) continue;
-        fprintf(f, "  %02d  %-22s %-15s %3d / %d%s%s", p->number, p->name, r->state, s.earned, s.possible,
+        fprintf(f, "  %02d  %-26s %-15s %3d / %d%s%s", p->number, p->name, r->state, s.earned, s.possible,
                 *group ? "  " : "", group);
         if (r->speed > 0)
             fprintf(f, "  speed %.2f of the key's: %.1f of %.1f", r->speed, grades_speed_points(p->number),

@@ -89,7 +89,7 @@ bool hook_refused(const char *call, const char *why, call_site site)
     f->site = site;
     snprintf(f->kernel, sizeof f->kernel, "%s", call);
     snprintf(f->memory, sizeof f->memory, "%s", why);
-    f->missing = "Nothing was done, and the call returned an error. Was it looked at?";
+    f->missing = "arguments that are allowed. Nothing was done, and the call returned an error: was it looked at?";
     return true;
 }
 
