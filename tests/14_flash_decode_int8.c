@@ -190,7 +190,7 @@ Test(flash_decode_int8, memory)
 {
     check_memory(of(2, 4, 2, 1, 400, 64, 16, WB_LENS_SAME), 0, (size_t)64 << 20);
     const size_t small = measure_memory(of(1, 2, 1, 1, 20, 64, 16, WB_LENS_SAME)).workspace_bytes;
-    const size_t large = measure_memory(of(6, 2, 1, 16, 4000, 64, 16, WB_LENS_SAME)).workspace_bytes;
+    const size_t large = measure_memory(of(6, 2, 1, 1, 4000, 64, 16, WB_LENS_SAME)).workspace_bytes;
     cr_assert(small == large, "the workspace of one sequence of 20 keys has %zu bytes, that of 6 of 4000 has %zu",
               small, large);
     cr_assert(large <= (size_t)32 << 20, "the workspace has %zu bytes", large);

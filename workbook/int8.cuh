@@ -25,24 +25,54 @@ TILE_FN void load_scales_async(float (&to)[32], const float *src, int rows)
 // ------------------------------------------------------------------------------------------------------------------- products
 
 // The left factor of a product with bytes. Lane 4 g + t has the t-th quarter of row g and of row g + 8, for that is what it reads of a row of
-// bytes, in one piece. In which order the terms of a sum come is all the same, as long as both factors have the same.
+// bytes, in one piece. In which order the terms of a sum come is all the same, as long as both factors have the same. As an operand, it is in
+// registers if it is small; if not, the block has it in shared memory, once for all its warps, lane by lane.
 template <int Rows, int Cols> struct quarters {
-    uint32_t x[Rows / 16][Cols / 16][4];
+    static constexpr bool in_registers = Rows * Cols <= 2048;
+    static constexpr int steps = Cols / 16, blocks = Rows / 16 * steps;
+    uint32_t x[in_registers ? blocks : 1][4];
+    const uint4 (*home)[32];
+
+    TILE_FN void columns(uint32_t a[Rows / 16][4], int k) const
+    {
+        TILE_UNROLL
+        for (int r = 0; r < Rows / 16; r++) {
+            const uint4 four = in_registers ? uint4{} : home[r * steps + k][lane_id()];
+            const uint32_t there[4] = {four.x, four.y, four.z, four.w};
+            TILE_UNROLL
+            for (int i = 0; i < 4; i++) a[r][i] = in_registers ? x[r * steps + k][i] : there[i];
+        }
+    }
+};
+template <int Rows, int Cols> struct quarter_room {
+    uint4 at[quarters<Rows, Cols>::in_registers ? 1 : quarters<Rows, Cols>::blocks][32];
 };
 
-// The first `rows` rows of src, [rows, Cols] in global memory; the others become zeros.
-template <int Rows, int Cols> TILE_FN void load(quarters<Rows, Cols> &a, const bf16 *src, int rows)
+// The first `rows` rows of src, [rows, Cols] in global memory; the others become zeros. All threads of the block call, when nobody uses the room.
+template <int Rows, int Cols>
+TILE_FN void load(quarters<Rows, Cols> &a, quarter_room<Rows, Cols> &room, const bf16 *src, int rows)
 {
-    TILE_UNROLL
-    for (int i = 0; i < Rows / 8; i++) {
-        const int row = 8 * i + lane_id() / 4;
-        const uint2 *quarter = reinterpret_cast<const uint2 *>(src + row * Cols + lane_id() % 4 * (Cols / 4));
+    const auto fetch = [&](uint32_t f[4], int n) {
         TILE_UNROLL
-        for (int k = 0; k < Cols / 16; k++) {
-            const uint2 four = row < rows ? quarter[k] : make_uint2(0, 0);
-            a.x[i / 2][k][i % 2] = (four.x & 0xffff) | four.y << 16;           // elements 0 and 2
-            a.x[i / 2][k][2 + i % 2] = four.x >> 16 | (four.y & 0xffff0000u);  // 1 and 3
+        for (int i = 0; i < 2; i++) {
+            const int row = n / a.steps * 16 + 8 * i + lane_id() / 4;
+            const uint2 *quarter = reinterpret_cast<const uint2 *>(src + row * Cols + lane_id() % 4 * (Cols / 4));
+            const uint2 four = row < rows ? quarter[n % a.steps] : make_uint2(0, 0);
+            f[i] = (four.x & 0xffff) | four.y << 16;           // elements 0 and 2
+            f[2 + i] = four.x >> 16 | (four.y & 0xffff0000u);  // 1 and 3
         }
+    };
+    if constexpr (a.in_registers) {
+        TILE_UNROLL
+        for (int n = 0; n < a.blocks; n++) fetch(a.x[n], n);
+    } else {
+        a.home = room.at;
+        for (int n = warp_id(); n < a.blocks; n += blockDim.x / 32) {
+            uint32_t f[4];
+            fetch(f, n);
+            room.at[n][lane_id()] = make_uint4(f[0], f[1], f[2], f[3]);
+        }
+        __syncthreads();  // each warp's blocks are there
     }
 }
 
@@ -106,14 +136,7 @@ TILE_FN void mma_ABt(reg_tile<Rows, 32> &c, const quarters<Rows, Depth> &a, cons
         }
     }
     multiply<Depth>(
-        c,
-        [&](uint32_t(*f)[4], int k) {
-            TILE_UNROLL
-            for (int r = 0; r < Rows / 16; r++) {
-                TILE_UNROLL
-                for (int i = 0; i < 4; i++) f[r][i] = a.x[r][k][i];
-            }
-        },
+        c, [&](uint32_t(*f)[4], int k) { a.columns(f, k); },
         [&](uint32_t *f, int k, int n) {
             TILE_UNROLL
             for (int i = 0; i < 4; i++) f[i] = bytes_to_bf16(w[2 * n + i / 2][k], i % 2);

@@ -3,7 +3,6 @@
 #include "workbook.h"
 #include "int8.cuh"
 
-constexpr int ROWS = 16;  // of a block: query heads of a group, times new tokens
 constexpr int KEYS = 32;  // that a warp takes of a tile; each half of it sends for 16, which lie in one page
 
 // A warp's keys of a tile.
@@ -13,14 +12,17 @@ template <int D> struct key_tile {
 };
 
 // What a block keeps in shared memory.
-template <int D, int WARPS, int STAGES> struct decode_tiles {
+template <int ROWS, int D, int WARPS, int STAGES> struct decode_tiles {
     key_tile<D> keys[WARPS][STAGES];  // each warp has its own
     row_room<WARPS, ROWS> maxima;
-    sum_room<D> sums;  // when a sequence ends
+    union {
+        quarter_room<ROWS, D> Q_smem;  // of more than 16 rows
+        sum_room<D> sums;              // when a sequence ends
+    };
 };
 
 // One step of the online softmax, as in 05. O is in UNITs.
-template <int D, class Mask> TILE_FN void attend(
+template <int ROWS, int D, class Mask> TILE_FN void attend(
     reg_tile<ROWS, D> &O_reg, row_vec<ROWS> &m, row_vec<ROWS> &l, const quarters<ROWS, D> &Q_reg,
     const key_tile<D> &keys, float scale2, Mask mask)
 {
@@ -49,7 +51,7 @@ template <int D, class Mask> TILE_FN void attend(
     mma_AB(O_reg, S, keys.V);  // O += P V
 }
 
-template <int D, int WARPS, int STAGES> __global__ __launch_bounds__(32 * WARPS) void decode_kernel(
+template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(32 * WARPS) void decode_kernel(
     bf16 *O,                // [B, Hq, Nq, D]
     float *L,               // [B, Hq, Nq]
     const bf16 *Q,          // [B, Hq, Nq, D]
@@ -64,7 +66,7 @@ template <int D, int WARPS, int STAGES> __global__ __launch_bounds__(32 * WARPS)
 {
     constexpr int BC = KEYS * WARPS;
     extern __shared__ uint4 shared[];
-    auto &tiles = *reinterpret_cast<decode_tiles<D, WARPS, STAGES> *>(shared);
+    auto &tiles = *reinterpret_cast<decode_tiles<ROWS, D, WARPS, STAGES> *>(shared);
 
     // who am I: a tile of rows of one head, and of all keys those of my team, tiles from ... to - 1
     const member<ROWS> me(shape);
@@ -118,7 +120,7 @@ template <int D, int WARPS, int STAGES> __global__ __launch_bounds__(32 * WARPS)
         const size_t row = me.row(at.b);
         if (n == 0 || at.t == 0) {  // another sequence
             begin = at.t;
-            load(Q_reg, Q + row * D, me.rows);
+            load(Q_reg, tiles.Q_smem, Q + row * D, me.rows);
             O_reg = {}, l = {};
             fill(m, -FLT_MAX);
         }
@@ -156,27 +158,31 @@ template <int D, int WARPS, int STAGES> __global__ __launch_bounds__(32 * WARPS)
     }
 }
 
-// Calls f with D, warps and stages for this shape and the shared memory that the device allows: that of an H200 has room for two blocks.
-template <int D_, int WARPS_, int STAGES_> struct sizes {
-    static constexpr int D = D_, WARPS = WARPS_, STAGES = STAGES_, THREADS = 32 * WARPS;
-    static constexpr size_t BYTES = sizeof(decode_tiles<D, WARPS, STAGES>);
-    static int blocks() { return blocks_at_a_time(decode_kernel<D, WARPS, STAGES>, THREADS, BYTES); }
+// Calls f with rows, D, warps and stages for this shape and the shared memory that the device allows: that of an H200 holds two blocks.
+template <int ROWS_, int D_, int WARPS_, int STAGES_> struct sizes {
+    static constexpr int ROWS = ROWS_, D = D_, WARPS = WARPS_, STAGES = STAGES_, THREADS = 32 * WARPS;
+    static constexpr size_t BYTES = sizeof(decode_tiles<ROWS, D, WARPS, STAGES>);
+    static int blocks() { return blocks_at_a_time(decode_kernel<ROWS, D, WARPS, STAGES>, THREADS, BYTES); }
 };
-template <class F> static auto with_sizes(int head_dim, F f)
+template <int D, int STAGES, class F> static auto with_sizes(const decode_shape *shape, F f)
 {
-    const bool room = fits<decode_tiles<128, 4, 3>>();
-    switch (head_dim) {
-    case 16: return room ? f(sizes<16, 4, 6>()) : f(sizes<16, 2, 4>());
-    case 32: return room ? f(sizes<32, 4, 6>()) : f(sizes<32, 2, 4>());
-    case 64: return room ? f(sizes<64, 4, 6>()) : f(sizes<64, 2, 4>());
-    default: return room ? f(sizes<128, 4, 3>()) : f(sizes<128, 2, 2>());
+    if (!fits<decode_tiles<32, 128, 4, 3>>()) return f(sizes < 16, D, 2, D == 128 ? 2 : 4 > ());
+    return packed_rows(*shape) <= 16 ? f(sizes<16, D, 4, STAGES>()) : f(sizes<32, D, 4, STAGES>());
+}
+template <class F> static auto with_sizes(const decode_shape *shape, F f)
+{
+    switch (shape->head_dim) {
+    case 16: return with_sizes<16, 6>(shape, f);
+    case 32: return with_sizes<32, 6>(shape, f);
+    case 64: return with_sizes<64, 6>(shape, f);
+    default: return with_sizes<128, 3>(shape, f);
     }
 }
 
 size_t flash_decode_int8_workspace(const decode_shape *shape)
 {
     if (wb_check_decode_shape("flash_decode_int8", shape) != WB_OK) return 0;
-    return with_sizes(shape->head_dim, [](auto s) { return s.blocks() * 2 * sizeof(part<ROWS, s.D>); });
+    return with_sizes(shape, [](auto s) { return s.blocks() * 2 * sizeof(part<s.ROWS, s.D>); });
 }
 
 wb_status flash_decode_int8(
@@ -189,14 +195,14 @@ wb_status flash_decode_int8(
         "flash_decode_int8", O, L, Q, K, V, K_scale, V_scale, page_table, kv_len, workspace, workspace_bytes, needed,
         shape);
     if (status != WB_OK) return status;
-    return with_sizes(shape->head_dim, [&](auto s) {
-        const auto parts = (part<ROWS, s.D> *)workspace;
-        const int blocks = blocks_of_teams<ROWS>(*shape, s.blocks());
-        decode_kernel<s.D, s.WARPS, s.STAGES><<<blocks, s.THREADS, s.BYTES, stream>>>(
+    return with_sizes(shape, [&](auto s) {
+        const auto parts = (part<s.ROWS, s.D> *)workspace;
+        const int blocks = blocks_of_teams<s.ROWS>(*shape, s.blocks());
+        decode_kernel<s.ROWS, s.D, s.WARPS, s.STAGES><<<blocks, s.THREADS, s.BYTES, stream>>>(
             O, L, Q, K, V, K_scale, V_scale, page_table, kv_len, parts, *shape);
         WB_CUDA(cudaGetLastError());
-        merge_kernel<ROWS, s.D, KEYS * s.WARPS>
-            <<<dim3(blocks, ROWS / at_once), 32 * at_once, 0, stream>>>(O, L, parts, kv_len, *shape);
+        merge_kernel<s.ROWS, s.D, KEYS * s.WARPS>
+            <<<dim3(blocks, s.ROWS / at_once), 32 * at_once, 0, stream>>>(O, L, parts, kv_len, *shape);
         WB_CUDA(cudaGetLastError());
         return WB_OK;
     });
