@@ -21,14 +21,14 @@ if (memory_data ne "") {
     do for [impl in lent] {  # which may be the same for every N
         stats rows(memory_data, impl, where) \
             using (column(x_column) >= fit_from ? log(column(x_column)) : NaN):(log(column("peak_bytes") - column("io_bytes"))) nooutput
-        slope_of_workspace[style_of(impl)] = STATS_slope
+        slope_of_workspace[style_of(impl)] = floor(100 * STATS_slope + 0.5) / 100.0  # no -0.00
     }
     set logscale y 2
     set yrange [*:*]
     set ytics ("1 KiB" 2**10)
     do for [k = 12:40:2] { set ytics add (sprintf("%d %s", 2**(k % 10), word("KiB MiB GiB TiB", k / 10)) 2**k) }
     if (words(impls) > 2) { set bmargin 7.2; set key maxrows 2 }  # a second line of names
-    if (words(lent) > 0 && term ne "dumb") { set bmargin 4; set key top left inside vertical maxrows 9 samplen 3; set offsets graph 0.03, graph 0.03, graph 0.3, 0 }  # too many for that
+    if (words(lent) > 0 && term ne "dumb") { set bmargin 4; set key top left inside vertical maxrows 9 samplen 3; set offsets graph 0.03, graph 0.03, graph 0.3, graph 0.05 }  # too many for that
     beside = beside_title ne "" && term ne "dumb" ? word(impls, 1) : ""
     eval output_to("memory")
     legend = term eq "dumb" ? "%s: like N^%.2f" : "%s ∝ N^{%.2f}"
