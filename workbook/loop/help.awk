@@ -25,9 +25,10 @@ END {
     print "FlashAttention workbook. Backend: " backend ". Implementation: " impl ". Next: make next, or read problems/README.md"
     group("Begin", "demo setup next progress")
     group("Work on a problem", "test-% watch hint-% run-% sanitize-% mask-% timeline-% reset-% diff-% test sanitize report")
-    group("Measure", "bench-% plot-% bench plot tune-% record bundle compile-gpu")
+    group("Measure", "bench-% plot-% bench plot tune-% errors record bundle compile-gpu")
+    group("Use the kernels", "train gpt-oss lib torch")
     group("Run a class (workbook/class/README.md)", "class-copy grade-all grade gradescope")
-    group("The workbook itself", "check check-all mutants class-test new-problem lib format clean help")
+    group("The workbook itself", "check check-all mutants class-test new-problem tables format clean help")
     left = 0
     for (i = 1; i <= targets; i++) {
         if (!(order[i] in says)) continue
