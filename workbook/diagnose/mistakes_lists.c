@@ -69,6 +69,14 @@ static int tiles_of(int keys) { return (keys - 1) / TILE + 1; }
 // Rows of a block: its team has a member for each so many packed rows of each key head.
 static int rows_of(int packed) { return packed <= 16 ? 16 : 32; }
 
+// As blocks_of_teams of paged.cuh: of so many teams, one in sixteen less at most.
+static int teams_of(int most, int batch)
+{
+    for (int teams = most; teams >= most - most / 16; teams--)
+        if (teams % batch == 0 || batch % teams == 0) return teams;
+    return most;
+}
+
 static long long first_of(const kernel *k, long long total, int team, int teams)
 {
     const long long rest = total % teams;
@@ -206,7 +214,8 @@ void decode_row(const model_inputs *in, const kernel *k, size_t row, bool is_O, 
         if (n == b) first = total;
         total += tiles_of(in->kv_len[n]);
     }
-    const int most = in->blocks < members ? 1 : in->blocks / members, teams = (int)(most < total ? most : total);
+    const int most = teams_of(in->blocks < members ? 1 : in->blocks / members, s->batch);
+    const int teams = (int)(most < total ? most : total);
     int count = 0, team = -1;
     bool lost = false, nowhere = false;
     double largest = 0;
