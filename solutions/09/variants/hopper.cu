@@ -3,8 +3,9 @@
 // A block walks along a stretch of the sequence, 64 positions at a time, with all query heads of a key head. The keys that 64 queries see lie in
 // three tiles of 64, one for each warpgroup. A warpgroup keeps its keys' dK and dV in registers while the queries of three tiles pass; then
 // it stores them and takes the tile of keys that comes next. Scores lie on their sides, as in 08's variant for Hopper; the three warpgroups' dS
-// meet in shared memory, where one of them, in turns, makes dQ of all three: whole, so it leaves as bf16 at once. delta is computed by
-// warps that otherwise fetch. L and delta are where the products begin: what is added up is S - L and dP - delta.
+// meet in shared memory, where one of them, in turns, makes dQ of all three: whole, so it leaves as bf16 at once. It does so at the end of
+// the step that follows: at the end of its own it would wait for the other two, and they in their turns for it. delta is computed by warps that
+// otherwise fetch.
 //
 // A stretch goes two tiles beyond its end, for the sake of its last keys alone. Sinks are a fourth, small tile of keys for dQ; their own dK
 // and dV are sums over all queries: a kernel of their own adds them up first, in parts that dQ, not yet filled, holds.
@@ -27,63 +28,51 @@ constexpr int SLOTS = 4;  // tiles of keys: three in use, one on its way
 // Where tile k of the keys lies.
 TILE_FN int slot_of(int k) { return (unsigned)k % SLOTS; }
 
-// Of 64 queries, in the order in which a lane holds the columns of a tile, for its upper and for its lower row.
-struct column_quads {
-    float4 at[8][4];
+// Of 64 queries. A lane holds columns 2 t, 2 t + 1, 2 t + 8 and 2 t + 9 of each sixteen: they stand side by side, so that it fetches them
+// at once.
+struct alignas(16) query_values {
+    float at[64];
 };
+TILE_FN int place_of(int col) { return col / 16 * 16 + col % 8 / 2 * 4 + col / 8 % 2 * 2 + col % 2; }
+TILE_FN void load(col_vec<64> &v, const query_values &src)
+{
+    TILE_UNROLL
+    for (int k = 0; k < 4; k++) {
+        const float4 x = reinterpret_cast<const float4 *>(src.at)[4 * k + lane_id() % 4];
+        v.x[4 * k] = x.x, v.x[4 * k + 1] = x.y, v.x[4 * k + 2] = x.z, v.x[4 * k + 3] = x.w;
+    }
+}
 
-// What a block keeps in shared memory: 216 KB.
+// What a block keeps in shared memory: 220 KB.
 struct stretch_tiles {
     tma_tile<64, 64> K[SLOTS], V[SLOTS];
     tma_tile<64, 64> Q[GROUPS], dO[GROUPS], O[GROUPS];
     tma_tile<64, 64> dS[GROUPS][GROUPS];  // of three steps, each warpgroup's; whose turn it was has dQ there in the end
-    column_quads L[GROUPS], delta[GROUPS];  // -L / scale and -delta
+    query_values L[GROUPS], delta[GROUPS];      // L in base 2
+    uint4 dS_sinks[GROUPS][warpgroup_threads];  // of each thread, from its turn to the step after
     tma_tile<MOST_SINKS, 64> K_sinks, V_sinks;
     signal sinks_full, keys_full[SLOTS], keys_empty[SLOTS];
     signal full[GROUPS], empty[GROUPS], known[GROUPS];  // Q, dO and O; L and delta
+    signal dS_empty[GROUPS];                            // dQ has been made of it
 };
 
-TILE_FN void load(reg_tile<16, 64> &tile, const column_quads &src)
-{
-    TILE_UNROLL
-    for (int c = 0; c < 8; c++) {
-        const float4 x = src.at[c][lane_id() % 4];
-        tile.x[0][c][0] = x.x, tile.x[0][c][1] = x.y, tile.x[0][c][2] = x.z, tile.x[0][c][3] = x.w;
-    }
-}
-
-// Column `col` of the tile to be.
-TILE_FN void set(column_quads &quads, int col, float value)
-{
-    float *quad = &quads.at[col / 8][col % 8 / 2].x;
-    quad[col % 2] = quad[2 + col % 2] = value;
-}
-
-// The same for rows: all columns of the warp's rows begin with what was set for them.
-TILE_FN void load_rows(reg_tile<16, 16> &tile, const column_quads &src, int row0)
-{
-    each(tile, [&](float &x, element e) {
-        const int row = row0 + e.row;
-        x = (&src.at[row / 8][row % 8 / 2].x)[row % 2];
-    });
-}
-
-// The product of rows r of two tiles, by one thread, in few registers.
+// The product of rows r of two tiles, by one thread.
 TILE_FN float dot(const tma_tile<64, 64> &a, const tma_tile<64, 64> &b, int r)
 {
-    float sum = 0;
-#pragma unroll 1
+    float even = 0, odd = 0;
+#pragma unroll 2
     for (int c = 0; c < 8; c++) {
         const int piece = (c ^ r % 8) * 8;
-        const auto *p = reinterpret_cast<const __nv_bfloat162 *>(&a.at[0][r][piece]),
-                   *q = reinterpret_cast<const __nv_bfloat162 *>(&b.at[0][r][piece]);
+        const uint4 x = reinterpret_cast<const uint4 &>(a.at[0][r][piece]);
+        const uint4 y = reinterpret_cast<const uint4 &>(b.at[0][r][piece]);
+        const uint32_t f[4] = {x.x, x.y, x.z, x.w}, g[4] = {y.x, y.y, y.z, y.w};
         TILE_UNROLL
         for (int i = 0; i < 4; i++) {
-            const float2 f = __bfloat1622float2(p[i]), g = __bfloat1622float2(q[i]);
-            sum += f.x * g.x + f.y * g.y;
+            even += tile_machine::low(f[i]) * tile_machine::low(g[i]);
+            odd += tile_machine::high(f[i]) * tile_machine::high(g[i]);
         }
     }
-    return sum;
+    return even + odd;
 }
 
 // Where a step of a block stands: everything that is passed on has as many stages as there are groups, and so has the turn.
@@ -117,7 +106,7 @@ template <bool SINKS> __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void s
     const float *L,                                  // [B, Hq, N]
     stretch plan, int group_size, int N, int W, int sinks,
     int keys_done,  // so many of the first keys have dK and dV already; a multiple of 16
-    float scale, float scale_inverse)
+    float scale)
 {
     using registers = register_shares<GROUPS, 32, 160>;
     extern __shared__ __align__(1024) unsigned char shared[];  // shared_memory() takes registers: none is left
@@ -126,6 +115,7 @@ template <bool SINKS> __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void s
         for (int i = 0; i < SLOTS; i++) tiles.keys_full[i].init(2), tiles.keys_empty[i].init(4 * GROUPS);
         for (int i = 0; i < GROUPS; i++)
             tiles.full[i].init(3), tiles.empty[i].init(4 * GROUPS + 2), tiles.known[i].init(2);
+        for (int i = 0; i < GROUPS; i++) tiles.dS_empty[i].init(4);
         tiles.sinks_full.init(2);
         signals_ready();
     }
@@ -170,13 +160,14 @@ template <bool SINKS> __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void s
 #pragma unroll 1
             for (int row = begin * 64 + r; row < last * 64; row += 64) {
                 int at = kv_head * group_size * N + row;
+                float L_row = row < N ? L[at] : INFINITY;  // a query that does not exist: P = 0
 #pragma unroll 1
                 for (int h = 0; h < group_size; h++, at += N, now.next()) {
-                    const float L_row = row < N ? L[at] : INFINITY;  // a query that does not exist: P = 0
                     tiles.full[now.stage].wait(now.phase);
-                    set(tiles.L[now.stage], r, -L_row * scale_inverse);  // before dot: one register less there
+                    tiles.L[now.stage].at[place_of(r)] = L_row * LOG2_E;
+                    if (row < N && h + 1 < group_size) L_row = L[at + N];  // comes while delta is computed
                     const float sum = dot(tiles.O[now.stage], tiles.dO[now.stage], r);
-                    set(tiles.delta[now.stage], r, -sum);
+                    tiles.delta[now.stage].at[place_of(r)] = sum;
                     if (row < N && row < end * 64) delta_out[at] = sum;
                     __syncwarp();
                     if (lane_id() == 0) tiles.known[now.stage].arrive(), tiles.empty[now.stage].arrive();
@@ -199,7 +190,27 @@ template <bool SINKS> __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void s
         store(dK_out + ((size_t)kv_head * N + key) * 64, dK, N - key);
         store(dV_out + ((size_t)kv_head * N + key) * 64, dV, N - key);
     };
+    // dQ of the step before, whose turn was ours: tile n of this head.
+    const auto make_dQ = [&](int n, int head) {
+        auto &dS = tiles.dS[group];
+        reg_tile<16, 64> dQ;
+        gather<GROUPS>(group, true);                                  // the others' dS
+        mma_AB_first_async(dQ, dS[n % GROUPS], tiles.K[slot_of(n)]);  // dQ = dS K
+        if (n - 1 >= first_key && plan.reach >= 1) mma_AB_async(dQ, dS[(n - 1) % GROUPS], tiles.K[slot_of(n - 1)]);
+        if (n - 2 >= first_key && plan.reach >= 2) mma_AB_async(dQ, dS[(n - 2) % GROUPS], tiles.K[slot_of(n - 2)]);
+        if (SINKS && n * 64 + 63 >= W) {
+            const uint4 x = tiles.dS_sinks[group][threadIdx.x % warpgroup_threads];
+            mma_AB_async(dQ, weights<16>{{{x.x, x.y, x.z, x.w}}}, tiles.K_sinks);
+        }
+        products_done<0>(dQ);
+        if (lane_id() == 0) tiles.dS_empty[group].arrive();
+        each(dQ, [&](float &x, element) { x *= scale; });
+        store(dS[group], dQ);
+        if (SINKS) before_is_done();  // the sinks' parts, which lie in dQ, have been added up
+        store_async(dQ_map, n * 64, head, dS[group]);
+    };
     if (SINKS) tiles.sinks_full.wait(0);
+    const int first_head = kv_head * group_size, after_us = (group + 1) % GROUPS;
     int age = (begin + GROUPS - group) % GROUPS;  // so many tiles before the queries' are our keys'
 #pragma unroll 1
     for (int n = begin; n < last; n++, age++) {
@@ -216,88 +227,74 @@ template <bool SINKS> __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void s
         const int apart = age * 64 - warp_row;  // position of the first query minus that of the warp's first key
         const auto &K = tiles.K[slot_of(n - age)], &V = tiles.V[slot_of(n - age)];
 #pragma unroll 1
-        for (int head = kv_head * group_size; head < (kv_head + 1) * group_size; head++, now.next()) {
+        for (int head = first_head; head < first_head + group_size; head++, now.next()) {
             const int stage = now.stage;
             const auto &Q = tiles.Q[stage], &dO = tiles.dO[stage];
             const bool mine = stage == group;
             tiles.full[stage].wait(now.phase);
+            if (n < end) {
+                tiles.dS_empty[stage].wait(now.phase ^ 1);   // dQ of three steps ago has been made,
+                if (mine) stores_read(), warpgroup_meets();  // and what lay in our part has left
+            }
             if (sees) {
                 reg_tile<16, 64> P, dS;
                 weights<64> P_left, dS_left;
+                col_vec<64> L_col, delta_col;
                 tiles.known[stage].wait(now.phase);
-                load(P, tiles.L[stage]);
-                load(dS, tiles.delta[stage]);
-                mma_ABt_more_async(P, K, Q);    // S^T = K Q^T, minus L
-                mma_ABt_more_async(dS, V, dO);  // dP^T = V dO^T, minus delta
+                load(L_col, tiles.L[stage]);
+                mma_ABt_async(P, K, Q);    // S^T = K Q^T
+                mma_ABt_async(dS, V, dO);  // dP^T = V dO^T
                 products_done<1>(P);
                 if (apart <= 15 || apart + 63 >= W)
                     each(P, [&](float &x, element e) {
                         if ((unsigned)(apart + e.col - e.row) >= (unsigned)W)
                             x = -INFINITY;  // W or more, or less than 0
                     });
-                each(P, [&](float &x, element) { x = exp2_fast(x * scale2); });  // S^T becomes P^T
+                each(P, [&](float &x, element e) { x = exp2_fast(x * scale2 - L_col[e]); });  // S^T becomes P^T
                 products_done<0>(dS);
-                each(dS, [&](float &x, element e) { x *= P[e]; });
+                load(delta_col, tiles.delta[stage]);
+                each(dS, [&](float &x, element e) { x = P[e] * (x - delta_col[e]); });
                 round_to(P_left, P);
                 round_to(dS_left, dS);
                 mma_AB_async(dV, P_left, dO);  // dV += P^T dO
                 mma_AB_async(dK, dS_left, Q);  // dK += dS^T Q, times scale at the end
                 if (n < end) {
-                    if (mine) {
-                        stores_read();
-                        warpgroup_meets();  // the dQ that was here has left
-                    }
                     store_transposed(reinterpret_cast<tma_tile<64, 64>(&)[1]>(tiles.dS[stage][group]), dS_left);
                     writes_visible();
                 }
                 products_done<1>(dV);
                 products_done<0>(dK);
             }
-            if (n < end) {
-                const bool far =
-                    SINKS && mine && n * 64 + 63 >= W;  // some of these queries see a sink left of the window
-                weights<16> dS_sinks;
-                if (far) {
-                    reg_tile<16, 16> P, dS;
-                    tiles.known[stage].wait(now.phase);
-                    load_rows(P, tiles.L[stage], warp_row);
-                    load_rows(dS, tiles.delta[stage], warp_row);
-                    mma_ABt_more_async(P, Q, tiles.K_sinks);    // S = Q K^T, minus L
-                    mma_ABt_more_async(dS, dO, tiles.V_sinks);  // dP = dO V^T, minus delta
-                    products_done<1>(P);
-                    products_done<0>(dS);
-                    each(P, [&](float &x, element e) {
-                        x = e.col < sinks && e.col <= n * 64 + warp_row + e.row - W ? exp2_fast(x * scale2) : 0;
-                    });
-                    each(dS, [&](float &x, element e) { x *= P[e]; });
-                    round_to(dS_sinks, dS);
-                }
-                gather<GROUPS>(stage, mine);  // whose turn it is needs the others' dS
-                if (mine) {
-                    reg_tile<16, 64> dQ;
-                    mma_AB_first_async(dQ, tiles.dS[stage][n % GROUPS], tiles.K[slot_of(n)]);  // dQ = dS K
-                    if (n - 1 >= first_key && plan.reach >= 1)
-                        mma_AB_async(dQ, tiles.dS[stage][(n - 1) % GROUPS], tiles.K[slot_of(n - 1)]);
-                    if (n - 2 >= first_key && plan.reach >= 2)
-                        mma_AB_async(dQ, tiles.dS[stage][(n - 2) % GROUPS], tiles.K[slot_of(n - 2)]);
-                    if (far) mma_AB_async(dQ, dS_sinks, tiles.K_sinks);
-                    products_done<0>(dQ);
-                    each(dQ, [&](float &x, element) { x *= scale; });
-                    auto &out = tiles.dS[stage][group];
-                    if (!sees) {
-                        stores_read();
-                        warpgroup_meets();  // the dQ that was here has left
-                    }
-                    store(out, dQ);
-                    if (SINKS) before_is_done();  // the sinks' parts, which lie in dQ, have been added up
-                    store_async(dQ_map, n * 64, head, out);
-                }
+            if (SINKS && mine && n < end && n * 64 + 63 >= W) {  // some of these queries see a sink left of the window
+                reg_tile<16, 16> P, dS;
+                weights<16> dS_left;
+                mma_ABt_async(P, Q, tiles.K_sinks);    // S = Q K^T
+                mma_ABt_async(dS, dO, tiles.V_sinks);  // dP = dO V^T
+                tiles.known[stage].wait(now.phase);
+                products_done<1>(P);
+                products_done<0>(dS);
+                each(P, [&](float &x, element e) {
+                    const int row = warp_row + e.row;
+                    const bool seen = e.col < sinks && e.col <= n * 64 + row - W;
+                    x = seen ? exp2_fast(x * scale2 - tiles.L[stage].at[place_of(row)]) : 0;
+                });
+                each(dS, [&](float &x, element e) {
+                    x = P[e] * (x - tiles.delta[stage].at[place_of(warp_row + e.row)]);
+                });
+                round_to(dS_left, dS);
+                const uint32_t(&x)[4] = dS_left.x[0];
+                tiles.dS_sinks[group][threadIdx.x % warpgroup_threads] = {x[0], x[1], x[2], x[3]};
             }
-            __syncwarp();  // all lanes have read L and delta
+            if (n < end && !mine) gather<GROUPS>(stage, false);  // our dS is there
+            __syncwarp();                                        // all lanes have read L and delta
             if (lane_id() == 0) tiles.empty[stage].arrive();
+            const bool first = head == first_head;  // then the step before was the last of the tile before
+            if (stage == after_us && n - first >= begin && n - first < end)
+                make_dQ(n - first, first ? first_head + group_size - 1 : head - 1);
+            if (first && n - 3 >= first_key && lane_id() == 0) tiles.keys_empty[slot_of(n - 3)].arrive();
         }
-        if (n - 2 >= first_key && lane_id() == 0) tiles.keys_empty[slot_of(n - 2)].arrive();
     }
+    if (last == end && now.stage == after_us) make_dQ(end - 1, first_head + group_size - 1);
     store_keys(last - age);
     stores_read();  // the block may not end before
 }
@@ -354,10 +351,10 @@ template <bool SINKS> static wb_status launch_stretches(
     if (SINKS && keys_done)  // begins while their parts are added up
         return launch_after(
             kernel, grid, threads, bytes, stream, dQ_map, Q_map, K_map, V_map, O_map, dO_map, K_sinks_map, V_sinks_map,
-            dK, dV, delta, L, plan, group_size, N, shape->window, shape->sinks, keys_done, scale, 1 / scale);
+            dK, dV, delta, L, plan, group_size, N, shape->window, shape->sinks, keys_done, scale);
     kernel<<<grid, threads, bytes, stream>>>(
         dQ_map, Q_map, K_map, V_map, O_map, dO_map, K_sinks_map, V_sinks_map, dK, dV, delta, L, plan, group_size, N,
-        shape->window, shape->sinks, keys_done, scale, 1 / scale);
+        shape->window, shape->sinks, keys_done, scale);
     WB_CUDA(cudaGetLastError());
     return WB_OK;
 }
