@@ -2,45 +2,28 @@
 #include "attention.h"
 #include "case.h"
 
-#include <string.h>
 #include <tgmath.h>
 
 enum rounding naive_rounding = PLAIN;
 unsigned naive_draw;
 
-// All of it as `real`, on the host, in one piece of memory that begins with Q.
-typedef struct host {
-    int T, D, heads, group;  // query heads of the whole batch; how many share a head of keys
-    size_t n, n_kv, rows;    // numbers in Q, in K, in L
-    real *Q, *O, *dO, *dQ, *K, *V, *dK, *dV, *L;
-} host;
-
-static void round_to_bf16(real *x, size_t n)
+static void round_as_types(real *x, size_t n)
 {
-    for (size_t i = 0; i < n; i++) x[i] = wb_from_bf16(wb_to_bf16((float)x[i]));
+    for (size_t i = 0; i < n && naive_rounding != PLAIN; i++) x[i] = wb_from_bf16(wb_to_bf16((float)x[i]));
 }
-static void take(real *x, const act *array, size_t n)
+// What a kernel is given, as `real`, on the host; without an array zeros.
+static real *take(const act *array, size_t n)
 {
-    acts_from_array(x, array, n);
-    if (naive_rounding != PLAIN) round_to_bf16(x, n);
+    real *const x = calloc(n, sizeof *x);
+    if (!x) FAIL("no memory for naive attention");
+    if (array) acts_from_array(x, array, n), round_as_types(x, n);
+    return x;
 }
 static void give(act *array, real *x, size_t n)
 {
-    if (naive_rounding != PLAIN) round_to_bf16(x, n);
+    round_as_types(x, n);
     acts_to_array(array, x, n);
-}
-// What a kernel is given, outputs as zeros.
-static host begin(const heads *x)
-{
-    const attention_shape *const s = &x->shape;
-    host h = {.T = s->q_len, .D = s->head_dim, .heads = s->batch * s->q_heads, .group = s->q_heads / s->kv_heads};
-    h.rows = (size_t)h.heads * h.T, h.n = h.rows * h.D, h.n_kv = h.n / h.group;
-    h.Q = calloc(4 * h.n + 4 * h.n_kv + h.rows, sizeof *h.Q);
-    if (!h.Q) FAIL("no memory for naive attention");
-    h.O = h.Q + h.n, h.dO = h.O + h.n, h.dQ = h.dO + h.n, h.K = h.dQ + h.n;
-    h.V = h.K + h.n_kv, h.dK = h.V + h.n_kv, h.dV = h.dK + h.n_kv, h.L = h.dV + h.n_kv;
-    take(h.Q, x->Q, h.n), take(h.K, x->K, h.n_kv), take(h.V, x->V, h.n_kv);
-    return h;
+    free(x);
 }
 
 static real multiple(size_t row)
@@ -76,11 +59,13 @@ enum { LARGE = 1 << 22 };  // from so many numbers on it pays to share the heads
 static void forward(const heads *x)
 {
     const attention_shape *const s = &x->shape;
-    const host a = begin(x);
-    const int T = a.T, D = a.D;
-#pragma omp parallel for if (a.n > LARGE)
-    for (int h = 0; h < a.heads; h++) {
-        const size_t head = (size_t)(h / a.group) * T * D;  // group divides q_heads: right over the whole batch
+    const int T = s->q_len, D = s->head_dim, heads = s->batch * s->q_heads, group = s->q_heads / s->kv_heads;
+    const size_t rows = (size_t)heads * T, n = rows * D;
+    real *const Q = take(x->Q, n), *const K = take(x->K, n / group), *const V = take(x->V, n / group);
+    real *const O = take(NULL, n), *const L = take(NULL, rows);
+#pragma omp parallel for if (n > LARGE)
+    for (int h = 0; h < heads; h++) {
+        const size_t head = (size_t)(h / group) * T * D;  // group divides q_heads: right over the whole batch
         real P[T];
         for (int i = 0; i < T; i++) {
             const size_t row = (size_t)h * T + i;
@@ -88,45 +73,47 @@ static void forward(const heads *x)
             real max = -INFINITY, sum = 0;
             FOR_KEYS(j, i, s)
             {
-                P[j] = s->scale * dot(a.Q + row * D, a.K + head + (size_t)j * D, D);
+                P[j] = s->scale * dot(Q + row * D, K + head + (size_t)j * D, D);
                 if (P[j] > max) max = P[j];
             }
             FOR_KEYS(j, i, s) sum += P[j] = exp(P[j] - max);
             FOR_KEYS(j, i, s)
-            add(a.O + row * D, inner(P_ROUNDED, P[j], c) / sum, a.V + head + (size_t)j * D, D);
-            a.L[row] = max + log(sum);
+            add(O + row * D, inner(P_ROUNDED, P[j], c) / sum, V + head + (size_t)j * D, D);
+            L[row] = max + log(sum);
         }
     }
-    give(x->O, a.O, a.n);
-    to_array(x->L, a.L, a.rows * sizeof *a.L);
-    free(a.Q);
+    give(x->O, O, n);
+    to_array(x->L, L, rows * sizeof *L);
+    free(Q), free(K), free(V), free(L);
 }
 
 static void backward(const heads *x)
 {
     const attention_shape *const s = &x->shape;
-    const host a = begin(x);
-    const int T = a.T, D = a.D;
-    take(a.O, x->O, a.n), take(a.dO, x->dO, a.n);
-    from_array(a.L, x->L, a.rows * sizeof *a.L);
-#pragma omp parallel for if (a.n > LARGE)
-    for (int g = 0; g < a.heads / a.group; g++) {  // the query heads of a group add to the same dK and dV
-        for (size_t row = (size_t)g * a.group * T; row < (size_t)(g + 1) * a.group * T; row++) {
-            const real *const Q = a.Q + row * D, *const dO = a.dO + row * D, c = multiple(row),
-                              delta = dot(dO, a.O + row * D, D);
+    const int T = s->q_len, D = s->head_dim, heads = s->batch * s->q_heads, group = s->q_heads / s->kv_heads;
+    const size_t rows = (size_t)heads * T, n = rows * D;
+    real *const Q = take(x->Q, n), *const K = take(x->K, n / group), *const V = take(x->V, n / group);
+    real *const O = take(x->O, n), *const dO = take(x->dO, n), *const L = take(NULL, rows);
+    real *const dQ = take(NULL, n), *const dK = take(NULL, n / group), *const dV = take(NULL, n / group);
+    from_array(L, x->L, rows * sizeof *L);
+#pragma omp parallel for if (n > LARGE)
+    for (int g = 0; g < heads / group; g++) {  // the query heads of a group add to the same dK and dV
+        for (size_t row = (size_t)g * group * T; row < (size_t)(g + 1) * group * T; row++) {
+            const real *const Q_row = Q + row * D, *const dO_row = dO + row * D;
+            const real c = multiple(row), delta = dot(dO_row, O + row * D, D);
             FOR_KEYS(j, (int)(row % T), s)
             {
                 const size_t key = ((size_t)g * T + j) * D;
-                const real P = exp(s->scale * dot(Q, a.K + key, D) - a.L[row]);
-                const real dS = inner(P_AND_DS_ROUNDED, P * (dot(dO, a.V + key, D) - delta), c) * s->scale;
-                add(a.dV + key, inner(P_AND_DS_ROUNDED, P, c), dO, D);
-                add(a.dK + key, dS, Q, D);
-                add(a.dQ + row * D, dS, a.K + key, D);
+                const real P = exp(s->scale * dot(Q_row, K + key, D) - L[row]);
+                const real dS = inner(P_AND_DS_ROUNDED, P * (dot(dO_row, V + key, D) - delta), c) * s->scale;
+                add(dV + key, inner(P_AND_DS_ROUNDED, P, c), dO_row, D);
+                add(dK + key, dS, Q_row, D);
+                add(dQ + row * D, dS, K + key, D);
             }
         }
     }
-    give(x->dQ, a.dQ, a.n), give(x->dK, a.dK, a.n_kv), give(x->dV, a.dV, a.n_kv);
-    free(a.Q);
+    give(x->dQ, dQ, n), give(x->dK, dK, n / group), give(x->dV, dV, n / group);
+    free(Q), free(K), free(V), free(O), free(dO), free(L);
 }
 
 const attention naive_attention = {"naive", forward, backward};

@@ -40,21 +40,20 @@ static double distance(const real *got, const real *want, size_t n)
     return sqrt(error / size);
 }
 
-// Whether the gradients are right with this problem's kernel in place; says in `fault` what is wrong otherwise, `culprits` being what of the
+// Whether the gradients are right with this problem's kernel in place; says what is wrong otherwise, `culprits` being what of the
 // kernel each gradient is made of. They are made from the last layer down, so in the last of the wrong layers it is wrong by itself.
-static bool compare(const step *s, const char *problem, attention by, enum rounding as_kernels,
-                    const char *const culprits[WEIGHTS], char fault[512])
+static bool compare(const step *s, attention by, enum rounding as_kernels, const char *const culprits[WEIGHTS])
 {
+    char fault[512] = "";
     real *const got = gradients(s, by, ROUNDED), *rounded[DRAWS];
     for (naive_draw = 0; naive_draw < DRAWS; naive_draw++)
         rounded[naive_draw] = gradients(s, naive_attention, as_kernels);
-    bool right = true;
     for (int l = s->m->c.layers - 1; l >= 0; l--) {
         const struct layer_places *const at = &s->m->at.layer[l];
         const size_t begin[] = {at->q, at->k, at->v, at->out, at->up};  // each ends where the next begins
         double error[WEIGHTS], bound[WEIGHTS];
         int worst = -1;
-        printf("  %s, layer %d ", problem, l);
+        printf("  %s, layer %d ", by.name, l);
         for (int k = 0; k < WEIGHTS; k++) {
             const size_t n = begin[k + 1] - begin[k];
             error[k] = distance(got + begin[k], s->want + begin[k], n);
@@ -64,40 +63,38 @@ static bool compare(const step *s, const char *problem, attention by, enum round
             const bool off = !(error[k] <= bound[k]), needs_no_backward = k == WO && as_kernels == P_ROUNDED;
             if (off && (worst < 0 || needs_no_backward || error[k] / bound[k] > error[worst] / bound[worst])) worst = k;
             printf("  %s %.4f / %.4f%s", names[k], error[k], bound[k], off ? " OFF" : "    ");
-            if (s->table) fprintf(s->table, "%s\t%d\t%s\t%.6f\t%.6f\n", problem, l, names[k], error[k], bound[k]);
+            if (s->table) fprintf(s->table, "%s\t%d\t%s\t%.6f\t%.6f\n", by.name, l, names[k], error[k], bound[k]);
         }
         printf("\n");
-        if (worst >= 0 && right)
+        if (worst >= 0 && !*fault)
             snprintf(
-                fault, 512,
+                fault, sizeof fault,
                 "FAIL  With %s, %s of layer %d is off by %.2g of its size, and rounding explains %.2g: look at %s.\n",
-                problem, names[worst], l, error[worst], bound[worst], culprits[worst]);
-        right = right && worst < 0;
+                by.name, names[worst], l, error[worst], bound[worst], culprits[worst]);
     }
+    printf("%s", fault);
     for (int i = 0; i < DRAWS; i++) free(rounded[i]);
     free(got);
-    return right;
+    return !*fault;
 }
 
 bool compare_gradients(model *m, const unsigned char *text, const unsigned char *target, int B, int T,
                        const char *table)
 {
     const attention naive = naive_attention, *const kernels = m->attention;
-    char fault_07[512] = "", fault_09[512] = "";
     step s = {m, text, target, B, T, table ? fopen(table, "w") : NULL, NULL};
     if (table && !s.table) FAIL("the table %s cannot be written", table);
     if (table) fprintf(s.table, "problem\tlayer\tgradient\terror\tbound\n");
     printf("Gradients of one step on these weights, with 07 or 09 in naive attention: how far off / how far they may "
            "be\n");
     s.want = gradients(&s, naive, ROUNDED);
-    bool right = compare(&s, "07", (attention){"07", kernels->forward, naive.backward}, P_ROUNDED,
-                         (const char *[]){"L", "L", "L", "O"}, fault_07);
-    right &= compare(&s, "09", (attention){"09", naive.forward, kernels->backward}, P_AND_DS_ROUNDED,
-                     (const char *[]){"dQ", "dK", "dV", ""}, fault_09);
+    bool right = compare(&s, (attention){"07", kernels->forward, naive.backward}, P_ROUNDED,
+                         (const char *[]){"L", "L", "L", "O"});
+    right &= compare(&s, (attention){"09", naive.forward, kernels->backward}, P_AND_DS_ROUNDED,
+                     (const char *[]){"dQ", "dK", "dV", ""});
     if (right)
         printf("PASS  Every gradient of the attention weights is as near to that of naive attention as rounding lets "
                "it be.\n");
-    printf("%s%s", fault_07, fault_09);
     if (table) fclose(s.table);
     free(s.want);
     return right;

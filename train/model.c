@@ -2,14 +2,6 @@
 #include "model.h"
 
 #include <math.h>
-#include <time.h>
-
-double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static places place(const config *c)
 {
@@ -94,9 +86,7 @@ void model_forward(model *m, const unsigned char *text, int B, int T)
         to_heads(a->Q, qkv, columns, B, T, Hq, D, 1);
         to_heads(a->K, qkv + Hq * D, columns, B, T, Hkv, D, 1);
         to_heads(a->V, qkv + (Hq + Hkv) * D, columns, B, T, Hkv, D, 0);
-        const double start = seconds();
         m->attention->forward(a);  // problem 07
-        m->attention_seconds += seconds() - start;
         from_heads(s->o, a->O, Hq * D, B, T, Hq, D, 0);
         linear_add(s->x2, s->x, s->o, m->w + at->out, n, C, Hq * D);
 
@@ -140,9 +130,7 @@ void model_backward(model *m, int B, int T)
 
         linear_backward(m->dh, dp + at->out, m->dx_act, s->o, w + at->out, n, C, Hq * D);
         to_heads(a->dO, m->dh, Hq * D, B, T, Hq, D, 0);
-        const double start = seconds();
         m->attention->backward(a);  // problem 09
-        m->attention_seconds += seconds() - start;
         from_heads(m->dqkv, a->dQ, columns, B, T, Hq, D, -1);
         from_heads(m->dqkv + Hq * D, a->dK, columns, B, T, Hkv, D, -1);
         from_heads(m->dqkv + (Hq + Hkv) * D, a->dV, columns, B, T, Hkv, D, 0);

@@ -35,7 +35,6 @@ typedef struct model {
     real *x, *r, *logits, *dx;  // after the last layer; logits [n, 256]; the residual stream's gradient on its way down
     act *h, *dlogits, *dx_act, *dh, *dqkv, *dgu, *da;
     unsigned char *text, *target;
-    double attention_seconds;
 } model;
 
 // For at most max_rows tokens at a time. First weights are normal numbers of deviation 0.02, drawn by the seed.
@@ -44,7 +43,6 @@ void model_forward(model *m, const unsigned char *text, int B, int T);  // text 
 double model_loss(model *m, const unsigned char *text, const unsigned char *target, int B, int T);  // in nats a byte
 void model_backward(model *m, int B, int T);         // after model_loss; gives m->dp
 void model_update(model *m, int step, double rate);  // by AdamW, decay 0.1
-double seconds(void);
 
 // checkpoint.c - a run that was interrupted goes on from a file, bit for bit as if it had not been. The recipe is what a run is made of, in
 // words NAME=VALUE: two runs with the same recipe and kernels give the same bits. The file appears whole or not at all.

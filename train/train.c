@@ -1,6 +1,7 @@
 // train.c - trains a language model of bytes. Its attention is problems 07 and 09, or loops.
 //   train text=FILE [forward=07 backward=09] [NAME=VALUE...]        the names: `options` below; called by train.sh
 // Exit status: 0 trained, with right gradients; 1 not so; 2 could not begin.
+#include "judge/session.h"
 #include "model.h"
 
 #include <errno.h>
@@ -79,20 +80,17 @@ static void read_text(void)
 {
     FILE *const file = text_path ? fopen(text_path, "rb") : NULL;
     if (!file) FAIL("the text, text=%s, cannot be read: %s", text_path ? text_path : "", strerror(errno));
-    fseek(file, 0, SEEK_END);
-    const long size = ftell(file);
-    rewind(file);
-    unsigned char *const all = text[0] = malloc(size > 0 ? (size_t)size : 1);
-    text[1] = malloc(size > 0 ? (size_t)size : 1);
-    if (size < 0 || !text[0] || !text[1] || fread(all, 1, (size_t)size, file) != (size_t)size)
-        FAIL("the text %s cannot be read whole", text_path);
-    fclose(file);
-    write_recipe(hash_bytes(HASH_BEGIN, all, (size_t)size));
-    for (size_t at = 0; at < (size_t)size; at += 1024) {
-        const size_t part = at / 1024 % 10 == 9, n = (size_t)size - at < 1024 ? (size_t)size - at : 1024;
-        memmove(text[part] + text_size[part], all + at, n);
+    uint64_t hash = HASH_BEGIN;
+    for (size_t block = 0, n = 1024; n == 1024; block++) {
+        const size_t part = block % 10 == 9, at = text_size[part];
+        if (!(text[part] = realloc(text[part], at + 1024))) FAIL("no memory for the text");
+        n = fread(text[part] + at, 1, 1024, file);
+        hash = hash_bytes(hash, text[part] + at, n);
         text_size[part] += n;
     }
+    if (ferror(file)) FAIL("the text %s cannot be read whole", text_path);
+    fclose(file);
+    write_recipe(hash);
     if (text_size[0] <= (size_t)c.context || text_size[1] <= (size_t)c.context)
         FAIL("the text %s is too short: %zu bytes to learn and %zu held out, and a context is %d", text_path,
              text_size[0], text_size[1], c.context);
@@ -128,18 +126,17 @@ static void write_sample(model *m)
     static const char begin[] = "The ";
     const int context = c.context, end = (int)strlen(begin) + length;
     unsigned char *const line = calloc((size_t)end + (size_t)context, 1);
-    real *const logits = malloc((size_t)context * VOCABULARY * sizeof *logits);
+    real logits[VOCABULARY];
     unsigned short state[3] = {(unsigned short)seed, 7, 7};
-    if (!line || !logits) FAIL("no memory for a sample");
+    if (!line) FAIL("no memory for a sample");
     memcpy(line, begin, strlen(begin));
     for (int n = (int)strlen(begin); n < end; n++) {
         const int seen = n < context ? n : context, T = seen + 63 < context ? (seen + 63) / 64 * 64 : context;
         model_forward(m, line + n - seen, 1, T);  // beyond n there are zeros, which no byte before them sees
-        from_array(logits, m->logits, (size_t)T * VOCABULARY * sizeof *logits);
-        const real *const last = logits + (size_t)(seen - 1) * VOCABULARY;
-        double weight[VOCABULARY], sum = 0, max = last[0];
-        for (int b = 1; b < VOCABULARY; b++) max = fmax(max, last[b]);
-        for (int b = 0; b < VOCABULARY; b++) sum += weight[b] = exp((last[b] - max) / 0.7);
+        from_array(logits, m->logits + (size_t)(seen - 1) * VOCABULARY, sizeof logits);
+        double weight[VOCABULARY], sum = 0, max = logits[0];
+        for (int b = 1; b < VOCABULARY; b++) max = fmax(max, logits[b]);
+        for (int b = 0; b < VOCABULARY; b++) sum += weight[b] = exp((logits[b] - max) / 0.7);
         double left = erand48(state) * sum;
         while (line[n] < VOCABULARY - 1 && (left -= weight[line[n]]) > 0) line[n]++;
     }
@@ -148,7 +145,7 @@ static void write_sample(model *m)
         putchar(line[i] == '\n' || (line[i] >= ' ' && line[i] <= '~') ? line[i] : '.');
     }
     printf("\n");
-    free(line), free(logits);
+    free(line);
 }
 
 // ------------------------------------------------------------------------------------------------------------------- main
@@ -158,15 +155,16 @@ static void write_sample(model *m)
 static bool run(model *m, int begin, unsigned char *x, unsigned char *y)
 {
     const int each = steps < 100 ? 1 : steps / 100, sample = (steps / each + samples - 1) / samples * each;
-    double spent = 0, in_attention = 0, sum = 0;  // seconds of these steps; losses
+    double before = 0, spent = 0, sum = 0;  // seconds of the steps up to `begin`, and of these; losses
     int count = 0;
-    FILE *const log = log_path ? fopen(log_path, begin > 0 ? "a" : "w") : NULL;
+    FILE *const log = log_path ? fopen(log_path, begin > 0 ? "a+" : "w") : NULL;
     if (log_path && !log) FAIL("the log %s cannot be written: %s", log_path, strerror(errno));
     if (log && begin == 0) fprintf(log, "step\tseconds\tloss\theld_out\n");
+    if (log && begin > 0) rewind(log);
+    for (char row[256]; log && begin > 0 && fgets(row, sizeof row, log);) sscanf(row, "%*d %lf", &before);
     for (int step = begin + 1; step <= steps; step++) {
         if (until > 0 && step > until) exit(1);
-        const double start = seconds();
-        m->attention_seconds = 0;
+        const double start = session_now();
         take_batch(x, y, step);
         const double loss = model_loss(m, x, y, batch, c.context);
         model_backward(m, batch, c.context);
@@ -179,17 +177,15 @@ static bool run(model *m, int begin, unsigned char *x, unsigned char *y)
         }
         const double warm = fmin(1, step / 20.0), cosine = 0.55 + 0.45 * cos(3.14159265358979 * step / steps);
         model_update(m, step, rate * warm * cosine);
-        spent += seconds() - start, in_attention += m->attention_seconds;
-        sum += loss, count++;
+        spent += session_now() - start, sum += loss, count++;
 
         const bool sampled = step % sample == 0 || step == steps;
         double held_out = 0;
         if (!sampled && step % each != 0 && step != 1) continue;
         if (sampled || step % (2 * each) == 0 || step == 1) {
             const int left = (int)(spent / (step - begin) * (steps - step));
-            printf("step %5d/%d  loss %.3f  %6.0f tokens/s  attention %2.0f %%  %d:%02d left\n", step, steps,
-                   sum / count, (double)(step - begin) * batch * c.context / spent, 100 * in_attention / spent,
-                   left / 60, left % 60);
+            printf("step %5d/%d  loss %.3f  %6.0f tokens/s  %d:%02d left\n", step, steps, sum / count,
+                   (double)(step - begin) * batch * c.context / spent, left / 60, left % 60);
         }
         if (sampled) {
             held_out = held_out_loss(m);
@@ -197,7 +193,7 @@ static bool run(model *m, int begin, unsigned char *x, unsigned char *y)
             if (length > 0) write_sample(m);
         }
         if (log) {
-            fprintf(log, "%d\t%.2f\t%.5f\t", step, spent, sum / count);
+            fprintf(log, "%d\t%.2f\t%.5f\t", step, before + spent, sum / count);
             fprintf(log, sampled ? "%.5f\n" : "-\n", held_out);
             if (sampled) fflush(log);
         }

@@ -71,8 +71,10 @@ status=0
 if [ -n "$kernels" ]; then
     echo "== ${WRONG:+$(echo "$wrong" | head -n 1) }$forward, $backward"
     begin_at "$run"
-    "$out/train" "$@" "log=$run/curve.tsv" "checkpoint=$run/checkpoint" "compare=$run/compare.tsv" \
-        "forward=$forward" "backward=$backward"
+    { # a shell says "Alarm clock" of a child that a signal has ended: not here, there is a sentence below
+        "$out/train" "$@" "log=$run/curve.tsv" "checkpoint=$run/checkpoint" "compare=$run/compare.tsv" \
+            "forward=$forward" "backward=$backward" 2>&3
+    } 3>&2 2>/dev/null
     status=$?
     [ $status -ne 2 ] || exit 2
     # On the CPU layer a kernel has a process of its own, and the program says what became of it. On a GPU it shares the program's.
