@@ -1,4 +1,4 @@
-// int8.cuh - the words of problem 14 beside those of paged.cuh: tiles of bytes, the two products with a right factor of bytes, and what 13 has made.
+// int8.cuh - the words of problem 14 beside those of paged.cuh: tiles of bytes and the two products with a right factor of bytes.
 //
 // A byte counts as a 64th of what it says: UNIT of them are one (see bytes_to_bf16). Whoever multiplies with bytes sets that right.
 #pragma once
@@ -164,67 +164,3 @@ TILE_FN void mma_AB(reg_tile<Rows, Cols> &c, const reg_tile<Rows, 32> &a, const 
         });
 }
 TILE_FN int byte_col(int col) { return col / 16 * 16 + col % 8 * 2 + col / 8 % 2; }
-
-// ------------------------------------------------------------------------------------------------------ what 13 has made
-
-// The first tile of team k's share, when `teams` teams share `total` tiles as evenly as can be.
-TILE_FN long long first_of(long long total, int k, int teams)
-{
-    return total / teams * k + min((long long)k, total % teams);
-}
-
-// What a block has of a sequence that its team did not do alone.
-template <int Rows, int Cols> struct alignas(16) part {
-    float O[Rows][Cols], L[Rows];
-};
-
-constexpr int at_once = 8;  // rows, and parts of a row, that a block of merge_kernel has under way
-
-// The blocks of team k merge the parts of the sequence that it has begun and left to those behind it, if there is one. A warp a row.
-template <int Rows, int Cols, int BC>
-__global__ __launch_bounds__(32 * at_once) void merge_kernel(bf16 *O, float *L, const part<Rows, Cols> *parts,
-                                                             const int *kv_len, decode_shape shape)
-{
-    const member<Rows> me(shape);
-    const tile_row<BC> all(kv_len, shape);
-    const long long total = all.total();
-    const int teams = (int)min((long long)me.teams, total), k = me.team, r = blockIdx.y * at_once + warp_id();
-    if (k + 1 >= teams || r >= me.rows) return;  // nobody is behind the last
-    const long long cut = first_of(total, k + 1, teams);
-    const place p = all.find(cut);
-    const long long end = cut - p.t + all.tiles_of(p.keys);         // of the sequence that the next team goes on with
-    if (p.t == 0 || cut - p.t < first_of(total, k, teams)) return;  // it begins one; or team k had not begun it
-    // Parts: team k's, and those of the teams behind whose share begins before the end. A lane looks at one of these.
-    int count = 1;
-    for (int more = 32; more == 32; count += more)
-        more = __popc(__ballot_sync(0xffffffffu, first_of(total, k + count + lane_id(), teams) < end));
-
-    constexpr int mine = (Cols + 31) / 32;  // columns of a lane
-    float m = -FLT_MAX, l = 0, O_row[mine] = {};
-    for (int n0 = 0; n0 < count; n0 += at_once) {
-        // All are on their way before the first is used. Behind the last: what has seen nothing.
-        float L_part[at_once], O_part[at_once][mine];
-        TILE_UNROLL
-        for (int i = 0; i < at_once; i++) {  // part n: this block's second, or the first of the n-th team behind
-            const int n = n0 + i;
-            const auto &from = parts[2 * (blockIdx.x + n * members<Rows>(shape)) + (n == 0)];
-            L_part[i] = n < count ? from.L[r] : -INFINITY;
-            for (int c = 0; c < mine; c++) O_part[i][c] = n < count ? from.O[r][(32 * c + lane_id()) % Cols] : 0;
-        }
-        float m_new = m;
-        for (int i = 0; i < at_once; i++) m_new = fmaxf(m_new, L_part[i]);
-        const float alpha = expf(m - m_new);
-        m = m_new;
-        l *= alpha;
-        for (int c = 0; c < mine; c++) O_row[c] *= alpha;
-        for (int i = 0; i < at_once; i++) {
-            const float weight = expf(L_part[i] - m);  // of a part that has seen nothing: 0
-            l += weight;
-            for (int c = 0; c < mine; c++) O_row[c] += weight * O_part[i][c];
-        }
-    }
-    const size_t row = me.row(p.b) + r;
-    for (int c = 0; c < mine; c++)
-        if (32 * c + lane_id() < Cols) O[row * Cols + 32 * c + lane_id()] = __float2bfloat16(l > 0 ? O_row[c] / l : 0);
-    if (lane_id() == 0) L[row] = m + logf(l);
-}

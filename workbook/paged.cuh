@@ -1,5 +1,5 @@
-// paged.cuh - the words of problem 13 beside those of tile.cuh: rows of a paged cache, and the keys of all sequences as one row of tiles,
-// which teams of blocks share.
+// paged.cuh - the words of problem 13 beside those of tile.cuh: rows of a paged cache, the keys of all sequences as one row of tiles,
+// which teams of blocks share, and the parts of a sequence that was cut.
 #pragma once
 #include "tile.cuh"
 
@@ -188,28 +188,7 @@ template <int BC> struct tile_row {
     }
 };
 
-// ------------------------------------------------------------------------------------------------- warps attend and merge
-
-// One step of the online softmax, as in 05: the warp's m, l and O for these keys too.
-template <int Rows, int BC, int Cols, class Mask>
-TILE_FN void attend(reg_tile<Rows, Cols> &O_reg, row_vec<Rows> &m, row_vec<Rows> &l, const operand<Rows, Cols> &Q_reg,
-                    const cache_tile<bf16, BC, Cols> &K_smem, const cache_tile<bf16, BC, Cols> &V_smem, float scale2,
-                    Mask mask)
-{
-    reg_tile<Rows, BC> S = {};
-    mma_ABt(S, Q_reg, K_smem);  // S = Q K^T
-    mask(S);
-    const row_vec<Rows> S_max = row_max_part(S) * scale2;
-    if (any_above(S_max, m + 8.0f)) {
-        const row_vec<Rows> m_new = max(m, row_max_whole(S_max)), alpha = exp2(m - m_new);
-        m = m_new;
-        l = l * alpha;
-        scale_rows(O_reg, alpha);
-    }
-    each(S, [&](float &s, element e) { s = exp2_fast(s * scale2 - m[e]); });  // S becomes P
-    l = l + row_sum_part(S);
-    mma_AB(O_reg, S, V_smem);  // O += P V
-}
+// ------------------------------------------------------------------------------------------------------------ warps merge
 
 // Where the warps of a block meet: each warp's m; and a sum of its lanes' elements of O and l, lane by lane, 16 rows at a time.
 template <int Warps, int Rows> struct row_room {
@@ -249,6 +228,59 @@ template <int Warps, int Rows, int Cols> TILE_FN void merge_warps(row_room<Warps
             }
             __syncthreads();  // this warp's part is in the sum
         }
+}
+
+// --------------------------------------------------------------------------------------------------- shares and their parts
+
+// The first tile of team k's share, when `teams` teams share `total` tiles as evenly as can be. Problem 13 makes it.
+TILE_FN long long first_of(long long total, int k, int teams);
+
+// What a block has of a sequence that its team did not do alone.
+template <int Rows, int Cols> struct alignas(16) part {
+    float O[Rows][Cols], L[Rows];
+};
+
+constexpr int at_once = 8;  // rows, and parts of a row, that a block of merge_kernel has under way
+
+// m, l and O of these parts of a row, too: their L, and a lane's columns of their O. Problem 13 makes it.
+template <int mine> TILE_FN void merge(float &m, float &l, float (&O_row)[mine], const float (&L_part)[at_once],
+                                       const float (&O_part)[at_once][mine]);
+
+// The blocks of team k merge the parts of the sequence that it has begun and left to those behind it, if there is one. A warp a row.
+template <int Rows, int Cols, int BC>
+__global__ __launch_bounds__(32 * at_once) void merge_kernel(bf16 *O, float *L, const part<Rows, Cols> *parts,
+                                                             const int *kv_len, decode_shape shape)
+{
+    const member<Rows> me(shape);
+    const tile_row<BC> all(kv_len, shape);
+    const long long total = all.total();
+    const int teams = (int)min((long long)me.teams, total), k = me.team, r = blockIdx.y * at_once + warp_id();
+    if (k + 1 >= teams || r >= me.rows) return;  // nobody is behind the last
+    const long long cut = first_of(total, k + 1, teams);
+    const place p = all.find(cut);
+    const long long end = cut - p.t + all.tiles_of(p.keys);         // of the sequence that the next team goes on with
+    if (p.t == 0 || cut - p.t < first_of(total, k, teams)) return;  // it begins one; or team k had not begun it
+    int count = 1;  // parts: team k's, and those of the teams behind that begin before the end, one a lane
+    for (int more = 32; more == 32; count += more)
+        more = __popc(__ballot_sync(0xffffffffu, first_of(total, k + count + lane_id(), teams) < end));
+
+    constexpr int mine = (Cols + 31) / 32;  // columns of a lane
+    float m = -FLT_MAX, l = 0, O_row[mine] = {};
+    for (int n0 = 0; n0 < count; n0 += at_once) {
+        float L_part[at_once], O_part[at_once][mine];  // all under way before one is used
+        TILE_UNROLL
+        for (int i = 0; i < at_once; i++) {  // part n: this block's second, or the first of the n-th team behind
+            const int n = n0 + i;
+            const auto &from = parts[2 * (blockIdx.x + n * members<Rows>(shape)) + (n == 0)];
+            L_part[i] = n < count ? from.L[r] : -INFINITY;
+            for (int c = 0; c < mine; c++) O_part[i][c] = n < count ? from.O[r][(32 * c + lane_id()) % Cols] : 0;
+        }
+        merge(m, l, O_row, L_part, O_part);
+    }
+    const size_t row = me.row(p.b) + r;
+    for (int c = 0; c < mine; c++)
+        if (32 * c + lane_id() < Cols) O[row * Cols + 32 * c + lane_id()] = __float2bfloat16(l > 0 ? O_row[c] / l : 0);
+    if (lane_id() == 0) L[row] = m + logf(l);
 }
 
 // --------------------------------------------------------------------------------------------------------------- the host

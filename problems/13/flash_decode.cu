@@ -3,8 +3,7 @@
 #include "workbook.h"
 #include "paged.cuh"
 
-constexpr int KEYS = 16;    // that a warp takes of a tile; a page holds a multiple of them
-constexpr int AT_ONCE = 8;  // rows, and parts of a row, that a block of merge_kernel has under way
+constexpr int KEYS = 16;  // that a warp takes of a tile; a page holds a multiple of them
 
 // The first tile of team k's share, when `teams` teams share `total` tiles as evenly as can be.
 TILE_FN long long first_of(long long total, int k, int teams)
@@ -16,10 +15,15 @@ TILE_FN long long first_of(long long total, int k, int teams)
     //}
 }
 
-// What a block has of a sequence that its team did not do alone.
-template <int ROWS, int D> struct alignas(16) part {
-    float O[ROWS][D], L[ROWS];
-};
+// m, l and O_row of eight parts more of a row: L of each, and a lane's columns of its O. Where there is no part L is -infinity.
+template <int MINE> TILE_FN void
+merge(float &m, float &l, float (&O_row)[MINE], const float (&L_part)[at_once], const float (&O_part)[at_once][MINE])
+{
+    //{ merge
+    // TODO(13) merge: m, l and O_row of these parts of the row too, by their L: max, rescale, accumulate.  (about 10 lines)
+    (void)m, (void)l, (void)O_row, (void)L_part, (void)O_part;
+    //}
+}
 
 // What a block keeps in shared memory.
 template <int ROWS, int D, int WARPS, int STAGES> struct decode_tiles {
@@ -30,6 +34,26 @@ template <int ROWS, int D, int WARPS, int STAGES> struct decode_tiles {
     row_room<WARPS, ROWS> maxima;
     cache_tile<bf16, KEYS, D> K_smem[WARPS][STAGES], V_smem[WARPS][STAGES];  // each warp has its own
 };
+
+// One step of the online softmax, as in 05: the warp's m, l and O for these keys too.
+template <int ROWS, int D, class Mask> TILE_FN void attend(
+    reg_tile<ROWS, D> &O_reg, row_vec<ROWS> &m, row_vec<ROWS> &l, const operand<ROWS, D> &Q_reg,
+    const cache_tile<bf16, KEYS, D> &K_smem, const cache_tile<bf16, KEYS, D> &V_smem, float scale2, Mask mask)
+{
+    reg_tile<ROWS, KEYS> S = {};
+    mma_ABt(S, Q_reg, K_smem);  // S = Q K^T
+    mask(S);
+    const row_vec<ROWS> S_max = row_max_part(S) * scale2;
+    if (any_above(S_max, m + 8.0f)) {
+        const row_vec<ROWS> m_new = max(m, row_max_whole(S_max)), alpha = exp2(m - m_new);
+        m = m_new;
+        l = l * alpha;
+        scale_rows(O_reg, alpha);
+    }
+    each(S, [&](float &s, element e) { s = exp2_fast(s * scale2 - m[e]); });  // S becomes P
+    l = l + row_sum_part(S);
+    mma_AB(O_reg, S, V_smem);  // O += P V
+}
 
 template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(32 * WARPS) void decode_kernel(
     bf16 *O,                // [B, Hq, Nq, D]
@@ -136,45 +160,6 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     }
 }
 
-// The blocks of team k merge the parts of the sequence that it has begun and left to those behind it, if there is one. A warp a row.
-template <int ROWS, int D, int BC> __global__ __launch_bounds__(32 * AT_ONCE) void merge_kernel(
-    bf16 *O, float *L, const part<ROWS, D> *parts, const int *kv_len, decode_shape shape)
-{
-    const member<ROWS> me(shape);
-    const tile_row<BC> all(kv_len, shape);
-    const long long total = all.total();
-    const int teams = (int)min((long long)me.teams, total), k = me.team, r = blockIdx.y * AT_ONCE + warp_id();
-    if (k + 1 >= teams || r >= me.rows) return;  // nobody is behind the last
-    const long long cut = first_of(total, k + 1, teams);
-    const place p = all.find(cut);
-    const long long end = cut - p.t + all.tiles_of(p.keys);         // of the sequence that the next team goes on with
-    if (p.t == 0 || cut - p.t < first_of(total, k, teams)) return;  // it begins one; or team k had not begun it
-    int count = 1;  // parts: team k's, and those of the teams behind that begin before the end, one a lane
-    for (int more = 32; more == 32; count += more)
-        more = __popc(__ballot_sync(0xffffffffu, first_of(total, k + count + lane_id(), teams) < end));
-
-    constexpr int MINE = (D + 31) / 32;  // columns of a lane
-    float m = -FLT_MAX, l = 0, O_row[MINE] = {};
-    for (int n0 = 0; n0 < count; n0 += AT_ONCE) {
-        float L_part[AT_ONCE], O_part[AT_ONCE][MINE];  // all under way before one is used
-        TILE_UNROLL
-        for (int i = 0; i < AT_ONCE; i++) {  // part n: this block's second, or the first of the n-th team behind
-            const int n = n0 + i;
-            const auto &from = parts[2 * (blockIdx.x + n * members<ROWS>(shape)) + (n == 0)];
-            L_part[i] = n < count ? from.L[r] : -INFINITY;
-            for (int c = 0; c < MINE; c++) O_part[i][c] = n < count ? from.O[r][(32 * c + lane_id()) % D] : 0;
-        }
-        //{ merge
-        // TODO(13) merge: m, l and O_row of these parts of the row too, by their L: max, rescale, accumulate.  (about 10 lines)
-        (void)L_part, (void)O_part;
-        //}
-    }
-    const size_t row = me.row(p.b) + r;
-    for (int c = 0; c < MINE; c++)
-        if (32 * c + lane_id() < D) O[row * D + 32 * c + lane_id()] = __float2bfloat16(l > 0 ? O_row[c] / l : 0);
-    if (lane_id() == 0) L[row] = m + logf(l);
-}
-
 // Calls f with rows, D, warps and stages for this shape and the shared memory that the device allows: that of an H200 holds two blocks.
 template <int ROWS_, int D_, int WARPS_, int STAGES_> struct sizes {
     static constexpr int ROWS = ROWS_, D = D_, WARPS = WARPS_, STAGES = STAGES_, THREADS = 32 * WARPS;
@@ -218,7 +203,7 @@ wb_status flash_decode(
             <<<blocks, s.THREADS, s.BYTES, stream>>>(O, L, Q, K, V, page_table, kv_len, parts, *shape);
         WB_CUDA(cudaGetLastError());
         merge_kernel<s.ROWS, s.D, KEYS * s.WARPS>
-            <<<dim3(blocks, s.ROWS / AT_ONCE), 32 * AT_ONCE, 0, stream>>>(O, L, parts, kv_len, *shape);
+            <<<dim3(blocks, s.ROWS / at_once), 32 * at_once, 0, stream>>>(O, L, parts, kv_len, *shape);
         WB_CUDA(cudaGetLastError());
         return WB_OK;
     });

@@ -5,6 +5,27 @@
 
 constexpr int KEYS = 32;  // that a warp takes of a tile; each half of it sends for 16, which lie in one page
 
+// What 13 has made: the share of a team, and the merge.
+TILE_FN long long first_of(long long total, int k, int teams)
+{
+    return total / teams * k + min((long long)k, total % teams);
+}
+template <int MINE> TILE_FN void
+merge(float &m, float &l, float (&O_row)[MINE], const float (&L_part)[at_once], const float (&O_part)[at_once][MINE])
+{
+    float m_new = m;
+    for (int i = 0; i < at_once; i++) m_new = fmaxf(m_new, L_part[i]);
+    const float alpha = expf(m - m_new);
+    m = m_new;
+    l *= alpha;
+    for (int c = 0; c < MINE; c++) O_row[c] *= alpha;
+    for (int i = 0; i < at_once; i++) {
+        const float weight = expf(L_part[i] - m);  // of a part that has seen nothing: 0
+        l += weight;
+        for (int c = 0; c < MINE; c++) O_row[c] += weight * O_part[i][c];
+    }
+}
+
 // A warp's keys of a tile.
 template <int D> struct key_tile {
     byte_tile<KEYS, D> K, V;
