@@ -167,6 +167,11 @@ JUDGE := $(addprefix $B/machinery/,judge/expect.o judge/session.o judge/worker_r
 RECORD := $(addprefix $B/machinery/,judge/record.o score/results.o)
 MACHINERY := $(CASE_OF) $(addprefix $B/machinery/,exchange.o problems.o validate.o device.o memory.o) $(LAYER)
 
+# Of what is judged nothing is called but its function, by its name: what else it defines stays its own, and if it is called recvmsg or mprotect,
+# worker and layer have theirs. Keys and what is made of them need no such care.
+its_own = $(LD) -r --force-group-allocation $(1) -o $(2) && objcopy $(foreach f,$(3) $(3)_workspace,--keep-global-symbol=$f) $(2) &&
+judged = $(and $(filter problems hostile/%,$(1)),$(filter cpu,$(BACKEND)),$(call in_path,objcopy))
+
 # An object is as old as the moment its source was read: a save while the compiler works is not overlooked. A worker appears whole.
 # $(1): folder below $B, $(2): number, $(3): source
 define implementation
@@ -176,7 +181,7 @@ $B/$(1)/$(2).o: $(3) $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 	$$(if $$(filter %.cu,$$<),$$(compile_cu),$$(call compile_c))
 	@touch -c -r $$(@:.o=.began) $$@ $$(@:.o=.cpp)
 $B/$(1)/$(2)_worker: $B/$(1)/$(2).o $B/machinery/worker_$(2).o $(MACHINERY)
-	$Q$$(LINK) $$^ $(LIBS) -o $$@.new && mv -f $$@.new $$@
+	$Q$(if $(judged),$$(call its_own,$$<,$$@.o,$(call name,$(2)))) $$(LINK) $(if $(judged),$$@.o $$(filter-out $$<,$$^),$$^) $(LIBS) -o $$@.new && mv -f $$@.new $$@
 $B/$(1)/$(2).so: $B/$(1)/$(2).o
 	$Q$$(LINK) -shared $$^ -o $$@
 endef

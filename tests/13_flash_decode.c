@@ -48,6 +48,20 @@ Test(flash_decode, long_sequence)
     check(1, 2, 2, 1, 200, 64, 16, WB_LENS_SAME);
 }
 
+// What one block a head would read alone.
+Test(flash_decode, keys_are_shared) { check_shares(of(1, 4, 1, 2, 3000, 128, 64, WB_LENS_SAME)); }
+
+// As on an H200: a sequence has more parts than a warp has lanes, and of many sequences no team has more than a tile.
+Test(flash_decode, many_processors)
+{
+    wb_case c = of(1, 1, 1, 1, 9100, 16, 16, WB_LENS_SAME);
+    c.processors = 132;
+    check_case(c);
+    c = of(9, 2, 1, 2, 600, 64, 32, WB_LENS_MIXED);
+    c.processors = 132;
+    check_case(c);
+}
+
 Test(flash_decode, every_length)
 {
     const int N[] = {2, 7, 15, 17, 31, 33, 47, 49, 63, 64, 65, 79, 95, 127, 128, 129, 191, 193, 255, 257, 511, 513};
@@ -80,9 +94,10 @@ Test(flash_decode, every_number_of_heads)
     check(2, 20, 20, 16, 200, 16, 16, WB_LENS_SAME);
 }
 
-// More sequences than a warp has lanes.
+// More sequences than a warp has lanes, or a block threads.
 Test(flash_decode, many_sequences)
 {
+    check(1030, 1, 1, 1, 3, 16, 16, WB_LENS_MIXED);
     check(100, 1, 1, 1, 40, 16, 16, WB_LENS_MIXED);
     check(65, 2, 2, 1, 20, 16, 16, WB_LENS_SAME);
 }
@@ -168,6 +183,7 @@ Test(flash_decode, same_twice)
 Test(flash_decode, memory)
 {
     check_memory(of(2, 4, 2, 1, 400, 64, 16, WB_LENS_SAME), 0, (size_t)64 << 20);
+    check(1, 64, 1, 16, 8300, 16, 16, WB_LENS_SAME);  // 32 MiB hold less than these scores
     const size_t small = measure_memory(of(1, 2, 1, 1, 20, 64, 16, WB_LENS_SAME)).workspace_bytes;
     const size_t large = measure_memory(of(6, 2, 1, 1, 4000, 64, 16, WB_LENS_SAME)).workspace_bytes;
     cr_assert(small == large, "the workspace of one sequence of 20 keys has %zu bytes, that of 6 of 4000 has %zu",

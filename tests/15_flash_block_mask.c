@@ -99,6 +99,8 @@ Test(flash_block_mask, long_lists)
     check(1, 1, 1, 70, 5000, 16, WB_MASK_FULL, 0);
     check(1, 1, 1, 64, 4500, 64, WB_MASK_RANDOM, 0);
     check(1, 1, 1, 130, 4000, 32, WB_MASK_STRIDED, 70);
+    check(1, 1, 1, 3, 17000, 16, WB_MASK_FULL, 0);  // 265 tiles seen whole
+    check(1, 1, 1, 3, 17000, 16, WB_MASK_STRIDED, 70);
 }
 
 // Each sequence has a mask of its own, or all have one.
@@ -112,6 +114,9 @@ Test(flash_block_mask, a_mask_a_sequence)
             c.masks = batch;
             check_tiles(c);
         }
+    wb_case c = of(260, 1, 1, 20, 70, 16, WB_MASK_RANDOM, 0);
+    c.masks = 260;
+    check_tiles(c);
 }
 
 Test(flash_block_mask, every_group_size)

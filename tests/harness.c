@@ -346,6 +346,9 @@ static bool judge_ending(report *r, const worker_run *run)
         say(r, "a kernel failed: "), say_theirs(r, x->device_message, sizeof x->device_message);
     else if (run->c.late && x->waited)
         say(r, "the function waited for the work on its stream, and should return when its own is queued");
+    else if (run->c.late && x->astray)
+        say(r, "a kernel was launched on another stream than the one that the function is given, and does not wait for "
+               "the work there");
     else
         return true;
     say_case(r, run);
@@ -437,7 +440,9 @@ static void run_judged(worker_run *run, const wb_case *c, worker_kind kind, cons
 static void run_right(worker_run *run, const wb_case *c)
 {
     run_judged(run, c,
-               on_cpu_backend() && (c->order || c->watched || c->overlapped || c->late) ? WORKER_ALONE : WORKER_SHARED,
+               on_cpu_backend() && (c->order || c->watched || c->overlapped || c->late || c->processors)
+                   ? WORKER_ALONE
+                   : WORKER_SHARED,
                NULL);
 }
 
@@ -848,6 +853,14 @@ void check_reads(wb_case c)
 {
     if (!on_cpu_backend()) harness_end();
     if (!on_cpu_backend()) cr_skip_test("on a GPU nothing sees which tiles are read");
+    c.watched = 1;
+    check_case(c);
+}
+
+void check_shares(wb_case c)
+{
+    if (!on_cpu_backend()) harness_end();
+    if (!on_cpu_backend()) cr_skip_test("on a GPU nothing sees which block reads which keys");
     c.watched = 1;
     check_case(c);
 }

@@ -95,6 +95,10 @@ void check_skips_backward(wb_case c, int block);
 // skipped on a GPU.
 void check_reads(wb_case c);
 
+// No block of a decoding kernel reads more than half of all keys, which should be a few pages of memory times the blocks; and check_case. On
+// the cpu backend; skipped on a GPU.
+void check_shares(wb_case c);
+
 // While a warp works on a tile of scores a product of its own is in flight: for three quarters of its tiles, so give it eight tiles of
 // keys or more; and check_case. On the cpu backend, which sees it (asks.h); skipped on a GPU.
 void check_overlap(wb_case c);

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #ifdef CUDACPU_LAYER
-#define WB_OF_THE_LAYER  // there they are, and a submission's own function of the same name is an error of the linker
+#define WB_OF_THE_LAYER  // there they are
 #else
 #define WB_OF_THE_LAYER __attribute__((weak))
 #endif
@@ -19,6 +19,9 @@ extern "C" {
 
 // In which order blocks, warps and lanes run that nothing orders: 0 forward, 1 backward, any other number shuffles by it. From here on.
 void wb_run_in_order(long order) WB_OF_THE_LAYER;
+
+// How many multiprocessors it plays from here on; 0: as many as always.
+void wb_have_processors(int count) WB_OF_THE_LAYER;
 
 // How many kernels were launched since the last call of this, and how many blocks the last one had.
 typedef struct wb_launches {
@@ -35,6 +38,7 @@ typedef struct wb_watch {
     bool both_ways;           // a backward: blocks that walk over keys, and blocks that walk over queries
     bool exact;               // near has the tiles that a mask as data names, and no neighbours of theirs
     bool on_host;             // the tensors are host memory, and the function's own threads read them
+    bool shares;              // of decoding: any block may read any keys, but no block more than half of them
 } wb_watch;
 
 // A tensor [.., rows, row_bytes]: K or V, or one that tells which queries are at hand.

@@ -156,6 +156,7 @@ static int *integer_field(wb_case *c, const char *name, long *least, long *most)
                   {"max_pages", &c->max_pages, -MOST_ROWS, MOST_ROWS},
                   {"stray", &c->stray, 0, 3},
                   {"short_workspace", &c->short_workspace, 0, 1},
+                  {"processors", &c->processors, 0, 1024},
                   {"late", &c->late, 0, 1}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         *least = fields[i].least, *most = fields[i].most;
@@ -337,6 +338,7 @@ void wb_case_print(const wb_problem *problem, const wb_case *c, char text[WB_CAS
     if (c->overlapped) PRINT(",overlapped=%d", c->overlapped);
     if (c->order) PRINT(",order=%d", c->order);
     if (c->products) PRINT(",products=%d", c->products);
+    if (c->processors) PRINT(",processors=%d", c->processors);
     if (c->null[0]) PRINT(",null=%s", c->null);
 #undef PRINT
 }

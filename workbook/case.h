@@ -86,6 +86,7 @@ typedef struct wb_case {
     int pages, max_pages;  // ... of the cache, and columns of the page table; 0: as many as it takes, and a few more
     int stray;  // ... 1: the first page is none of the cache's; 2: the first length is more than the table holds; 3: it is -1
     int short_workspace;  // ... 1: it is told of 16 bytes of workspace fewer than it wants
+    int processors;       // the CPU layer plays a GPU of so many multiprocessors; 0: of as many as always
     int nan_queries;      // dO of queries nan_from ... nan_from + nan_queries - 1 is NaN, in every head
 } wb_case;
 

@@ -13,6 +13,25 @@ static bool same(const wb_named_mask *a, const wb_named_mask *b)
            a->q_len == b->q_len && a->kv_len == b->kv_len;
 }
 
+// Lists have any order (workbook.h): a random mask's are shuffled, and the bits of its tiles with them.
+static void shuffle(const block_mask *m, int q_tiles, bool parts, uint64_t dice)
+{
+    int *list = (int *)(parts ? m->part : m->whole);
+    const int *start = parts ? m->part_start : m->whole_start;
+    const size_t words = (size_t)m->q_tile * (size_t)(m->kv_tile / 32);
+    for (int r = 0; r + 1 < m->masks * (q_tiles + 1); r++)
+        for (int k = start[r] + 1; k < start[r + 1]; k++) {
+            dice = dice * 6364136223846793005u + 1442695040888963407u;
+            const int other = start[r] + (int)((dice >> 33) % (uint64_t)(k - start[r] + 1)), tile = list[k];
+            list[k] = list[other], list[other] = tile;
+            uint32_t *a = (uint32_t *)m->bits + (size_t)k * words, *b = (uint32_t *)m->bits + (size_t)other * words;
+            for (size_t w = 0; parts && w < words; w++) {
+                const uint32_t bits = a[w];
+                a[w] = b[w], b[w] = bits;
+            }
+        }
+}
+
 const wb_case_mask *wb_case_mask_of(const wb_case *c)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // threads fill the tensors of a case side by side
@@ -36,6 +55,8 @@ const wb_case_mask *wb_case_mask_of(const wb_case *c)
             fprintf(stderr, "the mask of a case: %s\n", wb_last_message());
             exit(2);
         }
+        for (int parts = 0; parts < 2 && wanted.name == WB_MASK_RANDOM; parts++)
+            shuffle(&made.lists, (wanted.q_len - 1) / q_tile + 1, parts, wanted.seed);
     }
     pthread_mutex_unlock(&lock);
     return &made;

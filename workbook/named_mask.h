@@ -21,10 +21,10 @@ typedef enum wb_mask_name {
     WB_MASK_CAUSAL,  // j <= t
     WB_MASK_FULL,    // everything
     WB_MASK_EMPTY,   // nothing
-    WB_MASK_RANDOM,  // blocks of 64 x 64 that are hidden, visible or drawn pair by pair; some rows of blocks are hidden
-    WB_MASK_GAPS,    // causal, but every other query or so sees nothing
-    WB_MASK_LAST,    // the last key and no other
-    WB_MASK_NAMES    // how many there are
+    WB_MASK_RANDOM,  // blocks of 64 x 64 that are hidden, visible or drawn pair by pair; some rows of blocks are hidden; lists shuffled
+    WB_MASK_GAPS,  // causal, but every other query or so sees nothing
+    WB_MASK_LAST,  // the last key and no other
+    WB_MASK_NAMES  // how many there are
 } wb_mask_name;
 
 extern const char *const wb_mask_names[WB_MASK_NAMES];

@@ -146,6 +146,17 @@ static uint64_t listed(const block_mask *m, int q_len, int span, int from, int t
 static void watch_pages(const wb_problem *problem, const wb_case *c, const wb_tensor *tensors, int count,
                         void *const pointers[])
 {
+    if (problem->signature == WB_DECODE) {
+        const wb_watch shares = {.span = 1, .shares = true};
+        wb_watched caches[2];
+        for (int k = 0; k < 2; k++) {
+            const int n = wb_tensor_named(tensors, count, k ? "V" : "K");
+            const size_t rows = tensors[n].count / tensors[n].dim[3];
+            caches[k] = (wb_watched){pointers[n], tensors[n].bytes, tensors[n].bytes / rows, (int)rows, true};
+        }
+        wb_watch_pages(&shares, caches, 2);
+        return;
+    }
     const bool backward = problem->signature == WB_BACKWARD;
     static const char *const which[2][4] = {{"O", "Q", "K", "V"}, {"Q", "dO", "K", "V"}};  // two tell the queries
     const attention_shape *s = &c->shape;
@@ -210,6 +221,7 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     if (exact && problem->on_host && openblas_set_num_threads)
         openblas_set_num_threads(4);  // however few cores there are: a race needs two
 
+    if (wb_have_processors) wb_have_processors(c->processors);
     wb_workspace workspace;
     char *workspace_buffer = NULL;
     const size_t workspace_guard = exact ? 0 : WB_GUARD;
@@ -236,7 +248,8 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     wb_memory_reset_peak();
     wb_fail(WB_OK, "%s", "");  // no message of an earlier call
 
-    const bool watched = wb_watch_pages && c->watched && (c->shape.causal || problem->signature == WB_BLOCK_MASK);
+    const bool watched = wb_watch_pages && c->watched &&
+                         (c->shape.causal || problem->signature == WB_BLOCK_MASK || problem->signature == WB_DECODE);
     if (watched) watch_pages(problem, c, tensors, count, pointers);
     const bool overlapped = wb_overlap_begin && c->overlapped;
     if (overlapped) wb_overlap_begin();
@@ -248,6 +261,7 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     x->status = wb_call(problem, (wb_function)WB_NAME, c, pointers, stream);
     if (x->status != WB_OK) snprintf(x->message, sizeof x->message, "%s", wb_last_message());
     x->waited = stream && wb_late_waited && wb_late_waited();
+    x->astray = stream && wb_late_astray && wb_late_astray();
     x->stage = WB_STAGE_WAITING;
     if (!problem->on_host) {
         x->device_status = wb_device_synchronize();

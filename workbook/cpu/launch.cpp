@@ -248,7 +248,7 @@ void run_grid(const kernel &what, const launch_config &config, void (*body)(void
 {
     if (current) report("launch in a kernel", what.site, "a kernel cannot launch %s here", what.name);
     pthread_mutex_lock(&launching);
-    catch_up(config.stream);
+    launched_on(config.stream);
     if (allowed(what, config)) {
         job j = {&what, &config, body, arguments, argument_bytes, {0}, 0};
         j.blocks = static_cast<unsigned long>(config.grid.x) * config.grid.y * config.grid.z;

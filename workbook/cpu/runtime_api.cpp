@@ -2,6 +2,8 @@
 // device memory on a stream that waits for no other: they happen when something else on their stream does, or waits for it.
 #include "layer.h"
 
+#include "../asks.h"
+
 #include <algorithm>
 #include <vector>
 
@@ -18,7 +20,8 @@ struct CUstream_st {
 };
 
 struct CUevent_st {
-    double seconds;  // when it was recorded; 0: never
+    double seconds;   // when it was recorded; 0: never
+    bool had_queued;  // as its stream then
 };
 
 namespace cudacpu
@@ -45,6 +48,7 @@ static std::vector<cudaStream_t> &streams()
 }
 
 static bool waited;  // the host, for a stream on which something had been queued
+static bool astray;  // a kernel was launched where it does not wait for that
 
 void cudacpu::catch_up(cudaStream_t stream)
 {
@@ -68,13 +72,28 @@ cudaError_t cudacpu::copy_async(void *to, const void *from, size_t bytes, cudaMe
         stream->queued.push_back({to, from, bytes, site});
         return cudaSuccess;
     }
-    catch_up(stream);
+    // To memory of the host that is not pinned the call itself waits; to pinned memory its caller will have to.
+    if (kind == cudaMemcpyDeviceToHost || (kind == cudaMemcpyDefault && !is_device_address(to)))
+        wait_for(stream);
+    else
+        catch_up(stream);
     return copy(to, from, bytes, kind, site);
 }
 
+void cudacpu::launched_on(cudaStream_t stream)
+{
+    for (cudaStream_t other : streams()) astray = astray || (other->had_queued && !(stream && stream->had_queued));
+    catch_up(stream);
+}
+
 extern "C" int wb_late_waited(void) { return waited; }
+extern "C" int wb_late_astray(void) { return astray; }
 
 // -------------------------------------------------------------------------------------------------------------------- the device
+
+static int processors = MULTIPROCESSORS;
+
+extern "C" void wb_have_processors(int count) { processors = count ? count : MULTIPROCESSORS; }
 
 cudaError_t cudaDeviceSynchronize()
 {
@@ -122,7 +141,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device)
     p.maxGridSize[1] = p.maxGridSize[2] = 65535;
     p.maxThreadsPerMultiProcessor = 2048;
     p.maxBlocksPerMultiProcessor = 32;
-    p.multiProcessorCount = MULTIPROCESSORS;
+    p.multiProcessorCount = processors;
     p.l2CacheSize = 50 << 20;
     p.memoryBusWidth = 64;
     p.major = 9;
@@ -177,7 +196,11 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
     return cudaSuccess;
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
+{
+    if (stream && event->had_queued) stream->had_queued = true;
+    return cudaSuccess;
+}
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *argument)
 {
@@ -188,7 +211,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void 
 
 cudaError_t cudaEventCreate(cudaEvent_t *event)
 {
-    *event = new CUevent_st{0};
+    *event = new CUevent_st{0, false};
     return cudaSuccess;
 }
 
@@ -206,11 +229,16 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     event->seconds = static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+    event->had_queued = stream && stream->had_queued;
     return cudaSuccess;
 }
 
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    waited = waited || event->had_queued;
+    return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
 
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t stop)
 {

@@ -21,8 +21,8 @@ struct row_range {
 
 static wb_watch watch;
 static wb_watched tensors[TENSORS];
-static int count;  // of tensors; 0: nobody watches
-static long touched;
+static int count;                       // of tensors; 0: nobody watches
+static long touched, in_block;          // pages of keys; by this block
 static row_range in_hand[HANDS][SETS];  // of each host thread; its newest first
 static int hands, sets[HANDS];
 static row_range noted
@@ -32,6 +32,13 @@ static int noted_count[2];
 static size_t page_bytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
 bool watching() { return count > 0; }
+
+static long pages_of_keys()
+{
+    long pages = 0;
+    for (int k = 0; k < count; k++) pages += tensors[k].keys * static_cast<long>(tensors[k].bytes / page_bytes());
+    return pages;
+}
 
 // Whether a page holds rows of one head and nothing else, and which.
 static bool rows_of_page(const wb_watched &t, const char *page, row_range *rows)
@@ -168,6 +175,7 @@ void watch_block()
     if (!count) return;
     judge_noted();
     hands = 0;
+    in_block = 0;
     memset(sets, 0, sizeof sets);
     protect_pages(PROT_NONE);
 }
@@ -208,8 +216,13 @@ bool watch_touched(const char *at, void *code)
         row_range rows;
         if (at < static_cast<const char *>(tensors[k].at) || !rows_of_page(tensors[k], page, &rows)) continue;
         while (__atomic_test_and_set(&busy, __ATOMIC_ACQUIRE)) {}
-        touched += tensors[k].keys;
-        if (watch.both_ways)
+        touched += tensors[k].keys, in_block += tensors[k].keys;
+        if (watch.shares && 2 * in_block > pages_of_keys())
+            report("a block has more than its share", {nullptr, 0},
+                   "this one reads more than half of all keys, and the others wait for it");
+        if (watch.shares)
+            ;
+        else if (watch.both_ways)
             note(tensors[k].keys, rows);
         else if (!tensors[k].keys)
             take_in_hand(rows);

@@ -105,7 +105,8 @@ cudaError_t allocate_managed(void **pointer_, size_t bytes_, call_site site_);
 cudaError_t copy(void *to_, const void *from_, size_t bytes_, cudaMemcpyKind kind_, call_site site_);
 cudaError_t copy_async(void *to_, const void *from_, size_t bytes_, cudaMemcpyKind kind_, cudaStream_t stream_,
                        call_site site_);
-void catch_up(cudaStream_t stream_);  // whatever is queued on it has happened
+void catch_up(cudaStream_t stream_);     // whatever is queued on it has happened
+void launched_on(cudaStream_t stream_);  // and notes whether that stream waits for what the others have
 cudaError_t set_shared_limit(const void *kernel_, int bytes_, call_site site_);
 cudaError_t blocks_per_multiprocessor(int *blocks_, int threads_, size_t shared_);
 
