@@ -72,6 +72,9 @@ Test(flash_decode, every_page_size)
 {
     for (int page = 16; page <= 256; page *= 2) check(3, 2, 1, 1, 600, 64, page, WB_LENS_SAME);
     for (int page = 16; page <= 256; page *= 2) check(3, 2, 2, 1, 333, 16, page, WB_LENS_MIXED);
+    wb_case c = of(2, 2, 1, 1, 512, 64, 64, WB_LENS_SAME);
+    c.pages = 16, c.max_pages = 8;  // none to spare
+    check_case(c);
 }
 
 // Sequences of other lengths, none among them: shares begin and end anywhere.

@@ -152,7 +152,8 @@ void async_copies_begin(block &b);
 
 // --------------------------------------------------------------------------------------------------------------- watch.cpp
 bool watching();
-void watch_block();  // a block begins
+void watch_block();                                                 // a block begins
+void watch_copied(const void *from, size_t bytes, call_site site);  // by the host
 bool watch_touched(const char *at,
                    void *code);  // whether this fault, of the instruction `code`, was one of a page that is now open
 

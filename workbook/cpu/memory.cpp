@@ -262,6 +262,7 @@ cudaError_t copy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, 
     if (!usable(to, bytes, to_device, "cudaMemcpy", "destination", site) ||
         !usable(from, bytes, from_device, "cudaMemcpy", "source", site))
         return cudaErrorInvalidValue;
+    watch_copied(from, bytes, site);
     opened destination(to), source(from);
     memmove(to, from, bytes);
     if (to_device) hook_host_wrote(static_cast<char *>(to), bytes);

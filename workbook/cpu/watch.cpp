@@ -33,11 +33,13 @@ static size_t page_bytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); 
 
 bool watching() { return count > 0; }
 
-static long pages_of_keys()
+static void judge_share()
 {
     long pages = 0;
-    for (int k = 0; k < count; k++) pages += tensors[k].keys * static_cast<long>(tensors[k].bytes / page_bytes());
-    return pages;
+    for (int k = 0; k < count; k++) pages += static_cast<long>(tensors[k].bytes / page_bytes());
+    if (2 * in_block > pages)
+        report("a block has more than its share", {nullptr, 0},
+               "this one reads more than half of all keys, while others have nothing to do");
 }
 
 // Whether a page holds rows of one head and nothing else, and which.
@@ -217,11 +219,8 @@ bool watch_touched(const char *at, void *code)
         if (at < static_cast<const char *>(tensors[k].at) || !rows_of_page(tensors[k], page, &rows)) continue;
         while (__atomic_test_and_set(&busy, __ATOMIC_ACQUIRE)) {}
         touched += tensors[k].keys, in_block += tensors[k].keys;
-        if (watch.shares && 2 * in_block > pages_of_keys())
-            report("a block has more than its share", {nullptr, 0},
-                   "this one reads more than half of all keys, and the others wait for it");
         if (watch.shares)
-            ;
+            judge_share();
         else if (watch.both_ways)
             note(tensors[k].keys, rows);
         else if (!tensors[k].keys)
@@ -235,6 +234,16 @@ bool watch_touched(const char *at, void *code)
         return true;
     }
     return false;
+}
+
+void watch_copied(const void *from, size_t bytes, call_site site)
+{
+    const char *at = static_cast<const char *>(from);
+    for (int k = 0; k < count; k++) {
+        const char *keys = static_cast<const char *>(tensors[k].at);
+        if (tensors[k].keys && at < keys + tensors[k].bytes && at + bytes > keys)
+            report("keys were copied", site, "what is copied has been read, whether a query sees it or not");
+    }
 }
 }
 
