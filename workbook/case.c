@@ -596,13 +596,13 @@ static void fill_cache(const wb_case *c, const wb_tensor *t, uint64_t stream, vo
     wb_pages_free(&p);
 }
 
-// page_table or kv_len. Entries beyond the keys of a sequence tell nothing: half of them name a page, as if it had had more once.
+// page_table or kv_len. Entries beyond the keys of a sequence tell nothing: every second names a page, as if it had had more once.
 static void fill_table(const wb_case *c, const wb_tensor *t, void *data)
 {
     wb_pages p = wb_pages_make(c);
     const int columns = p.shape.max_pages, page = p.shape.page_size;
     for (int entry = 0; page > 0 && columns > 0 && entry < p.shape.batch * columns; entry++)
-        if (entry % columns * page >= p.kv_len[entry / columns] && mix((uint64_t)entry) & 1)
+        if (entry % columns * page >= p.kv_len[entry / columns] && entry % 2 == 0)
             p.table[entry] = (int)(mix((uint64_t)entry) >> 33) % (p.shape.pages < 1 ? 1 : p.shape.pages);
     memcpy(data, *t->name == 'p' ? p.table : p.kv_len, t->bytes);
     wb_pages_free(&p);
