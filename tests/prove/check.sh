@@ -9,6 +9,7 @@ set -u
 if [ "$1" = --one ]; then # KIND NAME: proves one thing, which takes one core; says its exit status, its log, and what was proved
     kind=$3 name=$4 out=build/$2
     log=$out/check/$(basename "$name").log number=$name
+    export OMP_WAIT_POLICY=passive  # several run at once
     judge() { # RECORD TEST WORKER...
         record=$1 test=$2 worker=$3
         shift 3
