@@ -33,6 +33,17 @@ right='NR > 1 && !($4 <= $5) { bad = 1 } END { exit bad || NR != 17 }'
 STEPS=50 TRAIN="length=40 samples=2" train/train.sh cpu solutions >"$log" 2>&1 && awk -F'\t' "$right" "$out/solutions/compare.tsv" &&
     awk -F'\t' '$1 == "solutions" { if (!n++) first = $4; last = $4 } END { exit !(n == 50 && last < first - 1) }' "$out/solutions/train.tsv"
 ok "make train IMPL=solutions STEPS=50: the loss falls, every gradient is right" $?
+STEPS=50 TRAIN="length=40 samples=2" train/train.sh cpu solutions >"$log" 2>"$scratch/errors" &
+run=$!
+while kill -0 $run 2>/dev/null; do # the program, once it has kernels, is ended as the clock of a GPU's ends it (attention_device.c)
+    for child in $(cat /proc/$run/task/$run/children 2>/dev/null); do
+        ! cat "/proc/$child/cmdline" 2>/dev/null | tr '\0' ' ' | grep -q '/train text .* forward ' || kill -ALRM "$child"
+    done
+    sleep 0.1
+done
+wait $run
+[ $? -eq 1 ] && grep -q '^The training ends here: no step in 20 s' "$log" && cat "$scratch/errors" >>"$log" && [ ! -s "$scratch/errors" ]
+ok "a training that the clock ends says so, and the shell says nothing" $?
 named() { # WRONG WHICH WHAT: of the last layer, the gradients that are off
     WRONG=$1 STEPS=20 TRAIN="length=0 samples=1" train/train.sh cpu solutions >"$log" 2>&1
     [ $? -eq 1 ] && awk -F'\t' '$2 == 1 && !($4 <= $5) { off = off $1 $3 } END { print off }' \

@@ -71,11 +71,11 @@ status=0
 if [ -n "$kernels" ]; then
     echo "== ${WRONG:+$(echo "$wrong" | head -n 1) }$forward, $backward"
     begin_at "$run"
-    { # a shell says "Alarm clock" of a child that a signal has ended: not here, there is a sentence below
-        "$out/train" "$@" "log=$run/curve.tsv" "checkpoint=$run/checkpoint" "compare=$run/compare.tsv" \
-            "forward=$forward" "backward=$backward" 2>&3
-    } 3>&2 2>/dev/null
+    exec 3>&2 2>/dev/null # a shell says "Alarm clock" of a child that a signal has ended: here there is a sentence below
+    (exec 2>&3 3>&- && exec "$out/train" "$@" "log=$run/curve.tsv" "checkpoint=$run/checkpoint" "compare=$run/compare.tsv" \
+        "forward=$forward" "backward=$backward")
     status=$?
+    exec 2>&3 3>&-
     [ $status -ne 2 ] || exit 2
     # On the CPU layer a kernel has a process of its own, and the program says what became of it. On a GPU it shares the program's.
     if [ $status -eq 142 ]; then
