@@ -56,7 +56,7 @@ function understand(text,    word, n, i, heads) {
         else if (match(word[i], /^(B|Nq|Nk|D|W|S|page|q_tile)[0-9]+$/)) { match(word[i], /[0-9]/); want[substr(word[i], 1, RSTART - 1)] = substr(word[i], RSTART) }
         else if (word[i] ~ /^[a-z]+\/[0-9]+$/) want["mask"] = word[i]
         else if (word[i] == "causal" || word[i] == "full") want["causal"] = word[i] == "causal"
-        else if (word[i] == "zipf" || word[i] == "same_length") want["lens"] = substr(word[i], 1, 4)
+        else if (word[i] == "zipf") want["lens"] = "zipf"
         else if (word[i] in column) want["unit"] = word[i]
     if (text ~ /no window/) want["W"] = want["Nq"]
 }
