@@ -109,12 +109,7 @@ static bool is_written(const trial *t, int k, size_t i)
     return memcmp(worker_tensor(&t->run, k) + i * bytes, "\xff\xff\xff\xff", bytes) != 0;
 }
 
-static bool is_right(const trial *t, int k, size_t i)
-{
-    const double got = element(t, k, i), want = t->right[k].want[i], tolerance = t->right[k].tolerance[i];
-    if (isnan(tolerance)) return true;
-    return (isfinite(got) && fabs(got - want) <= tolerance) || (isinf(want) && got == want);
-}
+static bool is_right(const trial *t, int k, size_t i) { return expected_is(&t->right[k], i, element(t, k, i)); }
 
 static size_t row_length(const trial *t, int k)
 {
@@ -802,9 +797,9 @@ int main(int argc, char **argv)
     size_t wrong = 0;
     for (int k = 0; k < output_count; k++) wrong += wrong_elements(k);
     if (problem->signature == WB_ROW_SUM) evidence_of_sum(run_sum, worth_naming, &fact);
-    const bool recorded = (problem->signature == WB_FORWARD || problem->signature == WB_BACKWARD) &&
-                          !problem->sink_logits;  // of others evidence knows nothing
-    for (int pass = 0; pass < 2 && recorded && !fact.rank; pass++) {
+    const bool known = (problem->signature == WB_FORWARD || problem->signature == WB_BACKWARD) &&
+                       !problem->sink_logits;  // of others evidence knows nothing
+    for (int pass = 0; pass < 2 && known && !fact.rank; pass++) {
         for (int n = 0; n < count; n++)  // what is plain to see comes first
             if ((!strstr(cases[n], "input=") || strstr(cases[n], "stairs")) == (pass == 0))
                 look_at(cases[n], &fact, shown);

@@ -131,7 +131,7 @@ static void expect_forward(const worker_run *run, expected *O, expected *L)
                 oracle_attention_row_scales(problem, s, Q, K, V, sinks, bh / s->q_heads, bh % s->q_heads, i, want,
                                             &L->want[row], tolerance, &largest);
             for (int d = 0; d < D; d++) tolerance[d] = tolerance_O(want[d], tolerance[d], largest, D, s->kv_len, type);
-            L->tolerance[row] = isfinite(L->want[row]) ? tolerance_L(L->want[row], largest, D, s->kv_len) : 0;
+            L->tolerance[row] = tolerance_L(L->want[row], largest, D, s->kv_len);
         }
     bool *excused = allocate((size_t)s->q_len * sizeof *excused);
     expect_excused(run, excused);
@@ -291,6 +291,19 @@ static void expect_decode(const worker_run *run, expected *O, expected *L)
     free(Q), free(K), free(V);
 }
 
+// A tolerance that is no number, by an infinity in its formula, say, would let anything pass: only what is excused or left out has none.
+static void insist_on_tolerances(const worker_run *run, int k, const expected *e)
+{
+    const bool excuses = run->c.nan_keys > 0 || run->c.nan_queries > 0;
+    for (size_t i = 0; i < run->tensors[k].count; i++) {
+        const double tolerance = e->tolerance[i];
+        if (isnan(tolerance) ? excuses : isinf(tolerance) ? e->want[i] == 0 : tolerance >= 0) continue;
+        fprintf(stderr, "harness: %s has no tolerance at element %zu, which should be %g\n", run->tensors[k].name, i,
+                e->want[i]);
+        exit(RECORD_GAVE_UP);
+    }
+}
+
 void expect_outputs(const worker_run *run, expected outputs[WB_MAX_TENSORS])
 {
     for (int k = 0; k < run->count; k++) {
@@ -305,4 +318,6 @@ void expect_outputs(const worker_run *run, expected outputs[WB_MAX_TENSORS])
     case WB_BACKWARD: expect_backward(run, outputs); break;
     case WB_DECODE: expect_decode(run, &outputs[0], &outputs[1]); break;
     }
+    for (int k = 0; k < run->count; k++)
+        if (run->tensors[k].output) insist_on_tolerances(run, k, &outputs[k]);
 }

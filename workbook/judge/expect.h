@@ -4,6 +4,8 @@
 
 #include "worker_run.h"
 
+#include <math.h>
+
 // Multiplications that the oracle may spend on a case. Beyond it, only every n-th row is compared, in all heads.
 extern double expect_budget;
 
@@ -12,6 +14,14 @@ typedef struct expected {
         *tolerance;  // an element each; a tolerance of infinity: not computed (see expect_budget), any finite number passes;
                      // a tolerance of NaN: anything passes, NaN too
 } expected;
+
+// Is `got` element i? NaN is not, and what should be infinite is that alone.
+static inline bool expected_is(const expected *e, size_t i, double got)
+{
+    if (isnan(e->tolerance[i])) return true;
+    if (isinf(e->want[i])) return got == e->want[i];
+    return isfinite(got) && fabs(got - e->want[i]) <= e->tolerance[i];
+}
 
 // For every output tensor k of the run, from the inputs that the worker never saw. Free want and tolerance.
 // A query is excused when V of some keys is NaN and a kernel of tiles may rightly have met them: if one of the queries less than

@@ -8,6 +8,8 @@
 
 #include "case.h"
 
+#include <math.h>
+
 #define U_FLOAT 0x1p-23
 #define U_BF16  0x1p-8
 
@@ -24,9 +26,11 @@ static inline double tolerance_O(double O, double abs_V, double largest, int D, 
     return rounding + abs_V * (2 * tolerance_logit(largest, D) + U_FLOAT * (Nk + 8)) + 1e-30;
 }
 
-// L = m + log(l): the logit's own error, the relative error of a sum of Nk positive terms, and the rounding of L itself.
+// L = m + log(l): the logit's own error, the relative error of a sum of Nk positive terms, and the rounding of L itself. That of a row
+// without keys is -infinity, and nothing else.
 static inline double tolerance_L(double L, double largest, int D, int Nk)
 {
+    if (!isfinite(L)) return 0;
     return tolerance_logit(largest, D) + U_FLOAT * (Nk / 2 + 8) + U_FLOAT * 2 * (L < 0 ? -L : L);
 }
 
