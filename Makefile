@@ -25,11 +25,13 @@ NVCC := $(if $(CUDA_HOME),$(CUDA_HOME)/bin/nvcc)
 # What this machine has is asked once, and noted in build/tools.mk; again when a compiler or a GPU comes or goes, or PROBE changes.
 # The oracle uses OpenMP where there is one (clang has it in a package of its own), and takes longer where there is none.
 # A GPU that does not answer may answer later: then nothing is noted for good.
+# CLANG: its version, if the compiler is clang.
 PROBE := t=$$(mktemp -d) && echo "int main(void){return 0;}" >$$t/t.c && mkdir -p build && { \
   echo "CORES := $$(getconf _NPROCESSORS_ONLN || echo 2)"; \
   echo "OPENBLAS_CFLAGS := $$(pkg-config --cflags openblas)"; \
   echo "OPENBLAS_LIBS := $$(pkg-config --libs openblas || echo -lopenblas)"; \
   echo "OPENMP := $$($(CC) -fopenmp $$t/t.c -o $$t/t && $(CXX) -x c++ -fopenmp $$t/t.c -o $$t/t && echo -fopenmp || echo -Wno-unknown-pragmas)"; \
+  echo "CLANG := $$($(CXX) -dM -E -x c++ /dev/null | sed -n "s/.*__clang_major__ //p")"; \
   if nvidia-smi -L >$$t/gpu; then echo HAVE_GPU := yes; echo "CAPABILITY := $$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | sort -u | xargs)"; elif command -v nvidia-smi >$$t/gpu; then echo PROBED :=; fi; \
   } >build/tools.$$$$ 2>$$t/log
 ASKED := $(foreach p,$(CC) $(CXX) pkg-config nvidia-smi,$(p)=$(call in_path,$(p))) $(PKG_CONFIG_PATH) $(wildcard /dev/nvidia[0-9]* /dev/dxg) $(strip $(PROBE))
@@ -76,13 +78,18 @@ endif
 # ---------------------------------------------------------------------------------------------------------------- tools
 
 B := build/$(BACKEND)
-WARNINGS := -Wall -Wextra $(if $(WERROR),-Werror)
+# Of a loop that stays as it is in spite of a #pragma clang warns.
+WARNINGS := -Wall -Wextra $(if $(CLANG),-Wno-pass-failed) $(if $(WERROR),-Werror)
 CFLAGS ?= $(if $(DEBUG),-O0,-O3) -g
 C := $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(CFLAGS) -march=$(MARCH) -fno-math-errno -ffp-contract=fast $(OPENMP) -fPIC -MMD -MP -Iworkbook -I. $(OPENBLAS_CFLAGS)
 CXXFLAGS ?= $(if $(DEBUG),-O0,-O2) -g -gdwarf-4
 # Kernels are compiled far more often than they are run for long: these flags take a third of the time of -O2 -g, and the code a fifth more.
 KERNELFLAGS ?= $(if $(DEBUG),-O0 -g,-Og -g1) -gdwarf-4
-CPU := $(CXX) -std=c++17 -D__CUDACPU__ $(WARNINGS) -Wno-unknown-pragmas -fno-strict-aliasing -fPIC -MMD -MP -Iworkbook/cpu/include -Iworkbook -I. -Itests
+# C++17, with the one word of C++20 that cudacpu/launch.h needs, where the compiler has it and how.
+DIALECT := -std=c++$(if $(CLANG),$(if $(filter $(CLANG),3 4 5 6 7 8 9 10 11 12 13 14 15 16),20 -Wno-deprecated,17),17 -fconcepts)
+CPU := $(CXX) $(DIALECT) -D__CUDACPU__ $(WARNINGS) -Wno-unknown-pragmas -fno-strict-aliasing -fPIC -MMD -MP -Iworkbook/cpu/include -Iworkbook -I. -Itests
+# Kernels announce an access where it is none that a GPU could do (cpu/faults.cpp).
+KERNEL := $(CPU) -fsanitize=alignment
 
 ifeq ($(BACKEND),cuda)
 # -arch=native would be sm_90 on a Hopper GPU, without what hopper.cuh needs.
@@ -104,7 +111,7 @@ LINK = $(LOCK)$(CXX) $(OPENMP) -pthread -Wl,--as-needed
 LIBS := $(OPENBLAS_LIBS) $(DEVICE_LIBS) -lm
 
 # Objects are made anew when the flags change.
-FLAGS := $(strip $(C) $(CPU) $(CXXFLAGS) $(KERNELFLAGS) $(CU) $(LIBS))
+FLAGS := $(strip $(C) $(KERNEL) $(CXXFLAGS) $(KERNELFLAGS) $(CU) $(LIBS))
 -include $B/flags.mk
 build/tools.mk $B/flags.mk: ;
 ifneq ($(BUILT_WITH),$(FLAGS))
@@ -125,7 +132,7 @@ endef
 else
 define compile_cu
 $(call say,CXX,$<)
-$Qawk -f workbook/cpu/cuda_to_cpp.awk $< > $(@:.o=.cpp) && $(CPU) $(KERNELFLAGS) -I$(dir $<) -c $(@:.o=.cpp) -o $@
+$Qawk -f workbook/cpu/cuda_to_cpp.awk $< > $(@:.o=.cpp) && $(KERNEL) $(KERNELFLAGS) -I$(dir $<) -c $(@:.o=.cpp) -o $@
 endef
 endif
 

@@ -513,9 +513,15 @@ Test(cpu_layer, report_past_the_end)
 
 Test(cpu_layer, report_misaligned_vector)
 {
-#if defined(__x86_64__)
     REPORTS(broken_misaligned, "misaligned access in kernel read_vector", "// not at a multiple of 16");
-#endif
+    REPORTS(broken_misaligned_float, "misaligned access in kernel write_float", "// not at a multiple of 4");
+}
+
+Test(cpu_layer, sixteen_bytes_are_aligned_enough)
+{
+    float out[36];
+    layer_aligned_at_sixteen(out);
+    for (int i = 0; i < 36; i++) EXPECT(out[i], i < 4 ? 0 : 1 + i % 4, "element %d", i);
 }
 
 Test(cpu_layer, report_use_after_free)

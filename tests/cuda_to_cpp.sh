@@ -42,7 +42,9 @@ lacks() {
 # on_line NAME NUMBER TEXT: that line of the output must hold TEXT.
 on_line() { sed -n "$2p" "$work/out" | grep -qF -e "$3" || { fail "$1: line $2 lacks \"$3\""; cat "$work/out"; }; }
 
-compiles() { $CXX -std=c++17 -fsyntax-only -Wall -Wextra -Wno-unknown-pragmas -D__CUDACPU__ -Iworkbook/cpu/include "$@" -x c++ "$work/all" 2> "$work/messages"; }
+dialect='-std=c++17 -fconcepts'  # as the Makefile's DIALECT; clang has no -fconcepts
+$CXX $dialect -fsyntax-only -x c++ /dev/null 2> "$work/messages" || dialect=-std=c++17
+compiles() { $CXX $dialect -fsyntax-only -Wall -Wextra -Wno-unknown-pragmas -D__CUDACPU__ -Iworkbook/cpu/include "$@" -x c++ "$work/all" 2> "$work/messages"; }
 
 all_tests() {
     unchanged 'plain C++' <<'CUDA'

@@ -62,7 +62,7 @@ TILE_FN void load(quarters<Rows, Cols> &a, quarter_room<Rows, Cols> &room, const
             f[2 + i] = four.x >> 16 | (four.y & 0xffff0000u);  // 1 and 3
         }
     };
-    if constexpr (a.in_registers) {
+    if constexpr (quarters<Rows, Cols>::in_registers) {
         TILE_UNROLL
         for (int n = 0; n < a.blocks; n++) fetch(a.x[n], n);
     } else {

@@ -44,7 +44,8 @@ TILE_FN void copy_once_async(void *to, const void *from)
 template <class Element, int Rows, int Cols>
 TILE_FN void load_rows_async(cache_tile<Element, Rows, Cols> &tile, const Element *src, unsigned stride, int rows)
 {
-    constexpr int lanes = 512 / Rows, chunks = tile.chunks, step = lanes / chunks;  // rows that these copy at a time
+    constexpr int lanes = 512 / Rows, chunks = cache_tile<Element, Rows, Cols>::chunks,
+                  step = lanes / chunks;  // rows that these copy at a time
     static_assert(step >= 1 && 16 % step == 0, "lanes copy whole rows, and as many each time");
     const int lane = lane_id() % lanes, row0 = lane_id() / lanes * 16 + lane / chunks, n = lane % chunks;
     src += (size_t)(lane / chunks) * stride + n * tile.elements;

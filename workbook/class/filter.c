@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <seccomp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -101,13 +102,13 @@ int main(int argc, char **argv)
     allow("open", 1, SCMP_A1_32(SCMP_CMP_MASKED_EQ, makes, 0));
     allow("openat", 1, SCMP_A2_32(SCMP_CMP_MASKED_EQ, makes, 0));
     // Is this a terminal, and how wide?
-    allow("ioctl", 1, SCMP_A1_32(SCMP_CMP_EQ, TCGETS));
-    allow("ioctl", 1, SCMP_A1_32(SCMP_CMP_EQ, TIOCGWINSZ));
+    allow("ioctl", 1, SCMP_A1_32(SCMP_CMP_EQ, TCGETS, 0));
+    allow("ioctl", 1, SCMP_A1_32(SCMP_CMP_EQ, TIOCGWINSZ, 0));
     // Names of threads and of memory; not PR_SET_PDEATHSIG, nor what would undo this filter's neighbours.
     static const int prctls[] = {PR_SET_NAME, PR_GET_NAME, PR_GET_DUMPABLE, PR_CAPBSET_READ,
                                  0x53564d41 /* PR_SET_VMA */};
     for (size_t i = 0; i < sizeof prctls / sizeof *prctls; i++)
-        allow("prctl", 1, SCMP_A0_32(SCMP_CMP_EQ, (scmp_datum_t)prctls[i]));
+        allow("prctl", 1, SCMP_A0_32(SCMP_CMP_EQ, (scmp_datum_t)prctls[i], 0));
 
     // Cores are shared out. A thread that asks for one of them starts, and stays where it is.
     check(seccomp_rule_add(filter, SCMP_ACT_ERRNO(0), SCMP_SYS(sched_setaffinity), 0), "sched_setaffinity");

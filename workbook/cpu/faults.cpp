@@ -38,7 +38,7 @@ static bool is_stack_overflow(const block &b, const char *at)
     return at < own->stack && at >= own->stack - static_cast<ptrdiff_t>(stack_bytes());
 }
 
-// The processor noticed it before the address was looked at.
+// The processor noticed it before the address was looked at; but see __ubsan_handle_type_mismatch_v1 below.
 static bool is_misaligned(int number, int code)
 {
 #if defined(__linux__) && defined(__x86_64__)
@@ -131,4 +131,23 @@ void catch_faults()
     pthread_mutex_unlock(&mutex);
 #endif
 }
+
+// A compiler that copies a float4 in two halves leaves nothing for the processor to notice, and a GPU would stop there: so -fsanitize=alignment
+// announces each access whose address is no multiple of what its type asks for. No instruction of a GPU asks for more than 16.
+struct announced_access {
+    call_site at;
+    unsigned column;
+    const void *type;
+    unsigned char log2_alignment, kind;
+};
+}
+
+extern "C" __attribute__((weak)) void __ubsan_handle_type_mismatch_v1(cudacpu::announced_access *access,
+                                                                      uintptr_t address)
+{
+    using namespace cudacpu;
+    const unsigned alignment = access->log2_alignment < 4 ? 1u << access->log2_alignment : 16;
+    if (!current || !current->running || address < 4096 || address % alignment == 0) return;
+    report("misaligned access", access->at, "The address is not a multiple of %u, and that of such a %s must be.",
+           alignment, alignment == 16 ? "vector" : "value");
 }

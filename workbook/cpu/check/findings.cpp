@@ -40,8 +40,8 @@ static const kind_text kinds[] = {
 enum { MOST = 64 };
 static finding found[MOST];
 static int count;
-static unsigned long further;  // that had no room
-static bool layer_reports;     // the layer prints a report of its own, and ends the process
+static int further;         // that had no room
+static bool layer_reports;  // the layer prints a report of its own, and ends the process
 
 static bool same_places(const finding &f, const place &now, const place &before)
 {
@@ -262,7 +262,7 @@ static void print_findings()
     find_source_lines(places, 2 * count, lines);
     merge(lines);
 
-    int first = -1, more = 0;
+    int first = -1, more = further;
     for (int i = 0; i < count; i++) {
         if (follows_from_race(found[i], lines[2 * i], lines)) continue;
         if (first < 0 && !layer_reports)

@@ -50,10 +50,6 @@
 #define CUDACPU_NO_PTX()                                                                                               \
     static_assert(false, "inline PTX needs a GPU: put it under #ifdef __CUDACC__, with plain C++ for everybody else")
 
-#ifdef __clang__
-#pragma clang diagnostic ignored "-Wpass-failed"  // a loop that stays rolled in spite of #pragma unroll
-#endif
-
 namespace cudacpu
 {
 // Where in the student's source something was called, for reports.

@@ -64,8 +64,20 @@ struct take_address {
     }
 };
 
-// The attempt takes the address of the kernel. It is a generic lambda, so that an overloaded name makes it fail to be called, and not
-// to be compiled.
+// A kernel that is overloaded, or whose template arguments only its call tells, has a name and no address of its own: asking for one must
+// then be impossible, and no error. There are two ways to ask, for no compiler takes both where a kernel<s.ROWS> is named by what a lambda
+// around the launch was called with. g++ from 13 on and clang before 17 lose sight of s in a trailing return type; clang from 17 on
+// has no requires in C++17, and 18 dies of one. The Makefile's DIALECT gives each what it understands. Clang before 17 compiles it, and finds
+// no address of such a kernel: as with overloaded ones, what any kernel was granted counts for it.
+#ifdef __cpp_concepts
+#define CUDACPU_KERNEL(...)                                                                                            \
+    [=](auto cudacpu_take, ::cudacpu::call_site cudacpu_site) -> ::cudacpu::kernel {                                   \
+        if constexpr (requires { cudacpu_take(__VA_ARGS__); })                                                         \
+            return {#__VA_ARGS__, cudacpu_take(__VA_ARGS__), cudacpu_site};                                            \
+        else                                                                                                           \
+            return {#__VA_ARGS__, nullptr, cudacpu_site};                                                              \
+    }(::cudacpu::take_address{}, ::cudacpu::here())
+#else
 template <class Attempt_> kernel describe(const char *name_, Attempt_ attempt_, call_site site_ = here())
 {
     if constexpr (std::is_invocable_v<Attempt_, take_address>)
@@ -73,11 +85,11 @@ template <class Attempt_> kernel describe(const char *name_, Attempt_ attempt_, 
     else
         return {name_, nullptr, site_};
 }
-}
-
 #define CUDACPU_KERNEL(...)                                                                                            \
     ::cudacpu::describe(#__VA_ARGS__, [=](auto cudacpu_take) -> decltype(cudacpu_take(__VA_ARGS__)) {                  \
         return cudacpu_take(__VA_ARGS__);                                                                              \
     })
+#endif
+}
 
 #endif
