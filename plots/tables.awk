@@ -12,7 +12,10 @@
 # may begin with "the same" as the row before, may name another unit, and must fit one recorded row. A line "Recorded on ..." below a table says when.
 BEGIN { FS = "\t" }
 
+#   <!-- systems: -->
+#   the table that tests/systems.sh recorded in tests/systems.tsv
 FNR == 1 { file = FILENAME; sub(/.*\//, "", file); columns = 0 }
+file == "systems.tsv" { if (/^#/) tried = substr($0, 3); else { gsub(/\t/, " | "); system_row[++system_rows] = "| " $0 " |" } next }
 
 # a recorded table
 FILENAME ~ /\.tsv$/ {
@@ -116,6 +119,17 @@ function cell(item, problem,    pair, first, second) {
 function fault(what) { print FILENAME ":" FNR ": " what >"/dev/stderr"; bad = 1 }
 
 # a text
+/^<!-- systems: -->$/ {
+    print
+    print system_row[1]
+    gsub(/[^|]+/, "---", system_row[1])
+    print system_row[1]
+    for (i = 2; i <= system_rows; i++) print system_row[i]
+    print "\n" tried
+    old_systems = 1
+    next
+}
+old_systems && (/^\|/ || /^$/ || /^Tried on /) { if (/^Tried on /) old_systems = 0; next }
 match($0, /<!-- recorded: .*; .*; .*-->/) {
     split(substr($0, RSTART + 15, RLENGTH - 18), part, / *; */)
     items = split(part[2], item, / *, */)
