@@ -132,7 +132,7 @@ endef
 else
 define compile_cu
 $(call say,CXX,$<)
-$Qawk -f workbook/cpu/cuda_to_cpp.awk $< > $(@:.o=.cpp) && $(KERNEL) $(KERNELFLAGS) -I$(dir $<) -c $(@:.o=.cpp) -o $@
+$Qawk -v object=$@ -v makes=$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $< > $(@:.o=.cpp) && $(KERNEL) $(KERNELFLAGS) -I$(dir $<) -c $(@:.o=.cpp) -o $@
 endef
 endif
 
@@ -234,9 +234,6 @@ $B/diagnose: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/diagno
 VARIANTS := $(patsubst solutions/%.cu,%,$(wildcard solutions/[0-9][0-9]/variants/*.cu))
 variants: $(foreach v,$(VARIANTS),$B/variants/$v/$(firstword $(subst /, ,$v))_worker $B/variants/$v/$(firstword $(subst /, ,$v)).so)
 $(foreach v,$(VARIANTS),$(eval $(call implementation,variants/$v,$(firstword $(subst /, ,$v)),solutions/$v.cu)))
-
-# A variant may include its key and other variants.
-$(foreach v,$(VARIANTS),$(eval $B/variants/$v/$(firstword $(subst /, ,$v)).o: $(wildcard $(dir solutions/$v)*.cu $(dir solutions/$v)../*.cu)))
 
 # Edited copies of a source, made by tune.sh: build/BACKEND/tune/NN/NAME/source.cu.
 $(foreach t,$(wildcard $B/tune/*/*/*.cu),$(eval $(call implementation,$(patsubst $B/%/,%,$(dir $t)),$(word 4,$(subst /, ,$t)),$t)))

@@ -1,6 +1,6 @@
 # cuda_to_cpp.awk - CUDA C++ to C++ for the CPU execution layer. POSIX awk: mawk, gawk, busybox and the one true awk.
 #
-#     awk -f cuda_to_cpp.awk file.cu > file.cpp
+#     awk [-v object=file.o -v makes=file.cu.d] -f cuda_to_cpp.awk file.cu > file.cpp
 #
 # Three things of CUDA are not C++, and only these are rewritten, outside comments and strings:
 #     kernel<64><<<grid, 128>>>(x, n)     -> ::cudacpu::launch(...)                    see include/cudacpu/launch.h
@@ -9,9 +9,12 @@
 # In a file that includes hopper.cuh, so that reports can name what lies in dynamic shared memory (include/cudacpu/hopper.h):
 #     struct tiles { int a, b[2]; };      -> the same with a member function that visits "a" and "b"
 #     reinterpret_cast<tiles *>(shared)   -> ::cudacpu::shared_as<tiles>(shared), if shared is dynamic shared memory
-# What #include "other.cu" at the start of a line names is read in its place, for it must pass through here, too.
+# What #include "other.cu" at the start of a line names is read in its place, for it must pass through here, too; in `makes` make is told that
+# the object is made of it.
 # Every line keeps its number, so that the compiler's messages name the student's file and line. What the filter does not understand
 # it leaves alone.
+
+BEGIN { if (makes) printf "" > makes }
 
 {
     if (NR == 1) sub(/^\357\273\277/, "")  # a byte order mark
@@ -50,6 +53,7 @@ function text_of(line, file, number,    path, text, inner)
     sub(/".*/, "", path)
     if (match(file, /.*\//)) path = substr(file, 1, RLENGTH) path
     text = "#line 1 \"" path "\"\n"
+    if (makes) print object ": " path "\n" path ":" > makes
     if ((getline line < path) <= 0) return "#error there is no " path
     inner = 0
     do {
