@@ -67,7 +67,7 @@ INHERITED := $(WB_BUILDING)
 export WB_BUILDING = $(BUILDING)
 UNLOCK = $(if $(INHERITED),,$(if $(BUILDING),$(eval BUILDING :=)$(shell rm -f build/lock)))
 LOCK = $(if $(BUILDING),,$(eval BUILDING := yes)$(shell workbook/loop/lock.sh build/lock $$PPID "another make builds here"))
-$(if $(filter build/% everything lib variants wrong broken judges,$(filter-out %/caught,$(MAKECMDGOALS))),$(LOCK))
+$(if $(filter build/% everything own lib variants wrong broken judges,$(filter-out %/caught,$(MAKECMDGOALS))),$(LOCK))
 
 # A copy for a class has no answer keys (class_copy.sh): what is made of them says so.
 ifeq ($(wildcard solutions/[0-9]*),)
@@ -396,7 +396,7 @@ train:  ## train a language model with your kernels of 07 and 09: IMPL=naive|sol
 	@$(UNLOCK)MAKE="$(MAKE)" train/train.sh $(BACKEND) $(IMPL)
 .PHONY: train
 
-check:  ## prove the workbook: keys pass, skeletons earn nothing, wrong solutions are caught
+check:  ## prove the workbook: keys pass, skeletons earn nothing, wrong solutions are caught (FAST=1: all but these)
 	@$(UNLOCK)MAKE="$(MAKE)" tests/prove/check.sh $(BACKEND) $(NUMBERS)
 grade:  ## SUBMISSION=folder-or-archive [OUT=dir] [SANITIZE=1]: grade one submission in a sandbox (workbook/class/grade.sh)
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/class/grade_base.sh build/grades/base
@@ -448,7 +448,8 @@ FORMATTED = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.cpp')
 # What the scripts ask for.
 wrong: $B/suite $(foreach n,$(NUMBERS),$B/tests/$n_test) $(foreach w,$(WRONG_SOLUTIONS),$B/wrong/$w/$(firstword $(subst /, ,$w))_worker)
 judges: $B/score $B/suite $B/confine $(foreach k,worker bare_worker tools,$B/$k.filter) $(if $(wildcard workbook/diagnose/diagnose.c),$B/diagnose) $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/worker_$n.o) $(MACHINERY) check-machinery
-everything: $B/bench $B/errors $B/diagnose $B/verdict $B/score $B/suite $B/mask $B/timeline $(foreach h,$(HOSTILE),$B/hostile/$h/01_worker $B/hostile/$h/01.so) $(foreach t,$(OWN),$B/tests/$t_test) $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib $(LIBRARY_WORKERS) variants
+own: $B/suite $(foreach t,$(OWN),$B/tests/$t_test)
+everything: $B/bench $B/errors $B/diagnose $B/verdict $B/score $B/suite $B/mask $B/timeline $(foreach h,$(HOSTILE),$B/hostile/$h/01_worker $B/hostile/$h/01.so) own $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib $(LIBRARY_WORKERS) variants
 
 -include workbook/sanitize/sanitize.mk
 -include train/train.mk

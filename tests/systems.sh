@@ -4,8 +4,8 @@
 # without any, six of them. A table in Markdown at the end, for people, and the same as a record in build/systems/systems.tsv: copied to
 # tests/systems.tsv it is what make tables puts into README.md here.
 #
-#   STEPS="setup demo ..."  some of them: setup demo suites check grade train (all). suites: those of the keys and of the machinery. check: make
-#                           check, whole with g++, and without the wrong solutions with clang++, which are the same there
+#   STEPS="setup demo ..."  some of them: setup demo test check grade train (without it, all), and own, the machinery's own suites, which are in
+#                           check as well. check is make check without the wrong solutions, which are as wrong everywhere
 #   SEED=n                  what else differs is drawn: who gives the commands (root, or a user by sudo), what sh is, locale, umask and path; the
 #                           commit's own number by default
 #
@@ -21,7 +21,7 @@ mirror=${MIRROR:-$(apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(COMPON
     awk '$1 == "Debian" && $2 !~ /-/ && $3 == "main" { print $4; exit }')}
 [ -n "$mirror" ] || skip "apt knows no mirror of Debian here: MIRROR=..."
 [ $# -gt 0 ] || set -- bookworm/g++ trixie/g++ sid/g++ bookworm/clang++ trixie/clang++ sid/clang++
-: "${STEPS:=setup demo suites check grade train}" "${SEED:=$((0x$commit))}"
+: "${STEPS:=setup demo test check grade train}" "${SEED:=$((0x$commit))}"
 place=$PWD/build/systems
 mkdir -p "$place"
 table=$place/systems.tsv
@@ -78,9 +78,9 @@ step() { # NAME: as a user would give it
     case $1 in
     setup) command_of_user "./setup.sh --grade" ;;
     demo) command_of_user "make demo$words" ;;
-    suites) command_of_user "make test IMPL=solutions$words && make -j2 everything$words >build/log 2>&1 || { tail build/log; exit 1; }
-        status=0; for suite in build/cpu/tests/[!0-9]*_test; do build/cpu/suite \$suite none cpu || status=1; done; exit \$status" ;;
-    check) command_of_user "$([ "$compiler" = g++ ] || echo FAST=1) make check$words" ;;
+    test) command_of_user "make test IMPL=solutions$words" ;;
+    own) command_of_user "make -j2 own$words && status=0 && for suite in build/cpu/tests/[!0-9]*_test; do build/cpu/suite \$suite none cpu || status=1; done; exit \$status" ;;
+    check) command_of_user "make check FAST=1$words" ;;
     grade) command_of_user "mkdir -p /tmp/ada/problems && cp -R solutions/03 /tmp/ada/problems && make grade SUBMISSION=/tmp/ada$words >build/graded && cat build/graded && grep -q '200/750' build/graded" ;;
     train) command_of_user "make train IMPL=solutions STEPS=50$words" ;;
     esac
