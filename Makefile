@@ -25,13 +25,14 @@ NVCC := $(if $(CUDA_HOME),$(CUDA_HOME)/bin/nvcc)
 # What this machine has is asked once, and noted in build/tools.mk; again when a compiler or a GPU comes or goes, or PROBE changes.
 # The oracle uses OpenMP where there is one (clang has it in a package of its own), and takes longer where there is none.
 # A GPU that does not answer may answer later: then nothing is noted for good.
-# CLANG: its version, if the compiler is clang.
+# CLANG, GCC: its version, if it is that compiler (clang takes itself for an old gcc).
 PROBE := t=$$(mktemp -d) && echo "int main(void){return 0;}" >$$t/t.c && mkdir -p build && { \
   echo "CORES := $$(getconf _NPROCESSORS_ONLN || echo 2)"; \
   echo "OPENBLAS_CFLAGS := $$(pkg-config --cflags openblas)"; \
   echo "OPENBLAS_LIBS := $$(pkg-config --libs openblas || echo -lopenblas)"; \
   echo "OPENMP := $$($(CC) -fopenmp $$t/t.c -o $$t/t && $(CXX) -x c++ -fopenmp $$t/t.c -o $$t/t && echo -fopenmp || echo -Wno-unknown-pragmas)"; \
   echo "CLANG := $$($(CXX) -dM -E -x c++ /dev/null | sed -n "s/.*__clang_major__ //p")"; \
+  echo "GCC := $$($(CXX) -dM -E -x c++ /dev/null | sed -n "s/.*__GNUC__ //p")"; \
   if nvidia-smi -L >$$t/gpu; then echo HAVE_GPU := yes; echo "CAPABILITY := $$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | sort -u | xargs)"; elif command -v nvidia-smi >$$t/gpu; then echo PROBED :=; fi; \
   } >build/tools.$$$$ 2>$$t/log
 ASKED := $(foreach p,$(CC) $(CXX) pkg-config nvidia-smi,$(p)=$(call in_path,$(p))) $(PKG_CONFIG_PATH) $(wildcard /dev/nvidia[0-9]* /dev/dxg) $(strip $(PROBE))
@@ -88,8 +89,8 @@ KERNELFLAGS ?= $(if $(DEBUG),-O0 -g,-Og -g1) -gdwarf-4
 # C++17, with the one word of C++20 that cudacpu/launch.h needs, where the compiler has it and how.
 DIALECT := -std=c++$(if $(CLANG),$(if $(filter $(CLANG),3 4 5 6 7 8 9 10 11 12 13 14 15 16),20 -Wno-deprecated,17),17 -fconcepts)
 CPU := $(CXX) $(DIALECT) -D__CUDACPU__ $(WARNINGS) -Wno-unknown-pragmas -fno-strict-aliasing -fPIC -MMD -MP -Iworkbook/cpu/include -Iworkbook -I. -Itests
-# Kernels announce an access where it is none that a GPU could do (cpu/faults.cpp).
-KERNEL := $(CPU) -fsanitize=alignment
+# g++ from 15 on copies a float4 in two halves: a misaligned one has to announce itself (cpu/faults.cpp).
+KERNEL := $(CPU) $(if $(filter-out 4 5 6 7 8 9 10 11 12 13 14,$(GCC)),-fsanitize=alignment)
 
 ifeq ($(BACKEND),cuda)
 # -arch=native would be sm_90 on a Hopper GPU, without what hopper.cuh needs.

@@ -900,16 +900,6 @@ void broken_misaligned(void)
     results<float> r(result, 8);
     read_vector<<<1, 1>>>(reinterpret_cast<float4 *>(r.device), r.device + 1);
 }
-__global__ void write_float(unsigned char *x)
-{
-    *reinterpret_cast<float *>(x) = 1;  // not at a multiple of 4
-}
-void broken_misaligned_float(void)
-{
-    unsigned char result[16];
-    results<unsigned char> r(result, 16);
-    write_float<<<1, 1>>>(r.device + 2);
-}
 
 // A GPU never asks for more than 16 bytes, whatever a type is declared with.
 struct alignas(128) large_row {

@@ -67,7 +67,6 @@ void broken_null(void);
 void broken_past_end(void);
 void broken_freed(void);
 void broken_misaligned(void);
-void broken_misaligned_float(void);
 void broken_dynamic_past_end(void);
 void broken_no_dynamic(void);
 void broken_static_shared(void);

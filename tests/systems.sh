@@ -4,10 +4,11 @@
 # without any, six of them. A table in Markdown at the end, for people, and the same as a record in build/systems/systems.tsv: copied to
 # tests/systems.tsv it is what make tables puts into README.md here.
 #
-#   STEPS="setup demo ..."  some of them: setup demo test check grade train (without it, all), and own, the machinery's own suites, which are in
-#                           check as well. check is make check without the wrong solutions, which are as wrong everywhere
+#   STEPS="setup demo ..."  some of them: setup demo test own check grade train (without it, all). test: all suites of the keys; own: those of
+#                           the machinery; check: make check without the wrong solutions, which are as wrong everywhere, with g++ alone
 #   SEED=n                  what else differs is drawn: who gives the commands (root, or a user by sudo), what sh is, locale, umask and path; the
 #                           commit's own number by default
+#   JOBS=n                  systems at a time; 1
 #
 # As root, on Linux, with debootstrap; Debian's mirror is the one that this machine's apt has, or MIRROR. Where that cannot be it says so, and that
 # is no failure, unless REQUIRED is set. Exit status: 0; 1 if a step failed.
@@ -17,16 +18,13 @@ skip() { echo "systems: skipped: $*"; [ -z "${REQUIRED:-}" ]; exit; }
 [ "$(id -u)" -eq 0 ] || skip "only root can make a system"
 command -v debootstrap >/dev/null || skip "there is no debootstrap (apt-get install debootstrap)"
 commit=$(git rev-parse --short=7 HEAD) || exit 1
-mirror=${MIRROR:-$(apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
-    awk '$1 == "Debian" && $2 !~ /-/ && $3 == "main" { print $4; exit }')}
+mirror=${mirror:-${MIRROR:-$(apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
+    awk '$1 == "Debian" && $2 !~ /-/ && $3 == "main" { print $4; exit }')}}
 [ -n "$mirror" ] || skip "apt knows no mirror of Debian here: MIRROR=..."
 [ $# -gt 0 ] || set -- bookworm/g++ trixie/g++ sid/g++ bookworm/clang++ trixie/clang++ sid/clang++
-: "${STEPS:=setup demo test check grade train}" "${SEED:=$((0x$commit))}"
+: "${STEPS:=setup demo test own check grade train}" "${SEED:=$((0x$commit))}"
 place=$PWD/build/systems
 mkdir -p "$place"
-table=$place/systems.tsv
-printf '# Tried on %s: commit %s, seed %s, %s cores, a step in seconds.\n' "$(date +%Y-%m-%d)" "$commit" "$SEED" "$(getconf _NPROCESSORS_ONLN)" >"$table"
-printf 'system\tcompiler\tmake\tglibc\tgnuplot\tpython\tuser\tsh\tlocale\tumask\tpath\t%s\n' "$(echo "$STEPS" | tr ' ' '\t')" >>"$table"
 
 draw() { # WHAT CHOICE...: one of them, by the seed, the system and what it is for
     number=$(echo "$SEED $system $1" | cksum | cut -d' ' -f1)
@@ -91,8 +89,8 @@ versions() { # compiler make glibc gnuplot python, as they say it of themselves
     done
 }
 
-failed=0
-for system; do
+try() { # SYSTEM: its row of the table
+    system=$1
     release=${system%/*} compiler=${system#*/} root=$place/$(echo "$system" | tr / _)
     user=$(draw user root ada ada) sh=$(draw sh dash bash) umask=$(draw umask 022 077) locale=$(draw locale '' LANG=C LANG=C.UTF-8)
     path=$(draw path workbook 'my courses/flash attention')
@@ -100,26 +98,41 @@ for system; do
     begun=$(date +%s) cells=
     if ! bootstrap >"$root.log" 2>&1; then
         tail -n 5 "$root.log"
-        [ "$#" -eq 1 ] && [ ! -d "$root/usr/bin" ] && skip "$system cannot be made from $mirror"
-        failed=1
-        continue
+        echo "systems: $system: FAIL: it could not be made"
+        return
     fi
     echo "systems: $system: made in $(($(date +%s) - begun)) s"
     for step in $STEPS; do
         begun=$(date +%s)
-        if step "$step" >"$root.$step.log" 2>&1; then
+        if [ "$step$compiler" = checkclang++ ]; then
+            result=-
+        elif step "$step" >"$root.$step.log" 2>&1; then
             result=$(($(date +%s) - begun))
         else
-            result=FAIL failed=1
+            result=FAIL
             sed 's/^/    /' "$root.$step.log" | tail -n 40
         fi
         echo "systems: $system: $step: $result"
         cells="$cells$(printf '\t')$result"
     done
-    printf '%s\t%s\t%s\t%s\t%s\t%s\t%s%s\n' "$system" "$(versions | paste -s)" "$user" "$sh" "${locale:--}" "$umask" "$path" "$cells" >>"$table"
+    printf '%s\t%s\t%s\t%s\t%s\t%s\t%s%s\n' "$system" "$(versions | paste -s)" "$user" "$sh" "${locale:--}" "$umask" "$path" "$cells" >"$root.row"
     rm -rf --one-file-system "$root"
-done
+}
+if [ "${1:-}" = --one ]; then
+    try "$2"
+    exit 0
+fi
+rm -f "$place"/*.row
+export STEPS SEED mirror
+printf '%s\n' "$@" | xargs -P "${JOBS:-1}" -n 1 "$0" --one
+
+table=$place/systems.tsv
+{
+    printf '# Tried on %s: commit %s, seed %s, %s cores, a step in seconds.\n' "$(date +%Y-%m-%d)" "$commit" "$SEED" "$(getconf _NPROCESSORS_ONLN)"
+    printf 'system\tcompiler\tmake\tglibc\tgnuplot\tpython\tuser\tsh\tlocale\tumask\tpath\t%s\n' "$(echo "$STEPS" | tr ' ' '\t')"
+    for system; do cat "$place/$(echo "$system" | tr / _).row"; done
+} >"$table"
 echo
 echo '<!-- systems: -->' >"$place/table.md"
 awk -f plots/tables.awk "$table" "$place/table.md"
-exit $failed
+[ "$(grep -vc "^#" "$table")" -eq $(($# + 1)) ] && ! grep -q FAIL "$table"

@@ -132,8 +132,9 @@ void catch_faults()
 #endif
 }
 
-// A compiler that copies a float4 in two halves leaves nothing for the processor to notice, and a GPU would stop there: so -fsanitize=alignment
-// announces each access whose address is no multiple of what its type asks for. No instruction of a GPU asks for more than 16.
+// A compiler that copies a float4 in two halves leaves nothing for the processor to notice, and a GPU would stop there: with
+// -fsanitize=alignment it announces each access whose address is no multiple of what its type asks for. No instruction of a GPU asks for more
+// than 16.
 struct announced_access {
     call_site at;
     unsigned column;
