@@ -16,6 +16,7 @@ git ls-files -co --exclude-standard | while IFS= read -r file; do [ ! -f "$file"
 for built in "$out"/*; do
     case ${built##*/} in wrong | variants | hostile | check | tune | bundle | mistakes | results) ;; *) cp -Rp "$built" "$copy/$out/" ;; esac
 done
+rm -rf "$copy/$out"/*/grade # nothing has been graded there
 [ ! -f build/tools.mk ] || cp -p build/tools.mk "$copy/build/"
 cd "$copy" || exit 2
 git init -q . && git add -A || exit 2
