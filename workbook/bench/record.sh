@@ -78,7 +78,7 @@ step() { # SECONDS NAME COMMAND...
     fi
     [ "$limit" -lt $left ] || limit=$left
     rm -f "$log.results"
-    WB_RESULTS=$log.results timeout -k 5 "$limit" "$@" >"$log" 2>&1 </dev/null
+    { WB_RESULTS=$log.results timeout -k 5 "$limit" "$@" >"$log" 2>&1 </dev/null; } 2>/dev/null # bash would say "Killed"
     status=$?
     say "$(tr '\r' '\n' <"$log")"
     took=$(($(date +%s) - from)) detail=$(passed)
