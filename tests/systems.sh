@@ -27,7 +27,7 @@ place=$PWD/build/systems
 mkdir -p "$place"
 
 draw() { # WHAT CHOICE...: one of them, by the seed, the system and what it is for
-    number=$(echo "$SEED $system $1" | cksum | cut -d' ' -f1)
+    number=$((0x$(echo "$SEED $system $1" | sha256sum | cut -c1-7)))
     shift $((1 + number % ($# - 1)))
     echo "$1"
 }
