@@ -260,8 +260,11 @@ wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c)
     if (problem->signature == WB_BLOCK_MASK &&
         (double)c->shape.q_len * (double)c->shape.kv_len * (double)c->masks > MOST_ELEMENTS)
         return wb_fail(WB_BAD_ARGUMENT, "the case: its mask would have more than %.0e pairs", MOST_ELEMENTS);
+    // A mask's lists and bits are fewer than its pairs: they need not be made to know that.
+    wb_problem without_lists = *problem;
+    if (problem->signature == WB_BLOCK_MASK) without_lists.signature = WB_FORWARD;
     wb_tensor tensors[WB_MAX_TENSORS];
-    for (int k = wb_case_tensors(problem, c, tensors) - 1; k >= 0; k--) {
+    for (int k = wb_case_tensors(&without_lists, c, tensors) - 1; k >= 0; k--) {
         const size_t *dim = tensors[k].dim;
         if ((double)dim[0] * (double)dim[1] * (double)dim[2] * (double)dim[3] > MOST_ELEMENTS)
             return wb_fail(WB_BAD_ARGUMENT, "the case: tensor %s would have more than %.0e elements", tensors[k].name,
