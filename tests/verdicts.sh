@@ -42,7 +42,7 @@ mkdir -p "$out/hostile/driver"
 ${CC:-cc} -shared -fPIC tests/hostile/driver/driver.c -o "$out/hostile/driver/libcuda.so.1"
 ${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$out/tests/10_test" "$out/wrong/10/wrong/says_unsupported/10_worker" >"$record.log" 2>&1 || cat "$record.log"
 unsupported() { # BACKEND CAPABILITY EXIT-STATUS COUNTS WHAT
-    LD_LIBRARY_PATH=$out/hostile/driver DRIVER_SAYS=$2 WB_RESULTS=$record "$out/suite" "$out/tests/10_test" \
+    LD_LIBRARY_PATH=$out/hostile/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} DRIVER_SAYS=$2 WB_RESULTS=$record "$out/suite" "$out/tests/10_test" \
         "$out/wrong/10/wrong/says_unsupported/10_worker" "$1" --filter 'flash_hopper/@(one_tile_of_keys|bad_input_mask)' >"$record.log" 2>&1
     if [ $? -eq "$3" ] && [ "$("$out/suite" --show "$record" counts)" = "$4" ]; then
         echo "ok    $5"
