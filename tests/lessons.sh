@@ -135,6 +135,6 @@ awk '/constexpr int WARPS = / { match($0, /WARPS = [0-9]+/); warps = substr($0, 
 sed -n '/^| D | BR | BC | rows of a warp |/,/^$/p' problems/04/README.md | sed '1,2d; /^$/d' | diff - "$scratch/sizes" >"$scratch/diff" ||
     fail "problems/04/README.md: tiles other than those of the key (>): $(grep '^[<>]' "$scratch/diff" | tr '\n' ' ')"
 keys=$(sed -n 's/.*launch<\([0-9]*\), \([0-9]*\), [0-9]*, \([0-9]*\), .*/\1 \2 \3/p' solutions/09/*.cu | awk '{ print $1 ":" $2 * $3 }' | tr '\n' ' ')
-said=$(sed -n 's/.*BK, the keys of a block, is \([0-9]*\) at D = 16 and \([0-9]*\) otherwise.*/16:\1 32:\2 64:\2 128:\2 /p' problems/09/README.md)
+said=$(tr '\n' ' ' <problems/09/README.md | sed -n 's/.*BK, the keys of a block, is \([0-9]*\) at D = 16 and \([0-9]*\) otherwise.*/16:\1 32:\2 64:\2 128:\2 /p')
 [ "$said" = "$keys" ] || fail "problems/09/README.md: keys of a block (D:BK) $said; in the key $keys"
 exit $failed

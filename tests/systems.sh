@@ -20,7 +20,7 @@ command -v debootstrap >/dev/null || skip "there is no debootstrap (apt-get inst
 commit=$(git rev-parse --short=7 HEAD) || exit 1
 mirror=${mirror:-${MIRROR:-$(apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
     awk '$1 == "Debian" && $2 !~ /-/ && $3 == "main" { print $4; exit }')}}
-[ -n "$mirror" ] || skip "apt knows no mirror of Debian here: MIRROR=..."
+[ -n "$mirror" ] || skip "apt knows no mirror of Debian here: apt-get update, or MIRROR=..."
 [ $# -gt 0 ] || set -- bookworm/g++ trixie/g++ sid/g++ bookworm/clang++ trixie/clang++ sid/clang++
 : "${STEPS:=setup demo test own check grade train}" "${SEED:=$((0x$commit))}"
 place=$PWD/build/systems
