@@ -128,7 +128,7 @@ printf '%s\n' "$@" | xargs -P "${JOBS:-1}" -n 1 "$0" --one
 
 table=$place/systems.tsv
 {
-    printf '# Tried on %s: commit %s, seed %s, %s cores, a step in seconds.\n' "$(date +%Y-%m-%d)" "$commit" "$SEED" "$(getconf _NPROCESSORS_ONLN)"
+    printf '# Tried on %s: commit %s, seed %s, %s cores, %s at a time; a step in seconds.\n' "$(date +%Y-%m-%d)" "$commit" "$SEED" "$(getconf _NPROCESSORS_ONLN)" "${JOBS:-1}"
     printf 'system\tcompiler\tmake\tglibc\tgnuplot\tpython\tuser\tsh\tlocale\tumask\tpath\t%s\n' "$(echo "$STEPS" | tr ' ' '\t')"
     for system; do cat "$place/$(echo "$system" | tr / _).row"; done
 } >"$table"
