@@ -260,7 +260,12 @@ wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c)
     if (problem->signature == WB_BLOCK_MASK &&
         (double)c->shape.q_len * (double)c->shape.kv_len * (double)c->masks > MOST_ELEMENTS)
         return wb_fail(WB_BAD_ARGUMENT, "the case: its mask would have more than %.0e pairs", MOST_ELEMENTS);
-    // A mask's lists and bits are fewer than its pairs: they need not be made to know that.
+    // Of a mask's lists the bits are the longest, a word for 32 keys of whole tiles; they need not be made to know how many there may be.
+    if (problem->signature == WB_BLOCK_MASK && ((double)c->shape.q_len + fmax(c->q_tile, 1)) *
+                                                       ((double)c->shape.kv_len + fmax(c->kv_tile, 1) + 32) / 32 *
+                                                       c->masks >
+                                                   MOST_ELEMENTS)
+        return wb_fail(WB_BAD_ARGUMENT, "the case: its mask would have more than %.0e words of bits", MOST_ELEMENTS);
     wb_problem without_lists = *problem;
     if (problem->signature == WB_BLOCK_MASK) without_lists.signature = WB_FORWARD;
     wb_tensor tensors[WB_MAX_TENSORS];
