@@ -211,16 +211,26 @@ $B/tests/$(1)_test: $B/tests/$(1).o $(if $(wildcard tests/$(1)_kernels.cu),$B/te
 endef
 $(foreach t,$(OWN),$(eval $(call own_suite,$t)))
 
-# $(1): folder below $B, $(2): number, $(3): a patch of its key
-define patched
-$B/$(1)/$(notdir $(call source,solutions,$(2))): $(call source,solutions,$(2)) $(3)
+# The key of a problem with one edit of a list (workbook/loop/edit.awk); one that stays the same is not compiled again.
+# $(1): folder below $B, % in it stands for the entry's name; $(2): number, $(3): the list, $(4): what the name begins with
+EDIT := workbook/loop/edit.awk
+define edited_source
+$(1)/edited: $(2) $(3) $(EDIT)
 	@mkdir -p $$(@D)
-	@cp $$< $$@ && patch -s -d $$(@D) -p1 --no-backup-if-mismatch -F 0 < $(3)
-$(call implementation,$(1),$(2),$B/$(1)/$(notdir $(call source,solutions,$(2))))
+	@awk -v list=$(3) -v entry=$(4)$$* -f $(EDIT) $$< >$$@.new
+	@cmp -s $$@.new $$(@D)/$(notdir $(2)) || cp $$@.new $$(@D)/$(notdir $(2))
+	@mv $$@.new $$@
+$(1)/$(notdir $(2)): $(1)/edited ;
 endef
+edited = $(call edited_source,$B/$(1),$(call source,solutions,$(2)),$(3),$(4))$(newline)$(call implementation,$(1),$(2),$B/$(1)/$(notdir $(call source,solutions,$(2))))
+define newline
 
-# Mistakes planted in keys, for mistakes/measure.sh: tests/mistakes/NN_name.patch.
-$(foreach m,$(wildcard tests/mistakes/*.patch),$(eval $(call patched,mistakes/$(basename $(notdir $m)),$(firstword $(subst _, ,$(notdir $m))),$m)))
+
+endef
+names_in = $(if $(wildcard $(1)),$(shell awk -v list=$(1) -v tell=names -f $(EDIT)))
+
+# Mistakes planted in keys, for mistakes/measure.sh.
+$(foreach n,$(if $(wildcard tests/mistakes/planted.diff),$(NUMBERS)),$(eval $(call edited,mistakes/$n_%,$n,tests/mistakes/planted.diff,$n_)))
 
 # Keys by other hands, written from the lessons alone, for tests/prove/honest.sh: tests/honest/NN_name.cu.
 HONEST := $(basename $(notdir $(wildcard tests/honest/*.c tests/honest/*.cu)))
@@ -278,18 +288,18 @@ $B/filter: workbook/class/filter.c $B/flags.mk
 $B/%.filter: $B/filter
 	$Q$< $* >$@
 
-# Wrong solutions: solutions/NN/wrong/NAME.patch, applied to the key, must be rejected by the suite.
-WRONG_SOLUTIONS := $(patsubst solutions/%.patch,%,$(wildcard solutions/[0-9][0-9]/wrong/*.patch))
-define wrong_solution
-$(call patched,wrong/$(1),$(2),solutions/$(1).patch)
-$B/wrong/$(1)/caught: $B/suite $B/tests/$(2)_test $B/wrong/$(1)/$(2)_worker tests/prove/caught.sh
+# Wrong solutions: each edit of solutions/NN/wrong.diff must be rejected by the suite.
+define wrong_solutions
+$(call edited,wrong/$(1)/%,$(1),solutions/$(1)/wrong.diff)
+$B/wrong/$(1)/%/caught: $B/suite $B/tests/$(1)_test $B/wrong/$(1)/%/$(1)_worker tests/prove/caught.sh
 	@tests/prove/caught.sh $$(wordlist 1,3,$$^) $(BACKEND) $$@
 endef
+$(foreach n,$(NUMBERS),$(if $(wildcard solutions/$n/wrong.diff),$(eval $(call wrong_solutions,$n))))
+wrong_names = $(foreach n,$(NUMBERS),$(addprefix $n/,$(call names_in,solutions/$n/wrong.diff)))
 # There are hundreds, and each runs for a moment: compiled in a third of the time, they are wrong in the same way. Without what debuggers want of
 # the layer they are linked in half the time.
 $B/wrong/%.o $B/mistakes/%.o: KERNELFLAGS = -O0
 $B/wrong/%_worker $B/mistakes/%_worker: LINK += -Wl,--strip-debug
-$(foreach w,$(WRONG_SOLUTIONS),$(eval $(call wrong_solution,$w,$(firstword $(subst /, ,$w)))))
 
 # The library: every key under its function's name, but those whose kernel solutions/library.c chooses; these under the names that stand there.
 # Of each the function alone is seen by the others (and, of a kernel with a workspace, NAME_in and NAME_workspace): 03 and 05 both have a forward_kernel<64, 32, 64, 4, 2> with the same parameters, and a linker
@@ -414,7 +424,7 @@ class-test: $B/score $B/suite  ## a simulated class, attacks included, must get 
 
 mutants:  ## each wrong solution must be rejected by its suite
 	@$(MAKE) --no-print-directory -k -j"$$WB_JOBS" wrong
-	@$(MAKE) --no-print-directory -k -j"$$WB_JOBS" $(foreach w,$(WRONG_SOLUTIONS),$B/wrong/$w/caught)
+	@$(MAKE) --no-print-directory -k -j"$$WB_JOBS" $(wrong_names:%=$B/wrong/%/caught)
 lib: $B/lib/libworkbook.so  ## the answer keys, or what is faster (solutions/library.c), as one shared library behind workbook/workbook.h
 gpt-oss: $(if $(filter solutions,$(IMPL)),$B/lib/libworkbook.so,$B/problems/gpt_oss.so)  ## your 11 and 12 as the attention of gpt-oss (reference/gpt_oss.py): wants PyTorch and transformers; draws the losses
 	@mkdir -p $B/results
@@ -447,7 +457,8 @@ clean:  ## remove build/
 FORMATTED = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.cpp')
 
 # What the scripts ask for.
-wrong: $B/suite $(foreach n,$(NUMBERS),$B/tests/$n_test) $(foreach w,$(WRONG_SOLUTIONS),$B/wrong/$w/$(firstword $(subst /, ,$w))_worker)
+wrong: $B/suite $(NUMBERS:%=$B/tests/%_test)
+	@$(MAKE) --no-print-directory $(foreach w,$(wrong_names),$B/wrong/$w/$(firstword $(subst /, ,$w))_worker)
 judges: $B/score $B/suite $B/confine $(foreach k,worker bare_worker tools,$B/$k.filter) $(if $(wildcard workbook/diagnose/diagnose.c),$B/diagnose) $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/worker_$n.o) $(MACHINERY) check-machinery
 own: $B/suite $(foreach t,$(OWN),$B/tests/$t_test)
 everything: $B/bench $B/errors $B/diagnose $B/verdict $B/score $B/suite $B/mask $B/timeline $(foreach h,$(HOSTILE),$B/hostile/$h/01_worker $B/hostile/$h/01.so) own $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib $(LIBRARY_WORKERS) variants

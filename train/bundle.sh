@@ -9,7 +9,7 @@ case $(uname -m) in x86_64) march=x86-64-v3 ;; *) march=armv8-a ;; esac
 mkdir -p "$train"
 build() { ${MAKE:-make} --no-print-directory -j"${WB_JOBS:-2}" BACKEND=cuda ARCH="${ARCH:-90a}" MARCH=$march "$@"; }
 targets="$train/train $train/layers_host $train/layers_device"
-for patch in tests/train/layers_*.patch; do targets="$targets $train/wrong_layers/$(basename "$patch" .patch)/layers_host"; done
+for name in $(awk -v list=tests/train/layers.diff -v tell=names -f workbook/loop/edit.awk); do targets="$targets $train/wrong_layers/$name/layers_host"; done
 kernels="$out/solutions/07.so $out/solutions/09.so $out/problems/07.so $out/problems/09.so $out/variants/07/variants/packed_heads/07.so $out/variants/09/variants/packed_heads/09.so"
 for name; do
     train/wrong.sh cuda "$name" | sed -n "2s|.*|& 07|p; 3s|.*|& 09|p" >"$train/changed"

@@ -13,14 +13,13 @@ awk -F '\t' '
         sum[$1] += $3
         if ($1 == "right") { if (seeds[$1] == 1 || $3 > most) most = $3; if (seeds[$1] == 1 || $3 < least) least = $3 }
     }
-    function what(name,    file, line) {
+    function what(name,    tell, line) {
         if (name == "naive") return "naive attention"
         if (name == "right") return "the answer keys"
         if (name == "untouched") return "untouched skeletons: no attention at all"
-        file = name
-        file = sub(/\//, "/wrong/", file) ? "solutions/" file ".patch" : "train/wrong/" name ".patch"
-        getline line <file
-        close(file)
+        tell = "train/wrong.sh - " name
+        tell | getline line
+        close(tell)
         sub(/\.$/, "", line)
         return line
     }

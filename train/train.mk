@@ -35,23 +35,20 @@ $(TRAINED)/check: $(TRAINED)/double/layers.o $(CHECKED)
 $(foreach t,$(wildcard $(TRAINED)/wrong/*/*.cu),$(eval $(call implementation,$(patsubst $B/%/,%,$(dir $t)),$(if $(findstring backward,$(notdir $t)),09,07),$t)))
 
 # For tests/train.sh: layers that the check must reject, and kernels that a run must survive.
-WRONG_LAYERS := $(patsubst tests/train/%.patch,%,$(wildcard tests/train/*.patch))
-define wrong_layers
-$(TRAINED)/wrong_layers/$(1)/layers.c: train/layers.c tests/train/$(1).patch
-	@mkdir -p $$(@D)
-	@cp $$< $$@ && patch -s -d $$(@D) -p1 --no-backup-if-mismatch -F 0 <tests/train/$(1).patch
-$(TRAINED)/wrong_layers/$(1)/layers.o: $(TRAINED)/wrong_layers/$(1)/layers.c $B/flags.mk
-	$$(call compile_c,-DREAL=double -Itrain -O1)
-$(TRAINED)/wrong_layers/$(1)/check: $(TRAINED)/wrong_layers/$(1)/layers.o $(CHECKED)
-	$Q$$(LINK) $$^ $(LIBS) -o $$@
-$(TRAINED)/wrong_layers/$(1)/layers_host: $(TRAINED)/wrong_layers/$(1)/layers.o $(TRAINED)/double/layers_test.o $(CASE_OF) $(addprefix $B/machinery/,validate.o problems.o)
-	$Q$$(LINK) $$^ $(LIBS) -o $$@
-endef
-$(foreach l,$(WRONG_LAYERS),$(eval $(call wrong_layers,$l)))
+$(eval $(call edited_source,$(TRAINED)/wrong_layers/%,train/layers.c,tests/train/layers.diff))
+$(TRAINED)/wrong_layers/%/layers.o: $(TRAINED)/wrong_layers/%/layers.c $B/flags.mk
+	$(call compile_c,-DREAL=double -Itrain -O1)
+$(TRAINED)/wrong_layers/%/check: $(TRAINED)/wrong_layers/%/layers.o $(CHECKED)
+	$Q$(LINK) $^ $(LIBS) -o $@
+$(TRAINED)/wrong_layers/%/layers_host: $(TRAINED)/wrong_layers/%/layers.o $(TRAINED)/double/layers_test.o $(CASE_OF) $(addprefix $B/machinery/,validate.o problems.o)
+	$Q$(LINK) $^ $(LIBS) -o $@
+wrong_layers = $(call names_in,tests/train/layers.diff)
 WRONG_KERNELS := $(patsubst tests/train/%.cu,%,$(wildcard tests/train/*.cu))
 $(foreach k,$(WRONG_KERNELS),$(eval $(call implementation,train/wrong_kernels/$k,$(firstword $(subst _, ,$k)),tests/train/$k.cu)))
-train-test: $(TRAINED)/train $(TRAINED)/check $(foreach l,$(WRONG_LAYERS),$(TRAINED)/wrong_layers/$l/check) $(foreach k,$(WRONG_KERNELS),$(TRAINED)/wrong_kernels/$k/$(firstword $(subst _, ,$k))_worker) $B/solutions/07_worker $B/solutions/09_worker
-train-layers: $(TRAINED)/layers_host $(TRAINED)/layers_device $(foreach l,$(WRONG_LAYERS),$(TRAINED)/wrong_layers/$l/layers_host)
+train-test: $(TRAINED)/train $(TRAINED)/check $(foreach k,$(WRONG_KERNELS),$(TRAINED)/wrong_kernels/$k/$(firstword $(subst _, ,$k))_worker) $B/solutions/07_worker $B/solutions/09_worker
+	@$(MAKE) --no-print-directory $(wrong_layers:%=$(TRAINED)/wrong_layers/%/check)
+train-layers: $(TRAINED)/layers_host $(TRAINED)/layers_device
+	@$(MAKE) --no-print-directory $(wrong_layers:%=$(TRAINED)/wrong_layers/%/layers_host)
 .PHONY: train-test train-layers
 
 everything: $(TRAINED)/train $(TRAINED)/check $(TRAINED)/layers_host $(TRAINED)/layers_device

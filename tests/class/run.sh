@@ -67,10 +67,11 @@ put() { # FOLDER NUMBER FILE
     mkdir -p "$1/problems/$2" && cp "$3" "$1/problems/$2/$(file_of "$2")" || exit 1
 }
 key() { put "$1" "$2" "$(ls solutions/"$2"/*.c*)"; } # FOLDER NUMBER
-wrong() { # FOLDER NUMBER PATCH
-    key "$1" "$2"
-    patch -s -d "$1/problems/$2" -p1 --no-backup-if-mismatch <"solutions/$2/wrong/$3.patch" || exit 1
+edited() { # FOLDER NUMBER LIST ENTRY: the key with an edit of this list
+    mkdir -p "$1/problems/$2"
+    awk -v list="$3" -v entry="$4" -f workbook/loop/edit.awk "$(ls solutions/"$2"/*.c*)" >"$1/problems/$2/$(file_of "$2")" || exit 1
 }
+wrong() { edited "$1" "$2" "solutions/$2/wrong.diff" "$3"; } # FOLDER NUMBER ENTRY
 with_paths() { sed "s|@ROOT@|$root|g; s|@CANARY@|$canary|g; s|@BASE@|$out/base|g" "$@"; }
 listed() { printf '%s\t%s\t%s\n' "$(basename "$1")" "$2" "$3" >>"$class/bombs"; } # FOLDER NUMBER NAME
 beside() { # FOLDER NUMBER NAME: a bomb in a file whose function is right
@@ -229,10 +230,7 @@ verdict $? "with the same grades"
 in=$class/checked out=$class/checked_grades
 mkdir "$in"
 : >"$class/bombs"
-race() { # FOLDER NUMBER NAME
-    key "$1" "$2"
-    patch -s --no-backup-if-mismatch "$1/problems/$2/$(file_of "$2")" "tests/sanitize/$2_$3.patch" || exit 1
-}
+race() { edited "$1" "$2" "tests/sanitize/$2.diff" "$3"; } # FOLDER NUMBER ENTRY
 key "$in/adele" 01;                         key "$in/adele" 02
 race "$in/boris" 01 counter_not_atomic;     race "$in/boris" 02 stored_by_many
 beside "$in/cora" 01 hoards_in_the_check_build; beside "$in/cora" 02 quotes_a_file

@@ -8,7 +8,7 @@ out=build/${BACKEND:-cpu}
 diagnose=$out/diagnose
 if [ "${1:-}" = --one ]; then # NN/WRONG WANT: is it named so? For an answer key, NN and nothing.
     n=${2%%/*} want=${3:--}
-    worker=$out/wrong/$n/wrong/${2#*/}/${n}_worker
+    worker=$out/wrong/$2/${n}_worker
     [ "$n" != "$2" ] || worker=$out/solutions/${n}_worker
     said=$(WB_WORKER=$worker "$diagnose" -v "$n" 2>&1)
     status=$? got=$(echo "$said" | sed -n 's/^id //p')
@@ -24,8 +24,8 @@ if [ "${1:-}" = --one ]; then # NN/WRONG WANT: is it named so? For an answer key
     exit 0
 fi
 list=$(sed -n "/ ?\$/d; s/^+ \([^ ]*\) [^ ]*/\1/p${ALL:+; s/^  \([^ ]*\) [^ ]*/\1/p}" tests/prove/wrong.txt)
-[ -d solutions/01/wrong ] || { echo "skip  there are no wrong solutions here"; exit 0; }
-workers=$(echo "$list" | sed "s|^\(..\)/\([^ ]*\).*|$out/wrong/\1/wrong/\2/\1_worker|")
+[ -f solutions/01/wrong.diff ] || { echo "skip  there are no wrong solutions here"; exit 0; }
+workers=$(echo "$list" | sed "s|^\(..\)/\([^ ]*\).*|$out/wrong/\1/\2/\1_worker|")
 numbers=$(ls problems | grep '^[0-9][0-9]$')
 modelled=02
 [ -z "${ALL:-}" ] || modelled=$numbers
@@ -75,7 +75,7 @@ asks() {
     want=$1 n=${2%%/*} wrong=$2
     shift 2
     without "$n" "$@"
-    got=$(WB_WORKER=$out/wrong/$n/wrong/${wrong#*/}/${n}_worker "$diagnose" -v --source "$out/filled_$n.txt" "$n" | sed -n 's/^id //p')
+    got=$(WB_WORKER=$out/wrong/$wrong/${n}_worker "$diagnose" -v --source "$out/filled_$n.txt" "$n" | sed -n 's/^id //p')
     [ "${got:--}" = "$want" ] || fail "$wrong, with $* as shipped: wanted $want, got ${got:--}"
 }
 asks P_not_dS 08/P_not_dS

@@ -1,20 +1,19 @@
 #!/bin/sh
-# measure.sh - how often the right mistake is named: tests/mistakes/NN_name.patch, each a mistake planted in the key, with a sentence that says what it
-# is. expected.txt has the names that are right for it ("none" where no model fits), what was measured, and who planted. Right: the gap that
-# the mistake is in is among those to look at, and if a name is given it is one of those.
+# measure.sh - how often the right mistake is named, of those planted in keys (planted.diff). Right: the gap that the mistake is in is among
+# those to look at, and if a name is given it is right for it.
 # Exit status: 0 if of the mistakes at least 80 in 100 get their name and at most 3 in 100 a wrong one.
 set -u
 export OMP_WAIT_POLICY=passive  # several are looked at at once
 cd "$(dirname "$0")/../.." || exit 1
 out=build/${BACKEND:-cpu}
 if [ "${1:-}" = --one ]; then # NAME WANT: prints what is said of it
-    n=${2%%_*} patch=tests/mistakes/$2.patch
+    n=${2%%_*} source=$(ls solutions/"${2%%_*}"/*.c*)
     said=$(WB_HUNG= WB_WORKER=$out/mistakes/$2/${n}_worker "$out/diagnose" -v "$n" 2>/dev/null)
     got=$(echo "$said" | sed -n 's/^id //p') look=$(echo "$said" | sed -n 's/^look at: \(.*\); .*/\1/p')
-    # The gaps of the patch's changed lines.
-    gap=$(awk '/^@@/ { sub(/^-/, "", $2); line = $2 + 0; inside = 1; next } inside && /^[-+]/ { print line } inside && !/^[+]/ { line++ }' "$patch" |
+    # The gaps of the changed lines.
+    gap=$(diff "$source" "$out/mistakes/$2/edited" | awk -F '[,acd]' '/^[0-9]/ { last = $0 ~ /^[0-9]+,/ ? $2 : $1; for (line = $1; line <= last; line++) print line }' |
         awk 'NR == FNR { changed[$1]; next } /^ *\/\/\{ / { gap = $0; sub(/^ *\/\/\{ */, "", gap); sub(/ *:.*/, "", gap) }
-            FNR in changed && !said[gap]++ { printf "%s%s", among++ ? "|" : "", gap }' - solutions/"$n"/*.c*)
+            FNR in changed && !said[gap]++ { printf "%s%s", among++ ? "|" : "", gap }' - "$source")
     verdict=silent
     if [ -n "$look" ]; then
         verdict=WRONG
@@ -24,12 +23,15 @@ if [ "${1:-}" = --one ]; then # NAME WANT: prints what is said of it
     printf '%-7s %-32s %-30s %-30s %s\n' $verdict "$2" "$3" "${got:--}" "$gap: ${look:--}"
     exit 0
 fi
-list=$(grep -v '^#' tests/mistakes/expected.txt)
+planted=tests/mistakes/planted.diff
+list=$(awk -v list=$planted -v tell=names -f workbook/loop/edit.awk | while read -r name; do
+    echo "$name $(awk -v list=$planted -v entry="$name" -v tell=named -f workbook/loop/edit.awk)"
+done)
 # shellcheck disable=SC2046
 ${MAKE:-make} --no-print-directory -k -j"${WB_JOBS:-2}" WERROR=1 BACKEND=cpu "$out/diagnose" \
     $(echo "$list" | sed "s|^\(..\)\([^ ]*\) .*|$out/mistakes/\1\2/\1_worker|") >"$out/mistakes.log" 2>&1 || { tail -n 20 "$out/mistakes.log"; exit 1; }
 echo "$list" | xargs -P "${WB_JOBS:-2}" -n 2 "$0" --one | tee "$out/mistakes.txt"
-awk -v all="$(ls tests/mistakes/*.patch | grep -c .)" '{ n++; count[$1]++ } END {
+awk -v all="$(echo "$list" | grep -c .)" '{ n++; count[$1]++ } END {
     printf "of %d mistakes %d are named rightly, %d not at all, %d wrongly\n", n, count["right"], count["silent"], count["WRONG"]
     exit !(n && n == all && count["right"] >= 0.8 * n && count["WRONG"] <= 0.034 * n)
 }' "$out/mistakes.txt"

@@ -5,8 +5,8 @@
 suite=$1 test=$2 worker=$3 backend=$4 verdict=$5
 rm -f "$verdict"
 folder=${verdict%/*}
-name=${folder##*/} number=${folder%/wrong/*} record=$folder/record
-name="${number##*/} $name"
+number=${folder%/*} record=$folder/record
+name="${number##*/} ${folder##*/}"
 run() { report=$(WB_RESULTS=$record "$suite" --first "$test" "$worker" "$backend" "$@" 2>&1); }
 before=$(sed -n "s|^. ${name% *}/${name#* } \([^ ]*\) .*|\1|p" tests/prove/wrong.txt)
 caught=

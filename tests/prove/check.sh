@@ -131,15 +131,15 @@ if [ -n "${FAST:-}" ]; then
     [ $failed -eq 0 ]
     exit
 fi
-for wrong in $(ls solutions/[0-9][0-9]/wrong/*.patch | sed 's/^solutions.//; s/.patch$//'); do
-    echo "$out/wrong/$wrong/caught"
+for number; do
+    awk -v list="solutions/$number/wrong.diff" -v tell=names -f workbook/loop/edit.awk | sed "s|.*|$out/wrong/$number/&/caught|"
 done >"$out/check/wrong"
 log=$out/check/mutants.log
 echo "          $(grep -c . "$out/check/wrong") wrong solutions, each built and tested:"
 # shellcheck disable=SC2046
 { build -k wrong; build -k $(cat "$out/check/wrong"); echo $? >"$out/check/status"; } 2>&1 | tee "$log" | grep --line-buffered -E '^(caught|SURVIVED|NOT TRIED)' | cut -c1-160
 while read -r caught; do
-    wrong=$(echo "$caught" | sed 's|.*/wrong/\([0-9]*\)/wrong/\(.*\)/caught|\1 \2|')
+    wrong=$(echo "$caught" | sed 's|.*/wrong/\([0-9]*\)/\(.*\)/caught|\1 \2|')
     if [ -s "$caught" ]; then
         passed=$((passed + 1))
     else

@@ -20,26 +20,27 @@ sanitizer=$(command -v compute-sanitizer || echo "$CUDA_HOME/bin/compute-sanitiz
 arch=${ARCH:-90a}
 objects=$(sed -n 's#^\(CASE_OF\|MACHINERY\) := .*/machinery/,\([^)]*\)).*#\2#p' Makefile | sed 's/\.o//g' | tr '\n' ' ')
 
-# Applies a patch to the one file it is about. `patch` may be missing on a machine that only runs things.
-apply() { # FILE PATCH
-    if command -v patch >/dev/null; then
-        patch -s --no-backup-if-mismatch "$1" "$2"
-    else
-        base=$(sed -n 's|^--- a/||p' "$2")
-        mkdir -p "$1.git/$(dirname "$base")" && mv "$1" "$1.git/$base" && sed -n '/^--- a/,$p' "$2" >"$1.patch" &&
-            (cd "$1.git" && GIT_DIR=/nonexistent git apply "../$(basename "$1").patch") && mv "$1.git/$base" "$1" && rm -rf "$1.git"
-    fi
+# A name is LIST_ENTRY: an entry of tests/sanitize/LIST.diff; NN_key is a key as it is.
+list_of() { # NAME
+    for list in tests/sanitize/*.diff; do case $1 in "$(basename "$list" .diff)"_*) found=$list ;; esac; done
+    echo "$found"
 }
-
-key_of() { # NAME: the source that its patch is for
+told() { # NAME WORD
+    list=$(list_of "$1") prefix=$(basename "$list" .diff)_
+    awk -v list="$list" -v entry="${1#"$prefix"}" -v tell="$2" -f workbook/loop/edit.awk
+}
+key_of() { # NAME: the source that it is an edit of
+    number=${1%%_*}
     case $1 in
-    [0-9][0-9]_key) ls solutions/"${1%_key}"/*.cu ;;
-    *) sed -n 's|^--- a/||p' "tests/sanitize/$1.patch" ;;
+    [0-9][0-9]_key) ls solutions/"$number"/*.cu ;;
+    tile_*) echo tests/tile_kernels.cu ;;
+    *)
+        variant=$(basename "$(list_of "$1")" .diff) variant=${variant#"$number"} variant=solutions/$number/variants/${variant#_}.cu
+        if [ -f "$variant" ]; then echo "$variant"; else ls solutions/"$number"/*.cu; fi
+        ;;
     esac
 }
-case_of() { # NAME
-    sed -n 's/^case: //p' "tests/sanitize/$1.patch"
-}
+case_of() { told "$1" case; }
 
 build_one() { # NAME, or a name of $objects, or worker_NN, or tile_words
     case $1 in
@@ -52,7 +53,11 @@ build_one() { # NAME, or a name of $objects, or worker_NN, or tile_words
         ;;
     [0-9]*_* | tile_*)
         key=$(key_of "$1")
-        mkdir -p "$out/$1" && cp "$key" "$out/$1/" && case $1 in [0-9][0-9]_key) ;; *) apply "$out/$1/$(basename "$key")" "tests/sanitize/$1.patch" ;; esac &&
+        list=$(list_of "$1") prefix=$(basename "${list:-none}" .diff)_
+        mkdir -p "$out/$1" && case $1 in
+        [0-9][0-9]_key) cp "$key" "$out/$1/" ;;
+        *) awk -v list="$list" -v entry="${1#"$prefix"}" -f workbook/loop/edit.awk "$key" >"$out/$1/$(basename "$key")" ;;
+        esac &&
             "$nvcc" -std=c++17 -O3 -lineinfo -gencode "arch=compute_$arch,code=sm_$arch" -Iworkbook -Itests -I"$(dirname "$key")" -c "$out/$1/$(basename "$key")" -o "$out/$1.o"
         ;;
     *) ${CC:-gcc} -std=c11 -D_GNU_SOURCE -O1 -g -Iworkbook -c "workbook/$1.c" -o "$out/$1.o" ;;
@@ -137,7 +142,9 @@ out=${1:-build/cuda/sanitize}
 mkdir -p "$out/log" "$out/cell" || exit 2
 BEGUN=$(date +%s) LIMIT=${LIMIT:-12} WHOLE=${WHOLE:-330} TIMES=${TIMES:-20}
 cores=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-names=$(cd tests/sanitize && ls ./*.patch | sed 's|^./||; s|.patch$||' | grep -v '^01_' | grep "^${ONLY:-}")
+names=$(for list in tests/sanitize/*.diff; do
+    awk -v list="$list" -v tell=names -f workbook/loop/edit.awk | sed "s/^/$(basename "$list" .diff)_/"
+done | grep -v '^01_' | grep "^${ONLY:-}")
 numbers=$(echo "$names" | sed -n 's/^\([0-9]*\)_.*/\1/p' | sort -u)
 names=$(for n in $numbers; do echo "${n}_key"; done; echo "$names")
 export BEGUN LIMIT WHOLE TIMES names
@@ -151,7 +158,7 @@ echo "built in $(($(date +%s) - BEGUN)) s" >&2
 [ -z "${BUILD_ONLY:-}" ] || exit 0
 
 # Alone first, and what never ends last: each of those takes a place for LIMIT seconds.
-expected() { case $1 in [0-9][0-9]_key) echo - ;; *) sed -n 's/^expect: //p' "tests/sanitize/$1.patch" ;; esac; }
+expected() { case $1 in [0-9][0-9]_key) echo - ;; *) told "$1" expect ;; esac; }
 for name in $names; do
     case $(expected "$name") in deadlock) last=1 ;; *) last=0 ;; esac
     for tool in alone memcheck racecheck synccheck initcheck; do echo "$last$([ $tool = alone ] && echo 0 || echo 1) $name.$tool"; done

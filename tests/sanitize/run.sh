@@ -1,8 +1,8 @@
 #!/bin/sh
 # run.sh [NAME...] - proves the check build: each broken kernel of tests/sanitize/ is reported, as the kind and with the lines that
-# its patch names; and no clean kernel is, in any order of threads. Part of make check-all.
-# The first lines of a patch: what is wrong; expect: the kind; line: text of each source line that the first report must show; shows: what
-# else it says; case: what to run. expect: nothing: a kernel that does what others do wrong, and is right.
+# its entry names; and no clean kernel is, in any order of threads. Part of make check-all.
+# NAME is LIST_ENTRY: an entry of tests/sanitize/LIST.diff. expect: the kind; line: text of each source line that the first report must
+# show; shows: what else it says; case: what to run. expect: nothing: a kernel that does what others do wrong, and is right.
 set -u
 . workbook/sanitize/settings.sh
 out=build/cpu/check
@@ -30,12 +30,11 @@ look_at_c() {
     return $status
 }
 
-broken() { # NAME
-    name=$1
-    patch=tests/sanitize/$name.patch
+told() { awk -v list="tests/sanitize/$list.diff" -v entry="${name#"${list}_"}" -v tell="$1" -f workbook/loop/edit.awk; }
+broken() { # LIST NAME
+    list=$1 name=$2
     worker=$out/broken/$name/${name%%_*}_worker
-    want=$(sed -n 's/^expect: //p' "$patch")
-    given=$(sed -n 's/^case: //p' "$patch")
+    want=$(told expect) given=$(told case)
     in_c=$(ls "solutions/${name%%_*}"/*.c 2>/dev/null)
     if [ -n "$in_c" ]; then look_at_c; else CUDACPU_TIMEOUT=10 timeout 60 "$worker" --case "$given" --guard 0 >"$report" 2>&1; fi
     status=$?
@@ -46,13 +45,13 @@ broken() { # NAME
     *) problem="reported as '${got:-nothing}', exit status $status" ;;
     esac
     [ $status -eq 66 ] || [ "$status$want" = 0nothing ] || { [ $status -ne 0 ] && [ -n "$in_c" ]; } || problem=${problem:-exit status $status}
-    sed -n 's/^line: //p' "$patch" >"$report.lines"
+    told line >"$report.lines"
     # Only what the first report shows in full.
     awk '/^ *(besides|read) /{exit} {print}' "$report" >"$report.first"
     while IFS= read -r line; do
         grep -F "| " "$report.first" | grep -qF -- "$line" || problem=${problem:-does not show the line: $line}
     done <"$report.lines"
-    sed -n 's/^shows: //p' "$patch" >"$report.lines"
+    told shows >"$report.lines"
     while IFS= read -r text; do
         grep -qF -- "$text" "$report.first" || problem=${problem:-does not say: $text}
     done <"$report.lines"
@@ -73,16 +72,18 @@ clean() { # KEY ORDER
     say $bad "clean: $1, order $2$([ $bad -eq 0 ] || echo ", case $given")"
 }
 case ${1:-} in # each in a process of its own, which prints all that it has to say at once
---broken) said=$(broken "$2"); echo "$said"; exit 0 ;;
+--broken) said=$(broken "$2" "$3"); echo "$said"; exit 0 ;;
 --clean) said=$(clean "$2" "$3"); echo "$said"; exit 0 ;;
 esac
 
 # shellcheck disable=SC2086
-if [ $# -gt 0 ]; then names=$*; else names=$(cd tests/sanitize && ls ./*.patch | sed 's|^./||; s|.patch$||'); fi
 ${MAKE:-make} --no-print-directory -k -j"${WB_JOBS:-2}" BACKEND=cpu broken >"$report" 2>&1 || grep -v '^make' "$report"
 export BEGUN="$begun"
 {
-    for name in $names; do echo "--broken $name -"; done
+    for list in tests/sanitize/*.diff; do
+        name=$(basename "$list" .diff)
+        awk -v list="$list" -v tell=names -f workbook/loop/edit.awk | sed "s/.*/--broken $name ${name}_&/"
+    done | { if [ $# -gt 0 ]; then grep -wF "$(printf '%s\n' "$@")"; else cat; fi }
     for worker in "$out"/solutions/*_worker; do
         key=$(basename "$worker" _worker)
         case $#$key in 0*_threads | [1-9]*) continue ;; esac

@@ -64,15 +64,14 @@ awk '/^<!-- recorded: / { table = 1 } table && /^$/ { table = 0 } !table && !/^R
 skeleton=problems/$number/$name.${key##*.}
 copied <"$scratch/skeleton" >"$scratch/$skeleton"
 rm "$scratch/skeleton"
-# A wrong solution is the key with a patch; the new patch is what then differs from the new key, however either is formatted.
-wrong=$scratch/solutions/$number/wrong
+# Wrong solutions are copied as sources: an entry of the new list is what then differs from the new key, however either is formatted.
+wrong=$scratch/solutions/$number/wrong list=solutions/$from/wrong.diff
 mkdir -p "$wrong"
-for patch in solutions/"$from"/wrong/*.patch; do
-    [ -f "$patch" ] || continue
-    source=$wrong/$(basename "$patch" .patch).${key##*.}
-    cp "$key" "$wrong/key" && patch -s --no-backup-if-mismatch -F 0 "$wrong/key" <"$patch" || refuse "$patch does not fit $key"
-    copied <"$wrong/key" >"$source"
-    rm "$wrong/key"
+entries=$([ ! -f "$list" ] || awk -v list="$list" -v tell=names -f workbook/loop/edit.awk)
+for entry in $entries; do
+    awk -v list="$list" -v entry="$entry" -f workbook/loop/edit.awk "$key" >"$scratch/source" || refuse "$list does not fit $key"
+    copied <"$scratch/source" >"$wrong/$entry.${key##*.}"
+    rm "$scratch/source"
 done
 
 # The lines in files of all problems.
@@ -101,14 +100,22 @@ if command -v clang-format >/dev/null; then
 else
     echo "new-problem: there is no clang-format here, so that lines may be broken in the wrong places"
 fi
-for source in "$wrong"/*."${key##*.}"; do
-    [ -f "$source" ] || continue
-    patch=$(basename "${source%.*}").patch
-    { sed '/^--- /,$d' "solutions/$from/wrong/$patch" | copied
-      diff -u --label "a/$name.${key##*.}" --label "b/$name.${key##*.}" "$scratch/solutions/$number/$name.${key##*.}" "$source"
-    } >"$wrong/$patch"
-    rm "$source"
+new_key=$scratch/solutions/$number/$name.${key##*.} new_list=$scratch/solutions/$number/wrong.diff
+[ -z "$entries" ] || sed '/^@@ /,$d' "$list" | sed "s/$from/$number/g" >"$new_list"
+for entry in $entries; do # with as many lines around it as it is found by
+    source=$wrong/$entry.${key##*.}
+    for around in 0 1 2 3 5 9 20; do
+        {
+            awk -v list="$list" -v entry="$entry" -v tell=sentence -f workbook/loop/edit.awk | sed "s/^/@@ $entry: /" | copied
+            diff -U $around "$new_key" "$source" | sed '1,3d; s/^@@ .*/@@/; s/^ $//'
+            echo
+        } >"$wrong/entry"
+        awk -v list="$wrong/entry" -v entry="$entry" -f workbook/loop/edit.awk "$new_key" 2>"$wrong/said" | cmp -s - "$source" && break
+    done
+    [ ! -s "$wrong/said" ] || refuse "$(cat "$wrong/said")"
+    cat "$wrong/entry" >>"$new_list"
 done
+rm -rf "$wrong"
 (cd "$scratch" && sha256sum "$skeleton") | cat workbook/loop/shipped.sha256 - | sort -k 2 >"$scratch/workbook/loop/shipped.sha256"
 
 # Nothing was changed until here.

@@ -77,25 +77,26 @@ $(CHECK)/$(1)/tile_worker: $(CHECK)/$(1)/tile.o $(CHECK)/tile_words.o $(MACHINER
 endef
 $(eval $(call check_of_tiles,solutions,tests/tile_kernels.cu))
 
-# Broken kernels: tests/sanitize/NN_what.patch is applied to the key of NN, NN_VARIANT_what.patch to that variant, which may include the key and others, of
-# other problems too (links beside the copies lead there), tile_what.patch to tests/tile_kernels.cu. Each runs one case: a choice by head_dim becomes one of
-# that case's, or most of what is compiled would never run.
-BROKEN := $(basename $(notdir $(wildcard tests/sanitize/*.patch)))
+# Broken kernels: the edits of tests/sanitize/NN.diff are made in the key of NN, those of NN_VARIANT.diff in that variant, which may include the key and
+# others, of other problems too (links beside the copies lead there), those of tile.diff in tests/tile_kernels.cu. Each runs one case: a choice by head_dim
+# becomes one of that case's, or most of what is compiled would never run.
+BROKEN_LISTS := $(basename $(notdir $(wildcard tests/sanitize/*.diff)))
 broken_number = $(firstword $(subst _, ,$(1)))
-broken_words = $(wordlist 2,$(words $(subst _, ,$(1))),$(subst _, ,$(1)))
-broken_variant = $(firstword $(foreach v,$(word 1,$(broken_words))_$(word 2,$(broken_words)) $(word 1,$(broken_words)),$(wildcard solutions/$(call broken_number,$(1))/variants/$v.cu)))
-broken_source = $(or $(call broken_variant,$(1)),$(call source,solutions,$(call broken_number,$(1))),tests/tile_kernels.cu)
-broken_copy = $(CHECK)/broken/$(1)/$(if $(call broken_variant,$(1)),variants/)$(notdir $(call broken_source,$(1)))
+broken_variant = $(filter %/variants/$(1:$(broken_number)_%=%).cu,$(wildcard solutions/$(broken_number)/variants/*.cu))
+broken_source = $(or $(broken_variant),$(call source,solutions,$(broken_number)),tests/tile_kernels.cu)
+broken_copy = $(CHECK)/broken/$(1)_%/$(if $(broken_variant),variants/)$(notdir $(broken_source))
+# $(1): the list's name
 define broken
-$(call broken_copy,$(1)): $(call broken_source,$(1)) tests/sanitize/$(1).patch
+$(broken_copy): $(broken_source) tests/sanitize/$(1).diff $(EDIT)
 	@mkdir -p $$(@D)
-	$(if $(call broken_variant,$(1)),@cp $(call source,solutions,$(call broken_number,$(1))) $(CHECK)/broken/$(1)/ && cp $(dir $(call broken_variant,$(1)))*.cu $$(@D)/ && for n in $(NUMBERS); do ln -sn ../../../../solutions/$$$$n $(CHECK)/broken/$$$$n 2>/dev/null || [ -L $(CHECK)/broken/$$$$n ]; done)
-	@cp $$< $$@ && patch -s --no-backup-if-mismatch $$@ tests/sanitize/$(1).patch
-	@D=$$$$(sed -n 's/^case: .*D=\([0-9]*\),.*/\1/p' tests/sanitize/$(1).patch) && { [ -z "$$$$D" ] || find $(CHECK)/broken/$(1) -name "*.cu" -exec sed -i -E "s/(switch|if) \(((shape->)?head_dim)/\1 ($$$$D + 0 * \2/" {} +; }
-$(if $(filter tile,$(call broken_number,$(1))),$(call check_of_tiles,broken/$(1),$(call broken_copy,$(1))),$(call check_of,broken/$(1),$(call broken_number,$(1)),$(call broken_copy,$(1))))
+	$(if $(broken_variant),@cp $(call source,solutions,$(broken_number)) $(CHECK)/broken/$(1)_$$*/ && cp $(dir $(broken_variant))*.cu $$(@D)/ && for n in $(NUMBERS); do ln -sn ../../../../solutions/$$$$n $(CHECK)/broken/$$$$n 2>/dev/null || [ -L $(CHECK)/broken/$$$$n ]; done)
+	@awk -v list=tests/sanitize/$(1).diff -v entry=$$* -f $(EDIT) $$< >$$@
+	@D=$$$$(awk -v list=tests/sanitize/$(1).diff -v entry=$$* -v tell=case -f $(EDIT) | sed -n 's/.*D=\([0-9]*\),.*/\1/p') && { [ -z "$$$$D" ] || find $(CHECK)/broken/$(1)_$$* -name "*.cu" -exec sed -i -E "s/(switch|if) \(((shape->)?head_dim)/\1 ($$$$D + 0 * \2/" {} +; }
+$(if $(filter tile,$(1)),$(call check_of_tiles,broken/$(1)_%,$(broken_copy)),$(call check_of,broken/$(1)_%,$(broken_number),$(broken_copy)))
 endef
-$(foreach b,$(BROKEN),$(eval $(call broken,$b)))
-broken: $(foreach b,$(BROKEN),$(CHECK)/broken/$b/$(call broken_number,$b)_worker $(if $(filter %.c,$(call broken_source,$b)),$(CHECK)/broken/$b/$(call broken_number,$b)_threads_worker)) $(CHECK)/solutions/tile_worker $(foreach v,$(HOPPER_VARIANTS),$(CHECK)/variants/$v/$(firstword $(subst /, ,$v))_worker) $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$(CHECK)/solutions/$n_worker))
+$(foreach b,$(BROKEN_LISTS),$(eval $(call broken,$b)))
+broken: $(CHECK)/solutions/tile_worker $(foreach v,$(HOPPER_VARIANTS),$(CHECK)/variants/$v/$(firstword $(subst /, ,$v))_worker) $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$(CHECK)/solutions/$n_worker))
+	@$(MAKE) --no-print-directory $(foreach l,$(BROKEN_LISTS),$(foreach b,$(call names_in,tests/sanitize/$l.diff),$(CHECK)/broken/$l_$b/$(call broken_number,$l)_worker $(if $(filter %.c,$(call broken_source,$l)),$(CHECK)/broken/$l_$b/$(call broken_number,$l)_threads_worker)))
 endif
 
 .PHONY: sanitize check-machinery check-all broken honest-checked
