@@ -32,7 +32,8 @@ BEGIN {
         } else if (match(line, /^[a-z]+: /) && (inside || !name)) {
             word = substr(line, 1, RLENGTH - 2)
             said = (inside ? "" : "of all ") word
-            told[said] = (said in told ? told[said] "\n" : "") substr(line, RLENGTH + 1)
+            before = said in told ? told[said] "\n" : ""
+            told[said] = before substr(line, RLENGTH + 1)
         } else if (inside && line == "@@") {
             changing = blank = 0
         } else if (inside && line == "") {
