@@ -89,6 +89,18 @@ TILE_FN void mma_AB(reg_tile<Rows, Cols> &c, const reg_tile<Rows, Depth> &a, con
         [&](uint32_t *f, int k, int n) { load_16x16<down, true>(f, b, 16 * k, 16 * n); });
 }
 
+// The first `rows` rows of src, [rows, Cols] in global memory, as a left factor; the others become zeros. All `Threads` threads of the block call,
+// when nobody uses the room. What they have sent for before has then arrived, too.
+template <int Threads, int Rows, int Cols>
+TILE_FN void load(operand<Rows, Cols> &a, smem_tile<Rows, Cols> &room, const bf16 *src, int rows)
+{
+    load_async<Threads>(room, src, rows);
+    loads_issued();
+    loads_arrived<0>();
+    __syncthreads();  // every thread's part has arrived
+    load(a, room, 0);
+}
+
 // What a kernel of a paged cache relies on and no host has looked at: that `page`, which the table has for key `key` of a sequence, is one
 // of `pages`; that a sequence has from 0 to `most` keys. The CPU layer ends with a sentence if not; a GPU does not ask.
 #ifndef __CUDACPU__

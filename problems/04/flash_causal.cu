@@ -135,12 +135,9 @@ wb_status flash_causal(
     const wb_status status = wb_check_forward("flash_causal", O, L, Q, K, V, shape);
     if (status != WB_OK) return status;
     const bool room = fits<forward_tiles<128, 48, 128>>();
-    switch (shape->head_dim) {
-    case 16: return launch<16, 32, 64, 4>(O, L, Q, K, V, shape, stream);
-    case 32: return launch<32, 32, 64, 3>(O, L, Q, K, V, shape, stream);
-    case 64: return launch<64, 32, 64, 2>(O, L, Q, K, V, shape, stream);
-    default:
-        return room ? launch<128, 32, 48, 2>(O, L, Q, K, V, shape, stream)
-                    : launch<128, 16, 32, 2>(O, L, Q, K, V, shape, stream);
-    }
+    auto go = launch<16, 32, 64, 4>;
+    if (shape->head_dim == 32) go = launch<32, 32, 64, 3>;
+    if (shape->head_dim == 64) go = launch<64, 32, 64, 2>;
+    if (shape->head_dim == 128) go = room ? launch<128, 32, 48, 2> : launch<128, 16, 32, 2>;
+    return go(O, L, Q, K, V, shape, stream);
 }

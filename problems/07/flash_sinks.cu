@@ -171,20 +171,11 @@ wb_status flash_sinks(
 {
     const wb_status status = wb_check_forward("flash_sinks", O, L, Q, K, V, shape);
     if (status != WB_OK) return status;
-    if (shape->window <= 512)  // small tiles: less of them lies outside the window
-        switch (shape->head_dim) {
-        case 16: return launch<16, 16, 64, 5>(O, L, Q, K, V, shape, stream);
-        case 32: return launch<32, 16, 32, 6>(O, L, Q, K, V, shape, stream);
-        case 64: return launch<64, 16, 32, 5>(O, L, Q, K, V, shape, stream);
-        default: return launch<128, 16, 32, 3>(O, L, Q, K, V, shape, stream);
-        }
     const bool room = fits<forward_tiles<128, 48, 128>>();
-    switch (shape->head_dim) {
-    case 16: return launch<16, 32, 64, 4>(O, L, Q, K, V, shape, stream);
-    case 32: return launch<32, 32, 64, 3>(O, L, Q, K, V, shape, stream);
-    case 64: return launch<64, 32, 64, 2>(O, L, Q, K, V, shape, stream);
-    default:
-        return room ? launch<128, 32, 48, 2>(O, L, Q, K, V, shape, stream)
-                    : launch<128, 16, 32, 2>(O, L, Q, K, V, shape, stream);
-    }
+    const bool small = shape->window <= 512;  // small tiles: less of them lies outside the window
+    auto go = small ? launch<16, 16, 64, 5> : launch<16, 32, 64, 4>;
+    if (shape->head_dim == 32) go = small ? launch<32, 16, 32, 6> : launch<32, 32, 64, 3>;
+    if (shape->head_dim == 64) go = small ? launch<64, 16, 32, 5> : launch<64, 32, 64, 2>;
+    if (shape->head_dim == 128) go = small || !room ? launch<128, 16, 32, 3> : launch<128, 32, 48, 2>;
+    return go(O, L, Q, K, V, shape, stream);
 }

@@ -276,12 +276,9 @@ wb_status flash_gqa_backward(
     const wb_status status = wb_check_backward("flash_gqa_backward", dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
     if (status != WB_OK) return status;
     const bool room = fits<dq_tiles<128, 32, 128>>();
-    switch (shape->head_dim) {
-    case 16: return launch<16, 16, 64, 4, 32, 64, 3>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
-    case 32: return launch<32, 32, 64, 2, 32, 64, 2>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
-    case 64: return launch<64, 32, 32, 2, 32, 32, 2>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
-    default:
-        return room ? launch<128, 16, 32, 2, 32, 32, 2>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream)
-                    : launch<128, 16, 16, 1, 16, 16, 1>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
-    }
+    auto go = launch<16, 16, 64, 4, 32, 64, 3>;
+    if (shape->head_dim == 32) go = launch<32, 32, 64, 2, 32, 64, 2>;
+    if (shape->head_dim == 64) go = launch<64, 32, 32, 2, 32, 32, 2>;
+    if (shape->head_dim == 128) go = room ? launch<128, 16, 32, 2, 32, 32, 2> : launch<128, 16, 16, 1, 16, 16, 1>;
+    return go(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
 }

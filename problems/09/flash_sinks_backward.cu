@@ -324,10 +324,9 @@ wb_status flash_sinks_backward(
 {
     const wb_status status = wb_check_backward("flash_sinks_backward", dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
     if (status != WB_OK) return status;
-    switch (shape->head_dim) {
-    case 16: return launch<16, 16, 64, 4, 5, 16, 32, 6>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
-    case 32: return launch<32, 16, 32, 2, 8, 16, 32, 5>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
-    case 64: return launch<64, 16, 32, 2, 6, 16, 16, 5>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
-    default: return launch<128, 16, 32, 2, 3, 16, 16, 3>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
-    }
+    auto go = launch<16, 16, 64, 4, 5, 16, 32, 6>;
+    if (shape->head_dim == 32) go = launch<32, 16, 32, 2, 8, 16, 32, 5>;
+    if (shape->head_dim == 64) go = launch<64, 16, 32, 2, 6, 16, 16, 5>;
+    if (shape->head_dim == 128) go = launch<128, 16, 32, 2, 3, 16, 16, 3>;
+    return go(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
 }

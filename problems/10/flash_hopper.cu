@@ -190,9 +190,7 @@ wb_status flash_hopper(
     wb_status status = wb_check_forward("flash_hopper", O, L, Q, K, V, shape);
     if (status == WB_OK) status = check_hopper("flash_hopper");
     if (status != WB_OK) return status;
-    if (shape->head_dim == 64)
-        return shape->causal ? launch<64, 3, true>(O, L, Q, K, V, shape, stream)
-                             : launch<64, 3, false>(O, L, Q, K, V, shape, stream);
-    return shape->causal ? launch<128, 2, true>(O, L, Q, K, V, shape, stream)
-                         : launch<128, 2, false>(O, L, Q, K, V, shape, stream);
+    auto go = shape->causal ? launch<128, 2, true> : launch<128, 2, false>;
+    if (shape->head_dim == 64) go = shape->causal ? launch<64, 3, true> : launch<64, 3, false>;
+    return go(O, L, Q, K, V, shape, stream);
 }

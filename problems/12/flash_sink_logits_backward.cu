@@ -301,15 +301,12 @@ wb_status flash_sink_logits_backward(
     const wb_status status = wb_check_sink_backward(
         "flash_sink_logits_backward", dQ, dK, dV, dsinks, delta, Q, K, V, sink_logits, O, L, dO, shape);
     if (status != WB_OK) return status;
+    const bool room = fits<dq_tiles<128, 32, 128>>();
     const bool wide = shape->window >= 512;  // a long walk likes large tiles, those of 08; a short window small ones
     auto go = launch<16, 16, 64, 4, 5, 16, 32, 6>;
-    switch (shape->head_dim) {
-    case 16: break;
-    case 32: go = launch<32, 16, 32, 2, 8, 16, 32, 5>; break;
-    case 64: go = wide ? launch<64, 32, 32, 4, 2, 32, 32, 2> : launch<64, 16, 32, 2, 6, 16, 16, 5>; break;
-    default:
-        go = wide && fits<dq_tiles<128, 32, 128>>() ? launch<128, 16, 32, 4, 2, 32, 32, 2>
-                                                    : launch<128, 16, 32, 2, 3, 16, 16, 3>;
-    }
+    if (shape->head_dim == 32) go = launch<32, 16, 32, 2, 8, 16, 32, 5>;
+    if (shape->head_dim == 64) go = wide ? launch<64, 32, 32, 4, 2, 32, 32, 2> : launch<64, 16, 32, 2, 6, 16, 16, 5>;
+    if (shape->head_dim == 128)
+        go = wide && room ? launch<128, 16, 32, 4, 2, 32, 32, 2> : launch<128, 16, 32, 2, 3, 16, 16, 3>;
     return go(dQ, dK, dV, dsinks, delta, Q, K, V, sink_logits, O, L, dO, shape, stream);
 }

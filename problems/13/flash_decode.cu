@@ -25,23 +25,28 @@ merge(float &m, float &l, float (&O_row)[MINE], const float (&L_part)[at_once], 
     //}
 }
 
+// A warp's keys of a tile.
+template <int D> struct key_tile {
+    cache_tile<bf16, KEYS, D> K, V;
+};
+
 // What a block keeps in shared memory.
 template <int ROWS, int D, int WARPS, int STAGES> struct decode_tiles {
+    key_tile<D> keys[WARPS][STAGES];  // each warp has its own
+    row_room<WARPS, ROWS> maxima;
     union {
         smem_tile<ROWS, D> Q_smem;  // until it is in registers
         sum_room<D> sums;           // when a sequence ends
     };
-    row_room<WARPS, ROWS> maxima;
-    cache_tile<bf16, KEYS, D> K_smem[WARPS][STAGES], V_smem[WARPS][STAGES];  // each warp has its own
 };
 
 // One step of the online softmax, as in 05: the warp's m, l and O for these keys too.
 template <int ROWS, int D, class Mask> TILE_FN void attend(
     reg_tile<ROWS, D> &O_reg, row_vec<ROWS> &m, row_vec<ROWS> &l, const operand<ROWS, D> &Q_reg,
-    const cache_tile<bf16, KEYS, D> &K_smem, const cache_tile<bf16, KEYS, D> &V_smem, float scale2, Mask mask)
+    const key_tile<D> &keys, float scale2, Mask mask)
 {
     reg_tile<ROWS, KEYS> S = {};
-    mma_ABt(S, Q_reg, K_smem);  // S = Q K^T
+    mma_ABt(S, Q_reg, keys.K);  // S = Q K^T
     mask(S);
     const row_vec<ROWS> S_max = row_max_part(S) * scale2;
     if (any_above(S_max, m + 8.0f)) {
@@ -52,7 +57,7 @@ template <int ROWS, int D, class Mask> TILE_FN void attend(
     }
     each(S, [&](float &s, element e) { s = exp2_fast(s * scale2 - m[e]); });  // S becomes P
     l = l + row_sum_part(S);
-    mma_AB(O_reg, S, V_smem);  // O += P V
+    mma_AB(O_reg, S, keys.V);  // O += P V
 }
 
 template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(32 * WARPS) void decode_kernel(
@@ -77,15 +82,14 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     const int teams = (int)min((long long)me.teams, total);  // no team has less than a tile
     if (me.team >= teams) return;
     const long long from = first_of(total, me.team, teams), to = first_of(total, me.team + 1, teams);
-    const int count = (int)(to - from), my_key = warp_id() * KEYS;  // of a tile
-    const size_t stride = (size_t)shape.kv_heads * D;               // from a key to the next
-    K += me.head * D;
-    V += me.head * D;
+    const unsigned count = (unsigned)(to - from);
+    const int my_key = warp_id() * KEYS;                          // of a tile
+    const int sent_key = my_key + lane_id() / (512 / KEYS) * 16;  // these lanes send for 16 keys, which lie in one page
     place at = all.find(from), ahead = at;
 
-    // The page of this warp's keys of a tile. A tile early: the addresses of the loads would wait for it.
+    // The page of these 16 keys of a tile. A tile early: the addresses of the loads would wait for it.
     const auto page_of = [&](const place &p) {
-        const int key = p.t * BC + my_key;
+        const int key = p.t * BC + sent_key;
         int page = 0;
         //{ page lookup
         // TODO(13) page lookup: which page has this key, if there is such a key.  (about 1 line)
@@ -94,14 +98,17 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
         if (key < p.keys) expect_page(page, shape.pages, p.b, key);
         return page;
     };
-    int sent = 0, page = page_of(ahead);
+    const unsigned heads = shape.kv_heads, page_rows = shape.page_size * heads;  // of K and V in a page
+    unsigned sent = 0;
+    int page = page_of(ahead);
     // Sends for this warp's keys of the next tile, STAGES - 1 tiles before they are used, past the ends of sequences.
     const auto send = [&]() {
         if (sent < count) {
-            const int key = ahead.t * BC + my_key, stage = sent % STAGES;
-            const size_t row = (size_t)page * shape.page_size + (key & (shape.page_size - 1));
-            load_rows_async(tiles.K_smem[warp_id()][stage], K + row * stride, stride, ahead.keys - key);
-            load_rows_async(tiles.V_smem[warp_id()][stage], V + row * stride, stride, ahead.keys - key);
+            const int key = ahead.t * BC + sent_key, row = key & (shape.page_size - 1), rows = ahead.keys - key;
+            const size_t first = (size_t)(unsigned)page * page_rows, key_row = first + row * heads + me.head;
+            key_tile<D> &keys = tiles.keys[warp_id()][sent % STAGES];
+            load_rows_async(keys.K, K + key_row * D, heads * D, rows);
+            load_rows_async(keys.V, V + key_row * D, heads * D, rows);
             if (++sent < count) all.step(ahead), page = page_of(ahead);
         }
         loads_issued();
@@ -114,22 +121,18 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     reg_tile<ROWS, D> O_reg;
     row_vec<ROWS> m, l;
     int begin = 0;  // the first tile of this sequence that is the team's
-    for (int n = 0; n < count; n++, all.step(at)) {
+    for (unsigned n = 0; n < count; n++, all.step(at)) {
         const size_t row = me.row(at.b);
         if (n == 0 || at.t == 0) {  // another sequence
             begin = at.t;
-            load_async<THREADS>(tiles.Q_smem, Q + row * D, me.rows);
-            loads_issued();
-            loads_arrived<0>();
-            __syncthreads();  // every thread's part of Q has arrived
-            load(Q_reg, tiles.Q_smem, 0);
+            load<THREADS>(Q_reg, tiles.Q_smem, Q + row * D, me.rows);
             O_reg = {}, l = {};
             fill(m, -FLT_MAX);
         }
         loads_arrived<STAGES - 2>();
         __syncwarp();  // the tile is there for the whole warp, which does not read the one before any more
         send();
-        const int key = at.t * BC + my_key, stage = n % STAGES;
+        const int key = at.t * BC + my_key;
         const auto mask = [&](auto &S) {
             if (key + KEYS <= at.keys - shape.q_len + 1) return;  // all tokens see all of these
             each(S, [&](float &s, element e) {
@@ -139,7 +142,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
                 //}
             });
         };
-        attend(O_reg, m, l, Q_reg, tiles.K_smem[warp_id()][stage], tiles.V_smem[warp_id()][stage], scale2, mask);
+        attend(O_reg, m, l, Q_reg, tiles.keys[warp_id()][n % STAGES], scale2, mask);
         const bool ends = at.t + 1 == all.tiles_of(at.keys);
         if (ends || n + 1 == count) {
             merge_warps(tiles.maxima, tiles.sums, O_reg, m, l);
@@ -199,8 +202,8 @@ wb_status flash_decode(
     return with_sizes(shape, [&](auto s) {
         const auto parts = (part<s.ROWS, s.D> *)workspace;
         const int blocks = blocks_of_teams<s.ROWS>(*shape, s.blocks());
-        decode_kernel<s.ROWS, s.D, s.WARPS, s.STAGES>
-            <<<blocks, s.THREADS, s.BYTES, stream>>>(O, L, Q, K, V, page_table, kv_len, parts, *shape);
+        const auto kernel = decode_kernel<s.ROWS, s.D, s.WARPS, s.STAGES>;
+        kernel<<<blocks, s.THREADS, s.BYTES, stream>>>(O, L, Q, K, V, page_table, kv_len, parts, *shape);
         WB_CUDA(cudaGetLastError());
         merge_kernel<s.ROWS, s.D, KEYS * s.WARPS>
             <<<dim3(blocks, s.ROWS / at_once), 32 * at_once, 0, stream>>>(O, L, parts, kv_len, *shape);

@@ -5,11 +5,13 @@
 
 constexpr int KEYS = 32;  // that a warp takes of a tile; each half of it sends for 16, which lie in one page
 
-// What 13 has made: the share of a team, and the merge.
+// The first tile of team k's share, when `teams` teams share `total` tiles as evenly as can be.
 TILE_FN long long first_of(long long total, int k, int teams)
 {
     return total / teams * k + min((long long)k, total % teams);
 }
+
+// m, l and O_row of eight parts more of a row: L of each, and a lane's columns of its O. Where there is no part L is -infinity.
 template <int MINE> TILE_FN void
 merge(float &m, float &l, float (&O_row)[MINE], const float (&L_part)[at_once], const float (&O_part)[at_once][MINE])
 {
@@ -85,7 +87,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     part<ROWS, D> *parts,   // [gridDim.x, 2]
     decode_shape shape)
 {
-    constexpr int BC = KEYS * WARPS;
+    constexpr int THREADS = 32 * WARPS, BC = KEYS * WARPS;
     extern __shared__ uint4 shared[];
     auto &tiles = *reinterpret_cast<decode_tiles<ROWS, D, WARPS, STAGES> *>(shared);
 
@@ -97,14 +99,14 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     if (me.team >= teams) return;
     const long long from = first_of(total, me.team, teams), to = first_of(total, me.team + 1, teams);
     const unsigned count = (unsigned)(to - from);
-    const int my_key = warp_id() * KEYS;  // of a tile
+    const int my_key = warp_id() * KEYS;                          // of a tile
+    const int sent_key = my_key + lane_id() / (512 / KEYS) * 16;  // these lanes send for 16 keys, which lie in one page
     place at = all.find(from), ahead = at;
 
-    // The page of the 16 keys of a tile for which this half of the warp sends. A tile early: the addresses of the loads would wait for it.
+    // The page of these 16 keys of a tile. A tile early: the addresses of the loads would wait for it.
     const int page_bits = __ffs(shape.page_size) - 1;  // page_size is a power of two
-    const int half_key = my_key + lane_id() / 16 * 16;
     const auto page_of = [&](const place &p) {
-        const int key = p.t * BC + half_key;
+        const int key = p.t * BC + sent_key;
         int page = 0;
         if (key < p.keys) page = page_table[(size_t)p.b * shape.max_pages + (key >> page_bits)];
         if (key < p.keys) expect_page(page, shape.pages, p.b, key);
@@ -116,7 +118,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     // Sends for this warp's keys of the next tile, STAGES - 1 tiles before they are used, past the ends of sequences.
     const auto send = [&]() {
         if (sent < count) {
-            const int key = ahead.t * BC + half_key, row = key & (shape.page_size - 1), rows = ahead.keys - key;
+            const int key = ahead.t * BC + sent_key, row = key & (shape.page_size - 1), rows = ahead.keys - key;
             const size_t first = (size_t)(unsigned)page * page_rows, key_row = first + row * heads + me.head;
             key_tile<D> &keys = tiles.keys[warp_id()][sent % STAGES];
             load_rows_async(keys.K, K + key_row * D, heads * D, rows);
@@ -141,7 +143,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
         const size_t row = me.row(at.b);
         if (n == 0 || at.t == 0) {  // another sequence
             begin = at.t;
-            load(Q_reg, tiles.Q_smem, Q + row * D, me.rows);
+            load<THREADS>(Q_reg, tiles.Q_smem, Q + row * D, me.rows);
             O_reg = {}, l = {};
             fill(m, -FLT_MAX);
         }
@@ -185,18 +187,19 @@ template <int ROWS_, int D_, int WARPS_, int STAGES_> struct sizes {
     static constexpr size_t BYTES = sizeof(decode_tiles<ROWS, D, WARPS, STAGES>);
     static int blocks() { return blocks_at_a_time(decode_kernel<ROWS, D, WARPS, STAGES>, THREADS, BYTES); }
 };
-template <int D, int STAGES, class F> static auto with_sizes(const decode_shape *shape, F f)
+template <int D, int WARPS, int STAGES, class F> static auto with_sizes(const decode_shape *shape, F f)
 {
-    if (!fits<decode_tiles<32, 128, 4, 3>>()) return f(sizes < 16, D, 2, D == 128 ? 2 : 4 > ());
-    return packed_rows(*shape) <= 16 ? f(sizes<16, D, 4, STAGES>()) : f(sizes<32, D, 4, STAGES>());
+    constexpr int FEWER = D == 128 ? 2 : 4;
+    if (!fits<decode_tiles<32, D, WARPS, STAGES>>()) return f(sizes<16, D, 2, FEWER>());
+    return packed_rows(*shape) <= 16 ? f(sizes<16, D, WARPS, STAGES>()) : f(sizes<32, D, WARPS, STAGES>());
 }
 template <class F> static auto with_sizes(const decode_shape *shape, F f)
 {
     switch (shape->head_dim) {
-    case 16: return with_sizes<16, 6>(shape, f);
-    case 32: return with_sizes<32, 6>(shape, f);
-    case 64: return with_sizes<64, 6>(shape, f);
-    default: return with_sizes<128, 3>(shape, f);
+    case 16: return with_sizes<16, 4, 6>(shape, f);
+    case 32: return with_sizes<32, 4, 6>(shape, f);
+    case 64: return with_sizes<64, 4, 6>(shape, f);
+    default: return with_sizes<128, 4, 3>(shape, f);
     }
 }
 
@@ -219,7 +222,8 @@ wb_status flash_decode_int8(
     return with_sizes(shape, [&](auto s) {
         const auto parts = (part<s.ROWS, s.D> *)workspace;
         const int blocks = blocks_of_teams<s.ROWS>(*shape, s.blocks());
-        decode_kernel<s.ROWS, s.D, s.WARPS, s.STAGES><<<blocks, s.THREADS, s.BYTES, stream>>>(
+        const auto kernel = decode_kernel<s.ROWS, s.D, s.WARPS, s.STAGES>;
+        kernel<<<blocks, s.THREADS, s.BYTES, stream>>>(
             O, L, Q, K, V, K_scale, V_scale, page_table, kv_len, parts, *shape);
         WB_CUDA(cudaGetLastError());
         merge_kernel<s.ROWS, s.D, KEYS * s.WARPS>

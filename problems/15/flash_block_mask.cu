@@ -174,13 +174,11 @@ wb_status flash_block_mask(
 {
     const wb_status status = wb_check_block_mask("flash_block_mask", O, L, Q, K, V, mask, shape);
     if (status != WB_OK) return status;
-    const bool small = mask->q_tile == 64, room = fits<forward_tiles<128, 64, 128>>();
-    decltype(&launch<16, 16, 64, 5>) go;
-    switch (shape->head_dim) {
-    case 16: go = small ? launch<16, 16, 64, 5> : launch<16, 32, 64, 4>; break;
-    case 32: go = small ? launch<32, 16, 32, 6> : launch<32, 32, 64, 3>; break;
-    case 64: go = small ? launch<64, 16, 32, 5> : launch<64, 32, 64, 2>; break;
-    default: go = small || !room ? launch<128, 16, 32, 3> : launch<128, 32, 64, 2>;  // a q_tile then has two blocks
-    }
+    const bool room = fits<forward_tiles<128, 64, 128>>();
+    const bool small = mask->q_tile == 64;  // a larger tile of queries has two blocks
+    auto go = small ? launch<16, 16, 64, 5> : launch<16, 32, 64, 4>;
+    if (shape->head_dim == 32) go = small ? launch<32, 16, 32, 6> : launch<32, 32, 64, 3>;
+    if (shape->head_dim == 64) go = small ? launch<64, 16, 32, 5> : launch<64, 32, 64, 2>;
+    if (shape->head_dim == 128) go = small || !room ? launch<128, 16, 32, 3> : launch<128, 32, 64, 2>;
     return go(O, L, Q, K, V, mask, shape, stream);
 }
