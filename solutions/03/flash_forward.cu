@@ -73,15 +73,14 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
     operand<ROWS, D> Q_reg;
     load(Q_reg, tiles.Q_smem, warp_row);
 
-    // Turns to the tile whose loads are on their way, and sends for tile `next` meanwhile, if the block sees it.
-    int now = 1;
+    // Turns to the tile whose loads are on their way, and sends for tile `next` meanwhile, if the block sees it. Tile t
+    // lies in place t % 2.
     const auto turn_page = [&](int next) {
-        now = 1 - now;
         loads_arrived<0>();
         __syncthreads();  // the tile is there for all warps, and no warp reads the one before any more
         if (next < end) {
-            load_async<THREADS>(tiles.K_smem[1 - now], K + (size_t)next * BC * D, Nk - next * BC);
-            load_async<THREADS>(tiles.V_smem[1 - now], V + (size_t)next * BC * D, Nk - next * BC);
+            load_async<THREADS>(tiles.K_smem[next % 2], K + (size_t)next * BC * D, Nk - next * BC);
+            load_async<THREADS>(tiles.V_smem[next % 2], V + (size_t)next * BC * D, Nk - next * BC);
             loads_issued();
         }
     };
@@ -93,13 +92,13 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
     // phase 1: tiles that have all their keys. No mask.
     for (int t = 0; t < full; t++) {
         turn_page(t + 1);
-        attend(O_reg, m, l, Q_reg, tiles.K_smem[now], tiles.V_smem[now], scale2, [](reg_tile<ROWS, BC> &) {});
+        attend(O_reg, m, l, Q_reg, tiles.K_smem[t % 2], tiles.V_smem[t % 2], scale2, [](reg_tile<ROWS, BC> &) {});
     }
     // phase 2: the last tile, where the keys end inside it.
     for (int t = full; t < end; t++) {
         turn_page(t + 1);
         const int left = Nk - t * BC;  // keys from this tile on
-        attend(O_reg, m, l, Q_reg, tiles.K_smem[now], tiles.V_smem[now], scale2, [&](reg_tile<ROWS, BC> &S) {
+        attend(O_reg, m, l, Q_reg, tiles.K_smem[t % 2], tiles.V_smem[t % 2], scale2, [&](reg_tile<ROWS, BC> &S) {
             //{ tail: keys that do not exist
             each(S, [&](float &s, element e) {
                 if (e.col >= left) s = -INFINITY;
