@@ -390,6 +390,8 @@ reset-%: FORCE  ## reset-03: put the shipped skeleton back; your file is kept be
 diff-%: $B/score FORCE  ## diff-03: yours against the answer key; asks first (YES=1: does not)
 	@workbook/loop/diff.sh $*
 .PHONY: progress next watch
+compile_commands.json: FORCE  ## for editors with clangd: how each file is compiled; kernels are understood without the CUDA Toolkit
+	@workbook/loop/compile_commands.sh $(OPENMP) $(OPENBLAS_CFLAGS) >$@
 report:  ## one page of scores, failures, charts and masks, to keep or hand in: build/report.html, or OUT=FILE; runs no tests
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/score/report.sh $(BACKEND) $(IMPL) $(if $(filter OUT,$(COMMANDED)),"$$OUT")
 
