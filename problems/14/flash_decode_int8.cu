@@ -187,7 +187,8 @@ template <int ROWS_, int D_, int WARPS_, int STAGES_> struct sizes {
 };
 template <int D, int STAGES, class F> static auto with_sizes(const decode_shape *shape, F f)
 {
-    if (!fits<decode_tiles<32, 128, 4, 3>>()) return f(sizes < 16, D, 2, D == 128 ? 2 : 4 > ());
+    constexpr int FEWER = D == 128 ? 2 : 4;  // stages, and two warps, where shared memory is short
+    if (!fits<decode_tiles<32, 128, 4, 3>>()) return f(sizes<16, D, 2, FEWER>());
     return packed_rows(*shape) <= 16 ? f(sizes<16, D, 4, STAGES>()) : f(sizes<32, D, 4, STAGES>());
 }
 template <class F> static auto with_sizes(const decode_shape *shape, F f)
