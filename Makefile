@@ -315,9 +315,9 @@ endef
 LIBRARY_KEYS := $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$(or $(addprefix $n/,$(call chosen,$n)),$n/)))
 $(foreach k,$(LIBRARY_KEYS),$(eval $(call library_kernel,$(firstword $(subst /, ,$k)),$(word 2,$(subst /, ,$k)))))
 LIBRARY := $B/lib/library.o $(foreach k,$(LIBRARY_KEYS),$B/lib/$(firstword $(subst /, ,$k))$(addprefix _,$(word 2,$(subst /, ,$k))).o)
-$B/lib/library.o: solutions/library.c $B/flags.mk
+$B/lib/library.o: solutions/library.c VERSION $B/flags.mk
 	@mkdir -p $(@D)
-	$(call compile_c)
+	$(call compile_c,-DWB_VERSION='"$(file <VERSION)"')
 $B/lib/libworkbook.so: $(LIBRARY)
 # Yours, for reference/gpt_oss.py.
 $B/problems/gpt_oss.so: $B/problems/11.o $B/problems/12.o
@@ -400,6 +400,8 @@ reset-%: FORCE  ## reset-03: put the shipped skeleton back; your file is kept be
 diff-%: $B/score FORCE  ## diff-03: yours against the answer key; asks first (YES=1: does not)
 	@workbook/loop/diff.sh $*
 .PHONY: progress next watch
+compile_commands.json: FORCE  ## for editors with clangd: how each file is compiled; kernels are understood without the CUDA Toolkit
+	@workbook/loop/compile_commands.sh $(OPENMP) $(OPENBLAS_CFLAGS) >$@
 report:  ## one page of scores, failures, charts and masks, to keep or hand in: build/report.html, or OUT=FILE; runs no tests
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/score/report.sh $(BACKEND) $(IMPL) $(if $(filter OUT,$(COMMANDED)),"$$OUT")
 
@@ -439,7 +441,7 @@ bundle: $B/score  ## programs and libraries for a GPU machine without Criterion,
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/bundle.sh $(BACKEND) $(NUMBERS)
 compile-gpu:  ## compile everything for sm_75, sm_80, sm_90a and the newest GPU that nvcc knows; needs no GPU
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/compile_gpu.sh
-tables:  ## fill the tables of README and lessons with what is recorded in plots/data/h200 (plots/tables.awk)
+tables:  ## fill the tables of plots/h200.md and lessons with what is recorded in plots/data/h200 (plots/tables.awk)
 	@plots/tables.sh
 .PHONY: tables
 new-problem:  ## N=20 NAME=flash_copy FROM=03: a new problem, as a working copy of another (workbook/README.md)

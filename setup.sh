@@ -14,10 +14,16 @@ for option; do
     esac
 done
 
+container="Container only: open the folder in an editor that knows dev containers, or use the two lines of README.md, \"Your machine\"."
+if [ "$(uname -s)" != Linux ]; then
+    echo "setup: $(uname -s): sandbox, workers and the execution layer want Linux. $container" >&2
+    exit 1
+fi
+
 # Compiles and links a few lines; what a package manager calls a package does not matter then.
 links() { # libraries...
     printf '%s\n' "$program" >"$scratch/t.c"
-    cc -x c "$scratch/t.c" $(pkg-config --cflags openblas 2>/dev/null) -fopenmp -o "$scratch/t" "$@" >"$scratch/log" 2>&1
+    cc -x c "$scratch/t.c" $(pkg-config --cflags openblas 2>/dev/null) -o "$scratch/t" "$@" >"$scratch/log" 2>&1
 }
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
@@ -54,9 +60,7 @@ int main(void) { return !seccomp_version(); }'
 packages() { # MANAGER: the names of everything, in its words
     case $1 in
     apt-get) echo build-essential make gawk pkg-config binutils gnuplot-nox libopenblas-dev libcriterion-dev libcjson-dev libmd-dev ${grade:+bubblewrap libarchive-tools libseccomp-dev zip util-linux} ;;
-    dnf) echo gcc gcc-c++ libgomp make gawk pkgconf-pkg-config binutils gnuplot openblas-devel criterion-devel cjson-devel libmd-devel ${grade:+bubblewrap bsdtar libseccomp-devel zip util-linux} ;;
     pacman) echo base-devel gawk pkgconf binutils gnuplot openblas criterion cjson libmd ${grade:+bubblewrap libarchive libseccomp zip util-linux} ;;
-    brew) echo gcc make gawk pkg-config gnuplot openblas criterion cjson libmd ;;
     esac
 }
 
@@ -68,15 +72,16 @@ elif [ -n "$check" ]; then
     exit 1
 else
     manager=
-    for candidate in apt-get dnf pacman brew; do
+    for candidate in apt-get pacman; do
         command -v $candidate >/dev/null && manager=$candidate && break
     done
     if [ -z "$manager" ]; then
-        echo "setup: missing: $missing. I know apt-get, dnf, pacman and brew, and none is here: install these by hand." >&2
+        echo "setup: missing: $missing. I know apt-get and pacman, and neither is here: install these by hand." >&2
+        command -v dnf >/dev/null && echo "setup: Fedora has no package of Criterion, the C library. $container" >&2
         exit 1
     fi
     sudo=
-    if [ "$(id -u)" -ne 0 ] && [ $manager != brew ]; then
+    if [ "$(id -u)" -ne 0 ]; then
         sudo=sudo
         command -v sudo >/dev/null || { echo "setup: not root, and there is no sudo: run this as root" >&2; exit 1; }
     fi
@@ -86,9 +91,7 @@ else
     case $manager in
     apt-get)
         $sudo apt-get update -qq && $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(packages apt-get) >"$scratch/install" 2>&1 ;;
-    dnf) $sudo dnf install -y $(packages dnf) >"$scratch/install" 2>&1 ;;
     pacman) $sudo pacman -S --needed --noconfirm $(packages pacman) >"$scratch/install" 2>&1 ;;
-    brew) brew install $(packages brew) >"$scratch/install" 2>&1 ;;
     esac || { tail -n 20 "$scratch/install" >&2; echo "setup: the installation failed, see above" >&2; exit 1; }
     find_missing
     rm -f build/tools.mk # what make has noted of this machine

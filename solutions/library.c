@@ -195,6 +195,8 @@ static const choice *choose(const char *function, const attention_shape *shape)
     return NULL;
 }
 
+const char *wb_version(void) { return WB_VERSION; }
+
 const char *wb_library_kernel(const char *function, const attention_shape *shape)
 {
     const choice *c = choose(function, shape);

@@ -304,7 +304,6 @@ static bool judge_outputs(report *r, const worker_run *run)
     return right;
 }
 
-// The worker finished, the function returned ok, and the device found nothing wrong.
 // The GPU's major compute capability, 0 if there is none. Asked of the driver: what a worker says of it may be a cheat's.
 static int capability(void)
 {
@@ -322,6 +321,7 @@ static int capability(void)
     return cuInit(0) || cuDeviceGet(&device, 0) || cuDeviceGetAttribute(&major, MAJOR, device) ? 0 : major;
 }
 
+// The worker finished, the function returned ok, and the device found nothing wrong.
 static bool judge_ending(report *r, const worker_run *run)
 {
     const wb_exchange *x = worker_exchange(run);

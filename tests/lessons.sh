@@ -74,7 +74,8 @@ for lesson in problems/[0-9][0-9]/README.md; do
 done
 
 # Commands: make targets in backticks, and in lines of code.
-for text in README.md problems/*.md problems/*/README.md plots/README.md workbook/*/README.md; do
+for text in *.md problems/*.md problems/*/README.md plots/*.md workbook/*.md workbook/*/README.md solutions/README.md reference/README.md train/README.md; do
+    [ -f "$text" ] || continue
     { grep -o '`make [^`]*`' "$text" | tr -d '`'; grep '^    make ' "$text"; } | sed 's/^ *make //; s/  .*//' | tr ' ' '\n' |
         sed 's/[;,.].*//' | grep '^[a-z][-a-z]*\(-NN\|-[0-9][0-9]\)\{0,1\}$' | sort -u >"$scratch/targets"
     while read -r target; do
@@ -101,6 +102,19 @@ drawing 09 N=12 W=3 sinks=1 BR=3 BC=3
 drawing 15 mask=tree/7 N=12 BR=4 BC=3
 
 [ -d solutions ] || exit $failed
+# Links lead to files that there are, and to headings that these have, as GitHub names them. (A class has some of the texts alone.)
+find . -name build -prune -o -name .git -prune -o -name '*.md' -print | while read -r text; do
+    grep -o '](\([^) ]*\))' "$text" | sed "s|^](|$text |; s/)\$//" | grep -v ' [a-z]*:'
+done >"$scratch/links"
+[ "$(grep -c . "$scratch/links")" -gt 50 ] || fail "hardly a link was found"
+while read -r text link; do
+    file=$(dirname "$text")/${link%%#*}
+    case $link in "#"*) file=$text ;; esac
+    [ -e "$file" ] || { fail "$text: there is no $link"; continue; }
+    case $link in *"#"*) ;; *) continue ;; esac
+    sed -n 's/^##* //p' "$file" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9_\n-' | grep -qxF -e "${link#*#}" || fail "$text: $link: no heading is called so"
+done <"$scratch/links"
+
 # What lessons say that make run-NN prints, of the key, where bfloat16 changes a number of the example.
 prints() { # NN CASE NUMBER...
     number=$1

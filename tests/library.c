@@ -130,6 +130,8 @@ int main(void)
     for (int k = 0; k < 4; k++)
         if ((status = wb_device_free(device[k])) != WB_OK) return failed("wb_device_free", status);
 
+    if (strcmp(wb_version(), VERSION)) return printf("version %s, should be %s\n", wb_version(), VERSION);
+
     // Which kernel was that, and which is for D = 64? A GPU other than Hopper has but one.
     const char *few = wb_library_kernel("flash_forward", &shape);
     shape.head_dim = 64;

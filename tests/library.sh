@@ -13,7 +13,7 @@ done
 for name in $names; do
     nm -D --defined-only "$library" | grep -q " [TW] $name\$" || { echo "FAIL  $library does not export $name"; exit 1; }
 done
-${CC:-cc} -std=c99 -Wall -Wextra -Wpedantic -Werror -Iworkbook tests/library.c "$library" -lm -Wl,-rpath,"$PWD/$out/lib" -o "$out/tests/library"
+${CC:-cc} -std=c99 -Wall -Wextra -Wpedantic -Werror -DVERSION="\"$(cat VERSION)\"" -Iworkbook tests/library.c "$library" -lm -Wl,-rpath,"$PWD/$out/lib" -o "$out/tests/library"
 "$out/tests/library"
 cat >"$out/tests/loads.c" <<'END'
 #include <dlfcn.h>

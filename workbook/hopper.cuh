@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // hopper.cuh - what a Hopper GPU (sm_90a) can say beyond tile.cuh: tiles that the copy engine brings, products that run while
 // the warps go on, and blocks whose warpgroups (4 warps, 128 threads) do different work.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // int8.cuh - the words of problem 14 beside those of paged.cuh: tiles of bytes and the two products with a right factor of bytes.
 //
 // A byte counts as a 64th of what it says: UNIT of them are one (see bytes_to_bf16). Whoever multiplies with bytes sets that right.

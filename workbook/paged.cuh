@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // paged.cuh - the words of problem 13 beside those of tile.cuh: rows of a paged cache, the keys of all sequences as one row of tiles,
 // which teams of blocks share, and the parts of a sequence that was cut.
 #pragma once

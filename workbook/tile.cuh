@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // tile.cuh - the few words in which a warp speaks about tiles. Problems from 03 on are written in them.
 //
 // Who holds what:

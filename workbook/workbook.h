@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // workbook.h - the public interface: the functions of the workbook, one a problem, C99, callable from any language.
 //
 // Shapes are row-major and contiguous, written [slowest, ..., fastest]. Symbols, as in the papers:
@@ -250,6 +251,9 @@ int wb_device_capability(void);
 
 // --------------------------------------------------------------------------------------------------------------- the library
 // What libworkbook.so, and nothing else, has.
+
+// Which version of the workbook it was made from, "1.0.0".
+const char *wb_version(void);
 
 // Of some functions it has more than one kernel (solutions/library.c). Which source serves this one, "flash_gqa", for a shape that it takes,
 // on the current device; "" for a function that has but its key.

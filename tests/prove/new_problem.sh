@@ -97,5 +97,8 @@ for file in problems/20/README.md problems/20/flash_copy.cu workbook/loop/shippe
 done
 check "and no key, nor a folder of tests, some of which hold keys" \
     test -z "$(find "$scratch/class/solutions" "$scratch/class/tests"/* -maxdepth 0 -type d 2>/dev/null)"
+check "nor what those who carry the workbook on need" \
+    test -z "$(cd "$scratch/class" && ls -d .ci .github VERSION C[OH]*.md SECURITY.md 2>/dev/null)"
+check "and what its pages and editors need" sh -c "cd '$scratch/class' && ls .clangd .vscode/tasks.json workbook/loop/compile_commands.sh problems/README.md"
 check "there, new-problem says why not" says 'new-problem needs the answer keys' make -C "$scratch/class" --no-print-directory new-problem N=23 NAME=fourth FROM=03
 exit $failed

@@ -1,6 +1,7 @@
 #!/bin/sh
 # class_copy.sh DEST - exports the workbook for a class into the new folder DEST: what a student needs, without the answer keys, the folders
-# of tests/ (keys by other hands, wrong and hostile code, the class that grades are tried on), the mistakes of train/ and the history. problems/ is as it was
+# of tests/ (keys by other hands, wrong and hostile code, the class that grades are tried on), the mistakes of train/, what only those who carry the
+# workbook on need (.ci, .github, CONTRIBUTING.md and the like), and the history. problems/ is as it was
 # shipped, whatever you have written there, and workbook/loop/shipped/ keeps another copy of it for make reset-NN.
 # Exit status: 0, or 1 with a sentence.
 set -u
@@ -21,7 +22,7 @@ files() { # of the workbook, without what was built; what git does not know yet 
         find . -path ./build -prune -o -path ./.git -prune -o -type f -print | sed 's|^\./||'
     fi
 }
-files | grep -vE '^(solutions|\.ci|build|shared)(/|$)|^tests/[^/]+/|^train/wrong/|^problems/[0-9]+/[^/]*\.(c|cu)$' |
+files | grep -vE '^(solutions|\.ci|\.github|build|shared|VERSION|(CONTRIBUTING|CHANGELOG|SECURITY)\.md)(/|$)|^tests/[^/]+/|^train/wrong/|^problems/[0-9]+/[^/]*\.(c|cu)$' |
     while IFS= read -r file; do [ ! -f "$file" ] || echo "$file"; done | tar -cf - -T - | tar -xf - -C "$dest" || fail "the copy failed"
 
 while read -r _ file; do

@@ -1,7 +1,7 @@
 # help.awk - the targets of the Makefile that carry a comment, by what one wants to do, and what they would work on.
 #   awk -v backend=cpu -v impl=problems -f help.awk Makefile OTHER...
 FNR == NR && /^#   / && !/^#    *[^A-Z]/ { options = options substr($0, 3) "\n" }
-/^[a-z][a-z0-9%-]*:[^#]*## / {
+/^[a-z][a-z0-9%_.-]*:[^#]*## / {
     target = $0
     sub(/:.*/, "", target)
     text = $0
@@ -24,7 +24,7 @@ function group(title, list,    i, n, member) {
 END {
     print "FlashAttention workbook. Backend: " backend ". Implementation: " impl ". Next: make next, or read problems/README.md"
     group("Begin", "demo setup next progress")
-    group("Work on a problem", "test-% watch hint-% run-% sanitize-% mask-% timeline-% reset-% diff-% test sanitize report")
+    group("Work on a problem", "test-% watch hint-% run-% sanitize-% mask-% timeline-% reset-% diff-% test sanitize report compile_commands.json")
     group("Measure", "bench-% plot-% bench plot tune-% errors record bundle compile-gpu")
     group("Use the kernels", "train gpt-oss lib torch")
     group("Run a class (workbook/class/README.md)", "class-copy grade-all grade gradescope")

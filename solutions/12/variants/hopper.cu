@@ -7,7 +7,10 @@
 #include "workbook.h"
 #include "hopper.cuh"
 
-#define SAME_BITS true
+// In names of their own: 08's are declared in workbook.h.
+#define flash_gqa_backward_workspace workspace_without_a_window
+#define flash_gqa_backward_in        in_without_a_window
+#define SAME_BITS                    true
 namespace without_a_window
 {
 #include "../../08/variants/hopper.cu"

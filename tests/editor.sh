@@ -1,0 +1,34 @@
+#!/bin/sh
+# editor.sh - what editors are told of each file is true: clang takes every problem, key and variant with the flags of compile_commands.json without
+# a word, and no key is named there. CLANG: another clang than the one in the path.
+set -u
+clang=${CLANG:-clang}
+command -v "$clang" >/dev/null || { echo "skip  there is no clang"; exit 0; }
+failed=0
+fail() { echo "FAIL  $*"; failed=1; }
+scratch=$(mktemp -d) || exit 2
+trap 'rm -rf "$scratch"' EXIT
+
+workbook/loop/compile_commands.sh >"$scratch/commands"
+! grep 'solutions' "$scratch/commands" || fail "a key is named"
+flags() { sed -n "s|.*\"file\": \"$1\", \"command\": \"[^ ]* \(.*\) -c $1\"}.*|\1|p" "$scratch/commands"; }
+for problem in problems/[0-9][0-9]; do
+    number=${problem#*/}
+    for source in "$problem"/*.c "$problem"/*.cu solutions/"$number"/*.c solutions/"$number"/*.cu solutions/"$number"/variants/*.cu; do
+        [ -f "$source" ] || continue
+        case $source in problems/*) flags=$(flags "$source") ;; esac # a key is taken with those of its problem, as clangd does
+        # shellcheck disable=SC2086
+        "$clang" $flags -fsyntax-only "$source" >"$scratch/log" 2>&1 && [ -n "$flags" ] && [ ! -s "$scratch/log" ] || {
+            fail "$source: $flags"
+            head -20 "$scratch/log"
+        }
+    done
+done
+
+# That it reads kernels at all.
+kernel=$(ls problems/02/*.cu)
+sed 's/<<<[^>]*>>>/<<<1>>>/' "$kernel" >"$scratch/wrong.cu"
+# shellcheck disable=SC2046
+! "$clang" $(flags "$kernel") -fsyntax-only "$scratch/wrong.cu" >"$scratch/log" 2>&1 && grep -q 'too few execution configuration arguments' "$scratch/log" ||
+    { fail "a launch without a block goes unnoticed"; cat "$scratch/log"; }
+exit $failed
