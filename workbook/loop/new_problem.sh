@@ -58,9 +58,13 @@ workbook/loop/shipped.sh "$from" "$scratch/skeleton" || exit 1
 for file in problems/"$from"/README.md problems/"$from"/hints.txt problems/"$from"/checkpoints.txt "$key" "$suite" plots/"$from"_*.gp plots/mask_"$from".svg; do
     [ ! -f "$file" ] || new "$file"
 done
-# What was recorded of the old problem is not the new one's: its lesson has none of these tables (plots/tables.awk).
+# What was recorded of the old problem is not the new one's: its lesson has none of these tables (plots/tables.awk), and what
+# stays the old one's keeps its name there: variants, charts, records.
 lesson=$scratch/problems/$number/README.md
-awk '/^<!-- recorded: / { table = 1 } table && /^$/ { table = 0 } !table && !/^Recorded on / { print }' "$lesson" | cat -s >"$lesson.new" && mv "$lesson.new" "$lesson"
+awk '/^<!-- recorded: / { table = 1 } table && /^$/ { table = 0 } !table && !/^Recorded on / { print }' "$lesson" |
+    sed -E "s|solutions/$number/variants|solutions/$from/variants|g; s|plots/timeline_$number|plots/timeline_$from|g
+        s#(plots/(data/[a-z0-9]*/)?)${number}_$name([a-z_0-9]*[.](svg|tsv))#\1${from}_$old\3#g
+        s#(plots/(data/[a-z0-9]*/)?)${number}_([a-z_0-9]*[.](svg|tsv))#\1${from}_\3#g" | cat -s >"$lesson.new" && mv "$lesson.new" "$lesson"
 skeleton=problems/$number/$name.${key##*.}
 copied <"$scratch/skeleton" >"$scratch/$skeleton"
 rm "$scratch/skeleton"
