@@ -142,10 +142,10 @@ plots/tables.sh --check >"$scratch/diff" 2>&1 || fail "tables other than what is
 
 # Tile sizes.
 awk '/constexpr int WARPS = / { match($0, /WARPS = [0-9]+/); warps = substr($0, RSTART + 8, RLENGTH - 8) }
-     match($0, /launch<[0-9]+, [0-9]+, [0-9]+/) {
-         split(substr($0, RSTART + 7, RLENGTH - 7), size, ", ")
+     { for (line = $0; match(line, /launch<[0-9]+, [0-9]+, [0-9]+/); line = substr(line, RSTART + RLENGTH)) {
+         split(substr(line, RSTART + 7, RLENGTH - 7), size, ", ")
          print "| " size[1] (seen[size[1]]++ ? ", where shared memory is short" : "") " | " size[2] * warps " | " size[3] " | " size[2] " |"
-     }' solutions/04/*.cu >"$scratch/sizes"
+     } }' solutions/04/*.cu >"$scratch/sizes"
 sed -n '/^| D | BR | BC | rows of a warp |/,/^$/p' problems/04/README.md | sed '1,2d; /^$/d' | diff - "$scratch/sizes" >"$scratch/diff" ||
     fail "problems/04/README.md: tiles other than those of the key (>): $(grep '^[<>]' "$scratch/diff" | tr '\n' ' ')"
 keys=$(sed -n 's/.*launch<\([0-9]*\), \([0-9]*\), [0-9]*, \([0-9]*\), .*/\1 \2 \3/p' solutions/09/*.cu | awk '{ print $1 ":" $2 * $3 }' | tr '\n' ' ')
