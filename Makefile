@@ -251,9 +251,6 @@ $B/bench: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/bench/ben
 $B/errors: $(addprefix $B/machinery/bench/,errors.o bench_host.o) $B/reference/oracle.o $(MACHINERY)
 	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
 
-$B/verdict: $(addprefix $B/machinery/,$(addprefix bench/,verdict.o roofline.o bench_shapes.o) problems.o validate.o) $(CASE_OF)
-	$Q$(LINK) $^ -lm -o $@
-
 # Points and what to do next: one program.
 SCORE := $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/score/*.c)) $B/machinery/problems.o
 $B/score: $(SCORE)
@@ -342,7 +339,7 @@ FORCE:
 help:  ## this list
 	@awk -v backend=$(BACKEND) -v impl=$(IMPL) -f workbook/loop/help.awk Makefile workbook/sanitize/sanitize.mk
 demo: setup  ## see it work: install what is missing, run every answer key against its naive baseline, draw the charts
-	@$(MAKE) --no-print-directory -j"$$WB_JOBS" $B/bench $B/verdict $(foreach n,$(NUMBERS),$B/solutions/$n.so)
+	@$(MAKE) --no-print-directory -j"$$WB_JOBS" $B/bench $(foreach n,$(NUMBERS),$B/solutions/$n.so)
 	@workbook/bench/demo.sh $(BACKEND) $(NUMBERS)
 
 test-%: $B/score $B/suite FORCE  ## test-03: the tests of one problem
@@ -372,9 +369,9 @@ timeline-%: FORCE  ## timeline-10 CASE=...: what the copy engine, the tensor cor
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/timeline/timeline.sh $(IMPL) $*
 plot-%: FORCE  ## plot-03: charts of the last bench-03 in build/plots (TERM=dumb: in the terminal)
 	@plots/plot.sh $* $(BACKEND)
-plot-roofline: $B/verdict
+plot-roofline:
 	@plots/plot.sh roofline $(BACKEND)
-plot: $B/verdict  ## all charts, and plot-roofline: which roof bounds each problem on a GPU, and how near it comes
+plot:  ## all charts, and plot-roofline: which roof bounds each problem on a GPU, and how near it comes
 	@for n in $(NUMBERS) roofline $(if $(wildcard plots/data/*/gpt_oss.tsv),gpt_oss); do plots/plot.sh $$n $(BACKEND) || exit 1; done
 
 progress: $B/score  ## where each problem stands: state, points, next step; runs nothing
@@ -450,7 +447,7 @@ FORMATTED = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.cpp')
 wrong: $B/suite $(foreach n,$(NUMBERS),$B/tests/$n_test) $(foreach w,$(WRONG_SOLUTIONS),$B/wrong/$w/$(firstword $(subst /, ,$w))_worker)
 judges: $B/score $B/suite $B/confine $(foreach k,worker bare_worker tools,$B/$k.filter) $(if $(wildcard workbook/diagnose/diagnose.c),$B/diagnose) $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/worker_$n.o) $(MACHINERY) check-machinery
 own: $B/suite $(foreach t,$(OWN),$B/tests/$t_test)
-everything: $B/bench $B/errors $B/diagnose $B/verdict $B/score $B/suite $B/mask $B/timeline $(foreach h,$(HOSTILE),$B/hostile/$h/01_worker $B/hostile/$h/01.so) own $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib $(LIBRARY_WORKERS) variants
+everything: $B/bench $B/errors $B/diagnose $B/score $B/suite $B/mask $B/timeline $(foreach h,$(HOSTILE),$B/hostile/$h/01_worker $B/hostile/$h/01.so) own $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib $(LIBRARY_WORKERS) variants
 
 -include workbook/sanitize/sanitize.mk
 -include train/train.mk

@@ -333,6 +333,7 @@ static bool measure(options *o, const wb_case *c, int argc, char **argv)
     }
 
     const bench_result *naive = NULL, *flash = NULL;
+    const lane *judged = NULL;  // yours if it is there, else the key
     for (int k = 0; k < o->impls; k++) {
         const lane *l = &lanes[k];
         if (l->out) continue;
@@ -340,6 +341,8 @@ static bool measure(options *o, const wb_case *c, int argc, char **argv)
             naive = &l->result;
         else if (!flash)
             flash = &l->result;
+        const bool yours = strcmp(l->impl->label, "yours") == 0;
+        if (yours || (!judged && strcmp(l->impl->label, "key") == 0)) judged = l;
         if (o->demo) continue;
         bench_tsv_row(o->out, o->problem, l->impl->label, &in.c, &l->result);
         write_choice(o, l->impl, &in.c);
@@ -349,6 +352,7 @@ static bool measure(options *o, const wb_case *c, int argc, char **argv)
         else
             bench_say("  %s %.2f MiB", l->impl->label, (double)l->result.peak_bytes / (1 << 20));
     }
+    if (judged && !o->demo) bench_tsv_verdict(o->out, o->problem, judged->impl->label, &in.c, judged->result.ms);
     if (o->demo) demo_progress("");
     if (o->demo && flash) bench_demo_row(o->out, o->problem, &in.c, naive, flash, o->cuda);
 
@@ -383,6 +387,7 @@ static void roofs(const options *o)
     } else if (o->timed) {
         bench_must(wb_roof_copy(&gbps));
         bench_tsv_roof(o->out, o->problem, "roof_copy", 0, gbps);
+        state->peaks.copy_gbps = gbps;
         bench_must(wb_roof_gemm(&tflops));
         bench_tsv_roof(o->out, o->problem, "roof_gemm", tflops, 0);
         bench_say("bench %02d: roofs of this device: copy %.0f GB/s, bf16 product %.0f TFLOP/s\n", o->problem->number,

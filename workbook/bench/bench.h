@@ -5,6 +5,7 @@
 #define WORKBOOK_BENCH_H
 
 #include "case.h"
+#include "roofline.h"
 
 #include <stdio.h>
 
@@ -80,6 +81,7 @@ typedef struct bench_state {
     char out[BENCH_MAX_IMPLS][BENCH_LABEL];  // those that are left out for good
     int out_count, starts, shapes;           // starts before this one; shapes that are done
     bool running, said, well, done;
+    roofline_peaks peaks;                // of the device; 0 where none is timed
     _Alignas(16) char kept[BENCH_KEPT];  // bench_growth.c's
 } bench_state;
 
@@ -122,6 +124,8 @@ wb_status bench_host_growth(const bench_inputs *inputs, wb_function function, si
 void bench_tsv_header(FILE *out, const wb_problem *problem, int argc, char **argv, bool cuda);
 void bench_tsv_row(FILE *out, const wb_problem *problem, const char *label, const wb_case *c,
                    const bench_result *result);
+// What the figures of the main shape mean: comments. Nothing where `c` is another, or nothing is known of the device.
+void bench_tsv_verdict(FILE *out, const wb_problem *problem, const char *label, const wb_case *c, double ms);
 // Of a library that chooses: which source serves this function at this shape. A comment, for chosen.sh.
 void bench_tsv_choice(FILE *out, const wb_problem *problem, const char *function, const wb_case *c, const char *source);
 void bench_tsv_roof(FILE *out, const wb_problem *problem, const char *label, double tflops, double gbps);

@@ -186,7 +186,7 @@ wb_case bench_main_shape(const wb_problem *problem)
     else if (problem->window)
         add_attention(&l, 1, 64, 8, 65536, 64, 128, 4, 0);
     else if (problem->grouped)
-        add_attention(&l, 2, 64, 8, 4096, 128, 0, 0, 0);
+        add_attention(&l, 2, 64, 8, 4096, 128, 0, 0, problem->mask == WB_CAUSAL_OPTIONAL);
     else
         add_attention(&l, 4, 16, 16, 4096, 128, 0, 0, 0);
     return cases[0];

@@ -156,7 +156,7 @@ bench() {
         # What the library takes for this problem, beside what it could have taken: a wrong choice is seen.
         [ ! -x "$out/lib/${number}_worker" ] || [ "$backend" != cuda ] || set -- "$@" --impl "library=$out/lib/libworkbook.so"
         step 150 "bench $number" "$out/bench" "$number" "$@" --naive --sweep --out "$tables/$table"
-        verdict=$("$out/verdict" "$tables/$table" 2>&1)
+        verdict=$(awk -f workbook/bench/verdict.awk "$tables/$table" 2>&1)
         [ -z "$verdict" ] || say "$verdict"
         keep "$table"
         [ ! -s "$tables/$table" ] || timed="${timed:-} $tables/$table"
