@@ -52,6 +52,7 @@ JOBS ?= $(CORES)
 .DELETE_ON_ERROR:
 .SECONDARY:
 Q := $(if $(V),,@)
+comma := ,
 say = $(LOCK)$(if $(V),,@printf '  %-8s %s\n' $(1) $(2) >&2)
 
 ifeq ($(filter $(BACKEND),cpu cuda),)
@@ -99,7 +100,6 @@ ifeq ($(ARCH),)
 $(error BACKEND=cuda without a GPU on this machine: say what to compile for, for example ARCH=80 (A100) or ARCH=90a (H100, H200))
 endif
 GENCODE := $(if $(filter native,$(ARCH)),-arch=native,-gencode=arch=compute_$(ARCH),code=sm_$(ARCH))
-comma := ,
 CU := $(NVCC) -std=c++17 -O3 -lineinfo $(GENCODE) -Xcompiler -Wall$(comma)-Wextra$(comma)-fPIC$(if $(WERROR),$(comma)-Werror -Werror all-warnings) -MMD -MP -Iworkbook -I. -Itests
 DEVICE_LIBS := -L$(CUDA_HOME)/lib64 -lcudart -lcublas -ldl -Wl,-rpath,$(CUDA_HOME)/lib64
 MEMORY := -DWB_BACKEND_CUDA -I$(CUDA_HOME)/include
@@ -291,7 +291,10 @@ $(foreach w,$(WRONG_SOLUTIONS),$(eval $(call wrong_solution,$w,$(firstword $(sub
 # The library: every key under its function's name, but those whose kernel solutions/library.c chooses; these under the names that stand there.
 # Of each the function alone is seen by the others (and, of a kernel with a workspace, NAME_in and NAME_workspace): 03 and 05 both have a forward_kernel<64, 32, 64, 4, 2> with the same parameters, and a linker
 # that is not told keeps one of the two.
-CHOSEN := 03/key 04/key 05/key 05/shared_tile 07/key 07/hopper 07/packed_heads 08/key 08/hopper 08/hopper_same_bits 08/atomic_dq 09/key 09/hopper 09/packed_heads 11/key 11/hopper 11/hopper_window 12/hopper 12/hopper_window 12/packed_heads 15/key 15/hopper
+# What is read of library.c are words: {"function", and "solutions/NN/...cu", of a row, and NN_FORM: of a form with a workspace.
+CHOICES := $(filter {"% "solutions/% $(NUMBERS:%=%_%:),$(file <solutions/library.c))
+CHOSEN := $(sort $(foreach s,$(patsubst "solutions/%.cu"$(comma),%,$(filter "%,$(CHOICES))),$(if \
+  $(findstring /variants/,$s),$(subst /variants/,/,$s),$(if $(filter {"$(notdir $s)"$(comma),$(CHOICES)),$(dir $s)key))))
 chosen = $(notdir $(filter $(1)/%,$(CHOSEN)))
 library_symbol = --redefine-sym $(1)=$(2) --keep-global-symbol=$(1) --keep-global-symbol=$(2)
 define library_kernel
@@ -312,7 +315,7 @@ $B/lib/libworkbook.so $B/problems/gpt_oss.so: $(addprefix $B/machinery/,problems
 	$(call say,LINK,$@)
 	$Q$(LINK) -shared $^ $(OPENBLAS_LIBS) $(if $(CUDA_HOME),$(if $(filter cuda,$(BACKEND)),-L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt)) -lm -o $@
 # What it chooses, for the suites of these functions; and its forms with a workspace, NN_FORM_worker (tests/library_forms.c).
-LIBRARY_FORMS := 08_in 08_fastest 12_in
+LIBRARY_FORMS := $(patsubst %:,%,$(filter %:,$(CHOICES)))
 LIBRARY_WORKERS := $(sort $(foreach c,$(CHOSEN),$B/lib/$(patsubst %/,%,$(dir $c))_worker) $(LIBRARY_FORMS:%=$B/lib/%_worker))
 # All have the same kernels, and find them beside them.
 $B/lib/libkernels.so: $(filter-out %/01.o,$(LIBRARY))
@@ -334,7 +337,7 @@ export WB_SEED := $(SEED)
 export WB_JOBS := $(JOBS)
 export WB_CASES := $(CASES)
 FORCE:
-.PHONY: FORCE help demo test bench record plot plot-roofline mutants skeletons check report lib bundle compile-gpu setup clean format check-format variants wrong
+.PHONY: FORCE help demo test bench record plot plot-roofline mutants skeletons check report lib bundle compile-gpu setup clean format check-format variants wrong library-workers
 
 help:  ## this list
 	@awk -v backend=$(BACKEND) -v impl=$(IMPL) -f workbook/loop/help.awk Makefile workbook/sanitize/sanitize.mk
@@ -444,6 +447,8 @@ clean:  ## remove build/
 FORMATTED = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.cpp')
 
 # What the scripts ask for.
+library-workers:
+	@echo $(LIBRARY_WORKERS)
 wrong: $B/suite $(foreach n,$(NUMBERS),$B/tests/$n_test) $(foreach w,$(WRONG_SOLUTIONS),$B/wrong/$w/$(firstword $(subst /, ,$w))_worker)
 judges: $B/score $B/suite $B/confine $(foreach k,worker bare_worker tools,$B/$k.filter) $(if $(wildcard workbook/diagnose/diagnose.c),$B/diagnose) $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/worker_$n.o) $(MACHINERY) check-machinery
 own: $B/suite $(foreach t,$(OWN),$B/tests/$t_test)

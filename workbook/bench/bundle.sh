@@ -11,8 +11,7 @@ impls=problems
 
 targets="$out/bench $out/suite"
 if [ -d solutions ]; then
-    targets="$targets $out/lib/libworkbook.so $out/lib/libkernels.so"
-    for worker in $(sed -n 's/^CHOSEN := //p' Makefile | sed 's|/[a-z_]*||g') $(sed -n 's/^LIBRARY_FORMS := //p' Makefile); do targets="$targets $out/lib/${worker}_worker"; done
+    targets="$targets $out/lib/libworkbook.so $out/lib/libkernels.so $($MAKE --no-print-directory -s BACKEND="$backend" library-workers)"
 fi
 for number; do
     find_source problems "$number"
