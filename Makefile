@@ -285,6 +285,8 @@ endef
 # There are hundreds, and each runs for a moment: compiled in a third of the time, they are wrong in the same way. Without what debuggers want of
 # the layer they are linked in half the time.
 $B/wrong/%.o $B/mistakes/%.o: KERNELFLAGS = -O0
+# Baselines are waited for, and nobody steps through them.
+$B/reference/%.o: KERNELFLAGS = -O3 -march=$(MARCH)
 $B/wrong/%_worker $B/mistakes/%_worker: LINK += -Wl,--strip-debug
 $(foreach w,$(WRONG_SOLUTIONS),$(eval $(call wrong_solution,$w,$(firstword $(subst /, ,$w)))))
 

@@ -24,7 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_IMPLS = BENCH_MAX_IMPLS, MAX_SETS = 3, WARM_UPS = 2, MIN_RUNS = 3, MAX_RUNS = 25 };
+enum { MAX_IMPLS = BENCH_MAX_IMPLS, MAX_SETS = 3, WARM_UPS = 2, MIN_RUNS = 3, CHART_RUNS = 9, MAX_RUNS = 25 };
 static const double HOST_BUDGET_MS = 1500;  // of the slowest implementation's runs at one shape on the host
 
 typedef struct implementation {
@@ -44,7 +44,7 @@ typedef struct options {
     int impls;
     wb_case cases[BENCH_MAX_CASES];
     int count;
-    bool demo, heading, sweep;
+    bool demo, heading, sweep, charts;
     const char *growth_of;  // the child of a measurement of host memory: the label of what to call
     FILE *out;
     bool cuda;   // the cuda backend
@@ -234,7 +234,7 @@ static void take_host_times(const options *o, const bench_inputs *in, const benc
     enum { ROUNDS = 3 };
     double slowest = 1e-3;
     for (int k = 0; k < o->impls; k++) slowest = fmax(slowest, one_run(o, in, &sets[0], &lanes[k], -1));
-    const int runs = (int)fmin(MAX_RUNS, fmax(MIN_RUNS, HOST_BUDGET_MS / slowest));
+    const int runs = (int)fmin(o->charts ? CHART_RUNS : MAX_RUNS, fmax(MIN_RUNS, HOST_BUDGET_MS / slowest));
     for (int round = 0; round < ROUNDS; round++)
         for (int k = 0; k < o->impls; k++) {
             usleep(100000);
@@ -399,14 +399,14 @@ static void roofs(const options *o)
 
 static int usage(void)
 {
-    bench_say(
-        "usage: bench NN [--naive] [--impl LABEL=PATH.so]... [--sweep | --demo [--heading] | --shape CASE...] [--out "
-        "FILE]\n"
-        "  --naive            the naive baseline as well\n"
-        "  --impl key=X.so    an implementation; the function's name is the problem's\n"
-        "  --sweep            the shapes of the charts\n"
-        "  --demo             one shape, printed as a row of a table\n"
-        "  --shape CASE       for example B=1,Hq=16,Nq=4096,D=64 or rows=4096,cols=1001\n");
+    bench_say("usage: bench NN [--naive] [--impl LABEL=PATH.so]... [--out FILE]\n"
+              "                [--sweep | --charts | --demo [--heading] | --shape CASE...]\n"
+              "  --naive            the naive baseline as well\n"
+              "  --impl key=X.so    an implementation; the function's name is the problem's\n"
+              "  --sweep            the shapes of the charts, and others that are recorded\n"
+              "  --charts           those of the charts alone; on the host fewer runs\n"
+              "  --demo             one shape, printed as a row of a table\n"
+              "  --shape CASE       for example B=1,Hq=16,Nq=4096,D=64 or rows=4096,cols=1001\n");
     return 2;
 }
 
@@ -487,6 +487,8 @@ static void parse(options *o, int argc, char **argv)
             load_naive(o);
         else if (strcmp(option, "--sweep") == 0)
             o->sweep = true;
+        else if (strcmp(option, "--charts") == 0)
+            o->sweep = o->charts = true;
         else if (strcmp(option, "--demo") == 0)
             o->demo = true;
         else if (strcmp(option, "--heading") == 0)
@@ -523,7 +525,7 @@ int main(int argc, char **argv)
     *state->last = 0;  // nothing has run yet
     o.cuda = wb_timer_available();
     o.timed = o.cuda || o.problem->on_host;
-    if (o.sweep) o.count = bench_sweep_shapes(o.problem, o.timed, o.cases);
+    if (o.sweep) o.count = bench_sweep_shapes(o.problem, o.timed, o.charts, o.cases);
     if (o.count == 0) o.cases[o.count++] = bench_demo_shape(o.problem, o.timed);
     if (o.heading && state->starts == 0) bench_demo_head(stdout);
     if (!o.demo && state->starts == 0) {

@@ -37,9 +37,9 @@ typedef struct bench_result {
 
 enum { BENCH_MAX_CASES = 64, BENCH_SEED = 7 };
 
-// The shapes of the charts; returns how many. The one of the demo table. The one among those of the charts that says most about a
+// The shapes of the charts, and others that are recorded unless `drawn`; returns how many. The one of the demo table. The one among those of the charts that says most about a
 // kernel on a GPU: large enough that nothing else counts.
-int bench_sweep_shapes(const wb_problem *problem, bool timed, wb_case cases[BENCH_MAX_CASES]);
+int bench_sweep_shapes(const wb_problem *problem, bool timed, bool drawn, wb_case cases[BENCH_MAX_CASES]);
 wb_case bench_demo_shape(const wb_problem *problem, bool timed);
 wb_case bench_main_shape(const wb_problem *problem);
 
