@@ -30,6 +30,8 @@ verdict "$table"
 expect "no verdict on the host" [ ! -s "$said" ]
 verdict plots/data/h200/02_weighted_row_sum.tsv
 expect "of bytes in GB/s" grep -q '^  16384 x 16384  *0.9998  memory  *4814 * [0-9]*  ( [0-9]* %)$' "$said"
+verdict plots/data/h200/06_flash_window.tsv
+expect "what a window saves as the sequence grows" grep -q '^key, B1 H64/8 N8192 D64 W128: [0-9.]* ms; at N = 32768 [0-9.]* ms, 3[.][0-9] times as much ' "$said"
 verdict plots/data/h200/03_flash_forward.tsv
 expect "a verdict on a recorded table" grep -q '^  B4 H16 N4096 D128 * 2040  arithmetic ' "$said"
 expect "and advice, in lines that a terminal has room for" awk '/^  next: / { n++ } n && length > 100 { bad++ } END { exit bad || n != 1 }' "$said"

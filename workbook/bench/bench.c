@@ -346,7 +346,6 @@ static bool measure(options *o, const wb_case *c, int argc, char **argv)
         if (o->demo) continue;
         bench_tsv_row(o->out, o->problem, l->impl->label, &in.c, &l->result);
         write_choice(o, l->impl, &in.c);
-        if (o->timed) bench_growth_note(o->problem, l->impl->label, &in.c, l->result.ms);
         if (o->timed)
             bench_say("  %s %.4g ms", l->impl->label, l->result.ms);
         else
@@ -544,7 +543,6 @@ int main(int argc, char **argv)
         if (!o.demo) bench_say("\n");
     }
     if (!o.problem->on_host) bench_must(naive_gpu_release());
-    bench_growth_say(o.problem, o.out);
     if (o.out != stdout && fclose(o.out) != 0) {
         bench_say("bench: the output could not be written in full\n");
         return 1;

@@ -1,6 +1,6 @@
 // bench.h - what the parts of the bench program share: bench.c (what to run, and when), bench_shapes.c (which shapes),
-// bench_inputs.c (on which data), bench_check.c (is it right), bench_host.c (this machine), bench_growth.c (what a window
-// saves), bench_guard.c (what if one crashes), bench_report.c (what is written).
+// bench_inputs.c (on which data), bench_check.c (is it right), bench_host.c (this machine), bench_guard.c (what if one crashes),
+// bench_report.c (what is written).
 #ifndef WORKBOOK_BENCH_H
 #define WORKBOOK_BENCH_H
 
@@ -71,7 +71,7 @@ wb_status bench_samples_compare(const bench_samples *samples, const bench_inputs
 
 // ----------------------------------------------------------------------------------------------------------- bench_guard.c
 
-enum { BENCH_MAX_IMPLS = 8, BENCH_LABEL = 32, BENCH_KEPT = 1 << 16 };
+enum { BENCH_MAX_IMPLS = 8, BENCH_LABEL = 32 };
 
 // What outlives the end of the program by an implementation.
 typedef struct bench_state {
@@ -81,8 +81,7 @@ typedef struct bench_state {
     char out[BENCH_MAX_IMPLS][BENCH_LABEL];  // those that are left out for good
     int out_count, starts, shapes;           // starts before this one; shapes that are done
     bool running, said, well, done;
-    roofline_peaks peaks;                // of the device; 0 where none is timed
-    _Alignas(16) char kept[BENCH_KEPT];  // bench_growth.c's
+    roofline_peaks peaks;  // of the device; 0 where none is timed
 } bench_state;
 
 // The program as it was called: does the work in a process of its own, once more after each end by an implementation. Exit status.
@@ -134,10 +133,5 @@ void bench_tsv_roof(FILE *out, const wb_problem *problem, const char *label, dou
 void bench_demo_head(FILE *out);
 void bench_demo_row(FILE *out, const wb_problem *problem, const wb_case *c, const bench_result *naive,
                     const bench_result *flash, bool cuda);
-
-// With a sliding window time should grow as N, not as N^2. Remembers what it is shown, and says at the end by how much the
-// time grew from N = 8192 to N = 32768; nothing if it was not shown such shapes.
-void bench_growth_note(const wb_problem *problem, const char *label, const wb_case *c, double ms);
-void bench_growth_say(const wb_problem *problem, FILE *out);
 
 #endif

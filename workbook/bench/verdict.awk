@@ -1,14 +1,21 @@
 # verdict.awk - what the figures of a bench's table mean: awk -f workbook/bench/verdict.awk FILE.tsv. For each shape the roof that it meets
-# first, the rate possible under it, and how much of that each implementation reached; then what bench says of the main shape. Nothing of
-# problem 01, which runs on the host, and of a table without a device's times.
-BEGIN { FS = "\t"; width = 24 }
+# first, the rate possible under it, and how much of that each implementation reached; then what bench says of the main shape. Under a
+# sliding window, first of all, how much the time grew with the sequence: the proof in figures that tiles outside of it cost nothing. Nothing
+# of problem 01, which runs on the host, and of a table without a device's times.
+BEGIN { FS = "\t"; width = 24; SHORT = 8192; TIMES = 4 }
 
 /^# verdict: / { said[++lines] = substr($0, 12); next }
 /^# [a-z_]+: / { name = substr($1, 3, index($1, ":") - 3); fact[name] = substr($1, index($1, ":") + 2); next }
 /^#/ { next }
 !columns { for (i = 1; i <= NF; i++) at[$i] = i; columns = NF; by_bytes = "page" in at || fact["problem"] ~ /^02/; next }
 !("bound" in at) || $2 ~ /^roof_/ || $at["ms"] !~ /^[0-9]/ { next }
-{ timed = 1 }
+{
+    timed = 1
+    alike = $2 ", " $at["shape"]
+    sub(/ N[0-9]+/, "", alike)
+    if ($at["W"] != "-") ms[alike, $at["Nq"]] = $at["ms"]
+    if ($at["W"] != "-" && $at["Nq"] == SHORT) { grown[++grows] = alike; text[grows] = $2 ", " $at["shape"] }
+}
 $2 == "naive" { next }
 {
     shape = $at["shape"]
@@ -33,6 +40,10 @@ function say(text,    word, n, i, line) {
 
 END {
     if (!timed || fact["problem"] ~ /^01/ || fact["gpu"] == "none") exit
+    for (i = 1; i <= grows; i++) {
+        from = ms[grown[i], SHORT]; to = ms[grown[i], TIMES * SHORT]
+        if (to) printf "%s: %.4g ms; at N = %d %.4g ms, %.1f times as much (as N W: %d times, as N^2: %d times)\n", text[i], from, TIMES * SHORT, to, to / from, TIMES, TIMES * TIMES
+    }
     printf "roofline %s on %s: ", fact["problem"], fact["gpu"]
     tflops = fact["peak_tflops"] + 0; mma = fact["peak_mma_sync_tflops"] + 0; gbps = fact["peak_gbps"] + 0
     if (!tflops) {
