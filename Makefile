@@ -243,6 +243,8 @@ $(foreach t,$(wildcard $B/tune/*/*/*.cu),$(eval $(call implementation,$(patsubst
 HOSTILE := $(basename $(notdir $(wildcard tests/hostile/*.c)))
 $(foreach h,$(HOSTILE),$(eval $(call implementation,hostile/$h,01,tests/hostile/$h.c)))
 
+# Baselines are waited for, and nobody steps through them.
+$B/reference/%.o: KERNELFLAGS = -O3 -march=$(MARCH)
 $B/bench: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/bench/bench*.c)) $(addprefix $B/machinery/bench/,roofline.o timer.o) $B/reference/naive_cpu.o $B/reference/naive_gpu.o $B/reference/naive_decode.o $B/reference/oracle.o $(MACHINERY)
 	$(call say,LINK,$@)
 	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
@@ -285,8 +287,6 @@ endef
 # There are hundreds, and each runs for a moment: compiled in a third of the time, they are wrong in the same way. Without what debuggers want of
 # the layer they are linked in half the time.
 $B/wrong/%.o $B/mistakes/%.o: KERNELFLAGS = -O0
-# Baselines are waited for, and nobody steps through them.
-$B/reference/%.o: KERNELFLAGS = -O3 -march=$(MARCH)
 $B/wrong/%_worker $B/mistakes/%_worker: LINK += -Wl,--strip-debug
 $(foreach w,$(WRONG_SOLUTIONS),$(eval $(call wrong_solution,$w,$(firstword $(subst /, ,$w)))))
 

@@ -3,12 +3,8 @@
 # Of each problem: the bench's table of this machine, if it was measured on a GPU; else the recorded one of the same GPU.
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. plots/draw.sh
 backend=${1:-cpu}
-if ! command -v gnuplot >/dev/null; then
-    echo "plot: gnuplot is not installed; ./setup.sh installs it"
-    exit 1
-fi
-field() { sed -n "s/^# $2: //p" "$1" | head -n 1; }
 on_gpu() { [ -n "$(field "$1" 'main shape' 2>/dev/null)" ] && awk '!/^#/ && $1 ~ /^[0-9]/ && $2 !~ /^roof_/ { n++ } END { exit !n }' "$1"; }
 
 gpu='' tables=''
@@ -38,14 +34,7 @@ done | sort -u | awk -v gpu="$gpu" '
     { day = $(NF - 1); commit = $NF; sub(/ [^ ]* [^ ]*$/, ""); if (!($0 in first)) { kinds[++n] = $0; first[$0] = day }
       last[$0] = day; if (!seen[$0, commit]++) { commits[$0] = commits[$0] " " commit; many[$0]++ } }
     END { for (k = 1; k <= n; k++) { kind = kinds[k]; printf "%s%s: %s, %s%s, commit%s%s", (k > 1 ? "; " : ""), kind, gpu, first[kind],
-          (last[kind] != first[kind] ? " to " last[kind] : ""), (many[kind] > 1 ? "s" : ""), commits[kind] } }' | tr -d "'\"{}" | tr '_@^&' '    ')
+          (last[kind] != first[kind] ? " to " last[kind] : ""), (many[kind] > 1 ? "s" : ""), commits[kind] } }' | plain)
 
-terms='svg png'
-[ "${TERM:-}" = dumb ] && terms='svg png dumb'
-for term in $terms; do
-    gnuplot -e "term='$term'; out='build/plots/roofline'; chart_data='$data'; source='$source'; peak_tflops=$(peak peak_tflops); mma_tflops=$(peak peak_mma_sync_tflops); peak_gbps=$(peak peak_gbps)" plots/roofline.gp || {
-        echo "plot: gnuplot could not draw plots/roofline.gp"
-        exit 1
-    }
-done
+draw plots/roofline.gp build/plots/roofline "chart_data='$data'; source='$source'; peak_tflops=$(peak peak_tflops); mma_tflops=$(peak peak_mma_sync_tflops); peak_gbps=$(peak peak_gbps)"
 echo "drawn: build/plots/roofline_chart.svg and .png"
