@@ -13,7 +13,12 @@
 #include "cublas_call.h"
 #endif
 
-enum { THREADS = 256, WARPS = THREADS / 32 };
+#ifdef __CUDACPU__
+enum { THREADS = 32 };  // which wait for one another in turn
+#else
+enum { THREADS = 256 };
+#endif
+enum { WARPS = THREADS / 32 };
 
 // A row of S has `pitch` floats, Nk rounded up: cuBLAS is at its best on rows that start at multiples of 16 bytes. Row r of P, in
 // bf16, starts where row r of S starts, so it has a pitch of 2 * pitch elements.
@@ -88,7 +93,7 @@ __global__ void __launch_bounds__(THREADS) naive_softmax_kernel(float *S,       
     for (int start = 0; start < Nk; start += THREADS) {
         const int j = start + threadIdx.x;
         const float weight = j < Nk && !hidden.hides(i, j) ? expf(s[j] - m) * inverse : 0;
-        __syncthreads();  // the 256 weights written now lie over scores up to this step's: all of those have been read
+        __syncthreads();  // the weights written now lie over scores up to this step's: all of those have been read
         if (j < Nk) p[j] = __float2bfloat16(weight);
     }
     if (threadIdx.x == 0) L[row] = m + logf(l);
@@ -125,12 +130,14 @@ __global__ void __launch_bounds__(THREADS) naive_gradient_kernel(float *S,      
 {
     __shared__ float of_warp_smem[WARPS];
     const size_t row = blockIdx.x;
-    const int i = (int)(row % Nq), d = threadIdx.x;
+    const int i = (int)(row % Nq);
     float *s = S + row * pitch, *dp = dP + row * pitch;
     bf16 *p = reinterpret_cast<bf16 *>(s), *ds = reinterpret_cast<bf16 *>(dp);
 
-    const float term = d < D ? __bfloat162float(O[row * D + d]) * __bfloat162float(dO[row * D + d]) : 0;
-    const float sum = over_block<false>(term, of_warp_smem);
+    float sum = 0;
+    for (int d = threadIdx.x; d < D; d += THREADS)
+        sum += __bfloat162float(O[row * D + d]) * __bfloat162float(dO[row * D + d]);
+    sum = over_block<false>(sum, of_warp_smem);
     for (int start = 0; start < Nk; start += THREADS) {
         const int j = start + threadIdx.x;
         const bool visible = j < Nk && !hidden.hides(i, j);
