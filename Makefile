@@ -52,6 +52,7 @@ JOBS ?= $(CORES)
 .DELETE_ON_ERROR:
 .SECONDARY:
 Q := $(if $(V),,@)
+comma := ,
 say = $(LOCK)$(if $(V),,@printf '  %-8s %s\n' $(1) $(2) >&2)
 
 ifeq ($(filter $(BACKEND),cpu cuda),)
@@ -99,7 +100,6 @@ ifeq ($(ARCH),)
 $(error BACKEND=cuda without a GPU on this machine: say what to compile for, for example ARCH=80 (A100) or ARCH=90a (H100, H200))
 endif
 GENCODE := $(if $(filter native,$(ARCH)),-arch=native,-gencode=arch=compute_$(ARCH),code=sm_$(ARCH))
-comma := ,
 CU := $(NVCC) -std=c++17 -O3 -lineinfo $(GENCODE) -Xcompiler -Wall$(comma)-Wextra$(comma)-fPIC$(if $(WERROR),$(comma)-Werror -Werror all-warnings) -MMD -MP -Iworkbook -I. -Itests
 DEVICE_LIBS := -L$(CUDA_HOME)/lib64 -lcudart -lcublas -ldl -Wl,-rpath,$(CUDA_HOME)/lib64
 MEMORY := -DWB_BACKEND_CUDA -I$(CUDA_HOME)/include
@@ -253,6 +253,8 @@ $(foreach t,$(wildcard $B/tune/*/*/*.cu),$(eval $(call implementation,$(patsubst
 HOSTILE := $(basename $(notdir $(wildcard tests/hostile/*.c)))
 $(foreach h,$(HOSTILE),$(eval $(call implementation,hostile/$h,01,tests/hostile/$h.c)))
 
+# Baselines are waited for, and nobody steps through them.
+$B/reference/%.o: KERNELFLAGS = -O3 -march=$(MARCH)
 $B/bench: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/bench/bench*.c)) $(addprefix $B/machinery/bench/,roofline.o timer.o) $B/reference/naive_cpu.o $B/reference/naive_gpu.o $B/reference/naive_decode.o $B/reference/oracle.o $(MACHINERY)
 	$(call say,LINK,$@)
 	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
@@ -260,9 +262,6 @@ $B/bench: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/bench/ben
 # How far off a cache of int8 is, and one of bf16: make errors.
 $B/errors: $(addprefix $B/machinery/bench/,errors.o bench_host.o) $B/reference/oracle.o $(MACHINERY)
 	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
-
-$B/verdict: $(addprefix $B/machinery/,$(addprefix bench/,verdict.o roofline.o bench_shapes.o) problems.o validate.o) $(CASE_OF)
-	$Q$(LINK) $^ -lm -o $@
 
 # Points and what to do next: one program.
 SCORE := $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/score/*.c)) $B/machinery/problems.o
@@ -304,7 +303,10 @@ $B/wrong/%_worker $B/mistakes/%_worker: LINK += -Wl,--strip-debug
 # The library: every key under its function's name, but those whose kernel solutions/library.c chooses; these under the names that stand there.
 # Of each the function alone is seen by the others (and, of a kernel with a workspace, NAME_in and NAME_workspace): 03 and 05 both have a forward_kernel<64, 32, 64, 4, 2> with the same parameters, and a linker
 # that is not told keeps one of the two.
-CHOSEN := 03/key 04/key 05/key 05/shared_tile 07/key 07/hopper 07/packed_heads 08/key 08/hopper 08/hopper_same_bits 08/atomic_dq 09/key 09/hopper 09/packed_heads 11/key 11/hopper 11/hopper_window 12/hopper 12/hopper_window 12/packed_heads 15/key 15/hopper
+# What is read of library.c are words: {"function", and "solutions/NN/...cu", of a row, and NN_FORM: of a form with a workspace.
+CHOICES := $(filter {"% "solutions/% $(NUMBERS:%=%_%:),$(file <solutions/library.c))
+CHOSEN := $(sort $(foreach s,$(patsubst "solutions/%.cu"$(comma),%,$(filter "%,$(CHOICES))),$(if \
+  $(findstring /variants/,$s),$(subst /variants/,/,$s),$(if $(filter {"$(notdir $s)"$(comma),$(CHOICES)),$(dir $s)key))))
 chosen = $(notdir $(filter $(1)/%,$(CHOSEN)))
 library_symbol = --redefine-sym $(1)=$(2) --keep-global-symbol=$(1) --keep-global-symbol=$(2)
 define library_kernel
@@ -325,7 +327,7 @@ $B/lib/libworkbook.so $B/problems/gpt_oss.so: $(addprefix $B/machinery/,problems
 	$(call say,LINK,$@)
 	$Q$(LINK) -shared $^ $(OPENBLAS_LIBS) $(if $(CUDA_HOME),$(if $(filter cuda,$(BACKEND)),-L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt)) -lm -o $@
 # What it chooses, for the suites of these functions; and its forms with a workspace, NN_FORM_worker (tests/library_forms.c).
-LIBRARY_FORMS := 08_in 08_fastest 12_in
+LIBRARY_FORMS := $(patsubst %:,%,$(filter %:,$(CHOICES)))
 LIBRARY_WORKERS := $(sort $(foreach c,$(CHOSEN),$B/lib/$(patsubst %/,%,$(dir $c))_worker) $(LIBRARY_FORMS:%=$B/lib/%_worker))
 # All have the same kernels, and find them beside them.
 $B/lib/libkernels.so: $(filter-out %/01.o,$(LIBRARY))
@@ -347,12 +349,12 @@ export WB_SEED := $(SEED)
 export WB_JOBS := $(JOBS)
 export WB_CASES := $(CASES)
 FORCE:
-.PHONY: FORCE help demo test bench record plot plot-roofline mutants skeletons check report lib bundle compile-gpu setup clean format check-format variants wrong
+.PHONY: FORCE help demo test bench record plot plot-roofline mutants skeletons check report lib bundle compile-gpu setup clean format check-format variants wrong library-workers
 
 help:  ## this list
 	@awk -v backend=$(BACKEND) -v impl=$(IMPL) -f workbook/loop/help.awk Makefile workbook/sanitize/sanitize.mk
 demo: setup  ## see it work: install what is missing, run every answer key against its naive baseline, draw the charts
-	@$(MAKE) --no-print-directory -j"$$WB_JOBS" $B/bench $B/verdict $(foreach n,$(NUMBERS),$B/solutions/$n.so)
+	@$(MAKE) --no-print-directory -j"$$WB_JOBS" $B/bench $(foreach n,$(NUMBERS),$B/solutions/$n.so)
 	@workbook/bench/demo.sh $(BACKEND) $(NUMBERS)
 
 test-%: $B/score $B/suite FORCE  ## test-03: the tests of one problem
@@ -382,9 +384,9 @@ timeline-%: FORCE  ## timeline-10 CASE=...: what the copy engine, the tensor cor
 	@$(UNLOCK)MAKE="$(MAKE)" workbook/timeline/timeline.sh $(IMPL) $*
 plot-%: FORCE  ## plot-03: charts of the last bench-03 in build/plots (TERM=dumb: in the terminal)
 	@plots/plot.sh $* $(BACKEND)
-plot-roofline: $B/verdict
+plot-roofline:
 	@plots/plot.sh roofline $(BACKEND)
-plot: $B/verdict  ## all charts, and plot-roofline: which roof bounds each problem on a GPU, and how near it comes
+plot:  ## all charts, and plot-roofline: which roof bounds each problem on a GPU, and how near it comes
 	@for n in $(NUMBERS) roofline $(if $(wildcard plots/data/*/gpt_oss.tsv),gpt_oss); do plots/plot.sh $$n $(BACKEND) || exit 1; done
 
 progress: $B/score  ## where each problem stands: state, points, next step; runs nothing
@@ -459,11 +461,13 @@ clean:  ## remove build/
 FORMATTED = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.cpp')
 
 # What the scripts ask for.
+library-workers:
+	@echo $(LIBRARY_WORKERS)
 wrong: $B/suite $(NUMBERS:%=$B/tests/%_test)
 	@$(MAKE) --no-print-directory $(foreach w,$(wrong_names),$B/wrong/$w/$(firstword $(subst /, ,$w))_worker)
 judges: $B/score $B/suite $B/confine $(foreach k,worker bare_worker tools,$B/$k.filter) $(if $(wildcard workbook/diagnose/diagnose.c),$B/diagnose) $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/worker_$n.o) $(MACHINERY) check-machinery
 own: $B/suite $(foreach t,$(OWN),$B/tests/$t_test)
-everything: $B/bench $B/errors $B/diagnose $B/verdict $B/score $B/suite $B/mask $B/timeline $(foreach h,$(HOSTILE),$B/hostile/$h/01_worker $B/hostile/$h/01.so) own $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib $(LIBRARY_WORKERS) variants
+everything: $B/bench $B/errors $B/diagnose $B/score $B/suite $B/mask $B/timeline $(foreach h,$(HOSTILE),$B/hostile/$h/01_worker $B/hostile/$h/01.so) own $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib $(LIBRARY_WORKERS) variants
 
 -include workbook/sanitize/sanitize.mk
 -include train/train.mk

@@ -3,27 +3,14 @@
 # well. The table is that of the last `make gpt-oss` here (or $WB_DATA); where there is none, the recorded one of plots/data.
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. plots/draw.sh
 data=${WB_DATA:-build/${1:-cpu}/results/gpt_oss.tsv} kind='measured here:'
 [ -s "$data" ] || data=$(ls plots/data/*/gpt_oss.tsv 2>/dev/null | head -n 1) kind='recorded:'
 if [ -z "$data" ]; then
     echo "plot: no losses of gpt-oss: nothing measured here (make gpt-oss) and nothing recorded (plots/data/*/gpt_oss.tsv)"
     exit 1
 fi
-if ! command -v gnuplot >/dev/null; then
-    echo "plot: gnuplot is not installed; ./setup.sh installs it"
-    exit 1
-fi
-field() { sed -n "s/^# $1: //p" "$data" | head -n 1; }
-gpu=$(field gpu)
-source="$kind ${gpu:-CPU execution layer}, $(field date), commit $(field commit), $(field software)"
-
-mkdir -p build/plots
-terms='svg png'
-[ "${TERM:-}" = dumb ] && terms='svg png dumb'
-for term in $terms; do
-    gnuplot -e "term='$term'; out='build/plots/gpt_oss'; chart_data='$data'; source='$(echo "$source" | tr -d "'\"{}" | tr '_@^&' '    ')'" plots/gpt_oss.gp || {
-        echo "plot: gnuplot could not draw plots/gpt_oss.gp"
-        exit 1
-    }
-done
+gpu=$(field "$data" gpu)
+source="$kind ${gpu:-CPU execution layer}, $(field "$data" date), commit $(field "$data" commit), $(field "$data" software)"
+draw plots/gpt_oss.gp build/plots/gpt_oss "chart_data='$data'; source='$(echo "$source" | plain)'"
 echo "drawn: build/plots/gpt_oss_loss.svg and .png"

@@ -4,16 +4,13 @@
 # have no times, because the kernel was emulated, or are missing, the recorded ones of plots/data.
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. plots/draw.sh
 number=${1:?usage: plot.sh NN [BACKEND]} backend=${2:-cpu}
 case $number in roofline | gpt_oss) exec "plots/$number.sh" "$backend" ;; esac
 
 script=$(ls plots/"$number"_*.gp 2>/dev/null | head -n 1)
 if [ -z "$script" ]; then
     echo "plot: there is no chart of problem $number (no plots/${number}_*.gp)"
-    exit 1
-fi
-if ! command -v gnuplot >/dev/null; then
-    echo "plot: gnuplot is not installed; ./setup.sh installs it"
     exit 1
 fi
 name=$(basename "$script" .gp)
@@ -26,7 +23,6 @@ numbers() {
     awk -F'\t' -v name="$2" '/^#/ { next } $1 == "problem" { for (i = 1; i <= NF; i++) at[$i] = i; next }
         $2 !~ /^roof_/ && $at[name] ~ /^[0-9.]/ { n++ } END { print n + 0 }' "$1"
 }
-field() { sed -n "s/^# $2: //p" "$1" | head -n 1; }
 # One line that says where a file's numbers come from.
 source_of() {
     gpu=$(field "$1" gpu)
@@ -38,7 +34,7 @@ source_of() {
     else
         where=$machine
     fi
-    echo "$2 $where, $(field "$1" date), commit $(field "$1" commit)" | tr -d "'\"{}" | tr '_@^&' '    '
+    echo "$2 $where, $(field "$1" date), commit $(field "$1" commit)" | plain
 }
 
 speed='' speed_source='' memory='' memory_source=''
@@ -59,7 +55,7 @@ fi
 # Of 14, what `make errors` has measured.
 errors=${mine%.tsv}_errors.tsv error_source='measured here:'
 [ -f "$errors" ] || { errors=$(ls plots/data/*/"${name}_errors.tsv" 2>/dev/null | head -n 1) error_source='recorded:'; }
-[ -z "$errors" ] || error_source=$(echo "$error_source $(field "$errors" device), $(field "$errors" date), commit $(field "$errors" commit)" | tr -d "'\"{}" | tr '_@^&' '    ')
+[ -z "$errors" ] || error_source=$(echo "$error_source $(field "$errors" device), $(field "$errors" date), commit $(field "$errors" commit)" | plain)
 [ -n "$speed$memory$errors" ] || exit 1
 
 # What others reach on the GPU that the times are from.
@@ -70,14 +66,7 @@ done
 
 mkdir -p build/plots
 for kind in speed time memory errors; do rm -f "build/plots/${name}_$kind.svg" "build/plots/${name}_$kind.png"; done
-terms='svg png'
-[ "${TERM:-}" = dumb ] && terms='svg png dumb'
-for term in $terms; do
-    gnuplot -e "term='$term'; out='build/plots/$name'; speed_data='$speed'; speed_source='$speed_source'; memory_data='$memory'; memory_source='$memory_source'; peer_data='$peers'; error_data='$errors'; error_source='$error_source'; peers_where='problem=$number,'" "$script" || {
-        echo "plot: gnuplot could not draw $script"
-        exit 1
-    }
-done
+draw "$script" "build/plots/$name" "speed_data='$speed'; speed_source='$speed_source'; memory_data='$memory'; memory_source='$memory_source'; peer_data='$peers'; error_data='$errors'; error_source='$error_source'; peers_where='problem=$number,'"
 for kind in speed time memory errors; do
     [ ! -f "build/plots/${name}_$kind.svg" ] || echo "drawn: build/plots/${name}_$kind.svg and .png"
 done

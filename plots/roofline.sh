@@ -3,18 +3,9 @@
 # Of each problem: the bench's table of this machine, if it was measured on a GPU; else the recorded one of the same GPU.
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. plots/draw.sh
 backend=${1:-cpu}
-verdict=build/$backend/verdict
-if ! command -v gnuplot >/dev/null; then
-    echo "plot: gnuplot is not installed; ./setup.sh installs it"
-    exit 1
-fi
-if [ ! -x "$verdict" ]; then
-    echo "plot: there is no $verdict; make plot-roofline builds it"
-    exit 1
-fi
-field() { sed -n "s/^# $2: //p" "$1" | head -n 1; }
-on_gpu() { [ -f "$1" ] && [ "$(field "$1" backend)" = cuda ] && awk '!/^#/ && $1 ~ /^[0-9]/ && $2 !~ /^roof_/ { n++ } END { exit !n }' "$1"; }
+on_gpu() { [ -n "$(field "$1" 'main shape' 2>/dev/null)" ] && awk '!/^#/ && $1 ~ /^[0-9]/ && $2 !~ /^roof_/ { n++ } END { exit !n }' "$1"; }
 
 gpu='' tables=''
 for table in "${WB_RESULTS_DIR:-build/$backend/results}"/[0-9][0-9]_*.tsv plots/data/*/[0-9][0-9]_*.tsv; do
@@ -30,8 +21,8 @@ fi
 mkdir -p build/plots
 data=build/plots/roofline.tsv
 # shellcheck disable=SC2086
-"$verdict" --chart $tables >"$data" || exit 1
-sed -i 's/, tiles of [0-9x ]*//' "$data"  # 15's: the line has no room for it
+awk -f plots/roofline.awk $tables >"$data" || exit 1
+peak() { echo "$(field "${tables%% *}" "$1")" | sed 's/ .*//;s/^$/0/'; }  # of the first table
 if ! [ -s "$data" ]; then
     echo "plot: nothing for a roofline chart: the peaks of $gpu are not known, or no main shape was measured"
     exit 1
@@ -43,14 +34,7 @@ done | sort -u | awk -v gpu="$gpu" '
     { day = $(NF - 1); commit = $NF; sub(/ [^ ]* [^ ]*$/, ""); if (!($0 in first)) { kinds[++n] = $0; first[$0] = day }
       last[$0] = day; if (!seen[$0, commit]++) { commits[$0] = commits[$0] " " commit; many[$0]++ } }
     END { for (k = 1; k <= n; k++) { kind = kinds[k]; printf "%s%s: %s, %s%s, commit%s%s", (k > 1 ? "; " : ""), kind, gpu, first[kind],
-          (last[kind] != first[kind] ? " to " last[kind] : ""), (many[kind] > 1 ? "s" : ""), commits[kind] } }' | tr -d "'\"{}" | tr '_@^&' '    ')
+          (last[kind] != first[kind] ? " to " last[kind] : ""), (many[kind] > 1 ? "s" : ""), commits[kind] } }' | plain)
 
-terms='svg png'
-[ "${TERM:-}" = dumb ] && terms='svg png dumb'
-for term in $terms; do
-    gnuplot -e "term='$term'; out='build/plots/roofline'; chart_data='$data'; source='$source'; peak_tflops=$(field $data peak_tflops); mma_tflops=$(field $data peak_mma_sync_tflops); peak_gbps=$(field $data peak_gbps)" plots/roofline.gp || {
-        echo "plot: gnuplot could not draw plots/roofline.gp"
-        exit 1
-    }
-done
+draw plots/roofline.gp build/plots/roofline "chart_data='$data'; source='$source'; peak_tflops=$(peak peak_tflops); mma_tflops=$(peak peak_mma_sync_tflops); peak_gbps=$(peak peak_gbps)"
 echo "drawn: build/plots/roofline_chart.svg and .png"

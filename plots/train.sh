@@ -1,12 +1,8 @@
 #!/bin/sh
 # train.sh TABLE [OUT] - draws the curves of a training run (train/train.sh) to OUT.svg and OUT.png, build/plots/train unless given.
 set -u
-table=$1 out=${2:-build/plots/train}
-command -v gnuplot >/dev/null || { echo "plot: gnuplot is not installed; ./setup.sh installs it"; exit 1; }
-field() { sed -n "s/^# $1: //p" "$table" | tr -d "'\"{}" | tr '_@^&' '    '; }
-mkdir -p "$(dirname "$out")"
-for term in svg png; do
-    gnuplot -e "term='$term'; out='$out'; data='$table'; source='$(field machine), $(field date), commit $(field commit)'" plots/train.gp ||
-        { echo "plot: gnuplot could not draw $table"; exit 1; }
-done
+. "$(dirname "$0")/draw.sh"
+table=$1 out=${2:-build/plots/train} TERM= # the script draws in no terminal
+source=$(echo "$(field "$table" machine), $(field "$table" date), commit $(field "$table" commit)" | plain)
+draw plots/train.gp "$out" "data='$table'; source='$source'"
 echo "drawn: $out.svg and .png"

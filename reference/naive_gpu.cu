@@ -4,6 +4,7 @@
 // The query heads that share a key head lie one after another, so they are the rows of one product and no K or V is repeated:
 // Q [B, Hq, Nq, D] is read as [B * Hkv, Hq / Hkv * Nq, D].
 #include "naive_gpu.h"
+#include "problems.h"
 
 #include <limits.h>
 #include <math.h>
@@ -12,7 +13,12 @@
 #include "cublas_call.h"
 #endif
 
-enum { THREADS = 256, WARPS = THREADS / 32 };
+#ifdef __CUDACPU__
+enum { THREADS = 32 };  // which wait for one another in turn
+#else
+enum { THREADS = 256 };
+#endif
+enum { WARPS = THREADS / 32 };
 
 // A row of S has `pitch` floats, Nk rounded up: cuBLAS is at its best on rows that start at multiples of 16 bytes. Row r of P, in
 // bf16, starts where row r of S starts, so it has a pitch of 2 * pitch elements.
@@ -87,7 +93,7 @@ __global__ void __launch_bounds__(THREADS) naive_softmax_kernel(float *S,       
     for (int start = 0; start < Nk; start += THREADS) {
         const int j = start + threadIdx.x;
         const float weight = j < Nk && !hidden.hides(i, j) ? expf(s[j] - m) * inverse : 0;
-        __syncthreads();  // the 256 weights written now lie over scores up to this step's: all of those have been read
+        __syncthreads();  // the weights written now lie over scores up to this step's: all of those have been read
         if (j < Nk) p[j] = __float2bfloat16(weight);
     }
     if (threadIdx.x == 0) L[row] = m + logf(l);
@@ -124,12 +130,14 @@ __global__ void __launch_bounds__(THREADS) naive_gradient_kernel(float *S,      
 {
     __shared__ float of_warp_smem[WARPS];
     const size_t row = blockIdx.x;
-    const int i = (int)(row % Nq), d = threadIdx.x;
+    const int i = (int)(row % Nq);
     float *s = S + row * pitch, *dp = dP + row * pitch;
     bf16 *p = reinterpret_cast<bf16 *>(s), *ds = reinterpret_cast<bf16 *>(dp);
 
-    const float term = d < D ? __bfloat162float(O[row * D + d]) * __bfloat162float(dO[row * D + d]) : 0;
-    const float sum = over_block<false>(term, of_warp_smem);
+    float sum = 0;
+    for (int d = threadIdx.x; d < D; d += THREADS)
+        sum += __bfloat162float(O[row * D + d]) * __bfloat162float(dO[row * D + d]);
+    sum = over_block<false>(sum, of_warp_smem);
     for (int start = 0; start < Nk; start += THREADS) {
         const int j = start + threadIdx.x;
         const bool visible = j < Nk && !hidden.hides(i, j);
@@ -183,28 +191,17 @@ __global__ void naive_scores_kernel(float *S, const bf16 *Q, const bf16 *K, size
     }
 }
 
-__global__ void naive_output_kernel(bf16 *O, const bf16 *P, const bf16 *V, size_t pitch, int M, int Nk, int D,
-                                    float scale)
+// Block r: row r of C [.., D] = scale times a sum over k < count of A's element k of that row, times row k of B [count, D]. Of A, which is P
+// or its transpose, elements and rows are so many numbers apart. One thread: its inner loop is the compiler's to spread over a vector.
+__global__ void naive_sum_kernel(bf16 *C, const bf16 *A, const bf16 *B, size_t step, size_t row_step, int rows,
+                                 int count, size_t matrix_step, int D, float scale)
 {
-    const size_t row = blockIdx.x, matrix = row / M;
-    for (int d = threadIdx.x; d < D; d += blockDim.x) {
-        float sum = 0;
-        for (int j = 0; j < Nk; j++)
-            sum += __bfloat162float(P[row * 2 * pitch + j]) * __bfloat162float(V[(matrix * Nk + j) * D + d]);
-        O[row * D + d] = __float2bfloat16(scale * sum);
-    }
-}
-
-__global__ void naive_transposed_kernel(bf16 *dV, const bf16 *P, const bf16 *dO, size_t pitch, int M, int Nk, int D,
-                                        float scale)
-{
-    const size_t row = blockIdx.x, matrix = row / Nk, j = row % Nk;
-    for (int d = threadIdx.x; d < D; d += blockDim.x) {
-        float sum = 0;
-        for (size_t i = matrix * M; i < (matrix + 1) * M; i++)
-            sum += __bfloat162float(P[i * 2 * pitch + j]) * __bfloat162float(dO[i * D + d]);
-        dV[row * D + d] = __float2bfloat16(scale * sum);
-    }
+    const size_t row = blockIdx.x, matrix = row / rows;
+    const bf16 *a = A + matrix * matrix_step + row % rows * row_step, *b = B + matrix * count * D;
+    float sum[WB_MAX_HEAD_DIM] = {0};
+    for (int k = 0; k < count; k++)
+        for (int d = 0; d < D; d++) sum[d] += __bfloat162float(a[k * step]) * __bfloat162float(b[(size_t)k * D + d]);
+    for (int d = 0; d < D; d++) C[row * D + d] = __float2bfloat16(scale * sum[d]);
 }
 
 static wb_status scores(float *S, const bf16 *Q, const bf16 *K, size_t pitch, int count, int M, int Nk, int D,
@@ -218,7 +215,8 @@ static wb_status scores(float *S, const bf16 *Q, const bf16 *K, size_t pitch, in
 static wb_status output(bf16 *O, const bf16 *P, const bf16 *V, size_t pitch, int count, int M, int Nk, int D,
                         float scale, wb_stream stream)
 {
-    naive_output_kernel<<<(unsigned)((size_t)count * M), D, 0, stream>>>(O, P, V, pitch, M, Nk, D, scale);
+    const size_t rows = (size_t)count * M, apart = 2 * pitch;
+    naive_sum_kernel<<<(unsigned)rows, 1, 0, stream>>>(O, P, V, 1, apart, M, Nk, M * apart, D, scale);
     WB_CUDA(cudaGetLastError());
     return WB_OK;
 }
@@ -226,7 +224,8 @@ static wb_status output(bf16 *O, const bf16 *P, const bf16 *V, size_t pitch, int
 static wb_status transposed(bf16 *dV, const bf16 *P, const bf16 *dO, size_t pitch, int count, int M, int Nk, int D,
                             float scale, wb_stream stream)
 {
-    naive_transposed_kernel<<<(unsigned)((size_t)count * Nk), D, 0, stream>>>(dV, P, dO, pitch, M, Nk, D, scale);
+    const size_t rows = (size_t)count * Nk, apart = 2 * pitch;
+    naive_sum_kernel<<<(unsigned)rows, 1, 0, stream>>>(dV, P, dO, apart, 1, Nk, M, M * apart, D, scale);
     WB_CUDA(cudaGetLastError());
     return WB_OK;
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# bench.sh - an implementation that crashes, hangs or ends the program is named, and the others' figures are there all the same; and the
-# verdict program reads recorded tables. Run by make check, which has built the programs.
+# bench.sh - an implementation that crashes, hangs or ends the program is named, and the others' figures are there all the same; and
+# verdict.awk reads recorded tables. Run by make check, which has built the programs.
 set -u
 out=build/${BACKEND:-cpu}
 table=$(mktemp) said=$(mktemp)
@@ -25,19 +25,21 @@ try "an endless loop" "$out/hostile/endless/01.so" 'no answer in 6 s'
 try "exit(0)" "$out/hostile/exit_zero/01.so" 'it ended the program, with status 0'
 try "nothing to load" "$out/hostile/none.so" 'none.so'
 
-"$out/verdict" "$table" >"$said" 2>&1
+verdict() { awk -f workbook/bench/verdict.awk "$1" >"$said" 2>&1; }
+verdict "$table"
 expect "no verdict on the host" [ ! -s "$said" ]
-"$out/verdict" plots/data/h200/02_weighted_row_sum.tsv plots/data/h200/03_flash_forward.tsv >"$said" 2>&1
+verdict plots/data/h200/02_weighted_row_sum.tsv
+expect "of bytes in GB/s" grep -q '^  16384 x 16384  *0.9998  memory  *4814 * [0-9]*  ( [0-9]* %)$' "$said"
+verdict plots/data/h200/06_flash_window.tsv
+expect "what a window saves as the sequence grows" grep -q '^key, B1 H64/8 N8192 D64 W128: [0-9.]* ms; at N = 32768 [0-9.]* ms, 3[.][0-9] times as much ' "$said"
+verdict plots/data/h200/03_flash_forward.tsv
 expect "a verdict on a recorded table" grep -q '^  B4 H16 N4096 D128 * 2040  arithmetic ' "$said"
-expect "one for each" [ "$(grep -c '^  next: ' "$said")" -eq 2 ]
-"$out/verdict" --chart plots/data/h200/02_weighted_row_sum.tsv plots/data/h200/03_flash_forward.tsv >"$said" 2>&1
-expect "a line a problem for the chart" [ "$(grep -c '^0[23]' "$said")" -eq 2 ]
+expect "and advice, in lines that a terminal has room for" awk '/^  next: / { n++ } n && length > 100 { bad++ } END { exit bad || n != 1 }' "$said"
+awk -f plots/roofline.awk plots/data/h200/*_flash_*.tsv plots/data/h200/02_*.tsv >"$said" 2>&1
+expect "a line a problem for the chart" [ "$(grep -c '^[01][0-9]	' "$said")" -eq "$(ls plots/data/h200/*_flash_*.tsv plots/data/h200/02_*.tsv | grep -c .)" ]
 sed '/^# peak_/d; s/^# gpu: .*/# gpu: NVIDIA Q1/' plots/data/h200/03_flash_forward.tsv >"$table"
-"$out/verdict" "$table" >"$said" 2>&1
+verdict "$table"
 expect "a GPU that is not known gets none" grep -q 'no verdict, the peaks of this GPU are not known' "$said"
-sed '/^# backend/a # peak_tflops: 500\n# peak_gbps: 1000' "$table" >"$table.new" && mv "$table.new" "$table"
-"$out/verdict" "$table" >"$said" 2>&1
-expect "a table's own peaks count" grep -q 'on NVIDIA Q1: 500 TFLOP/s of bf16 products, 1000 GB/s; the roofs meet at 500 ' "$said"
 
 if [ -f "$out/solutions/14.so" ]; then
     "$out/errors" "bf16=$out/solutions/13.so" "int8=$out/solutions/14.so" 128 >"$table" 2>"$said"

@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void near(double got, double want, const char *what)
@@ -142,6 +143,24 @@ Test(roofline, small_heads_are_bounded_by_exponentials)
     near(v.attainable, 64, "attainable");
     near(v.fraction, 0.5, "fraction");
     cr_expect(v.advice == ROOFLINE_FEWER_EXPS);
+}
+
+static void writes(int problem, roofline_verdict v, const char *want)
+{
+    char *text;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    roofline_columns(out, &v, wb_problem_number(problem));
+    fclose(out);
+    cr_expect(strcmp(text, want) == 0, "'%s' instead of '%s'", text, want);
+    free(text);
+}
+
+Test(roofline, columns_of_a_row)
+{
+    writes(3, judge(3, (roofline_work){.flops = 1e12, .bytes = 1e9, .exps = 1e9}, 40), "\t1000\tarithmetic\t100\t0.25");
+    writes(2, judge(2, (roofline_work){.flops = 1e11, .bytes = 1e10}, 20), "\t10\tmemory\t1000\t0.5");  // GB/s
+    writes(3, (roofline_verdict){0}, "\t-\t-\t-\t-");
 }
 
 Test(roofline, no_time_no_verdict)

@@ -1,10 +1,11 @@
 // bench.h - what the parts of the bench program share: bench.c (what to run, and when), bench_shapes.c (which shapes),
-// bench_inputs.c (on which data), bench_check.c (is it right), bench_host.c (this machine), bench_growth.c (what a window
-// saves), bench_guard.c (what if one crashes), bench_report.c (what is written).
+// bench_inputs.c (on which data), bench_check.c (is it right), bench_host.c (this machine), bench_guard.c (what if one crashes),
+// bench_report.c (what is written).
 #ifndef WORKBOOK_BENCH_H
 #define WORKBOOK_BENCH_H
 
 #include "case.h"
+#include "roofline.h"
 
 #include <stdio.h>
 
@@ -36,9 +37,9 @@ typedef struct bench_result {
 
 enum { BENCH_MAX_CASES = 64, BENCH_SEED = 7 };
 
-// The shapes of the charts; returns how many. The one of the demo table. The one among those of the charts that says most about a
+// The shapes of the charts, and others that are recorded unless `drawn`; returns how many. The one of the demo table. The one among those of the charts that says most about a
 // kernel on a GPU: large enough that nothing else counts.
-int bench_sweep_shapes(const wb_problem *problem, bool timed, wb_case cases[BENCH_MAX_CASES]);
+int bench_sweep_shapes(const wb_problem *problem, bool timed, bool drawn, wb_case cases[BENCH_MAX_CASES]);
 wb_case bench_demo_shape(const wb_problem *problem, bool timed);
 wb_case bench_main_shape(const wb_problem *problem);
 
@@ -70,7 +71,7 @@ wb_status bench_samples_compare(const bench_samples *samples, const bench_inputs
 
 // ----------------------------------------------------------------------------------------------------------- bench_guard.c
 
-enum { BENCH_MAX_IMPLS = 8, BENCH_LABEL = 32, BENCH_KEPT = 1 << 16 };
+enum { BENCH_MAX_IMPLS = 8, BENCH_LABEL = 32 };
 
 // What outlives the end of the program by an implementation.
 typedef struct bench_state {
@@ -80,7 +81,7 @@ typedef struct bench_state {
     char out[BENCH_MAX_IMPLS][BENCH_LABEL];  // those that are left out for good
     int out_count, starts, shapes;           // starts before this one; shapes that are done
     bool running, said, well, done;
-    _Alignas(16) char kept[BENCH_KEPT];  // bench_growth.c's
+    roofline_peaks peaks;  // of the device; 0 where none is timed
 } bench_state;
 
 // The program as it was called: does the work in a process of its own, once more after each end by an implementation. Exit status.
@@ -122,6 +123,8 @@ wb_status bench_host_growth(const bench_inputs *inputs, wb_function function, si
 void bench_tsv_header(FILE *out, const wb_problem *problem, int argc, char **argv, bool cuda);
 void bench_tsv_row(FILE *out, const wb_problem *problem, const char *label, const wb_case *c,
                    const bench_result *result);
+// What the figures of the main shape mean: comments. Nothing where `c` is another, or nothing is known of the device.
+void bench_tsv_verdict(FILE *out, const wb_problem *problem, const char *label, const wb_case *c, double ms);
 // Of a library that chooses: which source serves this function at this shape. A comment, for chosen.sh.
 void bench_tsv_choice(FILE *out, const wb_problem *problem, const char *function, const wb_case *c, const char *source);
 void bench_tsv_roof(FILE *out, const wb_problem *problem, const char *label, double tflops, double gbps);
@@ -130,10 +133,5 @@ void bench_tsv_roof(FILE *out, const wb_problem *problem, const char *label, dou
 void bench_demo_head(FILE *out);
 void bench_demo_row(FILE *out, const wb_problem *problem, const wb_case *c, const bench_result *naive,
                     const bench_result *flash, bool cuda);
-
-// With a sliding window time should grow as N, not as N^2. Remembers what it is shown, and says at the end by how much the
-// time grew from N = 8192 to N = 32768; nothing if it was not shown such shapes.
-void bench_growth_note(const wb_problem *problem, const char *label, const wb_case *c, double ms);
-void bench_growth_say(const wb_problem *problem, FILE *out);
 
 #endif

@@ -18,7 +18,7 @@ for number; do
         [ ! -f "$variant" ] || [ -z "${WITH_VARIANTS:-}" ] || variants="$variants $out/variants/$number/variants/$(basename "$variant" .cu)/$number.so"
     done
     # shellcheck disable=SC2086
-    if ! $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" "$out/score" "$out/bench" "$out/verdict" "$out/$impl/$number.so" $key $variants >"$out/$number.log" 2>&1; then
+    if ! $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" "$out/score" "$out/bench" "$out/$impl/$number.so" $key $variants >"$out/$number.log" 2>&1; then
         cat "$out/$number.log"
         failed=1
         continue
@@ -39,7 +39,7 @@ for number; do
             echo "bench: what follows is without it; make test-$number and make sanitize-$number say more" >&2
         fi
     fi
-    "$out/verdict" "$table"
+    awk -f workbook/bench/verdict.awk "$table"
     echo "written: $table"
 done
 exit $failed

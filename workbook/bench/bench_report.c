@@ -5,16 +5,18 @@
 #include <string.h>
 #include <time.h>
 
-#include "roofline.h"
 #include "timer.h"
 #include "reference/naive_gpu.h"
 
 // What the device can do at most, and how that is known. Nothing if it does not say so.
-static void peaks(FILE *out)
+static void peaks(FILE *out, const wb_problem *problem)
 {
     roofline_device d;
+    char shape[80];
     if (wb_timer_device(&d) != WB_OK) return;
     const roofline_peaks p = roofline_peaks_of(&d);
+    const wb_case main_shape = bench_main_shape(problem);
+    bench_shape_text(problem, &main_shape, shape, sizeof shape);
     fprintf(out, "# compute capability: %d.%d\n# multiprocessors: %d\n", d.major, d.minor, d.multiprocessors);
     if (p.tflops > 0)
         fprintf(out, "# peak_tflops: %.5g in bf16 products = %d multiprocessors x %.0f FLOPs a clock x %.3f GHz\n",
@@ -25,6 +27,9 @@ static void peaks(FILE *out)
     if (p.gexps > 0)
         fprintf(out, "# peak_gexps: %.5g = %d multiprocessors x %d exponentials a clock x %.3f GHz\n", p.gexps,
                 d.multiprocessors, ROOFLINE_EXPS_A_CLOCK, d.clock_khz * 1e-6);
+    if (problem->on_host) return;
+    bench_guard_state()->peaks = p;
+    fprintf(out, "# main shape: %s\n", shape);
 }
 
 void bench_tsv_header(FILE *out, const wb_problem *problem, int argc, char **argv, bool cuda)
@@ -46,12 +51,12 @@ void bench_tsv_header(FILE *out, const wb_problem *problem, int argc, char **arg
                                                : naive_gpu_products());
     for (int i = 0; i < argc; i++) fprintf(out, " %s", argv[i]);
     fprintf(out, "\n");
-    if (cuda) peaks(out);
+    if (cuda) peaks(out, problem);
     fprintf(out, "# columns: see plots/README.md; - where a column has no meaning\n");
     fprintf(
         out,
         "problem\timpl\tB\tHq\tHkv\tNq\tNk\tD\tW\tS\trows\tcols\tcausal\tms\tms_p10\tms_p90\ttflops\tgbps\tpeak_bytes\t"
-        "io_bytes\tmax_error\truns%s\n",
+        "io_bytes\tmax_error\truns%s\tshape" ROOFLINE_COLUMNS "\n",
         problem->signature == WB_DECODE       ? "\tpage\tlens"
         : problem->signature == WB_BLOCK_MASK ? "\tmask\tq_tile"
                                               : "");
@@ -81,19 +86,39 @@ void bench_tsv_choice(FILE *out, const wb_problem *problem, const char *function
 
 void bench_tsv_row(FILE *out, const wb_problem *problem, const char *label, const wb_case *c, const bench_result *r)
 {
+    char shape[80];
+    const roofline_work w = r->emulated ? (roofline_work){0} : roofline_work_of(problem, c);
+    const roofline_verdict v = roofline_judge(problem, &bench_guard_state()->peaks, &w, r->ms);
+    bench_shape_text(problem, c, shape, sizeof shape);
     fprintf(out, "%02d\t%s\t", problem->number, label);
     tsv_shape(out, problem, c);
     if (r->emulated)
         fprintf(out, "emulated\t-\t-\t-\t-\t");
     else
-        fprintf(out, "%.5g\t%.5g\t%.5g\t%.5g\t%.5g\t", r->ms, r->ms_p10, r->ms_p90,
-                roofline_work_of(problem, c).flops / r->ms * 1e-9, roofline_work_of(problem, c).bytes / r->ms * 1e-6);
+        fprintf(out, "%.5g\t%.5g\t%.5g\t%.5g\t%.5g\t", r->ms, r->ms_p10, r->ms_p90, w.flops / r->ms * 1e-9,
+                w.bytes / r->ms * 1e-6);
     fprintf(out, "%zu\t%zu\t%.3g\t%d", r->peak_bytes, r->io_bytes, r->max_error, r->runs);
     if (problem->signature == WB_DECODE) fprintf(out, "\t%d\t%s", c->page, wb_lens_name(c->lens));
     if (problem->signature == WB_BLOCK_MASK)
         fprintf(out, "\t%s/%d\t%d", wb_mask_names[c->mask], c->mask_size, c->q_tile);
+    fprintf(out, "\t%s", shape);
+    roofline_columns(out, &v, problem);
     fprintf(out, "\n");
     fflush(out);
+}
+
+void bench_tsv_verdict(FILE *out, const wb_problem *problem, const char *label, const wb_case *c, double ms)
+{
+    const roofline_peaks *p = &bench_guard_state()->peaks;
+    const wb_case main_shape = bench_main_shape(problem);
+    char shape[80], main_text[80], what[128];
+    bench_shape_text(problem, c, shape, sizeof shape);
+    bench_shape_text(problem, &main_shape, main_text, sizeof main_text);
+    if (strcmp(shape, main_text) != 0) return;
+    const roofline_work w = roofline_work_of(problem, c);
+    const roofline_verdict v = roofline_judge(problem, p, &w, ms);
+    snprintf(what, sizeof what, "%s at %s", strcmp(label, "key") == 0 ? "the answer key" : label, shape);
+    roofline_say(out, what, &v, problem, p, &w, ms);
 }
 
 void bench_tsv_roof(FILE *out, const wb_problem *problem, const char *label, double tflops, double gbps)
@@ -102,7 +127,7 @@ void bench_tsv_roof(FILE *out, const wb_problem *problem, const char *label, dou
     fprintf(out, tflops > 0 ? "%.5g\t" : "-\t", tflops);
     fprintf(out, gbps > 0 ? "%.5g\t" : "-\t", gbps);
     const bool more = problem->signature == WB_DECODE || problem->signature == WB_BLOCK_MASK;  // columns
-    fprintf(out, "-\t-\t-\t-%s\n", more ? "\t-\t-" : "");
+    fprintf(out, "-\t-\t-\t-%s\t-\t-\t-\t-\t-\n", more ? "\t-\t-" : "");
     fflush(out);
 }
 

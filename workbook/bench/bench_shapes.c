@@ -72,7 +72,7 @@ static void add_masks(list *l, bool timed)
     for (int n = 256; n <= 16384; n *= 2) add_masked(l, 1, 16, 2, n, n, 16, WB_MASK_DOCUMENTS, 64, 128);
 }
 
-int bench_sweep_shapes(const wb_problem *problem, bool timed, wb_case cases[BENCH_MAX_CASES])
+int bench_sweep_shapes(const wb_problem *problem, bool timed, bool drawn, wb_case cases[BENCH_MAX_CASES])
 {
     list l = {problem, cases, 0};
     if (problem->signature == WB_ROW_SUM) {
@@ -85,6 +85,7 @@ int bench_sweep_shapes(const wb_problem *problem, bool timed, wb_case cases[BENC
         for (int n = 256; n <= 4096; n *= 2) add_attention(&l, 1, 8, 8, n, 64, 0, 0, 0);
         for (int n = 256; n <= 8192; n *= 2)
             add_attention(&l, 1, 1, 1, n, 64, 0, 0, 0);  // one head: its score matrix is most of it
+        if (drawn) return l.count;
         add_attention(&l, 1, 8, 8, 4096, 64, 0, 0, 1);
         add_attention(&l, 1, 8, 8, 512, 16, 0, 0, 0);  // the original assignment's
         add_attention(&l, 1, 8, 8, 1024, 16, 0, 0, 0);
@@ -186,7 +187,7 @@ wb_case bench_main_shape(const wb_problem *problem)
     else if (problem->window)
         add_attention(&l, 1, 64, 8, 65536, 64, 128, 4, 0);
     else if (problem->grouped)
-        add_attention(&l, 2, 64, 8, 4096, 128, 0, 0, 0);
+        add_attention(&l, 2, 64, 8, 4096, 128, 0, 0, problem->mask == WB_CAUSAL_OPTIONAL);
     else
         add_attention(&l, 4, 16, 16, 4096, 128, 0, 0, 0);
     return cases[0];

@@ -9,10 +9,9 @@ out=build/$backend bundle=build/$backend/bundle
 impls=problems
 [ -d solutions ] && impls="problems solutions"
 
-targets="$out/bench $out/verdict $out/suite"
+targets="$out/bench $out/suite"
 if [ -d solutions ]; then
-    targets="$targets $out/lib/libworkbook.so $out/lib/libkernels.so"
-    for worker in $(sed -n 's/^CHOSEN := //p' Makefile | sed 's|/[a-z_]*||g') $(sed -n 's/^LIBRARY_FORMS := //p' Makefile); do targets="$targets $out/lib/${worker}_worker"; done
+    targets="$targets $out/lib/libworkbook.so $out/lib/libkernels.so $($MAKE --no-print-directory -s BACKEND="$backend" library-workers)"
 fi
 for number; do
     find_source problems "$number"
@@ -45,7 +44,7 @@ for target in $targets; do
 done | sort -u | grep -vE '/(libkernels|libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|libcudart|libcublas(Lt)?|libcuda|ld-linux[^/]*)\.so' |
     xargs -I{} cp -L {} "$bundle/lib/"
 # The lessons are what gpt_oss.py trains on.
-for file in workbook/bench/record.sh workbook/bench/chosen.sh workbook/sanitize/sanitize.sh workbook/sanitize/sanitize_gpu.awk workbook/loop/source.sh workbook/tile.cuh workbook/paged.cuh workbook/int8.cuh \
+for file in workbook/bench/record.sh workbook/bench/chosen.sh workbook/bench/verdict.awk workbook/sanitize/sanitize.sh workbook/sanitize/sanitize_gpu.awk workbook/loop/source.sh workbook/tile.cuh workbook/paged.cuh workbook/int8.cuh \
     reference/peers.py reference/pytorch_example.py reference/pytorch_decode.py reference/block_mask_example.py reference/torch_attention.py reference/gpt_oss.py problems/[0-9][0-9]/README.md; do
     mkdir -p "$bundle/${file%/*}"
     cp "$file" "$bundle/$file"
@@ -105,7 +104,7 @@ bench)
         done
         table=results/\${n}_\$(sed -n "s/^\$n //p" names).tsv
         $out/bench \$n "\$@" --naive --sweep --out "\$table" || failed=1
-        $out/verdict "\$table"
+        awk -f workbook/bench/verdict.awk "\$table"
     done
     ;;
 record)

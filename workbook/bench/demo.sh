@@ -8,7 +8,7 @@ if [ "$1" = --one ]; then # WHAT BACKEND SAID NN: SAID/NN has all that there is 
     set -- "$out/bench" "$number" --impl "key=$out/solutions/$number.so" --naive
     case $what in
     row) "$@" --demo $([ "$number" != "$WB_FIRST" ] || echo --heading) ;;
-    chart) "$@" --sweep --out "$out/results/${number}_$name.tsv" && plots/plot.sh "$number" "$backend" ;;
+    chart) "$@" --charts --out "$out/results/${number}_$name.tsv" && plots/plot.sh "$number" "$backend" ;;
     esac >"$said/$number" 2>&1
     echo $? >"$said/$number.status"
     exit 0

@@ -120,6 +120,11 @@ trap 'finish 1' INT TERM
 has_torch() {
     "$python" -c 'import sys, torch; sys.exit(0 if torch.cuda.is_available() else 1)' >/dev/null 2>&1
 }
+needs_torch() { # PART: whether it can be run
+    [ "$backend" = cuda ] && has_torch && return
+    ends "not run" "$1" 0 "there is no PyTorch with a GPU here"
+    return 1
+}
 variants_of() { ls -d "$out"/variants/"$1"/variants/* 2>/dev/null; }
 
 suites() {
@@ -156,7 +161,7 @@ bench() {
         # What the library takes for this problem, beside what it could have taken: a wrong choice is seen.
         [ ! -x "$out/lib/${number}_worker" ] || [ "$backend" != cuda ] || set -- "$@" --impl "library=$out/lib/libworkbook.so"
         step 150 "bench $number" "$out/bench" "$number" "$@" --naive --sweep --out "$tables/$table"
-        verdict=$("$out/verdict" "$tables/$table" 2>&1)
+        verdict=$(awk -f workbook/bench/verdict.awk "$tables/$table" 2>&1)
         [ -z "$verdict" ] || say "$verdict"
         keep "$table"
         [ ! -s "$tables/$table" ] || timed="${timed:-} $tables/$table"
@@ -172,20 +177,14 @@ bench() {
 }
 
 peers() {
-    if [ "$backend" != cuda ] || ! has_torch; then
-        ends "not run" peers 0 "there is no PyTorch with a GPU here"
-        return
-    fi
+    needs_torch peers || return
     # PyTorch brings its own libraries: the bundle's are not for it.
     step 420 peers env "LD_LIBRARY_PATH=${WB_OUTER_LIBRARY_PATH-${LD_LIBRARY_PATH:-}}" sh -c "'$python' reference/peers.py >'$tables/peers.tsv'"
     keep peers.tsv
 }
 
 example() {
-    if [ "$backend" != cuda ] || ! has_torch; then
-        ends "not run" example 0 "there is no PyTorch with a GPU here"
-        return
-    fi
+    needs_torch example || return
     step 90 example "$python" reference/pytorch_example.py
     step 90 "example causal" "$python" reference/pytorch_example.py causal
     step 90 "example decode" "$python" reference/pytorch_decode.py
@@ -193,10 +192,7 @@ example() {
 }
 
 torch() {
-    if [ "$backend" != cuda ] || ! has_torch; then
-        ends "not run" torch 0 "there is no PyTorch with a GPU here"
-        return
-    fi
+    needs_torch torch || return
     step 400 torch sh -c "'$python' reference/torch_attention.py >'$tables/torch_attention.tsv'"
     keep torch_attention.tsv
 }

@@ -92,6 +92,12 @@ roofline_work roofline_work_of(const wb_problem *problem, const wb_case *c)
 // A kernel of no work takes 4 us on an H200 by this bench: problem 02 at 256 x 256, 2026-11-20.
 static const double EMPTY_MS = 0.004;
 
+// With each byte: its rate is one of bytes.
+static bool does_little(const wb_problem *problem)
+{
+    return problem->signature == WB_ROW_SUM || problem->signature == WB_DECODE;
+}
+
 static roofline_advice choose(const wb_problem *problem, const roofline_peaks *p, const roofline_work *w,
                               const roofline_verdict *v, double ms)
 {
@@ -102,8 +108,7 @@ static roofline_advice choose(const wb_problem *problem, const roofline_peaks *p
     if (v->roof == ROOFLINE_MEMORY) {
         const double of_copy = w->bytes / ms * 1e-6 / (p->copy_gbps > 0 ? p->copy_gbps : p->gbps);
         if (of_copy >= 0.9) return ROOFLINE_THERE;
-        if (problem->signature == WB_ROW_SUM || problem->signature == WB_DECODE)
-            return of_copy < 0.5 ? ROOFLINE_COALESCE : ROOFLINE_IN_FLIGHT;
+        if (does_little(problem)) return of_copy < 0.5 ? ROOFLINE_COALESCE : ROOFLINE_IN_FLIGHT;
         return problem->window ? ROOFLINE_SHARE_KEYS : ROOFLINE_SHORT_LOOPS;
     }
     const double of_mma = v->reached / (p->mma_tflops > 0 ? p->mma_tflops : p->tflops);
@@ -222,4 +227,46 @@ void roofline_advice_text(const roofline_verdict *v, const wb_problem *problem, 
         break;
     case ROOFLINE_SAY_NOTHING: *text = 0; break;
     }
+}
+
+// ------------------------------------------------------------------------------------------------------------ in the table
+
+void roofline_columns(FILE *out, const roofline_verdict *v, const wb_problem *problem)
+{
+    if (v->roof == ROOFLINE_NONE)
+        fprintf(out, "\t-\t-\t-\t-");
+    else
+        fprintf(out, "\t%.7g\t%s\t%.4g\t%.5g", v->intensity, roofline_roof_text(v->roof),
+                does_little(problem) ? 1e3 / v->intensity * v->attainable : v->attainable, v->fraction);
+}
+
+// 5.498e11 and "FLOP" as "550 GFLOP".
+static void amount(char *text, size_t size, double value, const char *unit)
+{
+    static const char prefixes[] = " kMGTP";
+    int k = 0;
+    while (value >= 999.5 && prefixes[k + 1]) value /= 1e3, k++;
+    snprintf(text, size, value < 9.95 ? "%.1f %.1s%s" : "%.0f %.1s%s", value, k ? &prefixes[k] : "", unit);
+}
+
+void roofline_say(FILE *out, const char *what, const roofline_verdict *v, const wb_problem *problem,
+                  const roofline_peaks *p, const roofline_work *w, double ms)
+{
+    char flops[32], bytes[32], advice[ROOFLINE_TEXT];
+    const double gbps = w->bytes / ms * 1e-6;
+    if (v->roof == ROOFLINE_NONE) return;
+    amount(flops, sizeof flops, w->flops, "FLOP");
+    amount(bytes, sizeof bytes, w->bytes, "B");
+    roofline_advice_text(v, problem, p, w, ms, advice);
+    fprintf(out,
+            "# verdict: %s: %s, %s with each input read once and each output written once: %.4g FLOPs a byte.\n"
+            "# verdict: bounded by %s: ",
+            what, flops, bytes, v->intensity, roofline_roof_text(v->roof));
+    if (v->roof == ROOFLINE_MEMORY && p->copy_gbps > 0)
+        fprintf(out, "%.4g GB/s at most, %.4g reached, %.0f %% of it and %.0f %% of what a copy reaches.\n", p->gbps,
+                gbps, 100 * v->fraction, 100 * gbps / p->copy_gbps);
+    else
+        fprintf(out, "%.4g TFLOP/s at most, %.4g reached, %.0f %% of it.\n", v->attainable, v->reached,
+                100 * v->fraction);
+    fprintf(out, "# verdict: next: %s\n", advice);
 }

@@ -5,6 +5,8 @@
 
 #include "case.h"
 
+#include <stdio.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -89,6 +91,15 @@ const char *roofline_roof_text(roofline_roof roof);  // "memory", "arithmetic", 
 enum { ROOFLINE_TEXT = 512 };
 void roofline_advice_text(const roofline_verdict *verdict, const wb_problem *problem, const roofline_peaks *peaks,
                           const roofline_work *work, double ms, char text[ROOFLINE_TEXT]);
+
+// What a row of bench's table says of it, after a tab each: FLOPs a byte, the roof, the rate under it (TFLOP/s; of 02, 13 and 14, which do
+// little with each byte, GB/s), and what part of that was reached. "-" where there is no verdict.
+#define ROOFLINE_COLUMNS "\tflops_a_byte\tbound\tat_most\tfraction"
+void roofline_columns(FILE *out, const roofline_verdict *verdict, const wb_problem *problem);
+
+// The calculation, its result and the advice, for people: a line of each, which starts with "# verdict: ". `what`: "the answer key at ...".
+void roofline_say(FILE *out, const char *what, const roofline_verdict *verdict, const wb_problem *problem,
+                  const roofline_peaks *peaks, const roofline_work *work, double ms);
 
 #ifdef __cplusplus
 }
