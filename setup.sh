@@ -25,7 +25,7 @@ trap 'rm -rf "$scratch"' EXIT
 find_missing() {
     missing=
     command -v cc >/dev/null && command -v c++ >/dev/null || missing="$missing compiler"
-    for tool in make awk patch pkg-config gnuplot; do
+    for tool in make awk patch pkg-config gnuplot $([ "$(uname -s)" = Darwin ] || echo flock); do # macOS has none: see loop/alone.sh
         command -v $tool >/dev/null || missing="$missing $tool"
     done
     for tool in ${grade:+bwrap bsdtar zip setpriv taskset}; do
@@ -53,9 +53,9 @@ int main(void) { return !seccomp_version(); }'
 
 packages() { # MANAGER: the names of everything, in its words
     case $1 in
-    apt-get) echo build-essential make patch gawk pkg-config binutils gnuplot-nox libopenblas-dev libcriterion-dev libcjson-dev libmd-dev ${grade:+bubblewrap libarchive-tools libseccomp-dev zip util-linux} ;;
-    dnf) echo gcc gcc-c++ libgomp make patch gawk pkgconf-pkg-config binutils gnuplot openblas-devel criterion-devel cjson-devel libmd-devel ${grade:+bubblewrap bsdtar libseccomp-devel zip util-linux} ;;
-    pacman) echo base-devel patch gawk pkgconf binutils gnuplot openblas criterion cjson libmd ${grade:+bubblewrap libarchive libseccomp zip util-linux} ;;
+    apt-get) echo build-essential make patch gawk pkg-config binutils gnuplot-nox libopenblas-dev libcriterion-dev libcjson-dev libmd-dev util-linux ${grade:+bubblewrap libarchive-tools libseccomp-dev zip} ;;
+    dnf) echo gcc gcc-c++ libgomp make patch gawk pkgconf-pkg-config binutils gnuplot openblas-devel criterion-devel cjson-devel libmd-devel util-linux ${grade:+bubblewrap bsdtar libseccomp-devel zip} ;;
+    pacman) echo base-devel patch gawk pkgconf binutils gnuplot openblas criterion cjson libmd util-linux ${grade:+bubblewrap libarchive libseccomp zip} ;;
     brew) echo gcc make gawk pkg-config gnuplot openblas criterion cjson libmd ;;
     esac
 }
