@@ -53,7 +53,7 @@ JOBS ?= $(CORES)
 .SECONDARY:
 Q := $(if $(V),,@)
 comma := ,
-say = $(LOCK)$(if $(V),,@printf '  %-8s %s\n' $(1) $(2) >&2)
+say = $(if $(V),,$(info $()  $(1)	$(2)))
 
 ifeq ($(filter $(BACKEND),cpu cuda),)
 $(error BACKEND=$(BACKEND): choose cpu or cuda)
@@ -62,31 +62,41 @@ ifeq ($(BACKEND)$(if $(NVCC),,-no),cuda-no)
 $(error BACKEND=cuda needs the CUDA Toolkit, and there is no nvcc in PATH or /usr/local/cuda/bin. See README.md, "With a GPU"; without one use BACKEND=cpu)
 endif
 
-# One make builds here at a time (lock.sh): others wait when they come to build something, and makes that it starts belong to it.
-# One that is asked for programs waits at once, and finds them made. Before a script the lock is given back.
-BUILDING := $(WB_BUILDING)
-INHERITED := $(WB_BUILDING)
-export WB_BUILDING = $(BUILDING)
-UNLOCK = $(if $(INHERITED),,$(if $(BUILDING),$(eval BUILDING :=)$(shell rm -f build/lock)))
-LOCK = $(if $(BUILDING),,$(eval BUILDING := yes)$(shell workbook/loop/lock.sh build/lock $$PPID "another make builds here"))
-$(if $(filter build/% everything own lib variants wrong broken judges,$(filter-out %/caught,$(MAKECMDGOALS))),$(LOCK))
-
 # A copy for a class has no answer keys (class_copy.sh): what is made of them says so.
 ifeq ($(wildcard solutions/[0-9]*),)
 KEYLESS := $(filter demo lib torch check check-all mutants class-test everything variants tune-% new-problem,$(MAKECMDGOALS)) $(if $(filter solutions,$(IMPL)),IMPL=solutions) $(if $(WRONG),WRONG=)
 $(if $(strip $(KEYLESS)),$(error make $(strip $(KEYLESS)) needs the answer keys, and this copy of the workbook has none. What is yours: make help))
 endif
 
+B := build/$(BACKEND)
+# A problem's number is the key: problems/03/flash_forward.cu is $(call source,problems,03).
+NUMBERS := $(sort $(notdir $(wildcard problems/[0-9][0-9])))
+name = $(patsubst tests/$(1)_%.c,%,$(wildcard tests/$(1)_*.c))
+source = $(firstword $(wildcard $(addprefix $(1)/$(2)/$(call name,$(2)),.cu .c)))
+
+# One make builds here at a time (loop/alone.sh): what follows, up to the targets, is for that one alone. The others start it for what they want
+# to have built, and go on without it: no script holds up another make.
+BUILD = $(if $(WB_BUILDING),,workbook/loop/alone.sh )$(MAKE) --no-print-directory
+BUILT := $(filter build/% everything own variants wrong broken judges honest honest-checked check-machinery train-test train-layers,$(MAKECMDGOALS))
+ifndef WB_BUILDING
+$(BUILT): together ;
+together: FORCE
+	@+$(BUILD) $(BUILT)
+build/tools.mk: ;
+build/%: FORCE
+	@+$(BUILD) $@
+else
+
 # ---------------------------------------------------------------------------------------------------------------- tools
 
-B := build/$(BACKEND)
 # Of a loop that stays as it is in spite of a #pragma clang warns.
 WARNINGS := -Wall -Wextra $(if $(CLANG),-Wno-pass-failed) $(if $(WERROR),-Werror)
 CFLAGS ?= $(if $(DEBUG),-O0,-O3) -g
 C := $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(CFLAGS) -march=$(MARCH) -fno-math-errno -ffp-contract=fast $(OPENMP) -fPIC -MMD -MP -Iworkbook -I. $(OPENBLAS_CFLAGS)
 CXXFLAGS ?= $(if $(DEBUG),-O0,-O2) -g -gdwarf-4
 # Kernels are compiled far more often than they are run for long: these flags take a third of the time of -O2 -g, and the code a fifth more.
-KERNELFLAGS ?= $(if $(DEBUG),-O0 -g,-Og -g1) -gdwarf-4
+# Lines are all that is wanted of debug information. -g1 stands behind -gdwarf-4, which would ask for all of it: a check build would take half as long again.
+KERNELFLAGS ?= -gdwarf-4 $(if $(DEBUG),-O0 -g,-Og -g1)
 # C++17, with the one word of C++20 that cudacpu/launch.h needs, where the compiler has it and how.
 DIALECT := -std=c++$(if $(CLANG),$(if $(filter $(CLANG),3 4 5 6 7 8 9 10 11 12 13 14 15 16),20 -Wno-deprecated,17),17 -fconcepts)
 CPU := $(CXX) $(DIALECT) -D__CUDACPU__ $(WARNINGS) -Wno-unknown-pragmas -fno-strict-aliasing -fPIC -MMD -MP -Iworkbook/cpu/include -Iworkbook -I. -Itests
@@ -108,7 +118,7 @@ else
 LAYER := $(patsubst workbook/cpu/%.cpp,$B/layer/%.o,$(wildcard workbook/cpu/*.cpp))
 DEVICE_LIBS := -ldl
 endif
-LINK = $(LOCK)$(CXX) $(OPENMP) -pthread -Wl,--as-needed
+LINK = $(CXX) $(OPENMP) -pthread -Wl,--as-needed
 LIBS := $(OPENBLAS_LIBS) $(DEVICE_LIBS) -lm
 
 # Objects are made anew when the flags change.
@@ -162,12 +172,6 @@ $B/tests/%.o: tests/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 	$(compile_cu)
 
 # --------------------------------------------------------------------------------------------------- one implementation
-# A problem's number is the key: problems/03/flash_forward.cu is $(call source,problems,03).
-
-NUMBERS := $(sort $(notdir $(wildcard problems/[0-9][0-9])))
-name = $(patsubst tests/$(1)_%.c,%,$(wildcard tests/$(1)_*.c))
-source = $(firstword $(wildcard $(addprefix $(1)/$(2)/$(call name,$(2)),.cu .c)))
-
 # What judges: the oracle, and what starts workers.
 CASE_OF := $(addprefix $B/machinery/,case.o pages.o quantise.o case_mask.o named_mask.o block_mask.o)
 JUDGE := $(addprefix $B/machinery/,judge/expect.o judge/session.o judge/worker_run.o exchange.o validate.o) $(CASE_OF) $B/reference/oracle.o
@@ -269,8 +273,8 @@ $B/score: $(SCORE)
 	$(call say,LINK,$@)
 	$Q$(LINK) $^ -lcjson -lmd -lm -o $@
 
-# Runs a suite and prints what it says: build/cpu/suite build/cpu/tests/03_test build/cpu/problems/03_worker cpu.
-$B/suite: $(addprefix $B/machinery/,loop/suite.o loop/run_suite.o score/results.o score/safe_text.o)
+# Runs a suite and prints what it says: build/cpu/suite build/cpu/tests/03_test build/cpu/problems/03_worker cpu. What calls it wants to see points, too.
+$B/suite: $(addprefix $B/machinery/,loop/suite.o loop/run_suite.o score/results.o score/safe_text.o) | $B/score
 	$Q$(LINK) $^ -o $@
 
 $B/mask: $(addprefix $B/machinery/,mask/mask.o mask/picture.o problems.o validate.o) $(CASE_OF) $B/reference/oracle.o
@@ -341,6 +345,21 @@ $B/lib/form_%.o: tests/library_forms.c $B/flags.mk
 	@mkdir -p $(@D)
 	$(call compile_c,-DFORM=$*)
 
+# What the scripts ask for.
+library-workers:
+	@echo $(LIBRARY_WORKERS)
+wrong: $B/suite $(NUMBERS:%=$B/tests/%_test)
+	@$(MAKE) --no-print-directory $(foreach w,$(wrong_names),$B/wrong/$w/$(firstword $(subst /, ,$w))_worker)
+caught:
+	@$(MAKE) --no-print-directory $(wrong_names:%=$B/wrong/%/caught)
+judges: $B/score $B/suite $B/confine $(foreach k,worker bare_worker tools,$B/$k.filter) $(if $(wildcard workbook/diagnose/diagnose.c),$B/diagnose) $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/worker_$n.o) $(MACHINERY) check-machinery
+own: $B/suite $(foreach t,$(OWN),$B/tests/$t_test)
+everything: $B/bench $B/errors $B/diagnose $B/score $B/suite $B/mask $B/timeline $(foreach h,$(HOSTILE),$B/hostile/$h/01_worker $B/hostile/$h/01.so) own $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib $(LIBRARY_WORKERS) variants
+
+-include train/train.mk
+-include $(wildcard $(addsuffix *.d,$B/*/ $B/*/*/ $B/*/*/*/ $B/*/*/*/*/))
+endif
+
 # --------------------------------------------------------------------------------------------------------------- targets
 
 export BACKEND
@@ -354,34 +373,34 @@ FORCE:
 help:  ## this list
 	@awk -v backend=$(BACKEND) -v impl=$(IMPL) -f workbook/loop/help.awk Makefile workbook/sanitize/sanitize.mk
 demo: setup  ## see it work: install what is missing, run every answer key against its naive baseline, draw the charts
-	@$(MAKE) --no-print-directory -j"$$WB_JOBS" $B/bench $(foreach n,$(NUMBERS),$B/solutions/$n.so)
+	@+$(BUILD) -j"$$WB_JOBS" $B/bench $(foreach n,$(NUMBERS),$B/solutions/$n.so)
 	@workbook/bench/demo.sh $(BACKEND) $(NUMBERS)
 
-test-%: $B/score $B/suite FORCE  ## test-03: the tests of one problem
-	@$(UNLOCK)MAKE="$(MAKE)" workbook/loop/test.sh $(BACKEND) $(IMPL) $*
-test: $B/score $B/suite  ## the tests of all problems; fails if one that was started fails
-	@$(UNLOCK)MAKE="$(MAKE)" workbook/loop/test.sh $(BACKEND) $(IMPL) $(NUMBERS)
+test-%: $B/suite FORCE  ## test-03: the tests of one problem
+	@MAKE="$(MAKE)" workbook/loop/test.sh $(BACKEND) $(IMPL) $*
+test: $B/suite  ## the tests of all problems; fails if one that was started fails
+	@MAKE="$(MAKE)" workbook/loop/test.sh $(BACKEND) $(IMPL) $(NUMBERS)
 run-%: FORCE  ## run-03 CASE=B=1,Hq=2,Nq=256,D=64: call the function once, print what comes out
-	@$(MAKE) --no-print-directory -s $B/$(IMPL)/$*_worker
+	@+$(BUILD) -s $B/$(IMPL)/$*_worker
 	@$B/$(IMPL)/$*_worker $${WB_CASE:+--case "$$WB_CASE"}
 tune-%: FORCE  ## tune-07 TRY=FILE: other tile sizes, timed side by side as edited copies of a source (workbook/bench/tune.sh)
-	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/tune.sh $(BACKEND) "$${SOURCE:-$(call source,$(IMPL),$*)}" $* "$${TRY:-solutions/$*/tiles.txt}" $$SHAPES
+	@MAKE="$(MAKE)" workbook/bench/tune.sh $(BACKEND) "$${SOURCE:-$(call source,$(IMPL),$*)}" $* "$${TRY:-solutions/$*/tiles.txt}" $$SHAPES
 bench-%: FORCE  ## bench-03: time and memory against the naive baseline and the answer key (WITH_VARIANTS=1: and its variants)
-	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/bench.sh $(BACKEND) $(IMPL) $*
+	@MAKE="$(MAKE)" workbook/bench/bench.sh $(BACKEND) $(IMPL) $*
 bench:  ## the same for all problems
-	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/bench.sh $(BACKEND) $(IMPL) $(NUMBERS)
+	@MAKE="$(MAKE)" workbook/bench/bench.sh $(BACKEND) $(IMPL) $(NUMBERS)
 errors:  ## how far attention over a cache of int8 (14) and of bf16 (13) is from the truth, against its length; make plot-14 draws it
-	@$(MAKE) --no-print-directory -j"$$WB_JOBS" $B/errors $B/$(IMPL)/13.so $B/$(IMPL)/14.so
+	@+$(BUILD) -j"$$WB_JOBS" $B/errors $B/$(IMPL)/13.so $B/$(IMPL)/14.so
 	@mkdir -p $B/results
 	@$B/errors bf16=$B/$(IMPL)/13.so int8=$B/$(IMPL)/14.so >$B/results/14_flash_decode_int8_errors.tsv
 .PHONY: errors
 record:  ## all that is recorded of the keys on a GPU, into plots/data/<gpu> and build/record (PART=suites, bench, peers, example, torch, gpt_oss, sanitize)
-	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/record.sh $(BACKEND) build/record $$PART
+	@MAKE="$(MAKE)" workbook/bench/record.sh $(BACKEND) build/record $$PART
 mask-%: $B/mask FORCE  ## mask-06 N=32 W=12 BR=8 BC=8, mask-15 mask=tree/7: which query sees which key, and the tiles that are visited; build/plots has it as SVG
 	@mkdir -p build/plots
 	@$B/mask $* $(foreach v,$(filter N W sinks mask BR BC,$(COMMANDED)),"$v=$$$v") --svg build/plots/mask_$*.svg
 timeline-%: FORCE  ## timeline-10 CASE=...: what the copy engine, the tensor cores and each warpgroup of a block do over time (BLOCK=n); build/plots has it as SVG
-	@$(UNLOCK)MAKE="$(MAKE)" workbook/timeline/timeline.sh $(IMPL) $*
+	@MAKE="$(MAKE)" workbook/timeline/timeline.sh $(IMPL) $*
 plot-%: FORCE  ## plot-03: charts of the last bench-03 in build/plots (TERM=dumb: in the terminal)
 	@plots/plot.sh $* $(BACKEND)
 plot-roofline:
@@ -396,7 +415,7 @@ next: $B/score  ## the one thing to do now
 hint-%: $B/score FORCE  ## hint-03 GAP=tail LEVEL=2: 1 a question, 2 the idea, 3 nearly the answer; without GAP, of the first gap untouched
 	@$< hint $*
 watch: $B/score  ## watch P=03: the tests of a problem again at every save, until Ctrl-C
-	@$(UNLOCK)MAKE="$(MAKE)" exec workbook/loop/watch.sh $(NUMBERS)
+	@MAKE="$(MAKE)" exec workbook/loop/watch.sh $(NUMBERS)
 reset-%: FORCE  ## reset-03: put the shipped skeleton back; your file is kept beside it
 	@workbook/loop/reset.sh $*
 diff-%: $B/score FORCE  ## diff-03: yours against the answer key; asks first (YES=1: does not)
@@ -405,44 +424,44 @@ diff-%: $B/score FORCE  ## diff-03: yours against the answer key; asks first (YE
 compile_commands.json: FORCE  ## for editors with clangd: how each file is compiled; kernels are understood without the CUDA Toolkit
 	@workbook/loop/compile_commands.sh $(OPENMP) $(OPENBLAS_CFLAGS) >$@
 report:  ## one page of scores, failures, charts and masks, to keep or hand in: build/report.html, or OUT=FILE; runs no tests
-	@$(UNLOCK)MAKE="$(MAKE)" workbook/score/report.sh $(BACKEND) $(IMPL) $(if $(filter OUT,$(COMMANDED)),"$$OUT")
+	@MAKE="$(MAKE)" workbook/score/report.sh $(BACKEND) $(IMPL) $(if $(filter OUT,$(COMMANDED)),"$$OUT")
 
 train:  ## train a language model with your kernels of 07 and 09: IMPL=naive|solutions WRONG=name STEPS= SEED= TEXT=file RESUME=1
-	@$(UNLOCK)MAKE="$(MAKE)" train/train.sh $(BACKEND) $(IMPL)
+	@MAKE="$(MAKE)" train/train.sh $(BACKEND) $(IMPL)
 .PHONY: train
 
 check:  ## prove the workbook: keys pass, skeletons earn nothing, wrong solutions are caught (FAST=1: all but these)
-	@$(UNLOCK)MAKE="$(MAKE)" tests/prove/check.sh $(BACKEND) $(NUMBERS)
+	@MAKE="$(MAKE)" tests/prove/check.sh $(BACKEND) $(NUMBERS)
 grade:  ## SUBMISSION=folder-or-archive [OUT=dir] [SANITIZE=1]: grade one submission in a sandbox (workbook/class/grade.sh)
-	@$(UNLOCK)MAKE="$(MAKE)" workbook/class/grade_base.sh build/grades/base
-	@$(UNLOCK)MAKE="$(MAKE)" workbook/class/grade.sh $${UNSAFE:+--unsafe} --base build/grades/base -- "$$SUBMISSION" "$${OUT:-build/grades/reports/one}"
+	@MAKE="$(MAKE)" workbook/class/grade_base.sh build/grades/base
+	@MAKE="$(MAKE)" workbook/class/grade.sh $${UNSAFE:+--unsafe} --base build/grades/base -- "$$SUBMISSION" "$${OUT:-build/grades/reports/one}"
 grade-all:  ## SUBMISSIONS=dir [JOBS=n] [OUT=dir] [SEED=n] [CASES=file] [SANITIZE=1]: grade a class, each in a sandbox; build/grades/grades.csv
-	@$(UNLOCK)MAKE="$(MAKE)" WB_GRADERS="$$WB_JOBS" workbook/class/grade_all.sh $${UNSAFE:+--unsafe} "$$SUBMISSIONS" $${OUT:+"$$OUT"}
+	@MAKE="$(MAKE)" WB_GRADERS="$$WB_JOBS" workbook/class/grade_all.sh $${UNSAFE:+--unsafe} "$$SUBMISSIONS" $${OUT:+"$$OUT"}
 class-copy:  ## DEST=dir: the workbook for a class: no answer keys, no history
 	@workbook/class/class_copy.sh "$$DEST"
 gradescope: $B/score  ## [ZIP=file] [CASES=file] [SEED=n] [SANITIZE=1]: an autograder to upload to Gradescope, build/gradescope.zip
 	@workbook/class/gradescope.sh "$${ZIP:-build/gradescope.zip}"
-class-test: $B/score $B/suite  ## a simulated class, attacks included, must get the grades it deserves; some minutes
-	@$(UNLOCK)MAKE="$(MAKE)" tests/class/run.sh
+class-test: $B/suite  ## a simulated class, attacks included, must get the grades it deserves; some minutes
+	@MAKE="$(MAKE)" tests/class/run.sh
 .PHONY: grade grade-all class-copy gradescope class-test judges
 
 mutants:  ## each wrong solution must be rejected by its suite
-	@$(MAKE) --no-print-directory -k -j"$$WB_JOBS" wrong
-	@$(MAKE) --no-print-directory -k -j"$$WB_JOBS" $(wrong_names:%=$B/wrong/%/caught)
+	@+$(BUILD) -k -j"$$WB_JOBS" wrong
+	@WB_BUILDING=yes $(MAKE) --no-print-directory -k -j"$$WB_JOBS" caught
 lib: $B/lib/libworkbook.so  ## the answer keys, or what is faster (solutions/library.c), as one shared library behind workbook/workbook.h
 gpt-oss: $(if $(filter solutions,$(IMPL)),$B/lib/libworkbook.so,$B/problems/gpt_oss.so)  ## your 11 and 12 as the attention of gpt-oss (reference/gpt_oss.py): wants PyTorch and transformers; draws the losses
 	@mkdir -p $B/results
-	@$(UNLOCK)$(PYTHON) reference/gpt_oss.py $< >$B/results/gpt_oss.tsv
+	@$(PYTHON) reference/gpt_oss.py $< >$B/results/gpt_oss.tsv
 	@plots/plot.sh gpt_oss $(BACKEND)
 torch: lib  ## the library's attention as one function of PyTorch (reference/torch_attention.py): wants PyTorch; on a GPU times beside torch's own
 	@mkdir -p $B/results
-	@$(UNLOCK)$(PYTHON) reference/torch_attention.py $B/lib/libworkbook.so >$B/results/torch_attention.tsv; status=$$?; \
+	@$(PYTHON) reference/torch_attention.py $B/lib/libworkbook.so >$B/results/torch_attention.tsv; status=$$?; \
 	  cut -f 1-4,6 $B/results/torch_attention.tsv | grep -v '	ok$$'; exit $$status
 .PHONY: gpt-oss torch
 bundle: $B/score  ## programs and libraries for a GPU machine without Criterion, OpenBLAS, gnuplot: make bundle BACKEND=cuda ARCH=90a
-	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/bundle.sh $(BACKEND) $(NUMBERS)
+	@MAKE="$(MAKE)" workbook/bench/bundle.sh $(BACKEND) $(NUMBERS)
 compile-gpu:  ## compile everything for sm_75, sm_80, sm_90a and the newest GPU that nvcc knows; needs no GPU
-	@$(UNLOCK)MAKE="$(MAKE)" workbook/bench/compile_gpu.sh
+	@MAKE="$(MAKE)" workbook/bench/compile_gpu.sh
 tables:  ## fill the tables of plots/h200.md and lessons with what is recorded in plots/data/h200 (plots/tables.awk)
 	@plots/tables.sh
 .PHONY: tables
@@ -460,15 +479,5 @@ clean:  ## remove build/
 
 FORMATTED = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.cpp')
 
-# What the scripts ask for.
-library-workers:
-	@echo $(LIBRARY_WORKERS)
-wrong: $B/suite $(NUMBERS:%=$B/tests/%_test)
-	@$(MAKE) --no-print-directory $(foreach w,$(wrong_names),$B/wrong/$w/$(firstword $(subst /, ,$w))_worker)
-judges: $B/score $B/suite $B/confine $(foreach k,worker bare_worker tools,$B/$k.filter) $(if $(wildcard workbook/diagnose/diagnose.c),$B/diagnose) $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/worker_$n.o) $(MACHINERY) check-machinery
-own: $B/suite $(foreach t,$(OWN),$B/tests/$t_test)
-everything: $B/bench $B/errors $B/diagnose $B/score $B/suite $B/mask $B/timeline $(foreach h,$(HOSTILE),$B/hostile/$h/01_worker $B/hostile/$h/01.so) own $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib $(LIBRARY_WORKERS) variants
 
 -include workbook/sanitize/sanitize.mk
--include train/train.mk
--include $(wildcard $(addsuffix *.d,$B/*/ $B/*/*/ $B/*/*/*/ $B/*/*/*/*/))

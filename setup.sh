@@ -31,7 +31,7 @@ trap 'rm -rf "$scratch"' EXIT
 find_missing() {
     missing=
     command -v cc >/dev/null && command -v c++ >/dev/null || missing="$missing compiler"
-    for tool in make awk pkg-config gnuplot; do
+    for tool in make awk pkg-config gnuplot flock; do
         command -v $tool >/dev/null || missing="$missing $tool"
     done
     for tool in ${grade:+bwrap bsdtar zip setpriv taskset}; do
@@ -59,8 +59,8 @@ int main(void) { return !seccomp_version(); }'
 
 packages() { # MANAGER: the names of everything, in its words
     case $1 in
-    apt-get) echo build-essential make gawk pkg-config binutils gnuplot-nox libopenblas-dev libcriterion-dev libcjson-dev libmd-dev ${grade:+bubblewrap libarchive-tools libseccomp-dev zip util-linux} ;;
-    pacman) echo base-devel gawk pkgconf binutils gnuplot openblas criterion cjson libmd ${grade:+bubblewrap libarchive libseccomp zip util-linux} ;;
+    apt-get) echo build-essential make gawk pkg-config binutils gnuplot-nox libopenblas-dev libcriterion-dev libcjson-dev libmd-dev util-linux ${grade:+bubblewrap libarchive-tools libseccomp-dev zip} ;;
+    pacman) echo base-devel gawk pkgconf binutils gnuplot openblas criterion cjson libmd util-linux ${grade:+bubblewrap libarchive libseccomp zip} ;;
     esac
 }
 

@@ -1,7 +1,6 @@
 #!/bin/sh
 # two_makes.sh - two make test-02 at once, of a file that was just edited: both build, both say what is true, neither tears the other's
-# record, and afterwards there is nothing left to build. On a copy that shares what is built here. And of the lock alone: who holds it
-# is alone, and a holder that is killed leaves nobody waiting.
+# record, and afterwards there is nothing left to build; a make that is killed leaves nothing. On a copy that shares what is built here.
 set -u
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
@@ -12,16 +11,6 @@ check() { # WHAT CONDITION...
     shift
     if "$@"; then echo "ok    $what"; else failed=1; echo "FAIL  $what"; cat "$scratch"/said* 2>/dev/null; fi
 }
-
-# Six processes count to six; each reads, dawdles and writes. The third is killed while it holds the lock.
-echo 0 >"$scratch/count"
-for i in 1 2 3 4 5 6; do
-    # shellcheck disable=SC2016
-    sh -c 'workbook/loop/lock.sh "$1/lock" $$ && n=$(cat "$1/count") && sleep 0.05 && echo $((n + 1)) >"$1/count"
-           [ $2 -ne 3 ] || kill -KILL $$' sh "$scratch" $i 2>/dev/null &
-done
-wait
-check "the lock is held by one at a time, and outlives nobody" [ "$(cat "$scratch/count")" -eq 6 ]
 
 mkdir -p "$scratch/wb/build/cpu" && cp -Rp Makefile workbook reference problems tests "$scratch/wb/" || exit 1
 for made in build/tools.mk build/cpu/flags.mk build/cpu/machinery build/cpu/reference build/cpu/layer build/cpu/tests; do
@@ -36,13 +25,17 @@ run() { make --no-print-directory BACKEND=cpu test-02 SANITIZE=0 >"$scratch/said
 # Both meet a lock that this script holds until each has said that it waits, or has ended without: so they build at once, however busy the machine is.
 two() {
     rm -f "$scratch"/said[12] "$scratch"/status[12]
-    workbook/loop/lock.sh build/lock $$
-    run 1 & run 2 &
-    until both '^waiting: another make' 2>/dev/null || [ -e "$scratch/status1" -a -e "$scratch/status2" ]; do sleep 0.1; done
-    rm -f build/lock
-    wait
+    (
+        exec 9>>build/lock
+        flock 9
+        echo held >build/lock
+        for i in 1 2; do (exec 9>&-; run $i) & done
+        until both '^waiting' || [ -e "$scratch/status1" -a -e "$scratch/status2" ]; do sleep 0.1; done
+        exec 9>&-
+        wait
+    )
 }
-both() { grep -q "$1" "$scratch/said1" && grep -q "$1" "$scratch/said2"; }
+both() { [ "$(grep -c "$1" "$scratch/said1" "$scratch/said2" 2>/dev/null | tr '\n' ' ')" = "$scratch/said1:1 $scratch/said2:1 " ]; }
 ended_with() { [ "$(cat "$scratch/status1" "$scratch/status2" | tr '\n' ' ')" = "$1 $1 " ]; }
 whole() { # the record is of one run: the counts of the report are those of the results
     [ "$(ls -d build/grade/.run.* 2>/dev/null)" = "" ] && [ "$(cat build/grade/02.state)" = "$1" ] &&
@@ -54,7 +47,7 @@ two
 check "an edited skeleton fails twice" ended_with 2
 check "both have run its tests" both '^[0-9]* passed, [1-9][0-9]* failed'
 check "the record is whole" whole failed
-check "both have waited, and said so" both '^waiting: another make'
+check "both have waited, and said so once" both '^waiting: another make builds here (process held)$'
 if [ -d solutions ]; then
     cp solutions/02/weighted_row_sum.cu $kernel
     two
@@ -76,6 +69,10 @@ chmod +x "$scratch/bin/awk"
 touch $kernel
 PATH=$scratch/bin:$PATH make --no-print-directory BACKEND=cpu build/cpu/problems/02_worker >"$scratch/said" 2>&1
 check "a file is saved while it is compiled" [ "$(tail -n 1 $kernel)" = "// saved" ]
-make --no-print-directory -q BACKEND=cpu build/cpu/problems/02_worker
+WB_BUILDING=yes make --no-print-directory -q BACKEND=cpu build/cpu/problems/02_worker
 check "and that is not overlooked" [ $? -eq 1 ]
+
+# shellcheck disable=SC2016
+workbook/loop/alone.sh sh -c 'kill -KILL $$' 2>/dev/null
+check "a make that is killed leaves no lock" timeout 10 workbook/loop/alone.sh true
 exit $failed

@@ -137,7 +137,7 @@ done >"$out/check/wrong"
 log=$out/check/mutants.log
 echo "          $(grep -c . "$out/check/wrong") wrong solutions, each built and tested:"
 # shellcheck disable=SC2046
-{ build -k wrong; build -k $(cat "$out/check/wrong"); echo $? >"$out/check/status"; } 2>&1 | tee "$log" | grep --line-buffered -E '^(caught|SURVIVED|NOT TRIED)' | cut -c1-160
+{ build -k wrong; (export WB_BUILDING=yes; build -k $(cat "$out/check/wrong")); echo $? >"$out/check/status"; } 2>&1 | tee "$log" | grep --line-buffered -E '^(caught|SURVIVED|NOT TRIED)' | cut -c1-160
 while read -r caught; do
     wrong=$(echo "$caught" | sed 's|.*/wrong/\([0-9]*\)/\(.*\)/caught|\1 \2|')
     if [ -s "$caught" ]; then

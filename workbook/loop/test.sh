@@ -42,23 +42,20 @@ done
 mkdir -p "$record" && work=$(mktemp -d "$record/.run.XXXXXX") || exit 2
 trap 'rm -rf "$work"' EXIT
 
+alone() ( exec 9>>"$record/lock"; flock 9 2>/dev/null; "$@" ) # where there is flock(1): see alone.sh
 publish() {
-    workbook/loop/lock.sh "$record/lock" $$
     rm -f "$record/$number".*
     mv -f "$work/$number".* "$record/"
-    rm -f "$record/lock"
 }
 finish() { # the table, and the files that others read
     trap - INT TERM HUP
     if [ -n "$number" ]; then
         echo "interrupted" >"$work/$number.state"
-        publish
+        alone publish
     fi
     [ -z "$one" ] || exit $status
     [ "${SPEED:-0}" = 0 ] || workbook/bench/speed.sh "$backend" "$impl" "$record" $problems
-    workbook/loop/lock.sh "$record/lock" $$
-    "$out/score" points "$record" $problems || status=2
-    rm -f "$record/lock"
+    alone "$out/score" points "$record" $problems || status=2
     if [ "$impl" = problems ] && [ -z "${WB_GRADE:-}" ]; then "$out/score" after "$record" $problems; fi
     exit $status
 }
@@ -94,7 +91,7 @@ judge() {
         echo "  $file does not compile"
         return
     fi
-    [ ! -s "$work/$number.log" ] || grep 'warning:' "$work/$number.log" | awk '!said[$0]++' | tee "$work/$number.compiler"
+    [ ! -s "$work/$number.log" ] || awk '/warning:/ && !said[$0]++' "$work/$number.log" | tee "$work/$number.compiler"
     if [ "$impl" = problems ] && [ -z "${WB_GRADE:-}" ]; then "$out/score" gaps "$number"; fi
     WB_WORKER_SHOWN=$worker WB_RESULTS=$work/$number.results "$out/suite" ${cases:+--cases "$cases"} "$out/tests/${number}_test" "$tried" "$backend"
     case $? in
@@ -163,7 +160,7 @@ for next in $problems; do
     echo "$run" >"$work/$number.run"
     { judge; echo "$state" >"$work/$number.state"; } | tee "$work/$number.report"
     read -r state <"$work/$number.state"
-    publish
+    alone publish
     number=
     case $state in
     "compile error" | failed) worse 1 ;;

@@ -7,10 +7,10 @@
 CHECK := build/cpu/check
 CHECK_OBJECTS := $(patsubst workbook/cpu/check/%.cpp,$(CHECK)/layer/%.o,$(wildcard workbook/cpu/check/*.cpp))
 # Ubuntu's compiler defines _FORTIFY_SOURCE, which makes a memcpy one that has another name and announces nothing.
-CHECK_CU := $(CXX) $(DIALECT) -U_FORTIFY_SOURCE -D__CUDACPU__ $(WARNINGS) -Wno-unknown-pragmas -O1 -g1 -gdwarf-4 -fno-strict-aliasing -fPIC -MMD -MP -Iworkbook/cpu/include -Iworkbook -I. -Itests -fsanitize=thread -fsanitize=bounds,alignment $(if $(CLANG),-mllvm -tsan-instrument-read-before-write)
+CHECK_CU := $(CXX) $(DIALECT) -U_FORTIFY_SOURCE -D__CUDACPU__ $(WARNINGS) -Wno-unknown-pragmas -O1 -gdwarf-4 -g1 -fno-strict-aliasing -fPIC -MMD -MP -Iworkbook/cpu/include -Iworkbook -I. -Itests -fsanitize=thread -fsanitize=bounds,alignment $(if $(CLANG),-mllvm -tsan-instrument-read-before-write)
 RENAME := $(foreach f,memcpy memmove memset,--redefine-sym $f=check_$f)
 
-ifeq ($(BACKEND),cpu)
+ifeq ($(BACKEND)$(WB_BUILDING),cpuyes)
 $(CHECK)/layer/%.o: workbook/cpu/check/%.cpp $B/flags.mk
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)
@@ -101,18 +101,18 @@ endif
 
 .PHONY: sanitize check-machinery check-all broken honest-checked
 sanitize-%: $B/score FORCE  ## sanitize-03: look at every access: races, stray accesses, barriers (CASE=... for one case)
-	@$(UNLOCK)MAKE="$(MAKE)" workbook/sanitize/sanitize.sh $(BACKEND) $(IMPL) $*
+	@MAKE="$(MAKE)" workbook/sanitize/sanitize.sh $(BACKEND) $(IMPL) $*
 sanitize: $B/score  ## the same for all problems
-	@$(UNLOCK)MAKE="$(MAKE)" workbook/sanitize/sanitize.sh $(BACKEND) $(IMPL) $(NUMBERS)
+	@MAKE="$(MAKE)" workbook/sanitize/sanitize.sh $(BACKEND) $(IMPL) $(NUMBERS)
 check-all:  ## make check; then prove sanitize, by broken kernels that it must report, keys on smaller GPUs and by other hands, naming the bug, and grade-all, by a class that attacks it
 	@$(MAKE) --no-print-directory check
 	@WERROR=1 MAKE="$(MAKE)" tests/sanitize/run.sh
 	@$(MAKE) --no-print-directory -j"$$WB_JOBS" --output-sync=target BACKEND=cpu WERROR=1 $(NUMBERS:%=sanitize-%) IMPL=solutions CASE=
-	@$(UNLOCK)MAKE="$(MAKE)" tests/small_gpus/run.sh
-	@$(UNLOCK)MAKE="$(MAKE)" tests/prove/honest.sh
-	@$(UNLOCK)MAKE="$(MAKE)" BACKEND=cpu tests/mistakes/known.sh
-	@$(UNLOCK)MAKE="$(MAKE)" tests/mistakes/measure.sh
-	@$(UNLOCK)MAKE="$(MAKE)" tests/class/run.sh
-	@$(UNLOCK)MAKE="$(MAKE)" tests/class/platforms.sh
+	@MAKE="$(MAKE)" tests/small_gpus/run.sh
+	@MAKE="$(MAKE)" tests/prove/honest.sh
+	@MAKE="$(MAKE)" BACKEND=cpu tests/mistakes/known.sh
+	@MAKE="$(MAKE)" tests/mistakes/measure.sh
+	@MAKE="$(MAKE)" tests/class/run.sh
+	@MAKE="$(MAKE)" tests/class/platforms.sh
 
 

@@ -62,7 +62,7 @@ look_at_gpu() { # WORKER CASE
     done
 }
 
-case "${CXX:-g++} $(uname -s)" in
+case "${CXX:-g++} $([ -n "$after" ] || uname -s)" in
 *clang*) less="clang++ announces fewer accesses than g++: a misaligned vector load may go unnoticed" ;;
 *Darwin*) less="not tried on this system: it may find less than g++ on Linux" ;;
 *) less= ;;
@@ -74,7 +74,7 @@ for number; do
     [ -n "$file" ] || continue  # no answer key yet
     say
     say "== $number $name"
-    if [ "$impl" = problems ] && "build/$backend/score" untouched "$file"; then
+    if [ "$impl$after" = problems ] && "build/$backend/score" untouched "$file"; then
         say "  not started: open $file, and read problems/$number/README.md"
         continue
     fi
