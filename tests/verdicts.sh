@@ -25,8 +25,8 @@ done
 
 # What a failure says: where, in the tile of this launch; and what the first hour shows, but for the last digits.
 says() { # NN WRONG CASE: what make test-NN prints for a wrong solution
-    ${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$out/tests/$1_test" "$out/wrong/$1/wrong/$2/$1_worker" >"$record.log" 2>&1 || cat "$record.log"
-    WB_CASE=$3 WB_WORKER_SHOWN=build/cpu/problems/$1_worker "$out/suite" "$out/tests/$1_test" "$out/wrong/$1/wrong/$2/$1_worker" cpu 2>&1
+    ${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$out/tests/$1_test" "$out/wrong/$1/$2/$1_worker" >"$record.log" 2>&1 || cat "$record.log"
+    WB_CASE=$3 WB_WORKER_SHOWN=build/cpu/problems/$1_worker "$out/suite" "$out/tests/$1_test" "$out/wrong/$1/$2/$1_worker" cpu 2>&1
 }
 if [ "${BACKEND:-cpu}" != cpu ]; then
     echo "ok    a failure names the tile of the kernel's own launch: on the CPU layer, which sees launches"
@@ -40,10 +40,10 @@ fi
 # A function of problem 10 may say that it needs another GPU. Whether it does is asked of the driver, here one that says what it is told.
 mkdir -p "$out/hostile/driver"
 ${CC:-cc} -shared -fPIC tests/hostile/driver/driver.c -o "$out/hostile/driver/libcuda.so.1"
-${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$out/tests/10_test" "$out/wrong/10/wrong/says_unsupported/10_worker" >"$record.log" 2>&1 || cat "$record.log"
+${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$out/tests/10_test" "$out/wrong/10/says_unsupported/10_worker" >"$record.log" 2>&1 || cat "$record.log"
 unsupported() { # BACKEND CAPABILITY EXIT-STATUS COUNTS WHAT
     LD_LIBRARY_PATH=$out/hostile/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} DRIVER_SAYS=$2 WB_RESULTS=$record "$out/suite" "$out/tests/10_test" \
-        "$out/wrong/10/wrong/says_unsupported/10_worker" "$1" --filter 'flash_hopper/@(one_tile_of_keys|bad_input_mask)' >"$record.log" 2>&1
+        "$out/wrong/10/says_unsupported/10_worker" "$1" --filter 'flash_hopper/@(one_tile_of_keys|bad_input_mask)' >"$record.log" 2>&1
     if [ $? -eq "$3" ] && [ "$("$out/suite" --show "$record" counts)" = "$4" ]; then
         echo "ok    $5"
     else
