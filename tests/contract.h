@@ -58,16 +58,6 @@ static inline wb_case worked(wb_case c)
     return c;
 }
 
-// The scale is the caller's: large, small, and nothing like 1 / sqrt(D).
-static inline void check_scales(wb_case c)
-{
-    const float scales[] = {1, 0.3f, 0.01f, 3, 1e-6f};
-    for (size_t i = 0; i < COUNT(scales); i++) {
-        c.shape.scale = scales[i], c.shape.head_dim = head_dims[i % COUNT(head_dims)];
-        CHECK_CASE(c);
-    }
-}
-
 // Of a problem with sink logits: the same in every head, or one of each kind.
 static inline wb_case with_logit(wb_case c, float logit)
 {
@@ -79,6 +69,16 @@ static inline wb_case with_mixed_logits(wb_case c)
 {
     c.logits = WB_LOGITS_MIXED;
     return c;
+}
+
+// The scale is the caller's: large, small, and nothing like 1 / sqrt(D).
+static inline void check_scales(wb_case c)
+{
+    const float scales[] = {1, 0.3f, 0.01f, 3, 1e-6f};
+    for (size_t i = 0; i < COUNT(scales); i++) {
+        c.shape.scale = scales[i], c.shape.head_dim = head_dims[i % COUNT(head_dims)];
+        CHECK_CASE(c);
+    }
 }
 
 static inline void check_seeds(wb_case c)
@@ -113,7 +113,7 @@ static inline void check_unread(wb_case c)
 }
 
 // -------------------------------------------------------------------------------------------------------------- bad input
-// Refused, in words, before anything is written. Each takes a good case, in which nothing is left to defaults, and spoils it.
+// Refused, in words, before anything is written. Each takes a good case, complete, and spoils it.
 
 static inline wb_case good_case(void)
 {
