@@ -1,34 +1,19 @@
 // 06_flash_window.c - what flash_window must do: query i sees exactly the window of W keys that ends with its own, i - W < j <= i,
 // with grouped heads.
-#include "bad_input.h"
-#include "harness.h"
-
-#include <limits.h>
+#include "contract.h"
 
 TEST_PROBLEM(flash_window)
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
-
-static const int head_dims[] = {16, 32, 64, 128};
-
-static wb_case of(int batch, int q_heads, int kv_heads, int N, int D, int W)
+static wb_case of(int B, int Hq, int Hkv, int N, int D, int W)
 {
-    return (wb_case){
-        .shape = {.batch = batch, .q_heads = q_heads, .kv_heads = kv_heads, .q_len = N, .head_dim = D, .window = W}};
-}
-
-static void check(int batch, int q_heads, int kv_heads, int N, int D, int W)
-{
-    check_case(of(batch, q_heads, kv_heads, N, D, W));
+    return (wb_case){.shape = {.batch = B, .q_heads = Hq, .kv_heads = Hkv, .q_len = N, .head_dim = D, .window = W}};
 }
 
 // Six tokens, two columns padded with zeros to 16. W = 1: each sees itself alone, so O is V. W = 2: the third, say, sees the
 // second and itself, with logits 0.2121 and 0.4950.
 Test(flash_window, worked_by_hand)
 {
-    wb_case c = of(1, 1, 1, 6, 16, 1);
-    c.shape.scale = 0.70710678f;
-    c.input = WB_WORKED_2;
+    wb_case c = worked(of(1, 1, 1, 6, 16, 1));
     const double V[6][16] = {{1, 0}, {0, 1}, {0.5, 0.5}, {0.8, 0.2}, {0.3, 0.7}, {0.6, 0.4}};
     check_worked(c, "O", V[0], 6 * 16, 4e-3);
     c.shape.window = 2;
@@ -38,10 +23,7 @@ Test(flash_window, worked_by_hand)
 }
 
 // A query's own key and nothing else.
-Test(flash_window, window_of_one)
-{
-    for (size_t d = 0; d < COUNT(head_dims); d++) check(1, 2, 1, 200, head_dims[d], 1);
-}
+Test(flash_window, window_of_one) { EACH_D(check(1, 2, 1, 200, D, 1)); }
 
 Test(flash_window, one_tile)
 {
@@ -49,10 +31,7 @@ Test(flash_window, one_tile)
     check(1, 1, 1, 128, 64, 16);
 }
 
-Test(flash_window, many_tiles)
-{
-    for (size_t d = 0; d < COUNT(head_dims); d++) check(1, 2, 1, 768, head_dims[d], 128);
-}
+Test(flash_window, many_tiles) { EACH_D(check(1, 2, 1, 768, D, 128)); }
 
 // Around a fragment of 8 and 16; tiles of 32, 48, 64 and 128; the sequence itself; and as far as an int goes.
 Test(flash_window, every_window)
@@ -72,10 +51,7 @@ Test(flash_window, every_window_over_a_few_tokens)
 // So wide that a kernel may choose other tiles for them, and yet less than the sequence.
 Test(flash_window, wide_windows)
 {
-    for (size_t d = 0; d < COUNT(head_dims); d++) {
-        check(1, 1, 1, 700, head_dims[d], 513);
-        check(1, 2, 1, 691, head_dims[d], 640);
-    }
+    EACH_D(check(1, 1, 1, 700, D, 513), check(1, 2, 1, 691, D, 640));
     check_every_input(of(1, 1, 1, 650, 16, 577));
     check_every_input(of(1, 1, 1, 650, 64, 520));
 }
@@ -108,62 +84,29 @@ Test(flash_window, groups_and_batches)
 }
 
 // As wide as the sequence: problem 05.
-Test(flash_window, no_window_to_speak_of)
-{
-    for (size_t d = 0; d < COUNT(head_dims); d++) check(1, 4, 2, 201, head_dims[d], 201);
-}
+Test(flash_window, no_window_to_speak_of) { EACH_D(check(1, 4, 2, 201, D, 201)); }
 
 // Among them WB_RISING and WB_FALLING: hidden keys tower up to 200 above the visible ones, right of the window and left of it.
 Test(flash_window, every_input)
 {
-    for (size_t d = 0; d < COUNT(head_dims); d++) check_every_input(of(1, 2, 1, 299, head_dims[d], 70));
+    EACH_D(check_every_input(of(1, 2, 1, 299, D, 70)));
     check_every_input(of(1, 1, 1, 150, 32, 5));
     check_every_input(of(1, 1, 1, 150, 16, 1));
 }
 
-Test(flash_window, every_input_in_one_tile)
-{
-    for (size_t d = 0; d < COUNT(head_dims); d++) check_every_input(of(1, 1, 1, 41, head_dims[d], 11));
-}
+Test(flash_window, every_input_in_one_tile) { EACH_D(check_every_input(of(1, 1, 1, 41, D, 11))); }
 
 // In the first tile that a row's block visits nothing may be visible to that row: its maximum is then still to come.
 Test(flash_window, tiles_that_start_empty)
 {
     for (int W = 2; W <= 64; W *= 2)
-        for (wb_input input = WB_TINY; input <= WB_LATE_MAX; input++) {
-            wb_case c = of(1, 1, 1, 400, head_dims[W % 3], W);
-            c.input = input;
-            check_case(c);
-        }
+        for (wb_input input = WB_TINY; input <= WB_LATE_MAX; input++)
+            check_input(of(1, 1, 1, 400, head_dims[W % 3], W), input);
 }
 
-Test(flash_window, scales)
-{
-    const float scales[] = {1, 0.3f, 0.01f, 3, 1e-6f};
-    for (size_t i = 0; i < COUNT(scales); i++) {
-        wb_case c = of(1, 2, 1, 200, head_dims[i % 4], 60);
-        c.shape.scale = scales[i];
-        check_case(c);
-    }
-}
-
-Test(flash_window, values_of_one)
-{
-    for (size_t d = 0; d < COUNT(head_dims); d++) {
-        wb_case c = of(1, 4, 1, 301, head_dims[d], 90);
-        c.input = WB_ONES;
-        check_case(c);
-    }
-}
-
-Test(flash_window, other_seeds)
-{
-    for (uint64_t seed = 2; seed < 6; seed++) {
-        wb_case c = of(2, 4, 2, 210, 64, 100);
-        c.seed = seed;
-        check_case(c);
-    }
-}
+Test(flash_window, scales) { check_scales(of(1, 2, 1, 200, ANY_D, 60)); }
+Test(flash_window, values_of_one) { EACH_D(check_input(of(1, 4, 1, 301, D, 90), WB_ONES)); }
+Test(flash_window, other_seeds) { check_seeds(of(2, 4, 2, 210, 64, 100)); }
 
 // The assignment's own shapes; on the CPU layer a quarter of the query heads, of the length and of the window.
 Test(flash_window, assignment)
@@ -174,21 +117,12 @@ Test(flash_window, assignment)
 }
 
 Test(flash_window, many_tokens) { check(1, 2, 1, on_cpu_backend() ? 4001 : 20011, 64, 128); }
-
-// sinks belong to the next problem: whatever they are, they are not read.
-Test(flash_window, sinks_are_not_read)
-{
-    wb_case c = of(1, 4, 2, 150, 32, 20);
-    c.shape.sinks = -3;
-    check_case(c);
-    c.shape.sinks = 9;
-    check_case(c);
-}
+Test(flash_window, sinks_are_not_read) { check_unread(of(1, 4, 2, 150, 32, 20)); }
 
 // See harness.h: tiles right of the diagonal and left of the window are not computed, nor loaded.
 Test(flash_window, hidden_tiles_are_not_computed)
 {
-    for (size_t d = 0; d < COUNT(head_dims); d++) check_skips(of(1, 1, 1, 640, head_dims[d], 32), 160);
+    EACH_D(check_skips(of(1, 1, 1, 640, D, 32), 160));
     check_skips(of(1, 1, 1, 700, 16, 1), 175);
     check_skips(of(1, 8, 1, 750, 16, 128), 190);
     check_skips(of(1, 1, 1, 900, 64, 200), 225);
@@ -197,52 +131,29 @@ Test(flash_window, hidden_tiles_are_not_computed)
 
 Test(flash_window, hidden_tiles_are_not_loaded)
 {
-    for (size_t d = 0; d < COUNT(head_dims); d++) check_reads(of(1, 2, 1, 1024, head_dims[d], 64));
+    EACH_D(check_reads(of(1, 2, 1, 1024, D, 64)));
     check_reads(of(1, 8, 1, 999, 64, 128));
     check_reads(of(1, 1, 1, 1500, 16, 1));
-    for (size_t d = 0; d < COUNT(head_dims); d++) check_reads(of(1, 1, 1, 1024, head_dims[d], 520));
+    EACH_D(check_reads(of(1, 1, 1, 1024, D, 520)));
 }
 
-// See harness.h: sizes that change with the seed.
 Test(flash_window, drawn_sizes) { check_drawn(4100); }
-
-// On a stream of the caller's, inputs that arrive there late.
 Test(flash_window, own_stream) { check_stream(of(2, 4, 2, 150, 64, 40)); }
+Test(flash_window, same_twice) { EACH_D(check_same_twice(of(1, 2, 1, 420, D, 290))); }
 
-Test(flash_window, same_twice)
-{
-    for (size_t d = 0; d < COUNT(head_dims); d++) check_same_twice(of(1, 2, 1, 420, head_dims[d], 290));
-}
-
-// Nothing but inputs and outputs in device memory, however long the sequence.
 Test(flash_window, memory)
 {
-    check_memory(of(1, 4, 2, 256, 64, 64), 0, (size_t)64 << 20);
-    check_memory(of(2, 8, 1, 129, 128, 20), 0, (size_t)64 << 20);
-    check_memory(of(1, 1, 1, 3000, 16, 128), 0, (size_t)64 << 20);
+    check_no_memory(of(1, 4, 2, 256, 64, 64));
+    check_no_memory(of(2, 8, 1, 129, 128, 20));
+    check_no_memory(of(1, 1, 1, 3000, 16, 128));
     // A matrix of scores would be 144 MiB, wherever it lay.
-    check_memory(of(1, 1, 1, 6144, 16, 64), 0, (size_t)64 << 20);
+    check_no_memory(of(1, 1, 1, 6144, 16, 64));
 }
 
-// Tensors may start at any multiple of 16 bytes.
-Test(flash_window, shifted_tensors)
-{
-    for (int offset = 16; offset <= 48; offset += 16) {
-        wb_case c = of(1, 4, 2, 153, head_dims[offset / 16], 30);
-        c.offset = offset;
-        check_case(c);
-    }
-}
-
+Test(flash_window, shifted_tensors) { check_shifted(of(1, 4, 2, 153, ANY_D, 30)); }
 Test(flash_window, bad_input_null) { refuses_null(); }
 Test(flash_window, bad_input_sizes) { refuses_sizes(); }
 Test(flash_window, bad_input_scale) { refuses_scales(); }
 Test(flash_window, bad_input_mask) { refuses_what_is_not_causal(); }
 Test(flash_window, bad_input_alignment) { refuses_misaligned(); }
-
-Test(flash_window, bad_input_window)
-{
-    REFUSED(window, 0, WB_BAD_ARGUMENT, "window");
-    REFUSED(window, -1, WB_BAD_ARGUMENT, "window");
-    REFUSED(window, INT_MIN, WB_BAD_ARGUMENT, "window");
-}
+Test(flash_window, bad_input_window) { refuses_windows(); }

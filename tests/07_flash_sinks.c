@@ -1,39 +1,19 @@
 // 07_flash_sinks.c - what flash_sinks must do: query i sees key j <= i if it lies in the window, j > i - W, or is one of the S sinks,
 // j < S, with grouped heads.
-#include "bad_input.h"
-#include "harness.h"
-
-#include <limits.h>
+#include "contract.h"
 
 TEST_PROBLEM(flash_sinks)
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
-
-static const int head_dims[] = {16, 32, 64, 128};
-
-static wb_case of(int batch, int q_heads, int kv_heads, int N, int D, int W, int S)
+static wb_case of(int B, int Hq, int Hkv, int N, int D, int W, int S)
 {
-    return (wb_case){.shape = {.batch = batch,
-                               .q_heads = q_heads,
-                               .kv_heads = kv_heads,
-                               .q_len = N,
-                               .head_dim = D,
-                               .window = W,
-                               .sinks = S}};
-}
-
-static void check(int batch, int q_heads, int kv_heads, int N, int D, int W, int S)
-{
-    check_case(of(batch, q_heads, kv_heads, N, D, W, S));
+    return (wb_case){.shape = {B, Hq, Hkv, .q_len = N, .head_dim = D, .window = W, .sinks = S}};
 }
 
 // Six tokens, two columns padded with zeros to 16, W = 1, S = 1: each sees the first key and its own. The first, whose own key is
 // the sink, sees it once: counted twice, its L would be larger by log(2). The third has the logits 0.4879 and 0.4950.
 Test(flash_sinks, worked_by_hand)
 {
-    wb_case c = of(1, 1, 1, 6, 16, 1, 1);
-    c.shape.scale = 0.70710678f;
-    c.input = WB_WORKED_2;
+    wb_case c = worked(of(1, 1, 1, 6, 16, 1, 1));
     const double O[3][16] = {{1, 0}, {0.449, 0.551}, {0.7491, 0.2509}};
     check_worked(c, "O", O[0], 3 * 16, 4e-3);
     check_worked(c, "L", (double[]){0.4596, 0.9211, 1.1846}, 3, 3e-3);
@@ -42,7 +22,7 @@ Test(flash_sinks, worked_by_hand)
 // No sinks: problem 06.
 Test(flash_sinks, no_sinks)
 {
-    for (size_t d = 0; d < COUNT(head_dims); d++) check(1, 4, 2, 201, head_dims[d], 50, 0);
+    EACH_D(check(1, 4, 2, 201, D, 50, 0));
     check(1, 2, 1, 300, 64, 1, 0);
 }
 
@@ -52,10 +32,7 @@ Test(flash_sinks, one_tile)
     check(1, 1, 1, 128, 64, 16, 4);
 }
 
-Test(flash_sinks, many_tiles)
-{
-    for (size_t d = 0; d < COUNT(head_dims); d++) check(1, 2, 1, 768, head_dims[d], 128, 4);
-}
+Test(flash_sinks, many_tiles) { EACH_D(check(1, 2, 1, 768, D, 128, 4)); }
 
 // Around a fragment of 8 and 16; tiles of 32, 48, 64 and 128; beyond the window; the sequence itself; as far as an int goes.
 Test(flash_sinks, every_number_of_sinks)
@@ -77,10 +54,7 @@ Test(flash_sinks, every_window)
 // So wide that a kernel may choose other tiles for them, and yet less than the sequence.
 Test(flash_sinks, wide_windows)
 {
-    for (size_t d = 0; d < COUNT(head_dims); d++) {
-        check(1, 1, 1, 700, head_dims[d], 513, 4);
-        check(1, 2, 1, 691, head_dims[d], 560, 70);
-    }
+    EACH_D(check(1, 1, 1, 700, D, 513, 4), check(1, 2, 1, 691, D, 560, 70));
     check(1, 1, 1, 750, 32, 520, 0);
     check(1, 1, 1, 750, 16, 530, 190);
     check(1, 1, 1, 750, 64, 530, 700);
@@ -152,54 +126,24 @@ Test(flash_sinks, groups_and_batches)
 // tower above all, or vanish.
 Test(flash_sinks, every_input)
 {
-    for (size_t d = 0; d < COUNT(head_dims); d++) check_every_input(of(1, 2, 1, 299, head_dims[d], 70, 5));
+    EACH_D(check_every_input(of(1, 2, 1, 299, D, 70, 5)));
     check_every_input(of(1, 1, 1, 150, 32, 5, 40));
     check_every_input(of(1, 1, 1, 150, 16, 1, 1));
 }
 
-Test(flash_sinks, every_input_in_one_tile)
-{
-    for (size_t d = 0; d < COUNT(head_dims); d++) check_every_input(of(1, 1, 1, 41, head_dims[d], 11, 3));
-}
+Test(flash_sinks, every_input_in_one_tile) { EACH_D(check_every_input(of(1, 1, 1, 41, D, 11, 3))); }
 
 // In the first window tile that a row's block visits nothing may be visible to that row.
 Test(flash_sinks, tiles_that_start_empty)
 {
     for (int W = 2; W <= 64; W *= 2)
-        for (wb_input input = WB_TINY; input <= WB_LATE_MAX; input++) {
-            wb_case c = of(1, 1, 1, 400, head_dims[W % 3], W, W % 5);
-            c.input = input;
-            check_case(c);
-        }
+        for (wb_input input = WB_TINY; input <= WB_LATE_MAX; input++)
+            check_input(of(1, 1, 1, 400, head_dims[W % 3], W, W % 5), input);
 }
 
-Test(flash_sinks, scales)
-{
-    const float scales[] = {1, 0.3f, 0.01f, 3, 1e-6f};
-    for (size_t i = 0; i < COUNT(scales); i++) {
-        wb_case c = of(1, 2, 1, 200, head_dims[i % 4], 60, 4);
-        c.shape.scale = scales[i];
-        check_case(c);
-    }
-}
-
-Test(flash_sinks, values_of_one)
-{
-    for (size_t d = 0; d < COUNT(head_dims); d++) {
-        wb_case c = of(1, 4, 1, 301, head_dims[d], 90, 7);
-        c.input = WB_ONES;
-        check_case(c);
-    }
-}
-
-Test(flash_sinks, other_seeds)
-{
-    for (uint64_t seed = 2; seed < 6; seed++) {
-        wb_case c = of(2, 4, 2, 210, 64, 100, 4);
-        c.seed = seed;
-        check_case(c);
-    }
-}
+Test(flash_sinks, scales) { check_scales(of(1, 2, 1, 200, ANY_D, 60, 4)); }
+Test(flash_sinks, values_of_one) { EACH_D(check_input(of(1, 4, 1, 301, D, 90, 7), WB_ONES)); }
+Test(flash_sinks, other_seeds) { check_seeds(of(2, 4, 2, 210, 64, 100, 4)); }
 
 // The assignment's own shapes; on the CPU layer a quarter of the query heads, of the length and of the window.
 Test(flash_sinks, assignment)
@@ -215,7 +159,7 @@ Test(flash_sinks, many_tokens) { check(1, 2, 1, on_cpu_backend() ? 4001 : 20011,
 // See harness.h: tiles right of the diagonal, and between the sinks and the window, are not computed, nor loaded.
 Test(flash_sinks, hidden_tiles_are_not_computed)
 {
-    for (size_t d = 0; d < COUNT(head_dims); d++) check_skips(of(1, 1, 1, 640, head_dims[d], 32, 4), 140);
+    EACH_D(check_skips(of(1, 1, 1, 640, D, 32, 4), 140));
     check_skips(of(1, 1, 1, 700, 16, 1, 0), 175);
     check_skips(of(1, 8, 1, 850, 16, 128, 20), 170);
     check_skips(of(1, 8, 1, 850, 64, 128, 4), 170);
@@ -225,59 +169,35 @@ Test(flash_sinks, hidden_tiles_are_not_computed)
 
 Test(flash_sinks, hidden_tiles_are_not_loaded)
 {
-    for (size_t d = 0; d < COUNT(head_dims); d++) check_reads(of(1, 2, 1, 1024, head_dims[d], 64, 4));
+    EACH_D(check_reads(of(1, 2, 1, 1024, D, 64, 4)));
     for (int sinks = 4; sinks <= 20; sinks += 16) check_reads(of(1, 8, 1, 999, 64, 128, sinks));
     check_reads(of(1, 1, 1, 1500, 16, 1, 130));
-    for (size_t d = 0; d < COUNT(head_dims); d++) check_reads(of(1, 1, 1, 1024, head_dims[d], 520, 4));
+    EACH_D(check_reads(of(1, 1, 1, 1024, D, 520, 4)));
 }
 
-// See harness.h: sizes that change with the seed.
 Test(flash_sinks, drawn_sizes) { check_drawn(4100); }
-
-// On a stream of the caller's, inputs that arrive there late.
 Test(flash_sinks, own_stream) { check_stream(of(2, 4, 2, 150, 64, 40, 4)); }
 
 Test(flash_sinks, same_twice)
 {
-    for (size_t d = 0; d < COUNT(head_dims); d++) check_same_twice(of(1, 2, 1, 420, head_dims[d], 290, 4));
+    EACH_D(check_same_twice(of(1, 2, 1, 420, D, 290, 4)));
     check_same_twice(of(1, 8, 1, 420, 64, 128, 4));
 }
 
-// Nothing but inputs and outputs in device memory, however long the sequence.
 Test(flash_sinks, memory)
 {
-    check_memory(of(1, 4, 2, 256, 64, 64, 4), 0, (size_t)64 << 20);
-    check_memory(of(2, 8, 1, 129, 128, 20, 30), 0, (size_t)64 << 20);
-    check_memory(of(1, 1, 1, 3000, 16, 128, 4), 0, (size_t)64 << 20);
+    check_no_memory(of(1, 4, 2, 256, 64, 64, 4));
+    check_no_memory(of(2, 8, 1, 129, 128, 20, 30));
+    check_no_memory(of(1, 1, 1, 3000, 16, 128, 4));
     // A matrix of scores would be 144 MiB, wherever it lay.
-    check_memory(of(1, 1, 1, 6144, 16, 64, 4), 0, (size_t)64 << 20);
+    check_no_memory(of(1, 1, 1, 6144, 16, 64, 4));
 }
 
-// Tensors may start at any multiple of 16 bytes.
-Test(flash_sinks, shifted_tensors)
-{
-    for (int offset = 16; offset <= 48; offset += 16) {
-        wb_case c = of(1, 4, 2, 153, head_dims[offset / 16], 30, 4);
-        c.offset = offset;
-        check_case(c);
-    }
-}
-
+Test(flash_sinks, shifted_tensors) { check_shifted(of(1, 4, 2, 153, ANY_D, 30, 4)); }
 Test(flash_sinks, bad_input_null) { refuses_null(); }
 Test(flash_sinks, bad_input_sizes) { refuses_sizes(); }
 Test(flash_sinks, bad_input_scale) { refuses_scales(); }
 Test(flash_sinks, bad_input_mask) { refuses_what_is_not_causal(); }
 Test(flash_sinks, bad_input_alignment) { refuses_misaligned(); }
-
-Test(flash_sinks, bad_input_window)
-{
-    REFUSED(window, 0, WB_BAD_ARGUMENT, "window");
-    REFUSED(window, -1, WB_BAD_ARGUMENT, "window");
-    REFUSED(window, INT_MIN, WB_BAD_ARGUMENT, "window");
-}
-
-Test(flash_sinks, bad_input_sinks)
-{
-    REFUSED(sinks, -1, WB_BAD_ARGUMENT, "sinks");
-    REFUSED(sinks, INT_MIN, WB_BAD_ARGUMENT, "sinks");
-}
+Test(flash_sinks, bad_input_window) { refuses_windows(); }
+Test(flash_sinks, bad_input_sinks) { refuses_sinks(); }

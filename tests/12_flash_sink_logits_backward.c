@@ -1,55 +1,20 @@
 // 12_flash_sink_logits_backward.c - what flash_sink_logits_backward must do: the gradient of causal attention with a window and with a
 // learned logit a head in the denominator. dQ, dK, dV, dsinks and delta are judged one by one. The first tests ask for one kernel alone;
 // from whole_function on, for everything.
-#include "bad_input.h"
-#include "harness.h"
-
-#include <limits.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
+#include "contract.h"
 
 TEST_PROBLEM(flash_sink_logits_backward)
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
-
-static const int head_dims[] = {16, 32, 64, 128};
-
-static wb_case of(int batch, int q_heads, int kv_heads, int N, int D, int W)
+static wb_case of(int B, int Hq, int Hkv, int N, int D, int W)
 {
-    return (wb_case){
-        .shape = {.batch = batch, .q_heads = q_heads, .kv_heads = kv_heads, .q_len = N, .head_dim = D, .window = W}};
-}
-
-static void check(int batch, int q_heads, int kv_heads, int N, int D, int W)
-{
-    check_case(of(batch, q_heads, kv_heads, N, D, W));
-}
-
-// The same logit in every head.
-static wb_case with_logit(wb_case c, float logit)
-{
-    c.logits = WB_LOGITS_GIVEN;
-    c.sink_logit = logit;
-    return c;
+    return (wb_case){.shape = {.batch = B, .q_heads = Hq, .kv_heads = Hkv, .q_len = N, .head_dim = D, .window = W}};
 }
 
 // --------------------------------------------------------------------------------------------------- one kernel at a time
 
-Test(flash_sink_logits_backward, window_dv)
-{
-    for (size_t d = 0; d < COUNT(head_dims); d++) check_output(of(1, 2, 1, 201, head_dims[d], 50), "dV");
-}
-
-Test(flash_sink_logits_backward, window_dk)
-{
-    for (size_t d = 0; d < COUNT(head_dims); d++) check_output(of(1, 2, 1, 201, head_dims[d], 50), "dK");
-}
-
-Test(flash_sink_logits_backward, window_dq)
-{
-    for (size_t d = 0; d < COUNT(head_dims); d++) check_output(of(1, 2, 1, 201, head_dims[d], 50), "dQ");
-}
+Test(flash_sink_logits_backward, window_dv) { EACH_D(check_output(of(1, 2, 1, 201, D, 50), "dV")); }
+Test(flash_sink_logits_backward, window_dk) { EACH_D(check_output(of(1, 2, 1, 201, D, 50), "dK")); }
+Test(flash_sink_logits_backward, window_dq) { EACH_D(check_output(of(1, 2, 1, 201, D, 50), "dQ")); }
 
 // One token: thread 0 of a head has its only row, or one row of each batch, and nothing is left to add up.
 Test(flash_sink_logits_backward, ds_of_one_token)
@@ -69,17 +34,12 @@ Test(flash_sink_logits_backward, ds_of_many_rows)
 
 // -------------------------------------------------------------------------------------------------------- whole_function
 
-Test(flash_sink_logits_backward, whole_function)
-{
-    for (size_t d = 0; d < COUNT(head_dims); d++) check(1, 2, 1, 260, head_dims[d], 64);
-}
+Test(flash_sink_logits_backward, whole_function) { EACH_D(check(1, 2, 1, 260, D, 64)); }
 
 // Three tokens, W = 2, s = 0.5, as the lesson computes them.
 Test(flash_sink_logits_backward, worked_by_hand)
 {
-    wb_case c = with_logit(of(1, 1, 1, 3, 16, 2), 0.5f);
-    c.shape.scale = 0.70710678f;
-    c.input = WB_WORKED_2;
+    const wb_case c = worked(with_logit(of(1, 1, 1, 3, 16, 2), 0.5f));
     check_worked(c, "delta", (double[]){0.4899, 0.1047, -0.0460}, 3, 4e-3);
     check_worked(c, "dsinks", (double[]){-0.2746}, 1, 2e-3);
     check_worked(c, "dV", (double[]){0.7609, -0.3805, [16] = 0.6059, -0.3030}, 18, 8e-3);
@@ -88,25 +48,16 @@ Test(flash_sink_logits_backward, worked_by_hand)
 }
 
 // A query that sees one key still has a choice, between the key and the sink: its dS is not 0, as it was in 09.
-Test(flash_sink_logits_backward, one_visible_key)
-{
-    for (size_t d = 0; d < COUNT(head_dims); d++) {
-        check(2, 2, 1, 1, head_dims[d], 1);
-        check(1, 2, 1, 150, head_dims[d], 1);
-    }
-}
+Test(flash_sink_logits_backward, one_visible_key) { EACH_D(check(2, 2, 1, 1, D, 1), check(1, 2, 1, 150, D, 1)); }
 
-Test(flash_sink_logits_backward, no_window)
-{
-    for (size_t d = 0; d < COUNT(head_dims); d++) check(1, 4, 2, 131, head_dims[d], INT_MAX);
-}
+Test(flash_sink_logits_backward, no_window) { EACH_D(check(1, 4, 2, 131, D, INT_MAX)); }
 
 // Around a fragment of 8 and 16; tiles of 32, 48, 64 and 128; the sequence itself; as far as an int goes.
 Test(flash_sink_logits_backward, every_window)
 {
-    const int W[] = {1, 2, 7, 8, 15, 16, 17, 31, 33, 48, 63, 64, 65, 127, 128, 129, 199, 200, 201, INT_MAX};
-    for (size_t i = 0; i < COUNT(W); i++) check(1, 2, 1, 200, head_dims[(i + 1) % 4], W[i]);
     for (int W = 1; W <= 10; W++) check(1, 2, 1, 9, head_dims[W % 4], W);
+    const int wider[] = {1, 2, 7, 8, 15, 16, 17, 31, 33, 48, 63, 64, 65, 127, 128, 129, 199, 200, 201, INT_MAX};
+    for (size_t i = 0; i < COUNT(wider); i++) check(1, 2, 1, 200, head_dims[(i + 1) % 4], wider[i]);
 }
 
 // Windows in which a kernel may rather take large tiles.
@@ -155,57 +106,30 @@ Test(flash_sink_logits_backward, every_logit)
 {
     const float logits[] = {-INFINITY, -300, -80, -20, -7, -1, 0, 1, 7, 12, 20, 80, 300};
     for (size_t i = 0; i < COUNT(logits); i++) check_case(with_logit(of(1, 2, 1, 90, head_dims[i % 4], 30), logits[i]));
-    wb_case c = of(2, 12, 2, 70, 16, 30);
-    c.logits = WB_LOGITS_MIXED;
-    check_case(c);
+    check_case(with_mixed_logits(of(2, 12, 2, 70, 16, 30)));
 }
 
 // Hostile inputs, of which some drive L to +-100 and further, under logits that are moderate, missing and mixed.
 Test(flash_sink_logits_backward, every_input)
 {
-    for (size_t d = 0; d < COUNT(head_dims); d++) check_every_input(of(1, 2, 1, 150, head_dims[d], 40));
+    EACH_D(check_every_input(of(1, 2, 1, 150, D, 40)));
     check_every_input(with_logit(of(1, 1, 1, 90, 16, 20), -INFINITY));
-    wb_case c = of(1, 6, 2, 60, 16, 7);
-    c.logits = WB_LOGITS_MIXED;
-    check_every_input(c);
+    check_every_input(with_mixed_logits(of(1, 6, 2, 60, 16, 7)));
 }
 
 // The logit is not multiplied by the scale.
-Test(flash_sink_logits_backward, scales)
-{
-    const float scales[] = {1, 0.3f, 0.01f, 3, 1e-6f};
-    for (size_t i = 0; i < COUNT(scales); i++) {
-        wb_case c = of(1, 2, 1, 81, head_dims[i % 4], 30);
-        c.shape.scale = scales[i];
-        check_case(c);
-    }
-}
+Test(flash_sink_logits_backward, scales) { check_scales(of(1, 2, 1, 81, ANY_D, 30)); }
 
-// No gradient comes in, none goes out; twice as much, twice as much.
+// No gradient comes in, none goes out.
 Test(flash_sink_logits_backward, zero_do)
 {
-    for (size_t d = 0; d < COUNT(head_dims); d++) {
-        wb_case c = of(1, 2, 1, 167, head_dims[d], 20);
-        check_case(c);
-        c.input = WB_ZERO_DO;
-        check_case(c);
-    }
+    EACH_D(check(1, 2, 1, 167, D, 20), check_input(of(1, 2, 1, 167, D, 20), WB_ZERO_DO));
 }
 
-Test(flash_sink_logits_backward, twice_do)
-{
-    for (size_t d = 0; d < COUNT(head_dims); d++) check_doubles(of(1, 2, 1, 167, head_dims[d], 20));
-}
+Test(flash_sink_logits_backward, twice_do) { EACH_D(check_doubles(of(1, 2, 1, 167, D, 20))); }
 
 // Where all keys are equal, a query that moves still shifts weight between them and the sink: dQ is not 0.
-Test(flash_sink_logits_backward, equal_keys)
-{
-    for (size_t d = 0; d < COUNT(head_dims); d++) {
-        wb_case c = of(1, 2, 1, 131, head_dims[d], 50);
-        c.input = WB_FLAT;
-        check_case(c);
-    }
-}
+Test(flash_sink_logits_backward, equal_keys) { EACH_D(check_input(of(1, 2, 1, 131, D, 50), WB_FLAT)); }
 
 // Forward and backward as one function: the oracle's forward changes as these gradients say, that of the logits among them.
 Test(flash_sink_logits_backward, descends)
@@ -215,14 +139,7 @@ Test(flash_sink_logits_backward, descends)
     check_descends(of(1, 4, 1, 41, 64, 8));
 }
 
-Test(flash_sink_logits_backward, other_seeds)
-{
-    for (uint64_t seed = 2; seed < 6; seed++) {
-        wb_case c = of(2, 2, 1, 90, 64, 30);
-        c.seed = seed;
-        check_case(c);
-    }
-}
+Test(flash_sink_logits_backward, other_seeds) { check_seeds(of(2, 2, 1, 90, 64, 30)); }
 
 // The two kinds of layer of gpt-oss, which take turns; on the CPU layer a part of the heads and of the length.
 Test(flash_sink_logits_backward, gpt_oss)
@@ -236,39 +153,28 @@ Test(flash_sink_logits_backward, gpt_oss)
     }
 }
 
-// Sink tokens are another problem's: whatever `sinks` is, it is not read.
-Test(flash_sink_logits_backward, other_fields_are_not_read)
-{
-    wb_case c = of(1, 4, 2, 150, 64, 20);
-    c.shape.sinks = -3;
-    check_case(c);
-    c.shape.sinks = 40;
-    check_case(c);
-}
+Test(flash_sink_logits_backward, other_fields_are_not_read) { check_unread(of(1, 4, 2, 150, 64, 20)); }
 
 // See harness.h: neither kernel computes tiles above the diagonal, or before the window.
 Test(flash_sink_logits_backward, hidden_tiles_are_not_computed)
 {
-    for (size_t d = 0; d < COUNT(head_dims); d++) check_skips_backward(of(1, 1, 1, 640, head_dims[d], 20), 210);
+    EACH_D(check_skips_backward(of(1, 1, 1, 640, D, 20), 210));
 }
 
 // A walk without the bound of the window gives the right numbers, slowly.
 Test(flash_sink_logits_backward, hidden_tiles_are_not_loaded)
 {
-    for (size_t d = 0; d < COUNT(head_dims); d++) check_reads(of(1, 2, 1, 640, head_dims[d], 20));
+    EACH_D(check_reads(of(1, 2, 1, 640, D, 20)));
     check_reads(of(1, 4, 1, 900, 16, 100));
 }
 
-// See harness.h: sizes that change with the seed.
 Test(flash_sink_logits_backward, drawn_sizes) { check_drawn(800); }
-
-// On a stream of the caller's, inputs that arrive there late.
 Test(flash_sink_logits_backward, own_stream) { check_stream(of(2, 4, 2, 150, 64, 40)); }
 
 // In the last case the sums of ds have many terms of both signs; in the others, where keys tower above it, the sink has no weight.
 Test(flash_sink_logits_backward, same_twice)
 {
-    for (size_t d = 0; d < COUNT(head_dims); d++) check_same_twice(of(1, 2, 1, 330, head_dims[d], 290));
+    EACH_D(check_same_twice(of(1, 2, 1, 330, D, 290)));
     wb_case c = of(2, 1, 1, 1100, 16, 2);
     c.input = WB_FLAT;
     check_same_twice(c);
@@ -277,38 +183,18 @@ Test(flash_sink_logits_backward, same_twice)
 // delta is the only work space; the sums of ds need none that grows.
 Test(flash_sink_logits_backward, memory)
 {
-    check_memory(of(1, 1, 1, 256, 64, 30), 0, (size_t)64 << 20);
-    check_memory(of(1, 4, 1, 500, 128, 20), 0, (size_t)64 << 20);
+    check_no_memory(of(1, 1, 1, 256, 64, 30));
+    check_no_memory(of(1, 4, 1, 500, 128, 20));
     // A matrix of scores would be 144 MiB, wherever it lay.
-    check_memory(of(1, 1, 1, 6144, 16, 64), 0, (size_t)64 << 20);
+    check_no_memory(of(1, 1, 1, 6144, 16, 64));
 }
 
 // ------------------------------------------------------------------------------------------------------------- bad input
 
-Test(flash_sink_logits_backward, bad_input_null)
-{
-    const char *const names[] = {"dQ", "dK", "dV", "dsinks", "delta", "Q", "K", "V", "sink_logits", "O", "L", "dO"};
-    for (size_t i = 0; i < COUNT(names); i++) {
-        wb_case c = good_case();
-        char word[32];
-        strcpy(c.null, names[i]);
-        snprintf(word, sizeof word, "%s is null", names[i]);
-        check_rejected(c, WB_BAD_ARGUMENT, word);
-    }
-}
-
+Test(flash_sink_logits_backward, bad_input_null) { refuses_null(); }
 Test(flash_sink_logits_backward, bad_input_sizes) { refuses_sizes(); }
 Test(flash_sink_logits_backward, bad_input_scale) { refuses_scales(); }
 Test(flash_sink_logits_backward, bad_input_mask) { refuses_what_is_not_causal(); }
 Test(flash_sink_logits_backward, bad_input_alignment) { refuses_misaligned(); }
-Test(flash_sink_logits_backward, bad_input_window) { REFUSED(window, 0, WB_BAD_ARGUMENT, "window"); }
-
-// Tensors may start at any multiple of 16 bytes.
-Test(flash_sink_logits_backward, shifted_tensors)
-{
-    for (int offset = 16; offset <= 48; offset += 16) {
-        wb_case c = of(1, 2, 1, 35, head_dims[offset / 16], 9);
-        c.offset = offset;
-        check_case(c);
-    }
-}
+Test(flash_sink_logits_backward, bad_input_window) { refuses_windows(); }
+Test(flash_sink_logits_backward, shifted_tensors) { check_shifted(of(1, 2, 1, 35, ANY_D, 9)); }

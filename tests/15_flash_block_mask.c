@@ -1,23 +1,6 @@
 // 15_flash_block_mask.c - what flash_block_mask must do: each query sees what the mask's function says, whose lists it is given, and nothing
 // of any other tile is loaded. The oracle asks the function and never reads a list.
-#include "bad_input.h"
 #include "harness.h"
-
-#include <string.h>
-
-TEST_PROBLEM(flash_block_mask)
-
-#define COUNT(array) (sizeof(array) / sizeof *(array))
-
-static const int head_dims[] = {16, 32, 64, 128};
-
-static wb_case of(int batch, int q_heads, int kv_heads, int Nq, int Nk, int D, wb_mask_name mask, int size)
-{
-    return (wb_case){
-        .shape = {.batch = batch, .q_heads = q_heads, .kv_heads = kv_heads, .q_len = Nq, .kv_len = Nk, .head_dim = D},
-        .mask = mask,
-        .mask_size = size};
-}
 
 // With tiles of 128 queries and of 64: kernels of their own.
 static void check_tiles(wb_case c)
@@ -27,18 +10,28 @@ static void check_tiles(wb_case c)
     check_case(c);
 }
 
-static void check(int batch, int q_heads, int kv_heads, int Nq, int Nk, int D, wb_mask_name mask, int size)
+#define CHECK_CASE check_tiles
+#include "contract.h"
+
+TEST_PROBLEM(flash_block_mask)
+
+static wb_case of(int B, int Hq, int Hkv, int Nq, int Nk, int D, wb_mask_name mask, int size)
 {
-    check_tiles(of(batch, q_heads, kv_heads, Nq, Nk, D, mask, size));
+    return (wb_case){.shape = {B, Hq, Hkv, Nq, Nk, .head_dim = D}, .mask = mask, .mask_size = size};
+}
+
+// Each sequence has a mask of its own.
+static wb_case with_masks(wb_case c)
+{
+    c.masks = c.shape.batch;
+    return c;
 }
 
 // Seven drafts that follow each other as in the lesson, no prompt; each sees the drafts on its way to the root, and itself. The first six are the
 // tokens of problem 04's example, the seventh is zero: its four scores are 0.
 Test(flash_block_mask, worked_by_hand)
 {
-    wb_case c = of(1, 1, 1, 7, 7, 16, WB_MASK_TREE, 7);
-    c.shape.scale = 0.70710678f;
-    c.input = WB_WORKED_2;
+    wb_case c = worked(of(1, 1, 1, 7, 7, 16, WB_MASK_TREE, 7));
     const double O[7][16] = {{1, 0},           {0.4489, 0.5511}, {0.7491, 0.2509}, {0.6230, 0.3770},
                              {0.4404, 0.5596}, {0.7019, 0.2981}, {0.525, 0.225}};
     for (c.q_tile = 64; c.q_tile <= 128; c.q_tile *= 2) {
@@ -50,7 +43,7 @@ Test(flash_block_mask, worked_by_hand)
 // Tiles seen whole, and nothing else: no bit to be read.
 Test(flash_block_mask, whole_tiles)
 {
-    for (size_t d = 0; d < COUNT(head_dims); d++) check(1, 1, 1, 128, 64, head_dims[d], WB_MASK_FULL, 0);
+    EACH_D(check(1, 1, 1, 128, 64, D, WB_MASK_FULL, 0));
     check(1, 2, 2, 256, 192, 64, WB_MASK_FULL, 0);
     check(1, 1, 1, 130, 640, 32, WB_MASK_FULL, 0);
 }
@@ -58,32 +51,25 @@ Test(flash_block_mask, whole_tiles)
 // One tile, seen in part.
 Test(flash_block_mask, tile_in_part)
 {
-    for (size_t d = 0; d < COUNT(head_dims); d++) {
-        check(1, 1, 1, 64, 64, head_dims[d], WB_MASK_CAUSAL, 0);
-        check(1, 1, 1, 60, 60, head_dims[d], WB_MASK_TREE, 40);
-    }
+    EACH_D(check(1, 1, 1, 64, 64, D, WB_MASK_CAUSAL, 0), check(1, 1, 1, 60, 60, D, WB_MASK_TREE, 40));
 }
 
 // Each query sees one key: of each row one bit, and each bit in its turn.
 Test(flash_block_mask, every_bit)
 {
-    for (size_t d = 0; d < COUNT(head_dims); d++) check(1, 1, 1, 320, 320, head_dims[d], WB_MASK_WINDOW, 1);
+    EACH_D(check(1, 1, 1, 320, 320, D, WB_MASK_WINDOW, 1));
     check(1, 1, 1, 320, 351, 64, WB_MASK_WINDOW, 1);
 }
 
 // Some tiles whole, some in part, others not at all; of each more than one.
 Test(flash_block_mask, many_tiles)
 {
-    for (size_t d = 0; d < COUNT(head_dims); d++) {
-        check(1, 2, 1, 384, 320, head_dims[d], WB_MASK_RANDOM, 0);
-        check(1, 1, 1, 400, 400, head_dims[d], WB_MASK_CAUSAL, 0);
-    }
+    EACH_D(check(1, 2, 1, 384, 320, D, WB_MASK_RANDOM, 0), check(1, 1, 1, 400, 400, D, WB_MASK_CAUSAL, 0));
 }
 
 Test(flash_block_mask, every_mask)
 {
-    for (int mask = 0; mask < WB_MASK_NAMES; mask++)
-        for (size_t d = 0; d < COUNT(head_dims); d++) check(1, 2, 1, 200, 260, head_dims[d], (wb_mask_name)mask, 0);
+    for (int mask = 0; mask < WB_MASK_NAMES; mask++) EACH_D(check(1, 2, 1, 200, 260, D, (wb_mask_name)mask, 0));
 }
 
 // More queries than keys: the first ones are tokens before the first key.
@@ -109,14 +95,11 @@ Test(flash_block_mask, a_mask_a_sequence)
     const wb_mask_name names[] = {WB_MASK_DOCUMENTS, WB_MASK_RANDOM, WB_MASK_TREE, WB_MASK_PADDED};
     for (size_t k = 0; k < COUNT(names); k++)
         for (int batch = 2; batch <= 3; batch++) {
-            wb_case c = of(batch, 4, 2, 270, 270, head_dims[k], names[k], 0);
+            const wb_case c = of(batch, 4, 2, 270, 270, head_dims[k], names[k], 0);
             check_tiles(c);
-            c.masks = batch;
-            check_tiles(c);
+            check_tiles(with_masks(c));
         }
-    wb_case c = of(260, 1, 1, 20, 70, 16, WB_MASK_RANDOM, 0);
-    c.masks = 260;
-    check_tiles(c);
+    check_tiles(with_masks(of(260, 1, 1, 20, 70, 16, WB_MASK_RANDOM, 0)));
 }
 
 Test(flash_block_mask, every_group_size)
@@ -131,14 +114,9 @@ Test(flash_block_mask, every_group_size)
 // O = 0 and L = -infinity: rows of tiles that are in no list, and rows within tiles that are.
 Test(flash_block_mask, rows_that_see_nothing)
 {
-    for (size_t d = 0; d < COUNT(head_dims); d++) {
-        check(2, 2, 1, 150, 90, head_dims[d], WB_MASK_EMPTY, 0);
-        check(1, 2, 1, 300, 300, head_dims[d], WB_MASK_GAPS, 0);
-        check(1, 2, 1, 300, 300, head_dims[d], WB_MASK_PADDED, 0);
-        check(1, 1, 1, 300, 100, head_dims[d], WB_MASK_CAUSAL, 0);
-    }
-    wb_case c = of(1, 1, 1, 260, 260, 32, WB_MASK_GAPS, 0);
-    check_every_input(c);
+    EACH_D(check(2, 2, 1, 150, 90, D, WB_MASK_EMPTY, 0), check(1, 2, 1, 300, 300, D, WB_MASK_GAPS, 0));
+    EACH_D(check(1, 2, 1, 300, 300, D, WB_MASK_PADDED, 0), check(1, 1, 1, 300, 100, D, WB_MASK_CAUSAL, 0));
+    check_every_input(of(1, 1, 1, 260, 260, 32, WB_MASK_GAPS, 0));
 }
 
 // Keys end within a tile, within its first half, with it.
@@ -171,30 +149,16 @@ Test(flash_block_mask, every_input)
     check_every_input(c);
 }
 
-Test(flash_block_mask, scales)
-{
-    const float scales[] = {1, 0.3f, 0.01f, 3, 1e-6f};
-    for (size_t i = 0; i < COUNT(scales); i++) {
-        wb_case c = of(1, 2, 1, 200, 200, head_dims[i % 4], WB_MASK_RANDOM, 0);
-        c.shape.scale = scales[i];
-        check_tiles(c);
-    }
-}
+Test(flash_block_mask, scales) { check_scales(of(1, 2, 1, 200, 200, ANY_D, WB_MASK_RANDOM, 0)); }
 
-Test(flash_block_mask, values_of_one)
-{
-    for (size_t d = 0; d < COUNT(head_dims); d++) {
-        wb_case c = of(1, 4, 1, 200, 200, head_dims[d], WB_MASK_STRIDED, 0);
-        c.input = WB_ONES;
-        check_tiles(c);
-    }
-}
+Test(flash_block_mask, values_of_one) { EACH_D(check_input(of(1, 4, 1, 200, 200, D, WB_MASK_STRIDED, 0), WB_ONES)); }
 
 Test(flash_block_mask, other_seeds)
 {
     for (uint64_t seed = 2; seed < 7; seed++) {
-        wb_case c = of(2, 4, 2, 210, 250, head_dims[seed % 4], seed % 2 ? WB_MASK_RANDOM : WB_MASK_DOCUMENTS, 0);
-        c.seed = seed, c.masks = 2;
+        const wb_mask_name mask = seed % 2 ? WB_MASK_RANDOM : WB_MASK_DOCUMENTS;
+        wb_case c = with_masks(of(2, 4, 2, 210, 250, head_dims[seed % 4], mask, 0));
+        c.seed = seed;
         check_tiles(c);
     }
 }
@@ -217,9 +181,7 @@ Test(flash_block_mask, hidden_tiles_are_not_computed)
             c.mask = WB_MASK_DOCUMENTS;
             check_skips(c, 160);
         }
-    wb_case c = of(2, 1, 1, 300, 300, 64, WB_MASK_DOCUMENTS, 30);
-    c.masks = 2;
-    check_skips(c, 100);
+    check_skips(with_masks(of(2, 1, 1, 300, 300, 64, WB_MASK_DOCUMENTS, 30)), 100);
 }
 
 Test(flash_block_mask, hidden_tiles_are_not_loaded)
@@ -236,113 +198,46 @@ Test(flash_block_mask, hidden_tiles_are_not_loaded)
     check_reads(of(1, 1, 1, 300, 3000, 64, WB_MASK_TREE, 300));
 }
 
-// See harness.h: sizes that change with the seed.
 Test(flash_block_mask, drawn_sizes) { check_drawn(1300); }
 
-// On a stream of the caller's, inputs that arrive there late, the lists among them.
-Test(flash_block_mask, own_stream)
-{
-    wb_case c = of(2, 4, 2, 150, 150, 64, WB_MASK_DOCUMENTS, 0);
-    c.masks = 2;
-    check_stream(c);
-}
+// The lists arrive late as well.
+Test(flash_block_mask, own_stream) { check_stream(with_masks(of(2, 4, 2, 150, 150, 64, WB_MASK_DOCUMENTS, 0))); }
 
-Test(flash_block_mask, same_twice)
-{
-    for (size_t d = 0; d < COUNT(head_dims); d++)
-        check_same_twice(of(1, 2, 1, 320, 320, head_dims[d], WB_MASK_RANDOM, 0));
-}
+Test(flash_block_mask, same_twice) { EACH_D(check_same_twice(of(1, 2, 1, 320, 320, D, WB_MASK_RANDOM, 0))); }
 
 // Nothing but inputs and outputs in device memory: no mask written out, and no matrix of scores.
 Test(flash_block_mask, memory)
 {
-    check_memory(of(1, 4, 2, 256, 256, 64, WB_MASK_RANDOM, 0), 0, (size_t)64 << 20);
-    check_memory(of(1, 1, 1, 3000, 3000, 16, WB_MASK_DOCUMENTS, 100), 0, (size_t)64 << 20);
+    check_no_memory(of(1, 4, 2, 256, 256, 64, WB_MASK_RANDOM, 0));
+    check_no_memory(of(1, 1, 1, 3000, 3000, 16, WB_MASK_DOCUMENTS, 100));
 }
 
-// Tensors, lists among them, may start at any multiple of 16 bytes.
-Test(flash_block_mask, shifted_tensors)
-{
-    for (int offset = 16; offset <= 48; offset += 16) {
-        wb_case c = of(1, 4, 2, 153, 153, head_dims[offset / 16], WB_MASK_RANDOM, 0);
-        c.offset = offset;
-        check_tiles(c);
-    }
-}
+// The lists are shifted as well.
+Test(flash_block_mask, shifted_tensors) { check_shifted(of(1, 4, 2, 153, 153, ANY_D, WB_MASK_RANDOM, 0)); }
 
-// window and sinks are another problem's: they are not read.
-Test(flash_block_mask, other_fields_are_not_read)
-{
-    wb_case c = of(1, 4, 2, 150, 150, 32, WB_MASK_DOCUMENTS, 0);
-    c.shape.window = -1, c.shape.sinks = -3;
-    check_tiles(c);
-    c.shape.window = 5, c.shape.sinks = 2;
-    check_tiles(c);
-}
-
-// good_case() of bad_input.h under a mask.
-static wb_case good(void)
-{
-    wb_case c = good_case();
-    c.shape.causal = 0;
-    c.masks = 1, c.q_tile = 128, c.kv_tile = 64;
-    return c;
-}
-
-static void refuses_nulls(const char *const names[], size_t count)
-{
-    for (size_t n = 0; n < count; n++) {
-        wb_case c = good();
-        char word[32];
-        strcpy(c.null, names[n]);
-        snprintf(word, sizeof word, "%s is null", names[n]);
-        check_rejected(c, WB_BAD_ARGUMENT, word);
-    }
-}
+Test(flash_block_mask, other_fields_are_not_read) { check_unread(of(1, 4, 2, 150, 150, 32, WB_MASK_DOCUMENTS, 0)); }
 
 Test(flash_block_mask, bad_input_null)
 {
-    const char *const names[] = {"O", "L", "Q", "K", "V", "mask", "whole_start", "whole", "part_start", "part", "bits"};
-    refuses_nulls(names, COUNT(names));
+    refuses_null();
+    refuses_null_for("mask");
 }
-
-#define MASK_REFUSED(field, value, status, word)                                                                       \
-    do {                                                                                                               \
-        wb_case spoiled = good();                                                                                      \
-        spoiled.field = value;                                                                                         \
-        check_rejected(spoiled, status, word);                                                                         \
-    } while (0)
-
 Test(flash_block_mask, bad_input_sizes)
 {
-    MASK_REFUSED(shape.batch, 0, WB_BAD_ARGUMENT, "batch");
-    MASK_REFUSED(shape.q_heads, -1, WB_BAD_ARGUMENT, "q_heads");
-    MASK_REFUSED(shape.kv_heads, 0, WB_BAD_ARGUMENT, "kv_heads");
-    MASK_REFUSED(shape.q_len, 0, WB_BAD_ARGUMENT, "q_len");
-    MASK_REFUSED(shape.kv_len, -5, WB_BAD_ARGUMENT, "kv_len");
-    MASK_REFUSED(shape.head_dim, 48, WB_UNSUPPORTED, "head_dim");
-    MASK_REFUSED(shape.head_dim, 256, WB_UNSUPPORTED, "head_dim");
-    MASK_REFUSED(shape.q_heads, 3, WB_BAD_ARGUMENT, "multiple");
-    MASK_REFUSED(shape.scale, NAN, WB_BAD_ARGUMENT, "scale");
-    MASK_REFUSED(shape.scale, 0, WB_BAD_ARGUMENT, "scale");
+    refuses_sizes();
+    refuses_scales();
 }
 
 // Who sees whom is the mask's to say; of its tiles there are two sizes.
 Test(flash_block_mask, bad_input_mask)
 {
-    MASK_REFUSED(shape.causal, 1, WB_UNSUPPORTED, "causal must be 0");
-    MASK_REFUSED(masks, 0, WB_BAD_ARGUMENT, "masks");
-    MASK_REFUSED(masks, 2, WB_BAD_ARGUMENT, "masks");
-    MASK_REFUSED(q_tile, 0, WB_BAD_ARGUMENT, "q_tile");
-    MASK_REFUSED(kv_tile, -64, WB_BAD_ARGUMENT, "kv_tile");
-    MASK_REFUSED(q_tile, 32, WB_UNSUPPORTED, "q_tile");
-    MASK_REFUSED(q_tile, 256, WB_UNSUPPORTED, "q_tile");
-    MASK_REFUSED(kv_tile, 128, WB_UNSUPPORTED, "kv_tile");
+    REFUSED(shape.causal, 1, WB_UNSUPPORTED, "causal must be 0");
+    REFUSED(masks, 0, WB_BAD_ARGUMENT, "masks");
+    REFUSED(masks, 2, WB_BAD_ARGUMENT, "masks");
+    REFUSED(q_tile, 0, WB_BAD_ARGUMENT, "q_tile");
+    REFUSED(kv_tile, -64, WB_BAD_ARGUMENT, "kv_tile");
+    REFUSED(q_tile, 32, WB_UNSUPPORTED, "q_tile");
+    REFUSED(q_tile, 256, WB_UNSUPPORTED, "q_tile");
+    REFUSED(kv_tile, 128, WB_UNSUPPORTED, "kv_tile");
 }
-
-Test(flash_block_mask, bad_input_alignment)
-{
-    wb_case c = good();
-    c.offset = 8;
-    check_rejected(c, WB_BAD_ARGUMENT, "aligned");
-}
+Test(flash_block_mask, bad_input_alignment) { refuses_misaligned(); }

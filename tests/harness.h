@@ -5,6 +5,8 @@
 //   TEST_PROBLEM(flash_forward)
 //   Test(flash_forward, one_tile) { check_case((wb_case){.shape = {.q_len = 128, .kv_len = 64, .head_dim = 64}}); }
 //
+// What suites of attention ask alike stands in contract.h.
+//
 // Environment: WB_WORKER the worker's path; WB_SEED other inputs; WB_TIMEOUT seconds, 20 unless set; WB_BACKEND cpu or cuda;
 // WB_CASE one case, which then is the only thing checked, or `small`, those of small_cases.h; WB_HUNG a file that counts cases without
 // an answer (after three, no more are run); WB_EXACT buffers that end with their tensors, for workers that look at every access.

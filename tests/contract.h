@@ -1,0 +1,219 @@
+// contract.h - what every suite of attention asks alike, so that a suite says what is its problem's own: how a case of it is written, of(),
+// and of which case each of these tests asks.
+//
+//   #include "contract.h"
+//   TEST_PROBLEM(flash_causal)
+//   static wb_case of(int B, int H, int N, int D) { return (wb_case){.shape = {.batch = B, .q_heads = H, .q_len = N, .head_dim = D}}; }
+//
+//   Test(flash_causal, two_tiles) { check(1, 1, 256, 64); }
+//   Test(flash_causal, every_head_dim) { EACH_D(check(1, 2, 384, D)); }
+//   Test(flash_causal, scales) { check_scales(of(1, 2, 131, ANY_D)); }
+//
+// Which scales, seeds, offsets and bad arguments these are stands here and nowhere else.
+#ifndef TESTS_CONTRACT_H
+#define TESTS_CONTRACT_H
+
+#include "harness.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+// The head dimensions that the problem supports. A suite with others says so before it includes this.
+#ifndef HEAD_DIMS
+#define HEAD_DIMS 16, 32, 64, 128
+#endif
+static const int head_dims[] = {HEAD_DIMS};
+
+// The same with each of them, D. Where a test of this file chooses them itself, a case says ANY_D.
+#define EACH_D(...)                                                                                                    \
+    for (size_t each = 0; each < COUNT(head_dims); each++) {                                                           \
+        const int D = head_dims[each];                                                                                 \
+        __VA_ARGS__;                                                                                                   \
+    }
+enum { ANY_D = 0 };
+
+// How a suite checks a case, unless it says otherwise before it includes this.
+#ifndef CHECK_CASE
+#define CHECK_CASE check_case
+#endif
+#define check(...) CHECK_CASE(of(__VA_ARGS__))
+
+// ---------------------------------------------------------------------------------------------------------------- numbers
+
+static inline void check_input(wb_case c, wb_input input)
+{
+    c.input = input;
+    CHECK_CASE(c);
+}
+
+// A lesson's few tokens: two columns, padded with zeros to 16. Keys and weights are rounded to bf16, so numbers agree to two or three digits.
+static inline wb_case worked(wb_case c)
+{
+    c.shape.scale = 0.70710678f;
+    c.input = WB_WORKED_2;
+    return c;
+}
+
+// Of a problem with sink logits: the same in every head, or one of each kind.
+static inline wb_case with_logit(wb_case c, float logit)
+{
+    c.logits = WB_LOGITS_GIVEN, c.sink_logit = logit;
+    return c;
+}
+
+static inline wb_case with_mixed_logits(wb_case c)
+{
+    c.logits = WB_LOGITS_MIXED;
+    return c;
+}
+
+// The scale is the caller's: large, small, and nothing like 1 / sqrt(D).
+static inline void check_scales(wb_case c)
+{
+    const float scales[] = {1, 0.3f, 0.01f, 3, 1e-6f};
+    for (size_t i = 0; i < COUNT(scales); i++) {
+        c.shape.scale = scales[i], c.shape.head_dim = head_dims[i % COUNT(head_dims)];
+        CHECK_CASE(c);
+    }
+}
+
+static inline void check_seeds(wb_case c)
+{
+    for (c.seed = 2; c.seed < 6; c.seed++) CHECK_CASE(c);
+}
+
+// --------------------------------------------------------------------------------------------------------------- promises
+
+// Tensors may start at any multiple of 16 bytes.
+static inline void check_shifted(wb_case c)
+{
+    for (c.offset = 16; c.offset <= 48; c.offset += 16) {
+        c.shape.head_dim = head_dims[c.offset / 16 % (int)COUNT(head_dims)];
+        CHECK_CASE(c);
+    }
+}
+
+// Nothing but inputs and outputs in device memory, and not much on the host.
+static inline void check_no_memory(wb_case c) { check_memory(c, 0, (size_t)64 << 20); }
+
+// Where a problem has no window or no sinks, these fields are not read, whatever they are.
+static inline void check_unread(wb_case c)
+{
+    const wb_problem *problem = wb_find_problem(harness_problem);
+    const int anything[][2] = {{-3, -3}, {5, 40}};
+    for (size_t i = 0; i < COUNT(anything); i++) {
+        if (!problem->window) c.shape.window = anything[i][0];
+        if (!problem->sinks) c.shape.sinks = anything[i][1];
+        CHECK_CASE(c);
+    }
+}
+
+// -------------------------------------------------------------------------------------------------------------- bad input
+// Refused, in words, before anything is written. Each takes a good case, complete, and spoils it.
+
+static inline wb_case good_case(void)
+{
+    const wb_problem *problem = wb_find_problem(harness_problem);
+    const wb_case c = {.shape = {.batch = 1,
+                                 .q_heads = 2,
+                                 .kv_heads = 2,
+                                 .q_len = 9,
+                                 .kv_len = 9,
+                                 .head_dim = head_dims[0],
+                                 .scale = 0.25f,
+                                 .causal = problem->mask != WB_NO_MASK,
+                                 .window = 4,
+                                 .sinks = 1},
+                       .pages = problem->signature == WB_DECODE ? 10 : 0,
+                       .max_pages = problem->signature == WB_DECODE ? 10 : 0};
+    return wb_case_defaults(problem, c);
+}
+
+// One field of a good case replaced.
+#define REFUSED(field, value, status, word)                                                                            \
+    do {                                                                                                               \
+        wb_case spoiled = good_case();                                                                                 \
+        spoiled.field = value;                                                                                         \
+        check_rejected(spoiled, status, word);                                                                         \
+    } while (0)
+
+static inline void refuses_null_for(const char *name)
+{
+    wb_case c = good_case();
+    char word[32];
+    strcpy(c.null, name);
+    snprintf(word, sizeof word, "%s is null", name);
+    check_rejected(c, WB_BAD_ARGUMENT, word);
+}
+
+// Of every tensor of the problem.
+static inline void refuses_null(void)
+{
+    const wb_case c = good_case();
+    wb_tensor tensors[WB_MAX_TENSORS];
+    const int count = wb_case_tensors(wb_find_problem(harness_problem), &c, tensors);
+    for (int n = 0; n < count; n++) refuses_null_for(tensors[n].name);
+}
+
+static inline void refuses_head_dims(void)
+{
+    const int others[] = {1, 8, head_dims[0] / 4, head_dims[0] / 2, 48, 256};
+    for (size_t i = 0; i < COUNT(others); i++) REFUSED(shape.head_dim, others[i], WB_UNSUPPORTED, "head_dim");
+}
+
+static inline void refuses_sizes(void)
+{
+    for (int size = -1; size <= 0; size++) {
+        REFUSED(shape.batch, size, WB_BAD_ARGUMENT, "batch");
+        REFUSED(shape.q_heads, size, WB_BAD_ARGUMENT, "q_heads");
+        REFUSED(shape.kv_heads, size, WB_BAD_ARGUMENT, "kv_heads");
+        REFUSED(shape.q_len, size, WB_BAD_ARGUMENT, "q_len");
+        REFUSED(shape.head_dim, size, WB_BAD_ARGUMENT, "head_dim");
+        // Of a paged cache lengths are data.
+        if (!good_case().page) REFUSED(shape.kv_len, size, WB_BAD_ARGUMENT, "kv_len");
+    }
+    REFUSED(shape.q_heads, 3, WB_BAD_ARGUMENT, "multiple");
+    REFUSED(shape.kv_heads, 4, WB_BAD_ARGUMENT, "multiple");
+    refuses_head_dims();
+}
+
+static inline void refuses_scales(void)
+{
+    const float scales[] = {0, -1, NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < COUNT(scales); i++) REFUSED(shape.scale, scales[i], WB_BAD_ARGUMENT, "scale");
+}
+
+static inline void refuses_windows(void)
+{
+    REFUSED(shape.window, 0, WB_BAD_ARGUMENT, "window");
+    REFUSED(shape.window, -1, WB_BAD_ARGUMENT, "window");
+    REFUSED(shape.window, INT_MIN, WB_BAD_ARGUMENT, "window");
+}
+
+static inline void refuses_sinks(void)
+{
+    REFUSED(shape.sinks, -1, WB_BAD_ARGUMENT, "sinks");
+    REFUSED(shape.sinks, INT_MIN, WB_BAD_ARGUMENT, "sinks");
+}
+
+// Query i is the i-th token and so is key i: there must be as many of both.
+static inline void refuses_other_lengths(void)
+{
+    REFUSED(shape.kv_len, 10, WB_BAD_ARGUMENT, "q_len = kv_len");
+    REFUSED(shape.q_len, 8, WB_BAD_ARGUMENT, "q_len = kv_len");
+}
+
+// Nor can the mask be switched off.
+static inline void refuses_what_is_not_causal(void)
+{
+    refuses_other_lengths();
+    REFUSED(shape.causal, 0, WB_UNSUPPORTED, "causal must be 1");
+}
+
+static inline void refuses_misaligned(void) { REFUSED(offset, 8, WB_BAD_ARGUMENT, "aligned"); }
+
+#endif
