@@ -1,0 +1,372 @@
+// decode.c - what 13 and 14 have of their own: which pages are read, how parts are merged, which scales meet which products.
+#include "forward.h"
+
+#include <stdio.h>
+
+enum { PARTS = 256 };
+
+static int heads(void) { return e.s->kv_heads; }
+static int page_size(void) { return e.c->page; }
+
+static int columns_of_table(void) { return e.c->max_pages ? e.c->max_pages : (e.s->kv_len + page_size() - 1) / page_size() + 1; }
+
+// --------------------------------------------------------------------------------------------------------------------- pages
+
+static const form page_forms[] = {{"", ""},
+                                  {"first_sequence", "those that the table has for sequence 0"},
+                                  {"table_packed", "those of a table without the columns that a sequence does not use"},
+                                  {"no_table", "pages 0, 1, 2 ...: the table is not asked"},
+                                  {"no_table_columns", "pages from b * max_pages on: the table is not asked"},
+                                  {"column_of_tile", "those in the first columns alone: the column is counted in tiles, or in pages that are too large"},
+                                  {"next_column", "those in the next columns"},
+                                  {"table_by_columns", "those of a table with a row a column: rows and columns are exchanged"},
+                                  {"one_column", "that in the first column alone"},
+                                  {"next_sequence", "those of the next sequence"},
+                                  {"table_row_of_pages", "those of a table with as many columns as a page has keys"}};
+enum { PAGE_FORMS = sizeof page_forms / sizeof *page_forms };
+
+// The page in column k of sequence b by this form; -1: none.
+static int page_by(int form, int b, int k, int used)
+{
+    const int most = columns_of_table(), all = most * e.s->batch;
+    int at = b * most + k;
+    switch (form) {
+    case 1: at = k; break;
+    case 2: at = b * used + k; break;
+    case 3: return k;
+    case 4: return b * most + k;
+    case 5: return -1;  // some of the right ones
+    case 6: at++; break;
+    case 7: at = k * e.s->batch + b; break;
+    case 8: at = b * most; break;
+    case 9: at += most; break;
+    case 10: at = b * page_size() + k; break;
+    default: break;
+    }
+    return at < all ? e.table[at] : -1;
+}
+
+// Pages of K that are read for each sequence, against those of the table.
+void look_at_pages(const record *r)
+{
+    enum { MOST = 4096 };
+    bool ok[PAGE_FORMS];
+    for (int f = 0; f < PAGE_FORMS; f++) ok[f] = true;
+    int wrong = -1;
+    char text[2][160] = {"", ""};
+    for (int b = 0; b < e.s->batch; b++) {
+        static bool read[MOST], right[MOST];
+        memset(read, 0, sizeof read), memset(right, 0, sizeof right);
+        bool some = false, subset = true, same = true;
+        for (int n = 0; n < r->count; n++) {
+            const product *p = &r->products[n];
+            if (!p->scores || p->right != OF_K || p->a_row[0] < 0 || head_of(p->a_row[0]) / e.s->q_heads != b) continue;
+            for (int c = 0; c < p->cols; c++)
+                if (p->b_row[c] >= 0 && p->b_row[c] / heads() / page_size() < MOST) read[p->b_row[c] / heads() / page_size()] = some = true;
+        }
+        if (!some) continue;
+        const int used = (e.kv_len[b] + page_size() - 1) / page_size();
+        for (int k = 0; k < used; k++)
+            if (page_by(0, b, k, used) >= 0) right[page_by(0, b, k, used)] = true;
+        for (int page = 0; page < MOST; page++) same &= read[page] == right[page], subset &= !read[page] || right[page];
+        for (int f = 1; f < PAGE_FORMS; f++) {
+            static bool by[MOST];
+            memset(by, 0, sizeof by);
+            for (int k = 0; k < used; k++) {
+                const int page = page_by(f, b, k, used);
+                if (page >= 0 && page < MOST) by[page] = true;
+            }
+            for (int page = 0; page < MOST && f != 5; page++) ok[f] &= by[page] == read[page];
+        }
+        ok[5] &= subset;
+        bool strangers = false;
+        for (int page = 0; page < MOST; page++) strangers |= read[page] && !right[page];
+        if (wrong >= 0 || !(strangers || (!same && e.s->batch == 1 && used > 2 && read[right[0]] && 0))) continue;
+        wrong = b;
+        for (int which = 0; which < 2; which++)
+            for (int page = 0, shown = 0; page < MOST && shown < 12; page++)
+                if ((which ? right : read)[page]) {
+                    const size_t at = strlen(text[which]);
+                    snprintf(text[which] + at, sizeof text[which] - at, " %d", page), shown++;
+                }
+    }
+    if (wrong < 0) return;
+    const form *f = NULL;
+    for (int n = 1; n < PAGE_FORMS && !f; n++)
+        if (ok[n]) f = &page_forms[n];
+    find(BY_HEADS, f ? f->id : "", "page lookup", "the keys of sequence %d lie in pages%s, and the kernel reads pages%s%s%s", wrong, text[1], text[0],
+         f ? ": " : "", f ? f->says : "");
+}
+
+// --------------------------------------------------------------------------------------------------------------------- merge
+
+typedef struct part {
+    double L, O[WB_MAX_HEAD_DIM];
+    int block;
+} part;
+
+// The keys that a block has met for a row, as one part: of the scores in the record, and the inputs.
+static int parts_of(const record *r, int row, part *parts, int room)
+{
+    const int D = e.s->head_dim;
+    const double s2 = e.s->scale * (e.K_scale ? 64 : 1);
+    int count = 0;
+    for (int n = 0; n < r->walk_count; n++) {
+        const product *first = r->walks[n].first;
+        int i = 0;
+        while (first && i < first->rows && first->a_row[i] != row) i++;
+        if (!first || i == first->rows) continue;
+        if (count == 0 || parts[count - 1].block != r->walks[n].block) {
+            if (count == room) return room + 1;
+            parts[count++] = (part){.L = -INFINITY, .block = r->walks[n].block};
+        }
+        part *p = &parts[count - 1];
+        read_steps(&r->walks[n]);
+        for (int t = 0; t < step_count; t++) {
+            const product *S = steps[t].S;
+            for (int c = 0; c < S->cols; c++) {
+                const int raw = S->b_row[c], key = key_of(raw);
+                if (!sees(row, key)) continue;
+                const int scale = (raw / heads() / page_size() * heads() + raw % heads()) * page_size() + raw / heads() % page_size();
+                const double x = S->after[i * S->cols + c] * s2 * (e.K_scale ? e.K_scale[scale] : 1), m = fmax(p->L, x),
+                             old = exp(p->L - m), now = exp(x - m), v = e.V_scale ? 64 * e.V_scale[scale] : 1;
+                for (int d = 0; d < D; d++) p->O[d] = (p->O[d] * old + now * v * e.V[(size_t)raw * (size_t)D + (size_t)d]) / (old + now);
+                p->L = m + log(old + now);
+            }
+        }
+    }
+    return count;
+}
+
+static const form merge_forms[] = {{"", ""},
+                                   {"mean_of_parts", "it is the mean of the parts' O: the weights exp(L - m) are missing"},
+                                   {"merged_in_base_2", "parts are weighted by 2^(L - m), where L is to base e"},
+                                   {"first_part_left", "the first part is left out"},
+                                   {"last_part_left", "the last part is left out"},
+                                   {"first_part_alone", "it is the first part alone"},
+                                   {"last_part_alone", "it is the last part alone"},
+                                   {"merge_O_not_rescaled", "O of the parts before is not multiplied by alpha when more parts come"},
+                                   {"merge_l_not_rescaled", "l of the parts before is not multiplied by alpha when more parts come"},
+                                   {"merge_nothing_rescaled", "O and l of the parts before are not multiplied by alpha when more parts come"},
+                                   {"merge_upside_down", "O and l of the parts before are multiplied by 1 / alpha when more parts come"},
+                                   {"merge_O_unweighted", "the parts' O are added up without their weights, which are in l"},
+                                   {"merge_l_counts_parts", "l counts the parts, where their weights belong in it"},
+                                   {"merge_last_eight", "what the parts before the last eight have is lost"},
+                                   {"merge_first_eight", "no more than the first eight parts count"},
+                                   {"merge_max_of_the_last", "m is that of the last parts alone, not the largest so far"},
+                                   {"merge_m_old", "the parts are weighted under the old m, before the larger one was taken"},
+                                   {"merge_one_of_eight", "one part of each eight counts, the first"},
+                                   {"merge_seven_of_eight", "the last part of each eight is left out"}};
+enum { MERGES = sizeof merge_forms / sizeof *merge_forms };
+
+// O (column d) and L from parts, eight at a time, as this form merges them.
+static void merged(int form, const part *parts, int count, int d, double *O, double *L)
+{
+    double m = -INFINITY, l = 0, sum = 0;
+    for (int from = 0; from < count; from += 8) {
+        const int to = min_int(count, from + 8);
+        double top = form == 15 ? -INFINITY : m;
+        for (int n = from; n < to; n++) top = fmax(top, parts[n].L);
+        double alpha = m == -INFINITY ? 0 : form == 2 ? exp2(m - top) : exp(m - top);
+        if (form == 10 && alpha > 0) alpha = 1 / alpha;
+        if (form == 13) alpha = 0;
+        const double under = form == 16 && m > -INFINITY ? m : top;
+        m = top;
+        l *= form == 8 || form == 9 ? 1 : alpha, sum *= form == 7 || form == 9 ? 1 : alpha;
+        for (int n = from; n < to; n++) {
+            const bool left = (form == 3 && n == 0) || (form == 4 && n == count - 1) || (form == 5 && n) || (form == 6 && n < count - 1) ||
+                              (form == 14 && n >= 8) || (form == 17 && n > from) || (form == 18 && n == from + 7);
+            const double weight = left ? 0 : form == 1 ? 1 : form == 2 ? exp2(parts[n].L - under) : exp(parts[n].L - under);
+            l += form == 12 ? 1 : weight, sum += (form == 11 ? 1 : weight) * parts[n].O[d];
+        }
+    }
+    *O = l > 0 ? sum / l : 0, *L = m + log(l);
+}
+
+void look_at_merge(const record *r)
+{
+    static part parts[PARTS];
+    const int D = e.s->head_dim;
+    fit f = {0};
+    int wrong = -1, of = 0;
+    double got = 0, want = 0;
+    for (int row = 0; row < all_rows(); row++) {
+        const int count = parts_of(r, row, parts, PARTS);
+        if (count < 2 || count > PARTS) continue;
+        double size = 0, L[MERGES], O[MERGES];
+        for (int d = 0; d < D; d++) merged(0, parts, count, d, &O[0], &L[0]), size = fmax(size, fabs(O[0]));
+        for (int d = -1; d < D; d++) {
+            for (int form = 0; form < MERGES; form++) merged(form, parts, count, d < 0 ? 0 : d, &O[form], &L[form]);
+            const double seen = d < 0 ? e.out[1][row] : e.out[0][(size_t)row * (size_t)D + (size_t)d], *values = d < 0 ? L : O;
+            const int before = f.wrong;
+            fit_add(&f, seen, values, MERGES, d < 0 ? 0.01 + 0.002 * fabs(L[0]) : 0.02 * size + 0.01 * fabs(seen));
+            if (f.wrong > before && wrong < 0) wrong = row, of = count, got = seen, want = values[0];
+        }
+    }
+    const form *is = fit_form(&f, merge_forms, MERGES);
+    if (wrong >= 0)
+        find(BY_END, is ? is->id : "", "merge", "query %d of head %d has %d parts, and what is merged of them is %.4g where %.4g is right%s%s", query_of(wrong),
+             head_of(wrong), of, got, want, is ? ": " : "", is ? is->says : "");
+}
+
+// -------------------------------------------------------------------------------------------------------------------- scales
+
+// Where a scale is looked for, and with what it meets scores (A) and weights (B).
+static const form place_forms[] = {{"", ""},
+                                   {"scales_of_first_head", "they are those of key head 0"},
+                                   {"scales_of_first_rows", "they are those of the first keys of the page: the row in the page is left out"},
+                                   {"scales_of_first_page", "they are those of page 0: the page is left out"},
+                                   {"scales_of_one_head", "a page is taken to have the scales of one key head"},
+                                   {"scales_by_rows", "they are looked for at (page * page_size + row) * heads + head, as keys are; their order is page, head, row"},
+                                   {"scales_without_table", "the pages of the table are not used: they are those of the cache's first pages"},
+                                   {"scales_of_key", "they are looked for by the key's number in its sequence, where its number in its page is right"},
+                                   {"scales_of_next_row", "they are those of the next key"},
+                                   {"scales_of_two_heads", "head and page are exchanged"}};
+enum { PLACES = sizeof place_forms / sizeof *place_forms };
+static const form use_forms[] = {{"", ""},
+                                 {"K_scale_forgotten", "scores are not multiplied by K's scale"},
+                                 {"V_scale_on_scores", "scores are multiplied by V's scale, where K's is right"},
+                                 {"V_scale_forgotten", "weights are not multiplied by V's scale"},
+                                 {"K_scale_on_weights", "weights are multiplied by K's scale, where V's is right"},
+                                 {"both_scales_on_weights", "K's scale is multiplied into the weights, too"},
+                                 {"K_scale_moved", "K's scale is multiplied into the weights, not into the scores"},
+                                 {"scales_exchanged", "K's and V's scale are exchanged"},
+                                 {"V_scale_twice", "weights are multiplied by V's scale twice"},
+                                 {"K_scale_twice", "scores are multiplied by K's scale twice"},
+                                 {"weights_divided", "weights are divided by V's scale"},
+                                 {"scores_divided", "scores are divided by K's scale"},
+                                 {"K_scale_by_row", "scores are multiplied by K's scale with the number of the row, where that of the column is right"},
+                                 {"V_scale_by_row", "weights are multiplied by V's scale with the number of the row, where that of the column is right"},
+                                 {"K_scale_of_first", "scores are multiplied by K's scale of the tile's first key"},
+                                 {"V_scale_of_first", "weights are multiplied by V's scale of the tile's first key"},
+                                 {"V_scale_on_both", "V's scale is multiplied into the scores, too"}};
+enum { USES = sizeof use_forms / sizeof *use_forms };
+
+static int scale_at(int place, int raw)
+{
+    const int size = page_size(), H = heads(), page = raw / H / size, head = raw % H, row = raw / H % size, key = key_of(raw);
+    switch (place) {
+    case 1: return page * H * size + row;
+    case 2: return (page * H + head) * size + row % 16;  // a multiple of 16 is what the tile's rows begin at
+    case 3: return head * size + row;
+    case 4: return (page + head) * size + row;
+    case 5: return (page * size + row) * H + head;
+    case 6: return (key / size * H + head) * size + row;
+    case 7: return (page * H + head) * size + key;
+    case 8: return (page * H + head) * size + row + 1;
+    case 9: return (head * e.c->pages + page) * size + row;
+    default: return (page * H + head) * size + row;
+    }
+}
+
+static size_t scale_count(void)
+{
+    wb_tensor tensors[WB_MAX_TENSORS];
+    const int count = wb_case_tensors(e.problem, e.c, tensors);
+    return tensors[wb_tensor_named(tensors, count, "K_scale")].count;
+}
+
+// The two factors of a pair by its use; false if there is no such scale.
+static bool factors(int place, int use, const product *S, int i, int c, double *A, double *B)
+{
+    const size_t all = scale_count();
+    const int raw = S->b_row[c], at = scale_at(place, raw), of_row = i < S->cols && S->b_row[i] >= 0 ? scale_at(0, S->b_row[i]) : -1,
+              of_first = S->b_row[0] >= 0 ? scale_at(0, S->b_row[0]) : -1;
+    if (at < 0 || (size_t)at >= all || ((use == 12 || use == 13) && of_row < 0) || (use > 13 && of_first < 0)) return false;
+    const double k = e.K_scale[at], v = e.V_scale[at];
+    const double As[USES] = {k, 1, v, k, k, k, 1, v, k, k * k, k, 1 / k, of_row < 0 ? 1 : e.K_scale[of_row], k, of_first < 0 ? 1 : e.K_scale[of_first], k, k * v};
+    const double Bs[USES] = {v, v, v, 1, k, k * v, k * v, k, v * v, v, 1 / v, v, v, of_row < 0 ? 1 : e.V_scale[of_row], v, of_first < 0 ? 1 : e.V_scale[of_first], v};
+    *A = As[use], *B = Bs[use];
+    return true;
+}
+
+// How many rows of tiles do not have weights 2^(scale log2(e) S A - m) B with one m.
+static int misfits(const record *r, int place, int use, int *rows, int *query)
+{
+    int misses = 0;
+    *rows = 0, *query = -1;
+    const double s2 = e.s->scale * LOG2E * 64;
+    for (int n = 0; n < r->walk_count; n++) {
+        read_steps(&r->walks[n]);
+        for (int t = 0; t < step_count; t++) {
+            const product *S = steps[t].S, *PV = steps[t].PV;
+            for (int i = 0; PV && i < S->rows; i++) {
+                double low = INFINITY, high = -INFINITY, A, B;
+                int count = 0;
+                bool strange = false;
+                for (int c = 0; c < S->cols && S->a_row[i] >= 0; c++) {
+                    const double P = PV->a[i * S->cols + c];
+                    if (S->b_row[c] < 0 || !sees(S->a_row[i], key_of(S->b_row[c]))) continue;
+                    strange |= isnan(P);
+                    if (!(P > 1e-25) || !isfinite(P)) continue;
+                    if (!factors(place, use, S, i, c, &A, &B)) {
+                        strange = true;
+                        continue;
+                    }
+                    const double m = S->after[i * S->cols + c] * s2 * A + log2(B) - log2(P);
+                    low = fmin(low, m), high = fmax(high, m), count++;
+                }
+                if (count < 4 && !strange) continue;
+                (*rows)++;
+                if (strange || high - low > 0.03 + 2e-4 * fabs(low)) {
+                    if (misses++ == 0) *query = S->a_row[i];
+                }
+            }
+        }
+    }
+    return misses;
+}
+
+static const form scaled_l_forms[] = {{"", ""},
+                                      {"V_scale_in_l", "l is summed up after the weights were multiplied by V's scale"},
+                                      {"l_of_nothing", "nothing is added to l"},
+                                      {"l_completed_in_each_tile", "l is four times as large: the sum of a row is completed in each tile, and once more at the end"},
+                                      {"K_scale_in_l", "l is summed up with K's scale"},
+                                      {"l_doubled", "l is twice as large"}};
+
+void look_at_scales(const record *r)
+{
+    int rows, query, other, wrong = misfits(r, 0, 0, &rows, &query);
+    const form *is = NULL;
+    const char *what = "", *gap = "scores|weights|scales sent";
+    if (wrong > rows / 200) {
+        for (int use = 1; use < USES && !is; use++)
+            if (misfits(r, 0, use, &rows, &other) <= rows / 200) is = &use_forms[use], gap = is->says[0] == 's' || use == 6 || use == 7 || use == 16 ? "scores|weights" : "weights";
+        for (int place = 1; place < PLACES && !is; place++)
+            if (misfits(r, place, 0, &rows, &other) <= rows / 200) is = &place_forms[place], gap = "scales sent", what = "the scales are not those of the keys: ";
+        if (is && (is == &use_forms[7])) gap = "scores|weights|scales sent";
+        find(BY_SCALES, is ? is->id : "", gap, "the weights of query %d are not 2^(scale log2(e) S K_scale - m) V_scale%s%s%s", query_of(query), is ? ": " : "",
+             what, is ? is->says : "");
+        return;
+    }
+    // l, of rows whose keys one block has.
+    enum { FORMS = sizeof scaled_l_forms / sizeof *scaled_l_forms };
+    static part parts[PARTS];
+    fit f = {0};
+    int first = -1;
+    double got = 0, right = 0;
+    for (int row = 0; row < all_rows(); row++) {
+        if (parts_of(r, row, parts, PARTS) != 1) continue;
+        double with_V = 0, with_K = 0, all = 0;
+        for (int n = 0; n < r->walk_count; n++) {
+            read_steps(&r->walks[n]);
+            for (int t = 0; t < step_count; t++)
+                for (int i = 0; i < steps[t].S->rows; i++)
+                    for (int c = 0; c < steps[t].S->cols && steps[t].S->a_row[i] == row; c++) {
+                        const int raw = steps[t].S->b_row[c];
+                        if (raw < 0 || !sees(row, key_of(raw))) continue;
+                        const int at = scale_at(0, raw);
+                        const double p = exp(steps[t].S->after[i * steps[t].S->cols + c] * e.s->scale * 64 * e.K_scale[at] - parts[0].L);
+                        all += p, with_V += p * e.V_scale[at], with_K += p * e.K_scale[at];
+                    }
+        }
+        const double L = e.out[1][row], values[FORMS] = {parts[0].L, parts[0].L + log(with_V / all), -INFINITY, parts[0].L + log(4), parts[0].L + log(with_K / all), parts[0].L + log(2)};
+        const int before = f.wrong;
+        fit_add(&f, L, values, FORMS, 0.01 + 0.002 * fabs(parts[0].L));
+        if (f.wrong > before && first < 0) first = row, got = L, right = parts[0].L;
+    }
+    is = fit_form(&f, scaled_l_forms, FORMS);
+    if (first >= 0)
+        find(BY_SUM, is ? is->id : "", "weights", "the weights of query %d are right, but L, which is m + log(l), is %.4g where %.4g is right%s%s", query_of(first), got, right,
+             is ? ": " : "", is ? is->says : "");
+}

@@ -1,0 +1,240 @@
+// lists.c - what 15 has of its own: which tiles a block takes from its two lists, and which bits of a tile hide which pairs.
+#include "forward.h"
+
+#include <stdio.h>
+
+static const block_mask *mask(void) { return &wb_case_mask_of(e.c)->lists; }
+
+static int q_tiles(void) { return (e.s->q_len - 1) / mask()->q_tile + 1; }
+
+static const form list_forms[] = {{"", ""},
+                                  {"first_mask", "it takes the lists of the first mask for all sequences"},
+                                  {"starts_without_end", "it takes a mask to have as many starts as tiles of queries: there is one more, the end"},
+                                  {"tiles_of_128", "it looks for queries in tiles of 128, where the mask has tiles of q_tile"},
+                                  {"end_as_count", "it takes the end of the list of whole tiles for its length"},
+                                  {"part_end_as_count", "it takes the end of the list of tiles in part for its length"},
+                                  {"starts_of_whole", "it begins the list of tiles in part where that of whole tiles begins"},
+                                  {"whole_from_first", "it reads the list of whole tiles from the beginning of its array"},
+                                  {"part_from_first", "it reads the list of tiles in part from the beginning of its array"},
+                                  {"whole_alone", "it leaves out the tiles that are seen in part"},
+                                  {"part_alone", "it leaves out the tiles that are seen whole"},
+                                  {"last_part_left", "it leaves out the last tile that is seen in part"},
+                                  {"last_whole_left", "it leaves out the last tile that is seen whole"},
+                                  {"whole_steps_are_tiles", "it counts a whole tile as one step where it takes two"},
+                                  {"steps_are_tiles", "it counts a tile as one step where it takes two"},
+                                  {"part_steps_are_tiles", "it counts a tile in part as one step where it takes two"},
+                                  {"first_half_twice", "it begins both steps of a tile at its first key"},
+                                  {"tiles_of_a_step", "it multiplies the number of a tile by the keys of a step, where tiles have 64"},
+                                  {"index_not_divided", "it takes each step for a tile of its own where it looks into the list"},
+                                  {"next_list", "it takes the lists of the next tile of queries"},
+                                  {"whole_as_part", "it looks for tiles in part in the list of whole tiles"},
+                                  {"part_step_not_reduced", "it counts tiles in part from the first step of all, not from the first of theirs"},
+                                  {"halves_exchanged", "it begins with the second half of a tile"},
+                                  {"first_list", "it takes the lists of the first tile of queries for all"},
+                                  {"one_more_part", "it takes one tile in part too many"},
+                                  {"lists_exchanged", "it takes the lists of whole tiles and of tiles in part for each other"}};
+enum { LISTS = sizeof list_forms / sizeof *list_forms };
+
+// The first keys of all steps of a block, by this form, into `keys`; how many, -1: it reads outside of the arrays.
+static int steps_by(int form, int b, int block_row, int BC, int *keys, int room)
+{
+    const block_mask *m = mask();
+    const int per_mask = q_tiles() + (form == 2 ? 0 : 1), all = m->masks * (q_tiles() + 1), STEPS_ = 64 / BC;
+    const int wholes = m->whole_start[all - 1], in_part = m->part_start[all - 1];
+    int list = (m->masks > 1 && form != 1 ? b : 0) * per_mask + block_row / (form == 3 ? 128 : m->q_tile) + (form == 19);
+    if (form == 23) list -= block_row / m->q_tile;
+    if (list + 1 >= all) return -1;
+    const int *whole_start = form == 25 ? m->part_start : m->whole_start, *part_start = form == 25 ? m->whole_start : m->part_start;
+    int w0 = whole_start[list], wn = whole_start[list + 1] - w0, p0 = part_start[list], pn = part_start[list + 1] - p0;
+    if (form == 4) wn = whole_start[list + 1];
+    if (form == 5) pn = part_start[list + 1];
+    if (form == 6) p0 = w0;
+    if (form == 7) w0 = 0;
+    if (form == 8) p0 = 0;
+    if (form == 9) pn = 0;
+    if (form == 10) wn = 0;
+    if (form == 11 && pn) pn--;
+    if (form == 12 && wn) wn--;
+    if (form == 24) pn++;
+    const int whole_steps = wn * (form == 13 || form == 14 ? 1 : STEPS_), end = whole_steps + pn * (form == 14 || form == 15 ? 1 : STEPS_);
+    for (int step = 0; step < end; step++) {
+        const bool whole = step < whole_steps || form == 20;
+        const int n = step - (step < whole_steps || form == 21 ? 0 : whole_steps), at = (whole ? w0 : p0) + (form == 18 ? n : n / STEPS_);
+        const int *from = whole != (form == 25) ? m->whole : m->part, most = whole != (form == 25) ? wholes : in_part;
+        if (at >= most || step >= room) return -1;
+        const int half = form == 16 ? 0 : form == 22 ? STEPS_ - 1 - step % STEPS_ : step % STEPS_;
+        keys[step] = from[at] * (form == 17 ? BC : 64) + half * BC;
+    }
+    return end;
+}
+
+// Whether a query of the block sees one of these keys.
+static bool any_seen(int head, int low, int high, int key, int BC)
+{
+    for (int i = low; i <= high; i++)
+        for (int c = 0; c < BC; c++)
+            if (sees(head * e.s->q_len + i, key + c)) return true;
+    return false;
+}
+
+void look_at_lists(const record *r)
+{
+    enum { MOST = 512 };
+    static int keys[STEPS];
+    bool ok[LISTS], wrong = false;
+    char seen[120] = "", needed[120] = "";
+    int at_row = 0, at_head = 0;
+    for (int f = 0; f < LISTS; f++) ok[f] = true;
+    for (int n = 0; n < r->walk_count; n++) {
+        int met[MOST] = {0}, low, high;
+        block_of(r, n, &low, &high);
+        bool first = high >= 0;
+        for (int m = 0; m < n; m++) first &= r->walks[m].block != r->walks[n].block;
+        if (!first) continue;
+        const int head = head_of(r->walks[n].first->a_row[0]), BC = widest;
+        for (int m = n; m < r->walk_count; m++) {
+            int mine[MOST] = {0};
+            if (r->walks[m].block != r->walks[n].block) continue;
+            read_steps(&r->walks[m]);
+            for (int t = 0; t < step_count; t++)
+                if (steps[t].key0 >= 0 && steps[t].key0 / BC < MOST) mine[steps[t].key0 / BC]++;
+            for (int k = 0; k < MOST; k++) met[k] = max_int(met[k], mine[k]);
+        }
+        for (int f = 0; f < LISTS; f++) {
+            const int count = steps_by(f, head / e.s->q_heads, low, BC, keys, STEPS);
+            int want[MOST] = {0};
+            bool same = count >= 0;
+            for (int k = 0; k < count; k++)
+                if (keys[k] < e.s->kv_len && keys[k] / BC < MOST) want[keys[k] / BC]++;
+            // Steps of which no query sees a key may be passed over.
+            for (int k = 0; k < MOST && same; k++)
+                same = met[k] == want[k] || (met[k] < want[k] && !any_seen(head, low, high, k * BC, BC));
+            ok[f] &= same;
+            if (f || same || wrong) continue;
+            wrong = true, at_row = low, at_head = head;
+            for (int k = 0; k < MOST; k++) {
+                const size_t a = strlen(seen), b = strlen(needed);
+                for (int i = 0; i < met[k] && strlen(seen) < 100; i++) snprintf(seen + strlen(seen), sizeof seen - strlen(seen), " %d", k * BC);
+                if (want[k] && b < 100 && any_seen(head, low, high, k * BC, BC)) snprintf(needed + b, sizeof needed - b, " %d", k * BC);
+                (void)a;
+            }
+        }
+    }
+    if (!wrong) return;
+    const form *is = NULL;
+    for (int f = 1; f < LISTS && !is; f++)
+        if (ok[f]) is = &list_forms[f];
+    find(BY_WALK, is ? is->id : "", is && (is - list_forms >= 16 && is - list_forms <= 18) ? "first key" : is && (is - list_forms == 21 || is - list_forms == 20 || is - list_forms == 22) ? "first key" : is ? "lists" : "lists|first key",
+         "the block from query %d on, of head %d, needs the keys from%s on, and takes those from%s on%s%s", at_row, at_head, *needed ? needed : " nowhere",
+         *seen ? seen : " nowhere", is ? ": " : "", is ? is->says : "");
+}
+
+// ---------------------------------------------------------------------------------------------------------------------- bits
+
+static const form bit_forms[] = {{"", ""},
+                                 {"bits_reversed", "mask", },
+                                 {"bits_inverted", "mask"},
+                                 {"bits_of_first_word", "mask|load bits"},
+                                 {"bits_of_first_half", "load bits"},
+                                 {"bits_of_first_tile", "load bits"},
+                                 {"bits_of_one_row", "mask"},
+                                 {"bits_side_by_side", "mask"},
+                                 {"bits_shifted_twice", "mask"},
+                                 {"bits_of_other_row", "mask|load bits"},
+                                 {"words_exchanged", "mask|load bits"},
+                                 {"bits_of_next_tile", "load bits"},
+                                 {"bits_of_steps", "load bits"},
+                                 {"bits_without_words", "load bits"},
+                                 {"bits_in_fours", "mask"},
+                                 {"bits_even_odd", "mask"},
+                                 {"bits_of_other_half", "load bits"},
+                                 {"bits_reversed_in_lane", "mask"},
+                                 {"all_seen", "mask|load bits"}};
+static const char *const bit_says[] = {"",
+                                       "the highest bit of a word is taken for its first key, which has the lowest",
+                                       "what has its bit set is hidden, where that is what is seen",
+                                       "all keys of a step are hidden by its first word, of 32 keys",
+                                       "both steps of a tile are hidden by the bits of the first",
+                                       "each tile is hidden by the bits of the first in its list",
+                                       "rows r and r + 8 are hidden by the bits of the first of them",
+                                       "the columns of a lane are taken to lie side by side: they are two of every eight",
+                                       "a word is shifted for its lane twice",
+                                       "a row is hidden by the bits of the row eight away",
+                                       "the words of the first and the second 32 keys are exchanged",
+                                       "each tile is hidden by the bits of the next in its list",
+                                       "each step is taken for a tile of its own where the bits are looked for",
+                                       "a row of a tile is taken to have one word, where it has two",
+                                       "the pairs of a lane's columns are taken to lie four apart, where they lie eight apart",
+                                       "the two columns of a pair are exchanged",
+                                       "the steps of a tile are hidden by each other's bits",
+                                       "the bits of a lane are taken from the highest down",
+                                       "no pair is hidden"};
+enum { BITS = sizeof bit_forms / sizeof *bit_forms };
+
+// Whether this form hides a pair of the tile in place n of its list: row of the tile of queries, column of the step. -1: unknown.
+static int hides_bit(int form, int first, int n, int count, int row, int r, int half, int steps_of_tile, int c)
+{
+    const block_mask *m = mask();
+    const int BC = 64 / steps_of_tile, lane = c % 8 / 2, slot = c / 8 * 2 + c % 2;
+    int tile = n, word = (half * BC + c) / 32, bit = c % 32;
+    switch (form) {
+    case 1: bit = 31 - bit; break;
+    case 3: word = half * BC / 32; break;
+    case 4: word = c / 32; break;
+    case 5: tile = 0; break;
+    case 6: row -= r % 16 >= 8 ? 8 : 0; break;
+    case 7: bit = 2 * lane + slot % 8; break;
+    case 8: bit = 2 * lane + c % 32; break;
+    case 9: row += r % 16 >= 8 ? -8 : 8; break;
+    case 10: word ^= 1; break;
+    case 11: tile = n + 1; break;
+    case 12: tile = n * steps_of_tile + half; break;
+    case 14: bit = 2 * lane + slot % 8 / 2 * 4 + slot % 2; break;
+    case 15: bit ^= 1; break;
+    case 16: word = ((steps_of_tile - 1 - half) * BC + c) / 32; break;
+    case 17: bit = 2 * lane + 24 - slot % 8 / 2 * 8 + slot % 2; break;
+    default: break;
+    }
+    if (form == 18) return 0;
+    if (bit > 31) return 1;  // shifted out
+    if (tile >= count) return -1;
+    const size_t at = form == 13 ? (size_t)(first + tile) * (size_t)m->q_tile * 2 + (size_t)row + (size_t)word
+                                 : ((size_t)(first + tile) * (size_t)m->q_tile + (size_t)row) * 2 + (size_t)word;
+    return (m->bits[at] >> bit & 1) == (form == 2);
+}
+
+// False if nothing is wrong.
+bool look_at_bits(const pairs *tiles, int count)
+{
+    const block_mask *m = mask();
+    int misses[BITS] = {0}, all = 0, shown = 0, lost = 0, wq = -1, wk = 0;
+    for (int n = 0; n < count; n++) {
+        const pairs *t = &tiles[n];
+        const int b = head_of(t->row0) / e.s->q_heads, tile = t->key0 / 64, half = t->key0 % 64 / t->keys;
+        const int list = (m->masks > 1 ? b : 0) * (q_tiles() + 1) + t->query[0] / m->q_tile, first = m->part_start[list], parts = m->part_start[list + 1] - first;
+        int place = -1;
+        for (int k = 0; k < parts; k++)
+            if (m->part[first + k] == tile) place = k;
+        for (int a = 0; a < t->queries; a++)
+            for (int c = 0; c < t->keys; c++) {
+                const int fate = t->fate[a * t->keys + c];
+                if (t->query[a] < 0 || t->key[c] < 0 || t->key[c] >= e.s->kv_len || fate == UNCLEAR) continue;
+                const bool right = sees(t->row0 - query_of(t->row0) + t->query[a], t->key[c]);
+                if (right != (fate == WEIGHT) && wq < 0) wq = t->query[a], wk = t->key[c];
+                shown += !right && fate == WEIGHT, lost += right && fate == HIDDEN;
+                if (place < 0) continue;
+                all++;
+                for (int f = 0; f < BITS; f++) {
+                    const int hides = hides_bit(f, first, place, parts, t->query[a] % m->q_tile, a, half, 64 / t->keys, c);
+                    misses[f] += hides >= 0 && hides != (fate == HIDDEN);
+                }
+            }
+    }
+    if (!shown && !lost) return false;
+    int is = 0;
+    for (int f = 1; f < BITS && !is && all; f++)
+        if (misses[f] <= all / 500) is = f;
+    find(BY_MASK, bit_forms[is].id, is ? bit_forms[is].says : "mask|load bits|lists|first key",
+         "%d pairs that should be hidden get a weight, and %d that should be seen none, as query %d and key %d%s%s", shown, lost, wq, wk, is ? ": " : "", bit_says[is]);
+    return true;
+}

@@ -1,0 +1,373 @@
+// masks.c - which rule a mask follows: the pairs that it hides, over all its tiles, against a list of rules.
+//
+// A rule is put together: hidden if the key comes after the query (or a variant of that), or lies before its window (or a variant) and is no
+// sink (or a variant). That rule is named which differs in the fewest parts and hides what was hidden, to the pair.
+#include "evidence.h"
+
+#include <stdio.h>
+
+// A pair as a kernel may count it: i, j in their head; r, c in the warp's tile; R: the query in its block; C: the key in its block.
+typedef struct pair {
+    int i, j, r, c, R, C, i0, j0, block_i, block_j, last_i;
+    bool sideways;
+} pair;
+
+static int W, sinks, N;
+
+enum { CAUSALS = 19, WINDOWS = 16, SINKINGS = 10, SHAPES = 8 };
+static const form causal_forms[CAUSALS] = {
+    {"", "j > i"},
+    {"no_causal", ""},
+    {"self_hidden", "j >= i", },
+    {"one_future_key", "j > i + 1"},
+    {"causal_reversed", "j < i"},
+    {"causal_reversed_equal", "j <= i"},
+    {"causal_local", "c > r, both counted in their tile"},
+    {"causal_key_local", "c > i, with c the key's number in its tile"},
+    {"causal_query_local", "j > r, with r the query's number in its warp's tile"},
+    {"causal_query_in_block", "j > R, with R the query's number in its block"},
+    {"causal_without_warp", "j > i less the warp's place in its block"},
+    {"causal_of_first_row", "j comes after the first query of the tile"},
+    {"causal_of_last_row", "j comes after the last query of the tile"},
+    {"causal_exchanged", "j > i with rows and columns of the tile exchanged"},
+    {"causal_of_block", "j comes after the last query of the block"},
+    {"causal_of_first_key", "the tile's first key comes after i"},
+    {"causal_local_R", "c > R, with c counted in its tile, R in its block"},
+    {"causal_self_local", "c >= r, both counted in their tile"},
+    {"two_future_keys", "j > i + 2"},
+};
+static bool causal(int form, const pair *p)
+{
+    const int r = p->r, c = p->c;
+    switch (form) {
+    case 0: return p->j > p->i;
+    case 2: return p->j >= p->i;
+    case 3: return p->j > p->i + 1;
+    case 4: return p->j < p->i;
+    case 5: return p->j <= p->i;
+    case 6: return c > r;
+    case 7: return c > p->i;
+    case 8: return p->j > r;
+    case 9: return p->j > p->R;
+    case 10: return p->sideways ? p->block_j + c > p->i : p->j > p->block_i + r;
+    case 11: return p->j > p->i0;
+    case 12: return p->j > p->last_i;
+    case 13: return p->j0 + r > p->i0 + c;
+    case 14: return p->j > p->block_i + 127 || (p->j > p->last_i && p->j >= N);
+    case 15: return p->j0 > p->i;
+    case 16: return c > p->R;
+    case 17: return c >= r;
+    case 18: return p->j > p->i + 2;
+    default: return false;
+    }
+}
+
+static const form window_forms[WINDOWS] = {
+    {"", "j <= i - W"},
+    {"no_window", ""},
+    {"window_one_more", "j < i - W"},
+    {"window_one_less", "j <= i - W + 1"},
+    {"window_two_less", "j <= i - W + 2"},
+    {"window_reversed", "j > i - W"},
+    {"window_query_local", "j <= r - W, with r the query's number in its warp's tile"},
+    {"window_key_local", "c <= i - W, with c the key's number in its tile"},
+    {"window_local", "c <= r - W, both counted in their tile"},
+    {"window_of_first_row", "j <= the tile's first query - W"},
+    {"window_of_last_row", "j <= the tile's last query - W"},
+    {"window_of_block", "j <= the block's first query - W"},
+    {"window_exchanged", "j <= i - W with rows and columns of the tile exchanged"},
+    {"window_without_warp", "j <= i - W less the warp's place in its block"},
+    {"window_half", "j <= i - W / 2"},
+    {"window_twice", "j <= i - 2 W"},
+};
+static bool window(int form, const pair *p)
+{
+    const int r = p->r, c = p->c;
+    switch (form) {
+    case 0: return p->j <= p->i - W;
+    case 2: return p->j < p->i - W;
+    case 3: return p->j <= p->i - W + 1;
+    case 4: return p->j <= p->i - W + 2;
+    case 5: return p->j > p->i - W;
+    case 6: return p->j <= r - W;
+    case 7: return c <= p->i - W;
+    case 8: return c <= r - W;
+    case 9: return p->j <= p->i0 - W;
+    case 10: return p->j <= p->last_i - W;
+    case 11: return p->j <= p->block_i - W;
+    case 12: return p->j0 + r <= p->i0 + c - W;
+    case 13: return p->sideways ? p->block_j + c <= p->i - W : p->j <= p->block_i + r - W;
+    case 14: return p->j <= p->i - W / 2;
+    case 15: return p->j <= p->i - 2 * W;
+    default: return false;
+    }
+}
+
+// Of what is too old: which of it is hidden.
+static const form sink_forms[SINKINGS] = {
+    {"", "j >= sinks"},
+    {"sinks_hidden", ""},  // no exception
+    {"one_sink_more", "j > sinks"},
+    {"one_sink_less", "j >= sinks - 1"},
+    {"sinks_reversed", "j < sinks"},
+    {"sinks_local", "c >= sinks, with c the key's number in its tile"},
+    {"sinks_query", "i >= sinks, of the query"},
+    {"tile_of_sinks_whole", "the tile's first key is no sink"},
+    {"sinks_reversed_equal", "j <= sinks"},
+    {"sinks_query_local", "r >= sinks, with r the query's number in its tile"},
+};
+static bool no_sink(int form, const pair *p)
+{
+    switch (form) {
+    case 0: return p->j >= sinks;
+    case 1: return true;
+    case 2: return p->j > sinks;
+    case 3: return p->j >= sinks - 1;
+    case 4: return p->j < sinks;
+    case 5: return p->c >= sinks;
+    case 6: return p->i >= sinks;
+    case 7: return p->j0 >= sinks;
+    case 8: return p->j <= sinks;
+    default: return p->r >= sinks;
+    }
+}
+
+// How the parts are put together.
+static const form shapes[SHAPES] = {
+    {"", "%s or (%s and %s)"},
+    {"brackets", "(%s or %s) and %s"},
+    {"and_for_or", "%s and %s and %s"},
+    {"or_for_and", "%s or %s or %s"},
+    {"inverted", "not (%s or (%s and %s))"},
+    {"sinks_alone", "%3$s"},
+    {"future_of_sinks_seen", "(%s and %3$s) or %2$s"},
+    {"all_hidden", "ever"},
+};
+static bool hides(int shape, bool after, bool before, bool none)
+{
+    switch (shape) {
+    case 0: return after || (before && none);
+    case 1: return (after || before) && none;
+    case 2: return after && before && none;
+    case 3: return after || before || none;
+    case 4: return !(after || (before && none));
+    case 5: return none;
+    case 6: return (after && none) || before;
+    default: return true;
+    }
+}
+
+typedef struct rule {
+    int causal, window, sinks, shape;
+} rule;
+
+static bool rule_hides(const rule *u, const pair *p)
+{
+    return hides(u->shape, causal(u->causal, p), window(u->window, p), no_sink(u->sinks, p));
+}
+
+static pair pair_of(const pairs *t, int a, int b)
+{
+    pair p = {.i = t->query[a], .j = t->key[b], .r = a, .c = b, .i0 = t->query[0], .j0 = t->key0,
+              .block_i = t->block_query, .block_j = t->block_key, .last_i = t->query[0] + t->queries - 1};
+    p.R = p.i - p.block_i, p.C = p.j - p.block_j;
+    p.sideways = t->block_key >= 0;
+    return p;
+}
+
+static bool counts(const pairs *t, int a, int b) { return t->query[a] >= 0 && t->key[b] >= 0; }
+
+static bool should_hide(const pairs *t, int a, int b)
+{
+    return !sees(head_of(t->row0) * e.s->q_len + t->query[a], t->key[b]);
+}
+
+// Whether the rule hides what was hidden, but in tiles that are left out.
+static bool explains(const rule *u, const pairs *tiles, int count, const bool *out)
+{
+    bool clear = false;
+    for (int n = 0; n < count; n++) {
+        const pairs *t = &tiles[n];
+        for (int a = 0; a < t->queries && !(out && out[n]); a++)
+            for (int b = 0; b < t->keys; b++) {
+                const int fate = t->fate[a * t->keys + b];
+                if (!counts(t, a, b) || fate == UNCLEAR) continue;
+                const pair p = pair_of(t, a, b);
+                if (rule_hides(u, &p) != (fate == HIDDEN)) return false;
+                clear = true;
+            }
+    }
+    return clear;
+}
+
+static bool allowed(const rule *u, mask_kind kind)
+{
+    const bool has_window = e.problem->window, has_sinks = e.problem->sinks;
+    if (kind == MASK_TAIL) return false;
+    if (!has_window && (u->window || u->sinks || (u->shape && u->shape != 4 && u->shape != 7))) return false;
+    if (!has_sinks && (u->sinks || u->shape == 1 || u->shape == 3 || u->shape == 5 || u->shape == 6)) return false;
+    if (u->shape == 7) return !u->causal && !u->window && !u->sinks;
+    if (u->shape == 5) return !u->causal && !u->window;
+    return true;
+}
+
+static int deviates(const rule *u) { return !!u->causal + !!u->window + !!u->sinks + !!u->shape; }
+
+static void describe(const rule *u, char *text, size_t size)
+{
+    const char *C = causal_forms[u->causal].says, *V = window_forms[u->window].says, *S = sink_forms[u->sinks].says;
+    if (!e.problem->window) V = "";
+    if (!e.problem->sinks) S = "";
+    char old[160];
+    snprintf(old, sizeof old, *V && *S && u->shape != 1 ? "(%s and %s)" : "%s%s", *V ? V : *S && !u->window ? S : "", *V && *S && u->shape != 1 ? S : "");
+    if (u->shape == 0 || u->shape == 4)
+        snprintf(text, size, "%s%s%s%s%s", u->shape ? "not (" : "", C, *C && *old ? " or " : "", *C || *old ? old : "never",
+                 u->shape ? ")" : "");
+    else if (u->shape == 2 && !*S)
+        snprintf(text, size, "%s and %s", C, V);
+    else
+        snprintf(text, size, shapes[u->shape].says, *C ? C : "never", *V ? V : "never", *S ? S : "always");
+}
+
+const char *mask_numbers(void)
+{
+    static char text[80];
+    const int n = e.problem->window ? snprintf(text, sizeof text, " (W = %d", e.s->window) : 0;
+    text[n] = 0;
+    if (e.problem->sinks) snprintf(text + n, sizeof text - (size_t)n, ", sinks = %d)", e.s->sinks);
+    else if (n) snprintf(text + n, sizeof text - (size_t)n, ")");
+    return text;
+}
+
+// The rule with the fewest deviations that explains all tiles but those left out; *also: another with as many.
+static int search(const pairs *tiles, int count, mask_kind kind, const bool *out, rule found[2])
+{
+    for (int most = 0; most <= 2; most++) {
+        int some = 0;
+        rule u;
+        for (u.shape = 0; u.shape < SHAPES; u.shape++)
+            for (u.causal = 0; u.causal < CAUSALS; u.causal++)
+                for (u.window = 0; u.window < WINDOWS; u.window++)
+                    for (u.sinks = 0; u.sinks < SINKINGS; u.sinks++)
+                        if (deviates(&u) == most && allowed(&u, kind) && explains(&u, tiles, count, out)) {
+                            if (some < 2) found[some] = u;
+                            some++;
+                        }
+        if (some) return some;
+    }
+    return 0;
+}
+
+// Tiles in which nothing is hidden: which are they, of those that need it? Says so, or "".
+static const char *which_tiles(const pairs *tiles, int count, const bool *needs, const bool *bare)
+{
+    enum { FLAGS = 6 };
+    static const char *const says[FLAGS] = {
+        ": those of which the first query sees all keys",
+        ": those of which the last query sees all keys",
+        ": those that are hidden whole",
+        ": those where the window begins, and no key comes after a query",
+        ": those where a key comes after a query",
+        ": all but the first tile of their block's walk"};
+    for (int f = 0; f < FLAGS; f++) {
+        bool same = true;
+        for (int n = 0; n < count && same; n++) {
+            if (!needs[n]) continue;
+            const pairs *t = &tiles[n];
+            bool first = true, last = true, whole = true, future = false;
+            for (int b = 0; b < t->keys; b++)
+                for (int a = 0; a < t->queries; a++) {
+                    if (!counts(t, a, b)) continue;
+                    const bool hide = should_hide(t, a, b);
+                    whole &= hide, future |= t->key[b] > t->query[a];
+                    if (hide && a == 0) first = false;
+                    if (hide && a == t->queries - 1) last = false;
+                }
+            const bool flags[FLAGS] = {first, last, whole, !future, future, t->key0 > 0};
+            same = flags[f] == bare[n];
+        }
+        if (same) return says[f];
+    }
+    return "";
+}
+
+void look_at_masks(const pairs *tiles, int count, mask_kind kind, const char *gaps, const char *what)
+{
+    bool *needs = calloc((size_t)count + 1, 1), *bare = calloc((size_t)count + 1, 1);
+    if (!needs || !bare) exit(2);
+    int shown = 0, lost = 0, to_hide = 0, sq = 0, sk = 0, lq = 0, lk = 0, low = 1 << 30, high = -low, needed = 0,
+        bares = 0, wrong_tiles = 0, ghosts = 0;
+    bool only_bare = true;
+    N = e.s->kv_len, W = e.problem->window ? e.s->window : 4 * (N + e.s->q_len), sinks = e.problem->sinks ? e.s->sinks : 0;
+    for (int n = 0; n < count; n++) {
+        const pairs *t = &tiles[n];
+        bool hidden = false, wrong = false;
+        for (int a = 0; a < t->queries; a++)
+            for (int b = 0; b < t->keys; b++) {
+                const int fate = t->fate[a * t->keys + b];
+                if (!counts(t, a, b)) continue;
+                const bool hide = should_hide(t, a, b);
+                needs[n] |= hide, hidden |= fate == HIDDEN, to_hide += hide;
+                if (hide && fate == WEIGHT) {
+                    if (shown++ == 0) sq = t->query[a], sk = t->key[b];
+                    low = min_int(low, t->key[b] - t->query[a]), high = max_int(high, t->key[b] - t->query[a]);
+                    ghosts += t->key[b] >= N, wrong = true;
+                }
+                if (!hide && fate == HIDDEN) {
+                    if (lost++ == 0) lq = t->query[a], lk = t->key[b];
+                    wrong = true;
+                }
+            }
+        bare[n] = needs[n] && !hidden, needed += needs[n], bares += bare[n], wrong_tiles += wrong;
+        only_bare &= !wrong || bare[n];
+    }
+    if (!shown && !lost) {
+        free(needs), free(bare);
+        return;
+    }
+    char seen[300], says[240], right[160];
+    int at = 0;
+    seen[0] = 0;
+    if (shown) at = snprintf(seen, sizeof seen, "of the %d pairs to be hidden %d get a weight, as query %d and key %d", to_hide, shown, sq, sk);
+    if (lost)
+        snprintf(seen + at, sizeof seen - (size_t)at, "%s%d pairs that should be seen are hidden, as query %d and key %d",
+                 at ? ", and " : "", lost, lq, lk);
+    rule found[2];
+    const rule none = {0, 0, 0, 0};
+    describe(&none, right, sizeof right);
+    const bool all_ghosts = shown == ghosts && !lost;
+    if (bares == needed && only_bare && all_ghosts)
+        find(BY_MASK, "tail_seen", gaps, "%sno key is hidden that does not exist: there are %d, and %s", what, N, seen);
+    else if (bares == needed && only_bare)
+        find(BY_MASK, "nothing_hidden", gaps, "%sthe mask hides nothing, in none of the %d tiles that need it: %s%s", what, needed, seen,
+             mask_numbers());
+    else if (kind == MASK_TAIL) {
+        const int least = ghosts ? sk : lk;
+        find(BY_MASK, low == high || ghosts || lost ? "tail_off" : "", gaps, "%sof %d keys, %s%s", what, N, seen,
+             least == N && ghosts ? ": the first key that does not exist is seen" : least == N - 1 && lost ? ": the last key is hidden" : "");
+    } else {
+        int some = search(tiles, count, kind, NULL, found);
+        const char *among = "";
+        if (!some && bares && (some = search(tiles, count, kind, bare, found)) > 0) among = " where it hides anything";
+        if (some && !deviates(&found[0]) && *among)
+            find(BY_MASK, "mask_left_out", gaps, "%sthe mask is right where it hides anything, but in %d of the %d tiles that need it it hides nothing%s: %s%s", what,
+                 bares, needed, which_tiles(tiles, count, needs, bare), seen, mask_numbers());
+        else if (some == 1 || some == 2) {
+            describe(&found[0], says, sizeof says);
+            if (some == 2) {
+                char other[200];
+                describe(&found[1], other, sizeof other);
+                snprintf(says + strlen(says), sizeof says - strlen(says), ", or if %.150s", other);
+            }
+            const rule *u = &found[0];
+            const char *id = u->causal ? causal_forms[u->causal].id : u->window ? window_forms[u->window].id : u->sinks ? sink_forms[u->sinks].id : shapes[u->shape].id;
+            find(BY_MASK, id, gaps, "%s%s key j is hidden from query i if %s, where it should be if %s%s; %s", what, among, says, right,
+                 mask_numbers(), seen);
+        } else if (only_bare)
+            find(BY_MASK, "mask_left_out", gaps, "%sin %d of the %d tiles that need a mask nothing is hidden%s: %s%s", what, bares, needed,
+                 which_tiles(tiles, count, needs, bare), seen, mask_numbers());
+        else
+            find(BY_MASK, "", gaps, "%s%s, in %d of %d tiles%s", what, seen, wrong_tiles, count, mask_numbers());
+    }
+    free(needs), free(bare);
+}

@@ -1,0 +1,247 @@
+// walks.c - which tiles of keys each block of a forward meets, against those that its queries see: where its walk begins and where it ends.
+#include "forward.h"
+
+#include <stdio.h>
+
+enum { BLOCKS = 1024 };
+
+// A block of one head: its queries, and the tiles of each width that its warps met, [begin, end) in keys, beside those that it needs.
+typedef struct block {
+    int low, high, head, walk;
+    int begin, end, sink_end;  // of what was met; begin > end: nothing
+} block;
+
+static block blocks[BLOCKS];
+static int block_count, rows_of_block, width, sink_width;
+
+static void read_blocks(const record *r)
+{
+    block_count = 0, rows_of_block = 0, width = widest, sink_width = 0;
+    for (int n = 0; n < r->walk_count; n++) {
+        read_steps(&r->walks[n]);
+        if (!step_count || steps[0].S->a_row[0] < 0) continue;
+        block *b = NULL;
+        const int head = head_of(steps[0].S->a_row[0]);
+        for (int k = 0; k < block_count; k++)
+            if (r->walks[blocks[k].walk].block == r->walks[n].block && blocks[k].head == head) b = &blocks[k];
+        if (!b && block_count == BLOCKS) continue;
+        if (!b) {
+            b = &blocks[block_count++];
+            *b = (block){0, 0, head, n, 1 << 30, 0, 0};
+            block_of(r, n, &b->low, &b->high);
+            rows_of_block = max_int(rows_of_block, b->high - b->low + 1);
+        }
+        for (int t = 0; t < step_count; t++) {
+            const int from = steps[t].key0, cols = steps[t].S->cols;
+            if (from == NO_ROW) continue;
+            if (e.problem->sinks && cols < width)
+                b->sink_end = max_int(b->sink_end, from + cols), sink_width = cols;
+            else
+                b->begin = min_int(b->begin, from), b->end = max_int(b->end, from + cols);
+        }
+    }
+    for (int k = 0; k < block_count; k++) {  // the last block of a head may have fewer queries
+        const block *b = &blocks[k];
+        for (int other = 0; other < block_count; other++)
+            if (blocks[other].head == b->head && blocks[other].low > b->low && rows_of_block > blocks[other].low - b->low)
+                rows_of_block = blocks[other].low - b->low;
+    }
+}
+
+// The tiles of the walk that has query `row` on its left, for people.
+static void describe_walk(const record *r, int row, char *text, size_t size)
+{
+    *text = 0;
+    for (int n = 0; n < r->walk_count; n++) {
+        const walk *w = &r->walks[n];
+        bool has = false;
+        for (int i = 0; w->first && i < w->first->rows; i++) has |= w->first->a_row[i] == row;
+        if (!has) continue;
+        int low, high;
+        block_of(r, n, &low, &high);
+        read_steps(w);
+        const size_t room = strlen(text);
+        size_t at = room + (size_t)snprintf(text + room, size - room, room ? "; another goes on with" : "; its block has queries %d to %d, its warp met tiles of keys that begin at", low, high);
+        for (int t = 0; t < step_count && at + 40 < size; t++) {
+            if (t > 12) {
+                snprintf(text + at, size - at, " ...");
+                break;
+            }
+            at += (size_t)snprintf(text + at, size - at, steps[t].key0 != NO_ROW ? " %d" : " (none)", steps[t].key0);
+        }
+        if (at + 80 >= size || !e.table) return;
+    }
+    if (!*text) snprintf(text, size, "; its block meets no tile of keys at all");
+}
+
+static int up(int x, int unit) { return (x + unit - 1) / unit * unit; }
+static int down(int x, int unit) { return max_int(0, x) / unit * unit; }
+
+static const form end_forms[] = {
+    {"", ""},
+    {"end_one_tile_early", "one tile too early, in each block"},
+    {"end_before_the_diagonal", "before the tile of the block's first query"},
+    {"end_of_first_query", "with the tile of the block's first query: its other queries see more"},
+    {"end_rounded_down", "at the last whole tile: the one that is seen in part is left out"},
+    {"end_one_tile_late", "one tile too late, in each block"},
+    {"end_of_all_keys", "with the last key of all, whatever the block sees"},
+    {"whole_tiles_alone", "with the last whole tile of all keys"},
+    {"end_one_key_short", "one key short"},
+    {"one_tile_alone", "after one tile"}};
+static const form begin_forms[] = {
+    {"", ""},
+    {"begins_one_tile_late", "one tile too late, in each block"},
+    {"begin_of_last_query", "where the window of the block's last query begins: its first query sees earlier keys"},
+    {"begins_at_0", "at key 0, though a window hides the first tiles"},
+    {"begin_rounded_up", "at the first tile that lies in the window whole: the one that is seen in part is left out"},
+    {"begins_one_tile_early", "one tile too early, in each block"},
+    {"begins_at_the_block", "at the block's first query: no key before it is met"},
+    {"begin_of_keys", "at a tile whose number is that of a key: it has to be divided by the keys in a tile"}};
+static const form sink_forms[] = {
+    {"", ""},
+    {"no_sink_tiles", "no tile of sinks is met"},
+    {"sinks_rounded_down", "whole tiles of sinks alone are met: the last is left out"},
+    {"sinks_twice", "all sinks are met there, those too that lie in the tiles of the window"},
+    {"one_sink_tile", "one tile of sinks is met, whatever their number"},
+    {"sink_tile_more", "one tile of sinks too many is met"},
+    {"sinks_to_the_block", "sinks are met there up to the block's first query"},
+    {"sinks_by_key_tiles", "sinks are counted in tiles of keys, which are wider"},
+    {"sink_tile_short", "one tile of sinks too few is met"}};
+
+static const form *fit_bounds(int which)
+{
+    fit f = {0};
+    enum { ENDS = sizeof end_forms / sizeof *end_forms, BEGINS = sizeof begin_forms / sizeof *begin_forms,
+           SINKINGS = sizeof sink_forms / sizeof *sink_forms };
+    const int Nk = e.s->kv_len, B = width, S = sink_width ? sink_width : 16;
+    const bool causal = e.problem->mask == WB_CAUSAL || e.s->causal;
+    for (int k = 0; k < block_count; k++) {
+        const block *b = &blocks[k];
+        const int last = causal ? min_int(Nk, b->high + 1) : Nk, right_end = up(last, B);
+        const int first = e.problem->window ? max_int(0, b->low - e.s->window + 1) : 0, right = down(first, B);
+        if (which == 0) {
+            const double ends[ENDS] = {right_end, right_end - B, down(b->low, B), down(b->low, B) + B, down(last, B),
+                                       right_end + B, up(Nk, B), down(Nk, B), up(last - 1, B), right + B};
+            fit_add(&f, b->end, ends, ENDS, 0);
+        } else if (which == 1 && e.problem->window) {
+            const int late = max_int(0, b->low + rows_of_block - e.s->window);
+            const double begins[BEGINS] = {right, right + B, down(late, B), 0, up(first, B), right - B, down(b->low, B), (double)first * B};
+            if (b->end > 0) fit_add(&f, b->begin, begins, BEGINS, 0);
+        } else if (which == 2 && e.problem->sinks) {
+            const int n = e.s->sinks, most = min_int(n, right), sink_end = up(most, S);
+            const double values[SINKINGS] = {sink_end, 0, down(most, S), up(n, S), n ? S : 0, sink_end + S,
+                                             up(min_int(n, b->low), S), (double)((most + B - 1) / B) * S, sink_end - S};
+            fit_add(&f, b->sink_end, values, SINKINGS, 0);
+        }
+    }
+    return which == 0 ? fit_form(&f, end_forms, ENDS) : which == 1 ? fit_form(&f, begin_forms, BEGINS) : fit_form(&f, sink_forms, SINKINGS);
+}
+
+// How the walks of all blocks differ, in words; *id: of the bound that is off, "" if no form fits.
+static void name_walks(char *text, size_t size, const char **id)
+{
+    static const char *const what[] = {"; the walks end ", "; the walks begin ", "; "};
+    *text = 0, *id = "";
+    size_t at = 0;
+    for (int which = 0; which < 3 && !e.table && e.problem->signature == WB_FORWARD; which++) {
+        const form *f = fit_bounds(which);
+        if (!f || at >= size) continue;
+        at += (size_t)snprintf(text + at, size - at, "%s%s", what[which], f->says);
+        *id = f->id;
+    }
+}
+
+// Rows of Q that no block takes, or more than one.
+static bool look_at_rows(const record *r)
+{
+    const int rows = all_rows();
+    int *taken = calloc((size_t)rows + 1, sizeof *taken);
+    if (!taken) exit(2);
+    int left = 0, twice = 0, first = -1, second = -1;
+    for (int n = 0; n < r->walk_count; n++)
+        for (int i = 0; r->walks[n].first && i < r->walks[n].first->rows; i++)
+            if (r->walks[n].first->a_row[i] >= 0) taken[r->walks[n].first->a_row[i]]++;
+    for (int row = 0; row < rows; row++) {
+        bool any = false;
+        for (int j = 0; j < longest() && !any && !taken[row]; j++) any = sees(row, j);
+        if (!taken[row] && any && left++ == 0) first = row;
+        if (taken[row] > 1 && twice++ == 0) second = row;
+    }
+    free(taken);
+    if (!left && (!twice || e.table)) return true;
+    const char *gaps = "order|fetch|bounds|lists|share";
+    if (left)
+        find(BY_HEADS, "queries_left_out", gaps, "no block takes query %d of head %d (of %d queries, over all heads, %d are left out%s)",
+             query_of(first), head_of(first), rows, left, twice ? ", and others are taken twice" : "");
+    else
+        find(BY_WASTE, "queries_twice", gaps, "query %d of head %d is taken by two blocks", query_of(second), head_of(second));
+    return !left;
+}
+
+static const char *const gaps_of_walk = "bounds|bound|first tile|sink tiles|share|lists|first key|skip|fetch|overlap";
+
+void look_at_walk(const record *r)
+{
+    const int rows = all_rows(), Nk = longest();
+    unsigned char *met = calloc((size_t)rows * (size_t)Nk + 1, 1), *given = calloc((size_t)rows * (size_t)Nk + 1, 1);
+    if (!met || !given) exit(2);
+    look_at_rows(r);
+    read_blocks(r);
+    int waste = 0, waste_row = -1, waste_key = 0, no_product = -1;
+    for (int n = 0; n < r->walk_count; n++) {
+        read_steps(&r->walks[n]);
+        for (int t = 0; t < step_count; t++) {
+            const product *S = steps[t].S, *PV = steps[t].PV;
+            if (!PV && S->a_row[0] >= 0 && steps[t].key0 != NO_ROW) no_product = S->a_row[0];
+            for (int i = 0; i < S->rows; i++)
+                for (int c = 0; c < S->cols; c++) {
+                    const int j = key_of(S->b_row[c]);
+                    if (S->a_row[i] < 0 || j < 0 || j >= Nk) continue;
+                    const size_t at = (size_t)S->a_row[i] * (size_t)Nk + (size_t)j;
+                    met[at]++;
+                    if (PV) given[at] += PV->a[i * PV->depth + c] != 0;
+                }
+            bool seen = S->a_row[0] < 0;
+            for (int m = 0; m < r->walk_count && !seen; m++)
+                for (int i = 0; r->walks[m].first && r->walks[m].block == r->walks[n].block && i < r->walks[m].first->rows; i++)
+                    for (int c = 0; c < S->cols && !seen && head_of(r->walks[m].first->a_row[i]) == head_of(S->a_row[0]); c++)
+                        seen = sees(r->walks[m].first->a_row[i], key_of(S->b_row[c]));
+            if (!seen && !e.table && waste++ == 0) waste_row = S->a_row[0], waste_key = steps[t].key0;
+        }
+    }
+    char text[400], forms[400];
+    const char *id;
+    int missing = 0, twice = 0, row_missing = -1, row_twice = -1, from = 0, to = 0, twice_from = 0, twice_to = 0;
+    for (int row = 0; row < rows; row++)
+        for (int j = 0; j < Nk; j++) {
+            const size_t at = (size_t)row * (size_t)Nk + (size_t)j;
+            if (!sees(row, j)) continue;
+            if (met[at] == 0) {
+                if (missing++ == 0) row_missing = row, from = j;
+                if (row == row_missing) to = j;
+            }
+            if (given[at] > 1) {
+                if (twice++ == 0) row_twice = row, twice_from = j;
+                if (row == row_twice) twice_to = j;
+            }
+        }
+    free(met), free(given);
+    name_walks(forms, sizeof forms, &id);
+    if (missing) {
+        describe_walk(r, row_missing, text, sizeof text);
+        find(BY_WALK, *id ? id : "keys_missing", gaps_of_walk, "query %d never meets keys %d to %d, which it sees%s%s", query_of(row_missing), from, to, text, forms);
+    }
+    if (twice) {
+        describe_walk(r, row_twice, text, sizeof text);
+        find(BY_WALK, *id ? id : "keys_twice", gaps_of_walk, "query %d counts keys %d to %d more than once, from several tiles%s%s", query_of(row_twice),
+             twice_from, twice_to, text, forms);
+    }
+    if (no_product >= 0)
+        find(BY_WALK, "product_left_out", "overlap|skip", "of query %d a tile has scores, but no product of its weights with V follows", query_of(no_product));
+    if (waste) {
+        describe_walk(r, waste_row, text, sizeof text);
+        find(BY_WASTE, *id ? id : "tile_in_vain", gaps_of_walk,
+             "the block of query %d goes through the tile of keys from %d on, of which none of its queries sees one%s%s", query_of(waste_row),
+             waste_key, text, forms);
+    }
+}
