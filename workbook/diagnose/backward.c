@@ -4,6 +4,7 @@
 // second follows from dS and dP. delta has no products: it is looked at as it came out.
 #include "evidence.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 // One step: S, dP, and the two products that take P and dS, or the one that takes dS.
@@ -96,7 +97,7 @@ static void look_at_delta(void)
     const float *delta = e.delta, *O = e.O, *dO = e.dO;
     if (!delta) return;
     double *right = calloc((size_t)rows * 2 + 2, sizeof *right), *sizes = right + rows + 1;
-    fit f = {0};
+    static fit f = FIT(delta_forms);
     int wrong = -1, lanes = 0;
     for (int i = rows; i-- > 0;) {
         double oo = 0, gg = 0, o = 0, g = 0;
@@ -106,10 +107,10 @@ static void look_at_delta(void)
         }
         const double r = right[i], values[FORMS] = {r, gg, oo, r * s->scale, r / D, -r, 0, g, o, o * g, 2 * r, i + 1 < rows ? right[i + 1] : delta[i], o + g};
         const double tolerance = 1e-4 * (sizes[i] + fabs(delta[i])) + 1e-30;
-        fit_add(&f, delta[i], values, FORMS, tolerance);
+        fit_add(&f, delta[i], values, tolerance);
         if (!(fabs(delta[i] - r) <= tolerance)) wrong = i;
     }
-    const form *is = fit_form(&f, delta_forms, FORMS);
+    const form *is = fit_form(&f);
     char more[200] = "";
     const char *id = is ? is->id : "";
     if (wrong >= 0 && is) snprintf(more, sizeof more, "%s", is->says);
@@ -209,8 +210,10 @@ static const form key_begin_forms[] = {{"", ""},
 
 static double clamp(double x, double high) { return fmax(0, fmin(x, high)); }
 
-// Where the walks of one kernel begin and end, over all blocks, in words; *id: of the bound that is off.
-static void name_walks(const record *r, bool keys, char *text, size_t size, const char **id)
+static fit fit_first[2] = {FIT(key_begin_forms), FIT(first_forms)}, fit_last[2] = {FIT(key_end_forms), FIT(last_forms)};  // of keys: [1]
+
+// Where the walks of one kernel begin and end, over all blocks of this case.
+static void add_bounds(const record *r, bool keys)
 {
     enum { MOST = 2048 };
     static struct {
@@ -241,7 +244,6 @@ static void name_walks(const record *r, bool keys, char *text, size_t size, cons
                 blocks[k].begin = min_int(blocks[k].begin, x), blocks[k].end = max_int(blocks[k].end, x + 1);
             }
     }
-    fit first = {0}, last = {0};
     enum { LASTS = sizeof last_forms / sizeof *last_forms, FIRSTS = sizeof first_forms / sizeof *first_forms,
            KEY_ENDS = sizeof key_end_forms / sizeof *key_end_forms, KEY_BEGINS = sizeof key_begin_forms / sizeof *key_begin_forms };
     const int N = s->q_len, W = e.problem->window ? min_int(s->window, N) : N, sinks = e.problem->sinks ? s->sinks : 0;
@@ -254,7 +256,7 @@ static void name_walks(const record *r, bool keys, char *text, size_t size, cons
             const double begins[FIRSTS] = {at, 0, fmin(N, at + B), at + 1, fmin(N, at + tile)};
             for (int n = 0; n < LASTS - 1; n++) ends[n] = fmin(N, at + ceil((ends[n] - at) / tile) * tile);
             ends[LASTS - 1] = at + (ceil((end - at) / tile) - 1) * tile;
-            fit_add(&last, blocks[k].end, ends, LASTS, 0), fit_add(&first, blocks[k].begin, begins, FIRSTS, 0);
+            fit_add(&fit_last[1], blocks[k].end, ends, 0), fit_add(&fit_first[1], blocks[k].begin, begins, 0);
         } else {
             const double whole = ceil((double)sinks / tile) * tile, start = fmax(0, (double)at - W + 1);
             double begins[KEY_BEGINS] = {start, 0, fmax(0, (double)at + B - W), at, start > 0 ? start + 1 : 0, start + tile};
@@ -262,15 +264,39 @@ static void name_walks(const record *r, bool keys, char *text, size_t size, cons
             double ends[KEY_ENDS] = {fmin(N, (double)at + B), (double)at + 1, (double)at + B - 1, N, at, 0};
             for (int n = 0; n < KEY_ENDS - 1; n++) ends[n] = fmin(N, begins[0] + ceil((ends[n] - begins[0]) / tile) * tile);
             ends[KEY_ENDS - 1] = begins[0] + (ceil((fmin(N, (double)at + B) - begins[0]) / tile) - 1) * tile;
-            if (blocks[k].begin < 1 << 30) fit_add(&first, blocks[k].begin, begins, KEY_BEGINS, 0);
-            if (begins[0] == blocks[k].begin) fit_add(&last, blocks[k].end, ends, KEY_ENDS, 0);
+            if (blocks[k].begin < 1 << 30) fit_add(&fit_first[0], blocks[k].begin, begins, 0);
+            if (begins[0] == blocks[k].begin) fit_add(&fit_last[0], blocks[k].end, ends, 0);
         }
     }
-    const form *f = keys ? fit_form(&first, first_forms, FIRSTS) : fit_form(&first, key_begin_forms, KEY_BEGINS);
-    const form *l = keys ? fit_form(&last, last_forms, LASTS) : fit_form(&last, key_end_forms, KEY_ENDS);
-    *id = l ? l->id : f ? f->id : "", *text = 0;
-    const int at = f ? snprintf(text, size, "; the walks begin %s", f->says) : 0;
-    if (l) snprintf(text + at, size - (size_t)at, "; the walks end %s", l->says);
+}
+
+// The first that was seen of each kind, in its case, of the kernel of dQ and of that of dK and dV.
+enum { MISSING, TWICE, VAIN, SEEN };
+static struct {
+    char says[800], shown[WB_CASE_TEXT];
+} seen_walks[SEEN][2];
+
+__attribute__((format(printf, 3, 4))) static void keep(int kind, bool keys, const char *format, ...)
+{
+    if (*seen_walks[kind][keys].says) return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(seen_walks[kind][keys].says, sizeof seen_walks[kind][keys].says, format, arguments);
+    va_end(arguments);
+    snprintf(seen_walks[kind][keys].shown, WB_CASE_TEXT, "%s", e.text);
+}
+
+static void conclude_walks_of(bool keys)
+{
+    static const int ranks[SEEN] = {BY_WALK, BY_WALK, BY_WASTE};
+    static const char *const ids[SEEN] = {"pairs_missing", "pairs_twice", "tile_in_vain"};
+    const form *f = fit_form(&fit_first[keys]), *l = fit_form(&fit_last[keys]);
+    for (int kind = 0; kind < SEEN; kind++) {
+        if (!*seen_walks[kind][keys].says) continue;
+        snprintf(e.text, sizeof e.text, "%s", seen_walks[kind][keys].shown);
+        find(ranks[kind], l ? l->id : f ? f->id : ids[kind], keys ? "queries|parts|group|next head" : "keys", "in the kernel of %s %s%s%s%s%s",
+             keys ? "dK and dV" : "dQ", seen_walks[kind][keys].says, f ? "; the walks begin " : "", f ? f->says : "", l ? "; the walks end " : "", l ? l->says : "");
+    }
 }
 
 // The pairs that get no weight, or more than one, in all walks of one kernel; and tiles in vain.
@@ -316,10 +342,8 @@ static void look_at_pairs(const record *r, bool keys)
             if (met[at] == 0 && k == k0 && head_of(q) == head_of(q0)) last = q;
             if (given[at] > 1 && twice++ == 0) q1 = q, k1 = k;
         }
-    const char *where = keys ? "queries|parts|group|next head" : "keys", *id;
-    const char *what = keys ? "kernel of dK and dV" : "kernel of dQ";
-    char walk_text[300] = "", bounds[400];
-    if (missing || twice || vain_q >= 0) name_walks(r, keys, bounds, sizeof bounds, &id);
+    char walk_text[300] = "";
+    add_bounds(r, keys);
     const int shown_q = missing ? q0 : q1, shown_k = missing ? k0 : k1;
     size_t at = 0;
     for (int n = 0; n < r->walk_count && at + 80 < sizeof walk_text && (missing || twice); n++) {
@@ -338,17 +362,15 @@ static void look_at_pairs(const record *r, bool keys)
                 at += (size_t)snprintf(walk_text + at, sizeof walk_text - at, " %d", steps[t].S->b_row[0] % s->q_len);
     }
     if (missing && keys)
-        find(BY_WALK, *id ? id : "queries_missing", where, "in the %s key %d never meets queries %d to %d of query head %d, which see it%s%s", what, k0, query_of(q0),
-             query_of(last), head_of(q0), walk_text, bounds);
+        keep(MISSING, keys, "key %d never meets queries %d to %d of query head %d, which see it%s", k0, query_of(q0), query_of(last), head_of(q0), walk_text);
     else if (missing)
-        find(BY_WALK, *id ? id : "keys_missing", where, "in the %s query %d never meets key %d, which it sees%s%s", what, query_of(q0), k0, walk_text, bounds);
+        keep(MISSING, keys, "query %d never meets key %d, which it sees%s", query_of(q0), k0, walk_text);
     if (twice)
-        find(BY_WALK, *id ? id : "pairs_twice", where, "in the %s the pair of query %d and key %d counts %d times (%d pairs are counted more than once)%s%s", what,
-             query_of(q1), k1, given[(size_t)q1 * (size_t)Nk + (size_t)k1], twice, walk_text, bounds);
+        keep(TWICE, keys, "the pair of query %d and key %d counts %d times (%d pairs are counted more than once)%s", query_of(q1), k1,
+             given[(size_t)q1 * (size_t)Nk + (size_t)k1], twice, walk_text);
     if (vain_q >= 0)
-        find(BY_WASTE, *id ? id : "tile_in_vain", keys ? "queries|parts|group" : "keys",
-             "in the %s a block goes through a tile that begins with %s %d, which has nothing to do with any of its %s%s", what,
-             keys ? "query" : "key", keys ? query_of(vain_q) : key_of(vain_k), keys ? "keys" : "queries", bounds);
+        keep(VAIN, keys, "a block goes through a tile that begins with %s %d, which has nothing to do with any of its %s", keys ? "query" : "key",
+             keys ? query_of(vain_q) : key_of(vain_k), keys ? "keys" : "queries");
     free(met), free(given);
 }
 
@@ -393,59 +415,45 @@ static double right_weight(const product *S, int i, int c, int q, int k)
     return sees_pair(q, k) ? exp2(S->after[i * S->cols + c] * s2 - e.L[q] * LOG2E) : 0;
 }
 
-// Which pairs have a weight, over all tiles of one kernel.
-static void look_at_masks_of(const record *r, bool keys)
+// Which pairs have a weight, over all tiles.
+static void look_at_tiles(const record *r)
 {
-    int total = 0, room = 0, count = 0;
     for (int n = 0; n < r->walk_count; n++) {
         read_steps(&r->walks[n]);
-        room += step_count;
-        for (int t = 0; t < step_count; t++) total += (steps[t].S->rows + 1) * (steps[t].S->cols + 1);
-    }
-    pairs *tiles = calloc((size_t)room + 1, sizeof *tiles);
-    int *numbers = calloc((size_t)total + 1, sizeof *numbers), *next = numbers;
-    unsigned char *all = calloc((size_t)total + 1, 1), *fates = all;
-    if (!tiles || !numbers || !all) exit(2);
-    for (int n = 0; n < r->walk_count; n++) {
-        read_steps(&r->walks[n]);
-        if (by_keys != keys || !step_count) continue;
+        const bool keys = by_keys;
         int block = 1 << 30;  // the first row of this block
-        for (int m = 0; m < r->walk_count; m++)
-            if (r->walks[m].block == r->walks[n].block && r->walks[m].first && r->walks[m].first->left == r->walks[n].first->left &&
-                r->walks[m].first->a_row[0] >= 0)
-                block = min_int(block, keys ? key_of(r->walks[m].first->a_row[0]) : query_of(r->walks[m].first->a_row[0]));
+        for (int m = 0; m < r->walk_count && step_count; m++) {
+            const product *of = r->walks[m].first;
+            if (of && r->walks[m].block == r->walks[n].block && of->left == r->walks[n].first->left && of->a_row[0] >= 0)
+                block = min_int(block, keys ? key_of(of->a_row[0]) : query_of(of->a_row[0]));
+        }
         for (int t = 0; t < step_count; t++) {
             const product *S = steps[t].S, *left = steps[t].P ? steps[t].P : steps[t].dS;
             if (!left || S->a_row[0] < 0 || S->b_row[0] < 0) continue;
             const int q0 = keys ? S->b_row[0] : S->a_row[0], k0 = keys ? S->a_row[0] : S->b_row[0];
             if (head_of_query(q0) != key_head_of(k0)) continue;
-            const int queries = keys ? S->cols : S->rows, columns = keys ? S->rows : S->cols;
-            pairs *p = &tiles[count++];
-            *p = (pairs){queries, columns, q0, keys ? query_of(q0) : block, keys ? block : -1, key_of(k0), next, next + queries, fates, S};
-            next += queries + columns, fates += queries * columns;
-            for (int a = 0; a < queries; a++) {
-                const int q = keys ? S->b_row[a] : S->a_row[a];
-                p->query[a] = q >= 0 && head_of(q) == head_of(q0) ? query_of(q) : -1;
-            }
+            pairs p = pairs_new(keys ? S->cols : S->rows, keys ? S->rows : S->cols);
+            p.row0 = q0, p.block_query = keys ? query_of(q0) : block, p.block_key = keys ? block : -1, p.key0 = key_of(k0);
             bool alive = false;
             for (int at = 0; at < S->rows * S->cols; at++) alive |= left->a[at] != 0;
-            for (int b = 0; b < columns; b++) {
+            for (int a = 0; a < p.queries; a++) {
+                const int q = keys ? S->b_row[a] : S->a_row[a];
+                p.query[a] = q >= 0 && head_of(q) == head_of(q0) ? query_of(q) : -1;
+            }
+            for (int b = 0; b < p.keys; b++) {
                 const int k = keys ? S->a_row[b] : S->b_row[b];
-                p->key[b] = k >= 0 && key_head_of(k) == key_head_of(k0) ? key_of(k) : -1;
-                for (int a = 0; a < queries; a++) {
+                p.key[b] = k >= 0 && key_head_of(k) == key_head_of(k0) ? key_of(k) : -1;
+                for (int a = 0; a < p.queries; a++) {
                     const int at = keys ? b * S->cols + a : a * S->cols + b, q = keys ? S->b_row[a] : S->a_row[a];
-                    if (p->query[a] < 0 || p->key[b] < 0) continue;
+                    if (p.query[a] < 0 || p.key[b] < 0) continue;
                     const double weight = left->a[at], right = exp2(S->after[at] * s2 - e.L[q] * LOG2E);
                     const bool clear = right > 1e-20 && (left == steps[t].P || !steps[t].dP || fabs(steps[t].dP->after[at] - e.delta[q]) > 1e-3);
-                    const bool seen = sees_pair(q, k);
-                    p->fate[a * columns + b] = isnan(weight) ? UNCLEAR : weight != 0 ? WEIGHT : !clear || (seen && !alive) ? UNCLEAR : HIDDEN;
+                    p.fate[a * p.keys + b] = isnan(weight) ? UNCLEAR : weight != 0 ? WEIGHT : !clear || (sees_pair(q, k) && !alive) ? UNCLEAR : HIDDEN;
                 }
             }
+            add_to_mask(keys ? MASK_DKDV : MASK_DQ, &p);
         }
     }
-    look_at_masks(tiles, count, MASK_CAUSAL, keys ? "mask of dK and dV|recompute" : "mask of dQ|recompute for dQ",
-                  keys ? "in the kernel of dK and dV " : "in the kernel of dQ ");
-    free(tiles), free(numbers), free(all);
 }
 
 static const form factor_forms[] = {{"", ""},
@@ -467,8 +475,9 @@ static const form shift_forms[] = {{"", ""},
                                    {"L_times_ln2", ": L is multiplied by ln(2), not log2(e)"},
                                    {"L_forgotten", ": nothing is"},
                                    {"L_base_e_added", ": L is added, in base e"},
-                                   {"L_of_first_row", ": that is L of the first query of the tile"},
-                                   {"L_of_first_row_base_e", ": that is L of another query"}};
+                                   {"L_of_first_row", ": that is L of the first query of the tile"}};
+
+static fit fit_factor[2] = {FIT(factor_forms), FIT(factor_forms)}, fit_shift[2] = {FIT(shift_forms), FIT(shift_forms)};  // of keys: [1]
 
 // From which exponent the weights of a step come. True if they are right.
 static bool look_at_weights(const step *t)
@@ -476,11 +485,6 @@ static bool look_at_weights(const step *t)
     const product *S = t->S;
     const int lines = by_keys ? S->cols : S->rows, length = by_keys ? S->rows : S->cols;
     bool right = true;
-    static fit shift;  // over the rows of a tile
-    shift = (fit){0};
-    double wrong_from = 0, wrong_L = 0;
-    int wrong_q = -1;
-    enum { FACTORS = sizeof factor_forms / sizeof *factor_forms, SHIFTS = sizeof shift_forms / sizeof *shift_forms - 1 };
     int first_q, ignored;
     name_pair(S, 0, 0, &first_q, &ignored);
     for (int n = 0; n < lines; n++) {
@@ -511,30 +515,23 @@ static bool look_at_weights(const step *t)
         right = false;
         const char *where = own("recompute", "recompute for dQ"), *kernel = own("dK and dV", "dQ");
         if (off <= close) {
-            if (wrong_q < 0) wrong_q = q, wrong_from = from, wrong_L = L;
             const double shifts[] = {L * LOG2E, L, L * LOG2E * LOG2E, -L * LOG2E, e.delta[q], L * LOG2E * s2, L * s2, L * LOG2E * s->scale, L * LN2, 0, -L,
                                      first_q >= 0 ? e.L[first_q] * LOG2E : NAN};
-            fit_add(&shift, from, shifts, SHIFTS, close + 0.002 * fabs(from));
+            if (fit_add(&fit_shift[by_keys], from, shifts, close + 0.002 * fabs(from)))
+                fit_says(&fit_shift[by_keys],
+                         "P of query %d is 2^(scale log2(e) S - %.5g) in the kernel of %s, where L log2(e) = %.5g has to be subtracted", query_of(q),
+                         from, kernel, L * LOG2E);
             continue;
         }
         const double factors[] = {s2, 1, s->scale, LOG2E, s2 * LOG2E, s2 * s->scale, -s2, s2 * s2};
-        fit f = {0};
-        fit_add(&f, l.slope, factors, FACTORS, 0.02 * fabs(l.slope));
-        const form *is = fit_form(&f, factor_forms, FACTORS);
-        if (count > 4 && l.off <= close)
-            find(BY_EXPONENT, is ? is->id : "", where,
-                 "P of query %d is 2^(%.4g S - ...) in the kernel of %s, where scale log2(e) = %.4g belongs before S%s", query_of(q), l.slope, kernel,
-                 s2, is ? is->says : "");
-        else
+        if (count > 4 && l.off <= close) {
+            if (fit_add(&fit_factor[by_keys], l.slope, factors, 0.02 * fabs(l.slope)))
+                fit_says(&fit_factor[by_keys], "P of query %d is 2^(%.4g S - ...) in the kernel of %s, where scale log2(e) = %.4g belongs before S",
+                         query_of(q), l.slope, kernel, s2);
+        } else
             find(BY_EXPONENT, "", t->P ? where : "dS for dQ|recompute for dQ",
                  "P of query %d is not 2^(scale log2(e) S - L log2(e)) in the kernel of %s", query_of(q), kernel);
     }
-    const form *is = fit_form(&shift, shift_forms, SHIFTS);
-    if (wrong_q >= 0)
-        find(BY_EXPONENT, is ? is->id : "", own("recompute", "recompute for dQ"),
-             "P of query %d is 2^(scale log2(e) S - %.5g) in the kernel of %s, where L log2(e) = %.5g has to be "
-             "subtracted%s",
-             query_of(wrong_q), wrong_from, own("dK and dV", "dQ"), wrong_L * LOG2E, is ? is->says : "");
     return right;
 }
 
@@ -565,35 +562,36 @@ static bool look_at_left_of_dV(const step *t)
     return false;
 }
 
+static const form dS_forms[] = {{"", ""},
+                             {"dS_without_delta", "P dP: delta is not subtracted"},
+                             {"dS_parentheses", "P dP - delta: the parentheses are missing"},
+                             {"dS_plus_delta", "P (dP + delta)"},
+                             {"dS_without_P", "dP - delta, without P"},
+                             {"dS_is_P", "P"},
+                             {"dS_is_dP", "dP"},
+                             {"dS_negative", "-P (dP - delta)"},
+                             {"dS_P_and_dP_exchanged", "dP (P - delta)"},
+                             {"dP_scaled", "P (dP scale - delta)"},
+                             {"dS_scaled", "scale P (dP - delta)"},
+                             {"dS_log2e", "P (dP - delta) log2(e)"},
+                             {"dS_minus", "P - (dP - delta)"},
+                             {"dS_log2_L_for_delta", "P (dP - L log2(e)): L in the place of delta"},
+                             {"dS_L_for_delta", "P (dP - L): L in the place of delta"},
+                             {"dS_from_S", "S (dP - delta): S in the place of P"},
+                             {"dS_P_delta", "P delta"},
+                             {"dS_twice", "P (dP - delta) twice"},
+                             {"dS_P_twice", "P P (dP - delta)"},
+                             {"dS_S_for_dP", "(S - delta) P: S in the place of dP"},
+                             {"dS_0", "0"},
+                             {"dS_P_P_delta", "P dP - P P delta: P is multiplied once more"},
+                             {"dS_from_scaled_S", "S (dP - delta) of the scores in base 2"}};
+static fit fit_dS[2] = {FIT(dS_forms), FIT(dS_forms)};  // of keys: [1]
+
 // dS against P (dP - delta). Of dQ P must be the right one. True if some other form was recognised, or it is right.
 static bool look_at_dS(const step *t)
 {
-    static const form forms[] = {{"", ""},
-                                 {"dS_without_delta", "P dP: delta is not subtracted"},
-                                 {"dS_parentheses", "P dP - delta: the parentheses are missing"},
-                                 {"dS_plus_delta", "P (dP + delta)"},
-                                 {"dS_without_P", "dP - delta, without P"},
-                                 {"dS_is_P", "P"},
-                                 {"dS_is_dP", "dP"},
-                                 {"dS_negative", "-P (dP - delta)"},
-                                 {"dS_P_and_dP_exchanged", "dP (P - delta)"},
-                                 {"dP_scaled", "P (dP scale - delta)"},
-                                 {"dS_scaled", "scale P (dP - delta)"},
-                                 {"dS_log2e", "P (dP - delta) log2(e)"},
-                                 {"dS_minus", "P - (dP - delta)"},
-                                 {"dS_log2_L_for_delta", "P (dP - L log2(e)): L in the place of delta"},
-                                 {"dS_L_for_delta", "P (dP - L): L in the place of delta"},
-                                 {"dS_from_S", "S (dP - delta): S in the place of P"},
-                                 {"dS_P_delta", "P delta"},
-                                 {"dS_twice", "P (dP - delta) twice"},
-                                 {"dS_P_twice", "P P (dP - delta)"},
-                                 {"dS_S_for_dP", "(S - delta) P: S in the place of dP"},
-                                 {"dS_0", "0"},
-                                 {"dS_P_P_delta", "P dP - P P delta: P is multiplied once more"},
-                                 {"dS_from_scaled_S", "S (dP - delta) of the scores in base 2"}};
-    enum { FORMS = sizeof forms / sizeof *forms };
-    int misses[FORMS] = {0}, count = 0, wq = 0, wk = 0;
-    double got = 0, want = 0;
+    enum { FORMS = sizeof dS_forms / sizeof *dS_forms };
+    int misses[FORMS] = {0}, count = 0;
     const product *S = t->S;
     for (int i = 0; i < S->rows; i++)
         for (int c = 0; c < S->cols; c++) {
@@ -627,24 +625,16 @@ static bool look_at_dS(const step *t)
                                           0,
                                           P * (x - P * d),
                                           raw * s2 * (x - d)};
+            const double tolerance = size + 0.012 * fabs(dS);
+            if (fit_add(&fit_dS[by_keys], dS, values, tolerance))
+                fit_says(&fit_dS[by_keys], "in the kernel of %s dS of query %d and key %d is %.4g, where P (dP - delta) = %.4g", own("dK and dV", "dQ"),
+                         query_of(q), key_of(k), dS, values[0]);
             count++;
-            for (int f = 0; f < FORMS; f++) {
-                const bool fits = fabs(dS - values[f]) <= size + 0.012 * fabs(values[f]);
-                if (f == 0 && !fits && misses[0] == 0) wq = query_of(q), wk = key_of(k), got = dS, want = values[0];
-                misses[f] += !fits;
-            }
+            for (int f = 0; f < FORMS; f++) misses[f] += !(fabs(dS - values[f]) <= tolerance);
         }
-    if (misses[0] <= count / 200) return true;
-    int form = 0;
-    for (int f = 1; f < FORMS && !form; f++)
-        if (misses[f] <= count / 200) form = f;
-    if (!t->P && !form) return false;  // it may be P that is wrong
-    // What is added up may be another tile than dS.
-    const bool other = form == 5 || form == 6 || form == 20;
-    find(t->P ? BY_DS : BY_EXPONENT, forms[form].id, other ? own("dS|dK", "dS for dQ|dQ") : own("dS", "dS for dQ"),
-         "in the kernel of %s dS of query %d and key %d is %.4g, where P (dP - delta) = %.4g%s%s",
-         own("dK and dV", "dQ"), wq, wk, got, want, form ? "; it is " : "", forms[form].says);
-    return true;
+    for (int f = 0; f < FORMS; f++)
+        if (misses[f] <= count / 200) return true;
+    return t->P;  // where P is not known it may be that which is wrong
 }
 
 static bool same(const float *x, const float *y, int count, double *factor)
@@ -693,6 +683,8 @@ static const form end_forms[] = {{"", ""},
                                  {"sum_doubled", ": it is twice as much"},
                                  {"sum_negative", ": it has the wrong sign"}};
 
+static fit fit_end[3] = {FIT(end_forms), FIT(end_forms), FIT(end_forms)};
+
 // What was stored against what was summed up, over all walks that have this row.
 static void look_at_end(const record *r, int output)
 {
@@ -721,7 +713,7 @@ static void look_at_end(const record *r, int output)
     }
     const double factor = output == 2 ? 1 : s->scale;
     double is = 0;
-    fit f = {0};
+    bool tell = false;
     for (int row = rows; row-- > 0;) {
         double off = 0, largest = 0, xx = 0, xy = 0;
         if (walks[row] == 0) continue;
@@ -730,16 +722,13 @@ static void look_at_end(const record *r, int output)
             const double x = sum[row * D + d], y = e.out[output][row * D + d], a = factor * first[row * D + d], z = factor * last[row * D + d];
             off = fmax(off, isfinite(y) ? fabs(y - factor * x) : INFINITY), xx += x * x, xy += x * y;
             const double t = factor * x, values[FORMS] = {t, x, t * s->scale, t * LOG2E, 0, x / s->scale, a, z, t / walks[row], t * s->scale, t - z, t - a, 2 * t, -t};
-            fit_add(&f, y, values, FORMS, 0.012 * fmax(largest, fabs(y)) + 1e-6);
+            tell |= fit_add(&fit_end[output], y, values, 0.012 * fmax(largest, fabs(y)) + 1e-6);
         }
         if (off > 0.012 * largest + 1e-6) wrong = row, is = xx > 0 ? xy / xx : 0;
     }
-    const form *name = fit_form(&f, end_forms, FORMS);
-    const char *gap = output == 2 ? "sum of the parts|parts|dV|dK scale" : output == 1 ? "sum of the parts|parts|dK scale" : "dQ scale";
-    if (wrong >= 0)
-        find(BY_END, name ? name->id : "", gap, "%s of row %d is not %s of its steps: it is about %.4g times that%s%s", names[output],
-             output ? key_of(wrong) : query_of(wrong), output == 2 ? "the sum" : "scale times the sum", is / factor, name ? name->says : "",
-             walks[wrong] > 1 ? "; its queries are shared out in parts" : "");
+    if (tell && wrong >= 0)
+        fit_says(&fit_end[output], "%s of row %d is not %s of its steps: it is about %.4g times that%s", names[output], output ? key_of(wrong) : query_of(wrong),
+                 output == 2 ? "the sum" : "scale times the sum", is / factor, walks[wrong] > 1 ? " (its queries are shared out in parts)" : "");
     free(sum), free(walks);
 }
 
@@ -758,7 +747,7 @@ void look_at_backward(void)
         if (by_keys) look_at_sums(true);
     }
     look_at_pairs(&r, true), look_at_pairs(&r, false);
-    look_at_masks_of(&r, true), look_at_masks_of(&r, false);
+    look_at_tiles(&r);
     for (int n = 0; n < r.walk_count; n++) {
         read_steps(&r.walks[n]);
         for (int t = 0; t < step_count; t++) {
@@ -773,4 +762,22 @@ void look_at_backward(void)
         }
     }
     for (int k = 0; k < 3; k++) look_at_end(&r, k);
+}
+
+void conclude_backward(void)
+{
+    static const char *const end_gaps[] = {"dQ scale", "sum of the parts|parts|dK scale", "sum of the parts|parts|dV|dK scale"};
+    for (int keys = 0; keys < 2; keys++) {
+        const char *gap = keys ? "recompute" : "recompute for dQ", *dS = keys ? "dS" : "dS for dQ";
+        const form *is = fit_form(&fit_dS[keys]);
+        const bool other = is && (strcmp(is->id, "dS_is_P") == 0 || strcmp(is->id, "dS_is_dP") == 0 || strcmp(is->id, "dS_0") == 0);
+        conclude_walks_of(keys);
+        fit_conclude(&fit_factor[keys], BY_EXPONENT, gap, gap, "");
+        fit_conclude(&fit_shift[keys], BY_EXPONENT, gap, gap, "");
+        // What is added up may be another tile than dS. Of dQ, where P is not known, no form may mean that P is wrong.
+        if (is || keys) fit_conclude(&fit_dS[keys], keys ? BY_DS : BY_EXPONENT, other ? keys ? "dS|dK" : "dS for dQ|dQ" : dS, dS, "; it is ");
+    }
+    for (int k = 0; k < 3; k++) fit_conclude(&fit_end[k], BY_END, end_gaps[k], end_gaps[k], "");
+    if (e.problem->sink_logits) conclude_dsinks();
+    conclude_masks();
 }

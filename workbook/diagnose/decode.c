@@ -46,56 +46,46 @@ static int page_by(int form, int b, int k, int used)
     return at < all ? e.table[at] : -1;
 }
 
+static fit fit_pages = FIT(page_forms);
+
 // Pages of K that are read for each sequence, against those of the table.
 void look_at_pages(const record *r)
 {
     enum { MOST = 4096 };
-    bool ok[PAGE_FORMS];
-    for (int f = 0; f < PAGE_FORMS; f++) ok[f] = true;
-    int wrong = -1;
-    char text[2][160] = {"", ""};
+    static bool read[MOST], by[MOST];
     for (int b = 0; b < e.s->batch; b++) {
-        static bool read[MOST], right[MOST];
-        memset(read, 0, sizeof read), memset(right, 0, sizeof right);
-        bool some = false, subset = true, same = true;
+        memset(read, 0, sizeof read);
+        bool some = false;
         for (int n = 0; n < r->count; n++) {
             const product *p = &r->products[n];
             if (!p->scores || p->right != OF_K || p->a_row[0] < 0 || head_of(p->a_row[0]) / e.s->q_heads != b) continue;
             for (int c = 0; c < p->cols; c++)
                 if (p->b_row[c] >= 0 && p->b_row[c] / heads() / page_size() < MOST) read[p->b_row[c] / heads() / page_size()] = some = true;
         }
-        if (!some) continue;
         const int used = (e.kv_len[b] + page_size() - 1) / page_size();
-        for (int k = 0; k < used; k++)
-            if (page_by(0, b, k, used) >= 0) right[page_by(0, b, k, used)] = true;
-        for (int page = 0; page < MOST; page++) same &= read[page] == right[page], subset &= !read[page] || right[page];
-        for (int f = 1; f < PAGE_FORMS; f++) {
-            static bool by[MOST];
+        double values[PAGE_FORMS];
+        char text[2][160] = {"", ""};
+        for (int f = 0; f < PAGE_FORMS && some; f++) {
+            bool same = true, others = false;
             memset(by, 0, sizeof by);
             for (int k = 0; k < used; k++) {
-                const int page = page_by(f, b, k, used);
+                const int page = page_by(f == 5 ? 0 : f, b, k, used);
                 if (page >= 0 && page < MOST) by[page] = true;
             }
-            for (int page = 0; page < MOST && f != 5; page++) ok[f] &= by[page] == read[page];
+            for (int page = 0; page < MOST; page++) {
+                same &= by[page] == read[page], others |= read[page] && !by[page];
+                for (int which = 0; which < 2 && f == 0; which++)
+                    if ((which ? by : read)[page] && strlen(text[which]) < 60)
+                        snprintf(text[which] + strlen(text[which]), sizeof text[which] - strlen(text[which]), " %d", page);
+            }
+            values[f] = f == 0 || f == 5 ? others : !same;  // that pages are missing is for the walk to say
+            if (f == 5 && same && used > 1) values[f] = 1;
         }
-        ok[5] &= subset;
-        bool strangers = false;
-        for (int page = 0; page < MOST; page++) strangers |= read[page] && !right[page];
-        if (wrong >= 0 || !(strangers || (!same && e.s->batch == 1 && used > 2 && read[right[0]] && 0))) continue;
-        wrong = b;
-        for (int which = 0; which < 2; which++)
-            for (int page = 0, shown = 0; page < MOST && shown < 12; page++)
-                if ((which ? right : read)[page]) {
-                    const size_t at = strlen(text[which]);
-                    snprintf(text[which] + at, sizeof text[which] - at, " %d", page), shown++;
-                }
+        const bool stranger = some && values[0] != 0, lost = some && !stranger && strcmp(text[0], text[1]);
+        if (lost) values[0] = 1;
+        if (some && fit_add(&fit_pages, 0, values, 0))
+            fit_says(&fit_pages, "the keys of sequence %d lie in pages%s, and the kernel reads pages%s", b, text[1], text[0]);
     }
-    if (wrong < 0) return;
-    const form *f = NULL;
-    for (int n = 1; n < PAGE_FORMS && !f; n++)
-        if (ok[n]) f = &page_forms[n];
-    find(BY_HEADS, f ? f->id : "", "page lookup", "the keys of sequence %d lie in pages%s, and the kernel reads pages%s%s%s", wrong, text[1], text[0],
-         f ? ": " : "", f ? f->says : "");
 }
 
 // --------------------------------------------------------------------------------------------------------------------- merge
@@ -183,13 +173,12 @@ static void merged(int form, const part *parts, int count, int d, double *O, dou
     *O = l > 0 ? sum / l : 0, *L = m + log(l);
 }
 
+static fit fit_merge = FIT(merge_forms);
+
 void look_at_merge(const record *r)
 {
     static part parts[PARTS];
     const int D = e.s->head_dim;
-    fit f = {0};
-    int wrong = -1, of = 0;
-    double got = 0, want = 0;
     for (int row = 0; row < all_rows(); row++) {
         const int count = parts_of(r, row, parts, PARTS);
         if (count < 2 || count > PARTS) continue;
@@ -198,15 +187,11 @@ void look_at_merge(const record *r)
         for (int d = -1; d < D; d++) {
             for (int form = 0; form < MERGES; form++) merged(form, parts, count, d < 0 ? 0 : d, &O[form], &L[form]);
             const double seen = d < 0 ? e.out[1][row] : e.out[0][(size_t)row * (size_t)D + (size_t)d], *values = d < 0 ? L : O;
-            const int before = f.wrong;
-            fit_add(&f, seen, values, MERGES, d < 0 ? 0.01 + 0.002 * fabs(L[0]) : 0.02 * size + 0.01 * fabs(seen));
-            if (f.wrong > before && wrong < 0) wrong = row, of = count, got = seen, want = values[0];
+            if (fit_add(&fit_merge, seen, values, d < 0 ? 0.01 + 0.002 * fabs(L[0]) : 0.02 * size + 0.01 * fabs(seen)))
+                fit_says(&fit_merge, "query %d of head %d has %d parts, and %s that is merged of them is %.4g where %.4g is right", query_of(row), head_of(row),
+                         count, d < 0 ? "the L" : "an element of O", seen, values[0]);
         }
     }
-    const form *is = fit_form(&f, merge_forms, MERGES);
-    if (wrong >= 0)
-        find(BY_END, is ? is->id : "", "merge", "query %d of head %d has %d parts, and what is merged of them is %.4g where %.4g is right%s%s", query_of(wrong),
-             head_of(wrong), of, got, want, is ? ": " : "", is ? is->says : "");
 }
 
 // -------------------------------------------------------------------------------------------------------------------- scales
@@ -324,28 +309,21 @@ static const form scaled_l_forms[] = {{"", ""},
                                       {"K_scale_in_l", "l is summed up with K's scale"},
                                       {"l_doubled", "l is twice as large"}};
 
+static fit fit_use = FIT(use_forms), fit_place = FIT(place_forms), fit_scaled_l = FIT(scaled_l_forms);
+
 void look_at_scales(const record *r)
 {
-    int rows, query, other, wrong = misfits(r, 0, 0, &rows, &query);
-    const form *is = NULL;
-    const char *what = "", *gap = "scores|weights|scales sent";
-    if (wrong > rows / 200) {
-        for (int use = 1; use < USES && !is; use++)
-            if (misfits(r, 0, use, &rows, &other) <= rows / 200) is = &use_forms[use], gap = is->says[0] == 's' || use == 6 || use == 7 || use == 16 ? "scores|weights" : "weights";
-        for (int place = 1; place < PLACES && !is; place++)
-            if (misfits(r, place, 0, &rows, &other) <= rows / 200) is = &place_forms[place], gap = "scales sent", what = "the scales are not those of the keys: ";
-        if (is && (is == &use_forms[7])) gap = "scores|weights|scales sent";
-        find(BY_SCALES, is ? is->id : "", gap, "the weights of query %d are not 2^(scale log2(e) S K_scale - m) V_scale%s%s%s", query_of(query), is ? ": " : "",
-             what, is ? is->says : "");
-        return;
-    }
+    int rows, query, other;
+    const bool wrong = misfits(r, 0, 0, &rows, &query) > rows / 200;
+    double uses[USES] = {wrong}, places[PLACES] = {wrong};
+    for (int use = 1; use < USES && (wrong || fit_use.wrong); use++) uses[use] = misfits(r, 0, use, &rows, &other) > rows / 200;
+    for (int place = 1; place < PLACES && (wrong || fit_use.wrong); place++) places[place] = misfits(r, place, 0, &rows, &other) > rows / 200;
+    fit_add(&fit_place, 0, places, 0);
+    if (fit_add(&fit_use, 0, uses, 0))
+        fit_says(&fit_use, "the weights of query %d are not 2^(scale log2(e) S K_scale - m) V_scale", query_of(query));
     // l, of rows whose keys one block has.
-    enum { FORMS = sizeof scaled_l_forms / sizeof *scaled_l_forms };
     static part parts[PARTS];
-    fit f = {0};
-    int first = -1;
-    double got = 0, right = 0;
-    for (int row = 0; row < all_rows(); row++) {
+    for (int row = 0; row < all_rows() && !wrong; row++) {
         if (parts_of(r, row, parts, PARTS) != 1) continue;
         double with_V = 0, with_K = 0, all = 0;
         for (int n = 0; n < r->walk_count; n++) {
@@ -360,13 +338,21 @@ void look_at_scales(const record *r)
                         all += p, with_V += p * e.V_scale[at], with_K += p * e.K_scale[at];
                     }
         }
-        const double L = e.out[1][row], values[FORMS] = {parts[0].L, parts[0].L + log(with_V / all), -INFINITY, parts[0].L + log(4), parts[0].L + log(with_K / all), parts[0].L + log(2)};
-        const int before = f.wrong;
-        fit_add(&f, L, values, FORMS, 0.01 + 0.002 * fabs(parts[0].L));
-        if (f.wrong > before && first < 0) first = row, got = L, right = parts[0].L;
+        const double L = parts[0].L, values[] = {L, L + log(with_V / all), -INFINITY, L + log(4), L + log(with_K / all), L + log(2)};
+        if (fit_add(&fit_scaled_l, e.out[1][row], values, 0.01 + 0.002 * fabs(L)))
+            fit_says(&fit_scaled_l, "the weights of query %d are right, but L, which is m + log(l), is %.4g where %.4g is right", query_of(row), (double)e.out[1][row], L);
     }
-    is = fit_form(&f, scaled_l_forms, FORMS);
-    if (first >= 0)
-        find(BY_SUM, is ? is->id : "", "weights", "the weights of query %d are right, but L, which is m + log(l), is %.4g where %.4g is right%s%s", query_of(first), got, right,
-             is ? ": " : "", is ? is->says : "");
+}
+
+void conclude_decode(void)
+{
+    fit_conclude(&fit_pages, BY_HEADS, "page lookup", "page lookup", ": the pages are ");
+    fit_conclude(&fit_merge, BY_END, "merge", "merge", ": ");
+    const form *use = fit_form(&fit_use), *place = fit_form(&fit_place);
+    memcpy(fit_place.says, fit_use.says, sizeof fit_place.says), memcpy(fit_place.shown, fit_use.shown, sizeof fit_place.shown);
+    if (place && !use)
+        fit_conclude(&fit_place, BY_SCALES, "scales sent", "scales sent", ": the scales are not those of the keys, ");
+    else
+        fit_conclude(&fit_use, BY_SCALES, use && strcmp(use->id, "scales_exchanged") == 0 ? "scores|weights|scales sent" : "scores|weights", "scores|weights|scales sent", ": ");
+    fit_conclude(&fit_scaled_l, BY_SUM, "weights", "weights", ": ");
 }

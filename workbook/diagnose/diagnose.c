@@ -24,7 +24,6 @@ static gap gaps[MAX_GAPS];  // of the problem
 static int gap_count;
 static bool no_mask;        // the gap of an optional mask is as shipped: only cases without one are looked at
 static bool verbose, hung;  // a case had no answer in time
-static char shown[WB_CASE_TEXT];  // the case of the best finding
 
 // Whether `gap` is one of those that `look` lists: "max|rescale".
 static bool is_in(const char *look, const char *name)
@@ -98,6 +97,9 @@ static void read_case(const worker_run *run)
                    .dO = floats(run, "dO", 1), .sink_logits = floats(run, "sink_logits", 1), .K_scale = floats(run, "K_scale", 1),
                    .V_scale = floats(run, "V_scale", 1), .x = floats(run, "x", 1), .w = floats(run, "w", 1), .table = ints(run, "page_table"),
                    .kv_len = ints(run, "kv_len"), .delta = floats(run, "delta", 1), .dsinks = floats(run, "dsinks", 1)};
+    wb_case shown = run->c;
+    shown.products = 0;
+    if (problem->signature != WB_ROW_SUM) wb_case_print(problem, &shown, e.text);
     if (problem->signature == WB_BACKWARD) e.O = floats(run, "O", 1), e.L = floats(run, "L", 1);
     int outputs = 0;
     for (int k = 0; k < run->count && outputs < 5; k++)
@@ -147,7 +149,6 @@ static void look_at_case(const char *text)
     wb_case c;
     worker_run run;
     if (!parse(text, &c)) return;
-    const finding before = best;
     worker_start(&run, problem, &c, WORKER_SHARED);
     if (went_well(&run) && c.products < RECORD && *(const float *)worker_tensor(&run, run.count - 1) == 1) {  // there was no room for all
         worker_end(&run);
@@ -169,7 +170,6 @@ static void look_at_case(const char *text)
         hung |= strstr(run.ending, "no answer") != NULL;
         worker_retire(WORKER_SHARED);
     }
-    if (before.rank != best.rank || strcmp(before.id, best.id)) c.products = 0, wb_case_print(problem, &c, shown);
     end_case(&run);
 }
 
@@ -185,7 +185,6 @@ static void look_at_hung(const char *text)
     if (strstr(run.ending, "no answer")) {
         read_case(&run);
         look_at_hang();
-        c.products = 0, wb_case_print(problem, &c, shown);
     }
     end_case(&run);
 }
@@ -229,11 +228,12 @@ int main(int argc, char **argv)
         for (int n = 0; n < count && !hung; n++)  // what is plain to see comes first
             if ((!strstr(cases[n], "input=") || strstr(cases[n], "stairs")) == (pass == 0)) look_at_case(last = cases[n]);
         if (pass && given && !best.rank && !hung && count) look_at_case(last = given);
+        if (count) (problem->signature == WB_BACKWARD ? conclude_backward : conclude_forward)();
     }
     if (hung && !best.rank) look_at_hung(last);
     if (!best.rank) return 1;
     if (verbose) printf("id %s\n", *best.id ? best.id : "?");
-    printf("step by step%s%s: %s\nlook at: ", *shown ? ", in " : "", shown, best.says);
+    printf("step by step%s%s: %s\nlook at: ", *best.shown ? ", in " : "", best.shown, best.says);
     int listed = 0;
     for (int n = 0; n < gap_count; n++)
         if (is_in(best.gaps, gaps[n].name)) printf("%s%s", listed++ ? ", " : "", gaps[n].name);

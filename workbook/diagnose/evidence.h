@@ -24,12 +24,14 @@ static inline bool near_to(double a, double b, double part) { return isfinite(b)
 typedef struct evidence {
     const wb_problem *problem;
     const wb_case *c;
+    char text[WB_CASE_TEXT];  // the case
     const attention_shape *s;
     const float *Q, *K, *V, *O, *L, *dO, *sink_logits, *K_scale, *V_scale;
     const float *x, *w;  // of a row sum
     const int *table, *kv_len;
     const float *out[5], *delta, *dsinks, *products;  // delta and dsinks: also among `out`
     size_t product_count;  // numbers in the record
+    int widest;            // keys in the widest tile of a forward
 } evidence;
 extern evidence e;
 
@@ -57,7 +59,7 @@ enum {
 // `gaps`: where it can come from, "max|rescale", those of them that the problem has. id: of the form that pins it down, "" if none does.
 typedef struct finding {
     int rank;
-    char id[64], says[1400];
+    char id[64], says[1400], shown[WB_CASE_TEXT];  // shown: the case
     const char *gaps;
 } finding;
 extern finding best;  // the first step that is wrong, in all cases so far; rank 0: nothing was found
@@ -77,16 +79,23 @@ typedef struct form {
 
 enum { MAX_FORMS = 40 };
 
-// How often each form was off, over all observations. Begin with {0}.
+// What was seen of one step, in all cases: how often each form was off, and, of the first observation that was wrong, a sentence and its case.
 typedef struct fit {
-    int count, wrong, misses[MAX_FORMS];
+    const form *forms;
+    int forms_count, wrong, misses[MAX_FORMS];
+    char says[700], shown[WB_CASE_TEXT];
 } fit;
+#define FIT(table) {.forms = table, .forms_count = sizeof(table) / sizeof *(table)}
 
-// One observation: what was seen, and what each form says. Values that are not finite are misses.
-void fit_add(fit *f, double seen, const double *values, int forms, double tolerance);
+// One observation: what was seen, and what each form says. True if it is the first that is wrong: fit_says() then keeps the sentence.
+bool fit_add(fit *f, double seen, const double *values, double tolerance);
+__attribute__((format(printf, 2, 3))) void fit_says(fit *f, const char *format, ...);
 
-// The form that explains all observations but one in two hundred, or null; the first of several. Null too if nothing was wrong.
-const form *fit_form(const fit *f, const form *forms, int count);
+// The form that explains what was wrong, and nothing else, but for one in fifty; the first of several, or null.
+const form *fit_form(const fit *f);
+
+// The finding, if there is one: the sentence, `joint`, and how the form reads. `gaps` for a form, `others` for none.
+void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, const char *joint);
 
 // y = slope x + at; how far off the farthest point is.
 typedef struct line {
@@ -144,30 +153,28 @@ typedef struct pairs {
     int queries, keys, row0, block_query, block_key, key0;  // row0: of Q, where its queries begin; block_...: the first of its block
     int *query, *key;
     unsigned char *fate;  // [queries, keys]
-    const void *tag;      // of its owner's
 } pairs;
+pairs pairs_new(int queries, int keys);  // stays until the program ends
 
-// What a mask hid against what it should have hidden, over all its tiles. `what`: "in the kernel of dQ ", or "". kind: of tiles that a mask
-// of their own hides.
-typedef enum mask_kind { MASK_CAUSAL, MASK_WINDOW, MASK_SINKS, MASK_TAIL } mask_kind;
-void look_at_masks(const pairs *tiles, int count, mask_kind kind, const char *gaps, const char *what);
-const char *mask_numbers(void);  // " (W = 5, sinks = 2)", of what the problem has
+// What a mask hid against what it should have hidden, over all its tiles in all cases. kind: of tiles that a mask of their own hides.
+typedef enum mask_kind { MASK_DIAGONAL, MASK_WINDOW, MASK_SINKS, MASK_TAIL, MASK_DKDV, MASK_DQ, MASKS } mask_kind;
+void add_to_mask(mask_kind kind, const pairs *tile);
+void conclude_masks(void);
 
 // ------------------------------------------------------------------------------------------------------------------ the rooms
 
-void look_at_forward(void);   // and 10, 11, 13, 14, 15
-void look_at_backward(void);  // and 12
-void look_at_hang(void);      // what a function did that does not come back
+// Each looks at a case, and then concludes from all of them.
+void look_at_forward(void), conclude_forward(void);    // and 10, 11, 13, 14, 15
+void look_at_backward(void), conclude_backward(void);  // and 12
+void look_at_hang(void);                               // what a function did that does not come back
 // Of a row sum, which has no products: run(rows, cols, input, seed, y) has the function make y [rows], its elements that were not written
 // NaN; false if it could not.
 void look_at_sum(bool (*run)(int rows, int cols, wb_input input, int seed, float *y));
 
 // Parts of these.
-void look_at_dsinks(void);                                            // sinks.c
-void look_at_pages(const record *r);                                  // decode.c
-void look_at_scales(const record *r);
-void look_at_merge(const record *r);
-void look_at_lists(const record *r);  // lists.c
-bool look_at_bits(const pairs *tiles, int count);
+void look_at_dsinks(void), conclude_dsinks(void);  // sinks.c
+void look_at_pages(const record *r);               // decode.c
+void look_at_scales(const record *r), look_at_merge(const record *r), conclude_decode(void);
+void look_at_lists(const record *r), look_at_bits(const pairs *tile), conclude_lists(void);  // lists.c
 
 #endif

@@ -17,24 +17,43 @@ void find(int rank, const char *id, const char *gaps, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(best.says, sizeof best.says, format, arguments);
     va_end(arguments);
+    snprintf(best.shown, sizeof best.shown, "%s", e.text);
 }
 
-void fit_add(fit *f, double seen, const double *values, int forms, double tolerance)
+bool fit_add(fit *f, double seen, const double *values, double tolerance)
 {
-    f->count++;
-    for (int n = 0; n < forms; n++) {
-        const bool fits = isfinite(seen) ? fabs(seen - values[n]) <= tolerance
-                                         : !isfinite(values[n]) && isnan(seen) == isnan(values[n]);
+    bool wrong = false;
+    for (int n = 0; n < f->forms_count; n++) {
+        const bool fits = isfinite(seen) ? fabs(seen - values[n]) <= tolerance : !isfinite(values[n]) && isnan(seen) == isnan(values[n]);
         f->misses[n] += !fits;
-        if (n == 0) f->wrong += !fits;
+        if (n == 0) wrong = !fits;
     }
+    f->wrong += wrong;
+    return wrong && f->wrong == 1;
 }
 
-const form *fit_form(const fit *f, const form *forms, int count)
+void fit_says(fit *f, const char *format, ...)
 {
-    for (int n = 1; n < count && f->wrong; n++)
-        if (f->misses[n] <= f->count / 200) return &forms[n];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(f->says, sizeof f->says, format, arguments);
+    va_end(arguments);
+    snprintf(f->shown, sizeof f->shown, "%s", e.text);
+}
+
+const form *fit_form(const fit *f)
+{
+    for (int n = 1; n < f->forms_count && f->wrong; n++)
+        if (f->misses[n] <= f->wrong / 50) return &f->forms[n];
     return NULL;
+}
+
+void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, const char *joint)
+{
+    const form *is = fit_form(f);
+    if (!f->wrong) return;
+    snprintf(e.text, sizeof e.text, "%s", f->shown);
+    find(rank, is ? is->id : "", is ? gaps : others, "%s%s%s", f->says, is ? joint : "", is ? is->says : "");
 }
 
 line line_through(const double *x, const double *y, int count)

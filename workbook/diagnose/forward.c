@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 step steps[STEPS];
-int step_count, widest;
+int step_count;
 
 double base2_scale(void) { return e.problem->on_host ? 1 : (double)e.s->scale * LOG2E; }
 
@@ -60,12 +60,15 @@ static const form head_forms[] = {{"", ""},
                                   {"head_shifted", ": it is the next head"},
                                   {"divided_through_batches", ": heads counted through the batches are divided by Hkv"}};
 
+static fit fit_heads[2] = {FIT(head_forms), FIT(head_forms)};
+
 // K and V: which of their heads a query head reads. False if that is wrong.
 static bool look_at_heads(const record *r, bool of_V)
 {
     enum { HEADS = 256, FORMS = sizeof head_forms / sizeof *head_forms };
     const attention_shape *s = e.s;
     int reads[HEADS], wrong = 0, nobodys = 0, row = -1;
+    bool tell = false;
     const int heads = min_int(HEADS, s->batch * s->q_heads), group = s->q_heads / s->kv_heads;
     for (int h = 0; h < heads; h++) reads[h] = -1;
     for (int n = 0; n < r->walk_count; n++) {
@@ -82,33 +85,28 @@ static bool look_at_heads(const record *r, bool of_V)
             }
         }
     }
-    if (!wrong && !nobodys) return true;
     char list[2][200] = {"", ""};
-    fit f = {0};
     for (int h = 0; h < heads; h++) {
         const int b = h / s->q_heads, q = h % s->q_heads, k = s->kv_heads;
         const double values[FORMS] = {right_key_head(h), b * k + q * group, b * k + q % k, b * k + q, b * k, b * k + q / k,
                                       b * k + q % group, q / group, b * s->q_heads + q / group, b * k + k - 1 - q / group,
                                       b * k + (q / group + 1) % k, h / k};
-        if (reads[h] >= 0) fit_add(&f, reads[h], values, FORMS, 0);
+        if (reads[h] >= 0) tell |= fit_add(&fit_heads[of_V], reads[h], values, 0);
         const size_t n = strlen(list[0]), m = strlen(list[1]);
         if (h >= 16) continue;
         snprintf(list[0] + n, sizeof list[0] - n, reads[h] < 0 ? " ?" : " %d", reads[h]);
         snprintf(list[1] + m, sizeof list[1] - m, " %d", right_key_head(h));
     }
-    const form *is = fit_form(&f, head_forms, FORMS);
     const char letter = of_V ? 'V' : 'K';
-    const char *gaps = "head mapping|fetch|first key|page lookup";
-    if (wrong)
-        find(BY_HEADS, is ? is->id : "", gaps,
-             "query heads 0, 1, 2 ... read %c of key heads%s, where%s are right (counted through the batches; ?: of none)%s", letter,
-             list[0], list[1], is ? is->says : "");
-    else
+    if (tell)
+        fit_says(&fit_heads[of_V], "query heads 0, 1, 2 ... read %c of key heads%s, where%s are right (counted through the batches; ?: of none)", letter, list[0],
+                 list[1]);
+    if (nobodys && !wrong)
         find(BY_HEADS, "", "head mapping|first tile|sink tiles|page lookup|lists|first key",
              "what query %d reads as rows of %c are none: the address is not a multiple of D from the beginning, or "
              "outside of it",
              query_of(row), letter);
-    return false;
+    return !wrong && !nobodys;
 }
 
 // P V with other keys' values than those of the scores.
@@ -132,10 +130,10 @@ static void look_at_values(void)
 static mask_kind kind_of(const record *r, int walk, const step *t)
 {
     if (e.problem->mask == WB_NO_MASK) return MASK_TAIL;
-    if (e.problem->sinks && t->S->cols < widest) return MASK_SINKS;
+    if (e.problem->sinks && t->S->cols < e.widest) return MASK_SINKS;
     int low, high;
     block_of(r, walk, &low, &high);
-    return !e.problem->window || t->key0 / t->S->cols >= (low + 1) / t->S->cols || t->key0 < 0 ? MASK_CAUSAL : MASK_WINDOW;
+    return !e.problem->window || t->key0 / t->S->cols >= (low + 1) / t->S->cols || t->key0 < 0 ? MASK_DIAGONAL : MASK_WINDOW;
 }
 
 // Scores far below underflow are no sign: such pairs stay unclear.
@@ -206,19 +204,6 @@ static bool hidden_by_number(const step *t, const pairs *p)
 
 static void look_at_tiles(const record *r)
 {
-    static const char *const gaps[] = {"mask of the diagonal|bounds|mask|tail", "mask of the window", "mask of the sinks|sink tiles", "tail|mask|packed rows"};
-    int total = 0, room = 0;
-    for (int n = 0; n < r->walk_count; n++) {
-        read_steps(&r->walks[n]);
-        room += step_count;
-        for (int t = 0; t < step_count; t++) total += steps[t].S->rows * (steps[t].S->cols + 1) + steps[t].S->cols + 1;
-    }
-    pairs *tiles = calloc((size_t)room + 1, sizeof *tiles);
-    mask_kind *kinds = calloc((size_t)room + 1, sizeof *kinds);
-    int *numbers = calloc((size_t)total + 1, sizeof *numbers), *next = numbers;
-    unsigned char *all = calloc((size_t)total + 1, 1), *fates = all;
-    if (!tiles || !numbers || !fates || !kinds) exit(2);
-    int count = 0;
     bool by_number = false;
     for (int n = 0; n < r->walk_count; n++) {
         double largest[256];
@@ -232,45 +217,34 @@ static void look_at_tiles(const record *r)
                     if (sees(steps[t].S->a_row[i], key_of(steps[t].S->b_row[c])))
                         largest[i] = fmax(largest[i], steps[t].S->after[i * steps[t].S->cols + c] * base2_scale());
         }
-        for (int t = 0; t < step_count; t++) {
-            const product *S = steps[t].S, *PV = steps[t].PV;
-            if (!PV || S->a_row[0] < 0 || steps[t].key0 == NO_ROW) continue;
-            pairs *p = &tiles[count];
-            *p = (pairs){S->rows, S->cols, S->a_row[0], low, -1, steps[t].key0, next, next + S->rows, fates, S};
-            next += S->rows + S->cols, fates += S->rows * S->cols;
-            for (int i = 0; i < S->rows; i++) p->query[i] = S->a_row[i] >= 0 ? query_of(S->a_row[i]) : -1;
+        for (int t = 0; t < step_count && !by_number; t++) {
+            const product *S = steps[t].S;
+            if (!steps[t].PV || S->a_row[0] < 0 || steps[t].key0 == NO_ROW) continue;
+            pairs p = pairs_new(S->rows, S->cols);
+            p.row0 = S->a_row[0], p.block_query = low, p.key0 = steps[t].key0;
+            for (int i = 0; i < S->rows; i++) p.query[i] = S->a_row[i] >= 0 ? query_of(S->a_row[i]) : -1;
             for (int c = 0; c < S->cols; c++) {
                 const int key = key_of(S->b_row[c]);
-                p->key[c] = key >= 0 ? key : steps[t].key0 + c >= keys_of(S->a_row[0]) ? steps[t].key0 + c : -1;
+                p.key[c] = key >= 0 ? key : p.key0 + c >= keys_of(p.row0) ? p.key0 + c : -1;
             }
-            fill_fates(p, &steps[t], largest);
-            by_number |= !by_number && hidden_by_number(&steps[t], p);
-            kinds[count++] = kind_of(r, n, &steps[t]);
+            fill_fates(&p, &steps[t], largest);
+            if ((by_number = hidden_by_number(&steps[t], &p))) continue;
+            if (e.problem->signature == WB_BLOCK_MASK)
+                look_at_bits(&p);
+            else
+                add_to_mask(kind_of(r, n, &steps[t]), &p);
         }
     }
-    if (e.problem->signature == WB_BLOCK_MASK) {
-        if (!by_number) look_at_bits(tiles, count);
-    } else
-        for (int kind = 0; kind < 4 && !by_number; kind++) {
-            pairs *of = calloc((size_t)count + 1, sizeof *of);
-            int some = 0;
-            for (int n = 0; n < count && of; n++)
-                if ((int)kinds[n] == kind) of[some++] = tiles[n];
-            static const char *const what[] = {"in tiles on the diagonal ", "in tiles left of the diagonal ", "in tiles of sinks ", ""};
-            if (some) look_at_masks(of, some, (mask_kind)kind, gaps[kind], e.problem->window ? what[kind] : "");
-            free(of);
-        }
-    free(tiles), free(numbers), free(all), free(kinds);
 }
 
 void look_at_forward(void)
 {
     record r;
     if (!record_read(&r, true)) return;
-    widest = 0;
+    e.widest = 0;
     for (int n = 0; n < r.walk_count; n++) {
         read_steps(&r.walks[n]);
-        for (int t = 0; t < step_count; t++) widest = max_int(widest, steps[t].S->cols);
+        for (int t = 0; t < step_count; t++) e.widest = max_int(e.widest, steps[t].S->cols);
     }
     if (e.table) look_at_pages(&r);
     if (look_at_heads(&r, false)) look_at_heads(&r, true);
@@ -286,4 +260,13 @@ void look_at_forward(void)
         look_at_merge(&r);
     else
         look_at_softmax(&r);
+}
+
+void conclude_forward(void)
+{
+    const char *gaps = "head mapping|fetch|first key|page lookup";
+    for (int of_V = 0; of_V < 2; of_V++) fit_conclude(&fit_heads[of_V], BY_HEADS, gaps, gaps, "");
+    if (e.table) conclude_decode();
+    if (e.problem->signature == WB_BLOCK_MASK) conclude_lists();
+    conclude_walks(), conclude_masks(), conclude_softmax();
 }

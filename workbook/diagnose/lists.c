@@ -77,21 +77,19 @@ static bool any_seen(int head, int low, int high, int key, int BC)
     return false;
 }
 
+static fit fit_lists = FIT(list_forms);
+
 void look_at_lists(const record *r)
 {
     enum { MOST = 512 };
     static int keys[STEPS];
-    bool ok[LISTS], wrong = false;
-    char seen[120] = "", needed[120] = "";
-    int at_row = 0, at_head = 0;
-    for (int f = 0; f < LISTS; f++) ok[f] = true;
     for (int n = 0; n < r->walk_count; n++) {
         int met[MOST] = {0}, low, high;
         block_of(r, n, &low, &high);
         bool first = high >= 0;
         for (int m = 0; m < n; m++) first &= r->walks[m].block != r->walks[n].block;
         if (!first) continue;
-        const int head = head_of(r->walks[n].first->a_row[0]), BC = widest;
+        const int head = head_of(r->walks[n].first->a_row[0]), BC = e.widest;
         for (int m = n; m < r->walk_count; m++) {
             int mine[MOST] = {0};
             if (r->walks[m].block != r->walks[n].block) continue;
@@ -100,75 +98,51 @@ void look_at_lists(const record *r)
                 if (steps[t].key0 >= 0 && steps[t].key0 / BC < MOST) mine[steps[t].key0 / BC]++;
             for (int k = 0; k < MOST; k++) met[k] = max_int(met[k], mine[k]);
         }
+        double values[LISTS];
+        char text[2][120] = {"", ""};
         for (int f = 0; f < LISTS; f++) {
             const int count = steps_by(f, head / e.s->q_heads, low, BC, keys, STEPS);
             int want[MOST] = {0};
             bool same = count >= 0;
             for (int k = 0; k < count; k++)
                 if (keys[k] < e.s->kv_len && keys[k] / BC < MOST) want[keys[k] / BC]++;
-            // Steps of which no query sees a key may be passed over.
-            for (int k = 0; k < MOST && same; k++)
-                same = met[k] == want[k] || (met[k] < want[k] && !any_seen(head, low, high, k * BC, BC));
-            ok[f] &= same;
-            if (f || same || wrong) continue;
-            wrong = true, at_row = low, at_head = head;
             for (int k = 0; k < MOST; k++) {
-                const size_t a = strlen(seen), b = strlen(needed);
-                for (int i = 0; i < met[k] && strlen(seen) < 100; i++) snprintf(seen + strlen(seen), sizeof seen - strlen(seen), " %d", k * BC);
-                if (want[k] && b < 100 && any_seen(head, low, high, k * BC, BC)) snprintf(needed + b, sizeof needed - b, " %d", k * BC);
-                (void)a;
+                // Steps of which no query sees a key may be passed over.
+                const bool seen = (f == 0 || met[k] < want[k]) && any_seen(head, low, high, k * BC, BC);
+                same &= met[k] == want[k] || (met[k] < want[k] && !seen);
+                for (int which = 0; which < 2 && f == 0; which++)
+                    for (int i = 0; i < (which ? seen && want[k] : met[k]) && strlen(text[which]) < 100; i++)
+                        snprintf(text[which] + strlen(text[which]), sizeof text[which] - strlen(text[which]), " %d", k * BC);
             }
+            values[f] = !same;
         }
+        if (fit_add(&fit_lists, 0, values, 0))
+            fit_says(&fit_lists, "the block from query %d on, of head %d, needs the keys from%s on, and takes those from%s on", low, head,
+                     *text[1] ? text[1] : " nowhere", *text[0] ? text[0] : " nowhere");
     }
-    if (!wrong) return;
-    const form *is = NULL;
-    for (int f = 1; f < LISTS && !is; f++)
-        if (ok[f]) is = &list_forms[f];
-    find(BY_WALK, is ? is->id : "", is && (is - list_forms >= 16 && is - list_forms <= 18) ? "first key" : is && (is - list_forms == 21 || is - list_forms == 20 || is - list_forms == 22) ? "first key" : is ? "lists" : "lists|first key",
-         "the block from query %d on, of head %d, needs the keys from%s on, and takes those from%s on%s%s", at_row, at_head, *needed ? needed : " nowhere",
-         *seen ? seen : " nowhere", is ? ": " : "", is ? is->says : "");
 }
 
 // ---------------------------------------------------------------------------------------------------------------------- bits
 
 static const form bit_forms[] = {{"", ""},
-                                 {"bits_reversed", "mask", },
-                                 {"bits_inverted", "mask"},
-                                 {"bits_of_first_word", "mask|load bits"},
-                                 {"bits_of_first_half", "load bits"},
-                                 {"bits_of_first_tile", "load bits"},
-                                 {"bits_of_one_row", "mask"},
-                                 {"bits_side_by_side", "mask"},
-                                 {"bits_shifted_twice", "mask"},
-                                 {"bits_of_other_row", "mask|load bits"},
-                                 {"words_exchanged", "mask|load bits"},
-                                 {"bits_of_next_tile", "load bits"},
-                                 {"bits_of_steps", "load bits"},
-                                 {"bits_without_words", "load bits"},
-                                 {"bits_in_fours", "mask"},
-                                 {"bits_even_odd", "mask"},
-                                 {"bits_of_other_half", "load bits"},
-                                 {"bits_reversed_in_lane", "mask"},
-                                 {"all_seen", "mask|load bits"}};
-static const char *const bit_says[] = {"",
-                                       "the highest bit of a word is taken for its first key, which has the lowest",
-                                       "what has its bit set is hidden, where that is what is seen",
-                                       "all keys of a step are hidden by its first word, of 32 keys",
-                                       "both steps of a tile are hidden by the bits of the first",
-                                       "each tile is hidden by the bits of the first in its list",
-                                       "rows r and r + 8 are hidden by the bits of the first of them",
-                                       "the columns of a lane are taken to lie side by side: they are two of every eight",
-                                       "a word is shifted for its lane twice",
-                                       "a row is hidden by the bits of the row eight away",
-                                       "the words of the first and the second 32 keys are exchanged",
-                                       "each tile is hidden by the bits of the next in its list",
-                                       "each step is taken for a tile of its own where the bits are looked for",
-                                       "a row of a tile is taken to have one word, where it has two",
-                                       "the pairs of a lane's columns are taken to lie four apart, where they lie eight apart",
-                                       "the two columns of a pair are exchanged",
-                                       "the steps of a tile are hidden by each other's bits",
-                                       "the bits of a lane are taken from the highest down",
-                                       "no pair is hidden"};
+                                 {"bits_reversed", "the highest bit of a word is taken for its first key, which has the lowest"},
+                                 {"bits_inverted", "what has its bit set is hidden, where that is what is seen"},
+                                 {"bits_of_first_word", "all keys of a step are hidden by its first word, of 32 keys"},
+                                 {"bits_of_first_half", "both steps of a tile are hidden by the bits of the first"},
+                                 {"bits_of_first_tile", "each tile is hidden by the bits of the first in its list"},
+                                 {"bits_of_one_row", "rows r and r + 8 are hidden by the bits of the first of them"},
+                                 {"bits_side_by_side", "the columns of a lane are taken to lie side by side: they are two of every eight"},
+                                 {"bits_shifted_twice", "a word is shifted for its lane twice"},
+                                 {"bits_of_other_row", "a row is hidden by the bits of the row eight away"},
+                                 {"words_exchanged", "the words of the first and the second 32 keys are exchanged"},
+                                 {"bits_of_next_tile", "each tile is hidden by the bits of the next in its list"},
+                                 {"bits_of_steps", "each step is taken for a tile of its own where the bits are looked for"},
+                                 {"bits_without_words", "a row of a tile is taken to have one word, where it has two"},
+                                 {"bits_in_fours", "the pairs of a lane's columns are taken to lie four apart, where they lie eight apart"},
+                                 {"bits_even_odd", "the two columns of a pair are exchanged"},
+                                 {"bits_of_other_half", "the steps of a tile are hidden by each other's bits"},
+                                 {"bits_reversed_in_lane", "the bits of a lane are taken from the highest down"},
+                                 {"all_seen", "no pair is hidden"}};
 enum { BITS = sizeof bit_forms / sizeof *bit_forms };
 
 // Whether this form hides a pair of the tile in place n of its list: row of the tile of queries, column of the step. -1: unknown.
@@ -203,38 +177,40 @@ static int hides_bit(int form, int first, int n, int count, int row, int r, int 
     return (m->bits[at] >> bit & 1) == (form == 2);
 }
 
-// False if nothing is wrong.
-bool look_at_bits(const pairs *tiles, int count)
+static fit fit_bits = FIT(bit_forms);
+
+void look_at_bits(const pairs *t)
 {
     const block_mask *m = mask();
-    int misses[BITS] = {0}, all = 0, shown = 0, lost = 0, wq = -1, wk = 0;
-    for (int n = 0; n < count; n++) {
-        const pairs *t = &tiles[n];
-        const int b = head_of(t->row0) / e.s->q_heads, tile = t->key0 / 64, half = t->key0 % 64 / t->keys;
-        const int list = (m->masks > 1 ? b : 0) * (q_tiles() + 1) + t->query[0] / m->q_tile, first = m->part_start[list], parts = m->part_start[list + 1] - first;
-        int place = -1;
-        for (int k = 0; k < parts; k++)
-            if (m->part[first + k] == tile) place = k;
-        for (int a = 0; a < t->queries; a++)
-            for (int c = 0; c < t->keys; c++) {
-                const int fate = t->fate[a * t->keys + c];
-                if (t->query[a] < 0 || t->key[c] < 0 || t->key[c] >= e.s->kv_len || fate == UNCLEAR) continue;
-                const bool right = sees(t->row0 - query_of(t->row0) + t->query[a], t->key[c]);
-                if (right != (fate == WEIGHT) && wq < 0) wq = t->query[a], wk = t->key[c];
-                shown += !right && fate == WEIGHT, lost += right && fate == HIDDEN;
-                if (place < 0) continue;
-                all++;
-                for (int f = 0; f < BITS; f++) {
-                    const int hides = hides_bit(f, first, place, parts, t->query[a] % m->q_tile, a, half, 64 / t->keys, c);
-                    misses[f] += hides >= 0 && hides != (fate == HIDDEN);
-                }
+    const int b = head_of(t->row0) / e.s->q_heads, tile = t->key0 / 64, half = t->key0 % 64 / t->keys;
+    const int list = (m->masks > 1 ? b : 0) * (q_tiles() + 1) + t->query[0] / m->q_tile, first = m->part_start[list], parts = m->part_start[list + 1] - first;
+    int place = -1;
+    for (int k = 0; k < parts; k++)
+        if (m->part[first + k] == tile) place = k;
+    for (int a = 0; a < t->queries; a++)
+        for (int c = 0; c < t->keys; c++) {
+            const int fate = t->fate[a * t->keys + c];
+            if (t->query[a] < 0 || t->key[c] < 0 || t->key[c] >= e.s->kv_len || fate == UNCLEAR) continue;
+            const bool seen = sees(t->row0 - query_of(t->row0) + t->query[a], t->key[c]);
+            double values[BITS];
+            for (int f = 0; f < BITS; f++) {
+                const int hides = place < 0 ? !seen : hides_bit(f, first, place, parts, t->query[a] % m->q_tile, a, half, 64 / t->keys, c);
+                values[f] = hides < 0 ? fate == HIDDEN : hides;
             }
-    }
-    if (!shown && !lost) return false;
-    int is = 0;
-    for (int f = 1; f < BITS && !is && all; f++)
-        if (misses[f] <= all / 500) is = f;
-    find(BY_MASK, bit_forms[is].id, is ? bit_forms[is].says : "mask|load bits|lists|first key",
-         "%d pairs that should be hidden get a weight, and %d that should be seen none, as query %d and key %d%s%s", shown, lost, wq, wk, is ? ": " : "", bit_says[is]);
-    return true;
+            values[0] = !seen;
+            if (fit_add(&fit_bits, fate == HIDDEN, values, 0))
+                fit_says(&fit_bits, "query %d sees key %d%s, but %s, in the tile of keys from %d on", t->query[a], t->key[c], seen ? "" : " not",
+                         fate == HIDDEN ? "gives it no weight" : "gives it a weight", t->key0);
+        }
+}
+
+void conclude_lists(void)
+{
+    const form *list = fit_form(&fit_lists), *bits = fit_form(&fit_bits);
+    static const char *const first_key[] = {"first_half_twice", "tiles_of_a_step", "index_not_divided", "whole_as_part", "part_step_not_reduced", "halves_exchanged"};
+    static const char *const loaded[] = {"bits_of_first_half", "bits_of_first_tile", "bits_of_next_tile", "bits_of_steps", "bits_without_words", "bits_of_other_half"};
+    bool by_key = false, by_load = false;
+    for (int n = 0; n < 6; n++) by_key |= list && strcmp(list->id, first_key[n]) == 0, by_load |= bits && strcmp(bits->id, loaded[n]) == 0;
+    fit_conclude(&fit_lists, BY_WALK, by_key ? "first key" : "lists", "lists|first key", ": ");
+    fit_conclude(&fit_bits, BY_MASK, by_load ? "load bits" : "mask|load bits", "mask|load bits|lists|first key", ": ");
 }

@@ -12,9 +12,24 @@ typedef struct pair {
     bool sideways;
 } pair;
 
-static int W, sinks, N;
+// A tile that was kept: with it what should be hidden, and the numbers of its case.
+typedef struct kept_tile {
+    pairs at;
+    bool *hide, needs, bare, wrong, ran;  // of the whole tile: something is to be hidden; though nothing is; something is wrong; something is hidden, or to be
+    int W, sinks, N, wide, number;
+} kept_tile;
 
-enum { CAUSALS = 19, WINDOWS = 16, SINKINGS = 10, SHAPES = 8 };
+static struct {
+    kept_tile *tiles;
+    int count, room;
+    bool wrong;
+} masks[MASKS];
+static char cases[64][WB_CASE_TEXT];
+static int case_count;
+
+static int W, sinks, N, wide;  // of the tile at hand; keys in the widest tile of its case
+
+enum { CAUSALS = 19, WINDOWS = 17, SINKINGS = 11, SHAPES = 8 };
 static const form causal_forms[CAUSALS] = {
     {"", "j > i"},
     {"no_causal", ""},
@@ -79,6 +94,7 @@ static const form window_forms[WINDOWS] = {
     {"window_without_warp", "j <= i - W less the warp's place in its block"},
     {"window_half", "j <= i - W / 2"},
     {"window_twice", "j <= i - 2 W"},
+    {"window_reversed_equal", "j >= i - W"},
 };
 static bool window(int form, const pair *p)
 {
@@ -99,6 +115,7 @@ static bool window(int form, const pair *p)
     case 13: return p->sideways ? p->block_j + c <= p->i - W : p->j <= p->block_i + r - W;
     case 14: return p->j <= p->i - W / 2;
     case 15: return p->j <= p->i - 2 * W;
+    case 16: return p->j >= p->i - W;
     default: return false;
     }
 }
@@ -115,6 +132,7 @@ static const form sink_forms[SINKINGS] = {
     {"tile_of_sinks_whole", "the tile's first key is no sink"},
     {"sinks_reversed_equal", "j <= sinks"},
     {"sinks_query_local", "r >= sinks, with r the query's number in its tile"},
+    {"sinks_by_key_tiles", "j >= sinks, with j counted as if all tiles were as wide as those of the window"},
 };
 static bool no_sink(int form, const pair *p)
 {
@@ -128,7 +146,8 @@ static bool no_sink(int form, const pair *p)
     case 6: return p->i >= sinks;
     case 7: return p->j0 >= sinks;
     case 8: return p->j <= sinks;
-    default: return p->r >= sinks;
+    case 9: return p->r >= sinks;
+    default: return p->j0 / 16 * wide + p->c >= sinks;
     }
 }
 
@@ -177,18 +196,49 @@ static pair pair_of(const pairs *t, int a, int b)
 
 static bool counts(const pairs *t, int a, int b) { return t->query[a] >= 0 && t->key[b] >= 0; }
 
-static bool should_hide(const pairs *t, int a, int b)
+pairs pairs_new(int queries, int keys)
 {
-    return !sees(head_of(t->row0) * e.s->q_len + t->query[a], t->key[b]);
+    pairs p = {.queries = queries, .keys = keys, .block_key = -1};
+    p.query = calloc((size_t)(queries + keys), sizeof *p.query), p.fate = calloc((size_t)(queries * keys), 1);
+    if (!p.query || !p.fate) exit(2);
+    p.key = p.query + queries;
+    return p;
 }
 
-// Whether the rule hides what was hidden, but in tiles that are left out.
-static bool explains(const rule *u, const pairs *tiles, int count, const bool *out)
+void add_to_mask(mask_kind kind, const pairs *tile)
+{
+    if (masks[kind].count == masks[kind].room) {
+        masks[kind].room = 2 * masks[kind].room + 64;
+        masks[kind].tiles = realloc(masks[kind].tiles, (size_t)masks[kind].room * sizeof *masks[kind].tiles);
+        if (!masks[kind].tiles) exit(2);
+    }
+    if (!case_count || strcmp(cases[case_count - 1], e.text))
+        snprintf(cases[case_count < 63 ? case_count++ : 63], WB_CASE_TEXT, "%s", e.text);
+    kept_tile *k = &masks[kind].tiles[masks[kind].count++];
+    *k = (kept_tile){.at = *tile, .N = e.s->kv_len, .wide = e.widest, .number = case_count - 1, .bare = true};
+    k->W = e.problem->window ? e.s->window : 4 * (e.s->kv_len + e.s->q_len), k->sinks = e.problem->sinks ? e.s->sinks : 0;
+    k->hide = calloc((size_t)(tile->queries * tile->keys), 1);
+    if (!k->hide) exit(2);
+    for (int a = 0; a < tile->queries; a++)
+        for (int b = 0; b < tile->keys; b++) {
+            const int at = a * tile->keys + b, fate = tile->fate[at];
+            if (!counts(tile, a, b)) continue;
+            k->hide[at] = !sees(head_of(tile->row0) * e.s->q_len + tile->query[a], tile->key[b]);
+            k->needs |= k->hide[at], k->bare &= fate != HIDDEN, k->ran |= k->hide[at] || fate == HIDDEN, k->wrong |= fate == (k->hide[at] ? WEIGHT : HIDDEN);
+        }
+    k->bare &= k->needs, masks[kind].wrong |= k->wrong;
+}
+
+// Whether the rule hides what was hidden, in all tiles; bare: but in those that hide nothing and should.
+static bool explains(const rule *u, mask_kind kind, bool bare)
 {
     bool clear = false;
-    for (int n = 0; n < count; n++) {
-        const pairs *t = &tiles[n];
-        for (int a = 0; a < t->queries && !(out && out[n]); a++)
+    for (int n = 0; n < masks[kind].count; n++) {
+        const kept_tile *k = &masks[kind].tiles[n];
+        const pairs *t = &k->at;
+        W = k->W, sinks = k->sinks, N = k->N, wide = k->wide;
+        if ((bare && k->bare) || !k->ran) continue;
+        for (int a = 0; a < t->queries; a++)
             for (int b = 0; b < t->keys; b++) {
                 const int fate = t->fate[a * t->keys + b];
                 if (!counts(t, a, b) || fate == UNCLEAR) continue;
@@ -229,145 +279,128 @@ static void describe(const rule *u, char *text, size_t size)
         snprintf(text, size, shapes[u->shape].says, *C ? C : "never", *V ? V : "never", *S ? S : "always");
 }
 
-const char *mask_numbers(void)
+// The rules with the fewest deviations that explain what was seen, the first two; how many there are.
+static int search(mask_kind kind, bool bare, rule found[2])
 {
-    static char text[80];
-    const int n = e.problem->window ? snprintf(text, sizeof text, " (W = %d", e.s->window) : 0;
-    text[n] = 0;
-    if (e.problem->sinks) snprintf(text + n, sizeof text - (size_t)n, ", sinks = %d)", e.s->sinks);
-    else if (n) snprintf(text + n, sizeof text - (size_t)n, ")");
-    return text;
-}
-
-// The rule with the fewest deviations that explains all tiles but those left out; *also: another with as many.
-static int search(const pairs *tiles, int count, mask_kind kind, const bool *out, rule found[2])
-{
-    for (int most = 0; most <= 2; most++) {
-        int some = 0;
+    for (int most = 0, some = 0; most <= 2 && !some; most++) {
         rule u;
         for (u.shape = 0; u.shape < SHAPES; u.shape++)
             for (u.causal = 0; u.causal < CAUSALS; u.causal++)
                 for (u.window = 0; u.window < WINDOWS; u.window++)
                     for (u.sinks = 0; u.sinks < SINKINGS; u.sinks++)
-                        if (deviates(&u) == most && allowed(&u, kind) && explains(&u, tiles, count, out)) {
-                            if (some < 2) found[some] = u;
-                            some++;
-                        }
+                        if (deviates(&u) == most && allowed(&u, kind) && explains(&u, kind, bare) && some++ < 2) found[some - 1] = u;
         if (some) return some;
     }
     return 0;
 }
 
 // Tiles in which nothing is hidden: which are they, of those that need it? Says so, or "".
-static const char *which_tiles(const pairs *tiles, int count, const bool *needs, const bool *bare)
+static const char *which_tiles(mask_kind kind)
 {
     enum { FLAGS = 6 };
-    static const char *const says[FLAGS] = {
-        ": those of which the first query sees all keys",
-        ": those of which the last query sees all keys",
-        ": those that are hidden whole",
-        ": those where the window begins, and no key comes after a query",
-        ": those where a key comes after a query",
-        ": all but the first tile of their block's walk"};
+    static const char *const says[FLAGS] = {": those of which the first query sees all keys",
+                                            ": those of which the last query sees all keys",
+                                            ": those that are hidden whole",
+                                            ": those where the window begins, and no key comes after a query",
+                                            ": those where a key comes after a query",
+                                            ": all but the first tile of keys"};
     for (int f = 0; f < FLAGS; f++) {
         bool same = true;
-        for (int n = 0; n < count && same; n++) {
-            if (!needs[n]) continue;
-            const pairs *t = &tiles[n];
+        for (int n = 0; n < masks[kind].count && same; n++) {
+            const kept_tile *k = &masks[kind].tiles[n];
+            const pairs *t = &k->at;
             bool first = true, last = true, whole = true, future = false;
-            for (int b = 0; b < t->keys; b++)
-                for (int a = 0; a < t->queries; a++) {
+            for (int a = 0; a < t->queries && k->needs; a++)
+                for (int b = 0; b < t->keys; b++) {
                     if (!counts(t, a, b)) continue;
-                    const bool hide = should_hide(t, a, b);
+                    const bool hide = k->hide[a * t->keys + b];
                     whole &= hide, future |= t->key[b] > t->query[a];
-                    if (hide && a == 0) first = false;
-                    if (hide && a == t->queries - 1) last = false;
+                    first &= !hide || a > 0, last &= !hide || a < t->queries - 1;
                 }
             const bool flags[FLAGS] = {first, last, whole, !future, future, t->key0 > 0};
-            same = flags[f] == bare[n];
+            same = !k->needs || flags[f] == k->bare;
         }
         if (same) return says[f];
     }
     return "";
 }
 
-void look_at_masks(const pairs *tiles, int count, mask_kind kind, const char *gaps, const char *what)
+static void conclude(mask_kind kind)
 {
-    bool *needs = calloc((size_t)count + 1, 1), *bare = calloc((size_t)count + 1, 1);
-    if (!needs || !bare) exit(2);
-    int shown = 0, lost = 0, to_hide = 0, sq = 0, sk = 0, lq = 0, lk = 0, low = 1 << 30, high = -low, needed = 0,
-        bares = 0, wrong_tiles = 0, ghosts = 0;
+    static const char *const gaps[MASKS] = {"mask of the diagonal|bounds|mask|tail", "mask of the window", "mask of the sinks|sink tiles", "tail|mask|packed rows",
+                                            "mask of dK and dV|recompute", "mask of dQ|recompute for dQ"};
+    static const char *const where[MASKS] = {"in tiles on the diagonal ", "in tiles left of the diagonal ", "in tiles of sinks ", "",
+                                             "in the kernel of dK and dV ", "in the kernel of dQ "};
+    const char *what = kind <= MASK_WINDOW && !e.problem->window ? "" : where[kind];
+    int shown = 0, lost = 0, to_hide = 0, ghosts = 0, needed = 0, bares = 0, wrongs = 0, number = -1, ghost = -1;
+    int sq = 0, sk = 0, lq = 0, lk = 0, all_needed = 0, all_bare = 0;
     bool only_bare = true;
-    N = e.s->kv_len, W = e.problem->window ? e.s->window : 4 * (N + e.s->q_len), sinks = e.problem->sinks ? e.s->sinks : 0;
-    for (int n = 0; n < count; n++) {
-        const pairs *t = &tiles[n];
-        bool hidden = false, wrong = false;
+    for (int n = 0; n < masks[kind].count; n++) {
+        const kept_tile *k = &masks[kind].tiles[n];
+        only_bare &= !k->wrong || k->bare, all_needed += k->needs, all_bare += k->bare;
+        if (k->wrong && number < 0) number = k->number;
+    }
+    for (int n = 0; n < masks[kind].count; n++) {  // the first case with a wrong tile is shown
+        const kept_tile *k = &masks[kind].tiles[n];
+        const pairs *t = &k->at;
+        if (k->number != number) continue;
+        needed += k->needs, bares += k->bare, wrongs += k->wrong, N = k->N, W = k->W, sinks = k->sinks;
         for (int a = 0; a < t->queries; a++)
             for (int b = 0; b < t->keys; b++) {
-                const int fate = t->fate[a * t->keys + b];
+                const int at = a * t->keys + b;
                 if (!counts(t, a, b)) continue;
-                const bool hide = should_hide(t, a, b);
-                needs[n] |= hide, hidden |= fate == HIDDEN, to_hide += hide;
-                if (hide && fate == WEIGHT) {
+                to_hide += k->hide[at];
+                if (k->hide[at] && t->fate[at] == WEIGHT) {
                     if (shown++ == 0) sq = t->query[a], sk = t->key[b];
-                    low = min_int(low, t->key[b] - t->query[a]), high = max_int(high, t->key[b] - t->query[a]);
-                    ghosts += t->key[b] >= N, wrong = true;
+                    if (t->key[b] >= k->N && ghosts++ == 0) ghost = t->key[b];
                 }
-                if (!hide && fate == HIDDEN) {
-                    if (lost++ == 0) lq = t->query[a], lk = t->key[b];
-                    wrong = true;
-                }
+                if (!k->hide[at] && t->fate[at] == HIDDEN && lost++ == 0) lq = t->query[a], lk = t->key[b];
             }
-        bare[n] = needs[n] && !hidden, needed += needs[n], bares += bare[n], wrong_tiles += wrong;
-        only_bare &= !wrong || bare[n];
     }
-    if (!shown && !lost) {
-        free(needs), free(bare);
-        return;
-    }
-    char seen[300], says[240], right[160];
+    snprintf(e.text, sizeof e.text, "%s", cases[number]);
+    char seen[300] = "", says[300], right[160], numbers[80] = "";
     int at = 0;
-    seen[0] = 0;
     if (shown) at = snprintf(seen, sizeof seen, "of the %d pairs to be hidden %d get a weight, as query %d and key %d", to_hide, shown, sq, sk);
     if (lost)
-        snprintf(seen + at, sizeof seen - (size_t)at, "%s%d pairs that should be seen are hidden, as query %d and key %d",
-                 at ? ", and " : "", lost, lq, lk);
+        snprintf(seen + at, sizeof seen - (size_t)at, "%s%d pairs that should be seen are hidden, as query %d and key %d", at ? ", and " : "", lost, lq, lk);
+    if (e.problem->sinks) snprintf(numbers, sizeof numbers, " (W = %d, sinks = %d)", W, sinks);
+    else if (e.problem->window) snprintf(numbers, sizeof numbers, " (W = %d)", W);
     rule found[2];
     const rule none = {0, 0, 0, 0};
     describe(&none, right, sizeof right);
-    const bool all_ghosts = shown == ghosts && !lost;
-    if (bares == needed && only_bare && all_ghosts)
-        find(BY_MASK, "tail_seen", gaps, "%sno key is hidden that does not exist: there are %d, and %s", what, N, seen);
-    else if (bares == needed && only_bare)
-        find(BY_MASK, "nothing_hidden", gaps, "%sthe mask hides nothing, in none of the %d tiles that need it: %s%s", what, needed, seen,
-             mask_numbers());
-    else if (kind == MASK_TAIL) {
-        const int least = ghosts ? sk : lk;
-        find(BY_MASK, low == high || ghosts || lost ? "tail_off" : "", gaps, "%sof %d keys, %s%s", what, N, seen,
-             least == N && ghosts ? ": the first key that does not exist is seen" : least == N - 1 && lost ? ": the last key is hidden" : "");
-    } else {
-        int some = search(tiles, count, kind, NULL, found);
-        const char *among = "";
-        if (!some && bares && (some = search(tiles, count, kind, bare, found)) > 0) among = " where it hides anything";
-        if (some && !deviates(&found[0]) && *among)
-            find(BY_MASK, "mask_left_out", gaps, "%sthe mask is right where it hides anything, but in %d of the %d tiles that need it it hides nothing%s: %s%s", what,
-                 bares, needed, which_tiles(tiles, count, needs, bare), seen, mask_numbers());
+    if (kind == MASK_SINKS) snprintf(right, sizeof right, "j >= sinks");
+    if (all_bare == all_needed && only_bare && ghosts == shown)
+        find(BY_MASK, "tail_seen", gaps[kind], "%sno key is hidden that does not exist: there are %d, and %s", what, N, seen);
+    else if (all_bare == all_needed && only_bare)
+        find(BY_MASK, "nothing_hidden", gaps[kind], "%sthe mask hides nothing, in none of the %d tiles that need it: %s%s", what, needed, seen, numbers);
+    else if (kind == MASK_TAIL)
+        find(BY_MASK, ghost == N || lk == N - 1 ? "tail_off_by_one" : "", gaps[kind], "of %d keys, %s%s", N, seen,
+             ghost == N ? ": the first key that does not exist is seen" : lost && lk == N - 1 ? ": the last key is hidden" : "");
+    else {
+        int some = search(kind, false, found);
+        const bool among = !some && all_bare && (some = search(kind, true, found)) > 0;
+        if (some && !deviates(&found[0]))
+            find(BY_MASK, "mask_left_out", gaps[kind],
+                 "%sthe mask is right where it hides anything, but in %d of the %d tiles that need it it hides nothing%s: %s%s", what, bares, needed,
+                 which_tiles(kind), seen, numbers);
         else if (some == 1 || some == 2) {
             describe(&found[0], says, sizeof says);
-            if (some == 2) {
-                char other[200];
-                describe(&found[1], other, sizeof other);
-                snprintf(says + strlen(says), sizeof says - strlen(says), ", or if %.150s", other);
-            }
+            const size_t used = strlen(says);
+            char other[200];
+            describe(&found[1 % some], other, sizeof other);
+            if (some == 2) snprintf(says + used, sizeof says - used, " (or, which is the same here, if %s)", other);
             const rule *u = &found[0];
             const char *id = u->causal ? causal_forms[u->causal].id : u->window ? window_forms[u->window].id : u->sinks ? sink_forms[u->sinks].id : shapes[u->shape].id;
-            find(BY_MASK, id, gaps, "%s%s key j is hidden from query i if %s, where it should be if %s%s; %s", what, among, says, right,
-                 mask_numbers(), seen);
-        } else if (only_bare)
-            find(BY_MASK, "mask_left_out", gaps, "%sin %d of the %d tiles that need a mask nothing is hidden%s: %s%s", what, bares, needed,
-                 which_tiles(tiles, count, needs, bare), seen, mask_numbers());
-        else
-            find(BY_MASK, "", gaps, "%s%s, in %d of %d tiles%s", what, seen, wrong_tiles, count, mask_numbers());
+            find(BY_MASK, id, gaps[kind], "%s%skey j is hidden from query i if %s, where it should be if %s%s; %s", what,
+                 among ? "where anything is hidden " : "", says, right, numbers, seen);
+        } else
+            find(BY_MASK, only_bare ? "mask_left_out" : "", gaps[kind], "%s%s, in %d of %d tiles%s%s", what, seen, only_bare ? bares : wrongs, needed,
+                 only_bare ? ", in which nothing is hidden" : "", only_bare ? which_tiles(kind) : numbers);
     }
-    free(needs), free(bare);
+}
+
+void conclude_masks(void)
+{
+    for (int kind = 0; kind < MASKS; kind++)
+        if (masks[kind].wrong) conclude((mask_kind)kind);
 }

@@ -103,12 +103,11 @@ static void terms_of(int h, int row, double terms[TERMS])
     memcpy(terms, values, sizeof values);
 }
 
+static fit terms = FIT(term_forms), rows = FIT(row_forms);
+
 void look_at_dsinks(void)
 {
     const int H = e.s->q_heads, N = e.s->q_len, B = e.s->batch;
-    fit terms = {0}, rows = {0};
-    int wrong = -1;
-    double want = 0;
     for (int h = H; h-- > 0;) {
         double by_term[TERMS] = {0}, by_row[ROWS] = {0}, size = 0, one[TERMS];
         if (!isfinite(e.sink_logits[h])) continue;
@@ -127,12 +126,19 @@ void look_at_dsinks(void)
                 by_row[ROWS - 1] += one[0] * (i / 32 + 1 < 32 ? i / 32 + 1 : 32);
             }
         const double got = e.dsinks[h], tolerance = 2e-4 * (size + fabs(got)) + 1e-20;
-        fit_add(&terms, got, by_term, TERMS, tolerance), fit_add(&rows, got, by_row, ROWS, tolerance);
-        if (!(fabs(got - by_term[0]) <= tolerance)) wrong = h, want = by_term[0];
+        fit_add(&rows, got, by_row, tolerance);
+        if (fit_add(&terms, got, by_term, tolerance))
+            fit_says(&terms, "dsinks[%d] is %.5g, where minus the sum of exp(s - L) delta over the rows of head %d is %.5g", h, got, h, by_term[0]);
     }
-    const form *t = fit_form(&terms, term_forms, TERMS), *r = fit_form(&rows, row_forms, ROWS);
-    if (wrong >= 0)
-        find(BY_END, t ? t->id : r ? r->id : "", t ? "rows of the head" : r ? r - row_forms >= 9 ? "sum of the block|rows of the head" : "rows of the head" : "rows of the head|sum of the block",
-             "dsinks[%d] is %.5g, where minus the sum of exp(s - L) delta over the rows of head %d is %.5g%s%s", wrong, e.dsinks[wrong], wrong, want,
-             t || r ? ": " : "", t ? t->says : r ? r->says : "");
+}
+
+void conclude_dsinks(void)
+{
+    const form *r = fit_form(&rows);
+    memcpy(rows.says, terms.says, sizeof rows.says), memcpy(rows.shown, terms.shown, sizeof rows.shown);
+    const char *both = "rows of the head|sum of the block";
+    if (r && !fit_form(&terms))
+        fit_conclude(&rows, BY_END, r - row_forms >= 9 ? both : "rows of the head", both, ": ");
+    else
+        fit_conclude(&terms, BY_END, "rows of the head", both, ": ");
 }

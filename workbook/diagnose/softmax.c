@@ -8,13 +8,6 @@
 
 static double s2;
 
-// The first row that is wrong in each step, and the fits over all rows.
-static struct {
-    int q, t, count;
-    double got, right, delta, m, l;
-} first_m, first_alpha, first_l, first_L;
-static fit fit_m, fit_alpha, fit_l, fit_L;
-
 static double dot_of(const float *x, const float *y, int D)
 {
     double sum = 0;
@@ -32,6 +25,8 @@ static const form slope_forms[] = {{"", ""},
                                    {"wrong_sign", "the wrong sign"},
                                    {"scale_divided", "a division by scale"},
                                    {"ln2_for_log2e", "scale * ln(2), where log2(e) is meant"}};
+
+static fit fit_slope = FIT(slope_forms);
 
 // What a row subtracts from its scores in base 2, from its weights in one tile; NaN if it has none, or not one number.
 static double subtracted(const step *t, int i, int *weights)
@@ -76,22 +71,15 @@ static double subtracted(const step *t, int i, int *weights)
     }
     const line l = line_through(x, y, count);
     const double scale = e.s->scale, factors[] = {s2, 1, scale, LOG2E, s2 * LOG2E, s2 * scale, s2 * s2, -s2, LOG2E / scale, scale * LN2};
-    fit f = {0};
-    enum { FORMS = sizeof slope_forms / sizeof *slope_forms };
-    fit_add(&f, l.slope, factors, FORMS, 0.015 * fabs(l.slope));
-    const form *factor = fit_form(&f, slope_forms, FORMS);
-    double linear = 0;
-    for (int n = 0; n < count; n++) linear = fmax(linear, fabs(exp2(y[n]) - x[n] * s2));
     if (by_lanes)
         find(BY_EXPONENT, "max_of_a_lane", "rescale|max|softmax",
              "query %d subtracts different numbers from the scores of one tile, each lane its own: the maximum is not "
              "brought together over the lanes of the row",
              q);
-    else if (count >= 6 && fabs(l.slope) > 0.02 * s2 && l.off <= close)
-        find(BY_EXPONENT, factor ? factor->id : "", "accumulate|softmax",
-             "the weights of query %d are 2^(%.4g S - ...), where scale * log2(e) = %.4g belongs before S = q k%s%s", q,
-             l.slope, s2, factor ? ": that is " : "", factor ? factor->says : "");
-    else
+    else if (count >= 6 && fabs(l.slope) > 0.02 * s2 && l.off <= close) {
+        if (fit_add(&fit_slope, l.slope, factors, 0.015 * fabs(l.slope)))
+            fit_says(&fit_slope, "the weights of query %d are 2^(%.4g S - ...), where scale * log2(e) = %.4g belongs before S = q k", q, l.slope, s2);
+    } else
         find(BY_EXPONENT, "", "accumulate|max|rescale|softmax",
              "the weights of query %d in the tile of keys from %d on are not 2^(scale log2(e) S - m) with one m for "
              "the row",
@@ -122,6 +110,7 @@ enum { MAXIMA = sizeof max_forms / sizeof *max_forms };
 
 static const form alpha_forms[] = {{"", ""},
                                    {"O_not_rescaled", ": O is not rescaled"},
+                                   {"O_not_rescaled_below_8", ": O is not rescaled where the maximum grows by less than 8, though m does grow"},
                                    {"O_begins_anew", ": O begins anew"},
                                    {"rescaled_upside_down", ": old and new maximum are exchanged"},
                                    {"rescaled_twice", ": that is done twice"},
@@ -208,6 +197,9 @@ static const form logit_forms[] = {{"", ""},
                                    {"logit_subtracted", ": the logit's term is subtracted"}};
 enum { LOGITS = sizeof logit_forms / sizeof *logit_forms };
 
+static fit fit_m = FIT(max_forms), fit_alpha = FIT(alpha_forms), fit_l = FIT(l_forms), fit_L = FIT(L_forms),
+           fit_logit_l = FIT(logit_forms), fit_logit_L = FIT(logit_forms);
+
 // What the sink's term is of exp(L), by each form: L and l of the keys alone, m in base 2.
 static void logit_terms(int head, double L, double l, double m, int tiles, double terms[LOGITS])
 {
@@ -242,13 +234,13 @@ static void look_at_maximum(int q, int t, double m, double before, double lowest
     const double run = runs[t], old = t > 0 ? runs[t - 1] : run, top = tile[t], scale = e.s->scale;
     const double values[MAXIMA] = {m, top, old, runs[0], 0, fmax(before, top / s2) * s2, run / s2, run * LN2, run * LOG2E, run * s2, run / scale,
                                    run * scale, -run, before + top, fmin(before, top), fmax(run, 0), fmax(before, top / s2), all, lowest};
-    if (known(runs, t + 1, m) && m > run - 8.1) return;
+    if ((known(runs, t + 1, m) && m > run - 8.1) || (t > 0 && fabs(m - before) < 0.012 && m > run - 8.1)) return;  // it may stay as it was
     double held[MAXIMA];
     memcpy(held, values, sizeof held);
     held[0] = run;
     if (t > 0 && !isfinite(before)) held[13] = held[14] = NAN;
-    fit_add(&fit_m, m, held, MAXIMA, 0.012 + 2e-4 * fabs(m));
-    if (first_m.count++ == 0) first_m.q = q, first_m.t = t, first_m.got = m, first_m.right = run;
+    if (fit_add(&fit_m, m, held, 0.012 + 2e-4 * fabs(m)))
+        fit_says(&fit_m, "in tile %d of its walk query %d subtracts %.4g from its scores in base 2, the largest of which is %.4g so far", t, q, m, run);
 }
 
 static void look_at_rescaling(int q, int t, const step *from, const step *to, int i, double old, double m, double l)
@@ -271,11 +263,13 @@ static void look_at_rescaling(int q, int t, const step *from, const step *to, in
              t, t + 1, q, right);
         return;
     }
-    const double values[ALPHAS] = {right, 1, 0, 1 / right, right * right, exp2(delta * LN2), exp2(delta * LOG2E), exp2(delta * s2), exp2(delta / s2),
+    const double values[ALPHAS] = {right, 1, delta > -8 && fabs(factor - 1) < 0.01 ? factor : right, 0, 1 / right, right * right, exp2(delta * LN2), exp2(delta * LOG2E), exp2(delta * s2), exp2(delta / s2),
                                    delta, old / m, exp2(-m), exp2(old), right / l};
-    fit_add(&fit_alpha, factor, values, ALPHAS, 0.015 * fmax(fabs(factor), right) + 1e-6);
-    if (wrong && first_alpha.count++ == 0)
-        first_alpha.q = q, first_alpha.t = t, first_alpha.got = factor, first_alpha.right = right, first_alpha.delta = delta;
+    if (fit_add(&fit_alpha, factor, values, 0.015 * fmax(fabs(factor), right) + 1e-6))
+        fit_says(&fit_alpha,
+                 "from tile %d to tile %d of its walk the number that query %d subtracts grows by %.4g, so O has to be "
+                 "multiplied by 2^%.4g = %.4g; it is multiplied by %.4g",
+                 t, t + 1, q, -delta, delta, right, factor);
 }
 
 // The end of a row.
@@ -307,6 +301,7 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
         largest = fmax(largest, fabs(O[d])), smallest = fmax(smallest, fabs(sum[d] / (l * factor)));
         lane[d % 8 / 2] += (double)sum[d] * O[d], size_of_lane[d % 8 / 2] += (double)O[d] * O[d];
     }
+    if (size == 0 && smallest < 1e-30) return;
     const bool O_wrong = !(off <= slack * fmax(largest, smallest) + 1e-30);
     if (O_wrong && size > 0 && spread > slack * largest) {
         double parts = 0;
@@ -323,37 +318,37 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     if (e.sink_logits) {
         double values[LOGITS];
         for (int f = 0; f < LOGITS; f++) values[f] = l * (1 + terms[f]);
-        const double tolerance = slack * l * (1 + terms[0]);
-        if (isfinite(terms[0])) fit_add(&fit_l, used, values, LOGITS, tolerance);
+        if (isfinite(terms[0]) && fit_add(&fit_logit_l, used, values, slack * l * (1 + terms[0])))
+            fit_says(&fit_logit_l, "the weights of query %d sum up to %.4g; with the sink's term that is %.4g, but O is divided by %.4g", q, l, l * factor, used);
     } else {
         const double values[SUMS] = {l, 1, 1 / l, 4 * l, l * l, seen->w[n - 1], plain, late, seen->w[0], after, twice, inverse, seen->keys, scores, raw,
                                      l / 2, 2 * l, under_old, l + exp2(-end)};
-        fit_add(&fit_l, used, values, SUMS, 0.012 * fabs(used));
+        if (fit_add(&fit_l, used, values, 0.012 * fabs(used)))
+            fit_says(&fit_l, "the weights of query %d sum up to %.4g, but O is divided by %.4g", q, l, used);
     }
-    if (O_wrong && first_l.count++ == 0) first_l.q = q, first_l.got = used, first_l.right = l * factor, first_l.l = l;
     if (!e.out[1]) return;
     const double L = e.out[1][row], right = L_keys + (e.sink_logits ? log1p(terms[0]) : 0), tolerance = 0.004 + 0.003 * fabs(right);
     if (e.sink_logits) {
         double values[LOGITS];
         for (int f = 0; f < LOGITS; f++) values[f] = L_keys + log1p(terms[f]);
-        if (isfinite(terms[0])) fit_add(&fit_L, L, values, LOGITS, 0.002 + 0.001 * fabs(right));
+        if (isfinite(terms[0]) && fit_add(&fit_logit_L, L, values, 0.002 + 0.001 * fabs(right)))
+            fit_says(&fit_logit_L, "L of query %d, which is %.4g of the keys alone, should be %.4g with the sink, but is %.4g", q, L_keys, right, L);
     } else {
         const double log_l = log(l);
         double of_lane = NAN;  // every lane's own: that of the first column is stored
         const double values[LS] = {right, end + log2(l), end * LN2 + log2(l), end + log_l, end * LN2, log_l, log2(l), end * LN2 + l,
                                    end * LN2 - log_l, end, right * LN2, right + log(4), (end + log_l) * LN2, of_lane, (end + log2(l)) / LN2, -right, l,
                                    end * LN2, log_l - end * LN2, (end / s2 + log2(l)) * LN2, 0, end * LN2 + log10(l)};
-        fit_add(&fit_L, L, values, LS, tolerance);
+        if (fit_add(&fit_L, L, values, tolerance))
+            fit_says(&fit_L, "L of query %d should be ln(2) (m + log2(l)) = %.4g with m = %.4g and l = %.4g, but is %.4g", q, right, end, l, L);
     }
-    if (!(fabs(L - right) <= (e.sink_logits ? 0.002 + 0.001 * fabs(right) : tolerance)) && !O_wrong && first_L.count++ == 0)
-        first_L.q = q, first_L.got = L, first_L.right = right, first_L.m = end, first_L.l = l;
 }
 
 static void look_at_row(int i)
 {
     static row_seen seen;
     const int row = steps[0].S->a_row[i], q = query_of(row);
-    int last = -1, before_last = -1;
+    int last = -1;
     double run = -INFINITY, all = -INFINITY, l = 0;
     seen.tiles = seen.keys = 0;
     if (row < 0) return;
@@ -375,6 +370,7 @@ static void look_at_row(int i)
             if (!sees(row, key_of(S->b_row[c]))) continue;
             visible++, tile = fmax(tile, score), lowest = fmin(lowest, score), scores += S->after[i * S->cols + c];
         }
+        if (visible < S->cols) scores = -INFINITY;  // what is hidden is that
         seen.runs[t] = run = fmax(run, tile), seen.tile[t] = tile, seen.keys += visible;
         const double now = subtracted(&steps[t], i, &given);
         if (given == 0) {
@@ -389,9 +385,8 @@ static void look_at_row(int i)
         look_at_maximum(q, t, now, old, lowest, all, seen.runs, seen.tile);
         if (last >= 0 && last == t - 1) look_at_rescaling(q, last, &steps[last], &steps[t], i, old, now, l);
         l = (seen.tiles ? l * exp2(old - now) : 0) + weights;
-        seen.m[seen.tiles] = now, seen.w[seen.tiles] = weights, seen.S[seen.tiles++] = scores, before_last = last, last = t;
+        seen.m[seen.tiles] = now, seen.w[seen.tiles] = weights, seen.S[seen.tiles++] = scores, last = t;
     }
-    (void)before_last;
     if (seen.tiles > 0 && last == step_count - 1) look_at_end(row, &steps[last], i, &seen);
     if (seen.tiles == 0 && seen.keys == 0) {
         const double L = e.out[1] ? e.out[1][row] : -INFINITY;
@@ -406,47 +401,20 @@ static void look_at_row(int i)
 void look_at_softmax(const record *r)
 {
     s2 = base2_scale();
-    fit_m = fit_alpha = fit_l = fit_L = (fit){0};
-    first_m.count = first_alpha.count = first_l.count = first_L.count = 0;
     for (int n = 0; n < r->walk_count; n++) {
         read_steps(&r->walks[n]);
         for (int i = 0; step_count && i < steps[0].S->rows; i++) look_at_row(i);
     }
-    const char *all = "max|rescale|accumulate|softmax";
-    if (first_m.count) {
-        const form *f = fit_form(&fit_m, max_forms, MAXIMA);
-        find(BY_MAXIMUM, f ? f->id : "", all,
-             "in tile %d of its walk query %d subtracts %.4g from its scores in base 2, the largest of which is %.4g so "
-             "far%s",
-             first_m.t, first_m.q, first_m.got, first_m.right, f ? f->says : "");
-    }
-    if (first_alpha.count) {
-        const form *f = fit_form(&fit_alpha, alpha_forms, ALPHAS);
-        find(BY_RESCALING, f ? f->id : "", f ? "rescale|softmax|overlap" : "rescale|max|accumulate|softmax|overlap",
-             "from tile %d to tile %d of its walk the number that query %d subtracts grows by %.4g, so O has to be "
-             "multiplied by 2^%.4g = %.4g; it is multiplied by %.4g%s",
-             first_alpha.t, first_alpha.t + 1, first_alpha.q, -first_alpha.delta, first_alpha.delta, first_alpha.right, first_alpha.got,
-             f ? f->says : "");
-    }
-    if (first_l.count && e.sink_logits) {
-        const form *f = fit_form(&fit_l, logit_forms, LOGITS);
-        find(BY_SUM, f ? f->id : "", "finalize|logit",
-             "the weights of query %d sum up to %.4g; with the sink's term that is %.4g, but O is divided by %.4g%s", first_l.q, first_l.l,
-             first_l.right, first_l.got, f ? f->says : "");
-    } else if (first_l.count) {
-        const form *f = fit_form(&fit_l, l_forms, SUMS);
-        find(BY_SUM, f ? f->id : "", "finalize|accumulate|rescale|softmax|empty rows",
-             "the weights of query %d sum up to %.4g, but O is divided by %.4g%s", first_l.q, first_l.right, first_l.got, f ? f->says : "");
-    }
-    if (first_L.count && e.sink_logits) {
-        const form *f = fit_form(&fit_L, logit_forms, LOGITS);
-        const double keys = (first_L.m + log2(first_L.l)) * LN2;
-        find(BY_L, f ? f->id : "", "finalize|logit", "O of query %d is right, and L, which is %.4g of the keys alone, should be %.4g with the sink, but is %.4g%s",
-             first_L.q, keys, first_L.right, first_L.got, f ? f->says : "");
-    } else if (first_L.count) {
-        const form *f = fit_form(&fit_L, L_forms, LS);
-        find(BY_L, f ? f->id : "", "finalize|empty rows",
-             "O of query %d is right, and L should be ln(2) (m + log2(l)) = %.4g with m = %.4g and l = %.4g, but is %.4g%s", first_L.q,
-             first_L.right, first_L.m, first_L.l, first_L.got, f ? f->says : "");
-    }
+}
+
+void conclude_softmax(void)
+{
+    const char *all = "max|rescale|accumulate|softmax", *sum = "finalize|accumulate|rescale|softmax|empty rows";
+    fit_conclude(&fit_slope, BY_EXPONENT, "accumulate|softmax", "accumulate|softmax", ": that is ");
+    fit_conclude(&fit_m, BY_MAXIMUM, all, all, "");
+    fit_conclude(&fit_alpha, BY_RESCALING, "rescale|softmax|overlap", "rescale|max|accumulate|softmax|overlap", "");
+    fit_conclude(&fit_l, BY_SUM, sum, sum, "");
+    fit_conclude(&fit_logit_l, BY_SUM, "finalize|logit", "finalize|logit", "");
+    fit_conclude(&fit_L, BY_L, "finalize|empty rows", "finalize|empty rows", "");
+    fit_conclude(&fit_logit_L, BY_L, "finalize|logit", "finalize|logit", "");
 }

@@ -129,13 +129,13 @@ static bool look_at_counts(int rows, int cols)
             for (int k = 0; k < 4 && 4 * seed + k < cols; k++) counts[i][4 * seed + k] = (int)y[i] >> 6 * k & 63;
         }
     }
-    fit f = {0};
+    fit f = FIT(count_forms);
     for (int i = 0; i < rows; i++) {
         const int head = min_int(cols, (WIDE - i * cols % WIDE) % WIDE), tail = head + (cols - head) / WIDE * WIDE;
         for (int j = 0; j < cols; j++) {
             double values[COUNTS];
             for (int n = 0; n < COUNTS; n++) values[n] = count_by(n, j, head, tail, cols);
-            fit_add(&f, counts[i][j], values, COUNTS, 0);
+            fit_add(&f, counts[i][j], values, 0);
         }
     }
     const form *is = NULL;  // of all columns of all rows
@@ -233,7 +233,7 @@ static void look_at_numbers(int rows, int cols)
 {
     enum { FORMS = sizeof number_forms / sizeof *number_forms };
     static float y[MOST_ROWS];
-    fit f = {0};
+    fit f = FIT(number_forms);
     int wrong = -1, coarse = 0, nan = 0;
     double want = 0;
     if (!run(rows, cols, WB_NORMAL, 7, y)) return;
@@ -246,11 +246,11 @@ static void look_at_numbers(int rows, int cols)
         const double values[FORMS] = {sum, x, w, x + w, xx, xww, sum / cols, sum / w, x * e.w[i < cols ? i : 0], -sum, 2 * sum,
                                       wb_from_bf16(wb_to_bf16((float)sum)), rounded, x * e.w[0]};
         const double tolerance = 4e-6 * size + 1e-6 * fabs(y[i]);
-        fit_add(&f, y[i], values, FORMS, tolerance);
+        fit_add(&f, y[i], values, tolerance);
         coarse += y[i] == wb_from_bf16(wb_to_bf16(y[i])), nan += isnan(y[i]);
         if (!(fabs(y[i] - sum) <= tolerance)) wrong = i, want = sum;
     }
-    const form *is = fit_form(&f, number_forms, FORMS);
+    const form *is = fit_form(&f);
     if (wrong >= 0 && !nan)
         find(BY_NUMBERS, is ? is->id : coarse == rows ? "sum_in_bf16" : "", is && (is->id[0] == 'y' || is->id[0] == 'm' || is->id[0] == 'd') ? "store|reduce|load" : "load|ends|reduce|store",
              "with %d rows of %d columns of any numbers, y[%d] is %.7g, where the sum over x * w is %.7g%s%s", rows, cols, wrong, y[wrong], want, is ? ": " : "",

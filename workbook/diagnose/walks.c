@@ -1,6 +1,7 @@
 // walks.c - which tiles of keys each block of a forward meets, against those that its queries see: where its walk begins and where it ends.
 #include "forward.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 enum { BLOCKS = 1024 };
@@ -16,7 +17,7 @@ static int block_count, rows_of_block, width, sink_width;
 
 static void read_blocks(const record *r)
 {
-    block_count = 0, rows_of_block = 0, width = widest, sink_width = 0;
+    block_count = 0, rows_of_block = 0, width = e.widest, sink_width = 0;
     for (int n = 0; n < r->walk_count; n++) {
         read_steps(&r->walks[n]);
         if (!step_count || steps[0].S->a_row[0] < 0) continue;
@@ -108,46 +109,27 @@ static const form sink_forms[] = {
     {"sinks_by_key_tiles", "sinks are counted in tiles of keys, which are wider"},
     {"sink_tile_short", "one tile of sinks too few is met"}};
 
-static const form *fit_bounds(int which)
-{
-    fit f = {0};
-    enum { ENDS = sizeof end_forms / sizeof *end_forms, BEGINS = sizeof begin_forms / sizeof *begin_forms,
-           SINKINGS = sizeof sink_forms / sizeof *sink_forms };
-    const int Nk = e.s->kv_len, B = width, S = sink_width ? sink_width : 16;
-    const bool causal = e.problem->mask == WB_CAUSAL || e.s->causal;
-    for (int k = 0; k < block_count; k++) {
-        const block *b = &blocks[k];
-        const int last = causal ? min_int(Nk, b->high + 1) : Nk, right_end = up(last, B);
-        const int first = e.problem->window ? max_int(0, b->low - e.s->window + 1) : 0, right = down(first, B);
-        if (which == 0) {
-            const double ends[ENDS] = {right_end, right_end - B, down(b->low, B), down(b->low, B) + B, down(last, B),
-                                       right_end + B, up(Nk, B), down(Nk, B), up(last - 1, B), right + B};
-            fit_add(&f, b->end, ends, ENDS, 0);
-        } else if (which == 1 && e.problem->window) {
-            const int late = max_int(0, b->low + rows_of_block - e.s->window);
-            const double begins[BEGINS] = {right, right + B, down(late, B), 0, up(first, B), right - B, down(b->low, B), (double)first * B};
-            if (b->end > 0) fit_add(&f, b->begin, begins, BEGINS, 0);
-        } else if (which == 2 && e.problem->sinks) {
-            const int n = e.s->sinks, most = min_int(n, right), sink_end = up(most, S);
-            const double values[SINKINGS] = {sink_end, 0, down(most, S), up(n, S), n ? S : 0, sink_end + S,
-                                             up(min_int(n, b->low), S), (double)((most + B - 1) / B) * S, sink_end - S};
-            fit_add(&f, b->sink_end, values, SINKINGS, 0);
-        }
-    }
-    return which == 0 ? fit_form(&f, end_forms, ENDS) : which == 1 ? fit_form(&f, begin_forms, BEGINS) : fit_form(&f, sink_forms, SINKINGS);
-}
+static fit fit_end = FIT(end_forms), fit_begin = FIT(begin_forms), fit_sinks = FIT(sink_forms);
 
-// How the walks of all blocks differ, in words; *id: of the bound that is off, "" if no form fits.
-static void name_walks(char *text, size_t size, const char **id)
+// Where the walks of all blocks of this case begin and end.
+static void add_bounds(void)
 {
-    static const char *const what[] = {"; the walks end ", "; the walks begin ", "; "};
-    *text = 0, *id = "";
-    size_t at = 0;
-    for (int which = 0; which < 3 && !e.table && e.problem->signature == WB_FORWARD; which++) {
-        const form *f = fit_bounds(which);
-        if (!f || at >= size) continue;
-        at += (size_t)snprintf(text + at, size - at, "%s%s", what[which], f->says);
-        *id = f->id;
+    const int Nk = e.s->kv_len, B = width, U = e.problem->on_host ? 1 : B, S = sink_width ? sink_width : 16;
+    const bool causal = e.problem->mask == WB_CAUSAL || e.s->causal;
+    for (int k = 0; k < block_count && !e.table && e.problem->signature == WB_FORWARD; k++) {
+        const block *b = &blocks[k];
+        const int last = causal ? min_int(Nk, b->high + 1) : Nk, right_end = up(last, U);
+        const int first = e.problem->window ? max_int(0, b->low - e.s->window + 1) : 0, right = down(first, B);
+        const double ends[] = {right_end, right_end - B, down(b->low, B), up(b->low + 1, U), down(last, B),
+                               right_end + B, up(Nk, U), down(Nk, B), up(last - 1, U), right + B};
+        fit_add(&fit_end, b->end, ends, 0);
+        const int late = max_int(0, b->low + rows_of_block - e.s->window);
+        const double begins[] = {right, right + B, down(late, B), 0, up(first, B), right - B, down(b->low, B), (double)first * B};
+        if (e.problem->window && b->end > 0) fit_add(&fit_begin, b->begin, begins, 0);
+        const int n = e.problem->sinks ? e.s->sinks : 0, most = min_int(n, right), sink_end = up(most, S);
+        const double sinks[] = {sink_end, 0, down(most, S), up(n, S), n ? S : 0, sink_end + S, up(min_int(n, b->low), S),
+                                (double)((most + B - 1) / B) * S, sink_end - S};
+        if (e.problem->sinks) fit_add(&fit_sinks, b->sink_end, sinks, 0);
     }
 }
 
@@ -178,7 +160,24 @@ static bool look_at_rows(const record *r)
     return !left;
 }
 
-static const char *const gaps_of_walk = "bounds|bound|first tile|sink tiles|share|lists|first key|skip|fetch|overlap";
+// The first that was seen of each kind, in its case.
+enum { MISSING, TWICE, VAIN, SEEN };
+static struct {
+    char says[800], shown[WB_CASE_TEXT];
+} seen_walks[SEEN];
+
+__attribute__((format(printf, 4, 5))) static void keep(int kind, const record *r, int row, const char *format, ...)
+{
+    char walk[400];
+    if (*seen_walks[kind].says) return;
+    va_list arguments;
+    va_start(arguments, format);
+    const int at = vsnprintf(seen_walks[kind].says, 400, format, arguments);
+    va_end(arguments);
+    describe_walk(r, row, walk, sizeof walk);
+    snprintf(seen_walks[kind].says + at, 400, "%s", walk);
+    snprintf(seen_walks[kind].shown, WB_CASE_TEXT, "%s", e.text);
+}
 
 void look_at_walk(const record *r)
 {
@@ -187,7 +186,8 @@ void look_at_walk(const record *r)
     if (!met || !given) exit(2);
     look_at_rows(r);
     read_blocks(r);
-    int waste = 0, waste_row = -1, waste_key = 0, no_product = -1;
+    add_bounds();
+    int no_product = -1;
     for (int n = 0; n < r->walk_count; n++) {
         read_steps(&r->walks[n]);
         for (int t = 0; t < step_count; t++) {
@@ -201,47 +201,47 @@ void look_at_walk(const record *r)
                     met[at]++;
                     if (PV) given[at] += PV->a[i * PV->depth + c] != 0;
                 }
-            bool seen = S->a_row[0] < 0;
+            bool seen = S->a_row[0] < 0 || e.table;
             for (int m = 0; m < r->walk_count && !seen; m++)
                 for (int i = 0; r->walks[m].first && r->walks[m].block == r->walks[n].block && i < r->walks[m].first->rows; i++)
                     for (int c = 0; c < S->cols && !seen && head_of(r->walks[m].first->a_row[i]) == head_of(S->a_row[0]); c++)
                         seen = sees(r->walks[m].first->a_row[i], key_of(S->b_row[c]));
-            if (!seen && !e.table && waste++ == 0) waste_row = S->a_row[0], waste_key = steps[t].key0;
+            if (!seen)
+                keep(VAIN, r, S->a_row[0], "the block of query %d goes through the tile of keys from %d on, of which none of its queries sees one",
+                     query_of(S->a_row[0]), steps[t].key0);
+            read_steps(&r->walks[n]);
         }
     }
-    char text[400], forms[400];
-    const char *id;
-    int missing = 0, twice = 0, row_missing = -1, row_twice = -1, from = 0, to = 0, twice_from = 0, twice_to = 0;
-    for (int row = 0; row < rows; row++)
+    for (int row = 0; row < rows; row++) {
+        int missing = 0, twice = 0, from = 0, to = 0, twice_from = 0, twice_to = 0;
         for (int j = 0; j < Nk; j++) {
             const size_t at = (size_t)row * (size_t)Nk + (size_t)j;
             if (!sees(row, j)) continue;
-            if (met[at] == 0) {
-                if (missing++ == 0) row_missing = row, from = j;
-                if (row == row_missing) to = j;
-            }
-            if (given[at] > 1) {
-                if (twice++ == 0) row_twice = row, twice_from = j;
-                if (row == row_twice) twice_to = j;
-            }
+            if (met[at] == 0) from = missing++ ? from : j, to = j;
+            if (given[at] > 1) twice_from = twice++ ? twice_from : j, twice_to = j;
         }
+        if (missing) keep(MISSING, r, row, "query %d never meets keys %d to %d, which it sees", query_of(row), from, to);
+        if (twice) keep(TWICE, r, row, "query %d counts keys %d to %d more than once, from several tiles", query_of(row), twice_from, twice_to);
+    }
     free(met), free(given);
-    name_walks(forms, sizeof forms, &id);
-    if (missing) {
-        describe_walk(r, row_missing, text, sizeof text);
-        find(BY_WALK, *id ? id : "keys_missing", gaps_of_walk, "query %d never meets keys %d to %d, which it sees%s%s", query_of(row_missing), from, to, text, forms);
-    }
-    if (twice) {
-        describe_walk(r, row_twice, text, sizeof text);
-        find(BY_WALK, *id ? id : "keys_twice", gaps_of_walk, "query %d counts keys %d to %d more than once, from several tiles%s%s", query_of(row_twice),
-             twice_from, twice_to, text, forms);
-    }
     if (no_product >= 0)
         find(BY_WALK, "product_left_out", "overlap|skip", "of query %d a tile has scores, but no product of its weights with V follows", query_of(no_product));
-    if (waste) {
-        describe_walk(r, waste_row, text, sizeof text);
-        find(BY_WASTE, *id ? id : "tile_in_vain", gaps_of_walk,
-             "the block of query %d goes through the tile of keys from %d on, of which none of its queries sees one%s%s", query_of(waste_row),
-             waste_key, text, forms);
+}
+
+void conclude_walks(void)
+{
+    static const int ranks[SEEN] = {BY_WALK, BY_WALK, BY_WASTE};
+    static const char *const ids[SEEN] = {"keys_missing", "keys_twice", "tile_in_vain"}, *const bounds[] = {"; the walks end ", "; the walks begin ", "; "};
+    const fit *const fits[] = {&fit_end, &fit_begin, &fit_sinks};
+    char text[500] = "";
+    const char *id = NULL;
+    for (int which = 0; which < 3; which++) {
+        const form *f = fit_form(fits[which]);
+        if (f) id = f->id, snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", bounds[which], f->says);
+    }
+    for (int kind = 0; kind < SEEN; kind++) {
+        if (!*seen_walks[kind].says) continue;
+        snprintf(e.text, sizeof e.text, "%s", seen_walks[kind].shown);
+        find(ranks[kind], id ? id : ids[kind], "bounds|bound|first tile|sink tiles|share|lists|first key|skip|fetch|overlap", "%s%s", seen_walks[kind].says, text);
     }
 }
