@@ -33,7 +33,7 @@ static int page_by(int form, int b, int k, int used)
     switch (form) {
     case 1: at = k; break;
     case 2: at = b * used + k; break;
-    case 3: return k;
+    case 3: return min_int(k, most * e.s->batch);
     case 4: return b * most + k;
     case 5: return -1;  // some of the right ones
     case 6: at++; break;
@@ -48,17 +48,20 @@ static int page_by(int form, int b, int k, int used)
 
 static fit fit_pages = FIT(page_forms);
 
-// Pages of K that are read for each sequence, against those of the table.
-void look_at_pages(const record *r)
+// Pages of K that are read for each sequence, against those of the table. False if they are not right.
+bool look_at_pages(const record *r)
 {
+    bool right = true;
     enum { MOST = 4096 };
     static bool read[MOST], by[MOST];
     for (int b = 0; b < e.s->batch; b++) {
         memset(read, 0, sizeof read);
         bool some = false;
+        int met = 0;  // keys, by the first query
         for (int n = 0; n < r->count; n++) {
             const product *p = &r->products[n];
             if (!p->scores || p->right != OF_K || p->a_row[0] < 0 || head_of(p->a_row[0]) / e.s->q_heads != b) continue;
+            met += p->a_row[0] == b * e.s->q_heads * e.s->q_len ? p->cols : 0;
             for (int c = 0; c < p->cols; c++)
                 if (p->b_row[c] >= 0 && p->b_row[c] / heads() / page_size() < MOST) read[p->b_row[c] / heads() / page_size()] = some = true;
         }
@@ -79,13 +82,47 @@ void look_at_pages(const record *r)
                         snprintf(text[which] + strlen(text[which]), sizeof text[which] - strlen(text[which]), " %d", page);
             }
             values[f] = f == 0 || f == 5 ? others : !same;  // that pages are missing is for the walk to say
-            if (f == 5 && same && used > 1) values[f] = 1;
         }
-        const bool stranger = some && values[0] != 0, lost = some && !stranger && strcmp(text[0], text[1]);
+        const bool stranger = some && values[0] != 0, lost = some && !stranger && met >= e.kv_len[b] && strcmp(text[0], text[1]);  // all tiles, but not all pages
         if (lost) values[0] = 1;
         if (some && fit_add(&fit_pages, 0, values, 0))
             fit_says(&fit_pages, "the keys of sequence %d lie in pages%s, and the kernel reads pages%s", b, text[1], text[0]);
+        right &= !some || values[0] == 0;
     }
+    return right;
+}
+
+// --------------------------------------------------------------------------------------------------------------- packed rows
+
+static const form token_forms[] = {{"", ""},
+                                   {"row_of_tile", "the row's number in its tile is taken for its token's, without what comes before the tile"},
+                                   {"row_not_reduced", "the number of the packed row is taken for that of its token"},
+                                   {"tokens_before_heads", "packed rows are taken to have all heads of a token side by side: they have all tokens of a head"},
+                                   {"one_key_less", "each token sees one key too few"},
+                                   {"one_key_more", "each token sees one key too many"},
+                                   {"tokens_from_the_start", "tokens are taken to stand at the beginning of the sequence: they are its last"},
+                                   {"all_tokens_seen", "a token sees all later tokens, too"},
+                                   {"first_token_for_all", "all tokens see what the first one sees"},
+                                   {"token_reversed", "tokens are counted from the last"},
+                                   {"nothing_hidden", "no pair is hidden"},
+                                   {"last_token_of_all", "the keys of the last token are hidden from all"}};
+enum { TOKENS = sizeof token_forms / sizeof *token_forms };
+static fit fit_tokens = FIT(token_forms);
+
+void look_at_packed_rows(const pairs *t)
+{
+    const int group = e.s->q_heads / heads(), Nq = e.s->q_len, keys = keys_of(t->row0), first = head_of(t->row0) % group * Nq + query_of(t->row0);
+    for (int a = 0; a < t->queries; a++)
+        for (int c = 0; c < t->keys; c++) {
+            const int fate = t->fate[a * t->keys + c], j = t->key[c], i = t->query[a], at = first + a, last = keys - Nq;
+            if (i < 0 || j < 0 || fate == UNCLEAR) continue;
+            const int sees_to[TOKENS] = {last + i, last + a % Nq, last + at, last + at / group, last + i - 1, last + i + 1, i, keys - 1, last, keys - 1 - i, 1 << 30, last - 1};
+            double values[TOKENS];
+            for (int f = 0; f < TOKENS; f++) values[f] = j > sees_to[f];
+            if (fit_add(&fit_tokens, fate == HIDDEN, values, 0))
+                fit_says(&fit_tokens, "token %d of %d, in a sequence of %d keys, %s key %d, though it %s it", i, Nq, keys, fate == HIDDEN ? "gives no weight to" : "gives a weight to",
+                         j, fate == HIDDEN ? "sees" : "does not see");
+        }
 }
 
 // --------------------------------------------------------------------------------------------------------------------- merge
@@ -265,39 +302,39 @@ static bool factors(int place, int use, const product *S, int i, int c, double *
     return true;
 }
 
-// How many rows of tiles do not have weights 2^(scale log2(e) S A - m) B with one m.
+// How many rows of tiles do not have weights 2^(scale log2(e) S A - m) B with one m, which is the largest so far, or was.
 static int misfits(const record *r, int place, int use, int *rows, int *query)
 {
+    static double runs[STEPS];
     int misses = 0;
     *rows = 0, *query = -1;
     const double s2 = e.s->scale * LOG2E * 64;
     for (int n = 0; n < r->walk_count; n++) {
         read_steps(&r->walks[n]);
-        for (int t = 0; t < step_count; t++) {
-            const product *S = steps[t].S, *PV = steps[t].PV;
-            for (int i = 0; PV && i < S->rows; i++) {
-                double low = INFINITY, high = -INFINITY, A, B;
-                int count = 0;
+        for (int i = 0; step_count && i < steps[0].S->rows; i++)
+            for (int t = 0; t < step_count && steps[t].PV; t++) {
+                const product *S = steps[t].S, *PV = steps[t].PV;
+                double low = INFINITY, high = -INFINITY, run = t ? runs[t - 1] : -INFINITY, A, B;
                 bool strange = false;
+                int count = 0;
                 for (int c = 0; c < S->cols && S->a_row[i] >= 0; c++) {
                     const double P = PV->a[i * S->cols + c];
                     if (S->b_row[c] < 0 || !sees(S->a_row[i], key_of(S->b_row[c]))) continue;
-                    strange |= isnan(P);
+                    const bool there = factors(place, use, S, i, c, &A, &B);
+                    strange |= !there || (isnan(P) && !isnan(A) && !isnan(B));
+                    if (!there || isnan(A) || isnan(B)) continue;  // there may be NaN where no scale is
+                    run = fmax(run, S->after[i * S->cols + c] * s2 * A);
                     if (!(P > 1e-25) || !isfinite(P)) continue;
-                    if (!factors(place, use, S, i, c, &A, &B)) {
-                        strange = true;
-                        continue;
-                    }
                     const double m = S->after[i * S->cols + c] * s2 * A + log2(B) - log2(P);
                     low = fmin(low, m), high = fmax(high, m), count++;
                 }
+                runs[t] = run;
                 if (count < 4 && !strange) continue;
+                bool known = false;
+                for (int k = 0; k <= t; k++) known |= fabs(runs[k] - (low + high) / 2) < 0.03 + 2e-4 * fabs(low);
                 (*rows)++;
-                if (strange || high - low > 0.03 + 2e-4 * fabs(low)) {
-                    if (misses++ == 0) *query = S->a_row[i];
-                }
+                if ((strange || !known || high - low > 0.03 + 2e-4 * fabs(low)) && misses++ == 0) *query = S->a_row[i];
             }
-        }
     }
     return misses;
 }
@@ -324,7 +361,7 @@ void look_at_scales(const record *r)
     // l, of rows whose keys one block has.
     static part parts[PARTS];
     for (int row = 0; row < all_rows() && !wrong; row++) {
-        if (parts_of(r, row, parts, PARTS) != 1) continue;
+        if (parts_of(r, row, parts, PARTS) != 1 || parts[0].L == -INFINITY) continue;
         double with_V = 0, with_K = 0, all = 0;
         for (int n = 0; n < r->walk_count; n++) {
             read_steps(&r->walks[n]);
@@ -347,6 +384,7 @@ void look_at_scales(const record *r)
 void conclude_decode(void)
 {
     fit_conclude(&fit_pages, BY_HEADS, "page lookup", "page lookup", ": the pages are ");
+    fit_conclude(&fit_tokens, BY_MASK, "packed rows", "packed rows", ": ");
     fit_conclude(&fit_merge, BY_END, "merge", "merge", ": ");
     const form *use = fit_form(&fit_use), *place = fit_form(&fit_place);
     memcpy(fit_place.says, fit_use.says, sizeof fit_place.says), memcpy(fit_place.shown, fit_use.shown, sizeof fit_place.shown);

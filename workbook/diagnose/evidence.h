@@ -32,6 +32,7 @@ typedef struct evidence {
     const float *out[5], *delta, *dsinks, *products;  // delta and dsinks: also among `out`
     size_t product_count;  // numbers in the record
     int widest;            // keys in the widest tile of a forward
+    int row_step;          // from a key to the next, in rows of K
 } evidence;
 extern evidence e;
 
@@ -173,7 +174,8 @@ void look_at_sum(bool (*run)(int rows, int cols, wb_input input, int seed, float
 
 // Parts of these.
 void look_at_dsinks(void), conclude_dsinks(void);  // sinks.c
-void look_at_pages(const record *r);               // decode.c
+bool look_at_pages(const record *r);               // decode.c
+void look_at_packed_rows(const pairs *tile);
 void look_at_scales(const record *r), look_at_merge(const record *r), conclude_decode(void);
 void look_at_lists(const record *r), look_at_bits(const pairs *tile), conclude_lists(void);  // lists.c
 

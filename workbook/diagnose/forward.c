@@ -58,7 +58,12 @@ static const form head_forms[] = {{"", ""},
                                   {"batch_of_query_heads", ": the batch is counted in query heads"},
                                   {"heads_backwards", ": they go backwards"},
                                   {"head_shifted", ": it is the next head"},
-                                  {"divided_through_batches", ": heads counted through the batches are divided by Hkv"}};
+                                  {"divided_through_batches", ": heads counted through the batches are divided by Hkv"},
+                                  {"divided_and_modulo", ": it is h / Hkv, modulo Hkv"},
+                                  {"own_head_clamped", ": it is h itself, or the last head"},
+                                  {"groups_of_two", ": it is h / 2, or the last head"},
+                                  {"heads_rounded_up", ": it is (h + 1) / (Hq / Hkv)"},
+                                  {"group_times_too_much", ": it is h / group * group, modulo Hkv"}};
 
 static fit fit_heads[2] = {FIT(head_forms), FIT(head_forms)};
 
@@ -90,7 +95,8 @@ static bool look_at_heads(const record *r, bool of_V)
         const int b = h / s->q_heads, q = h % s->q_heads, k = s->kv_heads;
         const double values[FORMS] = {right_key_head(h), b * k + q * group, b * k + q % k, b * k + q, b * k, b * k + q / k,
                                       b * k + q % group, q / group, b * s->q_heads + q / group, b * k + k - 1 - q / group,
-                                      b * k + (q / group + 1) % k, h / k};
+                                      b * k + (q / group + 1) % k, h / k, b * k + q / k % k, b * k + min_int(q, k - 1), b * k + min_int(q / 2, k - 1),
+                                      b * k + min_int((q + 1) / group, k - 1), b * k + q / group * group % k};
         if (reads[h] >= 0) tell |= fit_add(&fit_heads[of_V], reads[h], values, 0);
         const size_t n = strlen(list[0]), m = strlen(list[1]);
         if (h >= 16) continue;
@@ -231,6 +237,8 @@ static void look_at_tiles(const record *r)
             if ((by_number = hidden_by_number(&steps[t], &p))) continue;
             if (e.problem->signature == WB_BLOCK_MASK)
                 look_at_bits(&p);
+            else if (e.table)
+                look_at_packed_rows(&p);
             else
                 add_to_mask(kind_of(r, n, &steps[t]), &p);
         }
@@ -246,8 +254,7 @@ void look_at_forward(void)
         read_steps(&r.walks[n]);
         for (int t = 0; t < step_count; t++) e.widest = max_int(e.widest, steps[t].S->cols);
     }
-    if (e.table) look_at_pages(&r);
-    if (look_at_heads(&r, false)) look_at_heads(&r, true);
+    if ((!e.table || look_at_pages(&r)) && look_at_heads(&r, false)) look_at_heads(&r, true);
     for (int n = 0; n < r.walk_count; n++) {
         read_steps(&r.walks[n]);
         look_at_values();
@@ -265,8 +272,8 @@ void look_at_forward(void)
 void conclude_forward(void)
 {
     const char *gaps = "head mapping|fetch|first key|page lookup";
-    for (int of_V = 0; of_V < 2; of_V++) fit_conclude(&fit_heads[of_V], BY_HEADS, gaps, gaps, "");
     if (e.table) conclude_decode();
+    for (int of_V = 0; of_V < 2; of_V++) fit_conclude(&fit_heads[of_V], BY_HEADS, gaps, gaps, "");
     if (e.problem->signature == WB_BLOCK_MASK) conclude_lists();
     conclude_walks(), conclude_masks(), conclude_softmax();
 }

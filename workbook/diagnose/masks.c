@@ -29,7 +29,7 @@ static int case_count;
 
 static int W, sinks, N, wide;  // of the tile at hand; keys in the widest tile of its case
 
-enum { CAUSALS = 19, WINDOWS = 17, SINKINGS = 11, SHAPES = 8 };
+enum { CAUSALS = 19, WINDOWS = 20, SINKINGS = 11, SHAPES = 8 };
 static const form causal_forms[CAUSALS] = {
     {"", "j > i"},
     {"no_causal", ""},
@@ -95,6 +95,9 @@ static const form window_forms[WINDOWS] = {
     {"window_half", "j <= i - W / 2"},
     {"window_twice", "j <= i - 2 W"},
     {"window_reversed_equal", "j >= i - W"},
+    {"window_plus_sinks", "j <= i - W - sinks"},
+    {"window_minus_sinks", "j <= i - W + sinks"},
+    {"window_half_up", "j <= i - (W + 1) / 2"},
 };
 static bool window(int form, const pair *p)
 {
@@ -116,6 +119,9 @@ static bool window(int form, const pair *p)
     case 14: return p->j <= p->i - W / 2;
     case 15: return p->j <= p->i - 2 * W;
     case 16: return p->j >= p->i - W;
+    case 17: return p->j <= p->i - W - sinks;
+    case 18: return p->j <= p->i - W + sinks;
+    case 19: return p->j <= p->i - (W + 1) / 2;
     default: return false;
     }
 }
@@ -255,7 +261,7 @@ static bool allowed(const rule *u, mask_kind kind)
     const bool has_window = e.problem->window, has_sinks = e.problem->sinks;
     if (kind == MASK_TAIL) return false;
     if (!has_window && (u->window || u->sinks || (u->shape && u->shape != 4 && u->shape != 7))) return false;
-    if (!has_sinks && (u->sinks || u->shape == 1 || u->shape == 3 || u->shape == 5 || u->shape == 6)) return false;
+    if (!has_sinks && (u->sinks || u->window == 17 || u->window == 18 || u->shape == 1 || u->shape == 3 || u->shape == 5 || u->shape == 6)) return false;
     if (u->shape == 7) return !u->causal && !u->window && !u->sinks;
     if (u->shape == 5) return !u->causal && !u->window;
     return true;

@@ -64,11 +64,18 @@ static int rows_of(const float *X, int count, int step, int stride, owner *whose
         number[i] = zero ? NO_ROW : NOBODYS_ROW;
         if (zero) continue;
         const uint64_t hash = hash_of(row, D, stride);
+        for (size_t at = hash >> 8 & (SLOTS - 1); slots[at].hash; at = (at + 1) & (SLOTS - 1)) {
+            if (slots[at].hash != hash || (*whose != NOBODY && *whose != slots[at].owner)) continue;
+            // Of rows that are alike, the one that follows the row before.
+            if (number[i] < 0 || (i > 0 && slots[at].number == number[i - 1] + e.row_step)) *whose = slots[at].owner, number[i] = slots[at].number;
+        }
+        found += number[i] >= 0;
+    }
+    for (int i = count - 2; i >= 0; i--) {  // ... or goes before the row behind
+        if (number[i] < 0 || number[i + 1] < 0 || number[i + 1] == number[i] + e.row_step) continue;
+        const uint64_t hash = hash_of(X + (size_t)i * (size_t)step, D, stride);
         for (size_t at = hash >> 8 & (SLOTS - 1); slots[at].hash; at = (at + 1) & (SLOTS - 1))
-            if (slots[at].hash == hash && (*whose == NOBODY || *whose == slots[at].owner)) {
-                *whose = slots[at].owner, number[i] = slots[at].number, found++;
-                break;
-            }
+            if (slots[at].hash == hash && slots[at].owner == *whose && slots[at].number == number[i + 1] - e.row_step) number[i] = slots[at].number;
     }
     return found;
 }
@@ -122,6 +129,7 @@ bool record_read(record *r, bool whole)
     kept[1] = r->walks = get((size_t)r->count, sizeof *r->walks);
     kept[2] = kept_rows = get(numbers, sizeof *kept_rows), rows_used = 0;
     memset(slots, 0, sizeof slots);
+    e.row_step = paged ? s->kv_heads : 1;
     const int keys = paged ? pages.shape.pages * pages.shape.page_size * s->kv_heads : s->batch * s->kv_heads * s->kv_len;
     add_rows(e.Q, OF_Q, all_rows()), add_rows(e.dO, OF_dO, all_rows());
     add_rows(e.K, OF_K, keys), add_rows(e.V, OF_V, keys);

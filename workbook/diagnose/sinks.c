@@ -25,7 +25,9 @@ static const form term_forms[] = {{"", ""},
                                   {"dsinks_times_ln2", "the sum is multiplied by ln(2)"},
                                   {"dsinks_of_first_head", "s is that of head 0"},
                                   {"dsinks_of_key_head", "s has the number of the key head"},
-                                  {"dsinks_weight_squared", "exp(s - L) is in it twice"}};
+                                  {"dsinks_weight_squared", "exp(s - L) is in it twice"},
+                                  {"zero_is_no_logit", "a logit of 0 counts as none"},
+                                  {"dsinks_apart", "exp(s) and exp(-L) are taken one by one, and overflow"}};
 enum { TERMS = sizeof term_forms / sizeof *term_forms };
 
 // Which rows: b of the batch, i of N; the row that is read in its place, -1: none. `times`: how often.
@@ -99,7 +101,7 @@ static void terms_of(int h, int row, double terms[TERMS])
     const double values[TERMS] = {-x * delta, x * delta, -exp2(s - L) * delta, -exp2(s * LOG2E - L) * delta, -exp2(s - L * LOG2E) * delta,
                                   -exp((s - L) * LOG2E) * delta, -exp(s * c - L) * delta, -exp((s - L) * c) * delta, -exp(s) * delta, -exp(-L) * delta,
                                   -s * exp(-L) * delta, -delta, -(s - L) * delta, -x, -exp(L - s) * delta, -(1 - x) * delta, -x * delta * c,
-                                  -x * delta * LOG2E, -x * delta * LN2, -exp(first - L) * delta, -exp(key - L) * delta, -x * x * delta};
+                                  -x * delta * LOG2E, -x * delta * LN2, -exp(first - L) * delta, -exp(key - L) * delta, -x * x * delta, s == 0 ? 0 : -x * delta, -(float)((float)exp(s) * (float)exp(-L)) * delta};
     memcpy(terms, values, sizeof values);
 }
 

@@ -143,7 +143,8 @@ static const form l_forms[] = {{"", ""},
                                {"l_halved", ": that is half of it"},
                                {"l_doubled", ": that is twice as much"},
                                {"l_of_old_max", ": the tile's weights were added to l under the old maximum"},
-                               {"l_begins_at_1", ": l begins at 1, not 0"}};
+                               {"l_begins_at_1", ": l begins at 1, not 0"},
+                               {"l_of_missing_keys", ": there is more in l than the last tile's keys: columns past them count, too"}};
 enum { SUMS = sizeof l_forms / sizeof *l_forms };
 
 static const form L_forms[] = {{"", ""},
@@ -194,7 +195,8 @@ static const form logit_forms[] = {{"", ""},
                                    {"logit_of_next_head", ": it is the logit of the next head"},
                                    {"logit_alone", ": nothing but the logit's term is left"},
                                    {"logit_scaled_2", ": the logit is multiplied by scale * log2(e)"},
-                                   {"logit_subtracted", ": the logit's term is subtracted"}};
+                                   {"logit_subtracted", ": the logit's term is subtracted"},
+                                   {"zero_is_no_logit", ": a logit of 0 counts as none"}};
 enum { LOGITS = sizeof logit_forms / sizeof *logit_forms };
 
 static fit fit_m = FIT(max_forms), fit_alpha = FIT(alpha_forms), fit_l = FIT(l_forms), fit_L = FIT(L_forms),
@@ -212,7 +214,7 @@ static void logit_terms(int head, double L, double l, double m, int tiles, doubl
                                    exp(logits[0] - L), exp(logits[h / (heads / e.s->kv_heads)] - L), all, 2 * exp(s - L), 4 * exp(s - L),
                                    tiles * exp(s - L), exp(fmax(s, 0) - L), exp2(s - L), exp(s) / l, exp2(s - m) / l, exp(s - m) / l,
                                    s / l, exp(s - m * LN2), exp(L - s), exp(logits[(h + 1) % heads] - L), exp(s - L) - 1,
-                                   exp(s * s2 - L), -exp(s - L)};
+                                   exp(s * s2 - L), -exp(s - L), s == 0 ? 0 : exp(s - L)};
     memcpy(terms, values, sizeof values);
 }
 
@@ -234,7 +236,8 @@ static void look_at_maximum(int q, int t, double m, double before, double lowest
     const double run = runs[t], old = t > 0 ? runs[t - 1] : run, top = tile[t], scale = e.s->scale;
     const double values[MAXIMA] = {m, top, old, runs[0], 0, fmax(before, top / s2) * s2, run / s2, run * LN2, run * LOG2E, run * s2, run / scale,
                                    run * scale, -run, before + top, fmin(before, top), fmax(run, 0), fmax(before, top / s2), all, lowest};
-    if ((known(runs, t + 1, m) && m > run - 8.1) || (t > 0 && fabs(m - before) < 0.012 && m > run - 8.1)) return;  // it may stay as it was
+    const bool fresh = fabs(m - run) < 0.012 + 1e-4 * fabs(run);
+    if (!fresh && ((known(runs, t + 1, m) && m > run - 8.1) || (t > 0 && fabs(m - before) < 0.012 && m > run - 8.1))) return;  // it may stay as it was
     double held[MAXIMA];
     memcpy(held, values, sizeof held);
     held[0] = run;
@@ -322,7 +325,7 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
             fit_says(&fit_logit_l, "the weights of query %d sum up to %.4g; with the sink's term that is %.4g, but O is divided by %.4g", q, l, l * factor, used);
     } else {
         const double values[SUMS] = {l, 1, 1 / l, 4 * l, l * l, seen->w[n - 1], plain, late, seen->w[0], after, twice, inverse, seen->keys, scores, raw,
-                                     l / 2, 2 * l, under_old, l + exp2(-end)};
+                                     l / 2, 2 * l, under_old, l + exp2(-end), last->S->cols < e.widest && used > l ? used : l};
         if (fit_add(&fit_l, used, values, 0.012 * fabs(used)))
             fit_says(&fit_l, "the weights of query %d sum up to %.4g, but O is divided by %.4g", q, l, used);
     }

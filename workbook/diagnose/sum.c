@@ -228,15 +228,15 @@ static const form number_forms[] = {{"", ""},
                                     {"products_in_bf16", "each product is rounded to bfloat16 before it is added"},
                                     {"w_of_the_first", "all columns are multiplied by w[0]"}};
 
-// What a row's terms are made of, and in which numbers they are added up.
-static void look_at_numbers(int rows, int cols)
+// What a row's terms are made of, and in which numbers they are added up. True if all is right.
+static bool look_at_numbers(int rows, int cols)
 {
     enum { FORMS = sizeof number_forms / sizeof *number_forms };
     static float y[MOST_ROWS];
     fit f = FIT(number_forms);
     int wrong = -1, coarse = 0, nan = 0;
     double want = 0;
-    if (!run(rows, cols, WB_NORMAL, 7, y)) return;
+    if (!run(rows, cols, WB_NORMAL, 7, y)) return false;
     for (int i = rows; i-- > 0;) {
         double sum = 0, x = 0, w = 0, xx = 0, xww = 0, rounded = 0, size = 0;
         for (int j = 0; j < cols; j++) {
@@ -255,6 +255,7 @@ static void look_at_numbers(int rows, int cols)
         find(BY_NUMBERS, is ? is->id : coarse == rows ? "sum_in_bf16" : "", is && (is->id[0] == 'y' || is->id[0] == 'm' || is->id[0] == 'd') ? "store|reduce|load" : "load|ends|reduce|store",
              "with %d rows of %d columns of any numbers, y[%d] is %.7g, where the sum over x * w is %.7g%s%s", rows, cols, wrong, y[wrong], want, is ? ": " : "",
              is ? is->says : coarse == rows ? ": all y are numbers that bfloat16 has, so sums are kept in it" : "");
+    return wrong < 0;
 }
 
 void look_at_sum(bool (*run_)(int rows, int cols, wb_input input, int seed, float *y))
@@ -264,7 +265,7 @@ void look_at_sum(bool (*run_)(int rows, int cols, wb_input input, int seed, floa
     for (size_t n = 0; n < sizeof shapes / sizeof *shapes && best.rank == 0; n++) {
         const int rows = shapes[n][0], cols = shapes[n][1];
         if (!look_at_rows(rows, cols)) return;
-        if (n > 0) look_at_numbers(rows, cols);
+        if (look_at_numbers(rows, cols)) continue;
         if (best.rank && *best.id) return;
         if (look_at_counts(rows, cols) && cols < 256) look_at_sources(rows, cols);
     }
