@@ -106,7 +106,7 @@ Test(flash_sink_logits_backward, every_window)
 {
     const int W[] = {1, 2, 7, 8, 15, 16, 17, 31, 33, 48, 63, 64, 65, 127, 128, 129, 199, 200, 201, INT_MAX};
     for (size_t i = 0; i < COUNT(W); i++) check(1, 2, 1, 200, head_dims[(i + 1) % 4], W[i]);
-    for (int W = 1; W <= 10; W++) check(1, 2, 1, 9, head_dims[W % 4], W);
+    for (int small = 1; small <= 10; small++) check(1, 2, 1, 9, head_dims[small % 4], small);
 }
 
 // Windows in which a kernel may rather take large tiles.

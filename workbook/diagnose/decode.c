@@ -26,11 +26,11 @@ static const form page_forms[] = {{"", ""},
 enum { PAGE_FORMS = sizeof page_forms / sizeof *page_forms };
 
 // The page in column k of sequence b by this form; -1: none.
-static int page_by(int form, int b, int k, int used)
+static int page_by(int rel, int b, int k, int used)
 {
     const int most = columns_of_table(), all = most * e.s->batch;
     int at = b * most + k;
-    switch (form) {
+    switch (rel) {
     case 1: at = k; break;
     case 2: at = b * used + k; break;
     case 3: return min_int(k, most * e.s->batch);
@@ -114,14 +114,14 @@ void look_at_packed_rows(const pairs *t)
     const int group = e.s->q_heads / heads(), Nq = e.s->q_len, keys = keys_of(t->row0), first = head_of(t->row0) % group * Nq + query_of(t->row0);
     for (int a = 0; a < t->queries; a++)
         for (int c = 0; c < t->keys; c++) {
-            const int fate = t->fate[a * t->keys + c], j = t->key[c], i = t->query[a], at = first + a, last = keys - Nq;
-            if (i < 0 || j < 0 || fate == UNCLEAR) continue;
+            const int got = t->fate[a * t->keys + c], j = t->key[c], i = t->query[a], at = first + a, last = keys - Nq;
+            if (i < 0 || j < 0 || got == UNCLEAR) continue;
             const int sees_to[TOKENS] = {last + i, last + a % Nq, last + at, last + at / group, last + i - 1, last + i + 1, i, keys - 1, last, keys - 1 - i, 1 << 30, last - 1};
             double values[TOKENS];
             for (int f = 0; f < TOKENS; f++) values[f] = j > sees_to[f];
-            if (fit_add(&fit_tokens, fate == HIDDEN, values, 0))
-                fit_says(&fit_tokens, "token %d of %d, in a sequence of %d keys, %s key %d, though it %s it", i, Nq, keys, fate == HIDDEN ? "gives no weight to" : "gives a weight to",
-                         j, fate == HIDDEN ? "sees" : "does not see");
+            if (fit_add(&fit_tokens, got == HIDDEN, values, 0))
+                fit_says(&fit_tokens, "token %d of %d, in a sequence of %d keys, %s key %d, though it %s it", i, Nq, keys, got == HIDDEN ? "gives no weight to" : "gives a weight to",
+                         j, got == HIDDEN ? "sees" : "does not see");
         }
 }
 
@@ -187,24 +187,24 @@ static const form merge_forms[] = {{"", ""},
 enum { MERGES = sizeof merge_forms / sizeof *merge_forms };
 
 // O (column d) and L from parts, eight at a time, as this form merges them.
-static void merged(int form, const part *parts, int count, int d, double *O, double *L)
+static void merged(int rel, const part *parts, int count, int d, double *O, double *L)
 {
     double m = -INFINITY, l = 0, sum = 0;
     for (int from = 0; from < count; from += 8) {
         const int to = min_int(count, from + 8);
-        double top = form == 15 ? -INFINITY : m;
+        double top = rel == 15 ? -INFINITY : m;
         for (int n = from; n < to; n++) top = fmax(top, parts[n].L);
-        double alpha = m == -INFINITY ? 0 : form == 2 ? exp2(m - top) : exp(m - top);
-        if (form == 10 && alpha > 0) alpha = 1 / alpha;
-        if (form == 13) alpha = 0;
-        const double under = form == 16 && m > -INFINITY ? m : top;
+        double alpha = m == -INFINITY ? 0 : rel == 2 ? exp2(m - top) : exp(m - top);
+        if (rel == 10 && alpha > 0) alpha = 1 / alpha;
+        if (rel == 13) alpha = 0;
+        const double under = rel == 16 && m > -INFINITY ? m : top;
         m = top;
-        l *= form == 8 || form == 9 ? 1 : alpha, sum *= form == 7 || form == 9 ? 1 : alpha;
+        l *= rel == 8 || rel == 9 ? 1 : alpha, sum *= rel == 7 || rel == 9 ? 1 : alpha;
         for (int n = from; n < to; n++) {
-            const bool left = (form == 3 && n == 0) || (form == 4 && n == count - 1) || (form == 5 && n) || (form == 6 && n < count - 1) ||
-                              (form == 14 && n >= 8) || (form == 17 && n > from) || (form == 18 && n == from + 7);
-            const double weight = left ? 0 : form == 1 ? 1 : form == 2 ? exp2(parts[n].L - under) : exp(parts[n].L - under);
-            l += form == 12 ? 1 : weight, sum += (form == 11 ? 1 : weight) * parts[n].O[d];
+            const bool left = (rel == 3 && n == 0) || (rel == 4 && n == count - 1) || (rel == 5 && n) || (rel == 6 && n < count - 1) ||
+                              (rel == 14 && n >= 8) || (rel == 17 && n > from) || (rel == 18 && n == from + 7);
+            const double weight = left ? 0 : rel == 1 ? 1 : rel == 2 ? exp2(parts[n].L - under) : exp(parts[n].L - under);
+            l += rel == 12 ? 1 : weight, sum += (rel == 11 ? 1 : weight) * parts[n].O[d];
         }
     }
     *O = l > 0 ? sum / l : 0, *L = m + log(l);
@@ -222,7 +222,7 @@ void look_at_merge(const record *r)
         double size = 0, L[MERGES], O[MERGES];
         for (int d = 0; d < D; d++) merged(0, parts, count, d, &O[0], &L[0]), size = fmax(size, fabs(O[0]));
         for (int d = -1; d < D; d++) {
-            for (int form = 0; form < MERGES; form++) merged(form, parts, count, d < 0 ? 0 : d, &O[form], &L[form]);
+            for (int rel = 0; rel < MERGES; rel++) merged(rel, parts, count, d < 0 ? 0 : d, &O[rel], &L[rel]);
             const double seen = d < 0 ? e.out[1][row] : e.out[0][(size_t)row * (size_t)D + (size_t)d], *values = d < 0 ? L : O;
             if (fit_add(&fit_merge, seen, values, d < 0 ? 0.01 + 0.002 * fabs(L[0]) : 0.02 * size + 0.01 * fabs(seen)))
                 fit_says(&fit_merge, "query %d of head %d has %d parts, and %s that is merged of them is %.4g where %.4g is right", query_of(row), head_of(row),

@@ -133,12 +133,12 @@ static void look_at_values(void)
 // --------------------------------------------------------------------------------------------------------------------- masks
 
 // The masks of 04 to 07 by what they are for: of the sinks, of the window left of the diagonal, of the diagonal.
-static mask_kind kind_of(const record *r, int walk, const step *t)
+static mask_kind kind_of(const record *r, int n, const step *t)
 {
     if (e.problem->mask == WB_NO_MASK) return MASK_TAIL;
     if (e.problem->sinks && t->S->cols < e.widest) return MASK_SINKS;
     int low, high;
-    block_of(r, walk, &low, &high);
+    block_of(r, n, &low, &high);
     return !e.problem->window || t->key0 / t->S->cols >= (low + 1) / t->S->cols || t->key0 < 0 ? MASK_DIAGONAL : MASK_WINDOW;
 }
 

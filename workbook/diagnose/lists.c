@@ -36,35 +36,35 @@ static const form list_forms[] = {{"", ""},
 enum { LISTS = sizeof list_forms / sizeof *list_forms };
 
 // The first keys of all steps of a block, by this form, into `keys`, and where in the list of tiles in part each stands, or -1; how many, -1: it reads outside of the arrays.
-static int steps_by(int form, int b, int block_row, int BC, int *keys, int *place, int room)
+static int steps_by(int rel, int b, int block_row, int BC, int *keys, int *place, int room)
 {
     const block_mask *m = mask();
-    const int per_mask = q_tiles() + (form == 2 ? 0 : 1), all = m->masks * (q_tiles() + 1), STEPS_ = 64 / BC;
+    const int per_mask = q_tiles() + (rel == 2 ? 0 : 1), all = m->masks * (q_tiles() + 1), STEPS_ = 64 / BC;
     const int wholes = m->whole_start[all - 1], in_part = m->part_start[all - 1];
-    int list = (m->masks > 1 && form != 1 ? b : 0) * per_mask + block_row / (form == 3 ? 128 : m->q_tile) + (form == 19);
-    if (form == 23) list -= block_row / m->q_tile;
+    int list = (m->masks > 1 && rel != 1 ? b : 0) * per_mask + block_row / (rel == 3 ? 128 : m->q_tile) + (rel == 19);
+    if (rel == 23) list -= block_row / m->q_tile;
     if (list + 1 >= all) return -1;
-    const int *whole_start = form == 25 ? m->part_start : m->whole_start, *part_start = form == 25 ? m->whole_start : m->part_start;
+    const int *whole_start = rel == 25 ? m->part_start : m->whole_start, *part_start = rel == 25 ? m->whole_start : m->part_start;
     int w0 = whole_start[list], wn = whole_start[list + 1] - w0, p0 = part_start[list], pn = part_start[list + 1] - p0;
-    if (form == 4) wn = whole_start[list + 1];
-    if (form == 5) pn = part_start[list + 1];
-    if (form == 6) p0 = w0;
-    if (form == 7) w0 = 0;
-    if (form == 8) p0 = 0;
-    if (form == 9) pn = 0;
-    if (form == 10) wn = 0;
-    if (form == 11 && pn) pn--;
-    if (form == 12 && wn) wn--;
-    if (form == 24) pn++;
-    const int whole_steps = wn * (form == 13 || form == 14 ? 1 : STEPS_), end = whole_steps + pn * (form == 14 || form == 15 ? 1 : STEPS_);
-    for (int step = 0; step < end; step++) {
-        const bool whole = step < whole_steps || form == 20;
-        const int n = step - (step < whole_steps || form == 21 ? 0 : whole_steps), at = (whole ? w0 : p0) + (form == 18 ? n : n / STEPS_);
-        const int *from = whole != (form == 25) ? m->whole : m->part, most = whole != (form == 25) ? wholes : in_part;
-        if (at >= most || step >= room) return -1;
-        const int half = form == 16 ? 0 : form == 22 ? STEPS_ - 1 - step % STEPS_ : step % STEPS_;
-        keys[step] = from[at] * (form == 17 ? BC : 64) + half * BC;
-        place[step] = from == m->part ? at : -1;
+    if (rel == 4) wn = whole_start[list + 1];
+    if (rel == 5) pn = part_start[list + 1];
+    if (rel == 6) p0 = w0;
+    if (rel == 7) w0 = 0;
+    if (rel == 8) p0 = 0;
+    if (rel == 9) pn = 0;
+    if (rel == 10) wn = 0;
+    if (rel == 11 && pn) pn--;
+    if (rel == 12 && wn) wn--;
+    if (rel == 24) pn++;
+    const int whole_steps = wn * (rel == 13 || rel == 14 ? 1 : STEPS_), end = whole_steps + pn * (rel == 14 || rel == 15 ? 1 : STEPS_);
+    for (int turn = 0; turn < end; turn++) {
+        const bool whole = turn < whole_steps || rel == 20;
+        const int n = turn - (turn < whole_steps || rel == 21 ? 0 : whole_steps), at = (whole ? w0 : p0) + (rel == 18 ? n : n / STEPS_);
+        const int *from = whole != (rel == 25) ? m->whole : m->part, most = whole != (rel == 25) ? wholes : in_part;
+        if (at >= most || turn >= room) return -1;
+        const int half = rel == 16 ? 0 : rel == 22 ? STEPS_ - 1 - turn % STEPS_ : turn % STEPS_;
+        keys[turn] = from[at] * (rel == 17 ? BC : 64) + half * BC;
+        place[turn] = from == m->part ? at : -1;
     }
     return end;
 }
@@ -142,7 +142,7 @@ void look_at_lists(const record *r)
             for (int k = 0; k < MOST; k++) {
                 if (f == 0) {
                     int whole = 0;
-                    for (int step = 0; step < count; step++) whole += keys[step] / BC == k && keys[step] < e.s->kv_len && place[step] < 0;
+                    for (int turn = 0; turn < count; turn++) whole += keys[turn] / BC == k && keys[turn] < e.s->kv_len && place[turn] < 0;
                     hard |= met[k] > want[k] || met[k] < whole;
                 }
                 const bool seen = f == 0 && any_seen(head, low, high, k * BC, BC);
@@ -152,8 +152,8 @@ void look_at_lists(const record *r)
                         snprintf(text[which] + strlen(text[which]), sizeof text[which] - strlen(text[which]), " %d", k * BC);
             }
             values[f] = !same;
-            for (int step = 0; f == 0 && step < count && !hard; step++)
-                if (place[step] >= 0 && keys[step] < e.s->kv_len) look_at_skipped(r, r->walks[n].block, keys[step], BC);
+            for (int turn = 0; f == 0 && turn < count && !hard; turn++)
+                if (place[turn] >= 0 && keys[turn] < e.s->kv_len) look_at_skipped(r, r->walks[n].block, keys[turn], BC);
         }
         more_than_skipped |= hard;
         if (fit_add(&fit_lists, 0, values, 0))
@@ -186,12 +186,12 @@ static const form bit_forms[] = {{"", ""},
 enum { BITS = sizeof bit_forms / sizeof *bit_forms };
 
 // Whether this form hides a pair of the tile in place n of its list: row of the tile of queries, column of the step. -1: unknown.
-static int hides_bit(int form, int first, int n, int count, int row, int r, int half, int steps_of_tile, int c)
+static int hides_bit(int rel, int first, int n, int count, int row, int r, int half, int steps_of_tile, int c)
 {
     const block_mask *m = mask();
     const int BC = 64 / steps_of_tile, lane = c % 8 / 2, slot = c / 8 * 2 + c % 2;
     int tile = n, word = (half * BC + c) / 32, bit = c % 32;
-    switch (form) {
+    switch (rel) {
     case 1: bit = 31 - bit; break;
     case 3: word = half * BC / 32; break;
     case 4: word = c / 32; break;
@@ -209,12 +209,12 @@ static int hides_bit(int form, int first, int n, int count, int row, int r, int 
     case 17: bit = 2 * lane + 24 - slot % 8 / 2 * 8 + slot % 2; break;
     default: break;
     }
-    if (form == 18) return 0;
+    if (rel == 18) return 0;
     if (bit > 31) return 1;  // shifted out
     if (tile >= count) return -1;
-    const size_t at = form == 13 ? (size_t)(first + tile) * (size_t)m->q_tile * 2 + (size_t)row + (size_t)word
+    const size_t at = rel == 13 ? (size_t)(first + tile) * (size_t)m->q_tile * 2 + (size_t)row + (size_t)word
                                  : ((size_t)(first + tile) * (size_t)m->q_tile + (size_t)row) * 2 + (size_t)word;
-    return (m->bits[at] >> bit & 1) == (form == 2);
+    return (m->bits[at] >> bit & 1) == (rel == 2);
 }
 
 static fit fit_bits = FIT(bit_forms);
@@ -229,19 +229,19 @@ void look_at_bits(const pairs *t)
         if (m->part[first + k] == tile) place = k;
     for (int a = 0; a < t->queries; a++)
         for (int c = 0; c < t->keys; c++) {
-            const int fate = t->fate[a * t->keys + c];
-            if (t->query[a] < 0 || t->key[c] < 0 || t->key[c] >= e.s->kv_len || fate == UNCLEAR) continue;
+            const int got = t->fate[a * t->keys + c];
+            if (t->query[a] < 0 || t->key[c] < 0 || t->key[c] >= e.s->kv_len || got == UNCLEAR) continue;
             const bool seen = sees(t->row0 - query_of(t->row0) + t->query[a], t->key[c]);
             double values[BITS];
-            if (seen == (fate == WEIGHT) && (13 * a + c) % 8) continue;  // of those that are right, some will do
+            if (seen == (got == WEIGHT) && (13 * a + c) % 8) continue;  // of those that are right, some will do
             for (int f = 0; f < BITS; f++) {
                 const int hides = place < 0 ? !seen : hides_bit(f, first, place, parts, t->query[a] % m->q_tile, a, half, 64 / t->keys, c);
-                values[f] = hides < 0 ? fate == HIDDEN : hides;
+                values[f] = hides < 0 ? got == HIDDEN : hides;
             }
             values[0] = !seen;
-            if (fit_add(&fit_bits, fate == HIDDEN, values, 0))
+            if (fit_add(&fit_bits, got == HIDDEN, values, 0))
                 fit_says(&fit_bits, "query %d sees key %d%s, but %s, in the tile of keys from %d on", t->query[a], t->key[c], seen ? "" : " not",
-                         fate == HIDDEN ? "gives it no weight" : "gives it a weight", t->key0);
+                         got == HIDDEN ? "gives it no weight" : "gives it a weight", t->key0);
         }
 }
 

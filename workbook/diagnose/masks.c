@@ -51,10 +51,10 @@ static const form causal_forms[CAUSALS] = {
     {"causal_self_local", "c >= r, both counted in their tile"},
     {"two_future_keys", "j > i + 2"},
 };
-static bool causal(int form, const pair *p)
+static bool causal(int rel, const pair *p)
 {
     const int r = p->r, c = p->c;
-    switch (form) {
+    switch (rel) {
     case 0: return p->j > p->i;
     case 2: return p->j >= p->i;
     case 3: return p->j > p->i + 1;
@@ -99,10 +99,10 @@ static const form window_forms[WINDOWS] = {
     {"window_minus_sinks", "j <= i - W + sinks"},
     {"window_half_up", "j <= i - (W + 1) / 2"},
 };
-static bool window(int form, const pair *p)
+static bool window(int rel, const pair *p)
 {
     const int r = p->r, c = p->c;
-    switch (form) {
+    switch (rel) {
     case 0: return p->j <= p->i - W;
     case 2: return p->j < p->i - W;
     case 3: return p->j <= p->i - W + 1;
@@ -140,9 +140,9 @@ static const form sink_forms[SINKINGS] = {
     {"sinks_query_local", "r >= sinks, with r the query's number in its tile"},
     {"sinks_by_key_tiles", "j >= sinks, with j counted as if all tiles were as wide as those of the window"},
 };
-static bool no_sink(int form, const pair *p)
+static bool no_sink(int rel, const pair *p)
 {
-    switch (form) {
+    switch (rel) {
     case 0: return p->j >= sinks;
     case 1: return true;
     case 2: return p->j > sinks;
@@ -227,10 +227,10 @@ void add_to_mask(mask_kind kind, const pairs *tile)
     if (!k->hide) exit(2);
     for (int a = 0; a < tile->queries; a++)
         for (int b = 0; b < tile->keys; b++) {
-            const int at = a * tile->keys + b, fate = tile->fate[at];
+            const int at = a * tile->keys + b, got = tile->fate[at];
             if (!counts(tile, a, b)) continue;
             k->hide[at] = !sees(head_of(tile->row0) * e.s->q_len + tile->query[a], tile->key[b]);
-            k->needs |= k->hide[at], k->bare &= fate != HIDDEN, k->ran |= k->hide[at] || fate == HIDDEN, k->wrong |= fate == (k->hide[at] ? WEIGHT : HIDDEN);
+            k->needs |= k->hide[at], k->bare &= got != HIDDEN, k->ran |= k->hide[at] || got == HIDDEN, k->wrong |= got == (k->hide[at] ? WEIGHT : HIDDEN);
         }
     k->bare &= k->needs, masks[kind].wrong |= k->wrong;
 }
@@ -246,10 +246,10 @@ static bool explains(const rule *u, mask_kind kind, bool bare)
         if ((bare && k->bare) || !k->ran) continue;
         for (int a = 0; a < t->queries; a++)
             for (int b = 0; b < t->keys; b++) {
-                const int fate = t->fate[a * t->keys + b];
-                if (!counts(t, a, b) || fate == UNCLEAR) continue;
+                const int got = t->fate[a * t->keys + b];
+                if (!counts(t, a, b) || got == UNCLEAR) continue;
                 const pair p = pair_of(t, a, b);
-                if (rule_hides(u, &p) != (fate == HIDDEN)) return false;
+                if (rule_hides(u, &p) != (got == HIDDEN)) return false;
                 clear = true;
             }
     }

@@ -40,14 +40,14 @@ static uint64_t hash_of(const float *row, int count, int stride)
     return sum | 1;
 }
 
-static void add_rows(const float *X, owner owner, int rows)
+static void add_rows(const float *X, owner whose, int rows)
 {
     const int D = e.s->head_dim;
     for (int i = 0; X && i < rows && i < SLOTS / 8; i++) {
         const uint64_t hash = hash_of(X + (size_t)i * (size_t)D, D, 1);
         size_t at = hash >> 8 & (SLOTS - 1);
         while (slots[at].hash) at = (at + 1) & (SLOTS - 1);
-        slots[at].hash = hash, slots[at].owner = owner, slots[at].number = i;
+        slots[at].hash = hash, slots[at].owner = whose, slots[at].number = i;
     }
 }
 

@@ -60,10 +60,10 @@ static const form row_forms[] = {{"", ""},
                                  {"dsinks_strides_by_32", "rows are taken in steps of 32, not of all threads: most count several times"}};
 enum { ROWS = sizeof row_forms / sizeof *row_forms };
 
-static int row_read(int form, int b, int h, int i)
+static int row_read(int rel, int b, int h, int i)
 {
     const int N = e.s->q_len, H = e.s->q_heads, B = e.s->batch, thread = i % 1024, right = (b * H + h) * N + i;
-    switch (form) {
+    switch (rel) {
     case 1: return b == 0 ? right : -1;
     case 2: return b == B - 1 ? right : -1;
     case 3: return h * N + i;
@@ -88,10 +88,10 @@ static int row_read(int form, int b, int h, int i)
     }
 }
 
-static double times(int form)
+static double times(int rel)
 {
     const int N = e.s->q_len, B = e.s->batch;
-    return form == 18 ? 32 : form == 19 ? 2 : form == 20 ? 1.0 / (N * B) : form == 21 ? 1.0 / N : form == 22 ? 1.0 / B : 1;
+    return rel == 18 ? 32 : rel == 19 ? 2 : rel == 20 ? 1.0 / (N * B) : rel == 21 ? 1.0 / N : rel == 22 ? 1.0 / B : 1;
 }
 
 static void terms_of(int h, int row, double terms[TERMS])

@@ -74,11 +74,11 @@ static const form count_forms[] = {{"", "all once"},
                                    {"upper_threads_lost", "the upper half of the block's threads is left out"}};
 enum { COUNTS = sizeof count_forms / sizeof *count_forms, THREADS = 128 };
 
-static int count_by(int form, int j, int head, int tail, int cols)
+static int count_by(int rel, int j, int head, int tail, int cols)
 {
     const bool in = j >= head && j < tail;
     const int load = in ? (j - head) / WIDE : j < head ? 0 : (j - tail + head), thread = (in ? load : j < head ? j : j - tail + head) % THREADS, lane = thread % 32;
-    switch (form) {
+    switch (rel) {
     case 1: return in;
     case 2: return j < tail;
     case 3: return j >= head;

@@ -168,14 +168,14 @@ static struct {
 
 __attribute__((format(printf, 4, 5))) static void keep(int kind, const record *r, int row, const char *format, ...)
 {
-    char walk[400];
+    char path[400];
     if (*seen_walks[kind].says) return;
     va_list arguments;
     va_start(arguments, format);
     const int at = vsnprintf(seen_walks[kind].says, 400, format, arguments);
     va_end(arguments);
-    describe_walk(r, row, walk, sizeof walk);
-    snprintf(seen_walks[kind].says + at, 400, "%s", walk);
+    describe_walk(r, row, path, sizeof path);
+    snprintf(seen_walks[kind].says + at, 400, "%s", path);
     snprintf(seen_walks[kind].shown, WB_CASE_TEXT, "%s", e.text);
 }
 
