@@ -434,6 +434,7 @@ static void look_at_tiles(const record *r)
             if (head_of_query(q0) != key_head_of(k0)) continue;
             pairs p = pairs_new(keys ? S->cols : S->rows, keys ? S->rows : S->cols);
             p.row0 = q0, p.block_query = keys ? query_of(q0) : block, p.block_key = keys ? block : -1, p.key0 = key_of(k0);
+            int strangers = 0;
             bool alive = false;
             for (int at = 0; at < S->rows * S->cols; at++) alive |= left->a[at] != 0;
             for (int a = 0; a < p.queries; a++) {
@@ -448,10 +449,14 @@ static void look_at_tiles(const record *r)
                     if (p.query[a] < 0 || p.key[b] < 0) continue;
                     const double weight = left->a[at], right = exp2(S->after[at] * s2 - e.L[q] * LOG2E);
                     const bool clear = right > 1e-20 && (left == steps[t].P || !steps[t].dP || fabs(steps[t].dP->after[at] - e.delta[q]) > 1e-3);
-                    p.fate[a * p.keys + b] = isnan(weight) ? UNCLEAR : weight != 0 ? WEIGHT : !clear || (sees_pair(q, k) && !alive) ? UNCLEAR : HIDDEN;
+                    const double x = steps[t].dP ? steps[t].dP->after[at] - e.delta[q] : 1;
+                    // Where dS alone is known, another form of it leaves something in hidden pairs, too.
+                    const bool strange = isnan(weight) || (!steps[t].P && weight != 0 && !near_to(weight, right * x, 0.05));
+                    strangers += strange;
+                    p.fate[a * p.keys + b] = strange ? UNCLEAR : weight != 0 ? WEIGHT : !clear || (sees_pair(q, k) && !alive) ? UNCLEAR : HIDDEN;
                 }
             }
-            add_to_mask(keys ? MASK_DKDV : MASK_DQ, &p);
+            if (strangers <= p.queries * p.keys / 20) add_to_mask(keys ? MASK_DKDV : MASK_DQ, &p);
         }
     }
 }
@@ -721,7 +726,8 @@ static void look_at_end(const record *r, int output)
         for (int d = 0; d < D; d++) {
             const double x = sum[row * D + d], y = e.out[output][row * D + d], a = factor * first[row * D + d], z = factor * last[row * D + d];
             off = fmax(off, isfinite(y) ? fabs(y - factor * x) : INFINITY), xx += x * x, xy += x * y;
-            const double t = factor * x, values[FORMS] = {t, x, t * s->scale, t * LOG2E, 0, x / s->scale, a, z, t / walks[row], t * s->scale, t - z, t - a, 2 * t, -t};
+            const double t = factor * x, values[FORMS] = {t, x, t * s->scale, t * LOG2E, 0, x / s->scale, a, z, t / walks[row], t * s->scale, walks[row] > 1 ? t - z : t,
+                                                                   walks[row] > 1 ? t - a : t, 2 * t, -t};
             tell |= fit_add(&fit_end[output], y, values, 0.012 * fmax(largest, fabs(y)) + 1e-6);
         }
         if (off > 0.012 * largest + 1e-6) wrong = row, is = xx > 0 ? xy / xx : 0;

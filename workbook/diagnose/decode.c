@@ -112,6 +112,10 @@ static fit fit_tokens = FIT(token_forms);
 void look_at_packed_rows(const pairs *t)
 {
     const int group = e.s->q_heads / heads(), Nq = e.s->q_len, keys = keys_of(t->row0), first = head_of(t->row0) % group * Nq + query_of(t->row0);
+    bool ran = false;  // tiles of which all is seen have no mask
+    for (int at = 0; at < t->queries * t->keys; at++)
+        ran |= t->fate[at] == HIDDEN || (t->query[at / t->keys] >= 0 && t->key[at % t->keys] > keys - Nq + t->query[at / t->keys]);
+    if (!ran) return;
     for (int a = 0; a < t->queries; a++)
         for (int c = 0; c < t->keys; c++) {
             const int got = t->fate[a * t->keys + c], j = t->key[c], i = t->query[a], at = first + a, last = keys - Nq;
@@ -391,6 +395,6 @@ void conclude_decode(void)
     if (place && !use)
         fit_conclude(&fit_place, BY_SCALES, "scales sent", "scales sent", ": the scales are not those of the keys, ");
     else
-        fit_conclude(&fit_use, BY_SCALES, use && strcmp(use->id, "scales_exchanged") == 0 ? "scores|weights|scales sent" : "scores|weights", "scores|weights|scales sent", ": ");
+        fit_conclude(&fit_use, BY_SCALES, use && (use == &use_forms[2] || use == &use_forms[4] || use == &use_forms[7]) ? "scores|weights|scales sent" : "scores|weights", "scores|weights|scales sent", ": ");
     fit_conclude(&fit_scaled_l, BY_SUM, "weights", "weights", ": ");
 }

@@ -17,7 +17,7 @@
 #include <stdio.h>
 
 // The most numbers that there is room for in a record of the products of a case, and the pairs of a query and a key that a case may have.
-enum { RECORD = 1 << 22, PAIRS = 1500000 };
+enum { RECORD = 1 << 24, PAIRS = 1500000 };
 
 static const wb_problem *problem;
 static gap gaps[MAX_GAPS];  // of the problem

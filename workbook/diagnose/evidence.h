@@ -92,7 +92,8 @@ typedef struct fit {
 bool fit_add(fit *f, double seen, const double *values, double tolerance);
 __attribute__((format(printf, 2, 3))) void fit_says(fit *f, const char *format, ...);
 
-// The form that explains what was wrong, and nothing else, but for one in fifty; the first of several, or null.
+// The form that explains what was wrong, and nothing else, but for one in fifty, the first of several; or for one in ten, if all others are
+// far worse. Null: none.
 const form *fit_form(const fit *f);
 
 // The finding, if there is one: the sentence, `joint`, and how the form reads. `gaps` for a form, `others` for none.

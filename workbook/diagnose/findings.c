@@ -43,9 +43,15 @@ void fit_says(fit *f, const char *format, ...)
 
 const form *fit_form(const fit *f)
 {
-    for (int n = 1; n < f->forms_count && f->wrong; n++)
+    int first = 0, second = 0;  // by their misses
+    for (int n = 1; n < f->forms_count && f->wrong; n++) {
         if (f->misses[n] <= f->wrong / 50) return &f->forms[n];
-    return NULL;
+        if (!first || f->misses[n] < f->misses[first])
+            second = first, first = n;
+        else if (!second || f->misses[n] < f->misses[second])
+            second = n;
+    }
+    return first && second && f->misses[first] <= f->wrong / 10 && f->misses[second] >= 8 * f->misses[first] ? &f->forms[first] : NULL;
 }
 
 void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, const char *joint)

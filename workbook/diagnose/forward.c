@@ -12,7 +12,7 @@ double base2_scale(void) { return e.problem->on_host ? 1 : (double)e.s->scale * 
 
 static int first_key(const product *S)
 {
-    for (int c = S->cols - 1; c >= 0; c--)
+    for (int c = 0; c < S->cols; c++)
         if (key_of(S->b_row[c]) >= 0) return key_of(S->b_row[c]) - c;
     return NO_ROW;
 }
@@ -182,7 +182,7 @@ static bool hidden_by_number(const step *t, const pairs *p)
             same &= x == P, count++;
             low = fmin(low, S->after[i * S->cols + c]), high = fmax(high, S->after[i * S->cols + c]);
         }
-        if (count < 3 || !same || !(P > 0) || (high - low) * base2_scale() < 0.5) continue;
+        if (count < 3 || !same || !(P > 0)) continue;
         // What it became: from a visible pair of this row and tile, or from L where there is none.
         double number = NAN;
         for (int c = 0; c < S->cols; c++) {
@@ -191,6 +191,8 @@ static bool hidden_by_number(const step *t, const pairs *p)
                 number = S->after[i * S->cols + c] + log2(P / x) / base2_scale();
         }
         const double L = e.out[1][S->a_row[i]];
+        const bool alike = (high - low) * base2_scale() < 0.5;  // as those of keys that do not exist: then it may be their own score
+        if (alike && !(fabs(number - low) > 1) && !(isnan(number) && L * LOG2E / base2_scale() < -1000)) continue;
         char what[120] = "a number that is not far enough below all scores";
         const char *id = "hidden_by_a_number";
         if (fabs(number) < 0.02 + 1e-3 * fabs(high)) {

@@ -96,10 +96,12 @@ static void look_at_skipped(const record *r, int block, int key, int BC)
 {
     for (int n = 0; n < r->walk_count; n++) {
         const product *S = r->walks[n].first;
-        bool met = r->walks[n].block != block || !S || S->a_row[0] < 0;
+        bool met = r->walks[n].block != block || !S || S->a_row[0] < 0, sees_any = false;
         read_steps(&r->walks[n]);
         for (int t = 0; t < step_count && !met; t++) met = steps[t].key0 == key;
-        if (met) continue;
+        for (int i = 0; i < S->rows && !met; i++)
+            for (int c = 0; c < BC && !sees_any; c++) sees_any = sees(S->a_row[i], key + c);
+        if (met || !sees_any) continue;
         pairs p = pairs_new(S->rows, BC);
         p.row0 = S->a_row[0], p.key0 = key;
         for (int i = 0; i < S->rows; i++) p.query[i] = S->a_row[i] >= 0 ? query_of(S->a_row[i]) : -1;
@@ -170,7 +172,7 @@ static const form bit_forms[] = {{"", ""},
                                  {"bits_of_first_word", "all keys of a step are hidden by its first word, of 32 keys"},
                                  {"bits_of_first_half", "both steps of a tile are hidden by the bits of the first"},
                                  {"bits_of_first_tile", "each tile is hidden by the bits of the first in its list"},
-                                 {"bits_of_one_row", "rows r and r + 8 are hidden by the bits of the first of them"},
+                                 {"bits_of_one_row", "all rows of a warp are hidden by the bits of its first eight"},
                                  {"bits_side_by_side", "the columns of a lane are taken to lie side by side: they are two of every eight"},
                                  {"bits_shifted_twice", "a word is shifted for its lane twice"},
                                  {"bits_of_other_row", "a row is hidden by the bits of the row eight away"},
@@ -196,7 +198,7 @@ static int hides_bit(int rel, int first, int n, int count, int row, int r, int h
     case 3: word = half * BC / 32; break;
     case 4: word = c / 32; break;
     case 5: tile = 0; break;
-    case 6: row -= r % 16 >= 8 ? 8 : 0; break;
+    case 6: row -= r / 8 * 8; break;
     case 7: bit = 2 * lane + slot % 8; break;
     case 8: bit = 2 * lane + c % 32; break;
     case 9: row += r % 16 >= 8 ? -8 : 8; break;

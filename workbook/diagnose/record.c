@@ -51,6 +51,17 @@ static void add_rows(const float *X, owner whose, int rows)
     }
 }
 
+// The number of the row with this hash, of this owner unless that is nobody, whose owner it then is; with `wanted`: that number alone.
+static int find_row(uint64_t hash, owner *whose, int wanted)
+{
+    for (size_t at = hash >> 8 & (SLOTS - 1); slots[at].hash; at = (at + 1) & (SLOTS - 1))
+        if (slots[at].hash == hash && (*whose == NOBODY || *whose == slots[at].owner) && (wanted < 0 || slots[at].number == wanted)) {
+            *whose = slots[at].owner;
+            return slots[at].number;
+        }
+    return NOBODYS_ROW;
+}
+
 // Rows, or columns, of a matrix: whose are they? Those of another owner than the first are nobody's. Returns how many are somebody's.
 static int rows_of(const float *X, int count, int step, int stride, owner *whose, int *number)
 {
@@ -61,22 +72,24 @@ static int rows_of(const float *X, int count, int step, int stride, owner *whose
         const float *row = X + (size_t)i * (size_t)step;
         bool zero = true;
         for (int d = 0; d < D; d++) zero &= row[(size_t)d * (size_t)stride] == 0;
-        number[i] = zero ? NO_ROW : NOBODYS_ROW;
+        number[i] = NO_ROW;
         if (zero) continue;
-        const uint64_t hash = hash_of(row, D, stride);
-        for (size_t at = hash >> 8 & (SLOTS - 1); slots[at].hash; at = (at + 1) & (SLOTS - 1)) {
-            if (slots[at].hash != hash || (*whose != NOBODY && *whose != slots[at].owner)) continue;
-            // Of rows that are alike, the one that follows the row before.
-            if (number[i] < 0 || (i > 0 && slots[at].number == number[i - 1] + e.row_step)) *whose = slots[at].owner, number[i] = slots[at].number;
-        }
+        number[i] = find_row(hash_of(row, D, stride), whose, -1);
         found += number[i] >= 0;
     }
-    for (int i = count - 2; i >= 0; i--) {  // ... or goes before the row behind
-        if (number[i] < 0 || number[i + 1] < 0 || number[i + 1] == number[i] + e.row_step) continue;
-        const uint64_t hash = hash_of(X + (size_t)i * (size_t)step, D, stride);
-        for (size_t at = hash >> 8 & (SLOTS - 1); slots[at].hash; at = (at + 1) & (SLOTS - 1))
-            if (slots[at].hash == hash && slots[at].owner == *whose && slots[at].number == number[i + 1] - e.row_step) number[i] = slots[at].number;
+    // Rows that are alike: those that fit most of the others are meant, which follow one another.
+    int most = 0, base = 0;
+    for (int i = 0; i < count; i++) {
+        int alike = 0;
+        for (int k = 0; k < count && number[i] >= 0; k++) alike += number[k] - k * e.row_step == number[i] - i * e.row_step;
+        if (alike > most) most = alike, base = number[i] - i * e.row_step;
+        if (alike == count) break;
     }
+    for (int i = 0; i < count && most > count / 4; i++)
+        if (number[i] >= 0 && number[i] != base + i * e.row_step) {
+            const int other = find_row(hash_of(X + (size_t)i * (size_t)step, D, stride), whose, base + i * e.row_step);
+            if (other >= 0) number[i] = other;
+        }
     return found;
 }
 

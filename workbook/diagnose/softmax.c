@@ -40,7 +40,7 @@ static double subtracted(const step *t, int i, int *weights)
         const double P = PV->a[i * PV->depth + c], score = S->after[i * S->cols + c];
         const bool seen = sees(S->a_row[i], key_of(S->b_row[c]));
         if (!isfinite(P) && seen) {
-            find(BY_VALUE, isnan(P) ? "" : "weights_infinite", "accumulate|max|rescale|softmax",
+            find(BY_MAXIMUM + 1, isnan(P) ? "" : "weights_infinite", "accumulate|max|rescale|softmax",
                  "query %d has a weight that is %s in the tile of keys from %d on: what is subtracted from its scores "
                  "is no maximum of them",
                  q, isnan(P) ? "NaN" : "infinite", t->key0);
@@ -62,7 +62,7 @@ static double subtracted(const step *t, int i, int *weights)
     const double m = sum / count, slack = e.problem->on_host ? 2e-3 : 0.012, close = slack + 1e-4 * fabs(m);
     for (int n = 0; n < count; n++) off = fmax(off, fabs(x[n] * s2 - y[n] - m));
     if (off <= close) return m;
-    bool by_lanes = !e.problem->on_host;
+    bool by_lanes = !e.problem->on_host && fmin(fmin(in_lane[0], in_lane[1]), fmin(in_lane[2], in_lane[3])) >= 3;
     for (int c = 0, n = 0; c < S->cols && n < count; c++) {
         const double P = PV->a[i * PV->depth + c];
         if (!(P > 1e-30) || P > 1e30 || !sees(S->a_row[i], key_of(S->b_row[c]))) continue;
@@ -196,7 +196,8 @@ static const form logit_forms[] = {{"", ""},
                                    {"logit_alone", ": nothing but the logit's term is left"},
                                    {"logit_scaled_2", ": the logit is multiplied by scale * log2(e)"},
                                    {"logit_subtracted", ": the logit's term is subtracted"},
-                                   {"zero_is_no_logit", ": a logit of 0 counts as none"}};
+                                   {"zero_is_no_logit", ": a logit of 0 counts as none"},
+                                   {"logit_without_L", ": l is multiplied by 1 + exp(logit), where 1 + exp(logit - L) is right"}};
 enum { LOGITS = sizeof logit_forms / sizeof *logit_forms };
 
 static fit fit_m = FIT(max_forms), fit_alpha = FIT(alpha_forms), fit_l = FIT(l_forms), fit_L = FIT(L_forms),
@@ -214,7 +215,7 @@ static void logit_terms(int head, double L, double l, double m, int tiles, doubl
                                    exp(logits[0] - L), exp(logits[h / (heads / e.s->kv_heads)] - L), all, 2 * exp(s - L), 4 * exp(s - L),
                                    tiles * exp(s - L), exp(fmax(s, 0) - L), exp2(s - L), exp(s) / l, exp2(s - m) / l, exp(s - m) / l,
                                    s / l, exp(s - m * LN2), exp(L - s), exp(logits[(h + 1) % heads] - L), exp(s - L) - 1,
-                                   exp(s * s2 - L), -exp(s - L), s == 0 ? 0 : exp(s - L)};
+                                   exp(s * s2 - L), -exp(s - L), s == 0 ? 0 : exp(s - L), exp(s)};
     memcpy(terms, values, sizeof values);
 }
 
@@ -320,7 +321,7 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     }
     if (e.sink_logits) {
         double values[LOGITS];
-        for (int f = 0; f < LOGITS; f++) values[f] = l * (1 + terms[f]);
+        for (int f = 0; f < LOGITS; f++) values[f] = (float)(l * (1 + terms[f]));  // float32 overflows early
         if (isfinite(terms[0]) && fit_add(&fit_logit_l, used, values, slack * l * (1 + terms[0])))
             fit_says(&fit_logit_l, "the weights of query %d sum up to %.4g; with the sink's term that is %.4g, but O is divided by %.4g", q, l, l * factor, used);
     } else {

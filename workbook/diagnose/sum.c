@@ -39,7 +39,7 @@ static bool look_at_rows(int rows, int cols)
     }
     list(lost, rows, text, sizeof text);
     if (some)
-        find(BY_ROWS, "", "launch|who|reduce|store",
+        find(BY_ROWS, "rows_lost", "launch|who|reduce|store",
              "of %d rows with %d columns these are never written, or NaN: %s", rows, cols, text);
     return !some;
 }
@@ -120,7 +120,7 @@ static bool look_at_counts(int rows, int cols)
                 int nan = 0;
                 for (int other = 0; other < rows; other++) nan += isnan(y[other]);
                 if (isnan(y[i]))
-                    find(BY_COUNT, "", nan < rows ? "load|ends|who" : "load|ends|who|reduce|store",
+                    find(BY_COUNT, "reads_too_far", nan < rows ? "load|ends|who" : "load|ends|who|reduce|store",
                          "with %d rows of %d columns, y[%d] is NaN, as %d others: something past the end of a row of x "
                          "or of w is read, or what nobody wrote",
                          rows, cols, i, nan - 1);
@@ -161,7 +161,7 @@ static bool look_at_counts(int rows, int cols)
         if (head > 0 || tail < cols)
             snprintf(where, sizeof where, " (%d columns stand before its first whole load, %d behind the last)", head,
                      cols - tail);
-        find(BY_COUNT, is ? is->id : "",
+        find(BY_COUNT, is ? is->id : some_many && !some_none ? "columns_twice" : "columns_lost",
              ends      ? "ends"
              : by_load ? "reduce|load|store"
                        : "load|reduce|ends",
@@ -186,26 +186,26 @@ static void look_at_sources(int rows, int cols)
                     if (other >= head && other < head + (cols - head) / WIDE * WIDE)
                         ends = run(rows, cols, WB_ROW_NUMBERS, other, y) && y[i] == (float)(i + 1);
                 if (from == 2 * i + 2)
-                    find(BY_SOURCE, "", "load|ends",
+                    find(BY_SOURCE, "next_row_too", "load|ends",
                          "with %d rows of %d columns, y[%d] has column %d of the next row in it, too", rows, cols, i,
                          j);
                 else if (ends)
-                    find(BY_SOURCE, "", "ends",
+                    find(BY_SOURCE, "ends_of_other_rows", "ends",
                          "with %d rows of %d columns, y[%d] has column %d of other rows in it, and all that are in "
                          "whole loads from its own",
                          rows, cols, i, j);
                 else if (from >= 0 && from < rows)
-                    find(BY_SOURCE, "", "who|reduce|store",
+                    find(BY_SOURCE, "row_of_another", "who|reduce|store",
                          "with %d rows of %d columns, y[%d] takes column %d from row %d", rows, cols, i, j, from);
                 else
-                    find(BY_SOURCE, "", "who|reduce|store",
+                    find(BY_SOURCE, "other_rows_too", "who|reduce|store",
                          "with %d rows of %d columns, y[%d] has column %d of other rows in it", rows, cols, i, j);
                 return;
             }
         if (!run(rows, cols, WB_COLUMN_NUMBERS, j, y)) return;
         for (int i = 0; i < rows; i++)
             if (y[i] != (float)(j + 1)) {
-                find(BY_WEIGHT, "", "load|ends",
+                find(BY_WEIGHT, "w_of_another_column", "load|ends",
                      "with %d rows of %d columns, y[%d] multiplies column %d by w[%g]", rows, cols, i, j,
                      (double)y[i] - 1);
                 return;
