@@ -40,22 +40,32 @@ static uint64_t hash_of(const float *row, int count, int stride)
     return sum | 1;
 }
 
+static uint64_t *hashes[OF_dO + 1];  // of each owner's rows
+static int row_counts[OF_dO + 1];
+
 static void add_rows(const float *X, owner whose, int rows)
 {
     const int D = e.s->head_dim;
-    for (int i = 0; X && i < rows && i < SLOTS / 8; i++) {
-        const uint64_t hash = hash_of(X + (size_t)i * (size_t)D, D, 1);
+    free(hashes[whose]);
+    hashes[whose] = get((size_t)rows, sizeof *hashes[whose]), row_counts[whose] = X ? min_int(rows, SLOTS / 8) : 0;
+    for (int i = 0; i < row_counts[whose]; i++) {
+        const uint64_t hash = hashes[whose][i] = hash_of(X + (size_t)i * (size_t)D, D, 1);
         size_t at = hash >> 8 & (SLOTS - 1);
         while (slots[at].hash) at = (at + 1) & (SLOTS - 1);
         slots[at].hash = hash, slots[at].owner = whose, slots[at].number = i;
     }
 }
 
-// The number of the row with this hash, of this owner unless that is nobody, whose owner it then is; with `wanted`: that number alone.
-static int find_row(uint64_t hash, owner *whose, int wanted)
+static bool is_row(uint64_t hash, owner whose, int number)
+{
+    return number >= 0 && number < row_counts[whose] && hashes[whose][number] == hash;
+}
+
+// The number of the row with this hash, of this owner unless that is nobody, whose owner it then is.
+static int find_row(uint64_t hash, owner *whose)
 {
     for (size_t at = hash >> 8 & (SLOTS - 1); slots[at].hash; at = (at + 1) & (SLOTS - 1))
-        if (slots[at].hash == hash && (*whose == NOBODY || *whose == slots[at].owner) && (wanted < 0 || slots[at].number == wanted)) {
+        if (slots[at].hash == hash && (*whose == NOBODY || *whose == slots[at].owner)) {
             *whose = slots[at].owner;
             return slots[at].number;
         }
@@ -66,30 +76,37 @@ static int find_row(uint64_t hash, owner *whose, int wanted)
 static int rows_of(const float *X, int count, int step, int stride, owner *whose, int *number)
 {
     const int D = e.s->head_dim;
+    uint64_t hash[256];
     int found = 0;
     *whose = NOBODY;
+    if (count > 256) return memset(number, 0xff, (size_t)count * sizeof *number), 0;  // NO_ROW
     for (int i = 0; i < count; i++) {
         const float *row = X + (size_t)i * (size_t)step;
         bool zero = true;
         for (int d = 0; d < D; d++) zero &= row[(size_t)d * (size_t)stride] == 0;
         number[i] = NO_ROW;
         if (zero) continue;
-        number[i] = find_row(hash_of(row, D, stride), whose, -1);
+        hash[i] = hash_of(row, D, stride);
+        number[i] = find_row(hash[i], whose);
         found += number[i] >= 0;
     }
-    // Rows that are alike: those that fit most of the others are meant, which follow one another.
-    int most = 0, base = 0;
-    for (int i = 0; i < count; i++) {
-        int alike = 0;
-        for (int k = 0; k < count && number[i] >= 0; k++) alike += number[k] - k * e.row_step == number[i] - i * e.row_step;
-        if (alike > most) most = alike, base = number[i] - i * e.row_step;
-        if (alike == count) break;
-    }
-    for (int i = 0; i < count && most > count / 4; i++)
-        if (number[i] >= 0 && number[i] != base + i * e.row_step) {
-            const int other = find_row(hash_of(X + (size_t)i * (size_t)step, D, stride), whose, base + i * e.row_step);
-            if (other >= 0) number[i] = other;
+    // Of rows that are alike those are meant that follow one another: from `base` on, as most do.
+    bool follow = true;
+    int most = 0, base = 0, tried = 0;
+    for (int i = 1; i < count; i++) follow &= number[i] < 0 || number[i - 1] < 0 || number[i] == number[i - 1] + e.row_step;
+    for (int i = 0; i < count && !follow && tried < 4; i++) {
+        if (number[i] < 0) continue;
+        tried++;
+        for (size_t at = hash[i] >> 8 & (SLOTS - 1); slots[at].hash; at = (at + 1) & (SLOTS - 1)) {
+            if (slots[at].hash != hash[i] || slots[at].owner != *whose) continue;
+            const int from = slots[at].number - i * e.row_step;
+            int alike = 0;
+            for (int k = 0; k < count; k++) alike += number[k] >= 0 && is_row(hash[k], *whose, from + k * e.row_step);
+            if (alike > most) most = alike, base = from;
         }
+    }
+    for (int i = 0; i < count && most > found / 2; i++)
+        if (number[i] >= 0 && is_row(hash[i], *whose, base + i * e.row_step)) number[i] = base + i * e.row_step;
     return found;
 }
 
