@@ -28,7 +28,10 @@ static void name_pair(const product *S, int i, int c, int *q, int *k)
 }
 
 // Whether the query sees the key, which may be of another head.
-static bool sees_pair(int q, int k) { return q >= 0 && k >= 0 && head_of_query(q) == key_head_of(k) && sees(q, key_of(k)); }
+static bool sees_pair(int q, int k)
+{
+    return q >= 0 && k >= 0 && head_of_query(q) == key_head_of(k) && sees(q, key_of(k));
+}
 
 static const char *owner_name(owner o)
 {
@@ -76,19 +79,15 @@ static void read_steps(const walk *w)
 
 // ------------------------------------------------------------------------------------------------------------------- delta
 
-static const form delta_forms[] = {{"", ""},
-                                   {"delta_of_dO", ": it is the sum over dO * dO"},
-                                   {"delta_of_O", ": it is the sum over O * O"},
-                                   {"delta_scaled", ": it is multiplied by scale"},
-                                   {"delta_mean", ": it is divided by D"},
-                                   {"delta_negative", ": it has the wrong sign"},
-                                   {"delta_0", ": it is 0"},
-                                   {"delta_sum_of_dO", ": it is the sum over dO alone"},
-                                   {"delta_sum_of_O", ": it is the sum over O alone"},
-                                   {"delta_of_sums", ": it is the sum over dO times the sum over O"},
-                                   {"delta_doubled", ": it is twice as much: a step of the sum over lanes too many"},
-                                   {"delta_of_next_row", ": it is that of the next row"},
-                                   {"delta_plus", ": it is the sum over dO + O"}};
+// clang-format off
+static const form delta_forms[] = {
+    {"", ""}, {"delta_of_dO", ": it is the sum over dO * dO"}, {"delta_of_O", ": it is the sum over O * O"},
+    {"delta_scaled", ": it is multiplied by scale"}, {"delta_mean", ": it is divided by D"}, {"delta_negative", ": it has the wrong sign"},
+    {"delta_0", ": it is 0"}, {"delta_sum_of_dO", ": it is the sum over dO alone"}, {"delta_sum_of_O", ": it is the sum over O alone"},
+    {"delta_of_sums", ": it is the sum over dO times the sum over O"},
+    {"delta_doubled", ": it is twice as much: a step of the sum over lanes too many"},
+    {"delta_of_next_row", ": it is that of the next row"}, {"delta_plus", ": it is the sum over dO + O"}};
+// clang-format on
 
 static void look_at_delta(void)
 {
@@ -105,7 +104,10 @@ static void look_at_delta(void)
             const double x = O[i * D + d], y = dO[i * D + d];
             right[i] += x * y, sizes[i] += fabs(x * y), oo += x * x, gg += y * y, o += x, g += y;
         }
-        const double r = right[i], values[FORMS] = {r, gg, oo, r * s->scale, r / D, -r, 0, g, o, o * g, 2 * r, i + 1 < rows ? right[i + 1] : delta[i], o + g};
+        const double r = right[i],
+                     values[FORMS] = {r,    gg, oo, r * s->scale, r / D, -r,
+                                      0,    g,  o,  o * g,        2 * r, i + 1 < rows ? right[i + 1] : delta[i],
+                                      o + g};
         const double tolerance = 1e-4 * (sizes[i] + fabs(delta[i])) + 1e-30;
         fit_add(&f, delta[i], values, tolerance);
         if (!(fabs(delta[i] - r) <= tolerance)) wrong = i;
@@ -124,7 +126,8 @@ static void look_at_delta(void)
         if (count && fits == count) lanes = n;
     }
     if (lanes)
-        id = "delta_of_other_lanes", snprintf(more, sizeof more, ": it is the sum over %d rows, from lanes that hold other rows", lanes);
+        id = "delta_of_other_lanes",
+        snprintf(more, sizeof more, ": it is the sum over %d rows, from lanes that hold other rows", lanes);
     // Some of the columns: from `from` on, `width` of every `period`.
     for (int width = D / 2; wrong >= 0 && width >= 1 && !*more; width /= 2)
         for (int period = D; period > width && !*more; period /= 2)
@@ -133,7 +136,8 @@ static void look_at_delta(void)
                 for (int i = 0; i < rows && fits; i++) {
                     double part = 0;
                     for (int d = 0; d < D; d++)
-                        if (d % period >= from && d % period < from + width) part += (double)O[i * D + d] * dO[i * D + d];
+                        if (d % period >= from && d % period < from + width)
+                            part += (double)O[i * D + d] * dO[i * D + d];
                     fits = fabs(delta[i] - part) <= 1e-4 * sizes[i];
                 }
                 if (!fits) continue;
@@ -141,11 +145,13 @@ static void look_at_delta(void)
                 if (period == D)
                     snprintf(more, sizeof more, ": it is the sum over columns %d to %d alone", from, from + width - 1);
                 else
-                    snprintf(more, sizeof more, ": it is the sum over %d of every %d columns, from column %d on", width, period, from);
+                    snprintf(more, sizeof more, ": it is the sum over %d of every %d columns, from column %d on", width,
+                             period, from);
             }
     if (wrong >= 0)
-        find(BY_DELTA, id, "delta", "delta[%d], which is an output of its own, is %.5g where the sum over dO * O of that row is %.5g%s", wrong, delta[wrong],
-             right[wrong], more);
+        find(BY_DELTA, id, "delta",
+             "delta[%d], which is an output of its own, is %.5g where the sum over dO * O of that row is %.5g%s", wrong,
+             delta[wrong], right[wrong], more);
     free(right);
 }
 
@@ -175,42 +181,40 @@ static void look_at_heads(void)
             find(BY_HEADS, t > 0 ? "next_head" : "group_start", t > 0 ? "next head|group" : "group",
                  "in step %d the block of keys %d of key head %d takes queries of query head %d; its group is query "
                  "heads %d to %d (counted through the batches)",
-                 t, key_of(S->a_row[0]), head, q, head * (s->q_heads / s->kv_heads), (head + 1) * (s->q_heads / s->kv_heads) - 1);
+                 t, key_of(S->a_row[0]), head, q, head * (s->q_heads / s->kv_heads),
+                 (head + 1) * (s->q_heads / s->kv_heads) - 1);
             return;
         }
     }
 }
 
-static const form last_forms[] = {{"", ""},
-                                  {"last_of_first_key", "with the last query that sees the block's first key: its last key is seen longer"},
-                                  {"window_not_skipped", "with the last query of all, though the window ends before it"},
-                                  {"no_far_queries", "where the window ends, also where the block has sinks, which all later queries see"},
-                                  {"sinks_of_last_key", "where the window ends, unless the block's last key is a sink: its first may be one"},
-                                  {"last_one_short", "one query short"},
-                                  {"last_of_the_block", "with the block's last key: no later query is met"},
-                                  {"last_without_block", "at query W"},
-                                  {"last_tile_short", "one tile short"}};
-static const form first_forms[] = {{"", ""},
-                                   {"first_is_0", "at query 0, though no query before a key sees it"},
-                                   {"first_behind_block", "behind the block's last key: queries on the diagonal are left out"},
-                                   {"first_one_late", "one query late"},
-                                   {"first_tile_late", "one tile late"}};
-static const form key_end_forms[] = {{"", ""},
-                                     {"end_of_first_query", "with the block's first query: its others see more"},
-                                     {"end_one_key_short", "one key short"},
-                                     {"end_of_all_keys", "with the last key of all, whatever the block sees"},
-                                     {"end_before_the_block", "before the block's first query"},
-                                     {"end_one_tile_early", "one tile too early"}};
-static const form key_begin_forms[] = {{"", ""},
-                                       {"begins_at_0", "at key 0, though a window hides the first tiles"},
-                                       {"begin_of_last_query", "where the window of the block's last query begins: its first query sees earlier keys"},
-                                       {"begins_at_the_block", "at the block's first query: no key before it is met"},
-                                       {"begin_one_late", "one key late"},
-                                       {"begins_one_tile_late", "one tile too late"}};
+// clang-format off
+static const form last_forms[] = {
+    {"", ""}, {"last_of_first_key", "with the last query that sees the block's first key: its last key is seen longer"},
+    {"window_not_skipped", "with the last query of all, though the window ends before it"},
+    {"no_far_queries", "where the window ends, also where the block has sinks, which all later queries see"},
+    {"sinks_of_last_key", "where the window ends, unless the block's last key is a sink: its first may be one"},
+    {"last_one_short", "one query short"}, {"last_of_the_block", "with the block's last key: no later query is met"},
+    {"last_without_block", "at query W"}, {"last_tile_short", "one tile short"}};
+static const form first_forms[] = {
+    {"", ""}, {"first_is_0", "at query 0, though no query before a key sees it"},
+    {"first_behind_block", "behind the block's last key: queries on the diagonal are left out"}, {"first_one_late", "one query late"},
+    {"first_tile_late", "one tile late"}};
+static const form key_end_forms[] = {
+    {"", ""}, {"end_of_first_query", "with the block's first query: its others see more"}, {"end_one_key_short", "one key short"},
+    {"end_of_all_keys", "with the last key of all, whatever the block sees"}, {"end_before_the_block", "before the block's first query"},
+    {"end_one_tile_early", "one tile too early"}};
+static const form key_begin_forms[] = {
+    {"", ""}, {"begins_at_0", "at key 0, though a window hides the first tiles"},
+    {"begin_of_last_query", "where the window of the block's last query begins: its first query sees earlier keys"},
+    {"begins_at_the_block", "at the block's first query: no key before it is met"}, {"begin_one_late", "one key late"},
+    {"begins_one_tile_late", "one tile too late"}};
+// clang-format on
 
 static double clamp(double x, double high) { return fmax(0, fmin(x, high)); }
 
-static fit fit_first[2] = {FIT(key_begin_forms), FIT(first_forms)}, fit_last[2] = {FIT(key_end_forms), FIT(last_forms)};  // of keys: [1]
+static fit fit_first[2] = {FIT(key_begin_forms), FIT(first_forms)},
+           fit_last[2] = {FIT(key_end_forms), FIT(last_forms)};  // of keys: [1]
 
 // Where the walks of one kernel begin and end, over all blocks of this case.
 static void add_bounds(const record *r, bool keys)
@@ -226,7 +230,8 @@ static void add_bounds(const record *r, bool keys)
         int low = 1 << 30, high = 0;
         for (int m = 0; m < r->walk_count; m++) {
             const product *p = r->walks[m].first;
-            for (int i = 0; p && r->walks[m].block == r->walks[n].block && p->left == r->walks[n].first->left && i < p->rows; i++)
+            for (int i = 0;
+                 p && r->walks[m].block == r->walks[n].block && p->left == r->walks[n].first->left && i < p->rows; i++)
                 if (p->a_row[i] >= 0) low = min_int(low, p->a_row[i]), high = max_int(high, p->a_row[i]);
         }
         const int at = keys ? key_of(low) : query_of(low), head = keys ? key_head_of(low) : head_of(low);
@@ -244,25 +249,36 @@ static void add_bounds(const record *r, bool keys)
                 blocks[k].begin = min_int(blocks[k].begin, x), blocks[k].end = max_int(blocks[k].end, x + 1);
             }
     }
-    enum { LASTS = sizeof last_forms / sizeof *last_forms, FIRSTS = sizeof first_forms / sizeof *first_forms,
-           KEY_ENDS = sizeof key_end_forms / sizeof *key_end_forms, KEY_BEGINS = sizeof key_begin_forms / sizeof *key_begin_forms };
+    enum {
+        LASTS = sizeof last_forms / sizeof *last_forms,
+        FIRSTS = sizeof first_forms / sizeof *first_forms,
+        KEY_ENDS = sizeof key_end_forms / sizeof *key_end_forms,
+        KEY_BEGINS = sizeof key_begin_forms / sizeof *key_begin_forms
+    };
     const int N = s->q_len, W = e.problem->window ? min_int(s->window, N) : N, sinks = e.problem->sinks ? s->sinks : 0;
     for (int k = 0; k < count; k++) {
         const int at = blocks[k].at, tile = blocks[k].tile, B = rows;
         if (blocks[k].end == 0) continue;
         if (keys) {
             const double plain = fmin(N, (double)at + B - 1 + W), end = at < sinks ? N : plain;
-            double ends[LASTS] = {end, at < sinks ? N : (double)at + W, N, plain, at + B - 1 < sinks ? N : plain, end - 1, (double)at + B, W, 0};
+            // clang-format off
+            double ends[LASTS] = {
+                end, at < sinks ? N : (double)at + W, N, plain, at + B - 1 < sinks ? N : plain, end - 1, (double)at + B, W, 0};
+            // clang-format on
             const double begins[FIRSTS] = {at, 0, fmin(N, at + B), at + 1, fmin(N, at + tile)};
             for (int n = 0; n < LASTS - 1; n++) ends[n] = fmin(N, at + ceil((ends[n] - at) / tile) * tile);
             ends[LASTS - 1] = at + (ceil((end - at) / tile) - 1) * tile;
             fit_add(&fit_last[1], blocks[k].end, ends, 0), fit_add(&fit_first[1], blocks[k].begin, begins, 0);
         } else {
             const double whole = ceil((double)sinks / tile) * tile, start = fmax(0, (double)at - W + 1);
-            double begins[KEY_BEGINS] = {start, 0, fmax(0, (double)at + B - W), at, start > 0 ? start + 1 : 0, start + tile};
+            // clang-format off
+            double begins[KEY_BEGINS] = {
+                start, 0, fmax(0, (double)at + B - W), at, start > 0 ? start + 1 : 0, start + tile};
+            // clang-format on
             for (int n = 0; n < KEY_BEGINS; n++) begins[n] = clamp(fmax(begins[n], whole), N);
             double ends[KEY_ENDS] = {fmin(N, (double)at + B), (double)at + 1, (double)at + B - 1, N, at, 0};
-            for (int n = 0; n < KEY_ENDS - 1; n++) ends[n] = fmin(N, begins[0] + ceil((ends[n] - begins[0]) / tile) * tile);
+            for (int n = 0; n < KEY_ENDS - 1; n++)
+                ends[n] = fmin(N, begins[0] + ceil((ends[n] - begins[0]) / tile) * tile);
             ends[KEY_ENDS - 1] = begins[0] + (ceil((fmin(N, (double)at + B) - begins[0]) / tile) - 1) * tile;
             if (blocks[k].begin < 1 << 30) fit_add(&fit_first[0], blocks[k].begin, begins, 0);
             if (begins[0] == blocks[k].begin) fit_add(&fit_last[0], blocks[k].end, ends, 0);
@@ -294,8 +310,13 @@ static void conclude_walks_of(bool keys)
     for (int kind = 0; kind < SEEN; kind++) {
         if (!*seen_walks[kind][keys].says) continue;
         snprintf(e.text, sizeof e.text, "%s", seen_walks[kind][keys].shown);
-        find(ranks[kind], l ? l->id : f ? f->id : ids[kind], keys ? "queries|parts|group|next head" : "keys", "in the kernel of %s %s%s%s%s%s",
-             keys ? "dK and dV" : "dQ", seen_walks[kind][keys].says, f ? "; the walks begin " : "", f ? f->says : "", l ? "; the walks end " : "", l ? l->says : "");
+        find(ranks[kind],
+             l   ? l->id
+             : f ? f->id
+                 : ids[kind],
+             keys ? "queries|parts|group|next head" : "keys", "in the kernel of %s %s%s%s%s%s",
+             keys ? "dK and dV" : "dQ", seen_walks[kind][keys].says, f ? "; the walks begin " : "", f ? f->says : "",
+             l ? "; the walks end " : "", l ? l->says : "");
     }
 }
 
@@ -351,26 +372,30 @@ static void look_at_pairs(const record *r, bool keys)
         if (by_keys != keys || !step_count) continue;
         bool has = false;
         for (int i = 0; i < steps[0].S->rows; i++)
-            has |= keys ? steps[0].S->a_row[i] >= 0 && key_of(steps[0].S->a_row[i]) == shown_k && steps[0].S->a_row[i] / Nk == head_of_query(shown_q)
+            has |= keys ? steps[0].S->a_row[i] >= 0 && key_of(steps[0].S->a_row[i]) == shown_k &&
+                              steps[0].S->a_row[i] / Nk == head_of_query(shown_q)
                         : steps[0].S->a_row[i] == shown_q;
         if (!has) continue;
         at += (size_t)snprintf(walk_text + at, sizeof walk_text - at,
-                               at ? "; another goes on with" : "; the walk that has it goes through tiles of %s that begin at",
+                               at ? "; another goes on with"
+                                  : "; the walk that has it goes through tiles of %s that begin at",
                                keys ? "queries" : "keys");
         for (int t = 0; t < step_count && at + 40 < sizeof walk_text; t++)
             if (steps[t].S->b_row[0] >= 0)
                 at += (size_t)snprintf(walk_text + at, sizeof walk_text - at, " %d", steps[t].S->b_row[0] % s->q_len);
     }
     if (missing && keys)
-        keep(MISSING, keys, "key %d never meets queries %d to %d of query head %d, which see it%s", k0, query_of(q0), query_of(last), head_of(q0), walk_text);
+        keep(MISSING, keys, "key %d never meets queries %d to %d of query head %d, which see it%s", k0, query_of(q0),
+             query_of(last), head_of(q0), walk_text);
     else if (missing)
         keep(MISSING, keys, "query %d never meets key %d, which it sees%s", query_of(q0), k0, walk_text);
     if (twice)
-        keep(TWICE, keys, "the pair of query %d and key %d counts %d times (%d pairs are counted more than once)%s", query_of(q1), k1,
-             given[(size_t)q1 * (size_t)Nk + (size_t)k1], twice, walk_text);
+        keep(TWICE, keys, "the pair of query %d and key %d counts %d times (%d pairs are counted more than once)%s",
+             query_of(q1), k1, given[(size_t)q1 * (size_t)Nk + (size_t)k1], twice, walk_text);
     if (vain_q >= 0)
-        keep(VAIN, keys, "a block goes through a tile that begins with %s %d, which has nothing to do with any of its %s", keys ? "query" : "key",
-             keys ? query_of(vain_q) : key_of(vain_k), keys ? "keys" : "queries");
+        keep(VAIN, keys,
+             "a block goes through a tile that begins with %s %d, which has nothing to do with any of its %s",
+             keys ? "query" : "key", keys ? query_of(vain_q) : key_of(vain_k), keys ? "keys" : "queries");
     free(met), free(given);
 }
 
@@ -381,14 +406,16 @@ static void look_at_factors(void)
         const step *now = &steps[t];
         const owner left = by_keys ? OF_V : OF_dO, right = by_keys ? OF_dO : OF_V;
         if (now->dP && now->dP->left && now->dP->right && (now->dP->left != left || now->dP->right != right))
-            find(BY_FACTOR, "dP_of_others", own("dS", "dS for dQ"), "dP is made of %s and %s, where %s and %s are right",
-                 owner_name(now->dP->left), owner_name(now->dP->right), owner_name(left), owner_name(right));
+            find(BY_FACTOR, "dP_of_others", own("dS", "dS for dQ"),
+                 "dP is made of %s and %s, where %s and %s are right", owner_name(now->dP->left),
+                 owner_name(now->dP->right), owner_name(left), owner_name(right));
         if (by_keys && now->P && now->P->right && now->P->right != OF_dO)
             find(BY_FACTOR, "dV_of_others", "dV", "dV is summed up from rows of %s, where dO is right",
                  owner_name(now->P->right));
         if (now->dS && now->dS->right && now->dS->right != (by_keys ? OF_Q : OF_K))
-            find(BY_FACTOR, own("dK_of_others", "dQ_of_others"), own("dK", "dQ"), "%s is summed up from rows of %s, where %s is right",
-                 own("dK", "dQ"), owner_name(now->dS->right), own("Q", "K"));
+            find(BY_FACTOR, own("dK_of_others", "dQ_of_others"), own("dK", "dQ"),
+                 "%s is summed up from rows of %s, where %s is right", own("dK", "dQ"), owner_name(now->dS->right),
+                 own("Q", "K"));
         for (int c = 0; c < now->S->cols; c++) {
             const char *which = NULL, *gap = NULL;
             if (now->dS && now->dS->b_row[c] != now->S->b_row[c]) which = own("dK", "dQ"), gap = own("dK", "dQ");
@@ -402,9 +429,11 @@ static void look_at_factors(void)
         if (now->again)
             find(BY_FACTOR, "product_twice", by_keys && now->P && goes_on(now->P, now->again) ? "dV" : own("dK", "dQ"),
                  "in step %d two products are added to one sum", t);
-        if (by_keys && !now->P && now->dS) find(BY_FACTOR, "product_left_out", "dV", "in step %d nothing is added to dV", t);
+        if (by_keys && !now->P && now->dS)
+            find(BY_FACTOR, "product_left_out", "dV", "in step %d nothing is added to dV", t);
         if (!now->dS && (now->P || !by_keys) && now->dP)
-            find(BY_FACTOR, "product_left_out", own("dK", "dQ"), "in step %d nothing is added to %s", t, own("dK", "dQ"));
+            find(BY_FACTOR, "product_left_out", own("dK", "dQ"), "in step %d nothing is added to %s", t,
+                 own("dK", "dQ"));
     }
 }
 
@@ -424,7 +453,8 @@ static void look_at_tiles(const record *r)
         int block = 1 << 30;  // the first row of this block
         for (int m = 0; m < r->walk_count && step_count; m++) {
             const product *of = r->walks[m].first;
-            if (of && r->walks[m].block == r->walks[n].block && of->left == r->walks[n].first->left && of->a_row[0] >= 0)
+            if (of && r->walks[m].block == r->walks[n].block && of->left == r->walks[n].first->left &&
+                of->a_row[0] >= 0)
                 block = min_int(block, keys ? key_of(of->a_row[0]) : query_of(of->a_row[0]));
         }
         for (int t = 0; t < step_count; t++) {
@@ -433,7 +463,8 @@ static void look_at_tiles(const record *r)
             const int q0 = keys ? S->b_row[0] : S->a_row[0], k0 = keys ? S->a_row[0] : S->b_row[0];
             if (head_of_query(q0) != key_head_of(k0)) continue;
             pairs p = pairs_new(keys ? S->cols : S->rows, keys ? S->rows : S->cols);
-            p.row0 = q0, p.block_query = keys ? query_of(q0) : block, p.block_key = keys ? block : -1, p.key0 = key_of(k0);
+            p.row0 = q0, p.block_query = keys ? query_of(q0) : block, p.block_key = keys ? block : -1,
+            p.key0 = key_of(k0);
             int strangers = 0;
             bool alive = false;
             for (int at = 0; at < S->rows * S->cols; at++) alive |= left->a[at] != 0;
@@ -448,12 +479,17 @@ static void look_at_tiles(const record *r)
                     const int at = keys ? b * S->cols + a : a * S->cols + b, q = keys ? S->b_row[a] : S->a_row[a];
                     if (p.query[a] < 0 || p.key[b] < 0) continue;
                     const double weight = left->a[at], right = exp2(S->after[at] * s2 - e.L[q] * LOG2E);
-                    const bool clear = right > 1e-20 && (left == steps[t].P || !steps[t].dP || fabs(steps[t].dP->after[at] - e.delta[q]) > 1e-3);
+                    const bool clear = right > 1e-20 && (left == steps[t].P || !steps[t].dP ||
+                                                         fabs(steps[t].dP->after[at] - e.delta[q]) > 1e-3);
                     const double x = steps[t].dP ? steps[t].dP->after[at] - e.delta[q] : 1;
                     // Where dS alone is known, another form of it leaves something in hidden pairs, too.
-                    const bool strange = isnan(weight) || (!steps[t].P && weight != 0 && !near_to(weight, right * x, 0.05));
+                    const bool strange =
+                        isnan(weight) || (!steps[t].P && weight != 0 && !near_to(weight, right * x, 0.05));
                     strangers += strange;
-                    p.fate[a * p.keys + b] = strange ? UNCLEAR : weight != 0 ? WEIGHT : !clear || (sees_pair(q, k) && !alive) ? UNCLEAR : HIDDEN;
+                    p.fate[a * p.keys + b] = strange                                 ? UNCLEAR
+                                             : weight != 0                           ? WEIGHT
+                                             : !clear || (sees_pair(q, k) && !alive) ? UNCLEAR
+                                                                                     : HIDDEN;
                 }
             }
             if (strangers <= p.queries * p.keys / 20) add_to_mask(keys ? MASK_DKDV : MASK_DQ, &p);
@@ -461,28 +497,21 @@ static void look_at_tiles(const record *r)
     }
 }
 
-static const form factor_forms[] = {{"", ""},
-                                    {"scores_unscaled", ": the scores as they are"},
-                                    {"without_log2e", ": scale, without log2(e)"},
-                                    {"without_scale", ": log2(e), without scale"},
-                                    {"log2e_twice", ": log2(e) twice"},
-                                    {"scale_twice", ": scale twice"},
-                                    {"wrong_sign", ": the wrong sign"},
-                                    {"scale2_twice", ": scale * log2(e) twice"}};
-static const form shift_forms[] = {{"", ""},
-                                   {"L_in_base_e", ": L in base e"},
-                                   {"L_log2e_twice", ": L times log2(e) twice"},
-                                   {"L_added", ": L is added"},
-                                   {"delta_for_L", ": that is delta"},
-                                   {"L_scaled", ": L is multiplied by the scale"},
-                                   {"L_scaled_base_e", ": L is multiplied by the scale"},
-                                   {"L_times_scale", ": L is multiplied by scale"},
-                                   {"L_times_ln2", ": L is multiplied by ln(2), not log2(e)"},
-                                   {"L_forgotten", ": nothing is"},
-                                   {"L_base_e_added", ": L is added, in base e"},
-                                   {"L_of_first_row", ": that is L of the first query of the tile"}};
+// clang-format off
+static const form factor_forms[] = {
+    {"", ""}, {"scores_unscaled", ": the scores as they are"}, {"without_log2e", ": scale, without log2(e)"},
+    {"without_scale", ": log2(e), without scale"}, {"log2e_twice", ": log2(e) twice"}, {"scale_twice", ": scale twice"},
+    {"wrong_sign", ": the wrong sign"}, {"scale2_twice", ": scale * log2(e) twice"}};
+static const form shift_forms[] = {
+    {"", ""}, {"L_in_base_e", ": L in base e"}, {"L_log2e_twice", ": L times log2(e) twice"}, {"L_added", ": L is added"},
+    {"delta_for_L", ": that is delta"}, {"L_scaled", ": L is multiplied by the scale"},
+    {"L_scaled_base_e", ": L is multiplied by the scale"}, {"L_times_scale", ": L is multiplied by scale"},
+    {"L_times_ln2", ": L is multiplied by ln(2), not log2(e)"}, {"L_forgotten", ": nothing is"},
+    {"L_base_e_added", ": L is added, in base e"}, {"L_of_first_row", ": that is L of the first query of the tile"}};
+// clang-format on
 
-static fit fit_factor[2] = {FIT(factor_forms), FIT(factor_forms)}, fit_shift[2] = {FIT(shift_forms), FIT(shift_forms)};  // of keys: [1]
+static fit fit_factor[2] = {FIT(factor_forms), FIT(factor_forms)},
+           fit_shift[2] = {FIT(shift_forms), FIT(shift_forms)};  // of keys: [1]
 
 // From which exponent the weights of a step come. True if they are right.
 static bool look_at_weights(const step *t)
@@ -520,18 +549,24 @@ static bool look_at_weights(const step *t)
         right = false;
         const char *where = own("recompute", "recompute for dQ"), *kernel = own("dK and dV", "dQ");
         if (off <= close) {
-            const double shifts[] = {L * LOG2E, L, L * LOG2E * LOG2E, -L * LOG2E, e.delta[q], L * LOG2E * s2, L * s2, L * LOG2E * s->scale, L * LN2, 0, -L,
-                                     first_q >= 0 ? e.L[first_q] * LOG2E : NAN};
+            // clang-format off
+            const double shifts[] = {
+                L * LOG2E, L, L * LOG2E * LOG2E, -L * LOG2E, e.delta[q], L * LOG2E * s2, L * s2, L * LOG2E * s->scale, L * LN2, 0, -L,
+                first_q >= 0 ? e.L[first_q] * LOG2E : NAN};
+            // clang-format on
             if (fit_add(&fit_shift[by_keys], from, shifts, close + 0.002 * fabs(from)))
                 fit_says(&fit_shift[by_keys],
-                         "P of query %d is 2^(scale log2(e) S - %.5g) in the kernel of %s, where L log2(e) = %.5g has to be subtracted", query_of(q),
-                         from, kernel, L * LOG2E);
+                         "P of query %d is 2^(scale log2(e) S - %.5g) in the kernel of %s, where L log2(e) = %.5g has "
+                         "to be subtracted",
+                         query_of(q), from, kernel, L * LOG2E);
             continue;
         }
         const double factors[] = {s2, 1, s->scale, LOG2E, s2 * LOG2E, s2 * s->scale, -s2, s2 * s2};
         if (count > 4 && l.off <= close) {
             if (fit_add(&fit_factor[by_keys], l.slope, factors, 0.02 * fabs(l.slope)))
-                fit_says(&fit_factor[by_keys], "P of query %d is 2^(%.4g S - ...) in the kernel of %s, where scale log2(e) = %.4g belongs before S",
+                fit_says(&fit_factor[by_keys],
+                         "P of query %d is 2^(%.4g S - ...) in the kernel of %s, where scale log2(e) = %.4g belongs "
+                         "before S",
                          query_of(q), l.slope, kernel, s2);
         } else
             find(BY_EXPONENT, "", t->P ? where : "dS for dQ|recompute for dQ",
@@ -558,8 +593,12 @@ static bool look_at_left_of_dV(const step *t)
             is_dS += fabs(left - dS) <= size, is_dP += near_to(left, x, 0.01), is_0 += left == 0;
         }
     if (wrong <= count / 100 || wrong_dS > count / 100) return true;
-    find(BY_FACTOR, is_0 == count ? "dV_from_zeros" : is_dS == count ? "dV_from_dS" : is_dP > count / 2 ? "dV_from_dP" : "", "dV",
-         "dV is summed up from something else than P, though P is right in dS%s",
+    find(BY_FACTOR,
+         is_0 == count       ? "dV_from_zeros"
+         : is_dS == count    ? "dV_from_dS"
+         : is_dP > count / 2 ? "dV_from_dP"
+                             : "",
+         "dV", "dV is summed up from something else than P, though P is right in dS%s",
          is_0 == count       ? ": from zeros"
          : is_dS == count    ? ": from dS"
          : is_dP > count / 2 ? ": from dP"
@@ -567,73 +606,35 @@ static bool look_at_left_of_dV(const step *t)
     return false;
 }
 
-static const form dS_forms[] = {{"", ""},
-                             {"dS_without_delta", "P dP: delta is not subtracted"},
-                             {"dS_parentheses", "P dP - delta: the parentheses are missing"},
-                             {"dS_plus_delta", "P (dP + delta)"},
-                             {"dS_without_P", "dP - delta, without P"},
-                             {"dS_is_P", "P"},
-                             {"dS_is_dP", "dP"},
-                             {"dS_negative", "-P (dP - delta)"},
-                             {"dS_P_and_dP_exchanged", "dP (P - delta)"},
-                             {"dP_scaled", "P (dP scale - delta)"},
-                             {"dS_scaled", "scale P (dP - delta)"},
-                             {"dS_log2e", "P (dP - delta) log2(e)"},
-                             {"dS_minus", "P - (dP - delta)"},
-                             {"dS_log2_L_for_delta", "P (dP - L log2(e)): L in the place of delta"},
-                             {"dS_L_for_delta", "P (dP - L): L in the place of delta"},
-                             {"dS_from_S", "S (dP - delta): S in the place of P"},
-                             {"dS_P_delta", "P delta"},
-                             {"dS_twice", "P (dP - delta) twice"},
-                             {"dS_P_twice", "P P (dP - delta)"},
-                             {"dS_S_for_dP", "(S - delta) P: S in the place of dP"},
-                             {"dS_0", "0"},
-                             {"dS_P_P_delta", "P dP - P P delta: P is multiplied once more"},
-                             {"dS_from_scaled_S", "S (dP - delta) of the scores in base 2"}};
+// clang-format off
+static const form dS_forms[] = {
+    {"", ""}, {"dS_without_delta", "P dP: delta is not subtracted"}, {"dS_parentheses", "P dP - delta: the parentheses are missing"},
+    {"dS_plus_delta", "P (dP + delta)"}, {"dS_without_P", "dP - delta, without P"}, {"dS_is_P", "P"}, {"dS_is_dP", "dP"},
+    {"dS_negative", "-P (dP - delta)"}, {"dS_P_and_dP_exchanged", "dP (P - delta)"}, {"dP_scaled", "P (dP scale - delta)"},
+    {"dS_scaled", "scale P (dP - delta)"}, {"dS_log2e", "P (dP - delta) log2(e)"}, {"dS_minus", "P - (dP - delta)"},
+    {"dS_log2_L_for_delta", "P (dP - L log2(e)): L in the place of delta"}, {"dS_L_for_delta", "P (dP - L): L in the place of delta"},
+    {"dS_from_S", "S (dP - delta): S in the place of P"}, {"dS_P_delta", "P delta"}, {"dS_twice", "P (dP - delta) twice"},
+    {"dS_P_twice", "P P (dP - delta)"}, {"dS_S_for_dP", "(S - delta) P: S in the place of dP"}, {"dS_0", "0"},
+    {"dS_P_P_delta", "P dP - P P delta: P is multiplied once more"}, {"dS_from_scaled_S", "S (dP - delta) of the scores in base 2"}};
+// clang-format on
 static fit fit_dS[2] = {FIT(dS_forms), FIT(dS_forms)};  // of keys: [1]
 
 // dS against P (dP - delta). Of dQ P must be the right one. True if some other form was recognised, or it is right.
 static bool look_at_dS(const step *t)
 {
     enum { FORMS = sizeof dS_forms / sizeof *dS_forms };
-    int misses[FORMS] = {0}, count = 0;
-    const product *S = t->S;
-    for (int i = 0; i < S->rows; i++)
-        for (int c = 0; c < S->cols; c++) {
-            int q, k;
-            name_pair(S, i, c, &q, &k);
-            if (q < 0 || k < 0 || head_of_query(q) != k / s->kv_len) continue;
-            const int at = i * S->cols + c;
-            const double P = t->P ? t->P->a[at] : right_weight(S, i, c, q, k), x = t->dP->after[at], d = e.delta[q],
-                         raw = S->after[at];
-            const double L = e.L[q], dS = t->dS->a[at], size = fabs(P) * (fabs(x) + fabs(d)) * 0.012 + 1e-7;
-            const double values[FORMS] = {P * (x - d),
-                                          P * x,
-                                          P * x - d,
-                                          P * (x + d),
-                                          x - d,
-                                          P,
-                                          x,
-                                          -P * (x - d),
-                                          x * (P - d),
-                                          P * (x * s->scale - d),
-                                          s->scale * P * (x - d),
-                                          P * (x - d) * LOG2E,
-                                          P - (x - d),
-                                          P * (x - L * LOG2E),
-                                          P * (x - L),
-                                          raw * (x - d),
-                                          P * d,
-                                          2 * P * (x - d),
-                                          P * P * (x - d),
-                                          P * (raw - d),
-                                          0,
-                                          P * (x - P * d),
-                                          raw * s2 * (x - d)};
+    // clang-format off
+    int misses[FORMS] = {
+        0}, count = 0; const product *S = t->S; for (int i = 0; i < S->rows; i++) for (int c = 0; c < S->cols; c++) { int q,
+        k; name_pair(S, i, c, &q, &k); if (q < 0 || k < 0 || head_of_query(q) != k / s->kv_len) continue; const int at = i * S->cols + c; const double P = t->P ? t->P->a[at] : right_weight(S, i, c, q, k),
+        x = t->dP->after[at], d = e.delta[q], raw = S->after[at]; const double L = e.L[q], dS = t->dS->a[at],
+        size = fabs(P) * (fabs(x) + fabs(d)) * 0.012 + 1e-7; const double values[FORMS] = {P * (x - d), P * x, P * x - d, P * (x + d), x - d, P, x, -P * (x - d), x * (P - d), P * (x * s->scale - d), s->scale * P * (x - d), P * (x - d) * LOG2E, P - (x - d), P * (x - L * LOG2E), P * (x - L), raw * (x - d), P * d, 2 * P * (x - d), P * P * (x - d), P * (raw - d), 0, P * (x - P * d), raw * s2 * (x - d)};
+            // clang-format on
             const double tolerance = size + 0.012 * fabs(dS);
             if (fit_add(&fit_dS[by_keys], dS, values, tolerance))
-                fit_says(&fit_dS[by_keys], "in the kernel of %s dS of query %d and key %d is %.4g, where P (dP - delta) = %.4g", own("dK and dV", "dQ"),
-                         query_of(q), key_of(k), dS, values[0]);
+                fit_says(&fit_dS[by_keys],
+                         "in the kernel of %s dS of query %d and key %d is %.4g, where P (dP - delta) = %.4g",
+                         own("dK and dV", "dQ"), query_of(q), key_of(k), dS, values[0]);
             count++;
             for (int f = 0; f < FORMS; f++) misses[f] += !(fabs(dS - values[f]) <= tolerance);
         }
@@ -662,31 +663,31 @@ static void look_at_sums(bool is_dV)
         double factor;
         if (!now) return;
         if (before && !same(before->after, now->before, now->rows * now->cols, &factor)) {
-            find(BY_SUM, fabs(factor) < 1e-6 ? "sum_begins_anew" : near_to(factor, s->scale, 0.01) ? "scaled_in_the_loop" : "", is_dV ? "dV" : own("dK|dK scale", "dQ|dQ scale"),
+            find(BY_SUM,
+                 fabs(factor) < 1e-6               ? "sum_begins_anew"
+                 : near_to(factor, s->scale, 0.01) ? "scaled_in_the_loop"
+                                                   : "",
+                 is_dV ? "dV" : own("dK|dK scale", "dQ|dQ scale"),
                  "between steps %d and %d of its walk the sum of %s is multiplied by %.4g%s", t - 1, t, name, factor,
-                 fabs(factor) < 1e-6                  ? ": it begins anew"
+                 fabs(factor) < 1e-6               ? ": it begins anew"
                  : near_to(factor, s->scale, 0.01) ? ": by scale, which it is to be once, at the end"
-                                                      : "");
+                                                   : "");
             return;
         }
         before = now;
     }
 }
 
-static const form end_forms[] = {{"", ""},
-                                 {"scale_missing", ": scale is missing"},
-                                 {"scale_twice_at_end", ": scale is in it twice"},
-                                 {"log2e_at_end", ": it is multiplied by scale * log2(e): log2(e) belongs in the exponent alone"},
-                                 {"nothing_stored", ": that is 0"},
-                                 {"divided_by_scale", ": it is divided by scale"},
-                                 {"first_part_alone", ": it is the sum of the first part alone"},
-                                 {"last_part_alone", ": it is the sum of the last part alone"},
-                                 {"mean_of_parts", ": it is the mean of the parts"},
-                                 {"scaled_like_dK", ": scale is in it, which belongs to dQ and dK alone"},
-                                 {"without_last_part", ": the last part is left out"},
-                                 {"without_first_part", ": the first part is left out"},
-                                 {"sum_doubled", ": it is twice as much"},
-                                 {"sum_negative", ": it has the wrong sign"}};
+// clang-format off
+static const form end_forms[] = {
+    {"", ""}, {"scale_missing", ": scale is missing"}, {"scale_twice_at_end", ": scale is in it twice"},
+    {"log2e_at_end", ": it is multiplied by scale * log2(e): log2(e) belongs in the exponent alone"}, {"nothing_stored", ": that is 0"},
+    {"divided_by_scale", ": it is divided by scale"}, {"first_part_alone", ": it is the sum of the first part alone"},
+    {"last_part_alone", ": it is the sum of the last part alone"}, {"mean_of_parts", ": it is the mean of the parts"},
+    {"scaled_like_dK", ": scale is in it, which belongs to dQ and dK alone"}, {"without_last_part", ": the last part is left out"},
+    {"without_first_part", ": the first part is left out"}, {"sum_doubled", ": it is twice as much"},
+    {"sum_negative", ": it has the wrong sign"}};
+// clang-format on
 
 static fit fit_end[3] = {FIT(end_forms), FIT(end_forms), FIT(end_forms)};
 
@@ -724,17 +725,31 @@ static void look_at_end(const record *r, int output)
         if (walks[row] == 0) continue;
         for (int d = 0; d < D; d++) largest = fmax(largest, fabs(factor * sum[row * D + d]));
         for (int d = 0; d < D; d++) {
-            const double x = sum[row * D + d], y = e.out[output][row * D + d], a = factor * first[row * D + d], z = factor * last[row * D + d];
+            const double x = sum[row * D + d], y = e.out[output][row * D + d], a = factor * first[row * D + d],
+                         z = factor * last[row * D + d];
             off = fmax(off, isfinite(y) ? fabs(y - factor * x) : INFINITY), xx += x * x, xy += x * y;
-            const double t = factor * x, values[FORMS] = {t, x, t * s->scale, t * LOG2E, 0, x / s->scale, a, z, t / walks[row], t * s->scale, walks[row] > 1 ? t - z : t,
-                                                                   walks[row] > 1 ? t - a : t, 2 * t, -t};
+            const double t = factor * x, values[FORMS] = {t,
+                                                          x,
+                                                          t * s->scale,
+                                                          t * LOG2E,
+                                                          0,
+                                                          x / s->scale,
+                                                          a,
+                                                          z,
+                                                          t / walks[row],
+                                                          t * s->scale,
+                                                          walks[row] > 1 ? t - z : t,
+                                                          walks[row] > 1 ? t - a : t,
+                                                          2 * t,
+                                                          -t};
             tell |= fit_add(&fit_end[output], y, values, 0.012 * fmax(largest, fabs(y)) + 1e-6);
         }
         if (off > 0.012 * largest + 1e-6) wrong = row, is = xx > 0 ? xy / xx : 0;
     }
     if (tell && wrong >= 0)
-        fit_says(&fit_end[output], "%s of row %d is not %s of its steps: it is about %.4g times that%s", names[output], output ? key_of(wrong) : query_of(wrong),
-                 output == 2 ? "the sum" : "scale times the sum", is / factor, walks[wrong] > 1 ? " (its queries are shared out in parts)" : "");
+        fit_says(&fit_end[output], "%s of row %d is not %s of its steps: it is about %.4g times that%s", names[output],
+                 output ? key_of(wrong) : query_of(wrong), output == 2 ? "the sum" : "scale times the sum", is / factor,
+                 walks[wrong] > 1 ? " (its queries are shared out in parts)" : "");
     free(sum), free(walks);
 }
 
@@ -772,16 +787,20 @@ void look_at_backward(void)
 
 void conclude_backward(void)
 {
-    static const char *const end_gaps[] = {"dQ scale", "sum of the parts|parts|dK scale", "sum of the parts|parts|dV|dK scale"};
+    static const char *const end_gaps[] = {"dQ scale", "sum of the parts|parts|dK scale",
+                                           "sum of the parts|parts|dV|dK scale"};
     for (int keys = 0; keys < 2; keys++) {
         const char *gap = keys ? "recompute" : "recompute for dQ", *dS = keys ? "dS" : "dS for dQ";
         const form *is = fit_form(&fit_dS[keys]);
-        const bool other = is && (strcmp(is->id, "dS_is_P") == 0 || strcmp(is->id, "dS_is_dP") == 0 || strcmp(is->id, "dS_0") == 0);
+        const bool other =
+            is && (strcmp(is->id, "dS_is_P") == 0 || strcmp(is->id, "dS_is_dP") == 0 || strcmp(is->id, "dS_0") == 0);
         conclude_walks_of(keys);
         fit_conclude(&fit_factor[keys], BY_EXPONENT, gap, gap, "");
         fit_conclude(&fit_shift[keys], BY_EXPONENT, gap, gap, "");
         // What is added up may be another tile than dS. Of dQ, where P is not known, no form may mean that P is wrong.
-        if (is || keys) fit_conclude(&fit_dS[keys], keys ? BY_DS : BY_EXPONENT, other ? keys ? "dS|dK" : "dS for dQ|dQ" : dS, dS, "; it is ");
+        if (is || keys)
+            fit_conclude(&fit_dS[keys], keys ? BY_DS : BY_EXPONENT, other ? keys ? "dS|dK" : "dS for dQ|dQ" : dS, dS,
+                         "; it is ");
     }
     for (int k = 0; k < 3; k++) fit_conclude(&fit_end[k], BY_END, end_gaps[k], end_gaps[k], "");
     if (e.problem->sink_logits) conclude_dsinks();

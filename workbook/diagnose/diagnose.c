@@ -43,7 +43,8 @@ static bool may_be_empty(const gap *g)
 static bool mask_is_missing(void)
 {
     for (int n = 0; n < gap_count; n++)
-        if (gaps[n].untouched && ((strstr(gaps[n].name, "mask") && !no_mask) || strstr(gaps[n].name, "tail"))) return true;
+        if (gaps[n].untouched && ((strstr(gaps[n].name, "mask") && !no_mask) || strstr(gaps[n].name, "tail")))
+            return true;
     return false;
 }
 
@@ -80,7 +81,8 @@ static const float *floats(const worker_run *run, const char *name, double unit)
     const wb_tensor *t = &run->tensors[k];
     const char *data = t->output ? worker_tensor(run, k) : original_tensor(run, k);
     float *values = allocate(t->count, sizeof *values);
-    for (size_t i = 0; i < t->count; i++) values[i] = (float)(wb_get(t->type, data, i) / (t->type == WB_INT8 ? unit : 1));
+    for (size_t i = 0; i < t->count; i++)
+        values[i] = (float)(wb_get(t->type, data, i) / (t->type == WB_INT8 ? unit : 1));
     return mine[mine_count++] = values;
 }
 
@@ -93,17 +95,30 @@ static const int *ints(const worker_run *run, const char *name)
 // A byte of an int8 cache counts as a 64th in products (int8.cuh).
 static void read_case(const worker_run *run)
 {
-    e = (evidence){.problem = problem, .c = &run->c, .s = &run->c.shape, .Q = floats(run, "Q", 1), .K = floats(run, "K", 64), .V = floats(run, "V", 64),
-                   .dO = floats(run, "dO", 1), .sink_logits = floats(run, "sink_logits", 1), .K_scale = floats(run, "K_scale", 1),
-                   .V_scale = floats(run, "V_scale", 1), .x = floats(run, "x", 1), .w = floats(run, "w", 1), .table = ints(run, "page_table"),
-                   .kv_len = ints(run, "kv_len"), .delta = floats(run, "delta", 1), .dsinks = floats(run, "dsinks", 1)};
+    e = (evidence){.problem = problem,
+                   .c = &run->c,
+                   .s = &run->c.shape,
+                   .Q = floats(run, "Q", 1),
+                   .K = floats(run, "K", 64),
+                   .V = floats(run, "V", 64),
+                   .dO = floats(run, "dO", 1),
+                   .sink_logits = floats(run, "sink_logits", 1),
+                   .K_scale = floats(run, "K_scale", 1),
+                   .V_scale = floats(run, "V_scale", 1),
+                   .x = floats(run, "x", 1),
+                   .w = floats(run, "w", 1),
+                   .table = ints(run, "page_table"),
+                   .kv_len = ints(run, "kv_len"),
+                   .delta = floats(run, "delta", 1),
+                   .dsinks = floats(run, "dsinks", 1)};
     wb_case shown = run->c;
     shown.products = 0;
     if (problem->signature != WB_ROW_SUM) wb_case_print(problem, &shown, e.text);
     if (problem->signature == WB_BACKWARD) e.O = floats(run, "O", 1), e.L = floats(run, "L", 1);
     int outputs = 0;
     for (int k = 0; k < run->count && outputs < 5; k++)
-        if (run->tensors[k].output && strcmp(run->tensors[k].name, "products")) e.out[outputs++] = floats(run, run->tensors[k].name, 1);
+        if (run->tensors[k].output && strcmp(run->tensors[k].name, "products"))
+            e.out[outputs++] = floats(run, run->tensors[k].name, 1);
     const int k = wb_tensor_named(run->tensors, run->count, "products");
     if (k >= 0) e.products = (const float *)worker_tensor(run, k), e.product_count = run->tensors[k].count;
 }
@@ -136,9 +151,11 @@ static bool wrote_outside(const worker_run *run)
 // Parses a case, with room for the record of a function that walks over tiles of 128; false if it is none to look at.
 static bool parse(const char *text, wb_case *c)
 {
-    if (wb_case_parse(problem, text, c) != WB_OK || !wb_case_is_valid(problem, c) || (no_mask && c->shape.causal)) return false;
+    if (wb_case_parse(problem, text, c) != WB_OK || !wb_case_is_valid(problem, c) || (no_mask && c->shape.causal))
+        return false;
     const attention_shape *s = &c->shape;
-    const double heads = (double)s->batch * s->q_heads, tiles = ((s->q_len - 1) / 128 + 1.0) * ((s->kv_len - 1) / 128 + 1.0);
+    const double heads = (double)s->batch * s->q_heads,
+                 tiles = ((s->q_len - 1) / 128 + 1.0) * ((s->kv_len - 1) / 128 + 1.0);
     const double room = heads * tiles * 16384 * (3 + 0.5 * s->head_dim) * (problem->signature == WB_BACKWARD ? 3 : 1);
     c->products = room < RECORD ? (int)room : RECORD;
     return heads * s->q_len * s->kv_len <= PAIRS;
@@ -150,7 +167,8 @@ static void look_at_case(const char *text)
     worker_run run;
     if (!parse(text, &c)) return;
     worker_start(&run, problem, &c, WORKER_SHARED);
-    if (went_well(&run) && c.products < RECORD && *(const float *)worker_tensor(&run, run.count - 1) == 1) {  // there was no room for all
+    if (went_well(&run) && c.products < RECORD &&
+        *(const float *)worker_tensor(&run, run.count - 1) == 1) {  // there was no room for all
         worker_end(&run);
         c.products = RECORD;
         worker_start(&run, problem, &c, WORKER_SHARED);
@@ -226,7 +244,8 @@ int main(int argc, char **argv)
     const char *given = at + 1 < argc && !strstr(argv[at + 1], "nan_") ? argv[at + 1] : NULL, *last = given;
     for (int pass = 0; pass < 2 && !best.rank; pass++) {
         for (int n = 0; n < count && !hung; n++)  // what is plain to see comes first
-            if ((!strstr(cases[n], "input=") || strstr(cases[n], "stairs")) == (pass == 0)) look_at_case(last = cases[n]);
+            if ((!strstr(cases[n], "input=") || strstr(cases[n], "stairs")) == (pass == 0))
+                look_at_case(last = cases[n]);
         if (pass && given && !best.rank && !hung && count) look_at_case(last = given);
         if (count) (problem->signature == WB_BACKWARD ? conclude_backward : conclude_forward)();
     }

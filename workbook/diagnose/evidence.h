@@ -30,9 +30,9 @@ typedef struct evidence {
     const float *x, *w;  // of a row sum
     const int *table, *kv_len;
     const float *out[5], *delta, *dsinks, *products;  // delta and dsinks: also among `out`
-    size_t product_count;  // numbers in the record
-    int widest;            // keys in the widest tile of a forward
-    int row_step;          // from a key to the next, in rows of K
+    size_t product_count;                             // numbers in the record
+    int widest;                                       // keys in the widest tile of a forward
+    int row_step;                                     // from a key to the next, in rows of K
 } evidence;
 extern evidence e;
 
@@ -86,7 +86,10 @@ typedef struct fit {
     int forms_count, wrong, misses[MAX_FORMS];
     char says[700], shown[WB_CASE_TEXT];
 } fit;
-#define FIT(table) {.forms = table, .forms_count = sizeof(table) / sizeof *(table)}
+#define FIT(table)                                                                                                     \
+    {                                                                                                                  \
+        .forms = table, .forms_count = sizeof(table) / sizeof *(table)                                                 \
+    }
 
 // One observation: what was seen, and what each form says. True if it is the first that is wrong: fit_says() then keeps the sentence.
 bool fit_add(fit *f, double seen, const double *values, double tolerance);
@@ -141,9 +144,9 @@ int query_of(int row);
 int head_of(int row);
 int key_of(int row);
 int key_head_of(int row);
-int right_key_head(int head);      // that query head `head` reads, through all batches
-bool sees(int row, int j);         // whether the query in this row of Q sees key j of its sequence
-int keys_of(int row);              // how many keys that sequence has
+int right_key_head(int head);       // that query head `head` reads, through all batches
+bool sees(int row, int j);          // whether the query in this row of Q sees key j of its sequence
+int keys_of(int row);               // how many keys that sequence has
 int all_rows(void), longest(void);  // rows of Q; keys of the longest sequence
 
 // --------------------------------------------------------------------------------------------------------------------- masks
@@ -152,7 +155,8 @@ int all_rows(void), longest(void);  // rows of Q; keys of the longest sequence
 // keys as rows: `sideways`.
 typedef enum fate { WEIGHT, HIDDEN, UNCLEAR } fate;
 typedef struct pairs {
-    int queries, keys, row0, block_query, block_key, key0;  // row0: of Q, where its queries begin; block_...: the first of its block
+    int queries, keys, row0, block_query, block_key,
+        key0;  // row0: of Q, where its queries begin; block_...: the first of its block
     int *query, *key;
     unsigned char *fate;  // [queries, keys]
 } pairs;

@@ -24,7 +24,8 @@ bool fit_add(fit *f, double seen, const double *values, double tolerance)
 {
     bool wrong = false;
     for (int n = 0; n < f->forms_count; n++) {
-        const bool fits = isfinite(seen) ? fabs(seen - values[n]) <= tolerance : !isfinite(values[n]) && isnan(seen) == isnan(values[n]);
+        const bool fits = isfinite(seen) ? fabs(seen - values[n]) <= tolerance
+                                         : !isfinite(values[n]) && isnan(seen) == isnan(values[n]);
         f->misses[n] += !fits;
         if (n == 0) wrong = !fits;
     }
@@ -51,7 +52,9 @@ const form *fit_form(const fit *f)
         else if (!second || f->misses[n] < f->misses[second])
             second = n;
     }
-    return first && second && f->misses[first] <= f->wrong / 10 && f->misses[second] >= 8 * f->misses[first] ? &f->forms[first] : NULL;
+    return first && second && f->misses[first] <= f->wrong / 10 && f->misses[second] >= 8 * f->misses[first]
+               ? &f->forms[first]
+               : NULL;
 }
 
 void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, const char *joint)

@@ -27,7 +27,8 @@ void read_steps(const walk *w)
         if (p->scores && step_count < STEPS) steps[step_count++] = (step){p, NULL, first_key(p)};
         step *of = NULL;
         for (int n = 0; !p->scores && n < step_count; n++)
-            if (!steps[n].PV && p->depth == steps[n].S->cols && (!of || (same_keys(p, &steps[n]) && !same_keys(p, of)))) of = &steps[n];
+            if (!steps[n].PV && p->depth == steps[n].S->cols && (!of || (same_keys(p, &steps[n]) && !same_keys(p, of))))
+                of = &steps[n];
         if (of) of->PV = p;
     }
 }
@@ -47,23 +48,18 @@ void block_of(const record *r, int n, int *low, int *high)
 
 // --------------------------------------------------------------------------------------------------------------------- heads
 
-static const form head_forms[] = {{"", ""},
-                                  {"group_inverted", ": head h reads h Hkv / Hq times what it should, or h * (Hq / Hkv)"},
-                                  {"heads_modulo", ": it is h modulo Hkv"},
-                                  {"heads_not_grouped", ": it is h itself"},
-                                  {"first_head", ": it is the first head for all"},
-                                  {"divided_by_kv_heads", ": it is h / Hkv"},
-                                  {"group_modulo", ": it is h modulo Hq / Hkv"},
-                                  {"batch_forgotten", ": the batch is left out"},
-                                  {"batch_of_query_heads", ": the batch is counted in query heads"},
-                                  {"heads_backwards", ": they go backwards"},
-                                  {"head_shifted", ": it is the next head"},
-                                  {"divided_through_batches", ": heads counted through the batches are divided by Hkv"},
-                                  {"divided_and_modulo", ": it is h / Hkv, modulo Hkv"},
-                                  {"own_head_clamped", ": it is h itself, or the last head"},
-                                  {"groups_of_two", ": it is h / 2, or the last head"},
-                                  {"heads_rounded_up", ": it is (h + 1) / (Hq / Hkv)"},
-                                  {"group_times_too_much", ": it is h / group * group, modulo Hkv"}};
+// clang-format off
+static const form head_forms[] = {
+    {"", ""}, {"group_inverted", ": head h reads h Hkv / Hq times what it should, or h * (Hq / Hkv)"},
+    {"heads_modulo", ": it is h modulo Hkv"}, {"heads_not_grouped", ": it is h itself"}, {"first_head", ": it is the first head for all"},
+    {"divided_by_kv_heads", ": it is h / Hkv"}, {"group_modulo", ": it is h modulo Hq / Hkv"},
+    {"batch_forgotten", ": the batch is left out"}, {"batch_of_query_heads", ": the batch is counted in query heads"},
+    {"heads_backwards", ": they go backwards"}, {"head_shifted", ": it is the next head"},
+    {"divided_through_batches", ": heads counted through the batches are divided by Hkv"},
+    {"divided_and_modulo", ": it is h / Hkv, modulo Hkv"}, {"own_head_clamped", ": it is h itself, or the last head"},
+    {"groups_of_two", ": it is h / 2, or the last head"}, {"heads_rounded_up", ": it is (h + 1) / (Hq / Hkv)"},
+    {"group_times_too_much", ": it is h / group * group, modulo Hkv"}};
+// clang-format on
 
 static fit fit_heads[2] = {FIT(head_forms), FIT(head_forms)};
 
@@ -93,10 +89,12 @@ static bool look_at_heads(const record *r, bool of_V)
     char list[2][200] = {"", ""};
     for (int h = 0; h < heads; h++) {
         const int b = h / s->q_heads, q = h % s->q_heads, k = s->kv_heads;
-        const double values[FORMS] = {right_key_head(h), b * k + q * group, b * k + q % k, b * k + q, b * k, b * k + q / k,
-                                      b * k + q % group, q / group, b * s->q_heads + q / group, b * k + k - 1 - q / group,
-                                      b * k + (q / group + 1) % k, h / k, b * k + q / k % k, b * k + min_int(q, k - 1), b * k + min_int(q / 2, k - 1),
-                                      b * k + min_int((q + 1) / group, k - 1), b * k + q / group * group % k};
+        // clang-format off
+        const double values[FORMS] = {
+            right_key_head(h), b * k + q * group, b * k + q % k, b * k + q, b * k, b * k + q / k, b * k + q % group, q / group,
+            b * s->q_heads + q / group, b * k + k - 1 - q / group, b * k + (q / group + 1) % k, h / k, b * k + q / k % k,
+            b * k + min_int(q, k - 1), b * k + min_int(q / 2, k - 1), b * k + min_int((q + 1) / group, k - 1), b * k + q / group * group % k};
+        // clang-format on
         if (reads[h] >= 0) tell |= fit_add(&fit_heads[of_V], reads[h], values, 0);
         const size_t n = strlen(list[0]), m = strlen(list[1]);
         if (h >= 16) continue;
@@ -105,8 +103,10 @@ static bool look_at_heads(const record *r, bool of_V)
     }
     const char letter = of_V ? 'V' : 'K';
     if (tell)
-        fit_says(&fit_heads[of_V], "query heads 0, 1, 2 ... read %c of key heads%s, where%s are right (counted through the batches; ?: of none)", letter, list[0],
-                 list[1]);
+        fit_says(&fit_heads[of_V],
+                 "query heads 0, 1, 2 ... read %c of key heads%s, where%s are right (counted through the batches; ?: "
+                 "of none)",
+                 letter, list[0], list[1]);
     if (nobodys && !wrong)
         find(BY_HEADS, "", "head mapping|first tile|sink tiles|page lookup|lists|first key",
              "what query %d reads as rows of %c are none: the address is not a multiple of D from the beginning, or "
@@ -123,7 +123,8 @@ static void look_at_values(void)
         for (int c = 0; PV && c < S->cols; c++) {
             if (PV->b_row[c] == S->b_row[c] || PV->b_row[c] < 0 || S->b_row[c] < 0) continue;
             find(BY_FACTOR, "values_of_other_keys", "fetch|overlap|receive|next|send",
-                 "for query %d, the weights of the tile of keys from %d on are multiplied by the values of keys from %d on",
+                 "for query %d, the weights of the tile of keys from %d on are multiplied by the values of keys from "
+                 "%d on",
                  query_of(S->a_row[0]), steps[t].key0, key_of(PV->b_row[c]) - c);
             return;
         }
@@ -139,7 +140,8 @@ static mask_kind kind_of(const record *r, int n, const step *t)
     if (e.problem->sinks && t->S->cols < e.widest) return MASK_SINKS;
     int low, high;
     block_of(r, n, &low, &high);
-    return !e.problem->window || t->key0 / t->S->cols >= (low + 1) / t->S->cols || t->key0 < 0 ? MASK_DIAGONAL : MASK_WINDOW;
+    return !e.problem->window || t->key0 / t->S->cols >= (low + 1) / t->S->cols || t->key0 < 0 ? MASK_DIAGONAL
+                                                                                               : MASK_WINDOW;
 }
 
 // Scores far below underflow are no sign: such pairs stay unclear.
@@ -158,8 +160,8 @@ static void fill_fates(pairs *p, const step *t, const double *largest)
             const double P = PV->a[i * PV->depth + c], score = S->after[i * S->cols + c];
             const bool tiny = score < lowest || score * base2_scale() < largest[i & 255] - 60;
             const bool seen = sees(S->a_row[i], p->key[c]);
-            p->fate[i * S->cols + c] = P > 0 && isfinite(P)      ? WEIGHT
-                                       : P != 0                  ? UNCLEAR
+            p->fate[i * S->cols + c] = P > 0 && isfinite(P)       ? WEIGHT
+                                       : P != 0                   ? UNCLEAR
                                        : seen && (!alive || tiny) ? UNCLEAR
                                        : !seen && !alive          ? UNCLEAR
                                                                   : HIDDEN;
@@ -190,8 +192,11 @@ static bool hidden_by_number(const step *t, const pairs *p)
             if (sees(S->a_row[i], p->key[c]) && x > 1e-20 && isfinite(x))
                 number = S->after[i * S->cols + c] + log2(P / x) / base2_scale();
         }
-        const double L = e.out[1][S->a_row[i]];
-        const bool alike = (high - low) * base2_scale() < 0.5;  // as those of keys that do not exist: then it may be their own score
+        double weights = 0;
+        for (int c = 0; c < S->cols; c++) weights += PV->a[i * PV->depth + c];
+        const double L = e.out[1][S->a_row[i]] - log(weights / P);  // if all that counts is in this tile
+        const bool alike =
+            (high - low) * base2_scale() < 0.5;  // as those of keys that do not exist: then it may be their own score
         if (alike && !(fabs(number - low) > 1) && !(isnan(number) && L * LOG2E / base2_scale() < -1000)) continue;
         char what[120] = "a number that is not far enough below all scores";
         const char *id = "hidden_by_a_number";
@@ -200,8 +205,12 @@ static bool hidden_by_number(const step *t, const pairs *p)
         } else if (isfinite(number))
             snprintf(what, sizeof what, "about %.3g", number);
         else if (isfinite(L) && L * LOG2E / base2_scale() < -1000)
-            snprintf(what, sizeof what, "about %.3g, which is more than what the seen ones are", L * LOG2E / base2_scale());
-        find(BY_MASK, id, e.problem->mask == WB_NO_MASK ? "tail|mask" : "mask|mask of the diagonal|mask of the window|mask of the sinks|tail|accumulate",
+            snprintf(what, sizeof what, "about %.3g, which is more than what the seen ones are",
+                     L * LOG2E / base2_scale());
+        find(BY_MASK, id,
+             e.problem->mask == WB_NO_MASK
+                 ? "tail|mask"
+                 : "mask|mask of the diagonal|mask of the window|mask of the sinks|tail|accumulate",
              "the scores that are to be hidden from query %d become %s, where -infinity is meant: each of them keeps a "
              "weight of %.3g",
              query_of(S->a_row[i]), what, P);

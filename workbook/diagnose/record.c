@@ -93,7 +93,8 @@ static int rows_of(const float *X, int count, int step, int stride, owner *whose
     // Of rows that are alike those are meant that follow one another: from `base` on, as most do.
     bool follow = true;
     int most = 0, base = 0, tried = 0;
-    for (int i = 1; i < count; i++) follow &= number[i] < 0 || number[i - 1] < 0 || number[i] == number[i - 1] + e.row_step;
+    for (int i = 1; i < count; i++)
+        follow &= number[i] < 0 || number[i - 1] < 0 || number[i] == number[i - 1] + e.row_step;
     for (int i = 0; i < count && !follow && tried < 4; i++) {
         if (number[i] < 0) continue;
         tried++;
@@ -160,7 +161,8 @@ bool record_read(record *r, bool whole)
     kept[2] = kept_rows = get(numbers, sizeof *kept_rows), rows_used = 0;
     memset(slots, 0, sizeof slots);
     e.row_step = paged ? s->kv_heads : 1;
-    const int keys = paged ? pages.shape.pages * pages.shape.page_size * s->kv_heads : s->batch * s->kv_heads * s->kv_len;
+    const int keys =
+        paged ? pages.shape.pages * pages.shape.page_size * s->kv_heads : s->batch * s->kv_heads * s->kv_len;
     add_rows(e.Q, OF_Q, all_rows()), add_rows(e.dO, OF_dO, all_rows());
     add_rows(e.K, OF_K, keys), add_rows(e.V, OF_V, keys);
     for (int n = 0; n < r->count; n++) {
@@ -244,7 +246,8 @@ void look_at_hang(void)
             met += p->scores && p->left == last->left && p->right == last->right && p->b_row[0] == last->b_row[0];
         if (met < 4) continue;
         const bool queries = last->left == OF_Q;
-        find(1, "endless", queries ? "keys|bounds|bound|first tile|sink tiles|lists|first key|skip" : "queries|parts|group|next head",
+        find(1, "endless",
+             queries ? "keys|bounds|bound|first tile|sink tiles|lists|first key|skip" : "queries|parts|group|next head",
              "a loop does not end: the warp of %s %d meets the tile of %s from %d on again and again, %d times so far",
              queries ? "query" : "key", queries ? query_of(last->a_row[0]) : key_of(last->a_row[0]),
              queries ? "keys" : "queries", queries ? key_of(last->b_row[0]) : query_of(last->b_row[0]), met);

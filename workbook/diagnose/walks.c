@@ -44,7 +44,8 @@ static void read_blocks(const record *r)
     for (int k = 0; k < block_count; k++) {  // the last block of a head may have fewer queries
         const block *b = &blocks[k];
         for (int other = 0; other < block_count; other++)
-            if (blocks[other].head == b->head && blocks[other].low > b->low && rows_of_block > blocks[other].low - b->low)
+            if (blocks[other].head == b->head && blocks[other].low > b->low &&
+                rows_of_block > blocks[other].low - b->low)
                 rows_of_block = blocks[other].low - b->low;
     }
 }
@@ -62,7 +63,11 @@ static void describe_walk(const record *r, int row, char *text, size_t size)
         block_of(r, n, &low, &high);
         read_steps(w);
         const size_t room = strlen(text);
-        size_t at = room + (size_t)snprintf(text + room, size - room, room ? "; another goes on with" : "; its block has queries %d to %d, its warp met tiles of keys that begin at", low, high);
+        size_t at =
+            room + (size_t)snprintf(text + room, size - room,
+                                    room ? "; another goes on with"
+                                         : "; its block has queries %d to %d, its warp met tiles of keys that begin at",
+                                    low, high);
         for (int t = 0; t < step_count && at + 40 < size; t++) {
             if (t > 12) {
                 snprintf(text + at, size - at, " ...");
@@ -78,20 +83,17 @@ static void describe_walk(const record *r, int row, char *text, size_t size)
 static int up(int x, int unit) { return (x + unit - 1) / unit * unit; }
 static int down(int x, int unit) { return max_int(0, x) / unit * unit; }
 
+// clang-format off
 static const form end_forms[] = {
-    {"", ""},
-    {"end_one_tile_early", "one tile too early, in each block"},
+    {"", ""}, {"end_one_tile_early", "one tile too early, in each block"},
     {"end_before_the_diagonal", "before the tile of the block's first query"},
     {"end_of_first_query", "with the tile of the block's first query: its other queries see more"},
     {"end_rounded_down", "at the last whole tile: the one that is seen in part is left out"},
-    {"end_one_tile_late", "one tile too late, in each block"},
-    {"end_of_all_keys", "with the last key of all, whatever the block sees"},
-    {"whole_tiles_alone", "with the last whole tile of all keys"},
-    {"end_one_key_short", "one key short"},
+    {"end_one_tile_late", "one tile too late, in each block"}, {"end_of_all_keys", "with the last key of all, whatever the block sees"},
+    {"whole_tiles_alone", "with the last whole tile of all keys"}, {"end_one_key_short", "one key short"},
     {"one_tile_alone", "after one tile"}};
 static const form begin_forms[] = {
-    {"", ""},
-    {"begins_one_tile_late", "one tile too late, in each block"},
+    {"", ""}, {"begins_one_tile_late", "one tile too late, in each block"},
     {"begin_of_last_query", "where the window of the block's last query begins: its first query sees earlier keys"},
     {"begins_at_0", "at key 0, though a window hides the first tiles"},
     {"begin_rounded_up", "at the first tile that lies in the window whole: the one that is seen in part is left out"},
@@ -99,15 +101,13 @@ static const form begin_forms[] = {
     {"begins_at_the_block", "at the block's first query: no key before it is met"},
     {"begin_of_keys", "at a tile whose number is that of a key: it has to be divided by the keys in a tile"}};
 static const form sink_forms[] = {
-    {"", ""},
-    {"no_sink_tiles", "no tile of sinks is met"},
+    {"", ""}, {"no_sink_tiles", "no tile of sinks is met"},
     {"sinks_rounded_down", "whole tiles of sinks alone are met: the last is left out"},
     {"sinks_twice", "all sinks are met there, those too that lie in the tiles of the window"},
-    {"one_sink_tile", "one tile of sinks is met, whatever their number"},
-    {"sink_tile_more", "one tile of sinks too many is met"},
+    {"one_sink_tile", "one tile of sinks is met, whatever their number"}, {"sink_tile_more", "one tile of sinks too many is met"},
     {"sinks_to_the_block", "sinks are met there up to the block's first query"},
-    {"sinks_by_key_tiles", "sinks are counted in tiles of keys, which are wider"},
-    {"sink_tile_short", "one tile of sinks too few is met"}};
+    {"sinks_by_key_tiles", "sinks are counted in tiles of keys, which are wider"}, {"sink_tile_short", "one tile of sinks too few is met"}};
+// clang-format on
 
 static fit fit_end = FIT(end_forms), fit_begin = FIT(begin_forms), fit_sinks = FIT(sink_forms);
 
@@ -120,15 +120,20 @@ static void add_bounds(void)
         const block *b = &blocks[k];
         const int last = causal ? min_int(Nk, b->high + 1) : Nk, right_end = up(last, U);
         const int first = e.problem->window ? max_int(0, b->low - e.s->window + 1) : 0, right = down(first, B);
-        const double ends[] = {right_end, right_end - B, down(b->low, B), up(b->low + 1, U), down(last, B),
-                               right_end + B, up(Nk, U), down(Nk, B), up(last - 1, U), right + B};
+        // clang-format off
+        const double ends[] = {
+            right_end, right_end - B, down(b->low, B), up(b->low + 1, U), down(last, B), right_end + B, up(Nk, U), down(Nk, B),
+            up(last - 1, U), right + B};
         fit_add(&fit_end, b->end, ends, 0);
         const int late = max_int(0, b->low + rows_of_block - e.s->window);
-        const double begins[] = {right, right + B, down(late, B), 0, up(first, B), right - B, down(b->low, B), (double)first * B};
+        const double begins[] = {
+            right, right + B, down(late, B), 0, up(first, B), right - B, down(b->low, B), (double)first * B};
         if (e.problem->window && b->end > 0) fit_add(&fit_begin, b->begin, begins, 0);
         const int n = e.problem->sinks ? e.s->sinks : 0, most = min_int(n, right), sink_end = up(most, S);
-        const double sinks[] = {sink_end, 0, down(most, S), up(n, S), most ? S : 0, sink_end + S, up(min_int(n, b->low), S),
-                                (double)((most + B - 1) / B) * S, sink_end - S};
+        const double sinks[] = {
+            sink_end, 0, down(most, S), up(n, S), most ? S : 0, sink_end + S, up(min_int(n, b->low), S), (double)((most + B - 1) / B) * S,
+            sink_end - S};
+        // clang-format on
         if (e.problem->sinks) fit_add(&fit_sinks, b->sink_end, sinks, 0);
     }
 }
@@ -153,10 +158,12 @@ static bool look_at_rows(const record *r)
     if (!left && !twice) return true;
     const char *gaps = "order|fetch|bounds|lists|share";
     if (left)
-        find(BY_HEADS, "queries_left_out", gaps, "no block takes query %d of head %d (of %d queries, over all heads, %d are left out%s)",
-             query_of(first), head_of(first), rows, left, twice ? ", and others are taken twice" : "");
+        find(BY_HEADS, "queries_left_out", gaps,
+             "no block takes query %d of head %d (of %d queries, over all heads, %d are left out%s)", query_of(first),
+             head_of(first), rows, left, twice ? ", and others are taken twice" : "");
     else
-        find(BY_WASTE, "queries_twice", gaps, "query %d of head %d is taken by two blocks", query_of(second), head_of(second));
+        find(BY_WASTE, "queries_twice", gaps, "query %d of head %d is taken by two blocks", query_of(second),
+             head_of(second));
     return !left;
 }
 
@@ -203,11 +210,15 @@ void look_at_walk(const record *r)
                 }
             bool seen = S->a_row[0] < 0 || e.table;
             for (int m = 0; m < r->walk_count && !seen; m++)
-                for (int i = 0; r->walks[m].first && r->walks[m].block == r->walks[n].block && i < r->walks[m].first->rows; i++)
-                    for (int c = 0; c < S->cols && !seen && head_of(r->walks[m].first->a_row[i]) == head_of(S->a_row[0]); c++)
+                for (int i = 0;
+                     r->walks[m].first && r->walks[m].block == r->walks[n].block && i < r->walks[m].first->rows; i++)
+                    for (int c = 0;
+                         c < S->cols && !seen && head_of(r->walks[m].first->a_row[i]) == head_of(S->a_row[0]); c++)
                         seen = sees(r->walks[m].first->a_row[i], key_of(S->b_row[c]));
             if (!seen)
-                keep(VAIN, r, S->a_row[0], "the block of query %d goes through the tile of keys from %d on, of which none of its queries sees one",
+                keep(VAIN, r, S->a_row[0],
+                     "the block of query %d goes through the tile of keys from %d on, of which none of its queries "
+                     "sees one",
                      query_of(S->a_row[0]), steps[t].key0);
             read_steps(&r->walks[n]);
         }
@@ -220,18 +231,25 @@ void look_at_walk(const record *r)
             if (met[at] == 0) from = missing++ ? from : j, to = j;
             if (given[at] > 1) twice_from = twice++ ? twice_from : j, twice_to = j;
         }
-        if (missing && e.problem->signature != WB_BLOCK_MASK) keep(MISSING, r, row, "query %d never meets keys %d to %d, which it sees", query_of(row), from, to);
-        if (twice) keep(TWICE, r, row, "query %d counts keys %d to %d more than once, from several tiles", query_of(row), twice_from, twice_to);
+        if (missing && e.problem->signature != WB_BLOCK_MASK)
+            keep(MISSING, r, row, "query %d never meets keys %d to %d, which it sees", query_of(row), from, to);
+        if (twice)
+            keep(TWICE, r, row, "query %d counts keys %d to %d more than once, from several tiles", query_of(row),
+                 twice_from, twice_to);
     }
     free(met), free(given);
     if (no_product >= 0)
-        find(BY_WALK, "product_left_out", "overlap|skip", "of query %d a tile has scores, but no product of its weights with V follows", query_of(no_product));
+        find(BY_WALK, "product_left_out", "overlap|skip",
+             "of query %d a tile has scores, but no product of its weights with V follows", query_of(no_product));
 }
 
 void conclude_walks(void)
 {
     static const int ranks[SEEN] = {BY_WALK, BY_WALK, BY_WASTE};
-    static const char *const ids[SEEN] = {"keys_missing", "keys_twice", "tile_in_vain"}, *const bounds[] = {"; the walks end ", "; the walks begin ", "; "};
+    static const char *const ids[SEEN] = {"keys_missing", "keys_twice", "tile_in_vain"}, *const bounds[] = {
+                                                                                             "; the walks end ",
+                                                                                             "; the walks begin ",
+                                                                                             "; "};
     const fit *const fits[] = {&fit_end, &fit_begin, &fit_sinks};
     char text[500] = "";
     const char *id = NULL;
@@ -242,6 +260,8 @@ void conclude_walks(void)
     for (int kind = 0; kind < SEEN; kind++) {
         if (!*seen_walks[kind].says) continue;
         snprintf(e.text, sizeof e.text, "%s", seen_walks[kind].shown);
-        find(ranks[kind], id ? id : ids[kind], "bounds|bound|first tile|sink tiles|share|lists|first key|skip|fetch|overlap", "%s%s", seen_walks[kind].says, text);
+        find(ranks[kind], id ? id : ids[kind],
+             "bounds|bound|first tile|sink tiles|share|lists|first key|skip|fetch|overlap", "%s%s",
+             seen_walks[kind].says, text);
     }
 }
