@@ -26,7 +26,7 @@ if [ "${1:-}" = --one ]; then # NN/WRONG WANT: is it named so? For an answer key
     fi
     exit 0
 fi
-list=$(sed -n "s/^+ \([^ ]*\) [^ ]*/\1/p${ALL:+; s/^  \([^ ]*\) [^ ]*/\1/p}" tests/prove/wrong.txt)
+list=$(sed -n "/ ?\$/d; s/^+ \([^ ]*\) [^ ]*/\1/p${ALL:+; s/^  \([^ ]*\) [^ ]*/\1/p}" tests/prove/wrong.txt)
 [ -d solutions/01/wrong ] || [ -f solutions/01/wrong.list ] || { echo "skip  there are no wrong solutions here"; exit 0; }
 workers=$(echo "$list" | sed "s|^\(..\)/\([^ ]*\).*|$out/wrong/\1/wrong/\2/\1_worker|")
 numbers=$(ls problems | grep '^[0-9][0-9]$')
@@ -68,14 +68,15 @@ asks() {
     got=$(WB_WORKER=$out/wrong/$n/wrong/${wrong#*/}/${n}_worker "$diagnose" -v --source "$out/filled_$n.txt" "$n" | sed -n 's/^id //p')
     [ "${got:--}" = "$want" ] || fail "$wrong, with $* as shipped: wanted $want, got ${got:--}"
 }
-asks P_not_dS 08/P_not_dS
-asks P_not_dS 08/P_not_dS "dV"                # dK and dQ show it
+asks dS_is_P 08/P_not_dS
+asks dS_is_P 08/P_not_dS "dV"                 # dK and dQ show it
 asks - 08/P_not_dS "dS" "dS for dQ"           # nothing is done that could
 asks - 08/P_not_dS delta                      # both need it
-asks - 09/sinks_without_far_queries "mask of dK and dV"
-asks no_far_queries 09/sinks_without_far_queries keys
-asks O_not_rescaled 01/O_not_rescaled mask    # without a mask it shows as well
-asks - 01/O_not_rescaled finalize
+asks - 09/sinks_without_far_queries queries
+asks pairs_missing 09/sinks_without_far_queries keys "mask of dK and dV"  # which queries a block meets depends on neither
+asks O_not_rescaled 01/O_not_rescaled mask finalize                       # without a mask it shows as well, and before the end
+asks - 01/O_not_rescaled max
+asks - 03/l_of_the_last_tile tail             # the weights of keys that do not exist would be in l
 
 {
     for n in $numbers; do echo "$n -"; done

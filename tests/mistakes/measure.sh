@@ -1,6 +1,6 @@
 #!/bin/sh
 # measure.sh - how often the right mistake is named: of mistakes planted in keys (tests/mistakes), each with the ids that are right for it in expected.txt
-# ("?": a true sentence that does not pin it down). Right: the gap that the mistake is in is among those to look at, and the id is one of these.
+# ("unpinned": a true sentence that does not pin it down). Right: the gap that the mistake is in is among those to look at, and the id is one of these.
 # Exit status: 0 if at least 80 in 100 get their name, and at most 2 in 100 a wrong one.
 set -u
 export OMP_WAIT_POLICY=passive  # several are looked at at once
@@ -21,7 +21,7 @@ if [ "${1:-}" = --one ]; then # NAME WANT: prints what is said of it
         ! echo "$look" | sed 's/, /\n/g' | grep -qxE "$gap" || verdict=right
     fi
     [ -z "$got" ] || case ",$3," in
-    *",$got,"*) [ $verdict != right ] || [ "$got" != '?' ] || verdict=gap ;;
+    *",$got,"*) [ $verdict != right ] || [ "$got" != unpinned ] || verdict=gap ;;
     *) verdict=WRONG ;;
     esac
     printf '%-7s %-32s %-30s %-30s %s\n' $verdict "$2" "$3" "${got:--}" "$gap: ${look:--}"

@@ -20,7 +20,7 @@ static const form page_forms[] = {
     {"", ""}, {"first_sequence", "those that the table has for sequence 0"},
     {"table_packed", "those of a table without the columns that a sequence does not use"},
     {"no_table", "pages 0, 1, 2 ...: the table is not asked"}, {"no_table_columns", "pages from b * max_pages on: the table is not asked"},
-    {"column_of_tile", "those in the first columns alone: the column is counted in tiles, or in pages that are too large"},
+    {"column_of_tile", "those in the first columns alone: the column is counted in tiles of 64 keys, not in pages"},
     {"next_column", "those in the next columns"},
     {"table_by_columns", "those of a table with a row a column: rows and columns are exchanged"},
     {"one_column", "that in the first column alone"}, {"next_sequence", "those of the next sequence"},
@@ -36,8 +36,7 @@ static int page_by(int rel, int b, int k, int used)
     switch (rel) {
     // clang-format off
     case 1: at = k; break; case 2: at = b * used + k; break; case 3: return min_int(k, most * e.s->batch); case 4: return b * most + k;
-    case 5:
-        return -1;  // some of the right ones
+    case 5: at = k < (e.kv_len[b] + 63) / 64 ? at : all; break;  // a tile has 64 keys
     case 6: at++; break; case 7: at = k * e.s->batch + b; break; case 8: at = b * most; break; case 9: at += most; break;
     case 10: at = b * page_size() + k; break;
     // clang-format on
@@ -73,7 +72,7 @@ bool look_at_pages(const record *r)
             bool same = true, others = false;
             memset(by, 0, sizeof by);
             for (int k = 0; k < used; k++) {
-                const int page = page_by(f == 5 ? 0 : f, b, k, used);
+                const int page = page_by(f, b, k, used);
                 if (page >= 0 && page < MOST) by[page] = true;
             }
             for (int page = 0; page < MOST; page++) {
@@ -83,7 +82,7 @@ bool look_at_pages(const record *r)
                         snprintf(text[which] + strlen(text[which]), sizeof text[which] - strlen(text[which]), " %d",
                                  page);
             }
-            values[f] = f == 0 || f == 5 ? others : !same;  // that pages are missing is for the walk to say
+            values[f] = f == 0 ? others : !same;  // that pages are missing is for the walk to say
         }
         const bool stranger = some && values[0] != 0, lost = some && !stranger && met >= e.kv_len[b] &&
                                                              strcmp(text[0], text[1]);  // all tiles, but not all pages

@@ -251,7 +251,7 @@ int main(int argc, char **argv)
     }
     if (hung && !best.rank) look_at_hung(last);
     if (!best.rank) return 1;
-    if (verbose) printf("id %s\n", *best.id ? best.id : "?");
+    if (verbose) printf("id %s\n", *best.id ? best.id : "unpinned");
     printf("step by step%s%s: %s\nlook at: ", *best.shown ? ", in " : "", best.shown, best.says);
     int listed = 0;
     for (int n = 0; n < gap_count; n++)
