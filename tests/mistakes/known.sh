@@ -75,7 +75,7 @@ asks - 08/P_not_dS delta                      # both need it
 asks - 09/sinks_without_far_queries queries
 asks pairs_missing 09/sinks_without_far_queries keys "mask of dK and dV"  # which queries a block meets depends on neither
 asks O_not_rescaled 01/O_not_rescaled mask finalize                       # without a mask it shows as well, and before the end
-asks - 01/O_not_rescaled max
+asks - 01/O_not_rescaled rescale
 asks - 03/l_of_the_last_tile tail             # the weights of keys that do not exist would be in l
 
 {

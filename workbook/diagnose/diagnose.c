@@ -53,6 +53,7 @@ bool worth_naming(const char *look)
     bool some = false;
     if (mask_is_missing() && (is_in(look, "max") || is_in(look, "rescale") || is_in(look, "accumulate"))) return false;
     for (int n = 0; n < gap_count; n++) {
+        if (gaps[n].untouched && strcmp(gaps[n].name, "delta") == 0 && strstr(look, "dS")) return false;  // dS needs it
         if (!is_in(look, gaps[n].name)) continue;
         if (gaps[n].untouched && !may_be_empty(&gaps[n])) return false;
         some = true;

@@ -322,7 +322,7 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
         if (fit_add(&fit_l, used, values, 0.012 * fabs(used)))
             fit_says(&fit_l, "the weights of query %d sum up to %.4g, but O is divided by %.4g", q, l, used);
     }
-    if (!e.out[1]) return;
+    if (O_wrong || !e.out[1]) return;
     const double L = e.out[1][row], right = L_keys + (e.sink_logits ? log1p(terms[0]) : 0),
                  tolerance = 0.004 + 0.003 * fabs(right);
     if (e.sink_logits) {
@@ -343,8 +343,9 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
         // clang-format on
         if (fit_add(&fit_L, L, values, tolerance))
             fit_says(&fit_L,
-                     "L of query %d should be ln(2) (m + log2(l)) = %.4g with m = %.4g and l = %.4g, but is %.4g", q,
-                     right, end, l, L);
+                     "O of query %d is right, and its L should be ln(2) (m + log2(l)) = %.4g with m = %.4g and l = "
+                     "%.4g, but is %.4g",
+                     q, right, end, l, L);
     }
 }
 
