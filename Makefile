@@ -80,7 +80,7 @@ endif
 
 B := build/$(BACKEND)
 # Of a loop that stays as it is in spite of a #pragma clang warns.
-WARNINGS := -Wall -Wextra $(if $(CLANG),-Wno-pass-failed) $(if $(WERROR),-Werror)
+WARNINGS := -Wall -Wextra -Wshadow $(if $(CLANG),-Wno-pass-failed) $(if $(WERROR),-Werror)
 CFLAGS ?= $(if $(DEBUG),-O0,-O3) -g
 C := $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(CFLAGS) -march=$(MARCH) -fno-math-errno -ffp-contract=fast $(OPENMP) -fPIC -MMD -MP -Iworkbook -I. $(OPENBLAS_CFLAGS)
 CXXFLAGS ?= $(if $(DEBUG),-O0,-O2) -g -gdwarf-4
@@ -100,7 +100,7 @@ $(error BACKEND=cuda without a GPU on this machine: say what to compile for, for
 endif
 GENCODE := $(if $(filter native,$(ARCH)),-arch=native,-gencode=arch=compute_$(ARCH),code=sm_$(ARCH))
 comma := ,
-CU := $(NVCC) -std=c++17 -O3 -lineinfo $(GENCODE) -Xcompiler -Wall$(comma)-Wextra$(comma)-fPIC$(if $(WERROR),$(comma)-Werror -Werror all-warnings) -MMD -MP -Iworkbook -I. -Itests
+CU := $(NVCC) -std=c++17 -O3 -lineinfo $(GENCODE) -Xcompiler -Wall$(comma)-Wextra$(comma)-Wshadow$(comma)-fPIC$(if $(WERROR),$(comma)-Werror -Werror all-warnings) -MMD -MP -Iworkbook -I. -Itests
 DEVICE_LIBS := -L$(CUDA_HOME)/lib64 -lcudart -lcublas -ldl -Wl,-rpath,$(CUDA_HOME)/lib64
 MEMORY := -DWB_BACKEND_CUDA -I$(CUDA_HOME)/include
 LAYER :=
