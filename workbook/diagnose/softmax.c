@@ -414,9 +414,20 @@ void look_at_softmax(const record *r)
     }
 }
 
+// In which gap l, or what is divided by it, is as this form says.
+static const char *gaps_of_sum(const form *is)
+{
+    const char *id = is ? is->id : "";
+    if (strstr(id, "rescaled") || strstr(id, "old_max")) return "rescale|accumulate|softmax";
+    if (strstr(id, "divided") || strstr(id, "multiplied")) return "finalize|empty rows";
+    return strstr(id, "tile") || strstr(id, "scores") || strstr(id, "keys")
+               ? "accumulate|rescale|softmax"
+               : "finalize|accumulate|rescale|softmax|empty rows";
+}
+
 void conclude_softmax(void)
 {
-    const char *all = "max|rescale|accumulate|softmax", *sum = "finalize|accumulate|rescale|softmax|empty rows";
+    const char *all = "max|rescale|accumulate|softmax", *sum = gaps_of_sum(fit_form(&fit_l));
     fit_conclude(&fit_slope, BY_EXPONENT, "accumulate|softmax", "accumulate|softmax", ": that is ");
     fit_conclude(&fit_m, BY_MAXIMUM, all, all, "");
     fit_conclude(&fit_alpha, BY_RESCALING, "rescale|softmax|overlap", "rescale|max|accumulate|softmax|overlap", "");
