@@ -78,6 +78,24 @@ asks O_not_rescaled 01/O_not_rescaled mask finalize                       # with
 asks - 01/O_not_rescaled rescale
 asks - 03/l_of_the_last_tile tail             # the weights of keys that do not exist would be in l
 
+# A GPU keeps no record of products, so test.sh asks the layer's worker there. Links play such a machine: what runs on its "GPU" has no record either.
+played() { # NN/WRONG SENTENCE
+    n=${1%%/*} impl=wrong/$n/wrong/${1#*/}
+    mkdir -p build/cuda/tests "build/cuda/$impl"
+    for p in suite score diagnose; do ln -sf ../cpu/$p build/cuda/$p; done
+    ln -sf "../../cpu/tests/${n}_test" "build/cuda/tests/${n}_test"
+    ln -f "$out/$impl/${n}_worker" "build/cuda/$impl/${n}_worker"
+    MAKE=true WB_JOBS=1 SANITIZE=0 WB_SOURCES=solutions workbook/loop/test.sh cuda "$impl" "$n" >/dev/null 2>&1
+    grep -q "$2" "build/cuda/$impl/grade/$n.mistake" || fail "$1 on a GPU machine that is played: not \"$2\""
+}
+if ! [ -e build/cuda ]; then
+    ${MAKE:-make} --no-print-directory -j"${WB_JOBS:-2}" WERROR=1 BACKEND=cpu $out/suite $out/score $out/tests/01_test $out/tests/03_test $out/tests/08_test >/dev/null || failed=1
+    played 01/O_not_rescaled "O is not rescaled"
+    played 03/l_of_the_last_tile "l has the last tile alone"
+    played 08/P_not_dS "it is P"
+    rm -rf build/cuda
+fi
+
 {
     for n in $numbers; do echo "$n -"; done
     echo "$list"
