@@ -25,10 +25,7 @@ template <class T> struct on_device {
     size_t bytes;
     bool back;
     on_device(T *of, size_t count) : host(of), bytes(count * sizeof(T)), back(true) { fetch(); }
-    on_device(const T *of, size_t count) : host(const_cast<T *>(of)), bytes(count * sizeof(T)), back(false)
-    {
-        fetch();
-    }
+    on_device(const T *of, size_t count) : host(const_cast<T *>(of)), bytes(count * sizeof(T)), back(false) { fetch(); }
     on_device(const on_device &) = delete;
     ~on_device()
     {

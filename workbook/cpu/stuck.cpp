@@ -53,11 +53,13 @@ static unsigned list_alike(block &b, unsigned first, std::vector<bool> &told, ch
     for (unsigned n = first; n < b.thread_count; n++) {
         if (told[n] || !wait_alike(b, b.threads[first], b.threads[n])) continue;
         unsigned last = n;
-        while (last + 1 < b.thread_count && !told[last + 1] && wait_alike(b, b.threads[first], b.threads[last + 1])) last++;
+        while (last + 1 < b.thread_count && !told[last + 1] && wait_alike(b, b.threads[first], b.threads[last + 1]))
+            last++;
         for (unsigned i = n; i <= last; i++) told[i] = true;
         count += last - n + 1;
         if (++runs <= 6)
-            at += static_cast<size_t>(snprintf(text + at, size - at, last > n ? "%s%u-%u" : "%s%u", runs > 1 ? ", " : "", n, last));
+            at += static_cast<size_t>(
+                snprintf(text + at, size - at, last > n ? "%s%u-%u" : "%s%u", runs > 1 ? ", " : "", n, last));
         else if (runs == 7)
             at += static_cast<size_t>(snprintf(text + at, size - at, ", ..."));
         n = end = last;

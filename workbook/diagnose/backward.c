@@ -1,4 +1,4 @@
-// evidence_backward.c - what a backward did in each step: which pairs it met, what P and dS were, what it added up, what it stored.
+// backward.c - what a backward did in each step: which pairs it met, what P and dS were, what it added up, what it stored.
 //
 // Two kernels: one has keys on the left of its scores and sums up dV from P and dK from dS, the other queries, and dQ from dS. P of the
 // second follows from dS and dP. delta has no products: it is looked at as it came out.

@@ -1,4 +1,4 @@
-// evidence_sum.c - which columns of which rows a weighted row sum counts, under which weights: read from sums of numbers chosen for that.
+// sum.c - which columns of which rows a weighted row sum counts, under which weights: read from sums of numbers chosen for that.
 #include "evidence.h"
 
 #include <stdio.h>
