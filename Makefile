@@ -90,7 +90,7 @@ else
 # ---------------------------------------------------------------------------------------------------------------- tools
 
 # Of a loop that stays as it is in spite of a #pragma clang warns.
-WARNINGS := -Wall -Wextra $(if $(CLANG),-Wno-pass-failed) $(if $(WERROR),-Werror)
+WARNINGS := -Wall -Wextra -Wshadow $(if $(CLANG),-Wno-pass-failed) $(if $(WERROR),-Werror)
 CFLAGS ?= $(if $(DEBUG),-O0,-O3) -g
 C := $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(CFLAGS) -march=$(MARCH) -fno-math-errno -ffp-contract=fast $(OPENMP) -fPIC -MMD -MP -Iworkbook -I. $(OPENBLAS_CFLAGS)
 CXXFLAGS ?= $(if $(DEBUG),-O0,-O2) -g -gdwarf-4
@@ -110,7 +110,7 @@ ifeq ($(ARCH),)
 $(error BACKEND=cuda without a GPU on this machine: say what to compile for, for example ARCH=80 (A100) or ARCH=90a (H100, H200))
 endif
 GENCODE := $(if $(filter native,$(ARCH)),-arch=native,-gencode=arch=compute_$(ARCH),code=sm_$(ARCH))
-CU := $(NVCC) -std=c++17 -O3 -lineinfo $(GENCODE) -Xcompiler -Wall$(comma)-Wextra$(comma)-fPIC$(if $(WERROR),$(comma)-Werror -Werror all-warnings) -MMD -MP -Iworkbook -I. -Itests
+CU := $(NVCC) -std=c++17 -O3 -lineinfo $(GENCODE) -Xcompiler -Wall$(comma)-Wextra$(comma)-Wshadow$(comma)-fPIC$(if $(WERROR),$(comma)-Werror -Werror all-warnings) -MMD -MP -Iworkbook -I. -Itests
 DEVICE_LIBS := -L$(CUDA_HOME)/lib64 -lcudart -lcublas -ldl -Wl,-rpath,$(CUDA_HOME)/lib64
 MEMORY := -DWB_BACKEND_CUDA -I$(CUDA_HOME)/include
 LAYER :=

@@ -121,8 +121,8 @@ __global__ void dynamic_shared_sum(int *out)
     const int t = threadIdx.x, count = blockDim.x;
     x[t] = t;
     __syncthreads();
-    for (int half = 1; half < count; half *= 2) {
-        const int other = t >= half ? x[t - half] : 0;
+    for (int reach = 1; reach < count; reach *= 2) {
+        const int other = t >= reach ? x[t - reach] : 0;
         __syncthreads();
         x[t] += other;
         __syncthreads();

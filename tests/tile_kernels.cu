@@ -24,11 +24,8 @@ template <class T> struct on_device {
     T *host;
     size_t bytes;
     bool back;
-    on_device(T *host, size_t count) : host(host), bytes(count * sizeof(T)), back(true) { fetch(); }
-    on_device(const T *host, size_t count) : host(const_cast<T *>(host)), bytes(count * sizeof(T)), back(false)
-    {
-        fetch();
-    }
+    on_device(T *of, size_t count) : host(of), bytes(count * sizeof(T)), back(true) { fetch(); }
+    on_device(const T *of, size_t count) : host(const_cast<T *>(of)), bytes(count * sizeof(T)), back(false) { fetch(); }
     on_device(const on_device &) = delete;
     ~on_device()
     {

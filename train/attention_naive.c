@@ -59,12 +59,12 @@ enum { LARGE = 1 << 22 };  // from so many numbers on it pays to share the heads
 static void forward(const heads *x)
 {
     const attention_shape *const s = &x->shape;
-    const int T = s->q_len, D = s->head_dim, heads = s->batch * s->q_heads, group = s->q_heads / s->kv_heads;
-    const size_t rows = (size_t)heads * T, n = rows * D;
+    const int T = s->q_len, D = s->head_dim, all = s->batch * s->q_heads, group = s->q_heads / s->kv_heads;
+    const size_t rows = (size_t)all * T, n = rows * D;
     real *const Q = take(x->Q, n), *const K = take(x->K, n / group), *const V = take(x->V, n / group);
     real *const O = take(NULL, n), *const L = take(NULL, rows);
 #pragma omp parallel for if (n > LARGE)
-    for (int h = 0; h < heads; h++) {
+    for (int h = 0; h < all; h++) {
         const size_t head = (size_t)(h / group) * T * D;  // group divides q_heads: right over the whole batch
         real P[T];
         for (int i = 0; i < T; i++) {
@@ -90,14 +90,14 @@ static void forward(const heads *x)
 static void backward(const heads *x)
 {
     const attention_shape *const s = &x->shape;
-    const int T = s->q_len, D = s->head_dim, heads = s->batch * s->q_heads, group = s->q_heads / s->kv_heads;
-    const size_t rows = (size_t)heads * T, n = rows * D;
+    const int T = s->q_len, D = s->head_dim, all = s->batch * s->q_heads, group = s->q_heads / s->kv_heads;
+    const size_t rows = (size_t)all * T, n = rows * D;
     real *const Q = take(x->Q, n), *const K = take(x->K, n / group), *const V = take(x->V, n / group);
     real *const O = take(x->O, n), *const dO = take(x->dO, n), *const L = take(NULL, rows);
     real *const dQ = take(NULL, n), *const dK = take(NULL, n / group), *const dV = take(NULL, n / group);
     from_array(L, x->L, rows * sizeof *L);
 #pragma omp parallel for if (n > LARGE)
-    for (int g = 0; g < heads / group; g++) {  // the query heads of a group add to the same dK and dV
+    for (int g = 0; g < all / group; g++) {  // the query heads of a group add to the same dK and dV
         for (size_t row = (size_t)g * group * T; row < (size_t)(g + 1) * group * T; row++) {
             const real *const Q_row = Q + row * D, *const dO_row = dO + row * D;
             const real c = multiple(row), delta = dot(dO_row, O + row * D, D);

@@ -39,13 +39,13 @@ static void first_weights(model *m, unsigned seed)
     free(p);
 }
 
-void model_create(model *m, const config *c, const attention *attention, int max_rows, unsigned seed)
+void model_create(model *m, const config *c, const attention *by, int max_rows, unsigned seed)
 {
 #define REALS(n) new_array((n) * sizeof(real))
 #define ACTS(n)  new_array((n) * sizeof(act))
     const size_t n = (size_t)max_rows, C = (size_t)c->width, QD = (size_t)c->q_heads * c->head_dim,
                  KD = (size_t)c->kv_heads * c->head_dim, H = (size_t)c->hidden;
-    *m = (model){.c = *c, .at = place(c), .attention = attention};
+    *m = (model){.c = *c, .at = place(c), .attention = by};
     const size_t count = m->at.count;
     m->p = REALS(3 * count), m->m = m->p + count, m->v = m->m + count, m->dp = REALS(count);
     m->w = sizeof(act) == sizeof(real) ? (act *)m->p : ACTS(count);
@@ -54,11 +54,11 @@ void model_create(model *m, const config *c, const attention *attention, int max
     m->h = ACTS(n * C), m->dlogits = ACTS(n * VOCABULARY), m->dx_act = ACTS(n * C), m->dh = ACTS(n * (C > QD ? C : QD));
     m->dqkv = ACTS(n * (QD + 2 * KD)), m->dgu = ACTS(n * 2 * H), m->da = ACTS(n * H);
     m->text = new_array(n), m->target = new_array(n);
-    heads heads = {.dQ = ACTS(n * QD), .dK = ACTS(n * KD), .dV = ACTS(n * KD), .dO = ACTS(n * QD)};
+    heads one = {.dQ = ACTS(n * QD), .dK = ACTS(n * KD), .dV = ACTS(n * KD), .dO = ACTS(n * QD)};
     for (saved *s = m->layer; s < m->layer + c->layers; s++) {
-        heads.Q = ACTS(n * QD), heads.K = ACTS(n * KD), heads.V = ACTS(n * KD), heads.O = ACTS(n * QD);
-        heads.L = REALS(n * c->q_heads);
-        *s = (saved){.x = REALS(n * C), .r1 = REALS(n), .x2 = REALS(n * C), .r2 = REALS(n), .heads = heads};
+        one.Q = ACTS(n * QD), one.K = ACTS(n * KD), one.V = ACTS(n * KD), one.O = ACTS(n * QD);
+        one.L = REALS(n * c->q_heads);
+        *s = (saved){.x = REALS(n * C), .r1 = REALS(n), .x2 = REALS(n * C), .r2 = REALS(n), .heads = one};
         s->h1 = ACTS(n * C), s->o = ACTS(n * QD), s->h2 = ACTS(n * C), s->gu = ACTS(n * 2 * H), s->a = ACTS(n * H);
     }
 }

@@ -64,8 +64,9 @@ void wb_overlap_end(void) WB_OF_THE_LAYER;
 void wb_record_begin(long block) WB_OF_THE_LAYER;
 bool wb_record_end(const char *path) WB_OF_THE_LAYER;
 
-// Products of matrices, from here on: 0, or 1 if there was no room for all. Then one after the other: for each WB_PRODUCT_HEAD numbers, who walks (a warp, counted over the launch, or a
-// thread of the host), rows, cols, depth; then A [rows, depth], B [depth, cols], C before and C after [rows, cols]. Null ends it.
+// Writes down the products of matrices from here on, as numbers; null ends it. The first is 0, or 1 if there was no room for all products. Each
+// product begins with WB_PRODUCT_HEAD numbers: who made it (a warp, counted over the launch, or a thread of the host), rows, cols, depth. Then
+// come A [rows, depth], B [depth, cols], and C [rows, cols] before and after.
 enum { WB_PRODUCT_HEAD = 4 };
 void wb_record_products(float *at, size_t count) WB_OF_THE_LAYER;
 

@@ -154,8 +154,8 @@ template <int BC> struct tile_row {
     const int *kv_len;
     int batch, most;  // keys that a sequence may have
 
-    TILE_FN tile_row(const int *kv_len, const decode_shape &s)
-        : kv_len(kv_len), batch(s.batch), most(s.max_pages * s.page_size)
+    TILE_FN tile_row(const int *lengths, const decode_shape &s)
+        : kv_len(lengths), batch(s.batch), most(s.max_pages * s.page_size)
     {
     }
     TILE_FN int keys_of(int b) const

@@ -120,8 +120,8 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
     l = row_sum_whole(l);
     row_vec<ROWS> L_row = (m + log2(l)) * 0.69314718f;  // ln(2): base e. Of the keys alone
     // One more term: the sum exp(L) becomes exp(L) + exp(sink), for O, in l, and for L. Neither exponential is taken by itself.
-    l = rowwise(l, L_row, [&](float sum, float L) { return sum * (1 + expf(sink - L)); });
-    L_row = rowwise(L_row, [&](float L) { return fmaxf(L, sink) + log1pf(expf(-fabsf(L - sink))); });
+    l = rowwise(l, L_row, [&](float sum, float of_keys) { return sum * (1 + expf(sink - of_keys)); });
+    L_row = rowwise(L_row, [&](float of_keys) { return fmaxf(of_keys, sink) + log1pf(expf(-fabsf(of_keys - sink))); });
     divide_rows(O_reg, l);
     //}
 

@@ -1,11 +1,11 @@
 #!/bin/sh
-# measure.sh - how often the right mistake is named, of those planted in keys (planted.diff). Right: the gap that the mistake is in is among
-# those to look at, and if a name is given it is right for it.
-# Exit status: 0 if of the mistakes at least 80 in 100 get their name and at most 3 in 100 a wrong one.
+# measure.sh - how often the right mistake is named, of those planted in keys (planted.diff; named: the ids that are right for it, "unpinned" for a true
+# sentence that does not pin it down). Right: the gap that the mistake is in is among those to look at, and the id is one of these.
+# Exit status: 0 if at least 80 in 100 get their name, and at most 2 in 100 a wrong one.
 set -u
 export OMP_WAIT_POLICY=passive  # several are looked at at once
 cd "$(dirname "$0")/../.." || exit 1
-out=build/${BACKEND:-cpu}
+out=build/cpu
 if [ "${1:-}" = --one ]; then # NAME WANT: prints what is said of it
     n=${2%%_*} source=$(ls solutions/"${2%%_*}"/*.c*)
     said=$(WB_HUNG= WB_WORKER=$out/mistakes/$2/${n}_worker "$out/diagnose" -v "$n" 2>/dev/null)
@@ -19,7 +19,10 @@ if [ "${1:-}" = --one ]; then # NAME WANT: prints what is said of it
         verdict=WRONG
         ! echo "$look" | sed 's/, /\n/g' | grep -qxE "$gap" || verdict=right
     fi
-    [ -z "$got" ] || case ",$3," in *",$got,"*) ;; *) verdict=WRONG ;; esac
+    [ -z "$got" ] || case ",$3," in
+    *",$got,"*) [ $verdict != right ] || [ "$got" != unpinned ] || verdict=gap ;;
+    *) verdict=WRONG ;;
+    esac
     printf '%-7s %-32s %-30s %-30s %s\n' $verdict "$2" "$3" "${got:--}" "$gap: ${look:--}"
     exit 0
 fi
@@ -32,6 +35,6 @@ ${MAKE:-make} --no-print-directory -k -j"${WB_JOBS:-2}" WERROR=1 BACKEND=cpu "$o
     $(echo "$list" | sed "s|^\(..\)\([^ ]*\) .*|$out/mistakes/\1\2/\1_worker|") >"$out/mistakes.log" 2>&1 || { tail -n 20 "$out/mistakes.log"; exit 1; }
 echo "$list" | xargs -P "${WB_JOBS:-2}" -n 2 "$0" --one | tee "$out/mistakes.txt"
 awk -v all="$(echo "$list" | grep -c .)" '{ n++; count[$1]++ } END {
-    printf "of %d mistakes %d are named rightly, %d not at all, %d wrongly\n", n, count["right"], count["silent"], count["WRONG"]
-    exit !(n && n == all && count["right"] >= 0.8 * n && count["WRONG"] <= 0.034 * n)
+    printf "of %d mistakes %d are named rightly, %d by their gap alone, %d not at all, %d wrongly\n", n, count["right"], count["gap"], count["silent"], count["WRONG"]
+    exit !(n && n == all && count["right"] >= 0.8 * n && count["WRONG"] <= 0.02 * n)
 }' "$out/mistakes.txt"

@@ -70,7 +70,7 @@ check "mask-20" says '^20 flash_copy' made mask-20 N=12
 check "reset-20" made reset-20
 check "diff-20" says 'e.col >= left' made diff-20 YES=1
 check "a copied wrong solution is caught" made "$out/wrong/20/O_not_rescaled/caught"
-check "and its mistake named" says 'does not rescale O' env WB_BACKEND="$backend" WB_WORKER="$out/wrong/20/O_not_rescaled/20_worker" "$out/diagnose" 20
+check "and its mistake named" says 'O is not rescaled' env WB_BACKEND="$backend" WB_WORKER="$out/wrong/20/O_not_rescaled/20_worker" "$out/diagnose" 20
 check "report shows it" made report OUT="$scratch/report.html"
 check "with its points" grep -q '20 flash_copy' "$scratch/report.html"
 check "bench-20" made bench-20

@@ -31,8 +31,8 @@ static const product *tagged(const void *at, size_t bytes)
 // Where the memory operand of an SSE instruction lies; null if it has none.
 static const void *memory_operand(const ucontext_t &c)
 {
-    static const int order[] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
-                                REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
+    static const int numbered[] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
+                                   REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
     const auto *i = reinterpret_cast<const unsigned char *>(c.uc_mcontext.gregs[REG_RIP]);
     int rex = 0;
     while (*i == 0x66 || *i == 0xf2 || *i == 0xf3) i++;
@@ -47,12 +47,12 @@ static const void *memory_operand(const ucontext_t &c)
     if (base == 4) {
         const int sib = *i++, index = (sib >> 3 & 7) | (rex & 2) << 2;
         base = sib & 7;
-        if (index != 4) at += c.uc_mcontext.gregs[order[index]] << (sib >> 6);
+        if (index != 4) at += c.uc_mcontext.gregs[numbered[index]] << (sib >> 6);
         if (base == 5 && mod == 0) return nullptr;
     } else if (base == 5 && mod == 0) {
         return nullptr;  // a constant
     }
-    at += c.uc_mcontext.gregs[order[base | (rex & 1) << 3]];
+    at += c.uc_mcontext.gregs[numbered[base | (rex & 1) << 3]];
     int32_t far;
     memcpy(&far, i, 4);
     at += mod == 1 ? static_cast<signed char>(*i) : mod == 2 ? far : 0;

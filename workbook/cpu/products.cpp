@@ -1,4 +1,4 @@
-// products.cpp - writes down the products of matrices: those of warps, and for problem 01 OpenBLAS's, which pass through here.
+// products.cpp - writes down the products of matrices: those of warps and of warpgroups, and for problem 01 OpenBLAS's, which pass through here.
 #include "report.h"
 
 #include "../asks.h"

@@ -3,6 +3,9 @@
 #include "hooks.h"
 #include "report.h"
 
+#include <string>
+#include <vector>
+
 namespace cudacpu
 {
 enum whereabouts { RETURNED, PARKED, BARRIER_WAIT, WARP_WAIT };
@@ -39,27 +42,53 @@ static bool wait_alike(block &b, const thread &any_x, const thread &any_y)
         return same_site(x.site, y.site) && x.patience.what == y.patience.what &&
                x.patience.number == y.patience.number;
     if (where == BARRIER_WAIT) return same_site(x.site, y.site);
-    return same_site(x.site, y.site) && x.request.mask == y.request.mask && x.number / WARP == y.number / WARP;
+    return same_site(x.site, y.site) && x.request.mask == y.request.mask;
 }
 
-// A line for each run of threads that wait alike, the first few.
+// The threads that wait as `first` does: "threads 0-31, 64-95", the first few runs of them. Notes them in `told`; returns the last.
+static unsigned list_alike(block &b, unsigned first, std::vector<bool> &told, char *text, size_t size)
+{
+    unsigned count = 0, runs = 0, end = first;
+    size_t at = 0;
+    for (unsigned n = first; n < b.thread_count; n++) {
+        if (told[n] || !wait_alike(b, b.threads[first], b.threads[n])) continue;
+        unsigned last = n;
+        while (last + 1 < b.thread_count && !told[last + 1] && wait_alike(b, b.threads[first], b.threads[last + 1]))
+            last++;
+        for (unsigned i = n; i <= last; i++) told[i] = true;
+        count += last - n + 1;
+        if (++runs <= 6)
+            at += static_cast<size_t>(
+                snprintf(text + at, size - at, last > n ? "%s%u-%u" : "%s%u", runs > 1 ? ", " : "", n, last));
+        else if (runs == 7)
+            at += static_cast<size_t>(snprintf(text + at, size - at, ", ..."));
+        n = end = last;
+    }
+    memmove(text + 8, text, at + 1);
+    memcpy(text, count == 1 ? " thread " : "threads ", 8);
+    if (count == 1) memmove(text, text + 1, at + 8);
+    return end;
+}
+
+// A line for all threads that wait alike, the first few.
 static void list_threads(block &b)
 {
     enum { LINES = 8 };
+    std::vector<bool> told(b.thread_count);
     unsigned first = 0;
-    for (int line = 0; line < LINES && first < b.thread_count; line++) {
+    for (int line = 0; first < b.thread_count; first++) {
+        if (told[first]) continue;
+        if (line++ == LINES) break;
         const thread &t = b.threads[first];
-        unsigned last = first;
-        while (last + 1 < b.thread_count && wait_alike(b, t, b.threads[last + 1])) last++;
-        char who[64];
-        snprintf(who, sizeof who, first == last ? "thread %u" : "threads %u-%u", first, last);
+        char who[160];
+        const unsigned last = list_alike(b, first, told, who, sizeof who - 8);
         switch (where_is(b, t)) {
         case RETURNED: report_line("%s: returned from the kernel", who); break;
         case PARKED: {
             const thread &speaks = speaker(b, t);
             char what[400] = "";
             speaks.patience.tell(speaks, speaks.patience.what, speaks.patience.number, what, sizeof what);
-            report_line("%s wait%s %s", who, first == last ? "s" : "", what);
+            report_line("%s wait%s %s", who, who[6] == ' ' ? "s" : "", what);
             report_place(hook_place(speaks.site, &speaks));
             break;
         }
@@ -67,14 +96,13 @@ static void list_threads(block &b)
         case WARP_WAIT:
             char lanes[128];
             lane_list(t.request.mask, lanes, sizeof lanes);
-            report_line("%s: at %s, for lanes %s of warp %u", who, operation_name(t.request.operation), lanes,
-                        first / WARP);
+            report_line("%s: at %s, for lanes %s of %s", who, operation_name(t.request.operation), lanes,
+                        last / WARP != first / WARP ? "their warps" : ("warp " + std::to_string(first / WARP)).c_str());
             report_place(hook_place(t.site, &t));
             break;
         }
-        first = last + 1;
     }
-    if (first < b.thread_count) report_line("... and %u threads more", b.thread_count - first);
+    if (first < b.thread_count) report_line("... and others");
 }
 
 // It is about the block, not about the thread that happened to be last.

@@ -1,33 +1,187 @@
-// evidence.h - what the execution layer saw a function do, against what each step should have done. Nothing is guessed: a fact is named, and
-// the gaps that it comes from.
+// evidence.h - what the execution layer saw a function do, against what each step should have done.
+//
+// A finding says what was different at the first wrong step. It is pinned down if one relation from a short list (`form`) explains all that
+// was seen of that step; otherwise it says what was seen, and no more. Nothing is guessed from results alone.
 #ifndef DIAGNOSE_EVIDENCE_H
 #define DIAGNOSE_EVIDENCE_H
 
 #include "case.h"
-#include "mistakes.h"
+#include "reference/oracle.h"
 
-// One case: its inputs, what came out as floats (O and L, or dQ, dK, dV and delta, or y), and the record of products (asks.h).
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOG2E 1.4426950408889634
+#define LN2   0.6931471805599453
+
+static inline int min_int(int a, int b) { return a < b ? a : b; }
+static inline int max_int(int a, int b) { return a > b ? a : b; }
+static inline bool near_to(double a, double b, double part) { return isfinite(b) && fabs(a - b) <= part * fabs(b); }
+
+// One case: its inputs as floats, laid out as in workbook.h, null where a problem has none; what came out, in the order of the function's
+// arguments; and the record of products (asks.h).
 typedef struct evidence {
-    model_inputs in;
-    const float *out[5], *products;
-    size_t product_count;  // numbers in the record
+    const wb_problem *problem;
+    const wb_case *c;
+    char text[WB_CASE_TEXT];  // the case
+    const attention_shape *s;
+    const float *Q, *K, *V, *O, *L, *dO, *sink_logits, *K_scale, *V_scale;
+    const float *x, *w;  // of a row sum
+    const int *table, *kv_len;
+    const float *out[5], *delta, *dsinks, *products;  // delta and dsinks: also among `out`
+    size_t product_count;                             // numbers in the record
+    int widest;                                       // keys in the widest tile of a forward
+    int row_step;                                     // from a key to the next, in rows of K
 } evidence;
+extern evidence e;
 
-// The first step that is not what it should be: the lower the rank, the earlier. `gaps`: where that can come from, "max|rescale", those of them
-// that the problem has. rank 0: nothing was found.
+// ------------------------------------------------------------------------------------------------------------------ findings
+
+// The lower the rank, the earlier the step.
+enum {
+    BY_DELTA = 5,
+    BY_HEADS = 10,
+    BY_SCALES = 15,
+    BY_WALK = 20,
+    BY_FACTOR = 25,
+    BY_MASK = 30,
+    BY_VALUE = 35,
+    BY_EXPONENT = 40,
+    BY_MAXIMUM = 45,
+    BY_DS = 45,
+    BY_RESCALING = 50,
+    BY_SUM = 55,
+    BY_END = 56,
+    BY_L = 58,
+    BY_WASTE = 60
+};
+
+// `gaps`: where it can come from, "max|rescale", those of them that the problem has. id: of the form that pins it down, "" if none does.
 typedef struct finding {
     int rank;
-    char says[1200];
+    char id[64], says[1400], shown[WB_CASE_TEXT];  // shown: the case
     const char *gaps;
 } finding;
+extern finding best;  // the first step that is wrong, in all cases so far; rank 0: nothing was found
 
-// Keeps in *best what this case shows, if that comes earlier than what is there. may_say(gaps): whether these are worth naming.
-void evidence_of_forward(const evidence *e, bool (*may_say)(const char *gaps), finding *best);
-// Of a row sum, which has no products: run(rows, cols, input, seed, y) has the function make y [rows], its elements that were not written NaN;
-// false if it could not.
-void evidence_of_sum(bool (*run)(int rows, int cols, wb_input input, int seed, float *y),
-                     bool (*may_say)(const char *gaps), finding *best);
-void evidence_of_hang(const evidence *e, bool (*may_say)(const char *gaps), finding *best);
-void evidence_of_backward(const evidence *e, bool (*may_say)(const char *gaps), finding *best);
+// Whether the problem has one of these gaps, and none of them is as shipped.
+bool worth_naming(const char *gaps);
+
+// Keeps a finding that comes earlier than `best`, or as early, and pinned down where that is not.
+__attribute__((format(printf, 4, 5))) void find(int rank, const char *id, const char *gaps, const char *format, ...);
+
+// --------------------------------------------------------------------------------------------------------------------- forms
+
+// A relation that may explain what was seen: its id, and how it reads. Form 0 of a table is the right one.
+typedef struct form {
+    const char *id, *says;
+} form;
+
+enum { MAX_FORMS = 40 };
+
+// What was seen of one step, in all cases: how often each form was off, and, of the first observation that was wrong, a sentence and its case.
+typedef struct fit {
+    const form *forms;
+    int forms_count, wrong, misses[MAX_FORMS];
+    char says[700], shown[WB_CASE_TEXT];
+} fit;
+#define FIT(table)                                                                                                     \
+    {                                                                                                                  \
+        .forms = table, .forms_count = sizeof(table) / sizeof *(table)                                                 \
+    }
+
+// One observation: what was seen, and what each form says. True if it is the first that is wrong: fit_says() then keeps the sentence.
+bool fit_add(fit *f, double seen, const double *values, double tolerance);
+__attribute__((format(printf, 2, 3))) void fit_says(fit *f, const char *format, ...);
+
+// The form that explains what was wrong, and nothing else, but for one in fifty, the first of several; or for one in ten, if all others are
+// far worse. Null: none.
+const form *fit_form(const fit *f);
+
+// The finding, if there is one: the sentence, `joint`, and how the form reads. `gaps` for a form, `others` for none.
+void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, const char *joint);
+
+// y = slope x + at; how far off the farthest point is.
+typedef struct line {
+    double slope, at, off;
+} line;
+line line_through(const double *x, const double *y, int count);
+
+// --------------------------------------------------------------------------------------------------------------------- record
+
+enum { NO_ROW = -1, NOBODYS_ROW = -2 };  // zeros; numbers that are no row of any input
+
+typedef enum owner { NOBODY, OF_Q, OF_K, OF_V, OF_dO } owner;
+
+typedef struct product {
+    int walker, rows, cols, depth;
+    const float *a, *b, *before, *after;
+    bool scores;  // A B^T: B's columns are rows of a tensor, not its rows
+    owner left, right;
+    int *a_row, *b_row;  // which rows, counted over the whole tensor
+} product;
+
+// What one warp, or one tile of problem 01, does: its products in their order. All of them have the same rows on the left of their scores.
+typedef struct walk {
+    const product *at;
+    int count, block;
+    const product *first;  // the first scores
+} walk;
+
+typedef struct record {
+    product *products;
+    walk *walks;
+    int count, walk_count;
+} record;
+
+// False if there is none, or not all of it and `whole` is asked for. Stays until the next call.
+bool record_read(record *r, bool whole);
+
+// Queries and keys by the rows of their tensors: which query of its head, which head through all batches; likewise of a key. Keys of a paged
+// cache count in their sequence; of a page that no sequence has, NOBODYS_ROW.
+int query_of(int row);
+int head_of(int row);
+int key_of(int row);
+int key_head_of(int row);
+int right_key_head(int head);       // that query head `head` reads, through all batches
+bool sees(int row, int j);          // whether the query in this row of Q sees key j of its sequence
+int keys_of(int row);               // how many keys that sequence has
+int all_rows(void), longest(void);  // rows of Q; keys of the longest sequence
+
+// --------------------------------------------------------------------------------------------------------------------- masks
+
+// A tile of pairs that one warp had: the numbers of its queries and keys (-1: none), and what became of each pair. A tile of dK and dV has
+// keys as rows: `sideways`.
+typedef enum fate { WEIGHT, HIDDEN, UNCLEAR } fate;
+typedef struct pairs {
+    int queries, keys, row0, block_query, block_key,
+        key0;  // row0: of Q, where its queries begin; block_...: the first of its block
+    int *query, *key;
+    unsigned char *fate;  // [queries, keys]
+} pairs;
+pairs pairs_new(int queries, int keys);  // stays until the program ends
+
+// What a mask hid against what it should have hidden, over all its tiles in all cases. kind: of tiles that a mask of their own hides.
+typedef enum mask_kind { MASK_DIAGONAL, MASK_WINDOW, MASK_SINKS, MASK_TAIL, MASK_DKDV, MASK_DQ, MASKS } mask_kind;
+void add_to_mask(mask_kind kind, const pairs *tile);
+void conclude_masks(void);
+
+// ------------------------------------------------------------------------------------------------------------------ the rooms
+
+// Each looks at a case, and then concludes from all of them.
+void look_at_forward(void), conclude_forward(void);    // and 10, 11, 13, 14, 15
+void look_at_backward(void), conclude_backward(void);  // and 12
+void look_at_hang(void);                               // what a function did that does not come back
+// Of a row sum, which has no products: run(rows, cols, input, seed, y) has the function make y [rows], its elements that were not written
+// NaN; false if it could not.
+void look_at_sum(bool (*run)(int rows, int cols, wb_input input, int seed, float *y));
+
+// Parts of these.
+void look_at_dsinks(void), conclude_dsinks(void);  // sinks.c
+bool look_at_pages(const record *r);               // decode.c
+void look_at_packed_rows(const pairs *tile);
+void look_at_scales(const record *r), look_at_merge(const record *r), conclude_decode(void);
+void look_at_lists(const record *r), look_at_bits(const pairs *tile), conclude_lists(void);  // lists.c
 
 #endif

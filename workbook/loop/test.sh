@@ -102,26 +102,34 @@ judge() {
     [ "${SANITIZE:-0}" = 0 ] || look_closer
 }
 
-# A wrong result often has a cause that can be named. What the check build proves of the first failing case comes first, and then nothing is
-# guessed, but what the execution layer sees is said; else what is known of mistakes may explain it, too.
+# A wrong result often has a cause that can be named: by what the execution layer sees the function do, at once; then by the check build, which
+# looks at every access of the first failing case.
 explain() {
-    given=$("$out/suite" --show "$work/$number.results" case) facts=
-    if [ -n "$given" ] && [ "${SANITIZE:-}" != 0 ] && [ -z "${WB_GRADE:-}" ]; then
-        WB_CASE= workbook/sanitize/sanitize.sh "$backend" "$impl" --after "$number" "$given" >"$work/$number.sanitize" 2>&1
-        looked=$?
-        if [ -s "$work/$number.sanitize" ]; then
-            echo "  the check build says of $given:"
-            cat "$work/$number.sanitize"
-            facts=--facts
-        elif [ $looked -eq 0 ]; then
-            echo "  the check build finds nothing in $given"
-        fi
+    given=$("$out/suite" --show "$work/$number.results" case)
+    diagnose "$given"
+    [ -n "$given" ] && [ "${SANITIZE:-}" != 0 ] && [ -z "${WB_GRADE:-}" ] || return
+    WB_CASE= workbook/sanitize/sanitize.sh "$backend" "$impl" --after "$number" "$given" >"$work/$number.sanitize" 2>&1
+    looked=$?
+    if [ -s "$work/$number.sanitize" ]; then
+        echo "  the check build says of $given:"
+        cat "$work/$number.sanitize"
+    elif [ $looked -eq 0 ]; then
+        echo "  the check build finds nothing in $given"
+    elif [ $looked -eq 3 ]; then
+        echo "  the check build was given up: it had no answer in $given after 10 s (make sanitize-$number waits longer)"
     fi
-    [ -x "$out/diagnose" ] || return
-    # Of a submission: within limits, whatever its case costs.
+}
+# A worker of the layer is asked, which a GPU machine builds for it, as the check build. Of a submission: within limits, whatever its case costs.
+diagnose() {
+    looker=$tried
+    if [ "$backend" != cpu ]; then
+        looker=build/cpu/$impl/${number}_worker
+        [ -n "${WB_GRADE:-}" ] || $MAKE --no-print-directory -j"$WB_JOBS" BACKEND=cpu "$looker" >/dev/null 2>&1
+    fi
+    [ -x "$out/diagnose" ] && [ -x "$looker" ] || return
     {
         if [ -n "${WB_GRADE:-}" ]; then ulimit -t 60 && ulimit -v 4194304; fi
-        WB_WORKER=$tried WB_BACKEND=$backend WB_HUNG=$work/$number.hung WB_TIMEOUT=5 OMP_WAIT_POLICY=passive "$out/diagnose" $facts --source "$file" "$number" ${given:+"$given"} 2>/dev/null
+        WB_WORKER=$looker WB_BACKEND=cpu WB_HUNG=$work/$number.hung WB_TIMEOUT=5 OMP_WAIT_POLICY=passive "$out/diagnose" --source "$file" "$number" ${1:+"$1"} 2>/dev/null
     } | sed 's/^/  /' | tee "$work/$number.mistake"
 }
 

@@ -84,7 +84,7 @@ static char *line_of(char *text, int number)
 // OUT/reports/NAME/record holds a line that grade.sh compares, and the row; NAME/failure why there is none.
 static void print_row(const char *out, const char *name)
 {
-    char *const record = grades_read_file("%s/reports/%s/record", out, name), *row = line_of(record, 1);
+    char *const kept = grades_read_file("%s/reports/%s/record", out, name), *row = line_of(kept, 1);
     print_name(name);
     if (*row) {
         for (char *end; row; row = end) {
@@ -106,7 +106,7 @@ static void print_row(const char *out, const char *name)
         free(failure);
         free(why);
     }
-    free(record);
+    free(kept);
     printf("\r\n");
 }
 

@@ -183,10 +183,10 @@ template <int D, bool CAUSAL, bool ORDERED> __global__ __launch_bounds__(384, 1)
                 const int block64 = PARTS * q + (PARTS == 1 ? 0 : g);
                 const size_t at = (size_t)head * plan.blocks64 + block64;
                 // How many tiles of keys come before ours; and at our next tile, two further.
-                const unsigned turn = CAUSAL ? block64 / 2 - key_tile : key_tile, next_turn = CAUSAL ? turn + 1 : turn;
+                const unsigned mine = CAUSAL ? block64 / 2 - key_tile : key_tile, next_turn = CAUSAL ? mine + 1 : mine;
                 tiles.dQ_full[g][b].wait(phase);
-                if (ORDERED && !come) await(&w.dQ_turn[at], turn);
-                if (ORDERED && turn == 0)
+                if (ORDERED && !come) await(&w.dQ_turn[at], mine);
+                if (ORDERED && mine == 0)
                     put_async(&w.dQ_sum[at], tiles.dQ[g][b]);
                 else
                     add_async(&w.dQ_sum[at], tiles.dQ[g][b]);

@@ -17,12 +17,12 @@ template <int Rows> TILE_FN void join(row_vec<Rows> &l, row_vec<Rows> &L, const 
 
 // -------------------------------------------------------------------------------------------------------- heads side by side
 
-constexpr int WARPS = 4, ROWS = 32, THREADS = 32 * WARPS, BR = ROWS * WARPS;
+constexpr int WARPS = 4, ROWS = 32, THREADS = 32 * WARPS, BLOCK_ROWS = ROWS * WARPS;
 
 // What a block keeps in shared memory. Row r of Q is position r % POSITIONS of head r / POSITIONS. Of the STAGES tiles of the window
 // one is read while the others are on their way.
 template <int BC, int STAGES, int D> struct packed_tiles {
-    smem_tile<BR, D> Q_smem;
+    smem_tile<BLOCK_ROWS, D> Q_smem;
     smem_tile<BC, D> K_smem[STAGES], V_smem[STAGES];
 };
 
@@ -64,7 +64,7 @@ __global__ __launch_bounds__(THREADS, BLOCKS) void packed_kernel(
     const float *sink_logits,  // [Hq]
     int q_heads, int kv_heads, int N, int W, float scale)
 {
-    constexpr int POSITIONS = BR / HEADS;
+    constexpr int POSITIONS = BLOCK_ROWS / HEADS;
     extern __shared__ uint4 shared[];
     auto &tiles = *reinterpret_cast<packed_tiles<BC, STAGES, D> *>(shared);
 
@@ -145,7 +145,7 @@ template <int D, int HEADS, int BC, int STAGES, int BLOCKS> static wb_status lau
     const auto kernel = packed_kernel<D, HEADS, BC, STAGES, BLOCKS>;
     const size_t bytes = sizeof(packed_tiles<BC, STAGES, D>);
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
-    const dim3 grid(((shape->q_len - 1) / (BR / HEADS) + 1) * (shape->q_heads / HEADS), shape->batch);
+    const dim3 grid(((shape->q_len - 1) / (BLOCK_ROWS / HEADS) + 1) * (shape->q_heads / HEADS), shape->batch);
     kernel<<<grid, THREADS, bytes, stream>>>(
         O, L, Q, K, V, sink_logits, shape->q_heads, shape->kv_heads, shape->q_len, shape->window, shape->scale);
     WB_CUDA(cudaGetLastError());

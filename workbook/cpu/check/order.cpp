@@ -85,7 +85,7 @@ void hook_barrier(block &b) { new_epoch(b); }
 void hook_warp(block &b, warp &w, unsigned lanes, warp_operation operation)
 {
     if (operation != SYNC_WARP) return;
-    // Where nobody has learned of other warps, no more than this one.
+    // Until a thread has learned something of another warp, its own warp is all that there is to compare.
     const unsigned first = w.threads[0].number, from = learned ? 0 : first,
                    count = learned ? b.thread_count : unsigned{WARP};
     uint16_t together[MAX_THREADS] = {};

@@ -1,0 +1,808 @@
+// backward.c - what a backward did in each step: which pairs it met, what P and dS were, what it added up, what it stored.
+//
+// Two kernels: one has keys on the left of its scores and sums up dV from P and dK from dS, the other queries, and dQ from dS. P of the
+// second follows from dS and dP. delta has no products: it is looked at as it came out.
+#include "evidence.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+// One step: S, dP, and the two products that take P and dS, or the one that takes dS.
+typedef struct step {
+    const product *S, *dP, *P, *dS, *again;  // again: a sum that goes on where another of the same step ended
+} step;
+
+enum { STEPS = 4096 };
+
+static const attention_shape *s;
+static double s2;
+static step steps[STEPS];
+static int step_count;
+static bool by_keys;  // the walk at hand is of the kernel that owns keys
+
+static int head_of_query(int row) { return right_key_head(head_of(row)); }
+
+static void name_pair(const product *S, int i, int c, int *q, int *k)
+{
+    *q = by_keys ? S->b_row[c] : S->a_row[i], *k = by_keys ? S->a_row[i] : S->b_row[c];
+}
+
+// Whether the query sees the key, which may be of another head.
+static bool sees_pair(int q, int k)
+{
+    return q >= 0 && k >= 0 && head_of_query(q) == key_head_of(k) && sees(q, key_of(k));
+}
+
+static const char *owner_name(owner o)
+{
+    static const char *const names[] = {"no input", "Q", "K", "V", "dO"};
+    return names[o];
+}
+
+static const char *own(const char *of_keys, const char *of_queries) { return by_keys ? of_keys : of_queries; }
+
+static bool goes_on(const product *from, const product *to)
+{
+    const size_t bytes = (size_t)to->rows * (size_t)to->cols * sizeof(float);
+    bool zero = true;
+    for (int n = 0; n < to->rows * to->cols; n++) zero &= to->before[n] == 0;
+    return !zero && from->cols == to->cols && memcmp(from->after, to->before, bytes) == 0;
+}
+
+// The steps of a walk. Sums whose right factor is none of the right ones are told apart by their order.
+static void read_steps(const walk *w)
+{
+    step_count = 0;
+    by_keys = w->first && w->first->left == OF_K;
+    step *now = NULL;
+    for (const product *p = w->at; w->first && p < w->at + w->count; p++) {
+        if (p->scores && (p->left == w->first->left) && p->right == w->first->right && step_count < STEPS)
+            *(now = &steps[step_count++]) = (step){p, NULL, NULL, NULL, NULL};
+        else if (now && p->scores && !now->dP)
+            now->dP = p;
+        else if (now && !p->scores && p->rows == now->S->rows && p->depth == now->S->cols) {
+            if ((now->P && goes_on(now->P, p)) || (now->dS && goes_on(now->dS, p)))
+                now->again = p;
+            else if (by_keys && p->right == OF_dO && !now->P)
+                now->P = p;
+            else if (by_keys && p->right == OF_Q && !now->dS && (now->P || now->dP))
+                now->dS = p;
+            else if (by_keys && !now->P && !now->dP)
+                now->P = p;
+            else if (!now->dS)
+                now->dS = p;
+            else if (by_keys && !now->P)
+                now->P = p;
+        }
+    }
+}
+
+// ------------------------------------------------------------------------------------------------------------------- delta
+
+// clang-format off
+static const form delta_forms[] = {
+    {"", ""}, {"delta_of_dO", ": it is the sum over dO * dO"}, {"delta_of_O", ": it is the sum over O * O"},
+    {"delta_scaled", ": it is multiplied by scale"}, {"delta_mean", ": it is divided by D"}, {"delta_negative", ": it has the wrong sign"},
+    {"delta_0", ": it is 0"}, {"delta_sum_of_dO", ": it is the sum over dO alone"}, {"delta_sum_of_O", ": it is the sum over O alone"},
+    {"delta_of_sums", ": it is the sum over dO times the sum over O"},
+    {"delta_doubled", ": it is twice as much: a step of the sum over lanes too many"},
+    {"delta_of_next_row", ": it is that of the next row"}, {"delta_plus", ": it is the sum over dO + O"}};
+// clang-format on
+
+static void look_at_delta(void)
+{
+    enum { FORMS = sizeof delta_forms / sizeof *delta_forms };
+    const int rows = all_rows(), D = s->head_dim;
+    const float *delta = e.delta, *O = e.O, *dO = e.dO;
+    if (!delta) return;
+    double *right = calloc((size_t)rows * 2 + 2, sizeof *right), *sizes = right + rows + 1;
+    static fit f = FIT(delta_forms);
+    int wrong = -1, lanes = 0;
+    for (int i = rows; i-- > 0;) {
+        double oo = 0, gg = 0, o = 0, g = 0;
+        for (int d = 0; d < D; d++) {
+            const double x = O[i * D + d], y = dO[i * D + d];
+            right[i] += x * y, sizes[i] += fabs(x * y), oo += x * x, gg += y * y, o += x, g += y;
+        }
+        const double r = right[i],
+                     values[FORMS] = {r,    gg, oo, r * s->scale, r / D, -r,
+                                      0,    g,  o,  o * g,        2 * r, i + 1 < rows ? right[i + 1] : delta[i],
+                                      o + g};
+        const double tolerance = 1e-4 * (sizes[i] + fabs(delta[i])) + 1e-30;
+        fit_add(&f, delta[i], values, tolerance);
+        if (!(fabs(delta[i] - r) <= tolerance)) wrong = i;
+    }
+    const form *is = fit_form(&f);
+    char more[200] = "";
+    const char *id = is ? is->id : "";
+    if (wrong >= 0 && is) snprintf(more, sizeof more, "%s", is->says);
+    for (int n = 2; wrong >= 0 && n <= 64 && !lanes && !is; n *= 2) {  // sums over neighbouring rows?
+        int fits = 0, count = 0;
+        for (int i = 0; i + n <= rows; i += n, count++) {
+            double sum = 0, size = 0;
+            for (int k = i; k < i + n; k++) sum += right[k], size += sizes[k];
+            fits += fabs(delta[i] - sum) <= 1e-4 * size;
+        }
+        if (count && fits == count) lanes = n;
+    }
+    if (lanes)
+        id = "delta_of_other_lanes",
+        snprintf(more, sizeof more, ": it is the sum over %d rows, from lanes that hold other rows", lanes);
+    // Some of the columns: from `from` on, `width` of every `period`.
+    for (int width = D / 2; wrong >= 0 && width >= 1 && !*more; width /= 2)
+        for (int period = D; period > width && !*more; period /= 2)
+            for (int from = 0; from < period && !*more; from += width) {
+                bool fits = true;
+                for (int i = 0; i < rows && fits; i++) {
+                    double part = 0;
+                    for (int d = 0; d < D; d++)
+                        if (d % period >= from && d % period < from + width)
+                            part += (double)O[i * D + d] * dO[i * D + d];
+                    fits = fabs(delta[i] - part) <= 1e-4 * sizes[i];
+                }
+                if (!fits) continue;
+                id = "delta_of_some_columns";
+                if (period == D)
+                    snprintf(more, sizeof more, ": it is the sum over columns %d to %d alone", from, from + width - 1);
+                else
+                    snprintf(more, sizeof more, ": it is the sum over %d of every %d columns, from column %d on", width,
+                             period, from);
+            }
+    if (wrong >= 0)
+        find(BY_DELTA, id, "delta",
+             "delta[%d], which is an output of its own, is %.5g where the sum over dO * O of that row is %.5g%s", wrong,
+             delta[wrong], right[wrong], more);
+    free(right);
+}
+
+// ------------------------------------------------------------------------------------------------------------------- pairs
+
+// P of a pair as the kernel had it: itself, or by dS = P (dP - delta).
+static double weight_of(const step *t, int i, int c, int q)
+{
+    const int at = i * t->S->cols + c;
+    if (t->P) return t->P->a[at];
+    const double x = t->dP->after[at] - e.delta[q];
+    return fabs(x) > 1e-3 ? t->dS->a[at] / x : NAN;
+}
+
+static bool has_weights(const step *t) { return t->P || (t->dS && t->dP && e.delta); }
+
+static void look_at_heads(void)
+{
+    for (int t = 0; by_keys && t < step_count; t++) {
+        const product *S = steps[t].S;
+        for (int c = 0; c < S->cols; c++) {
+            if (S->b_row[c] < 0 || S->a_row[0] < 0) continue;
+            bool given = false;
+            for (int i = 0; i < S->rows && steps[t].P; i++) given |= steps[t].P->a[i * S->cols + c] != 0;
+            const int head = S->a_row[0] / s->kv_len, q = S->b_row[c] / s->q_len;
+            if (!given || head_of_query(S->b_row[c]) == head) continue;
+            find(BY_HEADS, t > 0 ? "next_head" : "group_start", t > 0 ? "next head|group" : "group",
+                 "in step %d the block of keys %d of key head %d takes queries of query head %d; its group is query "
+                 "heads %d to %d (counted through the batches)",
+                 t, key_of(S->a_row[0]), head, q, head * (s->q_heads / s->kv_heads),
+                 (head + 1) * (s->q_heads / s->kv_heads) - 1);
+            return;
+        }
+    }
+}
+
+// clang-format off
+static const form last_forms[] = {
+    {"", ""}, {"last_of_first_key", "with the last query that sees the block's first key: its last key is seen longer"},
+    {"window_not_skipped", "with the last query of all, though the window ends before it"},
+    {"no_far_queries", "where the window ends, also where the block has sinks, which all later queries see"},
+    {"sinks_of_last_key", "where the window ends, unless the block's last key is a sink: its first may be one"},
+    {"last_one_short", "one query short"}, {"last_of_the_block", "with the block's last key: no later query is met"},
+    {"last_without_block", "at query W"}, {"last_tile_short", "one tile short"}};
+static const form first_forms[] = {
+    {"", ""}, {"first_is_0", "at query 0, though no query before a key sees it"},
+    {"first_behind_block", "behind the block's last key: queries on the diagonal are left out"}, {"first_one_late", "one query late"},
+    {"first_tile_late", "one tile late"}};
+static const form key_end_forms[] = {
+    {"", ""}, {"end_of_first_query", "with the block's first query: its others see more"}, {"end_one_key_short", "one key short"},
+    {"end_of_all_keys", "with the last key of all, whatever the block sees"}, {"end_before_the_block", "before the block's first query"},
+    {"end_one_tile_early", "one tile too early"}};
+static const form key_begin_forms[] = {
+    {"", ""}, {"begins_at_0", "at key 0, though a window hides the first tiles"},
+    {"begin_of_last_query", "where the window of the block's last query begins: its first query sees earlier keys"},
+    {"begins_at_the_block", "at the block's first query: no key before it is met"}, {"begin_one_late", "one key late"},
+    {"begins_one_tile_late", "one tile too late"}};
+// clang-format on
+
+static double clamp(double x, double high) { return fmax(0, fmin(x, high)); }
+
+static fit fit_first[2] = {FIT(key_begin_forms), FIT(first_forms)},
+           fit_last[2] = {FIT(key_end_forms), FIT(last_forms)};  // of keys: [1]
+
+// Where the walks of one kernel begin and end, over all blocks of this case.
+static void add_bounds(const record *r, bool keys)
+{
+    enum { MOST = 2048 };
+    static struct {
+        int head, at, rows, begin, end, tile;
+    } blocks[MOST];
+    int count = 0, rows = 0;
+    for (int n = 0; n < r->walk_count; n++) {
+        read_steps(&r->walks[n]);
+        if (by_keys != keys || !step_count || steps[0].S->a_row[0] < 0) continue;
+        int low = 1 << 30, high = 0;
+        for (int m = 0; m < r->walk_count; m++) {
+            const product *p = r->walks[m].first;
+            for (int i = 0;
+                 p && r->walks[m].block == r->walks[n].block && p->left == r->walks[n].first->left && i < p->rows; i++)
+                if (p->a_row[i] >= 0) low = min_int(low, p->a_row[i]), high = max_int(high, p->a_row[i]);
+        }
+        const int at = keys ? key_of(low) : query_of(low), head = keys ? key_head_of(low) : head_of(low);
+        int k = 0;
+        while (k < count && (blocks[k].head != head || blocks[k].at != at)) k++;
+        if (k == MOST) continue;
+        if (k == count) count++, blocks[k].head = head, blocks[k].at = at, blocks[k].begin = 1 << 30, blocks[k].end = 0;
+        blocks[k].rows = high - low + 1, rows = max_int(rows, high - low + 1);
+        const int sinks = e.problem->sinks && !keys ? s->sinks : 0;
+        for (int t = 0; t < step_count; t++)
+            for (int c = 0; c < steps[t].S->cols; c++) {
+                const int row = steps[t].S->b_row[c], x = keys ? query_of(row) : key_of(row);
+                blocks[k].tile = steps[t].S->cols;
+                if (row < 0 || (!keys && key_of(steps[t].S->b_row[0]) < sinks)) continue;
+                blocks[k].begin = min_int(blocks[k].begin, x), blocks[k].end = max_int(blocks[k].end, x + 1);
+            }
+    }
+    enum {
+        LASTS = sizeof last_forms / sizeof *last_forms,
+        FIRSTS = sizeof first_forms / sizeof *first_forms,
+        KEY_ENDS = sizeof key_end_forms / sizeof *key_end_forms,
+        KEY_BEGINS = sizeof key_begin_forms / sizeof *key_begin_forms
+    };
+    const int N = s->q_len, W = e.problem->window ? min_int(s->window, N) : N, sinks = e.problem->sinks ? s->sinks : 0;
+    for (int k = 0; k < count; k++) {
+        const int at = blocks[k].at, tile = blocks[k].tile, B = rows;
+        if (blocks[k].end == 0) continue;
+        if (keys) {
+            const double plain = fmin(N, (double)at + B - 1 + W), end = at < sinks ? N : plain;
+            // clang-format off
+            double ends[LASTS] = {
+                end, at < sinks ? N : (double)at + W, N, plain, at + B - 1 < sinks ? N : plain, end - 1, (double)at + B, W, 0};
+            // clang-format on
+            const double begins[FIRSTS] = {at, 0, fmin(N, at + B), at + 1, fmin(N, at + tile)};
+            for (int n = 0; n < LASTS - 1; n++) ends[n] = fmin(N, at + ceil((ends[n] - at) / tile) * tile);
+            ends[LASTS - 1] = at + (ceil((end - at) / tile) - 1) * tile;
+            fit_add(&fit_last[1], blocks[k].end, ends, 0), fit_add(&fit_first[1], blocks[k].begin, begins, 0);
+        } else {
+            const double whole = ceil((double)sinks / tile) * tile, start = fmax(0, (double)at - W + 1);
+            // clang-format off
+            double begins[KEY_BEGINS] = {
+                start, 0, fmax(0, (double)at + B - W), at, start > 0 ? start + 1 : 0, start + tile};
+            // clang-format on
+            for (int n = 0; n < KEY_BEGINS; n++) begins[n] = clamp(fmax(begins[n], whole), N);
+            double ends[KEY_ENDS] = {fmin(N, (double)at + B), (double)at + 1, (double)at + B - 1, N, at, 0};
+            for (int n = 0; n < KEY_ENDS - 1; n++)
+                ends[n] = fmin(N, begins[0] + ceil((ends[n] - begins[0]) / tile) * tile);
+            ends[KEY_ENDS - 1] = begins[0] + (ceil((fmin(N, (double)at + B) - begins[0]) / tile) - 1) * tile;
+            if (blocks[k].begin < 1 << 30) fit_add(&fit_first[0], blocks[k].begin, begins, 0);
+            if (begins[0] == blocks[k].begin) fit_add(&fit_last[0], blocks[k].end, ends, 0);
+        }
+    }
+}
+
+// The first that was seen of each kind, in its case, of the kernel of dQ and of that of dK and dV.
+enum { MISSING, TWICE, VAIN, SEEN };
+static struct {
+    char says[800], shown[WB_CASE_TEXT];
+} seen_walks[SEEN][2];
+
+__attribute__((format(printf, 3, 4))) static void keep(int kind, bool keys, const char *format, ...)
+{
+    if (*seen_walks[kind][keys].says) return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(seen_walks[kind][keys].says, sizeof seen_walks[kind][keys].says, format, arguments);
+    va_end(arguments);
+    snprintf(seen_walks[kind][keys].shown, WB_CASE_TEXT, "%s", e.text);
+}
+
+static void conclude_walks_of(bool keys)
+{
+    static const int ranks[SEEN] = {BY_WALK, BY_WALK, BY_WASTE};
+    static const char *const ids[SEEN] = {"pairs_missing", "pairs_twice", "tile_in_vain"};
+    const form *f = fit_form(&fit_first[keys]), *l = fit_form(&fit_last[keys]);
+    for (int kind = 0; kind < SEEN; kind++) {
+        if (!*seen_walks[kind][keys].says) continue;
+        snprintf(e.text, sizeof e.text, "%s", seen_walks[kind][keys].shown);
+        find(ranks[kind],
+             l   ? l->id
+             : f ? f->id
+                 : ids[kind],
+             keys ? "queries|parts|group|next head" : "keys", "in the kernel of %s %s%s%s%s%s",
+             keys ? "dK and dV" : "dQ", seen_walks[kind][keys].says, f ? "; the walks begin " : "", f ? f->says : "",
+             l ? "; the walks end " : "", l ? l->says : "");
+    }
+}
+
+// The pairs that get no weight, or more than one, in all walks of one kernel; and tiles in vain.
+static void look_at_pairs(const record *r, bool keys)
+{
+    const int rows = all_rows(), Nk = s->kv_len;
+    unsigned char *met = calloc((size_t)rows * (size_t)Nk + 1, 1), *given = calloc((size_t)rows * (size_t)Nk + 1, 1);
+    if (!met || !given) exit(2);
+    int walks = 0, vain_q = -1, vain_k = -1;
+    for (int n = 0; n < r->walk_count; n++) {
+        read_steps(&r->walks[n]);
+        if (by_keys != keys) continue;
+        walks += step_count > 0;
+        for (int t = 0; t < step_count; t++) {
+            const product *S = steps[t].S, *left = steps[t].dS ? steps[t].dS : steps[t].P;
+            for (int i = 0; i < S->rows; i++)
+                for (int c = 0; c < S->cols; c++) {
+                    int q, k;
+                    name_pair(S, i, c, &q, &k);
+                    if (q < 0 || k < 0 || head_of_query(q) != k / Nk) continue;
+                    const size_t at = (size_t)q * (size_t)Nk + (size_t)key_of(k);
+                    met[at]++, given[at] += left && left->a[i * S->cols + c] != 0;
+                }
+            bool seen = false, some = false;
+            for (int m = 0; m < r->walk_count && !seen; m++) {
+                const product *of = r->walks[m].first;
+                if (!of || r->walks[m].block != r->walks[n].block || of->left != S->left) continue;
+                for (int i = 0; i < of->rows && !seen; i++)
+                    for (int c = 0; c < S->cols && !seen; c++) {
+                        const int q = keys ? S->b_row[c] : of->a_row[i], k = keys ? of->a_row[i] : S->b_row[c];
+                        some |= q >= 0 && k >= 0, seen |= sees_pair(q, k);
+                    }
+            }
+            if (some && !seen && vain_q < 0) name_pair(S, 0, 0, &vain_q, &vain_k);
+        }
+    }
+    int missing = 0, twice = 0, q0 = -1, k0 = -1, q1 = -1, k1 = -1, last = -1;
+    for (int k = 0; k < Nk && walks; k++)
+        for (int q = 0; q < rows; q++) {
+            const size_t at = (size_t)q * (size_t)Nk + (size_t)k;
+            if (!oracle_visible(e.problem, s, query_of(q), k)) continue;
+            if (met[at] == 0 && missing++ == 0) q0 = q, k0 = k;
+            if (met[at] == 0 && k == k0 && head_of(q) == head_of(q0)) last = q;
+            if (given[at] > 1 && twice++ == 0) q1 = q, k1 = k;
+        }
+    char walk_text[300] = "";
+    add_bounds(r, keys);
+    const int shown_q = missing ? q0 : q1, shown_k = missing ? k0 : k1;
+    size_t at = 0;
+    for (int n = 0; n < r->walk_count && at + 80 < sizeof walk_text && (missing || twice); n++) {
+        read_steps(&r->walks[n]);
+        if (by_keys != keys || !step_count) continue;
+        bool has = false;
+        for (int i = 0; i < steps[0].S->rows; i++)
+            has |= keys ? steps[0].S->a_row[i] >= 0 && key_of(steps[0].S->a_row[i]) == shown_k &&
+                              steps[0].S->a_row[i] / Nk == head_of_query(shown_q)
+                        : steps[0].S->a_row[i] == shown_q;
+        if (!has) continue;
+        at += (size_t)snprintf(walk_text + at, sizeof walk_text - at,
+                               at ? "; another goes on with"
+                                  : "; the walk that has it goes through tiles of %s that begin at",
+                               keys ? "queries" : "keys");
+        for (int t = 0; t < step_count && at + 40 < sizeof walk_text; t++)
+            if (steps[t].S->b_row[0] >= 0)
+                at += (size_t)snprintf(walk_text + at, sizeof walk_text - at, " %d", steps[t].S->b_row[0] % s->q_len);
+    }
+    if (missing && keys)
+        keep(MISSING, keys, "key %d never meets queries %d to %d of query head %d, which see it%s", k0, query_of(q0),
+             query_of(last), head_of(q0), walk_text);
+    else if (missing)
+        keep(MISSING, keys, "query %d never meets key %d, which it sees%s", query_of(q0), k0, walk_text);
+    if (twice)
+        keep(TWICE, keys, "the pair of query %d and key %d counts %d times (%d pairs are counted more than once)%s",
+             query_of(q1), k1, given[(size_t)q1 * (size_t)Nk + (size_t)k1], twice, walk_text);
+    if (vain_q >= 0)
+        keep(VAIN, keys,
+             "a block goes through a tile that begins with %s %d, which has nothing to do with any of its %s",
+             keys ? "query" : "key", keys ? query_of(vain_q) : key_of(vain_k), keys ? "keys" : "queries");
+    free(met), free(given);
+}
+
+// What each product multiplies.
+static void look_at_factors(void)
+{
+    for (int t = 0; t < step_count; t++) {
+        const step *now = &steps[t];
+        const owner left = by_keys ? OF_V : OF_dO, right = by_keys ? OF_dO : OF_V;
+        if (now->dP && now->dP->left && now->dP->right && (now->dP->left != left || now->dP->right != right))
+            find(BY_FACTOR, "dP_of_others", own("dS", "dS for dQ"),
+                 "dP is made of %s and %s, where %s and %s are right", owner_name(now->dP->left),
+                 owner_name(now->dP->right), owner_name(left), owner_name(right));
+        if (by_keys && now->P && now->P->right && now->P->right != OF_dO)
+            find(BY_FACTOR, "dV_of_others", "dV", "dV is summed up from rows of %s, where dO is right",
+                 owner_name(now->P->right));
+        if (now->dS && now->dS->right && now->dS->right != (by_keys ? OF_Q : OF_K))
+            find(BY_FACTOR, own("dK_of_others", "dQ_of_others"), own("dK", "dQ"),
+                 "%s is summed up from rows of %s, where %s is right", own("dK", "dQ"), owner_name(now->dS->right),
+                 own("Q", "K"));
+        for (int c = 0; c < now->S->cols; c++) {
+            const char *which = NULL, *gap = NULL;
+            if (now->dS && now->dS->b_row[c] != now->S->b_row[c]) which = own("dK", "dQ"), gap = own("dK", "dQ");
+            if (by_keys && now->P && now->P->b_row[c] != now->S->b_row[c]) which = "dV", gap = "dV";
+            if (now->dP && now->dP->b_row[c] != now->S->b_row[c]) which = "dP", gap = own("dS", "dS for dQ");
+            if (!which || now->S->b_row[c] < 0) continue;
+            find(BY_FACTOR + 1, "other_rows", gap, "in step %d %s takes other %s than S", t, which,
+                 own("queries", "keys"));
+            break;
+        }
+        if (now->again)
+            find(BY_FACTOR, "product_twice", by_keys && now->P && goes_on(now->P, now->again) ? "dV" : own("dK", "dQ"),
+                 "in step %d two products are added to one sum", t);
+        if (by_keys && !now->P && now->dS)
+            find(BY_FACTOR, "product_left_out", "dV", "in step %d nothing is added to dV", t);
+        if (!now->dS && (now->P || !by_keys) && now->dP)
+            find(BY_FACTOR, "product_left_out", own("dK", "dQ"), "in step %d nothing is added to %s", t,
+                 own("dK", "dQ"));
+    }
+}
+
+// ------------------------------------------------------------------------------------------------------------------ values
+
+static double right_weight(const product *S, int i, int c, int q, int k)
+{
+    return sees_pair(q, k) ? exp2(S->after[i * S->cols + c] * s2 - e.L[q] * LOG2E) : 0;
+}
+
+// Which pairs have a weight, over all tiles.
+static void look_at_tiles(const record *r)
+{
+    for (int n = 0; n < r->walk_count; n++) {
+        read_steps(&r->walks[n]);
+        const bool keys = by_keys;
+        int block = 1 << 30;  // the first row of this block
+        for (int m = 0; m < r->walk_count && step_count; m++) {
+            const product *of = r->walks[m].first;
+            if (of && r->walks[m].block == r->walks[n].block && of->left == r->walks[n].first->left &&
+                of->a_row[0] >= 0)
+                block = min_int(block, keys ? key_of(of->a_row[0]) : query_of(of->a_row[0]));
+        }
+        for (int t = 0; t < step_count; t++) {
+            const product *S = steps[t].S, *left = steps[t].P ? steps[t].P : steps[t].dS;
+            if (!left || S->a_row[0] < 0 || S->b_row[0] < 0) continue;
+            const int q0 = keys ? S->b_row[0] : S->a_row[0], k0 = keys ? S->a_row[0] : S->b_row[0];
+            if (head_of_query(q0) != key_head_of(k0)) continue;
+            pairs p = pairs_new(keys ? S->cols : S->rows, keys ? S->rows : S->cols);
+            p.row0 = q0, p.block_query = keys ? query_of(q0) : block, p.block_key = keys ? block : -1,
+            p.key0 = key_of(k0);
+            int strangers = 0;
+            bool alive = false;
+            for (int at = 0; at < S->rows * S->cols; at++) alive |= left->a[at] != 0;
+            for (int a = 0; a < p.queries; a++) {
+                const int q = keys ? S->b_row[a] : S->a_row[a];
+                p.query[a] = q >= 0 && head_of(q) == head_of(q0) ? query_of(q) : -1;
+            }
+            for (int b = 0; b < p.keys; b++) {
+                const int k = keys ? S->a_row[b] : S->b_row[b];
+                p.key[b] = k >= 0 && key_head_of(k) == key_head_of(k0) ? key_of(k) : -1;
+                for (int a = 0; a < p.queries; a++) {
+                    const int at = keys ? b * S->cols + a : a * S->cols + b, q = keys ? S->b_row[a] : S->a_row[a];
+                    if (p.query[a] < 0 || p.key[b] < 0) continue;
+                    const double weight = left->a[at], right = exp2(S->after[at] * s2 - e.L[q] * LOG2E);
+                    const bool clear = right > 1e-20 && (left == steps[t].P || !steps[t].dP ||
+                                                         fabs(steps[t].dP->after[at] - e.delta[q]) > 1e-3);
+                    const double x = steps[t].dP ? steps[t].dP->after[at] - e.delta[q] : 1;
+                    // Where dS alone is known, another form of it leaves something in hidden pairs, too.
+                    const bool strange =
+                        isnan(weight) || (!steps[t].P && weight != 0 && !near_to(weight, right * x, 0.05));
+                    strangers += strange;
+                    p.fate[a * p.keys + b] = strange                                 ? UNCLEAR
+                                             : weight != 0                           ? WEIGHT
+                                             : !clear || (sees_pair(q, k) && !alive) ? UNCLEAR
+                                                                                     : HIDDEN;
+                }
+            }
+            if (strangers <= p.queries * p.keys / 20) add_to_mask(keys ? MASK_DKDV : MASK_DQ, &p);
+        }
+    }
+}
+
+// clang-format off
+static const form factor_forms[] = {
+    {"", ""}, {"scores_unscaled", ": the scores as they are"}, {"without_log2e", ": scale, without log2(e)"},
+    {"without_scale", ": log2(e), without scale"}, {"log2e_twice", ": log2(e) twice"}, {"scale_twice", ": scale twice"},
+    {"wrong_sign", ": the wrong sign"}, {"scale2_twice", ": scale * log2(e) twice"}};
+static const form shift_forms[] = {
+    {"", ""}, {"L_in_base_e", ": L in base e"}, {"L_log2e_twice", ": L times log2(e) twice"}, {"L_added", ": L is added"},
+    {"delta_for_L", ": that is delta"}, {"L_scaled", ": L is multiplied by the scale"},
+    {"L_scaled_base_e", ": L is multiplied by the scale"}, {"L_times_scale", ": L is multiplied by scale"},
+    {"L_times_ln2", ": L is multiplied by ln(2), not log2(e)"}, {"L_forgotten", ": nothing is"},
+    {"L_base_e_added", ": L is added, in base e"}, {"L_of_first_row", ": that is L of the first query of the tile"}};
+// clang-format on
+
+static fit fit_factor[2] = {FIT(factor_forms), FIT(factor_forms)},
+           fit_shift[2] = {FIT(shift_forms), FIT(shift_forms)};  // of keys: [1]
+
+// From which exponent the weights of a step come. True if they are right.
+static bool look_at_weights(const step *t)
+{
+    const product *S = t->S;
+    const int lines = by_keys ? S->cols : S->rows, length = by_keys ? S->rows : S->cols;
+    bool right = true;
+    int first_q, ignored;
+    name_pair(S, 0, 0, &first_q, &ignored);
+    for (int n = 0; n < lines; n++) {
+        double x[256], y[256], from = 0, off = 0;
+        int count = 0, q = -1, k;
+        for (int m = 0; m < length && m < 256; m++) {
+            const int i = by_keys ? m : n, c = by_keys ? n : m;
+            name_pair(S, i, c, &q, &k);
+            if (!sees_pair(q, k)) continue;
+            const double P = weight_of(t, i, c, q), small = t->P ? 0 : 0.3;
+            if (!t->P && fabs(t->dP->after[i * S->cols + c] - e.delta[q]) < small) continue;
+            if (isnan(P) || isinf(P)) {
+                find(BY_EXPONENT, "weights_infinite", own("recompute", "recompute for dQ|dS for dQ"),
+                     "P of query %d in the kernel of %s is not finite", query_of(q), own("dK and dV", "dQ"));
+                return false;
+            }
+            if (!(P > 1e-30)) continue;
+            x[count] = S->after[i * S->cols + c], y[count] = log2(P), from += x[count] * s2 - y[count], count++;
+        }
+        if (count == 0 || (!t->P && count < 4)) continue;
+        name_pair(S, by_keys ? 0 : n, by_keys ? n : 0, &q, &k);
+        if (q < 0) continue;
+        from /= count;
+        for (int m = 0; m < count; m++) off = fmax(off, fabs(x[m] * s2 - y[m] - from));
+        const double L = e.L[q], slack = 0.02 + 1e-4 * fabs(L), close = t->P ? slack : 0.05;
+        if (off <= close && fabs(from - L * LOG2E) <= close) continue;
+        const line l = line_through(x, y, count);
+        right = false;
+        const char *where = own("recompute", "recompute for dQ"), *kernel = own("dK and dV", "dQ");
+        if (off <= close) {
+            // clang-format off
+            const double shifts[] = {
+                L * LOG2E, L, L * LOG2E * LOG2E, -L * LOG2E, e.delta[q], L * LOG2E * s2, L * s2, L * LOG2E * s->scale, L * LN2, 0, -L,
+                first_q >= 0 ? e.L[first_q] * LOG2E : NAN};
+            // clang-format on
+            if (fit_add(&fit_shift[by_keys], from, shifts, close + 0.002 * fabs(from)))
+                fit_says(&fit_shift[by_keys],
+                         "P of query %d is 2^(scale log2(e) S - %.5g) in the kernel of %s, where L log2(e) = %.5g has "
+                         "to be subtracted",
+                         query_of(q), from, kernel, L * LOG2E);
+            continue;
+        }
+        const double factors[] = {s2, 1, s->scale, LOG2E, s2 * LOG2E, s2 * s->scale, -s2, s2 * s2};
+        if (count > 4 && l.off <= close) {
+            if (fit_add(&fit_factor[by_keys], l.slope, factors, 0.02 * fabs(l.slope)))
+                fit_says(&fit_factor[by_keys],
+                         "P of query %d is 2^(%.4g S - ...) in the kernel of %s, where scale log2(e) = %.4g belongs "
+                         "before S",
+                         query_of(q), l.slope, kernel, s2);
+        } else
+            find(BY_EXPONENT, "", t->P ? where : "dS for dQ|recompute for dQ",
+                 "P of query %d is not 2^(scale log2(e) S - L log2(e)) in the kernel of %s", query_of(q), kernel);
+    }
+    return right;
+}
+
+// If dS is right but what dV is summed up from is not P, P was right where it was needed.
+static bool look_at_left_of_dV(const step *t)
+{
+    const product *S = t->S;
+    int wrong = 0, wrong_dS = 0, is_dS = 0, is_dP = 0, is_0 = 0, count = 0;
+    for (int i = 0; i < S->rows; i++)
+        for (int c = 0; c < S->cols; c++) {
+            int q, k;
+            name_pair(S, i, c, &q, &k);
+            if (q < 0 || k < 0 || head_of_query(q) != k / s->kv_len) continue;
+            const int at = i * S->cols + c;
+            const double P = right_weight(S, i, c, q, k), x = t->dP->after[at], d = e.delta[q], left = t->P->a[at],
+                         dS = t->dS->a[at];
+            const double size = 0.02 * P * (fabs(x) + fabs(d)) + 1e-6;
+            count++, wrong += fabs(left - P) > 0.02 * P + 1e-6, wrong_dS += fabs(dS - P * (x - d)) > size;
+            is_dS += fabs(left - dS) <= size, is_dP += near_to(left, x, 0.01), is_0 += left == 0;
+        }
+    if (wrong <= count / 100 || wrong_dS > count / 100) return true;
+    find(BY_FACTOR,
+         is_0 == count       ? "dV_from_zeros"
+         : is_dS == count    ? "dV_from_dS"
+         : is_dP > count / 2 ? "dV_from_dP"
+                             : "",
+         "dV", "dV is summed up from something else than P, though P is right in dS%s",
+         is_0 == count       ? ": from zeros"
+         : is_dS == count    ? ": from dS"
+         : is_dP > count / 2 ? ": from dP"
+                             : "");
+    return false;
+}
+
+// clang-format off
+static const form dS_forms[] = {
+    {"", ""}, {"dS_without_delta", "P dP: delta is not subtracted"}, {"dS_parentheses", "P dP - delta: the parentheses are missing"},
+    {"dS_plus_delta", "P (dP + delta)"}, {"dS_without_P", "dP - delta, without P"}, {"dS_is_P", "P"}, {"dS_is_dP", "dP"},
+    {"dS_negative", "-P (dP - delta)"}, {"dS_P_and_dP_exchanged", "dP (P - delta)"}, {"dP_scaled", "P (dP scale - delta)"},
+    {"dS_scaled", "scale P (dP - delta)"}, {"dS_log2e", "P (dP - delta) log2(e)"}, {"dS_minus", "P - (dP - delta)"},
+    {"dS_log2_L_for_delta", "P (dP - L log2(e)): L in the place of delta"}, {"dS_L_for_delta", "P (dP - L): L in the place of delta"},
+    {"dS_from_S", "S (dP - delta): S in the place of P"}, {"dS_P_delta", "P delta"}, {"dS_twice", "P (dP - delta) twice"},
+    {"dS_P_twice", "P P (dP - delta)"}, {"dS_S_for_dP", "(S - delta) P: S in the place of dP"}, {"dS_0", "0"},
+    {"dS_P_P_delta", "P dP - P P delta: P is multiplied once more"}, {"dS_from_scaled_S", "S (dP - delta) of the scores in base 2"}};
+// clang-format on
+static fit fit_dS[2] = {FIT(dS_forms), FIT(dS_forms)};  // of keys: [1]
+
+// dS against P (dP - delta). Of dQ P must be the right one. True if some other form was recognised, or it is right.
+static bool look_at_dS(const step *t)
+{
+    enum { FORMS = sizeof dS_forms / sizeof *dS_forms };
+    // clang-format off
+    int misses[FORMS] = {
+        0}, count = 0; const product *S = t->S; for (int i = 0; i < S->rows; i++) for (int c = 0; c < S->cols; c++) { int q,
+        k; name_pair(S, i, c, &q, &k); if (q < 0 || k < 0 || head_of_query(q) != k / s->kv_len) continue; const int at = i * S->cols + c; const double P = t->P ? t->P->a[at] : right_weight(S, i, c, q, k),
+        x = t->dP->after[at], d = e.delta[q], raw = S->after[at]; const double L = e.L[q], dS = t->dS->a[at],
+        size = fabs(P) * (fabs(x) + fabs(d)) * 0.012 + 1e-7; const double values[FORMS] = {P * (x - d), P * x, P * x - d, P * (x + d), x - d, P, x, -P * (x - d), x * (P - d), P * (x * s->scale - d), s->scale * P * (x - d), P * (x - d) * LOG2E, P - (x - d), P * (x - L * LOG2E), P * (x - L), raw * (x - d), P * d, 2 * P * (x - d), P * P * (x - d), P * (raw - d), 0, P * (x - P * d), raw * s2 * (x - d)};
+            // clang-format on
+            const double tolerance = size + 0.012 * fabs(dS);
+            if (fit_add(&fit_dS[by_keys], dS, values, tolerance))
+                fit_says(&fit_dS[by_keys],
+                         "in the kernel of %s dS of query %d and key %d is %.4g, where P (dP - delta) = %.4g",
+                         own("dK and dV", "dQ"), query_of(q), key_of(k), dS, values[0]);
+            count++;
+            for (int f = 0; f < FORMS; f++) misses[f] += !(fabs(dS - values[f]) <= tolerance);
+        }
+    for (int f = 0; f < FORMS; f++)
+        if (misses[f] <= count / 200) return true;
+    return t->P;  // where P is not known it may be that which is wrong
+}
+
+static bool same(const float *x, const float *y, int count, double *factor)
+{
+    double xx = 0, xy = 0, off = 0, largest = 0;
+    for (int n = 0; n < count; n++)
+        xx += (double)x[n] * x[n], xy += (double)x[n] * y[n], largest = fmax(largest, fabs(x[n])),
+                                                              off = fmax(off, fabs((double)x[n] - y[n]));
+    *factor = xx > 0 ? xy / xx : 1;
+    return off <= 1e-4 * largest;
+}
+
+// Whether a sum goes on where it was, step by step.
+static void look_at_sums(bool is_dV)
+{
+    const char *name = is_dV ? "dV" : own("dK", "dQ");
+    const product *before = NULL;
+    for (int t = 0; t < step_count; t++) {
+        const product *now = is_dV ? steps[t].P : steps[t].dS;
+        double factor;
+        if (!now) return;
+        if (before && !same(before->after, now->before, now->rows * now->cols, &factor)) {
+            find(BY_SUM,
+                 fabs(factor) < 1e-6               ? "sum_begins_anew"
+                 : near_to(factor, s->scale, 0.01) ? "scaled_in_the_loop"
+                                                   : "",
+                 is_dV ? "dV" : own("dK|dK scale", "dQ|dQ scale"),
+                 "between steps %d and %d of its walk the sum of %s is multiplied by %.4g%s", t - 1, t, name, factor,
+                 fabs(factor) < 1e-6               ? ": it begins anew"
+                 : near_to(factor, s->scale, 0.01) ? ": by scale, which it is to be once, at the end"
+                                                   : "");
+            return;
+        }
+        before = now;
+    }
+}
+
+// clang-format off
+static const form end_forms[] = {
+    {"", ""}, {"scale_missing", ": scale is missing"}, {"scale_twice_at_end", ": scale is in it twice"},
+    {"log2e_at_end", ": it is multiplied by scale * log2(e): log2(e) belongs in the exponent alone"}, {"nothing_stored", ": that is 0"},
+    {"divided_by_scale", ": it is divided by scale"}, {"first_part_alone", ": it is the sum of the first part alone"},
+    {"last_part_alone", ": it is the sum of the last part alone"}, {"mean_of_parts", ": it is the mean of the parts"},
+    {"scaled_like_dK", ": scale is in it, which belongs to dQ and dK alone"}, {"without_last_part", ": the last part is left out"},
+    {"without_first_part", ": the first part is left out"}, {"sum_doubled", ": it is twice as much"},
+    {"sum_negative", ": it has the wrong sign"}};
+// clang-format on
+
+static fit fit_end[3] = {FIT(end_forms), FIT(end_forms), FIT(end_forms)};
+
+// What was stored against what was summed up, over all walks that have this row.
+static void look_at_end(const record *r, int output)
+{
+    enum { FORMS = sizeof end_forms / sizeof *end_forms };
+    static const char *const names[] = {"dQ", "dK", "dV"};
+    const int D = s->head_dim, rows = output ? s->batch * s->kv_heads * s->kv_len : all_rows();
+    const size_t count = (size_t)rows * (size_t)D;
+    double *sum = calloc(3 * count + 1, sizeof *sum), *first = sum + count, *last = first + count;
+    int *walks = calloc((size_t)rows + 1, sizeof *walks), wrong = -1;
+    if (!sum || !walks) exit(2);
+    for (int n = 0; n < r->walk_count; n++) {
+        read_steps(&r->walks[n]);
+        if (!step_count || by_keys != (output > 0)) continue;
+        const step *end = &steps[step_count - 1];
+        const product *p = output == 2 ? end->P : end->dS;
+        for (int i = 0; p && p->cols == D && i < p->rows; i++) {
+            const int row = end->S->a_row[i];
+            if (row < 0 || row >= rows) continue;
+            walks[row]++;
+            for (int d = 0; d < D; d++) {
+                const double x = p->after[i * D + d];
+                sum[row * D + d] += x, last[row * D + d] = x;
+                if (walks[row] == 1) first[row * D + d] = x;
+            }
+        }
+    }
+    const double factor = output == 2 ? 1 : s->scale;
+    double is = 0;
+    bool tell = false;
+    for (int row = rows; row-- > 0;) {
+        double off = 0, largest = 0, xx = 0, xy = 0;
+        if (walks[row] == 0) continue;
+        for (int d = 0; d < D; d++) largest = fmax(largest, fabs(factor * sum[row * D + d]));
+        for (int d = 0; d < D; d++) {
+            const double x = sum[row * D + d], y = e.out[output][row * D + d], a = factor * first[row * D + d],
+                         z = factor * last[row * D + d];
+            off = fmax(off, isfinite(y) ? fabs(y - factor * x) : INFINITY), xx += x * x, xy += x * y;
+            const double t = factor * x, values[FORMS] = {t,
+                                                          x,
+                                                          t * s->scale,
+                                                          t * LOG2E,
+                                                          0,
+                                                          x / s->scale,
+                                                          a,
+                                                          z,
+                                                          t / walks[row],
+                                                          t * s->scale,
+                                                          walks[row] > 1 ? t - z : t,
+                                                          walks[row] > 1 ? t - a : t,
+                                                          2 * t,
+                                                          -t};
+            tell |= fit_add(&fit_end[output], y, values, 0.012 * fmax(largest, fabs(y)) + 1e-6);
+        }
+        if (off > 0.012 * largest + 1e-6) wrong = row, is = xx > 0 ? xy / xx : 0;
+    }
+    if (tell && wrong >= 0)
+        fit_says(&fit_end[output], "%s of row %d is not %s of its steps: it is about %.4g times that%s", names[output],
+                 output ? key_of(wrong) : query_of(wrong), output == 2 ? "the sum" : "scale times the sum", is / factor,
+                 walks[wrong] > 1 ? " (its queries are shared out in parts)" : "");
+    free(sum), free(walks);
+}
+
+void look_at_backward(void)
+{
+    record r;
+    s = e.s, s2 = s->scale * LOG2E;
+    look_at_delta();
+    if (e.dsinks) look_at_dsinks();
+    if (!record_read(&r, true)) return;
+    for (int n = 0; n < r.walk_count; n++) {
+        read_steps(&r.walks[n]);
+        look_at_heads();
+        look_at_factors();
+        look_at_sums(false);
+        if (by_keys) look_at_sums(true);
+    }
+    look_at_pairs(&r, true), look_at_pairs(&r, false);
+    look_at_tiles(&r);
+    for (int n = 0; n < r.walk_count; n++) {
+        read_steps(&r.walks[n]);
+        for (int t = 0; t < step_count; t++) {
+            const step *now = &steps[t];
+            if (!has_weights(now) || (by_keys && !now->P)) continue;
+            if (by_keys) {
+                if (now->dS && now->dP && !look_at_left_of_dV(now)) continue;
+                look_at_weights(now);
+                if (now->dS && now->dP) look_at_dS(now);
+            } else if (!look_at_dS(now))
+                look_at_weights(now);
+        }
+    }
+    for (int k = 0; k < 3; k++) look_at_end(&r, k);
+}
+
+void conclude_backward(void)
+{
+    static const char *const end_gaps[] = {"dQ scale", "sum of the parts|parts|dK scale",
+                                           "sum of the parts|parts|dV|dK scale"};
+    for (int keys = 0; keys < 2; keys++) {
+        const char *gap = keys ? "recompute" : "recompute for dQ", *dS = keys ? "dS" : "dS for dQ";
+        const form *is = fit_form(&fit_dS[keys]);
+        const bool other =
+            is && (strcmp(is->id, "dS_is_P") == 0 || strcmp(is->id, "dS_is_dP") == 0 || strcmp(is->id, "dS_0") == 0);
+        conclude_walks_of(keys);
+        fit_conclude(&fit_factor[keys], BY_EXPONENT, gap, gap, "");
+        fit_conclude(&fit_shift[keys], BY_EXPONENT, gap, gap, "");
+        // What is added up may be another tile than dS. Of dQ, where P is not known, no form may mean that P is wrong.
+        if (is || keys)
+            fit_conclude(&fit_dS[keys], keys ? BY_DS : BY_EXPONENT, other ? keys ? "dS|dK" : "dS for dQ|dQ" : dS, dS,
+                         "; it is ");
+    }
+    for (int k = 0; k < 3; k++) fit_conclude(&fit_end[k], BY_END, end_gaps[k], end_gaps[k], "");
+    if (e.problem->sink_logits) conclude_dsinks();
+    conclude_masks();
+}

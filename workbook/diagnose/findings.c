@@ -1,0 +1,78 @@
+// findings.c - what is kept of what was seen, and which relation explains it.
+#include "evidence.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+evidence e;
+finding best;
+
+void find(int rank, const char *id, const char *gaps, const char *format, ...)
+{
+    if (best.rank && (best.rank < rank || (best.rank == rank && (*best.id || !*id)))) return;
+    if (!worth_naming(gaps)) return;
+    best.rank = rank, best.gaps = gaps;
+    snprintf(best.id, sizeof best.id, "%s", id);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(best.says, sizeof best.says, format, arguments);
+    va_end(arguments);
+    snprintf(best.shown, sizeof best.shown, "%s", e.text);
+}
+
+bool fit_add(fit *f, double seen, const double *values, double tolerance)
+{
+    bool wrong = false;
+    for (int n = 0; n < f->forms_count; n++) {
+        const bool fits = isfinite(seen) ? fabs(seen - values[n]) <= tolerance
+                                         : !isfinite(values[n]) && isnan(seen) == isnan(values[n]);
+        f->misses[n] += !fits;
+        if (n == 0) wrong = !fits;
+    }
+    f->wrong += wrong;
+    return wrong && f->wrong == 1;
+}
+
+void fit_says(fit *f, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(f->says, sizeof f->says, format, arguments);
+    va_end(arguments);
+    snprintf(f->shown, sizeof f->shown, "%s", e.text);
+}
+
+const form *fit_form(const fit *f)
+{
+    int first = 0, second = 0;  // by their misses
+    for (int n = 1; n < f->forms_count && f->wrong; n++) {
+        if (f->misses[n] <= f->wrong / 50) return &f->forms[n];
+        if (!first || f->misses[n] < f->misses[first])
+            second = first, first = n;
+        else if (!second || f->misses[n] < f->misses[second])
+            second = n;
+    }
+    return first && second && f->misses[first] <= f->wrong / 10 && f->misses[second] >= 8 * f->misses[first]
+               ? &f->forms[first]
+               : NULL;
+}
+
+void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, const char *joint)
+{
+    const form *is = fit_form(f);
+    if (!f->wrong) return;
+    snprintf(e.text, sizeof e.text, "%s", f->shown);
+    find(rank, is ? is->id : "", is ? gaps : others, "%s%s%s", f->says, is ? joint : "", is ? is->says : "");
+}
+
+line line_through(const double *x, const double *y, int count)
+{
+    double sx = 0, sy = 0, sxx = 0, sxy = 0;
+    for (int n = 0; n < count; n++) sx += x[n], sy += y[n];
+    sx /= count, sy /= count;
+    for (int n = 0; n < count; n++) sxx += (x[n] - sx) * (x[n] - sx), sxy += (x[n] - sx) * (y[n] - sy);
+    line l = {sxx > 0 ? sxy / sxx : 0, 0, 0};
+    l.at = sy - l.slope * sx;
+    for (int n = 0; n < count; n++) l.off = fmax(l.off, fabs(y[n] - l.slope * x[n] - l.at));
+    return l;
+}

@@ -1,0 +1,290 @@
+// forward.c - what a forward did in each tile: whose keys and values it met, and which pairs it hid. walks.c and softmax.c go on from here.
+//
+// The record has Q K^T before the mask, the weights P, and O before and after P V was added.
+#include "forward.h"
+
+#include <stdio.h>
+
+step steps[STEPS];
+int step_count;
+
+double base2_scale(void) { return e.problem->on_host ? 1 : (double)e.s->scale * LOG2E; }
+
+static int first_key(const product *S)
+{
+    for (int c = 0; c < S->cols; c++)
+        if (key_of(S->b_row[c]) >= 0) return key_of(S->b_row[c]) - c;
+    return NO_ROW;
+}
+
+static bool same_keys(const product *PV, const step *t) { return PV->b_row[0] == t->S->b_row[0]; }
+
+// Products of P and V may come after the scores of the next tile: each belongs to the first tile that has none and the same keys.
+void read_steps(const walk *w)
+{
+    step_count = 0;
+    for (const product *p = w->at; p < w->at + w->count; p++) {
+        if (p->scores && step_count < STEPS) steps[step_count++] = (step){p, NULL, first_key(p)};
+        step *of = NULL;
+        for (int n = 0; !p->scores && n < step_count; n++)
+            if (!steps[n].PV && p->depth == steps[n].S->cols && (!of || (same_keys(p, &steps[n]) && !same_keys(p, of))))
+                of = &steps[n];
+        if (of) of->PV = p;
+    }
+}
+
+void block_of(const record *r, int n, int *low, int *high)
+{
+    *low = e.s->q_len, *high = -1;
+    const product *mine = r->walks[n].first;
+    for (int m = 0; m < r->walk_count; m++) {
+        const product *p = r->walks[m].first;
+        if (!p || !mine || r->walks[m].block != r->walks[n].block) continue;
+        for (int i = 0; i < p->rows; i++)
+            if (p->a_row[i] >= 0 && mine->a_row[0] >= 0 && head_of(p->a_row[i]) == head_of(mine->a_row[0]))
+                *low = min_int(*low, query_of(p->a_row[i])), *high = max_int(*high, query_of(p->a_row[i]));
+    }
+}
+
+// --------------------------------------------------------------------------------------------------------------------- heads
+
+// clang-format off
+static const form head_forms[] = {
+    {"", ""}, {"group_inverted", ": head h reads h Hkv / Hq times what it should, or h * (Hq / Hkv)"},
+    {"heads_modulo", ": it is h modulo Hkv"}, {"heads_not_grouped", ": it is h itself"}, {"first_head", ": it is the first head for all"},
+    {"divided_by_kv_heads", ": it is h / Hkv"}, {"group_modulo", ": it is h modulo Hq / Hkv"},
+    {"batch_forgotten", ": the batch is left out"}, {"batch_of_query_heads", ": the batch is counted in query heads"},
+    {"heads_backwards", ": they go backwards"}, {"head_shifted", ": it is the next head"},
+    {"divided_through_batches", ": heads counted through the batches are divided by Hkv"},
+    {"divided_and_modulo", ": it is h / Hkv, modulo Hkv"}, {"own_head_clamped", ": it is h itself, or the last head"},
+    {"groups_of_two", ": it is h / 2, or the last head"}, {"heads_rounded_up", ": it is (h + 1) / (Hq / Hkv)"},
+    {"group_times_too_much", ": it is h / group * group, modulo Hkv"}};
+// clang-format on
+
+static fit fit_heads[2] = {FIT(head_forms), FIT(head_forms)};
+
+// K and V: which of their heads a query head reads. False if that is wrong.
+static bool look_at_heads(const record *r, bool of_V)
+{
+    enum { HEADS = 256, FORMS = sizeof head_forms / sizeof *head_forms };
+    const attention_shape *s = e.s;
+    int reads[HEADS], wrong = 0, nobodys = 0, row = -1;
+    bool tell = false;
+    const int heads = min_int(HEADS, s->batch * s->q_heads), group = s->q_heads / s->kv_heads;
+    for (int h = 0; h < heads; h++) reads[h] = -1;
+    for (int n = 0; n < r->walk_count; n++) {
+        read_steps(&r->walks[n]);
+        const int q = step_count ? steps[0].S->a_row[0] : -1, h = q >= 0 ? head_of(q) : heads;
+        for (int t = 0; t < step_count && h < heads; t++) {
+            const product *p = of_V ? steps[t].PV : steps[t].S;
+            for (int c = 0; p && c < (of_V ? p->depth : p->cols); c++) {
+                if (p->b_row[c] == NOBODYS_ROW) nobodys++, row = q;
+                if (p->b_row[c] < 0) continue;
+                const int head = key_head_of(p->b_row[c]);
+                if (reads[h] < 0 || head != right_key_head(h)) reads[h] = head;
+                wrong += head != right_key_head(h);
+            }
+        }
+    }
+    char list[2][200] = {"", ""};
+    for (int h = 0; h < heads; h++) {
+        const int b = h / s->q_heads, q = h % s->q_heads, k = s->kv_heads;
+        // clang-format off
+        const double values[FORMS] = {
+            right_key_head(h), b * k + q * group, b * k + q % k, b * k + q, b * k, b * k + q / k, b * k + q % group, q / group,
+            b * s->q_heads + q / group, b * k + k - 1 - q / group, b * k + (q / group + 1) % k, h / k, b * k + q / k % k,
+            b * k + min_int(q, k - 1), b * k + min_int(q / 2, k - 1), b * k + min_int((q + 1) / group, k - 1), b * k + q / group * group % k};
+        // clang-format on
+        if (reads[h] >= 0) tell |= fit_add(&fit_heads[of_V], reads[h], values, 0);
+        const size_t n = strlen(list[0]), m = strlen(list[1]);
+        if (h >= 16) continue;
+        snprintf(list[0] + n, sizeof list[0] - n, reads[h] < 0 ? " ?" : " %d", reads[h]);
+        snprintf(list[1] + m, sizeof list[1] - m, " %d", right_key_head(h));
+    }
+    const char letter = of_V ? 'V' : 'K';
+    if (tell)
+        fit_says(&fit_heads[of_V],
+                 "query heads 0, 1, 2 ... read %c of key heads%s, where%s are right (counted through the batches; ?: "
+                 "of none)",
+                 letter, list[0], list[1]);
+    if (nobodys && !wrong)
+        find(BY_HEADS, "", "head mapping|first tile|sink tiles|page lookup|lists|first key",
+             "what query %d reads as rows of %c are none: the address is not a multiple of D from the beginning, or "
+             "outside of it",
+             query_of(row), letter);
+    return !wrong && !nobodys;
+}
+
+// P V with other keys' values than those of the scores.
+static void look_at_values(void)
+{
+    for (int t = 0; t < step_count; t++) {
+        const product *S = steps[t].S, *PV = steps[t].PV;
+        for (int c = 0; PV && c < S->cols; c++) {
+            if (PV->b_row[c] == S->b_row[c] || PV->b_row[c] < 0 || S->b_row[c] < 0) continue;
+            find(BY_FACTOR, "values_of_other_keys", "fetch|overlap|receive|next|send",
+                 "for query %d, the weights of the tile of keys from %d on are multiplied by the values of keys from "
+                 "%d on",
+                 query_of(S->a_row[0]), steps[t].key0, key_of(PV->b_row[c]) - c);
+            return;
+        }
+    }
+}
+
+// --------------------------------------------------------------------------------------------------------------------- masks
+
+// The masks of 04 to 07 by what they are for: of the sinks, of the window left of the diagonal, of the diagonal.
+static mask_kind kind_of(const record *r, int n, const step *t)
+{
+    if (e.problem->mask == WB_NO_MASK) return MASK_TAIL;
+    if (e.problem->sinks && t->S->cols < e.widest) return MASK_SINKS;
+    int low, high;
+    block_of(r, n, &low, &high);
+    return !e.problem->window || t->key0 / t->S->cols >= (low + 1) / t->S->cols || t->key0 < 0 ? MASK_DIAGONAL
+                                                                                               : MASK_WINDOW;
+}
+
+// Scores far below underflow are no sign: such pairs stay unclear.
+static void fill_fates(pairs *p, const step *t, const double *largest)
+{
+    const product *S = t->S, *PV = t->PV;
+    const bool students = worth_naming("max|accumulate|softmax");
+    bool alive = !students;  // where the weights are given code, it is the mask that leaves none
+    for (int at = 0; at < S->rows * S->cols; at++) alive |= PV->a[at] != 0;
+    for (int i = 0; i < S->rows; i++) {
+        // Where the weights are the student's, a key is hidden if a smaller score of its row has one.
+        double lowest = students ? INFINITY : -INFINITY;
+        for (int c = 0; c < S->cols; c++)
+            if (PV->a[i * PV->depth + c] > 0 && S->b_row[c] >= 0) lowest = fmin(lowest, S->after[i * S->cols + c]);
+        for (int c = 0; c < S->cols; c++) {
+            const double P = PV->a[i * PV->depth + c], score = S->after[i * S->cols + c];
+            const bool tiny = score < lowest || score * base2_scale() < largest[i & 255] - 60;
+            const bool seen = sees(S->a_row[i], p->key[c]);
+            p->fate[i * S->cols + c] = P > 0 && isfinite(P)       ? WEIGHT
+                                       : P != 0                   ? UNCLEAR
+                                       : seen && (!alive || tiny) ? UNCLEAR
+                                       : !seen && !alive          ? UNCLEAR
+                                                                  : HIDDEN;
+        }
+    }
+}
+
+// Hidden pairs of a row that have one weight, whatever their scores: these became a number that is not small enough. True if there are.
+static bool hidden_by_number(const step *t, const pairs *p)
+{
+    const product *S = t->S, *PV = t->PV;
+    for (int i = 0; i < S->rows; i++) {
+        double P = -1, low = INFINITY, high = -INFINITY;
+        int count = 0;
+        bool same = true;
+        for (int c = 0; c < S->cols && S->a_row[i] >= 0; c++) {
+            const double x = PV->a[i * PV->depth + c];
+            if (sees(S->a_row[i], p->key[c]) || p->key[c] < 0) continue;
+            if (P < 0) P = x;
+            same &= x == P, count++;
+            low = fmin(low, S->after[i * S->cols + c]), high = fmax(high, S->after[i * S->cols + c]);
+        }
+        if (count < 3 || !same || !(P > 0)) continue;
+        // What it became: from a visible pair of this row and tile, or from L where there is none.
+        double number = NAN;
+        for (int c = 0; c < S->cols; c++) {
+            const double x = PV->a[i * PV->depth + c];
+            if (sees(S->a_row[i], p->key[c]) && x > 1e-20 && isfinite(x))
+                number = S->after[i * S->cols + c] + log2(P / x) / base2_scale();
+        }
+        double weights = 0;
+        for (int c = 0; c < S->cols; c++) weights += PV->a[i * PV->depth + c];
+        const double L = e.out[1][S->a_row[i]] - log(weights / P);  // if all that counts is in this tile
+        const bool alike =
+            (high - low) * base2_scale() < 0.5;  // as those of keys that do not exist: then it may be their own score
+        if (alike && !(fabs(number - low) > 1) && !(isnan(number) && L * LOG2E / base2_scale() < -1000)) continue;
+        char what[120] = "a number that is not far enough below all scores";
+        const char *id = "hidden_by_a_number";
+        if (fabs(number) < 0.02 + 1e-3 * fabs(high)) {
+            snprintf(what, sizeof what, "0"), id = "hidden_by_0";
+        } else if (isfinite(number))
+            snprintf(what, sizeof what, "about %.3g", number);
+        else if (isfinite(L) && L * LOG2E / base2_scale() < -1000)
+            snprintf(what, sizeof what, "about %.3g, which is more than what the seen ones are",
+                     L * LOG2E / base2_scale());
+        find(BY_MASK, id,
+             e.problem->mask == WB_NO_MASK
+                 ? "tail|mask"
+                 : "mask|mask of the diagonal|mask of the window|mask of the sinks|tail|accumulate",
+             "the scores that are to be hidden from query %d become %s, where -infinity is meant: each of them keeps a "
+             "weight of %.3g",
+             query_of(S->a_row[i]), what, P);
+        return true;
+    }
+    return false;
+}
+
+static void look_at_tiles(const record *r)
+{
+    bool by_number = false;
+    for (int n = 0; n < r->walk_count; n++) {
+        double largest[256];
+        int low, high;
+        read_steps(&r->walks[n]);
+        block_of(r, n, &low, &high);
+        for (int i = 0; step_count && i < min_int(256, steps[0].S->rows); i++) {
+            largest[i] = -INFINITY;
+            for (int t = 0; t < step_count; t++)
+                for (int c = 0; c < steps[t].S->cols; c++)
+                    if (sees(steps[t].S->a_row[i], key_of(steps[t].S->b_row[c])))
+                        largest[i] = fmax(largest[i], steps[t].S->after[i * steps[t].S->cols + c] * base2_scale());
+        }
+        for (int t = 0; t < step_count && !by_number; t++) {
+            const product *S = steps[t].S;
+            if (!steps[t].PV || S->a_row[0] < 0 || steps[t].key0 == NO_ROW) continue;
+            pairs p = pairs_new(S->rows, S->cols);
+            p.row0 = S->a_row[0], p.block_query = low, p.key0 = steps[t].key0;
+            for (int i = 0; i < S->rows; i++) p.query[i] = S->a_row[i] >= 0 ? query_of(S->a_row[i]) : -1;
+            for (int c = 0; c < S->cols; c++) {
+                const int key = key_of(S->b_row[c]);
+                p.key[c] = key >= 0 ? key : p.key0 + c >= keys_of(p.row0) ? p.key0 + c : -1;
+            }
+            fill_fates(&p, &steps[t], largest);
+            if ((by_number = hidden_by_number(&steps[t], &p))) continue;
+            if (e.problem->signature == WB_BLOCK_MASK)
+                look_at_bits(&p);
+            else if (e.table)
+                look_at_packed_rows(&p);
+            else
+                add_to_mask(kind_of(r, n, &steps[t]), &p);
+        }
+    }
+}
+
+void look_at_forward(void)
+{
+    record r;
+    if (!record_read(&r, true)) return;
+    e.widest = 0;
+    for (int n = 0; n < r.walk_count; n++) {
+        read_steps(&r.walks[n]);
+        for (int t = 0; t < step_count; t++) e.widest = max_int(e.widest, steps[t].S->cols);
+    }
+    if ((!e.table || look_at_pages(&r)) && look_at_heads(&r, false)) look_at_heads(&r, true);
+    for (int n = 0; n < r.walk_count; n++) {
+        read_steps(&r.walks[n]);
+        look_at_values();
+    }
+    if (e.K_scale) look_at_scales(&r);
+    if (e.problem->signature == WB_BLOCK_MASK) look_at_lists(&r);
+    look_at_walk(&r);
+    look_at_tiles(&r);
+    if (e.table)
+        look_at_merge(&r);
+    else
+        look_at_softmax(&r);
+}
+
+void conclude_forward(void)
+{
+    const char *gaps = "head mapping|fetch|first key|page lookup";
+    if (e.table) conclude_decode();
+    for (int of_V = 0; of_V < 2; of_V++) fit_conclude(&fit_heads[of_V], BY_HEADS, gaps, gaps, "");
+    if (e.problem->signature == WB_BLOCK_MASK) conclude_lists();
+    conclude_walks(), conclude_masks(), conclude_softmax();
+}
