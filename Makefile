@@ -173,7 +173,7 @@ $B/tests/%.o: tests/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 
 # --------------------------------------------------------------------------------------------------- one implementation
 # What judges: the oracle, and what starts workers.
-CASE_OF := $(addprefix $B/machinery/,case.o pages.o quantise.o case_mask.o named_mask.o block_mask.o)
+CASE_OF := $(addprefix $B/machinery/,$(addprefix case/,case.o pages.o quantise.o case_mask.o named_mask.o block_mask.o))
 JUDGE := $(addprefix $B/machinery/,judge/expect.o judge/session.o judge/worker_run.o exchange.o validate.o) $(CASE_OF) $B/reference/oracle.o
 # What writes the record of a test program's run.
 RECORD := $(addprefix $B/machinery/,judge/record.o score/results.o)
@@ -327,7 +327,7 @@ $B/lib/library.o: solutions/library.c VERSION $B/flags.mk
 $B/lib/libworkbook.so: $(LIBRARY)
 # Yours, for reference/gpt_oss.py.
 $B/problems/gpt_oss.so: $B/problems/11.o $B/problems/12.o
-$B/lib/libworkbook.so $B/problems/gpt_oss.so: $(addprefix $B/machinery/,problems.o validate.o block_mask.o named_mask.o quantise.o device.o) $(LAYER)
+$B/lib/libworkbook.so $B/problems/gpt_oss.so: $(addprefix $B/machinery/,problems.o validate.o device.o $(addprefix case/,block_mask.o named_mask.o quantise.o)) $(LAYER)
 	$(call say,LINK,$@)
 	$Q$(LINK) -shared $^ $(OPENBLAS_LIBS) $(if $(CUDA_HOME),$(if $(filter cuda,$(BACKEND)),-L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt)) -lm -o $@
 # What it chooses, for the suites of these functions; and its forms with a workspace, NN_FORM_worker (tests/library_forms.c).

@@ -1,6 +1,6 @@
 // block_mask.c - the lists of a block mask say what the function says that they were made of, with no tile too many; and masks by name are what
 // named_mask.h says.
-#include "case.h"
+#include "case/case.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "judge/record.h"
 #include "mask/picture.h"
 #include "reference/oracle.h"
-#include "small_cases.h"
+#include "case/small_cases.h"
 
 #include <dlfcn.h>
 #include <math.h>

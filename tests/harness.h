@@ -13,7 +13,7 @@
 #ifndef TESTS_HARNESS_H
 #define TESTS_HARNESS_H
 
-#include "case.h"
+#include "case/case.h"
 
 #include <criterion/criterion.h>
 

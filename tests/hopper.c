@@ -1,7 +1,7 @@
 /* hopper.c - the words of hopper.cuh, one by one, against loops that anyone can check; and on the CPU execution layer what it says of a
  * pipeline in which one thing is wrong. Elsewhere than on sm_90 and the layer every test is skipped. */
 #include "hopper_kernels.h"
-#include "case.h"
+#include "case/case.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 // pages.c - the pages of a case of problem 13, and what its lesson says of parts: merged in any order they give what all keys give.
-#include "pages.h"
+#include "case/pages.h"
 
 #include "reference/oracle.h"
 

@@ -1,5 +1,5 @@
 // quantise.c - the quantiser of problem 14, and that a case of 14 has the cache that it makes of the same case of 13.
-#include "pages.h"
+#include "case/pages.h"
 
 #include <criterion/criterion.h>
 #include <float.h>

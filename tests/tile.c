@@ -1,6 +1,6 @@
 // tile.c - the tile vocabulary, word by word, against loops that anyone can check.
 #include "tile_kernels.h"
-#include "case.h"
+#include "case/case.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

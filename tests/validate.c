@@ -1,5 +1,5 @@
 // validate.c - the shared validator and the text of cases. Every message names what was wrong.
-#include "case.h"
+#include "case/case.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

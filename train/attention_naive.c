@@ -1,6 +1,6 @@
 // attention_naive.c - attention as it is written: one query after another, its weights in memory.
 #include "attention.h"
-#include "case.h"
+#include "case/case.h"
 
 #include <tgmath.h>
 

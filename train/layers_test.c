@@ -1,7 +1,7 @@
 // layers_test.c - do the two halves of layers.h agree? Compiled with layers.c in double it writes what each layer makes of inputs that
 // bf16 can hold; compiled with layers.cu it makes the same on the GPU, and compares.
 //   layers_test write FILE | layers_test compare FILE        exit status 1 if they differ by more than rounding
-#include "case.h"
+#include "case/case.h"
 #include "layers.h"
 
 #include <math.h>

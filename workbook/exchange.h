@@ -22,7 +22,7 @@
 #define WORKBOOK_EXCHANGE_H
 
 #include "asks.h"
-#include "case.h"
+#include "case/case.h"
 
 enum { WB_GUARD = 1 << 16, WB_NAN_BYTE = 0xff, WB_REPORT_STATUS = 66 };  // 66: exit status after a report on stderr
 

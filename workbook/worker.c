@@ -12,8 +12,8 @@
 #include "exchange.h"
 #include "late.h"
 #include "memory.h"
-#include "pages.h"
-#include "small_cases.h"
+#include "case/pages.h"
+#include "case/small_cases.h"
 
 #include <errno.h>
 #include <math.h>

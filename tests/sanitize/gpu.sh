@@ -18,7 +18,7 @@ CUDA_HOME=${CUDA_HOME:-$(dirname "$(dirname "$(command -v nvcc || echo /usr/loca
 nvcc=$CUDA_HOME/bin/nvcc
 sanitizer=$(command -v compute-sanitizer || echo "$CUDA_HOME/bin/compute-sanitizer")
 arch=${ARCH:-90a}
-objects=$(sed -n 's#^\(CASE_OF\|MACHINERY\) := .*/machinery/,\([^)]*\)).*#\2#p' Makefile | sed 's/\.o//g' | tr '\n' ' ')
+objects=$({ ls workbook/case/*.c; sed -n 's#^MACHINERY := .*/machinery/,\([^)]*\)).*#\1#p' Makefile; } | sed 's#[^ ]*/##; s#\.[co]\( \|$\)#\1#g' | tr '\n' ' ')
 
 # A name is LIST_ENTRY: an entry of tests/sanitize/LIST.diff; NN_key is a key as it is.
 list_of() { # NAME
@@ -60,7 +60,7 @@ build_one() { # NAME, or a name of $objects, or worker_NN, or tile_words
         esac &&
             "$nvcc" -std=c++17 -O3 -lineinfo -gencode "arch=compute_$arch,code=sm_$arch" -Iworkbook -Itests -I"$(dirname "$key")" -c "$out/$1/$(basename "$key")" -o "$out/$1.o"
         ;;
-    *) ${CC:-gcc} -std=c11 -D_GNU_SOURCE -O1 -g -Iworkbook -c "workbook/$1.c" -o "$out/$1.o" ;;
+    *) ${CC:-gcc} -std=c11 -D_GNU_SOURCE -O1 -g -Iworkbook -c "$(ls workbook/"$1.c" workbook/case/"$1.c" 2>/dev/null)" -o "$out/$1.o" ;;
     esac >"$out/log/$1.build" 2>&1 || echo "does not compile: $1, see $out/log/$1.build" >&2
 }
 

@@ -11,7 +11,7 @@
 #include "bench.h"
 
 #include "memory.h"
-#include "pages.h"
+#include "case/pages.h"
 #include "reference/naive_cpu.h"
 #include "reference/naive_gpu.h"
 #include "timer.h"

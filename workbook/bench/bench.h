@@ -4,7 +4,7 @@
 #ifndef WORKBOOK_BENCH_H
 #define WORKBOOK_BENCH_H
 
-#include "case.h"
+#include "case/case.h"
 #include "roofline.h"
 
 #include <stdio.h>

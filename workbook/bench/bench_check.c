@@ -1,7 +1,7 @@
 // bench_check.c - a quick check that what is timed is right. The suites judge; this only keeps wrong kernels out of charts.
 #include "bench.h"
 
-#include "pages.h"
+#include "case/pages.h"
 #include "reference/oracle.h"
 
 #include <math.h>

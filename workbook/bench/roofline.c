@@ -1,7 +1,7 @@
 // roofline.c - see roofline.h.
 #include "roofline.h"
 
-#include "pages.h"
+#include "case/pages.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef WORKBOOK_ROOFLINE_H
 #define WORKBOOK_ROOFLINE_H
 
-#include "case.h"
+#include "case/case.h"
 
 #include <stdio.h>
 

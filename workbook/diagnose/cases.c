@@ -1,7 +1,7 @@
 // cases.c - see cases.h.
 #include "cases.h"
 
-#include "small_cases.h"
+#include "case/small_cases.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef DIAGNOSE_CASES_H
 #define DIAGNOSE_CASES_H
 
-#include "case.h"
+#include "case/case.h"
 
 enum { MAX_CASES = 32 };
 

@@ -5,7 +5,7 @@
 #ifndef DIAGNOSE_EVIDENCE_H
 #define DIAGNOSE_EVIDENCE_H
 
-#include "case.h"
+#include "case/case.h"
 #include "reference/oracle.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 #include "evidence.h"
 
 #include "asks.h"
-#include "pages.h"
+#include "case/pages.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 #include "expect.h"
 
-#include "pages.h"
+#include "case/pages.h"
 #include "record.h"
 #include "reference/oracle.h"
 #include "tolerance.h"

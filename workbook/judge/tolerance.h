@@ -6,7 +6,7 @@
 #ifndef TESTS_TOLERANCE_H
 #define TESTS_TOLERANCE_H
 
-#include "case.h"
+#include "case/case.h"
 
 #include <math.h>
 

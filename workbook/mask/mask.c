@@ -2,7 +2,7 @@
 //
 //   mask NN [N=32] [W=12] [sinks=3] [BR=8] [BC=8] [--svg FILE]        in the terminal; with --svg as a drawing for a lesson as well
 //   mask 15 [mask=tree/7] [N=32] [BR=8] [BC=8] [--svg FILE]           a mask as data by its name (named_mask.h); without one, four of them
-#include "case.h"
+#include "case/case.h"
 #include "picture.h"
 
 #include <stdio.h>

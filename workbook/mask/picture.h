@@ -2,7 +2,7 @@
 #ifndef WORKBOOK_PICTURE_H
 #define WORKBOOK_PICTURE_H
 
-#include "named_mask.h"
+#include "case/named_mask.h"
 #include "problems.h"
 #include "workbook.h"
 

@@ -3,7 +3,7 @@
 #ifndef WORKBOOK_SMALL_CASES_H
 #define WORKBOOK_SMALL_CASES_H
 
-#include "case.h"
+#include "case/case.h"
 
 #include <stdio.h>
 

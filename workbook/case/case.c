@@ -1,7 +1,7 @@
 // case.c - see case.h. The inputs are made by a hash of (seed, tensor, index), so that any element can be made anywhere.
-#include "case.h"
+#include "case/case.h"
 
-#include "pages.h"
+#include "case/pages.h"
 
 #include <limits.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-#include "named_mask.h"
+#include "case/named_mask.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #ifndef WORKBOOK_CASE_H
 #define WORKBOOK_CASE_H
 
-#include "named_mask.h"
+#include "case/named_mask.h"
 #include "problems.h"
 #include "workbook.h"
 

@@ -4,7 +4,7 @@
 #ifndef WORKBOOK_PAGES_H
 #define WORKBOOK_PAGES_H
 
-#include "case.h"
+#include "case/case.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,5 +1,5 @@
 // case_mask.c - the mask of a case of problem 15, made once: parsing, filling, judging ask for it again and again.
-#include "case.h"
+#include "case/case.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "pages.h"
+#include "case/pages.h"
 
 #include <math.h>
 #include <stdlib.h>
