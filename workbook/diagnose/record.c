@@ -149,7 +149,10 @@ bool record_read(record *r, bool whole)
     size_t numbers = 0;
     for (const float *p = at; p + WB_PRODUCT_HEAD < end && p[0] >= 0; r->count++) {
         const double size = ((double)p[1] + p[2]) * p[3] + 2.0 * p[1] * p[2];
-        if (!(p[1] > 0 && p[2] > 0 && p[3] > 0) || size > (double)(end - p - WB_PRODUCT_HEAD)) return false;
+        // The record lies where the function could have written, too.
+        for (int n = 0; n < 4; n++)
+            if (!(p[n] >= (n > 0) && p[n] <= 1 << 24) || p[n] != floorf(p[n])) return false;
+        if (size > (double)(end - p - WB_PRODUCT_HEAD)) return false;
         numbers += (size_t)(p[1] + p[2] + p[3]);
         p += WB_PRODUCT_HEAD + (size_t)size;
     }
