@@ -58,9 +58,9 @@ static void read_steps(const walk *w)
     for (const product *p = w->at; w->first && p < w->at + w->count; p++) {
         if (p->scores && (p->left == w->first->left) && p->right == w->first->right && step_count < STEPS)
             *(now = &steps[step_count++]) = (step){p, NULL, NULL, NULL, NULL};
-        else if (now && p->scores && !now->dP)
+        else if (now && p->scores && !now->dP && p->rows == now->S->rows && p->cols == now->S->cols)
             now->dP = p;
-        else if (now && !p->scores && p->rows == now->S->rows && p->depth == now->S->cols) {
+        else if (now && !p->scores && p->rows == now->S->rows && p->depth == now->S->cols && p->cols == s->head_dim) {
             if ((now->P && goes_on(now->P, p)) || (now->dS && goes_on(now->dS, p)))
                 now->again = p;
             else if (by_keys && p->right == OF_dO && !now->P)

@@ -27,7 +27,8 @@ void read_steps(const walk *w)
         if (p->scores && step_count < STEPS) steps[step_count++] = (step){p, NULL, first_key(p)};
         step *of = NULL;
         for (int n = 0; !p->scores && n < step_count; n++)
-            if (!steps[n].PV && p->depth == steps[n].S->cols && (!of || (same_keys(p, &steps[n]) && !same_keys(p, of))))
+            if (!steps[n].PV && p->depth == steps[n].S->cols && p->rows == steps[n].S->rows &&
+                p->cols == e.s->head_dim && (!of || (same_keys(p, &steps[n]) && !same_keys(p, of))))
                 of = &steps[n];
         if (of) of->PV = p;
     }

@@ -143,7 +143,7 @@ void look_at_lists(const record *r)
                 if (keys[k] < e.s->kv_len && keys[k] / BC < MOST)
                     want[keys[k] / BC]++, least[keys[k] / BC] += place[k] < 0 || (met[keys[k] / BC] == 0 &&
                                                                                   any_bit(place[k], low, keys[k], BC));
-            for (int k = 0; k < MOST; k++) {
+            for (int k = 0; k < min_int(MOST, e.s->kv_len / BC + 1); k++) {
                 if (f == 0) {
                     int whole = 0;
                     for (int turn = 0; turn < count; turn++)

@@ -137,6 +137,8 @@ static int by_walker(const void *a, const void *b)
     return x->walker != y->walker ? (x->walker < y->walker ? -1 : 1) : x->a < y->a ? -1 : x->a > y->a;
 }
 
+static void ask_for_mask(void);
+
 bool record_read(record *r, bool whole)
 {
     const attention_shape *s = e.s;
@@ -147,7 +149,10 @@ bool record_read(record *r, bool whole)
     size_t numbers = 0;
     for (const float *p = at; p + WB_PRODUCT_HEAD < end && p[0] >= 0; r->count++) {
         const double size = ((double)p[1] + p[2]) * p[3] + 2.0 * p[1] * p[2];
-        if (!(p[1] > 0 && p[2] > 0 && p[3] > 0) || size > (double)(end - p - WB_PRODUCT_HEAD)) return false;
+        // The record lies where the function could have written, too.
+        for (int n = 0; n < 4; n++)
+            if (!(p[n] >= (n > 0) && p[n] <= 1 << 24) || p[n] != floorf(p[n])) return false;
+        if (size > (double)(end - p - WB_PRODUCT_HEAD)) return false;
         numbers += (size_t)(p[1] + p[2] + p[3]);
         p += WB_PRODUCT_HEAD + (size_t)size;
     }
@@ -155,7 +160,10 @@ bool record_read(record *r, bool whole)
     for (int n = 0; n < 3; n++) free(kept[n]);
     if (pages.owner) wb_pages_free(&pages);
     pages = (wb_pages){0};
-    if (paged) pages = wb_pages_make(e.c);
+    if (paged)
+        pages = wb_pages_make(e.c);
+    else
+        ask_for_mask();
     kept[0] = r->products = get((size_t)r->count, sizeof *r->products);
     kept[1] = r->walks = get((size_t)r->count, sizeof *r->walks);
     kept[2] = kept_rows = get(numbers, sizeof *kept_rows), rows_used = 0;
@@ -221,12 +229,26 @@ int key_head_of(int row)
 
 int keys_of(int row) { return e.kv_len ? e.kv_len[head_of(row) / e.s->q_heads] : e.s->kv_len; }
 
+static unsigned char *visible;  // [masks, Nq, Nk] of this case, asked once
+
+static void ask_for_mask(void)
+{
+    const bool listed = e.problem->signature == WB_BLOCK_MASK;
+    const size_t Nq = (size_t)e.s->q_len, Nk = (size_t)e.s->kv_len, masks = listed ? (size_t)e.s->batch : 1;
+    free(visible);
+    visible = get(masks * Nq * Nk, 1);
+    for (size_t at = 0; at < masks * Nq * Nk; at++) {
+        const int i = (int)(at / Nk % Nq), j = (int)(at % Nk);
+        visible[at] = listed ? wb_case_sees(e.c, (int)(at / Nk / Nq), i, j) : oracle_visible(e.problem, e.s, i, j);
+    }
+}
+
 bool sees(int row, int j)
 {
     if (row < 0 || j < 0 || j >= keys_of(row)) return false;
     if (e.kv_len) return j <= keys_of(row) - e.s->q_len + query_of(row);
-    if (e.problem->signature == WB_BLOCK_MASK) return wb_case_sees(e.c, head_of(row) / e.s->q_heads, query_of(row), j);
-    return oracle_visible(e.problem, e.s, query_of(row), j);
+    const int b = e.problem->signature == WB_BLOCK_MASK ? head_of(row) / e.s->q_heads : 0;
+    return visible[((size_t)b * (size_t)e.s->q_len + (size_t)query_of(row)) * (size_t)e.s->kv_len + (size_t)j];
 }
 
 // ------------------------------------------------------------------------------------------------------------------- a hang

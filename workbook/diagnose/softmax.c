@@ -162,7 +162,8 @@ static const form logit_forms[] = {
     {"logit_reversed", ": exp(L - logit), where exp(logit - L) is right"}, {"logit_of_next_head", ": it is the logit of the next head"},
     {"logit_alone", ": nothing but the logit's term is left"}, {"logit_scaled_2", ": the logit is multiplied by scale * log2(e)"},
     {"logit_subtracted", ": the logit's term is subtracted"}, {"zero_is_no_logit", ": a logit of 0 counts as none"},
-    {"logit_without_L", ": l is multiplied by 1 + exp(logit), where 1 + exp(logit - L) is right"}};
+    {"logit_without_L", ": l is multiplied by 1 + exp(logit), where 1 + exp(logit - L) is right"},
+    {"logit_exp2_of_difference", ": 2^ takes the difference of logit and L, which is to base e"}};
 // clang-format on
 enum { LOGITS = sizeof logit_forms / sizeof *logit_forms };
 
@@ -182,7 +183,8 @@ static void logit_terms(int head, double L, double l, double m, int tiles, doubl
         exp(s - L), 0, exp(s * scale - L), exp(s * LN2 - L), exp(s * LOG2E - L), exp(-L), exp(-s - L), exp(logits[0] - L),
         exp(logits[h / (heads / e.s->kv_heads)] - L), all, 2 * exp(s - L), 4 * exp(s - L), tiles * exp(s - L), exp(fmax(s, 0) - L),
         exp2(s - L), exp(s) / l, exp2(s - m) / l, exp(s - m) / l, s / l, exp(s - m * LN2), exp(L - s), exp(logits[(h + 1) % heads] - L),
-        exp(s - L) - 1, exp(s * s2 - L), -exp(s - L), s == 0 ? 0 : exp(s - L), exp(s)};
+        exp(s - L) - 1, exp(s * s2 - L), -exp(s - L), s == 0 ? 0 : exp(s - L), exp(s),
+        (1 + exp2(-fabs(s - L))) * exp(fmax(s - L, 0)) - 1};
     // clang-format on
     memcpy(terms, values, sizeof values);
 }
@@ -380,7 +382,7 @@ static void look_at_row(int i)
         const double now = subtracted(&steps[t], i, &given);
         if (given == 0) {
             if (visible && weights == 0 && tile > run - 60)
-                find(BY_VALUE, "no_weights", "accumulate|max|rescale|softmax|mask|tail",
+                find(BY_MAXIMUM + 1, "", "accumulate|max|rescale|softmax|mask|tail",
                      "query %d gives no weight at all to the tile of keys from %d on, of which it sees %d", q,
                      steps[t].key0, visible);
             if (visible) return;
