@@ -1,7 +1,6 @@
 #!/bin/sh
-# known.sh - run by make check-all: a wrong solution gets its own name or none (tests/prove/wrong.txt); answer keys get none, and nothing that they do is
+# known.sh - run by make check-all: a wrong solution gets its own name or none (the second word in solutions/NN/wrong.diff; - for none); answer keys get none, and nothing that they do is
 # found wrong. What is shown to look at are gaps of the problem's file, and nothing is named while a gap that the wrong output needs is as shipped.
-# ALL=1: every wrong solution, not only those whose line begins with +.
 set -u
 export OMP_WAIT_POLICY=passive  # several are looked at at once
 out=build/cpu
@@ -26,7 +25,9 @@ if [ "${1:-}" = --one ]; then # NN/WRONG WANT: is it named so? For an answer key
     fi
     exit 0
 fi
-list=$(sed -n "/ ?\$/d; s/^+ \([^ ]*\) [^ ]*/\1/p${ALL:+; s/^  \([^ ]*\) [^ ]*/\1/p}" tests/prove/wrong.txt)
+list=$(for n in problems/[0-9][0-9]; do
+    awk -v list="solutions/${n#*/}/wrong.diff" -v tell=known -f workbook/loop/edit.awk 2>/dev/null | sed -n "s|^\([^ ]*\) .*, |${n#*/}/\1 |p"
+done)
 [ -f solutions/01/wrong.diff ] || { echo "skip  there are no wrong solutions here"; exit 0; }
 workers=$(echo "$list" | sed "s|^\(..\)/\([^ ]*\).*|$out/wrong/\1/\2/\1_worker|")
 numbers=$(ls problems | grep '^[0-9][0-9]$')

@@ -158,7 +158,7 @@ echo "built in $(($(date +%s) - BEGUN)) s" >&2
 [ -z "${BUILD_ONLY:-}" ] || exit 0
 
 # Alone first, and what never ends last: each of those takes a place for LIMIT seconds.
-expected() { case $1 in [0-9][0-9]_key) echo - ;; *) told "$1" expect ;; esac; }
+expected() { case $1 in [0-9][0-9]_key) echo - ;; *) told "$1" known ;; esac; }
 for name in $names; do
     case $(expected "$name") in deadlock) last=1 ;; *) last=0 ;; esac
     for tool in alone memcheck racecheck synccheck initcheck; do echo "$last$([ $tool = alone ] && echo 0 || echo 1) $name.$tool"; done

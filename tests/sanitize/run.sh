@@ -1,8 +1,8 @@
 #!/bin/sh
 # run.sh [NAME...] - proves the check build: each broken kernel of tests/sanitize/ is reported, as the kind and with the lines that
 # its entry names; and no clean kernel is, in any order of threads. Part of make check-all.
-# NAME is LIST_ENTRY: an entry of tests/sanitize/LIST.diff. expect: the kind; line: text of each source line that the first report must
-# show; shows: what else it says; case: what to run. expect: nothing: a kernel that does what others do wrong, and is right.
+# NAME is LIST_ENTRY: an entry of tests/sanitize/LIST.diff. known: the kind of report; line: text of each source line that the first report must
+# show; shows: what else it says; case: what to run. "nothing": a kernel that does what others do wrong, and is right.
 set -u
 . workbook/sanitize/settings.sh
 out=build/cpu/check
@@ -34,7 +34,7 @@ told() { awk -v list="tests/sanitize/$list.diff" -v entry="${name#"${list}_"}" -
 broken() { # LIST NAME
     list=$1 name=$2
     worker=$out/broken/$name/${name%%_*}_worker
-    want=$(told expect) given=$(told case)
+    want=$(told known) given=$(told case)
     in_c=$(ls "solutions/${name%%_*}"/*.c 2>/dev/null)
     if [ -n "$in_c" ]; then look_at_c; else CUDACPU_TIMEOUT=10 timeout 60 "$worker" --case "$given" --guard 0 >"$report" 2>&1; fi
     status=$?

@@ -1,12 +1,12 @@
 # edit.awk - a source with one edit of a list: awk -v list=solutions/03/wrong.diff -v entry=no_max -f edit.awk solutions/03/flash_forward.cu
-#   -v tell=names            instead: the names of all edits
-#   -v tell=sentence|WORD    instead: what is known of this one
+#   -v tell=names            instead: the names of all edits; tell=known: and what is known of each
+#   -v tell=sentence|known|WORD    instead: what is said of this one
 #
-# A list holds edits of one source, each with a name and a sentence that says what is wrong with it; what else is known of it follows,
-# a "word: text" a line:
+# A list holds edits of one source, each with a name, what is known of it (who catches it, what is said of it), and a sentence that says
+# what is wrong; what else there is to say follows, a "word: text" a line:
 #
-#     @@ no_max: No maximum is subtracted.
-#     expect: nothing
+#     @@ no_max (scales): No maximum is subtracted.
+#     case: N=64
 #          const int kept = 1;         lines as in a diff: these stay,
 #     -    m = max(m, S_max);          these go,
 #     +    m = 0;                      and these come
@@ -22,13 +22,17 @@ function change(kind, text) {
 BEGIN {
     while ((status = (getline line <list)) > 0) {
         if (line ~ /^@@ /) {
-            name = substr(line, 4, index(line, ":") - 4)
-            if (tell == "names") print name
+            name = known = substr(line, 4)
+            sub(/[ :].*/, "", name)
+            known = substr(known, length(name) + 1, 2) == " (" ? substr(known, length(name) + 3) : ""
+            sub(/\): .*/, "", known)
+            if (tell == "names" || tell == "known" && entry == "") print name (tell == "known" ? " " known : "")
             inside = name == entry
             entries += inside
             if (entries > 1 || name !~ /^[A-Za-z0-9_]+$/) refuse("there are two of this name, or one that is none: " name)
             changing = blank = 0
-            if (inside) told["sentence"] = substr(line, 5 + length(name) + 1)
+            if (inside && known != "") told["known"] = known
+            if (inside) told["sentence"] = substr(line, length("@@ : ") + 1 + length(name) + (known != "" ? length(known) + 3 : 0))
         } else if (match(line, /^[a-z]+: /) && (inside || !name)) {
             word = substr(line, 1, RLENGTH - 2)
             said = (inside ? "" : "of all ") word
@@ -47,7 +51,7 @@ BEGIN {
         }
     }
     if (status < 0) refuse("this list cannot be read")
-    if (tell == "names") exit
+    if (entry == "" && tell != "") exit
     if (!entries) refuse("there is no such edit")
     if (!places) refuse("it changes nothing")
     if (tell != "") {
