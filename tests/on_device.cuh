@@ -10,7 +10,7 @@
 static inline void check(cudaError_t error, const char *what)
 {
     if (error == cudaSuccess) return;
-    fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
+    fprintf(stderr, "on_device: %s: %s\n", what, cudaGetErrorString(error));
     exit(1);
 }
 
