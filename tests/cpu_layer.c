@@ -10,22 +10,16 @@
 
 TestSuite(cpu_layer, .timeout = 60);
 
-#define EXPECT(got, want, ...)                                                                                         \
+#define COMPARE(condition, got, want, ...)                                                                             \
     do {                                                                                                               \
         const double got_ = (double)(got), want_ = (double)(want);                                                     \
         char where_[96];                                                                                               \
         snprintf(where_, sizeof where_, __VA_ARGS__);                                                                  \
-        cr_assert(got_ == want_, "%s, %s: got %.9g, want %.9g", #got, where_, got_, want_);                            \
+        cr_assert(condition, "%s, %s: got %.9g, want %.9g", #got, where_, got_, want_);                                \
     } while (0)
-
+#define EXPECT(got, want, ...) COMPARE(got_ == want_, got, want, __VA_ARGS__)
 #define NEAR(got, want, ...)                                                                                           \
-    do {                                                                                                               \
-        const double got_ = (double)(got), want_ = (double)(want);                                                     \
-        char where_[96];                                                                                               \
-        snprintf(where_, sizeof where_, __VA_ARGS__);                                                                  \
-        cr_assert(isfinite(got_) && fabs(got_ - want_) <= 1e-6 * (1 + fabs(want_)), "%s, %s: got %.9g, want %.9g",     \
-                  #got, where_, got_, want_);                                                                          \
-    } while (0)
+    COMPARE(isfinite(got_) && fabs(got_ - want_) <= 1e-6 * (1 + fabs(want_)), got, want, __VA_ARGS__)
 
 /* ------------------------------------------------------------------------------------------------------------------- features */
 
