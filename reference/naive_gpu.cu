@@ -174,6 +174,7 @@ __global__ void __launch_bounds__(THREADS) naive_sink_gradient_kernel(float *dsi
 // --------------------------------------------------------------------------------------------------------------- products
 // For `count` matrices, M = Hq / Hkv * Nq: S [M, Nk] = scale Q [M, D] K [Nk, D]^T, then O [M, D] = scale P [M, Nk] V [Nk, D]; for a
 // backward also dV [Nk, D] = scale P [M, Nk]^T dO [M, D]. That last sum is over all query heads of a group.
+// The latter two are sums: C [rows, D] = scale times P, or its transpose, times B [terms, D].
 
 #ifdef __CUDACPU__
 
@@ -212,20 +213,12 @@ static wb_status scores(float *S, const bf16 *Q, const bf16 *K, size_t pitch, in
     return WB_OK;
 }
 
-static wb_status output(bf16 *O, const bf16 *P, const bf16 *V, size_t pitch, int count, int M, int Nk, int D,
-                        float scale, wb_stream stream)
+static wb_status sum(bool transposed, bf16 *C, const bf16 *P, const bf16 *B, size_t pitch, int count, int rows,
+                     int terms, int D, float scale, wb_stream stream)
 {
-    const size_t rows = (size_t)count * M, apart = 2 * pitch;
-    naive_sum_kernel<<<(unsigned)rows, 1, 0, stream>>>(O, P, V, 1, apart, M, Nk, M * apart, D, scale);
-    WB_CUDA(cudaGetLastError());
-    return WB_OK;
-}
-
-static wb_status transposed(bf16 *dV, const bf16 *P, const bf16 *dO, size_t pitch, int count, int M, int Nk, int D,
-                            float scale, wb_stream stream)
-{
-    const size_t rows = (size_t)count * Nk, apart = 2 * pitch;
-    naive_sum_kernel<<<(unsigned)rows, 1, 0, stream>>>(dV, P, dO, apart, 1, Nk, M, M * apart, D, scale);
+    const size_t apart = 2 * pitch, M = transposed ? terms : rows;
+    naive_sum_kernel<<<(unsigned)((size_t)count * rows), 1, 0, stream>>>(
+        C, P, B, transposed ? apart : 1, transposed ? 1 : apart, rows, terms, M * apart, D, scale);
     WB_CUDA(cudaGetLastError());
     return WB_OK;
 }
@@ -259,34 +252,18 @@ static wb_status scores(float *S, const bf16 *Q, const bf16 *K, size_t pitch, in
     return WB_OK;
 }
 
-static wb_status output(bf16 *O, const bf16 *P, const bf16 *V, size_t pitch, int count, int M, int Nk, int D,
-                        float scale, wb_stream stream)
+static wb_status sum(bool transposed, bf16 *C, const bf16 *P, const bf16 *B, size_t pitch, int count, int rows,
+                     int terms, int D, float scale, wb_stream stream)
 {
     cublasHandle_t handle = nullptr;
     const wb_status status = cublas_handle(&handle, stream);
     if (status != WB_OK) return status;
     const float zero = 0;
-    WB_CUBLAS(cublasGemmStridedBatchedEx(handle, CUBLAS_OP_N, CUBLAS_OP_N, D, M, Nk, &scale,  //
-                                         V, CUDA_R_16BF, D, (long long)Nk * D,                //
-                                         P, CUDA_R_16BF, (int)(2 * pitch), 2 * (long long)M * (long long)pitch,
-                                         &zero,                                //
-                                         O, CUDA_R_16BF, D, (long long)M * D,  //
-                                         count, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
-    return WB_OK;
-}
-
-static wb_status transposed(bf16 *dV, const bf16 *P, const bf16 *dO, size_t pitch, int count, int M, int Nk, int D,
-                            float scale, wb_stream stream)
-{
-    cublasHandle_t handle = nullptr;
-    const wb_status status = cublas_handle(&handle, stream);
-    if (status != WB_OK) return status;
-    const float zero = 0;
-    WB_CUBLAS(cublasGemmStridedBatchedEx(handle, CUBLAS_OP_N, CUBLAS_OP_T, D, Nk, M, &scale,  //
-                                         dO, CUDA_R_16BF, D, (long long)M * D,                //
-                                         P, CUDA_R_16BF, (int)(2 * pitch), 2 * (long long)M * (long long)pitch,
-                                         &zero,                                  //
-                                         dV, CUDA_R_16BF, D, (long long)Nk * D,  //
+    const long long M = transposed ? terms : rows;
+    WB_CUBLAS(cublasGemmStridedBatchedEx(handle, CUBLAS_OP_N, transposed ? CUBLAS_OP_T : CUBLAS_OP_N, D, rows, terms,
+                                         &scale, B, CUDA_R_16BF, D, (long long)terms * D,                    //
+                                         P, CUDA_R_16BF, (int)(2 * pitch), 2 * M * (long long)pitch, &zero,  //
+                                         C, CUDA_R_16BF, D, (long long)rows * D,                             //
                                          count, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
     return WB_OK;
 }
@@ -347,7 +324,8 @@ static wb_status attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, cons
     naive_softmax_kernel<<<(unsigned)rows, THREADS, 0, stream>>>(work_space, L, sink_logits, pitch, shape->q_heads,
                                                                  shape->q_len, Nk, hidden);
     WB_CUDA(cudaGetLastError());
-    return output(O, reinterpret_cast<const bf16 *>(work_space), V, pitch, (int)count, (int)M, Nk, D, 1, stream);
+    const bf16 *P = reinterpret_cast<const bf16 *>(work_space);
+    return sum(false, O, P, V, pitch, (int)count, (int)M, Nk, D, 1, stream);
 }
 
 extern "C" wb_status naive_gpu_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,
@@ -392,9 +370,9 @@ extern "C" wb_status naive_gpu_attention_backward(bf16 *dQ, bf16 *dK, bf16 *dV, 
     naive_gradient_kernel<<<(unsigned)rows, THREADS, 0, stream>>>(S, dP, delta, O, L, dO, pitch, shape->q_len, Nk, D,
                                                                   hidden);
     WB_CUDA(cudaGetLastError());
-    status = transposed(dV, P, dO, pitch, count, M, Nk, D, 1, stream);
-    if (status == WB_OK) status = transposed(dK, dS, Q, pitch, count, M, Nk, D, shape->scale, stream);
-    if (status == WB_OK) status = output(dQ, dS, K, pitch, count, M, Nk, D, shape->scale, stream);
+    status = sum(true, dV, P, dO, pitch, count, Nk, M, D, 1, stream);
+    if (status == WB_OK) status = sum(true, dK, dS, Q, pitch, count, Nk, M, D, shape->scale, stream);
+    if (status == WB_OK) status = sum(false, dQ, dS, K, pitch, count, M, Nk, D, shape->scale, stream);
     return status;
 }
 

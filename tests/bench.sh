@@ -3,22 +3,16 @@
 # verdict.awk reads recorded tables. Run by make check, which has built the programs.
 set -u
 out=build/${BACKEND:-cpu}
-table=$(mktemp) said=$(mktemp)
-trap 'rm -f "$table" "$said"' EXIT
-failed=0
-expect() { # WHAT COMMAND...
-    what=$1
-    shift
-    if "$@" >/dev/null 2>&1; then echo "ok    $what"; else echo "FAIL  $what"; sed 's/^/        /' "$said"; failed=1; fi
-}
+. tests/prove/frame.sh
+table=$scratch/table
 
 try() { # WHAT LIBRARY SENTENCE
     WB_TIMEOUT=6 "$out/bench" 01 --impl "yours=$2" --impl "key=$out/solutions/01.so" --naive --shape B=1,Hq=1,Nq=64,D=16 --out "$table" >"$said" 2>&1
-    expect "$1: exit status 1" [ $? -eq 1 ]
-    expect "$1: said on the screen" grep -q "yours is left out.*$3" "$said"
-    expect "$1: said in the table" grep -q "^# yours is left out.*$3" "$table"
-    expect "$1: the others are timed" [ "$(awk '$1 == "01" { print $2 }' "$table" | tr '\n' ' ')" = "roof_sgemm key naive " ]
-    expect "$1: one header" [ "$(grep -c '^problem' "$table")" -eq 1 ]
+    check "$1: exit status 1" [ $? -eq 1 ]
+    check "$1: said on the screen" grep -q "yours is left out.*$3" "$said"
+    check "$1: said in the table" grep -q "^# yours is left out.*$3" "$table"
+    check "$1: the others are timed" [ "$(awk '$1 == "01" { print $2 }' "$table" | tr '\n' ' ')" = "roof_sgemm key naive " ]
+    check "$1: one header" [ "$(grep -c '^problem' "$table")" -eq 1 ]
 }
 try "a crash" "$out/hostile/crash/01.so" 'it crashed: signal 11'
 try "an endless loop" "$out/hostile/endless/01.so" 'no answer in 6 s'
@@ -27,31 +21,31 @@ try "nothing to load" "$out/hostile/none.so" 'none.so'
 
 verdict() { awk -f workbook/bench/verdict.awk "$1" >"$said" 2>&1; }
 verdict "$table"
-expect "no verdict on the host" [ ! -s "$said" ]
+check "no verdict on the host" [ ! -s "$said" ]
 verdict plots/data/h200/02_weighted_row_sum.tsv
-expect "of bytes in GB/s" grep -q '^  16384 x 16384  *0.9998  memory  *4814 * [0-9]*  ( [0-9]* %)$' "$said"
+check "of bytes in GB/s" grep -q '^  16384 x 16384  *0.9998  memory  *4814 * [0-9]*  ( [0-9]* %)$' "$said"
 verdict plots/data/h200/06_flash_window.tsv
-expect "what a window saves as the sequence grows" grep -q '^key, B1 H64/8 N8192 D64 W128: [0-9.]* ms; at N = 32768 [0-9.]* ms, 3[.][0-9] times as much ' "$said"
+check "what a window saves as the sequence grows" grep -q '^key, B1 H64/8 N8192 D64 W128: [0-9.]* ms; at N = 32768 [0-9.]* ms, 3[.][0-9] times as much ' "$said"
 verdict plots/data/h200/03_flash_forward.tsv
-expect "a verdict on a recorded table" grep -q '^  B4 H16 N4096 D128 * 2040  arithmetic ' "$said"
-expect "and advice, in lines that a terminal has room for" awk '/^  next: / { n++ } n && length > 100 { bad++ } END { exit bad || n != 1 }' "$said"
+check "a verdict on a recorded table" grep -q '^  B4 H16 N4096 D128 * 2040  arithmetic ' "$said"
+check "and advice, in lines that a terminal has room for" awk '/^  next: / { n++ } n && length > 100 { bad++ } END { exit bad || n != 1 }' "$said"
 awk -f plots/roofline.awk plots/data/h200/*_flash_*.tsv plots/data/h200/02_*.tsv >"$said" 2>&1
-expect "a line a problem for the chart" [ "$(grep -c '^[01][0-9]	' "$said")" -eq "$(ls plots/data/h200/*_flash_*.tsv plots/data/h200/02_*.tsv | grep -c .)" ]
+check "a line a problem for the chart" [ "$(grep -c '^[01][0-9]	' "$said")" -eq "$(ls plots/data/h200/*_flash_*.tsv plots/data/h200/02_*.tsv | grep -c .)" ]
 sed '/^# peak_/d; s/^# gpu: .*/# gpu: NVIDIA Q1/' plots/data/h200/03_flash_forward.tsv >"$table"
 verdict "$table"
-expect "a GPU that is not known gets none" grep -q 'no verdict, the peaks of this GPU are not known' "$said"
+check "a GPU that is not known gets none" grep -q 'no verdict, the peaks of this GPU are not known' "$said"
 
 if [ -f "$out/solutions/14.so" ]; then
     "$out/errors" "bf16=$out/solutions/13.so" "int8=$out/solutions/14.so" 128 >"$table" 2>"$said"
-    expect "an int8 cache is further off than one of bf16, and not by much" awk -F'\t' '$3 == "normal" { off[$2, $7] = $9; n++ }
+    check "an int8 cache is further off than one of bf16, and not by much" awk -F'\t' '$3 == "normal" { off[$2, $7] = $9; n++ }
         END { for (keys = 64; keys <= 128; keys *= 2) bad += off["bf16", keys] > 0.004 || off["int8", keys] > 0.012 || off["int8", keys] < 2 * off["bf16", keys]; exit n != 4 || bad }' "$table"
-    expect "a column that towers costs the others their bits" awk -F'\t' '$3 == "outliers" && $2 == "int8" { n++; low += $9 < 0.02 } END { exit n != 2 || low }' "$table"
+    check "a column that towers costs the others their bits" awk -F'\t' '$3 == "outliers" && $2 == "int8" { n++; low += $9 < 0.02 } END { exit n != 2 || low }' "$table"
 fi
 
 [ "${BACKEND:-cpu}" = cpu ] || exit $failed # what follows is so on sm_90, and on the layer, which plays one
 "$out/bench" 08 --impl "library=$out/lib/libworkbook.so" --shape B=1,Hq=2,Nq=100,D=64 --shape B=1,Hq=2,Nq=100,D=16 --out "$table" >"$said" 2>&1
-expect "a library says what it has chosen" [ "$(awk -F'\t' '$1 == "# chosen" { print $2, $8, $14 }' "$table" | tr '\n' ' ')" = "$(
+check "a library says what it has chosen" [ "$(awk -F'\t' '$1 == "# chosen" { print $2, $8, $14 }' "$table" | tr '\n' ' ')" = "$(
     echo "flash_gqa_backward 64 solutions/08/variants/hopper_same_bits.cu flash_gqa_backward_fastest 64 solutions/08/variants/hopper.cu" \
         "flash_gqa_backward 16 solutions/08/flash_gqa_backward.cu flash_gqa_backward_fastest 16 solutions/08/flash_gqa_backward.cu" ) " ]
-expect "and what its workspace takes is counted" [ "$(awk -F'\t' '$2 == "library" { printf "%d ", ($19 - $20 > 0) }' "$table")" = "1 0 " ]
+check "and what its workspace takes is counted" [ "$(awk -F'\t' '$2 == "library" { printf "%d ", ($19 - $20 > 0) }' "$table")" = "1 0 " ]
 exit $failed

@@ -2,10 +2,7 @@
 # checkpoints.sh - the table of points agrees with the suites and with the lessons.
 set -u
 out=build/${BACKEND:-cpu}
-failed=0
-fail() { echo "FAIL  $*"; failed=1; }
-scratch=$(mktemp -d) || exit 2
-trap 'rm -rf "$scratch"' EXIT
+. tests/prove/frame.sh
 for source in tests/[0-9][0-9]_*.c; do
     number=$(basename "$source" | cut -c1-2)
     "$out/suite" --list "$out/tests/${number}_test" | sort >"$scratch/suite"

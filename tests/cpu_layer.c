@@ -1,34 +1,25 @@
 /* cpu_layer.c - the CPU execution layer (workbook/cpu): every feature computes what a GPU would, every mistake is reported in the right
  * words. Kernels and their launches are in cpu_layer_kernels.cu. */
+#include "apart.h"
 #include "cpu_layer_kernels.h"
 
-#include <criterion/criterion.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 TestSuite(cpu_layer, .timeout = 60);
 
-#define EXPECT(got, want, ...)                                                                                         \
+#define COMPARE(condition, got, want, ...)                                                                             \
     do {                                                                                                               \
         const double got_ = (double)(got), want_ = (double)(want);                                                     \
         char where_[96];                                                                                               \
         snprintf(where_, sizeof where_, __VA_ARGS__);                                                                  \
-        cr_assert(got_ == want_, "%s, %s: got %.9g, want %.9g", #got, where_, got_, want_);                            \
+        cr_assert(condition, "%s, %s: got %.9g, want %.9g", #got, where_, got_, want_);                                \
     } while (0)
-
+#define EXPECT(got, want, ...) COMPARE(got_ == want_, got, want, __VA_ARGS__)
 #define NEAR(got, want, ...)                                                                                           \
-    do {                                                                                                               \
-        const double got_ = (double)(got), want_ = (double)(want);                                                     \
-        char where_[96];                                                                                               \
-        snprintf(where_, sizeof where_, __VA_ARGS__);                                                                  \
-        cr_assert(isfinite(got_) && fabs(got_ - want_) <= 1e-6 * (1 + fabs(want_)), "%s, %s: got %.9g, want %.9g",     \
-                  #got, where_, got_, want_);                                                                          \
-    } while (0)
+    COMPARE(isfinite(got_) && fabs(got_ - want_) <= 1e-6 * (1 + fabs(want_)), got, want, __VA_ARGS__)
 
 /* ------------------------------------------------------------------------------------------------------------------- features */
 
@@ -372,45 +363,16 @@ Test(cpu_layer, works_in_a_child_after_its_parent_used_it)
 
 /* ------------------------------------------------------------------------------------------------------------ what is printed */
 
-static char printed[16384];
-
-/* Runs f in a child; `printed` receives its stderr. Returns its status as waitpid gives it. */
-static int run_apart(void (*f)(void))
-{
-    int pipe_ends[2], status;
-    cr_assert(pipe(pipe_ends) == 0);
-    const pid_t child = fork();
-    if (child == 0) {
-        dup2(pipe_ends[1], STDERR_FILENO);
-        close(pipe_ends[0]);
-        close(pipe_ends[1]);
-        f();
-        _exit(0);
-    }
-    close(pipe_ends[1]);
-    size_t length = 0;
-    for (ssize_t n;
-         length < sizeof printed - 1 && (n = read(pipe_ends[0], printed + length, sizeof printed - 1 - length)) > 0;)
-        length += (size_t)n;
-    printed[length] = 0;
-    close(pipe_ends[0]);
-    waitpid(child, &status, 0);
-    return status;
-}
-
 #define PRINTS(...)                                                                                                    \
     do {                                                                                                               \
         const char *words_[] = {__VA_ARGS__};                                                                          \
-        for (size_t i_ = 0; i_ < sizeof words_ / sizeof *words_; i_++)                                                 \
-            cr_assert(strstr(printed, words_[i_]), "\"%s\" is missing in:\n%s", words_[i_], printed);                  \
+        for (size_t i_ = 0; i_ < sizeof words_ / sizeof *words_; i_++) check_printed(words_[i_]);                      \
     } while (0)
 
 /* f must end with a report, status 66, that holds all these words. */
 #define REPORTS(f, ...)                                                                                                \
     do {                                                                                                               \
-        const int status_ = run_apart(f);                                                                              \
-        cr_assert(WIFEXITED(status_) && WEXITSTATUS(status_) == 66, "status %#x, not a report:\n%s",                   \
-                  (unsigned)status_, printed);                                                                         \
+        check_reported(run_apart(f));                                                                                  \
         PRINTS(__VA_ARGS__);                                                                                           \
     } while (0)
 

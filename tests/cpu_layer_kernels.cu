@@ -32,6 +32,13 @@ template <class T> struct results {
     }
 };
 
+// One launch, with these blocks, threads and so on, whose kernel takes nothing but the array.
+#define RUN(kernel, out, count, ...)                                                                                   \
+    do {                                                                                                               \
+        results r(out, count);                                                                                         \
+        kernel<<<__VA_ARGS__>>>(r.device);                                                                             \
+    } while (0)
+
 // ---------------------------------------------------------------------------------------------------------- who am I, arguments
 
 __global__ void indices(int *out)
@@ -41,11 +48,7 @@ __global__ void indices(int *out)
     out[block * N + thread] = 1000 * block + thread;
 }
 
-void layer_indices(int *out)
-{
-    results<int> r(out, 12 * N);
-    indices<<<dim3(2, 3, 2), dim3(4, 2, 3)>>>(r.device);
-}
+void layer_indices(int *out) { RUN(indices, out, 12 * N, dim3(2, 3, 2), dim3(4, 2, 3)); }
 
 struct pair {
     float a, b;
@@ -90,11 +93,7 @@ template <int B, typename T> __global__ void reverse(T *out)
     out[blockIdx.x * B + t] = x[B - 1 - t] + total + T(table[1 - t % 2][t / 2]) + T((size_t)table % 64);
 }
 
-void layer_static_shared(float *out)
-{
-    results<float> r(out, 3 * 64);
-    reverse<64><<<3, 64>>>(r.device);
-}
+void layer_static_shared(float *out) { RUN(reverse<64>, out, 3 * 64, 3, 64); }
 
 __global__ void look_at_fresh_shared(int *out)
 {
@@ -109,11 +108,7 @@ __global__ void look_at_fresh_shared(int *out)
     x[threadIdx.x] = y[threadIdx.x] = 1;  // what the next block must not see
 }
 
-void layer_shared_is_nan(int *out)
-{
-    results<int> r(out, 2);
-    look_at_fresh_shared<<<4, 2, 50 * sizeof(float)>>>(r.device);
-}
+void layer_shared_is_nan(int *out) { RUN(look_at_fresh_shared, out, 2, 4, 2, 50 * sizeof(float)); }
 
 __global__ void dynamic_shared_sum(int *out)
 {
@@ -130,11 +125,7 @@ __global__ void dynamic_shared_sum(int *out)
     out[t] = x[t];
 }
 
-void layer_dynamic_shared(int *out)
-{
-    results<int> r(out, 100);
-    dynamic_shared_sum<<<1, 100, 100 * sizeof(int)>>>(r.device);
-}
+void layer_dynamic_shared(int *out) { RUN(dynamic_shared_sum, out, 100, 1, 100, 100 * sizeof(int)); }
 
 // ----------------------------------------------------------------------------------------------------------- barriers and warps
 
@@ -146,11 +137,7 @@ __global__ void barrier_votes(int *out)
     out[3 * t + 2] = __syncthreads_or(t == 95) + 2 * __syncthreads_or(t > 95);
 }
 
-void layer_barrier_votes(int *out)
-{
-    results<int> r(out, 96 * 3);
-    barrier_votes<<<1, 96>>>(r.device);
-}
+void layer_barrier_votes(int *out) { RUN(barrier_votes, out, 96 * 3, 1, 96); }
 
 __global__ void shuffles(int *out)
 {
@@ -166,11 +153,7 @@ __global__ void shuffles(int *out)
     mine[7] = __shfl_down_sync(FULL, l, 31);
 }
 
-void layer_shuffles(int *out)
-{
-    results<int> r(out, 32 * 8);
-    shuffles<<<1, 32>>>(r.device);
-}
+void layer_shuffles(int *out) { RUN(shuffles, out, 32 * 8, 1, 32); }
 
 __global__ void shuffle_types(double *out)
 {
@@ -181,11 +164,7 @@ __global__ void shuffle_types(double *out)
     out[4 * l + 3] = __bfloat162float(__shfl_xor_sync(FULL, __float2bfloat16((float)l), 1));
 }
 
-void layer_shuffle_types(double *out)
-{
-    results<double> r(out, 32 * 4);
-    shuffle_types<<<1, 32>>>(r.device);
-}
+void layer_shuffle_types(double *out) { RUN(shuffle_types, out, 32 * 4, 1, 32); }
 
 __global__ void votes(unsigned *out)
 {
@@ -201,11 +180,7 @@ __global__ void votes(unsigned *out)
 #endif
 }
 
-void layer_votes(unsigned *out)
-{
-    results<unsigned> r(out, 32 * 6);
-    votes<<<1, 32>>>(r.device);
-}
+void layer_votes(unsigned *out) { RUN(votes, out, 32 * 6, 1, 32); }
 
 __global__ void reductions(int *out)
 {
@@ -224,11 +199,7 @@ __global__ void reductions(int *out)
 #endif
 }
 
-void layer_reductions(int *out)
-{
-    results<int> r(out, 32 * 9);
-    reductions<<<1, 32>>>(r.device);
-}
+void layer_reductions(int *out) { RUN(reductions, out, 32 * 9, 1, 32); }
 
 __global__ void partial_warp(int *out)
 {
@@ -239,11 +210,7 @@ __global__ void partial_warp(int *out)
     out[t] = sum;
 }
 
-void layer_partial_warp(int *out)
-{
-    results<int> r(out, 40);
-    partial_warp<<<1, 40>>>(r.device);
-}
+void layer_partial_warp(int *out) { RUN(partial_warp, out, 40, 1, 40); }
 
 __global__ void returned_lanes(int *out)
 {
@@ -252,11 +219,7 @@ __global__ void returned_lanes(int *out)
     out[lane] = __popc(there);
 }
 
-void layer_returned_lanes(int *out)
-{
-    results<int> r(out, 32);
-    returned_lanes<<<1, 32>>>(r.device);
-}
+void layer_returned_lanes(int *out) { RUN(returned_lanes, out, 32, 1, 32); }
 
 __global__ void half_masks(int *out)
 {
@@ -269,11 +232,7 @@ __global__ void half_masks(int *out)
     out[l] = x;
 }
 
-void layer_half_masks(int *out)
-{
-    results<int> r(out, 32);
-    half_masks<<<1, 32>>>(r.device);
-}
+void layer_half_masks(int *out) { RUN(half_masks, out, 32, 1, 32); }
 
 #ifdef __CUDACPU__
 static void add_all(void **values, int count)
@@ -293,11 +252,7 @@ __global__ void warp_call(int *out)
     out[threadIdx.x] = x;
 }
 
-void layer_warp_call(int *out)
-{
-    results<int> r(out, 40);
-    warp_call<<<1, 40>>>(r.device);
-}
+void layer_warp_call(int *out) { RUN(warp_call, out, 40, 1, 40); }
 
 __global__ void local_arrays(int *out)
 {
@@ -311,11 +266,7 @@ __global__ void local_arrays(int *out)
     out[threadIdx.x] = wrong;
 }
 
-void layer_local_arrays(int *out)
-{
-    results<int> r(out, 64);
-    local_arrays<<<5, 64>>>(r.device);
-}
+void layer_local_arrays(int *out) { RUN(local_arrays, out, 64, 5, 64); }
 
 // ------------------------------------------------------------------------------------------------------------ atomics and blocks
 
@@ -473,11 +424,7 @@ __global__ void half_arithmetic(float *out)
     out[11] = __bfloat162float(__float2bfloat16(1) + __float2bfloat16(0.00390625f));  // 1 + 2^-8: a tie, to even
 }
 
-void layer_half_arithmetic(float *out)
-{
-    results<float> r(out, 12);
-    half_arithmetic<<<1, 1>>>(r.device);
-}
+void layer_half_arithmetic(float *out) { RUN(half_arithmetic, out, 12, 1, 1); }
 
 __global__ void maths(float *out, float two)
 {
@@ -596,11 +543,7 @@ __global__ void async_zero_fill(float *out)
     for (int i = 0; i < 4; i++) out[i] = x[i];
 }
 
-void layer_async_zero_fill(float *out)
-{
-    results<float> r(out, 4);
-    async_zero_fill<<<1, 1>>>(r.device);
-}
+void layer_async_zero_fill(float *out) { RUN(async_zero_fill, out, 4, 1, 1); }
 
 // --------------------------------------------------------------------------------------------------------------- host functions
 
@@ -668,11 +611,7 @@ __global__ void groups(int *out)
     out[3 * t + 2] = tile.meta_group_rank() * 1000 + (int)tile.ballot(t % 2);
 }
 
-void layer_cooperative_groups(int *out)
-{
-    results<int> r(out, 64 * 3);
-    groups<<<1, 64>>>(r.device);
-}
+void layer_cooperative_groups(int *out) { RUN(groups, out, 64 * 3, 1, 64); }
 
 float layer_events_and_streams(void)
 {
@@ -809,6 +748,9 @@ const char *layer_error_name(int error) { return cudaGetErrorName((cudaError_t)e
 
 // ---------------------------------------------------------------------------------------------------------------- broken kernels
 
+static int int_result[1];
+static float float_result[8];
+
 __global__ void two_barriers()
 {
     if (threadIdx.x < 32)
@@ -832,46 +774,26 @@ __global__ void deadlock(int *out)
     else
         __syncthreads();
 }
-void broken_deadlock(void)
-{
-    int result;
-    results<int> r(&result, 1);
-    deadlock<<<1, 32>>>(r.device);
-}
+void broken_deadlock(void) { RUN(deadlock, int_result, 1, 1, 32); }
 
 __global__ void absent_lane(int *out)
 {
     if (lane < 16) *out = __shfl_down_sync(0xffffu, 1, 8);  // lane 8 reads from lane 16
 }
-void broken_absent_lane(void)
-{
-    int result;
-    results<int> r(&result, 1);
-    absent_lane<<<1, 32>>>(r.device);
-}
+void broken_absent_lane(void) { RUN(absent_lane, int_result, 1, 1, 32); }
 
 __global__ void returned_lane(int *out)
 {
     if (lane == 31) return;
     *out = __shfl_sync(FULL, 1, 31);  // which is gone
 }
-void broken_returned_lane(void)
-{
-    int result;
-    results<int> r(&result, 1);
-    returned_lane<<<1, 32>>>(r.device);
-}
+void broken_returned_lane(void) { RUN(returned_lane, int_result, 1, 1, 32); }
 
 __global__ void wrong_mask() { __syncwarp(0xfffffffeu); }
 void broken_mask(void) { wrong_mask<<<1, 32>>>(); }
 
 __global__ void wrong_width(int *out) { *out = __shfl_sync(FULL, 1, 0, 12); }
-void broken_width(void)
-{
-    int result;
-    results<int> r(&result, 1);
-    wrong_width<<<1, 32>>>(r.device);
-}
+void broken_width(void) { RUN(wrong_width, int_result, 1, 1, 32); }
 
 __global__ void write_at(float *x, long i)
 {
@@ -896,8 +818,7 @@ __global__ void read_vector(float4 *out, const float *x)
 }
 void broken_misaligned(void)
 {
-    float result[8];
-    results<float> r(result, 8);
+    results<float> r(float_result, 8);
     read_vector<<<1, 1>>>(reinterpret_cast<float4 *>(r.device), r.device + 1);
 }
 
@@ -939,8 +860,7 @@ __global__ void too_much_static(float *out)
 void broken_static_shared(void)
 {
 #ifdef __CUDACPU__
-    float result;
-    results<float> r(&result, 1);
+    results<float> r(float_result, 1);
     too_much_static<<<1, 32>>>(r.device);
 #endif
 }
@@ -960,8 +880,7 @@ __global__ void large_local_array(int *out, int n)
 }
 void broken_stack(void)
 {
-    int result;
-    results<int> r(&result, 1);
+    results<int> r(int_result, 1);
     large_local_array<<<1, 1>>>(r.device, 100);
 }
 
@@ -972,38 +891,22 @@ __global__ void spin(volatile int *flag)
         }
     *flag = 1;
 }
-void broken_spin(void)
-{
-    int result;
-    results<int> r(&result, 1);
-    spin<<<1, 2>>>(r.device);
-}
+void broken_spin(void) { RUN(spin, int_result, 1, 1, 2); }
 
 __global__ void async_misaligned(const float *in)
 {
     __shared__ float x[8];
     __pipeline_memcpy_async(&x[1], in, 16);  // 4 bytes off
 }
-void broken_async_misaligned(void)
-{
-    float result[8];
-    results<float> r(result, 8);
-    async_misaligned<<<1, 1>>>(r.device);
-}
+void broken_async_misaligned(void) { RUN(async_misaligned, float_result, 8, 1, 1); }
 
 __global__ void async_destination(float *x) { __pipeline_memcpy_async(x + 4, x, 16); }
-void broken_async_destination(void)
-{
-    float result[8];
-    results<float> r(result, 8);
-    async_destination<<<1, 1>>>(r.device);
-}
+void broken_async_destination(void) { RUN(async_destination, float_result, 8, 1, 1); }
 
 __global__ void divide(int *x, int y) { *x = 7 / y; }
 void broken_division(int zero)
 {
-    int result;
-    results<int> r(&result, 1);
+    results<int> r(int_result, 1);
     divide<<<1, 1>>>(r.device, zero);
 }
 

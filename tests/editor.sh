@@ -4,10 +4,7 @@
 set -u
 clang=${CLANG:-clang}
 command -v "$clang" >/dev/null || { echo "skip  there is no clang"; exit 0; }
-failed=0
-fail() { echo "FAIL  $*"; failed=1; }
-scratch=$(mktemp -d) || exit 2
-trap 'rm -rf "$scratch"' EXIT
+. tests/prove/frame.sh
 
 workbook/loop/compile_commands.sh >"$scratch/commands"
 ! grep 'solutions' "$scratch/commands" || fail "a key is named"

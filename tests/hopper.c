@@ -1,15 +1,12 @@
 /* hopper.c - the words of hopper.cuh, one by one, against loops that anyone can check; and on the CPU execution layer what it says of a
  * pipeline in which one thing is wrong. Elsewhere than on sm_90 and the layer every test is skipped. */
+#include "apart.h"
 #include "hopper_kernels.h"
 #include "case/case.h"
 
-#include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static uint64_t state;
 
@@ -253,54 +250,28 @@ Test(hopper, pipeline)
 
 /* ------------------------------------------------------------------------------- what the CPU execution layer says of mistakes */
 
-static char printed[16384];
-
-static void pipeline_apart(int wrong) { hopper_pipeline((hopper_hazard)wrong, O, Q, K, V, TILES); }
-static void sum_apart(int wrong) { hopper_sum((sum_hazard)wrong, sum, summands[0], BLOCKS); }
-
-/* Runs one of these in a child; `printed` receives its stderr. */
-static int run_apart(void (*run)(int wrong), int wrong)
-{
-    int ends[2], status;
-    cr_assert(pipe(ends) == 0);
-    const pid_t child = fork();
-    if (child == 0) {
-        dup2(ends[1], STDERR_FILENO);
-        close(ends[0]), close(ends[1]);
-        run(wrong);
-        _exit(0);
-    }
-    close(ends[1]);
-    size_t length = 0;
-    for (ssize_t n;
-         length < sizeof printed - 1 && (n = read(ends[0], printed + length, sizeof printed - 1 - length)) > 0;)
-        length += (size_t)n;
-    printed[length] = 0;
-    close(ends[0]);
-    waitpid(child, &status, 0);
-    return status;
-}
+static int wrong; /* in what runs apart */
+static void pipeline_apart(void) { hopper_pipeline((hopper_hazard)wrong, O, Q, K, V, TILES); }
+static void sum_apart(void) { hopper_sum((sum_hazard)wrong, sum, summands[0], BLOCKS); }
 
 /* A report, exit status 66, with this kind, these words, and this line of the kernel. */
-static void check_report(void (*run)(int wrong), int wrong, const char *kind, const char *words, const char *line)
+static void check_report(void (*run)(void), const char *kind, const char *words, const char *line)
 {
     if (getenv("WB_BACKEND") && strcmp(getenv("WB_BACKEND"), "cuda") == 0)
         cr_skip_test("a GPU says nothing of this: it hangs, or computes");
     make_inputs(), make_summands();
-    const int status = run_apart(run, wrong);
-    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 66, "status %#x, not a report:\n%s", (unsigned)status,
-              printed);
+    check_reported(run_apart(run));
     char first[128];
     snprintf(first, sizeof first, "cudacpu: %s in kernel", kind);
     cr_assert(strstr(printed, first) == printed, "not \"%s\":\n%s", first, printed);
-    cr_assert(strstr(printed, words), "without \"%s\":\n%s", words, printed);
-    cr_assert(strstr(printed, line), "without the line \"%s\":\n%s", line, printed);
+    check_printed(words);
+    check_printed(line);
 }
 
-#define SAYS(name, wrong, kind, words, line)                                                                           \
-    Test(hopper, says_##name) { check_report(pipeline_apart, wrong, kind, words, line); }
-#define SAYS_OF_SUM(name, wrong, kind, words, line)                                                                    \
-    Test(hopper, says_##name) { check_report(sum_apart, wrong, kind, words, line); }
+#define SAYS(name, hazard, kind, words, line)                                                                          \
+    Test(hopper, says_##name) { wrong = hazard, check_report(pipeline_apart, kind, words, line); }
+#define SAYS_OF_SUM(name, hazard, kind, words, line)                                                                   \
+    Test(hopper, says_##name) { wrong = hazard, check_report(sum_apart, kind, words, line); }
 
 #define SCORES "| mma_ABt_async(S, Q, s.K.tile[K.stage]);"
 SAYS(no_wait_on_full, NO_WAIT_ON_FULL, "tile used before it arrived", "phase 0 of K.full[0]", SCORES)

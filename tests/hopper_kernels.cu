@@ -1,16 +1,8 @@
 // hopper_kernels.cu - see hopper_kernels.h.
 #include "hopper_kernels.h"
 #include "hopper.cuh"
+#include "on_device.cuh"
 
-#include <stdio.h>
-#include <stdlib.h>
-
-static void must(cudaError_t error)
-{
-    if (error == cudaSuccess) return;
-    fprintf(stderr, "hopper_kernels: %s\n", cudaGetErrorString(error));
-    exit(1);
-}
 static void must(wb_status status)
 {
     if (status == WB_OK) return;
@@ -18,27 +10,25 @@ static void must(wb_status status)
     exit(1);
 }
 
-// Device memory with a copy of host memory, and back.
-template <class T> static T *on_device(const T *host, size_t count)
+static tensor_map map_of(const bf16 *x, int heads, int N, int D, int rows, int box_heads = 1)
 {
-    T *p;
-    must(cudaMalloc((void **)&p, count * sizeof(T)));
-    must(cudaMemcpy(p, host, count * sizeof(T), cudaMemcpyHostToDevice));
-    return p;
-}
-static const bf16 *on_device_bf16(const uint16_t *host, size_t count)
-{
-    return reinterpret_cast<const bf16 *>(on_device(host, count));
-}
-template <class T> static void back(T *host, T *device, size_t count)
-{
-    must(cudaGetLastError());
-    must(cudaMemcpy(host, device, count * sizeof(T), cudaMemcpyDeviceToHost));
-    must(cudaFree(device));
+    tensor_map map;
+    must(describe(map, x, heads, N, D, rows, box_heads));
+    return map;
 }
 template <class Kernel> static void allow(Kernel kernel, size_t bytes)
 {
-    must(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes), "shared memory");
+}
+
+// All threads: this many loads will end in the signal.
+TILE_FN void begin(signal &full, int loads)
+{
+    if (threadIdx.x == 0) {
+        full.init(loads);
+        signals_ready();
+    }
+    __syncthreads();
 }
 
 extern "C" bool hopper_here(void) { return check_hopper("hopper.cuh") == WB_OK; }
@@ -54,11 +44,7 @@ __global__ void load_kernel(float *out, const __grid_constant__ tensor_map map, 
 {
     extern __shared__ __align__(1024) unsigned char shared[];
     auto &x = *reinterpret_cast<one_tile *>(shared);
-    if (threadIdx.x == 0) {
-        x.full.init(1);
-        signals_ready();
-    }
-    __syncthreads();
+    begin(x.full, 1);
     if (threadIdx.x == 0) load_async(x.tile, map, row, head, x.full);
     x.full.wait(0);
     for (int i = threadIdx.x; i < 64 * 128; i += blockDim.x) {
@@ -69,13 +55,9 @@ __global__ void load_kernel(float *out, const __grid_constant__ tensor_map map, 
 
 extern "C" void hopper_load(float *out, const uint16_t *x, int heads, int N, int row, int head)
 {
-    const bf16 *x_device = on_device_bf16(x, (size_t)heads * N * 128);
-    float *out_device = on_device(out, 64 * 128);
-    tensor_map map;
-    must(describe(map, x_device, heads, N, 128, 64));
-    load_kernel<<<1, 128, sizeof(one_tile)>>>(out_device, map, row, head);
-    back(out, out_device, 64 * 128);
-    must(cudaFree((void *)x_device));
+    const auto x_device = as_bf16(x, (size_t)heads * N * 128);
+    const on_device<float> out_device(out, 64 * 128);
+    load_kernel<<<1, 128, sizeof(one_tile)>>>(out_device.at, map_of(x_device.at, heads, N, 128, 64), row, head);
 }
 
 __global__ void store_kernel(const __grid_constant__ tensor_map map, const float *x, int row, int head)
@@ -97,14 +79,9 @@ __global__ void store_kernel(const __grid_constant__ tensor_map map, const float
 
 extern "C" void hopper_store(uint16_t *y, const float *x, int heads, int N, int row, int head)
 {
-    const size_t count = (size_t)heads * N * 128;
-    uint16_t *y_device = on_device(y, count);
-    float *x_device = on_device(x, 64 * 128);
-    tensor_map map;
-    must(describe(map, reinterpret_cast<bf16 *>(y_device), heads, N, 128, 64));
-    store_kernel<<<1, 128, sizeof(one_tile)>>>(map, x_device, row, head);
-    back(y, y_device, count);
-    must(cudaFree(x_device));
+    const auto y_device = as_bf16(y, (size_t)heads * N * 128);
+    const on_device<float> x_device(x, 64 * 128);
+    store_kernel<<<1, 128, sizeof(one_tile)>>>(map_of(y_device.at, heads, N, 128, 64), x_device.at, row, head);
 }
 
 // ------------------------------------------------------------------------------------------------------------- products
@@ -123,11 +100,7 @@ template <hopper_form form, int Cols> __global__ void product_kernel(float *c_ou
     constexpr int Depth = 128;
     extern __shared__ __align__(1024) unsigned char shared[];
     auto &x = *reinterpret_cast<two_factors<is_ABt<form> ? Cols : Depth, is_ABt<form> ? Depth : Cols> *>(shared);
-    if (threadIdx.x == 0) {
-        x.full.init(2);
-        signals_ready();
-    }
-    __syncthreads();
+    begin(x.full, 2);
     if (threadIdx.x == 0) {
         load_async(x.a, a_map, 0, 0, x.full);
         load_async(x.b, b_map, 0, 0, x.full);
@@ -158,18 +131,13 @@ template <hopper_form form, int Cols> __global__ void product_kernel(float *c_ou
 template <hopper_form form, int Cols> static void product(const uint16_t *a, const uint16_t *b, float *c)
 {
     constexpr int Depth = 128, rows = is_ABt<form> ? Cols : Depth, cols = is_ABt<form> ? Depth : Cols;
-    const bf16 *a_device = on_device_bf16(a, 64 * Depth), *b_device = on_device_bf16(b, rows * cols);
-    float *c_device = on_device(c, 64 * Cols);
-    tensor_map a_map, b_map;
-    must(describe(a_map, a_device, 1, 64, Depth, 64));
-    must(describe(b_map, b_device, 1, rows, cols, rows));
+    const auto a_device = as_bf16(a, 64 * Depth), b_device = as_bf16(b, rows * cols);
+    const on_device<float> c_device(c, 64 * Cols);
     const auto kernel = product_kernel<form, Cols>;
     const size_t bytes = sizeof(two_factors<rows, cols>);
     allow(kernel, bytes);
-    kernel<<<1, 128, bytes>>>(c_device, a_device, a_map, b_map);
-    back(c, c_device, 64 * Cols);
-    must(cudaFree((void *)a_device));
-    must(cudaFree((void *)b_device));
+    kernel<<<1, 128, bytes>>>(c_device.at, a_device.at, map_of(a_device.at, 1, 64, Depth, 64),
+                              map_of(b_device.at, 1, rows, cols, rows));
 }
 
 template <int Cols> static void product(hopper_form form, const uint16_t *a, const uint16_t *b, float *c)
@@ -206,11 +174,7 @@ __global__ void heads_kernel(const __grid_constant__ tensor_map y_map, float *c_
 {
     extern __shared__ __align__(1024) unsigned char shared[];
     auto &x = *reinterpret_cast<tile_of_heads *>(shared);
-    if (threadIdx.x == 0) {
-        x.full.init(1);
-        signals_ready();
-    }
-    __syncthreads();
+    begin(x.full, 1);
     if (threadIdx.x == 0) load_async(x.tile, x_map, row, head, x.full);
     x.full.wait(0);
     store_async(y_map, max(row, 0), head, x.tile);  // no store begins before row 0
@@ -225,16 +189,11 @@ extern "C" void hopper_heads(uint16_t *y, float *c, const uint16_t *x, int heads
                              int head, int row0)
 {
     const size_t count = (size_t)heads * N * 64;
-    const bf16 *x_device = on_device_bf16(x, count);
-    uint16_t *y_device = on_device(y, count);
-    float *c_device = on_device(c, 64 * 16);
-    tensor_map x_map, y_map;
-    must(describe(x_map, x_device, heads, N, 64, 64 / box_heads, box_heads));
-    must(describe(y_map, reinterpret_cast<bf16 *>(y_device), heads, N, 64, 64 / box_heads, box_heads));
-    heads_kernel<<<1, 128, sizeof(tile_of_heads)>>>(y_map, c_device, x_map, row, head, row0);
-    back(y, y_device, count);
-    back(c, c_device, 64 * 16);
-    must(cudaFree((void *)x_device));
+    const auto x_device = as_bf16(x, count), y_device = as_bf16(y, count);
+    const on_device<float> c_device(c, 64 * 16);
+    heads_kernel<<<1, 128, sizeof(tile_of_heads)>>>(
+        map_of(y_device.at, heads, N, 64, 64 / box_heads, box_heads), c_device.at,
+        map_of(x_device.at, heads, N, 64, 64 / box_heads, box_heads), row, head, row0);
 }
 
 struct two_tiles {
@@ -246,11 +205,7 @@ __global__ void pending_kernel(float *early, float *late, const __grid_constant_
 {
     extern __shared__ __align__(1024) unsigned char shared[];
     auto &x = *reinterpret_cast<two_tiles *>(shared);
-    if (threadIdx.x == 0) {
-        x.full.init(2);
-        signals_ready();
-    }
-    __syncthreads();
+    begin(x.full, 2);
     for (int i = 0; i < 2 && threadIdx.x == 0; i++) load_async(x.tile[i], map, 64 * i, 0, x.full);
     x.full.wait(0);
     reg_tile<16, 64> first, second;
@@ -265,14 +220,9 @@ __global__ void pending_kernel(float *early, float *late, const __grid_constant_
 
 extern "C" void hopper_pending(float *early, float *late, const uint16_t *x)
 {
-    const bf16 *x_device = on_device_bf16(x, 128 * 64);
-    float *early_device = on_device(early, 64 * 64), *late_device = on_device(late, 64 * 64);
-    tensor_map map;
-    must(describe(map, x_device, 1, 128, 64, 64));
-    pending_kernel<<<1, 128, sizeof(two_tiles)>>>(early_device, late_device, map);
-    back(early, early_device, 64 * 64);
-    back(late, late_device, 64 * 64);
-    must(cudaFree((void *)x_device));
+    const auto x_device = as_bf16(x, 128 * 64);
+    const on_device<float> early_device(early, 64 * 64), late_device(late, 64 * 64);
+    pending_kernel<<<1, 128, sizeof(two_tiles)>>>(early_device.at, late_device.at, map_of(x_device.at, 1, 128, 64, 64));
 }
 
 // ---------------------------------------------------------------------------------------------------------------- turns
@@ -294,10 +244,9 @@ template <int Groups> __global__ void turns_kernel(int *order, int rounds)
 
 extern "C" void hopper_turns(int *order, int groups, int rounds)
 {
-    int *order_device = on_device(order, (size_t)groups * rounds);
-    if (groups == 2) turns_kernel<2><<<1, 256>>>(order_device, rounds);
-    if (groups == 3) turns_kernel<3><<<1, 384>>>(order_device, rounds);
-    back(order, order_device, (size_t)groups * rounds);
+    const on_device<int> order_device(order, (size_t)groups * rounds);
+    if (groups == 2) turns_kernel<2><<<1, 256>>>(order_device.at, rounds);
+    if (groups == 3) turns_kernel<3><<<1, 384>>>(order_device.at, rounds);
 }
 
 __global__ void gather_kernel(int *came, int rounds)
@@ -319,9 +268,8 @@ __global__ void gather_kernel(int *came, int rounds)
 
 extern "C" void hopper_gather(int *came, int rounds)
 {
-    int *came_device = on_device(came, (size_t)rounds + 1);
-    gather_kernel<<<1, 384>>>(came_device, rounds);
-    back(came, came_device, (size_t)rounds + 1);
+    const on_device<int> came_device(came, (size_t)rounds + 1);
+    gather_kernel<<<1, 384>>>(came_device.at, rounds);
 }
 
 // ------------------------------------------------------------------------------------------------ transposed; beside a tile
@@ -348,11 +296,9 @@ __global__ void transpose_kernel(float *out, const bf16 *x)
 
 extern "C" void hopper_transpose(float *out, const uint16_t *x)
 {
-    const bf16 *x_device = on_device_bf16(x, 64 * 128);
-    float *out_device = on_device(out, 64 * 128);
-    transpose_kernel<<<1, 128, 2 * sizeof(tma_tile<64, 64>)>>>(out_device, x_device);
-    back(out, out_device, 64 * 128);
-    must(cudaFree((void *)x_device));
+    const auto x_device = as_bf16(x, 64 * 128);
+    const on_device<float> out_device(out, 64 * 128);
+    transpose_kernel<<<1, 128, 2 * sizeof(tma_tile<64, 64>)>>>(out_device.at, x_device.at);
 }
 
 struct numbers_beside {
@@ -392,15 +338,11 @@ __global__ void send_with_kernel(float *out, const __grid_constant__ tensor_map 
 
 extern "C" void hopper_send_with(float *out, const uint16_t *x, const float *beside, int tiles)
 {
-    const bf16 *x_device = on_device_bf16(x, (size_t)tiles * 64 * 64);
-    float *beside_device = on_device(beside, (size_t)tiles * 64), *out_device = on_device(out, (size_t)tiles * 64);
-    tensor_map map;
-    must(describe(map, x_device, 1, 64 * tiles, 64, 64));
-    send_with_kernel<<<1, 256, sizeof(tiles_and_numbers)>>>(
-        out_device, map, reinterpret_cast<const numbers_beside *>(beside_device), tiles);
-    back(out, out_device, (size_t)tiles * 64);
-    must(cudaFree(beside_device));
-    must(cudaFree((void *)x_device));
+    const auto x_device = as_bf16(x, (size_t)tiles * 64 * 64);
+    const on_device<float> beside_device(beside, (size_t)tiles * 64), out_device(out, (size_t)tiles * 64);
+    send_with_kernel<<<1, 256, sizeof(tiles_and_numbers)>>>(out_device.at, map_of(x_device.at, 1, 64 * tiles, 64, 64),
+                                                            reinterpret_cast<const numbers_beside *>(beside_device.at),
+                                                            tiles);
 }
 
 // ----------------------------------------------------------------------------------------------------- sums over blocks
@@ -473,18 +415,14 @@ __global__ void unpack_kernel(float *out, fragments<64> *sum)
 
 extern "C" void hopper_sum(sum_hazard hazard, float *sum, const float *x, int blocks)
 {
-    float *x_device = on_device(x, (size_t)blocks * 2 * 64 * 64), *sum_device = on_device(sum, 64 * 64);
+    unsigned zeros[2] = {};
+    const on_device<float> x_device(x, (size_t)blocks * 2 * 64 * 64), sum_device(sum, 64 * 64);
+    const on_device<unsigned> counters(zeros, 2);
     fragments<64> *total;
-    unsigned *counters;
-    must(cudaMalloc((void **)&total, sizeof *total));
-    must(cudaMalloc((void **)&counters, 2 * sizeof *counters));
-    must(cudaMemset(counters, 0, 2 * sizeof *counters));
-    sum_kernel<<<blocks, 256, sizeof(sum_tiles)>>>(total, counters, x_device, hazard);
-    must(launch_after(unpack_kernel, dim3(1), 128, 0, nullptr, sum_device, total));
-    back(sum, sum_device, 64 * 64);
-    must(cudaFree(counters));
-    must(cudaFree(total));
-    must(cudaFree(x_device));
+    check(cudaMalloc((void **)&total, sizeof *total), "cudaMalloc");
+    sum_kernel<<<blocks, 256, sizeof(sum_tiles)>>>(total, counters.at, x_device.at, hazard);
+    must(launch_after(unpack_kernel, dim3(1), 128, 0, nullptr, sum_device.at, total));
+    check(cudaFree(total), "cudaFree");
 }
 
 // ------------------------------------------------------------------------------------------------------------- pipeline
@@ -597,24 +535,20 @@ __global__ __launch_bounds__(384, 1) void pipeline_kernel(const __grid_constant_
 extern "C" void hopper_pipeline(hopper_hazard wrong, float *O, const uint16_t *Q, const uint16_t *K, const uint16_t *V,
                                 int tiles)
 {
-    const bf16 *Q_device = on_device_bf16(Q, 128 * 64), *K_device = on_device_bf16(K, (size_t)tiles * 64 * 64),
-               *V_device = on_device_bf16(V, (size_t)tiles * 64 * 64);
     uint16_t rounded[128 * 64] = {};
-    uint16_t *O_device = on_device(rounded, 128 * 64);
-    tensor_map O_map, Q_map, K_map, V_map;
-    must(describe(O_map, reinterpret_cast<bf16 *>(O_device), 1, 128, 64, 64));
-    must(describe(Q_map, Q_device, 1, 128, 64, 64));
-    must(describe(K_map, K_device, 1, tiles * 64, 64, wrong == BOX_OF_ANOTHER_SIZE ? 32 : 64));
-    must(describe(V_map, V_device, 1, tiles * 64, 64, 64));
-    const auto kernel = pipeline_kernel;
-    allow(kernel, sizeof(pipeline_tiles));
-    kernel<<<1, 384, sizeof(pipeline_tiles)>>>(O_map, Q_map, K_map, V_map, tiles, wrong);
-    back(rounded, O_device, 128 * 64);
+    {
+        const size_t count = (size_t)tiles * 64 * 64;
+        const auto Q_device = as_bf16(Q, 128 * 64), K_device = as_bf16(K, count), V_device = as_bf16(V, count),
+                   O_device = as_bf16(rounded, 128 * 64);
+        const auto kernel = pipeline_kernel;
+        allow(kernel, sizeof(pipeline_tiles));
+        kernel<<<1, 384, sizeof(pipeline_tiles)>>>(
+            map_of(O_device.at, 1, 128, 64, 64), map_of(Q_device.at, 1, 128, 64, 64),
+            map_of(K_device.at, 1, tiles * 64, 64, wrong == BOX_OF_ANOTHER_SIZE ? 32 : 64),
+            map_of(V_device.at, 1, tiles * 64, 64, 64), tiles, wrong);
+    }
     for (int i = 0; i < 128 * 64; i++) {
         const uint32_t wide = (uint32_t)rounded[i] << 16;
         memcpy(&O[i], &wide, 4);
     }
-    must(cudaFree((void *)Q_device));
-    must(cudaFree((void *)K_device));
-    must(cudaFree((void *)V_device));
 }

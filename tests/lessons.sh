@@ -2,10 +2,7 @@
 # lessons.sh - what the lessons take from the code is as in the code: the gaps in the order of the hints and their lines, the number of tests, points,
 # recorded figures, tile sizes, the drawings of masks, every name in backticks and every make command.
 set -u
-failed=0
-fail() { echo "FAIL  $*"; failed=1; }
-scratch=$(mktemp -d) || exit 2
-trap 'rm -rf "$scratch"' EXIT
+. tests/prove/frame.sh
 
 # FILE: a line each for the gaps of its skeleton, "name <tab> lines", of the first size that its TODO estimates.
 estimates() {

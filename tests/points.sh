@@ -2,13 +2,8 @@
 # points.sh - the grader's arithmetic, on records written by hand: what is won, what is not, and that nothing is won by silence.
 set -u
 score=build/${BACKEND:-cpu}/score
-scratch=$(mktemp -d) || exit 2
-trap 'rm -rf "$scratch"' EXIT
-failed=0
-
-verdict() { # STATUS WHAT
-    if [ "$1" -eq 0 ]; then echo "ok    $2"; else echo "FAIL  $2"; cat "$scratch/table"; failed=1; fi
-}
+. tests/prove/frame.sh
+said=$scratch/table
 record() { # NN STATE [TEST...]: a test is NAME, FAIL:NAME or SKIP:NAME; a held-out case is NAME@CHECKPOINT
     number=$1
     echo "$2" >"$scratch/$number.state"
@@ -25,9 +20,9 @@ record() { # NN STATE [TEST...]: a test is NAME, FAIL:NAME or SKIP:NAME; a held-
 }
 all_of() { awk -F'|' '!/^#/ { gsub(/if:/, "", $3); print $3 }' "problems/$1/checkpoints.txt" | tr '\n' ' '; }
 expect() { # NN POINTS WHAT
-    "$score" points "$scratch" "$1" >"$scratch/table" || { echo "FAIL  $3: exit status $?"; failed=1; return; }
+    "$score" points "$scratch" "$1" >"$scratch/table" || { fail "$3: exit status $?"; return; }
     got=$(awk -F'\t' -v n="$1" '$1 == n { print $4 }' "$scratch/scores.tsv")
-    if [ "$got" = "$2" ]; then echo "ok    $3"; else echo "FAIL  $3: $got points, should be $2"; cat "$scratch/table"; failed=1; fi
+    check "$3: $got points, should be $2" [ "$got" = "$2" ]
 }
 
 # shellcheck disable=SC2046

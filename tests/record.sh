@@ -3,14 +3,8 @@
 # would run is a stand-in here, in a folder that looks like a bundle.
 set -u
 record=$PWD/workbook/bench/record.sh suite=$PWD/build/${BACKEND:-cpu}/suite
-scratch=$(mktemp -d) || exit 2
-trap 'rm -rf "$scratch"' EXIT
-failed=0
-expect() { # WHAT COMMAND...
-    what=$1
-    shift
-    if "$@" >/dev/null 2>&1; then echo "ok    $what"; else echo "FAIL  $what"; sed 's/^/        /' "$scratch/out/results.txt"; failed=1; fi
-}
+. tests/prove/frame.sh
+said=$scratch/out/results.txt
 stand_in() { # FILE, its text from stdin
     mkdir -p "$(dirname "$1")"
     { echo '#!/bin/sh'; cat; } >"$1"
@@ -64,47 +58,47 @@ PATH=$scratch/bin:$PATH PYTHON=$scratch/bin/python CUDA_HOME=/nowhere WB_COMMIT=
 export PATH PYTHON CUDA_HOME WB_COMMIT
 
 ./record.sh cuda "$scratch/out" >printed 2>&1
-expect "something failed: exit status 1" [ $? -eq 1 ]
+check "something failed: exit status 1" [ $? -eq 1 ]
 tail -n 12 out/results.txt >end
-expect "the end counts" grep -q '^record: 16 ok, 4 failed, 0 not run' end
-expect "a suite that failed is listed" grep -q '  FAILED   suite 02: 5 passed, 1 failed' end
-expect "a suite that was killed is listed" grep -q '  FAILED   suite 04: killed' end
-expect "a bench that failed is listed" grep -q '  FAILED   bench 03: exit status 1' end
-expect "a check that failed is listed" grep -q '  FAILED   sanitize 03' end
-expect "a variant may fail what it is exempt from" grep -q 'ok: suite 03 on other .*exempt from memory' out/results.txt
-expect "the verdict is in the text" grep -q 'roofline of ' out/results.txt
-expect "a choice of the library that is slower than another kernel is seen" grep -q '^four	.*	solutions/04/four.cu	2	tight	1	2.000	SLOWER' out/results.txt
-expect "and one that is not" grep -q "the library's choices: 1 as fast as any other, 1 slower" out/results.txt
-expect "two files" [ "$(ls out | tr '\n' ' ')" = "results.txt tables.tar " ]
-expect "no path of this machine" sh -c "! grep -qF '$scratch' out/results.txt"
-expect "GPU, driver and commit are named" [ "$(grep -c '^# gpu: NVIDIA GeForce RTX 9$\|^# driver: 999.9$\|^# commit: abc$' out/results.txt)" -eq 3 ]
+check "the end counts" grep -q '^record: 16 ok, 4 failed, 0 not run' end
+check "a suite that failed is listed" grep -q '  FAILED   suite 02: 5 passed, 1 failed' end
+check "a suite that was killed is listed" grep -q '  FAILED   suite 04: killed' end
+check "a bench that failed is listed" grep -q '  FAILED   bench 03: exit status 1' end
+check "a check that failed is listed" grep -q '  FAILED   sanitize 03' end
+check "a variant may fail what it is exempt from" grep -q 'ok: suite 03 on other .*exempt from memory' out/results.txt
+check "the verdict is in the text" grep -q 'roofline of ' out/results.txt
+check "a choice of the library that is slower than another kernel is seen" grep -q '^four	.*	solutions/04/four.cu	2	tight	1	2.000	SLOWER' out/results.txt
+check "and one that is not" grep -q "the library's choices: 1 as fast as any other, 1 slower" out/results.txt
+check "two files" [ "$(ls out | tr '\n' ' ')" = "results.txt tables.tar " ]
+check "no path of this machine" sh -c "! grep -qF '$scratch' out/results.txt"
+check "GPU, driver and commit are named" [ "$(grep -c '^# gpu: NVIDIA GeForce RTX 9$\|^# driver: 999.9$\|^# commit: abc$' out/results.txt)" -eq 3 ]
 mkdir got && tar -xf out/tables.tar -C got
-expect "the tables, and of a failed bench a partial one" [ "$(ls got | tr '\n' ' ')" = \
+check "the tables, and of a failed bench a partial one" [ "$(ls got | tr '\n' ' ')" = \
     "01_one.tsv 02_two.tsv 03_three.partial.tsv 04_four.tsv gpt_oss.tsv library.tsv peers.tsv record.tsv torch_attention.tsv " ]
-expect "a line a step" [ "$(grep -vc '^#' got/record.tsv)" -eq 21 ]
-expect "the screen shows the same" cmp printed out/results.txt
+check "a line a step" [ "$(grep -vc '^#' got/record.tsv)" -eq 21 ]
+check "the screen shows the same" cmp printed out/results.txt
 
 ./record.sh cuda "$scratch/out" example suites >/dev/null 2>&1
 tar -tf out/tables.tar >list
-expect "parts alone, added to what is there" [ "$(tail -n 1 list)" = record_example_suites.tsv ]
+check "parts alone, added to what is there" [ "$(tail -n 1 list)" = record_example_suites.tsv ]
 
 WB_RECORD_SECONDS=8 SLOW=1 timeout 60 ./record.sh cuda "$scratch/late" bench peers >/dev/null 2>&1
-expect "what hangs is ended" grep -q 'FAILED   bench 02: ended after [0-9]* s' late/results.txt
-expect "what comes too late is listed" grep -q 'FAILED   peers: no time left' late/results.txt
+check "what hangs is ended" grep -q 'FAILED   bench 02: ended after [0-9]* s' late/results.txt
+check "what comes too late is listed" grep -q 'FAILED   peers: no time left' late/results.txt
 
 mkdir -p plots/data/rtx-9
 echo old >plots/data/rtx-9/02_two.tsv
 touch Makefile # a workbook, not a bundle
 MAKE=true ./record.sh cuda "$scratch/tree" bench >/dev/null 2>&1
-expect "in the workbook tables go to plots/data" [ "$(ls plots/data/rtx-9 | tr '\n' ' ')" = "01_one.tsv 02_two.tsv 02_two.tsv.bak 04_four.tsv library.tsv record_bench.tsv " ]
-expect "what was there is kept" grep -q old plots/data/rtx-9/02_two.tsv.bak
+check "in the workbook tables go to plots/data" [ "$(ls plots/data/rtx-9 | tr '\n' ' ')" = "01_one.tsv 02_two.tsv 02_two.tsv.bak 04_four.tsv library.tsv record_bench.tsv " ]
+check "what was there is kept" grep -q old plots/data/rtx-9/02_two.tsv.bak
 rm Makefile
 
 rm bin/compute-sanitizer
 PYTHON=false ./record.sh cuda "$scratch/bare" peers example torch gpt_oss sanitize >/dev/null 2>&1
-expect "without PyTorch and compute-sanitizer nothing failed" [ $? -eq 0 ]
-expect "and it says so" [ "$(grep -c '^  not run' bare/results.txt)" -eq 5 ]
+check "without PyTorch and compute-sanitizer nothing failed" [ $? -eq 0 ]
+check "and it says so" [ "$(grep -c '^  not run' bare/results.txt)" -eq 5 ]
 
 ./record.sh cuda "$scratch/bare" benches >/dev/null 2>&1
-expect "an unknown part is refused" [ $? -eq 2 ]
+check "an unknown part is refused" [ $? -eq 2 ]
 exit $failed

@@ -4,17 +4,13 @@
 # that is shown, the console, the width of a phone.
 set -u
 out=build/${BACKEND:-cpu}
-scratch=$(mktemp -d) || exit 2
+. tests/prove/frame.sh
 trap 'rm -rf "$scratch" "$out/report_test"' EXIT
 trap 'exit 2' INT TERM
 rm -rf "$out/report_test"
 grade=$scratch/grade plots=$scratch/plots page=$scratch/page.html
 mkdir "$grade" "$plots"
-failed=0
 
-verdict() { # STATUS WHAT
-    if [ "$1" -eq 0 ]; then echo "ok    $2"; else echo "FAIL  $2"; failed=1; fi
-}
 has() { grep -qF -- "$1" "$page"; verdict $? "${2:-says: $1}"; }
 lacks() { ! grep -qF -- "$1" "$page"; verdict $? "${2:-does not say: $1}"; }
 make_page() { "$out/score" report "$grade" problems "$plots" >"$page"; }

@@ -3,9 +3,8 @@
 # and without a build; nothing that a student wrote is lost. Each target is asked through make once, then its script or program.
 # make watch gets a make of its own here, which records that it was asked.
 set -u
-scratch=$(mktemp -d) || exit 1
+. tests/prove/frame.sh
 built=$PWD/build/${BACKEND:-cpu}
-trap 'rm -rf "$scratch"' EXIT
 unset MAKEFLAGS MFLAGS GAP LEVEL YES P SANITIZE
 for skeleton in $(sed 's/.*  //' workbook/loop/shipped.sha256); do
     number=$(basename "$(dirname "$skeleton")")
@@ -20,19 +19,12 @@ for suite in tests/[0-9]*_*.c; do : >"$scratch/wb/$suite"; done # their names al
 [ ! -d solutions ] || cp -R solutions "$scratch"
 cd "$scratch/wb" || exit 1
 rm -rf workbook/loop/shipped
-said=$scratch/said failed=0 status=0 numbers=$(ls problems)
+status=0 numbers=$(ls problems)
 export BACKEND=${BACKEND:-cpu}
 score=build/$BACKEND/score
 
 run() { "$@" >"$said" 2>&1 </dev/null; status=$?; }
-check() { # WHAT CONDITION...
-    what=$1
-    shift
-    if "$@"; then echo "ok    $what"; return; fi
-    failed=1
-    echo "FAIL  $what. It ended with $status and said:"
-    sed 's/^/      /' "$said"
-}
+show() { echo "      it ended with $status and said:"; sed 's/^/      /' "$said"; }
 says() { grep -qE -- "$1" "$said"; }
 ends_well() { [ $status -eq 0 ]; }
 fails_and_says() { [ $status -ne 0 ] && says "$1"; }

@@ -2,25 +2,17 @@
 # suite.sh - what workbook/judge/record.c records and workbook/loop/suite.c prints of a program whose tests end in every way.
 set -u
 out=build/${BACKEND:-cpu}
-scratch=$(mktemp -d) || exit 2
-trap 'rm -rf "$scratch"' EXIT
-suite=$out/suite program=$scratch/03_test record=$scratch/record said=$scratch/said
+. tests/prove/frame.sh
+suite=$out/suite program=$scratch/03_test record=$scratch/record
 unset WB_CASE WB_LIST VERBOSE
 mkdir "$scratch/tmp"
 export WB_RESULTS="$record" WB_JOBS=1 SUITE_SCREEN="$said" TMPDIR="$scratch/tmp"
-failed=0 status=0
+status=0
 # shellcheck disable=SC2086
 ${CC:-cc} -std=c11 -D_GNU_SOURCE ${CFLAGS:-} -Iworkbook -I. tests/suite/program.c "$out/machinery/judge/record.o" "$out/machinery/score/results.o" \
     -lcriterion -o "$program" || exit 1
 
-check() { # WHAT CONDITION...
-    what=$1
-    shift
-    if "$@"; then echo "ok    $what"; return; fi
-    failed=1
-    echo "FAIL  $what; exit status $status, said and recorded:"
-    sed 's/^/      /' "$said" "$record"
-}
+show() { echo "      exit status $status, said and recorded:"; sed 's/^/      /' "$said" "$record"; }
 run() { "$suite" "$@" "$program" none cpu >"$said" 2>&1; status=$?; }
 shown() { "$suite" --show "$record" "$1" | tr '\n' ' '; }
 

@@ -1,53 +1,14 @@
 // tile_kernels.cu - see tile_kernels.h.
 #include "tile_kernels.h"
-#include "tile.cuh"
+#include "on_device.cuh"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-static void check(cudaError_t error, const char *what)
-{
-    if (error == cudaSuccess) return;
-    fprintf(stderr, "tile_kernels: %s: %s\n", what, cudaGetErrorString(error));
-    exit(1);
-}
 
 static void no_such_size(const char *what, int rows, int cols, int depth)
 {
     fprintf(stderr, "tile_kernels: %s of %d x %d x %d is not compiled in\n", what, rows, cols, depth);
     exit(1);
-}
-
-// Device memory with the contents of host memory; the contents go back when it ends, unless they are const.
-template <class T> struct on_device {
-    T *at;
-    T *host;
-    size_t bytes;
-    bool back;
-    on_device(T *of, size_t count) : host(of), bytes(count * sizeof(T)), back(true) { fetch(); }
-    on_device(const T *of, size_t count) : host(const_cast<T *>(of)), bytes(count * sizeof(T)), back(false) { fetch(); }
-    on_device(const on_device &) = delete;
-    ~on_device()
-    {
-        check(cudaGetLastError(), "launch");
-        check(cudaDeviceSynchronize(), "kernel");
-        if (back) check(cudaMemcpy(host, at, bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
-        check(cudaFree(at), "cudaFree");
-    }
-    void fetch()
-    {
-        check(cudaMalloc((void **)&at, bytes ? bytes : 1), "cudaMalloc");
-        if (bytes) check(cudaMemcpy(at, host, bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
-    }
-};
-
-static on_device<bf16> as_bf16(const uint16_t *host, size_t count)
-{
-    return on_device<bf16>(reinterpret_cast<const bf16 *>(host), count);
-}
-static on_device<bf16> as_bf16(uint16_t *host, size_t count)
-{
-    return on_device<bf16>(reinterpret_cast<bf16 *>(host), count);
 }
 
 // Copies a whole tile element by element: the tests of products do not rest on load_async.

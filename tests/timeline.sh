@@ -3,13 +3,9 @@
 # table, which must be what the key, and the key with other rings, give today.
 set -u
 out=build/cpu timeline=build/cpu/timeline
-scratch=$(mktemp -d) || exit 2
+. tests/prove/frame.sh
 trap 'rm -rf "$scratch" "$out"/tune/10/of_timeline_*' EXIT
-failed=0
 ${MAKE:-make} --no-print-directory -s BACKEND=cpu "$timeline" >"$scratch/said" 2>&1 || { cat "$scratch/said"; exit 1; }
-verdict() { # STATUS WHAT
-    if [ "$1" -eq 0 ]; then echo "ok    $2"; else echo "FAIL  $2"; cat "$scratch/said"; failed=1; fi
-}
 
 # ---------------------------------------------------------------------------------------------------------------- by hand
 # Rows with spaces for tabs, - for an empty field.

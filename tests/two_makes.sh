@@ -2,15 +2,9 @@
 # two_makes.sh - two make test-02 at once, of a file that was just edited: both build, both say what is true, neither tears the other's
 # record, and afterwards there is nothing left to build; a make that is killed leaves nothing. On a copy that shares what is built here.
 set -u
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
+. tests/prove/frame.sh
 unset MAKEFLAGS MFLAGS WB_BUILDING SANITIZE SEED CASE
-failed=0
-check() { # WHAT CONDITION...
-    what=$1
-    shift
-    if "$@"; then echo "ok    $what"; else failed=1; echo "FAIL  $what"; cat "$scratch"/said* 2>/dev/null; fi
-}
+show() { cat "$scratch"/said* 2>/dev/null; }
 
 mkdir -p "$scratch/wb/build/cpu" && cp -Rp Makefile workbook reference problems tests "$scratch/wb/" || exit 1
 for made in build/tools.mk build/cpu/flags.mk build/cpu/machinery build/cpu/reference build/cpu/layer build/cpu/tests; do

@@ -1,17 +1,12 @@
 // expect: carries state from an earlier call
 // test: every_head_dim
 // A child takes the worker's place at the socket, and answers without computing; the worker only waits for it.
-#include "workbook.h"
+#include "hostile.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define tiled_attention right
-#include "solutions/01/tiled_attention.c"
-#undef tiled_attention
-
-wb_status tiled_attention(float *O, float *L, const float *Q, const float *K, const float *V,
-                          const attention_shape *shape)
+HOSTILE()
 {
     static int calls;
     if (calls++ > 0) return WB_OK;

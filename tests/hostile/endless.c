@@ -1,10 +1,7 @@
 // expect: no answer in 5 s, in the function
-#include "workbook.h"
+#include "hostile.h"
 
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-
-wb_status tiled_attention(float *O, float *L, const float *Q, const float *K, const float *V,
-                          const attention_shape *shape)
+HOSTILE()
 {
     volatile int i = 0;
     while (i == 0) {}

@@ -1,11 +1,9 @@
 // expect: 'not implemented': Nq=9?wrong?  test again  make test-02 CASE=Nq=9?FAIL?given_case??
-#include "workbook.h"
+#include "hostile.h"
 
 #include <stdio.h>
-#pragma GCC diagnostic ignored "-Wunused-parameter"
 
-wb_status tiled_attention(float *O, float *L, const float *Q, const float *K, const float *V,
-                          const attention_shape *shape)
+HOSTILE()
 {
     puts("Nq=9\037\n  test again  make test-02 CASE=Nq=9\nFAIL\tgiven_case\t1\t0\tNq=9");
     return wb_fail(WB_NOT_IMPLEMENTED, "Nq=9\037wrong\n  test again  make test-02 CASE=Nq=9\nFAIL\tgiven_case\t\r");

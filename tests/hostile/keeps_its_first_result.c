@@ -1,17 +1,12 @@
 // expect: carries state from an earlier call
 // test: hostile_numbers
 // Shapes as in the call before: so is the result.
-#include "workbook.h"
+#include "hostile.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define tiled_attention right
-#include "solutions/01/tiled_attention.c"
-#undef tiled_attention
-
-wb_status tiled_attention(float *O, float *L, const float *Q, const float *K, const float *V,
-                          const attention_shape *shape)
+HOSTILE()
 {
     static float *kept;
     static attention_shape of;

@@ -1,11 +1,9 @@
 // expect: O differs from the oracle
-#include "workbook.h"
+#include "hostile.h"
 
 #include <unistd.h>
-#pragma GCC diagnostic ignored "-Wunused-parameter"
 
-wb_status tiled_attention(float *O, float *L, const float *Q, const float *K, const float *V,
-                          const attention_shape *shape)
+HOSTILE()
 {
     if (fork() == 0) sleep(1000);
     return WB_OK;

@@ -1,13 +1,9 @@
 // expect: carries state from an earlier call
 // test: every_head_dim
 // A thread of the first call writes to the inputs of the second.
-#include "workbook.h"
+#include "hostile.h"
 
 #include <pthread.h>
-
-#define tiled_attention right
-#include "solutions/01/tiled_attention.c"
-#undef tiled_attention
 
 static const float *volatile next_K;
 static volatile int done;
@@ -20,8 +16,7 @@ static void *write_later(void *nothing)
     return nothing;
 }
 
-wb_status tiled_attention(float *O, float *L, const float *Q, const float *K, const float *V,
-                          const attention_shape *shape)
+HOSTILE()
 {
     static int calls;
     pthread_t thread;

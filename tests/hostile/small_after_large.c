@@ -1,14 +1,9 @@
 // expect: carries state from an earlier call
 // test: ragged
 // Never wrong as long as no call has fewer keys than the one before, as when cases come with the simplest first.
-#include "workbook.h"
+#include "hostile.h"
 
-#define tiled_attention right
-#include "solutions/01/tiled_attention.c"
-#undef tiled_attention
-
-wb_status tiled_attention(float *O, float *L, const float *Q, const float *K, const float *V,
-                          const attention_shape *shape)
+HOSTILE()
 {
     static int most;
     const wb_status status = right(O, L, Q, K, V, shape);

@@ -1,10 +1,7 @@
 // expect: wrote outside of L: 4 bytes before its first element
-#include "workbook.h"
+#include "hostile.h"
 
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-
-wb_status tiled_attention(float *O, float *L, const float *Q, const float *K, const float *V,
-                          const attention_shape *shape)
+HOSTILE()
 {
     L[-1] = 1;
     return WB_OK;

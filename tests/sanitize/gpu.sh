@@ -114,7 +114,7 @@ try_one() { # NAME TOOL
             cell=runs
             [ $status -lt 128 ] || cell=crash
             [ $status -eq 0 ] || [ $status -ge 128 ] || cell=error
-            grep -q '^device: \|^returned: [^o]\|^tile_kernels: ' "$log" && cell=error
+            grep -q '^device: \|^returned: [^o]\|^tile_kernels: \|^on_device: ' "$log" && cell=error
             [ $cell != runs ] || compare "$name" "$given"
         elif [ -z "$errors" ]; then
             cell=refused

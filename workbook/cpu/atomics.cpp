@@ -15,6 +15,13 @@ replace(Type *at, Change change)  // so that the return address is the kernel's
     return same_bits<Type>(old);
 }
 
+// A function that replaces x, the old value, by what is computed of x and `value`.
+#define CHANGES(type, bits, name, value, ...)                                                                          \
+    type name(type *at, type value)                                                                                    \
+    {                                                                                                                  \
+        return replace<bits>(at, [=]([[maybe_unused]] type x) { return __VA_ARGS__; });                                \
+    }
+
 #define INTEGER(type)                                                                                                  \
     type atomicAdd(type *at, type value)                                                                               \
     {                                                                                                                  \
@@ -32,57 +39,19 @@ replace(Type *at, Change change)  // so that the return address is the kernel's
         __atomic_compare_exchange_n(at, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                  \
         return expected;                                                                                               \
     }                                                                                                                  \
-    type atomicMin(type *at, type value)                                                                               \
-    {                                                                                                                  \
-        return replace<type>(at, [=](type x) { return value < x ? value : x; });                                       \
-    }                                                                                                                  \
-    type atomicMax(type *at, type value)                                                                               \
-    {                                                                                                                  \
-        return replace<type>(at, [=](type x) { return x < value ? value : x; });                                       \
-    }                                                                                                                  \
-    type atomicAnd(type *at, type value)                                                                               \
-    {                                                                                                                  \
-        return replace<type>(at, [=](type x) { return x & value; });                                                   \
-    }                                                                                                                  \
-    type atomicOr(type *at, type value)                                                                                \
-    {                                                                                                                  \
-        return replace<type>(at, [=](type x) { return x | value; });                                                   \
-    }                                                                                                                  \
-    type atomicXor(type *at, type value)                                                                               \
-    {                                                                                                                  \
-        return replace<type>(at, [=](type x) { return x ^ value; });                                                   \
-    }
+    CHANGES(type, type, atomicMin, value, value < x ? value : x)                                                       \
+    CHANGES(type, type, atomicMax, value, x < value ? value : x)                                                       \
+    CHANGES(type, type, atomicAnd, value, (x & value))                                                                 \
+    CHANGES(type, type, atomicOr, value, x | value)                                                                    \
+    CHANGES(type, type, atomicXor, value, x ^ value)
 INTEGER(int)
 INTEGER(unsigned int)
 INTEGER(unsigned long long)
 
-int atomicSub(int *at, int value)
-{
-    return replace<unsigned>(at, [=](int x) { return static_cast<unsigned>(x) - static_cast<unsigned>(value); });
-}
-unsigned int atomicSub(unsigned int *at, unsigned int value)
-{
-    return replace<unsigned>(at, [=](unsigned x) { return x - value; });
-}
-
-unsigned int atomicInc(unsigned int *at, unsigned int limit)
-{
-    return replace<unsigned>(at, [=](unsigned x) { return x >= limit ? 0 : x + 1; });
-}
-unsigned int atomicDec(unsigned int *at, unsigned int limit)
-{
-    return replace<unsigned>(at, [=](unsigned x) { return x == 0 || x > limit ? limit : x - 1; });
-}
-
-float atomicAdd(float *at, float value)
-{
-    return replace<uint32_t>(at, [=](float x) { return x + value; });
-}
-float atomicExch(float *at, float value)
-{
-    return replace<uint32_t>(at, [=](float) { return value; });
-}
-double atomicAdd(double *at, double value)
-{
-    return replace<uint64_t>(at, [=](double x) { return x + value; });
-}
+CHANGES(int, unsigned, atomicSub, value, static_cast<unsigned>(x) - static_cast<unsigned>(value))
+CHANGES(unsigned int, unsigned, atomicSub, value, x - value)
+CHANGES(unsigned int, unsigned, atomicInc, limit, x >= limit ? 0 : x + 1)
+CHANGES(unsigned int, unsigned, atomicDec, limit, x == 0 || x > limit ? limit : x - 1)
+CHANGES(float, uint32_t, atomicAdd, value, x + value)
+CHANGES(float, uint32_t, atomicExch, value, value)
+CHANGES(double, uint64_t, atomicAdd, value, x + value)

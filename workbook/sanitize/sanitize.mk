@@ -68,7 +68,7 @@ $(CHECK)/tile_words.o: tests/sanitize/tile_words.c tests/tile_kernels.h $B/flags
 	@mkdir -p $(@D)
 	$(call compile_c)
 define check_of_tiles
-$(CHECK)/$(1)/tile.o: $(2) workbook/tile.cuh $B/flags.mk workbook/sanitize/sanitize.mk workbook/cpu/cuda_to_cpp.awk
+$(CHECK)/$(1)/tile.o: $(2) workbook/tile.cuh tests/on_device.cuh $B/flags.mk workbook/sanitize/sanitize.mk workbook/cpu/cuda_to_cpp.awk
 	@mkdir -p $$(@D)
 	$$(call say,CHECK,$$<)
 	$Qawk -v object=$$@ -v makes=$$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $$< > $$(@:.o=.cpp) && $(CHECK_CU) -c $$(@:.o=.cpp) -o $$@ && objcopy $(RENAME) $$@

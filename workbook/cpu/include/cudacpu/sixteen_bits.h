@@ -119,6 +119,31 @@ template <class Half_> Half_ fused_multiply_add(Half_ x_, Half_ y_, Half_ z_)
     inline pair_ __hmax2(pair_ x_, pair_ y_) { return pair_(__hmax(x_.x, y_.x), __hmax(x_.y, y_.y)); }                 \
     inline pair_ __hmin2(pair_ x_, pair_ y_) { return pair_(__hmin(x_.x, y_.x), __hmin(x_.y, y_.y)); }
 
+// What is called after the type: name_ is bfloat16 for __float2bfloat16, half for __float2half.
+#define CUDACPU_SIXTEEN_CONVERSIONS(half_, pair_, raw_, name_)                                                         \
+    inline half_ __float2##name_(float x_) { return half_(x_); }                                                       \
+    inline half_ __float2##name_##_rn(float x_) { return half_(x_); }                                                  \
+    inline half_ __double2##name_(double x_) { return half_(x_); }                                                     \
+    inline half_ __int2##name_##_rn(int x_) { return half_(x_); }                                                      \
+    inline float __##name_##2float(half_ x_) { return x_; }                                                            \
+    inline int __##name_##2int_rn(half_ x_) { return __float2int_rn(x_); }                                             \
+    inline pair_ __floats2##name_##2_rn(float x_, float y_) { return pair_(x_, y_); }                                  \
+    inline pair_ __float22##name_##2_rn(float2 v_) { return pair_(v_.x, v_.y); }                                       \
+    inline pair_ __float2##name_##2_rn(float x_) { return pair_(x_, x_); }                                             \
+    inline pair_ __##name_##2##name_##2(half_ x_) { return pair_(x_, x_); }                                            \
+    inline pair_ __halves2##name_##2(half_ x_, half_ y_) { return pair_(x_, y_); }                                     \
+    inline pair_ make_##name_##2(half_ x_, half_ y_) { return pair_(x_, y_); }                                         \
+    inline float2 __##name_##22float2(pair_ v_) { return {v_.x, v_.y}; }                                               \
+    inline half_ __low2##name_(pair_ v_) { return v_.x; }                                                              \
+    inline half_ __high2##name_(pair_ v_) { return v_.y; }                                                             \
+    inline float __low2float(pair_ v_) { return v_.x; }                                                                \
+    inline float __high2float(pair_ v_) { return v_.y; }                                                               \
+    inline pair_ __lowhigh2highlow(pair_ v_) { return pair_(v_.y, v_.x); }                                             \
+    inline short __##name_##_as_short(half_ x_) { return static_cast<short>(x_.bits_); }                               \
+    inline unsigned short __##name_##_as_ushort(half_ x_) { return x_.bits_; }                                         \
+    inline half_ __short_as_##name_(short x_) { return raw_{static_cast<unsigned short>(x_)}; }                        \
+    inline half_ __ushort_as_##name_(unsigned short x_) { return raw_{x_}; }
+
 #define CUDACPU_HALF_ARITHMETIC(half_, pair_, operator_, name_, name2_, sign_)                                         \
     inline half_ operator_(half_ x_, half_ y_) { return half_(float(x_) sign_ float(y_)); }                            \
     inline pair_ operator_(pair_ x_, pair_ y_) { return pair_(x_.x sign_ y_.x, x_.y sign_ y_.y); }                     \

@@ -64,18 +64,14 @@ inline void __syncthreads(cudacpu::call_site site_ = cudacpu::here())
 {
     cudacpu::block_barrier(cudacpu::BARRIER, false, site_);
 }
-inline int __syncthreads_count(int predicate_, cudacpu::call_site site_ = cudacpu::here())
-{
-    return cudacpu::block_barrier(cudacpu::BARRIER_COUNT, predicate_ != 0, site_);
-}
-inline int __syncthreads_and(int predicate_, cudacpu::call_site site_ = cudacpu::here())
-{
-    return cudacpu::block_barrier(cudacpu::BARRIER_AND, predicate_ != 0, site_);
-}
-inline int __syncthreads_or(int predicate_, cudacpu::call_site site_ = cudacpu::here())
-{
-    return cudacpu::block_barrier(cudacpu::BARRIER_OR, predicate_ != 0, site_);
-}
+#define CUDACPU_BARRIER(name_, kind_)                                                                                  \
+    inline int name_(int predicate_, cudacpu::call_site site_ = cudacpu::here())                                       \
+    {                                                                                                                  \
+        return cudacpu::block_barrier(cudacpu::kind_, predicate_ != 0, site_);                                         \
+    }
+CUDACPU_BARRIER(__syncthreads_count, BARRIER_COUNT)
+CUDACPU_BARRIER(__syncthreads_and, BARRIER_AND)
+CUDACPU_BARRIER(__syncthreads_or, BARRIER_OR)
 
 inline void __syncwarp(unsigned mask_ = 0xffffffffu, cudacpu::call_site site_ = cudacpu::here())
 {

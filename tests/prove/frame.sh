@@ -1,0 +1,16 @@
+# frame.sh - what scripts of tests/ begin with, sourced in the workbook's root: a folder of their own, gone at the end, and a line for each
+# thing that is looked at. After a failure comes what `show` prints.
+scratch=$(mktemp -d) || exit 2
+trap 'rm -rf "$scratch"' EXIT
+said=$scratch/said failed=0
+show() { [ ! -f "$said" ] || sed 's/^/      /' "$said"; }
+verdict() { # STATUS WHAT
+    if [ "$1" -eq 0 ]; then echo "ok    $2"; else echo "FAIL  $2"; show; failed=1; fi
+}
+check() { # WHAT CONDITION...
+    what=$1
+    shift
+    "$@"
+    verdict $? "$what"
+}
+fail() { echo "FAIL  $*"; failed=1; }
