@@ -77,7 +77,7 @@ source = $(firstword $(wildcard $(addprefix $(1)/$(2)/$(call name,$(2)),.cu .c))
 # One make builds here at a time (loop/alone.sh): what follows, up to the targets, is for that one alone. The others start it for what they want
 # to have built, and go on without it: no script holds up another make.
 BUILD = $(if $(WB_BUILDING),,workbook/loop/alone.sh )$(MAKE) --no-print-directory
-BUILT := $(filter build/% everything own variants wrong broken judges honest honest-checked check-machinery train-test train-layers,$(MAKECMDGOALS))
+BUILT := $(filter build/% everything hostile own variants wrong broken judges honest honest-checked check-machinery train-test train-layers,$(MAKECMDGOALS))
 ifndef WB_BUILDING
 $(BUILT): together ;
 together: FORCE
@@ -254,8 +254,9 @@ $(foreach v,$(VARIANTS),$(eval $(call implementation,variants/$v,$(firstword $(s
 $(foreach t,$(wildcard $B/tune/*/*/*.cu),$(eval $(call implementation,$(patsubst $B/%/,%,$(dir $t)),$(word 4,$(subst /, ,$t)),$t)))
 
 # Code that cheats or dies, for the harness's own test.
-HOSTILE := $(basename $(notdir $(wildcard tests/hostile/*.c)))
-$(foreach h,$(HOSTILE),$(eval $(call implementation,hostile/$h,01,tests/hostile/$h.c)))
+$(eval $(call edited_source,$B/hostile/%,tests/hostile/hostile.c,tests/hostile/hostile.diff)$(newline)$(call implementation,hostile/%,01,$B/hostile/%/hostile.c))
+hostile: $B/hostile/crash/01.so $B/hostile/endless/01.so $B/hostile/exit_zero/01.so
+	@$(MAKE) --no-print-directory $(patsubst %,$B/hostile/%/01_worker,$(call names_in,tests/hostile/hostile.diff))
 
 # Baselines are waited for, and nobody steps through them.
 $B/reference/%.o: KERNELFLAGS = -O3 -march=$(MARCH)
@@ -354,7 +355,7 @@ caught:
 	@$(MAKE) --no-print-directory $(wrong_names:%=$B/wrong/%/caught)
 judges: $B/score $B/suite $B/confine $(foreach k,worker bare_worker tools,$B/$k.filter) $(if $(wildcard workbook/diagnose/diagnose.c),$B/diagnose) $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/worker_$n.o) $(MACHINERY) check-machinery
 own: $B/suite $(foreach t,$(OWN),$B/tests/$t_test)
-everything: $B/bench $B/errors $B/diagnose $B/score $B/suite $B/mask $B/timeline $(foreach h,$(HOSTILE),$B/hostile/$h/01_worker $B/hostile/$h/01.so) own $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib $(LIBRARY_WORKERS) variants
+everything: $B/bench $B/errors $B/diagnose $B/score $B/suite $B/mask $B/timeline hostile own $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib $(LIBRARY_WORKERS) variants
 
 -include train/train.mk
 -include $(wildcard $(addsuffix *.d,$B/*/ $B/*/*/ $B/*/*/*/ $B/*/*/*/*/))

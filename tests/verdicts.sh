@@ -1,15 +1,15 @@
 #!/bin/sh
-# verdicts.sh - code that cheats or dies must get the verdict that the first line of tests/hostile/NAME.c names, and never a pass: for one
-# case, or, where the second line names a test, for its cases, which run in one process. Run by make check, which has built the workers.
+# verdicts.sh - code that cheats or dies must get the verdict that tests/hostile/hostile.diff has for it, and never a pass: for one case,
+# or, where a test is named, for its cases, which run in one process. Run by make check, which has built the workers.
 set -u
 out=build/${BACKEND:-cpu}
 record=$out/hostile/record case=B=1,Hq=2,Nq=40,D=16,seed=1
 ! grep -q -e -Werror "$out/flags.mk" 2>/dev/null || export WERROR=1 # as it was built
 failed=0
-for source in tests/hostile/*.c; do
-    name=$(basename "$source" .c)
-    want=$(sed -n '1s|^// expect: ||p' "$source")
-    test=$(sed -n '2s|^// test: |tiled_attention/|p' "$source")
+told() { awk -v list=tests/hostile/hostile.diff -v entry="${2:-}" -v tell="$1" -f workbook/loop/edit.awk; }
+for name in $(told names); do
+    want=$(told known "$name")
+    test=$(told test "$name" | sed 's|^|tiled_attention/|')
     if [ -n "$test" ]; then given= ; else given=$case; fi
     report=$(WB_RESULTS=$record WB_TIMEOUT=5 WB_CASE=$given "$out/suite" "$out/tests/01_test" "$out/hostile/$name/01_worker" cpu ${test:+--filter "$test"} 2>&1)
     status=$?

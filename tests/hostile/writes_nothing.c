@@ -1,4 +1,0 @@
-// expect: are NaN or infinite
-#include "hostile.h"
-
-HOSTILE() { return WB_OK; }
