@@ -19,20 +19,20 @@ try "an endless loop" "$out/hostile/endless/01.so" 'no answer in 6 s'
 try "exit(0)" "$out/hostile/exit_zero/01.so" 'it ended the program, with status 0'
 try "nothing to load" "$out/hostile/none.so" 'none.so'
 
-verdict() { awk -f workbook/bench/verdict.awk "$1" >"$said" 2>&1; }
-verdict "$table"
+judged() { awk -f workbook/bench/verdict.awk "$1" >"$said" 2>&1; }
+judged "$table"
 check "no verdict on the host" [ ! -s "$said" ]
-verdict plots/data/h200/02_weighted_row_sum.tsv
+judged plots/data/h200/02_weighted_row_sum.tsv
 check "of bytes in GB/s" grep -q '^  16384 x 16384  *0.9998  memory  *4814 * [0-9]*  ( [0-9]* %)$' "$said"
-verdict plots/data/h200/06_flash_window.tsv
+judged plots/data/h200/06_flash_window.tsv
 check "what a window saves as the sequence grows" grep -q '^key, B1 H64/8 N8192 D64 W128: [0-9.]* ms; at N = 32768 [0-9.]* ms, 3[.][0-9] times as much ' "$said"
-verdict plots/data/h200/03_flash_forward.tsv
+judged plots/data/h200/03_flash_forward.tsv
 check "a verdict on a recorded table" grep -q '^  B4 H16 N4096 D128 * 2040  arithmetic ' "$said"
 check "and advice, in lines that a terminal has room for" awk '/^  next: / { n++ } n && length > 100 { bad++ } END { exit bad || n != 1 }' "$said"
 awk -f plots/roofline.awk plots/data/h200/*_flash_*.tsv plots/data/h200/02_*.tsv >"$said" 2>&1
 check "a line a problem for the chart" [ "$(grep -c '^[01][0-9]	' "$said")" -eq "$(ls plots/data/h200/*_flash_*.tsv plots/data/h200/02_*.tsv | grep -c .)" ]
 sed '/^# peak_/d; s/^# gpu: .*/# gpu: NVIDIA Q1/' plots/data/h200/03_flash_forward.tsv >"$table"
-verdict "$table"
+judged "$table"
 check "a GPU that is not known gets none" grep -q 'no verdict, the peaks of this GPU are not known' "$said"
 
 if [ -f "$out/solutions/14.so" ]; then

@@ -22,7 +22,7 @@ all_of() { awk -F'|' '!/^#/ { gsub(/if:/, "", $3); print $3 }' "problems/$1/chec
 expect() { # NN POINTS WHAT
     "$score" points "$scratch" "$1" >"$scratch/table" || { fail "$3: exit status $?"; return; }
     got=$(awk -F'\t' -v n="$1" '$1 == n { print $4 }' "$scratch/scores.tsv")
-    check "$3: $got points, should be $2" [ "$got" = "$2" ]
+    check "$3$([ "$got" = "$2" ] || echo ": $got points, should be $2")" [ "$got" = "$2" ]
 }
 
 # shellcheck disable=SC2046

@@ -186,11 +186,11 @@ if [ -z "$browser" ]; then
     echo "not run: the browser's part, there is no chromium (WB_BROWSER=PROGRAM names another)"
     exit $failed
 fi
-show() { # FILE: as the browser has understood it; what it complains about goes to $scratch/errors
+browse() { # FILE: as the browser has understood it; what it complains about goes to $scratch/errors
     timeout 60 "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$scratch/profile" --enable-logging=stderr \
         --window-size=1400,900 --virtual-time-budget=2000 --dump-dom "file://$1" >"$scratch/shown.html" 2>"$scratch/errors"
 }
-show "$page"
+browse "$page"
 verdict $? "$browser shows the page"
 grep -qF "$sum" "$scratch/shown.html"
 verdict $? "with the score"
@@ -214,7 +214,7 @@ pictures=$(grep -c '<figure' "$page")
 for width in 380 1200; do
     echo "<body><script>onmessage = function (e) { document.body.setAttribute('probe', e.data) }</script>" \
         "<iframe src=probe.html width=$width height=800 style='border: 0'></iframe></body>" >"$scratch/frame.html"
-    show "$scratch/frame.html"
+    browse "$scratch/frame.html"
     probe=$(sed -n 's/.*<body probe="\([^"]*\)".*/\1/p' "$scratch/shown.html")
     [ "$probe" = "width $width, content $width, pictures $pictures of $pictures, scripts 1" ]
     verdict $? "nothing juts out at $width pixels, all pictures are there: $probe"

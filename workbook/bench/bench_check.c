@@ -38,6 +38,25 @@ static int find(const bench_inputs *inputs, const char *name)
     return wb_tensor_named(inputs->tensor, inputs->count, name);
 }
 
+static sample *add(bench_samples *s, int tensor, size_t row, size_t width)
+{
+    sample *at = &s->at[s->count++];
+    *at = (sample){.tensor = tensor, .width = (int)width, .row = row};
+    at->value = bench_alloc(width * sizeof(double));
+    at->tolerance = bench_alloc(width * sizeof(double));
+    return at;
+}
+
+// Of O and L, which differ by `rounding` of O and of P. abs_V, logit: oracle.h.
+static void tolerate(sample *at, double rounding, const double *abs_V, double logit)
+{
+    const double of_logit =
+        1e-5 * (1 + logit);  // a float32 product's error in a logit is one of the weights, relatively
+    for (int d = 0; d < at->width; d++)
+        at->tolerance[d] = rounding * fabs(at->value[d]) + (rounding + of_logit) * abs_V[d] + 1e-30;
+    at->L_tolerance = of_logit + 1e-6 * fabs(at->L);
+}
+
 // The k-th place to look at among `length`: both ends, the second, the middle, then scattered ones.
 static size_t place(int k, size_t length)
 {
@@ -50,11 +69,7 @@ static void row_sum_samples(bench_samples *s, const bench_inputs *inputs)
     const size_t rows = (size_t)inputs->c.rows, cols = (size_t)inputs->c.cols;
     float *w = as_floats(inputs, find(inputs, "w"), 0, cols);
     for (int k = 0; k < SAMPLES; k++) {
-        sample *at = &s->at[s->count++];
-        *at = (sample){.width = 1};
-        at->row = place(k, rows);
-        at->value = bench_alloc(sizeof(double));
-        at->tolerance = bench_alloc(sizeof(double));
+        sample *at = add(s, 0, place(k, rows), 1);
         float *x = as_floats(inputs, find(inputs, "x"), at->row * cols, cols);
         double terms;
         oracle_row_sum(x, w, 1, (int)cols, at->value, &terms);
@@ -94,13 +109,9 @@ static void attention_samples(bench_samples *s, const bench_inputs *inputs)
         float *V = as_floats(inputs, find(inputs, "V"), kv_head * Nk * D, Nk * D);
         float *sink = sinks_of(inputs, head % (size_t)shape->q_heads, 1);
         for (int r = 0; r < SAMPLES / HEADS; r++) {
-            sample *at = &s->at[s->count++];
             const size_t i = place(r, Nq);
+            sample *at = add(s, 0, head * Nq + i, D);
             double logit;
-            *at = (sample){.width = (int)D};
-            at->row = head * Nq + i;
-            at->value = bench_alloc(D * sizeof(double));
-            at->tolerance = bench_alloc(D * sizeof(double));
             if (mask) {
                 const int b = (int)(head / (size_t)shape->q_heads);
                 const oracle_mask of_batch = {wb_named_mask_sees, mask, b % mask->masks};
@@ -109,11 +120,7 @@ static void attention_samples(bench_samples *s, const bench_inputs *inputs)
                 oracle_attention_row_scales(inputs->problem, &one_head, Q, K, V, sink, 0, 0, (int)i, at->value, &at->L,
                                             abs_V, &logit);
             }
-            const double of_logit =
-                1e-5 * (1 + logit);  // a float32 product's error in a logit is one of the weights, relatively
-            for (size_t d = 0; d < D; d++)
-                at->tolerance[d] = rounding * fabs(at->value[d]) + (rounding + of_logit) * abs_V[d] + 1e-30;
-            at->L_tolerance = of_logit + 1e-6 * fabs(at->L);
+            tolerate(at, rounding, abs_V, logit);
         }
         free(Q), free(K), free(V), free(sink);
     }
@@ -149,18 +156,12 @@ static void decode_samples(bench_samples *s, const bench_inputs *inputs)
         const int b = (int)place(k, (size_t)shape->batch);
         const size_t head = place(k + 1, Hq);
         if (p.kv_len[b] == 0) continue;
-        sample *at = &s->at[s->count++];
-        *at = (sample){.width = (int)D, .row = ((size_t)b * Hq + head) * Nq + Nq - 1};
-        at->value = bench_alloc(D * sizeof(double));
-        at->tolerance = bench_alloc(D * sizeof(double));
+        sample *at = add(s, 0, ((size_t)b * Hq + head) * Nq + Nq - 1, D);
         float *q = as_floats(inputs, find(inputs, "Q"), at->row * D, D);
         float *K = gathered(inputs, "K", &p, b, head / group), *V = gathered(inputs, "V", &p, b, head / group);
         double logit;
         oracle_decode_row(shape, q, K, V, p.kv_len[b], at->value, &at->L, abs_V, &logit);
-        const double of_logit = 1e-5 * (1 + logit);
-        for (size_t d = 0; d < D; d++)
-            at->tolerance[d] = ldexp(fabs(at->value[d]), -8) + (ldexp(1, -8) + of_logit) * abs_V[d] + 1e-30;
-        at->L_tolerance = of_logit + 1e-6 * fabs(at->L);
+        tolerate(at, ldexp(1, -8), abs_V, logit);
         free(q), free(K), free(V);
     }
     free(abs_V);
@@ -170,10 +171,7 @@ static void decode_samples(bench_samples *s, const bench_inputs *inputs)
 // One row of a gradient.
 static void add_gradient(bench_samples *s, int tensor, size_t row, const oracle_sum *sum, int width)
 {
-    sample *at = &s->at[s->count++];
-    *at = (sample){.tensor = tensor, .width = width, .row = row};
-    at->value = bench_alloc((size_t)width * sizeof(double));
-    at->tolerance = bench_alloc((size_t)width * sizeof(double));
+    sample *at = add(s, tensor, row, (size_t)width);
     for (int d = 0; d < width; d++) {
         const oracle_sum x = sum[d];
         at->value[d] = x.value;
