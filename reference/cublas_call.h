@@ -1,6 +1,5 @@
 // cublas_call.h - cuBLAS, and WB_CUDA's twin for its calls.
-#ifndef WORKBOOK_CUBLAS_CALL_H
-#define WORKBOOK_CUBLAS_CALL_H
+#pragma once
 
 #include "workbook.h"
 
@@ -14,5 +13,3 @@
             return wb_fail(WB_DEVICE_ERROR, "%s:%d: %s: %s", __FILE__, __LINE__, #call,                                \
                            cublasGetStatusString(wb_status_));                                                         \
     } while (0)
-
-#endif

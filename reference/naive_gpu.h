@@ -1,6 +1,5 @@
 // naive_gpu.h - the baselines of the problems on a GPU: what a competent person writes before reading the FlashAttention paper.
-#ifndef REFERENCE_NAIVE_GPU_H
-#define REFERENCE_NAIVE_GPU_H
+#pragma once
 
 #include "workbook.h"
 
@@ -61,5 +60,4 @@ const char *naive_gpu_products(void);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

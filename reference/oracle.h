@@ -1,6 +1,5 @@
 // oracle.h - what every result is compared with: double precision, obvious loops, no tiling, nothing shared with any kernel.
-#ifndef REFERENCE_ORACLE_H
-#define REFERENCE_ORACLE_H
+#pragma once
 
 #include "problems.h"
 #include "workbook.h"
@@ -72,5 +71,4 @@ void oracle_row_sum(const float *x, const float *w, int rows, int cols, double *
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,6 +1,5 @@
 // apart.h - a call in a child, for suites of code whose mistakes end the process.
-#ifndef TESTS_APART_H
-#define TESTS_APART_H
+#pragma once
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -43,5 +42,3 @@ static inline void check_printed(const char *words)
 {
     cr_assert(strstr(printed, words), "\"%s\" is missing in:\n%s", words, printed);
 }
-
-#endif

@@ -10,8 +10,7 @@
 //   Test(flash_causal, scales) { check_scales(of(1, 2, 131, ANY_D)); }
 //
 // Which scales, seeds, offsets and bad arguments these are stands here and nowhere else.
-#ifndef TESTS_CONTRACT_H
-#define TESTS_CONTRACT_H
+#pragma once
 
 #include "harness.h"
 
@@ -215,5 +214,3 @@ static inline void refuses_what_is_not_causal(void)
 }
 
 static inline void refuses_misaligned(void) { REFUSED(offset, 8, WB_BAD_ARGUMENT, "aligned"); }
-
-#endif

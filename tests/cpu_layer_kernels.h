@@ -1,6 +1,5 @@
 /* cpu_layer_kernels.h - what tests/cpu_layer.c asks tests/cpu_layer_kernels.cu to run. Results come back in host memory. */
-#ifndef CPU_LAYER_KERNELS_H
-#define CPU_LAYER_KERNELS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -80,5 +79,4 @@ void broken_host_null(void);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,7 +1,6 @@
 // decode.h - what is asked of a kernel that decodes from a paged cache, whatever the cache holds: 13 and 14. A suite names these tests one by
 // one, PAGED(flash_decode, one_tile), and adds its own.
-#ifndef TESTS_DECODE_H
-#define TESTS_DECODE_H
+#pragma once
 
 #include "contract.h"
 
@@ -174,5 +173,3 @@ static inline void bad_input_sizes(void)
 static inline void bad_input_scale(void) { refuses_scales(); }
 static inline void bad_input_workspace(void) { REFUSED(short_workspace, 1, WB_BAD_ARGUMENT, "workspace has"); }
 static inline void bad_input_alignment(void) { refuses_misaligned(); }
-
-#endif

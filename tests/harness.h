@@ -10,8 +10,7 @@
 // Environment: WB_WORKER the worker's path; WB_SEED other inputs; WB_TIMEOUT seconds, 20 unless set; WB_BACKEND cpu or cuda;
 // WB_CASE one case, which then is the only thing checked, or `small`, those of small_cases.h; WB_HUNG a file that counts cases without
 // an answer (after three, no more are run); WB_EXACT buffers that end with their tensors, for workers that look at every access.
-#ifndef TESTS_HARNESS_H
-#define TESTS_HARNESS_H
+#pragma once
 
 #include "case/case.h"
 
@@ -114,5 +113,3 @@ memory_use measure_memory(wb_case c);
 void check_given_case(void);
 
 bool on_cpu_backend(void);  // shapes are scaled down there
-
-#endif

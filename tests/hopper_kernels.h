@@ -1,6 +1,5 @@
 /* hopper_kernels.h - kernels that use the words of hopper.cuh one by one, called by hopper.c with host memory. */
-#ifndef TESTS_HOPPER_KERNELS_H
-#define TESTS_HOPPER_KERNELS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -104,5 +103,4 @@ void hopper_pipeline(hopper_hazard hazard, float *O, const uint16_t *Q, const ui
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,6 +1,5 @@
 // on_device.cuh - host memory on the device while a kernel of a test runs.
-#ifndef TESTS_ON_DEVICE_CUH
-#define TESTS_ON_DEVICE_CUH
+#pragma once
 
 #include "tile.cuh"
 
@@ -45,5 +44,3 @@ static inline on_device<bf16> as_bf16(uint16_t *host, size_t count)
 {
     return on_device<bf16>(reinterpret_cast<bf16 *>(host), count);
 }
-
-#endif

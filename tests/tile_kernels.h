@@ -1,7 +1,6 @@
 // tile_kernels.h - each word of tile.cuh in a kernel of its own, called with host memory. Sizes that were not compiled in, and
 // errors of the device, end the test with a message and status 1.
-#ifndef TESTS_TILE_KERNELS_H
-#define TESTS_TILE_KERNELS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -51,5 +50,4 @@ void tile_algebra(const float *a, const float *b, float *y, int *above);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,6 +1,5 @@
 // attention.h - the model's attention, forward and backward.
-#ifndef TRAIN_ATTENTION_H
-#define TRAIN_ATTENTION_H
+#pragma once
 
 #include "layers.h"
 
@@ -34,5 +33,3 @@ const attention *kernel_attention(const char *forward, const char *backward);
 // Not "" once a kernel has failed for good, in one sentence; what it gave from then on is zero. Or a number was not finite: the first.
 const char *kernel_failure(void);
 const char *kernel_not_finite(void);
-
-#endif

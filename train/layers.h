@@ -3,8 +3,7 @@
 //
 // layers.c has them for the host, layers.cu for a GPU; model.c, which calls them, never looks into an array. So there are two types:
 // `real` of parameters, gradients and the residual stream, and `act` of whatever goes into a product: bf16 on a GPU, on the host `real`.
-#ifndef TRAIN_LAYERS_H
-#define TRAIN_LAYERS_H
+#pragma once
 
 #include "workbook.h"
 
@@ -72,5 +71,4 @@ void adamw(real *p, act *w, const real *dp, real *m, real *v, size_t count, int 
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,6 +1,5 @@
 // model.h - a decoder of the kind in use: RMSNorm, RoPE, grouped heads, a window with sinks, SwiGLU, tied embedding; no biases.
-#ifndef TRAIN_MODEL_H
-#define TRAIN_MODEL_H
+#pragma once
 
 #include "attention.h"
 
@@ -59,5 +58,3 @@ uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes);  // FNV-1a; 
 // which gradient is off; writes problem, layer, gradient, error and bound to the table, if there is one. Returns whether all are right.
 bool compare_gradients(model *m, const unsigned char *text, const unsigned char *target, int B, int T,
                        const char *table);
-
-#endif

@@ -1,7 +1,6 @@
 // asks.h - what a test may ask of the CPU execution layer for one run. The worker passes it on; nothing else does, and no environment.
 // On the cuda backend there is no layer: these are null.
-#ifndef WORKBOOK_ASKS_H
-#define WORKBOOK_ASKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -72,5 +71,4 @@ void wb_record_products(float *at, size_t count) WB_OF_THE_LAYER;
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -18,8 +18,7 @@
 // Between two cases the worker forgets the last message, starts the counters of device memory anew and gives every buffer back. What
 // it cannot reset is the process: its peak of resident memory (so host_bytes means something in a worker's first case alone), and
 // whatever the function keeps. That a function keeps something is the test's to notice: see harness.h.
-#ifndef WORKBOOK_EXCHANGE_H
-#define WORKBOOK_EXCHANGE_H
+#pragma once
 
 #include "asks.h"
 #include "case/case.h"
@@ -77,5 +76,3 @@ wb_answer wb_exchange_answered(int socket, int number);
 // The worker's end: waits for a case; returns the file, which the caller closes, or -1 if there are no more cases.
 int wb_exchange_receive(int socket, char text[WB_CASE_TEXT]);
 void wb_exchange_answer(int socket, int number);
-
-#endif

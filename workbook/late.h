@@ -1,7 +1,6 @@
 // late.h - a stream of its own on which a function's inputs arrive only some time after it was called: work that the function queues
 // elsewhere reads NaN.
-#ifndef WORKBOOK_LATE_H
-#define WORKBOOK_LATE_H
+#pragma once
 
 #include "workbook.h"
 
@@ -20,5 +19,4 @@ int wb_late_astray(void) __attribute__((weak));
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,6 +1,5 @@
 // memory.h - how much device memory this process has allocated, now and at most. Both backends count the same allocations.
-#ifndef WORKBOOK_MEMORY_H
-#define WORKBOOK_MEMORY_H
+#pragma once
 
 #include <stddef.h>
 
@@ -27,5 +26,4 @@ size_t wb_host_memory_peak(void);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

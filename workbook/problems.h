@@ -1,6 +1,5 @@
 // problems.h - the one table of problems. Everything else in the machinery reads it and knows no problem by name.
-#ifndef WORKBOOK_PROBLEMS_H
-#define WORKBOOK_PROBLEMS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -50,5 +49,4 @@ const wb_problem *wb_next_problem(const wb_problem *p);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

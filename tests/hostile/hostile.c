@@ -16,8 +16,8 @@
 #undef tiled_attention
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-wb_status tiled_attention(
-    float *O, float *L, const float *Q, const float *K, const float *V, const attention_shape *shape)
+wb_status tiled_attention(float *O, float *L, const float *Q, const float *K, const float *V,
+                          const attention_shape *shape)
 {
     return right(O, L, Q, K, V, shape);
 }

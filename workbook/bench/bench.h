@@ -1,8 +1,7 @@
 // bench.h - what the parts of the bench program share: bench.c (what to run, and when), bench_shapes.c (which shapes),
 // bench_inputs.c (on which data), bench_check.c (is it right), bench_host.c (this machine), bench_guard.c (what if one crashes),
 // bench_report.c (what is written).
-#ifndef WORKBOOK_BENCH_H
-#define WORKBOOK_BENCH_H
+#pragma once
 
 #include "case/case.h"
 #include "roofline.h"
@@ -133,5 +132,3 @@ void bench_tsv_roof(FILE *out, const wb_problem *problem, const char *label, dou
 void bench_demo_head(FILE *out);
 void bench_demo_row(FILE *out, const wb_problem *problem, const wb_case *c, const bench_result *naive,
                     const bench_result *flash, bool cuda);
-
-#endif

@@ -1,7 +1,6 @@
 // roofline.h - how fast a problem can be on a GPU at all, how near a measured time comes to that, and what to try next. Arithmetic
 // alone: it asks no device and reads no file. The model: Williams, Waterman and Patterson 2009, doi:10.1145/1498765.1498785.
-#ifndef WORKBOOK_ROOFLINE_H
-#define WORKBOOK_ROOFLINE_H
+#pragma once
 
 #include "case/case.h"
 
@@ -103,5 +102,4 @@ void roofline_say(FILE *out, const char *what, const roofline_verdict *verdict, 
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,6 +1,5 @@
 // timer.h - how long device work takes, by device events, and how fast the device can be at all.
-#ifndef WORKBOOK_TIMER_H
-#define WORKBOOK_TIMER_H
+#pragma once
 
 #include "roofline.h"
 #include "workbook.h"
@@ -33,5 +32,4 @@ wb_status wb_roof_gemm(double *tflop_per_s);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -6,8 +6,7 @@
 //   B=2,Hq=4,Hkv=2,Nq=300,D=64,seed=7,mask=tree/20         ... under a mask as data; tree, and what 20 is of it: named_mask.h
 //   rows=512,cols=1001,seed=7                              weighted_row_sum
 //   B=3,Hq=8,Hkv=2,Nq=1,Nk=300,D=64,page=16,lens=mixed     flash_decode: Nk is the longest sequence; see wb_lens
-#ifndef WORKBOOK_CASE_H
-#define WORKBOOK_CASE_H
+#pragma once
 
 #include "case/named_mask.h"
 #include "problems.h"
@@ -167,5 +166,4 @@ uint16_t wb_to_bf16(float value);  // round to nearest even, NaN stays NaN
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,7 +1,6 @@
 // named_mask.h - masks that a case can ask for by name, for problem 15. Query i of Nq is the token t = i + Nk - Nq of Nk, so that the last
 // query is that of the last key; b is the mask's number; `size` means what stands here.
-#ifndef WORKBOOK_NAMED_MASK_H
-#define WORKBOOK_NAMED_MASK_H
+#pragma once
 
 #include "workbook.h"
 
@@ -47,5 +46,4 @@ extern const int wb_lesson_tree[7];
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,8 +1,7 @@
 // pages.h - which page of a paged cache is whose, in a case of problem 13 or 14: lengths, the page table, and its inverse.
 //
 // The pages in use are drawn from all of them, so those of a sequence lie anywhere, in any order, with unused ones between.
-#ifndef WORKBOOK_PAGES_H
-#define WORKBOOK_PAGES_H
+#pragma once
 
 #include "case/case.h"
 
@@ -29,5 +28,4 @@ void wb_pages_free(wb_pages *p);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,7 +1,6 @@
 // small_cases.h - a few cases of each problem for slow machines that look at every access (make sanitize-NN): every head size
 // and with it every kernel, lengths around the ends of tiles, several blocks, one lonely row.
-#ifndef WORKBOOK_SMALL_CASES_H
-#define WORKBOOK_SMALL_CASES_H
+#pragma once
 
 #include "case/case.h"
 
@@ -86,5 +85,3 @@ static inline void wb_small_cases_print(const wb_problem *problem)
         puts(text);
     }
 }
-
-#endif

@@ -6,8 +6,7 @@
 // What is right only because nothing here is preempted has to be found in another way: each thread knows what it can know (clocks).
 // An arrival at a signal or barrier publishes what a thread knows, a wait adds it. Whoever overwrites, reads or sends a tile must
 // know that those before have ended.
-#ifndef CUDACPU_ENGINE_H
-#define CUDACPU_ENGINE_H
+#pragma once
 
 #include "layer.h"
 
@@ -211,5 +210,3 @@ bool engine_step(block &b);  // nobody is ready: whether that changed
 void engine_block_end(block &b);
 bool early_read(void *context);  // a floating-point exception: whether the thread goes on
 }
-
-#endif

@@ -2,8 +2,7 @@
 //
 // x86-64 and AArch64 have a switch written by hand (fiber.cpp), which takes a few nanoseconds. Elsewhere, or with
 // -DCUDACPU_UCONTEXT, it is swapcontext, which takes a system call.
-#ifndef CUDACPU_FIBER_H
-#define CUDACPU_FIBER_H
+#pragma once
 
 #include <stddef.h>
 
@@ -73,5 +72,3 @@ inline void fiber_begin()
 // Describes the stack that the calling host thread runs on.
 void fiber_from_host_thread(fiber &f);
 }
-
-#endif

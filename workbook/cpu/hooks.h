@@ -1,7 +1,6 @@
 // hooks.h - the places where a build that looks for bugs wants to know what happens. Here they do nothing; the check build
 // (check/) defines them anew, and these, being weak, give way.
-#ifndef CUDACPU_HOOKS_H
-#define CUDACPU_HOOKS_H
+#pragma once
 
 #include "layer.h"
 
@@ -41,5 +40,3 @@ call_site hook_place(call_site site, const thread *t);  // what to show for it; 
 const char *hook_kernel_name(const block &b);           // of a kernel launched through a pointer: its own
 void hook_report_end();                                 // a last word, before the process ends
 }
-
-#endif

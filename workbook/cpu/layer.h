@@ -1,6 +1,5 @@
 // layer.h - how the layer sees a launch: host threads run blocks, a block has warps, a warp has threads, a thread has a fiber.
-#ifndef CUDACPU_LAYER_H
-#define CUDACPU_LAYER_H
+#pragma once
 
 #ifndef CUDACPU_LAYER
 #define CUDACPU_LAYER  // before any header of include/: the indices may be assigned here
@@ -193,5 +192,3 @@ void watchdog_leave();
 // -------------------------------------------------------------------------------------------------------------- faults.cpp
 void catch_faults();  // on this host thread
 }
-
-#endif

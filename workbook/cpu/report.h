@@ -3,8 +3,7 @@
 //   cudacpu: barrier divergence in kernel sum_rows, block (3,0,0)
 //      threads 0-31 wait at __syncthreads()  problems/02/sum.cu:31
 //         | __syncthreads();
-#ifndef CUDACPU_REPORT_H
-#define CUDACPU_REPORT_H
+#pragma once
 
 #include "layer.h"
 
@@ -26,5 +25,3 @@ void report_code(void *program_counter);  // file, line and source line of an in
 // "0-3, 7" for the bits 0x8f.
 void lane_list(unsigned lanes, char *text, size_t size);
 }
-
-#endif

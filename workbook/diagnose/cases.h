@@ -1,6 +1,5 @@
 // cases.h - what a function is run on to find its mistake.
-#ifndef DIAGNOSE_CASES_H
-#define DIAGNOSE_CASES_H
+#pragma once
 
 #include "case/case.h"
 
@@ -9,5 +8,3 @@ enum { MAX_CASES = 32 };
 // Cases in which mistakes differ; returns how many. A problem that has none of its own takes those of one with the same arguments, mask
 // and heads, and small cases if there is none.
 int diagnose_cases(const wb_problem *problem, char cases[MAX_CASES][WB_CASE_TEXT]);
-
-#endif

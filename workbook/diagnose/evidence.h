@@ -2,8 +2,7 @@
 //
 // A finding says what was different at the first wrong step. It is pinned down if one relation from a short list (`form`) explains all that
 // was seen of that step; otherwise it says what was seen, and no more. Nothing is guessed from results alone.
-#ifndef DIAGNOSE_EVIDENCE_H
-#define DIAGNOSE_EVIDENCE_H
+#pragma once
 
 #include "case/case.h"
 #include "reference/oracle.h"
@@ -183,5 +182,3 @@ bool look_at_pages(const record *r);               // decode.c
 void look_at_packed_rows(const pairs *tile);
 void look_at_scales(const record *r), look_at_merge(const record *r), conclude_decode(void);
 void look_at_lists(const record *r), look_at_bits(const pairs *tile), conclude_lists(void);  // lists.c
-
-#endif

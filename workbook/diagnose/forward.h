@@ -1,6 +1,5 @@
 // forward.h - what the parts of the forward share: the steps of a walk, and its blocks.
-#ifndef DIAGNOSE_FORWARD_H
-#define DIAGNOSE_FORWARD_H
+#pragma once
 
 #include "evidence.h"
 
@@ -22,5 +21,3 @@ void block_of(const record *r, int n, int *low, int *high);
 
 void look_at_walk(const record *r), conclude_walks(void);       // walks.c: which tiles each block meets
 void look_at_softmax(const record *r), conclude_softmax(void);  // softmax.c: what each row makes of its scores
-
-#endif

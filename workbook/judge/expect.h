@@ -1,6 +1,5 @@
 // expect.h - what each output of a case should be, by the oracle, and how far from that it may be.
-#ifndef TESTS_EXPECT_H
-#define TESTS_EXPECT_H
+#pragma once
 
 #include "worker_run.h"
 
@@ -38,5 +37,3 @@ void expect_excused_keys(const worker_run *run, bool *excused);
 void expect_forward_inputs(const worker_run *run, uint16_t *O, float *L);
 
 void expect_outputs(const worker_run *run, expected outputs[WB_MAX_TENSORS]);
-
-#endif

@@ -1,7 +1,6 @@
 // session.h - one worker process: started, asked case after case over a socket, ended. Nothing that it does can hang or harm the process
 // that judges it: every wait has a deadline, and what it prints is kept up to a fixed size.
-#ifndef TESTS_SESSION_H
-#define TESTS_SESSION_H
+#pragma once
 
 #include "exchange.h"
 
@@ -47,5 +46,3 @@ const char *session_ending(char *text, size_t size, wb_stage stage, int status, 
 // sentence, in `ending`; *in_time is false if it neither answered nor ended.
 const char *session_serve(session *s, const wb_problem *problem, const wb_case *c, int file, session_said *said,
                           char ending[256], bool *in_time);
-
-#endif

@@ -3,8 +3,7 @@
 // u is the unit roundoff of a format: 2^-24 for float32, 2^-8 for bfloat16. A sum of n terms, in any order, is off by at most
 // n u times the sum of their absolute values (Higham 2002, chapter 4). Tensor cores may truncate where a CPU rounds, which
 // doubles u: hence 2^-23 below.
-#ifndef TESTS_TOLERANCE_H
-#define TESTS_TOLERANCE_H
+#pragma once
 
 #include "case/case.h"
 
@@ -63,5 +62,3 @@ static inline double tolerance_row_sum(double terms, int cols)
 {
     return U_FLOAT / 2 * (cols / 32 + 48) * terms + 1e-30;
 }
-
-#endif

@@ -1,8 +1,7 @@
 // worker_run.h - has a worker run cases, each with a verdict on how it ended. A worker is a process that is expensive to start, above all
 // on a GPU, so it serves one case after the other until it is told to end (exchange.h has the protocol). Whoever finds fault with a case
 // sends its worker away; the next case then starts another.
-#ifndef TESTS_WORKER_RUN_H
-#define TESTS_WORKER_RUN_H
+#pragma once
 
 #include "session.h"
 
@@ -51,5 +50,3 @@ static inline char *original_tensor(const worker_run *run, int k)
 {
     return run->original + run->zones[k].start + run->zones[k].data;
 }
-
-#endif

@@ -1,6 +1,5 @@
 // run_suite.h - starts a test program on a worker, and follows the record that it writes.
-#ifndef WORKBOOK_RUN_SUITE_H
-#define WORKBOOK_RUN_SUITE_H
+#pragma once
 
 #include "score/results.h"
 
@@ -17,5 +16,3 @@ typedef struct suite_run {
 // Runs it to its end and reads the record, which the caller frees. Returns false if it has none of a whole run. Unless all has passed,
 // what the program said on stderr is then on standard output, indented.
 bool run_suite(const suite_run *run, results *r);
-
-#endif

@@ -1,6 +1,5 @@
 // picture.h - a mask as text: which query sees which key, and what that makes of each tile.
-#ifndef WORKBOOK_PICTURE_H
-#define WORKBOOK_PICTURE_H
+#pragma once
 
 #include "case/named_mask.h"
 #include "problems.h"
@@ -33,5 +32,3 @@ wb_tile_kind wb_tile_kind_of(const wb_picture *p, int i0, int j0, long *visible)
 //   #  the query sees the key      .  it does not, but the tile is computed      +  some of the pairs do that stand in one character
 //      blank: a tile that is skipped
 size_t wb_picture_print(const wb_picture *p, char *text, size_t size);
-
-#endif

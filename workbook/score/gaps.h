@@ -1,6 +1,5 @@
 // gaps.h - the gaps of a problem: what stands between //{ name and //} in the student's file, beside what was shipped.
-#ifndef WORKBOOK_GAPS_H
-#define WORKBOOK_GAPS_H
+#pragma once
 
 #include "problems.h"
 
@@ -26,5 +25,3 @@ const gap *gaps_first(const gap *gaps, int count);
 
 // A line that names the gaps that are as shipped; nothing if there are none.
 void gaps_write_untouched(FILE *to, const wb_problem *p);
-
-#endif

@@ -5,8 +5,7 @@
 // something to say of a submission as a whole. Any of them may be missing, and hold any bytes.
 // A checkpoint is earned if each of its tests is known to have passed: a missing line or file earns nothing, nor does a SKIP where the table
 // does not allow for one (if:).
-#ifndef WORKBOOK_GRADES_H
-#define WORKBOOK_GRADES_H
+#pragma once
 
 #include "problems.h"
 #include "score/results.h"
@@ -70,5 +69,3 @@ const char *grades_group_name(wb_group group);  // "", "bonus", "beyond"
 score grades_total(wb_group group);             // of the problems of one group
 void grades_print_total(FILE *to);       // "Score: 40/200 (+ bonus 0/100)", and what is beyond where there is any
 double grades_speed_points(int number);  // the formula of speed.sh, for a problem that is won whole
-
-#endif

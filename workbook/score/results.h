@@ -4,8 +4,7 @@
 // newline and a backslash; any other control character is written as "?". Rows stand in the order in which tests ended; whoever
 // shows them sorts by `line`. A test program writes a row as soon as its test has ended, and a last row, `end`, when all have:
 // a file without it is that of a run that was ended from outside.
-#ifndef WORKBOOK_RESULTS_H
-#define WORKBOOK_RESULTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -40,5 +39,3 @@ void results_free(results *r);
 
 // Sorts by line of the source, what has none last.
 void results_sort(results *r);
-
-#endif

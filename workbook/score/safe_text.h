@@ -1,6 +1,5 @@
 // safe_text.h - text that a student's program may have printed, in a form that the file it goes into survives.
-#ifndef WORKBOOK_SAFE_TEXT_H
-#define WORKBOOK_SAFE_TEXT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -21,5 +20,3 @@ char *safe_text(const char *text, text_form form);
 int utf8_length(const char *s);
 
 enum { TEXT_LIMIT = 65536 };
-
-#endif

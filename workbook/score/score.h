@@ -1,7 +1,6 @@
 // score.h - the commands of the program `score` (score.c says what they do and what they are given, up to a null), a file each. They
 // print to stdout and return an exit status.
-#ifndef WORKBOOK_SCORE_H
-#define WORKBOOK_SCORE_H
+#pragma once
 
 #include "score/grades.h"
 
@@ -32,5 +31,3 @@ void score_write_junit(FILE *to, const char *folder);
 // where nothing was measured the recorded chart in plots/. As images they are no part of the page: no script in them runs, they load nothing.
 void score_show_pictures(const wb_problem *p, const char *plots);
 void score_show_roofline(const char *plots);
-
-#endif

@@ -1,6 +1,5 @@
 // standing.h - where a problem stands, by the record of its last tests (grades.h) and by the student's file; nothing is built or run.
-#ifndef WORKBOOK_STANDING_H
-#define WORKBOOK_STANDING_H
+#pragma once
 
 #include "score/grades.h"
 
@@ -29,5 +28,3 @@ bool standing_file(const wb_problem *p, char file[64]);
 
 // What is to be done first: of those of the problems in `wanted` that are not done, else of all. False if all are done.
 bool standing_next(const char *folder, const bool wanted[WB_PROBLEMS], standing *next);
-
-#endif

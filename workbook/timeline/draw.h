@@ -1,6 +1,5 @@
 // draw.h - a timeline as text, and as a drawing for a lesson.
-#ifndef TIMELINE_DRAW_H
-#define TIMELINE_DRAW_H
+#pragma once
 
 #include "replay.h"
 
@@ -8,5 +7,3 @@
 
 void timeline_print(const timeline *t, const char *title, FILE *f);
 void timeline_draw(const timeline *t, const char *title, FILE *f);
-
-#endif

@@ -4,8 +4,7 @@
 // what it would cost an H100 that does nothing else, counted from bytes and operations. The rest costs nothing: masks, arrivals, the
 // issue of a product or copy. A unit does one thing at a time, in the order in which it is asked. So this is no measurement; it shows
 // which event waits for which.
-#ifndef TIMELINE_REPLAY_H
-#define TIMELINE_REPLAY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,5 +36,3 @@ typedef struct timeline {
 
 // False, with a sentence on stderr, if the file is no record, or its events wait for each other.
 bool timeline_replay(const char *path, timeline *t);
-
-#endif

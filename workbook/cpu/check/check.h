@@ -2,8 +2,7 @@
 //
 // A kernel is compiled with -fsanitize=thread,bounds,alignment, so the compiler announces every load and store by a call. It is not
 // linked with the compiler's runtime: the calls end in entry.cpp, go through access.cpp, and what is wrong becomes a finding.
-#ifndef CUDACPU_CHECK_H
-#define CUDACPU_CHECK_H
+#pragma once
 
 #include "../hooks.h"
 
@@ -131,5 +130,3 @@ struct finding {
 finding *new_finding(finding_kind kind, place now, access_kind what, place before = {0, 0});
 [[noreturn]] void finish();  // prints the findings and ends the process
 }
-
-#endif

@@ -1,6 +1,5 @@
 // cooperative_groups.h - thread_block, tiles of a warp, and reduce. No grid-wide groups: blocks do not run all at the same time.
-#ifndef CUDACPU_COOPERATIVE_GROUPS_H
-#define CUDACPU_COOPERATIVE_GROUPS_H
+#pragma once
 
 #include "cuda_runtime.h"
 
@@ -94,5 +93,3 @@ Value_ reduce(const thread_block_tile<Size_, Parent_> &tile_, Value_ value_, Fun
     return value_;
 }
 }
-
-#endif

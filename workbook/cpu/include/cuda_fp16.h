@@ -1,6 +1,5 @@
 // cuda_fp16.h - __half: IEEE binary16. NVIDIA's own header is never used here, so no toolkit is needed.
-#ifndef CUDACPU_CUDA_FP16_H
-#define CUDACPU_CUDA_FP16_H
+#pragma once
 
 #include "cuda_runtime.h"
 #include "cudacpu/sixteen_bits.h"
@@ -9,5 +8,3 @@ CUDACPU_SIXTEEN_BITS(__half, __half2, __half_raw, __half2_raw, half_from_float, 
 CUDACPU_SIXTEEN_CONVERSIONS(__half, __half2, __half_raw, half)
 typedef __half half;
 typedef __half2 half2;
-
-#endif

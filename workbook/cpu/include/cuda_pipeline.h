@@ -1,7 +1,6 @@
 // cuda_pipeline.h - asynchronous copies to shared memory (cp.async). The bytes arrive when the thread waits for them and not
 // before: until then the destination holds NaN, so that a forgotten wait shows.
-#ifndef CUDACPU_CUDA_PIPELINE_H
-#define CUDACPU_CUDA_PIPELINE_H
+#pragma once
 
 #include "cuda_runtime.h"
 
@@ -27,5 +26,3 @@ inline void __pipeline_wait_prior(size_t pending_, cudacpu::call_site site_ = cu
 {
     cudacpu::async_wait(static_cast<unsigned>(pending_), site_);
 }
-
-#endif

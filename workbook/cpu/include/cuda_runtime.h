@@ -1,6 +1,5 @@
 // cuda_runtime.h - CUDA C++ for the host compiler, run by the CPU execution layer. See workbook/cpu/README.md.
-#ifndef CUDACPU_CUDA_RUNTIME_H
-#define CUDACPU_CUDA_RUNTIME_H
+#pragma once
 
 #include "cudacpu/keywords.h"
 #include "cudacpu/vectors.h"
@@ -12,5 +11,3 @@
 #include "cudacpu/tensor_cores.h"
 #include "cudacpu/pages.h"
 #include "cudacpu/maths.h"
-
-#endif

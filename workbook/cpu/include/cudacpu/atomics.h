@@ -1,6 +1,5 @@
 // atomics.h - atomic read-modify-write, in shared and in global memory. They return the old value.
-#ifndef CUDACPU_ATOMICS_H
-#define CUDACPU_ATOMICS_H
+#pragma once
 
 #include "keywords.h"
 
@@ -28,5 +27,3 @@ double atomicAdd(double *at_, double value_);
 // One machine, one scope.
 template <class Type_> Type_ atomicAdd_block(Type_ *at_, Type_ value_) { return atomicAdd(at_, value_); }
 template <class Type_> Type_ atomicAdd_system(Type_ *at_, Type_ value_) { return atomicAdd(at_, value_); }
-
-#endif

@@ -1,7 +1,6 @@
 // hopper.h - what workbook/hopper.cuh calls here: signals, the copy engine, products that run on their own, warpgroups. Everything
 // asynchronous happens as late as the hardware may do it: see ../../engine.h.
-#ifndef CUDACPU_HOPPER_H
-#define CUDACPU_HOPPER_H
+#pragma once
 
 #include "keywords.h"
 
@@ -100,5 +99,3 @@ template <class Type_> Type_ *shared_as(void *at_)
     return static_cast<Type_ *>(at_);
 }
 }
-
-#endif

@@ -2,8 +2,7 @@
 //
 // A rule for every header of this folder: students call things N, D, tile or lane, sometimes as macros. So parameters, locals
 // and template parameters end in an underscore, and macros begin with CUDACPU_.
-#ifndef CUDACPU_KEYWORDS_H
-#define CUDACPU_KEYWORDS_H
+#pragma once
 
 #ifdef __CUDACC__
 #error "these headers are for the host compiler: keep workbook/cpu/include off nvcc's include path"
@@ -61,5 +60,3 @@ struct call_site {
 // As a default argument it is evaluated where the outermost call stands.
 constexpr call_site here(const char *file_ = __builtin_FILE(), int line_ = __builtin_LINE()) { return {file_, line_}; }
 }
-
-#endif

@@ -5,8 +5,7 @@
 //                       [=, cudacpu_0 = (x), cudacpu_1 = (n + 1)] { scale<64>(cudacpu_0, cudacpu_1); });
 //
 // So arguments are evaluated once, on the host, and every thread gets its own copies of them, as on a GPU.
-#ifndef CUDACPU_LAUNCH_H
-#define CUDACPU_LAUNCH_H
+#pragma once
 
 #include "runtime_api.h"
 #include "vectors.h"
@@ -91,5 +90,3 @@ template <class Attempt_> kernel describe(const char *name_, Attempt_ attempt_, 
     })
 #endif
 }
-
-#endif

@@ -1,7 +1,6 @@
 // maths.h - loads with cache hints, fast-math intrinsics, bits, and min and max as nvcc overloads them. The fast functions are the
 // exact ones here: results agree with a GPU's to a tolerance, never bit by bit.
-#ifndef CUDACPU_MATHS_H
-#define CUDACPU_MATHS_H
+#pragma once
 
 #include "vectors.h"
 
@@ -178,5 +177,3 @@ namespace cudacpu
 [[noreturn]] void trap(call_site site_);
 }
 [[noreturn]] inline void __trap(cudacpu::call_site site_ = cudacpu::here()) { cudacpu::trap(site_); }
-
-#endif

@@ -1,7 +1,6 @@
 // pages.h - what a kernel of a paged cache relies on and no host has looked at: the numbers in its tables. workbook/tile.cuh names the two
 // words; on a GPU they are empty.
-#ifndef CUDACPU_PAGES_H
-#define CUDACPU_PAGES_H
+#pragma once
 
 #include "keywords.h"
 
@@ -10,5 +9,3 @@ void expect_page(int page_, int pages_, int sequence_, int key_, cudacpu::call_s
 
 // That the sequence has from 0 to `most` keys, as many as its row of the page table can name.
 void expect_keys(int keys_, int most_, int sequence_, cudacpu::call_site site_ = cudacpu::here());
-
-#endif

@@ -1,7 +1,6 @@
 // runtime_api.h - the part of the CUDA runtime that host code needs: memory, errors, streams, events, the device's properties.
 // Everything is finished when it returns; streams and events exist so that the same source runs.
-#ifndef CUDACPU_RUNTIME_API_H
-#define CUDACPU_RUNTIME_API_H
+#pragma once
 
 #include "keywords.h"
 #include "vectors.h"
@@ -251,5 +250,3 @@ cudaError_t cudaEventRecord(cudaEvent_t event_, cudaStream_t stream_ = nullptr);
 cudaError_t cudaEventSynchronize(cudaEvent_t event_);
 cudaError_t cudaEventQuery(cudaEvent_t event_);
 cudaError_t cudaEventElapsedTime(float *milliseconds_, cudaEvent_t start_, cudaEvent_t stop_);
-
-#endif

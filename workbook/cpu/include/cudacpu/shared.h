@@ -5,8 +5,7 @@
 //   extern __shared__ float x[];   ->  float *const x = static_cast<float *>(cudacpu::dynamic_shared(...));
 //
 // Both kinds hold NaN (bytes 0xff) when a block starts.
-#ifndef CUDACPU_SHARED_H
-#define CUDACPU_SHARED_H
+#pragma once
 
 #include "keywords.h"
 
@@ -33,5 +32,3 @@ constexpr bool inside_function(const char *function_) { return function_[0] != 0
 
 #define CUDACPU_SHARED_IN_FUNCTION()                                                                                   \
     static_assert(::cudacpu::inside_function(__builtin_FUNCTION()), "declare extern __shared__ inside the kernel")
-
-#endif

@@ -1,7 +1,6 @@
 // sixteen_bits.h - what __half and __nv_bfloat16 have in common. They hold 16 bits; arithmetic goes through float32 and rounds to the
 // nearest, ties to even, which gives the GPU's bits for + - * / and fma.
-#ifndef CUDACPU_SIXTEEN_BITS_H
-#define CUDACPU_SIXTEEN_BITS_H
+#pragma once
 
 #include "maths.h"
 
@@ -157,5 +156,3 @@ template <class Half_> Half_ fused_multiply_add(Half_ x_, Half_ y_, Half_ z_)
 #define CUDACPU_HALF_UNARY(half_, pair_, name_, name2_, function_)                                                     \
     inline half_ name_(half_ x_) { return half_(function_(float(x_))); }                                               \
     inline pair_ name2_(pair_ x_) { return pair_(name_(x_.x), name_(x_.y)); }
-
-#endif

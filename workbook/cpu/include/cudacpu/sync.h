@@ -1,6 +1,5 @@
 // sync.h - barriers, shuffles, votes and reductions: all the places where a thread may have to wait for others.
-#ifndef CUDACPU_SYNC_H
-#define CUDACPU_SYNC_H
+#pragma once
 
 #include "vectors.h"
 
@@ -132,5 +131,3 @@ unsigned __match_any_sync(unsigned mask_, Value_ value_, cudacpu::call_site site
         static_assert(false, "__activemask() promises nothing about who will arrive: name the lanes you mean");        \
         return 0u;                                                                                                     \
     }())
-
-#endif

@@ -1,6 +1,5 @@
 // tensor_cores.h - a product of matrices by a whole warp, its factors and its result spread over the lanes as mma.sync wants them.
-#ifndef CUDACPU_TENSOR_CORES_H
-#define CUDACPU_TENSOR_CORES_H
+#pragma once
 
 #include "keywords.h"
 
@@ -28,5 +27,3 @@ struct matrices {
 };
 void multiply(const matrices &matrices_);
 }
-
-#endif

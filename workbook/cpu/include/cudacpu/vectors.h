@@ -1,6 +1,5 @@
 // vectors.h - float4 and its relatives, dim3, and the four variables that tell a thread who it is.
-#ifndef CUDACPU_VECTORS_H
-#define CUDACPU_VECTORS_H
+#pragma once
 
 #include "keywords.h"
 
@@ -48,5 +47,3 @@ CUDACPU_INDEX dim3 blockDim;
 CUDACPU_INDEX dim3 gridDim;
 
 constexpr int warpSize = 32;
-
-#endif
