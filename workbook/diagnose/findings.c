@@ -36,6 +36,7 @@ bool fit_add(fit *f, double seen, const double *values, double tolerance)
 void fit_says(fit *f, const char *format, ...)
 {
     va_list arguments;
+    if (*f->says) return;
     va_start(arguments, format);
     vsnprintf(f->says, sizeof f->says, format, arguments);
     va_end(arguments);

@@ -34,19 +34,6 @@ void read_steps(const walk *w)
     }
 }
 
-void block_of(const record *r, int n, int *low, int *high)
-{
-    *low = e.s->q_len, *high = -1;
-    const product *mine = r->walks[n].first;
-    for (int m = 0; m < r->walk_count; m++) {
-        const product *p = r->walks[m].first;
-        if (!p || !mine || r->walks[m].block != r->walks[n].block) continue;
-        for (int i = 0; i < p->rows; i++)
-            if (p->a_row[i] >= 0 && mine->a_row[0] >= 0 && head_of(p->a_row[i]) == head_of(mine->a_row[0]))
-                *low = min_int(*low, query_of(p->a_row[i])), *high = max_int(*high, query_of(p->a_row[i]));
-    }
-}
-
 // --------------------------------------------------------------------------------------------------------------------- heads
 
 // clang-format off
@@ -67,14 +54,13 @@ static fit fit_heads[2] = {FIT(head_forms), FIT(head_forms)};
 // K and V: which of their heads a query head reads. False if that is wrong.
 static bool look_at_heads(const record *r, bool of_V)
 {
-    enum { HEADS = 256, FORMS = sizeof head_forms / sizeof *head_forms };
+    enum { HEADS = 256 };
     const attention_shape *s = e.s;
     int reads[HEADS], wrong = 0, nobodys = 0, row = -1;
     bool tell = false;
     const int heads = min_int(HEADS, s->batch * s->q_heads), group = s->q_heads / s->kv_heads;
     for (int h = 0; h < heads; h++) reads[h] = -1;
-    for (int n = 0; n < r->walk_count; n++) {
-        read_steps(&r->walks[n]);
+    EACH_WALK (r, n) {
         const int q = step_count ? steps[0].S->a_row[0] : -1, h = q >= 0 ? head_of(q) : heads;
         for (int t = 0; t < step_count && h < heads; t++) {
             const product *p = of_V ? steps[t].PV : steps[t].S;
@@ -90,12 +76,10 @@ static bool look_at_heads(const record *r, bool of_V)
     char list[2][200] = {"", ""};
     for (int h = 0; h < heads; h++) {
         const int b = h / s->q_heads, q = h % s->q_heads, k = s->kv_heads;
-        // clang-format off
-        const double values[FORMS] = {
-            right_key_head(h), b * k + q * group, b * k + q % k, b * k + q, b * k, b * k + q / k, b * k + q % group, q / group,
-            b * s->q_heads + q / group, b * k + k - 1 - q / group, b * k + (q / group + 1) % k, h / k, b * k + q / k % k,
-            b * k + min_int(q, k - 1), b * k + min_int(q / 2, k - 1), b * k + min_int((q + 1) / group, k - 1), b * k + q / group * group % k};
-        // clang-format on
+        VALUES(values, head_forms, right_key_head(h), b * k + q * group, b * k + q % k, b * k + q, b * k, b * k + q / k,
+               b * k + q % group, q / group, b * s->q_heads + q / group, b * k + k - 1 - q / group,
+               b * k + (q / group + 1) % k, h / k, b * k + q / k % k, b * k + min_int(q, k - 1),
+               b * k + min_int(q / 2, k - 1), b * k + min_int((q + 1) / group, k - 1), b * k + q / group * group % k);
         if (reads[h] >= 0) tell |= fit_add(&fit_heads[of_V], reads[h], values, 0);
         const size_t n = strlen(list[0]), m = strlen(list[1]);
         if (h >= 16) continue;
@@ -230,10 +214,9 @@ static void look_at_tiles(const record *r)
         block_of(r, n, &low, &high);
         for (int i = 0; step_count && i < min_int(256, steps[0].S->rows); i++) {
             largest[i] = -INFINITY;
-            for (int t = 0; t < step_count; t++)
-                for (int c = 0; c < steps[t].S->cols; c++)
-                    if (sees(steps[t].S->a_row[i], key_of(steps[t].S->b_row[c])))
-                        largest[i] = fmax(largest[i], steps[t].S->after[i * steps[t].S->cols + c] * base2_scale());
+            EACH_PAIR (t, step_count, c, steps[t].S->cols)
+                if (sees(steps[t].S->a_row[i], key_of(steps[t].S->b_row[c])))
+                    largest[i] = fmax(largest[i], steps[t].S->after[i * steps[t].S->cols + c] * base2_scale());
         }
         for (int t = 0; t < step_count && !by_number; t++) {
             const product *S = steps[t].S;
@@ -262,15 +245,11 @@ void look_at_forward(void)
     record r;
     if (!record_read(&r, true)) return;
     e.widest = 0;
-    for (int n = 0; n < r.walk_count; n++) {
-        read_steps(&r.walks[n]);
+    EACH_WALK (&r, n) {
         for (int t = 0; t < step_count; t++) e.widest = max_int(e.widest, steps[t].S->cols);
     }
     if ((!e.table || look_at_pages(&r)) && look_at_heads(&r, false)) look_at_heads(&r, true);
-    for (int n = 0; n < r.walk_count; n++) {
-        read_steps(&r.walks[n]);
-        look_at_values();
-    }
+    EACH_WALK (&r, n) { look_at_values(); }
     if (e.K_scale) look_at_scales(&r);
     if (e.problem->signature == WB_BLOCK_MASK) look_at_lists(&r);
     look_at_walk(&r);

@@ -202,7 +202,6 @@ bool record_read(record *r, bool whole)
 // ---------------------------------------------------------------------------------------------------------------- what rows are
 
 int all_rows(void) { return e.s->batch * e.s->q_heads * e.s->q_len; }
-int longest(void) { return e.s->kv_len; }
 int query_of(int row) { return row % e.s->q_len; }
 int head_of(int row) { return row / e.s->q_len; }
 int right_key_head(int head)
@@ -228,6 +227,23 @@ int key_head_of(int row)
 }
 
 int keys_of(int row) { return e.kv_len ? e.kv_len[head_of(row) / e.s->q_heads] : e.s->kv_len; }
+
+void block_of(const record *r, int n, int *low, int *high)
+{
+    const product *mine = r->walks[n].first;
+    const bool keys = mine && mine->left == OF_K;
+    *low = keys ? e.s->kv_len : e.s->q_len, *high = -1;
+    for (int m = 0; m < r->walk_count; m++) {
+        const product *p = r->walks[m].first;
+        if (!p || !mine || r->walks[m].block != r->walks[n].block || p->left != mine->left) continue;
+        for (int i = 0; i < p->rows; i++) {
+            const int row = p->a_row[i], first = mine->a_row[0], at = keys ? key_of(row) : query_of(row);
+            if (row >= 0 && first >= 0 &&
+                (keys ? key_head_of(row) == key_head_of(first) : head_of(row) == head_of(first)))
+                *low = min_int(*low, at), *high = max_int(*high, at);
+        }
+    }
+}
 
 static unsigned char *visible;  // [masks, Nq, Nk] of this case, asked once
 
