@@ -63,6 +63,12 @@ static const form end_forms[] = {
     {"without_first_part", ": the first part is left out"}, {"sum_doubled", ": it is twice as much"},
     {"sum_negative", ": it has the wrong sign"}};
 // clang-format on
+// [2]: of the kernel of dQ, and of that of dK and dV
+static fit fit_first[2] = {{FIT(key_begin_forms)}, {FIT(first_forms)}},
+           fit_last[2] = {{FIT(key_end_forms)}, {FIT(last_forms)}},
+           fit_factor[2] = {{FIT(factor_forms)}, {FIT(factor_forms)}},
+           fit_shift[2] = {{FIT(shift_forms)}, {FIT(shift_forms)}}, fit_dS[2] = {{FIT(dS_forms)}, {FIT(dS_forms)}},
+           fit_end[3] = {{FIT(end_forms)}, {FIT(end_forms)}, {FIT(end_forms)}};
 
 // One step: S, dP, and the two products that take P and dS, or the one that takes dS.
 typedef struct step {
@@ -120,16 +126,10 @@ static void read_steps(const walk *w)
         else if (now && !p->scores && p->rows == now->S->rows && p->depth == now->S->cols && p->cols == s->head_dim) {
             if ((now->P && goes_on(now->P, p)) || (now->dS && goes_on(now->dS, p)))
                 now->again = p;
-            else if (by_keys && p->right == OF_dO && !now->P)
-                now->P = p;
-            else if (by_keys && p->right == OF_Q && !now->dS && (now->P || now->dP))
-                now->dS = p;
-            else if (by_keys && !now->P && !now->dP)
+            else if (by_keys && !now->P && (p->right == OF_dO || !now->dP || now->dS))
                 now->P = p;
             else if (!now->dS)
                 now->dS = p;
-            else if (by_keys && !now->P)
-                now->P = p;
         }
     }
 }
@@ -141,8 +141,8 @@ static void look_at_delta(void)
     const int rows = all_rows(), D = s->head_dim;
     const float *delta = e.delta, *O = e.O, *dO = e.dO;
     if (!delta) return;
-    double *right = calloc((size_t)rows * 2 + 2, sizeof *right), *sizes = right + rows + 1;
-    static fit f = FIT(delta_forms);
+    double *right = allocate((size_t)rows * 2, sizeof *right), *sizes = right + rows;
+    static fit f = {FIT(delta_forms)};
     int wrong = -1, lanes = 0;
     for (int i = rows; i-- > 0;) {
         double oo = 0, gg = 0, o = 0, g = 0;
@@ -235,9 +235,6 @@ static void look_at_heads(void)
 
 static double clamp(double x, double high) { return fmax(0, fmin(x, high)); }
 
-static fit fit_first[2] = {FIT(key_begin_forms), FIT(first_forms)},
-           fit_last[2] = {FIT(key_end_forms), FIT(last_forms)};  // of keys: [1]
-
 // Where the walks of one kernel begin and end, over all blocks of this case.
 static void add_bounds(const record *r, bool keys)
 {
@@ -299,17 +296,13 @@ static void conclude_walks_of(bool keys)
 {
     static const int ranks[SEEN] = {BY_WALK, BY_WALK, BY_WASTE};
     static const char *const ids[SEEN] = {"pairs_missing", "pairs_twice", "tile_in_vain"};
-    const form *f = fit_form(&fit_first[keys]), *l = fit_form(&fit_last[keys]);
+    const form *f = fit_form(&fit_first[keys]), *l = fit_form(&fit_last[keys]), *is = l ? l : f;
     for (int kind = 0; kind < SEEN; kind++) {
         if (!*seen_walks[kind][keys].says) continue;
         snprintf(e.text, sizeof e.text, "%s", seen_walks[kind][keys].shown);
-        find(ranks[kind],
-             l   ? l->id
-             : f ? f->id
-                 : ids[kind],
-             keys ? "queries|parts|group|next head" : "keys", "in the kernel of %s %s%s%s%s%s",
-             keys ? "dK and dV" : "dQ", seen_walks[kind][keys].says, f ? "; the walks begin " : "", f ? f->says : "",
-             l ? "; the walks end " : "", l ? l->says : "");
+        find(ranks[kind], is ? is->id : ids[kind], keys ? "queries|parts|group|next head" : "keys",
+             "in the kernel of %s %s%s%s%s%s", keys ? "dK and dV" : "dQ", seen_walks[kind][keys].says,
+             f ? "; the walks begin " : "", f ? f->says : "", l ? "; the walks end " : "", l ? l->says : "");
     }
 }
 
@@ -317,8 +310,7 @@ static void conclude_walks_of(bool keys)
 static void look_at_pairs(const record *r, bool keys)
 {
     const int rows = all_rows(), Nk = s->kv_len;
-    unsigned char *met = calloc((size_t)rows * (size_t)Nk + 1, 1), *given = calloc((size_t)rows * (size_t)Nk + 1, 1);
-    if (!met || !given) exit(2);
+    unsigned char *met = allocate((size_t)rows * (size_t)Nk, 1), *given = allocate((size_t)rows * (size_t)Nk, 1);
     int walks = 0, vain_q = -1, vain_k = -1;
     EACH_WALK (r, n) {
         if (by_keys != keys) continue;
@@ -336,11 +328,10 @@ static void look_at_pairs(const record *r, bool keys)
             for (int m = 0; m < r->walk_count && !seen; m++) {
                 const product *of = r->walks[m].first;
                 if (!of || r->walks[m].block != r->walks[n].block || of->left != S->left) continue;
-                for (int i = 0; i < of->rows && !seen; i++)
-                    for (int c = 0; c < S->cols && !seen; c++) {
-                        const int q = keys ? S->b_row[c] : of->a_row[i], k = keys ? of->a_row[i] : S->b_row[c];
-                        some |= q >= 0 && k >= 0, seen |= sees_pair(q, k);
-                    }
+                EACH_PAIR (i, of->rows, c, seen ? 0 : S->cols) {
+                    const int q = keys ? S->b_row[c] : of->a_row[i], k = keys ? of->a_row[i] : S->b_row[c];
+                    some |= q >= 0 && k >= 0, seen |= sees_pair(q, k);
+                }
             }
             if (some && !seen && vain_q < 0) name_pair(S, 0, 0, &vain_q, &vain_k);
         }
@@ -462,30 +453,25 @@ static void look_at_tiles(const record *r)
             for (int b = 0; b < p.keys; b++) {
                 const int k = keys ? S->a_row[b] : S->b_row[b];
                 p.key[b] = k >= 0 && key_head_of(k) == key_head_of(k0) ? key_of(k) : -1;
-                for (int a = 0; a < p.queries; a++) {
-                    const int at = keys ? b * S->cols + a : a * S->cols + b, q = keys ? S->b_row[a] : S->a_row[a];
-                    if (p.query[a] < 0 || p.key[b] < 0) continue;
-                    const double weight = left->a[at], right = exp2(S->after[at] * s2 - e.L[q] * LOG2E);
-                    const bool clear = right > 1e-20 && (left == steps[t].P || !steps[t].dP ||
-                                                         fabs(steps[t].dP->after[at] - e.delta[q]) > 1e-3);
-                    const double x = steps[t].dP ? steps[t].dP->after[at] - e.delta[q] : 1;
-                    // Where dS alone is known, another form of it leaves something in hidden pairs, too.
-                    const bool strange =
-                        isnan(weight) || (!steps[t].P && weight != 0 && !near_to(weight, right * x, 0.05));
-                    strangers += strange;
-                    p.fate[a * p.keys + b] = strange                                 ? UNCLEAR
-                                             : weight != 0                           ? WEIGHT
-                                             : !clear || (sees_pair(q, k) && !alive) ? UNCLEAR
-                                                                                     : HIDDEN;
-                }
+            }
+            EACH_PAIR (b, p.keys, a, p.queries) {
+                const int i = keys ? b : a, c = keys ? a : b, at = i * S->cols + c;
+                int q, k;
+                if (p.query[a] < 0 || p.key[b] < 0) continue;
+                name_pair(S, i, c, &q, &k);
+                const double weight = left->a[at], right = exp2(S->after[at] * s2 - e.L[q] * LOG2E);
+                const double x = steps[t].dP ? steps[t].dP->after[at] - e.delta[q] : 1;
+                const bool clear = right > 1e-20 && (left == steps[t].P || fabs(x) > 1e-3);
+                // Where dS alone is known, another form of it leaves something in hidden pairs, too.
+                const bool strange = isnan(weight) || (!steps[t].P && weight != 0 && !near_to(weight, right * x, 0.05));
+                const fate unseen = !clear || (sees_pair(q, k) && !alive) ? UNCLEAR : HIDDEN;
+                p.fate[a * p.keys + b] = strange ? UNCLEAR : weight != 0 ? WEIGHT : unseen;
+                strangers += strange;
             }
             if (strangers <= p.queries * p.keys / 20) add_to_mask(keys ? MASK_DKDV : MASK_DQ, &p);
         }
     }
 }
-
-static fit fit_factor[2] = {FIT(factor_forms), FIT(factor_forms)},
-           fit_shift[2] = {FIT(shift_forms), FIT(shift_forms)};  // of keys: [1]
 
 // From which exponent the weights of a step come. True if they are right.
 static bool look_at_weights(const step *t)
@@ -525,20 +511,18 @@ static bool look_at_weights(const step *t)
         if (off <= close) {
             VALUES(shifts, shift_forms, L * LOG2E, L, L * LOG2E * LOG2E, -L * LOG2E, e.delta[q], L * LOG2E * s2, L * s2,
                    L * LOG2E * s->scale, L * LN2, 0, -L, first_q >= 0 ? e.L[first_q] * LOG2E : NAN);
-            if (fit_add(&fit_shift[by_keys], from, shifts, close + 0.002 * fabs(from)))
-                fit_says(&fit_shift[by_keys],
-                         "P of query %d is 2^(scale log2(e) S - %.5g) in the kernel of %s, where L log2(e) = %.5g has "
-                         "to be subtracted",
-                         query_of(q), from, kernel, L * LOG2E);
+            fit_see(&fit_shift[by_keys], from, shifts, close + 0.002 * fabs(from),
+                    "P of query %d is 2^(scale log2(e) S - %.5g) in the kernel of %s, where L log2(e) = %.5g has "
+                    "to be subtracted",
+                    query_of(q), from, kernel, L * LOG2E);
             continue;
         }
         VALUES(factors, factor_forms, s2, 1, s->scale, LOG2E, s2 * LOG2E, s2 * s->scale, -s2, s2 * s2);
         if (count > 4 && l.off <= close) {
-            if (fit_add(&fit_factor[by_keys], l.slope, factors, 0.02 * fabs(l.slope)))
-                fit_says(&fit_factor[by_keys],
-                         "P of query %d is 2^(%.4g S - ...) in the kernel of %s, where scale log2(e) = %.4g belongs "
-                         "before S",
-                         query_of(q), l.slope, kernel, s2);
+            fit_see(&fit_factor[by_keys], l.slope, factors, 0.02 * fabs(l.slope),
+                    "P of query %d is 2^(%.4g S - ...) in the kernel of %s, where scale log2(e) = %.4g belongs "
+                    "before S",
+                    query_of(q), l.slope, kernel, s2);
         } else
             find(BY_EXPONENT, "", t->P ? where : "dS for dQ|recompute for dQ",
                  "P of query %d is not 2^(scale log2(e) S - L log2(e)) in the kernel of %s", query_of(q), kernel);
@@ -563,20 +547,12 @@ static bool look_at_left_of_dV(const step *t)
         is_dS += fabs(left - dS) <= size, is_dP += near_to(left, x, 0.01), is_0 += left == 0;
     }
     if (wrong <= count / 100 || wrong_dS > count / 100) return true;
-    find(BY_FACTOR,
-         is_0 == count       ? "dV_from_zeros"
-         : is_dS == count    ? "dV_from_dS"
-         : is_dP > count / 2 ? "dV_from_dP"
-                             : "",
-         "dV", "dV is summed up from something else than P, though P is right in dS%s",
-         is_0 == count       ? ": from zeros"
-         : is_dS == count    ? ": from dS"
-         : is_dP > count / 2 ? ": from dP"
-                             : "");
+    static const form left_forms[] = {
+        {"", ""}, {"dV_from_zeros", ": from zeros"}, {"dV_from_dS", ": from dS"}, {"dV_from_dP", ": from dP"}};
+    const form *is = &left_forms[is_0 == count ? 1 : is_dS == count ? 2 : is_dP > count / 2 ? 3 : 0];
+    find(BY_FACTOR, is->id, "dV", "dV is summed up from something else than P, though P is right in dS%s", is->says);
     return false;
 }
-
-static fit fit_dS[2] = {FIT(dS_forms), FIT(dS_forms)};  // of keys: [1]
 
 // dS against P (dP - delta). Of dQ P must be the right one. True if some other form was recognised, or it is right.
 static bool look_at_dS(const step *t)
@@ -595,12 +571,10 @@ static bool look_at_dS(const step *t)
                P * (x * s->scale - d), s->scale * P * (x - d), P * (x - d) * LOG2E, P - (x - d), P * (x - L * LOG2E),
                P * (x - L), raw * (x - d), P * d, 2 * P * (x - d), P * P * (x - d), P * (raw - d), 0, P * (x - P * d),
                raw * s2 * (x - d));
-
         const double tolerance = size + 0.012 * fabs(dS);
-        if (fit_add(&fit_dS[by_keys], dS, values, tolerance))
-            fit_says(&fit_dS[by_keys],
-                     "in the kernel of %s dS of query %d and key %d is %.4g, where P (dP - delta) = %.4g",
-                     own("dK and dV", "dQ"), query_of(q), key_of(k), dS, values[0]);
+        fit_see(&fit_dS[by_keys], dS, values, tolerance,
+                "in the kernel of %s dS of query %d and key %d is %.4g, where P (dP - delta) = %.4g",
+                own("dK and dV", "dQ"), query_of(q), key_of(k), dS, values[0]);
         count++;
         for (int f = 0; f < COUNT(dS_forms); f++) misses[f] += !(fabs(dS - values[f]) <= tolerance);
     }
@@ -609,42 +583,31 @@ static bool look_at_dS(const step *t)
     return t->P;  // where P is not known it may be that which is wrong
 }
 
-static bool same(const float *x, const float *y, int count, double *factor)
-{
-    double xx = 0, xy = 0, off = 0, largest = 0;
-    for (int n = 0; n < count; n++)
-        xx += (double)x[n] * x[n], xy += (double)x[n] * y[n], largest = fmax(largest, fabs(x[n])),
-                                                              off = fmax(off, fabs((double)x[n] - y[n]));
-    *factor = xx > 0 ? xy / xx : 1;
-    return off <= 1e-4 * largest;
-}
-
 // Whether a sum goes on where it was, step by step.
 static void look_at_sums(bool is_dV)
 {
-    const char *name = is_dV ? "dV" : own("dK", "dQ");
-    const product *before = NULL;
+    static const form sum_forms[] = {{"", ""},
+                                     {"sum_begins_anew", ": it begins anew"},
+                                     {"scaled_in_the_loop", ": by scale, which it is to be once, at the end"}};
     for (int t = 0; t < step_count; t++) {
-        const product *now = is_dV ? steps[t].P : steps[t].dS;
-        double factor;
+        const product *now = is_dV ? steps[t].P : steps[t].dS, *before = t == 0  ? now
+                                                                         : is_dV ? steps[t - 1].P
+                                                                                 : steps[t - 1].dS;
+        double xx = 0, xy = 0, off = 0, largest = 0;
         if (!now) return;
-        if (before && !same(before->after, now->before, now->rows * now->cols, &factor)) {
-            find(BY_SUM,
-                 fabs(factor) < 1e-6               ? "sum_begins_anew"
-                 : near_to(factor, s->scale, 0.01) ? "scaled_in_the_loop"
-                                                   : "",
-                 is_dV ? "dV" : own("dK|dK scale", "dQ|dQ scale"),
-                 "between steps %d and %d of its walk the sum of %s is multiplied by %.4g%s", t - 1, t, name, factor,
-                 fabs(factor) < 1e-6               ? ": it begins anew"
-                 : near_to(factor, s->scale, 0.01) ? ": by scale, which it is to be once, at the end"
-                                                   : "");
-            return;
+        for (int n = 0; n < now->rows * now->cols && t > 0; n++) {
+            const double x = before->after[n], y = now->before[n];
+            xx += x * x, xy += x * y, largest = fmax(largest, fabs(x)), off = fmax(off, fabs(x - y));
         }
-        before = now;
+        if (off <= 1e-4 * largest) continue;
+        const double factor = xx > 0 ? xy / xx : 1;
+        const form *is = &sum_forms[fabs(factor) < 1e-6 ? 1 : near_to(factor, s->scale, 0.01) ? 2 : 0];
+        find(BY_SUM, is->id, is_dV ? "dV" : own("dK|dK scale", "dQ|dQ scale"),
+             "between steps %d and %d of its walk the sum of %s is multiplied by %.4g%s", t - 1, t,
+             is_dV ? "dV" : own("dK", "dQ"), factor, is->says);
+        return;
     }
 }
-
-static fit fit_end[3] = {FIT(end_forms), FIT(end_forms), FIT(end_forms)};
 
 // What was stored against what was summed up, over all walks that have this row.
 static void look_at_end(const record *r, int output)
@@ -652,9 +615,8 @@ static void look_at_end(const record *r, int output)
     static const char *const names[] = {"dQ", "dK", "dV"};
     const int D = s->head_dim, rows = output ? s->batch * s->kv_heads * s->kv_len : all_rows();
     const size_t count = (size_t)rows * (size_t)D;
-    double *sum = calloc(3 * count + 1, sizeof *sum), *first = sum + count, *last = first + count;
-    int *walks = calloc((size_t)rows + 1, sizeof *walks), wrong = -1;
-    if (!sum || !walks) exit(2);
+    double *sum = allocate(3 * count, sizeof *sum), *first = sum + count, *last = first + count;
+    int *walks = allocate((size_t)rows, sizeof *walks), wrong = -1;
     EACH_WALK (r, n) {
         if (!step_count || by_keys != (output > 0)) continue;
         const step *end = &steps[step_count - 1];

@@ -69,6 +69,8 @@ static const form scaled_l_forms[] = {
     {"l_completed_in_each_tile", "l is four times as large: the sum of a row is completed in each tile, and once more at the end"},
     {"K_scale_in_l", "l is summed up with K's scale"}, {"l_doubled", "l is twice as large"}};
 // clang-format on
+static fit fit_pages = {FIT(page_forms)}, fit_tokens = {FIT(token_forms)}, fit_merge = {FIT(merge_forms)},
+           fit_use = {FIT(use_forms)}, fit_place = {FIT(place_forms)}, fit_scaled_l = {FIT(scaled_l_forms)};
 
 enum { PARTS = 256 };
 
@@ -98,8 +100,6 @@ static int page_by(int rel, int b, int k, int used)
     }
     return at < all ? e.table[at] : -1;
 }
-
-static fit fit_pages = FIT(page_forms);
 
 // Pages of K that are read for each sequence, against those of the table. False if they are not right.
 bool look_at_pages(const record *r)
@@ -141,17 +141,15 @@ bool look_at_pages(const record *r)
         const bool stranger = some && values[0] != 0, lost = some && !stranger && met >= e.kv_len[b] &&
                                                              strcmp(text[0], text[1]);  // all tiles, but not all pages
         if (lost) values[0] = 1;
-        if (some && fit_add(&fit_pages, 0, values, 0))
-            fit_says(&fit_pages, "the keys of sequence %d lie in pages%s, and the kernel reads pages%s", b, text[1],
-                     text[0]);
+        if (some)
+            fit_see(&fit_pages, 0, values, 0, "the keys of sequence %d lie in pages%s, and the kernel reads pages%s", b,
+                    text[1], text[0]);
         right &= !some || values[0] == 0;
     }
     return right;
 }
 
 // --------------------------------------------------------------------------------------------------------------- packed rows
-
-static fit fit_tokens = FIT(token_forms);
 
 void look_at_packed_rows(const pairs *t)
 {
@@ -172,10 +170,9 @@ void look_at_packed_rows(const pairs *t)
         // clang-format on
         double values[COUNT(token_forms)];
         for (int f = 0; f < COUNT(token_forms); f++) values[f] = j > sees_to[f];
-        if (fit_add(&fit_tokens, got == HIDDEN, values, 0))
-            fit_says(&fit_tokens, "token %d of %d, in a sequence of %d keys, %s key %d, though it %s it", i, Nq, keys,
-                     got == HIDDEN ? "gives no weight to" : "gives a weight to", j,
-                     got == HIDDEN ? "sees" : "does not see");
+        fit_see(&fit_tokens, got == HIDDEN, values, 0,
+                "token %d of %d, in a sequence of %d keys, %s key %d, though it %s it", i, Nq, keys,
+                got == HIDDEN ? "gives no weight to" : "gives a weight to", j, got == HIDDEN ? "sees" : "does not see");
     }
 }
 
@@ -249,8 +246,6 @@ static void merged(int rel, const part *parts, int count, int d, double *O, doub
     *O = l > 0 ? sum / l : 0, *L = m + log(l);
 }
 
-static fit fit_merge = FIT(merge_forms);
-
 void look_at_merge(const record *r)
 {
     static part parts[PARTS];
@@ -265,10 +260,9 @@ void look_at_merge(const record *r)
                 merged(rel, parts, count, d < 0 ? 0 : d, &O[rel], &L[rel]);
             const double seen = d < 0 ? e.out[1][row] : e.out[0][(size_t)row * (size_t)D + (size_t)d],
                          *values = d < 0 ? L : O;
-            if (fit_add(&fit_merge, seen, values, d < 0 ? 0.01 + 0.002 * fabs(L[0]) : 0.02 * size + 0.01 * fabs(seen)))
-                fit_says(&fit_merge,
-                         "query %d of head %d has %d parts, and %s that is merged of them is %.4g where %.4g is right",
-                         query_of(row), head_of(row), count, d < 0 ? "the L" : "an element of O", seen, values[0]);
+            fit_see(&fit_merge, seen, values, d < 0 ? 0.01 + 0.002 * fabs(L[0]) : 0.02 * size + 0.01 * fabs(seen),
+                    "query %d of head %d has %d parts, and %s that is merged of them is %.4g where %.4g is right",
+                    query_of(row), head_of(row), count, d < 0 ? "the L" : "an element of O", seen, values[0]);
         }
     }
 }
@@ -282,10 +276,8 @@ static int scale_at(int place, int raw)
     const int size = page_size(), H = heads(), page = raw / H / size, head = raw % H, row = raw / H % size,
               key = key_of(raw);
     switch (place) {
-    case 1: return page * H * size + row;
-    case 2:
-        return (page * H + head) * size + row % 16;  // a multiple of 16 is what the tile's rows begin at
     // clang-format off
+    case 1: return page * H * size + row; case 2: return (page * H + head) * size + row % 16;  // a tile's rows begin at a multiple of 16
     case 3: return head * size + row; case 4: return (page + head) * size + row; case 5: return (page * size + row) * H + head;
     case 6: return (key / size * H + head) * size + row; case 7: return (page * H + head) * size + key;
     case 8: return (page * H + head) * size + row + 1; case 9: return (head * e.c->pages + page) * size + row;
@@ -355,8 +347,6 @@ static int misfits(const record *r, int place, int use, int *rows, int *query)
     return misses;
 }
 
-static fit fit_use = FIT(use_forms), fit_place = FIT(place_forms), fit_scaled_l = FIT(scaled_l_forms);
-
 void look_at_scales(const record *r)
 {
     int rows, query, other;
@@ -367,8 +357,8 @@ void look_at_scales(const record *r)
     for (int place = 1; place < COUNT(place_forms) && (wrong || fit_use.wrong); place++)
         places[place] = misfits(r, place, 0, &rows, &other) > rows / 200;
     fit_add(&fit_place, 0, places, 0);
-    if (fit_add(&fit_use, 0, uses, 0))
-        fit_says(&fit_use, "the weights of query %d are not 2^(scale log2(e) S K_scale - m) V_scale", query_of(query));
+    fit_see(&fit_use, 0, uses, 0, "the weights of query %d are not 2^(scale log2(e) S K_scale - m) V_scale",
+            query_of(query));
     // l, of rows whose keys one block has.
     static part parts[PARTS];
     for (int row = 0; row < all_rows() && !wrong; row++) {
@@ -388,10 +378,9 @@ void look_at_scales(const record *r)
         const double L = parts[0].L;
         VALUES(values, scaled_l_forms, L, L + log(with_V / all), -INFINITY, L + log(4), L + log(with_K / all),
                L + log(2));
-        if (fit_add(&fit_scaled_l, e.out[1][row], values, 0.01 + 0.002 * fabs(L)))
-            fit_says(&fit_scaled_l,
-                     "the weights of query %d are right, but L, which is m + log(l), is %.4g where %.4g is right",
-                     query_of(row), (double)e.out[1][row], L);
+        fit_see(&fit_scaled_l, e.out[1][row], values, 0.01 + 0.002 * fabs(L),
+                "the weights of query %d are right, but L, which is m + log(l), is %.4g where %.4g is right",
+                query_of(row), (double)e.out[1][row], L);
     }
 }
 

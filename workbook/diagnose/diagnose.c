@@ -63,14 +63,6 @@ bool worth_naming(const char *look)
 
 // ------------------------------------------------------------------------------------------------------------------- a case
 
-static void *allocate(size_t count, size_t size)
-{
-    void *memory = calloc(count + 1, size);
-    if (memory) return memory;
-    fprintf(stderr, "diagnose: no memory\n");
-    exit(2);
-}
-
 // What is allocated for a case, to be given back after it.
 static void *mine[24];
 static int mine_count;

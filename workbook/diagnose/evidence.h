@@ -43,6 +43,8 @@ typedef struct evidence {
 } evidence;
 extern evidence e;
 
+void *allocate(size_t count, size_t size);  // of zeros; ends the program where there is no memory
+
 // ------------------------------------------------------------------------------------------------------------------ findings
 
 // The lower the rank, the earlier the step.
@@ -93,15 +95,14 @@ typedef struct fit {
     int forms_count, wrong, misses[MAX_FORMS];
     char says[700], shown[WB_CASE_TEXT];
 } fit;
-#define FIT(table)                                                                                                     \
-    {                                                                                                                  \
-        .forms = table, .forms_count = sizeof(table) / sizeof *(table)                                                 \
-    }
+#define FIT(table) .forms = table, .forms_count = COUNT(table)
 
 // One observation: what was seen, and what each form says. True if it is the first that is wrong: fit_says() then keeps the sentence, the
 // first that it is given. A fit without forms is no more than that.
 bool fit_add(fit *f, double seen, const double *values, double tolerance);
 __attribute__((format(printf, 2, 3))) void fit_says(fit *f, const char *format, ...);
+__attribute__((format(printf, 5, 6))) void fit_see(fit *f, double seen, const double *values, double tolerance,
+                                                   const char *format, ...);  // both
 
 // The form that explains what was wrong, and nothing else, but for one in fifty, the first of several; or for one in ten, if all others are
 // far worse. Null: none.

@@ -49,7 +49,7 @@ static const form head_forms[] = {
     {"group_times_too_much", ": it is h / group * group, modulo Hkv"}};
 // clang-format on
 
-static fit fit_heads[2] = {FIT(head_forms), FIT(head_forms)};
+static fit fit_heads[2] = {{FIT(head_forms)}, {FIT(head_forms)}};
 
 // K and V: which of their heads a query head reads. False if that is wrong.
 static bool look_at_heads(const record *r, bool of_V)
@@ -119,14 +119,12 @@ static void look_at_values(void)
 // --------------------------------------------------------------------------------------------------------------------- masks
 
 // The masks of 04 to 07 by what they are for: of the sinks, of the window left of the diagonal, of the diagonal.
-static mask_kind kind_of(const record *r, int n, const step *t)
+static mask_kind kind_of(int low, const step *t)
 {
     if (e.problem->mask == WB_NO_MASK) return MASK_TAIL;
     if (e.problem->sinks && t->S->cols < e.widest) return MASK_SINKS;
-    int low, high;
-    block_of(r, n, &low, &high);
-    return !e.problem->window || t->key0 / t->S->cols >= (low + 1) / t->S->cols || t->key0 < 0 ? MASK_DIAGONAL
-                                                                                               : MASK_WINDOW;
+    const bool reaches = t->key0 / t->S->cols >= (low + 1) / t->S->cols || t->key0 < 0;
+    return !e.problem->window || reaches ? MASK_DIAGONAL : MASK_WINDOW;
 }
 
 // Scores far below underflow are no sign: such pairs stay unclear.
@@ -145,11 +143,8 @@ static void fill_fates(pairs *p, const step *t, const double *largest)
             const double P = PV->a[i * PV->depth + c], score = S->after[i * S->cols + c];
             const bool tiny = score < lowest || score * base2_scale() < largest[i & 255] - 60;
             const bool seen = sees(S->a_row[i], p->key[c]);
-            p->fate[i * S->cols + c] = P > 0 && isfinite(P)       ? WEIGHT
-                                       : P != 0                   ? UNCLEAR
-                                       : seen && (!alive || tiny) ? UNCLEAR
-                                       : !seen && !alive          ? UNCLEAR
-                                                                  : HIDDEN;
+            const fate none = seen ? (!alive || tiny ? UNCLEAR : HIDDEN) : alive ? HIDDEN : UNCLEAR;
+            p->fate[i * S->cols + c] = P == 0 ? none : P > 0 && isfinite(P) ? WEIGHT : UNCLEAR;
         }
     }
 }
@@ -180,19 +175,19 @@ static bool hidden_by_number(const step *t, const pairs *p)
         double weights = 0;
         for (int c = 0; c < S->cols; c++) weights += PV->a[i * PV->depth + c];
         const double L = e.out[1][S->a_row[i]] - log(weights / P);  // if all that counts is in this tile
+        const double by_L = L * LOG2E / base2_scale();
         const bool alike =
-            (high - low) * base2_scale() < 0.5;  // as those of keys that do not exist: then it may be their own score
-        if (alike && !(fabs(number - low) > 1) && !(isnan(number) && L * LOG2E / base2_scale() < -1000)) continue;
+            (high - low) * base2_scale() < 0.5;  // as those of keys that do not exist: it may be their own score
+        if (alike && !(fabs(number - low) > 1) && !(isnan(number) && by_L < -1000)) continue;
+        const bool is_0 = fabs(number) < 0.02 + 1e-3 * fabs(high);
         char what[120] = "a number that is not far enough below all scores";
-        const char *id = "hidden_by_a_number";
-        if (fabs(number) < 0.02 + 1e-3 * fabs(high)) {
-            snprintf(what, sizeof what, "0"), id = "hidden_by_0";
-        } else if (isfinite(number))
+        if (is_0)
+            snprintf(what, sizeof what, "0");
+        else if (isfinite(number))
             snprintf(what, sizeof what, "about %.3g", number);
-        else if (isfinite(L) && L * LOG2E / base2_scale() < -1000)
-            snprintf(what, sizeof what, "about %.3g, which is more than what the seen ones are",
-                     L * LOG2E / base2_scale());
-        find(BY_MASK, id,
+        else if (isfinite(L) && by_L < -1000)
+            snprintf(what, sizeof what, "about %.3g, which is more than what the seen ones are", by_L);
+        find(BY_MASK, is_0 ? "hidden_by_0" : "hidden_by_a_number",
              e.problem->mask == WB_NO_MASK
                  ? "tail|mask"
                  : "mask|mask of the diagonal|mask of the window|mask of the sinks|tail|accumulate",
@@ -207,10 +202,9 @@ static bool hidden_by_number(const step *t, const pairs *p)
 static void look_at_tiles(const record *r)
 {
     bool by_number = false;
-    for (int n = 0; n < r->walk_count; n++) {
+    EACH_WALK (r, n) {
         double largest[256];
         int low, high;
-        read_steps(&r->walks[n]);
         block_of(r, n, &low, &high);
         for (int i = 0; step_count && i < min_int(256, steps[0].S->rows); i++) {
             largest[i] = -INFINITY;
@@ -235,7 +229,7 @@ static void look_at_tiles(const record *r)
             else if (e.table)
                 look_at_packed_rows(&p);
             else
-                add_to_mask(kind_of(r, n, &steps[t]), &p);
+                add_to_mask(kind_of(low, &steps[t]), &p);
         }
     }
 }

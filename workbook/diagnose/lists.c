@@ -48,6 +48,7 @@ static const form bit_forms[] = {
     {"bits_of_other_half", "the steps of a tile are hidden by each other's bits"},
     {"bits_reversed_in_lane", "the bits of a lane are taken from the highest down"}, {"all_seen", "no pair is hidden"}};
 // clang-format on
+static fit fit_lists = {FIT(list_forms)}, fit_bits = {FIT(bit_forms)};
 
 static const block_mask *mask(void) { return &wb_case_mask_of(e.c)->lists; }
 
@@ -110,7 +111,6 @@ static bool any_bit(int place, int block_row, int key, int BC)
     return any;
 }
 
-static fit fit_lists = FIT(list_forms);
 static bool more_than_skipped;  // a block takes tiles that it should not, or leaves out whole ones
 
 // A step of tiles in part that a warp passes over hides all of its pairs.
@@ -183,10 +183,9 @@ void look_at_lists(const record *r)
                 if (place[turn] >= 0 && keys[turn] < e.s->kv_len) look_at_skipped(r, r->walks[n].block, keys[turn], BC);
         }
         more_than_skipped |= hard;
-        if (fit_add(&fit_lists, 0, values, 0))
-            fit_says(&fit_lists,
-                     "the block from query %d on, of head %d, needs the keys from%s on, and takes those from%s on", low,
-                     head, *text[1] ? text[1] : " nowhere", *text[0] ? text[0] : " nowhere");
+        fit_see(&fit_lists, 0, values, 0,
+                "the block from query %d on, of head %d, needs the keys from%s on, and takes those from%s on", low,
+                head, *text[1] ? text[1] : " nowhere", *text[0] ? text[0] : " nowhere");
     }
 }
 
@@ -216,8 +215,6 @@ static int hides_bit(int rel, int first, int n, int count, int row, int r, int h
     return (m->bits[at] >> bit & 1) == (rel == 2);
 }
 
-static fit fit_bits = FIT(bit_forms);
-
 void look_at_bits(const pairs *t)
 {
     const block_mask *m = mask();
@@ -240,23 +237,21 @@ void look_at_bits(const pairs *t)
             values[f] = hides < 0 ? got == HIDDEN : hides;
         }
         values[0] = !seen;
-        if (fit_add(&fit_bits, got == HIDDEN, values, 0))
-            fit_says(&fit_bits, "query %d sees key %d%s, but %s, in the tile of keys from %d on", t->query[a],
-                     t->key[c], seen ? "" : " not", got == HIDDEN ? "gives it no weight" : "gives it a weight",
-                     t->key0);
+        fit_see(&fit_bits, got == HIDDEN, values, 0, "query %d sees key %d%s, but %s, in the tile of keys from %d on",
+                t->query[a], t->key[c], seen ? "" : " not", got == HIDDEN ? "gives it no weight" : "gives it a weight",
+                t->key0);
     }
 }
 
 void conclude_lists(void)
 {
     const form *list = fit_form(&fit_lists), *bits = fit_form(&fit_bits);
-    static const char *const first_key[] = {"first_half_twice", "tiles_of_a_step",       "index_not_divided",
-                                            "whole_as_part",    "part_step_not_reduced", "halves_exchanged"};
-    static const char *const loaded[] = {"bits_of_first_half", "bits_of_first_tile", "bits_of_next_tile",
-                                         "bits_of_steps",      "bits_without_words", "bits_of_other_half"};
-    bool by_key = false, by_load = false;
-    for (int n = 0; n < 6; n++)
-        by_key |= list && strcmp(list->id, first_key[n]) == 0, by_load |= bits && strcmp(bits->id, loaded[n]) == 0;
+    const bool by_key = list && strstr("first_half_twice tiles_of_a_step index_not_divided whole_as_part "
+                                       "part_step_not_reduced halves_exchanged",
+                                       list->id);
+    const bool by_load = bits && strstr("bits_of_first_half bits_of_first_tile bits_of_next_tile bits_of_steps "
+                                        "bits_without_words bits_of_other_half",
+                                        bits->id);
     if (list || more_than_skipped)
         fit_conclude(&fit_lists, BY_WALK, by_key ? "first key" : "lists", "lists|first key", ": ");
     fit_conclude(&fit_bits, BY_MASK, by_load ? "load bits" : "mask|load bits", "mask|load bits", ": ");

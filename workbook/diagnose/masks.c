@@ -139,8 +139,7 @@ static bool counts(const pairs *t, int a, int b) { return t->query[a] >= 0 && t-
 pairs pairs_new(int queries, int keys)
 {
     pairs p = {.queries = queries, .keys = keys, .block_key = -1};
-    p.query = calloc((size_t)(queries + keys), sizeof *p.query), p.fate = calloc((size_t)(queries * keys), 1);
-    if (!p.query || !p.fate) exit(2);
+    p.query = allocate((size_t)(queries + keys), sizeof *p.query), p.fate = allocate((size_t)(queries * keys), 1);
     p.key = p.query + queries;
     return p;
 }
@@ -158,8 +157,7 @@ void add_to_mask(mask_kind kind, const pairs *tile)
     *k = (kept_tile){.at = *tile, .N = e.s->kv_len, .wide = e.widest, .number = case_count - 1, .bare = true};
     k->W = e.problem->window ? e.s->window : 4 * (e.s->kv_len + e.s->q_len),
     k->sinks = e.problem->sinks ? e.s->sinks : 0;
-    k->hide = calloc((size_t)(tile->queries * tile->keys), 1);
-    if (!k->hide) exit(2);
+    k->hide = allocate((size_t)(tile->queries * tile->keys), 1);
     EACH_PAIR (a, tile->queries, b, tile->keys) {
         const int at = a * tile->keys + b, got = tile->fate[at];
         if (!counts(tile, a, b)) continue;
@@ -219,11 +217,9 @@ static void describe(const rule *u, char *text, size_t size)
     if (!e.problem->window) V = "";
     if (!e.problem->sinks) S = "";
     char old[160];
-    snprintf(old, sizeof old, *V && *S && u->shape != 1 ? "(%s and %s)" : "%s%s",
-             *V                 ? V
-             : *S && !u->window ? S
-                                : "",
-             *V && *S && u->shape != 1 ? S : "");
+    const bool both = *V && *S && u->shape != 1;
+    const char *alone = u->window ? "" : S;
+    snprintf(old, sizeof old, both ? "(%s and %s)" : "%s%s", *V ? V : alone, both ? S : "");
     if (u->shape == 0 || u->shape == 4)
         snprintf(text, size, "%s%s%s%s%s", u->shape ? "not (" : "", C, *C && *old ? " or " : "",
                  *C || *old ? old : "never", u->shape ? ")" : "");
@@ -282,13 +278,13 @@ static const char *which_tiles(mask_kind kind)
 
 static void conclude(mask_kind kind)
 {
-    static const char *const gaps[MASKS] = {"mask of the diagonal|bounds|mask|tail", "mask of the window",
-                                            "mask of the sinks|sink tiles",          "tail|mask|packed rows",
-                                            "mask of dK and dV|recompute",           "mask of dQ|recompute for dQ"};
-    static const char *const where[MASKS] = {"in tiles on the diagonal ",   "in tiles left of the diagonal ",
-                                             "in tiles of sinks ",          "",
-                                             "in the kernel of dK and dV ", "in the kernel of dQ "};
-    const char *what = kind <= MASK_WINDOW && !e.problem->window ? "" : where[kind];
+    // clang-format off
+    static const struct { const char *gaps, *where; } of[MASKS] = {
+        {"mask of the diagonal|bounds|mask|tail", "in tiles on the diagonal "}, {"mask of the window", "in tiles left of the diagonal "},
+        {"mask of the sinks|sink tiles", "in tiles of sinks "}, {"tail|mask|packed rows", ""},
+        {"mask of dK and dV|recompute", "in the kernel of dK and dV "}, {"mask of dQ|recompute for dQ", "in the kernel of dQ "}};
+    // clang-format on
+    const char *what = kind <= MASK_WINDOW && !e.problem->window ? "" : of[kind].where;
     int shown = 0, lost = 0, to_hide = 0, ghosts = 0, needed = 0, bares = 0, wrongs = 0, number = -1, ghost = -1;
     int sq = 0, sk = 0, lq = 0, lk = 0, all_needed = 0, all_bare = 0;
     bool only_bare = true;
@@ -331,13 +327,13 @@ static void conclude(mask_kind kind)
     describe(&none, right, sizeof right);
     if (kind == MASK_SINKS) snprintf(right, sizeof right, "j >= sinks");
     if (all_bare == all_needed && only_bare && ghosts == shown)
-        find(BY_MASK, "tail_seen", gaps[kind], "%sno key is hidden that does not exist: there are %d, and %s", what, N,
-             seen);
+        find(BY_MASK, "tail_seen", of[kind].gaps, "%sno key is hidden that does not exist: there are %d, and %s", what,
+             N, seen);
     else if (all_bare == all_needed && only_bare)
-        find(BY_MASK, "nothing_hidden", gaps[kind],
+        find(BY_MASK, "nothing_hidden", of[kind].gaps,
              "%sthe mask hides nothing, in none of the %d tiles that need it: %s%s", what, needed, seen, numbers);
     else if (kind == MASK_TAIL)
-        find(BY_MASK, ghost == N || lk == N - 1 ? "tail_off_by_one" : "", gaps[kind], "of %d keys, %s%s", N, seen,
+        find(BY_MASK, ghost == N || lk == N - 1 ? "tail_off_by_one" : "", of[kind].gaps, "of %d keys, %s%s", N, seen,
              ghost == N            ? ": the first key that does not exist is seen"
              : lost && lk == N - 1 ? ": the last key is hidden"
                                    : "");
@@ -345,7 +341,7 @@ static void conclude(mask_kind kind)
         int some = search(kind, false, found);
         const bool among = !some && all_bare && (some = search(kind, true, found)) > 0;
         if (some && !deviates(&found[0]))
-            find(BY_MASK, "mask_left_out", gaps[kind],
+            find(BY_MASK, "mask_left_out", of[kind].gaps,
                  "%sthe mask is right where it hides anything, but in %d of the %d tiles that need it it hides "
                  "nothing%s: %s%s",
                  what, bares, needed, which_tiles(kind), seen, numbers);
@@ -356,14 +352,13 @@ static void conclude(mask_kind kind)
             describe(&found[1 % some], other, sizeof other);
             if (some == 2) snprintf(says + used, sizeof says - used, " (or, which is the same here, if %s)", other);
             const rule *u = &found[0];
-            const char *id = u->causal   ? causal_forms[u->causal].id
-                             : u->window ? window_forms[u->window].id
-                             : u->sinks  ? sink_forms[u->sinks].id
-                                         : shapes[u->shape].id;
-            find(BY_MASK, id, gaps[kind], "%s%skey j is hidden from query i if %s, where it should be if %s%s; %s",
+            const char *id = u->sinks ? sink_forms[u->sinks].id : shapes[u->shape].id;
+            if (u->window) id = window_forms[u->window].id;
+            if (u->causal) id = causal_forms[u->causal].id;
+            find(BY_MASK, id, of[kind].gaps, "%s%skey j is hidden from query i if %s, where it should be if %s%s; %s",
                  what, among ? "where anything is hidden " : "", says, right, numbers, seen);
         } else
-            find(BY_MASK, only_bare ? "mask_left_out" : "", gaps[kind], "%s%s, in %d of %d tiles%s%s", what, seen,
+            find(BY_MASK, only_bare ? "mask_left_out" : "", of[kind].gaps, "%s%s, in %d of %d tiles%s%s", what, seen,
                  only_bare ? bares : wrongs, needed, only_bare ? ", in which nothing is hidden" : "",
                  only_bare ? which_tiles(kind) : numbers);
     }

@@ -77,7 +77,7 @@ static void terms_of(int h, int row, double terms[COUNT(term_forms)])
     memcpy(terms, values, sizeof values);
 }
 
-static fit terms = FIT(term_forms), rows = FIT(row_forms);
+static fit terms = {FIT(term_forms)}, rows = {FIT(row_forms)};
 
 void look_at_dsinks(void)
 {
@@ -100,10 +100,9 @@ void look_at_dsinks(void)
         }
         const double got = e.dsinks[h], tolerance = 2e-4 * (size + fabs(got)) + 1e-20;
         fit_add(&rows, got, by_row, tolerance);
-        if (fit_add(&terms, got, by_term, tolerance))
-            fit_says(&terms,
-                     "dsinks[%d] is %.5g, where minus the sum of exp(s - L) delta over the rows of head %d is %.5g", h,
-                     got, h, by_term[0]);
+        fit_see(&terms, got, by_term, tolerance,
+                "dsinks[%d] is %.5g, where minus the sum of exp(s - L) delta over the rows of head %d is %.5g", h, got,
+                h, by_term[0]);
     }
 }
 

@@ -81,6 +81,9 @@ static const form logit_forms[] = {
     {"logit_without_L", ": l is multiplied by 1 + exp(logit), where 1 + exp(logit - L) is right"},
     {"logit_exp2_of_difference", ": 2^ takes the difference of logit and L, which is to base e"}};
 // clang-format on
+static fit fit_slope = {FIT(slope_forms)}, fit_m = {FIT(max_forms)}, fit_alpha = {FIT(alpha_forms)},
+           fit_l = {FIT(l_forms)}, fit_L = {FIT(L_forms)}, fit_logit_l = {FIT(logit_forms)},
+           fit_logit_L = {FIT(logit_forms)};
 
 static double s2;
 
@@ -91,13 +94,11 @@ static double dot_of(const float *x, const float *y, int D)
     return sum;
 }
 
-static fit fit_slope = FIT(slope_forms);
-
 // What a row subtracts from its scores in base 2, from its weights in one tile; NaN if it has none, or not one number.
 static double subtracted(const step *t, int i, int *weights)
 {
     double x[256], y[256], lane[4] = {0}, sum = 0, off = 0;
-    int count = 0, in_lane[4] = {0};
+    int count = 0, in_lane[4] = {0}, lane_of[256];
     const product *S = t->S, *PV = t->PV;
     const int q = query_of(S->a_row[i]);
     *weights = 0;
@@ -118,7 +119,7 @@ static double subtracted(const step *t, int i, int *weights)
             return NAN;
         }
         if (!(P > 1e-30) || P > 1e30 || !seen) continue;
-        x[count] = score, y[count] = log2(P);
+        x[count] = score, y[count] = log2(P), lane_of[count] = c % 8 / 2;
         const double m = score * s2 - y[count++];
         sum += m, lane[c % 8 / 2] += m, in_lane[c % 8 / 2]++;
     }
@@ -128,12 +129,7 @@ static double subtracted(const step *t, int i, int *weights)
     for (int n = 0; n < count; n++) off = fmax(off, fabs(x[n] * s2 - y[n] - m));
     if (off <= close) return m;
     bool by_lanes = !e.problem->on_host && fmin(fmin(in_lane[0], in_lane[1]), fmin(in_lane[2], in_lane[3])) >= 3;
-    for (int c = 0, n = 0; c < S->cols && n < count; c++) {
-        const double P = PV->a[i * PV->depth + c];
-        if (!(P > 1e-30) || P > 1e30 || !sees(S->a_row[i], key_of(S->b_row[c]))) continue;
-        by_lanes &= fabs(x[n] * s2 - y[n] - lane[c % 8 / 2] / in_lane[c % 8 / 2]) < close;
-        n++;
-    }
+    for (int n = 0; n < count; n++) by_lanes &= fabs(x[n] * s2 - y[n] - lane[lane_of[n]] / in_lane[lane_of[n]]) < close;
     const line l = line_through(x, y, count);
     const double scale = e.s->scale;
     VALUES(factors, slope_forms, s2, 1, scale, LOG2E, s2 * LOG2E, s2 * scale, s2 * s2, -s2, LOG2E / scale, scale * LN2);
@@ -143,9 +139,7 @@ static double subtracted(const step *t, int i, int *weights)
              "brought together over the lanes of the row",
              q);
     else if (count >= 6 && fabs(l.slope) > 0.02 * s2 && l.off <= close) {
-        if (fit_add(&fit_slope, l.slope, factors, 0.015 * fabs(l.slope)))
-            fit_says(
-                &fit_slope,
+        fit_see(&fit_slope, l.slope, factors, 0.015 * fabs(l.slope),
                 "the weights of query %d are 2^(%.4g S - ...), where scale * log2(e) = %.4g belongs before S = q k", q,
                 l.slope, s2);
     } else
@@ -155,9 +149,6 @@ static double subtracted(const step *t, int i, int *weights)
              q, t->key0);
     return NAN;
 }
-
-static fit fit_m = FIT(max_forms), fit_alpha = FIT(alpha_forms), fit_l = FIT(l_forms), fit_L = FIT(L_forms),
-           fit_logit_l = FIT(logit_forms), fit_logit_L = FIT(logit_forms);
 
 // What the sink's term is of exp(L), by each form: L and l of the keys alone, m in base 2.
 static void logit_terms(int head, double L, double l, double m, int tiles, double terms[COUNT(logit_forms)])
@@ -194,21 +185,17 @@ static void look_at_maximum(int q, int t, double m, double before, double lowest
                             const double *tile)
 {
     const double run = runs[t], old = t > 0 ? runs[t - 1] : run, top = tile[t], scale = e.s->scale;
-    VALUES(values, max_forms, m, top, old, runs[0], 0, fmax(before, top / s2) * s2, run / s2, run * LN2, run * LOG2E,
+    VALUES(values, max_forms, run, top, old, runs[0], 0, fmax(before, top / s2) * s2, run / s2, run * LN2, run * LOG2E,
            run * s2, run / scale, run * scale, -run, before + top, fmin(before, top), fmax(run, 0),
            fmax(before, top / s2), all, lowest);
     const bool fresh = fabs(m - run) < 0.012 + 1e-4 * fabs(run);
     if (!fresh && ((known(runs, t + 1, m) && m > run - 8.1) || (t > 0 && fabs(m - before) < 0.012 && m > run - 8.1)))
         return;  // it may stay as it was
-    double held[COUNT(max_forms)];
-    memcpy(held, values, sizeof held);
-    held[0] = run;
-    if (t > 0 && !isfinite(before)) held[13] = held[14] = NAN;
-    if (fit_add(&fit_m, m, held, 0.012 + 2e-4 * fabs(m)))
-        fit_says(&fit_m,
-                 "in tile %d of its walk query %d subtracts %.4g from its scores in base 2, the largest of which is "
-                 "%.4g so far",
-                 t, q, m, run);
+    if (t > 0 && !isfinite(before)) values[13] = values[14] = NAN;
+    fit_see(&fit_m, m, values, 0.012 + 2e-4 * fabs(m),
+            "in tile %d of its walk query %d subtracts %.4g from its scores in base 2, the largest of which is "
+            "%.4g so far",
+            t, q, m, run);
 }
 
 static void look_at_rescaling(int q, int t, const step *from, const step *to, int i, double old, double m, double l)
@@ -227,19 +214,17 @@ static void look_at_rescaling(int q, int t, const step *from, const step *to, in
     if (wrong && !(spread <= 0.01 * fmax(1, fabs(factor)) * largest)) {
         find(BY_RESCALING, "", "rescale|softmax|overlap",
              "from tile %d to tile %d of its walk O of query %d is not multiplied by one number, where %.4g is right "
-             "in all "
-             "columns",
+             "in all columns",
              t, t + 1, q, right);
         return;
     }
     VALUES(values, alpha_forms, right, 1, delta > -8 && fabs(factor - 1) < 0.01 ? factor : right, 0, 1 / right,
            right * right, exp2(delta * LN2), exp2(delta * LOG2E), exp2(delta * s2), exp2(delta / s2), delta, old / m,
            exp2(-m), exp2(old), right / l);
-    if (fit_add(&fit_alpha, factor, values, 0.015 * fmax(fabs(factor), right) + 1e-6))
-        fit_says(&fit_alpha,
-                 "from tile %d to tile %d of its walk the number that query %d subtracts grows by %.4g, so O has to be "
-                 "multiplied by 2^%.4g = %.4g; it is multiplied by %.4g",
-                 t, t + 1, q, -delta, delta, right, factor);
+    fit_see(&fit_alpha, factor, values, 0.015 * fmax(fabs(factor), right) + 1e-6,
+            "from tile %d to tile %d of its walk the number that query %d subtracts grows by %.4g, so O has to be "
+            "multiplied by 2^%.4g = %.4g; it is multiplied by %.4g",
+            t, t + 1, q, -delta, delta, right, factor);
 }
 
 // The end of a row.
@@ -294,17 +279,17 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
         double values[COUNT(logit_forms)];
         for (int f = 0; f < COUNT(logit_forms); f++)
             values[f] = (float)(l * (1 + terms[f]));  // float32 overflows early
-        if (isfinite(terms[0]) && fit_add(&fit_logit_l, used, values, slack * l * (1 + terms[0])))
-            fit_says(
-                &fit_logit_l,
+        if (isfinite(terms[0]))
+            fit_see(
+                &fit_logit_l, used, values, slack * l * (1 + terms[0]),
                 "the weights of query %d sum up to %.4g; with the sink's term that is %.4g, but O is divided by %.4g",
                 q, l, l * factor, used);
     } else {
         VALUES(values, l_forms, l, 1, 1 / l, 4 * l, l * l, seen->w[n - 1], plain, late, seen->w[0], after, twice,
                inverse, seen->keys, scores, raw, l / 2, 2 * l, under_old, l + exp2(-end),
                last->S->cols < e.widest && used > l ? used : l);
-        if (fit_add(&fit_l, used, values, 0.012 * fabs(used)))
-            fit_says(&fit_l, "the weights of query %d sum up to %.4g, but O is divided by %.4g", q, l, used);
+        fit_see(&fit_l, used, values, 0.012 * fabs(used),
+                "the weights of query %d sum up to %.4g, but O is divided by %.4g", q, l, used);
     }
     if (O_wrong || !e.out[1]) return;
     const double L = e.out[1][row], right = L_keys + (e.sink_logits ? log1p(terms[0]) : 0),
@@ -312,10 +297,10 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     if (e.sink_logits) {
         double values[COUNT(logit_forms)];
         for (int f = 0; f < COUNT(logit_forms); f++) values[f] = L_keys + log1p(terms[f]);
-        if (isfinite(terms[0]) && fit_add(&fit_logit_L, L, values, 0.002 + 0.001 * fabs(right)))
-            fit_says(&fit_logit_L,
-                     "L of query %d, which is %.4g of the keys alone, should be %.4g with the sink, but is %.4g", q,
-                     L_keys, right, L);
+        if (isfinite(terms[0]))
+            fit_see(&fit_logit_L, L, values, 0.002 + 0.001 * fabs(right),
+                    "L of query %d, which is %.4g of the keys alone, should be %.4g with the sink, but is %.4g", q,
+                    L_keys, right, L);
     } else {
         const double log_l = log(l);
         double of_lane = NAN;  // every lane's own: that of the first column is stored
@@ -323,11 +308,10 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
                end * LN2 + l, end * LN2 - log_l, end, right * LN2, right + log(4), (end + log_l) * LN2, of_lane,
                (end + log2(l)) / LN2, -right, l, end * LN2, log_l - end * LN2, (end / s2 + log2(l)) * LN2, 0,
                end * LN2 + log10(l));
-        if (fit_add(&fit_L, L, values, tolerance))
-            fit_says(&fit_L,
-                     "O of query %d is right, and its L should be ln(2) (m + log2(l)) = %.4g with m = %.4g and l = "
-                     "%.4g, but is %.4g",
-                     q, right, end, l, L);
+        fit_see(&fit_L, L, values, tolerance,
+                "O of query %d is right, and its L should be ln(2) (m + log2(l)) = %.4g with m = %.4g and l = "
+                "%.4g, but is %.4g",
+                q, right, end, l, L);
     }
 }
 

@@ -39,6 +39,7 @@ enum { BY_ROWS = 10, BY_SOURCE = 20, BY_COUNT = 30, BY_WEIGHT = 40, BY_NUMBERS =
 enum { MOST_ROWS = 64, MOST_COLS = 1200, WIDE = 8 };
 
 static bool (*run)(int rows, int cols, wb_input input, int seed, float *y);
+static float y[MOST_ROWS];  // as it was run last
 
 // Numbers as "3, 5 to 9", as many as there is room for.
 static void list(const bool *in, int count, char *text, size_t size)
@@ -61,7 +62,6 @@ static void list(const bool *in, int count, char *text, size_t size)
 // Rows that no thread has written.
 static bool look_at_rows(int rows, int cols)
 {
-    static float y[MOST_ROWS];
     bool lost[MOST_ROWS] = {false}, some = false;
     char text[200];
     if (!run(rows, cols, WB_DIGITS, 0, y)) return false;
@@ -105,7 +105,6 @@ static int count_by(int rel, int j, int head, int tail, int cols)
 
 static bool look_at_counts(int rows, int cols)
 {
-    static float y[MOST_ROWS];
     static int counts[MOST_ROWS][MOST_COLS];
     for (int seed = 0; seed <= (cols - 1) / 4; seed++) {
         if (!run(rows, cols, WB_DIGITS, seed, y)) return false;
@@ -123,7 +122,7 @@ static bool look_at_counts(int rows, int cols)
             for (int k = 0; k < 4 && 4 * seed + k < cols; k++) counts[i][4 * seed + k] = (int)y[i] >> 6 * k & 63;
         }
     }
-    fit f = FIT(count_forms);
+    fit f = {FIT(count_forms)};
     for (int i = 0; i < rows; i++) {
         const int head = min_int(cols, (WIDE - i * cols % WIDE) % WIDE), tail = head + (cols - head) / WIDE * WIDE;
         for (int j = 0; j < cols; j++) {
@@ -154,65 +153,59 @@ static bool look_at_counts(int rows, int cols)
         if (head > 0 || tail < cols)
             snprintf(where, sizeof where, " (%d columns stand before its first whole load, %d behind the last)", head,
                      cols - tail);
-        find(BY_COUNT,
-             is                        ? is->id
-             : some_many && !some_none ? "columns_twice"
-                                       : "columns_lost",
-             ends      ? "ends"
-             : by_load ? "reduce|load|store"
-                       : "load|reduce|ends",
-             "with %d rows of %d columns, y[%d] %s%s%s%s%s%s%s%s", rows, cols, i,
-             some_none ? "leaves out columns " : "", some_none ? nones : "", some_none && some_many ? " and " : "",
-             some_many ? "counts more than once columns " : "", some_many ? manys : "", where, is ? ": " : "",
-             is ? is->says : "");
+        const char *id = some_many && !some_none ? "columns_twice" : "columns_lost";
+        const char *gaps = by_load ? "reduce|load|store" : "load|reduce|ends";
+        find(BY_COUNT, is ? is->id : id, ends ? "ends" : gaps, "with %d rows of %d columns, y[%d] %s%s%s%s%s%s%s%s",
+             rows, cols, i, some_none ? "leaves out columns " : "", some_none ? nones : "",
+             some_none && some_many ? " and " : "", some_many ? "counts more than once columns " : "",
+             some_many ? manys : "", where, is ? ": " : "", is ? is->says : "");
         return false;
     }
     return true;
 }
+
+// Whether each column is taken from its own row, under its own weight.
 static void look_at_sources(int rows, int cols)
 {
-    static float y[MOST_ROWS];
     for (int j = 0; j < cols; j++) {
         if (!run(rows, cols, WB_ROW_NUMBERS, j, y)) return;
-        for (int i = 0; i < rows; i++)
-            if (y[i] != (float)(i + 1)) {
-                const int from = (int)y[i] - 1, head = min_int(cols, (WIDE - i * cols % WIDE) % WIDE);
-                bool ends = true;
-                for (int other = 0; other < cols && ends; other++)
-                    if (other >= head && other < head + (cols - head) / WIDE * WIDE)
-                        ends = run(rows, cols, WB_ROW_NUMBERS, other, y) && y[i] == (float)(i + 1);
-                if (from == 2 * i + 2)
-                    find(BY_SOURCE, "next_row_too", "load|ends",
-                         "with %d rows of %d columns, y[%d] has column %d of the next row in it, too", rows, cols, i,
-                         j);
-                else if (ends)
-                    find(BY_SOURCE, "ends_of_other_rows", "ends",
-                         "with %d rows of %d columns, y[%d] has column %d of other rows in it, and all that are in "
-                         "whole loads from its own",
-                         rows, cols, i, j);
-                else if (from >= 0 && from < rows)
-                    find(BY_SOURCE, "row_of_another", "who|reduce|store",
-                         "with %d rows of %d columns, y[%d] takes column %d from row %d", rows, cols, i, j, from);
-                else
-                    find(BY_SOURCE, "other_rows_too", "who|reduce|store",
-                         "with %d rows of %d columns, y[%d] has column %d of other rows in it", rows, cols, i, j);
-                return;
-            }
+        for (int i = 0; i < rows; i++) {
+            const int from = (int)y[i] - 1, head = min_int(cols, (WIDE - i * cols % WIDE) % WIDE);
+            bool ends = true;
+            if (y[i] == (float)(i + 1)) continue;
+            for (int other = head; other < head + (cols - head) / WIDE * WIDE && ends; other++)
+                ends = run(rows, cols, WB_ROW_NUMBERS, other, y) && y[i] == (float)(i + 1);
+            const bool next = from == 2 * i + 2, one = !next && !ends && from >= 0 && from < rows;
+            static const char *const ids[] = {"next_row_too", "ends_of_other_rows", "row_of_another", "other_rows_too"};
+            char row[80];
+            snprintf(row, sizeof row, "%s", next ? "of the next row in it, too" : "of other rows in it");
+            if (one) snprintf(row, sizeof row, "from row %d", from);
+            find(BY_SOURCE,
+                 ids[next   ? 0
+                     : ends ? 1
+                     : one  ? 2
+                            : 3],
+                 next   ? "load|ends"
+                 : ends ? "ends"
+                        : "who|reduce|store",
+                 "with %d rows of %d columns, y[%d] %s column %d %s%s", rows, cols, i, one ? "takes" : "has", j, row,
+                 ends && !next ? ", and all that are in whole loads from its own" : "");
+            return;
+        }
         if (!run(rows, cols, WB_COLUMN_NUMBERS, j, y)) return;
-        for (int i = 0; i < rows; i++)
-            if (y[i] != (float)(j + 1)) {
-                find(BY_WEIGHT, "w_of_another_column", "load|ends",
-                     "with %d rows of %d columns, y[%d] multiplies column %d by w[%g]", rows, cols, i, j,
-                     (double)y[i] - 1);
-                return;
-            }
+        int i = 0;
+        while (i < rows && y[i] == (float)(j + 1)) i++;
+        if (i == rows) continue;
+        find(BY_WEIGHT, "w_of_another_column", "load|ends",
+             "with %d rows of %d columns, y[%d] multiplies column %d by w[%g]", rows, cols, i, j, (double)y[i] - 1);
+        return;
     }
 }
+
 // What a row's terms are made of, and in which numbers they are added up. True if all is right.
 static bool look_at_numbers(int rows, int cols)
 {
-    static float y[MOST_ROWS];
-    fit f = FIT(number_forms);
+    fit f = {FIT(number_forms)};
     int wrong = -1, coarse = 0, nan = 0;
     double want = 0;
     if (!run(rows, cols, WB_NORMAL, 7, y)) return false;
@@ -231,18 +224,13 @@ static bool look_at_numbers(int rows, int cols)
         if (!(fabs(y[i] - sum) <= tolerance)) wrong = i, want = sum;
     }
     const form *is = fit_form(&f);
+    static const form in_bf16 = {"sum_in_bf16", "all y are numbers that bfloat16 has, so sums are kept in it"};
+    const char *gaps = is && strchr("ymd", is->id[0]) ? "store|reduce|load" : "load|ends|reduce|store";
+    if (!is && coarse == rows) is = &in_bf16;
     if (wrong >= 0 && !nan)
-        find(BY_NUMBERS,
-             is               ? is->id
-             : coarse == rows ? "sum_in_bf16"
-                              : "",
-             is && (is->id[0] == 'y' || is->id[0] == 'm' || is->id[0] == 'd') ? "store|reduce|load"
-                                                                              : "load|ends|reduce|store",
+        find(BY_NUMBERS, is ? is->id : "", gaps,
              "with %d rows of %d columns of any numbers, y[%d] is %.7g, where the sum over x * w is %.7g%s%s", rows,
-             cols, wrong, y[wrong], want, is ? ": " : "",
-             is               ? is->says
-             : coarse == rows ? ": all y are numbers that bfloat16 has, so sums are kept in it"
-                              : "");
+             cols, wrong, y[wrong], want, is ? ": " : "", is ? is->says : "");
     return wrong < 0;
 }
 

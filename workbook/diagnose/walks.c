@@ -104,7 +104,7 @@ static const form sink_forms[] = {
     {"sinks_by_key_tiles", "sinks are counted in tiles of keys, which are wider"}, {"sink_tile_short", "one tile of sinks too few is met"}};
 // clang-format on
 
-static fit fit_end = FIT(end_forms), fit_begin = FIT(begin_forms), fit_sinks = FIT(sink_forms);
+static fit fit_end = {FIT(end_forms)}, fit_begin = {FIT(begin_forms)}, fit_sinks = {FIT(sink_forms)};
 
 // Where the walks of all blocks of this case begin and end.
 static void add_bounds(void)
@@ -133,8 +133,7 @@ static void add_bounds(void)
 static bool look_at_rows(const record *r)
 {
     const int rows = all_rows();
-    int *taken = calloc((size_t)rows + 1, sizeof *taken);
-    if (!taken) exit(2);
+    int *taken = allocate((size_t)rows, sizeof *taken);
     int left = 0, twice = 0, first = -1, second = -1;
     for (int n = 0; n < r->walk_count; n++)
         for (int i = 0; r->walks[n].first && i < r->walks[n].first->rows; i++)
@@ -165,8 +164,7 @@ static fit seen_walks[SEEN];
 void look_at_walk(const record *r)
 {
     const int rows = all_rows(), Nk = e.s->kv_len;
-    unsigned char *met = calloc((size_t)rows * (size_t)Nk + 1, 1), *given = calloc((size_t)rows * (size_t)Nk + 1, 1);
-    if (!met || !given) exit(2);
+    unsigned char *met = allocate((size_t)rows * (size_t)Nk, 1), *given = allocate((size_t)rows * (size_t)Nk, 1);
     if (!e.table && e.problem->signature != WB_BLOCK_MASK) look_at_rows(r);  // else a row may have no tile to meet
     read_blocks(r);
     add_bounds();
@@ -183,12 +181,12 @@ void look_at_walk(const record *r)
                 if (PV) given[at] += PV->a[i * PV->depth + c] != 0;
             }
             bool seen = S->a_row[0] < 0 || e.table;
-            for (int m = 0; m < r->walk_count && !seen; m++)
-                for (int i = 0;
-                     r->walks[m].first && r->walks[m].block == r->walks[n].block && i < r->walks[m].first->rows; i++)
-                    for (int c = 0;
-                         c < S->cols && !seen && head_of(r->walks[m].first->a_row[i]) == head_of(S->a_row[0]); c++)
-                        seen = sees(r->walks[m].first->a_row[i], key_of(S->b_row[c]));
+            for (int m = 0; m < r->walk_count && !seen; m++) {
+                const product *of = r->walks[m].first;
+                if (!of || r->walks[m].block != r->walks[n].block) continue;
+                EACH_PAIR (i, of->rows, c, seen || head_of(of->a_row[i]) != head_of(S->a_row[0]) ? 0 : S->cols)
+                    seen |= sees(of->a_row[i], key_of(S->b_row[c]));
+            }
             if (!seen && !*seen_walks[VAIN].says) {
                 const int key0 = steps[t].key0;
                 fit_says(&seen_walks[VAIN],
@@ -223,10 +221,8 @@ void look_at_walk(const record *r)
 void conclude_walks(void)
 {
     static const int ranks[SEEN] = {BY_WALK, BY_WALK, BY_WASTE};
-    static const char *const ids[SEEN] = {"keys_missing", "keys_twice", "tile_in_vain"}, *const bounds[] = {
-                                                                                             "; the walks end ",
-                                                                                             "; the walks begin ",
-                                                                                             "; "};
+    static const char *const ids[SEEN] = {"keys_missing", "keys_twice", "tile_in_vain"};
+    static const char *const bounds[] = {"; the walks end ", "; the walks begin ", "; "};
     const fit *const fits[] = {&fit_end, &fit_begin, &fit_sinks};
     char text[500] = "";
     const char *id = NULL;
