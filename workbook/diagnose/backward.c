@@ -96,11 +96,7 @@ static bool sees_pair(int q, int k)
     return q >= 0 && k >= 0 && head_of_query(q) == key_head_of(k) && sees(q, key_of(k));
 }
 
-static const char *owner_name(owner o)
-{
-    static const char *const names[] = {"no input", "Q", "K", "V", "dO"};
-    return names[o];
-}
+static const char *const owner_names[] = {"no input", "Q", "K", "V", "dO"};
 
 static const char *own(const char *of_keys, const char *of_queries) { return by_keys ? of_keys : of_queries; }
 
@@ -233,8 +229,6 @@ static void look_at_heads(void)
     }
 }
 
-static double clamp(double x, double high) { return fmax(0, fmin(x, high)); }
-
 // Where the walks of one kernel begin and end, over all blocks of this case.
 static void add_bounds(const record *r, bool keys)
 {
@@ -276,7 +270,7 @@ static void add_bounds(const record *r, bool keys)
             const double whole = ceil((double)sinks / tile) * tile, start = fmax(0, (double)at - W + 1);
             VALUES(begins, key_begin_forms, start, 0, fmax(0, (double)at + B - W), at, start > 0 ? start + 1 : 0,
                    start + tile);
-            for (int n = 0; n < COUNT(key_begin_forms); n++) begins[n] = clamp(fmax(begins[n], whole), N);
+            for (int n = 0; n < COUNT(key_begin_forms); n++) begins[n] = fmax(0, fmin(fmax(begins[n], whole), N));
             VALUES(ends, key_end_forms, fmin(N, (double)at + B), (double)at + 1, (double)at + B - 1, N, at, 0);
             for (int n = 0; n < COUNT(key_end_forms) - 1; n++)
                 ends[n] = fmin(N, begins[0] + ceil((ends[n] - begins[0]) / tile) * tile);
@@ -391,14 +385,14 @@ static void look_at_factors(void)
         const owner left = by_keys ? OF_V : OF_dO, right = by_keys ? OF_dO : OF_V;
         if (now->dP && now->dP->left && now->dP->right && (now->dP->left != left || now->dP->right != right))
             find(BY_FACTOR, "dP_of_others", own("dS", "dS for dQ"),
-                 "dP is made of %s and %s, where %s and %s are right", owner_name(now->dP->left),
-                 owner_name(now->dP->right), owner_name(left), owner_name(right));
+                 "dP is made of %s and %s, where %s and %s are right", owner_names[now->dP->left],
+                 owner_names[now->dP->right], owner_names[left], owner_names[right]);
         if (by_keys && now->P && now->P->right && now->P->right != OF_dO)
             find(BY_FACTOR, "dV_of_others", "dV", "dV is summed up from rows of %s, where dO is right",
-                 owner_name(now->P->right));
+                 owner_names[now->P->right]);
         if (now->dS && now->dS->right && now->dS->right != (by_keys ? OF_Q : OF_K))
             find(BY_FACTOR, own("dK_of_others", "dQ_of_others"), own("dK", "dQ"),
-                 "%s is summed up from rows of %s, where %s is right", own("dK", "dQ"), owner_name(now->dS->right),
+                 "%s is summed up from rows of %s, where %s is right", own("dK", "dQ"), owner_names[now->dS->right],
                  own("Q", "K"));
         for (int c = 0; c < now->S->cols; c++) {
             const char *which = NULL, *gap = NULL;

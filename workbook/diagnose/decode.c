@@ -77,17 +77,13 @@ enum { PARTS = 256 };
 static int heads(void) { return e.s->kv_heads; }
 static int page_size(void) { return e.c->page; }
 
-static int columns_of_table(void)
-{
-    return e.c->max_pages ? e.c->max_pages : (e.s->kv_len + page_size() - 1) / page_size() + 1;
-}
-
 // --------------------------------------------------------------------------------------------------------------------- pages
 
 // The page in column k of sequence b by this form; -1: none.
 static int page_by(int rel, int b, int k, int used)
 {
-    const int most = columns_of_table(), all = most * e.s->batch;
+    const int needed = (e.s->kv_len + page_size() - 1) / page_size() + 1;
+    const int most = e.c->max_pages ? e.c->max_pages : needed, all = most * e.s->batch;
     int at = b * most + k;
     switch (rel) {
     // clang-format off

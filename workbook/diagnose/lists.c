@@ -54,7 +54,8 @@ static const block_mask *mask(void) { return &wb_case_mask_of(e.c)->lists; }
 
 static int q_tiles(void) { return (e.s->q_len - 1) / mask()->q_tile + 1; }
 
-// The first keys of all steps of a block, by this form, into `keys`, and where in the list of tiles in part each stands, or -1; how many, -1: it reads outside of the arrays.
+// The first keys of all steps of a block, by this form, into `keys`, and where in the list of tiles in part each stands, or -1. Returns
+// how many; -1: it reads outside of the arrays.
 static int steps_by(int rel, int b, int block_row, int BC, int *keys, int *place, int room)
 {
     const block_mask *m = mask();
@@ -66,16 +67,14 @@ static int steps_by(int rel, int b, int block_row, int BC, int *keys, int *place
     const int *whole_start = rel == 25 ? m->part_start : m->whole_start,
               *part_start = rel == 25 ? m->whole_start : m->part_start;
     int w0 = whole_start[list], wn = whole_start[list + 1] - w0, p0 = part_start[list], pn = part_start[list + 1] - p0;
-    if (rel == 4) wn = whole_start[list + 1];
-    if (rel == 5) pn = part_start[list + 1];
-    if (rel == 6) p0 = w0;
-    if (rel == 7) w0 = 0;
-    if (rel == 8) p0 = 0;
-    if (rel == 9) pn = 0;
-    if (rel == 10) wn = 0;
-    if (rel == 11 && pn) pn--;
-    if (rel == 12 && wn) wn--;
-    if (rel == 24) pn++;
+    switch (rel) {
+    // clang-format off
+    case 4: wn = whole_start[list + 1]; break; case 5: pn = part_start[list + 1]; break; case 6: p0 = w0; break;
+    case 7: w0 = 0; break; case 8: p0 = 0; break; case 9: pn = 0; break; case 10: wn = 0; break; case 11: pn -= pn != 0; break;
+    case 12: wn -= wn != 0; break; case 24: pn++; break;
+    // clang-format on
+    default: break;
+    }
     const int whole_steps = wn * (rel == 13 || rel == 14 ? 1 : STEPS_),
               end = whole_steps + pn * (rel == 14 || rel == 15 ? 1 : STEPS_);
     for (int turn = 0; turn < end; turn++) {
@@ -136,8 +135,7 @@ static void look_at_skipped(const record *r, int block, int key, int BC)
 void look_at_lists(const record *r)
 {
     enum { MOST = 512 };
-    static int keys[STEPS];
-    static int place[STEPS];
+    static int keys[STEPS], place[STEPS];
     for (int n = 0; n < r->walk_count; n++) {
         int met[MOST] = {0}, low, high;
         block_of(r, n, &low, &high);

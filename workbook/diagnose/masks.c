@@ -121,11 +121,6 @@ typedef struct rule {
     int causal, window, sinks, shape;
 } rule;
 
-static bool rule_hides(const rule *u, const pair *p)
-{
-    return hides(u->shape, causal(u->causal, p), window(u->window, p), no_sink(u->sinks, p));
-}
-
 static pair pair_of(const pairs *t, int a, int b)
 {
     pair p = {.i = t->query[a], .j = t->key[b], .r = a, .c = b, .i0 = t->query[0], .j0 = t->key0};
@@ -181,7 +176,8 @@ static bool explains(const rule *u, mask_kind kind, bool bare)
             const int got = t->fate[a * t->keys + b];
             if (!counts(t, a, b) || got == UNCLEAR) continue;
             const pair p = pair_of(t, a, b);
-            if (rule_hides(u, &p) != (got == HIDDEN)) return false;
+            const bool hidden = hides(u->shape, causal(u->causal, &p), window(u->window, &p), no_sink(u->sinks, &p));
+            if (hidden != (got == HIDDEN)) return false;
             clear = true;
         }
     }
@@ -255,24 +251,23 @@ static const char *which_tiles(mask_kind kind)
                                             ": those where the window begins, and no key comes after a query",
                                             ": those where a key comes after a query",
                                             ": all but the first tile of keys"};
-    for (int f = 0; f < FLAGS; f++) {
-        bool same = true;
-        for (int n = 0; n < masks[kind].count && same; n++) {
-            const kept_tile *k = &masks[kind].tiles[n];
-            const pairs *t = &k->at;
-            bool first = true, last = true, whole = true, future = false;
-            for (int a = 0; a < t->queries && k->needs; a++)
-                for (int b = 0; b < t->keys; b++) {
-                    if (!counts(t, a, b)) continue;
-                    const bool hide = k->hide[a * t->keys + b];
-                    whole &= hide, future |= t->key[b] > t->query[a];
-                    first &= !hide || a > 0, last &= !hide || a < t->queries - 1;
-                }
-            const bool flags[FLAGS] = {first, last, whole, !future, future, t->key0 > 0};
-            same = !k->needs || flags[f] == k->bare;
+    bool off[FLAGS] = {false};
+    for (int n = 0; n < masks[kind].count; n++) {
+        const kept_tile *k = &masks[kind].tiles[n];
+        const pairs *t = &k->at;
+        bool first = true, last = true, whole = true, future = false;
+        if (!k->needs) continue;
+        EACH_PAIR (a, t->queries, b, t->keys) {
+            const bool hide = k->hide[a * t->keys + b];
+            if (!counts(t, a, b)) continue;
+            whole &= hide, future |= t->key[b] > t->query[a];
+            first &= !hide || a > 0, last &= !hide || a < t->queries - 1;
         }
-        if (same) return says[f];
+        const bool flags[FLAGS] = {first, last, whole, !future, future, t->key0 > 0};
+        for (int f = 0; f < FLAGS; f++) off[f] |= flags[f] != k->bare;
     }
+    for (int f = 0; f < FLAGS; f++)
+        if (!off[f]) return says[f];
     return "";
 }
 
