@@ -4,8 +4,71 @@
 // second follows from dS and dP. delta has no products: it is looked at as it came out.
 #include "evidence.h"
 
-#include <stdarg.h>
 #include <stdio.h>
+
+// What may be seen of each step.
+// clang-format off
+static const form delta_forms[] = {
+    {"", ""}, {"delta_of_dO", ": it is the sum over dO * dO"}, {"delta_of_O", ": it is the sum over O * O"},
+    {"delta_scaled", ": it is multiplied by scale"}, {"delta_mean", ": it is divided by D"}, {"delta_negative", ": it has the wrong sign"},
+    {"delta_0", ": it is 0"}, {"delta_sum_of_dO", ": it is the sum over dO alone"}, {"delta_sum_of_O", ": it is the sum over O alone"},
+    {"delta_of_sums", ": it is the sum over dO times the sum over O"},
+    {"delta_doubled", ": it is twice as much: a step of the sum over lanes too many"},
+    {"delta_of_next_row", ": it is that of the next row"}, {"delta_plus", ": it is the sum over dO + O"}};
+static const form last_forms[] = {
+    {"", ""}, {"last_of_first_key", "with the last query that sees the block's first key: its last key is seen longer"},
+    {"window_not_skipped", "with the last query of all, though the window ends before it"},
+    {"no_far_queries", "where the window ends, also where the block has sinks, which all later queries see"},
+    {"sinks_of_last_key", "where the window ends, unless the block's last key is a sink: its first may be one"},
+    {"last_one_short", "one query short"}, {"last_of_the_block", "with the block's last key: no later query is met"},
+    {"last_without_block", "at query W"}, {"last_tile_short", "one tile short"}};
+static const form first_forms[] = {
+    {"", ""}, {"first_is_0", "at query 0, though no query before a key sees it"},
+    {"first_behind_block", "behind the block's last key: queries on the diagonal are left out"}, {"first_one_late", "one query late"},
+    {"first_tile_late", "one tile late"}};
+static const form key_end_forms[] = {
+    {"", ""}, {"end_of_first_query", "with the block's first query: its others see more"}, {"end_one_key_short", "one key short"},
+    {"end_of_all_keys", "with the last key of all, whatever the block sees"}, {"end_before_the_block", "before the block's first query"},
+    {"end_one_tile_early", "one tile too early"}};
+static const form key_begin_forms[] = {
+    {"", ""}, {"begins_at_0", "at key 0, though a window hides the first tiles"},
+    {"begin_of_last_query", "where the window of the block's last query begins: its first query sees earlier keys"},
+    {"begins_at_the_block", "at the block's first query: no key before it is met"}, {"begin_one_late", "one key late"},
+    {"begins_one_tile_late", "one tile too late"}};
+static const form factor_forms[] = {
+    {"", ""}, {"scores_unscaled", ": the scores as they are"}, {"without_log2e", ": scale, without log2(e)"},
+    {"without_scale", ": log2(e), without scale"}, {"log2e_twice", ": log2(e) twice"}, {"scale_twice", ": scale twice"},
+    {"wrong_sign", ": the wrong sign"}, {"scale2_twice", ": scale * log2(e) twice"}};
+static const form shift_forms[] = {
+    {"", ""}, {"L_in_base_e", ": L in base e"}, {"L_log2e_twice", ": L times log2(e) twice"}, {"L_added", ": L is added"},
+    {"delta_for_L", ": that is delta"}, {"L_scaled", ": L is multiplied by the scale"},
+    {"L_scaled_base_e", ": L is multiplied by the scale"}, {"L_times_scale", ": L is multiplied by scale"},
+    {"L_times_ln2", ": L is multiplied by ln(2), not log2(e)"}, {"L_forgotten", ": nothing is"},
+    {"L_base_e_added", ": L is added, in base e"}, {"L_of_first_row", ": that is L of the first query of the tile"}};
+static const form dS_forms[] = {
+    {"", ""}, {"dS_without_delta", "P dP: delta is not subtracted"}, {"dS_parentheses", "P dP - delta: the parentheses are missing"},
+    {"dS_plus_delta", "P (dP + delta)"}, {"dS_without_P", "dP - delta, without P"}, {"dS_is_P", "P"}, {"dS_is_dP", "dP"},
+    {"dS_negative", "-P (dP - delta)"}, {"dS_P_and_dP_exchanged", "dP (P - delta)"}, {"dP_scaled", "P (dP scale - delta)"},
+    {"dS_scaled", "scale P (dP - delta)"}, {"dS_log2e", "P (dP - delta) log2(e)"}, {"dS_minus", "P - (dP - delta)"},
+    {"dS_log2_L_for_delta", "P (dP - L log2(e)): L in the place of delta"}, {"dS_L_for_delta", "P (dP - L): L in the place of delta"},
+    {"dS_from_S", "S (dP - delta): S in the place of P"}, {"dS_P_delta", "P delta"}, {"dS_twice", "P (dP - delta) twice"},
+    {"dS_P_twice", "P P (dP - delta)"}, {"dS_S_for_dP", "(S - delta) P: S in the place of dP"}, {"dS_0", "0"},
+    {"dS_P_P_delta", "P dP - P P delta: P is multiplied once more"}, {"dS_from_scaled_S", "S (dP - delta) of the scores in base 2"}};
+static const form end_forms[] = {
+    {"", ""}, {"scale_missing", ": scale is missing"}, {"scale_twice_at_end", ": scale is in it twice"},
+    {"log2e_at_end", ": it is multiplied by scale * log2(e): log2(e) belongs in the exponent alone"}, {"nothing_stored", ": that is 0"},
+    {"divided_by_scale", ": it is divided by scale"}, {"first_part_alone", ": it is the sum of the first part alone"},
+    {"last_part_alone", ": it is the sum of the last part alone"}, {"mean_of_parts", ": it is the mean of the parts"},
+    {"scaled_like_dK", ": scale is in it, which belongs to dQ and dK alone"}, {"without_last_part", ": the last part is left out"},
+    {"without_first_part", ": the first part is left out"}, {"sum_doubled", ": it is twice as much"},
+    {"sum_negative", ": it has the wrong sign"}};
+// clang-format on
+// [2]: of the kernel of dQ, and of that of dK and dV
+static fit fit_first[2] = {{FIT(key_begin_forms)}, {FIT(first_forms)}},
+           fit_last[2] = {{FIT(key_end_forms)}, {FIT(last_forms)}},
+           fit_factor[2] = {{FIT(factor_forms)}, {FIT(factor_forms)}},
+           fit_shift[2] = {{FIT(shift_forms)}, {FIT(shift_forms)}}, fit_dS[2] = {{FIT(dS_forms)}, {FIT(dS_forms)}},
+           fit_end[3] = {{FIT(end_forms)}, {FIT(end_forms)}, {FIT(end_forms)}};
 
 // One step: S, dP, and the two products that take P and dS, or the one that takes dS.
 typedef struct step {
@@ -33,11 +96,7 @@ static bool sees_pair(int q, int k)
     return q >= 0 && k >= 0 && head_of_query(q) == key_head_of(k) && sees(q, key_of(k));
 }
 
-static const char *owner_name(owner o)
-{
-    static const char *const names[] = {"no input", "Q", "K", "V", "dO"};
-    return names[o];
-}
+static const char *const owner_names[] = {"no input", "Q", "K", "V", "dO"};
 
 static const char *own(const char *of_keys, const char *of_queries) { return by_keys ? of_keys : of_queries; }
 
@@ -63,40 +122,23 @@ static void read_steps(const walk *w)
         else if (now && !p->scores && p->rows == now->S->rows && p->depth == now->S->cols && p->cols == s->head_dim) {
             if ((now->P && goes_on(now->P, p)) || (now->dS && goes_on(now->dS, p)))
                 now->again = p;
-            else if (by_keys && p->right == OF_dO && !now->P)
-                now->P = p;
-            else if (by_keys && p->right == OF_Q && !now->dS && (now->P || now->dP))
-                now->dS = p;
-            else if (by_keys && !now->P && !now->dP)
+            else if (by_keys && !now->P && (p->right == OF_dO || !now->dP || now->dS))
                 now->P = p;
             else if (!now->dS)
                 now->dS = p;
-            else if (by_keys && !now->P)
-                now->P = p;
         }
     }
 }
 
 // ------------------------------------------------------------------------------------------------------------------- delta
 
-// clang-format off
-static const form delta_forms[] = {
-    {"", ""}, {"delta_of_dO", ": it is the sum over dO * dO"}, {"delta_of_O", ": it is the sum over O * O"},
-    {"delta_scaled", ": it is multiplied by scale"}, {"delta_mean", ": it is divided by D"}, {"delta_negative", ": it has the wrong sign"},
-    {"delta_0", ": it is 0"}, {"delta_sum_of_dO", ": it is the sum over dO alone"}, {"delta_sum_of_O", ": it is the sum over O alone"},
-    {"delta_of_sums", ": it is the sum over dO times the sum over O"},
-    {"delta_doubled", ": it is twice as much: a step of the sum over lanes too many"},
-    {"delta_of_next_row", ": it is that of the next row"}, {"delta_plus", ": it is the sum over dO + O"}};
-// clang-format on
-
 static void look_at_delta(void)
 {
-    enum { FORMS = sizeof delta_forms / sizeof *delta_forms };
     const int rows = all_rows(), D = s->head_dim;
     const float *delta = e.delta, *O = e.O, *dO = e.dO;
     if (!delta) return;
-    double *right = calloc((size_t)rows * 2 + 2, sizeof *right), *sizes = right + rows + 1;
-    static fit f = FIT(delta_forms);
+    double *right = allocate((size_t)rows * 2, sizeof *right), *sizes = right + rows;
+    static fit f = {FIT(delta_forms)};
     int wrong = -1, lanes = 0;
     for (int i = rows; i-- > 0;) {
         double oo = 0, gg = 0, o = 0, g = 0;
@@ -104,10 +146,9 @@ static void look_at_delta(void)
             const double x = O[i * D + d], y = dO[i * D + d];
             right[i] += x * y, sizes[i] += fabs(x * y), oo += x * x, gg += y * y, o += x, g += y;
         }
-        const double r = right[i],
-                     values[FORMS] = {r,    gg, oo, r * s->scale, r / D, -r,
-                                      0,    g,  o,  o * g,        2 * r, i + 1 < rows ? right[i + 1] : delta[i],
-                                      o + g};
+        const double r = right[i];
+        VALUES(values, delta_forms, r, gg, oo, r * s->scale, r / D, -r, 0, g, o, o * g, 2 * r,
+               i + 1 < rows ? right[i + 1] : delta[i], o + g);
         const double tolerance = 1e-4 * (sizes[i] + fabs(delta[i])) + 1e-30;
         fit_add(&f, delta[i], values, tolerance);
         if (!(fabs(delta[i] - r) <= tolerance)) wrong = i;
@@ -188,34 +229,6 @@ static void look_at_heads(void)
     }
 }
 
-// clang-format off
-static const form last_forms[] = {
-    {"", ""}, {"last_of_first_key", "with the last query that sees the block's first key: its last key is seen longer"},
-    {"window_not_skipped", "with the last query of all, though the window ends before it"},
-    {"no_far_queries", "where the window ends, also where the block has sinks, which all later queries see"},
-    {"sinks_of_last_key", "where the window ends, unless the block's last key is a sink: its first may be one"},
-    {"last_one_short", "one query short"}, {"last_of_the_block", "with the block's last key: no later query is met"},
-    {"last_without_block", "at query W"}, {"last_tile_short", "one tile short"}};
-static const form first_forms[] = {
-    {"", ""}, {"first_is_0", "at query 0, though no query before a key sees it"},
-    {"first_behind_block", "behind the block's last key: queries on the diagonal are left out"}, {"first_one_late", "one query late"},
-    {"first_tile_late", "one tile late"}};
-static const form key_end_forms[] = {
-    {"", ""}, {"end_of_first_query", "with the block's first query: its others see more"}, {"end_one_key_short", "one key short"},
-    {"end_of_all_keys", "with the last key of all, whatever the block sees"}, {"end_before_the_block", "before the block's first query"},
-    {"end_one_tile_early", "one tile too early"}};
-static const form key_begin_forms[] = {
-    {"", ""}, {"begins_at_0", "at key 0, though a window hides the first tiles"},
-    {"begin_of_last_query", "where the window of the block's last query begins: its first query sees earlier keys"},
-    {"begins_at_the_block", "at the block's first query: no key before it is met"}, {"begin_one_late", "one key late"},
-    {"begins_one_tile_late", "one tile too late"}};
-// clang-format on
-
-static double clamp(double x, double high) { return fmax(0, fmin(x, high)); }
-
-static fit fit_first[2] = {FIT(key_begin_forms), FIT(first_forms)},
-           fit_last[2] = {FIT(key_end_forms), FIT(last_forms)};  // of keys: [1]
-
 // Where the walks of one kernel begin and end, over all blocks of this case.
 static void add_bounds(const record *r, bool keys)
 {
@@ -224,62 +237,45 @@ static void add_bounds(const record *r, bool keys)
         int head, at, rows, begin, end, tile;
     } blocks[MOST];
     int count = 0, rows = 0;
-    for (int n = 0; n < r->walk_count; n++) {
-        read_steps(&r->walks[n]);
+    EACH_WALK (r, n) {
         if (by_keys != keys || !step_count || steps[0].S->a_row[0] < 0) continue;
-        int low = 1 << 30, high = 0;
-        for (int m = 0; m < r->walk_count; m++) {
-            const product *p = r->walks[m].first;
-            for (int i = 0;
-                 p && r->walks[m].block == r->walks[n].block && p->left == r->walks[n].first->left && i < p->rows; i++)
-                if (p->a_row[i] >= 0) low = min_int(low, p->a_row[i]), high = max_int(high, p->a_row[i]);
-        }
-        const int at = keys ? key_of(low) : query_of(low), head = keys ? key_head_of(low) : head_of(low);
-        int k = 0;
+        int at, high, k = 0;
+        block_of(r, n, &at, &high);
+        const int first = steps[0].S->a_row[0], head = keys ? key_head_of(first) : head_of(first);
         while (k < count && (blocks[k].head != head || blocks[k].at != at)) k++;
         if (k == MOST) continue;
         if (k == count) count++, blocks[k].head = head, blocks[k].at = at, blocks[k].begin = 1 << 30, blocks[k].end = 0;
-        blocks[k].rows = high - low + 1, rows = max_int(rows, high - low + 1);
+        blocks[k].rows = high - at + 1, rows = max_int(rows, high - at + 1);
         const int sinks = e.problem->sinks && !keys ? s->sinks : 0;
-        for (int t = 0; t < step_count; t++)
-            for (int c = 0; c < steps[t].S->cols; c++) {
-                const int row = steps[t].S->b_row[c], x = keys ? query_of(row) : key_of(row);
-                blocks[k].tile = steps[t].S->cols;
-                if (row < 0 || (!keys && key_of(steps[t].S->b_row[0]) < sinks)) continue;
-                blocks[k].begin = min_int(blocks[k].begin, x), blocks[k].end = max_int(blocks[k].end, x + 1);
-            }
+        EACH_PAIR (t, step_count, c, steps[t].S->cols) {
+            const int row = steps[t].S->b_row[c], x = keys ? query_of(row) : key_of(row);
+            blocks[k].tile = steps[t].S->cols;
+            if (row < 0 || (!keys && key_of(steps[t].S->b_row[0]) < sinks)) continue;
+            blocks[k].begin = min_int(blocks[k].begin, x), blocks[k].end = max_int(blocks[k].end, x + 1);
+        }
     }
-    enum {
-        LASTS = sizeof last_forms / sizeof *last_forms,
-        FIRSTS = sizeof first_forms / sizeof *first_forms,
-        KEY_ENDS = sizeof key_end_forms / sizeof *key_end_forms,
-        KEY_BEGINS = sizeof key_begin_forms / sizeof *key_begin_forms
-    };
     const int N = s->q_len, W = e.problem->window ? min_int(s->window, N) : N, sinks = e.problem->sinks ? s->sinks : 0;
     for (int k = 0; k < count; k++) {
         const int at = blocks[k].at, tile = blocks[k].tile, B = rows;
         if (blocks[k].end == 0) continue;
         if (keys) {
             const double plain = fmin(N, (double)at + B - 1 + W), end = at < sinks ? N : plain;
-            // clang-format off
-            double ends[LASTS] = {
-                end, at < sinks ? N : (double)at + W, N, plain, at + B - 1 < sinks ? N : plain, end - 1, (double)at + B, W, 0};
-            // clang-format on
-            const double begins[FIRSTS] = {at, 0, fmin(N, at + B), at + 1, fmin(N, at + tile)};
-            for (int n = 0; n < LASTS - 1; n++) ends[n] = fmin(N, at + ceil((ends[n] - at) / tile) * tile);
-            ends[LASTS - 1] = at + (ceil((end - at) / tile) - 1) * tile;
+            VALUES(ends, last_forms, end, at < sinks ? N : (double)at + W, N, plain, at + B - 1 < sinks ? N : plain,
+                   end - 1, (double)at + B, W, 0);
+            VALUES(begins, first_forms, at, 0, fmin(N, at + B), at + 1, fmin(N, at + tile));
+            for (int n = 0; n < COUNT(last_forms) - 1; n++) ends[n] = fmin(N, at + ceil((ends[n] - at) / tile) * tile);
+            ends[COUNT(last_forms) - 1] = at + (ceil((end - at) / tile) - 1) * tile;
             fit_add(&fit_last[1], blocks[k].end, ends, 0), fit_add(&fit_first[1], blocks[k].begin, begins, 0);
         } else {
             const double whole = ceil((double)sinks / tile) * tile, start = fmax(0, (double)at - W + 1);
-            // clang-format off
-            double begins[KEY_BEGINS] = {
-                start, 0, fmax(0, (double)at + B - W), at, start > 0 ? start + 1 : 0, start + tile};
-            // clang-format on
-            for (int n = 0; n < KEY_BEGINS; n++) begins[n] = clamp(fmax(begins[n], whole), N);
-            double ends[KEY_ENDS] = {fmin(N, (double)at + B), (double)at + 1, (double)at + B - 1, N, at, 0};
-            for (int n = 0; n < KEY_ENDS - 1; n++)
+            VALUES(begins, key_begin_forms, start, 0, fmax(0, (double)at + B - W), at, start > 0 ? start + 1 : 0,
+                   start + tile);
+            for (int n = 0; n < COUNT(key_begin_forms); n++) begins[n] = fmax(0, fmin(fmax(begins[n], whole), N));
+            VALUES(ends, key_end_forms, fmin(N, (double)at + B), (double)at + 1, (double)at + B - 1, N, at, 0);
+            for (int n = 0; n < COUNT(key_end_forms) - 1; n++)
                 ends[n] = fmin(N, begins[0] + ceil((ends[n] - begins[0]) / tile) * tile);
-            ends[KEY_ENDS - 1] = begins[0] + (ceil((fmin(N, (double)at + B) - begins[0]) / tile) - 1) * tile;
+            ends[COUNT(key_end_forms) - 1] =
+                begins[0] + (ceil((fmin(N, (double)at + B) - begins[0]) / tile) - 1) * tile;
             if (blocks[k].begin < 1 << 30) fit_add(&fit_first[0], blocks[k].begin, begins, 0);
             if (begins[0] == blocks[k].begin) fit_add(&fit_last[0], blocks[k].end, ends, 0);
         }
@@ -288,35 +284,19 @@ static void add_bounds(const record *r, bool keys)
 
 // The first that was seen of each kind, in its case, of the kernel of dQ and of that of dK and dV.
 enum { MISSING, TWICE, VAIN, SEEN };
-static struct {
-    char says[800], shown[WB_CASE_TEXT];
-} seen_walks[SEEN][2];
-
-__attribute__((format(printf, 3, 4))) static void keep(int kind, bool keys, const char *format, ...)
-{
-    if (*seen_walks[kind][keys].says) return;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(seen_walks[kind][keys].says, sizeof seen_walks[kind][keys].says, format, arguments);
-    va_end(arguments);
-    snprintf(seen_walks[kind][keys].shown, WB_CASE_TEXT, "%s", e.text);
-}
+static fit seen_walks[SEEN][2];
 
 static void conclude_walks_of(bool keys)
 {
     static const int ranks[SEEN] = {BY_WALK, BY_WALK, BY_WASTE};
     static const char *const ids[SEEN] = {"pairs_missing", "pairs_twice", "tile_in_vain"};
-    const form *f = fit_form(&fit_first[keys]), *l = fit_form(&fit_last[keys]);
+    const form *f = fit_form(&fit_first[keys]), *l = fit_form(&fit_last[keys]), *is = l ? l : f;
     for (int kind = 0; kind < SEEN; kind++) {
         if (!*seen_walks[kind][keys].says) continue;
         snprintf(e.text, sizeof e.text, "%s", seen_walks[kind][keys].shown);
-        find(ranks[kind],
-             l   ? l->id
-             : f ? f->id
-                 : ids[kind],
-             keys ? "queries|parts|group|next head" : "keys", "in the kernel of %s %s%s%s%s%s",
-             keys ? "dK and dV" : "dQ", seen_walks[kind][keys].says, f ? "; the walks begin " : "", f ? f->says : "",
-             l ? "; the walks end " : "", l ? l->says : "");
+        find(ranks[kind], is ? is->id : ids[kind], keys ? "queries|parts|group|next head" : "keys",
+             "in the kernel of %s %s%s%s%s%s", keys ? "dK and dV" : "dQ", seen_walks[kind][keys].says,
+             f ? "; the walks begin " : "", f ? f->says : "", l ? "; the walks end " : "", l ? l->says : "");
     }
 }
 
@@ -324,32 +304,28 @@ static void conclude_walks_of(bool keys)
 static void look_at_pairs(const record *r, bool keys)
 {
     const int rows = all_rows(), Nk = s->kv_len;
-    unsigned char *met = calloc((size_t)rows * (size_t)Nk + 1, 1), *given = calloc((size_t)rows * (size_t)Nk + 1, 1);
-    if (!met || !given) exit(2);
+    unsigned char *met = allocate((size_t)rows * (size_t)Nk, 1), *given = allocate((size_t)rows * (size_t)Nk, 1);
     int walks = 0, vain_q = -1, vain_k = -1;
-    for (int n = 0; n < r->walk_count; n++) {
-        read_steps(&r->walks[n]);
+    EACH_WALK (r, n) {
         if (by_keys != keys) continue;
         walks += step_count > 0;
         for (int t = 0; t < step_count; t++) {
             const product *S = steps[t].S, *left = steps[t].dS ? steps[t].dS : steps[t].P;
-            for (int i = 0; i < S->rows; i++)
-                for (int c = 0; c < S->cols; c++) {
-                    int q, k;
-                    name_pair(S, i, c, &q, &k);
-                    if (q < 0 || k < 0 || head_of_query(q) != k / Nk) continue;
-                    const size_t at = (size_t)q * (size_t)Nk + (size_t)key_of(k);
-                    met[at]++, given[at] += left && left->a[i * S->cols + c] != 0;
-                }
+            EACH_PAIR (i, S->rows, c, S->cols) {
+                int q, k;
+                name_pair(S, i, c, &q, &k);
+                if (q < 0 || k < 0 || head_of_query(q) != k / Nk) continue;
+                const size_t at = (size_t)q * (size_t)Nk + (size_t)key_of(k);
+                met[at]++, given[at] += left && left->a[i * S->cols + c] != 0;
+            }
             bool seen = false, some = false;
             for (int m = 0; m < r->walk_count && !seen; m++) {
                 const product *of = r->walks[m].first;
                 if (!of || r->walks[m].block != r->walks[n].block || of->left != S->left) continue;
-                for (int i = 0; i < of->rows && !seen; i++)
-                    for (int c = 0; c < S->cols && !seen; c++) {
-                        const int q = keys ? S->b_row[c] : of->a_row[i], k = keys ? of->a_row[i] : S->b_row[c];
-                        some |= q >= 0 && k >= 0, seen |= sees_pair(q, k);
-                    }
+                EACH_PAIR (i, of->rows, c, seen ? 0 : S->cols) {
+                    const int q = keys ? S->b_row[c] : of->a_row[i], k = keys ? of->a_row[i] : S->b_row[c];
+                    some |= q >= 0 && k >= 0, seen |= sees_pair(q, k);
+                }
             }
             if (some && !seen && vain_q < 0) name_pair(S, 0, 0, &vain_q, &vain_k);
         }
@@ -385,17 +361,19 @@ static void look_at_pairs(const record *r, bool keys)
                 at += (size_t)snprintf(walk_text + at, sizeof walk_text - at, " %d", steps[t].S->b_row[0] % s->q_len);
     }
     if (missing && keys)
-        keep(MISSING, keys, "key %d never meets queries %d to %d of query head %d, which see it%s", k0, query_of(q0),
-             query_of(last), head_of(q0), walk_text);
+        fit_says(&seen_walks[MISSING][keys], "key %d never meets queries %d to %d of query head %d, which see it%s", k0,
+                 query_of(q0), query_of(last), head_of(q0), walk_text);
     else if (missing)
-        keep(MISSING, keys, "query %d never meets key %d, which it sees%s", query_of(q0), k0, walk_text);
+        fit_says(&seen_walks[MISSING][keys], "query %d never meets key %d, which it sees%s", query_of(q0), k0,
+                 walk_text);
     if (twice)
-        keep(TWICE, keys, "the pair of query %d and key %d counts %d times (%d pairs are counted more than once)%s",
-             query_of(q1), k1, given[(size_t)q1 * (size_t)Nk + (size_t)k1], twice, walk_text);
+        fit_says(&seen_walks[TWICE][keys],
+                 "the pair of query %d and key %d counts %d times (%d pairs are counted more than once)%s",
+                 query_of(q1), k1, given[(size_t)q1 * (size_t)Nk + (size_t)k1], twice, walk_text);
     if (vain_q >= 0)
-        keep(VAIN, keys,
-             "a block goes through a tile that begins with %s %d, which has nothing to do with any of its %s",
-             keys ? "query" : "key", keys ? query_of(vain_q) : key_of(vain_k), keys ? "keys" : "queries");
+        fit_says(&seen_walks[VAIN][keys],
+                 "a block goes through a tile that begins with %s %d, which has nothing to do with any of its %s",
+                 keys ? "query" : "key", keys ? query_of(vain_q) : key_of(vain_k), keys ? "keys" : "queries");
     free(met), free(given);
 }
 
@@ -407,14 +385,14 @@ static void look_at_factors(void)
         const owner left = by_keys ? OF_V : OF_dO, right = by_keys ? OF_dO : OF_V;
         if (now->dP && now->dP->left && now->dP->right && (now->dP->left != left || now->dP->right != right))
             find(BY_FACTOR, "dP_of_others", own("dS", "dS for dQ"),
-                 "dP is made of %s and %s, where %s and %s are right", owner_name(now->dP->left),
-                 owner_name(now->dP->right), owner_name(left), owner_name(right));
+                 "dP is made of %s and %s, where %s and %s are right", owner_names[now->dP->left],
+                 owner_names[now->dP->right], owner_names[left], owner_names[right]);
         if (by_keys && now->P && now->P->right && now->P->right != OF_dO)
             find(BY_FACTOR, "dV_of_others", "dV", "dV is summed up from rows of %s, where dO is right",
-                 owner_name(now->P->right));
+                 owner_names[now->P->right]);
         if (now->dS && now->dS->right && now->dS->right != (by_keys ? OF_Q : OF_K))
             find(BY_FACTOR, own("dK_of_others", "dQ_of_others"), own("dK", "dQ"),
-                 "%s is summed up from rows of %s, where %s is right", own("dK", "dQ"), owner_name(now->dS->right),
+                 "%s is summed up from rows of %s, where %s is right", own("dK", "dQ"), owner_names[now->dS->right],
                  own("Q", "K"));
         for (int c = 0; c < now->S->cols; c++) {
             const char *which = NULL, *gap = NULL;
@@ -447,16 +425,10 @@ static double right_weight(const product *S, int i, int c, int q, int k)
 // Which pairs have a weight, over all tiles.
 static void look_at_tiles(const record *r)
 {
-    for (int n = 0; n < r->walk_count; n++) {
-        read_steps(&r->walks[n]);
+    EACH_WALK (r, n) {
         const bool keys = by_keys;
-        int block = 1 << 30;  // the first row of this block
-        for (int m = 0; m < r->walk_count && step_count; m++) {
-            const product *of = r->walks[m].first;
-            if (of && r->walks[m].block == r->walks[n].block && of->left == r->walks[n].first->left &&
-                of->a_row[0] >= 0)
-                block = min_int(block, keys ? key_of(of->a_row[0]) : query_of(of->a_row[0]));
-        }
+        int block, last;  // rows of this block
+        block_of(r, n, &block, &last);
         for (int t = 0; t < step_count; t++) {
             const product *S = steps[t].S, *left = steps[t].P ? steps[t].P : steps[t].dS;
             if (!left || S->a_row[0] < 0 || S->b_row[0] < 0) continue;
@@ -475,43 +447,25 @@ static void look_at_tiles(const record *r)
             for (int b = 0; b < p.keys; b++) {
                 const int k = keys ? S->a_row[b] : S->b_row[b];
                 p.key[b] = k >= 0 && key_head_of(k) == key_head_of(k0) ? key_of(k) : -1;
-                for (int a = 0; a < p.queries; a++) {
-                    const int at = keys ? b * S->cols + a : a * S->cols + b, q = keys ? S->b_row[a] : S->a_row[a];
-                    if (p.query[a] < 0 || p.key[b] < 0) continue;
-                    const double weight = left->a[at], right = exp2(S->after[at] * s2 - e.L[q] * LOG2E);
-                    const bool clear = right > 1e-20 && (left == steps[t].P || !steps[t].dP ||
-                                                         fabs(steps[t].dP->after[at] - e.delta[q]) > 1e-3);
-                    const double x = steps[t].dP ? steps[t].dP->after[at] - e.delta[q] : 1;
-                    // Where dS alone is known, another form of it leaves something in hidden pairs, too.
-                    const bool strange =
-                        isnan(weight) || (!steps[t].P && weight != 0 && !near_to(weight, right * x, 0.05));
-                    strangers += strange;
-                    p.fate[a * p.keys + b] = strange                                 ? UNCLEAR
-                                             : weight != 0                           ? WEIGHT
-                                             : !clear || (sees_pair(q, k) && !alive) ? UNCLEAR
-                                                                                     : HIDDEN;
-                }
+            }
+            EACH_PAIR (b, p.keys, a, p.queries) {
+                const int i = keys ? b : a, c = keys ? a : b, at = i * S->cols + c;
+                int q, k;
+                if (p.query[a] < 0 || p.key[b] < 0) continue;
+                name_pair(S, i, c, &q, &k);
+                const double weight = left->a[at], right = exp2(S->after[at] * s2 - e.L[q] * LOG2E);
+                const double x = steps[t].dP ? steps[t].dP->after[at] - e.delta[q] : 1;
+                const bool clear = right > 1e-20 && (left == steps[t].P || fabs(x) > 1e-3);
+                // Where dS alone is known, another form of it leaves something in hidden pairs, too.
+                const bool strange = isnan(weight) || (!steps[t].P && weight != 0 && !near_to(weight, right * x, 0.05));
+                const fate unseen = !clear || (sees_pair(q, k) && !alive) ? UNCLEAR : HIDDEN;
+                p.fate[a * p.keys + b] = strange ? UNCLEAR : weight != 0 ? WEIGHT : unseen;
+                strangers += strange;
             }
             if (strangers <= p.queries * p.keys / 20) add_to_mask(keys ? MASK_DKDV : MASK_DQ, &p);
         }
     }
 }
-
-// clang-format off
-static const form factor_forms[] = {
-    {"", ""}, {"scores_unscaled", ": the scores as they are"}, {"without_log2e", ": scale, without log2(e)"},
-    {"without_scale", ": log2(e), without scale"}, {"log2e_twice", ": log2(e) twice"}, {"scale_twice", ": scale twice"},
-    {"wrong_sign", ": the wrong sign"}, {"scale2_twice", ": scale * log2(e) twice"}};
-static const form shift_forms[] = {
-    {"", ""}, {"L_in_base_e", ": L in base e"}, {"L_log2e_twice", ": L times log2(e) twice"}, {"L_added", ": L is added"},
-    {"delta_for_L", ": that is delta"}, {"L_scaled", ": L is multiplied by the scale"},
-    {"L_scaled_base_e", ": L is multiplied by the scale"}, {"L_times_scale", ": L is multiplied by scale"},
-    {"L_times_ln2", ": L is multiplied by ln(2), not log2(e)"}, {"L_forgotten", ": nothing is"},
-    {"L_base_e_added", ": L is added, in base e"}, {"L_of_first_row", ": that is L of the first query of the tile"}};
-// clang-format on
-
-static fit fit_factor[2] = {FIT(factor_forms), FIT(factor_forms)},
-           fit_shift[2] = {FIT(shift_forms), FIT(shift_forms)};  // of keys: [1]
 
 // From which exponent the weights of a step come. True if they are right.
 static bool look_at_weights(const step *t)
@@ -549,25 +503,20 @@ static bool look_at_weights(const step *t)
         right = false;
         const char *where = own("recompute", "recompute for dQ"), *kernel = own("dK and dV", "dQ");
         if (off <= close) {
-            // clang-format off
-            const double shifts[] = {
-                L * LOG2E, L, L * LOG2E * LOG2E, -L * LOG2E, e.delta[q], L * LOG2E * s2, L * s2, L * LOG2E * s->scale, L * LN2, 0, -L,
-                first_q >= 0 ? e.L[first_q] * LOG2E : NAN};
-            // clang-format on
-            if (fit_add(&fit_shift[by_keys], from, shifts, close + 0.002 * fabs(from)))
-                fit_says(&fit_shift[by_keys],
-                         "P of query %d is 2^(scale log2(e) S - %.5g) in the kernel of %s, where L log2(e) = %.5g has "
-                         "to be subtracted",
-                         query_of(q), from, kernel, L * LOG2E);
+            VALUES(shifts, shift_forms, L * LOG2E, L, L * LOG2E * LOG2E, -L * LOG2E, e.delta[q], L * LOG2E * s2, L * s2,
+                   L * LOG2E * s->scale, L * LN2, 0, -L, first_q >= 0 ? e.L[first_q] * LOG2E : NAN);
+            fit_see(&fit_shift[by_keys], from, shifts, close + 0.002 * fabs(from),
+                    "P of query %d is 2^(scale log2(e) S - %.5g) in the kernel of %s, where L log2(e) = %.5g has "
+                    "to be subtracted",
+                    query_of(q), from, kernel, L * LOG2E);
             continue;
         }
-        const double factors[] = {s2, 1, s->scale, LOG2E, s2 * LOG2E, s2 * s->scale, -s2, s2 * s2};
+        VALUES(factors, factor_forms, s2, 1, s->scale, LOG2E, s2 * LOG2E, s2 * s->scale, -s2, s2 * s2);
         if (count > 4 && l.off <= close) {
-            if (fit_add(&fit_factor[by_keys], l.slope, factors, 0.02 * fabs(l.slope)))
-                fit_says(&fit_factor[by_keys],
-                         "P of query %d is 2^(%.4g S - ...) in the kernel of %s, where scale log2(e) = %.4g belongs "
-                         "before S",
-                         query_of(q), l.slope, kernel, s2);
+            fit_see(&fit_factor[by_keys], l.slope, factors, 0.02 * fabs(l.slope),
+                    "P of query %d is 2^(%.4g S - ...) in the kernel of %s, where scale log2(e) = %.4g belongs "
+                    "before S",
+                    query_of(q), l.slope, kernel, s2);
         } else
             find(BY_EXPONENT, "", t->P ? where : "dS for dQ|recompute for dQ",
                  "P of query %d is not 2^(scale log2(e) S - L log2(e)) in the kernel of %s", query_of(q), kernel);
@@ -580,129 +529,89 @@ static bool look_at_left_of_dV(const step *t)
 {
     const product *S = t->S;
     int wrong = 0, wrong_dS = 0, is_dS = 0, is_dP = 0, is_0 = 0, count = 0;
-    for (int i = 0; i < S->rows; i++)
-        for (int c = 0; c < S->cols; c++) {
-            int q, k;
-            name_pair(S, i, c, &q, &k);
-            if (q < 0 || k < 0 || head_of_query(q) != k / s->kv_len) continue;
-            const int at = i * S->cols + c;
-            const double P = right_weight(S, i, c, q, k), x = t->dP->after[at], d = e.delta[q], left = t->P->a[at],
-                         dS = t->dS->a[at];
-            const double size = 0.02 * P * (fabs(x) + fabs(d)) + 1e-6;
-            count++, wrong += fabs(left - P) > 0.02 * P + 1e-6, wrong_dS += fabs(dS - P * (x - d)) > size;
-            is_dS += fabs(left - dS) <= size, is_dP += near_to(left, x, 0.01), is_0 += left == 0;
-        }
+    EACH_PAIR (i, S->rows, c, S->cols) {
+        int q, k;
+        name_pair(S, i, c, &q, &k);
+        if (q < 0 || k < 0 || head_of_query(q) != k / s->kv_len) continue;
+        const int at = i * S->cols + c;
+        const double P = right_weight(S, i, c, q, k), x = t->dP->after[at], d = e.delta[q], left = t->P->a[at],
+                     dS = t->dS->a[at];
+        const double size = 0.02 * P * (fabs(x) + fabs(d)) + 1e-6;
+        count++, wrong += fabs(left - P) > 0.02 * P + 1e-6, wrong_dS += fabs(dS - P * (x - d)) > size;
+        is_dS += fabs(left - dS) <= size, is_dP += near_to(left, x, 0.01), is_0 += left == 0;
+    }
     if (wrong <= count / 100 || wrong_dS > count / 100) return true;
-    find(BY_FACTOR,
-         is_0 == count       ? "dV_from_zeros"
-         : is_dS == count    ? "dV_from_dS"
-         : is_dP > count / 2 ? "dV_from_dP"
-                             : "",
-         "dV", "dV is summed up from something else than P, though P is right in dS%s",
-         is_0 == count       ? ": from zeros"
-         : is_dS == count    ? ": from dS"
-         : is_dP > count / 2 ? ": from dP"
-                             : "");
+    static const form left_forms[] = {
+        {"", ""}, {"dV_from_zeros", ": from zeros"}, {"dV_from_dS", ": from dS"}, {"dV_from_dP", ": from dP"}};
+    const form *is = &left_forms[is_0 == count ? 1 : is_dS == count ? 2 : is_dP > count / 2 ? 3 : 0];
+    find(BY_FACTOR, is->id, "dV", "dV is summed up from something else than P, though P is right in dS%s", is->says);
     return false;
 }
-
-// clang-format off
-static const form dS_forms[] = {
-    {"", ""}, {"dS_without_delta", "P dP: delta is not subtracted"}, {"dS_parentheses", "P dP - delta: the parentheses are missing"},
-    {"dS_plus_delta", "P (dP + delta)"}, {"dS_without_P", "dP - delta, without P"}, {"dS_is_P", "P"}, {"dS_is_dP", "dP"},
-    {"dS_negative", "-P (dP - delta)"}, {"dS_P_and_dP_exchanged", "dP (P - delta)"}, {"dP_scaled", "P (dP scale - delta)"},
-    {"dS_scaled", "scale P (dP - delta)"}, {"dS_log2e", "P (dP - delta) log2(e)"}, {"dS_minus", "P - (dP - delta)"},
-    {"dS_log2_L_for_delta", "P (dP - L log2(e)): L in the place of delta"}, {"dS_L_for_delta", "P (dP - L): L in the place of delta"},
-    {"dS_from_S", "S (dP - delta): S in the place of P"}, {"dS_P_delta", "P delta"}, {"dS_twice", "P (dP - delta) twice"},
-    {"dS_P_twice", "P P (dP - delta)"}, {"dS_S_for_dP", "(S - delta) P: S in the place of dP"}, {"dS_0", "0"},
-    {"dS_P_P_delta", "P dP - P P delta: P is multiplied once more"}, {"dS_from_scaled_S", "S (dP - delta) of the scores in base 2"}};
-// clang-format on
-static fit fit_dS[2] = {FIT(dS_forms), FIT(dS_forms)};  // of keys: [1]
 
 // dS against P (dP - delta). Of dQ P must be the right one. True if some other form was recognised, or it is right.
 static bool look_at_dS(const step *t)
 {
-    enum { FORMS = sizeof dS_forms / sizeof *dS_forms };
-    // clang-format off
-    int misses[FORMS] = {
-        0}, count = 0; const product *S = t->S; for (int i = 0; i < S->rows; i++) for (int c = 0; c < S->cols; c++) { int q,
-        k; name_pair(S, i, c, &q, &k); if (q < 0 || k < 0 || head_of_query(q) != k / s->kv_len) continue; const int at = i * S->cols + c; const double P = t->P ? t->P->a[at] : right_weight(S, i, c, q, k),
-        x = t->dP->after[at], d = e.delta[q], raw = S->after[at]; const double L = e.L[q], dS = t->dS->a[at],
-        size = fabs(P) * (fabs(x) + fabs(d)) * 0.012 + 1e-7; const double values[FORMS] = {P * (x - d), P * x, P * x - d, P * (x + d), x - d, P, x, -P * (x - d), x * (P - d), P * (x * s->scale - d), s->scale * P * (x - d), P * (x - d) * LOG2E, P - (x - d), P * (x - L * LOG2E), P * (x - L), raw * (x - d), P * d, 2 * P * (x - d), P * P * (x - d), P * (raw - d), 0, P * (x - P * d), raw * s2 * (x - d)};
-            // clang-format on
-            const double tolerance = size + 0.012 * fabs(dS);
-            if (fit_add(&fit_dS[by_keys], dS, values, tolerance))
-                fit_says(&fit_dS[by_keys],
-                         "in the kernel of %s dS of query %d and key %d is %.4g, where P (dP - delta) = %.4g",
-                         own("dK and dV", "dQ"), query_of(q), key_of(k), dS, values[0]);
-            count++;
-            for (int f = 0; f < FORMS; f++) misses[f] += !(fabs(dS - values[f]) <= tolerance);
-        }
-    for (int f = 0; f < FORMS; f++)
+    int misses[COUNT(dS_forms)] = {0}, count = 0;
+    const product *S = t->S;
+    EACH_PAIR (i, S->rows, c, S->cols) {
+        int q, k;
+        name_pair(S, i, c, &q, &k);
+        if (q < 0 || k < 0 || head_of_query(q) != k / s->kv_len) continue;
+        const int at = i * S->cols + c;
+        const double P = t->P ? t->P->a[at] : right_weight(S, i, c, q, k), x = t->dP->after[at], d = e.delta[q],
+                     raw = S->after[at];
+        const double L = e.L[q], dS = t->dS->a[at], size = fabs(P) * (fabs(x) + fabs(d)) * 0.012 + 1e-7;
+        VALUES(values, dS_forms, P * (x - d), P * x, P * x - d, P * (x + d), x - d, P, x, -P * (x - d), x * (P - d),
+               P * (x * s->scale - d), s->scale * P * (x - d), P * (x - d) * LOG2E, P - (x - d), P * (x - L * LOG2E),
+               P * (x - L), raw * (x - d), P * d, 2 * P * (x - d), P * P * (x - d), P * (raw - d), 0, P * (x - P * d),
+               raw * s2 * (x - d));
+        const double tolerance = size + 0.012 * fabs(dS);
+        fit_see(&fit_dS[by_keys], dS, values, tolerance,
+                "in the kernel of %s dS of query %d and key %d is %.4g, where P (dP - delta) = %.4g",
+                own("dK and dV", "dQ"), query_of(q), key_of(k), dS, values[0]);
+        count++;
+        for (int f = 0; f < COUNT(dS_forms); f++) misses[f] += !(fabs(dS - values[f]) <= tolerance);
+    }
+    for (int f = 0; f < COUNT(dS_forms); f++)
         if (misses[f] <= count / 200) return true;
     return t->P;  // where P is not known it may be that which is wrong
-}
-
-static bool same(const float *x, const float *y, int count, double *factor)
-{
-    double xx = 0, xy = 0, off = 0, largest = 0;
-    for (int n = 0; n < count; n++)
-        xx += (double)x[n] * x[n], xy += (double)x[n] * y[n], largest = fmax(largest, fabs(x[n])),
-                                                              off = fmax(off, fabs((double)x[n] - y[n]));
-    *factor = xx > 0 ? xy / xx : 1;
-    return off <= 1e-4 * largest;
 }
 
 // Whether a sum goes on where it was, step by step.
 static void look_at_sums(bool is_dV)
 {
-    const char *name = is_dV ? "dV" : own("dK", "dQ");
-    const product *before = NULL;
+    static const form sum_forms[] = {{"", ""},
+                                     {"sum_begins_anew", ": it begins anew"},
+                                     {"scaled_in_the_loop", ": by scale, which it is to be once, at the end"}};
     for (int t = 0; t < step_count; t++) {
-        const product *now = is_dV ? steps[t].P : steps[t].dS;
-        double factor;
+        const product *now = is_dV ? steps[t].P : steps[t].dS, *before = t == 0  ? now
+                                                                         : is_dV ? steps[t - 1].P
+                                                                                 : steps[t - 1].dS;
+        double xx = 0, xy = 0, off = 0, largest = 0;
         if (!now) return;
-        if (before && !same(before->after, now->before, now->rows * now->cols, &factor)) {
-            find(BY_SUM,
-                 fabs(factor) < 1e-6               ? "sum_begins_anew"
-                 : near_to(factor, s->scale, 0.01) ? "scaled_in_the_loop"
-                                                   : "",
-                 is_dV ? "dV" : own("dK|dK scale", "dQ|dQ scale"),
-                 "between steps %d and %d of its walk the sum of %s is multiplied by %.4g%s", t - 1, t, name, factor,
-                 fabs(factor) < 1e-6               ? ": it begins anew"
-                 : near_to(factor, s->scale, 0.01) ? ": by scale, which it is to be once, at the end"
-                                                   : "");
-            return;
+        for (int n = 0; n < now->rows * now->cols && t > 0; n++) {
+            const double x = before->after[n], y = now->before[n];
+            xx += x * x, xy += x * y, largest = fmax(largest, fabs(x)), off = fmax(off, fabs(x - y));
         }
-        before = now;
+        if (off <= 1e-4 * largest) continue;
+        const double factor = xx > 0 ? xy / xx : 1;
+        const form *is = &sum_forms[fabs(factor) < 1e-6 ? 1 : near_to(factor, s->scale, 0.01) ? 2 : 0];
+        find(BY_SUM, is->id, is_dV ? "dV" : own("dK|dK scale", "dQ|dQ scale"),
+             "between steps %d and %d of its walk the sum of %s is multiplied by %.4g%s", t - 1, t,
+             is_dV ? "dV" : own("dK", "dQ"), factor, is->says);
+        return;
     }
 }
-
-// clang-format off
-static const form end_forms[] = {
-    {"", ""}, {"scale_missing", ": scale is missing"}, {"scale_twice_at_end", ": scale is in it twice"},
-    {"log2e_at_end", ": it is multiplied by scale * log2(e): log2(e) belongs in the exponent alone"}, {"nothing_stored", ": that is 0"},
-    {"divided_by_scale", ": it is divided by scale"}, {"first_part_alone", ": it is the sum of the first part alone"},
-    {"last_part_alone", ": it is the sum of the last part alone"}, {"mean_of_parts", ": it is the mean of the parts"},
-    {"scaled_like_dK", ": scale is in it, which belongs to dQ and dK alone"}, {"without_last_part", ": the last part is left out"},
-    {"without_first_part", ": the first part is left out"}, {"sum_doubled", ": it is twice as much"},
-    {"sum_negative", ": it has the wrong sign"}};
-// clang-format on
-
-static fit fit_end[3] = {FIT(end_forms), FIT(end_forms), FIT(end_forms)};
 
 // What was stored against what was summed up, over all walks that have this row.
 static void look_at_end(const record *r, int output)
 {
-    enum { FORMS = sizeof end_forms / sizeof *end_forms };
     static const char *const names[] = {"dQ", "dK", "dV"};
     const int D = s->head_dim, rows = output ? s->batch * s->kv_heads * s->kv_len : all_rows();
     const size_t count = (size_t)rows * (size_t)D;
-    double *sum = calloc(3 * count + 1, sizeof *sum), *first = sum + count, *last = first + count;
-    int *walks = calloc((size_t)rows + 1, sizeof *walks), wrong = -1;
-    if (!sum || !walks) exit(2);
-    for (int n = 0; n < r->walk_count; n++) {
-        read_steps(&r->walks[n]);
+    double *sum = allocate(3 * count, sizeof *sum), *first = sum + count, *last = first + count;
+    int *walks = allocate((size_t)rows, sizeof *walks), wrong = -1;
+    EACH_WALK (r, n) {
         if (!step_count || by_keys != (output > 0)) continue;
         const step *end = &steps[step_count - 1];
         const product *p = output == 2 ? end->P : end->dS;
@@ -728,20 +637,9 @@ static void look_at_end(const record *r, int output)
             const double x = sum[row * D + d], y = e.out[output][row * D + d], a = factor * first[row * D + d],
                          z = factor * last[row * D + d];
             off = fmax(off, isfinite(y) ? fabs(y - factor * x) : INFINITY), xx += x * x, xy += x * y;
-            const double t = factor * x, values[FORMS] = {t,
-                                                          x,
-                                                          t * s->scale,
-                                                          t * LOG2E,
-                                                          0,
-                                                          x / s->scale,
-                                                          a,
-                                                          z,
-                                                          t / walks[row],
-                                                          t * s->scale,
-                                                          walks[row] > 1 ? t - z : t,
-                                                          walks[row] > 1 ? t - a : t,
-                                                          2 * t,
-                                                          -t};
+            const double t = factor * x;
+            VALUES(values, end_forms, t, x, t * s->scale, t * LOG2E, 0, x / s->scale, a, z, t / walks[row],
+                   t * s->scale, walks[row] > 1 ? t - z : t, walks[row] > 1 ? t - a : t, 2 * t, -t);
             tell |= fit_add(&fit_end[output], y, values, 0.012 * fmax(largest, fabs(y)) + 1e-6);
         }
         if (off > 0.012 * largest + 1e-6) wrong = row, is = xx > 0 ? xy / xx : 0;
@@ -760,8 +658,7 @@ void look_at_backward(void)
     look_at_delta();
     if (e.dsinks) look_at_dsinks();
     if (!record_read(&r, true)) return;
-    for (int n = 0; n < r.walk_count; n++) {
-        read_steps(&r.walks[n]);
+    EACH_WALK (&r, n) {
         look_at_heads();
         look_at_factors();
         look_at_sums(false);
@@ -769,8 +666,7 @@ void look_at_backward(void)
     }
     look_at_pairs(&r, true), look_at_pairs(&r, false);
     look_at_tiles(&r);
-    for (int n = 0; n < r.walk_count; n++) {
-        read_steps(&r.walks[n]);
+    EACH_WALK (&r, n) {
         for (int t = 0; t < step_count; t++) {
             const step *now = &steps[t];
             if (!has_weights(now) || (by_keys && !now->P)) continue;

@@ -3,18 +3,7 @@
 
 #include <stdio.h>
 
-enum { PARTS = 256 };
-
-static int heads(void) { return e.s->kv_heads; }
-static int page_size(void) { return e.c->page; }
-
-static int columns_of_table(void)
-{
-    return e.c->max_pages ? e.c->max_pages : (e.s->kv_len + page_size() - 1) / page_size() + 1;
-}
-
-// --------------------------------------------------------------------------------------------------------------------- pages
-
+// What may be seen of each step.
 // clang-format off
 static const form page_forms[] = {
     {"", ""}, {"first_sequence", "those that the table has for sequence 0"},
@@ -25,13 +14,76 @@ static const form page_forms[] = {
     {"table_by_columns", "those of a table with a row a column: rows and columns are exchanged"},
     {"one_column", "that in the first column alone"}, {"next_sequence", "those of the next sequence"},
     {"table_row_of_pages", "those of a table with as many columns as a page has keys"}};
+static const form token_forms[] = {
+    {"", ""}, {"row_of_tile", "the row's number in its tile is taken for its token's, without what comes before the tile"},
+    {"row_not_reduced", "the number of the packed row is taken for that of its token"},
+    {"tokens_before_heads", "packed rows are taken to have all heads of a token side by side: they have all tokens of a head"},
+    {"one_key_less", "each token sees one key too few"}, {"one_key_more", "each token sees one key too many"},
+    {"tokens_from_the_start", "tokens are taken to stand at the beginning of the sequence: they are its last"},
+    {"all_tokens_seen", "a token sees all later tokens, too"}, {"first_token_for_all", "all tokens see what the first one sees"},
+    {"token_reversed", "tokens are counted from the last"}, {"nothing_hidden", "no pair is hidden"},
+    {"last_token_of_all", "the keys of the last token are hidden from all"}};
+static const form merge_forms[] = {
+    {"", ""}, {"mean_of_parts", "it is the mean of the parts' O: the weights exp(L - m) are missing"},
+    {"merged_in_base_2", "parts are weighted by 2^(L - m), where L is to base e"}, {"first_part_left", "the first part is left out"},
+    {"last_part_left", "the last part is left out"}, {"first_part_alone", "it is the first part alone"},
+    {"last_part_alone", "it is the last part alone"},
+    {"merge_O_not_rescaled", "O of the parts before is not multiplied by alpha when more parts come"},
+    {"merge_l_not_rescaled", "l of the parts before is not multiplied by alpha when more parts come"},
+    {"merge_nothing_rescaled", "O and l of the parts before are not multiplied by alpha when more parts come"},
+    {"merge_upside_down", "O and l of the parts before are multiplied by 1 / alpha when more parts come"},
+    {"merge_O_unweighted", "the parts' O are added up without their weights, which are in l"},
+    {"merge_l_counts_parts", "l counts the parts, where their weights belong in it"},
+    {"merge_last_eight", "what the parts before the last eight have is lost"},
+    {"merge_first_eight", "no more than the first eight parts count"},
+    {"merge_max_of_the_last", "m is that of the last parts alone, not the largest so far"},
+    {"merge_m_old", "the parts are weighted under the old m, before the larger one was taken"},
+    {"merge_one_of_eight", "one part of each eight counts, the first"},
+    {"merge_seven_of_eight", "the last part of each eight is left out"}};
+static const form place_forms[] = {
+    {"", ""}, {"scales_of_first_head", "they are those of key head 0"},
+    {"scales_of_first_rows", "they are those of the first keys of the page: the row in the page is left out"},
+    {"scales_of_first_page", "they are those of page 0: the page is left out"},
+    {"scales_of_one_head", "a page is taken to have the scales of one key head"},
+    {"scales_by_rows", "they are looked for at (page * page_size + row) * heads + head, as keys are; their order is page, head, row"},
+    {"scales_without_table", "the pages of the table are not used: they are those of the cache's first pages"},
+    {"scales_of_key", "they are looked for by the key's number in its sequence, where its number in its page is right"},
+    {"scales_of_next_row", "they are those of the next key"}, {"scales_of_two_heads", "head and page are exchanged"}};
+static const form use_forms[] = {
+    {"", ""}, {"K_scale_forgotten", "scores are not multiplied by K's scale"},
+    {"V_scale_on_scores", "scores are multiplied by V's scale, where K's is right"},
+    {"V_scale_forgotten", "weights are not multiplied by V's scale"},
+    {"K_scale_on_weights", "weights are multiplied by K's scale, where V's is right"},
+    {"both_scales_on_weights", "K's scale is multiplied into the weights, too"},
+    {"K_scale_moved", "K's scale is multiplied into the weights, not into the scores"},
+    {"scales_exchanged", "K's and V's scale are exchanged"}, {"V_scale_twice", "weights are multiplied by V's scale twice"},
+    {"K_scale_twice", "scores are multiplied by K's scale twice"}, {"weights_divided", "weights are divided by V's scale"},
+    {"scores_divided", "scores are divided by K's scale"},
+    {"K_scale_by_row", "scores are multiplied by K's scale with the number of the row, where that of the column is right"},
+    {"V_scale_by_row", "weights are multiplied by V's scale with the number of the row, where that of the column is right"},
+    {"K_scale_of_first", "scores are multiplied by K's scale of the tile's first key"},
+    {"V_scale_of_first", "weights are multiplied by V's scale of the tile's first key"},
+    {"V_scale_on_both", "V's scale is multiplied into the scores, too"}};
+static const form scaled_l_forms[] = {
+    {"", ""}, {"V_scale_in_l", "l is summed up after the weights were multiplied by V's scale"}, {"l_of_nothing", "nothing is added to l"},
+    {"l_completed_in_each_tile", "l is four times as large: the sum of a row is completed in each tile, and once more at the end"},
+    {"K_scale_in_l", "l is summed up with K's scale"}, {"l_doubled", "l is twice as large"}};
 // clang-format on
-enum { PAGE_FORMS = sizeof page_forms / sizeof *page_forms };
+static fit fit_pages = {FIT(page_forms)}, fit_tokens = {FIT(token_forms)}, fit_merge = {FIT(merge_forms)},
+           fit_use = {FIT(use_forms)}, fit_place = {FIT(place_forms)}, fit_scaled_l = {FIT(scaled_l_forms)};
+
+enum { PARTS = 256 };
+
+static int heads(void) { return e.s->kv_heads; }
+static int page_size(void) { return e.c->page; }
+
+// --------------------------------------------------------------------------------------------------------------------- pages
 
 // The page in column k of sequence b by this form; -1: none.
 static int page_by(int rel, int b, int k, int used)
 {
-    const int most = columns_of_table(), all = most * e.s->batch;
+    const int needed = (e.s->kv_len + page_size() - 1) / page_size() + 1;
+    const int most = e.c->max_pages ? e.c->max_pages : needed, all = most * e.s->batch;
     int at = b * most + k;
     switch (rel) {
     // clang-format off
@@ -44,8 +96,6 @@ static int page_by(int rel, int b, int k, int used)
     }
     return at < all ? e.table[at] : -1;
 }
-
-static fit fit_pages = FIT(page_forms);
 
 // Pages of K that are read for each sequence, against those of the table. False if they are not right.
 bool look_at_pages(const record *r)
@@ -66,9 +116,9 @@ bool look_at_pages(const record *r)
                     read[p->b_row[c] / heads() / page_size()] = some = true;
         }
         const int used = (e.kv_len[b] + page_size() - 1) / page_size();
-        double values[PAGE_FORMS];
+        double values[COUNT(page_forms)];
         char text[2][160] = {"", ""};
-        for (int f = 0; f < PAGE_FORMS && some; f++) {
+        for (int f = 0; f < COUNT(page_forms) && some; f++) {
             bool same = true, others = false;
             memset(by, 0, sizeof by);
             for (int k = 0; k < used; k++) {
@@ -87,29 +137,15 @@ bool look_at_pages(const record *r)
         const bool stranger = some && values[0] != 0, lost = some && !stranger && met >= e.kv_len[b] &&
                                                              strcmp(text[0], text[1]);  // all tiles, but not all pages
         if (lost) values[0] = 1;
-        if (some && fit_add(&fit_pages, 0, values, 0))
-            fit_says(&fit_pages, "the keys of sequence %d lie in pages%s, and the kernel reads pages%s", b, text[1],
-                     text[0]);
+        if (some)
+            fit_see(&fit_pages, 0, values, 0, "the keys of sequence %d lie in pages%s, and the kernel reads pages%s", b,
+                    text[1], text[0]);
         right &= !some || values[0] == 0;
     }
     return right;
 }
 
 // --------------------------------------------------------------------------------------------------------------- packed rows
-
-// clang-format off
-static const form token_forms[] = {
-    {"", ""}, {"row_of_tile", "the row's number in its tile is taken for its token's, without what comes before the tile"},
-    {"row_not_reduced", "the number of the packed row is taken for that of its token"},
-    {"tokens_before_heads", "packed rows are taken to have all heads of a token side by side: they have all tokens of a head"},
-    {"one_key_less", "each token sees one key too few"}, {"one_key_more", "each token sees one key too many"},
-    {"tokens_from_the_start", "tokens are taken to stand at the beginning of the sequence: they are its last"},
-    {"all_tokens_seen", "a token sees all later tokens, too"}, {"first_token_for_all", "all tokens see what the first one sees"},
-    {"token_reversed", "tokens are counted from the last"}, {"nothing_hidden", "no pair is hidden"},
-    {"last_token_of_all", "the keys of the last token are hidden from all"}};
-// clang-format on
-enum { TOKENS = sizeof token_forms / sizeof *token_forms };
-static fit fit_tokens = FIT(token_forms);
 
 void look_at_packed_rows(const pairs *t)
 {
@@ -120,22 +156,20 @@ void look_at_packed_rows(const pairs *t)
         ran |= t->fate[at] == HIDDEN ||
                (t->query[at / t->keys] >= 0 && t->key[at % t->keys] > keys - Nq + t->query[at / t->keys]);
     if (!ran) return;
-    for (int a = 0; a < t->queries; a++)
-        for (int c = 0; c < t->keys; c++) {
-            const int got = t->fate[a * t->keys + c], j = t->key[c], i = t->query[a], at = first + a, last = keys - Nq;
-            if (i < 0 || j < 0 || got == UNCLEAR) continue;
-            // clang-format off
-            const int sees_to[TOKENS] = {
+    EACH_PAIR (a, t->queries, c, t->keys) {
+        const int got = t->fate[a * t->keys + c], j = t->key[c], i = t->query[a], at = first + a, last = keys - Nq;
+        if (i < 0 || j < 0 || got == UNCLEAR) continue;
+        // clang-format off
+            const int sees_to[COUNT(token_forms)] = {
                 last + i, last + a % Nq, last + at, last + at / group, last + i - 1, last + i + 1, i, keys - 1, last, keys - 1 - i, 1 << 30,
                 last - 1};
-            // clang-format on
-            double values[TOKENS];
-            for (int f = 0; f < TOKENS; f++) values[f] = j > sees_to[f];
-            if (fit_add(&fit_tokens, got == HIDDEN, values, 0))
-                fit_says(&fit_tokens, "token %d of %d, in a sequence of %d keys, %s key %d, though it %s it", i, Nq,
-                         keys, got == HIDDEN ? "gives no weight to" : "gives a weight to", j,
-                         got == HIDDEN ? "sees" : "does not see");
-        }
+        // clang-format on
+        double values[COUNT(token_forms)];
+        for (int f = 0; f < COUNT(token_forms); f++) values[f] = j > sees_to[f];
+        fit_see(&fit_tokens, got == HIDDEN, values, 0,
+                "token %d of %d, in a sequence of %d keys, %s key %d, though it %s it", i, Nq, keys,
+                got == HIDDEN ? "gives no weight to" : "gives a weight to", j, got == HIDDEN ? "sees" : "does not see");
+    }
 }
 
 // --------------------------------------------------------------------------------------------------------------------- merge
@@ -180,26 +214,6 @@ static int parts_of(const record *r, int row, part *parts, int room)
     return count;
 }
 
-// clang-format off
-static const form merge_forms[] = {
-    {"", ""}, {"mean_of_parts", "it is the mean of the parts' O: the weights exp(L - m) are missing"},
-    {"merged_in_base_2", "parts are weighted by 2^(L - m), where L is to base e"}, {"first_part_left", "the first part is left out"},
-    {"last_part_left", "the last part is left out"}, {"first_part_alone", "it is the first part alone"},
-    {"last_part_alone", "it is the last part alone"},
-    {"merge_O_not_rescaled", "O of the parts before is not multiplied by alpha when more parts come"},
-    {"merge_l_not_rescaled", "l of the parts before is not multiplied by alpha when more parts come"},
-    {"merge_nothing_rescaled", "O and l of the parts before are not multiplied by alpha when more parts come"},
-    {"merge_upside_down", "O and l of the parts before are multiplied by 1 / alpha when more parts come"},
-    {"merge_O_unweighted", "the parts' O are added up without their weights, which are in l"},
-    {"merge_l_counts_parts", "l counts the parts, where their weights belong in it"},
-    {"merge_last_eight", "what the parts before the last eight have is lost"},
-    {"merge_first_eight", "no more than the first eight parts count"},
-    {"merge_max_of_the_last", "m is that of the last parts alone, not the largest so far"},
-    {"merge_m_old", "the parts are weighted under the old m, before the larger one was taken"},
-    {"merge_one_of_eight", "one part of each eight counts, the first"}, {"merge_seven_of_eight", "the last part of each eight is left out"}};
-// clang-format on
-enum { MERGES = sizeof merge_forms / sizeof *merge_forms };
-
 // O (column d) and L from parts, eight at a time, as this form merges them.
 static void merged(int rel, const part *parts, int count, int d, double *O, double *L)
 {
@@ -228,8 +242,6 @@ static void merged(int rel, const part *parts, int count, int d, double *O, doub
     *O = l > 0 ? sum / l : 0, *L = m + log(l);
 }
 
-static fit fit_merge = FIT(merge_forms);
-
 void look_at_merge(const record *r)
 {
     static part parts[PARTS];
@@ -237,16 +249,16 @@ void look_at_merge(const record *r)
     for (int row = 0; row < all_rows(); row++) {
         const int count = parts_of(r, row, parts, PARTS);
         if (count < 2 || count > PARTS) continue;
-        double size = 0, L[MERGES], O[MERGES];
+        double size = 0, L[COUNT(merge_forms)], O[COUNT(merge_forms)];
         for (int d = 0; d < D; d++) merged(0, parts, count, d, &O[0], &L[0]), size = fmax(size, fabs(O[0]));
         for (int d = -1; d < D; d++) {
-            for (int rel = 0; rel < MERGES; rel++) merged(rel, parts, count, d < 0 ? 0 : d, &O[rel], &L[rel]);
+            for (int rel = 0; rel < COUNT(merge_forms); rel++)
+                merged(rel, parts, count, d < 0 ? 0 : d, &O[rel], &L[rel]);
             const double seen = d < 0 ? e.out[1][row] : e.out[0][(size_t)row * (size_t)D + (size_t)d],
                          *values = d < 0 ? L : O;
-            if (fit_add(&fit_merge, seen, values, d < 0 ? 0.01 + 0.002 * fabs(L[0]) : 0.02 * size + 0.01 * fabs(seen)))
-                fit_says(&fit_merge,
-                         "query %d of head %d has %d parts, and %s that is merged of them is %.4g where %.4g is right",
-                         query_of(row), head_of(row), count, d < 0 ? "the L" : "an element of O", seen, values[0]);
+            fit_see(&fit_merge, seen, values, d < 0 ? 0.01 + 0.002 * fabs(L[0]) : 0.02 * size + 0.01 * fabs(seen),
+                    "query %d of head %d has %d parts, and %s that is merged of them is %.4g where %.4g is right",
+                    query_of(row), head_of(row), count, d < 0 ? "the L" : "an element of O", seen, values[0]);
         }
     }
 }
@@ -254,44 +266,14 @@ void look_at_merge(const record *r)
 // -------------------------------------------------------------------------------------------------------------------- scales
 
 // Where a scale is looked for, and with what it meets scores (A) and weights (B).
-// clang-format off
-static const form place_forms[] = {
-    {"", ""}, {"scales_of_first_head", "they are those of key head 0"},
-    {"scales_of_first_rows", "they are those of the first keys of the page: the row in the page is left out"},
-    {"scales_of_first_page", "they are those of page 0: the page is left out"},
-    {"scales_of_one_head", "a page is taken to have the scales of one key head"},
-    {"scales_by_rows", "they are looked for at (page * page_size + row) * heads + head, as keys are; their order is page, head, row"},
-    {"scales_without_table", "the pages of the table are not used: they are those of the cache's first pages"},
-    {"scales_of_key", "they are looked for by the key's number in its sequence, where its number in its page is right"},
-    {"scales_of_next_row", "they are those of the next key"}, {"scales_of_two_heads", "head and page are exchanged"}};
-enum { PLACES = sizeof place_forms / sizeof *place_forms };
-static const form use_forms[] = {
-    {"", ""}, {"K_scale_forgotten", "scores are not multiplied by K's scale"},
-    {"V_scale_on_scores", "scores are multiplied by V's scale, where K's is right"},
-    {"V_scale_forgotten", "weights are not multiplied by V's scale"},
-    {"K_scale_on_weights", "weights are multiplied by K's scale, where V's is right"},
-    {"both_scales_on_weights", "K's scale is multiplied into the weights, too"},
-    {"K_scale_moved", "K's scale is multiplied into the weights, not into the scores"},
-    {"scales_exchanged", "K's and V's scale are exchanged"}, {"V_scale_twice", "weights are multiplied by V's scale twice"},
-    {"K_scale_twice", "scores are multiplied by K's scale twice"}, {"weights_divided", "weights are divided by V's scale"},
-    {"scores_divided", "scores are divided by K's scale"},
-    {"K_scale_by_row", "scores are multiplied by K's scale with the number of the row, where that of the column is right"},
-    {"V_scale_by_row", "weights are multiplied by V's scale with the number of the row, where that of the column is right"},
-    {"K_scale_of_first", "scores are multiplied by K's scale of the tile's first key"},
-    {"V_scale_of_first", "weights are multiplied by V's scale of the tile's first key"},
-    {"V_scale_on_both", "V's scale is multiplied into the scores, too"}};
-// clang-format on
-enum { USES = sizeof use_forms / sizeof *use_forms };
 
 static int scale_at(int place, int raw)
 {
     const int size = page_size(), H = heads(), page = raw / H / size, head = raw % H, row = raw / H % size,
               key = key_of(raw);
     switch (place) {
-    case 1: return page * H * size + row;
-    case 2:
-        return (page * H + head) * size + row % 16;  // a multiple of 16 is what the tile's rows begin at
     // clang-format off
+    case 1: return page * H * size + row; case 2: return (page * H + head) * size + row % 16;  // a tile's rows begin at a multiple of 16
     case 3: return head * size + row; case 4: return (page + head) * size + row; case 5: return (page * size + row) * H + head;
     case 6: return (key / size * H + head) * size + row; case 7: return (page * H + head) * size + key;
     case 8: return (page * H + head) * size + row + 1; case 9: return (head * e.c->pages + page) * size + row;
@@ -317,13 +299,10 @@ static bool factors(int place, int use, const product *S, int i, int c, double *
     if (at < 0 || (size_t)at >= all || ((use == 12 || use == 13) && of_row < 0) || (use > 13 && of_first < 0))
         return false;
     const double k = e.K_scale[at], v = e.V_scale[at];
-    // clang-format off
-    const double As[USES] = {
-        k, 1, v, k, k, k, 1, v, k, k * k, k, 1 / k, of_row < 0 ? 1 : e.K_scale[of_row], k, of_first < 0 ? 1 : e.K_scale[of_first], k, k * v};
-    const double Bs[USES] = {
-        v, v, v, 1, k, k * v, k * v, k, v * v, v, 1 / v, v, v, of_row < 0 ? 1 : e.V_scale[of_row], v,
-        of_first < 0 ? 1 : e.V_scale[of_first], v};
-    // clang-format on
+    VALUES(As, use_forms, k, 1, v, k, k, k, 1, v, k, k * k, k, 1 / k, of_row < 0 ? 1 : e.K_scale[of_row], k,
+           of_first < 0 ? 1 : e.K_scale[of_first], k, k * v);
+    VALUES(Bs, use_forms, v, v, v, 1, k, k * v, k * v, k, v * v, v, 1 / v, v, v, of_row < 0 ? 1 : e.V_scale[of_row], v,
+           of_first < 0 ? 1 : e.V_scale[of_first], v);
     *A = As[use], *B = Bs[use];
     return true;
 }
@@ -335,8 +314,7 @@ static int misfits(const record *r, int place, int use, int *rows, int *query)
     int misses = 0;
     *rows = 0, *query = -1;
     const double s2 = e.s->scale * LOG2E * 64;
-    for (int n = 0; n < r->walk_count; n++) {
-        read_steps(&r->walks[n]);
+    EACH_WALK (r, n) {
         for (int i = 0; step_count && i < steps[0].S->rows; i++)
             for (int t = 0; t < step_count && steps[t].PV; t++) {
                 const product *S = steps[t].S, *PV = steps[t].PV;
@@ -365,51 +343,40 @@ static int misfits(const record *r, int place, int use, int *rows, int *query)
     return misses;
 }
 
-// clang-format off
-static const form scaled_l_forms[] = {
-    {"", ""}, {"V_scale_in_l", "l is summed up after the weights were multiplied by V's scale"}, {"l_of_nothing", "nothing is added to l"},
-    {"l_completed_in_each_tile", "l is four times as large: the sum of a row is completed in each tile, and once more at the end"},
-    {"K_scale_in_l", "l is summed up with K's scale"}, {"l_doubled", "l is twice as large"}};
-// clang-format on
-
-static fit fit_use = FIT(use_forms), fit_place = FIT(place_forms), fit_scaled_l = FIT(scaled_l_forms);
-
 void look_at_scales(const record *r)
 {
     int rows, query, other;
     const bool wrong = misfits(r, 0, 0, &rows, &query) > rows / 200;
-    double uses[USES] = {wrong}, places[PLACES] = {wrong};
-    for (int use = 1; use < USES && (wrong || fit_use.wrong); use++)
+    double uses[COUNT(use_forms)] = {wrong}, places[COUNT(place_forms)] = {wrong};
+    for (int use = 1; use < COUNT(use_forms) && (wrong || fit_use.wrong); use++)
         uses[use] = misfits(r, 0, use, &rows, &other) > rows / 200;
-    for (int place = 1; place < PLACES && (wrong || fit_use.wrong); place++)
+    for (int place = 1; place < COUNT(place_forms) && (wrong || fit_use.wrong); place++)
         places[place] = misfits(r, place, 0, &rows, &other) > rows / 200;
     fit_add(&fit_place, 0, places, 0);
-    if (fit_add(&fit_use, 0, uses, 0))
-        fit_says(&fit_use, "the weights of query %d are not 2^(scale log2(e) S K_scale - m) V_scale", query_of(query));
+    fit_see(&fit_use, 0, uses, 0, "the weights of query %d are not 2^(scale log2(e) S K_scale - m) V_scale",
+            query_of(query));
     // l, of rows whose keys one block has.
     static part parts[PARTS];
     for (int row = 0; row < all_rows() && !wrong; row++) {
         if (parts_of(r, row, parts, PARTS) != 1 || parts[0].L == -INFINITY) continue;
         double with_V = 0, with_K = 0, all = 0;
-        for (int n = 0; n < r->walk_count; n++) {
-            read_steps(&r->walks[n]);
-            for (int t = 0; t < step_count; t++)
-                for (int i = 0; i < steps[t].S->rows; i++)
-                    for (int c = 0; c < steps[t].S->cols && steps[t].S->a_row[i] == row; c++) {
-                        const int raw = steps[t].S->b_row[c];
-                        if (raw < 0 || !sees(row, key_of(raw))) continue;
-                        const int at = scale_at(0, raw);
-                        const double p = exp(
-                            steps[t].S->after[i * steps[t].S->cols + c] * e.s->scale * 64 * e.K_scale[at] - parts[0].L);
-                        all += p, with_V += p * e.V_scale[at], with_K += p * e.K_scale[at];
-                    }
+        EACH_WALK (r, n) {
+            EACH_PAIR (t, step_count, i, steps[t].S->rows)
+                for (int c = 0; c < steps[t].S->cols && steps[t].S->a_row[i] == row; c++) {
+                    const int raw = steps[t].S->b_row[c];
+                    if (raw < 0 || !sees(row, key_of(raw))) continue;
+                    const int at = scale_at(0, raw);
+                    const double p =
+                        exp(steps[t].S->after[i * steps[t].S->cols + c] * e.s->scale * 64 * e.K_scale[at] - parts[0].L);
+                    all += p, with_V += p * e.V_scale[at], with_K += p * e.K_scale[at];
+                }
         }
-        const double L = parts[0].L,
-                     values[] = {L, L + log(with_V / all), -INFINITY, L + log(4), L + log(with_K / all), L + log(2)};
-        if (fit_add(&fit_scaled_l, e.out[1][row], values, 0.01 + 0.002 * fabs(L)))
-            fit_says(&fit_scaled_l,
-                     "the weights of query %d are right, but L, which is m + log(l), is %.4g where %.4g is right",
-                     query_of(row), (double)e.out[1][row], L);
+        const double L = parts[0].L;
+        VALUES(values, scaled_l_forms, L, L + log(with_V / all), -INFINITY, L + log(4), L + log(with_K / all),
+               L + log(2));
+        fit_see(&fit_scaled_l, e.out[1][row], values, 0.01 + 0.002 * fabs(L),
+                "the weights of query %d are right, but L, which is m + log(l), is %.4g where %.4g is right",
+                query_of(row), (double)e.out[1][row], L);
     }
 }
 

@@ -63,14 +63,6 @@ bool worth_naming(const char *look)
 
 // ------------------------------------------------------------------------------------------------------------------- a case
 
-static void *allocate(size_t count, size_t size)
-{
-    void *memory = calloc(count + 1, size);
-    if (memory) return memory;
-    fprintf(stderr, "diagnose: no memory\n");
-    exit(2);
-}
-
 // What is allocated for a case, to be given back after it.
 static void *mine[24];
 static int mine_count;
@@ -96,22 +88,12 @@ static const int *ints(const worker_run *run, const char *name)
 // A byte of an int8 cache counts as a 64th in products (int8.cuh).
 static void read_case(const worker_run *run)
 {
-    e = (evidence){.problem = problem,
-                   .c = &run->c,
-                   .s = &run->c.shape,
-                   .Q = floats(run, "Q", 1),
-                   .K = floats(run, "K", 64),
-                   .V = floats(run, "V", 64),
-                   .dO = floats(run, "dO", 1),
-                   .sink_logits = floats(run, "sink_logits", 1),
-                   .K_scale = floats(run, "K_scale", 1),
-                   .V_scale = floats(run, "V_scale", 1),
-                   .x = floats(run, "x", 1),
-                   .w = floats(run, "w", 1),
-                   .table = ints(run, "page_table"),
-                   .kv_len = ints(run, "kv_len"),
-                   .delta = floats(run, "delta", 1),
-                   .dsinks = floats(run, "dsinks", 1)};
+    e = (evidence){.problem = problem, .c = &run->c, .s = &run->c.shape};
+    e.Q = floats(run, "Q", 1), e.K = floats(run, "K", 64), e.V = floats(run, "V", 64), e.dO = floats(run, "dO", 1);
+    e.x = floats(run, "x", 1), e.w = floats(run, "w", 1), e.sink_logits = floats(run, "sink_logits", 1);
+    e.K_scale = floats(run, "K_scale", 1), e.V_scale = floats(run, "V_scale", 1);
+    e.table = ints(run, "page_table"), e.kv_len = ints(run, "kv_len");
+    e.delta = floats(run, "delta", 1), e.dsinks = floats(run, "dsinks", 1);
     wb_case shown = run->c;
     shown.products = 0;
     if (problem->signature != WB_ROW_SUM) wb_case_print(problem, &shown, e.text);

@@ -7,12 +7,19 @@
 #include "case/case.h"
 #include "reference/oracle.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define LOG2E 1.4426950408889634
 #define LN2   0.6931471805599453
+
+// All pairs of a row and a column; all walks, each with its steps read (read_steps: forward.h, backward.c).
+#define EACH_PAIR(i, rows, c, cols)                                                                                    \
+    for (int i = 0; i < (rows); i++)                                                                                   \
+        for (int c = 0; c < (cols); c++)
+#define EACH_WALK(r, n) for (int n = 0; n < (r)->walk_count && (read_steps(&(r)->walks[n]), true); n++)
 
 static inline int min_int(int a, int b) { return a < b ? a : b; }
 static inline int max_int(int a, int b) { return a > b ? a : b; }
@@ -35,26 +42,14 @@ typedef struct evidence {
 } evidence;
 extern evidence e;
 
+void *allocate(size_t count, size_t size);  // of zeros; ends the program where there is no memory
+
 // ------------------------------------------------------------------------------------------------------------------ findings
 
 // The lower the rank, the earlier the step.
-enum {
-    BY_DELTA = 5,
-    BY_HEADS = 10,
-    BY_SCALES = 15,
-    BY_WALK = 20,
-    BY_FACTOR = 25,
-    BY_MASK = 30,
-    BY_VALUE = 35,
-    BY_EXPONENT = 40,
-    BY_MAXIMUM = 45,
-    BY_DS = 45,
-    BY_RESCALING = 50,
-    BY_SUM = 55,
-    BY_END = 56,
-    BY_L = 58,
-    BY_WASTE = 60
-};
+enum { BY_DELTA = 5, BY_HEADS = 10, BY_SCALES = 15, BY_WALK = 20, BY_FACTOR = 25, BY_MASK = 30, BY_VALUE = 35 };
+enum { BY_EXPONENT = 40, BY_MAXIMUM = 45, BY_DS = 45, BY_RESCALING = 50, BY_SUM = 55, BY_END = 56, BY_L = 58 };
+enum { BY_WASTE = 60 };
 
 // `gaps`: where it can come from, "max|rescale", those of them that the problem has. id: of the form that pins it down, "" if none does.
 typedef struct finding {
@@ -77,6 +72,12 @@ typedef struct form {
     const char *id, *says;
 } form;
 
+// What each form of the table says, in the array `name`.
+#define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
+#define VALUES(name, table, ...)                                                                                       \
+    double name[] = {__VA_ARGS__};                                                                                     \
+    static_assert(COUNT(name) == COUNT(table), "each form of the table has a value")
+
 enum { MAX_FORMS = 40 };
 
 // What was seen of one step, in all cases: how often each form was off, and, of the first observation that was wrong, a sentence and its case.
@@ -85,14 +86,14 @@ typedef struct fit {
     int forms_count, wrong, misses[MAX_FORMS];
     char says[700], shown[WB_CASE_TEXT];
 } fit;
-#define FIT(table)                                                                                                     \
-    {                                                                                                                  \
-        .forms = table, .forms_count = sizeof(table) / sizeof *(table)                                                 \
-    }
+#define FIT(table) .forms = table, .forms_count = COUNT(table)
 
-// One observation: what was seen, and what each form says. True if it is the first that is wrong: fit_says() then keeps the sentence.
+// One observation: what was seen, and what each form says. True if it is the first that is wrong: fit_says() then keeps the sentence, the
+// first that it is given. A fit without forms is no more than that.
 bool fit_add(fit *f, double seen, const double *values, double tolerance);
 __attribute__((format(printf, 2, 3))) void fit_says(fit *f, const char *format, ...);
+__attribute__((format(printf, 5, 6))) void fit_see(fit *f, double seen, const double *values, double tolerance,
+                                                   const char *format, ...);  // both
 
 // The form that explains what was wrong, and nothing else, but for one in fifty, the first of several; or for one in ten, if all others are
 // far worse. Null: none.
@@ -137,16 +138,19 @@ typedef struct record {
 // False if there is none, or not all of it and `whole` is asked for. Stays until the next call.
 bool record_read(record *r, bool whole);
 
+// The queries, or keys, that walk n's block has on the left, of the head that the walk has: the first and the last.
+void block_of(const record *r, int n, int *low, int *high);
+
 // Queries and keys by the rows of their tensors: which query of its head, which head through all batches; likewise of a key. Keys of a paged
 // cache count in their sequence; of a page that no sequence has, NOBODYS_ROW.
 int query_of(int row);
 int head_of(int row);
 int key_of(int row);
 int key_head_of(int row);
-int right_key_head(int head);       // that query head `head` reads, through all batches
-bool sees(int row, int j);          // whether the query in this row of Q sees key j of its sequence
-int keys_of(int row);               // how many keys that sequence has
-int all_rows(void), longest(void);  // rows of Q; keys of the longest sequence
+int right_key_head(int head);  // that query head `head` reads, through all batches
+bool sees(int row, int j);     // whether the query in this row of Q sees key j of its sequence
+int keys_of(int row);          // how many keys that sequence has
+int all_rows(void);            // rows of Q
 
 // --------------------------------------------------------------------------------------------------------------------- masks
 

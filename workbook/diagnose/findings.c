@@ -7,6 +7,14 @@
 evidence e;
 finding best;
 
+void *allocate(size_t count, size_t size)
+{
+    void *memory = calloc(count + 1, size);
+    if (memory) return memory;
+    fprintf(stderr, "diagnose: no memory\n");
+    exit(2);
+}
+
 void find(int rank, const char *id, const char *gaps, const char *format, ...)
 {
     if (best.rank && (best.rank < rank || (best.rank == rank && (*best.id || !*id)))) return;
@@ -33,13 +41,27 @@ bool fit_add(fit *f, double seen, const double *values, double tolerance)
     return wrong && f->wrong == 1;
 }
 
+static void keep(fit *f, const char *format, va_list arguments)
+{
+    if (*f->says) return;
+    vsnprintf(f->says, sizeof f->says, format, arguments);
+    snprintf(f->shown, sizeof f->shown, "%s", e.text);
+}
+
 void fit_says(fit *f, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(f->says, sizeof f->says, format, arguments);
+    keep(f, format, arguments);
     va_end(arguments);
-    snprintf(f->shown, sizeof f->shown, "%s", e.text);
+}
+
+void fit_see(fit *f, double seen, const double *values, double tolerance, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    if (fit_add(f, seen, values, tolerance)) keep(f, format, arguments);
+    va_end(arguments);
 }
 
 const form *fit_form(const fit *f)

@@ -34,19 +34,6 @@ void read_steps(const walk *w)
     }
 }
 
-void block_of(const record *r, int n, int *low, int *high)
-{
-    *low = e.s->q_len, *high = -1;
-    const product *mine = r->walks[n].first;
-    for (int m = 0; m < r->walk_count; m++) {
-        const product *p = r->walks[m].first;
-        if (!p || !mine || r->walks[m].block != r->walks[n].block) continue;
-        for (int i = 0; i < p->rows; i++)
-            if (p->a_row[i] >= 0 && mine->a_row[0] >= 0 && head_of(p->a_row[i]) == head_of(mine->a_row[0]))
-                *low = min_int(*low, query_of(p->a_row[i])), *high = max_int(*high, query_of(p->a_row[i]));
-    }
-}
-
 // --------------------------------------------------------------------------------------------------------------------- heads
 
 // clang-format off
@@ -62,19 +49,18 @@ static const form head_forms[] = {
     {"group_times_too_much", ": it is h / group * group, modulo Hkv"}};
 // clang-format on
 
-static fit fit_heads[2] = {FIT(head_forms), FIT(head_forms)};
+static fit fit_heads[2] = {{FIT(head_forms)}, {FIT(head_forms)}};
 
 // K and V: which of their heads a query head reads. False if that is wrong.
 static bool look_at_heads(const record *r, bool of_V)
 {
-    enum { HEADS = 256, FORMS = sizeof head_forms / sizeof *head_forms };
+    enum { HEADS = 256 };
     const attention_shape *s = e.s;
     int reads[HEADS], wrong = 0, nobodys = 0, row = -1;
     bool tell = false;
     const int heads = min_int(HEADS, s->batch * s->q_heads), group = s->q_heads / s->kv_heads;
     for (int h = 0; h < heads; h++) reads[h] = -1;
-    for (int n = 0; n < r->walk_count; n++) {
-        read_steps(&r->walks[n]);
+    EACH_WALK (r, n) {
         const int q = step_count ? steps[0].S->a_row[0] : -1, h = q >= 0 ? head_of(q) : heads;
         for (int t = 0; t < step_count && h < heads; t++) {
             const product *p = of_V ? steps[t].PV : steps[t].S;
@@ -90,12 +76,10 @@ static bool look_at_heads(const record *r, bool of_V)
     char list[2][200] = {"", ""};
     for (int h = 0; h < heads; h++) {
         const int b = h / s->q_heads, q = h % s->q_heads, k = s->kv_heads;
-        // clang-format off
-        const double values[FORMS] = {
-            right_key_head(h), b * k + q * group, b * k + q % k, b * k + q, b * k, b * k + q / k, b * k + q % group, q / group,
-            b * s->q_heads + q / group, b * k + k - 1 - q / group, b * k + (q / group + 1) % k, h / k, b * k + q / k % k,
-            b * k + min_int(q, k - 1), b * k + min_int(q / 2, k - 1), b * k + min_int((q + 1) / group, k - 1), b * k + q / group * group % k};
-        // clang-format on
+        VALUES(values, head_forms, right_key_head(h), b * k + q * group, b * k + q % k, b * k + q, b * k, b * k + q / k,
+               b * k + q % group, q / group, b * s->q_heads + q / group, b * k + k - 1 - q / group,
+               b * k + (q / group + 1) % k, h / k, b * k + q / k % k, b * k + min_int(q, k - 1),
+               b * k + min_int(q / 2, k - 1), b * k + min_int((q + 1) / group, k - 1), b * k + q / group * group % k);
         if (reads[h] >= 0) tell |= fit_add(&fit_heads[of_V], reads[h], values, 0);
         const size_t n = strlen(list[0]), m = strlen(list[1]);
         if (h >= 16) continue;
@@ -135,14 +119,12 @@ static void look_at_values(void)
 // --------------------------------------------------------------------------------------------------------------------- masks
 
 // The masks of 04 to 07 by what they are for: of the sinks, of the window left of the diagonal, of the diagonal.
-static mask_kind kind_of(const record *r, int n, const step *t)
+static mask_kind kind_of(int low, const step *t)
 {
     if (e.problem->mask == WB_NO_MASK) return MASK_TAIL;
     if (e.problem->sinks && t->S->cols < e.widest) return MASK_SINKS;
-    int low, high;
-    block_of(r, n, &low, &high);
-    return !e.problem->window || t->key0 / t->S->cols >= (low + 1) / t->S->cols || t->key0 < 0 ? MASK_DIAGONAL
-                                                                                               : MASK_WINDOW;
+    const bool reaches = t->key0 / t->S->cols >= (low + 1) / t->S->cols || t->key0 < 0;
+    return !e.problem->window || reaches ? MASK_DIAGONAL : MASK_WINDOW;
 }
 
 // Scores far below underflow are no sign: such pairs stay unclear.
@@ -161,11 +143,8 @@ static void fill_fates(pairs *p, const step *t, const double *largest)
             const double P = PV->a[i * PV->depth + c], score = S->after[i * S->cols + c];
             const bool tiny = score < lowest || score * base2_scale() < largest[i & 255] - 60;
             const bool seen = sees(S->a_row[i], p->key[c]);
-            p->fate[i * S->cols + c] = P > 0 && isfinite(P)       ? WEIGHT
-                                       : P != 0                   ? UNCLEAR
-                                       : seen && (!alive || tiny) ? UNCLEAR
-                                       : !seen && !alive          ? UNCLEAR
-                                                                  : HIDDEN;
+            const fate none = seen ? (!alive || tiny ? UNCLEAR : HIDDEN) : alive ? HIDDEN : UNCLEAR;
+            p->fate[i * S->cols + c] = P == 0 ? none : P > 0 && isfinite(P) ? WEIGHT : UNCLEAR;
         }
     }
 }
@@ -196,19 +175,19 @@ static bool hidden_by_number(const step *t, const pairs *p)
         double weights = 0;
         for (int c = 0; c < S->cols; c++) weights += PV->a[i * PV->depth + c];
         const double L = e.out[1][S->a_row[i]] - log(weights / P);  // if all that counts is in this tile
+        const double by_L = L * LOG2E / base2_scale();
         const bool alike =
-            (high - low) * base2_scale() < 0.5;  // as those of keys that do not exist: then it may be their own score
-        if (alike && !(fabs(number - low) > 1) && !(isnan(number) && L * LOG2E / base2_scale() < -1000)) continue;
+            (high - low) * base2_scale() < 0.5;  // as those of keys that do not exist: it may be their own score
+        if (alike && !(fabs(number - low) > 1) && !(isnan(number) && by_L < -1000)) continue;
+        const bool is_0 = fabs(number) < 0.02 + 1e-3 * fabs(high);
         char what[120] = "a number that is not far enough below all scores";
-        const char *id = "hidden_by_a_number";
-        if (fabs(number) < 0.02 + 1e-3 * fabs(high)) {
-            snprintf(what, sizeof what, "0"), id = "hidden_by_0";
-        } else if (isfinite(number))
+        if (is_0)
+            snprintf(what, sizeof what, "0");
+        else if (isfinite(number))
             snprintf(what, sizeof what, "about %.3g", number);
-        else if (isfinite(L) && L * LOG2E / base2_scale() < -1000)
-            snprintf(what, sizeof what, "about %.3g, which is more than what the seen ones are",
-                     L * LOG2E / base2_scale());
-        find(BY_MASK, id,
+        else if (isfinite(L) && by_L < -1000)
+            snprintf(what, sizeof what, "about %.3g, which is more than what the seen ones are", by_L);
+        find(BY_MASK, is_0 ? "hidden_by_0" : "hidden_by_a_number",
              e.problem->mask == WB_NO_MASK
                  ? "tail|mask"
                  : "mask|mask of the diagonal|mask of the window|mask of the sinks|tail|accumulate",
@@ -223,17 +202,15 @@ static bool hidden_by_number(const step *t, const pairs *p)
 static void look_at_tiles(const record *r)
 {
     bool by_number = false;
-    for (int n = 0; n < r->walk_count; n++) {
+    EACH_WALK (r, n) {
         double largest[256];
         int low, high;
-        read_steps(&r->walks[n]);
         block_of(r, n, &low, &high);
         for (int i = 0; step_count && i < min_int(256, steps[0].S->rows); i++) {
             largest[i] = -INFINITY;
-            for (int t = 0; t < step_count; t++)
-                for (int c = 0; c < steps[t].S->cols; c++)
-                    if (sees(steps[t].S->a_row[i], key_of(steps[t].S->b_row[c])))
-                        largest[i] = fmax(largest[i], steps[t].S->after[i * steps[t].S->cols + c] * base2_scale());
+            EACH_PAIR (t, step_count, c, steps[t].S->cols)
+                if (sees(steps[t].S->a_row[i], key_of(steps[t].S->b_row[c])))
+                    largest[i] = fmax(largest[i], steps[t].S->after[i * steps[t].S->cols + c] * base2_scale());
         }
         for (int t = 0; t < step_count && !by_number; t++) {
             const product *S = steps[t].S;
@@ -252,7 +229,7 @@ static void look_at_tiles(const record *r)
             else if (e.table)
                 look_at_packed_rows(&p);
             else
-                add_to_mask(kind_of(r, n, &steps[t]), &p);
+                add_to_mask(kind_of(low, &steps[t]), &p);
         }
     }
 }
@@ -262,15 +239,11 @@ void look_at_forward(void)
     record r;
     if (!record_read(&r, true)) return;
     e.widest = 0;
-    for (int n = 0; n < r.walk_count; n++) {
-        read_steps(&r.walks[n]);
+    EACH_WALK (&r, n) {
         for (int t = 0; t < step_count; t++) e.widest = max_int(e.widest, steps[t].S->cols);
     }
     if ((!e.table || look_at_pages(&r)) && look_at_heads(&r, false)) look_at_heads(&r, true);
-    for (int n = 0; n < r.walk_count; n++) {
-        read_steps(&r.walks[n]);
-        look_at_values();
-    }
+    EACH_WALK (&r, n) { look_at_values(); }
     if (e.K_scale) look_at_scales(&r);
     if (e.problem->signature == WB_BLOCK_MASK) look_at_lists(&r);
     look_at_walk(&r);

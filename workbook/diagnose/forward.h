@@ -16,8 +16,5 @@ extern int step_count;
 void read_steps(const walk *w);
 double base2_scale(void);  // scores in base 2: S times this
 
-// Queries low to high of one head are a block's, of the walk n of the record.
-void block_of(const record *r, int n, int *low, int *high);
-
 void look_at_walk(const record *r), conclude_walks(void);       // walks.c: which tiles each block meets
 void look_at_softmax(const record *r), conclude_softmax(void);  // softmax.c: what each row makes of its scores

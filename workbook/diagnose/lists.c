@@ -3,10 +3,7 @@
 
 #include <stdio.h>
 
-static const block_mask *mask(void) { return &wb_case_mask_of(e.c)->lists; }
-
-static int q_tiles(void) { return (e.s->q_len - 1) / mask()->q_tile + 1; }
-
+// What may be seen of each step.
 // clang-format off
 static const form list_forms[] = {
     {"", ""}, {"first_mask", "it takes the lists of the first mask for all sequences"},
@@ -32,10 +29,33 @@ static const form list_forms[] = {
     {"halves_exchanged", "it begins with the second half of a tile"},
     {"first_list", "it takes the lists of the first tile of queries for all"}, {"one_more_part", "it takes one tile in part too many"},
     {"lists_exchanged", "it takes the lists of whole tiles and of tiles in part for each other"}};
+static const form bit_forms[] = {
+    {"", ""}, {"bits_reversed", "the highest bit of a word is taken for its first key, which has the lowest"},
+    {"bits_inverted", "what has its bit set is hidden, where that is what is seen"},
+    {"bits_of_first_word", "all keys of a step are hidden by its first word, of 32 keys"},
+    {"bits_of_first_half", "both steps of a tile are hidden by the bits of the first"},
+    {"bits_of_first_tile", "each tile is hidden by the bits of the first in its list"},
+    {"bits_of_one_row", "all rows of a warp are hidden by the bits of its first eight"},
+    {"bits_side_by_side", "the columns of a lane are taken to lie side by side: they are two of every eight"},
+    {"bits_shifted_twice", "a word is shifted for its lane twice"},
+    {"bits_of_other_row", "a row is hidden by the bits of the row eight away"},
+    {"words_exchanged", "the words of the first and the second 32 keys are exchanged"},
+    {"bits_of_next_tile", "each tile is hidden by the bits of the next in its list"},
+    {"bits_of_steps", "each step is taken for a tile of its own where the bits are looked for"},
+    {"bits_without_words", "a row of a tile is taken to have one word, where it has two"},
+    {"bits_in_fours", "the pairs of a lane's columns are taken to lie four apart, where they lie eight apart"},
+    {"bits_even_odd", "the two columns of a pair are exchanged"},
+    {"bits_of_other_half", "the steps of a tile are hidden by each other's bits"},
+    {"bits_reversed_in_lane", "the bits of a lane are taken from the highest down"}, {"all_seen", "no pair is hidden"}};
 // clang-format on
-enum { LISTS = sizeof list_forms / sizeof *list_forms };
+static fit fit_lists = {FIT(list_forms)}, fit_bits = {FIT(bit_forms)};
 
-// The first keys of all steps of a block, by this form, into `keys`, and where in the list of tiles in part each stands, or -1; how many, -1: it reads outside of the arrays.
+static const block_mask *mask(void) { return &wb_case_mask_of(e.c)->lists; }
+
+static int q_tiles(void) { return (e.s->q_len - 1) / mask()->q_tile + 1; }
+
+// The first keys of all steps of a block, by this form, into `keys`, and where in the list of tiles in part each stands, or -1. Returns
+// how many; -1: it reads outside of the arrays.
 static int steps_by(int rel, int b, int block_row, int BC, int *keys, int *place, int room)
 {
     const block_mask *m = mask();
@@ -47,16 +67,14 @@ static int steps_by(int rel, int b, int block_row, int BC, int *keys, int *place
     const int *whole_start = rel == 25 ? m->part_start : m->whole_start,
               *part_start = rel == 25 ? m->whole_start : m->part_start;
     int w0 = whole_start[list], wn = whole_start[list + 1] - w0, p0 = part_start[list], pn = part_start[list + 1] - p0;
-    if (rel == 4) wn = whole_start[list + 1];
-    if (rel == 5) pn = part_start[list + 1];
-    if (rel == 6) p0 = w0;
-    if (rel == 7) w0 = 0;
-    if (rel == 8) p0 = 0;
-    if (rel == 9) pn = 0;
-    if (rel == 10) wn = 0;
-    if (rel == 11 && pn) pn--;
-    if (rel == 12 && wn) wn--;
-    if (rel == 24) pn++;
+    switch (rel) {
+    // clang-format off
+    case 4: wn = whole_start[list + 1]; break; case 5: pn = part_start[list + 1]; break; case 6: p0 = w0; break;
+    case 7: w0 = 0; break; case 8: p0 = 0; break; case 9: pn = 0; break; case 10: wn = 0; break; case 11: pn -= pn != 0; break;
+    case 12: wn -= wn != 0; break; case 24: pn++; break;
+    // clang-format on
+    default: break;
+    }
     const int whole_steps = wn * (rel == 13 || rel == 14 ? 1 : STEPS_),
               end = whole_steps + pn * (rel == 14 || rel == 15 ? 1 : STEPS_);
     for (int turn = 0; turn < end; turn++) {
@@ -92,7 +110,6 @@ static bool any_bit(int place, int block_row, int key, int BC)
     return any;
 }
 
-static fit fit_lists = FIT(list_forms);
 static bool more_than_skipped;  // a block takes tiles that it should not, or leaves out whole ones
 
 // A step of tiles in part that a warp passes over hides all of its pairs.
@@ -118,24 +135,26 @@ static void look_at_skipped(const record *r, int block, int key, int BC)
 void look_at_lists(const record *r)
 {
     enum { MOST = 512 };
-    static int keys[STEPS];
-    static int place[STEPS];
+    static int keys[STEPS], place[STEPS];
     for (int n = 0; n < r->walk_count; n++) {
-        // clang-format off
-        int met[MOST] = {
-            0}, low, high; block_of(r, n, &low,
-            &high); bool first = high >= 0; for (int m = 0; m < n; m++) first &= r->walks[m].block != r->walks[n].block; if (!first) continue; const int head = head_of(r->walks[n].first->a_row[0]), BC = e.widest; for (int m = n; m < r->walk_count; m++) { int mine[MOST] = {0};
-            // clang-format on
+        int met[MOST] = {0}, low, high;
+        block_of(r, n, &low, &high);
+        bool first = high >= 0;
+        for (int m = 0; m < n; m++) first &= r->walks[m].block != r->walks[n].block;
+        if (!first) continue;
+        const int head = head_of(r->walks[n].first->a_row[0]), BC = e.widest;
+        for (int m = n; m < r->walk_count; m++) {
+            int mine[MOST] = {0};
             if (r->walks[m].block != r->walks[n].block) continue;
             read_steps(&r->walks[m]);
             for (int t = 0; t < step_count; t++)
                 if (steps[t].key0 >= 0 && steps[t].key0 / BC < MOST) mine[steps[t].key0 / BC]++;
             for (int k = 0; k < MOST; k++) met[k] = max_int(met[k], mine[k]);
         }
-        double values[LISTS];
+        double values[COUNT(list_forms)];
         char text[2][120] = {"", ""};
         bool hard = false;
-        for (int f = 0; f < LISTS; f++) {
+        for (int f = 0; f < COUNT(list_forms); f++) {
             const int count = steps_by(f, head / e.s->q_heads, low, BC, keys, place, STEPS);
             int want[MOST] = {0}, least[MOST] = {0};
             bool same = count >= 0;
@@ -162,36 +181,13 @@ void look_at_lists(const record *r)
                 if (place[turn] >= 0 && keys[turn] < e.s->kv_len) look_at_skipped(r, r->walks[n].block, keys[turn], BC);
         }
         more_than_skipped |= hard;
-        if (fit_add(&fit_lists, 0, values, 0))
-            fit_says(&fit_lists,
-                     "the block from query %d on, of head %d, needs the keys from%s on, and takes those from%s on", low,
-                     head, *text[1] ? text[1] : " nowhere", *text[0] ? text[0] : " nowhere");
+        fit_see(&fit_lists, 0, values, 0,
+                "the block from query %d on, of head %d, needs the keys from%s on, and takes those from%s on", low,
+                head, *text[1] ? text[1] : " nowhere", *text[0] ? text[0] : " nowhere");
     }
 }
 
 // ---------------------------------------------------------------------------------------------------------------------- bits
-
-// clang-format off
-static const form bit_forms[] = {
-    {"", ""}, {"bits_reversed", "the highest bit of a word is taken for its first key, which has the lowest"},
-    {"bits_inverted", "what has its bit set is hidden, where that is what is seen"},
-    {"bits_of_first_word", "all keys of a step are hidden by its first word, of 32 keys"},
-    {"bits_of_first_half", "both steps of a tile are hidden by the bits of the first"},
-    {"bits_of_first_tile", "each tile is hidden by the bits of the first in its list"},
-    {"bits_of_one_row", "all rows of a warp are hidden by the bits of its first eight"},
-    {"bits_side_by_side", "the columns of a lane are taken to lie side by side: they are two of every eight"},
-    {"bits_shifted_twice", "a word is shifted for its lane twice"},
-    {"bits_of_other_row", "a row is hidden by the bits of the row eight away"},
-    {"words_exchanged", "the words of the first and the second 32 keys are exchanged"},
-    {"bits_of_next_tile", "each tile is hidden by the bits of the next in its list"},
-    {"bits_of_steps", "each step is taken for a tile of its own where the bits are looked for"},
-    {"bits_without_words", "a row of a tile is taken to have one word, where it has two"},
-    {"bits_in_fours", "the pairs of a lane's columns are taken to lie four apart, where they lie eight apart"},
-    {"bits_even_odd", "the two columns of a pair are exchanged"},
-    {"bits_of_other_half", "the steps of a tile are hidden by each other's bits"},
-    {"bits_reversed_in_lane", "the bits of a lane are taken from the highest down"}, {"all_seen", "no pair is hidden"}};
-// clang-format on
-enum { BITS = sizeof bit_forms / sizeof *bit_forms };
 
 // Whether this form hides a pair of the tile in place n of its list: row of the tile of queries, column of the step. -1: unknown.
 static int hides_bit(int rel, int first, int n, int count, int row, int r, int half, int steps_of_tile, int c)
@@ -217,8 +213,6 @@ static int hides_bit(int rel, int first, int n, int count, int row, int r, int h
     return (m->bits[at] >> bit & 1) == (rel == 2);
 }
 
-static fit fit_bits = FIT(bit_forms);
-
 void look_at_bits(const pairs *t)
 {
     const block_mask *m = mask();
@@ -228,37 +222,34 @@ void look_at_bits(const pairs *t)
     int place = -1;
     for (int k = 0; k < parts; k++)
         if (m->part[first + k] == tile) place = k;
-    for (int a = 0; a < t->queries; a++)
-        for (int c = 0; c < t->keys; c++) {
-            const int got = t->fate[a * t->keys + c];
-            if (t->query[a] < 0 || t->key[c] < 0 || t->key[c] >= e.s->kv_len || got == UNCLEAR) continue;
-            const bool seen = sees(t->row0 - query_of(t->row0) + t->query[a], t->key[c]);
-            double values[BITS];
-            if (seen == (got == WEIGHT) && (13 * a + c) % 8) continue;  // of those that are right, some will do
-            for (int f = 0; f < BITS; f++) {
-                const int hides =
-                    place < 0 ? !seen
-                              : hides_bit(f, first, place, parts, t->query[a] % m->q_tile, a, half, 64 / t->keys, c);
-                values[f] = hides < 0 ? got == HIDDEN : hides;
-            }
-            values[0] = !seen;
-            if (fit_add(&fit_bits, got == HIDDEN, values, 0))
-                fit_says(&fit_bits, "query %d sees key %d%s, but %s, in the tile of keys from %d on", t->query[a],
-                         t->key[c], seen ? "" : " not", got == HIDDEN ? "gives it no weight" : "gives it a weight",
-                         t->key0);
+    EACH_PAIR (a, t->queries, c, t->keys) {
+        const int got = t->fate[a * t->keys + c];
+        if (t->query[a] < 0 || t->key[c] < 0 || t->key[c] >= e.s->kv_len || got == UNCLEAR) continue;
+        const bool seen = sees(t->row0 - query_of(t->row0) + t->query[a], t->key[c]);
+        double values[COUNT(bit_forms)];
+        if (seen == (got == WEIGHT) && (13 * a + c) % 8) continue;  // of those that are right, some will do
+        for (int f = 0; f < COUNT(bit_forms); f++) {
+            const int hides =
+                place < 0 ? !seen
+                          : hides_bit(f, first, place, parts, t->query[a] % m->q_tile, a, half, 64 / t->keys, c);
+            values[f] = hides < 0 ? got == HIDDEN : hides;
         }
+        values[0] = !seen;
+        fit_see(&fit_bits, got == HIDDEN, values, 0, "query %d sees key %d%s, but %s, in the tile of keys from %d on",
+                t->query[a], t->key[c], seen ? "" : " not", got == HIDDEN ? "gives it no weight" : "gives it a weight",
+                t->key0);
+    }
 }
 
 void conclude_lists(void)
 {
     const form *list = fit_form(&fit_lists), *bits = fit_form(&fit_bits);
-    static const char *const first_key[] = {"first_half_twice", "tiles_of_a_step",       "index_not_divided",
-                                            "whole_as_part",    "part_step_not_reduced", "halves_exchanged"};
-    static const char *const loaded[] = {"bits_of_first_half", "bits_of_first_tile", "bits_of_next_tile",
-                                         "bits_of_steps",      "bits_without_words", "bits_of_other_half"};
-    bool by_key = false, by_load = false;
-    for (int n = 0; n < 6; n++)
-        by_key |= list && strcmp(list->id, first_key[n]) == 0, by_load |= bits && strcmp(bits->id, loaded[n]) == 0;
+    const bool by_key = list && strstr("first_half_twice tiles_of_a_step index_not_divided whole_as_part "
+                                       "part_step_not_reduced halves_exchanged",
+                                       list->id);
+    const bool by_load = bits && strstr("bits_of_first_half bits_of_first_tile bits_of_next_tile bits_of_steps "
+                                        "bits_without_words bits_of_other_half",
+                                        bits->id);
     if (list || more_than_skipped)
         fit_conclude(&fit_lists, BY_WALK, by_key ? "first key" : "lists", "lists|first key", ": ");
     fit_conclude(&fit_bits, BY_MASK, by_load ? "load bits" : "mask|load bits", "mask|load bits", ": ");

@@ -6,9 +6,9 @@
 
 #include <stdio.h>
 
-// A pair as a kernel may count it: i, j in their head; r, c in the warp's tile; R: the query in its block; C: the key in its block.
+// A pair as a kernel may count it: i, j in their head; r, c in the warp's tile; R: the query in its block.
 typedef struct pair {
-    int i, j, r, c, R, C, i0, j0, block_i, block_j, last_i;
+    int i, j, r, c, R, i0, j0, block_i, block_j, last_i;
     bool sideways;
 } pair;
 
@@ -45,24 +45,20 @@ static const form causal_forms[CAUSALS] = {
     {"causal_of_block", "j comes after the last query of the block"}, {"causal_of_first_key", "the tile's first key comes after i"},
     {"causal_local_R", "c > R, with c counted in its tile, R in its block"}, {"causal_self_local", "c >= r, both counted in their tile"},
     {"two_future_keys", "j > i + 2"}};
-// clang-format on
 static bool causal(int rel, const pair *p)
 {
     const int r = p->r, c = p->c;
     switch (rel) {
-    // clang-format off
     case 0: return p->j > p->i; case 2: return p->j >= p->i; case 3: return p->j > p->i + 1; case 4: return p->j < p->i;
     case 5: return p->j <= p->i; case 6: return c > r; case 7: return c > p->i; case 8: return p->j > r; case 9: return p->j > p->R;
     case 10: return p->sideways ? p->block_j + c > p->i : p->j > p->block_i + r; case 11: return p->j > p->i0;
     case 12: return p->j > p->last_i; case 13: return p->j0 + r > p->i0 + c;
     case 14: return p->j > p->block_i + 127 || (p->j > p->last_i && p->j >= N); case 15: return p->j0 > p->i; case 16: return c > p->R;
     case 17: return c >= r; case 18: return p->j > p->i + 2;
-    // clang-format on
     default: return false;
     }
 }
 
-// clang-format off
 static const form window_forms[WINDOWS] = {
     {"", "j <= i - W"}, {"no_window", ""}, {"window_one_more", "j < i - W"}, {"window_one_less", "j <= i - W + 1"},
     {"window_two_less", "j <= i - W + 2"}, {"window_reversed", "j > i - W"},
@@ -73,12 +69,10 @@ static const form window_forms[WINDOWS] = {
     {"window_without_warp", "j <= i - W less the warp's place in its block"}, {"window_half", "j <= i - W / 2"},
     {"window_twice", "j <= i - 2 W"}, {"window_reversed_equal", "j >= i - W"}, {"window_plus_sinks", "j <= i - W - sinks"},
     {"window_minus_sinks", "j <= i - W + sinks"}, {"window_half_up", "j <= i - (W + 1) / 2"}};
-// clang-format on
 static bool window(int rel, const pair *p)
 {
     const int r = p->r, c = p->c;
     switch (rel) {
-    // clang-format off
     case 0: return p->j <= p->i - W; case 2: return p->j < p->i - W; case 3: return p->j <= p->i - W + 1;
     case 4: return p->j <= p->i - W + 2; case 5: return p->j > p->i - W; case 6: return p->j <= r - W; case 7: return c <= p->i - W;
     case 8: return c <= r - W; case 9: return p->j <= p->i0 - W; case 10: return p->j <= p->last_i - W;
@@ -86,73 +80,52 @@ static bool window(int rel, const pair *p)
     case 13: return p->sideways ? p->block_j + c <= p->i - W : p->j <= p->block_i + r - W; case 14: return p->j <= p->i - W / 2;
     case 15: return p->j <= p->i - 2 * W; case 16: return p->j >= p->i - W; case 17: return p->j <= p->i - W - sinks;
     case 18: return p->j <= p->i - W + sinks; case 19: return p->j <= p->i - (W + 1) / 2;
-    // clang-format on
     default: return false;
     }
 }
 
 // Of what is too old: which of it is hidden.
-// clang-format off
 static const form sink_forms[SINKINGS] = {
     {"", "j >= sinks"}, {"sinks_hidden", ""}, {"one_sink_more", "j > sinks"}, {"one_sink_less", "j >= sinks - 1"},
     {"sinks_reversed", "j < sinks"}, {"sinks_local", "c >= sinks, with c the key's number in its tile"},
     {"sinks_query", "i >= sinks, of the query"}, {"tile_of_sinks_whole", "the tile's first key is no sink"},
     {"sinks_reversed_equal", "j <= sinks"}, {"sinks_query_local", "r >= sinks, with r the query's number in its tile"},
     {"sinks_by_key_tiles", "j >= sinks, with j counted as if all tiles were as wide as those of the window"}};
-// clang-format on
 static bool no_sink(int rel, const pair *p)
 {
     switch (rel) {
-    // clang-format off
     case 0: return p->j >= sinks; case 1: return true; case 2: return p->j > sinks; case 3: return p->j >= sinks - 1;
     case 4: return p->j < sinks; case 5: return p->c >= sinks; case 6: return p->i >= sinks; case 7: return p->j0 >= sinks;
     case 8: return p->j <= sinks; case 9: return p->r >= sinks;
-    // clang-format on
     default: return p->j0 / 16 * wide + p->c >= sinks;
     }
 }
 
 // How the parts are put together.
-// clang-format off
 static const form shapes[SHAPES] = {
     {"", "%s or (%s and %s)"}, {"brackets", "(%s or %s) and %s"}, {"and_for_or", "%s and %s and %s"}, {"or_for_and", "%s or %s or %s"},
     {"inverted", "not (%s or (%s and %s))"}, {"sinks_alone", "%3$s"}, {"future_of_sinks_seen", "(%s and %3$s) or %2$s"},
     {"all_hidden", "ever"}};
-// clang-format on
 static bool hides(int shape, bool after, bool before, bool none)
 {
     switch (shape) {
-    // clang-format off
     case 0: return after || (before && none); case 1: return (after || before) && none; case 2: return after && before && none;
     case 3: return after || before || none; case 4: return !(after || (before && none)); case 5: return none;
     case 6: return (after && none) || before;
-    // clang-format on
     default: return true;
     }
 }
+// clang-format on
 
 typedef struct rule {
     int causal, window, sinks, shape;
 } rule;
 
-static bool rule_hides(const rule *u, const pair *p)
-{
-    return hides(u->shape, causal(u->causal, p), window(u->window, p), no_sink(u->sinks, p));
-}
-
 static pair pair_of(const pairs *t, int a, int b)
 {
-    pair p = {.i = t->query[a],
-              .j = t->key[b],
-              .r = a,
-              .c = b,
-              .i0 = t->query[0],
-              .j0 = t->key0,
-              .block_i = t->block_query,
-              .block_j = t->block_key,
-              .last_i = t->query[0] + t->queries - 1};
-    p.R = p.i - p.block_i, p.C = p.j - p.block_j;
-    p.sideways = t->block_key >= 0;
+    pair p = {.i = t->query[a], .j = t->key[b], .r = a, .c = b, .i0 = t->query[0], .j0 = t->key0};
+    p.block_i = t->block_query, p.block_j = t->block_key, p.sideways = t->block_key >= 0;
+    p.last_i = p.i0 + t->queries - 1, p.R = p.i - p.block_i;
     return p;
 }
 
@@ -161,8 +134,7 @@ static bool counts(const pairs *t, int a, int b) { return t->query[a] >= 0 && t-
 pairs pairs_new(int queries, int keys)
 {
     pairs p = {.queries = queries, .keys = keys, .block_key = -1};
-    p.query = calloc((size_t)(queries + keys), sizeof *p.query), p.fate = calloc((size_t)(queries * keys), 1);
-    if (!p.query || !p.fate) exit(2);
+    p.query = allocate((size_t)(queries + keys), sizeof *p.query), p.fate = allocate((size_t)(queries * keys), 1);
     p.key = p.query + queries;
     return p;
 }
@@ -180,16 +152,14 @@ void add_to_mask(mask_kind kind, const pairs *tile)
     *k = (kept_tile){.at = *tile, .N = e.s->kv_len, .wide = e.widest, .number = case_count - 1, .bare = true};
     k->W = e.problem->window ? e.s->window : 4 * (e.s->kv_len + e.s->q_len),
     k->sinks = e.problem->sinks ? e.s->sinks : 0;
-    k->hide = calloc((size_t)(tile->queries * tile->keys), 1);
-    if (!k->hide) exit(2);
-    for (int a = 0; a < tile->queries; a++)
-        for (int b = 0; b < tile->keys; b++) {
-            const int at = a * tile->keys + b, got = tile->fate[at];
-            if (!counts(tile, a, b)) continue;
-            k->hide[at] = !sees(head_of(tile->row0) * e.s->q_len + tile->query[a], tile->key[b]);
-            k->needs |= k->hide[at], k->bare &= got != HIDDEN, k->ran |= k->hide[at] || got == HIDDEN,
-                k->wrong |= got == (k->hide[at] ? WEIGHT : HIDDEN);
-        }
+    k->hide = allocate((size_t)(tile->queries * tile->keys), 1);
+    EACH_PAIR (a, tile->queries, b, tile->keys) {
+        const int at = a * tile->keys + b, got = tile->fate[at];
+        if (!counts(tile, a, b)) continue;
+        k->hide[at] = !sees(head_of(tile->row0) * e.s->q_len + tile->query[a], tile->key[b]);
+        k->needs |= k->hide[at], k->bare &= got != HIDDEN, k->ran |= k->hide[at] || got == HIDDEN,
+            k->wrong |= got == (k->hide[at] ? WEIGHT : HIDDEN);
+    }
     k->bare &= k->needs, masks[kind].wrong |= k->wrong;
 }
 
@@ -202,14 +172,14 @@ static bool explains(const rule *u, mask_kind kind, bool bare)
         const pairs *t = &k->at;
         W = k->W, sinks = k->sinks, N = k->N, wide = k->wide;
         if ((bare && k->bare) || !k->ran) continue;
-        for (int a = 0; a < t->queries; a++)
-            for (int b = 0; b < t->keys; b++) {
-                const int got = t->fate[a * t->keys + b];
-                if (!counts(t, a, b) || got == UNCLEAR) continue;
-                const pair p = pair_of(t, a, b);
-                if (rule_hides(u, &p) != (got == HIDDEN)) return false;
-                clear = true;
-            }
+        EACH_PAIR (a, t->queries, b, t->keys) {
+            const int got = t->fate[a * t->keys + b];
+            if (!counts(t, a, b) || got == UNCLEAR) continue;
+            const pair p = pair_of(t, a, b);
+            const bool hidden = hides(u->shape, causal(u->causal, &p), window(u->window, &p), no_sink(u->sinks, &p));
+            if (hidden != (got == HIDDEN)) return false;
+            clear = true;
+        }
     }
     return clear;
 }
@@ -243,11 +213,9 @@ static void describe(const rule *u, char *text, size_t size)
     if (!e.problem->window) V = "";
     if (!e.problem->sinks) S = "";
     char old[160];
-    snprintf(old, sizeof old, *V && *S && u->shape != 1 ? "(%s and %s)" : "%s%s",
-             *V                 ? V
-             : *S && !u->window ? S
-                                : "",
-             *V && *S && u->shape != 1 ? S : "");
+    const bool both = *V && *S && u->shape != 1;
+    const char *alone = u->window ? "" : S;
+    snprintf(old, sizeof old, both ? "(%s and %s)" : "%s%s", *V ? V : alone, both ? S : "");
     if (u->shape == 0 || u->shape == 4)
         snprintf(text, size, "%s%s%s%s%s", u->shape ? "not (" : "", C, *C && *old ? " or " : "",
                  *C || *old ? old : "never", u->shape ? ")" : "");
@@ -283,36 +251,35 @@ static const char *which_tiles(mask_kind kind)
                                             ": those where the window begins, and no key comes after a query",
                                             ": those where a key comes after a query",
                                             ": all but the first tile of keys"};
-    for (int f = 0; f < FLAGS; f++) {
-        bool same = true;
-        for (int n = 0; n < masks[kind].count && same; n++) {
-            const kept_tile *k = &masks[kind].tiles[n];
-            const pairs *t = &k->at;
-            bool first = true, last = true, whole = true, future = false;
-            for (int a = 0; a < t->queries && k->needs; a++)
-                for (int b = 0; b < t->keys; b++) {
-                    if (!counts(t, a, b)) continue;
-                    const bool hide = k->hide[a * t->keys + b];
-                    whole &= hide, future |= t->key[b] > t->query[a];
-                    first &= !hide || a > 0, last &= !hide || a < t->queries - 1;
-                }
-            const bool flags[FLAGS] = {first, last, whole, !future, future, t->key0 > 0};
-            same = !k->needs || flags[f] == k->bare;
+    bool off[FLAGS] = {false};
+    for (int n = 0; n < masks[kind].count; n++) {
+        const kept_tile *k = &masks[kind].tiles[n];
+        const pairs *t = &k->at;
+        bool first = true, last = true, whole = true, future = false;
+        if (!k->needs) continue;
+        EACH_PAIR (a, t->queries, b, t->keys) {
+            const bool hide = k->hide[a * t->keys + b];
+            if (!counts(t, a, b)) continue;
+            whole &= hide, future |= t->key[b] > t->query[a];
+            first &= !hide || a > 0, last &= !hide || a < t->queries - 1;
         }
-        if (same) return says[f];
+        const bool flags[FLAGS] = {first, last, whole, !future, future, t->key0 > 0};
+        for (int f = 0; f < FLAGS; f++) off[f] |= flags[f] != k->bare;
     }
+    for (int f = 0; f < FLAGS; f++)
+        if (!off[f]) return says[f];
     return "";
 }
 
 static void conclude(mask_kind kind)
 {
-    static const char *const gaps[MASKS] = {"mask of the diagonal|bounds|mask|tail", "mask of the window",
-                                            "mask of the sinks|sink tiles",          "tail|mask|packed rows",
-                                            "mask of dK and dV|recompute",           "mask of dQ|recompute for dQ"};
-    static const char *const where[MASKS] = {"in tiles on the diagonal ",   "in tiles left of the diagonal ",
-                                             "in tiles of sinks ",          "",
-                                             "in the kernel of dK and dV ", "in the kernel of dQ "};
-    const char *what = kind <= MASK_WINDOW && !e.problem->window ? "" : where[kind];
+    // clang-format off
+    static const struct { const char *gaps, *where; } of[MASKS] = {
+        {"mask of the diagonal|bounds|mask|tail", "in tiles on the diagonal "}, {"mask of the window", "in tiles left of the diagonal "},
+        {"mask of the sinks|sink tiles", "in tiles of sinks "}, {"tail|mask|packed rows", ""},
+        {"mask of dK and dV|recompute", "in the kernel of dK and dV "}, {"mask of dQ|recompute for dQ", "in the kernel of dQ "}};
+    // clang-format on
+    const char *what = kind <= MASK_WINDOW && !e.problem->window ? "" : of[kind].where;
     int shown = 0, lost = 0, to_hide = 0, ghosts = 0, needed = 0, bares = 0, wrongs = 0, number = -1, ghost = -1;
     int sq = 0, sk = 0, lq = 0, lk = 0, all_needed = 0, all_bare = 0;
     bool only_bare = true;
@@ -326,17 +293,16 @@ static void conclude(mask_kind kind)
         const pairs *t = &k->at;
         if (k->number != number) continue;
         needed += k->needs, bares += k->bare, wrongs += k->wrong, N = k->N, W = k->W, sinks = k->sinks;
-        for (int a = 0; a < t->queries; a++)
-            for (int b = 0; b < t->keys; b++) {
-                const int at = a * t->keys + b;
-                if (!counts(t, a, b)) continue;
-                to_hide += k->hide[at];
-                if (k->hide[at] && t->fate[at] == WEIGHT) {
-                    if (shown++ == 0) sq = t->query[a], sk = t->key[b];
-                    if (t->key[b] >= k->N && ghosts++ == 0) ghost = t->key[b];
-                }
-                if (!k->hide[at] && t->fate[at] == HIDDEN && lost++ == 0) lq = t->query[a], lk = t->key[b];
+        EACH_PAIR (a, t->queries, b, t->keys) {
+            const int at = a * t->keys + b;
+            if (!counts(t, a, b)) continue;
+            to_hide += k->hide[at];
+            if (k->hide[at] && t->fate[at] == WEIGHT) {
+                if (shown++ == 0) sq = t->query[a], sk = t->key[b];
+                if (t->key[b] >= k->N && ghosts++ == 0) ghost = t->key[b];
             }
+            if (!k->hide[at] && t->fate[at] == HIDDEN && lost++ == 0) lq = t->query[a], lk = t->key[b];
+        }
     }
     snprintf(e.text, sizeof e.text, "%s", cases[number]);
     char seen[300] = "", says[300], right[160], numbers[80] = "";
@@ -356,13 +322,13 @@ static void conclude(mask_kind kind)
     describe(&none, right, sizeof right);
     if (kind == MASK_SINKS) snprintf(right, sizeof right, "j >= sinks");
     if (all_bare == all_needed && only_bare && ghosts == shown)
-        find(BY_MASK, "tail_seen", gaps[kind], "%sno key is hidden that does not exist: there are %d, and %s", what, N,
-             seen);
+        find(BY_MASK, "tail_seen", of[kind].gaps, "%sno key is hidden that does not exist: there are %d, and %s", what,
+             N, seen);
     else if (all_bare == all_needed && only_bare)
-        find(BY_MASK, "nothing_hidden", gaps[kind],
+        find(BY_MASK, "nothing_hidden", of[kind].gaps,
              "%sthe mask hides nothing, in none of the %d tiles that need it: %s%s", what, needed, seen, numbers);
     else if (kind == MASK_TAIL)
-        find(BY_MASK, ghost == N || lk == N - 1 ? "tail_off_by_one" : "", gaps[kind], "of %d keys, %s%s", N, seen,
+        find(BY_MASK, ghost == N || lk == N - 1 ? "tail_off_by_one" : "", of[kind].gaps, "of %d keys, %s%s", N, seen,
              ghost == N            ? ": the first key that does not exist is seen"
              : lost && lk == N - 1 ? ": the last key is hidden"
                                    : "");
@@ -370,7 +336,7 @@ static void conclude(mask_kind kind)
         int some = search(kind, false, found);
         const bool among = !some && all_bare && (some = search(kind, true, found)) > 0;
         if (some && !deviates(&found[0]))
-            find(BY_MASK, "mask_left_out", gaps[kind],
+            find(BY_MASK, "mask_left_out", of[kind].gaps,
                  "%sthe mask is right where it hides anything, but in %d of the %d tiles that need it it hides "
                  "nothing%s: %s%s",
                  what, bares, needed, which_tiles(kind), seen, numbers);
@@ -381,14 +347,13 @@ static void conclude(mask_kind kind)
             describe(&found[1 % some], other, sizeof other);
             if (some == 2) snprintf(says + used, sizeof says - used, " (or, which is the same here, if %s)", other);
             const rule *u = &found[0];
-            const char *id = u->causal   ? causal_forms[u->causal].id
-                             : u->window ? window_forms[u->window].id
-                             : u->sinks  ? sink_forms[u->sinks].id
-                                         : shapes[u->shape].id;
-            find(BY_MASK, id, gaps[kind], "%s%skey j is hidden from query i if %s, where it should be if %s%s; %s",
+            const char *id = u->sinks ? sink_forms[u->sinks].id : shapes[u->shape].id;
+            if (u->window) id = window_forms[u->window].id;
+            if (u->causal) id = causal_forms[u->causal].id;
+            find(BY_MASK, id, of[kind].gaps, "%s%skey j is hidden from query i if %s, where it should be if %s%s; %s",
                  what, among ? "where anything is hidden " : "", says, right, numbers, seen);
         } else
-            find(BY_MASK, only_bare ? "mask_left_out" : "", gaps[kind], "%s%s, in %d of %d tiles%s%s", what, seen,
+            find(BY_MASK, only_bare ? "mask_left_out" : "", of[kind].gaps, "%s%s, in %d of %d tiles%s%s", what, seen,
                  only_bare ? bares : wrongs, needed, only_bare ? ", in which nothing is hidden" : "",
                  only_bare ? which_tiles(kind) : numbers);
     }

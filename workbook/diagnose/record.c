@@ -20,13 +20,6 @@ static void *kept[3];  // of the last record
 static int *kept_rows;
 static size_t rows_used;
 
-static void *get(size_t count, size_t size)
-{
-    void *memory = calloc(count + 1, size);
-    if (!memory) exit(2);
-    return memory;
-}
-
 static uint64_t hash_of(const float *row, int count, int stride)
 {
     uint64_t sum = 0;
@@ -47,7 +40,7 @@ static void add_rows(const float *X, owner whose, int rows)
 {
     const int D = e.s->head_dim;
     free(hashes[whose]);
-    hashes[whose] = get((size_t)rows, sizeof *hashes[whose]), row_counts[whose] = X ? min_int(rows, SLOTS / 8) : 0;
+    hashes[whose] = allocate((size_t)rows, sizeof *hashes[whose]), row_counts[whose] = X ? min_int(rows, SLOTS / 8) : 0;
     for (int i = 0; i < row_counts[whose]; i++) {
         const uint64_t hash = hashes[whose][i] = hash_of(X + (size_t)i * (size_t)D, D, 1);
         size_t at = hash >> 8 & (SLOTS - 1);
@@ -164,9 +157,9 @@ bool record_read(record *r, bool whole)
         pages = wb_pages_make(e.c);
     else
         ask_for_mask();
-    kept[0] = r->products = get((size_t)r->count, sizeof *r->products);
-    kept[1] = r->walks = get((size_t)r->count, sizeof *r->walks);
-    kept[2] = kept_rows = get(numbers, sizeof *kept_rows), rows_used = 0;
+    kept[0] = r->products = allocate((size_t)r->count, sizeof *r->products);
+    kept[1] = r->walks = allocate((size_t)r->count, sizeof *r->walks);
+    kept[2] = kept_rows = allocate(numbers, sizeof *kept_rows), rows_used = 0;
     memset(slots, 0, sizeof slots);
     e.row_step = paged ? s->kv_heads : 1;
     const int keys =
@@ -202,7 +195,6 @@ bool record_read(record *r, bool whole)
 // ---------------------------------------------------------------------------------------------------------------- what rows are
 
 int all_rows(void) { return e.s->batch * e.s->q_heads * e.s->q_len; }
-int longest(void) { return e.s->kv_len; }
 int query_of(int row) { return row % e.s->q_len; }
 int head_of(int row) { return row / e.s->q_len; }
 int right_key_head(int head)
@@ -229,6 +221,23 @@ int key_head_of(int row)
 
 int keys_of(int row) { return e.kv_len ? e.kv_len[head_of(row) / e.s->q_heads] : e.s->kv_len; }
 
+void block_of(const record *r, int n, int *low, int *high)
+{
+    const product *mine = r->walks[n].first;
+    const bool keys = mine && mine->left == OF_K;
+    *low = keys ? e.s->kv_len : e.s->q_len, *high = -1;
+    for (int m = 0; m < r->walk_count; m++) {
+        const product *p = r->walks[m].first;
+        if (!p || !mine || r->walks[m].block != r->walks[n].block || p->left != mine->left) continue;
+        for (int i = 0; i < p->rows; i++) {
+            const int row = p->a_row[i], first = mine->a_row[0], at = keys ? key_of(row) : query_of(row);
+            if (row >= 0 && first >= 0 &&
+                (keys ? key_head_of(row) == key_head_of(first) : head_of(row) == head_of(first)))
+                *low = min_int(*low, at), *high = max_int(*high, at);
+        }
+    }
+}
+
 static unsigned char *visible;  // [masks, Nq, Nk] of this case, asked once
 
 static void ask_for_mask(void)
@@ -236,7 +245,7 @@ static void ask_for_mask(void)
     const bool listed = e.problem->signature == WB_BLOCK_MASK;
     const size_t Nq = (size_t)e.s->q_len, Nk = (size_t)e.s->kv_len, masks = listed ? (size_t)e.s->batch : 1;
     free(visible);
-    visible = get(masks * Nq * Nk, 1);
+    visible = allocate(masks * Nq * Nk, 1);
     for (size_t at = 0; at < masks * Nq * Nk; at++) {
         const int i = (int)(at / Nk % Nq), j = (int)(at % Nk);
         visible[at] = listed ? wb_case_sees(e.c, (int)(at / Nk / Nq), i, j) : oracle_visible(e.problem, e.s, i, j);

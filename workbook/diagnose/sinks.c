@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-// What a row adds.
+// What a row adds, and which rows.
 // clang-format off
 static const form term_forms[] = {
     {"", ""}, {"dsinks_plus", "the sum has the wrong sign"}, {"dsinks_base_2", "2^ takes s - L, which is to base e"},
@@ -20,9 +20,6 @@ static const form term_forms[] = {
     {"dsinks_of_first_head", "s is that of head 0"}, {"dsinks_of_key_head", "s has the number of the key head"},
     {"dsinks_weight_squared", "exp(s - L) is in it twice"}, {"zero_is_no_logit", "a logit of 0 counts as none"},
     {"dsinks_apart", "exp(s) and exp(-L) are taken one by one, and overflow"}};
-enum { TERMS = sizeof term_forms / sizeof *term_forms };
-
-// Which rows: b of the batch, i of N; the row that is read in its place, -1: none. `times`: how often.
 static const form row_forms[] = {
     {"", ""}, {"dsinks_first_batch", "the first sequence of the batch alone counts"},
     {"dsinks_last_batch", "the last sequence of the batch alone counts"},
@@ -42,14 +39,12 @@ static const form row_forms[] = {
     {"dsinks_32_rows", "32 of each 1024 rows alone count, a step of the sum over lanes or warps is left out"},
     {"dsinks_odd_warps", "every second warp alone counts"}, {"dsinks_next_row", "each row's number is one too large"},
     {"dsinks_strides_by_32", "rows are taken in steps of 32, not of all threads: most count several times"}};
-// clang-format on
-enum { ROWS = sizeof row_forms / sizeof *row_forms };
 
+// Of row i of N, of b of the batch: the row that is read in its place, -1: none.
 static int row_read(int rel, int b, int h, int i)
 {
     const int N = e.s->q_len, H = e.s->q_heads, B = e.s->batch, thread = i % 1024, right = (b * H + h) * N + i;
     switch (rel) {
-    // clang-format off
     case 1: return b == 0 ? right : -1; case 2: return b == B - 1 ? right : -1; case 3: return h * N + i; case 4: return b * H * N + i;
     case 5: return (b * e.s->kv_heads + h) * N + i; case 6: return (h * B + b) * N + i; case 7: return i < 1024 ? right : -1;
     case 8: return i / 1024 == (N - 1) / 1024 ? right : -1; case 9: return thread == 0 ? right : -1;
@@ -58,10 +53,10 @@ static int row_read(int rel, int b, int h, int i)
     case 16: return i > 0 ? right : -1; case 17: return i < N / 1024 * 1024 ? right : -1;
     case 23: return thread % 32 == 0 && thread / 32 == 0 ? right : -1; case 24: return thread / 32 % 2 == 0 ? right : -1;
     case 25: return right + 1 < all_rows() ? right + 1 : -1;
-    // clang-format on
     default: return right;
     }
 }
+// clang-format on
 
 static double times(int rel)
 {
@@ -69,49 +64,45 @@ static double times(int rel)
     return rel == 18 ? 32 : rel == 19 ? 2 : rel == 20 ? 1.0 / (N * B) : rel == 21 ? 1.0 / N : rel == 22 ? 1.0 / B : 1;
 }
 
-static void terms_of(int h, int row, double terms[TERMS])
+static void terms_of(int h, int row, double terms[COUNT(term_forms)])
 {
     const double s = e.sink_logits[h], L = e.L[row], delta = e.delta[row], x = exp(s - L), c = e.s->scale;
     const double first = e.sink_logits[0], key = e.sink_logits[h / (e.s->q_heads / e.s->kv_heads)];
-    // clang-format off
-    const double values[TERMS] = {
-        -x * delta, x * delta, -exp2(s - L) * delta, -exp2(s * LOG2E - L) * delta, -exp2(s - L * LOG2E) * delta,
-        -exp((s - L) * LOG2E) * delta, -exp(s * c - L) * delta, -exp((s - L) * c) * delta, -exp(s) * delta, -exp(-L) * delta,
-        -s * exp(-L) * delta, -delta, -(s - L) * delta, -x, -exp(L - s) * delta, -(1 - x) * delta, -x * delta * c, -x * delta * LOG2E,
-        -x * delta * LN2, -exp(first - L) * delta, -exp(key - L) * delta, -x * x * delta, s == 0 ? 0 : -x * delta,
-        -(float)((float)exp(s) * (float)exp(-L)) * delta};
-    // clang-format on
+    VALUES(values, term_forms, -x * delta, x * delta, -exp2(s - L) * delta, -exp2(s * LOG2E - L) * delta,
+           -exp2(s - L * LOG2E) * delta, -exp((s - L) * LOG2E) * delta, -exp(s * c - L) * delta,
+           -exp((s - L) * c) * delta, -exp(s) * delta, -exp(-L) * delta, -s * exp(-L) * delta, -delta, -(s - L) * delta,
+           -x, -exp(L - s) * delta, -(1 - x) * delta, -x * delta * c, -x * delta * LOG2E, -x * delta * LN2,
+           -exp(first - L) * delta, -exp(key - L) * delta, -x * x * delta, s == 0 ? 0 : -x * delta,
+           -(float)((float)exp(s) * (float)exp(-L)) * delta);
     memcpy(terms, values, sizeof values);
 }
 
-static fit terms = FIT(term_forms), rows = FIT(row_forms);
+static fit terms = {FIT(term_forms)}, rows = {FIT(row_forms)};
 
 void look_at_dsinks(void)
 {
     const int H = e.s->q_heads, N = e.s->q_len, B = e.s->batch;
     for (int h = H; h-- > 0;) {
-        double by_term[TERMS] = {0}, by_row[ROWS] = {0}, size = 0, one[TERMS];
+        double by_term[COUNT(term_forms)] = {0}, by_row[COUNT(row_forms)] = {0}, size = 0, one[COUNT(term_forms)];
         if (!isfinite(e.sink_logits[h])) continue;
-        for (int b = 0; b < B; b++)
-            for (int i = 0; i < N; i++) {
-                terms_of(h, (b * H + h) * N + i, one);
-                for (int n = 0; n < TERMS; n++) by_term[n] += one[n];
-                size += fabs(one[0]);
-                for (int n = 0; n < ROWS - 1; n++) {
-                    const int row = row_read(n, b, h, i);
-                    if (row < 0) continue;
-                    terms_of(h, row, one);
-                    by_row[n] += one[0] * times(n);
-                }
-                terms_of(h, (b * H + h) * N + i, one);
-                by_row[ROWS - 1] += one[0] * (i / 32 + 1 < 32 ? i / 32 + 1 : 32);
+        EACH_PAIR (b, B, i, N) {
+            terms_of(h, (b * H + h) * N + i, one);
+            for (int n = 0; n < COUNT(term_forms); n++) by_term[n] += one[n];
+            size += fabs(one[0]);
+            for (int n = 0; n < COUNT(row_forms) - 1; n++) {
+                const int row = row_read(n, b, h, i);
+                if (row < 0) continue;
+                terms_of(h, row, one);
+                by_row[n] += one[0] * times(n);
             }
+            terms_of(h, (b * H + h) * N + i, one);
+            by_row[COUNT(row_forms) - 1] += one[0] * (i / 32 + 1 < 32 ? i / 32 + 1 : 32);
+        }
         const double got = e.dsinks[h], tolerance = 2e-4 * (size + fabs(got)) + 1e-20;
         fit_add(&rows, got, by_row, tolerance);
-        if (fit_add(&terms, got, by_term, tolerance))
-            fit_says(&terms,
-                     "dsinks[%d] is %.5g, where minus the sum of exp(s - L) delta over the rows of head %d is %.5g", h,
-                     got, h, by_term[0]);
+        fit_see(&terms, got, by_term, tolerance,
+                "dsinks[%d] is %.5g, where minus the sum of exp(s - L) delta over the rows of head %d is %.5g", h, got,
+                h, by_term[0]);
     }
 }
 

@@ -6,89 +6,13 @@
 
 #include <stdio.h>
 
-static double s2;
-
-static double dot_of(const float *x, const float *y, int D)
-{
-    double sum = 0;
-    for (int d = 0; d < D; d++) sum += (double)x[d] * y[d];
-    return sum;
-}
-
+// What may be seen of each step.
 // clang-format off
 static const form slope_forms[] = {
     {"", ""}, {"scores_unscaled", "the scores as they are"}, {"without_log2e", "scale, without log2(e)"},
     {"without_scale", "log2(e), without scale"}, {"log2e_twice", "log2(e) twice"}, {"scale_twice", "scale twice"},
     {"scale2_twice", "scale * log2(e) twice"}, {"wrong_sign", "the wrong sign"}, {"scale_divided", "a division by scale"},
     {"ln2_for_log2e", "scale * ln(2), where log2(e) is meant"}};
-// clang-format on
-
-static fit fit_slope = FIT(slope_forms);
-
-// What a row subtracts from its scores in base 2, from its weights in one tile; NaN if it has none, or not one number.
-static double subtracted(const step *t, int i, int *weights)
-{
-    double x[256], y[256], lane[4] = {0}, sum = 0, off = 0;
-    int count = 0, in_lane[4] = {0};
-    const product *S = t->S, *PV = t->PV;
-    const int q = query_of(S->a_row[i]);
-    *weights = 0;
-    for (int c = 0; c < S->cols && c < 256; c++) {
-        const double P = PV->a[i * PV->depth + c], score = S->after[i * S->cols + c];
-        const bool seen = sees(S->a_row[i], key_of(S->b_row[c]));
-        if (!isfinite(P) && seen) {
-            find(BY_MAXIMUM + 1, isnan(P) ? "" : "weights_infinite", "accumulate|max|rescale|softmax",
-                 "query %d has a weight that is %s in the tile of keys from %d on: what is subtracted from its scores "
-                 "is no maximum of them",
-                 q, isnan(P) ? "NaN" : "infinite", t->key0);
-            return NAN;
-        }
-        if (P < 0) {
-            find(BY_VALUE, "", "accumulate|softmax",
-                 "query %d has a weight of %.4g in the tile of keys from %d on, column %d: a score that was not raised",
-                 q, P, t->key0, c);
-            return NAN;
-        }
-        if (!(P > 1e-30) || P > 1e30 || !seen) continue;
-        x[count] = score, y[count] = log2(P);
-        const double m = score * s2 - y[count++];
-        sum += m, lane[c % 8 / 2] += m, in_lane[c % 8 / 2]++;
-    }
-    *weights = count;
-    if (count == 0) return NAN;
-    const double m = sum / count, slack = e.problem->on_host ? 2e-3 : 0.012, close = slack + 1e-4 * fabs(m);
-    for (int n = 0; n < count; n++) off = fmax(off, fabs(x[n] * s2 - y[n] - m));
-    if (off <= close) return m;
-    bool by_lanes = !e.problem->on_host && fmin(fmin(in_lane[0], in_lane[1]), fmin(in_lane[2], in_lane[3])) >= 3;
-    for (int c = 0, n = 0; c < S->cols && n < count; c++) {
-        const double P = PV->a[i * PV->depth + c];
-        if (!(P > 1e-30) || P > 1e30 || !sees(S->a_row[i], key_of(S->b_row[c]))) continue;
-        by_lanes &= fabs(x[n] * s2 - y[n] - lane[c % 8 / 2] / in_lane[c % 8 / 2]) < close;
-        n++;
-    }
-    const line l = line_through(x, y, count);
-    const double scale = e.s->scale,
-                 factors[] = {s2, 1, scale, LOG2E, s2 * LOG2E, s2 * scale, s2 * s2, -s2, LOG2E / scale, scale * LN2};
-    if (by_lanes)
-        find(BY_EXPONENT, "max_of_a_lane", "rescale|max|softmax",
-             "query %d subtracts different numbers from the scores of one tile, each lane its own: the maximum is not "
-             "brought together over the lanes of the row",
-             q);
-    else if (count >= 6 && fabs(l.slope) > 0.02 * s2 && l.off <= close) {
-        if (fit_add(&fit_slope, l.slope, factors, 0.015 * fabs(l.slope)))
-            fit_says(
-                &fit_slope,
-                "the weights of query %d are 2^(%.4g S - ...), where scale * log2(e) = %.4g belongs before S = q k", q,
-                l.slope, s2);
-    } else
-        find(BY_EXPONENT, "", "accumulate|max|rescale|softmax",
-             "the weights of query %d in the tile of keys from %d on are not 2^(scale log2(e) S - m) with one m for "
-             "the row",
-             q, t->key0);
-    return NAN;
-}
-
-// clang-format off
 static const form max_forms[] = {
     {"", ""}, {"max_of_this_tile", ": that is the largest of this tile alone"}, {"old_max", ": that was the largest before this tile"},
     {"max_of_first_tile", ": that is the largest of the first tile, which is never updated"}, {"no_max", ": nothing is subtracted"},
@@ -103,8 +27,6 @@ static const form max_forms[] = {
     {"tile_max_unscaled", ": the largest S = q k of this tile is compared with the old maximum before it is multiplied by scale * log2(e)"},
     {"max_before_mask", ": that is the largest of all scores of the tiles, hidden ones too"},
     {"min_of_tile", ": that is the smallest score of this tile"}};
-enum { MAXIMA = sizeof max_forms / sizeof *max_forms };
-
 static const form alpha_forms[] = {
     {"", ""}, {"O_not_rescaled", ": O is not rescaled"},
     {"O_not_rescaled_below_8", ": O is not rescaled where the maximum grows by less than 8, though m does grow"},
@@ -116,8 +38,6 @@ static const form alpha_forms[] = {
     {"alpha_without_exp", ": it is the difference itself, without 2^"}, {"alpha_quotient", ": it is the quotient of the maxima"},
     {"alpha_of_new_max", ": that is 2^(-new maximum), without the old one"},
     {"alpha_of_old_max", ": that is 2^(old maximum), without the new one"}, {"rescaled_by_l", ": O is divided by l in each tile"}};
-enum { ALPHAS = sizeof alpha_forms / sizeof *alpha_forms };
-
 static const form l_forms[] = {
     {"", ""}, {"not_divided", ": it is not divided"}, {"multiplied_by_l", ": it is multiplied by l"},
     {"l_completed_twice", ": l is completed twice over the four lanes of a row"}, {"divided_twice", ": that is done twice"},
@@ -131,8 +51,6 @@ static const form l_forms[] = {
     {"l_doubled", ": that is twice as much"}, {"l_of_old_max", ": the tile's weights were added to l under the old maximum"},
     {"l_begins_at_1", ": l begins at 1, not 0"},
     {"l_of_missing_keys", ": there is more in l than the last tile's keys: columns past them count, too"}};
-enum { SUMS = sizeof l_forms / sizeof *l_forms };
-
 static const form L_forms[] = {
     {"", ""}, {"L_in_base_2", ": that is in base 2"}, {"L_half_in_base_2", ": log2(l) has to be multiplied by ln(2), too"},
     {"L_m_in_base_2", ": m has to be multiplied by ln(2)"}, {"L_is_m", ": log(l) is missing"}, {"L_without_m", ": m is missing"},
@@ -143,8 +61,6 @@ static const form L_forms[] = {
     {"L_divided_by_ln2", ": it is divided by ln(2), where it has to be multiplied"}, {"L_negative", ": it has the wrong sign"},
     {"L_is_l", ": that is l"}, {"L_of_1", ": l is 1 there: it was divided before"}, {"L_minus_m", ": m is subtracted"},
     {"L_log2_unscaled", ": m is divided by scale * log2(e)"}, {"L_0", ": that is 0"}, {"L_log10", ": the logarithm is to base 10"}};
-enum { LS = sizeof L_forms / sizeof *L_forms };
-
 static const form logit_forms[] = {
     {"", ""}, {"logit_forgotten", ": the sink logit is not in it"},
     {"logit_scaled", ": the logit is multiplied by scale, which it is not to be"},
@@ -165,27 +81,89 @@ static const form logit_forms[] = {
     {"logit_without_L", ": l is multiplied by 1 + exp(logit), where 1 + exp(logit - L) is right"},
     {"logit_exp2_of_difference", ": 2^ takes the difference of logit and L, which is to base e"}};
 // clang-format on
-enum { LOGITS = sizeof logit_forms / sizeof *logit_forms };
+static fit fit_slope = {FIT(slope_forms)}, fit_m = {FIT(max_forms)}, fit_alpha = {FIT(alpha_forms)},
+           fit_l = {FIT(l_forms)}, fit_L = {FIT(L_forms)}, fit_logit_l = {FIT(logit_forms)},
+           fit_logit_L = {FIT(logit_forms)};
 
-static fit fit_m = FIT(max_forms), fit_alpha = FIT(alpha_forms), fit_l = FIT(l_forms), fit_L = FIT(L_forms),
-           fit_logit_l = FIT(logit_forms), fit_logit_L = FIT(logit_forms);
+static double s2;
+
+static double dot_of(const float *x, const float *y, int D)
+{
+    double sum = 0;
+    for (int d = 0; d < D; d++) sum += (double)x[d] * y[d];
+    return sum;
+}
+
+// What a row subtracts from its scores in base 2, from its weights in one tile; NaN if it has none, or not one number.
+static double subtracted(const step *t, int i, int *weights)
+{
+    double x[256], y[256], lane[4] = {0}, sum = 0, off = 0;
+    int count = 0, in_lane[4] = {0}, lane_of[256];
+    const product *S = t->S, *PV = t->PV;
+    const int q = query_of(S->a_row[i]);
+    *weights = 0;
+    for (int c = 0; c < S->cols && c < 256; c++) {
+        const double P = PV->a[i * PV->depth + c], score = S->after[i * S->cols + c];
+        const bool seen = sees(S->a_row[i], key_of(S->b_row[c]));
+        if (!isfinite(P) && seen) {
+            find(BY_MAXIMUM + 1, isnan(P) ? "" : "weights_infinite", "accumulate|max|rescale|softmax",
+                 "query %d has a weight that is %s in the tile of keys from %d on: what is subtracted from its scores "
+                 "is no maximum of them",
+                 q, isnan(P) ? "NaN" : "infinite", t->key0);
+            return NAN;
+        }
+        if (P < 0) {
+            find(BY_VALUE, "", "accumulate|softmax",
+                 "query %d has a weight of %.4g in the tile of keys from %d on, column %d: a score that was not raised",
+                 q, P, t->key0, c);
+            return NAN;
+        }
+        if (!(P > 1e-30) || P > 1e30 || !seen) continue;
+        x[count] = score, y[count] = log2(P), lane_of[count] = c % 8 / 2;
+        const double m = score * s2 - y[count++];
+        sum += m, lane[c % 8 / 2] += m, in_lane[c % 8 / 2]++;
+    }
+    *weights = count;
+    if (count == 0) return NAN;
+    const double m = sum / count, slack = e.problem->on_host ? 2e-3 : 0.012, close = slack + 1e-4 * fabs(m);
+    for (int n = 0; n < count; n++) off = fmax(off, fabs(x[n] * s2 - y[n] - m));
+    if (off <= close) return m;
+    bool by_lanes = !e.problem->on_host && fmin(fmin(in_lane[0], in_lane[1]), fmin(in_lane[2], in_lane[3])) >= 3;
+    for (int n = 0; n < count; n++) by_lanes &= fabs(x[n] * s2 - y[n] - lane[lane_of[n]] / in_lane[lane_of[n]]) < close;
+    const line l = line_through(x, y, count);
+    const double scale = e.s->scale;
+    VALUES(factors, slope_forms, s2, 1, scale, LOG2E, s2 * LOG2E, s2 * scale, s2 * s2, -s2, LOG2E / scale, scale * LN2);
+    if (by_lanes)
+        find(BY_EXPONENT, "max_of_a_lane", "rescale|max|softmax",
+             "query %d subtracts different numbers from the scores of one tile, each lane its own: the maximum is not "
+             "brought together over the lanes of the row",
+             q);
+    else if (count >= 6 && fabs(l.slope) > 0.02 * s2 && l.off <= close) {
+        fit_see(&fit_slope, l.slope, factors, 0.015 * fabs(l.slope),
+                "the weights of query %d are 2^(%.4g S - ...), where scale * log2(e) = %.4g belongs before S = q k", q,
+                l.slope, s2);
+    } else
+        find(BY_EXPONENT, "", "accumulate|max|rescale|softmax",
+             "the weights of query %d in the tile of keys from %d on are not 2^(scale log2(e) S - m) with one m for "
+             "the row",
+             q, t->key0);
+    return NAN;
+}
 
 // What the sink's term is of exp(L), by each form: L and l of the keys alone, m in base 2.
-static void logit_terms(int head, double L, double l, double m, int tiles, double terms[LOGITS])
+static void logit_terms(int head, double L, double l, double m, int tiles, double terms[COUNT(logit_forms)])
 {
     const float *logits = e.sink_logits;
     const int heads = e.s->q_heads, h = head % heads;
     const double s = logits[h], scale = e.s->scale;
     double all = 0;
     for (int n = 0; n < heads; n++) all += exp(logits[n] - L);
-    // clang-format off
-    const double values[LOGITS] = {
-        exp(s - L), 0, exp(s * scale - L), exp(s * LN2 - L), exp(s * LOG2E - L), exp(-L), exp(-s - L), exp(logits[0] - L),
-        exp(logits[h / (heads / e.s->kv_heads)] - L), all, 2 * exp(s - L), 4 * exp(s - L), tiles * exp(s - L), exp(fmax(s, 0) - L),
-        exp2(s - L), exp(s) / l, exp2(s - m) / l, exp(s - m) / l, s / l, exp(s - m * LN2), exp(L - s), exp(logits[(h + 1) % heads] - L),
-        exp(s - L) - 1, exp(s * s2 - L), -exp(s - L), s == 0 ? 0 : exp(s - L), exp(s),
-        (1 + exp2(-fabs(s - L))) * exp(fmax(s - L, 0)) - 1};
-    // clang-format on
+    VALUES(values, logit_forms, exp(s - L), 0, exp(s * scale - L), exp(s * LN2 - L), exp(s * LOG2E - L), exp(-L),
+           exp(-s - L), exp(logits[0] - L), exp(logits[h / (heads / e.s->kv_heads)] - L), all, 2 * exp(s - L),
+           4 * exp(s - L), tiles * exp(s - L), exp(fmax(s, 0) - L), exp2(s - L), exp(s) / l, exp2(s - m) / l,
+           exp(s - m) / l, s / l, exp(s - m * LN2), exp(L - s), exp(logits[(h + 1) % heads] - L), exp(s - L) - 1,
+           exp(s * s2 - L), -exp(s - L), s == 0 ? 0 : exp(s - L), exp(s),
+           (1 + exp2(-fabs(s - L))) * exp(fmax(s - L, 0)) - 1);
     memcpy(terms, values, sizeof values);
 }
 
@@ -207,23 +185,17 @@ static void look_at_maximum(int q, int t, double m, double before, double lowest
                             const double *tile)
 {
     const double run = runs[t], old = t > 0 ? runs[t - 1] : run, top = tile[t], scale = e.s->scale;
-    // clang-format off
-    const double values[MAXIMA] = {
-        m, top, old, runs[0], 0, fmax(before, top / s2) * s2, run / s2, run * LN2, run * LOG2E, run * s2, run / scale, run * scale, -run,
-        before + top, fmin(before, top), fmax(run, 0), fmax(before, top / s2), all, lowest};
-    // clang-format on
+    VALUES(values, max_forms, run, top, old, runs[0], 0, fmax(before, top / s2) * s2, run / s2, run * LN2, run * LOG2E,
+           run * s2, run / scale, run * scale, -run, before + top, fmin(before, top), fmax(run, 0),
+           fmax(before, top / s2), all, lowest);
     const bool fresh = fabs(m - run) < 0.012 + 1e-4 * fabs(run);
     if (!fresh && ((known(runs, t + 1, m) && m > run - 8.1) || (t > 0 && fabs(m - before) < 0.012 && m > run - 8.1)))
         return;  // it may stay as it was
-    double held[MAXIMA];
-    memcpy(held, values, sizeof held);
-    held[0] = run;
-    if (t > 0 && !isfinite(before)) held[13] = held[14] = NAN;
-    if (fit_add(&fit_m, m, held, 0.012 + 2e-4 * fabs(m)))
-        fit_says(&fit_m,
-                 "in tile %d of its walk query %d subtracts %.4g from its scores in base 2, the largest of which is "
-                 "%.4g so far",
-                 t, q, m, run);
+    if (t > 0 && !isfinite(before)) values[13] = values[14] = NAN;
+    fit_see(&fit_m, m, values, 0.012 + 2e-4 * fabs(m),
+            "in tile %d of its walk query %d subtracts %.4g from its scores in base 2, the largest of which is "
+            "%.4g so far",
+            t, q, m, run);
 }
 
 static void look_at_rescaling(int q, int t, const step *from, const step *to, int i, double old, double m, double l)
@@ -242,21 +214,17 @@ static void look_at_rescaling(int q, int t, const step *from, const step *to, in
     if (wrong && !(spread <= 0.01 * fmax(1, fabs(factor)) * largest)) {
         find(BY_RESCALING, "", "rescale|softmax|overlap",
              "from tile %d to tile %d of its walk O of query %d is not multiplied by one number, where %.4g is right "
-             "in all "
-             "columns",
+             "in all columns",
              t, t + 1, q, right);
         return;
     }
-    // clang-format off
-    const double values[ALPHAS] = {
-        right, 1, delta > -8 && fabs(factor - 1) < 0.01 ? factor : right, 0, 1 / right, right * right, exp2(delta * LN2),
-        exp2(delta * LOG2E), exp2(delta * s2), exp2(delta / s2), delta, old / m, exp2(-m), exp2(old), right / l};
-    // clang-format on
-    if (fit_add(&fit_alpha, factor, values, 0.015 * fmax(fabs(factor), right) + 1e-6))
-        fit_says(&fit_alpha,
-                 "from tile %d to tile %d of its walk the number that query %d subtracts grows by %.4g, so O has to be "
-                 "multiplied by 2^%.4g = %.4g; it is multiplied by %.4g",
-                 t, t + 1, q, -delta, delta, right, factor);
+    VALUES(values, alpha_forms, right, 1, delta > -8 && fabs(factor - 1) < 0.01 ? factor : right, 0, 1 / right,
+           right * right, exp2(delta * LN2), exp2(delta * LOG2E), exp2(delta * s2), exp2(delta / s2), delta, old / m,
+           exp2(-m), exp2(old), right / l);
+    fit_see(&fit_alpha, factor, values, 0.015 * fmax(fabs(factor), right) + 1e-6,
+            "from tile %d to tile %d of its walk the number that query %d subtracts grows by %.4g, so O has to be "
+            "multiplied by 2^%.4g = %.4g; it is multiplied by %.4g",
+            t, t + 1, q, -delta, delta, right, factor);
 }
 
 // The end of a row.
@@ -278,7 +246,7 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     late *= n > 1 ? exp2(seen->m[n - 2] - end) : 1;
     const char *where =
         n == 1 ? "finalize|accumulate|softmax|empty rows" : "finalize|accumulate|rescale|softmax|empty rows";
-    double terms[LOGITS];
+    double terms[COUNT(logit_forms)];
     const double L_keys = (end + log2(l)) * LN2;
     if (e.sink_logits) logit_terms(head_of(row), L_keys, l, end, n, terms);
     if (!isfinite(size)) {
@@ -308,46 +276,42 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
         return;
     }
     if (e.sink_logits) {
-        double values[LOGITS];
-        for (int f = 0; f < LOGITS; f++) values[f] = (float)(l * (1 + terms[f]));  // float32 overflows early
-        if (isfinite(terms[0]) && fit_add(&fit_logit_l, used, values, slack * l * (1 + terms[0])))
-            fit_says(
-                &fit_logit_l,
+        double values[COUNT(logit_forms)];
+        for (int f = 0; f < COUNT(logit_forms); f++)
+            values[f] = (float)(l * (1 + terms[f]));  // float32 overflows early
+        if (isfinite(terms[0]))
+            fit_see(
+                &fit_logit_l, used, values, slack * l * (1 + terms[0]),
                 "the weights of query %d sum up to %.4g; with the sink's term that is %.4g, but O is divided by %.4g",
                 q, l, l * factor, used);
     } else {
-        // clang-format off
-        const double values[SUMS] = {
-            l, 1, 1 / l, 4 * l, l * l, seen->w[n - 1], plain, late, seen->w[0], after, twice, inverse, seen->keys, scores, raw, l / 2,
-            2 * l, under_old, l + exp2(-end), last->S->cols < e.widest && used > l ? used : l};
-        // clang-format on
-        if (fit_add(&fit_l, used, values, 0.012 * fabs(used)))
-            fit_says(&fit_l, "the weights of query %d sum up to %.4g, but O is divided by %.4g", q, l, used);
+        VALUES(values, l_forms, l, 1, 1 / l, 4 * l, l * l, seen->w[n - 1], plain, late, seen->w[0], after, twice,
+               inverse, seen->keys, scores, raw, l / 2, 2 * l, under_old, l + exp2(-end),
+               last->S->cols < e.widest && used > l ? used : l);
+        fit_see(&fit_l, used, values, 0.012 * fabs(used),
+                "the weights of query %d sum up to %.4g, but O is divided by %.4g", q, l, used);
     }
     if (O_wrong || !e.out[1]) return;
     const double L = e.out[1][row], right = L_keys + (e.sink_logits ? log1p(terms[0]) : 0),
                  tolerance = 0.004 + 0.003 * fabs(right);
     if (e.sink_logits) {
-        double values[LOGITS];
-        for (int f = 0; f < LOGITS; f++) values[f] = L_keys + log1p(terms[f]);
-        if (isfinite(terms[0]) && fit_add(&fit_logit_L, L, values, 0.002 + 0.001 * fabs(right)))
-            fit_says(&fit_logit_L,
-                     "L of query %d, which is %.4g of the keys alone, should be %.4g with the sink, but is %.4g", q,
-                     L_keys, right, L);
+        double values[COUNT(logit_forms)];
+        for (int f = 0; f < COUNT(logit_forms); f++) values[f] = L_keys + log1p(terms[f]);
+        if (isfinite(terms[0]))
+            fit_see(&fit_logit_L, L, values, 0.002 + 0.001 * fabs(right),
+                    "L of query %d, which is %.4g of the keys alone, should be %.4g with the sink, but is %.4g", q,
+                    L_keys, right, L);
     } else {
         const double log_l = log(l);
         double of_lane = NAN;  // every lane's own: that of the first column is stored
-        // clang-format off
-        const double values[LS] = {
-            right, end + log2(l), end * LN2 + log2(l), end + log_l, end * LN2, log_l, log2(l), end * LN2 + l, end * LN2 - log_l, end,
-            right * LN2, right + log(4), (end + log_l) * LN2, of_lane, (end + log2(l)) / LN2, -right, l, end * LN2, log_l - end * LN2,
-            (end / s2 + log2(l)) * LN2, 0, end * LN2 + log10(l)};
-        // clang-format on
-        if (fit_add(&fit_L, L, values, tolerance))
-            fit_says(&fit_L,
-                     "O of query %d is right, and its L should be ln(2) (m + log2(l)) = %.4g with m = %.4g and l = "
-                     "%.4g, but is %.4g",
-                     q, right, end, l, L);
+        VALUES(values, L_forms, right, end + log2(l), end * LN2 + log2(l), end + log_l, end * LN2, log_l, log2(l),
+               end * LN2 + l, end * LN2 - log_l, end, right * LN2, right + log(4), (end + log_l) * LN2, of_lane,
+               (end + log2(l)) / LN2, -right, l, end * LN2, log_l - end * LN2, (end / s2 + log2(l)) * LN2, 0,
+               end * LN2 + log10(l));
+        fit_see(&fit_L, L, values, tolerance,
+                "O of query %d is right, and its L should be ln(2) (m + log2(l)) = %.4g with m = %.4g and l = "
+                "%.4g, but is %.4g",
+                q, right, end, l, L);
     }
 }
 
@@ -410,8 +374,7 @@ static void look_at_row(int i)
 void look_at_softmax(const record *r)
 {
     s2 = base2_scale();
-    for (int n = 0; n < r->walk_count; n++) {
-        read_steps(&r->walks[n]);
+    EACH_WALK (r, n) {
         for (int i = 0; step_count && i < steps[0].S->rows; i++) look_at_row(i);
     }
 }

@@ -1,7 +1,6 @@
 // walks.c - which tiles of keys each block of a forward meets, against those that its queries see: where its walk begins and where it ends.
 #include "forward.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 
 enum { BLOCKS = 1024 };
@@ -18,8 +17,7 @@ static int block_count, rows_of_block, width, sink_width;
 static void read_blocks(const record *r)
 {
     block_count = 0, rows_of_block = 0, width = e.widest, sink_width = 0;
-    for (int n = 0; n < r->walk_count; n++) {
-        read_steps(&r->walks[n]);
+    EACH_WALK (r, n) {
         if (!step_count || steps[0].S->a_row[0] < 0) continue;
         block *b = NULL;
         const int head = head_of(steps[0].S->a_row[0]);
@@ -51,8 +49,10 @@ static void read_blocks(const record *r)
 }
 
 // The tiles of the walk that has query `row` on its left, for people.
-static void describe_walk(const record *r, int row, char *text, size_t size)
+static const char *walk_of(const record *r, int row)
 {
+    static char text[400];
+    size_t at = 0;
     *text = 0;
     for (int n = 0; n < r->walk_count; n++) {
         const walk *w = &r->walks[n];
@@ -62,22 +62,17 @@ static void describe_walk(const record *r, int row, char *text, size_t size)
         int low, high;
         block_of(r, n, &low, &high);
         read_steps(w);
-        const size_t room = strlen(text);
-        size_t at =
-            room + (size_t)snprintf(text + room, size - room,
-                                    room ? "; another goes on with"
-                                         : "; its block has queries %d to %d, its warp met tiles of keys that begin at",
-                                    low, high);
-        for (int t = 0; t < step_count && at + 40 < size; t++) {
-            if (t > 12) {
-                snprintf(text + at, size - at, " ...");
-                break;
-            }
-            at += (size_t)snprintf(text + at, size - at, steps[t].key0 != NO_ROW ? " %d" : " (none)", steps[t].key0);
-        }
-        if (at + 80 >= size || !e.table) return;
+        at += (size_t)snprintf(text + at, sizeof text - at,
+                               at ? "; another goes on with"
+                                  : "; its block has queries %d to %d, its warp met tiles of keys that begin at",
+                               low, high);
+        for (int t = 0; t < step_count && t <= 13 && at + 40 < sizeof text; t++)
+            at += (size_t)(t > 12 ? snprintf(text + at, sizeof text - at, " ...")
+                                  : snprintf(text + at, sizeof text - at, steps[t].key0 != NO_ROW ? " %d" : " (none)",
+                                             steps[t].key0));
+        if (at + 80 >= sizeof text || !e.table) return text;
     }
-    if (!*text) snprintf(text, size, "; its block meets no tile of keys at all");
+    return *text ? text : "; its block meets no tile of keys at all";
 }
 
 static int up(int x, int unit) { return (x + unit - 1) / unit * unit; }
@@ -109,7 +104,7 @@ static const form sink_forms[] = {
     {"sinks_by_key_tiles", "sinks are counted in tiles of keys, which are wider"}, {"sink_tile_short", "one tile of sinks too few is met"}};
 // clang-format on
 
-static fit fit_end = FIT(end_forms), fit_begin = FIT(begin_forms), fit_sinks = FIT(sink_forms);
+static fit fit_end = {FIT(end_forms)}, fit_begin = {FIT(begin_forms)}, fit_sinks = {FIT(sink_forms)};
 
 // Where the walks of all blocks of this case begin and end.
 static void add_bounds(void)
@@ -120,20 +115,16 @@ static void add_bounds(void)
         const block *b = &blocks[k];
         const int last = causal ? min_int(Nk, b->high + 1) : Nk, right_end = up(last, U);
         const int first = e.problem->window ? max_int(0, b->low - e.s->window + 1) : 0, right = down(first, B);
-        // clang-format off
-        const double ends[] = {
-            right_end, right_end - B, down(b->low, B), up(b->low + 1, U), down(last, B), right_end + B, up(Nk, U), down(Nk, B),
-            up(last - 1, U), right + B};
+        const int late = max_int(0, b->low + rows_of_block - e.s->window), n = e.problem->sinks ? e.s->sinks : 0,
+                  most = min_int(n, right), sink_end = up(most, S);
+        VALUES(ends, end_forms, right_end, right_end - B, down(b->low, B), up(b->low + 1, U), down(last, B),
+               right_end + B, up(Nk, U), down(Nk, B), up(last - 1, U), right + B);
+        VALUES(begins, begin_forms, right, right + B, down(late, B), 0, up(first, B), right - B, down(b->low, B),
+               (double)first * B);
+        VALUES(sinks, sink_forms, sink_end, 0, down(most, S), up(n, S), most ? S : 0, sink_end + S,
+               up(min_int(n, b->low), S), (double)((most + B - 1) / B) * S, sink_end - S);
         fit_add(&fit_end, b->end, ends, 0);
-        const int late = max_int(0, b->low + rows_of_block - e.s->window);
-        const double begins[] = {
-            right, right + B, down(late, B), 0, up(first, B), right - B, down(b->low, B), (double)first * B};
         if (e.problem->window && b->end > 0) fit_add(&fit_begin, b->begin, begins, 0);
-        const int n = e.problem->sinks ? e.s->sinks : 0, most = min_int(n, right), sink_end = up(most, S);
-        const double sinks[] = {
-            sink_end, 0, down(most, S), up(n, S), most ? S : 0, sink_end + S, up(min_int(n, b->low), S), (double)((most + B - 1) / B) * S,
-            sink_end - S};
-        // clang-format on
         if (e.problem->sinks) fit_add(&fit_sinks, b->sink_end, sinks, 0);
     }
 }
@@ -142,15 +133,14 @@ static void add_bounds(void)
 static bool look_at_rows(const record *r)
 {
     const int rows = all_rows();
-    int *taken = calloc((size_t)rows + 1, sizeof *taken);
-    if (!taken) exit(2);
+    int *taken = allocate((size_t)rows, sizeof *taken);
     int left = 0, twice = 0, first = -1, second = -1;
     for (int n = 0; n < r->walk_count; n++)
         for (int i = 0; r->walks[n].first && i < r->walks[n].first->rows; i++)
             if (r->walks[n].first->a_row[i] >= 0) taken[r->walks[n].first->a_row[i]]++;
     for (int row = 0; row < rows; row++) {
         bool any = false;
-        for (int j = 0; j < longest() && !any && !taken[row]; j++) any = sees(row, j);
+        for (int j = 0; j < e.s->kv_len && !any && !taken[row]; j++) any = sees(row, j);
         if (!taken[row] && any && left++ == 0) first = row;
         if (taken[row] > 1 && twice++ == 0) second = row;
     }
@@ -169,58 +159,42 @@ static bool look_at_rows(const record *r)
 
 // The first that was seen of each kind, in its case.
 enum { MISSING, TWICE, VAIN, SEEN };
-static struct {
-    char says[800], shown[WB_CASE_TEXT];
-} seen_walks[SEEN];
-
-__attribute__((format(printf, 4, 5))) static void keep(int kind, const record *r, int row, const char *format, ...)
-{
-    char path[400];
-    if (*seen_walks[kind].says) return;
-    va_list arguments;
-    va_start(arguments, format);
-    const int at = vsnprintf(seen_walks[kind].says, 400, format, arguments);
-    va_end(arguments);
-    describe_walk(r, row, path, sizeof path);
-    snprintf(seen_walks[kind].says + at, 400, "%s", path);
-    snprintf(seen_walks[kind].shown, WB_CASE_TEXT, "%s", e.text);
-}
+static fit seen_walks[SEEN];
 
 void look_at_walk(const record *r)
 {
-    const int rows = all_rows(), Nk = longest();
-    unsigned char *met = calloc((size_t)rows * (size_t)Nk + 1, 1), *given = calloc((size_t)rows * (size_t)Nk + 1, 1);
-    if (!met || !given) exit(2);
+    const int rows = all_rows(), Nk = e.s->kv_len;
+    unsigned char *met = allocate((size_t)rows * (size_t)Nk, 1), *given = allocate((size_t)rows * (size_t)Nk, 1);
     if (!e.table && e.problem->signature != WB_BLOCK_MASK) look_at_rows(r);  // else a row may have no tile to meet
     read_blocks(r);
     add_bounds();
     int no_product = -1;
-    for (int n = 0; n < r->walk_count; n++) {
-        read_steps(&r->walks[n]);
+    EACH_WALK (r, n) {
         for (int t = 0; t < step_count; t++) {
             const product *S = steps[t].S, *PV = steps[t].PV;
             if (!PV && S->a_row[0] >= 0 && steps[t].key0 != NO_ROW) no_product = S->a_row[0];
-            for (int i = 0; i < S->rows; i++)
-                for (int c = 0; c < S->cols; c++) {
-                    const int j = key_of(S->b_row[c]);
-                    if (S->a_row[i] < 0 || j < 0 || j >= Nk) continue;
-                    const size_t at = (size_t)S->a_row[i] * (size_t)Nk + (size_t)j;
-                    met[at]++;
-                    if (PV) given[at] += PV->a[i * PV->depth + c] != 0;
-                }
+            EACH_PAIR (i, S->rows, c, S->cols) {
+                const int j = key_of(S->b_row[c]);
+                if (S->a_row[i] < 0 || j < 0 || j >= Nk) continue;
+                const size_t at = (size_t)S->a_row[i] * (size_t)Nk + (size_t)j;
+                met[at]++;
+                if (PV) given[at] += PV->a[i * PV->depth + c] != 0;
+            }
             bool seen = S->a_row[0] < 0 || e.table;
-            for (int m = 0; m < r->walk_count && !seen; m++)
-                for (int i = 0;
-                     r->walks[m].first && r->walks[m].block == r->walks[n].block && i < r->walks[m].first->rows; i++)
-                    for (int c = 0;
-                         c < S->cols && !seen && head_of(r->walks[m].first->a_row[i]) == head_of(S->a_row[0]); c++)
-                        seen = sees(r->walks[m].first->a_row[i], key_of(S->b_row[c]));
-            if (!seen)
-                keep(VAIN, r, S->a_row[0],
-                     "the block of query %d goes through the tile of keys from %d on, of which none of its queries "
-                     "sees one",
-                     query_of(S->a_row[0]), steps[t].key0);
-            read_steps(&r->walks[n]);
+            for (int m = 0; m < r->walk_count && !seen; m++) {
+                const product *of = r->walks[m].first;
+                if (!of || r->walks[m].block != r->walks[n].block) continue;
+                EACH_PAIR (i, of->rows, c, seen || head_of(of->a_row[i]) != head_of(S->a_row[0]) ? 0 : S->cols)
+                    seen |= sees(of->a_row[i], key_of(S->b_row[c]));
+            }
+            if (!seen && !*seen_walks[VAIN].says) {
+                const int key0 = steps[t].key0;
+                fit_says(&seen_walks[VAIN],
+                         "the block of query %d goes through the tile of keys from %d on, of which none of its queries "
+                         "sees one%s",
+                         query_of(S->a_row[0]), key0, walk_of(r, S->a_row[0]));
+                read_steps(&r->walks[n]);
+            }
         }
     }
     for (int row = 0; row < rows; row++) {
@@ -231,11 +205,12 @@ void look_at_walk(const record *r)
             if (met[at] == 0) from = missing++ ? from : j, to = j;
             if (given[at] > 1) twice_from = twice++ ? twice_from : j, twice_to = j;
         }
-        if (missing && e.problem->signature != WB_BLOCK_MASK)
-            keep(MISSING, r, row, "query %d never meets keys %d to %d, which it sees", query_of(row), from, to);
-        if (twice)
-            keep(TWICE, r, row, "query %d counts keys %d to %d more than once, from several tiles", query_of(row),
-                 twice_from, twice_to);
+        if (missing && e.problem->signature != WB_BLOCK_MASK && !*seen_walks[MISSING].says)
+            fit_says(&seen_walks[MISSING], "query %d never meets keys %d to %d, which it sees%s", query_of(row), from,
+                     to, walk_of(r, row));
+        if (twice && !*seen_walks[TWICE].says)
+            fit_says(&seen_walks[TWICE], "query %d counts keys %d to %d more than once, from several tiles%s",
+                     query_of(row), twice_from, twice_to, walk_of(r, row));
     }
     free(met), free(given);
     if (no_product >= 0)
@@ -246,10 +221,8 @@ void look_at_walk(const record *r)
 void conclude_walks(void)
 {
     static const int ranks[SEEN] = {BY_WALK, BY_WALK, BY_WASTE};
-    static const char *const ids[SEEN] = {"keys_missing", "keys_twice", "tile_in_vain"}, *const bounds[] = {
-                                                                                             "; the walks end ",
-                                                                                             "; the walks begin ",
-                                                                                             "; "};
+    static const char *const ids[SEEN] = {"keys_missing", "keys_twice", "tile_in_vain"};
+    static const char *const bounds[] = {"; the walks end ", "; the walks begin ", "; "};
     const fit *const fits[] = {&fit_end, &fit_begin, &fit_sinks};
     char text[500] = "";
     const char *id = NULL;

@@ -112,8 +112,9 @@ static void wait_for(session *s, bool answer, double seconds)
     poll(ready, 2, seconds > 0 ? (int)(seconds * 1000) + 1 : 0);
 }
 
-wb_answer session_ask(session *s, const wb_problem *problem, const wb_case *c, int file, double deadline,
-                      session_said *said)
+// Gives it the case and waits for its answer: WB_NO_ANSWER if none came before the deadline, WB_ANSWER_NEVER if it ended instead.
+static wb_answer ask(session *s, const wb_problem *problem, const wb_case *c, int file, double deadline,
+                     session_said *said)
 {
     char text[WB_CASE_TEXT] = "";
     wb_case_print(problem, c, text);
@@ -186,7 +187,7 @@ const char *session_serve(session *s, const wb_problem *problem, const wb_case *
                           char ending[256], bool *in_time)
 {
     const double deadline = session_now() + session_timeout();
-    const wb_answer answer = session_ask(s, problem, c, file, deadline, said);
+    const wb_answer answer = ask(s, problem, c, file, deadline, said);
     *in_time = true;
     ending[0] = 0;
     if (answer == WB_ANSWERED) return ending;

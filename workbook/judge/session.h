@@ -31,10 +31,6 @@ int session_memory(size_t bytes);
 // Starts the program; false, with errno, if the system cannot.
 bool session_start(session *s, const char *path);
 
-// Gives it the case and waits for its answer: WB_NO_ANSWER if none came before the deadline, WB_ANSWER_NEVER if it ended instead.
-wb_answer session_ask(session *s, const wb_problem *problem, const wb_case *c, int file, double deadline,
-                      session_said *said);
-
 // Tells it to end, and waits until the deadline; ends it and whatever it started, if they have not. Returns whether it ended by itself;
 // *status: how, as of waitpid.
 bool session_end(session *s, double deadline, session_said *said, int *status);

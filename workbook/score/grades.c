@@ -119,7 +119,8 @@ checkpoint *grades_next(checkpoint *c, int number)
     return NULL;
 }
 
-const result *grades_result(int number, const char *test)
+// What a test came to; null if it has not run.
+static const result *result_of(int number, const char *test)
 {
     const results *r = &grades_records[number].results;
     const result *found = NULL;
@@ -146,7 +147,7 @@ void grades_each_test(const checkpoint *c, void (*visit)(const char *test, const
     for (char *const *at = c->tests; *at; at++) {
         const bool optional = strncmp(*at, "if:", 3) == 0;
         const char *test = *at + (optional ? 3 : 0);
-        const result *r = grades_result(c->number, test);
+        const result *r = result_of(c->number, test);
         if (!(optional && r && r->status == RESULT_SKIP)) visit(test, r, context);
     }
     for (int i = 0; i < all->count; i++)

@@ -50,8 +50,6 @@ void grades_give_up(const char *what) __attribute__((noreturn));  // with errno'
 // The first FILE_LIMIT bytes of a file, to be freed by the caller; ends with 0, zeros in it become '?'. "" if it is none or not there.
 char *grades_read_file(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// What a test came to; null if it has not run.
-const result *grades_result(int number, const char *test);
 const char *grades_word(const result *r);  // "passed", "failed" or "not run", which a SKIP is, too
 bool grades_ran(int number);               // a suite has run to a verdict: the state is "passed" or "failed"
 
