@@ -76,10 +76,11 @@ source = $(firstword $(wildcard $(addprefix $(1)/$(2)/$(call name,$(2)),.cu .c))
 
 # One make builds here at a time (loop/alone.sh): what follows, up to the targets, is for that one alone. The others start it for what they want
 # to have built, and go on without it: no script holds up another make.
-BUILD = $(if $(WB_BUILDING),,workbook/loop/alone.sh )$(MAKE) --no-print-directory
+BUILD = $(if $(WB_BUILDING),,workbook/loop/alone.sh )$(MAKE) --no-print-directory $(if $(V),,-s)
 BUILT := $(filter build/% everything hostile own variants wrong broken judges honest honest-checked check-machinery train-test train-layers,$(MAKECMDGOALS))
 ifndef WB_BUILDING
-$(BUILT): together ;
+$(BUILT): together
+	@:
 together: FORCE
 	@+$(BUILD) $(BUILT)
 build/tools.mk: ;
