@@ -79,8 +79,7 @@ source = $(firstword $(wildcard $(addprefix $(1)/$(2)/$(call name,$(2)),.cu .c))
 BUILD = $(if $(WB_BUILDING),,workbook/loop/alone.sh )$(MAKE) --no-print-directory $(if $(V),,-s)
 BUILT := $(filter build/% everything hostile own variants wrong broken judges honest honest-checked check-machinery train-test train-layers,$(MAKECMDGOALS))
 ifndef WB_BUILDING
-$(BUILT): together
-	@:
+$(BUILT): together ;
 together: FORCE
 	@+$(BUILD) $(BUILT)
 build/tools.mk: ;
