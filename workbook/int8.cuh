@@ -50,7 +50,7 @@ template <int Rows, int Cols> struct quarter_room {
 };
 
 // The first `rows` rows of src, [rows, Cols] in global memory; the others become zeros. All threads of the block call, when nobody uses the room.
-template <int Threads, int Rows, int Cols>
+template <int Threads = 0, int Rows, int Cols>
 TILE_FN void load(quarters<Rows, Cols> &a, quarter_room<Rows, Cols> &room, const bf16 *src, int rows)
 {
     const auto fetch = [&](uint32_t f[4], int n) {
@@ -68,7 +68,7 @@ TILE_FN void load(quarters<Rows, Cols> &a, quarter_room<Rows, Cols> &room, const
         for (int n = 0; n < a.blocks; n++) fetch(a.x[n], n);
     } else {
         a.home = room.at;
-        for (int n = warp_id(); n < a.blocks; n += Threads / 32) {
+        for (int n = warp_id(); n < a.blocks; n += (Threads ? Threads : blockDim.x) / 32) {
             uint32_t f[4];
             fetch(f, n);
             room.at[n][lane_id()] = make_uint4(f[0], f[1], f[2], f[3]);
