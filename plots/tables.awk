@@ -156,15 +156,27 @@ items && line && !/^\|/ && !/^$/ {
     if (/^Recorded on/) $0 = caption()
     items = 0
 }
+function runs(when,    first, last, text) { # the numbers of its problems: ", 02 to 06, 08"
+    for (first = 1; first < 100; first++) {
+        if (!((when, first) in number)) continue
+        for (last = first; (when, last + 1) in number; last++) continue
+        text = text sprintf(last == first ? ", %02d" : last == first + 1 ? ", %02d, %02d" : ", %02d to %02d", first, last)
+        first = last
+    }
+    return text
+}
 function caption(    i, file, when, named, n, order, text) {
+    split("", number)
     for (i = 1; i <= files; i++) {
         file = used[i]
         when = substr(heading[file, "date"], 1, 10) ", commit " substr(heading[file, "commit"], 1, 7)
-        if (!(when in named)) order[++n] = when
+        if (!(when in named)) { order[++n] = when; named[when] = "" }
         text = file
         sub(/(_[a-z0-9_]+)?\.tsv$/, "", text)
-        named[when] = named[when] (when in named && named[when] ? ", " : "") text
+        if (text ~ /^[0-9][0-9]$/) number[when, text + 0]
+        else named[when] = named[when] ", " text
     }
+    for (i = 1; i <= n; i++) named[order[i]] = substr(runs(order[i]) named[order[i]], 3)
     text = "Recorded on an " heading[file, "gpu"] ", driver " heading[file, "driver"]
     for (i = 1; i <= n; i++) text = text (i > 1 ? "; " : ": ") order[i] " (" named[order[i]] ")"
     return text "."
