@@ -74,7 +74,9 @@ END {
         if (found != 1) refuse("\"" old[p, 1] "\" stands in " FILENAME (found ? " " found " times" : " nowhere"))
         for (i = 0; i < olds[p]; i++) if (taken[where + i]++) refuse("two places share line " where + i)
         place[where] = p
+        for (i = 1; i <= olds[p] || i <= news[p]; i++) if (old[p, i] "" != new[p, i] "") changed = 1
     }
+    if (!changed) refuse("it changes nothing")
     for (at = 1; at <= NR; at++) {
         p = place[at]
         for (i = 1; p && i <= news[p]; i++) print new[p, i]
