@@ -1,6 +1,7 @@
 #!/bin/sh
-# known.sh - run by make check-all: a wrong solution gets its own name or none (the second word in solutions/NN/wrong.diff; - for none); answer keys get none, and nothing that they do is
-# found wrong. What is shown to look at are gaps of the problem's file, and nothing is named while a gap that the wrong output needs is as shipped.
+# known.sh - run by make check-all: a wrong solution gets its own name or none (the second word in solutions/NN/wrong.diff; - for none);
+# answer keys get none, and nothing that they do is found wrong. What is shown to look at are gaps of the problem's file, and nothing is
+# named while a gap that the wrong output needs is as shipped.
 set -u
 export OMP_WAIT_POLICY=passive  # several are looked at at once
 out=build/cpu

@@ -45,29 +45,33 @@ static bool wait_alike(block &b, const thread &any_x, const thread &any_y)
     return same_site(x.site, y.site) && x.request.mask == y.request.mask;
 }
 
-// The threads that wait as `first` does: "threads 0-31, 64-95", the first few runs of them. Notes them in `told`; returns the last.
-static unsigned list_alike(block &b, unsigned first, std::vector<bool> &told, char *text, size_t size)
+// Threads that wait alike: "threads 0-31, 64-95", the first few runs of them; how many, and the last.
+struct waiting {
+    std::string who;
+    unsigned count, last;
+};
+
+// Those that wait as `first` does. Notes them in `told`.
+static waiting all_alike(block &b, unsigned first, std::vector<bool> &told)
 {
-    unsigned count = 0, runs = 0, end = first;
-    size_t at = 0;
+    waiting all = {"", 0, first};
+    unsigned runs = 0;
+    const auto alike = [&](unsigned n) {
+        return n < b.thread_count && !told[n] && wait_alike(b, b.threads[first], b.threads[n]);
+    };
     for (unsigned n = first; n < b.thread_count; n++) {
-        if (told[n] || !wait_alike(b, b.threads[first], b.threads[n])) continue;
-        unsigned last = n;
-        while (last + 1 < b.thread_count && !told[last + 1] && wait_alike(b, b.threads[first], b.threads[last + 1]))
-            last++;
-        for (unsigned i = n; i <= last; i++) told[i] = true;
-        count += last - n + 1;
-        if (++runs <= 6)
-            at += static_cast<size_t>(
-                snprintf(text + at, size - at, last > n ? "%s%u-%u" : "%s%u", runs > 1 ? ", " : "", n, last));
-        else if (runs == 7)
-            at += static_cast<size_t>(snprintf(text + at, size - at, ", ..."));
-        n = end = last;
+        if (!alike(n)) continue;
+        const unsigned from = n;
+        while (alike(n + 1)) n++;
+        for (unsigned i = from; i <= n; i++) told[i] = true;
+        all.count += n - from + 1;
+        all.last = n;
+        if (++runs > 7) continue;
+        all.who += runs > 1 ? ", " : "";
+        all.who += runs == 7 ? "..." : std::to_string(from) + (n > from ? "-" + std::to_string(n) : "");
     }
-    memmove(text + 8, text, at + 1);
-    memcpy(text, count == 1 ? " thread " : "threads ", 8);
-    if (count == 1) memmove(text, text + 1, at + 8);
-    return end;
+    all.who = (all.count == 1 ? "thread " : "threads ") + all.who;
+    return all;
 }
 
 // A line for all threads that wait alike, the first few.
@@ -80,15 +84,15 @@ static void list_threads(block &b)
         if (told[first]) continue;
         if (line++ == LINES) break;
         const thread &t = b.threads[first];
-        char who[160];
-        const unsigned last = list_alike(b, first, told, who, sizeof who - 8);
+        const waiting all = all_alike(b, first, told);
+        const char *const who = all.who.c_str();
         switch (where_is(b, t)) {
         case RETURNED: report_line("%s: returned from the kernel", who); break;
         case PARKED: {
             const thread &speaks = speaker(b, t);
             char what[400] = "";
             speaks.patience.tell(speaks, speaks.patience.what, speaks.patience.number, what, sizeof what);
-            report_line("%s wait%s %s", who, who[6] == ' ' ? "s" : "", what);
+            report_line("%s wait%s %s", who, all.count == 1 ? "s" : "", what);
             report_place(hook_place(speaks.site, &speaks));
             break;
         }
@@ -97,7 +101,8 @@ static void list_threads(block &b)
             char lanes[128];
             lane_list(t.request.mask, lanes, sizeof lanes);
             report_line("%s: at %s, for lanes %s of %s", who, operation_name(t.request.operation), lanes,
-                        last / WARP != first / WARP ? "their warps" : ("warp " + std::to_string(first / WARP)).c_str());
+                        all.last / WARP != first / WARP ? "their warps"
+                                                        : ("warp " + std::to_string(first / WARP)).c_str());
             report_place(hook_place(t.site, &t));
             break;
         }
