@@ -6,7 +6,6 @@
 #include "on_device.cuh"
 
 #include <math.h>
-#include <vector>
 
 static uint64_t state;
 
@@ -31,8 +30,6 @@ static std::vector<uint16_t> numbers(size_t count)
     for (uint16_t &each : x) each = noise();
     return x;
 }
-
-template <class Numbers> static auto on_device_as_bf16(Numbers &x) { return as_bf16(x.data(), x.size()); }
 
 static void expect(double got, double want, double tolerance, const char *what, int row, int col)
 {
@@ -91,7 +88,7 @@ __global__ void load_kernel(float *out, const __grid_constant__ tensor_map map, 
 // out [64, 128] = the tile of x [heads, N, 128] at (row, head), as shared memory has it, unexchanged.
 static void hopper_load(float *out, const std::vector<uint16_t> &x, int heads, int N, int row, int head)
 {
-    const auto x_device = on_device_as_bf16(x);
+    const auto x_device = as_bf16(x);
     const on_device<float> out_device(out, 64 * 128);
     load_kernel<<<1, 128, sizeof(one_tile)>>>(out_device.at, map_of(x_device.at, heads, N, 128, 64), row, head);
 }
@@ -134,7 +131,7 @@ __global__ void store_kernel(const __grid_constant__ tensor_map map, const float
 // The tile x [64, 128] is sent to y [heads, N, 128] at (row, head).
 static void hopper_store(std::vector<uint16_t> &y, const float *x, int heads, int N, int row, int head)
 {
-    const auto y_device = on_device_as_bf16(y);
+    const auto y_device = as_bf16(y);
     const on_device<float> x_device(x, 64 * 128);
     store_kernel<<<1, 128, sizeof(one_tile)>>>(map_of(y_device.at, heads, N, 128, 64), x_device.at, row, head);
 }
@@ -214,8 +211,8 @@ template <hopper_form form, int Cols> static void check_product()
     for (float &x : before) x = wb_from_bf16(noise());
     c = before;
     {
-        const auto a_device = on_device_as_bf16(a), b_device = on_device_as_bf16(b);
-        const on_device<float> c_device(c.data(), c.size());
+        const auto a_device = as_bf16(a), b_device = as_bf16(b);
+        const on_device c_device(c);
         const auto kernel = product_kernel<form, Cols>;
         const size_t bytes = sizeof(two_factors<rows, cols>);
         allow(kernel, bytes);
@@ -281,7 +278,7 @@ Test(hopper, a_tile_of_several_heads)
             const int rows = 64 / box_heads, head = 16 - box_heads, row0 = (row + 3) % 48;
             y.assign(x.size(), 0);
             {
-                const auto x_device = on_device_as_bf16(x), y_device = on_device_as_bf16(y);
+                const auto x_device = as_bf16(x), y_device = as_bf16(y);
                 const on_device<float> c_device(c, 64 * 16);
                 heads_kernel<<<1, 128, sizeof(tile_of_heads)>>>(
                     map_of(y_device.at, HEADS, N, 64, rows, box_heads), c_device.at,
@@ -334,7 +331,7 @@ Test(hopper, two_products_in_flight)
     const auto x = numbers(128 * 64);
     static float early[64 * 64], late[64 * 64];
     {
-        const auto x_device = on_device_as_bf16(x);
+        const auto x_device = as_bf16(x);
         const on_device<float> early_device(early, 64 * 64), late_device(late, 64 * 64);
         pending_kernel<<<1, 128, sizeof(two_tiles)>>>(early_device.at, late_device.at,
                                                       map_of(x_device.at, 1, 128, 64, 64));
@@ -439,7 +436,7 @@ Test(hopper, a_left_factor_is_stored_transposed)
     const auto x = numbers(64 * 128);
     static float out[128 * 64];
     {
-        const auto x_device = on_device_as_bf16(x);
+        const auto x_device = as_bf16(x);
         const on_device<float> out_device(out, 64 * 128);
         transpose_kernel<<<1, 128, 2 * sizeof(tma_tile<64, 64>)>>>(out_device.at, x_device.at);
     }
@@ -490,7 +487,7 @@ Test(hopper, bytes_come_beside_a_tile)
     static float beside[T * 64], out[T * 64];
     for (int i = 0; i < T * 64; i++) beside[i] = wb_from_bf16(noise());
     {
-        const auto x_device = on_device_as_bf16(x);
+        const auto x_device = as_bf16(x);
         const on_device<float> beside_device(beside, T * 64), out_device(out, T * 64);
         send_with_kernel<<<1, 256, sizeof(tiles_and_numbers)>>>(
             out_device.at, map_of(x_device.at, 1, 64 * T, 64, 64),
@@ -778,8 +775,7 @@ static void run_pipeline(hopper_hazard wrong)
 {
     std::vector<uint16_t> rounded(128 * 64);
     {
-        const auto Q_device = on_device_as_bf16(Q), K_device = on_device_as_bf16(K), V_device = on_device_as_bf16(V),
-                   O_device = on_device_as_bf16(rounded);
+        const auto Q_device = as_bf16(Q), K_device = as_bf16(K), V_device = as_bf16(V), O_device = as_bf16(rounded);
         const auto kernel = pipeline_kernel;
         allow(kernel, sizeof(pipeline_tiles));
         kernel<<<1, 384, sizeof(pipeline_tiles)>>>(

@@ -29,7 +29,7 @@ done
 # Not tuned to this machine's CPU: the bundle runs on another.
 case $(uname -m) in x86_64) march=x86-64-v3 ;; *) march=armv8-a ;; esac
 # The machinery's own suites that have kernels, but for that of the other backend.
-for t in $(ls tests/*.cu | sed 's|^tests/||; s|_kernels\.cu$||; s|\.cu$||' | grep -vx layer); do targets="$targets $out/tests/${t}_test"; done
+for t in $(ls tests/*.cu | sed 's|^tests/||; s|\.cu$||' | grep -vx layer); do targets="$targets $out/tests/${t}_test"; done
 # shellcheck disable=SC2086
 $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" MARCH=$march $targets
 
