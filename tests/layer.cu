@@ -1,6 +1,7 @@
 // layer.cu - the CPU execution layer (workbook/cpu): every feature computes what a GPU would, every mistake is reported in the right
 // words. Small kernels, each before its test; valid CUDA.
 #include "apart.h"
+#include "memory.h"
 
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
@@ -894,18 +895,18 @@ Test(cpu_layer, memory_is_counted)
     size_t out[5];
     const size_t want[] = {6000, 1000, 6000, 1000, 0};
     void *a, *b;
-    wb_cpu_memory_reset_peak();
-    const size_t before = wb_cpu_memory_current();
+    wb_memory_reset_peak();
+    const size_t before = wb_memory_current();
     cudaMalloc(&a, 1000);
     cudaMallocAsync(&b, 5000, 0);
-    out[0] = wb_cpu_memory_current() - before;
+    out[0] = wb_memory_current() - before;
     cudaFreeAsync(b, 0);
-    out[1] = wb_cpu_memory_current() - before;
-    out[2] = wb_cpu_memory_peak() - before;
-    wb_cpu_memory_reset_peak();
-    out[3] = wb_cpu_memory_peak() - before;
+    out[1] = wb_memory_current() - before;
+    out[2] = wb_memory_peak() - before;
+    wb_memory_reset_peak();
+    out[3] = wb_memory_peak() - before;
     cudaFree(a);
-    out[4] = wb_cpu_memory_current() - before;
+    out[4] = wb_memory_current() - before;
     for (int i = 0; i < 5; i++) EXPECT(out[i], want[i], "count %d", i);
 }
 #endif
