@@ -1,5 +1,5 @@
 // decode.c - what 13 and 14 have of their own: which pages are read, how parts are merged, which scales meet which products.
-#include "forward.h"
+#include "evidence.h"
 
 #include <stdio.h>
 
@@ -316,8 +316,8 @@ static int misfits(const record *r, int place, int use, int *rows, int *query)
     const double s2 = e.s->scale * LOG2E * 64;
     EACH_WALK (r, n) {
         for (int i = 0; step_count && i < steps[0].S->rows; i++)
-            for (int t = 0; t < step_count && steps[t].PV; t++) {
-                const product *S = steps[t].S, *PV = steps[t].PV;
+            for (int t = 0; t < step_count && steps[t].P; t++) {
+                const product *S = steps[t].S, *PV = steps[t].P;
                 double low = INFINITY, high = -INFINITY, run = t ? runs[t - 1] : -INFINITY, A, B;
                 bool strange = false;
                 int count = 0;

@@ -1,5 +1,5 @@
 // lists.c - what 15 has of its own: which tiles a block takes from its two lists, and which bits of a tile hide which pairs.
-#include "forward.h"
+#include "evidence.h"
 
 #include <stdio.h>
 
@@ -119,7 +119,7 @@ static void look_at_skipped(const record *r, int block, int key, int BC)
         const product *S = r->walks[n].first;
         bool met = r->walks[n].block != block || !S || S->a_row[0] < 0, sees_any = false;
         read_steps(&r->walks[n]);
-        for (int t = 0; t < step_count && !met; t++) met = steps[t].key0 == key;
+        for (int t = 0; t < step_count && !met; t++) met = steps[t].first == key;
         for (int i = 0; i < S->rows && !met; i++)
             for (int c = 0; c < BC && !sees_any; c++) sees_any = sees(S->a_row[i], key + c);
         if (met || !sees_any) continue;
@@ -148,7 +148,7 @@ void look_at_lists(const record *r)
             if (r->walks[m].block != r->walks[n].block) continue;
             read_steps(&r->walks[m]);
             for (int t = 0; t < step_count; t++)
-                if (steps[t].key0 >= 0 && steps[t].key0 / BC < MOST) mine[steps[t].key0 / BC]++;
+                if (steps[t].first >= 0 && steps[t].first / BC < MOST) mine[steps[t].first / BC]++;
             for (int k = 0; k < MOST; k++) met[k] = max_int(met[k], mine[k]);
         }
         double values[COUNT(list_forms)];

@@ -139,6 +139,22 @@ pairs pairs_new(int queries, int keys)
     return p;
 }
 
+pairs pairs_of(const step *t, int first_row)
+{
+    const product *S = t->S;
+    pairs p = by_keys ? pairs_new(S->cols, S->rows) : pairs_new(S->rows, S->cols);
+    const int *q = by_keys ? S->b_row : S->a_row, *k = by_keys ? S->a_row : S->b_row;
+    p.row0 = q[0], p.key0 = by_keys ? key_of(k[0]) : t->first;
+    p.block_query = by_keys ? query_of(q[0]) : first_row, p.block_key = by_keys ? first_row : -1;
+    for (int a = 0; a < p.queries; a++) p.query[a] = q[a] >= 0 && head_of(q[a]) == head_of(q[0]) ? query_of(q[a]) : -1;
+    for (int b = 0; b < p.keys; b++) {
+        const bool other = k[b] >= 0 && k[0] >= 0 && key_head_of(k[b]) != key_head_of(k[0]);
+        const bool none = k[b] < 0 && (e.problem->signature == WB_BACKWARD || p.key0 + b < keys_of(p.row0));
+        p.key[b] = other || none || k[b] == NOBODYS_ROW ? -1 : k[b] < 0 ? p.key0 + b : key_of(k[b]);
+    }
+    return p;
+}
+
 void add_to_mask(mask_kind kind, const pairs *tile)
 {
     if (masks[kind].count == masks[kind].room) {

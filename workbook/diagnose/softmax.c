@@ -2,7 +2,7 @@
 //
 // m follows from scores and their weights, the factor of the rescaling from O after one product and before the next, l from O at the end
 // and what came out. Each step is held against a short list of forms; one is named that explains all rows of the case.
-#include "forward.h"
+#include "evidence.h"
 
 #include <stdio.h>
 
@@ -99,7 +99,7 @@ static double subtracted(const step *t, int i, int *weights)
 {
     double x[256], y[256], lane[4] = {0}, sum = 0, off = 0;
     int count = 0, in_lane[4] = {0}, lane_of[256];
-    const product *S = t->S, *PV = t->PV;
+    const product *S = t->S, *PV = t->P;
     const int q = query_of(S->a_row[i]);
     *weights = 0;
     for (int c = 0; c < S->cols && c < 256; c++) {
@@ -109,13 +109,13 @@ static double subtracted(const step *t, int i, int *weights)
             find(BY_MAXIMUM + 1, isnan(P) ? "" : "weights_infinite", "accumulate|max|rescale|softmax",
                  "query %d has a weight that is %s in the tile of keys from %d on: what is subtracted from its scores "
                  "is no maximum of them",
-                 q, isnan(P) ? "NaN" : "infinite", t->key0);
+                 q, isnan(P) ? "NaN" : "infinite", t->first);
             return NAN;
         }
         if (P < 0) {
             find(BY_VALUE, "", "accumulate|softmax",
                  "query %d has a weight of %.4g in the tile of keys from %d on, column %d: a score that was not raised",
-                 q, P, t->key0, c);
+                 q, P, t->first, c);
             return NAN;
         }
         if (!(P > 1e-30) || P > 1e30 || !seen) continue;
@@ -146,7 +146,7 @@ static double subtracted(const step *t, int i, int *weights)
         find(BY_EXPONENT, "", "accumulate|max|rescale|softmax",
              "the weights of query %d in the tile of keys from %d on are not 2^(scale log2(e) S - m) with one m for "
              "the row",
-             q, t->key0);
+             q, t->first);
     return NAN;
 }
 
@@ -201,7 +201,7 @@ static void look_at_maximum(int q, int t, double m, double before, double lowest
 static void look_at_rescaling(int q, int t, const step *from, const step *to, int i, double old, double m, double l)
 {
     const int D = e.s->head_dim;
-    const float *x = from->PV->after + i * D, *y = to->PV->before + i * D;
+    const float *x = from->P->after + i * D, *y = to->P->before + i * D;
     const double size = dot_of(x, x, D), delta = old - m, right = exp2(delta);
     if (!(size > 0) || !isfinite(size) || right < 1e-6) return;
     const double factor = dot_of(x, y, D) / size;
@@ -231,7 +231,7 @@ static void look_at_rescaling(int q, int t, const step *from, const step *to, in
 static void look_at_end(int row, const step *last, int i, const row_seen *seen)
 {
     const int D = e.s->head_dim, q = query_of(row), n = seen->tiles;
-    const float *sum = last->PV->after + i * D, *O = e.out[0] + (size_t)row * (size_t)D;
+    const float *sum = last->P->after + i * D, *O = e.out[0] + (size_t)row * (size_t)D;
     const double end = seen->m[n - 1], size = dot_of(O, O, D), slack = e.problem->on_host ? 2e-3 : 0.01;
     double l = 0, plain = 0, late = 0, after = 0, twice = 0, inverse = 0, under_old = 0, scores = 0, raw = 0,
            lane[4] = {0}, size_of_lane[4] = {0};
@@ -324,7 +324,7 @@ static void look_at_row(int i)
     seen.tiles = seen.keys = 0;
     if (row < 0) return;
     for (int t = 0; t < step_count; t++) {
-        const product *S = steps[t].S, *PV = steps[t].PV;
+        const product *S = steps[t].S, *PV = steps[t].P;
         double tile = -INFINITY, lowest = INFINITY, weights = 0, scores = 0;
         int visible = 0, given = 0;
         if (!PV) return;
@@ -348,7 +348,7 @@ static void look_at_row(int i)
             if (visible && weights == 0 && tile > run - 60)
                 find(BY_MAXIMUM + 1, "", "accumulate|max|rescale|softmax|mask|tail",
                      "query %d gives no weight at all to the tile of keys from %d on, of which it sees %d", q,
-                     steps[t].key0, visible);
+                     steps[t].first, visible);
             if (visible) return;
             continue;
         }
