@@ -14,11 +14,10 @@ static const form delta_forms[] = {
     {"delta_0", ": it is 0"}, {"delta_sum_of_dO", ": it is the sum over dO alone"}, {"delta_sum_of_O", ": it is the sum over O alone"},
     {"delta_of_sums", ": it is the sum over dO times the sum over O"},
     {"delta_doubled", ": it is twice as much: a step of the sum over lanes too many"},
-    {"delta_of_next_row", ": it is that of the next row"}, {"delta_plus", ": it is the sum over dO + O"}};
-static const form factor_forms[] = {
-    {"", ""}, {"scores_unscaled", ": the scores as they are"}, {"without_log2e", ": scale, without log2(e)"},
-    {"without_scale", ": log2(e), without scale"}, {"log2e_twice", ": log2(e) twice"}, {"scale_twice", ": scale twice"},
-    {"wrong_sign", ": the wrong sign"}, {"scale2_twice", ": scale * log2(e) twice"}};
+    {"delta_of_next_row", ": it is that of the next row"}, {"delta_plus", ": it is the sum over dO + O"},
+    {"delta_dO_before", ": of each two columns it takes dO of the first for both"},
+    {"delta_O_before", ": of each two columns it takes O of the first for both"},
+    {"delta_exchanged", ": of each two columns it takes dO of the other one"}};
 static const form shift_forms[] = {
     {"", ""}, {"L_in_base_e", ": L in base e"}, {"L_log2e_twice", ": L times log2(e) twice"}, {"L_added", ": L is added"},
     {"delta_for_L", ": that is delta"}, {"L_scaled", ": L is multiplied by the scale"},
@@ -44,9 +43,9 @@ static const form end_forms[] = {
     {"sum_negative", ": it has the wrong sign"}};
 // clang-format on
 // [2]: of the kernel of dQ, and of that of dK and dV
-static fit fit_factor[2] = {{FIT(factor_forms)}, {FIT(factor_forms)}},
-           fit_shift[2] = {{FIT(shift_forms)}, {FIT(shift_forms)}}, fit_dS[2] = {{FIT(dS_forms)}, {FIT(dS_forms)}},
-           fit_end[3] = {{FIT(end_forms)}, {FIT(end_forms)}, {FIT(end_forms)}};
+static fit fit_factor[2], fit_shift[2] = {{FIT(shift_forms)}, {FIT(shift_forms)}},
+                          fit_dS[2] = {{FIT(dS_forms)}, {FIT(dS_forms)}},
+                          fit_end[3] = {{FIT(end_forms)}, {FIT(end_forms)}, {FIT(end_forms)}};
 
 static const attention_shape *s;
 static double s2;
@@ -72,14 +71,15 @@ static void look_at_delta(void)
     static fit f = {FIT(delta_forms)};
     int wrong = -1, lanes = 0;
     for (int i = rows; i-- > 0;) {
-        double oo = 0, gg = 0, o = 0, g = 0;
+        double oo = 0, gg = 0, o = 0, g = 0, before = 0, O_before = 0, other = 0;
         for (int d = 0; d < D; d++) {
             const double x = O[i * D + d], y = dO[i * D + d];
             right[i] += x * y, sizes[i] += fabs(x * y), oo += x * x, gg += y * y, o += x, g += y;
+            before += x * dO[i * D + (d & ~1)], O_before += y * O[i * D + (d & ~1)], other += x * dO[i * D + (d ^ 1)];
         }
         const double r = right[i];
         VALUES(values, delta_forms, r, gg, oo, r * s->scale, r / D, -r, 0, g, o, o * g, 2 * r,
-               i + 1 < rows ? right[i + 1] : delta[i], o + g);
+               i + 1 < rows ? right[i + 1] : delta[i], o + g, before, O_before, other);
         const double tolerance = 1e-4 * (sizes[i] + fabs(delta[i])) + 1e-30;
         fit_add(&f, delta[i], values, tolerance);
         if (!(fabs(delta[i] - r) <= tolerance)) wrong = i;
@@ -217,8 +217,8 @@ static void look_at_tiles(const record *r)
             if (!left || S->a_row[0] < 0 || S->b_row[0] < 0) continue;
             const int q0 = keys ? S->b_row[0] : S->a_row[0], k0 = keys ? S->a_row[0] : S->b_row[0];
             if (head_of_query(q0) != key_head_of(k0)) continue;
-            pairs p = pairs_of(&steps[t], block);
-            int strangers = 0;
+            pairs p = pairs_of(&steps[t], block, last);
+            int strangers = 0, zeros = 0, weights = 0;  // of pairs that are to be hidden
             bool alive = false;
             for (int at = 0; at < S->rows * S->cols; at++) alive |= left->a[at] != 0;
             EACH_PAIR (b, p.keys, a, p.queries) {
@@ -234,7 +234,15 @@ static void look_at_tiles(const record *r)
                 const fate unseen = !clear || (sees_pair(q, k) && !alive) ? UNCLEAR : HIDDEN;
                 p.fate[a * p.keys + b] = strange ? UNCLEAR : weight != 0 ? WEIGHT : unseen;
                 strangers += strange;
+                const double P = left == steps[t].P ? weight : weight / x;
+                if (sees_pair(q, k) || weight == 0 || fabs(x) < 1e-3 || fabs(S->after[at] * s2) < 0.05) continue;
+                weights++, zeros += near_to(P, exp2(-e.L[q] * LOG2E), 0.02);
             }
+            if (weights >= 8 && zeros >= 0.95 * weights)
+                find(BY_MASK, "hidden_by_0", keys ? "mask of dK and dV|recompute" : "mask of dQ|recompute for dQ",
+                     "in the kernel of %s the scores that are to be hidden become 0, where -infinity is meant: "
+                     "%d pairs of the tile of query %d and key %d have the weight exp(-L)",
+                     keys ? "dK and dV" : "dQ", zeros, query_of(q0), key_of(k0));
             if (strangers <= p.queries * p.keys / 20) add_to_mask(keys ? MASK_DKDV : MASK_DQ, &p);
         }
     }
@@ -249,7 +257,7 @@ static bool look_at_weights(const step *t)
     int first_q, ignored;
     name_pair(S, 0, 0, &first_q, &ignored);
     for (int n = 0; n < lines; n++) {
-        double x[256], y[256], from = 0, off = 0;
+        double x[256], y[256];
         int count = 0, q = -1, k;
         for (int m = 0; m < length && m < 256; m++) {
             const int i = by_keys ? m : n, c = by_keys ? n : m;
@@ -263,34 +271,28 @@ static bool look_at_weights(const step *t)
                 return false;
             }
             if (!(P > 1e-30)) continue;
-            x[count] = S->after[i * S->cols + c], y[count] = log2(P), from += x[count] * s2 - y[count], count++;
+            x[count] = S->after[i * S->cols + c], y[count++] = log2(P);
         }
         if (count == 0 || (!t->P && count < 4)) continue;
         name_pair(S, by_keys ? 0 : n, by_keys ? n : 0, &q, &k);
         if (q < 0) continue;
-        from /= count;
-        for (int m = 0; m < count; m++) off = fmax(off, fabs(x[m] * s2 - y[m] - from));
-        const double L = e.L[q], slack = 0.02 + 1e-4 * fabs(L), close = t->P ? slack : 0.05;
-        if (off <= close && fabs(from - L * LOG2E) <= close) continue;
-        const line l = line_through(x, y, count);
+        const double L = e.L[q], slack = t->P ? 0.02 : 0.05;
+        const exponent is = exponent_of(x, y, count, s2, slack);
+        if (is.one && fabs(is.m - L * LOG2E) <= is.close) continue;
         right = false;
         const char *where = own("recompute", "recompute for dQ"), *kernel = own("dK and dV", "dQ");
-        if (off <= close) {
+        if (is.one) {
             VALUES(shifts, shift_forms, L * LOG2E, L, L * LOG2E * LOG2E, -L * LOG2E, e.delta[q], L * LOG2E * s2, L * s2,
                    L * LOG2E * s->scale, L * LN2, 0, -L, first_q >= 0 ? e.L[first_q] * LOG2E : NAN);
-            fit_see(&fit_shift[by_keys], from, shifts, close + 0.002 * fabs(from),
+            fit_see(&fit_shift[by_keys], is.m, shifts, is.close + 0.002 * fabs(is.m),
                     "P of query %d is 2^(scale log2(e) S - %.5g) in the kernel of %s, where L log2(e) = %.5g has "
                     "to be subtracted",
-                    query_of(q), from, kernel, L * LOG2E);
+                    query_of(q), is.m, kernel, L * LOG2E);
             continue;
         }
-        VALUES(factors, factor_forms, s2, 1, s->scale, LOG2E, s2 * LOG2E, s2 * s->scale, -s2, s2 * s2);
-        if (count > 4 && l.off <= close) {
-            fit_see(&fit_factor[by_keys], l.slope, factors, 0.02 * fabs(l.slope),
-                    "P of query %d is 2^(%.4g S - ...) in the kernel of %s, where scale log2(e) = %.4g belongs "
-                    "before S",
-                    query_of(q), l.slope, kernel, s2);
-        } else
+        char in[40];
+        snprintf(in, sizeof in, " in the kernel of %s", kernel);
+        if (!(count > 4 && see_slope(&fit_factor[by_keys], &is, s2, query_of(q), in)))
             find(BY_EXPONENT, "", t->P ? where : "dS for dQ|recompute for dQ",
                  "P of query %d is not 2^(scale log2(e) S - L log2(e)) in the kernel of %s", query_of(q), kernel);
     }
@@ -411,8 +413,9 @@ static void look_at_end(const record *r, int output)
                          z = factor * last[row * D + d];
             off = fmax(off, isfinite(y) ? fabs(y - factor * x) : INFINITY), xx += x * x, xy += x * y;
             const double t = factor * x;
-            VALUES(values, end_forms, t, x, t * s->scale, t * LOG2E, 0, x / s->scale, a, z, t / walks[row],
-                   t * s->scale, walks[row] > 1 ? t - z : t, walks[row] > 1 ? t - a : t, 2 * t, -t);
+            VALUES(values, end_forms, t, x, output == 2 ? NAN : t * s->scale, t * LOG2E, 0, x / s->scale, a, z,
+                   t / walks[row], output == 2 ? t * s->scale : NAN, walks[row] > 1 ? t - z : t,
+                   walks[row] > 1 ? t - a : t, 2 * t, -t);
             tell |= fit_add(&fit_end[output], y, values, 0.012 * fmax(largest, fabs(y)) + 1e-6);
         }
         if (off > 0.012 * largest + 1e-6) wrong = row, is = xx > 0 ? xy / xx : 0;
@@ -464,7 +467,7 @@ void conclude_backward(void)
         const bool other =
             is && (strcmp(is->id, "dS_is_P") == 0 || strcmp(is->id, "dS_is_dP") == 0 || strcmp(is->id, "dS_0") == 0);
         conclude_walks(keys);
-        fit_conclude(&fit_factor[keys], BY_EXPONENT, gap, gap, "");
+        fit_conclude(&fit_factor[keys], BY_EXPONENT, gap, gap, ": that is ");
         fit_conclude(&fit_shift[keys], BY_EXPONENT, gap, gap, "");
         // What is added up may be another tile than dS. Of dQ, where P is not known, no form may mean that P is wrong.
         if (is || keys)

@@ -108,6 +108,16 @@ typedef struct line {
 } line;
 line line_through(const double *x, const double *y, int count);
 
+// Weights as 2^(s2 S - m): whether there is one such m, within `close`; or another factor of S.
+typedef struct exponent {
+    double m, close;
+    bool one;
+    line through;
+} exponent;
+exponent exponent_of(const double *S, const double *log2_weights, int count, double s2, double slack);
+// If it is another factor, sees which, of a query; where: of a kernel. False if it is not.
+bool see_slope(fit *f, const exponent *is, double s2, int query, const char *where);
+
 // --------------------------------------------------------------------------------------------------------------------- record
 
 enum { NO_ROW = -1, NOBODYS_ROW = -2 };  // zeros; numbers that are no row of any input
@@ -167,9 +177,9 @@ extern int step_count;
 extern bool by_keys;  // keys are on the left: the kernel of dK and dV
 
 void read_steps(const walk *w);
-double base2_scale(void);                                             // scores in base 2: S times this
-void name_pair(const product *S, int i, int c, int *q, int *k);       // the rows of Q and K that an element of S has
-bool goes_on(const product *from, const product *to);                 // whether a sum begins with what the other ended with
+double base2_scale(void);                                        // scores in base 2: S times this
+void name_pair(const product *S, int i, int c, int *q, int *k);  // the rows of Q and K that an element of S has
+bool goes_on(const product *from, const product *to);            // whether a sum begins with what the other ended with
 void look_at_walks(const record *r, bool keys), conclude_walks(bool keys);  // which tiles each block meets
 
 // --------------------------------------------------------------------------------------------------------------------- masks
@@ -178,13 +188,15 @@ void look_at_walks(const record *r, bool keys), conclude_walks(bool keys);  // w
 // keys as rows: `sideways`.
 typedef enum fate { WEIGHT, HIDDEN, UNCLEAR } fate;
 typedef struct pairs {
-    int queries, keys, row0, block_query, block_key,
-        key0;  // row0: of Q, where its queries begin; block_...: the first of its block
+    int queries, keys, row0, key0;           // row0: of Q, where its queries begin
+    int block_query, block_key, last_query;  // the first of its block; the last query of it
+    int turn, turns;                         // its number in its walk
     int *query, *key;
     unsigned char *fate;  // [queries, keys]
 } pairs;
-pairs pairs_new(int queries, int keys);         // stays until the program ends
-pairs pairs_of(const step *t, int first_row);   // those of a step, by the first row of its block; nothing is said of their fate
+pairs pairs_new(int queries, int keys);  // stays until the program ends
+pairs pairs_of(const step *t, int first_row,
+               int last_row);  // of a step, by the rows of its block; their fates are left open
 
 // What a mask hid against what it should have hidden, over all its tiles in all cases. kind: of tiles that a mask of their own hides.
 typedef enum mask_kind { MASK_DIAGONAL, MASK_WINDOW, MASK_SINKS, MASK_TAIL, MASK_DKDV, MASK_DQ, MASKS } mask_kind;
@@ -203,8 +215,8 @@ void look_at_sum(bool (*run)(int rows, int cols, wb_input input, int seed, float
 
 // Parts of these.
 void look_at_softmax(const record *r), conclude_softmax(void);  // softmax.c: what each row makes of its scores
-void look_at_dsinks(void), conclude_dsinks(void);  // sinks.c
-bool look_at_pages(const record *r);               // decode.c
+void look_at_dsinks(void), conclude_dsinks(void);               // sinks.c
+bool look_at_pages(const record *r);                            // decode.c
 void look_at_packed_rows(const pairs *tile);
 void look_at_scales(const record *r), look_at_merge(const record *r), conclude_decode(void);
 void look_at_lists(const record *r), look_at_bits(const pairs *tile), conclude_lists(void);  // lists.c

@@ -17,7 +17,9 @@ static const form head_forms[] = {
     {"divided_through_batches", ": heads counted through the batches are divided by Hkv"},
     {"divided_and_modulo", ": it is h / Hkv, modulo Hkv"}, {"own_head_clamped", ": it is h itself, or the last head"},
     {"groups_of_two", ": it is h / 2, or the last head"}, {"heads_rounded_up", ": it is (h + 1) / (Hq / Hkv)"},
-    {"group_times_too_much", ": it is h / group * group, modulo Hkv"}};
+    {"group_times_too_much", ": it is h / group * group, modulo Hkv"},
+    {"batch_twice", ": the batch is in it twice"},
+    {"modulo_through_batches", ": heads counted through the batches are taken modulo all key heads"}};
 // clang-format on
 
 static fit fit_heads[2] = {{FIT(head_forms)}, {FIT(head_forms)}};
@@ -50,7 +52,8 @@ static bool look_at_heads(const record *r, bool of_V)
         VALUES(values, head_forms, right_key_head(h), b * k + q * group, b * k + q % k, b * k + q, b * k, b * k + q / k,
                b * k + q % group, q / group, b * s->q_heads + q / group, b * k + k - 1 - q / group,
                b * k + (q / group + 1) % k, h / k, b * k + q / k % k, b * k + min_int(q, k - 1),
-               b * k + min_int(q / 2, k - 1), b * k + min_int((q + 1) / group, k - 1), b * k + q / group * group % k);
+               b * k + min_int(q / 2, k - 1), b * k + min_int((q + 1) / group, k - 1), b * k + q / group * group % k,
+               2 * b * k + q / group, h % (s->batch * k));
         if (reads[h] >= 0) tell |= fit_add(&fit_heads[of_V], reads[h], values, 0);
         const size_t n = strlen(list[0]), m = strlen(list[1]);
         if (h >= 16) continue;
@@ -186,7 +189,7 @@ static void look_at_tiles(const record *r)
         for (int t = 0; t < step_count && !by_number; t++) {
             const product *S = steps[t].S;
             if (!steps[t].P || S->a_row[0] < 0 || steps[t].first == NO_ROW) continue;
-            pairs p = pairs_of(&steps[t], low);
+            pairs p = pairs_of(&steps[t], low, high);
             fill_fates(&p, &steps[t], largest);
             if ((by_number = hidden_by_number(&steps[t], &p))) continue;
             if (e.problem->signature == WB_BLOCK_MASK)

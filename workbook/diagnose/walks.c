@@ -146,7 +146,8 @@ static const form sink_forms[] = {
     {"sinks_twice", "all sinks are met there, those too that lie in the tiles of the window"},
     {"one_sink_tile", "one tile of sinks is met, whatever their number"}, {"sink_tile_more", "one tile of sinks too many is met"},
     {"sinks_to_the_block", "sinks are met there up to the block's first query"},
-    {"sinks_by_key_tiles", "sinks are counted in tiles of keys, which are wider"}, {"sink_tile_short", "one tile of sinks too few is met"}};
+    {"sinks_by_key_tiles", "sinks are counted in tiles of keys, which are wider"}, {"sink_tile_short", "one tile of sinks too few is met"},
+    {"sinks_and_one", "whole tiles of sinks and one more are met, also where none is left over"}};
 static const form last_forms[] = {
     {"", ""}, {"last_of_first_key", "with the last query that sees the block's first key: its last key is seen longer"},
     {"window_not_skipped", "with the last query of all, though the window ends before it"},
@@ -182,23 +183,29 @@ static void add_bounds(const block *b)
     VALUES(ends, end_forms, right_end, right_end - B, from_any ? from + up(b->low - from, U) : down(b->low, B),
            from + up(b->low + 1 - from, U), from + down(last - from, B), right_end + B, from + up(Nk - from, U),
            from + down(Nk - from, B), from + up(last - 1 - from, U), from + right + B,
-           from + up(min_int(Nk, rows_of_block) - from, U));
+           from + up(min_int(Nk, e.problem->on_host ? b->high - b->low + 1 : rows_of_block) - from, U));
+    if (!causal) ends[2] = ends[3] = ends[10] = right_end;  // nothing of the block is asked for
     for (int f = 0; f < COUNT(end_forms) && from_any; f++) ends[f] = fmin(ends[f], Nk);
     VALUES(sinks, sink_forms, sink_end, 0, down(most, S), up(n, S), most ? S : 0, sink_end + S,
-           up(min_int(n, b->low), S), (double)((most + B - 1) / B) * S, sink_end - S);
+           up(min_int(n, b->low), S), (double)((most + B - 1) / B) * S, sink_end - S, down(most, S) + S);
     const int end = from_any ? min_int(b->end, Nk) : b->end;
     if (!from_any || b->begin == begins[0]) fit_add(&fit_end[0], end, ends, 0);
     if (e.problem->window && b->end > 0) fit_add(&fit_begin[0], b->begin, begins, 0);
-    if (n && !from_any) fit_add(&fit_sinks, b->sink_end, sinks, 0);
+    if (from_any) {  // tiles of sinks are those that begin before their end
+        for (int f = 0; f < COUNT(sink_forms); f++) sinks[f] = b->sink_end;
+        sinks[0] = n && b->low > 0 ? up(n, B) : b->sink_end, sinks[1] = 0;
+    }
+    if (n) fit_add(&fit_sinks, from_any ? up(b->sink_end, B) : b->sink_end, sinks, 0);
 }
 
 // A walk over the queries that see the keys of a block.
 static void add_bounds_of_keys(const block *b)
 {
     const int N = e.s->q_len, at = b->low, B = rows_of_block, W = e.problem->window ? min_int(e.s->window, N) : N;
-    const int sinks = e.problem->sinks ? e.s->sinks : 0, plain = min_int(N, at + B - 1 + W), end = at < sinks ? N : plain;
-    VALUES(ends, last_forms, end, at < sinks ? N : at + W, N, plain, at + B - 1 < sinks ? N : plain, end - 1, at + B,
-           B - 1 + W, end - width, at / B + B - 1 + W);
+    const int sinks = e.problem->sinks ? e.s->sinks : 0, plain = min_int(N, at + B - 1 + W),
+              end = at < sinks ? N : plain;
+    VALUES(ends, last_forms, end, at < sinks ? N : at + W, N, plain, at + B - 1 < sinks ? N : plain, end - 1,
+           at < sinks ? N : at + B, B - 1 + W, end - width, at / B + B - 1 + W);
     VALUES(begins, first_forms, at, 0, fmin(N, at + B), at + 1, fmin(N, at + width));
     for (int f = 0; f < COUNT(last_forms); f++) ends[f] = fmin(N, at + ceil((ends[f] - at) / width) * width);
     if (b->end > 0) fit_add(&fit_end[1], min_int(N, b->end), ends, 0), fit_add(&fit_begin[1], b->begin, begins, 0);
@@ -250,7 +257,7 @@ static void look_at_rows(const record *r)
         if (taken[row] > 1 && twice++ == 0) second = row;
     }
     free(taken);
-    const char *gaps = "order|fetch|bounds|lists|share";
+    const char *gaps = "order|fetch|bounds|lists|share|head mapping";
     if (left)
         find(BY_HEADS, "queries_left_out", gaps,
              "no block takes query %d of head %d (of %d queries, over all heads, %d are left out%s)", query_of(first),
@@ -326,7 +333,8 @@ void look_at_walks(const record *r, bool keys)
             fit *vain = &seen_walks[VAIN][keys];
             if (*vain->says || e.table || is_seen(r, n, S)) continue;
             const int q = keys ? S->b_row[0] : S->a_row[0];
-            fit_says(vain, "the block of %s %d goes through the tile of %s from %d on, which has nothing that it needs%s",
+            fit_says(vain,
+                     "the block of %s %d goes through the tile of %s from %d on, which has nothing that it needs%s",
                      keys ? "key" : "query", keys ? key_of(S->a_row[0]) : query_of(q), keys ? "queries" : "keys",
                      steps[t].first, keys ? "" : walk_of(r, keys, q, 0));
             read_steps(&r->walks[n]);
@@ -376,7 +384,10 @@ void conclude_walks(bool keys)
              keys         ? "queries|parts|group|next head"
              : backward() ? "keys"
                           : "bounds|bound|first tile|sink tiles|share|lists|first key|skip|fetch|overlap",
-             "%s%s%s", keys ? "in the kernel of dK and dV " : backward() ? "in the kernel of dQ " : "",
+             "%s%s%s",
+             keys         ? "in the kernel of dK and dV "
+             : backward() ? "in the kernel of dQ "
+                          : "",
              seen_walks[kind][keys].says, text);
     }
 }
