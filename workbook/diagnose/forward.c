@@ -12,13 +12,12 @@ static const form head_forms[] = {
     {"", ""}, {"group_inverted", ": head h reads h Hkv / Hq times what it should, or h * (Hq / Hkv)"},
     {"heads_modulo", ": it is h modulo Hkv"}, {"heads_not_grouped", ": it is h itself"}, {"first_head", ": it is the first head for all"},
     {"divided_by_kv_heads", ": it is h / Hkv"}, {"group_modulo", ": it is h modulo Hq / Hkv"},
-    {"batch_forgotten", ": the batch is left out"}, {"batch_of_query_heads", ": the batch is counted in query heads"},
+    {"batch_forgotten", ": the batch is left out"}, {"batch_of_query_heads", ": the batch is counted in query heads, or is in it twice"},
     {"heads_backwards", ": they go backwards"}, {"head_shifted", ": it is the next head"},
     {"divided_through_batches", ": heads counted through the batches are divided by Hkv"},
     {"divided_and_modulo", ": it is h / Hkv, modulo Hkv"}, {"own_head_clamped", ": it is h itself, or the last head"},
     {"groups_of_two", ": it is h / 2, or the last head"}, {"heads_rounded_up", ": it is (h + 1) / (Hq / Hkv)"},
     {"group_times_too_much", ": it is h / group * group, modulo Hkv"},
-    {"batch_twice", ": the batch is in it twice"},
     {"modulo_through_batches", ": heads counted through the batches are taken modulo all key heads"}};
 // clang-format on
 
@@ -53,7 +52,7 @@ static bool look_at_heads(const record *r, bool of_V)
                b * k + q % group, q / group, b * s->q_heads + q / group, b * k + k - 1 - q / group,
                b * k + (q / group + 1) % k, h / k, b * k + q / k % k, b * k + min_int(q, k - 1),
                b * k + min_int(q / 2, k - 1), b * k + min_int((q + 1) / group, k - 1), b * k + q / group * group % k,
-               2 * b * k + q / group, h % (s->batch * k));
+               h % (s->batch * k));
         if (reads[h] >= 0) tell |= fit_add(&fit_heads[of_V], reads[h], values, 0);
         const size_t n = strlen(list[0]), m = strlen(list[1]);
         if (h >= 16) continue;

@@ -446,12 +446,12 @@ static void conclude(mask_kind kind)
              "%sthe mask is right where it hides anything, but in %d of the %d tiles that need it it hides nothing%s: "
              "%s%s",
              what, bares, needed, where, seen, numbers);
-    else if (some == 1 || some == 2) {
+    else if (some > 0 && some <= 3) {
         describe(&found[0], kind, says, sizeof says);
         const size_t used = strlen(says);
         char other[200];
-        describe(&found[1 % some], kind, other, sizeof other);
-        if (some == 2) snprintf(says + used, sizeof says - used, " (or, which is the same here, if %s)", other);
+        describe(&found[some > 1], kind, other, sizeof other);
+        if (some > 1) snprintf(says + used, sizeof says - used, " (or, which is the same here, if %s)", other);
         if (only_bare && place) snprintf(where, sizeof where, "; or it is right, but runs %s", places[place].says);
         const rule *u = &found[0];
         const char *id = u->sinks ? sink_forms[u->sinks].id : shapes[u->shape].id;
