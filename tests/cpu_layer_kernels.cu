@@ -1,5 +1,6 @@
 // cpu_layer_kernels.cu - small kernels, one for each feature of the CPU execution layer, and broken ones for its reports. Valid CUDA.
 #include "cpu_layer_kernels.h"
+#include "memory.h"
 
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
@@ -660,18 +661,18 @@ void layer_memory_counts(size_t *out)
 {
 #ifdef __CUDACPU__
     void *a, *b;
-    wb_cpu_memory_reset_peak();
-    const size_t before = wb_cpu_memory_current();
+    wb_memory_reset_peak();
+    const size_t before = wb_memory_current();
     cudaMalloc(&a, 1000);
     cudaMallocAsync(&b, 5000, 0);
-    out[0] = wb_cpu_memory_current() - before;
+    out[0] = wb_memory_current() - before;
     cudaFreeAsync(b, 0);
-    out[1] = wb_cpu_memory_current() - before;
-    out[2] = wb_cpu_memory_peak() - before;
-    wb_cpu_memory_reset_peak();
-    out[3] = wb_cpu_memory_peak() - before;
+    out[1] = wb_memory_current() - before;
+    out[2] = wb_memory_peak() - before;
+    wb_memory_reset_peak();
+    out[3] = wb_memory_peak() - before;
     cudaFree(a);
-    out[4] = wb_cpu_memory_current() - before;
+    out[4] = wb_memory_current() - before;
 #else
     (void)out;  // the layer alone keeps these books
 #endif

@@ -12,11 +12,6 @@ extern "C" {
 wb_status wb_late_begin(void *const buffers[], const size_t bytes[], int count, wb_stream *stream);
 wb_status wb_late_end(wb_stream stream);  // after everything
 
-// Whether the host has waited for a stream of this kind. On the CPU execution layer only.
-int wb_late_waited(void) __attribute__((weak));
-// Whether a kernel was launched on another stream, and none of its events makes that one wait for this.
-int wb_late_astray(void) __attribute__((weak));
-
 #ifdef __cplusplus
 }
 #endif

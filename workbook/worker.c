@@ -256,12 +256,11 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     if (wb_run_in_order && c->order) wb_run_in_order(c->order);
     if (wb_record_products && c->products)
         wb_record_products((float *)(shared + zones[count].start + zones[count].data), (size_t)c->products);
-    if (wb_count_launches) wb_count_launches();
+    if (wb_what_was_asked) wb_what_was_asked();
     x->stage = WB_STAGE_CALLING;
     x->status = wb_call(problem, (wb_function)WB_NAME, c, pointers, stream);
     if (x->status != WB_OK) snprintf(x->message, sizeof x->message, "%s", wb_last_message());
-    x->waited = stream && wb_late_waited && wb_late_waited();
-    x->astray = stream && wb_late_astray && wb_late_astray();
+    if (wb_what_was_asked) x->asked = wb_what_was_asked();
     x->stage = WB_STAGE_WAITING;
     if (!problem->on_host) {
         x->device_status = wb_device_synchronize();
@@ -270,7 +269,10 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     if (watched) wb_watch_end();
     if (overlapped) wb_overlap_end();
     if (wb_record_products) wb_record_products(NULL, 0);
-    if (wb_count_launches) x->launches = wb_count_launches();
+    if (wb_what_was_asked && stream) {  // what was queued is done only now
+        const wb_asked done = wb_what_was_asked();
+        x->asked.products += done.products, x->asked.of_first += done.of_first, x->asked.of_last += done.of_last;
+    }
     const size_t statics = wb_static_memory() > WB_FREE_STATICS ? wb_static_memory() : 0;
     x->host_bytes = wb_host_memory_peak() - host_before + (problem->on_host ? statics : 0);
     x->device_bytes = wb_memory_peak() - device_before + (problem->on_host ? 0 : statics);
