@@ -198,7 +198,7 @@ $B/$(1)/$(2).o: $(3) $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 	$$(if $$(filter %.cu,$$<),$$(compile_cu),$$(call compile_c))
 	@touch -c -r $$(@:.o=.began) $$@ $$(@:.o=.cpp)
 $B/$(1)/$(2)_worker: $B/$(1)/$(2).o $(if $(JUDGED),$B/machinery/judge_$(2).o,$B/machinery/worker_$(2).o $(MACHINERY))
-	$Q$(if $(JUDGED),$$(call its_own,$$<,$$@.o,$(call name,$(2)))) $$(LINK) $(if $(JUDGED),$$@.o $$(filter-out $$<,$$^) $(call statics_of,$$@.o),$$^) $(LIBS) -o $$@.new && mv -f $$@.new $$@
+	$Q$(if $(JUDGED),$$(call its_own,$$<,$$@.o,$(call name,$(2)))) $$(LINK) $(if $(JUDGED),$$@.o $$(filter-out $$<,$$^),$$^) $(if $(JUDGED)$(filter cuda,$(BACKEND)),$(call statics_of,$$<)) $(LIBS) -o $$@.new && mv -f $$@.new $$@
 $B/$(1)/$(2).so: $B/$(1)/$(2).o
 	$Q$$(LINK) -shared $$^ -o $$@
 endef

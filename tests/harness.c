@@ -342,8 +342,9 @@ static bool judge_ending(report *r, const worker_run *run)
     else if (may_not_wait && x->asked.waited)
         say(r, "the function waited for work on the device, and should return when its own is queued");
     else if (run->c.late && x->asked.astray)
-        say(r, "a kernel, a copy or a memset was put on another stream than the one that the function is given, and does "
-               "not wait for the work there");
+        say(r,
+            "a kernel, a copy or a memset was put on another stream than the one that the function is given, and does "
+            "not wait for the work there");
     else
         return true;
     say_case(r, run);
@@ -377,11 +378,36 @@ static bool judge_refusal(report *r, const worker_run *run, const refusal *wante
     return false;
 }
 
+// How many multiplications the products of a case have, Q K^T and P V, if each tile of queries by keys has this many; of 1 x 1: none too many.
+static double products_of(const wb_case *c, int rows, int keys)
+{
+    const attention_shape *s = &c->shape;
+    double pairs = 0;
+    for (int row = 0; row < s->q_len; row += rows) {
+        const int seen = s->causal && row + rows < s->kv_len ? row + rows : s->kv_len;
+        pairs += (double)rows * ((seen - 1) / keys + 1) * keys;
+    }
+    return 2.0 * s->batch * s->q_heads * pairs * s->head_dim;
+}
+
+// Where the lesson is products that run on their own, these have made the outputs. Seen on the cpu backend.
+static bool judge_products(report *r, const worker_run *run)
+{
+    const double did = (double)worker_exchange(run)->asked.products, wanted = products_of(&run->c, 1, 1);
+    if (!harness_capability || !on_cpu_backend() || did >= wanted) return true;
+    say(r,
+        "the outputs are right, but the products that run on their own (hopper.cuh) had %.3g multiplications, and "
+        "Q K^T and P V of this case have %.3g",
+        did, wanted);
+    say_case(r, run);
+    return false;
+}
+
 // All of it is right, or, where a refusal is wanted, that is what came.
 static bool judge(report *r, const worker_run *run, const refusal *wanted)
 {
     if (wanted) return judge_refusal(r, run, wanted);
-    return judge_ending(r, run) && judge_untouched(r, run, false) && judge_outputs(r, run);
+    return judge_ending(r, run) && judge_untouched(r, run, false) && judge_outputs(r, run) && judge_products(r, run);
 }
 
 // Ends the test with the report if there is one, and with it all that its workers have started.
@@ -861,6 +887,29 @@ void check_shares(wb_case c)
     if (!on_cpu_backend()) cr_skip_test("on a GPU nothing sees which block reads which keys");
     c.watched = 1;
     check_case(c);
+}
+
+void check_triangle(wb_case c)
+{
+    enum { ROWS = 64, KEYS = 128 };
+    if (!on_cpu_backend()) harness_end();
+    if (!on_cpu_backend()) cr_skip_test("on a GPU nothing counts what is multiplied: BACKEND=cpu");
+    report r = {.used = 0};
+    worker_run run;
+    c = complete(c);
+    run_right(&run, &c);
+    const wb_asked asked = worker_exchange(&run)->asked;
+    if ((double)asked.products > products_of(&c, ROWS, KEYS))
+        say(&r,
+            "the products had %.4g multiplications, and if each %d rows leave out the tiles of %d keys that none of "
+            "them sees, they have %.4g",
+            (double)asked.products, ROWS, KEYS, products_of(&c, ROWS, KEYS));
+    else if (asked.of_last > 2 * asked.of_first)
+        say(&r,
+            "the last block to begin has %.1f times the products of the first: the GPU waits for it in the end, alone",
+            (double)asked.of_last / (double)asked.of_first);
+    if (r.used) say_case(&r, &run);
+    conclude(&r, &run);
 }
 
 void check_overlap(wb_case c)

@@ -104,6 +104,10 @@ void check_shares(wb_case c);
 // keys or more; and check_case. On the cpu backend, which sees it (asks.h); skipped on a GPU.
 void check_overlap(wb_case c);
 
+// Of a causal case whose length each tile of queries divides: 64 rows multiply no tile of keys beyond the last of them, tiles of up to 128 keys, and the
+// blocks that begin first do not have the least to do; and check_case. On the cpu backend, which counts; skipped on a GPU.
+void check_triangle(wb_case c);
+
 // What the call needed, and check_case.
 typedef struct memory_use {
     size_t device_bytes, host_bytes, workspace_bytes;  // the last: what flash_decode_workspace said

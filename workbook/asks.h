@@ -25,11 +25,11 @@ void wb_have_processors(int count) WB_OF_THE_LAYER;
 // What was asked of the layer since the last call of this.
 typedef struct wb_asked {
     unsigned launches;
-    uint64_t blocks;           // of the last launch
-    uint64_t products;         // multiplications of numbers, by products that run on their own (hopper.cuh)
+    uint64_t blocks;             // of the last launch
+    uint64_t products;           // multiplications of numbers, by products that run on their own (hopper.cuh)
     uint64_t of_first, of_last;  // how many of these by the first and by the last block of a launch that had any
-    bool waited;               // the host, for a stream
-    bool astray;               // something was put on a stream that does not wait for what another had queued
+    bool waited;                 // the host, for a stream
+    bool astray;                 // something was put on a stream that does not wait for what another had queued
 } wb_asked;
 wb_asked wb_what_was_asked(void) WB_OF_THE_LAYER;
 

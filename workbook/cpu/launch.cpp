@@ -286,7 +286,8 @@ void run_grid(const kernel &what, const launch_config &config, void (*body)(void
     if (current) report("launch in a kernel", what.site, "a kernel cannot launch %s here", what.name);
     pthread_mutex_lock(&launching);
     const bool may = allowed(what, config);
-    if (may) launched.launches++, launched.blocks = static_cast<uint64_t>(config.grid.x) * config.grid.y * config.grid.z;
+    if (may)
+        launched.launches++, launched.blocks = static_cast<uint64_t>(config.grid.x) * config.grid.y * config.grid.z;
     pthread_mutex_unlock(&launching);
     if (!may) return;
     const auto l = std::make_shared<queued_launch>(queued_launch{what, config, body, {}, argument_bytes});
