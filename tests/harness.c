@@ -267,7 +267,11 @@ static bool judge_outputs(report *r, const worker_run *run)
             if (not_finite)
                 say(r, "\n  of these, %zu are NaN or infinite (outputs start as NaN: not written, or computed so)",
                     not_finite);
-            if (run->c.late)
+            if (run->c.late == 2)
+                say(r, "\n  another call is under way meanwhile, on a stream of its own: what both keep in one place, "
+                       "as in "
+                       "a __device__ variable, is the other's");
+            else if (run->c.late)
                 say(r, "\n  the inputs arrive on the stream that the function is given, which is not the default one: "
                        "work that is "
                        "queued elsewhere does not wait for them, and reads NaN");
@@ -710,6 +714,8 @@ void check_stream(wb_case c)
     c.late = 1;
     may_not_wait = true;
     check_case(c);
+    c.late = 2;
+    if (on_cpu_backend()) check_case(c);
 }
 
 // -------------------------------------------------------------------------------------------------------- drawn sizes

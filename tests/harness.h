@@ -67,7 +67,8 @@ void check_descends(wb_case c);
 // lanes, warps and blocks run backward the second time, shuffled the third; give each row at least three tiles, since a + b is b + a.
 void check_same_twice(wb_case c);
 
-// The function works on the stream that it is given, which is not the default one, and does not wait for it; and check_case.
+// The function works on the stream that it is given, which is not the default one, and does not wait for it, also while another call is under
+// way on another; and check_case.
 void check_stream(wb_case c);
 
 // Sizes drawn from the seed, beyond those of the other tests, so that no constant will do: one head of `longest` to 1.5 times as many
