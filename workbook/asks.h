@@ -44,12 +44,13 @@ typedef struct wb_watch {
     bool shares;              // of decoding: any block may read any keys, but no block more than half of them
 } wb_watch;
 
-// A tensor [.., rows, row_bytes]: K or V, or one that tells which queries are at hand.
+// A tensor [.., rows, row_bytes], of keys or of queries: an input, one that tells which queries are at hand, or an output, whose rows are those that
+// a block is for once it has changed them.
 typedef struct wb_watched {
     const void *at;
     size_t bytes, row_bytes;
     int rows;
-    bool keys;
+    bool keys, tells, output;
 } wb_watched;
 
 // From here to wb_watch_end() whoever touches keys for queries that do not see them, nor have a neighbour within a tile that does, ends

@@ -152,13 +152,16 @@ static void watch_pages(const wb_problem *problem, const wb_case *c, const wb_te
         for (int k = 0; k < 2; k++) {
             const int n = wb_tensor_named(tensors, count, k ? "V" : "K");
             const size_t rows = tensors[n].count / tensors[n].dim[3];
-            caches[k] = (wb_watched){pointers[n], tensors[n].bytes, tensors[n].bytes / rows, (int)rows, true};
+            caches[k] =
+                (wb_watched){pointers[n], tensors[n].bytes, tensors[n].bytes / rows, (int)rows, true, true, false};
         }
         wb_watch_pages(&shares, caches, 2);
         return;
     }
     const bool backward = problem->signature == WB_BACKWARD;
-    static const char *const which[2][4] = {{"O", "Q", "K", "V"}, {"Q", "dO", "K", "V"}};  // two tell the queries
+    enum { WATCHED = 8, TELL = 4 };
+    static const char *const which[2][WATCHED] = {{"O", "Q", "K", "V", "L"},
+                                                  {"Q", "dO", "K", "V", "dQ", "delta", "dK", "dV"}};
     const attention_shape *s = &c->shape;
     wb_watch watch = {.span = (s->q_len - 1) / WB_SPANS + 1, .both_ways = backward, .on_host = problem->on_host};
     if (problem->signature == WB_BLOCK_MASK) {
@@ -171,14 +174,24 @@ static void watch_pages(const wb_problem *problem, const wb_case *c, const wb_te
     }
     for (int q = 0; q < WB_SPANS && !watch.exact; q++)
         watch.near[q] = near(problem, s, watch.span, q * watch.span, q * watch.span + watch.span - 1);
-    wb_watched watched[4];
-    for (int k = 0; k < 4; k++) {
-        const int n = wb_tensor_named(tensors, count, which[backward][k]);
+    wb_watched watched[WATCHED];
+    int number = 0;
+    for (; number < (problem->on_host ? TELL : WATCHED) && which[backward][number]; number++) {
+        const char *name = which[backward][number];
+        const int n = wb_tensor_named(tensors, count, name);
         const wb_tensor *t = &tensors[n];
-        watched[k] = (wb_watched){pointers[n], t->bytes, t->bytes / t->count * t->dim[3], (int)t->dim[2], k >= 2};
+        const bool vectors = t->dim[2] != (size_t)s->q_len && t->dim[2] != (size_t)s->kv_len;  // L and delta [.., N]
+        const size_t rows = vectors ? t->dim[3] : t->dim[2];
+        watched[number] = (wb_watched){pointers[n],
+                                       t->bytes,
+                                       t->bytes / t->count * (vectors ? 1 : t->dim[3]),
+                                       (int)rows,
+                                       strpbrk(name, "KV") != NULL,
+                                       number < TELL,
+                                       t->output};
     }
     if (problem->on_host && openblas_set_num_threads) openblas_set_num_threads(1);  // one thread, one tile at a time
-    wb_watch_pages(&watch, watched, 4);
+    wb_watch_pages(&watch, watched, number);
 }
 
 // late.h, for the inputs.
