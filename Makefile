@@ -260,8 +260,8 @@ $(foreach v,$(VARIANTS),$(eval $(call implementation,variants/$v,$(firstword $(s
 # Edited copies of a source, made by tune.sh: build/BACKEND/tune/NN/NAME/source.cu.
 $(foreach t,$(wildcard $B/tune/*/*/*.cu),$(eval $(call implementation,$(patsubst $B/%/,%,$(dir $t)),$(word 4,$(subst /, ,$t)),$t)))
 
-# Code that cheats or dies, for the harness's own test.
-$(eval $(call edited_source,$B/hostile/%,tests/hostile/hostile.c,tests/hostile/hostile.diff)$(newline)$(call implementation,hostile/%,01,$B/hostile/%/hostile.c))
+# Code that cheats or dies, for the harness's own test; and code that no worker can be made of.
+$(foreach l,hostile refused,$(eval $(call edited_source,$B/$l/%,tests/hostile/hostile.c,tests/hostile/$l.diff)$(newline)$(call implementation,$l/%,01,$B/$l/%/hostile.c)))
 hostile: $B/hostile/crash/01.so $B/hostile/endless/01.so $B/hostile/exit_zero/01.so
 	@$(MAKE) --no-print-directory $(patsubst %,$B/hostile/%/01_worker,$(call names_in,tests/hostile/hostile.diff))
 
