@@ -117,9 +117,9 @@ LAYER :=
 else
 LAYER := $(patsubst workbook/cpu/%.cpp,$B/layer/%.o,$(wildcard workbook/cpu/*.cpp))
 DEVICE_LIBS := -ldl
-endif
 # What worker, machinery and layer keep from a function that they call: see JUDGED.
 HIDDEN := -fvisibility=hidden
+endif
 LINK = $(CXX) $(OPENMP) -pthread -Wl,--as-needed
 LIBS := $(OPENBLAS_LIBS) $(DEVICE_LIBS) -lm
 
