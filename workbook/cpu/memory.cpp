@@ -327,4 +327,3 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
     *free = *total - wb_memory_current();
     return cudaSuccess;
 }
-
