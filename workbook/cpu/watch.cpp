@@ -235,12 +235,12 @@ static void judge_by_outputs()
             const row_range rows = noted[!side][n].rows;
             if (spans(rows) & near) continue;
             report_begin("a tile was read that should have been skipped");
-            report_line(
-                "a block that writes %s %d to %d, or less than %d of them, has touched %s %d to %d, of which no tile",
-                side ? "keys" : "queries", __builtin_ctzll(mine) * watch.span,
-                (64 - __builtin_clzll(mine)) * watch.span - 1, WB_NEAR, side ? "queries" : "keys", rows.first,
-                rows.last);
-            report_line("of up to %d by %d pairs that one of its rows sees has any", WB_NEAR, WB_NEAR);
+            report_line("a block that writes %s %d to %d has touched %s %d to %d: none of the first is near enough to "
+                        "see or be",
+                        side ? "keys" : "queries", __builtin_ctzll(mine) * watch.span,
+                        (64 - __builtin_clzll(mine)) * watch.span - 1, side ? "queries" : "keys", rows.first,
+                        rows.last);
+            report_line("seen by one of these, so that no tile of up to %d by %d pairs needs them", WB_NEAR, WB_NEAR);
             report_end();
         }
     }
