@@ -117,12 +117,14 @@ LAYER :=
 else
 LAYER := $(patsubst workbook/cpu/%.cpp,$B/layer/%.o,$(wildcard workbook/cpu/*.cpp))
 DEVICE_LIBS := -ldl
+# What worker, machinery and layer keep from a function that they call: see JUDGED.
+HIDDEN := -fvisibility=hidden
 endif
 LINK = $(CXX) $(OPENMP) -pthread -Wl,--as-needed
 LIBS := $(OPENBLAS_LIBS) $(DEVICE_LIBS) -lm
 
 # Objects are made anew when the flags change.
-FLAGS := $(strip $(C) $(KERNEL) $(CXXFLAGS) $(KERNELFLAGS) $(CU) $(LIBS))
+FLAGS := $(strip $(C) $(HIDDEN) $(KERNEL) $(CXXFLAGS) $(KERNELFLAGS) $(CU) $(LIBS))
 -include $B/flags.mk
 build/tools.mk $B/flags.mk: ;
 ifneq ($(BUILT_WITH),$(FLAGS))
@@ -149,7 +151,8 @@ endif
 
 $B/machinery/%.o: workbook/%.c $B/flags.mk
 	@mkdir -p $(@D)
-	$(call compile_c,$(if $(filter workbook/memory.c,$<),$(MEMORY)))
+	$(call compile_c,$(HIDDEN) $(if $(filter workbook/memory.c,$<),$(MEMORY)))
+$B/machinery/%.o: KERNELFLAGS += $(HIDDEN)
 $B/machinery/%.o: workbook/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 	@mkdir -p $(@D)
 	$(compile_cu)
@@ -162,7 +165,7 @@ $B/reference/%.o: reference/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 $B/layer/%.o: workbook/cpu/%.cpp $B/flags.mk
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)
-	$Q$(CPU) $(CXXFLAGS) -c $< -o $@
+	$Q$(CPU) $(CXXFLAGS) $(HIDDEN) -c $< -o $@
 # What judges at length is the oracle, so suites need no more than -O1.
 $B/tests/%.o: tests/%.c $B/flags.mk
 	@mkdir -p $(@D)
@@ -179,10 +182,12 @@ JUDGE := $(addprefix $B/machinery/,judge/expect.o judge/session.o judge/worker_r
 RECORD := $(addprefix $B/machinery/,judge/record.o score/results.o)
 MACHINERY := $(CASE_OF) $(addprefix $B/machinery/,exchange.o problems.o validate.o device.o memory.o) $(LAYER)
 
-# Of what is judged nothing is called but its function, by its name: what else it defines stays its own, and if it is called recvmsg or mprotect,
-# worker and layer have theirs. Keys and what is made of them need no such care.
+# A worker is two objects, and neither can name what the other keeps to itself. Of the function's nothing is called but the function, so that its
+# own recvmsg or mprotect is its own. Of the judge's (worker, machinery, layer) it can name what workbook.h and cpu/include declare: all else is
+# compiled as hidden, and here becomes local. How many bytes of variables it has that outlive functions is noted as wb_statics (memory.h).
+JUDGED := $(and $(filter cpu,$(BACKEND)),$(call in_path,objcopy))
 its_own = $(LD) -r --force-group-allocation $(1) -o $(2) && objcopy $(foreach f,$(3) $(3)_workspace,--keep-global-symbol=$f) $(2) &&
-judged = $(and $(filter problems hostile/%,$(1)),$(filter cpu,$(BACKEND)),$(call in_path,objcopy))
+statics_of = -Xlinker --defsym=wb_statics=wb_statics_from+$$$$(size $(1) | awk 'END { print $$$$2 + $$$$3 }')
 
 # An object is as old as the moment its source was read: a save while the compiler works is not overlooked. A worker appears whole.
 # $(1): folder below $B, $(2): number, $(3): source
@@ -192,8 +197,8 @@ $B/$(1)/$(2).o: $(3) $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 	@: >$$(@:.o=.began)
 	$$(if $$(filter %.cu,$$<),$$(compile_cu),$$(call compile_c))
 	@touch -c -r $$(@:.o=.began) $$@ $$(@:.o=.cpp)
-$B/$(1)/$(2)_worker: $B/$(1)/$(2).o $B/machinery/worker_$(2).o $(MACHINERY)
-	$Q$(if $(judged),$$(call its_own,$$<,$$@.o,$(call name,$(2)))) $$(LINK) $(if $(judged),$$@.o $$(filter-out $$<,$$^),$$^) $(LIBS) -o $$@.new && mv -f $$@.new $$@
+$B/$(1)/$(2)_worker: $B/$(1)/$(2).o $(if $(JUDGED),$B/machinery/judge_$(2).o,$B/machinery/worker_$(2).o $(MACHINERY))
+	$Q$(if $(JUDGED),$$(call its_own,$$<,$$@.o,$(call name,$(2)))) $$(LINK) $(if $(JUDGED),$$@.o $$(filter-out $$<,$$^),$$^) $(if $(JUDGED)$(filter cuda,$(BACKEND)),$(call statics_of,$$<)) $(LIBS) -o $$@.new && mv -f $$@.new $$@
 $B/$(1)/$(2).so: $B/$(1)/$(2).o
 	$Q$$(LINK) -shared $$^ -o $$@
 endef
@@ -201,6 +206,8 @@ define suite
 $B/machinery/worker_$(1).o: workbook/worker.c $B/flags.mk
 	@mkdir -p $$(@D)
 	$Q$(C) -DWB_NAME=$(call name,$(1)) -c $$< -o $$@
+$B/machinery/judge_$(1).o: $B/machinery/worker_$(1).o $(MACHINERY)
+	$Q$(LD) -r --force-group-allocation $$^ -o $$@ && objcopy --localize-hidden $(if $(DEBUG),,--strip-debug) $$@
 $B/tests/$(1)_test: $B/tests/$(1)_$(call name,$(1)).o $B/tests/harness.o $(RECORD) $(JUDGE) $(addprefix $B/machinery/,mask/picture.o problems.o)
 	$Q$$(LINK) $$^ -lcriterion -ldl -lm -o $$@
 endef
@@ -253,8 +260,8 @@ $(foreach v,$(VARIANTS),$(eval $(call implementation,variants/$v,$(firstword $(s
 # Edited copies of a source, made by tune.sh: build/BACKEND/tune/NN/NAME/source.cu.
 $(foreach t,$(wildcard $B/tune/*/*/*.cu),$(eval $(call implementation,$(patsubst $B/%/,%,$(dir $t)),$(word 4,$(subst /, ,$t)),$t)))
 
-# Code that cheats or dies, for the harness's own test.
-$(eval $(call edited_source,$B/hostile/%,tests/hostile/hostile.c,tests/hostile/hostile.diff)$(newline)$(call implementation,hostile/%,01,$B/hostile/%/hostile.c))
+# Code that cheats or dies, for the harness's own test; and code that no worker can be made of.
+$(foreach l,hostile refused,$(eval $(call edited_source,$B/$l/%,tests/hostile/hostile.c,tests/hostile/$l.diff)$(newline)$(call implementation,$l/%,01,$B/$l/%/hostile.c)))
 hostile: $B/hostile/crash/01.so $B/hostile/endless/01.so $B/hostile/exit_zero/01.so
 	@$(MAKE) --no-print-directory $(patsubst %,$B/hostile/%/01_worker,$(call names_in,tests/hostile/hostile.diff))
 
@@ -353,7 +360,7 @@ wrong: $B/suite $(NUMBERS:%=$B/tests/%_test)
 	@$(MAKE) --no-print-directory $(foreach w,$(wrong_names),$B/wrong/$w/$(firstword $(subst /, ,$w))_worker)
 caught:
 	@$(MAKE) --no-print-directory $(wrong_names:%=$B/wrong/%/caught)
-judges: $B/score $B/suite $B/confine $(foreach k,worker bare_worker tools,$B/$k.filter) $(if $(wildcard workbook/diagnose/diagnose.c),$B/diagnose) $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/worker_$n.o) $(MACHINERY) check-machinery
+judges: $B/score $B/suite $B/confine $(foreach k,worker bare_worker tools,$B/$k.filter) $(if $(wildcard workbook/diagnose/diagnose.c),$B/diagnose) $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/worker_$n.o $(if $(JUDGED),$B/machinery/judge_$n.o)) $(MACHINERY) check-machinery
 own: $B/suite $(foreach t,$(OWN),$B/tests/$t_test)
 everything: $B/bench $B/errors $B/diagnose $B/score $B/suite $B/mask $B/timeline hostile own $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib $(LIBRARY_WORKERS) variants
 

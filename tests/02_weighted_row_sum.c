@@ -107,4 +107,4 @@ Test(weighted_row_sum, bad_input)
 }
 
 // Nothing is stored on the way: no products, no partial sums in global memory.
-Test(weighted_row_sum, memory) { check_memory((wb_case){.rows = 256, .cols = 4096}, 0, (size_t)64 << 20); }
+Test(weighted_row_sum, memory) { check_memory((wb_case){.rows = 256, .cols = 4096}, 0, (size_t)12 << 20); }

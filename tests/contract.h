@@ -97,7 +97,7 @@ static inline void check_shifted(wb_case c)
 }
 
 // Nothing but inputs and outputs in device memory, and not much on the host.
-static inline void check_no_memory(wb_case c) { check_memory(c, 0, (size_t)64 << 20); }
+static inline void check_no_memory(wb_case c) { check_memory(c, 0, (size_t)12 << 20); }
 
 // Where a problem has no window or no sinks, these fields are not read, whatever they are.
 static inline void check_unread(wb_case c)

@@ -94,13 +94,13 @@ static void say_case(report *r, const worker_run *run)
 static size_t tile_of(const worker_run *run)
 {
     const attention_shape *s = &run->c.shape;
-    const wb_launches launch = worker_exchange(run)->launches;
+    const wb_asked asked = worker_exchange(run)->asked;
     const uint64_t heads = (uint64_t)s->q_heads * (uint64_t)s->batch;
     if (run->problem->on_host) return (size_t)run->problem->tile;
     if (run->problem->signature == WB_BLOCK_MASK) return (size_t)run->c.q_tile;
-    if (run->problem->signature != WB_FORWARD || launch.count != 1 || launch.blocks < 2 * heads) return 0;
+    if (run->problem->signature != WB_FORWARD || asked.launches != 1 || asked.blocks < 2 * heads) return 0;
     for (uint64_t rows = 8; rows <= 256; rows *= 2)
-        if (((uint64_t)s->q_len - 1) / rows + 1 == launch.blocks / heads && launch.blocks % heads == 0) return rows;
+        if (((uint64_t)s->q_len - 1) / rows + 1 == asked.blocks / heads && asked.blocks % heads == 0) return rows;
     return 0;
 }
 
@@ -267,7 +267,11 @@ static bool judge_outputs(report *r, const worker_run *run)
             if (not_finite)
                 say(r, "\n  of these, %zu are NaN or infinite (outputs start as NaN: not written, or computed so)",
                     not_finite);
-            if (run->c.late)
+            if (run->c.late == 2)
+                say(r, "\n  another call is under way meanwhile, on a stream of its own: what both keep in one place, "
+                       "as in "
+                       "a __device__ variable, is the other's");
+            else if (run->c.late)
                 say(r, "\n  the inputs arrive on the stream that the function is given, which is not the default one: "
                        "work that is "
                        "queued elsewhere does not wait for them, and reads NaN");
@@ -321,6 +325,8 @@ static int capability(void)
     return cuInit(0) || cuDeviceGet(&device, 0) || cuDeviceGetAttribute(&major, MAJOR, device) ? 0 : major;
 }
 
+static bool may_not_wait;  // of the tests of promises: whatever their cases are about
+
 // The worker finished, the function returned ok, and the device found nothing wrong.
 static bool judge_ending(report *r, const worker_run *run)
 {
@@ -337,11 +343,12 @@ static bool judge_ending(report *r, const worker_run *run)
         say(r, "the function returned '%s': ", wb_status_text(x->status)), say_theirs(r, x->message, sizeof x->message);
     else if (x->device_status != WB_OK)
         say(r, "a kernel failed: "), say_theirs(r, x->device_message, sizeof x->device_message);
-    else if (run->c.late && x->waited)
-        say(r, "the function waited for the work on its stream, and should return when its own is queued");
-    else if (run->c.late && x->astray)
-        say(r, "a kernel was launched on another stream than the one that the function is given, and does not wait for "
-               "the work there");
+    else if (may_not_wait && x->asked.waited)
+        say(r, "the function waited for work on the device, and should return when its own is queued");
+    else if (run->c.late && x->asked.astray)
+        say(r,
+            "a kernel, a copy or a memset was put on another stream than the one that the function is given, and does "
+            "not wait for the work there");
     else
         return true;
     say_case(r, run);
@@ -375,11 +382,36 @@ static bool judge_refusal(report *r, const worker_run *run, const refusal *wante
     return false;
 }
 
+// How many multiplications the products of a case have, Q K^T and P V, if each tile of queries by keys has this many; of 1 x 1: none too many.
+static double products_of(const wb_case *c, int rows, int keys)
+{
+    const attention_shape *s = &c->shape;
+    double pairs = 0;
+    for (int row = 0; row < s->q_len; row += rows) {
+        const int seen = s->causal && row + rows < s->kv_len ? row + rows : s->kv_len;
+        pairs += (double)rows * ((seen - 1) / keys + 1) * keys;
+    }
+    return 2.0 * s->batch * s->q_heads * pairs * s->head_dim;
+}
+
+// Where the lesson is products that run on their own, these have made the outputs. Seen on the cpu backend.
+static bool judge_products(report *r, const worker_run *run)
+{
+    const double did = (double)worker_exchange(run)->asked.products, wanted = products_of(&run->c, 1, 1);
+    if (!harness_capability || !on_cpu_backend() || did >= wanted) return true;
+    say(r,
+        "the outputs are right, but the products that run on their own (hopper.cuh) had %.3g multiplications, and "
+        "Q K^T and P V of this case have %.3g",
+        did, wanted);
+    say_case(r, run);
+    return false;
+}
+
 // All of it is right, or, where a refusal is wanted, that is what came.
 static bool judge(report *r, const worker_run *run, const refusal *wanted)
 {
     if (wanted) return judge_refusal(r, run, wanted);
-    return judge_ending(r, run) && judge_untouched(r, run, false) && judge_outputs(r, run);
+    return judge_ending(r, run) && judge_untouched(r, run, false) && judge_outputs(r, run) && judge_products(r, run);
 }
 
 // Ends the test with the report if there is one, and with it all that its workers have started.
@@ -660,6 +692,7 @@ void check_same_twice(wb_case c)
     report r = {.used = 0};
     worker_run first, second;
     c = complete(c);
+    may_not_wait = true;
     // Large terms that cancel: a sum in another order then shows even in bfloat16.
     if (problem()->signature == WB_BACKWARD && c.input == WB_NORMAL) c.input = WB_TOWER;
     run_right(&first, &c);
@@ -679,7 +712,10 @@ void check_stream(wb_case c)
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8", 1);
     setenv("CUDA_MODULE_LOADING", "EAGER", 1);
     c.late = 1;
+    may_not_wait = true;
     check_case(c);
+    c.late = 2;
+    if (on_cpu_backend()) check_case(c);
 }
 
 // -------------------------------------------------------------------------------------------------------- drawn sizes
@@ -776,6 +812,7 @@ void check_memory(wb_case c, size_t device_bytes, size_t host_bytes)
     report r = {.used = 0};
     worker_run run;
     c = complete(c);
+    may_not_wait = true;
     if (on_cpu_backend() && !problem()->on_host)
         c.order = 1;  // on one host thread, so that what is counted is no stack
     run_judged(&run, &c, WORKER_ALONE, NULL);
@@ -856,6 +893,29 @@ void check_shares(wb_case c)
     if (!on_cpu_backend()) cr_skip_test("on a GPU nothing sees which block reads which keys");
     c.watched = 1;
     check_case(c);
+}
+
+void check_triangle(wb_case c)
+{
+    enum { ROWS = 64, KEYS = 128 };
+    if (!on_cpu_backend()) harness_end();
+    if (!on_cpu_backend()) cr_skip_test("on a GPU nothing counts what is multiplied: BACKEND=cpu");
+    report r = {.used = 0};
+    worker_run run;
+    c = complete(c);
+    run_right(&run, &c);
+    const wb_asked asked = worker_exchange(&run)->asked;
+    if ((double)asked.products > products_of(&c, ROWS, KEYS))
+        say(&r,
+            "the products had %.4g multiplications, and if each %d rows leave out the tiles of %d keys that none of "
+            "them sees, they have %.4g",
+            (double)asked.products, ROWS, KEYS, products_of(&c, ROWS, KEYS));
+    else if (asked.of_last > 2 * asked.of_first)
+        say(&r,
+            "the last block to begin has %.1f times the products of the first: the GPU waits for it in the end, alone",
+            (double)asked.of_last / (double)asked.of_first);
+    if (r.used) say_case(&r, &run);
+    conclude(&r, &run);
 }
 
 void check_overlap(wb_case c)

@@ -67,7 +67,8 @@ void check_descends(wb_case c);
 // lanes, warps and blocks run backward the second time, shuffled the third; give each row at least three tiles, since a + b is b + a.
 void check_same_twice(wb_case c);
 
-// The function works on the stream that it is given, which is not the default one, and does not wait for it; and check_case.
+// The function works on the stream that it is given, which is not the default one, and does not wait for it, also while another call is under
+// way on another; and check_case.
 void check_stream(wb_case c);
 
 // Sizes drawn from the seed, beyond those of the other tests, so that no constant will do: one head of `longest` to 1.5 times as many
@@ -103,6 +104,10 @@ void check_shares(wb_case c);
 // While a warp works on a tile of scores a product of its own is in flight: for three quarters of its tiles, so give it eight tiles of
 // keys or more; and check_case. On the cpu backend, which sees it (asks.h); skipped on a GPU.
 void check_overlap(wb_case c);
+
+// Of a causal case whose length each tile of queries divides: 64 rows multiply no tile of keys beyond the last of them, tiles of up to 128 keys, and the
+// blocks that begin first do not have the least to do; and check_case. On the cpu backend, which counts; skipped on a GPU.
+void check_triangle(wb_case c);
 
 // What the call needed, and check_case.
 typedef struct memory_use {

@@ -23,6 +23,31 @@ for name in $(told names); do
     fi
 done
 
+# What worker and layer keep to themselves cannot be named, and all that can be is declared where the lesson's headers declare it.
+if [ "${BACKEND:-cpu}" = cpu ]; then
+    for name in $(awk -v list=tests/hostile/refused.diff -v tell=names -f workbook/loop/edit.awk); do
+        want=$(awk -v list=tests/hostile/refused.diff -v entry="$name" -v tell=known -f workbook/loop/edit.awk)
+        if ${MAKE:-make} --no-print-directory -s BACKEND=cpu "$out/refused/$name/01_worker" >"$record.log" 2>&1 ||
+            ! grep -q "undefined reference to .$want" "$record.log"; then
+            echo "FAIL  $name: wanted that $want is not found:"
+            cat "$record.log"
+            failed=1
+        else
+            echo "ok    $name: nothing is known of $want"
+        fi
+    done
+    others=$(nm -gC --defined-only "$out/machinery/judge_01.o" | cut -c20- | grep -v -e std:: -e '^main$' -e '^__ubsan_' -e "^cblas_sgemm$" -e "^wb_statics_from$" |
+        sed 's/(.*//; s/.*:://' | sort -u | while read -r name; do
+        grep -rqw -e "$name" workbook/workbook.h workbook/cpu/include || echo "$name"
+    done)
+    if [ -z "$others" ]; then
+        echo "ok    what a worker's function can name is declared in workbook.h and cpu/include"
+    else
+        echo "FAIL  a worker's function can name what no header of its own declares:" $others
+        failed=1
+    fi
+fi
+
 # What a failure says: where, in the tile of this launch; and what the first hour shows, but for the last digits.
 says() { # NN WRONG CASE: what make test-NN prints for a wrong solution
     ${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$out/tests/$1_test" "$out/wrong/$1/$2/$1_worker" >"$record.log" 2>&1 || cat "$record.log"

@@ -22,12 +22,16 @@ void wb_run_in_order(long order) WB_OF_THE_LAYER;
 // How many multiprocessors it plays from here on; 0: as many as always.
 void wb_have_processors(int count) WB_OF_THE_LAYER;
 
-// How many kernels were launched since the last call of this, and how many blocks the last one had.
-typedef struct wb_launches {
-    unsigned count;
-    uint64_t blocks;
-} wb_launches;
-wb_launches wb_count_launches(void) WB_OF_THE_LAYER;
+// What was asked of the layer since the last call of this.
+typedef struct wb_asked {
+    unsigned launches;
+    uint64_t blocks;             // of the last launch
+    uint64_t products;           // multiplications of numbers, by products that run on their own (hopper.cuh)
+    uint64_t of_first, of_last;  // how many of these by the first and by the last block of a launch that had any
+    bool waited;                 // the host, for a stream
+    bool astray;                 // something was put on a stream that does not wait for what another had queued
+} wb_asked;
+wb_asked wb_what_was_asked(void) WB_OF_THE_LAYER;
 
 // Which keys a tile of queries may rightly read, in spans of `span` rows. Tiles have up to WB_NEAR queries and keys, wherever they start.
 enum { WB_SPANS = 64, WB_NEAR = 128 };
@@ -40,12 +44,13 @@ typedef struct wb_watch {
     bool shares;              // of decoding: any block may read any keys, but no block more than half of them
 } wb_watch;
 
-// A tensor [.., rows, row_bytes]: K or V, or one that tells which queries are at hand.
+// A tensor [.., rows, row_bytes], of keys or of queries: an input, one that tells which queries are at hand, or an output, whose rows are those that
+// a block is for once it has changed them.
 typedef struct wb_watched {
     const void *at;
     size_t bytes, row_bytes;
     int rows;
-    bool keys;
+    bool keys, tells, output;
 } wb_watched;
 
 // From here to wb_watch_end() whoever touches keys for queries that do not see them, nor have a neighbour within a tile that does, ends

@@ -59,7 +59,7 @@ extern "C" int wb_device_capability(void)
 
 // ---------------------------------------------------------------------------------------------------------------- late.h
 
-static void *away[16];
+static void *away[32];
 static int away_count;
 
 #ifdef __CUDACC__
@@ -72,21 +72,21 @@ __global__ void spend(long long clocks)
 
 extern "C" wb_status wb_late_begin(void *const buffers[], const size_t bytes[], int count, wb_stream *stream)
 {
-    if (count > (int)(sizeof away / sizeof *away)) return WB_UNSUPPORTED;
+    if (count > (int)(sizeof away / sizeof *away) - away_count) return WB_UNSUPPORTED;
     WB_CUDA(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking));
-    for (away_count = 0; away_count < count; away_count++) {
-        void *&copy = away[away_count];
-        WB_CUDA(cudaMalloc(&copy, bytes[away_count]));
-        WB_CUDA(cudaMemcpy(copy, buffers[away_count], bytes[away_count], cudaMemcpyDeviceToDevice));
-        WB_CUDA(cudaMemset(buffers[away_count], 0xff, bytes[away_count]));
+    void **const copies = away + away_count;
+    for (int k = 0; k < count; k++, away_count++) {
+        WB_CUDA(cudaMalloc(&copies[k], bytes[k]));
+        WB_CUDA(cudaMemcpy(copies[k], buffers[k], bytes[k], cudaMemcpyDeviceToDevice));
+        WB_CUDA(cudaMemset(buffers[k], 0xff, bytes[k]));
     }
-    WB_CUDA(cudaDeviceSynchronize());
+    WB_CUDA(cudaStreamSynchronize(nullptr));
 #ifdef __CUDACC__
     spend<<<1, 1, 0, *stream>>>(400 * 1000 * 1000LL);
     WB_CUDA(cudaGetLastError());
 #endif
     for (int k = 0; k < count; k++)
-        WB_CUDA(cudaMemcpyAsync(buffers[k], away[k], bytes[k], cudaMemcpyDeviceToDevice, *stream));
+        WB_CUDA(cudaMemcpyAsync(buffers[k], copies[k], bytes[k], cudaMemcpyDeviceToDevice, *stream));
     return WB_OK;
 }
 

@@ -34,9 +34,7 @@ typedef struct wb_exchange {
     char message[256];        // wb_last_message() after it
     wb_status device_status;  // what the device said after the work was done
     char device_message[256];
-    wb_launches launches;      // of the call, on the cpu backend
-    bool waited;               // the function waited for its stream: seen with late inputs, on the cpu backend
-    bool astray;               // it launched a kernel on another one: likewise
+    wb_asked asked;            // by the call, on the cpu backend
     uint64_t device_bytes;     // the most device memory the call held beyond the tensors, arrays of its file included
     uint64_t device_kept;      // how much of that it still held when its work was done: a leak
     uint64_t workspace_bytes;  // what the function asked for

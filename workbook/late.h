@@ -8,14 +8,9 @@
 extern "C" {
 #endif
 
-// Takes the contents of `count` buffers away, leaves NaN, and queues their return on a new stream that waits for no other.
+// Takes the contents of `count` buffers away, leaves NaN, and queues their return on a new stream that waits for no other. May be called twice.
 wb_status wb_late_begin(void *const buffers[], const size_t bytes[], int count, wb_stream *stream);
 wb_status wb_late_end(wb_stream stream);  // after everything
-
-// Whether the host has waited for a stream of this kind. On the CPU execution layer only.
-int wb_late_waited(void) __attribute__((weak));
-// Whether a kernel was launched on another stream, and none of its events makes that one wait for this.
-int wb_late_astray(void) __attribute__((weak));
 
 #ifdef __cplusplus
 }

@@ -21,29 +21,11 @@ size_t wb_host_memory_peak(void)
     return (size_t)usage.ru_maxrss * 1024;
 }
 
-#ifdef __ELF__
-#include <link.h>
+// The linker says the number as an address, so many bytes behind another; null where it has not been asked.
+__attribute__((visibility("default"))) char wb_statics_from[1];
+extern char wb_statics[] __attribute__((weak));
 
-static int add_statics(struct dl_phdr_info *info, size_t size, void *total)
-{
-    (void)size;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-        if ((part->p_type == PT_LOAD && part->p_flags & PF_W) || part->p_type == PT_TLS)
-            *(size_t *)total += part->p_memsz;
-    }
-    return 1;  // the first is the program itself
-}
-
-size_t wb_static_memory(void)
-{
-    size_t total = 0;
-    dl_iterate_phdr(add_statics, &total);
-    return total;
-}
-#else
-size_t wb_static_memory(void) { return 0; }
-#endif
+size_t wb_static_memory(void) { return wb_statics ? (size_t)(wb_statics - wb_statics_from) : 0; }
 
 #ifdef WB_BACKEND_CUDA
 

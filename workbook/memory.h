@@ -11,13 +11,13 @@ size_t wb_memory_current(void);  // bytes
 size_t wb_memory_peak(void);     // the highest value of wb_memory_current since the last reset
 void wb_memory_reset_peak(void);
 
-// Arrays and other variables of this program that outlive functions, in bytes; __device__ ones have a shadow among them. The machinery's
-// own are small, and more where g++ adds what it says of misaligned accesses (the Makefile's KERNEL): what exceeds WB_FREE_STATICS is a
-// submission's.
+// Arrays and other variables of the function's own object that outlive functions, in bytes, as the linker counted them: __device__ ones, or their
+// shadows, are among them. The Makefile's statics_of sets it. What kernels bring without asking stays below WB_FREE_STATICS; g++ from 15 on
+// keeps there what it says of misaligned accesses (the Makefile's KERNEL).
 #if __GNUC__ >= 15
-enum { WB_FREE_STATICS = 512 << 10 };
-#else
 enum { WB_FREE_STATICS = 256 << 10 };
+#else
+enum { WB_FREE_STATICS = 2 << 10 };
 #endif
 size_t wb_static_memory(void);
 

@@ -25,6 +25,7 @@ typedef struct bf16 {  // the upper half of a float: 1 sign, 8 exponent, 7 fract
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)  // what a function may call; the rest of the machinery is hidden from it
 
 // ---------------------------------------------------------------------------------------------------------------- status
 
@@ -284,6 +285,7 @@ wb_status flash_sink_logits_backward_in(void *workspace, size_t bytes, bf16 *dQ,
                                         const float *sink_logits, const bf16 *O, const float *L, const bf16 *dO,
                                         const attention_shape *shape, wb_stream stream);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -152,13 +152,16 @@ static void watch_pages(const wb_problem *problem, const wb_case *c, const wb_te
         for (int k = 0; k < 2; k++) {
             const int n = wb_tensor_named(tensors, count, k ? "V" : "K");
             const size_t rows = tensors[n].count / tensors[n].dim[3];
-            caches[k] = (wb_watched){pointers[n], tensors[n].bytes, tensors[n].bytes / rows, (int)rows, true};
+            caches[k] =
+                (wb_watched){pointers[n], tensors[n].bytes, tensors[n].bytes / rows, (int)rows, true, true, false};
         }
         wb_watch_pages(&shares, caches, 2);
         return;
     }
     const bool backward = problem->signature == WB_BACKWARD;
-    static const char *const which[2][4] = {{"O", "Q", "K", "V"}, {"Q", "dO", "K", "V"}};  // two tell the queries
+    enum { WATCHED = 8, TELL = 4 };
+    static const char *const which[2][WATCHED] = {{"O", "Q", "K", "V", "L"},
+                                                  {"Q", "dO", "K", "V", "dQ", "delta", "dK", "dV"}};
     const attention_shape *s = &c->shape;
     wb_watch watch = {.span = (s->q_len - 1) / WB_SPANS + 1, .both_ways = backward, .on_host = problem->on_host};
     if (problem->signature == WB_BLOCK_MASK) {
@@ -171,14 +174,24 @@ static void watch_pages(const wb_problem *problem, const wb_case *c, const wb_te
     }
     for (int q = 0; q < WB_SPANS && !watch.exact; q++)
         watch.near[q] = near(problem, s, watch.span, q * watch.span, q * watch.span + watch.span - 1);
-    wb_watched watched[4];
-    for (int k = 0; k < 4; k++) {
-        const int n = wb_tensor_named(tensors, count, which[backward][k]);
+    wb_watched watched[WATCHED];
+    int number = 0;
+    for (; number < (problem->on_host ? TELL : WATCHED) && which[backward][number]; number++) {
+        const char *name = which[backward][number];
+        const int n = wb_tensor_named(tensors, count, name);
         const wb_tensor *t = &tensors[n];
-        watched[k] = (wb_watched){pointers[n], t->bytes, t->bytes / t->count * t->dim[3], (int)t->dim[2], k >= 2};
+        const bool vectors = t->dim[2] != (size_t)s->q_len && t->dim[2] != (size_t)s->kv_len;  // L and delta [.., N]
+        const size_t rows = vectors ? t->dim[3] : t->dim[2];
+        watched[number] = (wb_watched){pointers[n],
+                                       t->bytes,
+                                       t->bytes / t->count * (vectors ? 1 : t->dim[3]),
+                                       (int)rows,
+                                       strpbrk(name, "KV") != NULL,
+                                       number < TELL,
+                                       t->output};
     }
     if (problem->on_host && openblas_set_num_threads) openblas_set_num_threads(1);  // one thread, one tile at a time
-    wb_watch_pages(&watch, watched, 4);
+    wb_watch_pages(&watch, watched, number);
 }
 
 // late.h, for the inputs.
@@ -191,6 +204,38 @@ static wb_status inputs_late(const wb_tensor *tensors, const wb_zone *zones, voi
     for (int k = 0; k < count; k++)
         if (!tensors[k].output) inputs[n] = buffers[k], bytes[n++] = zones[k].bytes;
     return wb_late_begin(inputs, bytes, n, stream);
+}
+
+// A call beside the one that is judged, on a stream of its own: of tensors like those, at another scale. Nobody looks at its results.
+typedef struct second_call {
+    wb_case c;
+    void *buffers[WB_MAX_TENSORS], *pointers[WB_MAX_TENSORS + 1];
+    char *workspace_buffer;
+    wb_workspace workspace;
+    wb_stream stream;
+} second_call;
+
+static wb_status second_begin(const wb_case *c, const wb_tensor *tensors, const wb_zone *zones, int count, char *shared,
+                              bool has_workspace, second_call *s)
+{
+    *s = (second_call){.c = *c};
+    s->c.shape.scale *= 2;
+    wb_status status = WB_OK;
+    for (int k = 0; k < count && status == WB_OK; k++) {
+        status = new_buffer(false, &s->buffers[k], shared + zones[k].start, zones[k].bytes, zones[k].bytes);
+        s->pointers[k] = address(c, &tensors[k], s->buffers[k], zones[k].data);
+    }
+    const decode_shape shape = wb_decode_shape(c);
+    s->pointers[count] = &s->workspace;
+    if (has_workspace && status == WB_OK) status = workspace_begin(&shape, 0, &s->workspace_buffer, &s->workspace);
+    return status == WB_OK ? inputs_late(tensors, zones, s->buffers, count, &s->stream) : status;
+}
+
+static void second_end(const second_call *s, int count)
+{
+    wb_late_end(s->stream);
+    for (int k = 0; k < count; k++) wb_device_free(s->buffers[k]);
+    wb_device_free(s->workspace_buffer);
 }
 
 // Copies the zones to the device, calls, waits, copies back. Tensors of a problem on the host stay where they are. `exact`: they
@@ -240,6 +285,10 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     wb_stream stream = NULL;
     if (c->late && !problem->on_host && (status = inputs_late(tensors, zones, buffers, count, &stream)) != WB_OK)
         return status;
+    const bool twice = stream && c->late == 2;
+    second_call second;
+    if (twice && (status = second_begin(c, tensors, zones, count, shared, has_workspace, &second)) != WB_OK)
+        return status;
 
     // All shared pages were touched when the test filled them; this makes them resident here, before the peak is read.
     for (int k = 0; k < count; k++)
@@ -256,12 +305,13 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     if (wb_run_in_order && c->order) wb_run_in_order(c->order);
     if (wb_record_products && c->products)
         wb_record_products((float *)(shared + zones[count].start + zones[count].data), (size_t)c->products);
-    if (wb_count_launches) wb_count_launches();
+    if (wb_what_was_asked) wb_what_was_asked();
     x->stage = WB_STAGE_CALLING;
     x->status = wb_call(problem, (wb_function)WB_NAME, c, pointers, stream);
+    if (twice && x->status == WB_OK)
+        x->status = wb_call(problem, (wb_function)WB_NAME, &second.c, second.pointers, second.stream);
     if (x->status != WB_OK) snprintf(x->message, sizeof x->message, "%s", wb_last_message());
-    x->waited = stream && wb_late_waited && wb_late_waited();
-    x->astray = stream && wb_late_astray && wb_late_astray();
+    if (wb_what_was_asked) x->asked = wb_what_was_asked();
     x->stage = WB_STAGE_WAITING;
     if (!problem->on_host) {
         x->device_status = wb_device_synchronize();
@@ -270,12 +320,16 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     if (watched) wb_watch_end();
     if (overlapped) wb_overlap_end();
     if (wb_record_products) wb_record_products(NULL, 0);
-    if (wb_count_launches) x->launches = wb_count_launches();
+    if (wb_what_was_asked && stream) {  // what was queued is done only now
+        const wb_asked done = wb_what_was_asked();
+        x->asked.products += done.products, x->asked.of_first += done.of_first, x->asked.of_last += done.of_last;
+    }
     const size_t statics = wb_static_memory() > WB_FREE_STATICS ? wb_static_memory() : 0;
     x->host_bytes = wb_host_memory_peak() - host_before + (problem->on_host ? statics : 0);
     x->device_bytes = wb_memory_peak() - device_before + (problem->on_host ? 0 : statics);
     x->device_kept = wb_memory_current() > device_before ? wb_memory_current() - device_before : 0;
 
+    if (twice && x->device_status == WB_OK) second_end(&second, count);
     if (stream && x->device_status == WB_OK && (status = wb_late_end(stream)) != WB_OK) return status;
     if (has_workspace && (status = workspace_end(workspace_guard, workspace_buffer, &workspace, x)) != WB_OK)
         return status;

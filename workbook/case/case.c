@@ -151,7 +151,7 @@ static int *integer_field(wb_case *c, const char *name, long *least, long *most)
                   {"stray", &c->stray, 0, 3},
                   {"short_workspace", &c->short_workspace, 0, 1},
                   {"processors", &c->processors, 0, 1024},
-                  {"late", &c->late, 0, 1}};
+                  {"late", &c->late, 0, 2}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         *least = fields[i].least, *most = fields[i].most;
         if (strcmp(fields[i].name, name) == 0) return fields[i].field;

@@ -133,6 +133,7 @@ void engine_block_begin(block &b)
     engine &e = engine_here();
     if (recording) record_block_begin();
     blocks_under_way(1);
+    e.multiplied = 0;
     if (!e.used && e.threads == b.thread_count) return;  // as it was left
     e.used = false;
     if (e.threads != b.thread_count)
@@ -217,6 +218,7 @@ void engine_block_end(block &b)
     if (!e.used) return;
     b.running = nullptr;
     trap_early_reads(false);
+    count_products(b, e.multiplied);
     for (const copy_to_shared &c : e.copies)
         if (!c.done)
             report("returned too early", c.site, "the block ended while the copy engine fills %s: nobody waited for it",

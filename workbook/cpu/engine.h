@@ -10,8 +10,6 @@
 
 #include "layer.h"
 
-#include <cudacpu/hopper.h>
-
 #include <vector>
 
 namespace cudacpu
@@ -137,6 +135,7 @@ struct engine {
     void (*name_all)(void *);
     void *named;
     std::vector<named_part> parts;
+    uint64_t multiplied;  // numbers, by products
 };
 
 engine &engine_here();
@@ -196,6 +195,9 @@ void record_event(const recorded &x);
 void record_issue(const product &p);
 void record_result(const product &p, call_site waited);
 void record_meeting(block &b);
+
+// -------------------------------------------------------------------------------------------------------------- launch.cpp
+void count_products(const block &b, uint64_t products);
 
 // --------------------------------------------------------------------------------------------------------------- turns.cpp
 void blocks_under_way(int more);

@@ -65,8 +65,12 @@ static void report_fault(int number, int code, const char *at)
             "The thread's local variables need more than %zu KB (CUDACPU_STACK_KB); is there a large local array?",
             stack_bytes() >> 10);
     } else {
+        const bool on_host_stack = is_host_stack(at);
         report_begin("illegal address");
-        if (at < reinterpret_cast<char *>(4096))
+        if (on_host_stack)
+            report_line("address %p, a variable of a function of the host: on a GPU no kernel can read it",
+                        static_cast<const void *>(at));
+        else if (at < reinterpret_cast<char *>(4096))
             report_line("address %zu: a null pointer", reinterpret_cast<size_t>(at));
         else if (describe_device_address(at, text, sizeof text) ||
                  describe_shared_address(*current, at, text, sizeof text))
@@ -143,8 +147,8 @@ struct announced_access {
 };
 }
 
-extern "C" __attribute__((weak)) void __ubsan_handle_type_mismatch_v1(cudacpu::announced_access *access,
-                                                                      uintptr_t address)
+extern "C" __attribute__((weak, visibility("default"))) void
+__ubsan_handle_type_mismatch_v1(cudacpu::announced_access *access, uintptr_t address)
 {
     using namespace cudacpu;
     const unsigned alignment = access->log2_alignment < 4 ? 1u << access->log2_alignment : 16;

@@ -57,6 +57,7 @@ void fiber_prepare(fiber &f, void (*main)())
 asm(R"(
     .text
     .globl  cudacpu_switch
+    .hidden cudacpu_switch
     .type   cudacpu_switch, @function
 cudacpu_switch:
     pushq   %r15
@@ -88,6 +89,9 @@ cudacpu_switch:
 #endif
 asm(".text\n"
     ".globl " CUDACPU_SYMBOL "\n"
+#ifdef __ELF__
+    ".hidden " CUDACPU_SYMBOL "\n"
+#endif
     ".p2align 4\n" CUDACPU_SYMBOL ":\n"
     R"(
     sub     sp, sp, #160

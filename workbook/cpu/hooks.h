@@ -4,8 +4,6 @@
 
 #include "layer.h"
 
-#include <cudacpu/hopper.h>
-
 namespace cudacpu
 {
 enum { CHANNELS = 96 };  // signals, then named barriers: engine.h

@@ -6,6 +6,7 @@
 #include "../asks.h"
 
 #include <atomic>
+#include <memory>
 #include <pthread.h>
 #include <stdarg.h>
 #include <string.h>
@@ -241,34 +242,69 @@ static void run_job(job &j)
     pthread_mutex_unlock(&h.mutex);
 }
 
-static wb_launches launched;
+static wb_asked launched;
+static std::atomic<uint64_t> products_of_first, products_of_last, products_of_all;
+
+// Of a block that has ended: what it multiplied on the engine.
+void count_products(const block &b, uint64_t products)
+{
+    if (!products) return;
+    const dim3 grid = b.config->grid;
+    const uint3 i = b.index;
+    products_of_all += products;
+    if (!i.x && !i.y && !i.z) products_of_first = products;
+    if (i.x == grid.x - 1 && i.y == grid.y - 1 && i.z == grid.z - 1) products_of_last = products;
+}
+
+// A launch with its arguments, which are read here: the launching function may have ended when it runs.
+struct queued_launch {
+    kernel what;
+    launch_config config;
+    void (*body)(void *);
+    std::vector<max_align_t> arguments;
+    size_t argument_bytes;
+};
+
+static void run_queued(void *data)
+{
+    queued_launch &l = *static_cast<queued_launch *>(data);
+    job j = {&l.what, &l.config, l.body, l.arguments.data(), l.argument_bytes, {0}, 0};
+    j.blocks = static_cast<unsigned long>(l.config.grid.x) * l.config.grid.y * l.config.grid.z;
+    open_device_memory();
+    order_begin_launch();
+    hook_launch_begin(l.what, l.config);
+    watchdog_begin();
+    run_job(j);
+    watchdog_end();
+    hook_launch_end();
+    close_device_memory();
+}
 
 void run_grid(const kernel &what, const launch_config &config, void (*body)(void *), void *arguments,
               size_t argument_bytes)
 {
     if (current) report("launch in a kernel", what.site, "a kernel cannot launch %s here", what.name);
     pthread_mutex_lock(&launching);
-    launched_on(config.stream);
-    if (allowed(what, config)) {
-        job j = {&what, &config, body, arguments, argument_bytes, {0}, 0};
-        j.blocks = static_cast<unsigned long>(config.grid.x) * config.grid.y * config.grid.z;
-        launched = {launched.count + 1, j.blocks};
-        open_device_memory();
-        order_begin_launch();
-        hook_launch_begin(what, config);
-        watchdog_begin();
-        run_job(j);
-        watchdog_end();
-        hook_launch_end();
-        close_device_memory();
-    }
+    const bool may = allowed(what, config);
+    if (may)
+        launched.launches++, launched.blocks = static_cast<uint64_t>(config.grid.x) * config.grid.y * config.grid.z;
     pthread_mutex_unlock(&launching);
-}
+    if (!may) return;
+    const auto l = std::make_shared<queued_launch>(queued_launch{what, config, body, {}, argument_bytes});
+    l->arguments.resize(argument_bytes / sizeof(max_align_t) + 1);
+    memcpy(static_cast<void *>(l->arguments.data()), arguments, argument_bytes);
+    in_turn(config.stream, [l] {
+        pthread_mutex_lock(&launching);
+        away_from_host_stack(run_queued, l.get());
+        pthread_mutex_unlock(&launching);
+    });
 }
 
-extern "C" wb_launches wb_count_launches(void)
+void count_launches(wb_asked &since)
 {
-    const wb_launches since = cudacpu::launched;
-    cudacpu::launched = {};
-    return since;
+    launched.products = products_of_all, launched.of_first = products_of_first, launched.of_last = products_of_last;
+    since = launched;
+    launched = {};
+    products_of_all = products_of_first = products_of_last = 0;
+}
 }

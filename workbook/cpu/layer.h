@@ -6,8 +6,17 @@
 #endif
 #include "fiber.h"
 
+#pragma GCC visibility push(                                                                                           \
+    default)  // what a kernel's file may name; all else of the layer is hidden from it (the Makefile's judge)
+#include <cuda_pipeline.h>
 #include <cuda_runtime.h>
+#include <cudacpu/hopper.h>
+#include <cudacpu/pages.h>
 #include <cudacpu/tensor_cores.h>
+#pragma GCC visibility pop
+#include <functional>
+
+struct wb_asked;  // ../asks.h
 
 namespace cudacpu
 {
@@ -156,7 +165,14 @@ void watch_copied(const void *from, size_t bytes, call_site site);  // by the ho
 bool watch_touched(const char *at,
                    void *code);  // whether this fault, of the instruction `code`, was one of a page that is now open
 
+// --------------------------------------------------------------------------------------------------------- runtime_api.cpp
+void in_turn(cudaStream_t stream, std::function<void()> what);  // at once, or when somebody waits for the stream
+void catch_up_all();                                            // whatever is queued has happened
+
 // -------------------------------------------------------------------------------------------------------------- memory.cpp
+cudaError_t copy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, call_site site);
+cudaError_t set(void *to, int value, size_t bytes, call_site site);
+cudaError_t release(void *pointer, call_site site);
 void open_device_memory();   // kernels may touch it
 void close_device_memory();  // and nobody else
 bool describe_device_address(const char *at, char *text, size_t size);
@@ -167,6 +183,13 @@ bool is_device_address(const void *at);  // one of those that are never anything
 long environment(const char *name, long otherwise);
 extern bool one_host_thread;  // the check build's
 int host_threads();
+void count_launches(struct ::wb_asked &since);
+
+// ---------------------------------------------------------------------------------------------------------- host_stack.cpp
+// work(data), where the variables of host functions that are under way may not be touched.
+void away_from_host_stack(void (*work)(void *), void *data);
+void open_host_stack();
+bool is_host_stack(const void *at);
 
 // -------------------------------------------------------------------------------------------------------------- errors.cpp
 cudaError_t set_error(cudaError_t error);  // for cudaGetLastError; returns it

@@ -269,6 +269,19 @@ cudaError_t copy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, 
     return cudaSuccess;
 }
 
+cudaError_t set(void *to, int value, size_t bytes, call_site site)
+{
+    if (!bytes) return cudaSuccess;
+    lock guard;
+    if (!usable(to, bytes, true, "cudaMemset", "destination", site)) return cudaErrorInvalidValue;
+    opened destination(to);
+    memset(to, value, bytes);
+    hook_host_wrote(static_cast<char *>(to), bytes);
+    return cudaSuccess;
+}
+
+cudaError_t release(void *pointer, call_site site) { return pointer ? free_buffer(pointer, site) : cudaSuccess; }
+
 bool is_device_address(const void *at) { return at >= device().begin && at < device().end; }
 
 bool describe_device_address(const char *at, char *text, size_t size)
@@ -302,34 +315,15 @@ bool describe_device_address(const char *at, char *text, size_t size)
 
 using namespace cudacpu;
 
-cudaError_t cudaFree(void *pointer, call_site site) { return pointer ? free_buffer(pointer, site) : cudaSuccess; }
-
-cudaError_t cudaMemset(void *to, int value, size_t bytes, call_site site)
+cudaError_t cudaFree(void *pointer, call_site site)
 {
-    if (!bytes) return cudaSuccess;
-    lock guard;
-    if (!usable(to, bytes, true, "cudaMemset", "destination", site)) return cudaErrorInvalidValue;
-    opened destination(to);
-    memset(to, value, bytes);
-    hook_host_wrote(static_cast<char *>(to), bytes);
-    return cudaSuccess;
+    catch_up_all();  // it waits for the whole device
+    return release(pointer, site);
 }
 
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 {
     *total = device_memory_limit();
     *free = *total - wb_memory_current();
-    return cudaSuccess;
-}
-
-cudaError_t cudaMallocHost(void **pointer, size_t bytes)
-{
-    *pointer = aligned_alloc(ALIGNMENT, round_up(bytes ? bytes : 1, ALIGNMENT));
-    return *pointer ? cudaSuccess : set_error(cudaErrorMemoryAllocation);
-}
-
-cudaError_t cudaFreeHost(void *pointer)
-{
-    free(pointer);
     return cudaSuccess;
 }

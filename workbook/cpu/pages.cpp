@@ -1,8 +1,6 @@
 // pages.cpp - the numbers in the tables of a paged cache are looked at where a kernel reads them: see pages.h.
 #include "report.h"
 
-#include <cudacpu/pages.h>
-
 using namespace cudacpu;
 
 void expect_page(int page, int pages, int sequence, int key, call_site site)

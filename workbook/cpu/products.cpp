@@ -61,9 +61,10 @@ extern "C" void wb_record_products(float *at, size_t count)
 }
 
 // As in cblas.h, whose enumerations are ints. Row major, the left factor as it is: what problem 01 asks for; all else is passed on unseen.
-extern "C" __attribute__((weak)) void cblas_sgemm(int order, int transA, int transB, int rows, int cols, int depth,
-                                                  float alpha, const float *A, int lda, const float *B, int ldb,
-                                                  float beta, float *C, int ldc)
+extern "C" __attribute__((weak, visibility("default"))) void cblas_sgemm(int order, int transA, int transB, int rows,
+                                                                         int cols, int depth, float alpha,
+                                                                         const float *A, int lda, const float *B,
+                                                                         int ldb, float beta, float *C, int ldc)
 {
     typedef void sgemm(int, int, int, int, int, int, float, const float *, int, const float *, int, float, float *,
                        int);

@@ -21,6 +21,7 @@ void report_begin(const char *kind)
     if (begun.exchange(1)) {
         for (;;) pause();
     }
+    open_host_stack();
     fprintf(stderr, "cudacpu: %s", kind);
     if (current) {
         const block &b = *current;

@@ -1,22 +1,17 @@
-// runtime_api.cpp - the device's properties, streams and events. Nothing here runs later than it is called, but for copies within
-// device memory on a stream that waits for no other: they happen when something else on their stream does, or waits for it.
+// runtime_api.cpp - the device's properties, streams and events. What is queued on a stream that waits for no other happens when somebody waits
+// for it, and of several such streams by turns, one thing of each: as late, and as mixed, as a GPU may. On any other nothing runs later than
+// it is called.
 #include "layer.h"
 
 #include "../asks.h"
 
 #include <algorithm>
+#include <deque>
 #include <vector>
-
-struct later_copy {
-    void *to;
-    const void *from;
-    size_t bytes;
-    cudacpu::call_site site;
-};
 
 struct CUstream_st {
     bool waits_for_none, had_queued;
-    std::vector<later_copy> queued;
+    std::deque<std::function<void()>> queued;
 };
 
 struct CUevent_st {
@@ -47,47 +42,101 @@ static std::vector<cudaStream_t> &streams()
     return all;
 }
 
-static bool waited;  // the host, for a stream on which something had been queued
-static bool astray;  // a kernel was launched where it does not wait for that
+static bool waited;  // the host, for any stream
+static bool astray;  // something was asked for on a stream that does not wait for what another has queued
 
-void cudacpu::catch_up(cudaStream_t stream)
+static bool one_thing(cudaStream_t stream)
 {
-    if (!stream) return;
-    std::vector<later_copy> queued;
-    queued.swap(stream->queued);
-    for (const later_copy &c : queued) copy(c.to, c.from, c.bytes, cudaMemcpyDeviceToDevice, c.site);
+    if (!stream || stream->queued.empty()) return false;
+    const std::function<void()> next = std::move(stream->queued.front());
+    stream->queued.pop_front();
+    next();
+    return true;
+}
+
+static void catch_up(cudaStream_t stream)
+{
+    while (one_thing(stream)) {}
+}
+
+void cudacpu::catch_up_all()
+{
+    for (bool any = true; any;) {
+        any = false;
+        for (cudaStream_t stream : streams()) any |= one_thing(stream);
+        waited |= any;
+    }
+}
+
+static void use(cudaStream_t stream)
+{
+    for (cudaStream_t other : streams()) astray = astray || (other->had_queued && !(stream && stream->had_queued));
+}
+
+void cudacpu::in_turn(cudaStream_t stream, std::function<void()> what)
+{
+    use(stream);
+    if (!stream || !stream->waits_for_none) {
+        catch_up(stream);
+        return what();
+    }
+    stream->had_queued = true;
+    stream->queued.push_back(std::move(what));
 }
 
 static void wait_for(cudaStream_t stream)
 {
-    if (stream && stream->had_queued) waited = true;
+    waited = true;
     catch_up(stream);
 }
 
 cudaError_t cudacpu::copy_async(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream,
                                 call_site site)
 {
-    if (stream && stream->waits_for_none && kind == cudaMemcpyDeviceToDevice) {
-        stream->had_queued = true;
-        stream->queued.push_back({to, from, bytes, site});
-        return cudaSuccess;
-    }
-    // To memory of the host that is not pinned the call itself waits; to pinned memory its caller will have to.
-    if (kind == cudaMemcpyDeviceToHost || (kind == cudaMemcpyDefault && !is_device_address(to)))
-        wait_for(stream);
-    else
+    const bool to_host = kind == cudaMemcpyDeviceToHost || (kind == cudaMemcpyDefault && !is_device_address(to));
+    const bool from_host = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyHostToHost ||
+                           (kind == cudaMemcpyDefault && !is_device_address(from));
+    if (to_host) wait_for(stream);  // to pinned memory the call would not, but its caller will have to
+    if (to_host || !stream || !stream->waits_for_none) {
+        use(stream);
         catch_up(stream);
-    return copy(to, from, bytes, kind, site);
+        return copy(to, from, bytes, kind, site);
+    }
+    const char *const now = static_cast<const char *>(from);
+    const std::vector<char> staged(now, from_host && from ? now + bytes : now);  // memory of the host is read at once
+    in_turn(stream, [=] { copy(to, staged.empty() ? from : staged.data(), bytes, kind, site); });
+    return cudaSuccess;
 }
 
-void cudacpu::launched_on(cudaStream_t stream)
+cudaError_t cudaMemset(void *to, int value, size_t bytes, call_site site)
 {
-    for (cudaStream_t other : streams()) astray = astray || (other->had_queued && !(stream && stream->had_queued));
-    catch_up(stream);
+    return cudaMemsetAsync(to, value, bytes, nullptr, site);
 }
 
-extern "C" int wb_late_waited(void) { return waited; }
-extern "C" int wb_late_astray(void) { return astray; }
+cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream, call_site site)
+{
+    cudaError_t error = cudaSuccess;
+    if (stream && stream->waits_for_none)
+        in_turn(stream, [=] { set(to, value, bytes, site); });
+    else
+        in_turn(stream, [&] { error = set(to, value, bytes, site); });
+    return error;
+}
+
+cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream, call_site site)
+{
+    in_turn(stream, [=] { release(pointer, site); });
+    return cudaSuccess;
+}
+
+extern "C" wb_asked wb_what_was_asked(void)
+{
+    wb_asked since = {};
+    count_launches(since);
+    since.waited = waited, since.astray = astray;
+    waited = astray = false;
+    return since;
+}
 
 // -------------------------------------------------------------------------------------------------------------------- the device
 
@@ -97,10 +146,11 @@ extern "C" void wb_have_processors(int count) { processors = count ? count : MUL
 
 cudaError_t cudaDeviceSynchronize()
 {
-    for (cudaStream_t stream : streams()) wait_for(stream);
+    wait_for(nullptr);
+    catch_up_all();
     return cudaSuccess;
 }
-cudaError_t cudaDeviceReset() { return cudaSuccess; }
+cudaError_t cudaDeviceReset() { return cudaDeviceSynchronize(); }
 cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : set_error(cudaErrorInvalidDevice); }
 
 static cudaError_t answer(int *to, int what)
@@ -194,8 +244,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *argument)
 {
-    catch_up(stream);
-    function(argument);
+    in_turn(stream, [=] { function(argument); });
     return cudaSuccess;
 }
 
@@ -223,9 +272,9 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     return cudaSuccess;
 }
 
-cudaError_t cudaEventSynchronize(cudaEvent_t event)
+cudaError_t cudaEventSynchronize(cudaEvent_t)  // what came before it has happened
 {
-    waited = waited || event->had_queued;
+    waited = true;
     return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }

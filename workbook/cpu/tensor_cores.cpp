@@ -1,8 +1,6 @@
 // tensor_cores.cpp - C += A B for a whole warp: what the lanes hold becomes three matrices of float32, and these are multiplied.
 #include "report.h"
 
-#include <cudacpu/tensor_cores.h>
-
 namespace cudacpu
 {
 // Room for `count` numbers, one for each host thread, kept for the next product.

@@ -6,8 +6,6 @@
 #include "hooks.h"
 #include "report.h"
 
-#include <cudacpu/tensor_cores.h>
-
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(CUDACPU_ASAN)
 #define FOR_THIS_PROCESSOR __attribute__((target_clones("avx2", "default"), optimize("O3")))
 #else
@@ -208,6 +206,7 @@ static void issue_for_warp(void **lanes, int count)
     product *p = e.idle.empty() ? new product() : e.idle.back();
     if (!e.idle.empty()) e.idle.pop_back();
     p->of = q;
+    e.multiplied += static_cast<uint64_t>(ROWS) * static_cast<uint64_t>(q.cols) * static_cast<uint64_t>(q.depth);
     p->number = ++e.issued[w];
     p->tag = TAG | (p->number & 0xfffff);
     p->next = nullptr;

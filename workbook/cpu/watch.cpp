@@ -4,16 +4,20 @@
 // Queries are in hand once a page of theirs (Q, or O) was touched: the last few tiles of each host thread, since a block or a thread may
 // take one tile after the other, prefetch, or give its warps rows apart. With each new tile all pages close again. So do they at each
 // block's begin; launches run on one host thread here. Pages that two heads share are never closed.
+//
+// Queries can be touched for their keys' sake. What a block is for is told by the rows of outputs that it has changed: when it ends, all that it has
+// touched is judged once more, by these.
 #include "report.h"
 
 #include "../asks.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
+#include <vector>
 
 namespace cudacpu
 {
-enum { TENSORS = 4, SETS = 4, HANDS = 64, NOTED = 512 };
+enum { TENSORS = 8, SETS = 4, HANDS = 64, NOTED = 512 };
 
 struct row_range {
     int first, last;
@@ -25,8 +29,21 @@ static int count;                       // of tensors; 0: nobody watches
 static long touched, in_block;          // pages of keys; by this block
 static row_range in_hand[HANDS][SETS];  // of each host thread; its newest first
 static int hands, sets[HANDS];
-static row_range noted
-    [2][NOTED];  // pages to be judged when the block ends: of queries; of keys, those read ahead of queries among them
+struct output {
+    std::vector<char> was;      // when the block began
+    std::vector<char *> pages;  // that it has touched since
+};
+static output &output_of(int k)
+{
+    static output *const all = new output[TENSORS];
+    return all[k];
+}
+static struct {
+    row_range rows;
+    bool ahead;  // of any queries
+} noted
+    [2]
+    [NOTED];  // pages that the block has touched, to be judged when it ends: of queries; of keys. One of all heads that have these rows
 static int noted_count[2];
 
 static size_t page_bytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
@@ -118,9 +135,14 @@ static uint64_t near_in_hand()
     report_end();
 }
 
-static void note(bool keys, row_range rows)
+static void note(bool keys, row_range rows, bool ahead)
 {
-    if (noted_count[keys] < NOTED) noted[keys][noted_count[keys]++] = rows;
+    int n = 0;
+    while (n < noted_count[keys] && (noted[keys][n].rows.first != rows.first || noted[keys][n].rows.last != rows.last))
+        n++;
+    if (n == NOTED) return;
+    if (n == noted_count[keys]) noted[keys][noted_count[keys]++] = {rows, ahead};
+    noted[keys][n].ahead |= ahead;
 }
 
 // From the first row to the last one that was noted.
@@ -128,16 +150,15 @@ static row_range extent(bool keys)
 {
     row_range all = {INT_MAX, -1};
     for (int n = 0; n < noted_count[keys]; n++) {
-        if (noted[keys][n].first < all.first) all.first = noted[keys][n].first;
-        if (noted[keys][n].last > all.last) all.last = noted[keys][n].last;
+        const row_range rows = noted[keys][n].rows;
+        all = {rows.first < all.first ? rows.first : all.first, rows.last > all.last ? rows.last : all.last};
     }
     return all;
 }
 
 // What lies in a tile with any of these rows; from queries to keys, or from keys to queries.
-static uint64_t near_rows(row_range rows, bool keys)
+static uint64_t near_spans(uint64_t mine, bool keys)
 {
-    const uint64_t mine = spans(rows);
     uint64_t near = 0;
     for (int q = 0; q < WB_SPANS; q++) {
         if (!keys && mine >> q & 1) near |= watch.near[q];
@@ -147,20 +168,86 @@ static uint64_t near_rows(row_range rows, bool keys)
 }
 
 // A block of a backward has one tile of queries and walks over keys, or the other way round: which, is seen only at its end. One that
-// has neither is not judged.
+// has neither is judged by what it writes alone.
 static void judge_both_ways()
 {
     for (int side = 0; side < 2; side++) {
         const bool keys = side;
         const row_range one = extent(keys);
         if (one.last < 0) return;
-        if (one.last - one.first >= WB_NEAR + 2 * (noted[keys][0].last - noted[keys][0].first + 1)) continue;
-        const uint64_t near = near_rows(one, keys);
-        for (int n = 0; n < noted_count[!keys]; n++)
-            if (!(spans(noted[!keys][n]) & near))
-                report_pair(keys ? noted[!keys][n] : one, keys ? one : noted[!keys][n], nullptr);
+        if (one.last - one.first >= WB_NEAR + 2 * (noted[keys][0].rows.last - noted[keys][0].rows.first + 1)) continue;
+        const uint64_t near = near_spans(spans(one), keys);
+        for (int n = 0; n < noted_count[!keys]; n++) {
+            const row_range rows = noted[!keys][n].rows;
+            if (!(spans(rows) & near)) report_pair(keys ? rows : one, keys ? one : rows, nullptr);
+        }
         return;
     }
+}
+
+// The rows of this output that the block has changed among these bytes, which are its own.
+static uint64_t changed_part(int k, const char *at, const char *end)
+{
+    const wb_watched &t = tensors[k];
+    const char *const begin = static_cast<const char *>(t.at);
+    char *const was = output_of(k).was.data();
+    uint64_t bits = 0;
+    if (at < begin) at = begin;
+    if (end > begin + t.bytes) end = begin + t.bytes;
+    if (at >= end || !memcmp(at, was + (at - begin), static_cast<size_t>(end - at))) return 0;
+    for (const char *next; at < end; at = next) {
+        const size_t row = static_cast<size_t>(at - begin) / t.row_bytes;
+        const int n = static_cast<int>(row % static_cast<size_t>(t.rows));
+        next = begin + (row + 1) * t.row_bytes < end ? begin + (row + 1) * t.row_bytes : end;
+        const size_t bytes = static_cast<size_t>(next - at);
+        if (memcmp(at, was + (at - begin), bytes)) bits |= spans({n, n}), memcpy(was + (at - begin), at, bytes);
+    }
+    return bits;
+}
+
+// The same in all of the outputs of queries, or of keys: in pages that were touched, and in those that are never closed.
+static uint64_t changed(bool keys)
+{
+    uint64_t bits = 0;
+    for (int k = 0; k < count; k++) {
+        output &o = output_of(k);
+        if (!tensors[k].output || tensors[k].keys != keys || o.was.empty()) continue;
+        for (char *page : o.pages) {
+            mprotect(page, page_bytes(), PROT_READ | PROT_WRITE);  // it may have been closed again
+            bits |= changed_part(k, page, page + page_bytes());
+        }
+        o.pages.clear();
+        row_range rows;
+        const char *const end = static_cast<const char *>(tensors[k].at) + tensors[k].bytes;
+        for (const char *page = page_of(tensors[k].at); page < end; page += page_bytes())
+            if (!rows_of_page(tensors[k], page, &rows)) bits |= changed_part(k, page, page + page_bytes());
+    }
+    return bits;
+}
+
+static void judge_by_outputs()
+{
+    bool any = false;
+    for (int side = 0; side < 2; side++) {
+        const uint64_t mine = changed(side), near = near_spans(mine, side);
+        any = any || mine;
+        for (int n = 0; mine && n < noted_count[!side]; n++) {
+            const row_range rows = noted[!side][n].rows;
+            if (spans(rows) & near) continue;
+            report_begin("a tile was read that should have been skipped");
+            report_line("a block that writes %s %d to %d has touched %s %d to %d: none of the first is near enough to "
+                        "see or be",
+                        side ? "keys" : "queries", __builtin_ctzll(mine) * watch.span,
+                        (64 - __builtin_clzll(mine)) * watch.span - 1, side ? "queries" : "keys", rows.first,
+                        rows.last);
+            report_line("seen by one of these, so that no tile of up to %d by %d pairs needs them", WB_NEAR, WB_NEAR);
+            report_end();
+        }
+    }
+    if (!any && noted_count[true] && !noted_count[false] && !queries_in_hand())
+        report("keys were read for nothing", {nullptr, 0},
+               "a block has touched keys %d to %d, and no queries, and writes nothing", extent(true).first,
+               extent(true).last);
 }
 
 static void judge_noted()
@@ -168,7 +255,9 @@ static void judge_noted()
     if (watch.both_ways) judge_both_ways();
     const uint64_t near = near_in_hand();
     for (int n = 0; n < noted_count[true] && queries_in_hand(); n++)
-        if (!(spans(noted[true][n]) & near)) report_pair(in_hand[0][0], noted[true][n], nullptr);
+        if (noted[true][n].ahead && !(spans(noted[true][n].rows) & near))
+            report_pair(in_hand[0][0], noted[true][n].rows, nullptr);
+    if (!watch.on_host && !watch.shares) judge_by_outputs();
     noted_count[false] = noted_count[true] = 0;
 }
 
@@ -179,6 +268,10 @@ void watch_block()
     hands = 0;
     in_block = 0;
     memset(sets, 0, sizeof sets);
+    for (int k = 0; k < count; k++) {
+        const char *const at = static_cast<const char *>(tensors[k].at);
+        if (tensors[k].output && output_of(k).was.empty()) output_of(k).was.assign(at, at + tensors[k].bytes);
+    }
     protect_pages(PROT_NONE);
 }
 
@@ -218,17 +311,21 @@ bool watch_touched(const char *at, void *code)
         row_range rows;
         if (at < static_cast<const char *>(tensors[k].at) || !rows_of_page(tensors[k], page, &rows)) continue;
         while (__atomic_test_and_set(&busy, __ATOMIC_ACQUIRE)) {}
-        touched += tensors[k].keys, in_block += tensors[k].keys;
-        if (watch.shares)
+        const bool keys = tensors[k].keys && tensors[k].tells;
+        touched += keys, in_block += keys;
+        if (tensors[k].output) output_of(k).pages.push_back(page);
+        if (!tensors[k].tells)
+            ;  // an output, of which only what is written matters
+        else if (watch.shares)
             judge_share();
         else if (watch.both_ways)
-            note(tensors[k].keys, rows);
+            note(tensors[k].keys, rows, true);
         else if (!tensors[k].keys)
             take_in_hand(rows);
-        else if (!queries_in_hand())
-            note(true, rows);
-        else if (!(spans(rows) & near_in_hand()))
+        else if (queries_in_hand() && !(spans(rows) & near_in_hand()))
             report_pair(in_hand[0][0], rows, code);
+        else
+            note(true, rows, !queries_in_hand());
         mprotect(page, page_bytes(), PROT_READ | PROT_WRITE);
         __atomic_clear(&busy, __ATOMIC_RELEASE);
         return true;
@@ -241,7 +338,7 @@ void watch_copied(const void *from, size_t bytes, call_site site)
     const char *at = static_cast<const char *>(from);
     for (int k = 0; k < count; k++) {
         const char *keys = static_cast<const char *>(tensors[k].at);
-        if (tensors[k].keys && at < keys + tensors[k].bytes && at + bytes > keys)
+        if (tensors[k].keys && tensors[k].tells && at < keys + tensors[k].bytes && at + bytes > keys)
             report("keys were copied", site, "what is copied has been read, whether a query sees it or not");
     }
 }
@@ -264,7 +361,9 @@ extern "C" void wb_watch_end(void)
 {
     using namespace cudacpu;
     if (!count) report("a call that is the judge's", {nullptr, 0}, "wb_watch_end() was called twice");
+    open_device_memory();
     judge_noted();
+    close_device_memory();
     if (watch.on_host) protect_pages(PROT_READ | PROT_WRITE);
     if (!touched) report("keys were never read", {nullptr, 0}, "no page of K or V was touched while they were watched");
     count = 0;

@@ -4,12 +4,29 @@
 #include "exchange.h"
 
 #include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+static int receive(void)  // as the worker does: the memory of the next case
+{
+    union {
+        struct cmsghdr header;
+        char room[CMSG_SPACE(sizeof(int))];
+    } descriptor;
+    char text[WB_CASE_TEXT];
+    struct iovec data = {text, sizeof text};
+    struct msghdr message = {
+        .msg_iov = &data, .msg_iovlen = 1, .msg_control = &descriptor, .msg_controllen = sizeof descriptor};
+    int file = -1;
+    if (recvmsg(3, &message, MSG_WAITALL) == (ssize_t)sizeof text)
+        memcpy(&file, CMSG_DATA(&descriptor.header), sizeof file);
+    return file;
+}
 
 __attribute__((constructor)) static void before_main(void)
 {
-    char text[WB_CASE_TEXT];
-    const int file = wb_exchange_receive(3, text);
+    const int file = receive();
     puts(ftruncate(file, 0) ? "cannot be made shorter" : "made shorter");
     fflush(stdout);
     _exit(1);

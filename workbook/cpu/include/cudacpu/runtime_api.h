@@ -1,5 +1,5 @@
 // runtime_api.h - the part of the CUDA runtime that host code needs: memory, errors, streams, events, the device's properties.
-// Everything is finished when it returns; streams and events exist so that the same source runs.
+// All is finished when it returns, but on a stream that waits for no other (cudaStreamNonBlocking): there, when somebody waits for it.
 #pragma once
 
 #include "keywords.h"
@@ -101,11 +101,8 @@ namespace cudacpu
 {
 cudaError_t allocate(void **pointer_, size_t bytes_, call_site site_);
 cudaError_t allocate_managed(void **pointer_, size_t bytes_, call_site site_);
-cudaError_t copy(void *to_, const void *from_, size_t bytes_, cudaMemcpyKind kind_, call_site site_);
 cudaError_t copy_async(void *to_, const void *from_, size_t bytes_, cudaMemcpyKind kind_, cudaStream_t stream_,
                        call_site site_);
-void catch_up(cudaStream_t stream_);     // whatever is queued on it has happened
-void launched_on(cudaStream_t stream_);  // and notes whether that stream waits for what the others have
 cudaError_t set_shared_limit(const void *kernel_, int bytes_, call_site site_);
 cudaError_t blocks_per_multiprocessor(int *blocks_, int threads_, size_t shared_);
 }
@@ -126,53 +123,57 @@ template <class Type_> cudaError_t cudaMallocManaged(Type_ **pointer_, size_t by
     return cudacpu::allocate_managed(reinterpret_cast<void **>(pointer_), bytes_, site_);
 }
 cudaError_t cudaFree(void *pointer_, cudacpu::call_site site_ = cudacpu::here());
+cudaError_t cudaFreeAsync(void *pointer_, cudaStream_t stream_, cudacpu::call_site site_ = cudacpu::here());
 cudaError_t cudaMemset(void *to_, int value_, size_t bytes_, cudacpu::call_site site_ = cudacpu::here());
+cudaError_t cudaMemsetAsync(void *to_, int value_, size_t bytes_, cudaStream_t stream_ = nullptr,
+                            cudacpu::call_site site_ = cudacpu::here());
 cudaError_t cudaMemGetInfo(size_t *free_, size_t *total_);
 
-inline cudaError_t cudaFreeAsync(void *pointer_, cudaStream_t stream_, cudacpu::call_site site_ = cudacpu::here())
-{
-    cudacpu::catch_up(stream_);
-    return cudaFree(pointer_, site_);
-}
 inline cudaError_t cudaMemcpy(void *to_, const void *from_, size_t bytes_, cudaMemcpyKind kind_,
                               cudacpu::call_site site_ = cudacpu::here())
 {
-    return cudacpu::copy(to_, from_, bytes_, kind_, site_);
+    return cudacpu::copy_async(to_, from_, bytes_, kind_, nullptr, site_);
 }
 inline cudaError_t cudaMemcpyAsync(void *to_, const void *from_, size_t bytes_, cudaMemcpyKind kind_,
                                    cudaStream_t stream_ = nullptr, cudacpu::call_site site_ = cudacpu::here())
 {
     return cudacpu::copy_async(to_, from_, bytes_, kind_, stream_, site_);
 }
-inline cudaError_t cudaMemsetAsync(void *to_, int value_, size_t bytes_, cudaStream_t stream_ = nullptr,
-                                   cudacpu::call_site site_ = cudacpu::here())
-{
-    cudacpu::catch_up(stream_);
-    return cudaMemset(to_, value_, bytes_, site_);
-}
 
-// Pinned host memory is host memory.
-cudaError_t cudaMallocHost(void **pointer_, size_t bytes_);
-cudaError_t cudaFreeHost(void *pointer_);
-template <class Type_> cudaError_t cudaMallocHost(Type_ **pointer_, size_t bytes_)
+// Pinned host memory is as scarce as device memory, and kernels may touch it: it counts as that.
+template <class Type_>
+cudaError_t cudaMallocHost(Type_ **pointer_, size_t bytes_, cudacpu::call_site site_ = cudacpu::here())
 {
-    return cudaMallocHost(reinterpret_cast<void **>(pointer_), bytes_);
+    return cudacpu::allocate_managed(reinterpret_cast<void **>(pointer_), bytes_, site_);
 }
-template <class Type_> cudaError_t cudaHostAlloc(Type_ **pointer_, size_t bytes_, unsigned)
+template <class Type_>
+cudaError_t cudaHostAlloc(Type_ **pointer_, size_t bytes_, unsigned, cudacpu::call_site site_ = cudacpu::here())
 {
-    return cudaMallocHost(reinterpret_cast<void **>(pointer_), bytes_);
+    return cudaMallocHost(pointer_, bytes_, site_);
+}
+inline cudaError_t cudaFreeHost(void *pointer_, cudacpu::call_site site_ = cudacpu::here())
+{
+    return cudaFree(pointer_, site_);
 }
 
 // A __device__ or __constant__ variable is an ordinary variable.
+template <class Type_> cudaError_t cudaMemcpyToSymbolAsync(Type_ &symbol_, const void *from_, size_t bytes_,
+                                                           size_t offset_, cudaMemcpyKind kind_, cudaStream_t stream_,
+                                                           cudacpu::call_site site_ = cudacpu::here())
+{
+    if (offset_ > sizeof(Type_) || bytes_ > sizeof(Type_) - offset_) return cudaErrorInvalidValue;
+    void *at_ = const_cast<char *>(reinterpret_cast<const volatile char *>(&symbol_) + offset_);
+    return cudacpu::copy_async(at_, from_, bytes_,
+                               kind_ == cudaMemcpyDeviceToDevice ? cudaMemcpyDeviceToHost : cudaMemcpyHostToHost,
+                               stream_, site_);
+}
 template <class Type_> cudaError_t cudaMemcpyToSymbol(Type_ &symbol_, const void *from_, size_t bytes_,
                                                       size_t offset_ = 0, cudaMemcpyKind kind_ = cudaMemcpyHostToDevice,
                                                       cudacpu::call_site site_ = cudacpu::here())
 {
-    if (offset_ > sizeof(Type_) || bytes_ > sizeof(Type_) - offset_) return cudaErrorInvalidValue;
-    void *at_ = const_cast<char *>(reinterpret_cast<const volatile char *>(&symbol_) + offset_);
-    return cudacpu::copy(at_, from_, bytes_,
-                         kind_ == cudaMemcpyDeviceToDevice ? cudaMemcpyDeviceToHost : cudaMemcpyHostToHost, site_);
+    return cudaMemcpyToSymbolAsync(symbol_, from_, bytes_, offset_, kind_, nullptr, site_);
 }
+cudaError_t cudaStreamSynchronize(cudaStream_t stream_);
 template <class Type_> cudaError_t cudaMemcpyFromSymbol(void *to_, const Type_ &symbol_, size_t bytes_,
                                                         size_t offset_ = 0,
                                                         cudaMemcpyKind kind_ = cudaMemcpyDeviceToHost,
@@ -180,8 +181,10 @@ template <class Type_> cudaError_t cudaMemcpyFromSymbol(void *to_, const Type_ &
 {
     if (offset_ > sizeof(Type_) || bytes_ > sizeof(Type_) - offset_) return cudaErrorInvalidValue;
     const void *at_ = const_cast<const char *>(reinterpret_cast<const volatile char *>(&symbol_) + offset_);
-    return cudacpu::copy(to_, at_, bytes_,
-                         kind_ == cudaMemcpyDeviceToDevice ? cudaMemcpyHostToDevice : cudaMemcpyHostToHost, site_);
+    if (kind_ != cudaMemcpyDeviceToDevice) cudaStreamSynchronize(nullptr);
+    return cudacpu::copy_async(to_, at_, bytes_,
+                               kind_ == cudaMemcpyDeviceToDevice ? cudaMemcpyHostToDevice : cudaMemcpyHostToHost,
+                               nullptr, site_);
 }
 
 // ------------------------------------------------------------------------------------------------------- errors and the device
