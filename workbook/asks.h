@@ -22,10 +22,16 @@ void wb_run_in_order(long order) WB_OF_THE_LAYER;
 // How many multiprocessors it plays from here on; 0: as many as always.
 void wb_have_processors(int count) WB_OF_THE_LAYER;
 
+// The next allocation of device memory begins where every one with this number does, from 0 on, if nothing is in the way.
+void wb_place_next(int number) WB_OF_THE_LAYER;
+
+// From here on launches are looked at, and counted, and none of their blocks runs.
+void wb_launch_nothing(void) WB_OF_THE_LAYER;
+
 // How many kernels were launched since the last call of this, and how many blocks the last one had.
 typedef struct wb_launches {
     unsigned count;
-    uint64_t blocks;
+    uint64_t blocks, multiplied;  // of the last one; numbers that all warps multiplied in products of matrices
 } wb_launches;
 wb_launches wb_count_launches(void) WB_OF_THE_LAYER;
 
@@ -37,7 +43,7 @@ typedef struct wb_watch {
     bool both_ways;           // a backward: blocks that walk over keys, and blocks that walk over queries
     bool exact;               // near has the tiles that a mask as data names, and no neighbours of theirs
     bool on_host;             // the tensors are host memory, and the function's own threads read them
-    bool shares;              // of decoding: any block may read any keys, but no block more than half of them
+    int shares;  // of decoding: any block may read any keys, but no block more than one and a half of so many equal shares
 } wb_watch;
 
 // A tensor [.., rows, row_bytes]: K or V, or one that tells which queries are at hand.

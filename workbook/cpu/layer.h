@@ -6,6 +6,8 @@
 #endif
 #include "fiber.h"
 
+#include <atomic>
+
 #include <cuda_runtime.h>
 #include <cudacpu/tensor_cores.h>
 
@@ -138,6 +140,7 @@ const char *operation_name(warp_operation operation);
 void thread_left_warp(block &b, thread &t);  // those who waited for it need not
 
 // ------------------------------------------------------------------------------------------------------------ products.cpp
+extern std::atomic<uint64_t> multiplied;   // numbers, since wb_count_launches()
 float *product_begins(const matrices &m);  // what product_ends is given when it is done
 void product_ends(float *to, const matrices &m);
 
@@ -151,7 +154,8 @@ void async_copies_begin(block &b);
 
 // --------------------------------------------------------------------------------------------------------------- watch.cpp
 bool watching();
-void watch_block();                                                 // a block begins
+void watch_block();  // a block begins
+void watch_block_end();
 void watch_copied(const void *from, size_t bytes, call_site site);  // by the host
 bool watch_touched(const char *at,
                    void *code);  // whether this fault, of the instruction `code`, was one of a page that is now open

@@ -2,8 +2,10 @@
 // faults, is noted, and opens its page. A page that no query in hand may need ends the process with a report.
 //
 // Queries are in hand once a page of theirs (Q, or O) was touched: the last few tiles of each host thread, since a block or a thread may
-// take one tile after the other, prefetch, or give its warps rows apart. With each new tile all pages close again. So do they at each
-// block's begin; launches run on one host thread here. Pages that two heads share are never closed.
+// take one tile after the other, prefetch, or give its warps rows apart; of a block with many threads as many rows as threads, since each
+// may have a row. Keys that none of them needs were read ahead, of the tile of queries that comes next, or in vain: the next shows it, or the
+// block's end. With each new tile all pages close again. So do they at each block's begin; launches run on one host thread here. Pages
+// of keys that two heads share are never closed.
 #include "report.h"
 
 #include "../asks.h"
@@ -13,21 +15,23 @@
 
 namespace cudacpu
 {
-enum { TENSORS = 4, SETS = 4, HANDS = 64, NOTED = 512 };
+enum { TENSORS = 4, SETS = 4, MOST_SETS = MAX_THREADS / WB_NEAR, HANDS = 64, NOTED = 512 };
 
 struct row_range {
     int first, last;
+    void *code;  // that touched them, where that is kept
 };
 
 static wb_watch watch;
 static wb_watched tensors[TENSORS];
-static int count;                       // of tensors; 0: nobody watches
-static long touched, in_block;          // pages of keys; by this block
-static row_range in_hand[HANDS][SETS];  // of each host thread; its newest first
+static int count;                            // of tensors; 0: nobody watches
+static long touched, in_block;               // pages of keys; by this block
+static row_range in_hand[HANDS][MOST_SETS];  // of each host thread; its newest first
 static int hands, sets[HANDS];
 static row_range noted
     [2][NOTED];  // pages to be judged when the block ends: of queries; of keys, those read ahead of queries among them
 static int noted_count[2];
+static bool queries_came;  // since keys were noted
 
 static size_t page_bytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
@@ -37,21 +41,27 @@ static void judge_share()
 {
     long pages = 0;
     for (int k = 0; k < count; k++) pages += static_cast<long>(tensors[k].bytes / page_bytes());
-    if (2 * in_block > pages)
+    if (2 * in_block * watch.shares > 3 * pages)
         report("a block has more than its share", {nullptr, 0},
-               "this one reads more than half of all keys, while others have nothing to do");
+               "this one reads %ld of %ld pages of keys, allowed are %ld, while others have nothing to do", in_block,
+               pages, 3 * pages / (2 * watch.shares));
 }
 
-// Whether a page holds rows of one head and nothing else, and which.
-static bool rows_of_page(const wb_watched &t, const char *page, row_range *rows)
+// Which rows a page holds: if they are of one head and nothing else is there. Of queries that blocks walk over, one tile after the other, those
+// at the ends of two heads, too: both. Returns how many ranges.
+static int rows_of_page(const wb_watched &t, const char *page, row_range rows[2])
 {
-    const char *begin = static_cast<const char *>(t.at);
-    const size_t size = page_bytes(), head = t.row_bytes * static_cast<size_t>(t.rows);
-    if (page < begin || page + size > begin + t.bytes) return false;
-    const size_t from = static_cast<size_t>(page - begin) % head;
-    if (from + size > head) return false;
-    *rows = {static_cast<int>(from / t.row_bytes), static_cast<int>((from + size - 1) / t.row_bytes)};
-    return true;
+    const char *begin = static_cast<const char *>(t.at), *end = begin + t.bytes, *after = page + page_bytes();
+    const bool alone = t.keys || watch.both_ways || watch.on_host;
+    if (after <= begin || page >= end || (alone && (page < begin || after > end))) return 0;
+    const size_t head = t.row_bytes * static_cast<size_t>(t.rows);
+    const size_t from = page < begin ? 0 : static_cast<size_t>(page - begin);
+    const size_t to = static_cast<size_t>((after < end ? after : end) - begin) - 1, between = to / head - from / head;
+    if (between && alone) return 0;
+    const int first = static_cast<int>(from % head / t.row_bytes), last = static_cast<int>(to % head / t.row_bytes);
+    rows[0] = {first, between ? t.rows - 1 : last, nullptr};
+    rows[1] = {0, between > 1 ? t.rows - 1 : last, nullptr};
+    return between ? 2 : 1;
 }
 
 static char *page_of(const void *at)
@@ -63,10 +73,10 @@ static void protect_pages(int protection)
 {
     for (int k = 0; k < count; k++) {
         const char *end = static_cast<const char *>(tensors[k].at) + tensors[k].bytes;
-        row_range rows;
+        row_range rows[2];
         char *from = nullptr, *page = page_of(tensors[k].at);
         for (;; page += page_bytes()) {
-            const bool whole = rows_of_page(tensors[k], page, &rows);
+            const bool whole = rows_of_page(tensors[k], page, rows);
             if (whole && !from) from = page;
             if (!whole && from) mprotect(from, static_cast<size_t>(page - from), protection), from = nullptr;
             if (page >= end) break;
@@ -126,7 +136,7 @@ static void note(bool keys, row_range rows)
 // From the first row to the last one that was noted.
 static row_range extent(bool keys)
 {
-    row_range all = {INT_MAX, -1};
+    row_range all = {INT_MAX, -1, nullptr};
     for (int n = 0; n < noted_count[keys]; n++) {
         if (noted[keys][n].first < all.first) all.first = noted[keys][n].first;
         if (noted[keys][n].last > all.last) all.last = noted[keys][n].last;
@@ -163,19 +173,25 @@ static void judge_both_ways()
     }
 }
 
+// Keys read ahead of the queries that need them: now these are in hand.
 static void judge_noted()
 {
     if (watch.both_ways) judge_both_ways();
     const uint64_t near = near_in_hand();
     for (int n = 0; n < noted_count[true] && queries_in_hand(); n++)
-        if (!(spans(noted[true][n]) & near)) report_pair(in_hand[0][0], noted[true][n], nullptr);
+        if (!(spans(noted[true][n]) & near)) report_pair(in_hand[0][0], noted[true][n], noted[true][n].code);
     noted_count[false] = noted_count[true] = 0;
+    queries_came = false;
+}
+
+void watch_block_end()
+{
+    if (count) judge_noted();
 }
 
 void watch_block()
 {
     if (!count) return;
-    judge_noted();
     hands = 0;
     in_block = 0;
     memset(sets, 0, sizeof sets);
@@ -195,18 +211,30 @@ static int my_hand()
 static void take_in_hand(row_range rows)
 {
     const int h = my_hand(), pages = 2 * (rows.last - rows.first + 1);
+    const int threads = current ? static_cast<int>(current->thread_count) : 0;
+    const int most = threads > SETS * WB_NEAR ? threads / WB_NEAR : SETS;
+    queries_came = true;
     row_range *mine = in_hand[h];
     for (int n = 0; n < sets[h]; n++) {
         const int first = rows.first < mine[n].first ? rows.first : mine[n].first;
         const int last = rows.last > mine[n].last ? rows.last : mine[n].last;
         if (last - first >= WB_NEAR + pages) continue;
-        mine[n] = {first, last};
+        mine[n] = {first, last, nullptr};
         return;
     }
-    memmove(mine + 1, mine, (SETS - 1) * sizeof *mine);
+    memmove(mine + 1, mine, (MOST_SETS - 1) * sizeof *mine);
     mine[0] = rows;
-    if (sets[h] < SETS) sets[h]++;
+    if (sets[h] < most) sets[h]++;
     protect_pages(PROT_NONE);
+}
+
+static void take_keys(row_range rows, void *code)
+{
+    if (queries_came) judge_noted();
+    if (queries_in_hand() && spans(rows) & near_in_hand()) return;
+    if (noted_count[true] == NOTED) report_pair(in_hand[0][0], rows, code);
+    rows.code = code;
+    note(true, rows);
 }
 
 bool watch_touched(const char *at, void *code)
@@ -215,20 +243,19 @@ bool watch_touched(const char *at, void *code)
     if (!count || !at || (!current && !watch.on_host)) return false;
     char *page = page_of(at);
     for (int k = 0; k < count; k++) {
-        row_range rows;
-        if (at < static_cast<const char *>(tensors[k].at) || !rows_of_page(tensors[k], page, &rows)) continue;
+        row_range rows[2];
+        const int ranges = rows_of_page(tensors[k], page, rows);
+        if (!ranges) continue;
         while (__atomic_test_and_set(&busy, __ATOMIC_ACQUIRE)) {}
         touched += tensors[k].keys, in_block += tensors[k].keys;
         if (watch.shares)
             judge_share();
         else if (watch.both_ways)
-            note(tensors[k].keys, rows);
-        else if (!tensors[k].keys)
-            take_in_hand(rows);
-        else if (!queries_in_hand())
-            note(true, rows);
-        else if (!(spans(rows) & near_in_hand()))
-            report_pair(in_hand[0][0], rows, code);
+            note(tensors[k].keys, rows[0]);
+        else if (tensors[k].keys)
+            take_keys(rows[0], code);
+        else
+            for (int n = 0; n < ranges; n++) take_in_hand(rows[n]);
         mprotect(page, page_bytes(), PROT_READ | PROT_WRITE);
         __atomic_clear(&busy, __ATOMIC_RELEASE);
         return true;
