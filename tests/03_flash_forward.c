@@ -73,6 +73,7 @@ Test(flash_forward, very_many_heads)
 {
     check(1, 300, 3, 5, 16);
     check(300, 1, 5, 3, 16);
+    check_many_heads(of(1, 1, 1, 1, 16));
 }
 
 // Logits of 100 and more, of -100 and less, the largest in the first key and in the last, climbing, all alike. Odd lengths, and
@@ -95,7 +96,11 @@ Test(flash_forward, assignment)
 }
 
 // A long way over the keys: the running sums must not drift.
-Test(flash_forward, many_keys) { check(1, 1, 7, on_cpu_backend() ? 5003 : 100003, 64); }
+Test(flash_forward, many_keys)
+{
+    check(1, 1, 7, on_cpu_backend() ? 5003 : 100003, 64);
+    check_input(of(1, 1, 1, 66001, 16), WB_RISING);  // the last keys count, and more than 16 bits count them
+}
 
 Test(flash_forward, drawn_sizes) { check_drawn(6000); }
 Test(flash_forward, own_stream) { check_stream(of(2, 2, 100, 150, 64)); }
@@ -107,6 +112,7 @@ Test(flash_forward, memory)
     check_no_memory(of(2, 2, 129, 67, 128));
     // A matrix of scores would be 25 MiB, half of it in bf16, wherever it lay.
     check_no_memory(of(1, 1, 2560, 2560, 16));
+    check_beyond_int(of(1, 64, 2, 300001, 128));
 }
 
 Test(flash_forward, bad_input_null) { refuses_null(); }

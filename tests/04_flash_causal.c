@@ -57,6 +57,7 @@ Test(flash_causal, very_many_heads)
     check(1, 300, 5, 16);
     check(300, 1, 3, 16);
     check(3, 11, 150, 16);
+    check_many_heads(of(1, 1, 1, 16));
 }
 
 // Among them WB_RISING: hidden keys tower up to 200 above all visible ones, so a mask that comes after exp, or a weight of 0

@@ -56,6 +56,7 @@ Test(flash_gqa, very_many_heads)
 {
     check(1, 320, 40, 5, 16);
     check(100, 6, 2, 3, 16);
+    check_many_heads(of(1, 1, 1, 1, 16));
 }
 
 Test(flash_gqa, one_tile) { check(1, 2, 1, 128, 64); }

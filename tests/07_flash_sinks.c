@@ -120,6 +120,7 @@ Test(flash_sinks, groups_and_batches)
     check(2, 8, 1, 65, 32, 7, 2);
     check(5, 6, 2, 35, 16, 64, 3);
     check(2, 4, 2, 131, 128, 100, 20);
+    check_many_heads(of(1, 1, 1, 1, 16, 1, 1));
 }
 
 // Among them WB_RISING and WB_FALLING: hidden keys tower above the visible ones, right of the window and left of it; the sinks
@@ -154,7 +155,7 @@ Test(flash_sinks, assignment)
         check(1, shapes[i][0] / part, 2, shapes[i][1] / part, shapes[i][2], 128 / part, 8);
 }
 
-Test(flash_sinks, many_tokens) { check(1, 2, 1, on_cpu_backend() ? 4001 : 20011, 64, 128, 4); }
+Test(flash_sinks, many_tokens) { check(1, 2, 1, on_cpu_backend() ? 4001 : 66001, 64, 128, 4); }
 
 // See harness.h: tiles right of the diagonal, and between the sinks and the window, are not computed, nor loaded.
 Test(flash_sinks, hidden_tiles_are_not_computed)
@@ -191,6 +192,7 @@ Test(flash_sinks, memory)
     check_no_memory(of(1, 1, 1, 3000, 16, 128, 4));
     // A matrix of scores would be 144 MiB, wherever it lay.
     check_no_memory(of(1, 1, 1, 6144, 16, 64, 4));
+    check_beyond_int(of(1, 64, 1, 270001, 128, 100, 4));
 }
 
 Test(flash_sinks, shifted_tensors) { check_shifted(of(1, 4, 2, 153, ANY_D, 30, 4)); }

@@ -79,6 +79,7 @@ Test(flash_gqa_backward, very_many_heads)
 {
     check(1, 200, 50, 3, 16);
     check(200, 2, 1, 3, 16);
+    check_many_heads(of(1, 1, 1, 1, 16));
 }
 
 // Logits of 140 and of -140, the largest in the first key and in the last, climbing so that hidden keys tower above visible ones,

@@ -112,6 +112,7 @@ Test(flash_sinks_backward, very_many_heads)
 {
     check(1, 200, 50, 3, 16, 2, 1);
     check(200, 2, 1, 3, 16, 1, 1);
+    check_many_heads(of(1, 1, 1, 1, 16, 1, 1));
 }
 
 // Among them WB_RISING and WB_FALLING: hidden keys tower above the visible ones, right of the window and left of it.
@@ -170,6 +171,7 @@ Test(flash_sinks_backward, hidden_tiles_are_not_computed)
 {
     EACH_D(check_skips_backward(of(1, 1, 1, 640, D, 20, 4), 210));
     check_skips_backward(of(1, 2, 1, 640, 16, 40, 0), 210);
+    check_less_work(of(1, 1, 1, 512, 16, 1, 0));
 }
 
 // A walk without the bound of the window gives the right numbers, slowly: once, in a vendor's engine, 75 times slower.

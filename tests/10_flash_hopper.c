@@ -58,6 +58,7 @@ Test(flash_hopper, ragged_keys)
 {
     const int N[] = {1, 2, 7, 15, 16, 17, 63, 64, 65, 127, 129, 191, 193, 255, 257, 300, 385};
     for (size_t i = 0; i < COUNT(N); i++) check(100, N[i], head_dims[i % 2]);
+    check_input(of(1, 66001, 64), WB_RISING);  // the last keys count, and more than 16 bits count them
 }
 
 Test(flash_hopper, ragged_queries)
@@ -117,6 +118,7 @@ Test(flash_hopper, very_many_heads)
 {
     check_case(causal_of(1, 320, 40, 5, 64));
     check_case(full_of(100, 6, 2, 3, 2, 64));
+    check_many_heads(full_of(1, 1, 1, 1, 1, 64));
 }
 
 // ------------------------------------------------------------------------------------------------------- numbers
@@ -169,6 +171,7 @@ Test(flash_hopper, no_memory_beside)
     for (int group = 1; group <= 8; group *= 2) check_no_memory(causal_of(1, 8, 8 / group, 129, 64));
     // A matrix of scores would be 25 MiB, half of it in bf16, wherever it lay.
     check_no_memory(of(2560, 2560, 64));
+    check_beyond_int(full_of(1, 64, 64, 2, 300001, 128));
 }
 
 Test(flash_hopper, shifted_tensors)

@@ -53,6 +53,7 @@ Test(flash_sink_logits, groups_and_batches)
     check(2, 8, 1, 65, 32, 7);
     check(5, 6, 2, 35, 16, 64);
     check(2, 4, 2, 71, 128, 70);
+    check_many_heads(of(1, 1, 1, 1, 16, 1));
 }
 
 // Heads of one call: 3, -infinity, 0, 80, -80, -1.
@@ -149,7 +150,7 @@ Test(flash_sink_logits, layer_of_gpt_oss)
     check(1, 64 / part, 8 / part, N, 64, N);
 }
 
-Test(flash_sink_logits, many_tokens) { check(1, 1, 1, on_cpu_backend() ? 3001 : 20011, 64, 128); }
+Test(flash_sink_logits, many_tokens) { check(1, 1, 1, on_cpu_backend() ? 3001 : 66001, 64, 128); }
 
 Test(flash_sink_logits, sinks_are_not_read) { check_unread(of(1, 4, 2, 150, 32, 20)); }
 
@@ -174,6 +175,7 @@ Test(flash_sink_logits, memory)
 {
     check_no_memory(of(1, 4, 2, 256, 64, 64));
     check_no_memory(of(1, 1, 1, 3000, 16, 128));
+    check_beyond_int(of(1, 64, 1, 270001, 128, 100));
 }
 
 Test(flash_sink_logits, shifted_tensors) { check_shifted(of(1, 4, 2, 73, ANY_D, 30)); }

@@ -3,6 +3,8 @@
 // from whole_function on, for everything.
 #include "contract.h"
 
+#include <float.h>
+
 TEST_PROBLEM(flash_sink_logits_backward)
 
 static wb_case of(int B, int Hq, int Hkv, int N, int D, int W)
@@ -98,13 +100,14 @@ Test(flash_sink_logits_backward, very_many_heads)
 {
     check(1, 200, 50, 3, 16, 2);
     check(200, 2, 1, 3, 16, 1);
+    check_many_heads(of(1, 1, 1, 1, 16, 1));
 }
 
 // Logits of all sizes: no sink at all, one that is not to be seen, equal ones, and one that takes nearly all the weight, so that O is
 // nearly 0. 0 is a logit like any other. From 89 on exp(s) is no float.
 Test(flash_sink_logits_backward, every_logit)
 {
-    const float logits[] = {-INFINITY, -300, -80, -20, -7, -1, 0, 1, 7, 12, 20, 80, 300};
+    const float logits[] = {-INFINITY, -300, -80, -20, -7, -1, 0, 1, 7, 12, 20, 80, 300, 400, 1e30f, FLT_MAX};
     for (size_t i = 0; i < COUNT(logits); i++) check_case(with_logit(of(1, 2, 1, 90, head_dims[i % 4], 30), logits[i]));
     check_case(with_mixed_logits(of(2, 12, 2, 70, 16, 30)));
 }
@@ -159,6 +162,7 @@ Test(flash_sink_logits_backward, other_fields_are_not_read) { check_unread(of(1,
 Test(flash_sink_logits_backward, hidden_tiles_are_not_computed)
 {
     EACH_D(check_skips_backward(of(1, 1, 1, 640, D, 20), 210));
+    check_less_work(of(1, 1, 1, 512, 16, 1));
 }
 
 // A walk without the bound of the window gives the right numbers, slowly.

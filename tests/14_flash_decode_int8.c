@@ -37,7 +37,12 @@ Test(flash_decode_int8, zero_rows) { EACH_D(check_input(of(2, 4, 2, 2, 300, D, 1
 Test(flash_decode_int8, outliers) { EACH_D(check_input(of(2, 4, 2, 2, 300, D, 16, WB_LENS_MIXED), WB_OUTLIERS)); }
 
 // Rows up to 2^100 times as large or as small, under queries that make up for those of K.
-Test(flash_decode_int8, wide_scales) { EACH_D(check_input(of(2, 4, 2, 2, 300, D, 16, WB_LENS_MIXED), WB_WIDE_SCALES)); }
+// And any bytes under any scales: -128, scales below 0, and 0 over bytes that are not.
+Test(flash_decode_int8, wide_scales)
+{
+    EACH_D(check_input(of(2, 4, 2, 2, 300, D, 16, WB_LENS_MIXED), WB_WIDE_SCALES));
+    EACH_D(check_input(of(2, 4, 2, 2, 300, D, 16, WB_LENS_MIXED), WB_ANY_BYTES));
+}
 
 PAGED(flash_decode_int8, scales)
 PAGED(flash_decode_int8, other_seeds)

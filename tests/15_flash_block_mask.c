@@ -87,6 +87,8 @@ Test(flash_block_mask, long_lists)
     check(1, 1, 1, 130, 4000, 32, WB_MASK_STRIDED, 70);
     check(1, 1, 1, 3, 17000, 16, WB_MASK_FULL, 0);  // 265 tiles seen whole
     check(1, 1, 1, 3, 17000, 16, WB_MASK_STRIDED, 70);
+    check_input(of(1, 1, 1, 1, 66001, 16, WB_MASK_FULL, 0),
+                WB_RISING);  // the last keys count, and more than 16 bits count them
 }
 
 // Each sequence has a mask of its own, or all have one.
@@ -109,6 +111,7 @@ Test(flash_block_mask, every_group_size)
     check(2, 6, 2, 130, 70, 64, WB_MASK_RANDOM, 0);
     check(2, 15, 3, 70, 70, 16, WB_MASK_PREFIX, 20);
     check(1, 64, 8, 70, 70, 16, WB_MASK_TREE, 20);
+    check_many_heads(of(1, 1, 1, 1, 1, 16, WB_MASK_FULL, 0));
 }
 
 // O = 0 and L = -infinity: rows of tiles that are in no list, and rows within tiles that are.
@@ -210,6 +213,7 @@ Test(flash_block_mask, memory)
 {
     check_no_memory(of(1, 4, 2, 256, 256, 64, WB_MASK_RANDOM, 0));
     check_no_memory(of(1, 1, 1, 3000, 3000, 16, WB_MASK_DOCUMENTS, 100));
+    check_beyond_int(of(1, 64, 64, 2, 300001, 128, WB_MASK_FULL, 0));
 }
 
 // The lists are shifted as well.

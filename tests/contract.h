@@ -78,6 +78,33 @@ static inline void check_scales(wb_case c)
         c.shape.scale = scales[i], c.shape.head_dim = head_dims[i % COUNT(head_dims)];
         CHECK_CASE(c);
     }
+    // And the logits whatever they are: a million, above 0 and below.
+    c.shape.scale = 0, c.shape.head_dim = head_dims[1];
+    for (c.input = WB_SUMMIT; c.input <= WB_TRENCH && wb_find_problem(harness_problem)->signature != WB_BACKWARD;
+         c.input++)
+        CHECK_CASE(c);
+}
+
+// More heads in all batches than a grid may have blocks in y or z. What one query and one key cost, the CPU layer need not run.
+static inline void check_many_heads(wb_case c)
+{
+    c.shape.batch = 2, c.shape.q_heads = 33000;
+    c.shape.kv_heads = wb_find_problem(harness_problem)->grouped ? 1 : c.shape.q_heads;
+    c.dry = 1;
+    check_case(c);
+}
+
+// A window of half of the sequence leaves three quarters of the pairs, and a little more of the tiles: so much less is to be multiplied.
+static inline void check_less_work(wb_case c)
+{
+    c.shape.window = c.shape.q_len;
+    const uint64_t all = multiplied_in(c);
+    c.shape.window = c.shape.q_len / 2;
+    const uint64_t part = multiplied_in(c);
+    cr_assert(5 * all <= 7 * part,
+              "without a window %.2f times as much is multiplied as with one of half of the sequence: are "
+              "tiles beyond its end multiplied?",
+              (double)all / (double)part);
 }
 
 static inline void check_seeds(wb_case c)

@@ -27,10 +27,18 @@ static inline void long_sequence(void)
     EACH_D(check(1, 1, 1, 1, 3000 + (int)each, D, 64, WB_LENS_SAME));
     check(1, 2, 2, 1, 700, 64, 16, WB_LENS_SAME);
     check(1, 2, 2, 1, 200, 64, 16, WB_LENS_SAME);
+    check_input(of(1, 1, 1, 1, 66001, 16, 256, WB_LENS_SAME),
+                WB_RISING);  // the last keys count, and more than 16 bits count them
 }
 
 // What one block a head would read alone.
-static inline void keys_are_shared(void) { check_shares(of(1, 4, 1, 2, 3000, 128, 64, WB_LENS_SAME)); }
+static inline void keys_are_shared(void)
+{
+    check_shares(of(1, 4, 1, 2, 3000, 128, 64, WB_LENS_SAME));
+    wb_case c = of(1, 4, 1, 2, 132 * 128, 128, 64, WB_LENS_SAME);
+    c.processors = 132;
+    check_shares(c);
+}
 
 // As on an H200: a sequence has more parts than a warp has lanes, and of many sequences no team has more than a tile.
 static inline void many_processors(void)
@@ -56,6 +64,12 @@ static inline void every_page_size(void)
     wb_case c = of(2, 2, 1, 1, 512, 64, 64, WB_LENS_SAME);
     c.pages = 16, c.max_pages = 8;  // none to spare
     check_case(c);
+    // Behind the last key of the last page is nothing that could be read.
+    for (int page = 64; page <= 256; page *= 2) {
+        c = of(2, 2, 1, 1, page + 49, page / 2, page, WB_LENS_SAME);
+        c.cut = 1, c.offset = 16;
+        check_case(c);
+    }
 }
 
 // Sequences of other lengths, none among them: shares begin and end anywhere.
@@ -65,6 +79,9 @@ static inline void mixed_lengths(void)
     check(33, 1, 1, 1, 300, 16, 16, WB_LENS_MIXED);
     check(12, 4, 2, 1, 2000, 32, 128, WB_LENS_ZIPF);
     for (int page = 16; page <= 256; page *= 4) check(17, 2, 1, 1, 2 * page + 1, 32, page, WB_LENS_EDGES);
+    wb_case c = of(12, 4, 2, 2, 700, 32, 32, WB_LENS_MIXED);
+    c.shared = 1;  // a prompt that several have in common
+    check_case(c);
 }
 
 // More sequences than a warp has lanes, or a block threads.
@@ -73,6 +90,7 @@ static inline void many_sequences(void)
     check(1030, 1, 1, 1, 3, 16, 16, WB_LENS_MIXED);
     check(100, 1, 1, 1, 40, 16, 16, WB_LENS_MIXED);
     check(65, 2, 2, 1, 20, 16, 16, WB_LENS_SAME);
+    check_many_heads(of(1, 1, 1, 1, 1, 16, 16, WB_LENS_SAME));
 }
 
 static inline void no_keys(void)
@@ -148,6 +166,7 @@ static inline void memory(void)
     cr_assert(small == large, "the workspace of one sequence of 20 keys has %zu bytes, that of 6 of 4000 has %zu",
               small, large);
     for (int Nq = 1; Nq <= 16; Nq += 15) workspace_of(of(2, 24, 3, Nq, 100, 128, 16, WB_LENS_SAME));
+    check_beyond_int(of(8, 8, 8, 1, 270001, 128, 256, WB_LENS_SAME));
 }
 
 static inline void shifted_tensors(void) { check_shifted(of(2, 4, 2, 2, 273, ANY_D, 32, WB_LENS_MIXED)); }

@@ -265,8 +265,11 @@ static bool judge_outputs(report *r, const worker_run *run)
                 say(r, " is %.6g, should be %.6g +- %.2g", element(t, data, i), want[i], tolerance[i]);
             }
             if (not_finite)
-                say(r, "\n  of these, %zu are NaN or infinite (outputs start as NaN: not written, or computed so)",
-                    not_finite);
+                say(r, "\n  of these, %zu are NaN or infinite (%snot written, or computed so)", not_finite,
+                    run->c.prior ? "" : "outputs start as NaN: ");
+            if (run->c.prior)
+                say(r, "\n  before the call each byte of outputs%s was %d: what is there means nothing",
+                    run->problem->signature == WB_DECODE ? " and workspace" : "", WB_NAN_BYTE - run->c.prior);
             if (run->c.late == 2)
                 say(r, "\n  another call is under way meanwhile, on a stream of its own: what both keep in one place, "
                        "as in "
@@ -343,6 +346,8 @@ static bool judge_ending(report *r, const worker_run *run)
         say(r, "the function returned '%s': ", wb_status_text(x->status)), say_theirs(r, x->message, sizeof x->message);
     else if (x->device_status != WB_OK)
         say(r, "a kernel failed: "), say_theirs(r, x->device_message, sizeof x->device_message);
+    else if (run->c.dry && on_cpu_backend() && !x->asked.launches)
+        say(r, "the function has launched nothing");
     else if (may_not_wait && x->asked.waited)
         say(r, "the function waited for work on the device, and should return when its own is queued");
     else if (run->c.late && x->asked.astray)
@@ -411,6 +416,7 @@ static bool judge_products(report *r, const worker_run *run)
 static bool judge(report *r, const worker_run *run, const refusal *wanted)
 {
     if (wanted) return judge_refusal(r, run, wanted);
+    if (run->c.dry && on_cpu_backend()) return judge_ending(r, run);
     return judge_ending(r, run) && judge_untouched(r, run, false) && judge_outputs(r, run) && judge_products(r, run);
 }
 
@@ -465,7 +471,7 @@ static void run_judged(worker_run *run, const wb_case *c, worker_kind kind, cons
 static void run_right(worker_run *run, const wb_case *c)
 {
     run_judged(run, c,
-               on_cpu_backend() && (c->order || c->watched || c->overlapped || c->late || c->processors)
+               on_cpu_backend() && (c->order || c->watched || c->overlapped || c->late || c->processors || c->dry)
                    ? WORKER_ALONE
                    : WORKER_SHARED,
                NULL);
@@ -474,7 +480,8 @@ static void run_right(worker_run *run, const wb_case *c)
 // ----------------------------------------------------------------------------------------------------------------- again
 // A test gives its cases to one process in the order in which they are written, the simplest first, so that the simplest that fails is
 // reported. A function that keeps something from a call may be right in that order. So a few of the cases that were right run again when
-// all are through: the first, which began in a clean process, and others, in an order of the seed's. Large cases do not.
+// all are through: the first, which began in a clean process, and others, in an order of the seed's. Large cases do not. Then all buffers lie
+// where those of the case before did, with other contents and of another shape, and outputs and workspace are not NaN before.
 
 enum { AGAIN = 3, KEPT = 64, LARGE = 1 << 21 };
 static struct {
@@ -489,7 +496,7 @@ static void remember(const wb_case *c)
     const double work = problem()->signature == WB_ROW_SUM
                             ? (double)c->rows * c->cols * 64
                             : (double)s->batch * s->q_heads * s->q_len * s->kv_len * s->head_dim;
-    if (passed_count == KEPT || work > LARGE) return;
+    if (passed_count == KEPT || work > LARGE || c->dry) return;
     passed[passed_count].c = *c;
     passed[passed_count++].only = only;
 }
@@ -515,10 +522,13 @@ static void run_again(void)
     for (int k = 0; k < passed_count; k++) order[k] = k;
     for (int k = 1; k < count; k++) swap(&order[k], &order[draw(&dice, k, passed_count - 1)]);
     if (count > 0) swap(&order[0], &order[draw(&dice, 0, count - 1)]);
+    const int first = draw(&dice, 0, 3), priors[4] = {255, 128, 254, draw(&dice, 1, 255)};  // zeros, large, tiny, any
     for (int k = 0; k < count; k++) {
         worker_run run;
         only = passed[order[k]].only;
-        run_right(&run, &passed[order[k]].c);
+        wb_case c = passed[order[k]].c;
+        c.prior = priors[(first + k) % 4], c.place = 1;
+        run_right(&run, &c);
         worker_end(&run);
     }
     only = NULL;
@@ -804,7 +814,9 @@ memory_use measure_memory(wb_case c)
 static size_t all_resident(const worker_run *run)
 {
     const size_t MiB = (size_t)1 << 20, stacks = (size_t)sysconf(_SC_NPROCESSORS_ONLN) * 3 / 2 * MiB;
-    return run->problem->on_host ? run->bytes + 20 * MiB + stacks : 2 * run->bytes + 14 * MiB;
+    const size_t workspace = worker_exchange(run)->workspace_bytes;  // no more than any may have
+    return run->problem->on_host ? run->bytes + 20 * MiB + stacks
+                                 : 2 * run->bytes + 14 * MiB + (workspace < 32 * MiB ? workspace : 32 * MiB);
 }
 
 void check_memory(wb_case c, size_t device_bytes, size_t host_bytes)
@@ -916,6 +928,37 @@ void check_triangle(wb_case c)
             (double)asked.of_last / (double)asked.of_first);
     if (r.used) say_case(&r, &run);
     conclude(&r, &run);
+}
+
+uint64_t multiplied_in(wb_case c)
+{
+    worker_run run;
+    c = complete(c);
+    run_right(&run, &c);
+    const uint64_t multiplied = worker_exchange(&run)->asked.multiplied;
+    worker_end(&run);
+    return multiplied;
+}
+
+void check_beyond_int(wb_case c)
+{
+    if (on_cpu_backend()) return;  // it would take minutes
+    c = complete(c);
+    wb_tensor tensors[WB_MAX_TENSORS];
+    double wanted =
+        0;  // of host memory: two copies, inputs as floats, and of each output what it should be and how exactly
+    for (int k = wb_case_tensors(problem(), &c, tensors) - 1; k >= 0; k--)
+        wanted += 3.0 * (double)tensors[k].bytes + (tensors[k].output ? 16 : 4) * (double)tensors[k].count;
+    const double there = (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    if (wanted > 0.9 * there) {
+        fprintf(stderr,
+                "a tensor of more than 2^31 elements: not tried, for it takes %.0f GB of memory, and %.0f are free\n",
+                wanted / 1e9, there / 1e9);
+        return;
+    }
+    setenv("WB_TIMEOUT", "300", 1);
+    expect_budget = 1e8;
+    check_case_alone(c);
 }
 
 void check_overlap(wb_case c)

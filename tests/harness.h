@@ -97,9 +97,15 @@ void check_skips_backward(wb_case c, int block);
 // skipped on a GPU.
 void check_reads(wb_case c);
 
-// No block of a decoding kernel reads more than half of all keys, which should be a few pages of memory times the blocks; and check_case. On
-// the cpu backend; skipped on a GPU.
+// No block of a decoding kernel reads more than half of all keys, or, where the case says how many multiprocessors there are, more than one and
+// a half of as many equal shares, which should be a few pages of memory each; and check_case. On the cpu backend; skipped on a GPU.
 void check_shares(wb_case c);
+
+// check_case; and how many numbers the warps have multiplied in products of matrices. 0 if they are not counted.
+uint64_t multiplied_in(wb_case c);
+
+// check_case of a tensor with more than 2^31 elements, on a GPU whose machine has the memory; else nothing, and where that is why, it says so.
+void check_beyond_int(wb_case c);
 
 // While a warp works on a tile of scores a product of its own is in flight: for three quarters of its tiles, so give it eight tiles of
 // keys or more; and check_case. On the cpu backend, which sees it (asks.h); skipped on a GPU.

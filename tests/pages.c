@@ -46,6 +46,29 @@ Test(pages, each_page_is_one_sequences)
         }
 }
 
+// Sequences that share a prompt have its pages in common, as far as both have whole ones; a cache that is cut ends with the first one's last page.
+Test(pages, shared_and_cut)
+{
+    wb_case c = of(20, 700, 16, WB_LENS_MIXED);
+    c.shared = c.cut = 1;
+    const wb_pages p = wb_pages_make(&c);
+    int same = 0;
+    for (int b = 1; b < 20; b++)
+        for (int k = 0; k < p.shape.max_pages; k++) {
+            const int page = p.table[b * p.shape.max_pages + k];
+            if (page < 0 || page != p.table[k]) continue;
+            cr_assert((k + 1) * 16 <= p.kv_len[b] && (k + 1) * 16 <= p.kv_len[0] && p.owner[page] == k);
+            same++;
+        }
+    cr_assert(same > 20, "%d pages are shared", same);
+    cr_assert(p.table[(p.kv_len[0] - 1) / 16] == p.shape.pages - 1);
+    wb_tensor t[WB_MAX_TENSORS];
+    const int count = wb_case_tensors(wb_find_problem("flash_decode_int8"), &c, t);
+    cr_assert(wb_case_cut(&c, &t[wb_tensor_named(t, count, "V")]) == 4 * 2 * 16);  // 700 = 43 * 16 + 12
+    cr_assert(wb_case_cut(&c, &t[wb_tensor_named(t, count, "K_scale")]) == 4 * sizeof(float));
+    cr_assert(wb_case_cut(&c, &t[wb_tensor_named(t, count, "Q")]) == 0);
+}
+
 // A function that takes the table's -1 for the end of a sequence finds others behind it.
 Test(pages, what_lies_behind_the_keys_tells_nothing)
 {

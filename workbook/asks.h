@@ -26,12 +26,19 @@ void wb_have_processors(int count) WB_OF_THE_LAYER;
 typedef struct wb_asked {
     unsigned launches;
     uint64_t blocks;             // of the last launch
-    uint64_t products;           // multiplications of numbers, by products that run on their own (hopper.cuh)
+    uint64_t multiplied;         // numbers, by all warps in products of matrices
+    uint64_t products;           // numbers, by products that run on their own (hopper.cuh)
     uint64_t of_first, of_last;  // how many of these by the first and by the last block of a launch that had any
     bool waited;                 // the host, for a stream
     bool astray;                 // something was put on a stream that does not wait for what another had queued
 } wb_asked;
 wb_asked wb_what_was_asked(void) WB_OF_THE_LAYER;
+
+// The next allocation of device memory begins where every one with this number does, from 0 on, if nothing is in the way.
+void wb_place_next(int number) WB_OF_THE_LAYER;
+
+// From here on launches are looked at, and counted, and none of their blocks runs.
+void wb_launch_nothing(void) WB_OF_THE_LAYER;
 
 // Which keys a tile of queries may rightly read, in spans of `span` rows. Tiles have up to WB_NEAR queries and keys, wherever they start.
 enum { WB_SPANS = 64, WB_NEAR = 128 };
@@ -41,7 +48,7 @@ typedef struct wb_watch {
     bool both_ways;           // a backward: blocks that walk over keys, and blocks that walk over queries
     bool exact;               // near has the tiles that a mask as data names, and no neighbours of theirs
     bool on_host;             // the tensors are host memory, and the function's own threads read them
-    bool shares;              // of decoding: any block may read any keys, but no block more than half of them
+    int shares;  // of decoding: any block may read any keys, but no block more than one and a half of so many equal shares
 } wb_watch;
 
 // A tensor [.., rows, row_bytes], of keys or of queries: an input, one that tells which queries are at hand, or an output, whose rows are those that

@@ -28,6 +28,12 @@ extern "C" wb_status wb_copy_to_host(void *host, const void *device, size_t byte
     return WB_OK;
 }
 
+extern "C" wb_status wb_device_fill(void *at, int byte, size_t bytes)
+{
+    WB_CUDA(cudaMemset(at, byte, bytes));
+    return WB_OK;
+}
+
 extern "C" wb_status wb_device_synchronize(void)
 {
     WB_CUDA(cudaDeviceSynchronize());

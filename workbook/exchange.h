@@ -3,7 +3,7 @@
 //   0               4096
 //   | wb_exchange   | guard  offset  tensor 0  guard | guard  offset  tensor 1  guard | ...
 //
-// The test fills everything with NaN, then the inputs; the worker copies guards and all to the device, calls the function, and
+// The test fills everything with NaN, then the inputs, and outputs as the case says; the worker copies guards and all to the device, calls the function, and
 // copies everything back. What a kernel writes outside its tensors therefore shows, and so does a changed input.
 //
 // How they talk. A worker's descriptor 3 is a socket. For each case the test sends its text, WB_CASE_TEXT bytes padded with zeros, and
@@ -58,7 +58,7 @@ static inline size_t wb_exchange_layout(const wb_tensor *tensors, int count, int
         zones[k].start = at;
         zones[k].data = guard + (size_t)offset;
         zones[k].bytes = zones[k].data + tensors[k].bytes + guard;
-        if (guard) zones[k].bytes = (zones[k].bytes + 255) / 256 * 256;
+        if (guard) zones[k].bytes = (zones[k].bytes + 4095) / 4096 * 4096;  // pages, so that `place` fixes its begin
         at += (zones[k].bytes + 255) / 256 * 256;
     }
     return at;

@@ -1,6 +1,8 @@
 // memory.h - how much device memory this process has allocated, now and at most. Both backends count the same allocations.
 #pragma once
 
+#include "workbook.h"
+
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -20,6 +22,9 @@ enum { WB_FREE_STATICS = 256 << 10 };
 enum { WB_FREE_STATICS = 2 << 10 };
 #endif
 size_t wb_static_memory(void);
+
+// Each byte of device memory from `at` on; by device.cu.
+wb_status wb_device_fill(void *at, int byte, size_t bytes);
 
 // The most memory that this process has ever had resident, in bytes: it never falls.
 size_t wb_host_memory_peak(void);

@@ -50,9 +50,11 @@ extern size_t workspace_of(const decode_shape *shape) __asm__(STRING(WB_NAME) "_
 extern void wb_name_buffer(const void *at, const char *name, const char *type, size_t element, const size_t dim[4])
     __attribute__((weak));
 
-// A buffer for one zone, on the device or, for a problem on the host, from malloc; its first `filled` bytes are those of the zone.
-static wb_status new_buffer(bool on_host, void **buffer, const char *zone, size_t bytes, size_t filled)
+// A buffer for one zone, on the device or, for a problem on the host, from malloc; its first `filled` bytes are those of the zone. place: of
+// asks.h, or -1.
+static wb_status new_buffer(bool on_host, void **buffer, const char *zone, size_t bytes, size_t filled, int place)
 {
+    if (wb_place_next && place >= 0) wb_place_next(place);
     const wb_status status = !on_host                             ? wb_device_alloc(buffer, bytes)
                              : posix_memalign(buffer, 256, bytes) ? WB_OUT_OF_MEMORY
                                                                   : WB_OK;
@@ -74,20 +76,25 @@ static wb_status end_buffer(bool on_host, void *buffer, char *zone, size_t bytes
     return status;
 }
 
-// A workspace of as many bytes as its function asks for, `guard` bytes of WB_NAN_BYTE on both sides of them, and as many NaNs inside.
-static wb_status workspace_begin(const decode_shape *shape, size_t guard, char **buffer, wb_workspace *w)
+// A workspace of as many bytes as its function asks for, `guard` bytes of WB_NAN_BYTE on both sides of them; inside it is what the case says.
+static wb_status workspace_begin(const wb_case *c, size_t guard, int place, char **buffer, wb_workspace *w)
 {
-    *w = (wb_workspace){NULL, workspace_of(shape)};
-    const size_t bytes = guard + w->bytes + guard;
-    char *nan = w->bytes < (size_t)1 << 48 ? malloc(bytes + 1) : NULL;
-    if (!nan)
+    const decode_shape shape = wb_decode_shape(c);
+    *w = (wb_workspace){NULL, workspace_of(&shape)};
+    const size_t bytes = (guard + w->bytes + guard + 4095) / 4096 * 4096;
+    const wb_status status = w->bytes > (size_t)1 << 48 ? WB_OUT_OF_MEMORY
+                                                        : new_buffer(false, (void **)buffer, NULL,
+                                                                     guard ? bytes : w->bytes + !w->bytes, 0, place);
+    if (status == WB_OUT_OF_MEMORY)
         return wb_fail(WB_OUT_OF_MEMORY, "%s asks for %zu bytes, and there is no such memory",
                        STRING(WB_NAME) "_workspace", w->bytes);
-    memset(nan, WB_NAN_BYTE, bytes);
-    const wb_status status = new_buffer(false, (void **)buffer, nan, bytes ? bytes : 1, guard ? bytes : 0);
-    free(nan);
     if (status != WB_OK) return status;
     w->at = *buffer + guard;
+    if (guard) {
+        wb_status filled = wb_device_fill(*buffer, WB_NAN_BYTE, bytes);
+        if (filled == WB_OK) filled = wb_device_fill(w->at, WB_NAN_BYTE - c->prior, w->bytes);
+        if (filled != WB_OK) return filled;
+    }
     const size_t dim[4] = {1, 1, 1, w->bytes / 4};
     if (wb_name_buffer && guard == 0 && w->bytes > 0)
         wb_name_buffer(w->at, "workspace", wb_type_name(WB_FLOAT32), 4, dim);
@@ -97,14 +104,15 @@ static wb_status workspace_begin(const decode_shape *shape, size_t guard, char *
 // Whether the guards are as they were; says in `x` if not.
 static wb_status workspace_end(size_t guard, char *buffer, const wb_workspace *w, wb_exchange *x)
 {
-    const size_t bytes = guard + w->bytes + guard;
-    char *now = malloc(bytes + 1);
+    char *now = malloc(guard + 1);
     if (!now) return WB_OUT_OF_MEMORY;
-    const wb_status status = x->device_status == WB_OK ? wb_copy_to_host(now, buffer, bytes) : WB_OK;
-    for (size_t i = 0; status == WB_OK && x->device_status == WB_OK && i < bytes; i++) {
-        if ((i >= guard && i < guard + w->bytes) || (unsigned char)now[i] == WB_NAN_BYTE) continue;
-        x->workspace_overrun = i < guard ? -(int64_t)(guard - i) : (int64_t)(i - guard - w->bytes) + 1;
-        break;
+    wb_status status = WB_OK;
+    for (int after = 0; after < 2 && x->device_status == WB_OK && !x->workspace_overrun; after++) {
+        if (guard) status = wb_copy_to_host(now, buffer + (after ? guard + w->bytes : 0), guard);
+        if (status != WB_OK) break;
+        for (size_t i = 0; i < guard && !x->workspace_overrun; i++)
+            if ((unsigned char)now[i] != WB_NAN_BYTE)
+                x->workspace_overrun = after ? (int64_t)i + 1 : -(int64_t)(guard - i);
     }
     free(now);
     wb_device_free(buffer);
@@ -147,7 +155,7 @@ static void watch_pages(const wb_problem *problem, const wb_case *c, const wb_te
                         void *const pointers[])
 {
     if (problem->signature == WB_DECODE) {
-        const wb_watch shares = {.span = 1, .shares = true};
+        const wb_watch shares = {.span = 1, .shares = c->processors ? c->processors : 3};  // 3: half of all keys
         wb_watched caches[2];
         for (int k = 0; k < 2; k++) {
             const int n = wb_tensor_named(tensors, count, k ? "V" : "K");
@@ -222,12 +230,11 @@ static wb_status second_begin(const wb_case *c, const wb_tensor *tensors, const 
     s->c.shape.scale *= 2;
     wb_status status = WB_OK;
     for (int k = 0; k < count && status == WB_OK; k++) {
-        status = new_buffer(false, &s->buffers[k], shared + zones[k].start, zones[k].bytes, zones[k].bytes);
+        status = new_buffer(false, &s->buffers[k], shared + zones[k].start, zones[k].bytes, zones[k].bytes, -1);
         s->pointers[k] = address(c, &tensors[k], s->buffers[k], zones[k].data);
     }
-    const decode_shape shape = wb_decode_shape(c);
     s->pointers[count] = &s->workspace;
-    if (has_workspace && status == WB_OK) status = workspace_begin(&shape, 0, &s->workspace_buffer, &s->workspace);
+    if (has_workspace && status == WB_OK) status = workspace_begin(c, 0, -1, &s->workspace_buffer, &s->workspace);
     return status == WB_OK ? inputs_late(tensors, zones, s->buffers, count, &s->stream) : status;
 }
 
@@ -238,6 +245,9 @@ static void second_end(const second_call *s, int count)
     wb_device_free(s->workspace_buffer);
 }
 
+// How many bytes less of a cache there are; pages.h. Where the CPU layer has no guard page behind them, none.
+static size_t cut_of(const wb_case *c, const wb_tensor *t) { return wb_what_was_asked ? wb_case_cut(c, t) : 0; }
+
 // Copies the zones to the device, calls, waits, copies back. Tensors of a problem on the host stay where they are. `exact`: they
 // move too, each to a buffer that ends with it, and outputs are not filled, but for what an offset puts before them.
 static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tensor *tensors, const wb_zone *zones,
@@ -245,13 +255,18 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
 {
     void *buffers[WB_MAX_TENSORS] = {0}, *pointers[WB_MAX_TENSORS + 1];
     const bool moved = !problem->on_host || exact;
+    wb_zone zones_here[WB_MAX_TENSORS];
+    memcpy(zones_here, zones, sizeof *zones * (size_t)count);
     wb_status status = WB_OK;
     if (c->products) count--;  // the last: the record stays where it is
     for (int k = 0; k < count; k++) {
         char *zone = shared + zones[k].start;
         if (moved) {
-            const size_t filled = exact && tensors[k].output ? zones[k].data : zones[k].bytes;
-            status = new_buffer(problem->on_host, &buffers[k], zone, zones[k].bytes, filled);
+            const size_t cut = cut_of(c, &tensors[k]);
+            if (cut) zones_here[k].bytes = zones[k].data + tensors[k].bytes - cut;
+            const size_t filled = exact && tensors[k].output ? zones[k].data : zones_here[k].bytes;
+            const int place = c->place && !exact && !problem->on_host ? k : -1;
+            status = new_buffer(problem->on_host, &buffers[k], zone, zones_here[k].bytes, filled, place);
             if (status != WB_OK) return status;
             zone = buffers[k];
         }
@@ -272,8 +287,8 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     const size_t workspace_guard = exact ? 0 : WB_GUARD;
     const bool has_workspace = problem->signature == WB_DECODE && workspace_of;
     if (has_workspace) {
-        const decode_shape shape = wb_decode_shape(c);
-        status = workspace_begin(&shape, workspace_guard, &workspace_buffer, &workspace);
+        const int place = c->place && !exact ? WB_MAX_TENSORS : -1;
+        status = workspace_begin(c, workspace_guard, place, &workspace_buffer, &workspace);
         if (status != WB_OK) return status;
         const wb_tensor scratch = {.name = "workspace"};
         workspace.at = address(c, &scratch, workspace.at, 0);
@@ -305,6 +320,7 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     if (wb_run_in_order && c->order) wb_run_in_order(c->order);
     if (wb_record_products && c->products)
         wb_record_products((float *)(shared + zones[count].start + zones[count].data), (size_t)c->products);
+    if (wb_launch_nothing && c->dry) wb_launch_nothing();
     if (wb_what_was_asked) wb_what_was_asked();
     x->stage = WB_STAGE_CALLING;
     x->status = wb_call(problem, (wb_function)WB_NAME, c, pointers, stream);
@@ -322,7 +338,8 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     if (wb_record_products) wb_record_products(NULL, 0);
     if (wb_what_was_asked && stream) {  // what was queued is done only now
         const wb_asked done = wb_what_was_asked();
-        x->asked.products += done.products, x->asked.of_first += done.of_first, x->asked.of_last += done.of_last;
+        x->asked.multiplied += done.multiplied, x->asked.products += done.products;
+        x->asked.of_first += done.of_first, x->asked.of_last += done.of_last;
     }
     const size_t statics = wb_static_memory() > WB_FREE_STATICS ? wb_static_memory() : 0;
     x->host_bytes = wb_host_memory_peak() - host_before + (problem->on_host ? statics : 0);
@@ -335,7 +352,7 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
         return status;
     for (int k = 0; moved && k < count; k++) {
         const bool fetched = x->device_status == WB_OK;
-        status = end_buffer(problem->on_host, buffers[k], shared + zones[k].start, zones[k].bytes, fetched);
+        status = end_buffer(problem->on_host, buffers[k], shared + zones[k].start, zones_here[k].bytes, fetched);
         if (status != WB_OK) return status;
     }
     x->stage = WB_STAGE_DONE;

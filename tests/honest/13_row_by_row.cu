@@ -1,8 +1,8 @@
-// A row at a time, all blocks on its keys: each thread has the part of every 128th key, and a second kernel merges them, a thread a column. No
-// shares, no tiles, no packed rows.
+// A row at a time, a block a multiprocessor on its keys: each thread has the part of every n-th key, and a second kernel merges them, a
+// thread a column. No shares, no tiles, no packed rows.
 #include "workbook.h"
 
-constexpr int THREADS = 32, BLOCKS = 4, PARTS = THREADS * BLOCKS;
+constexpr int THREADS = 32;
 
 struct part {
     float m, l, o[128];
@@ -13,7 +13,7 @@ __global__ void see_keys(part *parts, const bf16 *q, const bf16 *K, const bf16 *
 {
     const int me = blockIdx.x * THREADS + threadIdx.x, D = s.head_dim, keys = *kv_len - s.q_len + token + 1;
     part mine = {-INFINITY, 0, {}};
-    for (int j = me; j < keys; j += PARTS) {
+    for (int j = me; j < keys; j += THREADS * gridDim.x) {
         const size_t row = (size_t)pages[j / s.page_size] * s.page_size + j % s.page_size;
         const bf16 *k = K + (row * s.kv_heads + head) * D, *v = V + (row * s.kv_heads + head) * D;
         float score = 0;
@@ -27,12 +27,12 @@ __global__ void see_keys(part *parts, const bf16 *q, const bf16 *K, const bf16 *
     for (int d = 0; d < D; d++) parts[me].o[d] = mine.o[d];
 }
 
-__global__ void merge_parts(bf16 *O, float *L, const part *parts)
+__global__ void merge_parts(bf16 *O, float *L, const part *parts, int count)
 {
     const int d = threadIdx.x;
     float m = -INFINITY, l = 0, o = 0;
-    for (int n = 0; n < PARTS; n++) m = fmaxf(m, parts[n].m);
-    for (int n = 0; n < PARTS && m > -INFINITY; n++) {
+    for (int n = 0; n < count; n++) m = fmaxf(m, parts[n].m);
+    for (int n = 0; n < count && m > -INFINITY; n++) {
         const float weight = expf(parts[n].m - m);
         l += weight * parts[n].l, o += weight * parts[n].o[d];
     }
@@ -40,9 +40,17 @@ __global__ void merge_parts(bf16 *O, float *L, const part *parts)
     if (d == 0) *L = l > 0 ? m + logf(l) : -INFINITY;
 }
 
+static int blocks()
+{
+    int device, processors;
+    const bool told = cudaGetDevice(&device) == cudaSuccess &&
+                      cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device) == cudaSuccess;
+    return told ? processors : 1;
+}
+
 size_t flash_decode_workspace(const decode_shape *s)
 {
-    return wb_check_decode_shape("flash_decode", s) == WB_OK ? PARTS * sizeof(part) : 0;
+    return wb_check_decode_shape("flash_decode", s) == WB_OK ? blocks() * THREADS * sizeof(part) : 0;
 }
 
 wb_status flash_decode(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const int *page_table,
@@ -56,10 +64,11 @@ wb_status flash_decode(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf
         for (int h = 0; h < s->q_heads; h++)
             for (int i = 0; i < s->q_len; i++) {
                 const size_t row = ((size_t)b * s->q_heads + h) * s->q_len + i;
-                see_keys<<<BLOCKS, THREADS, 0, stream>>>((part *)workspace, Q + row * D, K, V,
-                                                         page_table + (size_t)b * s->max_pages, kv_len + b, i,
-                                                         h / (s->q_heads / s->kv_heads), *s);
-                merge_parts<<<1, (unsigned)D, 0, stream>>>(O + row * D, L + row, (const part *)workspace);
+                see_keys<<<blocks(), THREADS, 0, stream>>>((part *)workspace, Q + row * D, K, V,
+                                                           page_table + (size_t)b * s->max_pages, kv_len + b, i,
+                                                           h / (s->q_heads / s->kv_heads), *s);
+                merge_parts<<<1, (unsigned)D, 0, stream>>>(O + row * D, L + row, (const part *)workspace,
+                                                           blocks() * THREADS);
                 WB_CUDA(cudaGetLastError());
             }
     return WB_OK;

@@ -1,6 +1,6 @@
 // block_mask.c - the lists of a block mask from what the pairs say: see workbook.h. First each tile is looked at and its kind noted, which tells
 // how long the lists are; then they are filled.
-#include "workbook.h"
+#include "case/case.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -11,7 +11,7 @@ enum { HIDDEN, PART, WHOLE };
 
 // What there is to ask, and in which tiles.
 typedef struct question {
-    int q_tile, kv_tile, masks, q_len, kv_len;
+    int q_tile, kv_tile, masks, q_len, kv_len, loose;
     wb_sees *sees;
     const void *of;
 } question;
@@ -31,6 +31,8 @@ static int kind_of(const question *q, int b, int i0, int j0)
                 hidden = true;
             if (visible && hidden) return PART;
         }
+    const int n = (b * q->q_len + i0) / q->q_tile * 5 + j0 / q->kv_tile * 7;
+    if (q->loose && n % 3 == 0 && j1 == j0 + q->kv_tile) return PART;
     return visible ? WHOLE : HIDDEN;
 }
 
@@ -62,6 +64,12 @@ static wb_status allocate(block_mask *mask, size_t starts, size_t wholes, size_t
 wb_status wb_block_mask_build(block_mask *mask, int q_tile, int kv_tile, int masks, int q_len, int kv_len,
                               wb_sees *sees, const void *of)
 {
+    return wb_block_mask_list(mask, q_tile, kv_tile, masks, q_len, kv_len, sees, of, 0);
+}
+
+wb_status wb_block_mask_list(block_mask *mask, int q_tile, int kv_tile, int masks, int q_len, int kv_len, wb_sees *sees,
+                             const void *of, int loose)
+{
     const char *me = "wb_block_mask_build";
     if (!mask || !sees) return wb_fail(WB_BAD_ARGUMENT, "%s: %s is null", me, mask ? "sees" : "mask");
     memset(mask, 0, sizeof *mask);
@@ -71,7 +79,7 @@ wb_status wb_block_mask_build(block_mask *mask, int q_tile, int kv_tile, int mas
                        kv_tile, masks, q_len, kv_len);
     if (kv_tile % 32) return wb_fail(WB_BAD_ARGUMENT, "%s: kv_tile = %d, must be a multiple of 32", me, kv_tile);
 
-    const question q = {q_tile, kv_tile, masks, q_len, kv_len, sees, of};
+    const question q = {q_tile, kv_tile, masks, q_len, kv_len, loose, sees, of};
     const int q_tiles = (q_len - 1) / q_tile + 1, kv_tiles = (kv_len - 1) / kv_tile + 1;
     const size_t tiles = (size_t)masks * (size_t)q_tiles * (size_t)kv_tiles;
     if (tiles > INT_MAX) return wb_fail(WB_BAD_ARGUMENT, "%s: %zu tiles are more than an int counts", me, tiles);

@@ -74,9 +74,10 @@ static float normal(uint64_t stream, uint64_t index)
 // --------------------------------------------------------------------------------------------------------- text and back
 
 static const char *const input_names[WB_INPUTS] = {
-    "normal", "huge",        "tiny",           "early_max", "late_max", "stairs",     "rising",  "falling",
-    "flat",   "ones",        "tower",          "abyss",     "worked_1", "worked_2",   "zero_dO", "twice_dO",
-    "digits", "row_numbers", "column_numbers", "zero_rows", "outliers", "wide_scales"};
+    "normal",      "huge",      "tiny",   "early_max",   "late_max",       "stairs",    "rising",
+    "falling",     "flat",      "ones",   "tower",       "abyss",          "worked_1",  "worked_2",
+    "zero_dO",     "twice_dO",  "digits", "row_numbers", "column_numbers", "zero_rows", "outliers",
+    "wide_scales", "any_bytes", "summit", "trench"};
 
 static const char *const logits_names[WB_LOGITS_GIVEN] = {"normal", "mixed"};
 static const char *const lens_names[WB_LENS] = {"same", "mixed", "zipf", "edges", "empty"};
@@ -151,6 +152,11 @@ static int *integer_field(wb_case *c, const char *name, long *least, long *most)
                   {"stray", &c->stray, 0, 3},
                   {"short_workspace", &c->short_workspace, 0, 1},
                   {"processors", &c->processors, 0, 1024},
+                  {"prior", &c->prior, 0, 255},
+                  {"place", &c->place, 0, 1},
+                  {"shared", &c->shared, 0, 1},
+                  {"cut", &c->cut, 0, 1},
+                  {"dry", &c->dry, 0, 1},
                   {"late", &c->late, 0, 2}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         *least = fields[i].least, *most = fields[i].most;
@@ -338,6 +344,11 @@ void wb_case_print(const wb_problem *problem, const wb_case *c, char text[WB_CAS
     if (c->order) PRINT(",order=%d", c->order);
     if (c->products) PRINT(",products=%d", c->products);
     if (c->processors) PRINT(",processors=%d", c->processors);
+    if (c->prior) PRINT(",prior=%d", c->prior);
+    if (c->place) PRINT(",place=%d", c->place);
+    if (c->shared) PRINT(",shared=%d", c->shared);
+    if (c->cut) PRINT(",cut=%d", c->cut);
+    if (c->dry) PRINT(",dry=%d", c->dry);
     if (c->null[0]) PRINT(",null=%s", c->null);
 #undef PRINT
 }
@@ -460,6 +471,8 @@ static float logit(wb_input input, size_t j, size_t keys)
     case WB_TINY: return -140;
     case WB_TOWER: return 1000;
     case WB_ABYSS: return -30000;
+    case WB_SUMMIT: return 1e6f;
+    case WB_TRENCH: return -1e6f;
     case WB_EARLY_MAX: return j == 0 ? 8 : 0;
     case WB_LATE_MAX: return j + 1 == keys ? 8 : 0;
     case WB_STAIRS: return 2 * (float)(j / 16);
@@ -506,11 +519,12 @@ static float attention_element(const wb_case *c, const wb_tensor *t, uint64_t st
                                  : (first ? V1 : V2)[at];
     }
     const float noise = normal(stream, index);
-    if (c->input >= WB_ZERO_ROWS) return resized(c, t, noise, row / t->dim[2] % t->dim[1], j, d);
+    if (c->input >= WB_ZERO_ROWS && c->input <= WB_WIDE_SCALES)
+        return resized(c, t, noise, row / t->dim[2] % t->dim[1], j, d);
     if (*t->name == 'V') return c->input == WB_ONES ? 1 : noise;
     if (t->name[0] == 'd') return c->input == WB_ZERO_DO ? 0 : c->input == WB_TWICE_DO ? 2 * noise : noise;
     const float u = mix(d) & 1 ? 1 : -1;
-    if (c->input == WB_NORMAL || c->input == WB_ONES || c->input >= WB_ZERO_DO) return noise;
+    if (c->input == WB_NORMAL || c->input == WB_ONES || (c->input >= WB_ZERO_DO && c->input < WB_SUMMIT)) return noise;
     if (*t->name == 'Q') return u + noise / 4;
     const float along = logit(c->input, j, t->dim[2]) / (c->shape.scale * (float)t->dim[3]);
     const float per_key = c->input == WB_FLAT ? normal(stream, row / t->dim[2] * t->dim[3] + d) : noise;
@@ -550,13 +564,27 @@ static float row_sum_element(const wb_case *c, const wb_tensor *t, uint64_t stre
     }
 }
 
+// Row `row` of an int8 cache, or its scale, of WB_ANY_BYTES.
+static float any_bytes(int8_t *q, int D, size_t row, uint64_t seed)
+{
+    const uint64_t dice = mix(seed ^ mix(row));
+    for (size_t d = 0; d < (size_t)D; d++) {
+        const uint64_t x = mix(dice + d);
+        q[d] = x % 7 ? (int8_t)(x >> 8) : -128;
+    }
+    return row % 5 == 0 ? 0 : (dice & 1 ? -1 : 1) * (1 + (float)(dice >> 40) * 0x1p-24f) / 128;
+}
+
 // Row `row` of an int8 cache, or its scale, from the floats that a cache of bf16 would have there; `used`: it is a sequence's.
-static void fill_quantised(const wb_tensor *t, bool used, float *x, int D, size_t row, size_t scale_at, void *data)
+static void fill_quantised(const wb_case *c, const wb_tensor *t, bool used, float *x, int D, size_t row,
+                           size_t scale_at, void *data)
 {
     static const float no_scale[] = {NAN, INFINITY, -INFINITY, 3e38f};
     int8_t q[MOST_DIM];
     for (int d = 0; d < D; d++) x[d] = wb_from_bf16(wb_to_bf16(x[d]));
-    const float scale = used ? wb_quantise_row(q, x, D) : no_scale[mix(row) % 4];
+    const float scale = !used                      ? no_scale[mix(row) % 4]
+                        : c->input == WB_ANY_BYTES ? any_bytes(q, D, row, c->seed + (uint64_t)*t->name)
+                                                   : wb_quantise_row(q, x, D);
     if (t->type == WB_FLOAT32) {
         ((float *)data)[scale_at] = scale;
         return;
@@ -588,7 +616,7 @@ static void fill_cache(const wb_case *c, const wb_tensor *t, uint64_t stream, vo
             for (size_t d = 0; d < D; d++)
                 x[d] = j < keys ? attention_element(c, &head, mix(stream ^ b), (h * keys + j) * D + d) : NAN;
             const size_t scale_at = (page * heads + h) * rows + n / heads;
-            if (quantised) fill_quantised(t, j < keys, x, (int)D, row, scale_at, data);
+            if (quantised) fill_quantised(c, t, j < keys, x, (int)D, row, scale_at, data);
             for (size_t d = 0; d < D && !quantised; d++) wb_put(t->type, data, row * D + d, x[d]);
         }
     }
@@ -625,6 +653,7 @@ void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *
         fill_cache(c, t, stream, data);
         return;
     }
+#pragma omp parallel for if (t->count > (size_t)1 << 24)
     for (size_t i = 0; i < t->count; i++) {
         const float value = problem->signature == WB_ROW_SUM      ? row_sum_element(c, t, stream, i)
                             : strcmp(t->name, "sink_logits") == 0 ? sink_logit(c, stream, i)

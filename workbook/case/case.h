@@ -43,7 +43,11 @@ typedef enum wb_input {
     WB_ZERO_ROWS,  // two of three are zeros, or so small that their scale would be denormal
     WB_OUTLIERS,   // an element of each row, another in each, is 60 times larger: the others keep a bit or two
     WB_WIDE_SCALES,  // as large as 2^100 or as small as 2^-100, and Q so that their products are not; neighbours differ by powers of 2
-    WB_INPUTS  // how many there are
+    // The cache of it is any bytes, -128 among them, under scales of both signs, every fifth 0: what no quantiser makes. Elsewhere NORMAL.
+    WB_ANY_BYTES,
+    WB_SUMMIT,  // t = 1e6
+    WB_TRENCH,  // t = -1e6
+    WB_INPUTS   // how many there are
 } wb_input;
 
 // What the sink logits are, where a problem has them. In text: normal, mixed, or a number, -inf among them.
@@ -86,7 +90,12 @@ typedef struct wb_case {
     int stray;  // ... 1: the first page is none of the cache's; 2: the first length is more than the table holds; 3: it is -1
     int short_workspace;  // ... 1: it is told of 16 bytes of workspace fewer than it wants
     int processors;       // the CPU layer plays a GPU of so many multiprocessors; 0: of as many as always
-    int nan_queries;      // dO of queries nan_from ... nan_from + nan_queries - 1 is NaN, in every head
+    int prior;            // each byte of outputs and workspace is 255 - prior before the call: 0 is NaN
+    int shared;  // of flash_decode; 1: sequences begin with pages of the first one's, as far as both have whole ones
+    int cut;     // ... 1: of the cache's last page the rows behind its sequence's keys are no memory
+    int dry;     // the CPU layer looks at launches and runs none of their blocks
+    int place;   // 1: buffers begin where those of the process's last such case did
+    int nan_queries;  // dO of queries nan_from ... nan_from + nan_queries - 1 is NaN, in every head
 } wb_case;
 
 typedef enum wb_type { WB_FLOAT32, WB_BFLOAT16, WB_INT32, WB_INT8 } wb_type;
@@ -156,6 +165,10 @@ typedef struct wb_case_mask {
     block_mask lists;
 } wb_case_mask;
 const wb_case_mask *wb_case_mask_of(const wb_case *c);
+
+// wb_block_mask_build; loose: every third tile that is not seen in part is listed among those that are (WB_MASK_LOOSE).
+wb_status wb_block_mask_list(block_mask *mask, int q_tile, int kv_tile, int masks, int q_len, int kv_len, wb_sees *sees,
+                             const void *of, int loose);
 
 // Whether query i of sequence b sees key j in it.
 bool wb_case_sees(const wb_case *c, int b, int i, int j);

@@ -50,12 +50,12 @@ const wb_case_mask *wb_case_mask_of(const wb_case *c)
         wb_block_mask_free(&made.lists);
         made.named = made_for = wanted;
         wb_named_mask_draw(&made.named);
-        if (wb_block_mask_build(&made.lists, q_tile, kv_tile, wanted.masks, wanted.q_len, wanted.kv_len,
-                                wb_named_mask_sees, &made.named) != WB_OK) {
+        if (wb_block_mask_list(&made.lists, q_tile, kv_tile, wanted.masks, wanted.q_len, wanted.kv_len,
+                               wb_named_mask_sees, &made.named, wanted.name == WB_MASK_LOOSE) != WB_OK) {
             fprintf(stderr, "the mask of a case: %s\n", wb_last_message());
             exit(2);
         }
-        for (int parts = 0; parts < 2 && wanted.name == WB_MASK_RANDOM; parts++)
+        for (int parts = 0; parts < 2 && (wanted.name == WB_MASK_RANDOM || wanted.name == WB_MASK_LOOSE); parts++)
             shuffle(&made.lists, (wanted.q_len - 1) / q_tile + 1, parts, wanted.seed);
     }
     pthread_mutex_unlock(&lock);

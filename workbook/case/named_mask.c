@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const char *const wb_mask_names[WB_MASK_NAMES] = {"documents", "padded", "prefix", "tree",   "strided", "window",
-                                                  "causal",    "full",   "empty",  "random", "gaps",    "last"};
+const char *const wb_mask_names[WB_MASK_NAMES] = {"documents", "padded", "prefix", "tree",  "strided",
+                                                  "window",    "causal", "full",   "empty", "random",
+                                                  "gaps",      "last",   "loose"};
 
 const int wb_lesson_tree[7] = {-1, 0, 0, 1, 1, 2, 5};
 
@@ -89,6 +90,7 @@ int wb_named_mask_sees(const void *of, int b, int i, int j)
     case WB_MASK_CAUSAL: return j <= t;
     case WB_MASK_FULL: return 1;
     case WB_MASK_EMPTY: return 0;
+    case WB_MASK_LOOSE:
     case WB_MASK_RANDOM: return random_sees(m, b, i, j);
     case WB_MASK_GAPS: return j <= t && drawn(m, 8, b, i, 0, 2);
     case WB_MASK_LAST: return j == m->kv_len - 1;

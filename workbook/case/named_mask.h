@@ -23,6 +23,7 @@ typedef enum wb_mask_name {
     WB_MASK_RANDOM,  // blocks of 64 x 64 that are hidden, visible or drawn pair by pair; some rows of blocks are hidden; lists shuffled
     WB_MASK_GAPS,  // causal, but every other query or so sees nothing
     WB_MASK_LAST,  // the last key and no other
+    WB_MASK_LOOSE,  // as random; and some tiles that are hidden or seen whole are listed among the others, with no bit or with all of them
     WB_MASK_NAMES  // how many there are
 } wb_mask_name;
 

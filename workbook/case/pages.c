@@ -40,6 +40,14 @@ decode_shape wb_decode_shape(const wb_case *c)
                               c->max_pages ? c->max_pages : ((s->kv_len < 0 ? 0 : s->kv_len) + page - 1) / page + 1};
 }
 
+size_t wb_case_cut(const wb_case *c, const wb_tensor *t)
+{
+    const int page = at_least_one(c->page), keys = wb_case_keys(c, 0);
+    const bool scales = t->name[0] && t->name[1] == '_';
+    if (!c->cut || keys < 1 || (*t->name != 'K' && *t->name != 'V')) return 0;
+    return (size_t)(page - 1 - (keys - 1) % page) * (t->bytes / t->count) * (scales ? 1 : t->dim[2] * t->dim[3]);
+}
+
 static int *ints(size_t count)
 {
     int *all = malloc((count ? count : 1) * sizeof *all);
@@ -62,10 +70,22 @@ wb_pages wb_pages_make(const wb_case *c)
         shuffled[k] = shuffled[other];
         shuffled[other] = k;
     }
+    if (c->cut) {  // the first sequence ends with the last page
+        const int end = (wb_case_keys(c, 0) - 1) / page;
+        for (int k = 0; k < pages; k++)
+            if (shuffled[k] == pages - 1) shuffled[k] = shuffled[end];
+        shuffled[end] = pages - 1;
+    }
     for (int b = 0; b < batch; b++) {
         p.kv_len[b] = wb_case_keys(c, b);
+        const int whole = (p.kv_len[b] < p.kv_len[0] ? p.kv_len[b] : p.kv_len[0]) / page;  // of both
+        const int same = c->shared && b > 0 ? (int)(mix(c->seed + (uint64_t)b) % (uint64_t)(whole + 1)) : 0;
         for (int k = 0; k < columns; k++) {
             const int entry = b * columns + k, used = (p.kv_len[b] + page - 1) / page;
+            if (k < same) {
+                p.table[entry] = p.table[k];
+                continue;
+            }
             p.table[entry] = k < used && next < pages ? shuffled[next++] : -1;
             if (p.table[entry] >= 0) p.owner[p.table[entry]] = entry;
         }

@@ -15,11 +15,14 @@ decode_shape wb_decode_shape(const wb_case *c);
 // How many keys sequence b has.
 int wb_case_keys(const wb_case *c, int b);
 
+// Of K, V or their scales: how many bytes at the end belong to no key, in a case whose cache is cut.
+size_t wb_case_cut(const wb_case *c, const wb_tensor *t);
+
 typedef struct wb_pages {
     decode_shape shape;
     int *kv_len;  // [batch]
     int *table;   // [batch, max_pages]; -1: none, and so is an entry for which no page was left
-    int *owner;   // [pages]: b * max_pages + column of the entry that has this page; -1: nobody's
+    int *owner;   // [pages]: b * max_pages + column of the first entry that has this page; -1: nobody's
 } wb_pages;
 
 // Sizes below 1 count as 1, as in wb_case_tensors. Ends the program if there is no memory.

@@ -9,6 +9,7 @@
 #pragma GCC visibility push(                                                                                           \
     default)  // what a kernel's file may name; all else of the layer is hidden from it (the Makefile's judge)
 #include <cuda_pipeline.h>
+#include <atomic>
 #include <cuda_runtime.h>
 #include <cudacpu/hopper.h>
 #include <cudacpu/pages.h>
@@ -147,6 +148,7 @@ const char *operation_name(warp_operation operation);
 void thread_left_warp(block &b, thread &t);  // those who waited for it need not
 
 // ------------------------------------------------------------------------------------------------------------ products.cpp
+extern std::atomic<uint64_t> multiplied;   // numbers, since wb_count_launches()
 float *product_begins(const matrices &m);  // what product_ends is given when it is done
 void product_ends(float *to, const matrices &m);
 
@@ -160,7 +162,8 @@ void async_copies_begin(block &b);
 
 // --------------------------------------------------------------------------------------------------------------- watch.cpp
 bool watching();
-void watch_block();                                                 // a block begins
+void watch_block();  // a block begins
+void watch_block_end();
 void watch_copied(const void *from, size_t bytes, call_site site);  // by the host
 bool watch_touched(const char *at,
                    void *code);  // whether this fault, of the instruction `code`, was one of a page that is now open

@@ -2,9 +2,12 @@
 //
 // A buffer ends where a page begins that nobody may touch, so that running past its end is noticed at once (it ends at a multiple of
 // 256 bytes, as on a GPU, so fewer than 256 bytes may go unnoticed). Its bytes are 0xff at first: NaN. Outside kernels and cudaMemcpy
-// its own pages may not be touched either. Freed addresses are not handed out again as long as there are others.
+// its own pages may not be touched either. Freed addresses are not handed out again as long as there are others, unless somebody asks for
+// them (../asks.h).
 #include "hooks.h"
 #include "report.h"
+
+#include "../asks.h"
 
 #include <pthread.h>
 #include <sys/mman.h>
@@ -32,7 +35,8 @@ struct device_memory {
     char *begin = nullptr, *end = nullptr, *next = nullptr;  // the reserved addresses, and where to look for room
     std::vector<buffer> buffers;
     size_t now = 0, peak = 0;
-    int open = 0;  // launches under way
+    int open = 0;    // launches under way
+    int place = -1;  // where the next buffer is wanted: wb_place_next()
 };
 
 static device_memory &device()
@@ -69,6 +73,14 @@ static buffer *find(const void *pointer)
 
 // ------------------------------------------------------------------------------------------------------------ allocate and free
 
+static const buffer *in_the_way(const char *at, size_t bytes)
+{
+    const buffer *found = nullptr;
+    for (const buffer &x : device().buffers)
+        if (!x.freed && x.pages < at + bytes && x.pages + x.page_bytes > at) found = &x;
+    return found;
+}
+
 // Addresses for `bytes` with a guard page on each side; null if there are none left.
 static char *find_room(size_t bytes)
 {
@@ -89,21 +101,25 @@ static char *find_room(size_t bytes)
         d.begin = d.next = static_cast<char *>(range);
         d.end = d.begin + addresses;
     }
+    enum { PLACES = 64 };
+    const size_t room = static_cast<size_t>(d.end - d.begin) / (2 * PLACES) / page * page;  // in the second half
+    char *place = d.end - static_cast<size_t>(d.place + 1) * room;
+    const bool placed = d.place >= 0 && d.place < PLACES && all <= room && !in_the_way(place, all);
+    d.place = -1;
+    if (placed) return place + page;
     for (int rounds = 0; rounds < 2;) {
         if (all > static_cast<size_t>(d.end - d.next)) {
             d.next = d.begin;
             rounds++;
             continue;
         }
-        const buffer *in_the_way = nullptr;
-        for (const buffer &x : d.buffers)
-            if (!x.freed && x.pages < d.next + all && x.pages + x.page_bytes > d.next) in_the_way = &x;
-        if (!in_the_way) {
+        const buffer *other = in_the_way(d.next, all);
+        if (!other) {
             char *pages = d.next + page;
             d.next += all;
             return pages;
         }
-        d.next = in_the_way->pages + in_the_way->page_bytes + page;
+        d.next = other->pages + other->page_bytes + page;
     }
     return nullptr;
 }
@@ -327,3 +343,5 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
     *free = *total - wb_memory_current();
     return cudaSuccess;
 }
+
+extern "C" void wb_place_next(int number) { device().place = number; }

@@ -2,11 +2,14 @@
 // the proof that products run under the softmax. Only where somebody asked (../asks.h): else `recording` is false, and nothing is done.
 //
 // Arithmetic is not seen, its result is: when a warp comes back to the engine and most elements of a product that is done have changed,
-// it has worked on them. A result of C = A B^T on which a warp works is taken for scores.
+// it has worked on them. A result of C = A B^T on which a warp works is taken for scores. Where these stay as they are until the next product
+// overwrites them, the work went elsewhere: then it was done when as many numbers of some lanes' stacks changed, to others than the scores.
 #include "engine.h"
 #include "report.h"
 
 #include "../asks.h"
+
+#include <algorithm>
 
 namespace cudacpu
 {
@@ -30,6 +33,15 @@ struct result {
     bool scores;
     call_site site;  // of the wait that it was due at
     std::vector<float> was;
+    bool elsewhere, under;  // scores were worked on in another place; while a product was in flight
+    bool gone;              // the next product writes where these scores were
+};
+
+// What a lane had on its stack when its warp last issued a product or waited for one.
+enum { SAMPLED = 4 };
+struct stack_seen {
+    const char *from;
+    std::vector<uint32_t> words;
 };
 
 static struct {
@@ -37,6 +49,7 @@ static struct {
     long wanted;  // block
     std::vector<row> rows;
     std::vector<result> results[WARPS];
+    stack_seen stacks[WARPS][SAMPLED];
     unsigned met;  // __syncthreads()
     long works, under;
     long issued, needed;  // products, by size_of
@@ -52,11 +65,38 @@ static bool of_this_block()
     return r.wanted < 0 || (static_cast<long>(i.z) * grid.y + i.y) * grid.x + i.x == r.wanted;
 }
 
+// These scores have been worked on, here or elsewhere.
+static void count_work(const result &x, bool under)
+{
+    r.works++, r.under += under, r.needed += 2 * x.size;
+    if (!under) r.alone = x.site;
+}
+
+static void forget_result(std::vector<result> &all, size_t i)
+{
+    const result &x = all[i];
+    bool any = false;  // scores of rows that do not exist are 0, and need no work
+    for (float score : x.was) any = any || score != 0;
+    if (x.elsewhere)
+        count_work(x, x.under);
+    else if (x.scores && !any)
+        r.needed += 2 * x.size;
+    all.erase(all.begin() + static_cast<long>(i));
+}
+
+static void forget_results()
+{
+    for (std::vector<result> &all : r.results)
+        while (!all.empty()) forget_result(all, 0);
+}
+
 void record_block_begin()
 {
+    forget_results();
     r.in_block = of_this_block();
     r.met = 0;
-    for (std::vector<result> &x : r.results) x.clear();
+    for (auto &of_warp : r.stacks)
+        for (stack_seen &s : of_warp) s = {};
     if (!r.in_block || !r.rows_wanted) return;
     r.rows.clear();
 }
@@ -81,6 +121,59 @@ static void add(const recorded &x, unsigned lanes)
     r.rows.push_back(now);
 }
 
+// Whether a product is in flight that is no mere token.
+static bool runs_under(const engine &e, int w, const result &x)
+{
+    long in_flight = 0;
+    for (const product *p : e.queue[w]) in_flight += size_of(*p);
+    return 2 * in_flight >= x.size;
+}
+
+// How many numbers of a lane's stack, from `from` on, are others than they were, and none of x's, nor what stands for a result in flight.
+__attribute__((no_sanitize("address"))) static size_t changed_numbers(const stack_seen &s, const char *from,
+                                                                      const result &x, size_t lane)
+{
+    const size_t half = static_cast<size_t>(x.cols) / 2;
+    std::vector<uint32_t> none(half);
+    memcpy(none.data(), &x.was[lane * half], half * 4);
+    for (const product *p : engine_here().queue[warp_number(*current->running)]) none.push_back(p->tag);
+    std::sort(none.begin(), none.end());
+    size_t changed = 0;
+    for (size_t k = 0; k < s.words.size(); k++) {
+        const char *at = s.from + 4 * k;
+        const uint32_t now = at < from ? s.words[k] : *reinterpret_cast<const uint32_t *>(at);
+        changed += now != s.words[k] && !std::binary_search(none.begin(), none.end(), now);
+    }
+    return changed;
+}
+
+// The running warp has come together in a call of the layer's: which scores it has worked on elsewhere since it last did, and the stacks of
+// some lanes as they are now, without the layer's own frames.
+__attribute__((no_sanitize("address"))) static void look_at_stacks()
+{
+    enum { FRAMES = 256 };  // bytes, from what a lane brings to the call
+    const int w = warp_number(*current->running);
+    const warp &all = warp_of(*current, *current->running);
+    const char *from[SAMPLED];
+    for (int n = 0; n < SAMPLED; n++)
+        from[n] = reinterpret_cast<const char *>(all.threads[n * WARP / SAMPLED].request.value / 4 * 4) + FRAMES;
+    for (result &x : r.results[w]) {
+        if (!x.scores || x.elsewhere) continue;
+        size_t changed = 0;
+        for (size_t n = 0; n < SAMPLED; n++) changed += changed_numbers(r.stacks[w][n], from[n], x, n * WARP / SAMPLED);
+        x.elsewhere = changed * 16 > static_cast<size_t>(SAMPLED * x.cols) * 5;
+        x.under = x.elsewhere && runs_under(engine_here(), w, x);
+        if (x.elsewhere) break;  // the oldest
+    }
+    for (int n = 0; n < SAMPLED; n++) {
+        const fiber &lane = *all.threads[n * WARP / SAMPLED].own;
+        stack_seen &s = r.stacks[w][n];
+        s.from = from[n];
+        s.words.resize(static_cast<size_t>(lane.stack + lane.bytes - s.from) / 4);
+        for (size_t k = 0; k < s.words.size(); k++) s.words[k] = reinterpret_cast<const uint32_t *>(s.from)[k];
+    }
+}
+
 // What the running warp has worked on since it was here.
 static void find_work()
 {
@@ -88,16 +181,13 @@ static void find_work()
     const int w = warp_number(*current->running);
     for (size_t i = 0; i < r.results[w].size(); i++) {
         const result &x = r.results[w][i];
+        if (x.gone) continue;
         const size_t half = static_cast<size_t>(x.cols) / 2;
         size_t changed = 0;
         for (size_t lane = 0; lane < WARP; lane++)
             for (size_t k = 0; k < half; k++) changed += memcmp(&x.c[lane][k], &x.was[lane * half + k], 4) != 0;
         if (changed * 2 <= WARP * half) continue;
-        long in_flight = 0;
-        for (const product *p : e.queue[w]) in_flight += size_of(*p);
-        const bool under = 2 * in_flight >= x.size;  // a token of a product is none
-        if (x.scores) r.works++, r.under += under, r.needed += 2 * x.size;
-        if (x.scores && !under) r.alone = x.site;
+        if (x.scores) count_work(x, runs_under(e, w, x));
         if (r.rows_wanted)
             add({x.scores ? "scores" : "scale", nullptr, nullptr, x.number, x.cols * WARP / 2, 0, x.site}, ~0u);
         r.results[w].erase(r.results[w].begin() + static_cast<long>(i--));
@@ -108,6 +198,7 @@ void record_event(const recorded &x)
 {
     if (!r.in_block) return;
     find_work();
+    if (x.whole_warp && !r.rows_wanted) look_at_stacks();
     if (r.rows_wanted) add(x, x.whole_warp ? ~0u : lane_bit(*current->running));
 }
 
@@ -120,20 +211,32 @@ void record_issue(const product &p)
     snprintf(what, sizeof what, "%.30s", q.weights ? "" : name_of(q.a.at));
     record_event({"product", what, name_of(q.b.at), p.number, 4l * WARP * q.cols * q.depth, !q.onto, q.site, true});
     for (size_t i = mine.size(); i-- > 0;)
-        if (mine[i].c[0] == p.c[0]) mine.erase(mine.begin() + static_cast<long>(i));
+        if (mine[i].c[0] == p.c[0] && !mine[i].scores)
+            forget_result(mine, i);
+        else if (mine[i].c[0] == p.c[0])
+            mine[i].gone = true;
 }
 
 void record_result(const product &p, call_site waited)
 {
     if (!r.in_block || p.next) return;
-    result x = {{}, p.of.cols, size_of(p), p.number, !p.of.onto, waited, {}};
+    std::vector<result> &mine = r.results[warp_number(*current->running)];
+    for (size_t i = mine.size(); i-- > 0 && !p.of.onto;)
+        if (mine[i].gone) forget_result(mine, i);
+    result x = {{}, p.of.cols, size_of(p), p.number, !p.of.onto, waited, {}, false, false, false};
     const size_t half = static_cast<size_t>(x.cols) / 2;
     x.was.resize(WARP * half);
     for (size_t lane = 0; lane < WARP; lane++) {
         x.c[lane] = p.c[lane];
         memcpy(&x.was[lane * half], p.c[lane], half * 4);
     }
-    r.results[warp_number(*current->running)].push_back(x);
+    for (size_t n = 0; n < SAMPLED; n++) {  // the engine has written it, and not the lane
+        stack_seen &s = r.stacks[warp_number(*current->running)][n];
+        const char *c = reinterpret_cast<const char *>(p.c[n * WARP / SAMPLED]);
+        if (c >= s.from && c + half * 4 <= s.from + 4 * s.words.size())
+            memcpy(&s.words[static_cast<size_t>(c - s.from) / 4], c, half * 4);
+    }
+    mine.push_back(x);
 }
 
 // All threads of the block have met; none of them runs.
@@ -191,9 +294,9 @@ extern "C" void wb_overlap_end(void)
     using namespace cudacpu;
     if (!recording) report("a call that is the judge's", {nullptr, 0}, "wb_overlap_end() was called twice");
     recording = false;
+    forget_results();
     if (!r.works)
-        report("no scores were seen", {nullptr, 0},
-               "no warp has worked, in place, on the result of a product C = A B^T");
+        report("no scores were seen", {nullptr, 0}, "no warp has worked on the result of a product C = A B^T");
     if (4 * r.under < 3 * r.works)
         report("too little runs under the softmax", r.alone,
                "a warp worked on %ld tiles of scores, under %ld of them ran a product of its own; wanted are three "

@@ -189,5 +189,6 @@ void run_block(block &b, uint3 index)
             report_deadlock(b);
     }
     engine_block_end(b);
+    watch_block_end();
 }
 }

@@ -2,8 +2,10 @@
 // faults, is noted, and opens its page. A page that no query in hand may need ends the process with a report.
 //
 // Queries are in hand once a page of theirs (Q, or O) was touched: the last few tiles of each host thread, since a block or a thread may
-// take one tile after the other, prefetch, or give its warps rows apart. With each new tile all pages close again. So do they at each
-// block's begin; launches run on one host thread here. Pages that two heads share are never closed.
+// take one tile after the other, prefetch, or give its warps rows apart; of a block with many threads as many rows as threads, since each
+// may have a row. Keys that none of them needs were read ahead, of the tile of queries that comes next, or in vain: the next shows it, or the
+// block's end. With each new tile all pages close again. So do they at each block's begin; launches run on one host thread here. Pages
+// of keys that two heads share are never closed.
 //
 // Queries can be touched for their keys' sake. What a block is for is told by the rows of outputs that it has changed: when it ends, all that it has
 // touched is judged once more, by these.
@@ -17,7 +19,7 @@
 
 namespace cudacpu
 {
-enum { TENSORS = 8, SETS = 4, HANDS = 64, NOTED = 512 };
+enum { TENSORS = 8, SETS = 4, MOST_SETS = MAX_THREADS / WB_NEAR, HANDS = 64, NOTED = 512 };
 
 struct row_range {
     int first, last;
@@ -25,9 +27,9 @@ struct row_range {
 
 static wb_watch watch;
 static wb_watched tensors[TENSORS];
-static int count;                       // of tensors; 0: nobody watches
-static long touched, in_block;          // pages of keys; by this block
-static row_range in_hand[HANDS][SETS];  // of each host thread; its newest first
+static int count;                            // of tensors; 0: nobody watches
+static long touched, in_block;               // pages of keys; by this block
+static row_range in_hand[HANDS][MOST_SETS];  // of each host thread; its newest first
 static int hands, sets[HANDS];
 struct output {
     std::vector<char> was;      // when the block began
@@ -40,11 +42,13 @@ static output &output_of(int k)
 }
 static struct {
     row_range rows;
-    bool ahead;  // of any queries
+    bool ahead;  // of the queries that need them
+    void *code;  // that touched them
 } noted
     [2]
     [NOTED];  // pages that the block has touched, to be judged when it ends: of queries; of keys. One of all heads that have these rows
 static int noted_count[2];
+static bool queries_came;  // since keys were read ahead
 
 static size_t page_bytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
@@ -53,22 +57,29 @@ bool watching() { return count > 0; }
 static void judge_share()
 {
     long pages = 0;
-    for (int k = 0; k < count; k++) pages += static_cast<long>(tensors[k].bytes / page_bytes());
-    if (2 * in_block > pages)
+    for (int k = 0; k < count; k++)
+        if (tensors[k].keys && tensors[k].tells) pages += static_cast<long>(tensors[k].bytes / page_bytes());
+    if (2 * in_block * watch.shares > 3 * pages)
         report("a block has more than its share", {nullptr, 0},
-               "this one reads more than half of all keys, while others have nothing to do");
+               "this one reads %ld of %ld pages of keys, allowed are %ld, while others have nothing to do", in_block,
+               pages, 3 * pages / (2 * watch.shares));
 }
 
-// Whether a page holds rows of one head and nothing else, and which.
-static bool rows_of_page(const wb_watched &t, const char *page, row_range *rows)
+// Which rows a page holds: if they are of one head and nothing else is there. Of queries that blocks walk over, one tile after the other, those
+// at the ends of two heads, too: both. Returns how many ranges.
+static int rows_of_page(const wb_watched &t, const char *page, row_range rows[2])
 {
-    const char *begin = static_cast<const char *>(t.at);
-    const size_t size = page_bytes(), head = t.row_bytes * static_cast<size_t>(t.rows);
-    if (page < begin || page + size > begin + t.bytes) return false;
-    const size_t from = static_cast<size_t>(page - begin) % head;
-    if (from + size > head) return false;
-    *rows = {static_cast<int>(from / t.row_bytes), static_cast<int>((from + size - 1) / t.row_bytes)};
-    return true;
+    const char *begin = static_cast<const char *>(t.at), *end = begin + t.bytes, *after = page + page_bytes();
+    const bool alone = t.keys || watch.both_ways || watch.on_host;
+    if (after <= begin || page >= end || (alone && (page < begin || after > end))) return 0;
+    const size_t head = t.row_bytes * static_cast<size_t>(t.rows);
+    const size_t from = page < begin ? 0 : static_cast<size_t>(page - begin);
+    const size_t to = static_cast<size_t>((after < end ? after : end) - begin) - 1, between = to / head - from / head;
+    if (between && alone) return 0;
+    const int first = static_cast<int>(from % head / t.row_bytes), last = static_cast<int>(to % head / t.row_bytes);
+    rows[0] = {first, between ? t.rows - 1 : last};
+    rows[1] = {0, between > 1 ? t.rows - 1 : last};
+    return between ? 2 : 1;
 }
 
 static char *page_of(const void *at)
@@ -80,10 +91,10 @@ static void protect_pages(int protection)
 {
     for (int k = 0; k < count; k++) {
         const char *end = static_cast<const char *>(tensors[k].at) + tensors[k].bytes;
-        row_range rows;
+        row_range rows[2];
         char *from = nullptr, *page = page_of(tensors[k].at);
         for (;; page += page_bytes()) {
-            const bool whole = rows_of_page(tensors[k], page, &rows);
+            const bool whole = rows_of_page(tensors[k], page, rows);
             if (whole && !from) from = page;
             if (!whole && from) mprotect(from, static_cast<size_t>(page - from), protection), from = nullptr;
             if (page >= end) break;
@@ -135,13 +146,14 @@ static uint64_t near_in_hand()
     report_end();
 }
 
-static void note(bool keys, row_range rows, bool ahead)
+static void note(bool keys, row_range rows, bool ahead, void *code)
 {
     int n = 0;
     while (n < noted_count[keys] && (noted[keys][n].rows.first != rows.first || noted[keys][n].rows.last != rows.last))
         n++;
+    if (n == NOTED && ahead && !watch.both_ways) report_pair(in_hand[0][0], rows, code);
     if (n == NOTED) return;
-    if (n == noted_count[keys]) noted[keys][noted_count[keys]++] = {rows, ahead};
+    if (n == noted_count[keys]) noted[keys][noted_count[keys]++] = {rows, false, code};
     noted[keys][n].ahead |= ahead;
 }
 
@@ -217,10 +229,10 @@ static uint64_t changed(bool keys)
             bits |= changed_part(k, page, page + page_bytes());
         }
         o.pages.clear();
-        row_range rows;
+        row_range rows[2];
         const char *const end = static_cast<const char *>(tensors[k].at) + tensors[k].bytes;
         for (const char *page = page_of(tensors[k].at); page < end; page += page_bytes())
-            if (!rows_of_page(tensors[k], page, &rows)) bits |= changed_part(k, page, page + page_bytes());
+            if (!rows_of_page(tensors[k], page, rows)) bits |= changed_part(k, page, page + page_bytes());
     }
     return bits;
 }
@@ -250,21 +262,36 @@ static void judge_by_outputs()
                extent(true).last);
 }
 
+// Keys read ahead of the queries that need them: now these are in hand.
+static void judge_ahead()
+{
+    const uint64_t near = near_in_hand();
+    for (int n = 0; n < noted_count[true] && queries_in_hand(); n++) {
+        if (noted[true][n].ahead && !(spans(noted[true][n].rows) & near))
+            report_pair(in_hand[0][0], noted[true][n].rows, noted[true][n].code);
+        noted[true][n].ahead = false;
+    }
+    queries_came = false;
+}
+
 static void judge_noted()
 {
-    if (watch.both_ways) judge_both_ways();
-    const uint64_t near = near_in_hand();
-    for (int n = 0; n < noted_count[true] && queries_in_hand(); n++)
-        if (noted[true][n].ahead && !(spans(noted[true][n].rows) & near))
-            report_pair(in_hand[0][0], noted[true][n].rows, nullptr);
+    if (watch.both_ways)
+        judge_both_ways();
+    else
+        judge_ahead();
     if (!watch.on_host && !watch.shares) judge_by_outputs();
     noted_count[false] = noted_count[true] = 0;
+}
+
+void watch_block_end()
+{
+    if (count) judge_noted();
 }
 
 void watch_block()
 {
     if (!count) return;
-    judge_noted();
     hands = 0;
     in_block = 0;
     memset(sets, 0, sizeof sets);
@@ -289,6 +316,9 @@ static void take_in_hand(row_range rows)
 {
     const int h = my_hand(), pages = 2 * (rows.last - rows.first + 1);
     row_range *mine = in_hand[h];
+    const int threads = current ? static_cast<int>(current->thread_count) : 0;
+    const int most = threads > SETS * WB_NEAR ? threads / WB_NEAR : SETS;
+    queries_came = true;
     for (int n = 0; n < sets[h]; n++) {
         const int first = rows.first < mine[n].first ? rows.first : mine[n].first;
         const int last = rows.last > mine[n].last ? rows.last : mine[n].last;
@@ -296,10 +326,16 @@ static void take_in_hand(row_range rows)
         mine[n] = {first, last};
         return;
     }
-    memmove(mine + 1, mine, (SETS - 1) * sizeof *mine);
+    memmove(mine + 1, mine, (MOST_SETS - 1) * sizeof *mine);
     mine[0] = rows;
-    if (sets[h] < SETS) sets[h]++;
+    if (sets[h] < most) sets[h]++;
     protect_pages(PROT_NONE);
+}
+
+static void take_keys(row_range rows, void *code)
+{
+    if (queries_came) judge_ahead();
+    note(true, rows, !(queries_in_hand() && spans(rows) & near_in_hand()), code);
 }
 
 bool watch_touched(const char *at, void *code)
@@ -308,8 +344,9 @@ bool watch_touched(const char *at, void *code)
     if (!count || !at || (!current && !watch.on_host)) return false;
     char *page = page_of(at);
     for (int k = 0; k < count; k++) {
-        row_range rows;
-        if (at < static_cast<const char *>(tensors[k].at) || !rows_of_page(tensors[k], page, &rows)) continue;
+        row_range rows[2];
+        const int ranges = rows_of_page(tensors[k], page, rows);
+        if (!ranges) continue;
         while (__atomic_test_and_set(&busy, __ATOMIC_ACQUIRE)) {}
         const bool keys = tensors[k].keys && tensors[k].tells;
         touched += keys, in_block += keys;
@@ -319,13 +356,11 @@ bool watch_touched(const char *at, void *code)
         else if (watch.shares)
             judge_share();
         else if (watch.both_ways)
-            note(tensors[k].keys, rows, true);
-        else if (!tensors[k].keys)
-            take_in_hand(rows);
-        else if (queries_in_hand() && !(spans(rows) & near_in_hand()))
-            report_pair(in_hand[0][0], rows, code);
+            note(tensors[k].keys, rows[0], true, code);
+        else if (tensors[k].keys)
+            take_keys(rows[0], code);
         else
-            note(true, rows, !queries_in_hand());
+            for (int n = 0; n < ranges; n++) take_in_hand(rows[n]);
         mprotect(page, page_bytes(), PROT_READ | PROT_WRITE);
         __atomic_clear(&busy, __ATOMIC_RELEASE);
         return true;

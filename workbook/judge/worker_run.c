@@ -155,7 +155,10 @@ void worker_start(worker_run *run, const wb_problem *problem, const wb_case *c, 
     memset(run->original, WB_NAN_BYTE, run->bytes);
     memset(run->original, 0, sizeof(wb_exchange));
     for (int k = 0; k < run->count; k++)
-        if (!run->tensors[k].output) wb_case_fill(problem, c, &run->tensors[k], original_tensor(run, k));
+        if (run->tensors[k].output)
+            memset(original_tensor(run, k), WB_NAN_BYTE - c->prior, run->tensors[k].bytes);
+        else
+            wb_case_fill(problem, c, &run->tensors[k], original_tensor(run, k));
     if (problem->signature == WB_BACKWARD) fill_forward_inputs(run);
     memcpy(run->shared, run->original, run->bytes);
     if (gave_up()) {
