@@ -111,6 +111,8 @@ static int *some_rows(int count)
     return rows;
 }
 
+static bool of_keys(owner of) { return of == OF_K || of == OF_V; }
+
 static void read_product(product *p)
 {
     const int D = e.s->head_dim;
@@ -122,6 +124,12 @@ static void read_product(product *p)
     const int cols = p->depth == D ? rows_of(p->b, p->cols, 1, p->cols, &of_cols, by_cols) : 0;
     p->scores = cols > rows || (cols == rows && p->left != NOBODY);
     p->right = p->scores ? of_cols : of_rows, p->b_row = p->scores ? by_cols : by_rows;
+    if (!p->scores) return;
+    // Scores are of queries and keys. A forward has its queries on the left; else the numbers count what is not asked for.
+    const bool left = of_keys(p->left) && e.problem->signature != WB_BACKWARD;
+    const bool right = p->right != NOBODY && of_keys(p->right) == of_keys(p->left);
+    for (int i = 0; i < p->rows && left; i++) p->a_row[i] = NOBODYS_ROW;
+    for (int c = 0; c < p->cols && right; c++) p->b_row[c] = NOBODYS_ROW;
 }
 
 static int by_walker(const void *a, const void *b)
