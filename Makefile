@@ -8,7 +8,7 @@
 # Everything built lies in build/BACKEND/IMPL. `make new-problem` adds a problem; nothing here changes.
 
 # What only says what to work on goes to the programs by the environment: as it was typed, read neither by make nor by a shell.
-GIVEN := SUBMISSION SUBMISSIONS OUT DEST ZIP NAME FROM CASES SEED CASE JOBS TRY SOURCE SHAPES PART P GAP LEVEL YES N W sinks mask BR BC BLOCK UNSAFE SANITIZE SPEED TERM STEPS TEXT WRONG RESUME TRAIN WITH_VARIANTS
+GIVEN := SUBMISSION SUBMISSIONS AGAIN OUT DEST ZIP NAME FROM CASES SEED CASE JOBS TRY SOURCE SHAPES PART P GAP LEVEL YES N W sinks mask BR BC BLOCK UNSAFE SANITIZE SPEED TERM STEPS TEXT WRONG RESUME TRAIN WITH_VARIANTS
 COMMANDED := $(foreach v,$(GIVEN),$(if $(filter command,$(origin $v)),$v))
 define as_typed
 override $(1) := $$(value $(1))
@@ -27,7 +27,6 @@ NVCC := $(if $(CUDA_HOME),$(CUDA_HOME)/bin/nvcc)
 # A GPU that does not answer may answer later: then nothing is noted for good.
 # CLANG, GCC: its version, if it is that compiler (clang takes itself for an old gcc).
 PROBE := t=$$(mktemp -d) && echo "int main(void){return 0;}" >$$t/t.c && mkdir -p build && { \
-  echo "CORES := $$(getconf _NPROCESSORS_ONLN || echo 2)"; \
   echo "OPENBLAS_CFLAGS := $$(pkg-config --cflags openblas)"; \
   echo "OPENBLAS_LIBS := $$(pkg-config --libs openblas || echo -lopenblas)"; \
   echo "OPENMP := $$($(CC) -fopenmp $$t/t.c -o $$t/t && $(CXX) -x c++ -fopenmp $$t/t.c -o $$t/t && echo -fopenmp || echo -Wno-unknown-pragmas)"; \
@@ -45,7 +44,8 @@ endif
 BACKEND ?= $(if $(and $(NVCC),$(HAVE_GPU)),cuda,cpu)
 PYTHON ?= python3
 MARCH ?= native
-JOBS ?= $(CORES)
+# As many as there are cores for this: an allocation's, not the machine's.
+JOBS ?= $(or $(WB_JOBS),$(SLURM_CPUS_PER_TASK),$(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN || echo 2))
 
 .DEFAULT_GOAL := help
 .SUFFIXES:
@@ -177,9 +177,9 @@ $B/tests/%.o: tests/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 # --------------------------------------------------------------------------------------------------- one implementation
 # What judges: the oracle, and what starts workers.
 CASE_OF := $(addprefix $B/machinery/,$(addprefix case/,case.o pages.o quantise.o case_mask.o named_mask.o block_mask.o))
-JUDGE := $(addprefix $B/machinery/,judge/expect.o judge/session.o judge/worker_run.o exchange.o validate.o) $(CASE_OF) $B/reference/oracle.o
+JUDGE := $(addprefix $B/machinery/,judge/expect.o judge/session.o judge/spent.o judge/worker_run.o exchange.o validate.o) $(CASE_OF) $B/reference/oracle.o
 # What writes the record of a test program's run.
-RECORD := $(addprefix $B/machinery/,judge/record.o score/results.o)
+RECORD := $(addprefix $B/machinery/,judge/record.o judge/sockets.o score/results.o)
 MACHINERY := $(CASE_OF) $(addprefix $B/machinery/,exchange.o problems.o validate.o device.o memory.o) $(LAYER)
 
 # A worker is two objects, and neither can name what the other keeps to itself. Of the function's nothing is called but the function, so that its
@@ -282,7 +282,7 @@ $B/score: $(SCORE)
 	$Q$(LINK) $^ -lcjson -lmd -lm -o $@
 
 # Runs a suite and prints what it says: build/cpu/suite build/cpu/tests/03_test build/cpu/problems/03_worker cpu. What calls it wants to see points, too.
-$B/suite: $(addprefix $B/machinery/,loop/suite.o loop/run_suite.o score/results.o score/safe_text.o) | $B/score
+$B/suite: $(addprefix $B/machinery/,loop/suite.o loop/run_suite.o judge/spent.o score/results.o score/safe_text.o) | $B/score
 	$Q$(LINK) $^ -o $@
 
 $B/mask: $(addprefix $B/machinery/,mask/mask.o mask/picture.o problems.o validate.o) $(CASE_OF) $B/reference/oracle.o
@@ -292,8 +292,11 @@ $B/timeline: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/timeli
 	$Q$(LINK) $^ -lm -o $@
 
 # What starts a submission, and which system calls it may make.
-$B/confine: workbook/class/confine.c $B/flags.mk
+$B/confine $B/take: $B/%: workbook/class/%.c $B/flags.mk
 	$Q$(C) $< -o $@
+# What runs a command for so many seconds of its own.
+$B/within: workbook/class/within.c $B/machinery/judge/spent.o
+	$Q$(C) $^ -o $@
 $B/filter: workbook/class/filter.c $B/flags.mk
 	$Q$(C) $< -lseccomp -o $@
 $B/%.filter: $B/filter
@@ -360,9 +363,9 @@ wrong: $B/suite $(NUMBERS:%=$B/tests/%_test)
 	@$(MAKE) --no-print-directory $(foreach w,$(wrong_names),$B/wrong/$w/$(firstword $(subst /, ,$w))_worker)
 caught:
 	@$(MAKE) --no-print-directory $(wrong_names:%=$B/wrong/%/caught)
-judges: $B/score $B/suite $B/confine $(foreach k,worker bare_worker tools,$B/$k.filter) $(if $(wildcard workbook/diagnose/diagnose.c),$B/diagnose) $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/worker_$n.o $(if $(JUDGED),$B/machinery/judge_$n.o)) $(MACHINERY) check-machinery
+judges: $B/score $B/suite $(foreach k,confine take within worker.filter tools.filter,$B/$k) $(if $(wildcard workbook/diagnose/diagnose.c),$B/diagnose) $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/worker_$n.o $(if $(JUDGED),$B/machinery/judge_$n.o)) $(MACHINERY) check-machinery
 own: $B/suite $(foreach t,$(OWN),$B/tests/$t_test)
-everything: $B/bench $B/errors $B/diagnose $B/score $B/suite $B/mask $B/timeline hostile own $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib $(LIBRARY_WORKERS) variants
+everything: $B/within $B/bench $B/errors $B/diagnose $B/score $B/suite $B/mask $B/timeline hostile own $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib $(LIBRARY_WORKERS) variants
 
 -include train/train.mk
 -include $(wildcard $(addsuffix *.d,$B/*/ $B/*/*/ $B/*/*/*/ $B/*/*/*/*/))
@@ -443,7 +446,7 @@ check:  ## prove the workbook: keys pass, skeletons earn nothing, wrong solution
 grade:  ## SUBMISSION=folder-or-archive [OUT=dir] [SANITIZE=1]: grade one submission in a sandbox (workbook/class/grade.sh)
 	@MAKE="$(MAKE)" workbook/class/grade_base.sh build/grades/base
 	@MAKE="$(MAKE)" workbook/class/grade.sh $${UNSAFE:+--unsafe} --base build/grades/base -- "$$SUBMISSION" "$${OUT:-build/grades/reports/one}"
-grade-all:  ## SUBMISSIONS=dir [JOBS=n] [OUT=dir] [SEED=n] [CASES=file] [SANITIZE=1]: grade a class, each in a sandbox; build/grades/grades.csv
+grade-all:  ## SUBMISSIONS=dir [JOBS=n] [OUT=dir] [AGAIN=name] [SEED=n] [CASES=file] [SANITIZE=1]: grade a class, each in a sandbox; build/grades/grades.csv
 	@MAKE="$(MAKE)" WB_GRADERS="$$WB_JOBS" workbook/class/grade_all.sh $${UNSAFE:+--unsafe} "$$SUBMISSIONS" $${OUT:+"$$OUT"}
 class-copy:  ## DEST=dir: the workbook for a class: no answer keys, no history
 	@workbook/class/class_copy.sh "$$DEST"

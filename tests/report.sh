@@ -187,7 +187,7 @@ if [ -z "$browser" ]; then
     exit $failed
 fi
 browse() { # FILE: as the browser has understood it; what it complains about goes to $scratch/errors
-    timeout 60 "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$scratch/profile" --enable-logging=stderr \
+    "$out/within" 60 "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$scratch/profile" --enable-logging=stderr \
         --window-size=1400,900 --virtual-time-budget=2000 --dump-dom "file://$1" >"$scratch/shown.html" 2>"$scratch/errors"
 }
 browse "$page"

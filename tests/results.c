@@ -51,7 +51,7 @@ Test(results, comes_back_as_it_was)
                                       .checkpoint = texts[(i + 1) % TEXTS],
                                       .message = texts[(i + 2) % TEXTS]});
     }
-    results_end(file);
+    results_end(file, false);
     fclose(file);
     results r = read_again();
     cr_assert(r.ended && r.count == TEXTS);

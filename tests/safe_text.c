@@ -29,6 +29,17 @@ Test(safe_text, controls_show_as_question_marks)
     becomes("\xc2\x9b[31m\xc2\x80\xc2\x9f\xc2\xa0", PLAIN, "?[31m??\xc2\xa0");  // U+0080 to U+009F: terminals obey them
 }
 
+Test(safe_text, what_turns_or_hides_text)
+{
+    becomes("\xe2\x80\xae"
+            "0\xe2\x80\x8b"
+            "5\xe2\x81\xa6"
+            "7\xd8\x9c\xef\xbb\xbf\xe2\x80\xa6",
+            PLAIN, "?0?5?7??\xe2\x80\xa6");
+    becomes("\xe2\x80\x8f", XML, "?");
+    becomes("\xe2\x80", LINE, "\xef\xbf\xbd\xef\xbf\xbd");
+}
+
 // A byte that begins nothing, a character that is cut off, one longer than need be, half of a pair, one beyond the last, U+FFFF.
 Test(safe_text, what_is_no_utf8)
 {

@@ -9,7 +9,7 @@ mkdir "$scratch/tmp"
 export WB_RESULTS="$record" WB_JOBS=1 SUITE_SCREEN="$said" TMPDIR="$scratch/tmp"
 status=0
 # shellcheck disable=SC2086
-${CC:-cc} -std=c11 -D_GNU_SOURCE ${CFLAGS:-} -Iworkbook -I. tests/suite/program.c "$out/machinery/judge/record.o" "$out/machinery/score/results.o" \
+${CC:-cc} -std=c11 -D_GNU_SOURCE ${CFLAGS:-} -Iworkbook -I. tests/suite/program.c "$out/machinery/judge/record.o" "$out/machinery/judge/sockets.o" "$out/machinery/score/results.o" \
     -lcriterion -o "$program" || exit 1
 
 show() { echo "      exit status $status, said and recorded:"; sed 's/^/      /' "$said" "$record"; }
@@ -58,9 +58,13 @@ SUITE_HOW="give up" run
 check "the harness cannot judge: exit status 2" [ $status -eq 2 ]
 check "in its own words" grep -qx '  harness: no room' "$said"
 check "and the record has no end" eval '! grep -qx end "$record"'
-SUITE_NUMBER=$scratch/number SUITE_HOW=kill run
+SUITE_HOW="get nothing" run
+check "the machine was too busy: exit status 3" [ $status -eq 3 ]
+check "and the record says so" grep -qx starved "$record"
+SUITE_HOW="get nothing" run --cases "$scratch/cases"
+check "with held-out cases, too" [ $status -eq 3 ]
+SUITE_HOW=kill run
 check "the program is killed: exit status 2" [ $status -eq 2 ]
-check "Criterion's socket does not stay" [ ! -e "/tmp/criterion_$(cat "$scratch/number").sock" ]
 check "and it says so" grep -q 'died of signal 9' "$said"
 "$suite" "$scratch/nothing" none cpu >"$said" 2>&1
 check "there is no program: exit status 2" [ $? -eq 2 ]
@@ -74,9 +78,18 @@ until grep -q cannot_judge "$record" 2>/dev/null || [ $tries -eq 0 ]; do
     tries=$((tries - 1))
     sleep 0.1
 done
+check "Criterion's socket lies in a folder of its own" eval '[ -S "$TMPDIR"/suite-*/criterion_$(cat "$scratch/number").sock ]'
+check "and not where anybody could have put one" [ ! -e "/tmp/criterion_$(cat "$scratch/number").sock" ]
 kill "$!"
 wait "$!"
 check "SIGTERM ends it" [ $? -eq 2 ]
-check "no socket stays of that, either" [ ! -e "/tmp/criterion_$(cat "$scratch/number").sock" ]
 check "nothing is left behind" [ -z "$(ls "$TMPDIR")" ]
+# Names that Criterion would use, taken by folders that nobody can unlink, in a /tmp of our own.
+in_a_tmp() { bwrap --dev-bind / / --tmpfs /tmp --bind "$PWD" "$PWD" --bind "$scratch" "$scratch" --chdir "$PWD" --unshare-pid --proc /proc "$@"; }
+if in_a_tmp true 2>/dev/null; then
+    in_a_tmp sh -c 'seq -f /tmp/criterion_%.0f.sock 1 999 | xargs mkdir; exec "$@"' sh "$suite" "$program" none cpu --filter 'ends/passes' >"$said" 2>&1
+    check "sockets that somebody else has made stop nobody" [ $? -eq 0 ]
+else
+    echo "skip  what a full /tmp does: bubblewrap does not work here"
+fi
 exit $failed

@@ -75,7 +75,7 @@ refused() { # WHAT SENTENCE ARGUMENTS...: a checkpoint, which stays as it was
     what=$1 sentence=$2
     shift 2
     cp "$scratch/bad" "$scratch/kept"
-    small checkpoint="$scratch/bad" "$@"
+    (ulimit -t 60 && small checkpoint="$scratch/bad" "$@") # an endless loop is a failure
     [ $? -eq 2 ] && grep -q "^train: .*$sentence" "$log" && cmp -s "$scratch/bad" "$scratch/kept"
     ok "a checkpoint $what is refused" $?
 }
@@ -88,6 +88,10 @@ printf 'X' | dd of="$scratch/bad" bs=1 seek=5000 conv=notrunc 2>/dev/null
 refused "with a byte that changed" "is damaged"
 head -c 5000 "$scratch/half" >"$scratch/bad"
 refused "that is cut short" "is cut short"
+head -n 1 "$scratch/half" | tr -d '\n' >"$scratch/bad"
+refused "that ends after its recipe" "is cut short"
+head -n 1 "$scratch/half" | sed "s/ seed=1 / seed=$(printf '\033')[2J /" >"$scratch/bad"
+refused "with a word that a terminal would obey" 'seed=?\[2J there'
 echo "nothing of the kind" >"$scratch/bad"
 refused "that is none" "is no checkpoint"
 small checkpoint="$scratch/no/such/folder"

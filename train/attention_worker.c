@@ -2,6 +2,7 @@
 // call (exchange.h, session.h). What a kernel does to its process the training survives, and says.
 #include "attention.h"
 #include "judge/session.h"
+#include "model.h"
 
 #include <math.h>
 #include <string.h>
@@ -24,16 +25,17 @@ static void ask(kernel *k, const wb_problem *problem, const wb_case *c, int file
 {
     session_said said = {.count = 0};
     char what[256];
-    bool in_time;
+    session_outcome how;
     if (!k->worker.pid && !session_start(&k->worker, k->path)) FAIL("a kernel cannot be started");
-    if (!*session_serve(&k->worker, problem, c, file, &said, what, &in_time) && x->status != WB_OK)
+    if (!*session_serve(&k->worker, problem, c, file, &said, what, &how) && x->status != WB_OK)
         snprintf(what, sizeof what, "%s: %.200s", wb_status_text(x->status), x->message);
     else if (!*what && x->device_status != WB_OK)
         snprintf(what, sizeof what, "%s: %.200s", wb_status_text(x->device_status), x->device_message);
     if (!*what) return;
-    snprintf(failure, sizeof failure, "%s (%s): %s", k->name, k->path, what);
+    snprintf(failure, sizeof failure, "%s (%s): %s", k->name, k->path, plain_text(what));
     const size_t end = said.count < sizeof said.text ? said.count : sizeof said.text - 1;
-    fprintf(stderr, "%.*s%s", (int)end, said.text, end && said.text[end - 1] != '\n' ? "\n" : "");
+    said.text[end] = 0;
+    fprintf(stderr, "%s%s", plain_text(said.text), end && said.text[end - 1] != '\n' ? "\n" : "");
 }
 
 // Calls the function with these arrays, outputs and then inputs, in the order of its arguments. What it does not write is zero.

@@ -12,6 +12,13 @@ uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes)
     return hash;
 }
 
+char *plain_text(char *text)
+{
+    for (char *c = text; *c; c++)
+        if (*c != '\n' && (*c < ' ' || *c > '~')) *c = '?';
+    return text;
+}
+
 void checkpoint_write(const char *path, const char *recipe, const model *m, int step)
 {
     char fresh[4096], line[1024];
@@ -39,7 +46,7 @@ int checkpoint_read(const char *path, const char *recipe, model *m)
     if (!fgets(line, sizeof line, file) || sscanf(line, "WBTRAIN step=%d %n", &step, &word) != 1 || step < 1)
         FAIL("%s is no checkpoint, or the beginning of one", path);
     uint64_t hash = hash_bytes(HASH_BEGIN, line, strlen(line)), written;
-    for (const char *its = line + word, *ours = recipe; *its != '\n' || *ours;) {
+    for (const char *its = plain_text(line) + word, *ours = recipe; (*its && *its != '\n') || *ours;) {
         const int its_size = (int)strcspn(its, " \n"), our_size = (int)strcspn(ours, " ");
         if (its_size != our_size || strncmp(its, ours, (size_t)its_size) != 0)
             FAIL("the checkpoint %s is of another run: %.*s there, %.*s here", path, its_size, its, our_size, ours);

@@ -49,6 +49,8 @@ void checkpoint_write(const char *path, const char *recipe, const model *m, int 
 // Returns the step that the file was written after, its parameters and moments in m; 0 if there is no such file. Ends the program with a
 // sentence if it is damaged or of another run.
 int checkpoint_read(const char *path, const char *recipe, model *m);
+char *plain_text(
+    char *text);  // what a file or a kernel said, as it is shown: all but ASCII and newlines becomes '?', in place
 #define HASH_BEGIN 0xcbf29ce484222325u
 uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes);  // FNV-1a; the first with HASH_BEGIN
 

@@ -164,7 +164,7 @@ static bool run(model *m, int begin, unsigned char *x, unsigned char *y)
     for (char row[256]; log && begin > 0 && fgets(row, sizeof row, log);) sscanf(row, "%*d %lf", &before);
     for (int step = begin + 1; step <= steps; step++) {
         if (until > 0 && step > until) exit(1);
-        const double start = session_now();
+        const double start = spent_now();
         take_batch(x, y, step);
         const double loss = model_loss(m, x, y, batch, c.context);
         model_backward(m, batch, c.context);
@@ -177,7 +177,7 @@ static bool run(model *m, int begin, unsigned char *x, unsigned char *y)
         }
         const double warm = fmin(1, step / 20.0), cosine = 0.55 + 0.45 * cos(3.14159265358979 * step / steps);
         model_update(m, step, rate * warm * cosine);
-        spent += session_now() - start, sum += loss, count++;
+        spent += spent_now() - start, sum += loss, count++;
 
         const bool sampled = step % sample == 0 || step == steps;
         double held_out = 0;

@@ -12,7 +12,7 @@ $(TRAINED)/device/layers.o: train/layers.cu $B/flags.mk workbook/cpu/cuda_to_cpp
 $(TRAINED)/device/%.o: train/%.c $B/flags.mk
 	@mkdir -p $(@D)
 	$(call compile_c,-DTRAIN_CUDA)
-TRAIN_MACHINERY := $(if $(filter cuda,$(BACKEND)),$(TRAINED)/device/layers.o $B/machinery/judge/session.o $(MACHINERY),$(addprefix $B/machinery/,judge/session.o exchange.o validate.o problems.o) $(CASE_OF))
+TRAIN_MACHINERY := $(if $(filter cuda,$(BACKEND)),$(TRAINED)/device/layers.o $(addprefix $B/machinery/judge/,session.o spent.o) $(MACHINERY),$(addprefix $B/machinery/,judge/session.o judge/spent.o exchange.o validate.o problems.o) $(CASE_OF))
 $(TRAINED)/train: $(patsubst %,$(TRAINED)/$(if $(filter cuda,$(BACKEND)),device,host)/%.o,$(TRAIN_C)) $(TRAIN_MACHINERY)
 	$(call say,LINK,$@)
 	$Q$(LINK) -rdynamic $^ $(if $(filter cuda,$(BACKEND)),$(DEVICE_LIBS) -lm,$(LIBS)) -o $@

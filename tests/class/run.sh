@@ -24,7 +24,9 @@ cc -std=c11 -D_GNU_SOURCE tests/class/zip.c -o "$class/zip" || exit 1
 
 # A copy that every user can read, a submission in it, and a folder for what comes of it.
 open=$(mktemp -d) && chmod 755 "$open" || exit 1
-trap 'rm -rf "$open"' EXIT
+hogs='' swapper=''
+trap 'kill $hogs $swapper 2>/dev/null; rm -rf "$open"' EXIT
+trap 'exit 1' INT TERM HUP
 workbook/class/grade_base.sh "$open/base" || exit 1
 mkdir -p "$open/ada/problems" && cp -R solutions/02 "$open/ada/problems/" && chmod -R a+rX "$open" && mkdir -m 777 "$open/out" || exit 1
 ordinary="setpriv --reuid 60001 --regid 60001 --clear-groups"
@@ -59,6 +61,13 @@ if ! $namespaces 2>/dev/null; then
 fi
 one $ordinary "$open/base/workbook/class/grade.sh" --again >"$class/said" 2>&1 && grep -q '100/750' "$class/said"
 verdict $? "an ordinary user grades with bubblewrap: $(tail -n 1 "$class/said")"
+mkdir -p "$open/bin"
+printf '#!/bin/sh\necho 64\n' | tee "$open/bin/nproc" >"$open/bin/getconf" && chmod -R a+rx "$open/bin"
+PATH=$open/bin:$PATH one $ordinary "$open/base/workbook/class/grade.sh" >"$class/said" 2>&1 && grep -q 'graded before' "$class/said"
+verdict $? "a grade is the same on a machine of 64 cores: $(tail -n 1 "$class/said")"
+jobs() { env -u WB_JOBS "$@" $make --no-print-directory --eval='jobs: ; @echo $$WB_JOBS' jobs; }
+[ "$(jobs env SLURM_CPUS_PER_TASK=3)" = 3 ] && [ "$(jobs taskset -c "$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')")" = 1 ]
+verdict $? "as many tests at once as the cores that were given out"
 
 # ------------------------------------------------------------------------------------------------------------ the class
 
@@ -135,7 +144,8 @@ bomb "$in/kira" 01 keeps_notes_in_a_keyring; bomb "$in/kira" 02 asks_the_kernel
 bomb "$in/lars" 01 looks_into_its_sandbox;  bomb "$in/lars" 02 fills_its_scratch
 bomb "$in/mona" 01 forks_a_helper;          bomb "$in/mona" 02 sets_the_layer
 bomb "$in/noor" 01 names_a_case;            bomb "$in/noor" 02 colours_its_message
-bomb "$in/otto" 01 errors_in_colour
+bomb "$in/otto" 01 errors_in_colour;        bomb "$in/otto" 02 says_it_backwards
+bomb "$in/uma" 01 warns_in_colour;          mkdir "$in/uma/problems/02"; ln -s "$root"/solutions/02/*.cu "$in/uma/problems/02/$(file_of 02)"
 beside "$in/paul" 01 hoards_before_main
 mkdir -p "$in/quin/problems/02"; { printf '\357\273\277'; cat solutions/02/*.cu; } >"$in/quin/problems/02/$(file_of 02)" # a byte order mark
 key "$(new)" 01; tar --mode=000 -cf "$in/rita.tar" -C "$class/tmp/new" problems
@@ -205,6 +215,11 @@ rm "$in/kim" -r && key "$in/kim" 02
 grade_all >"$class/again" && [ "$(grep -c 'graded before' "$class/again")" -eq $((count - 1)) ] && grep -q '^kim: 100/[1-9]' "$class/again"
 verdict $? "what has changed is graded again"
 
+AGAIN=-rf.tar.gz grade_all >"$class/again" && [ "$(grep -c 'graded before' "$class/again")" -eq $((count - 1)) ] && grep -q '^-rf.tar.gz: 100/' "$class/again"
+verdict $? "AGAIN=name grades one again"
+! AGAIN=nobody grade_all >"$class/again" 2>&1 && grep -q 'there is no such submission' "$class/again"
+verdict $? "and only one that there is"
+
 # Ctrl-C while a worker of one of the two works: timeout hands the signal on to all that make has started.
 rm -f "$out/reports/bea.tgz/record" "$out/reports/goran/record"
 (
@@ -222,6 +237,100 @@ grade_all >"$class/again" && [ "$(grep -c 'graded before' "$class/again")" -ge $
 verdict $? "an interrupted run goes on"
 grep -v '^kim,' "$out/grades.csv" >"$class/rest" && grep -v '^kim,' tests/class/expected.csv | cmp -s - "$class/rest"
 verdict $? "with the same grades"
+
+# ------------------------------------------------------------------------------------------------- while somebody changes it
+
+# A folder and a file in it that change places with links to the key, as fast as can be, while the file is read.
+mkdir "$class/swapped" && key "$class/swapped" 02 && echo "// mine" >"$class/mine"
+swapped=$class/swapped/problems/02 file=$(file_of 02)
+mv "$swapped/$file" "$class/the_key"
+take() { "$out/base/build/cpu/take" folder "$class/swapped" "02/$file"; }
+swap() { # which only ever renames: a reader finds one or the other
+    while :; do
+        ln -s "$class/the_key" "$swapped/new" && mv -T "$swapped/new" "$swapped/$file"
+        cp "$class/mine" "$swapped/new" && mv -T "$swapped/new" "$swapped/$file"
+        mv -T "$swapped" "$swapped.own" && ln -s "$class/key_folder" "$swapped" && rm "$swapped" && mv -T "$swapped.own" "$swapped"
+    done 2>/dev/null
+}
+mkdir "$class/key_folder" && cp "$class/the_key" "$class/key_folder/$file"
+swap &
+swapper=$!
+for _ in $(seq 300); do take; done >"$class/taken"
+kill $swapper
+wait $swapper 2>/dev/null
+swapper=
+sed -n 's/^file 02 //p' "$class/taken" | sort -u | base64 -d >"$class/read"
+cmp -s "$class/read" "$class/mine" && grep -q 'is a link' "$class/taken"
+verdict $? "a source that changes places with a link is read as itself, $(grep -c '^file' "$class/taken") of 300 times, or not at all"
+
+# -------------------------------------------------------------------------------------------------------------- a busy machine
+
+two=$(taskset -cp $$ | sed 's/.*: //' | tr , '\n' | awk -F- '{ for (i = $1; i <= ($2 == "" ? $1 : $2); i++) print i }' | head -n 2 | paste -s -d , -)
+busy() { # PROCESSES: on two cores
+    hogs=
+    for _ in $(seq "$1"); do
+        setsid taskset -c "$two" sh -c 'while :; do :; done' & # a session each: kernels share out cores by session
+        hogs="$hogs $!"
+    done
+}
+parent() { # PROCESS
+    read -r line <"/proc/$1/stat" && line=${line##*) } && line=${line#? } && echo "${line%% *}"
+}
+ours() { # PROCESS: is it below the grader?
+    above=$1
+    while [ "${above:-0}" -gt 1 ] && [ "$above" != "$grader" ]; do above=$(parent "$above"); done
+    [ "$above" = "$grader" ]
+}
+graded() { # NAME SETTING...: the only submission of that folder, on two cores
+    name=$1
+    shift
+    mkdir -p "$class/${name}_grades" && ln -sfn "$out/base" "$class/${name}_grades/base"
+    taskset -c "$two" env "$@" MAKE="$make" workbook/class/grade_all.sh "$class/$name" "$class/${name}_grades" >"$class/said" 2>&1
+}
+# A key that is drawn. By a clock it would take several times the seconds that it has to compile.
+drawn=$(ls solutions | grep -x '[0-9][0-9]' | shuf -n 1)
+key "$class/loaded/keys" "$drawn"
+busy 20
+graded loaded
+kill $hogs
+wanted=$(awk '!/^#/ { sum += $2 } END { print sum }' "problems/$drawn/checkpoints.txt")
+got=$(awk -F, 'NR == 2 { print $2 + $3 + $4 }' "$class/loaded_grades/grades.csv")
+[ "$got" = "$wanted" ]
+verdict $? "beside 20 busy processes on two cores the key of $drawn has $got of $wanted points"
+
+# Sleeping a little in every case.
+bomb "$class/slept/sleeper" 01 sleeps_a_little
+graded slept WB_TIMEOUT=4 WB_PROBLEM_SECONDS=12
+grep -q 'used up the 12 s of this problem' "$class/slept_grades/reports/sleeper/01.results"
+verdict $? "seconds that are slept add up, too"
+
+# A worker to which the machine gives nothing, since everything else goes first: nothing is known of it, and that is all that is said. Its
+# program is nobody else's, meanwhile.
+bomb "$class/starved/judged later" 01 endless_loop
+busy 8
+graded starved WB_TIMEOUT=2 &
+grader=$! seen=
+while kill -0 $grader 2>/dev/null; do
+    for process in $(pgrep -f '^/worker --'); do
+        ours "$process" || continue
+        chrt -a -i -p 0 "$process"
+        echo 19 >"/proc/$process/autogroup"
+        program=$(tr '\0' '\n' <"/proc/$(parent "$(parent "$process")")/cmdline" | grep -x '/tmp/workbook-grade.*/workers/.*' | head -n 1)
+        [ -s "$program" ] || continue
+        if setpriv --reuid 60002 --regid 60002 --clear-groups head -c 1 "$program" >/dev/null || [ "$(find "$program" -perm /077)" ]; then seen="$seen copied"; else seen="$seen kept"; fi
+    done 2>/dev/null
+    sleep 0.1
+done
+kill $hogs
+report=$class/starved_grades/reports/judged\ later
+grep -q 'not graded: could not be judged: problem 01: no answer in 60 s, in which it had [01]\.[0-9] s of the machine.* Alone, too: ask the instructor' "$class/starved_grades/grades.csv" &&
+    grep -q '^Could not be judged: problem 01: no answer in 60 s' "$report/report.txt" && grep -q 'Could not be judged: problem 01: ' "$report/results.json" && ! [ -e "$report/record" ] && grep -q 'ask the instructor' "$class/said"
+verdict $? "what the machine gave nothing to is not judged, and every output says so"
+[ -n "$seen" ] && [ -z "$(echo "$seen" | grep copied)" ]
+verdict $? "while it is graded nobody else reads its program"
+graded starved WB_TIMEOUT=2
+grep -q 'no answer in 2 s' "$report/report.txt" && [ -e "$report/record" ]
+verdict $? "and is judged when there is time"
 
 # ------------------------------------------------------------------------------------------------------------ with the check build
 

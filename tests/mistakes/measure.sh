@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.." || exit 1
 out=build/cpu
 if [ "${1:-}" = --one ]; then # NAME WANT: prints what is said of it
     n=${2%%_*} source=$(ls solutions/"${2%%_*}"/*.c*)
-    said=$(WB_HUNG= WB_WORKER=$out/mistakes/$2/${n}_worker "$out/diagnose" -v "$n" 2>/dev/null)
+    said=$(WB_SPENT= WB_WORKER=$out/mistakes/$2/${n}_worker "$out/diagnose" -v "$n" 2>/dev/null)
     got=$(echo "$said" | sed -n 's/^id //p') look=$(echo "$said" | sed -n 's/^look at: \(.*\); .*/\1/p')
     # The gaps of the changed lines.
     gap=$(diff "$source" "$out/mistakes/$2/edited" | awk -F '[,acd]' '/^[0-9]/ { last = $0 ~ /^[0-9]+,/ ? $2 : $1; for (line = $1; line <= last; line++) print line }' |

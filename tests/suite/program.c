@@ -42,6 +42,7 @@ Test(ends, again)
 Test(ends, has_no_verdict) { cr_skip_test("for a reason"); }
 Test(ends, cannot_judge)
 {
+    if (asked("get nothing")) _exit(RECORD_STARVED);
     if (!asked("give up")) return;
     fprintf(stderr, "harness: no room\n");
     _exit(RECORD_GAVE_UP);

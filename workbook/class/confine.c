@@ -1,12 +1,11 @@
 // confine.c - starts a program that nobody trusts, waits for it, and ends with its exit status (128 + n after signal n). It is the
 // last that is trusted before the program: under bwrap the first process of the sandbox, without bwrap a process of root.
 //
-//   confine filter=FILE memory=MB processes=N files=MB seconds=S [until=TIME] [user=N] [all=1] [resident=1] [NAME=VALUE...] PROGRAM ARGUMENT...
+//   confine filter=FILE memory=MB processes=N files=MB seconds=S [user=N] [all=1] [resident=1] [NAME=VALUE...] PROGRAM ARGUMENT...
 //
 //   filter      what filter.c has made: which system calls it may make
 //   memory      of address space, for each process         files       the largest file it may write, MB
 //   processes   and threads, of its user                   seconds     of processor time, for each process
-//   until       seconds since 1970: later nothing is started, and exit status 66 and a sentence say so
 //   user        for root: whose it is                      all         what else this user runs ends with it
 //   resident    for check builds, whose shadows of memory need terabytes of addresses at places of their own: memory is what the program, one
 //               process, has of the machine, page tables included, looked at every 5 ms; and addresses are not random
@@ -32,7 +31,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { REFUSED = 125, LATE = 66, OPEN_FILES = 256 };
+enum { REFUSED = 125, OPEN_FILES = 256 };
 
 static void fail(const char *what)
 {
@@ -120,9 +119,8 @@ static void start(char **command, char **environment, struct sock_fprog *filter,
 
 int main(int argc, char **argv)
 {
-    enum { MEMORY, PROCESSES, FILES, SECONDS, UNTIL, USER, ALL, RESIDENT, WORDS };
-    static const char *const words[WORDS] = {"memory", "processes", "files", "seconds",
-                                             "until",  "user",      "all",   "resident"};
+    enum { MEMORY, PROCESSES, FILES, SECONDS, USER, ALL, RESIDENT, WORDS };
+    static const char *const words[WORDS] = {"memory", "processes", "files", "seconds", "user", "all", "resident"};
     long long value[WORDS] = {0};
     const char *filter_file = NULL;
     char *environment[8] = {NULL};
@@ -139,13 +137,9 @@ int main(int argc, char **argv)
     }
     if (at >= argc || !filter_file || value[MEMORY] < 1 || value[PROCESSES] < 1 || value[FILES] < 1 ||
         value[SECONDS] < 1) {
-        fprintf(stderr, "usage: confine filter=FILE memory=MB processes=N files=MB seconds=S [until=TIME] [user=N] "
-                        "/PROGRAM ...\n");
+        fprintf(stderr, "usage: confine filter=FILE memory=MB processes=N files=MB seconds=S [user=N] /PROGRAM "
+                        "...\n");
         return REFUSED;
-    }
-    if (value[UNTIL] && time(NULL) >= value[UNTIL]) {
-        fprintf(stderr, "the time for this problem is used up by other cases\n");
-        return LATE;
     }
     struct sock_fprog filter = read_filter(filter_file);
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);  // nobody looks into this process, not even its own user

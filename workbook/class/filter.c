@@ -1,12 +1,12 @@
-// filter.c - which system calls a submission may make: filter worker|bare_worker|tools, the program for the kernel on standard output.
+// filter.c - which system calls a submission may make: filter worker|tools, the program for the kernel on standard output.
 //
 // What is not in the table is answered by ENOSYS, as by a kernel that does not know it, so that libraries fall back: keys
 // (add_key, request_key, keyctl), ptrace, process_vm_*, mount and its family, bpf, perf_event_open, userfaultfd, io_uring, kexec,
 // modules, namespaces (unshare, setns, clone3 and clone's flags), sockets of any kind, files that exist in memory alone
 // (memfd_create, shmget, mq_open), personality, and whatever kernels yet to come will offer.
 //
-// `worker`: a student's function, a program that computes. `bare_worker`: the same where it has no scratch of its own, and makes no
-// files. `tools`: what compiles or unpacks it, which starts programs and makes files.
+// `worker`: a student's function, a program that computes, and makes no files: what is in one is memory that nobody counts. `tools`: what
+// compiles or unpacks it, which starts programs and makes files.
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -17,7 +17,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 
-enum { WORKER = 1, BARE_WORKER = 2, TOOLS = 4, BOTH = WORKER | BARE_WORKER | TOOLS };
+enum { WORKER = 1, TOOLS = 2, BOTH = WORKER | TOOLS };
 
 // Names that a machine does not have are passed over.
 static const struct {
@@ -29,7 +29,7 @@ static const struct {
     {BOTH,
      "access faccessat faccessat2 stat lstat fstat newfstatat statx readlink readlinkat getcwd "
      "getdents64 chdir",
-     "files to read: which there are is the sandbox's business; to write: in its scratch"},
+     "files to read: which there are is the sandbox's business"},
     {BOTH, "mmap munmap mprotect mremap madvise brk", "memory, which RLIMIT_AS bounds; the layer's guard pages"},
     {BOTH, "futex set_robust_list rseq set_tid_address arch_prctl membarrier", "threads (clone: see below)"},
     {BOTH,
@@ -45,7 +45,7 @@ static const struct {
     {BOTH, "sched_yield sched_getaffinity getcpu sysinfo uname getrlimit setrlimit prlimit64 getrandom get_mempolicy",
      "how large the machine is; limits, which it can lower alone"},
     {BOTH, "execve exit exit_group", "begin and end"},
-    {WORKER | BARE_WORKER, "recvmsg recvfrom sendmsg sendto",
+    {WORKER, "recvmsg recvfrom sendmsg sendto",
      "the socket on which a test sends cases and gets answers; it can open no other"},
     {TOOLS, "execveat fork vfork wait4 waitid setpgid setsid pipe pipe2 dup2 dup3 select pselect6 eventfd2",
      "make, a shell and the compiler start programs"},
@@ -77,11 +77,11 @@ static void allow(const char *name, unsigned conditions, struct scmp_arg_cmp con
 
 int main(int argc, char **argv)
 {
-    static const char *const names[] = {"worker", "bare_worker", "tools"};
+    static const char *const names[] = {"worker", "tools"};
     int who = 0;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 2; i++)
         if (argc == 2 && strcmp(argv[1], names[i]) == 0) who = 1 << i;
-    if (!who) return fprintf(stderr, "usage: filter worker|bare_worker|tools >FILE\n"), 2;
+    if (!who) return fprintf(stderr, "usage: filter worker|tools >FILE\n"), 2;
     filter = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
     if (!filter) return fprintf(stderr, "filter: no memory\n"), 1;
     const struct scmp_arg_cmp always = {0};
@@ -98,7 +98,7 @@ int main(int argc, char **argv)
     const scmp_datum_t thread = who == TOOLS ? 0 : CLONE_THREAD;
     allow("clone", 1, SCMP_A0(SCMP_CMP_MASKED_EQ, namespaces | thread, thread));
     // Files are opened; whether they may be made as well is asked of two bits.
-    const scmp_datum_t makes = who == BARE_WORKER ? O_CREAT | (O_TMPFILE & ~O_DIRECTORY) : 0;
+    const scmp_datum_t makes = who == WORKER ? O_CREAT | (O_TMPFILE & ~O_DIRECTORY) : 0;
     allow("open", 1, SCMP_A1_32(SCMP_CMP_MASKED_EQ, makes, 0));
     allow("openat", 1, SCMP_A2_32(SCMP_CMP_MASKED_EQ, makes, 0));
     // Is this a terminal, and how wide?

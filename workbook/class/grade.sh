@@ -8,16 +8,18 @@
 #   --container     the same, without asking: this container exists for one submission
 #   --again         even if OUT has the grade of the same sources already
 #
-# Environment, with what holds otherwise:
+# Environment, with what holds otherwise. Seconds are a submission's own (judge/spent.h): on a busy machine it has as many.
 #   WB_TIMEOUT=20            seconds for a case         WB_PROBLEM_SECONDS=300   for the tests of a problem
 #   WB_COMPILE_SECONDS=60    to compile a problem       WB_TOTAL_SECONDS=1800    for the whole submission
 #   WB_MEMORY_MB=4096        address space of a worker  WB_PROCESSES=64 + 2 a core  its processes, threads
+#   WB_JOBS                  tests at once: as many as there are cores for this (SLURM_CPUS_PER_TASK, nproc)
 #   WB_SEED, WB_CASES, SANITIZE=1   other inputs, a file of held-out cases, the check build as well: see test.sh, and grade_look.sh
 #
 # What is taken from a submission: regular files problems/NN/NAME of the workbook, at its top or below one folder. Each is compiled and
 # run in the sandbox (sandbox.sh). What judges never runs there, and what runs there sees no test, no oracle and no answer key.
 #
-# Exit status: 0 graded, whatever the score; 1 could not be graded, try again; 2 usage; 3 there is no sandbox; 130 interrupted
+# Exit status: 0 graded, whatever the score; 1 could not be graded, try again; 2 usage; 3 there is no sandbox; 4 could not be judged, since the
+# machine was too busy: nothing is recorded, try again with nothing beside it; 130 interrupted
 set -u
 unset WERROR # a warning in what a student wrote is no error
 umask 077
@@ -53,11 +55,13 @@ fi
 
 case_seconds=${WB_TIMEOUT:-20} problem_seconds=${WB_PROBLEM_SECONDS:-300}
 compile_seconds=${WB_COMPILE_SECONDS:-60} total_seconds=${WB_TOTAL_SECONDS:-1800}
-memory=${WB_MEMORY_MB:-4096} processes=${WB_PROCESSES:-$((64 + 2 * $(getconf _NPROCESSORS_ONLN)))}
+memory=${WB_MEMORY_MB:-4096} processes=${WB_PROCESSES:-$((64 + 2 * $(nproc)))}
+export WB_JOBS="${WB_JOBS:-${SLURM_CPUS_PER_TASK:-$(nproc)}}"
 
 # Its folders lie where every user may look, since the sandbox's user is none that has a name.
 scratch=$(mktemp -d /tmp/workbook-grade.XXXXXX) && chmod 711 "$scratch" || exit 1
 export GRADE_SCRATCH="$scratch"
+: >"$scratch/spent"
 running=
 started_by() { # PROCESS: it and all that it has started, some of which have left its group
     ps -eo pid=,ppid= | awk -v root="$1" '
@@ -72,11 +76,11 @@ stop() {
 trap stop EXIT
 trap 'exit 130' INT TERM HUP
 
-# Runs a command that ends with this script, in a process group of its own. Standard input comes from FILE.
+# Runs a command that ends with this script, in a process group of its own, for so many seconds of its own. Standard input comes from FILE.
 attended() { # SECONDS FILE COMMAND...
     seconds=$1 input=$2
     shift 2
-    timeout -k 2 "$seconds" "$@" <"$input" &
+    "$scratch/within" "$seconds" "$@" <"$input" &
     running=$!
     wait $running
     ended=$?
@@ -96,62 +100,45 @@ new_room() {
 # ------------------------------------------------------------------------------------------------------------ what it is
 
 [ -f "$base/fingerprint" ] || "$home/workbook/class/grade_base.sh" "$base" || fail "what submissions are judged with cannot be made"
-for tool in confine worker.filter bare_worker.filter tools.filter; do
+for tool in confine take within worker.filter tools.filter; do
     cp "$base/build/cpu/$tool" "$scratch/" && chmod a+rX "$scratch/$tool" || exit 1
 done
-chmod a+x "$scratch/confine"
+chmod a+x "$scratch/confine" "$scratch/take"
+plain() { "$base/build/cpu/suite" --plain; } # what comes from a submission is shown so, here too
 # shellcheck disable=SC2046
-eval "$(sandbox_words 512 8 1 10 1 worker --) /bin/true" || { echo "grade: this system does not let a submission be confined, see above" >&2; exit 3; }
+eval "$(sandbox_words 512 8 1 10 0 worker --) /bin/true" || { echo "grade: this system does not let a submission be confined, see above" >&2; exit 3; }
 known=$(sed 's|.*  problems/||' "$base/workbook/loop/shipped.sha256")
 numbers=$(echo "$known" | cut -d/ -f1)
 tree=$scratch/tree
 mkdir -p "$tree/problems" "$tree/build/cpu/problems" "$scratch/sources"
 : >"$scratch/taken"
 reason=
-take() { # NUMBER NAME FILE: a file of a folder
-    if [ -L "$3" ] || [ -L "${3%/*}" ] || [ -L "${3%/*/*}" ]; then
-        echo "left $1 problems/$1/$2 is a link" >>"$scratch/taken"
-    elif [ -f "$3" ] && ! [ -r "$3" ]; then
-        echo "left $1 problems/$1/$2 cannot be read, by its mode" >>"$scratch/taken"
-    elif [ -f "$3" ]; then
-        if [ "$(wc -c <"$3")" -gt 262144 ]; then
-            echo "left $1 problems/$1/$2 is larger than 256 KB" >>"$scratch/taken"
-        else
-            head -c 262144 <"$3" >"$scratch/sources/$1" && echo "copied $1" >>"$scratch/taken"
-        fi
-    elif [ -e "$3" ]; then
-        echo "left $1 problems/$1/$2 is not a file" >>"$scratch/taken"
-    fi
-}
-from_folder() {
-    top=
-    for folder in "$submission" "$submission"/*; do
-        if ! [ -d "$folder/problems" ] || [ -L "$folder" ]; then continue; fi
-        if [ -n "$top" ]; then reason="the folder has more than one folder with problems/"; return; fi
-        top=$folder
-        [ "$top" != "$submission" ] || break
-    done
-    if [ -z "$top" ]; then reason="the folder has no folder problems/, at its top or below one folder"; return; fi
-    for source in $known; do take "${source%/*}" "${source#*/}" "$top/problems/$source"; done
+from_folder() { # read by a program that follows no link
+    attended 60 /dev/null "$scratch/take" folder "$submission" $known >"$scratch/taken" 2>"$scratch/said"
+    case $? in
+    0) ;;
+    75) busy "reading it: $(tail -n 1 "$scratch/said")" ;;
+    *) reason="the folder cannot be read" ;;
+    esac
 }
 from_archive() {
     if [ "$(wc -c <"$submission")" -gt $((100 << 20)) ]; then reason="the file is larger than 100 MB"; return; fi
     new_room
-    words=$(sandbox_words 1024 32 300 60 400 tools -- --ro-bind "$scratch/unpack.sh" /unpack.sh)
-    script=/unpack.sh
-    [ "$sandbox" = bwrap ] || script=$scratch/unpack.sh
+    words=$(sandbox_words 1024 32 300 60 400 tools -- --ro-bind "$scratch/unpack.sh" /unpack.sh --ro-bind "$scratch/take" /take)
+    of=
+    [ "$sandbox" = bwrap ] || of=$scratch
     cp "$base/workbook/class/unpack.sh" "$scratch/unpack.sh" && chmod 755 "$scratch/unpack.sh"
-    eval "attended 60 \"\$submission\" $words /bin/sh $script $room 256 $(quoted $known)" >"$scratch/taken" 2>"$scratch/said"
+    eval "attended 60 \"\$submission\" $words /bin/sh $of/unpack.sh $room 256 $of/take $(quoted $known)" >"$scratch/taken" 2>"$scratch/said"
     case $? in
     0) ;;
     124 | 137) reason="the archive does not unpack in 60 s" ;;
+    75) busy "unpacking it: $(tail -n 1 "$scratch/said")" ;;
     *) reason="the archive cannot be unpacked" ;;
     esac
-    [ -n "$reason" ] || reason=$(sed -n 's/^reason //p' "$scratch/taken" | head -n 1)
-    [ -z "$reason" ] || return
-    while read -r what number text; do
-        case $what in file) printf '%s' "$text" | base64 -d >"$scratch/sources/$number" ;; esac
-    done <"$scratch/taken"
+}
+busy() {
+    echo "grade: could not be judged: $*. No points are lost: to be tried again with nothing beside it" >&2
+    exit 4
 }
 
 if [ -L "$submission" ]; then
@@ -165,7 +152,11 @@ elif [ -e "$submission" ]; then
 else
     fail "there is no submission $1"
 fi
-left=$(sed -n 's/^left [0-9]* //p' "$scratch/taken" | paste -s -d ';' - | sed 's/;/; /g')
+[ -n "$reason" ] || reason=$(sed -n 's/^reason //p' "$scratch/taken" | head -n 1 | plain)
+while [ -z "$reason" ] && read -r what number text; do
+    case $what in file) printf '%s' "$text" | base64 -d >"$scratch/sources/$number" ;; esac
+done <"$scratch/taken"
+left=$(sed -n 's/^left [0-9]* //p' "$scratch/taken" | paste -s -d ';' - | sed 's/;/; /g' | plain)
 changed=
 for source in $known; do # what is missing is as it was
     number=${source%/*}
@@ -189,7 +180,7 @@ fi
 print=$({
     cat "$base/fingerprint"
     [ -z "${WB_CASES:-}" ] || cat "$WB_CASES"
-    echo "${WB_SEED:-}|$case_seconds|$problem_seconds|$compile_seconds|$total_seconds|$memory|$processes|$sandbox|${SANITIZE:-0}|$reason"
+    echo "${WB_SEED:-}|$case_seconds|$problem_seconds|$compile_seconds|$total_seconds|$memory|${WB_PROCESSES:-}|$sandbox|${SANITIZE:-0}|$reason"
     cd "$tree/problems" && sha256sum $known
 } | sha256sum | cut -d' ' -f1)
 if [ -z "$again" ] && [ "$(head -n 1 "$out/record" 2>/dev/null | cut -f1)" = "$print" ]; then
@@ -206,15 +197,16 @@ ln -s "$base/build/cpu/tests" "$base/build/cpu/score" "$base/build/cpu/suite" "$
 mkdir -p "$out" || exit 1
 rm -f "$out"/record "$out"/failure "$out"/[0-9][0-9].* "$out"/report.txt "$out"/results.json "$out"/classroom.json "$out"/junit.xml "$out"/scores.tsv
 [ -z "$reason" ] || printf 'About this submission: %s\n' "$reason" >"$out/00.note"
-export sandbox sandbox_uid GRADE_DEADLINE=$(($(date +%s) + total_seconds)) GRADE_COMPILE_SECONDS="$compile_seconds" \
-    GRADE_PROBLEM_SECONDS="$problem_seconds" GRADE_MEMORY_MB="$memory" GRADE_PROCESSES="$processes" \
+export sandbox sandbox_uid GRADE_TOTAL_SECONDS="$total_seconds" GRADE_COMPILE_SECONDS="$compile_seconds" \
+    WB_PROBLEM_SECONDS="$problem_seconds" WB_SPENT="$scratch/spent" GRADE_MEMORY_MB="$memory" GRADE_PROCESSES="$processes" \
     WB_GRADE="$out" WB_SOURCES=problems WB_BUILD=workbook/class/grade_build.sh WB_LOOK=workbook/class/grade_look.sh SANITIZE="${SANITIZE:-0}" WB_WORKERS=build/cpu/problems WB_TIMEOUT="$case_seconds" WB_CASE= SPEED=0
 cd "$tree" || exit 1
 # shellcheck disable=SC2086
-attended $((total_seconds + 600)) /dev/null workbook/loop/test.sh cpu problems $numbers >"$out/log" 2>&1
+attended $((2 * total_seconds + 600)) /dev/null workbook/loop/test.sh cpu problems $numbers >"$out/log" 2>&1
 judged=$?
 cd "$home" || exit 1
-[ $judged -le 1 ] || { echo "grade: this submission could not be judged; $out/log has what was said:" >&2; tail -n 20 "$out/log" >&2; exit 1; }
+case $judged in 3 | 75) busy "$(sed -n 's/^Could not be judged: //p' "$out/00.note" 2>/dev/null | head -n 1 | plain)" ;; esac
+[ $judged -le 1 ] || { echo "grade: this submission could not be judged; $out/log has what was said:" >&2; tail -n 20 "$out/log" | plain >&2; exit 1; }
 
 # The record: a line with the fingerprint, a line for the table.
 score() { (cd "$base" && build/cpu/score "$@"); }

@@ -3,7 +3,8 @@
 # WB_GRADERS at once, and goes on after any failure. OUT, build/grades if not given, gets
 #   grades.csv                     a line a submission: name, score, bonus, points and state of each problem, and the reason if there is one
 #   reports/NAME/                  report.txt, results.json, junit.xml, scores.tsv of each (grade.sh)
-# Started again it grades what is new or has changed. Submissions that were graded elsewhere by grade.sh, into the same folders, count.
+# Started again it grades what is new or has changed, and AGAIN, the name of one. Submissions that were graded elsewhere by grade.sh, into the
+# same folders, count. What could not be judged, since the machine was too busy, is tried again at the end, alone; then an instructor is asked.
 #
 # In the table a name's control characters, bytes that are not UTF-8 and "%" are written %0A, and a name that a spreadsheet would take for a
 # formula has a ' before it.
@@ -55,27 +56,31 @@ echo "grade-all: $count submissions, $graders at once; reports in $out/reports"
 share=$(($(echo "$cores" | wc -w) / graders))
 [ $share -gt 0 ] || share=1
 export home submissions out scratch cores share WB_JOBS=$share
+[ -z "${AGAIN:-}" ] || [ -e "$submissions/$AGAIN" ] || { echo "grade-all: AGAIN=$AGAIN: there is no such submission in $submissions" >&2; exit 2; }
+export AGAIN="${AGAIN:-}" alone=
+: >"$scratch/busy"
 one='
     name=${1#./}
     set -- $cores
     [ $# -eq 0 ] || shift $((GRADER * share % $#))
     mine=$(echo "$*" | cut -d " " -f "1-$share" | tr " " ,)
-    said=$(${mine:+taskset -c "$mine"} "$home/workbook/class/grade.sh" --base "$out/base" -- "$submissions/$name" "$out/reports/$name" 2>&1)
+    said=$(${mine:+taskset -c "$mine"} "$home/workbook/class/grade.sh" $([ "$name" != "$AGAIN" ] || echo --again) --base "$out/base" -- "$submissions/$name" "$out/reports/$name" 2>&1)
     status=$?
     if [ $status -eq 0 ]; then
         said=${said##*grade: }
+    elif [ $status -eq 4 ] && [ -z "$alone" ]; then
+        printf "./%s\\0" "$name" >>"$scratch/busy"
+        exit 0
     else
+        [ $status -ne 4 ] || said="${said##*grade: }. Alone, too: ask the instructor"
         mkdir -p "$out/reports/$name"
         rm -f "$out/reports/$name/record"
         printf "%s\n" "$said" >"$out/reports/$name/failure"
         printf "x\n" >>"$scratch/failed"
-        said="could not be graded (exit status $status)"
+        [ $status -eq 4 ] || said="could not be graded (exit status $status)"
     fi
     # One write a line, also of several graders at once.
     printf "%s: %s\n" "$(printf "%s" "$name" | tr -c "[:print:]" "?")" "$(printf "%s" "$said" | head -n 1)" >>"$scratch/done"'
-setsid xargs -0 -n 1 -P "$graders" --process-slot-var=GRADER sh -c "$one" one <"$scratch/names" &
-all=$!
-
 begun=$(date +%s) shown=0
 progress() {
     finished=$(wc -l <"$scratch/done")
@@ -83,18 +88,28 @@ progress() {
         awk -v n="$finished" -v of="$count" -v s=$(($(date +%s) - begun)) 'BEGIN {
             bar = sprintf("%*s", 40 * n / of, ""); gsub(/ /, "#", bar)
             printf "\r[%-40s] %d of %d graded, %d s ", bar, n, of, s }' >&2
-    else
+    elif [ "$finished" -gt $shown ]; then
         sed -n "$((shown + 1)),${finished}p" "$scratch/done"
         shown=$finished
     fi
 }
-while kill -0 $all 2>/dev/null; do
+grade_these() { # NAMES GRADERS
+    setsid xargs -0 -n 1 -P "$2" --process-slot-var=GRADER sh -c "$one" one <"$1" &
+    all=$!
+    while kill -0 $all 2>/dev/null; do
+        progress
+        sleep 0.5
+    done
+    wait $all
+    all=
     progress
-    sleep 0.5
-done
-wait $all
-all=
-progress
+}
+grade_these "$scratch/names" "$graders"
+if [ -s "$scratch/busy" ]; then
+    alone=yes share=$(echo "$cores" | wc -w)
+    WB_JOBS=$share
+    grade_these "$scratch/busy" 1
+fi
 [ ! -t 2 ] || echo >&2
 
 table=$out/grades.csv

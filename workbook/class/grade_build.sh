@@ -2,7 +2,7 @@
 # grade_build.sh NN [check] - run by test.sh and grade_look.sh for grade.sh, in a submission's tree: compiles problem NN in the sandbox, and leaves
 # in build/cpu/problems/NN_worker a script that starts the worker in the sandbox. `check`: its check builds (workbook/sanitize), in
 # build/cpu/check/problems, with a line on standard output for each.
-# Exit status: 0, or 1 after what the compiler said, when there is no worker.
+# Exit status: 0; 1 after what the compiler said, when there is no worker; 3 if the machine was too busy to compile it, and the last line says so.
 set -u
 number=$1 check=${2:-}
 name=$(basename "$(ls "problems/$number"/*.c*)")
@@ -19,8 +19,7 @@ in_the_sandbox='
     cp -Rp "$kit" "$room/w" && cd "$room/w" && cat >"problems/$source" || exit 1
     make --no-print-directory -s BACKEND=cpu IMPL=problems "$@" "$worker" >&2 && cat "$worker"'
 time_left() {
-    left=$((GRADE_DEADLINE - $(date +%s)))
-    [ $left -gt 0 ] || { echo "the time for this submission is used up"; exit 1; }
+    awk -v most="$GRADE_TOTAL_SECONDS" '{ spent += $1 } END { exit spent > most }' "$WB_SPENT" || { echo "the time for this submission is used up"; exit 1; }
 }
 
 build() { # PROGRAM [CONFINE'S WORDS...]: a program of the kit's Makefile, below build/cpu
@@ -36,31 +35,29 @@ build() { # PROGRAM [CONFINE'S WORDS...]: a program of the kit's Makefile, below
         [ "$sandbox_uid" = 0 ] || chown "$sandbox_uid:$sandbox_uid" "$room"
     fi
     worker=$GRADE_SCRATCH/workers/$(echo "$program" | tr / _)
-    words=$(sandbox_words 2048 64 64 "$GRADE_COMPILE_SECONDS" 256 tools -- --ro-bind "$GRADE_SCRATCH/kit" /kit)
+    words=$(sandbox_words 2048 64 64 $((2 * GRADE_COMPILE_SECONDS)) 256 tools -- --ro-bind "$GRADE_SCRATCH/kit" /kit)
     # shellcheck disable=SC2046
-    eval "timeout -k 2 $GRADE_COMPILE_SECONDS $words /bin/sh -c \"\$in_the_sandbox\" sh \"\$kit\" \"\$room\" \$number/\$name build/cpu/\$program $(cat kit/variables)" \
+    eval "\"\$GRADE_SCRATCH/within\" $GRADE_COMPILE_SECONDS $words /bin/sh -c \"\$in_the_sandbox\" sh \"\$kit\" \"\$room\" \$number/\$name build/cpu/\$program $(cat kit/variables)" \
         <"$tree/problems/$number/$name" >"$worker" 2>said
     status=$?
     head -c 65536 said
-    if [ $status -eq 124 ] || [ $status -eq 137 ]; then
-        echo "the compiler was stopped: it took more than $GRADE_COMPILE_SECONDS s"
-        exit 1
-    fi
+    case $status in
+    75) tail -n 1 said; exit 3 ;;
+    124 | 137) echo "the compiler was stopped: it took more than $GRADE_COMPILE_SECONDS s of processor time"; exit 1 ;;
+    esac
     [ $status -eq 0 ] && [ -s "$worker" ] || exit 1
-    chmod 755 "$worker"
+    # It is the sandbox's user's alone, who cannot change it either.
+    chmod 500 "$worker" && { [ "$sandbox_uid" = 0 ] || chown "$sandbox_uid:$sandbox_uid" "$worker"; } || exit 1
 
-    time_left
-    [ $left -lt "$GRADE_PROBLEM_SECONDS" ] || left=$GRADE_PROBLEM_SECONDS
     shown=$worker
     [ "$sandbox" != bwrap ] || shown=/worker
     mkdir -p "$tree/build/cpu/${program%/*}"
     cat >"$tree/build/cpu/$program" <<END
 #!/bin/sh
-# Each test starts one or more, and talks to it over descriptor 3, a socket. A worker serves no longer than WB_TIMEOUT seconds before another
-# one is started, so the time is looked at. Of a test's environment it gets how many threads are asked for.
+# Each test starts one or more, and talks to it over descriptor 3, a socket. Of a test's environment it gets how many threads are asked for.
 echo 1000 >/proc/self/oom_score_adj
 cd / || exit 1
-exec $(sandbox_words "$GRADE_MEMORY_MB" "$GRADE_PROCESSES" 64 600 16 worker "until=$(($(date +%s) + left))" "$@" -- --ro-bind "$worker" /worker) \
+exec $(sandbox_words "$GRADE_MEMORY_MB" "$GRADE_PROCESSES" 64 $((600 + 2 * WB_PROBLEM_SECONDS)) 0 worker "$@" CUDACPU_TIMEOUT=0 -- --ro-bind "$worker" /worker) \
     \${OPENBLAS_NUM_THREADS:+OPENBLAS_NUM_THREADS="\$OPENBLAS_NUM_THREADS"} $(quoted "$shown") "\$@"
 END
     chmod 755 "$tree/build/cpu/$program"

@@ -3,12 +3,12 @@
 #   sandbox_find                  chooses `sandbox` (bwrap or limits) and `sandbox_uid`, or ends with 3 and a sentence
 #   sandbox_words MB PROCESSES FILE_MB SECONDS TMP_MB CALLS [confine's WORD...] -- [bwrap's WORD...]
 #                                 prints the words to put before the program, quoted for the shell. MB: of address space. FILE_MB: the
-#                                 largest file it may write. SECONDS: of processor time. TMP_MB: what fits in its /tmp. CALLS: which
-#                                 system calls, worker or tools (filter.c)
+#                                 largest file it may write. SECONDS: of processor time. TMP_MB: what fits in its /tmp; 0: it has none.
+#                                 CALLS: which system calls, worker or tools (filter.c)
 #   quoted WORD...                the words, each in quotes
 #
 # bwrap: namespaces of its own for users, processes, the network, names and mounts; nothing of this machine but /usr, read only, and
-# what the words add; a /tmp in memory; no terminal. It ends with whoever started it.
+# what the words add; a /tmp in memory, which a worker has not; no terminal. It ends with whoever started it.
 # limits: it sees the machine's files as its user does, which is another one than that of the judge. Only root can give it one; where
 # it would be the judge's own, nothing is graded, unless by WB_ISOLATION=unsafe.
 # Either way confine.c is in between: system calls, limits, environment, and whatever is left running.
@@ -48,7 +48,9 @@ sandbox_bwrap() { # TMP_MB
         [ ! -e $file ] || quoted --ro-bind $file $file
     done
     quoted --proc /proc --remount-ro /proc --dir /dev --dev-bind /dev/null /dev/null --dev-bind /dev/zero /dev/zero \
-        --dev-bind /dev/urandom /dev/urandom --perms 1777 --size $(($1 << 20)) --tmpfs /tmp --chdir /tmp
+        --dev-bind /dev/urandom /dev/urandom
+    if [ "$1" -gt 0 ]; then quoted --perms 1777 --size $(($1 << 20)) --tmpfs /tmp; else quoted --dir /tmp; fi
+    quoted --chdir /tmp
 }
 
 sandbox_words() {
@@ -60,9 +62,8 @@ sandbox_words() {
         sandbox_bwrap "$tmp"
         quoted --ro-bind "$GRADE_SCRATCH/confine" /confine --ro-bind "$GRADE_SCRATCH/$calls.filter" /filter "$@" --remount-ro / -- /confine filter=/filter
     else
-        # A worker without a /tmp of its own makes no files at all: they would outlive it.
-        # It starts no processes either, so that its user's others are workers, too.
-        if [ "$calls" = worker ]; then calls=bare_worker; else more="$more all=1"; fi
+        # A worker starts no processes, so its user's others are workers, too.
+        [ "$calls" = worker ] || more="$more all=1"
         # Without a user of its own it is counted with whatever the person at the keyboard runs.
         [ "$sandbox_uid" != 0 ] || processes=$((processes + $(ps -L -o lwp= -u "$(id -u)" 2>/dev/null | wc -l)))
         quoted "$GRADE_SCRATCH/confine" "filter=$GRADE_SCRATCH/$calls.filter" "user=$sandbox_uid"
@@ -78,9 +79,7 @@ sandbox_works() { # FILE for what it says
 }
 
 sandbox_find() {
-    for tool in setpriv timeout; do
-        command -v $tool >/dev/null || { echo "grade: there is no $tool, which grading needs. ./setup.sh --grade installs it." >&2; exit 3; }
-    done
+    command -v setpriv >/dev/null || { echo "grade: there is no setpriv, which grading needs. ./setup.sh --grade installs it." >&2; exit 3; }
     sandbox_uid=$(sandbox_user) sandbox=limits why=
     if [ "${WB_ISOLATION:-auto}" != container ]; then
         said=$(mktemp) || exit 1

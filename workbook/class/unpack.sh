@@ -1,13 +1,10 @@
 #!/bin/sh
-# unpack.sh ROOM MB NN/NAME... - run by grade.sh in the sandbox: takes these source files out of the archive on standard input, which may
-# be anything; bsdtar (libarchive) finds out what. ROOM is an empty folder to unpack in, MB how much may come out.
-# Of each file only the bytes leave the sandbox. Prints lines of
-#   file NN BASE64      problems/NN/NAME, at the top or below one folder
-#   left NN REASON      it is there, and cannot be taken
-#   reason REASON       nothing can be taken
+# unpack.sh ROOM MB TAKE NN/NAME... - run by grade.sh in the sandbox: takes these source files out of the archive on standard input, which may
+# be anything; bsdtar (libarchive) finds out what. ROOM is an empty folder to unpack in, MB how much may come out, TAKE the program of take.c.
+# Of each file only the bytes leave the sandbox. Prints what take.c prints.
 set -u
-room=$1 limit=$2
-shift 2
+room=$1 limit=$2 take=$3
+shift 3
 cd "$room" || exit 1
 mkdir tree
 
@@ -24,8 +21,8 @@ fi
 [ -s names ] || refuse "the archive is empty"
 odd=$(tr '\\' / <names | grep -aE '^/|^[A-Za-z]:/|(^|/)\.\.(/|$)' | head -n 1)
 [ -z "$odd" ] || refuse "the archive has a path that leads out of its folder: $odd"
-none="the archive has no folder problems/ with a problem in it, at its top or below one folder"
-grep -aqE '(^|[/\\])problems[/\\]+[0-9][0-9][/\\]' names || refuse "$none"
+grep -aqE '(^|[/\\])problems[/\\]+[0-9][0-9][/\\]' names ||
+    refuse "the archive has no folder problems/ with a problem in it, at its top or below one folder"
 # Some programs of Windows write "\" where a "/" belongs.
 bsdtar -xf archive -C tree --no-same-owner --no-same-permissions -s ',\\,/,g' --include '*problems[/\\][0-9][0-9][/\\]*' \
     --passphrase unknown >/dev/null 2>said </dev/null || {
@@ -33,33 +30,4 @@ bsdtar -xf archive -C tree --no-same-owner --no-same-permissions -s ',\\,/,g' --
     refuse "the archive cannot be unpacked: $(said)"
 }
 chmod -R u+rwX tree
-
-# The folder that holds problems/.
-cd tree || exit 1
-top=
-if [ -d problems ] && ! [ -L problems ]; then
-    top=.
-else
-    for folder in */ .[!.]*/; do
-        folder=${folder%/}
-        if [ "$folder" = __MACOSX ] || [ -L "$folder" ] || ! [ -d "$folder/problems" ] || [ -L "$folder/problems" ]; then continue; fi
-        [ -z "$top" ] || refuse "the archive has more than one folder with problems/: '$top' and '$folder'"
-        top=./$folder
-    done
-fi
-[ -n "$top" ] || refuse "$none"
-
-for source; do
-    number=${source%/*} path=$top/problems/$source
-    if [ -L "$path" ] || [ -L "${path%/*}" ]; then
-        echo "left $number problems/$source is a link"
-    elif [ -f "$path" ]; then
-        if [ "$(wc -c <"$path")" -gt 262144 ]; then
-            echo "left $number problems/$source is larger than 256 KB"
-        else
-            printf 'file %s %s\n' "$number" "$(base64 -w 0 <"$path")"
-        fi
-    elif [ -e "$path" ]; then
-        echo "left $number problems/$source is not a file"
-    fi
-done
+exec "$take" archive tree "$@"

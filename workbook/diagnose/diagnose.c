@@ -180,7 +180,7 @@ static void look_at_hung(const char *text)
     wb_case c;
     worker_run run;
     if (!parse(text, &c)) return;
-    unsetenv("WB_HUNG");
+    unsetenv("WB_SPENT");
     setenv("WB_TIMEOUT", "2", 1);
     worker_start(&run, problem, &c, WORKER_ALONE);
     if (strstr(run.ending, "no answer")) {

@@ -13,7 +13,7 @@
 #include <string.h>
 
 static FILE *record;
-static bool gave_up;  // a test found that it cannot judge (RECORD_GAVE_UP): the record gets no end
+static int gave_up;  // a test found that it cannot judge, as its exit status says (record.h): the record gets no end
 
 static void write_row(const struct criterion_test *test, result_status status, double seconds, const char *given,
                       const char *message)
@@ -89,8 +89,9 @@ ReportHook(PRE_ALL)(struct criterion_test_set *set)
 ReportHook(POST_TEST)(struct criterion_test_stats *s)
 {
     if (!record) return;
-    if (s->exit_code == RECORD_GAVE_UP && s->test->data->exit_code != RECORD_GAVE_UP) {
-        gave_up = true;
+    const bool cannot = s->exit_code == RECORD_GAVE_UP || s->exit_code == RECORD_STARVED;
+    if (cannot && s->test->data->exit_code != s->exit_code) {
+        if (gave_up != RECORD_GAVE_UP) gave_up = s->exit_code;
         return;
     }
     if (s->test_status == CR_STATUS_PASSED) {
@@ -128,5 +129,5 @@ ReportHook(TEST_CRASH)(struct criterion_test_stats *s)
 ReportHook(POST_ALL)(struct criterion_global_stats *stats)
 {
     (void)stats;
-    if (record && !gave_up) results_end(record);
+    if (record && gave_up != RECORD_GAVE_UP) results_end(record, gave_up == RECORD_STARVED);
 }

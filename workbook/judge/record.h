@@ -6,3 +6,6 @@ enum { RECORD_GIVEN = 0x1f };
 
 // The exit status of a test that could not judge, since the harness itself cannot work; its words are on stderr.
 enum { RECORD_GAVE_UP = 99 };
+
+// The same of one that could not judge since the machine was too busy: to be tried again, alone.
+enum { RECORD_STARVED = 98 };

@@ -12,18 +12,10 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/prctl.h>
 #endif
-
-double session_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 double session_timeout(void)
 {
@@ -64,6 +56,7 @@ static void become_worker(const char *path, int socket, int output)
     for (int i = 4; i < 256; i++) close(i);
     // CUDA makes eight queues for a process, a third of the time that it takes to start; what is not timed needs one.
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 0);
+    setenv("CUDACPU_TIMEOUT", "0", 0);  // the layer's clock does not know whether the machine is busy
     if (getenv("WB_EXACT")) execl(path, path, "--guard", "0", "--exchange", "3", (char *)NULL);
     execl(path, path, "--exchange", "3", (char *)NULL);
     fprintf(stderr, "%s: %s\n", path, strerror(errno));
@@ -81,8 +74,28 @@ bool session_start(session *s, const char *path)
     close(sockets[1]);
     close(pipes[1]);
     fcntl(pipes[0], F_SETFL, O_NONBLOCK);
-    *s = (session){.pid = pid, .socket = sockets[0], .output = pipes[0], .started = session_now()};
+    *s = (session){.pid = pid, .socket = sockets[0], .output = pipes[0]};
     return true;
+}
+
+// A case begins: what went on between two cases is looked at, and what slept then was not asked to do anything.
+static void begin(session *s)
+{
+    spent_look(&s->own, s->pid, false);
+    s->before = s->own.seconds;
+    s->since = s->own.looked;
+    s->most = s->before + session_timeout();
+}
+
+// Looks now and then: most cases have ended before.
+static session_outcome goes_on(session *s)
+{
+    enum { LOOKS = 20 };  // a second
+    if (spent_now() < s->own.looked + 1.0 / LOOKS) return SESSION_IN_TIME;
+    spent_look(&s->own, s->pid, true);
+    return s->own.seconds >= s->most                                   ? SESSION_LATE
+           : s->own.looked - s->since > SPENT_WALL * session_timeout() ? SESSION_STARVED
+                                                                       : SESSION_IN_TIME;
 }
 
 // Takes what has been printed, but no more than a few pipes full at a time: something may print without end.
@@ -112,40 +125,45 @@ static void wait_for(session *s, bool answer, double seconds)
     poll(ready, 2, seconds > 0 ? (int)(seconds * 1000) + 1 : 0);
 }
 
-// Gives it the case and waits for its answer: WB_NO_ANSWER if none came before the deadline, WB_ANSWER_NEVER if it ended instead.
-static wb_answer ask(session *s, const wb_problem *problem, const wb_case *c, int file, double deadline,
-                     session_said *said)
+// Gives it the case and waits for its answer: WB_NO_ANSWER if none came in time, WB_ANSWER_NEVER if it ended instead.
+static wb_answer ask(session *s, const wb_problem *problem, const wb_case *c, int file, session_said *said,
+                     session_outcome *how)
 {
     char text[WB_CASE_TEXT] = "";
     wb_case_print(problem, c, text);
+    *how = SESSION_IN_TIME;
     wb_answer answer = wb_exchange_answered(s->socket, -1);
     if (answer != WB_NO_ANSWER) return answer == WB_ANSWER_NEVER ? answer : WB_ANSWER_DAMAGED;
     if (!wb_exchange_send(s->socket, text, file)) return WB_ANSWER_NEVER;
     for (;;) {
-        const double left = deadline - session_now();
-        const bool last = left <= 0 || has_ended(s);  // a child of its own may keep the socket open
         take_output(s, said);
+        *how = goes_on(s);
+        const bool ended = has_ended(s);  // a child of its own may keep the socket open
         answer = wb_exchange_answered(s->socket, s->served);
         if (answer == WB_ANSWERED) s->served++;
         if (answer != WB_NO_ANSWER) break;
-        if (last) return left <= 0 ? WB_NO_ANSWER : WB_ANSWER_NEVER;
-        wait_for(s, true, left < 0.02 ? left : 0.02);
+        if (*how != SESSION_IN_TIME) return WB_NO_ANSWER;
+        if (ended) return WB_ANSWER_NEVER;
+        wait_for(s, true, 0.02);
     }
+    *how = SESSION_IN_TIME;
     take_output(s, said);
     return answer;
 }
 
-bool session_end(session *s, double deadline, session_said *said, int *status)
+session_outcome session_end(session *s, bool at_once, session_said *said, int *status)
 {
-    bool in_time = true;
+    session_outcome how = SESSION_IN_TIME;
     close(s->socket);
-    while (!has_ended(s) && (in_time = session_now() < deadline)) {
+    if (!at_once) begin(s);
+    while (!at_once && !has_ended(s) && (how = goes_on(s)) == SESSION_IN_TIME) {
         take_output(s, said);
         if (s->output >= 0)
             wait_for(s, false, 0.005);
         else
             usleep(500);
     }
+    spent_look(&s->own, s->pid, false);
     kill(-s->pid, SIGKILL);
     kill(s->pid, SIGKILL);
     struct rusage usage = {.ru_maxrss = 0};
@@ -158,10 +176,10 @@ bool session_end(session *s, double deadline, session_said *said, int *status)
     take_output(s, said);
     if (s->output >= 0) close(s->output);
     s->pid = 0;
-    return in_time;
+    return how;
 }
 
-const char *session_ending(char *text, size_t size, wb_stage stage, int status, bool in_time)
+const char *session_ending(const session *s, char *text, size_t size, wb_stage stage, int status, session_outcome how)
 {
     static const char *const doing[] = {"before it called the function", "in the function", "while its kernels ran",
                                         "after it had finished"};
@@ -169,7 +187,10 @@ const char *session_ending(char *text, size_t size, wb_stage stage, int status, 
     // A sandbox between a test and its worker says by 128 + n that the worker died of signal n.
     const int told = WIFEXITED(status) && WEXITSTATUS(status) > 128 ? WEXITSTATUS(status) - 128 : 0;
     const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : told < NSIG && stage != WB_STAGE_DONE ? told : 0;
-    if (!in_time)
+    if (how == SESSION_STARVED)
+        snprintf(text, size, "no answer in %.0f s, in which it had %.1f s of the machine, %s: the machine is too busy",
+                 s->own.looked - s->since, s->own.seconds - s->before, when);
+    else if (how == SESSION_LATE)
         snprintf(text, size, "no answer in %g s, %s: an endless loop, or threads that wait for each other",
                  session_timeout(), when);
     else if (signal)
@@ -184,18 +205,18 @@ const char *session_ending(char *text, size_t size, wb_stage stage, int status, 
 }
 
 const char *session_serve(session *s, const wb_problem *problem, const wb_case *c, int file, session_said *said,
-                          char ending[256], bool *in_time)
+                          char ending[256], session_outcome *how)
 {
-    const double deadline = session_now() + session_timeout();
-    const wb_answer answer = ask(s, problem, c, file, deadline, said);
-    *in_time = true;
+    begin(s);
+    const wb_answer answer = ask(s, problem, c, file, said, how);
     ending[0] = 0;
     if (answer == WB_ANSWERED) return ending;
     int status = 0;
     wb_stage stage = WB_STAGE_STARTING;
-    *in_time = session_end(s, answer == WB_ANSWER_NEVER ? deadline : 0, said, &status);
+    const session_outcome end = session_end(s, answer != WB_ANSWER_NEVER, said, &status);
+    if (answer == WB_ANSWER_NEVER) *how = end;
     if (pread(file, &stage, sizeof stage, offsetof(wb_exchange, stage)) != sizeof stage) stage = WB_STAGE_STARTING;
-    if (answer != WB_ANSWER_DAMAGED) return session_ending(ending, 256, stage, status, *in_time);
-    *in_time = true;
+    if (answer != WB_ANSWER_DAMAGED) return session_ending(s, ending, 256, stage, status, *how);
+    *how = SESSION_IN_TIME;
     return strcpy(ending, "something answered in the place of the worker");
 }

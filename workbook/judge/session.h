@@ -1,17 +1,19 @@
 // session.h - one worker process: started, asked case after case over a socket, ended. Nothing that it does can hang or harm the process
-// that judges it: every wait has a deadline, and what it prints is kept up to a fixed size.
+// that judges it: every wait has an end, by the worker's own time (spent.h), and what it prints is kept up to a fixed size.
 #pragma once
 
 #include "exchange.h"
-
-#include <sys/types.h>
+#include "spent.h"
 
 typedef struct session {
     pid_t pid;       // 0: there is no worker
     int socket;      // the judge's end
     int output;      // the end of the pipe that it prints to; -1: closed
     int served;      // how many cases it has answered
-    double started;  // when
+    spent_time own;  // what it has cost
+    double most;     // what it may have cost when the case under way ends
+    double before;   // what it had cost when that began, and
+    double since;    // when that was
     size_t
         peak;  // after session_end: the most memory that it, or a process of its own, had resident, as the kernel counted; not
                // less than what the judge had when it started it
@@ -22,8 +24,10 @@ typedef struct session_said {
     size_t count;     // how much it printed in all
 } session_said;
 
-double session_now(void);      // seconds, of a clock that only goes forward
-double session_timeout(void);  // seconds that a worker has for a case: WB_TIMEOUT, or 20
+double session_timeout(void);  // seconds of its own that a worker has for a case: WB_TIMEOUT, or 20
+
+// Whether it answered or ended by itself; used up its time; or got none of the machine: then nothing is known of it.
+typedef enum session_outcome { SESSION_IN_TIME, SESSION_LATE, SESSION_STARVED } session_outcome;
 
 // An anonymous file that a worker can map; on Linux its size is sealed. -1, with errno, if the system has none.
 int session_memory(size_t bytes);
@@ -31,14 +35,14 @@ int session_memory(size_t bytes);
 // Starts the program; false, with errno, if the system cannot.
 bool session_start(session *s, const char *path);
 
-// Tells it to end, and waits until the deadline; ends it and whatever it started, if they have not. Returns whether it ended by itself;
-// *status: how, as of waitpid.
-bool session_end(session *s, double deadline, session_said *said, int *status);
+// Tells it to end, and waits for that as for a case; ends it and whatever it started, if they have not, or at once if that is how it is
+// to be. *status: how it ended, as of waitpid.
+session_outcome session_end(session *s, bool at_once, session_said *said, int *status);
 
 // Writes in one sentence how a worker ended that got as far as this stage of its case, and returns it.
-const char *session_ending(char *text, size_t size, wb_stage stage, int status, bool in_time);
+const char *session_ending(const session *s, char *text, size_t size, wb_stage stage, int status, session_outcome how);
 
-// All of that: gives it the case, waits until WB_TIMEOUT for its answer, and ends it if there was none. Returns "" or what happened instead in one
-// sentence, in `ending`; *in_time is false if it neither answered nor ended.
+// All of that: gives it the case, waits for its answer, and ends it if there was none. Returns "" or what happened instead in one
+// sentence, in `ending`.
 const char *session_serve(session *s, const wb_problem *problem, const wb_case *c, int file, session_said *said,
-                          char ending[256], bool *in_time);
+                          char ending[256], session_outcome *how);

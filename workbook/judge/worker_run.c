@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 // The harness itself cannot work: no verdict about the student's code is possible, so the whole test program ends.
@@ -28,24 +27,32 @@ const char *worker_path(void)
     _exit(RECORD_GAVE_UP);
 }
 
-// A suite gives up after a few cases without an answer, instead of waiting for each. WB_HUNG is a file that grows by a byte at
-// each; tests run in processes of their own and share it.
+// A suite gives up after a few cases without an answer, instead of waiting for each, and when its cases have used up WB_PROBLEM_SECONDS
+// together: then no more are run. Where one got nothing of the machine, nothing is known, and nothing more is asked. All of that
+// is noted in the file WB_SPENT.
 enum { PATIENCE = 3 };
 
-static bool gave_up(void)
+static void judge_nothing(const char *why)
 {
-    const char *path = getenv("WB_HUNG");
-    struct stat file;
-    return path && stat(path, &file) == 0 && file.st_size >= PATIENCE;
+    spent_note(getenv("WB_SPENT"), 0, "starved");
+    fprintf(stderr, "harness: could not be judged: %s\n", why);
+    _exit(RECORD_STARVED);
 }
 
-static void count_hung(void)
+// Why the next case is not run, or null.
+static const char *gave_up(void)
 {
-    const char *path = getenv("WB_HUNG");
-    const int file = path ? open(path, O_WRONLY | O_APPEND | O_CREAT, 0600) : -1;
-    if (file < 0) return;
-    if (write(file, "x", 1) != 1) give_up("a temporary file");
-    close(file);
+    static char why[128];
+    const spent_notes notes = spent_read(getenv("WB_SPENT"));
+    const double most = atof(getenv("WB_PROBLEM_SECONDS") ? getenv("WB_PROBLEM_SECONDS") : "0");
+    if (notes.starved) _exit(RECORD_STARVED);
+    if (notes.late >= PATIENCE)
+        snprintf(why, sizeof why, "not run: %d cases before this one gave no answer", PATIENCE);
+    else if (most > 0 && notes.seconds > most)
+        snprintf(why, sizeof why, "not run: the cases before this one used up the %g s of this problem", most);
+    else
+        return NULL;
+    return why;
 }
 
 // This program does not map it: it writes all of it, and reads all of it when the worker is done.
@@ -65,12 +72,6 @@ static void read_all(int file, char *data, size_t bytes)
     if (n < 0) give_up("reading the tensors");
 }
 
-static void describe_ending(worker_run *run, wb_stage stage, int status, bool timed_out)
-{
-    if (timed_out) count_hung();
-    session_ending(run->ending, sizeof run->ending, stage, status, !timed_out);
-}
-
 // O and L of a backward come from the oracle; for a shape that will be refused they stay what they are.
 static void fill_forward_inputs(const worker_run *run)
 {
@@ -84,11 +85,21 @@ static void fill_forward_inputs(const worker_run *run)
 // The workers under way, and the cases that each has served.
 static struct {
     session process;
+    double noted;  // what it had cost, as it stands in WB_SPENT
     const wb_problem *problem;
     wb_case served[WORKER_REMEMBERED];  // the last ones; case n at n modulo their number
 } workers[WORKER_KINDS];
 
 static session *process_of(worker_kind kind) { return &workers[kind].process; }
+
+// Notes what this worker has cost since the last note, and how its case ended.
+static void note(worker_kind kind, session_outcome how, const char *ending)
+{
+    spent_note(getenv("WB_SPENT"), process_of(kind)->own.seconds - workers[kind].noted,
+               how == SESSION_LATE ? "late" : "in_time");
+    workers[kind].noted = process_of(kind)->own.seconds;
+    if (how == SESSION_STARVED) judge_nothing(ending);
+}
 
 static void remember(worker_run *run, worker_kind kind)
 {
@@ -103,19 +114,23 @@ static void remember(worker_run *run, worker_kind kind)
 // Tells the worker that there are no more cases. It should then end, with 0; otherwise says what happened in `run`.
 static bool ended_well(worker_run *run, worker_kind kind)
 {
+    session *const s = process_of(kind);
     int status = 0;
-    const bool in_time = session_end(process_of(kind), session_now() + session_timeout(), &run->said, &status);
-    run->peak = process_of(kind)->peak;
-    if (in_time && status == 0) return true;
-    describe_ending(run, WB_STAGE_DONE, status, !in_time);
-    return false;
+    const session_outcome how = session_end(s, false, &run->said, &status);
+    run->peak = s->peak;
+    if (how != SESSION_IN_TIME || status != 0)
+        session_ending(s, run->ending, sizeof run->ending, WB_STAGE_DONE, status, how);
+    note(kind, how, run->ending);
+    return !run->ending[0];
 }
 
 void worker_retire(worker_kind kind)
 {
     session_said said = {.count = 0};
     int status;
-    if (process_of(kind)->pid) session_end(process_of(kind), 0, &said, &status);
+    if (!process_of(kind)->pid) return;
+    session_end(process_of(kind), true, &said, &status);
+    note(kind, SESSION_IN_TIME, "");
 }
 
 bool worker_finish(worker_kind kind, worker_run *last)
@@ -132,11 +147,14 @@ bool worker_finish(worker_kind kind, worker_run *last)
 static void serve(worker_run *run, worker_kind kind, int file)
 {
     session *s = process_of(kind);
-    if (!s->pid && !session_start(s, worker_path())) give_up("starting a worker");
+    if (!s->pid) {
+        if (!session_start(s, worker_path())) give_up("starting a worker");
+        workers[kind].noted = 0;
+    }
     remember(run, kind);
-    bool in_time;
-    const bool answered = !*session_serve(s, run->problem, &run->c, file, &run->said, run->ending, &in_time);
-    if (!in_time) count_hung();
+    session_outcome how;
+    const bool answered = !*session_serve(s, run->problem, &run->c, file, &run->said, run->ending, &how);
+    note(kind, how, run->ending);
     read_all(file, run->shared, run->bytes);
     if (answered && kind == WORKER_ALONE) ended_well(run, kind);
 }
@@ -161,14 +179,10 @@ void worker_start(worker_run *run, const wb_problem *problem, const wb_case *c, 
             wb_case_fill(problem, c, &run->tensors[k], original_tensor(run, k));
     if (problem->signature == WB_BACKWARD) fill_forward_inputs(run);
     memcpy(run->shared, run->original, run->bytes);
-    if (gave_up()) {
-        snprintf(run->ending, sizeof run->ending, "not run: %d cases before this one gave no answer", PATIENCE);
+    const char *const why = gave_up();
+    if (why) {
+        snprintf(run->ending, sizeof run->ending, "%s", why);
         return;
-    }
-    session *s = process_of(kind);
-    if (s->pid && session_now() > s->started + session_timeout()) {  // a grader's time is looked at when one starts
-        remember(run, kind);
-        if (!ended_well(run, kind)) return;
     }
     const int file = session_memory(run->bytes);
     if (file < 0) give_up("memory to share");

@@ -5,8 +5,8 @@
 
 #include "session.h"
 
-// Which worker: WORKER_SHARED stays for the cases that follow, but no longer than WB_TIMEOUT seconds; WORKER_SECOND is another such one, for
-// what the first must not have seen. WORKER_ALONE is one of the case's own, which ends with it.
+// Which worker: WORKER_SHARED stays for the cases that follow; WORKER_SECOND is another such one, for what the first must not have seen.
+// WORKER_ALONE is one of the case's own, which ends with it.
 typedef enum worker_kind { WORKER_SHARED, WORKER_SECOND, WORKER_ALONE, WORKER_KINDS } worker_kind;
 
 enum { WORKER_REMEMBERED = 8 };
@@ -29,8 +29,8 @@ typedef struct worker_run {
 
 const char *worker_path(void);
 
-// Runs the case, or kills the worker when it has no answer after WB_TIMEOUT seconds. Ends the program with a sentence if there is no
-// worker.
+// Runs the case, or kills the worker when it has no answer after WB_TIMEOUT seconds of its own. Ends the program with a sentence if there
+// is no worker, or if the machine was too busy to judge one (record.h).
 void worker_start(worker_run *run, const wb_problem *problem, const wb_case *c, worker_kind kind);
 void worker_end(worker_run *run);  // gives the memory back
 

@@ -1,5 +1,7 @@
 #include "run_suite.h"
 
+#include "judge/spent.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -10,27 +12,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// What a run needs for itself, in a folder that does not outlive it: the record if nobody wants it, what the program says on stderr,
-// and the file that counts cases without an answer.
-static char scratch[4096], record_path[4200], errors_path[4200], hung_path[4200];
+// What a run needs for itself, in a folder that does not outlive it: the record if nobody wants it, what the program says on stderr, the
+// file in which cases note what they cost, and the socket at which it listens to its tests (judge/sockets.c).
+static char scratch[4096], record_path[4200], errors_path[4200], spent_path[4200];
 static volatile pid_t running;
-
-// Criterion's programs listen to their tests at a socket of this name, and leave it behind when a test dies. The next program of that number
-// cannot listen then: it gets rid of it first, and where it may not, since it is another user's, is started again with another number.
-enum { NUMBER_TAKEN = 75 };
-static bool number_is_free(pid_t program)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/tmp/criterion_%lld.sock", (long long)program);
-    return unlink(path) == 0 || errno == ENOENT;
-}
 
 static void clean(void)
 {
-    if (running > 0) number_is_free(running);
+    char socket[4200];
+    snprintf(socket, sizeof socket, "%s/criterion_%lld.sock", scratch, (long long)running);
+    unlink(socket);
     unlink(record_path);
     unlink(errors_path);
-    unlink(hung_path);
+    unlink(spent_path);
     rmdir(scratch);
 }
 
@@ -51,7 +45,7 @@ static void make_scratch(void)
     }
     snprintf(record_path, sizeof record_path, "%s/record", scratch);
     snprintf(errors_path, sizeof errors_path, "%s/errors", scratch);
-    snprintf(hung_path, sizeof hung_path, "%s/hung", scratch);
+    snprintf(spent_path, sizeof spent_path, "%s/spent", scratch);
     const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     for (int i = 0; i < 3; i++) signal(signals[i], on_signal);
 }
@@ -70,12 +64,12 @@ static void become_program(const suite_run *run, const char *record, int output)
     for (char **o = run->options; o && *o && count < 63; o++) arguments[count++] = *o;
     setenv("WB_WORKER", run->worker, 1);
     setenv("WB_BACKEND", run->backend, 1);
-    setenv("WB_HUNG", hung_path, 1);
+    setenv("WB_SPENT", spent_path, 1);
+    setenv("WB_SOCKETS", scratch, 1);
     // Several tests run at once: what the oracle's threads spend waiting would be missing elsewhere.
     setenv("OMP_WAIT_POLICY", "passive", 0);
     setenv("WB_RESULTS", record, 1);
     if (run->given) setenv("WB_CASE", run->given, 1);
-    if (!number_is_free(getpid())) _exit(NUMBER_TAKEN);
     dup2(output, 1);
     dup2(open(errors_path, O_WRONLY | O_CREAT | O_APPEND, 0600), 2);
     close(output);
@@ -130,17 +124,13 @@ bool run_suite(const suite_run *run, results *r)
         if (results_read(record, r)) run->seen(r, run->context);
         results_free(r);
     }
-    number_is_free(running);
-    running = 0;
     close(ends[0]);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == NUMBER_TAKEN) {
-        clean();
-        return run_suite(run, r);
-    }
+    spent_note(getenv("WB_SPENT"), spent_read(spent_path).seconds, "suite");
     const bool whole = results_read(record, r) && r->ended && !WIFSIGNALED(status);
     bool passed = whole;
     for (int i = 0; i < r->count; i++) passed &= r->rows[i].status != RESULT_FAIL;
     if (!passed) print_errors(status);
     clean();
+    running = 0;
     return whole;
 }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # test.sh BACKEND IMPL NN... - builds and tests problems, says of each where it stands (not started, compile error, failed, passed),
 # and counts points by problems/NN/checkpoints.txt.
-# Exit status: 0 if all that was started passes, 1 if something fails or does not compile, 2 if the machinery could not run.
+# Exit status: 0 if all that was started passes, 1 if something fails or does not compile, 2 if the machinery could not run, 3 if something
+# could not be judged, since the machine was too busy.
 #
 # Everything is recorded in build/grade (build/BACKEND/IMPL/grade for another IMPL), in the files that score/grades.h names, and of all
 # problems together scores.tsv, report.txt, results.json (Gradescope) and junit.xml. These are written whatever happens, an interrupt too.
@@ -13,9 +14,9 @@
 #   WB_CASES=FILE    held-out cases as well (suite.c); a checkpoint is won only if its own pass too
 # For a grader that builds and runs elsewhere (grade.sh):
 #   WB_GRADE=FOLDER    where to record            WB_SOURCES=FOLDER    where NN/name.cu lies, instead of IMPL
-#   WB_BUILD=COMMAND   builds problem NN ($1), its output is shown if it fails
+#   WB_BUILD=COMMAND   builds problem NN ($1), its output is shown if it fails; 3: the machine was too busy, its last line says so
 #   WB_WORKERS=FOLDER  where NN_worker then lies
-#   WB_LOOK=COMMAND    for SANITIZE=1: looks at problem NN ($1) with the check build, prints what it finds, and fails if that is anything
+#   WB_LOOK=COMMAND    for SANITIZE=1: looks at problem NN ($1) with the check build, prints what it finds, and fails if that is anything; 3: as above
 set -u
 . workbook/loop/source.sh
 backend=$1 impl=$2
@@ -59,8 +60,7 @@ finish() { # the table, and the files that others read
     if [ "$impl" = problems ] && [ -z "${WB_GRADE:-}" ]; then "$out/score" after "$record" $problems; fi
     exit $status
 }
-# Text of a submission's may hold anything: no control characters, of either kind.
-plain() { LC_ALL=C tr '\001-\010\013-\037\177' '?' | LC_ALL=C sed 's/\xc2[\x80-\x9f]/?/g'; }
+plain() { "$out/suite" --plain; } # text of a submission's may hold anything
 worse() { [ "$status" -ge "$1" ] || status=$1; }
 
 build() {
@@ -85,21 +85,33 @@ judge() {
         echo "  not started: open $file, and read problems/$number/README.md"
         return
     fi
-    if ! build >"$work/$number.log" 2>&1; then
+    build >"$work/$number.log" 2>&1
+    built=$?
+    if [ $built -eq 3 ] && [ -n "${WB_BUILD:-}" ]; then
+        too_busy "compiling it: $(tail -n 1 "$work/$number.log")"
+        return
+    elif [ $built -ne 0 ]; then
         state="compile error"
         grep -av '^make' "$work/$number.log" | head -n 40 | plain | tee "$work/$number.compiler"
         echo "  $file does not compile"
         return
     fi
-    [ ! -s "$work/$number.log" ] || awk '/warning:/ && !said[$0]++' "$work/$number.log" | tee "$work/$number.compiler"
+    [ ! -s "$work/$number.log" ] || awk '/warning:/ && !said[$0]++' "$work/$number.log" | plain | tee "$work/$number.compiler"
     if [ "$impl" = problems ] && [ -z "${WB_GRADE:-}" ]; then "$out/score" gaps "$number"; fi
     WB_WORKER_SHOWN=$worker WB_RESULTS=$work/$number.results "$out/suite" ${cases:+--cases "$cases"} "$out/tests/${number}_test" "$tried" "$backend"
     case $? in
     0) state="passed" ;;
     1) state="failed"; explain ;;
+    3) too_busy; return ;;
     *) state="could not run"; return ;;
     esac
     [ "${SANITIZE:-0}" = 0 ] || look_closer
+}
+
+too_busy() { # [WHY], which a suite says itself
+    state="could not be judged"
+    [ -z "${1:-}" ] || echo "  harness: could not be judged: $1"
+    echo "  no points are lost by this: try it again when less runs here"
 }
 
 # A wrong result often has a cause that can be named: by what the execution layer sees the function do, at once; then by the check build, which
@@ -112,7 +124,7 @@ explain() {
     looked=$?
     if [ -s "$work/$number.sanitize" ]; then
         echo "  the check build says of $given:"
-        cat "$work/$number.sanitize"
+        plain <"$work/$number.sanitize"
     elif [ $looked -eq 0 ]; then
         echo "  the check build finds nothing in $given"
     elif [ $looked -eq 3 ]; then
@@ -130,8 +142,8 @@ diagnose() {
     [ -x "$out/diagnose" ] && [ -x "$looker" ] || return
     {
         if [ -n "${WB_GRADE:-}" ]; then ulimit -t 60 && ulimit -v 4194304; fi
-        WB_WORKER=$looker WB_BACKEND=cpu WB_HUNG=$work/$number.hung WB_TIMEOUT=5 OMP_WAIT_POLICY=passive "$out/diagnose" --source "$file" "$number" ${1:+"$1"} 2>/dev/null
-    } | sed 's/^/  /' | tee "$work/$number.mistake"
+        WB_WORKER=$looker WB_BACKEND=cpu WB_SPENT=$work/$number.spent WB_TIMEOUT=5 OMP_WAIT_POLICY=passive "$out/diagnose" --source "$file" "$number" ${1:+"$1"} 2>/dev/null
+    } | plain | sed 's/^/  /' | tee "$work/$number.mistake"
 }
 
 # Also of what has failed: who gives up a point or two must not save the promises by it.
@@ -140,8 +152,13 @@ look_closer() {
         "$out/suite" --fail "$work/$number.results" "check build" promises
         return
     fi
-    if ${WB_LOOK:-workbook/sanitize/sanitize.sh "$backend" "$impl"} "$number" >"$work/$number.look" 2>&1; then
+    ${WB_LOOK:-workbook/sanitize/sanitize.sh "$backend" "$impl"} "$number" >"$work/$number.look" 2>&1
+    looked=$?
+    if [ $looked -eq 0 ]; then
         echo "  the check build finds nothing"
+    elif [ $looked -eq 3 ] && [ -n "${WB_LOOK:-}" ]; then
+        too_busy "the check build: $(tail -n 1 "$work/$number.look")"
+        return
     else
         [ "$state" = failed ] || echo "  right results, but"
         echo "  the check build found something:"
@@ -174,6 +191,10 @@ for next in $problems; do
     case $state in
     "compile error" | failed) worse 1 ;;
     "could not run") worse 2 ;;
+    "could not be judged")
+        worse 3
+        [ -z "${WB_GRADE:-}" ] || sed -n "s/^  harness: could not be judged: /Could not be judged: problem $next: /p" "$record/$next.report" | tail -n 1 >>"$record/00.note"
+        ;;
     esac
 done
 finish

@@ -28,17 +28,6 @@ static void print_cell(const char *text)
     if (quoted) putchar('"');
 }
 
-// Whether it is one of those that order or hide what stands beside them: U+061C, 200B to 200F, 202A to 202E, 2060 to 206F, FEFF.
-static bool is_invisible(const char *c)
-{
-    const unsigned char second = (unsigned char)c[1], third = second ? (unsigned char)c[2] : 0;
-    if ((unsigned char)c[0] == 0xd8) return second == 0x9c;
-    if ((unsigned char)c[0] == 0xef) return second == 0xbb && third == 0xbf;
-    if ((unsigned char)c[0] != 0xe2) return false;
-    return second == 0x80 ? (third >= 0x8b && third <= 0x8f) || (third >= 0xaa && third <= 0xae)
-                          : second == 0x81 && third >= 0xa0 && third <= 0xaf;
-}
-
 // Whether a spreadsheet would take what begins so for a formula: = + - @, their full-width forms, any of them after a semicolon.
 static bool begins_formula(const char *name)
 {
@@ -49,7 +38,7 @@ static bool begins_formula(const char *name)
     return false;
 }
 
-// Of a name control characters, what is_invisible, bytes that are not UTF-8 and "%" as %0A; with a ' in front of what begins_formula.
+// Of a name control characters, what utf8_invisible tells, bytes that are not UTF-8 and "%" as %0A; with a ' in front of what begins_formula.
 static void print_name(const char *name)
 {
     char *text;
@@ -61,7 +50,7 @@ static void print_name(const char *name)
         length = utf8_length(name);
         const unsigned char c = (unsigned char)name[0];
         const bool control = c < 32 || c == 127 || c == '%' || (c == 0xc2 && (unsigned char)name[1] < 0xa0);
-        if (length && !control && !is_invisible(name))
+        if (length && !control && !utf8_invisible(name))
             fwrite(name, 1, (size_t)length, to);
         else
             for (int i = 0; i < (length ? length : 1); i++) fprintf(to, "%%%02X", (unsigned char)name[i]);

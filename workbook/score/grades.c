@@ -81,7 +81,7 @@ char *grades_read_file(const char *format, ...)
 
 static const char *known_state(const char *read)
 {
-    static const char *const states[] = {"not started", "compile error", "could not run",
+    static const char *const states[] = {"not started", "compile error", "could not run", "could not be judged",
                                          "failed",      "passed",        "interrupted"};
     for (size_t i = 0; i < sizeof states / sizeof *states; i++)
         if (strcmp(read, states[i]) == 0) return states[i];

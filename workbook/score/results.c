@@ -4,7 +4,8 @@
 #include <string.h>
 
 enum { FIELDS = 7 };
-static const char header[] = "status\ttest\tline\tseconds\tcase\tcheckpoint\tmessage\n", end[] = "end\n";
+static const char header[] = "status\ttest\tline\tseconds\tcase\tcheckpoint\tmessage\n", end[] = "end\n",
+                  hunger[] = "starved\n";
 
 const char *const result_words[RESULT_STATUSES] = {"ok", "FAIL", "SKIP"};
 
@@ -41,9 +42,9 @@ void results_write(FILE *to, const result *row)
     fflush(to);
 }
 
-void results_end(FILE *to)
+void results_end(FILE *to, bool starved)
 {
-    fputs(end, to);
+    fputs(starved ? hunger : end, to);
     fflush(to);
 }
 
@@ -99,10 +100,8 @@ bool results_read(const char *path, results *r)
     for (bool first = true; getline(&line, &room, file) > 0; first = false) {
         result row;
         if (first) continue;
-        if (strcmp(line, end) == 0) {
-            r->ended = true;
-            continue;
-        }
+        r->ended |= strcmp(line, end) == 0;
+        r->starved |= strcmp(line, hunger) == 0;
         if (!strchr(line, '\n') || !read_row(line, &row)) continue;
         r->rows = realloc(r->rows, (size_t)(r->count + 1) * sizeof *r->rows);
         if (!r->rows) abort();

@@ -3,7 +3,7 @@
 // A file of lines, a row each, fields separated by tabs; the first line names the fields. In a field \t, \n and \\ stand for a tab, a
 // newline and a backslash; any other control character is written as "?". Rows stand in the order in which tests ended; whoever
 // shows them sorts by `line`. A test program writes a row as soon as its test has ended, and a last row, `end`, when all have:
-// a file without it is that of a run that was ended from outside.
+// a file without it is that of a run that was ended from outside, or, with `starved` in its place, of one that the machine was too busy for.
 #pragma once
 
 #include <stdbool.h>
@@ -24,14 +24,14 @@ typedef struct result {
 typedef struct results {
     result *rows;
     int count;
-    bool ended;  // the run came to its end
+    bool ended, starved;  // the run came to its end; it got nothing of the machine
 } results;
 
 extern const char *const result_words[RESULT_STATUSES];  // "ok", "FAIL", "SKIP", as in the file
 
 void results_begin(FILE *to);                     // the line that names the fields
 void results_write(FILE *to, const result *row);  // one row, flushed
-void results_end(FILE *to);
+void results_end(FILE *to, bool starved);
 
 // Reads a file. A row that is damaged is left out. Returns false if there is no such file; what is read is then empty.
 bool results_read(const char *path, results *r);

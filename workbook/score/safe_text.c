@@ -1,7 +1,6 @@
 #include "score/safe_text.h"
 
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +17,16 @@ int utf8_length(const char *text)
     const bool bad = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
                      (s[0] == 0xf4 && s[1] > 0x8f) || (s[0] == 0xef && s[1] == 0xbf && s[2] > 0xbd);
     return bad ? 0 : length;
+}
+
+bool utf8_invisible(const char *c)
+{
+    const unsigned char second = (unsigned char)c[1], third = second ? (unsigned char)c[2] : 0;
+    if ((unsigned char)c[0] == 0xd8) return second == 0x9c;
+    if ((unsigned char)c[0] == 0xef) return second == 0xbb && third == 0xbf;
+    if ((unsigned char)c[0] != 0xe2) return false;
+    return second == 0x80 ? (third >= 0x8b && third <= 0x8f) || (third >= 0xaa && third <= 0xae)
+                          : second == 0x81 && third >= 0xa0 && third <= 0xaf;
 }
 
 static const char *escape(char c, text_form form)
@@ -37,7 +46,8 @@ void write_text(FILE *f, const char *text, text_form form)
             fputs("\xef\xbf\xbd", f);
         else if (escape(*text, form))
             fputs(escape(*text, form), f);
-        else if ((c < 32 && c != '\n' && c != '\t') || c == 127 || (c == 0xc2 && (unsigned char)text[1] < 0xa0))
+        else if ((c < 32 && c != '\n' && c != '\t') || c == 127 || (c == 0xc2 && (unsigned char)text[1] < 0xa0) ||
+                 utf8_invisible(text))
             fputc('?', f);
         else
             fwrite(text, 1, (size_t)length, f);

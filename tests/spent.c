@@ -1,0 +1,113 @@
+// spent.c - seconds of a process's own: those in which it computed or slept, also by what it started; not those in which it waited for a
+// processor that somebody else had.
+#include "judge/spent.h"
+
+#include <criterion/criterion.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static void burn(double seconds)
+{
+    for (const clock_t end = clock() + (clock_t)(seconds * CLOCKS_PER_SEC); clock() < end;) {}
+}
+
+// What a process spends that does this, until it ends or for as long as `most` of a clock; it is ended then.
+static spent_time watched(void (*what)(void), double most)
+{
+    spent_time s = {.looked = spent_now()};
+    const double begun = s.looked;
+    const pid_t process = fork();
+    if (process == 0) {
+        what();
+        _exit(0);
+    }
+    siginfo_t ended = {.si_pid = 0};
+    while (!ended.si_pid && spent_now() < begun + most) {
+        usleep(20000);
+        waitid(P_PID, (id_t)process, &ended, WEXITED | WNOHANG | WNOWAIT);
+        spent_look(&s, process, !ended.si_pid);
+    }
+    kill(process, SIGKILL);
+    waitpid(process, NULL, 0);
+    return s;
+}
+
+static void burns(void) { burn(0.4); }
+static void burns_in_a_grandchild(void)
+{
+    for (int depth = 0; depth < 2; depth++)
+        if (fork() != 0) {
+            wait(NULL);
+            _exit(0);
+        }
+    burn(0.4);
+}
+static void sleeps(void) { sleep(60); }
+
+Test(spent, processor_time)
+{
+    const spent_time s = watched(burns, 60);
+    cr_assert(s.cpu > 0.3 && s.cpu < 0.6 && s.seconds < 0.6, "%g s, of these %g of a processor", s.seconds, s.cpu);
+}
+
+Test(spent, of_all_that_it_has_started)
+{
+    const spent_time s = watched(burns_in_a_grandchild, 60);
+    cr_assert(s.cpu > 0.3 && s.cpu < 0.6, "%g s, of these %g of a processor", s.seconds, s.cpu);
+}
+
+Test(spent, sleep)
+{
+    const spent_time s = watched(sleeps, 2);
+    cr_assert(s.seconds > 0.5 && s.cpu < 0.2, "%g s, of these %g of a processor", s.seconds, s.cpu);
+}
+
+#ifdef __linux__
+// Another process has the only core that this one may use.
+static void waits(void)
+{
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    sched_setaffinity(0, sizeof one, &one);
+    const pid_t parent = getpid();
+    if (fork() ==
+        0) {  // in a session of its own the kernel would give it as much as its rival; its parent's end is its own
+        if (fork() != 0) _exit(0);
+        while (getpgid(parent) >= 0) {}
+        _exit(0);
+    }
+    wait(NULL);
+    const struct sched_param none = {0};
+    sched_setscheduler(0, SCHED_IDLE, &none);
+    burn(60);
+}
+Test(spent, waiting_for_a_processor_is_free)
+{
+    const spent_time s = watched(waits, 3);
+    cr_assert(s.seconds < 1, "%g s, of these %g of a processor", s.seconds, s.cpu);
+}
+#endif
+
+Test(spent, notes)
+{
+    char path[] = "/tmp/spent-XXXXXX";
+    const int file = mkstemp(path);
+    close(file);
+    spent_note(path, 1.5, "in_time");
+    spent_note(path, 20, "late");
+    spent_note(NULL, 7, "nowhere");
+    spent_notes n = spent_read(path);
+    cr_assert(n.seconds == 21.5 && n.late == 1 && !n.starved);
+    spent_note(path, 0, "starved");
+    n = spent_read(path);
+    cr_assert(n.seconds == 21.5 && n.late == 1 && n.starved);
+    unlink(path);
+    n = spent_read(path);
+    cr_assert(n.seconds == 0 && n.late == 0 && !n.starved);
+}

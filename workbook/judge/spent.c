@@ -1,0 +1,101 @@
+#include "spent.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+double spent_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+#ifdef __linux__
+typedef struct tree {
+    double cpu;  // of all processes, and of those that they have waited for
+    bool awake;  // a thread runs, waits for a processor or for a disk
+} tree;
+
+// The fields of a /proc/.../stat behind its name, which may hold anything; false if there is no such process.
+static bool read_stat(const char *path, char *state, double ticks[4])
+{
+    char text[1024];
+    FILE *file = fopen(path, "re");
+    const size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file) fclose(file);
+    text[size] = 0;
+    const char *rest = strrchr(text, ')');
+    return rest && sscanf(rest, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %lf %lf %lf %lf", state, ticks, ticks + 1,
+                          ticks + 2, ticks + 3) == 5;
+}
+
+static bool add_process(tree *t, long process, int depth)
+{
+    enum { DEEPEST = 64 };
+    char path[300], state;
+    double ticks[4];
+    snprintf(path, sizeof path, "/proc/%ld/stat", process);
+    if (depth == DEEPEST || !read_stat(path, &state, ticks)) return false;
+    t->cpu += (ticks[0] + ticks[1] + ticks[2] + ticks[3]) / (double)sysconf(_SC_CLK_TCK);
+    snprintf(path, sizeof path, "/proc/%ld/task", process);
+    DIR *threads = opendir(path);
+    for (struct dirent *entry; threads && (entry = readdir(threads));) {
+        const long thread = atol(entry->d_name);
+        if (thread < 1) continue;
+        snprintf(path, sizeof path, "/proc/%ld/task/%ld/stat", process, thread);
+        if (!t->awake && read_stat(path, &state, ticks)) t->awake = state == 'R' || state == 'D';
+        snprintf(path, sizeof path, "/proc/%ld/task/%ld/children", process, thread);
+        FILE *children = fopen(path, "re");
+        for (long child; children && fscanf(children, "%ld", &child) == 1;) add_process(t, child, depth + 1);
+        if (children) fclose(children);
+    }
+    if (threads) closedir(threads);
+    return true;
+}
+#endif
+
+void spent_look(spent_time *s, pid_t root, bool asleep)
+{
+    const double now = spent_now(), since = now - s->looked;
+    s->looked = now;
+#ifdef __linux__
+    tree t = {0};
+    if (add_process(&t, root, 0)) {
+        const double more = t.cpu > s->seen ? t.cpu - s->seen : 0;  // less: what ended was waited for by nobody
+        s->seen = t.cpu;
+        s->cpu += more;
+        s->seconds += more;
+        if (asleep && !t.awake) s->seconds += since < SPENT_LOOK ? since : SPENT_LOOK;
+        return;
+    }
+#endif
+    (void)root;
+    if (asleep) s->seconds += since;
+}
+
+void spent_note(const char *file, double seconds, const char *word)
+{
+    FILE *to = file ? fopen(file, "ae") : NULL;
+    if (!to) return;
+    fprintf(to, "%.3f %s\n", seconds, word);
+    fclose(to);
+}
+
+spent_notes spent_read(const char *file)
+{
+    spent_notes notes = {0};
+    FILE *from = file ? fopen(file, "re") : NULL;
+    double seconds;
+    char word[16];
+    while (from && fscanf(from, "%lf %15s", &seconds, word) == 2) {
+        notes.seconds += seconds;
+        notes.late += strcmp(word, "late") == 0;
+        notes.starved |= strcmp(word, "starved") == 0;
+    }
+    if (from) fclose(from);
+    return notes;
+}

@@ -1,0 +1,33 @@
+// spent.h - what a process has cost, with all that it has started, in seconds of its own: processor time, and time in which all of them
+// slept. Time in which it waited for a processor is not its own, so a busy machine takes nothing from anybody. Where the system does
+// not tell (no /proc), seconds are those of a clock.
+//
+// What cases cost is noted in a file, a line each, "SECONDS WORD": tests run in processes of their own and share it.
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+enum { SPENT_WALL = 30 };  // whoever may take S seconds of its own may take this many times S of a clock
+
+typedef struct spent_time {
+    double seconds;  // so far
+    double cpu;      // of these, processor time
+    double looked;   // when that was seen, by spent_now
+    double seen;     // the processor time of those that were there then
+} spent_time;
+
+double spent_now(void);  // seconds, of a clock that only goes forward
+
+// Adds what was spent since the last look; `asleep`: also the time since then if all of them sleep now, at most SPENT_LOOK seconds.
+#define SPENT_LOOK 0.25
+void spent_look(spent_time *s, pid_t root, bool asleep);
+
+typedef struct spent_notes {
+    double seconds;
+    int late;      // lines with the word "late": who used up the time
+    bool starved;  // there is one with the word "starved": who got no time
+} spent_notes;
+
+void spent_note(const char *file, double seconds, const char *word);  // null: nowhere
+spent_notes spent_read(const char *file);
