@@ -22,7 +22,7 @@ trap stop EXIT
 if [ -n "${1:-}" ]; then mkdir "$folder/out" && cp -Rp "$1" "$folder/out/base"; fi
 trap 'exit 130' INT TERM HUP
 verdict() { # STATUS WHAT
-    if [ "$1" -eq 0 ]; then echo "ok    $2"; else echo "FAIL  $2"; failed=1; cat "$folder/said"; fi
+    if [ "$1" -eq 0 ]; then echo "ok    $2"; else echo "FAIL  $2"; failed=1; cat "$folder/said" "$folder/out/grades.csv"; fi
 }
 
 mkdir "$folder/state" "$folder/spool" "$folder/in"
@@ -68,7 +68,7 @@ echo nothing >"$folder/in/none.zip"
 grade
 right=$?
 wait $!
-row '^ada,200,0,' && row '^bob,100,0,' && row '^none.zip,0,0,.*cannot be unpacked' && ! row late || right=1
+row '^ada,200,0,' && row '^bob,100,0,' && row '^none.zip,0,0,.*the archive is broken' && ! row late || right=1
 verdict $right "Slurm grades a list that was frozen before"
 
 before=$(stat -c %Y "$folder/out/reports/bob/record")

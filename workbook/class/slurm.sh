@@ -54,5 +54,5 @@ while IFS= read -r -d '' name; do
     failed=$((failed + 1))
     printf 'slurm: %q has no grade: %s\n' "$name" "$(head -n 1 "$out/reports/$name/failure" 2>/dev/null || echo "its job did not start")" >&2
 done <"$list"
-echo "slurm: $((count - failed)) of $count graded; the table is $out/grades.csv${failed:+, the jobs said: $out/slurm}"
+echo "slurm: $((count - failed)) of $count graded; the table is $out/grades.csv; what the jobs said: $out/slurm"
 [ $failed -eq 0 ]
