@@ -10,6 +10,7 @@ done
 [ "$(id -u)" = 0 ] || { echo "skip  Slurm: a cluster for a test wants root"; exit 0; }
 folder=$(mktemp -d) && chmod 755 "$folder" || exit 1
 host=$(hostname -s) failed=0
+unset SANITIZE WB_TIMEOUT WB_COMPILE_SECONDS WB_MEMORY_MB WB_SEED WB_CASES # of the class test
 export SLURM_CONF="$folder/slurm.conf"
 stop() {
     scontrol shutdown >/dev/null 2>&1
@@ -62,11 +63,12 @@ hand_in ada 01
 hand_in bob 02
 echo nothing >"$folder/in/none.zip"
 (
-    for i in $(seq 3000); do [ -d "$folder/out/reports" ] && break || sleep 0.2; done
+    for i in $(seq 3000); do [ -d "$folder/out/reports" ] || [ -e "$folder/over" ] && break || sleep 0.2; done
     hand_in late 02
 ) &
 grade
 right=$?
+touch "$folder/over"
 wait $!
 row '^ada,200,0,' && row '^bob,100,0,' && row '^none.zip,0,0,.*the archive is broken' && ! row late || right=1
 verdict $right "Slurm grades a list that was frozen before"

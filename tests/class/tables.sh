@@ -11,7 +11,7 @@ verdict() { # STATUS WHAT
     if [ "$1" -eq 0 ]; then echo "ok    $2"; else echo "FAIL  $2"; failed=1; cat "$scratch/said"; fi
 }
 
-PYTHONDONTWRITEBYTECODE=1 python3 - "$scratch" "${SEED:-}" >"$scratch/said" 2>&1 <<'END_OF_PROGRAM'
+python3 - "$scratch" "${SEED:-}" >"$scratch/said" 2>&1 <<'END_OF_PROGRAM'
 import csv, os, random, subprocess, sys
 folder, seed = sys.argv[1], int(sys.argv[2] or random.randrange(10**6))
 print("SEED", seed)
@@ -85,7 +85,7 @@ for honest in tests/honest/03_*.cu solutions/03/variants/*.cu; do put "$(basenam
 sed 's|//.*||; s/\bS_max\b/largest/g; s/\balpha\b/factor/g; s/\bm_new\b/now/g; s/    /\t/g' solutions/03/flash_forward.cu >"$scratch/copy"
 put "copy
 =1" "$scratch/copy"
-PYTHONDONTWRITEBYTECODE=1 workbook/class/similar.py "$scratch" 03 >"$scratch/said"
+workbook/class/similar.py "$scratch" 03 >"$scratch/said"
 grep -v share "$scratch/said" | head -n 1 | grep -q '^  100 .*copy%0A=1  key$' && ! grep -q begun "$scratch/similar.csv" && grep -q 'not who copied' "$scratch/said" &&
     [ "$(awk -F, 'NR == 3 { print $1 }' "$scratch/similar.csv")" -le 70 ]
 verdict $? "a renamed copy ranks first, honest work far below: $(sed -n '2p; 3p' "$scratch/said" | tr -s ' \n' ' ')"

@@ -9,7 +9,7 @@
 #   AT_ONCE=50                 jobs at once          CPUS=2, MEMORY=8G, MINUTES=60    of each
 #   SBATCH_PARTITION, SBATCH_ACCOUNT, ...            what sbatch reads
 #   MARCH=x86-64-v3            what is compiled for: nodes may differ, and a grade must not
-# and what grade.sh reads, the same in each call.
+# and what grade.sh reads, the same in each call; ROSTER, DUE as make grade-all has them.
 #
 # Exit status: 0 all graded; 1 some could not be, and why; 2 usage
 set -u
@@ -30,10 +30,12 @@ fi
 home=$(cd "$(dirname "$0")/../.." && pwd -P) || exit 1
 [ $# -ge 1 ] && [ $# -le 2 ] || { sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 [ -d "$1" ] || { echo "slurm: there is no folder $1" >&2; exit 2; }
+[ -z "${ROSTER:-}" ] || "$home/workbook/class/roster.py" "$ROSTER" || exit 2
 command -v sbatch >/dev/null || { echo "slurm: there is no sbatch here; make grade-all grades on one machine" >&2; exit 2; }
 mkdir -p "${2:-$home/build/grades}/slurm" || exit 1
 submissions=$(cd "$1" && pwd -P) out=$(cd "${2:-$home/build/grades}" && pwd -P) || exit 1
 export MARCH="${MARCH-x86-64-v3}"
+[ -n "$MARCH" ] || unset MARCH # this machine's own
 "$home/workbook/class/grade_base.sh" "$out/base" || exit 1
 
 list=$out/slurm/names
@@ -48,6 +50,7 @@ for ((first = 0; first < count; first += 1000)); do # a cluster takes 1000 at on
 done
 
 (cd "$out/base" && build/cpu/score class "$out" <"$list") >"$out/grades.csv.new" && mv "$out/grades.csv.new" "$out/grades.csv" || exit 1
+[ -z "${ROSTER:-}" ] || "$home/workbook/class/roster.py" "$ROSTER" "$out/grades.csv" "$(cd "$out/base" && build/cpu/score possible)" "$out"
 failed=0
 while IFS= read -r -d '' name; do
     [ ! -f "$out/reports/$name/record" ] || continue
