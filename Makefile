@@ -8,7 +8,7 @@
 # Everything built lies in build/BACKEND/IMPL. `make new-problem` adds a problem; nothing here changes.
 
 # What only says what to work on goes to the programs by the environment: as it was typed, read neither by make nor by a shell.
-GIVEN := SUBMISSION SUBMISSIONS AGAIN OUT DEST ZIP NAME FROM CASES SEED CASE JOBS TRY SOURCE SHAPES PART P GAP LEVEL YES N W sinks mask BR BC BLOCK UNSAFE SANITIZE SPEED TERM STEPS TEXT WRONG RESUME TRAIN WITH_VARIANTS
+GIVEN := SUBMISSION SUBMISSIONS AGAIN ROSTER DUE OUT DEST ZIP NAME FROM CASES SEED CASE JOBS TRY SOURCE SHAPES PART P GAP LEVEL YES N W sinks mask BR BC BLOCK UNSAFE SANITIZE SPEED TERM STEPS TEXT WRONG RESUME TRAIN WITH_VARIANTS
 COMMANDED := $(foreach v,$(GIVEN),$(if $(filter command,$(origin $v)),$v))
 define as_typed
 override $(1) := $$(value $(1))
@@ -446,15 +446,17 @@ check:  ## prove the workbook: keys pass, skeletons earn nothing, wrong solution
 grade:  ## SUBMISSION=folder-or-archive [OUT=dir] [SANITIZE=1]: grade one submission in a sandbox (workbook/class/grade.sh)
 	@MAKE="$(MAKE)" workbook/class/grade_base.sh build/grades/base
 	@MAKE="$(MAKE)" workbook/class/grade.sh $${UNSAFE:+--unsafe} --base build/grades/base -- "$$SUBMISSION" "$${OUT:-build/grades/reports/one}"
-grade-all:  ## SUBMISSIONS=dir [JOBS=n] [OUT=dir] [AGAIN=name] [SEED=n] [CASES=file] [SANITIZE=1]: grade a class, each in a sandbox; build/grades/grades.csv
+grade-all:  ## SUBMISSIONS=dir [JOBS=n] [OUT=dir] [AGAIN=name] [ROSTER=file [DUE=time]] [SEED=n] [CASES=file] [SANITIZE=1]: grade a class, each in a sandbox; build/grades/grades.csv
 	@MAKE="$(MAKE)" WB_GRADERS="$$WB_JOBS" workbook/class/grade_all.sh $${UNSAFE:+--unsafe} "$$SUBMISSIONS" $${OUT:+"$$OUT"}
+similar:  ## [P=03] [OUT=dir]: of a graded class the pairs whose work is most alike, to be read, not judged (workbook/class/similar.py)
+	@$(PYTHON) workbook/class/similar.py "$${OUT:-build/grades}" $${P:+"$$P"}
 class-copy:  ## DEST=dir: the workbook for a class: no answer keys, no history
 	@workbook/class/class_copy.sh "$$DEST"
 gradescope: $B/score  ## [ZIP=file] [CASES=file] [SEED=n] [SANITIZE=1]: an autograder to upload to Gradescope, build/gradescope.zip
 	@workbook/class/gradescope.sh "$${ZIP:-build/gradescope.zip}"
 class-test: $B/suite  ## a simulated class, attacks included, must get the grades it deserves; some minutes
 	@MAKE="$(MAKE)" tests/class/run.sh
-.PHONY: grade grade-all class-copy gradescope class-test judges
+.PHONY: grade grade-all similar class-copy gradescope class-test judges
 
 mutants:  ## each wrong solution must be rejected by its suite
 	@+$(BUILD) -k -j"$$WB_JOBS" wrong

@@ -91,10 +91,14 @@ assert results["score"] == sum(t["score"] for t in results["tests"]) == 40, resu
 assert sum(t["max_score"] for t in results["tests"]) == int(sys.argv[3])
 assert all(t["visibility"] == "visible" and t["status"] in ("passed", "failed") for t in results["tests"])
 room = json.load(open(sys.argv[1] + "/classroom.json", encoding="utf-8"))
-assert room["status"] == "fail" and room["max_score"] == int(sys.argv[2]) and sum(t["score"] for t in room["tests"]) == 40
+assert room["schema"] == "classroom50/result/v1" and room["score"] == sum(t["score"] for t in room["tests"]) == 40
+assert room["max-score"] == sum(t["max-score"] for t in room["tests"]) == int(sys.argv[2])
+assert all(type(room[k]) is str and room[k] for k in "classroom assignment submission commit release review datetime".split())
+external = json.load(open(sys.argv[1] + "/prairielearn.json", encoding="utf-8"))
+assert external["gradable"] and external["score"] == 40 / int(sys.argv[2]) and sum(t["points"] for t in external["tests"]) == 40
 suites = tree.parse(sys.argv[1] + "/junit.xml").getroot()
 assert len(suites) == len(sys.argv[4:]) and len(suites.findall(".//failure")) == 1
 END
-    verdict $? "results.json, classroom.json and junit.xml parse, and add up"
+    verdict $? "results.json, prairielearn.json, classroom.json and junit.xml parse, and add up"
 fi
 exit $failed

@@ -1,6 +1,6 @@
 #!/bin/sh
-# platforms.sh - what Gradescope and GitHub Classroom would run, run here: their folders, their calls, results where they look for them.
-# What cannot be had here: their machines, and the actions that classroom.yml names. Exit status: 0, or 1 after saying what is wrong.
+# platforms.sh - what Gradescope, GitHub Actions and Classroom 50 would run, run here: their folders, their calls, results where they look for them.
+# What cannot be had here: their machines, and the actions that actions.yml names. Exit status: 0, or 1 after saying what is wrong.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 root=$PWD there=$PWD/build/platforms failed=0
@@ -50,19 +50,23 @@ mv "$AUTOGRADER/source/workbook/workbook/class/grade.sh" "$there/"
 grep -q '"score": 0' "$AUTOGRADER/results/results.json"; verdict $? "a grader that cannot run leaves a result, too"
 mv "$there/grade.sh" "$AUTOGRADER/source/workbook/workbook/class/"
 
-# ------------------------------------------------------------------------------------------------------- GitHub Classroom
+# --------------------------------------------------------------------------------------------------- Actions, Classroom 50
 
 mkdir -p "$there/submission/problems/02"
 cp solutions/02/*.cu "$there/submission/problems/02/"
-: >"$there/output"
-(cd "$there" && GITHUB_OUTPUT=$there/output GITHUB_STEP_SUMMARY=$there/summary "$AUTOGRADER/source/workbook/workbook/class/classroom.sh" submission grade) >>"$there/log" 2>&1
-sed -n 's/^result=//p' "$there/output" | base64 -d >"$there/result.json"
-[ "$(grep -o '"score":[[:space:]]*[0-9]*' "$there/result.json" | awk '{ sum += $2 } END { print sum }')" = 100 ]
-verdict $? "the step's output holds 100 points, in base64"
-grep -q 'Score: 100/[1-9]' "$there/summary"; verdict $? "the run's summary holds the report"
-steps=$(sed -n 's/^ *run: //p' workbook/class/classroom.yml | tr '\n' ';')
-[ "$steps" = "cd workbook && ./setup.sh --grade;sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0;workbook/workbook/class/classroom.sh submission grade;" ]
-verdict $? "classroom.yml runs what was run here"
+workbook=$AUTOGRADER/source/workbook
+(cd "$there" && GITHUB_STEP_SUMMARY=$there/summary "$workbook/workbook/class/actions.sh" submission grade) >>"$there/log" 2>&1 &&
+    grep -q 'Score: 100/[1-9]' "$there/summary"
+verdict $? "the run's summary holds the report"
+steps=$(sed -n 's/^ *run: //p' workbook/class/actions.yml | tr '\n' ';')
+[ "$steps" = "cd workbook && ./setup.sh --grade;sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0;workbook/workbook/class/actions.sh submission grade;" ]
+verdict $? "actions.yml runs what was run here"
+printf '#!/bin/sh\ncp -Rp %s "$5"\nprintf "#!/bin/sh\\n" >"$5/setup.sh"\n' "$workbook" >"$there/git" && chmod +x "$there/git"
+(cd "$there/submission" && PATH=$there:$PATH WORKBOOK=class CLASSROOM=cs COMMIT_URL=here python3 "$root/workbook/class/classroom50.py") >>"$there/log" 2>&1 &&
+    grep -q '"classroom50/result/v1"' "$there/submission/result.json" && [ "$(score "$there/submission/result.json")" = 100 ]
+verdict $? "Classroom 50 gets a result of 100 points"
+! python3 workbook/class/classroom50.py 2>>"$there/log"
+verdict $? "and is told where nothing says what the class copy is"
 
 [ $failed -eq 0 ] || tail -n 30 "$there/log"
 cd "$root" && exit $((failed > 0))

@@ -357,5 +357,9 @@ verdict $? "a race is reported, in both languages"
 [ -z "$(left_running)" ]
 verdict $? "nothing is left running"
 
+for script in "tables.sh" "slurm.sh $class/grades/base"; do
+    tests/class/$script # says itself what it skips
+    verdict $? "tests/class/${script%% *}"
+done
 echo "$((proofs - failed)) passed, $failed failed, $skipped skipped"
 [ $failed -eq 0 ]

@@ -3,6 +3,7 @@
 # WB_GRADERS at once, and goes on after any failure. OUT, build/grades if not given, gets
 #   grades.csv                     a line a submission: name, score, bonus, points and state of each problem, and the reason if there is one
 #   reports/NAME/                  report.txt, results.json, junit.xml, scores.tsv of each (grade.sh)
+#   canvas.csv, moodle.csv         if ROSTER names one (roster.py)
 # Started again it grades what is new or has changed, and AGAIN, the name of one. Submissions that were graded elsewhere by grade.sh, into the
 # same folders, count. What could not be judged, since the machine was too busy, is tried again at the end, alone; then an instructor is asked.
 #
@@ -21,6 +22,7 @@ mkdir -p "${2:-$home/build/grades}" || exit 1
 submissions=$(cd "$1" && pwd -P) out=$(cd "${2:-$home/build/grades}" && pwd -P) || exit 1
 [ -z "${WB_CASES:-}" ] || WB_CASES=$(cd "$(dirname "$WB_CASES")" && pwd -P)/$(basename "$WB_CASES")
 [ -z "${WB_CASES:-}" ] || "$home/workbook/class/cases.sh" "$WB_CASES" || exit 2
+[ -z "${ROSTER:-}" ] || "$home/workbook/class/roster.py" "$ROSTER" || exit 2
 case $option in --unsafe) WB_ISOLATION=unsafe ;; --container) WB_ISOLATION=container ;; esac
 export WB_ISOLATION="${WB_ISOLATION:-auto}" WB_CASES="${WB_CASES:-}"
 . "$home/workbook/class/sandbox.sh"
@@ -114,6 +116,7 @@ fi
 
 table=$out/grades.csv
 (cd "$out/base" && build/cpu/score class "$out" <"$scratch/names") >"$table.new" && mv "$table.new" "$table" || exit 1
+[ -z "${ROSTER:-}" ] || "$home/workbook/class/roster.py" "$ROSTER" "$table" "$(cd "$out/base" && build/cpu/score possible)" "$out"
 failed=$(wc -l <"$scratch/failed")
 echo "grade-all: $((count - failed)) of $count graded in $(($(date +%s) - begun)) s; the table is $table"
 [ "$failed" -eq 0 ]

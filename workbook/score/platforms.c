@@ -1,4 +1,4 @@
-// platforms.c - what Gradescope and GitHub Classroom read, each a file of JSON.
+// platforms.c - what Gradescope, PrairieLearn and Classroom 50 read, each a file of JSON.
 #include "score/safe_text.h"
 #include "score/score.h"
 
@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static void add_text(cJSON *object, const char *name, const char *text)
 {
@@ -104,35 +105,78 @@ void score_write_gradescope(FILE *to, const char *folder)
         speed += grades_speed_points(p->number);
     }
     cJSON_AddNumberToObject(cJSON_AddObjectToObject(root, "extra_data"), "speed_points", round(speed * 10) / 10);
+    if (speed > 0) {
+        cJSON *const line = add_object(cJSON_AddArrayToObject(root, "leaderboard"));
+        cJSON_AddStringToObject(line, "name", "speed");
+        cJSON_AddNumberToObject(line, "value", round(speed * 10) / 10);
+    }
     cJSON_AddNumberToObject(root, "score", earned);
     cJSON_AddStringToObject(root, "visibility", "visible");
     cJSON_AddItemToObject(root, "tests", tests);
     write_and_free(to, root);
 }
 
-// ---------------------------------------------------------------------------------------------------------- GitHub Classroom
+// -------------------------------------------------------------------------------------------------------------- PrairieLearn
 
-// What its grading reporter expects of a step that graded (autograding-grading-reporter, base64 of this file).
+// An external grader's results (docs.prairielearn.com, External grading): a score from 0 to 1, which a bonus may exceed no more.
+void score_write_prairielearn(FILE *to, const char *folder)
+{
+    const score required = grades_total(WB_REQUIRED);
+    cJSON *const root = cJSON_CreateObject();
+    cJSON_AddBoolToObject(root, "gradable", true);
+    cJSON_AddNumberToObject(root, "score", required.possible ? (double)required.earned / required.possible : 0);
+    char *const report = grades_read_file("%s/report.txt", folder);
+    add_text(root, "output", report);
+    free(report);
+    cJSON *const tests = cJSON_AddArrayToObject(root, "tests");
+    for (const checkpoint *c = grades_table; c < grades_table + grades_checkpoints; c++) {
+        const wb_problem *const p = wb_problem_number(c->number);
+        cJSON *const test = add_object(tests);
+        add_format(test, "name", "%02d %s: %s%s", c->number, p->name, c->title, p->group ? " (bonus)" : "");
+        cJSON_AddNumberToObject(test, "points", c->earned ? c->points : 0);
+        cJSON_AddNumberToObject(test, "max_points", c->points);
+        add_text(test, "message", grades_records[c->number].state);
+    }
+    write_and_free(to, root);
+}
+
+// --------------------------------------------------------------------------------------------------------------- Classroom 50
+
+static void add_variable(cJSON *root, const char *name, const char *variable)
+{
+    const char *const value = getenv(variable);
+    add_text(root, name, value && *value ? value : "-");
+}
+
+// classroom50/result/v1 (github.com/foundation50/classroom50, Advanced Autograding, 2026-08): what its collection reads. Which submission
+// it is stands in variables of its runner. The sum is of the problems that are asked for; a bonus is in report.txt.
 void score_write_classroom(FILE *to, const char *folder)
 {
     (void)folder;
     const score required = grades_total(WB_REQUIRED);
     cJSON *const root = cJSON_CreateObject();
-    cJSON_AddNumberToObject(root, "version", 1);
-    cJSON_AddStringToObject(root, "status", required.earned == required.possible ? "pass" : "fail");
-    cJSON_AddNumberToObject(root, "max_score", required.possible);
+    cJSON_AddStringToObject(root, "schema", "classroom50/result/v1");
+    add_variable(root, "classroom", "CLASSROOM");
+    add_variable(root, "assignment", "ASSIGNMENT");
+    add_variable(root, "submission", "SUBMISSION_TAG");
+    add_variable(root, "commit", "COMMIT_URL");
+    add_variable(root, "release", "RELEASE_URL");
+    add_variable(root, "review", getenv("REVIEW_URL") ? "REVIEW_URL" : "COMMIT_URL");
+    char when[32];
+    const time_t now = time(NULL);
+    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
+    cJSON_AddStringToObject(root, "datetime", when);
+    cJSON_AddNumberToObject(root, "score", required.earned);
+    cJSON_AddNumberToObject(root, "max-score", required.possible);
     cJSON *const tests = cJSON_AddArrayToObject(root, "tests");
     for (const checkpoint *c = grades_table; c < grades_table + grades_checkpoints; c++) {
+        const wb_problem *const p = wb_problem_number(c->number);
+        if (p->group != WB_REQUIRED) continue;
         cJSON *const test = add_object(tests);
-        add_format(test, "name", "%02d %s: %s (%d)", c->number, wb_problem_number(c->number)->name, c->title,
-                   c->points);
-        cJSON_AddStringToObject(test, "status", c->earned ? "pass" : "fail");
+        add_format(test, "test-name", "%02d %s: %s", c->number, p->name, c->title);
+        cJSON_AddBoolToObject(test, "passed", c->earned);
         cJSON_AddNumberToObject(test, "score", c->earned ? c->points : 0);
-        add_text(test, "message", grades_records[c->number].state);
-        add_format(test, "test_code", "make test-%02d", c->number);
-        cJSON_AddStringToObject(test, "filename", "");
-        cJSON_AddNumberToObject(test, "line_no", 0);
-        cJSON_AddNumberToObject(test, "execution_time", 0);
+        cJSON_AddNumberToObject(test, "max-score", c->points);
     }
     write_and_free(to, root);
 }

@@ -54,7 +54,7 @@ static const struct {
     const char *what;
 } commands[] = {
     {"points", "FOLDER NN...", 1, score_points,
-     "the table of these; scores.tsv, report.txt, results.json, classroom.json, junit.xml"},
+     "the table of these; scores.tsv, report.txt, results.json, prairielearn.json, classroom.json, junit.xml"},
     {"after", "FOLDER NN...", 1, score_after, "the line below the table: what to do next, of these first"},
     {"total", "FOLDER", 1, total, "Score: ..."},
     {"report", "FOLDER IMPL PLOTS", 3, score_report, "the page of make report, from records, charts and masks"},

@@ -24,6 +24,7 @@ const wb_problem *score_problem(const char *number);
 
 // What points.c writes beside the table: platforms.c, junit.c.
 void score_write_gradescope(FILE *to, const char *folder);
+void score_write_prairielearn(FILE *to, const char *folder);
 void score_write_classroom(FILE *to, const char *folder);
 void score_write_junit(FILE *to, const char *folder);
 
