@@ -20,9 +20,14 @@ template <int Rows> TILE_FN void join(row_vec<Rows> &l, row_vec<Rows> &L, const 
     L = max(L, sink) + rowwise(above, [](float a) { return log1pf(expf(-fabsf(a))); });
 }
 
-// What a block keeps in shared memory: 227 KB for D = 128, all that it may have.
-template <int D, int BC, int GROUPS, int STAGES> struct walk_tiles {
-    ring<tma_tile<BC, D>, STAGES> K, V;
+// What a block keeps in shared memory. A group gives the values of its last tile back under the first product of its next item. Until then it
+// passes over the tiles of keys in between that only other groups see; if these were as many as the stages of V, the groups would wait for each other.
+template <int D, int BC, int GROUPS, int K_STAGES, int V_STAGES> struct walk_tiles {
+    static_assert(
+        V_STAGES > (64 * (GROUPS - 1) + BC - 1) / BC,
+        "V needs a stage for each tile that a group may pass over, and one");
+    ring<tma_tile<BC, D>, K_STAGES> K;
+    ring<tma_tile<BC, D>, V_STAGES> V;
     tma_tile<64, D> Q[GROUPS][2], O[GROUPS];  // the next queries come while these are used
     ring_signals<2> Q_signals[GROUPS];
 };
@@ -78,7 +83,7 @@ struct item_list {
     }
 };
 
-template <int D, int BC, int GROUPS, int STAGES, bool SINKS>
+template <int D, int BC, int GROUPS, int K_STAGES, int V_STAGES, bool SINKS>
 __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void walk_kernel(
     const __grid_constant__ tensor_map O_map,  // [B, Hq, N, D]
     const __grid_constant__ tensor_map Q_map,  // [B, Hq, N, D]
@@ -90,7 +95,7 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void walk_kernel(
 {
     constexpr int BR = 64 * GROUPS;
     using registers = register_shares<GROUPS, GROUPS == 2 ? 40 : 32, GROUPS == 2 ? 232 : 160>;
-    auto &tiles = shared_memory<walk_tiles<D, BC, GROUPS, STAGES>>();
+    auto &tiles = shared_memory<walk_tiles<D, BC, GROUPS, K_STAGES, V_STAGES>>();
     if (threadIdx.x == 0) {
         for (int g = 0; g < GROUPS; g++) tiles.Q_signals[g].init(4);
         tiles.K.init(4 * GROUPS);
@@ -101,28 +106,24 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void walk_kernel(
 
     const item_list list = {items, section, (N - 1) / BR + 1};
 
-    // fetch: one thread the queries, one the keys, one the values
+    // fetch: one thread
     if (warpgroup_id() == 0) {
         registers::give();
         if (threadIdx.x == 0) {
-            int now = 0;
-            for (item i = list.first(); i.head >= 0; i = list.next(i), now++)
-                for (int g = 0; g < GROUPS; g++) {
-                    tiles.Q_signals[g].empty[now % 2].wait(now / 2 % 2 ^ 1);
-                    load_async(
-                        tiles.Q[g][now % 2], Q_map, i.tile * BR + 64 * g, i.head, tiles.Q_signals[g].full[now % 2]);
-                }
-        } else if (threadIdx.x == 32) {
             sender K(tiles.K);
-            for (item i = list.first(); i.head >= 0; i = list.next(i)) {
-                const walk<BC> keys(i.tile * BR, BR, N, W, SINKS ? sinks : 0);
-                for (int n = 0; n < keys.end; n++) K.send(K_map, keys.key(n), i.head / group_size);
-            }
-        } else if (threadIdx.x == 64) {
             sender V(tiles.V);
-            for (item i = list.first(); i.head >= 0; i = list.next(i)) {
+            int turn = 0;
+            for (item i = list.first(); i.head >= 0; i = list.next(i), turn++) {
+                for (int g = 0; g < GROUPS; g++) {
+                    tiles.Q_signals[g].empty[turn % 2].wait(turn / 2 % 2 ^ 1);
+                    load_async(
+                        tiles.Q[g][turn % 2], Q_map, i.tile * BR + 64 * g, i.head, tiles.Q_signals[g].full[turn % 2]);
+                }
                 const walk<BC> keys(i.tile * BR, BR, N, W, SINKS ? sinks : 0);
-                for (int n = 0; n < keys.end; n++) V.send(V_map, keys.key(n), i.head / group_size);
+                for (int n = 0; n < keys.end; n++) {
+                    K.send(K_map, keys.key(n), i.head / group_size);
+                    V.send(V_map, keys.key(n), i.head / group_size);
+                }
             }
         }
         return;
@@ -132,7 +133,8 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void walk_kernel(
     const int group = warpgroup_id() - 1, warp_row = 64 * group + 16 * warp_in_group();
     const float scale2 = scale * 1.44269504f;  // times log2(e): the scores in base 2, for exp2
     receiver Q(tiles.Q[group], tiles.Q_signals[group]);
-    receiver K(tiles.K), V(tiles.V);
+    receiver K(tiles.K);
+    receiver V(tiles.V);
     turns<GROUPS == 2 ? 1 : GROUPS> turn(GROUPS == 2 ? 0 : group);  // two groups are faster without
     auto &O_tile = tiles.O[group];
 
@@ -219,6 +221,8 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void walk_kernel(
     for (;;) {
         const int row = now.tile * BR + warp_row;
         const int end = SINKS ? keys.end : keys.tiles_to(min(now.tile * BR + 64 * group, keys.right - 1));
+        // tiles before `whole` reach beyond the diagonal, those from `edge` on left of a window
+        const int whole = (keys.right - row + BC - 2) / BC, edge = (keys.right - max(row + 15 - W, -1) - 1) / BC;
         const auto &Q_tile = tiles.Q[group][Q.stage];
         while (++n < end) {
             reg_tile<16, BC> S;
@@ -229,7 +233,7 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void walk_kernel(
             turn.pass();
             products_done<1>(S);  // all but one: S is there, O is not
             K.release();
-            mask(S, keys, row, n);
+            if (n < whole || n >= edge) mask(S, keys, row, n);
             const bool outgrown = walk_step(S, m, l, alpha, scale2);
             products_done<0>(O);
             V.release();
@@ -267,13 +271,13 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void walk_kernel(
     stores_read();  // the block may not end before
 }
 
-template <int D, int BC, int GROUPS, int STAGES, bool SINKS> static wb_status launch_walk(
+template <int D, int BC, int GROUPS, int K_STAGES, int V_STAGES, bool SINKS> static wb_status launch_walk(
     bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const float *sink_logits,
     const attention_shape *shape, wb_stream stream)
 {
-    constexpr int BR = 64 * GROUPS, bytes = sizeof(walk_tiles<D, BC, GROUPS, STAGES>);
+    constexpr int BR = 64 * GROUPS, bytes = sizeof(walk_tiles<D, BC, GROUPS, K_STAGES, V_STAGES>);
     static_assert(bytes <= 227 * 1024, "a block may have 227 KB of shared memory");
-    const auto kernel = walk_kernel<D, BC, GROUPS, STAGES, SINKS>;
+    const auto kernel = walk_kernel<D, BC, GROUPS, K_STAGES, V_STAGES, SINKS>;
     const int heads = shape->batch * shape->q_heads, kv_heads = shape->batch * shape->kv_heads, N = shape->q_len;
     tensor_map O_map, Q_map, K_map, V_map;
     wb_status status = describe(O_map, O, heads, N, D, 64);
@@ -284,11 +288,14 @@ template <int D, int BC, int GROUPS, int STAGES, bool SINKS> static wb_status la
     int device, processors;
     WB_CUDA(cudaGetDevice(&device));
     WB_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
-    // a section has as many heads as have the keys and values of a window in half of the L2 cache (60 MB) together
-    const int group_size = heads / kv_heads, keys = min(N, min(N, shape->window) + BR);
-    int at_once = max(1, min(kv_heads, (32 << 20) / (4 * D) / keys));
+    // a section has as many heads as have the keys and values of a window in half of the L2 cache (60 MB) together, or items for 16 rounds:
+    // with fewer, some blocks would get more of the long walks than others
+    const int tiles_of_head = (N - 1) / BR + 1, group_size = heads / kv_heads,
+              keys = min(N, min(N, shape->window) + BR);
+    const int in_cache = (32 << 20) / (4 * D) / keys, for_rounds = 16 * processors / tiles_of_head / group_size + 1;
+    int at_once = min(kv_heads, max(in_cache, for_rounds));
     while (kv_heads % at_once) at_once--;
-    const long long items = (long long)heads * ((N - 1) / BR + 1);
+    const long long items = (long long)heads * tiles_of_head;
     if (items > INT_MAX / 2) return wb_fail(WB_UNSUPPORTED, "flash_sinks: more than %d tiles of queries", INT_MAX / 2);
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     kernel<<<min((int)items, processors), 128 * (1 + GROUPS), bytes, stream>>>(
@@ -298,20 +305,21 @@ template <int D, int BC, int GROUPS, int STAGES, bool SINKS> static wb_status la
     return WB_OK;
 }
 
-// By this kernel, if it can do it here; else WB_UNSUPPORTED.
-static wb_status walk_on_hopper(
+static bool walks_here(const char *name, const attention_shape *shape)
+{
+    return shape->head_dim >= 64 && fits<walk_tiles<128, 64, 2, 4, 4>>() && fits<walk_tiles<128, 64, 3, 2, 3>>() &&
+           check_hopper(name) == WB_OK;
+}
+
+// Where walks_here.
+template <bool SINKS> static wb_status walk_on_hopper(
     bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const float *sink_logits,
     const attention_shape *shape, wb_stream stream)
 {
-    const bool sinks = !LOGITS && shape->sinks > 0;
-    auto go = sinks ? launch_walk<128, 128, 2, 2, true> : launch_walk<128, 128, 2, 2, false>;
-    if (shape->head_dim == 64) go = sinks ? launch_walk<64, 128, 3, 4, true> : launch_walk<64, 128, 3, 4, false>;
+    const bool small = min(shape->window, shape->q_len) < 768;  // small tiles: less of them lies outside the window
+    auto go = small ? launch_walk<128, 64, 2, 4, 4, SINKS> : launch_walk<128, 64, 3, 2, 3, SINKS>;
+    if (shape->head_dim == 64) go = small ? launch_walk<64, 64, 3, 6, 6, SINKS> : launch_walk<64, 128, 3, 4, 4, SINKS>;
     return go(O, L, Q, K, V, sink_logits, shape, stream);
-}
-
-static bool walks_here(const char *name, const attention_shape *shape)
-{
-    return shape->head_dim >= 64 && fits<walk_tiles<128, 128, 2, 2>>() && check_hopper(name) == WB_OK;
 }
 
 #ifndef SINK_LOGITS  // problem 11 has its own
@@ -326,6 +334,7 @@ wb_status flash_sinks(
     const wb_status status = wb_check_forward("flash_sinks", O, L, Q, K, V, shape);
     if (status != WB_OK) return status;
     if (!walks_here("flash_sinks", shape)) return not_hopper::flash_sinks(O, L, Q, K, V, shape, stream);
-    return walk_on_hopper(O, L, Q, K, V, nullptr, shape, stream);
+    const auto go = shape->sinks ? walk_on_hopper<true> : walk_on_hopper<false>;
+    return go(O, L, Q, K, V, nullptr, shape, stream);
 }
 #endif
