@@ -42,10 +42,8 @@ template <int BC> struct walk {
     }
     TILE_FN int tiles_to(int row) const { return (right - max(0, row - W + 1) - 1) / BC + 1; }  // its window's last
     TILE_FN int left() const { return right - in_window * BC; }  // sinks from here on are the window's
-    TILE_FN int key(int n) const
-    {
-        return n < in_window ? right - (n + 1) * BC : (n - in_window) * BC;
-    }  // tile n's first
+    // tile n's first
+    TILE_FN int key(int n) const { return n < in_window ? right - (n + 1) * BC : (n - in_window) * BC; }
 };
 
 // One step of the online softmax, as in 10.
