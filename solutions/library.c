@@ -40,8 +40,9 @@ typedef wb_status sink_backward_in(
     const attention_shape *shape, wb_stream stream);
 
 forward flash_forward_key, flash_causal_key, flash_gqa_key, flash_gqa_shared_tile;
-forward flash_sinks_key, flash_sinks_packed_heads, flash_sinks_hopper;
-sink_forward flash_sink_logits_key, flash_sink_logits_hopper, flash_sink_logits_hopper_window;
+forward flash_window_key, flash_sinks_key, flash_sinks_packed_heads, flash_sinks_hopper, flash_sinks_hopper_any_window;
+sink_forward flash_sink_logits_key, flash_sink_logits_hopper, flash_sink_logits_hopper_window,
+    flash_sink_logits_hopper_any_window;
 block_mask_forward flash_block_mask_key, flash_block_mask_hopper;
 backward flash_gqa_backward_key, flash_gqa_backward_hopper_same_bits;
 backward flash_sinks_backward_key, flash_sinks_backward_packed_heads, flash_sinks_backward_hopper;
@@ -56,10 +57,6 @@ static bool is_64_or_128(const attention_shape *shape) { return shape->head_dim 
 static bool is_longer_64_or_128(const attention_shape *shape)
 {
     return shape->head_dim == 128 || (shape->head_dim == 64 && shape->q_len > 256);
-}
-static bool is_64_or_full_128(const attention_shape *shape)
-{
-    return shape->head_dim == 64 || (shape->head_dim == 128 && shape->window >= shape->q_len);
 }
 static bool is_full_64_or_128(const attention_shape *shape)
 {
@@ -87,7 +84,7 @@ static bool has_short_window_in_groups(const attention_shape *shape)
 {
     return has_short_window(shape) && group_of(shape) % 4 == 0;
 }
-// 11 and 12 do not read shape->sinks.
+// 06, 11 and 12 do not read shape->sinks.
 static bool has_short_window_of_logits(const attention_shape *shape)
 {
     return shape->head_dim == 64 && shape->window <= 129;
@@ -95,6 +92,19 @@ static bool has_short_window_of_logits(const attention_shape *shape)
 static bool has_short_window_of_logits_in_groups(const attention_shape *shape)
 {
     return has_short_window_of_logits(shape) && group_of(shape) % 4 == 0;
+}
+// Windows a little longer, for which heads side by side are faster than tiles of one head. Sinks take a tile of their own there.
+static bool has_medium_window_of_logits_in_groups(const attention_shape *shape)
+{
+    return shape->head_dim == 64 && shape->window < 192 && group_of(shape) % 4 == 0;
+}
+static bool has_medium_window_in_groups(const attention_shape *shape)
+{
+    return shape->head_dim == 64 && shape->window < (shape->sinks > 0 ? 320 : 192) && group_of(shape) % 4 == 0;
+}
+static bool is_full_or_medium(const attention_shape *shape)
+{
+    return is_full_64_or_128(shape) || has_medium_window_of_logits_in_groups(shape);
 }
 static bool any(const attention_shape *shape) { return shape != NULL; }
 
@@ -144,8 +154,25 @@ static const choice choices[] = {
     {"flash_gqa_backward_fastest", 0, is_long_16, "solutions/08/variants/atomic_dq.cu",
      .backward_in = flash_gqa_backward_in_atomic_dq, .workspace = flash_gqa_backward_workspace_atomic_dq},
     {"flash_gqa_backward_fastest", 0, any, "solutions/08/flash_gqa_backward.cu", .backward = flash_gqa_backward_key},
+    // 06 is 07 without sinks, whose rows say why. B1 H64/8 N65536 D64 W128, of the first and the key: 0.354, 0.991
+    {"flash_window", 9, has_short_window_of_logits_in_groups, "solutions/07/variants/hopper.cu",
+     .forward = flash_sinks_hopper},
+    {"flash_window", 9, has_medium_window_of_logits_in_groups, "solutions/07/variants/packed_heads.cu",
+     .forward = flash_sinks_packed_heads},
+    {"flash_window", 9, is_64_or_128, "solutions/07/variants/hopper_any_window.cu",
+     .forward = flash_sinks_hopper_any_window},
+    {"flash_window", 0, any, "solutions/06/flash_window.cu", .forward = flash_window_key},
     // 31b35ee, B1 H64/8 D64 W128, 4 sinks, of it and packed_heads: N1024 0.0148, 0.0221; N4096 0.0360, 0.0617; N65536 0.442, 0.847
     {"flash_sinks", 9, has_short_window_in_groups, "solutions/07/variants/hopper.cu", .forward = flash_sinks_hopper},
+    // 2026-11-22, B1 H64/8 N32768 D64, of it and the next row's: W160 0.479, 0.481; W224, 4 sinks 0.576, 0.683; W256, 4 sinks 0.657, 0.669;
+    // but W192 0.549, 0.471
+    {"flash_sinks", 9, has_medium_window_in_groups, "solutions/07/variants/packed_heads.cu",
+     .forward = flash_sinks_packed_heads},
+    // 2026-11-22, B1, of it and packed_heads. D128: H32/8 N32768 W4096 2.60, 5.40; H16/8 N8192 W1024 0.113, 0.231; H16 N28160 W128 0.143, 0.258;
+    // with 4 sinks H32/8 N8192 W1024 0.227, 0.412. D64: H64/8 N32768 W4096 3.50, 5.99; H64 N8192 W128 0.112, 0.192. Of it and the key: B8 H8 N280
+    // D128 W128 0.0151, 0.0173
+    {"flash_sinks", 9, is_64_or_128, "solutions/07/variants/hopper_any_window.cu",
+     .forward = flash_sinks_hopper_any_window},
     // 31b35ee, W128, 8 sinks, us, of it and packed_heads: H16/2 D16 N256 7.0, 7.4; N512 7.3, 7.3; N1024 8.2, 7.7; H8/2 D32 N512 8.5, 8.9
     {"flash_sinks", 0, is_brief, "solutions/07/flash_sinks.cu", .forward = flash_sinks_key},
     // 31b35ee, of it and the key: H16/2 D16 N4096 12.2, 15.7 us; N16384 32.2, 42.5; H64/8 D64 N65536 0.847, 1.087 ms
@@ -165,8 +192,12 @@ static const choice choices[] = {
     {"flash_sink_logits", 9, has_short_window_of_logits_in_groups, "solutions/11/variants/hopper_window.cu",
      .sink_forward = flash_sink_logits_hopper_window},
     // B1 H64/8 D64, without a window: N4096 0.287, 0.427; N16384 3.55, 6.16; W128, N4096: 0.061, 0.070; N65536 0.80, 1.01
-    {"flash_sink_logits", 9, is_64_or_full_128, "solutions/11/variants/hopper.cu",
+    {"flash_sink_logits", 9, is_full_or_medium, "solutions/11/variants/hopper.cu",
      .sink_forward = flash_sink_logits_hopper},
+    // 2026-11-22, B1, of it and hopper.cu: H64/8 D64 N8192 W512 0.209, 0.259; N32768 W4096 3.52, 6.12, but W160 0.518, 0.480; H16/8 N4096 W128
+    // 0.0228, 0.0269; H64/8 N16384 D128 W128 0.275, 0.419; W4096 2.46, 5.17
+    {"flash_sink_logits", 9, is_64_or_128, "solutions/11/variants/hopper_any_window.cu",
+     .sink_forward = flash_sink_logits_hopper_any_window},
     {"flash_sink_logits", 0, any, "solutions/11/flash_sink_logits.cu", .sink_forward = flash_sink_logits_key},
     // 1582f4c, B1 H64/8 D64 W128, of it and packed_heads: N1024 0.0510, 0.0785; N4096 0.110, 0.212; N65536 1.22, 2.67
     {"flash_sink_logits_backward", 9, has_short_window_of_logits, "solutions/12/variants/hopper_window.cu",
@@ -228,6 +259,16 @@ FORWARD(flash_gqa)
 FORWARD(flash_sinks)
 BACKWARD(flash_gqa_backward)
 BACKWARD(flash_sinks_backward)
+
+wb_status flash_window(
+    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape, wb_stream stream)
+{
+    const wb_status status = wb_check_forward("flash_window", O, L, Q, K, V, shape);
+    if (status != WB_OK) return status;
+    attention_shape without = *shape;
+    without.sinks = 0;  // the kernels of 07 read it
+    return choose("flash_window", shape)->forward(O, L, Q, K, V, &without, stream);
+}
 
 wb_status flash_sink_logits_backward(
     bf16 *dQ, bf16 *dK, bf16 *dV, float *dsinks, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,

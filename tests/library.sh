@@ -38,8 +38,11 @@ while read -r name case; do
     WB_CASE=$case "$out/suite" "$out/tests/${name%_*}_test" "$out/lib/${name}_worker" "${BACKEND:-cpu}" >"$out/lib/$name.log" ||
         { echo "FAIL  the library's kernel of $name, $case"; cat "$out/lib/$name.log"; exit 1; }
 done <<'END'
+06 B=1,Hq=2,Hkv=1,Nq=1000,D=64,W=800
 07 B=1,Hq=2,Hkv=1,Nq=600,D=32,W=100,sinks=3
+07 B=1,Hq=6,Hkv=1,Nq=1068,D=128,W=886,sinks=3
 08_fastest B=1,Hq=2,Hkv=1,Nq=2050,D=16
 09 B=1,Hq=2,Hkv=1,Nq=2050,D=64,W=128,sinks=4
 09 B=1,Hq=2,Hkv=1,Nq=600,D=16,W=100,sinks=3
+11 B=1,Hq=2,Hkv=1,Nq=1000,D=128,W=800
 END

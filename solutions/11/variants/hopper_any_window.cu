@@ -1,0 +1,26 @@
+// hopper_any_window.cu - flash_sink_logits by 07's kernel for any window on a Hopper GPU, without sink tokens and with the logits: D 64 and 128.
+// Without a window, and on other GPUs: hopper.cu's.
+#include "workbook.h"
+#include "tile.cuh"
+#include "hopper.cuh"
+
+namespace walks
+{
+#define SINK_LOGITS
+#include "../../07/variants/hopper_any_window.cu"
+}
+namespace no_window
+{
+#include "hopper.cu"
+}
+
+wb_status flash_sink_logits(
+    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const float *sink_logits,
+    const attention_shape *shape, wb_stream stream)
+{
+    const char *name = "flash_sink_logits";
+    const wb_status status = wb_check_sink_forward(name, O, L, Q, K, V, sink_logits, shape);
+    if (status != WB_OK) return status;
+    const auto go = walks::walks_here(name, shape) ? walks::walk_on_hopper<false> : no_window::flash_sink_logits;
+    return go(O, L, Q, K, V, sink_logits, shape, stream);
+}
