@@ -108,7 +108,7 @@ class Attention(torch.autograd.Function):
         if len(inputs) == 4:
             ctx.lib.call_in_workspace("flash_sink_logits_backward", "in", tensors, ctx.shape)
         elif ctx.shape.window:
-            ctx.lib.call("flash_sinks_backward", tensors, ctx.shape)
+            ctx.lib.call_in_workspace("flash_sinks_backward", "in", tensors, ctx.shape)
         else:
             ctx.lib.call_in_workspace("flash_gqa_backward", "in" if ctx.same_bits else "fastest", tensors, ctx.shape)
         return None, None, None, *gradients, *[None] * (4 - len(inputs))

@@ -6,6 +6,8 @@
 // exempt 08: memory
 // exempt 08_in: memory
 // exempt 08_fastest: memory same_twice
+// exempt 09: memory
+// exempt 09_in: memory
 // exempt 12: memory
 // exempt 12_in: memory
 #include "workbook.h"
@@ -46,12 +48,15 @@ sink_forward flash_sink_logits_key, flash_sink_logits_hopper, flash_sink_logits_
 block_mask_forward flash_block_mask_key, flash_block_mask_hopper;
 backward flash_gqa_backward_key, flash_gqa_backward_hopper_same_bits;
 backward flash_sinks_backward_key, flash_sinks_backward_packed_heads, flash_sinks_backward_hopper;
-backward_in flash_gqa_backward_in_hopper, flash_gqa_backward_in_hopper_same_bits, flash_gqa_backward_in_atomic_dq;
+backward flash_sinks_backward_hopper_any_window;
+backward_in flash_gqa_backward_in_hopper, flash_gqa_backward_in_hopper_same_bits, flash_gqa_backward_in_atomic_dq,
+    flash_sinks_backward_in_hopper_any_window;
 sink_backward flash_sink_logits_backward_packed_heads, flash_sink_logits_backward_hopper,
     flash_sink_logits_backward_hopper_window;
 sink_backward_in flash_sink_logits_backward_in_hopper;
 workspace flash_gqa_backward_workspace_hopper, flash_gqa_backward_workspace_hopper_same_bits,
-    flash_gqa_backward_workspace_atomic_dq, flash_sink_logits_backward_workspace_hopper;
+    flash_gqa_backward_workspace_atomic_dq, flash_sinks_backward_workspace_hopper_any_window,
+    flash_sink_logits_backward_workspace_hopper;
 
 static bool is_64_or_128(const attention_shape *shape) { return shape->head_dim == 64 || shape->head_dim == 128; }
 static bool is_longer_64_or_128(const attention_shape *shape)
@@ -181,6 +186,12 @@ static const choice choices[] = {
     // without sinks N512 0.0456, 0.0629; N4096 0.105, 0.214; N65536 1.18, 2.68
     {"flash_sinks_backward", 9, has_short_window, "solutions/09/variants/hopper.cu",
      .backward = flash_sinks_backward_hopper},
+    // 2026-11-22, of it and packed_heads, ms, without sinks. D128: B1 H32/8 N8192 W4096 1.76, 5.46; W32 0.222, 0.257; H16/8 W1024 0.40, 1.12;
+    // B1 H8 N256 W64 0.019, 0.027. D64: B1 H64/8 N8192 W256 0.377, 0.584; W130 0.361, 0.415; W1024, 4 sinks 0.87, 1.83; H16/8 N4096 W128, 64 sinks
+    // 0.089, 0.099; no window, H64/8 N4096 0.75, 2.03
+    {"flash_sinks_backward", 9, is_64_or_128, "solutions/09/variants/hopper_any_window.cu",
+     .backward = flash_sinks_backward_hopper_any_window, .backward_in = flash_sinks_backward_in_hopper_any_window,
+     .workspace = flash_sinks_backward_workspace_hopper_any_window},
     // 31b35ee, H16/8 D16 W256, 4 sinks, us, of it and packed_heads: N256 20.4, 22.1; N512 29.7, 33.8; N1024 45.0, 34.3. (At N16384 it is ahead
     // again, 160 and 170, in that row alone: left to packed_heads.)
     {"flash_sinks_backward", 0, is_brief_16, "solutions/09/flash_sinks_backward.cu",
@@ -203,7 +214,8 @@ static const choice choices[] = {
     {"flash_sink_logits_backward", 9, has_short_window_of_logits, "solutions/12/variants/hopper_window.cu",
      .sink_backward = flash_sink_logits_backward_hopper_window},
     // B1 H64/8 D64, without a window: N1024 0.100, 0.393; N4096 0.741, 2.12; N65536 172, 367
-    {"flash_sink_logits_backward", 9, is_full_64_or_128, "solutions/12/variants/hopper.cu",
+    // 2026-11-22: under a window they are the kernels of 09's row.
+    {"flash_sink_logits_backward", 9, is_64_or_128, "solutions/12/variants/hopper.cu",
      .sink_backward = flash_sink_logits_backward_hopper, .sink_backward_in = flash_sink_logits_backward_in_hopper,
      .workspace = flash_sink_logits_backward_workspace_hopper},
     // B1 H64/8 D64 W128: N4096 0.213, 0.226; N65536 2.66, 2.86
@@ -327,27 +339,30 @@ size_t flash_gqa_backward_workspace(const attention_shape *shape)
     return same_bits > fastest ? same_bits : fastest;
 }
 
-#define BACKWARD_IN(name, chosen)                                                                                      \
+// `taken`: the shape as the validator may see it.
+#define BACKWARD_IN(name, problem, chosen, taken)                                                                      \
     wb_status name(                                                                                                    \
         void *memory, size_t bytes, bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K,          \
         const bf16 *V, const bf16 *O, const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)  \
     {                                                                                                                  \
-        attention_shape masked;                                                                                        \
-        const wb_status status =                                                                                       \
-            wb_check_backward("flash_gqa_backward", dQ, dK, dV, delta, Q, K, V, O, L, dO, with_mask(&masked, shape));  \
+        const wb_status status = wb_check_backward(problem, dQ, dK, dV, delta, Q, K, V, O, L, dO, taken);              \
         if (status != WB_OK) return status;                                                                            \
         const choice *c = choose(chosen, shape);                                                                       \
         return c->backward_in ? c->backward_in(memory, bytes, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream)     \
                               : c->backward(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);                      \
     }
-BACKWARD_IN(flash_gqa_backward_in, "flash_gqa_backward")
-BACKWARD_IN(flash_gqa_backward_fastest, "flash_gqa_backward_fastest")
+#define WITH_MASK with_mask(&(attention_shape){0}, shape)
+BACKWARD_IN(flash_gqa_backward_in, "flash_gqa_backward", "flash_gqa_backward", WITH_MASK)
+BACKWARD_IN(flash_gqa_backward_fastest, "flash_gqa_backward", "flash_gqa_backward_fastest", WITH_MASK)
+BACKWARD_IN(flash_sinks_backward_in, "flash_sinks_backward", "flash_sinks_backward", shape)
 
-size_t flash_sink_logits_backward_workspace(const attention_shape *shape)
-{
-    const char *name = "flash_sink_logits_backward";
-    return wb_check_shape(name, shape) == WB_OK ? needs(name, shape) : 0;
-}
+#define WORKSPACE(name)                                                                                                \
+    size_t name##_workspace(const attention_shape *shape)                                                              \
+    {                                                                                                                  \
+        return wb_check_shape(#name, shape) == WB_OK ? needs(#name, shape) : 0;                                        \
+    }
+WORKSPACE(flash_sinks_backward)
+WORKSPACE(flash_sink_logits_backward)
 
 wb_status flash_sink_logits_backward_in(
     void *memory, size_t bytes, bf16 *dQ, bf16 *dK, bf16 *dV, float *dsinks, float *delta, const bf16 *Q, const bf16 *K,

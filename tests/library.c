@@ -61,12 +61,14 @@ static int workspaces_are_told(void)
 {
     attention_shape shape = {1, 4, 2, 100, 100, 64, 0.125f, 1, 1 << 20, 0};
     const size_t bytes = flash_gqa_backward_workspace(&shape);
-    const size_t sinks = flash_sink_logits_backward_workspace(&shape);
+    const size_t tokens = flash_sinks_backward_workspace(&shape), sinks = flash_sink_logits_backward_workspace(&shape);
     const bool hopper = wb_device_capability() == 9;
     // dQ of four heads in float32, of 100 queries up to 128; L and delta of these; dK and dV of two heads, not yet of all their queries.
     const size_t sums = 4 * 128 * (64 + 2) * 4, at_most = sums + 2 * 128 * 2 * 64 * 4 + 4096;
-    if (hopper ? bytes < sums || bytes > at_most || sinks < sums || sinks > at_most : bytes || sinks)
-        return printf("workspaces of %zu and %zu bytes\n", bytes, sinks);
+    const size_t all[] = {bytes, tokens, sinks};
+    for (int i = 0; i < 3; i++)
+        if (hopper ? all[i] < sums || all[i] > at_most : all[i])
+            return printf("workspace %d has %zu bytes\n", i, all[i]);
 
     static float there[64];  // no kernel begins, so this may be host memory
     bf16 *x = (bf16 *)(((uintptr_t)there + 15) & ~(uintptr_t)15);
@@ -74,12 +76,13 @@ static int workspaces_are_told(void)
         void *memory = how == 1 ? NULL : (char *)x + (how == 2);
         const size_t lent = how == 0 ? sums : at_most;
         const char *word = how == 0 ? "workspace has" : how == 1 ? "workspace is null" : "workspace is not aligned";
-        const wb_status status[3] = {
+        const wb_status status[] = {
             flash_gqa_backward_in(memory, lent, x, x, x, there, x, x, x, x, there, x, &shape, NULL),
             flash_gqa_backward_fastest(memory, lent, x, x, x, there, x, x, x, x, there, x, &shape, NULL),
+            flash_sinks_backward_in(memory, lent, x, x, x, there, x, x, x, x, there, x, &shape, NULL),
             flash_sink_logits_backward_in(memory, lent, x, x, x, there, there, x, x, x, there, x, there, x, &shape,
                                           NULL)};
-        for (int i = 0; i < 3; i++)
+        for (int i = 0; i < 4; i++)
             if (status[i] != WB_BAD_ARGUMENT || !strstr(wb_last_message(), word))
                 return printf("workspace %d of function %d: %s\n", how, i, wb_last_message());
     }
@@ -90,8 +93,9 @@ static int workspaces_are_told(void)
     shape.causal = 1;
     if (flash_gqa_backward_workspace(&shape)) return printf("a workspace that the key does not need\n");
     shape.head_dim = 64, shape.kv_heads = 0;
-    if (flash_gqa_backward_workspace(&shape) || flash_sink_logits_backward_workspace(&shape) ||
-        flash_gqa_backward_workspace(NULL) || flash_sink_logits_backward_workspace(NULL))
+    if (flash_gqa_backward_workspace(&shape) || flash_sinks_backward_workspace(&shape) ||
+        flash_sink_logits_backward_workspace(&shape) || flash_gqa_backward_workspace(NULL) ||
+        flash_sinks_backward_workspace(NULL) || flash_sink_logits_backward_workspace(NULL))
         return printf("a workspace for what is refused\n");
     return 0;
 }

@@ -51,7 +51,17 @@ wb_status __wrap_flash_gqa_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, 
     return JOIN(flash_gqa_backward_, FORM)(lent, bytes, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
 }
 
-// There is no fastest form of 12: it is linked where nothing calls it.
+// There is no fastest form of 09 and 12: they are linked where nothing calls it.
+wb_status __wrap_flash_sinks_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K,
+                                      const bf16 *V, const bf16 *O, const float *L, const bf16 *dO,
+                                      const attention_shape *shape, wb_stream stream)
+{
+    const size_t bytes = flash_sinks_backward_workspace(shape);
+    const wb_status status = lend("flash_sinks_backward", bytes);
+    if (status != WB_OK) return status;
+    return flash_sinks_backward_in(lent, bytes, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+}
+
 wb_status __wrap_flash_sink_logits_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *dsinks, float *delta, const bf16 *Q,
                                             const bf16 *K, const bf16 *V, const float *sink_logits, const bf16 *O,
                                             const float *L, const bf16 *dO, const attention_shape *shape,

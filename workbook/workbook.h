@@ -260,7 +260,7 @@ const char *wb_version(void);
 // on the current device; "" for a function that has but its key.
 const char *wb_library_kernel(const char *function, const attention_shape *shape);
 
-// 08 and 12 add up dQ in float32 where that is fastest, in a workspace: device memory of NAME_workspace bytes, aligned to 256 bytes, of any
+// 08, 09 and 12 add up dQ in float32 where that is fastest, in a workspace: device memory of NAME_workspace bytes, aligned to 256 bytes, of any
 // contents. Where the answer is 0 none is needed, and it may be null; so it is for a shape that the function refuses.
 //
 //   NAME           takes the workspace from the stream's memory pool (cudaMallocAsync) and gives it back when the work is done, in the order of the
@@ -271,7 +271,8 @@ const char *wb_library_kernel(const char *function, const attention_shape *shape
 //   NAME_fastest   likewise, but blocks add to dQ in the order in which they come: its last bits change from run to run.
 //
 // Those of 08 with a workspace take causal = 0 as well, where every query sees every key: for D 64 and 128 on sm_90, else WB_UNSUPPORTED.
-// A workspace has about 4 B Hq (D + 2) bytes for each query, and where Hq > Hkv 8 B Hkv D more for each key, N up to a multiple of 128.
+// A workspace has about 4 B Hq (D + 2) bytes for each query, and where Hq > Hkv, or keys are sinks, up to 8 B Hkv D more for each
+// key, N up to a multiple of 128.
 size_t flash_gqa_backward_workspace(const attention_shape *shape);  // enough for both
 wb_status flash_gqa_backward_in(void *workspace, size_t bytes, bf16 *dQ, bf16 *dK, bf16 *dV, float *delta,
                                 const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O, const float *L,
@@ -279,6 +280,10 @@ wb_status flash_gqa_backward_in(void *workspace, size_t bytes, bf16 *dQ, bf16 *d
 wb_status flash_gqa_backward_fastest(void *workspace, size_t bytes, bf16 *dQ, bf16 *dK, bf16 *dV, float *delta,
                                      const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O, const float *L,
                                      const bf16 *dO, const attention_shape *shape, wb_stream stream);
+size_t flash_sinks_backward_workspace(const attention_shape *shape);
+wb_status flash_sinks_backward_in(void *workspace, size_t bytes, bf16 *dQ, bf16 *dK, bf16 *dV, float *delta,
+                                  const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O, const float *L,
+                                  const bf16 *dO, const attention_shape *shape, wb_stream stream);
 size_t flash_sink_logits_backward_workspace(const attention_shape *shape);
 wb_status flash_sink_logits_backward_in(void *workspace, size_t bytes, bf16 *dQ, bf16 *dK, bf16 *dV, float *dsinks,
                                         float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,

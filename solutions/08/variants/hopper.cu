@@ -1,28 +1,35 @@
 // hopper.cu - flash_gqa_backward on a Hopper GPU, in the words of problem 10: five products, and the copy engine adds up dQ.
 //
-// A block owns 128 keys of one key head, 64 a warpgroup, and walks over the queries that see them. Scores and their gradients lie on
-// their sides, keys as rows, so that P and dS are left factors of the products for dV and dK as they lie in registers. dS goes through
-// shared memory, transposed, to dQ = dS K; and dQ to a sum in global memory, in float32, by the copy engine.
+// A block has 128 keys of one key head at a time, 64 a warpgroup, and walks over the queries that see them; then it takes what work is left.
+// Scores and their gradients lie on their sides, keys as rows, so that P and dS are left factors of the products for dV and dK as they lie
+// in registers. dS goes through shared memory, transposed, to dQ = dS K; and dQ to a sum in global memory, in float32, by the copy engine.
 // Three kernels: delta and what the next one reads; the gradients; dQ out of its sum.
 //
 // Two modes. The fastest adds to dQ in whatever order blocks come; its last bits change from run to run. SAME_BITS gives each block its
 // turn (FlashAttention-4's way): hopper_same_bits.cu. dK and dV have the same bits each time in both.
 // D = 16 and 32, and GPUs that are none of sm_90, are the key's.
 //
+// 09 and 12 include this file for their windows (#define WINDOWS): a tile of keys has a last query, too. Keys that are sinks are seen from
+// beyond it; those queries are shared out as further work, or the first tile would end long after all others.
+//
 // exempt: memory same_twice
 #include "workbook.h"
 #include "hopper.cuh"
 
+#ifndef WINDOWS
 namespace of_the_key
 {
 #include "../flash_gqa_backward.cu"
 }
+#endif
 
 #ifndef SAME_BITS
 #define SAME_BITS false
 #endif
 
+enum mask_kind { FULL, CAUSAL, WINDOW };
 constexpr int BK = 128;                                      // keys of a block
+constexpr int MOST_FAR_PARTS = 16;                           // dK and dV of sinks pass through all of them
 template <int D> constexpr int BQ_of = D == 128 ? 64 : 128;  // queries of a step
 
 // --------------------------------------------------------------------------------------------------------------- before
@@ -42,12 +49,23 @@ template <int Cols> TILE_FN void load(col_vec<Cols> &v, const float (&src)[Cols]
     }
 }
 
-// Who does what. An item is a key head and `share` of its query heads; each tile of its keys is a block's work. `side` items stand side
-// by side in the grid, about as many as make the blocks that run at a time: what these read stays in the cache.
+// Who does what. An item is a key head and `share` of its query heads; with a tile of its keys it is the work that a block takes. `side` items
+// stand side by side in the order of work, about as many as make the blocks that run at a time: what these read stays in the cache.
 struct schedule {
     int kv_heads, group;      // key heads of the whole batch, query heads of each
-    int share, items, side;   // items of one key head are kv_heads apart
+    int share, shares;        // shares: how many make a group
+    int items, side;          // items of one key head are kv_heads apart
     int key_tiles, blocks64;  // of a head: tiles of BK keys; of 64 queries, two for each of those
+    // Of a window alone. The queries that see an item's sinks from afar are cut into far_parts parts of far_steps tiles of each head.
+    int W, sinks, far_tiles, far_parts, far_steps;  // far_tiles: so many tiles of keys, the first, have sinks
+    int works;
+    bool many;  // a block takes many
+};
+
+struct work {
+    int kv_head, turn, turns;  // -1: there is none. Which of the turns at the sums of dK and dV is ours
+    int key_tile, far_part;    // 0: near
+    int q_head0, first, last;  // the first head; tiles of queries first ... last - 1
 };
 
 // What the kernels hand to one another.
@@ -57,7 +75,7 @@ template <int D> struct workspace {
     void *stats;            // [B Hq, blocks64 * 64 / BQ], statistics<BQ>
     unsigned *dQ_turn;      // [B Hq, blocks64]: how many tiles of keys have been added
     unsigned *dKV_turn;     // [B Hkv, key_tiles, 2]: how many items
-    unsigned *next_block;   // how many blocks have begun
+    unsigned *next_work;    // how many works have been taken
 };
 
 // delta = rowsum(dO * O): D / 8 neighbouring lanes share a row, each of them 16 bytes of it. And zeros for what counts and adds up.
@@ -96,7 +114,7 @@ template <int D, bool ORDERED> __global__ __launch_bounds__(256) void prepare_ke
             s.delta[place(row % BQ)] = sum;  // of such a row 0
             if (row < N) delta[head * N + row] = sum;
             if (row % 64 == 0) w.dQ_turn[head * blocks64 + row / 64] = w.dKV_turn[head * blocks64 + row / 64] = 0;
-            if (row == 0 && head == 0) *w.next_block = 0;
+            if (row == 0 && head == 0) *w.next_work = 0;
         }
         if (ORDERED) continue;  // who comes first does not add, but put
         float4 *zeros = reinterpret_cast<float4 *>(w.dQ_sum) + (head * blocks64 * 64 + row) * (D / 4) + lane;
@@ -115,11 +133,13 @@ template <int D> struct backward_tiles {
     fragments<D> dQ[2][PARTS];         // of each warpgroup, on its way to the sum
     statistics<BQ> stats[2];           // come with Q
     ring_signals<2> Q_signals, dO_signals;
-    signal K_full, V_full, dQ_full[2][PARTS], dQ_empty[2][PARTS];
-    unsigned number;  // of this block, in the order of work
+    signal K_full, V_full, KV_empty, dQ_full[2][PARTS], dQ_empty[2][PARTS];
+    work works[2];  // a ring
+    ring_signals<2> work_signals;
 };
 
-template <int D, bool CAUSAL, bool ORDERED> __global__ __launch_bounds__(384, 1) void backward_kernel(
+// MANY: a block takes work after work. Without, one, and the loop's few more instructions are saved.
+template <int D, mask_kind MASK, bool ORDERED, bool MANY> __global__ __launch_bounds__(384, 1) void backward_kernel(
     const __grid_constant__ tensor_map dK_map,  // [B, Hkv, N, D], all in tiles of 64 rows but Q and dO
     const __grid_constant__ tensor_map dV_map,  // [B, Hkv, N, D]
     const __grid_constant__ tensor_map Q_map,   // [B, Hq, N, D] in tiles of BQ rows
@@ -129,76 +149,136 @@ template <int D, bool CAUSAL, bool ORDERED> __global__ __launch_bounds__(384, 1)
     workspace<D> w, schedule plan, int N, float scale)
 {
     constexpr int BQ = BQ_of<D>, PARTS = BQ / 64;
+    constexpr bool DIAGONAL = MASK != FULL, WINDOWED = MASK == WINDOW;
     using registers = register_shares<2, 24, 240>;
     extern __shared__ __align__(1024) unsigned char shared[];  // shared_memory() takes registers: none is left
     auto &tiles = *reinterpret_cast<backward_tiles<D> *>(shared);
-    const int shares = plan.group / plan.share;  // items of a key head
+    const int end = plan.blocks64 / PARTS, W = plan.W;
+    const auto work_of = [&](int number) {
+        work now = {-1, 0, 0, 0, 0, 0, 0, 0};
+        if (number >= plan.works) return now;
+        const int in_row = plan.side * plan.key_tiles, n = number % in_row, item0 = number / in_row * plan.side;
+        const int here_items = min(plan.side, plan.items - item0);
+        const int far = number - plan.items * plan.key_tiles;  // of the works for sinks from afar, the last
+        const bool is_far = WINDOWED && far >= 0;
+        const int item = is_far ? far % plan.items : item0 + n % here_items;
+        now.kv_head = item % plan.kv_heads;
+        now.far_part = is_far ? 1 + far / plan.items % plan.far_parts : 0;
+        now.turn = now.far_part * plan.shares + item / plan.kv_heads;
+        // Early keys are seen by the most queries, so they come first. In turns it is the other way round: a block adds to its first query
+        // tile, on the diagonal, before all others, and comes to the next ones when the blocks of later keys have been there.
+        now.key_tile = is_far                ? plan.far_tiles - 1 - far / (plan.items * plan.far_parts)
+                       : DIAGONAL && ORDERED ? plan.key_tiles - 1 - n / here_items
+                                             : n / here_items;
+        now.turns = WINDOWED && now.key_tile < plan.far_tiles ? plan.shares * (1 + plan.far_parts) : plan.shares;
+        now.q_head0 = now.kv_head * plan.group + item / plan.kv_heads * plan.share;
+        now.first = DIAGONAL ? now.key_tile * BK / BQ : 0, now.last = end;
+        if (WINDOWED) {
+            const int queries_end = (N - 1) / BQ + 1;
+            now.last = min(queries_end, (now.key_tile * BK + BK - 1 + W - 1) / BQ + 1);
+            if (is_far) now.first = now.last + (now.far_part - 1) * plan.far_steps;
+            if (is_far) now.last = min(queries_end, now.first + plan.far_steps);
+        }
+        return now;
+    };
     if (threadIdx.x == 0) {
-        tiles.K_full.init(2), tiles.V_full.init(2);
+        tiles.K_full.init(2), tiles.V_full.init(2), tiles.KV_empty.init(2);
         for (int g = 0; g < 2; g++)
             for (int b = 0; b < PARTS; b++) tiles.dQ_full[g][b].init(4), tiles.dQ_empty[g][b].init(1);
-        tiles.Q_signals.init(8), tiles.dO_signals.init(8);
+        tiles.Q_signals.init(8), tiles.dO_signals.init(8), tiles.work_signals.init(8 + 3);
         signals_ready();
         after_may_begin();
         before_is_done();
-        tiles.number = ORDERED || shares > 1 ? take_number(w.next_block) : blockIdx.x;  // await: only for who has begun
+        // await: only for who has begun
+        if (!MANY) tiles.works[0] = work_of(ORDERED || plan.shares > 1 ? take_number(w.next_work) : blockIdx.x);
     }
     __syncthreads();
 
-    // who am I
-    const int in_row = plan.side * plan.key_tiles, n = tiles.number % in_row, item0 = tiles.number / in_row * plan.side;
-    const int here_items = min(plan.side, plan.items - item0), item = item0 + n % here_items;
-    const int kv_head = item % plan.kv_heads, turn = item / plan.kv_heads;  // of the key head's items
-    // Early keys are seen by the most queries, so they come first. In turns it is the other way round: a block adds to its first query
-    // tile, on the diagonal, before all others, and comes to the next ones when the blocks of later keys have been there.
-    const int key_tile = CAUSAL && ORDERED ? plan.key_tiles - 1 - n / here_items : n / here_items;
-    const int block_key = key_tile * BK, first = CAUSAL ? block_key / BQ : 0, end = plan.blocks64 / PARTS;
-    const int q_head0 = kv_head * plan.group + turn * plan.share;
-    // f(query head, query tile) for each tile that sees one of our keys
-    const auto each_step = [&](auto f) {
+    // f(work, how many before) for each that this block takes: by all 32 lanes of a warp, or alone
+    const auto each_work = [&](bool alone, auto f) {
+        if (!MANY) f(tiles.works[0], 0);
+        for (int n = 0; MANY; n++) {
+            receiver works(tiles.works, tiles.work_signals);
+            works.stage = n % 2, works.phase = n / 2 % 2;
+            const work &now = works.receive();
+            if (now.kv_head < 0) return;
+            f(now, n);
+            if (!alone) __syncwarp();  // no lane reads it any more
+            works.release();
+        }
+    };
+    // f(query head, query tile) for each tile that sees one of its keys
+    const auto each_step = [&](const work &now, auto f) {
+        const int first = now.first, last = now.last;  // read once: in each step it would cost 3 to 5 % of the time
         for (int h = 0; h < plan.share; h++) {
 #pragma unroll 1
-            for (int q = first; q < end; q++) f(q_head0 + h, q);
+            for (int q = first; q < last; q++) f(now.q_head0 + h, q);
         }
     };
 
     if (warpgroup_id() == 0) {
         registers::give();
-        if (threadIdx.x == 0) {  // fetches
+        if (threadIdx.x == 0) {  // takes work, and fetches what belongs to queries
             sender Q(tiles.Q, tiles.Q_signals), dO(tiles.dO, tiles.dO_signals);
-            for (int g = 0; g < 2; g++) load_async(tiles.K[g], K_map, block_key + 64 * g, kv_head, tiles.K_full);
-            for (int g = 0; g < 2; g++) load_async(tiles.V[g], V_map, block_key + 64 * g, kv_head, tiles.V_full);
+            sender works(tiles.works, tiles.work_signals);
             const auto *stats = static_cast<const statistics<BQ> *>(w.stats);
-            each_step([&](int head, int q) {
+            const auto send = [&](int head, int q) {
                 Q.send_with(Q_map, q * BQ, head, tiles.stats, &stats[(size_t)head * end + q]);
                 dO.send(dO_map, q * BQ, head);
+            };
+            if (!MANY) each_step(tiles.works[0], send);
+            for (bool more = MANY; more;) {
+                const int number = take_number(w.next_work);
+                works.empty[works.stage].wait(works.phase);
+                work &now = tiles.works[works.stage];
+                now = work_of(number);
+                more = now.kv_head >= 0;
+                works.full[works.stage].arrive();
+                works.next();
+                if (more) each_step(now, send);
+            }
+        } else if (threadIdx.x == 96) {  // fetches keys and values
+            each_work(true, [&](const work &now, int n) {
+                tiles.KV_empty.wait(n % 2 ^ 1);
+                for (int g = 0; g < 2; g++)
+                    load_async(tiles.K[g], K_map, now.key_tile * BK + 64 * g, now.kv_head, tiles.K_full);
+                for (int g = 0; g < 2; g++)
+                    load_async(tiles.V[g], V_map, now.key_tile * BK + 64 * g, now.kv_head, tiles.V_full);
             });
         } else if (threadIdx.x == 32 || threadIdx.x == 64) {  // adds to dQ what one of the warpgroups has computed
             const int g = threadIdx.x / 32 - 1;
-            int b = 0;
+            int b = 0, step = 0;
             uint32_t phase = 0;
-            bool come = false;  // our turn at this tile
-            each_step([&](int head, int q) {
-                if (PARTS == 1 && q % 2 != g) return;
-                const int block64 = PARTS * q + (PARTS == 1 ? 0 : g);
-                const size_t at = (size_t)head * plan.blocks64 + block64;
-                // How many tiles of keys come before ours; and at our next tile, two further.
-                const unsigned mine = CAUSAL ? block64 / 2 - key_tile : key_tile, next_turn = CAUSAL ? mine + 1 : mine;
-                tiles.dQ_full[g][b].wait(phase);
-                if (ORDERED && !come) await(&w.dQ_turn[at], mine);
-                if (ORDERED && mine == 0)
-                    put_async(&w.dQ_sum[at], tiles.dQ[g][b]);
-                else
-                    add_async(&w.dQ_sum[at], tiles.dQ[g][b]);
-                stores_read();
-                tiles.dQ_empty[g][b].arrive();
-                if (ORDERED) {
-                    come =
-                        block64 + 2 < plan.blocks64 && is_turn(&w.dQ_turn[at + 2], next_turn);  // while it is written
-                    stores_done();
-                    announce(&w.dQ_turn[at]);
-                }
-                if (++b == PARTS) b = 0, phase ^= 1;
+            each_work(true, [&](const work &now, int) {
+                // How many tiles of keys come before ours: those from the diagonal on, and for a far sink all that are near, then later sinks.
+                const auto mine_at = [&](int block64) {
+                    if (!DIAGONAL) return now.key_tile;
+                    if (!WINDOWED || !now.far_part) return block64 / 2 - now.key_tile;
+                    const int nearest = (block64 / PARTS * BQ - W + 1) / BK;  // of the tiles of keys
+                    return block64 / 2 - nearest + min(plan.far_tiles, nearest) - now.key_tile;
+                };
+                bool come = false;  // our turn at this tile
+                each_step(now, [&](int head, int q) {
+                    if (PARTS == 1 && step++ % 2 != g) return;
+                    const int block64 = PARTS * q + (PARTS == 1 ? 0 : g);
+                    const size_t at = (size_t)head * plan.blocks64 + block64;
+                    const unsigned mine = mine_at(block64);
+                    tiles.dQ_full[g][b].wait(phase);
+                    if (ORDERED && !come) await(&w.dQ_turn[at], mine);
+                    if (ORDERED && mine == 0)
+                        put_async(&w.dQ_sum[at], tiles.dQ[g][b]);
+                    else
+                        add_async(&w.dQ_sum[at], tiles.dQ[g][b]);
+                    stores_read();
+                    tiles.dQ_empty[g][b].arrive();
+                    if (ORDERED) {
+                        come = block64 + 2 < now.last * PARTS &&
+                               is_turn(&w.dQ_turn[at + 2], mine_at(block64 + 2));  // while it is written
+                        stores_done();
+                        announce(&w.dQ_turn[at]);
+                    }
+                    if (++b == PARTS) b = 0, phase ^= 1;
+                });
             });
         }
         return;
@@ -206,117 +286,146 @@ template <int D, bool CAUSAL, bool ORDERED> __global__ __launch_bounds__(384, 1)
 
     // computes
     registers::take();
-    const int group = warpgroup_id() - 1, group_key = block_key + 64 * group, key = group_key + 16 * warp_in_group();
+    const int group = warpgroup_id() - 1;
+    const bool first_thread = threadIdx.x % warpgroup_threads == 0;
     const float scale2 = scale * LOG2_E;
-    receiver Q_in(tiles.Q, tiles.Q_signals), dO_in(tiles.dO, tiles.dO_signals);
-    reg_tile<16, D> dK = {}, dV = {};
-    int b = 0;  // where our next dQ goes
-    uint32_t phase = 0;
+    receiver Q_in(tiles.Q, tiles.Q_signals);
     bool pending = false;  // the last dQ has been stored, but the copy engine does not know
     // After writes_visible(). A step later than it could be: so that one fence serves dQ and the next dS.
-    const auto hand_over = [&] {
+    const auto hand_over = [&](int stage) {  // of that step
         __syncwarp();
-        if (lane_id() == 0) tiles.dQ_full[group][(b + PARTS - 1) % PARTS].arrive();
+        if (lane_id() == 0) tiles.dQ_full[group][stage % PARTS].arrive();
         pending = false;
     };
-    tiles.K_full.wait(0);
-    tiles.V_full.wait(0);
-    each_step([&](int, int q) {
-        const int stage = Q_in.stage, q0 = q * BQ;
-        const bool mine = PARTS == 2 || q % 2 == group;  // whether dQ of this step is
-        const auto &Q = Q_in.receive();
-        if (CAUSAL && PARTS == 1 && q0 + BQ <= group_key) {
-            // the first step of the second warpgroup: none of its keys are seen, and the turn is not its
-            dO_in.receive();
+    each_work(false, [&](const work &now, int n) {
+        const int block_key = now.key_tile * BK, group_key = block_key + 64 * group,
+                  key = group_key + 16 * warp_in_group();
+        reg_tile<16, D> dK = {}, dV = {};
+        tiles.K_full.wait(n % 2);
+        tiles.V_full.wait(n % 2);
+        each_step(now, [&](int, int q) {
+            // The rings of Q and dO turn once a step; and so does dQ, which has two places, or one of each warpgroup's, who take turns.
+            const int stage = Q_in.stage, b = stage % PARTS, q0 = q * BQ;
+            const uint32_t phase = Q_in.phase;
+            receiver dO_in(tiles.dO, tiles.dO_signals);
+            dO_in.stage = stage, dO_in.phase = phase;
+            const bool mine = PARTS == 2 || stage == group;  // whether dQ of this step is
+            // Whether the queries of our dQ see none of the second 64 keys, or of the first.
+            const int dQ_part = PARTS == 1 ? 0 : group, dQ_first = q0 + 64 * dQ_part;
+            const bool early =
+                DIAGONAL && (dQ_first <= block_key || (WINDOWED && now.far_part && plan.sinks <= block_key + 64));
+            const bool late = WINDOWED && dQ_first - (block_key + 63) >= W && plan.sinks <= block_key;
+            const auto begin_dQ = [&](reg_tile<16, D> &dQ) {  // dQ = dS K
+                mma_AB_first_async(dQ, tiles.dS[stage][late][dQ_part], tiles.K[late]);
+                if (!early && !late) mma_AB_async(dQ, tiles.dS[stage][1][dQ_part], tiles.K[1]);
+            };
+            const auto &Q = Q_in.receive();
+            const bool above = DIAGONAL && PARTS == 1 && q0 + BQ <= group_key;
+            const bool beyond = WINDOWED && q0 - (group_key + 63) >= W && plan.sinks <= group_key;
+            if (above || beyond) {  // none of our keys are seen. Without a window the turn is not ours, either
+                dO_in.receive();
+                Q_in.release();
+                dO_in.release();
+                if (pending) writes_visible(), hand_over(stage ^ 1);
+                if (WINDOWED && mine) tiles.dQ_empty[group][b].wait(phase ^ 1);
+                if (PARTS == 1)
+                    gather<2>(stage, WINDOWED && mine);
+                else
+                    meet<2>();
+                if (!WINDOWED || !mine) return;
+                reg_tile<16, D> dQ;
+                begin_dQ(dQ);
+                products_done<0>(dQ);
+                store(tiles.dQ[group][b], dQ);
+                pending = true;
+                return;
+            }
+            reg_tile<16, BQ> P, dS;
+            mma_ABt_async(P, tiles.K[group], Q);  // S^T = K Q^T
+            // Loads stand in a queue behind the products issued before them: so L comes here, and the wait for dO keeps it from being moved.
+            col_vec<BQ> L, delta;
+            load(L, tiles.stats[stage].L);
+            const auto &dO = dO_in.receive();
+            mma_ABt_async(dS, tiles.V[group], dO);  // dP^T = V dO^T
+            products_done<1>(P);
+            const bool diagonal = DIAGONAL && q0 < key + 15, ragged = N - block_key < BK;
+            if (WINDOWED ? diagonal || q0 + BQ - 1 - key >= W : diagonal || ragged)
+                each(P, [&](float &x, element e) {
+                    const int i = q0 + e.col, j = key + e.row;
+                    if (WINDOWED) {  // of keys beyond the last one, too: no query comes after them
+                        const unsigned seen_by = j < plan.sinks ? INT_MAX : W;
+                        if ((unsigned)(i - j) >= seen_by) x = -INFINITY;
+                    } else if ((DIAGONAL && j > i) || j >= N)
+                        x = -INFINITY;
+                });
+            each(P, [&](float &x, element e) { x = exp2_fast(x * scale2 - L[e]); });  // S^T becomes P^T
+            weights<BQ> P_left, dS_left;
+            round_to(P_left, P);
+            // Could be later; here, a branch, it keeps half of the exponentials before the next wait, where they have company.
+            if (mine) tiles.dQ_empty[group][b].wait(phase ^ 1);
+            load(delta, tiles.stats[stage].delta);
+            products_done<0>(dS);
+            each(dS, [&](float &x, element e) { x = P[e] * (x - delta[e]); });
+            round_to(dS_left, dS);
+            store_transposed(tiles.dS[stage][group], dS_left);
+            mma_AB_async(dV, P_left, dO);  // dV += P^T dO
+            writes_visible();
+            if (pending) hand_over(stage ^ 1);  // one fence for both stores
+            if (PARTS == 1)
+                gather<2>(stage, mine);  // who computes dQ needs the other's dS
+            else
+                meet<2>();
+            if (mine) {
+                reg_tile<16, D> dQ;
+                if (PARTS == 1) products_done<0>(dV);  // or there are not enough registers
+                begin_dQ(dQ);
+                mma_AB_async(dK, dS_left, Q);  // dK += dS^T Q, times scale at the end
+                products_done<1>(dQ);
+                if (PARTS == 2) products_done<1>(dV);
+                dO_in.release();
+                store(tiles.dQ[group][b], dQ);
+                pending = true;
+            } else {
+                mma_AB_async(dK, dS_left, Q);
+                products_done<1>(dV);
+                dO_in.release();
+            }
+            products_done<0>(dK);
             Q_in.release();
-            dO_in.release();
-            if (pending) writes_visible(), hand_over();
-            gather<2>(q % 2, false);
-            return;
-        }
-        reg_tile<16, BQ> P, dS;
-        mma_ABt_async(P, tiles.K[group], Q);  // S^T = K Q^T
-        // Loads stand in a queue behind the products issued before them: so L comes here, and the wait for dO keeps it from being moved.
-        col_vec<BQ> L, delta;
-        load(L, tiles.stats[stage].L);
-        const auto &dO = dO_in.receive();
-        mma_ABt_async(dS, tiles.V[group], dO);  // dP^T = V dO^T
-        products_done<1>(P);
-        const bool diagonal = CAUSAL && q0 < key + 15, ragged = N - block_key < BK;
-        if (diagonal || ragged)
-            each(P, [&](float &x, element e) {
-                const int i = q0 + e.col, j = key + e.row;
-                if ((CAUSAL && j > i) || j >= N) x = -INFINITY;
-            });
-        each(P, [&](float &x, element e) { x = exp2_fast(x * scale2 - L[e]); });  // S^T becomes P^T
-        weights<BQ> P_left, dS_left;
-        round_to(P_left, P);
-        // Could be later; here, a branch, it keeps half of the exponentials before the next wait, where they have company.
-        if (mine) tiles.dQ_empty[group][b].wait(phase ^ 1);
-        load(delta, tiles.stats[stage].delta);
-        products_done<0>(dS);
-        each(dS, [&](float &x, element e) { x = P[e] * (x - delta[e]); });
-        round_to(dS_left, dS);
-        store_transposed(tiles.dS[stage][group], dS_left);
-        mma_AB_async(dV, P_left, dO);  // dV += P^T dO
-        writes_visible();
-        if (pending) hand_over();  // one fence for both stores
-        if (PARTS == 1)
-            gather<2>(q % 2, mine);  // who computes dQ needs the other's dS
-        else
-            meet<2>();
-        if (mine) {
-            const int part = PARTS == 1 ? 0 : group;
-            const bool early = CAUSAL && q0 + 64 * part <= block_key;  // these queries see none of the second 64 keys
-            reg_tile<16, D> dQ;
-            if (PARTS == 1) products_done<0>(dV);                          // or there are not enough registers
-            mma_AB_first_async(dQ, tiles.dS[stage][0][part], tiles.K[0]);  // dQ = dS K
-            if (!early) mma_AB_async(dQ, tiles.dS[stage][1][part], tiles.K[1]);
-            mma_AB_async(dK, dS_left, Q);  // dK += dS^T Q, times scale at the end
-            products_done<1>(dQ);
-            if (PARTS == 2) products_done<1>(dV);
-            dO_in.release();
-            store(tiles.dQ[group][b], dQ);
-            if (++b == PARTS) b = 0, phase ^= 1;
-            pending = true;
-        } else {
-            mma_AB_async(dK, dS_left, Q);
-            products_done<1>(dV);
-            dO_in.release();
-        }
-        products_done<0>(dK);
-        Q_in.release();
-    });
-    if (pending) writes_visible(), hand_over();
+        });
+        if (pending) writes_visible(), hand_over(Q_in.stage ^ 1);
 
-    // dK and dV go from one item of the key head to the next; the last one has all
-    if (shares > 1) {
-        const size_t at = ((size_t)kv_head * plan.key_tiles + key_tile) * 2 + group;
-        fragments<D> *sum = w.dKV_sum + 2 * at;
-        if (turn > 0) {
-            if (threadIdx.x % warpgroup_threads == 0) await(&w.dKV_turn[at], turn);
-            warpgroup_meets();
-            reg_tile<16, D> before;
-            load(before, sum);
-            each(dK, [&](float &x, element e) { x += before[e]; });
-            load(before, sum + 1);
-            each(dV, [&](float &x, element e) { x += before[e]; });
+        // dK and dV go from one item of the key head to the next; the last one has all
+        if (now.turns > 1) {
+            const size_t at = ((size_t)now.key_tile * plan.kv_heads + now.kv_head) * 2 + group;
+            fragments<D> *sum = w.dKV_sum + 2 * at;
+            if (now.turn > 0) {
+                if (first_thread) await(&w.dKV_turn[at], now.turn);
+                warpgroup_meets();
+                reg_tile<16, D> before;
+                load(before, sum);
+                each(dK, [&](float &x, element e) { x += before[e]; });
+                load(before, sum + 1);
+                each(dV, [&](float &x, element e) { x += before[e]; });
+            }
+            if (now.turn + 1 < now.turns) {
+                store(sum, dK);
+                store(sum + 1, dV);
+                warpgroup_meets();
+                // stores_done(): of the work before. Its dK must be out before this thread may announce anything.
+                if (first_thread) stores_done(), announce(&w.dKV_turn[at]), tiles.KV_empty.arrive();
+                return;
+            }
         }
-        if (turn + 1 < shares) {
-            store(sum, dK);
-            store(sum + 1, dV);
-            warpgroup_meets();
-            if (threadIdx.x % warpgroup_threads == 0) announce(&w.dKV_turn[at]);
-            return;
-        }
-    }
-    each(dK, [&](float &x, element) { x *= scale; });
-    store(tiles.V[group], dV);
-    store_async(dV_map, group_key, kv_head, tiles.V[group]);
-    meet<2>();  // the other warpgroup no longer reads our keys
-    store(tiles.K[group], dK);
-    store_async(dK_map, group_key, kv_head, tiles.K[group]);
-    stores_read();
+        each(dK, [&](float &x, element) { x *= scale; });
+        store(tiles.V[group], dV);
+        store_async(dV_map, group_key, now.kv_head, tiles.V[group]);
+        meet<2>();  // the other warpgroup no longer reads our keys
+        store(tiles.K[group], dK);
+        store_async(dK_map, group_key, now.kv_head, tiles.K[group]);
+        stores_read();
+        if (first_thread) tiles.KV_empty.arrive();
+    });
 }
 
 // ------------------------------------------------------------------------------------------------------------------- dQ
@@ -339,9 +448,51 @@ template <int D> __global__ __launch_bounds__(128) void round_kernel(
 
 // ---------------------------------------------------------------------------------------------------------------- launch
 
+static mask_kind mask_of(const attention_shape *shape)
+{
+#ifdef WINDOWS
+    if (shape->window < shape->q_len && shape->sinks < shape->q_len) return WINDOW;
+#endif
+    return shape->causal ? CAUSAL : FULL;
+}
+
+static int queries_of(const attention_shape *shape) { return shape->head_dim == 128 ? BQ_of<128> : BQ_of<64>; }
+
+// How many tiles of queries see a tile of keys in a window.
+static int steps_of(const attention_shape *shape)
+{
+    const int BQ = queries_of(shape);
+    return min((shape->q_len - 1) / BQ, (BK + shape->window - 2) / BQ) + 1;
+}
+
+// As many heads an item as make the blocks end soonest, in steps. Beside its steps work takes the time of two, and of one more where it hands dK and
+// dV on. It comes in rounds of 132, or, as that of the last keys is shorter, evenly spread, and in the end there is half of the longest.
+static void cut_windows(schedule &plan, const attention_shape *shape)
+{
+    const int BQ = queries_of(shape), steps = steps_of(shape), clipped = min(plan.key_tiles, steps * BQ / BK);
+    plan.W = shape->window, plan.sinks = shape->sinks;
+    double best = 1e30;
+    for (int share = 1; share <= plan.group; share++) {
+        if (plan.group % share) continue;
+        const double works = (double)plan.kv_heads * (plan.group / share) * plan.key_tiles,
+                     beside = share < plan.group ? 3 : 2;
+        const double longest = share * steps + beside,
+                     mean = share * steps * (1 - clipped / 2.0 / plan.key_tiles) + beside;
+        const double time = max(longest, min(ceil(works / 132) * longest, works / 132 * mean + longest / 2));
+        if (time < best) best = time, plan.share = share;
+    }
+    plan.items = plan.kv_heads * (plan.group / plan.share);
+    plan.side = min(plan.side, plan.items);
+    const int from_afar = (shape->q_len - 1) / BQ + 1 - steps;  // tiles of queries that see a sink left of the window
+    if (plan.sinks == 0 || from_afar == 0) return;
+    plan.far_tiles = (plan.sinks - 1) / BK + 1;
+    plan.far_steps = max(1024 / BQ, (from_afar - 1) / MOST_FAR_PARTS + 1);
+    plan.far_parts = (from_afar - 1) / plan.far_steps + 1;
+}
+
 static schedule plan_of(const attention_shape *shape, bool ordered)
 {
-    schedule plan;
+    schedule plan = {};
     plan.kv_heads = shape->batch * shape->kv_heads;
     plan.group = shape->q_heads / shape->kv_heads;
     // Causal: blocks of a head have unlike amounts of work. In many query heads they would drift apart, and out of the cache.
@@ -352,6 +503,14 @@ static schedule plan_of(const attention_shape *shape, bool ordered)
     plan.blocks64 = 2 * plan.key_tiles;
     plan.side = shape->causal || ordered ? 132 / plan.key_tiles : 1;  // an H200 runs 132 blocks at a time
     plan.side = plan.side < 1 ? 1 : plan.side > plan.items ? plan.items : plan.side;
+    if (mask_of(shape) == WINDOW) cut_windows(plan, shape);
+    plan.shares = plan.group / plan.share;
+    plan.works = (plan.key_tiles + plan.far_tiles * plan.far_parts) * plan.items;
+    // Its beginning is hidden, which is worth much where it is short. Long work at D = 64, and in windows, is a little faster in blocks of its own.
+    const bool window = mask_of(shape) == WINDOW;
+    const int tiles = window ? steps_of(shape) : (shape->q_len - 1) / queries_of(shape) + 1;
+    plan.many =
+        plan.works > 3 * 132 && ((shape->head_dim == 128 && !window) || plan.share * tiles * queries_of(shape) <= 3072);
     return plan;
 }
 
@@ -359,7 +518,7 @@ static schedule plan_of(const attention_shape *shape, bool ordered)
 template <int D> static size_t cut(workspace<D> &w, void *memory, const attention_shape *shape, const schedule &plan)
 {
     const size_t blocks = (size_t)shape->batch * shape->q_heads * plan.blocks64;
-    const size_t parts = (size_t)plan.kv_heads * plan.key_tiles * 4;
+    const size_t parts = (size_t)plan.kv_heads * (plan.share < plan.group ? plan.key_tiles : plan.far_tiles) * 4;
     size_t bytes = 0;
     const auto take = [&](size_t part) {
         char *at = static_cast<char *>(memory) + bytes;
@@ -367,15 +526,15 @@ template <int D> static size_t cut(workspace<D> &w, void *memory, const attentio
         return reinterpret_cast<uintptr_t>(at);
     };
     w.dQ_sum = reinterpret_cast<fragments<D> *>(take(blocks * sizeof(fragments<D>)));
-    w.dKV_sum = reinterpret_cast<fragments<D> *>(take(plan.share < plan.group ? parts * sizeof(fragments<D>) : 0));
+    w.dKV_sum = reinterpret_cast<fragments<D> *>(take(parts * sizeof(fragments<D>)));
     w.stats = reinterpret_cast<void *>(take(blocks * sizeof(statistics<64>)));
     w.dQ_turn = reinterpret_cast<unsigned *>(take(blocks * sizeof(unsigned)));
     w.dKV_turn = reinterpret_cast<unsigned *>(take(blocks * sizeof(unsigned)));
-    w.next_block = reinterpret_cast<unsigned *>(take(sizeof(unsigned)));
+    w.next_work = reinterpret_cast<unsigned *>(take(sizeof(unsigned)));
     return bytes;
 }
 
-template <int D, bool CAUSAL, bool ORDERED> static wb_status launch(
+template <int D, mask_kind MASK, bool ORDERED> static wb_status launch(
     void *memory, bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
     const bf16 *O, const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
 {
@@ -399,17 +558,48 @@ template <int D, bool CAUSAL, bool ORDERED> static wb_status launch(
     prepare_kernel<D, ORDERED>
         <<<dim3((plan.blocks64 * 64 - 1) / rows + 1, q_heads), 256, 0, stream>>>(delta, w, O, dO, L, N, plan.blocks64);
     WB_CUDA(cudaGetLastError());
-    const auto kernel = backward_kernel<D, CAUSAL, ORDERED>;
+    const auto kernel = plan.many ? backward_kernel<D, MASK, ORDERED, true> : backward_kernel<D, MASK, ORDERED, false>;
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     status = launch_after(
-        kernel, dim3(plan.key_tiles * plan.items), 384, bytes, stream, dK_map, dV_map, Q_map, K_map, V_map, dO_map, w,
-        plan, N, shape->scale);
+        kernel, dim3(plan.many ? min(132, plan.works) : plan.works), 384, bytes, stream, dK_map, dV_map, Q_map, K_map,
+        V_map, dO_map, w, plan, N, shape->scale);
     if (status != WB_OK) return status;
     return launch_after(
         round_kernel<D>, dim3((N - 1) / 64 + 1, q_heads), 128, sizeof(tma_tile<64, D>), stream, dQ_map, w.dQ_sum,
         plan.blocks64, shape->scale);
 }
 
+// Whether these kernels can do it here: what they cannot, the key does.
+static bool suits(const char *name, const attention_shape *shape)
+{
+    const long long heads = (long long)shape->batch * shape->q_heads;
+    return shape->head_dim >= 64 && heads <= 65535 &&
+           heads * (1 + MOST_FAR_PARTS) * ((shape->kv_len - 1) / BK + 1) <= INT_MAX && check_hopper(name) == WB_OK;
+}
+
+static size_t bytes_of(const attention_shape *shape)
+{
+    const schedule plan = plan_of(shape, SAME_BITS);
+    workspace<64> small;
+    workspace<128> large;
+    return shape->head_dim == 64 ? cut(small, nullptr, shape, plan) : cut(large, nullptr, shape, plan);
+}
+
+static wb_status launch_any(
+    void *memory, bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
+    const bf16 *O, const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
+{
+    const bool small = shape->head_dim == 64;
+    auto run = small ? launch<64, CAUSAL, SAME_BITS> : launch<128, CAUSAL, SAME_BITS>;
+#ifdef WINDOWS
+    if (mask_of(shape) == WINDOW) run = small ? launch<64, WINDOW, SAME_BITS> : launch<128, WINDOW, SAME_BITS>;
+#else
+    if (mask_of(shape) == FULL) run = small ? launch<64, FULL, SAME_BITS> : launch<128, FULL, SAME_BITS>;
+#endif
+    return run(memory, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+}
+
+#ifndef WINDOWS
 // For the validator, which knows of no 08 without a mask: the same shape with one.
 static const attention_shape *with_mask(attention_shape &masked, const attention_shape *shape)
 {
@@ -419,23 +609,12 @@ static const attention_shape *with_mask(attention_shape &masked, const attention
     return &masked;
 }
 
-// Whether these kernels can do it here: what they cannot, the key does.
-static bool suits(const attention_shape *shape)
-{
-    const long long heads = (long long)shape->batch * shape->q_heads;
-    return shape->head_dim >= 64 && heads <= 65535 && heads * ((shape->kv_len - 1) / BK + 1) <= INT_MAX &&
-           check_hopper("flash_gqa_backward") == WB_OK;
-}
-
 // Bytes of device memory that the next function needs beyond inputs and outputs.
 extern "C" size_t flash_gqa_backward_workspace(const attention_shape *shape)
 {
+    const char *name = "flash_gqa_backward";
     attention_shape masked;
-    if (wb_check_shape("flash_gqa_backward", with_mask(masked, shape)) != WB_OK || !suits(shape)) return 0;
-    const schedule plan = plan_of(shape, SAME_BITS);
-    workspace<64> small;
-    workspace<128> large;
-    return shape->head_dim == 64 ? cut(small, nullptr, shape, plan) : cut(large, nullptr, shape, plan);
+    return wb_check_shape(name, with_mask(masked, shape)) == WB_OK && suits(name, shape) ? bytes_of(shape) : 0;
 }
 
 // flash_gqa_backward in memory of the caller's. Beyond the contract, causal may be 0: then every query sees every key.
@@ -448,14 +627,11 @@ extern "C" wb_status flash_gqa_backward_in(
     wb_status status = wb_check_backward(name, dQ, dK, dV, delta, Q, K, V, O, L, dO, with_mask(masked, shape));
     if (status == WB_OK) status = wb_check_workspace(name, memory, bytes, flash_gqa_backward_workspace(shape));
     if (status != WB_OK) return status;
-    if (!suits(shape)) {
+    if (!suits(name, shape)) {
         if (!shape->causal) return wb_fail(WB_UNSUPPORTED, "flash_gqa_backward: this shape needs causal = 1");
         return of_the_key::flash_gqa_backward(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
     }
-    const auto run = shape->head_dim == 64 ? shape->causal ? launch<64, true, SAME_BITS> : launch<64, false, SAME_BITS>
-                     : shape->causal ? launch<128, true, SAME_BITS>
-                                           : launch<128, false, SAME_BITS>;
-    return run(memory, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+    return launch_any(memory, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
 }
 
 wb_status flash_gqa_backward(
@@ -471,3 +647,4 @@ wb_status flash_gqa_backward(
     if (bytes) WB_CUDA(cudaFreeAsync(memory, stream));
     return status;
 }
+#endif

@@ -1,5 +1,5 @@
-// hopper.cu - flash_sink_logits_backward on a Hopper GPU. A layer without a window, D = 64 or 128, is the work of 08's kernels for Hopper, as they
-// are: the sink is in L. What is left is ds. Windows, and all else, are those of packed_heads.cu.
+// hopper.cu - flash_sink_logits_backward on a Hopper GPU, with any window or none, D = 64 or 128: the work of 08's kernels for Hopper, in which, as for
+// 09's windows, a tile of keys has a last query. The sink is in L, so what is left is ds. All else is packed_heads.cu's.
 //
 // Blocks take turns at adding to dQ, so two runs give the same bits; its sum in float32 lies in memory that grows with N.
 //
@@ -7,30 +7,32 @@
 #include "workbook.h"
 #include "hopper.cuh"
 
-// In names of their own: 08's are declared in workbook.h.
-#define flash_gqa_backward_workspace workspace_without_a_window
-#define flash_gqa_backward_in        in_without_a_window
-#define SAME_BITS                    true
-namespace without_a_window
-{
-#include "../../08/variants/hopper.cu"
-}
-namespace any_window
+namespace small_heads
 {
 #include "packed_heads.cu"
 }
-
-static bool without(const attention_shape *shape)
+#define WINDOWS
+#define SAME_BITS true
+namespace of_08
 {
-    return shape->window >= shape->q_len && shape->head_dim >= 64 &&
-           check_hopper("flash_sink_logits_backward") == WB_OK;
+#include "../../08/variants/hopper.cu"
+}
+
+// What 08's kernels are to do: 12 does not read shape->sinks.
+static attention_shape without_sinks(const attention_shape *shape)
+{
+    attention_shape masked = *shape;
+    masked.sinks = 0;
+    return masked;
 }
 
 // Bytes of device memory that the next function needs beyond inputs and outputs.
 extern "C" size_t flash_sink_logits_backward_workspace(const attention_shape *shape)
 {
-    if (wb_check_shape("flash_sink_logits_backward", shape) != WB_OK || !without(shape)) return 0;
-    return without_a_window::flash_gqa_backward_workspace(shape);
+    const char *name = "flash_sink_logits_backward";
+    if (wb_check_shape(name, shape) != WB_OK || !of_08::suits(name, shape)) return 0;
+    const attention_shape masked = without_sinks(shape);
+    return of_08::bytes_of(&masked);
 }
 
 // flash_sink_logits_backward in memory of the caller's.
@@ -43,13 +45,13 @@ extern "C" wb_status flash_sink_logits_backward_in(
     wb_status status = wb_check_sink_backward(name, dQ, dK, dV, dsinks, delta, Q, K, V, sink_logits, O, L, dO, shape);
     if (status == WB_OK) status = wb_check_workspace(name, memory, bytes, flash_sink_logits_backward_workspace(shape));
     if (status != WB_OK) return status;
-    if (!without(shape))
-        return any_window::flash_sink_logits_backward(
+    if (!of_08::suits(name, shape))
+        return small_heads::flash_sink_logits_backward(
             dQ, dK, dV, dsinks, delta, Q, K, V, sink_logits, O, L, dO, shape, stream);
-    status =
-        without_a_window::flash_gqa_backward_in(memory, bytes, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+    const attention_shape masked = without_sinks(shape);
+    status = of_08::launch_any(memory, dQ, dK, dV, delta, Q, K, V, O, L, dO, &masked, stream);
     if (status != WB_OK) return status;
-    any_window::dsinks_kernel<1024>
+    small_heads::dsinks_kernel<1024>
         <<<shape->q_heads, 1024, 0, stream>>>(dsinks, sink_logits, L, delta, shape->batch, shape->q_len);
     WB_CUDA(cudaGetLastError());
     return WB_OK;

@@ -1,0 +1,54 @@
+// hopper_any_window.cu - flash_sinks_backward on a Hopper GPU, for windows and sinks of any size: the kernels of 08's variant for Hopper, in which a
+// tile of keys has a last query, too. D = 64 or 128; all else is packed_heads.cu's.
+//
+// Blocks take turns at adding to dQ, so two runs give the same bits; its sum in float32 lies in memory that grows with N.
+//
+// exempt: memory
+#include "workbook.h"
+#include "hopper.cuh"
+
+namespace small_heads
+{
+#include "packed_heads.cu"
+}
+#define WINDOWS
+#define SAME_BITS true
+namespace of_08
+{
+#include "../../08/variants/hopper.cu"
+}
+
+// Bytes of device memory that the next function needs beyond inputs and outputs.
+extern "C" size_t flash_sinks_backward_workspace(const attention_shape *shape)
+{
+    const char *name = "flash_sinks_backward";
+    return wb_check_shape(name, shape) == WB_OK && of_08::suits(name, shape) ? of_08::bytes_of(shape) : 0;
+}
+
+// flash_sinks_backward in memory of the caller's.
+extern "C" wb_status flash_sinks_backward_in(
+    void *memory, size_t bytes, bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
+    const bf16 *O, const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
+{
+    const char *name = "flash_sinks_backward";
+    wb_status status = wb_check_backward(name, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
+    if (status == WB_OK) status = wb_check_workspace(name, memory, bytes, flash_sinks_backward_workspace(shape));
+    if (status != WB_OK) return status;
+    if (!of_08::suits(name, shape))
+        return small_heads::flash_sinks_backward(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+    return of_08::launch_any(memory, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+}
+
+wb_status flash_sinks_backward(
+    bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O,
+    const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
+{
+    wb_status status = wb_check_backward("flash_sinks_backward", dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
+    if (status != WB_OK) return status;
+    const size_t bytes = flash_sinks_backward_workspace(shape);
+    void *memory = nullptr;
+    if (bytes) WB_CUDA(cudaMallocAsync(&memory, bytes, stream));
+    status = flash_sinks_backward_in(memory, bytes, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+    if (bytes) WB_CUDA(cudaFreeAsync(memory, stream));
+    return status;
+}
