@@ -16,7 +16,7 @@ BEGIN { FS = "\t" }
 #   the table that tests/systems.sh recorded in tests/systems.tsv
 #
 #   <!-- duel: -->     or     <!-- duel: claim -->
-#   what plots/duel.awk says of all recorded duel_seed*.tsv, up to the next empty line
+#   what plots/duel.awk says of all recorded duel_seed*.tsv: a table and a line "Recorded on ...", or a paragraph
 FNR == 1 { file = FILENAME; sub(/.*\//, "", file); columns = 0 }
 file == "systems.tsv" { if (/^#/) tried = substr($0, 3); else { gsub(/\t/, " | "); system_row[++system_rows] = "| " $0 " |" } next }
 
@@ -140,11 +140,11 @@ old_systems && (/^\|/ || /^$/ || /^Tried on /) { if (/^Tried on /) old_systems =
     while ((command | getline line) > 0) print line
     close(command)
     line = 0
-    old_duel = 1
+    old_duel = /claim/ ? "^[^ ]" : "^[|]|^$|^Recorded on"
     next
 }
-old_duel && !/^$/ { next }
-{ old_duel = 0 }
+old_duel != "" && $0 ~ old_duel { if (/^Recorded on/) old_duel = ""; next }
+{ old_duel = "" }
 match($0, /<!-- recorded: .*; .*; .*-->/) {
     split(substr($0, RSTART + 15, RLENGTH - 18), part, / *; */)
     items = split(part[2], item, / *, */)

@@ -5,8 +5,9 @@
     python3 reference/duel.py --draw 100       the first shapes of a seed and nothing else: wants neither a GPU nor PyTorch
 
 The rule. A family is drawn, of 27 parts attention 10, window 5, sinks 1, logits 3, decode 4, int8 2, mask 2; then N and D; then, until it fits, the rest.
-    D         128 or 64, each 45 %; 32 or 16, each 5 %
-    heads     Hq / Hkv 1 to 16, Hkv up to 128 / that; B 1 to 128: log-uniform, and three of four of them a power of two
+    D         128 or 64, each 47 %; 32 or 16, each 3 %
+    heads     Hq / Hkv 1 to 16, nine of ten a power of two (FlashAttention-4 compiles for each, which takes seconds); Hkv up to 128 / that, B 1 to 128,
+              three of four a power of two; all log-uniform
     N         log-uniform from 64 to 524288 (sinks: 65536, mask: 11585); half of them a multiple of 128 (of 64 below 128), the others as they come
     attention full (a third) or causal. Full and D 16 or 32: Hq = Hkv and no backward, for the library has no more
     window    W log-uniform from 32 to 8192, below N, half of them a power of two. sinks: and 1 to 64 sink tokens. logits: and a sink logit a head
@@ -22,33 +23,33 @@ flashinfer a cache of float8. Who is missing or declines is named in a line that
 
 Times are the device's: all is queued beforehand, L2 is cold, the median of 5 to 15, in turns. Whoever took half as long again as the best peer the
 first time is asked no more, and that time stands. ratio: best peer / ours, so above 1 ours is ahead. kernel: what solutions/library.c took;
-faster: another kernel of its table that took less time. error: |x - want| / |want| of O, L and the gradients, the largest, on drawn rows; want is
-float32 from the same inputs; verdict: WRONG above 2^-7 or where a number was not written. plots/duel.awk sums up. Exit status 1: something is WRONG.
+faster: another kernel of its table that took less time. error: |x - want| / |want| of drawn rows, the largest of O, L and the gradients; want is
+float32 from the same inputs; verdict: WRONG above 2^-7 or where a number was not written. plots/duel.awk sums up. Exit status 1: one is WRONG.
 """
-import ctypes, functools, itertools, math, os, random, re, sys, time, warnings
+import ctypes, functools, importlib.util, itertools, math, os, random, re, sys, time, warnings
 from types import SimpleNamespace
 
 FAMILIES = {"attention": 10, "window": 5, "sinks": 1, "logits": 3, "decode": 4, "int8": 2, "mask": 2}
+KINDS = "forward backward same_bits window_forward window_backward sinks_forward sinks_backward logits_forward logits_backward decode int8 mask".split()
 PEERS = "fa4 cudnn fa2 flex flashinfer".split()
 SHAPE = "B Hq Hkv Nq Nk D mask W S page lens".split()
 LIMIT = 2**-7  # of errors: torch_attention.py says why
 
 # ---------------------------------------------------------------------------------------------------------------- drawing
 
-
 def drawn(seed):
     """The shapes of a seed, without end, whichever of them are timed."""
     rnd = random.Random(f"duel {seed}")
     while True:
         family = rnd.choices(list(FAMILIES), list(FAMILIES.values()))[0]
-        N, D = int(2 ** rnd.uniform(6, {"sinks": 16, "mask": 13.5}.get(family, 19))), rnd.choices((128, 64, 32, 16), (9, 9, 1, 1))[0]
+        N, D = int(2 ** rnd.uniform(6, {"sinks": 16, "mask": 13.5}.get(family, 19))), rnd.choices((128, 64, 32, 16), (16, 16, 1, 1))[0]
         yield from itertools.islice(filter(fits, (attempt(rnd, family, N, D) for _ in range(99))), 1)
 
 
 def attempt(rnd, family, N, D):
     log_uniform = lambda low, high: min(high, int(2 ** rnd.uniform(math.log2(low), math.log2(high + 1))))
     down = lambda x, odds: 2 ** int(math.log2(x)) if rnd.random() < odds else x  # to a power of two
-    group, B = down(log_uniform(1, 16), 0.75), down(log_uniform(1, 128), 0.75)
+    group, B = down(log_uniform(1, 16), 0.9), down(log_uniform(1, 128), 0.75)
     Hkv = down(log_uniform(1, 128 // group), 0.75)
     if rnd.random() < 0.5:
         N -= N % (64 if N < 128 else 128)
@@ -98,7 +99,6 @@ if __name__ == "__main__" and sys.argv[1:2] == ["--draw"]:
     sys.exit()
 
 # ---------------------------------------------------------------------------------------------------------------- timing
-
 os.environ["WB_LIBRARY"] = (sys.argv[1:2] or [os.environ.get("WB_LIBRARY", "build/cuda/lib/libworkbook.so")])[0]
 import torch
 import peers, pytorch_decode
@@ -156,8 +156,8 @@ def kernels(function):
     return found
 
 
-def ours(function, tensors, shape, form=None):
-    """Which source serves, and makers of the library's function and of the other kernels of its table. form: what is called, if it has a workspace."""
+def ours(function, tensors, shape):
+    """Which source serves, and makers of the library's function, in a workspace of ours where it takes one, and of the other kernels of its table."""
     def maker(symbol, size):
         def make():
             first = memory = ()
@@ -169,7 +169,8 @@ def ours(function, tensors, shape, form=None):
             return lambda keep=memory: lib.call(symbol, tensors, shape, *first)
         return make
     serves = re.sub(r"^solutions/|\.cu$", "", lib.lib.wb_library_kernel(function.encode(), ctypes.byref(shape)).decode())
-    whole = maker(form or function, form and re.sub("_fastest$|_in$", "_workspace", form))
+    size = function.removesuffix("_fastest") + "_workspace"
+    whole = maker(function + "_in" * lib.has(function + "_in"), size if lib.has(size) else None)
     return serves or "key", {"ours": whole, **{source: maker(*of) for source, of in kernels(function).items() if source != serves}}
 
 
@@ -185,10 +186,9 @@ def report(kind, c, gflop, ms, kernel, error):
 
 
 # ---------------------------------------------------------------------------------------------------------------- what is right
-
-
-def far(got, want):
-    d = ((got.float() - want).norm() / want.norm().clamp(min=1e-30)).item()
+def far(got, want, size=None):
+    """|got - want| / |want|, each row's, their mean by squares; size: what chance would leave of terms that may cancel, instead of |want|."""
+    d = ((got.float() - want).norm(dim=-1) / (want.norm(dim=-1) if size is None else size).clamp(min=1e-30)).square().mean().sqrt().item()
     return d if d == d else math.inf
 
 
@@ -224,19 +224,20 @@ def backward_error(rnd, q, k, v, sees, sink, O, L, dO, gradients):
     h = hk * g + rnd.randrange(g)
     o, _, P = written_out(q[b, h, i], K, V, sees(b, h, i[:, None], all_keys), sink[0][h] if sink else None)
     G = dO[b, h, i].float()
-    worst = max(worst, far(dQ[b, h, i], P * (G @ V.mT - (G * o).sum(-1, keepdim=True)) @ K * scale))
+    dP, delta = G @ V.mT, (G * o).sum(-1, keepdim=True)
+    worst = max(worst, far(dQ[b, h, i], P * (dP - delta) @ K * scale, (P * (dP.abs() + delta.abs())).norm(dim=-1)))
     Q, G, delta = q[b, of_group].float(), dO[b, of_group].float(), (dO[b, of_group].float() * O[b, of_group].float()).sum(-1, keepdim=True)
     P = ((Q @ K[j].mT * scale).masked_fill(~sees(b, h, all_keys[:, None], j), -torch.inf) - L[b, of_group, :, None]).exp()
-    worst = max(worst, far(dV[b, hk, j], (P.mT @ G).sum(0)), far(dK[b, hk, j], ((P * (G @ V[j].mT - delta)).mT @ Q).sum(0) * scale))
-    for d in dsinks:  # a sum whose terms cancel: measured by what chance would leave of it
+    dP = G @ V[j].mT
+    worst = max(worst, far(dV[b, hk, j], (P.mT @ G).sum(0), P.norm(dim=(0, 1)) / scale))
+    worst = max(worst, far(dK[b, hk, j], ((P * (dP - delta)).mT @ Q).sum(0) * scale, (P * (dP.abs() + delta.abs())).norm(dim=(0, 1))))
+    for d in dsinks:
         terms = (sink[0][h] - L[:, h]).exp() * (dO[:, h].float() * O[:, h].float()).sum(-1)
-        worst = max(worst, ((d[h] + terms.sum()).abs() / terms.norm()).item())
+        worst = max(worst, far(d[h, None], -terms.sum()[None], terms.norm()))
     return worst
 
 
 # ---------------------------------------------------------------------------------------------------------------- the families
-
-
 def gradient(attention, dO, *inputs):
     inputs = [x.detach().requires_grad_() for x in inputs]
     O = attention(*inputs)
@@ -269,21 +270,19 @@ def attend(c, rnd, wanted):
         error = forward_error(rnd, q, k, v, sees, sink, O, L)
         if has_fa4:
             contenders["fa4"] = lambda: lambda: fa4(q4, k4, v4)
-        for name, f in torchs.items():
-            contenders[name] = lambda f=f: lambda: f(q, k, v)
+        contenders.update((name, lambda f=f: lambda: f(q, k, v)) for name, f in torchs.items())
         if c.family == "mask":
             seen_by_flex = peers.create_block_mask(sees, c.B, None, c.Nq, c.Nk, device="cuda")
             contenders["flex"] = lambda: lambda: peers.flex_compiled(q, k, v, block_mask=seen_by_flex, enable_gqa=grouped)
         report(kind, c, flop / 1e9, contend(kind, contenders), kernel, error)
     if c.family == "mask" or (not causal and c.D < 64):
         return
-    backwards = {"attention": {"backward": "flash_gqa_backward_fastest", "same_bits": "flash_gqa_backward_in"},
-                 "logits": {"logits_backward": "flash_sink_logits_backward_in"}}.get(c.family, {c.family + "_backward": "flash_sinks_backward"})
-    for kind, form in backwards.items():
+    backwards = {"attention": {"backward": "flash_gqa_backward_fastest", "same_bits": "flash_gqa_backward"},
+                 "logits": {"logits_backward": "flash_sink_logits_backward"}}.get(c.family, {c.family + "_backward": "flash_sinks_backward"})
+    for kind, function in backwards.items():
         if wanted(kind):
             gradients, delta = [unwritten(x) for x in (q, k, v, *sink)], unwritten(L)
-            has_workspace = form != "flash_sinks_backward" and form
-            kernel, contenders = ours(form.removesuffix("_in"), [*gradients, delta, q, k, v, *sink, O, L, dO], shape, has_workspace)
+            kernel, contenders = ours(function, [*gradients, delta, q, k, v, *sink, O, L, dO], shape)
             contenders["ours"]()()
             error = backward_error(rnd, q, k, v, sees, sink, O, L, dO, gradients)
             if has_fa4:
@@ -324,20 +323,17 @@ def decode(c, rnd, wanted):
 def main():
     global bad
     seed, limit, only, begun = os.environ.get("SEED") or 1, float(os.environ.get("LIMIT") or 300), (os.environ.get("ONLY") or "").split(), time.time()
+    if not {*only} <= {*KINDS}:
+        sys.exit(f"duel: what is {' '.join({*only} - {*KINDS})} in ONLY? The kinds are {', '.join(KINDS)}")
+    wanted = lambda kind: not only or kind in only
     heading(True, f"cuDNN {torch.backends.cudnn.version()}")
     print(f"# seed: {seed}, {limit:g} s{', only ' * bool(only)}{' '.join(only)}")
-    for package in ("flash_attn.cute", "flashinfer"):
-        try:
-            __import__(package)
-        except Exception as error:
-            print(f"# no {package}: {type(error).__name__}: {error}")
+    print("# not installed:", " ".join(package for package in ("flash_attn", "flashinfer") if not importlib.util.find_spec(package)) or "none")
     print("kind", *SHAPE, "gflop", "ours", *PEERS, "best", "ratio", "kernel", "faster", "faster_ms", "error", "verdict", sep="\t", flush=True)
     for number, c in enumerate(drawn(seed)):
-        kinds = {"attention": ("forward", "backward", "same_bits"), "mask": ("mask",), "decode": ("decode",), "int8": ("int8",)}.get(c.family, (c.family + "_forward", c.family + "_backward"))
-        wanted = lambda kind: not only or kind in only or c.family in only
         if time.time() - begun > limit:
             break
-        if not any(map(wanted, kinds)):
+        if not any(map(wanted, KINDS[:3] if c.family == "attention" else (kind for kind in KINDS if kind.startswith(c.family)))):
             continue
         torch.manual_seed(number)
         try:

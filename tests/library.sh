@@ -39,7 +39,7 @@ while read -r name case; do
         { echo "FAIL  the library's kernel of $name, $case"; cat "$out/lib/$name.log"; exit 1; }
 done <<'END'
 07 B=1,Hq=2,Hkv=1,Nq=600,D=32,W=100,sinks=3
-08_fastest B=1,Hq=2,Hkv=1,Nq=2050,D=16
+08_fastest B=1,Hq=4,Hkv=4,Nq=2050,D=16
 09 B=1,Hq=2,Hkv=1,Nq=2050,D=64,W=128,sinks=4
 09 B=1,Hq=2,Hkv=1,Nq=600,D=16,W=100,sinks=3
 END
