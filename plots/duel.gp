@@ -7,7 +7,9 @@ load 'plots/common.gp'
 points(kind) = sprintf("< awk -F'\\t' -v kind=%s '$1 == \"kind\" { for (i = 1; i <= NF; i++) at[$i] = i } " \
     ."$1 == kind && $at[\"ratio\"] != \"-\" { print $at[\"ratio\"] \"\\t\" $at[\"gflop\"] }' %s | sort -n | " \
     ."awk -F'\\t' '{ line[NR] = $2 \"\\t\" $1 } END { print \"share\\tgflop\\tratio\"; for (i = 1; i <= NR; i++) print 100 * (i - 0.5) / NR \"\\t\" line[i] }'", kind, chart_data)
-kinds = system(sprintf("awk -F'\t' '$1 == \"kind\" { for (i = 1; i <= NF; i++) at[$i] = i; next } !/^#/ && $at[\"ratio\"] != \"-\" && !seen[$1]++ { printf \"%%s \", $1 }' %s", chart_data))
+kinds = system(sprintf("awk -F'\t' '$1 == \"kind\" { for (i = 1; i <= NF; i++) at[$i] = i; next } !/^#/ && $at[\"ratio\"] != \"-\" { seen[$1] } " \
+    ."END { n = split(\"forward backward same_bits window_forward window_backward sinks_forward sinks_backward logits_forward logits_backward " \
+    ."decode int8 mask\", k, \" \"); for (i = 1; i <= n; i++) if (k[i] in seen) printf \"%%s \", k[i] }' %s", chart_data))
 styles = "3 20 2 8 19 23 1 7 5 21 6 22"
 style(k) = int(word(styles, k))
 ours = "best other / ours: above 1 the library is ahead"
@@ -17,8 +19,8 @@ set logscale y 2
 set format y "%g"
 set ytics 2
 set ylabel ours
-set key horizontal maxrows 3
-set bmargin 7.5
+set key horizontal maxrows 4
+set bmargin 10
 set xrange [0:100]
 set xtics 10
 set xlabel "shapes of a kind, %, the worst first"
