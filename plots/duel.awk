@@ -42,6 +42,8 @@ function shape(    text) {
 }
 function percent(kind) { return sprintf("%.0f %%", 100 * ahead[kind] / n[kind]) }
 END {
+    for (i = 1; i <= wrongs; i++) print wrong[i] >"/dev/stderr"
+    if (!rows) exit 1
     for (k = 1; k <= kinds; k++) shapes += n[order[k]]
     if (claim) {
         text = "In " shapes " duels in shapes drawn by chance, on an " gpu " (" date ", commit " commit "), the library was ahead of the fastest of the others there:"
@@ -52,7 +54,7 @@ END {
             line = line (line == "" ? "" : " ") word[i]
         }
         print line
-        exit !rows
+        exit wrongs > 0
     }
     print "| | shapes | ahead in | median | a tenth lies below | least |\n|---|---|---|---|---|---|"
     for (k = 1; k <= kinds; k++) {
@@ -66,6 +68,5 @@ END {
         printf "\nof %d choices %d took over 3 %% longer than another kernel of ours\n", choices, slowers
         for (i = 1; i <= slowers; i++) print slower[i]
     }
-    for (i = 1; i <= wrongs; i++) print wrong[i] >"/dev/stderr"
-    exit !rows || wrongs > 0
+    exit wrongs > 0
 }

@@ -6,8 +6,7 @@
 
 The rule. A family is drawn, of 27 parts attention 10, window 5, sinks 1, logits 3, decode 4, int8 2, mask 2; then N and D; then, until it fits, the rest.
     D         128 or 64, each 47 %; 32 or 16, each 3 %
-    heads     Hq / Hkv 1 to 16, nine of ten a power of two (FlashAttention-4 compiles for each, which takes seconds); Hkv up to 128 / that, B 1 to 128,
-              three of four a power of two; all log-uniform
+    heads     Hq / Hkv 1 to 16, nine of ten a power of two (fa4 compiles for each); Hkv to 128 / that, B 1 to 128, three of four; all log-uniform
     N         log-uniform from 64 to 524288 (sinks: 65536, mask: 11585); half of them a multiple of 128 (of 64 below 128), the others as they come
     attention full (a third) or causal. Full and D 16 or 32: Hq = Hkv and no backward, for the library has no more
     window    W log-uniform from 32 to 8192, below N, half of them a power of two. sinks: and 1 to 64 sink tokens. logits: and a sink logit a head
@@ -17,9 +16,8 @@ The rule. A family is drawn, of 27 parts attention 10, window 5, sinks 1, logits
 It fits with B Hq N of 4096 at least, 4e13 FLOPs of a forward, 2^28 numbers of Q, 2^29 of a cache, 2^27 pairs of a mask at most.
 
 Peers: FlashAttention-4 (fa4), cuDNN and FlashAttention-2 by PyTorch (cudnn, fa2), FlexAttention (flex), FlashInfer; each where it knows the mask. flex is
-compiled for each shape, which takes seconds: it is asked where no other knows the mask, sinks and mask. same_bits: gradients that are the same
-each time; only fa4 can. fa4 has no gradient of sink logits, and computes the others. Of int8, fa4, cudnn and fa2 read the same keys in bf16, and
-flashinfer a cache of float8. Who is missing or declines is named in a line that starts with #.
+compiled for each shape, for seconds: it is asked where no other knows the mask, sinks and mask. same_bits: gradients that are the same each time; only
+fa4 can. fa4 computes no gradient of sink logits. Of int8, flashinfer reads float8 and the others bf16. Who declines is named in a line with a #.
 
 Times are the device's: all is queued beforehand, L2 is cold, the median of 5 to 15, in turns. Whoever took half as long again as the best peer the
 first time is asked no more, and that time stands. ratio: best peer / ours, so above 1 ours is ahead. kernel: what solutions/library.c took;
@@ -99,6 +97,8 @@ if __name__ == "__main__" and sys.argv[1:2] == ["--draw"]:
     sys.exit()
 
 # ---------------------------------------------------------------------------------------------------------------- timing
+if not importlib.util.find_spec("torch") or not __import__("torch").cuda.is_available():
+    sys.exit("duel: wants PyTorch, and a GPU that PyTorch finds")
 os.environ["WB_LIBRARY"] = (sys.argv[1:2] or [os.environ.get("WB_LIBRARY", "build/cuda/lib/libworkbook.so")])[0]
 import torch
 import peers, pytorch_decode
