@@ -163,7 +163,7 @@ $B/layer/%.o: workbook/cpu/%.cpp $B/flags.mk
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)
 	$Q$(CPU) $(CXXFLAGS) -c $< -o $@
-# What judges at length is the oracle, so suites need no more than -O1; at -O3 gcc 12 on arm64 gives up on tests/tile.c (an internal error).
+# What judges at length is the oracle, so suites need no more than -O1.
 $B/tests/%.o: tests/%.c $B/flags.mk
 	@mkdir -p $(@D)
 	$(call compile_c,$(if $(DEBUG),,-O1))
@@ -207,10 +207,10 @@ endef
 $(foreach n,$(NUMBERS),$(eval $(call suite,$n)))
 $(foreach i,problems solutions,$(foreach n,$(NUMBERS),$(if $(call source,$i,$n),$(eval $(call implementation,$i,$n,$(call source,$i,$n))))))
 
-# The machinery's own suites: tests/NAME.c, about workbook/*/NAME.c if there is one, with kernels in tests/NAME_kernels.cu if it has any.
-OWN := $(filter-out harness library library_forms,$(basename $(notdir $(filter-out $(wildcard tests/[0-9][0-9]_*.c),$(wildcard tests/*.c)))))
+# The machinery's own suites: tests/NAME.c, about workbook/*/NAME.c if there is one; of what has kernels tests/NAME.cu.
+OWN := $(filter-out harness library library_forms,$(basename $(notdir $(filter-out $(wildcard tests/[0-9][0-9]_*.c),$(wildcard tests/*.c tests/*.cu)))))
 define own_suite
-$B/tests/$(1)_test: $B/tests/$(1).o $(if $(wildcard tests/$(1)_kernels.cu),$B/tests/$(1)_kernels.o) $(filter-out $(RECORD) $(MACHINERY),$(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/$(1).c workbook/*/$(1).c))) $(RECORD) $(MACHINERY) $B/reference/oracle.o
+$B/tests/$(1)_test: $B/tests/$(1).o $(filter-out $(RECORD) $(MACHINERY),$(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/$(1).c workbook/*/$(1).c))) $(RECORD) $(MACHINERY) $B/reference/oracle.o
 	$Q$$(LINK) $$^ -lcriterion $(LIBS) -o $$@
 endef
 $(foreach t,$(OWN),$(eval $(call own_suite,$t)))

@@ -22,7 +22,7 @@ wb_status naive_gpu_attention_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delt
                                        const bf16 *V, const bf16 *O, const float *L, const bf16 *dO,
                                        const attention_shape *shape, wb_stream stream);
 
-// The same of flash_sink_logits and flash_sink_logits_backward. sink_logits: float32 [Hq] in device memory.
+// The same of flash_sink_logits and flash_sink_logits_backward. sink_logits: float32 [Hq] in device memory; null: none.
 wb_status naive_gpu_sink_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,
                                    const float *sink_logits, const attention_shape *shape, wb_stream stream);
 wb_status naive_gpu_sink_attention_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *dsinks, float *delta, const bf16 *Q,

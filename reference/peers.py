@@ -12,11 +12,12 @@ torch_attention.py asks the same ones. Of problem 13 fa4 reads pages, cudnn and 
 Of problem 14 bf16 is problem 13 and library problem 14 itself, both from that library, on the same keys; flashinfer reads a cache of float8, e4m3, which has no scales.
 Columns as in plots/README.md. Each time: cold L2, launches queued beforehand, median and percentiles of 25 runs by device events.
 """
-import ctypes, datetime, functools, os, subprocess, sys
+import ctypes, functools, os, sys
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch_attention import heading
 
 try:
     from flash_attn.cute.interface import flash_attn_func, flash_attn_varlen_func
@@ -50,6 +51,17 @@ def times(call):
         ms.append(start.elapsed_time(stop))
     ms.sort()
     return ms[12], ms[2], ms[22]
+
+
+def print_times(problem, name, shape, call, flop, bytes=None, page="-", lens="-", mask="-", q_tile="-", at=""):
+    """A row of the table; `call` makes what is timed. shape: columns B to causal."""
+    try:
+        ms, low, high = times(call())
+    except Exception as error:  # out of memory, or a backend that declines: said, not hidden
+        print(f"# {problem} {name} {at}: {str(error).splitlines()[0][:100]}", flush=True)
+        return
+    print(problem, name, *shape, f"{ms:.5g}", f"{low:.5g}", f"{high:.5g}", f"{flop / ms / 1e9:.5g}",
+          f"{bytes / ms / 1e6:.5g}" if bytes else "-", "-", "-", "-", 25, page, lens, mask, q_tile, sep="\t", flush=True)
 
 
 def visible(i, j, W, S):
@@ -132,13 +144,9 @@ def measure_masked(name, size, B, Hq, Nq, Nk, D):
     i, j = torch.arange(Nq, device="cuda")[:, None], torch.arange(Nk, device="cuda")[None]
     flop = 4.0 * Hq * D * sum(sees(torch.tensor(b, device="cuda"), 0, i, j).sum().item() for b in range(B))
     q, k, v = (torch.randn(B, Hq, N, D, device="cuda", dtype=torch.bfloat16) for N in (Nq, Nk, Nk))
-    try:
-        ms, low, high = times(functools.partial(flex_compiled, q, k, v, block_mask=create_block_mask(sees, B, None, Nq, Nk, device="cuda")))
-    except Exception as error:
-        print(f"# 15 flex {name}/{size} N={Nq} D={D}: {str(error).splitlines()[0][:100]}", flush=True)
-        return
-    print("15", "flex", B, Hq, Hq, Nq, Nk, D, "-", "-", "-", "-", 0, f"{ms:.5g}", f"{low:.5g}", f"{high:.5g}", f"{flop / ms / 1e9:.5g}",
-          "-", "-", "-", "-", 25, "-", "-", f"{name}/{size}", 128, sep="\t", flush=True)
+    print_times("15", "flex", (B, Hq, Hq, Nq, Nk, D, "-", "-", "-", "-", 0),
+                lambda: functools.partial(flex_compiled, q, k, v, block_mask=create_block_mask(sees, B, None, Nq, Nk, device="cuda")),
+                flop, mask=f"{name}/{size}", q_tile=128, at=f"{name}/{size} N={Nq} D={D}")
 
 
 PEERS = {"fa4": fa4, "fa4_same_bits": functools.partial(fa4, deterministic=True), "fa2": functools.partial(sdpa, SDPBackend.FLASH_ATTENTION), "cudnn": functools.partial(sdpa, SDPBackend.CUDNN_ATTENTION),
@@ -148,26 +156,24 @@ PEERS = {"fa4": fa4, "fa4_same_bits": functools.partial(fa4, deterministic=True)
 def measure(problem, names, B, Hq, Hkv, N, D, causal, W=0, S=0, backward=False, logits=False):
     make = lambda heads: torch.randn(B, heads, N, D, device="cuda", dtype=torch.bfloat16, requires_grad=backward)
     flop = 4.0 * B * Hq * D * pairs(N, causal, W, S) * (2.5 if backward else 1)
-    for name in names.split():
+
+    def made(name):
         q, k, v = make(Hq), make(Hkv), make(Hkv)
         if name.startswith("fa4"):  # its own order of dimensions
             q, k, v = (x.transpose(1, 2).contiguous() for x in (q, k, v))
-        try:
-            call = functools.partial(PEERS[name], q, k, v, causal, W, S)
-            if logits:
-                sink = 2 + 2 * torch.randn(Hq, device="cuda", requires_grad=backward)
-                call = functools.partial(call, sink.bfloat16() if name.startswith("fa4") else sink)
-            if backward:
-                out = call()
-                inputs = (q, k, v, sink) if logits and not name.startswith("fa4") else (q, k, v)  # FlashAttention-4 has no gradient of the sink
-                call = functools.partial(torch.autograd.grad, out, inputs, torch.randn_like(out), retain_graph=True)
-            ms, low, high = times(call)
-        except Exception as error:  # out of memory, or a backend that declines: said, not hidden
-            print(f"# {problem} {name} N={N} D={D}: {str(error).splitlines()[0][:100]}", flush=True)
-            continue
-        row = [problem, name, B, Hq, Hkv, N, N, D, W or (N if logits else W), "-" if logits else S, "-", "-", int(causal), f"{ms:.5g}", f"{low:.5g}", f"{high:.5g}",
-               f"{flop / ms / 1e9:.5g}", "-", "-", "-", "-", 25, "-", "-", "-", "-"]
-        print(*row, sep="\t", flush=True)
+        call = functools.partial(PEERS[name], q, k, v, causal, W, S)
+        if logits:
+            sink = 2 + 2 * torch.randn(Hq, device="cuda", requires_grad=backward)
+            call = functools.partial(call, sink.bfloat16() if name.startswith("fa4") else sink)
+        if backward:
+            out = call()
+            inputs = (q, k, v, sink) if logits and not name.startswith("fa4") else (q, k, v)  # FlashAttention-4 has no gradient of the sink
+            call = functools.partial(torch.autograd.grad, out, inputs, torch.randn_like(out), retain_graph=True)
+        return call
+
+    shape = (B, Hq, Hkv, N, N, D, W or (N if logits else W), "-" if logits else S, "-", "-", int(causal))
+    for name in names.split():
+        print_times(problem, name, shape, lambda: made(name), flop, at=f"N={N} D={D}")
 
 
 def lengths(B, Nk, lens):  # of another draw than the bench's, from the same distribution
@@ -217,67 +223,44 @@ def measure_decode(names, B, Hq, Hkv, Nq, Nk, D, page, lens, problem="13"):
     k, v = (torch.randn(B * columns, page, Hkv, D, device="cuda", dtype=torch.bfloat16) for _ in range(2))
     total = int(keys.sum())
     flop = 4.0 * Hq * D * sum(max(0, n - Nq + 1 + i) for n in keys.tolist() for i in range(Nq))
+
+    def made(name):
+        if name == "fa4":
+            return functools.partial(fa4_pages, q, k, v, table, keys)
+        if name == "flashinfer":
+            if not flashinfer:
+                raise ImportError("flashinfer is not installed")
+            return flashinfer_pages(q, k, v, table, keys, torch.float8_e4m3fn if problem == "14" else None)
+        if problem == "14":
+            return decode_of_library(q, k, v, table, keys, name == "library")
+        one = [in_one_piece(x, table, Nk) for x in (k, v)]
+        return functools.partial(PEERS[name], q, *one, False, 0, 0)
+
     for name in names.split():
+        if problem == "13" and name in ("cudnn", "fa2") and (lens != "same" or Nq > 1):
+            continue  # in one piece, and only where one query sees all keys: no mask
         a_row = {"13": 2 * D, "14": 2 * D if name == "bf16" else D if name == "flashinfer" else D + 4}[problem]  # bytes of a row of K or V
         read = 2 * q.nbytes + 4 * B * Hq * Nq + 2 * total * Hkv * a_row + 4 * B + 4 * total // page
-        try:
-            if name == "fa4":
-                call = functools.partial(fa4_pages, q, k, v, table, keys)
-            elif name == "flashinfer":
-                if not flashinfer:
-                    raise ImportError("flashinfer is not installed")
-                call = flashinfer_pages(q, k, v, table, keys, torch.float8_e4m3fn if problem == "14" else None)
-            elif problem == "14":
-                call = decode_of_library(q, k, v, table, keys, name == "library")
-            elif lens == "same" and Nq == 1:  # one query sees all keys: no mask
-                one = [in_one_piece(x, table, Nk) for x in (k, v)]
-                call = functools.partial(PEERS[name], q, *one, False, 0, 0)
-            else:
-                continue
-            ms, low, high = times(call)
-        except Exception as error:
-            print(f"# {problem} {name} B={B} Nk={Nk} D={D} page={page}: {str(error).splitlines()[0][:100]}", flush=True)
-            continue
-        row = [problem, name, B, Hq, Hkv, Nq, Nk, D, "-", "-", "-", "-", 0, f"{ms:.5g}", f"{low:.5g}", f"{high:.5g}", f"{flop / ms / 1e9:.5g}",
-               f"{read / ms / 1e6:.5g}", "-", "-", "-", 25, page, lens, "-", "-"]
-        print(*row, sep="\t", flush=True)
-
-
-def asked(variable, *command):
-    return os.environ.get(variable) or subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
+        print_times(problem, name, (B, Hq, Hkv, Nq, Nk, D, "-", "-", "-", "-", 0), lambda: made(name), flop, read, page, lens,
+                    at=f"B={B} Nk={Nk} D={D} page={page}")
 
 
 def main():
-    print("# commit:", asked("WB_COMMIT", "git", "describe", "--always", "--dirty", "--abbrev=10"))
-    print("# gpu:", torch.cuda.get_device_name())
-    print("# driver:", asked("WB_DRIVER", "nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"))
-    print(f"# date: {datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC")
-    print(f"# software: PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}")
-    print("# command: python3", " ".join(["reference/peers.py", *sys.argv[1:]]))
+    heading(True, f"cuDNN {torch.backends.cudnn.version()}")
     print("problem impl B Hq Hkv Nq Nk D W S rows cols causal ms ms_p10 ms_p90 tflops gbps peak_bytes io_bytes max_error runs page lens mask q_tile".replace(" ", "\t"))
     wanted = sys.argv[1:] or ["03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "14", "15"]
     for problem in wanted:
-        if problem == "13":  # the bench's shapes
-            names = "fa4 cudnn fa2 flashinfer"
-            for Nk in (1024, 4096, 8192, 16384):
-                measure_decode(names, 32, 64, 8, 1, Nk, 128, 64, "same")
-            for Nk in (8192, 32768, 131072):
-                measure_decode(names, 1, 64, 8, 1, Nk, 128, 64, "same")
-            measure_decode(names, 64, 64, 8, 1, 32768, 128, 64, "zipf")
-            measure_decode(names, 32, 64, 8, 4, 8192, 128, 64, "same")
-            measure_decode(names, 32, 64, 8, 1, 8192, 64, 64, "same")
-            for page in (16, 256):
-                measure_decode("fa4 flashinfer", 32, 64, 8, 1, 8192, 128, page, "same")
-            continue
-        if problem == "14":  # the same, but for pages of other sizes
-            names = "bf16 library flashinfer"
-            for Nk in (512, 1024, 2048, 4096, 8192, 16384):
+        if problem in ("13", "14"):  # the bench's shapes; of pages of other sizes 13's alone
+            names = "fa4 cudnn fa2 flashinfer" if problem == "13" else "bf16 library flashinfer"
+            for Nk in (1024, 4096, 8192, 16384) if problem == "13" else (512, 1024, 2048, 4096, 8192, 16384):
                 measure_decode(names, 32, 64, 8, 1, Nk, 128, 64, "same", problem)
             for Nk in (8192, 32768, 131072):
                 measure_decode(names, 1, 64, 8, 1, Nk, 128, 64, "same", problem)
             measure_decode(names, 64, 64, 8, 1, 32768, 128, 64, "zipf", problem)
             measure_decode(names, 32, 64, 8, 4, 8192, 128, 64, "same", problem)
             measure_decode(names, 32, 64, 8, 1, 8192, 64, 64, "same", problem)
+            for page in (16, 256) if problem == "13" else ():
+                measure_decode("fa4 flashinfer", 32, 64, 8, 1, 8192, 128, page, "same", problem)
             continue
         if problem == "15":  # as in the bench; what it measures with two sizes of tiles stands here once
             for N in (1024, 2048, 4096, 8192, 16384):

@@ -23,7 +23,7 @@ inside() { chroot "$root" sh -c "cd /workbook && $*"; }
 inside ./setup.sh || give_up "setup.sh"
 
 numbers=$(cd problems && echo [0-9][0-9])
-programs="build/cpu/suite build/cpu/tests/cpu_layer_test build/cpu/tests/tile_test"
+programs="build/cpu/suite build/cpu/tests/layer_test build/cpu/tests/tile_words_test"
 for number in $numbers; do
     programs="$programs build/cpu/tests/${number}_test build/cpu/solutions/${number}_worker build/cpu/check/solutions/${number}_worker"
 done
@@ -45,7 +45,7 @@ emulated='memory memory_does_not_grow memory_of_a_square memory_does_not_depend_
 for number in $numbers; do
     tried "suite $number" "WB_TIMEOUT=300 build/cpu/suite --exempt '$emulated' build/cpu/tests/${number}_test build/cpu/solutions/${number}_worker cpu"
 done
-for own in tile cpu_layer; do tried "$own" "build/cpu/suite build/cpu/tests/${own}_test none cpu"; done
+for own in tile_words layer; do tried "$own" "build/cpu/suite build/cpu/tests/${own}_test none cpu"; done
 for number in $numbers; do
     tried "check build $number" "export ASAN_OPTIONS=detect_leaks=0; for given in \$(build/cpu/check/solutions/${number}_worker --cases list); do
         timeout 600 build/cpu/check/solutions/${number}_worker --case \$given --guard 0 || exit 1; done"

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <vector>
 
 static inline void check(cudaError_t error, const char *what)
 {
@@ -21,6 +22,7 @@ template <class T> struct on_device {
     bool back;
     on_device(T *of, size_t count) : host(of), bytes(count * sizeof(T)), back(true) { fetch(); }
     on_device(const T *of, size_t count) : host(const_cast<T *>(of)), bytes(count * sizeof(T)), back(false) { fetch(); }
+    explicit on_device(std::vector<T> &of) : on_device(of.data(), of.size()) {}
     on_device(const on_device &) = delete;
     ~on_device()
     {
@@ -36,11 +38,11 @@ template <class T> struct on_device {
     }
 };
 
-static inline on_device<bf16> as_bf16(const uint16_t *host, size_t count)
+static inline on_device<bf16> as_bf16(const std::vector<uint16_t> &host)
 {
-    return on_device<bf16>(reinterpret_cast<const bf16 *>(host), count);
+    return on_device<bf16>(reinterpret_cast<const bf16 *>(host.data()), host.size());
 }
-static inline on_device<bf16> as_bf16(uint16_t *host, size_t count)
+static inline on_device<bf16> as_bf16(std::vector<uint16_t> &host)
 {
-    return on_device<bf16>(reinterpret_cast<bf16 *>(host), count);
+    return on_device<bf16>(reinterpret_cast<bf16 *>(host.data()), host.size());
 }

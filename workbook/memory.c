@@ -1,4 +1,4 @@
-// memory.c - the bookkeeping of memory.h. On the cpu backend the execution layer keeps the books. On cuda (WB_BACKEND_CUDA) this
+// memory.c - the bookkeeping of memory.h. On the cpu backend the execution layer keeps the device's books (cpu/memory.cpp). On cuda (WB_BACKEND_CUDA) this
 // file stands between the program and the CUDA runtime's shared library: a program that links it has every allocation counted,
 // a student's included.
 #include "memory.h"
@@ -45,17 +45,7 @@ size_t wb_static_memory(void)
 size_t wb_static_memory(void) { return 0; }
 #endif
 
-#ifndef WB_BACKEND_CUDA
-
-size_t wb_cpu_memory_current(void);  // workbook/cpu
-size_t wb_cpu_memory_peak(void);
-void wb_cpu_memory_reset_peak(void);
-
-size_t wb_memory_current(void) { return wb_cpu_memory_current(); }
-size_t wb_memory_peak(void) { return wb_cpu_memory_peak(); }
-void wb_memory_reset_peak(void) { wb_cpu_memory_reset_peak(); }
-
-#else
+#ifdef WB_BACKEND_CUDA
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>

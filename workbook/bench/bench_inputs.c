@@ -28,8 +28,8 @@ static void fill_forward(bench_inputs *in)
     attention_shape one = in->c.shape;
     const size_t Hq = (size_t)one.q_heads, heads = (size_t)one.batch * Hq, group = (size_t)(one.q_heads / one.kv_heads);
     const int count = in->problem->sink_logits ? COUNT : SINK;
-    size_t bytes[COUNT];  // of a head
-    void *device[COUNT];
+    size_t bytes[COUNT];        // of a head
+    void *device[COUNT] = {0};  // no sink logits: null
     char *host[COUNT];
     one.batch = one.q_heads = one.kv_heads = 1;
     for (int k = 0; k < count; k++) {
@@ -42,11 +42,8 @@ static void fill_forward(bench_inputs *in)
         const size_t from[COUNT] = {[Q] = h, [K] = h / group, [V] = h / group, [SINK] = h % Hq};
         for (int k = 0; k < count; k++)
             if (k != O && k != L) bench_must(wb_copy_to_device(device[k], host[k] + from[k] * bytes[k], bytes[k]));
-        if (count == COUNT)
-            bench_must(naive_gpu_sink_attention(device[O], device[L], device[Q], device[K], device[V], device[SINK],
-                                                &one, NULL));
-        else
-            bench_must(naive_gpu_attention(device[O], device[L], device[Q], device[K], device[V], &one, NULL));
+        bench_must(
+            naive_gpu_sink_attention(device[O], device[L], device[Q], device[K], device[V], device[SINK], &one, NULL));
         bench_must(wb_device_synchronize());
         for (int k = O; k <= L; k++) bench_must(wb_copy_to_host(host[k] + h * bytes[k], device[k], bytes[k]));
     }

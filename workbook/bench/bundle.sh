@@ -28,10 +28,8 @@ for number; do
 done
 # Not tuned to this machine's CPU: the bundle runs on another.
 case $(uname -m) in x86_64) march=x86-64-v3 ;; *) march=armv8-a ;; esac
-own=$(ls tests/*.c | sed -n 's|^tests/\([a-z]*\)\.c$|\1|p' | grep -vx 'harness\|expect\|library' | tr '\n' ' ')
-for t in $own; do
-    if [ -f "tests/${t}_kernels.cu" ] && [ "$t" != cpu_layer ]; then targets="$targets $out/tests/${t}_test"; fi
-done
+# The machinery's own suites that have kernels, but for that of the other backend.
+for t in $(ls tests/*.cu | sed 's|^tests/||; s|\.cu$||' | grep -vx layer); do targets="$targets $out/tests/${t}_test"; done
 # shellcheck disable=SC2086
 $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" MARCH=$march $targets
 

@@ -148,7 +148,7 @@ suites() {
     done
     for program in "$out"/tests/[!0-9]*_test; do
         own=$(basename "$program" _test)
-        [ "$backend" = cuda ] && [ "$own" = cpu_layer ] && continue # of the other backend
+        [ "$backend" = cuda ] && [ "$own" = layer ] && continue # of the other backend
         [ -x "$program" ] && step 60 "own suite $own" "$out/suite" "$program" none "$backend"
     done
 }

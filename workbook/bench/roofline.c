@@ -20,7 +20,7 @@
 //         highest clock, 1.98 GHz, would give. Luo et al. 2024, arXiv:2402.13499: 62.9 % on average
 //   10.0  B200 2250 = 148 x 8192 x 1.85 GHz (data sheet); needs tcgen05
 //   12.0  RTX PRO 6000 504 = 188 x 1024 x 2.617 GHz; RTX 5090 209.5 = 170 x 512 x 2.407 GHz   NVIDIA RTX Blackwell whitepaper
-static const struct {
+static const struct tensor_core {
     int major, minor;
     double flops, geforce_flops, share;
 } tensor_cores[] = {
@@ -28,20 +28,17 @@ static const struct {
     {9, 0, 4096, 4096, 0.6}, {10, 0, 8192, 8192, 0}, {12, 0, 1024, 512, 1},
 };
 
-double roofline_flops_a_clock(const roofline_device *device)
+static const struct tensor_core *core_of(const roofline_device *device)
 {
     for (size_t k = 0; k < sizeof tensor_cores / sizeof *tensor_cores; k++)
-        if (tensor_cores[k].major == device->major && tensor_cores[k].minor == device->minor)
-            return strstr(device->name, "GeForce") ? tensor_cores[k].geforce_flops : tensor_cores[k].flops;
-    return 0;
+        if (tensor_cores[k].major == device->major && tensor_cores[k].minor == device->minor) return &tensor_cores[k];
+    return NULL;
 }
 
-double roofline_mma_share(const roofline_device *device)
+double roofline_flops_a_clock(const roofline_device *device)
 {
-    for (size_t k = 0; k < sizeof tensor_cores / sizeof *tensor_cores; k++)
-        if (tensor_cores[k].major == device->major && tensor_cores[k].minor == device->minor)
-            return tensor_cores[k].share;
-    return 0;
+    const struct tensor_core *core = core_of(device);
+    return !core ? 0 : strstr(device->name, "GeForce") ? core->geforce_flops : core->flops;
 }
 
 roofline_peaks roofline_peaks_of(const roofline_device *device)
@@ -49,7 +46,7 @@ roofline_peaks roofline_peaks_of(const roofline_device *device)
     const double clocks = (double)device->multiprocessors * device->clock_khz * 1e3;  // a second, all together
     roofline_peaks p = {.multiprocessors = device->multiprocessors};
     p.tflops = clocks * roofline_flops_a_clock(device) * 1e-12;
-    p.mma_tflops = p.tflops * roofline_mma_share(device);
+    if (p.tflops > 0) p.mma_tflops = p.tflops * core_of(device)->share;
     p.gbps = 2.0 * device->memory_khz * 1e3 * device->bus_bits / 8 * 1e-9;  // two transfers a clock
     // CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions".
     if (p.tflops > 0) p.gexps = clocks * ROOFLINE_EXPS_A_CLOCK * 1e-9;
@@ -98,6 +95,12 @@ static bool does_little(const wb_problem *problem)
     return problem->signature == WB_ROW_SUM || problem->signature == WB_DECODE;
 }
 
+// The share of what a copy does, as far as that is known.
+static double of_copy(const roofline_peaks *p, const roofline_work *w, double ms)
+{
+    return w->bytes / ms * 1e-6 / (p->copy_gbps > 0 ? p->copy_gbps : p->gbps);
+}
+
 static roofline_advice choose(const wb_problem *problem, const roofline_peaks *p, const roofline_work *w,
                               const roofline_verdict *v, double ms)
 {
@@ -106,9 +109,8 @@ static roofline_advice choose(const wb_problem *problem, const roofline_peaks *p
     if (v->fraction >= 0.85) return ROOFLINE_THERE;
     if (v->roof == ROOFLINE_EXPONENTIALS) return ROOFLINE_FEWER_EXPS;
     if (v->roof == ROOFLINE_MEMORY) {
-        const double of_copy = w->bytes / ms * 1e-6 / (p->copy_gbps > 0 ? p->copy_gbps : p->gbps);
-        if (of_copy >= 0.9) return ROOFLINE_THERE;
-        if (does_little(problem)) return of_copy < 0.5 ? ROOFLINE_COALESCE : ROOFLINE_IN_FLIGHT;
+        if (of_copy(p, w, ms) >= 0.9) return ROOFLINE_THERE;
+        if (does_little(problem)) return of_copy(p, w, ms) < 0.5 ? ROOFLINE_COALESCE : ROOFLINE_IN_FLIGHT;
         return problem->window ? ROOFLINE_SHARE_KEYS : ROOFLINE_SHORT_LOOPS;
     }
     const double of_mma = v->reached / (p->mma_tflops > 0 ? p->mma_tflops : p->tflops);
@@ -175,14 +177,14 @@ void roofline_advice_text(const roofline_verdict *v, const wb_problem *problem, 
         snprintf(text, ROOFLINE_TEXT,
                  "look at the addresses. %.0f GB/s is %.0f %% of what a copy does: do neighbouring threads read "
                  "neighbouring elements, 16 bytes each, and are there enough threads for every multiprocessor?",
-                 gbps, 100 * gbps / (p->copy_gbps > 0 ? p->copy_gbps : p->gbps));
+                 gbps, 100 * of_copy(p, w, ms));
         break;
     case ROOFLINE_IN_FLIGHT:
         snprintf(
             text, ROOFLINE_TEXT,
             "more loads in flight. %.0f GB/s is %.0f %% of what a copy does: let each thread issue several 16-byte "
             "loads before it uses the first.",
-            gbps, 100 * gbps / (p->copy_gbps > 0 ? p->copy_gbps : p->gbps));
+            gbps, 100 * of_copy(p, w, ms));
         break;
     case ROOFLINE_SHORT_LOOPS:
         snprintf(text, ROOFLINE_TEXT,

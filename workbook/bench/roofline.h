@@ -32,9 +32,6 @@ typedef struct roofline_peaks {
 // Bf16 FLOPs that one multiprocessor of this device does in a clock; 0 if the compute capability is not in the table.
 double roofline_flops_a_clock(const roofline_device *device);
 
-// The share of those that mma.sync reaches; 0 if not known.
-double roofline_mma_share(const roofline_device *device);
-
 enum { ROOFLINE_EXPS_A_CLOCK = 16 };  // exponentials of one multiprocessor
 
 roofline_peaks roofline_peaks_of(const roofline_device *device);

@@ -1,6 +1,7 @@
 // case.c - see case.h. The inputs are made by a hash of (seed, tensor, index), so that any element can be made anywhere.
 #include "case/case.h"
 
+#include "case/mix.h"
 #include "case/pages.h"
 
 #include <limits.h>
@@ -62,14 +63,6 @@ void wb_put(wb_type type, void *array, size_t i, double value)
     }
 }
 
-static uint64_t mix(uint64_t x)  // the finaliser of SplitMix64: Steele, Lea, Flood 2014
-{
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
-}
-
 // Mean 0, variance 1, within +-3.5: the sum of four uniform 16-bit numbers. The same bits on every machine.
 static float normal(uint64_t stream, uint64_t index)
 {
@@ -90,11 +83,12 @@ static const char *const lens_names[WB_LENS] = {"same", "mixed", "zipf", "edges"
 
 const char *wb_lens_name(wb_lens lens) { return lens_names[lens]; }
 
-wb_lens wb_lens_named(const char *name)
+// Which of these names it is; `count`: none.
+static int named(const char *const names[], int count, const char *name)
 {
     int kind = 0;
-    while (kind < WB_LENS && strcmp(lens_names[kind], name)) kind++;
-    return (wb_lens)kind;
+    while (kind < count && strcmp(names[kind], name)) kind++;
+    return kind;
 }
 
 wb_case wb_case_defaults(const wb_problem *problem, wb_case c)
@@ -205,8 +199,7 @@ static wb_status parse_word(const wb_problem *problem, char *word, wb_case *c)
         strcpy(c->null, value);
         end = value + strlen(value);
     } else if (strcmp(word, "input") == 0) {
-        int kind = 0;
-        while (kind < WB_INPUTS && strcmp(input_names[kind], value)) kind++;
+        int kind = named(input_names, WB_INPUTS, value);
         if (kind == WB_INPUTS) {
             char known[256] = "";
             for (kind = 0; kind < WB_INPUTS; kind++) strcat(strcat(known, " "), input_names[kind]);
@@ -217,15 +210,13 @@ static wb_status parse_word(const wb_problem *problem, char *word, wb_case *c)
     } else if (strcmp(word, "mask") == 0) {
         return parse_mask(value, c);
     } else if (strcmp(word, "lens") == 0) {
-        c->lens = wb_lens_named(value);
+        c->lens = (wb_lens)named(lens_names, WB_LENS, value);
         if (c->lens == WB_LENS)
             return wb_fail(WB_BAD_ARGUMENT, "'lens=%s' in the case: lengths are same mixed zipf edges empty", value);
         end = value + strlen(value);
     } else if (strcmp(word, "logits") == 0) {
-        int kind = 0;
-        while (kind < WB_LOGITS_GIVEN && strcmp(logits_names[kind], value)) kind++;
-        c->logits = (wb_logits)kind;
-        if (kind == WB_LOGITS_GIVEN)
+        c->logits = (wb_logits)named(logits_names, WB_LOGITS_GIVEN, value);
+        if (c->logits == WB_LOGITS_GIVEN)
             c->sink_logit = strtof(value, &end);
         else
             end = value + strlen(value);

@@ -128,9 +128,8 @@ int wb_tensor_named(const wb_tensor tensors[], int count, const char *name);
 // Fills an input tensor, rounded to its type. O and L of a backward are not made here: the test brings its oracle's.
 void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *tensor, void *data);
 
-// As in the text of a case: "same" and so on; WB_LENS for a text that names none.
+// As in the text of a case: "same" and so on.
 const char *wb_lens_name(wb_lens lens);
-wb_lens wb_lens_named(const char *name);
 
 // Calls `function`, which has the problem's signature, with these pointers in the order of wb_case_tensors, and, behind those of
 // flash_decode, a pointer to its wb_workspace.

@@ -1,5 +1,7 @@
 #include "case/named_mask.h"
 
+#include "case/mix.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,14 +11,6 @@ const char *const wb_mask_names[WB_MASK_NAMES] = {"documents", "padded", "prefix
 const int wb_lesson_tree[7] = {-1, 0, 0, 1, 1, 2, 5};
 
 enum { BLOCK = 64, NOBODY = -1 };
-
-static uint64_t mix(uint64_t x)  // the finaliser of SplitMix64: Steele, Lea, Flood 2014
-{
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
-}
 
 // A number below `end`, another for each of these.
 static int drawn(const wb_named_mask *m, int what, int b, int i, int j, int end)

@@ -1,15 +1,9 @@
 #include "case/pages.h"
 
+#include "case/mix.h"
+
 #include <math.h>
 #include <stdlib.h>
-
-static uint64_t mix(uint64_t x)  // the finaliser of SplitMix64: Steele, Lea, Flood 2014
-{
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
-}
 
 static int at_least_one(int n) { return n < 1 ? 1 : n; }
 

@@ -8,9 +8,15 @@
 
 static inline int wb_small_cases(const wb_problem *problem, wb_case cases[], int room)
 {
-    static const struct {
-        int rows, cols, offset;
-    } sums[] = {{1, 1, 0}, {2, 33, 0}, {5, 1001, 4}, {33, 40, 0}, {40, 300, 8}};
+    static const char *const sums[] = {"rows=1,cols=1", "rows=2,cols=33", "rows=5,cols=1001,offset=4",
+                                       "rows=33,cols=40", "rows=40,cols=300,offset=8"};
+    static const char *const decodes[] = {
+        "Hq=2,Hkv=1,Nq=1,Nk=1,D=16,page=16",                   // one query, one key
+        "B=3,Hq=4,Hkv=2,Nq=1,Nk=700,D=64,page=64,lens=mixed",  // parts of a sequence and whole ones
+        "B=9,Hq=3,Hkv=1,Nq=2,Nk=130,D=32,page=32,lens=edges",  // lengths around the ends of pages, none among them
+        "Hq=8,Hkv=1,Nq=5,Nk=400,D=128,page=16",                // more than 16 packed rows; the largest head
+        "B=2,Hq=2,Nq=16,Nk=90,D=16,page=256,lens=mixed",       // the most new tokens, the largest page
+    };
     static const struct {
         int batch, q_heads, kv_heads, q_len, kv_len, head_dim, window, sinks;
     } shapes[] = {
@@ -23,32 +29,10 @@ static inline int wb_small_cases(const wb_problem *problem, wb_case cases[], int
         {1, 8, 1, 70, 90, 64, 40, 4},     // many query heads on one key head
     };
     int n = 0;
-    if (problem->signature == WB_ROW_SUM) {
-        for (size_t i = 0; i < sizeof sums / sizeof *sums && n < room; i++)
-            cases[n++] = (wb_case){.rows = sums[i].rows, .cols = sums[i].cols, .offset = sums[i].offset, .seed = 1};
-        return n;
-    }
-    static const struct {
-        int batch, q_heads, kv_heads, q_len, kv_len, head_dim, page;
-        wb_lens lens;
-    } decodes[] = {
-        {1, 2, 1, 1, 1, 16, 16, WB_LENS_SAME},      // one query, one key
-        {3, 4, 2, 1, 700, 64, 64, WB_LENS_MIXED},   // parts of a sequence and whole ones
-        {9, 3, 1, 2, 130, 32, 32, WB_LENS_EDGES},   // lengths around the ends of pages, none among them
-        {1, 8, 1, 5, 400, 128, 16, WB_LENS_SAME},   // more than 16 packed rows; the largest head
-        {2, 2, 2, 16, 90, 16, 256, WB_LENS_MIXED},  // the most new tokens, the largest page
-    };
-    if (problem->signature == WB_DECODE) {
-        for (size_t i = 0; i < sizeof decodes / sizeof *decodes && n < room; i++) {
-            wb_case c = {.seed = 1, .page = decodes[i].page, .lens = decodes[i].lens};
-            c.shape = (attention_shape){.batch = decodes[i].batch,
-                                        .q_heads = decodes[i].q_heads,
-                                        .kv_heads = decodes[i].kv_heads,
-                                        .q_len = decodes[i].q_len,
-                                        .kv_len = decodes[i].kv_len,
-                                        .head_dim = decodes[i].head_dim};
-            cases[n++] = wb_case_defaults(problem, c);
-        }
+    const bool sum = problem->signature == WB_ROW_SUM;
+    if (sum || problem->signature == WB_DECODE) {
+        const int count = sum ? sizeof sums / sizeof *sums : sizeof decodes / sizeof *decodes;
+        while (n < count && n < room && wb_case_parse(problem, (sum ? sums : decodes)[n], &cases[n]) == WB_OK) n++;
         return n;
     }
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes && n < room; i++) {

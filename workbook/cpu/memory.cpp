@@ -182,10 +182,10 @@ static cudaError_t free_buffer(void *pointer, call_site site)
     return cudaSuccess;
 }
 
-size_t memory_current() { return device().now; }
-size_t memory_peak() { return device().peak; }
+extern "C" size_t wb_memory_current(void) { return device().now; }
+extern "C" size_t wb_memory_peak(void) { return device().peak; }
 
-void memory_reset_peak()
+extern "C" void wb_memory_reset_peak(void)
 {
     lock guard;
     device().peak = device().now;
@@ -318,7 +318,7 @@ cudaError_t cudaMemset(void *to, int value, size_t bytes, call_site site)
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 {
     *total = device_memory_limit();
-    *free = *total - memory_current();
+    *free = *total - wb_memory_current();
     return cudaSuccess;
 }
 
@@ -333,7 +333,3 @@ cudaError_t cudaFreeHost(void *pointer)
     free(pointer);
     return cudaSuccess;
 }
-
-extern "C" size_t wb_cpu_memory_current(void) { return memory_current(); }
-extern "C" size_t wb_cpu_memory_peak(void) { return memory_peak(); }
-extern "C" void wb_cpu_memory_reset_peak(void) { memory_reset_peak(); }

@@ -103,25 +103,15 @@ cudaError_t cudaDeviceSynchronize()
 cudaError_t cudaDeviceReset() { return cudaSuccess; }
 cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : set_error(cudaErrorInvalidDevice); }
 
-cudaError_t cudaGetDevice(int *device)
+static cudaError_t answer(int *to, int what)
 {
-    *device = 0;
+    *to = what;
     return cudaSuccess;
 }
-
-cudaError_t cudaGetDeviceCount(int *count)
-{
-    *count = 1;
-    return cudaSuccess;
-}
-
-cudaError_t cudaRuntimeGetVersion(int *version)
-{
-    *version = CUDART_VERSION;
-    return cudaSuccess;
-}
-
-cudaError_t cudaDriverGetVersion(int *version) { return cudaRuntimeGetVersion(version); }
+cudaError_t cudaGetDevice(int *device) { return answer(device, 0); }
+cudaError_t cudaGetDeviceCount(int *count) { return answer(count, 1); }
+cudaError_t cudaRuntimeGetVersion(int *version) { return answer(version, CUDART_VERSION); }
+cudaError_t cudaDriverGetVersion(int *version) { return answer(version, CUDART_VERSION); }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device)
 {

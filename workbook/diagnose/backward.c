@@ -14,31 +14,10 @@ static const form delta_forms[] = {
     {"delta_0", ": it is 0"}, {"delta_sum_of_dO", ": it is the sum over dO alone"}, {"delta_sum_of_O", ": it is the sum over O alone"},
     {"delta_of_sums", ": it is the sum over dO times the sum over O"},
     {"delta_doubled", ": it is twice as much: a step of the sum over lanes too many"},
-    {"delta_of_next_row", ": it is that of the next row"}, {"delta_plus", ": it is the sum over dO + O"}};
-static const form last_forms[] = {
-    {"", ""}, {"last_of_first_key", "with the last query that sees the block's first key: its last key is seen longer"},
-    {"window_not_skipped", "with the last query of all, though the window ends before it"},
-    {"no_far_queries", "where the window ends, also where the block has sinks, which all later queries see"},
-    {"sinks_of_last_key", "where the window ends, unless the block's last key is a sink: its first may be one"},
-    {"last_one_short", "one query short"}, {"last_of_the_block", "with the block's last key: no later query is met"},
-    {"last_without_block", "at query W"}, {"last_tile_short", "one tile short"}};
-static const form first_forms[] = {
-    {"", ""}, {"first_is_0", "at query 0, though no query before a key sees it"},
-    {"first_behind_block", "behind the block's last key: queries on the diagonal are left out"}, {"first_one_late", "one query late"},
-    {"first_tile_late", "one tile late"}};
-static const form key_end_forms[] = {
-    {"", ""}, {"end_of_first_query", "with the block's first query: its others see more"}, {"end_one_key_short", "one key short"},
-    {"end_of_all_keys", "with the last key of all, whatever the block sees"}, {"end_before_the_block", "before the block's first query"},
-    {"end_one_tile_early", "one tile too early"}};
-static const form key_begin_forms[] = {
-    {"", ""}, {"begins_at_0", "at key 0, though a window hides the first tiles"},
-    {"begin_of_last_query", "where the window of the block's last query begins: its first query sees earlier keys"},
-    {"begins_at_the_block", "at the block's first query: no key before it is met"}, {"begin_one_late", "one key late"},
-    {"begins_one_tile_late", "one tile too late"}};
-static const form factor_forms[] = {
-    {"", ""}, {"scores_unscaled", ": the scores as they are"}, {"without_log2e", ": scale, without log2(e)"},
-    {"without_scale", ": log2(e), without scale"}, {"log2e_twice", ": log2(e) twice"}, {"scale_twice", ": scale twice"},
-    {"wrong_sign", ": the wrong sign"}, {"scale2_twice", ": scale * log2(e) twice"}};
+    {"delta_of_next_row", ": it is that of the next row"}, {"delta_plus", ": it is the sum over dO + O"},
+    {"delta_dO_before", ": of each two columns it takes dO of the first for both"},
+    {"delta_O_before", ": of each two columns it takes O of the first for both"},
+    {"delta_exchanged", ": of each two columns it takes dO of the other one"}};
 static const form shift_forms[] = {
     {"", ""}, {"L_in_base_e", ": L in base e"}, {"L_log2e_twice", ": L times log2(e) twice"}, {"L_added", ": L is added"},
     {"delta_for_L", ": that is delta"}, {"L_scaled", ": L is multiplied by the scale"},
@@ -64,31 +43,12 @@ static const form end_forms[] = {
     {"sum_negative", ": it has the wrong sign"}};
 // clang-format on
 // [2]: of the kernel of dQ, and of that of dK and dV
-static fit fit_first[2] = {{FIT(key_begin_forms)}, {FIT(first_forms)}},
-           fit_last[2] = {{FIT(key_end_forms)}, {FIT(last_forms)}},
-           fit_factor[2] = {{FIT(factor_forms)}, {FIT(factor_forms)}},
-           fit_shift[2] = {{FIT(shift_forms)}, {FIT(shift_forms)}}, fit_dS[2] = {{FIT(dS_forms)}, {FIT(dS_forms)}},
-           fit_end[3] = {{FIT(end_forms)}, {FIT(end_forms)}, {FIT(end_forms)}};
-
-// One step: S, dP, and the two products that take P and dS, or the one that takes dS.
-typedef struct step {
-    const product *S, *dP, *P, *dS, *again;  // again: a sum that goes on where another of the same step ended
-} step;
-
-enum { STEPS = 4096 };
+static fit fit_factor[2], fit_shift[2] = {{FIT(shift_forms)}, {FIT(shift_forms)}},
+                          fit_dS[2] = {{FIT(dS_forms)}, {FIT(dS_forms)}},
+                          fit_end[3] = {{FIT(end_forms)}, {FIT(end_forms)}, {FIT(end_forms)}};
 
 static const attention_shape *s;
 static double s2;
-static step steps[STEPS];
-static int step_count;
-static bool by_keys;  // the walk at hand is of the kernel that owns keys
-
-static int head_of_query(int row) { return right_key_head(head_of(row)); }
-
-static void name_pair(const product *S, int i, int c, int *q, int *k)
-{
-    *q = by_keys ? S->b_row[c] : S->a_row[i], *k = by_keys ? S->a_row[i] : S->b_row[c];
-}
 
 // Whether the query sees the key, which may be of another head.
 static bool sees_pair(int q, int k)
@@ -99,36 +59,6 @@ static bool sees_pair(int q, int k)
 static const char *const owner_names[] = {"no input", "Q", "K", "V", "dO"};
 
 static const char *own(const char *of_keys, const char *of_queries) { return by_keys ? of_keys : of_queries; }
-
-static bool goes_on(const product *from, const product *to)
-{
-    const size_t bytes = (size_t)to->rows * (size_t)to->cols * sizeof(float);
-    bool zero = true;
-    for (int n = 0; n < to->rows * to->cols; n++) zero &= to->before[n] == 0;
-    return !zero && from->cols == to->cols && memcmp(from->after, to->before, bytes) == 0;
-}
-
-// The steps of a walk. Sums whose right factor is none of the right ones are told apart by their order.
-static void read_steps(const walk *w)
-{
-    step_count = 0;
-    by_keys = w->first && w->first->left == OF_K;
-    step *now = NULL;
-    for (const product *p = w->at; w->first && p < w->at + w->count; p++) {
-        if (p->scores && (p->left == w->first->left) && p->right == w->first->right && step_count < STEPS)
-            *(now = &steps[step_count++]) = (step){p, NULL, NULL, NULL, NULL};
-        else if (now && p->scores && !now->dP && p->rows == now->S->rows && p->cols == now->S->cols)
-            now->dP = p;
-        else if (now && !p->scores && p->rows == now->S->rows && p->depth == now->S->cols && p->cols == s->head_dim) {
-            if ((now->P && goes_on(now->P, p)) || (now->dS && goes_on(now->dS, p)))
-                now->again = p;
-            else if (by_keys && !now->P && (p->right == OF_dO || !now->dP || now->dS))
-                now->P = p;
-            else if (!now->dS)
-                now->dS = p;
-        }
-    }
-}
 
 // ------------------------------------------------------------------------------------------------------------------- delta
 
@@ -141,14 +71,15 @@ static void look_at_delta(void)
     static fit f = {FIT(delta_forms)};
     int wrong = -1, lanes = 0;
     for (int i = rows; i-- > 0;) {
-        double oo = 0, gg = 0, o = 0, g = 0;
+        double oo = 0, gg = 0, o = 0, g = 0, before = 0, O_before = 0, other = 0;
         for (int d = 0; d < D; d++) {
             const double x = O[i * D + d], y = dO[i * D + d];
             right[i] += x * y, sizes[i] += fabs(x * y), oo += x * x, gg += y * y, o += x, g += y;
+            before += x * dO[i * D + (d & ~1)], O_before += y * O[i * D + (d & ~1)], other += x * dO[i * D + (d ^ 1)];
         }
         const double r = right[i];
         VALUES(values, delta_forms, r, gg, oo, r * s->scale, r / D, -r, 0, g, o, o * g, 2 * r,
-               i + 1 < rows ? right[i + 1] : delta[i], o + g);
+               i + 1 < rows ? right[i + 1] : delta[i], o + g, before, O_before, other);
         const double tolerance = 1e-4 * (sizes[i] + fabs(delta[i])) + 1e-30;
         fit_add(&f, delta[i], values, tolerance);
         if (!(fabs(delta[i] - r) <= tolerance)) wrong = i;
@@ -229,154 +160,6 @@ static void look_at_heads(void)
     }
 }
 
-// Where the walks of one kernel begin and end, over all blocks of this case.
-static void add_bounds(const record *r, bool keys)
-{
-    enum { MOST = 2048 };
-    static struct {
-        int head, at, rows, begin, end, tile;
-    } blocks[MOST];
-    int count = 0, rows = 0;
-    EACH_WALK (r, n) {
-        if (by_keys != keys || !step_count || steps[0].S->a_row[0] < 0) continue;
-        int at, high, k = 0;
-        block_of(r, n, &at, &high);
-        const int first = steps[0].S->a_row[0], head = keys ? key_head_of(first) : head_of(first);
-        while (k < count && (blocks[k].head != head || blocks[k].at != at)) k++;
-        if (k == MOST) continue;
-        if (k == count) count++, blocks[k].head = head, blocks[k].at = at, blocks[k].begin = 1 << 30, blocks[k].end = 0;
-        blocks[k].rows = high - at + 1, rows = max_int(rows, high - at + 1);
-        const int sinks = e.problem->sinks && !keys ? s->sinks : 0;
-        EACH_PAIR (t, step_count, c, steps[t].S->cols) {
-            const int row = steps[t].S->b_row[c], x = keys ? query_of(row) : key_of(row);
-            blocks[k].tile = steps[t].S->cols;
-            if (row < 0 || (!keys && key_of(steps[t].S->b_row[0]) < sinks)) continue;
-            blocks[k].begin = min_int(blocks[k].begin, x), blocks[k].end = max_int(blocks[k].end, x + 1);
-        }
-    }
-    const int N = s->q_len, W = e.problem->window ? min_int(s->window, N) : N, sinks = e.problem->sinks ? s->sinks : 0;
-    for (int k = 0; k < count; k++) {
-        const int at = blocks[k].at, tile = blocks[k].tile, B = rows;
-        if (blocks[k].end == 0) continue;
-        if (keys) {
-            const double plain = fmin(N, (double)at + B - 1 + W), end = at < sinks ? N : plain;
-            VALUES(ends, last_forms, end, at < sinks ? N : (double)at + W, N, plain, at + B - 1 < sinks ? N : plain,
-                   end - 1, (double)at + B, W, 0);
-            VALUES(begins, first_forms, at, 0, fmin(N, at + B), at + 1, fmin(N, at + tile));
-            for (int n = 0; n < COUNT(last_forms) - 1; n++) ends[n] = fmin(N, at + ceil((ends[n] - at) / tile) * tile);
-            ends[COUNT(last_forms) - 1] = at + (ceil((end - at) / tile) - 1) * tile;
-            fit_add(&fit_last[1], blocks[k].end, ends, 0), fit_add(&fit_first[1], blocks[k].begin, begins, 0);
-        } else {
-            const double whole = ceil((double)sinks / tile) * tile, start = fmax(0, (double)at - W + 1);
-            VALUES(begins, key_begin_forms, start, 0, fmax(0, (double)at + B - W), at, start > 0 ? start + 1 : 0,
-                   start + tile);
-            for (int n = 0; n < COUNT(key_begin_forms); n++) begins[n] = fmax(0, fmin(fmax(begins[n], whole), N));
-            VALUES(ends, key_end_forms, fmin(N, (double)at + B), (double)at + 1, (double)at + B - 1, N, at, 0);
-            for (int n = 0; n < COUNT(key_end_forms) - 1; n++)
-                ends[n] = fmin(N, begins[0] + ceil((ends[n] - begins[0]) / tile) * tile);
-            ends[COUNT(key_end_forms) - 1] =
-                begins[0] + (ceil((fmin(N, (double)at + B) - begins[0]) / tile) - 1) * tile;
-            if (blocks[k].begin < 1 << 30) fit_add(&fit_first[0], blocks[k].begin, begins, 0);
-            if (begins[0] == blocks[k].begin) fit_add(&fit_last[0], blocks[k].end, ends, 0);
-        }
-    }
-}
-
-// The first that was seen of each kind, in its case, of the kernel of dQ and of that of dK and dV.
-enum { MISSING, TWICE, VAIN, SEEN };
-static fit seen_walks[SEEN][2];
-
-static void conclude_walks_of(bool keys)
-{
-    static const int ranks[SEEN] = {BY_WALK, BY_WALK, BY_WASTE};
-    static const char *const ids[SEEN] = {"pairs_missing", "pairs_twice", "tile_in_vain"};
-    const form *f = fit_form(&fit_first[keys]), *l = fit_form(&fit_last[keys]), *is = l ? l : f;
-    for (int kind = 0; kind < SEEN; kind++) {
-        if (!*seen_walks[kind][keys].says) continue;
-        snprintf(e.text, sizeof e.text, "%s", seen_walks[kind][keys].shown);
-        find(ranks[kind], is ? is->id : ids[kind], keys ? "queries|parts|group|next head" : "keys",
-             "in the kernel of %s %s%s%s%s%s", keys ? "dK and dV" : "dQ", seen_walks[kind][keys].says,
-             f ? "; the walks begin " : "", f ? f->says : "", l ? "; the walks end " : "", l ? l->says : "");
-    }
-}
-
-// The pairs that get no weight, or more than one, in all walks of one kernel; and tiles in vain.
-static void look_at_pairs(const record *r, bool keys)
-{
-    const int rows = all_rows(), Nk = s->kv_len;
-    unsigned char *met = allocate((size_t)rows * (size_t)Nk, 1), *given = allocate((size_t)rows * (size_t)Nk, 1);
-    int walks = 0, vain_q = -1, vain_k = -1;
-    EACH_WALK (r, n) {
-        if (by_keys != keys) continue;
-        walks += step_count > 0;
-        for (int t = 0; t < step_count; t++) {
-            const product *S = steps[t].S, *left = steps[t].dS ? steps[t].dS : steps[t].P;
-            EACH_PAIR (i, S->rows, c, S->cols) {
-                int q, k;
-                name_pair(S, i, c, &q, &k);
-                if (q < 0 || k < 0 || head_of_query(q) != k / Nk) continue;
-                const size_t at = (size_t)q * (size_t)Nk + (size_t)key_of(k);
-                met[at]++, given[at] += left && left->a[i * S->cols + c] != 0;
-            }
-            bool seen = false, some = false;
-            for (int m = 0; m < r->walk_count && !seen; m++) {
-                const product *of = r->walks[m].first;
-                if (!of || r->walks[m].block != r->walks[n].block || of->left != S->left) continue;
-                EACH_PAIR (i, of->rows, c, seen ? 0 : S->cols) {
-                    const int q = keys ? S->b_row[c] : of->a_row[i], k = keys ? of->a_row[i] : S->b_row[c];
-                    some |= q >= 0 && k >= 0, seen |= sees_pair(q, k);
-                }
-            }
-            if (some && !seen && vain_q < 0) name_pair(S, 0, 0, &vain_q, &vain_k);
-        }
-    }
-    int missing = 0, twice = 0, q0 = -1, k0 = -1, q1 = -1, k1 = -1, last = -1;
-    for (int k = 0; k < Nk && walks; k++)
-        for (int q = 0; q < rows; q++) {
-            const size_t at = (size_t)q * (size_t)Nk + (size_t)k;
-            if (!oracle_visible(e.problem, s, query_of(q), k)) continue;
-            if (met[at] == 0 && missing++ == 0) q0 = q, k0 = k;
-            if (met[at] == 0 && k == k0 && head_of(q) == head_of(q0)) last = q;
-            if (given[at] > 1 && twice++ == 0) q1 = q, k1 = k;
-        }
-    char walk_text[300] = "";
-    add_bounds(r, keys);
-    const int shown_q = missing ? q0 : q1, shown_k = missing ? k0 : k1;
-    size_t at = 0;
-    for (int n = 0; n < r->walk_count && at + 80 < sizeof walk_text && (missing || twice); n++) {
-        read_steps(&r->walks[n]);
-        if (by_keys != keys || !step_count) continue;
-        bool has = false;
-        for (int i = 0; i < steps[0].S->rows; i++)
-            has |= keys ? steps[0].S->a_row[i] >= 0 && key_of(steps[0].S->a_row[i]) == shown_k &&
-                              steps[0].S->a_row[i] / Nk == head_of_query(shown_q)
-                        : steps[0].S->a_row[i] == shown_q;
-        if (!has) continue;
-        at += (size_t)snprintf(walk_text + at, sizeof walk_text - at,
-                               at ? "; another goes on with"
-                                  : "; the walk that has it goes through tiles of %s that begin at",
-                               keys ? "queries" : "keys");
-        for (int t = 0; t < step_count && at + 40 < sizeof walk_text; t++)
-            if (steps[t].S->b_row[0] >= 0)
-                at += (size_t)snprintf(walk_text + at, sizeof walk_text - at, " %d", steps[t].S->b_row[0] % s->q_len);
-    }
-    if (missing && keys)
-        fit_says(&seen_walks[MISSING][keys], "key %d never meets queries %d to %d of query head %d, which see it%s", k0,
-                 query_of(q0), query_of(last), head_of(q0), walk_text);
-    else if (missing)
-        fit_says(&seen_walks[MISSING][keys], "query %d never meets key %d, which it sees%s", query_of(q0), k0,
-                 walk_text);
-    if (twice)
-        fit_says(&seen_walks[TWICE][keys],
-                 "the pair of query %d and key %d counts %d times (%d pairs are counted more than once)%s",
-                 query_of(q1), k1, given[(size_t)q1 * (size_t)Nk + (size_t)k1], twice, walk_text);
-    if (vain_q >= 0)
-        fit_says(&seen_walks[VAIN][keys],
-                 "a block goes through a tile that begins with %s %d, which has nothing to do with any of its %s",
-                 keys ? "query" : "key", keys ? query_of(vain_q) : key_of(vain_k), keys ? "keys" : "queries");
-    free(met), free(given);
-}
-
 // What each product multiplies.
 static void look_at_factors(void)
 {
@@ -434,20 +217,10 @@ static void look_at_tiles(const record *r)
             if (!left || S->a_row[0] < 0 || S->b_row[0] < 0) continue;
             const int q0 = keys ? S->b_row[0] : S->a_row[0], k0 = keys ? S->a_row[0] : S->b_row[0];
             if (head_of_query(q0) != key_head_of(k0)) continue;
-            pairs p = pairs_new(keys ? S->cols : S->rows, keys ? S->rows : S->cols);
-            p.row0 = q0, p.block_query = keys ? query_of(q0) : block, p.block_key = keys ? block : -1,
-            p.key0 = key_of(k0);
-            int strangers = 0;
+            pairs p = pairs_of(&steps[t], block, last);
+            int strangers = 0, zeros = 0, weights = 0;  // of pairs that are to be hidden
             bool alive = false;
             for (int at = 0; at < S->rows * S->cols; at++) alive |= left->a[at] != 0;
-            for (int a = 0; a < p.queries; a++) {
-                const int q = keys ? S->b_row[a] : S->a_row[a];
-                p.query[a] = q >= 0 && head_of(q) == head_of(q0) ? query_of(q) : -1;
-            }
-            for (int b = 0; b < p.keys; b++) {
-                const int k = keys ? S->a_row[b] : S->b_row[b];
-                p.key[b] = k >= 0 && key_head_of(k) == key_head_of(k0) ? key_of(k) : -1;
-            }
             EACH_PAIR (b, p.keys, a, p.queries) {
                 const int i = keys ? b : a, c = keys ? a : b, at = i * S->cols + c;
                 int q, k;
@@ -461,7 +234,15 @@ static void look_at_tiles(const record *r)
                 const fate unseen = !clear || (sees_pair(q, k) && !alive) ? UNCLEAR : HIDDEN;
                 p.fate[a * p.keys + b] = strange ? UNCLEAR : weight != 0 ? WEIGHT : unseen;
                 strangers += strange;
+                const double P = left == steps[t].P ? weight : weight / x;
+                if (sees_pair(q, k) || weight == 0 || fabs(x) < 1e-3 || fabs(S->after[at] * s2) < 0.05) continue;
+                weights++, zeros += near_to(P, exp2(-e.L[q] * LOG2E), 0.02);
             }
+            if (weights >= 8 && zeros >= 0.95 * weights)
+                find(BY_MASK, "hidden_by_0", keys ? "mask of dK and dV|recompute" : "mask of dQ|recompute for dQ",
+                     "in the kernel of %s the scores that are to be hidden become 0, where -infinity is meant: "
+                     "%d pairs of the tile of query %d and key %d have the weight exp(-L)",
+                     keys ? "dK and dV" : "dQ", zeros, query_of(q0), key_of(k0));
             if (strangers <= p.queries * p.keys / 20) add_to_mask(keys ? MASK_DKDV : MASK_DQ, &p);
         }
     }
@@ -476,7 +257,7 @@ static bool look_at_weights(const step *t)
     int first_q, ignored;
     name_pair(S, 0, 0, &first_q, &ignored);
     for (int n = 0; n < lines; n++) {
-        double x[256], y[256], from = 0, off = 0;
+        double x[256], y[256];
         int count = 0, q = -1, k;
         for (int m = 0; m < length && m < 256; m++) {
             const int i = by_keys ? m : n, c = by_keys ? n : m;
@@ -490,34 +271,28 @@ static bool look_at_weights(const step *t)
                 return false;
             }
             if (!(P > 1e-30)) continue;
-            x[count] = S->after[i * S->cols + c], y[count] = log2(P), from += x[count] * s2 - y[count], count++;
+            x[count] = S->after[i * S->cols + c], y[count++] = log2(P);
         }
         if (count == 0 || (!t->P && count < 4)) continue;
         name_pair(S, by_keys ? 0 : n, by_keys ? n : 0, &q, &k);
         if (q < 0) continue;
-        from /= count;
-        for (int m = 0; m < count; m++) off = fmax(off, fabs(x[m] * s2 - y[m] - from));
-        const double L = e.L[q], slack = 0.02 + 1e-4 * fabs(L), close = t->P ? slack : 0.05;
-        if (off <= close && fabs(from - L * LOG2E) <= close) continue;
-        const line l = line_through(x, y, count);
+        const double L = e.L[q], slack = t->P ? 0.02 : 0.05;
+        const exponent is = exponent_of(x, y, count, s2, slack);
+        if (is.one && fabs(is.m - L * LOG2E) <= is.close) continue;
         right = false;
         const char *where = own("recompute", "recompute for dQ"), *kernel = own("dK and dV", "dQ");
-        if (off <= close) {
+        if (is.one) {
             VALUES(shifts, shift_forms, L * LOG2E, L, L * LOG2E * LOG2E, -L * LOG2E, e.delta[q], L * LOG2E * s2, L * s2,
                    L * LOG2E * s->scale, L * LN2, 0, -L, first_q >= 0 ? e.L[first_q] * LOG2E : NAN);
-            fit_see(&fit_shift[by_keys], from, shifts, close + 0.002 * fabs(from),
+            fit_see(&fit_shift[by_keys], is.m, shifts, is.close + 0.002 * fabs(is.m),
                     "P of query %d is 2^(scale log2(e) S - %.5g) in the kernel of %s, where L log2(e) = %.5g has "
                     "to be subtracted",
-                    query_of(q), from, kernel, L * LOG2E);
+                    query_of(q), is.m, kernel, L * LOG2E);
             continue;
         }
-        VALUES(factors, factor_forms, s2, 1, s->scale, LOG2E, s2 * LOG2E, s2 * s->scale, -s2, s2 * s2);
-        if (count > 4 && l.off <= close) {
-            fit_see(&fit_factor[by_keys], l.slope, factors, 0.02 * fabs(l.slope),
-                    "P of query %d is 2^(%.4g S - ...) in the kernel of %s, where scale log2(e) = %.4g belongs "
-                    "before S",
-                    query_of(q), l.slope, kernel, s2);
-        } else
+        char in[40];
+        snprintf(in, sizeof in, " in the kernel of %s", kernel);
+        if (!(count > 4 && see_slope(&fit_factor[by_keys], &is, s2, query_of(q), in)))
             find(BY_EXPONENT, "", t->P ? where : "dS for dQ|recompute for dQ",
                  "P of query %d is not 2^(scale log2(e) S - L log2(e)) in the kernel of %s", query_of(q), kernel);
     }
@@ -638,8 +413,9 @@ static void look_at_end(const record *r, int output)
                          z = factor * last[row * D + d];
             off = fmax(off, isfinite(y) ? fabs(y - factor * x) : INFINITY), xx += x * x, xy += x * y;
             const double t = factor * x;
-            VALUES(values, end_forms, t, x, t * s->scale, t * LOG2E, 0, x / s->scale, a, z, t / walks[row],
-                   t * s->scale, walks[row] > 1 ? t - z : t, walks[row] > 1 ? t - a : t, 2 * t, -t);
+            VALUES(values, end_forms, t, x, output == 2 ? NAN : t * s->scale, t * LOG2E, 0, x / s->scale, a, z,
+                   t / walks[row], output == 2 ? t * s->scale : NAN, walks[row] > 1 ? t - z : t,
+                   walks[row] > 1 ? t - a : t, 2 * t, -t);
             tell |= fit_add(&fit_end[output], y, values, 0.012 * fmax(largest, fabs(y)) + 1e-6);
         }
         if (off > 0.012 * largest + 1e-6) wrong = row, is = xx > 0 ? xy / xx : 0;
@@ -664,7 +440,7 @@ void look_at_backward(void)
         look_at_sums(false);
         if (by_keys) look_at_sums(true);
     }
-    look_at_pairs(&r, true), look_at_pairs(&r, false);
+    look_at_walks(&r, true), look_at_walks(&r, false);
     look_at_tiles(&r);
     EACH_WALK (&r, n) {
         for (int t = 0; t < step_count; t++) {
@@ -690,8 +466,8 @@ void conclude_backward(void)
         const form *is = fit_form(&fit_dS[keys]);
         const bool other =
             is && (strcmp(is->id, "dS_is_P") == 0 || strcmp(is->id, "dS_is_dP") == 0 || strcmp(is->id, "dS_0") == 0);
-        conclude_walks_of(keys);
-        fit_conclude(&fit_factor[keys], BY_EXPONENT, gap, gap, "");
+        conclude_walks(keys);
+        fit_conclude(&fit_factor[keys], BY_EXPONENT, gap, gap, ": that is ");
         fit_conclude(&fit_shift[keys], BY_EXPONENT, gap, gap, "");
         // What is added up may be another tile than dS. Of dQ, where P is not known, no form may mean that P is wrong.
         if (is || keys)

@@ -48,7 +48,7 @@ static const char *const chosen[][MAX_CASES] = {
         "Hq=1,Hkv=1,Nq=220,D=16,W=1,sinks=1", "Hq=1,Hkv=1,Nq=260,D=16,W=100,sinks=3", "Hq=2,Hkv=1,Nq=300,D=32,W=20,sinks=4",
         "Hq=4,Hkv=2,Nq=260,D=32,W=10,sinks=40"},
     [10] = {"Hq=2,Hkv=2,Nq=20,D=64,scale=0.2", "B=2,Hq=6,Hkv=2,Nq=70,Nk=200,D=64,scale=0.15", "Hq=1,Hkv=1,Nq=300,Nk=421,D=64,input=stairs",
-        "Hq=2,Hkv=1,Nq=300,D=64,causal=1", "Hq=1,Hkv=1,Nq=400,D=64,causal=1,input=stairs", "B=2,Hq=4,Hkv=2,Nq=140,Nk=260,D=128",
+        "Hq=2,Hkv=1,Nq=300,D=64,causal=1", "Hq=1,Hkv=1,Nq=400,D=64,causal=1,input=stairs", "B=2,Hq=4,Hkv=2,Nq=140,Nk=260,D=128", "Hq=1,Hkv=1,Nq=300,D=128,causal=1",
         "Hq=1,Hkv=1,Nq=100,Nk=400,D=64,input=early_max", "Hq=1,Hkv=1,Nq=200,D=64,causal=1,input=rising"},
     [11] = {"Hq=2,Hkv=2,Nq=20,D=16,scale=0.4", "B=2,Hq=6,Hkv=2,Nq=40,D=16,W=7", "Hq=6,Hkv=3,Nq=60,D=16,W=60,logits=mixed",
         "Hq=1,Hkv=1,Nq=300,D=16,W=100", "Hq=1,Hkv=1,Nq=290,D=32", "Hq=1,Hkv=1,Nq=300,D=64,W=33", "Hq=1,Hkv=1,Nq=50,D=16,logits=0",

@@ -1,5 +1,5 @@
 // decode.c - what 13 and 14 have of their own: which pages are read, how parts are merged, which scales meet which products.
-#include "forward.h"
+#include "evidence.h"
 
 #include <stdio.h>
 
@@ -13,7 +13,8 @@ static const form page_forms[] = {
     {"next_column", "those in the next columns"},
     {"table_by_columns", "those of a table with a row a column: rows and columns are exchanged"},
     {"one_column", "that in the first column alone"}, {"next_sequence", "those of the next sequence"},
-    {"table_row_of_pages", "those of a table with as many columns as a page has keys"}};
+    {"table_row_of_pages", "those of a table with as many columns as a page has keys"},
+    {"table_of_one_column", "those of a table with one column: the sequence's number has to be multiplied by max_pages"}};
 static const form token_forms[] = {
     {"", ""}, {"row_of_tile", "the row's number in its tile is taken for its token's, without what comes before the tile"},
     {"row_not_reduced", "the number of the packed row is taken for that of its token"},
@@ -39,7 +40,10 @@ static const form merge_forms[] = {
     {"merge_max_of_the_last", "m is that of the last parts alone, not the largest so far"},
     {"merge_m_old", "the parts are weighted under the old m, before the larger one was taken"},
     {"merge_one_of_eight", "one part of each eight counts, the first"},
-    {"merge_seven_of_eight", "the last part of each eight is left out"}};
+    {"merge_seven_of_eight", "the last part of each eight is left out"},
+    {"l_of_the_last_tile", "l has the last tile of each part alone"},
+    {"merge_first_weight", "all parts of each eight have the weight of their first"},
+    {"merge_first_O", "O of the first part of each eight is taken for all of them"}};
 static const form place_forms[] = {
     {"", ""}, {"scales_of_first_head", "they are those of key head 0"},
     {"scales_of_first_rows", "they are those of the first keys of the page: the row in the page is left out"},
@@ -90,7 +94,7 @@ static int page_by(int rel, int b, int k, int used)
     case 1: at = k; break; case 2: at = b * used + k; break; case 3: return min_int(k, most * e.s->batch); case 4: return b * most + k;
     case 5: at = k < (e.kv_len[b] + 63) / 64 ? at : all; break;  // a tile has 64 keys
     case 6: at++; break; case 7: at = k * e.s->batch + b; break; case 8: at = b * most; break; case 9: at += most; break;
-    case 10: at = b * page_size() + k; break;
+    case 10: at = b * page_size() + k; break; case 11: at = b + k; break;
     // clang-format on
     default: break;
     }
@@ -175,7 +179,7 @@ void look_at_packed_rows(const pairs *t)
 // --------------------------------------------------------------------------------------------------------------------- merge
 
 typedef struct part {
-    double L, O[WB_MAX_HEAD_DIM];
+    double L, last, O[WB_MAX_HEAD_DIM];  // last: L of the last tile of each of its warps
     int block;
 } part;
 
@@ -192,7 +196,7 @@ static int parts_of(const record *r, int row, part *parts, int room)
         if (!first || i == first->rows) continue;
         if (count == 0 || parts[count - 1].block != r->walks[n].block) {
             if (count == room) return room + 1;
-            parts[count++] = (part){.L = -INFINITY, .block = r->walks[n].block};
+            parts[count++] = (part){.L = -INFINITY, .last = -INFINITY, .block = r->walks[n].block};
         }
         part *p = &parts[count - 1];
         read_steps(&r->walks[n]);
@@ -208,6 +212,7 @@ static int parts_of(const record *r, int row, part *parts, int room)
                 for (int d = 0; d < D; d++)
                     p->O[d] = (p->O[d] * old + now * v * e.V[(size_t)raw * (size_t)D + (size_t)d]) / (old + now);
                 p->L = m + log(old + now);
+                if (t == step_count - 1) p->last = fmax(p->last, x) + log1p(exp(-fabs(p->last - x)));
             }
         }
     }
@@ -236,7 +241,9 @@ static void merged(int rel, const part *parts, int count, int d, double *O, doub
                                   : rel == 1 ? 1
                                   : rel == 2 ? exp2(parts[n].L - under)
                                              : exp(parts[n].L - under);
-            l += rel == 12 ? 1 : weight, sum += (rel == 11 ? 1 : weight) * parts[n].O[d];
+            const double first = exp(parts[from].L - under);
+            l += rel == 12 ? 1 : rel == 19 ? exp(parts[n].last - under) : rel == 20 ? first : weight;
+            sum += (rel == 11 ? 1 : rel == 20 ? first : weight) * parts[rel == 21 ? from : n].O[d];
         }
     }
     *O = l > 0 ? sum / l : 0, *L = m + log(l);
@@ -316,8 +323,8 @@ static int misfits(const record *r, int place, int use, int *rows, int *query)
     const double s2 = e.s->scale * LOG2E * 64;
     EACH_WALK (r, n) {
         for (int i = 0; step_count && i < steps[0].S->rows; i++)
-            for (int t = 0; t < step_count && steps[t].PV; t++) {
-                const product *S = steps[t].S, *PV = steps[t].PV;
+            for (int t = 0; t < step_count && steps[t].P; t++) {
+                const product *S = steps[t].S, *PV = steps[t].P;
                 double low = INFINITY, high = -INFINITY, run = t ? runs[t - 1] : -INFINITY, A, B;
                 bool strange = false;
                 int count = 0;
@@ -384,7 +391,8 @@ void conclude_decode(void)
 {
     fit_conclude(&fit_pages, BY_HEADS, "page lookup", "page lookup", ": the pages are ");
     fit_conclude(&fit_tokens, BY_MASK, "packed rows", "packed rows", ": ");
-    fit_conclude(&fit_merge, BY_END, "merge", "merge", ": ");
+    const form *merge = fit_form(&fit_merge);
+    fit_conclude(&fit_merge, BY_END, merge == &merge_forms[19] ? "weights" : "merge", "merge|weights", ": ");
     const form *use = fit_form(&fit_use), *place = fit_form(&fit_place);
     memcpy(fit_place.says, fit_use.says, sizeof fit_place.says),
         memcpy(fit_place.shown, fit_use.shown, sizeof fit_place.shown);

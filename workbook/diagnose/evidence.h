@@ -15,7 +15,7 @@
 #define LOG2E 1.4426950408889634
 #define LN2   0.6931471805599453
 
-// All pairs of a row and a column; all walks, each with its steps read (read_steps: forward.h, backward.c).
+// All pairs of a row and a column; all walks, each with its steps read (read_steps).
 #define EACH_PAIR(i, rows, c, cols)                                                                                    \
     for (int i = 0; i < (rows); i++)                                                                                   \
         for (int c = 0; c < (cols); c++)
@@ -108,6 +108,16 @@ typedef struct line {
 } line;
 line line_through(const double *x, const double *y, int count);
 
+// Weights as 2^(s2 S - m): whether there is one such m, within `close`; or another factor of S.
+typedef struct exponent {
+    double m, close;
+    bool one;
+    line through;
+} exponent;
+exponent exponent_of(const double *S, const double *log2_weights, int count, double s2, double slack);
+// If it is another factor, sees which, of a query; where: of a kernel. False if it is not.
+bool see_slope(fit *f, const exponent *is, double s2, int query, const char *where);
+
 // --------------------------------------------------------------------------------------------------------------------- record
 
 enum { NO_ROW = -1, NOBODYS_ROW = -2 };  // zeros; numbers that are no row of any input
@@ -148,9 +158,29 @@ int head_of(int row);
 int key_of(int row);
 int key_head_of(int row);
 int right_key_head(int head);  // that query head `head` reads, through all batches
+int head_of_query(int row);    // which key head the query in this row of Q reads
 bool sees(int row, int j);     // whether the query in this row of Q sees key j of its sequence
 int keys_of(int row);          // how many keys that sequence has
 int all_rows(void);            // rows of Q
+
+// --------------------------------------------------------------------------------------------------------------------- walks
+
+// A tile of a walk: its scores, and the products that belong to it: in a forward P V, in a backward dP and the sums from P and from dS.
+typedef struct step {
+    const product *S, *P, *dP, *dS, *again;  // again: a sum that goes on where another of the same step ended
+    int first;                               // its first key, or query where keys are on the left
+} step;
+
+enum { STEPS = 4096 };
+extern step steps[STEPS];  // of the walk that was read last
+extern int step_count;
+extern bool by_keys;  // keys are on the left: the kernel of dK and dV
+
+void read_steps(const walk *w);
+double base2_scale(void);                                        // scores in base 2: S times this
+void name_pair(const product *S, int i, int c, int *q, int *k);  // the rows of Q and K that an element of S has
+bool goes_on(const product *from, const product *to);            // whether a sum begins with what the other ended with
+void look_at_walks(const record *r, bool keys), conclude_walks(bool keys);  // which tiles each block meets
 
 // --------------------------------------------------------------------------------------------------------------------- masks
 
@@ -158,12 +188,15 @@ int all_rows(void);            // rows of Q
 // keys as rows: `sideways`.
 typedef enum fate { WEIGHT, HIDDEN, UNCLEAR } fate;
 typedef struct pairs {
-    int queries, keys, row0, block_query, block_key,
-        key0;  // row0: of Q, where its queries begin; block_...: the first of its block
+    int queries, keys, row0, key0;           // row0: of Q, where its queries begin
+    int block_query, block_key, last_query;  // the first of its block; the last query of it
+    int turn, turns;                         // its number in its walk
     int *query, *key;
     unsigned char *fate;  // [queries, keys]
 } pairs;
 pairs pairs_new(int queries, int keys);  // stays until the program ends
+pairs pairs_of(const step *t, int first_row,
+               int last_row);  // of a step, by the rows of its block; their fates are left open
 
 // What a mask hid against what it should have hidden, over all its tiles in all cases. kind: of tiles that a mask of their own hides.
 typedef enum mask_kind { MASK_DIAGONAL, MASK_WINDOW, MASK_SINKS, MASK_TAIL, MASK_DKDV, MASK_DQ, MASKS } mask_kind;
@@ -181,8 +214,9 @@ void look_at_hang(void);                               // what a function did th
 void look_at_sum(bool (*run)(int rows, int cols, wb_input input, int seed, float *y));
 
 // Parts of these.
-void look_at_dsinks(void), conclude_dsinks(void);  // sinks.c
-bool look_at_pages(const record *r);               // decode.c
+void look_at_softmax(const record *r), conclude_softmax(void);  // softmax.c: what each row makes of its scores
+void look_at_dsinks(void), conclude_dsinks(void);               // sinks.c
+bool look_at_pages(const record *r);                            // decode.c
 void look_at_packed_rows(const pairs *tile);
 void look_at_scales(const record *r), look_at_merge(const record *r), conclude_decode(void);
 void look_at_lists(const record *r), look_at_bits(const pairs *tile), conclude_lists(void);  // lists.c

@@ -98,3 +98,36 @@ line line_through(const double *x, const double *y, int count)
     for (int n = 0; n < count; n++) l.off = fmax(l.off, fabs(y[n] - l.slope * x[n] - l.at));
     return l;
 }
+
+exponent exponent_of(const double *S, const double *log2_weights, int count, double s2, double slack)
+{
+    exponent is = {.one = true};
+    for (int n = 0; n < count; n++) is.m += (S[n] * s2 - log2_weights[n]) / count;
+    is.close = slack + 1e-4 * fabs(is.m);
+    for (int n = 0; n < count; n++) is.one &= fabs(S[n] * s2 - log2_weights[n] - is.m) <= is.close;
+    if (!is.one) is.through = line_through(S, log2_weights, count);
+    return is;
+}
+
+static const form slope_forms[] = {{"", ""},
+                                   {"scores_unscaled", "the scores as they are"},
+                                   {"without_log2e", "scale, without log2(e)"},
+                                   {"without_scale", "log2(e), without scale"},
+                                   {"log2e_twice", "log2(e) twice"},
+                                   {"scale_twice", "scale twice"},
+                                   {"scale2_twice", "scale * log2(e) twice"},
+                                   {"wrong_sign", "the wrong sign"},
+                                   {"scale_divided", "a division by scale"},
+                                   {"ln2_for_log2e", "scale * ln(2), where log2(e) is meant"}};
+
+bool see_slope(fit *f, const exponent *is, double s2, int query, const char *where)
+{
+    const double slope = is->through.slope, scale = e.s->scale;
+    if (!(fabs(slope) > 0.02 * s2 && is->through.off <= is->close)) return false;
+    VALUES(slopes, slope_forms, s2, 1, scale, LOG2E, s2 * LOG2E, s2 * scale, s2 * s2, -s2, LOG2E / scale, scale * LN2);
+    f->forms = slope_forms, f->forms_count = COUNT(slope_forms);
+    fit_see(f, slope, slopes, 0.015 * fabs(slope),
+            "the weights of query %d%s are 2^(%.4g S - ...), where scale * log2(e) = %.4g belongs before S = q k",
+            query, where, slope, s2);
+    return true;
+}

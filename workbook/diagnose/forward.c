@@ -1,38 +1,9 @@
 // forward.c - what a forward did in each tile: whose keys and values it met, and which pairs it hid. walks.c and softmax.c go on from here.
 //
 // The record has Q K^T before the mask, the weights P, and O before and after P V was added.
-#include "forward.h"
+#include "evidence.h"
 
 #include <stdio.h>
-
-step steps[STEPS];
-int step_count;
-
-double base2_scale(void) { return e.problem->on_host ? 1 : (double)e.s->scale * LOG2E; }
-
-static int first_key(const product *S)
-{
-    for (int c = 0; c < S->cols; c++)
-        if (key_of(S->b_row[c]) >= 0) return key_of(S->b_row[c]) - c;
-    return NO_ROW;
-}
-
-static bool same_keys(const product *PV, const step *t) { return PV->b_row[0] == t->S->b_row[0]; }
-
-// Products of P and V may come after the scores of the next tile: each belongs to the first tile that has none and the same keys.
-void read_steps(const walk *w)
-{
-    step_count = 0;
-    for (const product *p = w->at; p < w->at + w->count; p++) {
-        if (p->scores && step_count < STEPS) steps[step_count++] = (step){p, NULL, first_key(p)};
-        step *of = NULL;
-        for (int n = 0; !p->scores && n < step_count; n++)
-            if (!steps[n].PV && p->depth == steps[n].S->cols && p->rows == steps[n].S->rows &&
-                p->cols == e.s->head_dim && (!of || (same_keys(p, &steps[n]) && !same_keys(p, of))))
-                of = &steps[n];
-        if (of) of->PV = p;
-    }
-}
 
 // --------------------------------------------------------------------------------------------------------------------- heads
 
@@ -41,12 +12,13 @@ static const form head_forms[] = {
     {"", ""}, {"group_inverted", ": head h reads h Hkv / Hq times what it should, or h * (Hq / Hkv)"},
     {"heads_modulo", ": it is h modulo Hkv"}, {"heads_not_grouped", ": it is h itself"}, {"first_head", ": it is the first head for all"},
     {"divided_by_kv_heads", ": it is h / Hkv"}, {"group_modulo", ": it is h modulo Hq / Hkv"},
-    {"batch_forgotten", ": the batch is left out"}, {"batch_of_query_heads", ": the batch is counted in query heads"},
+    {"batch_forgotten", ": the batch is left out"}, {"batch_of_query_heads", ": the batch is counted in query heads, or is in it twice"},
     {"heads_backwards", ": they go backwards"}, {"head_shifted", ": it is the next head"},
     {"divided_through_batches", ": heads counted through the batches are divided by Hkv"},
     {"divided_and_modulo", ": it is h / Hkv, modulo Hkv"}, {"own_head_clamped", ": it is h itself, or the last head"},
     {"groups_of_two", ": it is h / 2, or the last head"}, {"heads_rounded_up", ": it is (h + 1) / (Hq / Hkv)"},
-    {"group_times_too_much", ": it is h / group * group, modulo Hkv"}};
+    {"group_times_too_much", ": it is h / group * group, modulo Hkv"},
+    {"modulo_through_batches", ": heads counted through the batches are taken modulo all key heads"}};
 // clang-format on
 
 static fit fit_heads[2] = {{FIT(head_forms)}, {FIT(head_forms)}};
@@ -63,7 +35,7 @@ static bool look_at_heads(const record *r, bool of_V)
     EACH_WALK (r, n) {
         const int q = step_count ? steps[0].S->a_row[0] : -1, h = q >= 0 ? head_of(q) : heads;
         for (int t = 0; t < step_count && h < heads; t++) {
-            const product *p = of_V ? steps[t].PV : steps[t].S;
+            const product *p = of_V ? steps[t].P : steps[t].S;
             for (int c = 0; p && c < (of_V ? p->depth : p->cols); c++) {
                 if (p->b_row[c] == NOBODYS_ROW) nobodys++, row = q;
                 if (p->b_row[c] < 0) continue;
@@ -79,7 +51,8 @@ static bool look_at_heads(const record *r, bool of_V)
         VALUES(values, head_forms, right_key_head(h), b * k + q * group, b * k + q % k, b * k + q, b * k, b * k + q / k,
                b * k + q % group, q / group, b * s->q_heads + q / group, b * k + k - 1 - q / group,
                b * k + (q / group + 1) % k, h / k, b * k + q / k % k, b * k + min_int(q, k - 1),
-               b * k + min_int(q / 2, k - 1), b * k + min_int((q + 1) / group, k - 1), b * k + q / group * group % k);
+               b * k + min_int(q / 2, k - 1), b * k + min_int((q + 1) / group, k - 1), b * k + q / group * group % k,
+               h % (s->batch * k));
         if (reads[h] >= 0) tell |= fit_add(&fit_heads[of_V], reads[h], values, 0);
         const size_t n = strlen(list[0]), m = strlen(list[1]);
         if (h >= 16) continue;
@@ -104,13 +77,13 @@ static bool look_at_heads(const record *r, bool of_V)
 static void look_at_values(void)
 {
     for (int t = 0; t < step_count; t++) {
-        const product *S = steps[t].S, *PV = steps[t].PV;
+        const product *S = steps[t].S, *PV = steps[t].P;
         for (int c = 0; PV && c < S->cols; c++) {
             if (PV->b_row[c] == S->b_row[c] || PV->b_row[c] < 0 || S->b_row[c] < 0) continue;
             find(BY_FACTOR, "values_of_other_keys", "fetch|overlap|receive|next|send",
                  "for query %d, the weights of the tile of keys from %d on are multiplied by the values of keys from "
                  "%d on",
-                 query_of(S->a_row[0]), steps[t].key0, key_of(PV->b_row[c]) - c);
+                 query_of(S->a_row[0]), steps[t].first, key_of(PV->b_row[c]) - c);
             return;
         }
     }
@@ -123,14 +96,14 @@ static mask_kind kind_of(int low, const step *t)
 {
     if (e.problem->mask == WB_NO_MASK) return MASK_TAIL;
     if (e.problem->sinks && t->S->cols < e.widest) return MASK_SINKS;
-    const bool reaches = t->key0 / t->S->cols >= (low + 1) / t->S->cols || t->key0 < 0;
+    const bool reaches = t->first / t->S->cols >= (low + 1) / t->S->cols || t->first < 0;
     return !e.problem->window || reaches ? MASK_DIAGONAL : MASK_WINDOW;
 }
 
 // Scores far below underflow are no sign: such pairs stay unclear.
 static void fill_fates(pairs *p, const step *t, const double *largest)
 {
-    const product *S = t->S, *PV = t->PV;
+    const product *S = t->S, *PV = t->P;
     const bool students = worth_naming("max|accumulate|softmax");
     bool alive = !students;  // where the weights are given code, it is the mask that leaves none
     for (int at = 0; at < S->rows * S->cols; at++) alive |= PV->a[at] != 0;
@@ -152,7 +125,7 @@ static void fill_fates(pairs *p, const step *t, const double *largest)
 // Hidden pairs of a row that have one weight, whatever their scores: these became a number that is not small enough. True if there are.
 static bool hidden_by_number(const step *t, const pairs *p)
 {
-    const product *S = t->S, *PV = t->PV;
+    const product *S = t->S, *PV = t->P;
     for (int i = 0; i < S->rows; i++) {
         double P = -1, low = INFINITY, high = -INFINITY;
         int count = 0;
@@ -214,14 +187,8 @@ static void look_at_tiles(const record *r)
         }
         for (int t = 0; t < step_count && !by_number; t++) {
             const product *S = steps[t].S;
-            if (!steps[t].PV || S->a_row[0] < 0 || steps[t].key0 == NO_ROW) continue;
-            pairs p = pairs_new(S->rows, S->cols);
-            p.row0 = S->a_row[0], p.block_query = low, p.key0 = steps[t].key0;
-            for (int i = 0; i < S->rows; i++) p.query[i] = S->a_row[i] >= 0 ? query_of(S->a_row[i]) : -1;
-            for (int c = 0; c < S->cols; c++) {
-                const int key = key_of(S->b_row[c]);
-                p.key[c] = key >= 0 ? key : p.key0 + c >= keys_of(p.row0) ? p.key0 + c : -1;
-            }
+            if (!steps[t].P || S->a_row[0] < 0 || steps[t].first == NO_ROW) continue;
+            pairs p = pairs_of(&steps[t], low, high);
             fill_fates(&p, &steps[t], largest);
             if ((by_number = hidden_by_number(&steps[t], &p))) continue;
             if (e.problem->signature == WB_BLOCK_MASK)
@@ -246,7 +213,7 @@ void look_at_forward(void)
     EACH_WALK (&r, n) { look_at_values(); }
     if (e.K_scale) look_at_scales(&r);
     if (e.problem->signature == WB_BLOCK_MASK) look_at_lists(&r);
-    look_at_walk(&r);
+    look_at_walks(&r, false);
     look_at_tiles(&r);
     if (e.table)
         look_at_merge(&r);
@@ -260,5 +227,5 @@ void conclude_forward(void)
     if (e.table) conclude_decode();
     for (int of_V = 0; of_V < 2; of_V++) fit_conclude(&fit_heads[of_V], BY_HEADS, gaps, gaps, "");
     if (e.problem->signature == WB_BLOCK_MASK) conclude_lists();
-    conclude_walks(), conclude_masks(), conclude_softmax();
+    conclude_walks(false), conclude_masks(), conclude_softmax();
 }

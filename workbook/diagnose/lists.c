@@ -1,5 +1,5 @@
 // lists.c - what 15 has of its own: which tiles a block takes from its two lists, and which bits of a tile hide which pairs.
-#include "forward.h"
+#include "evidence.h"
 
 #include <stdio.h>
 
@@ -46,7 +46,8 @@ static const form bit_forms[] = {
     {"bits_in_fours", "the pairs of a lane's columns are taken to lie four apart, where they lie eight apart"},
     {"bits_even_odd", "the two columns of a pair are exchanged"},
     {"bits_of_other_half", "the steps of a tile are hidden by each other's bits"},
-    {"bits_reversed_in_lane", "the bits of a lane are taken from the highest down"}, {"all_seen", "no pair is hidden"}};
+    {"bits_reversed_in_lane", "the bits of a lane are taken from the highest down"}, {"all_seen", "no pair is hidden"},
+    {"bits_of_first_query", "all rows of a block are hidden by the bits of its first"}};
 // clang-format on
 static fit fit_lists = {FIT(list_forms)}, fit_bits = {FIT(bit_forms)};
 
@@ -113,18 +114,18 @@ static bool any_bit(int place, int block_row, int key, int BC)
 static bool more_than_skipped;  // a block takes tiles that it should not, or leaves out whole ones
 
 // A step of tiles in part that a warp passes over hides all of its pairs.
-static void look_at_skipped(const record *r, int block, int key, int BC)
+static void look_at_skipped(const record *r, int block, int block_row, int key, int BC)
 {
     for (int n = 0; n < r->walk_count; n++) {
         const product *S = r->walks[n].first;
         bool met = r->walks[n].block != block || !S || S->a_row[0] < 0, sees_any = false;
         read_steps(&r->walks[n]);
-        for (int t = 0; t < step_count && !met; t++) met = steps[t].key0 == key;
+        for (int t = 0; t < step_count && !met; t++) met = steps[t].first == key;
         for (int i = 0; i < S->rows && !met; i++)
             for (int c = 0; c < BC && !sees_any; c++) sees_any = sees(S->a_row[i], key + c);
         if (met || !sees_any) continue;
         pairs p = pairs_new(S->rows, BC);
-        p.row0 = S->a_row[0], p.key0 = key;
+        p.row0 = S->a_row[0], p.key0 = key, p.block_query = block_row;
         for (int i = 0; i < S->rows; i++) p.query[i] = S->a_row[i] >= 0 ? query_of(S->a_row[i]) : -1;
         for (int c = 0; c < BC; c++) p.key[c] = key + c;
         memset(p.fate, HIDDEN, (size_t)(S->rows * BC));
@@ -148,7 +149,7 @@ void look_at_lists(const record *r)
             if (r->walks[m].block != r->walks[n].block) continue;
             read_steps(&r->walks[m]);
             for (int t = 0; t < step_count; t++)
-                if (steps[t].key0 >= 0 && steps[t].key0 / BC < MOST) mine[steps[t].key0 / BC]++;
+                if (steps[t].first >= 0 && steps[t].first / BC < MOST) mine[steps[t].first / BC]++;
             for (int k = 0; k < MOST; k++) met[k] = max_int(met[k], mine[k]);
         }
         double values[COUNT(list_forms)];
@@ -178,7 +179,8 @@ void look_at_lists(const record *r)
             }
             values[f] = !same;
             for (int turn = 0; f == 0 && turn < count && !hard; turn++)
-                if (place[turn] >= 0 && keys[turn] < e.s->kv_len) look_at_skipped(r, r->walks[n].block, keys[turn], BC);
+                if (place[turn] >= 0 && keys[turn] < e.s->kv_len)
+                    look_at_skipped(r, r->walks[n].block, low, keys[turn], BC);
         }
         more_than_skipped |= hard;
         fit_see(&fit_lists, 0, values, 0,
@@ -190,7 +192,8 @@ void look_at_lists(const record *r)
 // ---------------------------------------------------------------------------------------------------------------------- bits
 
 // Whether this form hides a pair of the tile in place n of its list: row of the tile of queries, column of the step. -1: unknown.
-static int hides_bit(int rel, int first, int n, int count, int row, int r, int half, int steps_of_tile, int c)
+static int hides_bit(int rel, int first, int n, int count, int row, int block_row, int r, int half, int steps_of_tile,
+                     int c)
 {
     const block_mask *m = mask();
     const int BC = 64 / steps_of_tile, lane = c % 8 / 2, slot = c / 8 * 2 + c % 2;
@@ -203,6 +206,7 @@ static int hides_bit(int rel, int first, int n, int count, int row, int r, int h
     case 12: tile = n * steps_of_tile + half; break; case 14: bit = 2 * lane + slot % 8 / 2 * 4 + slot % 2; break; case 15: bit ^= 1; break;
     case 16: word = ((steps_of_tile - 1 - half) * BC + c) / 32; break; case 17: bit = 2 * lane + 24 - slot % 8 / 2 * 8 + slot % 2; break;
     // clang-format on
+    case 19: row = block_row; break;
     default: break;
     }
     if (rel == 18) return 0;
@@ -229,9 +233,9 @@ void look_at_bits(const pairs *t)
         double values[COUNT(bit_forms)];
         if (seen == (got == WEIGHT) && (13 * a + c) % 8) continue;  // of those that are right, some will do
         for (int f = 0; f < COUNT(bit_forms); f++) {
-            const int hides =
-                place < 0 ? !seen
-                          : hides_bit(f, first, place, parts, t->query[a] % m->q_tile, a, half, 64 / t->keys, c);
+            const int hides = place < 0 ? !seen
+                                        : hides_bit(f, first, place, parts, t->query[a] % m->q_tile,
+                                                    t->block_query % m->q_tile, a, half, 64 / t->keys, c);
             values[f] = hides < 0 ? got == HIDDEN : hides;
         }
         values[0] = !seen;

@@ -66,7 +66,7 @@ static int find_row(uint64_t hash, owner *whose)
 }
 
 // Rows, or columns, of a matrix: whose are they? Those of another owner than the first are nobody's. Returns how many are somebody's.
-static int rows_of(const float *X, int count, int step, int stride, owner *whose, int *number)
+static int rows_of(const float *X, int count, int apart, int stride, owner *whose, int *number)
 {
     const int D = e.s->head_dim;
     uint64_t hash[256];
@@ -74,7 +74,7 @@ static int rows_of(const float *X, int count, int step, int stride, owner *whose
     *whose = NOBODY;
     if (count > 256) return memset(number, 0xff, (size_t)count * sizeof *number), 0;  // NO_ROW
     for (int i = 0; i < count; i++) {
-        const float *row = X + (size_t)i * (size_t)step;
+        const float *row = X + (size_t)i * (size_t)apart;
         bool zero = true;
         for (int d = 0; d < D; d++) zero &= row[(size_t)d * (size_t)stride] == 0;
         number[i] = NO_ROW;
@@ -201,6 +201,8 @@ int right_key_head(int head)
 {
     return head / e.s->q_heads * e.s->kv_heads + head % e.s->q_heads / (e.s->q_heads / e.s->kv_heads);
 }
+
+int head_of_query(int row) { return right_key_head(head_of(row)); }
 
 static int owner_of_page(int row) { return pages.owner[row / e.s->kv_heads / pages.shape.page_size]; }
 

@@ -2,17 +2,12 @@
 //
 // m follows from scores and their weights, the factor of the rescaling from O after one product and before the next, l from O at the end
 // and what came out. Each step is held against a short list of forms; one is named that explains all rows of the case.
-#include "forward.h"
+#include "evidence.h"
 
 #include <stdio.h>
 
 // What may be seen of each step.
 // clang-format off
-static const form slope_forms[] = {
-    {"", ""}, {"scores_unscaled", "the scores as they are"}, {"without_log2e", "scale, without log2(e)"},
-    {"without_scale", "log2(e), without scale"}, {"log2e_twice", "log2(e) twice"}, {"scale_twice", "scale twice"},
-    {"scale2_twice", "scale * log2(e) twice"}, {"wrong_sign", "the wrong sign"}, {"scale_divided", "a division by scale"},
-    {"ln2_for_log2e", "scale * ln(2), where log2(e) is meant"}};
 static const form max_forms[] = {
     {"", ""}, {"max_of_this_tile", ": that is the largest of this tile alone"}, {"old_max", ": that was the largest before this tile"},
     {"max_of_first_tile", ": that is the largest of the first tile, which is never updated"}, {"no_max", ": nothing is subtracted"},
@@ -37,7 +32,8 @@ static const form alpha_forms[] = {
     {"alpha_unscaled", ": the difference is divided by scale * log2(e)"},
     {"alpha_without_exp", ": it is the difference itself, without 2^"}, {"alpha_quotient", ": it is the quotient of the maxima"},
     {"alpha_of_new_max", ": that is 2^(-new maximum), without the old one"},
-    {"alpha_of_old_max", ": that is 2^(old maximum), without the new one"}, {"rescaled_by_l", ": O is divided by l in each tile"}};
+    {"alpha_of_old_max", ": that is 2^(old maximum), without the new one"}, {"rescaled_by_l", ": O is divided by l in each tile"},
+    {"alpha_of_first_row", ": that is the factor of the first row of the tile"}};
 static const form l_forms[] = {
     {"", ""}, {"not_divided", ": it is not divided"}, {"multiplied_by_l", ": it is multiplied by l"},
     {"l_completed_twice", ": l is completed twice over the four lanes of a row"}, {"divided_twice", ": that is done twice"},
@@ -79,11 +75,11 @@ static const form logit_forms[] = {
     {"logit_alone", ": nothing but the logit's term is left"}, {"logit_scaled_2", ": the logit is multiplied by scale * log2(e)"},
     {"logit_subtracted", ": the logit's term is subtracted"}, {"zero_is_no_logit", ": a logit of 0 counts as none"},
     {"logit_without_L", ": l is multiplied by 1 + exp(logit), where 1 + exp(logit - L) is right"},
-    {"logit_exp2_of_difference", ": 2^ takes the difference of logit and L, which is to base e"}};
+    {"logit_exp2_of_difference", ": 2^ takes the difference of logit and L, which is to base e"},
+    {"logit_maximum", ": it is the larger of the two, where both are in the sum"}};
 // clang-format on
-static fit fit_slope = {FIT(slope_forms)}, fit_m = {FIT(max_forms)}, fit_alpha = {FIT(alpha_forms)},
-           fit_l = {FIT(l_forms)}, fit_L = {FIT(L_forms)}, fit_logit_l = {FIT(logit_forms)},
-           fit_logit_L = {FIT(logit_forms)};
+static fit fit_slope, fit_m = {FIT(max_forms)}, fit_alpha = {FIT(alpha_forms)}, fit_l = {FIT(l_forms)},
+                      fit_L = {FIT(L_forms)}, fit_logit_l = {FIT(logit_forms)}, fit_logit_L = {FIT(logit_forms)};
 
 static double s2;
 
@@ -97,9 +93,9 @@ static double dot_of(const float *x, const float *y, int D)
 // What a row subtracts from its scores in base 2, from its weights in one tile; NaN if it has none, or not one number.
 static double subtracted(const step *t, int i, int *weights)
 {
-    double x[256], y[256], lane[4] = {0}, sum = 0, off = 0;
+    double x[256], y[256], lane[4] = {0};
     int count = 0, in_lane[4] = {0}, lane_of[256];
-    const product *S = t->S, *PV = t->PV;
+    const product *S = t->S, *PV = t->P;
     const int q = query_of(S->a_row[i]);
     *weights = 0;
     for (int c = 0; c < S->cols && c < 256; c++) {
@@ -109,44 +105,37 @@ static double subtracted(const step *t, int i, int *weights)
             find(BY_MAXIMUM + 1, isnan(P) ? "" : "weights_infinite", "accumulate|max|rescale|softmax",
                  "query %d has a weight that is %s in the tile of keys from %d on: what is subtracted from its scores "
                  "is no maximum of them",
-                 q, isnan(P) ? "NaN" : "infinite", t->key0);
+                 q, isnan(P) ? "NaN" : "infinite", t->first);
             return NAN;
         }
         if (P < 0) {
             find(BY_VALUE, "", "accumulate|softmax",
                  "query %d has a weight of %.4g in the tile of keys from %d on, column %d: a score that was not raised",
-                 q, P, t->key0, c);
+                 q, P, t->first, c);
             return NAN;
         }
         if (!(P > 1e-30) || P > 1e30 || !seen) continue;
         x[count] = score, y[count] = log2(P), lane_of[count] = c % 8 / 2;
         const double m = score * s2 - y[count++];
-        sum += m, lane[c % 8 / 2] += m, in_lane[c % 8 / 2]++;
+        lane[c % 8 / 2] += m, in_lane[c % 8 / 2]++;
     }
     *weights = count;
     if (count == 0) return NAN;
-    const double m = sum / count, slack = e.problem->on_host ? 2e-3 : 0.012, close = slack + 1e-4 * fabs(m);
-    for (int n = 0; n < count; n++) off = fmax(off, fabs(x[n] * s2 - y[n] - m));
-    if (off <= close) return m;
+    const exponent is = exponent_of(x, y, count, s2, e.problem->on_host ? 2e-3 : 0.012);
+    if (is.one) return is.m;
+    const double close = is.close;
     bool by_lanes = !e.problem->on_host && fmin(fmin(in_lane[0], in_lane[1]), fmin(in_lane[2], in_lane[3])) >= 3;
     for (int n = 0; n < count; n++) by_lanes &= fabs(x[n] * s2 - y[n] - lane[lane_of[n]] / in_lane[lane_of[n]]) < close;
-    const line l = line_through(x, y, count);
-    const double scale = e.s->scale;
-    VALUES(factors, slope_forms, s2, 1, scale, LOG2E, s2 * LOG2E, s2 * scale, s2 * s2, -s2, LOG2E / scale, scale * LN2);
     if (by_lanes)
         find(BY_EXPONENT, "max_of_a_lane", "rescale|max|softmax",
              "query %d subtracts different numbers from the scores of one tile, each lane its own: the maximum is not "
              "brought together over the lanes of the row",
              q);
-    else if (count >= 6 && fabs(l.slope) > 0.02 * s2 && l.off <= close) {
-        fit_see(&fit_slope, l.slope, factors, 0.015 * fabs(l.slope),
-                "the weights of query %d are 2^(%.4g S - ...), where scale * log2(e) = %.4g belongs before S = q k", q,
-                l.slope, s2);
-    } else
+    else if (!(count >= 6 && see_slope(&fit_slope, &is, s2, q, "")))
         find(BY_EXPONENT, "", "accumulate|max|rescale|softmax",
              "the weights of query %d in the tile of keys from %d on are not 2^(scale log2(e) S - m) with one m for "
              "the row",
-             q, t->key0);
+             q, t->first);
     return NAN;
 }
 
@@ -163,7 +152,7 @@ static void logit_terms(int head, double L, double l, double m, int tiles, doubl
            4 * exp(s - L), tiles * exp(s - L), exp(fmax(s, 0) - L), exp2(s - L), exp(s) / l, exp2(s - m) / l,
            exp(s - m) / l, s / l, exp(s - m * LN2), exp(L - s), exp(logits[(h + 1) % heads] - L), exp(s - L) - 1,
            exp(s * s2 - L), -exp(s - L), s == 0 ? 0 : exp(s - L), exp(s),
-           (1 + exp2(-fabs(s - L))) * exp(fmax(s - L, 0)) - 1);
+           (1 + exp2(-fabs(s - L))) * exp(fmax(s - L, 0)) - 1, exp(fmax(s - L, 0)) - 1);
     memcpy(terms, values, sizeof values);
 }
 
@@ -201,8 +190,10 @@ static void look_at_maximum(int q, int t, double m, double before, double lowest
 static void look_at_rescaling(int q, int t, const step *from, const step *to, int i, double old, double m, double l)
 {
     const int D = e.s->head_dim;
-    const float *x = from->PV->after + i * D, *y = to->PV->before + i * D;
+    const float *x = from->P->after + i * D, *y = to->P->before + i * D;
     const double size = dot_of(x, x, D), delta = old - m, right = exp2(delta);
+    static double of_first[STEPS];  // the right factor of the tile's first row
+    if (i == 0) of_first[t] = right;
     if (!(size > 0) || !isfinite(size) || right < 1e-6) return;
     const double factor = dot_of(x, y, D) / size;
     double off = 0, largest = 0, spread = 0;
@@ -220,7 +211,7 @@ static void look_at_rescaling(int q, int t, const step *from, const step *to, in
     }
     VALUES(values, alpha_forms, right, 1, delta > -8 && fabs(factor - 1) < 0.01 ? factor : right, 0, 1 / right,
            right * right, exp2(delta * LN2), exp2(delta * LOG2E), exp2(delta * s2), exp2(delta / s2), delta, old / m,
-           exp2(-m), exp2(old), right / l);
+           exp2(-m), exp2(old), right / l, i ? of_first[t] : right);
     fit_see(&fit_alpha, factor, values, 0.015 * fmax(fabs(factor), right) + 1e-6,
             "from tile %d to tile %d of its walk the number that query %d subtracts grows by %.4g, so O has to be "
             "multiplied by 2^%.4g = %.4g; it is multiplied by %.4g",
@@ -231,7 +222,7 @@ static void look_at_rescaling(int q, int t, const step *from, const step *to, in
 static void look_at_end(int row, const step *last, int i, const row_seen *seen)
 {
     const int D = e.s->head_dim, q = query_of(row), n = seen->tiles;
-    const float *sum = last->PV->after + i * D, *O = e.out[0] + (size_t)row * (size_t)D;
+    const float *sum = last->P->after + i * D, *O = e.out[0] + (size_t)row * (size_t)D;
     const double end = seen->m[n - 1], size = dot_of(O, O, D), slack = e.problem->on_host ? 2e-3 : 0.01;
     double l = 0, plain = 0, late = 0, after = 0, twice = 0, inverse = 0, under_old = 0, scores = 0, raw = 0,
            lane[4] = {0}, size_of_lane[4] = {0};
@@ -324,7 +315,7 @@ static void look_at_row(int i)
     seen.tiles = seen.keys = 0;
     if (row < 0) return;
     for (int t = 0; t < step_count; t++) {
-        const product *S = steps[t].S, *PV = steps[t].PV;
+        const product *S = steps[t].S, *PV = steps[t].P;
         double tile = -INFINITY, lowest = INFINITY, weights = 0, scores = 0;
         int visible = 0, given = 0;
         if (!PV) return;
@@ -348,7 +339,7 @@ static void look_at_row(int i)
             if (visible && weights == 0 && tile > run - 60)
                 find(BY_MAXIMUM + 1, "", "accumulate|max|rescale|softmax|mask|tail",
                      "query %d gives no weight at all to the tile of keys from %d on, of which it sees %d", q,
-                     steps[t].key0, visible);
+                     steps[t].first, visible);
             if (visible) return;
             continue;
         }

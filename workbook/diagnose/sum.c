@@ -24,7 +24,8 @@ static const form count_forms[] = {
     {"lanes_mod_2_lost", "lanes with bit 1 of their number are left out: the step over 2 lanes is missing"},
     {"tail_twice", "the columns behind the last whole load count twice"},
     {"head_twice", "the columns before the first whole load count twice"},
-    {"upper_threads_lost", "the upper half of the block's threads is left out"}};
+    {"upper_threads_lost", "the upper half of the block's threads is left out"},
+    {"last_of_each_load_alone", "the last column of each load alone counts: each is assigned over the one before"}};
 static const form number_forms[] = {
     {"", ""}, {"w_forgotten", "it is the sum over x, without w"}, {"x_forgotten", "it is the sum over w, without x"},
     {"x_plus_w", "it is the sum over x + w"}, {"x_squared", "it is the sum over x * x"}, {"w_squared", "it is the sum over x * w * w"},
@@ -59,7 +60,34 @@ static void list(const bool *in, int count, char *text, size_t size)
     }
 }
 
-// Rows that no thread has written.
+// Rows that no thread has written. A block takes ROWS of them, WIDE apart, WIDE blocks the rows between.
+enum { ROWS = 4, THREADS = 128 };
+static const form row_forms[] = {
+    {"rows_lost", ""},
+    {"rows_side_by_side", ": a block begins at its number times 4, as if its rows lay side by side: they lie 8 apart"},
+    {"stored_side_by_side", ": a block's sums are stored in rows that follow one another, where its rows lie 8 apart"},
+    {"one_row_of_block", ": each block stores the first of its rows alone"},
+    {"blocks_rounded_down", ": there are no blocks for the rows behind the last whole 32"},
+    {"blocks_without_wide", ": there is one block for each 32 rows, where 8 are needed"},
+    {"rows_from_block", ": a block begins with the row of its number"},
+    {"rows_of_32", ": a block begins at its number times 32"}};
+
+static bool is_stored(int rel, int rows, int row)
+{
+    const int blocks = rel == 4   ? rows / (ROWS * WIDE) * WIDE
+                       : rel == 5 ? (rows - 1) / (ROWS * WIDE) + 1
+                                  : ((rows - 1) / (ROWS * WIDE) + 1) * WIDE;
+    for (int b = 0; b < blocks; b++) {
+        const int first = rel == 1   ? b * ROWS
+                          : rel == 6 ? b
+                          : rel == 7 ? b * ROWS * WIDE
+                                     : b / WIDE * ROWS * WIDE + b % WIDE;
+        for (int r = 0; r < (rel == 3 ? 1 : ROWS) && first < rows; r++)
+            if (row == first + r * (rel == 2 ? 1 : WIDE)) return true;
+    }
+    return false;
+}
+
 static bool look_at_rows(int rows, int cols)
 {
     bool lost[MOST_ROWS] = {false}, some = false;
@@ -71,12 +99,17 @@ static bool look_at_rows(int rows, int cols)
         some |= lost[i] = bits == 0xffffffffu;
     }
     list(lost, rows, text, sizeof text);
+    const form *is = row_forms;
+    for (int rel = 1; rel < COUNT(row_forms) && is == row_forms; rel++) {
+        bool same = true;
+        for (int i = 0; i < rows; i++) same &= lost[i] == !is_stored(rel, rows, i);
+        if (same) is = &row_forms[rel];
+    }
     if (some)
-        find(BY_ROWS, "rows_lost", "launch|who|reduce|store",
-             "of %d rows with %d columns these are never written, or NaN: %s", rows, cols, text);
+        find(BY_ROWS, is->id, "launch|who|reduce|store",
+             "of %d rows with %d columns these are never written, or NaN: %s%s", rows, cols, text, is->says);
     return !some;
 }
-enum { THREADS = 128 };
 
 static int count_by(int rel, int j, int head, int tail, int cols)
 {
@@ -98,6 +131,7 @@ static int count_by(int rel, int j, int head, int tail, int cols)
     case 16: return 4; case 17: return !in || j < tail - WIDE; case 18: return !in || j >= head + WIDE; case 19: return j < cols - 1;
     case 20: return j > 0; case 21: return !(lane & 8); case 22: return !(lane & 4); case 23: return !(lane & 2);
     case 24: return j >= tail ? 2 : 1; case 25: return j < head ? 2 : 1; case 26: return thread < THREADS / 2;
+    case 27: return !in || (j - head) % WIDE == WIDE - 1;
     // clang-format on
     default: return 1;
     }

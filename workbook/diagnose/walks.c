@@ -1,78 +1,122 @@
-// walks.c - which tiles of keys each block of a forward meets, against those that its queries see: where its walk begins and where it ends.
-#include "forward.h"
+// walks.c - the steps of a walk, and which tiles each block meets, against those that it needs: where its walk begins and where it ends.
+#include "evidence.h"
 
 #include <stdio.h>
 
-enum { BLOCKS = 1024 };
+step steps[STEPS];
+int step_count;
+bool by_keys;
 
-// A block of one head: its queries, and the tiles of each width that its warps met, [begin, end) in keys, beside those that it needs.
+static bool backward(void) { return e.problem->signature == WB_BACKWARD; }
+
+double base2_scale(void) { return e.problem->on_host ? 1 : (double)e.s->scale * LOG2E; }
+
+void name_pair(const product *S, int i, int c, int *q, int *k)
+{
+    *q = by_keys ? S->b_row[c] : S->a_row[i], *k = by_keys ? S->a_row[i] : S->b_row[c];
+}
+
+// The number of the first key of a tile, or query where keys are on the left.
+static int first_of(const product *S)
+{
+    for (int c = 0; c < S->cols; c++) {
+        const int row = S->b_row[c], x = row < 0 ? row : by_keys ? query_of(row) : key_of(row);
+        if (x >= 0) return x - c;
+    }
+    return NO_ROW;
+}
+
+static bool same_keys(const product *PV, const step *t) { return PV->b_row[0] == t->S->b_row[0]; }
+
+// Products of P and V may come after the scores of the next tile: each belongs to the first tile that has none and the same keys.
+static void read_forward(const product *p)
+{
+    if (p->scores && step_count < STEPS) steps[step_count++] = (step){.S = p, .first = first_of(p)};
+    step *of = NULL;
+    for (int n = 0; !p->scores && n < step_count; n++)
+        if (!steps[n].P && p->depth == steps[n].S->cols && p->rows == steps[n].S->rows && p->cols == e.s->head_dim &&
+            (!of || (same_keys(p, &steps[n]) && !same_keys(p, of))))
+            of = &steps[n];
+    if (of) of->P = p;
+}
+
+bool goes_on(const product *from, const product *to)
+{
+    const size_t bytes = (size_t)to->rows * (size_t)to->cols * sizeof(float);
+    bool zero = true;
+    for (int n = 0; n < to->rows * to->cols; n++) zero &= to->before[n] == 0;
+    return !zero && from->cols == to->cols && memcmp(from->after, to->before, bytes) == 0;
+}
+
+// Sums whose right factor is none of the right ones are told apart by their order.
+static void read_backward(const product *first, const product *p)
+{
+    step *now = step_count ? &steps[step_count - 1] : NULL;
+    if (p->scores && p->left == first->left && p->right == first->right && step_count < STEPS)
+        steps[step_count++] = (step){.S = p, .first = first_of(p)};
+    else if (now && p->scores && !now->dP && p->rows == now->S->rows && p->cols == now->S->cols)
+        now->dP = p;
+    else if (now && !p->scores && p->rows == now->S->rows && p->depth == now->S->cols && p->cols == e.s->head_dim) {
+        if ((now->P && goes_on(now->P, p)) || (now->dS && goes_on(now->dS, p)))
+            now->again = p;
+        else if (by_keys && !now->P && (p->right == OF_dO || !now->dP || now->dS))
+            now->P = p;
+        else if (!now->dS)
+            now->dS = p;
+    }
+}
+
+void read_steps(const walk *w)
+{
+    step_count = 0, by_keys = backward() && w->first && w->first->left == OF_K;
+    for (const product *p = w->at; p < w->at + w->count; p++)
+        if (!backward())
+            read_forward(p);
+        else if (w->first)
+            read_backward(w->first, p);
+}
+
+// -------------------------------------------------------------------------------------------------------------------- bounds
+
+enum { BLOCKS = 2048 };
+
+// A block's queries, or keys, of one head, and the tiles that its warps met, [begin, end); sinks that lie before them apart.
 typedef struct block {
-    int low, high, head, walk;
-    int begin, end, sink_end;  // of what was met; begin > end: nothing
+    int low, high, head, begin, end, sink_end;
 } block;
 
 static block blocks[BLOCKS];
 static int block_count, rows_of_block, width, sink_width;
 
-static void read_blocks(const record *r)
+static void read_blocks(const record *r, bool keys)
 {
-    block_count = 0, rows_of_block = 0, width = e.widest, sink_width = 0;
+    block_count = 0, rows_of_block = 0, width = 0, sink_width = 0;
     EACH_WALK (r, n) {
-        if (!step_count || steps[0].S->a_row[0] < 0) continue;
-        block *b = NULL;
-        const int head = head_of(steps[0].S->a_row[0]);
-        for (int k = 0; k < block_count; k++)
-            if (r->walks[blocks[k].walk].block == r->walks[n].block && blocks[k].head == head) b = &blocks[k];
-        if (!b && block_count == BLOCKS) continue;
-        if (!b) {
-            b = &blocks[block_count++];
-            *b = (block){0, 0, head, n, 1 << 30, 0, 0};
-            block_of(r, n, &b->low, &b->high);
-            rows_of_block = max_int(rows_of_block, b->high - b->low + 1);
-        }
-        for (int t = 0; t < step_count; t++) {
-            const int from = steps[t].key0, cols = steps[t].S->cols;
-            if (from == NO_ROW) continue;
-            if (e.problem->sinks && cols < width)
-                b->sink_end = max_int(b->sink_end, from + cols), sink_width = cols;
-            else
-                b->begin = min_int(b->begin, from), b->end = max_int(b->end, from + cols);
-        }
+        for (int t = 0; t < step_count && by_keys == keys; t++) width = max_int(width, steps[t].S->cols);
     }
-    for (int k = 0; k < block_count; k++) {  // the last block of a head may have fewer queries
-        const block *b = &blocks[k];
-        for (int other = 0; other < block_count; other++)
-            if (blocks[other].head == b->head && blocks[other].low > b->low &&
-                rows_of_block > blocks[other].low - b->low)
-                rows_of_block = blocks[other].low - b->low;
-    }
-}
-
-// The tiles of the walk that has query `row` on its left, for people.
-static const char *walk_of(const record *r, int row)
-{
-    static char text[400];
-    size_t at = 0;
-    *text = 0;
-    for (int n = 0; n < r->walk_count; n++) {
-        const walk *w = &r->walks[n];
-        bool has = false;
-        for (int i = 0; w->first && i < w->first->rows; i++) has |= w->first->a_row[i] == row;
-        if (!has) continue;
-        int low, high;
+    EACH_WALK (r, n) {
+        const int row = step_count && by_keys == keys ? steps[0].S->a_row[0] : NO_ROW;
+        if (row < 0) continue;
+        const int head = keys ? key_head_of(row) : head_of(row);
+        int low, high, k = 0;
         block_of(r, n, &low, &high);
-        read_steps(w);
-        at += (size_t)snprintf(text + at, sizeof text - at,
-                               at ? "; another goes on with"
-                                  : "; its block has queries %d to %d, its warp met tiles of keys that begin at",
-                               low, high);
-        for (int t = 0; t < step_count && t <= 13 && at + 40 < sizeof text; t++)
-            at += (size_t)(t > 12 ? snprintf(text + at, sizeof text - at, " ...")
-                                  : snprintf(text + at, sizeof text - at, steps[t].key0 != NO_ROW ? " %d" : " (none)",
-                                             steps[t].key0));
-        if (at + 80 >= sizeof text || !e.table) return text;
+        while (k < block_count && (blocks[k].head != head || blocks[k].low != low)) k++;
+        if (k == BLOCKS) continue;
+        if (k == block_count) blocks[block_count++] = (block){low, high, head, 1 << 30, 0, 0};
+        rows_of_block = max_int(rows_of_block, high - low + 1);
+        for (int t = 0; t < step_count; t++) {
+            const int from = steps[t].first, cols = steps[t].S->cols;
+            if (from == NO_ROW) continue;
+            if (e.problem->sinks && !keys && (backward() ? from < e.s->sinks : cols < width))
+                blocks[k].sink_end = max_int(blocks[k].sink_end, from + cols), sink_width = cols;
+            else
+                blocks[k].begin = min_int(blocks[k].begin, from), blocks[k].end = max_int(blocks[k].end, from + cols);
+        }
     }
-    return *text ? text : "; its block meets no tile of keys at all";
+    for (int k = 0; k < block_count; k++)  // the last block of a head may have fewer queries
+        for (int other = 0; other < block_count; other++)
+            if (blocks[other].head == blocks[k].head && blocks[other].low > blocks[k].low)
+                rows_of_block = min_int(rows_of_block, blocks[other].low - blocks[k].low);
 }
 
 static int up(int x, int unit) { return (x + unit - 1) / unit * unit; }
@@ -86,7 +130,7 @@ static const form end_forms[] = {
     {"end_rounded_down", "at the last whole tile: the one that is seen in part is left out"},
     {"end_one_tile_late", "one tile too late, in each block"}, {"end_of_all_keys", "with the last key of all, whatever the block sees"},
     {"whole_tiles_alone", "with the last whole tile of all keys"}, {"end_one_key_short", "one key short"},
-    {"one_tile_alone", "after one tile"}};
+    {"one_tile_alone", "after one tile"}, {"end_without_block", "as the first block's does, in each block"}};
 static const form begin_forms[] = {
     {"", ""}, {"begins_one_tile_late", "one tile too late, in each block"},
     {"begin_of_last_query", "where the window of the block's last query begins: its first query sees earlier keys"},
@@ -94,43 +138,111 @@ static const form begin_forms[] = {
     {"begin_rounded_up", "at the first tile that lies in the window whole: the one that is seen in part is left out"},
     {"begins_one_tile_early", "one tile too early, in each block"},
     {"begins_at_the_block", "at the block's first query: no key before it is met"},
-    {"begin_of_keys", "at a tile whose number is that of a key: it has to be divided by the keys in a tile"}};
+    {"begin_of_keys", "at a tile whose number is that of a key: it has to be divided by the keys in a tile"},
+    {"begin_one_late", "one key late"}};
 static const form sink_forms[] = {
     {"", ""}, {"no_sink_tiles", "no tile of sinks is met"},
     {"sinks_rounded_down", "whole tiles of sinks alone are met: the last is left out"},
     {"sinks_twice", "all sinks are met there, those too that lie in the tiles of the window"},
     {"one_sink_tile", "one tile of sinks is met, whatever their number"}, {"sink_tile_more", "one tile of sinks too many is met"},
     {"sinks_to_the_block", "sinks are met there up to the block's first query"},
-    {"sinks_by_key_tiles", "sinks are counted in tiles of keys, which are wider"}, {"sink_tile_short", "one tile of sinks too few is met"}};
+    {"sinks_by_key_tiles", "sinks are counted in tiles of keys, which are wider"}, {"sink_tile_short", "one tile of sinks too few is met"},
+    {"sinks_and_one", "whole tiles of sinks and one more are met, also where none is left over"}};
+static const form last_forms[] = {
+    {"", ""}, {"last_of_first_key", "with the last query that sees the block's first key: its last key is seen longer"},
+    {"window_not_skipped", "with the last query of all, though the window ends before it"},
+    {"no_far_queries", "where the window ends, also where the block has sinks, which all later queries see"},
+    {"sinks_of_last_key", "where the window ends, unless the block's last key is a sink: its first may be one"},
+    {"last_one_short", "one query short"}, {"last_of_the_block", "with the block's last key: no later query is met"},
+    {"last_without_block", "as the first block's does, in each block"}, {"last_tile_short", "one tile short"},
+    {"last_in_tiles", "at the number of the block plus the window: the block's first key is counted in tiles"}};
+static const form first_forms[] = {
+    {"", ""}, {"first_is_0", "at query 0, though no query before a key sees it"},
+    {"first_behind_block", "behind the block's last key: queries on the diagonal are left out"}, {"first_one_late", "one query late"},
+    {"first_tile_late", "one tile late"}};
 // clang-format on
 
-static fit fit_end = {FIT(end_forms)}, fit_begin = {FIT(begin_forms)}, fit_sinks = {FIT(sink_forms)};
+// [2]: of walks over keys, and over queries
+static fit fit_end[2] = {{FIT(end_forms)}, {FIT(last_forms)}}, fit_begin[2] = {{FIT(begin_forms)}, {FIT(first_forms)}},
+           fit_sinks = {FIT(sink_forms)};
 
-// Where the walks of all blocks of this case begin and end.
-static void add_bounds(void)
+// A walk over keys. That of dQ begins with any key; all others, with a tile.
+static void add_bounds(const block *b)
 {
-    const int Nk = e.s->kv_len, B = width, U = e.problem->on_host ? 1 : B, S = sink_width ? sink_width : 16;
+    const int Nk = e.s->kv_len, B = width, from_any = backward(), n = e.problem->sinks ? e.s->sinks : 0;
+    const int U = e.problem->on_host ? 1 : B, S = sink_width ? sink_width : 16, unit = from_any ? 1 : B;
     const bool causal = e.problem->mask == WB_CAUSAL || e.s->causal;
-    for (int k = 0; k < block_count && !e.table && e.problem->signature == WB_FORWARD; k++) {
-        const block *b = &blocks[k];
-        const int last = causal ? min_int(Nk, b->high + 1) : Nk, right_end = up(last, U);
-        const int first = e.problem->window ? max_int(0, b->low - e.s->window + 1) : 0, right = down(first, B);
-        const int late = max_int(0, b->low + rows_of_block - e.s->window), n = e.problem->sinks ? e.s->sinks : 0,
-                  most = min_int(n, right), sink_end = up(most, S);
-        VALUES(ends, end_forms, right_end, right_end - B, down(b->low, B), up(b->low + 1, U), down(last, B),
-               right_end + B, up(Nk, U), down(Nk, B), up(last - 1, U), right + B);
-        VALUES(begins, begin_forms, right, right + B, down(late, B), 0, up(first, B), right - B, down(b->low, B),
-               (double)first * B);
-        VALUES(sinks, sink_forms, sink_end, 0, down(most, S), up(n, S), most ? S : 0, sink_end + S,
-               up(min_int(n, b->low), S), (double)((most + B - 1) / B) * S, sink_end - S);
-        fit_add(&fit_end, b->end, ends, 0);
-        if (e.problem->window && b->end > 0) fit_add(&fit_begin, b->begin, begins, 0);
-        if (e.problem->sinks) fit_add(&fit_sinks, b->sink_end, sinks, 0);
+    const int last = causal ? min_int(Nk, b->high + 1) : Nk;
+    const int first = e.problem->window ? max_int(0, b->low - e.s->window + 1) : 0, right = down(first, unit);
+    const int late = e.problem->window ? max_int(0, b->low + rows_of_block - e.s->window) : 0;
+    const int least = from_any ? up(n, B) : 0, most = min_int(n, right), sink_end = up(most, S);
+    VALUES(begins, begin_forms, right, right + B, down(late, unit), 0, up(first, unit), right - B, down(b->low, unit),
+           (double)first * B, down(first + 1, unit));
+    for (int f = 0; f < COUNT(begin_forms) && from_any; f++) begins[f] = fmin(fmax(begins[f], least), Nk);
+    const int from = from_any ? (int)begins[0] : 0, right_end = from + up(last - from, U);
+    VALUES(ends, end_forms, right_end, right_end - B, from_any ? from + up(b->low - from, U) : down(b->low, B),
+           from + up(b->low + 1 - from, U), from + down(last - from, B), right_end + B, from + up(Nk - from, U),
+           from + down(Nk - from, B), from + up(last - 1 - from, U), from + right + B,
+           from + up(min_int(Nk, e.problem->on_host ? b->high - b->low + 1 : rows_of_block) - from, U));
+    if (!causal) ends[2] = ends[3] = ends[10] = right_end;  // nothing of the block is asked for
+    for (int f = 0; f < COUNT(end_forms) && from_any; f++) ends[f] = fmin(ends[f], Nk);
+    VALUES(sinks, sink_forms, sink_end, 0, down(most, S), up(n, S), most ? S : 0, sink_end + S,
+           up(min_int(n, b->low), S), (double)((most + B - 1) / B) * S, sink_end - S, down(most, S) + S);
+    const int end = from_any ? min_int(b->end, Nk) : b->end;
+    if (!from_any || b->begin == begins[0]) fit_add(&fit_end[0], end, ends, 0);
+    if (e.problem->window && b->end > 0) fit_add(&fit_begin[0], b->begin, begins, 0);
+    if (from_any) {  // tiles of sinks are those that begin before their end
+        for (int f = 0; f < COUNT(sink_forms); f++) sinks[f] = b->sink_end;
+        sinks[0] = n && b->low > 0 ? up(n, B) : b->sink_end, sinks[1] = 0;
     }
+    if (n) fit_add(&fit_sinks, from_any ? up(b->sink_end, B) : b->sink_end, sinks, 0);
+}
+
+// A walk over the queries that see the keys of a block.
+static void add_bounds_of_keys(const block *b)
+{
+    const int N = e.s->q_len, at = b->low, B = rows_of_block, W = e.problem->window ? min_int(e.s->window, N) : N;
+    const int sinks = e.problem->sinks ? e.s->sinks : 0, plain = min_int(N, at + B - 1 + W),
+              end = at < sinks ? N : plain;
+    VALUES(ends, last_forms, end, at < sinks ? N : at + W, N, plain, at + B - 1 < sinks ? N : plain, end - 1,
+           at < sinks ? N : at + B, B - 1 + W, end - width, at / B + B - 1 + W);
+    VALUES(begins, first_forms, at, 0, fmin(N, at + B), at + 1, fmin(N, at + width));
+    for (int f = 0; f < COUNT(last_forms); f++) ends[f] = fmin(N, at + ceil((ends[f] - at) / width) * width);
+    if (b->end > 0) fit_add(&fit_end[1], min_int(N, b->end), ends, 0), fit_add(&fit_begin[1], b->begin, begins, 0);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------- pairs
+
+// The tiles of the walks that have this query, or key, on the left, for people.
+static const char *walk_of(const record *r, bool keys, int q, int k)
+{
+    static char text[400];
+    size_t at = 0;
+    *text = 0;
+    EACH_WALK (r, n) {
+        const product *S = r->walks[n].first;
+        bool has = false;
+        for (int i = 0; S && by_keys == keys && i < S->rows; i++)
+            has |= !keys ? S->a_row[i] == q
+                         : S->a_row[i] >= 0 && key_of(S->a_row[i]) == k && key_head_of(S->a_row[i]) == head_of_query(q);
+        if (!has) continue;
+        int low, high;
+        block_of(r, n, &low, &high);
+        at += (size_t)snprintf(text + at, sizeof text - at,
+                               at ? "; another goes on with"
+                                  : "; its block has %s %d to %d, its warp met tiles of %s that begin at",
+                               keys ? "keys" : "queries", low, high, keys ? "queries" : "keys");
+        for (int t = 0; t < step_count && t <= 13 && at + 40 < sizeof text; t++)
+            at += (size_t)(t > 12 ? snprintf(text + at, sizeof text - at, " ...")
+                                  : snprintf(text + at, sizeof text - at, steps[t].first != NO_ROW ? " %d" : " (none)",
+                                             steps[t].first));
+        if (at + 80 >= sizeof text || !(e.table || backward())) return text;
+    }
+    return *text ? text : "; its block meets no tile at all";
 }
 
 // Rows of Q that no block takes, or more than one.
-static bool look_at_rows(const record *r)
+static void look_at_rows(const record *r)
 {
     const int rows = all_rows();
     int *taken = allocate((size_t)rows, sizeof *taken);
@@ -145,96 +257,137 @@ static bool look_at_rows(const record *r)
         if (taken[row] > 1 && twice++ == 0) second = row;
     }
     free(taken);
-    if (!left && !twice) return true;
-    const char *gaps = "order|fetch|bounds|lists|share";
+    const char *gaps = "order|fetch|bounds|lists|share|head mapping";
     if (left)
         find(BY_HEADS, "queries_left_out", gaps,
              "no block takes query %d of head %d (of %d queries, over all heads, %d are left out%s)", query_of(first),
              head_of(first), rows, left, twice ? ", and others are taken twice" : "");
-    else
+    else if (twice)
         find(BY_WASTE, "queries_twice", gaps, "query %d of head %d is taken by two blocks", query_of(second),
              head_of(second));
-    return !left;
 }
 
-// The first that was seen of each kind, in its case.
-enum { MISSING, TWICE, VAIN, SEEN };
-static fit seen_walks[SEEN];
+// Whether any row of this walk's block sees anything of a step.
+static bool is_seen(const record *r, int n, const product *S)
+{
+    bool some = false;
+    for (int m = 0; m < r->walk_count; m++) {
+        const product *of = r->walks[m].first;
+        if (!of || r->walks[m].block != r->walks[n].block || of->left != S->left) continue;
+        EACH_PAIR (i, of->rows, c, S->cols) {
+            const int left = of->a_row[i], right = S->b_row[c], q = by_keys ? right : left, k = by_keys ? left : right;
+            const bool mine = by_keys ? head_of_query(q) == key_head_of(k) : head_of(q) == head_of(S->a_row[0]);
+            some |= q >= 0 && (k >= 0 || !backward());
+            if (q >= 0 && mine && sees(q, key_of(k))) return true;
+        }
+    }
+    return !some || S->a_row[0] < 0;
+}
 
-void look_at_walk(const record *r)
+// Pairs of one kind: how many; the first, and the last that belongs to the same key (or query) and head.
+typedef struct range {
+    int count, q, k, to;
+} range;
+
+static void note(range *x, bool keys, int q, int k)
+{
+    if (x->count++ == 0) x->q = q, x->k = k;
+    if (keys ? k == x->k && head_of(q) == head_of(x->q) : q == x->q) x->to = keys ? query_of(q) : k;
+}
+
+// The first that was seen of each kind, in its case, of walks over keys and over queries.
+enum { MISSING, TWICE, VAIN, SEEN };
+static fit seen_walks[SEEN][2];
+
+static void say_range(fit *f, const record *r, bool keys, const range *x, const char *of_queries, const char *of_keys)
+{
+    const char *text = walk_of(r, keys, x->q, x->k);
+    if (keys)
+        fit_says(f, of_keys, x->k, query_of(x->q), x->to, head_of(x->q), text);
+    else
+        fit_says(f, of_queries, query_of(x->q), x->k, x->to, text);
+}
+
+void look_at_walks(const record *r, bool keys)
 {
     const int rows = all_rows(), Nk = e.s->kv_len;
+    const bool listed = e.problem->signature == WB_BLOCK_MASK;
     unsigned char *met = allocate((size_t)rows * (size_t)Nk, 1), *given = allocate((size_t)rows * (size_t)Nk, 1);
-    if (!e.table && e.problem->signature != WB_BLOCK_MASK) look_at_rows(r);  // else a row may have no tile to meet
-    read_blocks(r);
-    add_bounds();
-    int no_product = -1;
+    int no_product = -1, walks = 0;
+    if (!e.table && !listed && !backward()) look_at_rows(r);  // else a row may have no tile to meet
+    read_blocks(r, keys);
+    for (int k = 0; k < block_count && !e.table && !listed; k++) (keys ? add_bounds_of_keys : add_bounds)(&blocks[k]);
     EACH_WALK (r, n) {
-        for (int t = 0; t < step_count; t++) {
-            const product *S = steps[t].S, *PV = steps[t].PV;
-            if (!PV && S->a_row[0] >= 0 && steps[t].key0 != NO_ROW) no_product = S->a_row[0];
+        walks += step_count && by_keys == keys;
+        for (int t = 0; t < step_count && by_keys == keys; t++) {
+            const product *S = steps[t].S, *left = steps[t].dS ? steps[t].dS : steps[t].P;
+            if (!left && !backward() && S->a_row[0] >= 0 && steps[t].first != NO_ROW) no_product = S->a_row[0];
             EACH_PAIR (i, S->rows, c, S->cols) {
-                const int j = key_of(S->b_row[c]);
-                if (S->a_row[i] < 0 || j < 0 || j >= Nk) continue;
-                const size_t at = (size_t)S->a_row[i] * (size_t)Nk + (size_t)j;
-                met[at]++;
-                if (PV) given[at] += PV->a[i * PV->depth + c] != 0;
+                int q, k;
+                name_pair(S, i, c, &q, &k);
+                const int j = key_of(k);
+                if (q < 0 || j < 0 || j >= Nk || (backward() && head_of_query(q) != key_head_of(k))) continue;
+                const size_t at = (size_t)q * (size_t)Nk + (size_t)j;
+                met[at]++, given[at] += left && left->a[i * left->depth + c] != 0;
             }
-            bool seen = S->a_row[0] < 0 || e.table;
-            for (int m = 0; m < r->walk_count && !seen; m++) {
-                const product *of = r->walks[m].first;
-                if (!of || r->walks[m].block != r->walks[n].block) continue;
-                EACH_PAIR (i, of->rows, c, seen || head_of(of->a_row[i]) != head_of(S->a_row[0]) ? 0 : S->cols)
-                    seen |= sees(of->a_row[i], key_of(S->b_row[c]));
-            }
-            if (!seen && !*seen_walks[VAIN].says) {
-                const int key0 = steps[t].key0;
-                fit_says(&seen_walks[VAIN],
-                         "the block of query %d goes through the tile of keys from %d on, of which none of its queries "
-                         "sees one%s",
-                         query_of(S->a_row[0]), key0, walk_of(r, S->a_row[0]));
-                read_steps(&r->walks[n]);
-            }
+            fit *vain = &seen_walks[VAIN][keys];
+            if (*vain->says || e.table || is_seen(r, n, S)) continue;
+            const int q = keys ? S->b_row[0] : S->a_row[0];
+            fit_says(vain,
+                     "the block of %s %d goes through the tile of %s from %d on, which has nothing that it needs%s",
+                     keys ? "key" : "query", keys ? key_of(S->a_row[0]) : query_of(q), keys ? "queries" : "keys",
+                     steps[t].first, keys ? "" : walk_of(r, keys, q, 0));
+            read_steps(&r->walks[n]);
         }
     }
-    for (int row = 0; row < rows; row++) {
-        int missing = 0, twice = 0, from = 0, to = 0, twice_from = 0, twice_to = 0;
-        for (int j = 0; j < Nk; j++) {
-            const size_t at = (size_t)row * (size_t)Nk + (size_t)j;
-            if (!sees(row, j)) continue;
-            if (met[at] == 0) from = missing++ ? from : j, to = j;
-            if (given[at] > 1) twice_from = twice++ ? twice_from : j, twice_to = j;
+    range missing = {0}, twice = {0};
+    for (int a = 0; a < (keys ? Nk : rows) && (walks || !backward()); a++)
+        for (int b = 0; b < (keys ? rows : Nk); b++) {
+            const int q = keys ? b : a, k = keys ? a : b;
+            const size_t at = (size_t)q * (size_t)Nk + (size_t)k;
+            if (!sees(q, k)) continue;
+            if (met[at] == 0) note(&missing, keys, q, k);
+            if (given[at] > 1) note(&twice, keys, q, k);
         }
-        if (missing && e.problem->signature != WB_BLOCK_MASK && !*seen_walks[MISSING].says)
-            fit_says(&seen_walks[MISSING], "query %d never meets keys %d to %d, which it sees%s", query_of(row), from,
-                     to, walk_of(r, row));
-        if (twice && !*seen_walks[TWICE].says)
-            fit_says(&seen_walks[TWICE], "query %d counts keys %d to %d more than once, from several tiles%s",
-                     query_of(row), twice_from, twice_to, walk_of(r, row));
-    }
+    if (missing.count && !listed)
+        say_range(&seen_walks[MISSING][keys], r, keys, &missing, "query %d never meets keys %d to %d, which it sees%s",
+                  "key %d never meets queries %d to %d of query head %d, which see it%s");
+    if (twice.count)
+        say_range(&seen_walks[TWICE][keys], r, keys, &twice,
+                  "query %d counts keys %d to %d more than once, from several tiles%s",
+                  "key %d counts queries %d to %d of query head %d more than once%s");
     free(met), free(given);
     if (no_product >= 0)
         find(BY_WALK, "product_left_out", "overlap|skip",
              "of query %d a tile has scores, but no product of its weights with V follows", query_of(no_product));
 }
 
-void conclude_walks(void)
+void conclude_walks(bool keys)
 {
     static const int ranks[SEEN] = {BY_WALK, BY_WALK, BY_WASTE};
-    static const char *const ids[SEEN] = {"keys_missing", "keys_twice", "tile_in_vain"};
-    static const char *const bounds[] = {"; the walks end ", "; the walks begin ", "; "};
-    const fit *const fits[] = {&fit_end, &fit_begin, &fit_sinks};
+    static const char *const ids[2][SEEN] = {{"keys_missing", "keys_twice", "tile_in_vain"},
+                                             {"pairs_missing", "pairs_twice", "tile_in_vain"}};
+    static const char *const bounds[] = {"; the walks begin ", "; the walks end ", "; "};
+    const form *const forms[] = {fit_form(&fit_begin[keys]), fit_form(&fit_end[keys]),
+                                 keys ? NULL : fit_form(&fit_sinks)};
     char text[500] = "";
     const char *id = NULL;
-    for (int which = 0; which < 3; which++) {
-        const form *f = fit_form(fits[which]);
-        if (f) id = f->id, snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", bounds[which], f->says);
+    for (int which = 0; which < COUNT(forms); which++) {
+        if (!forms[which]) continue;
+        id = forms[which]->id;
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", bounds[which], forms[which]->says);
     }
     for (int kind = 0; kind < SEEN; kind++) {
-        if (!*seen_walks[kind].says) continue;
-        snprintf(e.text, sizeof e.text, "%s", seen_walks[kind].shown);
-        find(ranks[kind], id ? id : ids[kind],
-             "bounds|bound|first tile|sink tiles|share|lists|first key|skip|fetch|overlap", "%s%s",
-             seen_walks[kind].says, text);
+        if (!*seen_walks[kind][keys].says) continue;
+        snprintf(e.text, sizeof e.text, "%s", seen_walks[kind][keys].shown);
+        find(ranks[kind], id ? id : ids[backward()][kind],
+             keys         ? "queries|parts|group|next head"
+             : backward() ? "keys"
+                          : "bounds|bound|first tile|sink tiles|share|lists|first key|skip|fetch|overlap",
+             "%s%s%s",
+             keys         ? "in the kernel of dK and dV "
+             : backward() ? "in the kernel of dQ "
+                          : "",
+             seen_walks[kind][keys].says, text);
     }
 }

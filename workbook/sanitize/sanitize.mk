@@ -63,27 +63,24 @@ $(foreach v,$(HOPPER_VARIANTS),$(eval $(call check_of,variants/$v,$(firstword $(
 $(foreach h,$(HONEST),$(eval $(call check_of,honest/$h,$(firstword $(subst _, ,$h)),$(wildcard tests/honest/$h.c tests/honest/$h.cu))))
 honest-checked: honest $(foreach h,$(HONEST),$(CHECK)/honest/$h/$(firstword $(subst _, ,$h))_worker)
 
-# The kernels of the tile vocabulary's own suite, with a program that calls them.
-$(CHECK)/tile_words.o: tests/sanitize/tile_words.c tests/tile_kernels.h $B/flags.mk
-	@mkdir -p $(@D)
-	$(call compile_c)
+# The tile vocabulary's own suite, without Criterion.
 define check_of_tiles
-$(CHECK)/$(1)/tile.o: $(2) workbook/tile.cuh tests/on_device.cuh $B/flags.mk workbook/sanitize/sanitize.mk workbook/cpu/cuda_to_cpp.awk
+$(CHECK)/$(1)/tile.o: $(2) workbook/tile.cuh tests/on_device.cuh tests/sanitize/criterion/criterion.h $B/flags.mk workbook/sanitize/sanitize.mk workbook/cpu/cuda_to_cpp.awk
 	@mkdir -p $$(@D)
 	$$(call say,CHECK,$$<)
-	$Qawk -v object=$$@ -v makes=$$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $$< > $$(@:.o=.cpp) && $(CHECK_CU) -c $$(@:.o=.cpp) -o $$@ && objcopy $(RENAME) $$@
-$(CHECK)/$(1)/tile_worker: $(CHECK)/$(1)/tile.o $(CHECK)/tile_words.o $(MACHINERY) $(CHECK_OBJECTS)
+	$Qawk -v object=$$@ -v makes=$$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $$< > $$(@:.o=.cpp) && $(CHECK_CU) -Itests/sanitize -c $$(@:.o=.cpp) -o $$@ && objcopy $(RENAME) $$@
+$(CHECK)/$(1)/tile_worker: $(CHECK)/$(1)/tile.o $(MACHINERY) $(CHECK_OBJECTS)
 	$Q$$(LINK) $$^ $(LIBS) -o $$@
 endef
-$(eval $(call check_of_tiles,solutions,tests/tile_kernels.cu))
+$(eval $(call check_of_tiles,solutions,tests/tile_words.cu))
 
 # Broken kernels: the edits of tests/sanitize/NN.diff are made in the key of NN, those of NN_VARIANT.diff in that variant, which may include the key and
-# others, of other problems too (links beside the copies lead there), those of tile.diff in tests/tile_kernels.cu. Each runs one case: a choice by head_dim
+# others, of other problems too (links beside the copies lead there), those of tile.diff in tests/tile_words.cu. Each runs one case: a choice by head_dim
 # becomes one of that case's, or most of what is compiled would never run.
 BROKEN_LISTS := $(basename $(notdir $(wildcard tests/sanitize/*.diff)))
 broken_number = $(firstword $(subst _, ,$(1)))
 broken_variant = $(filter %/variants/$(1:$(broken_number)_%=%).cu,$(wildcard solutions/$(broken_number)/variants/*.cu))
-broken_source = $(or $(broken_variant),$(call source,solutions,$(broken_number)),tests/tile_kernels.cu)
+broken_source = $(or $(broken_variant),$(call source,solutions,$(broken_number)),tests/tile_words.cu)
 broken_copy = $(CHECK)/broken/$(1)_%/$(if $(broken_variant),variants/)$(notdir $(broken_source))
 # $(1): the list's name
 define broken

@@ -35,24 +35,17 @@ template <unsigned Size_, class Parent_ = void> class thread_block_tile
     static unsigned meta_group_size() { return (thread_block::size() + Size_ - 1) / Size_; }
 
     void sync(cudacpu::call_site site_ = cudacpu::here()) const { __syncwarp(lanes_(), site_); }
-    template <class Value_> Value_ shfl(Value_ value_, int lane_, cudacpu::call_site site_ = cudacpu::here()) const
-    {
-        return __shfl_sync(lanes_(), value_, lane_, Size_, site_);
+#define CUDACPU_TILE_SHUFFLE(name_, of_warp_, argument_type_)                                                          \
+    template <class Value_>                                                                                            \
+    Value_ name_(Value_ value_, argument_type_ by_, cudacpu::call_site site_ = cudacpu::here()) const                  \
+    {                                                                                                                  \
+        return of_warp_(lanes_(), value_, by_, Size_, site_);                                                          \
     }
-    template <class Value_>
-    Value_ shfl_up(Value_ value_, unsigned by_, cudacpu::call_site site_ = cudacpu::here()) const
-    {
-        return __shfl_up_sync(lanes_(), value_, by_, Size_, site_);
-    }
-    template <class Value_>
-    Value_ shfl_down(Value_ value_, unsigned by_, cudacpu::call_site site_ = cudacpu::here()) const
-    {
-        return __shfl_down_sync(lanes_(), value_, by_, Size_, site_);
-    }
-    template <class Value_> Value_ shfl_xor(Value_ value_, int by_, cudacpu::call_site site_ = cudacpu::here()) const
-    {
-        return __shfl_xor_sync(lanes_(), value_, by_, Size_, site_);
-    }
+    CUDACPU_TILE_SHUFFLE(shfl, __shfl_sync, int)
+    CUDACPU_TILE_SHUFFLE(shfl_up, __shfl_up_sync, unsigned)
+    CUDACPU_TILE_SHUFFLE(shfl_down, __shfl_down_sync, unsigned)
+    CUDACPU_TILE_SHUFFLE(shfl_xor, __shfl_xor_sync, int)
+#undef CUDACPU_TILE_SHUFFLE
     unsigned ballot(int predicate_, cudacpu::call_site site_ = cudacpu::here()) const
     {
         return __ballot_sync(lanes_(), predicate_, site_) >> first_lane_();

@@ -108,17 +108,7 @@ void catch_up(cudaStream_t stream_);     // whatever is queued on it has happene
 void launched_on(cudaStream_t stream_);  // and notes whether that stream waits for what the others have
 cudaError_t set_shared_limit(const void *kernel_, int bytes_, call_site site_);
 cudaError_t blocks_per_multiprocessor(int *blocks_, int threads_, size_t shared_);
-
-// Bytes of device memory allocated now, at most since the last reset, and the reset, which makes the peak what is allocated now.
-size_t memory_current();
-size_t memory_peak();
-void memory_reset_peak();
 }
-
-// The same for C.
-extern "C" size_t wb_cpu_memory_current(void);
-extern "C" size_t wb_cpu_memory_peak(void);
-extern "C" void wb_cpu_memory_reset_peak(void);
 
 template <class Type_>
 cudaError_t cudaMalloc(Type_ **pointer_, size_t bytes_, cudacpu::call_site site_ = cudacpu::here())

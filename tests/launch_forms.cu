@@ -1,6 +1,23 @@
-// launches_kernels.cu - launches in the places where people write them: generic lambdas, templates, members. Valid CUDA; each kernel stores
-// one number, and tests/launches.c knows which.
+// launch_forms.cu - kernel<<<...>>>(...) compiles wherever nvcc takes it, by every compiler that the workbook knows, and starts the right kernel
+// with the right arguments: in the places where people write launches, generic lambdas, templates, members. Valid CUDA; each kernel stores one
+// number.
+#include <criterion/criterion.h>
 #include <cuda_runtime.h>
+#include <vector>
+
+TestSuite(launches, .timeout = 60);
+
+// That f, given an array on the device, writes these numbers, and says how many.
+template <class F> static void expect_numbers(F f, const std::vector<int> &want)
+{
+    int *device = nullptr;
+    std::vector<int> got(want.size());
+    cudaMalloc(&device, 32 * sizeof *device);
+    cr_assert(f(device) == (int)want.size(), "other than %zu launches", want.size());
+    cudaMemcpy(got.data(), device, got.size() * sizeof(int), cudaMemcpyDeviceToHost);
+    for (size_t i = 0; i < want.size(); i++) cr_expect(got[i] == want[i], "launch %zu stored %d", i, got[i]);
+    cudaFree(device);
+}
 
 template <int ROWS_, int D_> struct tile_sizes {
     static constexpr int ROWS = ROWS_, D = D_;
@@ -19,7 +36,7 @@ __global__ void overloaded(int *at, int value) { *at = value; }
 
 // Kernels named by what the lambdas around the launch were called with, at three depths; overloaded, deduced, kept in a variable.
 // Returns how many numbers it wrote.
-extern "C" int launches_in_lambdas(int *device, int D)
+static int launches_in_lambdas(int *device, int D)
 {
     const int n = 7;
     return with_sizes(D, [&](auto s) {
@@ -55,6 +72,14 @@ extern "C" int launches_in_lambdas(int *device, int D)
     });
 }
 
+Test(launches, kernels_named_by_parameters_of_the_lambdas_around_them)
+{
+    expect_numbers([](int *device) { return launches_in_lambdas(device, 32); },
+                   {432, 408, 507, 36, 3, 7, 3204, 3207, 416, 502, 41, 16, 3204, 632, 48, 1604});
+    expect_numbers([](int *device) { return launches_in_lambdas(device, 64); },
+                   {864, 808, 907, 72, 3, 7, 6408, 6407, 816, 902, 73, 16, 6408, 1064, 80, 1608});
+}
+
 template <class Sizes> struct launcher {
     int *at;
     int n;
@@ -75,7 +100,7 @@ template <class Kernel, class... Arguments> static void launch_any(Kernel kernel
     kernel<<<1, 1>>>(arguments...);
 }
 
-extern "C" int launches_in_templates(int *device)
+static int launches_in_templates(int *device)
 {
     launcher<tile_sizes<4, 32>> l{device, 9};
     l.put<5>({});
@@ -85,18 +110,17 @@ extern "C" int launches_in_templates(int *device)
     return int(l.at - device);
 }
 
-// Before 17 clang finds no address of such a kernel (cudacpu/launch.h).
-#if defined(__clang__) && __clang_major__ < 17
-extern "C" int launches_know_their_kernels(void) { return 0; }
-#else
-extern "C" int launches_know_their_kernels(void) { return 1; }
-#endif
-
-// What is granted to one kernel that a lambda's parameter names is not granted to its neighbours: errors of the one that asked, and of
-// two that did not.
-template <int A, int B> __global__ void nothing() {}
-extern "C" void launches_and_shared_memory(int *errors)
+Test(launches, in_templates_and_members)
 {
+    expect_numbers(launches_in_templates, {532, 432, 14, 9, 3205, 102, 304, 11});
+}
+
+// What is granted to one kernel that a lambda's parameter names is not granted to its neighbours.
+template <int A, int B> __global__ void nothing() {}
+
+Test(launches, are_told_apart_by_the_kernel_that_they_name)
+{
+    int errors[3];  // of the one that asked, and of two that did not
     with_sizes(64, [&](auto s) {
         cudaFuncSetAttribute(nothing<s.ROWS, s.D>, cudaFuncAttributeMaxDynamicSharedMemorySize, 100000);
         nothing<s.ROWS, s.D><<<1, 1, 100000>>>();
@@ -108,15 +132,9 @@ extern "C" void launches_and_shared_memory(int *errors)
         errors[2] = cudaGetLastError();
         return 0;
     });
-}
-
-extern "C" void launches_results(const int *device, int *numbers, int count)
-{
-    cudaMemcpy(numbers, device, (size_t)count * sizeof *numbers, cudaMemcpyDeviceToHost);
-}
-extern "C" int *launches_memory(int count)
-{
-    int *device = nullptr;
-    cudaMalloc(&device, (size_t)count * sizeof *device);
-    return device;
+    cr_expect(errors[0] == cudaSuccess, "asked for its shared memory, and got error %d", errors[0]);
+#if !defined(__clang__) || __clang_major__ >= 17  // before, clang finds no address of such a kernel (cudacpu/launch.h)
+    for (int i = 1; i < 3; i++)
+        cr_expect(errors[i] == cudaErrorInvalidValue, "kernel %d never asked, and got error %d", i, errors[i]);
+#endif
 }

@@ -1,0 +1,455 @@
+// tile_words.cu - the tile vocabulary, word by word, against loops that anyone can check. The check build and compute-sanitizer run the same
+// tests, and look at the kernels alone (tests/sanitize/criterion).
+#include "case/case.h"
+#include "on_device.cuh"
+
+#include <criterion/criterion.h>
+#include <math.h>
+
+TestSuite(tile, .timeout = 60);
+
+static uint64_t state = 1;
+
+// Uniform between -1 and 1; every test is a process of its own and starts from the same numbers.
+static double noise(void)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (double)(int32_t)(state >> 32) / 0x1p31;
+}
+
+// Copies a whole tile element by element: the tests of products do not rest on load_async.
+template <int Rows, int Cols> __device__ void copy(smem_tile<Rows, Cols> &tile, const bf16 *src)
+{
+    for (int i = threadIdx.x; i < Rows * Cols; i += blockDim.x) tile.at[i / Cols][i % Cols] = src[i];
+}
+
+// ------------------------------------------------------------------------------------------------------------- products
+
+enum tile_form {
+    TILE_ABt,           // A an operand
+    TILE_AB_REGISTERS,  // A a register tile, filled from A_float
+    TILE_AB_OPERAND     // A an operand
+};
+
+template <int Rows, int Cols, int Depth> struct product_tiles {
+    smem_tile<2 * Rows, Depth> A_smem;
+    smem_tile<Depth, Cols> B_smem;
+    smem_tile<Cols, Depth> Bt_smem;
+};
+
+// C += A B with two warps, each with its own half of C [2 Rows, Cols]. A is [2 Rows, Depth], B [Cols, Depth] in ABt, else [Depth, Cols].
+template <int Rows, int Cols, int Depth>
+__global__ void product_kernel(tile_form form, const bf16 *A, const float *A_float, const bf16 *B, float *C)
+{
+    extern __shared__ uint4 shared[];
+    auto &[A_smem, B_smem, Bt_smem] = *reinterpret_cast<product_tiles<Rows, Cols, Depth> *>(shared);
+    const int row0 = warp_id() * Rows;
+    if (form == TILE_ABt)
+        copy(Bt_smem, B);
+    else
+        copy(B_smem, B);
+    copy(A_smem, A);  // in every form, since it is loaded as an operand below
+    __syncthreads();
+
+    operand<Rows, Depth> A_reg;
+    load(A_reg, A_smem, row0);
+    reg_tile<Rows, Depth> A_tile;
+    reg_tile<Rows, Cols> C_tile;
+    each(A_tile, [&](float &x, element e) { x = A_float[(row0 + e.row) * Depth + e.col]; });
+    each(C_tile, [&](float &x, element e) { x = C[(row0 + e.row) * Cols + e.col]; });
+    switch (form) {
+    case TILE_ABt: mma_ABt(C_tile, A_reg, Bt_smem); break;
+    case TILE_AB_REGISTERS: mma_AB(C_tile, A_tile, B_smem); break;
+    case TILE_AB_OPERAND: mma_AB(C_tile, A_reg, B_smem); break;
+    }
+    each(C_tile, [&](float &x, element e) { C[(row0 + e.row) * Cols + e.col] = x; });
+}
+
+template <int Rows, int Cols, int Depth> static void check_product(tile_form form, const char *name)
+{
+    std::vector<uint16_t> a(2 * Rows * Depth), b(Cols * Depth);
+    std::vector<float> a_float(a.size()), before(2 * Rows * Cols), c;
+    for (size_t i = 0; i < a.size(); i++) a_float[i] = (float)noise(), a[i] = wb_to_bf16(a_float[i]);
+    for (uint16_t &x : b) x = wb_to_bf16((float)noise());
+    for (float &x : before) x = (float)noise();
+    c = before;
+    {
+        const on_device A = as_bf16(a), B = as_bf16(b);
+        const on_device A_float(a_float), C(c);
+        const auto kernel = product_kernel<Rows, Cols, Depth>;
+        const size_t bytes = sizeof(product_tiles<Rows, Cols, Depth>);
+        check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes), "shared memory");
+        kernel<<<1, 64, bytes>>>(form, A.at, A_float.at, B.at, C.at);
+    }
+    for (int i = 0; i < 2 * Rows; i++)
+        for (int j = 0; j < Cols; j++) {
+            double want = before[i * Cols + j], terms = fabs(want);
+            for (int k = 0; k < Depth; k++) {
+                // Registers hold floats and are rounded to bf16 on the way: a holds what they must become.
+                const double x = (double)wb_from_bf16(a[i * Depth + k]) *
+                                 wb_from_bf16(b[form == TILE_ABt ? j * Depth + k : k * Cols + j]);
+                want += x;
+                terms += fabs(x);
+            }
+            const double got = c[i * Cols + j], tolerance = 0x1p-23 * (Depth + 2) * terms;
+            cr_assert(isfinite(got) && fabs(got - want) <= tolerance,
+                      "%s, %d x %d x %d: element (%d, %d) is %.9g, should be %.9g within %.1e", name, Rows, Cols, Depth,
+                      i, j, got, want, tolerance);
+        }
+}
+
+static void check_products(tile_form form, const char *name)
+{
+    // 16 x 128 and less stay in registers as operands; 32 x 128 and 48 x 80 are read from shared memory.
+    check_product<16, 16, 16>(form, name);
+    check_product<16, 128, 16>(form, name);
+    check_product<16, 32, 128>(form, name);
+    check_product<32, 64, 64>(form, name);
+    check_product<32, 48, 128>(form, name);
+    check_product<32, 128, 48>(form, name);
+    check_product<48, 16, 80>(form, name);
+}
+
+Test(tile, mma_ABt) { check_products(TILE_ABt, "A B^T"); }
+
+Test(tile, mma_AB_registers) { check_products(TILE_AB_REGISTERS, "A B, A a register tile"); }
+
+Test(tile, mma_AB_operand) { check_products(TILE_AB_OPERAND, "A B, A an operand"); }
+
+// -------------------------------------------------------------------------------------------------------------- layouts
+
+// What `each` reports of a tile, one entry per element [Rows, Cols]: how often it was visited, by which lane, whether tile[e] was the element
+// itself, and the values that a row_vec loaded from row_values (rows_there of them) and a col_vec loaded from col_values (cols_there) have
+// there. Values beyond are -1.
+struct tile_visit {
+    int times, lane, self;
+    float row_value, col_value;
+};
+
+template <int Rows, int Cols> __global__ void each_kernel(const float *row_values, int rows_there,
+                                                          const float *col_values, int cols_there, tile_visit *visits)
+{
+    row_vec<Rows> of_row;
+    col_vec<Cols> of_col;
+    load(of_row, row_values, rows_there, -1);
+    load(of_col, col_values, cols_there, -1);
+    reg_tile<Rows, Cols> tile;
+    each(tile, [&](float &x, element e) { x = e.row * Cols + e.col; });
+    each(tile, [&](float &x, element e) {
+        tile_visit &visit = visits[e.row * Cols + e.col];
+        atomicAdd(&visit.times, 1);
+        visit.lane = lane_id();
+        visit.self = tile[e] == x && x == e.row * Cols + e.col;
+        visit.row_value = of_row[e];
+        visit.col_value = of_col[e];
+    });
+}
+
+template <int Rows, int Cols> static void check_each(int rows_there, int cols_there)
+{
+    std::vector<float> row_values(rows_there), col_values(cols_there);
+    std::vector<tile_visit> visits(Rows * Cols);
+    for (int i = 0; i < rows_there; i++) row_values[i] = 1000 + i;
+    for (int i = 0; i < cols_there; i++) col_values[i] = 2000 + i;
+    {
+        const on_device of_row(row_values), of_col(col_values);
+        const on_device out(visits);
+        each_kernel<Rows, Cols><<<1, 32>>>(of_row.at, rows_there, of_col.at, cols_there, out.at);
+    }
+    for (int row = 0; row < Rows; row++)
+        for (int col = 0; col < Cols; col++) {
+            const tile_visit v = visits[row * Cols + col];
+            cr_assert(v.times == 1, "(%d, %d) of %d x %d was visited %d times", row, col, Rows, Cols, v.times);
+            const int lane = row % 8 * 4 + col % 8 / 2;
+            cr_assert(v.lane == lane, "(%d, %d) is held by lane %d, should be %d", row, col, v.lane, lane);
+            cr_assert(v.self, "tile[e] at (%d, %d) is not the element that each visits", row, col);
+            const float of_row = row < rows_there ? 1000 + row : -1, of_col = col < cols_there ? 2000 + col : -1;
+            cr_assert(v.row_value == of_row, "row_vec at (%d, %d) is %g, should be %g", row, col, v.row_value, of_row);
+            cr_assert(v.col_value == of_col, "col_vec at (%d, %d) is %g, should be %g", row, col, v.col_value, of_col);
+        }
+}
+
+Test(tile, each_and_vectors)
+{
+    check_each<16, 16>(16, 16);
+    check_each<32, 48>(32, 48);
+    check_each<16, 128>(16, 128);
+}
+
+Test(tile, vectors_with_ragged_ends)
+{
+    check_each<16, 16>(0, 1);
+    check_each<32, 48>(13, 33);
+    check_each<16, 128>(15, 127);
+}
+
+// ----------------------------------------------------------------------------------------------------- loads and stores
+
+// Through a shared tile full of NaN. src holds exactly rows_there rows.
+template <int Threads, int Rows, int Cols> __global__ void load_kernel(const bf16 *src, int rows_there, bf16 *dst)
+{
+    __shared__ smem_tile<Rows, Cols> tile;
+    for (int i = threadIdx.x; i < Rows * Cols; i += Threads) tile.at[i / Cols][i % Cols] = __float2bfloat16(NAN);
+    __syncthreads();  // the NaNs are there before any load
+    load_async<Threads>(tile, src, rows_there);
+    loads_issued();
+    loads_arrived<0>();
+    __syncthreads();  // everybody's part has arrived
+    for (int i = threadIdx.x; i < Rows * Cols; i += Threads) dst[i] = tile.at[i / Cols][i % Cols];
+}
+
+template <int Threads, int Rows, int Cols> static void check_load()
+{
+    for (const int rows_there : {Rows, Rows + 5, Rows - 1, Rows / 2 + 1, 1, 0, -7}) {
+        std::vector<uint16_t> src((size_t)(rows_there < 0 ? 0 : rows_there) * Cols), dst(Rows * Cols, 0xffff);
+        for (size_t i = 0; i < src.size(); i++) src[i] = (uint16_t)(i + 1);
+        {
+            const on_device in = as_bf16(src), out = as_bf16(dst);
+            load_kernel<Threads, Rows, Cols><<<1, Threads>>>(in.at, rows_there, out.at);
+        }
+        for (int i = 0; i < Rows * Cols; i++) {
+            const int want = i / Cols < rows_there ? (uint16_t)(i + 1) : 0;
+            cr_assert(dst[i] == want, "%d threads, %d x %d, %d rows there: (%d, %d) is 0x%04x, should be 0x%04x",
+                      Threads, Rows, Cols, rows_there, i / Cols, i % Cols, dst[i], want);
+        }
+    }
+}
+
+Test(tile, load_async_and_its_zeros)
+{
+    check_load<32, 16, 16>();
+    check_load<128, 48, 128>();
+    check_load<128, 64, 64>();
+    check_load<128, 128, 16>();
+    check_load<256, 16, 32>();
+    check_load<64, 48, 32>();
+}
+
+// Its first rows_there rows to dst [Rows, Cols]; all rows to rows row0 ... of a shared tile [2 Rows, Cols], which comes back in smem. And of
+// `values` as a row_vec, its first rows_there to vec.
+template <int Rows, int Cols> __global__ void store_kernel(const float *tile, const float *values, int rows_there,
+                                                           int row0, bf16 *dst, bf16 *smem, float *vec)
+{
+    __shared__ smem_tile<2 * Rows, Cols> S_smem;
+    copy(S_smem, smem);
+    __syncthreads();  // its first contents are there
+    reg_tile<Rows, Cols> T;
+    row_vec<Rows> v;
+    each(T, [&](float &x, element e) { x = tile[e.row * Cols + e.col]; });
+    load(v, values, Rows, 0);
+    store(dst, T, rows_there);
+    store(S_smem, row0, T);
+    store(vec, v, rows_there);
+    __syncthreads();  // all lanes have stored
+    for (int i = threadIdx.x; i < 2 * Rows * Cols; i += 32) smem[i] = S_smem.at[i / Cols][i % Cols];
+}
+
+template <int Rows, int Cols> static void check_store(int rows_there, int row0)
+{
+    std::vector<float> tile(Rows * Cols), values(Rows), vec(Rows, NAN);
+    std::vector<uint16_t> dst(Rows * Cols, 0xffff), smem(2 * Rows * Cols, 0xffff);
+    for (float &x : tile) x = (float)(100 * noise());
+    for (float &x : values) x = (float)noise();
+    {
+        const on_device T(tile), v(values), vec_out(vec);
+        const on_device out = as_bf16(dst), smem_out = as_bf16(smem);
+        store_kernel<Rows, Cols><<<1, 32>>>(T.at, v.at, rows_there, row0, out.at, smem_out.at, vec_out.at);
+    }
+    for (int row = 0; row < Rows; row++)
+        for (int col = 0; col < Cols; col++) {
+            const uint16_t rounded = wb_to_bf16(tile[row * Cols + col]), want = row < rows_there ? rounded : 0xffff;
+            cr_assert(dst[row * Cols + col] == want, "%d x %d, %d rows there: (%d, %d) is 0x%04x, should be 0x%04x",
+                      Rows, Cols, rows_there, row, col, dst[row * Cols + col], want);
+        }
+    for (int row = 0; row < 2 * Rows; row++)
+        for (int col = 0; col < Cols; col++) {
+            const bool inside = row >= row0 && row < row0 + Rows;
+            const uint16_t want = inside ? wb_to_bf16(tile[(row - row0) * Cols + col]) : 0xffff;
+            cr_assert(smem[row * Cols + col] == want, "shared tile from row %d: (%d, %d) is 0x%04x, should be 0x%04x",
+                      row0, row, col, smem[row * Cols + col], want);
+        }
+    for (int row = 0; row < Rows; row++)
+        cr_assert(row < rows_there ? vec[row] == values[row] : isnan(vec[row]), "row_vec, %d rows there: row %d is %g",
+                  rows_there, row, vec[row]);
+}
+
+template <int Rows, int Cols> static void check_stores()
+{
+    int k = 0;
+    for (const int rows_there : {Rows, Rows + 3, Rows - 1, 9, 1, 0, -4})
+        check_store<Rows, Cols>(rows_there, k++ % 2 * Rows);
+}
+
+Test(tile, store_and_nothing_beyond)
+{
+    check_stores<16, 16>();
+    check_stores<32, 64>();
+    check_stores<32, 128>();
+}
+
+// ----------------------------------------------------------------------------------------------------------------- rows
+
+// y[row, lane] = v, for the rows that this lane holds.
+template <int Rows> __device__ void by_lane(float *y, const row_vec<Rows> &v)
+{
+    reg_tile<Rows, 16> rows;
+    each(rows, [&](float &, element e) { y[e.row * 32 + lane_id()] = v[e]; });
+}
+
+// Per row of a tile, as each of the 32 lanes knows it, [Rows, 32], left alone where a lane does not hold the row; and the tile times `factors`,
+// then the tile divided by them [2, Rows, Cols].
+template <int Rows, int Cols> __global__ void rows_kernel(const float *tile, const float *factors, float *max,
+                                                          float *sum, float *parts_max, float *parts_sum, float *scaled)
+{
+    reg_tile<Rows, Cols> T;
+    row_vec<Rows> f;
+    each(T, [&](float &x, element e) { x = tile[e.row * Cols + e.col]; });
+    load(f, factors, Rows, 0);
+    by_lane(max, row_max(T));
+    by_lane(sum, row_sum(T));
+    by_lane(parts_max, row_max_part(T));
+    by_lane(parts_sum, row_sum_part(T));
+    reg_tile<Rows, Cols> divided = T;
+    scale_rows(T, f);
+    each(T, [&](float &x, element e) { scaled[e.row * Cols + e.col] = x; });
+    divide_rows(divided, f);
+    each(divided, [&](float &x, element e) { scaled[(Rows + e.row) * Cols + e.col] = x; });
+}
+
+// `shift` makes all numbers negative or positive; `hole` puts -infinity into most columns, as a mask does.
+template <int Rows, int Cols> static void check_rows(double shift, bool hole)
+{
+    std::vector<float> tile(Rows * Cols), scaled(2 * Rows * Cols), factors(Rows);
+    std::vector<float> max(Rows * 32, NAN), sum = max, parts_max = max, parts_sum = max;
+    for (int i = 0; i < Rows * Cols; i++)
+        tile[i] = hole && (i % Cols) != 5 ? -INFINITY : (float)(noise() + shift + (double)(i / Cols));
+    for (float &x : factors) x = (float)noise();
+    {
+        const on_device T(tile), f(factors), scaled_out(scaled), max_out(max), sum_out(sum);
+        const on_device parts_max_out(parts_max), parts_sum_out(parts_sum);
+        rows_kernel<Rows, Cols>
+            <<<1, 32>>>(T.at, f.at, max_out.at, sum_out.at, parts_max_out.at, parts_sum_out.at, scaled_out.at);
+    }
+    for (int row = 0; row < Rows; row++) {
+        double want_max = -INFINITY, want_sum = 0, terms = 0, quad_sum = 0, quad_max = -INFINITY;
+        for (int col = 0; col < Cols; col++) {
+            const double x = tile[row * Cols + col];
+            want_max = fmax(want_max, x), want_sum += x, terms += fabs(x);
+        }
+        for (int lane = 0; lane < 32; lane++) {
+            const int at = row * 32 + lane;
+            if (lane / 4 != row % 8) {  // another quad's row
+                cr_assert(isnan(max[at]) && isnan(sum[at]), "lane %d claims to hold row %d", lane, row);
+                continue;
+            }
+            cr_assert(max[at] == want_max, "row %d of %d x %d, lane %d: max %.9g, should be %.9g", row, Rows, Cols,
+                      lane, max[at], want_max);
+            quad_max = fmax(quad_max, parts_max[at]);
+            quad_sum += parts_sum[at];
+            if (!hole)
+                cr_assert(isfinite(sum[at]) && fabs(sum[at] - want_sum) <= 0x1p-24 * Cols * terms,
+                          "row %d of %d x %d, lane %d: sum %.9g, should be %.9g", row, Rows, Cols, lane, sum[at],
+                          want_sum);
+        }
+        cr_assert(quad_max == want_max, "row %d: the parts' max is %.9g, should be %.9g", row, quad_max, want_max);
+        if (!hole)
+            cr_assert(isfinite(quad_sum) && fabs(quad_sum - want_sum) <= 0x1p-24 * Cols * terms,
+                      "row %d: the parts sum up to %.9g, should be %.9g", row, quad_sum, want_sum);
+        for (int col = 0; col < Cols && !hole; col++) {
+            const int at = row * Cols + col;
+            const double quotient = (double)tile[at] / factors[row], divided = scaled[Rows * Cols + at];
+            cr_assert(scaled[at] == tile[at] * factors[row], "scale_rows at (%d, %d)", row, col);
+            cr_assert(isfinite(divided) && fabs(divided - quotient) <= 0x1p-22 * fabs(quotient),
+                      "divide_rows at (%d, %d) is %.9g, should be %.9g", row, col, divided, quotient);
+        }
+    }
+}
+
+template <int Rows, int Cols> static void check_shifted_rows()
+{
+    for (int shift = -200; shift <= 200; shift += 200) {
+        check_rows<Rows, Cols>(shift, false);
+        check_rows<Rows, Cols>(shift, true);
+    }
+}
+
+Test(tile, row_max_row_sum_scale_rows)
+{
+    check_shifted_rows<16, 16>();
+    check_shifted_rows<32, 48>();
+    check_shifted_rows<16, 128>();
+}
+
+// Of row vectors: a + b, a - b, a * b, a * 3, a + 3, max(a, b), exp2(a), log2(b), one after the other in y [8, 16]; above: any_above(a, b) as
+// each of 32 lanes saw it.
+__global__ void algebra_kernel(const float *a, const float *b, float *y, int *above)
+{
+    row_vec<16> p, q, constant;
+    load(p, a, 16, 0);
+    load(q, b, 16, 0);
+    fill(constant, 3);
+    store(y, p + q, 16);
+    store(y + 16, p - q, 16);
+    store(y + 32, p * q, 16);
+    store(y + 48, p * 3.0f, 16);
+    store(y + 64, p + constant, 16);
+    store(y + 80, max(p, q), 16);
+    store(y + 96, exp2(p), 16);
+    store(y + 112, log2(q), 16);
+    above[lane_id()] = any_above(p, q);
+}
+
+static void run_algebra(const float *a, const float *b, float *y, int *above)
+{
+    const on_device<float> p(a, 16), q(b, 16), out(y, 8 * 16);
+    const on_device<int> above_out(above, 32);
+    algebra_kernel<<<1, 32>>>(p.at, q.at, out.at, above_out.at);
+}
+
+Test(tile, row_algebra)
+{
+    float a[16], b[16], y[8][16];
+    int above[32];
+    for (int i = 0; i < 16; i++) a[i] = (float)(40 * noise()), b[i] = a[i] + (i % 2 ? 1 : 0);
+    run_algebra(a, b, y[0], above);
+    for (int i = 0; i < 16; i++) {
+        cr_assert(y[0][i] == a[i] + b[i] && y[1][i] == a[i] - b[i] && y[2][i] == a[i] * b[i], "+ - * in row %d", i);
+        cr_assert(y[3][i] == a[i] * 3 && y[4][i] == a[i] + 3, "with a constant, in row %d", i);
+        cr_assert(y[5][i] == fmaxf(a[i], b[i]), "max in row %d is %g", i, y[5][i]);
+        const double want = exp2(a[i]);
+        cr_assert(isfinite(y[6][i]) && fabs(y[6][i] - want) <= 0x1p-21 * want, "exp2(%g) is %.9g, should be %.9g", a[i],
+                  y[6][i], want);
+    }
+    for (int lane = 0; lane < 32; lane++) cr_assert(!above[lane], "any_above in lane %d, though no a is greater", lane);
+    for (int row = 0; row < 16; row++) {  // one row above the other is seen by all lanes; equality is not above
+        memcpy(b, a, sizeof a);
+        b[row] = a[row] - 1;
+        run_algebra(a, b, y[0], above);
+        for (int lane = 0; lane < 32; lane++)
+            cr_assert(above[lane] == 1, "row %d is above, lane %d misses it", row, lane);
+    }
+}
+
+Test(tile, log2)
+{
+    float a[16] = {0}, b[16], y[8][16];
+    int above[32];
+    for (int i = 0; i < 16; i++) b[i] = exp2f(i - 4) * (i % 3 ? 1 : 1.37f);  // sums of weights: around 1, and thousands
+    run_algebra(a, b, y[0], above);
+    for (int i = 0; i < 16; i++) {
+        const double want = log2(b[i]);
+        cr_assert(isfinite(y[7][i]) && fabs(y[7][i] - want) <= 0x1p-22 * fabs(want), "log2(%g) is %.9g, should be %.9g",
+                  b[i], y[7][i], want);
+    }
+}
+
+// What the online softmax leans on: 2^-infinity = 0, 2^0 = 1 exactly, and no NaN from "nothing seen yet".
+Test(tile, exp2_at_the_edges)
+{
+    float a[16] = {-INFINITY, 0, -3.402823466e38f, -150, 1, -1, 8, 127}, b[16] = {0}, y[8][16];
+    int above[32];
+    run_algebra(a, b, y[0], above);
+    const float want[] = {0, 1, 0, 0, 2, 0.5f, 256, 0x1p127f};
+    for (size_t i = 0; i < 8; i++)
+        cr_assert(y[6][i] == want[i], "exp2(%g) is %.9g, should be %g", a[i], y[6][i], want[i]);
+}
