@@ -8,7 +8,7 @@
 # Everything built lies in build/BACKEND/IMPL. `make new-problem` adds a problem; nothing here changes.
 
 # What only says what to work on goes to the programs by the environment: as it was typed, read neither by make nor by a shell.
-GIVEN := SUBMISSION SUBMISSIONS AGAIN ROSTER DUE OUT DEST ZIP NAME FROM CASES SEED CASE JOBS TRY SOURCE SHAPES PART P GAP LEVEL YES N W sinks mask BR BC BLOCK UNSAFE SANITIZE SPEED TERM STEPS TEXT WRONG RESUME TRAIN WITH_VARIANTS
+GIVEN := SUBMISSION SUBMISSIONS AGAIN ROSTER DUE OUT DEST ZIP NAME FROM CASES SEED CASE JOBS TRY SOURCE SHAPES PART P GAP LEVEL YES N W sinks mask BR BC BLOCK UNSAFE SANITIZE SPEED TERM STEPS TEXT WRONG RESUME TRAIN WITH_VARIANTS LIMIT ONLY
 COMMANDED := $(foreach v,$(GIVEN),$(if $(filter command,$(origin $v)),$v))
 define as_typed
 override $(1) := $$(value $(1))
@@ -64,7 +64,7 @@ endif
 
 # A copy for a class has no answer keys (class_copy.sh): what is made of them says so.
 ifeq ($(wildcard solutions/[0-9]*),)
-KEYLESS := $(filter demo lib torch check check-all mutants class-test everything variants tune-% new-problem,$(MAKECMDGOALS)) $(if $(filter solutions,$(IMPL)),IMPL=solutions) $(if $(WRONG),WRONG=)
+KEYLESS := $(filter demo lib torch duel check check-all mutants class-test everything variants tune-% new-problem,$(MAKECMDGOALS)) $(if $(filter solutions,$(IMPL)),IMPL=solutions) $(if $(WRONG),WRONG=)
 $(if $(strip $(KEYLESS)),$(error make $(strip $(KEYLESS)) needs the answer keys, and this copy of the workbook has none. What is yours: make help))
 endif
 
@@ -405,7 +405,7 @@ errors:  ## how far attention over a cache of int8 (14) and of bf16 (13) is from
 	@mkdir -p $B/results
 	@$B/errors bf16=$B/$(IMPL)/13.so int8=$B/$(IMPL)/14.so >$B/results/14_flash_decode_int8_errors.tsv
 .PHONY: errors
-record:  ## all that is recorded of the keys on a GPU, into plots/data/<gpu> and build/record (PART=suites, bench, peers, example, torch, gpt_oss, sanitize)
+record:  ## all that is recorded of the keys on a GPU, into plots/data/<gpu> and build/record (PART=suites, bench, peers, example, torch, gpt_oss, duel, sanitize)
 	@MAKE="$(MAKE)" workbook/bench/record.sh $(BACKEND) build/record $$PART
 mask-%: $B/mask FORCE  ## mask-06 N=32 W=12 BR=8 BC=8, mask-15 mask=tree/7: which query sees which key, and the tiles that are visited; build/plots has it as SVG
 	@mkdir -p build/plots
@@ -417,7 +417,7 @@ plot-%: FORCE  ## plot-03: charts of the last bench-03 in build/plots (TERM=dumb
 plot-roofline:
 	@plots/plot.sh roofline $(BACKEND)
 plot:  ## all charts, and plot-roofline: which roof bounds each problem on a GPU, and how near it comes
-	@for n in $(NUMBERS) roofline $(if $(wildcard plots/data/*/gpt_oss.tsv),gpt_oss); do plots/plot.sh $$n $(BACKEND) || exit 1; done
+	@for n in $(NUMBERS) roofline $(if $(wildcard plots/data/*/gpt_oss.tsv),gpt_oss) $(if $(wildcard plots/data/*/duel_seed*.tsv),duel); do plots/plot.sh $$n $(BACKEND) || exit 1; done
 
 progress: $B/score  ## where each problem stands: state, points, next step; runs nothing
 	@$< progress
@@ -470,7 +470,11 @@ torch: lib  ## the library's attention as one function of PyTorch (reference/tor
 	@mkdir -p $B/results
 	@$(PYTHON) reference/torch_attention.py $B/lib/libworkbook.so >$B/results/torch_attention.tsv; status=$$?; \
 	  cut -f 1-4,6 $B/results/torch_attention.tsv | grep -v '	ok$$'; exit $$status
-.PHONY: gpt-oss torch
+duel: lib  ## shapes drawn by chance, the library beside FlashAttention-4, cuDNN and others (reference/duel.py): SEED= LIMIT=seconds ONLY=kind; wants PyTorch and a GPU
+	@mkdir -p $B/results
+	@table=$B/results/duel_seed$${SEED:-1}.tsv; \
+	  $(PYTHON) reference/duel.py $B/lib/libworkbook.so >"$$table"; status=$$?; awk -f plots/duel.awk -v worst=10 "$$table"; exit $$status
+.PHONY: gpt-oss torch duel
 bundle: $B/score  ## programs and libraries for a GPU machine without Criterion, OpenBLAS, gnuplot: make bundle BACKEND=cuda ARCH=90a
 	@MAKE="$(MAKE)" workbook/bench/bundle.sh $(BACKEND) $(NUMBERS)
 compile-gpu:  ## compile everything for sm_75, sm_80, sm_90a and the newest GPU that nvcc knows; needs no GPU

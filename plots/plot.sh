@@ -1,12 +1,12 @@
 #!/bin/sh
-# plot.sh NN|roofline|gpt_oss [BACKEND] - draws the charts of one problem to build/plots as SVG and PNG, and says where they are; with
+# plot.sh NN|roofline|gpt_oss|duel [BACKEND] - draws the charts of one problem to build/plots as SVG and PNG, and says where they are; with
 # TERM=dumb in the terminal as well. The data are the bench's of this machine, build/BACKEND/results/NN_name.tsv (or $WB_DATA); where those
 # have no times, because the kernel was emulated, or are missing, the recorded ones of plots/data.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . plots/draw.sh
 number=${1:?usage: plot.sh NN [BACKEND]} backend=${2:-cpu}
-case $number in roofline | gpt_oss) exec "plots/$number.sh" "$backend" ;; esac
+case $number in roofline | gpt_oss | duel) exec "plots/$number.sh" "$backend" ;; esac
 
 script=$(ls plots/"$number"_*.gp 2>/dev/null | head -n 1)
 if [ -z "$script" ]; then

@@ -14,10 +14,14 @@ BEGIN { FS = "\t" }
 
 #   <!-- systems: -->
 #   the table that tests/systems.sh recorded in tests/systems.tsv
+#
+#   <!-- duel: -->     or     <!-- duel: claim -->
+#   what plots/duel.awk says of all recorded duel_seed*.tsv: a table and a line "Recorded on ...", or a paragraph
 FNR == 1 { file = FILENAME; sub(/.*\//, "", file); columns = 0 }
 file == "systems.tsv" { if (/^#/) tried = substr($0, 3); else { gsub(/\t/, " | "); system_row[++system_rows] = "| " $0 " |" } next }
 
 # a recorded table
+file ~ /^duel_seed/ && FNR == 1 { duels = duels " " FILENAME }
 FILENAME ~ /\.tsv$/ {
     if (match($0, /^# (commit|date|gpu|driver): /)) { fact = substr($0, 3, RLENGTH - 4); heading[file, fact] = substr($0, RLENGTH + 1); next }
     if (/^#/) next
@@ -130,6 +134,17 @@ function fault(what) { print FILENAME ":" FNR ": " what >"/dev/stderr"; bad = 1 
     next
 }
 old_systems && (/^\|/ || /^$/ || /^Tried on /) { if (/^Tried on /) old_systems = 0; next }
+/^<!-- duel: (claim )?-->$/ {
+    print
+    command = "awk -f plots/duel.awk -v claim=" (/claim/ ? 1 : 0) duels
+    while ((command | getline line) > 0) print line
+    close(command)
+    line = 0
+    old_duel = /claim/ ? "^[^ ]" : "^[|]|^$|^Recorded on"
+    next
+}
+old_duel != "" && $0 ~ old_duel { if (/^Recorded on/) old_duel = ""; next }
+{ old_duel = "" }
 match($0, /<!-- recorded: .*; .*; .*-->/) {
     split(substr($0, RSTART + 15, RLENGTH - 18), part, / *; */)
     items = split(part[2], item, / *, */)

@@ -2,9 +2,10 @@
 # Checked against attention written out in float32: two sequences of packed documents, and a row that sees nothing.
 #   make lib BACKEND=cuda && python3 reference/block_mask_example.py
 import ctypes
+import os
 import torch
 
-lib = ctypes.CDLL("build/cuda/lib/libworkbook.so")
+lib = ctypes.CDLL(os.environ.get("WB_LIBRARY", "build/cuda/lib/libworkbook.so"))
 lib.wb_last_message.restype = ctypes.c_char_p
 class Shape(ctypes.Structure):  # attention_shape of workbook/workbook.h
     names = "batch q_heads kv_heads q_len kv_len head_dim scale causal window sinks".split()
@@ -21,7 +22,7 @@ def block_mask(visible, q_tile=128, kv_tile=64):  # visible [masks, Nq, Nk], boo
     must(lib.wb_block_mask_from_matrix(ctypes.byref(host), q_tile, kv_tile, masks, Nq, Nk, ctypes.c_void_p(matrix.data_ptr())))
     def array(name, count):  # copied to the GPU
         numbers = (ctypes.c_int32 * max(count, 1)).from_address(getattr(host, name))
-        return torch.tensor(numbers, dtype=torch.int32, device="cuda")
+        return torch.frombuffer(numbers, dtype=torch.int32).cuda()
     starts = masks * ((Nq - 1) // q_tile + 2)
     tensors = [array("whole_start", starts), None, array("part_start", starts)]
     wholes, parts = tensors[0][-1].item(), tensors[2][-1].item()
@@ -36,15 +37,16 @@ def attention(Q, K, V, mask):  # Q [B, Hq, Nq, D], K and V [B, Hkv, Nk, D], all 
     must(lib.flash_block_mask(*[ctypes.c_void_p(t.data_ptr()) for t in (O, L, Q, K, V)], ctypes.byref(mask), ctypes.byref(shape), stream))
     return O, L
 
-N = 1000
-document = torch.randint(0, 100, (2, N)).eq(0).cumsum(1)  # which one a token belongs to: a new one begins at one token in a hundred
-visible = (document[:, :, None] == document[:, None, :]) & torch.ones(N, N, dtype=torch.bool).tril()
-visible[1, 300] = False
-Q, K, V = (torch.randn(2, h, N, 64, device="cuda", dtype=torch.bfloat16) for h in (8, 2, 2))
-mask, tensors = block_mask(visible)
-O, L = attention(Q, K, V, mask)
-S = (Q.float() @ K.float().repeat_interleave(4, 1).mT / 8).masked_fill(~visible[:, None].cuda(), -torch.inf)
-want = S.softmax(-1).nan_to_num(0) @ V.float().repeat_interleave(4, 1)
-print(f"{tensors[1].numel()} tiles seen whole, {tensors[3].numel()} in part, of {2 * (N // 128 + 1) * (N // 64 + 1)}")
-print(f"relative error {((O.float() - want).norm() / want.norm()).item():.1e}")  # bf16 has 8 bits, 4e-3
-print("the row that sees nothing:", O[1, :, 300].abs().max().item(), L[1, 0, 300].item())
+if __name__ == "__main__":
+    N = 1000
+    document = torch.randint(0, 100, (2, N)).eq(0).cumsum(1)  # which one a token belongs to: a new one begins at one token in a hundred
+    visible = (document[:, :, None] == document[:, None, :]) & torch.ones(N, N, dtype=torch.bool).tril()
+    visible[1, 300] = False
+    Q, K, V = (torch.randn(2, h, N, 64, device="cuda", dtype=torch.bfloat16) for h in (8, 2, 2))
+    mask, tensors = block_mask(visible)
+    O, L = attention(Q, K, V, mask)
+    S = (Q.float() @ K.float().repeat_interleave(4, 1).mT / 8).masked_fill(~visible[:, None].cuda(), -torch.inf)
+    want = S.softmax(-1).nan_to_num(0) @ V.float().repeat_interleave(4, 1)
+    print(f"{tensors[1].numel()} tiles seen whole, {tensors[3].numel()} in part, of {2 * (N // 128 + 1) * (N // 64 + 1)}")
+    print(f"relative error {((O.float() - want).norm() / want.norm()).item():.1e}")  # bf16 has 8 bits, 4e-3
+    print("the row that sees nothing:", O[1, :, 300].abs().max().item(), L[1, 0, 300].item())

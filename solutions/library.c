@@ -61,25 +61,42 @@ workspace flash_gqa_backward_workspace_hopper, flash_gqa_backward_workspace_hopp
 static bool is_64_or_128(const attention_shape *shape) { return shape->head_dim == 64 || shape->head_dim == 128; }
 static bool is_longer_64_or_128(const attention_shape *shape)
 {
-    return shape->head_dim == 128 || (shape->head_dim == 64 && shape->q_len > 256);
+    return (shape->head_dim == 128 && shape->q_len > 64) || (shape->head_dim == 64 && shape->q_len > 256);
 }
 static bool is_full_64_or_128(const attention_shape *shape)
 {
     return is_64_or_128(shape) && shape->window >= shape->q_len;
 }
-// A backward pass with blocks enough to fill the GPU before they take turns at a sum.
-static bool is_short_64_or_128(const attention_shape *shape)
-{
-    return is_64_or_128(shape) && shape->q_len <= 8 * shape->head_dim && shape->batch * shape->q_heads > 132;
-}
 static int group_of(const attention_shape *shape) { return shape->q_heads / shape->kv_heads; }
-static bool is_16_in_groups(const attention_shape *shape) { return shape->head_dim == 16 && group_of(shape) >= 4; }
+// Without a mask the Hopper kernels are the only ones.
+static bool is_full_or_longer_64_or_128(const attention_shape *shape)
+{
+    return is_64_or_128(shape) && (!shape->causal || shape->q_len > 64);
+}
+// A backward pass with blocks enough to fill the GPU before they take turns at a sum; or with so few that a group's heads had better be shared
+// among more of them, which the same bits are.
+static bool is_short_or_small_64_or_128(const attention_shape *shape)
+{
+    const size_t heads = (size_t)shape->batch * shape->q_heads,
+                 blocks = heads / group_of(shape) * ((shape->kv_len - 1) / 128 + 1);
+    return is_full_or_longer_64_or_128(shape) && ((shape->q_len <= 8 * shape->head_dim && heads > 132) ||
+                                                  (shape->causal && group_of(shape) >= 4 && blocks < 200));
+}
+// Over all sequences and heads.
+static size_t keys_of(const attention_shape *shape) { return (size_t)shape->batch * shape->kv_heads * shape->kv_len; }
+static bool suits_shared_tile(const attention_shape *shape)
+{
+    return group_of(shape) >= 4 && (shape->head_dim == 16 || (shape->head_dim == 128 && shape->q_len <= 64));
+}
 static bool is_long_16(const attention_shape *shape)
 {
-    return shape->head_dim == 16 && shape->q_len >= 2048 && group_of(shape) <= 2 && shape->causal;
+    return shape->head_dim == 16 && shape->q_len >= 2048 && keys_of(shape) >= 8192 && shape->causal;
 }
 static bool is_brief(const attention_shape *shape) { return shape->q_len <= 512; }
-static bool is_brief_16(const attention_shape *shape) { return shape->head_dim == 16 && shape->q_len <= 512; }
+static bool is_brief_or_vast_16(const attention_shape *shape)
+{
+    return shape->head_dim == 16 && (shape->q_len <= 512 || keys_of(shape) >= 1 << 17);
+}
 // The kernels for short windows of 07, 09 and 11.
 static bool has_short_window(const attention_shape *shape)
 {
@@ -129,7 +146,8 @@ typedef struct choice {
 } choice;
 
 // The first row that fits is taken; the last of each function always does. Why: on one H200 (plots/data/h200, 2026-11-21, commit a958b3c),
-// TFLOP/s of the row's kernel and of the function's key; ms for 07, 09, 11, 12 and 15. Where it says 31b35ee, 2026-11-21 too, that commit.
+// TFLOP/s of the row's kernel and of the function's key; ms for 07, 09, 11, 12 and 15. Where it says 31b35ee, 2026-11-21 too, that commit; where it
+// says duel, ms of shapes drawn by chance (reference/duel.py, 2026-11-22, and 262 of the day before).
 static const choice choices[] = {
     // B4 H16 N4096 D128 756, 388; N1024 649, 347. B4 H32 N4096 D64 580, 344; N1024 465, 316
     {"flash_forward", 9, is_64_or_128, "solutions/10/flash_hopper.cu", .forward = flash_hopper},
@@ -137,25 +155,28 @@ static const choice choices[] = {
     // B4 H16 N4096 D128 692, 374; N1024 451, 277. B4 H32 N4096 D64 512, 336; N1024 310, 262; N512 221, 203, but N256 114, 143
     {"flash_causal", 9, is_longer_64_or_128, "solutions/10/flash_hopper.cu", .forward = flash_hopper},
     {"flash_causal", 0, any, "solutions/04/flash_causal.cu", .forward = flash_causal_key},
-    // B2 H64/8 N4096 D128 710, 377; D64 523, 342. B64 H32/4 N256 D64 120, 145
+    // B2 H64/8 N4096 D128 710, 377; D64 523, 342. B64 H32/4 N256 D64 120, 145. duel: B38 H88/11 N64 D128 0.102, and 0.070 of shared_tile
     {"flash_gqa", 9, is_longer_64_or_128, "solutions/10/flash_hopper.cu", .forward = flash_hopper},
-    // 31b35ee, D16, us, of it and the key. H16/2: N512 11.0, 11.5; N2048 31.6, 32.9; N16384 745, 755. H8/2: N512 10.6, 11.2
-    {"flash_gqa", 0, is_16_in_groups, "solutions/05/variants/shared_tile.cu", .forward = flash_gqa_shared_tile},
+    // 31b35ee, D16, us, of it and the key. H16/2: N512 11.0, 11.5; N2048 31.6, 32.9; N16384 745, 755. H8/2: N512 10.6, 11.2. duel: as above
+    {"flash_gqa", 0, suits_shared_tile, "solutions/05/variants/shared_tile.cu", .forward = flash_gqa_shared_tile},
     {"flash_gqa", 0, any, "solutions/05/flash_gqa.cu", .forward = flash_gqa_key},
-    // The same bits each time. B4 H16 N4096 D128 572, 234; N1024 382, 190. B4 H32 N4096 D64 494, 237; B64 N256 112, 99. B2 H64/8 N4096 D128 557, 240
-    {"flash_gqa_backward", 9, is_64_or_128, "solutions/08/variants/hopper_same_bits.cu",
+    // The same bits each time. B4 H16 N4096 D128 572, 234; N1024 382, 190. B4 H32 N4096 D64 494, 237; B64 N256 112, 99. B2 H64/8 N4096 D128 557, 240.
+    // duel: B38 H88/11 N64 D128 0.321, 0.231; B8 H32 N64 D64 0.0243, 0.0225
+    {"flash_gqa_backward", 9, is_full_or_longer_64_or_128, "solutions/08/variants/hopper_same_bits.cu",
      .backward = flash_gqa_backward_hopper_same_bits, .backward_in = flash_gqa_backward_in_hopper_same_bits,
      .workspace = flash_gqa_backward_workspace_hopper_same_bits},
     {"flash_gqa_backward", 0, any, "solutions/08/flash_gqa_backward.cu", .backward = flash_gqa_backward_key},
     // Any bits, against the same: B64 H16 N256 D128 129, 137; B16 N1024 375, 382; B64 H32 N256 D64 103, 112 (a sum that blocks add to in turns
     // need not be 0 before; where it is small, as of B1 H16/8 N256 D64, that is nothing: 0.0244, 0.0237 ms, 31b35ee); then B8 H16 N2048 D128 497,
-    // 494; B4 N4096 588, 572; B1 N16384 681, 645; B2 H64/8 N4096 D128 600, 557; D64 535, 501
-    {"flash_gqa_backward_fastest", 9, is_short_64_or_128, "solutions/08/variants/hopper_same_bits.cu",
+    // 494; B4 N4096 588, 572; B1 N16384 681, 645; B2 H64/8 N4096 D128 600, 557; D64 535, 501. duel, of any bits and the same, of 207 shapes: B1 H4/1
+    // N4992 D64 0.351, 0.191; B4 H4/1 N987 D128 0.133, 0.080; B2 H16/4 N1280 D128 0.178, 0.132; B1 H64/4 N2304 D64 0.373, 0.302. Where
+    // they are not chosen so, 3 of the 207 take over 3 % longer than they need, 18 % at most; without the rule 26, 84 % at most
+    {"flash_gqa_backward_fastest", 9, is_short_or_small_64_or_128, "solutions/08/variants/hopper_same_bits.cu",
      .backward_in = flash_gqa_backward_in_hopper_same_bits, .workspace = flash_gqa_backward_workspace_hopper_same_bits},
-    {"flash_gqa_backward_fastest", 9, is_64_or_128, "solutions/08/variants/hopper.cu",
+    {"flash_gqa_backward_fastest", 9, is_full_or_longer_64_or_128, "solutions/08/variants/hopper.cu",
      .backward_in = flash_gqa_backward_in_hopper, .workspace = flash_gqa_backward_workspace_hopper},
     // 31b35ee, D16, ms, of it and the key. H16/8: N1024 0.0454, 0.0455; N2048 0.0836, 0.0896; N16384 1.78, 2.12. H16 N4096 0.135, 0.168, but
-    // H16/1 0.97, 0.84: all heads of a group at one block's keys
+    // H16/1 0.97, 0.84: too few blocks, one for 64 keys of a kv head. duel: B29 H32/4 N2048 1.89, 2.19; B1 H28/2 N47978 27.3, 32.2
     {"flash_gqa_backward_fastest", 0, is_long_16, "solutions/08/variants/atomic_dq.cu",
      .backward_in = flash_gqa_backward_in_atomic_dq, .workspace = flash_gqa_backward_workspace_atomic_dq},
     {"flash_gqa_backward_fastest", 0, any, "solutions/08/flash_gqa_backward.cu", .backward = flash_gqa_backward_key},
@@ -192,9 +213,9 @@ static const choice choices[] = {
     {"flash_sinks_backward", 9, is_64_or_128, "solutions/09/variants/hopper_any_window.cu",
      .backward = flash_sinks_backward_hopper_any_window, .backward_in = flash_sinks_backward_in_hopper_any_window,
      .workspace = flash_sinks_backward_workspace_hopper_any_window},
-    // 31b35ee, H16/8 D16 W256, 4 sinks, us, of it and packed_heads: N256 20.4, 22.1; N512 29.7, 33.8; N1024 45.0, 34.3. (At N16384 it is ahead
-    // again, 160 and 170, in that row alone: left to packed_heads.)
-    {"flash_sinks_backward", 0, is_brief_16, "solutions/09/flash_sinks_backward.cu",
+    // 31b35ee, H16/8 D16 W256, 4 sinks, us, of it and packed_heads: N256 20.4, 22.1; N512 29.7, 33.8; N1024 45.0, 34.3; N16384
+    // 160, 170. duel, W128, ms: B1 H2/1 N195452 0.126, 0.158; H12/3 N188336 0.629, 0.714
+    {"flash_sinks_backward", 0, is_brief_or_vast_16, "solutions/09/flash_sinks_backward.cu",
      .backward = flash_sinks_backward_key},
     // B1 H64/8 D64 W128, 4 sinks: N1024 0.093, 0.145; N4096 0.235, 0.300; N65536 3.10, 3.42. 31b35ee, H16/1 D16 N4096 0.132, 0.227
     {"flash_sinks_backward", 0, any, "solutions/09/variants/packed_heads.cu",

@@ -41,7 +41,7 @@ done <<'END'
 06 B=1,Hq=2,Hkv=1,Nq=1000,D=64,W=800
 07 B=1,Hq=2,Hkv=1,Nq=600,D=32,W=100,sinks=3
 07 B=1,Hq=6,Hkv=1,Nq=1068,D=128,W=886,sinks=3
-08_fastest B=1,Hq=2,Hkv=1,Nq=2050,D=16
+08_fastest B=1,Hq=4,Hkv=4,Nq=2050,D=16
 09 B=1,Hq=2,Hkv=1,Nq=2050,D=64,W=128,sinks=4
 09 B=1,Hq=2,Hkv=1,Nq=600,D=16,W=100,sinks=3
 11 B=1,Hq=2,Hkv=1,Nq=1000,D=128,W=800

@@ -42,8 +42,8 @@ for target in $targets; do
 done | sort -u | grep -vE '/(libkernels|libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|libcudart|libcublas(Lt)?|libcuda|ld-linux[^/]*)\.so' |
     xargs -I{} cp -L {} "$bundle/lib/"
 # The lessons are what gpt_oss.py trains on.
-for file in workbook/bench/record.sh workbook/bench/chosen.sh workbook/bench/verdict.awk workbook/sanitize/sanitize.sh workbook/sanitize/sanitize_gpu.awk workbook/loop/source.sh workbook/tile.cuh workbook/paged.cuh workbook/int8.cuh \
-    reference/peers.py reference/pytorch_example.py reference/pytorch_decode.py reference/block_mask_example.py reference/torch_attention.py reference/gpt_oss.py problems/[0-9][0-9]/README.md; do
+for file in plots/duel.awk workbook/bench/record.sh workbook/bench/chosen.sh workbook/bench/verdict.awk workbook/sanitize/sanitize.sh workbook/sanitize/sanitize_gpu.awk workbook/loop/source.sh workbook/tile.cuh workbook/paged.cuh workbook/int8.cuh \
+    reference/peers.py reference/pytorch_example.py reference/pytorch_decode.py reference/block_mask_example.py reference/torch_attention.py reference/duel.py reference/gpt_oss.py problems/[0-9][0-9]/README.md; do
     mkdir -p "$bundle/${file%/*}"
     cp "$file" "$bundle/$file"
 done
@@ -64,7 +64,7 @@ cat >"$bundle/run.sh" <<END
 # ./run.sh test [IMPL [NN...]]     the suites; IMPL is problems (your code) or solutions
 # ./run.sh own                     the machinery's own suites
 # ./run.sh bench [NN...]           times, into results/NN_name.tsv: copy them to $out/results/ of the workbook, then make plot-NN
-# ./run.sh record OUTDIR [PART...] all that is recorded of the answer keys; PART: suites bench peers example torch gpt_oss sanitize
+# ./run.sh record OUTDIR [PART...] all that is recorded of the answer keys; PART: suites bench peers example torch gpt_oss duel sanitize
 set -u
 case \$0 in /*) here=\$0 ;; *) here=\$PWD/\$0 ;; esac
 from=\$PWD
@@ -106,7 +106,7 @@ bench)
     done
     ;;
 record)
-    [ \$# -gt 0 ] || { echo "usage: \$0 record OUTDIR [suites|bench|peers|example|torch|gpt_oss|sanitize]..."; exit 2; }
+    [ \$# -gt 0 ] || { echo "usage: \$0 record OUTDIR [suites|bench|peers|example|torch|gpt_oss|duel|sanitize]..."; exit 2; }
     case \$1 in /*) to=\$1 ;; *) to=\$from/\$1 ;; esac
     shift
     exec workbook/bench/record.sh $backend "\$to" "\$@"

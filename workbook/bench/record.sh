@@ -5,6 +5,7 @@
 #   suites    every suite on its key, on the key's variants, and the machinery's own       bench   times of all problems, with variants
 #   peers     reference/peers.py, if there is PyTorch with a GPU                           example reference/pytorch_example.py, likewise
 #   torch     reference/torch_attention.py, likewise                                       gpt_oss reference/gpt_oss.py, if transformers is there too
+#   duel      reference/duel.py, likewise: of one SEED, LIMIT seconds long (300)
 #   sanitize  the keys of 02 and 03 in the check build (cuda: compute-sanitizer)           no PART: all of them, in this order
 #
 # OUTDIR/results.txt gets all that was printed, OUTDIR/tables.tar the TSVs as they belong into plots/data/<gpu>; both are added to if they
@@ -12,18 +13,18 @@
 # WB_RECORD_SECONDS: for everything, 3600 unless set; what would begin later is not run, and counts as failed.
 # WB_NUMBERS="02 03": of the problems' suites and benches these alone.
 set -u
-[ $# -ge 2 ] || { echo "usage: record.sh BACKEND OUTDIR [suites|bench|peers|example|torch|gpt_oss|sanitize]..." >&2; exit 2; }
+[ $# -ge 2 ] || { echo "usage: record.sh BACKEND OUTDIR [suites|bench|peers|example|torch|gpt_oss|duel|sanitize]..." >&2; exit 2; }
 backend=$1 results=$2/results.txt archive=$2/tables.tar
 mkdir -p "$2" || exit 2
 shift 2
 for part; do
-    case $part in suites | bench | peers | example | torch | gpt_oss | sanitize) ;; *) echo "record: what is $part? suites, bench, peers, example, torch, gpt_oss, sanitize" >&2; exit 2 ;; esac
+    case $part in suites | bench | peers | example | torch | gpt_oss | duel | sanitize) ;; *) echo "record: what is $part? suites, bench, peers, example, torch, gpt_oss, duel, sanitize" >&2; exit 2 ;; esac
 done
 if [ ! -d "build/$backend/solutions" ] && [ ! -d solutions ]; then
     echo "record: there are no answer keys here, so there is nothing to record" >&2
     exit 2
 fi
-parts=${*:-suites bench peers example torch gpt_oss sanitize}
+parts=${*:-suites bench peers example torch gpt_oss duel sanitize}
 name=record$([ $# -eq 0 ] || printf '_%s' "$@")
 out=build/$backend tables=build/$backend/record log=build/$backend/record/step.log steps=build/$backend/record/$name.tsv
 # shellcheck disable=SC2086
@@ -204,6 +205,14 @@ gpt_oss() {
     fi
     step 400 gpt_oss env "BACKEND=$backend" sh -c "'$python' reference/gpt_oss.py >'$tables/gpt_oss.tsv'"
     keep gpt_oss.tsv
+}
+
+duel() {
+    needs_torch duel || return
+    table=duel_seed${SEED:-1}.tsv
+    step 900 duel env "LD_LIBRARY_PATH=${WB_OUTER_LIBRARY_PATH-${LD_LIBRARY_PATH:-}}" sh -c "'$python' reference/duel.py >'$tables/$table'"
+    say "$(awk -f plots/duel.awk -v worst=10 "$tables/$table" 2>&1)"
+    keep "$table"
 }
 
 sanitize() {

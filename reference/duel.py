@@ -1,0 +1,350 @@
+#!/usr/bin/env python3
+"""Shapes drawn by chance, and in each the library beside everything else that is installed: who is ahead, and where.
+
+    make duel BACKEND=cuda        or    python3 reference/duel.py [LIBRARY] >duel.tsv      SEED=1 LIMIT=300 (seconds) ONLY="decode window_backward"
+    python3 reference/duel.py --draw 100       the first shapes of a seed and nothing else: wants neither a GPU nor PyTorch
+
+The rule. A family is drawn, of 27 parts attention 10, window 5, sinks 1, logits 3, decode 4, int8 2, mask 2; then N and D; then, until it fits, the rest.
+    D         128 or 64, each 47 %; 32 or 16, each 3 %
+    heads     Hq / Hkv 1 to 16, nine of ten a power of two (fa4 compiles for each); Hkv to 128 / that, B 1 to 128, three of four; all log-uniform
+    N         log-uniform from 64 to 524288 (sinks: 65536, mask: 11585); half of them a multiple of 128 (of 64 below 128), the others as they come
+    attention full (a third) or causal. Full and D 16 or 32: Hq = Hkv and no backward, for the library has no more
+    window    W log-uniform from 32 to 8192, below N, half of them a power of two. sinks: and 1 to 64 sink tokens. logits: and a sink logit a head
+    decode    Nq 1, in one half, or 2 to 16. The longest sequence has N keys; all have (one half), or lengths are Zipf's, or the others' N / 16 at most.
+              Pages of 16 to 256 keys. int8: the same from a cache of int8
+    mask      documents, prefix or strided of 64 to 4096 tokens, or a tree of 16 to 64 drafts, half of these with no other queries (case/named_mask.h)
+It fits with B Hq N of 4096 at least, 4e13 FLOPs of a forward, 2^28 numbers of Q, 2^29 of a cache, 2^27 pairs of a mask at most.
+
+Peers: FlashAttention-4 (fa4), cuDNN and FlashAttention-2 by PyTorch (cudnn, fa2), FlexAttention (flex), FlashInfer; each where it knows the mask. flex is
+compiled for each shape, for seconds: it is asked where no other knows the mask, sinks and mask. same_bits: gradients that are the same each time; only
+fa4 can. fa4 computes no gradient of sink logits. Of int8, flashinfer reads float8 and the others bf16. Who declines is named in a line with a #.
+
+Times are the device's: all is queued beforehand, L2 is cold, the median of 5 to 15, in turns. Whoever took half as long again as the best peer the
+first time is asked no more, and that time stands. ratio: best peer / ours, so above 1 ours is ahead. kernel: what solutions/library.c took;
+faster: another kernel of its table that took less time. error: |x - want| / |want| of drawn rows, the largest of O, L and the gradients; want is
+float32 from the same inputs; verdict: WRONG above 2^-7 or where a number was not written. plots/duel.awk sums up. Exit status 1: one is WRONG.
+"""
+import ctypes, functools, importlib.util, itertools, math, os, random, re, sys, time, warnings
+from types import SimpleNamespace
+
+FAMILIES = {"attention": 10, "window": 5, "sinks": 1, "logits": 3, "decode": 4, "int8": 2, "mask": 2}
+KINDS = "forward backward same_bits window_forward window_backward sinks_forward sinks_backward logits_forward logits_backward decode int8 mask".split()
+PEERS = "fa4 cudnn fa2 flex flashinfer".split()
+SHAPE = "B Hq Hkv Nq Nk D mask W S page lens".split()
+LIMIT = 2**-7  # of errors: torch_attention.py says why
+
+# ---------------------------------------------------------------------------------------------------------------- drawing
+
+def drawn(seed):
+    """The shapes of a seed, without end, whichever of them are timed."""
+    rnd = random.Random(f"duel {seed}")
+    while True:
+        family = rnd.choices(list(FAMILIES), list(FAMILIES.values()))[0]
+        N, D = int(2 ** rnd.uniform(6, {"sinks": 16, "mask": 13.5}.get(family, 19))), rnd.choices((128, 64, 32, 16), (16, 16, 1, 1))[0]
+        yield from itertools.islice(filter(fits, (attempt(rnd, family, N, D) for _ in range(99))), 1)
+
+
+def attempt(rnd, family, N, D):
+    log_uniform = lambda low, high: min(high, int(2 ** rnd.uniform(math.log2(low), math.log2(high + 1))))
+    down = lambda x, odds: 2 ** int(math.log2(x)) if rnd.random() < odds else x  # to a power of two
+    group, B = down(log_uniform(1, 16), 0.9), down(log_uniform(1, 128), 0.75)
+    Hkv = down(log_uniform(1, 128 // group), 0.75)
+    if rnd.random() < 0.5:
+        N -= N % (64 if N < 128 else 128)
+    c = SimpleNamespace(family=family, B=B, Hq=Hkv * group, Hkv=Hkv, Nq=N, Nk=N, D=D, mask="causal", W=0, S=0, page=0, lens="")
+    if family in ("decode", "int8"):
+        c.Nq = 1 if rnd.random() < 0.5 else rnd.randint(2, 16)
+        c.page, c.lens = 2 ** rnd.randint(4, 8), rnd.choice(("same", "same", "zipf", "long"))
+        c.keys = [max(c.Nq, {"same": N, "zipf": int(N ** rnd.random()), "long": rnd.randint(1, N // 16)}[c.lens]) for _ in range(B)]
+        c.keys[0] = N
+    elif family == "mask":
+        name = rnd.choice(("documents", "prefix", "strided", "tree"))
+        size = log_uniform(16, 64) if name == "tree" else min(log_uniform(64, 4096), N // 2)
+        c.mask = f"{name}/{size}"
+        c.Nq = size if name == "tree" and rnd.random() < 0.5 else N
+    elif family == "attention":
+        c.mask = "causal" if rnd.random() < 2 / 3 else "full"
+        c.Hq = Hkv if c.mask == "full" and D < 64 else c.Hq
+    else:
+        c.W = down(log_uniform(32, min(8192, N - 1)), 0.5)
+        c.S = log_uniform(1, 64) if family == "sinks" else 0
+    return c
+
+
+def pairs(c):
+    """How many a head sees, of all sequences; of a mask as data, at most."""
+    if c.page:
+        return sum(n - c.Nq + 1 + i for n in c.keys for i in range(c.Nq))
+    W = min(c.W or c.Nk, c.Nk)
+    far = min(c.S, c.Nk - W)  # the sinks of a query that has all of them left of its window
+    bound = W * (W + 1) // 2 + (c.Nk - W) * W + far * (far + 1) // 2 + (c.Nk - W - far) * far
+    return c.B * (bound if c.mask == "causal" else c.Nq * c.Nk)
+
+
+def fits(c):
+    most = c.B * c.Nk * c.Hkv * c.D <= 2**29 if c.page else c.B * c.Nq * c.Hq * c.D <= 2**28 and 4.0 * c.Hq * c.D * pairs(c) <= 4e13
+    return most and c.B * c.Hq * c.Nk >= 4096 and (c.family != "mask" or pairs(c) <= 2**27)
+
+
+def shape_of(c):
+    return [getattr(c, name) or "-" for name in SHAPE]
+
+
+if __name__ == "__main__" and sys.argv[1:2] == ["--draw"]:
+    print("family", *SHAPE, "gflop", sep="\t")
+    for c in itertools.islice(drawn(os.environ.get("SEED") or 1), int(sys.argv[2])):
+        print(c.family, *shape_of(c), f"{4e-9 * c.Hq * c.D * pairs(c):.5g}", sep="\t")
+    sys.exit()
+
+# ---------------------------------------------------------------------------------------------------------------- timing
+if not importlib.util.find_spec("torch") or not __import__("torch").cuda.is_available():
+    sys.exit("duel: wants PyTorch, and a GPU that PyTorch finds")
+os.environ["WB_LIBRARY"] = (sys.argv[1:2] or [os.environ.get("WB_LIBRARY", "build/cuda/lib/libworkbook.so")])[0]
+import torch
+import peers, pytorch_decode
+from block_mask_example import block_mask
+from torch_attention import Library, Shape, heading
+
+warnings.filterwarnings("ignore")
+lib = Library(os.environ["WB_LIBRARY"])
+lib.lib.wb_library_kernel.restype = ctypes.c_char_p
+tensor, told, bad = functools.partial(torch.tensor, device="cuda"), set(), False
+randn = lambda *size: torch.randn(*size, device="cuda", dtype=torch.bfloat16)
+unwritten = lambda like: torch.full_like(like, math.nan)
+
+
+def once(call):
+    peers.flush.fill_(1)
+    peers.flush.sum()
+    torch.cuda.synchronize()
+    start, stop = torch.cuda.Event(True), torch.cuda.Event(True)
+    torch.cuda._sleep(3_000_000)  # everything is queued before the clock starts
+    start.record(), call(), stop.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(stop)
+
+
+def contend(kind, makers):
+    """{name: median ms}. Each maker returns what is timed. Who raises is told of once a kind; but "ours" may not."""
+    calls, ms = {}, {}
+    for name, make in makers.items():
+        try:
+            calls[name] = make()
+            calls[name]()
+            ms[name] = [once(calls[name])]
+        except Exception as error:
+            if name == "ours":
+                raise
+            if (kind, name) not in told:
+                print(f"# {kind}: no {name}: {type(error).__name__}: {' '.join(str(error).split())[:150]}", flush=True)
+            told.add((kind, name))
+    best = min((ms[name][0] for name in PEERS if name in ms), default=0)
+    field = [name for name in ms if name == "ours" or ms[name][0] < (1.5 * best if name in PEERS else 1.2 * ms["ours"][0])]
+    for turn in range(max(4, min(14, int(100 / sum(ms[name][0] for name in field))))):
+        for name in field[turn % len(field):] + field[:turn % len(field)]:
+            ms[name].append(once(calls[name]))
+    return {name: sorted(t)[len(t) // 2] for name, t in ms.items()}
+
+
+@functools.lru_cache(None)
+def kernels(function):
+    """{source: (function, what says how large its workspace is, or None)} of the rows of a function in solutions/library.c."""
+    found = {}
+    for source, rest in re.findall(r'\{"' + function + r'", \d, \w+, "solutions/([^"]*)\.cu",([^}]*)\}', open("solutions/library.c").read()):
+        symbols = dict(re.findall(r"\.(\w+) = (\w+)", rest))
+        found[source] = next((f for kind, f in symbols.items() if kind.endswith("_in")), next(iter(symbols.values()))), symbols.get("workspace")
+    return found
+
+
+def ours(function, tensors, shape):
+    """Which source serves, and makers of the library's function, in a workspace of ours where it takes one, and of the other kernels of its table."""
+    def maker(symbol, size):
+        def make():
+            first = memory = ()
+            if size:
+                getattr(lib.lib, size).restype = ctypes.c_size_t
+                bytes = getattr(lib.lib, size)(ctypes.byref(shape))
+                memory = torch.empty(bytes + 256, dtype=torch.uint8, device="cuda")
+                first = ctypes.c_void_p((memory.data_ptr() + 255) // 256 * 256), ctypes.c_size_t(bytes)
+            return lambda keep=memory: lib.call(symbol, tensors, shape, *first)
+        return make
+    serves = re.sub(r"^solutions/|\.cu$", "", lib.lib.wb_library_kernel(function.encode(), ctypes.byref(shape)).decode())
+    size = function.removesuffix("_fastest") + "_workspace"
+    whole = maker(function + "_in" * lib.has(function + "_in"), size if lib.has(size) else None)
+    return serves or "key", {"ours": whole, **{source: maker(*of) for source, of in kernels(function).items() if source != serves}}
+
+
+def report(kind, c, gflop, ms, kernel, error):
+    global bad
+    asked = {name: ms[name] for name in PEERS if name in ms}
+    best = min(asked, key=asked.get, default="-")
+    faster = min((name for name in ms if name not in ("ours", *PEERS) and ms[name] < ms["ours"]), key=ms.get, default="-")
+    bad |= not error <= LIMIT
+    print(kind, *shape_of(c), f"{gflop:.5g}", f"{ms['ours']:.5g}", *(f"{ms[name]:.5g}" if name in ms else "-" for name in PEERS), best,
+          f"{asked[best] / ms['ours']:.4f}" if asked else "-", kernel, faster, f"{ms[faster]:.5g}" if faster in ms else "-",
+          f"{error:.2g}", "ok" if error <= LIMIT else "WRONG", sep="\t", flush=True)
+
+
+# ---------------------------------------------------------------------------------------------------------------- what is right
+def far(got, want, size=None):
+    """|got - want| / |want|, each row's, their mean by squares; size: what chance would leave of terms that may cancel, instead of |want|."""
+    d = ((got.float() - want).norm(dim=-1) / (want.norm(dim=-1) if size is None else size).clamp(min=1e-30)).square().mean().sqrt().item()
+    return d if d == d else math.inf
+
+
+def some(rnd, n, how_many=8):
+    return tensor(sorted({0, n - 1, *(rnd.randrange(n) for _ in range(how_many))}))
+
+
+def written_out(q, K, V, seen, sink=None):
+    """O, L and P of rows q [n, D], in float32."""
+    S = (q.float() @ K.mT * q.shape[-1] ** -0.5).masked_fill(~seen, -torch.inf)
+    if sink is not None:
+        S = torch.cat([S, sink.expand(len(S), 1)], -1)
+    P = S.softmax(-1).nan_to_num(0)[:, : len(K)]  # a row that sees nothing: 0
+    return P @ V, S.logsumexp(-1), P
+
+
+def forward_error(rnd, q, k, v, sees, sink, O, L):
+    worst = 0 if O.isfinite().all() else math.inf
+    for _ in range(3):
+        b, h, i = rnd.randrange(len(q)), rnd.randrange(q.shape[1]), some(rnd, q.shape[2])
+        K, V = (x[b, h * k.shape[1] // q.shape[1]].float() for x in (k, v))
+        o, l, _ = written_out(q[b, h, i], K, V, sees(b, h, i[:, None], torch.arange(len(K), device="cuda")), sink[0][h] if sink else None)
+        worst = max(worst, far(O[b, h, i], o), far(L[b, h, i].nan_to_num(neginf=0), l.nan_to_num(neginf=0)))
+    return worst
+
+
+def backward_error(rnd, q, k, v, sees, sink, O, L, dO, gradients):
+    dQ, dK, dV, *dsinks = gradients
+    worst = 0 if all(x.isfinite().all() for x in gradients) else math.inf
+    g, scale, all_keys = q.shape[1] // k.shape[1], q.shape[3] ** -0.5, torch.arange(k.shape[2], device="cuda")
+    b, hk, i, j = rnd.randrange(len(q)), rnd.randrange(k.shape[1]), some(rnd, q.shape[2]), some(rnd, k.shape[2])
+    K, V, of_group = k[b, hk].float(), v[b, hk].float(), slice(hk * g, hk * g + g)
+    h = hk * g + rnd.randrange(g)
+    o, _, P = written_out(q[b, h, i], K, V, sees(b, h, i[:, None], all_keys), sink[0][h] if sink else None)
+    G = dO[b, h, i].float()
+    dP, delta = G @ V.mT, (G * o).sum(-1, keepdim=True)
+    worst = max(worst, far(dQ[b, h, i], P * (dP - delta) @ K * scale, (P * (dP.abs() + delta.abs())).norm(dim=-1)))
+    Q, G, delta = q[b, of_group].float(), dO[b, of_group].float(), (dO[b, of_group].float() * O[b, of_group].float()).sum(-1, keepdim=True)
+    P = ((Q @ K[j].mT * scale).masked_fill(~sees(b, h, all_keys[:, None], j), -torch.inf) - L[b, of_group, :, None]).exp()
+    dP = G @ V[j].mT
+    worst = max(worst, far(dV[b, hk, j], (P.mT @ G).sum(0), P.norm(dim=(0, 1)) / scale))
+    worst = max(worst, far(dK[b, hk, j], ((P * (dP - delta)).mT @ Q).sum(0) * scale, (P * (dP.abs() + delta.abs())).norm(dim=(0, 1))))
+    for d in dsinks:
+        terms = (sink[0][h] - L[:, h]).exp() * (dO[:, h].float() * O[:, h].float()).sum(-1)
+        worst = max(worst, far(d[h, None], -terms.sum()[None], terms.norm()))
+    return worst
+
+
+# ---------------------------------------------------------------------------------------------------------------- the families
+def gradient(attention, dO, *inputs):
+    inputs = [x.detach().requires_grad_() for x in inputs]
+    O = attention(*inputs)
+    return lambda: torch.autograd.grad(O, inputs, dO, retain_graph=True)
+
+
+def attend(c, rnd, wanted):
+    q, k, v, dO = randn(c.B, c.Hq, c.Nq, c.D), randn(c.B, c.Hkv, c.Nk, c.D), randn(c.B, c.Hkv, c.Nk, c.D), randn(c.B, c.Hq, c.Nq, c.D)
+    sink = [2 + 2 * torch.randn(c.Hq, device="cuda")] if c.family == "logits" else []
+    O, L, causal, grouped = unwritten(q), unwritten(q[..., 0].float()), c.mask == "causal", c.Hq != c.Hkv
+    shape = Shape(c.B, c.Hq, c.Hkv, c.Nq, c.Nk, c.D, c.D ** -0.5, causal, c.W or c.Nk, c.S)
+    sees, flop, more = (lambda b, h, i, j: peers.visible(i, j, c.W or c.Nk, c.S) | (not causal)), 4.0 * c.Hq * c.D * pairs(c), sink
+    name = c.family if c.family != "attention" else "gqa" if causal and grouped else "causal" if causal else "hopper" if grouped else "forward"
+    function = "flash_" + {"logits": "sink_logits", "mask": "block_mask"}.get(name, name)
+    if c.family == "mask":
+        name, size = c.mask.split("/")
+        sees, i, j = peers.mask_mod(name, int(size), c.B, c.Nq, c.Nk), torch.arange(c.Nq, device="cuda")[:, None], torch.arange(c.Nk, device="cuda")
+        visible = torch.stack([sees(b, 0, i, j) for b in range(c.B)])
+        mask, lists = block_mask(visible)
+        flop, more = 4.0 * c.Hq * c.D * visible.sum().item(), [SimpleNamespace(data_ptr=lambda: ctypes.addressof(mask))]
+    fa4 = functools.partial(peers.fa4, causal=causal, W=c.W, S=0, sink=sink[0].bfloat16() if sink else None)
+    q4, k4, v4, dO4 = (x.transpose(1, 2).contiguous() for x in (q, k, v, dO))
+    torchs = {name: functools.partial(peers.PEERS[name], causal=causal, W=c.W, S=c.S) for name in {"attention": ("cudnn", "fa2"), "sinks": ("flex",)}.get(c.family, ())}
+    has_fa4 = c.family in ("attention", "window", "logits")
+
+    kind = {"attention": "forward", "mask": "mask"}.get(c.family, c.family + "_forward")
+    kernel, contenders = ours(function, [O, L, q, k, v, *more], shape)
+    contenders["ours"]()()
+    if wanted(kind):
+        error = forward_error(rnd, q, k, v, sees, sink, O, L)
+        if has_fa4:
+            contenders["fa4"] = lambda: lambda: fa4(q4, k4, v4)
+        contenders.update((name, lambda f=f: lambda: f(q, k, v)) for name, f in torchs.items())
+        if c.family == "mask":
+            seen_by_flex = peers.create_block_mask(sees, c.B, None, c.Nq, c.Nk, device="cuda")
+            contenders["flex"] = lambda: lambda: peers.flex_compiled(q, k, v, block_mask=seen_by_flex, enable_gqa=grouped)
+        report(kind, c, flop / 1e9, contend(kind, contenders), kernel, error)
+    if c.family == "mask" or (not causal and c.D < 64):
+        return
+    backwards = {"attention": {"backward": "flash_gqa_backward_fastest", "same_bits": "flash_gqa_backward"},
+                 "logits": {"logits_backward": "flash_sink_logits_backward"}}.get(c.family, {c.family + "_backward": "flash_sinks_backward"})
+    for kind, function in backwards.items():
+        if wanted(kind):
+            gradients, delta = [unwritten(x) for x in (q, k, v, *sink)], unwritten(L)
+            kernel, contenders = ours(function, [*gradients, delta, q, k, v, *sink, O, L, dO], shape)
+            contenders["ours"]()()
+            error = backward_error(rnd, q, k, v, sees, sink, O, L, dO, gradients)
+            if has_fa4:
+                contenders["fa4"] = lambda: gradient(functools.partial(fa4, deterministic=kind == "same_bits"), dO4, q4, k4, v4)
+            if kind != "same_bits":
+                contenders.update((name, lambda f=f: gradient(f, dO, q, k, v)) for name, f in torchs.items())
+            report(kind, c, 2.5 * flop / 1e9, contend(kind, contenders), kernel, error)
+
+
+def decode(c, rnd, wanted):
+    columns = -(-c.Nk // c.page)
+    keys, pages = tensor(c.keys, dtype=torch.int32), torch.randperm(c.B * columns, device="cuda").int().view(c.B, columns)
+    q, k, v = randn(c.B, c.Hq, c.Nq, c.D), randn(c.B * columns, c.page, c.Hkv, c.D), randn(c.B * columns, c.page, c.Hkv, c.D)
+    cache, scales, step = [k, v], [], pytorch_decode.Decode()
+    if c.family == "int8":
+        (k8, k_scale), (v8, v_scale) = pytorch_decode.quantised(k), pytorch_decode.quantised(v)
+        cache, scales = [k8, v8], [k_scale, v_scale]
+    O, L = step(q, *cache, pages, keys, *scales)
+    worst = 0 if O.isfinite().all() else math.inf
+    for b in {0, rnd.randrange(c.B), rnd.randrange(c.B)}:
+        h, n = rnd.randrange(c.Hq), c.keys[b]
+        at = pages[b, : -(-n // c.page)].long()
+        K, V = (x[at, :, h * c.Hkv // c.Hq].float() for x in cache)
+        if scales:
+            K, V = (x * s[at, h * c.Hkv // c.Hq, :, None] for x, s in zip((K, V), scales))
+        i, j = torch.arange(c.Nq, device="cuda")[:, None], torch.arange(n, device="cuda")
+        o, l, _ = written_out(q[b, h], K.flatten(0, 1)[:n], V.flatten(0, 1)[:n], j <= n - c.Nq + i)
+        worst = max(worst, far(O[b, h], o), far(L[b, h], l))
+    contenders = {"ours": lambda: lambda: step(q, *cache, pages, keys, *scales), "fa4": lambda: lambda: peers.fa4_pages(q, k, v, pages, keys)}
+    if peers.flashinfer:
+        contenders["flashinfer"] = lambda: peers.flashinfer_pages(q, k, v, pages, keys, torch.float8_e4m3fn if scales else None)
+    if c.lens == "same" and c.Nq == 1:
+        one = [peers.in_one_piece(x, pages, c.Nk) for x in (k, v)]
+        contenders.update((name, lambda name=name: lambda: peers.PEERS[name](q, *one, False, 0, 0)) for name in ("cudnn", "fa2"))
+    report(c.family, c, 4e-9 * c.Hq * c.D * pairs(c), contend(c.family, contenders), "key", worst)
+
+
+def main():
+    global bad
+    seed, limit, only, begun = os.environ.get("SEED") or 1, float(os.environ.get("LIMIT") or 300), (os.environ.get("ONLY") or "").split(), time.time()
+    if not {*only} <= {*KINDS}:
+        sys.exit(f"duel: what is {' '.join({*only} - {*KINDS})} in ONLY? The kinds are {', '.join(KINDS)}")
+    wanted = lambda kind: not only or kind in only
+    heading(True, f"cuDNN {torch.backends.cudnn.version()}")
+    print(f"# seed: {seed}, {limit:g} s{', only ' * bool(only)}{' '.join(only)}")
+    print("# not installed:", " ".join(package for package in ("flash_attn", "flashinfer") if not importlib.util.find_spec(package)) or "none")
+    print("kind", *SHAPE, "gflop", "ours", *PEERS, "best", "ratio", "kernel", "faster", "faster_ms", "error", "verdict", sep="\t", flush=True)
+    for number, c in enumerate(drawn(seed)):
+        if time.time() - begun > limit:
+            break
+        if not any(map(wanted, KINDS[:3] if c.family == "attention" else (kind for kind in KINDS if kind.startswith(c.family)))):
+            continue
+        torch.manual_seed(number)
+        try:
+            (decode if c.page else attend)(c, random.Random(number), wanted)
+        except Exception as error:
+            bad = True
+            print(f"# FAILED {c.family} {' '.join(map(str, shape_of(c)))}: {type(error).__name__}: {' '.join(str(error).split())[:300]}", flush=True)
+        if torch.cuda.memory_reserved() > 60 * 2**30:
+            torch.cuda.empty_cache()
+    sys.exit(bad)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+#!/bin/sh
+# duel.sh - what reference/duel.py draws and what plots/duel.awk makes of a table; neither wants a GPU. A seed gives the same shapes each time and
+# another one others; every shape is one that its rule allows, and all that the rule names comes up; a sum of a table made by hand is right, and a
+# result that was wrong, or a kernel that failed, is named and fails.
+set -u
+. tests/prove/frame.sh
+draw() { SEED=$1 "${PYTHON:-python3}" reference/duel.py --draw "$2"; }
+
+if ! command -v "${PYTHON:-python3}" >/dev/null; then
+    echo "not run: what is drawn, there is no python3"
+else
+    draw 1 3000 >"$scratch/1"
+    draw 1 3000 >"$scratch/again"
+    draw 2 3000 >"$scratch/2"
+    check "3000 shapes are drawn" [ "$(wc -l <"$scratch/1")" -eq 3001 ]
+    check "a seed gives the same shapes" cmp -s "$scratch/1" "$scratch/again"
+    check "another seed gives others" [ "$(sort "$scratch/1" "$scratch/2" | uniq -d | wc -l)" -lt 30 ]
+    cat >"$scratch/rule.awk" <<'END'
+NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+function bad(why) { print "FAIL  " why ": " $0; failed = 1 }
+function within(name, low, high) { if ($at[name] < low || $at[name] > high || $at[name] != int($at[name])) bad(name " is not in " low " to " high) }
+{
+    f = $1; B = $at["B"]; Hq = $at["Hq"]; Nq = $at["Nq"]; Nk = $at["Nk"]; D = $at["D"]
+    families[f]++; dims[D]++; masks[f ~ /decode|int8/ ? $at["lens"] : f == "mask" ? substr($at["mask"], 1, 4) : $at["mask"]]++
+    within("B", 1, 128); within("Hq", 1, 128); within("Hkv", 1, Hq); within("Nk", 64, 524288); within("Nq", 1, Nk)
+    if (Hq % $at["Hkv"] || Hq / $at["Hkv"] > 16) bad("groups of " Hq / $at["Hkv"])
+    if (D !~ /^(16|32|64|128)$/) bad("D")
+    if (B * Hq * Nk < 4096) bad("too little")
+    windowed = f ~ /^(window|sinks|logits)$/
+    if (windowed) within("W", 32, Nk - 1 < 8192 ? Nk - 1 : 8192); else if ($at["W"] != "-") bad("a window")
+    if (f == "sinks") { within("S", 1, 64); if (Nk > 65536) bad("flex") } else if ($at["S"] != "-") bad("sinks")
+    if (f ~ /^(decode|int8)$/) {
+        within("Nq", 1, 16); within("page", 16, 256); several += Nq > 1
+        if (B * Nk * $at["Hkv"] * D > 2^29) bad("cache")
+        pages[$at["page"]]++
+    } else {
+        if (B * Hq * Nq * D > 2^28 || $at["gflop"] > 40001) bad("too much")
+        if (f == "mask") { if (B * Nq * Nk > 2^27) bad("pairs"); next }
+        if (Nq != Nk) bad("Nq")
+        if ($at["mask"] == "full" && D < 64 && Hq != $at["Hkv"]) bad("full in groups")
+        # Log-uniform: as many in each half of the exponents, but for what does not fit above; half of them are ragged.
+        all++; long += Nk > 5793; ragged += Nk % (Nk < 128 ? 64 : 128) > 0; wide += $at["W"] > 512; windows += windowed; huge += Nk > 131072
+    }
+}
+function about(what, part, of, low, high) { if (part < low * of || part > high * of) { print "FAIL  " what ": " part " of " of; failed = 1 } }
+END {
+    n = split("attention 10 window 5 sinks 1 logits 3 decode 4 int8 2 mask 2", want, " ")
+    for (i = 1; i < n; i += 2) about("shapes of " want[i], families[want[i]], (NR - 1) * want[i + 1] / 27, 0.75, 1.25)
+    about("D 128", dims[128], NR, 0.42, 0.52); about("D 64", dims[64], NR, 0.42, 0.52); about("D 16", dims[16], NR, 0.015, 0.05); about("D 32", dims[32], NR, 0.015, 0.05)
+    about("long", long, all, 0.42, 0.55); about("huge", huge, all, 0.05, 0.17); about("ragged", ragged, all, 0.42, 0.55); about("wide windows", wide, windows, 0.25, 0.55); about("several queries", several, families["decode"] + families["int8"], 0.4, 0.6)
+    n = split("full causal same zipf long docu pref stri tree", name, " ")
+    for (i = 1; i <= n; i++) if (masks[name[i]] < 20) { print "FAIL  hardly any " name[i] ": " masks[name[i]] + 0; failed = 1 }
+    for (p = 16; p <= 256; p *= 2) if (!pages[p]) { print "FAIL  no pages of " p; failed = 1 }
+    exit failed
+}
+END
+    for seed in 1 2; do
+        awk -F '\t' -f "$scratch/rule.awk" "$scratch/$seed" >"$scratch/log"
+        check "the shapes of seed $seed are what the rule says" [ $? -eq 0 ]
+        head -n 5 "$scratch/log"
+    done
+fi
+
+# kind ours best-peer's-time: ten forwards, ratios 0.5, 0.6, ... 1.4, not in order; a backward without a peer; of two choices one is wrong.
+row() { printf '%s\t1\t2\t2\t64\t64\t64\tcausal\t-\t-\t-\t-\t1\t%s\t%s\t%s\t-\t-\t-\t%s\t%s\t%s\t%s\t%s\t0.002\t%s\n' "$@"; }
+{
+    echo '# gpu: any'
+    printf 'kind B Hq Hkv Nq Nk D mask W S page lens gflop ours fa4 cudnn fa2 flex flashinfer best ratio kernel faster faster_ms error verdict\n' | tr ' ' '\t'
+    for ratio in 1.4 0.7 0.9 1.1 0.5 1.3 0.8 1.0 1.2 0.6; do row forward 1 $ratio 9 fa4 $ratio 10/flash_hopper - - ok; done
+    row backward 2 - - - - 08/variants/hopper 08/flash_gqa_backward 1.9 ok
+    row same_bits 2 - 3 cudnn 1.5 08/variants/hopper 08/flash_gqa_backward 1.99 ok
+} >"$scratch/table"
+awk -f plots/duel.awk -v worst=2 "$scratch/table" >"$scratch/said"
+check "a sound table passes" [ $? -eq 0 ]
+check "ahead, median, tenth and least of a kind" grep -qx '| forward | 10 | 40 % | 1.000 | 0.60 | 0.50 |' "$scratch/said"
+check "where no peer answered, none is counted" sh -c "! grep -q '^| backward |' '$scratch/said' && grep -qx '| backward, the same bits each time | 1 | 100 % | 1.500 | 1.50 | 1.50 |' '$scratch/said'"
+check "the worst, in order" [ "$(sed -n 's/ forward B1 2\/2 N64 D64 causal: 1, fa4 .*//p' "$scratch/said" | tr '\n' ' ')" = "0.500 0.600 " ]
+check "choices that cost over 3 %, and no others" [ "$(grep -c ', 08/flash_gqa_backward ' "$scratch/said")/$(grep -c 'of 12 choices 1 took' "$scratch/said")" = 1/1 ]
+awk -f plots/duel.awk -v claim=1 "$scratch/table" >"$scratch/claim"
+check "the claim is of the same figures" [ "$(tr '\n' ' ' <"$scratch/claim" | grep -c '^In 11 duels .*: forward in 40 %; backward, the same bits each time in 100 %[.] $')" -eq 1 ]
+{ cat "$scratch/table"; row forward 1 2 - fa4 2 10/flash_hopper - - WRONG; } >"$scratch/wrong"
+awk -f plots/duel.awk "$scratch/wrong" >/dev/null 2>"$scratch/said"
+check "what is wrong is named and fails" [ "$?/$(grep -c '^forward B1 2/2 N64 D64 causal: WRONG' "$scratch/said")" = 1/1 ]
+{ cat "$scratch/table"; echo '# FAILED attention 1 2: Refused: no'; } >"$scratch/wrong"
+awk -f plots/duel.awk "$scratch/wrong" >/dev/null 2>"$scratch/said"
+check "so is what failed" [ "$?/$(grep -c '^# FAILED attention' "$scratch/said")" = 1/1 ]
+check "and an empty table" sh -c "! awk -f plots/duel.awk /dev/null >/dev/null"
+exit $failed
