@@ -4,6 +4,7 @@
 #include "../asks.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <atomic>
 
@@ -73,7 +74,11 @@ extern "C" __attribute__((weak, visibility("default"))) void cblas_sgemm(int ord
                        int);
     static sgemm *const next = reinterpret_cast<sgemm *>(dlsym(RTLD_NEXT, "cblas_sgemm"));
     static std::atomic<int> threads;
-    static thread_local const int walker = threads++;
+    static thread_local int walker = -1;
+    if (walker < 0) {
+        walker = threads++;
+        if (gettid() != getpid()) usleep(3000);  // a thread that is not waited for is late every time
+    }
     enum { ROW_MAJOR = 101, AS_IT_IS = 111, TRANSPOSED = 112 };
     cudacpu::matrices m = {};
     m.rows = rows, m.cols = cols, m.depth = depth;
