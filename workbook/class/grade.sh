@@ -195,7 +195,10 @@ cp -Rp "$base/build/kit" "$scratch/kit" && chmod -R a+rX "$scratch/kit" || exit 
 ln -s "$base/workbook" "$base/tests" "$tree/"
 ln -s "$base/build/cpu/tests" "$base/build/cpu/score" "$base/build/cpu/suite" "$base/build/cpu/diagnose" "$tree/build/cpu/"
 mkdir -p "$out" || exit 1
-rm -rf "$out/sources" && cp -R "$scratch/sources" "$out/sources" || exit 1 # as they were taken, for similar.sh
+rm -rf "$out/sources" && mkdir "$out/sources" || exit 1 # for similar.py
+for file in "$scratch/sources"/*; do
+    [ ! -f "$file" ] || plain <"$file" >"$out/sources/${file##*/}"
+done
 rm -f "$out"/record "$out"/failure "$out"/[0-9][0-9].* "$out"/report.txt "$out"/results.json "$out"/prairielearn.json "$out"/classroom.json "$out"/junit.xml "$out"/scores.tsv
 [ -z "$reason" ] || printf 'About this submission: %s\n' "$reason" >"$out/00.note"
 export sandbox sandbox_uid GRADE_TOTAL_SECONDS="$total_seconds" GRADE_COMPILE_SECONDS="$compile_seconds" \
