@@ -7,7 +7,6 @@
 #include "case/case.h"
 #include "reference/oracle.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,37 +66,36 @@ __attribute__((format(printf, 4, 5))) void find(int rank, const char *id, const 
 
 // --------------------------------------------------------------------------------------------------------------------- forms
 
-// A relation that may explain what was seen: its id, and how it reads. Form 0 of a table is the right one.
+// A relation that may explain what was seen: its id, how it reads, and what it says of what is looked at. The first of a list is the right one.
 typedef struct form {
     const char *id, *says;
+    double is;
 } form;
 
-// What each form of the table says, in the array `name`.
-#define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
-#define VALUES(name, table, ...)                                                                                       \
-    double name[] = {__VA_ARGS__};                                                                                     \
-    static_assert(COUNT(name) == COUNT(table), "each form of the table has a value")
+#define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
+#define FORMS(list) list, COUNT(list)
 
 enum { MAX_FORMS = 40 };
 
 // What was seen of one step, in all cases: how often each form was off, and, of the first observation that was wrong, a sentence and its case.
 typedef struct fit {
-    const form *forms;
-    int forms_count, wrong, misses[MAX_FORMS];
+    form forms[MAX_FORMS];
+    int count, wrong, misses[MAX_FORMS];
     char says[700], shown[WB_CASE_TEXT];
 } fit;
-#define FIT(table) .forms = table, .forms_count = COUNT(table)
 
 // One observation: what was seen, and what each form says. True if it is the first that is wrong: fit_says() then keeps the sentence, the
 // first that it is given. A fit without forms is no more than that.
-bool fit_add(fit *f, double seen, const double *values, double tolerance);
+bool fit_add(fit *f, double seen, double tolerance, const form *forms, int count);
 __attribute__((format(printf, 2, 3))) void fit_says(fit *f, const char *format, ...);
-__attribute__((format(printf, 5, 6))) void fit_see(fit *f, double seen, const double *values, double tolerance,
+__attribute__((format(printf, 6, 7))) void fit_see(fit *f, double seen, double tolerance, const form *forms, int count,
                                                    const char *format, ...);  // both
 
 // The form that explains what was wrong, and nothing else, but for one in fifty, the first of several; or for one in ten, if all others are
 // far worse. Null: none.
 const form *fit_form(const fit *f);
+int copy_forms(form *to, const form *from, int count);  // returns count
+bool is_one_of(const form *is, const char *ids);        // false for null
 
 // The finding, if there is one: the sentence, `joint`, and how the form reads. `gaps` for a form, `others` for none.
 void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, const char *joint);

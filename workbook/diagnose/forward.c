@@ -7,21 +7,7 @@
 
 // --------------------------------------------------------------------------------------------------------------------- heads
 
-// clang-format off
-static const form head_forms[] = {
-    {"", ""}, {"group_inverted", ": head h reads h Hkv / Hq times what it should, or h * (Hq / Hkv)"},
-    {"heads_modulo", ": it is h modulo Hkv"}, {"heads_not_grouped", ": it is h itself"}, {"first_head", ": it is the first head for all"},
-    {"divided_by_kv_heads", ": it is h / Hkv"}, {"group_modulo", ": it is h modulo Hq / Hkv"},
-    {"batch_forgotten", ": the batch is left out"}, {"batch_of_query_heads", ": the batch is counted in query heads, or is in it twice"},
-    {"heads_backwards", ": they go backwards"}, {"head_shifted", ": it is the next head"},
-    {"divided_through_batches", ": heads counted through the batches are divided by Hkv"},
-    {"divided_and_modulo", ": it is h / Hkv, modulo Hkv"}, {"own_head_clamped", ": it is h itself, or the last head"},
-    {"groups_of_two", ": it is h / 2, or the last head"}, {"heads_rounded_up", ": it is (h + 1) / (Hq / Hkv)"},
-    {"group_times_too_much", ": it is h / group * group, modulo Hkv"},
-    {"modulo_through_batches", ": heads counted through the batches are taken modulo all key heads"}};
-// clang-format on
-
-static fit fit_heads[2] = {{FIT(head_forms)}, {FIT(head_forms)}};
+static fit fit_heads[2];
 
 // K and V: which of their heads a query head reads. False if that is wrong.
 static bool look_at_heads(const record *r, bool of_V)
@@ -48,12 +34,23 @@ static bool look_at_heads(const record *r, bool of_V)
     char list[2][200] = {"", ""};
     for (int h = 0; h < heads; h++) {
         const int b = h / s->q_heads, q = h % s->q_heads, k = s->kv_heads;
-        VALUES(values, head_forms, right_key_head(h), b * k + q * group, b * k + q % k, b * k + q, b * k, b * k + q / k,
-               b * k + q % group, q / group, b * s->q_heads + q / group, b * k + k - 1 - q / group,
-               b * k + (q / group + 1) % k, h / k, b * k + q / k % k, b * k + min_int(q, k - 1),
-               b * k + min_int(q / 2, k - 1), b * k + min_int((q + 1) / group, k - 1), b * k + q / group * group % k,
-               h % (s->batch * k));
-        if (reads[h] >= 0) tell |= fit_add(&fit_heads[of_V], reads[h], values, 0);
+        // clang-format off
+        const form forms[] = {
+            {"", "", right_key_head(h)},
+            {"group_inverted", ": head h reads h Hkv / Hq times what it should, or h * (Hq / Hkv)", b * k + q * group},
+            {"heads_modulo", ": it is h modulo Hkv", b * k + q % k}, {"heads_not_grouped", ": it is h itself", b * k + q},
+            {"first_head", ": it is the first head for all", b * k}, {"divided_by_kv_heads", ": it is h / Hkv", b * k + q / k},
+            {"group_modulo", ": it is h modulo Hq / Hkv", b * k + q % group}, {"batch_forgotten", ": the batch is left out", q / group},
+            {"batch_of_query_heads", ": the batch is counted in query heads, or is in it twice", b * s->q_heads + q / group},
+            {"heads_backwards", ": they go backwards", b * k + k - 1 - q / group},
+            {"divided_and_modulo", ": it is h / Hkv, modulo Hkv", b * k + q / k % k},
+            {"own_head_clamped", ": it is h itself, or the last head", b * k + min_int(q, k - 1)},
+            {"groups_of_two", ": it is h / 2, or the last head", b * k + min_int(q / 2, k - 1)},
+            {"heads_rounded_up", ": it is (h + 1) / (Hq / Hkv)", b * k + min_int((q + 1) / group, k - 1)},
+            {"group_times_too_much", ": it is h / group * group, modulo Hkv", b * k + q / group * group % k},
+            {"modulo_through_batches", ": heads counted through the batches are taken modulo all key heads", h % (s->batch * k)}};
+        // clang-format on
+        if (reads[h] >= 0) tell |= fit_add(&fit_heads[of_V], reads[h], 0, FORMS(forms));
         const size_t n = strlen(list[0]), m = strlen(list[1]);
         if (h >= 16) continue;
         snprintf(list[0] + n, sizeof list[0] - n, reads[h] < 0 ? " ?" : " %d", reads[h]);
