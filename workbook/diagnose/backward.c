@@ -4,8 +4,6 @@
 // second follows from dS and dP. delta has no products: it is looked at as it came out.
 #include "evidence.h"
 
-#include <stdio.h>
-
 // [2]: of the kernel of dQ, and of that of dK and dV; [3]: of dQ, dK, dV
 static fit fit_factor[2], fit_shift[2], fit_dS[2], fit_end[3];
 
@@ -31,7 +29,7 @@ static void look_at_delta(void)
     if (!delta) return;
     double *right = allocate((size_t)rows * 2, sizeof *right), *sizes = right + rows;
     static fit f;
-    int wrong = -1, lanes = 0;
+    int wrong = -1;
     for (int i = rows; i-- > 0;) {
         double oo = 0, gg = 0, before = 0;
         for (int d = 0; d < D; d++) {
@@ -43,7 +41,7 @@ static void look_at_delta(void)
         const form forms[] = {
             {"", "", r}, {"delta_of_dO", ": it is the sum over dO * dO", gg}, {"delta_of_O", ": it is the sum over O * O", oo},
             {"delta_scaled", ": it is multiplied by scale", r * s->scale}, {"delta_negative", ": it has the wrong sign", -r},
-            {"delta_0", ": it is 0", 0}, {"delta_doubled", ": it is twice as much: a step of the sum over lanes too many", 2 * r},
+            {"delta_0", ": it is 0", 0},
             {"delta_dO_before", ": of each two columns it takes dO of the first for both", before}};
         // clang-format on
         fit_add(&f, delta[i], tolerance, FORMS(forms));
@@ -52,19 +50,18 @@ static void look_at_delta(void)
     const form *is = fit_form(&f);
     char more[200] = "";
     const char *id = is ? is->id : "";
-    if (wrong >= 0 && is) snprintf(more, sizeof more, "%s", is->says);
-    for (int n = 2; wrong >= 0 && n <= 64 && !lanes && !is; n *= 2) {  // sums over neighbouring rows?
-        int fits = 0, count = 0;
-        for (int i = 0; i + n <= rows; i += n, count++) {
+    if (is) APPEND(more, "%s", is->says);
+    for (int n = 2; wrong >= 0 && n <= 64 && !*more; n *= 2) {  // sums over neighbouring rows?
+        bool fits = n <= rows;
+        for (int i = 0; i + n <= rows && fits; i += n) {
             double sum = 0, size = 0;
             for (int k = i; k < i + n; k++) sum += right[k], size += sizes[k];
-            fits += fabs(delta[i] - sum) <= 1e-4 * size;
+            fits = fabs(delta[i] - sum) <= 1e-4 * size;
         }
-        if (count && fits == count) lanes = n;
+        if (!fits) continue;
+        id = "delta_of_other_lanes";
+        APPEND(more, ": it is the sum over %d rows, from lanes that hold other rows", n);
     }
-    if (lanes)
-        id = "delta_of_other_lanes",
-        snprintf(more, sizeof more, ": it is the sum over %d rows, from lanes that hold other rows", lanes);
     // Some of the columns: from `from` on, `width` of every `period`.
     for (int width = D / 2; wrong >= 0 && width >= 1 && !*more; width /= 2)
         for (int period = D; period > width && !*more; period /= 2)
@@ -80,10 +77,9 @@ static void look_at_delta(void)
                 if (!fits) continue;
                 id = "delta_of_some_columns";
                 if (period == D)
-                    snprintf(more, sizeof more, ": it is the sum over columns %d to %d alone", from, from + width - 1);
+                    APPEND(more, ": it is the sum over columns %d to %d alone", from, from + width - 1);
                 else
-                    snprintf(more, sizeof more, ": it is the sum over %d of every %d columns, from column %d on", width,
-                             period, from);
+                    APPEND(more, ": it is the sum over %d of every %d columns, from column %d on", width, period, from);
             }
     if (wrong >= 0)
         find(BY_DELTA, id, "delta",
@@ -128,38 +124,35 @@ static void look_at_heads(void)
 // What each product multiplies.
 static void look_at_factors(void)
 {
+    const owner left = by_keys ? OF_V : OF_dO, right = by_keys ? OF_dO : OF_V;
+    const char *dS = own("dS", "dS for dQ"), *sum = own("dK", "dQ"), *const *name = owner_names;
     for (int t = 0; t < step_count; t++) {
         const step *now = &steps[t];
-        const owner left = by_keys ? OF_V : OF_dO, right = by_keys ? OF_dO : OF_V;
-        if (now->dP && now->dP->left && now->dP->right && (now->dP->left != left || now->dP->right != right))
-            find(BY_FACTOR, "dP_of_others", own("dS", "dS for dQ"),
-                 "dP is made of %s and %s, where %s and %s are right", owner_names[now->dP->left],
-                 owner_names[now->dP->right], owner_names[left], owner_names[right]);
-        if (by_keys && now->P && now->P->right && now->P->right != OF_dO)
-            find(BY_FACTOR, "dV_of_others", "dV", "dV is summed up from rows of %s, where dO is right",
-                 owner_names[now->P->right]);
+        const product *P = by_keys ? now->P : NULL, *dP = now->dP;
+        if (dP && dP->left && dP->right && (dP->left != left || dP->right != right))
+            find(BY_FACTOR, "dP_of_others", dS, "dP is made of %s and %s, where %s and %s are right", name[dP->left],
+                 name[dP->right], name[left], name[right]);
+        if (P && P->right && P->right != OF_dO)
+            find(BY_FACTOR, "dV_of_others", "dV", "dV is summed up from rows of %s, where dO is right", name[P->right]);
         if (now->dS && now->dS->right && now->dS->right != (by_keys ? OF_Q : OF_K))
-            find(BY_FACTOR, own("dK_of_others", "dQ_of_others"), own("dK", "dQ"),
-                 "%s is summed up from rows of %s, where %s is right", own("dK", "dQ"), owner_names[now->dS->right],
-                 own("Q", "K"));
+            find(BY_FACTOR, own("dK_of_others", "dQ_of_others"), sum,
+                 "%s is summed up from rows of %s, where %s is right", sum, name[now->dS->right], own("Q", "K"));
         for (int c = 0; c < now->S->cols; c++) {
             const char *which = NULL, *gap = NULL;
-            if (now->dS && now->dS->b_row[c] != now->S->b_row[c]) which = own("dK", "dQ"), gap = own("dK", "dQ");
-            if (by_keys && now->P && now->P->b_row[c] != now->S->b_row[c]) which = "dV", gap = "dV";
-            if (now->dP && now->dP->b_row[c] != now->S->b_row[c]) which = "dP", gap = own("dS", "dS for dQ");
+            if (now->dS && now->dS->b_row[c] != now->S->b_row[c]) which = gap = sum;
+            if (P && P->b_row[c] != now->S->b_row[c]) which = gap = "dV";
+            if (dP && dP->b_row[c] != now->S->b_row[c]) which = "dP", gap = dS;
             if (!which || now->S->b_row[c] < 0) continue;
             find(BY_FACTOR + 1, "other_rows", gap, "in step %d %s takes other %s than S", t, which,
                  own("queries", "keys"));
             break;
         }
         if (now->again)
-            find(BY_FACTOR, "product_twice", by_keys && now->P && goes_on(now->P, now->again) ? "dV" : own("dK", "dQ"),
+            find(BY_FACTOR, "product_twice", P && goes_on(P, now->again) ? "dV" : sum,
                  "in step %d two products are added to one sum", t);
-        if (by_keys && !now->P && now->dS)
-            find(BY_FACTOR, "product_left_out", "dV", "in step %d nothing is added to dV", t);
-        if (!now->dS && (now->P || !by_keys) && now->dP)
-            find(BY_FACTOR, "product_left_out", own("dK", "dQ"), "in step %d nothing is added to %s", t,
-                 own("dK", "dQ"));
+        if ((by_keys && !P && now->dS) || (!now->dS && (now->P || !by_keys) && dP))
+            find(BY_FACTOR, "product_left_out", now->dS ? "dV" : sum, "in step %d nothing is added to %s", t,
+                 now->dS ? "dV" : sum);
     }
 }
 
@@ -213,12 +206,11 @@ static void look_at_tiles(const record *r)
     }
 }
 
-// From which exponent the weights of a step come. True if they are right.
-static bool look_at_weights(const step *t)
+// From which exponent the weights of a step come.
+static void look_at_weights(const step *t)
 {
     const product *S = t->S;
     const int lines = by_keys ? S->cols : S->rows, length = by_keys ? S->rows : S->cols;
-    bool right = true;
     for (int n = 0; n < lines; n++) {
         double x[256], y[256];
         int count = 0, q = -1, k;
@@ -226,14 +218,9 @@ static bool look_at_weights(const step *t)
             const int i = by_keys ? m : n, c = by_keys ? n : m;
             name_pair(S, i, c, &q, &k);
             if (!sees_pair(q, k)) continue;
-            const double P = weight_of(t, i, c, q), small = t->P ? 0 : 0.3;
-            if (!t->P && fabs(t->dP->after[i * S->cols + c] - e.delta[q]) < small) continue;
-            if (isnan(P) || isinf(P)) {
-                find(BY_EXPONENT, "weights_infinite", own("recompute", "recompute for dQ|dS for dQ"),
-                     "P of query %d in the kernel of %s is not finite", query_of(q), own("dK and dV", "dQ"));
-                return false;
-            }
-            if (!(P > 1e-30)) continue;
+            const double P = weight_of(t, i, c, q);
+            if (!t->P && fabs(t->dP->after[i * S->cols + c] - e.delta[q]) < 0.3) continue;
+            if (!(P > 1e-30) || !isfinite(P)) continue;
             x[count] = S->after[i * S->cols + c], y[count++] = log2(P);
         }
         if (count == 0 || (!t->P && count < 4)) continue;
@@ -242,8 +229,7 @@ static bool look_at_weights(const step *t)
         const double L = e.L[q], slack = t->P ? 0.02 : 0.05;
         const exponent is = exponent_of(x, y, count, s2, slack);
         if (is.one && fabs(is.m - L * LOG2E) <= is.close) continue;
-        right = false;
-        const char *where = own("recompute", "recompute for dQ"), *kernel = own("dK and dV", "dQ");
+        const char *kernel = own("dK and dV", "dQ");
         if (is.one) {
             // clang-format off
             const form shifts[] = {
@@ -261,10 +247,9 @@ static bool look_at_weights(const step *t)
         char in[40];
         snprintf(in, sizeof in, " in the kernel of %s", kernel);
         if (!(count > 4 && see_slope(&fit_factor[by_keys], &is, s2, query_of(q), in)))
-            find(BY_EXPONENT, "", t->P ? where : "dS for dQ|recompute for dQ",
+            find(BY_EXPONENT, "", t->P ? own("recompute", "recompute for dQ") : "dS for dQ|recompute for dQ",
                  "P of query %d is not 2^(scale log2(e) S - L log2(e)) in the kernel of %s", query_of(q), kernel);
     }
-    return right;
 }
 
 // If dS is right but what dV is summed up from is not P, P was right where it was needed.
@@ -284,14 +269,10 @@ static bool look_at_left_of_dV(const step *t)
         is_dS += fabs(left - dS) <= size, is_0 += left == 0;
     }
     if (wrong <= count / 100 || wrong_dS > count / 100) return true;
-    find(BY_FACTOR,
-         is_0 == count    ? "dV_from_zeros"
-         : is_dS == count ? "dV_from_dS"
-                          : "",
-         "dV", "dV is summed up from something else than P, though P is right in dS%s",
-         is_0 == count    ? ": from zeros"
-         : is_dS == count ? ": from dS"
-                          : "");
+    const form forms[] = {
+        {"dV_from_zeros", ": from zeros", is_0 == count}, {"dV_from_dS", ": from dS", is_dS == count}, {"", "", true}};
+    const form *is = first_that_holds(forms);
+    find(BY_FACTOR, is->id, "dV", "dV is summed up from something else than P, though P is right in dS%s", is->says);
     return false;
 }
 
@@ -314,10 +295,9 @@ static bool look_at_dS(const step *t)
             {"dS_parentheses", "P dP - delta: the parentheses are missing", P * x - d}, {"dS_plus_delta", "P (dP + delta)", P * (x + d)},
             {"dS_without_P", "dP - delta, without P", x - d}, {"dS_is_P", "P", P}, {"dS_is_dP", "dP", x},
             {"dS_negative", "-P (dP - delta)", -P * (x - d)}, {"dS_P_and_dP_exchanged", "dP (P - delta)", x * (P - d)},
-            {"dP_scaled", "P (dP scale - delta)", P * (x * s->scale - d)}, {"dS_scaled", "scale P (dP - delta)", s->scale * P * (x - d)},
-            {"dS_L_for_delta", "P (dP - L): L in the place of delta", P * (x - e.L[q])},
+            {"dS_scaled", "scale P (dP - delta)", s->scale * P * (x - d)},
             {"dS_from_S", "S (dP - delta): S in the place of P", raw * (x - d)},
-            {"dS_S_for_dP", "(S - delta) P: S in the place of dP", P * (raw - d)}, {"dS_0", "0", 0}};
+            {"dS_0", "0", 0}};
         // clang-format on
         fit_see(&fit_dS[by_keys], dS, tolerance, FORMS(forms),
                 "in the kernel of %s dS of query %d and key %d is %.4g, where P (dP - delta) = %.4g",
@@ -334,9 +314,8 @@ static bool look_at_dS(const step *t)
 static void look_at_sums(bool is_dV)
 {
     for (int t = 0; t < step_count; t++) {
-        const product *now = is_dV ? steps[t].P : steps[t].dS, *before = t == 0  ? now
-                                                                         : is_dV ? steps[t - 1].P
-                                                                                 : steps[t - 1].dS;
+        const step *last = &steps[max_int(0, t - 1)];
+        const product *now = is_dV ? steps[t].P : steps[t].dS, *before = is_dV ? last->P : last->dS;
         double xx = 0, xy = 0, off = 0, largest = 0;
         if (!now) return;
         for (int n = 0; n < now->rows * now->cols && t > 0; n++) {
@@ -345,17 +324,14 @@ static void look_at_sums(bool is_dV)
         }
         if (off <= 1e-4 * largest) continue;
         const double factor = xx > 0 ? xy / xx : 1;
-        const bool anew = fabs(factor) < 1e-6, scaled = near_to(factor, s->scale, 0.01);
-        find(BY_SUM,
-             anew     ? "sum_begins_anew"
-             : scaled ? "scaled_in_the_loop"
-                      : "",
-             is_dV ? "dV" : own("dK|dK scale", "dQ|dQ scale"),
+        const form forms[] = {
+            {"sum_begins_anew", ": it begins anew", fabs(factor) < 1e-6},
+            {"scaled_in_the_loop", ": by scale, which it is to be once, at the end", near_to(factor, s->scale, 0.01)},
+            {"", "", true}};
+        const form *is = first_that_holds(forms);
+        find(BY_SUM, is->id, is_dV ? "dV" : own("dK|dK scale", "dQ|dQ scale"),
              "between steps %d and %d of its walk the sum of %s is multiplied by %.4g%s", t - 1, t,
-             is_dV ? "dV" : own("dK", "dQ"), factor,
-             anew     ? ": it begins anew"
-             : scaled ? ": by scale, which it is to be once, at the end"
-                      : "");
+             is_dV ? "dV" : own("dK", "dQ"), factor, is->says);
         return;
     }
 }
@@ -403,7 +379,6 @@ static void look_at_end(const record *r, int output)
                 {"nothing_stored", ": that is 0", 0}, {"first_part_alone", ": it is the sum of the first part alone", a},
                 {"last_part_alone", ": it is the sum of the last part alone", z},
                 {"scaled_like_dK", ": scale is in it, which belongs to dQ and dK alone", output == 2 ? t * s->scale : NAN},
-                {"without_last_part", ": the last part is left out", parts ? t - z : t},
                 {"without_first_part", ": the first part is left out", parts ? t - a : t}};
             // clang-format on
             tell |= fit_add(&fit_end[output], y, 0.012 * fmax(largest, fabs(y)) + 1e-6, FORMS(forms));

@@ -1,8 +1,6 @@
 // decode.c - what 13 and 14 have of their own: which pages are read, how parts are merged, which scales meet which products.
 #include "evidence.h"
 
-#include <stdio.h>
-
 static fit fit_pages, fit_tokens, fit_merge, fit_scales, fit_scaled_l;
 
 enum { PARTS = 256 };
@@ -42,7 +40,7 @@ bool look_at_pages(const record *r)
     for (int b = 0; b < e.s->batch; b++) {
         memset(read, 0, sizeof read);
         bool some = false;
-        int met = 0, form_count = 0;  // met: keys, by the first query
+        int met = 0;  // keys, by the first query
         for (int n = 0; n < r->count; n++) {
             const product *p = &r->products[n];
             if (!p->scores || p->right != OF_K || p->a_row[0] < 0 || head_of(p->a_row[0]) / e.s->q_heads != b) continue;
@@ -51,34 +49,29 @@ bool look_at_pages(const record *r)
                 if (p->b_row[c] >= 0 && p->b_row[c] / heads() / page_size() < MOST)
                     read[p->b_row[c] / heads() / page_size()] = some = true;
         }
-        const int used = (e.kv_len[b] + page_size() - 1) / page_size();
-        form forms[MAX_FORMS] = {0}, of_column[MAX_FORMS];
+        form forms[MAX_FORMS], of_column[MAX_FORMS];
+        const int used = (e.kv_len[b] + page_size() - 1) / page_size(), count = page_forms(b, 0, used, forms);
         char text[2][160] = {"", ""};
-        for (int f = 0, count = 1; f < count && some; f++) {
+        for (int f = 0; f < count && some; f++) {
             bool same = true, others = false;
             memset(by, 0, sizeof by);
             for (int k = 0; k < used; k++) {
-                count = form_count = page_forms(b, k, used, of_column);
+                page_forms(b, k, used, of_column);
                 if (of_column[f].is >= 0 && of_column[f].is < MOST) by[(int)of_column[f].is] = true;
             }
             for (int page = 0; page < MOST; page++) {
                 same &= by[page] == read[page], others |= read[page] && !by[page];
                 for (int which = 0; which < 2 && f == 0; which++)
-                    if ((which ? by : read)[page] && strlen(text[which]) < 60)
-                        snprintf(text[which] + strlen(text[which]), sizeof text[which] - strlen(text[which]), " %d",
-                                 page);
+                    if ((which ? by : read)[page] && strlen(text[which]) < 60) APPEND(text[which], " %d", page);
             }
-            forms[f] = of_column[f],
-            forms[f].is = f == 0 ? others : !same;  // that pages are missing is for the walk to say
+            forms[f].is = f == 0 ? others : !same;
         }
-        const bool stranger = some && forms[0].is != 0,
-                   lost = some && !stranger && met >= e.kv_len[b] &&
-                          strcmp(text[0], text[1]);  // all tiles, but not all pages
-        if (lost) forms[0].is = 1;
-        if (some)
-            fit_see(&fit_pages, 0, 0, forms, form_count,
-                    "the keys of sequence %d lie in pages%s, and the kernel reads pages%s", b, text[1], text[0]);
-        right &= !some || forms[0].is == 0;
+        if (!some) continue;
+        // That pages are missing is for the walk to say, unless all tiles were met.
+        if (met >= e.kv_len[b] && strcmp(text[0], text[1])) forms[0].is = 1;
+        fit_see(&fit_pages, 0, 0, forms, count, "the keys of sequence %d lie in pages%s, and the kernel reads pages%s",
+                b, text[1], text[0]);
+        right &= forms[0].is == 0;
     }
     return right;
 }
@@ -100,12 +93,10 @@ void look_at_packed_rows(const pairs *t)
         // clang-format off
         const form forms[] = {
             {"", "", j > last + i}, {"row_of_tile", "the row's number in its tile is taken for its token's, without what comes before the tile", j > last + a % Nq},
-            {"row_not_reduced", "the number of the packed row is taken for that of its token", j > last + at},
             {"tokens_before_heads", "packed rows are taken to have all heads of a token side by side: they have all tokens of a head", j > last + at / group},
             {"one_key_less", "each token sees one key too few", j > last + i - 1}, {"one_key_more", "each token sees one key too many", j > last + i + 1},
             {"tokens_from_the_start", "tokens are taken to stand at the beginning of the sequence: they are its last", j > i},
             {"all_tokens_seen", "a token sees all later tokens, too", j > keys - 1},
-            {"first_token_for_all", "all tokens see what the first one sees", j > last},
             {"nothing_hidden", "no pair is hidden", false}};
         // clang-format on
         fit_see(&fit_tokens, got == HIDDEN, 0, FORMS(forms),
@@ -126,12 +117,7 @@ static int place_forms(int raw, form *forms)
         {"", "", (page * H + head) * size + row}, {"scales_of_first_head", "they are those of key head 0", page * H * size + row},
         {"scales_of_first_rows", "they are those of the first keys of the page: the row in the page is left out",
             (page * H + head) * size + row % 16},  // a tile's rows begin at a multiple of 16
-        {"scales_of_first_page", "they are those of page 0: the page is left out", head * size + row},
-        {"scales_by_rows", "they are looked for at (page * page_size + row) * heads + head, as keys are; their order is page, head, row",
-            (page * size + row) * H + head},
-        {"scales_without_table", "the pages of the table are not used: they are those of the cache's first pages", (key / size * H + head) * size + row},
-        {"scales_of_key", "they are looked for by the key's number in its sequence, where its number in its page is right",
-            (page * H + head) * size + key}};
+        {"scales_without_table", "the pages of the table are not used: they are those of the cache's first pages", (key / size * H + head) * size + row}};
     // clang-format on
     return copy_forms(forms, FORMS(list));
 }
@@ -187,7 +173,7 @@ static int parts_of(const record *r, int row, part *parts, int room)
 
 // clang-format off
 enum { RIGHT, MEAN, BASE_2, NOT_FIRST, NOT_LAST, FIRST_ALONE, LAST_ALONE, OLD_O, OLD_L, OLD_BOTH, UPSIDE_DOWN,
-       O_UNWEIGHTED, LAST_EIGHT, FIRST_EIGHT, LAST_TILES, MERGINGS };
+       O_UNWEIGHTED, LAST_TILES, MERGINGS };
 static const form merge_forms[MERGINGS] = {
     [RIGHT] = {"", "", 0}, [MEAN] = {"mean_of_parts", "it is the mean of the parts' O: the weights exp(L - m) are missing", 0},
     [BASE_2] = {"merged_in_base_2", "parts are weighted by 2^(L - m), where L is to base e", 0},
@@ -198,8 +184,6 @@ static const form merge_forms[MERGINGS] = {
     [OLD_BOTH] = {"merge_nothing_rescaled", "O and l of the parts before are not multiplied by alpha when more parts come", 0},
     [UPSIDE_DOWN] = {"merge_upside_down", "O and l of the parts before are multiplied by 1 / alpha when more parts come", 0},
     [O_UNWEIGHTED] = {"merge_O_unweighted", "the parts' O are added up without their weights, which are in l", 0},
-    [LAST_EIGHT] = {"merge_last_eight", "what the parts before the last eight have is lost", 0},
-    [FIRST_EIGHT] = {"merge_first_eight", "no more than the first eight parts count", 0},
     [LAST_TILES] = {"l_of_the_last_tile", "l has the last tile of each part alone", 0}};
 // clang-format on
 
@@ -211,13 +195,12 @@ static void merged(int as, const part *parts, int count, int d, double *O, doubl
         const int to = min_int(count, from + 8);
         double top = m;
         for (int n = from; n < to; n++) top = fmax(top, parts[n].L);
-        double alpha = m == -INFINITY || as == LAST_EIGHT ? 0 : as == BASE_2 ? exp2(m - top) : exp(m - top);
+        double alpha = m == -INFINITY ? 0 : as == BASE_2 ? exp2(m - top) : exp(m - top);
         if (as == UPSIDE_DOWN && alpha > 0) alpha = 1 / alpha;
         m = top, l *= as == OLD_L || as == OLD_BOTH ? 1 : alpha, sum *= as == OLD_O || as == OLD_BOTH ? 1 : alpha;
         for (int n = from; n < to; n++) {
             const bool left = (as == NOT_FIRST && n == 0) || (as == NOT_LAST && n == count - 1) ||
-                              (as == FIRST_ALONE && n) || (as == LAST_ALONE && n < count - 1) ||
-                              (as == FIRST_EIGHT && n >= 8);
+                              (as == FIRST_ALONE && n) || (as == LAST_ALONE && n < count - 1);
             const double below = parts[n].L - m, weight = left ? 0 : as == BASE_2 ? exp2(below) : exp(below);
             l += as == MEAN ? 1 : as == LAST_TILES ? exp(parts[n].last - m) : weight;
             sum += (as == MEAN || as == O_UNWEIGHTED ? 1 : weight) * parts[n].O[d];
@@ -343,8 +326,7 @@ void look_at_scales(const record *r)
         const form of_l[] = {
             {"", "", L}, {"V_scale_in_l", "l is summed up after the weights were multiplied by V's scale", L + log(parts[0].V_scale)},
             {"l_of_nothing", "nothing is added to l", -INFINITY},
-            {"l_completed_in_each_tile", "l is four times as large: the sum of a row is completed in each tile, and once more at the end", L + log(4)},
-            {"K_scale_in_l", "l is summed up with K's scale", L + log(parts[0].K_scale)}};
+            {"l_completed_in_each_tile", "l is four times as large: the sum of a row is completed in each tile, and once more at the end", L + log(4)}};
         // clang-format on
         fit_see(&fit_scaled_l, e.out[1][row], 0.01 + 0.002 * fabs(L), FORMS(of_l),
                 "the weights of query %d are right, but L, which is m + log(l), is %.4g where %.4g is right",

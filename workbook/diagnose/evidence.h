@@ -8,6 +8,7 @@
 #include "reference/oracle.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +43,14 @@ typedef struct evidence {
 extern evidence e;
 
 void *allocate(size_t count, size_t size);  // of zeros; ends the program where there is no memory
+
+// Writes behind what an array of characters has, as much as there is room for.
+#define APPEND(text, ...) snprintf((text) + strlen(text), sizeof(text) - strlen(text), __VA_ARGS__)
+
+// Cases in which mistakes differ; returns how many. A problem that has none of its own takes those of one with the same arguments, mask
+// and heads, and small cases if there is none.
+enum { MAX_CASES = 32 };
+int diagnose_cases(const wb_problem *problem, char cases[MAX_CASES][WB_CASE_TEXT]);
 
 // ------------------------------------------------------------------------------------------------------------------ findings
 
@@ -95,6 +104,7 @@ __attribute__((format(printf, 6, 7))) void fit_see(fit *f, double seen, double t
 // far worse. Null: none.
 const form *fit_form(const fit *f);
 int copy_forms(form *to, const form *from, int count);  // returns count
+const form *first_that_holds(const form *forms);        // not 0; the last one has to hold
 bool is_one_of(const form *is, const char *ids);        // false for null
 
 // The finding, if there is one: the sentence, `joint`, and how the form reads. `gaps` for a form, `others` for none.

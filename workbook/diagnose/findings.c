@@ -2,7 +2,6 @@
 #include "evidence.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 
 evidence e;
 finding best;
@@ -69,6 +68,12 @@ void fit_see(fit *f, double seen, double tolerance, const form *forms, int count
     va_start(arguments, format);
     if (fit_add(f, seen, tolerance, forms, count)) keep(f, format, arguments);
     va_end(arguments);
+}
+
+const form *first_that_holds(const form *forms)
+{
+    while (forms->is == 0) forms++;
+    return forms;
 }
 
 bool is_one_of(const form *is, const char *ids) { return is && strstr(ids, is->id); }

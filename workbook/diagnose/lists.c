@@ -1,8 +1,6 @@
 // lists.c - what 15 has of its own: which tiles a block takes from its two lists, and which bits of a tile hide which pairs.
 #include "evidence.h"
 
-#include <stdio.h>
-
 static fit fit_lists, fit_bits;
 
 static const block_mask *mask(void) { return &wb_case_mask_of(e.c)->lists; }
@@ -10,17 +8,14 @@ static const block_mask *mask(void) { return &wb_case_mask_of(e.c)->lists; }
 static int q_tiles(void) { return (e.s->q_len - 1) / mask()->q_tile + 1; }
 
 // clang-format off
-enum { RIGHT, FIRST_MASK, NO_ENDS, TILES_OF_128, WHOLE_ENDS, PART_ENDS, STARTS_OF_WHOLE, WHOLE_FROM_0, PART_FROM_0,
+enum { RIGHT, FIRST_MASK, NO_ENDS, TILES_OF_128, WHOLE_ENDS, WHOLE_FROM_0,
        WHOLE_ALONE, PART_ALONE, NOT_LAST, STEPS_ARE_TILES, HALF_TWICE, UNDIVIDED, UNREDUCED, EXCHANGED, READINGS };
 static const form list_forms[READINGS] = {
     [RIGHT] = {"", "", 0}, [FIRST_MASK] = {"first_mask", "it takes the lists of the first mask for all sequences", 0},
     [NO_ENDS] = {"starts_without_end", "it takes a mask to have as many starts as tiles of queries: there is one more, the end", 0},
     [TILES_OF_128] = {"tiles_of_128", "it looks for queries in tiles of 128, where the mask has tiles of q_tile", 0},
     [WHOLE_ENDS] = {"end_as_count", "it takes the end of the list of whole tiles for its length", 0},
-    [PART_ENDS] = {"part_end_as_count", "it takes the end of the list of tiles in part for its length", 0},
-    [STARTS_OF_WHOLE] = {"starts_of_whole", "it begins the list of tiles in part where that of whole tiles begins", 0},
     [WHOLE_FROM_0] = {"whole_from_first", "it reads the list of whole tiles from the beginning of its array", 0},
-    [PART_FROM_0] = {"part_from_first", "it reads the list of tiles in part from the beginning of its array", 0},
     [WHOLE_ALONE] = {"whole_alone", "it leaves out the tiles that are seen in part", 0},
     [PART_ALONE] = {"part_alone", "it leaves out the tiles that are seen whole", 0},
     [NOT_LAST] = {"last_part_left", "it leaves out the last tile that is seen in part", 0},
@@ -42,13 +37,10 @@ static int steps_by(int as, int b, int block_row, int BC, int *keys, int *place,
         (m->masks > 1 && as != FIRST_MASK ? b : 0) * per_mask + block_row / (as == TILES_OF_128 ? 128 : m->q_tile);
     if (list + 1 >= all) return -1;
     const int *whole = swap ? m->part_start : m->whole_start, *part = swap ? m->whole_start : m->part_start;
-    const int w0 = as == WHOLE_FROM_0 ? 0 : whole[list], w_end = whole[list + 1];
-    const int p0 = as == STARTS_OF_WHOLE ? w0 : as == PART_FROM_0 ? 0 : part[list], p_end = part[list + 1];
-    const int wholes = as == PART_ALONE   ? 0
-                       : as == WHOLE_ENDS ? w_end
-                                          : w_end - whole[list],
-              in_part = p_end - part[list];
-    const int parts = as == WHOLE_ALONE ? 0 : as == PART_ENDS ? p_end : in_part - (as == NOT_LAST && in_part);
+    const int w0 = as == WHOLE_FROM_0 ? 0 : whole[list], p0 = part[list];
+    const int all_wholes = whole[list + 1] - (as == WHOLE_ENDS ? 0 : whole[list]), in_part = part[list + 1] - p0;
+    const int wholes = as == PART_ALONE ? 0 : all_wholes,
+              parts = as == WHOLE_ALONE ? 0 : in_part - (as == NOT_LAST && in_part);
     const int per_tile = 64 / BC, per_turn = as == STEPS_ARE_TILES ? 1 : per_tile, whole_steps = wholes * per_turn;
     for (int turn = 0; turn < whole_steps + parts * per_turn; turn++) {
         const bool is_whole = turn < whole_steps;
@@ -129,25 +121,22 @@ void look_at_lists(const record *r)
         bool hard = false;
         for (int f = 0; f < READINGS; f++) {
             const int count = steps_by(f, head / e.s->q_heads, low, BC, keys, place, STEPS);
-            int want[MOST] = {0}, least[MOST] = {0};
+            int want[MOST] = {0}, whole[MOST] = {0}, least[MOST] = {0};
             bool same = count >= 0;
-            for (int k = 0; k < count; k++)
-                if (keys[k] < e.s->kv_len && keys[k] / BC < MOST)
-                    want[keys[k] / BC]++, least[keys[k] / BC] += place[k] < 0 || (met[keys[k] / BC] == 0 &&
-                                                                                  any_bit(place[k], low, keys[k], BC));
+            for (int turn = 0; turn < count; turn++) {
+                const int key = keys[turn], k = key / BC;
+                if (key >= e.s->kv_len || k >= MOST) continue;
+                want[k]++, whole[k] += place[turn] < 0;
+                least[k] += place[turn] < 0 || (met[k] == 0 && any_bit(place[turn], low, key, BC));
+            }
             for (int k = 0; k < min_int(MOST, e.s->kv_len / BC + 1); k++) {
-                if (f == 0) {
-                    int whole = 0;
-                    for (int turn = 0; turn < count; turn++)
-                        whole += keys[turn] / BC == k && keys[turn] < e.s->kv_len && place[turn] < 0;
-                    hard |= met[k] > want[k] || met[k] < whole;
-                }
-                const bool seen = f == 0 && any_seen(head, low, high, k * BC, BC);
                 same &= met[k] <= want[k] && met[k] >= least[k];
-                for (int which = 0; which < 2 && f == 0; which++)
-                    for (int i = 0; i < (which ? seen && want[k] : met[k]) && strlen(text[which]) < 100; i++)
-                        snprintf(text[which] + strlen(text[which]), sizeof text[which] - strlen(text[which]), " %d",
-                                 k * BC);
+                if (f > 0) continue;
+                hard |= met[k] > want[k] || met[k] < whole[k];
+                const int shown[2] = {met[k], any_seen(head, low, high, k * BC, BC) ? want[k] : 0};
+                for (int which = 0; which < 2; which++)
+                    for (int i = 0; i < shown[which] && strlen(text[which]) < 100; i++)
+                        APPEND(text[which], " %d", k * BC);
             }
             forms[f].is = !same;
             for (int turn = 0; f == 0 && turn < count && !hard; turn++)
@@ -188,7 +177,7 @@ void look_at_bits(const pairs *t)
         if (seen == (got == WEIGHT) && (13 * a + c) % 8) continue;  // of those that are right, some will do
         const int row = t->query[a] % m->q_tile, other_row = row + (a % 16 >= 8 ? -8 : 8), n = place;
         const int word = (half * t->keys + c) / 32, bit = c % 32, lane = c % 8 / 2, slot = (c / 8 * 2 + c % 2) % 8;
-        const int per_tile = 64 / t->keys, other_word = ((per_tile - 1 - half) * t->keys + c) / 32;
+
 #define HIDES(...) hides(first, parts, __VA_ARGS__)
         // clang-format off
         form forms[] = {
@@ -197,12 +186,9 @@ void look_at_bits(const pairs *t)
             {"bits_of_first_word", "all keys of a step are hidden by its first word, of 32 keys", HIDES(n, row, half * t->keys / 32, bit)},
             {"bits_of_first_half", "both steps of a tile are hidden by the bits of the first", HIDES(n, row, c / 32, bit)},
             {"bits_of_first_tile", "each tile is hidden by the bits of the first in its list", HIDES(0, row, word, bit)},
-            {"bits_of_one_row", "all rows of a warp are hidden by the bits of its first eight", HIDES(n, row - a / 8 * 8, word, bit)},
             {"bits_side_by_side", "the columns of a lane are taken to lie side by side: they are two of every eight", HIDES(n, row, word, 2 * lane + slot)},
             {"bits_shifted_twice", "a word is shifted for its lane twice", HIDES(n, row, word, 2 * lane + bit)},
             {"bits_of_other_row", "a row is hidden by the bits of the row eight away", HIDES(n, other_row, word, bit)},
-            {"bits_of_steps", "each step is taken for a tile of its own where the bits are looked for", HIDES(n * per_tile + half, row, word, bit)},
-            {"bits_of_other_half", "the steps of a tile are hidden by each other's bits", HIDES(n, row, other_word, bit)},
             {"all_seen", "no pair is hidden", 0},
             {"bits_of_first_query", "all rows of a block are hidden by the bits of its first", HIDES(n, t->block_query % m->q_tile, word, bit)}};
         // clang-format on
@@ -219,7 +205,7 @@ void conclude_lists(void)
 {
     const form *list = fit_form(&fit_lists), *bits = fit_form(&fit_bits);
     const bool by_key = is_one_of(list, "first_half_twice index_not_divided part_step_not_reduced");
-    const bool by_load = is_one_of(bits, "bits_of_first_half bits_of_first_tile bits_of_steps bits_of_other_half");
+    const bool by_load = is_one_of(bits, "bits_of_first_half bits_of_first_tile bits_of_steps");
     if (list || more_than_skipped)
         fit_conclude(&fit_lists, BY_WALK, by_key ? "first key" : "lists", "lists|first key", ": ");
     fit_conclude(&fit_bits, BY_MASK, by_load ? "load bits" : "mask|load bits", "mask|load bits", ": ");

@@ -5,8 +5,6 @@
 // run in the wrong tiles: those in which nothing is hidden say where.
 #include "evidence.h"
 
-#include <stdio.h>
-
 // A tile that was kept: with it which pairs should be hidden, and the numbers of its case.
 typedef struct kept_tile {
     pairs at;
@@ -286,10 +284,6 @@ static const form *place_of(mask_kind kind)
             {"window_by_last_key", "at the window's edge only where the tile's last key is too old for its last query: it is the first key that is too old first", after || k1 <= q1 - W},
             {"window_if_all_are_old", "at the window's edge only where all keys are too old for all queries", after || k1 <= q0 - W},
             {"runs_in_first_tile", "only in the first tile that is met", t->turn == 0},
-            {"runs_but_in_first_tile", "in all tiles but the first that is met", t->turn > 0},
-            {"runs_in_last_tile", "only in the last tile that is met", t->turn == t->turns - 1},
-            {"runs_but_in_last_tile", "in all tiles but the last that is met", t->turn < t->turns - 1},
-            {"runs_if_all_hidden", "only where all pairs of the tile are hidden", k->whole},
             {"runs_behind_sinks", "only where the tile's first key is no sink", k0 >= k->sinks},
             {"runs_in_blocks_first_tile", "only in the first tile that the block meets",
                 k0 == (t->block_query - W + 1 > 0 ? (t->block_query - W + 1) / t->keys * t->keys : 0)},
@@ -311,82 +305,72 @@ static void conclude(mask_kind kind)
         {"mask of the sinks|sink tiles", "in tiles of sinks "}, {"tail|mask|packed rows|overlap", ""},
         {"mask of dK and dV|recompute", "in the kernel of dK and dV "}, {"mask of dQ|recompute for dQ", "in the kernel of dQ "}};
     // clang-format on
-    const char *what = kind <= MASK_WINDOW && !e.problem->window ? "" : of[kind].where;
-    int shown = 0, lost = 0, to_hide = 0, ghosts = 0, needed = 0, bares = 0, wrongs = 0, number = -1;
-    int sq = 0, sk = 0, lq = 0, lk = 0, all_needed = 0, all_bare = 0, W = 0, sinks = 0;
+    const char *gaps = of[kind].gaps, *what = kind <= MASK_WINDOW && !e.problem->window ? "" : of[kind].where;
+    const kept_tile *shown = NULL;  // the first that is wrong: its case is shown
+    int seen = 0, lost = 0, to_hide = 0, ghosts = 0, needed = 0, bares = 0, wrongs = 0, all_needed = 0, all_bare = 0;
+    int of_seen[2] = {0}, of_lost[2] = {0};  // the first query and key
     bool only_bare = true;
     for (int n = 0; n < masks[kind].count; n++) {
         const kept_tile *k = &masks[kind].tiles[n];
         only_bare &= !k->wrong || k->bare, all_needed += k->needs, all_bare += k->bare;
-        if (k->wrong && number < 0) number = k->number;
+        if (k->wrong && !shown) shown = k;
     }
-    for (int n = 0; n < masks[kind].count; n++) {  // the first case with a wrong tile is shown
+    for (int n = 0; n < masks[kind].count; n++) {
         const kept_tile *k = &masks[kind].tiles[n];
         const pairs *t = &k->at;
-        if (k->number != number) continue;
-        needed += k->needs, bares += k->bare, wrongs += k->wrong, W = k->W, sinks = k->sinks;
+        if (k->number != shown->number) continue;
+        needed += k->needs, bares += k->bare, wrongs += k->wrong;
         EACH_PAIR (a, t->queries, b, t->keys) {
-            const int at = a * t->keys + b;
-            if (!counts(t, a, b)) continue;
-            to_hide += k->hide[at];
-            if (k->hide[at] && t->fate[at] == WEIGHT) {
-                if (shown++ == 0) sq = t->query[a], sk = t->key[b];
-                ghosts += t->key[b] >= k->N;
-            }
-            if (!k->hide[at] && t->fate[at] == HIDDEN && lost++ == 0) lq = t->query[a], lk = t->key[b];
+            const int at = a * t->keys + b, pair[2] = {t->query[a], t->key[b]};
+            const bool wrong = counts(t, a, b) && t->fate[at] == (k->hide[at] ? WEIGHT : HIDDEN);
+            to_hide += k->hide[at], ghosts += wrong && k->hide[at] && t->key[b] >= k->N;
+            if (wrong && (*(k->hide[at] ? &seen : &lost))++ == 0)
+                memcpy(k->hide[at] ? of_seen : of_lost, pair, sizeof pair);
         }
     }
-    snprintf(e.text, sizeof e.text, "%s", cases[number]);
-    char seen[300] = "", says[500], right[160], numbers[80] = "";
-    int at = 0;
-    if (shown)
-        at = snprintf(seen, sizeof seen, "of the %d pairs to be hidden %d get a weight, as query %d and key %d",
-                      to_hide, shown, sq, sk);
+    snprintf(e.text, sizeof e.text, "%s", cases[shown->number]);
+    char pairs_seen[300] = "", says[700], right[160], numbers[80] = "", where[300] = "";
+    if (seen)
+        APPEND(pairs_seen, "of the %d pairs to be hidden %d get a weight, as query %d and key %d", to_hide, seen,
+               of_seen[0], of_seen[1]);
     if (lost)
-        snprintf(seen + at, sizeof seen - (size_t)at,
-                 "%s%d pairs that should be seen are hidden, as query %d and key %d", at ? ", and " : "", lost, lq, lk);
-    if (e.problem->sinks)
-        snprintf(numbers, sizeof numbers, " (W = %d, sinks = %d)", W, sinks);
-    else if (e.problem->window)
-        snprintf(numbers, sizeof numbers, " (W = %d)", W);
+        APPEND(pairs_seen, "%s%d pairs that should be seen are hidden, as query %d and key %d", seen ? ", and " : "",
+               lost, of_lost[0], of_lost[1]);
+    if (e.problem->window)
+        APPEND(numbers, e.problem->sinks ? " (W = %d, sinks = %d)" : " (W = %d)", shown->W, shown->sinks);
+    if (all_bare == all_needed && only_bare) {
+        const bool tails = ghosts == seen;
+        find(BY_MASK, tails ? "tail_seen" : "nothing_hidden", gaps,
+             "%s%s, in none of the %d tiles that need it: %s%s%s", what,
+             tails ? "no key is hidden that does not exist" : "the mask hides nothing", needed, pairs_seen, numbers,
+             tails ? "" : "; its condition never holds here, in front of it or in it: two that exclude each other?");
+        return;
+    }
     rule found[2] = {0};
     ask_all(kind);
     describe(&found[0], right, sizeof right);
     if (kind == MASK_SINKS) snprintf(right, sizeof right, "j >= sinks");
-    if (all_bare == all_needed && only_bare) {
-        const bool tails = ghosts == shown;
-        const char *why =
-            tails ? "" : "; its condition never holds here, in front of it or in it: two that exclude each other?";
-        find(BY_MASK, tails ? "tail_seen" : "nothing_hidden", of[kind].gaps,
-             "%s%s, in none of the %d tiles that need it: %s%s%s", what,
-             tails ? "no key is hidden that does not exist" : "the mask hides nothing", needed, seen, numbers, why);
-        return;
-    }
     int some = search(false, found);
     const bool among = !some && all_bare && (some = search(true, found)) > 0;
     const form *place = all_bare ? place_of(kind) : NULL;
-    char where[300] = "";
-    if (place && (among || only_bare)) snprintf(where, sizeof where, "; it runs %s", place->says);
-    const bool right_rule = some && !deviates(&found[0]);
-    if (right_rule || (only_bare && (!some || among)))
-        find(BY_MASK, place ? place->id : "", of[kind].gaps,
+    if (place && (among || only_bare)) APPEND(where, "; it runs %s", place->says);
+    if ((some && !deviates(&found[0])) || (only_bare && (!some || among)))
+        find(BY_MASK, place ? place->id : "", gaps,
              "%sthe mask is right where it hides anything, but in %d of the %d tiles that need it it hides nothing%s: "
              "%s%s",
-             what, bares, needed, where, seen, numbers);
+             what, bares, needed, where, pairs_seen, numbers);
     else if (some > 0 && some <= 3) {
-        describe(&found[0], says, sizeof says);
-        const size_t used = strlen(says);
-        char other[200];
-        describe(&found[some > 1], other, sizeof other);
-        if (some > 1) snprintf(says + used, sizeof says - used, " (or, which is the same here, if %s)", other);
-        if (only_bare && place) snprintf(where, sizeof where, "; or it is right, but runs %s", place->says);
         const char *id = shape_of(found[0].shape, 0, 0, 0).id;
         for (int part = PLACE; part-- > 0;)
             if (found[0].part[part]) id = parts[part].forms[found[0].part[part]].id;
-        find(BY_MASK, id, of[kind].gaps, "%s%skey j is hidden from query i if %s, where it should be if %s%s%s; %s",
-             what, among ? "where anything is hidden " : "", says, right, numbers, where, seen);
+        char other[200];
+        describe(&found[0], says, sizeof says), describe(&found[some > 1], other, sizeof other);
+        if (some > 1) APPEND(says, " (or, which is the same here, if %s)", other);
+        if (only_bare && place) snprintf(where, sizeof where, "; or it is right, but runs %s", place->says);
+        find(BY_MASK, id, gaps, "%s%skey j is hidden from query i if %s, where it should be if %s%s%s; %s", what,
+             among ? "where anything is hidden " : "", says, right, numbers, where, pairs_seen);
     } else
-        find(BY_MASK, "", of[kind].gaps, "%s%s, in %d of %d tiles%s", what, seen, wrongs, needed, numbers);
+        find(BY_MASK, "", gaps, "%s%s, in %d of %d tiles%s", what, pairs_seen, wrongs, needed, numbers);
 }
 
 void conclude_masks(void)

@@ -4,8 +4,6 @@
 // and what came out. Each step is held against a short list of forms; one is named that explains all rows of the case.
 #include "evidence.h"
 
-#include <stdio.h>
-
 static fit fit_slope, fit_m, fit_alpha, fit_l, fit_L, fit_logit_l, fit_logit_L;
 
 static double s2;
@@ -66,8 +64,8 @@ static double subtracted(const step *t, int i, int *weights)
     return NAN;
 }
 
-// What the sink's term is of exp(L), by each form: L and l of the keys alone, m in base 2. Returns how many forms there are.
-static int logit_forms(int head, double L, double l, double m, int tiles, form *forms)
+// What the sink's term is of exp(L), by each form: L and l of the keys alone. Returns how many forms there are.
+static int logit_forms(int head, double L, double l, int tiles, form *forms)
 {
     const float *logits = e.sink_logits;
     const int heads = e.s->q_heads, h = head % heads;
@@ -85,13 +83,7 @@ static int logit_forms(int head, double L, double l, double m, int tiles, form *
         {"logit_exp2", ": 2^ takes logit - L, which is to base e", exp2(s - L)},
         {"logit_without_m", ": exp(logit) is added as it is: l is a sum under the maximum m, which has to be subtracted there, too",
             exp(s) / l},
-        {"logit_base_2_under_m", ": 2^(logit - m): the logit has to be multiplied by log2(e)", exp2(s - m) / l},
-        {"logit_m_in_base_2", ": exp(logit - m) takes m in base 2", exp(s - m) / l},
-        {"logit_itself", ": the logit is added itself, without exp", s / l},
-        {"logit_under_m_alone", ": l is multiplied by 1 + exp(logit - m), where 1 + exp(logit - L) is right", exp(s - m * LN2)},
-        {"logit_reversed", ": exp(L - logit), where exp(logit - L) is right", exp(L - s)},
         {"zero_is_no_logit", ": a logit of 0 counts as none", s == 0 ? 0 : term},
-        {"logit_without_L", ": l is multiplied by 1 + exp(logit), where 1 + exp(logit - L) is right", exp(s)},
         {"logit_maximum", ": it is the larger of the two, where both are in the sum", exp(fmax(s - L, 0)) - 1}};
     // clang-format on
     return copy_forms(forms, FORMS(list));
@@ -104,10 +96,10 @@ static bool known(const double *runs, int count, double m)
     return false;
 }
 
-// What was seen of all tiles of a row.
+// What was seen of a row, tile by tile: its largest score so far, and in the tile. Up to the last tile: what it subtracts, the tile's
+// weights, and their sum, as it is right and as it may be wrong.
 typedef struct row_seen {
-    double m[STEPS], w[STEPS], S[STEPS], runs[STEPS],
-        tile[STEPS];  // m used, sum of weights, of visible scores; largest so far, in the tile
+    double runs[STEPS], tile[STEPS], m, weights, l, late, plain, twice, under_old, raw;
     int tiles, keys;
 } row_seen;
 
@@ -171,7 +163,6 @@ static void look_at_rescaling(int q, int t, const step *from, const step *to, in
         {"rescaled_twice", ": that is done twice", right * right},
         {"rescaled_as_base_e", ": 2^ takes a difference in base e", exp2(delta * LN2)},
         {"rescaled_by_exp", ": e^ takes a difference in base 2", exp2(delta * LOG2E)},
-        {"alpha_scaled", ": the difference is multiplied by scale * log2(e), though m has it", exp2(delta * s2)},
         {"rescaled_by_l", ": O is divided by l in each tile", right / l},
         {"alpha_of_first_row", ": that is the factor of the first row of the tile", i ? of_first[t] : right}};
     // clang-format on
@@ -186,22 +177,13 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
 {
     const int D = e.s->head_dim, q = query_of(row), n = seen->tiles;
     const float *sum = last->P->after + i * D, *O = e.out[0] + (size_t)row * (size_t)D;
-    const double end = seen->m[n - 1], size = dot_of(O, O, D), slack = e.problem->on_host ? 2e-3 : 0.01;
-    double l = 0, plain = 0, late = 0, after = 0, twice = 0, under_old = 0, raw = 0, lane[4] = {0},
-           size_of_lane[4] = {0};
-    for (int t = 0; t < n; t++) {
-        const double alpha = t ? exp2(seen->m[t - 1] - seen->m[t]) : 1;
-        l = l * alpha + seen->w[t], plain += seen->w[t], after = (after + seen->w[t]) * alpha,
-        twice = twice * alpha * alpha + seen->w[t];
-        under_old = under_old * alpha + seen->w[t] / alpha, raw += seen->S[t];
-        if (t < n - 1) late = l;
-    }
-    late *= n > 1 ? exp2(seen->m[n - 2] - end) : 1;
+    const double end = seen->m, l = seen->l, size = dot_of(O, O, D), slack = e.problem->on_host ? 2e-3 : 0.01;
+    double lane[4] = {0}, size_of_lane[4] = {0};
     const char *where =
         n == 1 ? "finalize|accumulate|softmax|empty rows" : "finalize|accumulate|rescale|softmax|empty rows";
     const double L_keys = (end + log2(l)) * LN2;
     form terms[MAX_FORMS] = {0};
-    const int term_count = e.sink_logits ? logit_forms(head_of(row), L_keys, l, end, n, terms) : 0;
+    const int term_count = e.sink_logits ? logit_forms(head_of(row), L_keys, l, n, terms) : 0;
     const double term = terms[0].is;
     if (!isfinite(size)) {
         find(BY_SUM, "", where, "O of query %d is not finite, though the sum of its weights is %.4g", q, l);
@@ -220,7 +202,7 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
         double parts = 0;
         for (int p = 0; p < 4; p++) parts += size_of_lane[p] > 0 ? lane[p] / size_of_lane[p] : 0;
         if (!e.problem->on_host &&
-            (near_to(parts, l, 0.03) || near_to(parts, plain, 0.03) || near_to(parts, seen->w[n - 1], 0.03)))
+            (near_to(parts, l, 0.03) || near_to(parts, seen->plain, 0.03) || near_to(parts, seen->weights, 0.03)))
             find(BY_SUM, "l_of_a_lane", where,
                  "O of query %d is divided by another number in each lane's columns: l is not summed up over the four "
                  "lanes of a row",
@@ -229,56 +211,48 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
             find(BY_SUM, "", where, "what comes out as O of query %d is not the sum of P V divided by one number", q);
         return;
     }
-    if (e.sink_logits) {
-        for (int f = 0; f < term_count; f++) terms[f].is = (float)(l * (1 + terms[f].is));  // float32 overflows early
-        if (isfinite(term))
-            fit_see(
-                &fit_logit_l, used, slack * l * (1 + term), terms, term_count,
+    const bool sink = e.sink_logits;
+    // clang-format off
+    const form sums[] = {
+        {"", "", l}, {"not_divided", ": it is not divided", 1}, {"multiplied_by_l", ": it is multiplied by l", 1 / l},
+        {"l_completed_twice", ": l is completed twice over the four lanes of a row", 4 * l},
+        {"l_of_the_last_tile", ": l has the last tile alone", seen->weights},
+        {"l_not_rescaled", ": l was not rescaled when the maximum grew", seen->plain},
+        {"l_without_last_tile", ": l lacks the last tile", seen->late}, {"l_rescaled_twice", ": l was rescaled twice in each tile", seen->twice},
+        {"l_of_raw_scores", ": that is the sum of S = q k, not of its weights", seen->raw},
+        {"l_of_old_max", ": the tile's weights were added to l under the old maximum", seen->under_old}};
+    // clang-format on
+    for (int f = 0; f < term_count; f++) terms[f].is = (float)(l * (1 + terms[f].is));  // float32 overflows early
+    if (!sink)
+        fit_see(&fit_l, used, 0.012 * fabs(used), FORMS(sums),
+                "the weights of query %d sum up to %.4g, but O is divided by %.4g", q, l, used);
+    else if (isfinite(term))
+        fit_see(&fit_logit_l, used, slack * l * (1 + term), terms, term_count,
                 "the weights of query %d sum up to %.4g; with the sink's term that is %.4g, but O is divided by %.4g",
                 q, l, l * factor, used);
-    } else {
-        // clang-format off
-        const form forms[] = {
-            {"", "", l}, {"not_divided", ": it is not divided", 1}, {"multiplied_by_l", ": it is multiplied by l", 1 / l},
-            {"l_completed_twice", ": l is completed twice over the four lanes of a row", 4 * l}, {"divided_twice", ": that is done twice", l * l},
-            {"l_of_the_last_tile", ": l has the last tile alone", seen->w[n - 1]},
-            {"l_not_rescaled", ": l was not rescaled when the maximum grew", plain}, {"l_without_last_tile", ": l lacks the last tile", late},
-            {"l_rescaled_late", ": l was rescaled after the tile's weights had been added: these, too, were multiplied", after},
-            {"l_rescaled_twice", ": l was rescaled twice in each tile", twice},
-            {"l_of_raw_scores", ": that is the sum of S = q k, not of its weights", raw},
-            {"l_of_old_max", ": the tile's weights were added to l under the old maximum", under_old}};
-        // clang-format on
-        fit_see(&fit_l, used, 0.012 * fabs(used), FORMS(forms),
-                "the weights of query %d sum up to %.4g, but O is divided by %.4g", q, l, used);
-    }
     if (O_wrong || !e.out[1]) return;
-    const double L = e.out[1][row], right = L_keys + log1p(term);
-    if (e.sink_logits) {
-        logit_forms(head_of(row), L_keys, l, end, n, terms);
-        for (int f = 0; f < term_count; f++) terms[f].is = L_keys + log1p(terms[f].is);
-        if (isfinite(term))
-            fit_see(&fit_logit_L, L, 0.002 + 0.001 * fabs(right), terms, term_count,
-                    "L of query %d, which is %.4g of the keys alone, should be %.4g with the sink, but is %.4g", q,
-                    L_keys, right, L);
-    } else {
-        const double log_l = log(l), m = end * LN2;  // m: in base e
-        // clang-format off
-        const form forms[] = {
-            {"", "", right}, {"L_in_base_2", ": that is in base 2", end + log2(l)},
-            {"L_half_in_base_2", ": log2(l) has to be multiplied by ln(2), too", m + log2(l)},
-            {"L_m_in_base_2", ": m has to be multiplied by ln(2)", end + log_l}, {"L_is_m", ": log(l) is missing", m},
-            {"L_without_m", ": m is missing", log_l}, {"L_without_log", ": l is added, not its logarithm", m + l},
-            {"L_minus_log", ": log(l) is subtracted", m - log_l}, {"L_is_m_base_2", ": that is m alone, in base 2", end},
-            {"L_log_times_ln2", ": log(l), the natural one, is multiplied by ln(2)", (end + log_l) * LN2},
-            {"L_divided_by_ln2", ": it is divided by ln(2), where it has to be multiplied", (end + log2(l)) / LN2},
-            {"L_negative", ": it has the wrong sign", -right},
-            {"L_log2_unscaled", ": m is divided by scale * log2(e)", (end / s2 + log2(l)) * LN2}};
-        // clang-format on
+    const double L = e.out[1][row], right = L_keys + log1p(term), log_l = log(l), m = end * LN2;  // m: in base e
+    // clang-format off
+    const form forms[] = {
+        {"", "", right}, {"L_in_base_2", ": that is in base 2", end + log2(l)},
+        {"L_half_in_base_2", ": log2(l) has to be multiplied by ln(2), too", m + log2(l)},
+        {"L_m_in_base_2", ": m has to be multiplied by ln(2)", end + log_l}, {"L_is_m", ": log(l) is missing", m},
+        {"L_without_m", ": m is missing", log_l}, {"L_without_log", ": l is added, not its logarithm", m + l},
+        {"L_minus_log", ": log(l) is subtracted", m - log_l}, {"L_is_m_base_2", ": that is m alone, in base 2", end},
+        {"L_divided_by_ln2", ": it is divided by ln(2), where it has to be multiplied", (end + log2(l)) / LN2},
+        {"L_log2_unscaled", ": m is divided by scale * log2(e)", (end / s2 + log2(l)) * LN2}};
+    // clang-format on
+    if (sink) logit_forms(head_of(row), L_keys, l, n, terms);
+    for (int f = 0; f < term_count; f++) terms[f].is = L_keys + log1p(terms[f].is);
+    if (!sink)
         fit_see(&fit_L, L, 0.004 + 0.003 * fabs(right), FORMS(forms),
                 "O of query %d is right, and its L should be ln(2) (m + log2(l)) = %.4g with m = %.4g and l = "
                 "%.4g, but is %.4g",
                 q, right, end, l, L);
-    }
+    else if (isfinite(term))
+        fit_see(&fit_logit_L, L, 0.002 + 0.001 * fabs(right), terms, term_count,
+                "L of query %d, which is %.4g of the keys alone, should be %.4g with the sink, but is %.4g", q, L_keys,
+                right, L);
 }
 
 static void look_at_row(int i)
@@ -286,8 +260,9 @@ static void look_at_row(int i)
     static row_seen seen;
     const int row = steps[0].S->a_row[i], q = query_of(row);
     int last = -1;
-    double run = -INFINITY, all = -INFINITY, l = 0;
-    seen.tiles = seen.keys = 0;
+    double run = -INFINITY, all = -INFINITY;
+    seen.tiles = seen.keys = 0, seen.m = -INFINITY;
+    seen.l = seen.plain = seen.twice = seen.under_old = seen.raw = 0;
     if (row < 0) return;
     for (int t = 0; t < step_count; t++) {
         const product *S = steps[t].S, *PV = steps[t].P;
@@ -319,11 +294,12 @@ static void look_at_row(int i)
             continue;
         }
         if (isnan(now)) return;
-        const double old = seen.tiles ? seen.m[seen.tiles - 1] : -INFINITY;
+        const double old = seen.m, alpha = seen.tiles++ ? exp2(old - now) : 1;
         look_at_maximum(q, t, now, old, all, seen.runs, seen.tile);
-        if (last >= 0 && last == t - 1) look_at_rescaling(q, last, &steps[last], &steps[t], i, old, now, l);
-        l = (seen.tiles ? l * exp2(old - now) : 0) + weights;
-        seen.m[seen.tiles] = now, seen.w[seen.tiles] = weights, seen.S[seen.tiles++] = scores, last = t;
+        if (last >= 0 && last == t - 1) look_at_rescaling(q, last, &steps[last], &steps[t], i, old, now, seen.l);
+        seen.m = now, seen.weights = weights, seen.late = seen.l * alpha, seen.l = seen.late + weights;
+        seen.plain += weights, seen.twice = seen.twice * alpha * alpha + weights, seen.raw += scores;
+        seen.under_old = seen.under_old * alpha + weights / alpha, last = t;
     }
     if (seen.tiles > 0 && last == step_count - 1) look_at_end(row, &steps[last], i, &seen);
     if (seen.tiles == 0 && seen.keys == 0) {

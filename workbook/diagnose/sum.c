@@ -1,8 +1,6 @@
 // sum.c - which columns of which rows a weighted row sum counts, under which weights: read from sums of numbers chosen for that.
 #include "evidence.h"
 
-#include <stdio.h>
-
 enum { BY_ROWS = 10, BY_SOURCE = 20, BY_COUNT = 30, BY_WEIGHT = 40, BY_NUMBERS = 50 };
 enum { MOST_ROWS = 64, MOST_COLS = 1200, WIDE = 8 };
 
@@ -77,6 +75,9 @@ static bool look_at_rows(int rows, int cols)
     return !some;
 }
 
+// The first column of row i that begins a whole load.
+static int first_load(int i, int cols) { return min_int(cols, (WIDE - i * cols % WIDE) % WIDE); }
+
 // How often column j of a row counts, by each form: whole loads lie from `head` to `tail`.
 static int count_forms(int j, int head, int tail, form *forms)
 {
@@ -95,11 +96,6 @@ static int count_forms(int j, int head, int tail, form *forms)
         {"one_round", "each thread takes one load: the loop over the rest is missing", !in || load < THREADS},
         {"first_of_each_load", "the first column of each load alone counts", !in || of_load == 0},
         {"last_of_each_load", "the last column of each load is left out", !in || of_load != WIDE - 1},
-        {"all_32_times", "every column counts 32 times", 32},
-        {"lanes_mod_8_lost", "lanes with bit 3 of their number are left out: the step over 8 lanes is missing", !(lane & 8)},
-        {"lanes_mod_4_lost", "lanes with bit 2 of their number are left out: the step over 4 lanes is missing", !(lane & 4)},
-        {"lanes_mod_2_lost", "lanes with bit 1 of their number are left out: the step over 2 lanes is missing", !(lane & 2)},
-        {"tail_twice", "the columns behind the last whole load count twice", j >= tail ? 2 : 1},
         {"last_of_each_load_alone", "the last column of each load alone counts: each is assigned over the one before",
             !in || of_load == WIDE - 1}};
     // clang-format on
@@ -127,7 +123,7 @@ static bool look_at_counts(int rows, int cols)
     }
     fit f = {0};
     for (int i = 0; i < rows; i++) {
-        const int head = min_int(cols, (WIDE - i * cols % WIDE) % WIDE), tail = head + (cols - head) / WIDE * WIDE;
+        const int head = first_load(i, cols), tail = head + (cols - head) / WIDE * WIDE;
         for (int j = 0; j < cols; j++) {
             form forms[MAX_FORMS];
             const int count = count_forms(j, head, tail, forms);
@@ -140,7 +136,7 @@ static bool look_at_counts(int rows, int cols)
     for (int i = 0; i < rows; i++) {
         bool none[MOST_COLS] = {false}, many[MOST_COLS] = {false}, ends = true, by_load = true, some = false,
              some_none = false, some_many = false;
-        const int head = min_int(cols, (WIDE - i * cols % WIDE) % WIDE), tail = head + (cols - head) / WIDE * WIDE;
+        const int head = first_load(i, cols), tail = head + (cols - head) / WIDE * WIDE;
         int first = -1;
         for (int j = 0; j < cols; j++) {
             none[j] = counts[i][j] == 0, many[j] = counts[i][j] > 1;
@@ -151,17 +147,17 @@ static bool look_at_counts(int rows, int cols)
         for (int j = head; j < tail; j++) by_load &= counts[i][j] == counts[i][head + (j - head) / WIDE * WIDE];
         if (!some) continue;
         if (!run(rows, cols, WB_ROW_NUMBERS, first, y) || y[i] != (float)(counts[i][first] * (i + 1))) return true;
-        char nones[120], manys[120], where[160] = "";
-        list(none, cols, nones, sizeof nones), list(many, cols, manys, sizeof manys);
+        char text[120], what[400] = "";
+        if (some_none) list(none, cols, text, sizeof text), APPEND(what, "leaves out columns %s", text);
+        if (some_many)
+            list(many, cols, text, sizeof text),
+                APPEND(what, "%scounts more than once columns %s", *what ? " and " : "", text);
         if (head > 0 || tail < cols)
-            snprintf(where, sizeof where, " (%d columns stand before its first whole load, %d behind the last)", head,
-                     cols - tail);
+            APPEND(what, " (%d columns stand before its first whole load, %d behind the last)", head, cols - tail);
         const char *id = some_many && !some_none ? "columns_twice" : "columns_lost";
         const char *gaps = by_load ? "reduce|load|store" : "load|reduce|ends";
-        find(BY_COUNT, is ? is->id : id, ends ? "ends" : gaps, "with %d rows of %d columns, y[%d] %s%s%s%s%s%s%s%s",
-             rows, cols, i, some_none ? "leaves out columns " : "", some_none ? nones : "",
-             some_none && some_many ? " and " : "", some_many ? "counts more than once columns " : "",
-             some_many ? manys : "", where, is ? ": " : "", is ? is->says : "");
+        find(BY_COUNT, is ? is->id : id, ends ? "ends" : gaps, "with %d rows of %d columns, y[%d] %s%s%s", rows, cols,
+             i, what, is ? ": " : "", is ? is->says : "");
         return false;
     }
     return true;
@@ -173,25 +169,27 @@ static void look_at_sources(int rows, int cols)
     for (int j = 0; j < cols; j++) {
         if (!run(rows, cols, WB_ROW_NUMBERS, j, y)) return;
         for (int i = 0; i < rows; i++) {
-            const int from = (int)y[i] - 1, head = min_int(cols, (WIDE - i * cols % WIDE) % WIDE);
+            const int from = (int)y[i] - 1, head = first_load(i, cols);
             bool ends = true;
             if (y[i] == (float)(i + 1)) continue;
             for (int other = head; other < head + (cols - head) / WIDE * WIDE && ends; other++)
                 ends = run(rows, cols, WB_ROW_NUMBERS, other, y) && y[i] == (float)(i + 1);
-            const bool next = from == 2 * i + 2, one = !next && !ends && from >= 0 && from < rows;
-            char row[80];
-            snprintf(row, sizeof row, "%s", next ? "of the next row in it, too" : "of other rows in it");
-            if (one) snprintf(row, sizeof row, "from row %d", from);
-            const char *id = next   ? "next_row_too"
-                             : ends ? "ends_of_other_rows"
-                             : one  ? "row_of_another"
-                                    : "other_rows_too";
-            find(BY_SOURCE, id,
-                 next   ? "load|ends"
-                 : ends ? "ends"
-                        : "who|reduce|store",
-                 "with %d rows of %d columns, y[%d] %s column %d %s%s", rows, cols, i, one ? "takes" : "has", j, row,
-                 ends && !next ? ", and all that are in whole loads from its own" : "");
+            char one[80];
+            snprintf(one, sizeof one, "takes column %d from row %d", j, from);
+            // clang-format off
+            const form forms[] = {
+                {"next_row_too", "has column %d of the next row in it, too", from == 2 * i + 2},
+                {"ends_of_other_rows", "has column %d of other rows in it, and all that are in whole loads from its own", ends},
+                {"row_of_another", one, from >= 0 && from < rows}, {"other_rows_too", "has column %d of other rows in it", true}};
+            // clang-format on
+            const form *is = first_that_holds(forms);
+            char has[120];
+            snprintf(has, sizeof has, is->says, j);
+            find(BY_SOURCE, is->id,
+                 is == forms       ? "load|ends"
+                 : is == forms + 1 ? "ends"
+                                   : "who|reduce|store",
+                 "with %d rows of %d columns, y[%d] %s", rows, cols, i, has);
             return;
         }
         if (!run(rows, cols, WB_COLUMN_NUMBERS, j, y)) return;
@@ -223,7 +221,6 @@ static bool look_at_numbers(int rows, int cols)
         const form forms[] = {
             {"", "", sum}, {"w_forgotten", "it is the sum over x, without w", x}, {"x_forgotten", "it is the sum over w, without x", w},
             {"x_squared", "it is the sum over x * x", xx}, {"mean_of_the_row", "it is divided by the number of columns", sum / cols},
-            {"w_of_the_row", "it is multiplied by w of the row's number, where w of the column is right", x * e.w[i < cols ? i : 0]},
             {"y_in_bf16", "it is that, rounded to bfloat16", wb_from_bf16(wb_to_bf16((float)sum))},
             {"products_in_bf16", "each product is rounded to bfloat16 before it is added", rounded}};
         // clang-format on

@@ -1,8 +1,6 @@
 // walks.c - the steps of a walk, and which tiles each block meets, against those that it needs: where its walk begins and where it ends.
 #include "evidence.h"
 
-#include <stdio.h>
-
 step steps[STEPS];
 int step_count;
 bool by_keys;
@@ -141,7 +139,7 @@ static void add_bounds(const block *b)
         {"begin_of_last_query", "where the window of the block's last query begins: its first query sees earlier keys", down(late, unit)},
         {"begins_at_0", "at key 0, though a window hides the first tiles", 0},
         {"begin_rounded_up", "at the first tile that lies in the window whole: the one that is seen in part is left out", up(first, unit)},
-        {"begins_one_tile_early", "one tile too early, in each block", right - B}, {"begin_one_late", "one key late", down(first + 1, unit)}};
+        {"begins_one_tile_early", "one tile too early, in each block", right - B}};
     for (int f = 0; f < COUNT(begins) && from_any; f++) begins[f].is = fmin(fmax(begins[f].is, least), Nk);
     const int from = from_any ? (int)begins[0].is : 0, right_end = from + up(last - from, U);
     const int rows = e.problem->on_host ? b->high - b->low + 1 : rows_of_block;
@@ -152,7 +150,6 @@ static void add_bounds(const block *b)
         {"end_of_first_query", "with the tile of the block's first query: its other queries see more",
             causal ? from + up(b->low + 1 - from, U) : right_end},
         {"end_rounded_down", "at the last whole tile: the one that is seen in part is left out", from + down(last - from, B)},
-        {"end_one_tile_late", "one tile too late, in each block", right_end + B},
         {"end_of_all_keys", "with the last key of all, whatever the block sees", from + up(Nk - from, U)},
         {"end_one_key_short", "one key short", from + up(last - 1 - from, U)}, {"one_tile_alone", "after one tile", from + right + B},
         {"end_without_block", "as the first block's does, in each block", causal ? from + up(min_int(Nk, rows) - from, U) : right_end}};
@@ -162,9 +159,7 @@ static void add_bounds(const block *b)
         {"sinks_rounded_down", "whole tiles of sinks alone are met: the last is left out", down(most, S)},
         {"sinks_twice", "all sinks are met there, those too that lie in the tiles of the window", up(n, S)},
         {"one_sink_tile", "one tile of sinks is met, whatever their number", most ? S : 0},
-        {"sink_tile_more", "one tile of sinks too many is met", sink_end + S},
         {"sinks_by_key_tiles", "sinks are counted in tiles of keys, which are wider", (most + B - 1) / B * S},
-        {"sink_tile_short", "one tile of sinks too few is met", sink_end - S},
         {"sinks_and_one", "whole tiles of sinks and one more are met, also where none is left over", down(most, S) + S}};
     // clang-format on
     const int end = from_any ? min_int(b->end, Nk) : b->end;
@@ -191,7 +186,6 @@ static void add_bounds_of_keys(const block *b)
         {"no_far_queries", "where the window ends, also where the block has sinks, which all later queries see", plain},
         {"sinks_of_last_key", "where the window ends, unless the block's last key is a sink: its first may be one",
             at + B - 1 < sinks ? N : plain},
-        {"last_one_short", "one query short", end - 1},
         {"last_of_the_block", "with the block's last key: no later query is met", at < sinks ? N : at + B},
         {"last_in_tiles", "at the number of the block plus the window: the block's first key is counted in tiles", at / B + B - 1 + W}};
     const form begins[] = {
@@ -209,7 +203,6 @@ static void add_bounds_of_keys(const block *b)
 static const char *walk_of(const record *r, bool keys, int q, int k)
 {
     static char text[400];
-    size_t at = 0;
     *text = 0;
     EACH_WALK (r, n) {
         const product *S = r->walks[n].first;
@@ -220,25 +213,22 @@ static const char *walk_of(const record *r, bool keys, int q, int k)
         if (!has) continue;
         int low, high;
         block_of(r, n, &low, &high);
-        at += (size_t)snprintf(text + at, sizeof text - at,
-                               at ? "; another goes on with"
-                                  : "; its block has %s %d to %d, its warp met tiles of %s that begin at",
-                               keys ? "keys" : "queries", low, high, keys ? "queries" : "keys");
-        for (int t = 0; t < step_count && t <= 13 && at + 40 < sizeof text; t++)
-            at += (size_t)(t > 12 ? snprintf(text + at, sizeof text - at, " ...")
-                                  : snprintf(text + at, sizeof text - at, steps[t].first != NO_ROW ? " %d" : " (none)",
-                                             steps[t].first));
-        if (at + 80 >= sizeof text || !(e.table || backward())) return text;
+        APPEND(text,
+               *text ? "; another goes on with" : "; its block has %s %d to %d, its warp met tiles of %s that begin at",
+               keys ? "keys" : "queries", low, high, keys ? "queries" : "keys");
+        for (int t = 0; t < step_count && t <= 13 && strlen(text) + 40 < sizeof text; t++)
+            APPEND(text, t > 12 ? " ..." : steps[t].first != NO_ROW ? " %d" : " (none)", steps[t].first);
+        if (strlen(text) + 80 >= sizeof text || !(e.table || backward())) return text;
     }
     return *text ? text : "; its block meets no tile at all";
 }
 
-// Rows of Q that no block takes, or more than one.
+// Rows of Q that no block takes.
 static void look_at_rows(const record *r)
 {
     const int rows = all_rows();
     int *taken = allocate((size_t)rows, sizeof *taken);
-    int left = 0, twice = 0, first = -1, second = -1;
+    int left = 0, twice = 0, first = -1;
     for (int n = 0; n < r->walk_count; n++)
         for (int i = 0; r->walks[n].first && i < r->walks[n].first->rows; i++)
             if (r->walks[n].first->a_row[i] >= 0) taken[r->walks[n].first->a_row[i]]++;
@@ -246,34 +236,29 @@ static void look_at_rows(const record *r)
         bool any = false;
         for (int j = 0; j < e.s->kv_len && !any && !taken[row]; j++) any = sees(row, j);
         if (!taken[row] && any && left++ == 0) first = row;
-        if (taken[row] > 1 && twice++ == 0) second = row;
+        twice += taken[row] > 1;
     }
     free(taken);
-    const char *gaps = "order|fetch|bounds|lists|share|head mapping";
     if (left)
-        find(BY_HEADS, "queries_left_out", gaps,
+        find(BY_HEADS, "queries_left_out", "order|fetch|bounds|lists|share|head mapping",
              "no block takes query %d of head %d (of %d queries, over all heads, %d are left out%s)", query_of(first),
              head_of(first), rows, left, twice ? ", and others are taken twice" : "");
-    else if (twice)
-        find(BY_WASTE, "queries_twice", gaps, "query %d of head %d is taken by two blocks", query_of(second),
-             head_of(second));
 }
 
 // Whether any row of this walk's block sees anything of a step.
 static bool is_seen(const record *r, int n, const product *S)
 {
-    bool some = false;
-    for (int m = 0; m < r->walk_count; m++) {
-        const product *of = r->walks[m].first;
-        if (!of || r->walks[m].block != r->walks[n].block || of->left != S->left) continue;
-        EACH_PAIR (i, of->rows, c, S->cols) {
-            const int left = of->a_row[i], right = S->b_row[c], q = by_keys ? right : left, k = by_keys ? left : right;
-            const bool mine = by_keys ? head_of_query(q) == key_head_of(k) : head_of(q) == head_of(S->a_row[0]);
-            some |= q >= 0 && (k >= 0 || !backward());
-            if (q >= 0 && mine && sees(q, key_of(k))) return true;
-        }
+    int low, high, known = 0;
+    const int mine = S->a_row[0];
+    if (mine < 0) return true;
+    block_of(r, n, &low, &high);
+    EACH_PAIR (x, high - low + 1, c, S->cols) {
+        const int left = mine - (by_keys ? key_of(mine) : query_of(mine)) + low + x, right = S->b_row[c];
+        const int q = by_keys ? right : left, k = by_keys ? left : right;
+        known += q >= 0 && (k >= 0 || !backward());
+        if (q >= 0 && (!by_keys || head_of_query(q) == key_head_of(k)) && sees(q, key_of(k))) return true;
     }
-    return !some || S->a_row[0] < 0;
+    return !known;
 }
 
 // Pairs of one kind: how many; the first, and the last that belongs to the same key (or query) and head.
@@ -367,7 +352,7 @@ void conclude_walks(bool keys)
     for (int which = 0; which < COUNT(forms); which++) {
         if (!forms[which]) continue;
         id = forms[which]->id;
-        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", bounds[which], forms[which]->says);
+        APPEND(text, "%s%s", bounds[which], forms[which]->says);
     }
     for (int kind = 0; kind < SEEN; kind++) {
         if (!*seen_walks[kind][keys].says) continue;
