@@ -31,15 +31,15 @@ static void look_at_delta(void)
     static fit f;
     int wrong = -1;
     for (int i = rows; i-- > 0;) {
-        double oo = 0, gg = 0, before = 0;
+        double gg = 0, before = 0;
         for (int d = 0; d < D; d++) {
             const double x = O[i * D + d], y = dO[i * D + d];
-            right[i] += x * y, sizes[i] += fabs(x * y), oo += x * x, gg += y * y, before += x * dO[i * D + (d & ~1)];
+            right[i] += x * y, sizes[i] += fabs(x * y), gg += y * y, before += x * dO[i * D + (d & ~1)];
         }
         const double r = right[i], tolerance = 1e-4 * (sizes[i] + fabs(delta[i])) + 1e-30;
         // clang-format off
         const form forms[] = {
-            {"", "", r}, {"delta_of_dO", ": it is the sum over dO * dO", gg}, {"delta_of_O", ": it is the sum over O * O", oo},
+            {"", "", r}, {"delta_of_dO", ": it is the sum over dO * dO", gg},
             {"delta_scaled", ": it is multiplied by scale", r * s->scale}, {"delta_negative", ": it has the wrong sign", -r},
             {"delta_0", ": it is 0", 0},
             {"delta_dO_before", ": of each two columns it takes dO of the first for both", before}};
@@ -234,7 +234,7 @@ static void look_at_weights(const step *t)
             // clang-format off
             const form shifts[] = {
                 {"", "", L * LOG2E}, {"L_in_base_e", ": L in base e", L}, {"L_log2e_twice", ": L times log2(e) twice", L * LOG2E * LOG2E},
-                {"L_added", ": L is added", -L * LOG2E}, {"delta_for_L", ": that is delta", e.delta[q]},
+                {"L_added", ": L is added", -L * LOG2E},
                 {"L_scaled", ": L is multiplied by the scale", L * LOG2E * s2},
                 {"L_times_ln2", ": L is multiplied by ln(2), not log2(e)", L * LN2}, {"L_forgotten", ": nothing is", 0}};
             // clang-format on
@@ -244,9 +244,8 @@ static void look_at_weights(const step *t)
                     query_of(q), is.m, kernel, L * LOG2E);
             continue;
         }
-        char in[40];
-        snprintf(in, sizeof in, " in the kernel of %s", kernel);
-        if (!(count > 4 && see_slope(&fit_factor[by_keys], &is, s2, query_of(q), in)))
+        if (!(count > 4 && see_slope(&fit_factor[by_keys], &is, s2, query_of(q),
+                                     own(" in the kernel of dK and dV", " in the kernel of dQ"))))
             find(BY_EXPONENT, "", t->P ? own("recompute", "recompute for dQ") : "dS for dQ|recompute for dQ",
                  "P of query %d is not 2^(scale log2(e) S - L log2(e)) in the kernel of %s", query_of(q), kernel);
     }
@@ -287,16 +286,14 @@ static bool look_at_dS(const step *t)
         if (q < 0 || k < 0 || head_of_query(q) != k / s->kv_len) continue;
         const int at = i * S->cols + c;
         const double P = t->P ? t->P->a[at] : right_weight(S, i, c, q, k), x = t->dP->after[at], d = e.delta[q],
-                     raw = S->after[at], dS = t->dS->a[at];
+                     dS = t->dS->a[at];
         const double tolerance = fabs(P) * (fabs(x) + fabs(d)) * 0.012 + 1e-7 + 0.012 * fabs(dS);
         // clang-format off
         const form forms[] = {
             {"", "", P * (x - d)}, {"dS_without_delta", "P dP: delta is not subtracted", P * x},
             {"dS_parentheses", "P dP - delta: the parentheses are missing", P * x - d}, {"dS_plus_delta", "P (dP + delta)", P * (x + d)},
             {"dS_without_P", "dP - delta, without P", x - d}, {"dS_is_P", "P", P}, {"dS_is_dP", "dP", x},
-            {"dS_negative", "-P (dP - delta)", -P * (x - d)}, {"dS_P_and_dP_exchanged", "dP (P - delta)", x * (P - d)},
-            {"dS_scaled", "scale P (dP - delta)", s->scale * P * (x - d)},
-            {"dS_from_S", "S (dP - delta): S in the place of P", raw * (x - d)},
+            {"dS_negative", "-P (dP - delta)", -P * (x - d)},
             {"dS_0", "0", 0}};
         // clang-format on
         fit_see(&fit_dS[by_keys], dS, tolerance, FORMS(forms),

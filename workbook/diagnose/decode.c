@@ -21,11 +21,7 @@ static int page_forms(int b, int k, int used, form *forms)
     const form list[] = {
         {"", "", PAGE(at)}, {"first_sequence", "those that the table has for sequence 0", PAGE(k)},
         {"table_packed", "those of a table without the columns that a sequence does not use", PAGE(b * used + k)},
-        {"no_table", "pages 0, 1, 2 ...: the table is not asked", min_int(k, all)},
-        {"no_table_columns", "pages from b * max_pages on: the table is not asked", at},
-        {"column_of_tile", "those in the first columns alone: the column is counted in tiles of 64 keys, not in pages", in_tiles ? PAGE(at) : -1},
-        {"table_by_columns", "those of a table with a row a column: rows and columns are exchanged", PAGE(k * e.s->batch + b)},
-        {"one_column", "that in the first column alone", PAGE(b * most)}};
+        {"column_of_tile", "those in the first columns alone: the column is counted in tiles of 64 keys, not in pages", in_tiles ? PAGE(at) : -1}};
     // clang-format on
 #undef PAGE
     return copy_forms(forms, FORMS(list));
@@ -110,14 +106,12 @@ void look_at_packed_rows(const pairs *t)
 // Where the scale of a key is looked for, by each form; how many there are.
 static int place_forms(int raw, form *forms)
 {
-    const int size = page_size(), H = heads(), page = raw / H / size, head = raw % H, row = raw / H % size,
-              key = key_of(raw);
+    const int size = page_size(), H = heads(), page = raw / H / size, head = raw % H, row = raw / H % size;
     // clang-format off
     const form list[] = {
         {"", "", (page * H + head) * size + row}, {"scales_of_first_head", "they are those of key head 0", page * H * size + row},
         {"scales_of_first_rows", "they are those of the first keys of the page: the row in the page is left out",
-            (page * H + head) * size + row % 16},  // a tile's rows begin at a multiple of 16
-        {"scales_without_table", "the pages of the table are not used: they are those of the cache's first pages", (key / size * H + head) * size + row}};
+            (page * H + head) * size + row % 16}};  // a tile's rows begin at a multiple of 16
     // clang-format on
     return copy_forms(forms, FORMS(list));
 }
@@ -243,14 +237,13 @@ static size_t scale_count(void)
 }
 
 // With what a key's scores (A) and weights (B) are multiplied, by each form, of its own scales and those of the tile's first key.
-enum { USES = 10 };
+enum { USES = 9 };
 // clang-format off
 static const form use_forms[USES] = {
     {"", "", 0}, {"K_scale_forgotten", "scores are not multiplied by K's scale", 0},
     {"V_scale_on_scores", "scores are multiplied by V's scale, where K's is right", 0},
     {"V_scale_forgotten", "weights are not multiplied by V's scale", 0},
     {"K_scale_on_weights", "weights are multiplied by K's scale, where V's is right", 0},
-    {"both_scales_on_weights", "K's scale is multiplied into the weights, too", 0},
     {"K_scale_moved", "K's scale is multiplied into the weights, not into the scores", 0},
     {"scales_exchanged", "K's and V's scale are exchanged", 0},
     {"K_scale_of_first", "scores are multiplied by K's scale of the tile's first key", 0},
@@ -261,11 +254,10 @@ static const form use_forms[USES] = {
 static bool factors(int place, int use, const product *S, int c, double *A, double *B)
 {
     const int at = scale_at(place, S->b_row[c]), first = S->b_row[0] >= 0 ? scale_at(0, S->b_row[0]) : -1;
-    if (at < 0 || (size_t)at >= scale_count() || (use > 7 && first < 0)) return false;
+    if (at < 0 || (size_t)at >= scale_count() || (use > 6 && first < 0)) return false;
     const double k = e.K_scale[at], v = e.V_scale[at], k0 = e.K_scale[max_int(first, 0)],
                  v0 = e.V_scale[max_int(first, 0)];
-    const double by[USES][2] = {{k, v},     {1, v},     {v, v}, {k, 1},  {k, k},
-                                {k, k * v}, {1, k * v}, {v, k}, {k0, v}, {k, v0}};
+    const double by[USES][2] = {{k, v}, {1, v}, {v, v}, {k, 1}, {k, k}, {1, k * v}, {v, k}, {k0, v}, {k, v0}};
     *A = by[use][0], *B = by[use][1];
     return true;
 }
@@ -325,7 +317,6 @@ void look_at_scales(const record *r)
         // clang-format off
         const form of_l[] = {
             {"", "", L}, {"V_scale_in_l", "l is summed up after the weights were multiplied by V's scale", L + log(parts[0].V_scale)},
-            {"l_of_nothing", "nothing is added to l", -INFINITY},
             {"l_completed_in_each_tile", "l is four times as large: the sum of a row is completed in each tile, and once more at the end", L + log(4)}};
         // clang-format on
         fit_see(&fit_scaled_l, e.out[1][row], 0.01 + 0.002 * fabs(L), FORMS(of_l),

@@ -7,7 +7,6 @@
 // -v: prints the finding's id, too: tests/mistakes holds it against the mistake.
 // Exit status: 0 a mistake was named, 1 none, 2 could not run.
 #include "judge/worker_run.h"
-#include "judge/expect.h"
 #include "score/gaps.h"
 
 #include "asks.h"

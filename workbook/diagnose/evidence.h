@@ -62,8 +62,8 @@ enum { BY_WASTE = 60 };
 // `gaps`: where it can come from, "max|rescale", those of them that the problem has. id: of the form that pins it down, "" if none does.
 typedef struct finding {
     int rank;
-    char id[64], says[1400], shown[WB_CASE_TEXT];  // shown: the case
-    const char *gaps;
+    const char *id, *gaps;
+    char says[1400], shown[WB_CASE_TEXT];  // shown: the case
 } finding;
 extern finding best;  // the first step that is wrong, in all cases so far; rank 0: nothing was found
 
@@ -161,15 +161,11 @@ void block_of(const record *r, int n, int *low, int *high);
 
 // Queries and keys by the rows of their tensors: which query of its head, which head through all batches; likewise of a key. Keys of a paged
 // cache count in their sequence; of a page that no sequence has, NOBODYS_ROW.
-int query_of(int row);
-int head_of(int row);
-int key_of(int row);
-int key_head_of(int row);
-int right_key_head(int head);  // that query head `head` reads, through all batches
-int head_of_query(int row);    // which key head the query in this row of Q reads
-bool sees(int row, int j);     // whether the query in this row of Q sees key j of its sequence
-int keys_of(int row);          // how many keys that sequence has
-int all_rows(void);            // rows of Q
+int query_of(int row), head_of(int row), key_of(int row), key_head_of(int row);
+int right_key_head(int head);          // that query head `head` reads, through all batches
+int head_of_query(int row);            // which key head the query in this row of Q reads
+bool sees(int row, int j);             // whether the query in this row of Q sees key j of its sequence
+int keys_of(int row), all_rows(void);  // how many keys that sequence has; rows of Q
 
 // --------------------------------------------------------------------------------------------------------------------- walks
 

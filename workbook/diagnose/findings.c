@@ -14,17 +14,22 @@ void *allocate(size_t count, size_t size)
     exit(2);
 }
 
+// The sentence of a function that is called as printf is, into an array.
+#define WRITE(text, format)                                                                                            \
+    do {                                                                                                               \
+        va_list arguments;                                                                                             \
+        va_start(arguments, format);                                                                                   \
+        vsnprintf(text, sizeof(text), format, arguments);                                                              \
+        va_end(arguments);                                                                                             \
+    } while (0)
+
 void find(int rank, const char *id, const char *gaps, const char *format, ...)
 {
     if (best.rank && (best.rank < rank || (best.rank == rank && (*best.id || !*id)))) return;
     if (!worth_naming(gaps)) return;
-    best.rank = rank, best.gaps = gaps;
-    snprintf(best.id, sizeof best.id, "%s", id);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(best.says, sizeof best.says, format, arguments);
-    va_end(arguments);
-    snprintf(best.shown, sizeof best.shown, "%s", e.text);
+    best.rank = rank, best.id = id, best.gaps = gaps;
+    WRITE(best.says, format);
+    memcpy(best.shown, e.text, sizeof best.shown);
 }
 
 int copy_forms(form *to, const form *from, int count)
@@ -47,27 +52,18 @@ bool fit_add(fit *f, double seen, double tolerance, const form *forms, int count
     return wrong && f->wrong == 1;
 }
 
-static void keep(fit *f, const char *format, va_list arguments)
-{
-    if (*f->says) return;
-    vsnprintf(f->says, sizeof f->says, format, arguments);
-    snprintf(f->shown, sizeof f->shown, "%s", e.text);
-}
-
 void fit_says(fit *f, const char *format, ...)
 {
-    va_list arguments;
-    va_start(arguments, format);
-    keep(f, format, arguments);
-    va_end(arguments);
+    if (*f->says) return;
+    WRITE(f->says, format);
+    memcpy(f->shown, e.text, sizeof f->shown);
 }
 
 void fit_see(fit *f, double seen, double tolerance, const form *forms, int count, const char *format, ...)
 {
-    va_list arguments;
-    va_start(arguments, format);
-    if (fit_add(f, seen, tolerance, forms, count)) keep(f, format, arguments);
-    va_end(arguments);
+    if (!fit_add(f, seen, tolerance, forms, count) || *f->says) return;
+    WRITE(f->says, format);
+    memcpy(f->shown, e.text, sizeof f->shown);
 }
 
 const form *first_that_holds(const form *forms)
@@ -97,7 +93,7 @@ void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, 
 {
     const form *is = fit_form(f);
     if (!f->wrong) return;
-    snprintf(e.text, sizeof e.text, "%s", f->shown);
+    memcpy(e.text, f->shown, sizeof e.text);
     find(rank, is ? is->id : "", is ? gaps : others, "%s%s%s", f->says, is ? joint : "", is ? is->says : "");
 }
 
@@ -131,7 +127,7 @@ bool see_slope(fit *f, const exponent *is, double s2, int query, const char *whe
     const form slopes[] = {
         {"", "", s2}, {"scores_unscaled", "the scores as they are", 1}, {"without_log2e", "scale, without log2(e)", scale},
         {"without_scale", "log2(e), without scale", LOG2E}, {"log2e_twice", "log2(e) twice", s2 * LOG2E},
-        {"scale_twice", "scale twice", s2 * scale}, {"wrong_sign", "the wrong sign", -s2}};
+        {"wrong_sign", "the wrong sign", -s2}};
     // clang-format on
     fit_see(f, slope, 0.015 * fabs(slope), FORMS(slopes),
             "the weights of query %d%s are 2^(%.4g S - ...), where scale * log2(e) = %.4g belongs before S = q k",

@@ -8,22 +8,18 @@ static const block_mask *mask(void) { return &wb_case_mask_of(e.c)->lists; }
 static int q_tiles(void) { return (e.s->q_len - 1) / mask()->q_tile + 1; }
 
 // clang-format off
-enum { RIGHT, FIRST_MASK, NO_ENDS, TILES_OF_128, WHOLE_ENDS, WHOLE_FROM_0,
-       WHOLE_ALONE, PART_ALONE, NOT_LAST, STEPS_ARE_TILES, HALF_TWICE, UNDIVIDED, UNREDUCED, EXCHANGED, READINGS };
+enum { RIGHT, FIRST_MASK, NO_ENDS, TILES_OF_128, WHOLE_FROM_0,
+       WHOLE_ALONE, PART_ALONE, NOT_LAST, STEPS_ARE_TILES, HALF_TWICE, READINGS };
 static const form list_forms[READINGS] = {
     [RIGHT] = {"", "", 0}, [FIRST_MASK] = {"first_mask", "it takes the lists of the first mask for all sequences", 0},
     [NO_ENDS] = {"starts_without_end", "it takes a mask to have as many starts as tiles of queries: there is one more, the end", 0},
     [TILES_OF_128] = {"tiles_of_128", "it looks for queries in tiles of 128, where the mask has tiles of q_tile", 0},
-    [WHOLE_ENDS] = {"end_as_count", "it takes the end of the list of whole tiles for its length", 0},
     [WHOLE_FROM_0] = {"whole_from_first", "it reads the list of whole tiles from the beginning of its array", 0},
     [WHOLE_ALONE] = {"whole_alone", "it leaves out the tiles that are seen in part", 0},
     [PART_ALONE] = {"part_alone", "it leaves out the tiles that are seen whole", 0},
     [NOT_LAST] = {"last_part_left", "it leaves out the last tile that is seen in part", 0},
     [STEPS_ARE_TILES] = {"steps_are_tiles", "it counts a tile as one step where it takes two", 0},
-    [HALF_TWICE] = {"first_half_twice", "it begins both steps of a tile at its first key", 0},
-    [UNDIVIDED] = {"index_not_divided", "it takes each step for a tile of its own where it looks into the list", 0},
-    [UNREDUCED] = {"part_step_not_reduced", "it counts tiles in part from the first step of all, not from the first of theirs", 0},
-    [EXCHANGED] = {"lists_exchanged", "it takes the lists of whole tiles and of tiles in part for each other", 0}};
+    [HALF_TWICE] = {"first_half_twice", "it begins both steps of a tile at its first key", 0}};
 // clang-format on
 
 // The first keys of all steps of a block, by this form, into `keys`, and where in the list of tiles in part each stands, or -1. Returns
@@ -31,25 +27,20 @@ static const form list_forms[READINGS] = {
 static int steps_by(int as, int b, int block_row, int BC, int *keys, int *place, int room)
 {
     const block_mask *m = mask();
-    const bool swap = as == EXCHANGED;
-    const int per_mask = q_tiles() + (as != NO_ENDS), all = m->masks * (q_tiles() + 1);
-    const int list =
-        (m->masks > 1 && as != FIRST_MASK ? b : 0) * per_mask + block_row / (as == TILES_OF_128 ? 128 : m->q_tile);
+    const int per_mask = q_tiles() + (as != NO_ENDS), all = m->masks * (q_tiles() + 1),
+              of_mask = as == FIRST_MASK ? 0 : b;
+    const int list = (m->masks > 1 ? of_mask : 0) * per_mask + block_row / (as == TILES_OF_128 ? 128 : m->q_tile);
     if (list + 1 >= all) return -1;
-    const int *whole = swap ? m->part_start : m->whole_start, *part = swap ? m->whole_start : m->part_start;
-    const int w0 = as == WHOLE_FROM_0 ? 0 : whole[list], p0 = part[list];
-    const int all_wholes = whole[list + 1] - (as == WHOLE_ENDS ? 0 : whole[list]), in_part = part[list + 1] - p0;
-    const int wholes = as == PART_ALONE ? 0 : all_wholes,
-              parts = as == WHOLE_ALONE ? 0 : in_part - (as == NOT_LAST && in_part);
+    const int *whole = m->whole_start + list, *part = m->part_start + list, in_part = part[1] - part[0];
+    const int w0 = as == WHOLE_FROM_0 ? 0 : whole[0], wholes = as == PART_ALONE ? 0 : whole[1] - whole[0];
+    const int parts = as == WHOLE_ALONE ? 0 : in_part - (as == NOT_LAST && in_part);
     const int per_tile = 64 / BC, per_turn = as == STEPS_ARE_TILES ? 1 : per_tile, whole_steps = wholes * per_turn;
     for (int turn = 0; turn < whole_steps + parts * per_turn; turn++) {
         const bool is_whole = turn < whole_steps;
-        const int n = is_whole || as == UNREDUCED ? turn : turn - whole_steps;
-        const int at = (is_whole ? w0 : p0) + (as == UNDIVIDED ? n : n / per_tile);
-        const int *from = is_whole != swap ? m->whole : m->part;
-        if (at >= (from == m->whole ? m->whole_start : m->part_start)[all - 1] || turn >= room) return -1;
-        keys[turn] = from[at] * 64 + (as == HALF_TWICE ? 0 : turn % per_tile * BC);
-        place[turn] = from == m->part ? at : -1;
+        const int at = is_whole ? w0 + turn / per_tile : part[0] + (turn - whole_steps) / per_tile;
+        if (at >= (is_whole ? m->whole_start : m->part_start)[all - 1] || turn >= room) return -1;
+        keys[turn] = (is_whole ? m->whole : m->part)[at] * 64 + (as == HALF_TWICE ? 0 : turn % per_tile * BC);
+        place[turn] = is_whole ? -1 : at;
     }
     return whole_steps + parts * per_turn;
 }
@@ -57,9 +48,8 @@ static int steps_by(int as, int b, int block_row, int BC, int *keys, int *place,
 // Whether a query of the block sees one of these keys.
 static bool any_seen(int head, int low, int high, int key, int BC)
 {
-    for (int i = low; i <= high; i++)
-        for (int c = 0; c < BC; c++)
-            if (sees(head * e.s->q_len + i, key + c)) return true;
+    EACH_PAIR (i, high - low + 1, c, BC)
+        if (sees(head * e.s->q_len + low + i, key + c)) return true;
     return false;
 }
 
@@ -204,7 +194,7 @@ void look_at_bits(const pairs *t)
 void conclude_lists(void)
 {
     const form *list = fit_form(&fit_lists), *bits = fit_form(&fit_bits);
-    const bool by_key = is_one_of(list, "first_half_twice index_not_divided part_step_not_reduced");
+    const bool by_key = is_one_of(list, "first_half_twice");
     const bool by_load = is_one_of(bits, "bits_of_first_half bits_of_first_tile bits_of_steps");
     if (list || more_than_skipped)
         fit_conclude(&fit_lists, BY_WALK, by_key ? "first key" : "lists", "lists|first key", ": ");

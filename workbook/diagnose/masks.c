@@ -95,7 +95,7 @@ static verdict verdict_of(mask_kind kind, const kept_tile *k, int r, int c)
         {"window_one_more", "j < i - W", j < i - W}, {"window_one_less", "j <= i - W + 1", j <= i - W + 1},
         {"window_reversed", "j > i - W", j > i - W}, {"window_reversed_equal", "j >= i - W", j >= i - W},
         {"window_of_block", "j <= the block's first query - W", j <= block_i - W},
-        {"window_half", "j <= i - W / 2", j <= i - W / 2}, {"window_half_up", "j <= i - (W + 1) / 2", j <= i - (W + 1) / 2},
+        {"window_half_up", "j <= i - (W + 1) / 2", j <= i - (W + 1) / 2},
         {"window_plus_sinks", "j <= i - W - sinks", j <= i - W - sinks}, {"window_minus_sinks", "j <= i - W + sinks", j <= i - W + sinks}};
     const form no_sink[] = {  // of what is too old: which of it is hidden
         {"", "j >= sinks", j >= sinks}, {"sinks_hidden", "", true}, {"one_sink_more", "j > sinks", j > sinks},
@@ -111,15 +111,14 @@ static verdict verdict_of(mask_kind kind, const kept_tile *k, int r, int c)
     return v;
 }
 
-// How the parts are put together: the first need no window, the last need sinks.
-enum { WITHOUT_WINDOW = 2, WITHOUT_SINKS = 3, SHAPES = 5 };
+// How the parts are put together. Without sinks there is one way.
+enum { RIGHT, BRACKETS, OR_FOR_AND, SHAPES };
 static form shape_of(int shape, bool after, bool before, bool no_sink)
 {
     // clang-format off
     const form shapes[SHAPES] = {
-        {"", "%s or (%s and %s)", after || (before && no_sink)}, {"inverted", "not (%s or (%s and %s))", !(after || (before && no_sink))},
-        {"and_for_or", "%s and %s and %s", after && before && no_sink},
-        {"brackets", "(%s or %s) and %s", (after || before) && no_sink}, {"or_for_and", "%s or %s or %s", after || before || no_sink}};
+        {"", "%s or (%s and %s)", after || (before && no_sink)}, {"brackets", "(%s or %s) and %s", (after || before) && no_sink},
+        {"or_for_and", "%s or %s or %s", after || before || no_sink}};
     // clang-format on
     return shapes[shape];
 }
@@ -229,14 +228,11 @@ static void describe(const rule *u, char *text, size_t size)
     if (!e.problem->window) V = "";
     if (!e.problem->sinks) S = "";
     char old[160];
-    const bool both = *V && *S && u->shape != 3;
+    const bool both = *V && *S && u->shape != BRACKETS;
     const char *alone = u->part[BEFORE] ? "" : S;
     snprintf(old, sizeof old, both ? "(%s and %s)" : "%s%s", *V ? V : alone, both ? S : "");
-    if (u->shape < WITHOUT_WINDOW)
-        snprintf(text, size, "%s%s%s%s%s", u->shape ? "not (" : "", C, *C && *old ? " or " : "",
-                 *C || *old ? old : "never", u->shape ? ")" : "");
-    else if (u->shape == 2 && !*S)
-        snprintf(text, size, "%s and %s", C, V);
+    if (u->shape == RIGHT)
+        snprintf(text, size, "%s%s%s", C, *C && *old ? " or " : "", *C || *old ? old : "never");
     else
         snprintf(text, size, shape_of(u->shape, 0, 0, 0).says, *C ? C : "never", *V ? V : "never", *S ? S : "always");
 }
@@ -245,10 +241,9 @@ static void describe(const rule *u, char *text, size_t size)
 static int search(bool bare, rule found[2])
 {
     const bool window = e.problem->window, sinks = e.problem->sinks;
-    const int shapes = sinks ? SHAPES : window ? WITHOUT_SINKS : WITHOUT_WINDOW;
     const int befores = window ? parts[BEFORE].count - (sinks ? 0 : 2) : 1;
     for (int most = 0, some = 0; most <= 2 && !some; most++) {
-        for (int shape = 0; shape < shapes; shape++)
+        for (int shape = 0; shape < (sinks ? SHAPES : 1); shape++)
             for (int after = 0; after < parts[AFTER].count; after++)
                 for (int before = 0; before < befores; before++)
                     for (int no_sink = 0; no_sink < (sinks ? parts[NO_SINK].count : 1); no_sink++) {
@@ -279,7 +274,6 @@ static const form *place_of(mask_kind kind)
             {"runs_from_first_key", "only where the tile's first key comes after its first query: its last key may, too", k0 > q0 || old},
             {"runs_after_the_block", "only where a key comes after the block's last query: the block's first query sees less", k1 > t->last_query || old},
             {"runs_on_the_diagonal", "only where a key comes after a query: the edge of the window is not asked for", after},
-            {"runs_at_the_window", "only where a key is too old for a query: the diagonal is not asked for", old},
             {"window_by_first_query", "at the window's edge only where the tile's first key is too old for its first query: the last query's window begins later", after || k0 <= q0 - W},
             {"window_by_last_key", "at the window's edge only where the tile's last key is too old for its last query: it is the first key that is too old first", after || k1 <= q1 - W},
             {"window_if_all_are_old", "at the window's edge only where all keys are too old for all queries", after || k1 <= q0 - W},

@@ -11,29 +11,23 @@ static int dsinks_forms(int h, int b, int i, form *forms)
 {
     const int N = e.s->q_len, H = e.s->q_heads, Hkv = e.s->kv_heads, B = e.s->batch, row = (b * H + h) * N + i;
     const int thread = i % 1024, warp = thread / 32;
-    const double s = e.sink_logits[h], L = e.L[row], delta = e.delta[row], x = exp(s - L), right = term_of(h, row);
+    const double s = e.sink_logits[h], L = e.L[row], delta = e.delta[row], right = term_of(h, row);
     // clang-format off
     const form list[] = {
         {"", "", right}, {"dsinks_plus", "the sum has the wrong sign", -right},
         {"dsinks_base_2", "2^ takes s - L, which is to base e", -exp2(s - L) * delta},
         {"dsinks_L_base_e", "2^ takes s log2(e) - L: L has to be multiplied by log2(e), too", -exp2(s * LOG2E - L) * delta},
-        {"dsinks_s_base_e", "2^ takes s - L log2(e): s has to be multiplied by log2(e), too", -exp2(s - L * LOG2E) * delta},
         {"dsinks_scaled", "s is multiplied by scale, which it is not to be", -exp(s * e.s->scale - L) * delta},
         {"dsinks_no_L", "L is not subtracted from s", -exp(s) * delta},
         {"dsinks_no_weight", "it is the sum of delta alone, without exp(s - L)", -delta},
-        {"dsinks_no_delta", "it is the sum of exp(s - L) alone, without delta", -x},
         {"dsinks_times_scale", "the sum is multiplied by scale", right * e.s->scale},
         {"dsinks_of_first_head", "s is that of head 0", -exp(e.sink_logits[0] - L) * delta},
         {"dsinks_of_key_head", "s has the number of the key head", -exp(e.sink_logits[h / (H / Hkv)] - L) * delta},
         {"zero_is_no_logit", "a logit of 0 counts as none", s == 0 ? 0 : right},
         {"dsinks_apart", "exp(s) and exp(-L) are taken one by one, and overflow", -(float)((float)exp(s) * (float)exp(-L)) * delta},
         {"dsinks_first_batch", "the first sequence of the batch alone counts", b == 0 ? right : 0},
-        {"dsinks_rows_of_first_batch", "the rows of the first sequence are read for all", term_of(h, h * N + i)},
-        {"dsinks_key_heads", "a sequence is taken to have as many heads as there are key heads", term_of(h, (b * Hkv + h) * N + i)},
         {"dsinks_first_rows", "the first 1024 rows of a head alone count", i < 1024 ? right : 0},
-        {"dsinks_first_thread", "the rows of the first thread alone count", thread == 0 ? right : 0},
         {"dsinks_first_warp", "the rows of the first warp alone count", warp == 0 ? right : 0},
-        {"dsinks_whole_rounds", "the rows behind the last whole round of 1024 are left out", i < N / 1024 * 1024 ? right : 0},
         {"dsinks_mean", "it is divided by the number of rows", right / (N * B)}};
     // clang-format on
     return copy_forms(forms, FORMS(list));
@@ -59,8 +53,7 @@ void look_at_dsinks(void)
 
 void conclude_dsinks(void)
 {
-    const bool sum =
-        is_one_of(fit_form(&fit_dsinks), "dsinks_first_thread dsinks_first_warp dsinks_whole_rounds dsinks_mean");
+    const bool sum = is_one_of(fit_form(&fit_dsinks), "dsinks_first_warp dsinks_mean");
     const char *both = "rows of the head|sum of the block";
     fit_conclude(&fit_dsinks, BY_END, sum ? both : "rows of the head", both, ": ");
 }

@@ -48,9 +48,9 @@ static double subtracted(const step *t, int i, int *weights)
     if (count == 0) return NAN;
     const exponent is = exponent_of(x, y, count, s2, e.problem->on_host ? 2e-3 : 0.012);
     if (is.one) return is.m;
-    const double close = is.close;
     bool by_lanes = !e.problem->on_host && fmin(fmin(in_lane[0], in_lane[1]), fmin(in_lane[2], in_lane[3])) >= 3;
-    for (int n = 0; n < count; n++) by_lanes &= fabs(x[n] * s2 - y[n] - lane[lane_of[n]] / in_lane[lane_of[n]]) < close;
+    for (int n = 0; n < count; n++)
+        by_lanes &= fabs(x[n] * s2 - y[n] - lane[lane_of[n]] / in_lane[lane_of[n]]) < is.close;
     if (by_lanes)
         find(BY_EXPONENT, "max_of_a_lane", "rescale|max|softmax",
              "query %d subtracts different numbers from the scores of one tile, each lane its own: the maximum is not "
@@ -65,7 +65,7 @@ static double subtracted(const step *t, int i, int *weights)
 }
 
 // What the sink's term is of exp(L), by each form: L and l of the keys alone. Returns how many forms there are.
-static int logit_forms(int head, double L, double l, int tiles, form *forms)
+static int logit_forms(int head, double L, double l, form *forms)
 {
     const float *logits = e.sink_logits;
     const int heads = e.s->q_heads, h = head % heads;
@@ -76,10 +76,8 @@ static int logit_forms(int head, double L, double l, int tiles, form *forms)
         {"logit_scaled", ": the logit is multiplied by scale, which it is not to be", exp(s * scale - L)},
         {"logit_as_base_2", ": 2^ takes the logit, which is to base e", exp(s * LN2 - L)},
         {"logit_log2e", ": e^ takes the logit times log2(e)", exp(s * LOG2E - L)},
-        {"logit_of_first_head", ": it is the logit of head 0", exp(logits[0] - L)},
         {"logit_of_key_head", ": it is the logit with the number of the key head", exp(key - L)},
         {"logit_in_lanes", ": the logit's term is in it four times, once for each lane of a row", 4 * term},
-        {"logit_in_tiles", ": the logit's term is in it once for each tile", tiles * term},
         {"logit_exp2", ": 2^ takes logit - L, which is to base e", exp2(s - L)},
         {"logit_without_m", ": exp(logit) is added as it is: l is a sum under the maximum m, which has to be subtracted there, too",
             exp(s) / l},
@@ -110,7 +108,7 @@ static void look_at_maximum(int q, int t, double m, double before, double all, c
     const form forms[] = {
         {"", "", run}, {"max_of_this_tile", ": that is the largest of this tile alone", top},
         {"old_max", ": that was the largest before this tile", old},
-        {"max_of_first_tile", ": that is the largest of the first tile, which is never updated", runs[0]}, {"no_max", ": nothing is subtracted", 0},
+        {"no_max", ": nothing is subtracted", 0},
         {"max_scaled_with_the_old", ": old maximum and tile's maximum are compared before, and then both multiplied, by scale * log2(e); the old one had it",
             fmax(before, top / s2) * s2},
         {"max_unscaled", ": that is the largest S = q k, which has to be multiplied by scale * log2(e), too", run / s2},
@@ -119,8 +117,6 @@ static void look_at_maximum(int q, int t, double m, double before, double all, c
         {"max_without_scale", ": scale is missing in it", run / scale},
         {"min_for_max", ": that is the smaller of the old maximum and that of this tile", isfinite(before) ? fmin(before, top) : NAN},
         {"max_from_0", ": the maximum begins at 0, which is larger", fmax(run, 0)},
-        {"tile_max_unscaled", ": the largest S = q k of this tile is compared with the old maximum before it is multiplied by scale * log2(e)",
-            fmax(before, top / s2)},
         {"max_before_mask", ": that is the largest of all scores of the tiles, hidden ones too", all}};
     // clang-format on
     const bool fresh = fabs(m - run) < 0.012 + 1e-4 * fabs(run);
@@ -161,7 +157,6 @@ static void look_at_rescaling(int q, int t, const step *from, const step *to, in
             delta > -8 && fabs(factor - 1) < 0.01 ? factor : right},
         {"O_begins_anew", ": O begins anew", 0}, {"rescaled_upside_down", ": old and new maximum are exchanged", 1 / right},
         {"rescaled_twice", ": that is done twice", right * right},
-        {"rescaled_as_base_e", ": 2^ takes a difference in base e", exp2(delta * LN2)},
         {"rescaled_by_exp", ": e^ takes a difference in base 2", exp2(delta * LOG2E)},
         {"rescaled_by_l", ": O is divided by l in each tile", right / l},
         {"alpha_of_first_row", ": that is the factor of the first row of the tile", i ? of_first[t] : right}};
@@ -183,7 +178,7 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
         n == 1 ? "finalize|accumulate|softmax|empty rows" : "finalize|accumulate|rescale|softmax|empty rows";
     const double L_keys = (end + log2(l)) * LN2;
     form terms[MAX_FORMS] = {0};
-    const int term_count = e.sink_logits ? logit_forms(head_of(row), L_keys, l, n, terms) : 0;
+    const int term_count = e.sink_logits ? logit_forms(head_of(row), L_keys, l, terms) : 0;
     const double term = terms[0].is;
     if (!isfinite(size)) {
         find(BY_SUM, "", where, "O of query %d is not finite, though the sum of its weights is %.4g", q, l);
@@ -211,7 +206,7 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
             find(BY_SUM, "", where, "what comes out as O of query %d is not the sum of P V divided by one number", q);
         return;
     }
-    const bool sink = e.sink_logits;
+    const double right = L_keys + log1p(term), log_l = log(l), m = end * LN2;  // m: in base e
     // clang-format off
     const form sums[] = {
         {"", "", l}, {"not_divided", ": it is not divided", 1}, {"multiplied_by_l", ": it is multiplied by l", 1 / l},
@@ -221,9 +216,16 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
         {"l_without_last_tile", ": l lacks the last tile", seen->late}, {"l_rescaled_twice", ": l was rescaled twice in each tile", seen->twice},
         {"l_of_raw_scores", ": that is the sum of S = q k, not of its weights", seen->raw},
         {"l_of_old_max", ": the tile's weights were added to l under the old maximum", seen->under_old}};
+    const form forms[] = {
+        {"", "", right}, {"L_in_base_2", ": that is in base 2", end + log2(l)},
+        {"L_half_in_base_2", ": log2(l) has to be multiplied by ln(2), too", m + log2(l)},
+        {"L_m_in_base_2", ": m has to be multiplied by ln(2)", end + log_l}, {"L_is_m", ": log(l) is missing", m},
+        {"L_without_m", ": m is missing", log_l},
+        {"L_minus_log", ": log(l) is subtracted", m - log_l},
+        {"L_log2_unscaled", ": m is divided by scale * log2(e)", (end / s2 + log2(l)) * LN2}};
     // clang-format on
     for (int f = 0; f < term_count; f++) terms[f].is = (float)(l * (1 + terms[f].is));  // float32 overflows early
-    if (!sink)
+    if (!e.sink_logits)
         fit_see(&fit_l, used, 0.012 * fabs(used), FORMS(sums),
                 "the weights of query %d sum up to %.4g, but O is divided by %.4g", q, l, used);
     else if (isfinite(term))
@@ -231,20 +233,10 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
                 "the weights of query %d sum up to %.4g; with the sink's term that is %.4g, but O is divided by %.4g",
                 q, l, l * factor, used);
     if (O_wrong || !e.out[1]) return;
-    const double L = e.out[1][row], right = L_keys + log1p(term), log_l = log(l), m = end * LN2;  // m: in base e
-    // clang-format off
-    const form forms[] = {
-        {"", "", right}, {"L_in_base_2", ": that is in base 2", end + log2(l)},
-        {"L_half_in_base_2", ": log2(l) has to be multiplied by ln(2), too", m + log2(l)},
-        {"L_m_in_base_2", ": m has to be multiplied by ln(2)", end + log_l}, {"L_is_m", ": log(l) is missing", m},
-        {"L_without_m", ": m is missing", log_l}, {"L_without_log", ": l is added, not its logarithm", m + l},
-        {"L_minus_log", ": log(l) is subtracted", m - log_l}, {"L_is_m_base_2", ": that is m alone, in base 2", end},
-        {"L_divided_by_ln2", ": it is divided by ln(2), where it has to be multiplied", (end + log2(l)) / LN2},
-        {"L_log2_unscaled", ": m is divided by scale * log2(e)", (end / s2 + log2(l)) * LN2}};
-    // clang-format on
-    if (sink) logit_forms(head_of(row), L_keys, l, n, terms);
+    const double L = e.out[1][row];
+    if (e.sink_logits) logit_forms(head_of(row), L_keys, l, terms);
     for (int f = 0; f < term_count; f++) terms[f].is = L_keys + log1p(terms[f].is);
-    if (!sink)
+    if (!e.sink_logits)
         fit_see(&fit_L, L, 0.004 + 0.003 * fabs(right), FORMS(forms),
                 "O of query %d is right, and its L should be ln(2) (m + log2(l)) = %.4g with m = %.4g and l = "
                 "%.4g, but is %.4g",
@@ -269,13 +261,6 @@ static void look_at_row(int i)
         double tile = -INFINITY, weights = 0, scores = 0;
         int visible = 0, given = 0;
         if (!PV) return;
-        if (t == 0 && isnan(PV->before[i * e.s->head_dim])) {
-            find(BY_RESCALING, "rescaled_by_nan", "rescale|max|softmax",
-                 "O of query %d is 0 before its first tile, but rescaled it is NaN: the factor is not finite, where it "
-                 "should be 2^(old maximum - new maximum)",
-                 q);
-            return;
-        }
         for (int c = 0; c < S->cols; c++) {
             const double score = S->after[i * S->cols + c] * s2;
             weights += PV->a[i * PV->depth + c], all = fmax(all, score);
@@ -321,20 +306,14 @@ void look_at_softmax(const record *r)
     }
 }
 
-// In which gap l, or what is divided by it, is as this form says.
-static const char *gaps_of_sum(const form *is)
-{
-    const char *id = is ? is->id : "";
-    if (strstr(id, "rescaled") || strstr(id, "old_max")) return "rescale|accumulate|softmax";
-    if (strstr(id, "divided") || strstr(id, "multiplied")) return "finalize|empty rows";
-    return strstr(id, "tile") || strstr(id, "scores") || strstr(id, "keys")
-               ? "accumulate|rescale|softmax"
-               : "finalize|accumulate|rescale|softmax|empty rows";
-}
-
 void conclude_softmax(void)
 {
-    const char *all = "max|rescale|accumulate|softmax", *sum = gaps_of_sum(fit_form(&fit_l));
+    const char *all = "max|rescale|accumulate|softmax", *sum = "finalize|accumulate|rescale|softmax|empty rows";
+    const form *l = fit_form(&fit_l);
+    if (is_one_of(l, "not_divided multiplied_by_l"))
+        sum = "finalize|empty rows";
+    else if (l && !is_one_of(l, "l_completed_twice"))
+        sum = "accumulate|rescale|softmax";
     fit_conclude(&fit_slope, BY_EXPONENT, "accumulate|softmax", "accumulate|softmax", ": that is ");
     fit_conclude(&fit_m, BY_MAXIMUM, all, all, "");
     fit_conclude(&fit_alpha, BY_RESCALING, "rescale|softmax|overlap", "rescale|max|accumulate|softmax|overlap", "");

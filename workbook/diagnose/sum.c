@@ -7,22 +7,18 @@ enum { MOST_ROWS = 64, MOST_COLS = 1200, WIDE = 8 };
 static bool (*run)(int rows, int cols, wb_input input, int seed, float *y);
 static float y[MOST_ROWS];  // as it was run last
 
-// Numbers as "3, 5 to 9", as many as there is room for.
-static void list(const bool *in, int count, char *text, size_t size)
+// Numbers as "3, 5 to 9", as many as there is room for. Stays until the next call.
+static const char *list(const bool *in, int count, size_t room)
 {
-    size_t at = 0;
+    static char text[200];
     *text = 0;
-    for (int n = 0; n < count; n++) {
+    for (int n = 0, last; n < count; n = last + 1) {
+        for (last = n; in[n] && last + 1 < count && in[last + 1]; last++) continue;
         if (!in[n]) continue;
-        int last = n;
-        while (last + 1 < count && in[last + 1]) last++;
-        if (at + 40 > size) {
-            snprintf(text + at, size - at, " ...");
-            return;
-        }
-        at += (size_t)snprintf(text + at, size - at, last > n ? "%s%d to %d" : "%s%d", at ? ", " : "", n, last);
-        n = last;
+        if (strlen(text) + 40 > room) return APPEND(text, " ..."), text;
+        APPEND(text, last > n ? "%s%d to %d" : "%s%d", *text ? ", " : "", n, last);
     }
+    return text;
 }
 
 // Rows that no thread has written. A block takes ROWS of them, WIDE apart, WIDE blocks the rows between.
@@ -42,14 +38,12 @@ static bool is_stored(int row, int rows, int blocks, int first_of_group, int fir
 static bool look_at_rows(int rows, int cols)
 {
     bool lost[MOST_ROWS] = {false}, some = false;
-    char text[200];
     if (!run(rows, cols, WB_DIGITS, 0, y)) return false;
     for (int i = 0; i < rows; i++) {
         uint32_t bits;
         memcpy(&bits, &y[i], sizeof bits);
         some |= lost[i] = bits == 0xffffffffu;
     }
-    list(lost, rows, text, sizeof text);
     form is = {"rows_lost", "", 0};
     bool fits[MAX_FORMS];
     memset(fits, true, sizeof fits);
@@ -61,7 +55,6 @@ static bool look_at_rows(int rows, int cols)
                 is_stored(i, rows, blocks, WIDE * ROWS, ROWS, WIDE, ROWS)},
             {"stored_side_by_side", ": a block's sums are stored in rows that follow one another, where its rows lie 8 apart",
                 is_stored(i, rows, blocks, all, 1, 1, ROWS)},
-            {"one_row_of_block", ": each block stores the first of its rows alone", is_stored(i, rows, blocks, all, 1, WIDE, 1)},
             {"blocks_rounded_down", ": there are no blocks for the rows behind the last whole 32",
                 is_stored(i, rows, rows / all * WIDE, all, 1, WIDE, ROWS)},
             {"blocks_without_wide", ": there is one block for each 32 rows, where 8 are needed", is_stored(i, rows, groups, all, 1, WIDE, ROWS)}};
@@ -71,7 +64,8 @@ static bool look_at_rows(int rows, int cols)
     }
     if (some)
         find(BY_ROWS, is.id, "launch|who|reduce|store",
-             "of %d rows with %d columns these are never written, or NaN: %s%s", rows, cols, text, is.says);
+             "of %d rows with %d columns these are never written, or NaN: %s%s", rows, cols, list(lost, rows, 200),
+             is.says);
     return !some;
 }
 
@@ -92,10 +86,7 @@ static int count_forms(int j, int head, int tail, form *forms)
         {"upper_lanes_lost", "lanes 16 to 31 of each warp are left out of the sum", lane < 16},
         {"odd_lanes_lost", "every second lane is left out of the sum: its last step is missing", lane % 2 == 0},
         {"lane_0_alone", "lane 0 of each warp alone counts", lane == 0}, {"first_warp_alone", "the first warp alone counts", thread < 32},
-        {"last_warp_lost", "the last warp is left out", thread < THREADS - 32}, {"thread_0_alone", "the first thread alone counts", thread == 0},
-        {"one_round", "each thread takes one load: the loop over the rest is missing", !in || load < THREADS},
-        {"first_of_each_load", "the first column of each load alone counts", !in || of_load == 0},
-        {"last_of_each_load", "the last column of each load is left out", !in || of_load != WIDE - 1},
+        {"last_warp_lost", "the last warp is left out", thread < THREADS - 32},
         {"last_of_each_load_alone", "the last column of each load alone counts: each is assigned over the one before",
             !in || of_load == WIDE - 1}};
     // clang-format on
@@ -147,11 +138,9 @@ static bool look_at_counts(int rows, int cols)
         for (int j = head; j < tail; j++) by_load &= counts[i][j] == counts[i][head + (j - head) / WIDE * WIDE];
         if (!some) continue;
         if (!run(rows, cols, WB_ROW_NUMBERS, first, y) || y[i] != (float)(counts[i][first] * (i + 1))) return true;
-        char text[120], what[400] = "";
-        if (some_none) list(none, cols, text, sizeof text), APPEND(what, "leaves out columns %s", text);
-        if (some_many)
-            list(many, cols, text, sizeof text),
-                APPEND(what, "%scounts more than once columns %s", *what ? " and " : "", text);
+        char what[400] = "";
+        if (some_none) APPEND(what, "leaves out columns %s", list(none, cols, 120));
+        if (some_many) APPEND(what, "%scounts more than once columns %s", *what ? " and " : "", list(many, cols, 120));
         if (head > 0 || tail < cols)
             APPEND(what, " (%d columns stand before its first whole load, %d behind the last)", head, cols - tail);
         const char *id = some_many && !some_none ? "columns_twice" : "columns_lost";
@@ -174,22 +163,15 @@ static void look_at_sources(int rows, int cols)
             if (y[i] == (float)(i + 1)) continue;
             for (int other = head; other < head + (cols - head) / WIDE * WIDE && ends; other++)
                 ends = run(rows, cols, WB_ROW_NUMBERS, other, y) && y[i] == (float)(i + 1);
-            char one[80];
-            snprintf(one, sizeof one, "takes column %d from row %d", j, from);
-            // clang-format off
-            const form forms[] = {
-                {"next_row_too", "has column %d of the next row in it, too", from == 2 * i + 2},
-                {"ends_of_other_rows", "has column %d of other rows in it, and all that are in whole loads from its own", ends},
-                {"row_of_another", one, from >= 0 && from < rows}, {"other_rows_too", "has column %d of other rows in it", true}};
-            // clang-format on
-            const form *is = first_that_holds(forms);
-            char has[120];
-            snprintf(has, sizeof has, is->says, j);
-            find(BY_SOURCE, is->id,
-                 is == forms       ? "load|ends"
-                 : is == forms + 1 ? "ends"
-                                   : "who|reduce|store",
-                 "with %d rows of %d columns, y[%d] %s", rows, cols, i, has);
+            const bool one = !ends && from >= 0 && from < rows;
+            char row[80] = "of other rows in it";
+            if (one) snprintf(row, sizeof row, "from row %d", from);
+            find(BY_SOURCE,
+                 ends  ? "ends_of_other_rows"
+                 : one ? "row_of_another"
+                       : "other_rows_too",
+                 ends ? "ends" : "who|reduce|store", "with %d rows of %d columns, y[%d] %s column %d %s%s", rows, cols,
+                 i, one ? "takes" : "has", j, row, ends ? ", and all that are in whole loads from its own" : "");
             return;
         }
         if (!run(rows, cols, WB_COLUMN_NUMBERS, j, y)) return;
@@ -210,19 +192,17 @@ static bool look_at_numbers(int rows, int cols)
     double want = 0;
     if (!run(rows, cols, WB_NORMAL, 7, y)) return false;
     for (int i = rows; i-- > 0;) {
-        double sum = 0, x = 0, w = 0, xx = 0, rounded = 0, size = 0;
+        double sum = 0, x = 0, w = 0, xx = 0, size = 0;
         for (int j = 0; j < cols; j++) {
             const double a = e.x[i * cols + j], b = e.w[j];
-            sum += a * b, x += a, w += b, xx += a * a, size += fabs(a * b),
-                rounded += wb_from_bf16(wb_to_bf16((float)(a * b)));
+            sum += a * b, x += a, w += b, xx += a * a, size += fabs(a * b);
         }
         const double tolerance = 4e-6 * size + 1e-6 * fabs(y[i]);
         // clang-format off
         const form forms[] = {
             {"", "", sum}, {"w_forgotten", "it is the sum over x, without w", x}, {"x_forgotten", "it is the sum over w, without x", w},
-            {"x_squared", "it is the sum over x * x", xx}, {"mean_of_the_row", "it is divided by the number of columns", sum / cols},
-            {"y_in_bf16", "it is that, rounded to bfloat16", wb_from_bf16(wb_to_bf16((float)sum))},
-            {"products_in_bf16", "each product is rounded to bfloat16 before it is added", rounded}};
+            {"x_squared", "it is the sum over x * x", xx},
+            {"y_in_bf16", "it is that, rounded to bfloat16", wb_from_bf16(wb_to_bf16((float)sum))}};
         // clang-format on
         fit_add(&f, y[i], tolerance, FORMS(forms));
         coarse += y[i] == wb_from_bf16(wb_to_bf16(y[i])), nan += isnan(y[i]);

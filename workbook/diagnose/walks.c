@@ -111,10 +111,9 @@ static void read_blocks(const record *r, bool keys)
                 blocks[k].begin = min_int(blocks[k].begin, from), blocks[k].end = max_int(blocks[k].end, from + cols);
         }
     }
-    for (int k = 0; k < block_count; k++)  // the last block of a head may have fewer queries
-        for (int other = 0; other < block_count; other++)
-            if (blocks[other].head == blocks[k].head && blocks[other].low > blocks[k].low)
-                rows_of_block = min_int(rows_of_block, blocks[other].low - blocks[k].low);
+    EACH_PAIR (k, block_count, other, block_count)  // the last block of a head may have fewer queries
+        if (blocks[other].head == blocks[k].head && blocks[other].low > blocks[k].low)
+            rows_of_block = min_int(rows_of_block, blocks[other].low - blocks[k].low);
 }
 
 static int up(int x, int unit) { return (x + unit - 1) / unit * unit; }
@@ -138,15 +137,12 @@ static void add_bounds(const block *b)
         {"", "", right}, {"begins_one_tile_late", "one tile too late, in each block", right + B},
         {"begin_of_last_query", "where the window of the block's last query begins: its first query sees earlier keys", down(late, unit)},
         {"begins_at_0", "at key 0, though a window hides the first tiles", 0},
-        {"begin_rounded_up", "at the first tile that lies in the window whole: the one that is seen in part is left out", up(first, unit)},
-        {"begins_one_tile_early", "one tile too early, in each block", right - B}};
+        {"begin_rounded_up", "at the first tile that lies in the window whole: the one that is seen in part is left out", up(first, unit)}};
     for (int f = 0; f < COUNT(begins) && from_any; f++) begins[f].is = fmin(fmax(begins[f].is, least), Nk);
     const int from = from_any ? (int)begins[0].is : 0, right_end = from + up(last - from, U);
     const int rows = e.problem->on_host ? b->high - b->low + 1 : rows_of_block;
     form ends[] = {
         {"", "", right_end}, {"end_one_tile_early", "one tile too early, in each block", right_end - B},
-        {"end_before_the_diagonal", "before the tile of the block's first query",
-            !causal ? right_end : from_any ? from + up(b->low - from, U) : down(b->low, B)},
         {"end_of_first_query", "with the tile of the block's first query: its other queries see more",
             causal ? from + up(b->low + 1 - from, U) : right_end},
         {"end_rounded_down", "at the last whole tile: the one that is seen in part is left out", from + down(last - from, B)},
@@ -184,13 +180,10 @@ static void add_bounds_of_keys(const block *b)
         {"last_of_first_key", "with the last query that sees the block's first key: its last key is seen longer", at < sinks ? N : at + W},
         {"window_not_skipped", "with the last query of all, though the window ends before it", N},
         {"no_far_queries", "where the window ends, also where the block has sinks, which all later queries see", plain},
-        {"sinks_of_last_key", "where the window ends, unless the block's last key is a sink: its first may be one",
-            at + B - 1 < sinks ? N : plain},
         {"last_of_the_block", "with the block's last key: no later query is met", at < sinks ? N : at + B},
         {"last_in_tiles", "at the number of the block plus the window: the block's first key is counted in tiles", at / B + B - 1 + W}};
     const form begins[] = {
-        {"", "", at}, {"first_is_0", "at query 0, though no query before a key sees it", 0},
-        {"first_tile_late", "one tile late", fmin(N, at + width)}};
+        {"", "", at}, {"first_is_0", "at query 0, though no query before a key sees it", 0}};
     // clang-format on
     for (int f = 0; f < COUNT(ends); f++) ends[f].is = fmin(N, at + ceil((ends[f].is - at) / width) * width);
     if (b->end <= 0) return;
@@ -290,7 +283,7 @@ void look_at_walks(const record *r, bool keys)
     const int rows = all_rows(), Nk = e.s->kv_len;
     const bool listed = e.problem->signature == WB_BLOCK_MASK;
     unsigned char *met = allocate((size_t)rows * (size_t)Nk, 1), *given = allocate((size_t)rows * (size_t)Nk, 1);
-    int no_product = -1, walks = 0;
+    int walks = 0;
     if (!e.table && !listed && !backward()) look_at_rows(r);  // else a row may have no tile to meet
     read_blocks(r, keys);
     for (int k = 0; k < block_count && !e.table && !listed; k++) (keys ? add_bounds_of_keys : add_bounds)(&blocks[k]);
@@ -298,7 +291,6 @@ void look_at_walks(const record *r, bool keys)
         walks += step_count && by_keys == keys;
         for (int t = 0; t < step_count && by_keys == keys; t++) {
             const product *S = steps[t].S, *left = steps[t].dS ? steps[t].dS : steps[t].P;
-            if (!left && !backward() && S->a_row[0] >= 0 && steps[t].first != NO_ROW) no_product = S->a_row[0];
             EACH_PAIR (i, S->rows, c, S->cols) {
                 int q, k;
                 name_pair(S, i, c, &q, &k);
@@ -334,9 +326,6 @@ void look_at_walks(const record *r, bool keys)
                   "query %d counts keys %d to %d more than once, from several tiles%s",
                   "key %d counts queries %d to %d of query head %d more than once%s");
     free(met), free(given);
-    if (no_product >= 0)
-        find(BY_WALK, "product_left_out", "overlap|skip",
-             "of query %d a tile has scores, but no product of its weights with V follows", query_of(no_product));
 }
 
 void conclude_walks(bool keys)
@@ -354,17 +343,12 @@ void conclude_walks(bool keys)
         id = forms[which]->id;
         APPEND(text, "%s%s", bounds[which], forms[which]->says);
     }
+    const char *where = "", *gaps = "bounds|bound|first tile|sink tiles|share|lists|first key|skip|fetch|overlap";
+    if (backward()) where = keys ? "in the kernel of dK and dV " : "in the kernel of dQ ";
+    if (backward()) gaps = keys ? "queries|parts|group|next head" : "keys";
     for (int kind = 0; kind < SEEN; kind++) {
         if (!*seen_walks[kind][keys].says) continue;
-        snprintf(e.text, sizeof e.text, "%s", seen_walks[kind][keys].shown);
-        find(ranks[kind], id ? id : ids[backward()][kind],
-             keys         ? "queries|parts|group|next head"
-             : backward() ? "keys"
-                          : "bounds|bound|first tile|sink tiles|share|lists|first key|skip|fetch|overlap",
-             "%s%s%s",
-             keys         ? "in the kernel of dK and dV "
-             : backward() ? "in the kernel of dQ "
-                          : "",
-             seen_walks[kind][keys].says, text);
+        memcpy(e.text, seen_walks[kind][keys].shown, sizeof e.text);
+        find(ranks[kind], id ? id : ids[backward()][kind], gaps, "%s%s%s", where, seen_walks[kind][keys].says, text);
     }
 }
