@@ -21,7 +21,8 @@ static int page_forms(int b, int k, int used, form *forms)
     const form list[] = {
         {"", "", PAGE(at)}, {"first_sequence", "those that the table has for sequence 0", PAGE(k)},
         {"table_packed", "those of a table without the columns that a sequence does not use", PAGE(b * used + k)},
-        {"column_of_tile", "those in the first columns alone: the column is counted in tiles of 64 keys, not in pages", in_tiles ? PAGE(at) : -1}};
+        {"column_of_tile", "those in the first columns alone: the column is counted in tiles of 64 keys, not in pages",
+            in_tiles ? PAGE(at) : -1}};
     // clang-format on
 #undef PAGE
     return copy_forms(forms, FORMS(list));
@@ -88,9 +89,12 @@ void look_at_packed_rows(const pairs *t)
         if (i < 0 || j < 0 || got == UNCLEAR) continue;
         // clang-format off
         const form forms[] = {
-            {"", "", j > last + i}, {"row_of_tile", "the row's number in its tile is taken for its token's, without what comes before the tile", j > last + a % Nq},
-            {"tokens_before_heads", "packed rows are taken to have all heads of a token side by side: they have all tokens of a head", j > last + at / group},
-            {"one_key_less", "each token sees one key too few", j > last + i - 1}, {"one_key_more", "each token sees one key too many", j > last + i + 1},
+            {"", "", j > last + i},
+            {"row_of_tile", "the row's number in its tile is taken for its token's, without what comes before the tile", j > last + a % Nq},
+            {"tokens_before_heads", "packed rows are taken to have all heads of a token side by side: they have all tokens of a head",
+                j > last + at / group},
+            {"one_key_less", "each token sees one key too few", j > last + i - 1},
+            {"one_key_more", "each token sees one key too many", j > last + i + 1},
             {"tokens_from_the_start", "tokens are taken to stand at the beginning of the sequence: they are its last", j > i},
             {"all_tokens_seen", "a token sees all later tokens, too", j > keys - 1},
             {"nothing_hidden", "no pair is hidden", false}};
@@ -172,7 +176,8 @@ static const form merge_forms[MERGINGS] = {
     [RIGHT] = {"", "", 0}, [MEAN] = {"mean_of_parts", "it is the mean of the parts' O: the weights exp(L - m) are missing", 0},
     [BASE_2] = {"merged_in_base_2", "parts are weighted by 2^(L - m), where L is to base e", 0},
     [NOT_FIRST] = {"first_part_left", "the first part is left out", 0}, [NOT_LAST] = {"last_part_left", "the last part is left out", 0},
-    [FIRST_ALONE] = {"first_part_alone", "it is the first part alone", 0}, [LAST_ALONE] = {"last_part_alone", "it is the last part alone", 0},
+    [FIRST_ALONE] = {"first_part_alone", "it is the first part alone", 0},
+    [LAST_ALONE] = {"last_part_alone", "it is the last part alone", 0},
     [OLD_O] = {"merge_O_not_rescaled", "O of the parts before is not multiplied by alpha when more parts come", 0},
     [OLD_L] = {"merge_l_not_rescaled", "l of the parts before is not multiplied by alpha when more parts come", 0},
     [OLD_BOTH] = {"merge_nothing_rescaled", "O and l of the parts before are not multiplied by alpha when more parts come", 0},
@@ -317,7 +322,8 @@ void look_at_scales(const record *r)
         // clang-format off
         const form of_l[] = {
             {"", "", L}, {"V_scale_in_l", "l is summed up after the weights were multiplied by V's scale", L + log(parts[0].V_scale)},
-            {"l_completed_in_each_tile", "l is four times as large: the sum of a row is completed in each tile, and once more at the end", L + log(4)}};
+            {"l_completed_in_each_tile", "l is four times as large: the sum of a row is completed in each tile, and once more at the end",
+                L + log(4)}};
         // clang-format on
         fit_see(&fit_scaled_l, e.out[1][row], 0.01 + 0.002 * fabs(L), FORMS(of_l),
                 "the weights of query %d are right, but L, which is m + log(l), is %.4g where %.4g is right",

@@ -171,16 +171,19 @@ void look_at_bits(const pairs *t)
 #define HIDES(...) hides(first, parts, __VA_ARGS__)
         // clang-format off
         form forms[] = {
-            {"", "", !seen}, {"bits_reversed", "the highest bit of a word is taken for its first key, which has the lowest", HIDES(n, row, word, 31 - bit)},
+            {"", "", !seen},
+            {"bits_reversed", "the highest bit of a word is taken for its first key, which has the lowest", HIDES(n, row, word, 31 - bit)},
             {"bits_inverted", "what has its bit set is hidden, where that is what is seen", !HIDES(n, row, word, bit)},
             {"bits_of_first_word", "all keys of a step are hidden by its first word, of 32 keys", HIDES(n, row, half * t->keys / 32, bit)},
             {"bits_of_first_half", "both steps of a tile are hidden by the bits of the first", HIDES(n, row, c / 32, bit)},
             {"bits_of_first_tile", "each tile is hidden by the bits of the first in its list", HIDES(0, row, word, bit)},
-            {"bits_side_by_side", "the columns of a lane are taken to lie side by side: they are two of every eight", HIDES(n, row, word, 2 * lane + slot)},
+            {"bits_side_by_side", "the columns of a lane are taken to lie side by side: they are two of every eight",
+                HIDES(n, row, word, 2 * lane + slot)},
             {"bits_shifted_twice", "a word is shifted for its lane twice", HIDES(n, row, word, 2 * lane + bit)},
             {"bits_of_other_row", "a row is hidden by the bits of the row eight away", HIDES(n, other_row, word, bit)},
             {"all_seen", "no pair is hidden", 0},
-            {"bits_of_first_query", "all rows of a block are hidden by the bits of its first", HIDES(n, t->block_query % m->q_tile, word, bit)}};
+            {"bits_of_first_query", "all rows of a block are hidden by the bits of its first",
+                HIDES(n, t->block_query % m->q_tile, word, bit)}};
         // clang-format on
 #undef HIDES
         for (int f = 1; f < COUNT(forms); f++)

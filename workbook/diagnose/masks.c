@@ -100,7 +100,8 @@ static verdict verdict_of(mask_kind kind, const kept_tile *k, int r, int c)
     const form no_sink[] = {  // of what is too old: which of it is hidden
         {"", "j >= sinks", j >= sinks}, {"sinks_hidden", "", true}, {"one_sink_more", "j > sinks", j > sinks},
         {"one_sink_less", "j >= sinks - 1", j >= sinks - 1}, {"sinks_reversed", "j < sinks", j < sinks},
-        {"sinks_local", "c >= sinks, with c the key's number in its tile", c >= sinks}, {"sinks_query", "i >= sinks, of the query", i >= sinks},
+        {"sinks_local", "c >= sinks, with c the key's number in its tile", c >= sinks},
+        {"sinks_query", "i >= sinks, of the query", i >= sinks},
         {"tile_of_sinks_whole", "the tile's first key is no sink", j0 >= sinks},
         {"sinks_exchanged", "j >= sinks with rows and columns of the tile exchanged", j0 + r >= sinks},
         {"sinks_by_key_tiles", "j >= sinks, with j counted as if all tiles were as wide as those of the window",
@@ -270,9 +271,8 @@ static const form *place_of(mask_kind kind)
         // clang-format off
         const form places[] = {
             {"", "", true},
-            {"runs_behind_last_query", "only where a key comes after the tile's last query: an earlier one may have to be hidden from its first", k1 > q1 || old},
-            {"runs_from_first_key", "only where the tile's first key comes after its first query: its last key may, too", k0 > q0 || old},
-            {"runs_after_the_block", "only where a key comes after the block's last query: the block's first query sees less", k1 > t->last_query || old},
+            {"runs_after_the_block", "only where a key comes after the block's last query: the block's first query sees less",
+                k1 > t->last_query || old},
             {"runs_on_the_diagonal", "only where a key comes after a query: the edge of the window is not asked for", after},
             {"window_by_first_query", "at the window's edge only where the tile's first key is too old for its first query: the last query's window begins later", after || k0 <= q0 - W},
             {"window_by_last_key", "at the window's edge only where the tile's last key is too old for its last query: it is the first key that is too old first", after || k1 <= q1 - W},

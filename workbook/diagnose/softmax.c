@@ -109,13 +109,13 @@ static void look_at_maximum(int q, int t, double m, double before, double all, c
         {"", "", run}, {"max_of_this_tile", ": that is the largest of this tile alone", top},
         {"old_max", ": that was the largest before this tile", old},
         {"no_max", ": nothing is subtracted", 0},
-        {"max_scaled_with_the_old", ": old maximum and tile's maximum are compared before, and then both multiplied, by scale * log2(e); the old one had it",
+        {"max_scaled_with_the_old",
+            ": old maximum and tile's maximum are compared before, and then both multiplied, by scale * log2(e); the old one had it",
             fmax(before, top / s2) * s2},
         {"max_unscaled", ": that is the largest S = q k, which has to be multiplied by scale * log2(e), too", run / s2},
         {"max_without_log2e", ": log2(e) is missing in it", run * LN2},
         {"max_scaled_twice", ": it is multiplied by scale * log2(e) twice", run * s2},
         {"max_without_scale", ": scale is missing in it", run / scale},
-        {"min_for_max", ": that is the smaller of the old maximum and that of this tile", isfinite(before) ? fmin(before, top) : NAN},
         {"max_from_0", ": the maximum begins at 0, which is larger", fmax(run, 0)},
         {"max_before_mask", ": that is the largest of all scores of the tiles, hidden ones too", all}};
     // clang-format on
@@ -156,7 +156,6 @@ static void look_at_rescaling(int q, int t, const step *from, const step *to, in
         {"O_not_rescaled_below_8", ": O is not rescaled where the maximum grows by less than 8, though m does grow",
             delta > -8 && fabs(factor - 1) < 0.01 ? factor : right},
         {"O_begins_anew", ": O begins anew", 0}, {"rescaled_upside_down", ": old and new maximum are exchanged", 1 / right},
-        {"rescaled_twice", ": that is done twice", right * right},
         {"rescaled_by_exp", ": e^ takes a difference in base 2", exp2(delta * LOG2E)},
         {"rescaled_by_l", ": O is divided by l in each tile", right / l},
         {"alpha_of_first_row", ": that is the factor of the first row of the tile", i ? of_first[t] : right}};
@@ -213,7 +212,8 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
         {"l_completed_twice", ": l is completed twice over the four lanes of a row", 4 * l},
         {"l_of_the_last_tile", ": l has the last tile alone", seen->weights},
         {"l_not_rescaled", ": l was not rescaled when the maximum grew", seen->plain},
-        {"l_without_last_tile", ": l lacks the last tile", seen->late}, {"l_rescaled_twice", ": l was rescaled twice in each tile", seen->twice},
+        {"l_without_last_tile", ": l lacks the last tile", seen->late},
+        {"l_rescaled_twice", ": l was rescaled twice in each tile", seen->twice},
         {"l_of_raw_scores", ": that is the sum of S = q k, not of its weights", seen->raw},
         {"l_of_old_max", ": the tile's weights were added to l under the old maximum", seen->under_old}};
     const form forms[] = {

@@ -57,7 +57,8 @@ static bool look_at_rows(int rows, int cols)
                 is_stored(i, rows, blocks, all, 1, 1, ROWS)},
             {"blocks_rounded_down", ": there are no blocks for the rows behind the last whole 32",
                 is_stored(i, rows, rows / all * WIDE, all, 1, WIDE, ROWS)},
-            {"blocks_without_wide", ": there is one block for each 32 rows, where 8 are needed", is_stored(i, rows, groups, all, 1, WIDE, ROWS)}};
+            {"blocks_without_wide", ": there is one block for each 32 rows, where 8 are needed",
+                is_stored(i, rows, groups, all, 1, WIDE, ROWS)}};
         // clang-format on
         for (int n = COUNT(forms); n-- > 0;)
             if ((fits[n] &= lost[i] == (forms[n].is == 0)) && i == rows - 1) is = forms[n];
@@ -192,16 +193,15 @@ static bool look_at_numbers(int rows, int cols)
     double want = 0;
     if (!run(rows, cols, WB_NORMAL, 7, y)) return false;
     for (int i = rows; i-- > 0;) {
-        double sum = 0, x = 0, w = 0, xx = 0, size = 0;
+        double sum = 0, x = 0, w = 0, size = 0;
         for (int j = 0; j < cols; j++) {
             const double a = e.x[i * cols + j], b = e.w[j];
-            sum += a * b, x += a, w += b, xx += a * a, size += fabs(a * b);
+            sum += a * b, x += a, w += b, size += fabs(a * b);
         }
         const double tolerance = 4e-6 * size + 1e-6 * fabs(y[i]);
         // clang-format off
         const form forms[] = {
             {"", "", sum}, {"w_forgotten", "it is the sum over x, without w", x}, {"x_forgotten", "it is the sum over w, without x", w},
-            {"x_squared", "it is the sum over x * x", xx},
             {"y_in_bf16", "it is that, rounded to bfloat16", wb_from_bf16(wb_to_bf16((float)sum))}};
         // clang-format on
         fit_add(&f, y[i], tolerance, FORMS(forms));

@@ -134,7 +134,7 @@ static void add_bounds(const block *b)
     const int least = from_any ? up(n, B) : 0, most = min_int(n, right), sink_end = up(most, S);
     // clang-format off
     form begins[] = {
-        {"", "", right}, {"begins_one_tile_late", "one tile too late, in each block", right + B},
+        {"", "", right},
         {"begin_of_last_query", "where the window of the block's last query begins: its first query sees earlier keys", down(late, unit)},
         {"begins_at_0", "at key 0, though a window hides the first tiles", 0},
         {"begin_rounded_up", "at the first tile that lies in the window whole: the one that is seen in part is left out", up(first, unit)}};
