@@ -261,6 +261,13 @@ static void look_at_row(int i)
         double tile = -INFINITY, weights = 0, scores = 0;
         int visible = 0, given = 0;
         if (!PV) return;
+        if (t == 0 && isnan(PV->before[i * e.s->head_dim])) {
+            find(BY_RESCALING, "rescaled_by_nan", "rescale|max|softmax",
+                 "O of query %d is 0 before its first tile, but rescaled it is NaN: the factor is not finite, where it "
+                 "should be 2^(old maximum - new maximum)",
+                 q);
+            return;
+        }
         for (int c = 0; c < S->cols; c++) {
             const double score = S->after[i * S->cols + c] * s2;
             weights += PV->a[i * PV->depth + c], all = fmax(all, score);
