@@ -4,48 +4,8 @@
 // second follows from dS and dP. delta has no products: it is looked at as it came out.
 #include "evidence.h"
 
-#include <stdio.h>
-
-// What may be seen of each step.
-// clang-format off
-static const form delta_forms[] = {
-    {"", ""}, {"delta_of_dO", ": it is the sum over dO * dO"}, {"delta_of_O", ": it is the sum over O * O"},
-    {"delta_scaled", ": it is multiplied by scale"}, {"delta_mean", ": it is divided by D"}, {"delta_negative", ": it has the wrong sign"},
-    {"delta_0", ": it is 0"}, {"delta_sum_of_dO", ": it is the sum over dO alone"}, {"delta_sum_of_O", ": it is the sum over O alone"},
-    {"delta_of_sums", ": it is the sum over dO times the sum over O"},
-    {"delta_doubled", ": it is twice as much: a step of the sum over lanes too many"},
-    {"delta_of_next_row", ": it is that of the next row"}, {"delta_plus", ": it is the sum over dO + O"},
-    {"delta_dO_before", ": of each two columns it takes dO of the first for both"},
-    {"delta_O_before", ": of each two columns it takes O of the first for both"},
-    {"delta_exchanged", ": of each two columns it takes dO of the other one"}};
-static const form shift_forms[] = {
-    {"", ""}, {"L_in_base_e", ": L in base e"}, {"L_log2e_twice", ": L times log2(e) twice"}, {"L_added", ": L is added"},
-    {"delta_for_L", ": that is delta"}, {"L_scaled", ": L is multiplied by the scale"},
-    {"L_scaled_base_e", ": L is multiplied by the scale"}, {"L_times_scale", ": L is multiplied by scale"},
-    {"L_times_ln2", ": L is multiplied by ln(2), not log2(e)"}, {"L_forgotten", ": nothing is"},
-    {"L_base_e_added", ": L is added, in base e"}, {"L_of_first_row", ": that is L of the first query of the tile"}};
-static const form dS_forms[] = {
-    {"", ""}, {"dS_without_delta", "P dP: delta is not subtracted"}, {"dS_parentheses", "P dP - delta: the parentheses are missing"},
-    {"dS_plus_delta", "P (dP + delta)"}, {"dS_without_P", "dP - delta, without P"}, {"dS_is_P", "P"}, {"dS_is_dP", "dP"},
-    {"dS_negative", "-P (dP - delta)"}, {"dS_P_and_dP_exchanged", "dP (P - delta)"}, {"dP_scaled", "P (dP scale - delta)"},
-    {"dS_scaled", "scale P (dP - delta)"}, {"dS_log2e", "P (dP - delta) log2(e)"}, {"dS_minus", "P - (dP - delta)"},
-    {"dS_log2_L_for_delta", "P (dP - L log2(e)): L in the place of delta"}, {"dS_L_for_delta", "P (dP - L): L in the place of delta"},
-    {"dS_from_S", "S (dP - delta): S in the place of P"}, {"dS_P_delta", "P delta"}, {"dS_twice", "P (dP - delta) twice"},
-    {"dS_P_twice", "P P (dP - delta)"}, {"dS_S_for_dP", "(S - delta) P: S in the place of dP"}, {"dS_0", "0"},
-    {"dS_P_P_delta", "P dP - P P delta: P is multiplied once more"}, {"dS_from_scaled_S", "S (dP - delta) of the scores in base 2"}};
-static const form end_forms[] = {
-    {"", ""}, {"scale_missing", ": scale is missing"}, {"scale_twice_at_end", ": scale is in it twice"},
-    {"log2e_at_end", ": it is multiplied by scale * log2(e): log2(e) belongs in the exponent alone"}, {"nothing_stored", ": that is 0"},
-    {"divided_by_scale", ": it is divided by scale"}, {"first_part_alone", ": it is the sum of the first part alone"},
-    {"last_part_alone", ": it is the sum of the last part alone"}, {"mean_of_parts", ": it is the mean of the parts"},
-    {"scaled_like_dK", ": scale is in it, which belongs to dQ and dK alone"}, {"without_last_part", ": the last part is left out"},
-    {"without_first_part", ": the first part is left out"}, {"sum_doubled", ": it is twice as much"},
-    {"sum_negative", ": it has the wrong sign"}};
-// clang-format on
-// [2]: of the kernel of dQ, and of that of dK and dV
-static fit fit_factor[2], fit_shift[2] = {{FIT(shift_forms)}, {FIT(shift_forms)}},
-                          fit_dS[2] = {{FIT(dS_forms)}, {FIT(dS_forms)}},
-                          fit_end[3] = {{FIT(end_forms)}, {FIT(end_forms)}, {FIT(end_forms)}};
+// [2]: of the kernel of dQ, and of that of dK and dV; [3]: of dQ, dK, dV
+static fit fit_factor[2], fit_shift[2], fit_dS[2], fit_end[3];
 
 static const attention_shape *s;
 static double s2;
@@ -68,38 +28,40 @@ static void look_at_delta(void)
     const float *delta = e.delta, *O = e.O, *dO = e.dO;
     if (!delta) return;
     double *right = allocate((size_t)rows * 2, sizeof *right), *sizes = right + rows;
-    static fit f = {FIT(delta_forms)};
-    int wrong = -1, lanes = 0;
+    static fit f;
+    int wrong = -1;
     for (int i = rows; i-- > 0;) {
-        double oo = 0, gg = 0, o = 0, g = 0, before = 0, O_before = 0, other = 0;
+        double gg = 0, before = 0;
         for (int d = 0; d < D; d++) {
             const double x = O[i * D + d], y = dO[i * D + d];
-            right[i] += x * y, sizes[i] += fabs(x * y), oo += x * x, gg += y * y, o += x, g += y;
-            before += x * dO[i * D + (d & ~1)], O_before += y * O[i * D + (d & ~1)], other += x * dO[i * D + (d ^ 1)];
+            right[i] += x * y, sizes[i] += fabs(x * y), gg += y * y, before += x * dO[i * D + (d & ~1)];
         }
-        const double r = right[i];
-        VALUES(values, delta_forms, r, gg, oo, r * s->scale, r / D, -r, 0, g, o, o * g, 2 * r,
-               i + 1 < rows ? right[i + 1] : delta[i], o + g, before, O_before, other);
-        const double tolerance = 1e-4 * (sizes[i] + fabs(delta[i])) + 1e-30;
-        fit_add(&f, delta[i], values, tolerance);
+        const double r = right[i], tolerance = 1e-4 * (sizes[i] + fabs(delta[i])) + 1e-30;
+        // clang-format off
+        const form forms[] = {
+            {"", "", r}, {"delta_of_dO", ": it is the sum over dO * dO", gg},
+            {"delta_scaled", ": it is multiplied by scale", r * s->scale}, {"delta_negative", ": it has the wrong sign", -r},
+            {"delta_0", ": it is 0", 0},
+            {"delta_dO_before", ": of each two columns it takes dO of the first for both", before}};
+        // clang-format on
+        fit_add(&f, delta[i], tolerance, FORMS(forms));
         if (!(fabs(delta[i] - r) <= tolerance)) wrong = i;
     }
     const form *is = fit_form(&f);
     char more[200] = "";
     const char *id = is ? is->id : "";
-    if (wrong >= 0 && is) snprintf(more, sizeof more, "%s", is->says);
-    for (int n = 2; wrong >= 0 && n <= 64 && !lanes && !is; n *= 2) {  // sums over neighbouring rows?
-        int fits = 0, count = 0;
-        for (int i = 0; i + n <= rows; i += n, count++) {
+    if (is) APPEND(more, "%s", is->says);
+    for (int n = 2; wrong >= 0 && n <= 64 && !*more; n *= 2) {  // sums over neighbouring rows?
+        bool fits = n <= rows;
+        for (int i = 0; i + n <= rows && fits; i += n) {
             double sum = 0, size = 0;
             for (int k = i; k < i + n; k++) sum += right[k], size += sizes[k];
-            fits += fabs(delta[i] - sum) <= 1e-4 * size;
+            fits = fabs(delta[i] - sum) <= 1e-4 * size;
         }
-        if (count && fits == count) lanes = n;
+        if (!fits) continue;
+        id = "delta_of_other_lanes";
+        APPEND(more, ": it is the sum over %d rows, from lanes that hold other rows", n);
     }
-    if (lanes)
-        id = "delta_of_other_lanes",
-        snprintf(more, sizeof more, ": it is the sum over %d rows, from lanes that hold other rows", lanes);
     // Some of the columns: from `from` on, `width` of every `period`.
     for (int width = D / 2; wrong >= 0 && width >= 1 && !*more; width /= 2)
         for (int period = D; period > width && !*more; period /= 2)
@@ -115,10 +77,9 @@ static void look_at_delta(void)
                 if (!fits) continue;
                 id = "delta_of_some_columns";
                 if (period == D)
-                    snprintf(more, sizeof more, ": it is the sum over columns %d to %d alone", from, from + width - 1);
+                    APPEND(more, ": it is the sum over columns %d to %d alone", from, from + width - 1);
                 else
-                    snprintf(more, sizeof more, ": it is the sum over %d of every %d columns, from column %d on", width,
-                             period, from);
+                    APPEND(more, ": it is the sum over %d of every %d columns, from column %d on", width, period, from);
             }
     if (wrong >= 0)
         find(BY_DELTA, id, "delta",
@@ -163,38 +124,35 @@ static void look_at_heads(void)
 // What each product multiplies.
 static void look_at_factors(void)
 {
+    const owner left = by_keys ? OF_V : OF_dO, right = by_keys ? OF_dO : OF_V;
+    const char *dS = own("dS", "dS for dQ"), *sum = own("dK", "dQ"), *const *name = owner_names;
     for (int t = 0; t < step_count; t++) {
         const step *now = &steps[t];
-        const owner left = by_keys ? OF_V : OF_dO, right = by_keys ? OF_dO : OF_V;
-        if (now->dP && now->dP->left && now->dP->right && (now->dP->left != left || now->dP->right != right))
-            find(BY_FACTOR, "dP_of_others", own("dS", "dS for dQ"),
-                 "dP is made of %s and %s, where %s and %s are right", owner_names[now->dP->left],
-                 owner_names[now->dP->right], owner_names[left], owner_names[right]);
-        if (by_keys && now->P && now->P->right && now->P->right != OF_dO)
-            find(BY_FACTOR, "dV_of_others", "dV", "dV is summed up from rows of %s, where dO is right",
-                 owner_names[now->P->right]);
+        const product *P = by_keys ? now->P : NULL, *dP = now->dP;
+        if (dP && dP->left && dP->right && (dP->left != left || dP->right != right))
+            find(BY_FACTOR, "dP_of_others", dS, "dP is made of %s and %s, where %s and %s are right", name[dP->left],
+                 name[dP->right], name[left], name[right]);
+        if (P && P->right && P->right != OF_dO)
+            find(BY_FACTOR, "dV_of_others", "dV", "dV is summed up from rows of %s, where dO is right", name[P->right]);
         if (now->dS && now->dS->right && now->dS->right != (by_keys ? OF_Q : OF_K))
-            find(BY_FACTOR, own("dK_of_others", "dQ_of_others"), own("dK", "dQ"),
-                 "%s is summed up from rows of %s, where %s is right", own("dK", "dQ"), owner_names[now->dS->right],
-                 own("Q", "K"));
+            find(BY_FACTOR, own("dK_of_others", "dQ_of_others"), sum,
+                 "%s is summed up from rows of %s, where %s is right", sum, name[now->dS->right], own("Q", "K"));
         for (int c = 0; c < now->S->cols; c++) {
             const char *which = NULL, *gap = NULL;
-            if (now->dS && now->dS->b_row[c] != now->S->b_row[c]) which = own("dK", "dQ"), gap = own("dK", "dQ");
-            if (by_keys && now->P && now->P->b_row[c] != now->S->b_row[c]) which = "dV", gap = "dV";
-            if (now->dP && now->dP->b_row[c] != now->S->b_row[c]) which = "dP", gap = own("dS", "dS for dQ");
+            if (now->dS && now->dS->b_row[c] != now->S->b_row[c]) which = gap = sum;
+            if (P && P->b_row[c] != now->S->b_row[c]) which = gap = "dV";
+            if (dP && dP->b_row[c] != now->S->b_row[c]) which = "dP", gap = dS;
             if (!which || now->S->b_row[c] < 0) continue;
             find(BY_FACTOR + 1, "other_rows", gap, "in step %d %s takes other %s than S", t, which,
                  own("queries", "keys"));
             break;
         }
         if (now->again)
-            find(BY_FACTOR, "product_twice", by_keys && now->P && goes_on(now->P, now->again) ? "dV" : own("dK", "dQ"),
+            find(BY_FACTOR, "product_twice", P && goes_on(P, now->again) ? "dV" : sum,
                  "in step %d two products are added to one sum", t);
-        if (by_keys && !now->P && now->dS)
-            find(BY_FACTOR, "product_left_out", "dV", "in step %d nothing is added to dV", t);
-        if (!now->dS && (now->P || !by_keys) && now->dP)
-            find(BY_FACTOR, "product_left_out", own("dK", "dQ"), "in step %d nothing is added to %s", t,
-                 own("dK", "dQ"));
+        if ((by_keys && !P && now->dS) || (!now->dS && (now->P || !by_keys) && dP))
+            find(BY_FACTOR, "product_left_out", now->dS ? "dV" : sum, "in step %d nothing is added to %s", t,
+                 now->dS ? "dV" : sum);
     }
 }
 
@@ -248,14 +206,11 @@ static void look_at_tiles(const record *r)
     }
 }
 
-// From which exponent the weights of a step come. True if they are right.
-static bool look_at_weights(const step *t)
+// From which exponent the weights of a step come.
+static void look_at_weights(const step *t)
 {
     const product *S = t->S;
     const int lines = by_keys ? S->cols : S->rows, length = by_keys ? S->rows : S->cols;
-    bool right = true;
-    int first_q, ignored;
-    name_pair(S, 0, 0, &first_q, &ignored);
     for (int n = 0; n < lines; n++) {
         double x[256], y[256];
         int count = 0, q = -1, k;
@@ -263,14 +218,9 @@ static bool look_at_weights(const step *t)
             const int i = by_keys ? m : n, c = by_keys ? n : m;
             name_pair(S, i, c, &q, &k);
             if (!sees_pair(q, k)) continue;
-            const double P = weight_of(t, i, c, q), small = t->P ? 0 : 0.3;
-            if (!t->P && fabs(t->dP->after[i * S->cols + c] - e.delta[q]) < small) continue;
-            if (isnan(P) || isinf(P)) {
-                find(BY_EXPONENT, "weights_infinite", own("recompute", "recompute for dQ|dS for dQ"),
-                     "P of query %d in the kernel of %s is not finite", query_of(q), own("dK and dV", "dQ"));
-                return false;
-            }
-            if (!(P > 1e-30)) continue;
+            const double P = weight_of(t, i, c, q);
+            if (!t->P && fabs(t->dP->after[i * S->cols + c] - e.delta[q]) < 0.3) continue;
+            if (!(P > 1e-30) || !isfinite(P)) continue;
             x[count] = S->after[i * S->cols + c], y[count++] = log2(P);
         }
         if (count == 0 || (!t->P && count < 4)) continue;
@@ -279,31 +229,33 @@ static bool look_at_weights(const step *t)
         const double L = e.L[q], slack = t->P ? 0.02 : 0.05;
         const exponent is = exponent_of(x, y, count, s2, slack);
         if (is.one && fabs(is.m - L * LOG2E) <= is.close) continue;
-        right = false;
-        const char *where = own("recompute", "recompute for dQ"), *kernel = own("dK and dV", "dQ");
+        const char *kernel = own("dK and dV", "dQ");
         if (is.one) {
-            VALUES(shifts, shift_forms, L * LOG2E, L, L * LOG2E * LOG2E, -L * LOG2E, e.delta[q], L * LOG2E * s2, L * s2,
-                   L * LOG2E * s->scale, L * LN2, 0, -L, first_q >= 0 ? e.L[first_q] * LOG2E : NAN);
-            fit_see(&fit_shift[by_keys], is.m, shifts, is.close + 0.002 * fabs(is.m),
+            // clang-format off
+            const form shifts[] = {
+                {"", "", L * LOG2E}, {"L_in_base_e", ": L in base e", L}, {"L_log2e_twice", ": L times log2(e) twice", L * LOG2E * LOG2E},
+                {"L_added", ": L is added", -L * LOG2E},
+                {"L_scaled", ": L is multiplied by the scale", L * LOG2E * s2},
+                {"L_times_ln2", ": L is multiplied by ln(2), not log2(e)", L * LN2}, {"L_forgotten", ": nothing is", 0}};
+            // clang-format on
+            fit_see(&fit_shift[by_keys], is.m, is.close + 0.002 * fabs(is.m), FORMS(shifts),
                     "P of query %d is 2^(scale log2(e) S - %.5g) in the kernel of %s, where L log2(e) = %.5g has "
                     "to be subtracted",
                     query_of(q), is.m, kernel, L * LOG2E);
             continue;
         }
-        char in[40];
-        snprintf(in, sizeof in, " in the kernel of %s", kernel);
-        if (!(count > 4 && see_slope(&fit_factor[by_keys], &is, s2, query_of(q), in)))
-            find(BY_EXPONENT, "", t->P ? where : "dS for dQ|recompute for dQ",
+        if (!(count > 4 && see_slope(&fit_factor[by_keys], &is, s2, query_of(q),
+                                     own(" in the kernel of dK and dV", " in the kernel of dQ"))))
+            find(BY_EXPONENT, "", t->P ? own("recompute", "recompute for dQ") : "dS for dQ|recompute for dQ",
                  "P of query %d is not 2^(scale log2(e) S - L log2(e)) in the kernel of %s", query_of(q), kernel);
     }
-    return right;
 }
 
 // If dS is right but what dV is summed up from is not P, P was right where it was needed.
 static bool look_at_left_of_dV(const step *t)
 {
     const product *S = t->S;
-    int wrong = 0, wrong_dS = 0, is_dS = 0, is_dP = 0, is_0 = 0, count = 0;
+    int wrong = 0, wrong_dS = 0, is_dS = 0, is_0 = 0, count = 0;
     EACH_PAIR (i, S->rows, c, S->cols) {
         int q, k;
         name_pair(S, i, c, &q, &k);
@@ -313,12 +265,12 @@ static bool look_at_left_of_dV(const step *t)
                      dS = t->dS->a[at];
         const double size = 0.02 * P * (fabs(x) + fabs(d)) + 1e-6;
         count++, wrong += fabs(left - P) > 0.02 * P + 1e-6, wrong_dS += fabs(dS - P * (x - d)) > size;
-        is_dS += fabs(left - dS) <= size, is_dP += near_to(left, x, 0.01), is_0 += left == 0;
+        is_dS += fabs(left - dS) <= size, is_0 += left == 0;
     }
     if (wrong <= count / 100 || wrong_dS > count / 100) return true;
-    static const form left_forms[] = {
-        {"", ""}, {"dV_from_zeros", ": from zeros"}, {"dV_from_dS", ": from dS"}, {"dV_from_dP", ": from dP"}};
-    const form *is = &left_forms[is_0 == count ? 1 : is_dS == count ? 2 : is_dP > count / 2 ? 3 : 0];
+    const form forms[] = {
+        {"dV_from_zeros", ": from zeros", is_0 == count}, {"dV_from_dS", ": from dS", is_dS == count}, {"", "", true}};
+    const form *is = first_that_holds(forms);
     find(BY_FACTOR, is->id, "dV", "dV is summed up from something else than P, though P is right in dS%s", is->says);
     return false;
 }
@@ -326,7 +278,7 @@ static bool look_at_left_of_dV(const step *t)
 // dS against P (dP - delta). Of dQ P must be the right one. True if some other form was recognised, or it is right.
 static bool look_at_dS(const step *t)
 {
-    int misses[COUNT(dS_forms)] = {0}, count = 0;
+    int misses[MAX_FORMS] = {0}, count = 0, form_count = 0;
     const product *S = t->S;
     EACH_PAIR (i, S->rows, c, S->cols) {
         int q, k;
@@ -334,34 +286,33 @@ static bool look_at_dS(const step *t)
         if (q < 0 || k < 0 || head_of_query(q) != k / s->kv_len) continue;
         const int at = i * S->cols + c;
         const double P = t->P ? t->P->a[at] : right_weight(S, i, c, q, k), x = t->dP->after[at], d = e.delta[q],
-                     raw = S->after[at];
-        const double L = e.L[q], dS = t->dS->a[at], size = fabs(P) * (fabs(x) + fabs(d)) * 0.012 + 1e-7;
-        VALUES(values, dS_forms, P * (x - d), P * x, P * x - d, P * (x + d), x - d, P, x, -P * (x - d), x * (P - d),
-               P * (x * s->scale - d), s->scale * P * (x - d), P * (x - d) * LOG2E, P - (x - d), P * (x - L * LOG2E),
-               P * (x - L), raw * (x - d), P * d, 2 * P * (x - d), P * P * (x - d), P * (raw - d), 0, P * (x - P * d),
-               raw * s2 * (x - d));
-        const double tolerance = size + 0.012 * fabs(dS);
-        fit_see(&fit_dS[by_keys], dS, values, tolerance,
+                     dS = t->dS->a[at];
+        const double tolerance = fabs(P) * (fabs(x) + fabs(d)) * 0.012 + 1e-7 + 0.012 * fabs(dS);
+        // clang-format off
+        const form forms[] = {
+            {"", "", P * (x - d)}, {"dS_without_delta", "P dP: delta is not subtracted", P * x},
+            {"dS_parentheses", "P dP - delta: the parentheses are missing", P * x - d}, {"dS_plus_delta", "P (dP + delta)", P * (x + d)},
+            {"dS_without_P", "dP - delta, without P", x - d}, {"dS_is_P", "P", P}, {"dS_is_dP", "dP", x},
+            {"dS_negative", "-P (dP - delta)", -P * (x - d)},
+            {"dS_0", "0", 0}};
+        // clang-format on
+        fit_see(&fit_dS[by_keys], dS, tolerance, FORMS(forms),
                 "in the kernel of %s dS of query %d and key %d is %.4g, where P (dP - delta) = %.4g",
-                own("dK and dV", "dQ"), query_of(q), key_of(k), dS, values[0]);
-        count++;
-        for (int f = 0; f < COUNT(dS_forms); f++) misses[f] += !(fabs(dS - values[f]) <= tolerance);
+                own("dK and dV", "dQ"), query_of(q), key_of(k), dS, forms[0].is);
+        count++, form_count = COUNT(forms);
+        for (int f = 0; f < form_count; f++) misses[f] += !(fabs(dS - forms[f].is) <= tolerance);
     }
-    for (int f = 0; f < COUNT(dS_forms); f++)
+    for (int f = 0; f < form_count; f++)
         if (misses[f] <= count / 200) return true;
-    return t->P;  // where P is not known it may be that which is wrong
+    return t->P || count == 0;  // where P is not known it may be that which is wrong
 }
 
 // Whether a sum goes on where it was, step by step.
 static void look_at_sums(bool is_dV)
 {
-    static const form sum_forms[] = {{"", ""},
-                                     {"sum_begins_anew", ": it begins anew"},
-                                     {"scaled_in_the_loop", ": by scale, which it is to be once, at the end"}};
     for (int t = 0; t < step_count; t++) {
-        const product *now = is_dV ? steps[t].P : steps[t].dS, *before = t == 0  ? now
-                                                                         : is_dV ? steps[t - 1].P
-                                                                                 : steps[t - 1].dS;
+        const step *last = &steps[max_int(0, t - 1)];
+        const product *now = is_dV ? steps[t].P : steps[t].dS, *before = is_dV ? last->P : last->dS;
         double xx = 0, xy = 0, off = 0, largest = 0;
         if (!now) return;
         for (int n = 0; n < now->rows * now->cols && t > 0; n++) {
@@ -370,7 +321,11 @@ static void look_at_sums(bool is_dV)
         }
         if (off <= 1e-4 * largest) continue;
         const double factor = xx > 0 ? xy / xx : 1;
-        const form *is = &sum_forms[fabs(factor) < 1e-6 ? 1 : near_to(factor, s->scale, 0.01) ? 2 : 0];
+        const form forms[] = {
+            {"sum_begins_anew", ": it begins anew", fabs(factor) < 1e-6},
+            {"scaled_in_the_loop", ": by scale, which it is to be once, at the end", near_to(factor, s->scale, 0.01)},
+            {"", "", true}};
+        const form *is = first_that_holds(forms);
         find(BY_SUM, is->id, is_dV ? "dV" : own("dK|dK scale", "dQ|dQ scale"),
              "between steps %d and %d of its walk the sum of %s is multiplied by %.4g%s", t - 1, t,
              is_dV ? "dV" : own("dK", "dQ"), factor, is->says);
@@ -412,11 +367,18 @@ static void look_at_end(const record *r, int output)
             const double x = sum[row * D + d], y = e.out[output][row * D + d], a = factor * first[row * D + d],
                          z = factor * last[row * D + d];
             off = fmax(off, isfinite(y) ? fabs(y - factor * x) : INFINITY), xx += x * x, xy += x * y;
-            const double t = factor * x;
-            VALUES(values, end_forms, t, x, output == 2 ? NAN : t * s->scale, t * LOG2E, 0, x / s->scale, a, z,
-                   t / walks[row], output == 2 ? t * s->scale : NAN, walks[row] > 1 ? t - z : t,
-                   walks[row] > 1 ? t - a : t, 2 * t, -t);
-            tell |= fit_add(&fit_end[output], y, values, 0.012 * fmax(largest, fabs(y)) + 1e-6);
+            const double t = factor * x, scaled = output == 2 ? NAN : t * s->scale;
+            const bool parts = walks[row] > 1;
+            // clang-format off
+            const form forms[] = {
+                {"", "", t}, {"scale_missing", ": scale is missing", x}, {"scale_twice_at_end", ": scale is in it twice", scaled},
+                {"log2e_at_end", ": it is multiplied by scale * log2(e): log2(e) belongs in the exponent alone", t * LOG2E},
+                {"nothing_stored", ": that is 0", 0}, {"first_part_alone", ": it is the sum of the first part alone", a},
+                {"last_part_alone", ": it is the sum of the last part alone", z},
+                {"scaled_like_dK", ": scale is in it, which belongs to dQ and dK alone", output == 2 ? t * s->scale : NAN},
+                {"without_first_part", ": the first part is left out", parts ? t - a : t}};
+            // clang-format on
+            tell |= fit_add(&fit_end[output], y, 0.012 * fmax(largest, fabs(y)) + 1e-6, FORMS(forms));
         }
         if (off > 0.012 * largest + 1e-6) wrong = row, is = xx > 0 ? xy / xx : 0;
     }
@@ -464,8 +426,7 @@ void conclude_backward(void)
     for (int keys = 0; keys < 2; keys++) {
         const char *gap = keys ? "recompute" : "recompute for dQ", *dS = keys ? "dS" : "dS for dQ";
         const form *is = fit_form(&fit_dS[keys]);
-        const bool other =
-            is && (strcmp(is->id, "dS_is_P") == 0 || strcmp(is->id, "dS_is_dP") == 0 || strcmp(is->id, "dS_0") == 0);
+        const bool other = is_one_of(is, "dS_is_P dS_is_dP dS_0");
         conclude_walks(keys);
         fit_conclude(&fit_factor[keys], BY_EXPONENT, gap, gap, ": that is ");
         fit_conclude(&fit_shift[keys], BY_EXPONENT, gap, gap, "");

@@ -7,14 +7,10 @@
 // -v: prints the finding's id, too: tests/mistakes holds it against the mistake.
 // Exit status: 0 a mistake was named, 1 none, 2 could not run.
 #include "judge/worker_run.h"
-#include "judge/expect.h"
 #include "score/gaps.h"
 
 #include "asks.h"
-#include "cases.h"
 #include "evidence.h"
-
-#include <stdio.h>
 
 // The most numbers that there is room for in a record of the products of a case, and the pairs of a query and a key that a case may have.
 enum { RECORD = 1 << 24, PAIRS = 1500000 };
@@ -144,48 +140,34 @@ static bool parse(const char *text, wb_case *c)
     return heads * s->q_len * s->kv_len <= PAIRS;
 }
 
-static void look_at_case(const char *text)
+// hangs: it had no answer in time; what it did before its worker is sent away.
+static void look_at_case(const char *text, bool hangs)
 {
     wb_case c;
     worker_run run;
     if (!parse(text, &c)) return;
-    worker_start(&run, problem, &c, WORKER_SHARED);
+    if (hangs) unsetenv("WB_SPENT"), setenv("WB_TIMEOUT", "2", 1);
+    worker_start(&run, problem, &c, hangs ? WORKER_ALONE : WORKER_SHARED);
     if (went_well(&run) && c.products < RECORD &&
         *(const float *)worker_tensor(&run, run.count - 1) == 1) {  // there was no room for all
         worker_end(&run);
         c.products = RECORD;
         worker_start(&run, problem, &c, WORKER_SHARED);
     }
+    const bool no_answer = strstr(run.ending, "no answer");
     if (went_well(&run)) {
         if (wrote_outside(&run)) {
             find(BY_WASTE, "writes_past_the_end", "store", "it writes past the end of an output");
             worker_retire(WORKER_SHARED);
         }
         read_case(&run);
-        if (problem->signature == WB_BACKWARD)
-            look_at_backward();
-        else
-            look_at_forward();
+        (problem->signature == WB_BACKWARD ? look_at_backward : look_at_forward)();
+    } else if (hangs) {
+        if (no_answer) read_case(&run), look_at_hang();
     } else {
         if (verbose) printf("%s: %s\n", text, run.ending[0] ? run.ending : worker_exchange(&run)->message);
-        hung |= strstr(run.ending, "no answer") != NULL;
+        hung |= no_answer;
         worker_retire(WORKER_SHARED);
-    }
-    end_case(&run);
-}
-
-// The same of a case that ended in no answer: what it did before its worker was sent away.
-static void look_at_hung(const char *text)
-{
-    wb_case c;
-    worker_run run;
-    if (!parse(text, &c)) return;
-    unsetenv("WB_SPENT");
-    setenv("WB_TIMEOUT", "2", 1);
-    worker_start(&run, problem, &c, WORKER_ALONE);
-    if (strstr(run.ending, "no answer")) {
-        read_case(&run);
-        look_at_hang();
     }
     end_case(&run);
 }
@@ -228,11 +210,11 @@ int main(int argc, char **argv)
     for (int pass = 0; pass < 2 && !best.rank; pass++) {
         for (int n = 0; n < count && !hung; n++)  // what is plain to see comes first
             if ((!strstr(cases[n], "input=") || strstr(cases[n], "stairs")) == (pass == 0))
-                look_at_case(last = cases[n]);
-        if (pass && given && !best.rank && !hung && count) look_at_case(last = given);
+                look_at_case(last = cases[n], false);
+        if (pass && given && !best.rank && !hung && count) look_at_case(last = given, false);
         if (count) (problem->signature == WB_BACKWARD ? conclude_backward : conclude_forward)();
     }
-    if (hung && !best.rank) look_at_hung(last);
+    if (hung && !best.rank) look_at_case(last, true);
     if (!best.rank) return 1;
     if (verbose) printf("id %s\n", *best.id ? best.id : "unpinned");
     printf("step by step%s%s: %s\nlook at: ", *best.shown ? ", in " : "", best.shown, best.says);

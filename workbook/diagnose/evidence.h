@@ -7,8 +7,8 @@
 #include "case/case.h"
 #include "reference/oracle.h"
 
-#include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,6 +44,14 @@ extern evidence e;
 
 void *allocate(size_t count, size_t size);  // of zeros; ends the program where there is no memory
 
+// Writes behind what an array of characters has, as much as there is room for.
+#define APPEND(text, ...) snprintf((text) + strlen(text), sizeof(text) - strlen(text), __VA_ARGS__)
+
+// Cases in which mistakes differ; returns how many. A problem that has none of its own takes those of one with the same arguments, mask
+// and heads, and small cases if there is none.
+enum { MAX_CASES = 32 };
+int diagnose_cases(const wb_problem *problem, char cases[MAX_CASES][WB_CASE_TEXT]);
+
 // ------------------------------------------------------------------------------------------------------------------ findings
 
 // The lower the rank, the earlier the step.
@@ -54,8 +62,8 @@ enum { BY_WASTE = 60 };
 // `gaps`: where it can come from, "max|rescale", those of them that the problem has. id: of the form that pins it down, "" if none does.
 typedef struct finding {
     int rank;
-    char id[64], says[1400], shown[WB_CASE_TEXT];  // shown: the case
-    const char *gaps;
+    const char *id, *gaps;
+    char says[1400], shown[WB_CASE_TEXT];  // shown: the case
 } finding;
 extern finding best;  // the first step that is wrong, in all cases so far; rank 0: nothing was found
 
@@ -67,37 +75,37 @@ __attribute__((format(printf, 4, 5))) void find(int rank, const char *id, const 
 
 // --------------------------------------------------------------------------------------------------------------------- forms
 
-// A relation that may explain what was seen: its id, and how it reads. Form 0 of a table is the right one.
+// A relation that may explain what was seen: its id, how it reads, and what it says of what is looked at. The first of a list is the right one.
 typedef struct form {
     const char *id, *says;
+    double is;
 } form;
 
-// What each form of the table says, in the array `name`.
-#define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
-#define VALUES(name, table, ...)                                                                                       \
-    double name[] = {__VA_ARGS__};                                                                                     \
-    static_assert(COUNT(name) == COUNT(table), "each form of the table has a value")
+#define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
+#define FORMS(list) list, COUNT(list)
 
 enum { MAX_FORMS = 40 };
 
 // What was seen of one step, in all cases: how often each form was off, and, of the first observation that was wrong, a sentence and its case.
 typedef struct fit {
-    const form *forms;
-    int forms_count, wrong, misses[MAX_FORMS];
+    form forms[MAX_FORMS];
+    int count, wrong, misses[MAX_FORMS];
     char says[700], shown[WB_CASE_TEXT];
 } fit;
-#define FIT(table) .forms = table, .forms_count = COUNT(table)
 
 // One observation: what was seen, and what each form says. True if it is the first that is wrong: fit_says() then keeps the sentence, the
 // first that it is given. A fit without forms is no more than that.
-bool fit_add(fit *f, double seen, const double *values, double tolerance);
+bool fit_add(fit *f, double seen, double tolerance, const form *forms, int count);
 __attribute__((format(printf, 2, 3))) void fit_says(fit *f, const char *format, ...);
-__attribute__((format(printf, 5, 6))) void fit_see(fit *f, double seen, const double *values, double tolerance,
+__attribute__((format(printf, 6, 7))) void fit_see(fit *f, double seen, double tolerance, const form *forms, int count,
                                                    const char *format, ...);  // both
 
 // The form that explains what was wrong, and nothing else, but for one in fifty, the first of several; or for one in ten, if all others are
 // far worse. Null: none.
 const form *fit_form(const fit *f);
+int copy_forms(form *to, const form *from, int count);  // returns count
+const form *first_that_holds(const form *forms);        // not 0; the last one has to hold
+bool is_one_of(const form *is, const char *ids);        // false for null
 
 // The finding, if there is one: the sentence, `joint`, and how the form reads. `gaps` for a form, `others` for none.
 void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, const char *joint);
@@ -153,15 +161,11 @@ void block_of(const record *r, int n, int *low, int *high);
 
 // Queries and keys by the rows of their tensors: which query of its head, which head through all batches; likewise of a key. Keys of a paged
 // cache count in their sequence; of a page that no sequence has, NOBODYS_ROW.
-int query_of(int row);
-int head_of(int row);
-int key_of(int row);
-int key_head_of(int row);
-int right_key_head(int head);  // that query head `head` reads, through all batches
-int head_of_query(int row);    // which key head the query in this row of Q reads
-bool sees(int row, int j);     // whether the query in this row of Q sees key j of its sequence
-int keys_of(int row);          // how many keys that sequence has
-int all_rows(void);            // rows of Q
+int query_of(int row), head_of(int row), key_of(int row), key_head_of(int row);
+int right_key_head(int head);          // that query head `head` reads, through all batches
+int head_of_query(int row);            // which key head the query in this row of Q reads
+bool sees(int row, int j);             // whether the query in this row of Q sees key j of its sequence
+int keys_of(int row), all_rows(void);  // how many keys that sequence has; rows of Q
 
 // --------------------------------------------------------------------------------------------------------------------- walks
 

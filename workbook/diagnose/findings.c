@@ -2,7 +2,6 @@
 #include "evidence.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 
 evidence e;
 finding best;
@@ -15,25 +14,37 @@ void *allocate(size_t count, size_t size)
     exit(2);
 }
 
+// The sentence of a function that is called as printf is, into an array.
+#define WRITE(text, format)                                                                                            \
+    do {                                                                                                               \
+        va_list arguments;                                                                                             \
+        va_start(arguments, format);                                                                                   \
+        vsnprintf(text, sizeof(text), format, arguments);                                                              \
+        va_end(arguments);                                                                                             \
+    } while (0)
+
 void find(int rank, const char *id, const char *gaps, const char *format, ...)
 {
     if (best.rank && (best.rank < rank || (best.rank == rank && (*best.id || !*id)))) return;
     if (!worth_naming(gaps)) return;
-    best.rank = rank, best.gaps = gaps;
-    snprintf(best.id, sizeof best.id, "%s", id);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(best.says, sizeof best.says, format, arguments);
-    va_end(arguments);
-    snprintf(best.shown, sizeof best.shown, "%s", e.text);
+    best.rank = rank, best.id = id, best.gaps = gaps;
+    WRITE(best.says, format);
+    memcpy(best.shown, e.text, sizeof best.shown);
 }
 
-bool fit_add(fit *f, double seen, const double *values, double tolerance)
+int copy_forms(form *to, const form *from, int count)
 {
+    memcpy(to, from, (size_t)count * sizeof *to);
+    return count;
+}
+
+bool fit_add(fit *f, double seen, double tolerance, const form *forms, int count)
+{
+    f->count = copy_forms(f->forms, forms, count);
     bool wrong = false;
-    for (int n = 0; n < f->forms_count; n++) {
-        const bool fits = isfinite(seen) ? fabs(seen - values[n]) <= tolerance
-                                         : !isfinite(values[n]) && isnan(seen) == isnan(values[n]);
+    for (int n = 0; n < count; n++) {
+        const bool fits = isfinite(seen) ? fabs(seen - forms[n].is) <= tolerance
+                                         : !isfinite(forms[n].is) && isnan(seen) == isnan(forms[n].is);
         f->misses[n] += !fits;
         if (n == 0) wrong = !fits;
     }
@@ -41,33 +52,32 @@ bool fit_add(fit *f, double seen, const double *values, double tolerance)
     return wrong && f->wrong == 1;
 }
 
-static void keep(fit *f, const char *format, va_list arguments)
-{
-    if (*f->says) return;
-    vsnprintf(f->says, sizeof f->says, format, arguments);
-    snprintf(f->shown, sizeof f->shown, "%s", e.text);
-}
-
 void fit_says(fit *f, const char *format, ...)
 {
-    va_list arguments;
-    va_start(arguments, format);
-    keep(f, format, arguments);
-    va_end(arguments);
+    if (*f->says) return;
+    WRITE(f->says, format);
+    memcpy(f->shown, e.text, sizeof f->shown);
 }
 
-void fit_see(fit *f, double seen, const double *values, double tolerance, const char *format, ...)
+void fit_see(fit *f, double seen, double tolerance, const form *forms, int count, const char *format, ...)
 {
-    va_list arguments;
-    va_start(arguments, format);
-    if (fit_add(f, seen, values, tolerance)) keep(f, format, arguments);
-    va_end(arguments);
+    if (!fit_add(f, seen, tolerance, forms, count) || *f->says) return;
+    WRITE(f->says, format);
+    memcpy(f->shown, e.text, sizeof f->shown);
 }
+
+const form *first_that_holds(const form *forms)
+{
+    while (forms->is == 0) forms++;
+    return forms;
+}
+
+bool is_one_of(const form *is, const char *ids) { return is && strstr(ids, is->id); }
 
 const form *fit_form(const fit *f)
 {
     int first = 0, second = 0;  // by their misses
-    for (int n = 1; n < f->forms_count && f->wrong; n++) {
+    for (int n = 1; n < f->count && f->wrong; n++) {
         if (f->misses[n] <= f->wrong / 50) return &f->forms[n];
         if (!first || f->misses[n] < f->misses[first])
             second = first, first = n;
@@ -83,7 +93,7 @@ void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, 
 {
     const form *is = fit_form(f);
     if (!f->wrong) return;
-    snprintf(e.text, sizeof e.text, "%s", f->shown);
+    memcpy(e.text, f->shown, sizeof e.text);
     find(rank, is ? is->id : "", is ? gaps : others, "%s%s%s", f->says, is ? joint : "", is ? is->says : "");
 }
 
@@ -109,24 +119,17 @@ exponent exponent_of(const double *S, const double *log2_weights, int count, dou
     return is;
 }
 
-static const form slope_forms[] = {{"", ""},
-                                   {"scores_unscaled", "the scores as they are"},
-                                   {"without_log2e", "scale, without log2(e)"},
-                                   {"without_scale", "log2(e), without scale"},
-                                   {"log2e_twice", "log2(e) twice"},
-                                   {"scale_twice", "scale twice"},
-                                   {"scale2_twice", "scale * log2(e) twice"},
-                                   {"wrong_sign", "the wrong sign"},
-                                   {"scale_divided", "a division by scale"},
-                                   {"ln2_for_log2e", "scale * ln(2), where log2(e) is meant"}};
-
 bool see_slope(fit *f, const exponent *is, double s2, int query, const char *where)
 {
     const double slope = is->through.slope, scale = e.s->scale;
     if (!(fabs(slope) > 0.02 * s2 && is->through.off <= is->close)) return false;
-    VALUES(slopes, slope_forms, s2, 1, scale, LOG2E, s2 * LOG2E, s2 * scale, s2 * s2, -s2, LOG2E / scale, scale * LN2);
-    f->forms = slope_forms, f->forms_count = COUNT(slope_forms);
-    fit_see(f, slope, slopes, 0.015 * fabs(slope),
+    // clang-format off
+    const form slopes[] = {
+        {"", "", s2}, {"scores_unscaled", "the scores as they are", 1}, {"without_log2e", "scale, without log2(e)", scale},
+        {"without_scale", "log2(e), without scale", LOG2E}, {"log2e_twice", "log2(e) twice", s2 * LOG2E},
+        {"wrong_sign", "the wrong sign", -s2}};
+    // clang-format on
+    fit_see(f, slope, 0.015 * fabs(slope), FORMS(slopes),
             "the weights of query %d%s are 2^(%.4g S - ...), where scale * log2(e) = %.4g belongs before S = q k",
             query, where, slope, s2);
     return true;

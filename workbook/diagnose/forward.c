@@ -3,25 +3,9 @@
 // The record has Q K^T before the mask, the weights P, and O before and after P V was added.
 #include "evidence.h"
 
-#include <stdio.h>
-
 // --------------------------------------------------------------------------------------------------------------------- heads
 
-// clang-format off
-static const form head_forms[] = {
-    {"", ""}, {"group_inverted", ": head h reads h Hkv / Hq times what it should, or h * (Hq / Hkv)"},
-    {"heads_modulo", ": it is h modulo Hkv"}, {"heads_not_grouped", ": it is h itself"}, {"first_head", ": it is the first head for all"},
-    {"divided_by_kv_heads", ": it is h / Hkv"}, {"group_modulo", ": it is h modulo Hq / Hkv"},
-    {"batch_forgotten", ": the batch is left out"}, {"batch_of_query_heads", ": the batch is counted in query heads, or is in it twice"},
-    {"heads_backwards", ": they go backwards"}, {"head_shifted", ": it is the next head"},
-    {"divided_through_batches", ": heads counted through the batches are divided by Hkv"},
-    {"divided_and_modulo", ": it is h / Hkv, modulo Hkv"}, {"own_head_clamped", ": it is h itself, or the last head"},
-    {"groups_of_two", ": it is h / 2, or the last head"}, {"heads_rounded_up", ": it is (h + 1) / (Hq / Hkv)"},
-    {"group_times_too_much", ": it is h / group * group, modulo Hkv"},
-    {"modulo_through_batches", ": heads counted through the batches are taken modulo all key heads"}};
-// clang-format on
-
-static fit fit_heads[2] = {{FIT(head_forms)}, {FIT(head_forms)}};
+static fit fit_heads[2];
 
 // K and V: which of their heads a query head reads. False if that is wrong.
 static bool look_at_heads(const record *r, bool of_V)
@@ -48,16 +32,26 @@ static bool look_at_heads(const record *r, bool of_V)
     char list[2][200] = {"", ""};
     for (int h = 0; h < heads; h++) {
         const int b = h / s->q_heads, q = h % s->q_heads, k = s->kv_heads;
-        VALUES(values, head_forms, right_key_head(h), b * k + q * group, b * k + q % k, b * k + q, b * k, b * k + q / k,
-               b * k + q % group, q / group, b * s->q_heads + q / group, b * k + k - 1 - q / group,
-               b * k + (q / group + 1) % k, h / k, b * k + q / k % k, b * k + min_int(q, k - 1),
-               b * k + min_int(q / 2, k - 1), b * k + min_int((q + 1) / group, k - 1), b * k + q / group * group % k,
-               h % (s->batch * k));
-        if (reads[h] >= 0) tell |= fit_add(&fit_heads[of_V], reads[h], values, 0);
-        const size_t n = strlen(list[0]), m = strlen(list[1]);
+        // clang-format off
+        const form forms[] = {
+            {"", "", right_key_head(h)},
+            {"group_inverted", ": head h reads h Hkv / Hq times what it should, or h * (Hq / Hkv)", b * k + q * group},
+            {"heads_modulo", ": it is h modulo Hkv", b * k + q % k}, {"heads_not_grouped", ": it is h itself", b * k + q},
+            {"first_head", ": it is the first head for all", b * k}, {"divided_by_kv_heads", ": it is h / Hkv", b * k + q / k},
+            {"group_modulo", ": it is h modulo Hq / Hkv", b * k + q % group}, {"batch_forgotten", ": the batch is left out", q / group},
+            {"batch_of_query_heads", ": the batch is counted in query heads, or is in it twice", b * s->q_heads + q / group},
+            {"heads_backwards", ": they go backwards", b * k + k - 1 - q / group},
+            {"divided_and_modulo", ": it is h / Hkv, modulo Hkv", b * k + q / k % k},
+            {"own_head_clamped", ": it is h itself, or the last head", b * k + min_int(q, k - 1)},
+            {"groups_of_two", ": it is h / 2, or the last head", b * k + min_int(q / 2, k - 1)},
+            {"heads_rounded_up", ": it is (h + 1) / (Hq / Hkv)", b * k + min_int((q + 1) / group, k - 1)},
+            {"group_times_too_much", ": it is h / group * group, modulo Hkv", b * k + q / group * group % k},
+            {"modulo_through_batches", ": heads counted through the batches are taken modulo all key heads", h % (s->batch * k)}};
+        // clang-format on
+        if (reads[h] >= 0) tell |= fit_add(&fit_heads[of_V], reads[h], 0, FORMS(forms));
         if (h >= 16) continue;
-        snprintf(list[0] + n, sizeof list[0] - n, reads[h] < 0 ? " ?" : " %d", reads[h]);
-        snprintf(list[1] + m, sizeof list[1] - m, " %d", right_key_head(h));
+        APPEND(list[0], reads[h] < 0 ? " ?" : " %d", reads[h]);
+        APPEND(list[1], " %d", right_key_head(h));
     }
     const char letter = of_V ? 'V' : 'K';
     if (tell)
@@ -125,41 +119,37 @@ static void fill_fates(pairs *p, const step *t, const double *largest)
 // Hidden pairs of a row that have one weight, whatever their scores: these became a number that is not small enough. True if there are.
 static bool hidden_by_number(const step *t, const pairs *p)
 {
-    const product *S = t->S, *PV = t->P;
+    const product *S = t->S;
     for (int i = 0; i < S->rows; i++) {
-        double P = -1, low = INFINITY, high = -INFINITY;
+        const float *weights = t->P->a + i * t->P->depth, *scores = S->after + i * S->cols;
+        double P = -1, low = INFINITY, high = -INFINITY, number = NAN, all = 0;
         int count = 0;
         bool same = true;
         for (int c = 0; c < S->cols && S->a_row[i] >= 0; c++) {
-            const double x = PV->a[i * PV->depth + c];
             if (sees(S->a_row[i], p->key[c]) || p->key[c] < 0) continue;
-            if (P < 0) P = x;
-            same &= x == P, count++;
-            low = fmin(low, S->after[i * S->cols + c]), high = fmax(high, S->after[i * S->cols + c]);
+            if (count++ == 0) P = weights[c];
+            same &= weights[c] == P, low = fmin(low, scores[c]), high = fmax(high, scores[c]);
         }
         if (count < 3 || !same || !(P > 0)) continue;
-        // What it became: from a visible pair of this row and tile, or from L where there is none.
-        double number = NAN;
+        // What it became: from a visible pair of this row and tile, or from L where there is none, if all that counts is in this tile.
         for (int c = 0; c < S->cols; c++) {
-            const double x = PV->a[i * PV->depth + c];
-            if (sees(S->a_row[i], p->key[c]) && x > 1e-20 && isfinite(x))
-                number = S->after[i * S->cols + c] + log2(P / x) / base2_scale();
+            all += weights[c];
+            if (sees(S->a_row[i], p->key[c]) && weights[c] > 1e-20 && isfinite(weights[c]))
+                number = scores[c] + log2(P / weights[c]) / base2_scale();
         }
-        double weights = 0;
-        for (int c = 0; c < S->cols; c++) weights += PV->a[i * PV->depth + c];
-        const double L = e.out[1][S->a_row[i]] - log(weights / P);  // if all that counts is in this tile
-        const double by_L = L * LOG2E / base2_scale();
-        const bool alike =
-            (high - low) * base2_scale() < 0.5;  // as those of keys that do not exist: it may be their own score
-        if (alike && !(fabs(number - low) > 1) && !(isnan(number) && by_L < -1000)) continue;
+        const double by_L = (e.out[1][S->a_row[i]] - log(all / P)) * LOG2E / base2_scale();
+        const bool by_it = isnan(number) && by_L < -1000 && isfinite(by_L);
+        // Scores that are alike, as those of keys that do not exist, may have their own weight.
+        if ((high - low) * base2_scale() < 0.5 && !(fabs(number - low) > 1) && !(isnan(number) && by_L < -1000))
+            continue;
         const bool is_0 = fabs(number) < 0.02 + 1e-3 * fabs(high);
-        char what[120] = "a number that is not far enough below all scores";
-        if (is_0)
-            snprintf(what, sizeof what, "0");
-        else if (isfinite(number))
-            snprintf(what, sizeof what, "about %.3g", number);
-        else if (isfinite(L) && by_L < -1000)
-            snprintf(what, sizeof what, "about %.3g, which is more than what the seen ones are", by_L);
+        char what[120] = "";
+        APPEND(what,
+               is_0               ? "0"
+               : isfinite(number) ? "about %.3g"
+               : by_it            ? "about %.3g, which is more than what the seen ones are"
+                                  : "a number that is not far enough below all scores",
+               by_it ? by_L : number);
         find(BY_MASK, is_0 ? "hidden_by_0" : "hidden_by_a_number",
              e.problem->mask == WB_NO_MASK
                  ? "tail|mask"

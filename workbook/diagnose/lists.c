@@ -1,102 +1,55 @@
 // lists.c - what 15 has of its own: which tiles a block takes from its two lists, and which bits of a tile hide which pairs.
 #include "evidence.h"
 
-#include <stdio.h>
-
-// What may be seen of each step.
-// clang-format off
-static const form list_forms[] = {
-    {"", ""}, {"first_mask", "it takes the lists of the first mask for all sequences"},
-    {"starts_without_end", "it takes a mask to have as many starts as tiles of queries: there is one more, the end"},
-    {"tiles_of_128", "it looks for queries in tiles of 128, where the mask has tiles of q_tile"},
-    {"end_as_count", "it takes the end of the list of whole tiles for its length"},
-    {"part_end_as_count", "it takes the end of the list of tiles in part for its length"},
-    {"starts_of_whole", "it begins the list of tiles in part where that of whole tiles begins"},
-    {"whole_from_first", "it reads the list of whole tiles from the beginning of its array"},
-    {"part_from_first", "it reads the list of tiles in part from the beginning of its array"},
-    {"whole_alone", "it leaves out the tiles that are seen in part"}, {"part_alone", "it leaves out the tiles that are seen whole"},
-    {"last_part_left", "it leaves out the last tile that is seen in part"},
-    {"last_whole_left", "it leaves out the last tile that is seen whole"},
-    {"whole_steps_are_tiles", "it counts a whole tile as one step where it takes two"},
-    {"steps_are_tiles", "it counts a tile as one step where it takes two"},
-    {"part_steps_are_tiles", "it counts a tile in part as one step where it takes two"},
-    {"first_half_twice", "it begins both steps of a tile at its first key"},
-    {"tiles_of_a_step", "it multiplies the number of a tile by the keys of a step, where tiles have 64"},
-    {"index_not_divided", "it takes each step for a tile of its own where it looks into the list"},
-    {"next_list", "it takes the lists of the next tile of queries"},
-    {"whole_as_part", "it looks for tiles in part in the list of whole tiles"},
-    {"part_step_not_reduced", "it counts tiles in part from the first step of all, not from the first of theirs"},
-    {"halves_exchanged", "it begins with the second half of a tile"},
-    {"first_list", "it takes the lists of the first tile of queries for all"}, {"one_more_part", "it takes one tile in part too many"},
-    {"lists_exchanged", "it takes the lists of whole tiles and of tiles in part for each other"}};
-static const form bit_forms[] = {
-    {"", ""}, {"bits_reversed", "the highest bit of a word is taken for its first key, which has the lowest"},
-    {"bits_inverted", "what has its bit set is hidden, where that is what is seen"},
-    {"bits_of_first_word", "all keys of a step are hidden by its first word, of 32 keys"},
-    {"bits_of_first_half", "both steps of a tile are hidden by the bits of the first"},
-    {"bits_of_first_tile", "each tile is hidden by the bits of the first in its list"},
-    {"bits_of_one_row", "all rows of a warp are hidden by the bits of its first eight"},
-    {"bits_side_by_side", "the columns of a lane are taken to lie side by side: they are two of every eight"},
-    {"bits_shifted_twice", "a word is shifted for its lane twice"},
-    {"bits_of_other_row", "a row is hidden by the bits of the row eight away"},
-    {"words_exchanged", "the words of the first and the second 32 keys are exchanged"},
-    {"bits_of_next_tile", "each tile is hidden by the bits of the next in its list"},
-    {"bits_of_steps", "each step is taken for a tile of its own where the bits are looked for"},
-    {"bits_without_words", "a row of a tile is taken to have one word, where it has two"},
-    {"bits_in_fours", "the pairs of a lane's columns are taken to lie four apart, where they lie eight apart"},
-    {"bits_even_odd", "the two columns of a pair are exchanged"},
-    {"bits_of_other_half", "the steps of a tile are hidden by each other's bits"},
-    {"bits_reversed_in_lane", "the bits of a lane are taken from the highest down"}, {"all_seen", "no pair is hidden"},
-    {"bits_of_first_query", "all rows of a block are hidden by the bits of its first"}};
-// clang-format on
-static fit fit_lists = {FIT(list_forms)}, fit_bits = {FIT(bit_forms)};
+static fit fit_lists, fit_bits;
 
 static const block_mask *mask(void) { return &wb_case_mask_of(e.c)->lists; }
 
 static int q_tiles(void) { return (e.s->q_len - 1) / mask()->q_tile + 1; }
 
+// clang-format off
+enum { RIGHT, FIRST_MASK, NO_ENDS, TILES_OF_128, WHOLE_FROM_0,
+       WHOLE_ALONE, PART_ALONE, NOT_LAST, STEPS_ARE_TILES, HALF_TWICE, READINGS };
+static const form list_forms[READINGS] = {
+    [RIGHT] = {"", "", 0}, [FIRST_MASK] = {"first_mask", "it takes the lists of the first mask for all sequences", 0},
+    [NO_ENDS] = {"starts_without_end", "it takes a mask to have as many starts as tiles of queries: there is one more, the end", 0},
+    [TILES_OF_128] = {"tiles_of_128", "it looks for queries in tiles of 128, where the mask has tiles of q_tile", 0},
+    [WHOLE_FROM_0] = {"whole_from_first", "it reads the list of whole tiles from the beginning of its array", 0},
+    [WHOLE_ALONE] = {"whole_alone", "it leaves out the tiles that are seen in part", 0},
+    [PART_ALONE] = {"part_alone", "it leaves out the tiles that are seen whole", 0},
+    [NOT_LAST] = {"last_part_left", "it leaves out the last tile that is seen in part", 0},
+    [STEPS_ARE_TILES] = {"steps_are_tiles", "it counts a tile as one step where it takes two", 0},
+    [HALF_TWICE] = {"first_half_twice", "it begins both steps of a tile at its first key", 0}};
+// clang-format on
+
 // The first keys of all steps of a block, by this form, into `keys`, and where in the list of tiles in part each stands, or -1. Returns
 // how many; -1: it reads outside of the arrays.
-static int steps_by(int rel, int b, int block_row, int BC, int *keys, int *place, int room)
+static int steps_by(int as, int b, int block_row, int BC, int *keys, int *place, int room)
 {
     const block_mask *m = mask();
-    const int per_mask = q_tiles() + (rel == 2 ? 0 : 1), all = m->masks * (q_tiles() + 1), STEPS_ = 64 / BC;
-    const int wholes = m->whole_start[all - 1], in_part = m->part_start[all - 1];
-    int list = (m->masks > 1 && rel != 1 ? b : 0) * per_mask + block_row / (rel == 3 ? 128 : m->q_tile) + (rel == 19);
-    if (rel == 23) list -= block_row / m->q_tile;
+    const int per_mask = q_tiles() + (as != NO_ENDS), all = m->masks * (q_tiles() + 1),
+              of_mask = as == FIRST_MASK ? 0 : b;
+    const int list = (m->masks > 1 ? of_mask : 0) * per_mask + block_row / (as == TILES_OF_128 ? 128 : m->q_tile);
     if (list + 1 >= all) return -1;
-    const int *whole_start = rel == 25 ? m->part_start : m->whole_start,
-              *part_start = rel == 25 ? m->whole_start : m->part_start;
-    int w0 = whole_start[list], wn = whole_start[list + 1] - w0, p0 = part_start[list], pn = part_start[list + 1] - p0;
-    switch (rel) {
-    // clang-format off
-    case 4: wn = whole_start[list + 1]; break; case 5: pn = part_start[list + 1]; break; case 6: p0 = w0; break;
-    case 7: w0 = 0; break; case 8: p0 = 0; break; case 9: pn = 0; break; case 10: wn = 0; break; case 11: pn -= pn != 0; break;
-    case 12: wn -= wn != 0; break; case 24: pn++; break;
-    // clang-format on
-    default: break;
+    const int *whole = m->whole_start + list, *part = m->part_start + list, in_part = part[1] - part[0];
+    const int w0 = as == WHOLE_FROM_0 ? 0 : whole[0], wholes = as == PART_ALONE ? 0 : whole[1] - whole[0];
+    const int parts = as == WHOLE_ALONE ? 0 : in_part - (as == NOT_LAST && in_part);
+    const int per_tile = 64 / BC, per_turn = as == STEPS_ARE_TILES ? 1 : per_tile, whole_steps = wholes * per_turn;
+    for (int turn = 0; turn < whole_steps + parts * per_turn; turn++) {
+        const bool is_whole = turn < whole_steps;
+        const int at = is_whole ? w0 + turn / per_tile : part[0] + (turn - whole_steps) / per_tile;
+        if (at >= (is_whole ? m->whole_start : m->part_start)[all - 1] || turn >= room) return -1;
+        keys[turn] = (is_whole ? m->whole : m->part)[at] * 64 + (as == HALF_TWICE ? 0 : turn % per_tile * BC);
+        place[turn] = is_whole ? -1 : at;
     }
-    const int whole_steps = wn * (rel == 13 || rel == 14 ? 1 : STEPS_),
-              end = whole_steps + pn * (rel == 14 || rel == 15 ? 1 : STEPS_);
-    for (int turn = 0; turn < end; turn++) {
-        const bool whole = turn < whole_steps || rel == 20;
-        const int n = turn - (turn < whole_steps || rel == 21 ? 0 : whole_steps),
-                  at = (whole ? w0 : p0) + (rel == 18 ? n : n / STEPS_);
-        const int *from = whole != (rel == 25) ? m->whole : m->part, most = whole != (rel == 25) ? wholes : in_part;
-        if (at >= most || turn >= room) return -1;
-        const int half = rel == 16 ? 0 : rel == 22 ? STEPS_ - 1 - turn % STEPS_ : turn % STEPS_;
-        keys[turn] = from[at] * (rel == 17 ? BC : 64) + half * BC;
-        place[turn] = from == m->part ? at : -1;
-    }
-    return end;
+    return whole_steps + parts * per_turn;
 }
 
 // Whether a query of the block sees one of these keys.
 static bool any_seen(int head, int low, int high, int key, int BC)
 {
-    for (int i = low; i <= high; i++)
-        for (int c = 0; c < BC; c++)
-            if (sees(head * e.s->q_len + i, key + c)) return true;
+    EACH_PAIR (i, high - low + 1, c, BC)
+        if (sees(head * e.s->q_len + low + i, key + c)) return true;
     return false;
 }
 
@@ -152,38 +105,36 @@ void look_at_lists(const record *r)
                 if (steps[t].first >= 0 && steps[t].first / BC < MOST) mine[steps[t].first / BC]++;
             for (int k = 0; k < MOST; k++) met[k] = max_int(met[k], mine[k]);
         }
-        double values[COUNT(list_forms)];
+        form forms[READINGS];
+        memcpy(forms, list_forms, sizeof forms);
         char text[2][120] = {"", ""};
         bool hard = false;
-        for (int f = 0; f < COUNT(list_forms); f++) {
+        for (int f = 0; f < READINGS; f++) {
             const int count = steps_by(f, head / e.s->q_heads, low, BC, keys, place, STEPS);
-            int want[MOST] = {0}, least[MOST] = {0};
+            int want[MOST] = {0}, whole[MOST] = {0}, least[MOST] = {0};
             bool same = count >= 0;
-            for (int k = 0; k < count; k++)
-                if (keys[k] < e.s->kv_len && keys[k] / BC < MOST)
-                    want[keys[k] / BC]++, least[keys[k] / BC] += place[k] < 0 || (met[keys[k] / BC] == 0 &&
-                                                                                  any_bit(place[k], low, keys[k], BC));
-            for (int k = 0; k < min_int(MOST, e.s->kv_len / BC + 1); k++) {
-                if (f == 0) {
-                    int whole = 0;
-                    for (int turn = 0; turn < count; turn++)
-                        whole += keys[turn] / BC == k && keys[turn] < e.s->kv_len && place[turn] < 0;
-                    hard |= met[k] > want[k] || met[k] < whole;
-                }
-                const bool seen = f == 0 && any_seen(head, low, high, k * BC, BC);
-                same &= met[k] <= want[k] && met[k] >= least[k];
-                for (int which = 0; which < 2 && f == 0; which++)
-                    for (int i = 0; i < (which ? seen && want[k] : met[k]) && strlen(text[which]) < 100; i++)
-                        snprintf(text[which] + strlen(text[which]), sizeof text[which] - strlen(text[which]), " %d",
-                                 k * BC);
+            for (int turn = 0; turn < count; turn++) {
+                const int key = keys[turn], k = key / BC;
+                if (key >= e.s->kv_len || k >= MOST) continue;
+                want[k]++, whole[k] += place[turn] < 0;
+                least[k] += place[turn] < 0 || (met[k] == 0 && any_bit(place[turn], low, key, BC));
             }
-            values[f] = !same;
+            for (int k = 0; k < min_int(MOST, e.s->kv_len / BC + 1); k++) {
+                same &= met[k] <= want[k] && met[k] >= least[k];
+                if (f > 0) continue;
+                hard |= met[k] > want[k] || met[k] < whole[k];
+                const int shown[2] = {met[k], any_seen(head, low, high, k * BC, BC) ? want[k] : 0};
+                for (int which = 0; which < 2; which++)
+                    for (int i = 0; i < shown[which] && strlen(text[which]) < 100; i++)
+                        APPEND(text[which], " %d", k * BC);
+            }
+            forms[f].is = !same;
             for (int turn = 0; f == 0 && turn < count && !hard; turn++)
                 if (place[turn] >= 0 && keys[turn] < e.s->kv_len)
                     look_at_skipped(r, r->walks[n].block, low, keys[turn], BC);
         }
         more_than_skipped |= hard;
-        fit_see(&fit_lists, 0, values, 0,
+        fit_see(&fit_lists, 0, 0, FORMS(forms),
                 "the block from query %d on, of head %d, needs the keys from%s on, and takes those from%s on", low,
                 head, *text[1] ? text[1] : " nowhere", *text[0] ? text[0] : " nowhere");
     }
@@ -191,30 +142,13 @@ void look_at_lists(const record *r)
 
 // ---------------------------------------------------------------------------------------------------------------------- bits
 
-// Whether this form hides a pair of the tile in place n of its list: row of the tile of queries, column of the step. -1: unknown.
-static int hides_bit(int rel, int first, int n, int count, int row, int block_row, int r, int half, int steps_of_tile,
-                     int c)
+// Whether a bit hides its pair: of a word of a row, in the tile in place n of `count` tiles from `first` on; 2: nobody knows.
+static int hides(int first, int count, int n, int row, int word, int bit)
 {
     const block_mask *m = mask();
-    const int BC = 64 / steps_of_tile, lane = c % 8 / 2, slot = c / 8 * 2 + c % 2;
-    int tile = n, word = (half * BC + c) / 32, bit = c % 32;
-    switch (rel) {
-    // clang-format off
-    case 1: bit = 31 - bit; break; case 3: word = half * BC / 32; break; case 4: word = c / 32; break; case 5: tile = 0; break;
-    case 6: row -= r / 8 * 8; break; case 7: bit = 2 * lane + slot % 8; break; case 8: bit = 2 * lane + c % 32; break;
-    case 9: row += r % 16 >= 8 ? -8 : 8; break; case 10: word ^= 1; break; case 11: tile = n + 1; break;
-    case 12: tile = n * steps_of_tile + half; break; case 14: bit = 2 * lane + slot % 8 / 2 * 4 + slot % 2; break; case 15: bit ^= 1; break;
-    case 16: word = ((steps_of_tile - 1 - half) * BC + c) / 32; break; case 17: bit = 2 * lane + 24 - slot % 8 / 2 * 8 + slot % 2; break;
-    // clang-format on
-    case 19: row = block_row; break;
-    default: break;
-    }
-    if (rel == 18) return 0;
     if (bit > 31) return 1;  // shifted out
-    if (tile >= count) return -1;
-    const size_t at = rel == 13 ? (size_t)(first + tile) * (size_t)m->q_tile * 2 + (size_t)row + (size_t)word
-                                : ((size_t)(first + tile) * (size_t)m->q_tile + (size_t)row) * 2 + (size_t)word;
-    return (m->bits[at] >> bit & 1) == (rel == 2);
+    if (n >= count) return 2;
+    return !(m->bits[((size_t)(first + n) * (size_t)m->q_tile + (size_t)row) * 2 + (size_t)word] >> bit & 1);
 }
 
 void look_at_bits(const pairs *t)
@@ -230,30 +164,41 @@ void look_at_bits(const pairs *t)
         const int got = t->fate[a * t->keys + c];
         if (t->query[a] < 0 || t->key[c] < 0 || t->key[c] >= e.s->kv_len || got == UNCLEAR) continue;
         const bool seen = sees(t->row0 - query_of(t->row0) + t->query[a], t->key[c]);
-        double values[COUNT(bit_forms)];
         if (seen == (got == WEIGHT) && (13 * a + c) % 8) continue;  // of those that are right, some will do
-        for (int f = 0; f < COUNT(bit_forms); f++) {
-            const int hides = place < 0 ? !seen
-                                        : hides_bit(f, first, place, parts, t->query[a] % m->q_tile,
-                                                    t->block_query % m->q_tile, a, half, 64 / t->keys, c);
-            values[f] = hides < 0 ? got == HIDDEN : hides;
-        }
-        values[0] = !seen;
-        fit_see(&fit_bits, got == HIDDEN, values, 0, "query %d sees key %d%s, but %s, in the tile of keys from %d on",
-                t->query[a], t->key[c], seen ? "" : " not", got == HIDDEN ? "gives it no weight" : "gives it a weight",
-                t->key0);
+        const int row = t->query[a] % m->q_tile, other_row = row + (a % 16 >= 8 ? -8 : 8), n = place;
+        const int word = (half * t->keys + c) / 32, bit = c % 32, lane = c % 8 / 2, slot = (c / 8 * 2 + c % 2) % 8;
+
+#define HIDES(...) hides(first, parts, __VA_ARGS__)
+        // clang-format off
+        form forms[] = {
+            {"", "", !seen},
+            {"bits_reversed", "the highest bit of a word is taken for its first key, which has the lowest", HIDES(n, row, word, 31 - bit)},
+            {"bits_inverted", "what has its bit set is hidden, where that is what is seen", !HIDES(n, row, word, bit)},
+            {"bits_of_first_word", "all keys of a step are hidden by its first word, of 32 keys", HIDES(n, row, half * t->keys / 32, bit)},
+            {"bits_of_first_half", "both steps of a tile are hidden by the bits of the first", HIDES(n, row, c / 32, bit)},
+            {"bits_of_first_tile", "each tile is hidden by the bits of the first in its list", HIDES(0, row, word, bit)},
+            {"bits_side_by_side", "the columns of a lane are taken to lie side by side: they are two of every eight",
+                HIDES(n, row, word, 2 * lane + slot)},
+            {"bits_shifted_twice", "a word is shifted for its lane twice", HIDES(n, row, word, 2 * lane + bit)},
+            {"bits_of_other_row", "a row is hidden by the bits of the row eight away", HIDES(n, other_row, word, bit)},
+            {"all_seen", "no pair is hidden", 0},
+            {"bits_of_first_query", "all rows of a block are hidden by the bits of its first",
+                HIDES(n, t->block_query % m->q_tile, word, bit)}};
+        // clang-format on
+#undef HIDES
+        for (int f = 1; f < COUNT(forms); f++)
+            if (place < 0 || forms[f].is == 2) forms[f].is = place < 0 ? !seen : got == HIDDEN;
+        fit_see(&fit_bits, got == HIDDEN, 0, FORMS(forms),
+                "query %d sees key %d%s, but %s, in the tile of keys from %d on", t->query[a], t->key[c],
+                seen ? "" : " not", got == HIDDEN ? "gives it no weight" : "gives it a weight", t->key0);
     }
 }
 
 void conclude_lists(void)
 {
     const form *list = fit_form(&fit_lists), *bits = fit_form(&fit_bits);
-    const bool by_key = list && strstr("first_half_twice tiles_of_a_step index_not_divided whole_as_part "
-                                       "part_step_not_reduced halves_exchanged",
-                                       list->id);
-    const bool by_load = bits && strstr("bits_of_first_half bits_of_first_tile bits_of_next_tile bits_of_steps "
-                                        "bits_without_words bits_of_other_half",
-                                        bits->id);
+    const bool by_key = is_one_of(list, "first_half_twice");
+    const bool by_load = is_one_of(bits, "bits_of_first_half bits_of_first_tile bits_of_steps");
     if (list || more_than_skipped)
         fit_conclude(&fit_lists, BY_WALK, by_key ? "first key" : "lists", "lists|first key", ": ");
     fit_conclude(&fit_bits, BY_MASK, by_load ? "load bits" : "mask|load bits", "mask|load bits", ": ");

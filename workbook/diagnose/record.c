@@ -4,8 +4,6 @@
 #include "asks.h"
 #include "case/pages.h"
 
-#include <stdio.h>
-
 enum { SLOTS = 1 << 16 };
 
 // A row by the sum of its elements' hashes: a kernel may multiply the columns of both factors in another order (int8.cuh does).

@@ -4,82 +4,7 @@
 // and what came out. Each step is held against a short list of forms; one is named that explains all rows of the case.
 #include "evidence.h"
 
-#include <stdio.h>
-
-// What may be seen of each step.
-// clang-format off
-static const form max_forms[] = {
-    {"", ""}, {"max_of_this_tile", ": that is the largest of this tile alone"}, {"old_max", ": that was the largest before this tile"},
-    {"max_of_first_tile", ": that is the largest of the first tile, which is never updated"}, {"no_max", ": nothing is subtracted"},
-    {"max_scaled_with_the_old", ": old maximum and tile's maximum are compared before, and then both multiplied, by scale * log2(e); the old one had it"},
-    {"max_unscaled", ": that is the largest S = q k, which has to be multiplied by scale * log2(e), too"},
-    {"max_without_log2e", ": log2(e) is missing in it"}, {"max_log2e_twice", ": log2(e) is in it twice"},
-    {"max_scaled_twice", ": it is multiplied by scale * log2(e) twice"}, {"max_without_scale", ": scale is missing in it"},
-    {"max_scale_twice", ": scale is in it twice"}, {"max_negative", ": it has the wrong sign"},
-    {"max_added", ": that is the sum of the old maximum and that of this tile"},
-    {"min_for_max", ": that is the smaller of the old maximum and that of this tile"},
-    {"max_from_0", ": the maximum begins at 0, which is larger"},
-    {"tile_max_unscaled", ": the largest S = q k of this tile is compared with the old maximum before it is multiplied by scale * log2(e)"},
-    {"max_before_mask", ": that is the largest of all scores of the tiles, hidden ones too"},
-    {"min_of_tile", ": that is the smallest score of this tile"}};
-static const form alpha_forms[] = {
-    {"", ""}, {"O_not_rescaled", ": O is not rescaled"},
-    {"O_not_rescaled_below_8", ": O is not rescaled where the maximum grows by less than 8, though m does grow"},
-    {"O_begins_anew", ": O begins anew"}, {"rescaled_upside_down", ": old and new maximum are exchanged"},
-    {"rescaled_twice", ": that is done twice"}, {"rescaled_as_base_e", ": 2^ takes a difference in base e"},
-    {"rescaled_by_exp", ": e^ takes a difference in base 2"},
-    {"alpha_scaled", ": the difference is multiplied by scale * log2(e), though m has it"},
-    {"alpha_unscaled", ": the difference is divided by scale * log2(e)"},
-    {"alpha_without_exp", ": it is the difference itself, without 2^"}, {"alpha_quotient", ": it is the quotient of the maxima"},
-    {"alpha_of_new_max", ": that is 2^(-new maximum), without the old one"},
-    {"alpha_of_old_max", ": that is 2^(old maximum), without the new one"}, {"rescaled_by_l", ": O is divided by l in each tile"},
-    {"alpha_of_first_row", ": that is the factor of the first row of the tile"}};
-static const form l_forms[] = {
-    {"", ""}, {"not_divided", ": it is not divided"}, {"multiplied_by_l", ": it is multiplied by l"},
-    {"l_completed_twice", ": l is completed twice over the four lanes of a row"}, {"divided_twice", ": that is done twice"},
-    {"l_of_the_last_tile", ": l has the last tile alone"}, {"l_not_rescaled", ": l was not rescaled when the maximum grew"},
-    {"l_without_last_tile", ": l lacks the last tile"}, {"l_of_the_first_tile", ": l has the first tile alone"},
-    {"l_rescaled_late", ": l was rescaled after the tile's weights had been added: these, too, were multiplied"},
-    {"l_rescaled_twice", ": l was rescaled twice in each tile"},
-    {"l_rescaled_upside_down", ": l was rescaled by 2^(new maximum - old maximum)"}, {"l_counts_keys", ": that is the number of keys"},
-    {"l_of_scores", ": that is the sum of the scores, not of their weights"},
-    {"l_of_raw_scores", ": that is the sum of S = q k, not of its weights"}, {"l_halved", ": that is half of it"},
-    {"l_doubled", ": that is twice as much"}, {"l_of_old_max", ": the tile's weights were added to l under the old maximum"},
-    {"l_begins_at_1", ": l begins at 1, not 0"},
-    {"l_of_missing_keys", ": there is more in l than the last tile's keys: columns past them count, too"}};
-static const form L_forms[] = {
-    {"", ""}, {"L_in_base_2", ": that is in base 2"}, {"L_half_in_base_2", ": log2(l) has to be multiplied by ln(2), too"},
-    {"L_m_in_base_2", ": m has to be multiplied by ln(2)"}, {"L_is_m", ": log(l) is missing"}, {"L_without_m", ": m is missing"},
-    {"L_is_log2_l", ": m is missing"}, {"L_without_log", ": l is added, not its logarithm"}, {"L_minus_log", ": log(l) is subtracted"},
-    {"L_is_m_base_2", ": that is m alone, in base 2"}, {"L_ln2_twice", ": ln(2) is in it twice"},
-    {"L_of_l_twice", ": l is completed twice"}, {"L_log_times_ln2", ": log(l), the natural one, is multiplied by ln(2)"},
-    {"L_of_a_lane", ": l is not summed up over the four lanes of a row"},
-    {"L_divided_by_ln2", ": it is divided by ln(2), where it has to be multiplied"}, {"L_negative", ": it has the wrong sign"},
-    {"L_is_l", ": that is l"}, {"L_of_1", ": l is 1 there: it was divided before"}, {"L_minus_m", ": m is subtracted"},
-    {"L_log2_unscaled", ": m is divided by scale * log2(e)"}, {"L_0", ": that is 0"}, {"L_log10", ": the logarithm is to base 10"}};
-static const form logit_forms[] = {
-    {"", ""}, {"logit_forgotten", ": the sink logit is not in it"},
-    {"logit_scaled", ": the logit is multiplied by scale, which it is not to be"},
-    {"logit_as_base_2", ": 2^ takes the logit, which is to base e"}, {"logit_log2e", ": e^ takes the logit times log2(e)"},
-    {"logit_as_0", ": the logit counts as 0"}, {"logit_negative", ": the logit has the wrong sign"},
-    {"logit_of_first_head", ": it is the logit of head 0"}, {"logit_of_key_head", ": it is the logit with the number of the key head"},
-    {"logit_of_all_heads", ": it has the logits of all heads"}, {"logit_twice", ": the logit's term is in it twice"},
-    {"logit_in_lanes", ": the logit's term is in it four times, once for each lane of a row"},
-    {"logit_in_tiles", ": the logit's term is in it once for each tile"}, {"logit_from_0", ": a negative logit counts as 0"},
-    {"logit_exp2", ": 2^ takes logit - L, which is to base e"},
-    {"logit_without_m", ": exp(logit) is added as it is: l is a sum under the maximum m, which has to be subtracted there, too"},
-    {"logit_base_2_under_m", ": 2^(logit - m): the logit has to be multiplied by log2(e)"},
-    {"logit_m_in_base_2", ": exp(logit - m) takes m in base 2"}, {"logit_itself", ": the logit is added itself, without exp"},
-    {"logit_under_m_alone", ": l is multiplied by 1 + exp(logit - m), where 1 + exp(logit - L) is right"},
-    {"logit_reversed", ": exp(L - logit), where exp(logit - L) is right"}, {"logit_of_next_head", ": it is the logit of the next head"},
-    {"logit_alone", ": nothing but the logit's term is left"}, {"logit_scaled_2", ": the logit is multiplied by scale * log2(e)"},
-    {"logit_subtracted", ": the logit's term is subtracted"}, {"zero_is_no_logit", ": a logit of 0 counts as none"},
-    {"logit_without_L", ": l is multiplied by 1 + exp(logit), where 1 + exp(logit - L) is right"},
-    {"logit_exp2_of_difference", ": 2^ takes the difference of logit and L, which is to base e"},
-    {"logit_maximum", ": it is the larger of the two, where both are in the sum"}};
-// clang-format on
-static fit fit_slope, fit_m = {FIT(max_forms)}, fit_alpha = {FIT(alpha_forms)}, fit_l = {FIT(l_forms)},
-                      fit_L = {FIT(L_forms)}, fit_logit_l = {FIT(logit_forms)}, fit_logit_L = {FIT(logit_forms)};
+static fit fit_slope, fit_m, fit_alpha, fit_l, fit_L, fit_logit_l, fit_logit_L;
 
 static double s2;
 
@@ -123,9 +48,9 @@ static double subtracted(const step *t, int i, int *weights)
     if (count == 0) return NAN;
     const exponent is = exponent_of(x, y, count, s2, e.problem->on_host ? 2e-3 : 0.012);
     if (is.one) return is.m;
-    const double close = is.close;
     bool by_lanes = !e.problem->on_host && fmin(fmin(in_lane[0], in_lane[1]), fmin(in_lane[2], in_lane[3])) >= 3;
-    for (int n = 0; n < count; n++) by_lanes &= fabs(x[n] * s2 - y[n] - lane[lane_of[n]] / in_lane[lane_of[n]]) < close;
+    for (int n = 0; n < count; n++)
+        by_lanes &= fabs(x[n] * s2 - y[n] - lane[lane_of[n]] / in_lane[lane_of[n]]) < is.close;
     if (by_lanes)
         find(BY_EXPONENT, "max_of_a_lane", "rescale|max|softmax",
              "query %d subtracts different numbers from the scores of one tile, each lane its own: the maximum is not "
@@ -139,21 +64,27 @@ static double subtracted(const step *t, int i, int *weights)
     return NAN;
 }
 
-// What the sink's term is of exp(L), by each form: L and l of the keys alone, m in base 2.
-static void logit_terms(int head, double L, double l, double m, int tiles, double terms[COUNT(logit_forms)])
+// What the sink's term is of exp(L), by each form: L and l of the keys alone. Returns how many forms there are.
+static int logit_forms(int head, double L, double l, form *forms)
 {
     const float *logits = e.sink_logits;
     const int heads = e.s->q_heads, h = head % heads;
-    const double s = logits[h], scale = e.s->scale;
-    double all = 0;
-    for (int n = 0; n < heads; n++) all += exp(logits[n] - L);
-    VALUES(values, logit_forms, exp(s - L), 0, exp(s * scale - L), exp(s * LN2 - L), exp(s * LOG2E - L), exp(-L),
-           exp(-s - L), exp(logits[0] - L), exp(logits[h / (heads / e.s->kv_heads)] - L), all, 2 * exp(s - L),
-           4 * exp(s - L), tiles * exp(s - L), exp(fmax(s, 0) - L), exp2(s - L), exp(s) / l, exp2(s - m) / l,
-           exp(s - m) / l, s / l, exp(s - m * LN2), exp(L - s), exp(logits[(h + 1) % heads] - L), exp(s - L) - 1,
-           exp(s * s2 - L), -exp(s - L), s == 0 ? 0 : exp(s - L), exp(s),
-           (1 + exp2(-fabs(s - L))) * exp(fmax(s - L, 0)) - 1, exp(fmax(s - L, 0)) - 1);
-    memcpy(terms, values, sizeof values);
+    const double s = logits[h], scale = e.s->scale, term = exp(s - L), key = logits[h / (heads / e.s->kv_heads)];
+    // clang-format off
+    const form list[] = {
+        {"", "", term}, {"logit_forgotten", ": the sink logit is not in it", 0},
+        {"logit_scaled", ": the logit is multiplied by scale, which it is not to be", exp(s * scale - L)},
+        {"logit_as_base_2", ": 2^ takes the logit, which is to base e", exp(s * LN2 - L)},
+        {"logit_log2e", ": e^ takes the logit times log2(e)", exp(s * LOG2E - L)},
+        {"logit_of_key_head", ": it is the logit with the number of the key head", exp(key - L)},
+        {"logit_in_lanes", ": the logit's term is in it four times, once for each lane of a row", 4 * term},
+        {"logit_exp2", ": 2^ takes logit - L, which is to base e", exp2(s - L)},
+        {"logit_without_m", ": exp(logit) is added as it is: l is a sum under the maximum m, which has to be subtracted there, too",
+            exp(s) / l},
+        {"zero_is_no_logit", ": a logit of 0 counts as none", s == 0 ? 0 : term},
+        {"logit_maximum", ": it is the larger of the two, where both are in the sum", exp(fmax(s - L, 0)) - 1}};
+    // clang-format on
+    return copy_forms(forms, FORMS(list));
 }
 
 static bool known(const double *runs, int count, double m)
@@ -163,25 +94,35 @@ static bool known(const double *runs, int count, double m)
     return false;
 }
 
-// What was seen of all tiles of a row.
+// What was seen of a row, tile by tile: its largest score so far, and in the tile. Up to the last tile: what it subtracts, the tile's
+// weights, and their sum, as it is right and as it may be wrong.
 typedef struct row_seen {
-    double m[STEPS], w[STEPS], S[STEPS], runs[STEPS],
-        tile[STEPS];  // m used, sum of weights, of visible scores; largest so far, in the tile
+    double runs[STEPS], tile[STEPS], m, weights, l, late, plain, twice, under_old, raw;
     int tiles, keys;
 } row_seen;
 
-static void look_at_maximum(int q, int t, double m, double before, double lowest, double all, const double *runs,
-                            const double *tile)
+static void look_at_maximum(int q, int t, double m, double before, double all, const double *runs, const double *tile)
 {
     const double run = runs[t], old = t > 0 ? runs[t - 1] : run, top = tile[t], scale = e.s->scale;
-    VALUES(values, max_forms, run, top, old, runs[0], 0, fmax(before, top / s2) * s2, run / s2, run * LN2, run * LOG2E,
-           run * s2, run / scale, run * scale, -run, before + top, fmin(before, top), fmax(run, 0),
-           fmax(before, top / s2), all, lowest);
+    // clang-format off
+    const form forms[] = {
+        {"", "", run}, {"max_of_this_tile", ": that is the largest of this tile alone", top},
+        {"old_max", ": that was the largest before this tile", old},
+        {"no_max", ": nothing is subtracted", 0},
+        {"max_scaled_with_the_old",
+            ": old maximum and tile's maximum are compared before, and then both multiplied, by scale * log2(e); the old one had it",
+            fmax(before, top / s2) * s2},
+        {"max_unscaled", ": that is the largest S = q k, which has to be multiplied by scale * log2(e), too", run / s2},
+        {"max_without_log2e", ": log2(e) is missing in it", run * LN2},
+        {"max_scaled_twice", ": it is multiplied by scale * log2(e) twice", run * s2},
+        {"max_without_scale", ": scale is missing in it", run / scale},
+        {"max_from_0", ": the maximum begins at 0, which is larger", fmax(run, 0)},
+        {"max_before_mask", ": that is the largest of all scores of the tiles, hidden ones too", all}};
+    // clang-format on
     const bool fresh = fabs(m - run) < 0.012 + 1e-4 * fabs(run);
     if (!fresh && ((known(runs, t + 1, m) && m > run - 8.1) || (t > 0 && fabs(m - before) < 0.012 && m > run - 8.1)))
         return;  // it may stay as it was
-    if (t > 0 && !isfinite(before)) values[13] = values[14] = NAN;
-    fit_see(&fit_m, m, values, 0.012 + 2e-4 * fabs(m),
+    fit_see(&fit_m, m, 0.012 + 2e-4 * fabs(m), FORMS(forms),
             "in tile %d of its walk query %d subtracts %.4g from its scores in base 2, the largest of which is "
             "%.4g so far",
             t, q, m, run);
@@ -209,10 +150,17 @@ static void look_at_rescaling(int q, int t, const step *from, const step *to, in
              t, t + 1, q, right);
         return;
     }
-    VALUES(values, alpha_forms, right, 1, delta > -8 && fabs(factor - 1) < 0.01 ? factor : right, 0, 1 / right,
-           right * right, exp2(delta * LN2), exp2(delta * LOG2E), exp2(delta * s2), exp2(delta / s2), delta, old / m,
-           exp2(-m), exp2(old), right / l, i ? of_first[t] : right);
-    fit_see(&fit_alpha, factor, values, 0.015 * fmax(fabs(factor), right) + 1e-6,
+    // clang-format off
+    const form forms[] = {
+        {"", "", right}, {"O_not_rescaled", ": O is not rescaled", 1},
+        {"O_not_rescaled_below_8", ": O is not rescaled where the maximum grows by less than 8, though m does grow",
+            delta > -8 && fabs(factor - 1) < 0.01 ? factor : right},
+        {"O_begins_anew", ": O begins anew", 0}, {"rescaled_upside_down", ": old and new maximum are exchanged", 1 / right},
+        {"rescaled_by_exp", ": e^ takes a difference in base 2", exp2(delta * LOG2E)},
+        {"rescaled_by_l", ": O is divided by l in each tile", right / l},
+        {"alpha_of_first_row", ": that is the factor of the first row of the tile", i ? of_first[t] : right}};
+    // clang-format on
+    fit_see(&fit_alpha, factor, 0.015 * fmax(fabs(factor), right) + 1e-6, FORMS(forms),
             "from tile %d to tile %d of its walk the number that query %d subtracts grows by %.4g, so O has to be "
             "multiplied by 2^%.4g = %.4g; it is multiplied by %.4g",
             t, t + 1, q, -delta, delta, right, factor);
@@ -223,28 +171,19 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
 {
     const int D = e.s->head_dim, q = query_of(row), n = seen->tiles;
     const float *sum = last->P->after + i * D, *O = e.out[0] + (size_t)row * (size_t)D;
-    const double end = seen->m[n - 1], size = dot_of(O, O, D), slack = e.problem->on_host ? 2e-3 : 0.01;
-    double l = 0, plain = 0, late = 0, after = 0, twice = 0, inverse = 0, under_old = 0, scores = 0, raw = 0,
-           lane[4] = {0}, size_of_lane[4] = {0};
-    for (int t = 0; t < n; t++) {
-        const double alpha = t ? exp2(seen->m[t - 1] - seen->m[t]) : 1;
-        l = l * alpha + seen->w[t], plain += seen->w[t], after = (after + seen->w[t]) * alpha,
-        twice = twice * alpha * alpha + seen->w[t];
-        inverse = inverse / alpha + seen->w[t], under_old = under_old * alpha + seen->w[t] / alpha,
-        scores += seen->S[t] * s2, raw += seen->S[t];
-        if (t < n - 1) late = l;
-    }
-    late *= n > 1 ? exp2(seen->m[n - 2] - end) : 1;
+    const double end = seen->m, l = seen->l, size = dot_of(O, O, D), slack = e.problem->on_host ? 2e-3 : 0.01;
+    double lane[4] = {0}, size_of_lane[4] = {0};
     const char *where =
         n == 1 ? "finalize|accumulate|softmax|empty rows" : "finalize|accumulate|rescale|softmax|empty rows";
-    double terms[COUNT(logit_forms)];
     const double L_keys = (end + log2(l)) * LN2;
-    if (e.sink_logits) logit_terms(head_of(row), L_keys, l, end, n, terms);
+    form terms[MAX_FORMS] = {0};
+    const int term_count = e.sink_logits ? logit_forms(head_of(row), L_keys, l, terms) : 0;
+    const double term = terms[0].is;
     if (!isfinite(size)) {
         find(BY_SUM, "", where, "O of query %d is not finite, though the sum of its weights is %.4g", q, l);
         return;
     }
-    const double factor = e.sink_logits ? 1 + terms[0] : 1, used = size > 0 ? dot_of(sum, O, D) / size : INFINITY;
+    const double factor = 1 + term, used = size > 0 ? dot_of(sum, O, D) / size : INFINITY;
     double off = 0, largest = 0, spread = 0, smallest = 0;
     for (int d = 0; d < D; d++) {
         off = fmax(off, fabs(O[d] - sum[d] / (l * factor))), spread = fmax(spread, fabs(O[d] - sum[d] / used)),
@@ -257,7 +196,7 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
         double parts = 0;
         for (int p = 0; p < 4; p++) parts += size_of_lane[p] > 0 ? lane[p] / size_of_lane[p] : 0;
         if (!e.problem->on_host &&
-            (near_to(parts, l, 0.03) || near_to(parts, plain, 0.03) || near_to(parts, seen->w[n - 1], 0.03)))
+            (near_to(parts, l, 0.03) || near_to(parts, seen->plain, 0.03) || near_to(parts, seen->weights, 0.03)))
             find(BY_SUM, "l_of_a_lane", where,
                  "O of query %d is divided by another number in each lane's columns: l is not summed up over the four "
                  "lanes of a row",
@@ -266,44 +205,46 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
             find(BY_SUM, "", where, "what comes out as O of query %d is not the sum of P V divided by one number", q);
         return;
     }
-    if (e.sink_logits) {
-        double values[COUNT(logit_forms)];
-        for (int f = 0; f < COUNT(logit_forms); f++)
-            values[f] = (float)(l * (1 + terms[f]));  // float32 overflows early
-        if (isfinite(terms[0]))
-            fit_see(
-                &fit_logit_l, used, values, slack * l * (1 + terms[0]),
+    const double right = L_keys + log1p(term), log_l = log(l), m = end * LN2;  // m: in base e
+    // clang-format off
+    const form sums[] = {
+        {"", "", l}, {"not_divided", ": it is not divided", 1}, {"multiplied_by_l", ": it is multiplied by l", 1 / l},
+        {"l_completed_twice", ": l is completed twice over the four lanes of a row", 4 * l},
+        {"l_of_the_last_tile", ": l has the last tile alone", seen->weights},
+        {"l_not_rescaled", ": l was not rescaled when the maximum grew", seen->plain},
+        {"l_without_last_tile", ": l lacks the last tile", seen->late},
+        {"l_rescaled_twice", ": l was rescaled twice in each tile", seen->twice},
+        {"l_of_raw_scores", ": that is the sum of S = q k, not of its weights", seen->raw},
+        {"l_of_old_max", ": the tile's weights were added to l under the old maximum", seen->under_old}};
+    const form forms[] = {
+        {"", "", right}, {"L_in_base_2", ": that is in base 2", end + log2(l)},
+        {"L_half_in_base_2", ": log2(l) has to be multiplied by ln(2), too", m + log2(l)},
+        {"L_m_in_base_2", ": m has to be multiplied by ln(2)", end + log_l}, {"L_is_m", ": log(l) is missing", m},
+        {"L_without_m", ": m is missing", log_l},
+        {"L_minus_log", ": log(l) is subtracted", m - log_l},
+        {"L_log2_unscaled", ": m is divided by scale * log2(e)", (end / s2 + log2(l)) * LN2}};
+    // clang-format on
+    for (int f = 0; f < term_count; f++) terms[f].is = (float)(l * (1 + terms[f].is));  // float32 overflows early
+    if (!e.sink_logits)
+        fit_see(&fit_l, used, 0.012 * fabs(used), FORMS(sums),
+                "the weights of query %d sum up to %.4g, but O is divided by %.4g", q, l, used);
+    else if (isfinite(term))
+        fit_see(&fit_logit_l, used, slack * l * (1 + term), terms, term_count,
                 "the weights of query %d sum up to %.4g; with the sink's term that is %.4g, but O is divided by %.4g",
                 q, l, l * factor, used);
-    } else {
-        VALUES(values, l_forms, l, 1, 1 / l, 4 * l, l * l, seen->w[n - 1], plain, late, seen->w[0], after, twice,
-               inverse, seen->keys, scores, raw, l / 2, 2 * l, under_old, l + exp2(-end),
-               last->S->cols < e.widest && used > l ? used : l);
-        fit_see(&fit_l, used, values, 0.012 * fabs(used),
-                "the weights of query %d sum up to %.4g, but O is divided by %.4g", q, l, used);
-    }
     if (O_wrong || !e.out[1]) return;
-    const double L = e.out[1][row], right = L_keys + (e.sink_logits ? log1p(terms[0]) : 0),
-                 tolerance = 0.004 + 0.003 * fabs(right);
-    if (e.sink_logits) {
-        double values[COUNT(logit_forms)];
-        for (int f = 0; f < COUNT(logit_forms); f++) values[f] = L_keys + log1p(terms[f]);
-        if (isfinite(terms[0]))
-            fit_see(&fit_logit_L, L, values, 0.002 + 0.001 * fabs(right),
-                    "L of query %d, which is %.4g of the keys alone, should be %.4g with the sink, but is %.4g", q,
-                    L_keys, right, L);
-    } else {
-        const double log_l = log(l);
-        double of_lane = NAN;  // every lane's own: that of the first column is stored
-        VALUES(values, L_forms, right, end + log2(l), end * LN2 + log2(l), end + log_l, end * LN2, log_l, log2(l),
-               end * LN2 + l, end * LN2 - log_l, end, right * LN2, right + log(4), (end + log_l) * LN2, of_lane,
-               (end + log2(l)) / LN2, -right, l, end * LN2, log_l - end * LN2, (end / s2 + log2(l)) * LN2, 0,
-               end * LN2 + log10(l));
-        fit_see(&fit_L, L, values, tolerance,
+    const double L = e.out[1][row];
+    if (e.sink_logits) logit_forms(head_of(row), L_keys, l, terms);
+    for (int f = 0; f < term_count; f++) terms[f].is = L_keys + log1p(terms[f].is);
+    if (!e.sink_logits)
+        fit_see(&fit_L, L, 0.004 + 0.003 * fabs(right), FORMS(forms),
                 "O of query %d is right, and its L should be ln(2) (m + log2(l)) = %.4g with m = %.4g and l = "
                 "%.4g, but is %.4g",
                 q, right, end, l, L);
-    }
+    else if (isfinite(term))
+        fit_see(&fit_logit_L, L, 0.002 + 0.001 * fabs(right), terms, term_count,
+                "L of query %d, which is %.4g of the keys alone, should be %.4g with the sink, but is %.4g", q, L_keys,
+                right, L);
 }
 
 static void look_at_row(int i)
@@ -311,12 +252,13 @@ static void look_at_row(int i)
     static row_seen seen;
     const int row = steps[0].S->a_row[i], q = query_of(row);
     int last = -1;
-    double run = -INFINITY, all = -INFINITY, l = 0;
-    seen.tiles = seen.keys = 0;
+    double run = -INFINITY, all = -INFINITY;
+    seen.tiles = seen.keys = 0, seen.m = -INFINITY;
+    seen.l = seen.plain = seen.twice = seen.under_old = seen.raw = 0;
     if (row < 0) return;
     for (int t = 0; t < step_count; t++) {
         const product *S = steps[t].S, *PV = steps[t].P;
-        double tile = -INFINITY, lowest = INFINITY, weights = 0, scores = 0;
+        double tile = -INFINITY, weights = 0, scores = 0;
         int visible = 0, given = 0;
         if (!PV) return;
         if (t == 0 && isnan(PV->before[i * e.s->head_dim])) {
@@ -330,7 +272,7 @@ static void look_at_row(int i)
             const double score = S->after[i * S->cols + c] * s2;
             weights += PV->a[i * PV->depth + c], all = fmax(all, score);
             if (!sees(row, key_of(S->b_row[c]))) continue;
-            visible++, tile = fmax(tile, score), lowest = fmin(lowest, score), scores += S->after[i * S->cols + c];
+            visible++, tile = fmax(tile, score), scores += S->after[i * S->cols + c];
         }
         if (visible < S->cols) scores = -INFINITY;  // what is hidden is that
         seen.runs[t] = run = fmax(run, tile), seen.tile[t] = tile, seen.keys += visible;
@@ -344,11 +286,12 @@ static void look_at_row(int i)
             continue;
         }
         if (isnan(now)) return;
-        const double old = seen.tiles ? seen.m[seen.tiles - 1] : -INFINITY;
-        look_at_maximum(q, t, now, old, lowest, all, seen.runs, seen.tile);
-        if (last >= 0 && last == t - 1) look_at_rescaling(q, last, &steps[last], &steps[t], i, old, now, l);
-        l = (seen.tiles ? l * exp2(old - now) : 0) + weights;
-        seen.m[seen.tiles] = now, seen.w[seen.tiles] = weights, seen.S[seen.tiles++] = scores, last = t;
+        const double old = seen.m, alpha = seen.tiles++ ? exp2(old - now) : 1;
+        look_at_maximum(q, t, now, old, all, seen.runs, seen.tile);
+        if (last >= 0 && last == t - 1) look_at_rescaling(q, last, &steps[last], &steps[t], i, old, now, seen.l);
+        seen.m = now, seen.weights = weights, seen.late = seen.l * alpha, seen.l = seen.late + weights;
+        seen.plain += weights, seen.twice = seen.twice * alpha * alpha + weights, seen.raw += scores;
+        seen.under_old = seen.under_old * alpha + weights / alpha, last = t;
     }
     if (seen.tiles > 0 && last == step_count - 1) look_at_end(row, &steps[last], i, &seen);
     if (seen.tiles == 0 && seen.keys == 0) {
@@ -370,20 +313,14 @@ void look_at_softmax(const record *r)
     }
 }
 
-// In which gap l, or what is divided by it, is as this form says.
-static const char *gaps_of_sum(const form *is)
-{
-    const char *id = is ? is->id : "";
-    if (strstr(id, "rescaled") || strstr(id, "old_max")) return "rescale|accumulate|softmax";
-    if (strstr(id, "divided") || strstr(id, "multiplied")) return "finalize|empty rows";
-    return strstr(id, "tile") || strstr(id, "scores") || strstr(id, "keys")
-               ? "accumulate|rescale|softmax"
-               : "finalize|accumulate|rescale|softmax|empty rows";
-}
-
 void conclude_softmax(void)
 {
-    const char *all = "max|rescale|accumulate|softmax", *sum = gaps_of_sum(fit_form(&fit_l));
+    const char *all = "max|rescale|accumulate|softmax", *sum = "finalize|accumulate|rescale|softmax|empty rows";
+    const form *l = fit_form(&fit_l);
+    if (is_one_of(l, "not_divided multiplied_by_l"))
+        sum = "finalize|empty rows";
+    else if (l && !is_one_of(l, "l_completed_twice"))
+        sum = "accumulate|rescale|softmax";
     fit_conclude(&fit_slope, BY_EXPONENT, "accumulate|softmax", "accumulate|softmax", ": that is ");
     fit_conclude(&fit_m, BY_MAXIMUM, all, all, "");
     fit_conclude(&fit_alpha, BY_RESCALING, "rescale|softmax|overlap", "rescale|max|accumulate|softmax|overlap", "");

@@ -1,8 +1,6 @@
 // walks.c - the steps of a walk, and which tiles each block meets, against those that it needs: where its walk begins and where it ends.
 #include "evidence.h"
 
-#include <stdio.h>
-
 step steps[STEPS];
 int step_count;
 bool by_keys;
@@ -113,58 +111,16 @@ static void read_blocks(const record *r, bool keys)
                 blocks[k].begin = min_int(blocks[k].begin, from), blocks[k].end = max_int(blocks[k].end, from + cols);
         }
     }
-    for (int k = 0; k < block_count; k++)  // the last block of a head may have fewer queries
-        for (int other = 0; other < block_count; other++)
-            if (blocks[other].head == blocks[k].head && blocks[other].low > blocks[k].low)
-                rows_of_block = min_int(rows_of_block, blocks[other].low - blocks[k].low);
+    EACH_PAIR (k, block_count, other, block_count)  // the last block of a head may have fewer queries
+        if (blocks[other].head == blocks[k].head && blocks[other].low > blocks[k].low)
+            rows_of_block = min_int(rows_of_block, blocks[other].low - blocks[k].low);
 }
 
 static int up(int x, int unit) { return (x + unit - 1) / unit * unit; }
 static int down(int x, int unit) { return max_int(0, x) / unit * unit; }
 
-// clang-format off
-static const form end_forms[] = {
-    {"", ""}, {"end_one_tile_early", "one tile too early, in each block"},
-    {"end_before_the_diagonal", "before the tile of the block's first query"},
-    {"end_of_first_query", "with the tile of the block's first query: its other queries see more"},
-    {"end_rounded_down", "at the last whole tile: the one that is seen in part is left out"},
-    {"end_one_tile_late", "one tile too late, in each block"}, {"end_of_all_keys", "with the last key of all, whatever the block sees"},
-    {"whole_tiles_alone", "with the last whole tile of all keys"}, {"end_one_key_short", "one key short"},
-    {"one_tile_alone", "after one tile"}, {"end_without_block", "as the first block's does, in each block"}};
-static const form begin_forms[] = {
-    {"", ""}, {"begins_one_tile_late", "one tile too late, in each block"},
-    {"begin_of_last_query", "where the window of the block's last query begins: its first query sees earlier keys"},
-    {"begins_at_0", "at key 0, though a window hides the first tiles"},
-    {"begin_rounded_up", "at the first tile that lies in the window whole: the one that is seen in part is left out"},
-    {"begins_one_tile_early", "one tile too early, in each block"},
-    {"begins_at_the_block", "at the block's first query: no key before it is met"},
-    {"begin_of_keys", "at a tile whose number is that of a key: it has to be divided by the keys in a tile"},
-    {"begin_one_late", "one key late"}};
-static const form sink_forms[] = {
-    {"", ""}, {"no_sink_tiles", "no tile of sinks is met"},
-    {"sinks_rounded_down", "whole tiles of sinks alone are met: the last is left out"},
-    {"sinks_twice", "all sinks are met there, those too that lie in the tiles of the window"},
-    {"one_sink_tile", "one tile of sinks is met, whatever their number"}, {"sink_tile_more", "one tile of sinks too many is met"},
-    {"sinks_to_the_block", "sinks are met there up to the block's first query"},
-    {"sinks_by_key_tiles", "sinks are counted in tiles of keys, which are wider"}, {"sink_tile_short", "one tile of sinks too few is met"},
-    {"sinks_and_one", "whole tiles of sinks and one more are met, also where none is left over"}};
-static const form last_forms[] = {
-    {"", ""}, {"last_of_first_key", "with the last query that sees the block's first key: its last key is seen longer"},
-    {"window_not_skipped", "with the last query of all, though the window ends before it"},
-    {"no_far_queries", "where the window ends, also where the block has sinks, which all later queries see"},
-    {"sinks_of_last_key", "where the window ends, unless the block's last key is a sink: its first may be one"},
-    {"last_one_short", "one query short"}, {"last_of_the_block", "with the block's last key: no later query is met"},
-    {"last_without_block", "as the first block's does, in each block"}, {"last_tile_short", "one tile short"},
-    {"last_in_tiles", "at the number of the block plus the window: the block's first key is counted in tiles"}};
-static const form first_forms[] = {
-    {"", ""}, {"first_is_0", "at query 0, though no query before a key sees it"},
-    {"first_behind_block", "behind the block's last key: queries on the diagonal are left out"}, {"first_one_late", "one query late"},
-    {"first_tile_late", "one tile late"}};
-// clang-format on
-
 // [2]: of walks over keys, and over queries
-static fit fit_end[2] = {{FIT(end_forms)}, {FIT(last_forms)}}, fit_begin[2] = {{FIT(begin_forms)}, {FIT(first_forms)}},
-           fit_sinks = {FIT(sink_forms)};
+static fit fit_end[2], fit_begin[2], fit_sinks;
 
 // A walk over keys. That of dQ begins with any key; all others, with a tile.
 static void add_bounds(const block *b)
@@ -176,26 +132,40 @@ static void add_bounds(const block *b)
     const int first = e.problem->window ? max_int(0, b->low - e.s->window + 1) : 0, right = down(first, unit);
     const int late = e.problem->window ? max_int(0, b->low + rows_of_block - e.s->window) : 0;
     const int least = from_any ? up(n, B) : 0, most = min_int(n, right), sink_end = up(most, S);
-    VALUES(begins, begin_forms, right, right + B, down(late, unit), 0, up(first, unit), right - B, down(b->low, unit),
-           (double)first * B, down(first + 1, unit));
-    for (int f = 0; f < COUNT(begin_forms) && from_any; f++) begins[f] = fmin(fmax(begins[f], least), Nk);
-    const int from = from_any ? (int)begins[0] : 0, right_end = from + up(last - from, U);
-    VALUES(ends, end_forms, right_end, right_end - B, from_any ? from + up(b->low - from, U) : down(b->low, B),
-           from + up(b->low + 1 - from, U), from + down(last - from, B), right_end + B, from + up(Nk - from, U),
-           from + down(Nk - from, B), from + up(last - 1 - from, U), from + right + B,
-           from + up(min_int(Nk, e.problem->on_host ? b->high - b->low + 1 : rows_of_block) - from, U));
-    if (!causal) ends[2] = ends[3] = ends[10] = right_end;  // nothing of the block is asked for
-    for (int f = 0; f < COUNT(end_forms) && from_any; f++) ends[f] = fmin(ends[f], Nk);
-    VALUES(sinks, sink_forms, sink_end, 0, down(most, S), up(n, S), most ? S : 0, sink_end + S,
-           up(min_int(n, b->low), S), (double)((most + B - 1) / B) * S, sink_end - S, down(most, S) + S);
+    // clang-format off
+    form begins[] = {
+        {"", "", right},
+        {"begin_of_last_query", "where the window of the block's last query begins: its first query sees earlier keys", down(late, unit)},
+        {"begins_at_0", "at key 0, though a window hides the first tiles", 0},
+        {"begin_rounded_up", "at the first tile that lies in the window whole: the one that is seen in part is left out", up(first, unit)}};
+    for (int f = 0; f < COUNT(begins) && from_any; f++) begins[f].is = fmin(fmax(begins[f].is, least), Nk);
+    const int from = from_any ? (int)begins[0].is : 0, right_end = from + up(last - from, U);
+    const int rows = e.problem->on_host ? b->high - b->low + 1 : rows_of_block;
+    form ends[] = {
+        {"", "", right_end}, {"end_one_tile_early", "one tile too early, in each block", right_end - B},
+        {"end_of_first_query", "with the tile of the block's first query: its other queries see more",
+            causal ? from + up(b->low + 1 - from, U) : right_end},
+        {"end_rounded_down", "at the last whole tile: the one that is seen in part is left out", from + down(last - from, B)},
+        {"end_of_all_keys", "with the last key of all, whatever the block sees", from + up(Nk - from, U)},
+        {"end_one_key_short", "one key short", from + up(last - 1 - from, U)}, {"one_tile_alone", "after one tile", from + right + B},
+        {"end_without_block", "as the first block's does, in each block", causal ? from + up(min_int(Nk, rows) - from, U) : right_end}};
+    for (int f = 0; f < COUNT(ends) && from_any; f++) ends[f].is = fmin(ends[f].is, Nk);
+    form sinks[] = {
+        {"", "", sink_end}, {"no_sink_tiles", "no tile of sinks is met", 0},
+        {"sinks_rounded_down", "whole tiles of sinks alone are met: the last is left out", down(most, S)},
+        {"sinks_twice", "all sinks are met there, those too that lie in the tiles of the window", up(n, S)},
+        {"one_sink_tile", "one tile of sinks is met, whatever their number", most ? S : 0},
+        {"sinks_by_key_tiles", "sinks are counted in tiles of keys, which are wider", (most + B - 1) / B * S},
+        {"sinks_and_one", "whole tiles of sinks and one more are met, also where none is left over", down(most, S) + S}};
+    // clang-format on
     const int end = from_any ? min_int(b->end, Nk) : b->end;
-    if (!from_any || b->begin == begins[0]) fit_add(&fit_end[0], end, ends, 0);
-    if (e.problem->window && b->end > 0) fit_add(&fit_begin[0], b->begin, begins, 0);
+    if (!from_any || b->begin == begins[0].is) fit_add(&fit_end[0], end, 0, FORMS(ends));
+    if (e.problem->window && b->end > 0) fit_add(&fit_begin[0], b->begin, 0, FORMS(begins));
     if (from_any) {  // tiles of sinks are those that begin before their end
-        for (int f = 0; f < COUNT(sink_forms); f++) sinks[f] = b->sink_end;
-        sinks[0] = n && b->low > 0 ? up(n, B) : b->sink_end, sinks[1] = 0;
+        for (int f = 2; f < COUNT(sinks); f++) sinks[f].is = b->sink_end;
+        sinks[0].is = n && b->low > 0 ? up(n, B) : b->sink_end;
     }
-    if (n) fit_add(&fit_sinks, from_any ? up(b->sink_end, B) : b->sink_end, sinks, 0);
+    if (n) fit_add(&fit_sinks, from_any ? up(b->sink_end, B) : b->sink_end, 0, FORMS(sinks));
 }
 
 // A walk over the queries that see the keys of a block.
@@ -204,11 +174,20 @@ static void add_bounds_of_keys(const block *b)
     const int N = e.s->q_len, at = b->low, B = rows_of_block, W = e.problem->window ? min_int(e.s->window, N) : N;
     const int sinks = e.problem->sinks ? e.s->sinks : 0, plain = min_int(N, at + B - 1 + W),
               end = at < sinks ? N : plain;
-    VALUES(ends, last_forms, end, at < sinks ? N : at + W, N, plain, at + B - 1 < sinks ? N : plain, end - 1,
-           at < sinks ? N : at + B, B - 1 + W, end - width, at / B + B - 1 + W);
-    VALUES(begins, first_forms, at, 0, fmin(N, at + B), at + 1, fmin(N, at + width));
-    for (int f = 0; f < COUNT(last_forms); f++) ends[f] = fmin(N, at + ceil((ends[f] - at) / width) * width);
-    if (b->end > 0) fit_add(&fit_end[1], min_int(N, b->end), ends, 0), fit_add(&fit_begin[1], b->begin, begins, 0);
+    // clang-format off
+    form ends[] = {
+        {"", "", end},
+        {"last_of_first_key", "with the last query that sees the block's first key: its last key is seen longer", at < sinks ? N : at + W},
+        {"window_not_skipped", "with the last query of all, though the window ends before it", N},
+        {"no_far_queries", "where the window ends, also where the block has sinks, which all later queries see", plain},
+        {"last_of_the_block", "with the block's last key: no later query is met", at < sinks ? N : at + B},
+        {"last_in_tiles", "at the number of the block plus the window: the block's first key is counted in tiles", at / B + B - 1 + W}};
+    const form begins[] = {
+        {"", "", at}, {"first_is_0", "at query 0, though no query before a key sees it", 0}};
+    // clang-format on
+    for (int f = 0; f < COUNT(ends); f++) ends[f].is = fmin(N, at + ceil((ends[f].is - at) / width) * width);
+    if (b->end <= 0) return;
+    fit_add(&fit_end[1], min_int(N, b->end), 0, FORMS(ends)), fit_add(&fit_begin[1], b->begin, 0, FORMS(begins));
 }
 
 // ---------------------------------------------------------------------------------------------------------------------- pairs
@@ -217,7 +196,6 @@ static void add_bounds_of_keys(const block *b)
 static const char *walk_of(const record *r, bool keys, int q, int k)
 {
     static char text[400];
-    size_t at = 0;
     *text = 0;
     EACH_WALK (r, n) {
         const product *S = r->walks[n].first;
@@ -228,25 +206,22 @@ static const char *walk_of(const record *r, bool keys, int q, int k)
         if (!has) continue;
         int low, high;
         block_of(r, n, &low, &high);
-        at += (size_t)snprintf(text + at, sizeof text - at,
-                               at ? "; another goes on with"
-                                  : "; its block has %s %d to %d, its warp met tiles of %s that begin at",
-                               keys ? "keys" : "queries", low, high, keys ? "queries" : "keys");
-        for (int t = 0; t < step_count && t <= 13 && at + 40 < sizeof text; t++)
-            at += (size_t)(t > 12 ? snprintf(text + at, sizeof text - at, " ...")
-                                  : snprintf(text + at, sizeof text - at, steps[t].first != NO_ROW ? " %d" : " (none)",
-                                             steps[t].first));
-        if (at + 80 >= sizeof text || !(e.table || backward())) return text;
+        APPEND(text,
+               *text ? "; another goes on with" : "; its block has %s %d to %d, its warp met tiles of %s that begin at",
+               keys ? "keys" : "queries", low, high, keys ? "queries" : "keys");
+        for (int t = 0; t < step_count && t <= 13 && strlen(text) + 40 < sizeof text; t++)
+            APPEND(text, t > 12 ? " ..." : steps[t].first != NO_ROW ? " %d" : " (none)", steps[t].first);
+        if (strlen(text) + 80 >= sizeof text || !(e.table || backward())) return text;
     }
     return *text ? text : "; its block meets no tile at all";
 }
 
-// Rows of Q that no block takes, or more than one.
+// Rows of Q that no block takes.
 static void look_at_rows(const record *r)
 {
     const int rows = all_rows();
     int *taken = allocate((size_t)rows, sizeof *taken);
-    int left = 0, twice = 0, first = -1, second = -1;
+    int left = 0, twice = 0, first = -1;
     for (int n = 0; n < r->walk_count; n++)
         for (int i = 0; r->walks[n].first && i < r->walks[n].first->rows; i++)
             if (r->walks[n].first->a_row[i] >= 0) taken[r->walks[n].first->a_row[i]]++;
@@ -254,34 +229,29 @@ static void look_at_rows(const record *r)
         bool any = false;
         for (int j = 0; j < e.s->kv_len && !any && !taken[row]; j++) any = sees(row, j);
         if (!taken[row] && any && left++ == 0) first = row;
-        if (taken[row] > 1 && twice++ == 0) second = row;
+        twice += taken[row] > 1;
     }
     free(taken);
-    const char *gaps = "order|fetch|bounds|lists|share|head mapping";
     if (left)
-        find(BY_HEADS, "queries_left_out", gaps,
+        find(BY_HEADS, "queries_left_out", "order|fetch|bounds|lists|share|head mapping",
              "no block takes query %d of head %d (of %d queries, over all heads, %d are left out%s)", query_of(first),
              head_of(first), rows, left, twice ? ", and others are taken twice" : "");
-    else if (twice)
-        find(BY_WASTE, "queries_twice", gaps, "query %d of head %d is taken by two blocks", query_of(second),
-             head_of(second));
 }
 
 // Whether any row of this walk's block sees anything of a step.
 static bool is_seen(const record *r, int n, const product *S)
 {
-    bool some = false;
-    for (int m = 0; m < r->walk_count; m++) {
-        const product *of = r->walks[m].first;
-        if (!of || r->walks[m].block != r->walks[n].block || of->left != S->left) continue;
-        EACH_PAIR (i, of->rows, c, S->cols) {
-            const int left = of->a_row[i], right = S->b_row[c], q = by_keys ? right : left, k = by_keys ? left : right;
-            const bool mine = by_keys ? head_of_query(q) == key_head_of(k) : head_of(q) == head_of(S->a_row[0]);
-            some |= q >= 0 && (k >= 0 || !backward());
-            if (q >= 0 && mine && sees(q, key_of(k))) return true;
-        }
+    int low, high, known = 0;
+    const int mine = S->a_row[0];
+    if (mine < 0) return true;
+    block_of(r, n, &low, &high);
+    EACH_PAIR (x, high - low + 1, c, S->cols) {
+        const int left = mine - (by_keys ? key_of(mine) : query_of(mine)) + low + x, right = S->b_row[c];
+        const int q = by_keys ? right : left, k = by_keys ? left : right;
+        known += q >= 0 && (k >= 0 || !backward());
+        if (q >= 0 && (!by_keys || head_of_query(q) == key_head_of(k)) && sees(q, key_of(k))) return true;
     }
-    return !some || S->a_row[0] < 0;
+    return !known;
 }
 
 // Pairs of one kind: how many; the first, and the last that belongs to the same key (or query) and head.
@@ -313,7 +283,7 @@ void look_at_walks(const record *r, bool keys)
     const int rows = all_rows(), Nk = e.s->kv_len;
     const bool listed = e.problem->signature == WB_BLOCK_MASK;
     unsigned char *met = allocate((size_t)rows * (size_t)Nk, 1), *given = allocate((size_t)rows * (size_t)Nk, 1);
-    int no_product = -1, walks = 0;
+    int walks = 0;
     if (!e.table && !listed && !backward()) look_at_rows(r);  // else a row may have no tile to meet
     read_blocks(r, keys);
     for (int k = 0; k < block_count && !e.table && !listed; k++) (keys ? add_bounds_of_keys : add_bounds)(&blocks[k]);
@@ -321,7 +291,6 @@ void look_at_walks(const record *r, bool keys)
         walks += step_count && by_keys == keys;
         for (int t = 0; t < step_count && by_keys == keys; t++) {
             const product *S = steps[t].S, *left = steps[t].dS ? steps[t].dS : steps[t].P;
-            if (!left && !backward() && S->a_row[0] >= 0 && steps[t].first != NO_ROW) no_product = S->a_row[0];
             EACH_PAIR (i, S->rows, c, S->cols) {
                 int q, k;
                 name_pair(S, i, c, &q, &k);
@@ -357,9 +326,6 @@ void look_at_walks(const record *r, bool keys)
                   "query %d counts keys %d to %d more than once, from several tiles%s",
                   "key %d counts queries %d to %d of query head %d more than once%s");
     free(met), free(given);
-    if (no_product >= 0)
-        find(BY_WALK, "product_left_out", "overlap|skip",
-             "of query %d a tile has scores, but no product of its weights with V follows", query_of(no_product));
 }
 
 void conclude_walks(bool keys)
@@ -375,19 +341,14 @@ void conclude_walks(bool keys)
     for (int which = 0; which < COUNT(forms); which++) {
         if (!forms[which]) continue;
         id = forms[which]->id;
-        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", bounds[which], forms[which]->says);
+        APPEND(text, "%s%s", bounds[which], forms[which]->says);
     }
+    const char *where = "", *gaps = "bounds|bound|first tile|sink tiles|share|lists|first key|skip|fetch|overlap";
+    if (backward()) where = keys ? "in the kernel of dK and dV " : "in the kernel of dQ ";
+    if (backward()) gaps = keys ? "queries|parts|group|next head" : "keys";
     for (int kind = 0; kind < SEEN; kind++) {
         if (!*seen_walks[kind][keys].says) continue;
-        snprintf(e.text, sizeof e.text, "%s", seen_walks[kind][keys].shown);
-        find(ranks[kind], id ? id : ids[backward()][kind],
-             keys         ? "queries|parts|group|next head"
-             : backward() ? "keys"
-                          : "bounds|bound|first tile|sink tiles|share|lists|first key|skip|fetch|overlap",
-             "%s%s%s",
-             keys         ? "in the kernel of dK and dV "
-             : backward() ? "in the kernel of dQ "
-                          : "",
-             seen_walks[kind][keys].says, text);
+        memcpy(e.text, seen_walks[kind][keys].shown, sizeof e.text);
+        find(ranks[kind], id ? id : ids[backward()][kind], gaps, "%s%s%s", where, seen_walks[kind][keys].says, text);
     }
 }
