@@ -212,7 +212,7 @@ int main(int argc, char **argv)
             if ((!strstr(cases[n], "input=") || strstr(cases[n], "stairs")) == (pass == 0))
                 look_at_case(last = cases[n], false);
         if (pass && given && !best.rank && !hung && count) look_at_case(last = given, false);
-        if (count) (problem->signature == WB_BACKWARD ? conclude_backward : conclude_forward)();
+        if (e.problem) (problem->signature == WB_BACKWARD ? conclude_backward : conclude_forward)();
     }
     if (hung && !best.rank) look_at_case(last, true);
     if (!best.rank) return 1;
