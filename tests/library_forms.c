@@ -15,17 +15,21 @@ static size_t lent_bytes;
 static wb_status take_back(const char *name)
 {
     unsigned char guard[GUARD];
-    if (!lent) return WB_OK;
+    if (!lent || !lent_bytes) return WB_OK;
     wb_status status = wb_copy_to_host(guard, lent + lent_bytes, GUARD);
     for (int i = 0; status == WB_OK && i < GUARD; i++)
         if (guard[i] != FILL) status = wb_fail(WB_DEVICE_ERROR, "%s: wrote beyond its workspace, byte %d", name, i);
     wb_device_free(lent);
-    lent = NULL;
+    lent = NULL, lent_bytes = 0;
     return status;
 }
 
-static wb_status lend(const char *name, size_t bytes)
+static wb_status lend(const char *name, size_t bytes, wb_stream stream)
 {
+    if (stream) {  // others may be under way, and nothing is waited for: memory of its own, until the process ends
+        lent = NULL, lent_bytes = 0;
+        return bytes ? wb_device_alloc((void **)&lent, bytes) : WB_OK;
+    }
     wb_status status = take_back(name);
     if (status != WB_OK || bytes == 0) return status;
     char *fill = malloc(bytes + GUARD);
@@ -46,7 +50,7 @@ wb_status __wrap_flash_gqa_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, 
                                     const attention_shape *shape, wb_stream stream)
 {
     const size_t bytes = flash_gqa_backward_workspace(shape);
-    const wb_status status = lend("flash_gqa_backward", bytes);
+    const wb_status status = lend("flash_gqa_backward", bytes, stream);
     if (status != WB_OK) return status;
     return JOIN(flash_gqa_backward_, FORM)(lent, bytes, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
 }
@@ -57,7 +61,7 @@ wb_status __wrap_flash_sinks_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta
                                       const attention_shape *shape, wb_stream stream)
 {
     const size_t bytes = flash_sinks_backward_workspace(shape);
-    const wb_status status = lend("flash_sinks_backward", bytes);
+    const wb_status status = lend("flash_sinks_backward", bytes, stream);
     if (status != WB_OK) return status;
     return flash_sinks_backward_in(lent, bytes, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
 }
@@ -68,7 +72,7 @@ wb_status __wrap_flash_sink_logits_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float 
                                             wb_stream stream)
 {
     const size_t bytes = flash_sink_logits_backward_workspace(shape);
-    const wb_status status = lend("flash_sink_logits_backward", bytes);
+    const wb_status status = lend("flash_sink_logits_backward", bytes, stream);
     if (status != WB_OK) return status;
     return flash_sink_logits_backward_in(lent, bytes, dQ, dK, dV, dsinks, delta, Q, K, V, sink_logits, O, L, dO, shape,
                                          stream);

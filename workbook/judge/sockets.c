@@ -32,6 +32,7 @@ static int elsewhere(const char *name, int socket, const struct sockaddr *to, so
     return system(socket, (const struct sockaddr *)&mine, sizeof mine);
 }
 
+#pragma GCC visibility push(default)  // that the libraries find them
 int bind(int socket, const struct sockaddr *to, socklen_t size) { return elsewhere("bind", socket, to, size); }
 int connect(int socket, const struct sockaddr *to, socklen_t size) { return elsewhere("connect", socket, to, size); }
 
@@ -40,3 +41,4 @@ int unlink(const char *path)
     struct sockaddr_un mine = {0};
     return unlinkat(AT_FDCWD, moved(path, &mine) ? mine.sun_path : path, 0);
 }
+#pragma GCC visibility pop
