@@ -79,9 +79,16 @@ inline void __syncwarp(unsigned mask_ = 0xffffffffu, cudacpu::call_site site_ = 
 
 // Threads of a block take turns on one host thread and blocks share one memory: nothing is ever out of order between them
 // but what the host's processor does, and that a fence orders.
+#if !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wtsan"  // the check build has a fence of its own (check/entry.cpp)
+#endif
 inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+#if !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 
 #define CUDACPU_SHUFFLE(name_, operation_, argument_type_)                                                             \
     template <class Value_> CUDACPU_INLINE Value_ name_(unsigned mask_, Value_ value_, argument_type_ argument_,       \
