@@ -8,8 +8,8 @@ __global__ void shared_floats(bf16 *O, float *L, const bf16 *Q, const bf16 *K, c
 {
     extern __shared__ float memory[];
     float *q = memory, *k = q + B * (D + 1), *v = k + B * (D + 1), *o = v + B * (D + 1), *s = o + B * (D + 1);
-    const int t = threadIdx.x, r = t / PER_ROW, part = t % PER_ROW, row0 = blockIdx.x * B;
-    const size_t head = blockIdx.y;
+    const int t = threadIdx.x, r = t / PER_ROW, part = t % PER_ROW, row0 = blockIdx.y * B;
+    const size_t head = blockIdx.x;
     for (int n = t; n < B * D; n += blockDim.x) {
         const int i = n / D, d = n % D;
         q[i * (D + 1) + d] = row0 + i < Nq ? __bfloat162float(Q[(head * Nq + row0 + i) * D + d]) * scale : 0.f;
@@ -55,8 +55,8 @@ wb_status flash_forward(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const b
     if (status != WB_OK) return status;
     const int bytes = (4 * B * (s->head_dim + 1) + B * B) * 4;
     WB_CUDA(cudaFuncSetAttribute(shared_floats, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-    const dim3 grid((s->q_len + B - 1) / B, s->batch * s->q_heads);
-    if (s->batch * (long)s->q_heads > 65535) return wb_fail(WB_UNSUPPORTED, "too many heads");
+    const dim3 grid(s->batch * s->q_heads, (s->q_len + B - 1) / B);
+    if (grid.y > 65535) return wb_fail(WB_UNSUPPORTED, "too many queries");
     shared_floats<<<grid, B * PER_ROW, bytes, stream>>>(O, L, Q, K, V, s->q_len, s->kv_len, s->head_dim, s->scale);
     WB_CUDA(cudaGetLastError());
     return WB_OK;

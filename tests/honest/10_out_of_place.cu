@@ -16,7 +16,7 @@ __global__ __launch_bounds__(256) void out_of_place(const __grid_constant__ tens
                                                     int q_tiles, int group, int Nq, int Nk, float scale)
 {
     auto &r = shared_memory<rooms<D>>();
-    const int head = blockIdx.x / q_tiles, row0 = blockIdx.x % q_tiles * BR;
+    const int head = blockIdx.x / q_tiles, row0 = (q_tiles - 1 - blockIdx.x % q_tiles) * BR;
     const int tiles = ((CAUSAL ? min(Nk, row0 + BR) : Nk) - 1) / BC + 1;
     if (threadIdx.x == 0) {
         r.K.init(4), r.V.init(4), r.Q_came.init(1);
