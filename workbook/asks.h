@@ -16,6 +16,10 @@
 extern "C" {
 #endif
 
+// From here on what only another machine would punish is played: the stack of the process is closed while a kernel runs (cpu/host_stack.cpp), and
+// a thread's first product of matrices is late. A worker asks for it; a library in a program of somebody else's is left alone.
+void wb_play_strictly(void) WB_OF_THE_LAYER;
+
 // In which order blocks, warps and lanes run that nothing orders: 0 forward, 1 backward, any other number shuffles by it. From here on.
 void wb_run_in_order(long order) WB_OF_THE_LAYER;
 

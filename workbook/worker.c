@@ -525,6 +525,7 @@ int main(int argc, char **argv)
     size_t guard = WB_GUARD;
     const char *record = NULL;
     long block = 0;
+    if (wb_play_strictly) wb_play_strictly();
     for (int i = 1; i < argc; i += 2) {
         if (i + 1 == argc) return usage(argv[0]);
         if (strcmp(argv[i], "--exchange") == 0) return serve(problem, atoi(argv[i + 1]), guard);

@@ -3,6 +3,8 @@
 // Arguments of the program and its environment lie above.
 #include "layer.h"
 
+#include "../asks.h"
+
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -10,6 +12,8 @@
 
 namespace cudacpu
 {
+bool strict;  // wb_play_strictly()
+
 #if defined(__GLIBC__) && defined(__linux__) && !defined(CUDACPU_ASAN)
 extern "C" void *__libc_stack_end;
 
@@ -44,7 +48,7 @@ void away_from_host_stack(void (*work)(void *), void *data)
     const uintptr_t from = reinterpret_cast<uintptr_t>(&page) / page * page;
     const uintptr_t end = reinterpret_cast<uintptr_t>(__libc_stack_end) / page * page;
     // The check build looks at every address by itself. Another thread's stack has more in it than variables.
-    if (one_host_thread || syscall(SYS_gettid) != getpid() || from >= end) return work(data);
+    if (!strict || one_host_thread || syscall(SYS_gettid) != getpid() || from >= end) return work(data);
     if (!s.side.stack) {
         void *const memory = mmap(nullptr, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (memory == MAP_FAILED) return work(data);
@@ -60,3 +64,5 @@ void open_host_stack() {}
 void away_from_host_stack(void (*work)(void *), void *data) { work(data); }
 #endif
 }
+
+extern "C" void wb_play_strictly(void) { cudacpu::strict = true; }

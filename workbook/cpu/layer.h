@@ -193,6 +193,7 @@ void count_launches(struct ::wb_asked &since);
 void away_from_host_stack(void (*work)(void *), void *data);
 void open_host_stack();
 bool is_host_stack(const void *at);
+extern bool strict;
 
 // -------------------------------------------------------------------------------------------------------------- errors.cpp
 cudaError_t set_error(cudaError_t error);  // for cudaGetLastError; returns it

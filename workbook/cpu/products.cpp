@@ -77,7 +77,7 @@ extern "C" __attribute__((weak, visibility("default"))) void cblas_sgemm(int ord
     static thread_local int walker = -1;
     if (walker < 0) {
         walker = threads++;
-        if (gettid() != getpid()) usleep(3000);  // a thread that is not waited for is late every time
+        if (cudacpu::strict && gettid() != getpid()) usleep(3000);  // who is not waited for is late every time
     }
     enum { ROW_MAJOR = 101, AS_IT_IS = 111, TRANSPOSED = 112 };
     cudacpu::matrices m = {};
