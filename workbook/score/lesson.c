@@ -6,9 +6,10 @@
 int score_lesson(char **given)
 {
     grades_read("");
-    printf("## Points\n\nAll or nothing for each checkpoint, by the tests named in [checkpoints.txt](checkpoints.txt); "
-           "it counts once "
-           "what it needs is won.\n\n| checkpoint | points | needs | what |\n|---|---|---|---|\n");
+    printf("## Points\n\n"
+           "All or nothing for each checkpoint, by the tests named in [checkpoints.txt](checkpoints.txt); it\n"
+           "counts once what it needs is won.\n\n"
+           "| checkpoint | points | needs | what |\n|---|---|---|---|\n");
     EACH_CHECKPOINT (c, score_problem(given[0])->number) {
         printf("| %s | %d | ", c->name, c->points);
         for (const char *at = strcmp(c->needs, "-") ? c->needs : ""; *at; at++) printf(*at == ',' ? ", " : "%c", *at);
