@@ -260,6 +260,22 @@ constexpr int at_once = 8;  // rows, and parts of a row, that a block of merge_k
 template <int mine> TILE_FN void merge(float &m, float &l, float (&O_row)[mine], const float (&L_part)[at_once],
                                        const float (&O_part)[at_once][mine]);
 
+// The merge may take its place on the GPU while the kernel before it still runs, when all blocks of that one have said merge_may_come() or ended
+// (programmatic dependent launch, CUDA C++ Programming Guide). The parts are there after parts_are_there(), which all blocks of the merge say:
+// what comes behind the merge waits for that kernel, too.
+TILE_FN void merge_may_come()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+TILE_FN void parts_are_there()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    cudaGridDependencySynchronize();
+#endif
+}
+
 // The blocks of team k merge the parts of the sequence that it has begun and left to those behind it, if there is one. A warp a row.
 template <int Rows, int Cols, int BC>
 __global__ __launch_bounds__(32 * at_once) void merge_kernel(bf16 *O, float *L, const part<Rows, Cols> *parts,
@@ -269,6 +285,7 @@ __global__ __launch_bounds__(32 * at_once) void merge_kernel(bf16 *O, float *L, 
     const tile_row<BC> all(kv_len, shape);
     const long long total = all.total();
     const int teams = (int)min((long long)me.teams, total), k = me.team, r = blockIdx.y * at_once + warp_id();
+    parts_are_there();
     if (k + 1 >= teams || r >= me.rows) return;  // nobody is behind the last
     const long long cut = first_of(total, k + 1, teams);
     const place p = all.find(cut);
@@ -309,4 +326,29 @@ template <class Kernel> static int blocks_at_a_time(Kernel *kernel, int threads,
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes) == cudaSuccess &&
         cudaOccupancyMaxActiveBlocksPerMultiprocessor(&together, kernel, threads, bytes) == cudaSuccess;
     return told ? multiprocessors * together : 0;
+}
+
+// Launches merge_kernel behind the kernel that was launched last and fills `parts`. Compiled for sm_90 or later it does not wait for its end.
+template <int BC, int Rows, int Cols> static cudaError_t launch_merge(int blocks, bf16 *O, float *L,
+                                                                      const part<Rows, Cols> *parts, const int *kv_len,
+                                                                      const decode_shape &shape, cudaStream_t stream)
+{
+    const dim3 grid(blocks, Rows / at_once), block(32 * at_once);
+#ifdef __CUDACPU__
+    // As if it stood in a .cu: <<<grid, block, 0, stream>>>.
+    ::cudacpu::launch(CUDACPU_KERNEL(merge_kernel<Rows, Cols, BC>), ::cudacpu::launch_config(grid, block, 0, stream),
+                      [=] { merge_kernel<Rows, Cols, BC>(O, L, parts, kv_len, shape); });
+    return cudaGetLastError();
+#else
+    cudaFuncAttributes made;
+    const cudaError_t error = cudaFuncGetAttributes(&made, merge_kernel<Rows, Cols, BC>);
+    if (error != cudaSuccess) return error;
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid, config.blockDim = block, config.stream = stream;
+    config.attrs = &early, config.numAttrs = made.ptxVersion >= 90;  // parts_are_there() is as old as that
+    return cudaLaunchKernelEx(&config, merge_kernel<Rows, Cols, BC>, O, L, parts, kv_len, shape);
+#endif
 }

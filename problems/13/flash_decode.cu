@@ -75,6 +75,8 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     extern __shared__ uint4 shared[];
     auto &tiles = *reinterpret_cast<decode_tiles<ROWS, D, WARPS, STAGES> *>(shared);
 
+    merge_may_come();
+
     // who am I: a tile of rows of one head, and of all keys those of my team, tiles from ... to - 1
     const member<ROWS> me(shape);
     const tile_row<BC> all(kv_len, shape);
@@ -205,9 +207,7 @@ wb_status flash_decode(
         const auto kernel = decode_kernel<s.ROWS, s.D, s.WARPS, s.STAGES>;
         kernel<<<blocks, s.THREADS, s.BYTES, stream>>>(O, L, Q, K, V, page_table, kv_len, parts, *shape);
         WB_CUDA(cudaGetLastError());
-        merge_kernel<s.ROWS, s.D, KEYS * s.WARPS>
-            <<<dim3(blocks, s.ROWS / at_once), 32 * at_once, 0, stream>>>(O, L, parts, kv_len, *shape);
-        WB_CUDA(cudaGetLastError());
+        WB_CUDA(launch_merge<KEYS * s.WARPS>(blocks, O, L, parts, kv_len, *shape, stream));
         return WB_OK;
     });
 }
