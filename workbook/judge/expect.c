@@ -12,6 +12,12 @@
 
 double expect_budget = 3e9;
 
+// Of rows that are too many for the budget every so many-th is computed; which, the seed says: no submission may know.
+static bool is_judged(const worker_run *run, int row, int every)
+{
+    return (row + (int)(run->c.seed % (unsigned)every)) % every == 0;
+}
+
 static void *allocate(size_t bytes)
 {
     void *memory = malloc(bytes);
@@ -118,7 +124,7 @@ static void expect_forward(const worker_run *run, expected *O, expected *L)
         for (int i = 0; i < s->q_len; i++) {
             const size_t row = (size_t)bh * (size_t)s->q_len + (size_t)i;
             double *want = O->want + row * (size_t)D, *tolerance = O->tolerance + row * (size_t)D, largest;
-            if ((i + bh) % every) {
+            if (!is_judged(run, i + bh, every)) {
                 for (int d = 0; d < D; d++) want[d] = 0, tolerance[d] = INFINITY;
                 L->want[row] = 0, L->tolerance[row] = INFINITY;
                 continue;
@@ -211,7 +217,7 @@ static void expect_backward(const worker_run *run, expected outputs[WB_MAX_TENSO
     for (int bh = 0; bh < q_heads; bh++)
         for (int i = 0; i < s->q_len; i++) {
             const size_t row = (size_t)bh * (size_t)s->q_len + (size_t)i;
-            const bool left_out = (i + bh) % every;
+            const bool left_out = !is_judged(run, i + bh, every);
             oracle_sum sum[WB_MAX_HEAD_DIM], of_delta = {0};
             memset(sum, 0, sizeof sum);
             if (!left_out) oracle_backward_query(&in, bh / s->q_heads, bh % s->q_heads, i, sum, &of_delta);
@@ -223,7 +229,7 @@ static void expect_backward(const worker_run *run, expected outputs[WB_MAX_TENSO
     for (int bh = 0; bh < kv_heads; bh++)
         for (int j = 0; j < s->kv_len; j++) {
             const size_t row = (size_t)bh * (size_t)s->kv_len + (size_t)j;
-            const bool left_out = (j + bh) % every;
+            const bool left_out = !is_judged(run, j + bh, every);
             oracle_sum of_dK[WB_MAX_HEAD_DIM], of_dV[WB_MAX_HEAD_DIM];
             memset(of_dK, 0, sizeof of_dK), memset(of_dV, 0, sizeof of_dV);
             if (!left_out) oracle_backward_key(&in, bh / s->kv_heads, bh % s->kv_heads, j, of_dK, of_dV);
@@ -276,7 +282,7 @@ static void expect_decode(const worker_run *run, expected *O, expected *L)
             const size_t row = (size_t)bh * (size_t)packed + (size_t)r;
             double *want = O->want + row * (size_t)D, *tolerance = O->tolerance + row * (size_t)D, largest;
             const int seen = oracle_decode_keys(s, keys, r % s->q_len);
-            if ((r + bh) % every) {
+            if (!is_judged(run, r + bh, every)) {
                 for (int d = 0; d < D; d++) want[d] = 0, tolerance[d] = INFINITY;
                 L->want[row] = 0, L->tolerance[row] = INFINITY;
                 continue;
