@@ -43,16 +43,19 @@ __global__ __launch_bounds__(128 * GROUPS, BLOCKS) void short_kernel(
     const __grid_constant__ tensor_map K_map,  // [B, Hkv, Nk, D]
     const __grid_constant__ tensor_map V_map,  // [B, Hkv, Nk, D]
     float *L,                                  // [B, Hq, Nq]
-    int heads, int group_size, int Nq, int Nk, float scale)
+    int heads, int side_by_side, int group_size, int Nq, int Nk, float scale)
 {
     auto &tiles = shared_memory<short_tiles<D, BC, GROUPS, STAGES>>();
 
-    // who am I: causal, late rows see the most keys, so their blocks start first; else blocks of a head stand side by side
-    const int tiles_of_head = (Nq - 1) / 64 + 1, n = blockIdx.x;
-    const int head = CAUSAL ? n % heads : n / tiles_of_head, kv_head = head / group_size;
-    const int block_row = (tiles_of_head - 1 - (CAUSAL ? n / heads : n % tiles_of_head)) * 64;
+    // who am I: side_by_side heads share a section of the grid, as in 10, late rows first
+    const int tiles_of_head = (Nq - 1) / 64 + 1, section = blockIdx.x / (side_by_side * tiles_of_head);
+    const int n = blockIdx.x % (side_by_side * tiles_of_head);  // in the section
+    const int head = section * side_by_side + n % side_by_side, kv_head = head / group_size;
+    const int block_row = (tiles_of_head - 1 - n / side_by_side) * 64;
     const int end = ((CAUSAL ? min(Nk, block_row + 64) : Nk) - 1) / BC + 1;  // tiles of keys that the block sees
     const int group = warpgroup_id(), warp_row = 16 * warp_in_group(), row = block_row + warp_row;
+
+    if (head >= heads) return;
 
     if (threadIdx.x == 0) {
         tiles.Q_full.init(1);
@@ -174,11 +177,15 @@ launch(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const att
     if (status == WB_OK) status = describe(K_map, K, kv_heads, Nk, D, BC);
     if (status == WB_OK) status = describe(V_map, V, kv_heads, Nk, D, BC);
     if (status != WB_OK) return status;
-    const long long blocks = ((Nq - 1) / 64 + 1ll) * heads;
+    int side =
+        heads /
+        kv_heads;  // causal: as many heads as have their keys and values in half of the L2 cache (60 MB) together
+    while (CAUSAL && 2 * side <= heads && 2ll * side / (heads / kv_heads) * Nk * D * 4 <= 32 << 20) side *= 2;
+    const long long blocks = ((Nq - 1) / 64 + 1ll) * ((heads - 1) / side + 1) * side;
     if (blocks > INT_MAX) return wb_fail(WB_UNSUPPORTED, "flash_hopper: more than %d tiles of queries", INT_MAX);
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     kernel<<<(unsigned)blocks, 128 * GROUPS, bytes, stream>>>(
-        O_map, Q_map, K_map, V_map, L, heads, heads / kv_heads, Nq, Nk, shape->scale);
+        O_map, Q_map, K_map, V_map, L, heads, side, heads / kv_heads, Nq, Nk, shape->scale);
     WB_CUDA(cudaGetLastError());
     return WB_OK;
 }
