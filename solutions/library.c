@@ -12,6 +12,7 @@
 // exempt 12_in: memory
 #include "workbook.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -42,6 +43,8 @@ typedef wb_status sink_backward_in(
     const attention_shape *shape, wb_stream stream);
 
 forward flash_forward_key, flash_causal_key, flash_gqa_key, flash_gqa_shared_tile;
+forward flash_hopper_key, flash_hopper_hopper_short, flash_hopper_hopper_split, flash_hopper_hopper_walk,
+    flash_hopper_hopper_walk_wide;
 forward flash_window_key, flash_sinks_key, flash_sinks_packed_heads, flash_sinks_hopper, flash_sinks_hopper_any_window;
 sink_forward flash_sink_logits_key, flash_sink_logits_hopper, flash_sink_logits_hopper_window,
     flash_sink_logits_hopper_any_window;
@@ -59,10 +62,6 @@ workspace flash_gqa_backward_workspace_hopper, flash_gqa_backward_workspace_hopp
     flash_sink_logits_backward_workspace_hopper;
 
 static bool is_64_or_128(const attention_shape *shape) { return shape->head_dim == 64 || shape->head_dim == 128; }
-static bool is_longer_64_or_128(const attention_shape *shape)
-{
-    return (shape->head_dim == 128 && shape->q_len > 64) || (shape->head_dim == 64 && shape->q_len > 256);
-}
 static bool is_full_64_or_128(const attention_shape *shape)
 {
     return is_64_or_128(shape) && shape->window >= shape->q_len;
@@ -82,12 +81,73 @@ static bool is_short_or_small_64_or_128(const attention_shape *shape)
     return is_full_or_longer_64_or_128(shape) && ((shape->q_len <= 8 * shape->head_dim && heads > 132) ||
                                                   (shape->causal && group_of(shape) >= 4 && blocks < 200));
 }
+// How long one of 10's kernels would take on an H200, as a picture of it: a block walks over the tiles of keys of each tile of queries, and
+// what begins and ends a walk counts as some steps more. Where blocks share a multiprocessor a step takes longer, the more they are.
+// Fitted to 317 shapes drawn by chance (2026-11-22, one H200, commit e26b18d). In these the kernel that is named is ahead of cuDNN, FlashAttention-2
+// and, where its time is known, FlashAttention-4 in 94 %, median 1.15; the fastest would be in 95 %; what was served before was in 54 %, median 1.01.
+// It takes over 3 % longer than the fastest in 35, over 6 % in 12, which are small.
+typedef struct picture {
+    int queries, keys;               // of a tile
+    int groups;                      // that share out the keys
+    int blocks;                      // of a multiprocessor
+    double launch, step, busy_step;  // microseconds
+    double beginning;                // steps
+} picture;
+enum hopper_kernel { KEY, SHORT, SPLIT, WALK, WIDE, HOPPER_KERNELS };
+static const picture pictures[2][HOPPER_KERNELS] = {
+    // D 64
+    {[KEY] = {192, 128, 1, 1, 5.67, 1.330, 0, 1.44},
+     [SHORT] = {64, 64, 1, 4, 4.39, 0.629, 0.240, 2.04},
+     [SPLIT] = {64, 64, 4, 1, 4.00, 1.220, 0, 1.88},
+     [WALK] = {128, 64, 1, 1, 6.06, 0.575, 0, 2.03},
+     [WIDE] = {192, 128, 1, 1, 6.59, 1.354, 0, 1.11}},
+    // D 128
+    {[KEY] = {128, 128, 1, 1, 5.83, 1.488, 0, 1.66},
+     [SHORT] = {64, 64, 1, 3, 4.24, 0.779, 0.396, 2.68},
+     [SPLIT] = {64, 64, 3, 1, 4.54, 1.288, 0, 1.94},
+     [WALK] = {128, 64, 1, 1, 7.12, 0.747, 0, 1.89},
+     [WIDE] = {192, 64, 1, 1, 6.68, 1.052, 0, 1.87}},
+};
+// The steps of the block that ends last, where so many run at a time.
+static double steps(const attention_shape *shape, const picture *p, int at_once)
+{
+    const int tiles = (shape->q_len - 1) / p->queries + 1;
+    const int first_keys = shape->causal && p->queries < shape->kv_len ? p->queries : shape->kv_len;
+    const double walks = (double)shape->batch * shape->q_heads * tiles;
+    const double longest = ((shape->kv_len - 1) / p->keys + p->groups) / p->groups + p->beginning;
+    const double first = ((first_keys - 1) / p->keys + p->groups) / p->groups + p->beginning;
+    if (walks <= at_once) return longest;
+    return shape->causal ? fmax(longest, walks / at_once * (first + longest) / 2 + first / 2)
+                         : ceil(walks / at_once) * longest;
+}
+static double microseconds(const attention_shape *shape, const picture *p)
+{
+    const int processors = 132;
+    return p->launch +
+           hypot(p->step * steps(shape, p, processors * p->blocks), p->busy_step * steps(shape, p, processors));
+}
+static bool is_fastest(enum hopper_kernel kernel, const attention_shape *shape)
+{
+    if (!is_64_or_128(shape)) return false;
+    const picture *all = pictures[shape->head_dim == 128];
+    const double mine = microseconds(shape, &all[kernel]);
+    for (int k = 0; k < HOPPER_KERNELS; k++)
+        if (microseconds(shape, &all[k]) < mine) return false;
+    return true;
+}
+static bool is_short_on_hopper(const attention_shape *shape) { return is_fastest(SHORT, shape); }
+static bool is_split_on_hopper(const attention_shape *shape) { return is_fastest(SPLIT, shape); }
+// But where each head has its own keys, tiles of 64 fetch too much: B16 H16 N1024 D128 causal 0.167 ms, and 0.156 the key.
+static bool walks_on_hopper(const attention_shape *shape)
+{
+    const bool fetches_much = shape->causal && shape->head_dim == 128 && group_of(shape) == 1 && shape->q_len > 768;
+    return !fetches_much && is_fastest(WALK, shape);
+}
+static bool walks_wide_on_hopper(const attention_shape *shape) { return is_fastest(WIDE, shape); }
 // Over all sequences and heads.
 static size_t keys_of(const attention_shape *shape) { return (size_t)shape->batch * shape->kv_heads * shape->kv_len; }
-static bool suits_shared_tile(const attention_shape *shape)
-{
-    return group_of(shape) >= 4 && (shape->head_dim == 16 || (shape->head_dim == 128 && shape->q_len <= 64));
-}
+static size_t queries_of(const attention_shape *shape) { return (size_t)shape->batch * shape->q_heads * shape->q_len; }
+static bool suits_shared_tile(const attention_shape *shape) { return group_of(shape) >= 4 && shape->head_dim == 16; }
 static bool is_long_16(const attention_shape *shape)
 {
     return shape->head_dim == 16 && shape->q_len >= 2048 && keys_of(shape) >= 8192 && shape->causal;
@@ -102,9 +162,14 @@ static bool has_short_window(const attention_shape *shape)
 {
     return shape->head_dim == 64 && shape->window <= 129 && shape->sinks <= 16;
 }
+// Too little for blocks of groups of heads.
+static bool is_little(const attention_shape *shape)
+{
+    return shape->q_len <= 128 || (shape->q_len <= 320 && queries_of(shape) <= 80000);
+}
 static bool has_short_window_in_groups(const attention_shape *shape)
 {
-    return has_short_window(shape) && group_of(shape) % 4 == 0;
+    return has_short_window(shape) && group_of(shape) % 4 == 0 && !is_little(shape);
 }
 // 06, 11 and 12 do not read shape->sinks.
 static bool has_short_window_of_logits(const attention_shape *shape)
@@ -113,16 +178,28 @@ static bool has_short_window_of_logits(const attention_shape *shape)
 }
 static bool has_short_window_of_logits_in_groups(const attention_shape *shape)
 {
-    return has_short_window_of_logits(shape) && group_of(shape) % 4 == 0;
+    return has_short_window_of_logits(shape) && group_of(shape) % 4 == 0 && !is_little(shape);
+}
+// Windows in which the small tiles of the keys leave less idle than those of a kernel for Hopper.
+static bool suits_small_tiles(const attention_shape *shape)
+{
+    const int N = shape->q_len, W = shape->window;
+    return W < N && ((shape->head_dim == 128 && N <= 96) ||
+                     (shape->head_dim == 64 && (W <= 36 || N <= 256 || (W <= 128 && N <= 2600))));
+}
+static bool is_small_in_groups(const attention_shape *shape)
+{
+    return shape->head_dim < 64 && group_of(shape) >= 4 && queries_of(shape) >= 1 << 15;
 }
 // Windows a little longer, for which heads side by side are faster than tiles of one head. Sinks take a tile of their own there.
 static bool has_medium_window_of_logits_in_groups(const attention_shape *shape)
 {
-    return shape->head_dim == 64 && shape->window < 192 && group_of(shape) % 4 == 0;
+    return shape->head_dim == 64 && shape->window < 208 && group_of(shape) % 4 == 0 && queries_of(shape) >= 150000;
 }
 static bool has_medium_window_in_groups(const attention_shape *shape)
 {
-    return shape->head_dim == 64 && shape->window < (shape->sinks > 0 ? 320 : 192) && group_of(shape) % 4 == 0;
+    return shape->sinks == 0 ? has_medium_window_of_logits_in_groups(shape)
+                             : shape->head_dim == 64 && shape->window < 320 && group_of(shape) % 4 == 0;
 }
 static bool is_full_or_medium(const attention_shape *shape)
 {
@@ -149,14 +226,23 @@ typedef struct choice {
 // TFLOP/s of the row's kernel and of the function's key; ms for 07, 09, 11, 12 and 15. Where it says 31b35ee, 2026-11-21 too, that commit; where it
 // says duel, ms of shapes drawn by chance (reference/duel.py, 2026-11-22, and 262 of the day before).
 static const choice choices[] = {
-    // B4 H16 N4096 D128 756, 388; N1024 649, 347. B4 H32 N4096 D64 580, 344; N1024 465, 316
+    // 10's kernels, by the time that each would take: see microseconds()
+    {"flash_hopper", 9, is_short_on_hopper, "solutions/10/variants/hopper_short.cu",
+     .forward = flash_hopper_hopper_short},
+    {"flash_hopper", 9, is_split_on_hopper, "solutions/10/variants/hopper_split.cu",
+     .forward = flash_hopper_hopper_split},
+    {"flash_hopper", 9, walks_on_hopper, "solutions/10/variants/hopper_walk.cu", .forward = flash_hopper_hopper_walk},
+    {"flash_hopper", 9, walks_wide_on_hopper, "solutions/10/variants/hopper_walk_wide.cu",
+     .forward = flash_hopper_hopper_walk_wide},
+    {"flash_hopper", 0, any, "solutions/10/flash_hopper.cu", .forward = flash_hopper_key},
+    // .forward = flash_hopper: one of those above. B4 H16 N4096 D128 756, 388; N1024 649, 347. B4 H32 N4096 D64 580, 344; N1024 465, 316
     {"flash_forward", 9, is_64_or_128, "solutions/10/flash_hopper.cu", .forward = flash_hopper},
     {"flash_forward", 0, any, "solutions/03/flash_forward.cu", .forward = flash_forward_key},
-    // B4 H16 N4096 D128 692, 374; N1024 451, 277. B4 H32 N4096 D64 512, 336; N1024 310, 262; N512 221, 203, but N256 114, 143
-    {"flash_causal", 9, is_longer_64_or_128, "solutions/10/flash_hopper.cu", .forward = flash_hopper},
+    // B4 H16 N4096 D128 692, 374; N1024 451, 277. B4 H32 N4096 D64 512, 336; N1024 310, 262
+    {"flash_causal", 9, is_64_or_128, "solutions/10/flash_hopper.cu", .forward = flash_hopper},
     {"flash_causal", 0, any, "solutions/04/flash_causal.cu", .forward = flash_causal_key},
-    // B2 H64/8 N4096 D128 710, 377; D64 523, 342. B64 H32/4 N256 D64 120, 145. duel: B38 H88/11 N64 D128 0.102, and 0.070 of shared_tile
-    {"flash_gqa", 9, is_longer_64_or_128, "solutions/10/flash_hopper.cu", .forward = flash_hopper},
+    // B2 H64/8 N4096 D128 710, 377; D64 523, 342
+    {"flash_gqa", 9, is_64_or_128, "solutions/10/flash_hopper.cu", .forward = flash_hopper},
     // 31b35ee, D16, us, of it and the key. H16/2: N512 11.0, 11.5; N2048 31.6, 32.9; N16384 745, 755. H8/2: N512 10.6, 11.2. duel: as above
     {"flash_gqa", 0, suits_shared_tile, "solutions/05/variants/shared_tile.cu", .forward = flash_gqa_shared_tile},
     {"flash_gqa", 0, any, "solutions/05/flash_gqa.cu", .forward = flash_gqa_key},
@@ -183,15 +269,25 @@ static const choice choices[] = {
     // 06 is 07 without sinks, whose rows say why. B1 H64/8 N65536 D64 W128, of the first and the key: 0.354, 0.991
     {"flash_window", 9, has_short_window_of_logits_in_groups, "solutions/07/variants/hopper.cu",
      .forward = flash_sinks_hopper},
+    {"flash_window", 9, suits_small_tiles, "solutions/06/flash_window.cu", .forward = flash_window_key},
     {"flash_window", 9, has_medium_window_of_logits_in_groups, "solutions/07/variants/packed_heads.cu",
      .forward = flash_sinks_packed_heads},
     {"flash_window", 9, is_64_or_128, "solutions/07/variants/hopper_any_window.cu",
      .forward = flash_sinks_hopper_any_window},
+    // 3a8b979, of it and the key, us: B2 H16/2 N1408 D32 W133 12.5, 13.3; but B4 H64/8 N64 D32 W32 7.4, 6.9. duel: B16 H32/4 N512 D16 W64 24.1, 30.2
+    {"flash_window", 0, is_small_in_groups, "solutions/07/variants/packed_heads.cu",
+     .forward = flash_sinks_packed_heads},
     {"flash_window", 0, any, "solutions/06/flash_window.cu", .forward = flash_window_key},
     // 31b35ee, B1 H64/8 D64 W128, 4 sinks, of it and packed_heads: N1024 0.0148, 0.0221; N4096 0.0360, 0.0617; N65536 0.442, 0.847
     {"flash_sinks", 9, has_short_window_in_groups, "solutions/07/variants/hopper.cu", .forward = flash_sinks_hopper},
+    // 3a8b979, 124 shapes drawn with windows, us, of the key and hopper_any_window.cu, D 64: B64 H64/32 N64 W52 41, 87; B16 H18 N128 W64,
+    // 2 sinks 13.6, 15.8; B1 H32 N512 W32 8.8, 10.4; B1 H1 N39552 W33 12.6, 15.5; B1 H18/9 N479 W128 9.7, 10.6; B16 H2/1 N2566 W105 27.3,
+    // 29.5; but B32 H1 N4736 W128, 2 sinks 7 % slower. D 128: B8 H32/8 N64 W47 10.3, 12.2. Of the key and hopper.cu: B17 H8/1 N128 W59, 2 sinks
+    // 10.4, 14.2; B5 H64/8 N225 W32 18.2, 21.7. With the rows of suits_small_tiles, is_little and is_small_in_groups 6 of the 124 take over 3 %
+    // longer than they need; without them 44
+    {"flash_sinks", 9, suits_small_tiles, "solutions/07/flash_sinks.cu", .forward = flash_sinks_key},
     // 2026-11-22, B1 H64/8 N32768 D64, of it and the next row's: W160 0.479, 0.481; W224, 4 sinks 0.576, 0.683; W256, 4 sinks 0.657, 0.669;
-    // but W192 0.549, 0.471
+    // but W192 0.549, 0.471. 3a8b979: B32 H32/8 N281 W161 8 % faster, duel, B4 H16/2 N1024 W182 0.0306, 0.0235
     {"flash_sinks", 9, has_medium_window_in_groups, "solutions/07/variants/packed_heads.cu",
      .forward = flash_sinks_packed_heads},
     // 2026-11-22, B1, of it and packed_heads. D128: H32/8 N32768 W4096 2.60, 5.40; H16/8 N8192 W1024 0.113, 0.231; H16 N28160 W128 0.143, 0.258;
@@ -223,6 +319,8 @@ static const choice choices[] = {
     // 31b35ee, B1 H64/8 D64 W128, of it and the next row's: N1024 0.0144, 0.0225; N4096 0.0366, 0.0604; N65536 0.455, 0.802
     {"flash_sink_logits", 9, has_short_window_of_logits_in_groups, "solutions/11/variants/hopper_window.cu",
      .sink_forward = flash_sink_logits_hopper_window},
+    {"flash_sink_logits", 9, suits_small_tiles, "solutions/11/flash_sink_logits.cu",
+     .sink_forward = flash_sink_logits_key},
     // B1 H64/8 D64, without a window: N4096 0.287, 0.427; N16384 3.55, 6.16; W128, N4096: 0.061, 0.070; N65536 0.80, 1.01
     {"flash_sink_logits", 9, is_full_or_medium, "solutions/11/variants/hopper.cu",
      .sink_forward = flash_sink_logits_hopper},
@@ -230,6 +328,9 @@ static const choice choices[] = {
     // 0.0228, 0.0269; H64/8 N16384 D128 W128 0.275, 0.419; W4096 2.46, 5.17
     {"flash_sink_logits", 9, is_64_or_128, "solutions/11/variants/hopper_any_window.cu",
      .sink_forward = flash_sink_logits_hopper_any_window},
+    // 3a8b979, of it and the key: B4 H4/1 N145484 D16 W64 0.197, 0.251; B16 H8/2 N2432 D32 W256 0.068, 0.074
+    {"flash_sink_logits", 9, is_small_in_groups, "solutions/11/variants/hopper.cu",
+     .sink_forward = flash_sink_logits_hopper},
     {"flash_sink_logits", 0, any, "solutions/11/flash_sink_logits.cu", .sink_forward = flash_sink_logits_key},
     // 1582f4c, B1 H64/8 D64 W128, of it and packed_heads: N1024 0.0510, 0.0785; N4096 0.110, 0.212; N65536 1.22, 2.67
     {"flash_sink_logits_backward", 9, has_short_window_of_logits, "solutions/12/variants/hopper_window.cu",
@@ -265,6 +366,7 @@ const char *wb_version(void) { return WB_VERSION; }
 const char *wb_library_kernel(const char *function, const attention_shape *shape)
 {
     const choice *c = choose(function, shape);
+    if (c && c->forward == flash_hopper) c = choose("flash_hopper", shape);
     return c ? c->source : "";
 }
 
@@ -289,6 +391,7 @@ const char *wb_library_kernel(const char *function, const attention_shape *shape
 FORWARD(flash_forward)
 FORWARD(flash_causal)
 FORWARD(flash_gqa)
+FORWARD(flash_hopper)
 FORWARD(flash_sinks)
 BACKWARD(flash_gqa_backward)
 BACKWARD(flash_sinks_backward)

@@ -141,7 +141,8 @@ int main(void)
     shape.head_dim = 64;
     const char *many = wb_library_kernel("flash_forward", &shape);
     shape.head_dim = D;
-    const char *hopper = wb_device_capability() == 9 ? "solutions/10/flash_hopper.cu" : "solutions/03/flash_forward.cu";
+    const char *hopper =
+        wb_device_capability() == 9 ? "solutions/10/variants/hopper_short.cu" : "solutions/03/flash_forward.cu";
     if (strcmp(few, "solutions/03/flash_forward.cu") || strcmp(many, hopper) ||
         *wb_library_kernel("flash_decode", &shape))
         return printf("flash_forward is served by %s, of D = 64 by %s\n", few, many);

@@ -45,6 +45,9 @@ done <<'END'
 09 B=1,Hq=2,Hkv=1,Nq=2050,D=64,W=128,sinks=4
 09 B=1,Hq=2,Hkv=1,Nq=600,D=16,W=100,sinks=3
 11 B=1,Hq=2,Hkv=1,Nq=1000,D=128,W=800
+10 B=1,Hq=400,Hkv=400,Nq=65,Nk=65,D=128,causal=1
+10 B=1,Hq=96,Hkv=96,Nq=129,Nk=129,D=128
+10 B=1,Hq=48,Hkv=48,Nq=200,Nk=200,D=128
 08 B=1,Hq=400,Hkv=400,Nq=20,D=64
 09 B=1,Hq=400,Hkv=400,Nq=20,D=128,W=7,sinks=2
 09_in B=1,Hq=4,Hkv=2,Nq=600,D=64,W=200,sinks=3

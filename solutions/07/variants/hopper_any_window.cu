@@ -1,5 +1,7 @@
 // hopper_any_window.cu - flash_sinks on a Hopper GPU for any window and any number of sinks, D 64 and 128: problem 10's pipeline.
 //
+// Without a mask, too (FULL), for 10's variants, where Nk need not be N.
+//
 // Two things are new. The walk over the keys ends where the window begins, and goes on at the sinks. And since a short window makes short
 // walks, a block stays for many of them: the last product of one runs under the first of the next, and while O leaves, scores are computed.
 #include "workbook.h"
@@ -34,10 +36,9 @@ template <int D, int BC, int GROUPS, int K_STAGES, int V_STAGES> struct walk_til
 
 // The tiles of keys that the queries of an item see, from right to left: `in_window` of the window, then those of the sinks.
 template <int BC> struct walk {
-    int right, W, in_window, end;  // keys `right` and beyond are seen by none of them
-    TILE_FN walk(int row, int rows, int N, int window, int sinks)
-        : right(min(row + rows, N)), W(window), in_window(tiles_to(row)),
-          end(in_window + (max(0, min(sinks, left())) + BC - 1) / BC)
+    int right, W, in_window, end;
+    TILE_FN walk(int row, int seen, int window, int sinks)  // keys `seen` and beyond are seen by none of them
+        : right(seen), W(window), in_window(tiles_to(row)), end(in_window + (max(0, min(sinks, left())) + BC - 1) / BC)
     {
     }
     TILE_FN int tiles_to(int row) const { return (right - max(0, row - W + 1) - 1) / BC + 1; }  // its window's last
@@ -81,15 +82,15 @@ struct item_list {
     }
 };
 
-template <int D, int BC, int GROUPS, int K_STAGES, int V_STAGES, bool SINKS>
+template <int D, int BC, int GROUPS, int K_STAGES, int V_STAGES, bool SINKS, bool FULL>
 __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void walk_kernel(
     const __grid_constant__ tensor_map O_map,  // [B, Hq, N, D]
     const __grid_constant__ tensor_map Q_map,  // [B, Hq, N, D]
-    const __grid_constant__ tensor_map K_map,  // [B, Hkv, N, D]
-    const __grid_constant__ tensor_map V_map,  // [B, Hkv, N, D]
+    const __grid_constant__ tensor_map K_map,  // [B, Hkv, Nk, D]
+    const __grid_constant__ tensor_map V_map,  // [B, Hkv, Nk, D]
     float *L,                                  // [B, Hq, N]
     const float *sink_logits,                  // [Hq], or null: none
-    int items, int section, int q_heads, int group_size, int N, int W, int sinks, float scale)
+    int items, int section, int q_heads, int group_size, int N, int Nk, int W, int sinks, float scale)
 {
     constexpr int BR = 64 * GROUPS;
     using registers = register_shares<GROUPS, GROUPS == 2 ? 40 : 32, GROUPS == 2 ? 232 : 160>;
@@ -103,6 +104,12 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void walk_kernel(
     __syncthreads();  // the signals are there for all
 
     const item_list list = {items, section, (N - 1) / BR + 1};
+    const auto walk_of = [&](const item &i) {
+        int seen = FULL ? Nk : min(i.tile * BR + BR, N);
+        if (!FULL && W >= N)
+            seen = (seen + BC - 1) / BC * BC;  // so that tiles begin with key 0: fewer reach beyond the diagonal
+        return walk<BC>(i.tile * BR, seen, W, SINKS ? sinks : 0);
+    };
 
     // fetch: one thread
     if (warpgroup_id() == 0) {
@@ -117,7 +124,7 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void walk_kernel(
                     load_async(
                         tiles.Q[g][turn % 2], Q_map, i.tile * BR + 64 * g, i.head, tiles.Q_signals[g].full[turn % 2]);
                 }
-                const walk<BC> keys(i.tile * BR, BR, N, W, SINKS ? sinks : 0);
+                const walk<BC> keys = walk_of(i);
                 for (int n = 0; n < keys.end; n++) {
                     K.send(K_map, keys.key(n), i.head / group_size);
                     V.send(V_map, keys.key(n), i.head / group_size);
@@ -148,7 +155,6 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void walk_kernel(
     const auto pass_over_values = [&] {
         for (; unseen > 0; unseen--) V.receive(), V.release();
     };
-    const auto walk_of = [&](const item &i) { return walk<BC>(i.tile * BR, BR, N, W, SINKS ? sinks : 0); };
 
     const auto mask = [&](reg_tile<16, BC> &S, const walk<BC> &keys, int row, int n) {
         const int key = keys.key(n);
@@ -160,7 +166,7 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void walk_kernel(
                 });
             return;
         }
-        if (key + BC - 1 > row)  // keys that come after the query
+        if (!FULL && key + BC - 1 > row)  // keys that come after the query
             each(S, [&](float &s, element e) {
                 if (e.col > row - key + e.row) s = -INFINITY;
             });
@@ -194,7 +200,7 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void walk_kernel(
     walk<BC> keys = walk_of(now);
     int n = 0;
     const auto find_first = [&] {
-        for (n = 0; keys.key(n) >= now.tile * BR + 64 * group + 64; n++) pass_over_keys();
+        for (n = 0; !FULL && keys.key(n) >= now.tile * BR + 64 * group + 64; n++) pass_over_keys();
     };
     const auto first_step = [&](reg_tile<16, BC> &S) {
         O = {}, l = {};
@@ -220,7 +226,8 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void walk_kernel(
         const int row = now.tile * BR + warp_row;
         const int end = SINKS ? keys.end : keys.tiles_to(min(now.tile * BR + 64 * group, keys.right - 1));
         // tiles before `whole` reach beyond the diagonal, those from `edge` on left of a window
-        const int whole = (keys.right - row + BC - 2) / BC, edge = (keys.right - max(row + 15 - W, -1) - 1) / BC;
+        const int whole = FULL ? 0 : (keys.right - row + BC - 2) / BC,
+                  edge = (keys.right - max(row + 15 - W, -1) - 1) / BC;
         const auto &Q_tile = tiles.Q[group][Q.stage];
         while (++n < end) {
             reg_tile<16, BC> S;
@@ -269,40 +276,46 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void walk_kernel(
     stores_read();  // the block may not end before
 }
 
-template <int D, int BC, int GROUPS, int K_STAGES, int V_STAGES, bool SINKS> static wb_status launch_walk(
+template <int D, int BC, int GROUPS, int K_STAGES, int V_STAGES, bool SINKS, bool FULL = false>
+static wb_status launch_walk(
     bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const float *sink_logits,
     const attention_shape *shape, wb_stream stream)
 {
     constexpr int BR = 64 * GROUPS, bytes = sizeof(walk_tiles<D, BC, GROUPS, K_STAGES, V_STAGES>);
     static_assert(bytes <= 227 * 1024, "a block may have 227 KB of shared memory");
-    const auto kernel = walk_kernel<D, BC, GROUPS, K_STAGES, V_STAGES, SINKS>;
+    const auto kernel = walk_kernel<D, BC, GROUPS, K_STAGES, V_STAGES, SINKS, FULL>;
     const int heads = shape->batch * shape->q_heads, kv_heads = shape->batch * shape->kv_heads, N = shape->q_len;
+    const int Nk = shape->kv_len;
     tensor_map O_map, Q_map, K_map, V_map;
     wb_status status = describe(O_map, O, heads, N, D, 64);
     if (status == WB_OK) status = describe(Q_map, Q, heads, N, D, 64);
-    if (status == WB_OK) status = describe(K_map, K, kv_heads, N, D, BC);
-    if (status == WB_OK) status = describe(V_map, V, kv_heads, N, D, BC);
+    if (status == WB_OK) status = describe(K_map, K, kv_heads, Nk, D, BC);
+    if (status == WB_OK) status = describe(V_map, V, kv_heads, Nk, D, BC);
     if (status != WB_OK) return status;
     int device, processors;
     WB_CUDA(cudaGetDevice(&device));
     WB_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
     // a section has as many heads as have the keys and values of a window in half of the L2 cache (60 MB) together, or items for 16 rounds:
-    // with fewer, some blocks would get more of the long walks than others
+    // with fewer, some blocks would get more of the long walks than others. Without a window, up to 4608 keys, the cache is worth more, and two
+    // rounds and a half will do (D 128, H16, N512 0.104 ms, and 0.114 with 16; but N8192 0.787, and 0.730); without a mask all are equally long
     const int tiles_of_head = (N - 1) / BR + 1, group_size = heads / kv_heads,
               keys = min(N, min(N, shape->window) + BR);
-    const int in_cache = (32 << 20) / (4 * D) / keys, for_rounds = 16 * processors / tiles_of_head / group_size + 1;
-    int at_once = min(kv_heads, max(in_cache, for_rounds));
-    while (kv_heads % at_once) at_once--;
+    const bool whole = shape->window >= N;
+    const int in_cache = (32 << 20) / (4 * D) / keys, half_rounds = whole && N <= 4608 ? 5 : 32,
+              for_rounds = half_rounds * processors / 2 / tiles_of_head / group_size + 1;
+    int at_once = FULL ? 1 : min(kv_heads, max(in_cache, for_rounds));
+    while (kv_heads % at_once) at_once += whole ? 1 : -1;
     const long long items = (long long)heads * tiles_of_head;
     if (items > INT_MAX / 2) return wb_fail(WB_UNSUPPORTED, "flash_sinks: more than %d tiles of queries", INT_MAX / 2);
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     kernel<<<min((int)items, processors), 128 * (1 + GROUPS), bytes, stream>>>(
-        O_map, Q_map, K_map, V_map, L, sink_logits, (int)items, at_once * group_size, shape->q_heads, group_size, N,
-        shape->window, shape->sinks, shape->scale);
+        O_map, Q_map, K_map, V_map, L, sink_logits, (int)items, at_once * group_size, shape->q_heads, group_size, N, Nk,
+        FULL ? INT_MAX : shape->window, shape->sinks, shape->scale);
     WB_CUDA(cudaGetLastError());
     return WB_OK;
 }
 
+#ifndef WALK_TILES  // problem 10 has its own
 static bool walks_here(const char *name, const attention_shape *shape)
 {
     return shape->head_dim >= 64 && fits<walk_tiles<128, 64, 2, 4, 4>>() && fits<walk_tiles<128, 64, 3, 2, 3>>() &&
@@ -335,4 +348,5 @@ wb_status flash_sinks(
     const auto go = shape->sinks ? walk_on_hopper<true> : walk_on_hopper<false>;
     return go(O, L, Q, K, V, nullptr, shape, stream);
 }
+#endif
 #endif

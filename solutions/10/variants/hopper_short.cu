@@ -1,0 +1,205 @@
+// hopper_short.cu - flash_hopper for short sequences: a block is one warpgroup with 64 queries and fetches for itself, so that three or four
+// share a multiprocessor, and one computes while others begin and end. And hopper_split.cu's, for few blocks: there four or three warpgroups
+// (D 64, 128) have the same 64 queries, deal the tiles of keys out among them, and merge what each has found.
+#include "workbook.h"
+#include "hopper.cuh"
+
+#ifdef SPLIT_KEYS
+constexpr bool SPLIT = true;
+#else
+constexpr bool SPLIT = false;
+#endif
+
+// What a block keeps in shared memory. O takes the place of Q, and what a group hands over that of its own keys.
+template <int D, int BC, int GROUPS, int STAGES> struct short_tiles {
+    static_assert(GROUPS == 1 || STAGES * BC >= 128, "the floats of O fit into a group's keys");
+    tma_tile<64, D> Q;
+    tma_tile<BC, D> K[GROUPS][STAGES], V[GROUPS][STAGES];
+    ring_signals<STAGES> K_signals[GROUPS], V_signals[GROUPS];
+    signal Q_full;
+    float m[GROUPS][64], l[GROUPS][64];
+};
+
+// One step of the online softmax, as in 10.
+template <int BC>
+TILE_FN bool short_step(reg_tile<16, BC> &S, row_vec<16> &m, row_vec<16> &l, row_vec<16> &alpha, float scale2)
+{
+    const row_vec<16> S_max = row_max_part(S) * scale2;
+    const bool outgrown = any_above(S_max, m + 8.0f);
+    if (outgrown) {
+        const row_vec<16> m_new = max(m, row_max_whole(S_max));
+        alpha = exp2(m - m_new), m = m_new, l = l * alpha;
+    }
+    each(S, [&](float &s, element e) { s = exp2_fast(s * scale2 - m[e]); });
+    l = l + row_sum_part(S);
+    return outgrown;
+}
+
+// A block owns 64 query rows of one head. It walks over the keys from right to left, BC at a time, each group over every GROUPS-th tile.
+template <int D, int BC, int GROUPS, int STAGES, int BLOCKS, bool CAUSAL>
+__global__ __launch_bounds__(128 * GROUPS, BLOCKS) void short_kernel(
+    const __grid_constant__ tensor_map O_map,  // [B, Hq, Nq, D]
+    const __grid_constant__ tensor_map Q_map,  // [B, Hq, Nq, D]
+    const __grid_constant__ tensor_map K_map,  // [B, Hkv, Nk, D]
+    const __grid_constant__ tensor_map V_map,  // [B, Hkv, Nk, D]
+    float *L,                                  // [B, Hq, Nq]
+    int heads, int side_by_side, int group_size, int Nq, int Nk, float scale)
+{
+    auto &tiles = shared_memory<short_tiles<D, BC, GROUPS, STAGES>>();
+
+    // who am I: side_by_side heads share a section of the grid, as in 10, late rows first
+    const int tiles_of_head = (Nq - 1) / 64 + 1, section = blockIdx.x / (side_by_side * tiles_of_head);
+    const int n = blockIdx.x % (side_by_side * tiles_of_head);  // in the section
+    const int head = section * side_by_side + n % side_by_side, kv_head = head / group_size;
+    const int block_row = (tiles_of_head - 1 - n / side_by_side) * 64;
+    const int end = ((CAUSAL ? min(Nk, block_row + 64) : Nk) - 1) / BC + 1;  // tiles of keys that the block sees
+    const int group = warpgroup_id(), warp_row = 16 * warp_in_group(), row = block_row + warp_row;
+
+    if (head >= heads) return;
+
+    if (threadIdx.x == 0) {
+        tiles.Q_full.init(1);
+        for (int g = 0; g < GROUPS; g++) tiles.K_signals[g].init(4), tiles.V_signals[g].init(4);
+        signals_ready();
+    }
+    __syncthreads();  // the signals are there for all
+
+    // fetch: a thread of each group, now as much as there is room for, later where a tile goes back
+    sender K_sender(tiles.K[group], tiles.K_signals[group]);
+    sender V_sender(tiles.V[group], tiles.V_signals[group]);
+    const auto fetch = [&](auto &ring, const tensor_map &map, int t) {
+        if (threadIdx.x % 128 == 0 && t >= 0) ring.send(map, t * BC, kv_head);
+    };
+    int t = end - 1 - group;
+    if (threadIdx.x == 0) load_async(tiles.Q, Q_map, block_row, head, tiles.Q_full);
+    for (int i = 0; i < STAGES; i++) {
+        fetch(K_sender, K_map, t - i * GROUPS);
+        fetch(V_sender, V_map, t - i * GROUPS);
+    }
+
+    const float scale2 = scale * 1.44269504f;  // times log2(e): the scores in base 2, for exp2
+    receiver K(tiles.K[group], tiles.K_signals[group]);
+    receiver V(tiles.V[group], tiles.V_signals[group]);
+    const auto mask = [&](reg_tile<16, BC> &S) {  // keys that do not exist, or come after the query
+        const int left = Nk - t * BC;
+        if (left < BC || (CAUSAL && row < (t + 1) * BC - 1))
+            each(S, [&](float &s, element e) {
+                if (e.col >= (CAUSAL ? min(left, row + e.row + 1 - t * BC) : left)) s = -INFINITY;
+            });
+    };
+
+    reg_tile<16, D> O = {};
+    row_vec<16> m, l = {}, alpha;
+    fill(m, -FLT_MAX);  // not -infinity: "nothing yet" minus "nothing yet" must be 0, not NaN
+    weights<BC> P;
+    tiles.Q_full.wait(0);
+    if (t >= 0) {  // else there are fewer tiles than groups
+        {
+            reg_tile<16, BC> S;
+            mma_ABt_async(S, tiles.Q, K.receive());
+            products_done<0>(S);
+            K.release();
+            fetch(K_sender, K_map, t - STAGES * GROUPS);
+            mask(S);
+            short_step(S, m, l, alpha, scale2);
+            round_to(P, S);
+        }
+        while ((t -= GROUPS) >= 0) {
+            reg_tile<16, BC> S;
+            mma_ABt_async(S, tiles.Q, K.receive());  // S = Q K^T
+            mma_AB_async(O, P, V.receive());         // O += P V, of the tile before
+            products_done<1>(S);                     // all but one: S is there, O is not
+            K.release();
+            fetch(K_sender, K_map, t - STAGES * GROUPS);
+            mask(S);
+            const bool outgrown = short_step(S, m, l, alpha, scale2);
+            products_done<0>(O);
+            V.release();
+            fetch(V_sender, V_map, t - (STAGES - 1) * GROUPS);
+            round_to(P, S);  // P V no longer reads the old one
+            if (outgrown) scale_rows(O, alpha);
+        }
+        mma_AB_async(O, P, V.receive());
+        products_done<0>(O);
+        V.release();
+    }
+    warpgroup_meets();  // no warp's product reads Q or K any more
+
+    // merge: the first group has the sum, always in the same order
+    l = row_sum_whole(l);
+    if (GROUPS > 1) {
+        if (group > 0) {
+            store(reinterpret_cast<fragments<D> &>(tiles.K[group]), O);
+            store(tiles.m[group] + warp_row, m, 16);
+            store(tiles.l[group] + warp_row, l, 16);
+        }
+        meet<GROUPS>();  // all have done so
+        if (group > 0) return;
+        for (int g = 1; g < min(GROUPS, end); g++) {
+            row_vec<16> m_other, l_other;
+            load(m_other, tiles.m[g] + warp_row, 16, 0);
+            load(l_other, tiles.l[g] + warp_row, 16, 0);
+            const row_vec<16> m_new = max(m, m_other), a = exp2(m - m_new), b = exp2(m_other - m_new);
+            m = m_new, l = l * a + l_other * b;
+            const auto &O_other = reinterpret_cast<const fragments<D> &>(tiles.K[g]);
+            TILE_UNROLL
+            for (int c = 0; c < D / 8; c++) {
+                const float4 x = O_other.at[c][threadIdx.x];
+                float *o = O.x[0][c];
+                o[0] = o[0] * a.x[0] + x.x * b.x[0], o[1] = o[1] * a.x[0] + x.y * b.x[0];
+                o[2] = o[2] * a.x[1] + x.z * b.x[1], o[3] = o[3] * a.x[1] + x.w * b.x[1];
+            }
+        }
+    }
+
+    // finalize
+    divide_rows(O, l);
+    const row_vec<16> L_row = (m + log2(l)) * 0.69314718f;  // ln(2): base e
+
+    // store
+    store(L + (size_t)head * Nq + row, L_row, Nq - row);
+    store(tiles.Q, O);
+    store_async(O_map, block_row, head, tiles.Q);
+    stores_read();  // the block may not end before
+}
+
+template <int D, int GROUPS, int STAGES, int BLOCKS, bool CAUSAL> static wb_status
+launch(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape, wb_stream stream)
+{
+    constexpr int BC = 64, bytes = sizeof(short_tiles<D, BC, GROUPS, STAGES>);
+    static_assert(bytes * BLOCKS <= 227 * 1024, "a multiprocessor has 227 KB of shared memory for blocks");
+    const auto kernel = short_kernel<D, BC, GROUPS, STAGES, BLOCKS, CAUSAL>;
+    const int heads = shape->batch * shape->q_heads, kv_heads = shape->batch * shape->kv_heads;
+    const int Nq = shape->q_len, Nk = shape->kv_len;
+    tensor_map O_map, Q_map, K_map, V_map;
+    wb_status status = describe(O_map, O, heads, Nq, D, 64);
+    if (status == WB_OK) status = describe(Q_map, Q, heads, Nq, D, 64);
+    if (status == WB_OK) status = describe(K_map, K, kv_heads, Nk, D, BC);
+    if (status == WB_OK) status = describe(V_map, V, kv_heads, Nk, D, BC);
+    if (status != WB_OK) return status;
+    int side =
+        heads /
+        kv_heads;  // causal: as many heads as have their keys and values in half of the L2 cache (60 MB) together
+    while (CAUSAL && 2 * side <= heads && 2ll * side / (heads / kv_heads) * Nk * D * 4 <= 32 << 20) side *= 2;
+    const long long blocks = ((Nq - 1) / 64 + 1ll) * ((heads - 1) / side + 1) * side;
+    if (blocks > INT_MAX) return wb_fail(WB_UNSUPPORTED, "flash_hopper: more than %d tiles of queries", INT_MAX);
+    WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    kernel<<<(unsigned)blocks, 128 * GROUPS, bytes, stream>>>(
+        O_map, Q_map, K_map, V_map, L, heads, side, heads / kv_heads, Nq, Nk, shape->scale);
+    WB_CUDA(cudaGetLastError());
+    return WB_OK;
+}
+
+wb_status flash_hopper(
+    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape, wb_stream stream)
+{
+    wb_status status = wb_check_forward("flash_hopper", O, L, Q, K, V, shape);
+    if (status == WB_OK) status = check_hopper("flash_hopper");
+    if (status != WB_OK) return status;
+    constexpr int GROUPS = SPLIT ? 3 : 1, GROUPS_64 = SPLIT ? 4 : 1, BLOCKS = SPLIT ? 1 : 3, BLOCKS_64 = SPLIT ? 1 : 4;
+    constexpr int STAGES = SPLIT ? 2 : 1;  // of D 128: where there are other blocks they need the room more
+    auto go = shape->causal ? launch<128, GROUPS, STAGES, BLOCKS, true> : launch<128, GROUPS, STAGES, BLOCKS, false>;
+    if (shape->head_dim == 64)
+        go = shape->causal ? launch<64, GROUPS_64, 2, BLOCKS_64, true> : launch<64, GROUPS_64, 2, BLOCKS_64, false>;
+    return go(O, L, Q, K, V, shape, stream);
+}

@@ -1,0 +1,28 @@
+// hopper_walk.cu - flash_hopper by 07's kernel for any window: blocks stay, and what ends of one tile of queries runs under the beginning of
+// the next, which pays where walks are short. Two warpgroups and tiles of 64 keys; hopper_walk_wide.cu's: three, with 192 queries together.
+#include "workbook.h"
+#include "tile.cuh"
+#include "hopper.cuh"
+
+#ifndef WALK_TILES
+#define WALK_TILES(D) D, 64, 2, D == 64 ? 6 : 4, D == 64 ? 6 : 4
+#endif
+namespace walks
+{
+#include "../../07/variants/hopper_any_window.cu"
+}
+
+wb_status flash_hopper(
+    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape, wb_stream stream)
+{
+    wb_status status = wb_check_forward("flash_hopper", O, L, Q, K, V, shape);
+    if (status == WB_OK) status = check_hopper("flash_hopper");
+    if (status != WB_OK) return status;
+    using walks::launch_walk;
+    auto go = shape->causal ? launch_walk<WALK_TILES(128), false> : launch_walk<WALK_TILES(128), false, true>;
+    if (shape->head_dim == 64)
+        go = shape->causal ? launch_walk<WALK_TILES(64), false> : launch_walk<WALK_TILES(64), false, true>;
+    attention_shape whole = *shape;
+    whole.window = shape->q_len;
+    return go(O, L, Q, K, V, nullptr, &whole, stream);
+}
