@@ -174,25 +174,19 @@ template <int D, mask_kind MASK, bool ORDERED, bool MANY> __global__ __launch_bo
         const int far = number - plan.kv_heads * of_head;  // of the works for sinks from afar, the last
         const bool is_far = WINDOWED && far >= 0;
         now.kv_head = is_far ? far % plan.kv_heads : head0 + n % here_heads;
-        int part = is_far ? far / plan.kv_heads % plan.parts : 0, at = is_far ? 0 : n / here_heads;
-        while (at >= plan.before[part + 1]) part++;
-        const auto tiles_of = [&](int p) { return plan.before[p + 1] - plan.before[p]; };
-        at -= plan.before[part];
+        int part = is_far ? far / plan.kv_heads % plan.parts : 0, at = is_far ? 0 : n / here_heads,
+            tiles_here = of_head;
+        if (plan.parts > 1) {  // most have one, and short works feel each division
+            while (at >= plan.before[part + 1]) part++;
+            at -= plan.before[part], tiles_here = plan.before[part + 1] - plan.before[part];
+        }
         const int far_works = plan.kv_heads * plan.parts;
         now.far_part = is_far ? 1 + far / far_works % plan.far_parts : 0;
         // Early keys are seen by the most queries, so they come first. In turns it is the other way round: a block adds to its first query
         // tile, on the diagonal, before all others, and comes to the next ones when the blocks of later keys have been there.
         now.key_tile = is_far                ? plan.far_tiles - 1 - far / (far_works * plan.far_parts)
-                       : DIAGONAL && ORDERED ? tiles_of(part) - 1 - at
+                       : DIAGONAL && ORDERED ? tiles_here - 1 - at
                                              : at;
-        now.turn = now.far_part * plan.parts;
-        for (int p = 0; p < plan.parts; p++) {
-            const bool has = now.key_tile < tiles_of(p);
-            now.turns += has, now.turn += has && p < part;
-        }
-        if (WINDOWED && now.key_tile < plan.far_tiles) now.turns *= 1 + plan.far_parts;
-        now.sum = plan.apart ? now.kv_head * of_head + plan.before[part] + now.key_tile
-                             : now.key_tile * plan.kv_heads + now.kv_head;
         now.first = DIAGONAL ? now.key_tile * BK / BQ : 0, now.last = end;
         if (WINDOWED) {
             const int queries_end = (N - 1) / BQ + 1;
@@ -201,12 +195,20 @@ template <int D, mask_kind MASK, bool ORDERED, bool MANY> __global__ __launch_bo
             if (is_far) now.last = min(queries_end, now.first + plan.far_steps);
         }
         now.q_head = now.kv_head * plan.group, now.heads = plan.group, now.from = now.first, now.to = now.last;
+        now.turn = now.far_part, now.turns = 1, now.sum = now.key_tile * plan.kv_heads + now.kv_head;
         if (plan.parts > 1) {
             const int from = part * plan.steps, to = min(from + plan.steps, plan.group * end),
                       last_head = (to - 1) / end;
             now.q_head += from / end, now.heads = last_head - from / end + 1;
             now.from = max(now.first, from % end), now.to = min(now.last, to - last_head * end);
+            now.turn *= plan.parts, now.turns = 0;
+            for (int p = 0; p < plan.parts; p++) {
+                const bool has = now.key_tile < plan.before[p + 1] - plan.before[p];
+                now.turns += has, now.turn += has && p < part;
+            }
+            if (plan.apart) now.sum = now.kv_head * of_head + plan.before[part] + now.key_tile;
         }
+        if (WINDOWED && now.key_tile < plan.far_tiles) now.turns *= 1 + plan.far_parts;
         return now;
     };
     if (threadIdx.x == 0) {
@@ -216,12 +218,13 @@ template <int D, mask_kind MASK, bool ORDERED, bool MANY> __global__ __launch_bo
         tiles.Q_signals.init(8), tiles.dO_signals.init(8), tiles.work_signals.init(8 + 3);
         signals_ready();
         after_may_begin();
-        if (!MANY) tiles.works[0] = work_of(blockIdx.x);  // while the kernel before ends
+        // The first blocks have time to find out before the kernel before ends. await: only for who has begun.
+        int number = blockIdx.x;
+        const bool early = !MANY && number < 132;
+        if (early) tiles.works[0] = work_of(number);
         before_is_done();
-        if (!MANY && (ORDERED || (plan.parts > 1 && !plan.apart))) {  // await: only for who has begun
-            const int number = take_number(w.next_work);
-            if (number != (int)blockIdx.x) tiles.works[0] = work_of(number);
-        }
+        if (!MANY && (ORDERED || (plan.parts > 1 && !plan.apart))) number = take_number(w.next_work);
+        if (!MANY && !(early && number == (int)blockIdx.x)) tiles.works[0] = work_of(number);
     }
     __syncthreads();
 
@@ -572,24 +575,28 @@ static double time_of(const schedule &plan, const attention_shape *shape, bool o
                 }
             }
         }
-    // In turns blocks wait for one another. All must come to the end of a head at about the same time.
     double time = (double)last * unit;
+    // In turns blocks wait for one another, at the beginning of each part.
     if (ordered && !shape->causal) time += 0.08 * plan.parts * plan.key_tiles;
-    if (ordered && shape->causal && plan.steps % end) time = plan.group > 1 ? 1e30 : time + plan.steps;
+    if (ordered && plan.steps < end && shape->causal) time += plan.steps;
     return time;
 }
 
-// As many parts as end soonest.
+// As many parts as end soonest, if there is little work; of much, blocks make little difference at the end.
 static void cut_best(schedule &plan, const attention_shape *shape, bool ordered)
 {
-    const double steps = (double)plan.kv_heads * plan.group * plan.key_tiles * BK / queries_of(shape) *
-                         (shape->causal ? (plan.key_tiles + 1) / 2.0 : plan.key_tiles);
+    // Causal: blocks have unlike amounts of work. In many query heads they would drift apart, and out of the cache.
+    const int most_heads = !shape->causal ? plan.group : ordered ? 2 : 4, least = (plan.group - 1) / most_heads + 1;
+    const int blocks = plan.kv_heads * plan.key_tiles;
+    int parts = min(least, MOST_PARTS);
     double best = 1e30;
-    int parts = 1;
     for (int n = 1; n <= min(MOST_PARTS, plan.group * plan.key_tiles); n += 1 + n / 8) {
         cut_group(plan, shape, n);
-        if ((steps + 4.0 * plan.works) / 132 >= best) break;
-        const double time = time_of(plan, shape, ordered);
+        if (plan.works > 32 * 132) break;
+        // In turns they had better come to the end of a head together, but for where there are too few blocks, and a group has one head.
+        const bool in_heads = plan.steps * queries_of(shape) % (plan.key_tiles * BK);
+        if (ordered && shape->causal && in_heads && (plan.group > 1 || blocks > 132)) continue;
+        const double time = time_of(plan, shape, ordered) * (n < least ? 1.1 : 1);
         if (time < best * 0.99) best = time, parts = n;
     }
     cut_group(plan, shape, parts);
@@ -622,9 +629,12 @@ static void cut_windows(schedule &plan, const attention_shape *shape)
     plan.works += plan.far_tiles * plan.far_parts * plan.parts * plan.kv_heads;
 }
 
-static schedule plan_of(const attention_shape *shape, bool ordered)
+static const schedule &plan_of(const attention_shape *shape, bool ordered)
 {
-    schedule plan = {};
+    static thread_local attention_shape asked;  // once for a shape: it may take 0.1 ms
+    static thread_local schedule plan;
+    if (memcmp(&asked, shape, sizeof asked) == 0) return plan;
+    asked = *shape, plan = {};
     const bool window = mask_of(shape) == WINDOW;
     plan.kv_heads = shape->batch * shape->kv_heads;
     plan.group = shape->q_heads / shape->kv_heads;
@@ -674,7 +684,7 @@ template <int D, mask_kind MASK, bool ORDERED> static wb_status launch(
     constexpr int BQ = BQ_of<D>, bytes = sizeof(backward_tiles<D>);
     static_assert(bytes <= 227 * 1024, "a block may have 227 KB of shared memory");
     const int q_heads = shape->batch * shape->q_heads, N = shape->q_len;
-    const schedule plan = plan_of(shape, ORDERED);
+    const schedule &plan = plan_of(shape, ORDERED);
     workspace<D> w;
     cut(w, memory, shape, plan);
     tensor_map dQ_map, dK_map, dV_map, Q_map, K_map, V_map, dO_map;
@@ -712,7 +722,7 @@ static bool suits(const char *name, const attention_shape *shape)
 
 static size_t bytes_of(const attention_shape *shape)
 {
-    const schedule plan = plan_of(shape, SAME_BITS);
+    const schedule &plan = plan_of(shape, SAME_BITS);
     workspace<64> small;
     workspace<128> large;
     return shape->head_dim == 64 ? cut(small, nullptr, shape, plan) : cut(large, nullptr, shape, plan);
