@@ -46,6 +46,8 @@ done <<'END'
 09 B=1,Hq=2,Hkv=1,Nq=600,D=16,W=100,sinks=3
 11 B=1,Hq=2,Hkv=1,Nq=1000,D=128,W=800
 08 B=1,Hq=400,Hkv=400,Nq=20,D=64
+08 B=12,Hq=3,Hkv=1,Nq=600,D=128
+08_fastest B=12,Hq=3,Hkv=1,Nq=600,D=128
 09 B=1,Hq=400,Hkv=400,Nq=20,D=128,W=7,sinks=2
 09_in B=1,Hq=4,Hkv=2,Nq=600,D=64,W=200,sinks=3
 12_in B=1,Hq=4,Hkv=2,Nq=600,D=128,W=200

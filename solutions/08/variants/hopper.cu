@@ -28,9 +28,10 @@ namespace of_the_key
 #endif
 
 enum mask_kind { FULL, CAUSAL, WINDOW };
-constexpr int BK = 128;             // keys of a block
-constexpr int MOST_FAR_PARTS = 16;  // dK and dV of sinks pass through all of them
-constexpr int MOST_PARTS = 64;
+constexpr int BK = 128;                                      // keys of a block
+constexpr int SMS = 132;                                     // of an H200; a block for each runs at a time
+constexpr int MOST_FAR_PARTS = 16;                           // dK and dV of sinks pass through all of them
+constexpr int MOST_PARTS = 64;                               // of what a tile of keys has to do
 template <int D> constexpr int BQ_of = D == 128 ? 64 : 128;  // queries of a step
 
 // --------------------------------------------------------------------------------------------------------------- before
@@ -50,18 +51,16 @@ template <int Cols> TILE_FN void load(col_vec<Cols> &v, const float (&src)[Cols]
     }
 }
 
-// Who does what. With a tile of its keys a key head meets the queries of its group, head after head. That is cut into parts, each of `steps` tiles
-// of queries; a part is the work that a block takes. `side` key heads stand side by side in the order of work, about as many as make the blocks
-// that run at a time: what these read stays in the cache.
+// Who does what. With a tile of its keys a key head meets the queries of its group, head after head. That is cut into parts, each of `steps`
+// tiles of queries; a part is the work that a block takes. `side` key heads stand side by side in the order of work, about as many as make the
+// blocks that run at a time: what these read stays in the cache.
 struct schedule {
     int kv_heads, group, side;  // key heads of the whole batch, query heads of each
     int key_tiles, blocks64;    // of a head: tiles of BK keys; of 64 queries, two for each of those
-    int steps, parts,
-        before
-            [MOST_PARTS +
-             1];  // part p is for the first before[p + 1] - before[p] tiles of keys: it is above the others' diagonal
-    bool
-        apart;  // dK and dV of the parts lie in the workspace, and the last kernel adds them up, in order; else they take turns
+    // Part p is for the first before[p + 1] - before[p] tiles of keys. It is above the diagonal of the others.
+    int steps, parts, before[MOST_PARTS + 1];
+    // dK and dV of the parts lie in the workspace, and the last kernel adds them up, in order: for few works. Else they take turns at one sum.
+    bool apart;
     // Of a window alone. The queries that see a tile's sinks from afar are cut into far_parts parts of far_steps tiles of each head.
     int W, sinks, far_tiles, far_parts, far_steps;  // far_tiles: so many tiles of keys, the first, have sinks
     int works;
@@ -176,7 +175,7 @@ template <int D, mask_kind MASK, bool ORDERED, bool MANY> __global__ __launch_bo
         now.kv_head = is_far ? far % plan.kv_heads : head0 + n % here_heads;
         int part = is_far ? far / plan.kv_heads % plan.parts : 0, at = is_far ? 0 : n / here_heads,
             tiles_here = of_head;
-        if (plan.parts > 1) {  // most have one, and short works feel each division
+        if (plan.parts > 1) {  // with one, as often, there is no time for more divisions
             while (at >= plan.before[part + 1]) part++;
             at -= plan.before[part], tiles_here = plan.before[part + 1] - plan.before[part];
         }
@@ -220,7 +219,7 @@ template <int D, mask_kind MASK, bool ORDERED, bool MANY> __global__ __launch_bo
         after_may_begin();
         // The first blocks have time to find out before the kernel before ends. await: only for who has begun.
         int number = blockIdx.x;
-        const bool early = !MANY && number < 132;
+        const bool early = !MANY && number < SMS;
         if (early) tiles.works[0] = work_of(number);
         before_is_done();
         if (!MANY && (ORDERED || (plan.parts > 1 && !plan.apart))) number = take_number(w.next_work);
@@ -466,7 +465,7 @@ template <int D, mask_kind MASK, bool ORDERED, bool MANY> __global__ __launch_bo
 
 // ------------------------------------------------------------------------------------------------------------------ sums
 
-// Of dK or dV, `head` in it: the parts of 64 keys, added up, but of 16 columns only, for there are few keys.
+// The parts of 64 rows of a head of dK or dV (which: 0 or 1), added up; of 16 columns a block, for there are few rows.
 template <int D> TILE_FN void
 add_parts(bf16 *sum, const workspace<D> &w, const schedule &plan, int head, int which, int piece, int N, float scale)
 {
@@ -477,16 +476,15 @@ add_parts(bf16 *sum, const workspace<D> &w, const schedule &plan, int head, int 
     for (int p = 0; p < plan.parts; p++) {
         const bool has = key_tile < plan.before[p + 1] - plan.before[p];
         const size_t at = (size_t)head * plan.before[plan.parts] + plan.before[p] + (has ? key_tile : 0);
-        reg_tile<16, 16> part;
+        reg_tile<16, 16> part;  // loaded in any case: then four are on their way at a time
         load(part, reinterpret_cast<const fragments<16> *>(&w.dKV_sum[(at * 2 + blockIdx.x % 2) * 2 + which]) + piece);
         each(all, [&](float &x, element e) { x += has ? part[e] : 0; });
         terms += has;
     }
-    if (terms < 2) return;  // it is there already
     for (int i = 0; i < 4; i++) {
         const int r = row + i % 2 * 8, col = piece * 16 + i / 2 * 8 + lane_id() % 4 * 2;
         const float *x = &all.x[0][i / 2][i % 2 * 2];
-        if (r < N)
+        if (r < N && terms > 1)  // or it is there already
             *reinterpret_cast<__nv_bfloat162 *>(&sum[((size_t)head * N + r) * D + col]) =
                 __floats2bfloat162_rn(x[0] * scale, x[1] * scale);
     }
@@ -549,23 +547,22 @@ static void cut_group(schedule &plan, const attention_shape *shape, int parts)
     plan.works = plan.kv_heads * plan.before[plan.parts];
 }
 
-// How many steps all take, if each of 132 multiprocessors takes the next work when it is done with one.
+// How many steps all take, if each multiprocessor takes the next work when it is done with one.
 static double time_of(const schedule &plan, const attention_shape *shape, bool ordered)
 {
     constexpr int MOST = 4096;
-    const int end = plan.key_tiles * BK / queries_of(shape), many = plan.parts > 1 ? 2 : 0;
-    const int beside = (shape->causal ? 2 : 4) + many;  // a work takes so much longer than its steps
+    const int end = plan.key_tiles * BK / queries_of(shape);
+    const int beside =
+        (shape->causal ? 2 : 4) + (plan.parts > 1 ? 2 : 0);  // a work takes so much longer than its steps
     const int unit = (min(plan.steps, plan.group * end) + beside) / MOST + 1;
-    int done[MOST] = {132}, now = 0, last = 0;  // done[t % MOST]: how many are at time t
+    int done[MOST] = {SMS}, now = 0, last = 0;  // done[t % MOST]: how many are done at t
     for (int head = 0; head < plan.kv_heads; head += plan.side)
         for (int p = 0; p < plan.parts; p++) {
-            const int from = p * plan.steps, to = min(from + plan.steps, plan.group * end),
-                      heads = (to - 1) / end - from / end + 1;
-            const int tiles = plan.before[p + 1] - plan.before[p];
+            const int from = p * plan.steps, to = min(from + plan.steps, plan.group * end);
+            const int heads = (to - 1) / end - from / end + 1, tiles = plan.before[p + 1] - plan.before[p];
             for (int i = 0; i < tiles; i++) {
-                const int seen = !shape->causal ? end
-                                 : ordered      ? end - (tiles - 1 - i) * end / plan.key_tiles
-                                                : end - i * end / plan.key_tiles;
+                const int key_tile = ordered ? tiles - 1 - i : i;                              // as in work_of
+                const int seen = shape->causal ? end - key_tile * end / plan.key_tiles : end;  // of each head
                 const int left_out = max(0, from % end - end + seen) + min(seen, (end - to % end) % end);
                 const int takes = (heads * seen - left_out + beside) / unit;
                 for (int h = min(plan.side, plan.kv_heads - head); h > 0; h--) {
@@ -582,23 +579,31 @@ static double time_of(const schedule &plan, const attention_shape *shape, bool o
     return time;
 }
 
-// As many parts as end soonest, if there is little work; of much, blocks make little difference at the end.
-static void cut_best(schedule &plan, const attention_shape *shape, bool ordered)
+// As many parts as end soonest. Where there is much work they make little difference.
+static int best_parts(schedule plan, const attention_shape *shape, bool ordered)
 {
     // Causal: blocks have unlike amounts of work. In many query heads they would drift apart, and out of the cache.
     const int most_heads = !shape->causal ? plan.group : ordered ? 2 : 4, least = (plan.group - 1) / most_heads + 1;
-    const int blocks = plan.kv_heads * plan.key_tiles;
     int parts = min(least, MOST_PARTS);
     double best = 1e30;
     for (int n = 1; n <= min(MOST_PARTS, plan.group * plan.key_tiles); n += 1 + n / 8) {
         cut_group(plan, shape, n);
-        if (plan.works > 32 * 132) break;
-        // In turns they had better come to the end of a head together, but for where there are too few blocks, and a group has one head.
-        const bool in_heads = plan.steps * queries_of(shape) % (plan.key_tiles * BK);
-        if (ordered && shape->causal && in_heads && (plan.group > 1 || blocks > 132)) continue;
+        if (plan.works > 32 * SMS) break;
+        // Blocks that wait for one another had better come to the end of a head together.
+        const bool ends_in_head = plan.steps * queries_of(shape) % (plan.key_tiles * BK);
+        const bool few = plan.group == 1 && plan.kv_heads * plan.key_tiles <= SMS;
+        if (ordered && shape->causal && ends_in_head && !few) continue;
         const double time = time_of(plan, shape, ordered) * (n < least ? 1.1 : 1);
         if (time < best * 0.99) best = time, parts = n;
     }
+    return parts;
+}
+
+static void cut_best(schedule &plan, const attention_shape *shape, bool ordered)
+{
+    static thread_local attention_shape asked;  // once for a shape: it may take 0.1 ms
+    static thread_local int parts;
+    if (memcmp(&asked, shape, sizeof asked)) asked = *shape, parts = best_parts(plan, shape, ordered);
     cut_group(plan, shape, parts);
     plan.apart = plan.parts > 1 && plan.works * shape->head_dim <= 176 * 128;
 }
@@ -617,7 +622,7 @@ static void cut_windows(schedule &plan, const attention_shape *shape)
                      beside = share < plan.group ? 3 : 2;
         const double longest = share * steps + beside,
                      mean = share * steps * (1 - clipped / 2.0 / plan.key_tiles) + beside;
-        const double time = max(longest, min(ceil(works / 132) * longest, works / 132 * mean + longest / 2));
+        const double time = max(longest, min(ceil(works / SMS) * longest, works / SMS * mean + longest / 2));
         if (time < best) best = time, heads = share;
     }
     const int from_afar = (shape->q_len - 1) / BQ + 1 - steps;  // tiles of queries that see a sink left of the window
@@ -629,18 +634,15 @@ static void cut_windows(schedule &plan, const attention_shape *shape)
     plan.works += plan.far_tiles * plan.far_parts * plan.parts * plan.kv_heads;
 }
 
-static const schedule &plan_of(const attention_shape *shape, bool ordered)
+static schedule plan_of(const attention_shape *shape, bool ordered)
 {
-    static thread_local attention_shape asked;  // once for a shape: it may take 0.1 ms
-    static thread_local schedule plan;
-    if (memcmp(&asked, shape, sizeof asked) == 0) return plan;
-    asked = *shape, plan = {};
+    schedule plan = {};
     const bool window = mask_of(shape) == WINDOW;
     plan.kv_heads = shape->batch * shape->kv_heads;
     plan.group = shape->q_heads / shape->kv_heads;
     plan.key_tiles = (shape->kv_len - 1) / BK + 1;
     plan.blocks64 = 2 * plan.key_tiles;
-    plan.side = shape->causal || ordered ? 132 / plan.key_tiles : 1;  // an H200 runs 132 blocks at a time
+    plan.side = shape->causal || ordered ? SMS / plan.key_tiles : 1;
     plan.side = plan.side < 1 ? 1 : plan.side > plan.kv_heads ? plan.kv_heads : plan.side;
     if (window)
         cut_windows(plan, shape);
@@ -648,7 +650,7 @@ static const schedule &plan_of(const attention_shape *shape, bool ordered)
         cut_best(plan, shape, ordered);
     // Its beginning is hidden, which is worth much where it is short. Long work at D = 64, and in windows, is a little faster in blocks of its own.
     const int tiles = window ? steps_of(shape) : (shape->q_len - 1) / queries_of(shape) + 1;
-    plan.many = plan.works > 3 * 132 && ((shape->head_dim == 128 && !window) ||
+    plan.many = plan.works > 3 * SMS && ((shape->head_dim == 128 && !window) ||
                                          ((plan.group - 1) / plan.parts + 1) * tiles * queries_of(shape) <= 3072);
     return plan;
 }
@@ -657,11 +659,8 @@ static const schedule &plan_of(const attention_shape *shape, bool ordered)
 template <int D> static size_t cut(workspace<D> &w, void *memory, const attention_shape *shape, const schedule &plan)
 {
     const size_t blocks = (size_t)shape->batch * shape->q_heads * plan.blocks64;
-    const size_t parts = (size_t)plan.kv_heads *
-                         (plan.apart       ? plan.before[plan.parts]
-                          : plan.parts > 1 ? plan.key_tiles
-                                           : plan.far_tiles) *
-                         4;
+    const int sums = plan.apart ? plan.before[plan.parts] : plan.parts > 1 ? plan.key_tiles : plan.far_tiles;
+    const size_t parts = (size_t)plan.kv_heads * sums * 4;
     size_t bytes = 0;
     const auto take = [&](size_t part) {
         char *at = static_cast<char *>(memory) + bytes;
@@ -684,7 +683,7 @@ template <int D, mask_kind MASK, bool ORDERED> static wb_status launch(
     constexpr int BQ = BQ_of<D>, bytes = sizeof(backward_tiles<D>);
     static_assert(bytes <= 227 * 1024, "a block may have 227 KB of shared memory");
     const int q_heads = shape->batch * shape->q_heads, N = shape->q_len;
-    const schedule &plan = plan_of(shape, ORDERED);
+    const schedule plan = plan_of(shape, ORDERED);
     workspace<D> w;
     cut(w, memory, shape, plan);
     tensor_map dQ_map, dK_map, dV_map, Q_map, K_map, V_map, dO_map;
@@ -704,7 +703,7 @@ template <int D, mask_kind MASK, bool ORDERED> static wb_status launch(
     const auto kernel = plan.many ? backward_kernel<D, MASK, ORDERED, true> : backward_kernel<D, MASK, ORDERED, false>;
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     status = launch_after(
-        kernel, dim3(plan.many ? min(132, plan.works) : plan.works), 384, bytes, stream, dK_map, dV_map, Q_map, K_map,
+        kernel, dim3(plan.many ? min(SMS, plan.works) : plan.works), 384, bytes, stream, dK_map, dV_map, Q_map, K_map,
         V_map, dO_map, w, plan, N, shape->scale);
     if (status != WB_OK) return status;
     return launch_after(
@@ -722,7 +721,7 @@ static bool suits(const char *name, const attention_shape *shape)
 
 static size_t bytes_of(const attention_shape *shape)
 {
-    const schedule &plan = plan_of(shape, SAME_BITS);
+    const schedule plan = plan_of(shape, SAME_BITS);
     workspace<64> small;
     workspace<128> large;
     return shape->head_dim == 64 ? cut(small, nullptr, shape, plan) : cut(large, nullptr, shape, plan);
