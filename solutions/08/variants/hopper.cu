@@ -79,11 +79,11 @@ struct work {
 // What the kernels hand to one another.
 template <int D> struct workspace {
     fragments<D> *dQ_sum;  // [B Hq, blocks64], not yet times scale
-    fragments<D> *
-        dKV_sum;  // [key_tiles, B Hkv, 2 warpgroups, dK and dV], of the parts so far; apart: [B Hkv, before[parts], 2, 2]
-    void *stats;          // [B Hq, blocks64 * 64 / BQ], statistics<BQ>
+    fragments<D>
+        *dKV_sum;  // [key_tiles, B Hkv, 2 warpgroups, dK and dV], so far; of parts apart [B Hkv, before[parts], 2, 2]
+    void *stats;   // [B Hq, blocks64 * 64 / BQ], statistics<BQ>
     unsigned *dQ_turn;    // [B Hq, blocks64]: how many tiles of keys have been added
-    unsigned *dKV_turn;   // [B Hkv, key_tiles, 2]: how many items
+    unsigned *dKV_turn;   // [B Hkv, key_tiles, 2]: how many works
     unsigned *next_work;  // how many works have been taken
 };
 
@@ -167,18 +167,18 @@ template <int D, mask_kind MASK, bool ORDERED, bool MANY> __global__ __launch_bo
         work now = {};
         now.kv_head = -1;
         if (number >= plan.works) return now;
-        const int of_head = plan.before[plan.parts], in_row = plan.side * of_head;
-        const int n = number % in_row, head0 = number / in_row * plan.side,
-                  here_heads = min(plan.side, plan.kv_heads - head0);
+        const int of_head = plan.before[plan.parts];
         const int far = number - plan.kv_heads * of_head;  // of the works for sinks from afar, the last
         const bool is_far = WINDOWED && far >= 0;
-        now.kv_head = is_far ? far % plan.kv_heads : head0 + n % here_heads;
-        int part = is_far ? far / plan.kv_heads % plan.parts : 0, at = is_far ? 0 : n / here_heads,
-            tiles_here = of_head;
+        int part = is_far ? far / plan.kv_heads % plan.parts : 0, n = is_far ? 0 : number, tiles_here = of_head;
         if (plan.parts > 1) {  // with one, as often, there is no time for more divisions
-            while (at >= plan.before[part + 1]) part++;
-            at -= plan.before[part], tiles_here = plan.before[part + 1] - plan.before[part];
+            while (n >= plan.before[part + 1] * plan.kv_heads) part++;
+            if (!is_far) n -= plan.before[part] * plan.kv_heads;
+            tiles_here = plan.before[part + 1] - plan.before[part];
         }
+        const int in_row = plan.side * tiles_here, head0 = n / in_row * plan.side;
+        const int here_heads = min(plan.side, plan.kv_heads - head0), at = n % in_row / here_heads;
+        now.kv_head = is_far ? far % plan.kv_heads : head0 + n % in_row % here_heads;
         const int far_works = plan.kv_heads * plan.parts;
         now.far_part = is_far ? 1 + far / far_works % plan.far_parts : 0;
         // Early keys are seen by the most queries, so they come first. In turns it is the other way round: a block adds to its first query
@@ -242,9 +242,8 @@ template <int D, mask_kind MASK, bool ORDERED, bool MANY> __global__ __launch_bo
     };
     // f(query head, query tile) for each tile that sees one of its keys
     const auto each_step = [&](const work &now, auto f) {
-        for (int h = 0; h < now.heads; h++) {
-            const int end_here =
-                h + 1 == now.heads ? now.to : now.last;  // read once: in each step it would cost 3 to 5 % of the time
+        for (int h = 0; h < now.heads; h++) {  // bounds are read once: in each step it would cost 3 to 5 % of the time
+            const int end_here = h + 1 == now.heads ? now.to : now.last;
 #pragma unroll 1
             for (int q = h == 0 ? now.from : now.first; q < end_here; q++) f(now.q_head + h, q);
         }
@@ -552,14 +551,13 @@ static double time_of(const schedule &plan, const attention_shape *shape, bool o
 {
     constexpr int MOST = 4096;
     const int end = plan.key_tiles * BK / queries_of(shape);
-    const int beside =
-        (shape->causal ? 2 : 4) + (plan.parts > 1 ? 2 : 0);  // a work takes so much longer than its steps
+    const int beside = (shape->causal ? 2 : 4) + (plan.parts > 1 ? 2 : 0);  // of a work, beside its steps
     const int unit = (min(plan.steps, plan.group * end) + beside) / MOST + 1;
     int done[MOST] = {SMS}, now = 0, last = 0;  // done[t % MOST]: how many are done at t
-    for (int head = 0; head < plan.kv_heads; head += plan.side)
-        for (int p = 0; p < plan.parts; p++) {
-            const int from = p * plan.steps, to = min(from + plan.steps, plan.group * end);
-            const int heads = (to - 1) / end - from / end + 1, tiles = plan.before[p + 1] - plan.before[p];
+    for (int p = 0; p < plan.parts; p++) {
+        const int from = p * plan.steps, to = min(from + plan.steps, plan.group * end);
+        const int heads = (to - 1) / end - from / end + 1, tiles = plan.before[p + 1] - plan.before[p];
+        for (int head = 0; head < plan.kv_heads; head += plan.side)
             for (int i = 0; i < tiles; i++) {
                 const int key_tile = ordered ? tiles - 1 - i : i;                              // as in work_of
                 const int seen = shape->causal ? end - key_tile * end / plan.key_tiles : end;  // of each head
@@ -571,7 +569,7 @@ static double time_of(const schedule &plan, const attention_shape *shape, bool o
                     last = max(last, now + takes);
                 }
             }
-        }
+    }
     double time = (double)last * unit;
     // In turns blocks wait for one another, at the beginning of each part.
     if (ordered && !shape->causal) time += 0.08 * plan.parts * plan.key_tiles;
@@ -583,7 +581,9 @@ static double time_of(const schedule &plan, const attention_shape *shape, bool o
 static int best_parts(schedule plan, const attention_shape *shape, bool ordered)
 {
     // Causal: blocks have unlike amounts of work. In many query heads they would drift apart, and out of the cache.
-    const int most_heads = !shape->causal ? plan.group : ordered ? 2 : 4, least = (plan.group - 1) / most_heads + 1;
+    int heads = !shape->causal ? plan.group : ordered ? 2 : 4;
+    while (plan.group % heads) heads--;
+    const int least = plan.group / heads;
     int parts = min(least, MOST_PARTS);
     double best = 1e30;
     for (int n = 1; n <= min(MOST_PARTS, plan.group * plan.key_tiles); n += 1 + n / 8) {
@@ -715,7 +715,7 @@ template <int D, mask_kind MASK, bool ORDERED> static wb_status launch(
 static bool suits(const char *name, const attention_shape *shape)
 {
     const long long heads = (long long)shape->batch * shape->q_heads;
-    return shape->head_dim >= 64 && heads <= 65535 &&
+    return shape->head_dim >= 64 && heads <= 62000 &&  // and rows of blocks that add parts up
            heads * (1 + MOST_FAR_PARTS) * ((shape->kv_len - 1) / BK + 1) <= INT_MAX && check_hopper(name) == WB_OK;
 }
 
