@@ -160,7 +160,7 @@ static const choice choices[] = {
     {"flash_gqa", 0, any, "solutions/05/flash_gqa.cu", .forward = flash_gqa_key},
     // The same bits each time. B4 H16 N4096 D128 572, 234; N1024 382, 190. B4 H32 N4096 D64 494, 237; B64 N256 112, 99. B2 H64/8 N4096 D128 557, 240.
     // duel: B38 H88/11 N64 D128 0.321, 0.231; B8 H32 N64 D64 0.0243, 0.0225. 2026-11-22, ms, as it was before and since it is cut into parts for
-    // few blocks: B1 H8/1 N1024 D128 full 0.267, 0.057; B2 H16/2 N256 0.077, 0.029; B8 H30/2 N4736 D128 causal 9.29, 6.34
+    // few blocks: B1 H8/1 N1024 D128 full 0.267, 0.057; B2 H16/2 N256 0.077, 0.029; B8 H30/2 N4736 D128 causal 9.42, 6.31
     {"flash_gqa_backward", 9, is_full_or_longer_64_or_128, "solutions/08/variants/hopper_same_bits.cu",
      .backward = flash_gqa_backward_hopper_same_bits, .backward_in = flash_gqa_backward_in_hopper_same_bits,
      .workspace = flash_gqa_backward_workspace_hopper_same_bits},
