@@ -72,14 +72,12 @@ static bool is_full_or_longer_64_or_128(const attention_shape *shape)
 {
     return is_64_or_128(shape) && (!shape->causal || shape->q_len > 64);
 }
-// A backward pass with blocks enough to fill the GPU before they take turns at a sum; or with so few that a group's heads had better be shared
-// among more of them, which the same bits are.
-static bool is_short_or_small_64_or_128(const attention_shape *shape)
+// A backward pass whose sum of dQ is large beside its work: blocks that take turns at it put where others would have to find zeros.
+static bool is_short_of_many_heads(const attention_shape *shape)
 {
-    const size_t heads = (size_t)shape->batch * shape->q_heads,
-                 blocks = heads / group_of(shape) * ((shape->kv_len - 1) / 128 + 1);
-    return is_full_or_longer_64_or_128(shape) && ((shape->q_len <= 8 * shape->head_dim && heads > 132) ||
-                                                  (shape->causal && group_of(shape) >= 4 && blocks < 200));
+    const size_t heads = (size_t)shape->batch * shape->q_heads;
+    return is_full_or_longer_64_or_128(shape) && shape->q_len <= 8 * shape->head_dim &&
+           heads * shape->head_dim >= 32768 && (shape->q_len <= 256 || group_of(shape) <= 4);
 }
 // How long one of 10's kernels would take on an H200, as a picture of it: a block walks over the tiles of keys of each tile of queries, and
 // what begins and ends a walk counts as some steps more. Where blocks share a multiprocessor a step takes longer, the more they are.
@@ -247,17 +245,17 @@ static const choice choices[] = {
     {"flash_gqa", 0, suits_shared_tile, "solutions/05/variants/shared_tile.cu", .forward = flash_gqa_shared_tile},
     {"flash_gqa", 0, any, "solutions/05/flash_gqa.cu", .forward = flash_gqa_key},
     // The same bits each time. B4 H16 N4096 D128 572, 234; N1024 382, 190. B4 H32 N4096 D64 494, 237; B64 N256 112, 99. B2 H64/8 N4096 D128 557, 240.
-    // duel: B38 H88/11 N64 D128 0.321, 0.231; B8 H32 N64 D64 0.0243, 0.0225
+    // duel: B38 H88/11 N64 D128 0.321, 0.231; B8 H32 N64 D64 0.0243, 0.0225. 2026-11-22, ms, as it was before and since it is cut into parts for
+    // few blocks: B1 H8/1 N1024 D128 full 0.267, 0.057; B2 H16/2 N256 0.077, 0.029; B8 H30/2 N4736 D128 causal 9.42, 6.31
     {"flash_gqa_backward", 9, is_full_or_longer_64_or_128, "solutions/08/variants/hopper_same_bits.cu",
      .backward = flash_gqa_backward_hopper_same_bits, .backward_in = flash_gqa_backward_in_hopper_same_bits,
      .workspace = flash_gqa_backward_workspace_hopper_same_bits},
     {"flash_gqa_backward", 0, any, "solutions/08/flash_gqa_backward.cu", .backward = flash_gqa_backward_key},
-    // Any bits, against the same: B64 H16 N256 D128 129, 137; B16 N1024 375, 382; B64 H32 N256 D64 103, 112 (a sum that blocks add to in turns
-    // need not be 0 before; where it is small, as of B1 H16/8 N256 D64, that is nothing: 0.0244, 0.0237 ms, 31b35ee); then B8 H16 N2048 D128 497,
-    // 494; B4 N4096 588, 572; B1 N16384 681, 645; B2 H64/8 N4096 D128 600, 557; D64 535, 501. duel, of any bits and the same, of 207 shapes: B1 H4/1
-    // N4992 D64 0.351, 0.191; B4 H4/1 N987 D128 0.133, 0.080; B2 H16/4 N1280 D128 0.178, 0.132; B1 H64/4 N2304 D64 0.373, 0.302. Where
-    // they are not chosen so, 3 of the 207 take over 3 % longer than they need, 18 % at most; without the rule 26, 84 % at most
-    {"flash_gqa_backward_fastest", 9, is_short_or_small_64_or_128, "solutions/08/variants/hopper_same_bits.cu",
+    // Any bits, against the same: B64 H16 N256 D128 129, 137; B16 N1024 375, 382; B64 H32 N256 D64 103, 112; then B8 H16 N2048 D128 497, 494; B4
+    // N4096 588, 572; B1 N16384 681, 645; B2 H64/8 N4096 D128 600, 557; D64 535, 501. 2026-11-22, ms: B64 H32/4 N64 D128 0.192, 0.132; B16 H56/14
+    // N384 D64 0.233, 0.212, but B57 H16/2 N640 D128 0.787, 0.893. Where they are not chosen so, 5 of 178 shapes drawn take over 3 % longer than
+    // they need, 5 % at most
+    {"flash_gqa_backward_fastest", 9, is_short_of_many_heads, "solutions/08/variants/hopper_same_bits.cu",
      .backward_in = flash_gqa_backward_in_hopper_same_bits, .workspace = flash_gqa_backward_workspace_hopper_same_bits},
     {"flash_gqa_backward_fastest", 9, is_full_or_longer_64_or_128, "solutions/08/variants/hopper.cu",
      .backward_in = flash_gqa_backward_in_hopper, .workspace = flash_gqa_backward_workspace_hopper},

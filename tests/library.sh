@@ -49,6 +49,8 @@ done <<'END'
 10 B=1,Hq=96,Hkv=96,Nq=129,Nk=129,D=128
 10 B=1,Hq=48,Hkv=48,Nq=200,Nk=200,D=128
 08 B=1,Hq=400,Hkv=400,Nq=20,D=64
+08 B=12,Hq=3,Hkv=1,Nq=600,D=128
+08_fastest B=12,Hq=3,Hkv=1,Nq=600,D=128
 09 B=1,Hq=400,Hkv=400,Nq=20,D=128,W=7,sinks=2
 09_in B=1,Hq=4,Hkv=2,Nq=600,D=64,W=200,sinks=3
 12_in B=1,Hq=4,Hkv=2,Nq=600,D=128,W=200

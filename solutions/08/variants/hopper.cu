@@ -29,7 +29,9 @@ namespace of_the_key
 
 enum mask_kind { FULL, CAUSAL, WINDOW };
 constexpr int BK = 128;                                      // keys of a block
+constexpr int SMS = 132;                                     // of an H200; a block for each runs at a time
 constexpr int MOST_FAR_PARTS = 16;                           // dK and dV of sinks pass through all of them
+constexpr int MOST_PARTS = 64;                               // of what a tile of keys has to do
 template <int D> constexpr int BQ_of = D == 128 ? 64 : 128;  // queries of a step
 
 // --------------------------------------------------------------------------------------------------------------- before
@@ -49,14 +51,17 @@ template <int Cols> TILE_FN void load(col_vec<Cols> &v, const float (&src)[Cols]
     }
 }
 
-// Who does what. An item is a key head and `share` of its query heads; with a tile of its keys it is the work that a block takes. `side` items
-// stand side by side in the order of work, about as many as make the blocks that run at a time: what these read stays in the cache.
+// Who does what. With a tile of its keys a key head meets the queries of its group, head after head. That is cut into parts, each of `steps`
+// tiles of queries; a part is the work that a block takes. `side` key heads stand side by side in the order of work, about as many as make the
+// blocks that run at a time: what these read stays in the cache.
 struct schedule {
-    int kv_heads, group;      // key heads of the whole batch, query heads of each
-    int share, shares;        // shares: how many make a group
-    int items, side;          // items of one key head are kv_heads apart
-    int key_tiles, blocks64;  // of a head: tiles of BK keys; of 64 queries, two for each of those
-    // Of a window alone. The queries that see an item's sinks from afar are cut into far_parts parts of far_steps tiles of each head.
+    int kv_heads, group, side;  // key heads of the whole batch, query heads of each
+    int key_tiles, blocks64;    // of a head: tiles of BK keys; of 64 queries, two for each of those
+    // Part p is for the first before[p + 1] - before[p] tiles of keys. It is above the diagonal of the others.
+    int steps, parts, before[MOST_PARTS + 1];
+    // dK and dV of the parts lie in the workspace, and the last kernel adds them up, in order: for few works. Else they take turns at one sum.
+    bool apart;
+    // Of a window alone. The queries that see a tile's sinks from afar are cut into far_parts parts of far_steps tiles of each head.
     int W, sinks, far_tiles, far_parts, far_steps;  // far_tiles: so many tiles of keys, the first, have sinks
     int works;
     bool many;  // a block takes many
@@ -65,17 +70,21 @@ struct schedule {
 struct work {
     int kv_head, turn, turns;  // -1: there is none. Which of the turns at the sums of dK and dV is ours
     int key_tile, far_part;    // 0: near
-    int q_head0, first, last;  // the first head; tiles of queries first ... last - 1
+    int q_head, heads;         // the first head, and how many
+    int first, last;           // of each, tiles of queries first ... last - 1;
+    int from, to;              // but of the first head those from here on, and of the last those before this
+    int sum;                   // where those of dK and dV are
 };
 
 // What the kernels hand to one another.
 template <int D> struct workspace {
-    fragments<D> *dQ_sum;   // [B Hq, blocks64], not yet times scale
-    fragments<D> *dKV_sum;  // [B Hkv, key_tiles, 2 warpgroups, dK and dV], of the items so far
-    void *stats;            // [B Hq, blocks64 * 64 / BQ], statistics<BQ>
-    unsigned *dQ_turn;      // [B Hq, blocks64]: how many tiles of keys have been added
-    unsigned *dKV_turn;     // [B Hkv, key_tiles, 2]: how many items
-    unsigned *next_work;    // how many works have been taken
+    fragments<D> *dQ_sum;  // [B Hq, blocks64], not yet times scale
+    fragments<D>
+        *dKV_sum;  // [key_tiles, B Hkv, 2 warpgroups, dK and dV], so far; of parts apart [B Hkv, before[parts], 2, 2]
+    void *stats;   // [B Hq, blocks64 * 64 / BQ], statistics<BQ>
+    unsigned *dQ_turn;    // [B Hq, blocks64]: how many tiles of keys have been added
+    unsigned *dKV_turn;   // [B Hkv, key_tiles, 2]: how many works
+    unsigned *next_work;  // how many works have been taken
 };
 
 // delta = rowsum(dO * O): D / 8 neighbouring lanes share a row, each of them 16 bytes of it. And zeros for what counts and adds up.
@@ -155,23 +164,28 @@ template <int D, mask_kind MASK, bool ORDERED, bool MANY> __global__ __launch_bo
     auto &tiles = *reinterpret_cast<backward_tiles<D> *>(shared);
     const int end = plan.blocks64 / PARTS, W = plan.W;
     const auto work_of = [&](int number) {
-        work now = {-1, 0, 0, 0, 0, 0, 0, 0};
+        work now = {};
+        now.kv_head = -1;
         if (number >= plan.works) return now;
-        const int in_row = plan.side * plan.key_tiles, n = number % in_row, item0 = number / in_row * plan.side;
-        const int here_items = min(plan.side, plan.items - item0);
-        const int far = number - plan.items * plan.key_tiles;  // of the works for sinks from afar, the last
+        const int of_head = plan.before[plan.parts];
+        const int far = number - plan.kv_heads * of_head;  // of the works for sinks from afar, the last
         const bool is_far = WINDOWED && far >= 0;
-        const int item = is_far ? far % plan.items : item0 + n % here_items;
-        now.kv_head = item % plan.kv_heads;
-        now.far_part = is_far ? 1 + far / plan.items % plan.far_parts : 0;
-        now.turn = now.far_part * plan.shares + item / plan.kv_heads;
+        int part = is_far ? far / plan.kv_heads % plan.parts : 0, n = is_far ? 0 : number, tiles_here = of_head;
+        if (plan.parts > 1) {  // with one, as often, there is no time for more divisions
+            while (n >= plan.before[part + 1] * plan.kv_heads) part++;
+            if (!is_far) n -= plan.before[part] * plan.kv_heads;
+            tiles_here = plan.before[part + 1] - plan.before[part];
+        }
+        const int in_row = plan.side * tiles_here, head0 = n / in_row * plan.side;
+        const int here_heads = min(plan.side, plan.kv_heads - head0), at = n % in_row / here_heads;
+        now.kv_head = is_far ? far % plan.kv_heads : head0 + n % in_row % here_heads;
+        const int far_works = plan.kv_heads * plan.parts;
+        now.far_part = is_far ? 1 + far / far_works % plan.far_parts : 0;
         // Early keys are seen by the most queries, so they come first. In turns it is the other way round: a block adds to its first query
         // tile, on the diagonal, before all others, and comes to the next ones when the blocks of later keys have been there.
-        now.key_tile = is_far                ? plan.far_tiles - 1 - far / (plan.items * plan.far_parts)
-                       : DIAGONAL && ORDERED ? plan.key_tiles - 1 - n / here_items
-                                             : n / here_items;
-        now.turns = WINDOWED && now.key_tile < plan.far_tiles ? plan.shares * (1 + plan.far_parts) : plan.shares;
-        now.q_head0 = now.kv_head * plan.group + item / plan.kv_heads * plan.share;
+        now.key_tile = is_far                ? plan.far_tiles - 1 - far / (far_works * plan.far_parts)
+                       : DIAGONAL && ORDERED ? tiles_here - 1 - at
+                                             : at;
         now.first = DIAGONAL ? now.key_tile * BK / BQ : 0, now.last = end;
         if (WINDOWED) {
             const int queries_end = (N - 1) / BQ + 1;
@@ -179,6 +193,21 @@ template <int D, mask_kind MASK, bool ORDERED, bool MANY> __global__ __launch_bo
             if (is_far) now.first = now.last + (now.far_part - 1) * plan.far_steps;
             if (is_far) now.last = min(queries_end, now.first + plan.far_steps);
         }
+        now.q_head = now.kv_head * plan.group, now.heads = plan.group, now.from = now.first, now.to = now.last;
+        now.turn = now.far_part, now.turns = 1, now.sum = now.key_tile * plan.kv_heads + now.kv_head;
+        if (plan.parts > 1) {
+            const int from = part * plan.steps, to = min(from + plan.steps, plan.group * end),
+                      last_head = (to - 1) / end;
+            now.q_head += from / end, now.heads = last_head - from / end + 1;
+            now.from = max(now.first, from % end), now.to = min(now.last, to - last_head * end);
+            now.turn *= plan.parts, now.turns = 0;
+            for (int p = 0; p < plan.parts; p++) {
+                const bool has = now.key_tile < plan.before[p + 1] - plan.before[p];
+                now.turns += has, now.turn += has && p < part;
+            }
+            if (plan.apart) now.sum = now.kv_head * of_head + plan.before[part] + now.key_tile;
+        }
+        if (WINDOWED && now.key_tile < plan.far_tiles) now.turns *= 1 + plan.far_parts;
         return now;
     };
     if (threadIdx.x == 0) {
@@ -188,9 +217,13 @@ template <int D, mask_kind MASK, bool ORDERED, bool MANY> __global__ __launch_bo
         tiles.Q_signals.init(8), tiles.dO_signals.init(8), tiles.work_signals.init(8 + 3);
         signals_ready();
         after_may_begin();
+        // The first blocks have time to find out before the kernel before ends. await: only for who has begun.
+        int number = blockIdx.x;
+        const bool early = !MANY && number < SMS;
+        if (early) tiles.works[0] = work_of(number);
         before_is_done();
-        // await: only for who has begun
-        if (!MANY) tiles.works[0] = work_of(ORDERED || plan.shares > 1 ? take_number(w.next_work) : blockIdx.x);
+        if (!MANY && (ORDERED || (plan.parts > 1 && !plan.apart))) number = take_number(w.next_work);
+        if (!MANY && !(early && number == (int)blockIdx.x)) tiles.works[0] = work_of(number);
     }
     __syncthreads();
 
@@ -209,10 +242,13 @@ template <int D, mask_kind MASK, bool ORDERED, bool MANY> __global__ __launch_bo
     };
     // f(query head, query tile) for each tile that sees one of its keys
     const auto each_step = [&](const work &now, auto f) {
-        const int first = now.first, last = now.last;  // read once: in each step it would cost 3 to 5 % of the time
-        for (int h = 0; h < plan.share; h++) {
+        // Bounds are read once: in each step it would cost 3 to 5 % of the time, and in a window a head has few steps.
+        const int first = WINDOWED ? now.first : 0, last = WINDOWED ? now.last : 0, heads = WINDOWED ? now.heads : 0;
+        for (int h = 0; h < (WINDOWED ? heads : now.heads); h++) {
+            const int begin = WINDOWED ? first : h == 0 ? now.from : now.first;
+            const int end_here = WINDOWED ? last : h + 1 == now.heads ? now.to : now.last;
 #pragma unroll 1
-            for (int q = first; q < last; q++) f(now.q_head0 + h, q);
+            for (int q = begin; q < end_here; q++) f(now.q_head + h, q);
         }
     };
 
@@ -397,9 +433,9 @@ template <int D, mask_kind MASK, bool ORDERED, bool MANY> __global__ __launch_bo
 
         // dK and dV go from one item of the key head to the next; the last one has all
         if (now.turns > 1) {
-            const size_t at = ((size_t)now.key_tile * plan.kv_heads + now.kv_head) * 2 + group;
+            const size_t at = (size_t)now.sum * 2 + group;
             fragments<D> *sum = w.dKV_sum + 2 * at;
-            if (now.turn > 0) {
+            if (now.turn > 0 && !plan.apart) {
                 if (first_thread) await(&w.dKV_turn[at], now.turn);
                 warpgroup_meets();
                 reg_tile<16, D> before;
@@ -408,12 +444,13 @@ template <int D, mask_kind MASK, bool ORDERED, bool MANY> __global__ __launch_bo
                 load(before, sum + 1);
                 each(dV, [&](float &x, element e) { x += before[e]; });
             }
-            if (now.turn + 1 < now.turns) {
+            if (now.turn + 1 < now.turns || plan.apart) {
                 store(sum, dK);
                 store(sum + 1, dV);
                 warpgroup_meets();
                 // stores_done(): of the work before. Its dK must be out before this thread may announce anything.
-                if (first_thread) stores_done(), announce(&w.dKV_turn[at]), tiles.KV_empty.arrive();
+                if (first_thread && !plan.apart) stores_done(), announce(&w.dKV_turn[at]);
+                if (first_thread) tiles.KV_empty.arrive();
                 return;
             }
         }
@@ -428,18 +465,50 @@ template <int D, mask_kind MASK, bool ORDERED, bool MANY> __global__ __launch_bo
     });
 }
 
-// ------------------------------------------------------------------------------------------------------------------- dQ
+// ------------------------------------------------------------------------------------------------------------------ sums
 
-// The sum, scaled and rounded, 64 queries a block.
+// The parts of 64 rows of a head of dK or dV (which: 0 or 1), added up; of 16 columns a block, for there are few rows.
+template <int D> TILE_FN void
+add_parts(bf16 *sum, const workspace<D> &w, const schedule &plan, int head, int which, int piece, int N, float scale)
+{
+    const int key_tile = blockIdx.x / 2, row = blockIdx.x * 64 + 16 * warp_in_group() + lane_id() / 4;
+    reg_tile<16, 16> all = {};
+    int terms = 0;
+#pragma unroll 4
+    for (int p = 0; p < plan.parts; p++) {
+        const bool has = key_tile < plan.before[p + 1] - plan.before[p];
+        const size_t at = (size_t)head * plan.before[plan.parts] + plan.before[p] + (has ? key_tile : 0);
+        reg_tile<16, 16> part;  // loaded in any case: then four are on their way at a time
+        load(part, reinterpret_cast<const fragments<16> *>(&w.dKV_sum[(at * 2 + blockIdx.x % 2) * 2 + which]) + piece);
+        each(all, [&](float &x, element e) { x += has ? part[e] : 0; });
+        terms += has;
+    }
+    for (int i = 0; i < 4; i++) {
+        const int r = row + i % 2 * 8, col = piece * 16 + i / 2 * 8 + lane_id() % 4 * 2;
+        const float *x = &all.x[0][i / 2][i % 2 * 2];
+        if (r < N && terms > 1)  // or it is there already
+            *reinterpret_cast<__nv_bfloat162 *>(&sum[((size_t)head * N + r) * D + col]) =
+                __floats2bfloat162_rn(x[0] * scale, x[1] * scale);
+    }
+}
+
+// Sums, scaled and rounded, 64 rows a block: dQ's, and, above, dK's and dV's where their parts lie apart.
 template <int D> __global__ __launch_bounds__(128) void round_kernel(
-    const __grid_constant__ tensor_map dQ_map, const fragments<D> *dQ_sum, int blocks64, float scale)
+    const __grid_constant__ tensor_map dQ_map, bf16 *dK, bf16 *dV, workspace<D> w,
+    const __grid_constant__ schedule plan, int N, float scale)
 {
     extern __shared__ __align__(1024) unsigned char shared[];
     auto &tile = *reinterpret_cast<tma_tile<64, D> *>(shared);
     const int head = gridDim.y - 1 - blockIdx.y;  // the last heads first: they are still in the cache
-    reg_tile<16, D> dQ;
+    const int above = head - plan.kv_heads * plan.group, pieces = D / 16;
     before_is_done();
-    load(dQ, &dQ_sum[(size_t)head * blocks64 + blockIdx.x]);
+    if (above >= 0) {
+        const int which = above / pieces % 2;
+        add_parts(which ? dV : dK, w, plan, above / pieces / 2, which, above % pieces, N, which ? 1 : scale);
+        return;
+    }
+    reg_tile<16, D> dQ;
+    load(dQ, &w.dQ_sum[(size_t)head * plan.blocks64 + blockIdx.x]);
     each(dQ, [&](float &x, element) { x *= scale; });
     store(tile, dQ);
     store_async(dQ_map, blockIdx.x * 64, head, tile);
@@ -465,52 +534,127 @@ static int steps_of(const attention_shape *shape)
     return min((shape->q_len - 1) / BQ, (BK + shape->window - 2) / BQ) + 1;
 }
 
-// As many heads an item as make the blocks end soonest, in steps. Beside its steps work takes the time of two, and of one more where it hands dK and
+// Cuts what a key head has to do with a tile of its keys into parts.
+static void cut_group(schedule &plan, const attention_shape *shape, int parts)
+{
+    const int all = plan.group * plan.key_tiles, tiles = (all - 1) / parts + 1;  // of 128 queries
+    plan.steps = tiles * BK / queries_of(shape), plan.parts = 0;
+    for (int from = 0, to; from < all; from = to) {
+        to = min(from + tiles, all);
+        const bool in_head = from / plan.key_tiles == to / plan.key_tiles;
+        const int keys = shape->causal && in_head ? to % plan.key_tiles : plan.key_tiles;
+        plan.before[plan.parts + 1] = plan.before[plan.parts] + keys;
+        plan.parts++;
+    }
+    plan.works = plan.kv_heads * plan.before[plan.parts];
+}
+
+// How many steps all take, if each multiprocessor takes the next work when it is done with one.
+static double time_of(const schedule &plan, const attention_shape *shape, bool ordered)
+{
+    constexpr int MOST = 4096;
+    const int end = plan.key_tiles * BK / queries_of(shape);
+    const int beside = (shape->causal ? 2 : 4) + (plan.parts > 1 ? 2 : 0);  // of a work, beside its steps
+    const int unit = (min(plan.steps, plan.group * end) + beside) / MOST + 1;
+    int done[MOST] = {SMS}, now = 0, last = 0;  // done[t % MOST]: how many are done at t
+    for (int p = 0; p < plan.parts; p++) {
+        const int from = p * plan.steps, to = min(from + plan.steps, plan.group * end);
+        const int heads = (to - 1) / end - from / end + 1, tiles = plan.before[p + 1] - plan.before[p];
+        for (int head = 0; head < plan.kv_heads; head += plan.side)
+            for (int i = 0; i < tiles; i++) {
+                const int key_tile = ordered ? tiles - 1 - i : i;                              // as in work_of
+                const int seen = shape->causal ? end - key_tile * end / plan.key_tiles : end;  // of each head
+                const int left_out = max(0, from % end - end + seen) + min(seen, (end - to % end) % end);
+                const int takes = (heads * seen - left_out + beside) / unit;
+                for (int h = min(plan.side, plan.kv_heads - head); h > 0; h--) {
+                    while (!done[now % MOST]) now++;
+                    done[now % MOST]--, done[(now + takes) % MOST]++;
+                    last = max(last, now + takes);
+                }
+            }
+    }
+    double time = (double)last * unit;
+    // In turns blocks wait for one another, at the beginning of each part.
+    if (ordered && !shape->causal) time += 0.08 * plan.parts * plan.key_tiles;
+    if (ordered && plan.steps < end && shape->causal) time += plan.steps;
+    return time;
+}
+
+// As many parts as end soonest. Where there is much work they make little difference.
+static int best_parts(schedule plan, const attention_shape *shape, bool ordered)
+{
+    // Causal: blocks have unlike amounts of work. In many query heads they would drift apart, and out of the cache.
+    int heads = !shape->causal ? plan.group : ordered ? 2 : 4;
+    while (plan.group % heads) heads--;
+    const int least = plan.group / heads;
+    int parts = min(least, MOST_PARTS);
+    double best = 1e30;
+    for (int n = 1; n <= min(MOST_PARTS, plan.group * plan.key_tiles); n += 1 + n / 8) {
+        cut_group(plan, shape, n);
+        if (plan.works > 32 * SMS) break;
+        // Blocks that wait for one another had better come to the end of a head together.
+        const bool ends_in_head = plan.steps * queries_of(shape) % (plan.key_tiles * BK);
+        const bool few = plan.group == 1 && plan.kv_heads * plan.key_tiles <= SMS;
+        if (ordered && shape->causal && ends_in_head && !few) continue;
+        const double time = time_of(plan, shape, ordered) * (n < least ? 1.1 : 1);
+        if (time < best * 0.99) best = time, parts = n;
+    }
+    return parts;
+}
+
+static void cut_best(schedule &plan, const attention_shape *shape, bool ordered)
+{
+    static thread_local attention_shape asked;  // once for a shape: it may take 0.1 ms
+    static thread_local int parts;
+    if (memcmp(&asked, shape, sizeof asked)) asked = *shape, parts = best_parts(plan, shape, ordered);
+    cut_group(plan, shape, parts);
+    plan.apart = plan.parts > 1 && plan.works * shape->head_dim <= 176 * 128;
+}
+
+// As many heads a part as make the blocks end soonest, in steps. Beside its steps work takes the time of two, and of one more where it hands dK and
 // dV on. It comes in rounds of 132, or, as that of the last keys is shorter, evenly spread, and in the end there is half of the longest.
 static void cut_windows(schedule &plan, const attention_shape *shape)
 {
     const int BQ = queries_of(shape), steps = steps_of(shape), clipped = min(plan.key_tiles, steps * BQ / BK);
     plan.W = shape->window, plan.sinks = shape->sinks;
     double best = 1e30;
+    int heads = 1;
     for (int share = 1; share <= plan.group; share++) {
-        if (plan.group % share) continue;
+        if (plan.group % share || plan.group / share > MOST_PARTS) continue;
         const double works = (double)plan.kv_heads * (plan.group / share) * plan.key_tiles,
                      beside = share < plan.group ? 3 : 2;
         const double longest = share * steps + beside,
                      mean = share * steps * (1 - clipped / 2.0 / plan.key_tiles) + beside;
-        const double time = max(longest, min(ceil(works / 132) * longest, works / 132 * mean + longest / 2));
-        if (time < best) best = time, plan.share = share;
+        const double time = max(longest, min(ceil(works / SMS) * longest, works / SMS * mean + longest / 2));
+        if (time < best) best = time, heads = share;
     }
-    plan.items = plan.kv_heads * (plan.group / plan.share);
-    plan.side = min(plan.side, plan.items);
     const int from_afar = (shape->q_len - 1) / BQ + 1 - steps;  // tiles of queries that see a sink left of the window
+    cut_group(plan, shape, plan.group / heads);
     if (plan.sinks == 0 || from_afar == 0) return;
     plan.far_tiles = (plan.sinks - 1) / BK + 1;
     plan.far_steps = max(1024 / BQ, (from_afar - 1) / MOST_FAR_PARTS + 1);
     plan.far_parts = (from_afar - 1) / plan.far_steps + 1;
+    plan.works += plan.far_tiles * plan.far_parts * plan.parts * plan.kv_heads;
 }
 
 static schedule plan_of(const attention_shape *shape, bool ordered)
 {
     schedule plan = {};
+    const bool window = mask_of(shape) == WINDOW;
     plan.kv_heads = shape->batch * shape->kv_heads;
     plan.group = shape->q_heads / shape->kv_heads;
-    // Causal: blocks of a head have unlike amounts of work. In many query heads they would drift apart, and out of the cache.
-    const int most = !shape->causal ? plan.group : ordered ? 2 : 4;
-    plan.share = plan.group % most == 0 ? most : plan.group % 2 == 0 ? 2 : plan.group;
-    plan.items = plan.kv_heads * (plan.group / plan.share);
     plan.key_tiles = (shape->kv_len - 1) / BK + 1;
     plan.blocks64 = 2 * plan.key_tiles;
-    plan.side = shape->causal || ordered ? 132 / plan.key_tiles : 1;  // an H200 runs 132 blocks at a time
-    plan.side = plan.side < 1 ? 1 : plan.side > plan.items ? plan.items : plan.side;
-    if (mask_of(shape) == WINDOW) cut_windows(plan, shape);
-    plan.shares = plan.group / plan.share;
-    plan.works = (plan.key_tiles + plan.far_tiles * plan.far_parts) * plan.items;
+    plan.side = shape->causal || ordered ? SMS / plan.key_tiles : 1;
+    plan.side = plan.side < 1 ? 1 : plan.side > plan.kv_heads ? plan.kv_heads : plan.side;
+    if (window)
+        cut_windows(plan, shape);
+    else
+        cut_best(plan, shape, ordered);
     // Its beginning is hidden, which is worth much where it is short. Long work at D = 64, and in windows, is a little faster in blocks of its own.
-    const bool window = mask_of(shape) == WINDOW;
     const int tiles = window ? steps_of(shape) : (shape->q_len - 1) / queries_of(shape) + 1;
-    plan.many =
-        plan.works > 3 * 132 && ((shape->head_dim == 128 && !window) || plan.share * tiles * queries_of(shape) <= 3072);
+    plan.many = plan.works > 3 * SMS && ((shape->head_dim == 128 && !window) ||
+                                         ((plan.group - 1) / plan.parts + 1) * tiles * queries_of(shape) <= 3072);
     return plan;
 }
 
@@ -518,7 +662,8 @@ static schedule plan_of(const attention_shape *shape, bool ordered)
 template <int D> static size_t cut(workspace<D> &w, void *memory, const attention_shape *shape, const schedule &plan)
 {
     const size_t blocks = (size_t)shape->batch * shape->q_heads * plan.blocks64;
-    const size_t parts = (size_t)plan.kv_heads * (plan.share < plan.group ? plan.key_tiles : plan.far_tiles) * 4;
+    const int sums = plan.apart ? plan.before[plan.parts] : plan.parts > 1 ? plan.key_tiles : plan.far_tiles;
+    const size_t parts = (size_t)plan.kv_heads * sums * 4;
     size_t bytes = 0;
     const auto take = [&](size_t part) {
         char *at = static_cast<char *>(memory) + bytes;
@@ -561,19 +706,19 @@ template <int D, mask_kind MASK, bool ORDERED> static wb_status launch(
     const auto kernel = plan.many ? backward_kernel<D, MASK, ORDERED, true> : backward_kernel<D, MASK, ORDERED, false>;
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     status = launch_after(
-        kernel, dim3(plan.many ? min(132, plan.works) : plan.works), 384, bytes, stream, dK_map, dV_map, Q_map, K_map,
+        kernel, dim3(plan.many ? min(SMS, plan.works) : plan.works), 384, bytes, stream, dK_map, dV_map, Q_map, K_map,
         V_map, dO_map, w, plan, N, shape->scale);
     if (status != WB_OK) return status;
     return launch_after(
-        round_kernel<D>, dim3((N - 1) / 64 + 1, q_heads), 128, sizeof(tma_tile<64, D>), stream, dQ_map, w.dQ_sum,
-        plan.blocks64, shape->scale);
+        round_kernel<D>, dim3((N - 1) / 64 + 1, q_heads + (plan.apart ? plan.kv_heads * (D / 8) : 0)), 128,
+        sizeof(tma_tile<64, D>), stream, dQ_map, dK, dV, w, plan, N, shape->scale);
 }
 
 // Whether these kernels can do it here: what they cannot, the key does.
 static bool suits(const char *name, const attention_shape *shape)
 {
     const long long heads = (long long)shape->batch * shape->q_heads;
-    return shape->head_dim >= 64 && heads <= 65535 &&
+    return shape->head_dim >= 64 && heads <= 62000 &&  // and rows of blocks that add parts up
            heads * (1 + MOST_FAR_PARTS) * ((shape->kv_len - 1) / BK + 1) <= INT_MAX && check_hopper(name) == WB_OK;
 }
 
