@@ -11,7 +11,7 @@ impls=problems
 
 targets="$out/bench $out/suite"
 if [ -d solutions ]; then
-    targets="$targets $out/lib/libworkbook.so $out/lib/libkernels.so $(WB_BUILDING=yes $MAKE --no-print-directory -s BACKEND="$backend" library-workers)"
+    targets="$targets $out/lib/libworkbook.so $out/lib/libworkbook_all.so $out/lib/libkernels.so $(WB_BUILDING=yes $MAKE --no-print-directory -s BACKEND="$backend" library-workers)"
 fi
 for number; do
     find_source problems "$number"
