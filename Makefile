@@ -64,7 +64,7 @@ endif
 
 # A copy for a class has no answer keys (class_copy.sh): what is made of them says so.
 ifeq ($(wildcard solutions/[0-9]*),)
-KEYLESS := $(filter demo lib install torch duel check check-all mutants naming class-test everything variants tune-% new-problem,$(MAKECMDGOALS)) $(if $(filter solutions,$(IMPL)),IMPL=solutions) $(if $(WRONG),WRONG=)
+KEYLESS := $(filter demo lib install uninstall torch duel check check-all mutants naming class-test everything variants tune-% new-problem,$(MAKECMDGOALS)) $(if $(filter solutions,$(IMPL)),IMPL=solutions) $(if $(WRONG),WRONG=)
 $(if $(strip $(KEYLESS)),$(error make $(strip $(KEYLESS)) needs the answer keys, and this copy of the workbook has none. What is yours: make help))
 endif
 
@@ -480,10 +480,11 @@ gpt-oss: $(if $(filter solutions,$(IMPL)),$B/lib/libworkbook.so,$B/problems/gpt_
 	@mkdir -p $B/results
 	@$(PYTHON) reference/gpt_oss.py $< >$B/results/gpt_oss.tsv
 	@plots/plot.sh gpt_oss $(BACKEND)
-torch: lib  ## the library's attention as one function of PyTorch (reference/torch_attention.py): wants PyTorch; on a GPU times beside torch's own
+torch: lib  ## the library's attention in PyTorch (reference/flash_workbook.py): as an operator, and how right it is; on a GPU times; wants PyTorch, pytest
 	@mkdir -p $B/results
 	@$(PYTHON) reference/torch_attention.py $B/lib/libworkbook.so >$B/results/torch_attention.tsv; status=$$?; \
 	  cut -f 1-4,6 $B/results/torch_attention.tsv | grep -v '	ok$$'; exit $$status
+	@WB_LIBRARY=$B/lib/libworkbook.so $(PYTHON) -m pytest -q -p no:cacheprovider reference/torch_test.py
 duel: $B/lib/libworkbook_all.so  ## shapes drawn by chance, the library beside FlashAttention-4, cuDNN and others (reference/duel.py): SEED= LIMIT=seconds ONLY=kind; wants PyTorch and a GPU
 	@mkdir -p $B/results
 	@table=$B/results/duel_seed$${SEED:-1}.tsv; \
