@@ -8,7 +8,7 @@
 # Everything built lies in build/BACKEND/IMPL. `make new-problem` adds a problem; nothing here changes.
 
 # What only says what to work on goes to the programs by the environment: as it was typed, read neither by make nor by a shell.
-GIVEN := SUBMISSION SUBMISSIONS AGAIN ROSTER DUE OUT DEST ZIP NAME FROM CASES SEED CASE JOBS TRY SOURCE SHAPES PART P GAP LEVEL YES N W sinks mask BR BC BLOCK UNSAFE SANITIZE SPEED TERM STEPS TEXT WRONG RESUME TRAIN WITH_VARIANTS LIMIT ONLY
+GIVEN := SUBMISSION SUBMISSIONS AGAIN ROSTER DUE OUT DEST ZIP NAME FROM CASES SEED CASE JOBS TRY SOURCE SHAPES PART P GAP LEVEL YES N W sinks mask BR BC BLOCK UNSAFE SANITIZE SPEED TERM STEPS TEXT WRONG RESUME TRAIN WITH_VARIANTS LIMIT ONLY PREFIX DESTDIR
 COMMANDED := $(foreach v,$(GIVEN),$(if $(filter command,$(origin $v)),$v))
 define as_typed
 override $(1) := $$(value $(1))
@@ -64,7 +64,7 @@ endif
 
 # A copy for a class has no answer keys (class_copy.sh): what is made of them says so.
 ifeq ($(wildcard solutions/[0-9]*),)
-KEYLESS := $(filter demo lib torch duel check check-all mutants naming class-test everything variants tune-% new-problem,$(MAKECMDGOALS)) $(if $(filter solutions,$(IMPL)),IMPL=solutions) $(if $(WRONG),WRONG=)
+KEYLESS := $(filter demo lib install uninstall torch duel check check-all mutants naming class-test everything variants tune-% new-problem,$(MAKECMDGOALS)) $(if $(filter solutions,$(IMPL)),IMPL=solutions) $(if $(WRONG),WRONG=)
 $(if $(strip $(KEYLESS)),$(error make $(strip $(KEYLESS)) needs the answer keys, and this copy of the workbook has none. What is yours: make help))
 endif
 
@@ -335,12 +335,21 @@ LIBRARY := $B/lib/library.o $(foreach k,$(LIBRARY_KEYS),$B/lib/$(firstword $(sub
 $B/lib/library.o: solutions/library.c VERSION $B/flags.mk
 	@mkdir -p $(@D)
 	$(call compile_c,-DWB_VERSION='"$(file <VERSION)"')
-$B/lib/libworkbook.so: $(LIBRARY)
+$B/lib/libworkbook.so $B/lib/libworkbook_all.so: $(LIBRARY)
+# It exports what workbook.h declares, calls its own functions whatever the program's are called, and stays loaded: the layer's signal handlers do.
+# libworkbook_all.so exports each kernel under its name, for make duel and, on the cpu backend, for the bench, whose layer has to be its own.
+SONAME = libworkbook.so.$(firstword $(subst ., ,$(file <VERSION)))
+$B/lib/libworkbook.so: $B/lib/workbook.map
+$B/lib/libworkbook.so: LINK += -Wl,--version-script=$B/lib/workbook.map,-soname,$(SONAME),-Bsymbolic-functions,-z,nodelete
+$B/lib/workbook.map: workbook/workbook.h solutions/declared.awk $B/flags.mk
+	@mkdir -p $(@D)
+	$Q$(CC) -E $< | awk -v as=map -f solutions/declared.awk >$@
 # Yours, for reference/gpt_oss.py.
 $B/problems/gpt_oss.so: $B/problems/11.o $B/problems/12.o
-$B/lib/libworkbook.so $B/problems/gpt_oss.so: $(addprefix $B/machinery/,problems.o validate.o device.o $(addprefix case/,block_mask.o named_mask.o quantise.o)) $(LAYER)
+$B/lib/libworkbook.so $B/lib/libworkbook_all.so $B/problems/gpt_oss.so: $(addprefix $B/machinery/,problems.o validate.o device.o $(addprefix case/,block_mask.o named_mask.o quantise.o)) $(LAYER)
 	$(call say,LINK,$@)
-	$Q$(LINK) -shared $^ $(OPENBLAS_LIBS) $(if $(CUDA_HOME),$(if $(filter cuda,$(BACKEND)),-L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt)) -lm -o $@
+	$Q$(LINK) -shared $(filter %.o,$^) $(OPENBLAS_LIBS) $(if $(CUDA_HOME),$(if $(filter cuda,$(BACKEND)),-L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt)) -lm -o $@
+	$(if $(filter %/libworkbook.so,$@),@ln -sf libworkbook.so $(@D)/$(SONAME))
 # What it chooses, for the suites of these functions; and its forms with a workspace, NN_FORM_worker (tests/library_forms.c).
 LIBRARY_FORMS := $(patsubst %:,%,$(filter %:,$(CHOICES)))
 LIBRARY_WORKERS := $(sort $(foreach c,$(CHOSEN),$B/lib/$(patsubst %/,%,$(dir $c))_worker) $(LIBRARY_FORMS:%=$B/lib/%_worker))
@@ -365,7 +374,7 @@ caught:
 	@$(MAKE) --no-print-directory $(wrong_names:%=$B/wrong/%/caught)
 judges: $B/score $B/suite $(foreach k,confine take within worker.filter tools.filter,$B/$k) $(if $(wildcard workbook/diagnose/diagnose.c),$B/diagnose) $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/worker_$n.o $(if $(JUDGED),$B/machinery/judge_$n.o)) $(MACHINERY) check-machinery
 own: $B/suite $(foreach t,$(OWN),$B/tests/$t_test)
-everything: $B/within $B/bench $B/errors $B/diagnose $B/score $B/suite $B/mask $B/timeline hostile own $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib $(LIBRARY_WORKERS) variants
+everything: $B/within $B/bench $B/errors $B/diagnose $B/score $B/suite $B/mask $B/timeline hostile own $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib $B/lib/libworkbook_all.so $(LIBRARY_WORKERS) variants
 
 -include train/train.mk
 -include $(wildcard $(addsuffix *.d,$B/*/ $B/*/*/ $B/*/*/*/ $B/*/*/*/*/))
@@ -462,18 +471,24 @@ mutants:  ## each wrong solution must be rejected by its suite
 	@+$(BUILD) -k -j"$$WB_JOBS" wrong
 	@WB_BUILDING=yes $(MAKE) --no-print-directory -k -j"$$WB_JOBS" caught
 lib: $B/lib/libworkbook.so  ## the answer keys, or what is faster (solutions/library.c), as one shared library behind workbook/workbook.h
+install: lib  ## PREFIX=/usr/local [DESTDIR=dir]: the library with its header, for programs, pkg-config and CMake; make uninstall PREFIX= takes them away
+	@solutions/install.sh $(BACKEND)
+uninstall:
+	@solutions/install.sh --remove
+.PHONY: install uninstall
 gpt-oss: $(if $(filter solutions,$(IMPL)),$B/lib/libworkbook.so,$B/problems/gpt_oss.so)  ## your 11 and 12 as the attention of gpt-oss (reference/gpt_oss.py): wants PyTorch and transformers; draws the losses
 	@mkdir -p $B/results
 	@$(PYTHON) reference/gpt_oss.py $< >$B/results/gpt_oss.tsv
 	@plots/plot.sh gpt_oss $(BACKEND)
-torch: lib  ## the library's attention as one function of PyTorch (reference/torch_attention.py): wants PyTorch; on a GPU times beside torch's own
+torch: lib  ## the library's attention in PyTorch (reference/flash_workbook.py): as an operator, and how right it is; on a GPU times; wants PyTorch, pytest
 	@mkdir -p $B/results
 	@$(PYTHON) reference/torch_attention.py $B/lib/libworkbook.so >$B/results/torch_attention.tsv; status=$$?; \
 	  cut -f 1-4,6 $B/results/torch_attention.tsv | grep -v '	ok$$'; exit $$status
-duel: lib  ## shapes drawn by chance, the library beside FlashAttention-4, cuDNN and others (reference/duel.py): SEED= LIMIT=seconds ONLY=kind; wants PyTorch and a GPU
+	@WB_LIBRARY=$B/lib/libworkbook.so $(PYTHON) -m pytest -q -p no:cacheprovider reference/torch_test.py
+duel: $B/lib/libworkbook_all.so  ## shapes drawn by chance, the library beside FlashAttention-4, cuDNN and others (reference/duel.py): SEED= LIMIT=seconds ONLY=kind; wants PyTorch and a GPU
 	@mkdir -p $B/results
 	@table=$B/results/duel_seed$${SEED:-1}.tsv; \
-	  $(PYTHON) reference/duel.py $B/lib/libworkbook.so >"$$table"; status=$$?; awk -f plots/duel.awk -v worst=10 "$$table"; exit $$status
+	  $(PYTHON) reference/duel.py $< >"$$table"; status=$$?; awk -f plots/duel.awk -v worst=10 "$$table"; exit $$status
 .PHONY: gpt-oss torch duel
 bundle: $B/score  ## programs and libraries for a GPU machine without Criterion, OpenBLAS, gnuplot: make bundle BACKEND=cuda ARCH=90a
 	@MAKE="$(MAKE)" workbook/bench/bundle.sh $(BACKEND) $(NUMBERS)

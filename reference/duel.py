@@ -99,7 +99,7 @@ if __name__ == "__main__" and sys.argv[1:2] == ["--draw"]:
 # ---------------------------------------------------------------------------------------------------------------- timing
 if not importlib.util.find_spec("torch") or not __import__("torch").cuda.is_available():
     sys.exit("duel: wants PyTorch, and a GPU that PyTorch finds")
-os.environ["WB_LIBRARY"] = (sys.argv[1:2] or [os.environ.get("WB_LIBRARY", "build/cuda/lib/libworkbook.so")])[0]
+os.environ["WB_LIBRARY"] = (sys.argv[1:2] or [os.environ.get("WB_LIBRARY", "build/cuda/lib/libworkbook_all.so")])[0]
 import torch
 import peers, pytorch_decode
 from block_mask_example import block_mask

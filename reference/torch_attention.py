@@ -1,11 +1,5 @@
 #!/usr/bin/env python3
-"""The workbook's attention as one differentiable function of PyTorch, from libworkbook.so by ctypes.
-
-    from torch_attention import attention                      with reference/ in sys.path, after make lib BACKEND=cuda
-    O = attention(Q, K, V)                                     causal, grouped heads: 05 and 08
-    O = attention(Q, K, V, causal=False)                       every query sees every key: 03, or 10, and 08's kernels for Hopper
-    O = attention(Q, K, V, window=128, sink_tokens=4)          06 or 07, and 09
-    O = attention(Q, K, V, window=128, sink_logits=s)          as in gpt-oss: 11 and 12, with the gradient of s
+"""flash_workbook's attention (flash_workbook.py) beside the same written out, and its times.
 
     make torch BACKEND=cuda        or    python3 reference/torch_attention.py [LIBRARY] >torch_attention.tsv
 
@@ -16,7 +10,7 @@ that start with # say where the numbers come from, then what, impl, at, value, l
 The limit of |x - want| / |want| is 2^-7. A number rounded to bf16 is off by 2^-9 at most, and no more than four roundings add up in any of
 these results: of P or dS before it enters a product, of O and then delta, of what dS was made of, and of the result itself.
 """
-import ctypes, datetime, functools, os, subprocess, sys
+import datetime, functools, os, subprocess, sys
 
 try:
     import torch
@@ -24,121 +18,7 @@ except ImportError as error:
     if __name__ != "__main__":
         raise
     sys.exit(f"torch_attention.py wants PyTorch, and here: {error}.")
-
-
-class Shape(ctypes.Structure):  # attention_shape of workbook/workbook.h
-    names = "batch q_heads kv_heads q_len kv_len head_dim scale causal window sinks".split()
-    _fields_ = [(name, ctypes.c_float if name == "scale" else ctypes.c_int) for name in names]
-
-
-class Refused(RuntimeError):
-    """A function's status that is not WB_OK; its text is wb_last_message()."""
-
-    def __init__(self, status, text):
-        super().__init__(text)
-        self.status = status
-
-
-class Library:
-    """Functions of workbook.h on torch tensors: of libworkbook.so, or of another library that has some of them."""
-
-    def __init__(self, path):
-        self.lib = ctypes.CDLL(path)
-        self.lib.wb_last_message.restype = ctypes.c_char_p
-
-    def has(self, name):
-        return hasattr(self.lib, name)
-
-    def call(self, name, tensors, shape, *before):
-        """On torch's current stream of the tensors' device; `before` are arguments that come before the tensors."""
-        device = tensors[0].device
-        on_gpu = device.type == "cuda"  # else the CPU execution layer, whose device memory is the host's
-        with torch.cuda.device(device if on_gpu else -1):  # -1: as it is
-            stream = torch.cuda.current_stream().cuda_stream if on_gpu else None
-            pointers = [ctypes.c_void_p(t.data_ptr()) for t in tensors]
-            status = getattr(self.lib, name)(*before, *pointers, ctypes.byref(shape), ctypes.c_void_p(stream))
-        if status != 0:
-            raise Refused(status, self.lib.wb_last_message().decode())
-
-    def call_in_workspace(self, name, form, tensors, shape):
-        """NAME_FORM, with a workspace of torch's; NAME where the library has no such form, or needs no workspace."""
-        if not self.has(f"{name}_{form}"):
-            return self.call(name, tensors, shape)
-        device = tensors[0].device
-        with torch.cuda.device(device if device.type == "cuda" else -1):
-            size = getattr(self.lib, name + "_workspace")
-            size.restype = ctypes.c_size_t
-            bytes = size(ctypes.byref(shape))
-        # Freed when we return, it goes to nobody but who comes after us on this stream.
-        memory = torch.empty(bytes + 256, dtype=torch.uint8, device=device)
-        aligned = ctypes.c_void_p((memory.data_ptr() + 255) // 256 * 256)
-        self.call(f"{name}_{form}", tensors, shape, aligned, ctypes.c_size_t(bytes))
-
-
-@functools.lru_cache(None)
-def library(path=None):
-    default = "cuda" if torch.cuda.is_available() else "cpu"
-    return Library(path or os.environ.get("WB_LIBRARY") or f"build/{os.environ.get('BACKEND') or default}/lib/libworkbook.so")
-
-
-class Attention(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, lib, shape, same_bits, Q, K, V, sink_logits):
-        inputs = [Q, K, V] if sink_logits is None else [Q, K, V, sink_logits]
-        if sink_logits is not None:
-            name = "flash_sink_logits"
-        elif not shape.causal:
-            name = "flash_forward" if shape.q_heads == shape.kv_heads else "flash_hopper"
-        elif shape.window:
-            name = "flash_sinks" if shape.sinks else "flash_window"
-        else:
-            name = "flash_gqa"
-        O, L = torch.empty_like(Q), torch.empty(Q.shape[:3], device=Q.device)
-        lib.call(name, [O, L, *inputs], shape)
-        ctx.lib, ctx.shape, ctx.same_bits = lib, shape, same_bits
-        ctx.save_for_backward(*inputs, O, L)
-        return O
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx, dO):
-        *inputs, O, L = ctx.saved_tensors
-        gradients = [torch.empty_like(x) for x in inputs]
-        tensors = [*gradients, torch.empty_like(L), *inputs, O, L, dO.contiguous()]
-        if len(inputs) == 4:
-            ctx.lib.call_in_workspace("flash_sink_logits_backward", "in", tensors, ctx.shape)
-        elif ctx.shape.window:
-            ctx.lib.call_in_workspace("flash_sinks_backward", "in", tensors, ctx.shape)
-        else:
-            ctx.lib.call_in_workspace("flash_gqa_backward", "in" if ctx.same_bits else "fastest", tensors, ctx.shape)
-        return None, None, None, *gradients, *[None] * (4 - len(inputs))
-
-
-def attention(Q, K, V, *, causal=True, window=None, sink_tokens=0, sink_logits=None, scale=None, same_bits=None, lib=None):
-    """softmax(scale Q K^T) V over the keys that a query sees. Q [B, Hq, N, D], K and V [B, Hkv, N, D]: bf16; sink_logits [Hq]: float32.
-
-    window: query i sees the `window` keys up to its own, and the first sink_tokens keys. sink_logits: one more term a head of the softmax's
-    denominator. scale: 1 / sqrt(D) unless given. same_bits: of gradients, each time; unless given, what
-    torch.use_deterministic_algorithms says. What no function of the library does raises Refused, with its words.
-    """
-    if any(x.dtype != torch.bfloat16 for x in (Q, K, V)) or (sink_logits is not None and sink_logits.dtype != torch.float32):
-        raise TypeError("attention takes Q, K and V in bfloat16, and sink_logits in float32")
-    if any(x.device != Q.device for x in (K, V) + (() if sink_logits is None else (sink_logits,))):
-        raise ValueError("attention takes tensors of one device")
-    (B, Hq, N, D), (Bk, Hkv, Nk, Dk) = Q.shape, K.shape
-    if K.shape != V.shape or Bk != B or Dk != D or (sink_logits is not None and sink_logits.shape != (Hq,)):
-        raise ValueError(f"attention of Q {list(Q.shape)}, K {list(K.shape)}, V {list(V.shape)}: [B, Hq, N, D], [B, Hkv, N, D] twice, and sink_logits [Hq]")
-    if not causal and (window or sink_tokens or sink_logits is not None):
-        raise ValueError("a window, sink_tokens and sink_logits are for causal attention")
-    if sink_logits is not None and sink_tokens:
-        raise ValueError("no function of the library has both sink_tokens and sink_logits")
-    if same_bits is None:
-        same_bits = torch.are_deterministic_algorithms_enabled()
-    W = (window or N) if sink_logits is not None else (window or 0)
-    shape = Shape(B, Hq, Hkv, N, Nk, D, D ** -0.5 if scale is None else scale, int(causal), W, sink_tokens if window else 0)
-    if sink_logits is not None:
-        sink_logits = sink_logits.contiguous()
-    return Attention.apply(lib or library(), shape, same_bits, Q.contiguous(), K.contiguous(), V.contiguous(), sink_logits)
+from flash_workbook import Library, Refused, Shape, attention, library  # duel.py and gpt_oss.py take them from here
 
 
 def asked(variable, *command):

@@ -52,4 +52,5 @@ try watch P
 try mask-06 N
 for variable in N NAME FROM; do try new-problem $variable; done
 try report OUT
+for variable in PREFIX DESTDIR; do try uninstall $variable; done
 [ $failed -eq 0 ]

@@ -1,28 +1,47 @@
 #!/bin/sh
-# library.sh - libworkbook.so exports every function of workbook.h, a C99 program that knows the header alone can use it, and one that is
-# running already can load it, as Python does. Where a function has more than one kernel, or a form with a workspace, each agrees with the oracle,
-# unless it is told "names".
+# library.sh - libworkbook.so exports the functions of workbook.h and nothing else, as solutions/abi.1 promises them; a C99 program that knows the
+# header alone can use it, and one that is running already can load it, as Python does. Where a function has more than one kernel, or a form with a
+# workspace, each agrees with the oracle. Told "names", it looks neither at the promise nor at the kernels.
 set -eu
 out=build/${BACKEND:-cpu}
 library=$out/lib/libworkbook.so
-names=$(sed -nE 's/^(const char \*|wb_status |size_t )([a-z_0-9]+)\(.*/\2/p' workbook/workbook.h)
+abi=solutions/abi.$(cut -d. -f1 VERSION)
+${CC:-cc} -E workbook/workbook.h | awk -f solutions/declared.awk >"$out/tests/declared"
+names=$(sed -nE '/^typedef/d; s/[(].*//; s/.*[ *]//p' "$out/tests/declared")
 for problem in tests/[0-9][0-9]_*.c; do
     name=$(basename "$problem" .c | cut -c 4-)
     echo "$names" | grep -qx "$name" || { echo "FAIL  workbook.h declares no $name"; exit 1; }
 done
-for name in $names; do
-    nm -D --defined-only "$library" | grep -q " [TW] $name\$" || { echo "FAIL  $library does not export $name"; exit 1; }
-done
+nm -D --defined-only "$library" | sed 's/.* //' | sort >"$out/tests/exported"
+echo "$names" | sort | diff - "$out/tests/exported" || { echo "FAIL  $library lacks what workbook.h declares (<), or exports more (>)"; exit 1; }
+readelf -d "$library" | grep -q "SONAME.*\[libworkbook.so.${abi##*.}\]" || { echo "FAIL  $library has another soname"; exit 1; }
 ${CC:-cc} -std=c99 -Wall -Wextra -Wpedantic -Werror -DVERSION="\"$(cat VERSION)\"" -Iworkbook tests/library.c "$library" -lm -Wl,-rpath,"$PWD/$out/lib" -o "$out/tests/library"
 "$out/tests/library"
 cat >"$out/tests/loads.c" <<'END'
 #include <dlfcn.h>
 #include <stdio.h>
-int main(int argc, char **argv) { return argc == 2 && dlopen(argv[1], RTLD_NOW) ? 0 : !!printf("FAIL  %s\n", dlerror()); }
+int main(int argc, char **argv)
+{
+    void *library = argc == 2 ? dlopen(argv[1], RTLD_NOW) : 0;
+    if (!library) return !!printf("FAIL  %s\n", dlerror());
+    dlclose(library);
+    return dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD) ? 0 : !!printf("FAIL  the library goes, and its signal handlers stay\n");
+}
 END
 ${CC:-cc} "$out/tests/loads.c" -ldl -o "$out/tests/loads"
 "$out/tests/loads" "$PWD/$library"
 [ "${1:-}" != names ] || exit 0
+cat "$abi" >"$out/tests/promised" 2>/dev/null || true # none yet of a new first figure
+if grep -Fxv -f "$out/tests/declared" "$out/tests/promised"; then
+    echo "FAIL  workbook.h declares this no more, or otherwise, and $abi promises it to each program that is linked with that library. Give it back, or"
+    echo "      raise the first figure of VERSION, and say so in CHANGELOG.md: then there is a new record"
+    exit 1
+fi
+if grep -Fxv -f "$out/tests/promised" "$out/tests/declared" >"$out/tests/new"; then
+    cat "$out/tests/new"
+    echo "FAIL  this is new, and not promised yet. Promise it: cat $out/tests/new >>$abi"
+    exit 1
+fi
 
 # Of each function for which solutions/library.c chooses, some tests of its suite: every D, so every row of the table, and ends anywhere.
 # Those with a workspace, NN_FORM_worker, get one that ends with its last byte (library_forms.c).

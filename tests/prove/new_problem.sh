@@ -45,10 +45,11 @@ refused() { # PATTERN N NAME FROM
     ! made new-problem N="$2" NAME="$3" FROM="$4" >"$scratch/printed" 2>&1 &&
         grep -E "^new-problem: .*$1" "$scratch/printed" && [ "$(state)" = "$before" ]
 }
-# The prototype that is added to workbook.h changes nothing of what includes it: its time stays, so that only the new is built.
+# The prototype that is added to workbook.h changes nothing of what includes it: its time stays, so that only the new is built, and the list of what
+# the library exports.
 add() { # N NAME FROM
     touch -r workbook/workbook.h "$scratch/time"
-    made new-problem N="$1" NAME="$2" FROM="$3" && touch -r "$scratch/time" workbook/workbook.h
+    made new-problem N="$1" NAME="$2" FROM="$3" && touch -r "$scratch/time" workbook/workbook.h && rm -f "$out/lib/workbook.map"
 }
 
 for bad in 03 3 00 100 1x -1 ''; do check "N=$bad is refused" refused 'N=|already' "$bad" flash_copy 03; done
@@ -98,7 +99,7 @@ done
 check "and no key, nor a folder of tests, some of which hold keys" \
     test -z "$(find "$scratch/class/solutions" "$scratch/class/tests"/* -maxdepth 0 -type d 2>/dev/null)"
 check "nor what those who carry the workbook on need" \
-    test -z "$(cd "$scratch/class" && ls -d .ci .github VERSION C[OH]*.md SECURITY.md 2>/dev/null)"
+    test -z "$(cd "$scratch/class" && ls -d .ci .github examples pyproject.toml VERSION C[OH]*.md SECURITY.md 2>/dev/null)"
 check "and what its pages and editors need" sh -c "cd '$scratch/class' && ls .clangd .vscode/tasks.json workbook/loop/compile_commands.sh problems/README.md"
 check "there, new-problem says why not" says 'new-problem needs the answer keys' make -C "$scratch/class" --no-print-directory new-problem N=23 NAME=fourth FROM=03
 exit $failed

@@ -1,0 +1,30 @@
+"""What pyproject.toml has pip ask for a wheel: make builds the library, which knows nothing of PyTorch's ABI, so one wheel serves each version."""
+import base64, hashlib, os, subprocess, sysconfig, tempfile, zipfile
+
+
+def build_wheel(directory, config_settings=None, metadata_directory=None):
+    with tempfile.TemporaryDirectory() as prefix:
+        subprocess.run(["make", f"-j{os.cpu_count()}", "install", f"PREFIX={prefix}", "DESTDIR="], check=True)
+        files = {"flash_workbook/__init__.py": open("reference/flash_workbook.py", "rb").read(),
+                 "flash_workbook/libworkbook.so": open(f"{prefix}/lib/libworkbook.so", "rb").read()}
+    version, platform = open("VERSION").read().strip(), sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    name, about = f"flash_workbook-{version}-py3-none-{platform}.whl", f"flash_workbook-{version}.dist-info/"
+    files[about + "METADATA"] = f"""Metadata-Version: 2.1
+Name: flash_workbook
+Version: {version}
+Summary: The FlashAttention workbook's kernels as operators of PyTorch
+License: MIT
+Requires-Python: >=3.9
+Requires-Dist: torch>=2.4
+""".encode()
+    files[about + "WHEEL"] = f"Wheel-Version: 1.0\nGenerator: pip_wheel\nRoot-Is-Purelib: false\nTag: py3-none-{platform}\n".encode()
+    sums = [f"{path},sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()},{len(data)}\n" for path, data in files.items()]
+    files[about + "RECORD"] = "".join([*sums, f"{about}RECORD,,\n"]).encode()
+    with zipfile.ZipFile(os.path.join(directory, name), "w", zipfile.ZIP_DEFLATED) as wheel:
+        for path, data in files.items():
+            wheel.writestr(path, data)
+    return name
+
+
+def build_sdist(directory, config_settings=None):
+    raise NotImplementedError("flash_workbook is made from a checkout of the workbook: there is no source package")

@@ -1,0 +1,60 @@
+#!/bin/sh
+# install.sh - what make install puts somewhere serves a program elsewhere: examples/attention.c, as C11 and as C++, by pkg-config and by CMake, after
+# the folder was moved. A path may have blanks. What is not as it was installed is neither overwritten nor removed.
+set -u
+. tests/prove/frame.sh
+out=build/${BACKEND:-cpu} root=$PWD
+! grep -q -e -Werror "$out/flags.mk" 2>/dev/null || export WERROR=1 # as it was built
+made() { ${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$@" >"$said" 2>&1; }
+refused() { ! made install PREFIX="$1" && grep -q "$2" "$said"; }
+files() { (cd "$1" && find . ! -type d | sed 's|^\./||' | sort | tr '\n' ' '); }
+installed="include/workbook.h lib/cmake/workbook/workbook-config-version.cmake lib/cmake/workbook/workbook-config.cmake lib/libworkbook.so"
+version=$(cat VERSION)
+installed="$installed lib/libworkbook.so.${version%%.*} lib/libworkbook.so.$version lib/pkgconfig/workbook.pc share/workbook/installed "
+
+check "make install, into a path with a blank" made install PREFIX="$scratch/a place"
+check "puts there what it should" [ "$(files "$scratch/a place")" = "$installed" ]
+mv "$scratch/a place" "$scratch/another place"
+here=$scratch/another\ place
+export PKG_CONFIG_PATH="$here/lib/pkgconfig"
+mkdir "$scratch/elsewhere" && cd "$scratch/elsewhere" || exit 2
+echo 'int wb_check_forward(void) { return 3; }' >own.c # a program's own function: the library calls the library's
+compiled() { # FLAG...
+    eval "${CC:-cc} $* -Wall -Wextra -Wpedantic -Werror '$root/examples/attention.c' own.c $(pkg-config --cflags --libs workbook) '-Wl,-rpath,$here/lib' -lm -o attention" >"$said" 2>&1 &&
+        ./attention >"$said" 2>&1
+}
+check "the example compiles and runs elsewhere, as C11" compiled -std=c11
+check "and as C++" compiled -x c++ -std=c++11
+if command -v cmake >/dev/null; then
+    with_cmake() { # WORDS of find_package
+        rm -rf project && cp -R "$root/examples" project && sed -i "s/find_package(workbook .*/find_package(workbook $*)/" project/CMakeLists.txt &&
+            cmake -S project -B project/build -DCMAKE_PREFIX_PATH="$here" >"$said" 2>&1 && cmake --build project/build >"$said" 2>&1
+    }
+    check "and by CMake" eval 'with_cmake 1 REQUIRED && project/build/attention >"$said" 2>&1'
+    check "which takes its version" with_cmake "$version" EXACT REQUIRED
+    check "and does not take another's" eval '! with_cmake 2 REQUIRED && ! with_cmake 1.999 REQUIRED && grep -q "version: $version" "$said"'
+else
+    echo "not run: the CMake project, there is no cmake"
+fi
+cd "$root" || exit 2
+
+touch "$here/include/yours.h"
+ln "$here/lib/libworkbook.so.$version" "$scratch/running"
+check "make install again" made install PREFIX="$here"
+check "writes into no library that may be in use" [ ! "$scratch/running" -ef "$here/lib/libworkbook.so.$version" ]
+echo "# mine" >>"$here/lib/pkgconfig/workbook.pc"
+check "what was changed is not overwritten" refused "$here" "workbook.pc is there, and is not what"
+check "make uninstall" made uninstall PREFIX="$here"
+check "leaves what was changed, and yours" [ "$(files "$here")" = "include/yours.h lib/pkgconfig/workbook.pc " ]
+check "a file of another's is not overwritten" refused "$here" "workbook.pc is there, and is not what"
+check "and nothing else is written then" [ "$(files "$here")" = "include/yours.h lib/pkgconfig/workbook.pc " ]
+check "a folder that cannot be written is named" refused "$here/include/yours.h" "yours.h/include: choose a folder of yours"
+
+stage=$scratch/stage
+check "DESTDIR" made install PREFIX=/usr DESTDIR="$stage"
+check "is where it goes" [ "$(files "$stage/usr")" = "$installed" ]
+check "and is not in what goes there" eval '! grep -rq "$stage" "$stage"'
+check "it is stripped" eval '! readelf -SW "$stage/usr/lib/libworkbook.so" | grep -q -e debug_ -e symtab'
+check "uninstall" made uninstall PREFIX=/usr DESTDIR="$stage"
+check "leaves nothing" [ -z "$(files "$stage")" ]
+exit $failed
