@@ -825,8 +825,9 @@ void check_memory(wb_case c, size_t device_bytes, size_t host_bytes)
     report r = {.used = 0};
     worker_run run;
     struct stat program;
-    if (!on_cpu_backend() && stat(worker_path(), &program) == 0)
-        host_bytes += (size_t)program.st_size;  // the driver keeps the kernels' code
+    // The driver keeps the kernels' code in host memory: that it should read before the call, or else during it.
+    setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+    if (!on_cpu_backend() && stat(worker_path(), &program) == 0) host_bytes += (size_t)program.st_size;
     c = complete(c);
     may_not_wait = true;
     if (on_cpu_backend() && !problem()->on_host)
