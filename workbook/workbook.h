@@ -187,8 +187,8 @@ wb_status flash_block_mask(bf16 *O, float *L, const bf16 *Q, const bf16 *K, cons
 // Exponents are from -118 to 119, logits are numbers that float32 has; wb_quantise_fp8 makes all of it from floats. The weights meet V in e4m3, too.
 // levels: how O is added up. The tensor cores' sums of e4m3 products keep some 14 bits. 1: O is one such sum over all keys. 2: it becomes a sum
 // in float32 every 1536 keys or sooner.
-// D 64 or 128, causal or not, grouped-query heads, where 10 runs. V's exponents in one head differ by 96 at most, but for tiles of zeros: a weight
-// under an exponent that is further below the others is lost from L.
+// D 64 or 128, causal or not, grouped-query heads, where 10 runs. V's exponents in one head, those of tiles of zeros as well, lie within 120 of each
+// other: a weight under one that is further below would be lost from L.
 wb_status flash_fp8(bf16 *O, float *L, const uint8_t *Q, const uint8_t *K, const uint8_t *V, const int8_t *Q_exponent,
                     const int8_t *K_exponent, const int8_t *V_exponent, int levels, const attention_shape *shape,
                     wb_stream stream);

@@ -4,8 +4,9 @@
 #include "workbook.h"
 #include "e4m3.cuh"
 
-constexpr int BC = 64;              // keys of a tile: as the contract has them
-constexpr float largest_e4m3 = 448, room = 3;  // a new maximum's weight is 2^room: a lane's 16 of them stay far below the largest
+constexpr int BC = 64;  // keys of a tile: as the contract has them
+constexpr float largest_e4m3 = 448;
+constexpr float room = 3;  // a new maximum's weight is 2^room: the 16 of a lane are no more than 128 together
 
 template <int D> union result_tile {  // of a warpgroup
     tma_tile<64, D> O;
@@ -15,18 +16,18 @@ template <int D> union result_tile {  // of a warpgroup
 // What a block keeps in shared memory.
 template <int D, int GROUPS> struct forward_tiles {
     ring<e4m3_tile<BC, D>, 4> K;
-    ring<e4m3_tile<D, BC>, 4> V;        // transposed
+    ring<e4m3_tile<D, BC>, 4> V;       // transposed
     ring<e4m3_tile<64, D>, GROUPS> Q;  // one a warpgroup
     result_tile<D> result[GROUPS];
 };
 
 // One step of the online softmax: P = 2^(S factor + V_exponent - m), in e4m3; l is their sum without V's powers of two, but for `unit`, that of the
 // walk's first tile. m is near enough to the maximum that no weight is beyond e4m3. Returns whether O has to be multiplied by alpha.
-template <bool FIRST> TILE_FN bool softmax_step(e4m3_weights<BC> &P, const reg_tile<16, BC> &S, row_vec<16> &m,
-                                                row_vec<16> &l, row_vec<16> &alpha, const row_vec<16> &factor,
-                                                int V_exponent, int unit)
+template <bool FIRST> TILE_FN bool softmax_step(
+    e4m3_weights<BC> &P, const reg_tile<16, BC> &S, row_vec<16> &m, row_vec<16> &l, row_vec<16> &alpha,
+    const row_vec<16> &factor, int V_exponent, int unit)
 {
-    const float of_V = (float)V_exponent, in_l = exp2_fast((float)min(unit - V_exponent, 126));
+    const float of_V = (float)V_exponent, in_l = exp2_fast((float)(unit - V_exponent));
     //{ softmax: sums tell, raise, again
     if (!FIRST) {
         row_vec<16> limit;
@@ -123,7 +124,8 @@ template <int D, int GROUPS, bool CAUSAL> __global__ __launch_bounds__(128 * (1 
         fill(m_sum, -FLT_MAX);  // under which m the sum is: nothing yet
         fill(least, FLT_MIN);   // of a factor: -infinity times 0 would be NaN
         e4m3_weights<BC> P;
-        int t = end - 1, left = every - group * (every / GROUPS);  // tiles until the sum moves: not in all groups at once
+        int t = end - 1,
+            left = every - group * (every / GROUPS);  // tiles until the sum moves: not in all groups at once
         const int8_t *of_K = K_exponent + (size_t)(head / group_size) * all;
         const int8_t *of_V = V_exponent + (size_t)(head / group_size) * all;
         //{ scales: of a row of Q, and with it of a tile of K
@@ -204,10 +206,9 @@ template <int D, int GROUPS, bool CAUSAL> __global__ __launch_bounds__(128 * (1 
     stores_read();  // the block may not end before
 }
 
-template <int D, int GROUPS, bool CAUSAL>
-static wb_status launch(bf16 *O, float *L, const uint8_t *Q, const uint8_t *K, const uint8_t *V,
-                        const int8_t *Q_exponent, const int8_t *K_exponent, const int8_t *V_exponent, int levels,
-                        const attention_shape *shape, wb_stream stream)
+template <int D, int GROUPS, bool CAUSAL> static wb_status launch(
+    bf16 *O, float *L, const uint8_t *Q, const uint8_t *K, const uint8_t *V, const int8_t *Q_exponent,
+    const int8_t *K_exponent, const int8_t *V_exponent, int levels, const attention_shape *shape, wb_stream stream)
 {
     constexpr int BR = 64 * GROUPS;
     const auto kernel = forward_kernel<D, GROUPS, CAUSAL>;
@@ -242,12 +243,11 @@ static wb_status launch(bf16 *O, float *L, const uint8_t *Q, const uint8_t *K, c
     return WB_OK;
 }
 
-wb_status flash_fp8(bf16 *O, float *L, const uint8_t *Q, const uint8_t *K, const uint8_t *V, const int8_t *Q_exponent,
-                    const int8_t *K_exponent, const int8_t *V_exponent, int levels, const attention_shape *shape,
-                    wb_stream stream)
+wb_status flash_fp8(
+    bf16 *O, float *L, const uint8_t *Q, const uint8_t *K, const uint8_t *V, const int8_t *Q_exponent,
+    const int8_t *K_exponent, const int8_t *V_exponent, int levels, const attention_shape *shape, wb_stream stream)
 {
-    wb_status status =
-        wb_check_fp8("flash_fp8", O, L, Q, K, V, Q_exponent, K_exponent, V_exponent, levels, shape);
+    wb_status status = wb_check_fp8("flash_fp8", O, L, Q, K, V, Q_exponent, K_exponent, V_exponent, levels, shape);
     if (status == WB_OK) status = check_hopper("flash_fp8");
     if (status != WB_OK) return status;
     auto go = shape->causal ? launch<128, 3, true> : launch<128, 3, false>;

@@ -153,7 +153,7 @@ static int *integer_field(wb_case *c, const char *name, long *least, long *most)
                   {"page", &c->page, -MOST_DIM, MOST_DIM},
                   {"pages", &c->pages, -MOST_ROWS, MOST_ROWS},
                   {"max_pages", &c->max_pages, -MOST_ROWS, MOST_ROWS},
-                  {"levels", &c->levels, -MOST_DIM, MOST_DIM},
+                  {"levels", &c->levels, INT_MIN, INT_MAX},
                   {"stray", &c->stray, 0, 3},
                   {"short_workspace", &c->short_workspace, 0, 1},
                   {"processors", &c->processors, 0, 1024},
@@ -507,7 +507,8 @@ static float resized(const wb_case *c, const wb_tensor *t, float noise, size_t h
 {
     const bool V = *t->name == 'V', Q = *t->name == 'Q';
     const int tile = (int)(j / WB_FP8_KEYS);
-    if (c->input == WB_LEFTWARD) return ldexpf(noise, Q ? 0 : V ? 3 * (tile < 8 ? tile : 8) - 4 : 2 - (tile < 8 ? tile : 8));
+    if (c->input == WB_LEFTWARD)
+        return ldexpf(noise, Q ? 0 : V ? 3 * (tile < 8 ? tile : 8) - 4 : 2 - (tile < 8 ? tile : 8));
     if (c->input == WB_SIZES) {
         const uint64_t dice = mix(mix(c->seed ^ (uint64_t)*t->name) ^ mix(head << 32 ^ (Q ? j : (size_t)tile)));
         return ldexpf(noise, V ? (int)(dice % 17) - 8 : (int)(dice % 5) - 2);
@@ -516,7 +517,11 @@ static float resized(const wb_case *c, const wb_tensor *t, float noise, size_t h
         head /= (size_t)(c->shape.q_heads / c->shape.kv_heads);
     switch (c->input) {
     case WB_ZERO_ROWS:  // K and V of a key take turns apart. At most 3.5 * 2^-123 / 127: denormal
-        if (c->levels) j = (size_t)tile;
+        if (c->levels)
+            return Q                     ? (j % 3 == 1 ? 0 : noise)
+                   : (tile + V) % 3 == 1 ? 0
+                   : (tile + V) % 3      ? ldexpf(noise, -123)
+                                         : noise;
         return Q || (j + V) % 3 == 0 ? noise : (j + V) % 3 == 1 ? 0 : ldexpf(noise, -123);
     case WB_OUTLIERS: return Q || d != mix(mix(head) ^ j) % t->dim[3] ? noise : noise < 0 ? -60 : 60;
     default: {
@@ -666,9 +671,9 @@ static int any_e4m3(uint8_t *q, size_t count, uint64_t dice)
 static void fill_fp8(const wb_case *c, const wb_tensor *t, uint64_t stream, void *data)
 {
     const bool Q = *t->name == 'Q', V = *t->name == 'V', exponents = t->name[1] == '_';
-    const wb_tensor plain = tensor((char[]){*t->name, 0}, false, WB_BFLOAT16, c->shape.batch,
-                                   Q ? c->shape.q_heads : c->shape.kv_heads, Q ? c->shape.q_len : c->shape.kv_len,
-                                   c->shape.head_dim);
+    const wb_tensor plain =
+        tensor((char[]){*t->name, 0}, false, WB_BFLOAT16, c->shape.batch, Q ? c->shape.q_heads : c->shape.kv_heads,
+               Q ? c->shape.q_len : c->shape.kv_len, c->shape.head_dim);
     const size_t D = plain.dim[3], N = plain.dim[2], most = Q ? 1 : WB_FP8_KEYS, tiles = (N - 1) / most + 1;
 #pragma omp parallel for if (t->count > (size_t)1 << 16)
     for (size_t n = 0; n < plain.dim[0] * plain.dim[1] * tiles; n++) {

@@ -41,18 +41,18 @@ typedef enum wb_input {
     WB_ROW_NUMBERS,     // x[i, seed] = i + 1; w all ones
     WB_COLUMN_NUMBERS,  // x[i, seed] = 1; w[j] = j + 1
     // Of flash_decode_int8 and flash_fp8, for their quantisers: rows of K and V as in NORMAL, but
-    WB_ZERO_ROWS,  // two of three are zeros, or so small that their scale would be denormal; of flash_fp8 two of three tiles
+    WB_ZERO_ROWS,  // two of three are zeros, or so small that their scale would be denormal; of flash_fp8 two of three tiles, and rows of Q
     WB_OUTLIERS,   // an element of each row, another in each, is 60 times larger: the others keep a bit or two
     WB_WIDE_SCALES,  // as large as 2^100 or as small as 2^-100, and Q so that their products are not; neighbours differ by powers of 2
     // The cache of it is any bytes, -128 among them, under scales of both signs, every fifth 0: what no quantiser makes. Of flash_fp8 any
     // bytes but NaN. Elsewhere NORMAL.
     WB_ANY_BYTES,
-    WB_SUMMIT,    // t = 1e6
-    WB_TRENCH,    // t = -1e6
-    WB_SIZES,     // as in NORMAL; but each row of Q, and of K and V each 64 rows, larger or smaller by a power of two, drawn
+    WB_SUMMIT,  // t = 1e6
+    WB_TRENCH,  // t = -1e6
+    WB_SIZES,  // as in NORMAL; but each row of Q, and of K and V each 64 rows, larger or smaller by a power of two, drawn
     WB_LEFTWARD,  // ... K twice as large with each 64 keys to the left, V 8 times as small: what scores grow by, and what they weigh
     WB_MEAN_ONE,  // t = 0, V 1 greater than in NORMAL
-    WB_INPUTS   // how many there are
+    WB_INPUTS     // how many there are
 } wb_input;
 
 // What the sink logits are, where a problem has them. In text: normal, mixed, or a number, -inf among them.
@@ -188,6 +188,8 @@ uint8_t wb_to_e4m3(float value);  // the same; what is beyond 448 becomes 448
 enum { WB_FP8_KEYS = 64 };
 static inline int wb_fp8_tiles(int kv_len) { return kv_len < 1 ? 1 : (kv_len - 1) / WB_FP8_KEYS + 1; }
 int wb_fp8_place(int key);
+// What the bytes of heads of Q, K or V (`of`) stand for, as x [heads, N, D].
+void wb_dequantise_fp8(float *x, char of, const uint8_t *q, const int8_t *exponent, size_t heads, size_t N, size_t D);
 
 #ifdef __cplusplus
 }

@@ -21,7 +21,8 @@ float wb_quantise_row(int8_t *q, const float *x, int count)
 float wb_from_e4m3(uint8_t bits)
 {
     const int exponent = bits >> 3 & 15, fraction = bits & 7;
-    const float size = (bits & 127) == 127 ? NAN : ldexpf((float)(exponent ? 8 + fraction : fraction), (exponent ? exponent : 1) - 10);
+    const float size =
+        (bits & 127) == 127 ? NAN : ldexpf((float)(exponent ? 8 + fraction : fraction), (exponent ? exponent : 1) - 10);
     return bits & 128 ? -size : size;
 }
 
@@ -32,7 +33,8 @@ uint8_t wb_to_e4m3(float x)
     int exponent = 0;
     if (isnan(x)) return sign | 127;
     if (size >= 448) return sign | 126;
-    if (size >= 0x1p-6f) exponent = ilogbf(size) + 6;  // what it has above that of 2^-6, where the fraction gets its leading bit
+    if (size >= 0x1p-6f)
+        exponent = ilogbf(size) + 6;  // what it has above that of 2^-6, where the fraction gets its leading bit
     return (uint8_t)(sign + 8 * exponent + (int)nearbyintf(ldexpf(size, 9 - exponent)));  // which may carry
 }
 
@@ -58,10 +60,21 @@ int wb_fp8_place(int key) { return key / 16 * 16 + key % 8 / 2 * 4 + key % 16 / 
 
 int wb_quantise_fp8_values(uint8_t *q, const float *x, int keys, int D)
 {
-    enum { TILE = 64 };
     const int e = exponent_of(x, (size_t)keys * (size_t)D);
-    memset(q, 0, (size_t)D * TILE);
+    memset(q, 0, (size_t)D * WB_FP8_KEYS);
     for (int j = 0; j < keys; j++)
-        for (int d = 0; d < D; d++) q[d * TILE + wb_fp8_place(j)] = wb_to_e4m3(ldexpf(x[j * D + d], -e));
+        for (int d = 0; d < D; d++) q[d * WB_FP8_KEYS + wb_fp8_place(j)] = wb_to_e4m3(ldexpf(x[j * D + d], -e));
     return e;
+}
+
+void wb_dequantise_fp8(float *x, char of, const uint8_t *q, const int8_t *exponent, size_t heads, size_t N, size_t D)
+{
+    const size_t most = of == 'Q' ? 1 : WB_FP8_KEYS, tiles = (N - 1) / most + 1;
+    for (size_t row = 0; row < heads * N; row++) {
+        const size_t j = row % N, tile = row / N * tiles + j / most;
+        for (size_t d = 0; d < D; d++) {
+            const size_t at = of == 'V' ? (tile * D + d) * most + (size_t)wb_fp8_place((int)(j % most)) : row * D + d;
+            x[row * D + d] = ldexpf(wb_from_e4m3(q[at]), exponent[tile]);
+        }
+    }
 }

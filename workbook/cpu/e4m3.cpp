@@ -32,7 +32,7 @@ uint8_t to_e4m3(float x)
     if (x != x) return 127;
     if (a >= 448) return static_cast<uint8_t>(sign | largest);
     int e = 0;
-    frexpf(a, &e);  // a < 2^e
+    frexpf(a, &e);                                     // a < 2^e
     const int step = (a == 0 || e < -5 ? -5 : e) - 4;  // neighbours are 2^step apart, 2^-9 at least
     // 8 to 15 of them with the leading bit, fewer where step is -9; 16 carry into the exponent.
     return static_cast<uint8_t>(sign | ((step + 9) * 8 + static_cast<int>(nearbyintf(ldexpf(a, -step)))));

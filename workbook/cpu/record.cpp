@@ -249,8 +249,7 @@ void scores_weighed(const float *scores, call_site)
     for (result &x : r.results[w]) {
         if (x.c[0] != scores || !x.scores || x.elsewhere || x.gone) continue;
         x.elsewhere = true, x.under = runs_under(engine_here(), w, x);
-        if (r.rows_wanted)
-            add({"scores", nullptr, nullptr, x.number, x.cols * WARP / 2, 0, x.site}, ~0u);
+        if (r.rows_wanted) add({"scores", nullptr, nullptr, x.number, x.cols * WARP / 2, 0, x.site}, ~0u);
     }
 }
 

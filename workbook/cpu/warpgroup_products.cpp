@@ -323,8 +323,15 @@ static void compute(engine &e, product &p, int w)
         each_four(c, q.cols, lane, [&, from = &p.saved[static_cast<size_t>(lane * half)]](int n, float *x, float *y) {
             memcpy(x, from + n, 8), memcpy(y, from + n + 2, 8);
         });
-    const matrices m = {
-        left, right.x, c, ROWS, q.cols, q.depth, leave_out ? idle : nullptr, leave_out ? right.idle : nullptr};
+    const matrices m = {left,
+                        right.x,
+                        c,
+                        ROWS,
+                        q.cols,
+                        q.depth,
+                        leave_out ? idle : nullptr,
+                        leave_out ? right.idle : nullptr,
+                        q.e4m3 && leave_out};
     float *record = product_begins(m);
     multiply(m);
     product_ends(record, m);

@@ -295,20 +295,13 @@ static void expect_decode(const worker_run *run, expected *O, expected *L)
 static float *dequantise_fp8(const worker_run *run, const char *name)
 {
     const attention_shape *s = &run->c.shape;
-    const bool Q = *name == 'Q', V = *name == 'V';
+    const bool Q = *name == 'Q';
     const size_t D = (size_t)s->head_dim, N = (size_t)(Q ? s->q_len : s->kv_len);
-    const size_t heads = (size_t)s->batch * (size_t)(Q ? s->q_heads : s->kv_heads), most = Q ? 1 : WB_FP8_KEYS;
+    const size_t heads = (size_t)s->batch * (size_t)(Q ? s->q_heads : s->kv_heads);
     const int bytes = wb_tensor_named(run->tensors, run->count, name);
-    const uint8_t *q = (const uint8_t *)original_tensor(run, bytes);
-    const int8_t *exponent = (const int8_t *)original_tensor(run, bytes + 3);
     float *x = allocate(heads * N * D * sizeof *x);
-    for (size_t row = 0; row < heads * N; row++) {
-        const size_t j = row % N, tile = row / N * ((N - 1) / most + 1) + j / most;
-        for (size_t d = 0; d < D; d++) {
-            const size_t at = V ? (tile * D + d) * most + (size_t)wb_fp8_place((int)(j % most)) : row * D + d;
-            x[row * D + d] = ldexpf(wb_from_e4m3(q[at]), exponent[tile]);
-        }
-    }
+    wb_dequantise_fp8(x, *name, (const uint8_t *)original_tensor(run, bytes),
+                      (const int8_t *)original_tensor(run, bytes + 3), heads, N, D);
     return x;
 }
 
@@ -340,13 +333,13 @@ static void expect_fp8(const worker_run *run, expected *O, expected *L)
             for (size_t j = 0; j < Nk; j++) {
                 if (P[j] == 0) continue;
                 const int e = of_tile[j / WB_FP8_KEYS];
-                if (ldexp(P[j], e) < 0x1p-120 * top) lost += P[j];
+                if (ldexp(P[j], e) < 0x1p-128 * top) lost += P[j];
                 for (int d = 0; d < D; d++)
                     steps[d] += ldexp(fabs((double)V[(head * Nk + j) * (size_t)D + (size_t)d]), -e);
             }
             for (int d = 0; d < D; d++)
-                tolerance[d] = tolerance_fp8_O(want[d], tolerance[d], top * steps[d], lost, largest, s->kv_len,
-                                               run->c.levels);
+                tolerance[d] =
+                    tolerance_fp8_O(want[d], tolerance[d], top * steps[d], lost, largest, s->kv_len, run->c.levels);
             L->tolerance[row] = tolerance_fp8_L(L->want[row], lost, largest, s->kv_len);
             free(P);
         }

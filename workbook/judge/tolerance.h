@@ -33,9 +33,10 @@ static inline double tolerance_L(double L, double largest, int D, int Nk)
     return tolerance_logit(largest, D) + U_FLOAT * (Nk / 2 + 8) + U_FLOAT * 2 * (L < 0 ? -L : L);
 }
 
-// 16. What its sums of products of e4m3 lose: a tensor core cuts the terms of each sum of 32, and what was there before, to some 14 bits of the
-// largest of them. Measured on an H200: of a logit up to 2^-10 of the terms' absolute values, of O 8e-6 a key, up to 1536 keys with two levels.
-static inline double tolerance_fp8_logit(double largest) { return 0x1p-10 * largest + 0x1p-22; }
+// 16. What its sums of products of e4m3 lose: the tensor cores cut each of 32 products, and what was there before, to 14 bits of the largest of
+// them. So a logit is off by some 2^-13 of its terms' absolute values, by 2^-10 where one of them is far larger than the others; and O, as was
+// measured on an H200, by 8e-6 of itself with each key of a sum, of which two levels have 1536.
+static inline double tolerance_fp8_logit(double largest) { return 0x1p-9 * largest + 0x1p-22; }
 
 // An element of O: the weights are rounded to e4m3, by up to 2^-4 of themselves. Below 2^-6 that is 2^-10, whatever they are; and the largest, with
 // the power of two of its tile of V, is 2^3 at least. steps: that largest times the sum over keys of |V[j, d]| without these powers.
@@ -43,7 +44,7 @@ static inline double tolerance_fp8_O(double O, double abs_V, double steps, doubl
                                      int levels)
 {
     const double added_up = 8e-6 * (levels == 2 && Nk > 1536 ? 1536 : Nk);
-    const double weights = 0x1p-4 + added_up + 2 * tolerance_fp8_logit(largest) + U_FLOAT * (Nk + 8) + lost;
+    const double weights = 0x1p-4 + added_up + tolerance_fp8_logit(largest) + U_FLOAT * (Nk + 8) + lost;
     return weights * abs_V + 0x1p-13 * steps + U_BF16 * (1 + U_BF16) * (O < 0 ? -O : O) + 1e-30;
 }
 

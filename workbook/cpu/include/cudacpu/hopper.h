@@ -17,7 +17,7 @@ struct tile_rows {
 struct tensor_box {
     const char *base;
     int heads, N, D, rows, box_heads;
-    int bytes = 2;    // of an element: a bf16, or an e4m3
+    int bytes = 2;   // of an element: a bf16, or an e4m3
     int line = 128;  // as in tile_rows
 };
 
@@ -36,7 +36,7 @@ struct product_request {
 bool tensor_describe(tensor_box &map_, const tensor_box &wanted_);  // false: there is no such map
 
 float from_e4m3(uint8_t bits_);
-uint8_t to_e4m3(float x_);                                  // nearest, ties to even; beyond 448, 448
+uint8_t to_e4m3(float x_);                                   // nearest, ties to even; beyond 448, 448
 void scores_weighed(const float *scores_, call_site site_);  // by a lane: they are made into weights, and stay
 
 void signal_init(uint64_t *signal_, int arrivals_, call_site site_);
