@@ -80,9 +80,16 @@ Test(e4m3, floats_are_rounded)
                   out[i / 4] >> 8 * (i % 4) & 255, wb_to_e4m3(x[i]));
 }
 
+__global__ void powers_kernel(float *out) { out[threadIdx.x] = power_of_two((int)threadIdx.x - 126); }
+
 Test(e4m3, powers_of_two)
 {
-    for (int e = -126; e <= 127; e++) cr_assert(power_of_two(e) == ldexpf(1, e));
+    std::vector<float> out(254);
+    {
+        const on_device<float> out_device(out);
+        powers_kernel<<<1, 254>>>(out_device.at);
+    }
+    for (int e = -126; e <= 127; e++) cr_assert(out[e + 126] == ldexpf(1, e));
 }
 
 // ----------------------------------------------------------------------------------------------------------------- tiles

@@ -4,9 +4,8 @@
 #include "workbook.h"
 #include "e4m3.cuh"
 
-constexpr int BC = 64;  // keys of a tile: as the contract has them
-constexpr float largest_e4m3 = 448;
-constexpr float room = 3;  // a new maximum's weight is 2^room: the 16 of a lane are no more than 128 together
+constexpr int BC = 64;                         // keys of a tile: as the contract has them
+constexpr float largest_e4m3 = 448, room = 3;  // a new maximum's weight is 2^room: a lane's 16 are 128 at most
 
 template <int D> union result_tile {  // of a warpgroup
     tma_tile<64, D> O;
@@ -27,8 +26,8 @@ template <bool FIRST> TILE_FN bool softmax_step(
     e4m3_weights<BC> &P, const reg_tile<16, BC> &S, row_vec<16> &m, row_vec<16> &l, row_vec<16> &alpha,
     const row_vec<16> &factor, int V_exponent, int unit)
 {
-    const float of_V = (float)V_exponent, in_l = exp2_fast((float)(unit - V_exponent));
     //{ softmax: sums tell, raise, again
+    const float of_V = (float)V_exponent, in_l = exp2_fast((float)(unit - V_exponent));
     if (!FIRST) {
         row_vec<16> limit;
         fill(limit, largest_e4m3);
@@ -42,6 +41,20 @@ template <bool FIRST> TILE_FN bool softmax_step(
     alpha = exp2(m - m_new), m = m_new;
     l = l * alpha + exponentials(P, S, factor, m + -of_V) * in_l;
     return true;
+    //}
+}
+
+// O, in which the tensor cores have added up so much that it begins to lose, goes on to the warpgroup's sum in float32 and begins anew. m_sum: under
+// which maximum the sum is, -FLT_MAX as long as there is none.
+template <int D> TILE_FN void move_on(fragments<D> &sum, reg_tile<16, D> &O, row_vec<16> &m_sum, const row_vec<16> &m)
+{
+    //{ level: a sum in float32
+    if (m_sum.x[0] != -FLT_MAX)
+        add(O, sum, exp2(m_sum - m));
+    else
+        stores_read(), warpgroup_meets();  // the last head's O has left
+    store(sum, O);
+    O = {}, m_sum = m;
     //}
 }
 
@@ -61,7 +74,6 @@ template <int D, int GROUPS, bool CAUSAL> __global__ __launch_bounds__(128 * (1 
     constexpr int BR = 64 * GROUPS;
     using registers = register_shares<GROUPS, GROUPS == 4 ? 24 : 32, GROUPS == 4 ? 112 : 160>;
     auto &tiles = shared_memory<forward_tiles<D, GROUPS>>();
-
     // who am I: side_by_side bunches of heads, counted over the whole batch, share a section of the grid
     const int tiles_of_head = (Nq - 1) / BR + 1, section = blockIdx.x / (side_by_side * tiles_of_head);
     const int n = blockIdx.x % (side_by_side * tiles_of_head);  // in the section
@@ -70,7 +82,6 @@ template <int D, int GROUPS, bool CAUSAL> __global__ __launch_bounds__(128 * (1 
     const int last_head = min(first_head + bunch, heads);
     const int all = (Nk - 1) / BC + 1;                                       // tiles of keys, and
     const int end = ((CAUSAL ? min(Nk, block_row + BR) : Nk) - 1) / BC + 1;  // those that the block sees
-
     if (threadIdx.x == 0) {
         tiles.Q.init(4);
         tiles.K.init(4 * GROUPS);
@@ -116,7 +127,6 @@ template <int D, int GROUPS, bool CAUSAL> __global__ __launch_bounds__(128 * (1 
                 if (e.col >= (CAUSAL ? min(left, row + e.row + 1 - t * BC) : left)) s = -INFINITY;
             });
     };
-
     for (int head = first_head; head < last_head; head++) {
         reg_tile<16, D> O = {};
         row_vec<16> m, l = {}, alpha, m_sum, Q_factor, least;
@@ -124,18 +134,21 @@ template <int D, int GROUPS, bool CAUSAL> __global__ __launch_bounds__(128 * (1 
         fill(m_sum, -FLT_MAX);  // under which m the sum is: nothing yet
         fill(least, FLT_MIN);   // of a factor: -infinity times 0 would be NaN
         e4m3_weights<BC> P;
-        int t = end - 1,
-            left = every - group * (every / GROUPS);  // tiles until the sum moves: not in all groups at once
+        int t = end - 1, left = every - group * (every / GROUPS);  // until O moves on: not in all groups at once
         const int8_t *of_K = K_exponent + (size_t)(head / group_size) * all;
         const int8_t *of_V = V_exponent + (size_t)(head / group_size) * all;
-        //{ scales: of a row of Q, and with it of a tile of K
+        //{ scales: of a row of Q
         TILE_UNROLL
         for (int i = 0; i < 2; i++) {
             const int r = row + 8 * i + lane_id() / 4;
             Q_factor.x[i] = scale2 * power_of_two(r < Nq ? Q_exponent[(size_t)head * Nq + r] : 0);
         }
-        const auto factor_of = [&](int tile) { return max(Q_factor * power_of_two(of_K[tile]), least); };
         //}
+        const auto factor_of = [&](int tile) {  // of the scores with this tile of keys
+            //{ factor: and of a tile of K
+            return max(Q_factor * power_of_two(of_K[tile]), least);
+            //}
+        };
         tiles.Q.full[group].wait((head - first_head) & 1);
         for (; CAUSAL && t * BC >= group_row + 64; t--) {  // tiles that only the other warpgroups see
             K.receive(), K.release();
@@ -170,23 +183,14 @@ template <int D, int GROUPS, bool CAUSAL> __global__ __launch_bounds__(128 * (1 
             V.release();
             take_over(P, P_next);  // P V no longer reads the old one
             if (raised) scale_rows(O, alpha);
-            //{ second level: to float32, before the tensor cores' sum has lost too much
-            if (--left == 0) {
-                if (m_sum.x[0] == -FLT_MAX) {
-                    stores_read();
-                    warpgroup_meets();  // the last head's O has left
-                } else {
-                    add(O, sum, exp2(m_sum - m));
-                }
-                store(sum, O);
-                O = {}, m_sum = m, left = every;
-            }
-            //}
+            if (--left == 0) move_on(sum, O, m_sum, m), left = every;
         }
         if (lane_id() == 0) tiles.Q.empty[group].arrive();  // the next head's queries may come
         mma_ABt_more_async(O, P, V.receive());
         products_done<0>(O);
         V.release();
+        //}
+        //{ together: what went on, and what did not
         if (m_sum.x[0] != -FLT_MAX) add(O, sum, exp2(m_sum - m));
         //}
 

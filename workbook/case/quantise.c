@@ -30,12 +30,13 @@ uint8_t wb_to_e4m3(float x)
 {
     const uint8_t sign = signbit(x) ? 128 : 0;
     const float size = fabsf(x);
-    int exponent = 0;
     if (isnan(x)) return sign | 127;
     if (size >= 448) return sign | 126;
-    if (size >= 0x1p-6f)
-        exponent = ilogbf(size) + 6;  // what it has above that of 2^-6, where the fraction gets its leading bit
-    return (uint8_t)(sign + 8 * exponent + (int)nearbyintf(ldexpf(size, 9 - exponent)));  // which may carry
+    if (size < 0x1p-6f) return (uint8_t)(sign + (int)nearbyintf(size * 512));
+    uint32_t bits;
+    memcpy(&bits, &size, sizeof bits);
+    bits += 0x7ffff + (bits >> 20 & 1);  // 20 of the fraction's 23 bits go, and may carry into the exponent
+    return (uint8_t)(sign + (bits >> 20) - (127 - 7) * 8);
 }
 
 static int exponent_of(const float *x, size_t count)
@@ -52,7 +53,8 @@ int wb_quantise_fp8(uint8_t *q, const float *x, int rows, int D)
 {
     const size_t count = (size_t)rows * (size_t)D;
     const int e = exponent_of(x, count);
-    for (size_t i = 0; i < count; i++) q[i] = wb_to_e4m3(ldexpf(x[i], -e));
+    const float unit = ldexpf(1, -e);
+    for (size_t i = 0; i < count; i++) q[i] = wb_to_e4m3(x[i] * unit);
     return e;
 }
 
@@ -61,20 +63,23 @@ int wb_fp8_place(int key) { return key / 16 * 16 + key % 8 / 2 * 4 + key % 16 / 
 int wb_quantise_fp8_values(uint8_t *q, const float *x, int keys, int D)
 {
     const int e = exponent_of(x, (size_t)keys * (size_t)D);
+    const float unit = ldexpf(1, -e);
     memset(q, 0, (size_t)D * WB_FP8_KEYS);
     for (int j = 0; j < keys; j++)
-        for (int d = 0; d < D; d++) q[d * WB_FP8_KEYS + wb_fp8_place(j)] = wb_to_e4m3(ldexpf(x[j * D + d], -e));
+        for (int d = 0; d < D; d++) q[d * WB_FP8_KEYS + wb_fp8_place(j)] = wb_to_e4m3(x[j * D + d] * unit);
     return e;
 }
 
 void wb_dequantise_fp8(float *x, char of, const uint8_t *q, const int8_t *exponent, size_t heads, size_t N, size_t D)
 {
     const size_t most = of == 'Q' ? 1 : WB_FP8_KEYS, tiles = (N - 1) / most + 1;
+    float value[256];
+    for (int bits = 0; bits < 256; bits++) value[bits] = wb_from_e4m3((uint8_t)bits);
+#pragma omp parallel for if (heads * N * D > (size_t)1 << 24)
     for (size_t row = 0; row < heads * N; row++) {
-        const size_t j = row % N, tile = row / N * tiles + j / most;
-        for (size_t d = 0; d < D; d++) {
-            const size_t at = of == 'V' ? (tile * D + d) * most + (size_t)wb_fp8_place((int)(j % most)) : row * D + d;
-            x[row * D + d] = ldexpf(wb_from_e4m3(q[at]), exponent[tile]);
-        }
+        const size_t j = row % N, tile = row / N * tiles + j / most, place = (size_t)wb_fp8_place((int)(j % most));
+        const float unit = ldexpf(1, exponent[tile]);
+        for (size_t d = 0; d < D; d++)
+            x[row * D + d] = unit * value[q[of == 'V' ? (tile * D + d) * most + place : row * D + d]];
     }
 }
