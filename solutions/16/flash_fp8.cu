@@ -2,6 +2,7 @@
 // cores multiply them twice as fast as bf16. What else is new: P has registers of its own, the maximum is looked for only where sums tell that it
 // is needed, and what the tensor cores add up goes on to float32 before it has lost too much.
 #include "workbook.h"
+#include "hopper.cuh"
 #include "e4m3.cuh"
 
 constexpr int BC = 64;                         // keys of a tile: as the contract has them
@@ -45,11 +46,12 @@ template <bool FIRST> TILE_FN bool softmax_step(
 }
 
 // O, in which the tensor cores have added up so much that it begins to lose, goes on to the warpgroup's sum in float32 and begins anew. m_sum: under
-// which maximum the sum is, -FLT_MAX as long as there is none.
-template <int D> TILE_FN void move_on(fragments<D> &sum, reg_tile<16, D> &O, row_vec<16> &m_sum, const row_vec<16> &m)
+// which maximum the sum is. `first`: there is none yet; a flag, the same for all lanes: see the lesson.
+template <int D>
+TILE_FN void move_on(fragments<D> &sum, reg_tile<16, D> &O, row_vec<16> &m_sum, const row_vec<16> &m, bool first)
 {
     //{ level: a sum in float32
-    if (m_sum.x[0] != -FLT_MAX)
+    if (!first)
         add(O, sum, exp2(m_sum - m));
     else
         stores_read(), warpgroup_meets();  // the last head's O has left
@@ -110,7 +112,6 @@ template <int D, int GROUPS, bool CAUSAL> __global__ __launch_bounds__(128 * (1 
         }
         return;
     }
-
     registers::take();
     const int group = warpgroup_id() - 1, group_row = block_row + 64 * group, row = group_row + 16 * warp_in_group();
     const float scale2 = scale * 1.44269504f;  // times log2(e): the scores in base 2, for exp2
@@ -118,7 +119,7 @@ template <int D, int GROUPS, bool CAUSAL> __global__ __launch_bounds__(128 * (1 
     auto &sum = tiles.result[group].sum;
     receiver K(tiles.K);
     receiver V(tiles.V);
-    turns<D == 64 ? GROUPS : 1> turn(D == 64 ? group : 0);  // with D = 128 they are faster without
+    turns<GROUPS> turn(group);
 
     const auto mask = [&](reg_tile<16, BC> &S, int t) {  // keys that do not exist, or come after the query
         const int left = Nk - t * BC;
@@ -129,11 +130,11 @@ template <int D, int GROUPS, bool CAUSAL> __global__ __launch_bounds__(128 * (1 
     };
     for (int head = first_head; head < last_head; head++) {
         reg_tile<16, D> O = {};
-        row_vec<16> m, l = {}, alpha, m_sum, Q_factor, least;
-        fill(m, -FLT_MAX);      // not -infinity: "nothing yet" minus "nothing yet" must be 0, not NaN
-        fill(m_sum, -FLT_MAX);  // under which m the sum is: nothing yet
-        fill(least, FLT_MIN);   // of a factor: -infinity times 0 would be NaN
+        row_vec<16> m, l = {}, alpha, m_sum = {}, Q_factor, least;
+        fill(m, -FLT_MAX);     // not -infinity: "nothing yet" minus "nothing yet" must be 0, not NaN
+        fill(least, FLT_MIN);  // of a factor: -infinity times 0 would be NaN
         e4m3_weights<BC> P;
+        bool moved = false;
         int t = end - 1, left = every - group * (every / GROUPS);  // until O moves on: not in all groups at once
         const int8_t *of_K = K_exponent + (size_t)(head / group_size) * all;
         const int8_t *of_V = V_exponent + (size_t)(head / group_size) * all;
@@ -183,7 +184,7 @@ template <int D, int GROUPS, bool CAUSAL> __global__ __launch_bounds__(128 * (1 
             V.release();
             take_over(P, P_next);  // P V no longer reads the old one
             if (raised) scale_rows(O, alpha);
-            if (--left == 0) move_on(sum, O, m_sum, m), left = every;
+            if (--left == 0) move_on(sum, O, m_sum, m, !moved), left = every, moved = true;
         }
         if (lane_id() == 0) tiles.Q.empty[group].arrive();  // the next head's queries may come
         mma_ABt_more_async(O, P, V.receive());
@@ -191,9 +192,8 @@ template <int D, int GROUPS, bool CAUSAL> __global__ __launch_bounds__(128 * (1 
         V.release();
         //}
         //{ together: what went on, and what did not
-        if (m_sum.x[0] != -FLT_MAX) add(O, sum, exp2(m_sum - m));
+        if (moved) add(O, sum, exp2(m_sum - m));
         //}
-
         // finalize
         l = row_sum_whole(l);
         divide_rows(O, l);
