@@ -508,7 +508,7 @@ static float resized(const wb_case *c, const wb_tensor *t, float noise, size_t h
     const bool V = *t->name == 'V', Q = *t->name == 'Q';
     const int tile = (int)(j / WB_FP8_KEYS);
     if (c->input == WB_LEFTWARD)
-        return ldexpf(noise, Q ? 0 : V ? 3 * (tile < 8 ? tile : 8) - 4 : 2 - (tile < 8 ? tile : 8));
+        return Q ? noise : ldexpf(noise, V ? 20 - 3 * (tile < 8 ? tile : 8) : 2 - (tile < 8 ? tile : 8));
     if (c->input == WB_SIZES) {
         const uint64_t dice = mix(mix(c->seed ^ (uint64_t)*t->name) ^ mix(head << 32 ^ (Q ? j : (size_t)tile)));
         return ldexpf(noise, V ? (int)(dice % 17) - 8 : (int)(dice % 5) - 2);

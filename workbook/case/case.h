@@ -50,7 +50,7 @@ typedef enum wb_input {
     WB_SUMMIT,  // t = 1e6
     WB_TRENCH,  // t = -1e6
     WB_SIZES,  // as in NORMAL; but each row of Q, and of K and V each 64 rows, larger or smaller by a power of two, drawn
-    WB_LEFTWARD,  // ... K twice as large with each 64 keys to the left, V 8 times as small: what scores grow by, and what they weigh
+    WB_LEFTWARD,  // ... K twice as large with each 64 keys to the left, and V 8 times: scores grow, and what they weigh
     WB_MEAN_ONE,  // t = 0, V 1 greater than in NORMAL
     WB_INPUTS     // how many there are
 } wb_input;
