@@ -104,6 +104,8 @@ static void read_case(const worker_run *run)
     e.x = floats(run, "x", 1), e.w = floats(run, "w", 1), e.sink_logits = floats(run, "sink_logits", 1);
     e.K_scale = floats(run, "K_scale", 1), e.V_scale = floats(run, "V_scale", 1);
     e.table = ints(run, "page_table"), e.kv_len = ints(run, "kv_len");
+    e.Q_exponent = (const int8_t *)ints(run, "Q_exponent"), e.K_exponent = (const int8_t *)ints(run, "K_exponent");
+    e.V_exponent = (const int8_t *)ints(run, "V_exponent");
     e.delta = floats(run, "delta", 1), e.dsinks = floats(run, "dsinks", 1);
     wb_case shown = run->c;
     shown.products = 0;
