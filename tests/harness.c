@@ -99,7 +99,9 @@ static size_t tile_of(const worker_run *run)
     const uint64_t heads = (uint64_t)s->q_heads * (uint64_t)s->batch;
     if (run->problem->on_host) return (size_t)run->problem->tile;
     if (run->problem->signature == WB_BLOCK_MASK) return (size_t)run->c.q_tile;
-    if ((run->problem->signature != WB_FORWARD && run->problem->signature != WB_FP8) || asked.launches != 1 || asked.blocks < 2 * heads) return 0;
+    if ((run->problem->signature != WB_FORWARD && run->problem->signature != WB_FP8) || asked.launches != 1 ||
+        asked.blocks < 2 * heads)
+        return 0;
     for (uint64_t rows = 8; rows <= 256; rows *= 2)
         if (((uint64_t)s->q_len - 1) / rows + 1 == asked.blocks / heads && asked.blocks % heads == 0) return rows;
     return 0;
