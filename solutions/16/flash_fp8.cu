@@ -5,8 +5,7 @@
 #include "hopper.cuh"
 #include "e4m3.cuh"
 
-constexpr int BC = 64;                         // keys of a tile: as the contract has them
-constexpr float largest_e4m3 = 448, room = 3;  // a new maximum's weight is 2^room: a lane's 16 are 128 at most
+constexpr int BC = 64;  // keys of a tile: as the contract has them
 
 template <int D> union result_tile {  // of a warpgroup
     tma_tile<64, D> O;
@@ -27,6 +26,7 @@ template <bool FIRST> TILE_FN bool softmax_step(
     e4m3_weights<BC> &P, const reg_tile<16, BC> &S, row_vec<16> &m, row_vec<16> &l, row_vec<16> &alpha,
     const row_vec<16> &factor, int V_exponent, int unit)
 {
+    constexpr float largest_e4m3 = 448, room = 3;  // a new maximum's weight is 2^room: a lane's 16 are 128 at most
     //{ softmax: sums tell, raise, again
     const float of_V = (float)V_exponent, in_l = exp2_fast((float)(unit - V_exponent));
     if (!FIRST) {
