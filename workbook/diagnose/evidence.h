@@ -224,5 +224,5 @@ void look_at_dsinks(void), conclude_dsinks(void);               // sinks.c
 bool look_at_pages(const record *r);                            // decode.c
 void look_at_packed_rows(const pairs *tile);
 void look_at_scales(const record *r), look_at_merge(const record *r), conclude_decode(void);
-void look_at_e4m3(const record *r), conclude_e4m3(void);  // e4m3.c
+void look_at_e4m3(const record *r), conclude_e4m3(void);                                     // e4m3.c
 void look_at_lists(const record *r), look_at_bits(const pairs *tile), conclude_lists(void);  // lists.c
