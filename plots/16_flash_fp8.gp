@@ -18,3 +18,5 @@ where = on_gpu ? "B=1,Hq=16,D=64" : "B=1,Hq=2,D=64"
 chart_title = sprintf("16 flash fp8: D = 64, %s of K and V, e4m3", on_gpu ? "16 heads over 2" : "2 heads over 1")
 fit_from = 256
 load 'plots/memory.gp'
+
+load 'plots/errors_fp8.gp'
