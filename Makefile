@@ -271,8 +271,8 @@ $B/bench: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/bench/ben
 	$(call say,LINK,$@)
 	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
 
-# How far off a cache of int8 is, and one of bf16: make errors.
-$B/errors: $(addprefix $B/machinery/bench/,errors.o bench_host.o) $B/reference/oracle.o $(MACHINERY)
+# How far off a cache of int8 is, and e4m3, and bf16: make errors, make errors-16.
+$B/errors $B/errors_fp8: $B/%: $B/machinery/bench/%.o $B/machinery/bench/bench_host.o $B/reference/oracle.o $(MACHINERY)
 	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
 
 # Points and what to do next: one program.
@@ -374,7 +374,7 @@ caught:
 	@$(MAKE) --no-print-directory $(wrong_names:%=$B/wrong/%/caught)
 judges: $B/score $B/suite $(foreach k,confine take within worker.filter tools.filter,$B/$k) $(if $(wildcard workbook/diagnose/diagnose.c),$B/diagnose) $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/worker_$n.o $(if $(JUDGED),$B/machinery/judge_$n.o)) $(MACHINERY) check-machinery
 own: $B/suite $(foreach t,$(OWN),$B/tests/$t_test)
-everything: $B/within $B/bench $B/errors $B/diagnose $B/score $B/suite $B/mask $B/timeline hostile own $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib $B/lib/libworkbook_all.so $(LIBRARY_WORKERS) variants
+everything: $B/within $B/bench $B/errors $B/errors_fp8 $B/diagnose $B/score $B/suite $B/mask $B/timeline hostile own $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib $B/lib/libworkbook_all.so $(LIBRARY_WORKERS) variants
 
 -include train/train.mk
 -include $(wildcard $(addsuffix *.d,$B/*/ $B/*/*/ $B/*/*/*/ $B/*/*/*/*/))
@@ -413,6 +413,11 @@ errors:  ## how far attention over a cache of int8 (14) and of bf16 (13) is from
 	@+$(BUILD) -j"$$WB_JOBS" $B/errors $B/$(IMPL)/13.so $B/$(IMPL)/14.so
 	@mkdir -p $B/results
 	@$B/errors bf16=$B/$(IMPL)/13.so int8=$B/$(IMPL)/14.so >$B/results/14_flash_decode_int8_errors.tsv
+errors-%: FORCE  ## errors-16: the same of attention in e4m3 (16), in one level and in two, and in bf16 (10); make plot-16 draws it
+	@[ $* = 16 ] || { echo "make errors-$*: there is errors-16, and errors of 13 and 14" >&2; exit 2; }
+	@+$(BUILD) -j"$$WB_JOBS" $B/errors_fp8 $B/$(IMPL)/10.so $B/$(IMPL)/16.so
+	@mkdir -p $B/results
+	@$B/errors_fp8 bf16=$B/$(IMPL)/10.so e4m3=$B/$(IMPL)/16.so >$B/results/16_flash_fp8_errors.tsv
 .PHONY: errors
 record:  ## all that is recorded of the keys on a GPU, into plots/data/<gpu> and build/record (PART=suites, bench, peers, example, torch, gpt_oss, duel, sanitize)
 	@MAKE="$(MAKE)" workbook/bench/record.sh $(BACKEND) build/record $$PART

@@ -340,6 +340,41 @@ extern "C" wb_status naive_gpu_sink_attention(bf16 *O, float *L, const bf16 *Q, 
     return attention(O, L, Q, K, V, sink_logits, nullptr, shape, stream);
 }
 
+// Thread by thread an element of x [heads, N, D]: what byte and exponent stand for. tile: rows that share an exponent; transposed: of V.
+__global__ void naive_dequantise_kernel(bf16 *x, const uint8_t *q, const int8_t *exponent, size_t count, int N, int D,
+                                        int tile, bool transposed)
+{
+    const size_t n = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (n >= count) return;
+    const size_t row = n / D, of = row / N * ((N - 1) / tile + 1) + row % N / tile;
+    const int j = (int)(row % N % tile), place = j / 16 * 16 + j % 8 / 2 * 4 + j % 16 / 8 * 2 + j % 2;
+    const int bits = q[transposed ? (of * D + n % D) * tile + place : n], e = bits >> 3 & 15, fraction = bits & 7;
+    const float size = ldexpf((float)(e ? 8 + fraction : fraction), (e ? e : 1) - 10 + exponent[of]);
+    x[n] = __float2bfloat16(bits & 128 ? -size : size);
+}
+
+extern "C" wb_status naive_gpu_fp8(bf16 *O, float *L, const uint8_t *Q, const uint8_t *K, const uint8_t *V,
+                                   const int8_t *Q_exponent, const int8_t *K_exponent, const int8_t *V_exponent, int,
+                                   const attention_shape *shape, wb_stream stream)
+{
+    const size_t D = shape->head_dim, score_bytes = naive_gpu_score_bytes(shape);
+    const size_t queries = (size_t)shape->batch * shape->q_heads * shape->q_len * D;
+    const size_t keys = (size_t)shape->batch * shape->kv_heads * shape->kv_len * D;
+    const wb_status status = need_work_space(score_bytes + 2 * (queries + 2 * keys));
+    if (status != WB_OK) return status;
+    bf16 *const plain_Q = reinterpret_cast<bf16 *>(work_space) + score_bytes / 2, *const plain_K = plain_Q + queries;
+    bf16 *const plain_V = plain_K + keys;
+    const auto dequantise = [&](bf16 *x, const uint8_t *q, const int8_t *exponent, size_t count, int N, int tile) {
+        naive_dequantise_kernel<<<(unsigned)((count - 1) / THREADS + 1), THREADS, 0, stream>>>(x, q, exponent, count, N,
+                                                                                               (int)D, tile, q == V);
+    };
+    dequantise(plain_Q, Q, Q_exponent, queries, shape->q_len, 1);
+    dequantise(plain_K, K, K_exponent, keys, shape->kv_len, 64);
+    dequantise(plain_V, V, V_exponent, keys, shape->kv_len, 64);
+    WB_CUDA(cudaGetLastError());
+    return attention(O, L, plain_Q, plain_K, plain_V, nullptr, nullptr, shape, stream);
+}
+
 extern "C" wb_status naive_gpu_masked_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,
                                                 const block_mask *given, const attention_shape *shape, wb_stream stream)
 {

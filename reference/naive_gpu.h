@@ -41,6 +41,11 @@ wb_status naive_gpu_decode_int8(bf16 *O, float *L, const bf16 *Q, const int8_t *
                                 const float *K_scale, const float *V_scale, const int *page_table, const int *kv_len,
                                 void *workspace, size_t workspace_bytes, const decode_shape *shape, wb_stream stream);
 
+// The same of flash_fp8: Q, K and V become bf16 first. levels is not read.
+wb_status naive_gpu_fp8(bf16 *O, float *L, const uint8_t *Q, const uint8_t *K, const uint8_t *V,
+                        const int8_t *Q_exponent, const int8_t *K_exponent, const int8_t *V_exponent, int levels,
+                        const attention_shape *shape, wb_stream stream);
+
 // The same of flash_block_mask. The mask is first written out, a byte a pair, beside the score matrix: that is what "a boolean mask" is to a
 // framework's plain attention. How much longer that takes is part of the time; it is little beside the scores of all heads.
 wb_status naive_gpu_masked_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,

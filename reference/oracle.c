@@ -17,10 +17,10 @@ void oracle_attention_row(const wb_problem *problem, const attention_shape *shap
     oracle_attention_row_scales(problem, shape, Q, K, V, sink_logits, b, h, i, O, L, NULL, NULL);
 }
 
-// mask: null where the problem's own formula tells who sees whom.
+// mask: null where the problem's own formula tells who sees whom. P: null, or room for the weights.
 static void row_scales(const wb_problem *problem, const oracle_mask *mask, const attention_shape *shape, const float *Q,
                        const float *K, const float *V, const float *sink_logits, int b, int h, int i, double *O,
-                       double *L, double *abs_V, double *logit)
+                       double *L, double *abs_V, double *logit, double *P)
 {
     const size_t D = (size_t)shape->head_dim, Nk = (size_t)shape->kv_len;
     const size_t q_row = ((size_t)b * (size_t)shape->q_heads + (size_t)h) * (size_t)shape->q_len + (size_t)i;
@@ -63,6 +63,7 @@ static void row_scales(const wb_problem *problem, const oracle_mask *mask, const
         for (size_t d = 0; d < D; d++) abs_V[d] /= l;
     *L = m + log(l);
     if (logit) *logit = largest;
+    for (size_t j = 0; P && j < Nk; j++) P[j] = S[j] == -INFINITY ? 0 : exp(S[j] - m) / l;
     free(S);
 }
 
@@ -70,13 +71,20 @@ void oracle_attention_row_scales(const wb_problem *problem, const attention_shap
                                  const float *K, const float *V, const float *sink_logits, int b, int h, int i,
                                  double *O, double *L, double *abs_V, double *logit)
 {
-    row_scales(problem, NULL, shape, Q, K, V, sink_logits, b, h, i, O, L, abs_V, logit);
+    row_scales(problem, NULL, shape, Q, K, V, sink_logits, b, h, i, O, L, abs_V, logit, NULL);
+}
+
+void oracle_attention_row_weights(const wb_problem *problem, const attention_shape *shape, const float *Q,
+                                  const float *K, const float *V, int b, int h, int i, double *O, double *L,
+                                  double *abs_V, double *logit, double *P)
+{
+    row_scales(problem, NULL, shape, Q, K, V, NULL, b, h, i, O, L, abs_V, logit, P);
 }
 
 void oracle_masked_row_scales(const oracle_mask *mask, const attention_shape *shape, const float *Q, const float *K,
                               const float *V, int b, int h, int i, double *O, double *L, double *abs_V, double *logit)
 {
-    row_scales(NULL, mask, shape, Q, K, V, NULL, b, h, i, O, L, abs_V, logit);
+    row_scales(NULL, mask, shape, Q, K, V, NULL, b, h, i, O, L, abs_V, logit, NULL);
 }
 
 // --------------------------------------------------------------------------------------------------------------- decode

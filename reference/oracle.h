@@ -22,6 +22,11 @@ void oracle_attention_row_scales(const wb_problem *problem, const attention_shap
                                  const float *K, const float *V, const float *sink_logits, int b, int h, int i,
                                  double *O, double *L, double *abs_V, double *logit);
 
+// The same without sinks, and the weights, P [Nk], 0 where a key is hidden.
+void oracle_attention_row_weights(const wb_problem *problem, const attention_shape *shape, const float *Q,
+                                  const float *K, const float *V, int b, int h, int i, double *O, double *L,
+                                  double *abs_V, double *logit, double *P);
+
 // The same without sinks and under a mask that has no formula here: who asks it tells whether a query sees a key (wb_sees, workbook.h).
 typedef struct oracle_mask {
     wb_sees *sees;

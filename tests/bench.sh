@@ -42,6 +42,13 @@ if [ -f "$out/solutions/14.so" ]; then
     check "a column that towers costs the others their bits" awk -F'\t' '$3 == "outliers" && $2 == "int8" { n++; low += $9 < 0.02 } END { exit n != 2 || low }' "$table"
 fi
 
+if [ -f "$out/solutions/16.so" ]; then
+    "$out/errors_fp8" "bf16=$out/solutions/10.so" "e4m3=$out/solutions/16.so" 4096 >"$table" 2>"$said"
+    check "e4m3 is some 5 % off" awk -F'\t' '$3 == "normal" { n++; bad += $2 == "bf16" ? $9 > 0.004 : $9 < 0.03 || $9 > 0.07 } END { exit n != 21 || bad }' "$table"
+    check "one sum over 4096 keys loses a twentieth where V has mean 1, two levels a fiftieth at most" awk -F'\t' '$3 == "mean_one" && $7 == 4096 { off[$2] = $9 }
+        END { exit !(off["one_level"] > 0.04 && off["one_level"] < 0.07 && off["two_levels"] > 0.005 && off["two_levels"] < 0.02) }' "$table"
+fi
+
 [ "${BACKEND:-cpu}" = cpu ] || exit $failed # what follows is so on sm_90, and on the layer, which plays one
 "$out/bench" 08 --impl "library=$out/lib/libworkbook_all.so" --shape B=1,Hq=2,Nq=100,D=64 --shape B=1,Hq=2,Nq=100,D=16 --out "$table" >"$said" 2>&1
 check "a library says what it has chosen" [ "$(awk -F'\t' '$1 == "# chosen" { print $2, $8, $14 }' "$table" | tr '\n' ' ')" = "$(

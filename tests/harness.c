@@ -99,7 +99,9 @@ static size_t tile_of(const worker_run *run)
     const uint64_t heads = (uint64_t)s->q_heads * (uint64_t)s->batch;
     if (run->problem->on_host) return (size_t)run->problem->tile;
     if (run->problem->signature == WB_BLOCK_MASK) return (size_t)run->c.q_tile;
-    if (run->problem->signature != WB_FORWARD || asked.launches != 1 || asked.blocks < 2 * heads) return 0;
+    if ((run->problem->signature != WB_FORWARD && run->problem->signature != WB_FP8) || asked.launches != 1 ||
+        asked.blocks < 2 * heads)
+        return 0;
     for (uint64_t rows = 8; rows <= 256; rows *= 2)
         if (((uint64_t)s->q_len - 1) / rows + 1 == asked.blocks / heads && asked.blocks % heads == 0) return rows;
     return 0;
@@ -195,7 +197,8 @@ static void say_picture(report *r, const worker_run *run, int k, const expected 
     const wb_tensor *t = &run->tensors[k];
     const attention_shape *s = &run->c.shape;
     const bool given = run->problem->signature == WB_BLOCK_MASK;
-    const bool formula = run->problem->signature == WB_FORWARD && run->problem->mask != WB_NO_MASK && s->causal;
+    const wb_signature takes = run->problem->signature;
+    const bool formula = (takes == WB_FORWARD || takes == WB_FP8) && run->problem->mask != WB_NO_MASK && s->causal;
     if ((!given && !formula) || s->q_len > LARGEST || s->kv_len > LARGEST) return;
     const bool is_O = t->dim[2] == (size_t)s->q_len && t->dim[3] == (size_t)s->head_dim && *t->name == 'O';
     const int width = is_O ? s->head_dim : 1;

@@ -1,4 +1,5 @@
-// quantise.c - the quantiser of problem 14, and that a case of 14 has the cache that it makes of the same case of 13.
+// quantise.c - the quantisers of problems 14 and 16, and that a case of 14 has the cache that it makes of the same case of 13, one of 16 what it
+// makes of the same case of 10.
 #include "case/pages.h"
 
 #include <criterion/criterion.h>
@@ -145,4 +146,120 @@ Test(quantise, scales_are_aligned)
     }
     cr_expect(wb_check_decode_int8("flash_decode_int8", at, at + 4, at, at, at, at, at, at + 4, at + 4, at, 0, 0, &s) ==
               WB_OK);
+}
+
+// ------------------------------------------------------------------------------------------------------------------- e4m3
+
+// Every e4m3 is itself; every bf16 and every float16, and with them all ties, becomes the nearest, of two the one whose last bit is 0. Found by
+// looking at all of them. PyTorch's float8_e4m3fn rounds so, up to 464.
+static void check_rounded(float x)
+{
+    int best = 0;
+    for (int bits = 0; bits < 127; bits++) {
+        const double now = fabs(wb_from_e4m3((uint8_t)bits) - fabs((double)x)),
+                     before = fabs(wb_from_e4m3((uint8_t)best) - fabs((double)x));
+        if (now < before || (now == before && bits % 2 == 0)) best = bits;
+    }
+    if (signbit(x)) best |= 128;
+    cr_assert(wb_to_e4m3(x) == best, "%a becomes %02x, should be %02x", x, wb_to_e4m3(x), best);
+}
+
+static float from_half(int bits)
+{
+    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    const float size = ldexpf((float)(exponent ? 1024 + fraction : fraction), (exponent ? exponent : 1) - 25);
+    return bits & 0x8000 ? -size : size;
+}
+
+Test(quantise, e4m3_is_the_nearest)
+{
+    cr_expect(wb_from_e4m3(0x7e) == 448 && wb_from_e4m3(1) == 0x1p-9f && wb_from_e4m3(0xb8) == -1);
+    cr_expect(isnan(wb_from_e4m3(0x7f)) && isnan(wb_from_e4m3(0xff)) && wb_to_e4m3(NAN) == 0x7f);
+    for (int bits = 0; bits < 65536; bits++) {
+        if ((bits & 0x7fff) <= 0x7f80) check_rounded(wb_from_bf16((uint16_t)bits));
+        if ((bits & 0x7c00) != 0x7c00) check_rounded(from_half(bits));
+        if ((bits & 127) != 127) cr_assert(wb_to_e4m3(wb_from_e4m3((uint8_t)bits)) == (uint8_t)bits);
+    }
+}
+
+// Of every bf16 that there may be as the largest of a row: no smaller exponent would do, and it is not below -118.
+Test(quantise, least_exponent)
+{
+    for (int bits = 0; bits < 0x7f00; bits++) {
+        const float a = wb_from_bf16((uint16_t)bits), x[] = {a / 3, -a, 0, a / 1000};
+        uint8_t q[4];
+        const int e = wb_quantise_fp8(q, x, 2, 2);
+        cr_assert(e >= -118 && a <= ldexp(448, e) && (e == -118 || a > ldexp(448, e - 1)), "%a has %d", a, e);
+        for (int i = 0; i < 4; i++) cr_assert(q[i] == wb_to_e4m3((float)ldexp(x[i], -e)));
+    }
+    const float zeros[] = {0, -0.0f};
+    uint8_t q[2];
+    cr_expect(wb_quantise_fp8(q, zeros, 1, 2) == -118 && q[0] == 0 && q[1] == 128);
+}
+
+// The lesson's row and tile.
+Test(quantise, e4m3_by_hand)
+{
+    const float x[] = {0.8f, -0.1f};
+    uint8_t q[2];
+    cr_expect(wb_quantise_fp8(q, x, 1, 2) == -9 && wb_from_e4m3(q[0]) == 416 && wb_from_e4m3(q[1]) == -52);
+}
+
+Test(quantise, a_tile_of_V_is_transposed)
+{
+    static const int order[] = {0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15};
+    enum { D = 3 };
+    for (int keys = 1; keys <= 64; keys += 9) {
+        float x[64 * D];
+        uint8_t q[D * 64];
+        for (int i = 0; i < keys * D; i++) x[i] = draw();
+        memset(q, 5, sizeof q);
+        const int e = wb_quantise_fp8_values(q, x, keys, D);
+        for (int d = 0; d < D; d++)
+            for (int place = 0; place < 64; place++) {
+                const int key = place / 16 * 16 + order[place % 16];
+                const int want = key < keys ? wb_to_e4m3(ldexpf(x[key * D + d], -e)) : 0;
+                cr_assert(q[d * 64 + place] == want, "%d keys: byte %d of row %d", keys, place, d);
+            }
+    }
+}
+
+// What the bytes of a case of 16 stand for are the numbers of the same case of 10, to a sixteenth.
+Test(quantise, a_case_of_16_is_that_of_10)
+{
+    const wb_problem *plain = wb_find_problem("flash_hopper"), *fp8 = wb_find_problem("flash_fp8");
+    const wb_input inputs[] = {WB_NORMAL, WB_STAIRS, WB_SIZES, WB_LEFTWARD, WB_MEAN_ONE, WB_OUTLIERS};
+    for (size_t n = 0; n < sizeof inputs / sizeof *inputs; n++) {
+        wb_case c = {.seed = 4, .input = inputs[n], .shape = {2, 4, 2, 35, 150, .head_dim = 64}};
+        c = wb_case_defaults(fp8, c);
+        for (const char *name = "Q\0K\0V"; *name; name += 2) {
+            const size_t heads = *name == 'Q' ? 8 : 4, N = *name == 'Q' ? 35 : 150, D = 64,
+                         tile = *name == 'Q' ? 1 : 64;
+            const char exponents[] = {*name, '_', 'e', 'x', 'p', 'o', 'n', 'e', 'n', 't', 0};
+            uint16_t *x = filled(plain, &c, name);
+            uint8_t *q = filled(fp8, &c, name);
+            int8_t *exponent = filled(fp8, &c, exponents);
+            float *y = malloc(heads * N * D * sizeof *y);
+            wb_dequantise_fp8(y, *name, q, exponent, heads, N, D);
+            for (size_t i = 0; i < heads * N * D; i++) {
+                const size_t row = i / D, of = row / N * ((N - 1) / tile + 1) + row % N / tile;
+                const float want = wb_from_bf16(x[i]), step = ldexpf(1, exponent[of] - 10);
+                cr_assert(fabsf(y[i] - want) <= fmaxf(fabsf(want) / 16, step), "%s[%zu] %g is %g", name, i, want, y[i]);
+            }
+            free(x), free(q), free(exponent), free(y);
+        }
+    }
+}
+
+Test(quantise, what_is_wrong_with_the_arguments_of_16)
+{
+    const attention_shape s = {1, 2, 1, 5, 7, 64, .scale = 1};
+    char *const at = (char *)4096;
+    cr_expect(wb_check_fp8("flash_fp8", at, at, at, at, at, at + 1, at + 2, at + 3, 1, &s) == WB_OK);
+    cr_expect(wb_check_fp8("flash_fp8", at, at, at + 8, at, at, at, at, at, 2, &s) == WB_BAD_ARGUMENT);
+    cr_expect_str_eq(wb_last_message(), "flash_fp8: Q is not aligned to 16 bytes");
+    cr_expect(wb_check_fp8("flash_fp8", at, at, at, at, at, at, NULL, at, 2, &s) == WB_BAD_ARGUMENT);
+    cr_expect_str_eq(wb_last_message(), "flash_fp8: K_exponent is null");
+    cr_expect(wb_check_fp8("flash_fp8", at, at, at, at, at, at, at, at, 3, &s) == WB_BAD_ARGUMENT);
+    cr_expect_str_eq(wb_last_message(), "flash_fp8: levels = 3, must be 1 or 2");
 }

@@ -53,9 +53,10 @@ typedef cudacpu::tensor_box tensor;
 struct call_site {
 };
 __host__ __device__ constexpr call_site here() { return {}; }
-struct tile_rows {  // rows row0 ... row0 + rows - 1 of a tma_tile
+struct tile_rows {  // rows row0 ... row0 + rows - 1 of a tile, in panels whose rows have `line` bytes
     const void *at;
     int panels, panel_bytes, row0, rows;
+    int line = 128;
 };
 typedef CUtensorMap tensor;
 #endif
@@ -128,6 +129,11 @@ template <bool deep, int Cols, int Depth>
 TILE_FN void product(reg_tile<16, Cols> &c, tile_rows a, tile_rows b, bool onto, call_site from);
 template <bool deep, int Cols, int Depth>
 TILE_FN void product(reg_tile<16, Cols> &c, const weights<Depth> &a, tile_rows b, bool onto, call_site from);
+// C (+)= A B^T of bytes, in steps of 32 of Depth; A in shared memory or in registers: e4m3.cuh.
+template <int Cols, int Depth>
+TILE_FN void byte_product(reg_tile<16, Cols> &c, tile_rows a, tile_rows b, bool onto, call_site from);
+template <int Cols, int Depth>
+TILE_FN void byte_product(reg_tile<16, Cols> &c, const uint32_t (*a)[4], tile_rows b, bool onto, call_site from);
 template <int Pending, int Cols> TILE_FN void products_wait(reg_tile<16, Cols> &c, call_site from);
 TILE_FN void store_8x8s(tile_rows rows, void *at, const uint32_t x[4], call_site from);  // four blocks, transposed
 template <int Cols> TILE_FN void pin(reg_tile<16, Cols> &c);  // the compiler may move no work on c across this line
@@ -507,20 +513,22 @@ inline wb_status check_hopper(const char *problem)
     return WB_OK;
 }
 
-// A tensor [heads, N, D], row-major, cut into tiles of `rows` rows and all D columns; or, where D is 64, into tiles of the same `rows`
-// rows of box_heads neighbouring heads, one head below the other. WB_DEVICE_ERROR if the driver refuses.
-static inline wb_status describe(tensor_map &map, const bf16 *tensor, int heads, int N, int D, int rows,
-                                 int box_heads = 1)
+namespace hopper_machine
+{
+// A tensor of elements of so many bytes, cut into tiles whose panels have `line` bytes: 128, 64 or 32.
+static inline wb_status describe(tensor_map &map, const void *from, int bytes, int line, int heads, int N, int D,
+                                 int rows, int box_heads)
 {
 #ifdef __CUDACPU__
-    return cudacpu::tensor_describe(map, tensor, heads, N, D, rows, box_heads)
+    return cudacpu::tensor_describe(map, {static_cast<const char *>(from), heads, N, D, rows, box_heads, bytes, line})
                ? WB_OK
                : wb_fail(WB_DEVICE_ERROR, "no such tensor map");
 #else
     typedef CUresult (*encoder)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *,
                                 const cuuint64_t *, const cuuint32_t *, const cuuint32_t *, CUtensorMapInterleave,
                                 CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-    if (box_heads > 1 && D > 64)
+    const int in_line = line / bytes;
+    if (box_heads > 1 && D > in_line)
         return wb_fail(WB_DEVICE_ERROR, "no such tensor map");  // panels would stand inside of heads
     static encoder encode;
     if (!encode) {  // a function of the driver: found without linking to it
@@ -536,14 +544,28 @@ static inline wb_status describe(tensor_map &map, const bf16 *tensor, int heads,
         encode = (encoder)function;
     }
     // The head is a dimension of its own, so that a ragged end is followed by zeros, not by the next head.
-    const cuuint64_t size[4] = {64, (cuuint64_t)N, (cuuint64_t)D / 64, (cuuint64_t)heads};
-    const cuuint64_t stride[3] = {(cuuint64_t)D * 2, 128, (cuuint64_t)N * D * 2};  // bytes, from dimension 1 on
-    const cuuint32_t box[4] = {64, (cuuint32_t)rows, (cuuint32_t)D / 64, (cuuint32_t)box_heads}, step[4] = {1, 1, 1, 1};
-    const CUresult status = encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, (void *)tensor, size, stride, box, step,
-                                   CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+    const cuuint64_t size[4] = {(cuuint64_t)in_line, (cuuint64_t)N, (cuuint64_t)(D / in_line), (cuuint64_t)heads};
+    const cuuint64_t stride[3] = {(cuuint64_t)D * bytes, (cuuint64_t)line,
+                                  (cuuint64_t)N * D * bytes};  // bytes, from dimension 1 on
+    const cuuint32_t box[4] = {(cuuint32_t)in_line, (cuuint32_t)rows, (cuuint32_t)(D / in_line), (cuuint32_t)box_heads};
+    const cuuint32_t step[4] = {1, 1, 1, 1};
+    const CUresult status = encode(&map, bytes == 2 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_UINT8,
+                                   4, (void *)from, size, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                                   line == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
+                                   : line == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
+                                                : CU_TENSOR_MAP_SWIZZLE_32B,
                                    CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     return status == CUDA_SUCCESS ? WB_OK : wb_fail(WB_DEVICE_ERROR, "cuTensorMapEncodeTiled: error %d", (int)status);
 #endif
+}
+}  // namespace hopper_machine
+
+// A tensor [heads, N, D], row-major, cut into tiles of `rows` rows and all D columns; or, where D is 64, into tiles of the same `rows`
+// rows of box_heads neighbouring heads, one head below the other. WB_DEVICE_ERROR if the driver refuses.
+static inline wb_status describe(tensor_map &map, const bf16 *tensor, int heads, int N, int D, int rows,
+                                 int box_heads = 1)
+{
+    return hopper_machine::describe(map, tensor, 2, 128, heads, N, D, rows, box_heads);
 }
 
 // kernel<<<grid, threads, bytes, stream>>>(arguments...), which may begin before what was launched last on the stream has ended.
@@ -621,6 +643,16 @@ template <bool deep, int Cols, int Depth>
 void product(reg_tile<16, Cols> &c, const weights<Depth> &a, tile_rows b, bool onto, call_site from)
 {
     cudacpu::product_issue({&c.x[0][0][0], a.x[0], {}, b, Cols, Depth, deep, onto, from});
+}
+template <int Cols, int Depth>
+void byte_product(reg_tile<16, Cols> &c, tile_rows a, tile_rows b, bool onto, call_site from)
+{
+    cudacpu::product_issue({&c.x[0][0][0], nullptr, a, b, Cols, Depth, false, onto, from, true});
+}
+template <int Cols, int Depth>
+void byte_product(reg_tile<16, Cols> &c, const uint32_t (*a)[4], tile_rows b, bool onto, call_site from)
+{
+    cudacpu::product_issue({&c.x[0][0][0], a[0], {}, b, Cols, Depth, false, onto, from, true});
 }
 template <int Pending, int Cols> void products_wait(reg_tile<16, Cols> &c, call_site from)
 {
@@ -750,10 +782,11 @@ template <int Registers> TILE_FN void registers_up(call_site)
 
 // How the tensor cores find a tile: its address, and the strides from one panel to the next (read only where the panels are
 // the columns of a product) and from one group of eight rows to the next, all in units of 16 bytes.
-TILE_FN uint64_t descriptor(const void *at, int panel_bytes)
+TILE_FN uint64_t descriptor(const void *at, int panel_bytes, int line = 128)
 {
-    return (uint64_t)((address(at) & 0x3ffff) >> 4) | (uint64_t)(panel_bytes >> 4) << 16 | (uint64_t)(1024 >> 4) << 32 |
-           1ull << 62;
+    const uint64_t exchange = line == 128 ? 1 : line == 64 ? 2 : 3;
+    return (uint64_t)((address(at) & 0x3ffff) >> 4) | (uint64_t)(panel_bytes >> 4) << 16 |
+           (uint64_t)(8 * line >> 4) << 32 | exchange << 62;
 }
 
 TILE_FN void store_8x8s(tile_rows, void *at, const uint32_t x[4], call_site)
@@ -772,7 +805,7 @@ template <int Cols> TILE_FN void pin(reg_tile<16, Cols> &c)
     }
 }
 
-// One instruction: c, 64 x Cols, (+)= 64 x 16 times 16 x Cols. A thread has Cols / 2 of c.
+// One instruction: c, 64 x Cols, (+)= 64 x 16 times 16 x Cols; of bytes, 64 x 32 times 32 x Cols. A thread has Cols / 2 of c.
 template <int Cols> struct instruction {
     static_assert(Cols == 16 || Cols == 64 || Cols == 96 || Cols == 128 || Cols == 144 || Cols == 160 || Cols == 192,
                   "a product has 16, 64, 96, 128, 144, 160 or 192 columns; others want a line HOPPER_PRODUCT(...)");
@@ -802,6 +835,22 @@ template <int Cols> struct instruction {
                        ", %" #p2 ", %" #p3 "}, %" #p4 ", onto, 1, 1, %" #p6 ";\n}"                                     \
                        : __VA_ARGS__                                                                                   \
                        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(onto), "n"(transposed));              \
+        }                                                                                                              \
+        static TILE_FN void add_bytes(float *c, uint64_t a, uint64_t b, int onto)                                      \
+        {                                                                                                              \
+            HOPPER_PTX("{\n.reg .pred onto;\nsetp.ne.b32 onto, %" #p2 ", 0;\n"                                         \
+                       "wgmma.mma_async.sync.aligned.m64n" #cols "k32.f32.e4m3.e4m3 {" list "}, %" #p0 ", %" #p1       \
+                       ", onto, 1, 1;\n}"                                                                              \
+                       : __VA_ARGS__                                                                                   \
+                       : "l"(a), "l"(b), "r"(onto));                                                                   \
+        }                                                                                                              \
+        static TILE_FN void add_bytes(float *c, const uint32_t a[4], uint64_t b, int onto)                             \
+        {                                                                                                              \
+            HOPPER_PTX("{\n.reg .pred onto;\nsetp.ne.b32 onto, %" #p5 ", 0;\n"                                         \
+                       "wgmma.mma_async.sync.aligned.m64n" #cols "k32.f32.e4m3.e4m3 {" list "}, {%" #p0 ", %" #p1      \
+                       ", %" #p2 ", %" #p3 "}, %" #p4 ", onto, 1, 1;\n}"                                               \
+                       : __VA_ARGS__                                                                                   \
+                       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(onto));                               \
         }                                                                                                              \
     };
 #define HOPPER_T3 HOPPER_TEN() ", " HOPPER_TEN(1) ", " HOPPER_TEN(2)
@@ -847,6 +896,31 @@ TILE_FN void product(reg_tile<16, Cols> &c, const weights<Depth> &a, tile_rows b
     for (int k = 0; k < Depth / 16; k++)
         instruction<Cols>::template add<deep>(&c.x[0][0][0], a.x[k], from_b + (deep ? k * 128 : step(k, b.panel_bytes)),
                                               onto || k != 0);
+    products_issued();
+}
+// 32 bytes of a row further, or in the next panel.
+TILE_FN int byte_step(int k, tile_rows t) { return (k * 32 / t.line * t.panel_bytes + k * 32 % t.line) / 16; }
+
+template <int Cols, int Depth>
+TILE_FN void byte_product(reg_tile<16, Cols> &c, tile_rows a, tile_rows b, bool onto, call_site)
+{
+    const uint64_t from_a = descriptor(a.at, 16, a.line), from_b = descriptor(b.at, 16, b.line);
+    pin(c);
+    products_begin();
+    TILE_UNROLL
+    for (int k = 0; k < Depth / 32; k++)
+        instruction<Cols>::add_bytes(&c.x[0][0][0], from_a + byte_step(k, a), from_b + byte_step(k, b), onto || k != 0);
+    products_issued();
+}
+template <int Cols, int Depth>
+TILE_FN void byte_product(reg_tile<16, Cols> &c, const uint32_t (*a)[4], tile_rows b, bool onto, call_site)
+{
+    const uint64_t from_b = descriptor(b.at, 16, b.line);
+    pin(c);
+    products_begin();
+    TILE_UNROLL
+    for (int k = 0; k < Depth / 32; k++)
+        instruction<Cols>::add_bytes(&c.x[0][0][0], a[k], from_b + byte_step(k, b), onto || k != 0);
     products_issued();
 }
 template <int Pending, int Cols> TILE_FN void products_wait(reg_tile<16, Cols> &, call_site)

@@ -184,6 +184,19 @@ wb_status wb_check_block_mask(const char *problem, const void *O, const void *L,
     return WB_OK;
 }
 
+wb_status wb_check_fp8(const char *problem, const void *O, const void *L, const void *Q, const void *K, const void *V,
+                       const void *Q_exponent, const void *K_exponent, const void *V_exponent, int levels,
+                       const attention_shape *shape)
+{
+    const named_pointer exponents[] = {
+        {"Q_exponent", Q_exponent, 1}, {"K_exponent", K_exponent, 1}, {"V_exponent", V_exponent, 1}};
+    wb_status status = check_pointers(problem, exponents, sizeof exponents / sizeof *exponents);
+    if (status == WB_OK) status = wb_check_forward(problem, O, L, Q, K, V, shape);
+    if (status == WB_OK && (levels < 1 || levels > 2))
+        status = wb_fail(WB_BAD_ARGUMENT, "%s: levels = %d, must be 1 or 2", problem, levels);
+    return status;
+}
+
 wb_status wb_check_backward(const char *problem, const void *dQ, const void *dK, const void *dV, const void *delta,
                             const void *Q, const void *K, const void *V, const void *O, const void *L, const void *dO,
                             const attention_shape *shape)

@@ -54,7 +54,7 @@ typedef struct attention_shape {
     int kv_len;    // Nk >= 1; equal to q_len wherever there is a causal mask
     int head_dim;  // D: 16, 32, 64 or 128
     float scale;   // finite and positive; usually 1 / sqrt(D)
-    int causal;    // query i sees key j only if j <= i. Either in 01 and 10; 0 in 03 and 15; 1 in all others
+    int causal;    // query i sees key j only if j <= i. Either in 01, 10 and 16; 0 in 03 and 15; 1 in all others
     int window;    // W >= 1: ... and only if j > i - W, or j < sinks. Read by 06, 07, 09, 11 and 12
     int sinks;     // >= 0: the first `sinks` keys stay visible outside the window. Read by 07 and 09
 } attention_shape;
@@ -178,6 +178,21 @@ typedef struct block_mask {
 wb_status flash_block_mask(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const block_mask *mask,
                            const attention_shape *shape, wb_stream stream);
 
+// 16: 10 with Q, K and V in eight bits. An e4m3 is a byte: 1 sign, 4 exponent (bias 7) and 3 fraction bits; the largest is 448, there is no
+// infinity, 0x7f and 0xff are NaN. Keys come in tiles of 64, tiles = ceil(Nk / 64), and what a byte stands for is a power of two times as much:
+//   Q [B, Hq, Nq, D]           Q_exponent [B, Hq, Nq]      one a row: element d of a row is 2^exponent Q[.., d]
+//   K [B, Hkv, Nk, D]          K_exponent [B, Hkv, tiles]  one a tile of keys
+//   V [B, Hkv, tiles, D, 64]   V_exponent [B, Hkv, tiles]  one a tile, which is transposed: row d has element d of its 64 keys, of each 16
+//                                                          in the order 0 1 8 9 2 3 10 11 4 5 12 13 6 7 14 15; 0 for keys that do not exist
+// Exponents are from -118 to 119, logits are numbers that float32 has; wb_quantise_fp8 makes all of it from floats. The weights meet V in e4m3, too.
+// levels: how O is added up. The tensor cores' sums of e4m3 products keep some 14 bits. 1: O is one such sum over all keys. 2: it becomes a sum
+// in float32 every 1536 keys or sooner.
+// D 64 or 128, causal or not, grouped-query heads, where 10 runs. V's exponents in one head, those of tiles of zeros as well, lie within 120 of each
+// other: a weight under one that is further below would be lost from L.
+wb_status flash_fp8(bf16 *O, float *L, const uint8_t *Q, const uint8_t *K, const uint8_t *V, const int8_t *Q_exponent,
+                    const int8_t *K_exponent, const int8_t *V_exponent, int levels, const attention_shape *shape,
+                    wb_stream stream);
+
 // --------------------------------------------------------------------------------------------------------- making a mask
 // Whether query i of mask b sees key j: not 0 if it does. `of` is the caller's.
 typedef int wb_sees(const void *of, int b, int i, int j);
@@ -197,6 +212,14 @@ void wb_block_mask_free(block_mask *mask);  // of host memory; afterwards all po
 //   a = the largest |x[d]|     scale = a / 127     q[d] = nearbyint(x[d] / scale), from -127 to 127, ties to even
 // in float32. Where a / 127 is 0 or denormal, scale and all q are 0.
 float wb_quantise_row(int8_t *q, const float *x, int count);
+
+// -------------------------------------------------------------------------------------------- making the inputs of 16
+// The quantiser, in host memory: from x [rows, D], finite floats below 2^127, a row of Q or the keys of a tile of K, to e4m3 q [rows, D].
+// Returns the exponent e, so that 2^e q is about x: the least integer, -118 at least, for which no |x| is above 448 * 2^e.
+//   q = x * 2^-e rounded to e4m3, nearest, ties to even, -0 for what is negative and rounds to 0
+int wb_quantise_fp8(uint8_t *q, const float *x, int rows, int D);
+// The same from x [keys, D], the keys of a tile of V, 1 to 64 of them, to q [D, 64], as 16 wants them.
+int wb_quantise_fp8_values(uint8_t *q, const float *x, int keys, int D);
 
 // --------------------------------------------------------------------------------------------- the one shared validator
 // For the first line of each function. `problem` is the function's name; what it supports is looked up in one table.
@@ -225,6 +248,10 @@ wb_status wb_check_decode_int8(const char *problem, const void *O, const void *L
 
 wb_status wb_check_block_mask(const char *problem, const void *O, const void *L, const void *Q, const void *K,
                               const void *V, const block_mask *mask, const attention_shape *shape);
+
+wb_status wb_check_fp8(const char *problem, const void *O, const void *L, const void *Q, const void *K, const void *V,
+                       const void *Q_exponent, const void *K_exponent, const void *V_exponent, int levels,
+                       const attention_shape *shape);
 
 // The shape alone; and the workspace of a function that needs so many bytes of one.
 wb_status wb_check_shape(const char *problem, const attention_shape *shape);

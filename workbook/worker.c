@@ -188,11 +188,14 @@ static void watch_pages(const wb_problem *problem, const wb_case *c, const wb_te
         const char *name = which[backward][number];
         const int n = wb_tensor_named(tensors, count, name);
         const wb_tensor *t = &tensors[n];
-        const bool vectors = t->dim[2] != (size_t)s->q_len && t->dim[2] != (size_t)s->kv_len;  // L and delta [.., N]
-        const size_t rows = vectors ? t->dim[3] : t->dim[2];
+        const bool tiles =
+            problem->signature == WB_FP8 && *name == 'V';  // of 64 keys each, as many bytes as that many rows
+        const bool vectors =
+            !tiles && t->dim[2] != (size_t)s->q_len && t->dim[2] != (size_t)s->kv_len;  // L and delta [.., N]
+        const size_t rows = vectors ? t->dim[3] : t->dim[2] * (tiles ? WB_FP8_KEYS : 1);
         watched[number] = (wb_watched){pointers[n],
                                        t->bytes,
-                                       t->bytes / t->count * (vectors ? 1 : t->dim[3]),
+                                       tiles ? (size_t)s->head_dim : t->bytes / t->count * (vectors ? 1 : t->dim[3]),
                                        (int)rows,
                                        strpbrk(name, "KV") != NULL,
                                        number < TELL,

@@ -473,6 +473,8 @@ static void load_naive(options *o)
                                                  : (wb_function)naive_gpu_attention_backward;
     else if (o->problem->signature == WB_BLOCK_MASK)
         impl->function = (wb_function)naive_gpu_masked_attention;
+    else if (o->problem->signature == WB_FP8)
+        impl->function = (wb_function)naive_gpu_fp8;
     else
         impl->function =
             o->problem->sink_logits ? (wb_function)naive_gpu_sink_attention : (wb_function)naive_gpu_attention;

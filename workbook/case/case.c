@@ -31,6 +31,7 @@ uint16_t wb_to_bf16(float value)
 size_t wb_type_bytes(wb_type type)
 {
     switch (type) {
+    case WB_E4M3:
     case WB_INT8: return 1;
     case WB_BFLOAT16: return 2;
     default: return 4;
@@ -39,13 +40,14 @@ size_t wb_type_bytes(wb_type type)
 
 const char *wb_type_name(wb_type type)
 {
-    static const char *const names[] = {"float", "bfloat16", "int", "int8_t"};
+    static const char *const names[] = {"float", "bfloat16", "int", "int8_t", "uint8_t"};
     return names[type];
 }
 
 double wb_get(wb_type type, const void *array, size_t i)
 {
     switch (type) {
+    case WB_E4M3: return wb_from_e4m3(((const uint8_t *)array)[i]);
     case WB_INT8: return ((const int8_t *)array)[i];
     case WB_INT32: return ((const int32_t *)array)[i];
     case WB_BFLOAT16: return wb_from_bf16(((const uint16_t *)array)[i]);
@@ -56,6 +58,7 @@ double wb_get(wb_type type, const void *array, size_t i)
 void wb_put(wb_type type, void *array, size_t i, double value)
 {
     switch (type) {
+    case WB_E4M3: ((uint8_t *)array)[i] = wb_to_e4m3((float)value); break;
     case WB_INT8: ((int8_t *)array)[i] = (int8_t)value; break;
     case WB_INT32: ((int32_t *)array)[i] = (int32_t)value; break;
     case WB_BFLOAT16: ((uint16_t *)array)[i] = wb_to_bf16((float)value); break;
@@ -77,7 +80,7 @@ static const char *const input_names[WB_INPUTS] = {
     "normal",      "huge",      "tiny",   "early_max",   "late_max",       "stairs",    "rising",
     "falling",     "flat",      "ones",   "tower",       "abyss",          "worked_1",  "worked_2",
     "zero_dO",     "twice_dO",  "digits", "row_numbers", "column_numbers", "zero_rows", "outliers",
-    "wide_scales", "any_bytes", "summit", "trench"};
+    "wide_scales", "any_bytes", "summit", "trench",      "sizes",          "leftward",  "mean_one"};
 
 static const char *const logits_names[WB_LOGITS_GIVEN] = {"normal", "mixed"};
 static const char *const lens_names[WB_LENS] = {"same", "mixed", "zipf", "edges", "empty"};
@@ -109,6 +112,7 @@ wb_case wb_case_defaults(const wb_problem *problem, wb_case c)
         if (c.q_tile == 0) c.q_tile = 128;
         if (c.kv_tile == 0) c.kv_tile = 64;
     }
+    if (problem->signature == WB_FP8 && c.levels == 0) c.levels = 2;
     return c;
 }
 
@@ -149,6 +153,7 @@ static int *integer_field(wb_case *c, const char *name, long *least, long *most)
                   {"page", &c->page, -MOST_DIM, MOST_DIM},
                   {"pages", &c->pages, -MOST_ROWS, MOST_ROWS},
                   {"max_pages", &c->max_pages, -MOST_ROWS, MOST_ROWS},
+                  {"levels", &c->levels, INT_MIN, INT_MAX},
                   {"stray", &c->stray, 0, 3},
                   {"short_workspace", &c->short_workspace, 0, 1},
                   {"processors", &c->processors, 0, 1024},
@@ -232,6 +237,7 @@ static wb_status parse_word(const wb_problem *problem, char *word, wb_case *c)
             problem->signature == WB_ROW_SUM      ? "rows cols seed input offset"
             : problem->signature == WB_BLOCK_MASK ? "B Hq Hkv Nq Nk D scale mask masks q_tile kv_tile seed input offset"
             : problem->signature == WB_DECODE     ? "B Hq Hkv Nq Nk D scale page lens pages max_pages seed input offset"
+            : problem->signature == WB_FP8        ? "B Hq Hkv Nq Nk D scale causal levels seed input offset"
                                                   : "B Hq Hkv Nq Nk D scale causal W sinks logits seed input offset");
     }
     if (end == value || *end) return wb_fail(WB_BAD_ARGUMENT, "'%s=%s' in the case: not a number", word, value);
@@ -288,6 +294,8 @@ bool wb_case_is_valid(const wb_problem *problem, const wb_case *c)
                     : wb_check_decode(problem->name, p, p, p, p, p, at, at, at, 0, 0, &shape)) == WB_OK;
     }
     if (problem->signature == WB_FORWARD) return wb_check_forward(problem->name, p, p, p, p, p, &c->shape) == WB_OK;
+    if (problem->signature == WB_FP8)
+        return wb_check_fp8(problem->name, p, p, p, p, p, p, p, p, c->levels, &c->shape) == WB_OK;
     if (problem->signature == WB_BLOCK_MASK) {
         const block_mask mask = {c->q_tile, c->kv_tile, c->masks, p, p, p, p, p};
         return wb_check_block_mask(problem->name, p, p, p, p, p, &mask, &c->shape) == WB_OK;
@@ -322,6 +330,7 @@ void wb_case_print(const wb_problem *problem, const wb_case *c, char text[WB_CAS
             if (c->q_tile != plain.q_tile) PRINT(",q_tile=%d", c->q_tile);
             if (c->kv_tile != plain.kv_tile) PRINT(",kv_tile=%d", c->kv_tile);
         }
+        if (c->levels != plain.levels) PRINT(",levels=%d", c->levels);
         if (c->page != plain.page || problem->signature == WB_DECODE) PRINT(",page=%d", c->page);
         if (c->lens) PRINT(",lens=%s", lens_names[c->lens]);
         if (c->pages) PRINT(",pages=%d", c->pages);
@@ -429,6 +438,17 @@ int wb_case_tensors(const wb_problem *problem, const wb_case *c, wb_tensor tenso
         tensors[n++] = O, tensors[n++] = L, tensors[n++] = Q, tensors[n++] = K, tensors[n++] = V;
         n += lists_of(c, tensors + n);
         break;
+    case WB_FP8: {
+        const int tiles = wb_fp8_tiles(s->kv_len);
+        tensors[n++] = O, tensors[n++] = L;
+        tensors[n++] = tensor("Q", false, WB_E4M3, s->batch, s->q_heads, s->q_len, s->head_dim);
+        tensors[n++] = tensor("K", false, WB_E4M3, s->batch, s->kv_heads, s->kv_len, s->head_dim);
+        tensors[n++] = tensor("V", false, WB_E4M3, s->batch, s->kv_heads, tiles, s->head_dim * WB_FP8_KEYS);
+        tensors[n++] = tensor("Q_exponent", false, WB_INT8, 1, s->batch, s->q_heads, s->q_len);
+        tensors[n++] = tensor("K_exponent", false, WB_INT8, 1, s->batch, s->kv_heads, tiles);
+        tensors[n] = as("V_exponent", false, tensors[n - 1]), n++;
+        break;
+    }
     case WB_DECODE: {
         const decode_shape d = wb_decode_shape(c);
         tensors[n++] = O, tensors[n++] = L, tensors[n++] = Q;
@@ -486,10 +506,22 @@ static float logit(wb_input input, size_t j, size_t keys)
 static float resized(const wb_case *c, const wb_tensor *t, float noise, size_t head, size_t j, size_t d)
 {
     const bool V = *t->name == 'V', Q = *t->name == 'Q';
+    const int tile = (int)(j / WB_FP8_KEYS);
+    if (c->input == WB_LEFTWARD)
+        return Q ? noise : ldexpf(noise, V ? 20 - 3 * (tile < 8 ? tile : 8) : 2 - (tile < 8 ? tile : 8));
+    if (c->input == WB_SIZES) {
+        const uint64_t dice = mix(mix(c->seed ^ (uint64_t)*t->name) ^ mix(head << 32 ^ (Q ? j : (size_t)tile)));
+        return ldexpf(noise, V ? (int)(dice % 17) - 8 : (int)(dice % 5) - 2);
+    }
     if (Q && c->shape.kv_heads > 0 && c->shape.q_heads >= c->shape.kv_heads)
         head /= (size_t)(c->shape.q_heads / c->shape.kv_heads);
     switch (c->input) {
     case WB_ZERO_ROWS:  // K and V of a key take turns apart. At most 3.5 * 2^-123 / 127: denormal
+        if (c->levels)
+            return Q                     ? (j % 3 == 1 ? 0 : noise)
+                   : (tile + V) % 3 == 1 ? 0
+                   : (tile + V) % 3      ? ldexpf(noise, -123)
+                                         : noise;
         return Q || (j + V) % 3 == 0 ? noise : (j + V) % 3 == 1 ? 0 : ldexpf(noise, -123);
     case WB_OUTLIERS: return Q || d != mix(mix(head) ^ j) % t->dim[3] ? noise : noise < 0 ? -60 : 60;
     default: {
@@ -519,12 +551,14 @@ static float attention_element(const wb_case *c, const wb_tensor *t, uint64_t st
                                  : (first ? V1 : V2)[at];
     }
     const float noise = normal(stream, index);
-    if (c->input >= WB_ZERO_ROWS && c->input <= WB_WIDE_SCALES)
+    if ((c->input >= WB_ZERO_ROWS && c->input <= WB_WIDE_SCALES) || c->input == WB_SIZES || c->input == WB_LEFTWARD)
         return resized(c, t, noise, row / t->dim[2] % t->dim[1], j, d);
-    if (*t->name == 'V') return c->input == WB_ONES ? 1 : noise;
+    if (*t->name == 'V') return c->input == WB_ONES ? 1 : c->input == WB_MEAN_ONE ? 1 + noise : noise;
     if (t->name[0] == 'd') return c->input == WB_ZERO_DO ? 0 : c->input == WB_TWICE_DO ? 2 * noise : noise;
     const float u = mix(d) & 1 ? 1 : -1;
-    if (c->input == WB_NORMAL || c->input == WB_ONES || (c->input >= WB_ZERO_DO && c->input < WB_SUMMIT)) return noise;
+    if (c->input == WB_NORMAL || c->input == WB_ONES || (c->input >= WB_ZERO_DO && c->input < WB_SUMMIT) ||
+        c->input == WB_MEAN_ONE)
+        return noise;
     if (*t->name == 'Q') return u + noise / 4;
     const float along = logit(c->input, j, t->dim[2]) / (c->shape.scale * (float)t->dim[3]);
     const float per_key = c->input == WB_FLAT ? normal(stream, row / t->dim[2] * t->dim[3] + d) : noise;
@@ -623,6 +657,44 @@ static void fill_cache(const wb_case *c, const wb_tensor *t, uint64_t stream, vo
     wb_pages_free(&p);
 }
 
+// Any bytes but NaN, and an exponent with which they are not too large for logits.
+static int any_e4m3(uint8_t *q, size_t count, uint64_t dice)
+{
+    for (size_t i = 0; i < count; i++) {
+        q[i] = (uint8_t)(mix(dice + i) >> 8);
+        if ((q[i] & 127) == 127) q[i]--;
+    }
+    return -9 + (int)(dice % 3);
+}
+
+// Bytes or exponents of flash_fp8, from the floats that problem 10 would have in their place, rounded to bf16.
+static void fill_fp8(const wb_case *c, const wb_tensor *t, uint64_t stream, void *data)
+{
+    const bool Q = *t->name == 'Q', V = *t->name == 'V', exponents = t->name[1] == '_';
+    const wb_tensor plain =
+        tensor((char[]){*t->name, 0}, false, WB_BFLOAT16, c->shape.batch, Q ? c->shape.q_heads : c->shape.kv_heads,
+               Q ? c->shape.q_len : c->shape.kv_len, c->shape.head_dim);
+    const size_t D = plain.dim[3], N = plain.dim[2], most = Q ? 1 : WB_FP8_KEYS, tiles = (N - 1) / most + 1;
+#pragma omp parallel for if (t->count > (size_t)1 << 16)
+    for (size_t n = 0; n < plain.dim[0] * plain.dim[1] * tiles; n++) {
+        const size_t head = n / tiles, first = n % tiles * most, rows = N - first < most ? N - first : most;
+        float *x = malloc(most * D * sizeof *x);
+        uint8_t *q = calloc(most * D, 1);
+        if (!x || !q) abort();
+        for (size_t i = 0; i < rows * D; i++)
+            x[i] = wb_from_bf16(wb_to_bf16(attention_element(c, &plain, stream, (head * N + first) * D + i)));
+        int exponent = V ? wb_quantise_fp8_values(q, x, (int)rows, (int)D) : wb_quantise_fp8(q, x, (int)rows, (int)D);
+        if (c->input == WB_ANY_BYTES) exponent = any_e4m3(q, V ? most * D : rows * D, mix(stream ^ mix(n)));
+        for (size_t j = rows; V && c->input == WB_ANY_BYTES && j < most; j++)
+            for (size_t d = 0; d < D; d++) q[d * most + (size_t)wb_fp8_place((int)j)] = 0;
+        if (exponents)
+            ((int8_t *)data)[n] = (int8_t)exponent;
+        else
+            memcpy((uint8_t *)data + (V ? n * most : head * N + first) * D, q, V ? most * D : rows * D);
+        free(x), free(q);
+    }
+}
+
 // page_table or kv_len. Entries beyond the keys of a sequence tell nothing: every second names a page, as if it had had more once.
 static void fill_table(const wb_case *c, const wb_tensor *t, void *data)
 {
@@ -642,11 +714,15 @@ void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *
         return;
     }
     uint64_t stream = mix(c->seed);
-    const bool scales = problem->signature == WB_DECODE && t->name[1] == '_';  // of the rows of K or V
+    const bool scales = t->name[1] == '_';  // those of Q, K or V: made of the same numbers
     for (const char *letter = t->name; *letter && !(scales && *letter == '_'); letter++)
         stream = mix(stream ^ (uint64_t)*letter);
     if (problem->signature == WB_DECODE && t->type == WB_INT32) {
         fill_table(c, t, data);
+        return;
+    }
+    if (problem->signature == WB_FP8) {
+        fill_fp8(c, t, stream, data);
         return;
     }
     if (problem->signature == WB_DECODE && (*t->name == 'K' || *t->name == 'V')) {
@@ -698,6 +774,10 @@ wb_status wb_call(const wb_problem *problem, wb_function function, const wb_case
                                              &shape, stream);
         return ((decode *)function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], w->at, w->bytes, &shape, stream);
     }
+    typedef wb_status fp8(bf16 *, float *, const uint8_t *, const uint8_t *, const uint8_t *, const int8_t *,
+                          const int8_t *, const int8_t *, int, const attention_shape *, wb_stream);
+    if (problem->signature == WB_FP8)
+        return ((fp8 *)function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], c->levels, &c->shape, stream);
     if (problem->signature == WB_ROW_SUM) return ((row_sum *)function)(p[0], p[1], p[2], c->rows, c->cols, stream);
     if (problem->signature == WB_BACKWARD && problem->sink_logits)
         return ((sink_backward *)function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10], p[11],

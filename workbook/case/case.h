@@ -4,6 +4,7 @@
 //   B=1,Hq=2,Nq=256,D=64,seed=7,input=late_max            attention; Hkv = Hq, Nk = Nq, scale = 1/sqrt(D) unless given
 //   B=1,Hq=4,Hkv=2,Nq=99,D=64,W=9,seed=7,logits=80        ... with a sink logit of 80 in every head; see wb_logits
 //   B=2,Hq=4,Hkv=2,Nq=300,D=64,seed=7,mask=tree/20         ... under a mask as data; tree, and what 20 is of it: named_mask.h
+//   B=1,Hq=2,Nq=300,D=64,causal=1,levels=1,seed=7           flash_fp8: the floats of the same case of 10, quantised
 //   rows=512,cols=1001,seed=7                              weighted_row_sum
 //   B=3,Hq=8,Hkv=2,Nq=1,Nk=300,D=64,page=16,lens=mixed     flash_decode: Nk is the longest sequence; see wb_lens
 #pragma once
@@ -39,15 +40,19 @@ typedef enum wb_input {
     WB_DIGITS,          // x[i, 4 seed + k] = 64^k, k < 4; w all ones: y has how often each counts
     WB_ROW_NUMBERS,     // x[i, seed] = i + 1; w all ones
     WB_COLUMN_NUMBERS,  // x[i, seed] = 1; w[j] = j + 1
-    // Of flash_decode_int8, for its quantiser: rows of K and V as in NORMAL, but
-    WB_ZERO_ROWS,  // two of three are zeros, or so small that their scale would be denormal
+    // Of flash_decode_int8 and flash_fp8, for their quantisers: rows of K and V as in NORMAL, but
+    WB_ZERO_ROWS,  // two of three are zeros, or so small that their scale would be denormal; of flash_fp8 two of three tiles, and rows of Q
     WB_OUTLIERS,   // an element of each row, another in each, is 60 times larger: the others keep a bit or two
     WB_WIDE_SCALES,  // as large as 2^100 or as small as 2^-100, and Q so that their products are not; neighbours differ by powers of 2
-    // The cache of it is any bytes, -128 among them, under scales of both signs, every fifth 0: what no quantiser makes. Elsewhere NORMAL.
+    // The cache of it is any bytes, -128 among them, under scales of both signs, every fifth 0: what no quantiser makes. Of flash_fp8 any
+    // bytes but NaN. Elsewhere NORMAL.
     WB_ANY_BYTES,
     WB_SUMMIT,  // t = 1e6
     WB_TRENCH,  // t = -1e6
-    WB_INPUTS   // how many there are
+    WB_SIZES,  // as in NORMAL; but each row of Q, and of K and V each 64 rows, larger or smaller by a power of two, drawn
+    WB_LEFTWARD,  // ... K twice as large with each 64 keys to the left, and V 8 times: scores grow, and what they weigh
+    WB_MEAN_ONE,  // t = 0, V 1 greater than in NORMAL
+    WB_INPUTS     // how many there are
 } wb_input;
 
 // What the sink logits are, where a problem has them. In text: normal, mixed, or a number, -inf among them.
@@ -96,9 +101,10 @@ typedef struct wb_case {
     int dry;     // the CPU layer looks at launches and runs none of their blocks
     int place;   // 1: buffers begin where those of the process's last such case did
     int nan_queries;  // dO of queries nan_from ... nan_from + nan_queries - 1 is NaN, in every head
+    int levels;       // of flash_fp8
 } wb_case;
 
-typedef enum wb_type { WB_FLOAT32, WB_BFLOAT16, WB_INT32, WB_INT8 } wb_type;
+typedef enum wb_type { WB_FLOAT32, WB_BFLOAT16, WB_INT32, WB_INT8, WB_E4M3 } wb_type;
 
 enum { WB_MAX_TENSORS = 14, WB_CASE_TEXT = 256 };
 
@@ -149,7 +155,7 @@ wb_status wb_call(const wb_problem *problem, wb_function function, const wb_case
 // Query-key pairs that the mask leaves, over one head, of flash_decode the mean over the sequences. FLOPs of a forward: 4 B Hq D pairs; of a backward 2.5 times that.
 double wb_case_visible_pairs(const wb_problem *problem, const wb_case *c);
 
-// Of one element of this type: its bytes, and what CUDA C calls it: float, bfloat16, int, int8_t.
+// Of one element of this type: its bytes, and what CUDA C calls it: float, bfloat16, int, int8_t, uint8_t.
 size_t wb_type_bytes(wb_type type);
 const char *wb_type_name(wb_type type);
 
@@ -175,6 +181,15 @@ bool wb_case_sees(const wb_case *c, int b, int i, int j);
 
 float wb_from_bf16(uint16_t bits);
 uint16_t wb_to_bf16(float value);  // round to nearest even, NaN stays NaN
+float wb_from_e4m3(uint8_t bits);
+uint8_t wb_to_e4m3(float value);  // the same; what is beyond 448 becomes 448
+
+// Of flash_fp8: keys of a tile, tiles of a head, and where key `key` of a tile stands in a row of V.
+enum { WB_FP8_KEYS = 64 };
+static inline int wb_fp8_tiles(int kv_len) { return kv_len < 1 ? 1 : (kv_len - 1) / WB_FP8_KEYS + 1; }
+int wb_fp8_place(int key);
+// What the bytes of heads of Q, K or V (`of`) stand for, as x [heads, N, D].
+void wb_dequantise_fp8(float *x, char of, const uint8_t *q, const int8_t *exponent, size_t heads, size_t N, size_t D);
 
 #ifdef __cplusplus
 }

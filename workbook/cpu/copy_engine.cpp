@@ -7,35 +7,38 @@
 
 namespace cudacpu
 {
-bool tensor_describe(tensor_box &map, const void *tensor, int heads, int N, int D, int rows, int box_heads)
+bool tensor_describe(tensor_box &map, const tensor_box &m)
 {
-    if (reinterpret_cast<uintptr_t>(tensor) % 16 || heads < 1 || N < 1 || D < 64 || D % 64 || rows < 1 || rows > 256)
-        return false;
-    if (box_heads < 1 || box_heads > 256 || (box_heads > 1 && D > 64))
+    const int row_bytes = m.D * m.bytes;
+    if (reinterpret_cast<uintptr_t>(m.base) % 16 || m.heads < 1 || m.N < 1 || m.rows < 1 || m.rows > 256) return false;
+    if (row_bytes < m.line || row_bytes % m.line) return false;
+    if (m.box_heads < 1 || m.box_heads > 256 || (m.box_heads > 1 && row_bytes > m.line))
         return false;  // panels would stand inside of heads
-    map = {static_cast<const char *>(tensor), heads, N, D, rows, box_heads};
+    map = m;
     return true;
 }
 
 static int box_rows(const tensor_box &m) { return m.rows * m.box_heads; }  // as rows of a tile
 static tile_rows whole(const void *tile, const tensor_box &m)
 {
-    return {tile, m.D / 64, box_rows(m) * 128, 0, box_rows(m)};
+    return {tile, m.D * m.bytes / m.line, box_rows(m) * m.line, 0, box_rows(m), m.line};
 }
-static int box_bytes(const tensor_box &m) { return box_rows(m) * m.D * 2; }
+static int box_bytes(const tensor_box &m) { return box_rows(m) * m.D * m.bytes; }
 static tile_rows lines(const void *at, int bytes) { return {at, 1, bytes, 0, bytes / 128}; }
 
 // f(place in shared memory, place in global memory or null) for each piece of 16 bytes. Beyond the ends of the tensor there is nothing.
 template <class F> static void each_piece(const void *tile, const tensor_box &m, int row, int head, F f)
 {
     const char *line = static_cast<const char *>(tile);
-    for (int panel = 0; panel < m.D / 64; panel++)
-        for (int r = 0; r < box_rows(m); r++, line += 128) {
+    const int row_bytes = m.D * m.bytes, pieces = m.line / 16;
+    for (int panel = 0; panel < row_bytes / m.line; panel++)
+        for (int r = 0; r < box_rows(m); r++, line += m.line) {
             const int i = row + r % m.rows, h = head + r / m.rows;
             const bool inside = i >= 0 && i < m.N && h >= 0 && h < m.heads;
-            const long at = (static_cast<long>(h) * m.N + i) * m.D * 2 + panel * 128;
-            for (int piece = 0; piece < 8; piece++)
-                f(line + (piece ^ r % 8) * 16, inside ? m.base + at + piece * 16 : nullptr);
+            const long at = (static_cast<long>(h) * m.N + i) * row_bytes + panel * m.line;
+            const int exchanged = r * m.line / 128 % pieces;
+            for (int piece = 0; piece < pieces; piece++)
+                f(line + (piece ^ exchanged) * 16, inside ? m.base + at + piece * 16 : nullptr);
         }
 }
 
@@ -44,8 +47,8 @@ static void check_tile(const void *tile, int bytes, const tensor_box &m, call_si
     if (reinterpret_cast<uintptr_t>(tile) % 1024)
         report("misaligned tile", site, "%s must lie at a multiple of 1024 bytes", name_of(tile));
     if (bytes != box_bytes(m))
-        report("box of another size", site, "%s has %d bytes, a box of this tensor map %d x %d x 2 = %d", name_of(tile),
-               bytes, box_rows(m), m.D, box_bytes(m));
+        report("box of another size", site, "%s has %d bytes, a box of this tensor map %d x %d x %d = %d",
+               name_of(tile), bytes, box_rows(m), m.D, m.bytes, box_bytes(m));
 }
 
 static void begin_copy(const copy_to_shared &c, const thread &me)
@@ -143,7 +146,7 @@ static void begin_store(const copy_from_shared &c, const thread &me)
             e.stores.erase(e.stores.begin() + static_cast<long>(i));
     e.stores.push_back(c);
     if (recording)
-        record_event({"send", name_of(c.from.at), nullptr, 0, c.from.rows * 128 * c.from.panels,
+        record_event({"send", name_of(c.from.at), nullptr, 0, c.from.rows * c.from.line * c.from.panels,
                       c.target ? 0 : c.row / c.map.rows, c.site});
 }
 
@@ -183,7 +186,7 @@ static void add_floats(char *to, const char *from, size_t bytes)
 static void carry_out(const copy_from_shared &c)
 {
     const char *const from = static_cast<const char *>(c.from.at);
-    const size_t bytes = static_cast<size_t>(c.from.rows) * 128;
+    const size_t bytes = static_cast<size_t>(c.from.rows * c.from.line);
     if (c.target && c.add)
         add_floats(c.target, from, bytes);
     else if (c.target)

@@ -37,14 +37,13 @@ void publish(engine &e, const thread &t, clocks &into)
 
 bool overlap(const tile_rows &x, const tile_rows &y)
 {
-    const auto first = [](const tile_rows &r) { return static_cast<const char *>(r.at) + r.row0 * 128; };
-    const auto end = [&](const tile_rows &r) { return first(r) + (r.panels - 1) * r.panel_bytes + r.rows * 128; };
+    const auto first = [](const tile_rows &r) { return static_cast<const char *>(r.at) + r.row0 * r.line; };
+    const auto end = [&](const tile_rows &r) { return first(r) + (r.panels - 1) * r.panel_bytes + r.rows * r.line; };
     if (first(x) >= end(y) || first(y) >= end(x)) return false;
     for (int i = 0; i < x.panels; i++)
         for (int j = 0; j < y.panels; j++) {
-            const char *a = static_cast<const char *>(x.at) + i * x.panel_bytes + x.row0 * 128;
-            const char *b = static_cast<const char *>(y.at) + j * y.panel_bytes + y.row0 * 128;
-            if (a < b + y.rows * 128 && b < a + x.rows * 128) return true;
+            const char *a = first(x) + i * x.panel_bytes, *b = first(y) + j * y.panel_bytes;
+            if (a < b + y.rows * y.line && b < a + x.rows * x.line) return true;
         }
     return false;
 }

@@ -209,7 +209,8 @@ void record_issue(const product &p)
     if (r.in_block) r.issued += size_of(p);
     char what[64];
     snprintf(what, sizeof what, "%.30s", q.weights ? "" : name_of(q.a.at));
-    record_event({"product", what, name_of(q.b.at), p.number, 4l * WARP * q.cols * q.depth, !q.onto, q.site, true});
+    const long operations = 4l * WARP * q.cols * q.depth / (q.e4m3 ? 2 : 1);  // those of e4m3 take half of the time
+    record_event({"product", what, name_of(q.b.at), p.number, operations, !q.onto, q.site, true});
     for (size_t i = mine.size(); i-- > 0;)
         if (mine[i].c[0] == p.c[0] && !mine[i].scores)
             forget_result(mine, i);
@@ -237,6 +238,19 @@ void record_result(const product &p, call_site waited)
             memcpy(&s.words[static_cast<size_t>(c - s.from) / 4], c, half * 4);
     }
     mine.push_back(x);
+}
+
+// The running thread makes weights of these scores, which stay as they are: its warp works on them.
+void scores_weighed(const float *scores, call_site)
+{
+    if (!recording || !r.in_block || current->running->number % WARP) return;
+    find_work();
+    const int w = warp_number(*current->running);
+    for (result &x : r.results[w]) {
+        if (x.c[0] != scores || !x.scores || x.elsewhere || x.gone) continue;
+        x.elsewhere = true, x.under = runs_under(engine_here(), w, x);
+        if (r.rows_wanted) add({"scores", nullptr, nullptr, x.number, x.cols * WARP / 2, 0, x.site}, ~0u);
+    }
 }
 
 // All threads of the block have met; none of them runs.

@@ -45,14 +45,20 @@ FOR_THIS_PROCESSOR static uint64_t hash_bytes(const void *at, size_t bytes, uint
 static uint64_t hash_rows(const tile_rows &r, uint64_t h)
 {
     for (int panel = 0; panel < r.panels; panel++)
-        h = hash_bytes(static_cast<const char *>(r.at) + panel * r.panel_bytes + r.row0 * 128,
-                       static_cast<size_t>(r.rows) * 128, h);
+        h = hash_bytes(static_cast<const char *>(r.at) + panel * r.panel_bytes + r.row0 * r.line,
+                       static_cast<size_t>(r.rows * r.line), h);
     return h;
+}
+
+// Registers of a lane that hold A.
+static size_t weights_of(const product_request &q)
+{
+    return q.weights ? static_cast<size_t>(q.depth / (q.e4m3 ? 8 : 4)) : 0;
 }
 
 static bool weights_are_as_issued(const product &p)
 {
-    const size_t each = static_cast<size_t>(p.of.depth / 4);
+    const size_t each = weights_of(p.of);
     for (size_t lane = 0; lane < WARP && p.of.weights; lane++)
         if (memcmp(p.weights[lane], &p.weights_issued[lane * each], each * 4)) return false;
     return true;
@@ -81,14 +87,26 @@ static float as_float(uint32_t bits)
     return x;
 }
 
-// A row of a tile: piece i of row r lies where piece i ^ (r % 8) belongs.
-static void unpack_row(const tile_rows &tile, int row, int cols, float *to)
+// The numbers in these bytes; returns how many.
+static int unpack(const char *at, int bytes, bool e4m3, float *to)
 {
-    for (int c = 0; c < cols / 8; c++) {
-        const char *line = static_cast<const char *>(tile.at) + c / 8 * tile.panel_bytes + row * 128;
-        uint16_t x[8];
-        memcpy(x, line + (c % 8 ^ row % 8) * 16, sizeof x);
-        for (int i = 0; i < 8; i++) to[8 * c + i] = as_float(static_cast<uint32_t>(x[i]) << 16);
+    for (int i = 0; i < bytes && e4m3; i++) to[i] = from_e4m3(static_cast<uint8_t>(at[i]));
+    for (int i = 0; 2 * i < bytes && !e4m3; i++) {
+        uint16_t x;
+        memcpy(&x, at + 2 * i, sizeof x);
+        to[i] = as_float(static_cast<uint32_t>(x) << 16);
+    }
+    return e4m3 ? bytes : bytes / 2;
+}
+
+// A row of a tile: its pieces are exchanged by the bits of their address above a line of 128 bytes; with panels as wide as that, piece i of
+// row r lies where piece i ^ (r % 8) belongs.
+static void unpack_row(const tile_rows &tile, bool e4m3, int row, int cols, float *to)
+{
+    const int pieces = tile.line / 16, all = cols * (e4m3 ? 1 : 2) / 16, exchanged = row * tile.line / 128 % pieces;
+    for (int c = 0; c < all; c++) {
+        const char *line = static_cast<const char *>(tile.at) + c / pieces * tile.panel_bytes + row * tile.line;
+        to += unpack(line + (c % pieces ^ exchanged) * 16, 16, e4m3, to);
     }
 }
 
@@ -125,7 +143,7 @@ FOR_THIS_PROCESSOR static bool idle_of_right(const float *x, int depth, int cols
 struct right_factor {
     const void *at;
     uint64_t hash;
-    bool deep;
+    bool deep, e4m3;
     int depth, cols;
     alignas(64) float x[MOST * MOST];
     bool idle[MOST / 16 * MOST / 8], finite;
@@ -139,14 +157,16 @@ static right_factor &right_of(const product_request &q, uint64_t hash)
     if (!kept) kept = new right_factor[KEPT]();
     for (int i = 0; i < KEPT; i++) {
         right_factor &r = kept[i];
-        if (r.at == q.b.at && r.hash == hash && r.deep == q.deep && r.depth == q.depth && r.cols == q.cols) return r;
+        if (r.at == q.b.at && r.hash == hash && r.deep == q.deep && r.e4m3 == q.e4m3 && r.depth == q.depth &&
+            r.cols == q.cols)
+            return r;
     }
     right_factor &r = kept[next++ % KEPT];
-    r.at = q.b.at, r.hash = hash, r.deep = q.deep, r.depth = q.depth, r.cols = q.cols;
-    for (int k = 0; k < q.depth && q.deep; k++) unpack_row(q.b, q.b.row0 + k, q.cols, r.x + k * q.cols);
+    r.at = q.b.at, r.hash = hash, r.deep = q.deep, r.e4m3 = q.e4m3, r.depth = q.depth, r.cols = q.cols;
+    for (int k = 0; k < q.depth && q.deep; k++) unpack_row(q.b, q.e4m3, q.b.row0 + k, q.cols, r.x + k * q.cols);
     for (int col = 0; col < q.cols && !q.deep; col++) {
         float line[MOST];
-        unpack_row(q.b, q.b.row0 + col, q.depth, line);
+        unpack_row(q.b, q.e4m3, q.b.row0 + col, q.depth, line);
         for (int k = 0; k < q.depth; k++) r.x[k * q.cols + col] = line[k];
     }
     r.finite = idle_of_right(r.x, q.depth, q.cols, r.idle);
@@ -158,14 +178,14 @@ static void left_of(const product &p, int w, float *left)
     const product_request &q = p.of;
     if (!q.weights) {
         const tile_rows mine = quarter(q.a, w);
-        for (int row = 0; row < ROWS; row++) unpack_row(mine, mine.row0 + row, q.depth, left + row * q.depth);
+        for (int row = 0; row < ROWS; row++) unpack_row(mine, q.e4m3, mine.row0 + row, q.depth, left + row * q.depth);
         return;
     }
+    const int each = q.e4m3 ? 4 : 2, registers = static_cast<int>(weights_of(q));  // numbers in a register
     for (int lane = 0; lane < WARP; lane++)
-        for (int i = 0; i < q.depth / 4; i++) {
-            const int row = lane / 4 + i % 2 * 8, col = i / 4 * 16 + i % 4 / 2 * 8 + lane % 4 * 2;
-            left[row * q.depth + col] = as_float(p.weights[lane][i] << 16);
-            left[row * q.depth + col + 1] = as_float(p.weights[lane][i] & 0xffff0000u);
+        for (int i = 0; i < registers; i++) {
+            const int row = lane / 4 + i % 2 * 8, col = (i / 4 * 8 + i % 4 / 2 * 4 + lane % 4) * each;
+            unpack(reinterpret_cast<const char *>(&p.weights[lane][i]), 4, q.e4m3, left + row * q.depth + col);
         }
 }
 
@@ -232,7 +252,7 @@ static void issue_for_warp(void **lanes, int count)
                        "another product writes its result where this one does, and this one is not done");
         other->next = p;
     }
-    const size_t weights = q.weights ? static_cast<size_t>(q.depth / 4) : 0;  // of a lane
+    const size_t weights = weights_of(q);
     p->weights_issued.resize(WARP * weights);
     for (size_t lane = 0; lane < WARP; lane++) {
         const product_request &mine = *static_cast<product_request *>(lanes[lane]);
@@ -303,8 +323,15 @@ static void compute(engine &e, product &p, int w)
         each_four(c, q.cols, lane, [&, from = &p.saved[static_cast<size_t>(lane * half)]](int n, float *x, float *y) {
             memcpy(x, from + n, 8), memcpy(y, from + n + 2, 8);
         });
-    const matrices m = {
-        left, right.x, c, ROWS, q.cols, q.depth, leave_out ? idle : nullptr, leave_out ? right.idle : nullptr};
+    const matrices m = {left,
+                        right.x,
+                        c,
+                        ROWS,
+                        q.cols,
+                        q.depth,
+                        leave_out ? idle : nullptr,
+                        leave_out ? right.idle : nullptr,
+                        q.e4m3 && leave_out};
     float *record = product_begins(m);
     multiply(m);
     product_ends(record, m);

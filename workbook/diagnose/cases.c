@@ -65,6 +65,9 @@ static const char *const chosen[][MAX_CASES] = {
         "Nq=400,Nk=500,D=16,mask=random", "Nq=260,D=16,mask=gaps", "B=2,Hq=2,Hkv=1,Nq=260,D=32,mask=prefix/150,masks=2,q_tile=64",
         "Nq=300,D=32,mask=strided/100,q_tile=64", "Nq=64,Nk=500,D=64,mask=tree/64", "Nq=300,Nk=420,D=64,mask=random,q_tile=64",
         "Nq=300,D=32,mask=padded/90", "Nq=200,D=16,mask=causal,input=rising"},
+    [16] = {"Hq=2,Hkv=2,Nq=40,Nk=300,D=64,input=sizes", "B=2,Hq=6,Hkv=2,Nq=70,Nk=200,D=64,input=sizes", "Hq=1,Hkv=1,Nq=100,Nk=420,D=64,input=leftward",
+        "Hq=2,Hkv=1,Nq=300,D=64,causal=1,input=sizes", "B=2,Hq=4,Hkv=2,Nq=140,Nk=260,D=128,input=sizes", "Hq=1,Hkv=1,Nq=64,Nk=1800,D=64,input=mean_one", "Hq=1,Hkv=1,Nq=192,Nk=3300,D=64,input=falling",
+        "Hq=1,Hkv=1,Nq=200,D=64,causal=1,input=leftward", "B=2,Hq=4,Hkv=2,Nq=140,Nk=260,D=128,input=outliers"},
 };
 // clang-format on
 

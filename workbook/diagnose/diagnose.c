@@ -75,6 +75,20 @@ static const float *floats(const worker_run *run, const char *name, double unit)
     return mine[mine_count++] = values;
 }
 
+// V of 16 as 10 has it, without its powers of two.
+static const float *values_of_bytes(const worker_run *run)
+{
+    const attention_shape *s = &run->c.shape;
+    const size_t heads = (size_t)s->batch * (size_t)s->kv_heads, N = (size_t)s->kv_len, D = (size_t)s->head_dim;
+    const int V = wb_tensor_named(run->tensors, run->count, "V");
+    float *values = allocate(heads * N * D, sizeof *values);
+    int8_t *none = allocate(run->tensors[V + 3].count, 1);
+    memset(none, 0, run->tensors[V + 3].count);
+    wb_dequantise_fp8(values, 'V', (const uint8_t *)original_tensor(run, V), none, heads, N, D);
+    free(none);
+    return mine[mine_count++] = values;
+}
+
 static const int *ints(const worker_run *run, const char *name)
 {
     const int k = wb_tensor_named(run->tensors, run->count, name);
@@ -85,10 +99,13 @@ static const int *ints(const worker_run *run, const char *name)
 static void read_case(const worker_run *run)
 {
     e = (evidence){.problem = problem, .c = &run->c, .s = &run->c.shape};
-    e.Q = floats(run, "Q", 1), e.K = floats(run, "K", 64), e.V = floats(run, "V", 64), e.dO = floats(run, "dO", 1);
+    e.Q = floats(run, "Q", 1), e.K = floats(run, "K", 64), e.dO = floats(run, "dO", 1);
+    e.V = problem->signature == WB_FP8 ? values_of_bytes(run) : floats(run, "V", 64);
     e.x = floats(run, "x", 1), e.w = floats(run, "w", 1), e.sink_logits = floats(run, "sink_logits", 1);
     e.K_scale = floats(run, "K_scale", 1), e.V_scale = floats(run, "V_scale", 1);
     e.table = ints(run, "page_table"), e.kv_len = ints(run, "kv_len");
+    e.Q_exponent = (const int8_t *)ints(run, "Q_exponent"), e.K_exponent = (const int8_t *)ints(run, "K_exponent");
+    e.V_exponent = (const int8_t *)ints(run, "V_exponent");
     e.delta = floats(run, "delta", 1), e.dsinks = floats(run, "dsinks", 1);
     wb_case shown = run->c;
     shown.products = 0;

@@ -35,6 +35,7 @@ typedef struct evidence {
     const float *Q, *K, *V, *O, *L, *dO, *sink_logits, *K_scale, *V_scale;
     const float *x, *w;  // of a row sum
     const int *table, *kv_len;
+    const int8_t *Q_exponent, *K_exponent, *V_exponent;
     const float *out[5], *delta, *dsinks, *products;  // delta and dsinks: also among `out`
     size_t product_count;                             // numbers in the record
     int widest;                                       // keys in the widest tile of a forward
@@ -223,4 +224,5 @@ void look_at_dsinks(void), conclude_dsinks(void);               // sinks.c
 bool look_at_pages(const record *r);                            // decode.c
 void look_at_packed_rows(const pairs *tile);
 void look_at_scales(const record *r), look_at_merge(const record *r), conclude_decode(void);
+void look_at_e4m3(const record *r), conclude_e4m3(void);                                     // e4m3.c
 void look_at_lists(const record *r), look_at_bits(const pairs *tile), conclude_lists(void);  // lists.c

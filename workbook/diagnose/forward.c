@@ -200,6 +200,12 @@ void look_at_forward(void)
         for (int t = 0; t < step_count; t++) e.widest = max_int(e.widest, steps[t].S->cols);
     }
     if ((!e.table || look_at_pages(&r)) && look_at_heads(&r, false)) look_at_heads(&r, true);
+    if (e.problem->signature ==
+        WB_FP8) {  // powers of two are everywhere, and the keys of a tile have another order in P
+        look_at_walks(&r, false);
+        look_at_e4m3(&r);
+        return;
+    }
     EACH_WALK (&r, n) { look_at_values(); }
     if (e.K_scale) look_at_scales(&r);
     if (e.problem->signature == WB_BLOCK_MASK) look_at_lists(&r);
@@ -217,5 +223,6 @@ void conclude_forward(void)
     if (e.table) conclude_decode();
     for (int of_V = 0; of_V < 2; of_V++) fit_conclude(&fit_heads[of_V], BY_HEADS, gaps, gaps, "");
     if (e.problem->signature == WB_BLOCK_MASK) conclude_lists();
+    if (e.problem->signature == WB_FP8) conclude_e4m3();
     conclude_walks(false), conclude_masks(), conclude_softmax();
 }

@@ -297,6 +297,66 @@ static void expect_decode(const worker_run *run, expected *O, expected *L)
     free(Q), free(K), free(V);
 }
 
+// What the bytes of 16 stand for, as the tensors of 10 would have it.
+static float *dequantise_fp8(const worker_run *run, const char *name)
+{
+    const attention_shape *s = &run->c.shape;
+    const bool Q = *name == 'Q';
+    const size_t D = (size_t)s->head_dim, N = (size_t)(Q ? s->q_len : s->kv_len);
+    const size_t heads = (size_t)s->batch * (size_t)(Q ? s->q_heads : s->kv_heads);
+    const int bytes = wb_tensor_named(run->tensors, run->count, name);
+    float *x = allocate(heads * N * D * sizeof *x);
+    wb_dequantise_fp8(x, *name, (const uint8_t *)original_tensor(run, bytes),
+                      (const int8_t *)original_tensor(run, bytes + 3), heads, N, D);
+    return x;
+}
+
+static void expect_fp8(const worker_run *run, expected *O, expected *L)
+{
+    const attention_shape *s = &run->c.shape;
+    float *Q = dequantise_fp8(run, "Q"), *K = dequantise_fp8(run, "K"), *V = dequantise_fp8(run, "V");
+    const int8_t *exponent =
+        (const int8_t *)original_tensor(run, wb_tensor_named(run->tensors, run->count, "V_exponent"));
+    const double work = 3.0 * s->batch * s->q_heads * s->head_dim * wb_case_visible_pairs(run->problem, &run->c);
+    const int heads = s->batch * s->q_heads, every = 1 + (int)(work / expect_budget), D = s->head_dim;
+
+#pragma omp parallel for collapse(2) schedule(dynamic, 16)
+    for (int bh = 0; bh < heads; bh++)
+        for (int i = 0; i < s->q_len; i++) {
+            const size_t row = (size_t)bh * (size_t)s->q_len + (size_t)i;
+            double *want = O->want + row * (size_t)D, *tolerance = O->tolerance + row * (size_t)D, largest;
+            if ((i + bh) % every) {
+                for (int d = 0; d < D; d++) want[d] = 0, tolerance[d] = INFINITY;
+                L->want[row] = 0, L->tolerance[row] = INFINITY;
+                continue;
+            }
+            const size_t Nk = (size_t)s->kv_len, head = (size_t)(bh / (s->q_heads / s->kv_heads));
+            const int8_t *of_tile = exponent + head * (size_t)wb_fp8_tiles(s->kv_len);
+            double *P = allocate(Nk * sizeof *P), steps[WB_MAX_HEAD_DIM] = {0}, top = 0, lost = 0;
+            oracle_attention_row_weights(run->problem, s, Q, K, V, bh / s->q_heads, bh % s->q_heads, i, want,
+                                         &L->want[row], tolerance, &largest, P);
+            for (size_t j = 0; j < Nk; j++) top = fmax(top, ldexp(P[j], of_tile[j / WB_FP8_KEYS]));
+            for (size_t j = 0; j < Nk; j++) {
+                if (P[j] == 0) continue;
+                const int e = of_tile[j / WB_FP8_KEYS];
+                if (ldexp(P[j], e) < 0x1p-128 * top) lost += P[j];
+                for (int d = 0; d < D; d++)
+                    steps[d] += ldexp(fabs((double)V[(head * Nk + j) * (size_t)D + (size_t)d]), -e);
+            }
+            for (int d = 0; d < D; d++)
+                tolerance[d] =
+                    tolerance_fp8_O(want[d], tolerance[d], top * steps[d], lost, largest, s->kv_len, run->c.levels);
+            L->tolerance[row] = tolerance_fp8_L(L->want[row], lost, largest, s->kv_len);
+            free(P);
+        }
+    bool *excused = allocate((size_t)s->q_len * sizeof *excused);
+    expect_excused(run, excused);
+    for (size_t i = 0; i < run->tensors[0].count; i++)
+        if (excused[i / (size_t)D % (size_t)s->q_len]) O->tolerance[i] = NAN;
+    free(excused);
+    free(Q), free(K), free(V);
+}
+
 // A tolerance that is no number, by an infinity in its formula, say, would let anything pass: only what is excused or left out has none.
 static void insist_on_tolerances(const worker_run *run, int k, const expected *e)
 {
@@ -323,6 +383,7 @@ void expect_outputs(const worker_run *run, expected outputs[WB_MAX_TENSORS])
     case WB_FORWARD: expect_forward(run, &outputs[0], &outputs[1]); break;
     case WB_BACKWARD: expect_backward(run, outputs); break;
     case WB_DECODE: expect_decode(run, &outputs[0], &outputs[1]); break;
+    case WB_FP8: expect_fp8(run, &outputs[0], &outputs[1]); break;
     }
     for (int k = 0; k < run->count; k++)
         if (run->tensors[k].output) insist_on_tolerances(run, k, &outputs[k]);

@@ -150,12 +150,13 @@ static void meet_others(const char *at, size_t bytes, bool overwrites, call_site
 
 void hook_engine(const tile_rows &what, bool overwrites, call_site site, const char *who)
 {
-    for (int row = 0; row < what.panels * what.rows; row++) {
-        const char *at = static_cast<const char *>(what.at) + row / what.rows * what.panel_bytes +
-                         (what.row0 + row % what.rows) * LINE;
-        const size_t here = LINE - reinterpret_cast<uintptr_t>(at) % LINE;  // of a tile all of it
-        meet_others(at, here, overwrites, site, who);
-        if (here < LINE) meet_others(at + here, LINE - here, overwrites, site, who);
+    for (int panel = 0; panel < what.panels; panel++) {
+        const char *at = static_cast<const char *>(what.at) + panel * what.panel_bytes + what.row0 * what.line;
+        for (size_t left = static_cast<size_t>(what.rows * what.line), here; left; at += here, left -= here) {
+            here = LINE - reinterpret_cast<uintptr_t>(at) % LINE;  // of a tile all of the line
+            if (here > left) here = left;
+            meet_others(at, here, overwrites, site, who);
+        }
     }
 }
 

@@ -6,30 +6,38 @@
 
 namespace cudacpu
 {
-// Rows row0 ... row0 + rows - 1 of a tile: in panels of 64 columns, whose rows of 128 bytes are exchanged as the copy engine does.
+// Rows row0 ... row0 + rows - 1 of a tile: in panels whose rows have `line` bytes, exchanged as the copy engine does.
 struct tile_rows {
     const void *at;
     int panels, panel_bytes, row0, rows;
+    int line = 128;  // or 64, or 32
 };
 
-// A tensor [heads, N, D] of bf16, cut into boxes of `rows` rows and all D columns, the same in each of box_heads heads.
+// A tensor [heads, N, D], cut into boxes of `rows` rows and all D columns, the same in each of box_heads heads.
 struct tensor_box {
     const char *base;
     int heads, N, D, rows, box_heads;
+    int bytes = 2;   // of an element: a bf16, or an e4m3
+    int line = 128;  // as in tile_rows
 };
 
 // What one lane brings to a product C [64, cols] (+)= A B. Its own part of C: cols / 2 floats.
 struct product_request {
     float *c;
-    const uint32_t *weights;  // A in registers, depth / 4 of them; null: A is `a`
+    const uint32_t *weights;  // A in registers, depth / 4 of them, of e4m3 depth / 8; null: A is `a`
     tile_rows a, b;
     int cols, depth;
     bool deep;  // B lies as [depth, cols], not as [cols, depth]
     bool onto;  // C += A B
     call_site site;
+    bool e4m3 = false;  // what the factors are; else bf16
 };
 
-bool tensor_describe(tensor_box &map_, const void *tensor_, int heads_, int N_, int D_, int rows_, int box_heads_);
+bool tensor_describe(tensor_box &map_, const tensor_box &wanted_);  // false: there is no such map
+
+float from_e4m3(uint8_t bits_);
+uint8_t to_e4m3(float x_);                                   // nearest, ties to even; beyond 448, 448
+void scores_weighed(const float *scores_, call_site site_);  // by a lane: they are made into weights, and stay
 
 void signal_init(uint64_t *signal_, int arrivals_, call_site site_);
 void signal_arrive(uint64_t *signal_, long bytes_, call_site site_);  // and promises bytes

@@ -1,0 +1,260 @@
+// flash_fp8.cu - problem 10 with Q, K and V of eight bits: floats of 1 sign, 4 exponent and 3 fraction bits, e4m3, under powers of two. The tensor
+// cores multiply them twice as fast as bf16. What else is new: P has registers of its own, the maximum is looked for only where sums tell that it
+// is needed, and what the tensor cores add up goes on to float32 before it has lost too much.
+#include "workbook.h"
+#include "hopper.cuh"
+#include "e4m3.cuh"
+
+constexpr int BC = 64;  // keys of a tile: as the contract has them
+
+template <int D> union result_tile {  // of a warpgroup
+    tma_tile<64, D> O;
+    fragments<D> sum;  // of the products until now, in float32
+};
+
+// What a block keeps in shared memory.
+template <int D, int GROUPS> struct forward_tiles {
+    ring<e4m3_tile<BC, D>, 4> K;
+    ring<e4m3_tile<D, BC>, 4> V;       // transposed
+    ring<e4m3_tile<64, D>, GROUPS> Q;  // one a warpgroup
+    result_tile<D> result[GROUPS];
+};
+
+// One step of the online softmax: P = 2^(S factor + V_exponent - m), in e4m3; l is their sum without V's powers of two, but for `unit`, that of the
+// walk's first tile. m is near enough to the maximum that no weight is beyond e4m3. Returns whether O has to be multiplied by alpha.
+template <bool FIRST> TILE_FN bool softmax_step(
+    e4m3_weights<BC> &P, const reg_tile<16, BC> &S, row_vec<16> &m, row_vec<16> &l, row_vec<16> &alpha,
+    const row_vec<16> &factor, int V_exponent, int unit)
+{
+    constexpr float largest_e4m3 = 448, room = 3;  // a new maximum's weight is 2^room: a lane's 16 are 128 at most
+    //{ softmax: sums tell, raise, again
+    const float of_V = (float)V_exponent, in_l = exp2_fast((float)(unit - V_exponent));
+    if (!FIRST) {
+        row_vec<16> limit;
+        fill(limit, largest_e4m3);
+        const row_vec<16> sums = exponentials(P, S, factor, m + -of_V);
+        if (!any_above(sums, limit)) {  // so no weight is: they are positive
+            l = l + sums * in_l;
+            return false;
+        }
+    }
+    const row_vec<16> m_new = max(m, row_max_whole(row_max_part(S) * factor + of_V) + -room);
+    alpha = exp2(m - m_new), m = m_new;
+    l = l * alpha + exponentials(P, S, factor, m + -of_V) * in_l;
+    return true;
+    //}
+}
+
+// O, in which the tensor cores have added up so much that it begins to lose, goes on to the warpgroup's sum in float32 and begins anew. m_sum: under
+// which maximum the sum is. `first`: there is none yet; a flag, the same for all lanes: see the lesson.
+template <int D>
+TILE_FN void move_on(fragments<D> &sum, reg_tile<16, D> &O, row_vec<16> &m_sum, const row_vec<16> &m, bool first)
+{
+    //{ level: a sum in float32
+    if (!first)
+        add(O, sum, exp2(m_sum - m));
+    else
+        stores_read(), warpgroup_meets();  // the last head's O has left
+    store(sum, O);
+    O = {}, m_sum = m;
+    //}
+}
+
+// A block owns 64 * GROUPS query rows, each of its computing warps 16, in each of `bunch` heads; it walks over the keys from right to left, BC at a
+// time: all as in 10. `every`: tiles of keys that the tensor cores add up on their own.
+template <int D, int GROUPS, bool CAUSAL> __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void forward_kernel(
+    const __grid_constant__ tensor_map O_map,  // [B, Hq, Nq, D]
+    const __grid_constant__ tensor_map Q_map,  // [B, Hq, Nq, D]
+    const __grid_constant__ tensor_map K_map,  // [B, Hkv, Nk, D]
+    const __grid_constant__ tensor_map V_map,  // [B, Hkv, tiles * D, BC]
+    float *L,                                  // [B, Hq, Nq]
+    const int8_t *Q_exponent,                  // [B, Hq, Nq]
+    const int8_t *K_exponent,                  // [B, Hkv, tiles]
+    const int8_t *V_exponent,                  // [B, Hkv, tiles]
+    int heads, int bunch, int side_by_side, int group_size, int Nq, int Nk, float scale, int every)
+{
+    constexpr int BR = 64 * GROUPS;
+    using registers = register_shares<GROUPS, GROUPS == 4 ? 24 : 32, GROUPS == 4 ? 112 : 160>;
+    auto &tiles = shared_memory<forward_tiles<D, GROUPS>>();
+    // who am I: side_by_side bunches of heads, counted over the whole batch, share a section of the grid
+    const int tiles_of_head = (Nq - 1) / BR + 1, section = blockIdx.x / (side_by_side * tiles_of_head);
+    const int n = blockIdx.x % (side_by_side * tiles_of_head);  // in the section
+    const int first_head = (section * side_by_side + n % side_by_side) * bunch;
+    const int block_row = (tiles_of_head - 1 - n / side_by_side) * BR;
+    const int last_head = min(first_head + bunch, heads);
+    const int all = (Nk - 1) / BC + 1;                                       // tiles of keys, and
+    const int end = ((CAUSAL ? min(Nk, block_row + BR) : Nk) - 1) / BC + 1;  // those that the block sees
+    if (threadIdx.x == 0) {
+        tiles.Q.init(4);
+        tiles.K.init(4 * GROUPS);
+        tiles.V.init(4 * GROUPS);
+        signals_ready();
+    }
+    __syncthreads();  // the signals are there for all
+
+    // fetch: one thread the queries, one the keys, one the values
+    if (warpgroup_id() == 0) {
+        registers::give();
+        sender Q(tiles.Q);
+        sender K(tiles.K);
+        sender V(tiles.V);
+        if (threadIdx.x == 0) {
+            for (int head = first_head; head < last_head; head++)
+                for (int g = 0; g < GROUPS; g++) Q.send(Q_map, block_row + 64 * g, head);
+        } else if (threadIdx.x == 32) {
+            for (int head = first_head; head < last_head; head++)
+                for (int t = end - 1; t >= 0; t--) K.send(K_map, t * BC, head / group_size);
+        } else if (threadIdx.x == 64) {
+            //{ fetch: V comes transposed
+            for (int head = first_head; head < last_head; head++)
+                for (int t = end - 1; t >= 0; t--) V.send(V_map, t * D, head / group_size);
+            //}
+        }
+        return;
+    }
+    registers::take();
+    const int group = warpgroup_id() - 1, group_row = block_row + 64 * group, row = group_row + 16 * warp_in_group();
+    const float scale2 = scale * 1.44269504f;  // times log2(e): the scores in base 2, for exp2
+    const auto &Q = tiles.Q.tile[group];
+    auto &sum = tiles.result[group].sum;
+    receiver K(tiles.K);
+    receiver V(tiles.V);
+    turns<GROUPS> turn(group);
+
+    const auto mask = [&](reg_tile<16, BC> &S, int t) {  // keys that do not exist, or come after the query
+        const int left = Nk - t * BC;
+        if (left < BC || (CAUSAL && row < (t + 1) * BC - 1))
+            each(S, [&](float &s, element e) {
+                if (e.col >= (CAUSAL ? min(left, row + e.row + 1 - t * BC) : left)) s = -INFINITY;
+            });
+    };
+    for (int head = first_head; head < last_head; head++) {
+        reg_tile<16, D> O = {};
+        row_vec<16> m, l = {}, alpha, m_sum = {}, Q_factor, least;
+        fill(m, -FLT_MAX);     // not -infinity: "nothing yet" minus "nothing yet" must be 0, not NaN
+        fill(least, FLT_MIN);  // of a factor: -infinity times 0 would be NaN
+        e4m3_weights<BC> P;
+        bool moved = false;
+        int t = end - 1, left = every - group * (every / GROUPS);  // until O moves on: not in all groups at once
+        const int8_t *of_K = K_exponent + (size_t)(head / group_size) * all;
+        const int8_t *of_V = V_exponent + (size_t)(head / group_size) * all;
+        //{ scales: of a row of Q
+        TILE_UNROLL
+        for (int i = 0; i < 2; i++) {
+            const int r = row + 8 * i + lane_id() / 4;
+            Q_factor.x[i] = scale2 * power_of_two(r < Nq ? Q_exponent[(size_t)head * Nq + r] : 0);
+        }
+        //}
+        const auto factor_of = [&](int tile) {  // of the scores with this tile of keys
+            //{ factor: and of a tile of K
+            return max(Q_factor * power_of_two(of_K[tile]), least);
+            //}
+        };
+        tiles.Q.full[group].wait((head - first_head) & 1);
+        for (; CAUSAL && t * BC >= group_row + 64; t--) {  // tiles that only the other warpgroups see
+            K.receive(), K.release();
+            V.receive(), V.release();
+            turn.wait(), turn.pass();
+        }
+        const int unit = of_V[t];
+        //{ overlap: as in 10, but P is made beside the one that is read
+        {  // the first tile: nothing to overlap with
+            reg_tile<16, BC> S;
+            mma_ABt_async(S, Q, K.receive());  // S = Q K^T
+            products_done<0>(S);
+            K.release();
+            mask(S, t);
+            softmax_step<true>(P, S, m, l, alpha, factor_of(t), of_V[t], unit);
+        }
+        while (--t >= 0) {
+            reg_tile<16, BC> S;
+            e4m3_weights<BC> P_next;
+            const auto &K_tile = K.receive();
+            turn.wait();
+            mma_ABt_async(S, Q, K_tile);            // S = Q K^T
+            mma_ABt_more_async(O, P, V.receive());  // O += P V, of the tile before
+            turn.pass();
+            const row_vec<16> factor = factor_of(t);
+            const int V_next = of_V[t];
+            products_done<1>(S);  // all but one: S is there, O is not
+            K.release();
+            mask(S, t);
+            const bool raised = softmax_step<false>(P_next, S, m, l, alpha, factor, V_next, unit);
+            products_done<0>(O);
+            V.release();
+            take_over(P, P_next);  // P V no longer reads the old one
+            if (raised) scale_rows(O, alpha);
+            if (--left == 0) move_on(sum, O, m_sum, m, !moved), left = every, moved = true;
+        }
+        if (lane_id() == 0) tiles.Q.empty[group].arrive();  // the next head's queries may come
+        mma_ABt_more_async(O, P, V.receive());
+        products_done<0>(O);
+        V.release();
+        //}
+        //{ together: what went on, and what did not
+        if (moved) add(O, sum, exp2(m_sum - m));
+        //}
+        // finalize
+        l = row_sum_whole(l);
+        divide_rows(O, l);
+        each(O, [&](float &o, element) { o *= power_of_two(unit); });
+        const row_vec<16> L_row = (m + log2(l) + -(float)unit) * 0.69314718f;  // ln(2): base e
+
+        // store
+        store(L + (size_t)head * Nq + row, L_row, Nq - row);
+        stores_read();
+        warpgroup_meets();  // the tile's last O has left, and all have read their sums
+        store(tiles.result[group].O, O);
+        store_async(O_map, group_row, head, tiles.result[group].O);
+    }
+    stores_read();  // the block may not end before
+}
+
+template <int D, int GROUPS, bool CAUSAL> static wb_status launch(
+    bf16 *O, float *L, const uint8_t *Q, const uint8_t *K, const uint8_t *V, const int8_t *Q_exponent,
+    const int8_t *K_exponent, const int8_t *V_exponent, int levels, const attention_shape *shape, wb_stream stream)
+{
+    constexpr int BR = 64 * GROUPS;
+    const auto kernel = forward_kernel<D, GROUPS, CAUSAL>;
+    const int bytes = sizeof(forward_tiles<D, GROUPS>), Nq = shape->q_len, Nk = shape->kv_len;
+    const int heads = shape->batch * shape->q_heads, kv_heads = shape->batch * shape->kv_heads,
+              group_size = heads / kv_heads;
+    tensor_map O_map, Q_map, K_map, V_map;
+    wb_status status = describe(O_map, O, heads, Nq, D, 64);
+    if (status == WB_OK) status = describe_e4m3(Q_map, Q, heads, Nq, D, 64);
+    if (status == WB_OK) status = describe_e4m3(K_map, K, kv_heads, Nk, D, BC);
+    if (status == WB_OK) status = describe_e4m3(V_map, V, kv_heads, ((Nk - 1) / BC + 1) * D, BC, D);
+    if (status != WB_OK) return status;
+    int device, processors;
+    WB_CUDA(cudaGetDevice(&device));
+    WB_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
+    // sections and bunches: see 10; K and V are half as large
+    int section = group_size, bunch = 4;
+    while (2 * section <= heads && 2ll * section / group_size * Nk * D * 2 <= 32 << 20) section *= 2;
+    const long long tiles_of_head = (Nq - 1) / BR + 1, all = tiles_of_head * heads;
+    const auto rounds = [&](long long blocks) { return (blocks - 1) / processors + 1; };
+    while (bunch > 1 && (CAUSAL ? tiles_of_head * (section / bunch) * 2 < processors * 3
+                                : rounds(tiles_of_head * ((heads - 1) / bunch + 1)) * bunch > rounds(all)))
+        bunch /= 2;
+    const int side = CAUSAL ? (section - 1) / bunch + 1 : 1;
+    const long long blocks = tiles_of_head * side * ((heads - 1) / (side * bunch) + 1);
+    if (blocks > INT_MAX) return wb_fail(WB_UNSUPPORTED, "flash_fp8: more than %d tiles of queries", INT_MAX);
+    WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    kernel<<<(unsigned)blocks, 128 * (1 + GROUPS), bytes, stream>>>(
+        O_map, Q_map, K_map, V_map, L, Q_exponent, K_exponent, V_exponent, heads, bunch, side, group_size, Nq, Nk,
+        shape->scale, levels == 2 ? 1536 / BC : INT_MAX);
+    WB_CUDA(cudaGetLastError());
+    return WB_OK;
+}
+
+wb_status flash_fp8(
+    bf16 *O, float *L, const uint8_t *Q, const uint8_t *K, const uint8_t *V, const int8_t *Q_exponent,
+    const int8_t *K_exponent, const int8_t *V_exponent, int levels, const attention_shape *shape, wb_stream stream)
+{
+    wb_status status = wb_check_fp8("flash_fp8", O, L, Q, K, V, Q_exponent, K_exponent, V_exponent, levels, shape);
+    if (status == WB_OK) status = check_hopper("flash_fp8");
+    if (status != WB_OK) return status;
+    auto go = shape->causal ? launch<128, 3, true> : launch<128, 3, false>;
+    if (shape->head_dim == 64) go = shape->causal ? launch<64, 4, true> : launch<64, 4, false>;
+    return go(O, L, Q, K, V, Q_exponent, K_exponent, V_exponent, levels, shape, stream);
+}

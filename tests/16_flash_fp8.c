@@ -1,0 +1,230 @@
+// 16_flash_fp8.c - what flash_fp8 must do: attention from e4m3 under powers of two, causal or not, with grouped heads, D 64 and 128, added up in one
+// level or in two. The oracle has what the bytes stand for. On a GPU that is not of sm_90 every test that calls it is skipped (harness.h).
+#define HEAD_DIMS 64, 128
+#include "contract.h"
+
+TEST_PROBLEM_FOR(flash_fp8, 9)
+
+static wb_case of(int Nq, int Nk, int D) { return (wb_case){.shape = {.q_len = Nq, .kv_len = Nk, .head_dim = D}}; }
+
+static wb_case causal_of(int B, int Hq, int Hkv, int N, int D)
+{
+    return (wb_case){.shape = {.batch = B, .q_heads = Hq, .kv_heads = Hkv, .q_len = N, .head_dim = D, .causal = 1}};
+}
+
+static wb_case full_of(int B, int Hq, int Hkv, int Nq, int Nk, int D)
+{
+    return (wb_case){.shape = {B, Hq, Hkv, .q_len = Nq, .kv_len = Nk, .head_dim = D}};
+}
+
+// Problem 04's numbers, of which some have more than four bits: the lesson has what becomes of them.
+Test(flash_fp8, worked_by_hand)
+{
+    const wb_case c = worked(causal_of(1, 2, 1, 6, 64));
+    check_worked(c, "O", (double[]){1, 0}, 2, 1e-3);
+    check_worked(c, "L", (double[]){0.4640, 0.9362}, 2, 3e-4);
+}
+
+// ------------------------------------------------------------------------------------------------ without a mask
+
+// A tile of keys is used once: nothing comes round again.
+Test(flash_fp8, one_tile_of_keys)
+{
+    EACH_D(check(64, 64, D));
+    EACH_D(check(384, 64, D));
+}
+
+// As many as the ring holds, one more, and round and round.
+Test(flash_fp8, ring_goes_round)
+{
+    for (size_t d = 0; d < COUNT(head_dims); d++)
+        for (int tiles = 2; tiles <= 11; tiles++) check(64, 64 * tiles, head_dims[d]);
+    check(128, 4096, 64);
+}
+
+Test(flash_fp8, many_tiles) { EACH_D(check(512, 512, D)); }
+
+// See harness.h: each tile's scores but the first are worked on while P V of the tile before runs.
+Test(flash_fp8, softmax_under_products) { EACH_D(check_overlap(of(200, 1024, D))); }
+
+// Rows and tiles of many sizes: each exponent where it belongs, the maximum raised as the walk goes on, and O, l and the sum with it. The second is
+// long enough for sums to move to float32 before and after.
+Test(flash_fp8, sizes)
+{
+    EACH_D(check_input(of(150, 700, D), WB_SIZES), check_input(causal_of(1, 2, 1, 500, D), WB_SIZES));
+    EACH_D(check_input(of(200, 4000, D), WB_SIZES));
+}
+Test(flash_fp8, sizes_that_grow)
+{
+    EACH_D(check_input(of(150, 600, D), WB_LEFTWARD), check_input(causal_of(1, 2, 1, 500, D), WB_LEFTWARD));
+    EACH_D(check_input(of(200, 1900, D), WB_LEFTWARD), check_input(of(64, 3000, D), WB_FALLING));
+}
+
+// Tiles of zeros, whose exponent is the least; tiles that are nearly as small; rows of K and V with one large element; a head of 2^100 beside one of
+// 2^-100; bytes that no quantiser makes.
+Test(flash_fp8, special_tiles)
+{
+    for (wb_input input = WB_ZERO_ROWS; input <= WB_ANY_BYTES; input++)
+        EACH_D(check_input(full_of(2, 4, 2, 70, 500, D), input), check_input(causal_of(1, 4, 2, 300, D), input));
+}
+
+// V of mean 1 shows what sums lose: with one level a hundredth at 1024 keys, with two never much more. The last is beyond what one may have.
+Test(flash_fp8, levels)
+{
+    for (int levels = 1; levels <= 2; levels++)
+        for (int D = 64; D <= 128; D *= 2) {
+            wb_case c = of(70, 2100, D);
+            c.levels = levels;
+            check_case(c);
+            check_input(c, WB_MEAN_ONE);
+            c = causal_of(1, 2, 1, 300, D), c.levels = levels;
+            check_case(c);
+        }
+    check_input(of(32, on_cpu_backend() ? 16384 : 65536, 64), WB_MEAN_ONE);
+    check_input(of(32, on_cpu_backend() ? 16384 : 65536, 128), WB_MEAN_ONE);
+}
+
+// Scores that outgrow the maximum at each tile, or never, or once.
+Test(flash_fp8, every_input)
+{
+    EACH_D(check_every_input(of(150, 700, D)));
+    EACH_D(check_every_input(causal_of(1, 2, 1, 400, D)));
+}
+
+Test(flash_fp8, ragged_keys)
+{
+    const int N[] = {1, 2, 7, 15, 16, 17, 63, 64, 65, 127, 129, 191, 193, 255, 257, 300, 385};
+    for (size_t i = 0; i < COUNT(N); i++) check(100, N[i], head_dims[i % 2]);
+    check_input(of(1, 66001, 64), WB_RISING);  // the last keys count, and more than 16 bits count them
+}
+
+Test(flash_fp8, ragged_queries)
+{
+    const int N[] = {1, 2, 7, 15, 16, 17, 63, 64, 65, 127, 129, 191, 193, 255, 257, 300, 385};
+    for (size_t i = 0; i < COUNT(N); i++) check(N[i], 200, head_dims[i % 2]);
+    for (size_t i = 0; i < COUNT(N); i++) check(N[i], 128, head_dims[(i + 1) % 2]);
+}
+
+// ------------------------------------------------------------------------------------------------------ with one
+
+Test(flash_fp8, causal_one_tile)
+{
+    EACH_D(check_case(causal_of(1, 1, 1, 128, D)));
+    EACH_D(check_case(causal_of(1, 1, 1, 64, D)));
+}
+
+Test(flash_fp8, causal_many_tiles)
+{
+    EACH_D(check_case(causal_of(1, 1, 1, 576, D)));
+    EACH_D(check_case(causal_of(1, 1, 1, 1024, D)));
+}
+
+Test(flash_fp8, causal_ragged)
+{
+    const int N[] = {1, 2, 7, 15, 16, 17, 63, 65, 127, 129, 191, 193, 255, 257, 319, 321, 383, 385, 500};
+    for (size_t i = 0; i < COUNT(N); i++) check_case(causal_of(1, 2, 1, N[i], head_dims[i % 2]));
+    for (size_t i = 0; i < COUNT(N); i++) check_case(causal_of(1, 1, 1, N[i], head_dims[(i + 1) % 2]));
+}
+
+// --------------------------------------------------------------------------------------------- heads and batches
+
+Test(flash_fp8, every_group_size)
+{
+    for (int group = 1; group <= 8; group *= 2) check_case(full_of(1, 8, 8 / group, 70, 150, head_dims[group % 4 / 2]));
+    for (int group = 1; group <= 8; group *= 2) check_case(causal_of(1, 8, 8 / group, 150, head_dims[group % 4 / 2]));
+}
+
+Test(flash_fp8, odd_groups)
+{
+    check_case(causal_of(1, 6, 2, 130, 64));
+    check_case(causal_of(1, 15, 3, 70, 64));
+    check_case(full_of(1, 14, 2, 70, 90, 128));
+    check_case(full_of(1, 3, 1, 33, 200, 64));
+}
+
+// Heads that do not end where tiles do: what follows a ragged end is another head.
+Test(flash_fp8, groups_and_batches)
+{
+    check_case(full_of(3, 4, 2, 101, 77, 64));
+    check_case(full_of(2, 3, 3, 200, 333, 128));
+    check_case(causal_of(5, 6, 2, 35, 64));
+    check_case(causal_of(2, 4, 2, 131, 128));
+}
+
+Test(flash_fp8, very_many_heads)
+{
+    check_case(causal_of(1, 320, 40, 5, 64));
+    check_case(full_of(100, 6, 2, 3, 2, 64));
+    check_many_heads(full_of(1, 1, 1, 1, 1, 64));
+}
+
+// ------------------------------------------------------------------------------------------------------- numbers
+
+Test(flash_fp8, scales)
+{
+    check_scales(of(70, 300, ANY_D));
+    check_scales(causal_of(1, 2, 1, 200, ANY_D));
+}
+
+Test(flash_fp8, values_of_one) { EACH_D(check_input(causal_of(1, 4, 1, 201, D), WB_ONES)); }
+
+Test(flash_fp8, other_seeds)
+{
+    check_seeds(causal_of(2, 4, 2, 110, 64));
+    wb_case c = full_of(2, 2, 1, 110, 290, 128);
+    for (c.input = WB_SIZES; c.input <= WB_MEAN_ONE; c.input++) check_seeds(c);
+}
+
+// ------------------------------------------------------------------------------------------------------ promises
+
+Test(flash_fp8, other_fields_are_not_read) { check_unread(causal_of(1, 4, 2, 150, 64)); }
+
+// See harness.h: tiles right of the diagonal are not computed, nor loaded.
+Test(flash_fp8, hidden_tiles_are_not_computed)
+{
+    check_skips(causal_of(1, 4, 2, 640, 64), 64);
+    check_skips(causal_of(1, 2, 1, 577, 128), 100);
+}
+
+Test(flash_fp8, hidden_tiles_are_not_loaded) { EACH_D(check_reads(causal_of(1, 2, 1, 1024, D))); }
+// See harness.h: nor multiplied by a warpgroup that does not see them; and the longest rows come first.
+Test(flash_fp8, hidden_tiles_are_not_multiplied) { EACH_D(check_triangle(causal_of(1, 2, 1, 768, D))); }
+Test(flash_fp8, drawn_sizes) { check_drawn(700); }
+
+Test(flash_fp8, own_stream)
+{
+    check_stream(causal_of(2, 4, 2, 150, 64));
+    check_stream(full_of(1, 2, 2, 100, 300, 128));
+}
+
+Test(flash_fp8, same_twice)
+{
+    EACH_D(check_same_twice(causal_of(1, 2, 1, 600, D)));
+    EACH_D(check_same_twice(full_of(1, 2, 1, 200, 600, D)));
+}
+
+// No copy of K or V, nothing but inputs and outputs in device memory.
+Test(flash_fp8, no_memory_beside)
+{
+    for (int group = 1; group <= 8; group *= 2) check_no_memory(causal_of(1, 8, 8 / group, 129, 64));
+    // A matrix of scores would be 25 MiB, half of it in bf16, wherever it lay.
+    check_no_memory(of(2560, 2560, 64));
+    check_beyond_int(full_of(1, 64, 64, 2, 300001, 128));
+}
+
+Test(flash_fp8, shifted_tensors)
+{
+    check_shifted(of(70, 53, ANY_D));
+    check_shifted(causal_of(1, 4, 2, 53, ANY_D));
+}
+
+Test(flash_fp8, bad_input_null) { refuses_null(); }
+Test(flash_fp8, bad_input_sizes) { refuses_sizes(); }
+Test(flash_fp8, bad_input_scale) { refuses_scales(); }
+Test(flash_fp8, bad_input_mask) { refuses_other_lengths(); }
+Test(flash_fp8, bad_input_levels)
+{
+    const int others[] = {0, -1, 3, INT_MAX};
+    for (size_t i = 0; i < COUNT(others); i++) REFUSED(levels, others[i], WB_BAD_ARGUMENT, "levels");
+}
+Test(flash_fp8, bad_input_alignment) { refuses_misaligned(); }

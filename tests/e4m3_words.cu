@@ -1,0 +1,371 @@
+// e4m3_words.cu - the words of e4m3.cuh, one by one, against loops that anyone can check; and what the CPU execution layer says of eight bits that are
+// used too early. Elsewhere than on sm_90 and the layer every test is skipped.
+#include "e4m3.cuh"
+#include "hopper.cuh"  // before <csignal>, which Criterion includes: from there on the word signal is `struct signal`
+#include "apart.h"
+#include "case/case.h"
+#include "on_device.cuh"
+
+#include <math.h>
+
+static uint64_t state;
+
+// Any e4m3 that is a number and none of the largest, so that sums are small; every test starts from the same ones.
+static uint8_t noise(void)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (uint8_t)(state >> 33 & 0x80) | (uint8_t)((state >> 40) % 0x50);
+}
+
+static void start(void)
+{
+    state = 1;
+    if (check_hopper("e4m3.cuh") != WB_OK) cr_skip_test("e4m3.cuh needs sm_90 or the CPU execution layer");
+}
+
+TestSuite(e4m3, .init = start, .timeout = 60);
+
+static std::vector<uint8_t> numbers(size_t count)
+{
+    std::vector<uint8_t> x(count);
+    for (uint8_t &each : x) each = noise();
+    return x;
+}
+
+static void expect(double got, double want, double tolerance, const char *what, int row, int col)
+{
+    cr_assert(isfinite(got) && fabs(got - want) <= tolerance, "%s [%d][%d] is %.9g, should be %.9g", what, row, col,
+              got, want);
+}
+
+static tensor_map map_of(const uint8_t *x, int heads, int N, int cols, int rows)
+{
+    tensor_map map;
+    if (describe_e4m3(map, x, heads, N, cols, rows) == WB_OK) return map;
+    fprintf(stderr, "e4m3_words: %s\n", wb_last_message());
+    exit(1);
+}
+
+// All threads: this many loads will end in the signal.
+TILE_FN void begin(struct signal &full, int loads)
+{
+    if (threadIdx.x == 0) {
+        full.init(loads);
+        signals_ready();
+    }
+    __syncthreads();
+}
+
+// --------------------------------------------------------------------------------------------------------------- numbers
+
+__global__ void pack_kernel(uint32_t *out, const float *x)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    out[i] = e4m3_machine::pack(x[4 * i], x[4 * i + 1], x[4 * i + 2], x[4 * i + 3]);
+}
+
+// Every bf16 but NaN, and with it every e4m3 and every tie; beyond 448 to 448. As the definition has it (case/quantise.c).
+Test(e4m3, floats_are_rounded)
+{
+    std::vector<float> x;
+    for (int bits = 0; bits < 65536; bits++) x.push_back((bits & 0x7fff) > 0x7f80 ? 0 : wb_from_bf16((uint16_t)bits));
+    std::vector<uint32_t> out(x.size() / 4);
+    {
+        const on_device<float> x_device(x);
+        const on_device<uint32_t> out_device(out);
+        pack_kernel<<<64, 256>>>(out_device.at, x_device.at);
+    }
+    for (size_t i = 0; i < x.size(); i++)
+        cr_assert((uint8_t)(out[i / 4] >> 8 * (i % 4)) == wb_to_e4m3(x[i]), "%a became %02x, not %02x", x[i],
+                  out[i / 4] >> 8 * (i % 4) & 255, wb_to_e4m3(x[i]));
+}
+
+__global__ void powers_kernel(float *out) { out[threadIdx.x] = power_of_two((int)threadIdx.x - 126); }
+
+Test(e4m3, powers_of_two)
+{
+    std::vector<float> out(254);
+    {
+        const on_device<float> out_device(out);
+        powers_kernel<<<1, 254>>>(out_device.at);
+    }
+    for (int e = -126; e <= 127; e++) cr_assert(out[e + 126] == ldexpf(1, e));
+}
+
+// ----------------------------------------------------------------------------------------------------------------- tiles
+
+template <int Cols> struct one_tile {
+    e4m3_tile<64, Cols> tile;
+    struct signal full;
+};
+
+template <int Cols> __global__ void load_kernel(uint8_t *out, const __grid_constant__ tensor_map map, int row, int head)
+{
+    extern __shared__ __align__(1024) unsigned char shared[];
+    auto &x = *reinterpret_cast<one_tile<Cols> *>(shared);
+    begin(x.full, 1);
+    if (threadIdx.x == 0) load_async(x.tile, map, row, head, x.full);
+    x.full.wait(0);
+    constexpr int panel = e4m3_tile<64, Cols>::panel, pieces = panel / 16;
+    for (int i = threadIdx.x; i < 64 * Cols; i += blockDim.x) {
+        const int r = i / Cols, c = i % Cols, piece = c % panel / 16 ^ (r * panel / 128) % pieces;
+        out[i] = x.tile.at[c / panel][r][piece * 16 + c % 16].bits;
+    }
+}
+
+// A tile of each width, as shared memory has it, unexchanged; zeros beyond the ends of the head.
+template <int Cols> static void check_load(void)
+{
+    enum { HEADS = 2, N = 100 };
+    const auto x = numbers((size_t)HEADS * N * Cols);
+    std::vector<uint8_t> out(64 * Cols);
+    for (int row = -5; row < 120; row += 41) {
+        {
+            const on_device<uint8_t> x_device(x.data(), x.size()), out_device(out);
+            load_kernel<Cols>
+                <<<1, 128, sizeof(one_tile<Cols>)>>>(out_device.at, map_of(x_device.at, HEADS, N, Cols, 64), row, 1);
+        }
+        for (int i = 0; i < 64 * Cols; i++) {
+            const int r = row + i / Cols;
+            expect(out[i], r < 0 || r >= N ? 0 : x[(N + r) * Cols + i % Cols], 0, "tile", i / Cols, i % Cols);
+        }
+    }
+}
+Test(e4m3, tiles_of_every_width)
+{
+    check_load<32>(), check_load<64>(), check_load<96>(), check_load<128>(), check_load<256>();
+}
+
+// -------------------------------------------------------------------------------------------------------------- products
+
+template <int Cols, int Depth> struct two_factors {
+    e4m3_tile<64, Depth> a;
+    e4m3_tile<Cols, Depth> b;
+    struct signal full;
+};
+
+// c = a b^T, then c += a b^T with a in registers, whose columns stand for others: so b has its own in that order there.
+template <int Cols, int Depth> __global__ void product_kernel(float *c_out, float *more_out, const float *a,
+                                                              const __grid_constant__ tensor_map a_map,
+                                                              const __grid_constant__ tensor_map b_map)
+{
+    extern __shared__ __align__(1024) unsigned char shared[];
+    auto &x = *reinterpret_cast<two_factors<Cols, Depth> *>(shared);
+    begin(x.full, 2);
+    if (threadIdx.x == 0) {
+        load_async(x.a, a_map, 0, 0, x.full);
+        load_async(x.b, b_map, 0, 0, x.full);
+    }
+    x.full.wait(0);
+    const int row0 = 16 * warp_in_group();
+    reg_tile<16, Cols> c;
+    mma_ABt_async(c, x.a, x.b);
+    products_done<0>(c);
+    each(c, [&](float &v, element e) { c_out[(row0 + e.row) * Cols + e.col] = v; });
+    reg_tile<16, Depth> left;
+    each(left, [&](float &v, element e) { v = a[(row0 + e.row) * Depth + e.col]; });
+    e4m3_weights<Depth> w, taken;
+    round_to(w, left);
+    take_over(taken, w);
+    mma_ABt_more_async(c, taken, x.b);
+    products_done<0>(c);
+    each(c, [&](float &v, element e) { more_out[(row0 + e.row) * Cols + e.col] = v; });
+}
+
+// Sums of e4m3 products keep 14 bits of the largest term.
+template <int Cols, int Depth> static void check_product(void)
+{
+    const auto a = numbers(64 * Depth), b = numbers(Cols * Depth);
+    std::vector<float> c(64 * Cols), more(64 * Cols), plain;
+    for (uint8_t x : a) plain.push_back(wb_from_e4m3(x));
+    {
+        const on_device<uint8_t> a_device(a.data(), a.size()), b_device(b.data(), b.size());
+        const on_device<float> c_device(c), more_device(more), plain_device(plain);
+        const auto kernel = product_kernel<Cols, Depth>;
+        const size_t bytes = sizeof(two_factors<Cols, Depth>);
+        check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes), "shared memory");
+        kernel<<<1, 128, bytes>>>(c_device.at, more_device.at, plain_device.at, map_of(a_device.at, 1, 64, Depth, 64),
+                                  map_of(b_device.at, 1, Cols, Depth, Cols));
+    }
+    for (int i = 0; i < 64; i++)
+        for (int j = 0; j < Cols; j++) {
+            double once = 0, again = 0, terms = 0;
+            for (int k = 0; k < Depth; k++) {
+                const double left = wb_from_e4m3(a[i * Depth + k]);
+                const double of_place =
+                    wb_from_e4m3(b[j * Depth + wb_fp8_place(k)]);  // column k of a is that of the product
+                once += left * wb_from_e4m3(b[j * Depth + k]);
+                again += left * of_place;
+                terms += fabs(left) * (fabs(of_place) + fabs(wb_from_e4m3(b[j * Depth + k])));
+            }
+            expect(c[i * Cols + j], once, 0x1p-9 * terms, "C", i, j);
+            expect(more[i * Cols + j], once + again, 0x1p-8 * terms, "more", i, j);
+        }
+}
+Test(e4m3, products)
+{
+    check_product<64, 32>(), check_product<64, 64>(), check_product<64, 128>(), check_product<64, 256>();
+    check_product<128, 64>(), check_product<128, 128>(), check_product<16, 128>(), check_product<96, 96>();
+}
+
+// --------------------------------------------------------------------------------------------------------------- weights
+
+// P and its rows' sums from S [64, 64]: out has the bytes as the registers hold them, 4 t + j of each 16 columns as lane t's j-th.
+__global__ void weights_kernel(uint8_t *out, float *sums, float *unchanged, const float *x, float factor, float shift)
+{
+    const int row0 = 16 * warp_in_group();
+    reg_tile<16, 64> S;
+    each(S, [&](float &v, element e) { v = x[(row0 + e.row) * 64 + e.col]; });
+    row_vec<16> factors, shifts;
+    fill(factors, factor);
+    fill(shifts, shift);
+    e4m3_weights<64> P;
+    const row_vec<16> part = exponentials(P, S, factors, shifts);
+    store(sums + row0, row_sum_whole(part), 16);
+    each(S, [&](float &v, element e) { unchanged[(row0 + e.row) * 64 + e.col] = v; });
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < 4; i++)
+            for (int j = 0; j < 4; j++)
+                out[(row0 + lane_id() / 4 + i % 2 * 8) * 64 + 32 * k + i / 2 * 16 + lane_id() % 4 * 4 + j] =
+                    (uint8_t)(P.x[k][i] >> 8 * j);
+}
+
+Test(e4m3, scores_become_weights)
+{
+    std::vector<float> x(64 * 64), sums(64), unchanged(64 * 64);
+    std::vector<uint8_t> out(64 * 64);
+    for (float &v : x) v = wb_from_e4m3(noise());
+    x[5] = x[77] = -INFINITY;
+    const float factor = 0.3f, shift = -4;
+    {
+        const on_device<float> x_device(x), sums_device(sums), unchanged_device(unchanged);
+        const on_device<uint8_t> out_device(out);
+        weights_kernel<<<1, 128>>>(out_device.at, sums_device.at, unchanged_device.at, x_device.at, factor, shift);
+    }
+    for (int i = 0; i < 64; i++) {
+        double sum = 0;
+        for (int j = 0; j < 64; j++) {
+            const double want = exp2((double)x[i * 64 + j] * factor - shift);
+            const int in = j % 16, order[] = {0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15};
+            int place = 0;
+            while (order[place] != in) place++;
+            sum += want;
+            expect(wb_from_e4m3(out[i * 64 + j / 16 * 16 + place]), fmin(want, 448), fmax(want / 16, 0x1p-10), "P", i,
+                   j);
+            cr_assert(memcmp(&unchanged[i * 64 + j], &x[i * 64 + j], 4) == 0);
+        }
+        expect(sums[i], sum, 1e-5 * sum, "sum", i, 0);
+    }
+}
+
+__global__ void add_kernel(float *out, const float *x, float factor)
+{
+    extern __shared__ __align__(1024) unsigned char shared[];
+    auto &sum = *reinterpret_cast<fragments<64> *>(shared);
+    const int row0 = 16 * warp_in_group();
+    reg_tile<16, 64> c;
+    each(c, [&](float &v, element e) { v = x[(row0 + e.row) * 64 + e.col]; });
+    store(sum, c);
+    row_vec<16> factors;
+    fill(factors, factor);
+    each(c, [&](float &v, element) { v = 1; });
+    add(c, sum, factors);
+    each(c, [&](float &v, element e) { out[(row0 + e.row) * 64 + e.col] = v; });
+}
+
+Test(e4m3, sums_in_shared_memory_are_added)
+{
+    std::vector<float> x(64 * 64), out(64 * 64);
+    for (float &v : x) v = wb_from_e4m3(noise());
+    {
+        const on_device<float> x_device(x), out_device(out);
+        add_kernel<<<1, 128, sizeof(fragments<64>)>>>(out_device.at, x_device.at, 0.5f);
+    }
+    for (int i = 0; i < 64 * 64; i++) expect(out[i], 1 + x[i] / 2, 1e-6, "sum", i / 64, i % 64);
+}
+
+// ------------------------------------------------------------------------------- what the CPU execution layer says of mistakes
+
+#define HAZARDS(X)                                                                                                     \
+    X(WEIGHTS_CHANGED_IN_FLIGHT, "registers changed in flight", "the weights of this product", "mma_ABt_more_async")   \
+    X(TAKEN_OVER_IN_FLIGHT, "registers changed in flight", "the weights of this product", "mma_ABt_more_async")        \
+    X(TILE_CHANGED_IN_FLIGHT, "tile changed in flight", "tile changed while this product", "mma_ABt_more_async")       \
+    X(TILE_NOT_WAITED_FOR, "tile used before it arrived", "has not waited for it", "mma_ABt_more_async")               \
+    X(TILE_FETCHED_OVER, "tile overwritten too early", "the copy engine overwrites tile", "load_async")                \
+    X(RESULT_READ_TOO_EARLY, "result read too early", "products_done is missing before", "c.x[0][0][0] +=")
+#define NAME(name, ...) name,
+enum e4m3_hazard { NOTHING_WRONG, HAZARDS(NAME) };
+
+__global__ void hazard_kernel(float *out, const __grid_constant__ tensor_map map, e4m3_hazard chosen)
+{
+#ifdef __CUDACC__
+    constexpr e4m3_hazard wrong = NOTHING_WRONG;  // a GPU is not asked
+    (void)chosen;
+#else
+    const e4m3_hazard wrong = chosen;
+#endif
+    extern __shared__ __align__(1024) unsigned char shared[];
+    auto &x = *reinterpret_cast<one_tile<64> *>(shared);
+    begin(x.full, 1);
+    if (threadIdx.x == 0) load_async(x.tile, map, 0, 0, x.full);
+    __syncthreads();
+    if (wrong != TILE_NOT_WAITED_FOR) x.full.wait(0);
+    reg_tile<16, 64> S, c = {};
+    each(S, [](float &v, element e) { v = (float)(e.col % 3); });
+    e4m3_weights<64> P, next;
+    row_vec<16> one, zero;
+    fill(one, 1.0f);
+    fill(zero, 0.0f);
+    exponentials(P, S, one, zero);
+    exponentials(next, S, one, one);
+    mma_ABt_more_async(c, P, x.tile);
+    if (wrong == WEIGHTS_CHANGED_IN_FLIGHT) exponentials(P, S, one, one);
+    if (wrong == TAKEN_OVER_IN_FLIGHT) take_over(P, next);
+    if (wrong == TILE_CHANGED_IN_FLIGHT && threadIdx.x == 0) x.tile.at[0][63][63].bits ^= 1;
+    if (wrong == TILE_FETCHED_OVER && threadIdx.x == 0) load_async(x.tile, map, 0, 0, x.full);
+    if (wrong == RESULT_READ_TOO_EARLY) c.x[0][0][0] += 1;
+    products_done<0>(c);
+    each(c, [&](float &v, element e) { out[(16 * warp_in_group() + e.row) * 64 + e.col] = v; });
+}
+
+static int wrong;  // in what runs apart
+static void run_hazard(void)
+{
+    const auto b = numbers(64 * 64);
+    std::vector<float> out(64 * 64);
+    {
+        const on_device<uint8_t> b_device(b.data(), b.size());
+        const on_device<float> out_device(out);
+        hazard_kernel<<<1, 128, sizeof(one_tile<64>)>>>(out_device.at, map_of(b_device.at, 1, 64, 64, 64),
+                                                        (e4m3_hazard)wrong);
+    }
+    for (int i = 0; i < 64 * 64; i++) {
+        double want = 0, terms = 0;
+        for (int k = 0; k < 64; k++) {
+            const double term = ldexp(1, k % 3) * wb_from_e4m3(b[i % 64 * 64 + wb_fp8_place(k)]);
+            want += term, terms += fabs(term);
+        }
+        expect(out[i], want, 0x1p-9 * terms, "C", i / 64, i % 64);
+    }
+}
+
+Test(e4m3, nothing_wrong)
+{
+    wrong = NOTHING_WRONG;
+    run_hazard();
+}
+
+static void check_report(const char *kind, const char *words, const char *line)
+{
+    if (getenv("WB_BACKEND") && strcmp(getenv("WB_BACKEND"), "cuda") == 0)
+        cr_skip_test("a GPU says nothing of this: it hangs, or computes");
+    check_reported(run_apart(run_hazard));
+    char first[128];
+    snprintf(first, sizeof first, "cudacpu: %s in kernel", kind);
+    cr_assert(strstr(printed, first) == printed, "not \"%s\":\n%s", first, printed);
+    check_printed(words);
+    check_printed(line);
+}
+#define SAYS(hazard, kind, words, line)                                                                                \
+    Test(e4m3, says_##hazard) { wrong = hazard, check_report(kind, words, line); }
+HAZARDS(SAYS)
