@@ -334,8 +334,10 @@ template <int BC, int Rows, int Cols> static cudaError_t launch_merge(int blocks
                                                                       const decode_shape &shape, cudaStream_t stream)
 {
     const dim3 grid(blocks, Rows / at_once), block(32 * at_once);
-#ifdef __CUDACPU__
-    // As if it stood in a .cu: <<<grid, block, 0, stream>>>.
+#if defined(__CUDACPU__) && defined(__CUDA__)  // an editor's
+    merge_kernel<Rows, Cols, BC><<<grid, block, 0, stream>>>(O, L, parts, kv_len, shape);
+    return cudaGetLastError();
+#elif defined(__CUDACPU__)  // the same, as the layer has it of a .cu
     ::cudacpu::launch(CUDACPU_KERNEL(merge_kernel<Rows, Cols, BC>), ::cudacpu::launch_config(grid, block, 0, stream),
                       [=] { merge_kernel<Rows, Cols, BC>(O, L, parts, kv_len, shape); });
     return cudaGetLastError();
