@@ -328,29 +328,23 @@ template <class Kernel> static int blocks_at_a_time(Kernel *kernel, int threads,
     return told ? multiprocessors * together : 0;
 }
 
-// Launches merge_kernel behind the kernel that was launched last and fills `parts`. Compiled for sm_90 or later it does not wait for its end.
-template <int BC, int Rows, int Cols> static cudaError_t launch_merge(int blocks, bf16 *O, float *L,
-                                                                      const part<Rows, Cols> *parts, const int *kv_len,
-                                                                      const decode_shape &shape, cudaStream_t stream)
-{
-    const dim3 grid(blocks, Rows / at_once), block(32 * at_once);
-#if defined(__CUDACPU__) && defined(__CUDA__)  // an editor's
-    merge_kernel<Rows, Cols, BC><<<grid, block, 0, stream>>>(O, L, parts, kv_len, shape);
-    return cudaGetLastError();
-#elif defined(__CUDACPU__)  // the same, as the layer has it of a .cu
-    ::cudacpu::launch(CUDACPU_KERNEL(merge_kernel<Rows, Cols, BC>), ::cudacpu::launch_config(grid, block, 0, stream),
-                      [=] { merge_kernel<Rows, Cols, BC>(O, L, parts, kv_len, shape); });
-    return cudaGetLastError();
+// Launches a kernel that says parts_are_there() behind the one that was launched last: it need not have ended. False, and nothing is launched, where
+// that is not to be had: on a GPU before sm_90, or compiled for one.
+#ifdef __CUDACPU__
+template <class... Launch> static bool launch_early(const Launch &...) { return false; }
 #else
+template <class Kernel, class... Given>
+static bool launch_early(Kernel *kernel, dim3 grid, int threads, cudaStream_t stream, const Given &...given)
+{
     cudaFuncAttributes made;
-    const cudaError_t error = cudaFuncGetAttributes(&made, merge_kernel<Rows, Cols, BC>);
-    if (error != cudaSuccess) return error;
+    if (cudaFuncGetAttributes(&made, kernel) != cudaSuccess || made.ptxVersion < 90) return false;
     cudaLaunchAttribute early = {};
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config = {};
-    config.gridDim = grid, config.blockDim = block, config.stream = stream;
-    config.attrs = &early, config.numAttrs = made.ptxVersion >= 90;  // parts_are_there() is as old as that
-    return cudaLaunchKernelEx(&config, merge_kernel<Rows, Cols, BC>, O, L, parts, kv_len, shape);
-#endif
+    config.gridDim = grid, config.blockDim = dim3(threads), config.stream = stream;
+    config.attrs = &early, config.numAttrs = 1;
+    cudaLaunchKernelEx(&config, kernel, given...);  // cudaGetLastError() tells
+    return true;
 }
+#endif

@@ -228,7 +228,11 @@ wb_status flash_decode_int8(
         kernel<<<blocks, s.THREADS, s.BYTES, stream>>>(
             O, L, Q, K, V, K_scale, V_scale, page_table, kv_len, parts, *shape);
         WB_CUDA(cudaGetLastError());
-        WB_CUDA(launch_merge<KEYS * s.WARPS>(blocks, O, L, parts, kv_len, *shape, stream));
+        const auto merge = merge_kernel<s.ROWS, s.D, KEYS * s.WARPS>;
+        const dim3 grid(blocks, s.ROWS / at_once);
+        if (!launch_early(merge, grid, 32 * at_once, stream, O, L, parts, kv_len, *shape))
+            merge<<<grid, 32 * at_once, 0, stream>>>(O, L, parts, kv_len, *shape);
+        WB_CUDA(cudaGetLastError());
         return WB_OK;
     });
 }
