@@ -41,6 +41,16 @@ function shape(    text) {
     ahead[$1] += $at["ratio"] > 1
 }
 function percent(kind) { return sprintf("%.0f %%", 100 * ahead[kind] / n[kind]) }
+function print_wrapped(text,    words, word, i, together, line) {
+    words = split(text, word, " ")
+    for (i = 1; i <= words; i++) {
+        together = word[i]  # a figure and what belongs to it
+        while (word[i + 1] ~ /^[%(]/) together = together " " word[++i]
+        if (length(line " " together) > 100) { print line; line = "" }
+        line = line (line == "" ? "" : " ") together
+    }
+    print line
+}
 END {
     for (i = 1; i <= wrongs; i++) print wrong[i] >"/dev/stderr"
     if (!rows) exit 1
@@ -48,14 +58,7 @@ END {
     if (claim) {
         text = "In " shapes " duels in shapes drawn by chance, on an " gpu " (" date ", commit " commit "), the library was ahead of the fastest of the others there (in brackets the worst, their time over the library's):"
         for (k = 1; k <= kinds; k++) if (n[order[k]]) text = text (listed++ ? ";" : "") " " title[order[k]] " in " percent(order[k]) sprintf(" (%.2f)", ratio[order[k], 1])
-        words = split(text ".", word, " ")
-        for (i = 1; i <= words; i++) {
-            together = word[i]  # a figure and what belongs to it
-            while (word[i + 1] ~ /^[%(]/) together = together " " word[++i]
-            if (length(line " " together) > 100) { print line; line = "" }
-            line = line (line == "" ? "" : " ") together
-        }
-        print line
+        print_wrapped(text ".")
         exit wrongs > 0
     }
     print "| | shapes | ahead in | median | a tenth lies below | least |\n|---|---|---|---|---|---|"
@@ -64,7 +67,8 @@ END {
         if (n[kind])
             printf "| %s | %d | %s | %.3f | %.2f | %.2f |\n", title[kind], n[kind], percent(kind), ratio[kind, int(n[kind] / 2) + 1], ratio[kind, int(n[kind] / 10) + 1], ratio[kind, 1]
     }
-    print "\nRecorded on an " gpu ", driver " driver ", " date ", commit " commit ": seed " seeds "."
+    print ""
+    print_wrapped("Recorded on an " gpu ", driver " driver ", " date ", commit " commit ": seed " seeds ".")
     for (k = 1; k <= kinds && worst; k++) for (i = 1; i <= worst && i <= n[order[k]]; i++) print row[order[k], i]
     if (worst) {
         printf "\nof %d choices %d took over 3 %% longer than another kernel of ours\n", choices, slowers
