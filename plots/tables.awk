@@ -143,7 +143,7 @@ old_systems && (/^\|/ || /^$/ || /^Tried on /) { if (/^Tried on /) old_systems =
     old_duel = /claim/ ? "^[^ ]" : "^[|]|^$|^Recorded on"
     next
 }
-old_duel != "" && $0 ~ old_duel { if (/^Recorded on/) old_duel = ""; next }
+old_duel != "" && $0 ~ old_duel { if (/^Recorded on/) old_duel = "."; next }  # to the end of its paragraph
 { old_duel = "" }
 match($0, /<!-- recorded: .*; .*; .*-->/) {
     split(substr($0, RSTART + 15, RLENGTH - 18), part, / *; */)

@@ -26,7 +26,7 @@
 //   store_transposed                      weights -> shared memory, as the transposed matrix
 //   add_async, put_async, stores_done     fragments in shared memory, added to those in global memory or put there
 //   await, announce                       blocks take turns, by a counter in global memory
-//   launch_after, before_is_done          a kernel that begins while the one before it ends
+//   launch_after                          a kernel that begins while the one before it ends (early.cuh)
 //
 // All 32 lanes of a warp call together, and all four warps of a warpgroup; but for what is said to be done by one thread.
 // Each word that may wait or be wrong ends in `from`, the line that calls it: for the CPU layer's reports, nothing on a GPU.
@@ -34,6 +34,7 @@
 // Reading order: types; signals, copies and rings; products; warpgroups; stores; the host's part; and last the machine: PTX for
 // sm_90a, calls of the CPU layer (workbook/cpu/include/cudacpu/hopper.h), and a trap for every other GPU.
 #pragma once
+#include "early.cuh"
 #include "tile.cuh"
 
 #ifdef __CUDACPU__
@@ -489,13 +490,6 @@ TILE_FN unsigned take_number(unsigned *counter) { return atomicAdd(counter, 1u);
 template <int Cols> TILE_FN void load(reg_tile<16, Cols> &tile, const fragments<Cols> *src, call_site from = here());
 template <int Cols> TILE_FN void store(fragments<Cols> *dst, const reg_tile<16, Cols> &tile, call_site from = here());
 
-// --------------------------------------------------------------------------------------------------------------- kernels
-
-// A kernel launched by launch_after may begin while the one before it still runs: when all blocks of that one have called
-// after_may_begin() or ended. It calls before_is_done() before it touches what that one reads or writes.
-TILE_FN void before_is_done();
-TILE_FN void after_may_begin();
-
 // -------------------------------------------------------------------------------------------------------------- the host
 
 // WB_OK, or WB_UNSUPPORTED and a sentence where the GPU is none of sm_90. For the first lines of a function.
@@ -579,13 +573,9 @@ template <class... Parameters, class... Arguments> wb_status launch_after(void (
                     {grid, dim3((unsigned)threads), bytes, stream}, [=] { kernel(arguments...); });
     WB_CUDA(cudaGetLastError());
 #else
-    cudaLaunchAttribute early = {};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t how = {};
-    how.gridDim = grid, how.blockDim = dim3(threads), how.dynamicSmemBytes = bytes, how.stream = stream;
-    how.attrs = &early, how.numAttrs = 1;
-    WB_CUDA(cudaLaunchKernelEx(&how, kernel, Parameters(arguments)...));
+    if (!launch_early(kernel, grid, threads, bytes, stream, arguments...))
+        return wb_fail(WB_DEVICE_ERROR, "compiled for a GPU before sm_90");
+    WB_CUDA(cudaGetLastError());
 #endif
     return WB_OK;
 }
@@ -687,8 +677,6 @@ template <int Cols> void store(fragments<Cols> *dst, const reg_tile<16, Cols> &t
     for (int c = 0; c < Cols / 8; c++)
         cudacpu::copy_past_cache(&dst->at[c][threadIdx.x % warpgroup_threads], tile.x[0][c], 16);
 }
-inline void before_is_done() {}  // kernels run one after another here
-inline void after_may_begin() {}
 
 #else
 
@@ -971,8 +959,6 @@ template <int Cols> TILE_FN void store(fragments<Cols> *dst, const reg_tile<16, 
         __stcg(&dst->at[c][threadIdx.x % warpgroup_threads],
                make_float4(tile.x[0][c][0], tile.x[0][c][1], tile.x[0][c][2], tile.x[0][c][3]));
 }
-TILE_FN void before_is_done() { HOPPER_PTX("griddepcontrol.wait;" ::: "memory"); }
-TILE_FN void after_may_begin() { HOPPER_PTX("griddepcontrol.launch_dependents;" ::: "memory"); }
 
 #undef HOPPER_PTX
 #undef HOPPER_TEN

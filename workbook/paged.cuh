@@ -2,6 +2,7 @@
 // paged.cuh - the words of problem 13 beside those of tile.cuh: rows of a paged cache, the keys of all sequences as one row of tiles,
 // which teams of blocks share, and the parts of a sequence that was cut.
 #pragma once
+#include "early.cuh"
 #include "tile.cuh"
 
 #define TILE_BOTH __host__ __device__ inline
@@ -260,22 +261,6 @@ constexpr int at_once = 8;  // rows, and parts of a row, that a block of merge_k
 template <int mine> TILE_FN void merge(float &m, float &l, float (&O_row)[mine], const float (&L_part)[at_once],
                                        const float (&O_part)[at_once][mine]);
 
-// The merge may take its place on the GPU while the kernel before it still runs, when all blocks of that one have said merge_may_come() or ended
-// (programmatic dependent launch, CUDA C++ Programming Guide). The parts are there after parts_are_there(), which all blocks of the merge say:
-// what comes behind the merge waits for that kernel, too.
-TILE_FN void merge_may_come()
-{
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    cudaTriggerProgrammaticLaunchCompletion();
-#endif
-}
-TILE_FN void parts_are_there()
-{
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    cudaGridDependencySynchronize();
-#endif
-}
-
 // The blocks of team k merge the parts of the sequence that it has begun and left to those behind it, if there is one. A warp a row.
 template <int Rows, int Cols, int BC>
 __global__ __launch_bounds__(32 * at_once) void merge_kernel(bf16 *O, float *L, const part<Rows, Cols> *parts,
@@ -285,7 +270,7 @@ __global__ __launch_bounds__(32 * at_once) void merge_kernel(bf16 *O, float *L, 
     const tile_row<BC> all(kv_len, shape);
     const long long total = all.total();
     const int teams = (int)min((long long)me.teams, total), k = me.team, r = blockIdx.y * at_once + warp_id();
-    parts_are_there();
+    before_is_done();
     if (k + 1 >= teams || r >= me.rows) return;  // nobody is behind the last
     const long long cut = first_of(total, k + 1, teams);
     const place p = all.find(cut);
@@ -327,24 +312,3 @@ template <class Kernel> static int blocks_at_a_time(Kernel *kernel, int threads,
         cudaOccupancyMaxActiveBlocksPerMultiprocessor(&together, kernel, threads, bytes) == cudaSuccess;
     return told ? multiprocessors * together : 0;
 }
-
-// Launches a kernel that says parts_are_there() behind the one that was launched last: it need not have ended. False, and nothing is launched, where
-// that is not to be had: on a GPU before sm_90, or compiled for one.
-#ifdef __CUDACPU__
-template <class... Launch> static bool launch_early(const Launch &...) { return false; }
-#else
-template <class Kernel, class... Given>
-static bool launch_early(Kernel *kernel, dim3 grid, int threads, cudaStream_t stream, const Given &...given)
-{
-    cudaFuncAttributes made;
-    if (cudaFuncGetAttributes(&made, kernel) != cudaSuccess || made.ptxVersion < 90) return false;
-    cudaLaunchAttribute early = {};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = grid, config.blockDim = dim3(threads), config.stream = stream;
-    config.attrs = &early, config.numAttrs = 1;
-    cudaLaunchKernelEx(&config, kernel, given...);  // cudaGetLastError() tells
-    return true;
-}
-#endif

@@ -91,7 +91,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     extern __shared__ uint4 shared[];
     auto &tiles = *reinterpret_cast<decode_tiles<ROWS, D, WARPS, STAGES> *>(shared);
 
-    merge_may_come();
+    after_may_begin();  // the merge, which waits for this kernel's end in its place
 
     // who am I: a tile of rows of one head, and of all keys those of my team, tiles from ... to - 1
     const member<ROWS> me(shape);
@@ -230,7 +230,7 @@ wb_status flash_decode_int8(
         WB_CUDA(cudaGetLastError());
         const auto merge = merge_kernel<s.ROWS, s.D, KEYS * s.WARPS>;
         const dim3 grid(blocks, s.ROWS / at_once);
-        if (!launch_early(merge, grid, 32 * at_once, stream, O, L, parts, kv_len, *shape))
+        if (!launch_early(merge, grid, 32 * at_once, 0, stream, O, L, parts, kv_len, *shape))
             merge<<<grid, 32 * at_once, 0, stream>>>(O, L, parts, kv_len, *shape);
         WB_CUDA(cudaGetLastError());
         return WB_OK;

@@ -52,7 +52,7 @@ look_at_gpu() { # WORKER CASE
     for tool in $tools; do
         timeout "$limit" compute-sanitizer --tool $tool "$1" --case "$2" --guard 0 >"$scratch/raw" 2>&1
         status=$?
-        awk -v pwd="$(pwd)" -v tool=$tool -v files="$file workbook/tile.cuh workbook/paged.cuh workbook/int8.cuh" -f workbook/sanitize/sanitize_gpu.awk "$scratch/raw" >"$scratch/report"
+        awk -v pwd="$(pwd)" -v tool=$tool -v files="$file workbook/tile.cuh workbook/early.cuh workbook/paged.cuh workbook/int8.cuh" -f workbook/sanitize/sanitize_gpu.awk "$scratch/raw" >"$scratch/report"
         [ $status -ne 124 ] || echo "sanitize: no answer in $limit s under $tool: threads that wait for each other?" >>"$scratch/report"
         if ! [ -s "$scratch/report" ] && ! grep -q 'SUMMARY: 0 ' "$scratch/raw"; then # it could not work, or in words that are new
             echo "sanitize: compute-sanitizer --tool $tool gave no clean result:"

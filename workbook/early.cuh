@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// early.cuh - a kernel that takes its place on the GPU while the one before it ends (programmatic dependent launch, CUDA C++ Programming Guide).
+#pragma once
+#include "tile.cuh"
+
+// A kernel launched early may begin when all blocks of the one before have called after_may_begin() or ended. All its blocks call before_is_done(),
+// and before they touch what that one reads or writes: what comes behind waits for both only so. Elsewhere than on sm_90 and later: nothing to do.
+TILE_FN void before_is_done()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+TILE_FN void after_may_begin()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// kernel<<<grid, threads, bytes, stream>>>(arguments...), early; cudaGetLastError() tells how it went. False, and nothing is launched, where that is
+// not to be had: on the CPU layer, where kernels run one after another, and where the kernel was compiled for a GPU before sm_90.
+#ifdef __CUDACPU__
+template <class... Launch> static bool launch_early(const Launch &...) { return false; }
+#else
+template <class... Parameters, class... Arguments> static bool launch_early(void (*kernel)(Parameters...), dim3 grid,
+                                                                            int threads, size_t bytes,
+                                                                            cudaStream_t stream, Arguments... arguments)
+{
+    cudaFuncAttributes made;
+    if (cudaFuncGetAttributes(&made, kernel) != cudaSuccess || made.ptxVersion < 90) return false;
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t how = {};
+    how.gridDim = grid, how.blockDim = dim3(threads), how.dynamicSmemBytes = bytes, how.stream = stream;
+    how.attrs = &early, how.numAttrs = 1;
+    cudaLaunchKernelEx(&how, kernel, Parameters(arguments)...);
+    return true;
+}
+#endif
