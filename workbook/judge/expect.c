@@ -338,10 +338,10 @@ static void expect_fp8(const worker_run *run, expected *O, expected *L)
             for (size_t j = 0; j < Nk; j++) top = fmax(top, ldexp(P[j], of_tile[j / WB_FP8_KEYS]));
             for (size_t j = 0; j < Nk; j++) {
                 if (P[j] == 0) continue;
-                const int e = of_tile[j / WB_FP8_KEYS];
-                if (ldexp(P[j], e) < 0x1p-128 * top) lost += P[j];
+                const double unit = ldexp(1, of_tile[j / WB_FP8_KEYS]), per_unit = 1 / unit;
+                if (P[j] * unit < 0x1p-128 * top) lost += P[j];
                 for (int d = 0; d < D; d++)
-                    steps[d] += ldexp(fabs((double)V[(head * Nk + j) * (size_t)D + (size_t)d]), -e);
+                    steps[d] += fabs((double)V[(head * Nk + j) * (size_t)D + (size_t)d]) * per_unit;
             }
             for (int d = 0; d < D; d++)
                 tolerance[d] =
