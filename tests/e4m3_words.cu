@@ -1,26 +1,13 @@
 // e4m3_words.cu - the words of e4m3.cuh, one by one, against loops that anyone can check; and what the CPU execution layer says of eight bits that are
 // used too early. Elsewhere than on sm_90 and the layer every test is skipped.
 #include "e4m3.cuh"
-#include "hopper.cuh"  // before <csignal>, which Criterion includes: from there on the word signal is `struct signal`
-#include "apart.h"
-#include "case/case.h"
-#include "on_device.cuh"
+#include "on_hopper.cuh"
 
-#include <math.h>
-
-static uint64_t state;
-
-// Any e4m3 that is a number and none of the largest, so that sums are small; every test starts from the same ones.
+// Any e4m3 that is a number and none of the largest, so that sums are small.
 static uint8_t noise(void)
 {
-    state = state * 6364136223846793005u + 1442695040888963407u;
+    dice();
     return (uint8_t)(state >> 33 & 0x80) | (uint8_t)((state >> 40) % 0x50);
-}
-
-static void start(void)
-{
-    state = 1;
-    if (check_hopper("e4m3.cuh") != WB_OK) cr_skip_test("e4m3.cuh needs sm_90 or the CPU execution layer");
 }
 
 TestSuite(e4m3, .init = start, .timeout = 60);
@@ -32,28 +19,11 @@ static std::vector<uint8_t> numbers(size_t count)
     return x;
 }
 
-static void expect(double got, double want, double tolerance, const char *what, int row, int col)
-{
-    cr_assert(isfinite(got) && fabs(got - want) <= tolerance, "%s [%d][%d] is %.9g, should be %.9g", what, row, col,
-              got, want);
-}
-
 static tensor_map map_of(const uint8_t *x, int heads, int N, int cols, int rows)
 {
     tensor_map map;
-    if (describe_e4m3(map, x, heads, N, cols, rows) == WB_OK) return map;
-    fprintf(stderr, "e4m3_words: %s\n", wb_last_message());
-    exit(1);
-}
-
-// All threads: this many loads will end in the signal.
-TILE_FN void begin(struct signal &full, int loads)
-{
-    if (threadIdx.x == 0) {
-        full.init(loads);
-        signals_ready();
-    }
-    __syncthreads();
+    must(describe_e4m3(map, x, heads, N, cols, rows));
+    return map;
 }
 
 // --------------------------------------------------------------------------------------------------------------- numbers

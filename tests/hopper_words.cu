@@ -1,26 +1,10 @@
 // hopper_words.cu - the words of hopper.cuh, one by one, against loops that anyone can check; and on the CPU execution layer what it says of a
 // pipeline in which one thing is wrong. Elsewhere than on sm_90 and the layer every test is skipped.
-#include "hopper.cuh"  // before <csignal>, which Criterion includes: from there on the word signal is `struct signal`
-#include "apart.h"
-#include "case/case.h"
-#include "on_device.cuh"
+#include "hopper.cuh"
+#include "on_hopper.cuh"
 
-#include <math.h>
-
-static uint64_t state;
-
-// Uniform between -1 and 1, rounded to bf16; every test starts from the same numbers.
-static uint16_t noise(void)
-{
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return wb_to_bf16((float)((double)(int32_t)(state >> 32) / 0x1p31));
-}
-
-static void start(void)
-{
-    state = 1;
-    if (check_hopper("hopper.cuh") != WB_OK) cr_skip_test("hopper.cuh needs sm_90 or the CPU execution layer");
-}
+// Uniform between -1 and 1, rounded to bf16.
+static uint16_t noise(void) { return wb_to_bf16((float)((double)(int32_t)(dice() >> 32) / 0x1p31)); }
 
 TestSuite(hopper, .init = start, .timeout = 60);
 
@@ -31,38 +15,11 @@ static std::vector<uint16_t> numbers(size_t count)
     return x;
 }
 
-static void expect(double got, double want, double tolerance, const char *what, int row, int col)
-{
-    cr_assert(isfinite(got) && fabs(got - want) <= tolerance, "%s [%d][%d] is %.9g, should be %.9g", what, row, col,
-              got, want);
-}
-
-static void must(wb_status status)
-{
-    if (status == WB_OK) return;
-    fprintf(stderr, "hopper_words: %s\n", wb_last_message());
-    exit(1);
-}
-
 static tensor_map map_of(const bf16 *x, int heads, int N, int D, int rows, int box_heads = 1)
 {
     tensor_map map;
     must(describe(map, x, heads, N, D, rows, box_heads));
     return map;
-}
-template <class Kernel> static void allow(Kernel kernel, size_t bytes)
-{
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes), "shared memory");
-}
-
-// All threads: this many loads will end in the signal.
-TILE_FN void begin(struct signal &full, int loads)
-{
-    if (threadIdx.x == 0) {
-        full.init(loads);
-        signals_ready();
-    }
-    __syncthreads();
 }
 
 // ---------------------------------------------------------------------------------------------------- copies and stores

@@ -6,7 +6,7 @@
 #     kernel<64><<<grid, 128>>>(x, n)     -> ::cudacpu::launch(...)                    see include/cudacpu/launch.h
 #     __shared__ float x[4][N], y;        -> references to the block's copies           see include/cudacpu/shared.h
 #     asm volatile("...")                 -> CUDACPU_NO_PTX(), an error with a sentence  see include/cudacpu/keywords.h
-# In a file that includes hopper.cuh, so that reports can name what lies in dynamic shared memory (include/cudacpu/hopper.h):
+# In a file that includes hopper.cuh or e4m3.cuh, so that reports can name what lies in dynamic shared memory (include/cudacpu/hopper.h):
 #     struct tiles { int a, b[2]; };      -> the same with a member function that visits "a" and "b"
 #     reinterpret_cast<tiles *>(shared)   -> ::cudacpu::shared_as<tiles>(shared), if shared is dynamic shared memory
 # What #include "other.cu" at the start of a line names is read in its place, for it must pass through here, too; in `makes` make is told that
@@ -30,7 +30,7 @@ END {
     code = blank(source)  # source without comments and strings, equally long: found there, cut out of source
     done = 0              # characters of source that are dealt with
     begin = "(((extern|static|volatile)[ \t\n]+)*__shared__|<<<|(asm|__asm__|__asm)[ \t\n]*((volatile|__volatile__)[ \t\n]*)?[(])"
-    if (source ~ /#include "hopper[.]cuh"/) begin = begin "|\nstruct [A-Za-z0-9_]+ *[{]|[>] *struct [A-Za-z0-9_]+ *[{]|reinterpret_cast<[^()]*[*]>[(][A-Za-z0-9_]+[)]"
+    if (source ~ /#include "(hopper|e4m3)[.]cuh"/) begin = begin "|\nstruct [A-Za-z0-9_]+ *[{]|[>] *struct [A-Za-z0-9_]+ *[{]|reinterpret_cast<[^()]*[*]>[(][A-Za-z0-9_]+[)]"
     while (match(substr(code, done + 1), begin)) {
         at = done + RSTART
         word = substr(code, at, RLENGTH)
