@@ -217,7 +217,7 @@ $(foreach i,problems solutions,$(foreach n,$(NUMBERS),$(if $(call source,$i,$n),
 # The machinery's own suites: tests/NAME.c, about workbook/*/NAME.c if there is one; of what has kernels tests/NAME.cu.
 OWN := $(filter-out harness library library_forms,$(basename $(notdir $(filter-out $(wildcard tests/[0-9][0-9]_*.c),$(wildcard tests/*.c tests/*.cu)))))
 define own_suite
-$B/tests/$(1)_test: $B/tests/$(1).o $(filter-out $(RECORD) $(MACHINERY),$(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/$(1).c workbook/*/$(1).c))) $(RECORD) $(MACHINERY) $B/reference/oracle.o
+$B/tests/$(1)_test: $B/tests/$(1).o $(filter-out $(RECORD) $(MACHINERY),$(patsubst workbook/%,$B/machinery/%.o,$(basename $(wildcard $(foreach e,c cu,workbook/$(1).$e workbook/*/$(1).$e))))) $(RECORD) $(MACHINERY) $B/reference/oracle.o
 	$Q$$(LINK) $$^ -lcriterion $(LIBS) -o $$@
 endef
 $(foreach t,$(OWN),$(eval $(call own_suite,$t)))
@@ -346,7 +346,7 @@ $B/lib/workbook.map: workbook/workbook.h solutions/declared.awk $B/flags.mk
 	$Q$(CC) -E $< | awk -v as=map -f solutions/declared.awk >$@
 # Yours, for reference/gpt_oss.py.
 $B/problems/gpt_oss.so: $B/problems/11.o $B/problems/12.o
-$B/lib/libworkbook.so $B/lib/libworkbook_all.so $B/problems/gpt_oss.so: $(addprefix $B/machinery/,problems.o validate.o device.o $(addprefix case/,block_mask.o named_mask.o quantise.o)) $(LAYER)
+$B/lib/libworkbook.so $B/lib/libworkbook_all.so $B/problems/gpt_oss.so: $(addprefix $B/machinery/,problems.o validate.o device.o quantise_fp8.o $(addprefix case/,block_mask.o named_mask.o quantise.o)) $(LAYER)
 	$(call say,LINK,$@)
 	$Q$(LINK) -shared $(filter %.o,$^) $(OPENBLAS_LIBS) $(if $(CUDA_HOME),$(if $(filter cuda,$(BACKEND)),-L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt)) -lm -o $@
 	$(if $(filter %/libworkbook.so,$@),@ln -sf libworkbook.so $(@D)/$(SONAME))

@@ -11,21 +11,21 @@
 
 // Every test starts from the same numbers.
 static uint64_t state;
-static uint64_t dice(void) { return state = state * 6364136223846793005u + 1442695040888963407u; }
+static inline uint64_t dice(void) { return state = state * 6364136223846793005u + 1442695040888963407u; }
 
-static void start(void)
+static inline void start(void)
 {
     state = 1;
     if (check_hopper("this word") != WB_OK) cr_skip_test("sm_90 or the CPU execution layer is needed");
 }
 
-static void expect(double got, double want, double tolerance, const char *what, int row, int col)
+static inline void expect(double got, double want, double tolerance, const char *what, int row, int col)
 {
     cr_assert(isfinite(got) && fabs(got - want) <= tolerance, "%s [%d][%d] is %.9g, should be %.9g", what, row, col,
               got, want);
 }
 
-static void must(wb_status status)
+static inline void must(wb_status status)
 {
     if (status == WB_OK) return;
     fprintf(stderr, "on_hopper: %s\n", wb_last_message());

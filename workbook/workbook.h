@@ -220,6 +220,16 @@ float wb_quantise_row(int8_t *q, const float *x, int count);
 int wb_quantise_fp8(uint8_t *q, const float *x, int rows, int D);
 // The same from x [keys, D], the keys of a tile of V, 1 to 64 of them, to q [D, 64], as 16 wants them.
 int wb_quantise_fp8_values(uint8_t *q, const float *x, int keys, int D);
+// The same on the device, in one launch, for flash_fp8 of this shape: from bf16 Q [B, Hq, Nq, D], K and V [B, Hkv, Nk, D] to its inputs. What belongs
+// to Q, K or V may be null, all three: that one is left as it is, as keys are that have been quantised before. Finite numbers below 2^120.
+// hadamard: not 0: rows of Q and K go through wb_hadamard before, and those of Q are divided by D, which leaves the scores as they were.
+// WB_BAD_ARGUMENT: pointers that are null alone, or are not aligned to 16 bytes; WB_UNSUPPORTED: as flash_fp8 says.
+wb_status wb_quantise_fp8_inputs(uint8_t *Q8, uint8_t *K8, uint8_t *V8, int8_t *Q_exponent, int8_t *K_exponent,
+                                 int8_t *V_exponent, const bf16 *Q, const bf16 *K, const bf16 *V, int hadamard,
+                                 const attention_shape *shape, wb_stream stream);
+// In host memory: x [D] times a Hadamard matrix, D a power of two, after every element has got a sign of its place, always the same. It spreads what is
+// large in one element over all. In float32, neighbours first; the entries are 1 and -1: the row gets sqrt(D) times as long.
+void wb_hadamard(float *x, int D);
 
 // --------------------------------------------------------------------------------------------- the one shared validator
 // For the first line of each function. `problem` is the function's name; what it supports is looked up in one table.

@@ -70,6 +70,18 @@ int wb_quantise_fp8_values(uint8_t *q, const float *x, int keys, int D)
     return e;
 }
 
+void wb_hadamard(float *x, int D)
+{
+    for (int d = 0; d < D; d++)
+        if ((unsigned)d * 0x9e3779b1u >> 31) x[d] = -x[d];
+    for (int h = 1; h < D; h *= 2)
+        for (int d = 0; d < D; d++) {
+            if (d & h) continue;
+            const float a = x[d], b = x[d + h];
+            x[d] = a + b, x[d + h] = a - b;
+        }
+}
+
 void wb_dequantise_fp8(float *x, char of, const uint8_t *q, const int8_t *exponent, size_t heads, size_t N, size_t D)
 {
     const size_t most = of == 'Q' ? 1 : WB_FP8_KEYS, tiles = (N - 1) / most + 1;
