@@ -1,5 +1,5 @@
 // errors_fp8.c - how far attention in eight bits is from attention over the numbers themselves: relative error of O against the number of keys, of
-// problem 10 (bf16) and of problem 16 (e4m3) in one level and in two.
+// problem 10 (bf16) and of problem 16 (e4m3): in one level, in two, and in two with rows of Q and K that have gone through wb_hadamard.
 //
 //   errors_fp8 bf16=build/cpu/solutions/10.so e4m3=build/cpu/solutions/16.so >FILE.tsv        in this order; by `make errors-16`
 //   errors_fp8 ... 256 >FILE.tsv                                                              no more than 256 keys, where there is little time
@@ -19,7 +19,9 @@
 enum { QUERIES = 192, D = 128, SHORTEST = 64, LONGEST = 16384 };
 
 // normal: all standard normal. mean_one: V has mean 1. outliers: one element of 1000 has a normal deviate of 10 more (Shah et al. 2024).
-static const char *const inputs[] = {"normal", "mean_one", "outliers"};
+// column: one column of K is 16 times as large, and the same of Q as much smaller, so that the scores are what they were.
+enum kind { NORMAL, MEAN_ONE, OUTLIERS, COLUMN, KINDS };
+static const char *const inputs[] = {"normal", "mean_one", "outliers", "column"};
 
 static uint64_t dice;
 static double uniform(void)
@@ -73,8 +75,20 @@ static void sent_fp8(const float *x, int rows, int most, bool values, void **q, 
     free(bytes), free(exponent);
 }
 
-// levels: 0 is 10.
-static double error_of(wb_function function, int levels, const float *Q, const float *K, const float *V, int keys,
+// Rows that have gone through wb_hadamard, then times `factor`.
+static float *spread(const float *x, int rows, float factor)
+{
+    float *y = bench_alloc((size_t)rows * D * sizeof *y);
+    memcpy(y, x, (size_t)rows * D * sizeof *y);
+    for (int r = 0; r < rows; r++) wb_hadamard(y + (size_t)r * D, D);
+    for (size_t i = 0; i < (size_t)rows * D; i++) y[i] *= factor;
+    return y;
+}
+
+enum way { BF16, ONE_LEVEL, TWO_LEVELS, HADAMARD, WAYS };  // the last: two levels, too
+static const char *const labels[] = {"bf16", "one_level", "two_levels", "hadamard"};
+
+static double error_of(wb_function function, enum way way, const float *Q, const float *K, const float *V, int keys,
                        const double *truth)
 {
     typedef wb_status forward(void *, void *, void *, void *, void *, const attention_shape *, wb_stream);
@@ -82,13 +96,17 @@ static double error_of(wb_function function, int levels, const float *Q, const f
                           wb_stream);
     const attention_shape s = {1, 1, 1, QUERIES, keys, D, .scale = 1 / sqrtf(D)};
     void *p[8] = {sent(NULL, QUERIES * D * 2), sent(NULL, QUERIES * 4)};
-    if (levels == 0) {
+    if (way == BF16) {
         p[2] = sent_bf16(Q, QUERIES), p[3] = sent_bf16(K, (size_t)keys), p[4] = sent_bf16(V, (size_t)keys);
         bench_must(((forward *)function)(p[0], p[1], p[2], p[3], p[4], &s, NULL));
     } else {
-        sent_fp8(Q, QUERIES, 1, false, &p[2], &p[5]);
-        sent_fp8(K, keys, WB_FP8_KEYS, false, &p[3], &p[6]), sent_fp8(V, keys, WB_FP8_KEYS, true, &p[4], &p[7]);
-        bench_must(((fp8 *)function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], levels, &s, NULL));
+        float *spread_Q = spread(Q, QUERIES, 1.0f / D), *spread_K = spread(K, keys, 1);
+        sent_fp8(way == HADAMARD ? spread_Q : Q, QUERIES, 1, false, &p[2], &p[5]);
+        sent_fp8(way == HADAMARD ? spread_K : K, keys, WB_FP8_KEYS, false, &p[3], &p[6]);
+        sent_fp8(V, keys, WB_FP8_KEYS, true, &p[4], &p[7]);
+        bench_must(
+            ((fp8 *)function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], way == ONE_LEVEL ? 1 : 2, &s, NULL));
+        free(spread_Q), free(spread_K);
     }
     bench_must(wb_device_synchronize());
     uint16_t *got = bench_alloc(QUERIES * D * sizeof *got);
@@ -119,7 +137,6 @@ int main(int argc, char **argv)
         bench_say("usage: errors_fp8 bf16=10.so e4m3=16.so [LONGEST]\n");
         return 2;
     }
-    static const char *const labels[] = {"bf16", "one_level", "two_levels"};
     const wb_function plain = load(argv[1], "bf16", "flash_hopper"), fp8 = load(argv[2], "e4m3", "flash_fp8");
     const int longest = argc == 4 ? atoi(argv[3]) : LONGEST;
     const wb_problem no_mask = {.mask = WB_NO_MASK};
@@ -132,20 +149,22 @@ int main(int argc, char **argv)
            wb_device_name(), date);
     printf("problem\timpl\tinput\tB\tHq\tHkv\tNk\tD\terror\n");
     double *truth = bench_alloc(QUERIES * D * sizeof *truth);
-    for (int kind = 0; kind < 3; kind++)
+    for (enum kind kind = 0; kind < KINDS; kind++)
         for (int keys = SHORTEST; keys <= longest; keys *= 2) {
             const attention_shape s = {1, 1, 1, QUERIES, keys, D, .scale = 1 / sqrtf(D)};
             dice = (uint64_t)(keys + kind);
-            float *Q = draw(QUERIES, 0, kind == 2), *K = draw((size_t)keys, 0, kind == 2),
-                  *V = draw((size_t)keys, kind == 1, kind == 2);
+            float *Q = draw(QUERIES, 0, kind == OUTLIERS), *K = draw((size_t)keys, 0, kind == OUTLIERS),
+                  *V = draw((size_t)keys, kind == MEAN_ONE, kind == OUTLIERS);
+            for (int i = 0; kind == COLUMN && i < QUERIES; i++) Q[i * D + D / 3] /= 16;
+            for (int j = 0; kind == COLUMN && j < keys; j++) K[j * D + D / 3] *= 16;
 #pragma omp parallel for schedule(dynamic, 1)
             for (int i = 0; i < QUERIES; i++) {
                 double L;
                 oracle_attention_row(&no_mask, &s, Q, K, V, NULL, 0, 0, i, truth + i * D, &L);
             }
-            for (int levels = 0; levels <= 2; levels++)
-                printf("16\t%s\t%s\t1\t1\t1\t%d\t%d\t%.4g\n", labels[levels], inputs[kind], keys, D,
-                       error_of(levels ? fp8 : plain, levels, Q, K, V, keys, truth));
+            for (enum way way = 0; way < WAYS; way++)
+                printf("16\t%s\t%s\t1\t1\t1\t%d\t%d\t%.4g\n", labels[way], inputs[kind], keys, D,
+                       error_of(way == BF16 ? plain : fp8, way, Q, K, V, keys, truth));
             fflush(stdout);
             bench_say("errors_fp8: %s, %d keys\n", inputs[kind], keys);
             free(Q), free(K), free(V);
