@@ -85,6 +85,25 @@ for text in *.md problems/*.md problems/*/README.md plots/*.md workbook/*.md wor
     done <"$scratch/targets"
 done
 
+# Code over which its file is named (workbook/book/README.md) is what stands there.
+for text in problems/*.md problems/*/README.md; do
+    sed -n 's/^<!-- code: \([^ ,]*\), from \(.*\), \(to\|before\) \(.*\) -->$/\1\t\2\t\3\t\4/p' "$text" >"$scratch/code"
+    while IFS="$(printf '\t')" read -r name from word to; do
+        case $name in *solutions/*) fail "$text shows a key, $name" ;; esac
+        file=$(dirname "$text")/$name
+        workbook/loop/shipped.sh "$(basename "$(dirname "$file")")" "$scratch/file" 2>/dev/null || cp "$file" "$scratch/file"
+        awk -v from="$from" -v to="$to" -v word="$word" '
+            !inside && index($0, from) { inside = 1 }
+            inside && index($0, to) && word == "before" { exit }
+            inside { print }
+            inside && index($0, to) { exit }' "$scratch/file" | awk '
+            NR == 1 { match($0, /^ */); indent = RLENGTH } { print substr($0, indent + 1) }' >"$scratch/real"
+        awk -v head="<!-- code: $name, from $from, $word $to -->" '
+            shown && /^```$/ { exit } shown { print } under && /^```/ { shown = 1 } { under = $0 == head }' "$text" |
+            diff - "$scratch/real" >"$scratch/diff" || { fail "$text: code (<) other than in $file (>):"; cat "$scratch/diff"; }
+    done <"$scratch/code"
+done
+
 # The drawings of the masks are those of make mask-NN, a character a key.
 out=build/${BACKEND:-cpu}
 ${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$out/mask" >"$scratch/log" 2>&1 || { fail "$out/mask does not build"; cat "$scratch/log"; }
