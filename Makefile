@@ -451,7 +451,7 @@ compile_commands.json: FORCE  ## for editors with clangd: how each file is compi
 report:  ## one page of scores, failures, charts and masks, to keep or hand in: build/report.html, or OUT=FILE; runs no tests
 	@MAKE="$(MAKE)" workbook/score/report.sh $(BACKEND) $(IMPL) $(if $(filter OUT,$(COMMANDED)),"$$OUT")
 
-book:  ## the lessons as a book that opens from the disk, build/book/html (EDITION=instructors: and the wrong solutions); wants Python 3.11, once a network
+book:  ## the lessons as a book that opens from the disk, build/book/html (EDITION=instructors: and the wrong solutions; EDITION=pdf); wants Python 3.11, once a network
 	@workbook/book/book.sh $(PYTHON)
 .PHONY: book
 

@@ -26,8 +26,9 @@ highlight_language = "text"
 html_theme = "furo"
 html_math_renderer = "svg"
 html_static_path = ["_static"]
-html_css_files = ["book.css"]
+html_css_files = ["book.css", "figures.css"]
 html_copy_source = html_show_sphinx = False
+html_show_search_summary = False  # from the disk a page may not read others
 pygments_style, pygments_dark_style = "default", "github-dark"
 
 
@@ -84,6 +85,7 @@ class Captions(SphinxTransform):
                 after.parent.remove(after)
             else:
                 figure += nodes.caption("", picture["alt"])
+                figure["classes"] = ["named"]
             p.replace_self(figure)
 
 
@@ -97,11 +99,15 @@ class Files(SphinxTransform):
         links = [n for n in self.document.findall(nodes.Element) if isinstance(n, addnodes.download_reference) or n.get("reftype") == "myst"]
         for link in links:
             path = os.path.normpath(os.path.join(folder, link["reftarget"].split("#")[0]))
-            if (Path(self.env.srcdir) / path).is_dir() or path.startswith("solutions/") and not path.endswith("README") and not keys:
+            if self.app.builder.name == "singlehtml" and isinstance(link, addnodes.download_reference):
+                link.replace_self(link.children)
+            elif (Path(self.env.srcdir) / path).is_dir() or path.startswith("solutions/") and not path.endswith("README") and not keys:
                 link.replace_self(link.children)
             elif isinstance(link, addnodes.download_reference):
                 self.env.shown_files.setdefault(self.env.docname, set()).add(path)
-                uri = os.path.relpath(f"files/{path}.html", folder)
+                to = f"words/{Path(path).stem}"
+                has_words = path.endswith(".cuh") and folder != "words" and (Path(self.env.srcdir) / f"{to}.md").is_file()
+                uri = os.path.relpath(f"{to if has_words else f'files/{path}'}.html", folder)
                 link.replace_self(nodes.reference("", "", *link.children, refuri=uri, internal=True))
 
 
@@ -119,6 +125,23 @@ def file_pages(app):
             language = "text"
         body = app.builder.highlighter.highlight_block(text, language, force=True, linenos="inline", location=path)
         yield f"files/{path}", {"title": path, "body": f"<h1>{path}</h1>\n{body}"}, "page.html"
+
+
+# ---------------------------------------------------------------------------------------------------------------- figures
+# A page with a picture that _static/figure.js knows gets the scripts, and the runs that timeline.js draws.
+MOVING = re.compile(r"(softmax|mask|timeline)_\d\d\.svg$")
+RUNS = {"the key": "timeline_10.tsv", "each product waited for at once": "timeline_10_at_once.tsv"}
+
+
+def scripts(app, page, template, context, doctree):
+    if app.builder.name == "html" and doctree and any(MOVING.search(image["uri"]) for image in doctree.findall(nodes.image)):
+        for script in ("figure", "recorded", "softmax", "mask", "timeline"):
+            app.add_js_file(f"{script}.js")
+
+
+def write_runs(app, error):
+    runs = {name: (here / "../../plots/data/cpu" / file).read_text() for name, file in RUNS.items()}
+    (Path(app.outdir) / "_static/recorded.js").write_text("book.recorded = " + json.dumps(runs) + ";\n")
 
 
 # -------------------------------------------------------------------------------------------------------------- equations
@@ -141,3 +164,5 @@ def setup(app):
     app.connect("source-read", read_source)
     app.connect("env-before-read-docs", start)
     app.connect("html-collect-pages", file_pages)
+    app.connect("html-page-context", scripts)
+    app.connect("build-finished", write_runs)
