@@ -8,7 +8,7 @@
 # Everything built lies in build/BACKEND/IMPL. `make new-problem` adds a problem; nothing here changes.
 
 # What only says what to work on goes to the programs by the environment: as it was typed, read neither by make nor by a shell.
-GIVEN := SUBMISSION SUBMISSIONS AGAIN ROSTER DUE OUT DEST ZIP NAME FROM CASES SEED CASE JOBS TRY SOURCE SHAPES PART P GAP LEVEL YES N W sinks mask BR BC BLOCK UNSAFE SANITIZE SPEED TERM STEPS TEXT WRONG RESUME TRAIN WITH_VARIANTS LIMIT ONLY PREFIX DESTDIR
+GIVEN := SUBMISSION SUBMISSIONS AGAIN ROSTER DUE OUT DEST ZIP NAME FROM CASES SEED CASE JOBS TRY SOURCE SHAPES PART P GAP LEVEL YES N W sinks mask BR BC BLOCK UNSAFE SANITIZE SPEED TERM STEPS TEXT WRONG RESUME TRAIN WITH_VARIANTS LIMIT ONLY PREFIX DESTDIR EDITION
 COMMANDED := $(foreach v,$(GIVEN),$(if $(filter command,$(origin $v)),$v))
 define as_typed
 override $(1) := $$(value $(1))
@@ -450,6 +450,10 @@ compile_commands.json: FORCE  ## for editors with clangd: how each file is compi
 	@workbook/loop/compile_commands.sh $(OPENMP) $(OPENBLAS_CFLAGS) >$@
 report:  ## one page of scores, failures, charts and masks, to keep or hand in: build/report.html, or OUT=FILE; runs no tests
 	@MAKE="$(MAKE)" workbook/score/report.sh $(BACKEND) $(IMPL) $(if $(filter OUT,$(COMMANDED)),"$$OUT")
+
+book:  ## the lessons as a book that opens from the disk, build/book/html (EDITION=instructors: and the wrong solutions; EDITION=pdf); wants Python 3.11, once a network
+	@workbook/book/book.sh $(PYTHON)
+.PHONY: book
 
 train:  ## train a language model with your kernels of 07 and 09: IMPL=naive|solutions WRONG=name STEPS= SEED= TEXT=file RESUME=1
 	@MAKE="$(MAKE)" train/train.sh $(BACKEND) $(IMPL)

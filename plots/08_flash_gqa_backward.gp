@@ -10,7 +10,7 @@ y_column = "tflops"
 y_factor = 1
 y_title = "TFLOP/s of 5 products, higher is better"
 roof_name = "roof_gemm"
-roof_title = "roof: cuBLAS product of 8192 x 8192, %.0f TFLOP/s"
+roof_title = "what a cuBLAS product of 8192 x 8192 reaches: %.0f TFLOP/s"
 load 'plots/speed.gp'
 
 # What needs a workspace is for D = 64 and 128; older tables have D = 16 alone.

@@ -14,7 +14,7 @@ set datafile columnheaders
 naive_color = "#c8500a"
 yours_color = "#00805c"
 key_color = "#0b5fa5"
-variant_color = "#7a3fa0"
+variant_color = "#b45cff"
 other_color = "#b02a50"
 third_color = "#e07aa0"
 library_color = "#107a8c"

@@ -19,7 +19,7 @@ if (speed_data ne "") {
     set yrange [0:*]
     if (ceiling > 0) { set yrange [0:(1.15*ceiling)] }
     if (ceiling > 0 && term ne "dumb") {
-        set label 1 sprintf(roof_title, ceiling) at graph 0.5, first ceiling center offset 0, 0.6
+        set label 1 sprintf(roof_title, ceiling) at graph 0.02, first ceiling left offset 0, 0.6  # on the left lines are low
     }
     if (words(impls.peers) > 3) { set bmargin 7.2; set key maxrows 2 }  # a second line of names
     if (words(impls.peers) > 6) { set bmargin 9 }

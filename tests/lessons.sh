@@ -11,6 +11,10 @@ estimates() {
          /^ *\/\/\}/ { name = "" }' "$1"
 }
 
+# What stands in blocks of a text, indented or between fences; what stands outside of them.
+blocks() { awk '/^```/ { inside = !inside; next } inside || sub(/^    /, "")' "$1"; }
+prose() { awk '/^```/ { inside = !inside; next } !inside && !/^    /' "$1"; }
+
 for lesson in problems/[0-9][0-9]/README.md; do
     number=$(echo "$lesson" | cut -d/ -f2)
     skeleton=$scratch/skeleton
@@ -63,7 +67,7 @@ for lesson in problems/[0-9][0-9]/README.md; do
         }' "$scratch/points" "$lesson" || failed=1
 
     # Names with an underscore: of a test, a function, a file.
-    sed 's/^ \{4,\}.*//' "$lesson" | grep -o '`[A-Za-z][A-Za-z0-9]*_[A-Za-z0-9_]*\(()\)\{0,1\}`' | tr -d '`()' | sort -u >"$scratch/names"
+    prose "$lesson" | grep -o '`[A-Za-z][A-Za-z0-9]*_[A-Za-z0-9_]*\(()\)\{0,1\}`' | tr -d '`()' | sort -u >"$scratch/names"
     while read -r name; do
         grep -rqw "$name" "problems/$number"/*.c* "problems/$number/checkpoints.txt" "$skeleton" tests/*.c tests/*.h workbook solutions/[0-9][0-9]/*.c* solutions/[0-9][0-9]/variants plots 2>/dev/null ||
             fail "$lesson: nothing is called $name"
@@ -73,12 +77,31 @@ done
 # Commands: make targets in backticks, and in lines of code.
 for text in *.md problems/*.md problems/*/README.md plots/*.md workbook/*.md workbook/*/README.md solutions/README.md reference/README.md train/README.md; do
     [ -f "$text" ] || continue
-    { grep -o '`make [^`]*`' "$text" | tr -d '`'; grep '^    make ' "$text"; } | sed 's/^ *make //; s/  .*//' | tr ' ' '\n' |
+    { grep -o '`make [^`]*`' "$text" | tr -d '`'; blocks "$text" | grep '^make '; } | sed 's/^ *make //; s/  .*//' | tr ' ' '\n' |
         sed 's/[;,.].*//' | grep '^[a-z][-a-z]*\(-NN\|-[0-9][0-9]\)\{0,1\}$' | sort -u >"$scratch/targets"
     while read -r target; do
         stem=$(echo "$target" | sed 's/-[0-9][0-9]$/-%/; s/-NN$/-%/')
         grep -q "^$stem:" Makefile workbook/*/*.mk || fail "$text: make has no target $target"
     done <"$scratch/targets"
+done
+
+# Code over which its file is named (workbook/book/README.md) is what stands there.
+for text in problems/*.md problems/*/README.md; do
+    sed -n 's/^<!-- code: \([^ ,]*\), from \(.*\), \(to\|before\) \(.*\) -->$/\1\t\2\t\3\t\4/p' "$text" >"$scratch/code"
+    while IFS="$(printf '\t')" read -r name from word to; do
+        case $name in *solutions/*) fail "$text shows a key, $name" ;; esac
+        file=$(dirname "$text")/$name
+        workbook/loop/shipped.sh "$(basename "$(dirname "$file")")" "$scratch/file" 2>/dev/null || cp "$file" "$scratch/file"
+        awk -v from="$from" -v to="$to" -v word="$word" '
+            !inside && index($0, from) { inside = 1 }
+            inside && index($0, to) && word == "before" { exit }
+            inside { print }
+            inside && index($0, to) { exit }' "$scratch/file" | awk '
+            NR == 1 { match($0, /^ */); indent = RLENGTH } { print substr($0, indent + 1) }' >"$scratch/real"
+        awk -v head="<!-- code: $name, from $from, $word $to -->" '
+            shown && /^```$/ { exit } shown { print } under && /^```/ { shown = 1 } { under = $0 == head }' "$text" |
+            diff - "$scratch/real" >"$scratch/diff" || { fail "$text: code (<) other than in $file (>):"; cat "$scratch/diff"; }
+    done <"$scratch/code"
 done
 
 # The drawings of the masks are those of make mask-NN, a character a key.

@@ -23,7 +23,7 @@ function group(title, list,    i, n, member) {
 }
 END {
     print "FlashAttention workbook. Backend: " backend ". Implementation: " impl ". Next: make next, or read problems/README.md"
-    group("Begin", "demo setup next progress")
+    group("Begin", "demo setup next progress book")
     group("Work on a problem", "test-% watch hint-% run-% sanitize-% mask-% timeline-% reset-% diff-% test sanitize report compile_commands.json")
     group("Measure", "bench-% plot-% bench plot tune-% errors errors-% record bundle compile-gpu")
     group("Use the kernels", "train gpt-oss lib install torch")

@@ -249,3 +249,36 @@ void timeline_draw(const timeline *t, const char *title, FILE *f)
             "copies</text>\n</svg>\n",
             LEFT, y + 38, FLOPS, EXPONENTIALS, COPY_BYTES);
 }
+
+// ------------------------------------------------------------------------------------------------------------------------ as rows
+
+// Of a bar of any warp the one that is drawn: the first warp of its group does the same at about the same time.
+static int drawn(const timeline *t, int number)
+{
+    if (number < 0 || t->bars[number].kind == COPY || t->bars[number].kind == PRODUCT || t->bars[number].warp % 4 == 0)
+        return number;
+    const bar *b = &t->bars[number];
+    int best = -1;
+    for (size_t i = 0; i < t->count; i++) {
+        const bar *c = &t->bars[i];
+        if (c->warp == b->warp / 4 * 4 && c->kind == b->kind && strcmp(c->label, b->label) == 0 &&
+            strcmp(c->reason, b->reason) == 0 && (best < 0 || fabs(c->to - b->to) < fabs(t->bars[best].to - b->to)))
+            best = (int)i;
+    }
+    return best;
+}
+
+void timeline_write(const timeline *t, const char *title, FILE *f)
+{
+    static const char *const kinds[] = {"copy", "product", "scores", "scale", "wait"};
+    char text[32];
+    fprintf(f, "# %s\ncycles\t%.1f\nbar\tline\tgroup\tkind\tlabel\tfrom\tto\treason\tafter\tsource\n", title,
+            t->cycles);
+    for (size_t i = 0; i < t->count; i++)
+        for (int line = 0; line < lines(t); line++) {
+            const bar *b = &t->bars[i];
+            if (!on_line(t, b, line)) continue;
+            fprintf(f, "%zu\t%s\t%d\t%s\t%s\t%.1f\t%.1f\t%s\t%d\t%d\n", i, line_name(t, line, text), b->warp / 4,
+                    kinds[b->kind], b->label, b->from, b->to, b->reason, drawn(t, b->after), b->line);
+        }
+}

@@ -22,6 +22,7 @@ typedef struct phase {
     long number;
     int missing;
     double over;
+    int after;  // the bar that was its last part, or the last one of the group that arrived last
 } phase;
 
 // A product of a group: begun when its four warps have issued it.
@@ -29,6 +30,7 @@ typedef struct product {
     int missing;
     double done;
     char label[16];
+    int bar;
 } product;
 
 typedef struct contents {
@@ -47,6 +49,8 @@ typedef struct replay {
     double at[WARPS][LANES];                       // how far each lane has come
     double copies, tensor_cores, maths[QUARTERS];  // from when on the units are free
     double sent[WARPS];                            // when all that a warp has sent is read
+    int last[WARPS], cause[WARPS];                 // a warp's last bar, and what its last wait waited for; bars
+    int last_copy, maths_last[QUARTERS];           // bars
     timeline *t;
 } replay;
 
@@ -88,7 +92,7 @@ static int find_phase(replay *p, const char *signal, long number)
     for (size_t i = 0; i < p->phase_count; i++)
         if (p->phases[i].number == number && strcmp(p->phases[i].signal, signal) == 0) return (int)i;
     phase *x = ADD(p->phases, p->phase_count);
-    *x = (phase){.number = number};
+    *x = (phase){.number = number, .after = NONE};
     snprintf(x->signal, sizeof x->signal, "%s", signal);
     return (int)p->phase_count - 1;
 }
@@ -130,7 +134,8 @@ static bool read_rows(const char *path, replay *p)
 static bar *add_bar(replay *p, bar_kind kind, const row *r, double from, double to, const char *label)
 {
     bar *b = ADD(p->t->bars, p->t->count);
-    *b = (bar){.kind = kind, .warp = r->warp, .from = from, .to = to, .line = r->line};
+    *b = (bar){.kind = kind, .warp = r->warp, .from = from, .to = to, .line = r->line, .after = p->cause[r->warp]};
+    if (kind != COPY && kind != PRODUCT) p->last[r->warp] = (int)p->t->count - 1;
     snprintf(b->label, sizeof b->label, "%s", label);
     p->t->cycles = later(p->t->cycles, to);
     return b;
@@ -147,10 +152,11 @@ static contents *find_tile(replay *p, const char *tile)
     return c;
 }
 
-static void wait_bar(replay *p, const row *r, double from, double to, const char *reason)
+static void wait_bar(replay *p, const row *r, double from, double to, const char *reason, int after)
 {
     if (to <= from) return;
     bar *b = add_bar(p, WAIT, r, from, to, "");
+    b->after = p->cause[r->warp] = after;
     snprintf(b->reason, sizeof b->reason, "%s", reason);
 }
 
@@ -165,6 +171,7 @@ static double copy(replay *p, const row *r, double now)
     else
         p->sent[r->warp] = p->copies;
     add_bar(p, COPY, r, from, p->copies, is(r, "load") ? tile->label : "O");
+    p->last_copy = (int)p->t->count - 1;
     return p->copies;
 }
 
@@ -176,6 +183,7 @@ static void issue(replay *p, const row *r, double now)
     x->done = p->tensor_cores = from + (double)r->amount / FLOPS;
     memcpy(x->label, find_tile(p, r->signal)->label, sizeof x->label);
     add_bar(p, PRODUCT, r, from, x->done, x->label);
+    x->bar = (int)p->t->count - 1;
 }
 
 // A warp works on a result, with the units of its quarter; returns when it has.
@@ -188,9 +196,10 @@ static double work(replay *p, const row *r, double now)
     }
     double *unit = &p->maths[r->warp % QUARTERS];
     const double from = later(now, *unit);
-    wait_bar(p, r, now, from, "exponentials");
+    wait_bar(p, r, now, from, "exponentials", p->maths_last[r->warp % QUARTERS]);
     *unit = from + elements / EXPONENTIALS + BESIDE_EXPONENTIAL * arithmetic;
     add_bar(p, SCORES, r, from, *unit, find_product(p, r)->label);
+    p->maths_last[r->warp % QUARTERS] = (int)p->t->count - 1;
     return *unit;
 }
 
@@ -203,10 +212,17 @@ static double over_at(replay *p, const row *r, double now)
     return is(r, "sent") ? later(now, p->sent[r->warp]) : now;
 }
 
+// The bar that a row waits for.
+static int waits_for(replay *p, const row *r)
+{
+    if (is(r, "done")) return r->number ? find_product(p, r)->bar : NONE;
+    return is(r, "sent") ? p->last_copy : r->phase == NONE ? NONE : p->phases[r->phase].after;
+}
+
 static void run(replay *p, row *r, double now)
 {
     double over = over_at(p, r, now), part = over;
-    wait_bar(p, r, now, over, is(r, "done") ? "a product" : is(r, "sent") ? "what it sends" : r->what);
+    wait_bar(p, r, now, over, is(r, "done") ? "a product" : is(r, "sent") ? "what it sends" : r->what, waits_for(p, r));
     if (is(r, "load") || is(r, "send"))
         part = copy(p, r, over);
     else if (is(r, "product"))
@@ -215,6 +231,8 @@ static void run(replay *p, row *r, double now)
         over = work(p, r, over);
     if (r->phase != NONE && !is(r, "wait")) {
         p->phases[r->phase].missing--;
+        if (part >= p->phases[r->phase].over)  // of a group its first warp, which is drawn
+            p->phases[r->phase].after = is(r, "load") ? p->last_copy : p->last[r->warp / QUARTERS * QUARTERS];
         p->phases[r->phase].over = later(p->phases[r->phase].over, part);
     }
     for (int lane = 0; lane < LANES; lane++)
@@ -249,6 +267,8 @@ bool timeline_replay(const char *path, timeline *t)
 {
     replay p = {.t = t};
     *t = (timeline){0};
+    for (int w = 0; w < WARPS; w++) p.last[w] = p.cause[w] = NONE;
+    for (int k = 0; k < QUARTERS; k++) p.maths_last[k] = NONE;
     if (!read_rows(path, &p)) return false;
     double now = 0;
     size_t done = 0;

@@ -25,6 +25,7 @@ typedef struct bar {
     char label[16];   // "K7": box 7 of K
     char reason[64];  // of a WAIT: "K.full[1]", "a product", "exponentials", "barrier 2"
     int line;         // of the source
+    int after;  // the bar whose end a WAIT waits for, and after which its warp asked for a COPY or PRODUCT; -1: none
 } bar;
 
 typedef struct timeline {

@@ -17,6 +17,6 @@ mkdir -p build/plots
 rm -f "$record"
 "$worker" --record "$record" --block "${BLOCK:-0}" --case "$given" >"$record.said" || { cat "$record.said"; exit 1; }
 if grep '^returned: [^o]' "$record.said"; then exit 1; fi
-build/cpu/timeline "$record" "$number $name, $given, block ${BLOCK:-0}" --svg "$svg" && exit
+build/cpu/timeline "$record" "$number $name, $given, block ${BLOCK:-0}" --svg "$svg" --tsv "${svg%.svg}.tsv" && exit
 [ "$impl" = solutions ] || [ ! -d solutions ] || echo "timeline: make timeline-$number IMPL=solutions draws the answer key" >&2
 exit 1

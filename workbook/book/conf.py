@@ -1,0 +1,168 @@
+"""The book: the repository's own Markdown, and what Markdown on GitHub cannot say. book.sh starts Sphinx with this file, in a folder of links
+to the repository and of pages that pages.py has made. WB_BOOK_KEYS=yes: what lies in solutions/ may be shown."""
+import json
+import os
+import re
+from pathlib import Path
+
+import ziamath
+from docutils import nodes
+from pygments.lexers import get_lexer_for_filename
+from pygments.util import ClassNotFound
+from sphinx import addnodes
+from sphinx.transforms import SphinxTransform
+
+here = Path(__file__).resolve().parent
+keys = os.environ.get("WB_BOOK_KEYS") == "yes"
+project = html_title = "The FlashAttention workbook" + (", instructors' edition" if keys else "")
+extensions = ["myst_parser"]
+root_doc = "README"
+exclude_patterns = ["AGENTS.md", "**/shipped"]
+myst_enable_extensions = ["dollarmath"]
+myst_fence_as_directive = {"math"}  # GitHub shows ```math as an equation too, and leaves its backslashes alone
+myst_heading_anchors = 4
+suppress_warnings = ["myst.header", "toc.not_included"]  # a page may be reached by links alone
+highlight_language = "text"
+html_theme = "furo"
+html_math_renderer = "svg"
+html_static_path = ["_static"]
+html_css_files = ["book.css", "figures.css"]
+html_copy_source = html_show_sphinx = False
+html_show_search_summary = False  # from the disk a page may not read others
+pygments_style, pygments_dark_style = "default", "github-dark"
+
+
+def chapters(root):
+    """The book's parts in their order; what a class's copy lacks is left out."""
+    parts = {
+        "Begin": ["problems/README.md", "problems/when-it-is-wrong-but-runs.md"],
+        "Problems": [*sorted(str(p.relative_to(root)) for p in root.glob("problems/[0-9][0-9]/README.md")), "problems/capstone/README.md"],
+        "Wrong solutions": sorted(str(p.relative_to(root)) for p in root.glob("wrong/*.md")),
+        "Words": sorted(str(p.relative_to(root)) for p in root.glob("words/*.md")),
+        "How fast": ["plots/h200.md", "plots/README.md"],
+        "The library": ["solutions/README.md", "reference/README.md", "workbook/unchanging.md"],
+        "Teaching": ["workbook/class/README.md", "workbook/class/threats.md"],
+        "Carrying on": ["workbook/README.md", "tests/README.md", "CHANGELOG.md"],
+    }
+    for name, pages in parts.items():
+        pages = [p[:-3] for p in pages if (root / p).is_file()]
+        if pages:
+            yield f"\n```{{toctree}}\n:caption: {name}\n:hidden:\n\n" + "\n".join(pages) + "\n```\n"
+
+
+# --------------------------------------------------------------------------------------------------------------- Markdown
+# <!-- code: FILE, from TEXT, to TEXT --> (or: before TEXT) and the fence under it, which GitHub shows. The book takes the file itself.
+CODE = re.compile(r"<!-- code: (\S+), from (.+?), (to|before) (.+?) -->\n```(\w+)\n.*?```\n", re.S)
+
+
+def include(match):
+    file, begin, word, end, language = match.groups()
+    return (f"```{{literalinclude}} {file}\n:language: {language}\n:start-at: '{begin}'\n:end-{'at' if word == 'to' else 'before'}: '{end}'\n"
+            f":lineno-match:\n:dedent:\n:caption: {os.path.basename(file)}\n```\n")
+
+
+def read_source(app, name, source):
+    source[0] = CODE.sub(include, source[0])
+    source[0] = re.sub(r"!\[[^]]*\]", lambda name: name[0].replace("\n", " "), source[0])
+    if name == root_doc:
+        source[0] += "".join(chapters(Path(app.srcdir)))
+
+
+class Captions(SphinxTransform):
+    """A paragraph that is one picture becomes a figure. Its caption is the paragraph under it, if that is all emphasis, or else what
+    the picture is called."""
+    default_priority = 400
+
+    def apply(self):
+        for number, picture in enumerate(list(self.document.findall(nodes.image)), 1):
+            p = picture.parent
+            if not isinstance(p, nodes.paragraph) or len(p) != 1:
+                continue
+            after = p.next_node(descend=False, siblings=True)
+            figure = nodes.figure("", picture.deepcopy(), ids=[f"figure-{number}"])
+            if isinstance(after, nodes.paragraph) and len(after) == 1 and isinstance(after[0], nodes.emphasis):
+                figure += nodes.caption("", "", *[c.deepcopy() for c in after[0].children])
+                after.parent.remove(after)
+            else:
+                figure += nodes.caption("", picture["alt"])
+                figure["classes"] = ["named"]
+            p.replace_self(figure)
+
+
+# ------------------------------------------------------------------------------------------------------------------ files
+# A link to a file that is no page leads to one that shows it; to a folder, or to a key in a book without keys, it is no link.
+class Files(SphinxTransform):
+    default_priority = 401
+
+    def apply(self):
+        folder = os.path.dirname(self.env.docname)
+        links = [n for n in self.document.findall(nodes.Element) if isinstance(n, addnodes.download_reference) or n.get("reftype") == "myst"]
+        for link in links:
+            path = os.path.normpath(os.path.join(folder, link["reftarget"].split("#")[0]))
+            if self.app.builder.name == "singlehtml" and isinstance(link, addnodes.download_reference):
+                link.replace_self(link.children)
+            elif (Path(self.env.srcdir) / path).is_dir() or path.startswith("solutions/") and not path.endswith("README") and not keys:
+                link.replace_self(link.children)
+            elif isinstance(link, addnodes.download_reference):
+                self.env.shown_files.setdefault(self.env.docname, set()).add(path)
+                to = f"words/{Path(path).stem}"
+                has_words = path.endswith(".cuh") and folder != "words" and (Path(self.env.srcdir) / f"{to}.md").is_file()
+                uri = os.path.relpath(f"{to if has_words else f'files/{path}'}.html", folder)
+                link.replace_self(nodes.reference("", "", *link.children, refuri=uri, internal=True))
+
+
+def start(app, env, *_):
+    if not hasattr(env, "shown_files"):
+        env.shown_files = {}
+
+
+def file_pages(app):
+    for path in sorted(set().union(*app.env.shown_files.values())):
+        text = (Path(app.srcdir) / path).read_text()
+        try:
+            language = "cuda" if path.endswith((".cu", ".cuh")) else get_lexer_for_filename(path).aliases[0]
+        except ClassNotFound:
+            language = "text"
+        body = app.builder.highlighter.highlight_block(text, language, force=True, linenos="inline", location=path)
+        yield f"files/{path}", {"title": path, "body": f"<h1>{path}</h1>\n{body}"}, "page.html"
+
+
+# ---------------------------------------------------------------------------------------------------------------- figures
+# A page with a picture that _static/figure.js knows gets the scripts, and the runs that timeline.js draws.
+MOVING = re.compile(r"(softmax|mask|timeline)_\d\d\.svg$")
+RUNS = {"the key": "timeline_10.tsv", "each product waited for at once": "timeline_10_at_once.tsv"}
+
+
+def scripts(app, page, template, context, doctree):
+    if app.builder.name == "html" and doctree and any(MOVING.search(image["uri"]) for image in doctree.findall(nodes.image)):
+        for script in ("figure", "recorded", "softmax", "mask", "timeline"):
+            app.add_js_file(f"{script}.js")
+
+
+def write_runs(app, error):
+    runs = {name: (here / "../../plots/data/cpu" / file).read_text() for name, file in RUNS.items()}
+    (Path(app.outdir) / "_static/recorded.js").write_text("book.recorded = " + json.dumps(runs) + ";\n")
+
+
+# -------------------------------------------------------------------------------------------------------------- equations
+# Drawn when the book is built: no script, and no font that a reader may lack.
+def equation(self, node, block):
+    drawn = ziamath.Latex(node.astext(), size=18 if block else 16.5, inline=not block)
+    svg = drawn.svg().replace("<svg ", f'<svg role="img" aria-label="{self.attval(node.astext())}" ', 1)
+    svg = svg.replace('fill="black"', 'fill="currentColor"').replace('stroke="black"', 'stroke="currentColor"')
+    if block:
+        self.body.append(f'<div class="equation">{svg}</div>')
+    else:
+        self.body.append(svg.replace("<svg ", f'<svg style="vertical-align: {drawn.getyofst():.1f}px" ', 1))
+    raise nodes.SkipNode
+
+
+def setup(app):
+    app.add_html_math_renderer("svg", inline_renderers=(lambda s, n: equation(s, n, False), None), block_renderers=(lambda s, n: equation(s, n, True), None))
+    app.add_transform(Captions)
+    app.add_transform(Files)
+    app.connect("source-read", read_source)
+    app.connect("env-before-read-docs", start)
+    app.connect("html-collect-pages", file_pages)
+    app.connect("html-page-context", scripts)
+    app.connect("build-finished", write_runs)
