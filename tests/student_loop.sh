@@ -203,6 +203,9 @@ check "and nothing is won" says '^  03  flash_forward +not started +0 / 200'
 run env MAKE=true workbook/loop/test.sh "$BACKEND" problems 98
 check "test-98: there is no such problem" fails_and_says 'no problem 98, only 01 02 .* 10 11'
 rm problems/03/attempt.cu
+awk 'BEGIN { for (e = 1; e < 9; e++) for (i = 0; i < 9; i++) print i == 1 ? "a.cu:" e ": error: " e : i ? "  " i " | x" : "a.cu: In instantiation of f [with D = 16]:" }' |
+    awk -f workbook/loop/errors.awk >"$said"
+check "what does not compile: the first error whole, the others a line each" test "$(grep -c . "$said") $(grep -c 'error: ' "$said")" = "15 7"
 # What has just passed: a suite that passes everything.
 printf '#!/bin/sh\ncase $1 in --*) ;; *) : >"$WB_RESULTS" ;; esac\n' >build/"$BACKEND"/suite
 mkdir -p build/"$BACKEND"/problems && : >build/"$BACKEND"/problems/03_worker && echo "// mine" >>$mine

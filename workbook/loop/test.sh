@@ -92,7 +92,7 @@ judge() {
         return
     elif [ $built -ne 0 ]; then
         state="compile error"
-        grep -av '^make' "$work/$number.log" | head -n 40 | plain | tee "$work/$number.compiler"
+        LC_ALL=C awk -f workbook/loop/errors.awk "$work/$number.log" | plain | tee "$work/$number.compiler"
         echo "  $file does not compile"
         return
     fi
