@@ -444,6 +444,8 @@ watch: $B/score  ## watch P=03: the tests of a problem again at every save, unti
 	@MAKE="$(MAKE)" exec workbook/loop/watch.sh $(NUMBERS)
 reset-%: FORCE  ## reset-03: put the shipped skeleton back; your file is kept beside it
 	@workbook/loop/reset.sh $*
+blank-%: FORCE  ## blank-03: the contract alone instead of the file with gaps; yours is kept, and reset-03 goes back
+	@workbook/loop/reset.sh $* blank
 diff-%: $B/score FORCE  ## diff-03: yours against the answer key; asks first (YES=1: does not)
 	@workbook/loop/diff.sh $*
 .PHONY: progress next watch

@@ -190,7 +190,21 @@ cp $mine "$scratch/second"
 run workbook/loop/reset.sh 03
 check "reset again: a second backup" same $mine.2 "$scratch/second"
 check "reset again: the first is untouched" same $mine.1 "$scratch/mine"
-rm $mine
+run make blank-03
+check "blank: the contract alone, the other file is kept" eval "grep -q wb_check_forward $mine && ! grep -q '//[{]' $mine && [ -f $mine.3 ]"
+run env GAP=rescale "$score" hint 03
+check "blank: a hint by the name of its gap" says 'gap "rescale" \(problems/03/flash_forward.cu\), level 1 of 3'
+run "$score" hint 03
+check "blank: hints without a name" says 'has no gaps'
+run workbook/loop/reset.sh 03
+check "blank: reset goes back" same $mine "$scratch/shipped/03/flash_forward.cu"
+for number in $numbers; do
+    cp -R "$scratch/shipped/$number" workbook/loop/shipped/ && workbook/loop/reset.sh "$number" blank >"$said" 2>&1 && grep -q 'TODO(.*) yours: all of it' problems/"$number"/*.c* ||
+        check "blank-$number" false
+    cp "$scratch/shipped/$number"/* problems/"$number"/
+    [ "$number" = 03 ] || rm -rf "workbook/loop/shipped/$number" problems/"$number"/*.[1-9]
+done
+rm $mine $mine.[3-9]
 run workbook/loop/reset.sh 03
 check "reset: a file that is gone comes back" same $mine "$scratch/shipped/03/flash_forward.cu"
 echo "// an attempt" >problems/03/attempt.cu
