@@ -11,6 +11,10 @@ estimates() {
          /^ *\/\/\}/ { name = "" }' "$1"
 }
 
+# What stands in blocks of a text, indented or between fences; what stands outside of them.
+blocks() { awk '/^```/ { inside = !inside; next } inside || sub(/^    /, "")' "$1"; }
+prose() { awk '/^```/ { inside = !inside; next } !inside && !/^    /' "$1"; }
+
 for lesson in problems/[0-9][0-9]/README.md; do
     number=$(echo "$lesson" | cut -d/ -f2)
     skeleton=$scratch/skeleton
@@ -63,7 +67,7 @@ for lesson in problems/[0-9][0-9]/README.md; do
         }' "$scratch/points" "$lesson" || failed=1
 
     # Names with an underscore: of a test, a function, a file.
-    sed 's/^ \{4,\}.*//' "$lesson" | grep -o '`[A-Za-z][A-Za-z0-9]*_[A-Za-z0-9_]*\(()\)\{0,1\}`' | tr -d '`()' | sort -u >"$scratch/names"
+    prose "$lesson" | grep -o '`[A-Za-z][A-Za-z0-9]*_[A-Za-z0-9_]*\(()\)\{0,1\}`' | tr -d '`()' | sort -u >"$scratch/names"
     while read -r name; do
         grep -rqw "$name" "problems/$number"/*.c* "problems/$number/checkpoints.txt" "$skeleton" tests/*.c tests/*.h workbook solutions/[0-9][0-9]/*.c* solutions/[0-9][0-9]/variants plots 2>/dev/null ||
             fail "$lesson: nothing is called $name"
@@ -73,7 +77,7 @@ done
 # Commands: make targets in backticks, and in lines of code.
 for text in *.md problems/*.md problems/*/README.md plots/*.md workbook/*.md workbook/*/README.md solutions/README.md reference/README.md train/README.md; do
     [ -f "$text" ] || continue
-    { grep -o '`make [^`]*`' "$text" | tr -d '`'; grep '^    make ' "$text"; } | sed 's/^ *make //; s/  .*//' | tr ' ' '\n' |
+    { grep -o '`make [^`]*`' "$text" | tr -d '`'; blocks "$text" | grep '^make '; } | sed 's/^ *make //; s/  .*//' | tr ' ' '\n' |
         sed 's/[;,.].*//' | grep '^[a-z][-a-z]*\(-NN\|-[0-9][0-9]\)\{0,1\}$' | sort -u >"$scratch/targets"
     while read -r target; do
         stem=$(echo "$target" | sed 's/-[0-9][0-9]$/-%/; s/-NN$/-%/')
