@@ -320,21 +320,19 @@ static void conclude(mask_kind kind)
             const bool wrong = counts(t, a, b) && t->fate[at] == (k->hide[at] ? WEIGHT : HIDDEN);
             to_hide += k->hide[at], nobodys += k->hide[at] && t->key[b] >= k->N,
                 ghosts += wrong && k->hide[at] && t->key[b] >= k->N;
-            if (wrong && (*(k->hide[at] ? &seen : &lost))++ == 0)
+            int *count = k->hide[at] ? &seen : &lost;
+            const bool first = wrong && (*count)++ == 0, is_key = t->key[b] < k->N;
+            if (first || (wrong && k->hide[at] && is_key && seen - 1 == ghosts))  // rather a key that exists
                 memcpy(k->hide[at] ? of_seen : of_lost, pair, sizeof pair);
         }
     }
     snprintf(e.text, sizeof e.text, "%s", cases[shown->number]);
     char pairs_seen[300] = "", says[700], right[160], numbers[80] = "", where[300] = "";
     if (seen)
-        APPEND(pairs_seen, "of the %d pairs %s %d get a weight, as query %d and key %d",
-               ghosts == 0      ? to_hide - nobodys
-               : ghosts == seen ? nobodys
-                                : to_hide,
-               ghosts == 0      ? "to be hidden"
-               : ghosts == seen ? "with keys that do not exist"
-                                : "to be hidden, keys that do not exist among them,",
-               seen, of_seen[0], of_seen[1]);
+        APPEND(pairs_seen, "of the %d pairs %s %d get a weight, as query %d and key %d%s",
+               ghosts < seen ? to_hide - nobodys : nobodys,
+               ghosts < seen ? "to be hidden" : "with keys that do not exist", ghosts < seen ? seen - ghosts : seen,
+               of_seen[0], of_seen[1], ghosts && ghosts < seen ? ", and keys that do not exist, too" : "");
     if (lost)
         APPEND(pairs_seen, "%s%d pairs that should be seen are hidden, as query %d and key %d", seen ? ", and " : "",
                lost, of_lost[0], of_lost[1]);
