@@ -64,7 +64,8 @@ endif
 
 # A copy for a class has no answer keys (class_copy.sh): what is made of them says so.
 ifeq ($(wildcard solutions/[0-9]*),)
-KEYLESS := $(filter demo lib install uninstall torch duel check check-all mutants naming class-test everything variants tune-% new-problem,$(MAKECMDGOALS)) $(if $(filter solutions,$(IMPL)),IMPL=solutions) $(if $(WRONG),WRONG=)
+OF_KEYS := demo lib install uninstall torch duel record tables check check-all mutants naming class-test everything variants tune-% diff-% new-problem
+KEYLESS := $(filter $(OF_KEYS),$(MAKECMDGOALS)) $(if $(filter solutions,$(IMPL)),IMPL=solutions) $(if $(WRONG),WRONG=)
 $(if $(strip $(KEYLESS)),$(error make $(strip $(KEYLESS)) needs the answer keys, and this copy of the workbook has none. What is yours: make help))
 endif
 
@@ -391,7 +392,7 @@ FORCE:
 .PHONY: FORCE help demo test bench record plot plot-roofline mutants skeletons check report lib bundle compile-gpu setup clean format check-format variants wrong library-workers
 
 help:  ## this list
-	@awk -v backend=$(BACKEND) -v impl=$(IMPL) -f workbook/loop/help.awk Makefile workbook/sanitize/sanitize.mk
+	@awk -v backend=$(BACKEND) -v impl=$(IMPL) -v refused="$(OF_KEYS)" -f workbook/loop/help.awk Makefile workbook/sanitize/sanitize.mk
 demo: setup  ## see it work: install what is missing, run every answer key against its naive baseline, draw the charts
 	@+$(BUILD) -j"$$WB_JOBS" $B/bench $(foreach n,$(NUMBERS),$B/solutions/$n.so)
 	@workbook/bench/demo.sh $(BACKEND) $(NUMBERS)
@@ -435,7 +436,7 @@ plot:  ## all charts, and plot-roofline: which roof bounds each problem on a GPU
 
 progress: $B/score  ## where each problem stands: state, points, next step; runs nothing
 	@$< progress
-next: $B/score  ## the one thing to do now
+next: $B/score  ## the one thing to do now; P=03 in that problem
 	@$< next
 hint-%: $B/score FORCE  ## hint-03 GAP=tail LEVEL=2: 1 a question, 2 the idea, 3 nearly the answer; without GAP, of the first gap untouched
 	@$< hint $*
@@ -443,6 +444,8 @@ watch: $B/score  ## watch P=03: the tests of a problem again at every save, unti
 	@MAKE="$(MAKE)" exec workbook/loop/watch.sh $(NUMBERS)
 reset-%: FORCE  ## reset-03: put the shipped skeleton back; your file is kept beside it
 	@workbook/loop/reset.sh $*
+blank-%: FORCE  ## blank-03: the contract alone instead of the file with gaps; yours is kept, and reset-03 goes back
+	@workbook/loop/reset.sh $* blank
 diff-%: $B/score FORCE  ## diff-03: yours against the answer key; asks first (YES=1: does not)
 	@workbook/loop/diff.sh $*
 .PHONY: progress next watch

@@ -11,7 +11,10 @@ workbook/loop/compile_commands.sh >"$scratch/commands"
 flags() { sed -n "s|.*\"file\": \"$1\", \"command\": \"[^ ]* \(.*\) -c $1\"}.*|\1|p" "$scratch/commands"; }
 for problem in problems/[0-9][0-9]; do
     number=${problem#*/}
-    for source in "$problem"/*.c "$problem"/*.cu solutions/"$number"/*.c solutions/"$number"/*.cu solutions/"$number"/variants/*.cu; do
+    skeleton=$(ls "$problem"/*.c "$problem"/*.cu 2>/dev/null) blank=$scratch/blank.${skeleton##*.} name=$(basename "${skeleton%.*}")
+    workbook/loop/shipped.sh "$number" "$scratch/skeleton" 2>/dev/null && awk -v number="$number" -v name="$name" -f workbook/loop/blank.awk "$scratch/skeleton" >"$blank" ||
+        fail "make blank-$number"
+    for source in "$problem"/*.c "$problem"/*.cu "$blank" solutions/"$number"/*.c solutions/"$number"/*.cu solutions/"$number"/variants/*.cu; do
         [ -f "$source" ] || continue
         case $source in problems/*) flags=$(flags "$source") ;; esac # a key is taken with those of its problem, as clangd does
         # shellcheck disable=SC2086

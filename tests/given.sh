@@ -49,6 +49,7 @@ try tune-02 SHAPES TRY="$scratch/none"
 try hint-02 GAP
 try hint-02 LEVEL
 try watch P
+try next P
 try mask-06 N
 for variable in N NAME FROM; do try new-problem $variable; done
 try report OUT

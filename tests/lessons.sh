@@ -121,19 +121,24 @@ drawing 07 N=12 W=5 sinks=2 BR=4 BC=3
 drawing 09 N=12 W=3 sinks=1 BR=3 BC=3
 drawing 15 mask=tree/7 N=12 BR=4 BC=3
 
+# Links lead to files that there are, and to headings that these have, as GitHub names them; in a class's copy, too.
+links() { # FOLDER
+    (cd "$1" && find . -name build -prune -o -name .git -prune -o -name '*.md' -print) | while read -r text; do
+        grep -o '](\([^) ]*\))' "$1/$text" | sed "s|^](|$text |; s/)\$//" | grep -v ' [a-z]*:'
+    done >"$scratch/links"
+    [ "$(grep -c . "$scratch/links")" -gt 50 ] || fail "hardly a link was found in $1"
+    while read -r text link; do
+        file=$1/$(dirname "$text")/${link%%#*}
+        case $link in "#"*) file=$1/$text ;; esac
+        [ -e "$file" ] || { fail "$1/$text: there is no $link"; continue; }
+        case $link in *"#"*) ;; *) continue ;; esac
+        sed -n 's/^##* //p' "$file" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9_\n-' | grep -qxF -e "${link#*#}" || fail "$1/$text: $link: no heading is called so"
+    done <"$scratch/links"
+}
+links .
 [ -d solutions ] || exit $failed
-# Links lead to files that there are, and to headings that these have, as GitHub names them. (A class has some of the texts alone.)
-find . -name build -prune -o -name .git -prune -o -name '*.md' -print | while read -r text; do
-    grep -o '](\([^) ]*\))' "$text" | sed "s|^](|$text |; s/)\$//" | grep -v ' [a-z]*:'
-done >"$scratch/links"
-[ "$(grep -c . "$scratch/links")" -gt 50 ] || fail "hardly a link was found"
-while read -r text link; do
-    file=$(dirname "$text")/${link%%#*}
-    case $link in "#"*) file=$text ;; esac
-    [ -e "$file" ] || { fail "$text: there is no $link"; continue; }
-    case $link in *"#"*) ;; *) continue ;; esac
-    sed -n 's/^##* //p' "$file" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9_\n-' | grep -qxF -e "${link#*#}" || fail "$text: $link: no heading is called so"
-done <"$scratch/links"
+QUIET=1 workbook/class/class_copy.sh "$scratch/class" || fail "there is no class's copy"
+links "$scratch/class"
 
 # What lessons say that make run-NN prints, of the key, where bfloat16 changes a number of the example.
 prints() { # NN CASE NUMBER...

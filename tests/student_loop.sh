@@ -69,14 +69,15 @@ edit 06 mine
 skipped=$(tests_of 07 | tail -n 1)
 edit 07 mine && passing 07 | sed "s/ok $skipped/SKIP $skipped/" | record 07 passed
 run "$score" progress
-check "progress: failed, the first checkpoint that is not earned" says '^01 .* failed +[0-9]+ / [0-9]+  [a-z]'
+check "progress: some gaps are as shipped: unfinished, the first checkpoint that is not earned" says '^01 .* unfinished +[0-9]+ / [0-9]+  [a-z]'
 check "progress: passed" says '^02 .* passed +([0-9]+) / +\1  done$'
 check "progress: does not compile, so no points" says '^03 .* compile error +0 / [0-9]+  make test-03$'
 check "progress: reset since, so not started and without points" says '^04 .* not started +0 / [0-9]+  read problems/04/README.md$'
-check "progress: changed since" says '^05 .* failed +[0-9]+ / +[0-9]+  changed since: make test-05$'
+check "progress: changed since" says '^05 .* unfinished +[0-9]+ / +[0-9]+  changed since: make test-05$'
 check "progress: written in, never tested" says '^06 .* not tested +0 / +[0-9]+  make test-06$'
 check "progress: passed, but for what no test here could tell" says '^07 .* passed +[0-9]+ / +[0-9]+  .* \(not judged here\)$'
 check "progress: the sum" says "^Score: $(($(points 01) + $(points 02) + $(points 05) + $(points 07)))/"
+check "progress: its columns are columns" test "$(sed -n 's,^\([0-9].*\) / .*,\1,p' "$said" | awk '{ print length }' | sort -u | wc -l)" -eq 1
 run "$score" progress 60
 check "progress fits a terminal" test -z "$(cut -c61- "$said")"
 run "$score" next
@@ -96,6 +97,18 @@ check "after the tests of 01 and 02: 03" says '^Next: .*make test-03$'
 { passing 05 | head -n 3; echo "FAIL $(tests_of 05 | sed -n 4p) 9 B=2,D=16"; } | record 05 failed && touch -t 202001010000 problems/05/flash_gqa.cu
 run "$score" after build/grade 05
 check "after the tests of 05: that, and the case" says '^Next: 05, .*make test-05 CASE=B=2,D=16$'
+run env P=5 "$score" next
+check "next P=5: of that problem, though an earlier one is not done" says '^Now: 05 flash_gqa\. unfinished, '
+run env P=2 "$score" next
+check "next P=2: it has passed" says '^  then +make next, without P$'
+run env P=98 "$score" next
+check "next: a problem that is not there" fails_and_says 'no problem 98'
+passing 13 | record 13 passed && edit 13 mine
+run "$score" after build/grade 13
+check "after the tests of 13: 14, though earlier ones are not done" says '^Next: 14, '
+run "$score" points build/grade 05
+check "the table: unfinished, where gaps are as shipped" says '^  05  flash_gqa +unfinished '
+check "and a failure for whoever reads the file" grep -q '^05	flash_gqa	failed	' build/grade/scores.tsv
 touch -t 203001010000 problems/02/weighted_row_sum.cu
 run "$score" next
 check "next: 02 has changed since it passed" says '^Now: 02 '
@@ -177,7 +190,21 @@ cp $mine "$scratch/second"
 run workbook/loop/reset.sh 03
 check "reset again: a second backup" same $mine.2 "$scratch/second"
 check "reset again: the first is untouched" same $mine.1 "$scratch/mine"
-rm $mine
+run make blank-03
+check "blank: the contract alone, the other file is kept" eval "grep -q wb_check_forward $mine && ! grep -q '//[{]' $mine && [ -f $mine.3 ]"
+run env GAP=rescale "$score" hint 03
+check "blank: a hint by the name of its gap" says 'gap "rescale" \(problems/03/flash_forward.cu\), level 1 of 3'
+run "$score" hint 03
+check "blank: hints without a name" says 'has no gaps'
+run workbook/loop/reset.sh 03
+check "blank: reset goes back" same $mine "$scratch/shipped/03/flash_forward.cu"
+for number in $numbers; do
+    cp -R "$scratch/shipped/$number" workbook/loop/shipped/ && workbook/loop/reset.sh "$number" blank >"$said" 2>&1 && grep -q 'TODO(.*) yours: all of it' problems/"$number"/*.c* ||
+        check "blank-$number" false
+    cp "$scratch/shipped/$number"/* problems/"$number"/
+    [ "$number" = 03 ] || rm -rf "workbook/loop/shipped/$number" problems/"$number"/*.[1-9]
+done
+rm $mine $mine.[3-9]
 run workbook/loop/reset.sh 03
 check "reset: a file that is gone comes back" same $mine "$scratch/shipped/03/flash_forward.cu"
 echo "// an attempt" >problems/03/attempt.cu
@@ -190,6 +217,17 @@ check "and nothing is won" says '^  03  flash_forward +not started +0 / 200'
 run env MAKE=true workbook/loop/test.sh "$BACKEND" problems 98
 check "test-98: there is no such problem" fails_and_says 'no problem 98, only 01 02 .* 10 11'
 rm problems/03/attempt.cu
+awk 'BEGIN { for (e = 1; e < 9; e++) for (i = 0; i < 9; i++) print i == 1 ? "a.cu:" e ": error: " e : i ? "  " i " | x" : "a.cu: In instantiation of f [with D = 16]:" }' |
+    awk -f workbook/loop/errors.awk >"$said"
+check "what does not compile: the first error whole, the others a line each" test "$(grep -c . "$said") $(grep -c 'error: ' "$said")" = "15 7"
+# What has just passed: a suite that passes everything.
+printf '#!/bin/sh\ncase $1 in --*) ;; *) : >"$WB_RESULTS" ;; esac\n' >build/"$BACKEND"/suite
+mkdir -p build/"$BACKEND"/problems && : >build/"$BACKEND"/problems/03_worker && echo "// mine" >>$mine
+run env MAKE=true WB_JOBS=1 workbook/loop/test.sh "$BACKEND" problems 03
+check "a problem that has just passed: what results do not show" says 'results are right; make sanitize-03'
+run env MAKE=true WB_JOBS=1 workbook/loop/test.sh "$BACKEND" problems 03
+check "and once is enough" eval "! says 'make sanitize-03'"
+cp "$scratch/shipped/03"/* problems/03/
 run make clean
 check "clean keeps backups" test -f $mine.1 -a -f $mine.2
 rm -rf workbook/loop/shipped
@@ -205,6 +243,16 @@ if command -v git >/dev/null; then
     check "git does not see backups" test "$(cat "$said")" = " M $mine"
     rm -rf .git
 fi
+
+# --------------------------------------------------------------------------------------------------- a copy without answer keys
+echo '$(error all are there)' >stop.mk
+run make help
+listed=$(sed -n 's/^  make \([a-z][^ ]*\).*/\1/p' "$said" | sed 's/NN$/03/')
+check "help without answer keys lists what there is" test "$(echo "$listed" | grep -c .)" -gt 25
+# shellcheck disable=SC2086
+run make -f Makefile -f stop.mk $listed
+check "and nothing that needs them" says 'all are there'
+rm stop.mk
 
 # --------------------------------------------------------------------------------------------------------------------- diff
 run env YES=1 workbook/loop/diff.sh 03

@@ -54,6 +54,11 @@ check "but not told" eval '! grep -q secret "$said" "$record"'
 WB_CASE=bad run
 check "one case alone" [ "$(shown tests)" = "given_case " ]
 
+SUITE_HOW="give no answer" run
+check "what was not run is counted apart" [ "$(tail -n 1 "$said")" = "4 passed, 3 failed, 1 skipped, 1 not run" ]
+check "and listed, with the reason" grep -qx -A 1 '  not run: 3 cases gave no answer:' "$said"
+check "but it has not passed" [ "$(shown FAIL)" = "fails crashes exits again " ]
+
 SUITE_HOW="give up" run
 check "the harness cannot judge: exit status 2" [ $status -eq 2 ]
 check "in its own words" grep -qx '  harness: no room' "$said"

@@ -62,6 +62,13 @@ else
     WB_SHARED_KB=64 says 03 scale_forgotten Nq=129,Nk=64,D=128
     failed=1
 fi
+if "$out/wrong/03/scale_forgotten/03_worker" --case D=80 >"$record.log" 2>&1 && grep -q '^returned: bad argument' "$record.log" &&
+    ! grep -q 'O\[' "$record.log"; then
+    echo "ok    a run by hand prints no outputs of a call that was refused"
+else
+    echo "FAIL  a run by hand prints no outputs of a call that was refused:" && cat "$record.log"
+    failed=1
+fi
 # A function of problem 10 may say that it needs another GPU. Whether it does is asked of the driver, here one that says what it is told.
 mkdir -p "$out/hostile/driver"
 ${CC:-cc} -shared -fPIC tests/hostile/driver/driver.c -o "$out/hostile/driver/libcuda.so.1"

@@ -184,7 +184,7 @@ static bool run(model *m, int begin, unsigned char *x, unsigned char *y)
         if (!sampled && step % each != 0 && step != 1) continue;
         if (sampled || step % (2 * each) == 0 || step == 1) {
             const int left = (int)(spent / (step - begin) * (steps - step));
-            printf("step %5d/%d  loss %.3f  %6.0f tokens/s  %d:%02d left\n", step, steps, sum / count,
+            printf("step %5d/%d  loss %.3f  %6.0f bytes/s  %d:%02d left\n", step, steps, sum / count,
                    (double)(step - begin) * batch * c.context / spent, left / 60, left % 60);
         }
         if (sampled) {
@@ -223,7 +223,7 @@ int main(int count, char **arguments)
     unsigned char *const x = malloc(rows), *const y = malloc(rows);
     if (!x || !y) FAIL("no memory for a batch");
     setvbuf(stdout, NULL, _IOLBF, 0);
-    printf("%zu parameters in %d layers; %zu bytes of text and %zu held out; %zu tokens a step, %s attention\n",
+    printf("%zu parameters in %d layers; %zu bytes of text and %zu held out; %zu bytes a step, %s attention\n",
            m.at.count, c.layers, text_size[0], text_size[1], rows, m.attention->name);
     const int begin = checkpoint_path ? checkpoint_read(checkpoint_path, recipe, &m) : 0;
     if (begin > 0) printf("goes on from %s after step %d\n", checkpoint_path, begin);

@@ -12,6 +12,7 @@ backend=$1 impl=$2
 out=build/$backend/train
 say() { echo "train: $*" >&2; exit 2; }
 mkdir -p "$out" build/plots
+keys=$([ ! -d solutions ] || echo ', IMPL=solutions with the answer keys')
 case ${RESUME:-0} in 0 | 1) ;; *) say "RESUME=$RESUME: 1 goes on with an interrupted run" ;; esac
 case $impl in problems | solutions | naive) ;; *) say "IMPL=$impl: problems, solutions and naive can be trained with" ;; esac
 
@@ -28,7 +29,7 @@ elif [ "$impl" = problems ]; then
         file=$(ls problems/$number/*.cu)
         [ -f "$file" ] || say "there is no kernel of problem $number: make reset-$number puts the skeleton back"
         ! grep -qxF "$(sha256sum <"$file" | cut -d' ' -f1)  $file" workbook/loop/shipped.sha256 ||
-            say "$file is as it was shipped, so there is no attention in it yet. make next says what to do; IMPL=naive trains without kernels, IMPL=solutions with the answer keys"
+            say "$file is as it was shipped, so there is no attention in it yet. make next says what to do; IMPL=naive trains without kernels$keys"
     done
 fi
 mkdir -p "$run"

@@ -500,7 +500,7 @@ static int try_case(const wb_problem *problem, const char *text, int file, size_
         printf("%s on %s\n%s\n", problem->name, problem->on_host ? "this CPU" : wb_device_name(), printed);
         printf("returned: %s%s%s\n", wb_status_text(x->status), x->status == WB_OK ? "" : ": ", x->message);
         if (x->device_status != WB_OK) printf("device: %s\n", x->device_message);
-        print_outputs(tensors, zones, count, shared);
+        if (x->status == WB_OK && x->device_status == WB_OK) print_outputs(tensors, zones, count, shared);
         printf("memory beyond the tensors: device %.1f KiB, host %.1f KiB\n", (double)x->device_bytes / 1024,
                (double)x->host_bytes / 1024);
         if (x->device_kept) printf("of the device's, not given back: %.1f KiB\n", (double)x->device_kept / 1024);

@@ -34,7 +34,8 @@ workers=$(echo "$list" | sed "s|^\(..\)/\([^ ]*\).*|$out/wrong/\1/\2/\1_worker|"
 numbers=$(ls problems | grep '^[0-9][0-9]$')
 # shellcheck disable=SC2086
 ${MAKE:-make} --no-print-directory -j"${WB_JOBS:-2}" WERROR=1 BACKEND=cpu "$diagnose" $workers \
-    $(for n in $numbers; do echo "$out/solutions/${n}_worker"; done) >/dev/null || exit 1
+    $(for n in $numbers; do echo "$out/solutions/${n}_worker"; done) \
+    $out/wrong/06/ordinary_loads_from_tile_0/06_worker $out/wrong/06/no_causal_mask/06_worker $out/honest/03_warp_a_row/03_worker >/dev/null || exit 1
 failed=0
 fail() { echo "FAIL  $*"; failed=1; }
 
@@ -79,6 +80,21 @@ asks pairs_missing 09/sinks_without_far_queries keys "mask of dK and dV"  # whic
 asks O_not_rescaled 01/O_not_rescaled mask finalize                       # without a mask it shows as well, and before the end
 asks - 01/O_not_rescaled rescale
 asks - 03/l_of_the_last_tile tail             # the weights of keys that do not exist would be in l
+
+# Pairs are counted without keys that do not exist, unless it is these that are seen.
+counts() { # NN/WRONG TEXT
+    said=$(WB_WORKER=$out/wrong/$1/${1%%/*}_worker "$diagnose" "${1%%/*}")
+    case $said in *"$2"*) ;; *) fail "$1: not \"$2\": $said" ;; esac
+}
+counts 03/ragged_keys_off_by_one "of the 2040 pairs with keys that do not exist 40 get a weight, as query 0 and key 13"
+counts 06/no_causal_mask "of the 380 pairs to be hidden 380 get a weight, as query 0 and key 1, and keys that do not exist, too"
+# What is loaded in vain is seen by the layer's watch, in a case that has one; of a kernel in plain CUDA nothing is seen, and that is said.
+said=$(WB_WORKER=$out/wrong/06/ordinary_loads_from_tile_0/06_worker "$diagnose" -v 06 B=1,Hq=2,Nq=1024,D=16,W=64,watched=1)
+case $said in *"id tile_in_vain"*"look at: first tile;"*) ;; *) fail "06/ordinary_loads_from_tile_0, watched: $said" ;; esac
+said=$(WB_WORKER=$out/honest/03_warp_a_row/03_worker "$diagnose" 03)
+[ $? -eq 1 ] && case $said in *"nothing is said. "*"the words of the lesson"*) ;; *) false ;; esac || fail "a kernel in plain CUDA: $said"
+said=$(WB_WORKER=$out/honest/03_warp_a_row/03_worker "$diagnose" --source problems/03/flash_forward.cu 03)
+[ -z "$said" ] || fail "with gaps as shipped: $said"
 
 # A GPU keeps no record of products, so test.sh asks the layer's worker there. Links play such a machine: what runs on its "GPU" has no record either.
 played() { # NN/WRONG SENTENCE

@@ -36,6 +36,7 @@ Test(ends, crashes) { raise(SIGSEGV); }
 Test(ends, exits) { _exit(3); }
 Test(ends, again)
 {
+    if (asked("give no answer")) cr_assert_fail("B=2%cnot run: 3 cases gave no answer", RECORD_GIVEN);
     cr_expect(1 == 2, "one");
     cr_assert(3 == 4, "two");
 }

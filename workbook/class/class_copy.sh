@@ -31,4 +31,33 @@ while read -r _ file; do
     workbook/loop/shipped.sh "$number" "$dest/$file" || fail "the skeleton of problem $number is not to be had"
     cp -p "$dest/$file" "$dest/workbook/loop/shipped/$number/"
 done <workbook/loop/shipped.sha256
+
+# A link to what is not in it becomes its words.
+find "$dest" -name '*.md' | while IFS= read -r text; do
+    { find "$dest" | sed 's/$/ there/'; cat "$text"; } | awk -v folder="${text%/*}" '
+        function path(link) { # without ../
+            sub(/#.*/, "", link)
+            link = folder "/" link
+            while (sub(/\/[^\/]*\/\.\.\//, "/", link) || sub(/\/\.\//, "/", link) || sub(/\/$/, "", link)) continue
+            return link
+        }
+        !text && sub(/ there$/, "") { there[$0]; next }
+        { text = text $0 "\n" }
+        END {
+            while (match(text, /\]\([^() ]*\)/)) {
+                link = substr(text, RSTART + 2, RLENGTH - 3)
+                before = substr(text, 1, RSTART - 1)
+                text = substr(text, RSTART + RLENGTH)
+                if (link ~ /^#|:/ || path(link) in there) {
+                    printf "%s](%s)", before, link
+                    continue
+                }
+                for (at = length(before); at && substr(before, at, 1) != "["; at--) continue
+                printf "%s%s", substr(before, 1, at - 1), substr(before, at + 1)
+            }
+            printf "%s", text
+        }' >"$dest/.new" && cat "$dest/.new" >"$text" || fail "the links of $text could not be mended"
+done
+rm -f "$dest/.new"
+
 [ -n "${QUIET:-}" ] || echo "class-copy: $dest. Try it: cd '$dest' && make test"

@@ -20,6 +20,7 @@ static gap gaps[MAX_GAPS];  // of the problem
 static int gap_count;
 static bool no_mask;        // the gap of an optional mask is as shipped: only cases without one are looked at
 static bool verbose, hung;  // a case had no answer in time
+static int plain;           // cases that ended well without a product
 
 // Whether `gap` is one of those that `look` lists: "max|rescale".
 static bool is_in(const char *look, const char *name)
@@ -149,6 +150,7 @@ static bool parse(const char *text, wb_case *c)
 {
     if (wb_case_parse(problem, text, c) != WB_OK || !wb_case_is_valid(problem, c) || (no_mask && c->shape.causal))
         return false;
+    if (c->watched) return true;  // the layer has something to say of it, whatever is multiplied
     const attention_shape *s = &c->shape;
     const double heads = (double)s->batch * s->q_heads,
                  tiles = ((s->q_len - 1) / 128 + 1.0) * ((s->kv_len - 1) / 128 + 1.0);
@@ -164,20 +166,26 @@ static void look_at_case(const char *text, bool hangs)
     worker_run run;
     if (!parse(text, &c)) return;
     if (hangs) unsetenv("WB_SPENT"), setenv("WB_TIMEOUT", "2", 1);
-    worker_start(&run, problem, &c, hangs ? WORKER_ALONE : WORKER_SHARED);
-    if (went_well(&run) && c.products < RECORD &&
+    worker_start(&run, problem, &c, hangs || c.watched ? WORKER_ALONE : WORKER_SHARED);
+    if (went_well(&run) && c.products && c.products < RECORD &&
         *(const float *)worker_tensor(&run, run.count - 1) == 1) {  // there was no room for all
         worker_end(&run);
         c.products = RECORD;
         worker_start(&run, problem, &c, WORKER_SHARED);
     }
     const bool no_answer = strstr(run.ending, "no answer");
-    if (went_well(&run)) {
+    if (c.watched) {
+        wb_case_print(problem, &c, e.text);
+        if (run.ending[0] && strstr(run.said.text, "a tile was read that should have been skipped"))
+            find(BY_WASTE, "tile_in_vain", "bounds|bound|first tile|sink tiles|lists|first key|skip|keys|queries",
+                 "a block loads tiles of which it sees nothing: its walk begins too early or ends too late");
+    } else if (went_well(&run)) {
         if (wrote_outside(&run)) {
             find(BY_WASTE, "writes_past_the_end", "store", "it writes past the end of an output");
             worker_retire(WORKER_SHARED);
         }
         read_case(&run);
+        plain += e.product_count > 1 && e.products[0] == 0 && !(e.products[1] >= 0);
         (problem->signature == WB_BACKWARD ? look_at_backward : look_at_forward)();
     } else if (hangs) {
         if (no_answer) read_case(&run), look_at_hang();
@@ -232,6 +240,11 @@ int main(int argc, char **argv)
         if (e.problem) (problem->signature == WB_BACKWARD ? conclude_backward : conclude_forward)();
     }
     if (hung && !best.rank) look_at_case(last, true);
+    for (int n = 0; n < gap_count; n++) plain *= !gaps[n].untouched;
+    if (!best.rank && plain)
+        printf("step by step: nothing is said. What is looked at are products made with %s, and there was none:\n"
+               "print S, m and l of a small case, and hold them against the lesson's example\n",
+               problem->on_host ? "cblas_sgemm" : "the words of the lesson");
     if (!best.rank) return 1;
     if (verbose) printf("id %s\n", *best.id ? best.id : "unpinned");
     printf("step by step%s%s: %s\nlook at: ", *best.shown ? ", in " : "", best.shown, best.says);

@@ -301,7 +301,8 @@ static void conclude(mask_kind kind)
     // clang-format on
     const char *gaps = of[kind].gaps, *what = kind <= MASK_WINDOW && !e.problem->window ? "" : of[kind].where;
     const kept_tile *shown = NULL;  // the first that is wrong: its case is shown
-    int seen = 0, lost = 0, to_hide = 0, ghosts = 0, needed = 0, bares = 0, wrongs = 0, all_needed = 0, all_bare = 0;
+    int seen = 0, lost = 0, to_hide = 0, nobodys = 0, ghosts = 0, needed = 0, bares = 0, wrongs = 0, all_needed = 0,
+        all_bare = 0;
     int of_seen[2] = {0}, of_lost[2] = {0};  // the first query and key
     bool only_bare = true;
     for (int n = 0; n < masks[kind].count; n++) {
@@ -317,16 +318,21 @@ static void conclude(mask_kind kind)
         EACH_PAIR (a, t->queries, b, t->keys) {
             const int at = a * t->keys + b, pair[2] = {t->query[a], t->key[b]};
             const bool wrong = counts(t, a, b) && t->fate[at] == (k->hide[at] ? WEIGHT : HIDDEN);
-            to_hide += k->hide[at], ghosts += wrong && k->hide[at] && t->key[b] >= k->N;
-            if (wrong && (*(k->hide[at] ? &seen : &lost))++ == 0)
+            to_hide += k->hide[at], nobodys += k->hide[at] && t->key[b] >= k->N,
+                ghosts += wrong && k->hide[at] && t->key[b] >= k->N;
+            int *count = k->hide[at] ? &seen : &lost;
+            const bool first = wrong && (*count)++ == 0, is_key = t->key[b] < k->N;
+            if (first || (wrong && k->hide[at] && is_key && seen - 1 == ghosts))  // rather a key that exists
                 memcpy(k->hide[at] ? of_seen : of_lost, pair, sizeof pair);
         }
     }
     snprintf(e.text, sizeof e.text, "%s", cases[shown->number]);
     char pairs_seen[300] = "", says[700], right[160], numbers[80] = "", where[300] = "";
     if (seen)
-        APPEND(pairs_seen, "of the %d pairs to be hidden %d get a weight, as query %d and key %d", to_hide, seen,
-               of_seen[0], of_seen[1]);
+        APPEND(pairs_seen, "of the %d pairs %s %d get a weight, as query %d and key %d%s",
+               ghosts < seen ? to_hide - nobodys : nobodys,
+               ghosts < seen ? "to be hidden" : "with keys that do not exist", ghosts < seen ? seen - ghosts : seen,
+               of_seen[0], of_seen[1], ghosts && ghosts < seen ? ", and keys that do not exist, too" : "");
     if (lost)
         APPEND(pairs_seen, "%s%d pairs that should be seen are hidden, as query %d and key %d", seen ? ", and " : "",
                lost, of_lost[0], of_lost[1]);

@@ -1,6 +1,7 @@
 // suite.c - runs a test program against a worker and prints what its record (score/results.h) says: the first failure in full as soon as
 // its test has ended, then, when all have, a line a test in the order of the source, simple cases first. Of later failures one more is
-// printed in full, all of them if VERBOSE=1 is set. The last line of a suite is "N passed, N failed, N skipped".
+// printed in full, all of them if VERBOSE=1 is set. The last line of a suite is "N passed, N failed, N skipped", and behind it, where a
+// suite gave up, ", N not run": these are failures in the record.
 //
 //   suite [--first] [--exempt "TEST..."] [--cases FILE] TEST_PROGRAM WORKER BACKEND [CRITERION OPTION...]
 //     --first     stops at the first failure
@@ -43,21 +44,28 @@ static void usage(void)
 // ------------------------------------------------------------------------------------------------------------------ printing
 
 typedef struct counts {
-    int of[RESULT_STATUSES];
+    int of[RESULT_STATUSES], not_run;
 } counts;
 
 static counts count(const results *r)
 {
-    counts c = {{0}};
-    for (int i = 0; i < r->count; i++)
-        if (!*r->rows[i].checkpoint) c.of[r->rows[i].status]++;
+    counts c = {{0}, 0};
+    for (int i = 0; i < r->count; i++) {
+        if (*r->rows[i].checkpoint) continue;
+        if (results_not_run(&r->rows[i]))
+            c.not_run++;
+        else
+            c.of[r->rows[i].status]++;
+    }
     return c;
 }
 
 static void print_counts(const results *r)
 {
     const counts c = count(r);
-    printf("%d passed, %d failed, %d skipped\n", c.of[RESULT_OK], c.of[RESULT_FAIL], c.of[RESULT_SKIP]);
+    printf("%d passed, %d failed, %d skipped", c.of[RESULT_OK], c.of[RESULT_FAIL], c.of[RESULT_SKIP]);
+    if (c.not_run) printf(", %d not run", c.not_run);
+    printf("\n");
 }
 
 static void print_row(const result *row) { printf("  %-4s  %s\n", result_words[row->status], row->test); }
@@ -112,8 +120,8 @@ static void show_progress(const results *r, void *context)
     if (terminal) fprintf(stderr, "\r  %d tests done \r", r->count);
 }
 
-// One more name on the line that holds `column` characters of names of this status, or on a new one. Returns the new column.
-static int print_name(const result *row, bool goes_on, int column)
+// One more name on the line that holds `column` characters of names with this word, or on a new one. Returns the new column.
+static int print_name(const result *row, const char *word, bool goes_on, int column)
 {
     enum { WIDTH = 100 };
     const int length = (int)strlen(row->test) + 1;
@@ -121,8 +129,20 @@ static int print_name(const result *row, bool goes_on, int column)
         printf(" %s", row->test);
         return column + length;
     }
-    printf("%s  %-4s  %s", column ? "\n" : "", goes_on ? "" : result_words[row->status], row->test);
+    printf("%s  %-4s  %s", column ? "\n" : "", goes_on ? "" : word, row->test);
     return 7 + length;
+}
+
+// Those that were not tried, and why.
+static void print_not_run(const results *r)
+{
+    int column = 0;
+    for (int i = 0; i < r->count; i++) {
+        if (!results_not_run(&r->rows[i])) continue;
+        if (!column) printf("  %.*s:\n", (int)strcspn(r->rows[i].message, "\n"), r->rows[i].message);
+        column = print_name(&r->rows[i], "", column, column);
+    }
+    if (column) printf("\n");
 }
 
 // A line a test. Where much has failed, names stand side by side, so that what is printed in full stays on the screen.
@@ -133,13 +153,15 @@ static void print_suite(const screen *s, const results *r)
     const bool verbose = text && *text, brief = !verbose && count(r).of[RESULT_FAIL] > MUCH;
     int in_full = verbose ? r->count : s->early ? 1 : 2, column = 0;
     bool shortened = false;
-    for (int i = 0; i < r->count; i++) {
+    for (int i = 0, last = -1; i < r->count; i++) {
         const result *row = &r->rows[i];
+        if (results_not_run(row)) continue;
         const bool early = s->early && strcmp(row->test, s->early) == 0;
         const bool full = row->status == RESULT_FAIL && !early && in_full-- > 0;
         shortened |= row->status == RESULT_FAIL && !early && !full;
         if (brief && row->status != RESULT_SKIP && !early && !full) {
-            column = print_name(row, column && r->rows[i - 1].status == row->status, column);
+            column = print_name(row, result_words[row->status], column && r->rows[last].status == row->status, column);
+            last = i;
             continue;
         }
         if (column) printf("\n");
@@ -152,6 +174,7 @@ static void print_suite(const screen *s, const results *r)
             printf("  FAIL  %s (above)\n", row->test);
     }
     if (column) printf("\n");
+    print_not_run(r);
     if (shortened) printf("  (two failures in full; VERBOSE=1 shows them all)\n");
     print_counts(r);
 }

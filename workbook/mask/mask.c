@@ -16,6 +16,9 @@ static int usage(void)
     return 2;
 }
 
+// Of more tiles along a side, or of the pairs of a longer sequence, a drawing would be too large to look at.
+enum { LONGEST = 16384, MOST_TILES = 512, LONGEST_BY_PAIRS = 4096 };
+
 static int ceil_div(int a, int b) { return (a - 1) / b + 1; }
 
 // How much of the score matrix is computed, and how much of that is needed.
@@ -97,8 +100,10 @@ static void draw(FILE *f, const wb_picture *p, const char *title, int place)
             const int height = i + BR < N ? BR : N - i, width = j + BC < N ? BC : N - j;
             if (kind != WB_TILE_SKIPPED)
                 rectangle(f, LEFT + j * unit, TOP + i * unit, width * unit, height * unit,
-                          kind == WB_TILE_FULL ? seen_without_mask : computed);
-            if (kind == WB_TILE_MASKED) draw_masked(f, p, i, j, unit);
+                          kind == WB_TILE_FULL    ? seen_without_mask
+                          : N <= LONGEST_BY_PAIRS ? computed
+                                                  : seen_with_mask);
+            if (kind == WB_TILE_MASKED && N <= LONGEST_BY_PAIRS) draw_masked(f, p, i, j, unit);
         }
     fprintf(f, "<g stroke=\"#404040\" fill=\"none\">\n<path stroke-width=\"0.7\" d=\"");
     for (int i = BR; i < N; i += BR) fprintf(f, "M%d %.6gh%d", LEFT, TOP + i * unit, SIDE);
@@ -134,8 +139,8 @@ static void draw(FILE *f, const wb_picture *p, const char *title, int place)
 
 typedef struct options {
     const wb_problem *problem;
-    int N, W, sinks, BR, BC;
-    const char *mask, *svg;  // null: not given
+    int N, W, sinks, BR, BC;  // tiles: 0 if not given
+    const char *mask, *svg;   // null: not given
 } options;
 
 static bool parse(options *o, int argc, char **argv)
@@ -143,11 +148,11 @@ static bool parse(options *o, int argc, char **argv)
     const struct {
         const char *name;
         int *value, least, most;
-    } numbers[] = {{"N", &o->N, 1, 4096},
+    } numbers[] = {{"N", &o->N, 1, LONGEST},
                    {"W", &o->W, 1, 1 << 30},
                    {"sinks", &o->sinks, 0, 1 << 30},
-                   {"BR", &o->BR, 1, 4096},
-                   {"BC", &o->BC, 1, 4096}};
+                   {"BR", &o->BR, 1, LONGEST},
+                   {"BC", &o->BC, 1, LONGEST}};
     for (int i = 2; i < argc; i++) {
         const char *equals = strchr(argv[i], '=');
         size_t k = 0;
@@ -175,7 +180,13 @@ static bool parse(options *o, int argc, char **argv)
         }
         *numbers[k].value = (int)value;
     }
-    return true;
+    const int tile = o->N <= 8 * MOST_TILES ? 8 : ceil_div(o->N, MOST_TILES);
+    if (!o->BR) o->BR = tile;
+    if (!o->BC) o->BC = tile;
+    if (ceil_div(o->N, o->BR) <= MOST_TILES && ceil_div(o->N, o->BC) <= MOST_TILES) return true;
+    fprintf(stderr, "mask: N = %d in tiles of %d x %d: at most %d tiles along a side are drawn\n", o->N, o->BR, o->BC,
+            MOST_TILES);
+    return false;
 }
 
 static void show(const options *o, const wb_picture *p, const char *title)
@@ -212,8 +223,7 @@ static bool show_named(const options *o, wb_picture *p, const char *mask, FILE *
 
 int main(int argc, char **argv)
 {
-    options o = {
-        .problem = argc > 1 ? wb_problem_number(atoi(argv[1])) : NULL, .N = 32, .W = 12, .sinks = 3, .BR = 8, .BC = 8};
+    options o = {.problem = argc > 1 ? wb_problem_number(atoi(argv[1])) : NULL, .N = 32, .W = 12, .sinks = 3};
     if (!o.problem || o.problem->signature == WB_ROW_SUM || o.problem->signature == WB_DECODE) return usage();
     if (!parse(&o, argc, argv)) return 2;
     FILE *f = o.svg ? fopen(o.svg, "w") : NULL;

@@ -93,7 +93,7 @@ for number; do
     [ $look = look_at_gpu ] || back=cpu
     if ! $MAKE --no-print-directory BACKEND=$back "$worker" $made >"$scratch/log" 2>&1; then
         say "  $file does not compile"
-        [ -n "$after" ] || grep -v '^make' "$scratch/log" | head -n 40
+        [ -n "$after" ] || LC_ALL=C awk -f workbook/loop/errors.awk "$scratch/log"
         failed=1
         continue
     fi

@@ -184,7 +184,8 @@ static bool needs(const checkpoint *c, const checkpoint *other)
 const char *grades_why(const checkpoint *c, const char **test, char why[256])
 {
     const result *r;
-    if ((*test = grades_missing(c, &r))) return r && r->status == RESULT_FAIL ? "fails" : "has not run";
+    if ((*test = grades_missing(c, &r)))
+        return r && r->status == RESULT_FAIL && !results_not_run(r) ? "fails" : "has not run";
     size_t length = (size_t)snprintf(why, 256, "needs");
     EACH_CHECKPOINT (other, c->number)
         if (needs(c, other) && !other->earned && length < 200)

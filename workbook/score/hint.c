@@ -16,7 +16,7 @@ static void list(FILE *to, int number, const gap *gaps, int count)
         fprintf(to, "  make hint-%02d ", number);
         print_gap(to, gaps[i].name);
         fprintf(to, "%*s%s\n", strlen(gaps[i].name) < 22 ? 22 - (int)strlen(gaps[i].name) : 1, " ",
-                gaps[i].untouched ? "untouched" : "touched");
+                gaps[i].untouched ? "untouched" : gaps[i].line ? "touched" : "not in your file");
     }
 }
 
@@ -94,7 +94,9 @@ int score_hint(char **given)
         return 1;
     }
     if (!g) {
-        printf("You have written something in every gap of %02d. Which one is it about?\n\n", number);
+        printf(gaps[0].line ? "You have written something in every gap of %02d. Which one is it about?\n\n"
+                            : "Your file of %02d has no gaps. Which of these steps is it about?\n\n",
+               number);
         list(stdout, number, gaps, count);
         printf("\nLEVEL=1 is a question, 2 the idea, 3 nearly the answer. And make test-%02d says what is wrong.\n",
                number);

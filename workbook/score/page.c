@@ -67,12 +67,15 @@ static void summary(FILE *to, int number, const result *shown)
     enum { NAMED = 3 };
     const results *all = &grades_records[number].results;
     const checkpoint *next = grades_of(number).next;
-    int counts[RESULT_STATUSES] = {0}, others = 0;
+    int counts[RESULT_STATUSES] = {0}, not_run = 0, others = 0;
     if (all->count > 0) {
-        for (int i = 0; i < all->count; i++) counts[all->rows[i].status]++;
-        fprintf(to, "%d passed, %d failed, %d skipped", counts[RESULT_OK], counts[RESULT_FAIL], counts[RESULT_SKIP]);
+        for (int i = 0; i < all->count; i++) counts[all->rows[i].status]++, not_run += results_not_run(&all->rows[i]);
+        fprintf(to, "%d passed, %d failed, %d skipped", counts[RESULT_OK], counts[RESULT_FAIL] - not_run,
+                counts[RESULT_SKIP]);
+        if (not_run) fprintf(to, ", %d not run", not_run);
         for (int i = 0; i < all->count; i++) {
-            if (all->rows[i].status != RESULT_FAIL || &all->rows[i] == shown || others++ >= NAMED) continue;
+            const result *row = &all->rows[i];
+            if (row->status != RESULT_FAIL || results_not_run(row) || row == shown || others++ >= NAMED) continue;
             write_form(to, LINE, "%s%s", others == 1 ? ". Also failing: " : " ", all->rows[i].test);
         }
         if (others > NAMED) fprintf(to, " and %d more", others - NAMED);

@@ -2,6 +2,7 @@
 // report.txt, results.json (Gradescope), prairielearn.json, classroom.json (Classroom 50) and junit.xml, each of them whole or not at all.
 #include "score/safe_text.h"
 #include "score/score.h"
+#include "score/standing.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,16 +33,18 @@ static void write_scores(FILE *f, const char *folder)
 }
 
 // The score table of these problems.
-static void write_table(FILE *f, const bool shown[WB_PROBLEMS])
+static void write_table(FILE *f, const char *folder, const bool shown[WB_PROBLEMS])
 {
+    const bool own = f == stdout && strcmp(folder, OWN_RECORDS) == 0;
     fprintf(f, "\n      %-26s %-15s  points\n", "problem", "state");
     EACH_PROBLEM (p) {
         const record *r = &grades_records[p->number];
         const score s = grades_of(p->number);
         const char *group = grades_group_name(p->group);
         if (!shown[p->number]) continue;
-        fprintf(f, "  %02d  %-26s %-15s %3d / %d%s%s", p->number, p->name, r->state, s.earned, s.possible,
-                *group ? "  " : "", group);
+        const bool unfinished = own && strcmp(r->state, "failed") == 0 && standing_of(p, folder).unfinished;
+        fprintf(f, "  %02d  %-26s %-15s %3d / %d%s%s", p->number, p->name, unfinished ? "unfinished" : r->state,
+                s.earned, s.possible, *group ? "  " : "", group);
         if (r->speed > 0)
             fprintf(f, "  speed %.2f of the key's: %.1f of %.1f", r->speed, grades_speed_points(p->number),
                     s.possible / 10.0);
@@ -75,7 +78,7 @@ static void write_report(FILE *f, const char *folder)
     char *const note = grades_read_file("%s/00.note", folder);
     write_text(f, note, PLAIN);
     free(note);
-    write_table(f, all);
+    write_table(f, folder, all);
     EACH_PROBLEM (p) {
         char *const report = grades_read_file("%s/%02d.report", folder, p->number);
         if (*report)
@@ -96,6 +99,6 @@ int score_points(char **given)
     write_whole(folder, "prairielearn.json", score_write_prairielearn);
     write_whole(folder, "classroom.json", score_write_classroom);
     write_whole(folder, "junit.xml", score_write_junit);
-    write_table(stdout, asked);
+    write_table(stdout, folder, asked);
     return 0;
 }

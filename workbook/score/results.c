@@ -124,6 +124,11 @@ void results_free(results *r)
     *r = (results){0};
 }
 
+bool results_not_run(const result *row)
+{
+    return row->status == RESULT_FAIL && strncmp(row->message, "not run: ", 9) == 0;
+}
+
 static int by_line(const void *a, const void *b)
 {
     const result *x = a, *y = b;

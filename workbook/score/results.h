@@ -37,5 +37,8 @@ void results_end(FILE *to, bool starved);
 bool results_read(const char *path, results *r);
 void results_free(results *r);
 
+// Whether it is a failure because earlier cases gave no answer: its own was not tried (judge/worker_run.c).
+bool results_not_run(const result *row);
+
 // Sorts by line of the source, what has none last.
 void results_sort(results *r);

@@ -1,5 +1,7 @@
 #include "score/standing.h"
 
+#include "score/gaps.h"
+
 #include <sha256.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -54,8 +56,12 @@ standing standing_of(const wb_problem *p, const char *folder)
         s.state = "not started";
     else
         s.changed = judged && saved_since(s.file, folder, p->number);
+    gap gaps[MAX_GAPS];
+    s.unfinished = strcmp(s.state, "failed") == 0 && gaps_first(gaps, gaps_of(p, gaps));
     return s;
 }
+
+const char *standing_word(const standing *s) { return s->unfinished ? "unfinished" : s->state; }
 
 void standing_read(const char *folder)
 {
@@ -86,14 +92,17 @@ void standing_step(const standing *s, char step[256])
 
 bool standing_next(const char *folder, const bool wanted[WB_PROBLEMS], standing *next)
 {
-    bool any = false;
+    bool any = false, behind = false;
+    int last = 0;
+    EACH_PROBLEM (p)
+        if (wanted[p->number]) last = p->number;
     EACH_PROBLEM (p) {
-        if (any && !wanted[p->number]) continue;
+        if ((p->number > last ? behind : any) && !wanted[p->number]) continue;
         const standing s = standing_of(p, folder);
         if (strcmp(s.state, "passed") == 0 && !s.changed) continue;
         *next = s;
         if (wanted[p->number]) return true;
-        any = true;
+        any = true, behind = p->number > last;
     }
     return any;
 }

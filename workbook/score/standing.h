@@ -8,7 +8,8 @@ typedef struct standing {
     const char
         *state;  // "no file", "not started" for a file as shipped, whatever was recorded, "not tested", or the record's
     score points;
-    bool changed;  // the file was saved after its last tests began
+    bool changed;     // the file was saved after its last tests began
+    bool unfinished;  // it fails, and some of its gaps are as shipped
     char file[64];
 } standing;
 
@@ -16,6 +17,9 @@ typedef struct standing {
 void standing_read(const char *folder);
 
 standing standing_of(const wb_problem *p, const char *folder);
+
+// The state as a student reads it: "unfinished" for a file that fails while some of its gaps are as shipped.
+const char *standing_word(const standing *s);
 
 // In a few words what to do: "the causal mask", "changed since: make test-05".
 void standing_step(const standing *s, char step[256]);
@@ -26,5 +30,6 @@ bool standing_is_shipped(const char *file);
 // The student's file of a problem, "problems/03/flash_forward.cu"; false if there is none.
 bool standing_file(const wb_problem *p, char file[64]);
 
-// What is to be done first: of those of the problems in `wanted` that are not done, else of all. False if all are done.
+// What is to be done first: of those of the problems in `wanted` that are not done, else of those behind the last of them, else of all.
+// False if all are done.
 bool standing_next(const char *folder, const bool wanted[WB_PROBLEMS], standing *next);

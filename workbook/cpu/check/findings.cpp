@@ -132,7 +132,8 @@ static const char *missing_order(const finding &f, const source_line lines[2])
                    ? "one owner: let one thread do it, give each its own element, or use an atomic. If these are two "
                      "turns of a loop: a __syncthreads() in it."
                    : "a __syncthreads() between the two lines: the threads are in different warps, which run in any "
-                     "order.";
+                     "order. If one is there and this is a loop: between the lower line and the upper one of the next "
+                     "turn.";
     if (f.by_async_copy)
         return "a __syncthreads() between the two lines: an asynchronous copy writes whenever it likes, once it is "
                "issued.";
