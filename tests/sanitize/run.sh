@@ -2,7 +2,7 @@
 # run.sh [NAME...] - proves the check build: each broken kernel of tests/sanitize/ is reported, as the kind and with the lines that
 # its entry names; and no clean kernel is, in any order of threads. Part of make check-all.
 # NAME is LIST_ENTRY: an entry of tests/sanitize/LIST.diff. known: the kind of report; line: text of each source line that the first report must
-# show; shows: what else it says; case: what to run. "nothing": a kernel that does what others do wrong, and is right.
+# show; shows: what else it says; section: what it says to read; case: what to run. "nothing": a kernel that does what others do wrong, and is right.
 set -u
 . workbook/sanitize/settings.sh
 out=build/cpu/check
@@ -63,6 +63,9 @@ broken() { # LIST NAME
         done <"$report.lines"
         ;;
     esac
+    section=$(sed -n 's/^ *read .*"\(.*\)"$/\1/p' "$report") wanted=$(told section)
+    [ -z "$section" ] || grep -qxF "## $section" problems/when-it-is-wrong-but-runs.md || problem=${problem:-no such section: $section}
+    [ -z "$wanted" ] || [ "$section" = "$wanted" ] || problem=${problem:-read \"$section\", not \"$wanted\"}
     rm -f "$report.lines" "$report.first"
     [ -z "$problem" ]
     say $? "$name: $want${problem:+: $problem}"
