@@ -492,11 +492,11 @@ gpt-oss: $(if $(filter solutions,$(IMPL)),$B/lib/libworkbook.so,$B/problems/gpt_
 	@mkdir -p $B/results
 	@$(PYTHON) reference/gpt_oss.py $< >$B/results/gpt_oss.tsv
 	@plots/plot.sh gpt_oss $(BACKEND)
-torch: lib  ## the library's attention in PyTorch (reference/flash_workbook.py): as an operator, and how right it is; on a GPU times; wants PyTorch, pytest
+torch: lib  ## the library's attention in PyTorch (reference/flash_workbook): as an operator, and how right it is; on a GPU times; wants PyTorch, pytest
 	@mkdir -p $B/results
 	@$(PYTHON) reference/torch_attention.py $B/lib/libworkbook.so >$B/results/torch_attention.tsv; status=$$?; \
 	  cut -f 1-4,6 $B/results/torch_attention.tsv | grep -v '	ok$$'; exit $$status
-	@WB_LIBRARY=$B/lib/libworkbook.so $(PYTHON) -m pytest -q -p no:cacheprovider reference/torch_test.py
+	@WB_LIBRARY=$B/lib/libworkbook.so $(PYTHON) -m pytest -q -p no:cacheprovider reference/torch_test.py reference/flash_attn_test.py
 duel: $B/lib/libworkbook_all.so  ## shapes drawn by chance, the library beside FlashAttention-4, cuDNN and others (reference/duel.py): SEED= LIMIT=seconds ONLY=kind; wants PyTorch and a GPU
 	@mkdir -p $B/results
 	@table=$B/results/duel_seed$${SEED:-1}.tsv; \

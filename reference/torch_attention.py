@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""flash_workbook's attention (flash_workbook.py) beside the same written out, and its times.
+"""flash_workbook's attention (flash_workbook/) beside the same written out, and its times.
 
     make torch BACKEND=cuda        or    python3 reference/torch_attention.py [LIBRARY] >torch_attention.tsv
 

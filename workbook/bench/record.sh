@@ -196,7 +196,7 @@ torch() {
     needs_torch torch || return
     step 400 torch sh -c "'$python' reference/torch_attention.py >'$tables/torch_attention.tsv'"
     keep torch_attention.tsv
-    ! "$python" -c 'import pytest' 2>/dev/null || step 300 "torch tests" "$python" -m pytest -q -p no:cacheprovider reference/torch_test.py
+    ! "$python" -c 'import pytest' 2>/dev/null || step 300 "torch tests" "$python" -m pytest -q -p no:cacheprovider reference/torch_test.py reference/flash_attn_test.py
 }
 
 gpt_oss() {

@@ -1,0 +1,526 @@
+"""flash_workbook's functions under flash-attn's names, its masks and its caches, beside attention written out in float64, on shapes that SEED draws.
+
+    SEED=7 python3 -m pytest reference/flash_attn_test.py      from the workbook's root after make lib; on the CPU layer, or a GPU as torch_test.py
+
+The limit of |x - want| / |want| is torch_attention.py's, 2^-7, and for a cache of int8 2^-5: its elements are off by 2^-8 of their row's largest.
+"""
+import itertools, os, random
+
+import pytest
+import torch
+
+import flash_workbook
+from flash_workbook import Refused, flash_attn, masks
+from flash_workbook.library import BlockMask as BlockMaskStruct
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask, create_mask
+
+device = "cuda" if torch.cuda.is_available() and os.environ.get("BACKEND") != "cpu" else "cpu"
+SEED = os.environ.get("SEED") or "1"
+LIMIT = 2**-7
+
+
+def drawn(times):
+    """A generator for each of so many cases; the case's number is its name."""
+
+    def with_chance(test):
+        def run(draw):
+            torch.manual_seed(draw)
+            test(random.Random(f"{SEED} {test.__name__} {draw}"))
+
+        return pytest.mark.parametrize("draw", range(times))(run)
+
+    return with_chance
+
+
+def randn(*sizes, wants=False):
+    return torch.randn(*sizes, device=device).bfloat16().requires_grad_(wants)
+
+
+def oracle(Q, K, V, visible, scale, sinks=None):
+    """O and L of [B, H, N, D] in float64; visible [..., Nq, Nk]."""
+    group = Q.shape[1] // K.shape[1]
+    K, V = (x.double().repeat_interleave(group, 1) for x in (K, V))
+    S = (Q.double() @ K.mT * scale).masked_fill(~visible, -torch.inf)
+    if sinks is not None:
+        S = torch.cat([S, sinks.double()[:, None, None].expand(*S.shape[:3], 1)], -1)
+    L = S.logsumexp(-1)
+    P = torch.where(L[..., None] == -torch.inf, 0, (S - L.masked_fill(L == -torch.inf, 0)[..., None]).exp())
+    return P[..., : K.shape[2]] @ V, L
+
+
+def bottom_right(Nq, Nk, left, right):
+    at = torch.arange(Nk - Nq, Nk, device=device)[:, None]
+    key = torch.arange(Nk, device=device)
+    return ((key >= at - left) if left >= 0 else key >= 0) & ((key <= at + right) if right >= 0 else key >= 0)
+
+
+def far(got, want):
+    return ((got.double() - want).norm() / want.norm().clamp(min=1e-30)).item()
+
+
+def close(got, want, limit=LIMIT):
+    assert got.shape == want.shape and torch.isfinite(got).all() and far(got, want) <= limit, far(got, want)
+
+
+def close_logs(got, want):
+    assert torch.equal(got == -torch.inf, want == -torch.inf)
+    assert ((got.double() - want).nan_to_num().abs() <= 2e-3).all()  # S is of bf16 products summed in float32
+
+
+def full_has_gradients():
+    return flash_workbook.library().lib.wb_device_capability() == 9
+
+
+def close_gradients(got, O, L, exact, dO):
+    """Beside the oracle's. The sinks' are sums whose terms may cancel: their errors are measured against the terms' sizes."""
+    want = torch.autograd.grad(O, exact, dO)
+    for x, wanted in zip(got[:3], want):
+        close(x, wanted) if wanted.norm() else close(x, wanted, 0)
+    for x, wanted in zip(got[3:], want[3:]):
+        terms = (exact[3][:, None] - L).exp() * dO.norm(dim=-1) * O.norm(dim=-1)
+        assert ((x.double() - wanted).abs() <= LIMIT * terms.sum((0, 2))).all()
+
+
+def sizes(chance, most=150):
+    """B, Hq, Hkv, Nq, Nk, D."""
+    Hkv, Nq = chance.randint(1, 3), chance.randint(1, most)
+    Nk = chance.choice([Nq, chance.randint(1, most)])
+    return chance.randint(1, 2), Hkv * chance.randint(1, 3), Hkv, Nq, Nk, chance.choice([16, 32, 64, 128])
+
+
+def laid_out(chance, B, N, H, D):
+    """[B, N, H, D] as callers have it: in one piece, as a view of [B, H, N, D], as a third of one tensor, with a stride in D."""
+    way = chance.randrange(4)
+    if way == 0:
+        return randn(B, N, H, D, wants=True)
+    if way == 1:
+        return randn(B, H, N, D).transpose(1, 2).requires_grad_()
+    if way == 2:
+        return randn(B, N, H, 3, D)[:, :, :, 1].requires_grad_()
+    return randn(B, N, H, 2 * D)[..., ::2].requires_grad_()
+
+
+def band(chance):
+    """causal, window_size."""
+    left, right = chance.randint(0, 60), chance.randint(1, 40)
+    return chance.choice([(False, (-1, -1)), (True, (-1, -1)), (True, (left, chance.choice([0, -1, 5]))), (False, (left, 0)), (False, (left, right)), (False, (-1, right))])
+
+
+def test_oracle_is_torchs_and_has_its_own_gradient():
+    Q, K, V = (torch.randn(1, h, n, 3, dtype=torch.float64, requires_grad=True) for h, n in ((4, 5), (2, 7), (2, 7)))
+    s, visible = torch.randn(4, dtype=torch.float64, requires_grad=True), bottom_right(5, 7, 4, 0).cpu()
+    same = torch.nn.functional.scaled_dot_product_attention(Q, K, V, attn_mask=visible, enable_gqa=True)
+    assert torch.allclose(oracle(Q, K, V, visible, 3**-0.5)[0], same)
+    assert torch.autograd.gradcheck(lambda *x: oracle(*x[:3], visible, 0.7, x[3])[0], (Q, K, V, s))
+
+
+# ------------------------------------------------------------------------------------------------------- flash_attn_func
+
+
+@drawn(40)
+def test_flash_attn_func(chance):
+    (B, Hq, Hkv, Nq, Nk, D), (causal, window) = sizes(chance), band(chance)
+    q, k, v = (laid_out(chance, B, n, h, D) for n, h in ((Nq, Hq), (Nk, Hkv), (Nk, Hkv)))
+    sinks = chance.choice([None, torch.randn(Hq, device=device, requires_grad=True)])
+    scale = chance.choice([None, 0.3])
+    how = dict(softmax_scale=scale, causal=causal, window_size=window, deterministic=True, s_aux=sinks)
+    left, right = flash_attn.ends_of(causal, window)
+    exact = [x.detach().double().requires_grad_() for x in (q, k, v)] + ([sinks.detach().double().requires_grad_()] if sinks is not None else [])
+    want, L = oracle(*(x.transpose(1, 2) for x in exact[:3]), bottom_right(Nq, Nk, left, right), scale or D**-0.5, *exact[3:])
+    with torch.no_grad():
+        O, logs, nothing = flash_workbook.flash_attn_func(q, k, v, return_attn_probs=True, **how)
+    assert nothing is None
+    close(O, want.transpose(1, 2))
+    close_logs(logs, L)
+    try:
+        O = flash_workbook.flash_attn_func(q, k, v, **how)
+    except Refused as refused:
+        assert right != 0 and "no gradients" in str(refused)
+        return
+    close(O, want.transpose(1, 2))
+    dO, tensors = torch.randn_like(O), [q, k, v] + ([sinks] if sinks is not None else [])
+    try:
+        got = torch.autograd.grad(O, tensors, dO)
+    except Refused as refused:
+        assert right != 0 and (D < 64 or not full_has_gradients()) and "sm_90 alone" in str(refused), refused
+        return
+    close_gradients(got, want, L, exact, dO.double().transpose(1, 2))
+
+
+def test_other_alignments_are_seen():
+    q, k, v = (randn(1, n, 2, 64) for n in (50, 120, 120))
+    O = flash_workbook.flash_attn_func(q, k, v, causal=True).transpose(1, 2)
+    for shift in (-70, -1, 1):
+        visible = torch.arange(120, device=device) <= torch.arange(70, 120, device=device)[:, None] + shift
+        assert far(O, oracle(*(x.transpose(1, 2) for x in (q, k, v)), visible, 1 / 8)[0]) > LIMIT
+
+
+def test_refusals_name_the_argument():
+    q = randn(1, 5, 2, 64)
+    for given in ({"dropout_p": 0.1}, {"softcap": 3.0}, {"alibi_slopes": torch.ones(2)}, {"qv": q}, {"q_descale": torch.ones(1)}, {"attention_chunk": 4}):
+        with pytest.raises(Refused, match=next(iter(given))):
+            flash_workbook.flash_attn_func(q, q, q, **given)
+    with pytest.raises(Refused, match="dropout_p=0.125"):  # flash-attn 3 has its scale there
+        flash_workbook.flash_attn_func(q, q, q, 0.125)
+    with pytest.raises(Refused, match=r"window_size=\(3, 2\).*no gradients"):
+        flash_workbook.flash_attn_func(q.requires_grad_(), q, q, window_size=(3, 2))
+    with pytest.raises(TypeError, match="bfloat16"):
+        flash_workbook.flash_attn_func(q.half(), q.half(), q.half())
+
+
+@pytest.mark.parametrize("flag", [False, True])
+def test_deterministic_is_obeyed(monkeypatch, flag):
+    forms, q, cu = [], randn(1, 70, 2, 64, wants=True), torch.tensor([0, 30, 70], dtype=torch.int32, device=device)
+    call = flash_workbook.Library.call_in_workspace
+    monkeypatch.setattr(flash_workbook.Library, "call_in_workspace", lambda self, name, form, *rest: forms.append(form) or call(self, name, form, *rest))
+    flash_workbook.flash_attn_func(q, q, q, causal=True, deterministic=flag).sum().backward()
+    flash_workbook.flash_attn_varlen_func(q[0], q[0], q[0], cu, cu, 40, 40, causal=True, deterministic=flag).sum().backward()
+    assert set(forms) == {"in" if flag else "fastest"}
+
+
+@drawn(4)
+def test_flash_attn_func_compiles_whole(chance):
+    torch._dynamo.reset()
+    (B, Hq, Hkv, Nq, Nk, D), causal = sizes(chance, 70), chance.choice([(True, (-1, -1)), (True, (9, 0))])
+    q, k, v = (randn(B, n, h, D, wants=True) for n, h in ((Nq, Hq), (Nk, Hkv), (Nk, Hkv)))
+    call = lambda q, k, v: flash_workbook.flash_attn_func(q, k, v, causal=causal[0], window_size=causal[1], deterministic=True)
+    compiled = torch.compile(call, fullgraph=True)
+    for a, b in zip(*(torch.autograd.grad(f(q, k, v).sum(), (q, k, v)) for f in (call, compiled))):
+        assert torch.equal(a, b)
+    with torch.no_grad():
+        assert torch.equal(call(q, k, v), compiled(q, k, v))
+
+
+def test_opcheck_of_band():
+    Q, K = randn(1, 4, 20, 16), randn(1, 2, 70, 16)
+    torch.library.opcheck(flash_attn.band, (Q, K, K, 5, 3, 0.25, ""))
+
+
+# ------------------------------------------------------------------------------------------------ flash_attn_varlen_func
+
+
+def packed(chance, same):
+    """Lengths of queries and keys, some of them 0, and where each begins."""
+    lengths = [(chance.choice([0, chance.randint(1, 70)]), chance.choice([0, chance.randint(1, 70)])) for _ in range(chance.randint(1, 5))] + [(9, 9)]
+    lengths = [(n, n) for n, _ in lengths] if same else lengths
+    return lengths, *(torch.tensor([0, *itertools.accumulate(x)], dtype=torch.int32, device=device) for x in zip(*lengths))
+
+
+def packed_visible(lengths, Tq, Tk, left, right):
+    visible = torch.zeros(Tq, Tk, dtype=torch.bool, device=device)
+    q = k = 0
+    for nq, nk in lengths:
+        visible[q : q + nq, k : k + nk] = bottom_right(nq, nk, left, right)
+        q, k = q + nq, k + nk
+    return visible
+
+
+@drawn(24)
+def test_varlen(chance):
+    (_, Hq, Hkv, _, _, D), (causal, window), extra = sizes(chance), band(chance), chance.choice([0, 3])
+    lengths, cu_q, cu_k = packed(chance, same=chance.random() < 0.5)
+    Tq, Tk = cu_q[-1].item() + extra, cu_k[-1].item() + extra
+    q, k, v = (laid_out(chance, 1, n, h, D)[0].detach().requires_grad_() for n, h in ((Tq, Hq), (Tk, Hkv), (Tk, Hkv)))
+    sinks = chance.choice([None, torch.randn(Hq, device=device, requires_grad=True)])
+    left, right = flash_attn.ends_of(causal, window)
+    how = dict(causal=causal, window_size=window, s_aux=sinks, deterministic=True)
+    exact = [x.detach().double().requires_grad_() for x in (q, k, v)] + ([sinks.detach().double().requires_grad_()] if sinks is not None else [])
+    heads_first = [x.transpose(0, 1)[None] for x in exact[:3]]
+    want, L = oracle(*heads_first, packed_visible(lengths, Tq, Tk, left, right), D**-0.5, *exact[3:])
+    with torch.no_grad():
+        O, logs, _ = flash_workbook.flash_attn_varlen_func(q, k, v, cu_q, cu_k, 70, 70, return_attn_probs=True, **how)
+    close(O, want[0].transpose(0, 1))
+    close_logs(logs, L[0])
+    try:
+        O = flash_workbook.flash_attn_varlen_func(q, k, v, cu_q, cu_k, 70, 70, **how)
+        dO, tensors = torch.randn_like(O), [q, k, v] + ([sinks] if sinks is not None else [])
+        if extra and sinks is not None:  # the sinks of rows of no sequence learn nothing of them: their O is zero whatever they are
+            assert not O[-extra:].any()
+        got = torch.autograd.grad(O, tensors, dO)
+    except Refused as refused:
+        assert right != 0 and ("no gradients" in str(refused) or "sm_90 alone" in str(refused)), refused
+        return
+    close_gradients(got, want, L, exact, dO.double().transpose(0, 1)[None])
+
+
+def test_varlen_sees_new_lengths_in_the_same_tensor():
+    q = randn(60, 2, 64)
+    cu = torch.tensor([0, 20, 60], dtype=torch.int32, device=device)
+    first = flash_workbook.flash_attn_varlen_func(q, q, q, cu, cu, 60, 60, causal=True)
+    cu[1] = 40
+    second = flash_workbook.flash_attn_varlen_func(q, q, q, cu, cu, 60, 60, causal=True)
+    again = flash_workbook.flash_attn_varlen_func(q, q, q, cu.clone(), cu.clone(), 60, 60, causal=True)
+    assert torch.equal(second, again) and not torch.equal(first, second)
+
+
+def test_opcheck_of_varlen():
+    Q, K, cu = randn(1, 4, 40, 64, wants=True), randn(1, 2, 40, 64, wants=True), torch.tensor([0, 15, 40], dtype=torch.int32, device=device)
+    torch.library.opcheck(flash_attn.varlen, (Q, K, K, torch.randn(4, device=device), cu, cu, -1, 0, 0.25, True, ""))
+    torch._dynamo.reset()
+    call = lambda *x: flash_workbook.flash_attn_varlen_func(*x, cu, cu, 25, 25, causal=True, deterministic=True)
+    x = [randn(40, 2, 64, wants=True) for _ in range(3)]
+    for a, b in zip(*(torch.autograd.grad(f(*x).sum(), x) for f in (call, torch.compile(call, fullgraph=True)))):
+        assert torch.equal(a, b)
+
+
+# ----------------------------------------------------------------------------------------------- flash_attn_with_kvcache
+
+
+@drawn(24)
+def test_kvcache(chance):
+    (B, Hq, Hkv, _, _, D), Nq, size, most = sizes(chance), chance.choice([1, 1, 2, 5, 16]), chance.choice([16, 32, 64, 128, 256]), chance.randint(1, 3)
+    if chance.random() < 0.5:
+        size, most = 16, chance.randint(2, 9)
+    q, int8, paged = laid_out(chance, B, Nq, Hq, D).detach(), chance.random() < 0.5, chance.random() < 0.6
+    news = chance.choice([0, 0, Nq])
+    lengths = torch.tensor([chance.randint(0, max(0, most * size - news)) for _ in range(B)], dtype=torch.int32, device=device)
+    if lengths.max() + news > most * size:
+        most += 1
+    rows = B + 2
+    table = torch.randperm(rows * most, device=device).int().view(rows, most)
+    index = None if paged and chance.random() < 0.5 else torch.tensor(chance.sample(range(rows), B), dtype=torch.int32, device=device)
+    caches = [randn(rows * most, size, Hkv, D) for _ in range(2)]
+    k, v = ([randn(B, news, Hkv, D) for _ in range(2)] if news else (None, None))
+    sinks, scale = chance.choice([None, torch.randn(Hq, device=device)]), chance.choice([None, 0.3])
+    if not paged and not int8:
+        flat = [x.view(rows, most * size, Hkv, D) for x in caches]
+        table = torch.arange(rows * most, device=device).int().view(rows, most)
+    used = table[:B] if index is None else table[index.long()]
+    # what is wanted: the keys gathered, the new ones behind them
+    wanted = []
+    for cache, new in zip(caches, (k, v)):
+        gathered = [torch.cat([cache[used[b].long()].flatten(0, 1)[: lengths[b]]] + ([new[b]] if news else [])) for b in range(B)]
+        wanted.append(gathered)
+    given = {}
+    if int8:
+        quantised = [flash_workbook.quantise_cache(x) for x in caches]
+        given = {"k_scale": quantised[0][1], "v_scale": quantised[1][1]}
+    tensors = [x for x, _ in quantised] if int8 else flat if not paged else caches
+    if paged or int8:
+        given["block_table"] = table[:B] if index is None else table
+    O, logs = flash_workbook.flash_attn_with_kvcache(q, *tensors, k, v, cache_seqlens=lengths, cache_batch_idx=index, causal=True, softmax_scale=scale,
+                                                     return_softmax_lse=True, s_aux=sinks, **given)
+    for b in range(B):
+        n = lengths[b].item() + news
+        visible = bottom_right(Nq, n, -1, 0)
+        K, V = (x[b].transpose(0, 1)[None] for x in wanted)
+        want, L = oracle(q[b].transpose(0, 1)[None], K, V, visible, scale or D**-0.5, sinks)
+        close(O[b], want[0].transpose(0, 1), 2**-5 if int8 else LIMIT)
+        if not int8:
+            close_logs(logs[b], L[0])
+
+
+def test_quantise_cache_is_the_librarys():
+    import ctypes
+
+    lib, x = flash_workbook.library().lib, torch.cat([torch.randn(3, 4, 2, 64), torch.zeros(1, 4, 2, 64), torch.full((1, 4, 2, 64), 1e-39)]).bfloat16()
+    lib.wb_quantise_row.restype = ctypes.c_float
+    q, scale = flash_workbook.quantise_cache(x.to(device))
+    for page, row, head in itertools.product(range(5), range(4), range(2)):
+        floats, bytes_ = x[page, row, head].float().contiguous(), torch.empty(64, dtype=torch.int8)
+        one = lib.wb_quantise_row(ctypes.c_void_p(bytes_.data_ptr()), ctypes.c_void_p(floats.data_ptr()), 64)
+        assert one == scale[page, head, row].item() and bytes_.equal(q[page, row, head].cpu())
+
+
+def test_kvcache_refuses_by_name():
+    q, cache = randn(1, 2, 2, 64), randn(1, 64, 2, 64)
+    call = flash_workbook.flash_attn_with_kvcache
+    for given, word in (({"rotary_cos": q}, "rotary_cos"), ({"cache_leftpad": q}, "cache_leftpad"), ({"causal": True, "window_size": (5, 0)}, "window_size"),
+                        ({}, "causal=False"), ({"causal": True, "k_cache": cache[:, :63]}, "multiple of 16"), ({"causal": True, "k_cache": cache[..., ::2]}, "contiguous")):
+        with pytest.raises(Refused, match=word):
+            given = {"k_cache": cache, **given}
+            call(q, given.pop("k_cache"), cache, **given)
+    with pytest.raises(TypeError, match="int8"):
+        call(q, cache.to(torch.int8), cache.to(torch.int8), causal=True)
+    with pytest.raises(Refused, match="q_len"):
+        call(randn(1, 17, 2, 64), cache, cache, causal=True)
+
+
+def test_opcheck_of_decode_and_compiled():
+    Q, K, table, n = randn(2, 4, 1, 64), randn(5, 16, 2, 64), torch.tensor([[0, 1], [4, 2]], dtype=torch.int32, device=device), torch.tensor([5, 30], dtype=torch.int32, device=device)
+    torch.library.opcheck(flash_attn.decode, (Q, K, K, None, None, table, n, 0.1, ""))
+    (K8, scales), torch_q, new = flash_workbook.quantise_cache(K), Q.transpose(1, 2), randn(2, 1, 2, 64)
+    torch.library.opcheck(flash_attn.decode, (Q, K8, K8, scales, scales, table, n, 0.1, ""))
+    torch._dynamo.reset()
+    call = lambda q, cache, new: flash_workbook.flash_attn_with_kvcache(q, cache, cache, new, new, cache_seqlens=n, block_table=table)
+    one, other = K.clone(), K.clone()
+    assert torch.equal(call(torch_q, one, new), torch.compile(call, fullgraph=True)(torch_q, other, new)) and torch.equal(one, other) and not torch.equal(one, K)
+
+
+# ------------------------------------------------------------------------------------------------------------ block masks
+
+
+def mask_mod(chance, B, Nq, Nk):
+    document = torch.randint(0, 40, (B, max(Nq, Nk)), device=device).eq(0).cumsum(1)
+    table = torch.rand(B, Nq, Nk, device=device) < 0.3
+    prefix, width = chance.randint(0, Nk), chance.randint(1, 100)
+    return chance.choice([
+        lambda b, h, i, j: (document[b, i] == document[b, j]) & (j <= i),
+        lambda b, h, i, j: (j <= i) | (j < prefix),
+        lambda b, h, i, j: (i - j).abs() < width,
+        lambda b, h, i, j: table[b, i, j],
+        lambda b, h, i, j: i >= prefix,
+    ])
+
+
+def matrix_lists(visible, q_tile):
+    """The library's own lists, from a matrix [masks, Nq, Nk], as Python's lists."""
+    import ctypes
+
+    lib, host = flash_workbook.library().lib, BlockMaskStruct()
+    lib.wb_block_mask_free.restype = None
+    matrix, (count, Nq, Nk) = visible.cpu().to(torch.uint8).contiguous(), visible.shape
+    assert lib.wb_block_mask_from_matrix(ctypes.byref(host), q_tile, 64, count, Nq, Nk, ctypes.c_void_p(matrix.data_ptr())) == 0
+    read = lambda name, n: list((ctypes.c_int32 * n).from_address(getattr(host, name))) if n else []
+    starts = count * ((Nq - 1) // q_tile + 2)
+    whole_start, part_start = read("whole_start", starts), read("part_start", starts)
+    all_ = whole_start, read("whole", whole_start[-1]), part_start, read("part", part_start[-1]), read("bits", part_start[-1] * q_tile * 2)
+    lib.wb_block_mask_free(ctypes.byref(host))
+    return all_
+
+
+@drawn(20)
+def test_block_mask(chance):
+    B, Hq, Hkv, Nq, Nk, D = sizes(chance, 330)
+    own = chance.random() < 0.5
+    mod = mask_mod(chance, B if own else 1, Nq, Nk)
+    blocks = create_block_mask(mod, B if own else None, None, Nq, Nk, device=device, BLOCK_SIZE=chance.choice([64, 128, (128, 64), (256, 128), (192, 128)]))
+    visible = create_mask(mod, B if own else 1, 1, Nq, Nk, device=device)
+    mask = flash_workbook.block_mask(blocks)
+    whole_start, whole, part_start, part, bits = matrix_lists(visible[:, 0], mask.q_tile)
+    assert mask.whole_start.flatten().tolist() == whole_start and mask.part_start.flatten().tolist() == part_start
+    assert mask.whole[: len(whole)].tolist() == whole and mask.part[: len(part)].tolist() == part
+    assert not bits or mask.bits.flatten().tolist() == bits
+    Q, K, V = (laid_out(chance, B, n, h, D).detach().transpose(1, 2) for n, h in ((Nq, Hq), (Nk, Hkv), (Nk, Hkv)))
+    want, L = oracle(Q, K, V, visible, D**-0.5)
+    O, logs = flash_workbook.attention(Q, K, V, block_mask=blocks, return_lse=True)
+    close(O, want)
+    close_logs(logs, L)
+    assert torch.equal(O, flash_workbook.attention(Q, K, V, block_mask=mask))
+
+
+def test_block_mask_as_listed_and_refusals():
+    # Lists that no mask_mod made: the full block counts whole though mask_mod would hide half of it, and it ends with the last key.
+    number, index = (torch.tensor(x, dtype=torch.int32, device=device) for x in ([[[1, 0]]], [[[[1, 0], [1, 0]]]]))
+    blocks = BlockMask.from_kv_blocks(number, index, number.flip(-1), index, BLOCK_SIZE=128, mask_mod=lambda b, h, i, j: (i + j) % 2 == 0, seq_lengths=(256, 200))
+    Q, K = randn(1, 2, 256, 64), randn(1, 2, 200, 64)
+    i, j = torch.arange(256, device=device)[:, None], torch.arange(200, device=device)
+    visible = (j >= 128) & ((i >= 128) | ((i + j) % 2 == 0))
+    close(flash_workbook.attention(Q, K, K, block_mask=blocks), oracle(Q, K, K, visible, 1 / 8)[0])
+    causal = lambda b, h, i, j: j <= i
+    mask = create_block_mask(causal, None, 2, 256, 200, device=device)
+    with pytest.raises(Refused, match="H=2"):
+        flash_workbook.attention(Q, K, K, block_mask=mask)
+    with pytest.raises(Refused, match="BLOCK_SIZE"):
+        flash_workbook.attention(Q, K, K, block_mask=create_block_mask(causal, None, None, 256, 200, device=device, BLOCK_SIZE=32))
+    mask = create_block_mask(causal, None, None, 256, 200, device=device)
+    with pytest.raises(Refused, match="no gradients"):
+        flash_workbook.attention(Q.requires_grad_(), K, K, block_mask=mask)
+    with pytest.raises(ValueError, match="256 x 200"):
+        flash_workbook.attention(K, K, K, block_mask=mask)
+    with pytest.raises(Exception, match="make the mask before"):
+        torch.compile(flash_workbook.attention, fullgraph=True)(K, K, K, block_mask=mask)
+
+
+def test_opcheck_of_masked_and_compiled():
+    Q, K = randn(1, 4, 130, 64), randn(1, 2, 200, 64)
+    mask = flash_workbook.block_mask(create_block_mask(lambda b, h, i, j: j <= i, None, None, 130, 200, device=device))
+    torch.library.opcheck(masks.masked, (Q, K, K, *mask.fitting(Q, K), 0.1, ""))
+    torch._dynamo.reset()
+    call = lambda q: flash_workbook.attention(q, K, K, block_mask=mask)
+    assert torch.equal(call(Q), torch.compile(call, fullgraph=True)(Q))
+
+
+# ------------------------------------------------------------------------------------------------------------- eight bits
+
+
+def of_many_sizes(chance, *sizes):
+    """Rows, and tiles of 64, from 2^-30 to 2^6; now and then the least and the largest that there are, and zeros."""
+    x = torch.randn(*sizes) * torch.randint(-18, 4, (*sizes[:3], 1)).float().exp2() * torch.randint(-12, 3, (*sizes[:2], 1, 1)).float().exp2()
+    if chance.random() < 0.3:
+        x[0, 0, 0] = chance.choice([0.0, -0.0, 1e-40, 1.5e38, 448 * 2.0**100, 449 * 2.0**-20])
+    return x
+
+
+@drawn(12)
+def test_quantise_fp8_is_the_librarys(chance):
+    import ctypes
+
+    lib, at = flash_workbook.library().lib, lambda x: ctypes.c_void_p(x.data_ptr())
+    B, Hq, Hkv, Nq, Nk, _ = sizes(chance)
+    D = chance.choice([64, 128])
+    Q, K, V = (of_many_sizes(chance, B, h, n, D) for h, n in ((Hq, Nq), (Hkv, Nk), (Hkv, Nk)))
+    eight = [x.cpu() for x in flash_workbook.quantise_fp8(*(x.to(device) for x in (Q, K, V)))]
+    eight[:3] = [x.view(torch.uint8) for x in eight[:3]]
+    for b, h, i in itertools.product(range(B), range(Hq), range(Nq)):
+        q = torch.empty(D, dtype=torch.uint8)
+        assert lib.wb_quantise_fp8(at(q), at(Q[b, h, i].contiguous()), 1, D) == eight[3][b, h, i] and q.equal(eight[0][b, h, i])
+    for b, h, t in itertools.product(range(B), range(Hkv), range((Nk - 1) // 64 + 1)):
+        k, v = (x[b, h, 64 * t :][:64].contiguous() for x in (K, V))
+        K8, V8 = torch.empty(len(k), D, dtype=torch.uint8), torch.empty(D, 64, dtype=torch.uint8)
+        assert lib.wb_quantise_fp8(at(K8), at(k), len(k), D) == eight[4][b, h, t] and K8.equal(eight[1][b, h, 64 * t :][:64])
+        assert lib.wb_quantise_fp8_values(at(V8), at(v), len(v), D) == eight[5][b, h, t] and V8.equal(eight[2][b, h, t])
+
+
+def meant(eight, Nk):
+    """The numbers that an Eight stands for, in float64."""
+    power = lambda e: torch.exp2(e.double())
+    V = torch.empty(*eight.V.shape[:3], 64, eight.V.shape[3], dtype=torch.float64, device=device)
+    order = [16 * (i // 16) + (0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15)[i % 16] for i in range(64)]
+    V[:, :, :, order] = eight.V.double().mT * power(eight.V_exponent)[..., None, None]
+    K = eight.K.double() * power(eight.K_exponent).repeat_interleave(64, 2)[:, :, :Nk, None]
+    return eight.Q.double() * power(eight.Q_exponent)[..., None], K, V.flatten(2, 3)[:, :, :Nk]
+
+
+@drawn(8)
+@pytest.mark.skipif(not full_has_gradients(), reason="wants sm_90")
+def test_fp8(chance):
+    (B, Hq, Hkv, Nq, Nk, _), D, causal = sizes(chance), chance.choice([64, 128]), chance.random() < 0.5
+    Nq = Nk if causal else Nq
+    Q, K, V = (randn(B, h, n, D) for h, n in ((Hq, Nq), (Hkv, Nk), (Hkv, Nk)))
+    eight = flash_workbook.quantise_fp8(Q, K, V)
+    levels, visible = chance.choice([1, 2]), bottom_right(Nq, Nk, -1, 0 if causal else -1)
+    O, logs = flash_workbook.attention_fp8(*eight, causal=causal, levels=levels, return_lse=True)
+    # P meets V in e4m3, 2^-4 of it off at most; tests/16_flash_fp8.c derives this element by element.
+    close(O, oracle(*meant(eight, Nk), visible, D**-0.5)[0], 2**-4)
+    assert torch.equal(O, flash_workbook.attention_fp8(Q, K, V, causal=causal, levels=levels))
+    shuffled = eight._replace(V=eight.V.view(torch.uint8).flip(-1).view(eight.V.dtype))
+    assert Nk == 1 or far(flash_workbook.attention_fp8(*shuffled, causal=causal), oracle(*meant(eight, Nk), visible, D**-0.5)[0]) > 2**-4
+    tries = ("test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")  # test_schema multiplies e4m3 numbers, which torch cannot
+    torch.library.opcheck(flash_workbook.fp8.fp8, (*eight, levels, causal, 0.1, ""), test_utils=tries)
+
+
+def test_fp8_refuses_by_name():
+    Q, K = randn(1, 2, 70, 64), randn(1, 2, 70, 32)
+    eight = flash_workbook.quantise_fp8(Q, Q, Q)
+    with pytest.raises(ValueError, match="V is torch.float8_e4m3fn"):
+        flash_workbook.attention_fp8(*eight._replace(V=eight.K))
+    with pytest.raises(ValueError, match="K_exponent"):
+        flash_workbook.attention_fp8(*eight._replace(K_exponent=eight.K_exponent.int()))
+    with pytest.raises(Refused, match="head_dim|sm_90|capability"):
+        flash_workbook.attention_fp8(K, K, K)
+    with pytest.raises(Refused, match="levels|sm_90|capability"):
+        flash_workbook.attention_fp8(*eight, levels=3)
+    with pytest.raises(Refused, match="no gradients"):
+        flash_workbook.attention_fp8(Q.requires_grad_(), Q, Q)
+
+
+# ------------------------------------------------------------------------------------------------------------------- GPUs
+
+
+@pytest.mark.skipif(device == "cpu", reason="wants a GPU")
+@pytest.mark.parametrize("what", ["func", "varlen", "kvcache"])
+def test_captured_in_a_graph(what):
+    q, k = randn(2, 3, 4, 64), randn(2, 64, 2, 64)
+    cu_q, cu_k = (torch.tensor([0, n, 2 * n], dtype=torch.int32, device=device) for n in (3, 64))
+    calls = {"func": lambda: flash_workbook.flash_attn_func(q, k, k, causal=True),
+             "varlen": lambda: flash_workbook.flash_attn_varlen_func(q.flatten(0, 1), k.flatten(0, 1), k.flatten(0, 1), cu_q, cu_k, 3, 64, causal=True),
+             "kvcache": lambda: flash_workbook.flash_attn_with_kvcache(q, k, k, causal=True)}
+    want, graph = calls[what](), torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        got = calls[what]()
+    flash_attn.band_mask.cache_clear(), flash_attn.last_packed.clear()  # the graph keeps what it reads
+    q.copy_(randn(*q.shape))
+    graph.replay()
+    assert torch.equal(got, calls[what]()) and not torch.equal(got, want)

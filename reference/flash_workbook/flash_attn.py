@@ -1,0 +1,302 @@
+"""flash_attn_func, flash_attn_varlen_func and flash_attn_with_kvcache, as callers of flash-attn 2 and 3 know them: tokens before heads, causal masks and
+windows aligned at the bottom right. What no function of the library does is refused by the argument's name.
+"""
+import functools, weakref
+from typing import List, Optional, Tuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from .dense import attention, backward, forward, taken, wants_gradients
+from .library import DecodeShape, library, operator, refuse
+from .masks import intervals, masked
+
+
+def plain(function, **given):
+    """Refuses what is given and is not off."""
+    for name, value in given.items():
+        if value is not None and value is not False and (isinstance(value, Tensor) or value):
+            refuse(f"{function}: {name}={'...' if isinstance(value, Tensor) else value} is not served")
+
+
+def ends_of(causal, window_size):
+    """How many keys to the left and to the right a query sees besides its own; -1: all."""
+    left, right = (-1 if x is None or x < 0 else int(x) for x in window_size or (-1, -1))
+    return left, 0 if causal else right
+
+
+def with_sink(O, L, s):
+    """O and L as they are with one more term exp(s) in the denominators. O [..., N, D], L [..., N], s that broadcasts with L."""
+    share = torch.where(L == -torch.inf, 0, torch.sigmoid(L - s))
+    return (O * share[..., None]).to(O.dtype), torch.logaddexp(L, s.expand_as(L))
+
+
+def bounds(q_len, kv_len, left, right):
+    """The first and last key that each query sees, if the last query stands at the last key."""
+    at = torch.arange(kv_len - q_len, kv_len)
+    return (at - left if left >= 0 else torch.zeros_like(at)).clamp(min=0), (at + right if right >= 0 else torch.full_like(at, kv_len)).clamp(max=kv_len - 1)
+
+
+# ------------------------------------------------------------------------------------------------------------- one length
+
+captured = []  # masks whose memory is in a CUDA graph's kernels
+
+
+@functools.lru_cache(64)
+def band_mask(q_len, kv_len, left, right, device):
+    if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+        refuse("the first call with these lengths makes a mask and waits for the GPU: call it once before it is captured in a CUDA graph")
+    return intervals(*(x.to(device) for x in bounds(q_len, kv_len, left, right)), kv_len)
+
+
+@operator("band")
+def band(Q: Tensor, K: Tensor, V: Tensor, left: int, right: int, scale: float, path: str) -> Tuple[Tensor, Tensor]:
+    mask = band_mask(Q.shape[2], K.shape[2], left, right, Q.device)
+    if Q.is_cuda and torch.cuda.is_current_stream_capturing():
+        captured.append(mask)
+    return masked(Q, K, V, *mask.fitting(Q, K), scale, path)
+
+
+@band.register_fake
+def like_band(Q, *_):
+    return Q.new_empty(Q.shape), Q.new_empty(Q.shape[:3], dtype=torch.float32)
+
+
+def banded(name, Q, K, V, left, right, scale, same_bits, sinks):
+    """Attention of [B, H, N, D] and its L, of queries that stand at the last keys."""
+    Nq, Nk = Q.shape[2], K.shape[2]
+    how = {"scale": scale, "same_bits": same_bits, "return_lse": True}
+    left, right = -1 if left >= Nk - 1 else left, -1 if right >= Nq - 1 and right else right
+    gradients = wants_gradients(Q, K, V, sinks)
+    if right == 0 and Nq == 1 and not gradients:  # sees all keys, or the last of them
+        K, V = (x[:, :, -1 - left :] if left >= 0 else x for x in (K, V))
+        left = right = -1
+    if right == 0 and Nq == Nk:
+        return attention(Q, K, V, window=left + 1 if left >= 0 else None, sink_logits=sinks, **how)
+    if right == 0 and Nq > Nk:  # the first queries stand before the first key and see none
+        O, L = banded(name, Q[:, :, Nq - Nk :], K, V, left, 0, scale, same_bits, sinks)
+        nothing = L.new_full((), -torch.inf) if sinks is None else sinks[:, None]
+        return pad(O, (0, 0, Nq - Nk, 0)), torch.cat([nothing.expand(*L.shape[:2], Nq - Nk), L], 2)
+    if right == 0 and gradients:  # queries of zeros go before, and what no query sees is cut off: then it is a square
+        unseen = max(0, Nk - Nq - left) if left >= 0 else 0
+        K, V, before = K[:, :, unseen:], V[:, :, unseen:], Nk - unseen - Nq
+        O, L = banded(name, pad(Q, (0, 0, before, 0)), K, V, left, 0, scale, same_bits, sinks)
+        return O[:, :, before:], L[:, :, before:]
+    if gradients and (sinks is not None or left >= 0 or right >= 0):
+        refuse(f"{name}: window_size=({left}, {right}){' with s_aux' if sinks is not None else ''} and no causal mask has no gradients. Call it under torch.no_grad()")
+    if left == right == -1:
+        O, L = attention(Q, K, V, causal=False, **how)
+    else:
+        O, L = band(Q, K, V, left, right, scale, "")
+    return (O, L) if sinks is None else with_sink(O, L, sinks[:, None])
+
+
+def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None, deterministic=False,
+                    return_attn_probs=False, *, s_aux=None, learnable_sink=None, qv=None, q_descale=None, k_descale=None, v_descale=None, attention_chunk=0,
+                    num_splits=1, pack_gqa=None, sm_margin=0):
+    """q [B, Nq, Hq, D], k and v [B, Nk, Hkv, D], in bf16. s_aux (learnable_sink): gpt-oss's sink logits [Hq].
+
+    window_size: how many keys before and behind its own a query sees, -1: all. Gradients: those of full attention, on sm_90, and of causal attention
+    with or without a left window. return_attn_probs: O, the logarithm of the denominators [B, Hq, Nq] (-infinity where nothing is seen), and None.
+    num_splits, pack_gqa and sm_margin are hints, and not read.
+    """
+    plain("flash_attn_func", dropout_p=dropout_p, softcap=softcap, alibi_slopes=alibi_slopes, qv=qv, q_descale=q_descale, k_descale=k_descale,
+          v_descale=v_descale, attention_chunk=attention_chunk)
+    sinks = s_aux if s_aux is not None else learnable_sink
+    sinks = None if sinks is None else sinks.float()
+    Q, K, V = taken("flash_attn_func", *(x.transpose(1, 2) for x in (q, k, v)), sinks)
+    scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
+    O, L = banded("flash_attn_func", Q, K, V, *ends_of(causal, window_size), scale, deterministic or None, sinks)
+    return (O.transpose(1, 2), L, None) if return_attn_probs else O.transpose(1, 2)
+
+
+# ----------------------------------------------------------------------------------------------------------- many lengths
+# The queries and keys of all sequences lie one behind the other. Forward they are one sequence under a mask of documents: one call of problem 15, with as
+# many tiles as a call for each sequence would walk over, and one launch where there would be one each. It has no backward: that is a call a sequence.
+
+last_packed = []  # the mask of the last call, and of which tensors, as they were: a model's layers all ask for the same
+
+
+def packed_mask(Q, K, starts, left, right):
+    key = [(weakref.ref(x), x._version) for x in starts], (Q.shape[2], K.shape[2], left, right, Q.device)
+    if last_packed and last_packed[1] == key[1] and all(ref() is x and version == x._version for (ref, version), x in zip(last_packed[0], starts)):
+        return last_packed[2]
+    if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+        refuse("flash_attn_varlen_func reads cu_seqlens, and waits for the GPU: call it once with the same tensors before it is captured in a CUDA graph")
+    first, last = torch.ones(Q.shape[2], dtype=torch.int64), torch.zeros(Q.shape[2], dtype=torch.int64)
+    for at, nq, of, nk in sequences(*starts):
+        a, b = bounds(nq, nk, left, right)
+        first[at : at + nq], last[at : at + nq] = torch.where(a > b, 1, a + of), torch.where(a > b, 0, b + of)
+    mask = intervals(first.to(Q.device), last.to(Q.device), K.shape[2])
+    last_packed[:] = *key, mask
+    return mask
+
+
+def sequences(cu_q, cu_k):
+    """Where each begins among the queries, how many it has, and the same of the keys."""
+    (q, k) = (x.tolist() for x in (cu_q, cu_k))
+    return [(q[s], q[s + 1] - q[s], k[s], k[s + 1] - k[s]) for s in range(len(q) - 1)]
+
+
+@operator("varlen")
+def varlen(Q: Tensor, K: Tensor, V: Tensor, sinks: Optional[Tensor], cu_q: Tensor, cu_k: Tensor, left: int, right: int, scale: float, same_bits: bool,
+           path: str) -> Tuple[Tensor, Tensor]:
+    mask = packed_mask(Q, K, (cu_q, cu_k), left, right)
+    if Q.is_cuda and torch.cuda.is_current_stream_capturing():
+        captured.append(mask)
+    O, L = masked(Q, K, V, *mask.fitting(Q, K), scale, path)
+    return (O, L) if sinks is None else with_sink(O, L, sinks[:, None])
+
+
+varlen.register_fake(like_band)
+
+
+@operator("varlen_backward")
+def varlen_backward(dO: Tensor, Q: Tensor, K: Tensor, V: Tensor, sinks: Optional[Tensor], O: Tensor, L: Tensor, cu_q: Tensor, cu_k: Tensor, left: int,
+                    right: int, scale: float, same_bits: bool, path: str) -> List[Tensor]:
+    gradients = [torch.zeros_like(x) for x in (Q, K, V, sinks) if x is not None]
+    for at, nq, of, nk in sequences(cu_q, cu_k):
+        if right == 0:  # as in banded: a square of the queries that see a key and the keys that are seen
+            late, unseen = max(0, nq - nk), max(0, nk - nq - left) if left >= 0 else 0
+            at, nq, of, nk = at + late, nq - late, of + unseen, nk - unseen
+        if min(nq, nk) == 0:
+            continue
+        before = nk - nq if right == 0 else 0
+        rows = [pad(x[:, :, at : at + nq], (0, 0, before, 0)) for x in (dO, Q, O)]
+        keys, l = [x[:, :, of : of + nk] for x in (K, V)], pad(L[:, :, at : at + nq], (before, 0))
+        dQ, dK, dV, *dsinks = backward(rows[0], rows[1], *keys, sinks, rows[2], l, right == 0, left + 1 if left >= 0 else 0, 0, scale, same_bits, path)
+        gradients[0][:, :, at : at + nq] = dQ[:, :, before:]
+        gradients[1][:, :, of : of + nk], gradients[2][:, :, of : of + nk] = dK, dV
+        if dsinks:
+            gradients[3] += dsinks[0]
+    return gradients
+
+
+@varlen_backward.register_fake
+def like_varlen_backward(dO, Q, K, V, sinks, *_):
+    return [torch.empty_like(x) for x in (Q, K, V, sinks) if x is not None]
+
+
+def keep(ctx, inputs, output):
+    *tensors, ctx.left, ctx.right, ctx.scale, ctx.same_bits, ctx.path = inputs
+    ctx.mark_non_differentiable(output[1])
+    ctx.save_for_backward(*tensors, *output)
+
+
+def differentiate(ctx, dO, _):
+    Q, K, V, sinks, cu_q, cu_k, O, L = ctx.saved_tensors
+    gradients = varlen_backward(dO, Q, K, V, sinks, O, L, cu_q, cu_k, ctx.left, ctx.right, ctx.scale, ctx.same_bits, ctx.path)
+    return *gradients, *[None] * (11 - len(gradients))
+
+
+varlen.register_autograd(differentiate, setup_context=keep)
+
+
+def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=None, max_seqlen_k=None, dropout_p=0.0, softmax_scale=None, causal=False,
+                           window_size=(-1, -1), softcap=0.0, alibi_slopes=None, deterministic=False, return_attn_probs=False, block_table=None, *,
+                           s_aux=None, learnable_sink=None, seqused_q=None, seqused_k=None, qv=None, q_descale=None, k_descale=None, v_descale=None,
+                           attention_chunk=0, num_splits=1, pack_gqa=None, sm_margin=0):
+    """q [Tq, Hq, D], k and v [Tk, Hkv, D]: sequence s has the rows cu_seqlens[s] ... cu_seqlens[s + 1] - 1 of them. Rows of no sequence get zeros.
+
+    cu_seqlens are read: the first call with new ones waits for the GPU. The largest lengths are not. Everything else as in flash_attn_func;
+    the logarithms are [Hq, Tq].
+    """
+    plain("flash_attn_varlen_func", dropout_p=dropout_p, softcap=softcap, alibi_slopes=alibi_slopes, block_table=block_table, seqused_q=seqused_q,
+          seqused_k=seqused_k, qv=qv, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale, attention_chunk=attention_chunk)
+    sinks = s_aux if s_aux is not None else learnable_sink
+    sinks = None if sinks is None else sinks.float()
+    Q, K, V = taken("flash_attn_varlen_func", *(x.transpose(0, 1)[None] for x in (q, k, v)), sinks)
+    left, right = ends_of(causal, window_size)
+    if wants_gradients(Q, K, V, sinks) and right != 0 and (left >= 0 or right > 0 or sinks is not None):
+        refuse(f"flash_attn_varlen_func: window_size=({left}, {right}){' with s_aux' if sinks is not None else ''} and no causal mask has no gradients. Call it under torch.no_grad()")
+    scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
+    same_bits = bool(deterministic or torch.are_deterministic_algorithms_enabled())
+    O, L = varlen(Q, K, V, sinks, cu_seqlens_q, cu_seqlens_k, left, right, scale, same_bits, "")
+    O = O[0].transpose(0, 1)
+    return (O, L[0], None) if return_attn_probs else O
+
+
+# ------------------------------------------------------------------------------------------------------------- decoding
+
+
+@operator("decode")
+def decode(Q: Tensor, K: Tensor, V: Tensor, K_scale: Optional[Tensor], V_scale: Optional[Tensor], page_table: Tensor, kv_len: Tensor, scale: float,
+           path: str) -> Tuple[Tensor, Tensor]:
+    """flash_decode, or with scales flash_decode_int8, of problems 13 and 14."""
+    name, outputs = "flash_decode" if K_scale is None else "flash_decode_int8", like_band(Q)
+    (B, Hq, Nq, D), (pages, page_size, Hkv, _) = Q.shape, K.shape
+    shape = DecodeShape(B, Hq, Hkv, Nq, D, scale, page_size, pages, page_table.shape[1])
+    address, bytes, _memory = library(path).workspace(name, shape, Q.device)
+    caches = [x for x in (K, V, K_scale, V_scale) if x is not None]
+    if not all(x.is_contiguous() for x in caches):
+        refuse("decoding from a cache that is not contiguous: to copy it at each step would cost more than the step")
+    library(path).call(name, [*outputs, Q.contiguous(), *caches, page_table.contiguous(), kv_len.contiguous()], shape, after=[address, bytes])
+    return outputs
+
+
+decode.register_fake(like_band)
+
+
+def quantise_cache(x):
+    """Of a cache [pages, page_size, Hkv, D], or tokens [..., H, D]: int8 of the same shape, and scales [pages, Hkv, page_size]. wb_quantise_row's bits."""
+    most = x.float().abs().amax(-1, keepdim=True)
+    scale = most / torch.full_like(most, 127)  # by a number PyTorch divides as by its reciprocal on a GPU: other bits
+    scale = torch.where(scale < torch.finfo(torch.float32).tiny, 0, scale)
+    q = torch.where(scale > 0, (x.float() / scale).round(), 0).to(torch.int8)  # round: ties to even
+    return q, scale.squeeze(-1).transpose(-1, -2).contiguous()
+
+
+def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None, rotary_sin=None, cache_seqlens=None, cache_batch_idx=None,
+                            cache_leftpad=None, block_table=None, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0,
+                            rotary_interleaved=True, alibi_slopes=None, num_splits=0, return_softmax_lse=False, *, s_aux=None, learnable_sink=None,
+                            k_scale=None, v_scale=None, page_table=None, qv=None, q_descale=None, k_descale=None, v_descale=None, cu_seqlens_q=None,
+                            cu_seqlens_k_new=None, max_seqlen_q=None, rotary_seqlens=None, attention_chunk=0, scheduler_metadata=None, pack_gqa=None,
+                            sm_margin=0):
+    """q [B, Nq, Hq, D], the newest tokens of each sequence, 16 at most. k_cache and v_cache: pages [pages, page_size, Hkv, D] with block_table int32
+    [B, max_pages], and page_size a power of two from 16 to 256; or, without one, [B, N, Hkv, D], with N a multiple of 16. In bf16; or in int8, with
+    k_scale and v_scale float32 [pages, Hkv, page_size] (or [B, Hkv, N], which wants N itself as a page), as quantise_cache makes them.
+
+    cache_seqlens int32 [B], or a number: how many keys are there; unless given, all. k and v [B, n, Hkv, D]: new keys, written behind these before
+    attention is computed. More than one query wants causal=True. It has no gradients.
+    """
+    plain("flash_attn_with_kvcache", rotary_cos=rotary_cos, rotary_sin=rotary_sin, cache_leftpad=cache_leftpad, softcap=softcap, alibi_slopes=alibi_slopes,
+          qv=qv, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k_new=cu_seqlens_k_new,
+          rotary_seqlens=rotary_seqlens, attention_chunk=attention_chunk)
+    (B, Nq, _, D), device, name = q.shape, q.device, "flash_attn_with_kvcache"
+    if ends_of(causal, window_size)[0] >= 0 or ends_of(False, window_size)[1] > 0:
+        refuse(f"{name}: window_size={tuple(window_size)} is not served: problem 13 reads all keys")
+    if Nq > 1 and not causal:
+        refuse(f"{name}: {Nq} queries with causal=False are not served: of new tokens each sees the keys up to its own")
+    if wants_gradients(q, k_cache, v_cache, k, v):
+        refuse(f"{name} has no gradients. Call it under torch.no_grad()")
+    if q.dtype != torch.bfloat16 or k_cache.dtype != v_cache.dtype or k_cache.dtype != (torch.bfloat16 if k_scale is None else torch.int8):
+        raise TypeError(f"{name} takes q in bfloat16, and a cache in bfloat16, or in int8 with k_scale and v_scale")
+    table = block_table if block_table is not None else page_table
+    if table is None:  # each row of the cache is so many pages in a row
+        size = next((s for s in (256, 128, 64, 32, 16) if k_cache.shape[1] % s == 0), 0) if k_scale is None else k_cache.shape[1]
+        if not size or not k_cache.is_contiguous() or not v_cache.is_contiguous():
+            refuse(f"{name}: a cache {list(k_cache.shape)} without block_table: a contiguous one of a multiple of 16 keys is served")
+        count = k_cache.shape[1] // size
+        table = torch.arange(k_cache.shape[0] * count, dtype=torch.int32, device=device).view(-1, count)
+        k_cache, v_cache = (x.view(-1, size, *x.shape[2:]) for x in (k_cache, v_cache))
+    if cache_batch_idx is not None:
+        table = table[cache_batch_idx.long()]
+    size = k_cache.shape[1]
+    lengths = table.shape[1] * size if cache_seqlens is None else cache_seqlens
+    lengths = lengths.to(torch.int32) if isinstance(lengths, Tensor) else torch.full((B,), lengths, dtype=torch.int32, device=device)
+    if k is not None:
+        at = lengths[:, None].long() + torch.arange(k.shape[1], device=device)  # [B, n]
+        page, row = table.long().gather(1, at // size), at % size
+        for cache, scales, new in ((k_cache, k_scale, k), (v_cache, v_scale, v)):
+            if scales is not None:
+                new, new_scales = quantise_cache(new)
+                scales[page, :, row] = new_scales.transpose(1, 2)
+            cache[page, row] = new
+        lengths = lengths + k.shape[1]
+    O, L = decode(q.transpose(1, 2), k_cache, v_cache, k_scale, v_scale, table.to(torch.int32), lengths, D**-0.5 if softmax_scale is None else softmax_scale, "")
+    sinks = s_aux if s_aux is not None else learnable_sink
+    if sinks is not None:
+        O, L = with_sink(O, L, sinks.float()[:, None])
+    O = O.transpose(1, 2)
+    return (O, L) if return_softmax_lse else O

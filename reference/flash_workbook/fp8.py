@@ -1,0 +1,81 @@
+"""Problem 16: attention of Q, K and V in e4m3, floats of eight bits, with an exponent a row of Q and a tile of 64 keys; forward alone."""
+import ctypes
+from typing import NamedTuple, Optional, Tuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from .dense import wants_gradients
+from .library import Shape, library, operator, refuse
+from .masks import KEYS
+
+# The keys of each 16 in a tile of V, as the accumulator of P has them.
+ORDER = [16 * of + at for of in range(KEYS // 16) for at in (0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15)]
+
+
+class Eight(NamedTuple):
+    """What problem 16 takes: an element is its e4m3 times 2^exponent. Rounds like wb_quantise_fp8 and wb_quantise_fp8_values, to the bit."""
+
+    Q: Tensor  # [B, Hq, Nq, D], float8_e4m3fn
+    K: Tensor  # [B, Hkv, Nk, D]
+    V: Tensor  # [B, Hkv, tiles, D, 64], the keys of a tile in ORDER, 0 for those that do not exist
+    Q_exponent: Tensor  # [B, Hq, Nq], int8
+    K_exponent: Tensor  # [B, Hkv, tiles]
+    V_exponent: Tensor  # [B, Hkv, tiles]
+
+
+def exponent_of(largest):
+    """The least integer e, -118 at least, for which largest <= 448 * 2^e; float32 in, int32 out."""
+    mantissa, e = torch.frexp(largest)  # largest = mantissa * 2^e, mantissa in [1/2, 1); 448 = 7/8 * 2^9
+    return torch.where(largest > 0, e - 9 + (mantissa > 0.875).int(), -118).clamp(min=-118)
+
+
+def rounded(x, exponent):
+    """x * 2^-exponent in e4m3. By two factors: 2^118 has a float32, and x * 2^-119 that of a denormal x has not."""
+    half = exponent.div(2, rounding_mode="floor")
+    return (x * torch.exp2(-half.float()) * torch.exp2(-(exponent - half).float())).to(torch.float8_e4m3fn)
+
+
+def quantise_fp8(Q, K, V):
+    """Eight, of Q [B, Hq, Nq, D], K and V [B, Hkv, Nk, D] in bf16 or float32."""
+    Q, K, V = (x.detach().float() for x in (Q, K, V))
+    Nk = K.shape[2]
+    K, V = (pad(x, (0, 0, 0, -Nk % KEYS)).unflatten(2, (-1, KEYS)) for x in (K, V))  # [B, Hkv, tiles, 64, D]
+    Qe, Ke, Ve = exponent_of(Q.abs().amax(3)), *(exponent_of(x.abs().amax((3, 4))) for x in (K, V))
+    V = rounded(V[:, :, :, ORDER].mT, Ve[..., None, None]).contiguous()
+    return Eight(rounded(Q, Qe[..., None]), rounded(K, Ke[..., None, None]).flatten(2, 3)[:, :, :Nk].contiguous(), V, *(x.to(torch.int8) for x in (Qe, Ke, Ve)))
+
+
+@operator("attention_fp8")
+def fp8(Q: Tensor, K: Tensor, V: Tensor, Q_exponent: Tensor, K_exponent: Tensor, V_exponent: Tensor, levels: int, causal: bool, scale: float,
+        path: str) -> Tuple[Tensor, Tensor]:
+    (B, Hq, Nq, D), Hkv, Nk = Q.shape, K.shape[1], K.shape[2]
+    outputs, tensors = like_fp8(Q), [x.contiguous() for x in (Q, K, V, Q_exponent, K_exponent, V_exponent)]
+    library(path).call("flash_fp8", [*outputs, *tensors], Shape(B, Hq, Hkv, Nq, Nk, D, scale, causal, 0, 0), after=[ctypes.c_int(levels)])
+    return outputs
+
+
+@fp8.register_fake
+def like_fp8(Q, *_):
+    return Q.new_empty(Q.shape, dtype=torch.bfloat16), Q.new_empty(Q.shape[:3], dtype=torch.float32)
+
+
+def attention_fp8(Q, K, V, *exponents, causal=True, levels=2, scale: Optional[float] = None, return_lse=False, lib=None):
+    """softmax(scale Q K^T) V of e4m3 tensors and their exponents, as Eight holds them: attention_fp8(*quantise_fp8(Q, K, V)). Given Q, K and V alone, in
+    bf16 or float32, it quantises them. levels: 2 adds O up in float32 every 1536 keys or sooner, 1 leaves all of it to the tensor cores, whose sums
+    keep some 14 bits. D 64 or 128, on sm_90; no gradients.
+    """
+    if wants_gradients(Q, K, V):
+        refuse("attention_fp8 has no gradients. Call it under torch.no_grad()")
+    if not exponents:
+        Q, K, V, *exponents = quantise_fp8(Q, K, V)
+    (B, Hq, Nq, D), (Hkv, Nk) = Q.shape, K.shape[1:3]
+    tiles = (Nk - 1) // KEYS + 1
+    sizes = [(B, Hq, Nq, D), (B, Hkv, Nk, D), (B, Hkv, tiles, D, KEYS), (B, Hq, Nq), (B, Hkv, tiles), (B, Hkv, tiles)]
+    for x, size, name in zip((Q, K, V, *exponents), sizes, Eight._fields):
+        wanted = torch.int8 if name.endswith("exponent") else torch.float8_e4m3fn
+        if tuple(x.shape) != size or x.dtype != wanted or x.device != Q.device:
+            raise ValueError(f"attention_fp8: {name} is {x.dtype} {list(x.shape)} on {x.device}, and should be {wanted} {list(size)} on {Q.device}")
+    O, L = fp8(Q, K, V, *exponents, levels, causal, D**-0.5 if scale is None else scale, lib.path if lib else "")
+    return (O, L) if return_lse else O

@@ -1,0 +1,95 @@
+"""libworkbook.so by ctypes: its structs, its calls on torch's stream, its errors."""
+import ctypes, functools, os
+
+import torch
+
+try:
+    from ._ops import add_op_namespace_prefix  # written by Hugging Face's kernel-builder: several versions in one process
+except ImportError:
+
+    def add_op_namespace_prefix(name):
+        return "flash_workbook::" + name
+
+
+def operator(name):
+    return torch.library.custom_op(add_op_namespace_prefix(name), mutates_args=())
+
+
+def struct(name, floats, fields):
+    types = [(field, ctypes.c_float if field in floats else ctypes.c_int) for field in fields.split()]
+    return type(name, (ctypes.Structure,), {"_fields_": types})
+
+
+# attention_shape, decode_shape and block_mask of workbook/workbook.h
+Shape = struct("Shape", ["scale"], "batch q_heads kv_heads q_len kv_len head_dim scale causal window sinks")
+DecodeShape = struct("DecodeShape", ["scale"], "batch q_heads kv_heads q_len head_dim scale page_size pages max_pages")
+
+
+class BlockMask(ctypes.Structure):
+    lists = "whole_start whole part_start part bits".split()
+    _fields_ = [(name, ctypes.c_int) for name in "q_tile kv_tile masks".split()] + [(name, ctypes.c_void_p) for name in lists]
+
+
+class Refused(RuntimeError):
+    """A function's status that is not WB_OK, with the text of wb_last_message(); or what no function of the library does: status 3."""
+
+    def __init__(self, status, text):
+        super().__init__(text)
+        self.status = status
+
+
+def refuse(text):
+    raise Refused(3, text)
+
+
+class Library:
+    """Functions of workbook.h on torch tensors: of libworkbook.so, or of another library that has some of them."""
+
+    def __init__(self, path):
+        self.path, self.lib = path, ctypes.CDLL(path)
+        self.lib.wb_last_message.restype = self.lib.wb_device_name.restype = ctypes.c_char_p
+
+    def has(self, name):
+        return hasattr(self.lib, name)
+
+    @functools.cached_property
+    def device_type(self):
+        return "cpu" if self.lib.wb_device_name() == b"CPU execution layer" else "cuda"
+
+    def call(self, name, tensors, shape, *before, after=()):
+        """On torch's current stream of the tensors' device; `before` and `after` are arguments around the tensors."""
+        device = tensors[0].device
+        if device.type != self.device_type:
+            raise ValueError(f"{self.path} works on tensors of device {self.device_type}, and these are on {device.type}")
+        on_gpu = device.type == "cuda"  # else the CPU execution layer, whose device memory is the host's
+        with torch.cuda.device(device if on_gpu else -1):  # -1: as it is
+            stream = torch.cuda.current_stream().cuda_stream if on_gpu else None
+            pointers = [ctypes.c_void_p(t.data_ptr()) for t in tensors]
+            status = getattr(self.lib, name)(*before, *pointers, *after, ctypes.byref(shape), ctypes.c_void_p(stream))
+        if status != 0:
+            raise Refused(status, self.lib.wb_last_message().decode())
+
+    def workspace(self, name, shape, device):
+        """What NAME wants for this shape, in torch's memory: its address, its size, and the tensor to keep until the call has returned."""
+        with torch.cuda.device(device if device.type == "cuda" else -1):
+            size = getattr(self.lib, name + "_workspace")
+            size.restype = ctypes.c_size_t
+            bytes = size(ctypes.byref(shape))
+        # Freed when the caller returns, it goes to nobody but who comes after it on this stream.
+        memory = torch.empty(bytes + 256, dtype=torch.uint8, device=device)
+        return ctypes.c_void_p((memory.data_ptr() + 255) // 256 * 256), ctypes.c_size_t(bytes), memory
+
+    def call_in_workspace(self, name, form, tensors, shape):
+        """NAME_FORM, with a workspace of torch's; NAME where the library has no such form, or needs no workspace."""
+        if not self.has(f"{name}_{form}"):
+            return self.call(name, tensors, shape)
+        address, bytes, _memory = self.workspace(name, shape, tensors[0].device)
+        self.call(f"{name}_{form}", tensors, shape, address, bytes)
+
+
+@functools.lru_cache(None)
+def library(path=None):
+    here = os.path.dirname(__file__)
+    beside = os.path.join(here, "libworkbook.so")
+    built = f"build/{os.environ.get('BACKEND') or ('cuda' if torch.cuda.is_available() else 'cpu')}/lib/libworkbook.so"
+    return Library(path or os.environ.get("WB_LIBRARY") or (beside if os.path.exists(beside) else built))
