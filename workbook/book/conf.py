@@ -38,7 +38,7 @@ def chapters(root):
         "Begin": ["problems/README.md", "problems/when-it-is-wrong-but-runs.md"],
         "Problems": [*sorted(str(p.relative_to(root)) for p in root.glob("problems/[0-9][0-9]/README.md")), "problems/capstone/README.md"],
         "Wrong solutions": sorted(str(p.relative_to(root)) for p in root.glob("wrong/*.md")),
-        "Words": sorted(str(p.relative_to(root)) for p in root.glob("words/*.md")),
+        "Words": [f"words/{header}.md" for header in ("tile", "hopper", "paged", "int8", "e4m3")],
         "How fast": ["plots/h200.md", "plots/README.md"],
         "The library": ["solutions/README.md", "reference/README.md", "workbook/unchanging.md"],
         "Teaching": ["workbook/class/README.md", "workbook/class/threats.md"],
@@ -147,7 +147,8 @@ def write_runs(app, error):
 # -------------------------------------------------------------------------------------------------------------- equations
 # Drawn when the book is built: no script, and no font that a reader may lack.
 def equation(self, node, block):
-    drawn = ziamath.Latex(node.astext(), size=18 if block else 16.5, inline=not block)
+    rows_apart = re.sub(r'rowspacing="[^"]*"', 'rowspacing="0.8em"', ziamath.tex.tex2mml(node.astext(), inline=not block))
+    drawn = ziamath.Math(rows_apart, size=18 if block else 16.5)
     svg = drawn.svg().replace("<svg ", f'<svg role="img" aria-label="{self.attval(node.astext())}" ', 1)
     svg = svg.replace('fill="black"', 'fill="currentColor"').replace('stroke="black"', 'stroke="currentColor"')
     if block:
