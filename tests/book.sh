@@ -16,6 +16,7 @@ done
 make_book() { ${MAKE:-make} --no-print-directory book EDITION="$1" >"$scratch/said" 2>&1; }
 make_book students
 verdict $? "the students' edition is made without a warning"
+[ $failed -eq 0 ] || exit 1
 book="build/book/venv/bin/python tests/book/book.py $browser build/book/html"
 [ "${1:-}" != --stills ] || { $book --stills plots; exit; }
 ! find build/book/html -path '*solutions/[0-9]*' | grep .

@@ -39,6 +39,7 @@ for variable in OUT JOBS CASES SEED UNSAFE AGAIN ROSTER DUE; do try grade-all $v
 try grade-all SUBMISSIONS OUT="$scratch/out"
 try class-copy DEST
 try class-copy UPTO DEST="$scratch/upto"
+try book EDITION
 for variable in STEPS SEED TEXT WRONG RESUME TRAIN; do try train $variable IMPL=naive; done
 try gradescope ZIP
 try test-02 CASE

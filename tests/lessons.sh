@@ -110,16 +110,19 @@ ${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$out/mask" >"$s
 drawing() { # NN FIELD=VALUE...
     number=$1
     shift
-    "$out/mask" "$number" "$@" | sed -n 's/^ *query *\([0-9]*\) /\1|/p' | awk -F '|' '{ for (i = 2; i <= NF; i++) $i = substr($i, 1, 1) substr($i, 3, 1) substr($i, 5, 1); print }' >"$scratch/drawn"
+    "$out/mask" "$number" "$@" --svg "$scratch/svg" | sed -n 's/^ *query *\([0-9]*\) /\1|/p' | awk -F '|' '{ for (i = 2; i <= NF; i++) $i = substr($i, 1, 1) substr($i, 3, 1) substr($i, 5, 1); print }' >"$scratch/drawn"
     sed -n 's/^ *\([0-9]*\) | \(.*\)/\1|\2/p' "problems/$number/README.md" | grep '^[0-9]*|.*|.*|.*|' | awk -F '|' '
         { line = $1; for (i = 2; i <= 5; i++) { cell = i == 2 ? " " $i : $i; line = line " " substr(cell, 2, 1) substr(cell, 4, 1) substr(cell, 6, 1) } print line }' |
         diff - "$scratch/drawn" >"$scratch/diff" || { fail "problems/$number/README.md: its drawing (<) and that of mask $number $*:"; cat "$scratch/diff"; }
+    [ ! -f "plots/mask_$number.svg" ] || [ "$number" = 15 ] || cmp "$scratch/svg" "plots/mask_$number.svg" || fail "plots/mask_$number.svg is not what mask $number $* draws"
 }
 drawing 04 N=12 BR=4 BC=3
 drawing 06 N=12 W=5 BR=4 BC=3
 drawing 07 N=12 W=5 sinks=2 BR=4 BC=3
 drawing 09 N=12 W=3 sinks=1 BR=3 BC=3
 drawing 15 mask=tree/7 N=12 BR=4 BC=3
+"$out/mask" 15 --svg "$scratch/svg" >/dev/null
+cmp "$scratch/svg" plots/mask_15.svg || fail "plots/mask_15.svg is not what mask 15 draws"
 
 # Links lead to files that there are, and to headings that these have, as GitHub names them; in a class's copy, too.
 links() { # FOLDER

@@ -32,15 +32,26 @@ static void with_sinks(sizes s, int block_row)
 
 static void tiles(const char *kind, int number, wb_mask_name name, sizes s)
 {
-    const attention_shape shape = {.batch = 1, .q_heads = 1, .kv_heads = 1, .q_len = s.N, .kv_len = s.N, .causal = 1, .window = s.W, .sinks = s.sinks};
+    const attention_shape shape = {.batch = 1,
+                                   .q_heads = 1,
+                                   .kv_heads = 1,
+                                   .q_len = s.N,
+                                   .kv_len = s.N,
+                                   .causal = 1,
+                                   .window = s.W,
+                                   .sinks = s.sinks};
     wb_named_mask named = {.name = name, .size = s.size, .seed = 1, .masks = 1, .q_len = s.N, .kv_len = s.N};
     wb_named_mask_draw(&named);
-    const wb_picture p = {.problem = wb_problem_number(number), .shape = &shape, .named = number == 15 ? &named : NULL, .BR = s.BR, .BC = s.BC};
+    const wb_picture p = {.problem = wb_problem_number(number),
+                          .shape = &shape,
+                          .named = number == 15 ? &named : NULL,
+                          .BR = s.BR,
+                          .BC = s.BC};
     long count[3] = {0}, all = 0, visible;
     for (int i = 0; i < s.N; i += s.BR)
         for (int j = 0; j < s.N; j += s.BC) count[wb_tile_kind_of(&p, i, j, &visible)]++, all += visible;
-    printf("%s\t%d\t%d\t%d\t%d\t%d\t%d\t%ld\t%ld\t%ld\t%ld\n", kind, s.N, s.W, s.sinks, s.BR, s.BC, s.size, all, count[WB_TILE_FULL],
-           count[WB_TILE_MASKED], count[WB_TILE_SKIPPED]);
+    printf("%s\t%d\t%d\t%d\t%d\t%d\t%d\t%ld\t%ld\t%ld\t%ld\n", kind, s.N, s.W, s.sinks, s.BR, s.BC, s.size, all,
+           count[WB_TILE_FULL], count[WB_TILE_MASKED], count[WB_TILE_SKIPPED]);
     wb_named_mask_free(&named);
 }
 
@@ -52,8 +63,9 @@ int main(void)
         wb_mask_name name;
         void (*bounds)(sizes, int);
     } of[] = {
-        {"causal", 4, WB_MASK_FULL, causal}, {"window", 6, WB_MASK_FULL, window}, {"sinks", 7, WB_MASK_FULL, with_sinks},
-        {"documents", 15, WB_MASK_DOCUMENTS, NULL}, {"prefix", 15, WB_MASK_PREFIX, NULL}, {"tree", 15, WB_MASK_TREE, NULL},
+        {"causal", 4, WB_MASK_FULL, causal},    {"window", 6, WB_MASK_FULL, window},
+        {"sinks", 7, WB_MASK_FULL, with_sinks}, {"documents", 15, WB_MASK_DOCUMENTS, NULL},
+        {"prefix", 15, WB_MASK_PREFIX, NULL},   {"tree", 15, WB_MASK_TREE, NULL},
         {"strided", 15, WB_MASK_STRIDED, NULL},
     };
     unsigned x = 7;

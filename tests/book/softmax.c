@@ -4,7 +4,8 @@
 
 #include <stdio.h>
 
-wb_status wb_check_forward(const char *name, const void *O, const void *L, const void *Q, const void *K, const void *V, const attention_shape *shape)
+wb_status wb_check_forward(const char *name, const void *O, const void *L, const void *Q, const void *K, const void *V,
+                           const attention_shape *shape)
 {
     (void)name, (void)O, (void)L, (void)Q, (void)K, (void)V, (void)shape;
     return WB_OK;

@@ -38,7 +38,7 @@ def chapters(root):
         "Begin": ["problems/README.md", "problems/when-it-is-wrong-but-runs.md"],
         "Problems": [*sorted(str(p.relative_to(root)) for p in root.glob("problems/[0-9][0-9]/README.md")), "problems/capstone/README.md"],
         "Wrong solutions": sorted(str(p.relative_to(root)) for p in root.glob("wrong/*.md")),
-        "Words": sorted(str(p.relative_to(root)) for p in root.glob("words/*.md")),
+        "Words": [f"words/{header}.md" for header in ("tile", "hopper", "paged", "int8", "e4m3")],
         "How fast": ["plots/h200.md", "plots/README.md"],
         "The library": ["solutions/README.md", "reference/README.md", "workbook/unchanging.md"],
         "Teaching": ["workbook/class/README.md", "workbook/class/threats.md"],
@@ -90,20 +90,22 @@ class Captions(SphinxTransform):
 
 
 # ------------------------------------------------------------------------------------------------------------------ files
-# A link to a file that is no page leads to one that shows it; to a folder, or to a key in a book without keys, it is no link.
+# A link to a file that is no page leads to one that shows it; to a folder, or to a key in a book without keys, it is none.
 class Files(SphinxTransform):
     default_priority = 401
 
     def apply(self):
-        folder = os.path.dirname(self.env.docname)
-        links = [n for n in self.document.findall(nodes.Element) if isinstance(n, addnodes.download_reference) or n.get("reftype") == "myst"]
-        for link in links:
+        folder, root = os.path.dirname(self.env.docname), Path(self.env.srcdir)
+        whole = (root / "solutions").is_dir()  # a class's copy lacks some of what texts link to
+        for link in list(self.document.findall(nodes.Element)):
+            download = isinstance(link, addnodes.download_reference)
+            if not download and (link.get("reftype") != "myst" or link.get("refdomain") == "doc"):
+                continue
             path = os.path.normpath(os.path.join(folder, link["reftarget"].split("#")[0]))
-            if self.app.builder.name == "singlehtml" and isinstance(link, addnodes.download_reference):
+            if ((root / path).is_dir() or not whole and not (root / path).exists() or path.startswith("solutions/") and not keys
+                    or download and self.app.builder.name == "singlehtml"):
                 link.replace_self(link.children)
-            elif (Path(self.env.srcdir) / path).is_dir() or path.startswith("solutions/") and not path.endswith("README") and not keys:
-                link.replace_self(link.children)
-            elif isinstance(link, addnodes.download_reference):
+            elif download:
                 self.env.shown_files.setdefault(self.env.docname, set()).add(path)
                 to = f"words/{Path(path).stem}"
                 has_words = path.endswith(".cuh") and folder != "words" and (Path(self.env.srcdir) / f"{to}.md").is_file()
@@ -147,7 +149,8 @@ def write_runs(app, error):
 # -------------------------------------------------------------------------------------------------------------- equations
 # Drawn when the book is built: no script, and no font that a reader may lack.
 def equation(self, node, block):
-    drawn = ziamath.Latex(node.astext(), size=18 if block else 16.5, inline=not block)
+    rows_apart = re.sub(r'rowspacing="[^"]*"', 'rowspacing="0.8em"', ziamath.tex.tex2mml(node.astext(), inline=not block))
+    drawn = ziamath.Math(rows_apart, size=18 if block else 16.5)
     svg = drawn.svg().replace("<svg ", f'<svg role="img" aria-label="{self.attval(node.astext())}" ', 1)
     svg = svg.replace('fill="black"', 'fill="currentColor"').replace('stroke="black"', 'stroke="currentColor"')
     if block:

@@ -8,11 +8,19 @@ source, keys = Path(sys.argv[1]), sys.argv[2] == "yes"
 HEADERS = {"tile": "03", "hopper": "10", "paged": "13", "int8": "14", "e4m3": "16"}  # and where a lesson begins to use them
 
 
+def plain(text):
+    return re.sub(r"([*<>_|\[\]])", r"\\\1", text)
+
+
 def comment(lines):
-    """Lines of a comment as Markdown: a drawing among them makes all of them one block."""
+    """Lines of a comment as Markdown. Two columns become a list; a drawing among them makes all of them one block."""
     lines = [re.sub(r"^// ?", "", line) for line in lines]
+    columns = [re.match(r" +(\S.*?) {2,}(\S.*)$", line) for line in lines]
+    if all(c or not line.startswith(" ") for c, line in zip(columns, lines)) and any(columns):
+        listed = [(f"- `{c[1]}`: {plain(c[2])}" if c else plain(line), bool(c)) for c, line in zip(columns, lines)]
+        return "\n".join(("\n" if k and is_list != listed[k - 1][1] else "") + text for k, (text, is_list) in enumerate(listed))
     drawn = any(re.search(r"^ |\S {3,}\S", line) for line in lines)
-    return "\n".join(["```output", *lines, "```"] if drawn else [re.sub(r"([*<>_|\[\]])", r"\\\1", line) for line in lines])
+    return "\n".join(["```output", *lines, "```"] if drawn else [plain(line) for line in lines])
 
 
 def words(text):
@@ -59,7 +67,7 @@ def words(text):
 for header, problem in HEADERS.items():
     text = (source / f"workbook/{header}.cuh").read_text()
     head, found = words(text)
-    title = re.sub(r"^// \S+ - ", "", head[0])
+    title = re.sub(r"^// \S+ - (\w)", lambda first: first[1].upper(), head[0])
     page = [f"# {header}.cuh", "", f"What lessons from {problem} on call words, in the order of [the file](../workbook/{header}.cuh): what is said of each there.", ""]
     page += [comment([f"// {title}", *head[1:]]), ""]
     section = name = None
@@ -81,7 +89,7 @@ if keys:
             name, tests, why = re.match(r"(\S+)(?: \((.*?)\))?:? ?(.*)", entry.split("\n")[0]).groups()
             lines = entry.rstrip("\n").split("\n")[1:]
             edit = next((k for k, line in enumerate(lines) if line.startswith(("-", "+", " "))), len(lines))
-            page += [f"## `{name}`", "", re.sub(r"([*<>_|])", r"\\\1", " ".join([why, *lines[:edit]])), ""]
+            page += [f"## `{name}`", "", plain(" ".join([why, *lines[:edit]])), ""]
             test, _, named = (tests or "").partition(", ")
             if test:
                 page += [f"Caught by `{test}`" + (f"; diagnose names `{named}`." if named.strip("-") else "."), ""]
