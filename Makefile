@@ -467,7 +467,7 @@ grade-all:  ## SUBMISSIONS=dir [JOBS=n] [OUT=dir] [AGAIN=name] [ROSTER=file [DUE
 	@MAKE="$(MAKE)" WB_GRADERS="$$WB_JOBS" workbook/class/grade_all.sh $${UNSAFE:+--unsafe} "$$SUBMISSIONS" $${OUT:+"$$OUT"}
 similar:  ## [P=03] [OUT=dir]: of a graded class the pairs whose work is most alike, to be read, not judged (workbook/class/similar.py)
 	@$(PYTHON) workbook/class/similar.py "$${OUT:-build/grades}" $${P:+"$$P"}
-class-copy:  ## DEST=dir: the workbook for a class: no answer keys, no history
+class-copy:  ## DEST=dir [UPTO=12]: the workbook for a class: no answer keys, no history, no problem after that one
 	@workbook/class/class_copy.sh "$$DEST"
 gradescope: $B/score  ## [ZIP=file] [CASES=file] [SEED=n] [SANITIZE=1]: an autograder to upload to Gradescope, build/gradescope.zip
 	@workbook/class/gradescope.sh "$${ZIP:-build/gradescope.zip}"

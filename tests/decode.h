@@ -70,6 +70,10 @@ static inline void every_page_size(void)
         c.cut = 1, c.offset = 16;
         check_case(c);
     }
+    // Nor behind the page table: the last tile has room for more pages than the last row has columns, and the table ends with its memory.
+    c = of(64, 1, 1, 1, 70, 16, 16, WB_LENS_SAME);
+    c.cut = 1, c.max_pages = 5;
+    check_case(c);
 }
 
 // Sequences of other lengths, none among them: shares begin and end anywhere.

@@ -38,6 +38,7 @@ try grade CASES SUBMISSION="$scratch/none"
 for variable in OUT JOBS CASES SEED UNSAFE AGAIN ROSTER DUE; do try grade-all $variable SUBMISSIONS="$scratch/none"; done
 try grade-all SUBMISSIONS OUT="$scratch/out"
 try class-copy DEST
+try class-copy UPTO DEST="$scratch/upto"
 for variable in STEPS SEED TEXT WRONG RESUME TRAIN; do try train $variable IMPL=naive; done
 try gradescope ZIP
 try test-02 CASE

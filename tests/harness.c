@@ -475,7 +475,8 @@ static void run_judged(worker_run *run, const wb_case *c, worker_kind kind, cons
 static void run_right(worker_run *run, const wb_case *c)
 {
     run_judged(run, c,
-               on_cpu_backend() && (c->order || c->watched || c->overlapped || c->late || c->processors || c->dry)
+               on_cpu_backend() &&
+                       (c->order || c->watched || c->overlapped || c->late || c->processors || c->shared_kb || c->dry)
                    ? WORKER_ALONE
                    : WORKER_SHARED,
                NULL);

@@ -89,6 +89,9 @@ of() { # NAME SED D64: the key, changed; its cycles for D = 128 and 64 stand in 
     verdict $? "the lesson's table: $3 | $figures"
 }
 of key '' 'as it is'
+line=$(grep -n 'mma_ABt_async(S, Q, K_tile)' solutions/10/flash_hopper.cu | cut -d: -f1)
+"$timeline" "$scratch/key.$given" >"$scratch/said" && grep -q "waits for K.full.*, line [0-9]*, before the product of line $line" "$scratch/said"
+verdict $? "a wait inside of receive() names the product that it is for"
 of one 's/2> K, V;/1> K, V;/' 'a ring of one'
 for picture in key:timeline_10 one:timeline_10_one_tile; do
     cmp "$scratch/${picture%:*}.$given.svg" "plots/${picture#*:}.svg" >"$scratch/said" 2>&1

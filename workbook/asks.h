@@ -26,6 +26,9 @@ void wb_run_in_order(long order) WB_OF_THE_LAYER;
 // How many multiprocessors it plays from here on; 0: as many as always.
 void wb_have_processors(int count) WB_OF_THE_LAYER;
 
+// How many KB of shared memory a block may ask for from here on; 0: as many as WB_SHARED_KB says.
+void wb_have_shared_kb(int count) WB_OF_THE_LAYER;
+
 // What was asked of the layer since the last call of this.
 typedef struct wb_asked {
     unsigned launches;

@@ -104,10 +104,12 @@ TILE_FN void load(operand<Rows, Cols> &a, smem_tile<Rows, Cols> &room, const bf1
 }
 
 // What a kernel of a paged cache relies on and no host has looked at: that `page`, which the table has for key `key` of a sequence, is one
-// of `pages`; that a sequence has from 0 to `most` keys. The CPU layer ends with a sentence if not; a GPU does not ask.
+// of `pages`; that a sequence has from 0 to `most` keys; that a tile is sought in one of the sequences. The CPU layer ends with a
+// sentence if not; a GPU does not ask.
 #ifndef __CUDACPU__
 TILE_FN void expect_page(int page, int pages, int sequence, int key) {}
 TILE_FN void expect_keys(int keys, int most, int sequence) {}
+TILE_FN void expect_tile(int sequence, int sequences) {}
 #endif
 
 // ------------------------------------------------------------------------------------------------------------- who am I
@@ -179,6 +181,7 @@ template <int BC> struct tile_row {
     TILE_FN place find(long long n) const
     {
         for (int b0 = 0;; b0 += 32) {
+            expect_tile(b0, batch);
             const int keys = b0 + lane_id() < batch ? keys_of(b0 + lane_id()) : 0;
             const int mine = b0 + lane_id() < batch ? tiles_of(keys) : 0;
             long long end = mine;  // of this lane's tiles, after b0's first

@@ -248,8 +248,11 @@ static void second_end(const second_call *s, int count)
     wb_device_free(s->workspace_buffer);
 }
 
-// How many bytes less of a cache there are; pages.h. Where the CPU layer has no guard page behind them, none.
-static size_t cut_of(const wb_case *c, const wb_tensor *t) { return wb_what_was_asked ? wb_case_cut(c, t) : 0; }
+// Whether nothing may be read behind a tensor of a cache that is cut, pages.h: where the CPU layer has a guard page behind it.
+static bool ends(const wb_case *c, const wb_tensor *t)
+{
+    return wb_what_was_asked && (wb_case_cut(c, t) || (c->cut && strcmp(t->name, "page_table") == 0));
+}
 
 // Copies the zones to the device, calls, waits, copies back. Tensors of a problem on the host stay where they are. `exact`: they
 // move too, each to a buffer that ends with it, and outputs are not filled, but for what an offset puts before them.
@@ -265,8 +268,8 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     for (int k = 0; k < count; k++) {
         char *zone = shared + zones[k].start;
         if (moved) {
-            const size_t cut = cut_of(c, &tensors[k]);
-            if (cut) zones_here[k].bytes = zones[k].data + tensors[k].bytes - cut;
+            if (ends(c, &tensors[k]))
+                zones_here[k].bytes = zones[k].data + tensors[k].bytes - wb_case_cut(c, &tensors[k]);
             const size_t filled = exact && tensors[k].output ? zones[k].data : zones_here[k].bytes;
             const int place = c->place && !exact && !problem->on_host ? k : -1;
             status = new_buffer(problem->on_host, &buffers[k], zone, zones_here[k].bytes, filled, place);
@@ -284,7 +287,7 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     if (exact && problem->on_host && openblas_set_num_threads)
         openblas_set_num_threads(4);  // however few cores there are: a race needs two
 
-    if (wb_have_processors) wb_have_processors(c->processors);
+    if (wb_have_processors) wb_have_processors(c->processors), wb_have_shared_kb(c->shared_kb);
     wb_workspace workspace;
     char *workspace_buffer = NULL;
     const size_t workspace_guard = exact ? 0 : WB_GUARD;

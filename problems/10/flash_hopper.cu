@@ -128,7 +128,7 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void forward_kernel(
         // TODO(10) skip: the ring brings them all the same; take each, give it back, and take your turn.  (about 5 lines)
         //}
         //{ overlap: the products of one tile under the softmax of the next
-        // TODO(10) overlap: first with each product waited for at once; then S = Q K^T of a tile before P V of the one before it; Q goes back last.  (about 31 lines)
+        // TODO(10) overlap: first with each product waited for at once; then S = Q K^T of a tile before P V of the one before it; Q goes back after the last scores.  (about 31 lines)
         (void)mask, (void)alpha, (void)P, (void)scale2, (void)Q, (void)t;
         //}
 

@@ -155,9 +155,11 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
         if (ends || n + 1 == count) {
             merge_warps(tiles.maxima, tiles.sums, O_reg, m, l);
             // finalize: a row that has seen nothing has l = 0, and gets O = 0 and L = -infinity
+            //{ finalize
             l = row_sum_whole(l);
             divide_rows(O_reg, rowwise(l, [](float x) { return x > 0 ? x : 1; }));
             const row_vec<ROWS> L_row = (m + log2(l)) * 0.69314718f;  // ln(2): base e
+            //}
             // store: the last warp has it all. A sequence begun here and not ended is the block's second part, all else its first.
             part<ROWS, D> &mine = parts[2 * blockIdx.x + (begin == 0)];
             if (warp_id() == WARPS - 1 && ends && begin == 0) {

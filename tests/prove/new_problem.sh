@@ -101,5 +101,8 @@ check "and no key, nor a folder of tests, some of which hold keys" \
 check "nor what those who carry the workbook on need" \
     test -z "$(cd "$scratch/class" && ls -d .ci .github examples pyproject.toml VERSION C[OH]*.md SECURITY.md 2>/dev/null)"
 check "and what its pages and editors need" sh -c "cd '$scratch/class' && ls .clangd .vscode/tasks.json workbook/loop/compile_commands.sh problems/README.md"
+check "class-copy UPTO=20 ends with 20" made class-copy UPTO=20 DEST="$scratch/upto"
+check "of 21 and 22 there is no file" test -z "$(find "$scratch/upto/problems/2"[12] "$scratch/upto/workbook/loop/shipped/2"[12] "$scratch/upto/tests/2"[12]_* -maxdepth 0 2>/dev/null)"
+check "nor a row" sh -c "cd '$scratch/upto' && ! grep -q 'sum_copy\|backward_copy' workbook/problems.c workbook/loop/shipped.sha256 && grep -q flash_copy workbook/problems.c"
 check "there, new-problem says why not" says 'new-problem needs the answer keys' make -C "$scratch/class" --no-print-directory new-problem N=23 NAME=fourth FROM=03
 exit $failed

@@ -2,7 +2,7 @@
 # run.sh [NAME...] - proves the check build: each broken kernel of tests/sanitize/ is reported, as the kind and with the lines that
 # its entry names; and no clean kernel is, in any order of threads. Part of make check-all.
 # NAME is LIST_ENTRY: an entry of tests/sanitize/LIST.diff. known: the kind of report; line: text of each source line that the first report must
-# show; shows: what else it says; case: what to run. "nothing": a kernel that does what others do wrong, and is right.
+# show; shows: what else it says; section: what it says to read; case: what to run. "nothing": a kernel that does what others do wrong, and is right.
 set -u
 . workbook/sanitize/settings.sh
 out=build/cpu/check
@@ -55,6 +55,9 @@ broken() { # LIST NAME
     while IFS= read -r text; do
         grep -qF -- "$text" "$report.first" || problem=${problem:-does not say: $text}
     done <"$report.lines"
+    section=$(sed -n 's/^ *read .*"\(.*\)"$/\1/p' "$report") wanted=$(told section)
+    [ -z "$section" ] || grep -qxF "## $section" problems/when-it-is-wrong-but-runs.md || problem=${problem:-no such section: $section}
+    [ -z "$wanted" ] || [ "$section" = "$wanted" ] || problem=${problem:-read \"$section\", not \"$wanted\"}
     case $name in
     02_no_barrier | 02_tail_past_the_end | 03_no_wait) # its page shows them
         sed "s|$out/broken/$name/|problems/$list/|; s/^cudacpu: /sanitize: /; s/^ *//" "$report" | sed -n '/^sanitize: /,$p' >"$report.lines"

@@ -157,6 +157,7 @@ static int *integer_field(wb_case *c, const char *name, long *least, long *most)
                   {"stray", &c->stray, 0, 3},
                   {"short_workspace", &c->short_workspace, 0, 1},
                   {"processors", &c->processors, 0, 1024},
+                  {"shared_kb", &c->shared_kb, 0, 227},
                   {"prior", &c->prior, 0, 255},
                   {"place", &c->place, 0, 1},
                   {"shared", &c->shared, 0, 1},
@@ -353,6 +354,7 @@ void wb_case_print(const wb_problem *problem, const wb_case *c, char text[WB_CAS
     if (c->order) PRINT(",order=%d", c->order);
     if (c->products) PRINT(",products=%d", c->products);
     if (c->processors) PRINT(",processors=%d", c->processors);
+    if (c->shared_kb) PRINT(",shared_kb=%d", c->shared_kb);
     if (c->prior) PRINT(",prior=%d", c->prior);
     if (c->place) PRINT(",place=%d", c->place);
     if (c->shared) PRINT(",shared=%d", c->shared);

@@ -95,11 +95,12 @@ typedef struct wb_case {
     int stray;  // ... 1: the first page is none of the cache's; 2: the first length is more than the table holds; 3: it is -1
     int short_workspace;  // ... 1: it is told of 16 bytes of workspace fewer than it wants
     int processors;       // the CPU layer plays a GPU of so many multiprocessors; 0: of as many as always
+    int shared_kb;        // ... with so many KB of shared memory for a block; 0: with those of an H200
     int prior;            // each byte of outputs and workspace is 255 - prior before the call: 0 is NaN
     int shared;  // of flash_decode; 1: sequences begin with pages of the first one's, as far as both have whole ones
-    int cut;     // ... 1: of the cache's last page the rows behind its sequence's keys are no memory
-    int dry;     // the CPU layer looks at launches and runs none of their blocks
-    int place;   // 1: buffers begin where those of the process's last such case did
+    int cut;  // ... 1: of the cache's last page the rows behind its sequence's keys are no memory, nor what follows the page table
+    int dry;          // the CPU layer looks at launches and runs none of their blocks
+    int place;        // 1: buffers begin where those of the process's last such case did
     int nan_queries;  // dO of queries nan_from ... nan_from + nan_queries - 1 is NaN, in every head
     int levels;       // of flash_fp8
 } wb_case;

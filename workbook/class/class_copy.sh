@@ -3,6 +3,7 @@
 # of tests/ (keys by other hands, wrong and hostile code, the class that grades are tried on), the mistakes of train/, what only those who carry the
 # workbook on need (.ci, .github, CONTRIBUTING.md and the like), and the history. problems/ is as it was
 # shipped, whatever you have written there, and workbook/loop/shipped/ keeps another copy of it for make reset-NN.
+# UPTO=NN: without the problems after NN, whose files hold answers of those before, and without their suites.
 # Exit status: 0, or 1 with a sentence.
 set -u
 fail() { echo "class-copy: $*" >&2; exit 1; }
@@ -12,7 +13,12 @@ case $dest in /*) ;; *) dest=$PWD/$dest ;; esac
 if [ -e "$dest" ] && ! { [ -d "$dest" ] && [ -z "$(ls -A "$dest")" ]; }; then
     fail "$dest is there already, and what it holds would be lost: name a new folder"
 fi
+upto=${UPTO:-99}
+case $upto in [1-9]) upto=0$upto ;; esac
+[ "$upto" = 99 ] || [ -d "problems/$upto" ] || fail "there is no problem $UPTO: UPTO=12 makes a copy that ends with problem 12"
 mkdir -p "$dest" || exit 1
+
+earlier() { awk -v upto="$upto" '!match($0, /^(problems|tests)\/[0-9][0-9][_\/]/) || substr($0, index($0, "/") + 1, 2) + 0 <= upto + 0'; }
 
 files() { # of the workbook, without what was built; what git does not know yet only where the workbook keeps its own
     if git ls-files --error-unmatch Makefile >/dev/null 2>&1; then
@@ -23,14 +29,17 @@ files() { # of the workbook, without what was built; what git does not know yet 
     fi
 }
 files | grep -vE '^(solutions|examples|\.ci|\.github|build|shared|VERSION|pyproject\.toml|(CONTRIBUTING|CHANGELOG|SECURITY)\.md)(/|$)|^tests/[^/]+/|^train/wrong/|^problems/[0-9]+/[^/]*\.(c|cu)$' |
-    while IFS= read -r file; do [ ! -f "$file" ] || echo "$file"; done | tar -cf - -T - | tar -xf - -C "$dest" || fail "the copy failed"
+    earlier | while IFS= read -r file; do [ ! -f "$file" ] || echo "$file"; done | tar -cf - -T - | tar -xf - -C "$dest" || fail "the copy failed"
 
 while read -r _ file; do
     number=$(basename "${file%/*}")
+    [ "$number" -le "$upto" ] || continue
     mkdir -p "$dest/${file%/*}" "$dest/workbook/loop/shipped/$number"
     workbook/loop/shipped.sh "$number" "$dest/$file" || fail "the skeleton of problem $number is not to be had"
     cp -p "$dest/$file" "$dest/workbook/loop/shipped/$number/"
 done <workbook/loop/shipped.sha256
+awk -v upto="$upto" 'split($2, part, "/") && part[2] + 0 <= upto + 0' workbook/loop/shipped.sha256 >"$dest/workbook/loop/shipped.sha256"
+awk -v upto="$upto" '!match($0, /^ *\{[0-9]+, "/) || substr($0, index($0, "{") + 1) + 0 <= upto + 0' workbook/problems.c >"$dest/workbook/problems.c"
 
 # A link to what is not in it becomes its words.
 find "$dest" -name '*.md' | while IFS= read -r text; do
@@ -48,7 +57,7 @@ find "$dest" -name '*.md' | while IFS= read -r text; do
                 link = substr(text, RSTART + 2, RLENGTH - 3)
                 before = substr(text, 1, RSTART - 1)
                 text = substr(text, RSTART + RLENGTH)
-                if (link ~ /^#|:/ || path(link) in there) {
+                if (link ~ /^#|:/ || link !~ /[.\/]/ || path(link) in there) { # the second is code, [&](float)
                     printf "%s](%s)", before, link
                     continue
                 }

@@ -16,3 +16,12 @@ void expect_keys(int keys, int most, int sequence, call_site site)
     report("no such length", site, "kv_len of sequence %d is %d, and its row of page_table has room for 0 to %d keys",
            sequence, keys, most);
 }
+
+void expect_tile(int sequence, int sequences, call_site site)
+{
+    if (sequence < sequences) return;
+    report(
+        "no such tile", site,
+        "a team's share of the keys begins behind the last tile: gap share, first_of(total, k, teams) has to be less "
+        "than total for each k < teams");
+}

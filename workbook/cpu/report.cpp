@@ -15,12 +15,15 @@
 
 namespace cudacpu
 {
+static const char *what_kind;
+
 void report_begin(const char *kind)
 {
     static std::atomic<int> begun;
     if (begun.exchange(1)) {
         for (;;) pause();
     }
+    what_kind = kind;
     open_host_stack();
     fprintf(stderr, "cudacpu: %s", kind);
     if (current) {
@@ -65,7 +68,7 @@ void report_place(call_site site)
 
 void report_end()
 {
-    hook_report_end();
+    hook_report_end(what_kind);
     fflush(stdout);
     fflush(stderr);
     _exit(EXIT_REPORT);

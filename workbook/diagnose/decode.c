@@ -1,7 +1,7 @@
 // decode.c - what 13 and 14 have of their own: which pages are read, how parts are merged, which scales meet which products.
 #include "evidence.h"
 
-static fit fit_pages, fit_tokens, fit_merge, fit_scales, fit_scaled_l;
+static fit fit_pages, fit_tokens, fit_finalize, fit_merge, fit_scales, fit_scaled_l;
 
 enum { PARTS = 256 };
 
@@ -96,6 +96,9 @@ void look_at_packed_rows(const pairs *t)
             {"one_key_less", "each token sees one key too few", j > last + i - 1},
             {"one_key_more", "each token sees one key too many", j > last + i + 1},
             {"tokens_from_the_start", "tokens are taken to stand at the beginning of the sequence: they are its last", j > i},
+            {"columns_of_the_tile", "the column is counted from the beginning of the tile, where the warp's keys begin later",
+                j - c - (j - c) % (4 * t->keys) + c > last + i},
+            {"columns_alone", "the column is taken for the number of its key", c > last + i},
             {"all_tokens_seen", "a token sees all later tokens, too", j > keys - 1},
             {"nothing_hidden", "no pair is hidden", false}};
         // clang-format on
@@ -171,7 +174,7 @@ static int parts_of(const record *r, int row, part *parts, int room)
 
 // clang-format off
 enum { RIGHT, MEAN, BASE_2, NOT_FIRST, NOT_LAST, FIRST_ALONE, LAST_ALONE, OLD_O, OLD_L, OLD_BOTH, UPSIDE_DOWN,
-       O_UNWEIGHTED, LAST_TILES, MERGINGS };
+       O_UNWEIGHTED, LAST_TILES, OLD_MAX, MAX_OF_EIGHT, MERGINGS };
 static const form merge_forms[MERGINGS] = {
     [RIGHT] = {"", "", 0}, [MEAN] = {"mean_of_parts", "it is the mean of the parts' O: the weights exp(L - m) are missing", 0},
     [BASE_2] = {"merged_in_base_2", "parts are weighted by 2^(L - m), where L is to base e", 0},
@@ -183,7 +186,9 @@ static const form merge_forms[MERGINGS] = {
     [OLD_BOTH] = {"merge_nothing_rescaled", "O and l of the parts before are not multiplied by alpha when more parts come", 0},
     [UPSIDE_DOWN] = {"merge_upside_down", "O and l of the parts before are multiplied by 1 / alpha when more parts come", 0},
     [O_UNWEIGHTED] = {"merge_O_unweighted", "the parts' O are added up without their weights, which are in l", 0},
-    [LAST_TILES] = {"l_of_the_last_tile", "l has the last tile of each part alone", 0}};
+    [LAST_TILES] = {"l_of_the_last_tile", "l has the last tile of each part alone", 0},
+    [OLD_MAX] = {"merged_under_old_max", "the weights of parts are taken under the maximum that was before them", 0},
+    [MAX_OF_EIGHT] = {"merge_max_of_eight", "the new maximum is that of the eight parts alone: the parts before are not in it", 0}};
 // clang-format on
 
 // O (column d) and L from parts, eight at a time, as this form merges them.
@@ -192,7 +197,8 @@ static void merged(int as, const part *parts, int count, int d, double *O, doubl
     double m = -INFINITY, l = 0, sum = 0;
     for (int from = 0; from < count; from += 8) {
         const int to = min_int(count, from + 8);
-        double top = m;
+        double top = as == MAX_OF_EIGHT ? -INFINITY : m;
+        const double old = m;
         for (int n = from; n < to; n++) top = fmax(top, parts[n].L);
         double alpha = m == -INFINITY ? 0 : as == BASE_2 ? exp2(m - top) : exp(m - top);
         if (as == UPSIDE_DOWN && alpha > 0) alpha = 1 / alpha;
@@ -200,12 +206,42 @@ static void merged(int as, const part *parts, int count, int d, double *O, doubl
         for (int n = from; n < to; n++) {
             const bool left = (as == NOT_FIRST && n == 0) || (as == NOT_LAST && n == count - 1) ||
                               (as == FIRST_ALONE && n) || (as == LAST_ALONE && n < count - 1);
-            const double below = parts[n].L - m, weight = left ? 0 : as == BASE_2 ? exp2(below) : exp(below);
+            const double below = parts[n].L - (as == OLD_MAX ? old : m), weight = left           ? 0
+                                                                                  : as == BASE_2 ? exp2(below)
+                                                                                                 : exp(below);
             l += as == MEAN ? 1 : as == LAST_TILES ? exp(parts[n].last - m) : weight;
             sum += (as == MEAN || as == O_UNWEIGHTED ? 1 : weight) * parts[n].O[d];
         }
     }
     *O = l > 0 ? sum / l : 0, *L = m + log(l);
+}
+
+// A row whose keys one block has: nothing is merged.
+static void look_at_finalize(int row, const part *p)
+{
+    const float *O = e.out[0] + (size_t)row * (size_t)e.s->head_dim, L = e.out[1][row];
+    bool zero = true;
+    double off = 0, size = 0;
+    for (int d = 0; d < e.s->head_dim; d++)
+        zero &= O[d] == 0, off = fmax(off, isnan(O[d]) ? INFINITY : fabs(O[d] - p->O[d])),
+                           size = fmax(size, fabs(p->O[d]));
+    if (p->L == -INFINITY) {
+        if (!zero || L != -INFINITY)
+            find(BY_SUM, !zero ? "empty_rows_O" : "empty_rows_L", "finalize",
+                 "query %d of head %d sees no key: its O should be 0 and its L -infinity; O is %s, and L is %.4g",
+                 query_of(row), head_of(row), zero ? "0" : "not 0 (or not finite)", (double)L);
+        return;
+    }
+    const form forms[] = {{"", "", p->L}, {"L_in_base_2", ": that is in base 2", p->L / LN2}};
+    fit_see(&fit_finalize, L, 0.01 + 0.002 * fabs(p->L), FORMS(forms),
+            "no share cuts the keys of query %d of head %d, and its L should be %.4g, but is %.4g", query_of(row),
+            head_of(row), p->L, (double)L);
+    if (!(off <= 0.03 * size + 1e-6))
+        find(
+            BY_SUM, "", "finalize",
+            "no share cuts the keys of query %d of head %d, and its O is not the mean of their values: an element that "
+            "should be %.4g is %.4g",
+            query_of(row), head_of(row), p->O[0], (double)O[0]);
 }
 
 void look_at_merge(const record *r)
@@ -214,6 +250,7 @@ void look_at_merge(const record *r)
     const int D = e.s->head_dim;
     for (int row = 0; row < all_rows(); row++) {
         const int count = parts_of(r, row, parts, PARTS);
+        if (count == 1 && !e.K_scale) look_at_finalize(row, &parts[0]);
         if (count < 2 || count > PARTS) continue;
         form O[MERGINGS], L[MERGINGS];
         memcpy(O, merge_forms, sizeof O), memcpy(L, merge_forms, sizeof L);
@@ -242,7 +279,7 @@ static size_t scale_count(void)
 }
 
 // With what a key's scores (A) and weights (B) are multiplied, by each form, of its own scales and those of the tile's first key.
-enum { USES = 9 };
+enum { USES = 11 };
 // clang-format off
 static const form use_forms[USES] = {
     {"", "", 0}, {"K_scale_forgotten", "scores are not multiplied by K's scale", 0},
@@ -252,17 +289,23 @@ static const form use_forms[USES] = {
     {"K_scale_moved", "K's scale is multiplied into the weights, not into the scores", 0},
     {"scales_exchanged", "K's and V's scale are exchanged", 0},
     {"K_scale_of_first", "scores are multiplied by K's scale of the tile's first key", 0},
-    {"V_scale_of_first", "weights are multiplied by V's scale of the tile's first key", 0}};
+    {"V_scale_of_first", "weights are multiplied by V's scale of the tile's first key", 0},
+    {"K_scale_by_row", "scores are multiplied by the scale that has the number of their row slot: a scale belongs to a column", 0},
+    {"V_scale_by_row", "weights are multiplied by the scale that has the number of their row slot: a scale belongs to a column", 0}};
 // clang-format on
 
 // False if there is no such scale.
-static bool factors(int place, int use, const product *S, int c, double *A, double *B)
+static bool factors(int place, int use, const product *S, int i, int c, double *A, double *B)
 {
-    const int at = scale_at(place, S->b_row[c]), first = S->b_row[0] >= 0 ? scale_at(0, S->b_row[0]) : -1;
-    if (at < 0 || (size_t)at >= scale_count() || (use > 6 && first < 0)) return false;
+    // of a lane's columns 8 n + 2 t + k the one that stands where its row does, 8 (2 n + k) + lane / 4
+    const int other = use > 8 ? S->b_row[i / 16 * 8 + c % 8 / 2 * 2 + i / 8 % 2] : S->b_row[0];
+    const int at = scale_at(place, S->b_row[c]), first = other >= 0 ? scale_at(0, other) : -1;
+    if (at < 0 || (size_t)at >= scale_count() || (use > 6 && use < 9 && first < 0)) return false;
     const double k = e.K_scale[at], v = e.V_scale[at], k0 = e.K_scale[max_int(first, 0)],
                  v0 = e.V_scale[max_int(first, 0)];
-    const double by[USES][2] = {{k, v}, {1, v}, {v, v}, {k, 1}, {k, k}, {1, k * v}, {v, k}, {k0, v}, {k, v0}};
+    const double k1 = first < 0 ? 0 : k0, v1 = first < 0 ? 0 : v0;  // there are zeros behind the last key
+    const double by[USES][2] = {{k, v}, {1, v},  {v, v},  {k, 1},  {k, k}, {1, k * v},
+                                {v, k}, {k0, v}, {k, v0}, {k1, v}, {k, v1}};
     *A = by[use][0], *B = by[use][1];
     return true;
 }
@@ -284,7 +327,7 @@ static int misfits(const record *r, int place, int use, int *rows, int *query)
                 for (int c = 0; c < S->cols && S->a_row[i] >= 0; c++) {
                     const double P = PV->a[i * S->cols + c];
                     if (S->b_row[c] < 0 || !sees(S->a_row[i], key_of(S->b_row[c]))) continue;
-                    const bool there = factors(place, use, S, c, &A, &B);
+                    const bool there = factors(place, use, S, i, c, &A, &B);
                     strange |= !there || (isnan(P) && !isnan(A) && !isnan(B));
                     if (!there || isnan(A) || isnan(B)) continue;  // there may be NaN where no scale is
                     run = fmax(run, S->after[i * S->cols + c] * s2 * A);
@@ -335,6 +378,7 @@ void conclude_decode(void)
 {
     fit_conclude(&fit_pages, BY_HEADS, "page lookup", "page lookup", ": the pages are ");
     fit_conclude(&fit_tokens, BY_MASK, "packed rows", "packed rows", ": ");
+    fit_conclude(&fit_finalize, BY_SUM, "finalize", "finalize", "");
     fit_conclude(&fit_merge, BY_END, is_one_of(fit_form(&fit_merge), "l_of_the_last_tile") ? "weights" : "merge",
                  "merge|weights", ": ");
     const form *scales = fit_form(&fit_scales);

@@ -45,12 +45,20 @@ static bool mask_is_missing(void)
     return false;
 }
 
+// What a sequence has, and what its parts have, needs these gaps of 13.
+static bool needed_by(const char *name, const char *look)
+{
+    const bool merge = is_in(look, "merge"), row = merge || is_in(look, "finalize");
+    return (row && is_in("share|page lookup|packed rows", name)) || (merge && is_in("finalize", name));
+}
+
 bool worth_naming(const char *look)
 {
     bool some = false;
     if (mask_is_missing() && (is_in(look, "max") || is_in(look, "rescale") || is_in(look, "accumulate"))) return false;
     for (int n = 0; n < gap_count; n++) {
         if (gaps[n].untouched && strcmp(gaps[n].name, "delta") == 0 && strstr(look, "dS")) return false;  // dS needs it
+        if (gaps[n].untouched && needed_by(gaps[n].name, look)) return false;
         if (!is_in(look, gaps[n].name)) continue;
         if (gaps[n].untouched && !may_be_empty(&gaps[n])) return false;
         some = true;

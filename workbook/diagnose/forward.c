@@ -152,7 +152,7 @@ static bool hidden_by_number(const step *t, const pairs *p)
                by_it ? by_L : number);
         find(BY_MASK, is_0 ? "hidden_by_0" : "hidden_by_a_number",
              e.problem->mask == WB_NO_MASK
-                 ? "tail|mask"
+                 ? "tail|mask|packed rows"
                  : "mask|mask of the diagonal|mask of the window|mask of the sinks|tail|accumulate",
              "the scores that are to be hidden from query %d become %s, where -infinity is meant: each of them keeps a "
              "weight of %.3g",

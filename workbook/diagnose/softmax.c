@@ -34,7 +34,7 @@ static double subtracted(const step *t, int i, int *weights)
             return NAN;
         }
         if (P < 0) {
-            find(BY_VALUE, "", "accumulate|softmax",
+            find(BY_VALUE, "", "accumulate|softmax|overlap",
                  "query %d has a weight of %.4g in the tile of keys from %d on, column %d: a score that was not raised",
                  q, P, t->first, c);
             return NAN;
@@ -70,6 +70,7 @@ static int logit_forms(int head, double L, double l, form *forms)
     const float *logits = e.sink_logits;
     const int heads = e.s->q_heads, h = head % heads;
     const double s = logits[h], scale = e.s->scale, term = exp(s - L), key = logits[h / (heads / e.s->kv_heads)];
+    const double under_m = exp(s - (L / LN2 - log2(l))) / l;  // m as it is, to base 2
     // clang-format off
     const form list[] = {
         {"", "", term}, {"logit_forgotten", ": the sink logit is not in it", 0},
@@ -81,6 +82,13 @@ static int logit_forms(int head, double L, double l, form *forms)
         {"logit_exp2", ": 2^ takes logit - L, which is to base e", exp2(s - L)},
         {"logit_without_m", ": exp(logit) is added as it is: l is a sum under the maximum m, which has to be subtracted there, too",
             exp(s) / l},
+        {"logit_m_in_base_2", ": e^ takes logit - m, and m is to base 2", under_m},
+        {"logit_in_lanes_m_in_base_2",
+            ": e^ takes logit - m, where m is to base 2, and that is in it four times, once for each lane of a row", 4 * under_m},
+        {"logit_under_itself", ": the term is exp(logit - L) with an L that has the sink already", term / (1 + term)},
+        {"logit_log1p_upwards", ": log1p takes exp(L - logit) where L is the larger: its exponent has to be -|L - logit|", s < L ? 1 / term : term},
+        {"logit_log1p_of_term", ": log1p takes exp(logit - L) where the logit is the larger: its exponent has to be -|L - logit|",
+            s > L ? (1 + term) * term - 1 : term},
         {"zero_is_no_logit", ": a logit of 0 counts as none", s == 0 ? 0 : term},
         {"logit_maximum", ": it is the larger of the two, where both are in the sum", exp(fmax(s - L, 0)) - 1}};
     // clang-format on

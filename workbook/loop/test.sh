@@ -128,7 +128,11 @@ explain() {
     [ -n "$given" ] && [ "${SANITIZE:-}" != 0 ] && [ -z "${WB_GRADE:-}" ] || return
     WB_CASE= workbook/sanitize/sanitize.sh "$backend" "$impl" --after "$number" "$given" >"$work/$number.sanitize" 2>&1
     looked=$?
-    if [ -s "$work/$number.sanitize" ]; then
+    kind=$(sed -n '1s/^ *sanitize: \(.* in kernel\) .*/\1/p' "$work/$number.sanitize") # of a report; the failure may have shown it
+    if [ -n "$kind" ] && "$out/suite" --show "$work/$number.results" message | grep -qF "cudacpu: $kind "; then
+        echo "  the check build says the same of $given: $kind"
+        sed -n '/^ *read /p' "$work/$number.sanitize" | plain
+    elif [ -s "$work/$number.sanitize" ]; then
         echo "  the check build says of $given:"
         plain <"$work/$number.sanitize"
     elif [ $looked -eq 0 ]; then

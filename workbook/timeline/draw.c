@@ -123,16 +123,32 @@ static void print_waits(const timeline *t, int line, FILE *f)
     }
 }
 
+// The line of the next product of a group that waits: the wait itself may stand in a word that all waits go through.
+static int line_of_next_product(const timeline *t, const bar *wait)
+{
+    const bar *next = NULL;
+    for (size_t i = 0; i < t->count; i++) {
+        const bar *b = &t->bars[i];
+        if (b->kind == PRODUCT && b->warp / 4 == wait->warp / 4 && b->from >= wait->to &&
+            (!next || b->from < next->from))
+            next = b;
+    }
+    return next ? next->line : 0;
+}
+
 // What a group does at a moment.
 static void print_moment(const timeline *t, int line, double at, FILE *f)
 {
     for (size_t i = 0; i < t->count; i++) {
         const bar *b = &t->bars[i];
         if (!on_line(t, b, line) || at < b->from || at > b->to) continue;
+        const bool own = strcmp(b->reason, "a product") == 0 || strcmp(b->reason, "exponentials") == 0;
+        const int next = b->kind == WAIT && !own ? line_of_next_product(t, b) : 0;
         if (b->kind == WAIT)
             fprintf(f, "waits for %s, line %d", b->reason, b->line);
         else
             fprintf(f, b->kind == SCORES ? "works on the scores of %s" : "works on its result", b->label);
+        if (next) fprintf(f, ", before the product of line %d", next);
         return;
     }
     fprintf(f, "has ended");

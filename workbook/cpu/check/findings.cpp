@@ -37,11 +37,12 @@ static const kind_text kinds[] = {
     {"refused", "", "Launches that are refused"},
 };
 
+#define SIGNALS "Signals, and what runs on its own"
+
 enum { MOST = 64 };
 static finding found[MOST];
 static int count;
-static int further;         // that had no room
-static bool layer_reports;  // the layer prints a report of its own, and ends the process
+static int further;  // that had no room
 
 static bool same_places(const finding &f, const place &now, const place &before)
 {
@@ -254,7 +255,42 @@ static bool follows_from_race(const finding &f, const source_line &line, const s
     return false;
 }
 
-static void print_findings()
+// Where to read about a report of the layer's own.
+static const char *section_of(const char *kind)
+{
+    static const struct {
+        const char *kinds, *section;
+    } sections[] = {
+        {"|misaligned access|misaligned tile|misaligned copy|misaligned asynchronous copy|", "Alignment"},
+        {"|illegal address|", "Outside of the memory"},
+        {"|host code touched device memory|device code on the host|", "Host and device"},
+        {"|too much static shared memory|launch in a kernel|", "Launches that are refused"},
+        {"|no such page|no such length|no such tile|", "Pages and lengths"},
+        {"|a tile was read that should have been skipped|keys were read for nothing|keys were copied|",
+         "Tiles that should be skipped"},
+        {"|no signal|bad signal|too many signals|signal not ready|too many arrivals|bytes not promised|"
+         "tile used before it arrived|tile overwritten too early|written tile not visible|tile changed in flight|"
+         "registers changed in flight|result read too early|result thrown away|returned too early|announced too early|"
+         "race with the engine|warps of a group disagree|bad number of registers|box of another size|bad barrier|"
+         "barrier of two sizes|",
+         SIGNALS},
+    };
+    // A deadlock is one of signals where nobody waits for lanes of a warp, or at a barrier.
+    bool deadlock = strcmp(kind, "deadlock") == 0, signals = deadlock, parked = false;
+    for (unsigned n = 0; deadlock && n < current->warp_count; n++) {
+        const warp &w = current->warps[n];
+        parked |= w.parked != 0, signals &= !w.at_barrier && (!w.waiting || w.parked & w.waiting);
+    }
+    if (signals && parked) return SIGNALS;
+    for (const auto &s : sections) {
+        const char *at = strstr(s.kinds, kind);
+        if (at && at[-1] == '|' && at[strlen(kind)] == '|') return s.section;
+    }
+    return "Barriers and lanes";
+}
+
+// kind: of the layer's report that comes before; null if there is none.
+static void print_findings(const char *kind)
 {
     static place places[2 * MOST];
     static source_line lines[2 * MOST];
@@ -266,12 +302,12 @@ static void print_findings()
     int first = -1, more = further;
     for (int i = 0; i < count; i++) {
         if (follows_from_race(found[i], lines[2 * i], lines)) continue;
-        if (first < 0 && !layer_reports)
+        if (first < 0 && !kind)
             first = i;
         else
             more++;
     }
-    const char *section = "Barriers and lanes";
+    const char *section = kind ? section_of(kind) : "";
     if (first >= 0) {
         print_in_full(found[first], lines + 2 * first);
         section = kinds[found[first].kind].section;
@@ -291,7 +327,7 @@ static void print_findings()
 void finish()
 {
     fflush(stdout);
-    print_findings();
+    print_findings(nullptr);
     fflush(stderr);
     _exit(EXIT_REPORT);
 }
@@ -307,11 +343,7 @@ __attribute__((constructor)) static void at_start() { atexit(at_exit); }
 // ---------------------------------------------------------------------------------------------------- the layer's own reports
 // Deadlocks, divergent barriers, absent lanes and the like.
 
-void hook_report_end()
-{
-    layer_reports = true;
-    print_findings();
-}
+void hook_report_end(const char *kind) { print_findings(kind); }
 
 const char *hook_kernel_name(const block &b)
 {
