@@ -18,6 +18,7 @@ touch tests/01_one.c tests/02_two.c tests/03_three.c tests/04_four.c reference/p
 mkdir -p build/cuda/tests build/cuda/solutions build/cuda/variants/03/variants/other
 touch build/cuda/solutions/01.so # the others are missing, which the stand-ins do not mind
 echo "memory" >build/cuda/variants/03/variants/other/exempt
+mkdir build/cuda/variants/03/variants/slow && echo "memory times" >build/cuda/variants/03/variants/slow/exempt
 mkdir -p build/cuda/variants/04/variants/loose workbook/bench
 echo "memory same_twice" >build/cuda/variants/04/variants/loose/exempt
 cp "$record" .
@@ -42,6 +43,7 @@ END
 done
 stand_in build/cuda/bench <<'END'
 for to; do :; done
+echo "$*" >>benched
 printf '# problem: %s\n' "$1" >"$to"
 [ "$1" != 03 ] || exit 1
 at='1\t2\t2\t64\t64\t16\t-\t-\t-\t-\t1' # the shape; the library has chosen its slowest kernel, and one whose bits change
@@ -60,11 +62,12 @@ export PATH PYTHON CUDA_HOME WB_COMMIT
 ./record.sh cuda "$scratch/out" >printed 2>&1
 check "something failed: exit status 1" [ $? -eq 1 ]
 tail -n 12 out/results.txt >end
-check "the end counts" grep -q '^record: 18 ok, 4 failed, 0 not run' end
+check "the end counts" grep -q '^record: 19 ok, 4 failed, 0 not run' end
 check "a suite that failed is listed" grep -q '  FAILED   suite 02: 5 passed, 1 failed' end
 check "a suite that was killed is listed" grep -q '  FAILED   suite 04: killed' end
 check "a bench that failed is listed" grep -q '  FAILED   bench 03: exit status 1' end
 check "a check that failed is listed" grep -q '  FAILED   sanitize 03' end
+check "a variant that is for reading is not timed" eval "grep -q other=build/cuda/variants benched && ! grep -q slow= benched"
 check "a variant may fail what it is exempt from" grep -q 'ok: suite 03 on other .*exempt from memory' out/results.txt
 check "the verdict is in the text" grep -q 'roofline of ' out/results.txt
 check "a choice of the library that is slower than another kernel is seen" grep -q '^four	.*	solutions/04/four.cu	2	tight	1	2.000	SLOWER' out/results.txt
@@ -75,7 +78,7 @@ check "GPU, driver and commit are named" [ "$(grep -c '^# gpu: NVIDIA GeForce RT
 mkdir got && tar -xf out/tables.tar -C got
 check "the tables, and of a failed bench a partial one" [ "$(ls got | tr '\n' ' ')" = \
     "01_one.tsv 02_two.tsv 03_three.partial.tsv 04_four.tsv duel_seed1.tsv gpt_oss.tsv library.tsv peers.tsv record.tsv torch_attention.tsv " ]
-check "a line a step" [ "$(grep -vc '^#' got/record.tsv)" -eq 23 ]
+check "a line a step" [ "$(grep -vc '^#' got/record.tsv)" -eq 24 ]
 check "the screen shows the same" cmp printed out/results.txt
 
 ./record.sh cuda "$scratch/out" example suites >/dev/null 2>&1

@@ -43,6 +43,10 @@ done
 wait $run
 [ $? -eq 1 ] && grep -q '^The training ends here: no step in 20 s' "$log" && cat "$scratch/errors" >>"$log" && ! grep -qi 'alarm' "$scratch/errors"
 ok "a training that the clock ends says so, and the shell says nothing" $?
+mkdir "$scratch/class" && ln -s "$PWD/problems" "$PWD/workbook" "$PWD/train" "$scratch/class" # a class's copy has no keys
+(cd "$scratch/class" && train/train.sh cpu problems) >"$log" 2>&1
+[ $? -eq 2 ] && grep -q 'IMPL=naive trains without kernels$' "$log"
+ok "skeletons are not trained with, and no answer keys are advised where there are none" $?
 named() { # WRONG WHICH WHAT: of the last layer, the gradients that are off
     WRONG=$1 STEPS=20 TRAIN="length=0 samples=1" train/train.sh cpu solutions >"$log" 2>&1
     [ $? -eq 1 ] && awk -F'\t' '$2 == 1 && !($4 <= $5) { off = off $1 $3 } END { print off }' \

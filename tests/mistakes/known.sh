@@ -79,7 +79,7 @@ asks - 09/sinks_without_far_queries queries
 asks pairs_missing 09/sinks_without_far_queries keys "mask of dK and dV"  # which queries a block meets depends on neither
 asks O_not_rescaled 01/O_not_rescaled mask finalize                       # without a mask it shows as well, and before the end
 asks - 01/O_not_rescaled rescale
-asks - 13/earlier_parts_not_rescaled finalize                             # parts are not what they say
+asks - 13/weights_in_base_2 finalize                                      # parts are not what they say
 asks - 13/rows_that_see_nothing_are_NaN "packed rows"
 asks - 03/l_of_the_last_tile tail             # the weights of keys that do not exist would be in l
 

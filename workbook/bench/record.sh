@@ -127,13 +127,15 @@ needs_torch() { # PART: whether it can be run
     return 1
 }
 variants_of() { ls -d "$out"/variants/"$1"/variants/* 2>/dev/null; }
+# NN VARIANT: a line "// exempt: memory same_twice" of its source names tests that it fails by design, and "times" one that is for reading and too
+# slow to be timed; a bundle has it in a file.
+exempt_of() { cat "$2/exempt" 2>/dev/null || sed -n 's|^// exempt: ||p' "solutions/$1/variants/$(basename "$2").cu"; }
 
 suites() {
     for number in $numbers; do
         step 300 "suite $number" "$out/suite" "$out/tests/${number}_test" "$out/solutions/${number}_worker" "$backend"
         for variant in $(variants_of "$number"); do
-            # A line "// exempt: memory same_twice" of a variant's source names tests that it fails by design; a bundle has it in a file.
-            exempt=$(cat "$variant/exempt" 2>/dev/null || sed -n 's|^// exempt: ||p' "solutions/$number/variants/$(basename "$variant").cu")
+            exempt=$(exempt_of "$number" "$variant")
             step 300 "suite $number on $(basename "$variant")" "$out/suite" --exempt "$exempt" "$out/tests/${number}_test" "$variant/${number}_worker" "$backend"
             exempt=
         done
@@ -158,7 +160,9 @@ bench() {
     for number in $(echo "$numbers" | grep -v '^01$'; echo "$numbers" | grep '^01$'); do
         table=$(basename "$(ls tests/"$number"_*.c)" .c).tsv
         set -- --impl "key=$out/solutions/$number.so"
-        for variant in $(variants_of "$number"); do set -- "$@" --impl "$(basename "$variant")=$variant/$number.so"; done
+        for variant in $(variants_of "$number"); do
+            case " $(exempt_of "$number" "$variant") " in *" times "*) ;; *) set -- "$@" --impl "$(basename "$variant")=$variant/$number.so" ;; esac
+        done
         # What the library takes for this problem, beside what it could have taken: a wrong choice is seen.
         [ ! -x "$out/lib/${number}_worker" ] || [ "$backend" != cuda ] || set -- "$@" --impl "library=$out/lib/libworkbook.so"
         step 150 "bench $number" "$out/bench" "$number" "$@" --naive --sweep --out "$tables/$table"

@@ -57,7 +57,7 @@ find "$dest" -name '*.md' | while IFS= read -r text; do
                 link = substr(text, RSTART + 2, RLENGTH - 3)
                 before = substr(text, 1, RSTART - 1)
                 text = substr(text, RSTART + RLENGTH)
-                if (link ~ /^#|:/ || path(link) in there) {
+                if (link ~ /^#|:/ || link !~ /[.\/]/ || path(link) in there) { # the second is code, [&](float)
                     printf "%s](%s)", before, link
                     continue
                 }

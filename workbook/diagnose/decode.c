@@ -1,5 +1,6 @@
 // decode.c - what 13 and 14 have of their own: which pages are read, how parts are merged, which scales meet which products.
 #include "evidence.h"
+#include "exchange.h"
 
 static fit fit_pages, fit_tokens, fit_finalize, fit_merge, fit_scales, fit_scaled_l;
 
@@ -133,6 +134,7 @@ typedef struct part {
     double L, last, O[WB_MAX_HEAD_DIM];  // last: L of the last tile of each of its warps
     double K_scale, V_scale;             // the means under the weights
     int block;
+    bool strange;  // what it has of O is not finite, before anything is divided
 } part;
 
 // The keys that a block has met for a row, as one part: of the scores in the record, and the inputs.
@@ -153,7 +155,8 @@ static int parts_of(const record *r, int row, part *parts, int room)
         part *p = &parts[count - 1];
         read_steps(&r->walks[n]);
         for (int t = 0; t < step_count; t++) {
-            const product *S = steps[t].S;
+            const product *S = steps[t].S, *PV = steps[t].P;
+            for (int d = 0; d < D && PV; d++) p->strange |= !isfinite(PV->after[i * D + d]);
             for (int c = 0; c < S->cols; c++) {
                 const int raw = S->b_row[c], key = key_of(raw);
                 if (!sees(row, key)) continue;
@@ -220,8 +223,10 @@ static void merged(int as, const part *parts, int count, int d, double *O, doubl
 static void look_at_finalize(int row, const part *p)
 {
     const float *O = e.out[0] + (size_t)row * (size_t)e.s->head_dim, L = e.out[1][row];
-    bool zero = true;
+    bool zero = true, written = false;
     double off = 0, size = 0;
+    for (size_t n = 0; n < sizeof L; n++) written |= ((const unsigned char *)&e.out[1][row])[n] != WB_NAN_BYTE;
+    if (p->strange || !written) return;
     for (int d = 0; d < e.s->head_dim; d++)
         zero &= O[d] == 0, off = fmax(off, isnan(O[d]) ? INFINITY : fabs(O[d] - p->O[d])),
                            size = fmax(size, fabs(p->O[d]));

@@ -16,7 +16,9 @@ static void list(FILE *to, int number, const gap *gaps, int count)
         fprintf(to, "  make hint-%02d ", number);
         print_gap(to, gaps[i].name);
         fprintf(to, "%*s%s\n", strlen(gaps[i].name) < 22 ? 22 - (int)strlen(gaps[i].name) : 1, " ",
-                gaps[i].untouched ? "untouched" : gaps[i].line ? "touched" : "not in your file");
+                gaps[i].untouched ? "untouched"
+                : gaps[i].line    ? "touched"
+                                  : "not in your file");
     }
 }
 

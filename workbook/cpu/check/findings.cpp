@@ -266,6 +266,8 @@ static const char *section_of(const char *kind)
         {"|host code touched device memory|device code on the host|", "Host and device"},
         {"|too much static shared memory|launch in a kernel|", "Launches that are refused"},
         {"|no such page|no such length|no such tile|", "Pages and lengths"},
+        {"|a tile was read that should have been skipped|keys were read for nothing|keys were copied|",
+         "Tiles that should be skipped"},
         {"|no signal|bad signal|too many signals|signal not ready|too many arrivals|bytes not promised|"
          "tile used before it arrived|tile overwritten too early|written tile not visible|tile changed in flight|"
          "registers changed in flight|result read too early|result thrown away|returned too early|announced too early|"
