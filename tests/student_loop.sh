@@ -330,4 +330,27 @@ check "watch: and how many others fail" says 'Also failing: [a-z]+ [a-z]+ [a-z]+
 check "watch: nothing reaches the terminal but text" test -z "$(tr -d '\n\040-\176' <"$said")"
 run env P=98 sh workbook/loop/watch.sh 01 02 03
 check "watch: a problem that is not there" fails_and_says 'no problem P=98'
+
+# ------------------------------------------------------------------------------------------------------------- after a failure
+mkdir -p "build/$BACKEND/problems" && : >"build/$BACKEND/problems/03_worker" && echo "// mine" >>$mine
+rm -f "build/$BACKEND/suite"
+cat >"build/$BACKEND/suite" <<'end'
+#!/bin/sh
+case "$1 ${3:-}" in
+"--show case") echo N=1 ;;
+"--show message") echo "it printed  cudacpu: deadlock in kernel f, block (0,0,0)" ;;
+"--plain "*) cat ;;
+--*) ;;
+*) : >"$WB_RESULTS"; exit 1 ;;
+esac
+end
+cat >workbook/sanitize/sanitize.sh <<'end'
+#!/bin/sh
+printf '  sanitize: %s in kernel f_kernel, block (0,0,0)\n     who waits\n     read     page, "Signals"\n' "$FOUND"
+end
+chmod +x "build/$BACKEND/suite"
+run env FOUND=deadlock MAKE=true WB_JOBS=1 workbook/loop/test.sh "$BACKEND" problems 03
+check "a report that a failure has shown is not repeated by the check build" eval "says 'says the same of N=1: deadlock' && says 'read .*Signals' && ! says 'who waits'"
+run env FOUND=race MAKE=true WB_JOBS=1 workbook/loop/test.sh "$BACKEND" problems 03
+check "another is shown" eval "says 'the check build says of N=1:' && says 'who waits'"
 exit $failed

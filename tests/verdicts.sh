@@ -69,6 +69,16 @@ else
     echo "FAIL  a run by hand prints no outputs of a call that was refused:" && cat "$record.log"
     failed=1
 fi
+# The mask is drawn where it can be wrong: not where O has a wrong denominator, or L alone is wrong.
+for wrong in "sink_is_one:look at what O is divided by" "sink_left_out_of_L:L differs" "window_one_too_many:the mask (#"; do
+    says 11 "${wrong%%:*}" Nq=70,D=16,W=9,seed=1 >"$record.log"
+    if grep -qF "${wrong#*:}" "$record.log" && [ "$(grep -c 'the mask (#' "$record.log")" -eq "$(echo "$wrong" | grep -c '(#$')" ]; then
+        echo "ok    a failure of ${wrong%%:*} says: ${wrong#*:}"
+    else
+        echo "FAIL  a failure of ${wrong%%:*} says: ${wrong#*:}" && cat "$record.log"
+        failed=1
+    fi
+done
 # A function of problem 10 may say that it needs another GPU. Whether it does is asked of the driver, here one that says what it is told.
 mkdir -p "$out/hostile/driver"
 ${CC:-cc} -shared -fPIC tests/hostile/driver/driver.c -o "$out/hostile/driver/libcuda.so.1"

@@ -82,6 +82,10 @@ static int logit_forms(int head, double L, double l, form *forms)
         {"logit_exp2", ": 2^ takes logit - L, which is to base e", exp2(s - L)},
         {"logit_without_m", ": exp(logit) is added as it is: l is a sum under the maximum m, which has to be subtracted there, too",
             exp(s) / l},
+        {"logit_twice", ": the logit's term is in it twice", 2 * term},
+        {"logit_factor_twice", ": the factor 1 + exp(logit - L) is in it twice", (1 + term) * (1 + term) - 1},
+        {"logit_wrong_sign", ": the logit has the wrong sign", exp(-s - L)},
+        {"logit_is_0", ": the logit is taken for 0", exp(-L)},
         {"logit_m_in_base_2", ": e^ takes logit - m, and m is to base 2", under_m},
         {"logit_in_lanes_m_in_base_2",
             ": e^ takes logit - m, where m is to base 2, and that is in it four times, once for each lane of a row", 4 * under_m},
@@ -237,7 +241,7 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
         fit_see(&fit_l, used, 0.012 * fabs(used), FORMS(sums),
                 "the weights of query %d sum up to %.4g, but O is divided by %.4g", q, l, used);
     else if (isfinite(term))
-        fit_see(&fit_logit_l, used, slack * l * (1 + term), terms, term_count,
+        fit_see(&fit_logit_l, used, slack * fmax(l * (1 + term), used), terms, term_count,
                 "the weights of query %d sum up to %.4g; with the sink's term that is %.4g, but O is divided by %.4g",
                 q, l, l * factor, used);
     if (O_wrong || !e.out[1]) return;

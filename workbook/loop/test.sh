@@ -130,7 +130,7 @@ explain() {
     looked=$?
     kind=$(sed -n '1s/^ *sanitize: \(.* in kernel\) .*/\1/p' "$work/$number.sanitize") # of a report; the failure may have shown it
     if [ -n "$kind" ] && "$out/suite" --show "$work/$number.results" message | grep -qF "cudacpu: $kind "; then
-        echo "  the check build says the same of $given: $kind"
+        echo "  the check build says the same of $given: ${kind% in kernel}"
         sed -n '/^ *read /p' "$work/$number.sanitize" | plain
     elif [ -s "$work/$number.sanitize" ]; then
         echo "  the check build says of $given:"
