@@ -139,7 +139,7 @@ def sequences(cu_q, cu_k):
     return [(q[s], q[s + 1] - q[s], k[s], k[s + 1] - k[s]) for s in range(len(q) - 1)]
 
 
-@operator("varlen")
+@operator("varlen", waits=True)
 def varlen(Q: Tensor, K: Tensor, V: Tensor, sinks: Optional[Tensor], cu_q: Tensor, cu_k: Tensor, left: int, right: int, scale: float, same_bits: bool,
            path: str) -> Tuple[Tensor, Tensor]:
     mask = packed_mask(Q, K, (cu_q, cu_k), left, right)
@@ -152,7 +152,7 @@ def varlen(Q: Tensor, K: Tensor, V: Tensor, sinks: Optional[Tensor], cu_q: Tenso
 varlen.register_fake(like_band)
 
 
-@operator("varlen_backward")
+@operator("varlen_backward", waits=True)
 def varlen_backward(dO: Tensor, Q: Tensor, K: Tensor, V: Tensor, sinks: Optional[Tensor], O: Tensor, L: Tensor, cu_q: Tensor, cu_k: Tensor, left: int,
                     right: int, scale: float, same_bits: bool, path: str) -> List[Tensor]:
     gradients = [torch.zeros_like(x) for x in (Q, K, V, sinks) if x is not None]

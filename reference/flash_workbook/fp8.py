@@ -10,16 +10,12 @@ from .dense import wants_gradients
 from .library import Shape, library, operator, refuse
 from .masks import KEYS
 
-# The keys of each 16 in a tile of V, as the accumulator of P has them.
-ORDER = [16 * of + at for of in range(KEYS // 16) for at in (0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15)]
-
-
 class Eight(NamedTuple):
     """What problem 16 takes: an element is its e4m3 times 2^exponent. Rounds like wb_quantise_fp8 and wb_quantise_fp8_values, to the bit."""
 
     Q: Tensor  # [B, Hq, Nq, D], float8_e4m3fn
     K: Tensor  # [B, Hkv, Nk, D]
-    V: Tensor  # [B, Hkv, tiles, D, 64], the keys of a tile in ORDER, 0 for those that do not exist
+    V: Tensor  # [B, Hkv, tiles, D, 64], each 16 keys in the order 0 1 8 9 2 3 10 11 4 5 ..., 0 for those that do not exist
     Q_exponent: Tensor  # [B, Hq, Nq], int8
     K_exponent: Tensor  # [B, Hkv, tiles]
     V_exponent: Tensor  # [B, Hkv, tiles]
@@ -43,7 +39,8 @@ def quantise_fp8(Q, K, V):
     Nk = K.shape[2]
     K, V = (pad(x, (0, 0, 0, -Nk % KEYS)).unflatten(2, (-1, KEYS)) for x in (K, V))  # [B, Hkv, tiles, 64, D]
     Qe, Ke, Ve = exponent_of(Q.abs().amax(3)), *(exponent_of(x.abs().amax((3, 4))) for x in (K, V))
-    V = rounded(V[:, :, :, ORDER].mT, Ve[..., None, None]).contiguous()
+    V = V.unflatten(3, (-1, 2, 4, 2)).transpose(4, 5).flatten(3, 6)  # of each 16 keys: 0 1 8 9 2 3 10 11 4 5 12 13 6 7 14 15
+    V = rounded(V.mT, Ve[..., None, None]).contiguous()
     return Eight(rounded(Q, Qe[..., None]), rounded(K, Ke[..., None, None]).flatten(2, 3)[:, :, :Nk].contiguous(), V, *(x.to(torch.int8) for x in (Qe, Ke, Ve)))
 
 

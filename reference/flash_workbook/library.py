@@ -11,8 +11,10 @@ except ImportError:
         return "flash_workbook::" + name
 
 
-def operator(name):
-    return torch.library.custom_op(add_op_namespace_prefix(name), mutates_args=())
+def operator(name, waits=False):
+    """waits: for the GPU, to read numbers; torch.compile then leaves it out of CUDA graphs."""
+    tags = [torch.Tag.cudagraph_unsafe] if waits and hasattr(torch.Tag, "cudagraph_unsafe") else []
+    return torch.library.custom_op(add_op_namespace_prefix(name), mutates_args=(), **({"tags": tags} if tags else {}))
 
 
 def struct(name, floats, fields):
