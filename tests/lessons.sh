@@ -147,7 +147,7 @@ links "$scratch/class"
 prints() { # NN CASE NUMBER...
     number=$1
     ${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$out/solutions/${number}_worker" >"$scratch/log" 2>&1 || cat "$scratch/log"
-    "$out/solutions/${number}_worker" --case "$2" | tr -s ' ' '\n' | awk '{ print $1; printf "%.4f\n", $1 }' >"$scratch/printed"
+    "$out/solutions/${number}_worker" --case "$2" | tr -s ' ' '\n' | awk '{ printf "%.4f\n", $1 }' >"$scratch/printed"
     shift 2
     for said; do
         grep -qxF -e "$said" "$scratch/printed" && grep -qF -e "$said" "problems/$number/README.md" ||
@@ -159,10 +159,10 @@ prints 03 Nq=1,Nk=3,D=16,scale=1,input=worked_1 0.4434 0.5586 1.6057
 prints 04 Nq=6,$example 0.4473 0.5508 0.9221
 prints 08 Nq=2,$example 0.1738
 prints 09 Nq=3,W=1,sinks=1,$example 0.6250
-prints 11 Nq=1,W=3,$example,logits=0.69314718 0.441406 1.276454
-prints 13 Nq=1,Nk=6,$example 0.507812 0.492188 2.195738
+prints 11 Nq=1,W=3,$example,logits=0.69314718 0.4414 1.2765
+prints 13 Nq=1,Nk=6,$example 0.5078 0.4922 2.1957
 prints 14 Nq=1,Nk=6,$example 0.5078 0.4922 2.1959
-prints 15 Nq=7,mask=tree/7,$example 0.625000 0.376953
+prints 15 Nq=7,mask=tree/7,$example 0.6250 0.3770
 prints 12 Nq=3,W=2,$example,logits=0.5 0.1055 -0.2751
 
 # Recorded figures.

@@ -273,7 +273,8 @@ wb_status flash_block_mask(
 {
     const wb_status status = wb_check_block_mask("flash_block_mask", O, L, Q, K, V, mask, shape);
     if (status != WB_OK) return status;
-    if (mask->q_tile != hopper::BR || shape->head_dim < 64 || check_hopper("flash_block_mask") != WB_OK)
+    if (mask->q_tile != hopper::BR || shape->head_dim < 64 || !fits<hopper::tiles_of_block<128>>() ||
+        check_hopper("flash_block_mask") != WB_OK)
         return flash_block_mask_key(O, L, Q, K, V, mask, shape, stream);
     return shape->head_dim == 64 ? hopper::launch<64>(O, L, Q, K, V, mask, shape, stream)
                                  : hopper::launch<128>(O, L, Q, K, V, mask, shape, stream);
