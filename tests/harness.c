@@ -211,7 +211,7 @@ static bool only_divided(const worker_run *run, int k, const expected *e)
         if (!(right > 0) || !isfinite(both)) return false;
         for (size_t i = row * D; i < (row + 1) * D; i++)
             off = fmax(off, fabs(element(t, worker_tensor(run, k), i) - both / right * e->want[i]) - e->tolerance[i]);
-        if (off > 0.01 * largest) return false;
+        if (off > 0.01 * largest || largest == 0) return false;
         rows++, telling += most - least > 0.1 * fmax(most, -least);
     }
     return 2 * telling > rows;

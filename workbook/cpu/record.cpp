@@ -314,7 +314,7 @@ extern "C" void wb_overlap_end(void)
     if (4 * r.under < 3 * r.works)
         report("too little runs under the softmax", r.alone,
                "a warp worked on %ld tiles of scores, under %ld of them ran a product of its own; wanted are three "
-               "quarters; make timeline draws it.\n   After this wait, for one, none was in flight:",
+               "quarters; make timeline-NN draws it.\n   After this wait, for one, none was in flight:",
                r.works, r.under);
     // A tile of scores wants two products of one size, Q K^T and P V. To run another under each of three quarters of them costs 2.375.
     if (8 * r.issued > 9 * r.needed)

@@ -272,7 +272,7 @@ static const char *section_of(const char *kind)
          "tile used before it arrived|tile overwritten too early|written tile not visible|tile changed in flight|"
          "registers changed in flight|result read too early|result thrown away|returned too early|announced too early|"
          "race with the engine|warps of a group disagree|bad number of registers|box of another size|bad barrier|"
-         "barrier of two sizes|",
+         "barrier of two sizes|too little runs under the softmax|",
          SIGNALS},
     };
     // A deadlock is one of signals where nobody waits for lanes of a warp, or at a barrier.
