@@ -63,7 +63,7 @@ check "the key passes its suite, and its points count beyond the others" says '^
 check "the skeleton as shipped is not started" says 'not started' made test-20
 echo '// begun' >>problems/20/flash_copy.cu
 check "the skeleton earns nothing" says '^Score: .*, beyond 0/[0-9]+\)' made test-20 SANITIZE=0
-check "progress shows it" says '^20  flash_copy +failed +0 / 200' made progress
+check "progress shows it" says '^20  flash_copy +unfinished +0 / 200' made progress
 check "and its points" says '^Score: .*beyond 0/[0-9]+' made progress
 check "next still finds a problem" says '^Now: 01 ' made next
 check "hint-20" says 'tail' made hint-20
