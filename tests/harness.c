@@ -35,7 +35,7 @@ static const char *given_case(void)
     return text && *text ? text : NULL;
 }
 
-static uint64_t run_seed(void)
+uint64_t run_seed(void)
 {
     const char *seed = getenv("WB_SEED");
     return seed && *seed ? strtoull(seed, NULL, 0) : 1;

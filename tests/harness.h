@@ -124,4 +124,5 @@ memory_use measure_memory(wb_case c);
 
 void check_given_case(void);
 
+uint64_t run_seed(void);    // WB_SEED, for what a test draws itself
 bool on_cpu_backend(void);  // shapes are scaled down there
