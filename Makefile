@@ -268,7 +268,7 @@ hostile: $B/hostile/crash/01.so $B/hostile/endless/01.so $B/hostile/exit_zero/01
 
 # Baselines are waited for, and nobody steps through them.
 $B/reference/%.o: KERNELFLAGS = -O3 -march=$(MARCH)
-$B/bench: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/bench/bench*.c)) $(addprefix $B/machinery/bench/,roofline.o timer.o) $B/reference/naive_cpu.o $B/reference/naive_gpu.o $B/reference/naive_decode.o $B/reference/oracle.o $(MACHINERY)
+$B/bench: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/bench/bench*.c)) $(addprefix $B/machinery/,bench/roofline.o bench/timer.o quantise_fp8.o) $B/reference/naive_cpu.o $B/reference/naive_gpu.o $B/reference/naive_decode.o $B/reference/oracle.o $(MACHINERY)
 	$(call say,LINK,$@)
 	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
 
@@ -410,6 +410,8 @@ bench-%: FORCE  ## bench-03: time and memory against the naive baseline and the 
 	@MAKE="$(MAKE)" workbook/bench/bench.sh $(BACKEND) $(IMPL) $*
 bench:  ## the same for all problems
 	@MAKE="$(MAKE)" workbook/bench/bench.sh $(BACKEND) $(IMPL) $(NUMBERS)
+race-%: $B/score FORCE  ## race-03: yours beside the key as a ratio, in build/race.tsv: time on a GPU, else bytes, barriers, products and exponentials as the layer counts them
+	@MAKE="$(MAKE)" workbook/bench/race.sh $(BACKEND) $(IMPL) $*
 errors:  ## how far attention over a cache of int8 (14) and of bf16 (13) is from the truth, against its length; make plot-14 draws it
 	@+$(BUILD) -j"$$WB_JOBS" $B/errors $B/$(IMPL)/13.so $B/$(IMPL)/14.so
 	@mkdir -p $B/results

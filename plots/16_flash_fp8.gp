@@ -10,7 +10,9 @@ y_column = "tflops"
 y_factor = 1
 y_title = "TFLOP/s of visible pairs, higher is better"
 roof_name = "roof_gemm"
-roof_title = "what a cuBLAS product of 8192 x 8192 reaches in bf16, half of what e4m3 has: %.0f TFLOP/s"
+roof_title = "cuBLAS in bf16: %.0f TFLOP/s"
+room = 1.6
+bf16_is = "10, in bf16"
 load 'plots/speed.gp'
 
 on_gpu = count(memory_data, "", "B=1,Hq=16,D=64") > 1

@@ -55,12 +55,12 @@ fi
 # Of 14, what `make errors` has measured.
 errors=${mine%.tsv}_errors.tsv error_source='measured here:'
 [ -f "$errors" ] || { errors=$(ls plots/data/*/"${name}_errors.tsv" 2>/dev/null | head -n 1) error_source='recorded:'; }
-[ -z "$errors" ] || error_source=$(echo "$error_source $(field "$errors" device), $(field "$errors" date), commit $(field "$errors" commit)" | plain)
+[ -z "$errors" ] || error_source=$(echo "$error_source $(field "$errors" device)$(field "$errors" gpu), $(field "$errors" date), commit $(field "$errors" commit)" | plain)
 [ -n "$speed$memory$errors" ] || exit 1
 
 # What others reach on the GPU that the times are from.
 peers=''
-for table in plots/data/*/peers.tsv; do
+for table in plots/data/*/peers.tsv plots/data/*/"${name}_peers.tsv"; do
     if [ -n "$speed" ] && [ -f "$table" ] && [ "$(field "$table" gpu)" = "$(field "$speed" gpu)" ]; then peers=$table; fi
 done
 

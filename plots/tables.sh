@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.." || exit 2
 text=$(mktemp) || exit 2
 trap 'rm -f "$text"' EXIT
 status=0
-for file in README.md plots/h200.md tests/README.md problems/*/README.md; do
+for file in README.md plots/h200.md tests/README.md problems/*/README.md problems/*/hopper.md; do
     grep -q '<!-- \(recorded\|systems\|duel\): ' "$file" || continue
     awk -f plots/tables.awk plots/data/h200/*.tsv tests/systems.tsv "$file" >"$text" || { status=1; continue; }
     if [ "${1:-}" = --check ]; then diff -u "$file" "$text" || status=1; else cmp -s "$file" "$text" || cat "$text" >"$file"; fi

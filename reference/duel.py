@@ -20,7 +20,7 @@ compiled for each shape, for seconds: it is asked where no other knows the mask,
 fa4 can. fa4 computes no gradient of sink logits. Of int8, flashinfer reads float8 and the others bf16. Who declines is named in a line with a #.
 
 Times are the device's: all is queued beforehand, L2 is cold, the median of 5 to 15, in turns. Whoever took half as long again as the best peer the
-first time is asked no more, and that time stands. ratio: best peer / ours, so above 1 ours is ahead. kernel: what solutions/library.c took;
+first time is asked no more, and that time stands. ratio: best peer / ours, so above 1 ours is ahead. kernel: what solutions/library.c took (of decoding it says key);
 faster: another kernel of its table that took less time. error: |x - want| / |want| of drawn rows, the largest of O, L and the gradients; want is
 float32 from the same inputs; verdict: WRONG above 2^-7 or where a number was not written. plots/duel.awk sums up. Exit status 1: one is WRONG.
 """

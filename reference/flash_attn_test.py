@@ -464,6 +464,32 @@ def test_quantise_fp8_is_the_librarys(chance):
         assert lib.wb_quantise_fp8_values(at(V8), at(v), len(v), D) == eight[5][b, h, t] and V8.equal(eight[2][b, h, t])
 
 
+@drawn(8)
+@pytest.mark.skipif(not full_has_gradients(), reason="wants sm_90")
+def test_quantise_fp8_at_once(chance):
+    """In bf16, by one kernel: the bits that torch makes of the same numbers in float32; and what Hadamard leaves as it was."""
+    (B, Hq, Hkv, Nq, Nk, _), D = sizes(chance), chance.choice([64, 128])
+    Q, K, V = (of_many_sizes(chance, B, h, n, D).clamp(-(2.0**119), 2.0**119).bfloat16().to(device) for h, n in ((Hq, Nq), (Hkv, Nk), (Hkv, Nk)))
+    for one, other in zip(flash_workbook.quantise_fp8(Q, K, V), flash_workbook.quantise_fp8(*(x.float() for x in (Q, K, V)))):
+        assert one.shape == other.shape and torch.equal(one.view(torch.uint8), other.view(torch.uint8))
+    Q, K, V = (randn(B, h, n, D) for h, n in ((Hq, Nq), (Hkv, Nk), (Hkv, Nk)))
+    spread = flash_workbook.quantise_fp8(Q, K, V, hadamard=True)
+    assert torch.equal(spread.V_exponent, flash_workbook.quantise_fp8(Q, K, V).V_exponent)
+    close(flash_workbook.attention_fp8(*spread, causal=False), oracle(Q, K, V, bottom_right(Nq, Nk, -1, -1), D**-0.5)[0], 2**-3)
+    with pytest.raises(Refused, match="in bf16"):
+        flash_workbook.quantise_fp8(Q.float(), K, V, hadamard=True)
+
+
+@pytest.mark.skipif(not full_has_gradients(), reason="wants sm_90")
+def test_fp8_compiles_whole():
+    Q, K = randn(1, 4, 130, 64).transpose(1, 2).contiguous().transpose(1, 2), randn(1, 2, 130, 64)
+    call = lambda q: flash_workbook.attention_fp8(q, K, K)
+    torch._dynamo.reset()
+    assert torch.equal(call(Q), torch.compile(call, fullgraph=True)(Q))
+    tries = ("test_autograd_registration", "test_faketensor")
+    torch.library.opcheck(flash_workbook.fp8.quantised, (Q, K, K, True, ""), test_utils=tries)
+
+
 def meant(eight, Nk):
     """The numbers that an Eight stands for, in float64."""
     power = lambda e: torch.exp2(e.double())

@@ -10,6 +10,8 @@ What documents and trees of problem 15 are drawn says the library that `make lib
 those of the bench, by the formulas that one would write for it. Its tiles are 128 x 128, whatever those of the bench are.
 torch_attention.py asks the same ones. Of problem 13 fa4 reads pages, cudnn and fa2 a cache in one piece, so with sequences of one length alone; flashinfer reads pages where it is installed.
 Of problem 14 bf16 is problem 13 and library problem 14 itself, both from that library, on the same keys; flashinfer reads a cache of float8, e4m3, which has no scales.
+Of problem 16 library is 16 itself, in two levels and in one, quantise what makes its inputs, and bf16 problem 10, all from that library; fa3 is FlashAttention-3
+(`pip install fa3-fwd`), cudnn cuDNN's sdpa_fp8 (`pip install nvidia-cudnn-frontend`), whose O is e4m3, too; see peers_fp8.py.
 Columns as in plots/README.md. Each time: cold L2, launches queued beforehand, median and percentiles of 25 runs by device events.
 """
 import ctypes, functools, os, sys
@@ -248,7 +250,7 @@ def measure_decode(names, B, Hq, Hkv, Nq, Nk, D, page, lens, problem="13"):
 def main():
     heading(True, f"cuDNN {torch.backends.cudnn.version()}")
     print("problem impl B Hq Hkv Nq Nk D W S rows cols causal ms ms_p10 ms_p90 tflops gbps peak_bytes io_bytes max_error runs page lens mask q_tile".replace(" ", "\t"))
-    wanted = sys.argv[1:] or ["03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "14", "15"]
+    wanted = sys.argv[1:] or ["03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "14", "15", "16"]
     for problem in wanted:
         if problem in ("13", "14"):  # the bench's shapes; of pages of other sizes 13's alone
             names = "fa4 cudnn fa2 flashinfer" if problem == "13" else "bf16 library flashinfer"
@@ -270,6 +272,14 @@ def main():
             measure_masked("tree", 64, 4, 16, 64, 8192 + 64, 128)
             measure_masked("prefix", 2048, 4, 16, 8192, 8192, 128)
             measure_masked("strided", 512, 4, 16, 8192, 8192, 128)
+            continue
+        if problem == "16":  # those of 10 that say something of eight bits
+            import peers_fp8
+            for D in (128, 64):
+                for N in (4096, 16384):
+                    for causal in (False, True):
+                        peers_fp8.time_all(print_times, 16384 // N, 2048 // D, 2048 // D, N, D, causal)
+                peers_fp8.time_all(print_times, 2, 64, 8, 4096, D, True)
             continue
         if problem == "10":
             for D in (128, 64):

@@ -28,6 +28,13 @@ typedef wb_status sink_backward(
 typedef wb_status sink_forward(
     bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const float *sink_logits,
     const attention_shape *shape, wb_stream stream);
+typedef wb_status decode(
+    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const int *page_table, const int *kv_len,
+    void *workspace, size_t workspace_bytes, const decode_shape *shape, wb_stream stream);
+typedef wb_status decode_int8(
+    bf16 *O, float *L, const bf16 *Q, const int8_t *K, const int8_t *V, const float *K_scale, const float *V_scale,
+    const int *page_table, const int *kv_len, void *workspace, size_t workspace_bytes, const decode_shape *shape,
+    wb_stream stream);
 typedef wb_status block_mask_forward(
     bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const block_mask *mask,
     const attention_shape *shape, wb_stream stream);
@@ -48,6 +55,10 @@ forward flash_hopper_key, flash_hopper_hopper_short, flash_hopper_hopper_split, 
 forward flash_window_key, flash_sinks_key, flash_sinks_packed_heads, flash_sinks_hopper, flash_sinks_hopper_any_window;
 sink_forward flash_sink_logits_key, flash_sink_logits_hopper, flash_sink_logits_hopper_window,
     flash_sink_logits_hopper_any_window;
+decode flash_decode_key, flash_decode_one_block;
+decode_int8 flash_decode_int8_key, flash_decode_int8_one_block;
+size_t flash_decode_workspace_key(const decode_shape *shape),
+    flash_decode_int8_workspace_key(const decode_shape *shape);
 block_mask_forward flash_block_mask_key, flash_block_mask_hopper;
 backward flash_gqa_backward_key, flash_gqa_backward_hopper_same_bits;
 backward flash_sinks_backward_key, flash_sinks_backward_packed_heads, flash_sinks_backward_hopper;
@@ -81,9 +92,8 @@ static bool is_short_of_many_heads(const attention_shape *shape)
 }
 // How long one of 10's kernels would take on an H200, as a picture of it: a block walks over the tiles of keys of each tile of queries, and
 // what begins and ends a walk counts as some steps more. Where blocks share a multiprocessor a step takes longer, the more they are.
-// Fitted to 317 shapes drawn by chance (2026-11-22, one H200, commit e26b18d). In these the kernel that is named is ahead of cuDNN, FlashAttention-2
-// and, where its time is known, FlashAttention-4 in 94 %, median 1.15; the fastest would be in 95 %; what was served before was in 54 %, median 1.01.
-// It takes over 3 % longer than the fastest in 35, over 6 % in 12, which are small.
+// Fitted to 632 shapes drawn by chance (2026-11-22, H200). In 311 others it takes over 3 % longer than the fastest of these in 21, over 6 % in 4;
+// before the key's last section was in the picture in 47 and 26 (B1 H6/3 N22400 D64 causal 0.865, of the best 0.659).
 typedef struct picture {
     int queries, keys;               // of a tile
     int groups;                      // that share out the keys
@@ -94,20 +104,33 @@ typedef struct picture {
 enum hopper_kernel { KEY, SHORT, SPLIT, WALK, WIDE, HOPPER_KERNELS };
 static const picture pictures[2][HOPPER_KERNELS] = {
     // D 64
-    {[KEY] = {192, 128, 1, 1, 5.67, 1.330, 0, 1.44},
-     [SHORT] = {64, 64, 1, 4, 4.39, 0.629, 0.240, 2.04},
+    {[KEY] = {192, 128, 1, 1, 5.27, 1.346, 0, 1.54},
+     [SHORT] = {64, 64, 1, 4, 4.29, 0.642, 0.250, 2.04},
      [SPLIT] = {64, 64, 4, 1, 4.00, 1.220, 0, 1.88},
-     [WALK] = {128, 64, 1, 1, 6.06, 0.575, 0, 2.03},
-     [WIDE] = {192, 128, 1, 1, 6.59, 1.354, 0, 1.11}},
+     [WALK] = {128, 64, 1, 1, 6.08, 0.575, 0, 2.13},
+     [WIDE] = {192, 128, 1, 1, 6.74, 1.402, 0, 1.11}},
     // D 128
-    {[KEY] = {128, 128, 1, 1, 5.83, 1.488, 0, 1.66},
-     [SHORT] = {64, 64, 1, 3, 4.24, 0.779, 0.396, 2.68},
+    {[KEY] = {128, 128, 1, 1, 6.26, 1.465, 0, 1.69},
+     [SHORT] = {64, 64, 1, 3, 4.24, 0.733, 0.360, 2.68},
      [SPLIT] = {64, 64, 3, 1, 4.54, 1.288, 0, 1.94},
-     [WALK] = {128, 64, 1, 1, 7.12, 0.747, 0, 1.89},
-     [WIDE] = {192, 64, 1, 1, 6.68, 1.052, 0, 1.87}},
+     [WALK] = {128, 64, 1, 1, 6.77, 0.747, 0, 1.89},
+     [WIDE] = {192, 64, 1, 1, 6.25, 0.992, 0, 2.26}},
 };
+// The key's blocks under a mask, which come section by section, the longest walks of each first: in the last section, which may be short of heads, a
+// block has walks of several heads, and the longest of these may end alone. The numbers are those of 10's launch.
+static double steps_of_key(const attention_shape *shape, int tiles, double first, double longest, int at_once)
+{
+    const int heads = shape->batch * shape->q_heads, group = group_of(shape);
+    int section = group, bunch = 4;
+    while (2 * section <= heads && 2ll * section / group * shape->kv_len * shape->head_dim * 4 <= 32 << 20)
+        section *= 2;
+    while (bunch > 1 && (long long)tiles * (section / bunch) * 2 < at_once * 3) bunch /= 2;
+    const int last = (heads - 1) % section + 1;
+    const double head = (first + longest) / 2 * tiles / at_once;  // a head's steps, shared out
+    return (heads - last) * head + fmax(bunch * longest, last * head + 0.1 * bunch * longest + first / 2);
+}
 // The steps of the block that ends last, where so many run at a time.
-static double steps(const attention_shape *shape, const picture *p, int at_once)
+static double steps(const attention_shape *shape, const picture *p, bool is_key, int at_once)
 {
     const int tiles = (shape->q_len - 1) / p->queries + 1;
     const int first_keys = shape->causal && p->queries < shape->kv_len ? p->queries : shape->kv_len;
@@ -115,22 +138,24 @@ static double steps(const attention_shape *shape, const picture *p, int at_once)
     const double longest = ((shape->kv_len - 1) / p->keys + p->groups) / p->groups + p->beginning;
     const double first = ((first_keys - 1) / p->keys + p->groups) / p->groups + p->beginning;
     if (walks <= at_once) return longest;
+    if (is_key && shape->causal) return steps_of_key(shape, tiles, first, longest, at_once);
     return shape->causal ? fmax(longest, walks / at_once * (first + longest) / 2 + first / 2)
                          : ceil(walks / at_once) * longest;
 }
-static double microseconds(const attention_shape *shape, const picture *p)
+static double microseconds(const attention_shape *shape, enum hopper_kernel kernel)
 {
     const int processors = 132;
-    return p->launch +
-           hypot(p->step * steps(shape, p, processors * p->blocks), p->busy_step * steps(shape, p, processors));
+    const picture *p = &pictures[shape->head_dim == 128][kernel];
+    return p->launch + hypot(
+                           p->step * steps(shape, p, kernel == KEY, processors * p->blocks),
+                           p->busy_step * steps(shape, p, kernel == KEY, processors));
 }
 static bool is_fastest(enum hopper_kernel kernel, const attention_shape *shape)
 {
     if (!is_64_or_128(shape)) return false;
-    const picture *all = pictures[shape->head_dim == 128];
-    const double mine = microseconds(shape, &all[kernel]);
+    const double mine = microseconds(shape, kernel);
     for (int k = 0; k < HOPPER_KERNELS; k++)
-        if (microseconds(shape, &all[k]) < mine) return false;
+        if (microseconds(shape, k) < mine) return false;
     return true;
 }
 static bool is_short_on_hopper(const attention_shape *shape) { return is_fastest(SHORT, shape); }
@@ -150,20 +175,32 @@ static bool is_long_16(const attention_shape *shape)
 {
     return shape->head_dim == 16 && shape->q_len >= 2048 && keys_of(shape) >= 8192 && shape->causal;
 }
-static bool is_brief(const attention_shape *shape) { return shape->q_len <= 512; }
-static bool is_brief_or_vast_16(const attention_shape *shape)
+// Heads side by side gain nothing where a group has few.
+static bool is_brief_or_small_alone(const attention_shape *shape)
 {
-    return shape->head_dim == 16 && (shape->q_len <= 512 || keys_of(shape) >= 1 << 17);
+    return shape->q_len <= 512 || (shape->head_dim < 64 && group_of(shape) < shape->head_dim / 8);
+}
+static bool is_brief_or_vast_and_small(const attention_shape *shape)
+{
+    return shape->head_dim < 64 && (shape->q_len <= 512 || keys_of(shape) >= 24576);
 }
 // The kernels for short windows of 07, 09 and 11.
 static bool has_short_window(const attention_shape *shape)
 {
     return shape->head_dim == 64 && shape->window <= 129 && shape->sinks <= 16;
 }
+// A little more than a tile of 64 queries, for which heads side by side leave less idle than all others.
+static bool is_one_tile_in_groups(const attention_shape *shape)
+{
+    return is_64_or_128(shape) && shape->q_len > 64 && shape->q_len <= 96 && shape->window < shape->q_len &&
+           group_of(shape) % 4 == 0 && queries_of(shape) > 24000;
+}
 // Too little for blocks of groups of heads.
 static bool is_little(const attention_shape *shape)
 {
-    return shape->q_len <= 128 || (shape->q_len <= 320 && queries_of(shape) <= 80000);
+    const size_t queries = queries_of(shape);
+    return shape->q_len <= 96 || (shape->q_len <= 320 && queries <= 60000) ||
+           (shape->q_len <= 1024 && queries <= 20480);
 }
 static bool has_short_window_in_groups(const attention_shape *shape)
 {
@@ -182,28 +219,47 @@ static bool has_short_window_of_logits_in_groups(const attention_shape *shape)
 static bool suits_small_tiles(const attention_shape *shape)
 {
     const int N = shape->q_len, W = shape->window;
-    return W < N && ((shape->head_dim == 128 && N <= 96) ||
-                     (shape->head_dim == 64 && (W <= 36 || N <= 256 || (W <= 128 && N <= 2600))));
+    const size_t queries = queries_of(shape);
+    if (W >= N || is_one_tile_in_groups(shape)) return false;
+    if (shape->head_dim == 128) return N <= 64 || (N <= 96 && queries <= 20000) || (W <= 128 && queries <= 8192);
+    return shape->head_dim == 64 && (W <= 36 || N <= 256 || (W <= 112 && N <= 2600) || (W <= 128 && N <= 512));
+}
+static bool suits_small_tiles_and_sinks(const attention_shape *shape)
+{
+    return suits_small_tiles(shape) || (shape->head_dim == 64 && shape->sinks > 0 && shape->window <= 64);
 }
 static bool is_small_in_groups(const attention_shape *shape)
 {
-    return shape->head_dim < 64 && group_of(shape) >= 4 && queries_of(shape) >= 1 << 15;
+    const size_t queries = queries_of(shape);
+    const int group = group_of(shape);
+    return (shape->head_dim < 64 && group % 4 == 0 && queries >= 1 << 15) ||
+           (shape->head_dim == 16 && group >= 2 && queries >= 200000);
 }
 // Windows a little longer, for which heads side by side are faster than tiles of one head. Sinks take a tile of their own there.
 static bool has_medium_window_of_logits_in_groups(const attention_shape *shape)
 {
-    return shape->head_dim == 64 && shape->window < 208 && group_of(shape) % 4 == 0 && queries_of(shape) >= 150000;
+    return is_one_tile_in_groups(shape) ||
+           (shape->head_dim == 64 && shape->window <= 160 && group_of(shape) % 4 == 0 && queries_of(shape) >= 150000);
 }
 static bool has_medium_window_in_groups(const attention_shape *shape)
 {
-    return shape->sinks == 0 ? has_medium_window_of_logits_in_groups(shape)
-                             : shape->head_dim == 64 && shape->window < 320 && group_of(shape) % 4 == 0;
+    return has_medium_window_of_logits_in_groups(shape) ||
+           (shape->sinks > 0 && shape->head_dim == 64 && shape->window < 320 && group_of(shape) % 4 == 0);
 }
 static bool is_full_or_medium(const attention_shape *shape)
 {
     return is_full_64_or_128(shape) || has_medium_window_of_logits_in_groups(shape);
 }
 static bool any(const attention_shape *shape) { return shape != NULL; }
+// A cache so short that a block for each head of a sequence has read its keys before more blocks would have shared and merged them, even where
+// the other sequences have hardly any: with few blocks they would have more of the GPU.
+static bool is_short_cache(const decode_shape *shape)
+{
+    const long long rows = (long long)shape->q_heads / shape->kv_heads * shape->q_len;
+    const long long blocks = (long long)shape->batch * shape->kv_heads * ((rows - 1) / (rows <= 16 ? 16 : 32) + 1);
+    return (long long)shape->max_pages * shape->page_size <= (blocks < 16 ? 1024 : blocks < 64 ? 1280 : 2048);
+}
+static bool any_cache(const decode_shape *shape) { return shape != NULL; }
 
 typedef struct choice {
     const char *function;  // of workbook.h
@@ -218,6 +274,9 @@ typedef struct choice {
     backward_in *backward_in;  // of a kernel that needs a workspace, and how much of one
     sink_backward_in *sink_backward_in;
     workspace *workspace;
+    bool (*decodes)(const decode_shape *shape);  // instead of serves, for 13 and 14
+    decode *decode;
+    decode_int8 *decode_int8;
 } choice;
 
 // The first row that fits is taken; the last of each function always does. Why: on one H200 (plots/data/h200, 2026-11-21, commit a958b3c),
@@ -283,7 +342,10 @@ static const choice choices[] = {
     // 29.5; but B32 H1 N4736 W128, 2 sinks 7 % slower. D 128: B8 H32/8 N64 W47 10.3, 12.2. Of the key and hopper.cu: B17 H8/1 N128 W59, 2 sinks
     // 10.4, 14.2; B5 H64/8 N225 W32 18.2, 21.7. With the rows of suits_small_tiles, is_little and is_small_in_groups 6 of the 124 take over 3 %
     // longer than they need; without them 44
-    {"flash_sinks", 9, suits_small_tiles, "solutions/07/flash_sinks.cu", .forward = flash_sinks_key},
+    // f93120a, of the kernel that is named now and of the one before: B64 H32/4 N101 D64 W64 38.0, 46.6; B64 H16/8 N82 D128 W32 31.9, 38.4; B32
+    // H64/8 N80 D64 W66 31.0, 41.9; B1 H16/2 N512 D64 W128 9.5, 12.2; B2 H4/2 N19968 D64 W49, 2 sinks 40.8, 48.8; B1 H16/2 N64346 D64 W188 244, 286;
+    // B8 H4/2 N135360 D16 W32 332, 402. Of 978 windows drawn 29 take over 3 % longer than they need, 66 before
+    {"flash_sinks", 9, suits_small_tiles_and_sinks, "solutions/07/flash_sinks.cu", .forward = flash_sinks_key},
     // 2026-11-22, B1 H64/8 N32768 D64, of it and the next row's: W160 0.479, 0.481; W224, 4 sinks 0.576, 0.683; W256, 4 sinks 0.657, 0.669;
     // but W192 0.549, 0.471. 3a8b979: B32 H32/8 N281 W161 8 % faster, duel, B4 H16/2 N1024 W182 0.0306, 0.0235
     {"flash_sinks", 9, has_medium_window_in_groups, "solutions/07/variants/packed_heads.cu",
@@ -294,7 +356,10 @@ static const choice choices[] = {
     {"flash_sinks", 9, is_64_or_128, "solutions/07/variants/hopper_any_window.cu",
      .forward = flash_sinks_hopper_any_window},
     // 31b35ee, W128, 8 sinks, us, of it and packed_heads: H16/2 D16 N256 7.0, 7.4; N512 7.3, 7.3; N1024 8.2, 7.7; H8/2 D32 N512 8.5, 8.9
-    {"flash_sinks", 0, is_brief, "solutions/07/flash_sinks.cu", .forward = flash_sinks_key},
+    // f93120a, us, of packed_heads and the key: B8 H16/4 N512 D16 W86, 12 sinks 12.6, 15.0; windows, D 32, H1 and H2/1: 1.15 to 1.4 times as long
+    {"flash_sinks", 0, is_small_in_groups, "solutions/07/variants/packed_heads.cu",
+     .forward = flash_sinks_packed_heads},
+    {"flash_sinks", 0, is_brief_or_small_alone, "solutions/07/flash_sinks.cu", .forward = flash_sinks_key},
     // 31b35ee, of it and the key: H16/2 D16 N4096 12.2, 15.7 us; N16384 32.2, 42.5; H64/8 D64 N65536 0.847, 1.087 ms
     {"flash_sinks", 0, any, "solutions/07/variants/packed_heads.cu", .forward = flash_sinks_packed_heads},
     // 5e4c505, B1 H64/8 D64 W128, 4 sinks, of it and packed_heads: N512 0.059, 0.075; N1024 0.062, 0.093; N4096 0.140, 0.237; N65536 1.62, 3.11;
@@ -308,8 +373,9 @@ static const choice choices[] = {
      .backward = flash_sinks_backward_hopper_any_window, .backward_in = flash_sinks_backward_in_hopper_any_window,
      .workspace = flash_sinks_backward_workspace_hopper_any_window},
     // 31b35ee, H16/8 D16 W256, 4 sinks, us, of it and packed_heads: N256 20.4, 22.1; N512 29.7, 33.8; N1024 45.0, 34.3; N16384
-    // 160, 170. duel, W128, ms: B1 H2/1 N195452 0.126, 0.158; H12/3 N188336 0.629, 0.714
-    {"flash_sinks_backward", 0, is_brief_or_vast_16, "solutions/09/flash_sinks_backward.cu",
+    // 160, 170. duel, W128, ms: B1 H2/1 N195452 0.126, 0.158; H12/3 N188336 0.629, 0.714. f93120a: H16 N3014 W64 24.8, 28.3; B2 H16/2 N1408 W512,
+    // 1 sink 201, 118. D32: B8 H2 N384 W46 14.6, 19.3; B2 H4/2 N7552 W32 27.0, 33.3; B32 H2/1 N20096 W512 1274, 1410; B1 H16/2 N23552 W231 255, 274
+    {"flash_sinks_backward", 0, is_brief_or_vast_and_small, "solutions/09/flash_sinks_backward.cu",
      .backward = flash_sinks_backward_key},
     // B1 H64/8 D64 W128, 4 sinks: N1024 0.093, 0.145; N4096 0.235, 0.300; N65536 3.10, 3.42. 31b35ee, H16/1 D16 N4096 0.132, 0.227
     {"flash_sinks_backward", 0, any, "solutions/09/variants/packed_heads.cu",
@@ -346,17 +412,33 @@ static const choice choices[] = {
     {"flash_block_mask", 9, is_64_or_128, "solutions/15/variants/hopper.cu",
      .block_mask_forward = flash_block_mask_hopper},
     {"flash_block_mask", 0, any, "solutions/15/flash_block_mask.cu", .block_mask_forward = flash_block_mask_key},
+    // ad294c7, us, of it and the key: B4 H32/4 N128 D64 6.2, 10.6; B16 H16/2 N1024 D128 13.4, 17.3; B16 H64/8 N2048 36.5, 44.0; B97 H16/2 N1074 D64, 14
+    // tokens 45.7, 78.4; but B1 H32/4 N2048 20.2, 15.4. int8: B16 H16/2 N128 D128 8.2, 11.7; B8 H32/16 N1216 18.2, 24.4. 429 of 530 drawn are
+    // short in this sense, 256 of them of unequal lengths: in 3 it takes over 3 % longer than the key, and in half of them at most 0.68 of its time
+    {"flash_decode", 9, NULL, "solutions/13/variants/one_block.cu", .decodes = is_short_cache,
+     .decode = flash_decode_one_block},
+    {"flash_decode", 0, NULL, "solutions/13/flash_decode.cu", .decodes = any_cache, .decode = flash_decode_key},
+    {"flash_decode_int8", 9, NULL, "solutions/14/variants/one_block.cu", .decodes = is_short_cache,
+     .decode_int8 = flash_decode_int8_one_block},
+    {"flash_decode_int8", 0, NULL, "solutions/14/flash_decode_int8.cu", .decodes = any_cache,
+     .decode_int8 = flash_decode_int8_key},
 };
 
-static const choice *choose(const char *function, const attention_shape *shape)
+// By one of the two shapes.
+static const choice *choose_by(const char *function, const attention_shape *shape, const decode_shape *cache)
 {
     const int capability = wb_device_capability();
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
         const choice *c = &choices[i];
-        if (strcmp(c->function, function) == 0 && (!c->capability || c->capability == capability) && c->serves(shape))
+        if (strcmp(c->function, function) == 0 && (!c->capability || c->capability == capability) &&
+            (cache ? c->decodes && c->decodes(cache) : c->serves && c->serves(shape)))
             return c;
     }
     return NULL;
+}
+static const choice *choose(const char *function, const attention_shape *shape)
+{
+    return choose_by(function, shape, NULL);
 }
 
 const char *wb_version(void) { return WB_VERSION; }
@@ -435,6 +517,28 @@ wb_status flash_block_mask(
     if (status != WB_OK) return status;
     return choose("flash_block_mask", shape)->block_mask_forward(O, L, Q, K, V, mask, shape, stream);
 }
+
+wb_status flash_decode(
+    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const int *page_table, const int *kv_len,
+    void *memory, size_t bytes, const decode_shape *shape, wb_stream stream)
+{
+    const wb_status status = wb_check_decode_shape("flash_decode", shape);
+    if (status != WB_OK) return status;
+    return choose_by("flash_decode", NULL, shape)
+        ->decode(O, L, Q, K, V, page_table, kv_len, memory, bytes, shape, stream);
+}
+size_t flash_decode_workspace(const decode_shape *shape) { return flash_decode_workspace_key(shape); }
+
+wb_status flash_decode_int8(
+    bf16 *O, float *L, const bf16 *Q, const int8_t *K, const int8_t *V, const float *K_scale, const float *V_scale,
+    const int *page_table, const int *kv_len, void *memory, size_t bytes, const decode_shape *shape, wb_stream stream)
+{
+    const wb_status status = wb_check_decode_shape("flash_decode_int8", shape);
+    if (status != WB_OK) return status;
+    return choose_by("flash_decode_int8", NULL, shape)
+        ->decode_int8(O, L, Q, K, V, K_scale, V_scale, page_table, kv_len, memory, bytes, shape, stream);
+}
+size_t flash_decode_int8_workspace(const decode_shape *shape) { return flash_decode_int8_workspace_key(shape); }
 
 // --------------------------------------------------------------------------------------------------- in the caller's memory
 

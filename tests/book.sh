@@ -36,4 +36,22 @@ for n in 04 06 07; do grep -hE '^ *const int (first|sink_end|full|end) = ' solut
 verdict $? "the programs that the figures are held against compile"
 for program in softmax softmax_wrong mask; do "$scratch/$program" >"$scratch/tables/$program"; done
 $book "$scratch/tables" plots ${PICTURES:-} || failed=1
+
+# The other editions, 45 seconds of a processor together.
+[ -d solutions ] || exit $failed
+make_book instructors
+verdict $? "the instructors' edition is made without a warning"
+for list in solutions/*/wrong.diff; do
+    number=$(basename "$(dirname "$list")")
+    awk -v list="$list" -v tell=names -f workbook/loop/edit.awk | while read -r name; do
+        grep -q "$name" "build/book/instructors/wrong/$number.html" || echo "$number: $name"
+    done
+done >"$said"
+check "it shows each wrong solution" [ ! -s "$said" ]
+check "and keys" [ -s build/book/instructors/files/solutions/08/variants/hopper.cu.html ]
+rm -f build/book/workbook.pdf
+make_book pdf
+verdict $? "the PDF is made without a warning"
+pages=$(grep -ac '/Type /Page$' build/book/workbook.pdf) # the tree's root is /Pages
+check "it has a few hundred pages: $pages" [ "$pages" -gt 150 ]
 exit $failed

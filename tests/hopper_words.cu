@@ -466,7 +466,7 @@ Test(hopper, bytes_come_beside_a_tile)
     X(V_RELEASED_TOO_EARLY, "tile overwritten too early", "the copy engine overwrites V.tile[", "V.send(")             \
     X(SCORES_READ_TOO_EARLY, "result read too early", "products_done is missing before", SCORES)                       \
     X(WEIGHTS_CHANGED_IN_FLIGHT, "registers changed in flight", "the weights of this product", "mma_AB_async(O, P")    \
-    X(RESULT_SCALED_IN_FLIGHT, "result read too early", "products_done is missing before", "o *= 2")                   \
+    X(RESULT_SCALED_IN_FLIGHT, "result read too early", "products_done is missing before", "scale_rows(O, twice)")     \
     X(SENDER_BEGINS_WITH_PHASE_0, "deadlock", "for K.empty[0], phase 0; 0 are over: 8 of 8 arrivals missing",          \
       "K.send(")                                                                                                       \
     X(RECEIVER_BEGINS_WITH_PHASE_1, "tile used before it arrived", "K.tile[0]", SCORES)                                \
@@ -700,7 +700,11 @@ __global__ __launch_bounds__(384, 1) void pipeline_kernel(const __grid_constant_
             products_done<0>(S);
         if (wrong != K_RELEASED_TOO_EARLY) K.release();
         if (wrong == SHUFFLE_UNDER_IF && lane_id() == 0) O.x[0][0][0] += (float)warp_in_group();
-        if (wrong == RESULT_SCALED_IN_FLIGHT) each(O, [](float &o, element) { o *= 2; });
+        if (wrong == RESULT_SCALED_IN_FLIGHT) {
+            row_vec<16> twice;
+            fill(twice, 2);
+            scale_rows(O, twice);
+        }
         if (wrong == WEIGHTS_CHANGED_IN_FLIGHT) round_to(P, S);
         if (t > 0 && wrong == V_RELEASED_TOO_EARLY) V.release();
         if (t > 0) products_done<0>(O);
@@ -778,6 +782,7 @@ static void check_report(void (*run)(void), const char *kind, const char *words,
     cr_assert(strstr(printed, first) == printed, "not \"%s\":\n%s", first, printed);
     check_printed(words);
     check_printed(line);
+    cr_assert(!strstr(printed, ".cuh:"), "a line of a word, and not the kernel's:\n%s", printed);
 }
 
 #define SAYS(hazard, kind, words, line)                                                                                \

@@ -1127,8 +1127,9 @@ __global__ void write_at(float *x, long i)
 }
 static void broken_null(void)
 {
-    float *volatile null = NULL;  // a compiler that sees the null may do anything with the write
-    write_at<<<1, 32>>>(null, 0);
+    float *volatile null = NULL;               // a compiler that sees the null may do anything with the write
+    void (*kernel)(float *, long) = write_at;  // a report names the kernel, not the variable
+    kernel<<<1, 32>>>(null, 0);
 }
 
 Test(cpu_layer, report_null_pointer)

@@ -75,7 +75,7 @@ for lesson in problems/[0-9][0-9]/README.md; do
 done
 
 # Commands: make targets in backticks, and in lines of code.
-for text in *.md problems/*.md problems/*/README.md plots/*.md workbook/*.md workbook/*/README.md solutions/README.md reference/README.md train/README.md; do
+for text in *.md problems/*.md problems/*/*.md plots/*.md workbook/*.md workbook/*/README.md solutions/README.md reference/README.md train/README.md; do
     [ -f "$text" ] || continue
     { grep -o '`make [^`]*`' "$text" | tr -d '`'; blocks "$text" | grep '^make '; } | sed 's/^ *make //; s/  .*//' | tr ' ' '\n' |
         sed 's/[;,.].*//' | grep '^[a-z][-a-z]*\(-NN\|-[0-9][0-9]\)\{0,1\}$' | sort -u >"$scratch/targets"
@@ -86,7 +86,7 @@ for text in *.md problems/*.md problems/*/README.md plots/*.md workbook/*.md wor
 done
 
 # Code over which its file is named (workbook/book/README.md) is what stands there.
-for text in problems/*.md problems/*/README.md; do
+for text in problems/*.md problems/*/*.md; do
     sed -n 's/^<!-- code: \([^ ,]*\), from \(.*\), \(to\|before\) \(.*\) -->$/\1\t\2\t\3\t\4/p' "$text" >"$scratch/code"
     while IFS="$(printf '\t')" read -r name from word to; do
         case $name in *solutions/*) fail "$text shows a key, $name" ;; esac

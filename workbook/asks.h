@@ -38,6 +38,9 @@ typedef struct wb_asked {
     uint64_t of_first, of_last;  // how many of these by the first and by the last block of a launch that had any
     bool waited;                 // the host, for a stream
     bool astray;                 // something was put on a stream that does not wait for what another had queued
+    uint64_t sent;               // bytes, by this rank to others, since it is one
+    unsigned kernels;            // of a rank: that have run,
+    unsigned under_messages;     // and how many of these need not wait for a message that may be under way with them
 } wb_asked;
 wb_asked wb_what_was_asked(void) WB_OF_THE_LAYER;
 
@@ -81,6 +84,21 @@ void wb_overlap_end(void) WB_OF_THE_LAYER;
 // proofs. wb_record_end() writes them to a file; false if it cannot.
 void wb_record_begin(long block) WB_OF_THE_LAYER;
 bool wb_record_end(const char *path) WB_OF_THE_LAYER;
+
+// One of several ranks, each a process. A board of wb_board_bytes(arena) bytes of shared memory, zeros at first, is what they tell one another by, and
+// what they send at most in all; the first call makes it, others wait for that. From wb_rank_begin() to wb_rank_end(), which waits for the device, this process is a rank, and
+// streams are watched (cpu/flight.h). Returns its communicator; without a board, of one rank, null.
+size_t wb_board_bytes(size_t arena) WB_OF_THE_LAYER;
+void wb_board_make(void *at, size_t arena, int ranks) WB_OF_THE_LAYER;
+struct ncclComm *wb_rank_begin(void *board, int rank, int ranks) WB_OF_THE_LAYER;
+void wb_rank_end(void) WB_OF_THE_LAYER;
+
+// What the check build has counted since the last call of this: bytes that threads, atomics included, and the copy engine asked of device memory,
+// barriers of a whole block, calls of expf, exp2f and their like. Nothing is judged by it. In any other build it is null.
+typedef struct wb_counted {
+    uint64_t read, written, barriers, exponentials;
+} wb_counted;
+wb_counted wb_what_was_counted(void) WB_OF_THE_LAYER;
 
 // Writes down the products of matrices from here on, as numbers; null ends it. The first is 0, or 1 if there was no room for all products. Each
 // product begins with WB_PRODUCT_HEAD numbers: who made it (a warp, counted over the launch, or a thread of the host), rows, cols, depth. Then

@@ -273,15 +273,21 @@ __global__ __launch_bounds__(32 * at_once) void merge_kernel(bf16 *O, float *L, 
     const tile_row<BC> all(kv_len, shape);
     const long long total = all.total();
     const int teams = (int)min((long long)me.teams, total), k = me.team, r = blockIdx.y * at_once + warp_id();
+    // Which parts there are is known before any of them is written.
+    place p = {};
+    int count = 0;
+    if (k + 1 < teams && r < me.rows) {  // somebody is behind
+        const long long cut = first_of(total, k + 1, teams);
+        p = all.find(cut);
+        const long long end = cut - p.t + all.tiles_of(p.keys);   // of the sequence that the next team goes on with
+        if (p.t > 0 && cut - p.t >= first_of(total, k, teams)) {  // it does not begin it, and team k has begun it
+            count = 1;  // parts: team k's, and those of the teams behind that begin before the end, one a lane
+            for (int more = 32; more == 32; count += more)
+                more = __popc(__ballot_sync(0xffffffffu, first_of(total, k + count + lane_id(), teams) < end));
+        }
+    }
     before_is_done();
-    if (k + 1 >= teams || r >= me.rows) return;  // nobody is behind the last
-    const long long cut = first_of(total, k + 1, teams);
-    const place p = all.find(cut);
-    const long long end = cut - p.t + all.tiles_of(p.keys);         // of the sequence that the next team goes on with
-    if (p.t == 0 || cut - p.t < first_of(total, k, teams)) return;  // it begins one; or team k had not begun it
-    int count = 1;  // parts: team k's, and those of the teams behind that begin before the end, one a lane
-    for (int more = 32; more == 32; count += more)
-        more = __popc(__ballot_sync(0xffffffffu, first_of(total, k + count + lane_id(), teams) < end));
+    if (count == 0) return;
 
     constexpr int mine = (Cols + 31) / 32;  // columns of a lane
     float m = -FLT_MAX, l = 0, O_row[mine] = {};

@@ -33,8 +33,14 @@ def rounded(x, exponent):
     return (x * torch.exp2(-half.float()) * torch.exp2(-(exponent - half).float())).to(torch.float8_e4m3fn)
 
 
-def quantise_fp8(Q, K, V):
-    """Eight, of Q [B, Hq, Nq, D], K and V [B, Hkv, Nk, D] in bf16 or float32."""
+def quantise_fp8(Q, K, V, hadamard=False, lib=None):
+    """Eight, of Q [B, Hq, Nq, D], K and V [B, Hkv, Nk, D]; in bf16 by wb_quantise_fp8_inputs, in one launch, in float32 by torch, to the same bits.
+
+    hadamard: rows of Q and K go through wb_hadamard first, which leaves the scores as they were and spreads outliers; in bf16 alone."""
+    if Q.dtype == K.dtype == V.dtype == torch.bfloat16 and Q.shape[3] in (64, 128):
+        return Eight(*quantised(*(x.detach() for x in (Q, K, V)), hadamard, lib.path if lib else ""))
+    if hadamard:
+        refuse("quantise_fp8: hadamard is for Q, K and V in bf16, with D 64 or 128")
     Q, K, V = (x.detach().float() for x in (Q, K, V))
     Nk = K.shape[2]
     K, V = (pad(x, (0, 0, 0, -Nk % KEYS)).unflatten(2, (-1, KEYS)) for x in (K, V))  # [B, Hkv, tiles, 64, D]
@@ -42,6 +48,22 @@ def quantise_fp8(Q, K, V):
     V = V.unflatten(3, (-1, 2, 4, 2)).transpose(4, 5).flatten(3, 6)  # of each 16 keys: 0 1 8 9 2 3 10 11 4 5 12 13 6 7 14 15
     V = rounded(V.mT, Ve[..., None, None]).contiguous()
     return Eight(rounded(Q, Qe[..., None]), rounded(K, Ke[..., None, None]).flatten(2, 3)[:, :, :Nk].contiguous(), V, *(x.to(torch.int8) for x in (Qe, Ke, Ve)))
+
+
+@operator("quantise_fp8")
+def quantised(Q: Tensor, K: Tensor, V: Tensor, hadamard: bool, path: str) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    (B, Hq, Nq, D), (Hkv, Nk), eight = Q.shape, K.shape[1:3], like_eight(Q, K)
+    tensors = [*eight, *(x.contiguous() for x in (Q, K, V))]
+    library(path).call("wb_quantise_fp8_inputs", tensors, Shape(B, Hq, Hkv, Nq, Nk, D, D**-0.5, 0, 0, 0), after=[ctypes.c_int(hadamard)])
+    return eight
+
+
+@quantised.register_fake
+def like_eight(Q, K, *_):
+    (B, Hq, Nq, D), (Hkv, Nk) = Q.shape, K.shape[1:3]
+    tiles = (Nk - 1) // KEYS + 1
+    eight = [Q.new_empty(size, dtype=torch.float8_e4m3fn) for size in ((B, Hq, Nq, D), (B, Hkv, Nk, D), (B, Hkv, tiles, D, KEYS))]
+    return *eight, *(Q.new_empty(size, dtype=torch.int8) for size in ((B, Hq, Nq), (B, Hkv, tiles), (B, Hkv, tiles)))
 
 
 @operator("attention_fp8")

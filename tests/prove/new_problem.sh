@@ -104,5 +104,6 @@ check "and what its pages and editors need" sh -c "cd '$scratch/class' && ls .cl
 check "class-copy UPTO=20 ends with 20" made class-copy UPTO=20 DEST="$scratch/upto"
 check "of 21 and 22 there is no file" test -z "$(find "$scratch/upto/problems/2"[12] "$scratch/upto/workbook/loop/shipped/2"[12] "$scratch/upto/tests/2"[12]_* -maxdepth 0 2>/dev/null)"
 check "nor a row" sh -c "cd '$scratch/upto' && ! grep -q 'sum_copy\|backward_copy' workbook/problems.c workbook/loop/shipped.sha256 && grep -q flash_copy workbook/problems.c"
+check "nor a row in its first page" sh -c "cd '$scratch/upto' && ! grep -q '^| .*sum_copy\|^| .2[12]' README.md && grep -q 'ends with problem 20' README.md"
 check "there, new-problem says why not" says 'new-problem needs the answer keys' make -C "$scratch/class" --no-print-directory new-problem N=23 NAME=fourth FROM=03
 exit $failed

@@ -81,6 +81,12 @@ clean() { # KEY ORDER
         bad=1
         break
     done
+    if [ $bad$1$2 = 0030 ]; then # what make race counts: by two tiles of queries of each head K and V are read, and Q once; O and L are written
+        given=B=1,Hq=2,Nq=256,D=64
+        for text in "bytes read: $((5 * 2 * 256 * 64 * 2))" "bytes written: $((2 * 256 * 64 * 2 + 2 * 256 * 4))" "products of tiles: $((2 * 2 * 256 * 256 * 64))"; do
+            "$worker" --case $given --guard 0 2>&1 | grep -qxF "counted: $text" || bad=1
+        done
+    fi
     say $bad "clean: $1, order $2$([ $bad -eq 0 ] || echo ", case $given")"
 }
 case ${1:-} in # each in a process of its own, which prints all that it has to say at once

@@ -300,6 +300,17 @@ static void write_choice(const options *o, const implementation *impl, const wb_
     }
 }
 
+// The inputs of 16 have to be made first: how long that takes stands beside its time, and in the sum.
+static void say_quantiser(const options *o, const bench_inputs *in, const bench_set *set, const lane *judged)
+{
+    for (int hadamard = 0; hadamard < 2; hadamard++) {
+        double gbps;
+        const double ms = bench_quantise(in, set, hadamard, &gbps);
+        note(o, "its inputs from bf16%s: %.4g ms at %.0f GB/s; with %s: %.4g ms", hadamard ? ", by Hadamard" : "", ms,
+             gbps, judged->impl->label, ms + judged->result.ms);
+    }
+}
+
 // Everything about one shape: memory and correctness, times, correctness again, rows. Whether one besides naive was measured.
 static bool measure(options *o, const wb_case *c, int argc, char **argv)
 {
@@ -352,6 +363,7 @@ static bool measure(options *o, const wb_case *c, int argc, char **argv)
             bench_say("  %s %.2f MiB", l->impl->label, (double)l->result.peak_bytes / (1 << 20));
     }
     if (judged && !o->demo) bench_tsv_verdict(o->out, o->problem, judged->impl->label, &in.c, judged->result.ms);
+    if (judged && o->timed && !o->demo && o->problem->signature == WB_FP8) say_quantiser(o, &in, &sets[0], judged);
     if (o->demo) demo_progress("");
     if (o->demo && flash) bench_demo_row(o->out, o->problem, &in.c, naive, flash, o->cuda);
 

@@ -1,6 +1,6 @@
 // bench.h - what the parts of the bench program share: bench.c (what to run, and when), bench_shapes.c (which shapes),
-// bench_inputs.c (on which data), bench_check.c (is it right), bench_host.c (this machine), bench_guard.c (what if one crashes),
-// bench_report.c (what is written).
+// bench_inputs.c (on which data), bench_quantise.c (which 16 wants made first), bench_check.c (is it right),
+// bench_host.c (this machine), bench_guard.c (what if one crashes), bench_report.c (what is written).
 #pragma once
 
 #include "case/case.h"
@@ -56,6 +56,11 @@ void bench_set_free(const bench_inputs *inputs, bench_set *set);
 
 // Fills the outputs with NaN, so that what a function leaves out shows.
 void bench_set_spoil(const bench_inputs *inputs, const bench_set *set);
+
+// ---------------------------------------------------------------------------------------------------------- bench_quantise.c
+
+// Of 16: ms that wb_quantise_fp8_inputs takes for inputs like these, whose place it takes in `set`, and its rate, of 3 bytes a number.
+double bench_quantise(const bench_inputs *inputs, const bench_set *set, bool hadamard, double *gb_per_s);
 
 // ----------------------------------------------------------------------------------------------------------- bench_check.c
 

@@ -29,7 +29,7 @@ done
 # Not tuned to this machine's CPU: the bundle runs on another.
 case $(uname -m) in x86_64) march=x86-64-v3 ;; *) march=armv8-a ;; esac
 # The machinery's own suites that have kernels, but for that of the other backend.
-for t in $(ls tests/*.cu | sed 's|^tests/||; s|\.cu$||' | grep -vx layer); do targets="$targets $out/tests/${t}_test"; done
+for t in $(ls tests/*.cu | sed 's|^tests/||; s|\.cu$||' | grep -vx -e layer -e ranks); do targets="$targets $out/tests/${t}_test"; done
 # shellcheck disable=SC2086
 $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" MARCH=$march $targets
 
@@ -43,7 +43,7 @@ done | sort -u | grep -vE '/(libkernels|libc|libm|libdl|librt|libpthread|libstdc
     xargs -I{} cp -L {} "$bundle/lib/"
 # The lessons are what gpt_oss.py trains on.
 for file in plots/duel.awk workbook/bench/record.sh workbook/bench/chosen.sh workbook/bench/verdict.awk workbook/sanitize/sanitize.sh workbook/sanitize/sanitize_gpu.awk workbook/loop/source.sh workbook/tile.cuh workbook/early.cuh workbook/paged.cuh workbook/int8.cuh \
-    reference/peers.py reference/pytorch_example.py reference/pytorch_decode.py reference/block_mask_example.py reference/torch_attention.py reference/torch_test.py reference/flash_attn_test.py reference/flash_workbook/*.py reference/duel.py reference/hub_kernel.py reference/gpt_oss.py problems/[0-9][0-9]/README.md; do
+    reference/peers.py reference/peers_fp8.py reference/pytorch_example.py reference/pytorch_decode.py reference/block_mask_example.py reference/torch_attention.py reference/torch_test.py reference/flash_attn_test.py reference/flash_workbook/*.py reference/duel.py reference/hub_kernel.py reference/gpt_oss.py reference/llama.py problems/[0-9][0-9]/README.md; do
     mkdir -p "$bundle/${file%/*}"
     cp "$file" "$bundle/$file"
 done

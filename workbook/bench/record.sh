@@ -3,7 +3,7 @@
 # in the workbook (make record, which builds first) and in a bundle (./run.sh record), where nothing can be built.
 #
 #   suites    every suite on its key, on the key's variants, and the machinery's own       bench   times of all problems, with variants
-#   peers     reference/peers.py, if there is PyTorch with a GPU                           example reference/pytorch_example.py, likewise
+#   peers     reference/peers.py and peers_fp8.py, if there is PyTorch with a GPU          example reference/pytorch_example.py, likewise
 #   torch     reference/torch_attention.py, likewise                                       gpt_oss reference/gpt_oss.py, if transformers is there too
 #   duel      reference/duel.py, likewise: of one SEED, LIMIT seconds long (300)
 #   sanitize  the keys of 02 and 03 in the check build (cuda: compute-sanitizer)           no PART: all of them, in this order
@@ -186,6 +186,8 @@ peers() {
     # PyTorch brings its own libraries: the bundle's are not for it.
     step 420 peers env "LD_LIBRARY_PATH=${WB_OUTER_LIBRARY_PATH-${LD_LIBRARY_PATH:-}}" sh -c "'$python' reference/peers.py >'$tables/peers.tsv'"
     keep peers.tsv
+    step 120 "peers in e4m3, errors" env "LD_LIBRARY_PATH=${WB_OUTER_LIBRARY_PATH-${LD_LIBRARY_PATH:-}}" sh -c "'$python' reference/peers_fp8.py >'$tables/16_flash_fp8_errors.tsv'"
+    keep 16_flash_fp8_errors.tsv
 }
 
 example() {
@@ -200,6 +202,10 @@ torch() {
     needs_torch torch || return
     step 400 torch sh -c "'$python' reference/torch_attention.py >'$tables/torch_attention.tsv'"
     keep torch_attention.tsv
+    if "$python" -c 'import transformers' 2>/dev/null; then
+        step 300 "torch, a model" sh -c "'$python' reference/llama.py >'$tables/llama.tsv'"
+        keep llama.tsv
+    fi
     ! "$python" -c 'import pytest' 2>/dev/null || step 300 "torch tests" "$python" -m pytest -q -p no:cacheprovider reference/torch_test.py reference/flash_attn_test.py
 }
 

@@ -32,11 +32,16 @@ html_show_search_summary = False  # from the disk a page may not read others
 pygments_style, pygments_dark_style = "default", "github-dark"
 
 
+def after_its_words(page):
+    """The order of lessons; a page beside one, for those who have done 10, comes behind that."""
+    return (page[9:11] if page.endswith("README.md") else "10"), page.endswith("hopper.md"), page
+
+
 def chapters(root):
     """The book's parts in their order; what a class's copy lacks is left out."""
     parts = {
         "Begin": ["problems/README.md", "problems/when-it-is-wrong-but-runs.md"],
-        "Problems": [*sorted(str(p.relative_to(root)) for p in root.glob("problems/[0-9][0-9]/README.md")), "problems/capstone/README.md"],
+        "Problems": [*sorted((str(p.relative_to(root)) for p in root.glob("problems/[0-9][0-9]/*.md")), key=after_its_words), "problems/capstone/README.md"],
         "Wrong solutions": sorted(str(p.relative_to(root)) for p in root.glob("wrong/*.md")),
         "Words": [f"words/{header}.md" for header in ("tile", "hopper", "paged", "int8", "e4m3")],
         "How fast": ["plots/h200.md", "plots/README.md"],

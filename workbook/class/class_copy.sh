@@ -41,6 +41,18 @@ done <workbook/loop/shipped.sha256
 awk -v upto="$upto" 'split($2, part, "/") && part[2] + 0 <= upto + 0' workbook/loop/shipped.sha256 >"$dest/workbook/loop/shipped.sha256"
 awk -v upto="$upto" '!match($0, /^ *\{[0-9]+, "/) || substr($0, index($0, "{") + 1) + 0 <= upto + 0' workbook/problems.c >"$dest/workbook/problems.c"
 
+# Of a copy that ends early two pages say how many points there are, and one has a row for each problem.
+if [ "$upto" != 99 ]; then
+    table=$dest/.new
+    awk -v upto="$upto" '!match($0, /^[|] (\[[0-9][0-9]\]|[0-9][0-9])/) || substr($0, 3 + (substr($0, 3, 1) == "["), 2) + 0 <= upto + 0' "$dest/README.md" >"$table" && cat "$table" >"$dest/README.md"
+    points() { awk -F ' *[|] *' -v group="$1" '$3 ~ "^[0-9]+" group "$" { sum += $3 } END { print sum + 0 }' "$table"; }
+    all=$(points '') bonus=$(points ', bonus') beyond=$(points ', beyond')
+    change() { sed "$1" "$dest/$2" >"$table" && cat "$table" >"$dest/$2"; }
+    change "s|What needs the answer keys is not in it[.]|& It ends with problem $upto; this page speaks of later ones, too.|
+        s|^Every point .* [0-9]* in all plus a bonus of [0-9]* and [0-9]* beyond[.]|Every point can be won without a GPU: $all in all plus a bonus of $bonus and $beyond beyond.|" README.md
+    change "s|0/[0-9]* (+ bonus 0/[0-9]*, beyond 0/[0-9]*)|0/$all (+ bonus 0/$bonus, beyond 0/$beyond)|" problems/README.md
+fi
+
 # A link to what is not in it becomes its words.
 find "$dest" -name '*.md' | while IFS= read -r text; do
     { find "$dest" | sed 's/$/ there/'; cat "$text"; } | awk -v folder="${text%/*}" '

@@ -1,6 +1,7 @@
 // faults.cpp - the signals of a wild access, turned into reports. A fault of host code that has nothing to do with device memory is
 // left to whoever would have handled it without the layer.
 #include "engine.h"
+#include "flight.h"
 #include "report.h"
 
 #include <pthread.h>
@@ -25,6 +26,26 @@ static void *program_counter(void *context)
 #else
     (void)context;
     return nullptr;
+#endif
+}
+
+static bool is_write(void *context)  // a fault
+{
+#if defined(__linux__) && defined(__x86_64__)
+    return static_cast<ucontext_t *>(context)->uc_mcontext.gregs[REG_ERR] & 2;
+#elif defined(__linux__) && defined(__aarch64__)
+    struct record {  // of the kernel's, behind the registers
+        uint32_t magic, size;
+        uint64_t esr;  // of one about a fault: bit 6 is set if it was a write
+    };
+    enum { OF_A_FAULT = 0x45535201 };
+    const auto *r = reinterpret_cast<const record *>(static_cast<ucontext_t *>(context)->uc_mcontext.__reserved);
+    for (; r->magic && r->size; r = reinterpret_cast<const record *>(reinterpret_cast<const char *>(r) + r->size))
+        if (r->magic == OF_A_FAULT) return r->esr >> 6 & 1;
+    return true;
+#else
+    (void)context;
+    return true;
 #endif
 }
 
@@ -84,6 +105,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
 {
     const char *at = static_cast<char *>(info->si_addr);
     char text[256];
+    if (number == SIGSEGV && flying && flight_touched(at, is_write(context), context, program_counter(context))) return;
     if (number == SIGSEGV && watch_touched(at, program_counter(context))) return;
     if (number == SIGFPE && info->si_code == FPE_FLTINV && current && current->running && early_read(context)) return;
     if (current && current->running) {

@@ -1,5 +1,6 @@
 // launch.cpp - a launch: is it allowed, and who runs its blocks. Host threads take blocks in order until there are none left.
 #include "engine.h"
+#include "flight.h"
 #include "hooks.h"
 #include "report.h"
 
@@ -46,9 +47,9 @@ bool one_host_thread;
 int host_threads()
 {
     static const long count = environment("CUDACPU_THREADS", sysconf(_SC_NPROCESSORS_ONLN));
-    return count < 1 || one_host_thread || order || watching() || recording ? 1
-           : count > 256                                                    ? 256
-                                                                            : static_cast<int>(count);
+    return count < 1 || one_host_thread || flying || order || watching() || recording ? 1
+           : count > 256                                                              ? 256
+                                                                                      : static_cast<int>(count);
 }
 
 // ------------------------------------------------------------------------------------------------- what a launch may ask for
@@ -276,14 +277,14 @@ static void run_queued(void *data)
     queued_launch &l = *static_cast<queued_launch *>(data);
     job j = {&l.what, &l.config, l.body, l.arguments.data(), l.argument_bytes, {0}, 0};
     j.blocks = static_cast<unsigned long>(l.config.grid.x) * l.config.grid.y * l.config.grid.z;
-    open_device_memory();
+    if (!flying) open_device_memory();  // there each page is opened when it is touched
     order_begin_launch();
     hook_launch_begin(l.what, l.config);
     watchdog_begin();
     run_job(j);
     watchdog_end();
     hook_launch_end();
-    close_device_memory();
+    if (!flying) close_device_memory();
 }
 
 void run_grid(const kernel &what, const launch_config &config, void (*body)(void *), void *arguments,
@@ -299,11 +300,15 @@ void run_grid(const kernel &what, const launch_config &config, void (*body)(void
     const auto l = std::make_shared<queued_launch>(queued_launch{what, config, body, {}, argument_bytes});
     l->arguments.resize(argument_bytes / sizeof(max_align_t) + 1);
     memcpy(static_cast<void *>(l->arguments.data()), arguments, argument_bytes);
-    in_turn(config.stream, [l] {
+    const auto run = [l] {
         pthread_mutex_lock(&launching);
         away_from_host_stack(run_queued, l.get());
         pthread_mutex_unlock(&launching);
-    });
+    };
+    if (flying)
+        flight_kernel(what, config.stream, run);
+    else
+        in_turn(config.stream, run);
 }
 
 void count_launches(wb_asked &since)

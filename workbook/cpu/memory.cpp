@@ -4,6 +4,7 @@
 // 256 bytes, as on a GPU, so fewer than 256 bytes may go unnoticed). Its bytes are 0xff at first: NaN. Outside kernels and cudaMemcpy
 // its own pages may not be touched either. Freed addresses are not handed out again as long as there are others, unless somebody asks for
 // them (../asks.h).
+#include "flight.h"
 #include "hooks.h"
 #include "report.h"
 
@@ -298,6 +299,58 @@ cudaError_t set(void *to, int value, size_t bytes, call_site site)
 
 cudaError_t release(void *pointer, call_site site) { return pointer ? free_buffer(pointer, site) : cudaSuccess; }
 
+// ------------------------------------------------------------------------------------------------------------------ for flight.h
+
+bool page_of_device(const char *at)
+{
+    if (!is_device_address(at)) return false;
+    for (const buffer &x : device().buffers)
+        if (!x.freed && !x.managed && at >= x.at && at < x.pages + x.page_bytes) return true;
+    return false;
+}
+
+size_t buffer_bytes(const void *at)
+{
+    const lock guard;
+    const buffer *x = find(at);
+    return x && !x->freed ? static_cast<size_t>(x->at + x->bytes - static_cast<const char *>(at)) : 0;
+}
+
+bool inside_one_buffer(const void *at, size_t bytes, char *why, size_t size)
+{
+    const lock guard;
+    const buffer *x = find(at);
+    const size_t offset = x ? static_cast<size_t>(static_cast<const char *>(at) - x->at) : 0;
+    if (!x)
+        snprintf(why, size, "that is not device memory");
+    else if (x->freed)
+        snprintf(why, size, "that memory has been freed");
+    else if (bytes > x->bytes - offset)
+        snprintf(why, size, "from byte %zu on, of the %zu bytes of cudaMalloc at %s:%d", offset, x->bytes, x->site.file,
+                 x->site.line);
+    else
+        return true;
+    return false;
+}
+
+void poke(void *to, const void *from, size_t bytes)
+{
+    const lock guard;
+    const opened destination(to);
+    if (from)
+        memcpy(to, from, bytes);
+    else
+        memset(to, 0xff, bytes);
+    if (from) hook_host_wrote(static_cast<char *>(to), bytes);
+}
+
+void peek(void *to, const void *from, size_t bytes)
+{
+    const lock guard;
+    const opened source(from);
+    memcpy(to, from, bytes);
+}
+
 bool is_device_address(const void *at) { return at >= device().begin && at < device().end; }
 
 bool describe_device_address(const char *at, char *text, size_t size)
@@ -333,7 +386,8 @@ using namespace cudacpu;
 
 cudaError_t cudaFree(void *pointer, call_site site)
 {
-    catch_up_all();  // it waits for the whole device
+    if (flying) flight_host_waits_for_all();  // it waits for the whole device
+    catch_up_all();
     return release(pointer, site);
 }
 

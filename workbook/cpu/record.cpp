@@ -312,10 +312,12 @@ extern "C" void wb_overlap_end(void)
     if (!r.works)
         report("no scores were seen", {nullptr, 0}, "no warp has worked on the result of a product C = A B^T");
     if (4 * r.under < 3 * r.works)
-        report("too little runs under the softmax", r.alone,
-               "a warp worked on %ld tiles of scores, under %ld of them ran a product of its own; wanted are three "
-               "quarters; make timeline-NN draws it.\n   After this wait, for one, none was in flight:",
-               r.works, r.under);
+        report(
+            "too little runs under the softmax", r.alone,
+            "the warps worked on %ld tiles of scores, under %ld of them ran a product of the warp's own; wanted are "
+            "three quarters; make timeline-10, or -16, draws it.\n   Under the scores of this wait, for one, none ran; "
+            "look at the waits between it and the softmax, too:",
+            r.works, r.under);
     // A tile of scores wants two products of one size, Q K^T and P V. To run another under each of three quarters of them costs 2.375.
     if (8 * r.issued > 9 * r.needed)
         report("products that no scores need", {nullptr, 0},

@@ -1,4 +1,5 @@
 // report.cpp - printing reports: who, where, the line of source.
+#include "flight.h"
 #include "hooks.h"
 #include "report.h"
 
@@ -32,6 +33,7 @@ void report_begin(const char *kind)
         if (b.running)
             fprintf(stderr, ", thread (%u,%u,%u)", b.running->index.x, b.running->index.y, b.running->index.z);
     }
+    if (nccl_rank() >= 0) fprintf(stderr, " on rank %d", nccl_rank());
     fputc('\n', stderr);
 }
 
@@ -106,6 +108,33 @@ void lane_list(unsigned lanes, char *text, size_t size)
 // ---------------------------------------------------------------------------------------------- from an instruction to a line
 // The debug information knows, and addr2line, which comes with every compiler on Linux, reads it.
 
+bool is_tile_vocabulary(const char *file)
+{
+    const char *name = strrchr(file, '/');
+    static const char *const words[] = {"tile.cuh", "hopper.cuh", "paged.cuh", "int8.cuh", "e4m3.cuh"};
+    for (const char *word : words)
+        if (strcmp(name ? name + 1 : file, word) == 0) return true;
+    return false;
+}
+
+bool is_students(const char *file)
+{
+    return file[0] != '?' && !strstr(file, "cpu/include/") && !strstr(file, "workbook/cpu/") &&
+           strncmp(file, "/usr/", 5) != 0 && !strstr(file, "/sysdeps/");
+}
+
+void short_name(const char *function, char *name, size_t size)
+{
+    name[0] = 0;
+    if (strstr(function, "{lambda") || strncmp(function, "cudacpu::", 9) == 0 || function[0] == '_') return;
+    const char *end = function + strcspn(function, "<(\n");
+    if (strncmp(function, "void ", 5) == 0) function += 5;
+    for (const char *p = function; p < end; p++)
+        if (*p == ' ' || *p == ':') function = p + 1;
+    if (end > function && static_cast<size_t>(end - function) < size && strncmp(function, "operator", 8) != 0)
+        snprintf(name, size, "%.*s", static_cast<int>(end - function), function);
+}
+
 #ifdef __ELF__
 
 struct object {
@@ -132,29 +161,32 @@ static int holds_code(dl_phdr_info *info, size_t, void *data)
     return 0;
 }
 
-// Whether a line is the student's: not the layer's, not the compiler's.
-static bool is_students(const char *file)
+// What addr2line says of an instruction; null if it cannot be asked.
+static FILE *ask_addr2line(uintptr_t code, const char *options)
 {
-    return file[0] != '?' && !strstr(file, "cpu/include/") && !strstr(file, "workbook/cpu/") &&
-           strncmp(file, "/usr/", 5) != 0 && !strstr(file, "/sysdeps/");
+    object o = {code, "", 0};
+    if (!dl_iterate_phdr(holds_code, &o) || !o.path[0] || strchr(o.path, '\'')) return nullptr;
+    char command[640];
+    snprintf(command, sizeof command, "addr2line %s -e '%s' 0x%lx 2>/dev/null", options, o.path,
+             static_cast<unsigned long>(code - o.base));
+    return popen(command, "r");
 }
 
 // Prints the student's lines that this instruction came from, inlined calls included, innermost first; false if there are none.
-static bool print_lines(uintptr_t code)
+// With `words` those of the words of tile.cuh and its like instead.
+static bool print_lines(uintptr_t code, bool words)
 {
-    object o = {code, "", 0};
-    if (!dl_iterate_phdr(holds_code, &o) || !o.path[0] || strchr(o.path, '\'')) return false;
-    char command[640], text[1024];
-    snprintf(command, sizeof command, "addr2line -i -e '%s' 0x%lx 2>/dev/null", o.path,
-             static_cast<unsigned long>(code - o.base));
-    FILE *lines = popen(command, "r");
+    FILE *lines = ask_addr2line(code, "-i");
     if (!lines) return false;
+    char text[1024];
     int printed = 0;
     while (fgets(text, sizeof text, lines)) {
         char *colon = strrchr(text, ':');
-        if (!colon || !is_students(text)) continue;
+        if (!colon) continue;
         *colon = 0;
-        if (printed++ < 4) report_place({text, atoi(colon + 1)});
+        const int line = atoi(colon + 1);  // 0 where the debug information was stripped
+        if (!line || !is_students(text) || is_tile_vocabulary(text) != words) continue;
+        if (printed++ < 4) report_place({text, line});
     }
     pclose(lines);
     return printed > 0;
@@ -163,18 +195,33 @@ static bool print_lines(uintptr_t code)
 void report_code(void *program_counter)
 {
     const uintptr_t code = reinterpret_cast<uintptr_t>(program_counter);
-    if (print_lines(code)) return;
+    if (print_lines(code, false)) return;
 #ifdef HAVE_BACKTRACE  // not in the student's code, but called from there
     void *frames[32];
     const int count = backtrace(frames, 32);
     int at = 0;
     while (at < count && frames[at] != program_counter) at++;
-    for (int i = at + 1; i < count && i < at + 8; i++)
-        if (print_lines(reinterpret_cast<uintptr_t>(frames[i]) - 1)) return;
+    for (int i = at + 1; i < count && i < at + 12; i++)
+        if (print_lines(reinterpret_cast<uintptr_t>(frames[i]) - 1, false)) return;
 #endif
+    print_lines(code, true);
+}
+
+const char *own_name(const kernel &what)
+{
+    static char name[64];
+    FILE *answer = what.address ? ask_addr2line(reinterpret_cast<uintptr_t>(what.address), "-fC") : nullptr;
+    if (!answer) return what.name;
+    char text[2048] = "";
+    if (fgets(text, sizeof text, answer)) short_name(text, name, sizeof name);
+    pclose(answer);
+    const size_t length = strlen(name);  // as written it may have arguments of a template: they are worth more
+    const char after = strncmp(what.name, name, length) == 0 ? what.name[length] : 'x';
+    return !length || !after || after == '<' ? what.name : name;
 }
 
 #else
 void report_code(void *) {}
+const char *own_name(const kernel &what) { return what.name; }
 #endif
 }

@@ -14,13 +14,23 @@ enum { EXIT_REPORT = 66 };
 // Only one report is ever printed: whoever begins a second one waits until the process has ended.
 void report_begin(const char *kind);
 void report_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void report_place(call_site site);        // the source line, if it can be read
-void report_code(void *program_counter);  // file, line and source line of an instruction, if addr2line finds it
+void report_place(call_site site);  // the source line, if it can be read
+void report_code(
+    void *program_counter);  // the student's file, line and source line of an instruction, if addr2line finds it
 [[noreturn]] void report_end();
 
 // All of it in one: a kind, a sentence, a place.
 [[noreturn]] void report(const char *kind, call_site site, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+// A kernel's name, of one launched through a pointer too; as the launch wrote it where no other is to be had.
+const char *own_name(const kernel &what);
+
+// Of what addr2line answers: whether a file is one of the words that kernels are written in, and whether it is the student's, or such a one: not the
+// layer's, not the compiler's. "void tile_machine::store<16, 16>(float*, ...)" -> "store"; lambdas have no name to show.
+bool is_tile_vocabulary(const char *file);
+bool is_students(const char *file);
+void short_name(const char *function, char *name, size_t size);
 
 // "0-3, 7" for the bits 0x8f.
 void lane_list(unsigned lanes, char *text, size_t size);

@@ -1,15 +1,18 @@
 // runtime_api.cpp - the device's properties, streams and events. What is queued on a stream that waits for no other happens when somebody waits
 // for it, and of several such streams by turns, one thing of each: as late, and as mixed, as a GPU may. On any other nothing runs later than
 // it is called.
-#include "layer.h"
+#include "flight.h"
+#include "report.h"
 
 #include "../asks.h"
 
 #include <algorithm>
 #include <deque>
+#include <memory>
 #include <vector>
 
 struct CUstream_st {
+    int number;  // flight.h: a row of clocks
     bool waits_for_none, had_queued;
     std::deque<std::function<void()>> queued;
 };
@@ -17,6 +20,7 @@ struct CUstream_st {
 struct CUevent_st {
     double seconds;   // when it was recorded; 0: never
     bool had_queued;  // as its stream then
+    cudacpu::flight_clock clock;
 };
 
 namespace cudacpu
@@ -41,6 +45,22 @@ static std::vector<cudaStream_t> &streams()
     static std::vector<cudaStream_t> &all = *new std::vector<cudaStream_t>;
     return all;
 }
+
+// Rows of clocks are given out in turn, so that one is used again as late as may be.
+static cudaStream_t rows[STREAMS];
+
+static int free_row()
+{
+    static int last;
+    for (int tries = 1; tries < STREAMS; tries++) {
+        last = last % (STREAMS - 1) + 1;
+        if (!rows[last]) return last;
+    }
+    report("too many streams", {nullptr, 0}, "the layer keeps %d of a rank", STREAMS - 1);
+}
+
+int cudacpu::stream_number(cudaStream_t stream) { return stream ? stream->number : 0; }
+bool cudacpu::stream_waits(int number) { return rows[number] && !rows[number]->waits_for_none; }
 
 static bool waited;  // the host, for any stream
 static bool astray;  // something was asked for on a stream that does not wait for what another has queued
@@ -87,7 +107,25 @@ void cudacpu::in_turn(cudaStream_t stream, std::function<void()> what)
 static void wait_for(cudaStream_t stream)
 {
     waited = true;
+    if (flying) flight_host_waits_for(stream);
     catch_up(stream);
+}
+
+// A copy of a rank's: what the device reads and writes is told when it is queued.
+static cudaError_t copy_in_flight(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream,
+                                  bool to_host, bool from_host, call_site site)
+{
+    const char *const call = stream ? "cudaMemcpyAsync()" : "cudaMemcpy()", *const now =
+                                                                                static_cast<const char *>(from);
+    std::vector<flight_range> ranges;
+    if (is_device_address(from)) ranges.push_back({now, bytes, false, call, site, -1});
+    if (is_device_address(to)) ranges.push_back({static_cast<char *>(to), bytes, true, call, site, -1});
+    const auto staged = std::make_shared<std::vector<char>>(now, from_host && from ? now + bytes : now);
+    const auto error = std::make_shared<cudaError_t>(cudaSuccess);
+    flight_work(call, site, stream, ranges,
+                [=] { *error = copy(to, staged->empty() ? from : staged->data(), bytes, kind, site); });
+    if (to_host) wait_for(stream);
+    return *error;
 }
 
 cudaError_t cudacpu::copy_async(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream,
@@ -96,6 +134,7 @@ cudaError_t cudacpu::copy_async(void *to, const void *from, size_t bytes, cudaMe
     const bool to_host = kind == cudaMemcpyDeviceToHost || (kind == cudaMemcpyDefault && !is_device_address(to));
     const bool from_host = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyHostToHost ||
                            (kind == cudaMemcpyDefault && !is_device_address(from));
+    if (flying) return copy_in_flight(to, from, bytes, kind, stream, to_host, from_host, site);
     if (to_host) wait_for(stream);  // to pinned memory the call would not, but its caller will have to
     if (to_host || !stream || !stream->waits_for_none) {
         use(stream);
@@ -116,7 +155,10 @@ cudaError_t cudaMemset(void *to, int value, size_t bytes, call_site site)
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream, call_site site)
 {
     cudaError_t error = cudaSuccess;
-    if (stream && stream->waits_for_none)
+    if (flying)
+        flight_work("cudaMemset()", site, stream, {{static_cast<char *>(to), bytes, true, "cudaMemset()", site, -1}},
+                    [=] { set(to, value, bytes, site); });
+    else if (stream && stream->waits_for_none)
         in_turn(stream, [=] { set(to, value, bytes, site); });
     else
         in_turn(stream, [&] { error = set(to, value, bytes, site); });
@@ -125,7 +167,12 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
 
 cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream, call_site site)
 {
-    in_turn(stream, [=] { release(pointer, site); });
+    if (flying)
+        flight_work("cudaFreeAsync()", site, stream,
+                    {{static_cast<char *>(pointer), buffer_bytes(pointer), true, "cudaFreeAsync()", site, -1}},
+                    [=] { release(pointer, site); });
+    else
+        in_turn(stream, [=] { release(pointer, site); });
     return cudaSuccess;
 }
 
@@ -134,6 +181,8 @@ extern "C" wb_asked wb_what_was_asked(void)
     wb_asked since = {};
     count_launches(since);
     since.waited = waited, since.astray = astray;
+    since.sent = nccl_sent();
+    flight_count(&since.kernels, &since.under_messages);
     waited = astray = false;
     return since;
 }
@@ -146,7 +195,9 @@ extern "C" void wb_have_processors(int count) { processors = count ? count : MUL
 
 cudaError_t cudaDeviceSynchronize()
 {
-    wait_for(nullptr);
+    waited = true;
+    if (flying) flight_host_waits_for_all();
+    catch_up(nullptr);
     catch_up_all();
     return cudaSuccess;
 }
@@ -215,9 +266,23 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int dev
 
 cudaError_t cudaStreamCreate(cudaStream_t *stream) { return cudaStreamCreateWithFlags(stream, cudaStreamDefault); }
 
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int)
+{
+    return cudaStreamCreateWithFlags(stream, flags);
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+    if (least) *least = 0;
+    if (greatest) *greatest = -5;
+    return cudaSuccess;
+}
+
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 {
-    *stream = new CUstream_st{flags == cudaStreamNonBlocking, false, {}};
+    const int row = flying ? free_row() : 0;
+    *stream = new CUstream_st{row, flags == cudaStreamNonBlocking, false, {}};
+    if (row) rows[row] = *stream;
     streams().push_back(*stream);
     return cudaSuccess;
 }
@@ -225,6 +290,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
     catch_up(stream);
+    if (stream->number) rows[stream->number] = nullptr;
     streams().erase(std::remove(streams().begin(), streams().end(), stream), streams().end());
     delete stream;
     return cudaSuccess;
@@ -238,19 +304,23 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
 {
+    if (flying) flight_wait(stream, event->clock);
     if (stream && event->had_queued) stream->had_queued = true;
     return cudaSuccess;
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *argument)
 {
-    in_turn(stream, [=] { function(argument); });
+    if (flying)
+        flight_work("cudaLaunchHostFunc()", {nullptr, 0}, stream, {}, [=] { function(argument); });
+    else
+        in_turn(stream, [=] { function(argument); });
     return cudaSuccess;
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t *event)
 {
-    *event = new CUevent_st{0, false};
+    *event = new CUevent_st{0, false, {}};
     return cudaSuccess;
 }
 
@@ -265,6 +335,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
     catch_up(stream);  // so that whoever waits for the event need not
+    if (flying) flight_record(event->clock, stream);
     timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     event->seconds = static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
@@ -272,9 +343,10 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     return cudaSuccess;
 }
 
-cudaError_t cudaEventSynchronize(cudaEvent_t)  // what came before it has happened
+cudaError_t cudaEventSynchronize(cudaEvent_t event)  // what came before it has happened
 {
     waited = true;
+    if (flying) flight_host_waits(event->clock);
     return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }

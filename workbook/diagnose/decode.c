@@ -191,7 +191,7 @@ static const form merge_forms[MERGINGS] = {
     [O_UNWEIGHTED] = {"merge_O_unweighted", "the parts' O are added up without their weights, which are in l", 0},
     [LAST_TILES] = {"l_of_the_last_tile", "l has the last tile of each part alone", 0},
     [OLD_MAX] = {"merged_under_old_max", "the weights of parts are taken under the maximum that was before them", 0},
-    [MAX_OF_EIGHT] = {"merge_max_of_eight", "the new maximum is that of the eight parts alone: the parts before are not in it", 0}};
+    [MAX_OF_EIGHT] = {"merge_max_of_eight", "the maximum of the eight parts alone is subtracted: the parts before are not in it, and where none of the eight has seen a key it is -infinity", 0}};
 // clang-format on
 
 // O (column d) and L from parts, eight at a time, as this form merges them.

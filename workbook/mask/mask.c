@@ -11,7 +11,7 @@
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: mask NN [N=32] [W=12] [sinks=3] [BR=8] [BC=8] [--svg FILE]   NN: a problem of attention\n"
+    fprintf(stderr, "usage: mask NN [N=32] [W=12] [sinks=3] [BR=8] [BC=8] [--svg FILE]   NN: 01, 03 to 12, 15 or 16\n"
                     "       mask 15 [mask=documents/10] [N=32] [BR=8] [BC=8] [--svg FILE]\n");
     return 2;
 }

@@ -8,7 +8,7 @@ CHECK := build/cpu/check
 CHECK_OBJECTS := $(patsubst workbook/cpu/check/%.cpp,$(CHECK)/layer/%.o,$(wildcard workbook/cpu/check/*.cpp))
 # Ubuntu's compiler defines _FORTIFY_SOURCE, which makes a memcpy one that has another name and announces nothing.
 CHECK_CU := $(CXX) $(DIALECT) -U_FORTIFY_SOURCE -D__CUDACPU__ $(WARNINGS) -Wno-unknown-pragmas -O1 -gdwarf-4 -g1 -fno-strict-aliasing -fPIC -MMD -MP -Iworkbook/cpu/include -Iworkbook -I. -Itests -fsanitize=thread -fsanitize=bounds,alignment $(if $(CLANG),-mllvm -tsan-instrument-read-before-write)
-RENAME := $(foreach f,memcpy memmove memset,--redefine-sym $f=check_$f)
+RENAME := $(foreach f,memcpy memmove memset expf exp2f exp exp2,--redefine-sym $f=check_$f)
 
 ifeq ($(BACKEND)$(WB_BUILDING),cpuyes)
 $(CHECK)/layer/%.o: workbook/cpu/check/%.cpp $B/flags.mk
@@ -55,9 +55,9 @@ endef
 check_of = $(if $(filter %.cu,$(3)),$(call check_of_cu,$(1),$(2),$(3)),$(eval $(call check_of_c,$(1),$(2),$(3),address,$(2)_worker))$(call check_of_c,$(1),$(2),$(3),threads,$(2)_threads_worker))
 $(foreach i,problems solutions,$(foreach n,$(NUMBERS),$(if $(call source,$i,$n),$(eval $(call check_of,$i,$n,$(call source,$i,$n))))))
 
-# Variants on Hopper, for tests/sanitize/run.sh.
-HOPPER_VARIANTS := $(foreach v,$(VARIANTS),$(if $(findstring hopper,$v),$v))
-$(foreach v,$(HOPPER_VARIANTS),$(eval $(call check_of,variants/$v,$(firstword $(subst /, ,$v)),solutions/$v.cu)))
+# Variants on Hopper, and those of 13 and 14, for tests/sanitize/run.sh.
+CHECKED_VARIANTS := $(foreach v,$(VARIANTS),$(if $(findstring hopper,$v)$(filter 13/% 14/%,$v),$v))
+$(foreach v,$(CHECKED_VARIANTS),$(eval $(call check_of,variants/$v,$(firstword $(subst /, ,$v)),solutions/$v.cu)))
 
 # Keys by other hands, for tests/prove/honest.sh.
 $(foreach h,$(HONEST),$(eval $(call check_of,honest/$h,$(firstword $(subst _, ,$h)),$(wildcard tests/honest/$h.c tests/honest/$h.cu))))
@@ -92,7 +92,7 @@ $(broken_copy): $(broken_source) tests/sanitize/$(1).diff $(EDIT)
 $(if $(filter tile,$(1)),$(call check_of_tiles,broken/$(1)_%,$(broken_copy)),$(call check_of,broken/$(1)_%,$(broken_number),$(broken_copy)))
 endef
 $(foreach b,$(BROKEN_LISTS),$(eval $(call broken,$b)))
-broken: $(CHECK)/solutions/tile_worker $(foreach v,$(HOPPER_VARIANTS),$(CHECK)/variants/$v/$(firstword $(subst /, ,$v))_worker) $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$(CHECK)/solutions/$n_worker))
+broken: $(CHECK)/solutions/tile_worker $(foreach v,$(CHECKED_VARIANTS),$(CHECK)/variants/$v/$(firstword $(subst /, ,$v))_worker) $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$(CHECK)/solutions/$n_worker))
 	@$(MAKE) --no-print-directory $(foreach l,$(BROKEN_LISTS),$(foreach b,$(call names_in,tests/sanitize/$l.diff),$(CHECK)/broken/$l_$b/$(call broken_number,$l)_worker $(if $(filter %.c,$(call broken_source,$l)),$(CHECK)/broken/$l_$b/$(call broken_number,$l)_threads_worker)))
 endif
 

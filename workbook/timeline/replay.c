@@ -125,7 +125,11 @@ static bool read_rows(const char *path, replay *p)
         *ADD(p->rows, p->row_count) = r;
     }
     fclose(f);
-    if (!good || !p->row_count) fprintf(stderr, "timeline: %s is no record of a block\n", path);
+    if (!good)
+        fprintf(stderr, "timeline: %s is no record of a block\n", path);
+    else if (!p->row_count)
+        fprintf(stderr, "timeline: nothing is recorded in %s: has the launch such a block? They are numbered from 0\n",
+                path);
     return good && p->row_count;
 }
 

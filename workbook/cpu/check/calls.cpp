@@ -3,6 +3,7 @@
 // The compiler announces where each function was entered from. The functions that a thread is in are one node of a tree, so that an
 // access can remember all of them as one number. Lines are looked up by addr2line, once, when there is something to print.
 #include "check.h"
+#include "../report.h"
 
 #include <link.h>
 #include <unistd.h>
@@ -80,34 +81,6 @@ extern "C" void __tsan_func_exit()
 }
 
 // -------------------------------------------------------------------------------------------------------------- source lines
-
-bool is_tile_vocabulary(const char *file)
-{
-    const char *name = strrchr(file, '/');
-    static const char *const words[] = {"tile.cuh", "hopper.cuh", "paged.cuh", "int8.cuh", "e4m3.cuh"};
-    for (const char *word : words)
-        if (strcmp(name ? name + 1 : file, word) == 0) return true;
-    return false;
-}
-
-static bool is_students(const char *file)
-{
-    return file[0] != '?' && !strstr(file, "cpu/include/") && !strstr(file, "workbook/cpu/") &&
-           strncmp(file, "/usr/", 5) != 0;
-}
-
-// "void tile_machine::store<16, 16>(float*, ...)" -> "store". Lambdas have no name to show.
-static void short_name(const char *function, char *name, size_t size)
-{
-    name[0] = 0;
-    if (strstr(function, "{lambda") || strncmp(function, "cudacpu::", 9) == 0 || function[0] == '_') return;
-    const char *end = function + strcspn(function, "<(");
-    if (strncmp(function, "void ", 5) == 0) function += 5;
-    for (const char *p = function; p < end; p++)
-        if (*p == ' ' || *p == ':') function = p + 1;
-    if (end > function && static_cast<size_t>(end - function) < size && strncmp(function, "operator", 8) != 0)
-        snprintf(name, size, "%.*s", static_cast<int>(end - function), function);
-}
 
 static int load_address(dl_phdr_info *info, size_t, void *data)  // the program comes first
 {

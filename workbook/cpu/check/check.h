@@ -6,6 +6,8 @@
 
 #include "../hooks.h"
 
+#include "../../asks.h"
+
 namespace cudacpu
 {
 // ----------------------------------------------------------------------------------------------------------------- calls.cpp
@@ -29,7 +31,6 @@ struct source_line {
 };
 
 void find_source_lines(const place *places, int count, source_line *lines);
-bool is_tile_vocabulary(const char *file);
 
 // ----------------------------------------------------------------------------------------------------------------- order.cpp
 enum access_kind { READ, WRITE, ATOMIC, ASYNC };  // ASYNC: a write by an asynchronous copy
@@ -89,6 +90,7 @@ bool was_freed(const char *at);
 // ---------------------------------------------------------------------------------------------------------------- access.cpp
 void check_access(const char *at, unsigned bytes, access_kind kind, void *code);
 void check_alignment(const char *at, unsigned bytes, void *code);
+extern wb_counted counted;
 
 // -------------------------------------------------------------------------------------------------------------- findings.cpp
 enum finding_kind {

@@ -2,6 +2,8 @@
 // -fsanitize=bounds,alignment what it found wrong. The names are the compiler's.
 #include "check.h"
 
+#include <math.h>
+
 using namespace cudacpu;
 
 #define CALLER      __builtin_return_address(0)
@@ -68,6 +70,19 @@ COPY(__tsan_memcpy, memcpy)
 COPY(__tsan_memmove, memmove)
 SET(check_memset)
 SET(__tsan_memset)
+
+// ------------------------------------------------------------------------------------------------------------- exponentials
+// A kernel's calls of these, renamed likewise, are counted.
+#define EXPONENTIAL(type, function)                                                                                    \
+    type check_##function(type x)                                                                                      \
+    {                                                                                                                  \
+        counted.exponentials++;                                                                                        \
+        return function(x);                                                                                            \
+    }
+EXPONENTIAL(float, expf)
+EXPONENTIAL(float, exp2f)
+EXPONENTIAL(double, exp)
+EXPONENTIAL(double, exp2)
 
 // ------------------------------------------------------------------------------------------------------- C++ atomics and fences
 // They order nothing here. A flag that one block sets and another waits for is reported as a race.

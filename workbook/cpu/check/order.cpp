@@ -80,7 +80,11 @@ void order_block_begin(const block &b)
     blocks().push_back({epoch, b.index});
 }
 
-void hook_barrier(block &b) { new_epoch(b); }
+void hook_barrier(block &b)
+{
+    counted.barriers++;
+    new_epoch(b);
+}
 
 void hook_warp(block &b, warp &w, unsigned lanes, warp_operation operation)
 {

@@ -230,6 +230,8 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks_, Kernel_ 
 
 cudaError_t cudaStreamCreate(cudaStream_t *stream_);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream_, unsigned flags_);
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream_, unsigned flags_, int priority_);
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least_, int *greatest_);
 cudaError_t cudaStreamDestroy(cudaStream_t stream_);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream_);
 cudaError_t cudaStreamQuery(cudaStream_t stream_);

@@ -1,0 +1,202 @@
+// one_block.cu - flash_decode_int8 where the cache is short: one block walks over all keys of a sequence and writes O. No share ends elsewhere, so
+// nothing is left to merge, and one launch does it all. As 13's, with bytes.
+#include "workbook.h"
+#include "int8.cuh"
+
+#include <limits.h>
+
+#define flash_decode_int8           in_shares
+#define flash_decode_int8_workspace workspace_in_shares
+#include "../flash_decode_int8.cu"
+#undef flash_decode_int8
+#undef flash_decode_int8_workspace
+
+constexpr int MOST_KEYS = 2048;  // that a sequence may have here: max_pages pages of them
+
+// A warp's buffers; and when all of its keys are done, in their place what it has seen, lane by lane.
+template <int ROWS, int D, int STAGES> union warp_room {
+    key_tile<D> keys[STAGES];
+    struct {
+        float O[ROWS / 16][D / 8][4][32], m[ROWS / 8][32], l[ROWS / 8][32];
+    } seen;
+    TILE_FN warp_room() {}
+};
+template <int ROWS, int D, int WARPS, int STAGES> struct block_tiles {
+    warp_room<ROWS, D, STAGES> warps[WARPS];
+    quarter_room<ROWS, D> Q_smem;  // of more than 16 rows
+};
+
+template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(32 * WARPS) void one_block_kernel(
+    bf16 *O,                // [B, Hq, Nq, D]
+    float *L,               // [B, Hq, Nq]
+    const bf16 *Q,          // [B, Hq, Nq, D]
+    const int8_t *K,        // [pages, page_size, Hkv, D]
+    const int8_t *V,        // likewise
+    const float *K_scale,   // [pages, Hkv, page_size]
+    const float *V_scale,   // likewise
+    const int *page_table,  // [B, max_pages]
+    const int *kv_len,      // [B]
+    decode_shape shape)
+{
+    constexpr int THREADS = 32 * WARPS, BC = KEYS * WARPS, AHEAD = STAGES - 1;
+    extern __shared__ uint4 shared[];
+    auto &tiles = *reinterpret_cast<block_tiles<ROWS, D, WARPS, STAGES> *>(shared);
+
+    // who am I: a tile of rows of one head of sequence b.
+    const member<ROWS> me(shape);
+    const tile_row<BC> all(kv_len, shape);
+    const int b = me.team, keys = all.keys_of(b);
+    const size_t row = me.row(b);
+    quarters<ROWS, D> Q_reg;
+    load<THREADS>(Q_reg, tiles.Q_smem, Q + row * D, me.rows);
+    const int count = all.tiles_of(keys), my_key = warp_id() * KEYS;
+    const int sent_key = my_key + lane_id() / (512 / KEYS) * 16;  // these lanes send for 16 keys, which lie in one page
+    auto &room = tiles.warps[warp_id()];
+
+    const int page_bits = __ffs(shape.page_size) - 1;  // page_size is a power of two
+    const auto page_of = [&](int tile) {
+        const int key = tile * BC + sent_key;
+        if (key >= keys) return 0;
+        const int page = page_table[(size_t)b * shape.max_pages + (key >> page_bits)];
+        expect_page(page, shape.pages, b, key);
+        return page;
+    };
+    const unsigned heads = shape.kv_heads;
+    const auto send = [&](int tile, int page) {
+        const int key = tile * BC + sent_key;
+        if (tile < count) {
+            key_tile<D> &to = room.keys[tile % STAGES];
+            const size_t first = (size_t)(unsigned)page * shape.page_size * heads;
+            const size_t in_page = key & (shape.page_size - 1), key_row = first + in_page * heads + me.head;
+            const size_t scale = first + me.head * shape.page_size + in_page;
+            load_rows_async(to.K, K + key_row * D, heads * D, keys - key);
+            load_rows_async(to.V, V + key_row * D, heads * D, keys - key);
+            load_scales_async(to.K_scale, K_scale + scale, keys - key);
+            load_scales_async(to.V_scale, V_scale + scale, keys - key);
+        }
+        loads_issued();
+    };
+    int pages[AHEAD];
+    TILE_UNROLL
+    for (int n = 0; n < AHEAD; n++) pages[n] = page_of(n);
+    TILE_UNROLL
+    for (int n = 0; n < AHEAD; n++) send(n, pages[n]);
+    int page = page_of(AHEAD);
+
+    const float scale2 = shape.scale * 1.44269504f * UNIT;  // times log2(e): the scores in base 2, for exp2
+    reg_tile<ROWS, D> O_reg = {};
+    row_vec<ROWS> m, l = {};
+    fill(m, -FLT_MAX);
+    for (int n = 0; n < count; n++) {
+        loads_arrived<AHEAD - 1>();
+        __syncwarp();  // the tile is there for the whole warp, which does not read the one before any more
+        send(n + AHEAD, page);
+        page = page_of(n + AHEAD + 1);
+        const int key = n * BC + my_key;
+        const auto mask = [&](auto &S) {
+            if (key + KEYS <= keys - shape.q_len + 1) return;  // all tokens see all of these
+            each(S, [&](float &s, element e) {
+                const int i = (me.first_row + e.row) % shape.q_len;
+                if (key + e.col > keys - shape.q_len + i) s = -INFINITY;
+            });
+        };
+        attend(O_reg, m, l, Q_reg, room.keys[n % STAGES], scale2, mask);
+    }
+    l = row_sum_whole(l);
+
+    // The warps have seen other keys. Each adds up, in their order, what all have of every WARPS-th block of eight columns.
+    __syncwarp();  // no lane reads keys any more
+    each(O_reg, [&](float &x, element e) {
+        room.seen.O[e.row_slot / 2][e.col_slot / 2][e.row_slot % 2 * 2 + e.col_slot % 2][lane_id()] = x;
+    });
+    for (int i = 0; i < ROWS / 8; i++) room.seen.m[i][lane_id()] = m.x[i], room.seen.l[i][lane_id()] = l.x[i];
+    __syncthreads();  // all have written theirs
+    for (int w = 0; w < WARPS; w++)
+        for (int i = 0; i < ROWS / 8; i++) m.x[i] = fmaxf(m.x[i], tiles.warps[w].seen.m[i][lane_id()]);
+    constexpr int MINE = (D / 8 + WARPS - 1) / WARPS;
+    float sum[ROWS / 16][MINE][4] = {};
+    l = {};
+    for (int w = 0; w < WARPS; w++) {
+        const auto &seen = tiles.warps[w].seen;
+        TILE_UNROLL
+        for (int i = 0; i < ROWS / 8; i++) {
+            const float alpha = exp2f(seen.m[i][lane_id()] - m.x[i]);
+            l.x[i] += alpha * seen.l[i][lane_id()];
+            TILE_UNROLL
+            for (int n = 0; n < MINE; n++)
+                for (int j = 0; j < 2; j++) {
+                    const int c = warp_id() + n * WARPS;
+                    if (c < D / 8) sum[i / 2][n][i % 2 * 2 + j] += alpha * seen.O[i / 2][c][i % 2 * 2 + j][lane_id()];
+                }
+        }
+    }
+    // A row that has seen nothing has l = 0, and gets O = 0 and L = -infinity.
+    TILE_UNROLL
+    for (int i = 0; i < ROWS / 8; i++) {
+        const int r = 8 * i + lane_id() / 4;
+        if (r >= me.rows) continue;
+        const float divisor = l.x[i] > 0 ? l.x[i] / UNIT : 1;
+        TILE_UNROLL
+        for (int n = 0; n < MINE; n++) {
+            const int c = warp_id() + n * WARPS;
+            for (int j = 0; j < 2 && c < D / 8; j++)
+                O[(row + r) * D + byte_col(8 * c + lane_id() % 4 * 2 + j)] =
+                    __float2bfloat16(sum[i / 2][n][i % 2 * 2 + j] / divisor);
+        }
+    }
+    if (warp_id() == 0) store(L + row, (m + log2(l)) * 0.69314718f, me.rows);  // ln(2): base e
+}
+
+// Calls f with rows, D, warps, stages and how many blocks. Two blocks of four warps share a multiprocessor where there are more of them than it
+// takes for one of eight each. False where neither suits.
+template <int D, int STAGES, class F> static bool with_one_block(const decode_shape *shape, F f)
+{
+    int device, processors;
+    if (cudaGetDevice(&device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
+        return false;
+    const bool few_rows = packed_rows(*shape) <= 16;
+    const long long blocks = (long long)shape->batch * (few_rows ? members<16>(*shape) : members<32>(*shape));
+    const long long keys = (long long)shape->max_pages * shape->page_size;
+    if (keys > MOST_KEYS || blocks > INT_MAX || !fits<block_tiles<32, D, 8, STAGES>>()) return false;
+    if (blocks > processors)
+        return few_rows ? f(sizes<16, D, 4, STAGES>(), (int)blocks) : f(sizes<32, D, 4, STAGES>(), (int)blocks);
+    return few_rows ? f(sizes<16, D, 8, STAGES>(), (int)blocks) : f(sizes<32, D, 8, STAGES>(), (int)blocks);
+}
+template <class F> static bool with_one_block(const decode_shape *shape, F f)
+{
+    switch (shape->head_dim) {
+    case 16: return with_one_block<16, 4>(shape, f);
+    case 32: return with_one_block<32, 4>(shape, f);
+    case 64: return with_one_block<64, 4>(shape, f);
+    default: return with_one_block<128, 3>(shape, f);
+    }
+}
+
+size_t flash_decode_int8_workspace(const decode_shape *shape) { return workspace_in_shares(shape); }
+
+wb_status flash_decode_int8(
+    bf16 *O, float *L, const bf16 *Q, const int8_t *K, const int8_t *V, const float *K_scale, const float *V_scale,
+    const int *page_table, const int *kv_len, void *workspace, size_t workspace_bytes, const decode_shape *shape,
+    wb_stream stream)
+{
+    const size_t needed = flash_decode_int8_workspace(shape);
+    const wb_status status = wb_check_decode_int8(
+        "flash_decode_int8", O, L, Q, K, V, K_scale, V_scale, page_table, kv_len, workspace, workspace_bytes, needed,
+        shape);
+    if (status != WB_OK) return status;
+    wb_status launched = WB_OK;
+    const auto launch = [&](auto s, int blocks) {
+        const auto kernel = one_block_kernel<s.ROWS, s.D, s.WARPS, s.STAGES>;
+        constexpr size_t BYTES = sizeof(block_tiles<s.ROWS, s.D, s.WARPS, s.STAGES>);
+        launched = [&] {
+            WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)BYTES));
+            kernel<<<blocks, s.THREADS, BYTES, stream>>>(O, L, Q, K, V, K_scale, V_scale, page_table, kv_len, *shape);
+            WB_CUDA(cudaGetLastError());
+            return WB_OK;
+        }();
+        return true;
+    };
+    if (with_one_block(shape, launch)) return launched;
+    return in_shares(O, L, Q, K, V, K_scale, V_scale, page_table, kv_len, workspace, workspace_bytes, shape, stream);
+}

@@ -1,0 +1,441 @@
+// flight.cpp - see flight.h.
+#include "flight.h"
+#include "report.h"
+
+#include <algorithm>
+#include <map>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <vector>
+#if defined(__linux__) && defined(__x86_64__)
+#include <ucontext.h>
+#define SINGLE_STEPS
+#endif
+
+namespace cudacpu
+{
+bool flying;
+
+enum {
+    PAGE = 4096,
+    CELL = 2,
+    CELLS = PAGE / CELL
+};  // bytes; a cell is the smallest thing that a kernel reads or writes, but for int8
+
+struct touches {  // reads, or writes, of one page by one kernel
+    bool any, exact;
+    const char *first;           // the address of the first
+    uint64_t cells[CELLS / 64];  // which; where they are not exact, only those that were seen
+};
+struct touched_page {
+    touches reads, writes;
+};
+
+struct work {
+    long order;  // of the host's calls
+    int stream;  // whose number `number` it is
+    long number;
+    flight_clock before;  // what is over when it begins
+    std::string name;     // "merge_kernel", "cudaMemcpyAsync()"; empty: messages
+    call_site site;
+    std::function<void()> run;
+    bool is_kernel, ran, over;  // over: of messages, that they have arrived
+    int group;                  // of messages
+    std::vector<flight_range> ranges;
+    std::map<const char *, touched_page> pages;  // of a kernel
+    bool is_message() const { return group >= 0; }
+};
+
+static flight_clock clocks[STREAMS + 1];
+static std::vector<work *> &live = *new std::vector<work *>;  // in the order of the host's calls
+static work *running;                                         // a kernel
+static long calls;
+static unsigned kernels, under_messages;
+
+static const char *page_of(const char *at) { return at - reinterpret_cast<uintptr_t>(at) % PAGE; }
+static bool covers(const flight_clock &c, const work &w) { return c.at[w.stream] >= w.number; }
+static bool unordered(const work &a, const work &b)
+{
+    return &a != &b && (a.order < b.order ? !covers(b.before, a) : !covers(a.before, b));
+}
+static void join(flight_clock &a, const flight_clock &b)
+{
+    for (int i = 0; i < STREAMS; i++) a.at[i] = std::max(a.at[i], b.at[i]);
+}
+
+// -------------------------------------------------------------------------------------------------------------- what is a hazard
+
+static const char *leaf(call_site site)
+{
+    static char text[4][160];
+    static int n;
+    char *t = text[n = (n + 1) % 4];
+    const char *slash = site.file ? strrchr(site.file, '/') : nullptr;
+    snprintf(t, 160, "%s:%d", slash ? slash + 1 : site.file ? site.file : "?", site.line);
+    return t;
+}
+
+static std::string called(const work &w)
+{
+    return w.is_kernel ? w.name + ", launched at " + leaf(w.site) : w.name + " at " + leaf(w.site);
+}
+
+// `w`, a kernel or a copy, touches what a message has; or both are messages.
+[[noreturn]] static void report_message(const work &w, const work &message, const flight_range &r, const char *at,
+                                        bool write, void *code)
+{
+    const bool later = w.order > message.order;
+    const std::string who = called(w);
+    char place[96];
+    snprintf(place, sizeof place, "byte %td of the %zu that", at - r.at, r.bytes);
+    nccl_alone();
+    report_begin(
+        r.write ? (later ? "a buffer was touched before it arrived" : "a message overwrites what is still needed")
+                : (later ? "a buffer was overwritten while it travels" : "a message is sent before it is written"));
+    if (later)
+        report_line("%s, %s %s %s at %s %s rank %d", who.c_str(), write ? "writes" : "reads", place, r.call,
+                    leaf(r.site), r.write ? "receives from" : "sends to", r.peer);
+    else
+        report_line("%s, may still %s %s %s at %s %s rank %d", who.c_str(), write ? "have to write" : "be reading",
+                    place, r.call, leaf(r.site), r.write ? "receives from" : "sends to", r.peer);
+    report_line(later ? "nothing makes its stream wait for the message: cudaStreamWaitEvent() on an event that was "
+                        "recorded after it"
+                      : "nothing makes the message's stream wait for it: cudaStreamWaitEvent() on an event that was "
+                        "recorded after it");
+    report_place(later ? w.site : r.site);
+    if (code) report_code(code);
+    report_end();
+}
+
+[[noreturn]] static void report_works(const work &a, const work &b, bool a_writes, bool b_writes, void *code)
+{
+    const work &first = a.order < b.order ? a : b, &second = a.order < b.order ? b : a;
+    const bool writes = a.order < b.order ? b_writes : a_writes, wrote = a.order < b.order ? a_writes : b_writes;
+    nccl_alone();
+    report_begin("two pieces of work are not in order");
+    report_line("%s, %s what %s, on another stream, %s", called(second).c_str(), writes ? "writes" : "reads",
+                called(first).c_str(), wrote ? "may not have written yet" : "may still be reading");
+    report_line(
+        "nothing makes its stream wait for that one: cudaStreamWaitEvent() on an event that was recorded after it");
+    report_place(second.site);
+    if (code) report_code(code);
+    report_end();
+}
+
+static bool meets(const flight_range &a, const flight_range &b)
+{
+    return (a.write || b.write) && a.at < b.at + b.bytes && b.at < a.at + a.bytes;
+}
+
+// Where such touches of a page are in a range, as far as they are known; null: nowhere.
+static const char *in_range(const touches &t, const char *page, const char *from, const char *to)
+{
+    if (!t.any) return nullptr;
+    if (!t.exact && page >= from && page + PAGE <= to) return t.first;
+    for (const char *at = std::max(page, from); at < page + PAGE && at < to; at += CELL) {
+        const size_t c = static_cast<size_t>(at - page) / CELL;
+        if (t.cells[c / 64] >> c % 64 & 1) return at;
+    }
+    return nullptr;
+}
+
+// Whether a kernel has a touch in a range that minds.
+static const char *touched_in(const work &k, const flight_range &r, bool &write)
+{
+    for (auto p = k.pages.lower_bound(page_of(r.at)); p != k.pages.end() && p->first < r.at + r.bytes; ++p) {
+        const char *wrote = in_range(p->second.writes, p->first, r.at, r.at + r.bytes);
+        const char *read = r.write ? in_range(p->second.reads, p->first, r.at, r.at + r.bytes) : nullptr;
+        write = wrote != nullptr;
+        if (wrote || read) return wrote ? wrote : read;
+    }
+    return nullptr;
+}
+
+// A message or a copy is queued: does it meet what is known of others?
+static void check_ranges(const work &w)
+{
+    for (const flight_range &r : w.ranges)
+        for (const work *o : live) {
+            if (!unordered(w, *o)) continue;
+            bool write = false;
+            if (const char *at = o->is_kernel && o->ran ? touched_in(*o, r, write) : nullptr) {
+                if (w.is_message()) report_message(*o, w, r, at, write, nullptr);
+                report_works(*o, w, write, r.write, nullptr);
+            }
+            for (const flight_range &other : o->ranges) {
+                if (!meets(r, other)) continue;
+                const char *at = std::max(r.at, other.at);
+                if (w.is_message() && o->is_message()) {
+                    nccl_alone();
+                    report_begin("two messages in one buffer");
+                    report_line("%s at %s, with rank %d, and %s at %s, with rank %d, have %td bytes in common",
+                                other.call, leaf(other.site), other.peer, r.call, leaf(r.site), r.peer,
+                                std::min(r.at + r.bytes, other.at + other.bytes) - at);
+                    report_line("on streams of which neither waits for the other");
+                    report_place(r.site);
+                    report_end();
+                }
+                if (w.is_message()) report_message(*o, w, r, at, other.write, nullptr);
+                if (o->is_message()) report_message(w, *o, other, at, r.write, nullptr);
+                report_works(*o, w, other.write, r.write, nullptr);
+            }
+        }
+}
+
+// The running kernel touches this address.
+static void check_touch(const work &k, const char *at, bool write, void *code)
+{
+    for (const work *o : live) {
+        if (!unordered(k, *o)) continue;
+        for (const flight_range &r : o->ranges) {
+            if (at < r.at || at >= r.at + r.bytes || !(write || r.write)) continue;
+            if (o->is_message()) report_message(k, *o, r, at, write, code);
+            report_works(k, *o, write, r.write, code);
+        }
+        const auto p = o->pages.find(page_of(at));
+        if (p == o->pages.end()) continue;
+        const char *cell = at - reinterpret_cast<uintptr_t>(at) % CELL;
+        const bool wrote = in_range(p->second.writes, p->first, cell, cell + CELL),
+                   read = in_range(p->second.reads, p->first, cell, cell + CELL);
+        if (wrote || (write && read)) report_works(k, *o, write, wrote, code);
+    }
+}
+
+// Whether it matters which bytes of this page the running kernel reads, or writes, and not only that it does.
+static void what_matters(const work &k, const char *page, touched_page &t)
+{
+#ifdef SINGLE_STEPS
+    for (const work *o : live) {
+        if (!unordered(k, *o)) continue;
+        t.writes.exact = t.writes.exact || o->is_kernel;
+        const auto p = o->pages.find(page);
+        t.reads.exact = t.reads.exact || (p != o->pages.end() && p->second.writes.any);
+        for (const flight_range &r : o->ranges) {
+            if (r.at >= page + PAGE || page >= r.at + r.bytes || (r.at <= page && page + PAGE <= r.at + r.bytes))
+                continue;
+            t.writes.exact = true;
+            t.reads.exact = t.reads.exact || r.write;
+        }
+    }
+#else
+    (void)k, (void)page, (void)t;
+#endif
+}
+
+static int protection(const touched_page &t)
+{
+    return t.writes.any && !t.writes.exact ? PROT_READ | PROT_WRITE
+           : t.reads.any && !t.reads.exact ? PROT_READ
+                                           : PROT_NONE;
+}
+
+enum { STEPPED = 4 };  // pages that one instruction touches, at most
+static const char *stepped[STEPPED];
+static int stepping;
+
+bool flight_touched(const char *at, bool write, void *context, void *code)
+{
+    if (!running || !page_of_device(at)) return false;
+    const char *page = page_of(at);
+    check_touch(*running, at, write, code);
+    const auto p = running->pages.emplace(page, touched_page{});
+    touched_page &t = p.first->second;
+    if (p.second) what_matters(*running, page, t);
+    touches &kind = write ? t.writes : t.reads;
+    if (!kind.any) kind.first = at;
+    kind.any = true;
+    t.reads.exact = t.reads.exact || (write && kind.exact);  // what a kernel writes, others may write beside it
+    const size_t c = static_cast<size_t>(at - page) / CELL;
+    kind.cells[c / 64] |= uint64_t{1} << c % 64;
+    mprotect(const_cast<char *>(page), PAGE, kind.exact ? (write ? PROT_READ | PROT_WRITE : PROT_READ) : protection(t));
+#ifdef SINGLE_STEPS
+    if (kind.exact && stepping < STEPPED) {
+        stepped[stepping++] = page;
+        static_cast<ucontext_t *>(context)->uc_mcontext.gregs[REG_EFL] |= 0x100;  // a trap after this instruction
+    }
+#else
+    (void)context;
+#endif
+    return true;
+}
+
+#ifdef SINGLE_STEPS
+static void on_step(int number, siginfo_t *, void *context)
+{
+    if (!stepping) {  // somebody else's
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    while (stepping) {
+        const char *page = stepped[--stepping];
+        mprotect(const_cast<char *>(page), PAGE, running ? protection(running->pages[page]) : PROT_NONE);
+    }
+    static_cast<ucontext_t *>(context)->uc_mcontext.gregs[REG_EFL] &= ~0x100L;
+}
+
+static void catch_steps()
+{
+    struct sigaction action = {};
+    action.sa_sigaction = on_step;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    sigaction(SIGTRAP, &action, nullptr);
+}
+#else
+static void catch_steps() {}
+#endif
+
+// ------------------------------------------------------------------------------------------------------------- what is queued
+
+static void tick(cudaStream_t stream)  // what is over for whatever is queued on it next
+{
+    const int s = stream_number(stream);
+    join(clocks[s], clocks[HOST]);
+    if (s && stream_waits(s)) join(clocks[s], clocks[0]);
+    for (int other = 1; !s && other < STREAMS; other++)
+        if (stream_waits(other)) join(clocks[0], clocks[other]);
+}
+
+static work *queue(cudaStream_t stream, const char *name, call_site site, std::vector<flight_range> ranges,
+                   std::function<void()> run)
+{
+    tick(stream);
+    const int s = stream_number(stream);
+    work *w =
+        new work{calls++, s, 0, clocks[s], name, site, std::move(run), false, false, false, -1, std::move(ranges), {}};
+    w->number = ++clocks[s].at[s];
+    live.push_back(w);
+    return w;
+}
+
+void flight_kernel(const kernel &what, cudaStream_t stream, std::function<void()> run)
+{
+    queue(stream, what.name, what.site, {}, std::move(run))->is_kernel = true;
+}
+
+void flight_work(const char *call, call_site site, cudaStream_t stream, std::vector<flight_range> ranges,
+                 std::function<void()> run)
+{
+    check_ranges(*queue(stream, call, site, std::move(ranges), std::move(run)));
+}
+
+// A group of messages waits for all its streams, and all of them for it.
+void flight_messages(const std::vector<cudaStream_t> &streams, std::vector<flight_range> ranges, int group,
+                     std::function<void()> run)
+{
+    for (cudaStream_t s : streams) {
+        tick(s);
+        join(clocks[stream_number(streams[0])], clocks[stream_number(s)]);
+    }
+    const call_site site = ranges[0].site;
+    work *w = queue(streams[0], "", site, std::move(ranges), std::move(run));
+    w->group = group;
+    for (cudaStream_t s : streams) join(clocks[stream_number(s)], clocks[stream_number(streams[0])]);
+    check_ranges(*w);
+}
+
+void flight_record(flight_clock &event, cudaStream_t stream)
+{
+    tick(stream);
+    event = clocks[stream_number(stream)];
+}
+void flight_wait(cudaStream_t stream, const flight_clock &event) { join(clocks[stream_number(stream)], event); }
+
+// ------------------------------------------------------------------------------------------------------------------ what happens
+
+static void arrive(const flight_clock &c)  // what this clock covers is over: messages arrive now, no earlier
+{
+    for (size_t i = 0; i < live.size(); i++)
+        if (live[i]->is_message() && !live[i]->over && covers(c, *live[i]))
+            nccl_arrive(live[i]->group), live[i]->over = true;
+}
+
+static void count_kernel(const work &k)
+{
+    kernels++;
+    for (const work *o : live)
+        if (o->is_message() && unordered(k, *o)) {
+            under_messages++;
+            return;
+        }
+}
+
+static void perform(work &w)
+{
+    arrive(w.before);
+    if (w.ran) return;  // meanwhile, by flight_another()
+    w.ran = true;
+    if (w.is_kernel) running = &w, count_kernel(w);
+    w.run();
+    w.run = nullptr;
+    running = nullptr;
+    for (const auto &p : w.pages) mprotect(const_cast<char *>(p.first), PAGE, PROT_NONE);
+}
+
+// What the host knows to be over and nothing that is still to run may meet.
+static void forget()
+{
+    std::vector<work *> kept, gone;
+    for (work *w : live) {
+        bool needed = !w->ran || !covers(clocks[HOST], *w) || (w->is_message() && !w->over);
+        for (const work *o : live) needed = needed || (!o->ran && unordered(*o, *w));
+        (needed ? kept : gone).push_back(w);
+    }
+    live.swap(kept);
+    for (work *w : gone) delete w;
+}
+
+void flight_host_waits(const flight_clock &clock)
+{
+    join(clocks[HOST], clock);
+    for (size_t i = 0; i < live.size();
+         i++)  // in the order of the calls, so that whatever one waits for comes before it
+        if (!live[i]->ran && covers(clocks[HOST], *live[i])) perform(*live[i]);
+    arrive(clocks[HOST]);
+    forget();
+}
+void flight_host_waits_for(cudaStream_t stream)
+{
+    flight_clock c;
+    flight_record(c, stream);
+    flight_host_waits(c);
+}
+void flight_host_waits_for_all()
+{
+    flight_clock all = clocks[HOST];
+    for (int s = 0; s < STREAMS; s++) join(all, clocks[s]);
+    flight_host_waits(all);
+}
+
+bool flight_another()
+{
+    for (work *w : live) {
+        bool ready = !w->ran;
+        for (const work *o : live)
+            if (ready && o != w && covers(w->before, *o))
+                ready = o->ran && (!o->is_message() || o->over || nccl_available(o->group));
+        if (!ready) continue;
+        perform(*w);
+        return true;
+    }
+    return false;
+}
+void flight_count(unsigned *all, unsigned *under)
+{
+    *all = kernels, *under = under_messages;
+    kernels = under_messages = 0;
+}
+
+void flight_begin()
+{
+    catch_faults();
+    catch_steps();
+    flying = true;
+}
+void flight_end()
+{
+    if (flying) flight_host_waits_for_all();
+    flying = false;
+}
+}

@@ -1,0 +1,74 @@
+// flight.h - of several ranks: what is queued, what may still be under way, and who waits for it. Streams as clocks.
+//
+// In a process that is a rank (nccl.cpp) nothing that is put on a stream runs before the host waits for it, or something does that the host
+// waits for. Of each piece of work its stream's clock says what is over before it begins: so much of every stream. Events carry clocks from
+// stream to stream, waits of the host carry them to all that is queued afterwards. Two pieces of work of which neither's clock covers the
+// other may meet on a GPU; whether they touch the same memory, and one of them writes, is told by the ranges of messages and copies and by the
+// pages that kernels touch. So a report depends on the program alone, never on when anything ran.
+#pragma once
+
+#include "layer.h"
+
+#include <string>
+#include <vector>
+
+namespace cudacpu
+{
+enum { STREAMS = 64, HOST = STREAMS };  // rows of clocks: streams (0: the default one), and the host
+struct flight_clock {
+    long at[STREAMS];  // how much of each stream is over
+};
+extern bool flying;  // this process is a rank; elsewhere nothing of this is kept
+
+void flight_begin();
+void flight_end();  // all that is queued has happened
+
+// ------------------------------------------------------------------------------------------------------------- what is queued
+
+struct flight_range {  // memory that a message or a copy reads or writes
+    const char *at;
+    size_t bytes;
+    bool write;
+    const char *call;  // "ncclRecv()"
+    call_site site;
+    int peer;  // of a message, -1 of anything else
+};
+
+void flight_kernel(const kernel &what, cudaStream_t stream, std::function<void()> run);
+void flight_work(const char *call, call_site site, cudaStream_t stream, std::vector<flight_range> ranges,
+                 std::function<void()> run);
+// Messages that begin together, and are over together. run: they begin.
+void flight_messages(const std::vector<cudaStream_t> &streams, std::vector<flight_range> ranges, int group,
+                     std::function<void()> run);
+
+void flight_record(flight_clock &event, cudaStream_t stream);
+void flight_wait(cudaStream_t stream, const flight_clock &event);
+void flight_host_waits(const flight_clock &clock);
+void flight_host_waits_for(cudaStream_t stream);
+void flight_host_waits_for_all();
+
+bool flight_touched(const char *at, bool write, void *context, void *code);  // whether this fault opened a page
+
+// How many kernels there were, and how many of them need not wait for a message that they may meet.
+void flight_count(unsigned *kernels, unsigned *under_messages);
+// Has something else run that could, while this rank waits; false if there is nothing.
+bool flight_another();
+
+// ------------------------------------------------------------------------------------------------------------------- nccl.cpp
+bool nccl_available(int group);  // whether all partners of these messages have begun
+void nccl_arrive(int group);     // waits for that; the bytes are there
+uint64_t nccl_sent();
+int nccl_rank();    // -1: there is no other
+void nccl_alone();  // this rank is about to report: back if no other has
+
+// ------------------------------------------------------------------------------------------------------------- runtime_api.cpp
+int stream_number(cudaStream_t stream);  // 0: the default one
+bool stream_waits(int number);           // for the default one, and that for it
+
+// ------------------------------------------------------------------------------------------------------------------ memory.cpp
+bool page_of_device(const char *at);  // whether it lies in a live buffer that is closed
+size_t buffer_bytes(const void *at);  // from there on; 0: it is in none
+bool inside_one_buffer(const void *at, size_t bytes, char *why, size_t size);
+void poke(void *to, const void *from, size_t bytes);  // the host's way into closed pages; from null: NaN
+void peek(void *to, const void *from, size_t bytes);
+}

@@ -1,0 +1,727 @@
+// nccl.cpp - messages between ranks. All that ranks know of one another lies on a board in shared memory: their messages, in groups, in the
+// order of the calls, and what was sent. A group begins when what its streams have before it is over, and is over when all partners of its
+// messages have begun. So a deadlock is known, not timed out: all ranks wait, no group is over, and no rank has anything else to run.
+//
+// Whoever runs as a rank can write on the board. It is as good as what ranks tell one another, and no verdict rests on it.
+#include "flight.h"
+#pragma GCC visibility push(default)
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <nccl.h>
+#pragma GCC visibility pop
+#include "report.h"
+
+#include "../asks.h"
+
+#include <algorithm>
+#include <pthread.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+#include <vector>
+
+namespace cudacpu
+{
+enum { RANKS = 16, MESSAGES = 4096, NAME = 64 };
+
+enum role : int {
+    BETWEEN_TWO,
+    OF_ALL
+};  // a message of ncclSend or ncclRecv, or one of those that a collective call is made of
+
+struct board_message {
+    int group, peer, turn;  // the turn-th of its role from or to that peer
+    role of;
+    bool send, begun;
+    size_t bytes, data;  // data: where in the arena
+    char file[NAME], call[24];
+    int line;
+};
+struct board_rank {
+    int messages, waits_for;  // waits_for: a group, or -1
+    bool left;
+    long tried;  // when nothing had happened since board.happened was this, it had nothing else to run
+    board_message message_of[MESSAGES];
+};
+struct board {
+    int ranks;
+    pthread_mutex_t mutex;
+    pthread_cond_t news;
+    std::atomic<int> made;  // 1: somebody is at it, 2: it is
+    size_t arena, used;     // bytes
+    long happened;          // messages that have begun, and ranks that have left
+    bool ended;             // somebody has reported
+    board_rank rank_of[RANKS];
+    char data[];
+};
+
+struct part {  // of a group: one message
+    bool send;
+    char *at;  // null: of a sum that is not made yet, into `taken`
+    size_t bytes;
+    int peer;
+    role of;
+    const char *call;
+    call_site site;
+    int id;        // on the board
+    size_t whole;  // of the collective call whose it is
+    std::vector<char> taken;
+};
+struct collective {
+    enum { GATHER, SCATTER, REDUCE, BROADCAST } kind;
+    const char *from;
+    char *to;
+    size_t bytes;  // of a rank's part
+    ncclDataType_t type;
+    ncclRedOp_t op;
+    std::vector<char> mine;  // what this rank gives
+};
+struct group {
+    std::vector<part> parts;
+    std::vector<collective> wholes;
+    std::vector<cudaStream_t> streams;
+    std::vector<flight_range> ranges;
+    bool over;
+};
+}
+using namespace cudacpu;
+
+struct ncclComm {
+    int rank, ranks;
+    int sent[2][RANKS], received[2][RANKS];  // by role
+};
+
+static struct {
+    board *b;
+    size_t mapped;
+    ncclComm comm;
+    std::vector<group *> groups;  // all of this rank's, by number
+    group *open;
+    int depth;
+    uint64_t sent;
+    char refused[256];
+} mine;
+
+static board_rank &me() { return mine.b->rank_of[mine.comm.rank]; }
+
+// --------------------------------------------------------------------------------------------------------------------- the board
+
+extern "C" size_t wb_board_bytes(size_t arena) { return sizeof(board) + arena; }
+
+extern "C" void wb_board_make(void *at, size_t arena, int ranks)
+{
+    board *b = static_cast<board *>(at);
+    int none = 0;
+    if (!b->made.compare_exchange_strong(none, 1)) {
+        while (b->made != 2) usleep(100);
+        return;
+    }
+    pthread_mutexattr_t m;
+    pthread_mutexattr_init(&m), pthread_mutexattr_setpshared(&m, PTHREAD_PROCESS_SHARED);
+    pthread_mutex_init(&b->mutex, &m);
+    pthread_condattr_t c;
+    pthread_condattr_init(&c), pthread_condattr_setpshared(&c, PTHREAD_PROCESS_SHARED);
+    pthread_cond_init(&b->news, &c);
+    b->ranks = ranks, b->arena = arena;
+    for (int r = 0; r < ranks; r++) b->rank_of[r].waits_for = b->rank_of[r].tried = -1;
+    b->made = 2;
+}
+
+extern "C" ncclComm *wb_rank_begin(void *at, int rank, int ranks)
+{
+    flight_begin();
+    mine.b = static_cast<board *>(at);
+    mine.comm = {rank, ranks, {}, {}};
+    mine.sent = 0, mine.depth = 0;
+    return at ? &mine.comm : nullptr;
+}
+
+static void lock() { pthread_mutex_lock(&mine.b->mutex); }
+static void unlock() { pthread_mutex_unlock(&mine.b->mutex); }
+static void tell()
+{
+    mine.b->happened++;
+    pthread_cond_broadcast(&mine.b->news);
+}
+
+extern "C" void wb_rank_end(void)
+{
+    flight_end();
+    if (mine.b) {
+        lock();
+        me().left = true;
+        tell();
+        unlock();
+    }
+    for (group *g : mine.groups) delete g;
+    mine.groups.clear();
+    delete mine.open;
+    mine.open = nullptr;
+    mine.b = nullptr;
+}
+
+uint64_t cudacpu::nccl_sent() { return mine.sent; }
+int cudacpu::nccl_rank() { return mine.b && mine.comm.ranks > 1 ? mine.comm.rank : -1; }
+
+// The other end of a message; null: not asked for yet. With the board locked.
+static const board_message *partner(int rank, const board_message &m)
+{
+    const board_rank &p = mine.b->rank_of[m.peer];
+    for (int i = 0; i < p.messages && i < MESSAGES; i++) {
+        const board_message &o = p.message_of[i];
+        if (o.peer == rank && o.send != m.send && o.of == m.of && o.turn == m.turn) return &o;
+    }
+    return nullptr;
+}
+
+// Whether a group of that rank's has begun with all its partners. With the board locked.
+static bool is_over(int rank, int g)
+{
+    const board_rank &s = mine.b->rank_of[rank];
+    for (int i = 0; i < s.messages && i < MESSAGES; i++) {
+        if (s.message_of[i].group != g) continue;
+        const board_message *p = partner(rank, s.message_of[i]);
+        if (!s.message_of[i].begun || !p || !p->begun) return false;
+    }
+    return true;
+}
+
+bool cudacpu::nccl_available(int g)
+{
+    lock();
+    const bool over = is_over(mine.comm.rank, g);
+    unlock();
+    return over;
+}
+
+// Of ranks that report at a time one is heard; the others wait for their end.
+void cudacpu::nccl_alone()
+{
+    if (!mine.b) return;
+    lock();
+    const bool ended = mine.b->ended;
+    mine.b->ended = true;
+    unlock();
+    while (ended) pause();
+}
+
+// ---------------------------------------------------------------------------------------------------------------------- deadlock
+
+static void describe(int rank)
+{
+    const board_rank &s = mine.b->rank_of[rank];
+    if (s.waits_for < 0) {
+        report_line(s.left ? "rank %d has returned" : "rank %d goes on", rank);
+        return;
+    }
+    for (int i = 0; i < s.messages && i < MESSAGES; i++) {
+        const board_message &m = s.message_of[i];
+        const board_message *p = partner(rank, m);
+        if (m.group != s.waits_for || (p && p->begun)) continue;
+        char why[160];
+        if (p)
+            snprintf(why, sizeof why, "whose %s at %s:%d stands behind something that is not over", p->call, p->file,
+                     p->line);
+        else
+            snprintf(why, sizeof why, "which has not %s",
+                     m.of == OF_ALL ? "called it"
+                     : m.send       ? "asked for it"
+                                    : "sent it");
+        report_line("rank %d waits: its %s at %s:%d, %zu bytes %s rank %d, %s", rank, m.call, m.file, m.line, m.bytes,
+                    m.send ? "to" : "from", m.peer, why);
+        const board_rank &other = mine.b->rank_of[m.peer];
+        for (int k = 0; !p && k < other.messages && k < MESSAGES; k++) {
+            const board_message &o = other.message_of[k];
+            if (o.send == m.send || o.peer == rank || partner(m.peer, o)) continue;
+            report_line("   instead rank %d %s rank %d, which does not expect that  at %s:%d", m.peer,
+                        o.send ? "sends to" : "receives from", o.peer, o.file, o.line);
+            break;
+        }
+        return;
+    }
+}
+
+// Waits until a group of this rank's is over. Where all ranks wait in vain, one after the other runs what else it could; when none has anything,
+// the last one tells.
+static void wait_until_over(int g)
+{
+    board *b = mine.b;
+    lock();
+    while (!is_over(mine.comm.rank, g)) {
+        if (me().waits_for != g) pthread_cond_broadcast(&b->news);  // whoever else waits looks whether all do
+        me().waits_for = g;
+        bool stuck = true, tried = true, first = true;
+        for (int r = 0; r < b->ranks && r < RANKS; r++) {
+            const board_rank &s = b->rank_of[r];
+            if (s.left) continue;
+            stuck = stuck && s.waits_for >= 0 && !is_over(r, s.waits_for);
+            if (s.tried == b->happened) continue;
+            tried = false;
+            first = first && r >= mine.comm.rank;
+        }
+        if (stuck && first && me().tried != b->happened) {
+            const long happened = b->happened;
+            me().waits_for = -1;
+            unlock();
+            const bool did = flight_another();
+            lock();
+            if (!did) {
+                me().tried = happened;
+                pthread_cond_broadcast(&b->news);
+            }
+            continue;
+        }
+        if (stuck && tried && !b->ended) {
+            b->ended = true;
+            report_begin("deadlock between ranks, seen");
+            for (int r = 0; r < b->ranks && r < RANKS; r++) describe(r);
+            const group &mine_now = *mine.groups[static_cast<size_t>(g)];
+            unlock();
+            report_place(mine_now.parts[0].site);
+            report_end();
+        }
+        timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += 1;
+        pthread_cond_timedwait(&b->news, &b->mutex, &until);
+    }
+    me().waits_for = -1;
+    unlock();
+}
+
+// ------------------------------------------------------------------------------------------------------------------ sums of all
+
+template <class Type> static void combine_as(char *into, const char *from, size_t bytes, ncclRedOp_t op)
+{
+    Type *a = reinterpret_cast<Type *>(into);
+    const Type *b = reinterpret_cast<const Type *>(from);
+    for (size_t i = 0; i < bytes / sizeof(Type); i++)
+        a[i] = op == ncclProd  ? Type(a[i] * b[i])
+               : op == ncclMax ? std::max(a[i], b[i])
+               : op == ncclMin ? std::min(a[i], b[i])
+                               : Type(a[i] + b[i]);
+}
+template <class Type> static void divide_as(char *into, size_t bytes, int by)
+{
+    Type *a = reinterpret_cast<Type *>(into);
+    for (size_t i = 0; i < bytes / sizeof(Type); i++) a[i] = Type(a[i] / static_cast<Type>(by));
+}
+
+// Sums of 16 bits are made in float32 and rounded once.
+template <class Type> static std::vector<char> widened(const std::vector<char> &from)
+{
+    std::vector<char> to(from.size() / sizeof(Type) * sizeof(float));
+    for (size_t i = 0; i < from.size() / sizeof(Type); i++) {
+        Type x;
+        memcpy(&x, &from[i * sizeof(Type)], sizeof x);
+        const float f = static_cast<float>(x);
+        memcpy(&to[i * sizeof f], &f, sizeof f);
+    }
+    return to;
+}
+static std::vector<char> as_floats(const std::vector<char> &from, ncclDataType_t type)
+{
+    return type == ncclBfloat16 ? widened<__nv_bfloat16>(from) : type == ncclFloat16 ? widened<__half>(from) : from;
+}
+static void combine(std::vector<char> &into, const std::vector<char> &from, ncclDataType_t type, ncclRedOp_t op)
+{
+    char *a = into.data();
+    const char *b = from.data();
+    const size_t n = into.size();
+    switch (type) {
+    case ncclInt8: combine_as<int8_t>(a, b, n, op); break;
+    case ncclUint8: combine_as<uint8_t>(a, b, n, op); break;
+    case ncclInt32: combine_as<int32_t>(a, b, n, op); break;
+    case ncclUint32: combine_as<uint32_t>(a, b, n, op); break;
+    case ncclInt64: combine_as<int64_t>(a, b, n, op); break;
+    case ncclUint64: combine_as<uint64_t>(a, b, n, op); break;
+    case ncclFloat64: combine_as<double>(a, b, n, op); break;
+    default: combine_as<float>(a, b, n, op); break;
+    }
+}
+static std::vector<char> finished(std::vector<char> sum, ncclDataType_t type, ncclRedOp_t op, int ranks)
+{
+    if (op == ncclAvg) switch (type) {
+        case ncclInt8: divide_as<int8_t>(sum.data(), sum.size(), ranks); break;
+        case ncclUint8: divide_as<uint8_t>(sum.data(), sum.size(), ranks); break;
+        case ncclInt32: divide_as<int32_t>(sum.data(), sum.size(), ranks); break;
+        case ncclUint32: divide_as<uint32_t>(sum.data(), sum.size(), ranks); break;
+        case ncclInt64: divide_as<int64_t>(sum.data(), sum.size(), ranks); break;
+        case ncclUint64: divide_as<uint64_t>(sum.data(), sum.size(), ranks); break;
+        case ncclFloat64: divide_as<double>(sum.data(), sum.size(), ranks); break;
+        default: divide_as<float>(sum.data(), sum.size(), ranks); break;
+        }
+    if (type != ncclBfloat16 && type != ncclFloat16) return sum;
+    std::vector<char> narrow(sum.size() / 2);
+    for (size_t i = 0; i < narrow.size() / 2; i++) {
+        float f;
+        memcpy(&f, &sum[i * sizeof f], sizeof f);
+        const __nv_bfloat16 b = __float2bfloat16(f);
+        const __half h = __float2half(f);
+        memcpy(&narrow[2 * i], type == ncclBfloat16 ? static_cast<const void *>(&b) : &h, 2);
+    }
+    return narrow;
+}
+
+// ----------------------------------------------------------------------------------------------------------------------- messages
+
+// All that its streams have before it is over: what is sent is read, what is received is NaN.
+static void begin(group &g)
+{
+    for (collective &c : g.wholes) {
+        c.mine.resize(c.kind == collective::SCATTER ? c.bytes * static_cast<size_t>(mine.comm.ranks) : c.bytes);
+        if (c.from) peek(c.mine.data(), c.from, c.mine.size());
+    }
+    for (part &p : g.parts)
+        if (p.send) p.taken.resize(p.bytes), peek(p.taken.data(), p.at, p.bytes);
+    for (const flight_range &r : g.ranges)
+        if (r.write) poke(const_cast<char *>(r.at), nullptr, r.bytes);
+    board *b = mine.b;
+    lock();
+    for (part &p : g.parts) {
+        board_message &m = me().message_of[p.id];
+        if (p.send && b->used + p.bytes > b->arena) {
+            unlock();
+            nccl_alone();
+            report("too much is sent", p.site, "the layer keeps %zu MB for all that ranks send", b->arena >> 20);
+        }
+        if (p.send) {
+            m.data = b->used, b->used += (p.bytes + 63) / 64 * 64;
+            memcpy(b->data + m.data, p.taken.data(), p.bytes);
+        }
+        m.begun = true;
+    }
+    tell();
+    unlock();
+}
+
+void cudacpu::nccl_arrive(int number)
+{
+    group &g = *mine.groups[static_cast<size_t>(number)];
+    if (!g.parts.empty()) wait_until_over(number);
+    if (g.over) return;  // while it waited
+    g.over = true;
+    for (part &p : g.parts) {
+        lock();
+        const board_message *other = partner(mine.comm.rank, me().message_of[p.id]);
+        const size_t data = other ? other->data : 0;
+        unlock();
+        if (p.send && p.of == BETWEEN_TWO) {
+            std::vector<char> now(p.bytes);
+            peek(now.data(), p.at, p.bytes);
+            if (!memcmp(now.data(), p.taken.data(), p.bytes)) continue;
+            nccl_alone();
+            report("a buffer was overwritten while it travels", p.site,
+                   "what is sent to rank %d is no longer what it was when it was sent", p.peer);
+        }
+        if (!p.send && data <= mine.b->arena && p.bytes <= mine.b->arena - data) {
+            if (p.at)
+                poke(p.at, mine.b->data + data, p.bytes);
+            else
+                p.taken.assign(mine.b->data + data, mine.b->data + data + p.bytes);
+        }
+    }
+    for (size_t k = 0; k < g.wholes.size(); k++) {
+        collective &c = g.wholes[k];
+        const size_t rank = static_cast<size_t>(mine.comm.rank);
+        if (c.kind == collective::GATHER) poke(c.to + rank * c.bytes, c.mine.data(), c.bytes);
+        if (c.kind == collective::BROADCAST && c.from) poke(c.to, c.mine.data(), c.bytes);
+        if (c.kind == collective::GATHER || c.kind == collective::BROADCAST) continue;
+        std::vector<char> sum;  // of ranks 0, 1, ..., on every rank
+        for (int r = 0; r < mine.comm.ranks; r++) {
+            const char *own = c.mine.data() + (c.kind == collective::SCATTER ? rank * c.bytes : 0);
+            std::vector<char> theirs(own, own + c.bytes);
+            for (const part &p : g.parts)
+                if (p.whole == k && p.of == OF_ALL && !p.send && p.peer == r) theirs = p.taken;
+            theirs = as_floats(theirs, c.type);
+            if (r == 0)
+                sum = theirs;
+            else
+                combine(sum, theirs, c.type, c.op);
+        }
+        sum = finished(sum, c.type, c.op, mine.comm.ranks);
+        poke(c.to, sum.data(), sum.size());
+    }
+    for (part &p : g.parts) p.taken = {};
+}
+
+// The open group is complete: its messages stand on the board, and it is queued.
+static ncclResult_t queue_group()
+{
+    group *g = mine.open;
+    mine.open = nullptr;
+    if (!g) return ncclSuccess;
+    const int number = static_cast<int>(mine.groups.size());
+    mine.groups.push_back(g);
+    lock();
+    for (part &p : g->parts) {
+        board_rank &s = me();
+        if (s.messages >= MESSAGES)
+            unlock(), nccl_alone(), report("too many messages", p.site, "the layer keeps %d of a rank", MESSAGES);
+        p.id = s.messages;
+        board_message &m = s.message_of[p.id];
+        int *turns = p.send ? mine.comm.sent[p.of] : mine.comm.received[p.of];
+        m = {number, p.peer, turns[p.peer]++, p.of, p.send, false, p.bytes, 0, "", "", p.site.line};
+        const char *slash = strrchr(p.site.file, '/');
+        snprintf(m.file, sizeof m.file, "%s", slash ? slash + 1 : p.site.file);
+        snprintf(m.call, sizeof m.call, "%s", p.call);
+        s.messages++;
+        const board_message *other = partner(mine.comm.rank, m);
+        if (other && other->bytes != m.bytes) {
+            const board_message o = *other;
+            unlock();
+            nccl_alone();
+            report("a message of another size", p.site, "rank %d %s %zu bytes, but rank %d %s %zu, by %s at %s:%d",
+                   mine.comm.rank, p.send ? "sends" : "expects", p.bytes, p.peer, p.send ? "expects" : "sends", o.bytes,
+                   o.call, o.file, o.line);
+        }
+    }
+    unlock();
+    for (size_t i = 0; i < g->ranges.size(); i++)
+        for (size_t k = 0; k < i; k++) {
+            const flight_range &x = g->ranges[i], &y = g->ranges[k];
+            if (x.peer < 0 || y.peer < 0 || (!x.write && !y.write) || x.at >= y.at + y.bytes || y.at >= x.at + x.bytes)
+                continue;
+            nccl_alone();
+            report("two messages in one buffer", x.site,
+                   "%s, with rank %d, and %s at line %d, with rank %d, go on at the same time", x.call, x.peer, y.call,
+                   y.site.line, y.peer);
+        }
+    flight_messages(g->streams, g->ranges, number, [g] { begin(*g); });
+    return ncclSuccess;
+}
+
+static ncclResult_t refuse(call_site site, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static ncclResult_t refuse(call_site site, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(mine.refused, sizeof mine.refused, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "cudacpu: nccl: %s  at %s:%d\n", mine.refused, site.file, site.line);
+    return ncclInvalidArgument;
+}
+
+static size_t size_of(ncclDataType_t type)
+{
+    switch (type) {
+    case ncclInt8:
+    case ncclUint8: return 1;
+    case ncclFloat16:
+    case ncclBfloat16: return 2;
+    case ncclInt64:
+    case ncclUint64:
+    case ncclFloat64: return 8;
+    default: return 4;
+    }
+}
+
+struct call {  // one of the functions below
+    const char *name;
+    ncclComm_t comm;
+    cudaStream_t stream;
+    call_site site;
+    int peer;  // or root; 0 where there is none
+};
+
+static bool may(const call &c)
+{
+    if (current) report("a message in a kernel", c.site, "%s is for the host", c.name);
+    if (!c.comm || c.comm != &mine.comm || !mine.b)
+        return refuse(c.site, "%s: the communicator is not one", c.name), false;
+    if (c.peer < 0 || c.peer >= c.comm->ranks)
+        return refuse(c.site, "%s: there is no rank %d among %d", c.name, c.peer, c.comm->ranks), false;
+    if (!mine.open) mine.open = new group{};
+    std::vector<cudaStream_t> &s = mine.open->streams;
+    if (std::find(s.begin(), s.end(), c.stream) == s.end()) s.push_back(c.stream);
+    return true;
+}
+
+static void add_range(const call &c, const void *at, size_t bytes, bool write, int peer)
+{
+    char why[256];
+    if (inside_one_buffer(at, bytes, why, sizeof why)) {
+        mine.open->ranges.push_back({static_cast<const char *>(at), bytes, write, c.name, c.site, peer});
+        return;
+    }
+    nccl_alone();
+    report("a message runs out of its buffer", c.site, "%s %s %zu bytes: %s", c.name,
+           write ? "is to receive" : "is to send", bytes, why);
+}
+static void add_part(const call &c, bool send, const char *at, size_t bytes, int peer, role of)
+{
+    mine.open->parts.push_back({send,
+                                const_cast<char *>(at),
+                                bytes,
+                                peer,
+                                of,
+                                c.name,
+                                c.site,
+                                0,
+                                mine.open->wholes.size() - (of == OF_ALL),
+                                {}});
+}
+static ncclResult_t done() { return mine.depth ? ncclSuccess : queue_group(); }
+
+#pragma GCC visibility push(default)
+
+ncclResult_t ncclGroupStart()
+{
+    mine.depth++;
+    return ncclSuccess;
+}
+ncclResult_t ncclGroupEnd()
+{
+    if (mine.depth < 1) return ncclInvalidUsage;
+    return --mine.depth ? ncclSuccess : queue_group();
+}
+
+ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream, call_site site)
+{
+    const call c = {"ncclSend()", comm, stream, site, peer};
+    const size_t bytes = count * size_of(type);
+    if (!may(c)) return ncclInvalidArgument;
+    add_range(c, from, bytes, false, peer);
+    add_part(c, true, static_cast<const char *>(from), bytes, peer, BETWEEN_TWO);
+    mine.sent += peer == comm->rank ? 0 : bytes;
+    return done();
+}
+ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream,
+                      call_site site)
+{
+    const call c = {"ncclRecv()", comm, stream, site, peer};
+    const size_t bytes = count * size_of(type);
+    if (!may(c)) return ncclInvalidArgument;
+    add_range(c, to, bytes, true, peer);
+    add_part(c, false, static_cast<char *>(to), bytes, peer, BETWEEN_TWO);
+    return done();
+}
+
+// What a collective call costs is counted as a ring's.
+ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                           cudaStream_t stream, call_site site)
+{
+    const call c = {"ncclBroadcast()", comm, stream, site, root};
+    const size_t bytes = count * size_of(type);
+    if (!may(c)) return ncclInvalidArgument;
+    const bool mine_is_sent = comm->rank == root;
+    if (mine_is_sent) add_range(c, from, bytes, false, -1);
+    if (!mine_is_sent || from != to) add_range(c, to, bytes, true, -1);
+    mine.open->wholes.push_back({collective::BROADCAST,
+                                 mine_is_sent ? static_cast<const char *>(from) : nullptr,
+                                 static_cast<char *>(to),
+                                 bytes,
+                                 type,
+                                 ncclSum,
+                                 {}});
+    for (int r = 0; r < comm->ranks; r++)
+        if (mine_is_sent && r != root) add_part(c, true, static_cast<const char *>(from), bytes, r, OF_ALL);
+    if (!mine_is_sent) add_part(c, false, static_cast<char *>(to), bytes, root, OF_ALL);
+    mine.sent += comm->rank == (root + comm->ranks - 1) % comm->ranks ? 0 : bytes;  // the last one passes nothing on
+    return done();
+}
+ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t type, ncclComm_t comm,
+                           cudaStream_t stream, call_site site)
+{
+    const call c = {"ncclAllGather()", comm, stream, site, 0};
+    const size_t bytes = count * size_of(type);
+    if (!may(c)) return ncclInvalidArgument;
+    const size_t ranks = static_cast<size_t>(comm->ranks), rank = static_cast<size_t>(comm->rank);
+    char *all = static_cast<char *>(to);
+    if (from == all + rank * bytes) {  // in place
+        if (rank) add_range(c, all, rank * bytes, true, -1);
+        add_range(c, from, bytes, false, -1);
+        if (rank + 1 < ranks) add_range(c, all + (rank + 1) * bytes, (ranks - rank - 1) * bytes, true, -1);
+    } else {
+        add_range(c, from, bytes, false, -1);
+        add_range(c, all, ranks * bytes, true, -1);
+    }
+    mine.open->wholes.push_back({collective::GATHER, static_cast<const char *>(from), all, bytes, type, ncclSum, {}});
+    for (size_t r = 0; r < ranks; r++) {
+        if (r == rank) continue;
+        add_part(c, true, static_cast<const char *>(from), bytes, static_cast<int>(r), OF_ALL);
+        add_part(c, false, all + r * bytes, bytes, static_cast<int>(r), OF_ALL);
+    }
+    mine.sent += (ranks - 1) * bytes;
+    return done();
+}
+
+static ncclResult_t reduce(const call &c, const void *from, void *to, size_t bytes, bool scatter, ncclDataType_t type,
+                           ncclRedOp_t op)
+{
+    if (!may(c)) return ncclInvalidArgument;
+    const size_t ranks = static_cast<size_t>(c.comm->ranks);
+    const char *given = static_cast<const char *>(from);
+    char *taken = static_cast<char *>(to);
+    const size_t read = scatter ? ranks * bytes : bytes;
+    if (taken < given || taken >= given + read)
+        add_range(c, from, read, false, -1);
+    else if (scatter && taken > given)
+        add_range(c, given, static_cast<size_t>(taken - given), false, -1);  // in place
+    add_range(c, to, bytes, true, -1);
+    if (scatter && taken >= given && taken + bytes < given + read)
+        add_range(c, taken + bytes, static_cast<size_t>(given + read - taken) - bytes, false, -1);
+    mine.open->wholes.push_back(
+        {scatter ? collective::SCATTER : collective::REDUCE, given, taken, bytes, type, op, {}});
+    for (size_t r = 0; r < ranks; r++) {
+        if (static_cast<int>(r) == c.comm->rank) continue;
+        add_part(c, true, given + (scatter ? r * bytes : 0), bytes, static_cast<int>(r), OF_ALL);
+        add_part(c, false, nullptr, bytes, static_cast<int>(r), OF_ALL);
+    }
+    mine.sent += (ranks - 1) * bytes / (scatter ? 1 : ranks) * (scatter ? 1 : 2);
+    return done();
+}
+ncclResult_t ncclReduceScatter(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t comm, cudaStream_t stream, call_site site)
+{
+    return reduce({"ncclReduceScatter()", comm, stream, site, 0}, from, to, count * size_of(type), true, type, op);
+}
+ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                           ncclComm_t comm, cudaStream_t stream, call_site site)
+{
+    return reduce({"ncclAllReduce()", comm, stream, site, 0}, from, to, count * size_of(type), false, type, op);
+}
+
+ncclResult_t ncclCommCount(ncclComm_t comm, int *count)
+{
+    if (!comm || !count) return ncclInvalidArgument;
+    *count = comm->ranks;
+    return ncclSuccess;
+}
+ncclResult_t ncclCommUserRank(ncclComm_t comm, int *rank)
+{
+    if (!comm || !rank) return ncclInvalidArgument;
+    *rank = comm->rank;
+    return ncclSuccess;
+}
+ncclResult_t ncclCommCuDevice(ncclComm_t comm, int *device)
+{
+    if (!comm || !device) return ncclInvalidArgument;
+    *device = 0;
+    return ncclSuccess;
+}
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
+{
+    if (!comm || !error) return ncclInvalidArgument;
+    *error = ncclSuccess;
+    return ncclSuccess;
+}
+ncclResult_t ncclGetVersion(int *version)
+{
+    if (!version) return ncclInvalidArgument;
+    *version = NCCL_VERSION_CODE;
+    return ncclSuccess;
+}
+const char *ncclGetErrorString(ncclResult_t result)
+{
+    static const char *const texts[] = {
+        "no error",         "unhandled cuda error", "unhandled system error", "internal error",
+        "invalid argument", "invalid usage",        "remote process exited",  "NCCL operation in progress"};
+    return result >= 0 && result <= ncclInProgress ? texts[result] : "unknown result code";
+}
+const char *ncclGetLastError(ncclComm_t) { return mine.refused; }
+
+#pragma GCC visibility pop
