@@ -1297,6 +1297,22 @@ Test(cpu_layer, report_misaligned_asynchronous_copy)
     REPORTS(broken_async_misaligned, "misaligned asynchronous copy", "destination lies 4", "// 4 bytes off");
 }
 
+#ifdef __CUDACPU__  // on a GPU the words of a paged cache are empty
+// What is read of a row of the page table that no sequence has is no page, and the share of the keys is to blame.
+__global__ void walks_past_the_end(bool sought)
+{
+    if (sought) expect_tile(0, 2);
+    expect_page(-1, 5, sought ? 2 : 1, 7);
+}
+static void ends_behind_the_last_tile() { walks_past_the_end<<<1, 32>>>(true); }
+static void no_page_for_a_key() { walks_past_the_end<<<1, 32>>>(false); }
+Test(cpu_layer, report_no_such_page)
+{
+    REPORTS(ends_behind_the_last_tile, "no such tile", "ends behind the last tile", "gap share");
+    REPORTS(no_page_for_a_key, "no such page", "page -1 for key 7 of sequence 1", "pages 0 to 4");
+}
+#endif
+
 __global__ void async_destination(float *x) { __pipeline_memcpy_async(x + 4, x, 16); }
 static void broken_async_destination(void) { RUN(async_destination, float_result, 8, 1, 1); }
 

@@ -117,6 +117,8 @@ struct block {
     shared_slot slots[MAX_SHARED_VARIABLES];
     unsigned slot_count;
     const char *dynamic_name;
+
+    int sequences;  // of a paged cache, in which a tile was sought (expect_tile)
 };
 
 // The block under way on this host thread; null outside kernels.

@@ -5,6 +5,11 @@ using namespace cudacpu;
 
 void expect_page(int page, int pages, int sequence, int key, call_site site)
 {
+    const int sequences = current ? current->sequences : 0;  // 0: no tile was sought
+    if (sequences && sequence >= sequences)
+        report("no such tile", site,
+               "a team's share of the keys ends behind the last tile: gap share, first_of(total, teams, teams) has to "
+               "be total");
     if (page >= 0 && page < pages) return;
     report("no such page", site, "page_table says page %d for key %d of sequence %d, and the cache has pages 0 to %d",
            page, key, sequence, pages - 1);
@@ -19,6 +24,7 @@ void expect_keys(int keys, int most, int sequence, call_site site)
 
 void expect_tile(int sequence, int sequences, call_site site)
 {
+    if (current) current->sequences = sequences;
     if (sequence < sequences) return;
     report(
         "no such tile", site,

@@ -140,6 +140,7 @@ static void begin_block(block &b, uint3 index)
     b.thread_count = size.x * size.y * size.z;
     b.warp_count = (b.thread_count + WARP - 1) / WARP;
     b.arrived = b.exited = 0;
+    b.sequences = 0;
     b.votes = {0, true, false};
     for (unsigned i = 0; i < b.thread_count; i++) {
         thread &t = b.threads[i];
