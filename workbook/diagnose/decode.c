@@ -2,7 +2,7 @@
 #include "evidence.h"
 #include "exchange.h"
 
-static fit fit_pages, fit_tokens, fit_finalize, fit_merge, fit_scales, fit_scaled_l;
+static fit fit_pages, fit_tokens, fit_finalize, fit_merge, fit_scales, fit_scaled_l, fit_rounding;
 
 enum { PARTS = 256 };
 
@@ -351,6 +351,51 @@ static int misfits(const record *r, int place, int use, int *rows, int *query)
     return misses;
 }
 
+// x in the eight bits of bfloat16; NaN where a number next to x would be rounded to another.
+static double rounded(double x)
+{
+    const double unit = exp2(ilogb(x) - 7), low = nearbyint(x * (1 - 2e-5) / unit);
+    return low == nearbyint(x * (1 + 2e-5) / unit) ? low * unit : NAN;
+}
+
+// Weights that are rounded before V's scale comes to them, and once more for the product: seen where the two differ, one weight in a few.
+static void look_at_rounding(const record *r)
+{
+    static double runs[STEPS];
+    enum { COLS = 64 };
+    EACH_WALK (r, n) {
+        for (int i = 0; step_count && i < steps[0].S->rows; i++)
+            for (int t = 0; t < step_count && steps[t].P; t++) {
+                const product *S = steps[t].S;
+                const float *P = steps[t].P->a + i * S->cols;
+                double x[COLS], V[COLS], m = 0;
+                int count = 0, at[COLS], run = 0;
+                runs[t] = t ? runs[t - 1] : -INFINITY;
+                for (int c = 0; c < S->cols && c < COLS; c++) {
+                    if (S->a_row[i] < 0 || S->b_row[c] < 0 || !sees(S->a_row[i], key_of(S->b_row[c]))) continue;
+                    const int place = scale_at(0, S->b_row[c]);
+                    x[count] = S->after[i * S->cols + c] * e.s->scale * LOG2E * 64 * e.K_scale[place];
+                    V[count] = e.V_scale[place], runs[t] = fmax(runs[t], x[count]);
+                    if (P[c] > 1e-25 && isfinite(P[c])) m += x[count] + log2(V[count] / P[c]), at[count++] = c;
+                }
+                if (!count) continue;
+                for (int k = 0; k <= t; k++)
+                    if (fabs(runs[k] - m / count) < fabs(runs[run] - m / count)) run = k;
+                for (int k = 0; k < count; k++) {
+                    const double weight = exp2(x[k] - runs[run]);
+                    const form forms[] = {{"", "", rounded(weight * V[k])},
+                                          {"rounded_twice", "", rounded(rounded(weight) * V[k])}};
+                    if (!isnan(forms[0].is + forms[1].is) && forms[0].is != forms[1].is)
+                        fit_see(&fit_rounding, P[at[k]], 0, FORMS(forms),
+                                "the weight of query %d for key %d is %.6g, which V's scale makes %.6g, and the "
+                                "product gets %.6g, where bfloat16 has %.6g: it is rounded before it is scaled, too",
+                                query_of(S->a_row[i]), key_of(S->b_row[at[k]]), weight, weight * V[k], (double)P[at[k]],
+                                forms[0].is);
+                }
+            }
+    }
+}
+
 void look_at_scales(const record *r)
 {
     int rows, query, other;
@@ -362,6 +407,7 @@ void look_at_scales(const record *r)
                       misfits(r, max_int(0, n - USES), n < USES ? n : 0, &rows, &other) > rows / 200;
     fit_see(&fit_scales, 0, 0, forms, count, "the weights of query %d are not 2^(scale log2(e) S K_scale - m) V_scale",
             query_of(query));
+    if (!wrong) look_at_rounding(r);
     // l, of rows whose keys one block has.
     static part parts[PARTS];
     for (int row = 0; row < all_rows() && !wrong; row++) {
@@ -395,4 +441,7 @@ void conclude_decode(void)
                         : "scores|weights",
                  "scores|weights|scales sent", place ? ": the scales are not those of the keys, " : ": ");
     fit_conclude(&fit_scaled_l, BY_SUM, "weights", "weights", ": ");
+    // So little comes after all else, and is said if nothing else explains it.
+    if (fit_form(&fit_rounding) && fit_rounding.wrong >= 20)
+        fit_conclude(&fit_rounding, BY_ROUNDING, "weights", "weights", "");
 }

@@ -58,7 +58,7 @@ int diagnose_cases(const wb_problem *problem, char cases[MAX_CASES][WB_CASE_TEXT
 // The lower the rank, the earlier the step.
 enum { BY_DELTA = 5, BY_HEADS = 10, BY_SCALES = 15, BY_WALK = 20, BY_FACTOR = 25, BY_MASK = 30, BY_VALUE = 35 };
 enum { BY_EXPONENT = 40, BY_MAXIMUM = 45, BY_DS = 45, BY_RESCALING = 50, BY_SUM = 55, BY_END = 56, BY_L = 58 };
-enum { BY_WASTE = 60 };
+enum { BY_ROUNDING = 59, BY_WASTE = 60 };
 
 // `gaps`: where it can come from, "max|rescale", those of them that the problem has. id: of the form that pins it down, "" if none does.
 typedef struct finding {
