@@ -143,6 +143,58 @@ links .
 QUIET=1 workbook/class/class_copy.sh "$scratch/class" || fail "there is no class's copy"
 links "$scratch/class"
 
+# What a class's copy names is in it: files, folders and targets of make. What a fence or the first pages tell to type works there without keys;
+# elsewhere problems/README.md answers for solutions/, tests/sanitize/ and what make refuses.
+git ls-files 2>/dev/null | grep . >"$scratch/whole" || find . -type f | sed 's|^\./||' | grep -v '^build/' >"$scratch/whole"
+refused=$(sed -n 's/^OF_KEYS := //p' Makefile)
+targets=$(sed -n 's/^\([a-z][a-z_%.-]*\):.*/\1/p' "$scratch/class/Makefile" "$scratch/class/workbook/sanitize/sanitize.mk" | tr '\n' ' ')
+grep -q 'no folder `solutions/` and no `tests/sanitize/`' problems/README.md || fail "problems/README.md does not say what a class's copy has not"
+(cd "$scratch/class" && find . -name '*.md' | sed 's|^\./||') | while read -r text; do
+    (cd "$scratch/class" && find . -type f) | awk -v text="$text" -v targets="$targets" -v refused="$refused" '
+        BEGIN {
+            split(targets, part, " "); for (i in part) target[part[i]]
+            split(refused, part, " "); for (i in part) no[part[i]]
+            first = text ~ /^(README|AGENTS|problems\/README)[.]md$/  # what a student reads first
+        }
+        FILENAME == "-" { sub(/.*\//, ""); here[$0]; next }
+        FILENAME ~ /whole$/ { top = $0; if (sub(/\/.*/, "", top)) folder[top]; sub(/.*\//, ""); if (!($0 in here) && $0 != "run.sh") gone[$0] = top; next } # a bundle has a run.sh
+        /^<!--|of the repository/ { next }
+        /^ *```/ { fence = !fence; next }
+        { typed = fence || /^    [^ |*-]/; line = $0; gsub(/\]\([^)]*\)/, "]", line); gsub(/https?:[^ )]*/, "", line) }
+        {
+            for (rest = line; match(rest, /make [a-z][a-z0-9_.]*(-[a-zA-Z0-9_]+)?/); ) {
+                before = substr(rest, 1, RSTART - 1)
+                word = substr(rest, RSTART + 5, RLENGTH - 5)
+                rest = substr(rest, RSTART + RLENGTH)
+                if (!typed && before !~ /`$/) continue  # a verb
+                sub(/[.]$/, "", word)
+                any = word; if (!(any in target)) sub(/-[^-]*$/, "-%", any)
+                if (!(any in target)) print "target " word
+                else if (any in no && (typed || first) && line !~ /if you have|such as/) print "refused " word
+            }
+            if (line ~ /IMPL=solutions|WRONG=/ && typed && line !~ /if you have/ && before_line !~ /if you have/) print "refused " line
+            before_line = line
+            for (rest = line; match(rest, /[A-Za-z0-9_.*-]+(\/[A-Za-z0-9_.*-]*)+|[A-Za-z0-9_-]+[.][a-z]+/); ) {
+                before = substr(rest, 1, RSTART - 1)
+                word = substr(rest, RSTART, RLENGTH)
+                rest = substr(rest, RSTART + RLENGTH)
+                sub(/[.]$/, "", word)
+                top = word; sub(/\/.*/, "", top)
+                if (before ~ /[\/<>$~]$/ || !(top in folder || word in gone)) continue
+                if ((word ~ /^(solutions|tests\/sanitize)(\/|$)/ && !typed || gone[word] == "solutions") && (!first || line ~ /no folder|do not open/)) continue
+                gsub(/NN/, "[0-9][0-9]", word); gsub(/NAME|name/, "*", word)
+                print "file " word
+            }
+        }' - "$scratch/whole" "$scratch/class/$text" | sort -u | while read -r what word; do
+        case $what in
+        file) (cd "$scratch/class" && ls -d $word >/dev/null 2>&1) || echo "FAIL  a class's copy: $text names $word, which is not in it" ;;
+        target) echo "FAIL  a class's copy: $text names make $word, and there is none" ;;
+        *) echo "FAIL  a class's copy: $text has one type what needs keys: $word" ;;
+        esac
+    done
+done >"$scratch/named"
+[ ! -s "$scratch/named" ] || { cat "$scratch/named"; failed=1; }
+
 # What lessons say that make run-NN prints, of the key, where bfloat16 changes a number of the example.
 prints() { # NN CASE NUMBER...
     number=$1

@@ -1,8 +1,9 @@
 #!/bin/sh
 # class_copy.sh DEST - exports the workbook for a class into the new folder DEST: what a student needs, without the answer keys, the folders
 # of tests/ (keys by other hands, wrong and hostile code, the class that grades are tried on), the mistakes of train/, what only those who carry the
-# workbook on need (.ci, .github, CONTRIBUTING.md and the like), and the history. problems/ is as it was
-# shipped, whatever you have written there, and workbook/loop/shipped/ keeps another copy of it for make reset-NN.
+# workbook on need (.ci, .github, CONTRIBUTING.md and the like), and the history. What a page says between <!-- whole: --> and <!-- :whole -->
+# holds of the whole workbook alone, and is left out. problems/ is as it was shipped, whatever you have written there, and workbook/loop/shipped/
+# keeps another copy of it for make reset-NN.
 # UPTO=NN: without the problems after NN, whose files hold answers of those before, and without their suites.
 # Exit status: 0, or 1 with a sentence.
 set -u
@@ -28,7 +29,7 @@ files() { # of the workbook, without what was built; what git does not know yet 
         find . -path ./build -prune -o -path ./.git -prune -o -type f -print | sed 's|^\./||'
     fi
 }
-files | grep -vE '^(solutions|examples|\.ci|\.github|build|shared|VERSION|pyproject\.toml|(CONTRIBUTING|CHANGELOG|SECURITY)\.md)(/|$)|^tests/[^/]+/|^train/wrong/|^problems/[0-9]+/[^/]*\.(c|cu)$' |
+files | grep -vE '^(solutions|examples|\.ci|\.github|build|shared|VERSION|pyproject\.toml|(CONTRIBUTING|CHANGELOG|SECURITY)\.md|workbook/(README|unchanging|class/threats)\.md|tests/README\.md)(/|$)|^tests/[^/]+/|^train/wrong/|^problems/[0-9]+/[^/]*\.(c|cu)$' |
     earlier | while IFS= read -r file; do [ ! -f "$file" ] || echo "$file"; done | tar -cf - -T - | tar -xf - -C "$dest" || fail "the copy failed"
 
 while read -r _ file; do
@@ -53,9 +54,9 @@ if [ "$upto" != 99 ]; then
     change "s|0/[0-9]* (+ bonus 0/[0-9]*, beyond 0/[0-9]*)|0/$all (+ bonus 0/$bonus, beyond 0/$beyond)|" problems/README.md
 fi
 
-# A link to what is not in it becomes its words.
+# What a page says of the whole workbook alone; and a link to what is not in it becomes its words.
 find "$dest" -name '*.md' | while IFS= read -r text; do
-    { find "$dest" | sed 's/$/ there/'; cat "$text"; } | awk -v folder="${text%/*}" '
+    { find "$dest" | sed 's/$/ there/'; sed '/^ *<!-- whole: -->$/,/^ *<!-- :whole -->$/d' "$text" | cat -s; } | awk -v folder="${text%/*}" '
         function path(link) { # without ../
             sub(/#.*/, "", link)
             link = folder "/" link
