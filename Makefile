@@ -8,7 +8,7 @@
 # Everything built lies in build/BACKEND/IMPL. `make new-problem` adds a problem; nothing here changes.
 
 # What only says what to work on goes to the programs by the environment: as it was typed, read neither by make nor by a shell.
-GIVEN := SUBMISSION SUBMISSIONS AGAIN ROSTER DUE OUT DEST UPTO ZIP NAME FROM CASES SEED CASE JOBS TRY SOURCE SHAPES PART P GAP LEVEL YES N W sinks mask BR BC BLOCK UNSAFE SANITIZE SPEED TERM STEPS TEXT WRONG RESUME TRAIN WITH_VARIANTS LIMIT ONLY PREFIX DESTDIR EDITION
+GIVEN := SUBMISSION SUBMISSIONS AGAIN ROSTER DUE OUT DEST UPTO ZIP NAME FROM CASES SEED CASE JOBS TRY SOURCE SHAPES PART P GAP LEVEL YES N W sinks mask BR BC BLOCK UNSAFE SANITIZE RACE SPEED TERM STEPS TEXT WRONG RESUME TRAIN WITH_VARIANTS LIMIT ONLY PREFIX DESTDIR EDITION
 COMMANDED := $(foreach v,$(GIVEN),$(if $(filter command,$(origin $v)),$v))
 define as_typed
 override $(1) := $$(value $(1))
@@ -466,10 +466,10 @@ train:  ## train a language model with your kernels of 07 and 09: IMPL=naive|sol
 
 check:  ## prove the workbook: keys pass, skeletons earn nothing, wrong solutions are caught (FAST=1: all but these)
 	@MAKE="$(MAKE)" tests/prove/check.sh $(BACKEND) $(NUMBERS)
-grade:  ## SUBMISSION=folder-or-archive [OUT=dir] [SANITIZE=1]: grade one submission in a sandbox (workbook/class/grade.sh)
+grade:  ## SUBMISSION=folder-or-archive [OUT=dir] [SANITIZE=1] [RACE=1]: grade one submission in a sandbox (workbook/class/grade.sh)
 	@MAKE="$(MAKE)" workbook/class/grade_base.sh build/grades/base
 	@MAKE="$(MAKE)" workbook/class/grade.sh $${UNSAFE:+--unsafe} --base build/grades/base -- "$$SUBMISSION" "$${OUT:-build/grades/reports/one}"
-grade-all:  ## SUBMISSIONS=dir [JOBS=n] [OUT=dir] [AGAIN=name] [ROSTER=file [DUE=time]] [SEED=n] [CASES=file] [SANITIZE=1]: grade a class, each in a sandbox; build/grades/grades.csv
+grade-all:  ## SUBMISSIONS=dir [JOBS=n] [OUT=dir] [AGAIN=name] [ROSTER=file [DUE=time]] [SEED=n] [CASES=file] [SANITIZE=1] [RACE=1]: grade a class, each in a sandbox; build/grades/grades.csv
 	@MAKE="$(MAKE)" WB_GRADERS="$$WB_JOBS" workbook/class/grade_all.sh $${UNSAFE:+--unsafe} "$$SUBMISSIONS" $${OUT:+"$$OUT"}
 similar:  ## [P=03] [OUT=dir]: of a graded class the pairs whose work is most alike, to be read, not judged (workbook/class/similar.py)
 	@$(PYTHON) workbook/class/similar.py "$${OUT:-build/grades}" $${P:+"$$P"}

@@ -48,4 +48,27 @@ check "without a key its own counts alone" grep -q '^  bytes read  *600  *-   -$
 printf '#!/bin/sh\necho "returned: not implemented"\n' >build/cpu/check/problems/10_worker
 run cpu problems 10
 check "what gives no result has no counts" eval "[ $? -eq 1 ] && grep -q 'make sanitize-10' '$said'"
+
+# The column of a class's table: grade_race.sh, of a worker that is there, beside what is counted of a key.
+printf '#!/bin/sh\nN=3\n%s\n' "$count" >build/cpu/check/problems/10_worker
+printf '#!/bin/sh\nshift\nexec "$@"\n' >within
+chmod +x within
+printf '%s\tbytes read\t200\n' one two >counts
+printf 'one\tbarriers\t0\ntwo\tbarriers\t0\n' >>counts
+sort -o counts counts
+export GRADE_SCRATCH="$scratch" WB_TIMEOUT=5
+for_class() { workbook/class/grade_race.sh 10 counts >"$said"; }
+for_class
+check "for a class: a line of ratios, without those of nothing" [ "$(cat "$said")" = "bytes read 1.50" ]
+forging() { printf '#!/bin/sh\nN=3\n%s\n%s\n' "$1" "$count" >build/cpu/check/problems/10_worker; for_class; }
+! forging 'echo "counted: bytes read: 1"' && [ "$(cat "$said")" = "it prints counts of its own" ]
+verdict $? "what prints counts of its own has none"
+forging 'echo "counted: =cmd(1): 1"; echo "counted: bytes written: 99999999999999999999"; echo "<b>"'
+check "no other words or numbers are taken" [ "$(cat "$said")" = "bytes read 1.50" ]
+! forging 'exit 0' && check "and without a result there are none" grep -q '^no result in one$' "$said"
+mkdir -p class/reports/ada && printf 'x\n1\t2\t3\n' >class/reports/ada/record && echo "bytes read 1.50, =x" >class/reports/ada/10.race
+score=$here/build/${BACKEND:-cpu}/score
+(cd "$here" && ${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "build/${BACKEND:-cpu}/score") >"$said" 2>&1
+printf './ada\0' | "$score" class class race >table && printf './ada\0' | "$score" class class >without
+check "the table has a column of it a problem, where it is asked for" eval 'head -n 1 table | grep -q ",reason,01 race,.*,10 race," && grep -q "^ada,.*,\"bytes read 1.50, =x\"," table && ! grep -q race without'
 exit $failed

@@ -298,6 +298,16 @@ got=$(awk -F, 'NR == 2 { print $2 + $3 + $4 }' "$class/loaded_grades/grades.csv"
 [ "$got" = "$wanted" ]
 verdict $? "beside 20 busy processes on two cores the key of $drawn has $got of $wanted points"
 
+# Beside the key, in the sandbox.
+key "$class/raced/key" 02
+key "$class/raced/forger" 02
+cat >>"$class/raced/forger/problems/02/$(file_of 02)" <<'END'
+#include <cstdio>
+static const struct forger { ~forger() { printf("counted: bytes read: 1\n"), fflush(stdout); } } forger_;
+END
+graded raced RACE=1 && grep -q '^key,.*,"bytes read 1.00, bytes written 1.00, barriers 1.00"' "$class/raced_grades/grades.csv" && grep -q '^forger,100,.*,it prints counts of its own' "$class/raced_grades/grades.csv"
+verdict $? "RACE=1: a column of what is counted beside the key, and no points of it"
+
 # Sleeping a little in every case.
 bomb "$class/slept/sleeper" 01 sleeps_a_little
 graded slept WB_TIMEOUT=4 WB_PROBLEM_SECONDS=12

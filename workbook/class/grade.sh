@@ -14,6 +14,7 @@
 #   WB_MEMORY_MB=4096        address space of a worker  WB_PROCESSES=64 + 2 a core  its processes, threads
 #   WB_JOBS                  tests at once: as many as there are cores for this (SLURM_CPUS_PER_TASK, nproc)
 #   WB_SEED, WB_CASES, SANITIZE=1   other inputs, a file of held-out cases, the check build as well: see test.sh, and grade_look.sh
+#   RACE=1                   beside the points, what the layer counts of each problem that has passed over what it counts of the key: grade_race.sh
 #
 # What is taken from a submission: regular files problems/NN/NAME of the workbook, at its top or below one folder. Each is compiled and
 # run in the sandbox (sandbox.sh). What judges never runs there, and what runs there sees no test, no oracle and no answer key.
@@ -53,6 +54,8 @@ if [ -n "${WB_CASES:-}" ] && [ "$sandbox_uid" != 0 ] && setpriv --reuid "$sandbo
     [ "$sandbox" = bwrap ] || fail "every user can read the held-out cases, a submission too: chmod 600 $WB_CASES"
 fi
 
+race=no
+[ "${RACE:-0}" = 0 ] || race=yes
 case_seconds=${WB_TIMEOUT:-20} problem_seconds=${WB_PROBLEM_SECONDS:-300}
 compile_seconds=${WB_COMPILE_SECONDS:-60} total_seconds=${WB_TOTAL_SECONDS:-1800}
 memory=${WB_MEMORY_MB:-4096} processes=${WB_PROCESSES:-$((64 + 2 * $(nproc)))}
@@ -99,7 +102,7 @@ new_room() {
 
 # ------------------------------------------------------------------------------------------------------------ what it is
 
-[ -f "$base/fingerprint" ] || "$home/workbook/class/grade_base.sh" "$base" || fail "what submissions are judged with cannot be made"
+[ -f "$base/fingerprint" ] && { [ $race = no ] || [ -f "$base/race/print" ]; } || "$home/workbook/class/grade_base.sh" "$base" || fail "what submissions are judged with cannot be made"
 for tool in confine take within worker.filter tools.filter; do
     cp "$base/build/cpu/$tool" "$scratch/" && chmod a+rX "$scratch/$tool" || exit 1
 done
@@ -181,6 +184,7 @@ print=$({
     cat "$base/fingerprint"
     [ -z "${WB_CASES:-}" ] || cat "$WB_CASES"
     echo "${WB_SEED:-}|$case_seconds|$problem_seconds|$compile_seconds|$total_seconds|$memory|${WB_PROCESSES:-}|$sandbox|${SANITIZE:-0}|$reason"
+    [ "$race" = no ] || cat "$base/race/print"
     cd "$tree/problems" && sha256sum $known
 } | sha256sum | cut -d' ' -f1)
 if [ -z "$again" ] && [ "$(head -n 1 "$out/record" 2>/dev/null | cut -f1)" = "$print" ]; then
@@ -208,6 +212,13 @@ cd "$tree" || exit 1
 # shellcheck disable=SC2086
 attended $((2 * total_seconds + 600)) /dev/null workbook/loop/test.sh cpu problems $numbers >"$out/log" 2>&1
 judged=$?
+if [ "$race" = yes ] && [ $judged -le 1 ]; then
+    for number in $numbers; do
+        [ "$(cat "$out/$number.state" 2>/dev/null)" = passed ] && [ -f "$base/race/$number" ] || continue
+        attended "$problem_seconds" /dev/null workbook/class/grade_race.sh "$number" "$base/race/$number" >"$scratch/raced" 2>/dev/null
+        head -n 1 "$scratch/raced" | plain >"$out/$number.race"
+    done
+fi
 cd "$home" || exit 1
 case $judged in 3 | 75) busy "$(sed -n 's/^Could not be judged: //p' "$out/00.note" 2>/dev/null | head -n 1 | plain)" ;; esac
 [ $judged -le 1 ] || { echo "grade: this submission could not be judged; $out/log has what was said:" >&2; tail -n 20 "$out/log" | plain >&2; exit 1; }

@@ -4,6 +4,7 @@
 #   grades.csv                     a line a submission: name, score, bonus, points and state of each problem, and the reason if there is one
 #   reports/NAME/                  report.txt, results.json, junit.xml, scores.tsv of each (grade.sh)
 #   canvas.csv, moodle.csv         if ROSTER names one (roster.py)
+# RACE=1: and columns of what is counted of each problem beside the answer key (grade_race.sh).
 # Started again it grades what is new or has changed, and AGAIN, the name of one. Submissions that were graded elsewhere by grade.sh, into the
 # same folders, count. What could not be judged, since the machine was too busy, is tried again at the end, alone; then an instructor is asked.
 #
@@ -115,7 +116,7 @@ fi
 [ ! -t 2 ] || echo >&2
 
 table=$out/grades.csv
-(cd "$out/base" && build/cpu/score class "$out" <"$scratch/names") >"$table.new" && mv "$table.new" "$table" || exit 1
+(cd "$out/base" && build/cpu/score class "$out" $([ "${RACE:-0}" = 0 ] || echo race) <"$scratch/names") >"$table.new" && mv "$table.new" "$table" || exit 1
 [ -z "${ROSTER:-}" ] || "$home/workbook/class/roster.py" "$ROSTER" "$table" "$(cd "$out/base" && build/cpu/score possible)" "$out"
 failed=$(wc -l <"$scratch/failed")
 echo "grade-all: $((count - failed)) of $count graded in $(($(date +%s) - begun)) s; the table is $table"

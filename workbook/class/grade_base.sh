@@ -1,7 +1,8 @@
 #!/bin/sh
 # grade_base.sh BASE - makes what every submission is judged with, in the folder BASE: the workbook as a class gets it (class_copy.sh),
 # with its test programs built, and build/kit, the part of it that a compiler needs to make a worker. There is no answer key in it.
-# BASE is kept while the workbook's own files stay as they are. Only BASE/fingerprint makes it whole.
+# BASE is kept while the workbook's own files stay as they are. Only BASE/fingerprint makes it whole. Where RACE=1, BASE/race/NN has what the check
+# build counts of the key of NN, a line for each of its small cases and what is counted: CASE, WHAT, COUNT.
 # Exit status: 0, or 1 if it cannot be made.
 set -u
 unset WERROR # a warning in what a student wrote is no error
@@ -20,7 +21,34 @@ print=$(cd "$new" && {
     "${CC:-cc}" --version
     "${CXX:-c++}" --version
 } | sha256sum | cut -d' ' -f1)
-if [ "$(cat "$base/fingerprint" 2>/dev/null)" = "$print" ]; then exit 0; fi
+# The keys are built in a copy of the base, as the base is, and are gone with it.
+race_of_keys() {
+    [ "${RACE:-0}" != 0 ] || return 0
+    keys=$(ls solutions/[0-9][0-9]/*.cu 2>/dev/null)
+    [ -n "$keys" ] || { echo "grade: RACE=1 counts beside the answer keys, and this copy of the workbook has none" >&2; return 1; }
+    of_keys=$({ echo "$print"; sha256sum $keys; } | sha256sum | cut -d' ' -f1)
+    [ "$(cat "$base/race/print" 2>/dev/null)" != "$of_keys" ] || return 0
+    echo "grade: counting the answer keys"
+    rm -rf "$base/race"
+    mkdir -p "$new" && cp -Rp "$base/." "$new/" && cp -Rp solutions "$new/" && mkdir "$new/race" || return 1
+    workers=$(for key in $keys; do number=${key#solutions/}; echo "build/cpu/check/solutions/${number%%/*}_worker"; done)
+    # shellcheck disable=SC2086
+    ${MAKE:-make} -C "$new" --no-print-directory -j"${WB_JOBS:-2}" BACKEND=cpu $workers >"$new/build/race.log" 2>&1 || { tail -n 40 "$new/build/race.log" >&2; return 1; }
+    for worker in $workers; do
+        number=${worker##*/} number=${number%_worker}
+        for given in $("$new/$worker" --cases list); do
+            "$new/$worker" --case "$given" --guard 0 2>/dev/null | sed -n "s/^counted: \(.*\): \([0-9]*\)\$/$given	\1	\2/p"
+        done >"$new/race/$number"
+        [ -s "$new/race/$number" ] || { echo "grade: nothing is counted of the key of $number" >&2; return 1; }
+    done
+    echo "$of_keys" >"$new/race/print"
+    mv "$new/race" "$base/race"
+}
+if [ "$(cat "$base/fingerprint" 2>/dev/null)" = "$print" ]; then
+    rm -rf "$new"
+    race_of_keys
+    exit
+fi
 
 echo "grade: building the test programs"
 mkdir -p "$new/build/cpu/check"
@@ -54,4 +82,4 @@ find "$kit" -name '*.d' -exec rm {} +
 echo "${CC:+CC=$CC} ${CXX:+CXX=$CXX} ${MARCH:+MARCH=$MARCH} WB_BUILDING=yes" >"$kit/variables"
 
 rm -rf "$base"
-mv "$new" "$base" && echo "$print" >"$base/fingerprint"
+mv "$new" "$base" && echo "$print" >"$base/fingerprint" && race_of_keys

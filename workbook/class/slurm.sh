@@ -49,7 +49,7 @@ for ((first = 0; first < count; first += 1000)); do # a cluster takes 1000 at on
         "$home/workbook/class/slurm.sh" --job "$home" "$submissions" "$out" "$list" "$first"
 done
 
-(cd "$out/base" && build/cpu/score class "$out" <"$list") >"$out/grades.csv.new" && mv "$out/grades.csv.new" "$out/grades.csv" || exit 1
+(cd "$out/base" && build/cpu/score class "$out" $([ "${RACE:-0}" = 0 ] || echo race) <"$list") >"$out/grades.csv.new" && mv "$out/grades.csv.new" "$out/grades.csv" || exit 1
 [ -z "${ROSTER:-}" ] || "$home/workbook/class/roster.py" "$ROSTER" "$out/grades.csv" "$(cd "$out/base" && build/cpu/score possible)" "$out"
 failed=0
 while IFS= read -r -d '' name; do

@@ -70,8 +70,21 @@ static char *line_of(char *text, int number)
     return text;
 }
 
+// What grade.sh has left of a race beside the key (RACE=1); empty of a problem that has not passed, or has no counts.
+static void print_races(const char *out, const char *name)
+{
+    EACH_PROBLEM (p) {
+        char *const race = grades_read_file("%s/reports/%s/%02d.race", out, name, p->number);
+        char *const text = safe_text(line_of(race, 0), LINE);
+        putchar(',');
+        print_cell(text);
+        free(race);
+        free(text);
+    }
+}
+
 // OUT/reports/NAME/record holds a line that grade.sh compares, and the row; NAME/failure why there is none.
-static void print_row(const char *out, const char *name)
+static void print_row(const char *out, const char *name, bool races)
 {
     char *const kept = grades_read_file("%s/reports/%s/record", out, name), *row = line_of(kept, 1);
     print_name(name);
@@ -96,19 +109,25 @@ static void print_row(const char *out, const char *name)
         free(why);
     }
     free(kept);
+    if (races) print_races(out, name);
     printf("\r\n");
 }
 
-// The names of the submissions come from standing input, each ends with 0 (find -print0).
+// The names of the submissions come from standing input, each ends with 0 (find -print0). "race" behind OUT asks for a column of races a problem,
+// behind all others.
 int score_class(char **given)
 {
     char *name = NULL;
     size_t room = 0;
+    const bool races = given[1] && strcmp(given[1], "race") == 0;
     grades_read("");
     printf("name,score,bonus%s", groups() == WB_GROUPS ? ",beyond" : "");
     EACH_PROBLEM (p) printf(",%02d,%02d state", p->number, p->number);
-    printf(",reason\r\n");
-    while (getdelim(&name, &room, 0, stdin) > 0) print_row(given[0], strncmp(name, "./", 2) ? name : name + 2);
+    printf(",reason");
+    EACH_PROBLEM (p)
+        if (races) printf(",%02d race", p->number);
+    printf("\r\n");
+    while (getdelim(&name, &room, 0, stdin) > 0) print_row(given[0], strncmp(name, "./", 2) ? name : name + 2, races);
     free(name);
     return fflush(stdout) || ferror(stdout) ? 2 : 0;
 }

@@ -59,7 +59,7 @@ static const struct {
     {"total", "FOLDER", 1, total, "Score: ..."},
     {"report", "FOLDER IMPL PLOTS", 3, score_report, "the page of make report, from records, charts and masks"},
     {"row", "FOLDER REASON", 2, score_row, "of a submission, for a class"},
-    {"class", "OUT <NAMES", 1, score_class, "grades.csv of the submissions in OUT/reports"},
+    {"class", "OUT [race] <NAMES", 1, score_class, "grades.csv of the submissions in OUT/reports"},
     {"possible", "", 0, possible, "a line a group: its name, a tab, the points that there are"},
     {"lesson", "NN", 1, score_lesson, "the section Points of its lesson"},
     {"progress", "[COLUMNS]", 0, score_progress,
