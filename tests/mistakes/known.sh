@@ -82,6 +82,7 @@ asks - 01/O_not_rescaled rescale
 asks - 13/weights_in_base_2 finalize                                      # parts are not what they say
 asks - 13/rows_that_see_nothing_are_NaN "packed rows"
 asks - 03/l_of_the_last_tile tail             # the weights of keys that do not exist would be in l
+asks dsinks_base_2 12/rows_of_thread_0_in_base_2 "sum of the block"       # of one row thread 0's sum is the block's
 
 # Pairs are counted without keys that do not exist, unless it is these that are seen.
 counts() { # NN/WRONG TEXT
