@@ -271,11 +271,14 @@ static fit seen_walks[SEEN][2];
 
 static void say_range(fit *f, const record *r, bool keys, const range *x, const char *of_queries, const char *of_keys)
 {
-    const char *text = walk_of(r, keys, x->q, x->k);
+    const char *text = walk_of(r, keys, x->q, x->k), *one = keys ? "query" : "key", *many = keys ? "queries" : "keys";
+    const int from = keys ? query_of(x->q) : x->k;
+    char those[60];
+    snprintf(those, sizeof those, x->to > from ? "%s %d to %d" : "%s %d", x->to > from ? many : one, from, x->to);
     if (keys)
-        fit_says(f, of_keys, x->k, query_of(x->q), x->to, head_of(x->q), text);
+        fit_says(f, of_keys, x->k, those, head_of(x->q), text);
     else
-        fit_says(f, of_queries, query_of(x->q), x->k, x->to, text);
+        fit_says(f, of_queries, query_of(x->q), those, text);
 }
 
 void look_at_walks(const record *r, bool keys)
@@ -319,12 +322,11 @@ void look_at_walks(const record *r, bool keys)
             if (given[at] > 1) note(&twice, keys, q, k);
         }
     if (missing.count && !listed)
-        say_range(&seen_walks[MISSING][keys], r, keys, &missing, "query %d never meets keys %d to %d, which it sees%s",
-                  "key %d never meets queries %d to %d of query head %d, which see it%s");
+        say_range(&seen_walks[MISSING][keys], r, keys, &missing, "query %d never meets %s, visible to it%s",
+                  "key %d never meets %s of query head %d, to which it is visible%s");
     if (twice.count)
-        say_range(&seen_walks[TWICE][keys], r, keys, &twice,
-                  "query %d counts keys %d to %d more than once, from several tiles%s",
-                  "key %d counts queries %d to %d of query head %d more than once%s");
+        say_range(&seen_walks[TWICE][keys], r, keys, &twice, "query %d counts %s more than once, from several tiles%s",
+                  "key %d counts %s of query head %d more than once%s");
     free(met), free(given);
 }
 

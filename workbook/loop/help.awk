@@ -6,7 +6,7 @@ FNR == NR && /^#   / && !/^#    *[^A-Z]/ && !(refused && /IMPL=/) { options = op
     sub(/:.*/, "", target)
     text = $0
     sub(/^[^#]*## /, "", text)
-    if (refused) sub(/[|]solutions WRONG=name/, "", text)
+    if (refused) gsub(/[|]solutions WRONG=name| \[RACE=1\]|EDITION=instructors: and the wrong solutions; | and the answer key| \(WITH_VARIANTS=1: and its variants\)/, "", text)
     says[target] = text
     order[++targets] = target
 }
