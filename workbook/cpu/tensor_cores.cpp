@@ -66,27 +66,47 @@ typedef int eight_ints __attribute__((vector_size(32)));
 constexpr int KEPT = 14, FRACTION = 23, BIAS = 127;
 static inline __attribute__((always_inline)) void multiply_cutting(const matrices &m)
 {
-    for (int row = 0; row < m.rows; row++)
-        for (int col = 0; col < m.cols; col += 8)
-            for (int k0 = 0; k0 < m.depth; k0 += 32) {
-                eight *const c = reinterpret_cast<eight *>(m.c + row * m.cols + col);
-                const eight *b = reinterpret_cast<const eight *>(m.b + k0 * m.cols + col);
-                const float *a = m.a + row * m.depth + k0;
-                eight largest = *c * *c + 1e-30f;  // squares: without their signs
-                for (int k = 0; k < 32; k++) {
-                    const eight x = a[k] * b[k * m.cols / 8];
-                    largest = x * x > largest ? x * x : largest;
+    constexpr int AT_ONCE = 4;  // rows, which share what is read of b
+    const int rows = m.rows, cols = m.cols, depth = m.depth, wide = cols / 8;
+    for (int row = 0; row < rows; row += AT_ONCE)
+        for (int col = 0; col < cols; col += 8)
+            for (int k0 = 0; k0 < depth; k0 += 32) {
+                const eight *const b = reinterpret_cast<const eight *>(m.b + k0 * cols + col), *at = b;
+                const float *const a = m.a + row * depth + k0;
+                eight *c[AT_ONCE], largest[AT_ONCE], to_units[AT_ONCE], of_unit[AT_ONCE];
+                eight_ints sum[AT_ONCE];
+#pragma GCC unroll 4
+                for (int i = 0; i < AT_ONCE; i++) {
+                    c[i] = reinterpret_cast<eight *>(m.c + (row + i) * cols + col);
+                    largest[i] = *c[i] * *c[i] + 1e-30f;  // squares: without their signs
                 }
-                eight_ints exponent, units, unit;
-                memcpy(&exponent, &largest, sizeof exponent);
-                exponent = ((exponent >> FRACTION) - BIAS) >> 1;  // of the root
-                unit = (exponent - (KEPT - 1) + BIAS) << FRACTION, units = ((KEPT - 1) - exponent + BIAS) << FRACTION;
-                eight to_units, of_unit;
-                memcpy(&to_units, &units, sizeof units), memcpy(&of_unit, &unit, sizeof unit);
-                eight_ints sum = __builtin_convertvector(*c * to_units, eight_ints);
-                for (int k = 0; k < 32; k++)
-                    sum += __builtin_convertvector(a[k] * b[k * m.cols / 8] * to_units, eight_ints);
-                *c = __builtin_convertvector(sum, eight) * of_unit;
+                for (int k = 0; k < 32; k++, at += wide) {
+                    const eight column = *at;
+#pragma GCC unroll 4
+                    for (int i = 0; i < AT_ONCE; i++) {
+                        const eight x = a[i * depth + k] * column;
+                        largest[i] = x * x > largest[i] ? x * x : largest[i];
+                    }
+                }
+#pragma GCC unroll 4
+                for (int i = 0; i < AT_ONCE; i++) {
+                    eight_ints exponent, units, unit;
+                    memcpy(&exponent, &largest[i], sizeof exponent);
+                    exponent = ((exponent >> FRACTION) - BIAS) >> 1;  // of the root
+                    unit = (exponent - (KEPT - 1) + BIAS) << FRACTION, units = ((KEPT - 1) - exponent + BIAS)
+                                                                               << FRACTION;
+                    memcpy(&to_units[i], &units, sizeof units), memcpy(&of_unit[i], &unit, sizeof unit);
+                    sum[i] = __builtin_convertvector(*c[i] * to_units[i], eight_ints);
+                }
+                at = b;
+                for (int k = 0; k < 32; k++, at += wide) {
+                    const eight column = *at;
+#pragma GCC unroll 4
+                    for (int i = 0; i < AT_ONCE; i++)
+                        sum[i] += __builtin_convertvector(a[i * depth + k] * column * to_units[i], eight_ints);
+                }
+#pragma GCC unroll 4
+                for (int i = 0; i < AT_ONCE; i++) *c[i] = __builtin_convertvector(sum[i], eight) * of_unit[i];
             }
 }
 
