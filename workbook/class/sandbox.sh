@@ -106,7 +106,7 @@ sandbox_find() {
             echo "grade: there is no bubblewrap (bwrap) here; ./setup.sh --grade installs it" >&2
         fi
         echo "grade: without it a submission could read your files, and, as you are not root, change what judges it. For people you trust: UNSAFE=1" >&2
-        echo "       (--unsafe). As root in a container that holds one submission: --container. See workbook/class/threats.md" >&2
+        echo "       (--unsafe). As root in a container that holds one submission: --container. See workbook/class/README.md" >&2
         exit 3 ;;
     esac
 }
