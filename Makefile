@@ -498,7 +498,7 @@ torch: lib  ## the library's attention in PyTorch (reference/flash_workbook): as
 	@mkdir -p $B/results
 	@$(PYTHON) reference/torch_attention.py $B/lib/libworkbook.so >$B/results/torch_attention.tsv; status=$$?; \
 	  cut -f 1-4,6 $B/results/torch_attention.tsv | grep -v '	ok$$'; exit $$status
-	@WB_LIBRARY=$B/lib/libworkbook.so $(PYTHON) -m pytest -q -p no:cacheprovider reference/torch_test.py reference/flash_attn_test.py reference/ways_in_test.py
+	@WB_LIBRARY=$B/lib/libworkbook.so $(PYTHON) -m pytest -q -p no:cacheprovider reference/torch_test.py reference/flash_attn_test.py reference/ways_in_test.py reference/ring_test.py
 duel: $B/lib/libworkbook_all.so  ## shapes drawn by chance, the library beside FlashAttention-4, cuDNN and others (reference/duel.py): SEED= LIMIT=seconds ONLY=kind; wants PyTorch and a GPU
 	@mkdir -p $B/results
 	@table=$B/results/duel_seed$${SEED:-1}.tsv; \

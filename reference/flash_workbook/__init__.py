@@ -7,6 +7,7 @@
     O = attention(Q, K, V, window=128, sink_logits=s)          as in gpt-oss: 11 and 12, with the gradient of s
     O = attention(Q, K, V, block_mask=BlockMask)               FlexAttention's own: 15
     O = attention_fp8(Q, K, V)                                 in eight bits: 16
+    o = ring_attention(q, k, v, group=group)                   one sequence on several GPUs, cut by shard()
 
 and under the names and arguments of flash-attn: flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache (13, and 14 from int8).
 The library is WB_LIBRARY's, or the one that was installed beside this file, or build/BACKEND/lib/libworkbook.so.
@@ -16,5 +17,6 @@ from .flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with
 from .fp8 import Eight, attention_fp8, quantise_fp8
 from .library import Library, Refused, Shape, library
 from .masks import Mask, block_mask
+from .ring import ring_attention, shard, unshard
 
-__all__ = "attention attention_fp8 quantise_fp8 Eight flash_attn_func flash_attn_varlen_func flash_attn_with_kvcache quantise_cache block_mask Mask Library Refused Shape library".split()
+__all__ = "attention attention_fp8 quantise_fp8 Eight flash_attn_func flash_attn_varlen_func flash_attn_with_kvcache quantise_cache block_mask Mask ring_attention shard unshard Library Refused Shape library".split()

@@ -206,7 +206,7 @@ torch() {
         step 300 "torch, a model" sh -c "'$python' reference/llama.py >'$tables/llama.tsv'"
         keep llama.tsv
     fi
-    ! "$python" -c 'import pytest' 2>/dev/null || step 300 "torch tests" "$python" -m pytest -q -p no:cacheprovider reference/torch_test.py reference/flash_attn_test.py
+    ! "$python" -c 'import pytest' 2>/dev/null || step 300 "torch tests" "$python" -m pytest -q -p no:cacheprovider reference/torch_test.py reference/flash_attn_test.py reference/ring_test.py
 }
 
 gpt_oss() {

@@ -1,0 +1,232 @@
+"""ring_attention of flash_workbook on 1 to 4 ranks, by pytest: python3 -m pytest reference/ring_test.py, from the workbook's root after make lib.
+
+On the CPU layer the ranks are processes with gloo; on GPUs with NCCL, where there are enough. Each number of ranks is one start, whose first rank tells
+what it found: |x - want| / |want| of O, dQ, dK and dV, joined, beside attention written out in float32, over the whole sequence. The limit is
+torch_attention.py's, 2^-7, for all that two roundings are added to those it counts: of a call's O, and of a call's share of a gradient.
+Ranks that wait for each other are known by this, that all of them together take less than half a second of processor time in a minute. How long they
+take else is no matter.
+"""
+import json, os, subprocess, sys, time
+from unittest import mock
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from flash_workbook import attention, library, ring, ring_attention
+from torch_attention import LIMIT, distances, written_out
+
+on_gpu = torch.cuda.is_available() and os.environ.get("BACKEND") != "cpu"
+FAR = 6  # added to Q and taken from K: logits around -288, whose exp is 0 in float32
+CASES = [  # B, Hq, Hkv, N, D, causal
+    *((1, 4, 2, 48, 64, causal, 0) for causal in (True, False)),
+    *((2, 2, 2, N, 64, True, 0) for N in (3, 8, 37, 101)),
+    *((1, 6, 2, 65, 128, causal, 0) for causal in (True, False)),
+    *((1, 2, 1, 45, 64, causal, FAR) for causal in (True, False)),
+]
+
+
+def inputs(B, Hq, Hkv, N, D, causal, far, device):
+    torch.manual_seed(N)
+    Q, K, V, dO = (torch.randn(B, h, N, D, device=device) for h in (Hq, Hkv, Hkv, Hq))
+    return [x.bfloat16() for x in (Q + far, K - far, V, dO)]
+
+
+def results(function, tensors, dO, **how):
+    tensors = [x.detach().requires_grad_() for x in tensors]
+    O = function(*tensors, **how)
+    return [O.detach(), *torch.autograd.grad(O, tensors, dO)]
+
+
+def on_ranks(group, tensors, dO, causal, N):
+    """O, dQ, dK, dV of the whole, by way of the shards."""
+    *mine, dO = (ring.shard(x, group) for x in (*tensors, dO))
+    return [ring.unshard(x, group, N=N) for x in results(ring_attention, mine, dO, group=group, causal=causal, N=N)]
+
+
+def compare(group, case, device):
+    """The distances to float32, and to one process's."""
+    *tensors, dO = inputs(*case, device)
+    got, how = on_ranks(group, tensors, dO, case[5], case[3]), dict(causal=case[5])
+    want = results(written_out, [x.float() for x in tensors], dO.float(), **how), results(attention, tensors, dO, same_bits=True, **how)
+    kept = (0, 3) if case[6] else range(4)  # dS sums to 0 over a row: what all keys have in common cancels in dQ, but not its rounding
+    return [distances([got[i] for i in kept], [x[i].float() for i in kept]) for x in want]
+
+
+def mistakes(group):
+    """Attributes of ring, and what stands there by mistake."""
+    R, rank, pass_on, passed = dist.get_world_size(group), dist.get_rank(group), ring.Ring.pass_on, []
+    attend, attend_backward = ring.attend, ring.attend_backward
+
+    def contiguous(x, group, **_):
+        all = [torch.empty_like(x) for _ in range(R)]
+        dist.all_gather(all, x.contiguous(), group=group)
+        return torch.cat(all, 2)
+
+    def last_hop_forgotten(self, x, rows, tag):
+        passed.append(tag)
+        return pass_on(self, x, rows, tag) if tag == 0 or passed.count(1) % R else lambda: x
+
+    def too_early(self, *asked):
+        return (lambda came: lambda: torch.zeros_like(came))(pass_on(self, *asked)())
+
+    def of_the_part(dO, Q, K, V, _, O, L, causal, *rest):
+        return attend_backward(dO, Q, K, V, None, O, attend(Q, K, V, None, causal, *rest)[1], causal, *rest)
+
+    def exp_of_logs(O, L, part, logs):
+        a, b = L.exp(), logs.exp()
+        O.copy_((O * a[..., None] + part * b[..., None]) / (a + b)[..., None]), L.copy_((a + b).log())
+
+    no_mask = lambda function, at: lambda *asked: function(*asked[:at], False, *asked[at + 1 :])
+    return {
+        "contiguous": {"shard": lambda x, group: x.chunk(R, 2)[rank], "unshard": contiguous},
+        "no denominators": {"merge": lambda O, L, part, logs: O.lerp_(part.float(), 0.5)},
+        "exp without a maximum": {"merge": exp_of_logs},
+        "dK and dV stay": {"Ring.pass_on": lambda self, x, rows, tag: (lambda: x) if tag else pass_on(self, x, rows, tag)},
+        "last hop forgotten": {"Ring.pass_on": last_hop_forgotten},
+        "read too early": {"Ring.pass_on": too_early},
+        "L of the part": {"attend_backward": of_the_part},
+        "no mask at home": {"attend": no_mask(attend, 4), "attend_backward": no_mask(attend_backward, 7)},
+        "sees what is later": {"Ring.visible": lambda *_, **__: [(slice(None), slice(None))]},
+    }
+
+
+def planted(group, device):
+    for name, instead in mistakes(group).items():
+        patches = [mock.patch(f"flash_workbook.ring.{at}", function) for at, function in instead.items()]
+        [patch.start() for patch in patches]
+        yield name, compare(group, CASES[8 if "maximum" in name else 0], device)[0]
+        [patch.stop() for patch in patches]
+
+
+def order(group, device):
+    """What this rank did in a forward and backward pass, and the bytes that it sent."""
+    happened, pass_on, sent = [], ring.Ring.pass_on, 0
+
+    def passes(self, x, rows, tag):
+        nonlocal sent
+        sent, arrived = sent + x.nbytes, pass_on(self, x, rows, tag)
+        happened.append(f"send{tag}")
+        return lambda: (happened.append(f"wait{tag}"), arrived())[1]
+
+    product = lambda function: lambda *asked: (happened.append("product"), function(*asked))[1]
+    at = {"Ring.pass_on": passes, "attend": product(ring.attend), "attend_backward": product(ring.attend_backward)}
+    with mock.patch.multiple("flash_workbook.ring", **{k: v for k, v in at.items() if "." not in k}), mock.patch.object(ring.Ring, "pass_on", passes):
+        compare(group, CASES[1], device)
+    return happened, sent
+
+
+def raised(function):
+    try:
+        function()
+    except Exception as error:
+        return str(error)
+    return ""
+
+
+def contract(group, device):
+    R, rank = dist.get_world_size(group), dist.get_rank(group)
+    q, k, wide = (torch.randn(1, h, 9, D, device=device).bfloat16() for h, D in ((2, 64), (1, 64), (2, 32)))
+    call = lambda q=q, k=k, **how: ring_attention(q, k, k, **{"group": group, **how})
+    leaf = q.clone().requires_grad_()
+    once = lambda: torch.autograd.grad(call(leaf).sum(), leaf, create_graph=True)[0].sum().backward()
+    compiled = lambda **how: torch._dynamo.reset() or torch.compile(lambda q, k: 2 * call(q + q, k), backend="eager", **how)(q, k)
+    tokens, part = torch.arange(7 * R + 1, device=device), dist.new_group(list(range(1, R)) or [0])
+    with torch.autocast(device.type, torch.bfloat16):
+        mixed = [x.dtype for x in results(call, [x.float() for x in (q, k)], q.float())] == [torch.bfloat16, torch.float32, torch.float32]
+    some = dist.get_rank(part) < 0 or max(sum(compare(part, CASES[3], device), [])) <= LIMIT
+    any_queries = distances([call(q[:, :, : 3 + rank], causal=False)], [call(causal=False)[:, :, : 3 + rank].float()])[0] <= LIMIT
+    right = {
+        "strides": torch.equal(call(q.mT.contiguous().mT), call()), "compiled": torch.equal(compiled(), 2 * call(q + q)), "autocast": mixed,
+        "shard": torch.equal(ring.shard(tokens, group, 0), torch.cat([tokens.tensor_split(2 * R)[i] for i in (rank, -1 - rank)])),
+        "unshard": torch.equal(ring.unshard(ring.shard(tokens, group, 0), group, 0, len(tokens)), tokens), "a group of some": some, "any queries": any_queries,
+        "any head_dim without gradients": call(wide, wide).isfinite().all().item(),
+    }
+    refused = {  # what is said, and what must be in it
+        "gradients of 32": (raised(lambda: call(wide.clone().requires_grad_(), wide)), R > 1 and "head_dim = 32"), "twice": (raised(once), "second derivatives"),
+        "no group": (raised(lambda: call(group=None)), "group: a torch.distributed process group is wanted"),
+        "fullgraph": (raised(lambda: compiled(fullgraph=True)), "ring_attention"), "float16": (raised(lambda: call(q.half())), "bfloat16"),
+        "unlike lengths": (raised(lambda: call(q[:, :, 1:])), "as many queries as keys on each rank, and here are 8 and 9"),
+        "N": (raised(lambda: call(N=9 * R + 2)), "9 keys, where shard() gives it"),
+        "N of ranks": (raised(lambda: call(*(x[:, :, : 7 - rank] for x in (q, k)))), R > 1 and f"rows unless given) {7 * R} on rank 0 and {6 * R}"),
+        "heads": (raised(lambda: call(q[:, :, :3] if rank else q[:, :, :3].repeat(1, 2, 1, 1), k[:, :, :3])), R > 1 and "heads of Q 4 on rank 0 and 2 on rank 1"),
+        "no member": (raised(lambda: call(group=part)) if R > 1 > rank else "", R > 1 > rank and "no member"),
+    }
+    unsaid = [(name, said) for name, (said, text) in refused.items() if (text or "") not in said or (said and not text)]
+    return [name for name, is_right in right.items() if not is_right] + unsaid
+
+
+def run(rank, R, port, folder):
+    device = torch.device("cuda", rank) if on_gpu else torch.device("cpu")
+    if on_gpu:
+        torch.cuda.set_device(device)
+    torch.set_num_threads(1)
+    dist.init_process_group("nccl" if on_gpu else "gloo", store=dist.TCPStore("127.0.0.1", port), rank=rank, world_size=R)
+    group = dist.group.WORLD
+    told = {"far": {str(case): compare(group, case, device) for case in CASES}, "planted": dict(planted(group, device)) if R > 1 else {}}
+    told |= {"order": order(group, device), "wrong": contract(group, device)}
+    with open(f"{folder}/told{rank}", "w") as file:
+        json.dump(told, file)
+    dist.destroy_process_group()
+    os._exit(0)  # gloo's threads abort one exit in some ("terminate called without an active exception", PyTorch 2.11)
+
+
+def seconds(process):
+    """Of a processor, that it has had."""
+    try:
+        return sum(map(int, open(f"/proc/{process.pid}/stat").read().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+    except OSError:
+        return 0
+
+
+@pytest.fixture(scope="module", params=[1, 2, 3, 4])
+def told(request, tmp_path_factory):
+    R, folder = request.param, tmp_path_factory.mktemp("ring")
+    if on_gpu and torch.cuda.device_count() < R:
+        pytest.skip(f"wants {R} GPUs")
+    if library().lib.wb_device_capability() != 9:
+        pytest.skip("has a backward on sm_90 alone")
+    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "NCCL_NVLS_ENABLE": "0"}
+    meeting = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    start = lambda r: [sys.executable, __file__, *map(str, (r, R, meeting.port, folder))]
+    ranks = [subprocess.Popen(start(r), env=environment, stderr=open(folder / f"said{r}", "w")) for r in range(R)]
+    try:
+        spent, since = -1, time.monotonic()
+        while any(rank.poll() is None for rank in ranks) and not any(rank.poll() for rank in ranks):
+            time.sleep(0.1)
+            if (now := sum(map(seconds, ranks))) > spent + 0.5:
+                spent, since = now, time.monotonic()
+            assert time.monotonic() < since + 60, "the ranks wait for each other"
+    finally:
+        [rank.kill() for rank in ranks]
+        codes = [rank.wait() for rank in ranks]
+    assert not any(codes), "".join(open(folder / f"said{rank}").read() for rank in range(R))
+    return [json.load(open(folder / f"told{rank}")) for rank in range(R)]
+
+
+def test_right(told):
+    for case, (to_float32, to_one_process) in told[0]["far"].items():
+        assert max(to_float32) <= LIMIT and max(to_one_process) <= (LIMIT if len(told) > 1 else 0), (case, to_float32, to_one_process)
+
+
+def test_mistakes_are_seen(told):
+    for name, far in told[0]["planted"].items():
+        assert not max(far) <= LIMIT, (name, far)
+
+
+def test_travels_under_the_products(told):
+    R, (B, Hq, Hkv, N, D, *_) = len(told), CASES[1]
+    there = ["send0", "product", "wait0"] * (R - 1) + ["product"]
+    back = ["send0", "product", "send1", "wait0"] + ["send0", "product", "wait1", "send1", "wait0"] * (R - 2) + ["product", "wait1", "send1", "wait1"]
+    for rank in told:
+        happened, sent = rank["order"]
+        assert happened == there + (back if R > 1 else ["product"])
+        assert sent == 2 * B * Hkv * N // R * D * (2 * 2 * (R - 1) + 4 * (R > 1) * R)
+
+
+def test_contract(told):
+    assert not any(rank["wrong"] for rank in told), [rank["wrong"] for rank in told]
+
+
+if __name__ == "__main__":
+    run(*map(int, sys.argv[1:4]), sys.argv[4])
