@@ -134,12 +134,17 @@ def contract(group, device):
     tokens, part = torch.arange(7 * R + 1, device=device), dist.new_group(list(range(1, R)) or [0])
     with torch.autocast(device.type, torch.bfloat16):
         mixed = [x.dtype for x in results(call, [x.float() for x in (q, k)], q.float())] == [torch.bfloat16, torch.float32, torch.float32]
+    forms, kept = [], ring.attend_backward  # whether each call was asked for the same bits
+    with mock.patch("flash_workbook.ring.attend_backward", lambda *asked: (forms.append(asked[-2]), kept(*asked))[1]):
+        [results(call, [q, k], q, same_bits=bits) for bits in (True, False)]
     some = dist.get_rank(part) < 0 or max(sum(compare(part, CASES[3], device), [])) <= LIMIT
     any_queries = distances([call(q[:, :, : 3 + rank], causal=False)], [call(causal=False)[:, :, : 3 + rank].float()])[0] <= LIMIT
     right = {
         "strides": torch.equal(call(q.mT.contiguous().mT), call()), "compiled": torch.equal(compiled(), 2 * call(q + q)), "autocast": mixed,
         "shard": torch.equal(ring.shard(tokens, group, 0), torch.cat([tokens.tensor_split(2 * R)[i] for i in (rank, -1 - rank)])),
-        "unshard": torch.equal(ring.unshard(ring.shard(tokens, group, 0), group, 0, len(tokens)), tokens), "a group of some": some, "any queries": any_queries,
+        "unshard": torch.equal(ring.unshard(ring.shard(tokens, group, 0), group, 0, len(tokens)), tokens), "a group of some": some,
+        "scale": torch.equal(call(scale=0.25), call(2 * q)), "lib": torch.equal(call(lib=library()), call()), "any queries": any_queries,
+        "same_bits": forms == sorted(forms)[::-1] and 2 * sum(forms) == len(forms) > 1,
         "any head_dim without gradients": call(wide, wide).isfinite().all().item(),
     }
     refused = {  # what is said, and what must be in it

@@ -154,7 +154,8 @@ def ring_attention(Q, K, V, *, group, causal=True, N=None, scale=None, same_bits
     """This rank's rows of attention over the N rows that the ranks of `group` have together, cut as shard() does. Q [B, Hq, n, D], K and V [B, Hkv, n, D]:
     bf16, or float32 under torch.autocast. It wants NCCL for tensors on GPUs, gloo for the CPU layer.
 
-    N: unless given, all ranks have equally many rows. causal=False: every query of this rank, of which there may be any number, sees all N keys.
+    N: unless given, all ranks have equally many rows. causal=False: every query of this rank, of which there may be any number, sees all N keys;
+    where a rank has a query more than the keys that it is sent, the backward pass of that step is done for twice as many queries.
     scale, same_bits: as attention() has them. Gradients want D 64 or 128 on sm_90 as soon as there are two ranks.
 
     K and V travel in bf16, R - 1 times; in the backward pass also dK and dV in float32, R times. What is rounded to bf16 beyond what attention()
