@@ -47,7 +47,9 @@ if [ "$1" = --one ]; then # KIND NAME: proves one thing, which takes one core; s
         what="skeleton $number passes no test but those of bad input"
         ;;
     esac
-    printf '%s\t%s\t%s\n' $status "$log" "$what"
+    times >"$log.times" # of this shell, and of all that it waited for
+    printf '%s\t%s\t%s\t%s\n' $status "$log" "$what" \
+        "$(tr 'ms' '  ' <"$log.times" | awk '{ spent += 60 * ($1 + $3) + $2 + $4 } END { printf "%.1f", spent }')"
     exit 0
 fi
 backend=$1
@@ -57,10 +59,10 @@ mkdir -p "$out/check"
 passed=0 failed=0
 begun=$(date +%s)
 
-verdict() { # STATUS WHAT LOG
+verdict() { # STATUS WHAT LOG [SECONDS of processor time]
     if [ "$1" -eq 0 ]; then
         passed=$((passed + 1))
-        printf '[%4d s] ok    %s\n' $(($(date +%s) - begun)) "$2"
+        printf '[%4d s] ok    %s%s\n' $(($(date +%s) - begun)) "$2" "${4:+ ($4 s of processor)}"
     else
         failed=$((failed + 1))
         printf '[%4d s] FAIL  %s\n' $(($(date +%s) - begun)) "$2"
@@ -117,8 +119,8 @@ rm -f "$out/check/proved"
 mkfifo "$out/check/proved" || exit 2
 xargs -P $((WB_JOBS + 1)) -n 2 "$0" --one "$backend" <"$out/check/proofs" >"$out/check/proved" &
 proved=0
-while IFS="$(printf '\t')" read -r status log what; do
-    verdict "$status" "$what" "$log"
+while IFS="$(printf '\t')" read -r status log what spent; do
+    verdict "$status" "$what" "$log" "$spent"
     proved=$((proved + 1))
 done <"$out/check/proved"
 wait $!
