@@ -8,7 +8,7 @@
 # Everything built lies in build/BACKEND/IMPL. `make new-problem` adds a problem; nothing here changes.
 
 # What only says what to work on goes to the programs by the environment: as it was typed, read neither by make nor by a shell.
-GIVEN := SUBMISSION SUBMISSIONS AGAIN ROSTER DUE OUT DEST UPTO ZIP NAME FROM CASES SEED CASE JOBS TRY SOURCE SHAPES PART P GAP LEVEL YES N W sinks mask BR BC BLOCK UNSAFE SANITIZE RACE SPEED TERM STEPS TEXT WRONG RESUME TRAIN WITH_VARIANTS LIMIT ONLY PREFIX DESTDIR EDITION
+GIVEN := SUBMISSION SUBMISSIONS AGAIN ROSTER DUE OUT DEST UPTO ZIP NAME FROM CASES SEED CASE JOBS TRY SOURCE SHAPES PART P GAP LEVEL YES N W sinks mask BR BC BLOCK UNSAFE SANITIZE RACE SPEED TERM STEPS TEXT WRONG RESUME TRAIN WITH_VARIANTS LIMIT ONLY PREFIX DESTDIR EDITION RANKS D HEADS CAUSAL RUNS
 COMMANDED := $(foreach v,$(GIVEN),$(if $(filter command,$(origin $v)),$v))
 define as_typed
 override $(1) := $$(value $(1))
@@ -30,6 +30,7 @@ PROBE := t=$$(mktemp -d) && echo "int main(void){return 0;}" >$$t/t.c && mkdir -
   echo "OPENBLAS_CFLAGS := $$(pkg-config --cflags openblas)"; \
   echo "OPENBLAS_LIBS := $$(pkg-config --libs openblas || echo -lopenblas)"; \
   echo "OPENMP := $$($(CC) -fopenmp $$t/t.c -o $$t/t && $(CXX) -x c++ -fopenmp $$t/t.c -o $$t/t && echo -fopenmp || echo -Wno-unknown-pragmas)"; \
+  echo "PYTHON_NCCL := $$(ldconfig -p | grep -q libnccl.so.2 || ls $$(python3 -c "import nvidia.nccl as n; print(*n.__path__)")/lib/libnccl.so.2)"; \
   echo "CLANG := $$($(CXX) -dM -E -x c++ /dev/null | sed -n "s/.*__clang_major__ //p")"; \
   echo "GCC := $$($(CXX) -dM -E -x c++ /dev/null | sed -n "s/.*__GNUC__ //p")"; \
   if nvidia-smi -L >$$t/gpu; then echo HAVE_GPU := yes; echo "CAPABILITY := $$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | sort -u | xargs)"; elif command -v nvidia-smi >$$t/gpu; then echo PROBED :=; fi; \
@@ -112,6 +113,9 @@ $(error BACKEND=cuda without a GPU on this machine: say what to compile for, for
 endif
 GENCODE := $(if $(filter native,$(ARCH)),-arch=native,-gencode=arch=compute_$(ARCH),code=sm_$(ARCH))
 CU := $(NVCC) -std=c++17 -O3 -lineinfo $(GENCODE) -Xcompiler -Wall$(comma)-Wextra$(comma)-Wshadow$(comma)-fPIC$(if $(WERROR),$(comma)-Werror -Werror all-warnings) -MMD -MP -Iworkbook -I. -Itests
+# NCCL's header is NVIDIA's where there is one; the library is looked for when 17 runs (nccl/nccl.cu).
+CU += -Xcompiler -idirafter,workbook/nccl
+$B/machinery/nccl/nccl.o: CU += -DWB_CUDA_HOME=$(CUDA_HOME)
 DEVICE_LIBS := -L$(CUDA_HOME)/lib64 -lcudart -lcublas -ldl -Wl,-rpath,$(CUDA_HOME)/lib64
 MEMORY := -DWB_BACKEND_CUDA -I$(CUDA_HOME)/include
 LAYER :=
@@ -177,11 +181,11 @@ $B/tests/%.o: tests/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 
 # --------------------------------------------------------------------------------------------------- one implementation
 # What judges: the oracle, and what starts workers.
-CASE_OF := $(addprefix $B/machinery/,$(addprefix case/,case.o pages.o quantise.o case_mask.o named_mask.o block_mask.o))
+CASE_OF := $(addprefix $B/machinery/,$(addprefix case/,case.o pages.o shards.o quantise.o case_mask.o named_mask.o block_mask.o))
 JUDGE := $(addprefix $B/machinery/,judge/expect.o judge/session.o judge/spent.o judge/worker_run.o exchange.o validate.o) $(CASE_OF) $B/reference/oracle.o
 # What writes the record of a test program's run.
 RECORD := $(addprefix $B/machinery/,judge/record.o judge/sockets.o score/results.o)
-MACHINERY := $(CASE_OF) $(addprefix $B/machinery/,exchange.o problems.o validate.o device.o memory.o) $(LAYER)
+MACHINERY := $(CASE_OF) $(addprefix $B/machinery/,exchange.o problems.o validate.o device.o memory.o attention.o rank.o $(if $(filter cuda,$(BACKEND)),nccl/nccl.o)) $(LAYER)
 
 # A worker is two objects, and neither can name what the other keeps to itself. Of the function's nothing is called but the function, so that its
 # own recvmsg or mprotect is its own. Of the judge's (worker, machinery, layer) it can name what workbook.h and cpu/include declare: all else is
@@ -263,14 +267,24 @@ $(foreach t,$(wildcard $B/tune/*/*/*.cu),$(eval $(call implementation,$(patsubst
 
 # Code that cheats or dies, for the harness's own test; and code that no worker can be made of.
 $(foreach l,hostile refused,$(eval $(call edited_source,$B/$l/%,tests/hostile/hostile.c,tests/hostile/$l.diff)$(newline)$(call implementation,$l/%,01,$B/$l/%/hostile.c)))
+$(eval $(call edited_source,$B/hostile_ring/%,tests/hostile/ring.cu,tests/hostile/ring.diff)$(newline)$(call implementation,hostile_ring/%,17,$B/hostile_ring/%/ring.cu))
+$B/hostile_ring/%.o: KERNELFLAGS = -O0
 hostile: $B/hostile/crash/01.so $B/hostile/endless/01.so $B/hostile/exit_zero/01.so
-	@$(MAKE) --no-print-directory $(patsubst %,$B/hostile/%/01_worker,$(call names_in,tests/hostile/hostile.diff))
+	@$(MAKE) --no-print-directory $(patsubst %,$B/hostile/%/01_worker,$(call names_in,tests/hostile/hostile.diff)) $(patsubst %,$B/hostile_ring/%/17_worker,$(call names_in,tests/hostile/ring.diff))
 
 # Baselines are waited for, and nobody steps through them.
 $B/reference/%.o: KERNELFLAGS = -O3 -march=$(MARCH)
 $B/bench: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/bench/bench*.c)) $(addprefix $B/machinery/,bench/roofline.o bench/timer.o quantise_fp8.o) $B/reference/naive_cpu.o $B/reference/naive_gpu.o $B/reference/naive_decode.o $B/reference/oracle.o $(MACHINERY)
 	$(call say,LINK,$@)
 	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
+
+# 17 on this machine or several, a process a rank (start/ring.cu). On GPUs wb_attention is the library's, where there is one.
+define ring_program
+$B/$(1)/ring: $B/$(1)/17.o $(addprefix $B/machinery/start/,ring.o start.o) $(if $(ring_library),$(filter-out %/attention.o,$(MACHINERY)) $B/lib/libworkbook.so,$(MACHINERY))
+	$Q$$(LINK) $$(filter %.o,$$^) $(if $(ring_library),-L$B/lib -lworkbook -Wl$(comma)-rpath$(comma)$(CURDIR)/$B/lib) $(LIBS) -o $$@
+endef
+ring_library = $(and $(filter cuda,$(BACKEND)),$(wildcard solutions/[0-9]*))
+$(foreach i,problems solutions wrong/17/% $(addprefix variants/,$(filter 17/%,$(VARIANTS))),$(eval $(call ring_program,$i)))
 
 # How far off a cache of int8 is, and e4m3, and bf16: make errors, make errors-16.
 $B/errors $B/errors_fp8: $B/%: $B/machinery/bench/%.o $B/machinery/bench/bench_host.o $B/reference/oracle.o $(MACHINERY)
@@ -347,7 +361,7 @@ $B/lib/workbook.map: workbook/workbook.h solutions/declared.awk $B/flags.mk
 	$Q$(CC) -E $< | awk -v as=map -f solutions/declared.awk >$@
 # Yours, for reference/gpt_oss.py.
 $B/problems/gpt_oss.so: $B/problems/11.o $B/problems/12.o
-$B/lib/libworkbook.so $B/lib/libworkbook_all.so $B/problems/gpt_oss.so: $(addprefix $B/machinery/,problems.o validate.o device.o quantise_fp8.o $(addprefix case/,block_mask.o named_mask.o quantise.o)) $(LAYER)
+$B/lib/libworkbook.so $B/lib/libworkbook_all.so $B/problems/gpt_oss.so: $(addprefix $B/machinery/,problems.o validate.o device.o quantise_fp8.o $(if $(filter cuda,$(BACKEND)),nccl/nccl.o) $(addprefix case/,block_mask.o named_mask.o quantise.o)) $(LAYER)
 	$(call say,LINK,$@)
 	$Q$(LINK) -shared $(filter %.o,$^) $(OPENBLAS_LIBS) $(if $(CUDA_HOME),$(if $(filter cuda,$(BACKEND)),-L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt)) -lm -o $@
 	$(if $(filter %/libworkbook.so,$@),@ln -sf libworkbook.so $(@D)/$(SONAME))
@@ -384,6 +398,10 @@ endif
 # --------------------------------------------------------------------------------------------------------------- targets
 
 export BACKEND
+# Python's, where the system has none (nccl/nccl.cu).
+ifneq ($(PYTHON_NCCL),)
+export WB_NCCL ?= $(PYTHON_NCCL)
+endif
 export WB_CASE := $(CASE)
 export WB_SEED := $(SEED)
 export WB_JOBS := $(JOBS)
@@ -394,8 +412,8 @@ FORCE:
 help:  ## this list
 	@awk -v backend=$(BACKEND) -v impl=$(IMPL) -v refused="$(OF_KEYS)" -f workbook/loop/help.awk Makefile workbook/sanitize/sanitize.mk
 demo: setup  ## see it work: install what is missing, run every answer key against its naive baseline, draw the charts
-	@+$(BUILD) -j"$$WB_JOBS" $B/bench $(foreach n,$(NUMBERS),$B/solutions/$n.so)
-	@workbook/bench/demo.sh $(BACKEND) $(NUMBERS)
+	@+$(BUILD) -j"$$WB_JOBS" $B/bench $(foreach n,$(NUMBERS),$B/solutions/$n.so) $(if $(filter 17,$(NUMBERS)),$B/solutions/ring)
+	@MAKE="$(MAKE)" workbook/bench/demo.sh $(BACKEND) $(NUMBERS)
 
 test-%: $B/suite FORCE  ## test-03: the tests of one problem
 	@MAKE="$(MAKE)" workbook/loop/test.sh $(BACKEND) $(IMPL) $*
@@ -404,6 +422,10 @@ test: $B/suite  ## the tests of all problems; fails if one that was started fail
 run-%: FORCE  ## run-03 CASE=B=1,Hq=2,Nq=256,D=64: call the function once, print what comes out
 	@+$(BUILD) -s $B/$(IMPL)/$*_worker
 	@$B/$(IMPL)/$*_worker $${WB_CASE:+--case "$$WB_CASE"}
+ring:  ## RANKS=4 [N=4096 D=128 HEADS=8/2 CAUSAL=0]: attention over a ring of ranks (17), checked; a process each, on GPUs one each, and timed
+	@+$(BUILD) -s -j"$$WB_JOBS" $B/$(IMPL)/ring
+	@$B/$(IMPL)/ring RANKS="$${RANKS:-2}" $(foreach v,$(filter N D HEADS CAUSAL RUNS,$(COMMANDED)),"$v=$$$v")
+.PHONY: ring
 tune-%: FORCE  ## tune-07 TRY=FILE: other tile sizes, timed side by side as edited copies of a source (workbook/bench/tune.sh)
 	@MAKE="$(MAKE)" workbook/bench/tune.sh $(BACKEND) "$${SOURCE:-$(call source,$(IMPL),$*)}" $* "$${TRY:-solutions/$*/tiles.txt}" $$SHAPES
 bench-%: FORCE  ## bench-03: time and memory against the naive baseline and the answer key (WITH_VARIANTS=1: and its variants)

@@ -31,7 +31,8 @@ if (memory_data ne "") {
     if (words(lent) > 0 && term ne "dumb") { set bmargin 4; set key top left inside vertical maxrows 9 samplen 3; set offsets graph 0.03, graph 0.03, graph 0.3, graph 0.05 }  # too many for that
     beside = beside_title ne "" && term ne "dumb" ? word(impls, 1) : ""
     eval output_to("memory")
-    legend = term eq "dumb" ? "%s: like N^%.2f" : "%s ∝ N^{%.2f}"
+    if (!exists("letter")) { letter = "N" }  # what stands below
+    legend = term eq "dumb" ? "%s: like ".letter."^%.2f" : "%s ∝ ".letter."^{%.2f}"
     plot for [impl in impls] rows(memory_data, impl, where) using (column(x_column)):(column("peak_bytes")) \
              with linespoints linestyle style_of(impl) title sprintf(legend, name_of(impl), slope[style_of(impl)]), \
          for [impl in lent] rows(memory_data, impl, where) using (column(x_column)):(column("peak_bytes") - column("io_bytes")) \

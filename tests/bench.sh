@@ -19,6 +19,10 @@ try "an endless loop" "$out/hostile/endless/01.so" 'no answer in 6 s'
 try "exit(0)" "$out/hostile/exit_zero/01.so" 'it ended the program, with status 0'
 try "nothing to load" "$out/hostile/none.so" 'none.so'
 
+"$out/bench" 17 --impl "key=$out/solutions/17.so" --naive >"$said" 2>&1
+check "a ring is refused: exit status 2" [ $? -eq 2 ]
+check "and sent to where its processes are started" grep -q 'make bench-17$' "$said"
+
 judged() { awk -f workbook/bench/verdict.awk "$1" >"$said" 2>&1; }
 judged "$table"
 check "no verdict on the host" [ ! -s "$said" ]

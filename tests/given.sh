@@ -38,6 +38,7 @@ try grade CASES SUBMISSION="$scratch/none"
 for variable in OUT JOBS CASES SEED UNSAFE AGAIN ROSTER DUE; do try grade-all $variable SUBMISSIONS="$scratch/none"; done
 try grade-all SUBMISSIONS OUT="$scratch/out"
 try class-copy DEST
+for variable in RANKS N D HEADS CAUSAL RUNS; do try ring $variable; done
 try class-copy UPTO DEST="$scratch/upto"
 try book EDITION
 for variable in STEPS SEED TEXT WRONG RESUME TRAIN; do try train $variable IMPL=naive; done

@@ -4,6 +4,7 @@
 #include "judge/record.h"
 #include "mask/picture.h"
 #include "reference/oracle.h"
+#include "case/shards.h"
 #include "case/small_cases.h"
 
 #include <dlfcn.h>
@@ -97,6 +98,7 @@ static size_t tile_of(const worker_run *run)
     const attention_shape *s = &run->c.shape;
     const wb_asked asked = worker_exchange(run)->asked;
     const uint64_t heads = (uint64_t)s->q_heads * (uint64_t)s->batch;
+    if (run->problem->signature == WB_RING) return 0;  // a launch has a pair of chunks
     if (run->problem->on_host) return (size_t)run->problem->tile;
     if (run->problem->signature == WB_BLOCK_MASK) return (size_t)run->c.q_tile;
     if ((run->problem->signature != WB_FORWARD && run->problem->signature != WB_FP8) || asked.launches != 1 ||
@@ -111,6 +113,16 @@ static void say_tile(report *r, const worker_run *run, size_t row)
 {
     const size_t tile = tile_of(run);
     if (tile) say(r, " (row %zu of tile %zu, of %zu rows)", row % tile, row / tile, tile);
+    if (run->problem->signature != WB_RING) return;
+    const int chunk = wb_chunk_with(&run->c, (int)row);
+    say(r, " (row %d of chunk %d, on rank %d)", (int)row - wb_chunk_begin(&run->c, chunk), chunk,
+        wb_rank_with(&run->c, chunk));
+}
+
+// Who among several ranks it was.
+static void say_rank(report *r, const worker_run *run, int rank)
+{
+    if (worker_count(run) > 1) say(r, "rank %d: ", rank);
 }
 
 // Where element i of a tensor is, as the lesson would name it.
@@ -136,13 +148,15 @@ static double element(const wb_tensor *t, const char *data, size_t i) { return w
 // ------------------------------------------------------------------------------------------------------------------ judge
 
 // Guard zones and inputs are as they were; when nothing may be written, outputs too. Says what is not, and returns whether all is.
-static bool judge_untouched(report *r, const worker_run *run, bool outputs_too)
+static bool part_untouched(report *r, const worker_run *whole, int rank, bool outputs_too)
 {
+    const worker_run *const run = worker_part_of(whole, rank);
     const int64_t overrun = worker_exchange(run)->workspace_overrun;
     if (overrun) {
+        say_rank(r, whole, rank);
         say(r, "wrote outside of the workspace: %lld bytes %s", (long long)(overrun < 0 ? -overrun : overrun),
             overrun < 0 ? "before its first" : "past its last");
-        say_case(r, run);
+        say_case(r, whole);
         return false;
     }
     for (int k = 0; k < run->count; k++) {
@@ -150,7 +164,7 @@ static bool judge_untouched(report *r, const worker_run *run, bool outputs_too)
         const wb_zone *z = &run->zones[k];
         const unsigned char *now = (unsigned char *)run->shared + z->start,
                             *before = (unsigned char *)run->original + z->start;
-        const size_t size = t->bytes / t->count, after = z->data + t->bytes;
+        const size_t size = wb_type_bytes(t->type), after = z->data + t->bytes;
         const bool same_outside =
             memcmp(now, before, z->data) == 0 && memcmp(now + after, before + after, z->bytes - after) == 0;
         if (same_outside && ((t->output && !outputs_too) || memcmp(now + z->data, before + z->data, t->bytes) == 0))
@@ -158,6 +172,7 @@ static bool judge_untouched(report *r, const worker_run *run, bool outputs_too)
         for (size_t i = 0; i < z->bytes; i++) {
             const bool inside = i >= z->data && i < z->data + t->bytes;
             if (now[i] == before[i] || (inside && t->output && !outputs_too)) continue;
+            say_rank(r, whole, rank);
             if (i < z->data)
                 say(r, "wrote outside of %s: %zu bytes before its first element", t->name, z->data - i);
             else if (!inside) {
@@ -165,12 +180,21 @@ static bool judge_untouched(report *r, const worker_run *run, bool outputs_too)
                 say(r, "wrote outside of %s: %zu element%s past its last one", t->name, past, past == 1 ? "" : "s");
             } else {
                 say(r, "%s ", t->output ? "wrote, though it refused the arguments:" : "changed an input:");
-                say_place(r, run, t, (i - z->data) / size);
+                const size_t element = (i - z->data) / size;
+                say_place(r, whole, &whole->tensors[k],
+                          run == whole ? element : wb_shard_place(&whole->c, &whole->tensors[k], rank, element));
             }
-            say_case(r, run);
+            say_case(r, whole);
             return false;
         }
     }
+    return true;
+}
+
+static bool judge_untouched(report *r, const worker_run *run, bool outputs_too)
+{
+    for (int rank = 0; rank < worker_count(run); rank++)
+        if (!part_untouched(r, run, rank, outputs_too)) return false;
     return true;
 }
 
@@ -225,7 +249,8 @@ static void say_picture(report *r, const worker_run *run, int k, const expected 
     const attention_shape *s = &run->c.shape;
     const bool given = run->problem->signature == WB_BLOCK_MASK;
     const wb_signature takes = run->problem->signature;
-    const bool formula = (takes == WB_FORWARD || takes == WB_FP8) && run->problem->mask != WB_NO_MASK && s->causal;
+    const bool formula =
+        (takes == WB_FORWARD || takes == WB_FP8 || takes == WB_RING) && run->problem->mask != WB_NO_MASK && s->causal;
     if ((!given && !formula) || s->q_len > LARGEST || s->kv_len > LARGEST) return;
     const bool is_O = t->dim[2] == (size_t)s->q_len && t->dim[3] == (size_t)s->head_dim && *t->name == 'O';
     const int width = is_O ? s->head_dim : 1;
@@ -363,6 +388,17 @@ static int capability(void)
     return cuInit(0) || cuDeviceGet(&device, 0) || cuDeviceGetAttribute(&major, MAJOR, device) ? 0 : major;
 }
 
+// Where a rank has not answered, which of the others had given up before.
+static void say_others(report *r, const worker_run *run)
+{
+    for (int rank = 0; run->parts && rank < worker_count(run); rank++) {
+        const wb_exchange *x = worker_exchange(&run->parts[rank]);
+        if (rank == run->whose || x->status == WB_OK) continue;
+        say(r, "\n  on rank %d the function had returned '%s': ", rank, wb_status_text(x->status));
+        say_theirs(r, x->message, sizeof x->message);
+    }
+}
+
 static bool may_not_wait;  // of the tests of promises: whatever their cases are about
 
 // The worker finished, the function returned ok, and the device found nothing wrong.
@@ -375,8 +411,10 @@ static bool judge_ending(report *r, const worker_run *run)
             cr_skip_test("needs a GPU of compute capability %d, and this one has %d; or BACKEND=cpu",
                          harness_capability, here);
     }
+    const bool wrong = run->ending[0] || x->status != WB_OK || x->device_status != WB_OK;
+    if (wrong && strncmp(run->ending, "not run", 7) != 0) say_rank(r, run, run->whose);
     if (run->ending[0])
-        say(r, "%s", run->ending);
+        say(r, "%s", run->ending), say_others(r, run);
     else if (x->status != WB_OK)
         say(r, "the function returned '%s': ", wb_status_text(x->status)), say_theirs(r, x->message, sizeof x->message);
     else if (x->device_status != WB_OK)
@@ -401,9 +439,9 @@ typedef struct refusal {
     const char *word;
 } refusal;
 
-static bool judge_refusal(report *r, const worker_run *run, const refusal *wanted)
+static bool judge_refusal(report *r, const worker_run *run, const refusal *wanted, int rank)
 {
-    const wb_exchange *x = worker_exchange(run);
+    const wb_exchange *x = worker_exchange(worker_part_of(run, rank));
     char message[sizeof x->message];  // which the worker may have written without an end
     snprintf(message, sizeof message, "%.*s", (int)sizeof message - 1, x->message);
     if (run->ending[0])
@@ -417,7 +455,7 @@ static bool judge_refusal(report *r, const worker_run *run, const refusal *wante
     else if (x->device_status != WB_OK)
         say(r, "bad input: a kernel ran and failed: "), say_theirs(r, x->device_message, sizeof x->device_message);
     else
-        return judge_untouched(r, run, true);
+        return part_untouched(r, run, rank, true);
     say_case(r, run);
     return false;
 }
@@ -450,7 +488,11 @@ static bool judge_products(report *r, const worker_run *run)
 // All of it is right, or, where a refusal is wanted, that is what came.
 static bool judge(report *r, const worker_run *run, const refusal *wanted)
 {
-    if (wanted) return judge_refusal(r, run, wanted);
+    if (wanted) {
+        for (int rank = 0; rank < worker_count(run); rank++)
+            if (!judge_refusal(r, run, wanted, rank)) return false;
+        return true;
+    }
     if (run->c.dry && on_cpu_backend()) return judge_ending(r, run);
     return judge_ending(r, run) && judge_untouched(r, run, false) && judge_outputs(r, run) && judge_products(r, run);
 }
@@ -851,8 +893,11 @@ static size_t all_resident(const worker_run *run)
 {
     const size_t MiB = (size_t)1 << 20, stacks = (size_t)sysconf(_SC_NPROCESSORS_ONLN) * 3 / 2 * MiB;
     const size_t workspace = worker_exchange(run)->workspace_bytes;  // no more than any may have
+    // What a rank sends and receives is on its way in memory of the host, and the layer keeps what each kernel has touched.
+    const size_t travels =
+        run->problem->signature == WB_RING ? 6 * run->tensors[3].bytes * (size_t)run->c.ranks + 8 * MiB : 0;
     return run->problem->on_host ? run->bytes + 20 * MiB + stacks
-                                 : 2 * run->bytes + 14 * MiB + (workspace < 32 * MiB ? workspace : 32 * MiB);
+                                 : 2 * run->bytes + 14 * MiB + travels + (workspace < 32 * MiB ? workspace : 32 * MiB);
 }
 
 void check_memory(wb_case c, size_t device_bytes, size_t host_bytes)
@@ -878,9 +923,13 @@ void check_memory(wb_case c, size_t device_bytes, size_t host_bytes)
     else if (x->host_bytes > host_bytes)
         say(&r, "needs %.1f MiB of host memory beyond its tensors, allowed are %.1f: is there a matrix of scores?",
             (double)x->host_bytes / 1048576, (double)host_bytes / 1048576);
-    else if (on_cpu_backend() && run.peak > all_resident(&run))
+    for (int rank = 0; rank < worker_count(&run) && !r.used && on_cpu_backend(); rank++) {
+        const worker_run *part = worker_part_of(&run, rank);
+        if (part->peak <= all_resident(part)) continue;
+        say_rank(&r, &run, rank);
         say(&r, "the process has had %.1f MiB resident, allowed are %.1f: is there a matrix of scores somewhere?",
-            (double)run.peak / 1048576, (double)all_resident(&run) / 1048576);
+            (double)part->peak / 1048576, (double)all_resident(part) / 1048576);
+    }
     if (r.used) say_case(&r, &run);
     conclude(&r, &run);
 }
@@ -980,6 +1029,75 @@ uint64_t multiplied_in(wb_case c)
     return multiplied;
 }
 
+// Of a rank: query-key pairs that its rows see, in all heads.
+static double pairs_of(const wb_case *c, int rank)
+{
+    double pairs = 0;
+    for (int half = 0; half < 2; half++) {
+        const int chunk = wb_chunk_of(c, rank, half);
+        const double rows = wb_chunk_rows(c, chunk), before = wb_chunk_begin(c, chunk);
+        pairs += c->shape.causal ? rows * before + rows * (rows + 1) / 2 : rows * c->shape.kv_len;
+    }
+    return pairs * c->shape.batch * c->shape.q_heads;
+}
+
+void check_ranks(wb_case c)
+{
+    report r = {.used = 0};
+    worker_run run;
+    c = complete(c);
+    may_not_wait = true;
+    run_right(&run, &c);
+    const double row = 2.0 * c.shape.batch * c.shape.kv_heads * c.shape.head_dim * 2;  // bytes of one of K and one of V
+    for (int rank = 0; rank < c.ranks && on_cpu_backend() && !r.used; rank++) {
+        const wb_exchange *x = worker_exchange(&run.parts[rank]);
+        const double may = row * (c.shape.q_len - wb_rank_rows(&c, (rank + 1) % c.ranks));
+        if ((double)x->asked.sent > may)
+            say(&r,
+                "rank %d sent %.1f KiB. K and V of all ranks but the next one, which has its own, are %.1f: that is "
+                "all that has to pass by it",
+                rank, (double)x->asked.sent / 1024, may / 1024);
+        else if ((double)x->attended > pairs_of(&c, rank))
+            say(&r,
+                "rank %d called wb_attention for %.4g pairs of queries and keys, and its queries see %.4g: under the "
+                "causal mask a pair of chunks is whole, causal, or not there at all",
+                rank, (double)x->attended, pairs_of(&c, rank));
+        else if (c.ranks > 2 && 2 * x->asked.under_messages < x->asked.kernels)
+            say(&r,
+                "on rank %d, %u of %u kernels could run while a message is under way; more than half of them can: what "
+                "comes next is asked for before what is there is worked on, on another stream",
+                rank, x->asked.under_messages, x->asked.kernels);
+    }
+    if (r.used) say_case(&r, &run);
+    conclude(&r, &run);
+}
+
+// On a GPU each rank has one of its own, and NCCL.
+static int devices(void)
+{
+    typedef int (*init)(unsigned flags);
+    typedef int (*get_count)(int *count);
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    const init cuInit = driver ? (init)dlsym(driver, "cuInit") : NULL;
+    const get_count cuDeviceGetCount = driver ? (get_count)dlsym(driver, "cuDeviceGetCount") : NULL;
+    int count;
+    return !cuInit || !cuDeviceGetCount || cuInit(0) || cuDeviceGetCount(&count) ? 0 : count;
+}
+
+bool may_have_ranks(int ranks)
+{
+    static bool said;
+    if (on_cpu_backend() || ranks == 1) return true;
+    const char *path = getenv("WB_NCCL");
+    const bool nccl = dlopen(path ? path : "libnccl.so.2", RTLD_LAZY), may = nccl && ranks <= devices();
+    if (!may && !said && (said = true))
+        fprintf(stderr,
+                nccl ? "%d ranks and more: not tried, for each needs a GPU, and here are %d\n"
+                     : "%d ranks and more: not tried, for there is no NCCL here (libnccl.so.2)\n",
+                ranks, devices());
+    return may;
+}
+
 void check_beyond_int(wb_case c)
 {
     if (on_cpu_backend()) return;  // it would take minutes
@@ -1032,6 +1150,7 @@ void check_given_case(void)
         conclude(&r, NULL);
     }
     if (!strstr(given_case(), "seed=")) c.seed = run_seed();
+    if (c.ranks && !may_have_ranks(c.ranks)) cr_skip_test("%d ranks are more than can be here", c.ranks);
     worker_run run;
     run_judged(&run, &c, WORKER_ALONE, NULL);
     conclude(&r, &run);

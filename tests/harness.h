@@ -105,6 +105,14 @@ void check_shares(wb_case c);
 // check_case; and how many numbers the warps have multiplied in products of matrices. 0 if they are not counted.
 uint64_t multiplied_in(wb_case c);
 
+// What ranks are asked beyond right results (problem 17): none sends more than K and V of all others but the next; none calls wb_attention for pairs
+// of chunks that it need not look at; from three ranks on at least half of a rank's kernels may run under a message; nobody waits for the
+// device; and check_case. All but the last on the cpu backend, which counts.
+void check_ranks(wb_case c);
+
+// Whether so many ranks can be tried here; if not, that is said, once. On the cpu backend they always can.
+bool may_have_ranks(int ranks);
+
 // check_case of a tensor with more than 2^31 elements, on a GPU whose machine has the memory; else nothing, and where that is why, it says so.
 void check_beyond_int(wb_case c);
 

@@ -220,6 +220,10 @@ prints 12 Nq=3,W=2,$example,logits=0.5 0.1055 -0.2751
 # Recorded figures.
 plots/tables.sh --check >"$scratch/diff" 2>&1 || fail "tables other than what is recorded: make tables. $(grep '^[-+]|' "$scratch/diff" | head -4)$(grep -v '^[-+ @]' "$scratch/diff" | head -4)"
 
+# What a model computes.
+awk -f plots/ring_model.awk >"$scratch/model"
+grep -xF -f "$scratch/model" problems/17/README.md | diff - "$scratch/model" >"$scratch/diff" || fail "problems/17/README.md: its table and what plots/ring_model.awk computes (>): $(grep '^[<>]' "$scratch/diff" | head -3)"
+
 # Tile sizes.
 awk '/constexpr int WARPS = / { match($0, /WARPS = [0-9]+/); warps = substr($0, RSTART + 8, RLENGTH - 8) }
      { for (line = $0; match(line, /launch<[0-9]+, [0-9]+, [0-9]+/); line = substr(line, RSTART + RLENGTH)) {

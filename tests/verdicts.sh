@@ -1,27 +1,31 @@
 #!/bin/sh
-# verdicts.sh - code that cheats or dies must get the verdict that tests/hostile/hostile.diff has for it, and never a pass: for one case,
+# verdicts.sh - code that cheats or dies must get the verdict that the lists of tests/hostile have for it, and never a pass: for one case,
 # or, where a test is named, for its cases, which run in one process. Run by make check, which has built the workers.
 set -u
 out=build/${BACKEND:-cpu}
 record=$out/hostile/record case=B=1,Hq=2,Nq=40,D=16,seed=1
 ! grep -q -e -Werror "$out/flags.mk" 2>/dev/null || export WERROR=1 # as it was built
 failed=0
-told() { awk -v list=tests/hostile/hostile.diff -v entry="${2:-}" -v tell="$1" -f workbook/loop/edit.awk; }
-for name in $(told names); do
-    want=$(told known "$name")
-    test=$(told test "$name" | sed 's|^|tiled_attention/|')
-    if [ -n "$test" ]; then given= ; else given=$case; fi
-    report=$(WB_RESULTS=$record WB_TIMEOUT=5 WB_CASE=$given "$out/suite" "$out/tests/01_test" "$out/hostile/$name/01_worker" cpu ${test:+--filter "$test"} 2>&1)
-    status=$?
-    said=$("$out/suite" --show "$record" case)
-    if [ $status -eq 1 ] && "$out/suite" --show "$record" message | grep -qF "$want" && { [ -z "$given" ] || [ "${said:-$case}" = $case ]; }; then
-        echo "ok    $name: $want"
-    else
-        echo "FAIL  $name: wanted '$want', exit status $status, got:"
-        echo "$report"
-        failed=1
-    fi
-done
+told() { awk -v list="tests/hostile/$1.diff" -v entry="${3:-}" -v tell="$2" -f workbook/loop/edit.awk; }
+verdicts() { # LIST NN FOLDER SUITE CASE
+    for name in $(told "$1" names); do
+        want=$(told "$1" known "$name")
+        test=$(told "$1" test "$name" | sed "s|^|$4/|")
+        if [ -n "$test" ]; then given= ; else given=$5; fi
+        report=$(WB_RESULTS=$record WB_TIMEOUT=5 WB_CASE=$given "$out/suite" "$out/tests/$2_test" "$out/$3/$name/$2_worker" cpu ${test:+--filter "$test"} 2>&1)
+        status=$?
+        said=$("$out/suite" --show "$record" case)
+        if [ $status -eq 1 ] && "$out/suite" --show "$record" message | grep -qF "$want" && { [ -z "$given" ] || [ "${said:-$5}" = "$5" ]; }; then
+            echo "ok    $name: $want"
+        else
+            echo "FAIL  $name: wanted '$want', exit status $status, got:"
+            echo "$report"
+            failed=1
+        fi
+    done
+}
+verdicts hostile 01 hostile tiled_attention "$case"
+verdicts ring 17 hostile_ring flash_ring B=1,Hq=2,Hkv=1,Nq=36,D=64,causal=1,ranks=3,seed=1
 
 # What worker and layer keep to themselves cannot be named, and all that can be is declared where the lesson's headers declare it.
 if [ "${BACKEND:-cpu}" = cpu ]; then

@@ -26,8 +26,10 @@ static void ask(kernel *k, const wb_problem *problem, const wb_case *c, int file
     session_said said = {.count = 0};
     char what[256];
     session_outcome how;
+    int whose;
+    const session_turn turn = {&k->worker, c, file, &said};
     if (!k->worker.pid && !session_start(&k->worker, k->path)) FAIL("a kernel cannot be started");
-    if (!*session_serve(&k->worker, problem, c, file, &said, what, &how) && x->status != WB_OK)
+    if (!*session_serve(&turn, 1, problem, -1, what, &how, &whose) && x->status != WB_OK)
         snprintf(what, sizeof what, "%s: %.200s", wb_status_text(x->status), x->message);
     else if (!*what && x->device_status != WB_OK)
         snprintf(what, sizeof what, "%s: %.200s", wb_status_text(x->device_status), x->device_message);

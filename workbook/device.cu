@@ -96,6 +96,17 @@ extern "C" wb_status wb_late_begin(void *const buffers[], const size_t bytes[], 
     return WB_OK;
 }
 
+extern "C" wb_status wb_late_again(void *const buffers[], const size_t bytes[], int count, int swapped,
+                                   wb_stream stream)
+{
+    void **const copies = away + away_count - count;
+    for (int k = 0; k < count; k++) {
+        const int from = swapped && k >= count - 2 ? 2 * count - 3 - k : k;
+        WB_CUDA(cudaMemcpyAsync(buffers[k], copies[from], bytes[k], cudaMemcpyDeviceToDevice, stream));
+    }
+    return WB_OK;
+}
+
 extern "C" wb_status wb_late_end(wb_stream stream)
 {
     while (away_count > 0) WB_CUDA(cudaFree(away[--away_count]));

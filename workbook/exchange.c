@@ -13,9 +13,9 @@
 #define MSG_CMSG_CLOEXEC 0
 #endif
 
-typedef union wb_descriptor {  // one, as a socket carries it
+typedef union wb_descriptor {  // one or two, as a socket carries them
     struct cmsghdr header;
-    char room[CMSG_SPACE(sizeof(int))];
+    char room[CMSG_SPACE(2 * sizeof(int))];
 } wb_descriptor;
 
 static struct msghdr message_of(struct iovec *text, wb_descriptor *descriptor)
@@ -24,28 +24,34 @@ static struct msghdr message_of(struct iovec *text, wb_descriptor *descriptor)
         .msg_iov = text, .msg_iovlen = 1, .msg_control = descriptor->room, .msg_controllen = sizeof descriptor->room};
 }
 
-bool wb_exchange_send(int socket, const char text[WB_CASE_TEXT], int file)
+bool wb_exchange_send(int socket, const char text[WB_CASE_TEXT], int file, int board)
 {
     wb_descriptor descriptor = {.room = {0}};
     struct iovec data = {(char *)text, WB_CASE_TEXT};
-    const struct msghdr message = message_of(&data, &descriptor);
-    descriptor.header.cmsg_len = CMSG_LEN(sizeof file);
+    struct msghdr message = message_of(&data, &descriptor);
+    const int files[2] = {file, board};
+    const size_t bytes = sizeof(int) * (board < 0 ? 1 : 2);
+    message.msg_controllen = CMSG_SPACE(bytes);
+    descriptor.header.cmsg_len = CMSG_LEN(bytes);
     descriptor.header.cmsg_level = SOL_SOCKET;
     descriptor.header.cmsg_type = SCM_RIGHTS;
-    memcpy(CMSG_DATA(&descriptor.header), &file, sizeof file);
+    memcpy(CMSG_DATA(&descriptor.header), files, bytes);
     return sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == WB_CASE_TEXT;
 }
 
-int wb_exchange_receive(int socket, char text[WB_CASE_TEXT])
+int wb_exchange_receive(int socket, char text[WB_CASE_TEXT], int *board)
 {
     wb_descriptor descriptor = {.room = {0}};
     struct iovec data = {text, WB_CASE_TEXT};
     struct msghdr message = message_of(&data, &descriptor);
-    int file = -1;
+    int files[2] = {-1, -1};
     if (recvmsg(socket, &message, MSG_WAITALL | MSG_CMSG_CLOEXEC) != WB_CASE_TEXT) return -1;
-    if (CMSG_FIRSTHDR(&message)) memcpy(&file, CMSG_DATA(&descriptor.header), sizeof file);
+    if (CMSG_FIRSTHDR(&message))
+        memcpy(files, CMSG_DATA(&descriptor.header),
+               descriptor.header.cmsg_len < CMSG_LEN(sizeof files) ? sizeof(int) : sizeof files);
     text[WB_CASE_TEXT - 1] = 0;
-    return file;
+    *board = files[1];
+    return files[0];
 }
 
 void wb_exchange_answer(int socket, int number)

@@ -7,7 +7,8 @@
 // copies everything back. What a kernel writes outside its tensors therefore shows, and so does a changed input.
 //
 // How they talk. A worker's descriptor 3 is a socket. For each case the test sends its text, WB_CASE_TEXT bytes padded with zeros, and
-// with it a descriptor of that case's memory, a file whose size is sealed. The worker maps it, runs the case, prints out what is
+// with it a descriptor of that case's memory, a file whose size is sealed; where several ranks run a case, each is a worker with a case and a
+// memory of its own, and a second descriptor is of what they share, the board (asks.h). The worker maps it, runs the case, prints out what is
 // buffered, unmaps, and answers with one byte: how many cases it had run before, modulo 256. Where the socket ends, the worker exits
 // with 0. The test reads the memory when the answer has come, once, into a copy that it judges.
 //
@@ -41,6 +42,7 @@ typedef struct wb_exchange {
     int64_t
         workspace_overrun;  // 0, or the first byte that was written outside of it: n bytes before it (-n), or the n-th past its end
     uint64_t host_bytes;  // by how much the call raised the process's peak of resident memory
+    uint64_t attended;    // of a rank: pairs of queries and keys, in all heads, for which it has called wb_attention
 } wb_exchange;
 
 // Where tensor k's zone (guard, offset, tensor, guard) starts and how long it is.
@@ -64,13 +66,13 @@ static inline size_t wb_exchange_layout(const wb_tensor *tensors, int count, int
     return at;
 }
 
-// The test's end: gives the worker a case; false if it cannot be given one.
-bool wb_exchange_send(int socket, const char text[WB_CASE_TEXT], int file);
+// The test's end: gives the worker a case, and a board if that is not -1; false if it cannot be given one.
+bool wb_exchange_send(int socket, const char text[WB_CASE_TEXT], int file, int board);
 
 // Whether answer `number` has come. Does not wait.
 typedef enum wb_answer { WB_NO_ANSWER, WB_ANSWERED, WB_ANSWER_DAMAGED, WB_ANSWER_NEVER } wb_answer;
 wb_answer wb_exchange_answered(int socket, int number);
 
-// The worker's end: waits for a case; returns the file, which the caller closes, or -1 if there are no more cases.
-int wb_exchange_receive(int socket, char text[WB_CASE_TEXT]);
+// The worker's end: waits for a case; returns the file, which the caller closes, or -1 if there are no more cases. board: the same, -1: none.
+int wb_exchange_receive(int socket, char text[WB_CASE_TEXT], int *board);
 void wb_exchange_answer(int socket, int number);

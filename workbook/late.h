@@ -12,6 +12,9 @@ extern "C" {
 wb_status wb_late_begin(void *const buffers[], const size_t bytes[], int count, wb_stream *stream);
 wb_status wb_late_end(wb_stream stream);  // after everything
 
+// Of several ranks. Queues the return of all contents once more; swapped: of the last two each other's, which are as large.
+wb_status wb_late_again(void *const buffers[], const size_t bytes[], int count, int swapped, wb_stream stream);
+
 #ifdef __cplusplus
 }
 #endif

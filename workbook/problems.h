@@ -17,7 +17,15 @@ enum { WB_MAX_HEAD_DIM = 128 };
 typedef enum wb_group { WB_REQUIRED, WB_BONUS, WB_BEYOND, WB_GROUPS } wb_group;
 
 // Which arguments a function takes: see workbook.h.
-typedef enum wb_signature { WB_ROW_SUM, WB_FORWARD, WB_BACKWARD, WB_DECODE, WB_BLOCK_MASK, WB_FP8 } wb_signature;
+typedef enum wb_signature {
+    WB_ROW_SUM,
+    WB_FORWARD,
+    WB_BACKWARD,
+    WB_DECODE,
+    WB_BLOCK_MASK,
+    WB_FP8,
+    WB_RING
+} wb_signature;
 
 // Which keys a function may be asked to hide.
 typedef enum wb_mask { WB_NO_MASK, WB_CAUSAL_OPTIONAL, WB_CAUSAL } wb_mask;

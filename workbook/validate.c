@@ -279,3 +279,30 @@ wb_status wb_check_decode_int8(const char *problem, const void *O, const void *L
                ? status
                : wb_check_decode(problem, O, L, Q, K, V, page_table, kv_len, workspace, workspace_bytes, needed, shape);
 }
+
+wb_status wb_check_ring_shape(const char *problem, const attention_shape *shape, const wb_ring *ring)
+{
+    const wb_status status = wb_check_shape(problem, shape);
+    if (status != WB_OK) return status;
+    if (shape->q_len != shape->kv_len)
+        return wb_fail(WB_BAD_ARGUMENT, "%s: a ring needs q_len = kv_len, got %d and %d", problem, shape->q_len,
+                       shape->kv_len);
+    if (!ring) return wb_fail(WB_BAD_ARGUMENT, "%s: ring is null", problem);
+    if (ring->ranks < 1) return wb_fail(WB_BAD_ARGUMENT, "%s: ranks = %d, must be at least 1", problem, ring->ranks);
+    if (ring->rank < 0 || ring->rank >= ring->ranks)
+        return wb_fail(WB_BAD_ARGUMENT, "%s: rank = %d, must be from 0 to %d", problem, ring->rank, ring->ranks - 1);
+    if (ring->ranks > 65535)
+        return wb_fail(WB_UNSUPPORTED, "%s: ranks = %d, supported are up to 65535", problem, ring->ranks);
+    return WB_OK;
+}
+
+wb_status wb_check_ring(const char *problem, const void *O, const void *L, const void *Q, const void *K, const void *V,
+                        const void *workspace, size_t workspace_bytes, size_t needed, const attention_shape *shape,
+                        const wb_ring *ring)
+{
+    wb_status status = wb_check_forward(problem, O, L, Q, K, V, shape);
+    if (status == WB_OK) status = wb_check_ring_shape(problem, shape, ring);
+    if (status == WB_OK && !ring->comm && ring->ranks > 1)
+        status = wb_fail(WB_BAD_ARGUMENT, "%s: comm is null, and there are %d ranks", problem, ring->ranks);
+    return status != WB_OK ? status : wb_check_workspace(problem, workspace, workspace_bytes, needed);
+}

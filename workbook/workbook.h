@@ -54,7 +54,7 @@ typedef struct attention_shape {
     int kv_len;    // Nk >= 1; equal to q_len wherever there is a causal mask
     int head_dim;  // D: 16, 32, 64 or 128
     float scale;   // finite and positive; usually 1 / sqrt(D)
-    int causal;    // query i sees key j only if j <= i. Either in 01, 10 and 16; 0 in 03 and 15; 1 in all others
+    int causal;    // query i sees key j only if j <= i. Either in 01, 10, 16 and 17; 0 in 03 and 15; 1 in all others
     int window;    // W >= 1: ... and only if j > i - W, or j < sinks. Read by 06, 07, 09, 11 and 12
     int sinks;     // >= 0: the first `sinks` keys stay visible outside the window. Read by 07 and 09
 } attention_shape;
@@ -193,6 +193,31 @@ wb_status flash_fp8(bf16 *O, float *L, const uint8_t *Q, const uint8_t *K, const
                     const int8_t *K_exponent, const int8_t *V_exponent, int levels, const attention_shape *shape,
                     wb_stream stream);
 
+// 17: 10 over a sequence that lies on several GPUs, called by a process each: rank 0 to ranks - 1.
+#ifndef NCCL_H_  // NVIDIA's has it as well
+typedef struct ncclComm *ncclComm_t;
+#endif
+typedef struct wb_ring {
+    ncclComm_t comm;  // all ranks; NCCL's. Null is fine where ranks is 1
+    int rank, ranks;  // in it, from 0, and how many: at least 1
+    wb_stream wire;   // for messages; not the stream of the call
+} wb_ring;
+
+// `shape` is the whole sequence's, and q_len = kv_len = N. Its rows are cut into 2 * ranks chunks in order: each has N / (2 * ranks) rows, and the first
+// N % (2 * ranks) one more. Rank r has the chunks r and 2 * ranks - 1 - r, in that order ("zigzag"), each with all its heads: c rows are
+//   Q, O [B, Hq, c, D]     K, V [B, Hkv, c, D]     L [B, Hq, c]     and the second chunk lies right behind the first
+// The masks are those of the whole sequence. A chunk may be empty. All ranks call it with the same shape, and it returns when the work is queued.
+// What it queues on `wire` begins after what is on `stream` before, and is over when what is on `stream` is. `workspace` is as 13's.
+wb_status flash_ring(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, void *workspace,
+                     size_t workspace_bytes, const attention_shape *shape, const wb_ring *ring, wb_stream stream);
+// How many bytes flash_ring wants: the same on each rank, about 4 rows of K and 3 of O for each of the rank's. 0 for a bad shape.
+size_t flash_ring_workspace(const attention_shape *shape, const wb_ring *ring);
+
+// What 17 calls for a pair of chunks: attention as 10 has it, Nq and Nk may differ where causal is 0, on any GPU. In the library it is the fastest of its
+// functions; a worker has a simple one of its own (attention.cu), so that 17 needs no other problem solved.
+wb_status wb_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape,
+                       wb_stream stream);
+
 // --------------------------------------------------------------------------------------------------------- making a mask
 // Whether query i of mask b sees key j: not 0 if it does. `of` is the caller's.
 typedef int wb_sees(const void *of, int b, int i, int j);
@@ -262,6 +287,11 @@ wb_status wb_check_block_mask(const char *problem, const void *O, const void *L,
 wb_status wb_check_fp8(const char *problem, const void *O, const void *L, const void *Q, const void *K, const void *V,
                        const void *Q_exponent, const void *K_exponent, const void *V_exponent, int levels,
                        const attention_shape *shape);
+
+wb_status wb_check_ring_shape(const char *problem, const attention_shape *shape, const wb_ring *ring);
+wb_status wb_check_ring(const char *problem, const void *O, const void *L, const void *Q, const void *K, const void *V,
+                        const void *workspace, size_t workspace_bytes, size_t needed, const attention_shape *shape,
+                        const wb_ring *ring);
 
 // The shape alone; and the workspace of a function that needs so many bytes of one.
 wb_status wb_check_shape(const char *problem, const attention_shape *shape);
@@ -341,6 +371,14 @@ wb_status flash_sink_logits_backward_in(void *workspace, size_t bytes, bf16 *dQ,
         if (wb_error_ != cudaSuccess)                                                                                  \
             return wb_fail(wb_error_ == cudaErrorMemoryAllocation ? WB_OUT_OF_MEMORY : WB_DEVICE_ERROR,                \
                            "%s:%d: %s: %s", __FILE__, __LINE__, #call, cudaGetErrorString(wb_error_));                 \
+    } while (0)
+// The same of a call of NCCL, for a file that includes <nccl.h>: WB_NCCL(ncclSend(...)).
+#define WB_NCCL(call)                                                                                                  \
+    do {                                                                                                               \
+        const ncclResult_t wb_result_ = (call);                                                                        \
+        if (wb_result_ != ncclSuccess)                                                                                 \
+            return wb_fail(WB_DEVICE_ERROR, "%s:%d: %s: %s", __FILE__, __LINE__, #call,                                \
+                           ncclGetErrorString(wb_result_));                                                            \
     } while (0)
 #endif
 

@@ -531,6 +531,10 @@ int main(int argc, char **argv)
 {
     static options o;
     if (argc < 3 || !(o.problem = wb_problem_number(atoi(argv[1])))) return usage();
+    if (o.problem->signature == WB_RING) {
+        bench_say("bench: %s is called by several processes: make bench-%02d\n", o.problem->name, o.problem->number);
+        return 2;
+    }
     if (!(state = bench_guard_state())) return bench_guard(argv);
     o.out = stdout;
     parse(&o, argc, argv);

@@ -24,6 +24,10 @@ for number; do
         continue
     fi
     find_source problems "$number"
+    if [ "$name" = flash_ring ]; then # of several processes
+        workbook/bench/ring.sh "$backend" "$impl" || failed=1
+        continue
+    fi
     table=$out/results/${number}_$name.tsv
     set --
     if [ "$impl" = problems ] && "$out/score" untouched "$file"; then

@@ -20,10 +20,12 @@ for number; do
         # What is not started stays here: there is nothing to test or time.
         if [ "$impl" = problems ] && "$out/score" untouched "$file"; then continue; fi
         targets="$targets $out/$impl/${number}_worker $out/$impl/$number.so"
+        [ "$number" != 17 ] || targets="$targets $out/$impl/ring"
     done
     for variant in solutions/"$number"/variants/*.cu; do
         folder=$out/variants/$number/variants/$(basename "$variant" .cu)
         if [ -f "$variant" ]; then targets="$targets $folder/${number}_worker $folder/$number.so"; fi
+        if [ -f "$variant" ] && [ "$number" = 17 ]; then targets="$targets $folder/ring"; fi
     done
 done
 # Not tuned to this machine's CPU: the bundle runs on another.
@@ -42,7 +44,7 @@ for target in $targets; do
 done | sort -u | grep -vE '/(libkernels|libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|libcudart|libcublas(Lt)?|libcuda|ld-linux[^/]*)\.so' |
     xargs -I{} cp -L {} "$bundle/lib/"
 # The lessons are what gpt_oss.py trains on.
-for file in plots/duel.awk workbook/bench/record.sh workbook/bench/chosen.sh workbook/bench/verdict.awk workbook/sanitize/sanitize.sh workbook/sanitize/sanitize_gpu.awk workbook/loop/source.sh workbook/tile.cuh workbook/early.cuh workbook/paged.cuh workbook/int8.cuh \
+for file in plots/duel.awk workbook/bench/record.sh workbook/bench/ring.sh workbook/bench/chosen.sh workbook/bench/verdict.awk workbook/sanitize/sanitize.sh workbook/sanitize/sanitize_gpu.awk workbook/loop/source.sh workbook/tile.cuh workbook/early.cuh workbook/paged.cuh workbook/int8.cuh \
     reference/peers.py reference/peers_fp8.py reference/pytorch_example.py reference/pytorch_decode.py reference/block_mask_example.py reference/torch_attention.py reference/torch_test.py reference/flash_attn_test.py reference/ring_test.py reference/ring_peers.py reference/flash_workbook/*.py reference/duel.py reference/hub_kernel.py reference/gpt_oss.py reference/llama.py problems/[0-9][0-9]/README.md; do
     mkdir -p "$bundle/${file%/*}"
     cp "$file" "$bundle/$file"
@@ -72,6 +74,9 @@ cd "\$(dirname "\$here")"
 export WB_OUTER_LIBRARY_PATH="\${LD_LIBRARY_PATH:-}"
 export LD_LIBRARY_PATH="\$PWD/lib:\${CUDA_HOME:-/usr/local/cuda}/lib64:\${LD_LIBRARY_PATH:-}"
 export WB_COMMIT="\$(cat commit)"
+# NCCL, for 17: where the system has none, Python's.
+ldconfig -p 2>/dev/null | grep -q libnccl.so.2 || : "\${WB_NCCL:=\$(ls "\$(\${PYTHON:-python3} -c 'import nvidia.nccl as n; print(*n.__path__)' 2>/dev/null)/lib/libnccl.so.2" 2>/dev/null)}"
+[ -z "\${WB_NCCL:-}" ] || export WB_NCCL
 numbers="$*"
 what=\${1:-test}
 [ \$# -gt 0 ] && shift
@@ -96,6 +101,10 @@ bench)
     mkdir -p results
     for n in \${*:-\$numbers}; do
         set --
+        if [ \$n = 17 ]; then # of several processes
+            workbook/bench/ring.sh $backend problems results/17_\$(sed -n "s/^17 //p" names).tsv || failed=1
+            continue
+        fi
         for impl in $impls; do
             [ \$impl = problems ] && label=yours || label=key
             [ -f $out/\$impl/\$n.so ] && set -- "\$@" --impl \$label=$out/\$impl/\$n.so

@@ -71,6 +71,7 @@ by_count() {
 }
 
 case $backend$file in
+*flash_ring.cu) fail "flash_ring runs on several ranks, which make bench-$number starts and measures" ;;
 cuda*.cu | *.c) by_clock; how="by the clock" ;;
 *) by_count; how="counted by the CPU layer, a count and no time" ;;
 esac

@@ -92,13 +92,13 @@ step() { # SECONDS NAME COMMAND...
 }
 
 # A table that is whole goes where it belongs, another one is only kept.
-keep() { # FILE
+keep() { # FILE [xR]: of R GPUs
     [ -s "$tables/$1" ] || return
     if [ "$status" -ne 0 ]; then
         mv "$tables/$1" "$tables/${1%.tsv}.partial.tsv"
-        set -- "${1%.tsv}.partial.tsv"
+        set -- "${1%.tsv}.partial.tsv" "${2:-}"
     elif [ "$backend" = cuda ] && [ $in_bundle = no ]; then
-        data=plots/data/$(echo "$gpu" | sed 's/^NVIDIA //; s/^GeForce //' | tr 'A-Z ' 'a-z-')
+        data=plots/data/$(echo "$gpu" | sed 's/^NVIDIA //; s/^GeForce //' | tr 'A-Z ' 'a-z-')${2:-}
         mkdir -p "$data"
         if [ -f "$data/$1" ] && ! cmp -s "$tables/$1" "$data/$1"; then cp "$data/$1" "$data/$1.bak"; fi
         cp "$tables/$1" "$data/$1"
@@ -159,6 +159,11 @@ bench() {
     # The GPU's first: 01 is about the CPU beside it.
     for number in $(echo "$numbers" | grep -v '^01$'; echo "$numbers" | grep '^01$'); do
         table=$(basename "$(ls tests/"$number"_*.c)" .c).tsv
+        if [ "$number" = 17 ]; then # of several processes, on as many GPUs as there are
+            step 600 "bench 17" workbook/bench/ring.sh "$backend" solutions "$tables/$table"
+            keep "$table" "x$(sed -n 's/^# gpus: //p' "$tables/$table" 2>/dev/null)"
+            continue
+        fi
         set -- --impl "key=$out/solutions/$number.so"
         for variant in $(variants_of "$number"); do
             case " $(exempt_of "$number" "$variant") " in *" times "*) ;; *) set -- "$@" --impl "$(basename "$variant")=$variant/$number.so" ;; esac

@@ -3,6 +3,7 @@
 
 #include "case/mix.h"
 #include "case/pages.h"
+#include "case/shards.h"
 
 #include <limits.h>
 #include <math.h>
@@ -113,6 +114,7 @@ wb_case wb_case_defaults(const wb_problem *problem, wb_case c)
         if (c.kv_tile == 0) c.kv_tile = 64;
     }
     if (problem->signature == WB_FP8 && c.levels == 0) c.levels = 2;
+    if (problem->signature == WB_RING && c.ranks == 0) c.ranks = 1;
     return c;
 }
 
@@ -154,6 +156,8 @@ static int *integer_field(wb_case *c, const char *name, long *least, long *most)
                   {"pages", &c->pages, -MOST_ROWS, MOST_ROWS},
                   {"max_pages", &c->max_pages, -MOST_ROWS, MOST_ROWS},
                   {"levels", &c->levels, INT_MIN, INT_MAX},
+                  {"ranks", &c->ranks, 1, WB_MOST_RANKS},
+                  {"part", &c->part, 0, WB_MOST_RANKS},
                   {"stray", &c->stray, 0, 3},
                   {"short_workspace", &c->short_workspace, 0, 1},
                   {"processors", &c->processors, 0, 1024},
@@ -239,6 +243,7 @@ static wb_status parse_word(const wb_problem *problem, char *word, wb_case *c)
             : problem->signature == WB_BLOCK_MASK ? "B Hq Hkv Nq Nk D scale mask masks q_tile kv_tile seed input offset"
             : problem->signature == WB_DECODE     ? "B Hq Hkv Nq Nk D scale page lens pages max_pages seed input offset"
             : problem->signature == WB_FP8        ? "B Hq Hkv Nq Nk D scale causal levels seed input offset"
+            : problem->signature == WB_RING       ? "B Hq Hkv Nq D scale causal ranks seed input offset"
                                                   : "B Hq Hkv Nq Nk D scale causal W sinks logits seed input offset");
     }
     if (end == value || *end) return wb_fail(WB_BAD_ARGUMENT, "'%s=%s' in the case: not a number", word, value);
@@ -270,6 +275,7 @@ wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c)
                                                        c->masks >
                                                    MOST_ELEMENTS)
         return wb_fail(WB_BAD_ARGUMENT, "the case: its mask would have more than %.0e words of bits", MOST_ELEMENTS);
+    if (c->part > c->ranks) return wb_fail(WB_BAD_ARGUMENT, "the case: part %d of %d ranks", c->part, c->ranks);
     wb_problem without_lists = *problem;
     if (problem->signature == WB_BLOCK_MASK) without_lists.signature = WB_FORWARD;
     wb_tensor tensors[WB_MAX_TENSORS];
@@ -297,6 +303,10 @@ bool wb_case_is_valid(const wb_problem *problem, const wb_case *c)
     if (problem->signature == WB_FORWARD) return wb_check_forward(problem->name, p, p, p, p, p, &c->shape) == WB_OK;
     if (problem->signature == WB_FP8)
         return wb_check_fp8(problem->name, p, p, p, p, p, p, p, p, c->levels, &c->shape) == WB_OK;
+    if (problem->signature == WB_RING) {
+        const wb_ring ring = {p, 0, c->ranks, NULL};
+        return !c->stray && wb_check_ring(problem->name, p, p, p, p, p, (void *)256, 0, 0, &c->shape, &ring) == WB_OK;
+    }
     if (problem->signature == WB_BLOCK_MASK) {
         const block_mask mask = {c->q_tile, c->kv_tile, c->masks, p, p, p, p, p};
         return wb_check_block_mask(problem->name, p, p, p, p, p, &mask, &c->shape) == WB_OK;
@@ -336,6 +346,8 @@ void wb_case_print(const wb_problem *problem, const wb_case *c, char text[WB_CAS
         if (c->lens) PRINT(",lens=%s", lens_names[c->lens]);
         if (c->pages) PRINT(",pages=%d", c->pages);
         if (c->max_pages) PRINT(",max_pages=%d", c->max_pages);
+        if (c->ranks) PRINT(",ranks=%d", c->ranks);
+        if (c->part) PRINT(",part=%d", c->part);
         if (c->stray) PRINT(",stray=%d", c->stray);
         if (c->short_workspace) PRINT(",short_workspace=%d", c->short_workspace);
     }
@@ -432,6 +444,7 @@ int wb_case_tensors(const wb_problem *problem, const wb_case *c, wb_tensor tenso
         tensors[n++] = tensor("x", false, WB_BFLOAT16, 1, 1, c->rows, c->cols);
         tensors[n++] = tensor("w", false, WB_BFLOAT16, 1, 1, 1, c->cols);
         break;
+    case WB_RING:
     case WB_FORWARD:
         tensors[n++] = O, tensors[n++] = L, tensors[n++] = Q, tensors[n++] = K, tensors[n++] = V;
         if (problem->sink_logits) tensors[n++] = sink_logits;
@@ -474,6 +487,7 @@ int wb_case_tensors(const wb_problem *problem, const wb_case *c, wb_tensor tenso
         tensors[n++] = as("O", false, O), tensors[n++] = as("L", false, L), tensors[n++] = as("dO", false, O);
         break;
     }
+    for (int k = 0; c->part && k < n; k++) tensors[k] = wb_shard_of(c, &tensors[k]);
     if (c->products) tensors[n++] = tensor("products", true, WB_FLOAT32, 1, 1, 1, c->products);
     return n;
 }
@@ -780,6 +794,12 @@ wb_status wb_call(const wb_problem *problem, wb_function function, const wb_case
                           const int8_t *, const int8_t *, int, const attention_shape *, wb_stream);
     if (problem->signature == WB_FP8)
         return ((fp8 *)function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], c->levels, &c->shape, stream);
+    typedef wb_status ring(bf16 *, float *, const bf16 *, const bf16 *, const bf16 *, void *, size_t,
+                           const attention_shape *, const wb_ring *, wb_stream);
+    if (problem->signature == WB_RING) {
+        const wb_workspace *w = p[5];
+        return ((ring *)function)(p[0], p[1], p[2], p[3], p[4], w->at, w->bytes, &c->shape, p[6], stream);
+    }
     if (problem->signature == WB_ROW_SUM) return ((row_sum *)function)(p[0], p[1], p[2], c->rows, c->cols, stream);
     if (problem->signature == WB_BACKWARD && problem->sink_logits)
         return ((sink_backward *)function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10], p[11],

@@ -7,6 +7,7 @@
 //   B=1,Hq=2,Nq=300,D=64,causal=1,levels=1,seed=7           flash_fp8: the floats of the same case of 10, quantised
 //   rows=512,cols=1001,seed=7                              weighted_row_sum
 //   B=3,Hq=8,Hkv=2,Nq=1,Nk=300,D=64,page=16,lens=mixed     flash_decode: Nk is the longest sequence; see wb_lens
+//   B=1,Hq=4,Hkv=2,Nq=203,D=64,causal=1,ranks=4             flash_ring, over 4 ranks
 #pragma once
 
 #include "case/named_mask.h"
@@ -82,7 +83,8 @@ typedef struct wb_case {
     char null[16];           // "K": the function is given a null pointer for K
     int offset;              // every tensor starts this many bytes past a multiple of 256
     int nan_from, nan_keys;  // V of keys nan_from ... nan_from + nan_keys - 1 is NaN, in every head
-    int late;  // 1: inputs arrive late, on a stream that is not the default one: late.h; 2: and a second call meanwhile, on another
+    int late;  // 1: inputs arrive late, on a stream that is not the default one: late.h; 2: and a second call meanwhile, on another; of
+               // flash_ring a call before, on the same streams and in the same buffers, with other contents
     int watched;        // 1: touching keys that should be skipped ends the run: asks.h
     int overlapped;     // 1: scores under which no product runs end the run: asks.h
     int order;          // in which order threads run that nothing orders: asks.h
@@ -92,7 +94,8 @@ typedef struct wb_case {
     int page;              // of flash_decode: keys in a page; 16 unless given
     wb_lens lens;          // ... how long the sequences are
     int pages, max_pages;  // ... of the cache, and columns of the page table; 0: as many as it takes, and a few more
-    int stray;  // ... 1: the first page is none of the cache's; 2: the first length is more than the table holds; 3: it is -1
+    int stray;  // ... 1: the first page is none of the cache's; 2: the first length is more than the table holds; 3: it is -1. Of flash_ring
+                // 1: it is told that there are no ranks; 2: that it is rank -1; 3: that it is one more than the last
     int short_workspace;  // ... 1: it is told of 16 bytes of workspace fewer than it wants
     int processors;       // the CPU layer plays a GPU of so many multiprocessors; 0: of as many as always
     int shared_kb;        // ... with so many KB of shared memory for a block; 0: with those of an H200
@@ -103,11 +106,13 @@ typedef struct wb_case {
     int place;        // 1: buffers begin where those of the process's last such case did
     int nan_queries;  // dO of queries nan_from ... nan_from + nan_queries - 1 is NaN, in every head
     int levels;       // of flash_fp8
+    int ranks;        // of flash_ring: how many take part; 1 unless given
+    int part;         // ... 0: tensors are the whole sequence's; r + 1: what rank r has of them
 } wb_case;
 
 typedef enum wb_type { WB_FLOAT32, WB_BFLOAT16, WB_INT32, WB_INT8, WB_E4M3 } wb_type;
 
-enum { WB_MAX_TENSORS = 14, WB_CASE_TEXT = 256 };
+enum { WB_MAX_TENSORS = 14, WB_CASE_TEXT = 256, WB_MOST_RANKS = 8 };
 
 typedef struct wb_tensor {
     const char *name;  // as in workbook.h
@@ -148,7 +153,7 @@ void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *
 const char *wb_lens_name(wb_lens lens);
 
 // Calls `function`, which has the problem's signature, with these pointers in the order of wb_case_tensors, and, behind those of
-// flash_decode, a pointer to its wb_workspace.
+// flash_decode and flash_ring, a pointer to its wb_workspace; behind that of flash_ring, one to its wb_ring.
 typedef void (*wb_function)(void);
 wb_status wb_call(const wb_problem *problem, wb_function function, const wb_case *c, void *const pointers[],
                   wb_stream stream);

@@ -136,8 +136,14 @@ static void expect_forward(const worker_run *run, expected *O, expected *L)
             else
                 oracle_attention_row_scales(problem, s, Q, K, V, sinks, bh / s->q_heads, bh % s->q_heads, i, want,
                                             &L->want[row], tolerance, &largest);
-            for (int d = 0; d < D; d++) tolerance[d] = tolerance_O(want[d], tolerance[d], largest, D, s->kv_len, type);
+            const int parts = run->problem->signature == WB_RING ? 2 * run->c.ranks : 0;
+            for (int d = 0; d < D; d++) {
+                const double abs_V = tolerance[d];
+                tolerance[d] = tolerance_O(want[d], abs_V, largest, D, s->kv_len, type);
+                if (parts) tolerance[d] += tolerance_parts_O(abs_V, L->want[row], parts);
+            }
             L->tolerance[row] = tolerance_L(L->want[row], largest, D, s->kv_len);
+            if (parts) L->tolerance[row] += tolerance_parts_L(L->want[row], parts);
         }
     bool *excused = allocate((size_t)s->q_len * sizeof *excused);
     expect_excused(run, excused);
@@ -380,6 +386,7 @@ void expect_outputs(const worker_run *run, expected outputs[WB_MAX_TENSORS])
     switch (run->problem->signature) {
     case WB_ROW_SUM: expect_row_sum(run, &outputs[0]); break;
     case WB_BLOCK_MASK:
+    case WB_RING:
     case WB_FORWARD: expect_forward(run, &outputs[0], &outputs[1]); break;
     case WB_BACKWARD: expect_backward(run, outputs); break;
     case WB_DECODE: expect_decode(run, &outputs[0], &outputs[1]); break;

@@ -78,24 +78,35 @@ bool session_start(session *s, const char *path)
     return true;
 }
 
-// A case begins: what went on between two cases is looked at, and what slept then was not asked to do anything.
-static void begin(session *s)
+// Who sleeps while another works for the same case waits for that one: the time in which all of them sleep is the first one's.
+static void look(const session_turn turns[], int count, bool asleep)
 {
-    spent_look(&s->own, s->pid, false);
-    s->before = s->own.seconds;
-    s->since = s->own.looked;
-    s->most = s->before + session_timeout();
+    for (int i = count - 1; i >= 0; i--) {
+        spent_look(&turns[i].s->own, turns[i].s->pid, asleep && i == 0);
+        asleep = asleep && !turns[i].s->own.awake;
+    }
+}
+
+// A case begins: what went on between two cases is looked at, and what slept then was not asked to do anything.
+static void begin(const session_turn turns[], int count)
+{
+    look(turns, count, false);
+    for (int i = 0; i < count; i++)
+        turns[i].s->before = turns[i].s->own.seconds, turns[i].s->since = turns[i].s->own.looked;
 }
 
 // Looks now and then: most cases have ended before.
-static session_outcome goes_on(session *s)
+static session_outcome goes_on(const session_turn turns[], int count)
 {
     enum { LOOKS = 20 };  // a second
-    if (spent_now() < s->own.looked + 1.0 / LOOKS) return SESSION_IN_TIME;
-    spent_look(&s->own, s->pid, true);
-    return s->own.seconds >= s->most                                   ? SESSION_LATE
-           : s->own.looked - s->since > SPENT_WALL * session_timeout() ? SESSION_STARVED
-                                                                       : SESSION_IN_TIME;
+    const session *first = turns[0].s;
+    double seconds = 0;
+    if (spent_now() < first->own.looked + 1.0 / LOOKS) return SESSION_IN_TIME;
+    look(turns, count, true);
+    for (int i = 0; i < count; i++) seconds += turns[i].s->own.seconds - turns[i].s->before;
+    return seconds >= session_timeout()                                        ? SESSION_LATE
+           : first->own.looked - first->since > SPENT_WALL * session_timeout() ? SESSION_STARVED
+                                                                               : SESSION_IN_TIME;
 }
 
 // Takes what has been printed, but no more than a few pipes full at a time: something may print without end.
@@ -119,47 +130,86 @@ static bool has_ended(const session *s)
 }
 
 // Waits for an answer, for something printed, or for as long as this.
-static void wait_for(session *s, bool answer, double seconds)
+static void wait_for(const session_turn turns[], int count, bool answer, double seconds)
 {
-    struct pollfd ready[2] = {{s->output, POLLIN, 0}, {answer ? s->socket : -1, POLLIN, 0}};
-    poll(ready, 2, seconds > 0 ? (int)(seconds * 1000) + 1 : 0);
+    struct pollfd ready[2 * WB_MOST_RANKS];
+    for (int i = 0; i < count; i++) {
+        ready[2 * i] = (struct pollfd){turns[i].s->output, POLLIN, 0};
+        ready[2 * i + 1] = (struct pollfd){answer ? turns[i].s->socket : -1, POLLIN, 0};
+    }
+    poll(ready, 2 * (nfds_t)count, seconds > 0 ? (int)(seconds * 1000) + 1 : 0);
 }
 
-// Gives it the case and waits for its answer: WB_NO_ANSWER if none came in time, WB_ANSWER_NEVER if it ended instead.
-static wb_answer ask(session *s, const wb_problem *problem, const wb_case *c, int file, session_said *said,
-                     session_outcome *how)
+static bool give(const session_turn *turn, const wb_problem *problem, int board)
 {
     char text[WB_CASE_TEXT] = "";
-    wb_case_print(problem, c, text);
+    wb_case_print(problem, turn->c, text);
+    return wb_exchange_send(turn->s->socket, text, turn->file, board);
+}
+
+// How far its worker says that it is.
+static wb_stage stage_of(const session_turn *turn)
+{
+    wb_stage stage;
+    return pread(turn->file, &stage, sizeof stage, offsetof(wb_exchange, stage)) == sizeof stage ? stage
+                                                                                                 : WB_STAGE_STARTING;
+}
+
+// Whether the first of two that have no answer is the more likely reason: who has not come as far, or worked harder meanwhile.
+static bool holds_up(const session_turn *a, const session_turn *b)
+{
+    const wb_stage of_a = stage_of(a), of_b = stage_of(b);
+    return of_a != of_b ? of_a < of_b : a->s->own.cpu - a->s->before > b->s->own.cpu - b->s->before;
+}
+
+// Gives them the case and waits for their answers: WB_NO_ANSWER if one did not come in time, WB_ANSWER_NEVER if one ended instead: *whose.
+static wb_answer ask(const session_turn turns[], int count, const wb_problem *problem, int board, session_outcome *how,
+                     int *whose)
+{
+    bool answered[WB_MOST_RANKS] = {false};
     *how = SESSION_IN_TIME;
-    wb_answer answer = wb_exchange_answered(s->socket, -1);
-    if (answer != WB_NO_ANSWER) return answer == WB_ANSWER_NEVER ? answer : WB_ANSWER_DAMAGED;
-    if (!wb_exchange_send(s->socket, text, file)) return WB_ANSWER_NEVER;
-    for (;;) {
-        take_output(s, said);
-        *how = goes_on(s);
-        const bool ended = has_ended(s);  // a child of its own may keep the socket open
-        answer = wb_exchange_answered(s->socket, s->served);
-        if (answer == WB_ANSWERED) s->served++;
-        if (answer != WB_NO_ANSWER) break;
-        if (*how != SESSION_IN_TIME) return WB_NO_ANSWER;
-        if (ended) return WB_ANSWER_NEVER;
-        wait_for(s, true, 0.02);
+    for (*whose = 0; *whose < count; ++*whose) {
+        const wb_answer answer = wb_exchange_answered(turns[*whose].s->socket, -1);
+        if (answer != WB_NO_ANSWER) return answer == WB_ANSWER_NEVER ? answer : WB_ANSWER_DAMAGED;
     }
-    *how = SESSION_IN_TIME;
-    take_output(s, said);
-    return answer;
+    for (*whose = 0; *whose < count; ++*whose)
+        if (!give(&turns[*whose], problem, board)) return WB_ANSWER_NEVER;
+    for (int left = count;;) {
+        const session_outcome time = goes_on(turns, count);
+        int slowest = -1;
+        for (*whose = 0; *whose < count; ++*whose) {
+            session *const s = turns[*whose].s;
+            take_output(s, turns[*whose].said);
+            if (answered[*whose] && has_ended(s)) return WB_ANSWER_NEVER;  // in a hurry: the others still need it
+            if (answered[*whose]) continue;
+            const bool ended = has_ended(s);  // a child of its own may keep the socket open
+            const wb_answer answer = wb_exchange_answered(s->socket, s->served);
+            if (answer == WB_NO_ANSWER && ended) return WB_ANSWER_NEVER;
+            if (answer == WB_NO_ANSWER && time != SESSION_IN_TIME &&
+                (slowest < 0 || holds_up(&turns[*whose], &turns[slowest])))
+                slowest = *whose;
+            if (answer == WB_NO_ANSWER) continue;
+            if (answer != WB_ANSWERED) return answer;
+            s->served++, left--, answered[*whose] = true;
+            take_output(s, turns[*whose].said);
+        }
+        if (left == 0) return WB_ANSWERED;
+        *how = time, *whose = slowest;
+        if (time != SESSION_IN_TIME) return WB_NO_ANSWER;
+        wait_for(turns, count, true, 0.02);
+    }
 }
 
 session_outcome session_end(session *s, bool at_once, session_said *said, int *status)
 {
     session_outcome how = SESSION_IN_TIME;
+    const session_turn alone = {.s = s};
     close(s->socket);
-    if (!at_once) begin(s);
-    while (!at_once && !has_ended(s) && (how = goes_on(s)) == SESSION_IN_TIME) {
+    if (!at_once) begin(&alone, 1);
+    while (!at_once && !has_ended(s) && (how = goes_on(&alone, 1)) == SESSION_IN_TIME) {
         take_output(s, said);
         if (s->output >= 0)
-            wait_for(s, false, 0.005);
+            wait_for(&alone, 1, false, 0.005);
         else
             usleep(500);
     }
@@ -204,19 +254,20 @@ const char *session_ending(const session *s, char *text, size_t size, wb_stage s
     return text;
 }
 
-const char *session_serve(session *s, const wb_problem *problem, const wb_case *c, int file, session_said *said,
-                          char ending[256], session_outcome *how)
+const char *session_serve(const session_turn turns[], int count, const wb_problem *problem, int board, char ending[256],
+                          session_outcome *how, int *whose)
 {
-    begin(s);
-    const wb_answer answer = ask(s, problem, c, file, said, how);
+    begin(turns, count);
+    const wb_answer answer = ask(turns, count, problem, board, how, whose);
     ending[0] = 0;
     if (answer == WB_ANSWERED) return ending;
-    int status = 0;
-    wb_stage stage = WB_STAGE_STARTING;
-    const session_outcome end = session_end(s, answer != WB_ANSWER_NEVER, said, &status);
+    const session_turn *const turn = &turns[*whose];
+    int status = 0, any;
+    const session_outcome end = session_end(turn->s, answer != WB_ANSWER_NEVER, turn->said, &status);
+    for (int i = 0; i < count; i++)
+        if (i != *whose) session_end(turns[i].s, true, turns[i].said, &any);
     if (answer == WB_ANSWER_NEVER) *how = end;
-    if (pread(file, &stage, sizeof stage, offsetof(wb_exchange, stage)) != sizeof stage) stage = WB_STAGE_STARTING;
-    if (answer != WB_ANSWER_DAMAGED) return session_ending(s, ending, 256, stage, status, *how);
+    if (answer != WB_ANSWER_DAMAGED) return session_ending(turn->s, ending, 256, stage_of(turn), status, *how);
     *how = SESSION_IN_TIME;
     return strcpy(ending, "something answered in the place of the worker");
 }

@@ -11,8 +11,7 @@ typedef struct session {
     int output;      // the end of the pipe that it prints to; -1: closed
     int served;      // how many cases it has answered
     spent_time own;  // what it has cost
-    double most;     // what it may have cost when the case under way ends
-    double before;   // what it had cost when that began, and
+    double before;   // what it had cost when the case under way began, and
     double since;    // when that was
     size_t
         peak;  // after session_end: the most memory that it, or a process of its own, had resident, as the kernel counted; not
@@ -42,7 +41,16 @@ session_outcome session_end(session *s, bool at_once, session_said *said, int *s
 // Writes in one sentence how a worker ended that got as far as this stage of its case, and returns it.
 const char *session_ending(const session *s, char *text, size_t size, wb_stage stage, int status, session_outcome how);
 
-// All of that: gives it the case, waits for its answer, and ends it if there was none. Returns "" or what happened instead in one
-// sentence, in `ending`.
-const char *session_serve(session *s, const wb_problem *problem, const wb_case *c, int file, session_said *said,
-                          char ending[256], session_outcome *how);
+// What one of several workers has to do that run a case together.
+typedef struct session_turn {
+    session *s;
+    const wb_case *c;
+    int file;
+    session_said *said;
+} session_turn;
+
+// All of that: gives them the case, and a board if that is not -1, and waits for all answers; the first that does not answer as it should ends
+// all of them. Their time is one: that of all processors, and time in which all of them slept. Returns "" or what happened instead in one
+// sentence, in `ending`; and to which of them, *whose.
+const char *session_serve(const session_turn turns[], int count, const wb_problem *problem, int board, char ending[256],
+                          session_outcome *how, int *whose);

@@ -62,6 +62,7 @@ void spent_look(spent_time *s, pid_t root, bool asleep)
 {
     const double now = spent_now(), since = now - s->looked;
     s->looked = now;
+    s->awake = false;
 #ifdef __linux__
     tree t = {0};
     if (add_process(&t, root, 0)) {
@@ -69,6 +70,7 @@ void spent_look(spent_time *s, pid_t root, bool asleep)
         s->seen = t.cpu;
         s->cpu += more;
         s->seconds += more;
+        s->awake = t.awake;
         if (asleep && !t.awake) s->seconds += since < SPENT_LOOK ? since : SPENT_LOOK;
         return;
     }

@@ -15,6 +15,7 @@ typedef struct spent_time {
     double cpu;      // of these, processor time
     double looked;   // when that was seen, by spent_now
     double seen;     // the processor time of those that were there then
+    bool awake;      // whether one of them ran then, or waited for a processor; false where the system does not tell
 } spent_time;
 
 double spent_now(void);  // seconds, of a clock that only goes forward

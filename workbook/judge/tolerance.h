@@ -33,6 +33,14 @@ static inline double tolerance_L(double L, double largest, int D, int Nk)
     return tolerance_logit(largest, D) + U_FLOAT * (Nk / 2 + 8) + U_FLOAT * 2 * (L < 0 ? -L : L);
 }
 
+// 17. What is lost beside where O and L come from as many parts: each part of O is rounded to bf16, and its weight is as exact as its L is, to which
+// each merge adds a rounding.
+static inline double tolerance_parts_L(double L, int parts) { return U_FLOAT * parts * ((L < 0 ? -L : L) + 8); }
+static inline double tolerance_parts_O(double abs_V, double L, int parts)
+{
+    return (U_BF16 + 2 * tolerance_parts_L(L, parts)) * abs_V;
+}
+
 // 16. What its sums of products of e4m3 lose: the tensor cores cut each of 32 products, and what was there before, to 14 bits of the largest of
 // them. So a logit is off by some 2^-13 of its terms' absolute values, by 2^-10 where one of them is far larger than the others; and O, as was
 // measured on an H200, by 8e-6 of itself with each key of a sum, of which two levels have 1536.

@@ -1,5 +1,6 @@
 #include "worker_run.h"
 
+#include "case/shards.h"
 #include "expect.h"
 #include "record.h"
 #include "session.h"
@@ -82,28 +83,29 @@ static void fill_forward_inputs(const worker_run *run)
         expect_forward_inputs(run, (uint16_t *)original_tensor(run, O), (float *)original_tensor(run, L));
 }
 
-// The workers under way, and the cases that each has served.
+// The workers under way, and the cases that the first of each kind has served, who is in all of them.
 static struct {
-    session process;
-    double noted;  // what it had cost, as it stands in WB_SPENT
+    session of_rank[WB_MOST_RANKS];
+    double noted[WB_MOST_RANKS];  // what each had cost, as it stands in WB_SPENT
     const wb_problem *problem;
     wb_case served[WORKER_REMEMBERED];  // the last ones; case n at n modulo their number
 } workers[WORKER_KINDS];
 
-static session *process_of(worker_kind kind) { return &workers[kind].process; }
-
-// Notes what this worker has cost since the last note, and how its case ended.
+// Notes what these workers have cost since the last note, and how their case ended.
 static void note(worker_kind kind, session_outcome how, const char *ending)
 {
-    spent_note(getenv("WB_SPENT"), process_of(kind)->own.seconds - workers[kind].noted,
-               how == SESSION_LATE ? "late" : "in_time");
-    workers[kind].noted = process_of(kind)->own.seconds;
+    double seconds = 0;
+    for (int r = 0; r < WB_MOST_RANKS; r++) {
+        seconds += workers[kind].of_rank[r].own.seconds - workers[kind].noted[r];
+        workers[kind].noted[r] = workers[kind].of_rank[r].own.seconds;
+    }
+    spent_note(getenv("WB_SPENT"), seconds, how == SESSION_LATE ? "late" : "in_time");
     if (how == SESSION_STARVED) judge_nothing(ending);
 }
 
 static void remember(worker_run *run, worker_kind kind)
 {
-    run->served = process_of(kind)->served;
+    run->served = workers[kind].of_rank[0].served;
     const int known = run->served < WORKER_REMEMBERED ? run->served : WORKER_REMEMBERED;
     for (int k = 0; k < known; k++)
         run->before[k] = workers[kind].served[(run->served - known + k) % WORKER_REMEMBERED];
@@ -111,10 +113,10 @@ static void remember(worker_run *run, worker_kind kind)
     workers[kind].problem = run->problem;
 }
 
-// Tells the worker that there are no more cases. It should then end, with 0; otherwise says what happened in `run`.
-static bool ended_well(worker_run *run, worker_kind kind)
+// Tells a worker that there are no more cases. It should then end, with 0; otherwise says what happened in `run`.
+static bool ended_well(worker_run *run, worker_kind kind, int rank)
 {
-    session *const s = process_of(kind);
+    session *const s = &workers[kind].of_rank[rank];
     int status = 0;
     const session_outcome how = session_end(s, false, &run->said, &status);
     run->peak = s->peak;
@@ -127,46 +129,89 @@ static bool ended_well(worker_run *run, worker_kind kind)
 void worker_retire(worker_kind kind)
 {
     session_said said = {.count = 0};
-    int status;
-    if (!process_of(kind)->pid) return;
-    session_end(process_of(kind), true, &said, &status);
-    note(kind, SESSION_IN_TIME, "");
+    int status, ended = 0;
+    for (int r = 0; r < WB_MOST_RANKS; r++)
+        if (workers[kind].of_rank[r].pid) session_end(&workers[kind].of_rank[r], true, &said, &status), ended++;
+    if (ended) note(kind, SESSION_IN_TIME, "");
 }
 
 bool worker_finish(worker_kind kind, worker_run *last)
 {
-    const session *s = process_of(kind);
+    const session *s = workers[kind].of_rank;
     memset(last, 0, sizeof *last);
-    if (!s->pid) return true;
-    last->problem = workers[kind].problem;
-    last->c = workers[kind].served[(s->served + WORKER_REMEMBERED - 1) % WORKER_REMEMBERED];
-    return ended_well(last, kind);
+    for (int r = 0; r < WB_MOST_RANKS; r++) {
+        if (!s[r].pid) continue;
+        last->problem = workers[kind].problem;
+        last->c = workers[kind].served[(s->served + WORKER_REMEMBERED - 1) % WORKER_REMEMBERED];
+        if (!ended_well(last, kind, r)) return false;
+    }
+    return true;
 }
 
-// Has the worker run the case, and reads what it left in the file. Says in `run` what went wrong, if anything did.
-static void serve(worker_run *run, worker_kind kind, int file)
+// Of all ranks, as if it were one: what the first has to say with whom something went wrong, and the most that any needed.
+static void join(worker_run *run)
 {
-    session *s = process_of(kind);
-    if (!s->pid) {
-        if (!session_start(s, worker_path())) give_up("starting a worker");
-        workers[kind].noted = 0;
+    wb_exchange *x = worker_exchange(run);
+    bool wrong = run->ending[0];
+    for (int r = 0; r < worker_count(run); r++) {
+        const worker_run *part = &run->parts[r];
+        const wb_exchange *y = worker_exchange(part);
+        if (!wrong && (part->ending[0] || y->status != WB_OK || y->device_status != WB_OK)) {
+            wrong = true, run->whose = r;
+            memcpy(run->ending, part->ending, sizeof run->ending);
+        }
+        for (int k = 0; k < run->count; k++)
+            if (run->tensors[k].output)
+                wb_shard_copy(&run->c, &run->tensors[k], worker_tensor(run, k), r, worker_tensor(part, k), true);
+    }
+    *x = *worker_exchange(&run->parts[run->whose]);
+    run->said = run->parts[run->whose].said;
+    for (int r = 0; r < worker_count(run); r++) {
+        const wb_exchange *y = worker_exchange(&run->parts[r]);
+        x->asked.waited |= y->asked.waited, x->asked.astray |= y->asked.astray;
+        if (y->device_bytes > x->device_bytes) x->device_bytes = y->device_bytes;
+        if (y->device_kept > x->device_kept) x->device_kept = y->device_kept;
+        if (y->host_bytes > x->host_bytes) x->host_bytes = y->host_bytes;
+        if (y->workspace_bytes > x->workspace_bytes) x->workspace_bytes = y->workspace_bytes;
+        if (run->said.count == 0) run->said = run->parts[r].said;
+    }
+}
+
+// Has the workers run the case, and reads what they left in their files. Says in `run` what went wrong, if anything did.
+static void serve(worker_run *run, worker_kind kind, const int files[], int board)
+{
+    session_turn turns[WB_MOST_RANKS];
+    const int count = worker_count(run);
+    for (int r = 0; r < count; r++) {
+        session *s = &workers[kind].of_rank[r];
+        worker_run *part = worker_part(run, r);
+        if (!s->pid) {
+            if (!session_start(s, worker_path())) give_up("starting a worker");
+            workers[kind].noted[r] = 0;
+        }
+        turns[r] = (session_turn){s, &part->c, files[r], &part->said};
     }
     remember(run, kind);
     session_outcome how;
-    const bool answered = !*session_serve(s, run->problem, &run->c, file, &run->said, run->ending, &how);
-    note(kind, how, run->ending);
-    read_all(file, run->shared, run->bytes);
-    if (answered && kind == WORKER_ALONE) ended_well(run, kind);
+    int whose;
+    char ending[256];
+    const bool answered = !*session_serve(turns, count, run->problem, board, ending, &how, &whose);
+    note(kind, how, ending);
+    for (int r = 0; r < count; r++) read_all(files[r], worker_part(run, r)->shared, worker_part(run, r)->bytes);
+    if (!answered) {
+        run->whose = run->parts ? whose : 0;
+        snprintf(run->ending, sizeof run->ending, "%s", ending);
+    }
+    for (int r = 0; answered && kind == WORKER_ALONE && r < count; r++) ended_well(worker_part(run, r), kind, r);
+    if (run->parts) join(run);
 }
 
-void worker_start(worker_run *run, const wb_problem *problem, const wb_case *c, worker_kind kind)
+// Memory for the tensors, and what is in it before the call.
+static void lay_out(worker_run *run)
 {
-    memset(run, 0, sizeof *run);
-    run->problem = problem;
-    run->c = *c;
-    run->count = wb_case_tensors(problem, c, run->tensors);
     const size_t guard = getenv("WB_EXACT") ? 0 : WB_GUARD;
-    run->bytes = wb_exchange_layout(run->tensors, run->count, c->offset, guard, run->zones);
+    run->count = wb_case_tensors(run->problem, &run->c, run->tensors);
+    run->bytes = wb_exchange_layout(run->tensors, run->count, run->c.offset, guard, run->zones);
     run->shared = malloc(run->bytes);
     run->original = malloc(run->bytes);
     if (!run->shared || !run->original) give_up("memory for the tensors");
@@ -174,25 +219,65 @@ void worker_start(worker_run *run, const wb_problem *problem, const wb_case *c, 
     memset(run->original, 0, sizeof(wb_exchange));
     for (int k = 0; k < run->count; k++)
         if (run->tensors[k].output)
-            memset(original_tensor(run, k), WB_NAN_BYTE - c->prior, run->tensors[k].bytes);
-        else
-            wb_case_fill(problem, c, &run->tensors[k], original_tensor(run, k));
+            memset(original_tensor(run, k), WB_NAN_BYTE - run->c.prior, run->tensors[k].bytes);
+        else if (!run->c.part)
+            wb_case_fill(run->problem, &run->c, &run->tensors[k], original_tensor(run, k));
+}
+
+// What each rank is given of it.
+static void cut(worker_run *run)
+{
+    run->parts = calloc((size_t)run->c.ranks, sizeof *run->parts);
+    if (!run->parts) give_up("memory for ranks");
+    for (int r = 0; r < run->c.ranks; r++) {
+        worker_run *part = &run->parts[r];
+        part->problem = run->problem, part->c = run->c, part->c.part = r + 1;
+        lay_out(part);
+        for (int k = 0; k < run->count; k++)
+            if (!run->tensors[k].output)
+                wb_shard_copy(&run->c, &run->tensors[k], original_tensor(run, k), r, original_tensor(part, k), false);
+        memcpy(part->shared, part->original, part->bytes);
+    }
+}
+
+// What ranks tell one another, and room for four times K and V, twice what they need to send. The layer has its own idea of the first.
+static size_t board_bytes(const worker_run *run)
+{
+    const size_t messages = (size_t)16 << 20;
+    return messages + 4 * (size_t)run->c.ranks * (run->tensors[3].bytes + run->tensors[4].bytes);
+}
+
+void worker_start(worker_run *run, const wb_problem *problem, const wb_case *c, worker_kind kind)
+{
+    memset(run, 0, sizeof *run);
+    run->problem = problem;
+    run->c = *c;
+    lay_out(run);
     if (problem->signature == WB_BACKWARD) fill_forward_inputs(run);
     memcpy(run->shared, run->original, run->bytes);
+    if (problem->signature == WB_RING) cut(run);
     const char *const why = gave_up();
     if (why) {
         snprintf(run->ending, sizeof run->ending, "%s", why);
         return;
     }
-    const int file = session_memory(run->bytes);
-    if (file < 0) give_up("memory to share");
-    write_all(file, run->original, run->bytes);
-    serve(run, kind, file);
-    close(file);
+    int files[WB_MOST_RANKS], board = -1;
+    for (int r = 0; r < worker_count(run); r++) {
+        const worker_run *part = worker_part(run, r);
+        files[r] = session_memory(part->bytes);
+        if (files[r] < 0) give_up("memory to share");
+        write_all(files[r], part->original, part->bytes);
+    }
+    if (run->parts && (board = session_memory(board_bytes(run))) < 0) give_up("memory to share");
+    serve(run, kind, files, board);
+    for (int r = 0; r < worker_count(run); r++) close(files[r]);
+    if (board >= 0) close(board);
 }
 
 void worker_end(worker_run *run)
 {
+    for (int r = 0; run->parts && r < worker_count(run); r++) worker_end(&run->parts[r]);
+    free(run->parts);
     free(run->shared);
     free(run->original);
 }

@@ -1,6 +1,7 @@
 // worker_run.h - has a worker run cases, each with a verdict on how it ended. A worker is a process that is expensive to start, above all
 // on a GPU, so it serves one case after the other until it is told to end (exchange.h has the protocol). Whoever finds fault with a case
-// sends its worker away; the next case then starts another.
+// sends its worker away; the next case then starts another. A case of several ranks (problem 17) has a worker for each; a case of any other problem
+// has one, the first of them.
 #pragma once
 
 #include "session.h"
@@ -11,7 +12,8 @@ typedef enum worker_kind { WORKER_SHARED, WORKER_SECOND, WORKER_ALONE, WORKER_KI
 
 enum { WORKER_REMEMBERED = 8 };
 
-typedef struct worker_run {
+typedef struct worker_run worker_run;
+struct worker_run {
     const wb_problem *problem;
     wb_case c;
     wb_tensor tensors[WB_MAX_TENSORS];
@@ -25,7 +27,11 @@ typedef struct worker_run {
     size_t peak;        // of a worker alone: the most memory it had resident, as the kernel counted (session.h)
     int served;         // how many cases the same process had served before this one
     wb_case before[WORKER_REMEMBERED];  // the last of them, newest last
-} worker_run;
+    // Of problem 17: what each rank was given and left. Then this is the whole: inputs and outputs cut and joined, and in its exchange what went
+    // wrong on rank `whose`, if anything did, and the most that any of them needed.
+    worker_run *parts;  // null elsewhere
+    int whose;
+};
 
 const char *worker_path(void);
 
@@ -40,6 +46,14 @@ void worker_retire(worker_kind kind);
 // Tells the worker of this kind to end, and waits for it. False if it did not end well: then `last` has the case that it served last,
 // the ending and what it printed, and no tensors.
 bool worker_finish(worker_kind kind, worker_run *last);
+
+// How many workers ran it, and what each left.
+static inline int worker_count(const worker_run *run) { return run->parts ? run->c.ranks : 1; }
+static inline worker_run *worker_part(worker_run *run, int rank) { return run->parts ? &run->parts[rank] : run; }
+static inline const worker_run *worker_part_of(const worker_run *run, int rank)
+{
+    return run->parts ? &run->parts[rank] : run;
+}
 
 static inline wb_exchange *worker_exchange(const worker_run *run) { return (wb_exchange *)run->shared; }
 static inline char *worker_tensor(const worker_run *run, int k)

@@ -1,0 +1,39 @@
+#!/bin/sh
+# ring.sh - make ring: problem 17's key on ranks of this machine is found right, what is wrong is found wrong, and no rank is left behind.
+set -u
+. tests/prove/frame.sh
+out=build/cpu
+make=${MAKE:-make}
+$make --no-print-directory -s BACKEND=cpu $out/solutions/ring $out/wrong/17/merge_without_denominators/ring $out/wrong/17/no_wait/ring >"$said" 2>&1
+verdict $? "the ring's programs build" || exit 1
+
+ran() { timeout 60 "$@" >"$said" 2>&1; }
+says() { grep -q -- "$1" "$said"; }
+for arguments in "RANKS=1 N=7" "RANKS=2 N=64 CAUSAL=0" "RANKS=3 N=50 D=64 HEADS=6/3" "RANKS=5 N=4" "RANKS=8 N=40 D=64 HEADS=2/1 SEED=3"; do
+    # shellcheck disable=SC2086
+    ran $out/solutions/ring $arguments && says ": right"
+    verdict $? "ring $arguments"
+done
+ran $make --no-print-directory -s ring BACKEND=cpu IMPL=solutions RANKS=2 N=20 && says "2 ranks on CPU execution layer: .* N 20"
+verdict $? "make ring RANKS=2 N=20"
+
+ran $out/wrong/17/merge_without_denominators/ring RANKS=2 N=40 D=64
+[ $? -eq 3 ] && says "WRONG"
+verdict $? "a wrong merge is found"
+ran $out/wrong/17/no_wait/ring RANKS=3 N=40 D=64
+status=$?
+[ $status -ne 0 ] && [ $status -ne 124 ] && says "touched before it arrived"
+verdict $? "a report of one rank ends all"
+
+for words in N=0 N=x D=65 RANKS=0 RANKS=99 HEADS=3/2 M=4 N; do
+    ran $out/solutions/ring RANKS=2 "$words"
+    [ $? -eq 2 ] && [ -s "$said" ]
+    verdict $? "ring $words is refused"
+done
+ran env RANK=0 WORLD_SIZE=2 $out/solutions/ring N=20
+[ $? -eq 2 ] && says "make ring RANKS=2"
+verdict $? "started by a launcher, the layer says how it wants to be"
+ran env RANK=1 $out/solutions/ring N=20
+[ $? -eq 2 ] && says "WORLD_SIZE is not set"
+verdict $? "a missing variable is named"
+exit $failed

@@ -1,0 +1,81 @@
+// attention.cu - wb_attention for workers (workbook.h): a thread a row of queries, so that it is short and runs on any GPU and on the CPU layer. Memory is
+// read once a block, 16 bytes at a time: where the layer looks at every access to a page (cpu/flight.h), each costs some microseconds.
+#include "rank.h"
+
+constexpr int THREADS = 32, KEYS = 32;  // rows of queries of a block, and of keys of a tile
+
+struct alignas(16) eight {
+    bf16 of[8];
+};
+
+static uint64_t attended;
+extern "C" uint64_t wb_attended(void)
+{
+    const uint64_t since = attended;
+    attended = 0;
+    return since;
+}
+
+template <int D> static __global__ void attention_kernel(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,
+                                                         attention_shape shape)
+{
+    __shared__ eight K_tile[KEYS][D / 8], V_tile[KEYS][D / 8];
+    const int i = blockIdx.x * THREADS + threadIdx.x, head = blockIdx.y, b = blockIdx.z;
+    const size_t kv_head = (size_t)b * shape.kv_heads + head / (shape.q_heads / shape.kv_heads);
+    const size_t row = ((size_t)b * shape.q_heads + head) * shape.q_len + i;
+    const bool mine = i < shape.q_len;
+    float q[D], o[D] = {}, m = -INFINITY, l = 0;
+    for (int c = 0; c < D / 8 && mine; c++) {
+        const eight x = ((const eight *)(Q + row * D))[c];
+        for (int d = 0; d < 8; d++) q[8 * c + d] = __bfloat162float(x.of[d]) * shape.scale;
+    }
+    const int last = min((int)(blockIdx.x + 1) * THREADS, shape.q_len);
+    const int keys = shape.causal ? last : shape.kv_len;
+    for (int first = 0; first < keys; first += KEYS) {
+        __syncthreads();  // the tile before has been read
+        for (int n = threadIdx.x; n < KEYS * (D / 8); n += THREADS) {
+            const int j = n / (D / 8), c = n % (D / 8);
+            if (first + j >= keys) break;
+            const size_t at = (kv_head * shape.kv_len + first + j) * (D / 8) + c;
+            K_tile[j][c] = ((const eight *)K)[at], V_tile[j][c] = ((const eight *)V)[at];
+        }
+        __syncthreads();  // it is there
+        const int seen = shape.causal ? min(i + 1, keys) : keys;
+        for (int j = 0; j < KEYS && first + j < seen && mine; j++) {
+            float s = 0;
+            for (int d = 0; d < D; d++) s += q[d] * __bfloat162float(K_tile[j][d / 8].of[d % 8]);
+            if (s > m) {
+                const float alpha = expf(m - s);
+                m = s;
+                l *= alpha;
+                for (int d = 0; d < D; d++) o[d] *= alpha;
+            }
+            const float p = expf(s - m);
+            l += p;
+            for (int d = 0; d < D; d++) o[d] += p * __bfloat162float(V_tile[j][d / 8].of[d % 8]);
+        }
+    }
+    for (int c = 0; c < D / 8 && mine; c++) {
+        eight x;
+        for (int d = 0; d < 8; d++) x.of[d] = __float2bfloat16(o[8 * c + d] / l);
+        ((eight *)(O + row * D))[c] = x;
+    }
+    if (mine) L[row] = m + logf(l);
+}
+
+wb_status wb_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape,
+                       wb_stream stream)
+{
+    const wb_status status = wb_check_forward("flash_hopper", O, L, Q, K, V, shape);
+    if (status != WB_OK) return status;
+    const size_t N = (size_t)shape->q_len;
+    attended +=
+        (shape->causal ? N * (N + 1) / 2 : N * (size_t)shape->kv_len) * (size_t)shape->batch * (size_t)shape->q_heads;
+    const dim3 grid((shape->q_len - 1) / THREADS + 1, shape->q_heads, shape->batch);
+    if (shape->head_dim == 64)
+        attention_kernel<64><<<grid, THREADS, 0, stream>>>(O, L, Q, K, V, *shape);
+    else
+        attention_kernel<128><<<grid, THREADS, 0, stream>>>(O, L, Q, K, V, *shape);
+    WB_CUDA(cudaGetLastError());
+    return WB_OK;
+}

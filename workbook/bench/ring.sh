@@ -1,0 +1,66 @@
+#!/bin/sh
+# ring.sh BACKEND IMPL [TABLE] - problem 17 on several ranks: yours, the answer key and its variants over numbers of ranks and lengths, by
+# start/ring.cu, which checks each. On GPUs, as many ranks as there are, with times; on the CPU execution layer what a rank takes of memory. TABLE is
+# build/BACKEND/results/17_flash_ring.tsv, which plot-17 draws. Exit status: 1 if one is wrong or does not compile. Called by bench.sh, which builds
+# nothing in a bundle, and record.sh.
+set -u
+. workbook/loop/source.sh
+backend=$1 impl=$2
+out=build/$backend number=17
+find_source problems $number
+table=${3:-$out/results/${number}_$name.tsv}
+programs=
+if [ "$impl" = problems ] && [ -x "$out/score" ] && "$out/score" untouched "$file"; then
+    echo "  yours is not started: the answer key alone"
+elif [ "$impl" = problems ]; then programs="yours=$out/problems/ring"
+fi
+for ring in key=$out/solutions "$out"/variants/$number/variants/*; do
+    case $ring in *'*') continue ;; key=*) ;; *) ring=$(basename "$ring")=$ring ;; esac
+    programs="$programs $ring/ring"
+done
+# shellcheck disable=SC2046
+if [ -f Makefile ]; then
+    $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" $(printf '%s\n' $programs | sed 's/.*=//') >"$out/$number.log" 2>&1 || { cat "$out/$number.log"; exit 1; }
+fi
+
+gpus=0 gpu=none driver=-
+if [ "$backend" = cuda ]; then
+    gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
+    gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1) driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1)
+fi
+{
+    echo "# problem: $number $name"
+    echo "# commit: ${WB_COMMIT:-$(git describe --always --dirty --abbrev=10 2>/dev/null || echo unknown)}"
+    echo "# machine: $(nproc) x $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
+    echo "# gpu: ${gpu:-none}"
+    echo "# driver: ${driver:--}"
+    echo "# gpus: $gpus"
+    echo "# date: $(date -u '+%Y-%m-%d %H:%M') UTC"
+    echo "# backend: $backend"
+    echo "# bytes: of rank 0, which has the most: Q, K, V, O and L; and its workspace besides"
+    printf 'problem\timpl\tB\tHq\tHkv\tNq\tNk\tD\tcausal\tranks\tms\tms_p10\tms_p90\ttflops\tio_bytes\tpeak_bytes\n'
+} >"$table"
+failed=0
+row() { # RANKS N D HEADS CAUSAL
+    for program in $programs; do # they take turns
+        [ -x "${program#*=}" ] || continue
+        "${program#*=}" RANKS="$1" N="$2" D="$3" HEADS="$4" CAUSAL="$5" TO="$table" AS="${program%%=*}" >"$out/$number.log" 2>&1 && continue
+        failed=1
+        echo "bench: ${program%%=*} is left out at RANKS=$1 N=$2 D=$3 HEADS=$4 CAUSAL=$5:"
+        sed 's/^/  /' "$out/$number.log"
+    done
+}
+if [ "$backend" = cuda ]; then
+    for ranks in 1 2 4 8; do
+        [ $ranks -le "$gpus" ] || continue
+        for N in 4096 8192 16384 32768 65536 131072 ${LONG:+524288}; do row $ranks $N 128 32/8 1; done
+        row $ranks 32768 128 32/8 0
+        row $ranks 131072 128 32/8 0
+        row $ranks 32768 64 32/8 1
+        row $ranks 131072 64 32/8 1
+    done
+else
+    for ranks in 1 2 4 8; do row $ranks 512 64 4/2 1; done
+fi
+echo "written: $table"
+exit $failed

@@ -1,0 +1,26 @@
+// rank.h - what a worker is as one of several ranks (problem 17): a device, a communicator, a stream for messages.
+#pragma once
+
+#include "workbook.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// On GPUs rank r has device r: before anything else.
+wb_status wb_rank_device(int rank, int ranks);
+
+// Becomes a rank. `board`: shared memory of all ranks, zeros at first; null where there is one. On GPUs the first rank's NCCL says there how the others
+// find it; on the CPU layer it is as asks.h says. ring: comm and wire are made.
+wb_status wb_rank_join(void *board, size_t board_bytes, wb_ring *ring);
+wb_status wb_rank_leave(const wb_ring *ring);  // after everything
+
+// Queues a copy to host memory behind the work on a stream.
+wb_status wb_copy_to_host_behind(void *host, const void *device, size_t bytes, wb_stream stream);
+
+// For how many pairs of queries and keys, in all heads, wb_attention has been called since the last call of this (attention.cu).
+uint64_t wb_attended(void);
+
+#ifdef __cplusplus
+}
+#endif

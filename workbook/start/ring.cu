@@ -1,0 +1,425 @@
+// ring.cu - flash_ring on this machine or, started by a launcher (start.h), on several: one process a rank. On the CPU execution layer all ranks are
+// processes of this program; on GPUs each has one, and NCCL carries. It draws a sequence, has it attended to, looks at drawn rows, and on GPUs times it.
+//
+//   ring RANKS=4 [N=4096 D=128 B=1 HEADS=32/8 CAUSAL=0 SEED=7 RUNS=10]       on this machine, with so many processes
+//   torchrun ... ring N=...      mpirun, srun, or RANK= WORLD_SIZE= by hand   this process is one of them; on GPUs
+//   ring ... TO=FILE AS=key                                                  a row of a table is written behind FILE's last (bench/ring.sh)
+//
+// What is compared: O and L of drawn rows with those of wb_attention on the keys that the row sees, all in one piece. The rounding of O to bf16 is
+// 2^-9, and parts in bf16 are merged, so 1 in 50 of a row's length is far more than that, and what is wrong is far more than this.
+#include "start.h"
+
+#include "asks.h"
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <errno.h>
+#include <math.h>
+#include <nccl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+static struct asked {
+    long RANKS, N, D, B, Hq, Hkv, CAUSAL, SEED, RUNS;
+} ask = {0, 0, 128, 1, 8, 2, 1, 7, 10};
+static const char *table, *implementation = "yours";
+
+static const struct {
+    const char *name;
+    long *value, least, most;
+} names[] = {{"RANKS", &ask.RANKS, 1, 64}, {"N", &ask.N, 1, 1 << 28},     {"D", &ask.D, 64, 128},
+             {"B", &ask.B, 1, 65535},      {"CAUSAL", &ask.CAUSAL, 0, 1}, {"SEED", &ask.SEED, 0, 1 << 30},
+             {"RUNS", &ask.RUNS, 1, 1000}};
+
+static wb_status read_words(int count, char **words)
+{
+    for (int i = 0; i < count; i++) {
+        const char *is = strchr(words[i], '=');
+        bool known = sscanf(words[i], "HEADS=%5ld/%5ld", &ask.Hq, &ask.Hkv) == 2;
+        for (const auto &n : names) {
+            if (!is || strlen(n.name) != (size_t)(is - words[i]) || strncmp(words[i], n.name, is - words[i])) continue;
+            char *end;
+            *n.value = strtol(is + 1, &end, 10);
+            if (end == is + 1 || *end || *n.value < n.least || *n.value > n.most)
+                return wb_fail(WB_BAD_ARGUMENT, "%.60s: %s is a number from %ld to %ld", words[i], n.name, n.least,
+                               n.most);
+            known = true;
+        }
+        if (strncmp(words[i], "TO=", 3) == 0) table = words[i] + 3, known = true;
+        if (strncmp(words[i], "AS=", 3) == 0) implementation = words[i] + 3, known = true;
+        if (!known)
+            return wb_fail(WB_BAD_ARGUMENT,
+                           "%.60s: there are RANKS, N, D, B, HEADS (8/2: 8 on 2), CAUSAL, SEED and RUNS", words[i]);
+    }
+    return WB_OK;
+}
+
+// ------------------------------------------------------------------------------------------------------------------- the inputs
+
+// Element d of row i of a head, whoever asks: nearly a normal number.
+__device__ static float drawn(unsigned long long seed, unsigned tensor, size_t head, size_t i, int d, int D)
+{
+    unsigned long long x = seed * 4 + tensor + 0x9e3779b97f4a7c15ull * ((head << 36) + i * D + d + 1);
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+    x ^= x >> 31;
+    int sum = 0;
+    for (int k = 0; k < 4; k++) sum += (int)(x >> (16 * k) & 0xffff);
+    return (float)(sum - 2 * 65535) / 37837.f;  // four even ones have a standard deviation of 37837
+}
+
+// to [heads, rows, D]: rows `from` and on of heads `head` and on.
+__global__ void draw_kernel(bf16 *to, unsigned long long seed, unsigned tensor, size_t head, size_t heads, size_t from,
+                            size_t rows, int D)
+{
+    for (size_t n = blockIdx.x * (size_t)blockDim.x + threadIdx.x; n < heads * rows * D;
+         n += (size_t)gridDim.x * blockDim.x)
+        to[n] = __float2bfloat16(drawn(seed, tensor, head + n / D / rows, from + n / D % rows, (int)(n % D), D));
+}
+
+static wb_status draw(bf16 *to, unsigned tensor, size_t head, size_t heads, size_t from, size_t rows, wb_stream stream)
+{
+    const size_t numbers = heads * rows * (size_t)ask.D;
+    if (numbers == 0) return WB_OK;
+    const unsigned blocks = (unsigned)std::min<size_t>((numbers - 1) / 256 + 1, 4096);
+    draw_kernel<<<blocks, 256, 0, stream>>>(to, (unsigned long long)ask.SEED, tensor, head, heads, from, rows,
+                                            (int)ask.D);
+    WB_CUDA(cudaGetLastError());
+    return WB_OK;
+}
+
+// ------------------------------------------------------------------------------------------------------------------------ a rank
+
+// The contract's chunks, written down once more: what is compared with should not ask what is looked at.
+static size_t chunk_rows(long k) { return (size_t)(ask.N / (2 * ask.RANKS) + (k < ask.N % (2 * ask.RANKS))); }
+static size_t chunk_begin(long k)
+{
+    return (size_t)(k * (ask.N / (2 * ask.RANKS)) + std::min(k, ask.N % (2 * ask.RANKS)));
+}
+
+#define DO(call)                                                                                                       \
+    do {                                                                                                               \
+        const wb_status done_ = (call);                                                                                \
+        if (done_ != WB_OK) return done_;                                                                              \
+    } while (0)
+
+template <class Type> static wb_status allocate(Type **at, size_t count)
+{
+    return wb_device_alloc((void **)at, (count + !count) * sizeof(Type));
+}
+
+struct tensors {
+    bf16 *O, *Q, *K, *V;
+    float *L;
+    char *workspace;
+    size_t bytes;
+};
+
+// How far the rank's rows are from what they should be, as a part of a row's length, and L: the largest of some rows.
+static wb_status compare(const wb_ring &ring, const tensors &t, const attention_shape &shape, wb_stream stream,
+                         float far[2])
+{
+    enum { ROWS = 8 };
+    const size_t D = (size_t)ask.D, N = (size_t)ask.N;
+    bf16 *q, *k, *v, *o;
+    float *l;
+    DO(allocate(&q, D));
+    DO(allocate(&o, D));
+    DO(allocate(&k, N * D));
+    DO(allocate(&v, N * D));
+    DO(allocate(&l, 1));
+    std::vector<uint16_t> got(D), want(D);
+    unsigned random = (unsigned)ask.SEED * 2654435761u + (unsigned)ring.rank;
+    const auto below = [&](size_t n) {
+        random = random * 1664525u + 1013904223u;
+        return (size_t)(((unsigned long long)(random >> 4) * n) >> 28);
+    };
+    for (int n = 0; n < ROWS; n++) {
+        const int which = n % 2;
+        const long chunk = which ? 2 * ask.RANKS - 1 - ring.rank : ring.rank;
+        const size_t rows = chunk_rows(chunk), before = which ? chunk_rows(ring.rank) : 0,
+                     heads = (size_t)(ask.B * ask.Hq);
+        if (rows == 0) continue;
+        const size_t head = below(heads), row = n < 2 ? rows - 1 : below(rows), i = chunk_begin(chunk) + row;
+        const size_t kv_head = head / ask.Hq * ask.Hkv + head % ask.Hq / (ask.Hq / ask.Hkv),
+                     keys = ask.CAUSAL ? i + 1 : N;
+        DO(draw(q, 0, head, 1, i, 1, stream));
+        DO(draw(k, 1, kv_head, 1, 0, keys, stream));
+        DO(draw(v, 2, kv_head, 1, 0, keys, stream));
+        attention_shape one = shape;
+        one.batch = one.q_heads = one.kv_heads = one.q_len = 1, one.kv_len = (int)keys, one.causal = 0;
+        DO(wb_attention(o, l, q, k, v, &one, stream));
+        DO(wb_device_synchronize());
+        const size_t at = heads * before + head * rows + row;
+        float L_got, L_want;
+        DO(wb_copy_to_host(got.data(), t.O + at * D, D * sizeof(bf16)));
+        DO(wb_copy_to_host(want.data(), o, D * sizeof(bf16)));
+        DO(wb_copy_to_host(&L_got, t.L + at, sizeof(float)));
+        DO(wb_copy_to_host(&L_want, l, sizeof(float)));
+        double difference = 0, length = 0;
+        for (size_t d = 0; d < D; d++) {
+            const auto as_double = [](uint16_t b) {
+                const uint32_t bits = (uint32_t)b << 16;
+                float f;
+                memcpy(&f, &bits, sizeof f);
+                return (double)f;
+            };
+            const double x = as_double(want[d]), e = as_double(got[d]) - x;
+            difference += e * e, length += x * x;
+        }
+        const float off[2] = {(float)sqrt(difference / length), fabsf(L_got - L_want)};
+        for (int x = 0; x < 2; x++)
+            if (!(off[x] <= far[x])) far[x] = off[x];  // NaN is further than anything
+    }
+    for (void *p : {(void *)q, (void *)k, (void *)v, (void *)o, (void *)l}) DO(wb_device_free(p));
+    return WB_OK;
+}
+
+// The largest of all ranks; it brings them together, too.
+static wb_status largest(const wb_ring &ring, float *values, int count, wb_stream stream)
+{
+    if (ring.ranks == 1) return WB_OK;
+    float *at;
+    DO(allocate(&at, (size_t)count));
+    for (int i = 0; i < count; i++)
+        if (!(values[i] <= 1e30f)) values[i] = 1e30f;
+    WB_CUDA(cudaMemcpyAsync(at, values, (size_t)count * sizeof(float), cudaMemcpyHostToDevice, stream));
+    WB_NCCL(ncclAllReduce(at, at, (size_t)count, ncclFloat, ncclMax, ring.comm, stream));
+    WB_CUDA(cudaStreamSynchronize(stream));
+    DO(wb_copy_to_host(values, at, (size_t)count * sizeof(float)));
+    return wb_device_free(at);
+}
+
+// Of a GPU, where all take so many milliseconds.
+static double tflops(double ms)
+{
+    const double pairs = (double)ask.N * (double)(ask.CAUSAL ? ask.N + 1 : 2 * ask.N) / 2;
+    return 4e-9 * (double)(ask.B * ask.Hq * ask.D) * pairs / ms / (double)ask.RANKS;
+}
+
+// The columns of bench's tables that a chart of 17 needs. bytes: of rank 0's tensors, and its workspace besides; ms: of all runs, sorted, if any.
+static wb_status write_row(size_t io_bytes, size_t workspace_bytes, const std::vector<float> &ms)
+{
+    FILE *file = fopen(table, "a");
+    if (!file) return wb_fail(WB_BAD_ARGUMENT, "TO=%.200s: %s", table, strerror(errno));
+    const size_t n = ms.size();
+    char time[96] = "-\t-\t-\t-";
+    if (n > 0)
+        snprintf(time, sizeof time, "%.5g\t%.5g\t%.5g\t%.5g", ms[n / 2], ms[n / 10], ms[n - 1 - n / 10],
+                 tflops(ms[n / 2]));
+    fprintf(file, "17\t%s\t%ld\t%ld\t%ld\t%ld\t%ld\t%ld\t%ld\t%ld\t%s\t%zu\t%zu\n", implementation, ask.B, ask.Hq,
+            ask.Hkv, ask.N, ask.N, ask.D, ask.CAUSAL, ask.RANKS, time, io_bytes, io_bytes + workspace_bytes);
+    return fclose(file) == 0 ? WB_OK : wb_fail(WB_BAD_ARGUMENT, "TO=%.200s: %s", table, strerror(errno));
+}
+
+#ifndef __CUDACPU__
+static wb_status time_it(const wb_ring &ring, const tensors &t, const attention_shape &shape, wb_stream stream,
+                         std::vector<float> &ms)
+{
+    cudaEvent_t begin, end;
+    WB_CUDA(cudaEventCreate(&begin));
+    WB_CUDA(cudaEventCreate(&end));
+    for (long run = -2; run < ask.RUNS; run++) {
+        float now = 0;
+        DO(largest(ring, &now, 1, stream));  // all begin together
+        WB_CUDA(cudaEventRecord(begin, stream));
+        DO(flash_ring(t.O, t.L, t.Q, t.K, t.V, t.workspace, t.bytes, &shape, &ring, stream));
+        WB_CUDA(cudaEventRecord(end, stream));
+        WB_CUDA(cudaEventSynchronize(end));
+        WB_CUDA(cudaEventElapsedTime(&now, begin, end));
+        DO(largest(ring, &now, 1, stream));
+        if (run >= 0) ms.push_back(now);
+    }
+    std::sort(ms.begin(), ms.end());
+    const float median = ms[ms.size() / 2];
+    if (ring.rank == 0)
+        printf("%.3f ms (of %zu runs the median, of the ranks the slowest; %.3f to %.3f), %.0f TFLOP/s a GPU\n", median,
+               ms.size(), ms.front(), ms.back(), tflops(median));
+    return WB_OK;
+}
+#endif
+
+static wb_status attend(const wb_ring &ring, bool *right)
+{
+    const attention_shape shape = {(int)ask.B,
+                                   (int)ask.Hq,
+                                   (int)ask.Hkv,
+                                   (int)ask.N,
+                                   (int)ask.N,
+                                   (int)ask.D,
+                                   1 / sqrtf((float)ask.D),
+                                   (int)ask.CAUSAL,
+                                   0,
+                                   0};
+    wb_stream stream;
+    WB_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    tensors t;
+    const size_t rows[2] = {chunk_rows(ring.rank), chunk_rows(2 * ask.RANKS - 1 - ring.rank)};
+    const size_t q = (size_t)(ask.B * ask.Hq), kv = (size_t)(ask.B * ask.Hkv), D = (size_t)ask.D,
+                 all = rows[0] + rows[1];
+    t.bytes = flash_ring_workspace(&shape, &ring);
+    DO(allocate(&t.O, q * all * D));
+    DO(allocate(&t.Q, q * all * D));
+    DO(allocate(&t.L, q * all));
+    DO(allocate(&t.K, kv * all * D));
+    DO(allocate(&t.V, kv * all * D));
+    DO(allocate(&t.workspace, t.bytes));
+    for (int which = 0; which < 2; which++) {
+        const size_t from = chunk_begin(which ? 2 * ask.RANKS - 1 - ring.rank : ring.rank),
+                     before = which ? rows[0] * D : 0;
+        DO(draw(t.Q + q * before, 0, 0, q, from, rows[which], stream));
+        DO(draw(t.K + kv * before, 1, 0, kv, from, rows[which], stream));
+        DO(draw(t.V + kv * before, 2, 0, kv, from, rows[which], stream));
+    }
+    DO(flash_ring(t.O, t.L, t.Q, t.K, t.V, t.workspace, t.bytes, &shape, &ring, stream));
+    WB_CUDA(cudaStreamSynchronize(stream));
+    DO(wb_device_synchronize());
+    float far[2] = {0, 0};
+    DO(compare(ring, t, shape, stream, far));
+    DO(largest(ring, far, 2, stream));
+    *right = far[0] <= 0.02f && far[1] <= 0.02f;
+    if (ring.rank == 0)
+        printf("%d rank%s on %s: B %ld, %ld heads on %ld, N %ld, D %ld, %s\n"
+               "8 rows of each against one piece: O off by %.1e of its length, L by %.1e: %s\n"
+               "memory of a rank beside Q, K, V, O and L: %.1f MiB\n",
+               ring.ranks, ring.ranks > 1 ? "s" : "", wb_device_name(), ask.B, ask.Hq, ask.Hkv, ask.N, ask.D,
+               ask.CAUSAL ? "causal" : "full", far[0] < 1e30f ? far[0] : NAN, far[1] < 1e30f ? far[1] : NAN,
+               *right ? "right" : "WRONG", (double)t.bytes / (1 << 20));
+    std::vector<float> ms;
+#ifndef __CUDACPU__
+    if (*right) DO(time_it(ring, t, shape, stream, ms));
+#endif
+    if (table && *right && ring.rank == 0)
+        DO(write_row(2 * (q + kv) * all * D * sizeof(bf16) + q * all * sizeof(float), t.bytes, ms));
+    for (void *p : {(void *)t.O, (void *)t.Q, (void *)t.K, (void *)t.V, (void *)t.L, (void *)t.workspace})
+        DO(wb_device_free(p));
+    WB_CUDA(cudaStreamDestroy(stream));
+    return WB_OK;
+}
+
+static wb_status be_rank(const wb_start &start, void *board, bool *right)
+{
+    wb_ring ring = {nullptr, start.rank, start.ranks, nullptr};
+#ifdef __CUDACPU__
+    if (start.ranks > 1 && !board)
+        return wb_fail(WB_UNSUPPORTED,
+                       "on the CPU execution layer ranks are processes of one program: make ring RANKS=%d",
+                       start.ranks);
+    ring.comm = wb_rank_begin(board, ring.rank, ring.ranks);
+#else
+    (void)board;
+    int devices = 0;
+    WB_CUDA(cudaGetDeviceCount(&devices));
+    if (ask.RANKS > 0 && !wb_was_started() && devices < ask.RANKS)
+        return wb_fail(WB_UNSUPPORTED, "%ld ranks want as many GPUs, and here are %d", ask.RANKS, devices);
+    WB_CUDA(cudaSetDevice(start.local % devices));
+    if (ring.ranks > 1) {
+        ncclUniqueId id;
+        if (ring.rank == 0) WB_NCCL(ncclGetUniqueId(&id));
+        DO(wb_start_share(&start, &id, sizeof id, 60));
+        WB_NCCL(ncclCommInitRank(&ring.comm, ring.ranks, id, ring.rank));
+    }
+#endif
+    WB_CUDA(cudaStreamCreateWithFlags(&ring.wire, cudaStreamNonBlocking));
+    ask.RANKS = ring.ranks;
+    const wb_status status = attend(ring, right);
+#ifdef __CUDACPU__
+    if (status == WB_OK) wb_rank_end();
+#else
+    if (ring.comm && status != WB_OK) WB_NCCL(ncclCommAbort(ring.comm));
+    if (ring.comm && status == WB_OK) WB_NCCL(ncclCommDestroy(ring.comm));
+#endif
+    return status;
+}
+
+enum { WRONG = 3 };  // an exit status of a rank that has come to its end
+
+// One rank, in this process: its exit status.
+static int rank_status(void *board)
+{
+    wb_start start;
+    bool right = false;
+    wb_status status = wb_start_read(&start);
+    if (status == WB_OK) status = be_rank(start, board, &right);
+    if (status != WB_OK) fprintf(stderr, "rank %d: %s\n", start.rank, wb_last_message());
+    fflush(NULL);
+    return status != WB_OK ? 2 : right ? 0 : WRONG;
+}
+
+// A port of this machine that is free now.
+static int free_port()
+{
+    sockaddr_in at = {};
+    at.sin_family = AF_INET, at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof at;
+    const int s = socket(AF_INET, SOCK_STREAM, 0);
+    const bool bound = s >= 0 && bind(s, (sockaddr *)&at, length) == 0 && getsockname(s, (sockaddr *)&at, &length) == 0;
+    if (s >= 0) close(s);
+    return bound ? ntohs(at.sin_port) : 29511;
+}
+
+int main(int argc, char **argv)
+{
+    if (read_words(argc - 1, argv + 1) != WB_OK) {
+        fprintf(stderr, "ring: %s\n", wb_last_message());
+        return 2;
+    }
+#ifdef __CUDACPU__
+    const long usual = 256;
+#else
+    const long usual = 32768;
+#endif
+    if (ask.N == 0) ask.N = usual;
+    if (ask.RANKS == 0) return rank_status(nullptr);
+
+    // so many processes of this machine, whoever started this one
+    void *board = nullptr;
+#ifdef __CUDACPU__
+    const size_t arena = (size_t)(ask.B * ask.Hkv * ask.D * 2 * 2) * (size_t)ask.N * (size_t)ask.RANKS + (1 << 20);
+    board =
+        mmap(NULL, wb_board_bytes(arena), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (board == MAP_FAILED) {
+        fprintf(stderr, "ring: there is no memory for what %ld ranks send\n", ask.RANKS);
+        return 2;
+    }
+    wb_board_make(board, arena, (int)ask.RANKS);
+    if (ask.RANKS == 1) board = nullptr;
+#endif
+    char text[32];
+    snprintf(text, sizeof text, "127.0.0.1:%d", free_port());
+    setenv("WB_MASTER", text, 1);
+    std::vector<pid_t> ranks;
+    for (long r = 0; r < ask.RANKS; r++) {
+        fflush(NULL);
+        const pid_t child = fork();
+        if (child < 0) perror("ring: fork");
+        if (child > 0) ranks.push_back(child);
+        if (child) continue;
+        for (const char *name : {"RANK", "LOCAL_RANK"}) {
+            snprintf(text, sizeof text, "%ld", r);
+            setenv(name, text, 1);
+        }
+        snprintf(text, sizeof text, "%ld", ask.RANKS);
+        setenv("WORLD_SIZE", text, 1), setenv("LOCAL_WORLD_SIZE", text, 1);
+        _exit(rank_status(board));
+    }
+    // The first that fails ends all: the others would wait for it.
+    int worst = (long)ranks.size() < ask.RANKS ? 2 : 0, status;
+    for (size_t left = ranks.size(); left > 0; left--) {
+        const pid_t ended = wait(&status);
+        const int is = WIFEXITED(status) ? WEXITSTATUS(status) : 2;
+        for (pid_t &p : ranks)
+            if (p == ended)
+                p = 0;
+            else if (p && is != 0 && is != WRONG)
+                kill(p, SIGTERM);
+        worst = std::max(worst, is);
+    }
+    return worst;
+}
