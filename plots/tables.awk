@@ -145,12 +145,19 @@ old_systems && (/^\|/ || /^$/ || /^Tried on /) { if (/^Tried on /) old_systems =
 }
 old_duel != "" && $0 ~ old_duel { if (/^Recorded on/) old_duel = "."; next }  # to the end of its paragraph
 { old_duel = "" }
-match($0, /<!-- recorded: .*; .*; .*-->/) {
-    split(substr($0, RSTART + 15, RLENGTH - 18), part, / *; */)
+/<!-- recorded:/ { # which may go on in the next lines
+    for (asked = $0; asked !~ /-->/ && (getline more) > 0; asked = asked " " more) {
+        print
+        $0 = more
+    }
+}
+/-->/ && match(asked, /<!-- recorded: .*; .*; .*-->/) {
+    split(substr(asked, RSTART + 15, RLENGTH - 18), part, / *; */)
     items = split(part[2], item, / *, */)
     problem = substr(part[1], 1, 2) ~ /[0-9][0-9]/ ? substr(part[1], 1, 2) : ""
     always = part[1] " " part[3]
     line = files = 0
+    asked = ""
 }
 items && /^\|/ && ++line > 2 {
     split($0, old, / *\| */)
