@@ -158,7 +158,8 @@ grep -q 'no folder `solutions/` and no `tests/sanitize/`' problems/README.md || 
         }
         FILENAME == "-" { sub(/.*\//, ""); here[$0]; next }
         FILENAME ~ /whole$/ { top = $0; if (sub(/\/.*/, "", top)) folder[top]; sub(/.*\//, ""); if (!($0 in here) && $0 != "run.sh") gone[$0] = top; next } # a bundle has a run.sh
-        /^<!--|of the repository/ { next }
+        /^<!--/, /-->/ { next } # which may have several lines
+        /of the repository/ { next }
         /^ *```/ { fence = !fence; next }
         { typed = fence || /^    [^ |*-]/; line = $0; gsub(/\]\([^)]*\)/, "]", line); gsub(/https?:[^ )]*/, "", line) }
         {

@@ -538,38 +538,51 @@ static int try_run(const wb_problem *problem, const wb_case *c, const wb_tensor 
     return 3;
 }
 
+// A rank of a run by hand.
+typedef struct rank_process {
+    pid_t pid;  // 0: it has ended
+    wb_case c;
+    wb_tensor tensors[WB_MAX_TENSORS];
+    wb_zone zones[WB_MAX_TENSORS];
+    size_t bytes;
+    char *memory;
+} rank_process;
+
+// Inputs of the whole to the rank, or its outputs home.
+static void copy_part(const rank_process *rank, const wb_case *c, const wb_tensor *tensors, const wb_zone *zones,
+                      int count, char *shared, bool outputs)
+{
+    for (int k = 0; k < count; k++)
+        if (tensors[k].output == outputs)
+            wb_shard_copy(c, &tensors[k], shared + zones[k].start + zones[k].data, rank->c.part - 1,
+                          rank->memory + rank->zones[k].start + rank->zones[k].data, outputs);
+}
+
 // By hand: starts a process for each rank, cuts and joins. The first that ends badly ends all.
 static int run_ranks(const wb_problem *problem, const wb_case *c, const wb_tensor *tensors, const wb_zone *zones,
                      int count, char *shared, size_t guard)
 {
-    char *memory[WB_MOST_RANKS];
-    pid_t ranks[WB_MOST_RANKS];
+    static rank_process ranks[WB_MOST_RANKS];
     int status = 0;
-    const size_t room = ((size_t)16 << 20) + 4 * (size_t)c->ranks * (tensors[3].bytes + tensors[4].bytes);
     char name[] = "/tmp/workbook-XXXXXX";
     const int board = mkstemp(name);
-    if (board < 0 || unlink(name) || ftruncate(board, (off_t)room))
+    if (board < 0 || unlink(name) || ftruncate(board, (off_t)wb_board_room(c, tensors)))
         return fprintf(stderr, "a board: %s\n", strerror(errno)), 3;
     for (int r = 0; r < c->ranks; r++) {
-        wb_case mine = *c;
-        mine.part = r + 1;
-        wb_tensor parts[WB_MAX_TENSORS];
-        wb_zone at[WB_MAX_TENSORS];
-        wb_case_tensors(problem, &mine, parts);
-        const size_t bytes = wb_exchange_layout(parts, count, c->offset, guard, at);
-        memory[r] = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        if (memory[r] == MAP_FAILED) return fprintf(stderr, "%zu bytes: %s\n", bytes, strerror(errno)), 3;
-        memset(memory[r], WB_NAN_BYTE, bytes);
-        memset(memory[r], 0, sizeof(wb_exchange));
-        for (int k = 0; k < count; k++)
-            if (!tensors[k].output)
-                wb_shard_copy(c, &tensors[k], shared + zones[k].start + zones[k].data, r,
-                              memory[r] + at[k].start + at[k].data, false);
+        rank_process *rank = &ranks[r];
+        rank->c = *c, rank->c.part = r + 1;
+        wb_case_tensors(problem, &rank->c, rank->tensors);
+        rank->bytes = wb_exchange_layout(rank->tensors, count, c->offset, guard, rank->zones);
+        rank->memory = mmap(NULL, rank->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (rank->memory == MAP_FAILED) return fprintf(stderr, "%zu bytes: %s\n", rank->bytes, strerror(errno)), 3;
+        memset(rank->memory, WB_NAN_BYTE, rank->bytes);
+        memset(rank->memory, 0, sizeof(wb_exchange));
+        copy_part(rank, c, tensors, zones, count, shared, false);
         fflush(NULL);
-        ranks[r] = fork();
-        if (ranks[r] < 0) return perror("fork"), 3;
-        if (ranks[r] == 0) {
-            const int ended = try_run(problem, &mine, parts, at, count, memory[r], guard, board);
+        rank->pid = fork();
+        if (rank->pid < 0) return perror("fork"), 3;
+        if (rank->pid == 0) {
+            const int ended = try_run(problem, &rank->c, rank->tensors, rank->zones, count, rank->memory, guard, board);
             fflush(NULL);
             _exit(ended);
         }
@@ -577,28 +590,20 @@ static int run_ranks(const wb_problem *problem, const wb_case *c, const wb_tenso
     for (int left = c->ranks, ended; left && status == 0; left--) {
         const pid_t who = wait(&ended);
         int r = 0;
-        while (r < c->ranks && ranks[r] != who) r++;
+        while (r < c->ranks - 1 && ranks[r].pid != who) r++;
+        ranks[r].pid = 0;
         status = WIFSIGNALED(ended) ? 128 + WTERMSIG(ended) : WEXITSTATUS(ended);
         if (status) fprintf(stderr, "rank %d ended with %d\n", r, status);
     }
     for (int r = 0; r < c->ranks; r++) {
-        if (status) kill(ranks[r], SIGKILL);
-        wb_case mine = *c;
-        mine.part = r + 1;
-        wb_tensor parts[WB_MAX_TENSORS];
-        wb_zone at[WB_MAX_TENSORS];
-        wb_case_tensors(problem, &mine, parts);
-        const size_t bytes = wb_exchange_layout(parts, count, c->offset, guard, at);
+        if (ranks[r].pid) kill(ranks[r].pid, SIGKILL);
         wb_exchange *x = (wb_exchange *)shared;
-        const wb_exchange *y = (const wb_exchange *)memory[r];
+        const wb_exchange *y = (const wb_exchange *)ranks[r].memory;
         if (r == 0 || (x->status == WB_OK && x->device_status == WB_OK)) *x = *y;
-        for (int k = 0; k < count; k++)
-            if (tensors[k].output)
-                wb_shard_copy(c, &tensors[k], shared + zones[k].start + zones[k].data, r,
-                              memory[r] + at[k].start + at[k].data, true);
+        copy_part(&ranks[r], c, tensors, zones, count, shared, true);
         printf("rank %d: %d rows; %llu bytes sent, %u of %u kernels under messages\n", r, wb_rank_rows(c, r),
                (unsigned long long)y->asked.sent, y->asked.under_messages, y->asked.kernels);
-        munmap(memory[r], bytes);
+        munmap(ranks[r].memory, ranks[r].bytes);
     }
     return status;
 }

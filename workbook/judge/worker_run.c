@@ -240,13 +240,6 @@ static void cut(worker_run *run)
     }
 }
 
-// What ranks tell one another, and room for four times K and V, twice what they need to send. The layer has its own idea of the first.
-static size_t board_bytes(const worker_run *run)
-{
-    const size_t messages = (size_t)16 << 20;
-    return messages + 4 * (size_t)run->c.ranks * (run->tensors[3].bytes + run->tensors[4].bytes);
-}
-
 void worker_start(worker_run *run, const wb_problem *problem, const wb_case *c, worker_kind kind)
 {
     memset(run, 0, sizeof *run);
@@ -268,7 +261,7 @@ void worker_start(worker_run *run, const wb_problem *problem, const wb_case *c, 
         if (files[r] < 0) give_up("memory to share");
         write_all(files[r], part->original, part->bytes);
     }
-    if (run->parts && (board = session_memory(board_bytes(run))) < 0) give_up("memory to share");
+    if (run->parts && (board = session_memory(wb_board_room(&run->c, run->tensors))) < 0) give_up("memory to share");
     serve(run, kind, files, board);
     for (int r = 0; r < worker_count(run); r++) close(files[r]);
     if (board >= 0) close(board);

@@ -4,47 +4,11 @@
 #define CUDACPU_NCCL_H
 #include <cuda_runtime.h>
 
-#define NCCL_MAJOR           2
-#define NCCL_MINOR           28
-#define NCCL_PATCH           9
-#define NCCL_VERSION_CODE    22809
-#define NCCL_UNIQUE_ID_BYTES 128
-
-typedef struct ncclComm *ncclComm_t;
-typedef struct {
-    char internal[NCCL_UNIQUE_ID_BYTES];
-} ncclUniqueId;
-
-typedef enum {
-    ncclSuccess = 0,
-    ncclUnhandledCudaError = 1,
-    ncclSystemError = 2,
-    ncclInternalError = 3,
-    ncclInvalidArgument = 4,
-    ncclInvalidUsage = 5,
-    ncclRemoteError = 6,
-    ncclInProgress = 7
-} ncclResult_t;
-
-typedef enum { ncclSum = 0, ncclProd = 1, ncclMax = 2, ncclMin = 3, ncclAvg = 4 } ncclRedOp_t;
-
-typedef enum {
-    ncclInt8 = 0,
-    ncclChar = 0,
-    ncclUint8 = 1,
-    ncclInt32 = 2,
-    ncclInt = 2,
-    ncclUint32 = 3,
-    ncclInt64 = 4,
-    ncclUint64 = 5,
-    ncclFloat16 = 6,
-    ncclHalf = 6,
-    ncclFloat32 = 7,
-    ncclFloat = 7,
-    ncclFloat64 = 8,
-    ncclDouble = 8,
-    ncclBfloat16 = 9
-} ncclDataType_t;
+#define NCCL_MAJOR        2
+#define NCCL_MINOR        28
+#define NCCL_PATCH        9
+#define NCCL_VERSION_CODE 22809
+#include "nccl_types.h"
 
 ncclResult_t ncclGroupStart();
 ncclResult_t ncclGroupEnd();
