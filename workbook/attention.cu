@@ -1,5 +1,6 @@
 // attention.cu - wb_attention for workers (workbook.h): a thread a row of queries, so that it is short and runs on any GPU and on the CPU layer. Memory is
 // read once a block, 16 bytes at a time: where the layer looks at every access to a page (cpu/flight.h), each costs some microseconds.
+#include "asks.h"
 #include "rank.h"
 
 constexpr int THREADS = 32, KEYS = 32;  // rows of queries of a block, and of keys of a tile
@@ -71,6 +72,9 @@ wb_status wb_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf
     const size_t N = (size_t)shape->q_len;
     attended +=
         (shape->causal ? N * (N + 1) / 2 : N * (size_t)shape->kv_len) * (size_t)shape->batch * (size_t)shape->q_heads;
+#ifdef __CUDACPU__
+    wb_count_next();
+#endif
     const dim3 grid((shape->q_len - 1) / THREADS + 1, shape->q_heads, shape->batch);
     if (shape->head_dim == 64)
         attention_kernel<64><<<grid, THREADS, 0, stream>>>(O, L, Q, K, V, *shape);

@@ -2,6 +2,8 @@
 #include "flight.h"
 #include "report.h"
 
+#include "../asks.h"
+
 #include <algorithm>
 #include <map>
 #include <signal.h>
@@ -42,6 +44,7 @@ struct work {
     call_site site;
     std::function<void()> run;
     bool is_kernel, ran, over;  // over: of messages, that they have arrived
+    bool counts;                // of a kernel
     int group;                  // of messages
     std::vector<flight_range> ranges;
     std::map<const char *, touched_page> pages;  // of a kernel
@@ -53,6 +56,7 @@ static std::vector<work *> &live = *new std::vector<work *>;  // in the order of
 static work *running;                                         // a kernel
 static long calls;
 static unsigned kernels, under_messages;
+static bool some_count, next_counts;  // wb_count_next
 
 static const char *page_of(const char *at) { return at - reinterpret_cast<uintptr_t>(at) % PAGE; }
 static bool covers(const flight_clock &c, const work &w) { return c.at[w.stream] >= w.number; }
@@ -302,8 +306,8 @@ static work *queue(cudaStream_t stream, const char *name, call_site site, std::v
 {
     tick(stream);
     const int s = stream_number(stream);
-    work *w =
-        new work{calls++, s, 0, clocks[s], name, site, std::move(run), false, false, false, -1, std::move(ranges), {}};
+    work *w = new work{calls++, s,     0,  clocks[s],         name, site, std::move(run), false, false,
+                       false,   false, -1, std::move(ranges), {}};
     w->number = ++clocks[s].at[s];
     live.push_back(w);
     return w;
@@ -311,7 +315,9 @@ static work *queue(cudaStream_t stream, const char *name, call_site site, std::v
 
 void flight_kernel(const kernel &what, cudaStream_t stream, std::function<void()> run)
 {
-    queue(stream, what.name, what.site, {}, std::move(run))->is_kernel = true;
+    work *w = queue(stream, what.name, what.site, {}, std::move(run));
+    w->is_kernel = true, w->counts = next_counts || !some_count;
+    next_counts = false;
 }
 
 void flight_work(const char *call, call_site site, cudaStream_t stream, std::vector<flight_range> ranges,
@@ -353,6 +359,7 @@ static void arrive(const flight_clock &c)  // what this clock covers is over: me
 
 static void count_kernel(const work &k)
 {
+    if (!k.counts) return;
     kernels++;
     for (const work *o : live)
         if (o->is_message() && unordered(k, *o)) {
@@ -426,6 +433,8 @@ void flight_count(unsigned *all, unsigned *under)
     *all = kernels, *under = under_messages;
     kernels = under_messages = 0;
 }
+
+extern "C" void wb_count_next() { some_count = next_counts = true; }
 
 void flight_begin()
 {
