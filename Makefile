@@ -185,7 +185,7 @@ CASE_OF := $(addprefix $B/machinery/,$(addprefix case/,case.o pages.o shards.o q
 JUDGE := $(addprefix $B/machinery/,judge/expect.o judge/session.o judge/spent.o judge/worker_run.o exchange.o validate.o) $(CASE_OF) $B/reference/oracle.o
 # What writes the record of a test program's run.
 RECORD := $(addprefix $B/machinery/,judge/record.o judge/sockets.o score/results.o)
-MACHINERY := $(CASE_OF) $(addprefix $B/machinery/,exchange.o problems.o validate.o device.o memory.o attention.o rank.o $(if $(filter cuda,$(BACKEND)),nccl/nccl.o)) $(LAYER)
+MACHINERY := $(CASE_OF) $(addprefix $B/machinery/,exchange.o problems.o validate.o device.o memory.o attention.o attention_backward.o rank.o $(if $(filter cuda,$(BACKEND)),nccl/nccl.o)) $(LAYER)
 
 # A worker is two objects, and neither can name what the other keeps to itself. Of the function's nothing is called but the function, so that its
 # own recvmsg or mprotect is its own. Of the judge's (worker, machinery, layer) it can name what workbook.h and cpu/include declare: all else is
@@ -346,7 +346,7 @@ $B/lib/$(1)$(2:%=_%).o: $B/$(if $(filter-out key,$(2)),variants/$(1)/variants/$(
 endef
 LIBRARY_KEYS := $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$(or $(addprefix $n/,$(call chosen,$n)),$n/)))
 $(foreach k,$(LIBRARY_KEYS),$(eval $(call library_kernel,$(firstword $(subst /, ,$k)),$(word 2,$(subst /, ,$k)))))
-LIBRARY := $B/lib/library.o $(foreach k,$(LIBRARY_KEYS),$B/lib/$(firstword $(subst /, ,$k))$(addprefix _,$(word 2,$(subst /, ,$k))).o)
+LIBRARY := $B/lib/library.o $B/machinery/attention_backward.o $(foreach k,$(LIBRARY_KEYS),$B/lib/$(firstword $(subst /, ,$k))$(addprefix _,$(word 2,$(subst /, ,$k))).o)
 $B/lib/library.o: solutions/library.c VERSION $B/flags.mk
 	@mkdir -p $(@D)
 	$(call compile_c,-DWB_VERSION='"$(file <VERSION)"')

@@ -1,6 +1,8 @@
 // attention.cu - wb_attention for workers (workbook.h): a thread a row of queries, so that it is short and runs on any GPU and on the CPU layer. Memory is
 // read once a block, 16 bytes at a time: where the layer looks at every access to a page (cpu/flight.h), each costs some microseconds.
+// And wb_attention_backward for workers, whose kernels are attention_backward.cu's.
 #include "asks.h"
+#include "attention.h"
 #include "rank.h"
 
 constexpr int THREADS = 32, KEYS = 32;  // rows of queries of a block, and of keys of a tile
@@ -15,6 +17,11 @@ extern "C" uint64_t wb_attended(void)
     const uint64_t since = attended;
     attended = 0;
     return since;
+}
+static uint64_t pairs_of(const attention_shape *shape)
+{
+    const uint64_t N = (uint64_t)shape->q_len, pairs = shape->causal ? N * (N + 1) / 2 : N * (uint64_t)shape->kv_len;
+    return pairs * (uint64_t)shape->batch * (uint64_t)shape->q_heads;
 }
 
 template <int D> static __global__ void attention_kernel(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,
@@ -69,9 +76,7 @@ wb_status wb_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf
 {
     const wb_status status = wb_check_forward("flash_hopper", O, L, Q, K, V, shape);
     if (status != WB_OK) return status;
-    const size_t N = (size_t)shape->q_len;
-    attended +=
-        (shape->causal ? N * (N + 1) / 2 : N * (size_t)shape->kv_len) * (size_t)shape->batch * (size_t)shape->q_heads;
+    attended += pairs_of(shape);
 #ifdef __CUDACPU__
     wb_count_next();
 #endif
@@ -82,4 +87,14 @@ wb_status wb_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf
         attention_kernel<128><<<grid, THREADS, 0, stream>>>(O, L, Q, K, V, *shape);
     WB_CUDA(cudaGetLastError());
     return WB_OK;
+}
+
+wb_status wb_attention_backward(float *dQ, float *dK, float *dV, const bf16 *Q, const bf16 *K, const bf16 *V,
+                                const bf16 *dO, const float *L, const float *delta, const attention_shape *shape,
+                                wb_stream stream)
+{
+    const wb_status status = wb_check_attention_backward(dQ, dK, dV, Q, K, V, dO, L, delta, shape);
+    if (status != WB_OK) return status;
+    attended += pairs_of(shape);
+    return wb_attention_backward_anywhere(dQ, dK, dV, Q, K, V, dO, L, delta, shape, stream);
 }

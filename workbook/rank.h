@@ -18,7 +18,8 @@ wb_status wb_rank_leave(const wb_ring *ring);  // after everything
 // Queues a copy to host memory behind the work on a stream.
 wb_status wb_copy_to_host_behind(void *host, const void *device, size_t bytes, wb_stream stream);
 
-// For how many pairs of queries and keys, in all heads, wb_attention has been called since the last call of this (attention.cu).
+// For how many pairs of queries and keys, in all heads, wb_attention and wb_attention_backward have been called since the last call of
+// this (attention.cu).
 uint64_t wb_attended(void);
 
 #ifdef __cplusplus

@@ -218,6 +218,16 @@ wb_status wb_check_sink_backward(const char *problem, const void *dQ, const void
     return status != WB_OK ? status : wb_check_backward(problem, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
 }
 
+wb_status wb_check_attention_backward(const void *dQ, const void *dK, const void *dV, const void *Q, const void *K,
+                                      const void *V, const void *dO, const void *L, const void *delta,
+                                      const attention_shape *shape)
+{
+    const named_pointer pointers[] = {{"dQ", dQ, 16}, {"dK", dK, 16}, {"dV", dV, 16}, {"Q", Q, 16},       {"K", K, 16},
+                                      {"V", V, 16},   {"dO", dO, 16}, {"L", L, 4},    {"delta", delta, 4}};
+    const wb_status status = check_pointers("wb_attention_backward", pointers, sizeof pointers / sizeof *pointers);
+    return status != WB_OK ? status : wb_check_shape("flash_hopper", shape);
+}
+
 wb_status wb_check_workspace(const char *problem, const void *workspace, size_t bytes, size_t needed)
 {
     if (needed == 0) return WB_OK;

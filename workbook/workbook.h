@@ -218,6 +218,13 @@ size_t flash_ring_workspace(const attention_shape *shape, const wb_ring *ring);
 wb_status wb_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape,
                        wb_stream stream);
 
+// Adds the gradients of a pair of chunks to dQ [B, Hq, Nq, D], dK, dV [B, Hkv, Nk, D], all float32, row-major, aligned to 16 bytes. L [B, Hq, Nq],
+// the natural log, and delta [B, Hq, Nq] are those of whole rows, over all keys of the sequence, not of this pair alone.
+// causal 1: Nq = Nk, the diagonal. causal 0: every query sees every key, Nq and Nk are any. D 64 or 128; like wb_attention a worker has a simple one.
+wb_status wb_attention_backward(float *dQ, float *dK, float *dV, const bf16 *Q, const bf16 *K, const bf16 *V,
+                                const bf16 *dO, const float *L, const float *delta, const attention_shape *shape,
+                                wb_stream stream);
+
 // --------------------------------------------------------------------------------------------------------- making a mask
 // Whether query i of mask b sees key j: not 0 if it does. `of` is the caller's.
 typedef int wb_sees(const void *of, int b, int i, int j);
@@ -292,6 +299,11 @@ wb_status wb_check_ring_shape(const char *problem, const attention_shape *shape,
 wb_status wb_check_ring(const char *problem, const void *O, const void *L, const void *Q, const void *K, const void *V,
                         const void *workspace, size_t workspace_bytes, size_t needed, const attention_shape *shape,
                         const wb_ring *ring);
+
+// wb_attention_backward's: shapes are 10's.
+wb_status wb_check_attention_backward(const void *dQ, const void *dK, const void *dV, const void *Q, const void *K,
+                                      const void *V, const void *dO, const void *L, const void *delta,
+                                      const attention_shape *shape);
 
 // The shape alone; and the workspace of a function that needs so many bytes of one.
 wb_status wb_check_shape(const char *problem, const attention_shape *shape);
