@@ -98,7 +98,7 @@ static size_t tile_of(const worker_run *run)
     const attention_shape *s = &run->c.shape;
     const wb_asked asked = worker_exchange(run)->asked;
     const uint64_t heads = (uint64_t)s->q_heads * (uint64_t)s->batch;
-    if (run->problem->signature == WB_RING) return 0;  // a launch has a pair of chunks
+    if (wb_has_ranks(run->problem)) return 0;  // a launch has a pair of chunks
     if (run->problem->on_host) return (size_t)run->problem->tile;
     if (run->problem->signature == WB_BLOCK_MASK) return (size_t)run->c.q_tile;
     if ((run->problem->signature != WB_FORWARD && run->problem->signature != WB_FP8) || asked.launches != 1 ||
@@ -113,7 +113,7 @@ static void say_tile(report *r, const worker_run *run, size_t row)
 {
     const size_t tile = tile_of(run);
     if (tile) say(r, " (row %zu of tile %zu, of %zu rows)", row % tile, row / tile, tile);
-    if (run->problem->signature != WB_RING) return;
+    if (!wb_has_ranks(run->problem)) return;
     const int chunk = wb_chunk_with(&run->c, (int)row);
     say(r, " (row %d of chunk %d, on rank %d)", (int)row - wb_chunk_begin(&run->c, chunk), chunk,
         wb_rank_with(&run->c, chunk));
@@ -782,7 +782,7 @@ void check_same_twice(wb_case c)
     c = complete(c);
     may_not_wait = true;
     // Large terms that cancel: a sum in another order then shows even in bfloat16.
-    if (problem()->signature == WB_BACKWARD && c.input == WB_NORMAL) c.input = WB_TOWER;
+    if (wb_is_backward(problem()) && c.input == WB_NORMAL) c.input = WB_TOWER;
     run_right(&first, &c);
     const int orders[] = {1, 2 + (int)(c.seed % 1000000)};  // backward, and a shuffle: of the execution layer
     for (int n = 0; n < (on_cpu_backend() ? 2 : 1) && !r.used; n++) {
@@ -894,8 +894,10 @@ static size_t all_resident(const worker_run *run)
     const size_t MiB = (size_t)1 << 20, stacks = (size_t)sysconf(_SC_NPROCESSORS_ONLN) * 3 / 2 * MiB;
     const size_t workspace = worker_exchange(run)->workspace_bytes;  // no more than any may have
     // What a rank sends and receives is on its way in memory of the host, and the layer keeps what each kernel has touched.
+    const bool back = wb_is_backward(run->problem);
+    const size_t K = back ? 5 : 3, times = back ? 18 : 6, kept = back ? 16 * MiB : 8 * MiB;
     const size_t travels =
-        run->problem->signature == WB_RING ? 6 * run->tensors[3].bytes * (size_t)run->c.ranks + 8 * MiB : 0;
+        wb_has_ranks(run->problem) ? times * run->tensors[K].bytes * (size_t)run->c.ranks + kept : 0;
     return run->problem->on_host ? run->bytes + 20 * MiB + stacks
                                  : 2 * run->bytes + 14 * MiB + travels + (workspace < 32 * MiB ? workspace : 32 * MiB);
 }
@@ -1049,19 +1051,22 @@ void check_ranks(wb_case c)
     may_not_wait = true;
     run_right(&run, &c);
     const double row = 2.0 * c.shape.batch * c.shape.kv_heads * c.shape.head_dim * 2;  // bytes of one of K and one of V
+    // Gradients go all the way round, in float32.
+    const double gradients = wb_is_backward(run.problem) && c.ranks > 1 ? 2 * row * c.shape.q_len : 0;
+    const char *const product = wb_is_backward(run.problem) ? "wb_attention_backward" : "wb_attention";
     for (int rank = 0; rank < c.ranks && on_cpu_backend() && !r.used; rank++) {
         const wb_exchange *x = worker_exchange(&run.parts[rank]);
-        const double may = row * (c.shape.q_len - wb_rank_rows(&c, (rank + 1) % c.ranks));
+        const double may = row * (c.shape.q_len - wb_rank_rows(&c, (rank + 1) % c.ranks)) + gradients;
         if ((double)x->asked.sent > may)
             say(&r,
-                "rank %d sent %.1f KiB. K and V of all ranks but the next one, which has its own, are %.1f: that is "
+                "rank %d sent %.1f KiB. K and V of all ranks but the next one, which has its own,%s are %.1f: that is "
                 "all that has to pass by it",
-                rank, (double)x->asked.sent / 1024, may / 1024);
+                rank, (double)x->asked.sent / 1024, gradients > 0 ? " and all gradients of K and V" : "", may / 1024);
         else if ((double)x->attended > pairs_of(&c, rank))
             say(&r,
-                "rank %d called wb_attention for %.4g pairs of queries and keys, and its queries see %.4g: under the "
+                "rank %d called %s for %.4g pairs of queries and keys, and its queries see %.4g: under the "
                 "causal mask a pair of chunks is whole, causal, or not there at all",
-                rank, (double)x->attended, pairs_of(&c, rank));
+                rank, product, (double)x->attended, pairs_of(&c, rank));
         else if (c.ranks > 2 && 2 * x->asked.under_messages < x->asked.kernels)
             say(&r,
                 "on rank %d, %u of %u kernels could run while a message is under way; more than half of them can: what "

@@ -43,7 +43,7 @@ for lesson in problems/[0-9][0-9]/README.md; do
     rm -f "$scratch/listed"
 
     said=$(sed -n 's/.*is green: \([0-9]*\) tests.*/\1/p' "$lesson")
-    tests=$(cat "tests/${number}"_*.c | grep -cE '^(Test|PAGED)\(')
+    tests=$(cat "tests/${number}"_*.c | grep -cE '^(Test|PAGED|RING)\(')
     [ -z "$said" ] || [ "$said" = "$tests" ] || fail "$lesson: $said tests, and the suite has $tests"
 
     # Points: "the checkpoints `a`, `b` and `c` are won, 100 points", "all checkpoints but `d` are won, 85 points".

@@ -24,7 +24,8 @@ typedef enum wb_signature {
     WB_DECODE,
     WB_BLOCK_MASK,
     WB_FP8,
-    WB_RING
+    WB_RING,
+    WB_RING_BACKWARD
 } wb_signature;
 
 // Which keys a function may be asked to hide.
@@ -46,6 +47,16 @@ typedef struct wb_problem {
     int tile;            // query rows of a tile in lesson and key, for messages ("row 130, in query tile 1")
     wb_group group;
 } wb_problem;
+
+// Whether a process a rank calls it, and what it finds are gradients.
+static inline bool wb_has_ranks(const wb_problem *p)
+{
+    return p->signature == WB_RING || p->signature == WB_RING_BACKWARD;
+}
+static inline bool wb_is_backward(const wb_problem *p)
+{
+    return p->signature == WB_BACKWARD || p->signature == WB_RING_BACKWARD;
+}
 
 // By name ("flash_forward") or number (3); null if there is none.
 const wb_problem *wb_find_problem(const char *name);

@@ -306,13 +306,29 @@ wb_status wb_check_ring_shape(const char *problem, const attention_shape *shape,
     return WB_OK;
 }
 
+// Of a call whose pointers and shape are good.
+static wb_status check_ring(const char *problem, const void *workspace, size_t workspace_bytes, size_t needed,
+                            const attention_shape *shape, const wb_ring *ring)
+{
+    wb_status status = wb_check_ring_shape(problem, shape, ring);
+    if (status == WB_OK && !ring->comm && ring->ranks > 1)
+        status = wb_fail(WB_BAD_ARGUMENT, "%s: comm is null, and there are %d ranks", problem, ring->ranks);
+    return status != WB_OK ? status : wb_check_workspace(problem, workspace, workspace_bytes, needed);
+}
+
 wb_status wb_check_ring(const char *problem, const void *O, const void *L, const void *Q, const void *K, const void *V,
                         const void *workspace, size_t workspace_bytes, size_t needed, const attention_shape *shape,
                         const wb_ring *ring)
 {
-    wb_status status = wb_check_forward(problem, O, L, Q, K, V, shape);
-    if (status == WB_OK) status = wb_check_ring_shape(problem, shape, ring);
-    if (status == WB_OK && !ring->comm && ring->ranks > 1)
-        status = wb_fail(WB_BAD_ARGUMENT, "%s: comm is null, and there are %d ranks", problem, ring->ranks);
-    return status != WB_OK ? status : wb_check_workspace(problem, workspace, workspace_bytes, needed);
+    const wb_status status = wb_check_forward(problem, O, L, Q, K, V, shape);
+    return status != WB_OK ? status : check_ring(problem, workspace, workspace_bytes, needed, shape, ring);
+}
+
+wb_status wb_check_ring_backward(const char *problem, const void *dQ, const void *dK, const void *dV, const void *delta,
+                                 const void *Q, const void *K, const void *V, const void *O, const void *L,
+                                 const void *dO, const void *workspace, size_t workspace_bytes, size_t needed,
+                                 const attention_shape *shape, const wb_ring *ring)
+{
+    const wb_status status = wb_check_backward(problem, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
+    return status != WB_OK ? status : check_ring(problem, workspace, workspace_bytes, needed, shape, ring);
 }

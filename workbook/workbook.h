@@ -54,7 +54,7 @@ typedef struct attention_shape {
     int kv_len;    // Nk >= 1; equal to q_len wherever there is a causal mask
     int head_dim;  // D: 16, 32, 64 or 128
     float scale;   // finite and positive; usually 1 / sqrt(D)
-    int causal;    // query i sees key j only if j <= i. Either in 01, 10, 16 and 17; 0 in 03 and 15; 1 in all others
+    int causal;    // query i sees key j only if j <= i. Either in 01, 10, 16 to 18; 0 in 03 and 15; 1 in all others
     int window;    // W >= 1: ... and only if j > i - W, or j < sinks. Read by 06, 07, 09, 11 and 12
     int sinks;     // >= 0: the first `sinks` keys stay visible outside the window. Read by 07 and 09
 } attention_shape;
@@ -225,6 +225,15 @@ wb_status wb_attention_backward(float *dQ, float *dK, float *dV, const bf16 *Q, 
                                 const bf16 *dO, const float *L, const float *delta, const attention_shape *shape,
                                 wb_stream stream);
 
+// 18: the gradients of 17, as 08 has them, from its O and L: of loss = sum(dO * O). Rows lie as there, each chunk with all its heads:
+//   dQ, Q, O, dO [B, Hq, c, D]     dK, dV, K, V [B, Hkv, c, D]     L, delta [B, Hq, c], delta = rowsum(dO * O)
+// K and V travel as in 17; dK and dV go with them, in float32, and come home. Streams, ranks and workspace are as there.
+wb_status flash_ring_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
+                              const bf16 *O, const float *L, const bf16 *dO, void *workspace, size_t workspace_bytes,
+                              const attention_shape *shape, const wb_ring *ring, wb_stream stream);
+// How many bytes flash_ring_backward wants: the same on each rank, about 16 rows of K and 2 of Q for each of the rank's. 0 for a bad shape.
+size_t flash_ring_backward_workspace(const attention_shape *shape, const wb_ring *ring);
+
 // --------------------------------------------------------------------------------------------------------- making a mask
 // Whether query i of mask b sees key j: not 0 if it does. `of` is the caller's.
 typedef int wb_sees(const void *of, int b, int i, int j);
@@ -299,6 +308,11 @@ wb_status wb_check_ring_shape(const char *problem, const attention_shape *shape,
 wb_status wb_check_ring(const char *problem, const void *O, const void *L, const void *Q, const void *K, const void *V,
                         const void *workspace, size_t workspace_bytes, size_t needed, const attention_shape *shape,
                         const wb_ring *ring);
+
+wb_status wb_check_ring_backward(const char *problem, const void *dQ, const void *dK, const void *dV, const void *delta,
+                                 const void *Q, const void *K, const void *V, const void *O, const void *L,
+                                 const void *dO, const void *workspace, size_t workspace_bytes, size_t needed,
+                                 const attention_shape *shape, const wb_ring *ring);
 
 // wb_attention_backward's: shapes are 10's.
 wb_status wb_check_attention_backward(const void *dQ, const void *dK, const void *dV, const void *Q, const void *K,

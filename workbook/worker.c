@@ -50,7 +50,7 @@ static void *address(const wb_case *c, const wb_tensor *tensor, char *zone, size
     return strcmp(c->null, tensor->name) == 0 ? NULL : zone + data;
 }
 
-// How many bytes of workspace the function of a WB_DECODE or WB_RING wants: its companion, WB_NAME with _workspace behind it.
+// How many bytes of workspace the function of a WB_DECODE, or of ranks, wants: its companion, WB_NAME with _workspace behind it.
 extern size_t workspace_of(const void *shape, const wb_ring *ring) __asm__(STRING(WB_NAME) "_workspace")
     __attribute__((weak));
 
@@ -175,7 +175,7 @@ static void watch_pages(const wb_problem *problem, const wb_case *c, const wb_te
         wb_watch_pages(&shares, caches, 2);
         return;
     }
-    const bool backward = problem->signature == WB_BACKWARD;
+    const bool backward = wb_is_backward(problem);
     enum { WATCHED = 8, TELL = 4 };
     static const char *const which[2][WATCHED] = {{"O", "Q", "K", "V", "L"},
                                                   {"Q", "dO", "K", "V", "dQ", "delta", "dK", "dV"}};
@@ -214,15 +214,18 @@ static void watch_pages(const wb_problem *problem, const wb_case *c, const wb_te
     wb_watch_pages(&watch, watched, number);
 }
 
-// late.h, for the inputs. again: they have arrived before; 2: now with the contents of the last two swapped.
+// late.h, for the inputs, K and V last. again: they have arrived before; 2: now with the contents of these two swapped.
 static wb_status inputs_late(const wb_tensor *tensors, const wb_zone *zones, void *const buffers[], int count,
                              int again, wb_stream *stream)
 {
     void *inputs[WB_MAX_TENSORS] = {0};
     size_t bytes[WB_MAX_TENSORS] = {0};
     int n = 0;
-    for (int k = 0; k < count; k++)
-        if (!tensors[k].output) inputs[n] = buffers[k], bytes[n++] = zones[k].bytes;
+    for (int last = 0; last < 2; last++)
+        for (int k = 0; k < count; k++) {
+            const bool travels = strcmp(tensors[k].name, "K") == 0 || strcmp(tensors[k].name, "V") == 0;
+            if (!tensors[k].output && travels == last) inputs[n] = buffers[k], bytes[n++] = zones[k].bytes;
+        }
     return again ? wb_late_again(inputs, bytes, n, again == 2, *stream) : wb_late_begin(inputs, bytes, n, stream);
 }
 
@@ -278,7 +281,7 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
                      int count, char *shared, bool exact, wb_exchange *x, void *board, size_t board_bytes)
 {
     void *buffers[WB_MAX_TENSORS] = {0}, *pointers[WB_MAX_TENSORS + 2];
-    const bool is_rank = problem->signature == WB_RING;
+    const bool is_rank = wb_has_ranks(problem);
     wb_ring ring = {NULL, c->part - 1, c->ranks, NULL};
     const bool moved = !problem->on_host || exact;
     wb_zone zones_here[WB_MAX_TENSORS];
@@ -480,7 +483,7 @@ static void fill_forward(const wb_problem *problem, const wb_case *c, const wb_t
         double o[WB_MAX_HEAD_DIM] = {0}, l = 0, m = sink;
         for (int pass = 0; pass < 2; pass++) {  // the maximum, then the sums
             if (pass == 1 && m > -INFINITY) l = exp(sink - m);
-            for (size_t j = 0; j <= i; j++) {
+            for (size_t j = 0; j < (s->causal ? i + 1 : N); j++) {
                 const bool in_window = !problem->window || i - j < (size_t)s->window;
                 if (!in_window && !(problem->sinks && (int)j < s->sinks)) continue;
                 double dot = 0;
@@ -566,7 +569,7 @@ static int run_ranks(const wb_problem *problem, const wb_case *c, const wb_tenso
     int status = 0;
     char name[] = "/tmp/workbook-XXXXXX";
     const int board = mkstemp(name);
-    if (board < 0 || unlink(name) || ftruncate(board, (off_t)wb_board_room(c, tensors)))
+    if (board < 0 || unlink(name) || ftruncate(board, (off_t)wb_board_room(problem, c, tensors)))
         return fprintf(stderr, "a board: %s\n", strerror(errno)), 3;
     for (int r = 0; r < c->ranks; r++) {
         rank_process *rank = &ranks[r];
@@ -617,7 +620,7 @@ static int try_case(const wb_problem *problem, const char *text, int file, int b
         return 2;
     }
     const bool by_hand = file < 0;
-    if (by_hand && problem->signature == WB_RING) c.part = 0;
+    if (by_hand && wb_has_ranks(problem)) c.part = 0;
     wb_tensor tensors[WB_MAX_TENSORS];
     wb_zone zones[WB_MAX_TENSORS];
     const int count = wb_case_tensors(problem, &c, tensors);
@@ -634,11 +637,11 @@ static int try_case(const wb_problem *problem, const char *text, int file, int b
         memset(shared, 0, sizeof(wb_exchange));
         for (int k = 0; k < count; k++)
             if (!tensors[k].output) wb_case_fill(problem, &c, &tensors[k], shared + zones[k].start + zones[k].data);
-        if (problem->signature == WB_BACKWARD) fill_forward(problem, &c, tensors, zones, count, shared);
+        if (wb_is_backward(problem)) fill_forward(problem, &c, tensors, zones, count, shared);
     }
 
     wb_exchange *x = (wb_exchange *)shared;
-    const int status = by_hand && problem->signature == WB_RING
+    const int status = by_hand && wb_has_ranks(problem)
                            ? run_ranks(problem, &c, tensors, zones, count, shared, guard)
                            : try_run(problem, &c, tensors, zones, count, shared, guard, board);
     if (status) return status;
@@ -706,7 +709,7 @@ int main(int argc, char **argv)
         status = try_case(problem,
                           problem->signature == WB_ROW_SUM  ? "rows=4,cols=100"
                           : problem->signature == WB_DECODE ? "B=2,Hq=2,Nq=1,Nk=100,D=64"
-                          : problem->signature == WB_RING   ? "B=1,Hq=2,Nq=100,D=64,causal=1,ranks=2"
+                          : wb_has_ranks(problem)           ? "B=1,Hq=2,Nq=100,D=64,causal=1,ranks=2"
                                                             : "B=1,Hq=2,Nq=100,D=64",
                           -1, -1, guard);
     if (record && !wb_record_end(record)) {

@@ -114,7 +114,7 @@ wb_case wb_case_defaults(const wb_problem *problem, wb_case c)
         if (c.kv_tile == 0) c.kv_tile = 64;
     }
     if (problem->signature == WB_FP8 && c.levels == 0) c.levels = 2;
-    if (problem->signature == WB_RING && c.ranks == 0) c.ranks = 1;
+    if (wb_has_ranks(problem) && c.ranks == 0) c.ranks = 1;
     return c;
 }
 
@@ -243,7 +243,7 @@ static wb_status parse_word(const wb_problem *problem, char *word, wb_case *c)
             : problem->signature == WB_BLOCK_MASK ? "B Hq Hkv Nq Nk D scale mask masks q_tile kv_tile seed input offset"
             : problem->signature == WB_DECODE     ? "B Hq Hkv Nq Nk D scale page lens pages max_pages seed input offset"
             : problem->signature == WB_FP8        ? "B Hq Hkv Nq Nk D scale causal levels seed input offset"
-            : problem->signature == WB_RING       ? "B Hq Hkv Nq D scale causal ranks seed input offset"
+            : wb_has_ranks(problem)               ? "B Hq Hkv Nq D scale causal ranks seed input offset"
                                                   : "B Hq Hkv Nq Nk D scale causal W sinks logits seed input offset");
     }
     if (end == value || *end) return wb_fail(WB_BAD_ARGUMENT, "'%s=%s' in the case: not a number", word, value);
@@ -306,6 +306,11 @@ bool wb_case_is_valid(const wb_problem *problem, const wb_case *c)
     if (problem->signature == WB_RING) {
         const wb_ring ring = {p, 0, c->ranks, NULL};
         return !c->stray && wb_check_ring(problem->name, p, p, p, p, p, (void *)256, 0, 0, &c->shape, &ring) == WB_OK;
+    }
+    if (problem->signature == WB_RING_BACKWARD) {
+        const wb_ring ring = {p, 0, c->ranks, NULL};
+        return !c->stray && wb_check_ring_backward(problem->name, p, p, p, p, p, p, p, p, p, p, (void *)256, 0, 0,
+                                                   &c->shape, &ring) == WB_OK;
     }
     if (problem->signature == WB_BLOCK_MASK) {
         const block_mask mask = {c->q_tile, c->kv_tile, c->masks, p, p, p, p, p};
@@ -478,6 +483,7 @@ int wb_case_tensors(const wb_problem *problem, const wb_case *c, wb_tensor tenso
         tensors[n++] = tensor("kv_len", false, WB_INT32, 1, 1, 1, d.batch);
         break;
     }
+    case WB_RING_BACKWARD:
     case WB_BACKWARD:
         tensors[n++] = as("dQ", true, O), tensors[n++] = as("dK", true, K), tensors[n++] = as("dV", true, V);
         if (problem->sink_logits) tensors[n++] = as("dsinks", true, sink_logits);
@@ -799,6 +805,14 @@ wb_status wb_call(const wb_problem *problem, wb_function function, const wb_case
     if (problem->signature == WB_RING) {
         const wb_workspace *w = p[5];
         return ((ring *)function)(p[0], p[1], p[2], p[3], p[4], w->at, w->bytes, &c->shape, p[6], stream);
+    }
+    typedef wb_status ring_backward(bf16 *, bf16 *, bf16 *, float *, const bf16 *, const bf16 *, const bf16 *,
+                                    const bf16 *, const float *, const bf16 *, void *, size_t, const attention_shape *,
+                                    const wb_ring *, wb_stream);
+    if (problem->signature == WB_RING_BACKWARD) {
+        const wb_workspace *w = p[10];
+        return ((ring_backward *)function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], w->at, w->bytes,
+                                           &c->shape, p[11], stream);
     }
     if (problem->signature == WB_ROW_SUM) return ((row_sum *)function)(p[0], p[1], p[2], c->rows, c->cols, stream);
     if (problem->signature == WB_BACKWARD && problem->sink_logits)

@@ -28,9 +28,10 @@ int wb_rank_rows(const wb_case *c, int rank)
     return wb_chunk_rows(c, wb_chunk_of(c, rank, 0)) + wb_chunk_rows(c, wb_chunk_of(c, rank, 1));
 }
 
-// How many numbers a row has in one head, of L one, and how many rows that head has.
-static size_t width_of(const wb_tensor *whole) { return *whole->name == 'L' ? 1 : whole->dim[3]; }
-static size_t length_of(const wb_tensor *whole) { return whole->dim[*whole->name == 'L' ? 3 : 2]; }
+// How many numbers a row has in one head, of L and delta one, and how many rows that head has.
+static bool is_vector(const wb_tensor *t) { return strcmp(t->name, "L") == 0 || strcmp(t->name, "delta") == 0; }
+static size_t width_of(const wb_tensor *whole) { return is_vector(whole) ? 1 : whole->dim[3]; }
+static size_t length_of(const wb_tensor *whole) { return whole->dim[is_vector(whole) ? 3 : 2]; }
 
 wb_tensor wb_shard_of(const wb_case *c, const wb_tensor *whole)
 {
@@ -69,9 +70,9 @@ void wb_shard_copy(const wb_case *c, const wb_tensor *whole, void *data, int ran
     }
 }
 
-size_t wb_board_room(const wb_case *c, const wb_tensor *whole)
+size_t wb_board_room(const wb_problem *problem, const wb_case *c, const wb_tensor *whole)
 {
-    enum { K = 3, V };
-    const size_t messages = (size_t)16 << 20;  // the layer has its own idea of these
-    return messages + 4 * (size_t)c->ranks * (whole[K].bytes + whole[V].bytes);
+    const size_t K = wb_is_backward(problem) ? 5 : 3;  // the last two of which gradients in float32 travel as well
+    const size_t messages = (size_t)16 << 20;          // the layer has its own idea of these
+    return messages + (wb_is_backward(problem) ? 12 : 4) * 2 * (size_t)c->ranks * whole[K].bytes;
 }

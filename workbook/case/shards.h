@@ -32,8 +32,9 @@ void wb_shard_copy(const wb_case *c, const wb_tensor *whole, void *data, int ran
 // Where element i of a rank's tensor is in the whole one.
 size_t wb_shard_place(const wb_case *c, const wb_tensor *whole, int rank, size_t i);
 
-// How many bytes ranks need to tell one another what they do, and for four times K and V, twice what they have to send. `whole`: the case's tensors.
-size_t wb_board_room(const wb_case *c, const wb_tensor *whole);
+// How many bytes ranks need to tell one another what they do, and for four times K and V, twice what they have to send; and as many again of their
+// gradients. `whole`: the case's tensors.
+size_t wb_board_room(const wb_problem *problem, const wb_case *c, const wb_tensor *whole);
 
 #ifdef __cplusplus
 }

@@ -388,6 +388,7 @@ void expect_outputs(const worker_run *run, expected outputs[WB_MAX_TENSORS])
     case WB_BLOCK_MASK:
     case WB_RING:
     case WB_FORWARD: expect_forward(run, &outputs[0], &outputs[1]); break;
+    case WB_RING_BACKWARD:
     case WB_BACKWARD: expect_backward(run, outputs); break;
     case WB_DECODE: expect_decode(run, &outputs[0], &outputs[1]); break;
     case WB_FP8: expect_fp8(run, &outputs[0], &outputs[1]); break;

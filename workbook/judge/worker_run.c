@@ -246,9 +246,9 @@ void worker_start(worker_run *run, const wb_problem *problem, const wb_case *c, 
     run->problem = problem;
     run->c = *c;
     lay_out(run);
-    if (problem->signature == WB_BACKWARD) fill_forward_inputs(run);
+    if (wb_is_backward(problem)) fill_forward_inputs(run);
     memcpy(run->shared, run->original, run->bytes);
-    if (problem->signature == WB_RING) cut(run);
+    if (wb_has_ranks(problem)) cut(run);
     const char *const why = gave_up();
     if (why) {
         snprintf(run->ending, sizeof run->ending, "%s", why);
@@ -261,7 +261,7 @@ void worker_start(worker_run *run, const wb_problem *problem, const wb_case *c, 
         if (files[r] < 0) give_up("memory to share");
         write_all(files[r], part->original, part->bytes);
     }
-    if (run->parts && (board = session_memory(wb_board_room(&run->c, run->tensors))) < 0) give_up("memory to share");
+    if (run->parts && (board = session_memory(wb_board_room(problem, &run->c, run->tensors))) < 0) give_up("memory to share");
     serve(run, kind, files, board);
     for (int r = 0; r < worker_count(run); r++) close(files[r]);
     if (board >= 0) close(board);

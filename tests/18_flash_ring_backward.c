@@ -1,0 +1,86 @@
+// 18_flash_ring_backward.c - flash_ring_backward: the gradients of attention over a sequence that lies on several ranks (ring.h). dQ, dK, dV and
+// delta are judged one by one.
+#include "ring.h"
+
+TEST_PROBLEM(flash_ring_backward)
+
+// 08's two queries and two keys, on two ranks.
+Test(flash_ring_backward, worked_by_hand)
+{
+    const wb_case c = worked(of(may_have_ranks(2) ? 2 : 1, 1, 1, 1, 1, 2, 64));
+    check_worked(c, "delta", (double[]){1, 0.1734}, 2, 4e-3);
+    check_worked(c, "dV", (double[]){1.4489, -0.7245}, 2, 8e-3);
+    check_worked(c, "dK", (double[]){0.2099, -0.0262}, 2, 2e-3);
+    check_worked(c, "dQ", (double[]){0, 0, [64] = -0.0787, 0.1312}, 66, 2e-3);
+}
+
+// --------------------------------------------------------------------------------------------------- one output at a time
+
+Test(flash_ring_backward, delta) { EACH_D(check_output(of(1, 1, 2, 4, 2, 50, D), "delta")); }
+Test(flash_ring_backward, dq_of_one_rank) { EACH_D(EACH_MASK(check_output(of(1, causal, 1, 2, 1, 41, D), "dQ"))); }
+
+RING(flash_ring_backward, one_rank)
+RING(flash_ring_backward, one_rank_ragged)
+
+// Keys travel: every query has met all that it sees, whatever became of their gradients.
+Test(flash_ring_backward, dq_of_ranks)
+{
+    EACH_R({
+        if (R > 4) break;
+        EACH_MASK(check_output(of(R, causal, 1, 2, 1, 8 * R + 1, head_dims[R % 2]), "dQ"));
+    });
+}
+
+RING(flash_ring_backward, two_ranks)
+RING(flash_ring_backward, three_ranks)
+RING(flash_ring_backward, more_ranks)
+RING(flash_ring_backward, ragged)
+RING(flash_ring_backward, empty_chunks)
+
+RING(flash_ring_backward, every_group_size)
+RING(flash_ring_backward, groups_and_batches)
+
+RING(flash_ring_backward, every_input)
+RING(flash_ring_backward, scales)
+RING(flash_ring_backward, other_seeds)
+RING(flash_ring_backward, drawn_sizes)
+
+// ---------------------------------------------------------------------------------------------------------- as gradients
+
+// No gradient comes in, none goes out. And gradients are linear in it.
+Test(flash_ring_backward, zero_do)
+{
+    EACH_MASK(check_input(of(may_have_ranks(3) ? 3 : 1, causal, 1, 2, 1, 31, 64), WB_ZERO_DO));
+}
+Test(flash_ring_backward, twice_do) { check_doubles(of(may_have_ranks(3) ? 3 : 1, 1, 1, 2, 1, 37, 64)); }
+
+// Forward and backward as one function: the oracle's forward changes as these gradients say.
+Test(flash_ring_backward, descends)
+{
+    EACH_MASK(check_descends(of(may_have_ranks(4) ? 4 : 1, causal, 1, 2, 1, 21, 64)));
+}
+
+// -------------------------------------------------------------------------------------------------------------- promises
+
+RING(flash_ring_backward, bytes_and_overlap)
+
+// Nor is what is hidden computed by a kernel of one's own.
+Test(flash_ring_backward, hidden_chunks_are_not_computed)
+{
+    check_skips_backward(of(may_have_ranks(2) ? 2 : 1, 1, 1, 1, 1, 560, 64), 280);
+}
+
+RING(flash_ring_backward, own_stream)
+RING(flash_ring_backward, same_twice)
+
+// workbook.h: 16 rows of Hkv D numbers of 2 bytes, 2 of Hq D, and half as much again for other ways.
+Test(flash_ring_backward, memory) { memory(64 * (16 * 2 + 2 * 4) * 2 * 3 / 2); }
+RING(flash_ring_backward, shifted_tensors)
+
+RING(flash_ring_backward, bad_input_null)
+RING(flash_ring_backward, bad_input_sizes)
+RING(flash_ring_backward, bad_input_scale)
+RING(flash_ring_backward, bad_input_lengths)
+RING(flash_ring_backward, bad_input_workspace)
+RING(flash_ring_backward, bad_input_alignment)
+RING(flash_ring_backward, bad_input_ring)

@@ -1,0 +1,197 @@
+// ring.h - what is asked of both passes over a sequence that lies on several ranks: 17 and 18. A suite names these tests one by one,
+// RING(flash_ring, two_ranks), and adds its own. The harness has a worker for each rank, cuts the inputs into zigzag chunks, joins what comes
+// back, and compares it with the oracle of the whole.
+#pragma once
+
+#define HEAD_DIMS 64, 128
+#include "contract.h"
+
+// Gives a suite the test `name` of this file.
+#define RING(suite, name)                                                                                              \
+    Test(suite, name) { name(); }
+
+static inline wb_case of(int R, int causal, int B, int Hq, int Hkv, int N, int D)
+{
+    return (wb_case){.shape = {.batch = B, .q_heads = Hq, .kv_heads = Hkv, .q_len = N, .head_dim = D, .causal = causal},
+                     .ranks = R};
+}
+
+// Full, then causal.
+#define EACH_MASK(...)                                                                                                 \
+    for (int causal = 0; causal < 2; causal++) __VA_ARGS__
+// With these numbers of ranks, as far as there can be so many.
+#define EACH_R(...)                                                                                                    \
+    for (int R = 2; R <= WB_MOST_RANKS && may_have_ranks(R); R++) __VA_ARGS__
+
+// ------------------------------------------------------------------------------------------------------------ one rank
+
+// Its two chunks, and nobody to talk to.
+static inline void one_rank(void) { EACH_D(EACH_MASK(check(1, causal, 1, 2, 2, 64, D), check(1, causal, 2, 4, 2, 50, D))); }
+
+static inline void one_rank_ragged(void)
+{
+    const int N[] = {1, 2, 3, 7, 15, 17, 33, 63, 65, 101};
+    for (size_t i = 0; i < COUNT(N); i++) EACH_MASK(check(1, causal, 1, 2, 1, N[i], head_dims[i % 2]));
+}
+
+// ---------------------------------------------------------------------------------------------------------- several ranks
+
+static inline void two_ranks(void)
+{
+    if (!may_have_ranks(2)) cr_skip_test("needs two ranks");
+    EACH_D(EACH_MASK(check(2, causal, 1, 2, 2, 64, D)));
+}
+
+// From three on whom a rank sends to is not whom it receives from; from four on a buffer is used again.
+static inline void three_ranks(void)
+{
+    if (!may_have_ranks(3)) cr_skip_test("needs three ranks");
+    EACH_D(EACH_MASK(check(3, causal, 1, 2, 2, 96, D)));
+}
+
+static inline void more_ranks(void) { EACH_R(EACH_MASK(check(R, causal, 1, 2, 1, 16 * R, head_dims[R % 2]))); }
+
+// Chunks of unlike length: the first N % 2R have a row more.
+static inline void ragged(void)
+{
+    EACH_R(EACH_MASK({
+        check(R, causal, 1, 2, 1, 8 * R + 1, head_dims[R % 2]);
+        check(R, causal, 1, 1, 1, 10 * R - 1, head_dims[(R + 1) % 2]);
+    }));
+}
+
+// Fewer rows than chunks: some have none, and so have some ranks.
+static inline void empty_chunks(void)
+{
+    EACH_R(EACH_MASK({
+        check(R, causal, 1, 2, 1, 1, 64);
+        check(R, causal, 1, 2, 1, R, 64);
+        check(R, causal, 1, 1, 1, 2 * R - 1, 128);
+    }));
+}
+
+// ------------------------------------------------------------------------------------------------------- heads and batches
+
+static inline void every_group_size(void)
+{
+    const int R = may_have_ranks(3) ? 3 : 1;
+    for (int group = 1; group <= 8; group *= 2)
+        EACH_MASK(check(R, causal, 1, 8, 8 / group, 40, head_dims[group % 4 / 2]));
+    check(R, 1, 1, 6, 2, 31, 64);
+    check(R, 0, 1, 15, 3, 20, 64);
+}
+
+// Where a chunk ends another head begins.
+static inline void groups_and_batches(void)
+{
+    const int R = may_have_ranks(4) ? 4 : 1;
+    EACH_MASK(check(R, causal, 3, 4, 2, 27, 64));
+    EACH_MASK(check(R, causal, 2, 3, 3, 35, 128));
+}
+
+// ----------------------------------------------------------------------------------------------------------------- numbers
+
+// Partial results whose denominators are as far apart as they come.
+static inline void every_input(void)
+{
+    const int R = may_have_ranks(3) ? 3 : 1;
+    check_every_input(of(R, 1, 1, 2, 1, 75, 64));
+    check_every_input(of(R, 0, 1, 1, 1, 75, 128));
+}
+
+static inline void scales(void) { check_scales(of(may_have_ranks(2) ? 2 : 1, 1, 1, 2, 1, 45, ANY_D)); }
+static inline void other_seeds(void) { check_seeds(of(may_have_ranks(4) ? 4 : 1, 1, 2, 4, 2, 41, 64)); }
+
+// Whatever the seed says.
+static inline void drawn_sizes(void)
+{
+    uint64_t dice = run_seed() * 0x9e3779b97f4a7c15u + 17;
+    for (int n = 0; n < 10; n++) {
+        int drawn[7];
+        for (int k = 0; k < 7; k++) {
+            dice = dice * 6364136223846793005u + 1442695040888963407u;
+            drawn[k] = (int)(dice >> 40);
+        }
+        const int R = 1 + drawn[0] % WB_MOST_RANKS, Hkv = 1 + drawn[1] % 2, N = 1 + drawn[2] % (n % 3 ? 70 : 3 * R);
+        if (may_have_ranks(R))
+            check(R, drawn[3] % 2, 1 + drawn[4] % 2, Hkv * (1 + drawn[5] % 3), Hkv, N, head_dims[drawn[6] % 2]);
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------- promises
+
+// See harness.h: no more is sent than passes by, no pair of chunks is looked at that is hidden, what comes is under way while what is there is
+// worked on, and nobody waits.
+static inline void bytes_and_overlap(void)
+{
+    const int R[] = {2, 3, 4, 6};
+    for (size_t i = 0; i < COUNT(R) && may_have_ranks(R[i]); i++) {
+        EACH_MASK(check_ranks(of(R[i], causal, 1, 2, 1, 16 * R[i], 64)));
+        EACH_MASK(check_ranks(of(R[i], causal, 1, 2, 2, 9 * R[i] + 1, 128)));
+    }
+}
+
+// Inputs come late on the stream of the call, what is on it afterwards changes K and V, and meanwhile the results are fetched there: the wire waits
+// for the stream, and the stream for the wire. Then a call before it, in the same buffers.
+static inline void own_stream(void)
+{
+    EACH_R({
+        if (R > 4) break;
+        check_stream(of(R, R % 2, 1, 2, 1, 12 * R + 1, 64));
+        check_stream(of(R, 1 - R % 2, 1, 2, 2, 8 * R + 3, 128));
+    });
+    check_stream(of(1, 1, 1, 2, 1, 40, 64));
+}
+
+static inline void same_twice(void)
+{
+    const int R = may_have_ranks(4) ? 4 : 1;
+    EACH_MASK(check_same_twice(of(R, causal, 1, 2, 1, 67, 64)));
+}
+
+static inline size_t workspace_of(int R, int rows)
+{
+    return measure_memory(of(R, 1, 1, 4, 2, R * rows, 64)).workspace_bytes;
+}
+
+// Nothing but inputs, outputs and the workspace in device memory, and that is as large for many ranks as for two: what is gathered grows.
+// most_bytes: of the workspace for one of a rank's rows with 4 heads on 2 of D = 64.
+static inline void memory(size_t most_bytes)
+{
+    const int most = may_have_ranks(8) ? 8 : may_have_ranks(4) ? 4 : 2;
+    if (!may_have_ranks(2)) cr_skip_test("needs two ranks");
+    check_no_memory(of(2, 1, 1, 4, 2, 200, 64));
+    check_no_memory(of(most, 0, 1, 2, 1, 20 * most, 128));
+    const size_t few = workspace_of(2, 32), many = workspace_of(most, 32), may = 32 * most_bytes + 16384;
+    cr_assert(many <= few + few / 20,
+              "the workspace for 32 rows on each rank has %zu bytes with 2 ranks, and %zu with %d: is all of K or V "
+              "gathered?",
+              few, many, most);
+    cr_assert(few <= may, "the workspace for 32 rows on each rank has %zu bytes, and %zu should do", few, may);
+}
+
+static inline void shifted_tensors(void) { check_shifted(of(may_have_ranks(2) ? 2 : 1, 1, 1, 4, 2, 53, ANY_D)); }
+
+static inline void bad_input_null(void)
+{
+    refuses_null();
+    refuses_null_for("workspace");
+    refuses_null_for("ring");
+}
+
+static inline void bad_input_sizes(void) { refuses_sizes(); }
+static inline void bad_input_scale(void) { refuses_scales(); }
+static inline void bad_input_lengths(void) { refuses_other_lengths(); }
+static inline void bad_input_workspace(void) { REFUSED(short_workspace, 1, WB_BAD_ARGUMENT, "workspace has"); }
+static inline void bad_input_alignment(void) { refuses_misaligned(); }
+
+static inline void bad_input_ring(void)
+{
+    REFUSED(stray, 1, WB_BAD_ARGUMENT, "ranks");
+    REFUSED(stray, 2, WB_BAD_ARGUMENT, "rank");
+    REFUSED(stray, 3, WB_BAD_ARGUMENT, "rank");
+    wb_case c = good_case();
+    c.ranks = 2;
+    strcpy(c.null, "comm");
+    if (may_have_ranks(2)) check_rejected(c, WB_BAD_ARGUMENT, "comm is null");
+}
