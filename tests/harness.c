@@ -896,8 +896,7 @@ static size_t all_resident(const worker_run *run)
     // What a rank sends and receives is on its way in memory of the host, and the layer keeps what each kernel has touched.
     const bool back = wb_is_backward(run->problem);
     const size_t K = back ? 5 : 3, times = back ? 18 : 6, kept = back ? 16 * MiB : 8 * MiB;
-    const size_t travels =
-        wb_has_ranks(run->problem) ? times * run->tensors[K].bytes * (size_t)run->c.ranks + kept : 0;
+    const size_t travels = wb_has_ranks(run->problem) ? times * run->tensors[K].bytes * (size_t)run->c.ranks + kept : 0;
     return run->problem->on_host ? run->bytes + 20 * MiB + stacks
                                  : 2 * run->bytes + 14 * MiB + travels + (workspace < 32 * MiB ? workspace : 32 * MiB);
 }
@@ -1072,6 +1071,11 @@ void check_ranks(wb_case c)
                 "on rank %d, %u of %u kernels could run while a message is under way; more than half of them can: what "
                 "comes next is asked for before what is there is worked on, on another stream",
                 rank, x->asked.under_messages, x->asked.kernels);
+        else if (wb_is_backward(run.problem) && x->asked.hidden < x->asked.messages)
+            say(&r,
+                "on rank %d no product can run under %u of %u messages. The last one brings gradients home: work of "
+                "one's own can be kept for it",
+                rank, x->asked.messages - x->asked.hidden, x->asked.messages);
     }
     if (r.used) say_case(&r, &run);
     conclude(&r, &run);

@@ -106,7 +106,7 @@ void check_shares(wb_case c);
 uint64_t multiplied_in(wb_case c);
 
 // What ranks are asked beyond right results (17 and 18): none sends more than K and V of all others but the next, and of a backward all gradients of K
-// and V; none calls wb_attention or wb_attention_backward for pairs of chunks that it need not look at; from three ranks on at least half of a rank's kernels may run under a message; nobody waits for the
+// and V; none calls wb_attention or wb_attention_backward for pairs of chunks that it need not look at; from three ranks on at least half of a rank's kernels may run under a message, and in a backward one under each; nobody waits for the
 // device; and check_case. All but the last on the cpu backend, which counts.
 void check_ranks(wb_case c);
 

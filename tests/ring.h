@@ -26,7 +26,10 @@ static inline wb_case of(int R, int causal, int B, int Hq, int Hkv, int N, int D
 // ------------------------------------------------------------------------------------------------------------ one rank
 
 // Its two chunks, and nobody to talk to.
-static inline void one_rank(void) { EACH_D(EACH_MASK(check(1, causal, 1, 2, 2, 64, D), check(1, causal, 2, 4, 2, 50, D))); }
+static inline void one_rank(void)
+{
+    EACH_D(EACH_MASK(check(1, causal, 1, 2, 2, 64, D), check(1, causal, 2, 4, 2, 50, D)));
+}
 
 static inline void one_rank_ragged(void)
 {

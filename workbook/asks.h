@@ -39,8 +39,9 @@ typedef struct wb_asked {
     bool waited;                 // the host, for a stream
     bool astray;                 // something was put on a stream that does not wait for what another had queued
     uint64_t sent;               // bytes, by this rank to others, since it is one
-    unsigned kernels;         // of a rank: that have run, all or, once wb_count_next() was called, those of it alone,
-    unsigned under_messages;  // and how many of these need not wait for a message that may be under way with them
+    unsigned kernels;           // of a rank: that have run, all or, once wb_count_next() was called, those of it alone,
+    unsigned under_messages;    // and how many of these need not wait for a message that may be under way with them
+    unsigned messages, hidden;  // of a rank: groups of them, and under how many such a kernel may run
 } wb_asked;
 wb_asked wb_what_was_asked(void) WB_OF_THE_LAYER;
 // Of a rank's kernels the next one counts, and none besides: what is launched for show does not.

@@ -385,6 +385,7 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     if (wb_what_was_asked && (stream || is_rank)) {  // what was queued is done only now
         const wb_asked done = wb_what_was_asked();
         x->asked.sent = done.sent, x->asked.kernels += done.kernels, x->asked.under_messages += done.under_messages;
+        x->asked.messages += done.messages, x->asked.hidden += done.hidden;
         x->asked.multiplied += done.multiplied, x->asked.products += done.products;
         x->asked.of_first += done.of_first, x->asked.of_last += done.of_last;
     }

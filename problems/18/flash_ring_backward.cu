@@ -1,33 +1,17 @@
-// flash_ring_backward.cu - attention over a sequence that lies on several GPUs: Q stays where it is, K and V travel round a ring, and every GPU attends
-// to those that it has at hand while the next ones are on their way. What it has found until then and what it finds now are merged by L.
+// flash_ring_backward.cu - the gradients of flash_ring: K and V travel round the ring once more, and what they get of dK and dV travels one step behind
+// them, is added to on each rank, and comes home.
 #include "workbook.h"
 #include <initializer_list>
 #include <nccl.h>
 
 // ------------------------------------------------------------------------------------------------------ who holds what
 
-// The whole sequence, N rows in 2 * ranks chunks.
+// The whole sequence, N rows in 2 * ranks chunks, zigzag: as in 17.
 struct sequence {
     int N, ranks;
 
-    // How many rows a chunk has.
-    int rows(int chunk) const
-    {
-        //{ chunk table
-        // TODO(18) chunk table: N / (2 * ranks) rows, and one more in the first chunks, as many as are left over.  (about 1 line)
-        (void)chunk;
-        return 0;
-        //}
-    }
-    // The number of a rank's first (which = 0) or second chunk.
-    int chunk(int rank, int which) const
-    {
-        //{ zigzag
-        // TODO(18) zigzag: which chunks are this rank's, so that all ranks have the same to do under a causal mask.  (about 1 line)
-        (void)rank, (void)which;
-        return 0;
-        //}
-    }
+    int rows(int chunk) const { return N / (2 * ranks) + (chunk < N % (2 * ranks)); }
+    int chunk(int rank, int which) const { return which == 0 ? rank : 2 * ranks - 1 - rank; }
     int rows_of(int rank) const { return rows(chunk(rank, 0)) + rows(chunk(rank, 1)); }
 };
 
@@ -35,14 +19,11 @@ struct sequence {
 enum pair { EMPTY, WHOLE, CAUSAL };
 static pair pair_of(int mine, int theirs, bool causal)
 {
-    //{ pairs
-    // TODO(18) pairs: what the queries of one chunk see of the keys of another, under either mask.  (about 2 lines)
-    (void)mine, (void)theirs, (void)causal;
-    return EMPTY;
-    //}
+    if (!causal || theirs < mine) return WHOLE;
+    return theirs == mine ? CAUSAL : EMPTY;
 }
 
-// --------------------------------------------------------------------------------------------------------------- merge
+// -------------------------------------------------------------------------------------------------------- small kernels
 
 constexpr int THREADS = 128, COLUMNS = 8;  // of a block; of a thread, which takes so many of a row
 struct alignas(16) bf16_columns {
@@ -52,50 +33,58 @@ struct alignas(16) float_columns {
     float of[COLUMNS];
 };
 
-// Adds what was found in one more chunk of keys. `first`: there is nothing yet; `last`: nothing comes after it, so it is the result.
-__global__ void merge_kernel(
-    bf16 *O,              // [rows, D]
-    float *L,             // [rows]
-    float *O_sum,         // [rows, D]: of all chunks before
-    float *L_sum,         // [rows]
-    const bf16 *O_part,   // [rows, D]: of this one
-    const float *L_part,  // [rows]
-    size_t rows, int D, bool first, bool last)
+// delta [rows] = rowsum(dO * O), of O, dO [rows, D]: D / 8 neighbouring threads share a row.
+__global__ void delta_kernel(float *delta, const bf16 *O, const bf16 *dO, size_t rows, int D)
 {
     const int lanes = D / COLUMNS;
     const size_t row = (size_t)blockIdx.x * (THREADS / lanes) + threadIdx.x / lanes,
                  at = row * lanes + threadIdx.x % lanes;
-    float_columns x = {};
-    float L_both = 0;
+    float sum = 0;
     if (row < rows) {
-        const bf16_columns part = ((const bf16_columns *)O_part)[at];
-        if (!first) x = ((const float_columns *)O_sum)[at];
-        const float L_old = first ? -INFINITY : L_sum[row], L_new = L_part[row];
-        //{ merge
-        // TODO(18) merge: x.of and L_both of all keys until now, from the two parts and their L.  (about 3 lines)
-        (void)part, (void)L_old, (void)L_new;
+        const bf16_columns o = ((const bf16_columns *)O)[at], g = ((const bf16_columns *)dO)[at];
+        //{ delta
+        // TODO(18) delta: what this thread's columns of dO and of O give to the row's sum.  (about 1 line)
+        (void)o, (void)g;
         //}
     }
-    __syncthreads();  // all threads of a row have read its L_sum
-    if (row >= rows) return;
-    if (threadIdx.x % lanes == 0) (last ? L : L_sum)[row] = L_both;
-    if (!last) {
-        ((float_columns *)O_sum)[at] = x;
-        return;
-    }
+    for (int l = lanes / 2; l > 0; l /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, l);
+    if (row < rows && threadIdx.x % lanes == 0) delta[row] = sum;
+}
+
+// sum += found, a thread for COLUMNS numbers of each.
+__global__ void add_kernel(float *sum, const float *found, size_t columns)
+{
+    const size_t at = (size_t)blockIdx.x * THREADS + threadIdx.x;
+    if (at >= columns) return;
+    float_columns x = ((const float_columns *)sum)[at];
+    const float_columns y = ((const float_columns *)found)[at];
+    //{ add
+    // TODO(18) add: what was found here, to what has come.  (about 1 line)
+    (void)y;
+    //}
+    ((float_columns *)sum)[at] = x;
+}
+
+__global__ void round_kernel(bf16 *to, const float *from, size_t columns)
+{
+    const size_t at = (size_t)blockIdx.x * THREADS + threadIdx.x;
+    if (at >= columns) return;
+    const float_columns x = ((const float_columns *)from)[at];
     bf16_columns rounded;
     for (int c = 0; c < COLUMNS; c++) rounded.of[c] = __float2bfloat16(x.of[c]);
-    ((bf16_columns *)O)[at] = rounded;
+    ((bf16_columns *)to)[at] = rounded;
 }
+
+static unsigned blocks_for(size_t columns) { return (unsigned)((columns - 1) / THREADS + 1); }
 
 // ---------------------------------------------------------------------------------------------------------------- ring
 
 // The workspace. No chunk has more rows than the first, so no rank has more than twice as many.
 struct ring_memory {
-    bf16 *K[2], *V[2];     // [2, B, Hkv, chunk, D] each: while one is read the other is filled
-    bf16 *O_part;          // [B, Hq, chunk, D]
-    float *L_part;         // [B, Hq, chunk]
-    float *O_sum, *L_sum;  // of both chunks
+    bf16 *K[2], *V[2];  // [2, B, Hkv, chunk, D] each: while one is read the other is filled
+    float *sum[2];      // dK, then dV, of the keys at hand: what has come, with what is added here; and what leaves
+    float *found;       // dK, then dV: what this step's products find
+    float *dQ;          // [2, B, Hq, chunk, D]
     size_t bytes = 0;
 
     ring_memory(char *begin, const attention_shape &shape, int ranks)
@@ -111,11 +100,10 @@ struct ring_memory {
         for (int i = 0; i < 2; i++) {
             K[i] = (bf16 *)take(2 * kv_rows * D * sizeof(bf16));
             V[i] = (bf16 *)take(2 * kv_rows * D * sizeof(bf16));
+            sum[i] = (float *)take(2 * 2 * kv_rows * D * sizeof(float));
         }
-        O_part = (bf16 *)take(q_rows * D * sizeof(bf16));
-        L_part = (float *)take(q_rows * sizeof(float));
-        O_sum = (float *)take(2 * q_rows * D * sizeof(float));
-        L_sum = (float *)take(2 * q_rows * sizeof(float));
+        found = (float *)take(2 * 2 * kv_rows * D * sizeof(float));
+        dQ = (float *)take(2 * q_rows * D * sizeof(float));
     }
 };
 
@@ -128,66 +116,89 @@ struct event {
     }
 };
 
-size_t flash_ring_workspace(const attention_shape *shape, const wb_ring *ring)
+// So many numbers go to the next rank, and so many come from the one before. Between ncclGroupStart and ncclGroupEnd.
+static wb_status
+pass_on(const wb_ring *ring, ncclDataType_t type, const void *leaves, size_t leaving, void *comes, size_t coming)
+{
+    const int next = (ring->rank + 1) % ring->ranks, before = (ring->rank + ring->ranks - 1) % ring->ranks;
+    if (leaving > 0) WB_NCCL(ncclSend(leaves, leaving, type, next, ring->comm, ring->wire));
+    if (coming > 0) WB_NCCL(ncclRecv(comes, coming, type, before, ring->comm, ring->wire));
+    return WB_OK;
+}
+
+size_t flash_ring_backward_workspace(const attention_shape *shape, const wb_ring *ring)
 {
     if (wb_check_ring_shape("flash_ring_backward", shape, ring) != WB_OK) return 0;
     return ring_memory(nullptr, *shape, ring->ranks).bytes;
 }
 
 wb_status flash_ring_backward(
-    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, void *workspace, size_t workspace_bytes,
-    const attention_shape *shape, const wb_ring *ring, wb_stream stream)
+    bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O,
+    const float *L, const bf16 *dO, void *workspace, size_t workspace_bytes, const attention_shape *shape,
+    const wb_ring *ring, wb_stream stream)
 {
-    const size_t needed = flash_ring_workspace(shape, ring);
-    wb_status status =
-        wb_check_ring("flash_ring_backward", O, L, Q, K, V, workspace, workspace_bytes, needed, shape, ring);
+    const size_t needed = flash_ring_backward_workspace(shape, ring);
+    wb_status status = wb_check_ring_backward(
+        "flash_ring_backward", dQ, dK, dV, delta, Q, K, V, O, L, dO, workspace, workspace_bytes, needed, shape, ring);
     if (status != WB_OK) return status;
     const ring_memory room((char *)workspace, *shape, ring->ranks);
 
     // who am I
     const int ranks = ring->ranks, me = ring->rank, D = shape->head_dim;
-    const int next = (me + 1) % ranks, before = (me + ranks - 1) % ranks;  // whom I send to, and whom I receive from
+    const bool alone = ranks == 1;
     const sequence all = {shape->q_len, ranks};
     const size_t q_heads = (size_t)shape->batch * shape->q_heads, kv_heads = (size_t)shape->batch * shape->kv_heads;
-    int parts[2] = {0, 0};  // that are still to be merged for each of my chunks
-    for (int which = 0; which < 2; which++)
-        for (int k = 0; k < 2 * ranks; k++)
-            parts[which] += all.rows(k) > 0 && pair_of(all.chunk(me, which), k, shape->causal) != EMPTY;
-    bool first[2] = {true, true};
+    const auto numbers = [&](int rank) { return kv_heads * all.rows_of(rank) * D; };  // of its K, as many as of its V
+    const size_t q_rows = q_heads * all.rows_of(me), mine_all = numbers(me);
 
     // what is sent is there when the stream of the call has come this far
     const wb_stream wire = ring->wire;
-    event begun, arrived[2], read[2];  // two of each: of the two buffers
-    for (event *e : {&begun, &arrived[0], &arrived[1], &read[0], &read[1]}) WB_CUDA(e->make());
+    event begun, arrived, done;
+    for (event *e : {&begun, &arrived, &done}) WB_CUDA(e->make());
     WB_CUDA(cudaEventRecord(begun.it, stream));
-    if (ranks > 1) WB_CUDA(cudaStreamWaitEvent(wire, begun.it, 0));
+    if (!alone) WB_CUDA(cudaStreamWaitEvent(wire, begun.it, 0));
 
-    for (int step = 0; step < ranks; step++) {
-        // load: whose keys are at hand in this step, and where they lie
-        //{ owner
-        // TODO(18) owner: whose keys this rank has in this step, and whose it has in the next.  (about 1 line)
-        const int owner = me, comes = me;
-        //}
-        const int here = step % 2, there = (step + 1) % 2;
-        const bf16 *K_here = step ? room.K[here] : K, *V_here = step ? room.V[here] : V;
+    // before: delta of my rows, and nothing yet in dQ
+    if (q_rows > 0) {
+        delta_kernel<<<blocks_for(q_rows * (D / COLUMNS)), THREADS, 0, stream>>>(delta, O, dO, q_rows, D);
+        WB_CUDA(cudaGetLastError());
+        WB_CUDA(cudaMemsetAsync(room.dQ, 0, q_rows * D * sizeof(float), stream));
+    }
 
-        // sync: the products of this step wait for its keys
-        //{ wait
-        // TODO(18) wait: before the products of a step read keys that came over the wire.  (about 1 line)
-        (void)arrived;
-        //}
+    for (int step = 0; step <= ranks; step++) {
+        // load: whose keys are at hand. In the first step my own are, and in the last one, in which their gradients come home
+        const bool own = step == 0 || step == ranks;
+        const int owner = (me - step + ranks) % ranks,  // in this step,
+            left = (owner + 1) % ranks,                 // in the step before,
+            comes = (owner - 1 + ranks) % ranks;        // and in the next
+        const int here = alone ? 0 : step % 2, there = 1 - here;
+        const bf16 *K_here = own ? K : room.K[here], *V_here = own ? V : room.V[here];
 
-        // send: they go on to the next rank, while new ones come into the other buffer
-        if (step + 1 < ranks) {
-            const size_t leaving = kv_heads * all.rows_of(owner) * D, coming = kv_heads * all.rows_of(comes) * D;
-            //{ travel
-            // TODO(18) travel: K and V of this step to the next rank, those of the next step into the other buffer, and an event when they
-            // are there. What is still read is not written over.  (about 12 lines)
-            (void)K_here, (void)V_here, (void)leaving, (void)coming, (void)there, (void)next, (void)before;
+        // send: the keys at hand go on, and so do the gradients of those that were at hand before
+        if (!alone) {
+            //{ behind
+            // TODO(18) behind: what leaves in this step, and what is overwritten, is ready when the step before has ended.  (about 1 line)
+            (void)done;
             //}
+            WB_NCCL(ncclGroupStart());
+            //{ keys
+            // TODO(18) keys: K and V of this step to the next rank, those of the next step into the other buffers; in all but the last two
+            // steps.  (about 6 lines)
+            (void)K_here, (void)V_here, (void)comes, (void)pass_on;
+            //}
+            //{ gradients
+            // TODO(18) gradients: the sum that left this rank's hands in the step before to the next rank; the sum of this step's keys into the
+            // other buffer. Not in the first step.  (about 5 lines)
+            (void)left, (void)there;
+            //}
+            WB_NCCL(ncclGroupEnd());
+            WB_CUDA(cudaEventRecord(arrived.it, wire));
         }
 
         // compute: each of my two chunks with each of the two at hand
+        float *found = step == 0 || alone ? room.sum[0] : room.found;
+        const size_t count = 2 * numbers(owner);
+        if ((step == 0 || !alone) && count > 0) WB_CUDA(cudaMemsetAsync(found, 0, count * sizeof(float), stream));
         for (int mine = 0; mine < 2; mine++)
             for (int theirs = 0; theirs < 2; theirs++) {
                 const pair what = pair_of(all.chunk(me, mine), all.chunk(owner, theirs), shape->causal);
@@ -196,24 +207,48 @@ wb_status flash_ring_backward(
                 square.kv_len = all.rows(all.chunk(owner, theirs));
                 square.causal = what == CAUSAL;
                 if (what == EMPTY || square.q_len == 0 || square.kv_len == 0) continue;
+                //{ when
+                // TODO(18) when: some of my own pairs of chunks now, in the first step; the others in the last, under the way home.  (about 1 line)
+                if (step == ranks) continue;  // right, and nothing runs under that message
+                //}
                 const size_t q_at = mine ? q_heads * all.rows(all.chunk(me, 0)) : 0;
                 const size_t kv_at = theirs ? kv_heads * all.rows(all.chunk(owner, 0)) * D : 0;
-                status = wb_attention(
-                    room.O_part, room.L_part, Q + q_at * D, K_here + kv_at, V_here + kv_at, &square, stream);
+                //{ share
+                // TODO(18) share: the gradients of this pair, added to dQ of my chunk, and to dK and dV of theirs.  (about 3 lines)
+                (void)q_at, (void)kv_at, (void)V_here, (void)found, (void)square;
+                status = WB_OK;
+                //}
                 if (status != WB_OK) return status;
-                const size_t rows = q_heads * square.q_len, rows_a_block = THREADS / (D / COLUMNS);
-                merge_kernel<<<(unsigned)((rows - 1) / rows_a_block + 1), THREADS, 0, stream>>>(
-                    O + q_at * D, L + q_at, room.O_sum + q_at * D, room.L_sum + q_at, room.O_part, room.L_part, rows, D,
-                    first[mine], --parts[mine] == 0);
-                WB_CUDA(cudaGetLastError());
-                first[mine] = false;
             }
+        if (alone) continue;
 
-        // done: what comes after the next step may overwrite these keys
-        //{ release
-        // TODO(18) release: tell the wire when the products of this step have read their keys.  (about 1 line)
-        (void)read;
+        // sync: what has come in this step is needed from here on
+        //{ arrived
+        // TODO(18) arrived: the sum of this step, and the keys of the next one, have come before anything reads them.  (about 1 line)
+        (void)arrived;
         //}
+        if (step > 0 && count > 0) {
+            add_kernel<<<blocks_for(count / COLUMNS), THREADS, 0, stream>>>(room.sum[here], found, count / COLUMNS);
+            WB_CUDA(cudaGetLastError());
+        }
+        // done: the next step may send what is here, and overwrite it
+        //{ done
+        // TODO(18) done: tell the wire that this step has ended.  (about 1 line)
+        (void)done;
+        //}
+    }
+
+    // after: the sums are whole
+    const float *home = room.sum[alone ? 0 : ranks % 2];
+    const struct {
+        bf16 *to;
+        const float *from;
+        size_t count;
+    } results[] = {{dQ, room.dQ, q_rows * D}, {dK, home, mine_all}, {dV, home + mine_all, mine_all}};
+    for (const auto &r : results) {
+        if (r.count == 0) continue;
+        round_kernel<<<blocks_for(r.count / COLUMNS), THREADS, 0, stream>>>(r.to, r.from, r.count / COLUMNS);
+        WB_CUDA(cudaGetLastError());
     }
     return WB_OK;
 }

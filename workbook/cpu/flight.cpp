@@ -45,6 +45,7 @@ struct work {
     std::function<void()> run;
     bool is_kernel, ran, over;  // over: of messages, that they have arrived
     bool counts;                // of a kernel
+    bool hidden;                // of messages: a kernel that counts may run under them
     int group;                  // of messages
     std::vector<flight_range> ranges;
     std::map<const char *, touched_page> pages;  // of a kernel
@@ -55,7 +56,7 @@ static flight_clock clocks[STREAMS + 1];
 static std::vector<work *> &live = *new std::vector<work *>;  // in the order of the host's calls
 static work *running;                                         // a kernel
 static long calls;
-static unsigned kernels, under_messages;
+static unsigned kernels, under_messages, messages, hidden;
 static bool some_count, next_counts;  // wb_count_next
 
 static const char *page_of(const char *at) { return at - reinterpret_cast<uintptr_t>(at) % PAGE; }
@@ -306,7 +307,7 @@ static work *queue(cudaStream_t stream, const char *name, call_site site, std::v
 {
     tick(stream);
     const int s = stream_number(stream);
-    work *w = new work{calls++, s,     0,  clocks[s],         name, site, std::move(run), false, false,
+    work *w = new work{calls++, s,     0,  clocks[s],         name, site, std::move(run), false, false, false,
                        false,   false, -1, std::move(ranges), {}};
     w->number = ++clocks[s].at[s];
     live.push_back(w);
@@ -336,7 +337,7 @@ void flight_messages(const std::vector<cudaStream_t> &streams, std::vector<fligh
     }
     const call_site site = ranges[0].site;
     work *w = queue(streams[0], "", site, std::move(ranges), std::move(run));
-    w->group = group;
+    w->group = group, messages++;
     for (cudaStream_t s : streams) join(clocks[stream_number(s)], clocks[stream_number(streams[0])]);
     check_ranges(*w);
 }
@@ -360,12 +361,13 @@ static void arrive(const flight_clock &c)  // what this clock covers is over: me
 static void count_kernel(const work &k)
 {
     if (!k.counts) return;
-    kernels++;
-    for (const work *o : live)
-        if (o->is_message() && unordered(k, *o)) {
-            under_messages++;
-            return;
-        }
+    bool under = false;
+    for (work *o : live) {
+        if (!o->is_message() || !unordered(k, *o)) continue;
+        hidden += !o->hidden;
+        under = o->hidden = true;
+    }
+    kernels++, under_messages += under;
 }
 
 static void perform(work &w)
@@ -428,10 +430,11 @@ bool flight_another()
     }
     return false;
 }
-void flight_count(unsigned *all, unsigned *under)
+void flight_count(wb_asked &since)
 {
-    *all = kernels, *under = under_messages;
-    kernels = under_messages = 0;
+    since.kernels = kernels, since.under_messages = under_messages;
+    since.messages = messages, since.hidden = hidden;
+    kernels = under_messages = messages = hidden = 0;
 }
 
 extern "C" void wb_count_next() { some_count = next_counts = true; }

@@ -49,8 +49,7 @@ void flight_host_waits_for_all();
 
 bool flight_touched(const char *at, bool write, void *context, void *code);  // whether this fault opened a page
 
-// How many kernels there were, and how many of them need not wait for a message that they may meet.
-void flight_count(unsigned *kernels, unsigned *under_messages);
+void flight_count(wb_asked &since);  // its kernels and messages
 // Has something else run that could, while this rank waits; false if there is nothing.
 bool flight_another();
 

@@ -182,7 +182,7 @@ extern "C" wb_asked wb_what_was_asked(void)
     count_launches(since);
     since.waited = waited, since.astray = astray;
     since.sent = nccl_sent();
-    flight_count(&since.kernels, &since.under_messages);
+    flight_count(since);
     waited = astray = false;
     return since;
 }
