@@ -101,3 +101,38 @@ struct ring_pass {
         return WB_OK;
     }
 };
+
+// The whole sequence on one GPU, as one pair: R times what a rank would take if nothing were lost.
+struct alone_pass {
+    bf16 *Q, *K, *V, *dO;
+    float *dQ, *dK, *dV, *L, *delta;
+
+    wb_status make(wb_stream stream)
+    {
+        const size_t q = (size_t)(ask.B * ask.Hq), kv = (size_t)(ask.B * ask.Hkv), N = (size_t)ask.N, D = (size_t)ask.D;
+        for (bf16 **t : {&Q, &dO}) DO(allocate(t, q * N * D));
+        for (bf16 **t : {&K, &V}) DO(allocate(t, kv * N * D));
+        for (float **t : {&dK, &dV}) DO(allocate(t, kv * N * D));
+        for (float **t : {&L, &delta}) DO(allocate(t, q * N));
+        DO(allocate(&dQ, q * N * D));
+        DO(draw(Q, Q_DRAWN, 0, q, 0, N, stream));
+        DO(draw(dO, DO_DRAWN, 0, q, 0, N, stream));
+        DO(draw(K, K_DRAWN, 0, kv, 0, N, stream));
+        DO(draw(V, V_DRAWN, 0, kv, 0, N, stream));
+        return statistics(L, delta, 0, q, 0, N, stream);
+    }
+    wb_status call(const attention_shape &shape, wb_stream stream) const
+    {
+        const size_t kv = (size_t)(ask.B * ask.Hkv), N = (size_t)ask.N, D = (size_t)ask.D;
+        WB_CUDA(cudaMemsetAsync(dQ, 0, (size_t)(ask.B * ask.Hq) * N * D * sizeof(float), stream));
+        for (float *t : {dK, dV}) WB_CUDA(cudaMemsetAsync(t, 0, kv * N * D * sizeof(float), stream));
+        return wb_attention_backward(dQ, dK, dV, Q, K, V, dO, L, delta, &shape, stream);
+    }
+    wb_status end() const
+    {
+        for (void *p : {(void *)Q, (void *)K, (void *)V, (void *)dO, (void *)dQ, (void *)dK, (void *)dV, (void *)L,
+                        (void *)delta})
+            DO(wb_device_free(p));
+        return WB_OK;
+    }
+};

@@ -74,3 +74,29 @@ struct ring_pass {
         return WB_OK;
     }
 };
+
+// The whole sequence on one GPU, as one pair: R times what a rank would take if nothing were lost.
+struct alone_pass {
+    bf16 *O, *Q, *K, *V;
+    float *L;
+
+    wb_status make(wb_stream stream)
+    {
+        const size_t q = (size_t)(ask.B * ask.Hq), kv = (size_t)(ask.B * ask.Hkv), N = (size_t)ask.N, D = (size_t)ask.D;
+        for (bf16 **t : {&O, &Q}) DO(allocate(t, q * N * D));
+        for (bf16 **t : {&K, &V}) DO(allocate(t, kv * N * D));
+        DO(allocate(&L, q * N));
+        DO(draw(Q, Q_DRAWN, 0, q, 0, N, stream));
+        DO(draw(K, K_DRAWN, 0, kv, 0, N, stream));
+        return draw(V, V_DRAWN, 0, kv, 0, N, stream);
+    }
+    wb_status call(const attention_shape &shape, wb_stream stream) const
+    {
+        return wb_attention(O, L, Q, K, V, &shape, stream);
+    }
+    wb_status end() const
+    {
+        for (void *p : {(void *)O, (void *)Q, (void *)K, (void *)V, (void *)L}) DO(wb_device_free(p));
+        return WB_OK;
+    }
+};

@@ -234,45 +234,73 @@ static double tflops(double ms)
     return ring_pass::FLOPS * 1e-9 * (double)(ask.B * ask.Hq * ask.D) * pairs / ms / (double)ask.RANKS;
 }
 
-// The columns of bench's tables that a chart needs. bytes: of rank 0's tensors, and its workspace besides; ms: of all runs, sorted, if any.
-static wb_status write_row(size_t io_bytes, size_t workspace_bytes, const std::vector<float> &ms)
+// What was timed: of all runs, sorted. alone: of one GPU with the whole sequence, a part of it for each rank.
+struct times {
+    std::vector<float> ring, alone;
+};
+
+// A row with the columns of bench's tables that a chart needs. bytes: of rank 0's tensors, and its workspace besides.
+static void write_row(FILE *file, const char *what, const std::vector<float> &ms, size_t io_bytes, size_t peak_bytes)
 {
-    FILE *file = fopen(table, "a");
-    if (!file) return wb_fail(WB_BAD_ARGUMENT, "TO=%.200s: %s", table, strerror(errno));
     const size_t n = ms.size();
-    char time[96] = "-\t-\t-\t-";
+    char time[96] = "-\t-\t-\t-", bytes[64] = "-\t-";
     if (n > 0)
         snprintf(time, sizeof time, "%.5g\t%.5g\t%.5g\t%.5g", ms[n / 2], ms[n / 10], ms[n - 1 - n / 10],
                  tflops(ms[n / 2]));
-    fprintf(file, "%d\t%s\t%ld\t%ld\t%ld\t%ld\t%ld\t%ld\t%ld\t%ld\t%s\t%zu\t%zu\n", ring_pass::NUMBER, implementation,
-            ask.B, ask.Hq, ask.Hkv, ask.N, ask.N, ask.D, ask.CAUSAL, ask.RANKS, time, io_bytes,
-            io_bytes + workspace_bytes);
+    if (io_bytes > 0) snprintf(bytes, sizeof bytes, "%zu\t%zu", io_bytes, peak_bytes);
+    fprintf(file, "%d\t%s\t%ld\t%ld\t%ld\t%ld\t%ld\t%ld\t%ld\t%ld\t%s\t%s\n", ring_pass::NUMBER, what, ask.B, ask.Hq,
+            ask.Hkv, ask.N, ask.N, ask.D, ask.CAUSAL, ask.RANKS, time, bytes);
+}
+
+static wb_status write_table(const ring_pass &pass, const times &t)
+{
+    FILE *file = fopen(table, "a");
+    if (!file) return wb_fail(WB_BAD_ARGUMENT, "TO=%.200s: %s", table, strerror(errno));
+    const size_t io_bytes = ring_pass::io_bytes(my_rows(0));
+    write_row(file, implementation, t.ring, io_bytes, io_bytes + pass.bytes);
+    if (!t.alone.empty() && strcmp(implementation, "key") == 0) write_row(file, "alone", t.alone, 0, 0);
     return fclose(file) == 0 ? WB_OK : wb_fail(WB_BAD_ARGUMENT, "TO=%.200s: %s", table, strerror(errno));
 }
 
 #ifndef __CUDACPU__
+// Keeps a GPU busy for some milliseconds, in which the host queues what is timed.
+__global__ void spend()
+{
+    for (const long long begin = clock64(); clock64() - begin < 10 * 1000 * 1000;) {}
+}
+
+// The ring, and the same on each GPU alone, take turns.
 static wb_status time_it(const wb_ring &ring, const ring_pass &pass, const attention_shape &shape, wb_stream stream,
-                         std::vector<float> &ms)
+                         times &t)
 {
     cudaEvent_t begin, end;
+    alone_pass alone;
+    DO(alone.make(stream));
     WB_CUDA(cudaEventCreate(&begin));
     WB_CUDA(cudaEventCreate(&end));
-    for (long run = -2; run < ask.RUNS; run++) {
-        float now = 0;
-        DO(largest(ring, &now, 1, stream));  // all begin together
-        WB_CUDA(cudaEventRecord(begin, stream));
-        DO(pass.call(ring, shape, stream));
-        WB_CUDA(cudaEventRecord(end, stream));
-        WB_CUDA(cudaEventSynchronize(end));
-        WB_CUDA(cudaEventElapsedTime(&now, begin, end));
-        DO(largest(ring, &now, 1, stream));
-        if (run >= 0) ms.push_back(now);
-    }
-    std::sort(ms.begin(), ms.end());
-    const float median = ms[ms.size() / 2];
+    for (long run = -2; run < ask.RUNS; run++)
+        for (std::vector<float> *ms : {&t.ring, &t.alone}) {
+            float now = 0;
+            DO(largest(ring, &now, 1, stream));  // all begin together
+            spend<<<1, 1, 0, stream>>>();
+            WB_CUDA(cudaGetLastError());
+            WB_CUDA(cudaEventRecord(begin, stream));
+            DO(ms == &t.ring ? pass.call(ring, shape, stream) : alone.call(shape, stream));
+            WB_CUDA(cudaEventRecord(end, stream));
+            WB_CUDA(cudaEventSynchronize(end));
+            WB_CUDA(cudaEventElapsedTime(&now, begin, end));
+            DO(largest(ring, &now, 1, stream));
+            if (run >= 0) ms->push_back(ms == &t.ring ? now : now / (float)ring.ranks);
+        }
+    DO(alone.end());
+    std::sort(t.ring.begin(), t.ring.end());
+    std::sort(t.alone.begin(), t.alone.end());
+    const float median = t.ring[t.ring.size() / 2];
     if (ring.rank == 0)
-        printf("%.3f ms (of %zu runs the median, of the ranks the slowest; %.3f to %.3f), %.0f TFLOP/s a GPU\n", median,
-               ms.size(), ms.front(), ms.back(), tflops(median));
+        printf("%.3f ms (of %zu runs the median, of the ranks the slowest; %.3f to %.3f), %.0f TFLOP/s a GPU\n"
+               "one GPU takes %.2f of it for its share, if it has the whole sequence\n",
+               median, t.ring.size(), t.ring.front(), t.ring.back(), tflops(median),
+               t.alone[t.alone.size() / 2] / median);
     return WB_OK;
 }
 #endif
@@ -311,11 +339,11 @@ static wb_status attend(const wb_ring &ring, bool *right)
         printf(": %s\nmemory of a rank beside inputs and outputs: %.1f MiB\n", *right ? "right" : "WRONG",
                (double)pass.bytes / (1 << 20));
     }
-    std::vector<float> ms;
+    times t;
 #ifndef __CUDACPU__
-    if (*right) DO(time_it(ring, pass, shape, stream, ms));
+    if (*right) DO(time_it(ring, pass, shape, stream, t));
 #endif
-    if (table && *right && ring.rank == 0) DO(write_row(ring_pass::io_bytes(my_rows(0)), pass.bytes, ms));
+    if (table && *right && ring.rank == 0) DO(write_table(pass, t));
     DO(pass.end());
     WB_CUDA(cudaStreamDestroy(stream));
     return WB_OK;
