@@ -1,10 +1,10 @@
 #!/bin/sh
-# ring.sh - make ring: problem 17's key on ranks of this machine is found right, what is wrong is found wrong, and no rank is left behind.
+# ring.sh - make ring: the keys of 17 and 18 on ranks of this machine is found right, what is wrong is found wrong, and no rank is left behind.
 set -u
 . tests/prove/frame.sh
 out=build/cpu
 make=${MAKE:-make}
-$make --no-print-directory -s BACKEND=cpu $out/solutions/ring $out/wrong/17/merge_without_denominators/ring $out/wrong/17/no_wait/ring >"$said" 2>&1
+$make --no-print-directory -s BACKEND=cpu $out/solutions/ring $out/solutions/ring_backward $out/wrong/17/merge_without_denominators/ring $out/wrong/17/no_wait/ring >"$said" 2>&1
 verdict $? "the ring's programs build" || exit 1
 
 ran() { timeout 60 "$@" >"$said" 2>&1; }
@@ -13,9 +13,14 @@ for arguments in "RANKS=1 N=7" "RANKS=2 N=64 CAUSAL=0" "RANKS=3 N=50 D=64 HEADS=
     # shellcheck disable=SC2086
     ran $out/solutions/ring $arguments && says ": right"
     verdict $? "ring $arguments"
+    # shellcheck disable=SC2086
+    ran $out/solutions/ring_backward $arguments && says ": right"
+    verdict $? "ring_backward $arguments"
 done
 ran $make --no-print-directory -s ring BACKEND=cpu IMPL=solutions RANKS=2 N=20 && says "2 ranks on CPU execution layer: .* N 20"
 verdict $? "make ring RANKS=2 N=20"
+ran $make --no-print-directory -s ring BACKEND=cpu IMPL=solutions PASS=backward RANKS=2 N=20 && says "dQ off by"
+verdict $? "make ring PASS=backward RANKS=2 N=20"
 
 ran $out/wrong/17/merge_without_denominators/ring RANKS=2 N=40 D=64
 [ $? -eq 3 ] && says "WRONG"
