@@ -1,4 +1,4 @@
-# tables.awk - recorded figures in the tables of texts. awk -f plots/tables.awk plots/data/h200/*.tsv TEXT.md prints the text, its tables filled anew.
+# tables.awk - recorded figures in the tables of texts. awk -f plots/tables.awk plots/data/h200/*.tsv plots/data/h200x2/*.tsv TEXT.md prints the text, its tables filled anew.
 #
 #   <!-- recorded: 08 TFLOP/s; shape, key, fa4, hopper_same_bits | library, key/fa4; causal -->
 #   | | the key | ...
@@ -8,7 +8,7 @@
 # Before the first ; the problem, unless each row has its own in a column `problem`, and the unit; then what each column holds; then what is so in all
 # rows. A cell is the median of an implementation as tables call it: `key`; `key of 13`; `hopper | library`, the first that was recorded; `key/fa4`,
 # how many times faster the first is; `key GB/s`; `key share`, that to what a copy moved; `-` is left as it is. What was not recorded
-# is empty. A shape is said in words like B4 H16 64/8 N4096 Nk8192 D64 W128 S4 "no window" causal full page16 zipf documents/1024 q_tile64 4096 x 4096,
+# is empty. A shape is said in words like B4 H16 64/8 N4096 Nk8192 D64 W128 S4 "no window" causal full page16 zipf documents/1024 q_tile64 4096 x 4096 "2 GPUs",
 # may begin with "the same" as the row before, may name another unit, and must fit one recorded row. A line "Recorded on ..." below a table says when.
 BEGIN { FS = "\t" }
 
@@ -23,7 +23,7 @@ file == "systems.tsv" { if (/^#/) tried = substr($0, 3); else { gsub(/\t/, " | "
 # a recorded table
 file ~ /^duel_seed/ && FNR == 1 { duels = duels " " FILENAME }
 FILENAME ~ /\.tsv$/ {
-    if (match($0, /^# (commit|date|gpu|driver): /)) { fact = substr($0, 3, RLENGTH - 4); heading[file, fact] = substr($0, RLENGTH + 1); next }
+    if (match($0, /^# (commit|date|gpu|gpus|driver): /)) { fact = substr($0, 3, RLENGTH - 4); heading[file, fact] = substr($0, RLENGTH + 1); next }
     if (/^#/) next
     if (!columns) { for (i = 1; i <= NF; i++) name[i] = $i; columns = NF; next }
     if (file == "torch_attention.tsv") { without_a_mask(); next }
@@ -66,6 +66,7 @@ function understand(text,    word, n, i, heads) {
         else if (word[i] == "zipf") want["lens"] = "zipf"
         else if (word[i] in column) want["unit"] = word[i]
     if (text ~ /no window/) want["W"] = want["Nq"]
+    if (match(text, /[0-9]+ GPU/)) want["ranks"] = substr(text, RSTART, RLENGTH - 4)
 }
 BEGIN { column["ms"] = "ms"; column["TFLOP/s"] = "tflops"; column["GB/s"] = "gbps" }
 
@@ -199,7 +200,7 @@ function caption(    i, file, when, named, n, order, text) {
         else named[when] = named[when] ", " text
     }
     for (i = 1; i <= n; i++) named[order[i]] = substr(runs(order[i]) named[order[i]], 3)
-    text = "Recorded on an " heading[file, "gpu"] ", driver " heading[file, "driver"]
+    text = "Recorded on " (heading[file, "gpus"] > 1 ? heading[file, "gpus"] " " : "an ") heading[file, "gpu"] (heading[file, "gpus"] > 1 ? "s" : "") ", driver " heading[file, "driver"]
     for (i = 1; i <= n; i++) text = text (i > 1 ? "; " : ": ") order[i] " (" named[order[i]] ")"
     return text "."
 }
