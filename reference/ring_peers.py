@@ -5,11 +5,10 @@
     torchrun --nproc-per-node 2 reference/ring_peers.py --cases 64:causal 64:full --heads 4 2 --head-dim 64 --runs 2        tried without a GPU
 
 ring is ours, torch_ring and torch_allgather are PyTorch's context_parallel with its two ways to move keys, ulysses trades rows for heads and back, each of
-the latter over cuDNN and FlashAttention-2; alone is attention() on one GPU, over N queries, in an R-th of its time: what perfect ranks would take.
+the latter over cuDNN and FlashAttention-2; one_gpu is attention() on one GPU, over N queries, in an R-th of its time: what perfect ranks would take.
 Columns as in plots/README.md, and ranks; problem 17 is the forward pass, 18 the backward pass alone. Times: ways take turns, run by run; each begins
 after a barrier, with launches queued beforehand; device events, the slowest rank, median and percentiles. tflops: a GPU's. peak_bytes: beyond what was there before.
 max_error: |O - want| / |want| at --check rows beside attention() on one GPU. What a machine cannot run is a line that starts with #.
-On a GPU it has not run yet, as of 2026-11-22.
 """
 import argparse, contextlib, datetime, os, time
 
@@ -103,7 +102,7 @@ def ways(causal):
             around = lambda backend=backend, method=method: context_parallel(backend, method, causal)
             yield f"{way}_{name}", lambda q, k, v: sdpa(q, k, v, causal), around, "zigzag" if causal else "contiguous"
         yield f"ulysses_{name}", lambda q, k, v: ulysses(q, k, v, causal), lambda backend=backend: sdpa_kernel(backend), "contiguous"
-    yield "alone", lambda q, k, v: attention(q, k, v, causal=causal), contextlib.nullcontext, "whole"
+    yield "one_gpu", lambda q, k, v: attention(q, k, v, causal=causal), contextlib.nullcontext, "whole"
 
 
 def cut(x, shards):
@@ -177,7 +176,7 @@ def measure(N, causal, backward):
     for _ in range(asked.runs):
         for name, (run, around) in ready.items():
             with around():
-                ms[name].append(timed(run) / (R if name == "alone" else 1))
+                ms[name].append(timed(run) / (R if name == "one_gpu" else 1))
     pairs = N * (N + 1) / 2 if causal else N * N
     for name in ready:
         low, median, high = (sorted(ms[name])[int(share * (asked.runs - 1) + 0.5)] for share in (0.1, 0.5, 0.9))
@@ -203,6 +202,7 @@ if __name__ == "__main__":
     mesh = init_device_mesh(device.type, (R,))
     if rank == 0:
         heading(on_gpu, f"cuDNN {torch.backends.cudnn.version()}" + (f", NCCL {'.'.join(map(str, torch.cuda.nccl.version()))}" if on_gpu else ""))
+        on_gpu and print("# gpus:", R)
     say(*"problem impl B Hq Hkv Nq Nk D W S rows cols causal ms ms_p10 ms_p90 tflops gbps peak_bytes io_bytes max_error runs page lens mask q_tile ranks".split())
     for N, causal in asked.cases:
         measure(N, causal, False), measure(N, causal, True)
