@@ -220,7 +220,7 @@ $(foreach n,$(NUMBERS),$(eval $(call suite,$n)))
 $(foreach i,problems solutions,$(foreach n,$(NUMBERS),$(if $(call source,$i,$n),$(eval $(call implementation,$i,$n,$(call source,$i,$n))))))
 
 # The machinery's own suites: tests/NAME.c, about workbook/*/NAME.c if there is one; of what has kernels tests/NAME.cu.
-OWN := $(filter-out harness library library_forms,$(basename $(notdir $(filter-out $(wildcard tests/[0-9][0-9]_*.c),$(wildcard tests/*.c tests/*.cu)))))
+OWN := $(filter-out harness library library_forms library_pairs,$(basename $(notdir $(filter-out $(wildcard tests/[0-9][0-9]_*.c),$(wildcard tests/*.c tests/*.cu)))))
 define own_suite
 $B/tests/$(1)_test: $B/tests/$(1).o $(filter-out $(RECORD) $(MACHINERY),$(patsubst workbook/%,$B/machinery/%.o,$(basename $(wildcard $(foreach e,c cu,workbook/$(1).$e workbook/*/$(1).$e))))) $(RECORD) $(MACHINERY) $B/reference/oracle.o
 	$Q$$(LINK) $$^ -lcriterion $(LIBS) -o $$@
@@ -343,7 +343,7 @@ library_symbol = --redefine-sym $(1)=$(2) --keep-global-symbol=$(1) --keep-globa
 define library_kernel
 $B/lib/$(1)$(2:%=_%).o: $B/$(if $(filter-out key,$(2)),variants/$(1)/variants/$(2),solutions)/$(1).o
 	@mkdir -p $$(@D)
-	$Q$(LD) -r --force-group-allocation $$< -o $$@ && objcopy $(foreach f,$(addprefix $(call name,$(1)),_in _workspace /),$(call library_symbol,$(f:/=),$(f:/=)$(2:%=_%))) $$@
+	$Q$(LD) -r --force-group-allocation $$< -o $$@ && objcopy $(foreach f,$(addprefix $(call name,$(1)),_in _workspace _add _add_in _add_workspace /),$(call library_symbol,$(f:/=),$(f:/=)$(2:%=_%))) $$@
 endef
 LIBRARY_KEYS := $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$(or $(addprefix $n/,$(call chosen,$n)),$n/)))
 $(foreach k,$(LIBRARY_KEYS),$(eval $(call library_kernel,$(firstword $(subst /, ,$k)),$(word 2,$(subst /, ,$k)))))

@@ -73,11 +73,12 @@ workspace flash_gqa_backward_workspace_hopper, flash_gqa_backward_workspace_hopp
     flash_gqa_backward_workspace_atomic_dq, flash_sinks_backward_workspace_hopper_any_window,
     flash_sink_logits_backward_workspace_hopper;
 
-// The workbook's own, workbook/attention_backward.cu.
+// For pairs of chunks: in memory of the stream's pool, where it says that it needs some; and the workbook's own, workbook/attention_backward.cu.
 typedef wb_status pair_backward(
     float *dQ, float *dK, float *dV, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *dO, const float *L,
     const float *delta, const attention_shape *shape, wb_stream stream);
-pair_backward wb_attention_backward_anywhere;
+pair_backward flash_gqa_backward_add_hopper_same_bits, wb_attention_backward_anywhere;
+workspace flash_gqa_backward_add_workspace_hopper_same_bits;
 
 static bool is_64_or_128(const attention_shape *shape) { return shape->head_dim == 64 || shape->head_dim == 128; }
 static bool is_full_64_or_128(const attention_shape *shape)
@@ -632,12 +633,14 @@ wb_status wb_attention(
     return flash_forward(O, L, Q, K, V, &rows, stream);
 }
 
-// And 18's.
+// 18's: the form of 08's kernels for it, where they run; the same bits each time, as all of a ring.
 wb_status wb_attention_backward(
     float *dQ, float *dK, float *dV, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *dO, const float *L,
     const float *delta, const attention_shape *shape, wb_stream stream)
 {
     const wb_status status = wb_check_attention_backward(dQ, dK, dV, Q, K, V, dO, L, delta, shape);
     if (status != WB_OK) return status;
-    return wb_attention_backward_anywhere(dQ, dK, dV, Q, K, V, dO, L, delta, shape, stream);
+    const bool suits = wb_device_capability() == 9 && flash_gqa_backward_add_workspace_hopper_same_bits(shape) > 0;
+    pair_backward *const add = suits ? flash_gqa_backward_add_hopper_same_bits : wb_attention_backward_anywhere;
+    return add(dQ, dK, dV, Q, K, V, dO, L, delta, shape, stream);
 }

@@ -43,6 +43,10 @@ if grep -Fxv -f "$out/tests/promised" "$out/tests/declared" >"$out/tests/new"; t
     exit 1
 fi
 
+# Gradients of pairs of chunks, which no suite asks of one function alone.
+${CC:-cc} -std=c11 -O2 -D_GNU_SOURCE -Wall -Wextra -Werror -Iworkbook tests/library_pairs.c "$out/lib/libworkbook_all.so" -lm -Wl,-rpath,"$PWD/$out/lib" -o "$out/tests/library_pairs"
+"$out/tests/library_pairs"
+
 # Of each function for which solutions/library.c chooses, some tests of its suite: every D, so every row of the table, and ends anywhere.
 # Those with a workspace, NN_FORM_worker, get one that ends with its last byte (library_forms.c).
 for worker in "$out"/lib/[0-9][0-9]*_worker; do

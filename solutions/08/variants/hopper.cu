@@ -9,6 +9,8 @@
 // turn (FlashAttention-4's way): hopper_same_bits.cu. dK and dV have the same bits each time in both.
 // D = 16 and 32, and GPUs that are none of sm_90, are the key's.
 //
+// A form for 18's pairs of chunks, ADD: delta is given, Nq and Nk may differ where there is no mask, and dQ, dK and dV, in float32, are added to.
+//
 // 09 and 12 include this file for their windows (#define WINDOWS): a tile of keys has a last query, too. Keys that are sinks are seen from
 // beyond it; those queries are shared out as further work, or the first tile would end long after all others.
 //
@@ -76,6 +78,14 @@ struct work {
     int sum;                   // where those of dK and dV are
 };
 
+// Where dK and dV go: to a tensor in tiles of bf16, or to rows of float32.
+template <bool ADD> struct gradient_of {
+    typedef tensor_map type;
+};
+template <> struct gradient_of<true> {
+    typedef float *type;
+};
+
 // What the kernels hand to one another.
 template <int D> struct workspace {
     fragments<D> *dQ_sum;  // [B Hq, blocks64], not yet times scale
@@ -83,7 +93,7 @@ template <int D> struct workspace {
         *dKV_sum;  // [key_tiles, B Hkv, 2 warpgroups, dK and dV], so far; of parts apart [B Hkv, before[parts], 2, 2]
     void *stats;   // [B Hq, blocks64 * 64 / BQ], statistics<BQ>
     unsigned *dQ_turn;    // [B Hq, blocks64]: how many tiles of keys have been added
-    unsigned *dKV_turn;   // [B Hkv, key_tiles, 2]: how many works
+    unsigned *dKV_turn;   // [B Hkv, key_tiles, 2]: how many works; has room for as many as dQ_turn
     unsigned *next_work;  // how many works have been taken
 };
 
@@ -131,7 +141,53 @@ template <int D, bool ORDERED> __global__ __launch_bounds__(256) void prepare_ke
     }
 }
 
+// The same where delta is given: a thread a query. turns: how many of dKV_turn there are.
+template <int D, bool ORDERED> __global__ __launch_bounds__(256) void begin_kernel(
+    workspace<D> w, const float *L, const float *delta, int N, int blocks64, int turns)
+{
+    constexpr int BQ = BQ_of<D>;
+    const int row = blockIdx.x * 256 + threadIdx.x, rows = blocks64 * 64;
+    const size_t head = blockIdx.y, at = head * N + row;
+    after_may_begin();
+    if (row < rows) {
+        statistics<BQ> &s = static_cast<statistics<BQ> *>(w.stats)[(head * rows + row) / BQ];
+        s.L[place(row % BQ)] = row < N ? L[at] * LOG2_E : INFINITY;
+        s.delta[place(row % BQ)] = row < N ? delta[at] : 0;
+        if (row % 64 == 0) w.dQ_turn[head * blocks64 + row / 64] = 0;
+    }
+    const size_t thread = (head * gridDim.x + blockIdx.x) * 256 + threadIdx.x;
+    for (size_t n = thread; n < (size_t)turns; n += (size_t)gridDim.x * gridDim.y * 256) w.dKV_turn[n] = 0;
+    if (thread == 0) *w.next_work = 0;
+    if (ORDERED) return;  // who comes first does not add, but put
+    float4 *zeros = reinterpret_cast<float4 *>(w.dQ_sum) + head * rows * (D / 4);
+    const int end = min(rows, (int)(blockIdx.x + 1) * 256) * (D / 4);
+    for (int n = blockIdx.x * 256 * (D / 4) + threadIdx.x; n < end; n += 256) zeros[n] = float4{};
+}
+
 // ------------------------------------------------------------------------------------------------------------- gradients
+
+// Adds a warp's sixteen rows, times so much, to those of a head of sums [.., N, D], of which there are N. Another block may have been there
+// before: past the cache of this multiprocessor.
+template <int D> TILE_FN void add_rows(float *sums, int head, int row, int N, const reg_tile<16, D> &x, float times)
+{
+    float2 *at = reinterpret_cast<float2 *>(sums + ((size_t)head * N + row + lane_id() / 4) * D) + lane_id() % 4;
+    const bool there[2] = {row + lane_id() / 4 < N, row + lane_id() / 4 + 8 < N};
+    float2 sum[2][D / 8] = {};
+    TILE_UNROLL
+    for (int i = 0; i < 2; i++) {
+        TILE_UNROLL
+        for (int c = 0; c < D / 8; c++)
+            if (there[i]) sum[i][c] = __ldcg(&at[4 * D * i + 4 * c]);
+    }
+    TILE_UNROLL
+    for (int i = 0; i < 2; i++) {
+        TILE_UNROLL
+        for (int c = 0; c < D / 8; c++) {
+            sum[i][c].x += times * x.x[0][c][2 * i], sum[i][c].y += times * x.x[0][c][2 * i + 1];
+            if (there[i]) __stcg(&at[4 * D * i + 4 * c], sum[i][c]);
+        }
+    }
+}
 
 // What a block keeps in shared memory: 224 KB.
 template <int D> struct backward_tiles {
@@ -148,13 +204,16 @@ template <int D> struct backward_tiles {
 };
 
 // MANY: a block takes work after work. Without, one, and the loop's few more instructions are saved.
-template <int D, mask_kind MASK, bool ORDERED, bool MANY> __global__ __launch_bounds__(384, 1) void backward_kernel(
-    const __grid_constant__ tensor_map dK_map,  // [B, Hkv, N, D], all in tiles of 64 rows but Q and dO
-    const __grid_constant__ tensor_map dV_map,  // [B, Hkv, N, D]
-    const __grid_constant__ tensor_map Q_map,   // [B, Hq, N, D] in tiles of BQ rows
-    const __grid_constant__ tensor_map K_map,   // [B, Hkv, N, D]
-    const __grid_constant__ tensor_map V_map,   // [B, Hkv, N, D]
-    const __grid_constant__ tensor_map dO_map,  // [B, Hq, N, D] in tiles of BQ rows
+// N: how many keys there are. Of ADD alone queries are as many as the tensors Q and dO say.
+template <int D, mask_kind MASK, bool ORDERED, bool MANY, bool ADD>
+__global__ __launch_bounds__(384, 1) void backward_kernel(
+    const __grid_constant__
+    typename gradient_of<ADD>::type dK_out,  // [B, Hkv, N, D], all in tiles of 64 rows but Q and dO
+    const __grid_constant__ typename gradient_of<ADD>::type dV_out,  // [B, Hkv, N, D]
+    const __grid_constant__ tensor_map Q_map,                        // [B, Hq, N, D] in tiles of BQ rows
+    const __grid_constant__ tensor_map K_map,                        // [B, Hkv, N, D]
+    const __grid_constant__ tensor_map V_map,                        // [B, Hkv, N, D]
+    const __grid_constant__ tensor_map dO_map,                       // [B, Hq, N, D] in tiles of BQ rows
     workspace<D> w, schedule plan, int N, float scale)
 {
     constexpr int BQ = BQ_of<D>, PARTS = BQ / 64;
@@ -431,45 +490,72 @@ template <int D, mask_kind MASK, bool ORDERED, bool MANY> __global__ __launch_bo
         });
         if (pending) writes_visible(), hand_over(Q_in.stage ^ 1);
 
-        // dK and dV go from one item of the key head to the next; the last one has all
-        if (now.turns > 1) {
+        if constexpr (ADD) {  // in turns, where there are any, to where they belong
             const size_t at = (size_t)now.sum * 2 + group;
-            fragments<D> *sum = w.dKV_sum + 2 * at;
-            if (now.turn > 0 && !plan.apart) {
+            const bool apart = now.turns > 1 && plan.apart, in_turns = now.turns > 1 && !plan.apart;
+            if (apart) store(w.dKV_sum + 2 * at, dK), store(w.dKV_sum + 2 * at + 1, dV);
+            warpgroup_meets();  // all of us have read our keys and values
+            if (first_thread) tiles.KV_empty.arrive();
+            if (apart) return;
+            if (in_turns) {
                 if (first_thread) await(&w.dKV_turn[at], now.turn);
                 warpgroup_meets();
-                reg_tile<16, D> before;
-                load(before, sum);
-                each(dK, [&](float &x, element e) { x += before[e]; });
-                load(before, sum + 1);
-                each(dV, [&](float &x, element e) { x += before[e]; });
             }
-            if (now.turn + 1 < now.turns || plan.apart) {
-                store(sum, dK);
-                store(sum + 1, dV);
+            add_rows(dK_out, now.kv_head, key, N, dK, scale);
+            add_rows(dV_out, now.kv_head, key, N, dV, 1);
+            if (in_turns) {
                 warpgroup_meets();
-                // stores_done(): of the work before. Its dK must be out before this thread may announce anything.
-                if (first_thread && !plan.apart) stores_done(), announce(&w.dKV_turn[at]);
-                if (first_thread) tiles.KV_empty.arrive();
-                return;
+                if (first_thread) announce(&w.dKV_turn[at]);
             }
+        } else {
+            // dK and dV go from one item of the key head to the next; the last one has all
+            if (now.turns > 1) {
+                const size_t at = (size_t)now.sum * 2 + group;
+                fragments<D> *sum = w.dKV_sum + 2 * at;
+                if (now.turn > 0 && !plan.apart) {
+                    if (first_thread) await(&w.dKV_turn[at], now.turn);
+                    warpgroup_meets();
+                    reg_tile<16, D> before;
+                    load(before, sum);
+                    each(dK, [&](float &x, element e) { x += before[e]; });
+                    load(before, sum + 1);
+                    each(dV, [&](float &x, element e) { x += before[e]; });
+                }
+                if (now.turn + 1 < now.turns || plan.apart) {
+                    store(sum, dK);
+                    store(sum + 1, dV);
+                    warpgroup_meets();
+                    // stores_done(): of the work before. Its dK must be out before this thread may announce anything.
+                    if (first_thread && !plan.apart) stores_done(), announce(&w.dKV_turn[at]);
+                    if (first_thread) tiles.KV_empty.arrive();
+                    return;
+                }
+            }
+            each(dK, [&](float &x, element) { x *= scale; });
+            store(tiles.V[group], dV);
+            store_async(dV_out, group_key, now.kv_head, tiles.V[group]);
+            meet<2>();  // the other warpgroup no longer reads our keys
+            store(tiles.K[group], dK);
+            store_async(dK_out, group_key, now.kv_head, tiles.K[group]);
+            stores_read();
+            if (first_thread) tiles.KV_empty.arrive();
         }
-        each(dK, [&](float &x, element) { x *= scale; });
-        store(tiles.V[group], dV);
-        store_async(dV_map, group_key, now.kv_head, tiles.V[group]);
-        meet<2>();  // the other warpgroup no longer reads our keys
-        store(tiles.K[group], dK);
-        store_async(dK_map, group_key, now.kv_head, tiles.K[group]);
-        stores_read();
-        if (first_thread) tiles.KV_empty.arrive();
     });
 }
 
 // ------------------------------------------------------------------------------------------------------------------ sums
 
+// Two neighbours of a sum: rounded, or added.
+TILE_FN void put(bf16 *at, float x, float y) { *reinterpret_cast<__nv_bfloat162 *>(at) = __floats2bfloat162_rn(x, y); }
+TILE_FN void put(float *at, float x, float y)
+{
+    float2 *const pair = reinterpret_cast<float2 *>(at);
+    *pair = make_float2(pair->x + x, pair->y + y);
+}
+
 // The parts of 64 rows of a head of dK or dV (which: 0 or 1), added up; of 16 columns a block, for there are few rows.
-template <int D> TILE_FN void
-add_parts(bf16 *sum, const workspace<D> &w, const schedule &plan, int head, int which, int piece, int N, float scale)
+template <int D, class Number> TILE_FN void
+add_parts(Number *sum, const workspace<D> &w, const schedule &plan, int head, int which, int piece, int N, float scale)
 {
     const int key_tile = blockIdx.x / 2, row = blockIdx.x * 64 + 16 * warp_in_group() + lane_id() / 4;
     reg_tile<16, 16> all = {};
@@ -487,8 +573,7 @@ add_parts(bf16 *sum, const workspace<D> &w, const schedule &plan, int head, int 
         const int r = row + i % 2 * 8, col = piece * 16 + i / 2 * 8 + lane_id() % 4 * 2;
         const float *x = &all.x[0][i / 2][i % 2 * 2];
         if (r < N && terms > 1)  // or it is there already
-            *reinterpret_cast<__nv_bfloat162 *>(&sum[((size_t)head * N + r) * D + col]) =
-                __floats2bfloat162_rn(x[0] * scale, x[1] * scale);
+            put(&sum[((size_t)head * N + r) * D + col], x[0] * scale, x[1] * scale);
     }
 }
 
@@ -515,6 +600,25 @@ template <int D> __global__ __launch_bounds__(128) void round_kernel(
     stores_read();
 }
 
+// The same, added in float32. The grid is as long as the longer of Q and K.
+template <int D> __global__ __launch_bounds__(128) void add_kernel(
+    float *dQ, float *dK, float *dV, workspace<D> w, const __grid_constant__ schedule plan, int queries, int keys,
+    float scale)
+{
+    const int head = gridDim.y - 1 - blockIdx.y, row = blockIdx.x * 64;
+    const int above = head - plan.kv_heads * plan.group, pieces = D / 16;
+    before_is_done();
+    if (row >= (above >= 0 ? keys : queries)) return;
+    if (above >= 0) {
+        const int which = above / pieces % 2;
+        add_parts(which ? dV : dK, w, plan, above / pieces / 2, which, above % pieces, keys, which ? 1 : scale);
+        return;
+    }
+    reg_tile<16, D> sum;
+    load(sum, &w.dQ_sum[(size_t)head * plan.blocks64 + blockIdx.x]);
+    add_rows(dQ, head, row + 16 * warp_in_group(), queries, sum, scale);
+}
+
 // ---------------------------------------------------------------------------------------------------------------- launch
 
 static mask_kind mask_of(const attention_shape *shape)
@@ -537,11 +641,11 @@ static int steps_of(const attention_shape *shape)
 // Cuts what a key head has to do with a tile of its keys into parts.
 static void cut_group(schedule &plan, const attention_shape *shape, int parts)
 {
-    const int all = plan.group * plan.key_tiles, tiles = (all - 1) / parts + 1;  // of 128 queries
+    const int of_head = plan.blocks64 / 2, all = plan.group * of_head, tiles = (all - 1) / parts + 1;  // of 128 queries
     plan.steps = tiles * BK / queries_of(shape), plan.parts = 0;
     for (int from = 0, to; from < all; from = to) {
         to = min(from + tiles, all);
-        const bool in_head = from / plan.key_tiles == to / plan.key_tiles;
+        const bool in_head = from / of_head == to / of_head;
         const int keys = shape->causal && in_head ? to % plan.key_tiles : plan.key_tiles;
         plan.before[plan.parts + 1] = plan.before[plan.parts] + keys;
         plan.parts++;
@@ -553,7 +657,7 @@ static void cut_group(schedule &plan, const attention_shape *shape, int parts)
 static double time_of(const schedule &plan, const attention_shape *shape, bool ordered)
 {
     constexpr int MOST = 4096;
-    const int end = plan.key_tiles * BK / queries_of(shape);
+    const int end = plan.blocks64 * 64 / queries_of(shape);
     const int beside = (shape->causal ? 2 : 4) + (plan.parts > 1 ? 2 : 0);  // of a work, beside its steps
     const int unit = (min(plan.steps, plan.group * end) + beside) / MOST + 1;
     int done[MOST] = {SMS}, now = 0, last = 0;  // done[t % MOST]: how many are done at t
@@ -589,11 +693,11 @@ static int best_parts(schedule plan, const attention_shape *shape, bool ordered)
     const int least = plan.group / heads;
     int parts = min(least, MOST_PARTS);
     double best = 1e30;
-    for (int n = 1; n <= min(MOST_PARTS, plan.group * plan.key_tiles); n += 1 + n / 8) {
+    for (int n = 1; n <= min(MOST_PARTS, plan.group * plan.blocks64 / 2); n += 1 + n / 8) {
         cut_group(plan, shape, n);
         if (plan.works > 32 * SMS) break;
         // Blocks that wait for one another had better come to the end of a head together.
-        const bool ends_in_head = plan.steps * queries_of(shape) % (plan.key_tiles * BK);
+        const bool ends_in_head = plan.steps * queries_of(shape) % (plan.blocks64 * 64);
         const bool few = plan.group == 1 && plan.kv_heads * plan.key_tiles <= SMS;
         if (ordered && shape->causal && ends_in_head && !few) continue;
         const double time = time_of(plan, shape, ordered) * (n < least ? 1.1 : 1);
@@ -644,7 +748,7 @@ static schedule plan_of(const attention_shape *shape, bool ordered)
     plan.kv_heads = shape->batch * shape->kv_heads;
     plan.group = shape->q_heads / shape->kv_heads;
     plan.key_tiles = (shape->kv_len - 1) / BK + 1;
-    plan.blocks64 = 2 * plan.key_tiles;
+    plan.blocks64 = 2 * ((shape->q_len - 1) / BK + 1);
     plan.side = shape->causal || ordered ? SMS / plan.key_tiles : 1;
     plan.side = plan.side < 1 ? 1 : plan.side > plan.kv_heads ? plan.kv_heads : plan.side;
     if (window)
@@ -659,10 +763,13 @@ static schedule plan_of(const attention_shape *shape, bool ordered)
 }
 
 // Cuts the memory into the parts of the workspace; returns how many bytes they take.
-template <int D> static size_t cut(workspace<D> &w, void *memory, const attention_shape *shape, const schedule &plan)
+template <int D>
+static size_t cut(workspace<D> &w, void *memory, const attention_shape *shape, const schedule &plan, bool add = false)
 {
     const size_t blocks = (size_t)shape->batch * shape->q_heads * plan.blocks64;
-    const int sums = plan.apart ? plan.before[plan.parts] : plan.parts > 1 ? plan.key_tiles : plan.far_tiles;
+    const int in_turns = plan.parts > 1 && !add ? plan.key_tiles : plan.far_tiles;
+    const int sums = plan.apart ? plan.before[plan.parts] : in_turns;
+    const size_t turns = max(blocks, (size_t)plan.kv_heads * plan.key_tiles * 2);
     const size_t parts = (size_t)plan.kv_heads * sums * 4;
     size_t bytes = 0;
     const auto take = [&](size_t part) {
@@ -674,7 +781,7 @@ template <int D> static size_t cut(workspace<D> &w, void *memory, const attentio
     w.dKV_sum = reinterpret_cast<fragments<D> *>(take(parts * sizeof(fragments<D>)));
     w.stats = reinterpret_cast<void *>(take(blocks * sizeof(statistics<64>)));
     w.dQ_turn = reinterpret_cast<unsigned *>(take(blocks * sizeof(unsigned)));
-    w.dKV_turn = reinterpret_cast<unsigned *>(take(blocks * sizeof(unsigned)));
+    w.dKV_turn = reinterpret_cast<unsigned *>(take(turns * sizeof(unsigned)));
     w.next_work = reinterpret_cast<unsigned *>(take(sizeof(unsigned)));
     return bytes;
 }
@@ -703,7 +810,8 @@ template <int D, mask_kind MASK, bool ORDERED> static wb_status launch(
     prepare_kernel<D, ORDERED>
         <<<dim3((plan.blocks64 * 64 - 1) / rows + 1, q_heads), 256, 0, stream>>>(delta, w, O, dO, L, N, plan.blocks64);
     WB_CUDA(cudaGetLastError());
-    const auto kernel = plan.many ? backward_kernel<D, MASK, ORDERED, true> : backward_kernel<D, MASK, ORDERED, false>;
+    const auto kernel =
+        plan.many ? backward_kernel<D, MASK, ORDERED, true, false> : backward_kernel<D, MASK, ORDERED, false, false>;
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     status = launch_after(
         kernel, dim3(plan.many ? min(SMS, plan.works) : plan.works), 384, bytes, stream, dK_map, dV_map, Q_map, K_map,
@@ -713,6 +821,40 @@ template <int D, mask_kind MASK, bool ORDERED> static wb_status launch(
         round_kernel<D>, dim3((N - 1) / 64 + 1, q_heads + (plan.apart ? plan.kv_heads * (D / 8) : 0)), 128,
         sizeof(tma_tile<64, D>), stream, dQ_map, dK, dV, w, plan, N, shape->scale);
 }
+
+#ifndef WINDOWS
+template <int D, mask_kind MASK, bool ORDERED> static wb_status launch_add(
+    void *memory, float *dQ, float *dK, float *dV, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *dO,
+    const float *L, const float *delta, const attention_shape *shape, wb_stream stream)
+{
+    constexpr int BQ = BQ_of<D>, bytes = sizeof(backward_tiles<D>);
+    const int q_heads = shape->batch * shape->q_heads, queries = shape->q_len, keys = shape->kv_len;
+    const schedule plan = plan_of(shape, ORDERED);
+    workspace<D> w;
+    cut(w, memory, shape, plan, true);
+    tensor_map Q_map, K_map, V_map, dO_map;
+    wb_status status = describe(Q_map, Q, q_heads, queries, D, BQ);
+    if (status == WB_OK) status = describe(K_map, K, plan.kv_heads, keys, D, 64);
+    if (status == WB_OK) status = describe(V_map, V, plan.kv_heads, keys, D, 64);
+    if (status == WB_OK) status = describe(dO_map, dO, q_heads, queries, D, BQ);
+    if (status != WB_OK) return status;
+
+    begin_kernel<D, ORDERED><<<dim3((plan.blocks64 * 64 - 1) / 256 + 1, q_heads), 256, 0, stream>>>(
+        w, L, delta, queries, plan.blocks64, plan.parts > 1 ? plan.kv_heads * plan.key_tiles * 2 : 0);
+    WB_CUDA(cudaGetLastError());
+    const auto kernel =
+        plan.many ? backward_kernel<D, MASK, ORDERED, true, true> : backward_kernel<D, MASK, ORDERED, false, true>;
+    WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    status = launch_after(
+        kernel, dim3(plan.many ? min(SMS, plan.works) : plan.works), 384, bytes, stream, dK, dV, Q_map, K_map, V_map,
+        dO_map, w, plan, keys, shape->scale);
+    if (status != WB_OK) return status;
+    const int rows = plan.apart ? max(queries, keys) : queries;
+    return launch_after(
+        add_kernel<D>, dim3((rows - 1) / 64 + 1, q_heads + (plan.apart ? plan.kv_heads * (D / 8) : 0)), 128, 0, stream,
+        dQ, dK, dV, w, plan, queries, keys, shape->scale);
+}
+#endif
 
 // Whether these kernels can do it here: what they cannot, the key does.
 static bool suits(const char *name, const attention_shape *shape)
@@ -789,6 +931,51 @@ wb_status flash_gqa_backward(
     void *memory = nullptr;
     if (bytes) WB_CUDA(cudaMallocAsync(&memory, bytes, stream));
     status = flash_gqa_backward_in(memory, bytes, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+    if (bytes) WB_CUDA(cudaFreeAsync(memory, stream));
+    return status;
+}
+
+// Bytes that the next function needs beyond inputs and outputs; 0: it does not take this shape here.
+extern "C" size_t flash_gqa_backward_add_workspace(const attention_shape *shape)
+{
+    const char *name = "flash_hopper";
+    if (wb_check_shape(name, shape) != WB_OK || !suits(name, shape)) return 0;
+    if ((long long)shape->batch * shape->q_heads * ((shape->q_len - 1) / 64 + 2) > INT_MAX) return 0;
+    const schedule plan = plan_of(shape, SAME_BITS);
+    workspace<64> small;
+    workspace<128> large;
+    return shape->head_dim == 64 ? cut(small, nullptr, shape, plan, true) : cut(large, nullptr, shape, plan, true);
+}
+
+// wb_attention_backward (workbook.h) in memory of the caller's.
+extern "C" wb_status flash_gqa_backward_add_in(
+    void *memory, size_t bytes, float *dQ, float *dK, float *dV, const bf16 *Q, const bf16 *K, const bf16 *V,
+    const bf16 *dO, const float *L, const float *delta, const attention_shape *shape, wb_stream stream)
+{
+    const char *name = "wb_attention_backward";
+    wb_status status = wb_check_attention_backward(dQ, dK, dV, Q, K, V, dO, L, delta, shape);
+    if (status != WB_OK) return status;
+    const size_t needed = flash_gqa_backward_add_workspace(shape);
+    if (!needed) return wb_fail(WB_UNSUPPORTED, "%s: not of this shape, or not on this GPU", name);
+    status = wb_check_workspace(name, memory, bytes, needed);
+    if (status != WB_OK) return status;
+    const bool small = shape->head_dim == 64;
+    auto run = small ? launch_add<64, FULL, SAME_BITS> : launch_add<128, FULL, SAME_BITS>;
+    if (shape->causal) run = small ? launch_add<64, CAUSAL, SAME_BITS> : launch_add<128, CAUSAL, SAME_BITS>;
+    return run(memory, dQ, dK, dV, Q, K, V, dO, L, delta, shape, stream);
+}
+
+// And in memory of the stream's pool.
+extern "C" wb_status flash_gqa_backward_add(
+    float *dQ, float *dK, float *dV, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *dO, const float *L,
+    const float *delta, const attention_shape *shape, wb_stream stream)
+{
+    wb_status status = wb_check_attention_backward(dQ, dK, dV, Q, K, V, dO, L, delta, shape);
+    if (status != WB_OK) return status;
+    const size_t bytes = flash_gqa_backward_add_workspace(shape);
+    void *memory = nullptr;
+    if (bytes) WB_CUDA(cudaMallocAsync(&memory, bytes, stream));
+    status = flash_gqa_backward_add_in(memory, bytes, dQ, dK, dV, Q, K, V, dO, L, delta, shape, stream);
     if (bytes) WB_CUDA(cudaFreeAsync(memory, stream));
     return status;
 }

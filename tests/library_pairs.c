@@ -1,0 +1,36 @@
+// library_pairs.c - what the library has for pairs of chunks, each of its kernels by its own name (libworkbook_all.so): shapes that are drawn, and one for
+// each way in which the work is shared out. Run by library.sh.
+#include "pairs.h"
+
+adds_pair flash_gqa_backward_add_hopper, flash_gqa_backward_add_hopper_same_bits;
+
+// In bf16 a number is right to 2^-8 of itself; P and dS are rounded to that.
+static const double rounding = 1.0 / 64;
+
+static bool is_right(const char *name, adds_pair *add, unsigned seed, int drawn, bool shares)
+{
+    static const attention_shape shapes[] = {
+        // B, Hq, Hkv, Nq, Nk, D, scale, causal
+        {1, 1, 1, 1, 700, 64, 0.1f, 0, 0, 0},    {1, 8, 1, 600, 1, 128, 0.1f, 0, 0, 0},  // parts that lie apart
+        {70, 5, 1, 260, 5, 128, 0.1f, 0, 0, 0},                                          // parts in turns
+        {400, 1, 1, 20, 33, 64, 0.1f, 0, 0, 0},                                          // many works a block
+        {134, 8, 1, 130, 5, 128, 0.1f, 0, 0, 0},                                         // and in turns
+    };
+    bool right = pairs_are_right(add, seed, drawn, 300, rounding);
+    for (size_t n = 0; shares && n < sizeof shapes / sizeof *shapes && right; n++)
+        right = pair_is_right(add, shapes[n], rounding);
+    if (!right) printf("FAIL  %s\n", name);
+    return right;
+}
+
+int main(void)
+{
+    const unsigned seed = getenv("WB_SEED") ? (unsigned)atoi(getenv("WB_SEED")) : 1;
+    bool right = is_right("wb_attention_backward", wb_attention_backward, seed, 4, false);
+    if (wb_device_capability() == 9) {
+        right &= is_right("flash_gqa_backward_add_hopper", flash_gqa_backward_add_hopper, seed + 1, 16, true);
+        right &= is_right("flash_gqa_backward_add_hopper_same_bits", flash_gqa_backward_add_hopper_same_bits, seed + 2,
+                          16, true);
+    }
+    return !right;
+}
