@@ -34,7 +34,7 @@ def arguments():
     parser.add_argument("--cases", nargs="+", type=case, metavar="N:MASK", default=[(N, causal) for N in (32768, 131072) for causal in (True, False)])
     parser.add_argument("--heads", nargs=2, type=int, metavar=("HQ", "HKV"), default=(32, 8))
     parser.add_argument("--head-dim", type=int, default=128)
-    parser.add_argument("--runs", type=int, default=15)
+    parser.add_argument("--runs", type=int, default=9)
     parser.add_argument("--check", type=int, metavar="N", default=2048, help="rows of the check, 0 for none")
     parser.add_argument("--only", nargs="+", metavar="WAY", help="ring, torch_ring_cudnn, ulysses_fa2, ...")
     asked = parser.parse_args()

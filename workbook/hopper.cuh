@@ -26,7 +26,7 @@
 //   store_transposed                      weights -> shared memory, as the transposed matrix
 //   add_async, put_async, stores_done     fragments in shared memory, added to those in global memory or put there
 //   await, announce                       blocks take turns, by a counter in global memory
-//   launch_after                          a kernel that begins while the one before it ends (early.cuh)
+//   launch_after                          a kernel that begins while the one before it ends
 //
 // All 32 lanes of a warp call together, and all four warps of a warpgroup; but for what is said to be done by one thread.
 // Each word that may wait or be wrong ends in `from`, the line that calls it: for the CPU layer's reports, nothing on a GPU.
