@@ -10,7 +10,7 @@ where = "Nq=131072,D=128,causal=1"
 chart_title = "18 flash ring backward: causal, N = 131072, 32 heads on 8, D = 128"
 y_column = "tflops"
 y_factor = 1
-y_title = "TFLOP/s of a GPU, higher is better"
+y_title = "TFLOP/s of 5 products of a GPU, higher is better"
 roof_name = ""
 load 'plots/speed.gp'
 
