@@ -486,9 +486,11 @@ TILE_FN void announce(unsigned *counter, call_site from = here());  // one threa
 // The next number of a counter: in the order in which blocks begin, if each block's first thread asks for one.
 TILE_FN unsigned take_number(unsigned *counter) { return atomicAdd(counter, 1u); }
 
-// Fragments in global memory that another block has left there: past the cache of this multiprocessor.
+// Fragments, or two numbers, in global memory that another block has left there: past the cache of this multiprocessor.
 template <int Cols> TILE_FN void load(reg_tile<16, Cols> &tile, const fragments<Cols> *src, call_site from = here());
 template <int Cols> TILE_FN void store(fragments<Cols> *dst, const reg_tile<16, Cols> &tile, call_site from = here());
+TILE_FN void load(float2 &x, const float2 *src);
+TILE_FN void store(float2 *dst, float2 x);
 
 // -------------------------------------------------------------------------------------------------------------- the host
 
@@ -677,6 +679,8 @@ template <int Cols> void store(fragments<Cols> *dst, const reg_tile<16, Cols> &t
     for (int c = 0; c < Cols / 8; c++)
         cudacpu::copy_past_cache(&dst->at[c][threadIdx.x % warpgroup_threads], tile.x[0][c], 16);
 }
+inline void load(float2 &x, const float2 *src) { cudacpu::copy_past_cache(&x, src, sizeof x); }
+inline void store(float2 *dst, float2 x) { cudacpu::copy_past_cache(dst, &x, sizeof x); }
 
 #else
 
@@ -959,6 +963,8 @@ template <int Cols> TILE_FN void store(fragments<Cols> *dst, const reg_tile<16, 
         __stcg(&dst->at[c][threadIdx.x % warpgroup_threads],
                make_float4(tile.x[0][c][0], tile.x[0][c][1], tile.x[0][c][2], tile.x[0][c][3]));
 }
+TILE_FN void load(float2 &x, const float2 *src) { x = __ldcg(src); }
+TILE_FN void store(float2 *dst, float2 x) { __stcg(dst, x); }
 
 #undef HOPPER_PTX
 #undef HOPPER_TEN

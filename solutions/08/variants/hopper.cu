@@ -167,7 +167,7 @@ template <int D, bool ORDERED> __global__ __launch_bounds__(256) void begin_kern
 // ------------------------------------------------------------------------------------------------------------- gradients
 
 // Adds a warp's sixteen rows, times so much, to those of a head of sums [.., N, D], of which there are N. Another block may have been there
-// before: past the cache of this multiprocessor.
+// before.
 template <int D> TILE_FN void add_rows(float *sums, int head, int row, int N, const reg_tile<16, D> &x, float times)
 {
     float2 *at = reinterpret_cast<float2 *>(sums + ((size_t)head * N + row + lane_id() / 4) * D) + lane_id() % 4;
@@ -177,14 +177,14 @@ template <int D> TILE_FN void add_rows(float *sums, int head, int row, int N, co
     for (int i = 0; i < 2; i++) {
         TILE_UNROLL
         for (int c = 0; c < D / 8; c++)
-            if (there[i]) sum[i][c] = __ldcg(&at[4 * D * i + 4 * c]);
+            if (there[i]) load(sum[i][c], &at[4 * D * i + 4 * c]);
     }
     TILE_UNROLL
     for (int i = 0; i < 2; i++) {
         TILE_UNROLL
         for (int c = 0; c < D / 8; c++) {
             sum[i][c].x += times * x.x[0][c][2 * i], sum[i][c].y += times * x.x[0][c][2 * i + 1];
-            if (there[i]) __stcg(&at[4 * D * i + 4 * c], sum[i][c]);
+            if (there[i]) store(&at[4 * D * i + 4 * c], sum[i][c]);
         }
     }
 }
