@@ -1,6 +1,7 @@
 #include "ranks.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 // ---------------------------------------------------------------------------------------------------------------- what is drawn
@@ -62,12 +63,12 @@ static int bars_of(const rank_timeline *t, const piece *p, const lane *l, bar ba
     return count;
 }
 
-static void print_owners(const piece *p, const char *apart, char text[64])
+static void print_owners(const piece *p, char text[64])
 {
     int n = 0;
     text[0] = 0;
-    for (int r = 0; r < MOST_RANKS; r++)
-        if (p->owners >> r & 1) n += snprintf(text + n, 64 - (size_t)n, "%s%d", n ? apart : "", r);
+    for (int i = 0; i < p->owner_count; i++)
+        n += snprintf(text + n, 64 - (size_t)n, "%s%d", n ? " " : "", p->owners[i]);
 }
 
 static const message *first_received(const piece *p)
@@ -92,15 +93,19 @@ static void print_reason(const rank_timeline *t, const bar *b, char *text, size_
     }
     const piece *o = &t->pieces[p->after];
     const message *m = o->kind == PIECE_MESSAGES ? first_received(o) : NULL;
+    int n = 0;
     if (m)
-        snprintf(text, size, "what %s:%d %s rank %d", o->file, m->line, m->send ? "sends to" : "receives from",
-                 m->peer);
-    else
-        snprintf(text, size, "%.*s at %s:%d", (int)strcspn(o->name, "<"), o->name, o->file, o->line);
+        n = snprintf(text, size, "what %s:%d %s rank %d", o->file, m->line, m->send ? "sends to" : "receives from",
+                     m->peer);
+    if (m && o->partner != NOTHING && o->from - o->ready > t->ms / 200)
+        snprintf(text + n, size - (size_t)n, ", which rank %d comes to at %.2f ms", t->pieces[o->partner].rank,
+                 o->from);
+    if (!m) snprintf(text, size, "%.*s at %s:%d", (int)strcspn(o->name, "<"), o->name, o->file, o->line);
 }
 
 typedef struct shares {
     double of[IDLE + 1];  // ms
+    double idle;          // while no kernel runs
     double under;         // of its messages, while a product runs
 } shares;
 
@@ -118,6 +123,7 @@ static shares shares_of(const rank_timeline *t, const lane *lanes, int count, in
                 if (t->pieces[j].kind == PIECE_PRODUCT)
                     s.under += fmax(0, fmin(p->to, t->pieces[j].to) - fmax(p->from, t->pieces[j].from));
         }
+    s.idle = fmax(0, t->ms - s.of[PRODUCT] - s.of[SMALL]);
     return s;
 }
 
@@ -129,13 +135,11 @@ static void print_sizes(const rank_timeline *t, char *text, size_t size)
 
 // ------------------------------------------------------------------------------------------------------------------ in the terminal
 
-enum { COLUMNS = 80, BUBBLES = 4 };
+enum { COLUMNS = 80, GAPS = 4 };
 
 static char letter(const bar *b)
 {
-    if (b->kind == PRODUCT)
-        for (int r = 0; r < MOST_RANKS; r++)
-            if (b->p->owners >> r & 1) return "0123456789abcdef"[r];
+    if (b->kind == PRODUCT) return "0123456789abcdef"[b->p->owners[0]];
     if (b->kind == MESSAGES) return b->p->number % 2 ? '=' : '~';
     return " + . "[b->kind];
 }
@@ -164,23 +168,60 @@ static void print_lane(const rank_timeline *t, const lane *l, FILE *f)
 
 static double length(const bar *b) { return b->to - b->from; }
 
-// The longest bubbles of all ranks, longest first; returns how many.
-static int longest_bubbles(const rank_timeline *t, const lane *lanes, int count, bar *longest)
+static int longest_first(const void *a, const void *b)
 {
-    int found = 0;
-    for (int l = 0; l < count; l++)
-        for (size_t i = t->first[lanes[l].rank]; i < t->first[lanes[l].rank + 1]; i++) {
-            bar bars[3];
-            const int n = on_lane(&t->pieces[i], &lanes[l]) ? bars_of(t, &t->pieces[i], &lanes[l], bars) : 0;
-            for (int k = 0; k < n; k++) {
-                if (bars[k].kind != BUBBLE || length(&bars[k]) < t->ms / 200) continue;
-                int at = found < BUBBLES ? found++ : BUBBLES;
-                for (; at > 0 && length(&longest[at - 1]) < length(&bars[k]) * (1 - 1e-9); at--)
-                    if (at < BUBBLES) longest[at] = longest[at - 1];
-                if (at < BUBBLES) longest[at] = bars[k];
-            }
-        }
-    return found;
+    const bar *x = a, *y = b;
+    const double more = length(y) - length(x);
+    return fabs(more) > 1e-9 ? (more > 0) - (more < 0) : (x->p > y->p) - (x->p < y->p);
+}
+
+// When no kernel of a rank runs, and the one that comes next is waited for: longest first; returns how many.
+static int find_gaps(const rank_timeline *t, bar *gaps)
+{
+    int count = 0;
+    for (size_t i = 0; i < t->count; i++) {
+        const piece *p = &t->pieces[i];
+        bar gap = {BUBBLE, 0, p->from, p};
+        for (size_t k = t->first[p->rank]; k < t->first[p->rank + 1]; k++)  // the last one before it
+            if (t->pieces[k].kind != PIECE_MESSAGES && t->pieces[k].from < p->from)
+                gap.from = fmax(gap.from, t->pieces[k].to);
+        if (p->kind != PIECE_MESSAGES && length(&gap) > t->ms / 200) gaps[count++] = gap;
+    }
+    qsort(gaps, (size_t)count, sizeof *gaps, longest_first);
+    return count;
+}
+
+// Other ranks do the same at about the same time.
+static bool alike(const rank_timeline *t, const bar *a, const bar *b)
+{
+    return a->p->rank != b->p->rank && a->p->line == b->p->line && strcmp(a->p->name, b->p->name) == 0 &&
+           fabs(a->from - b->from) < t->ms / 50 && fabs(a->to - b->to) < t->ms / 50;
+}
+
+static void print_gaps(const rank_timeline *t, FILE *f)
+{
+    bar *gaps = malloc(t->count * sizeof *gaps);
+    const int count = gaps ? find_gaps(t, gaps) : 0;
+    if (count) fprintf(f, "\n  a rank computes nothing longest:\n");
+    for (int i = 0, printed = 0; i < count && printed < GAPS; i++) {
+        const bar *b = &gaps[i];
+        char reason[256];
+        int others = 0;
+        bool again = false;
+        for (int k = 0; k < count; k++)
+            if (alike(t, b, &gaps[k])) others++, again = again || k < i;
+        if (again) continue;
+        printed++;
+        fprintf(f, "    rank %d, %.2f ms from %.2f ms on", b->p->rank, length(b), b->from);
+        if (others) fprintf(f, " (and %d other%s)", others, others > 1 ? "s" : "");
+        if (b->p->kind == PIECE_PRODUCT)
+            fprintf(f, ": a product with the keys of rank %d waits for\n", b->p->owners[0]);
+        else
+            fprintf(f, ": %s at %s:%d waits for\n", b->p->name, b->p->file, b->p->line);
+        print_reason(t, b, reason, sizeof reason);
+        fprintf(f, "      %s\n", reason);
+    }
+    free(gaps);
 }
 
 void ranks_print(const rank_timeline *t, const char *title, FILE *f)
@@ -198,21 +239,13 @@ void ranks_print(const rank_timeline *t, const char *title, FILE *f)
                "  . a bubble: the stream waits, or messages wait for another rank\n\n");
     for (int r = 0; r < t->ranks; r++) {
         const shares s = shares_of(t, lanes, count, r);
-        fprintf(f, "  rank %d: products run %.0f %% of the time, %.2f ms; other kernels %.0f %%, bubbles %.0f %%", r,
-                100 * s.of[PRODUCT] / t->ms, s.of[PRODUCT], 100 * s.of[SMALL] / t->ms, 100 * s.of[BUBBLE] / t->ms);
+        fprintf(f, "  rank %d: products %.0f %% of the time, %.2f ms; other kernels %.0f %%, idle %.0f %%", r,
+                100 * s.of[PRODUCT] / t->ms, s.of[PRODUCT], 100 * s.of[SMALL] / t->ms, 100 * s.idle / t->ms);
         if (s.of[MESSAGES] > 0)
             fprintf(f, "; messages %.2f ms, %.0f %% hidden", s.of[MESSAGES], 100 * s.under / s.of[MESSAGES]);
         fprintf(f, "\n");
     }
-    bar longest[BUBBLES];
-    const int bubbles = longest_bubbles(t, lanes, count, longest);
-    if (bubbles) fprintf(f, "\n  the longest bubbles:\n");
-    for (int i = 0; i < bubbles; i++) {
-        const bar *b = &longest[i];
-        print_reason(t, b, text, sizeof text);
-        fprintf(f, "    rank %d, %.2f ms from %.2f ms on: %s at %s:%d\n      waits for %s\n", b->p->rank, length(b),
-                b->from, b->p->name, b->p->file, b->p->line, text);
-    }
+    print_gaps(t, f);
     fprintf(f,
             "\nNo measurement: what was queued, replayed with what it would cost an H200: products %d TFLOP/s and\n"
             "%d us a call, other kernels %d GB/s and %d us, messages %d GB/s and %d us.\n",
@@ -232,14 +265,14 @@ static void draw_bar(const rank_timeline *t, const bar *b, int y, FILE *f)
     const double x = x_of(t, b->from), width = x_of(t, b->to) - x;
     const piece *p = b->p;
     if (width < 0.3 || b->kind == IDLE) return;
-    fprintf(f, "<rect x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"%s\">", x, y, width, HIGH,
-            fills[b->kind]);
+    fprintf(f, "<rect x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"%s\"%s>", x, y, width, HIGH,
+            fills[b->kind], b->kind == PRODUCT || b->kind == MESSAGES ? " stroke=\"#fff\" stroke-width=\".7\"" : "");
     if (b->kind == BUBBLE) print_reason(t, b, text, sizeof text);
     // A name of a template has < in it.
     fprintf(f, "<title>%.*s, %s:%d, %.2f to %.2f ms%s%s</title></rect>\n", (int)strcspn(p->name, "<"), p->name, p->file,
             p->line, b->from, b->to, b->kind == BUBBLE ? ": waits for " : "", b->kind == BUBBLE ? text : "");
     if (b->kind != PRODUCT && b->kind != MESSAGES) return;
-    print_owners(p, " ", text);
+    print_owners(p, text);
     if (width < 7 * (double)strlen(text) + 2) return;
     fprintf(f, "<text x=\"%.1f\" y=\"%d\" fill=\"#fff\">%s</text>\n", x + width / 2, y + 14, text);
 }
@@ -256,8 +289,8 @@ static void describe(const rank_timeline *t, const lane *lanes, int count, FILE 
     fprintf(f, "%d ranks over %.2f ms, a line for each stream.", t->ranks, t->ms);
     for (int r = 0; r < t->ranks; r++) {
         const shares s = shares_of(t, lanes, count, r);
-        fprintf(f, " Rank %d: products %.0f %% of the time, other kernels %.0f %%, bubbles %.0f %%.", r,
-                100 * s.of[PRODUCT] / t->ms, 100 * s.of[SMALL] / t->ms, 100 * s.of[BUBBLE] / t->ms);
+        fprintf(f, " Rank %d: products %.0f %% of the time, other kernels %.0f %%, idle %.0f %%.", r,
+                100 * s.of[PRODUCT] / t->ms, 100 * s.of[SMALL] / t->ms, 100 * s.idle / t->ms);
         if (s.of[MESSAGES] > 0)
             fprintf(f, " Messages %.2f ms, %.0f %% of it under products.", s.of[MESSAGES],
                     100 * s.under / s.of[MESSAGES]);
@@ -309,19 +342,20 @@ void ranks_draw(const rank_timeline *t, const char *title, FILE *f)
     draw_legend(LEFT + 100, under, "#8a8a8a", "other kernels, copies", f);
     draw_legend(LEFT + 270, under, "#c8651b", "messages", f);
     draw_legend(LEFT + 370, under, "url(#bubble)", "a bubble: a stream waits, or messages for another rank", f);
-    double least = t->ms, most = 0;
+    double least = 1, most = 0;
     for (int r = 0; r < t->ranks; r++) {
-        const shares s = shares_of(t, lanes, count, r);
-        least = fmin(least, s.of[PRODUCT]), most = fmax(most, s.of[PRODUCT]);
+        const double part = shares_of(t, lanes, count, r).of[PRODUCT] / t->ms;
+        least = fmin(least, part), most = fmax(most, part);
     }
+    fprintf(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"start\">products run %.0f %%", LEFT, under + 20, 100 * least);
+    if (most - least > .005) fprintf(f, " to %.0f %%", 100 * most);
     fprintf(f,
-            "<text x=\"%d\" y=\"%d\" text-anchor=\"start\">products run %.0f to %.0f %% of %.2f ms; a number is the "
-            "rank whose keys a product reads, or whose keys or their gradients come</text>\n"
+            " of %.2f ms; a number is the rank whose keys a product reads, or whose keys or their gradients "
+            "come</text>\n"
             "<text x=\"%d\" y=\"%d\" text-anchor=\"start\" fill=\"#606060\">No measurement: what was queued, replayed "
             "with costs of an H200: products %d TFLOP/s and %d us a call, other kernels %d GB/s and %d us, messages "
             "%d GB/s and %d us</text>\n</svg>\n",
-            LEFT, under + 20, 100 * least / t->ms, 100 * most / t->ms, t->ms, LEFT, under + 38, TFLOPS, CALL_US,
-            MEMORY_GBS, LAUNCH_US, WIRE_GBS, MESSAGE_US);
+            t->ms, LEFT, under + 38, TFLOPS, CALL_US, MEMORY_GBS, LAUNCH_US, WIRE_GBS, MESSAGE_US);
 }
 
 // ------------------------------------------------------------------------------------------------------------------------ as rows
@@ -338,7 +372,7 @@ void ranks_write(const rank_timeline *t, const char *title, FILE *f)
             const int n = on_lane(p, &lanes[l]) ? bars_of(t, p, &lanes[l], bars) : 0;
             for (int k = 0; k < n; k++) {
                 char keys[64], reason[256] = "";
-                print_owners(p, " ", keys);
+                print_owners(p, keys);
                 if (bars[k].kind >= BUBBLE) print_reason(t, &bars[k], reason, sizeof reason);
                 fprintf(f, "%d\t%s\t%s\t%s\t%.4f\t%.4f\t%s\t%s:%d\t%s\n", p->rank,
                         lanes[l].name + strcspn(lanes[l].name + 5, " ") + 6, kind_names[bars[k].kind], keys,

@@ -147,15 +147,22 @@ static int owner_of(const rank_timeline *t, const piece *p, size_t at, int hops)
     return from == NOTHING ? p->rank : owner_of(t, &t->pieces[from], sent->at + (at - came->at), hops - 1);
 }
 
+static void add_owner(piece *p, int rank)
+{
+    for (int i = 0; i < p->owner_count; i++)
+        if (p->owners[i] == rank) return;
+    p->owners[p->owner_count++] = rank;
+}
+
 static void find_owners(rank_timeline *t)
 {
     for (size_t i = 0; i < t->count; i++) {
         piece *p = &t->pieces[i];
-        if (p->kind == PIECE_PRODUCT) p->owners = 1u << owner_of(t, p, p->keys, MOST_RANKS);
+        if (p->kind == PIECE_PRODUCT) add_owner(p, owner_of(t, p, p->keys, MOST_RANKS));
         for (size_t k = 0; k < p->message_count; k++) {
             const message *sent;
             const int from = p->messages[k].send ? NOTHING : partner_of(t, p->rank, &p->messages[k], &sent);
-            if (from != NOTHING) p->owners |= 1u << owner_of(t, &t->pieces[from], sent->at, MOST_RANKS);
+            if (from != NOTHING) add_owner(p, owner_of(t, &t->pieces[from], sent->at, MOST_RANKS));
         }
     }
 }

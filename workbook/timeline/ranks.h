@@ -42,7 +42,7 @@ typedef struct piece {
     double ready, from,
         to;  // ms. ready: what it is ordered behind is over. Messages from `from` on travel: all partners have begun
     int after, partner;  // pieces: the last that it is ordered behind; whose beginning messages waited for
-    unsigned owners;     // ranks, a bit each: whose keys a product reads, or what comes is of
+    int owners[MOST_RANKS], owner_count;  // ranks whose keys a product reads, or whose keys or gradients come
     bool is_ready;
 } piece;
 
