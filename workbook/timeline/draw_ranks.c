@@ -9,10 +9,12 @@
 
 typedef struct lane {
     int rank, stream;
-    bool wire;      // it has nothing but messages
+    bool wire;      // it has no kernels
     char name[32];  // "rank 0 wire"
 } lane;
 enum { MOST_LANES = 128 };
+
+static bool is_kernel(const piece *p) { return p->kind == PIECE_PRODUCT || p->kind == PIECE_KERNEL; }
 
 static int lanes_of(const rank_timeline *t, lane *lanes)
 {
@@ -22,7 +24,7 @@ static int lanes_of(const rank_timeline *t, lane *lanes)
             lane l = {r, s, true, ""};
             bool any = false;
             for (size_t i = t->first[r]; i < t->first[r + 1]; i++)
-                if (t->pieces[i].stream == s) any = true, l.wire = l.wire && t->pieces[i].kind == PIECE_MESSAGES;
+                if (t->pieces[i].stream == s) any = true, l.wire = l.wire && !is_kernel(&t->pieces[i]);
             if (any) lanes[count++] = l;
         }
     for (int i = 0; i < count; i++) {
@@ -58,7 +60,7 @@ static int bars_of(const rank_timeline *t, const piece *p, const lane *l, bar ba
     const double ready = p->kind == PIECE_MESSAGES ? p->ready : p->from;
     if (ready > end) bars[count++] = (bar){l->wire ? IDLE : BUBBLE, end, ready, p};
     if (p->from > ready) bars[count++] = (bar){BUBBLE, ready, p->from, p};
-    const bar_kind kind = p->kind == PIECE_PRODUCT ? PRODUCT : p->kind == PIECE_SMALL ? SMALL : MESSAGES;
+    const bar_kind kind = p->kind == PIECE_PRODUCT ? PRODUCT : p->kind == PIECE_MESSAGES ? MESSAGES : SMALL;
     bars[count++] = (bar){kind, p->from, p->to, p};
     return count;
 }
@@ -118,7 +120,8 @@ static shares shares_of(const rank_timeline *t, const lane *lanes, int count, in
             if (!on_lane(p, &lanes[l])) continue;
             bar bars[3];
             const int n = bars_of(t, p, &lanes[l], bars);
-            for (int k = 0; k < n; k++) s.of[bars[k].kind] += bars[k].to - bars[k].from;
+            for (int k = 0; k < n; k++)
+                if (bars[k].kind != SMALL || !lanes[l].wire) s.of[bars[k].kind] += bars[k].to - bars[k].from;
             for (size_t j = t->first[rank]; p->kind == PIECE_MESSAGES && j < t->first[rank + 1]; j++)
                 if (t->pieces[j].kind == PIECE_PRODUCT)
                     s.under += fmax(0, fmin(p->to, t->pieces[j].to) - fmax(p->from, t->pieces[j].from));
@@ -183,9 +186,8 @@ static int find_gaps(const rank_timeline *t, bar *gaps)
         const piece *p = &t->pieces[i];
         bar gap = {BUBBLE, 0, p->from, p};
         for (size_t k = t->first[p->rank]; k < t->first[p->rank + 1]; k++)  // the last one before it
-            if (t->pieces[k].kind != PIECE_MESSAGES && t->pieces[k].from < p->from)
-                gap.from = fmax(gap.from, t->pieces[k].to);
-        if (p->kind != PIECE_MESSAGES && length(&gap) > t->ms / 200) gaps[count++] = gap;
+            if (is_kernel(&t->pieces[k]) && t->pieces[k].from < p->from) gap.from = fmax(gap.from, t->pieces[k].to);
+        if (is_kernel(p) && length(&gap) > t->ms / 200) gaps[count++] = gap;
     }
     qsort(gaps, (size_t)count, sizeof *gaps, longest_first);
     return count;

@@ -37,10 +37,11 @@ static bool read_row(char *text, rank_timeline *t)
         if (!(field[i] = strsep(&rest, "\t"))) return false;
     const char *kind = field[KIND];
     const bool sends = strncmp(kind, "send", 4) == 0, receives = strncmp(kind, "receive", 7) == 0;
-    const bool small = strcmp(kind, "kernel") == 0 || strcmp(kind, "copy") == 0;
-    if (rest || (!sends && !receives && !small && strcmp(kind, "product") != 0)) return false;
+    const bool kernel = strcmp(kind, "kernel") == 0, copy = strcmp(kind, "copy") == 0;
+    if (rest || (!sends && !receives && !kernel && !copy && strcmp(kind, "product") != 0)) return false;
     piece p = {.kind = sends || receives ? PIECE_MESSAGES
-                       : small           ? PIECE_SMALL
+                       : kernel          ? PIECE_KERNEL
+                       : copy            ? PIECE_COPY
                                          : PIECE_PRODUCT,
                .rank = atoi(field[RANK]),
                .stream = atoi(field[STREAM]),
@@ -176,7 +177,7 @@ static double takes(const rank_timeline *t, const piece *p)
 {
     const double longer = (double)t->as / t->N, wider = (double)(DRAWN_HEADS * DRAWN_D) / (t->heads * t->D);
     if (p->kind == PIECE_PRODUCT) return CALL_US / 1e3 + p->cost * longer * longer * wider / (TFLOPS * 1e9);
-    if (p->kind == PIECE_SMALL) return LAUNCH_US / 1e3 + p->cost * longer * wider / (MEMORY_GBS * 1e6);
+    if (p->kind != PIECE_MESSAGES) return LAUNCH_US / 1e3 + p->cost * longer * wider / (MEMORY_GBS * 1e6);
     double out = 0, in = 0;
     for (size_t i = 0; i < p->message_count; i++)
         if (p->messages[i].peer != p->rank) *(p->messages[i].send ? &out : &in) += p->messages[i].bytes;
@@ -240,10 +241,12 @@ bool ranks_replay(const char *path, int as, rank_timeline *t)
             state[best] = BEGUN;
             end_messages(t, state);
         } else {
+            const bool copy = p->kind == PIECE_COPY;
             p->from = p->ready;
-            if (free_from[p->rank] > p->from) p->from = free_from[p->rank], p->after = last_kernel[p->rank];
-            p->to = free_from[p->rank] = p->from + takes(t, p);
-            last_kernel[p->rank] = best, state[best] = OVER;
+            if (!copy && free_from[p->rank] > p->from) p->from = free_from[p->rank], p->after = last_kernel[p->rank];
+            p->to = p->from + takes(t, p);
+            if (!copy) free_from[p->rank] = p->to, last_kernel[p->rank] = best;
+            state[best] = OVER;
         }
     }
     bool whole = state && begun == t->count;

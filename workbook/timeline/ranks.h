@@ -1,7 +1,7 @@
 // ranks.h - the rows of all ranks (cpu/queued.cpp), replayed with costs: what each stream of each rank does, and for what it waits.
 //
-// A piece of work begins when all that its stream's clock names is over. Kernels of one GPU take turns. A group of messages begins as well,
-// goes when all its partners' groups have begun, and is over after its bytes. So this is no measurement; it shows who waits for whom.
+// A piece of work begins when all that its stream's clock names is over. Kernels of one GPU take turns, copies do not. A group of messages
+// begins likewise, goes when all its partners' groups have begun, and is over after its bytes. So this is no measurement; it shows who waits for whom.
 //
 // The sequence that was recorded is short. What is drawn is the same schedule on a longer one: FLOPs grow with its square, bytes with it, and
 // both with the heads.
@@ -17,7 +17,7 @@ enum { TFLOPS = 700, CALL_US = 32, MEMORY_GBS = 4000, LAUNCH_US = 4, WIRE_GBS = 
 // What is drawn, but for N: 32 heads of 128.
 enum { DRAWN_N = 32768, MOST_N = 1 << 30, DRAWN_HEADS = 32, DRAWN_D = 128 };
 
-typedef enum piece_kind { PIECE_PRODUCT, PIECE_SMALL, PIECE_MESSAGES } piece_kind;
+typedef enum piece_kind { PIECE_PRODUCT, PIECE_KERNEL, PIECE_COPY, PIECE_MESSAGES } piece_kind;
 enum { MOST_RANKS = 16, MOST_STREAMS = 64, NOTHING = -1 };
 
 typedef struct message {
