@@ -237,11 +237,11 @@ void ranks_print(const rank_timeline *t, const char *title, FILE *f)
         if (l == 0 || lanes[l].rank != lanes[l - 1].rank) fprintf(f, "\n");
         print_lane(t, &lanes[l], f);
     }
-    fprintf(f, "\n  0 ... products, by the rank whose keys they read   + another kernel   = ~ messages, by turns\n"
+    fprintf(f, "\n  0 1 ... products, by the rank whose keys they read   + other kernels, copies   = ~ messages\n"
                "  . a bubble: the stream waits, or messages wait for another rank\n\n");
     for (int r = 0; r < t->ranks; r++) {
         const shares s = shares_of(t, lanes, count, r);
-        fprintf(f, "  rank %d: products %.0f %% of the time, %.2f ms; other kernels %.0f %%, idle %.0f %%", r,
+        fprintf(f, "  rank %d: products %.0f %%, %.2f ms; other kernels %.0f %%, idle %.0f %%", r,
                 100 * s.of[PRODUCT] / t->ms, s.of[PRODUCT], 100 * s.of[SMALL] / t->ms, 100 * s.idle / t->ms);
         if (s.of[MESSAGES] > 0)
             fprintf(f, "; messages %.2f ms, %.0f %% hidden", s.of[MESSAGES], 100 * s.under / s.of[MESSAGES]);
