@@ -44,8 +44,9 @@ typedef struct wb_asked {
     unsigned messages, hidden;  // of a rank: groups of them, and under how many such a kernel may run
 } wb_asked;
 wb_asked wb_what_was_asked(void) WB_OF_THE_LAYER;
-// Of a rank's kernels the next one counts, and none besides: what is launched for show does not. For pictures: its FLOPs, and the keys that it reads.
-void wb_count_next(double flops, const void *keys) WB_OF_THE_LAYER;
+// Of a rank's kernels the next one counts, and none besides: what is launched for show does not. For pictures: its FLOPs, the
+// keys that it reads, and whether it makes gradients.
+void wb_count_next(double flops, const void *keys, bool gradients) WB_OF_THE_LAYER;
 
 // The next allocation of device memory begins where every one with this number does, from 0 on, if nothing is in the way.
 void wb_place_next(int number) WB_OF_THE_LAYER;

@@ -61,6 +61,7 @@ static unsigned kernels, under_messages, messages, hidden;
 static bool some_count, next_counts;  // wb_count_next
 static double next_flops;
 static const void *next_keys;
+static bool next_gradients;
 
 static const char *page_of(const char *at) { return at - reinterpret_cast<uintptr_t>(at) % PAGE; }
 static bool covers(const flight_clock &c, const work &w) { return c.at[w.stream] >= w.number; }
@@ -322,7 +323,7 @@ void flight_kernel(const kernel &what, cudaStream_t stream, std::function<void()
 {
     work *w = queue(stream, what.name, what.site, {}, std::move(run));
     w->is_kernel = true, w->counts = next_counts || !some_count;
-    if (w->row) w->row->kind = next_counts ? "product" : "kernel";
+    if (w->row) w->row->kind = !next_counts ? "kernel" : next_gradients ? "gradients" : "product";
     if (w->row && next_counts) w->row->cost = next_flops, w->row->keys = next_keys;
     next_counts = false;
 }
@@ -449,10 +450,10 @@ void flight_count(wb_asked &since)
     kernels = under_messages = messages = hidden = 0;
 }
 
-extern "C" void wb_count_next(double flops, const void *keys)
+extern "C" void wb_count_next(double flops, const void *keys, bool gradients)
 {
     some_count = next_counts = true;
-    next_flops = flops, next_keys = keys;
+    next_flops = flops, next_keys = keys, next_gradients = gradients;
 }
 
 void flight_begin()

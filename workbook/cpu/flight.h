@@ -68,7 +68,7 @@ struct flight_row {
     int stream;
     long number;
     flight_clock before;
-    const char *kind;  // "product": one that counts; "kernel", "copy", "messages"
+    const char *kind;  // "product", "gradients": a kernel that counts; "kernel", "copy", "messages"
     std::string name;
     call_site site;
     double cost;       // FLOPs of a product; bytes

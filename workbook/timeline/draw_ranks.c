@@ -130,6 +130,14 @@ static shares shares_of(const rank_timeline *t, const lane *lanes, int count, in
     return s;
 }
 
+// Of its products.
+static int tflops(const rank_timeline *t)
+{
+    for (size_t i = 0; i < t->count; i++)
+        if (t->pieces[i].gradients) return GRADIENTS_TFLOPS;
+    return TFLOPS;
+}
+
 static void print_sizes(const rank_timeline *t, char *text, size_t size)
 {
     snprintf(text, size, "N %d drawn as %d, %d heads of %d as %d of %d", t->N, t->as, t->heads, t->D, DRAWN_HEADS,
@@ -251,7 +259,7 @@ void ranks_print(const rank_timeline *t, const char *title, FILE *f)
     fprintf(f,
             "\nNo measurement: what was queued, replayed with what it would cost an H200: products %d TFLOP/s and\n"
             "%d us a call, other kernels %d GB/s and %d us, messages %d GB/s and %d us.\n",
-            TFLOPS, CALL_US, MEMORY_GBS, LAUNCH_US, WIRE_GBS, MESSAGE_US);
+            tflops(t), CALL_US, MEMORY_GBS, LAUNCH_US, WIRE_GBS, MESSAGE_US);
 }
 
 // ------------------------------------------------------------------------------------------------------------------ as a drawing
@@ -357,7 +365,7 @@ void ranks_draw(const rank_timeline *t, const char *title, FILE *f)
             "<text x=\"%d\" y=\"%d\" text-anchor=\"start\" fill=\"#606060\">No measurement: what was queued, replayed "
             "with costs of an H200: products %d TFLOP/s and %d us a call, other kernels %d GB/s and %d us, messages "
             "%d GB/s and %d us</text>\n</svg>\n",
-            t->ms, LEFT, under + 38, TFLOPS, CALL_US, MEMORY_GBS, LAUNCH_US, WIRE_GBS, MESSAGE_US);
+            t->ms, LEFT, under + 38, tflops(t), CALL_US, MEMORY_GBS, LAUNCH_US, WIRE_GBS, MESSAGE_US);
 }
 
 // ------------------------------------------------------------------------------------------------------------------------ as rows

@@ -38,7 +38,8 @@ static bool read_row(char *text, rank_timeline *t)
     const char *kind = field[KIND];
     const bool sends = strncmp(kind, "send", 4) == 0, receives = strncmp(kind, "receive", 7) == 0;
     const bool kernel = strcmp(kind, "kernel") == 0, copy = strcmp(kind, "copy") == 0;
-    if (rest || (!sends && !receives && !kernel && !copy && strcmp(kind, "product") != 0)) return false;
+    const bool gradients = strcmp(kind, "gradients") == 0;
+    if (rest || (!sends && !receives && !kernel && !copy && !gradients && strcmp(kind, "product") != 0)) return false;
     piece p = {.kind = sends || receives ? PIECE_MESSAGES
                        : kernel          ? PIECE_KERNEL
                        : copy            ? PIECE_COPY
@@ -50,6 +51,7 @@ static bool read_row(char *text, rank_timeline *t)
                .line = atoi(field[LINE]),
                .cost = atof(field[COST]),
                .keys = strtoull(field[AT], NULL, 16),
+               .gradients = gradients,
                .after = NOTHING,
                .partner = NOTHING};
     snprintf(p.name, sizeof p.name, "%s", field[NAME]);
@@ -176,7 +178,10 @@ static double larger(double a, double b) { return a > b ? a : b; }
 static double takes(const rank_timeline *t, const piece *p)
 {
     const double longer = (double)t->as / t->N, wider = (double)(DRAWN_HEADS * DRAWN_D) / (t->heads * t->D);
-    if (p->kind == PIECE_PRODUCT) return CALL_US / 1e3 + p->cost * longer * longer * wider / (TFLOPS * 1e9);
+    if (p->kind == PIECE_PRODUCT) {
+        const double rate = p->gradients ? GRADIENTS_TFLOPS : TFLOPS, call = p->gradients ? GRADIENTS_CALL_US : CALL_US;
+        return call / 1e3 + p->cost * longer * longer * wider / (rate * 1e9);
+    }
     if (p->kind != PIECE_MESSAGES) return LAUNCH_US / 1e3 + p->cost * longer * wider / (MEMORY_GBS * 1e6);
     double out = 0, in = 0;
     for (size_t i = 0; i < p->message_count; i++)

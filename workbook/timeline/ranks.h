@@ -17,6 +17,9 @@ enum { TFLOPS = 700, CALL_US = 32, MEMORY_GBS = 4000, LAUNCH_US = 4, WIRE_GBS = 
 // What is drawn, but for N: 32 heads of 128.
 enum { DRAWN_N = 32768, MOST_N = 1 << 30, DRAWN_HEADS = 32, DRAWN_D = 128 };
 
+// Of gradients, which two kernels of the workbook's own make together where a GPU has one.
+enum { GRADIENTS_TFLOPS = 600, GRADIENTS_CALL_US = CALL_US / 2 };
+
 typedef enum piece_kind { PIECE_PRODUCT, PIECE_KERNEL, PIECE_COPY, PIECE_MESSAGES } piece_kind;
 enum { MOST_RANKS = 16, MOST_STREAMS = 64, NOTHING = -1 };
 
@@ -43,7 +46,7 @@ typedef struct piece {
         to;  // ms. ready: what it is ordered behind is over. Messages from `from` on travel: all partners have begun
     int after, partner;  // pieces: the last that it is ordered behind; whose beginning messages waited for
     int owners[MOST_RANKS], owner_count;  // ranks whose keys a product reads, or whose keys or gradients come
-    bool is_ready;
+    bool gradients, is_ready;
 } piece;
 
 typedef struct rank_timeline {
