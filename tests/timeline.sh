@@ -212,6 +212,10 @@ verdict $? "the drawing says in words what it shows"
 ring 17 no_overlap
 [ "$(hidden "$scratch/17.no_overlap")" = 0.00 ] && ! grep -q '	wire	' "$scratch/17.no_overlap"
 verdict $? "17, one stream: no message travels under a product"
+line=$(grep -n 'ncclRecv(room.K' solutions/17/flash_ring.cu | cut -d: -f1)
+cp "$scratch/17.no_overlap.text" "$scratch/said"
+grep -A 1 'rank 0, 0.2. ms from .* a product with the keys of rank 3 waits for' "$scratch/said" | grep -q "what flash_ring.cu:$line receives from rank 3"
+verdict $? "17, one stream: the receive that products wait for has its line"
 drawn=$(sed -n "s/^  \(rank 0 stream .*\)/\1/p" "$scratch/17.no_overlap.text")
 grep -qF "$drawn" problems/17/README.md
 verdict $? "the lesson's picture: $drawn"
@@ -221,6 +225,9 @@ awk -F'\t' 'NR > 3 && $3 == "messages" { from[$1] = $5; to[$1] = $6; keys[$1] = 
 verdict $? "18: what comes home last is of the rank's own keys, and products run as long"
 [ "$(bubbles "$scratch/18.key")" = 0.00 ]
 verdict $? "18: no stream of products waits"
+cp "$scratch/18.key.text" "$scratch/said"
+! grep -q 'computes nothing' "$scratch/17.key.text" "$scratch/18.key.text"
+verdict $? "17, 18: no rank has a time in which it computes nothing"
 awk -F'\t' 'NR > 2 && $5 == "gradients" { work[$1] += $9 } END { exit !(work[0] > 0 && work[0] == work[1] && work[1] == work[2] && work[2] == work[3]) }' "$scratch/18.key.rows"
 verdict $? "18: each rank has as much work as the others"
 ring 18 nothing_under_the_way_home

@@ -193,8 +193,11 @@ static int find_gaps(const rank_timeline *t, bar *gaps)
     for (size_t i = 0; i < t->count; i++) {
         const piece *p = &t->pieces[i];
         bar gap = {BUBBLE, 0, p->from, p};
-        for (size_t k = t->first[p->rank]; k < t->first[p->rank + 1]; k++)  // the last one before it
-            if (is_kernel(&t->pieces[k]) && t->pieces[k].from < p->from) gap.from = fmax(gap.from, t->pieces[k].to);
+        for (size_t k = t->first[p->rank]; k < t->first[p->rank + 1]; k++) {  // the last one before it
+            const piece *o = &t->pieces[k];
+            const bool works = is_kernel(o) || (o->kind == PIECE_COPY && o->stream == p->stream);
+            if (works && o->from < p->from) gap.from = fmax(gap.from, o->to);
+        }
         if (is_kernel(p) && length(&gap) > t->ms / 200) gaps[count++] = gap;
     }
     qsort(gaps, (size_t)count, sizeof *gaps, longest_first);
