@@ -115,7 +115,7 @@ template <int D> static wb_status launch(float *dQ, float *dK, float *dV, const 
     const dim3 of_keys((shape.kv_len - 1) / ROWS + 1, shape.kv_heads, shape.batch);
 #ifdef __CUDACPU__
     const double flops = 10.0 * shape.head_dim * (double)wb_pairs(&shape);
-    wb_count_next(flops / 2, K, true);  // each of the two does half of what one kernel would that makes all three gradients
+    wb_count_next(flops / 2, K, true);  // half of what one kernel would that makes all three
 #endif
     queries_kernel<D><<<of_queries, ROWS, 0, stream>>>(dQ, Q, K, V, dO, L, delta, shape);
     WB_CUDA(cudaGetLastError());

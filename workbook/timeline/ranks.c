@@ -56,8 +56,8 @@ static bool read_row(char *text, rank_timeline *t)
                .partner = NOTHING};
     snprintf(p.name, sizeof p.name, "%s", field[NAME]);
     snprintf(p.file, sizeof p.file, "%s", field[SOURCE]);
-    if (p.rank < 0 || p.rank >= t->ranks || p.stream < 0 || p.stream >= MOST_STREAMS || p.number < 1 || p.cost < 0 ||
-        !read_clock(field[CLOCK], p.before))
+    if (p.rank < 0 || p.rank >= t->ranks || p.stream < 0 || p.stream >= MOST_STREAMS || p.number < 1 ||
+        !(p.cost >= 0 && p.cost < 1e18) || !read_clock(field[CLOCK], p.before))
         return false;
     piece *last = t->count ? &t->pieces[t->count - 1] : NULL;
     if (!last || last->rank != p.rank || last->order != p.order || p.kind != PIECE_MESSAGES) {
@@ -177,7 +177,7 @@ static double larger(double a, double b) { return a > b ? a : b; }
 // How long a piece takes, in ms, at the size that is drawn.
 static double takes(const rank_timeline *t, const piece *p)
 {
-    const double longer = (double)t->as / t->N, wider = (double)(DRAWN_HEADS * DRAWN_D) / (t->heads * t->D);
+    const double longer = (double)t->as / t->N, wider = (double)DRAWN_HEADS * DRAWN_D / t->heads / t->D;
     if (p->kind == PIECE_PRODUCT) {
         const double rate = p->gradients ? GRADIENTS_TFLOPS : TFLOPS, call = p->gradients ? GRADIENTS_CALL_US : CALL_US;
         return call / 1e3 + p->cost * longer * longer * wider / (rate * 1e9);

@@ -42,7 +42,10 @@ static int draw_ranks(const char *record, int as, const outputs *to)
 {
     rank_timeline t;
     FILE *f;
-    if (!ranks_replay(record, as, &t)) return 1;
+    if (!ranks_replay(record, as, &t)) {
+        ranks_free(&t);
+        return 1;
+    }
     ranks_print(&t, to->title, stdout);
     if (!open_output(to->svg, &f)) return 1;
     if (f) ranks_draw(&t, to->title, f), fclose(f), printf("drawn: %s\n", to->svg);
