@@ -450,7 +450,7 @@ record:  ## all that is recorded of the keys on a GPU, into plots/data/<gpu> and
 mask-%: $B/mask FORCE  ## mask-06 N=32 W=12 BR=8 BC=8, mask-15 mask=tree/7: which query sees which key, and the tiles that are visited; build/plots has it as SVG
 	@mkdir -p build/plots
 	@$B/mask $* $(foreach v,$(filter N W sinks mask BR BC,$(COMMANDED)),"$v=$$$v") --svg build/plots/mask_$*.svg
-timeline-%: FORCE  ## timeline-10 CASE=...: what the copy engine, the tensor cores and each warpgroup of a block do over time (BLOCK=n); build/plots has it as SVG
+timeline-%: FORCE  ## timeline-10 CASE=...: what each part of a Hopper block does over time (BLOCK=n); timeline-17, -18: what each rank computes and sends (AS=n: at that length); build/plots has it as SVG
 	@MAKE="$(MAKE)" workbook/timeline/timeline.sh $(IMPL) $*
 plot-%: FORCE  ## plot-03: charts of the last bench-03 in build/plots (TERM=dumb: in the terminal)
 	@plots/plot.sh $* $(BACKEND)

@@ -1,10 +1,11 @@
 #!/bin/sh
 # timeline.sh - make timeline-NN: the replay's arithmetic, on records written by hand; what is refused; and the lesson's two pictures and its
-# table, which must be what the key, and the key with other rings, give today, and the rows that the book draws.
+# table, which must be what the key, and the key with other rings, give today, and the rows that the book draws. Of rings of GPUs the same:
+# arithmetic, what is refused, and what keys and wrong solutions of 17 and 18 look like.
 set -u
 out=build/cpu timeline=build/cpu/timeline
 . tests/prove/frame.sh
-trap 'rm -rf "$scratch" "$out"/tune/10/of_timeline_*' EXIT
+trap 'rm -rf "$scratch" "$out"/tune/1[078]/of_timeline_*' EXIT
 ${MAKE:-make} --no-print-directory -s BACKEND=cpu "$timeline" >"$scratch/said" 2>&1 || { cat "$scratch/said"; exit 1; }
 
 # ---------------------------------------------------------------------------------------------------------------- by hand
@@ -108,4 +109,128 @@ done
 awk -F'\t' '$3 == "load" && $4 ~ /^K/ { print $8 }' "$scratch/key.$given" | paste -sd ' ' >"$scratch/said"
 grep -qx '7 6 5 4 3 2 1 0' "$scratch/said"
 verdict $? "the record has the tiles of K from right to left"
+
+# --------------------------------------------------------------------------------------------------------- of ranks, by hand
+# Rows: rank order stream number kind name line cost at peer turn clock, with commas for the spaces of a clock. Drawn are 32 heads of 128.
+ranks() { { echo "N 1024 heads 32 D 128 ranks ${1:-2}"; echo "rank order stream number kind name file line cost at peer turn clock"; sed 's/^ *//; s/\([^ ]* [^ ]* [^ ]* [^ ]* [^ ]* [^ ]*\) /\1 x.cu /'; } | tr ' ,' '\t ' >"$scratch/rows"; }
+bars() { # AS: rows of the picture
+    "$timeline" "$scratch/rows" x --as "$1" --tsv "$scratch/bars" >"$scratch/said" 2>&1 || { echo >"$scratch/bars"; return 1; }
+    sed -n '4,$p' "$scratch/bars" | cut -f 1-6,9 | tr '\t' ' ' >"$scratch/said"
+}
+lasts() { # MS AS WHAT
+    bars "$2" && grep -qx "ms	$1" "$scratch/bars"
+    verdict $? "$3"
+}
+bar() { # BAR WHAT
+    grep -qx "$1" "$scratch/said"
+    verdict $? "$2"
+}
+echo "0 0 0 1 product p 1 700000000000 0 -1 -1 -" | ranks
+lasts 1.0320 1024 "a product: 32 us, and a ms for 0.7 TFLOP"
+lasts 4.0320 2048 "twice as long, four times the work"
+echo "0 0 0 1 gradients p 1 600000000000 0 -1 -1 -" | ranks
+lasts 1.0160 1024 "one of the two kernels that make gradients: 16 us, and a ms for 0.6 TFLOP"
+echo "0 0 0 1 kernel k 1 4000000000 0 -1 -1 -" | ranks
+lasts 1.0040 1024 "a kernel: 4 us, and a ms for 4 GB"
+lasts 2.0040 2048 "twice as long, twice the bytes"
+ranks <<'ROWS'
+    0 0 0 1 product p 1 700000000000 1000 -1 -1 -
+    0 1 1 1 send ncclSend() 2 153000000 1000 1 0 0:1
+    1 0 1 1 receive ncclRecv() 3 153000000 2000 0 0 -
+    1 1 0 1 product p 4 700000000000 2000 -1 -1 1:1
+ROWS
+lasts 3.0940 1024 "a message that waits for a product, and a product that waits for it"
+bar "1 wire bubble 0 0.0000 1.0320 rank 0, which comes to x.cu:2 only at 1.03 ms" "a receiver waits for the other rank"
+bar "1 wire messages 0 1.0320 2.0620 " "30 us, and a ms for 153 MB"
+bar "1 stream bubble 0 0.0000 2.0620 what x.cu:3 receives from rank 0, which rank 0 comes to at 1.03 ms" "a product waits for what comes"
+bar "1 stream product 0 2.0620 3.0940 " "it reads the keys of the rank that they come from"
+"$timeline" "$scratch/rows" x --as 1024 >"$scratch/said"
+grep -q '^  rank 1: products 33 %, 1.03 ms; other kernels 0 %, idle 67 %; messages 1.03 ms, 0 % hidden$' "$scratch/said" && grep -A 1 'rank 1, 2.06 ms from 0.00 ms on: a product with the keys of rank 0 waits for' "$scratch/said" | grep -q 'what x.cu:3 receives from rank 0, which rank 0 comes to at 1.03 ms'
+verdict $? "the same in words"
+ranks 1 <<'ROWS'
+    0 0 0 1 product p 1 700000000000 0 -1 -1 -
+    0 1 1 1 product p 2 700000000000 0 -1 -1 -
+    0 2 2 1 copy c 3 4000000000 0 -1 -1 -
+ROWS
+lasts 2.0640 1024 "products on two streams take turns, and a copy does not"
+ranks <<'ROWS'
+    0 0 0 1 receive ncclRecv() 1 100 2000 1 0 -
+    1 0 0 1 receive ncclRecv() 1 100 2000 0 0 -
+ROWS
+! bars 1024 && grep -q 'waits for messages that no other one has asked for' "$scratch/said"
+verdict $? "messages that nobody sends"
+for text in "0 0 0 1 product p 1 x 0 -1 -1" "2 0 0 1 product p 1 1 0 -1 -1 -" "0 0 64 1 product p 1 1 0 -1 -1 -" "0 0 0 1 product p 1 1 0 -1 -1 0=1" "0 0 0 1 guess p 1 1 0 -1 -1 -" "0 0 0 1 send p 1 1 0 9 0 -"; do
+    echo "$text" | ranks
+    ! bars 1024 && grep -q 'no record of ranks' "$scratch/said"
+    verdict $? "no record of ranks: '$text'"
+done
+printf '' | ranks
+! bars 1024 && grep -q 'no rank has queued anything' "$scratch/said"
+verdict $? "ranks that do nothing"
+for wrong in AS=x AS=0 AS=-5 BLOCK=x; do
+    ! env "$wrong" workbook/timeline/timeline.sh solutions 17 >"$scratch/said" 2>&1 && grep -q "timeline: $wrong: a " "$scratch/said"
+    verdict $? "$wrong is refused"
+done
+
+# ------------------------------------------------------------------------------------------------------------- of ranks, keys
+given=B=1,Hq=8,Hkv=2,Nq=512,D=64,causal=1,ranks=4
+ring() { # NN NAME: the key, or a wrong solution; bars in $scratch/NAME, rows in $scratch/NAME.rows
+    of=$out/tune/$1/of_timeline_$2 worker=$out/solutions/$1_worker key=$(echo "solutions/$1"/*.cu)
+    if [ "$2" != key ]; then
+        mkdir -p "$of"
+        awk -v list="solutions/$1/wrong.diff" -v entry="$2" -f workbook/loop/edit.awk "$key" >"$of/${key##*/}" && worker=$of/$1_worker
+    fi
+    ${MAKE:-make} --no-print-directory -s BACKEND=cpu "$worker" >"$scratch/said" 2>&1 &&
+        "$worker" --record "$scratch/$1.$2.rows" --case "$given" >"$scratch/said" 2>&1 &&
+        "$timeline" "$scratch/$1.$2.rows" x --svg "$scratch/$1.$2.svg" --tsv "$scratch/$1.$2" >"$scratch/$1.$2.text" 2>&1
+    verdict $? "$1, $2: recorded and drawn"
+}
+# Ms of messages while a product of their rank runs, and ms of bubbles of streams, of all ranks.
+hidden() { awk -F'\t' 'NR > 3 && $3 == "product" { n++; r[n] = $1; a[n] = $5; b[n] = $6 } NR > 3 && $3 == "messages" { m++; q[m] = $1; c[m] = $5; d[m] = $6 }
+    END { for (i = 1; i <= n; i++) for (k = 1; k <= m; k++) if (r[i] == q[k]) { x = (b[i] < d[k] ? b[i] : d[k]) - (a[i] > c[k] ? a[i] : c[k]); if (x > 0) sum += x } printf "%.2f\n", sum }' "$1"; }
+bubbles() { awk -F'\t' 'NR > 3 && $2 == "stream" && $3 == "bubble" { sum += $6 - $5 } END { printf "%.2f\n", sum }' "$1"; }
+ring 17 key
+awk -F'\t' 'NR > 2 { n[$1, $5]++; if ($5 == "product") work[$1] += $9; if ($5 == "send") sent[$1] += $9 }
+    END { for (r = 0; r < 4; r++) { print r, n[r, "product"], n[r, "kernel"], n[r, "send"], n[r, "receive"], work[r], sent[r]
+          if (n[r, "product"] != 9 || n[r, "kernel"] != 9 || n[r, "send"] != 6 || n[r, "receive"] != 6 || work[r] != work[0] || sent[r] != 196608) bad = 1 } exit bad }' "$scratch/17.key.rows" >"$scratch/said"
+verdict $? "17: each rank has nine products, merges, three messages of K and of V, and as much work as the others"
+awk -F'\t' 'NR > 3 && $3 == "product" { if (n[$1] < 9) keys[$1] = keys[$1] $4; n[$1]++ } END { for (r = 0; r < 4; r++) print keys[r] }' "$scratch/17.key" >"$scratch/said"
+[ "$(paste -sd ' ' "$scratch/said")" = "000332211 111003322 222110033 333221100" ]
+verdict $? "17: whose keys each product reads"
+[ "$(bubbles "$scratch/17.key")" = 0.00 ]
+verdict $? "17: no stream of products waits"
+awk 'length > 100' "$scratch/17.key.text" >"$scratch/said"
+[ ! -s "$scratch/said" ]
+verdict $? "17: no line in the terminal is longer than 100"
+for line in 'rank 0 stream' 'rank 0 wire'; do
+    drawn=$(sed -n "s/^  \($line .*\)/\1/p" "$scratch/17.key.text")
+    grep -qF "$drawn" problems/17/README.md
+    verdict $? "the lesson's picture: $drawn"
+done
+grep -q 'role="img"' "$scratch/17.key.svg" && grep -q '<desc>4 ranks over 3.*Rank 3: products 90 % of the time.*</desc>' "$scratch/17.key.svg"
+verdict $? "the drawing says in words what it shows"
+ring 17 no_overlap
+[ "$(hidden "$scratch/17.no_overlap")" = 0.00 ] && ! grep -q '	wire	' "$scratch/17.no_overlap"
+verdict $? "17, one stream: no message travels under a product"
+line=$(grep -n 'ncclRecv(room.K' solutions/17/flash_ring.cu | cut -d: -f1)
+cp "$scratch/17.no_overlap.text" "$scratch/said"
+grep -A 1 'rank 0, 0.2. ms from .* a product with the keys of rank 3 waits for' "$scratch/said" | grep -q "what flash_ring.cu:$line receives from rank 3"
+verdict $? "17, one stream: the receive that products wait for has its line"
+drawn=$(sed -n "s/^  \(rank 0 stream .*\)/\1/p" "$scratch/17.no_overlap.text")
+grep -qF "$drawn" problems/17/README.md
+verdict $? "the lesson's picture: $drawn"
+ring 18 key
+awk -F'\t' 'NR > 3 && $3 == "messages" { from[$1] = $5; to[$1] = $6; keys[$1] = $4 } NR > 3 && $3 == "product" { work[$1] = $6 }
+    END { for (r = 0; r < 4; r++) { print r, keys[r], from[r], to[r], work[r]; if (keys[r] != r || to[r] >= work[r]) bad = 1 } exit bad }' "$scratch/18.key" >"$scratch/said"
+verdict $? "18: what comes home last is of the rank's own keys, and products run as long"
+[ "$(bubbles "$scratch/18.key")" = 0.00 ]
+verdict $? "18: no stream of products waits"
+cp "$scratch/18.key.text" "$scratch/said"
+! grep -q 'computes nothing' "$scratch/17.key.text" "$scratch/18.key.text"
+verdict $? "17, 18: no rank has a time in which it computes nothing"
+awk -F'\t' 'NR > 2 && $5 == "gradients" { work[$1] += $9 } END { exit !(work[0] > 0 && work[0] == work[1] && work[1] == work[2] && work[2] == work[3]) }' "$scratch/18.key.rows"
+verdict $? "18: each rank has as much work as the others"
+ring 18 nothing_under_the_way_home
+awk -F'\t' 'NR > 3 && $3 == "bubble" && $7 == "add_kernel" && $6 - $5 > .3 { n++ } END { exit n != 4 }' "$scratch/18.nothing_under_the_way_home"
+verdict $? "18, nothing under the way home: each rank waits for its sums"
 exit $failed

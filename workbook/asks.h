@@ -44,8 +44,9 @@ typedef struct wb_asked {
     unsigned messages, hidden;  // of a rank: groups of them, and under how many such a kernel may run
 } wb_asked;
 wb_asked wb_what_was_asked(void) WB_OF_THE_LAYER;
-// Of a rank's kernels the next one counts, and none besides: what is launched for show does not.
-void wb_count_next(void) WB_OF_THE_LAYER;
+// Of a rank's kernels the next one counts, and none besides: what is launched for show does not. For pictures: its FLOPs, the
+// keys that it reads, and whether it makes gradients.
+void wb_count_next(double flops, const void *keys, bool gradients) WB_OF_THE_LAYER;
 
 // The next allocation of device memory begins where every one with this number does, from 0 on, if nothing is in the way.
 void wb_place_next(int number) WB_OF_THE_LAYER;
@@ -95,6 +96,11 @@ size_t wb_board_bytes(size_t arena) WB_OF_THE_LAYER;
 void wb_board_make(void *at, size_t arena, int ranks) WB_OF_THE_LAYER;
 struct ncclComm *wb_rank_begin(void *board, int rank, int ranks) WB_OF_THE_LAYER;
 void wb_rank_end(void) WB_OF_THE_LAYER;
+
+// What ranks queue, as rows: this process and those that it starts add theirs to the file behind `head`, a line; false if it cannot be written.
+// A rank's begin with wb_record_queued(true) and end with false, and are written by wb_rank_end(). For pictures, not for proofs.
+bool wb_record_ranks(const char *path, const char *head) WB_OF_THE_LAYER;
+void wb_record_queued(bool from_here_on) WB_OF_THE_LAYER;
 
 // What the check build has counted since the last call of this: bytes that threads, atomics included, and the copy engine asked of device memory,
 // barriers of a whole block, calls of expf, exp2f and their like. Nothing is judged by it. In any other build it is null.

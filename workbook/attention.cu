@@ -18,11 +18,6 @@ extern "C" uint64_t wb_attended(void)
     attended = 0;
     return since;
 }
-static uint64_t pairs_of(const attention_shape *shape)
-{
-    const uint64_t N = (uint64_t)shape->q_len, pairs = shape->causal ? N * (N + 1) / 2 : N * (uint64_t)shape->kv_len;
-    return pairs * (uint64_t)shape->batch * (uint64_t)shape->q_heads;
-}
 
 template <int D> static __global__ void attention_kernel(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,
                                                          attention_shape shape)
@@ -76,9 +71,9 @@ wb_status wb_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf
 {
     const wb_status status = wb_check_forward("flash_hopper", O, L, Q, K, V, shape);
     if (status != WB_OK) return status;
-    attended += pairs_of(shape);
+    attended += wb_pairs(shape);
 #ifdef __CUDACPU__
-    wb_count_next();
+    wb_count_next(4.0 * shape->head_dim * (double)wb_pairs(shape), K, false);
 #endif
     const dim3 grid((shape->q_len - 1) / THREADS + 1, shape->q_heads, shape->batch);
     if (shape->head_dim == 64)
@@ -95,6 +90,6 @@ wb_status wb_attention_backward(float *dQ, float *dK, float *dV, const bf16 *Q, 
 {
     const wb_status status = wb_check_attention_backward(dQ, dK, dV, Q, K, V, dO, L, delta, shape);
     if (status != WB_OK) return status;
-    attended += pairs_of(shape);
+    attended += wb_pairs(shape);
     return wb_attention_backward_anywhere(dQ, dK, dV, Q, K, V, dO, L, delta, shape, stream);
 }

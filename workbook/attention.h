@@ -12,6 +12,13 @@ wb_status wb_attention_backward_anywhere(float *dQ, float *dK, float *dV, const 
                                          const bf16 *dO, const float *L, const float *delta,
                                          const attention_shape *shape, wb_stream stream);
 
+// How many pairs of a query and a key such a call looks at.
+static inline uint64_t wb_pairs(const attention_shape *shape)
+{
+    const uint64_t N = (uint64_t)shape->q_len, pairs = shape->causal ? N * (N + 1) / 2 : N * (uint64_t)shape->kv_len;
+    return pairs * (uint64_t)shape->batch * (uint64_t)shape->q_heads;
+}
+
 #ifdef __cplusplus
 }
 #endif

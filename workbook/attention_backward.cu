@@ -114,12 +114,13 @@ template <int D> static wb_status launch(float *dQ, float *dK, float *dV, const 
     const dim3 of_queries((shape.q_len - 1) / ROWS + 1, shape.q_heads, shape.batch);
     const dim3 of_keys((shape.kv_len - 1) / ROWS + 1, shape.kv_heads, shape.batch);
 #ifdef __CUDACPU__
-    wb_count_next();
+    const double flops = 10.0 * shape.head_dim * (double)wb_pairs(&shape);
+    wb_count_next(flops / 2, K, true);  // half of what one kernel would that makes all three
 #endif
     queries_kernel<D><<<of_queries, ROWS, 0, stream>>>(dQ, Q, K, V, dO, L, delta, shape);
     WB_CUDA(cudaGetLastError());
 #ifdef __CUDACPU__
-    wb_count_next();
+    wb_count_next(flops / 2, K, true);
 #endif
     keys_kernel<D><<<of_keys, ROWS, 0, stream>>>(dK, dV, Q, K, V, dO, L, delta, shape);
     WB_CUDA(cudaGetLastError());

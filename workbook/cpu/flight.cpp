@@ -49,6 +49,7 @@ struct work {
     int group;                  // of messages
     std::vector<flight_range> ranges;
     std::map<const char *, touched_page> pages;  // of a kernel
+    flight_row *row;                             // where somebody draws it
     bool is_message() const { return group >= 0; }
 };
 
@@ -58,6 +59,9 @@ static work *running;                                         // a kernel
 static long calls;
 static unsigned kernels, under_messages, messages, hidden;
 static bool some_count, next_counts;  // wb_count_next
+static double next_flops;
+static const void *next_keys;
+static bool next_gradients;
 
 static const char *page_of(const char *at) { return at - reinterpret_cast<uintptr_t>(at) % PAGE; }
 static bool covers(const flight_clock &c, const work &w) { return c.at[w.stream] >= w.number; }
@@ -307,10 +311,11 @@ static work *queue(cudaStream_t stream, const char *name, call_site site, std::v
 {
     tick(stream);
     const int s = stream_number(stream);
-    work *w = new work{calls++, s,     0,  clocks[s],         name, site, std::move(run), false, false, false,
-                       false,   false, -1, std::move(ranges), {}};
+    work *w = new work{calls++, s,     0,  clocks[s],         name, site,   std::move(run), false, false, false,
+                       false,   false, -1, std::move(ranges), {},   nullptr};
     w->number = ++clocks[s].at[s];
     live.push_back(w);
+    if (queued_wanted()) w->row = queued_add({w->order, s, w->number, w->before, "copy", name, site, 0, nullptr, {}});
     return w;
 }
 
@@ -318,18 +323,23 @@ void flight_kernel(const kernel &what, cudaStream_t stream, std::function<void()
 {
     work *w = queue(stream, what.name, what.site, {}, std::move(run));
     w->is_kernel = true, w->counts = next_counts || !some_count;
+    if (w->row) w->row->kind = !next_counts ? "kernel" : next_gradients ? "gradients" : "product";
+    if (w->row && next_counts) w->row->cost = next_flops, w->row->keys = next_keys;
     next_counts = false;
 }
 
 void flight_work(const char *call, call_site site, cudaStream_t stream, std::vector<flight_range> ranges,
                  std::function<void()> run)
 {
-    check_ranges(*queue(stream, call, site, std::move(ranges), std::move(run)));
+    work *w = queue(stream, call, site, std::move(ranges), std::move(run));
+    for (const flight_range &r : w->ranges)
+        if (w->row) w->row->cost += static_cast<double>(r.bytes);
+    check_ranges(*w);
 }
 
 // A group of messages waits for all its streams, and all of them for it.
-void flight_messages(const std::vector<cudaStream_t> &streams, std::vector<flight_range> ranges, int group,
-                     std::function<void()> run)
+void flight_messages(const std::vector<cudaStream_t> &streams, std::vector<flight_range> ranges,
+                     std::vector<flight_item> items, int group, std::function<void()> run)
 {
     for (cudaStream_t s : streams) {
         tick(s);
@@ -338,6 +348,7 @@ void flight_messages(const std::vector<cudaStream_t> &streams, std::vector<fligh
     const call_site site = ranges[0].site;
     work *w = queue(streams[0], "", site, std::move(ranges), std::move(run));
     w->group = group, messages++;
+    if (w->row) w->row->kind = "messages", w->row->items = std::move(items);
     for (cudaStream_t s : streams) join(clocks[stream_number(s)], clocks[stream_number(streams[0])]);
     check_ranges(*w);
 }
@@ -380,6 +391,8 @@ static void perform(work &w)
     w.run = nullptr;
     running = nullptr;
     for (const auto &p : w.pages) mprotect(const_cast<char *>(p.first), PAGE, PROT_NONE);
+    if (w.row && !w.row->keys)
+        for (const auto &p : w.pages) w.row->cost += PAGE * (p.second.reads.any + p.second.writes.any);
 }
 
 // What the host knows to be over and nothing that is still to run may meet.
@@ -437,7 +450,11 @@ void flight_count(wb_asked &since)
     kernels = under_messages = messages = hidden = 0;
 }
 
-extern "C" void wb_count_next() { some_count = next_counts = true; }
+extern "C" void wb_count_next(double flops, const void *keys, bool gradients)
+{
+    some_count = next_counts = true;
+    next_flops = flops, next_keys = keys, next_gradients = gradients;
+}
 
 void flight_begin()
 {
@@ -447,7 +464,7 @@ void flight_begin()
 }
 void flight_end()
 {
-    if (flying) flight_host_waits_for_all();
+    if (flying) flight_host_waits_for_all(), queued_write();
     flying = false;
 }
 }

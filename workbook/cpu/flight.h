@@ -34,12 +34,21 @@ struct flight_range {  // memory that a message or a copy reads or writes
     int peer;  // of a message, -1 of anything else
 };
 
+struct flight_item {   // of a group of messages
+    const char *kind;  // "send" or "receive"; "send all" or "receive all" of a collective call
+    int peer, turn;    // the turn-th of its kind to or from that peer
+    size_t bytes;
+    const char *at;  // null: of a sum that is not made yet
+    const char *call;
+    call_site site;
+};
+
 void flight_kernel(const kernel &what, cudaStream_t stream, std::function<void()> run);
 void flight_work(const char *call, call_site site, cudaStream_t stream, std::vector<flight_range> ranges,
                  std::function<void()> run);
 // Messages that begin together, and are over together. run: they begin.
-void flight_messages(const std::vector<cudaStream_t> &streams, std::vector<flight_range> ranges, int group,
-                     std::function<void()> run);
+void flight_messages(const std::vector<cudaStream_t> &streams, std::vector<flight_range> ranges,
+                     std::vector<flight_item> items, int group, std::function<void()> run);
 
 void flight_record(flight_clock &event, cudaStream_t stream);
 void flight_wait(cudaStream_t stream, const flight_clock &event);
@@ -52,6 +61,23 @@ bool flight_touched(const char *at, bool write, void *context, void *code);  // 
 void flight_count(wb_asked &since);  // its kernels and messages
 // Has something else run that could, while this rank waits; false if there is nothing.
 bool flight_another();
+
+// ----------------------------------------------------------------------------------------------------------------- queued.cpp
+struct flight_row {
+    long order;
+    int stream;
+    long number;
+    flight_clock before;
+    const char *kind;  // "product", "gradients": a kernel that counts; "kernel", "copy", "messages"
+    std::string name;
+    call_site site;
+    double cost;       // FLOPs of a product; bytes
+    const void *keys;  // that a product reads
+    std::vector<flight_item> items;
+};
+bool queued_wanted();  // whether somebody asked for rows (../asks.h), of what is queued now
+flight_row *queued_add(const flight_row &row);
+void queued_write();  // all that was asked for has happened
 
 // ------------------------------------------------------------------------------------------------------------------- nccl.cpp
 bool nccl_available(int group);  // whether all partners of these messages have begun

@@ -489,7 +489,12 @@ static ncclResult_t queue_group()
                    "%s, with rank %d, and %s at line %d, with rank %d, go on at the same time", x.call, x.peer, y.call,
                    y.site.line, y.peer);
         }
-    flight_messages(g->streams, g->ranges, number, [g] { begin(*g); });
+    std::vector<flight_item> items;
+    for (const part &p : g->parts) {
+        const char *kind = p.of == OF_ALL ? (p.send ? "send all" : "receive all") : p.send ? "send" : "receive";
+        items.push_back({kind, p.peer, me().message_of[p.id].turn, p.bytes, p.at, p.call, p.site});
+    }
+    flight_messages(g->streams, g->ranges, std::move(items), number, [g] { begin(*g); });
     return ncclSuccess;
 }
 
