@@ -278,13 +278,14 @@ $B/bench: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/bench/ben
 	$(call say,LINK,$@)
 	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
 
-# 17 on this machine or several, a process a rank (start/ring.cu). On GPUs wb_attention is the library's, where there is one.
+# 17 and 18 on this machine or several, a process a rank (start/ring.cu). On GPUs wb_attention is the library's, where there is one.
 define ring_program
-$B/$(1)/ring: $B/$(1)/17.o $(addprefix $B/machinery/start/,ring.o start.o) $(if $(ring_library),$(filter-out %/attention.o,$(MACHINERY)) $B/lib/libworkbook.so,$(MACHINERY))
+$B/$(1)/$(3): $B/$(1)/$(2).o $(addprefix $B/machinery/start/,$(3).o start.o) $(if $(ring_library),$(filter-out %/attention.o,$(MACHINERY)) $B/lib/libworkbook.so,$(MACHINERY))
 	$Q$$(LINK) $$(filter %.o,$$^) $(if $(ring_library),-L$B/lib -lworkbook -Wl$(comma)-rpath$(comma)$(CURDIR)/$B/lib) $(LIBS) -o $$@
 endef
 ring_library = $(and $(filter cuda,$(BACKEND)),$(wildcard solutions/[0-9]*))
-$(foreach i,problems solutions wrong/17/% $(addprefix variants/,$(filter 17/%,$(VARIANTS))),$(eval $(call ring_program,$i)))
+ring_of = $(patsubst 17,ring,$(patsubst 18,ring_backward,$(1)))
+$(foreach n,17 18,$(foreach i,problems solutions wrong/$n/% $(addprefix variants/,$(filter $n/%,$(VARIANTS))),$(eval $(call ring_program,$i,$n,$(call ring_of,$n)))))
 
 # How far off a cache of int8 is, and e4m3, and bf16: make errors, make errors-16.
 $B/errors $B/errors_fp8: $B/%: $B/machinery/bench/%.o $B/machinery/bench/bench_host.o $B/reference/oracle.o $(MACHINERY)
@@ -412,7 +413,7 @@ FORCE:
 help:  ## this list
 	@awk -v backend=$(BACKEND) -v impl=$(IMPL) -v refused="$(OF_KEYS)" -f workbook/loop/help.awk Makefile workbook/sanitize/sanitize.mk
 demo: setup  ## see it work: install what is missing, run every answer key against its naive baseline, draw the charts
-	@+$(BUILD) -j"$$WB_JOBS" $B/bench $(foreach n,$(NUMBERS),$B/solutions/$n.so) $(if $(filter 17,$(NUMBERS)),$B/solutions/ring)
+	@+$(BUILD) -j"$$WB_JOBS" $B/bench $(foreach n,$(NUMBERS),$B/solutions/$n.so) $(foreach n,$(filter 17 18,$(NUMBERS)),$B/solutions/$(call ring_of,$n))
 	@MAKE="$(MAKE)" workbook/bench/demo.sh $(BACKEND) $(NUMBERS)
 
 test-%: $B/suite FORCE  ## test-03: the tests of one problem
@@ -422,9 +423,9 @@ test: $B/suite  ## the tests of all problems; fails if one that was started fail
 run-%: FORCE  ## run-03 CASE=B=1,Hq=2,Nq=256,D=64: call the function once, print what comes out
 	@+$(BUILD) -s $B/$(IMPL)/$*_worker
 	@$B/$(IMPL)/$*_worker $${WB_CASE:+--case "$$WB_CASE"}
-ring:  ## RANKS=4 [N=4096 D=128 HEADS=8/2 CAUSAL=0]: attention over a ring of ranks (17), checked; a process each, on GPUs one each, and timed
-	@+$(BUILD) -s -j"$$WB_JOBS" $B/$(IMPL)/ring
-	@$B/$(IMPL)/ring RANKS="$${RANKS:-2}" $(foreach v,$(filter N D HEADS CAUSAL RUNS,$(COMMANDED)),"$v=$$$v")
+ring:  ## RANKS=4 [N=4096 D=128 HEADS=8/2 CAUSAL=0 PASS=backward]: attention over a ring of ranks (17, 18), checked; a process each, on GPUs one each, and timed
+	@+$(BUILD) -s -j"$$WB_JOBS" $B/$(IMPL)/ring$(PASS:%=_%)
+	@$B/$(IMPL)/ring$(PASS:%=_%) RANKS="$${RANKS:-2}" $(foreach v,$(filter N D HEADS CAUSAL RUNS,$(COMMANDED)),"$v=$$$v")
 .PHONY: ring
 tune-%: FORCE  ## tune-07 TRY=FILE: other tile sizes, timed side by side as edited copies of a source (workbook/bench/tune.sh)
 	@MAKE="$(MAKE)" workbook/bench/tune.sh $(BACKEND) "$${SOURCE:-$(call source,$(IMPL),$*)}" $* "$${TRY:-solutions/$*/tiles.txt}" $$SHAPES

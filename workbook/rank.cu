@@ -73,7 +73,9 @@ extern "C" wb_status wb_rank_join(void *board, size_t board_bytes, wb_ring *ring
 {
     const wb_status status = join(ring->ranks > 1 ? board : nullptr, board_bytes, ring);
     if (status != WB_OK) return status;
-    WB_CUDA(cudaStreamCreateWithFlags(&ring->wire, cudaStreamNonBlocking));
+    int least = 0, most = 0;  // where products fill a GPU, what travels has to come first
+    WB_CUDA(cudaDeviceGetStreamPriorityRange(&least, &most));
+    WB_CUDA(cudaStreamCreateWithPriority(&ring->wire, cudaStreamNonBlocking, most));
     return WB_OK;
 }
 

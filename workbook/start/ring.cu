@@ -1,17 +1,19 @@
-// ring.cu - flash_ring on this machine or, started by a launcher (start.h), on several: one process a rank. On the CPU execution layer all ranks are
-// processes of this program; on GPUs each has one, and NCCL carries. It draws a sequence, has it attended to, looks at drawn rows, and on GPUs times it.
+// ring.cu - flash_ring, or with BACKWARD flash_ring_backward (ring_backward.cu), on this machine or, started by a launcher (start.h), on several: one
+// process a rank. On the CPU execution layer all ranks are processes of this program; on GPUs each has one, and NCCL carries. It draws a sequence, has
+// it attended to, looks at drawn rows, and on GPUs times it.
 //
 //   ring RANKS=4 [N=4096 D=128 B=1 HEADS=32/8 CAUSAL=0 SEED=7 RUNS=10]       on this machine, with so many processes
 //   torchrun ... ring N=...      mpirun, srun, or RANK= WORLD_SIZE= by hand   this process is one of them; on GPUs
 //   ring ... TO=FILE AS=key                                                  a row of a table is written behind FILE's last (bench/ring.sh)
 //
-// What is compared: O and L of drawn rows with those of wb_attention on the keys that the row sees, all in one piece. The rounding of O to bf16 is
+// What is compared: drawn rows with those of wb_attention or wb_attention_backward on all that the row meets, in one piece. The rounding to bf16 is
 // 2^-9, and parts in bf16 are merged, so 1 in 50 of a row's length is far more than that, and what is wrong is far more than this.
 #include "start.h"
 
 #include "asks.h"
 
 #include <algorithm>
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <math.h>
@@ -28,6 +30,7 @@
 static struct asked {
     long RANKS, N, D, B, Hq, Hkv, CAUSAL, SEED, RUNS;
 } ask = {0, 0, 128, 1, 8, 2, 1, 7, 10};
+
 static const char *table, *implementation = "yours";
 
 static const struct {
@@ -65,7 +68,7 @@ static wb_status read_words(int count, char **words)
 // Element d of row i of a head, whoever asks: nearly a normal number.
 __device__ static float drawn(unsigned long long seed, unsigned tensor, size_t head, size_t i, int d, int D)
 {
-    unsigned long long x = seed * 4 + tensor + 0x9e3779b97f4a7c15ull * ((head << 36) + i * D + d + 1);
+    unsigned long long x = seed * 8 + tensor + 0x9e3779b97f4a7c15ull * ((head << 36) + i * D + d + 1);
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
     x ^= x >> 31;
@@ -94,7 +97,8 @@ static wb_status draw(bf16 *to, unsigned tensor, size_t head, size_t heads, size
     return WB_OK;
 }
 
-// ------------------------------------------------------------------------------------------------------------------------ a rank
+// Which tensor is drawn.
+enum { Q_DRAWN, K_DRAWN, V_DRAWN, O_DRAWN, DO_DRAWN };
 
 // The contract's chunks, written down once more: what is compared with should not ask what is looked at.
 static size_t chunk_rows(long k) { return (size_t)(ask.N / (2 * ask.RANKS) + (k < ask.N % (2 * ask.RANKS))); }
@@ -114,72 +118,99 @@ template <class Type> static wb_status allocate(Type **at, size_t count)
     return wb_device_alloc((void **)at, (count + !count) * sizeof(Type));
 }
 
-struct tensors {
-    bf16 *O, *Q, *K, *V;
-    float *L;
-    char *workspace;
-    size_t bytes;
-};
+static size_t my_rows(int rank) { return chunk_rows(rank) + chunk_rows(2 * ask.RANKS - 1 - rank); }
 
-// How far the rank's rows are from what they should be, as a part of a row's length, and L: the largest of some rows.
-static wb_status compare(const wb_ring &ring, const tensors &t, const attention_shape &shape, wb_stream stream,
-                         float far[2])
+// A rank's rows of a tensor of so many heads: its first chunk, and behind it the second.
+static wb_status draw_shard(bf16 *to, unsigned tensor, size_t heads, int rank, wb_stream stream)
 {
-    enum { ROWS = 8 };
-    const size_t D = (size_t)ask.D, N = (size_t)ask.N;
-    bf16 *q, *k, *v, *o;
-    float *l;
-    DO(allocate(&q, D));
-    DO(allocate(&o, D));
-    DO(allocate(&k, N * D));
-    DO(allocate(&v, N * D));
-    DO(allocate(&l, 1));
-    std::vector<uint16_t> got(D), want(D);
-    unsigned random = (unsigned)ask.SEED * 2654435761u + (unsigned)ring.rank;
-    const auto below = [&](size_t n) {
-        random = random * 1664525u + 1013904223u;
-        return (size_t)(((unsigned long long)(random >> 4) * n) >> 28);
-    };
-    for (int n = 0; n < ROWS; n++) {
-        const int which = n % 2;
-        const long chunk = which ? 2 * ask.RANKS - 1 - ring.rank : ring.rank;
-        const size_t rows = chunk_rows(chunk), before = which ? chunk_rows(ring.rank) : 0,
-                     heads = (size_t)(ask.B * ask.Hq);
-        if (rows == 0) continue;
-        const size_t head = below(heads), row = n < 2 ? rows - 1 : below(rows), i = chunk_begin(chunk) + row;
-        const size_t kv_head = head / ask.Hq * ask.Hkv + head % ask.Hq / (ask.Hq / ask.Hkv),
-                     keys = ask.CAUSAL ? i + 1 : N;
-        DO(draw(q, 0, head, 1, i, 1, stream));
-        DO(draw(k, 1, kv_head, 1, 0, keys, stream));
-        DO(draw(v, 2, kv_head, 1, 0, keys, stream));
-        attention_shape one = shape;
-        one.batch = one.q_heads = one.kv_heads = one.q_len = 1, one.kv_len = (int)keys, one.causal = 0;
-        DO(wb_attention(o, l, q, k, v, &one, stream));
-        DO(wb_device_synchronize());
-        const size_t at = heads * before + head * rows + row;
-        float L_got, L_want;
-        DO(wb_copy_to_host(got.data(), t.O + at * D, D * sizeof(bf16)));
-        DO(wb_copy_to_host(want.data(), o, D * sizeof(bf16)));
-        DO(wb_copy_to_host(&L_got, t.L + at, sizeof(float)));
-        DO(wb_copy_to_host(&L_want, l, sizeof(float)));
-        double difference = 0, length = 0;
-        for (size_t d = 0; d < D; d++) {
-            const auto as_double = [](uint16_t b) {
-                const uint32_t bits = (uint32_t)b << 16;
-                float f;
-                memcpy(&f, &bits, sizeof f);
-                return (double)f;
-            };
-            const double x = as_double(want[d]), e = as_double(got[d]) - x;
-            difference += e * e, length += x * x;
-        }
-        const float off[2] = {(float)sqrt(difference / length), fabsf(L_got - L_want)};
-        for (int x = 0; x < 2; x++)
-            if (!(off[x] <= far[x])) far[x] = off[x];  // NaN is further than anything
-    }
-    for (void *p : {(void *)q, (void *)k, (void *)v, (void *)o, (void *)l}) DO(wb_device_free(p));
+    const long second = 2 * ask.RANKS - 1 - rank;
+    DO(draw(to, tensor, 0, heads, chunk_begin(rank), chunk_rows(rank), stream));
+    return draw(to + heads * chunk_rows(rank) * (size_t)ask.D, tensor, 0, heads, chunk_begin(second),
+                chunk_rows(second), stream);
+}
+
+// For gradients: L and delta of rows `from` and on of heads `head` and on, [heads, rows], a thread a row. delta may be null.
+__global__ void statistics_kernel(float *L, float *delta, unsigned long long seed, size_t head, size_t heads,
+                                  size_t from, size_t rows, int D, bool causal, size_t N)
+{
+    const size_t n = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+    if (n >= heads * rows) return;
+    const size_t h = head + n / rows, i = from + n % rows;
+    L[n] = logf((float)(causal ? i + 1 : N)) + 0.5f;
+    if (!delta) return;
+    float sum = 0;
+    for (int d = 0; d < D; d++)
+        sum += __bfloat162float(__float2bfloat16(drawn(seed, O_DRAWN, h, i, d, D))) *
+               __bfloat162float(__float2bfloat16(drawn(seed, DO_DRAWN, h, i, d, D)));
+    delta[n] = sum;
+}
+
+[[maybe_unused]] static wb_status statistics(float *L, float *delta, size_t head, size_t heads, size_t from,
+                                             size_t rows, wb_stream stream)
+{
+    if (heads * rows == 0) return WB_OK;
+    statistics_kernel<<<(unsigned)((heads * rows - 1) / 128 + 1), 128, 0, stream>>>(
+        L, delta, (unsigned long long)ask.SEED, head, heads, from, rows, (int)ask.D, ask.CAUSAL, (size_t)ask.N);
+    WB_CUDA(cudaGetLastError());
     return WB_OK;
 }
+
+// ------------------------------------------------------------------------------------------------------------------ what is compared
+
+// Some rows of a rank: from both chunks by turns, the last ones first.
+struct row_of_rank {
+    size_t head, i, at;  // of so many heads; in the sequence; and which row of the rank's tensor it is
+    bool any;            // not of an empty chunk
+};
+static row_of_rank draw_row(int rank, int n, size_t heads)
+{
+    static unsigned random;
+    if (n == 0) random = (unsigned)ask.SEED * 2654435761u + (unsigned)rank;
+    const auto below = [&](size_t count) {
+        random = random * 1664525u + 1013904223u;
+        return (size_t)(((unsigned long long)(random >> 4) * count) >> 28);
+    };
+    const long chunk = n % 2 ? 2 * ask.RANKS - 1 - rank : rank;
+    const size_t rows = chunk_rows(chunk), before = n % 2 ? chunk_rows(rank) : 0;
+    if (rows == 0) return {};
+    const size_t head = below(heads), row = n < 2 ? rows - 1 : below(rows);
+    return {head, chunk_begin(chunk) + row, heads * before + head * rows + row, true};
+}
+
+[[maybe_unused]] static float as_float(uint16_t b)
+{
+    const uint32_t bits = (uint32_t)b << 16;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+[[maybe_unused]] static float as_float(float x) { return x; }
+
+// How far a row of bf16 in device memory is from one that should be the same, as a part of its length. NaN is further than anything.
+template <class Type> static wb_status distance(const bf16 *got, const Type *want, float *far)
+{
+    const size_t D = (size_t)ask.D;
+    std::vector<uint16_t> x(D);
+    std::vector<typename std::conditional<sizeof(Type) == 2, uint16_t, float>::type> y(D);
+    DO(wb_copy_to_host(x.data(), got, D * sizeof(bf16)));
+    DO(wb_copy_to_host(y.data(), want, D * sizeof(Type)));
+    double difference = 0, length = 0;
+    for (size_t d = 0; d < D; d++) {
+        const double right = as_float(y[d]), e = as_float(x[d]) - right;
+        difference += e * e, length += right * right;
+    }
+    const float off = (float)sqrt(difference / length);
+    if (!(off <= *far)) *far = off;
+    return WB_OK;
+}
+
+// ------------------------------------------------------------------------------------------------------------------------ a rank
+
+#ifdef BACKWARD
+#include "backward.cuh"
+#else
+#include "forward.cuh"
+#endif
 
 // The largest of all ranks; it brings them together, too.
 static wb_status largest(const wb_ring &ring, float *values, int count, wb_stream stream)
@@ -200,10 +231,10 @@ static wb_status largest(const wb_ring &ring, float *values, int count, wb_strea
 static double tflops(double ms)
 {
     const double pairs = (double)ask.N * (double)(ask.CAUSAL ? ask.N + 1 : 2 * ask.N) / 2;
-    return 4e-9 * (double)(ask.B * ask.Hq * ask.D) * pairs / ms / (double)ask.RANKS;
+    return ring_pass::FLOPS * 1e-9 * (double)(ask.B * ask.Hq * ask.D) * pairs / ms / (double)ask.RANKS;
 }
 
-// The columns of bench's tables that a chart of 17 needs. bytes: of rank 0's tensors, and its workspace besides; ms: of all runs, sorted, if any.
+// The columns of bench's tables that a chart needs. bytes: of rank 0's tensors, and its workspace besides; ms: of all runs, sorted, if any.
 static wb_status write_row(size_t io_bytes, size_t workspace_bytes, const std::vector<float> &ms)
 {
     FILE *file = fopen(table, "a");
@@ -213,13 +244,14 @@ static wb_status write_row(size_t io_bytes, size_t workspace_bytes, const std::v
     if (n > 0)
         snprintf(time, sizeof time, "%.5g\t%.5g\t%.5g\t%.5g", ms[n / 2], ms[n / 10], ms[n - 1 - n / 10],
                  tflops(ms[n / 2]));
-    fprintf(file, "17\t%s\t%ld\t%ld\t%ld\t%ld\t%ld\t%ld\t%ld\t%ld\t%s\t%zu\t%zu\n", implementation, ask.B, ask.Hq,
-            ask.Hkv, ask.N, ask.N, ask.D, ask.CAUSAL, ask.RANKS, time, io_bytes, io_bytes + workspace_bytes);
+    fprintf(file, "%d\t%s\t%ld\t%ld\t%ld\t%ld\t%ld\t%ld\t%ld\t%ld\t%s\t%zu\t%zu\n", ring_pass::NUMBER, implementation,
+            ask.B, ask.Hq, ask.Hkv, ask.N, ask.N, ask.D, ask.CAUSAL, ask.RANKS, time, io_bytes,
+            io_bytes + workspace_bytes);
     return fclose(file) == 0 ? WB_OK : wb_fail(WB_BAD_ARGUMENT, "TO=%.200s: %s", table, strerror(errno));
 }
 
 #ifndef __CUDACPU__
-static wb_status time_it(const wb_ring &ring, const tensors &t, const attention_shape &shape, wb_stream stream,
+static wb_status time_it(const wb_ring &ring, const ring_pass &pass, const attention_shape &shape, wb_stream stream,
                          std::vector<float> &ms)
 {
     cudaEvent_t begin, end;
@@ -229,7 +261,7 @@ static wb_status time_it(const wb_ring &ring, const tensors &t, const attention_
         float now = 0;
         DO(largest(ring, &now, 1, stream));  // all begin together
         WB_CUDA(cudaEventRecord(begin, stream));
-        DO(flash_ring(t.O, t.L, t.Q, t.K, t.V, t.workspace, t.bytes, &shape, &ring, stream));
+        DO(pass.call(ring, shape, stream));
         WB_CUDA(cudaEventRecord(end, stream));
         WB_CUDA(cudaEventSynchronize(end));
         WB_CUDA(cudaEventElapsedTime(&now, begin, end));
@@ -259,46 +291,32 @@ static wb_status attend(const wb_ring &ring, bool *right)
                                    0};
     wb_stream stream;
     WB_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    tensors t;
-    const size_t rows[2] = {chunk_rows(ring.rank), chunk_rows(2 * ask.RANKS - 1 - ring.rank)};
-    const size_t q = (size_t)(ask.B * ask.Hq), kv = (size_t)(ask.B * ask.Hkv), D = (size_t)ask.D,
-                 all = rows[0] + rows[1];
-    t.bytes = flash_ring_workspace(&shape, &ring);
-    DO(allocate(&t.O, q * all * D));
-    DO(allocate(&t.Q, q * all * D));
-    DO(allocate(&t.L, q * all));
-    DO(allocate(&t.K, kv * all * D));
-    DO(allocate(&t.V, kv * all * D));
-    DO(allocate(&t.workspace, t.bytes));
-    for (int which = 0; which < 2; which++) {
-        const size_t from = chunk_begin(which ? 2 * ask.RANKS - 1 - ring.rank : ring.rank),
-                     before = which ? rows[0] * D : 0;
-        DO(draw(t.Q + q * before, 0, 0, q, from, rows[which], stream));
-        DO(draw(t.K + kv * before, 1, 0, kv, from, rows[which], stream));
-        DO(draw(t.V + kv * before, 2, 0, kv, from, rows[which], stream));
-    }
-    DO(flash_ring(t.O, t.L, t.Q, t.K, t.V, t.workspace, t.bytes, &shape, &ring, stream));
+    ring_pass pass;
+    DO(pass.make(ring, shape, stream));
+    DO(pass.call(ring, shape, stream));
     WB_CUDA(cudaStreamSynchronize(stream));
     DO(wb_device_synchronize());
-    float far[2] = {0, 0};
-    DO(compare(ring, t, shape, stream, far));
-    DO(largest(ring, far, 2, stream));
-    *right = far[0] <= 0.02f && far[1] <= 0.02f;
-    if (ring.rank == 0)
-        printf("%d rank%s on %s: B %ld, %ld heads on %ld, N %ld, D %ld, %s\n"
-               "8 rows of each against one piece: O off by %.1e of its length, L by %.1e: %s\n"
-               "memory of a rank beside Q, K, V, O and L: %.1f MiB\n",
+    float far[ring_pass::NAMES] = {};
+    DO(pass.compare(ring, shape, stream, far));
+    DO(largest(ring, far, ring_pass::NAMES, stream));
+    *right = true;
+    for (const float f : far) *right = *right && f <= 0.02f;
+    if (ring.rank == 0) {
+        printf("%d rank%s on %s: B %ld, %ld heads on %ld, N %ld, D %ld, %s\n8 rows of each against one piece:",
                ring.ranks, ring.ranks > 1 ? "s" : "", wb_device_name(), ask.B, ask.Hq, ask.Hkv, ask.N, ask.D,
-               ask.CAUSAL ? "causal" : "full", far[0] < 1e30f ? far[0] : NAN, far[1] < 1e30f ? far[1] : NAN,
-               *right ? "right" : "WRONG", (double)t.bytes / (1 << 20));
+               ask.CAUSAL ? "causal" : "full");
+        for (int x = 0; x < ring_pass::NAMES; x++)
+            printf("%s %s off by %.1e%s", x ? "," : "", ring_pass::names[x], far[x] < 1e30f ? far[x] : NAN,
+                   *ring_pass::names[x] == 'L' ? "" : " of its length");
+        printf(": %s\nmemory of a rank beside inputs and outputs: %.1f MiB\n", *right ? "right" : "WRONG",
+               (double)pass.bytes / (1 << 20));
+    }
     std::vector<float> ms;
 #ifndef __CUDACPU__
-    if (*right) DO(time_it(ring, t, shape, stream, ms));
+    if (*right) DO(time_it(ring, pass, shape, stream, ms));
 #endif
-    if (table && *right && ring.rank == 0)
-        DO(write_row(2 * (q + kv) * all * D * sizeof(bf16) + q * all * sizeof(float), t.bytes, ms));
-    for (void *p : {(void *)t.O, (void *)t.Q, (void *)t.K, (void *)t.V, (void *)t.L, (void *)t.workspace})
-        DO(wb_device_free(p));
+    if (table && *right && ring.rank == 0) DO(write_row(ring_pass::io_bytes(my_rows(0)), pass.bytes, ms));
+    DO(pass.end());
     WB_CUDA(cudaStreamDestroy(stream));
     return WB_OK;
 }
@@ -326,7 +344,9 @@ static wb_status be_rank(const wb_start &start, void *board, bool *right)
         WB_NCCL(ncclCommInitRank(&ring.comm, ring.ranks, id, ring.rank));
     }
 #endif
-    WB_CUDA(cudaStreamCreateWithFlags(&ring.wire, cudaStreamNonBlocking));
+    int least = 0, most = 0;  // where products fill a GPU, what travels has to come first
+    WB_CUDA(cudaDeviceGetStreamPriorityRange(&least, &most));
+    WB_CUDA(cudaStreamCreateWithPriority(&ring.wire, cudaStreamNonBlocking, most));
     ask.RANKS = ring.ranks;
     const wb_status status = attend(ring, right);
 #ifdef __CUDACPU__
@@ -381,7 +401,9 @@ int main(int argc, char **argv)
     // so many processes of this machine, whoever started this one
     void *board = nullptr;
 #ifdef __CUDACPU__
-    const size_t arena = (size_t)(ask.B * ask.Hkv * ask.D * 2 * 2) * (size_t)ask.N * (size_t)ask.RANKS + (1 << 20);
+    const size_t bytes =
+        (size_t)(ask.B * ask.Hkv * ask.D) * 2 * (ring_pass::NUMBER == 18 ? 6 : 2);  // of a row that travels
+    const size_t arena = bytes * (size_t)ask.N * (size_t)ask.RANKS + (1 << 20);
     board =
         mmap(NULL, wb_board_bytes(arena), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (board == MAP_FAILED) {
