@@ -22,7 +22,8 @@ from flash_workbook import Library, Refused, Shape, attention, library  # duel.p
 
 
 def asked(variable, *command):
-    return os.environ.get(variable) or subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
+    said = os.environ.get(variable) or subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
+    return said.splitlines()[0]  # nvidia-smi answers once for each GPU
 
 
 def heading(on_gpu, software):

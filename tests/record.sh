@@ -19,10 +19,11 @@ mkdir -p build/cuda/tests build/cuda/solutions build/cuda/variants/03/variants/o
 touch build/cuda/solutions/01.so # the others are missing, which the stand-ins do not mind
 echo "memory" >build/cuda/variants/03/variants/other/exempt
 mkdir build/cuda/variants/03/variants/slow && echo "memory times" >build/cuda/variants/03/variants/slow/exempt
-mkdir -p build/cuda/variants/04/variants/loose workbook/bench
+mkdir -p build/cuda/variants/04/variants/loose workbook/bench workbook/loop
 echo "memory same_twice" >build/cuda/variants/04/variants/loose/exempt
 cp "$record" .
 cp "$(dirname "$record")/chosen.sh" workbook/bench
+cp "$(dirname "$record")/../loop/source.sh" workbook/loop
 cp "$suite" build/cuda/suite
 for test in 01 02 03 04 own; do
     stand_in build/cuda/tests/${test}_test <<'END'

@@ -531,7 +531,7 @@ int main(int argc, char **argv)
 {
     static options o;
     if (argc < 3 || !(o.problem = wb_problem_number(atoi(argv[1])))) return usage();
-    if (o.problem->signature == WB_RING) {
+    if (wb_has_ranks(o.problem)) {
         bench_say("bench: %s is called by several processes: make bench-%02d\n", o.problem->name, o.problem->number);
         return 2;
     }

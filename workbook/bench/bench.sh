@@ -24,8 +24,8 @@ for number; do
         continue
     fi
     find_source problems "$number"
-    if [ "$name" = flash_ring ]; then # of several processes
-        workbook/bench/ring.sh "$backend" "$impl" || failed=1
+    if [ -n "$(ring_of "$number")" ]; then # of several processes
+        workbook/bench/ring.sh "$backend" "$impl" "$number" || failed=1
         continue
     fi
     table=$out/results/${number}_$name.tsv

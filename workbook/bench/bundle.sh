@@ -20,12 +20,12 @@ for number; do
         # What is not started stays here: there is nothing to test or time.
         if [ "$impl" = problems ] && "$out/score" untouched "$file"; then continue; fi
         targets="$targets $out/$impl/${number}_worker $out/$impl/$number.so"
-        [ "$number" != 17 ] || targets="$targets $out/$impl/ring"
+        [ -z "$(ring_of "$number")" ] || targets="$targets $out/$impl/$(ring_of "$number")"
     done
     for variant in solutions/"$number"/variants/*.cu; do
         folder=$out/variants/$number/variants/$(basename "$variant" .cu)
         if [ -f "$variant" ]; then targets="$targets $folder/${number}_worker $folder/$number.so"; fi
-        if [ -f "$variant" ] && [ "$number" = 17 ]; then targets="$targets $folder/ring"; fi
+        if [ -f "$variant" ] && [ -n "$(ring_of "$number")" ]; then targets="$targets $folder/$(ring_of "$number")"; fi
     done
 done
 # Not tuned to this machine's CPU: the bundle runs on another.
@@ -74,7 +74,7 @@ cd "\$(dirname "\$here")"
 export WB_OUTER_LIBRARY_PATH="\${LD_LIBRARY_PATH:-}"
 export LD_LIBRARY_PATH="\$PWD/lib:\${CUDA_HOME:-/usr/local/cuda}/lib64:\${LD_LIBRARY_PATH:-}"
 export WB_COMMIT="\$(cat commit)"
-# NCCL, for 17: where the system has none, Python's.
+# NCCL, for 17 and 18: where the system has none, Python's.
 ldconfig -p 2>/dev/null | grep -q libnccl.so.2 || : "\${WB_NCCL:=\$(ls "\$(\${PYTHON:-python3} -c 'import nvidia.nccl as n; print(*n.__path__)' 2>/dev/null)/lib/libnccl.so.2" 2>/dev/null)}"
 [ -z "\${WB_NCCL:-}" ] || export WB_NCCL
 numbers="$*"
@@ -101,8 +101,8 @@ bench)
     mkdir -p results
     for n in \${*:-\$numbers}; do
         set --
-        if [ \$n = 17 ]; then # of several processes
-            workbook/bench/ring.sh $backend problems results/17_\$(sed -n "s/^17 //p" names).tsv || failed=1
+        if [ -n "\$(. workbook/loop/source.sh; ring_of \$n)" ]; then # of several processes
+            workbook/bench/ring.sh $backend problems \$n "results/\${n}_\$(sed -n "s/^\$n //p" names).tsv" || failed=1
             continue
         fi
         for impl in $impls; do

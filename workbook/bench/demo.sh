@@ -2,6 +2,7 @@
 # demo.sh BACKEND NN... - one row a problem: its answer key against its naive baseline, on this machine; then the charts.
 # What is timed runs alone. On the CPU backend problems of the device are not, and as many run at a time as there are cores.
 set -u
+. workbook/loop/source.sh
 if [ "$1" = --one ]; then # WHAT BACKEND SAID NN: SAID/NN has all that there is to say when SAID/NN.status is there
     what=$2 backend=$3 said=$4 number=$5 out=build/$3
     name=$(basename "$(ls solutions/"$number"/*.c* | head -n 1)" | sed 's/\.[^.]*$//')
@@ -19,7 +20,7 @@ out=build/$backend said=$(mktemp -d) alone='' together=''
 trap 'rm -rf "$said"' EXIT
 export WB_FIRST="$1"
 for number; do
-    if [ "$number" = 17 ]; then continue; fi # of several processes: below
+    if [ -n "$(ring_of "$number")" ]; then continue; fi # of several processes: below
     if [ "$backend" = cuda ] || ls solutions/"$number"/*.c >/dev/null 2>&1; then alone="$alone $number"; else together="$together $number"; fi
 done
 all() { # WHAT NN...: in this order, whichever is done first
@@ -31,7 +32,7 @@ all() { # WHAT NN...: in this order, whichever is done first
         [ -z "$together" ] || printf '%s\n' $together | xargs -n 1 -P "$WB_JOBS" "$0" --one "$what" "$backend" "$said"
     } &
     for number; do
-        if [ "$number" = 17 ]; then continue; fi
+        if [ -n "$(ring_of "$number")" ]; then continue; fi
         until [ -e "$said/$number.status" ]; do
             kill -0 $! 2>/dev/null || exit 1
             sleep 0.1
@@ -47,18 +48,19 @@ all row "$@"
 echo
 mkdir -p "$out/results"
 all chart "$@"
-case " $* " in
-*" 17 "*)
+for number; do
+    program=$(ring_of "$number")
+    [ -n "$program" ] || continue
+    find_source solutions "$number"
     if [ "$backend" = cpu ]; then
-        workbook/bench/ring.sh cpu solutions >"$said/17" 2>&1 && plots/plot.sh 17 cpu >>"$said/17" 2>&1 || { cat "$said/17"; exit 1; }
-        grep '^drawn: ' "$said/17"
+        workbook/bench/ring.sh cpu solutions "$number" >"$said/$number" 2>&1 && plots/plot.sh "$number" cpu >>"$said/$number" 2>&1 || { cat "$said/$number"; exit 1; }
+        grep '^drawn: ' "$said/$number"
     fi
     echo
-    echo "17 flash_ring, a sequence on several ranks:"
-    "$out/solutions/ring" RANKS=$([ "$backend" = cpu ] && echo 4 || echo 1) | sed 's/^/  /'
+    echo "$number $(echo "$name" | tr _ ' '), a sequence on several ranks:"
+    "$out/solutions/$program" RANKS=$([ "$backend" = cpu ] && echo 4 || echo 1) | sed 's/^/  /'
     echo
-    ;;
-esac
+done
 plots/plot.sh roofline "$backend" || exit 1
 plots/train.sh plots/data/cpu/train.tsv build/plots/train_recorded || exit 1
 echo

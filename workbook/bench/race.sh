@@ -70,8 +70,8 @@ by_count() {
     if [ -n "${WB_CASE:-}" ]; then echo "$WB_CASE"; else echo "the cases of make sanitize-$number"; fi >"$scratch/where"
 }
 
+[ -z "$(ring_of "$number")" ] || fail "$name runs on several ranks, which make bench-$number starts and measures"
 case $backend$file in
-*flash_ring.cu) fail "flash_ring runs on several ranks, which make bench-$number starts and measures" ;;
 cuda*.cu | *.c) by_clock; how="by the clock" ;;
 *) by_count; how="counted by the CPU layer, a count and no time" ;;
 esac

@@ -3,7 +3,7 @@
 # in the workbook (make record, which builds first) and in a bundle (./run.sh record), where nothing can be built.
 #
 #   suites    every suite on its key, on the key's variants, and the machinery's own       bench   times of all problems, with variants
-#   peers     reference/peers.py and peers_fp8.py, if there is PyTorch with a GPU          example reference/pytorch_example.py, likewise
+#   peers     reference/peers.py and peers_fp8.py, if there is PyTorch with a GPU; ring_peers.py, if there are several       example   reference/pytorch_example.py, likewise
 #   torch     reference/torch_attention.py, likewise                                       gpt_oss reference/gpt_oss.py, if transformers is there too
 #   duel      reference/duel.py, likewise: of one SEED, LIMIT seconds long (300)
 #   sanitize  the keys of 02 and 03 in the check build (cuda: compute-sanitizer)           no PART: all of them, in this order
@@ -13,6 +13,7 @@
 # WB_RECORD_SECONDS: for everything, 3600 unless set; what would begin later is not run, and counts as failed.
 # WB_NUMBERS="02 03": of the problems' suites and benches these alone.
 set -u
+. workbook/loop/source.sh
 [ $# -ge 2 ] || { echo "usage: record.sh BACKEND OUTDIR [suites|bench|peers|example|torch|gpt_oss|duel|sanitize]..." >&2; exit 2; }
 backend=$1 results=$2/results.txt archive=$2/tables.tar
 mkdir -p "$2" || exit 2
@@ -159,8 +160,8 @@ bench() {
     # The GPU's first: 01 is about the CPU beside it.
     for number in $(echo "$numbers" | grep -v '^01$'; echo "$numbers" | grep '^01$'); do
         table=$(basename "$(ls tests/"$number"_*.c)" .c).tsv
-        if [ "$number" = 17 ]; then # of several processes, on as many GPUs as there are
-            step 600 "bench 17" workbook/bench/ring.sh "$backend" solutions "$tables/$table"
+        if [ -n "$(ring_of "$number")" ]; then # of several processes, on as many GPUs as there are
+            step 600 "bench $number" workbook/bench/ring.sh "$backend" solutions "$number" "$tables/$table"
             keep "$table" "x$(sed -n 's/^# gpus: //p' "$tables/$table" 2>/dev/null)"
             continue
         fi
@@ -193,6 +194,11 @@ peers() {
     keep peers.tsv
     step 120 "peers in e4m3, errors" env "LD_LIBRARY_PATH=${WB_OUTER_LIBRARY_PATH-${LD_LIBRARY_PATH:-}}" sh -c "'$python' reference/peers_fp8.py >'$tables/16_flash_fp8_errors.tsv'"
     keep 16_flash_fp8_errors.tsv
+    gpus=$(nvidia-smi -L | grep -c '^GPU')
+    [ "$gpus" -ge 2 ] || return
+    step 420 "peers on $gpus GPUs" env "LD_LIBRARY_PATH=${WB_OUTER_LIBRARY_PATH-${LD_LIBRARY_PATH:-}}" \
+        sh -c "'$python' -m torch.distributed.run --standalone --nproc-per-node $gpus reference/ring_peers.py >'$tables/ring_peers.tsv'"
+    keep ring_peers.tsv "x$gpus"
 }
 
 example() {

@@ -1,22 +1,22 @@
 #!/bin/sh
-# ring.sh BACKEND IMPL [TABLE] - problem 17 on several ranks: yours, the answer key and its variants over numbers of ranks and lengths, by
+# ring.sh BACKEND IMPL NN [TABLE] - problem 17 or 18 on several ranks: yours, the answer key and its variants over numbers of ranks and lengths, by
 # start/ring.cu, which checks each. On GPUs, as many ranks as there are, with times; on the CPU execution layer what a rank takes of memory. TABLE is
-# build/BACKEND/results/17_flash_ring.tsv, which plot-17 draws. Exit status: 1 if one is wrong or does not compile. Called by bench.sh, which builds
+# build/BACKEND/results/NN_name.tsv, which plot-NN draws. Exit status: 1 if one is wrong or does not compile. Called by bench.sh, which builds
 # nothing in a bundle, and record.sh.
 set -u
 . workbook/loop/source.sh
-backend=$1 impl=$2
-out=build/$backend number=17
+backend=$1 impl=$2 number=$3
+out=build/$backend program=$(ring_of "$number")
 find_source problems $number
-table=${3:-$out/results/${number}_$name.tsv}
+table=${4:-$out/results/${number}_$name.tsv}
 programs=
 if [ "$impl" = problems ] && [ -x "$out/score" ] && "$out/score" untouched "$file"; then
     echo "  yours is not started: the answer key alone"
-elif [ "$impl" = problems ]; then programs="yours=$out/problems/ring"
+elif [ "$impl" = problems ]; then programs="yours=$out/problems/$program"
 fi
 for ring in key=$out/solutions "$out"/variants/$number/variants/*; do
     case $ring in *'*') continue ;; key=*) ;; *) ring=$(basename "$ring")=$ring ;; esac
-    programs="$programs $ring/ring"
+    programs="$programs $ring/$program"
 done
 # shellcheck disable=SC2046
 if [ -f Makefile ]; then
@@ -37,16 +37,16 @@ fi
     echo "# gpus: $gpus"
     echo "# date: $(date -u '+%Y-%m-%d %H:%M') UTC"
     echo "# backend: $backend"
-    echo "# bytes: of rank 0, which has the most: Q, K, V, O and L; and its workspace besides"
+    echo "# bytes: of rank 0, which has the most: inputs and outputs; and its workspace besides"
     printf 'problem\timpl\tB\tHq\tHkv\tNq\tNk\tD\tcausal\tranks\tms\tms_p10\tms_p90\ttflops\tio_bytes\tpeak_bytes\n'
 } >"$table"
 failed=0
 row() { # RANKS N D HEADS CAUSAL
-    for program in $programs; do # they take turns
-        [ -x "${program#*=}" ] || continue
-        "${program#*=}" RANKS="$1" N="$2" D="$3" HEADS="$4" CAUSAL="$5" TO="$table" AS="${program%%=*}" >"$out/$number.log" 2>&1 && continue
+    for each in $programs; do # they take turns
+        [ -x "${each#*=}" ] || continue
+        "${each#*=}" RANKS="$1" N="$2" D="$3" HEADS="$4" CAUSAL="$5" TO="$table" AS="${each%%=*}" >"$out/$number.log" 2>&1 && continue
         failed=1
-        echo "bench: ${program%%=*} is left out at RANKS=$1 N=$2 D=$3 HEADS=$4 CAUSAL=$5:"
+        echo "bench: ${each%%=*} is left out at RANKS=$1 N=$2 D=$3 HEADS=$4 CAUSAL=$5:"
         sed 's/^/  /' "$out/$number.log"
     done
 }

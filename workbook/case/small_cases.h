@@ -53,7 +53,7 @@ static inline int wb_small_cases(const wb_problem *problem, wb_case cases[], int
                                                  WB_MASK_RANDOM, WB_MASK_PADDED, WB_MASK_TREE};
             c.mask = masks[i], c.masks = c.shape.batch, c.q_tile = i % 2 ? 64 : 128;
         }
-        if (problem->signature == WB_RING) {  // one sequence, on one rank to four; each touch of what travels is slow
+        if (wb_has_ranks(problem)) {  // one sequence, on one rank to four; each touch of what travels is slow
             c.ranks = 1 + (int)i % 4;
             c.shape.q_len = (c.shape.q_len + 2) / 3;
             c.shape.kv_len = c.shape.q_len;

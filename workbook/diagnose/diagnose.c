@@ -233,7 +233,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: diagnose [-v] [--source FILE] NN [CASE]\n");
         return 2;
     }
-    if (problem->signature == WB_RING) return 1;  // it has products made: what goes wrong between ranks the layer names
+    if (wb_has_ranks(problem)) return 1;  // it has products made: what goes wrong between ranks the layer names
     gap_count = gaps_in(problem, source, gaps);
     for (int n = 0; n < gap_count; n++)
         no_mask |= gaps[n].untouched && problem->mask == WB_CAUSAL_OPTIONAL && strcmp(gaps[n].name, "mask") == 0;
