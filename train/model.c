@@ -143,7 +143,6 @@ void model_backward(model *m, int B, int T)
     embed_backward(dp + m->at.embedding, dx, m->text, n, C);
     ranks_average(dp + m->at.embedding, m->at.layer[0].q);
     ranks_average(dp + m->at.matrices, m->at.count - m->at.matrices);
-    ranks_arrived();
 }
 
 void model_update(model *m, int step, double rate)

@@ -21,11 +21,10 @@ void ranks_begin(int count);
 void ranks_end(void);  // when all have come here, this process is rank 0 of 1 again
 
 // x [n] becomes the mean of that of all ranks, added up in the same order each time. All call it for the same arrays, in the same order, each when it
-// has queued what makes x; before ranks_arrived nobody touches x.
+// has queued what makes x. Until the next ranks_mean returns nobody touches x.
 void ranks_average(real *x, size_t n);
-void ranks_arrived(void);
 
-double ranks_mean(double x);  // of all ranks' x; returns when all have come here
+double ranks_mean(double x);  // of all ranks' x; waits for all ranks, and for what is to be averaged
 
 // What ranks_host.c and ranks_device.cu have besides: before there are ranks, and in each.
 void ranks_prepare(wb_start *start);

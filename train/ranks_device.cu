@@ -1,5 +1,5 @@
-// ranks_device.cu - see ranks.h. NCCL adds up gradients on a stream of its own, behind what makes them in the default stream, while that goes on
-// with the layer before. Where nothing travels under it, a message would have to wait for room among the blocks of a product: so its stream comes first.
+// ranks_device.cu - see ranks.h. NCCL adds up gradients on a stream of its own, the wire, behind what makes them in the default stream, while that one
+// goes on with the layer below. The wire's blocks come first: else they would wait for room until a product has ended, and all ranks with them.
 #include "ranks.h"
 
 #include "asks.h"
@@ -11,7 +11,7 @@
 
 static ncclComm_t comm;
 static cudaStream_t wire;
-static cudaEvent_t made, arrived;
+static cudaEvent_t made;
 static double *number;  // on the device
 static bool of_launcher = true;
 
@@ -76,7 +76,6 @@ static wb_status connect_rank(const wb_start *start)
     WB_CUDA(cudaDeviceGetStreamPriorityRange(&least, &most));
     WB_CUDA(cudaStreamCreateWithPriority(&wire, cudaStreamNonBlocking, most));
     WB_CUDA(cudaEventCreateWithFlags(&made, cudaEventDisableTiming));
-    WB_CUDA(cudaEventCreateWithFlags(&arrived, cudaEventDisableTiming));
     WB_CUDA(cudaMalloc(&number, sizeof *number));
     return WB_OK;
 }
@@ -110,17 +109,6 @@ static wb_status average(real *x, size_t n)
 void ranks_average(real *x, size_t n)
 {
     if (ranks.all > 1) MUST(average(x, n));
-}
-
-static wb_status wait_for_wire(void)
-{
-    WB_CUDA(cudaEventRecord(arrived, wire));
-    WB_CUDA(cudaStreamWaitEvent(nullptr, arrived, 0));
-    return WB_OK;
-}
-void ranks_arrived(void)
-{
-    if (ranks.all > 1) MUST(wait_for_wire());
 }
 
 static wb_status mean(double *x)

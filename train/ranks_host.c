@@ -53,8 +53,6 @@ void ranks_average(real *x, size_t n)
         memcpy(x, board->mean, count * sizeof *x);
     }
 }
-void ranks_arrived(void) {}  // they have
-
 double ranks_mean(double x)
 {
     if (ranks.all == 1) return x;
