@@ -21,7 +21,8 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 moments "$one/first" >"$scratch/one"
 moments "$many/first" >"$scratch/many"
-paste "$scratch/one" "$scratch/many" | awk -v gpu="$([ "$backend" = cpu ] || echo 1)" -v n="$tokens" -v one="$one/curve" -v many="$many/curve" '
+cp "$many/curve" "$scratch/curve" # it may be the same file
+paste "$scratch/one" "$scratch/many" | awk -v gpu="$([ "$backend" = cpu ] || echo 1)" -v n="$tokens" -v one="$one/curve" -v many="$scratch/curve" '
     NF != 2 { bad = 1 }
     { size += $1 * $1; off += ($2 - $1) ^ 2 }
     END {
