@@ -154,6 +154,25 @@ static void write_sample(model *m)
 
 // ------------------------------------------------------------------------------------------------------------------- main
 
+// Whether this is the same on all ranks; if not, some learn so.
+static bool all_have(const void *data, size_t bytes)
+{
+    const double hash = (double)(hash_bytes(HASH_BEGIN, data, bytes) >> 20);  // 64 of these have an exact sum
+    return ranks_mean(hash) == hash;
+}
+
+// No weight travels, so all are the same only if each step's gradients were.
+static void see_weights(const model *m)
+{
+    const size_t bytes = m->at.count * sizeof *m->p;
+    if (ranks.all == 1) return;
+    real *const p = malloc(bytes);
+    if (!p) FAIL("no memory for the weights");
+    from_array(p, m->p, bytes);
+    if (!all_have(p, bytes)) FAIL("the weights of rank %d are not those of others", ranks.mine);
+    free(p);
+}
+
 // Trains from the step after `begin` on. Returns whether it came to the end. The log has step, seconds, mean training loss since the row before,
 // held-out loss or -.
 static bool run(model *m, int begin, unsigned char *x, unsigned char *y)
@@ -203,7 +222,7 @@ static bool run(model *m, int begin, unsigned char *x, unsigned char *y)
             if (sampled) fflush(log);
         }
         if (sampled && checkpoint_path && ranks.mine == 0) checkpoint_write(checkpoint_path, recipe, m, step);
-        if (sampled) ranks_mean(0);  // the others wait here, where no clock of a kernel runs
+        if (sampled) see_weights(m);  // the others wait here, where no clock of a kernel runs
         sum = count = 0;
     }
     if (log) fclose(log);
@@ -219,13 +238,13 @@ static void see_parts(int count)
 // The step that all ranks go on from, in m what there is of it. Rank 0 reads first: what is wrong with a checkpoint is said once.
 static int begin_together(model *m)
 {
+    char where[1100];
     if (ranks.mine > 0) ranks_mean(0);
     const int begin = checkpoint_path ? checkpoint_read(checkpoint_path, recipe, m) : 0;
     if (ranks.mine == 0) ranks_mean(0);
-    const double run = begin + (double)(hash_bytes(HASH_BEGIN, recipe, strlen(recipe)) >> 44) * (1u << 31);
-    if (ranks_mean(run) != run)
-        FAIL("rank %d begins after step %d of %s, others elsewhere: all need the same text and checkpoint", ranks.mine,
-             begin, recipe);
+    snprintf(where, sizeof where, "step %d of %s", begin, recipe);
+    if (!all_have(where, strlen(where)))
+        FAIL("rank %d begins after %s, and others elsewhere: all need the same text and checkpoint", ranks.mine, where);
     return begin;
 }
 
