@@ -72,7 +72,10 @@ any_text() { find /usr/lib/python3* /usr/local/lib/python3* -name '*.py' 2>/dev/
 # shellcheck disable=SC2086
 ranks() {
     export NCCL_NVLS_ENABLE=0 # NVLink multicast off
-    ldconfig -p | grep -q libnccl.so.2 || export WB_NCCL="${WB_NCCL:-$(ls "$(${PYTHON:-python3} -c 'import nvidia.nccl as n; print(*n.__path__)')/lib/libnccl.so.2")}"
+    if ! ldconfig -p | grep -q libnccl.so.2; then # Python's
+        WB_NCCL=${WB_NCCL:-$(ls "$(${PYTHON:-python3} -c 'import nvidia.nccl as n; print(*n.__path__)')/lib/libnccl.so.2")}
+        [ -z "$WB_NCCL" ] || export WB_NCCL
+    fi
     gpus=$(nvidia-smi -L | grep -c '^GPU') steps=${STEPS:-400} counts=1 most=1
     while [ $((2 * most)) -le "$gpus" ]; do most=$((2 * most)) && counts="$counts $most"; done
     short="text=$out/lessons.txt $keys batch=8 length=0 samples=2"
