@@ -79,7 +79,7 @@ source = $(firstword $(wildcard $(addprefix $(1)/$(2)/$(call name,$(2)),.cu .c))
 # One make builds here at a time (loop/alone.sh): what follows, up to the targets, is for that one alone. The others start it for what they want
 # to have built, and go on without it: no script holds up another make.
 BUILD = $(if $(WB_BUILDING),,workbook/loop/alone.sh )$(MAKE) --no-print-directory $(if $(V),,-s)
-BUILT := $(filter build/% everything hostile own variants wrong broken judges honest honest-checked check-machinery train-test train-layers,$(MAKECMDGOALS))
+BUILT := $(filter build/% everything hostile own variants wrong broken judges honest honest-checked check-machinery train-test train-layers train-ranks,$(MAKECMDGOALS))
 ifndef WB_BUILDING
 $(BUILT): together ;
 together: FORCE
@@ -483,7 +483,7 @@ book:  ## the lessons as a book that opens from the disk, build/book/html (EDITI
 	@workbook/book/book.sh $(PYTHON)
 .PHONY: book
 
-train:  ## train a language model with your kernels of 07 and 09: IMPL=naive|solutions WRONG=name STEPS= SEED= TEXT=file RESUME=1
+train:  ## train a language model with your kernels of 07 and 09: IMPL=naive|solutions WRONG=name STEPS= SEED= TEXT=file RESUME=1 RANKS=2
 	@MAKE="$(MAKE)" train/train.sh $(BACKEND) $(IMPL)
 .PHONY: train
 

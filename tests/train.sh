@@ -6,7 +6,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 out=build/cpu/train failed=0
 export OPENBLAS_NUM_THREADS=1 MAKE="${MAKE:-make}"
-unset STEPS SEED TEXT WRONG RESUME TRAIN WB_SEED
+unset STEPS SEED TEXT WRONG RESUME TRAIN RANKS WB_SEED
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 log=$scratch/log

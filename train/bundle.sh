@@ -25,7 +25,7 @@ for name; do # in a bundle every name has both
     mkdir -p "$to"
     while read -r folder number; do cp "$out/$folder/$number.so" "$to/$number.so"; done <"$train/changed"
 done
-for file in $targets $kernels train/table.sh train/record.sh reference/train_peer.py; do
+for file in $targets $kernels train/table.sh train/record.sh train/alike.sh reference/train_peer.py; do
     mkdir -p "$bundle/$(dirname "$file")"
     cp "$file" "$bundle/$file"
 done

@@ -1,5 +1,6 @@
 // model.c - see model.h. The layers in order, and in the opposite order; no loop over numbers but the first weights.
 #include "model.h"
+#include "ranks.h"
 
 #include <math.h>
 
@@ -136,8 +137,12 @@ void model_backward(model *m, int B, int T)
         from_heads(m->dqkv + (Hq + Hkv) * D, a->dV, columns, B, T, Hkv, D, 0);
         linear_backward(m->dh, dp + at->q, m->dqkv, s->h1, w + at->q, n, columns, C);
         rmsnorm_backward(dx, m->dx_act, dp + at->norm1, m->dh, s->x, s->r1, p + at->norm1, n, C);
+        const size_t end = l + 1 < c->layers ? at[1].q : m->at.matrices;
+        ranks_average(dp + at->q, end - at->q);  // on a GPU under what comes next
     }
     embed_backward(dp + m->at.embedding, dx, m->text, n, C);
+    ranks_average(dp + m->at.embedding, m->at.layer[0].q);
+    ranks_average(dp + m->at.matrices, m->at.count - m->at.matrices);
 }
 
 void model_update(model *m, int step, double rate)

@@ -40,7 +40,7 @@ typedef struct model {
 void model_create(model *m, const config *c, const attention *attention, int max_rows, unsigned seed);
 void model_forward(model *m, const unsigned char *text, int B, int T);  // text [B, T]; gives m->logits
 double model_loss(model *m, const unsigned char *text, const unsigned char *target, int B, int T);  // in nats a byte
-void model_backward(model *m, int B, int T);         // after model_loss; gives m->dp
+void model_backward(model *m, int B, int T);         // after model_loss; gives m->dp, with ranks.h of all ranks
 void model_update(model *m, int step, double rate);  // by AdamW, decay 0.1
 
 // checkpoint.c - a run that was interrupted goes on from a file, bit for bit as if it had not been. The recipe is what a run is made of, in

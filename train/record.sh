@@ -2,6 +2,7 @@
 # record.sh OUT [PART...] - what is recorded of make train on a GPU, in a bundle (bundle.sh). OUT gets all that is printed, and the tables.
 #   layers   the GPU's layers against the host's; layers that are wrong must be told apart          small   the CPU's model, and resuming it
 #   large    76 million parameters, with keys and variants, beside PyTorch                         table   table.sh: what training shows
+#   ranks    on several GPUs (no part of all): the CPU's model by 1, 2, 4, ... ranks, alike; tokens a second of the large one, in turns
 set -u
 cd "$(dirname "$0")/.." || exit 2
 result=$1
@@ -45,8 +46,8 @@ small() {
     mkdir -p $out/solutions && mv "$result/whole" $out/solutions/checkpoint && rm -f "$result/parts"
 }
 large() {
-    text=$result/text # of any kind, for speed
-    find /usr/lib/python3* /usr/local/lib/python3* -name '*.py' 2>/dev/null | sort | head -n 8000 | xargs cat 2>/dev/null | head -c 64000000 >"$text"
+    text=$result/text
+    any_text "$text"
     for kernels in keys packed; do
         [ $kernels = keys ] && with=$keys || with=$packed
         # shellcheck disable=SC2086
@@ -65,6 +66,62 @@ table() { # small models keep a GPU busy only together
     { head_lines "table.sh, 2000 steps of 512 bytes, seeds 1 2 3"; cat "$result/rows/right"; for rows in "$result"/rows/*; do [ "${rows##*/}" = right ] || sed 1d "$rows"; done; } >"$result/train_wrong.tsv"
     rm -rf "$result/rows"
     cat "$result/train_wrong.tsv"
+}
+# The large model's text, of any kind, for speed.
+any_text() { find /usr/lib/python3* /usr/local/lib/python3* -name '*.py' 2>/dev/null | sort | head -n 8000 | xargs cat 2>/dev/null | head -c 64000000 >"$1"; }
+# shellcheck disable=SC2086
+ranks() {
+    export NCCL_NVLS_ENABLE=0 # NVLink multicast off
+    if ! ldconfig -p | grep -q libnccl.so.2; then # Python's
+        WB_NCCL=${WB_NCCL:-$(ls "$(${PYTHON:-python3} -c 'import nvidia.nccl as n; print(*n.__path__)')/lib/libnccl.so.2")}
+        [ -z "$WB_NCCL" ] || export WB_NCCL
+    fi
+    gpus=$(nvidia-smi -L | grep -c '^GPU') steps=${STEPS:-400} counts=1 most=1
+    while [ $((2 * most)) -le "$gpus" ]; do most=$((2 * most)) && counts="$counts $most"; done
+    short="text=$out/lessons.txt $keys batch=8 length=0 samples=2"
+    for count in $counts; do
+        folder=$result/ranks_$count && rm -rf "$folder" && mkdir "$folder"
+        by() { # CHECKPOINT WORDS...
+            name=$1
+            shift
+            $out/train $short ranks=$count checkpoint="$folder/$name" "$@" >"$result/log" 2>&1 || { cat "$result/log" && false; }
+        }
+        by first steps=1 && by last steps=20 log="$folder/curve" compare="$folder/compare" && train/alike.sh cuda 2048 "$result/ranks_1" "$folder"
+        ok $? "$count ranks train as one, with right gradients"
+        by again steps=20 && cmp "$folder/last" "$folder/again"
+        ok $? "$count ranks give the same bits twice"
+        $out/train $short ranks=1 steps=20 until=10 log="$folder/curve" checkpoint="$folder/parts" >/dev/null
+        by parts steps=20 log="$folder/curve" && train/alike.sh cuda 2048 "$result/ranks_1" "$folder"
+        ok $? "10 steps of one rank and 10 more of $count"
+    done
+    if command -v torchrun >/dev/null; then
+        torchrun --nproc_per_node $most --no-python $out/train $short ranks=0 steps=20 checkpoint="$folder/torchrun" >"$result/log" 2>&1 && cmp "$folder/last" "$folder/torchrun"
+        ok $? "$most ranks that torchrun has started give these bits: $(tail -n 1 "$result/log")"
+    fi
+    rm -rf "$result"/ranks_*
+    any_text "$result/text"
+    { head_lines "train/record.sh OUT ranks, STEPS=$steps, the last three quarters of them"; printf 'ranks\tbatch\tturn\ttokens\tms\ttokens_per_second\tloss\n'; } >"$result/train_ranks.tsv"
+    # By turns, with a batch for one GPU and one for all. So many steps are no whole run: nothing is sampled or compared.
+    for turn in 1 2 3; do
+        for batch in $(printf '%s\n' 16 $((16 * most)) | sort -nu); do
+            for count in $counts; do
+                rm -f "$result/curve"
+                $out/train text="$result/text" $large batch=$batch ranks=$count steps=$((steps + 1)) until=$steps $keys log="$result/curve" >"$result/log" 2>&1
+                awk -v ranks=$count -v batch=$batch -v turn=$turn -v steps=$steps '
+                    NR > 1 && $1 <= steps / 4 { step = $1; at = $2 }
+                    END {
+                        if ($1 != steps) exit 1
+                        s = ($2 - at) / ($1 - step)
+                        printf "%d\t%d\t%d\t%d\t%.3f\t%.0f\t%s\n", ranks, batch, turn, 1024 * batch, 1000 * s, 1024 * batch / s, $3
+                    }' "$result/curve" >>"$result/train_ranks.tsv" || { cat "$result/log" && false; }
+                ok $? "76 million parameters, $batch sequences a step, $count ranks: $(tail -n 1 "$result/train_ranks.tsv")"
+            done
+        done
+    done
+    awk -F'\t' '!/^[#r]/ { n = ++turns[$2, $1]; s = $6; for (i = n; i > 1 && rate[$2, $1, i - 1] > s; i--) rate[$2, $1, i] = rate[$2, $1, i - 1]; rate[$2, $1, i] = s }
+        END { for (k in turns) { split(k, a, SUBSEP); m = rate[k, int((turns[k] + 1) / 2)]; one = rate[a[1], 1, int((turns[a[1], 1] + 1) / 2)]; printf "batch %d, %d ranks: %d tokens/s, %.3f of one\n", a[1], a[2], m, m / one } }' \
+        "$result/train_ranks.tsv" | sort -k 2n -k 3n
+    rm -f "$result/text" "$result/log"
 }
 for part in ${*:-layers small large table}; do # `table` needs the checkpoint that `small` leaves
     echo "== $part"

@@ -3,6 +3,7 @@
 // Exit status: 0 trained, with right gradients; 1 not so; 2 could not begin.
 #include "judge/session.h"
 #include "model.h"
+#include "ranks.h"
 
 #include <errno.h>
 #include <math.h>
@@ -11,7 +12,7 @@
 // ---------------------------------------------------------------------------------------------------------------- options
 
 static config c;
-static int steps, batch, seed, length, samples, until, ask_recipe;
+static int steps, batch, seed, length, samples, until, ask_recipe, by_ranks;
 static double rate;
 static char *rate_text = "2e-3", *text_path, *forward_path, *backward_path, *log_path, *checkpoint_path, *table_path;
 
@@ -31,10 +32,11 @@ static const struct {
                {"steps", &steps, 2000, 1, 1 << 30, 0},
                {"batch", &batch, 2, 1, 1 << 16, 0},
                {"seed", &seed, 1, 0, 1 << 30, 0},
-               {"length", &length, 200, 0, 1 << 16, 0},  // of a sample, in bytes
-               {"samples", &samples, 5, 1, 1 << 16, 0},  // how many, with a checkpoint each
-               {"until", &until, 0, 0, 1 << 30, 0},      // ends after this step, as if it had been interrupted
-               {"recipe", &ask_recipe, 0, 0, 1, 0},      // prints the recipe, and trains nothing
+               {"length", &length, 200, 0, 1 << 16, 0},   // of a sample, in bytes
+               {"samples", &samples, 5, 1, 1 << 16, 0},   // how many, with a checkpoint each
+               {"until", &until, 0, 0, 1 << 30, 0},       // ends after this step, as if it had been interrupted
+               {"recipe", &ask_recipe, 0, 0, 1, 0},       // prints the recipe, and trains nothing
+               {"ranks", &by_ranks, 1, 0, MAX_RANKS, 0},  // 0: a launcher has said
                {"rate", .word = &rate_text},
                {"text", .word = &text_path},
                {"forward", .word = &forward_path},
@@ -96,16 +98,18 @@ static void read_text(void)
              text_size[0], text_size[1], c.context);
 }
 
-// The batch of a step depends on seed and step alone: a run that is resumed sees what it would have seen.
+// The batch of a step depends on seed and step alone: a run that is resumed sees what it would have seen. Of its sequences this rank takes its part.
 static void take_batch(unsigned char *x, unsigned char *y, int step)
 {
     unsigned short state[3] = {(unsigned short)seed, (unsigned short)step, (unsigned short)(step >> 16)};
     const size_t T = (size_t)c.context;
     for (int i = 0; i < 8; i++) nrand48(state);
-    for (int b = 0; b < batch; b++, x += T, y += T) {
+    for (int b = 0; b < batch; b++) {
         const size_t draw = (size_t)nrand48(state) << 31 | (size_t)nrand48(state);
+        if (b / (batch / ranks.all) != ranks.mine) continue;
         memcpy(x, text[0] + draw % (text_size[0] - T), T);
         memcpy(y, text[0] + draw % (text_size[0] - T) + 1, T);
+        x += T, y += T;
     }
 }
 
@@ -150,6 +154,25 @@ static void write_sample(model *m)
 
 // ------------------------------------------------------------------------------------------------------------------- main
 
+// Whether this is the same on all ranks; if not, some learn so.
+static bool all_have(const void *data, size_t bytes)
+{
+    const double hash = (double)(hash_bytes(HASH_BEGIN, data, bytes) >> 20);  // 64 of these have an exact sum
+    return ranks_mean(hash) == hash;
+}
+
+// No weight travels, so all are the same only if each step's gradients were.
+static void see_weights(const model *m)
+{
+    const size_t bytes = m->at.count * sizeof *m->p;
+    if (ranks.all == 1) return;
+    real *const p = malloc(bytes);
+    if (!p) FAIL("no memory for the weights");
+    from_array(p, m->p, bytes);
+    if (!all_have(p, bytes)) FAIL("the weights of rank %d are not those of others", ranks.mine);
+    free(p);
+}
+
 // Trains from the step after `begin` on. Returns whether it came to the end. The log has step, seconds, mean training loss since the row before,
 // held-out loss or -.
 static bool run(model *m, int begin, unsigned char *x, unsigned char *y)
@@ -166,13 +189,14 @@ static bool run(model *m, int begin, unsigned char *x, unsigned char *y)
         if (until > 0 && step > until) exit(1);
         const double start = spent_now();
         take_batch(x, y, step);
-        const double loss = model_loss(m, x, y, batch, c.context);
-        model_backward(m, batch, c.context);
-        if (*kernel_failure() || *kernel_not_finite() || !isfinite(loss)) {
-            printf("step %d: the training ends here. %s. The weights are those of the step before.\n", step,
-                   *kernel_failure()      ? kernel_failure()
-                   : *kernel_not_finite() ? kernel_not_finite()
-                                          : "The loss is not a number any more");
+        double loss = model_loss(m, x, y, batch / ranks.all, c.context);
+        model_backward(m, batch / ranks.all, c.context);
+        const char *const why = *kernel_failure() ? kernel_failure() : kernel_not_finite();
+        loss = ranks_mean(*why ? NAN : loss);  // so all of them know
+        if (!isfinite(loss)) {
+            fprintf(*why && ranks.mine > 0 ? stderr : stdout,
+                    "step %d: the training ends here. %s. The weights are those of the step before.\n", step,
+                    *why ? why : "The loss is not a number any more");
             return false;
         }
         const double warm = fmin(1, step / 20.0), cosine = 0.55 + 0.45 * cos(3.14159265358979 * step / steps);
@@ -187,7 +211,7 @@ static bool run(model *m, int begin, unsigned char *x, unsigned char *y)
             printf("step %5d/%d  loss %.3f  %6.0f bytes/s  %d:%02d left\n", step, steps, sum / count,
                    (double)(step - begin) * batch * c.context / spent, left / 60, left % 60);
         }
-        if (sampled) {
+        if (sampled && ranks.mine == 0) {
             held_out = held_out_loss(m);
             printf("step %5d/%d  held-out loss %.4f, %.2f bits a byte\n", step, steps, held_out, held_out / 0.69314718);
             if (length > 0) write_sample(m);
@@ -197,11 +221,31 @@ static bool run(model *m, int begin, unsigned char *x, unsigned char *y)
             fprintf(log, sampled ? "%.5f\n" : "-\n", held_out);
             if (sampled) fflush(log);
         }
-        if (sampled && checkpoint_path) checkpoint_write(checkpoint_path, recipe, m, step);
+        if (sampled && checkpoint_path && ranks.mine == 0) checkpoint_write(checkpoint_path, recipe, m, step);
+        if (sampled) see_weights(m);  // the others wait here, where no clock of a kernel runs
         sum = count = 0;
     }
     if (log) fclose(log);
     return true;
+}
+
+static void see_parts(int count)
+{
+    if (batch % count)
+        FAIL("batch=%d: each of %d ranks takes as many sequences, so batch is a multiple of %d", batch, count, count);
+}
+
+// The step that all ranks go on from, in m what there is of it. Rank 0 reads first: what is wrong with a checkpoint is said once.
+static int begin_together(model *m)
+{
+    char where[1100];
+    if (ranks.mine > 0) ranks_mean(0);
+    const int begin = checkpoint_path ? checkpoint_read(checkpoint_path, recipe, m) : 0;
+    if (ranks.mine == 0) ranks_mean(0);
+    snprintf(where, sizeof where, "step %d of %s", begin, recipe);
+    if (!all_have(where, strlen(where)))
+        FAIL("rank %d begins after %s, and others elsewhere: all need the same text and checkpoint", ranks.mine, where);
+    return begin;
 }
 
 int main(int count, char **arguments)
@@ -215,20 +259,27 @@ int main(int count, char **arguments)
     if (c.head_dim & (c.head_dim - 1)) FAIL("there is no such model: head_dim is 16, 32, 64 or 128");
     read_text();
     if (ask_recipe) return puts(recipe) < 0;
-    const bool kernels = forward_path && backward_path;
-    const size_t rows = (size_t)batch * c.context;
+    if (by_ranks > 1) see_parts(by_ranks);
+    ranks_begin(by_ranks);
+    see_parts(ranks.all);
+    const bool kernels = forward_path && backward_path, first = ranks.mine == 0;
+    const int part = batch / ranks.all;
+    const size_t rows = (size_t)part * c.context;
     static model m;
     model_create(&m, &c, kernels ? kernel_attention(forward_path, backward_path) : &naive_attention, (int)rows,
                  (unsigned)seed);
     unsigned char *const x = malloc(rows), *const y = malloc(rows);
     if (!x || !y) FAIL("no memory for a batch");
     setvbuf(stdout, NULL, _IOLBF, 0);
-    printf("%zu parameters in %d layers; %zu bytes of text and %zu held out; %zu bytes a step, %s attention\n",
-           m.at.count, c.layers, text_size[0], text_size[1], rows, m.attention->name);
-    const int begin = checkpoint_path ? checkpoint_read(checkpoint_path, recipe, &m) : 0;
+    printf("%zu parameters in %d layers; %zu bytes of text and %zu held out; %zu bytes a step, %s attention",
+           m.at.count, c.layers, text_size[0], text_size[1], rows * ranks.all, m.attention->name);
+    printf(ranks.all > 1 ? "; %d ranks\n" : "\n", ranks.all);
+    const int begin = begin_together(&m);
     if (begin > 0) printf("goes on from %s after step %d\n", checkpoint_path, begin);
+    if (!first) log_path = NULL;
     const bool whole = run(&m, begin, x, y);
-    if (!kernels || *kernel_failure()) return !whole;
-    take_batch(x, y, 0);
-    return !(compare_gradients(&m, x, y, batch, c.context, table_path) && whole);
+    take_batch(x, y, 0);  // rank 0 compares its part of it
+    ranks_end();
+    if (!first || !kernels || *kernel_failure()) return !whole;
+    return !(compare_gradients(&m, x, y, part, c.context, table_path) && whole);
 }

@@ -1,0 +1,120 @@
+#!/bin/sh
+# train_ranks.sh - make train RANKS=n, on this machine's CPU: several ranks train as one does, to the rounding of sums in another order, and ranks that
+# do not are noticed by the same comparison (train/alike.sh); the same bits twice; checkpoints of other numbers of ranks; no rank is left behind.
+set -u
+. tests/prove/frame.sh
+out=build/cpu/train
+export OPENBLAS_NUM_THREADS=1 OMP_WAIT_POLICY=passive MAKE="${MAKE:-make}"
+unset STEPS SEED TEXT WRONG RESUME TRAIN RANKS WB_SEED RANK WORLD_SIZE
+cat problems/0[1-9]/README.md | head -c 20480 >"$scratch/text" # little is held out, so that it takes little time
+$MAKE --no-print-directory -j"${WB_JOBS:-2}" BACKEND=cpu WERROR=1 train-ranks build/cpu/solutions/07_worker build/cpu/solutions/09_worker \
+    build/cpu/train/wrong_kernels/07_crashes/07_worker >"$said" 2>&1
+verdict $? "train, and ranks that train otherwise, compile"
+[ $failed -eq 0 ] || exit 1
+
+small="text=$scratch/text layers=2 width=32 hidden=128 context=64 batch=4 length=0" # a layer's gradients do not fit the board of ranks_host.c at once
+# shellcheck disable=SC2086
+trains() { # PROGRAM RANKS FOLDER WORDS...: one step, and twenty
+    program=$1 ranks=$2 folder=$scratch/$3
+    shift 3
+    rm -rf "$folder" && mkdir "$folder"
+    timeout 60 "$program" $small ranks="$ranks" steps=1 checkpoint="$folder/first" "$@" >"$said" 2>&1 &&
+        timeout 60 "$program" $small ranks="$ranks" steps=20 samples=2 checkpoint="$folder/last" log="$folder/curve" "$@" >>"$said" 2>&1
+}
+alike() { train/alike.sh cpu 256 "$scratch/one" "$scratch/$1" >>"$said" 2>&1; }
+trains $out/train 1 one
+verdict $? "one rank trains"
+for ranks in 2 4; do
+    trains $out/train $ranks $ranks && alike "$ranks"
+    verdict $? "$ranks ranks: $(tail -n 1 "$said")"
+done
+trains $out/train 4 again && cmp "$scratch/4/last" "$scratch/again/last" && cmp "$scratch/4/first" "$scratch/again/first"
+verdict $? "4 ranks give the same bits twice"
+names() { awk -v list="tests/train/$1.diff" -v tell=names -f workbook/loop/edit.awk; }
+for edited in ranks_host model train; do
+    for wrong in $(names $edited); do
+        ! { trains "$out/wrong_ranks/$edited/$wrong/train" 4 wrong && alike wrong; } && grep -q '^train: the weights of rank\|^gradients off' "$said"
+        verdict $? "that is not so of $wrong: $(tail -n 1 "$said")"
+    done
+done
+
+# What runs on GPUs, on the CPU layer, which knows what may meet a message that nothing orders.
+# shellcheck disable=SC2086
+on_layer() { # PROGRAM RANKS FOLDER
+    folder=$scratch/$3
+    rm -rf "$folder" && mkdir "$folder"
+    shorter="text=$scratch/text layers=2 width=32 hidden=32 context=64 batch=2 length=0 samples=1 ranks=$2"
+    timeout 60 "$1" $shorter steps=1 checkpoint="$folder/first" >"$said" 2>&1 && timeout 60 "$1" $shorter steps=3 log="$folder/curve" >>"$said" 2>&1
+}
+alike_there() { train/alike.sh cuda 128 "$scratch/layer_1" "$scratch/$1" >>"$said" 2>&1; }
+on_layer $out/on_layer 1 layer_1 && on_layer $out/on_layer 2 layer_2 && alike_there layer_2
+verdict $? "2 ranks of the layer: $(tail -n 1 "$said")"
+for wrong in $(names ranks_device); do
+    ! { on_layer "$out/wrong_ranks/on_layer/$wrong/on_layer" 2 wrong && alike_there wrong; } && grep -q 'cudacpu: \|^gradients off' "$said"
+    verdict $? "that is not so of $wrong: $(grep cudacpu: "$said" || tail -n 1 "$said")"
+done
+
+# Interrupted after ten steps, resumed by as many ranks, and by others.
+# shellcheck disable=SC2086
+resumed() { # RANKS RANKS
+    rm -rf "$scratch/parts" && mkdir "$scratch/parts" && cp "$scratch/one/first" "$scratch/parts"
+    timeout 60 $out/train $small steps=20 samples=2 checkpoint="$scratch/parts/last" log="$scratch/parts/curve" ranks="$1" until=10 >"$said" 2>&1
+    [ $? -eq 1 ] && timeout 60 $out/train $small steps=20 samples=2 checkpoint="$scratch/parts/last" log="$scratch/parts/curve" ranks="$2" >>"$said" 2>&1 &&
+        grep -q "after step 10" "$said"
+}
+resumed 4 4 && cmp "$scratch/4/last" "$scratch/parts/last"
+verdict $? "10 steps of 4 ranks and 10 more give the bits of 20"
+for others in "4 1" "1 2"; do
+    # shellcheck disable=SC2086
+    resumed $others && alike parts
+    verdict $? "10 steps and 10 more of other ranks, $others: $(tail -n 1 "$said")"
+done
+
+# What is refused, in one sentence.
+refused() { # SENTENCE WORDS...
+    sentence=$1
+    shift
+    # shellcheck disable=SC2086
+    timeout 20 $out/train $small "$@" >"$said" 2>&1
+    [ $? -eq 2 ] && [ "$(grep -c '^train: ' "$said")" -eq 1 ] && grep -q "$sentence" "$said"
+    verdict $? "refused: $sentence"
+}
+refused "batch is a multiple of 3" ranks=3
+refused "ranks=65: a whole number" ranks=65
+refused "ranks=x: a whole number" ranks=x
+head -c 5000 "$scratch/4/last" >"$scratch/short"
+refused "is cut short" ranks=4 steps=20 checkpoint="$scratch/short"
+export RANK=0 WORLD_SIZE=2
+refused "without a GPU ranks are processes of one program" ranks=0
+unset RANK WORLD_SIZE
+
+# Ranks that die, and whoever started them.
+running() { cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep -cx "[t]ext=$scratch/text"; } # not itself
+gone() { # within a second
+    for _ in 1 2 3 4 5 6 7 8 9 10; do [ "$(running)" -gt 0 ] || return 0; sleep 0.1; done
+    return 1
+}
+# shellcheck disable=SC2086
+start() {
+    $out/train $small ranks=4 steps=1000000 >"$said" 2>&1 &
+    started=$!
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do ! grep -q '^step  *1/' "$said" || break; sleep 0.1; done
+    [ "$(cat /proc/$started/task/$started/children | wc -w)" -eq 4 ]
+}
+start && kill -KILL "$(cut -d' ' -f3 /proc/$started/task/$started/children)"
+wait $started
+[ $? -eq 137 ] && gone && grep -q '^train: rank 2 died of signal 9, and the others end$' "$said"
+verdict $? "a rank that dies ends all, and is named"
+start && kill -KILL $started
+{ wait $started; } 2>/dev/null
+gone
+verdict $? "ranks end with whoever started them"
+keys="backward=build/cpu/solutions/09_worker forward"
+# shellcheck disable=SC2086
+timeout 60 $out/train $small ranks=2 steps=3 $keys=$out/wrong_kernels/07_crashes/07_worker >"$said" 2>&1
+[ $? -eq 1 ] && gone && grep -q 'step 1: the training ends here. 07 .*the worker died of signal 6' "$said"
+verdict $? "a kernel that crashes ends all ranks, with its sentence"
+TRAIN="layers=1 width=32 hidden=32 context=64 length=0 samples=1" RANKS=2 STEPS=5 train/train.sh cpu solutions >"$said" 2>&1 && grep -q '2 ranks$' "$said" && grep -q ^PASS "$said" &&
+    [ "$(wc -l <$out/solutions/curve.tsv)" -eq 6 ]
+verdict $? "make train RANKS=2 IMPL=solutions: every gradient is right"
+exit $failed

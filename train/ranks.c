@@ -1,0 +1,61 @@
+// ranks.c - see ranks.h: starts ranks, and ends them.
+#include "ranks.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct ranks ranks = {0, 1};
+
+// Waits for all of these, and ends with their exit status. The first that fails ends all, for the others would wait for it. Whoever it was that a
+// signal ended cannot say so.
+static void watch(pid_t pid[], int count)
+{
+    int worst = 0, status;
+    for (int left = count; left > 0; left--) {
+        const pid_t ended = wait(&status);
+        int rank = 0;
+        while (rank < count - 1 && pid[rank] != ended) rank++;
+        pid[rank] = 0;
+        const int is = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+        if (worst > 1) continue;
+        if (is > worst) worst = is;
+        if (is > 128 && is != 128 + SIGALRM)
+            fprintf(stderr, "train: rank %d died of signal %d, and the others end\n", rank, is - 128);
+        for (int r = 0; r < count && is > 1; r++)
+            if (pid[r] > 0) kill(pid[r], SIGKILL);
+    }
+    exit(worst);
+}
+
+static void start_here(wb_start *start, int count)
+{
+    pid_t pid[MAX_RANKS], parent = getpid();
+    *start = (wb_start){.ranks = count, .by = "train"};
+    ranks_prepare(start);
+    fflush(NULL);
+    for (int r = 0; r < count; r++) {
+        start->rank = start->local = r;
+        pid[r] = fork();
+        if (pid[r] < 0) FAIL("rank %d cannot be started", r);  // those that could end with this process
+        if (pid[r] > 0) continue;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) _exit(2);
+        return;
+    }
+    watch(pid, count);
+}
+
+void ranks_begin(int count)
+{
+    wb_start start;
+    if (count == 1) return;
+    if (count > 1)
+        start_here(&start, count);
+    else if (wb_start_read(&start) != WB_OK)
+        FAIL("%s", wb_last_message());
+    ranks = (struct ranks){start.rank, start.ranks};
+    if (ranks.all > 1) ranks_connect(&start);
+    if (ranks.mine > 0 && !freopen("/dev/null", "w", stdout)) FAIL("there is no /dev/null");
+}

@@ -1,0 +1,35 @@
+// ranks.h - training by several ranks, a process each: data parallel. Each has the whole model and a part of every batch. The mean of their
+// gradients is that of the batch, so it is all that travels; then all make the same update. ranks.c starts them. Numbers travel through shared
+// memory (ranks_host.c), or by NCCL while the backward pass goes on (ranks_device.cu). With one rank all of this does nothing.
+#pragma once
+
+#include "layers.h"
+#include "start/start.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { MAX_RANKS = 64 };
+extern struct ranks {
+    int mine, all;  // which of how many this process is: 0 of 1 at first
+} ranks;
+
+// From here on this process is one of `count` that it starts on this machine; the one that called does not return. 0: one of those that a launcher
+// has started. Whichever dies ends all. Rank 0 alone prints to stdout.
+void ranks_begin(int count);
+void ranks_end(void);  // when all have come here, this process is rank 0 of 1 again
+
+// x [n] becomes the mean of that of all ranks, added up in the same order each time. All call it for the same arrays, in the same order, each when it
+// has queued what makes x. Until the next ranks_mean returns nobody touches x.
+void ranks_average(real *x, size_t n);
+
+double ranks_mean(double x);  // of all ranks' x; waits for all ranks, and for what is to be averaged
+
+// What ranks_host.c and ranks_device.cu have besides: before there are ranks, and in each.
+void ranks_prepare(wb_start *start);
+void ranks_connect(const wb_start *start);
+
+#ifdef __cplusplus
+}
+#endif
