@@ -1,6 +1,6 @@
 // 16_flash_fp8.c - what flash_fp8 must do: attention from e4m3 under powers of two, causal or not, with grouped heads, D 64 and 128, added up in one
 // level or in two. The oracle has what the bytes stand for. On a GPU that is not of sm_90 every test that calls it is skipped (harness.h).
-#define HEAD_DIMS 64, 128
+#define HEAD_DIMS 64, 128, 256
 #include "contract.h"
 
 TEST_PROBLEM_FOR(flash_fp8, 9)
