@@ -152,7 +152,7 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void forward_kernel(
         (void)moved, (void)m_sum;
         //}
         //{ together: what went on, and what did not
-        // TODO(16) together: what has gone on to the sum belongs to O.  (about 1 line)
+        // TODO(16) together: what has gone on to the sum belongs to O.  (about 2 lines)
         //}
         // finalize
         l = row_sum_whole(l);
