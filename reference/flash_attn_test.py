@@ -450,7 +450,7 @@ def test_quantise_fp8_is_the_librarys(chance):
 
     lib, at = flash_workbook.library().lib, lambda x: ctypes.c_void_p(x.data_ptr())
     B, Hq, Hkv, Nq, Nk, _ = sizes(chance)
-    D = chance.choice([64, 128])
+    D = chance.choice([64, 128, 256])
     Q, K, V = (of_many_sizes(chance, B, h, n, D) for h, n in ((Hq, Nq), (Hkv, Nk), (Hkv, Nk)))
     eight = [x.cpu() for x in flash_workbook.quantise_fp8(*(x.to(device) for x in (Q, K, V)))]
     eight[:3] = [x.view(torch.uint8) for x in eight[:3]]
@@ -468,7 +468,7 @@ def test_quantise_fp8_is_the_librarys(chance):
 @pytest.mark.skipif(not full_has_gradients(), reason="wants sm_90")
 def test_quantise_fp8_at_once(chance):
     """In bf16, by one kernel: the bits that torch makes of the same numbers in float32; and what Hadamard leaves as it was."""
-    (B, Hq, Hkv, Nq, Nk, _), D = sizes(chance), chance.choice([64, 128])
+    (B, Hq, Hkv, Nq, Nk, _), D = sizes(chance), chance.choice([64, 128, 256])
     Q, K, V = (of_many_sizes(chance, B, h, n, D).clamp(-(2.0**119), 2.0**119).bfloat16().to(device) for h, n in ((Hq, Nq), (Hkv, Nk), (Hkv, Nk)))
     for one, other in zip(flash_workbook.quantise_fp8(Q, K, V), flash_workbook.quantise_fp8(*(x.float() for x in (Q, K, V)))):
         assert one.shape == other.shape and torch.equal(one.view(torch.uint8), other.view(torch.uint8))

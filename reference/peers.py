@@ -275,11 +275,11 @@ def main():
             continue
         if problem == "16":  # those of 10 that say something of eight bits
             import peers_fp8
-            for D in (128, 64):
+            for D in (128, 64, 256):
                 for N in (4096, 16384):
                     for causal in (False, True):
                         peers_fp8.time_all(print_times, 16384 // N, 2048 // D, 2048 // D, N, D, causal)
-                peers_fp8.time_all(print_times, 2, 64, 8, 4096, D, True)
+                peers_fp8.time_all(print_times, 2, *((32, 4) if D == 256 else (64, 8)), 4096, D, True)
             continue
         if problem == "10":
             for D in (128, 64):

@@ -1,6 +1,6 @@
-// 16_flash_fp8.c - what flash_fp8 must do: attention from e4m3 under powers of two, causal or not, with grouped heads, D 64 and 128, added up in one
+// 16_flash_fp8.c - what flash_fp8 must do: attention from e4m3 under powers of two, causal or not, with grouped heads, D 64, 128 and 256, added up in one
 // level or in two. The oracle has what the bytes stand for. On a GPU that is not of sm_90 every test that calls it is skipped (harness.h).
-#define HEAD_DIMS 64, 128
+#define HEAD_DIMS 64, 128, 256
 #include "contract.h"
 
 TEST_PROBLEM_FOR(flash_fp8, 9)
@@ -38,7 +38,7 @@ Test(flash_fp8, one_tile_of_keys)
 Test(flash_fp8, ring_goes_round)
 {
     for (size_t d = 0; d < COUNT(head_dims); d++)
-        for (int tiles = 2; tiles <= 11; tiles++) check(64, 64 * tiles, head_dims[d]);
+        for (int tiles = 2; tiles <= (head_dims[d] == 256 ? 6 : 11); tiles++) check(64, 64 * tiles, head_dims[d]);
     check(128, 4096, 64);
 }
 
@@ -52,27 +52,31 @@ Test(flash_fp8, softmax_under_products) { EACH_D(check_overlap(of(200, 1024, D))
 Test(flash_fp8, sizes)
 {
     EACH_D(check_input(of(150, 700, D), WB_SIZES), check_input(causal_of(1, 2, 1, 500, D), WB_SIZES));
-    EACH_D(check_input(of(200, 4000, D), WB_SIZES));
+    EACH_D(check_input(D == 256 ? of(100, 2000, D) : of(200, 4000, D), WB_SIZES));
 }
 Test(flash_fp8, sizes_that_grow)
 {
     EACH_D(check_input(of(150, 600, D), WB_LEFTWARD), check_input(causal_of(1, 2, 1, 500, D), WB_LEFTWARD));
-    EACH_D(check_input(of(200, 1900, D), WB_LEFTWARD), check_input(of(64, 3000, D), WB_FALLING));
+    EACH_D(check_input(of(D == 256 ? 100 : 200, 1900, D), WB_LEFTWARD));
+    for (int D = 64; D <= 128; D *= 2) check_input(of(64, 3000, D), WB_FALLING);
 }
 
 // Tiles of zeros, whose exponent is the least; tiles that are nearly as small; rows of K and V with one large element; a head of 2^100 beside one of
 // 2^-100; bytes that no quantiser makes.
 Test(flash_fp8, special_tiles)
 {
-    for (wb_input input = WB_ZERO_ROWS; input <= WB_ANY_BYTES; input++)
-        EACH_D(check_input(full_of(2, 4, 2, 70, 500, D), input), check_input(causal_of(1, 4, 2, 300, D), input));
+    for (wb_input input = WB_ZERO_ROWS; input <= WB_ANY_BYTES; input++) {
+        for (int D = 64; D <= 128; D *= 2)
+            check_input(full_of(2, 4, 2, 70, 500, D), input), check_input(causal_of(1, 4, 2, 300, D), input);
+        check_input(full_of(1, 2, 1, 70, 150, 256), input);
+    }
 }
 
 // V of mean 1 shows what sums lose: with one level a hundredth at 1024 keys, with two never much more. The last is beyond what one may have.
 Test(flash_fp8, levels)
 {
     for (int levels = 1; levels <= 2; levels++)
-        for (int D = 64; D <= 128; D *= 2) {
+        for (int D = 64; D <= 256; D *= 2) {
             wb_case c = of(70, 2100, D);
             c.levels = levels;
             check_case(c);
@@ -82,27 +86,31 @@ Test(flash_fp8, levels)
         }
     check_input(of(32, on_cpu_backend() ? 16384 : 65536, 64), WB_MEAN_ONE);
     check_input(of(32, on_cpu_backend() ? 16384 : 65536, 128), WB_MEAN_ONE);
+    check_input(of(32, on_cpu_backend() ? 16384 : 65536, 256), WB_MEAN_ONE);
 }
 
 // Scores that outgrow the maximum at each tile, or never, or once.
 Test(flash_fp8, every_input)
 {
-    EACH_D(check_every_input(of(150, 700, D)));
-    EACH_D(check_every_input(causal_of(1, 2, 1, 400, D)));
+    for (int D = 64; D <= 128; D *= 2) {
+        check_every_input(of(150, 700, D));
+        check_every_input(causal_of(1, 2, 1, 400, D));
+    }
+    check_every_input(causal_of(1, 1, 1, 300, 256));
 }
 
 Test(flash_fp8, ragged_keys)
 {
     const int N[] = {1, 2, 7, 15, 16, 17, 63, 64, 65, 127, 129, 191, 193, 255, 257, 300, 385};
-    for (size_t i = 0; i < COUNT(N); i++) check(100, N[i], head_dims[i % 2]);
+    for (size_t i = 0; i < COUNT(N); i++) check(100, N[i], head_dims[i % 3]);
     check_input(of(1, 66001, 64), WB_RISING);  // the last keys count, and more than 16 bits count them
 }
 
 Test(flash_fp8, ragged_queries)
 {
     const int N[] = {1, 2, 7, 15, 16, 17, 63, 64, 65, 127, 129, 191, 193, 255, 257, 300, 385};
-    for (size_t i = 0; i < COUNT(N); i++) check(N[i], 200, head_dims[i % 2]);
-    for (size_t i = 0; i < COUNT(N); i++) check(N[i], 128, head_dims[(i + 1) % 2]);
+    for (size_t i = 0; i < COUNT(N); i++) check(N[i], 200, head_dims[i % 3]);
+    for (size_t i = 0; i < COUNT(N); i++) check(N[i], 128, head_dims[(i + 1) % 3]);
 }
 
 // ------------------------------------------------------------------------------------------------------ with one
@@ -116,14 +124,14 @@ Test(flash_fp8, causal_one_tile)
 Test(flash_fp8, causal_many_tiles)
 {
     EACH_D(check_case(causal_of(1, 1, 1, 576, D)));
-    EACH_D(check_case(causal_of(1, 1, 1, 1024, D)));
+    for (int D = 64; D <= 128; D *= 2) check_case(causal_of(1, 1, 1, 1024, D));
 }
 
 Test(flash_fp8, causal_ragged)
 {
     const int N[] = {1, 2, 7, 15, 16, 17, 63, 65, 127, 129, 191, 193, 255, 257, 319, 321, 383, 385, 500};
-    for (size_t i = 0; i < COUNT(N); i++) check_case(causal_of(1, 2, 1, N[i], head_dims[i % 2]));
-    for (size_t i = 0; i < COUNT(N); i++) check_case(causal_of(1, 1, 1, N[i], head_dims[(i + 1) % 2]));
+    for (size_t i = 0; i < COUNT(N); i++) check_case(causal_of(1, 2, 1, N[i], head_dims[i % 3]));
+    for (size_t i = 0; i < COUNT(N); i++) check_case(causal_of(1, 1, 1, N[i], head_dims[(i + 1) % 3]));
 }
 
 // --------------------------------------------------------------------------------------------- heads and batches
@@ -131,7 +139,7 @@ Test(flash_fp8, causal_ragged)
 Test(flash_fp8, every_group_size)
 {
     for (int group = 1; group <= 8; group *= 2) check_case(full_of(1, 8, 8 / group, 70, 150, head_dims[group % 4 / 2]));
-    for (int group = 1; group <= 8; group *= 2) check_case(causal_of(1, 8, 8 / group, 150, head_dims[group % 4 / 2]));
+    for (int group = 1; group <= 8; group *= 2) check_case(causal_of(1, 8, 8 / group, 150, head_dims[group % 3]));
 }
 
 Test(flash_fp8, odd_groups)
@@ -149,6 +157,7 @@ Test(flash_fp8, groups_and_batches)
     check_case(full_of(2, 3, 3, 200, 333, 128));
     check_case(causal_of(5, 6, 2, 35, 64));
     check_case(causal_of(2, 4, 2, 131, 128));
+    check_case(causal_of(2, 4, 2, 131, 256));
 }
 
 Test(flash_fp8, very_many_heads)
@@ -186,7 +195,7 @@ Test(flash_fp8, hidden_tiles_are_not_computed)
     check_skips(causal_of(1, 2, 1, 577, 128), 100);
 }
 
-Test(flash_fp8, hidden_tiles_are_not_loaded) { EACH_D(check_reads(causal_of(1, 2, 1, 1024, D))); }
+Test(flash_fp8, hidden_tiles_are_not_loaded) { EACH_D(check_reads(causal_of(1, 2, 1, D == 256 ? 576 : 1024, D))); }
 // See harness.h: nor multiplied by a warpgroup that does not see them; and the longest rows come first.
 Test(flash_fp8, hidden_tiles_are_not_multiplied) { EACH_D(check_triangle(causal_of(1, 2, 1, 768, D))); }
 Test(flash_fp8, drawn_sizes) { check_drawn(700); }
@@ -199,7 +208,7 @@ Test(flash_fp8, own_stream)
 
 Test(flash_fp8, same_twice)
 {
-    EACH_D(check_same_twice(causal_of(1, 2, 1, 600, D)));
+    for (int D = 64; D <= 128; D *= 2) check_same_twice(causal_of(1, 2, 1, 600, D));
     EACH_D(check_same_twice(full_of(1, 2, 1, 200, 600, D)));
 }
 

@@ -187,7 +187,7 @@ static inline void refuses_null(void)
 
 static inline void refuses_head_dims(void)
 {
-    const int others[] = {1, 8, head_dims[0] / 4, head_dims[0] / 2, 48, 256};
+    const int others[] = {1, 8, head_dims[0] / 4, head_dims[0] / 2, 48, 2 * head_dims[COUNT(head_dims) - 1]};
     for (size_t i = 0; i < COUNT(others); i++) REFUSED(shape.head_dim, others[i], WB_UNSUPPORTED, "head_dim");
 }
 

@@ -176,6 +176,7 @@ Test(e4m3, products)
 {
     check_product<64, 32>(), check_product<64, 64>(), check_product<64, 128>(), check_product<64, 256>();
     check_product<128, 64>(), check_product<128, 128>(), check_product<16, 128>(), check_product<96, 96>();
+    check_product<256, 64>();
 }
 
 // --------------------------------------------------------------------------------------------------------------- weights

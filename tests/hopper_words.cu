@@ -189,13 +189,13 @@ template <hopper_form form, int... Cols> static void check_products() { (check_p
 
 Test(hopper, product_ABt)
 {
-    check_products<HOPPER_ABt, 64, 96, 128, 160, 192, 16, 144>();
+    check_products<HOPPER_ABt, 64, 96, 128, 160, 192, 256, 16, 144>();
     check_products<HOPPER_ABt_MORE, 64, 96, 128, 160, 192>();
 }
 Test(hopper, product_AB)
 {
-    check_products<HOPPER_AB_REGISTERS, 64, 128, 192>();
-    check_products<HOPPER_AB_SHARED, 64, 128, 192>();
+    check_products<HOPPER_AB_REGISTERS, 64, 128, 192, 256>();
+    check_products<HOPPER_AB_SHARED, 64, 128, 192, 256>();
     check_products<HOPPER_AB_FIRST, 64, 128, 192>();
 }
 

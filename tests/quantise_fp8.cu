@@ -109,7 +109,7 @@ Test(quantise_fp8, drawn_shapes)
     if (seed) state += strtoull(seed, nullptr, 0);
     for (int k = 0; k < 40; k++) {
         attention_shape s = {
-            1 + below(3), 1, 1 + below(3), 1 + below(200), 1 + below(300), below(2) ? 64 : 128, 0.1f, 0, 0, 0};
+            1 + below(3), 1, 1 + below(3), 1 + below(200), 1 + below(300), 64 << below(3), 0.1f, 0, 0, 0};
         s.q_heads = s.kv_heads * (1 + below(3));
         check_one(s, below(2), k < 8 ? k : 7);
     }

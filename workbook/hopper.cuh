@@ -799,8 +799,10 @@ template <int Cols> TILE_FN void pin(reg_tile<16, Cols> &c)
 
 // One instruction: c, 64 x Cols, (+)= 64 x 16 times 16 x Cols; of bytes, 64 x 32 times 32 x Cols. A thread has Cols / 2 of c.
 template <int Cols> struct instruction {
-    static_assert(Cols == 16 || Cols == 64 || Cols == 96 || Cols == 128 || Cols == 144 || Cols == 160 || Cols == 192,
-                  "a product has 16, 64, 96, 128, 144, 160 or 192 columns; others want a line HOPPER_PRODUCT(...)");
+    static_assert(
+        Cols == 16 || Cols == 64 || Cols == 96 || Cols == 128 || Cols == 144 || Cols == 160 || Cols == 192 ||
+            Cols == 256,
+        "a product has 16, 64, 96, 128, 144, 160, 192 or 256 columns; others want a line HOPPER_PRODUCT(...)");
 };
 
 // %0 ... are the accumulators, then come the operands: a descriptor or four registers of A, B's descriptor, "onto", "transposed".
@@ -845,9 +847,10 @@ template <int Cols> struct instruction {
                        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(onto));                               \
         }                                                                                                              \
     };
-#define HOPPER_T3 HOPPER_TEN() ", " HOPPER_TEN(1) ", " HOPPER_TEN(2)
-#define HOPPER_T6 HOPPER_T3 ", " HOPPER_TEN(3) ", " HOPPER_TEN(4) ", " HOPPER_TEN(5)
-#define HOPPER_T9 HOPPER_T6 ", " HOPPER_TEN(6) ", " HOPPER_TEN(7) ", " HOPPER_TEN(8)
+#define HOPPER_T3  HOPPER_TEN() ", " HOPPER_TEN(1) ", " HOPPER_TEN(2)
+#define HOPPER_T6  HOPPER_T3 ", " HOPPER_TEN(3) ", " HOPPER_TEN(4) ", " HOPPER_TEN(5)
+#define HOPPER_T9  HOPPER_T6 ", " HOPPER_TEN(6) ", " HOPPER_TEN(7) ", " HOPPER_TEN(8)
+#define HOPPER_T12 HOPPER_T9 ", " HOPPER_TEN(9) ", " HOPPER_TEN(10) ", " HOPPER_TEN(11)
 HOPPER_PRODUCT(16, "%0, %1, %2, %3, %4, %5, %6, %7", 8, 9, 10, 11, 12, 13, 14, HOPPER_8(0))
 HOPPER_PRODUCT(64, HOPPER_T3 ", %30, %31", 32, 33, 34, 35, 36, 37, 38, HOPPER_32(0))
 HOPPER_PRODUCT(96, HOPPER_T3 ", " HOPPER_TEN(3) ", %40, %41, %42, %43, %44, %45, %46, %47", 48, 49, 50, 51, 52, 53, 54,
@@ -859,6 +862,8 @@ HOPPER_PRODUCT(160, HOPPER_T6 ", " HOPPER_TEN(6) ", " HOPPER_TEN(7), 80, 81, 82,
                HOPPER_32(32), HOPPER_8(64), HOPPER_8(72))
 HOPPER_PRODUCT(192, HOPPER_T9 ", %90, %91, %92, %93, %94, %95", 96, 97, 98, 99, 100, 101, 102, HOPPER_32(0),
                HOPPER_32(32), HOPPER_32(64))
+HOPPER_PRODUCT(256, HOPPER_T12 ", %120, %121, %122, %123, %124, %125, %126, %127", 128, 129, 130, 131, 132, 133, 134,
+               HOPPER_32(0), HOPPER_32(32), HOPPER_32(64), HOPPER_32(96))
 
 // Every 16 columns of A and of B lie 32 bytes further, every 64 in the next panel; every 16 rows of a deep B 16 * 128 bytes further.
 TILE_FN int step(int k, int panel_bytes) { return (k / 4 * panel_bytes + k % 4 * 32) / 16; }
@@ -974,4 +979,5 @@ TILE_FN void store(float2 *dst, float2 x) { __stcg(dst, x); }
 #undef HOPPER_T3
 #undef HOPPER_T6
 #undef HOPPER_T9
+#undef HOPPER_T12
 #endif

@@ -22,7 +22,7 @@ static const wb_problem problems[] = {
     {13, "flash_decode", WB_DECODE, false, WB_NO_MASK, true, false, false, false, false, D16_TO_128, 16, WB_BEYOND},
     {14, "flash_decode_int8", WB_DECODE, false, WB_NO_MASK, true, false, false, false, true, D16_TO_128, 16, WB_BEYOND},
     {15, "flash_block_mask", WB_BLOCK_MASK, false, WB_NO_MASK, true, false, false, false, false, D16_TO_128, 128, WB_BEYOND},
-    {16, "flash_fp8", WB_FP8, false, WB_CAUSAL_OPTIONAL, true, false, false, false, false, 64 | 128, 192, WB_BEYOND},
+    {16, "flash_fp8", WB_FP8, false, WB_CAUSAL_OPTIONAL, true, false, false, false, false, 64 | 128 | 256, 192, WB_BEYOND},
     {17, "flash_ring", WB_RING, false, WB_CAUSAL_OPTIONAL, true, false, false, false, false, 64 | 128, 128, WB_BEYOND},
     {18, "flash_ring_backward", WB_RING_BACKWARD, false, WB_CAUSAL_OPTIONAL, true, false, false, false, false, 64 | 128, 128, WB_BEYOND},
 };

@@ -11,7 +11,7 @@ extern "C" {
 enum { WB_PROBLEMS = 100 };
 
 // Largest head_dim of any problem: for arrays that hold a row of a head.
-enum { WB_MAX_HEAD_DIM = 128 };
+enum { WB_MAX_HEAD_DIM = 256 };
 
 // Whose points count where: the assignment's own, its bonus, and what goes beyond it.
 typedef enum wb_group { WB_REQUIRED, WB_BONUS, WB_BEYOND, WB_GROUPS } wb_group;

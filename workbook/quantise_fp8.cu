@@ -103,7 +103,7 @@ template <int D, bool HADAMARD> TILE_FN void quantise_rows(const tensor_of_16 &t
     for (int k = 0; k < 2; k++) {
         const int row = piece * PIECE + k * rows + threadIdx.x / lanes;
         // H H^T is D times the identity: as if Q had been divided by D.
-        const int spread = HADAMARD && of_Q ? (D == 64 ? 6 : 7) : 0;
+        const int spread = HADAMARD && of_Q ? (D == 64 ? 6 : D == 128 ? 7 : 8) : 0;
         const int e = max(exponent_for(of_Q ? largest_of_lanes<lanes>(largest[k]) : of_tile) - spread, -118);
         const float unit = power_of_two(-e - spread);
         if (row >= t.N) continue;
@@ -204,6 +204,7 @@ wb_status wb_quantise_fp8_inputs(uint8_t *Q8, uint8_t *K8, uint8_t *V8, int8_t *
         return wb_fail(WB_UNSUPPORTED, "wb_quantise_fp8_inputs: more than %d pieces of %d rows", INT_MAX, PIECE);
     auto kernel = hadamard ? quantise_kernel<128, true> : quantise_kernel<128, false>;
     if (shape->head_dim == 64) kernel = hadamard ? quantise_kernel<64, true> : quantise_kernel<64, false>;
+    if (shape->head_dim == 256) kernel = hadamard ? quantise_kernel<256, true> : quantise_kernel<256, false>;
     kernel<<<(unsigned)blocks, 2 * shape->head_dim, 0, stream>>>(of_Q, of_K, of_V);
     WB_CUDA(cudaGetLastError());
     return WB_OK;

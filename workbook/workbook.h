@@ -187,7 +187,7 @@ wb_status flash_block_mask(bf16 *O, float *L, const bf16 *Q, const bf16 *K, cons
 // Exponents are from -118 to 119, logits are numbers that float32 has; wb_quantise_fp8 makes all of it from floats. The weights meet V in e4m3, too.
 // levels: how O is added up. The tensor cores' sums of e4m3 products keep some 14 bits. 1: O is one such sum over all keys. 2: it becomes a sum
 // in float32 every 1536 keys or sooner.
-// D 64 or 128, causal or not, grouped-query heads, where 10 runs. V's exponents in one head, those of tiles of zeros as well, lie within 120 of each
+// D 64, 128 or 256, causal or not, grouped-query heads, where 10 runs. V's exponents in one head, those of tiles of zeros as well, lie within 120 of each
 // other: a weight under one that is further below would be lost from L.
 wb_status flash_fp8(bf16 *O, float *L, const uint8_t *Q, const uint8_t *K, const uint8_t *V, const int8_t *Q_exponent,
                     const int8_t *K_exponent, const int8_t *V_exponent, int levels, const attention_shape *shape,
@@ -262,7 +262,8 @@ int wb_quantise_fp8(uint8_t *q, const float *x, int rows, int D);
 // The same from x [keys, D], the keys of a tile of V, 1 to 64 of them, to q [D, 64], as 16 wants them.
 int wb_quantise_fp8_values(uint8_t *q, const float *x, int keys, int D);
 // The same on the device, in one launch, for flash_fp8 of this shape: from bf16 Q [B, Hq, Nq, D], K and V [B, Hkv, Nk, D] to its inputs. What belongs
-// to Q, K or V may be null, all three: that one is left as it is, as keys are that have been quantised before. Finite numbers below 2^120.
+// to Q, K or V may be null, all three: that one is left as it is, as keys are that have been quantised before. Finite numbers below 2^120;
+// with D = 256 and hadamard below 2^119.
 // hadamard: not 0: rows of Q and K go through wb_hadamard before, and those of Q are divided by D, which leaves the scores as they were.
 // WB_BAD_ARGUMENT: pointers that are null alone, or are not aligned to 16 bytes; WB_UNSUPPORTED: as flash_fp8 says.
 wb_status wb_quantise_fp8_inputs(uint8_t *Q8, uint8_t *K8, uint8_t *V8, int8_t *Q_exponent, int8_t *K_exponent,

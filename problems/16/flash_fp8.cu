@@ -7,17 +7,18 @@
 
 constexpr int BC = 64;  // keys of a tile: as the contract has them
 
-template <int D> union result_tile {  // of a warpgroup
+template <int D, int LEVELS> union result_tile {  // of a warpgroup
     tma_tile<64, D> O;
-    fragments<D> sum;  // of the products until now, in float32
+    fragments<LEVELS == 2 ? D : 8> sum;  // of the products until now, in float32; with one level nothing
 };
 
-// What a block keeps in shared memory.
-template <int D, int GROUPS> struct forward_tiles {
-    ring<e4m3_tile<BC, D>, 4> K;
-    ring<e4m3_tile<D, BC>, 4> V;       // transposed
+// What a block keeps in shared memory. At D = 256 two sums have 128 KB, and leave room for rings of two tiles.
+template <int D, int GROUPS, int LEVELS> struct forward_tiles {
+    static constexpr int stages = D == 256 && LEVELS == 2 ? 2 : 4;
+    ring<e4m3_tile<BC, D>, stages> K;
+    ring<e4m3_tile<D, BC>, stages> V;  // transposed
     ring<e4m3_tile<64, D>, GROUPS> Q;  // one a warpgroup
-    result_tile<D> result[GROUPS];
+    result_tile<D, LEVELS> result[GROUPS];
 };
 
 // One step of the online softmax: P = 2^(S factor + V_exponent - m), in e4m3; l is their sum without V's powers of two, but for `unit`, that of the
@@ -47,8 +48,9 @@ TILE_FN void move_on(fragments<D> &sum, reg_tile<16, D> &O, row_vec<16> &m_sum, 
 }
 
 // A block owns 64 * GROUPS query rows, each of its computing warps 16, in each of `bunch` heads; it walks over the keys from right to left, BC at a
-// time: all as in 10. `every`: tiles of keys that the tensor cores add up on their own.
-template <int D, int GROUPS, bool CAUSAL> __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void forward_kernel(
+// time: all as in 10.
+template <int D, int GROUPS, bool CAUSAL, int LEVELS>
+__global__ __launch_bounds__(128 * (1 + GROUPS), 1) void forward_kernel(
     const __grid_constant__ tensor_map O_map,  // [B, Hq, Nq, D]
     const __grid_constant__ tensor_map Q_map,  // [B, Hq, Nq, D]
     const __grid_constant__ tensor_map K_map,  // [B, Hkv, Nk, D]
@@ -57,11 +59,12 @@ template <int D, int GROUPS, bool CAUSAL> __global__ __launch_bounds__(128 * (1 
     const int8_t *Q_exponent,                  // [B, Hq, Nq]
     const int8_t *K_exponent,                  // [B, Hkv, tiles]
     const int8_t *V_exponent,                  // [B, Hkv, tiles]
-    int heads, int bunch, int side_by_side, int group_size, int Nq, int Nk, float scale, int every)
+    int heads, int bunch, int side_by_side, int group_size, int Nq, int Nk, float scale)
 {
-    constexpr int BR = 64 * GROUPS;
-    using registers = register_shares<GROUPS, GROUPS == 4 ? 24 : 32, GROUPS == 4 ? 112 : 160>;
-    auto &tiles = shared_memory<forward_tiles<D, GROUPS>>();
+    constexpr int BR = 64 * GROUPS, every = 1536 / BC;  // tiles of keys that the tensor cores add up on their own
+    constexpr int few[] = {40, 32, 24}, many[] = {232, 160, 112};
+    using registers = register_shares<GROUPS, few[GROUPS - 2], many[GROUPS - 2]>;
+    auto &tiles = shared_memory<forward_tiles<D, GROUPS, LEVELS>>();
     // who am I: side_by_side bunches of heads, counted over the whole batch, share a section of the grid
     const int tiles_of_head = (Nq - 1) / BR + 1, section = blockIdx.x / (side_by_side * tiles_of_head);
     const int n = blockIdx.x % (side_by_side * tiles_of_head);  // in the section
@@ -144,12 +147,12 @@ template <int D, int GROUPS, bool CAUSAL> __global__ __launch_bounds__(128 * (1 
         }
         const int unit = of_V[t];
         //{ overlap: as in 10, but P is made beside the one that is read
-        // TODO(16) overlap: problem 10's walk, with one P for the product that runs and one being made.  (about 33 lines)
+        // TODO(16) overlap: problem 10's walk, with one P for the product that runs and one being made.  (about 34 lines)
         (void)Q, (void)of_V, (void)unit, (void)left, (void)P, (void)alpha, (void)mask, (void)factor_of, (void)sum;
         (void)moved, (void)m_sum;
         //}
         //{ together: what went on, and what did not
-        // TODO(16) together: what has gone on to the sum belongs to O.  (about 1 line)
+        // TODO(16) together: what has gone on to the sum belongs to O.  (about 2 lines)
         //}
         // finalize
         l = row_sum_whole(l);
@@ -167,13 +170,13 @@ template <int D, int GROUPS, bool CAUSAL> __global__ __launch_bounds__(128 * (1 
     stores_read();  // the block may not end before
 }
 
-template <int D, int GROUPS, bool CAUSAL> static wb_status launch(
+template <int D, int GROUPS, bool CAUSAL, int LEVELS> static wb_status launch(
     bf16 *O, float *L, const uint8_t *Q, const uint8_t *K, const uint8_t *V, const int8_t *Q_exponent,
-    const int8_t *K_exponent, const int8_t *V_exponent, int levels, const attention_shape *shape, wb_stream stream)
+    const int8_t *K_exponent, const int8_t *V_exponent, const attention_shape *shape, wb_stream stream)
 {
     constexpr int BR = 64 * GROUPS;
-    const auto kernel = forward_kernel<D, GROUPS, CAUSAL>;
-    const int bytes = sizeof(forward_tiles<D, GROUPS>), Nq = shape->q_len, Nk = shape->kv_len;
+    const auto kernel = forward_kernel<D, GROUPS, CAUSAL, LEVELS>;
+    const int bytes = sizeof(forward_tiles<D, GROUPS, LEVELS>), Nq = shape->q_len, Nk = shape->kv_len;
     const int heads = shape->batch * shape->q_heads, kv_heads = shape->batch * shape->kv_heads,
               group_size = heads / kv_heads;
     tensor_map O_map, Q_map, K_map, V_map;
@@ -199,9 +202,16 @@ template <int D, int GROUPS, bool CAUSAL> static wb_status launch(
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     kernel<<<(unsigned)blocks, 128 * (1 + GROUPS), bytes, stream>>>(
         O_map, Q_map, K_map, V_map, L, Q_exponent, K_exponent, V_exponent, heads, bunch, side, group_size, Nq, Nk,
-        shape->scale, levels == 2 ? 1536 / BC : INT_MAX);
+        shape->scale);
     WB_CUDA(cudaGetLastError());
     return WB_OK;
+}
+
+template <int LEVELS> constexpr auto launch_for(int D, int causal)
+{
+    if (D == 64) return causal ? launch<64, 4, true, LEVELS> : launch<64, 4, false, LEVELS>;
+    if (D == 128) return causal ? launch<128, 3, true, LEVELS> : launch<128, 3, false, LEVELS>;
+    return causal ? launch<256, 2, true, LEVELS> : launch<256, 2, false, LEVELS>;
 }
 
 wb_status flash_fp8(
@@ -211,7 +221,6 @@ wb_status flash_fp8(
     wb_status status = wb_check_fp8("flash_fp8", O, L, Q, K, V, Q_exponent, K_exponent, V_exponent, levels, shape);
     if (status == WB_OK) status = check_hopper("flash_fp8");
     if (status != WB_OK) return status;
-    auto go = shape->causal ? launch<128, 3, true> : launch<128, 3, false>;
-    if (shape->head_dim == 64) go = shape->causal ? launch<64, 4, true> : launch<64, 4, false>;
-    return go(O, L, Q, K, V, Q_exponent, K_exponent, V_exponent, levels, shape, stream);
+    const auto go = (levels == 2 ? launch_for<2> : launch_for<1>)(shape->head_dim, shape->causal);
+    return go(O, L, Q, K, V, Q_exponent, K_exponent, V_exponent, shape, stream);
 }

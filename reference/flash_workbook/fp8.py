@@ -37,10 +37,10 @@ def quantise_fp8(Q, K, V, hadamard=False, lib=None):
     """Eight, of Q [B, Hq, Nq, D], K and V [B, Hkv, Nk, D]; in bf16 by wb_quantise_fp8_inputs, in one launch, in float32 by torch, to the same bits.
 
     hadamard: rows of Q and K go through wb_hadamard first, which leaves the scores as they were and spreads outliers; in bf16 alone."""
-    if Q.dtype == K.dtype == V.dtype == torch.bfloat16 and Q.shape[3] in (64, 128):
+    if Q.dtype == K.dtype == V.dtype == torch.bfloat16 and Q.shape[3] in (64, 128, 256):
         return Eight(*quantised(*(x.detach() for x in (Q, K, V)), hadamard, lib.path if lib else ""))
     if hadamard:
-        refuse("quantise_fp8: hadamard is for Q, K and V in bf16, with D 64 or 128")
+        refuse("quantise_fp8: hadamard is for Q, K and V in bf16, with D 64, 128 or 256")
     Q, K, V = (x.detach().float() for x in (Q, K, V))
     Nk = K.shape[2]
     K, V = (pad(x, (0, 0, 0, -Nk % KEYS)).unflatten(2, (-1, KEYS)) for x in (K, V))  # [B, Hkv, tiles, 64, D]
@@ -83,7 +83,7 @@ def like_fp8(Q, *_):
 def attention_fp8(Q, K, V, *exponents, causal=True, levels=2, scale: Optional[float] = None, return_lse=False, lib=None):
     """softmax(scale Q K^T) V of e4m3 tensors and their exponents, as Eight holds them: attention_fp8(*quantise_fp8(Q, K, V)). Given Q, K and V alone, in
     bf16 or float32, it quantises them. levels: 2 adds O up in float32 every 1536 keys or sooner, 1 leaves all of it to the tensor cores, whose sums
-    keep some 14 bits. D 64 or 128, on sm_90; no gradients.
+    keep some 14 bits. D 64, 128 or 256, on sm_90; no gradients.
     """
     if wants_gradients(Q, K, V):
         refuse("attention_fp8 has no gradients. Call it under torch.no_grad()")

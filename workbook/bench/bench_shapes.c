@@ -129,6 +129,11 @@ int bench_sweep_shapes(const wb_problem *problem, bool timed, bool drawn, wb_cas
                     add_attention(&l, 16384 / n, 2048 / D, 2048 / D, n, D, 0, 0, causal);
         for (int D = 128; D >= 64; D /= 2) add_attention(&l, 2, 64, 8, 4096, D, 0, 0, 1);
         for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 1, 16, 2, n, 64, 0, 0, 1);
+        if (problem->head_dims & 256) {  // as many tokens and as wide
+            for (int n = 4096; n <= 16384; n *= 4)
+                for (int causal = 0; causal <= 1; causal++) add_attention(&l, 16384 / n, 8, 8, n, 256, 0, 0, causal);
+            add_attention(&l, 2, 32, 4, 4096, 256, 0, 0, 1);
+        }
     } else if (problem->window && problem->sink_logits) {  // the layers of gpt-oss: windowed and full ones take turns
         for (int n = 1024; n <= 65536; n *= 2) add_attention(&l, 1, 64, 8, n, 64, 128, 0, 0);
         for (int n = 1024; n <= 65536; n *= 4) add_attention(&l, 1, 64, 8, n, 64, n, 0, 0);

@@ -351,8 +351,8 @@ static void expect_fp8(const worker_run *run, expected *O, expected *L)
             }
             for (int d = 0; d < D; d++)
                 tolerance[d] =
-                    tolerance_fp8_O(want[d], tolerance[d], top * steps[d], lost, largest, s->kv_len, run->c.levels);
-            L->tolerance[row] = tolerance_fp8_L(L->want[row], lost, largest, s->kv_len);
+                    tolerance_fp8_O(want[d], tolerance[d], top * steps[d], lost, largest, D, s->kv_len, run->c.levels);
+            L->tolerance[row] = tolerance_fp8_L(L->want[row], lost, largest, D, s->kv_len);
             free(P);
         }
     bool *excused = allocate((size_t)s->q_len * sizeof *excused);

@@ -42,24 +42,28 @@ static inline double tolerance_parts_O(double abs_V, double L, int parts)
 }
 
 // 16. What its sums of products of e4m3 lose: the tensor cores cut each of 32 products, and what was there before, to 14 bits of the largest of
-// them. So a logit is off by some 2^-13 of its terms' absolute values, by 2^-10 where one of them is far larger than the others; and O, as was
-// measured on an H200, by 8e-6 of itself with each key of a sum, of which two levels have 1536.
-static inline double tolerance_fp8_logit(double largest) { return 0x1p-9 * largest + 0x1p-22; }
+// them. So a logit is off by some 2^-13 of its terms' absolute values, by 2^-10 where one of them is far larger than the others, and by up to
+// 2^-16 for each of its D terms where all have one sign; and O, as was measured on an H200, by 8e-6 of itself with each key of a sum, of which two
+// levels have 1536.
+static inline double tolerance_fp8_logit(double largest, int D)
+{
+    return 0x1p-16 * (D > 128 ? D : 128) * largest + 0x1p-22;
+}
 
 // An element of O: the weights are rounded to e4m3, by up to 2^-4 of themselves. Below 2^-6 that is 2^-10, whatever they are; and the largest, with
 // the power of two of its tile of V, is 2^3 at least. steps: that largest times the sum over keys of |V[j, d]| without these powers.
-static inline double tolerance_fp8_O(double O, double abs_V, double steps, double lost, double largest, int Nk,
+static inline double tolerance_fp8_O(double O, double abs_V, double steps, double lost, double largest, int D, int Nk,
                                      int levels)
 {
     const double added_up = 8e-6 * (levels == 2 && Nk > 1536 ? 1536 : Nk);
-    const double weights = 0x1p-4 + added_up + tolerance_fp8_logit(largest) + U_FLOAT * (Nk + 8) + lost;
+    const double weights = 0x1p-4 + added_up + tolerance_fp8_logit(largest, D) + U_FLOAT * (Nk + 8) + lost;
     return weights * abs_V + 0x1p-13 * steps + U_BF16 * (1 + U_BF16) * (O < 0 ? -O : O) + 1e-30;
 }
 
 // L; lost: of the weights, those that are too small for float32 with the power of two of their tile.
-static inline double tolerance_fp8_L(double L, double lost, double largest, int Nk)
+static inline double tolerance_fp8_L(double L, double lost, double largest, int D, int Nk)
 {
-    return tolerance_fp8_logit(largest) + lost + U_FLOAT * (Nk / 2 + 8) + U_FLOAT * 2 * (L < 0 ? -L : L);
+    return tolerance_fp8_logit(largest, D) + lost + U_FLOAT * (Nk / 2 + 8) + U_FLOAT * 2 * (L < 0 ? -L : L);
 }
 
 // An element of dK or dQ, a sum of `terms` terms scale dS q (or k), with dS = P (dP - delta) and P = exp2(logit - L); of dV, with
