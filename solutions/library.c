@@ -77,8 +77,8 @@ workspace flash_gqa_backward_workspace_hopper, flash_gqa_backward_workspace_hopp
 typedef wb_status pair_backward(
     float *dQ, float *dK, float *dV, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *dO, const float *L,
     const float *delta, const attention_shape *shape, wb_stream stream);
-pair_backward flash_gqa_backward_add_hopper_same_bits, wb_attention_backward_anywhere;
-workspace flash_gqa_backward_add_workspace_hopper_same_bits;
+pair_backward flash_gqa_backward_add_hopper, flash_gqa_backward_add_hopper_same_bits, wb_attention_backward_anywhere;
+workspace flash_gqa_backward_add_workspace_hopper, flash_gqa_backward_add_workspace_hopper_same_bits;
 
 static bool is_64_or_128(const attention_shape *shape) { return shape->head_dim == 64 || shape->head_dim == 128; }
 static bool is_full_64_or_128(const attention_shape *shape)
@@ -633,14 +633,47 @@ wb_status wb_attention(
     return flash_forward(O, L, Q, K, V, &rows, stream);
 }
 
-// 18's: the form of 08's kernels for it, where they run; the same bits each time, as all of a ring.
+// 18's: the form of 08's kernels for it, where they run.
+static wb_status pair_backward_by(
+    pair_backward *add, workspace *needs_memory, float *dQ, float *dK, float *dV, const bf16 *Q, const bf16 *K,
+    const bf16 *V, const bf16 *dO, const float *L, const float *delta, const attention_shape *shape, wb_stream stream)
+{
+    const wb_status status = wb_check_attention_backward(dQ, dK, dV, Q, K, V, dO, L, delta, shape);
+    if (status != WB_OK) return status;
+    if (wb_device_capability() != 9 || needs_memory(shape) == 0) add = wb_attention_backward_anywhere;
+    return add(dQ, dK, dV, Q, K, V, dO, L, delta, shape, stream);
+}
+
+wb_status wb_attention_backward_fastest(
+    float *dQ, float *dK, float *dV, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *dO, const float *L,
+    const float *delta, const attention_shape *shape, wb_stream stream)
+{
+    return pair_backward_by(
+        flash_gqa_backward_add_hopper, flash_gqa_backward_add_workspace_hopper, dQ, dK, dV, Q, K, V, dO, L, delta,
+        shape, stream);
+}
+
+static _Thread_local bool in_any_order;  // while flash_ring_backward_fastest queues
+
+// The same bits each time, as all of a ring, unless told otherwise.
 wb_status wb_attention_backward(
     float *dQ, float *dK, float *dV, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *dO, const float *L,
     const float *delta, const attention_shape *shape, wb_stream stream)
 {
-    const wb_status status = wb_check_attention_backward(dQ, dK, dV, Q, K, V, dO, L, delta, shape);
-    if (status != WB_OK) return status;
-    const bool suits = wb_device_capability() == 9 && flash_gqa_backward_add_workspace_hopper_same_bits(shape) > 0;
-    pair_backward *const add = suits ? flash_gqa_backward_add_hopper_same_bits : wb_attention_backward_anywhere;
-    return add(dQ, dK, dV, Q, K, V, dO, L, delta, shape, stream);
+    if (in_any_order) return wb_attention_backward_fastest(dQ, dK, dV, Q, K, V, dO, L, delta, shape, stream);
+    return pair_backward_by(
+        flash_gqa_backward_add_hopper_same_bits, flash_gqa_backward_add_workspace_hopper_same_bits, dQ, dK, dV, Q, K, V,
+        dO, L, delta, shape, stream);
+}
+
+wb_status flash_ring_backward_fastest(
+    bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O,
+    const float *L, const bf16 *dO, void *memory, size_t bytes, const attention_shape *shape, const wb_ring *ring,
+    wb_stream stream)
+{
+    in_any_order = true;
+    const wb_status status =
+        flash_ring_backward(dQ, dK, dV, delta, Q, K, V, O, L, dO, memory, bytes, shape, ring, stream);
+    in_any_order = false;
+    return status;
 }

@@ -93,3 +93,10 @@ wb_status wb_attention_backward(float *dQ, float *dK, float *dV, const bf16 *Q, 
     attended += wb_pairs(shape);
     return wb_attention_backward_anywhere(dQ, dK, dV, Q, K, V, dO, L, delta, shape, stream);
 }
+
+wb_status wb_attention_backward_fastest(float *dQ, float *dK, float *dV, const bf16 *Q, const bf16 *K, const bf16 *V,
+                                        const bf16 *dO, const float *L, const float *delta,
+                                        const attention_shape *shape, wb_stream stream)
+{
+    return wb_attention_backward(dQ, dK, dV, Q, K, V, dO, L, delta, shape, stream);
+}

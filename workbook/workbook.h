@@ -225,6 +225,11 @@ wb_status wb_attention_backward(float *dQ, float *dK, float *dV, const bf16 *Q, 
                                 const bf16 *dO, const float *L, const float *delta, const attention_shape *shape,
                                 wb_stream stream);
 
+// The same, with other last bits of dQ in each run where that is faster.
+wb_status wb_attention_backward_fastest(float *dQ, float *dK, float *dV, const bf16 *Q, const bf16 *K, const bf16 *V,
+                                        const bf16 *dO, const float *L, const float *delta,
+                                        const attention_shape *shape, wb_stream stream);
+
 // 18: the gradients of 17, as 08 has them, from its O and L: of loss = sum(dO * O). Rows lie as there, each chunk with all its heads:
 //   dQ, Q, O, dO [B, Hq, c, D]     dK, dV, K, V [B, Hkv, c, D]     L, delta [B, Hq, c], delta = rowsum(dO * O)
 // K and V travel as in 17; dK and dV go with them, in float32, and come home. Streams, ranks and workspace are as there.
@@ -383,6 +388,12 @@ wb_status flash_sink_logits_backward_in(void *workspace, size_t bytes, bf16 *dQ,
                                         float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
                                         const float *sink_logits, const bf16 *O, const float *L, const bf16 *dO,
                                         const attention_shape *shape, wb_stream stream);
+
+// 18 with wb_attention_backward_fastest. Its workspace is flash_ring_backward's.
+wb_status flash_ring_backward_fastest(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K,
+                                      const bf16 *V, const bf16 *O, const float *L, const bf16 *dO, void *workspace,
+                                      size_t workspace_bytes, const attention_shape *shape, const wb_ring *ring,
+                                      wb_stream stream);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus
