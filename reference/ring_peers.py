@@ -197,6 +197,7 @@ if __name__ == "__main__":
     if on_gpu:
         torch.cuda.set_device(device)
         os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
+        os.environ.setdefault("TORCH_NCCL_HIGH_PRIORITY", "1")  # for all ways: where a product fills the GPU first, its message waits
     dist.init_process_group("nccl" if on_gpu else "gloo", timeout=datetime.timedelta(minutes=3))
     rank, R = dist.get_rank(), dist.get_world_size()
     mesh = init_device_mesh(device.type, (R,))
