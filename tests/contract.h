@@ -80,8 +80,7 @@ static inline void check_scales(wb_case c)
     }
     // And the logits whatever they are: a million, above 0 and below.
     c.shape.scale = 0, c.shape.head_dim = head_dims[1];
-    for (c.input = WB_SUMMIT; c.input <= WB_TRENCH && !wb_is_backward(wb_find_problem(harness_problem));
-         c.input++)
+    for (c.input = WB_SUMMIT; c.input <= WB_TRENCH && !wb_is_backward(wb_find_problem(harness_problem)); c.input++)
         CHECK_CASE(c);
 }
 

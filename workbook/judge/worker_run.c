@@ -261,7 +261,8 @@ void worker_start(worker_run *run, const wb_problem *problem, const wb_case *c, 
         if (files[r] < 0) give_up("memory to share");
         write_all(files[r], part->original, part->bytes);
     }
-    if (run->parts && (board = session_memory(wb_board_room(problem, &run->c, run->tensors))) < 0) give_up("memory to share");
+    if (run->parts && (board = session_memory(wb_board_room(problem, &run->c, run->tensors))) < 0)
+        give_up("memory to share");
     serve(run, kind, files, board);
     for (int r = 0; r < worker_count(run); r++) close(files[r]);
     if (board >= 0) close(board);
