@@ -44,7 +44,7 @@ failed=0
 row() { # RANKS N D HEADS CAUSAL
     for each in $programs; do # they take turns
         [ -x "${each#*=}" ] || continue
-        "${each#*=}" RANKS="$1" N="$2" D="$3" HEADS="$4" CAUSAL="$5" TO="$table" AS="${each%%=*}" >"$out/$number.log" 2>&1 && continue
+        "${each#*=}" RANKS="$1" N="$2" D="$3" HEADS="$4" CAUSAL="$5" RUNS=$(($2 < 65536 ? 10 : 5)) TO="$table" AS="${each%%=*}" >"$out/$number.log" 2>&1 && continue
         failed=1
         echo "bench: ${each%%=*} is left out at RANKS=$1 N=$2 D=$3 HEADS=$4 CAUSAL=$5:"
         sed 's/^/  /' "$out/$number.log"
