@@ -170,7 +170,7 @@ wb_status flash_ring_backward(
             left = (owner + 1) % ranks,                 // in the step before,
             comes = (owner - 1 + ranks) % ranks;        // and in the next
         const int here = alone ? 0 : step % 2, there = 1 - here;
-        const bf16 *K_here = own ? K : room.K[here], *V_here = own ? V : room.V[here];
+        const bf16 *const K_here = own ? K : room.K[here], *const V_here = own ? V : room.V[here];
 
         // send: the keys at hand go on, and so do the gradients of those that were at hand before
         if (!alone) {
