@@ -8,7 +8,7 @@
 # Everything built lies in build/BACKEND/IMPL. `make new-problem` adds a problem; nothing here changes.
 
 # What only says what to work on goes to the programs by the environment: as it was typed, read neither by make nor by a shell.
-GIVEN := SUBMISSION SUBMISSIONS AGAIN ROSTER DUE OUT DEST UPTO ZIP NAME FROM CASES SEED CASE JOBS TRY SOURCE SHAPES PART P GAP LEVEL YES N W sinks mask BR BC BLOCK UNSAFE SANITIZE RACE SPEED TERM STEPS TEXT WRONG RESUME TRAIN WITH_VARIANTS LIMIT ONLY PREFIX DESTDIR EDITION RANKS D HEADS CAUSAL RUNS
+GIVEN := SUBMISSION SUBMISSIONS AGAIN ROSTER DUE OUT DEST UPTO ZIP NAME FROM CASES SEED CASE JOBS TRY SOURCE SHAPES PART P GAP LEVEL YES N W sinks mask BR BC BLOCK UNSAFE SANITIZE RACE SPEED TERM STEPS TEXT WRONG RESUME TRAIN WITH_VARIANTS LIMIT ONLY PREFIX DESTDIR EDITION RANKS D HEADS CAUSAL RUNS PASS
 COMMANDED := $(foreach v,$(GIVEN),$(if $(filter command,$(origin $v)),$v))
 define as_typed
 override $(1) := $$(value $(1))
@@ -424,8 +424,10 @@ run-%: FORCE  ## run-03 CASE=B=1,Hq=2,Nq=256,D=64: call the function once, print
 	@+$(BUILD) -s $B/$(IMPL)/$*_worker
 	@$B/$(IMPL)/$*_worker $${WB_CASE:+--case "$$WB_CASE"}
 ring:  ## RANKS=4 [N=4096 D=128 HEADS=8/2 CAUSAL=0 PASS=backward]: attention over a ring of ranks (17, 18), checked; a process each, on GPUs one each, and timed
-	@+$(BUILD) -s -j"$$WB_JOBS" $B/$(IMPL)/ring$(PASS:%=_%)
-	@$B/$(IMPL)/ring$(PASS:%=_%) RANKS="$${RANKS:-2}" $(foreach v,$(filter N D HEADS CAUSAL RUNS,$(COMMANDED)),"$v=$$$v")
+	@case "$(if $(filter PASS,$(COMMANDED)),$$PASS,forward)" in forward | backward) ;; *) echo "make ring: PASS=$$PASS: there are forward and backward" >&2; exit 2 ;; esac
+	@+$(BUILD) -s -j"$$WB_JOBS" $B/$(IMPL)/$(ring_program_name)
+	@$B/$(IMPL)/$(ring_program_name) RANKS="$${RANKS:-2}" $(foreach v,$(filter N D HEADS CAUSAL RUNS,$(COMMANDED)),"$v=$$$v")
+ring_program_name = ring$(if $(filter PASS,$(COMMANDED)),$(if $(filter backward,$(PASS)),_backward))
 .PHONY: ring
 tune-%: FORCE  ## tune-07 TRY=FILE: other tile sizes, timed side by side as edited copies of a source (workbook/bench/tune.sh)
 	@MAKE="$(MAKE)" workbook/bench/tune.sh $(BACKEND) "$${SOURCE:-$(call source,$(IMPL),$*)}" $* "$${TRY:-solutions/$*/tiles.txt}" $$SHAPES

@@ -201,7 +201,11 @@ function caption(    i, file, when, named, n, order, text) {
     }
     for (i = 1; i <= n; i++) named[order[i]] = substr(runs(order[i]) named[order[i]], 3)
     text = "Recorded on " (heading[file, "gpus"] > 1 ? heading[file, "gpus"] " " : "an ") heading[file, "gpu"] (heading[file, "gpus"] > 1 ? "s" : "") ", driver " heading[file, "driver"]
-    for (i = 1; i <= n; i++) text = text (i > 1 ? "; " : ": ") order[i] " (" named[order[i]] ")"
+    for (i = 1; i <= n; i++) {
+        when = order[i]
+        if (i > 1 && substr(when, 1, 10) == substr(order[i - 1], 1, 10)) when = substr(when, 13)  # the same day
+        text = text (i > 1 ? "; " : ": ") when " (" named[order[i]] ")"
+    }
     return text "."
 }
 { print }

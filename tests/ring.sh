@@ -5,7 +5,8 @@ set -u
 out=build/cpu
 make=${MAKE:-make}
 $make --no-print-directory -s BACKEND=cpu $out/solutions/ring $out/solutions/ring_backward $out/wrong/17/merge_without_denominators/ring $out/wrong/17/no_wait/ring >"$said" 2>&1
-verdict $? "the ring's programs build" || exit 1
+verdict $? "the ring's programs build"
+[ $failed -eq 0 ] || exit 1
 
 ran() { timeout 60 "$@" >"$said" 2>&1; }
 says() { grep -q -- "$1" "$said"; }
@@ -21,6 +22,11 @@ ran $make --no-print-directory -s ring BACKEND=cpu IMPL=solutions RANKS=2 N=20 &
 verdict $? "make ring RANKS=2 N=20"
 ran $make --no-print-directory -s ring BACKEND=cpu IMPL=solutions PASS=backward RANKS=2 N=20 && says "dQ off by"
 verdict $? "make ring PASS=backward RANKS=2 N=20"
+ran $make --no-print-directory -s ring BACKEND=cpu IMPL=solutions PASS=sideways RANKS=2 N=20
+[ $? -eq 2 ] && says "there are forward and backward"
+verdict $? "another PASS is refused"
+ran env PASS=secret $make --no-print-directory -s ring BACKEND=cpu IMPL=solutions RANKS=2 N=20 && says "O off by"
+verdict $? "a variable of that name that is nobody's wish is not read"
 
 ran $out/wrong/17/merge_without_denominators/ring RANKS=2 N=40 D=64
 [ $? -eq 3 ] && says "WRONG"

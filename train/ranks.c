@@ -2,7 +2,9 @@
 #include "ranks.h"
 
 #include <signal.h>
+#ifdef __linux__
 #include <sys/prctl.h>
+#endif
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,7 +42,9 @@ static void start_here(wb_start *start, int count)
         pid[r] = fork();
         if (pid[r] < 0) FAIL("rank %d cannot be started", r);  // those that could end with this process
         if (pid[r] > 0) continue;
+#ifdef __linux__
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
         if (getppid() != parent) _exit(2);
         return;
     }

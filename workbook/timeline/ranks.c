@@ -1,16 +1,9 @@
 #include "ranks.h"
 
+#include "grown.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-static void *grown(void *array, size_t count, size_t size)
-{
-    if (count & (count - 1)) return array;  // room is a power of two
-    array = realloc(array, (count ? 2 * count : 1) * size);
-    if (array) return array;
-    fprintf(stderr, "timeline: out of memory\n");
-    exit(2);
-}
 
 // ---------------------------------------------------------------------------------------------------------------- reading
 

@@ -1,5 +1,7 @@
 #include "replay.h"
 
+#include "grown.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,15 +55,6 @@ typedef struct replay {
     int last_copy, maths_last[QUARTERS];           // bars
     timeline *t;
 } replay;
-
-static void *grown(void *array, size_t count, size_t size)
-{
-    if (count & (count - 1)) return array;  // room is a power of two
-    array = realloc(array, (count ? 2 * count : 1) * size);
-    if (array) return array;
-    fprintf(stderr, "timeline: out of memory\n");
-    exit(2);
-}
 
 static double later(double a, double b) { return a > b ? a : b; }
 static bool is(const row *r, const char *event) { return strcmp(r->event, event) == 0; }
