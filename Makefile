@@ -548,7 +548,8 @@ check-format:
 clean:  ## remove build/
 	rm -rf build
 
-FORMATTED = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.cpp')
+FORMATTED = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.cpp' 2>/dev/null || \
+  find . -path ./build -prune -o -name '*.[ch]' -print -o -name '*.cu' -print -o -name '*.cuh' -print -o -name '*.cpp' -print)
 
 
 -include workbook/sanitize/sanitize.mk
