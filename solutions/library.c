@@ -53,9 +53,10 @@ typedef wb_status sink_backward_in(
 forward flash_forward_key, flash_causal_key, flash_gqa_key, flash_gqa_shared_tile;
 forward flash_hopper_key, flash_hopper_hopper_short, flash_hopper_hopper_split, flash_hopper_hopper_walk,
     flash_hopper_hopper_walk_wide;
-forward flash_window_key, flash_sinks_key, flash_sinks_packed_heads, flash_sinks_hopper, flash_sinks_hopper_any_window;
+forward flash_window_key, flash_sinks_key, flash_sinks_packed_heads, flash_sinks_hopper, flash_sinks_hopper_any_window,
+    flash_sinks_hopper_short;
 sink_forward flash_sink_logits_key, flash_sink_logits_hopper, flash_sink_logits_hopper_window,
-    flash_sink_logits_hopper_any_window;
+    flash_sink_logits_hopper_any_window, flash_sink_logits_hopper_short;
 decode flash_decode_key, flash_decode_one_block;
 decode_int8 flash_decode_int8_key, flash_decode_int8_one_block;
 size_t flash_decode_workspace_key(const decode_shape *shape),
@@ -232,6 +233,8 @@ static bool suits_small_tiles(const attention_shape *shape)
     if (shape->head_dim == 128) return N <= 64 || (N <= 96 && queries <= 20000) || (W <= 128 && queries <= 8192);
     return shape->head_dim == 64 && (W <= 36 || N <= 256 || (W <= 112 && N <= 2600) || (W <= 128 && N <= 512));
 }
+// Windows of short sequences, for blocks of one warpgroup.
+static bool is_short_window(const attention_shape *shape) { return is_64_or_128(shape) && shape->q_len <= 256; }
 static bool suits_small_tiles_and_sinks(const attention_shape *shape)
 {
     return suits_small_tiles(shape) || (shape->head_dim == 64 && shape->sinks > 0 && shape->window <= 64);
@@ -334,6 +337,8 @@ static const choice choices[] = {
     // 06 is 07 without sinks, whose rows say why. B1 H64/8 N65536 D64 W128, of the first and the key: 0.354, 0.991
     {"flash_window", 9, has_short_window_of_logits_in_groups, "solutions/07/variants/hopper.cu",
      .forward = flash_sinks_hopper},
+    {"flash_window", 9, is_short_window, "solutions/07/variants/hopper_short.cu",
+     .forward = flash_sinks_hopper_short},
     {"flash_window", 9, suits_small_tiles, "solutions/06/flash_window.cu", .forward = flash_window_key},
     {"flash_window", 9, has_medium_window_of_logits_in_groups, "solutions/07/variants/packed_heads.cu",
      .forward = flash_sinks_packed_heads},
@@ -353,6 +358,8 @@ static const choice choices[] = {
     // f93120a, of the kernel that is named now and of the one before: B64 H32/4 N101 D64 W64 38.0, 46.6; B64 H16/8 N82 D128 W32 31.9, 38.4; B32
     // H64/8 N80 D64 W66 31.0, 41.9; B1 H16/2 N512 D64 W128 9.5, 12.2; B2 H4/2 N19968 D64 W49, 2 sinks 40.8, 48.8; B1 H16/2 N64346 D64 W188 244, 286;
     // B8 H4/2 N135360 D16 W32 332, 402. Of 978 windows drawn 29 take over 3 % longer than they need, 66 before
+    {"flash_sinks", 9, is_short_window, "solutions/07/variants/hopper_short.cu",
+     .forward = flash_sinks_hopper_short},
     {"flash_sinks", 9, suits_small_tiles_and_sinks, "solutions/07/flash_sinks.cu", .forward = flash_sinks_key},
     // 2026-11-22, B1 H64/8 N32768 D64, of it and the next row's: W160 0.479, 0.481; W224, 4 sinks 0.576, 0.683; W256, 4 sinks 0.657, 0.669;
     // but W192 0.549, 0.471. 3a8b979: B32 H32/8 N281 W161 8 % faster, duel, B4 H16/2 N1024 W182 0.0306, 0.0235
@@ -391,6 +398,8 @@ static const choice choices[] = {
     // 31b35ee, B1 H64/8 D64 W128, of it and the next row's: N1024 0.0144, 0.0225; N4096 0.0366, 0.0604; N65536 0.455, 0.802
     {"flash_sink_logits", 9, has_short_window_of_logits_in_groups, "solutions/11/variants/hopper_window.cu",
      .sink_forward = flash_sink_logits_hopper_window},
+    {"flash_sink_logits", 9, is_short_window, "solutions/11/variants/hopper_short.cu",
+     .sink_forward = flash_sink_logits_hopper_short},
     {"flash_sink_logits", 9, suits_small_tiles, "solutions/11/flash_sink_logits.cu",
      .sink_forward = flash_sink_logits_key},
     // B1 H64/8 D64, without a window: N4096 0.287, 0.427; N16384 3.55, 6.16; W128, N4096: 0.061, 0.070; N65536 0.80, 1.01

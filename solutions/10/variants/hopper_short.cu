@@ -1,6 +1,8 @@
 // hopper_short.cu - flash_hopper for short sequences: a block is one warpgroup with 64 queries and fetches for itself, so that three or four
 // share a multiprocessor, and one computes while others begin and end. And hopper_split.cu's, for few blocks: there four or three warpgroups
 // (D 64, 128) have the same 64 queries, deal the tiles of keys out among them, and merge what each has found.
+//
+// 07 and 11 include this file for their windows (#define WINDOWS): then the walk ends where the window begins, and goes on at the sinks.
 #include "workbook.h"
 #include "hopper.cuh"
 
@@ -35,15 +37,31 @@ TILE_FN bool short_step(reg_tile<16, BC> &S, row_vec<16> &m, row_vec<16> &l, row
     return outgrown;
 }
 
+enum mask_kind { FULL, CAUSAL, WINDOW };
+
+// The tiles of keys that 64 queries see, from right to left: `near` of the window, then those of the sinks that lie left of it.
+template <int BC, mask_kind MASK> struct walk {
+    int right, near, end;  // right: the tile that holds the last key which one of them sees
+    TILE_FN walk(int row, int Nk, int W, int sinks)
+    {
+        right = ((MASK == FULL ? Nk : min(Nk, row + 64)) - 1) / BC;
+        const int left = MASK == WINDOW ? max(0, row - W + 1) / BC : 0;
+        near = right - left + 1;
+        end = near + (MASK == WINDOW ? (min(sinks, left * BC) + BC - 1) / BC : 0);
+    }
+    TILE_FN int tile(int i) const { return MASK != WINDOW || i < near ? right - i : end - 1 - i; }
+};
+
 // A block owns 64 query rows of one head. It walks over the keys from right to left, BC at a time, each group over every GROUPS-th tile.
-template <int D, int BC, int GROUPS, int STAGES, int BLOCKS, bool CAUSAL>
+template <int D, int BC, int GROUPS, int STAGES, int BLOCKS, mask_kind MASK>
 __global__ __launch_bounds__(128 * GROUPS, BLOCKS) void short_kernel(
     const __grid_constant__ tensor_map O_map,  // [B, Hq, Nq, D]
     const __grid_constant__ tensor_map Q_map,  // [B, Hq, Nq, D]
     const __grid_constant__ tensor_map K_map,  // [B, Hkv, Nk, D]
     const __grid_constant__ tensor_map V_map,  // [B, Hkv, Nk, D]
     float *L,                                  // [B, Hq, Nq]
-    int heads, int side_by_side, int group_size, int Nq, int Nk, float scale)
+    const float *sink_logits,                  // [Hq], or null: none
+    int heads, int side_by_side, int q_heads, int group_size, int Nq, int Nk, int W, int sinks, float scale)
 {
     auto &tiles = shared_memory<short_tiles<D, BC, GROUPS, STAGES>>();
 
@@ -52,7 +70,7 @@ __global__ __launch_bounds__(128 * GROUPS, BLOCKS) void short_kernel(
     const int n = blockIdx.x % (side_by_side * tiles_of_head);  // in the section
     const int head = section * side_by_side + n % side_by_side, kv_head = head / group_size;
     const int block_row = (tiles_of_head - 1 - n / side_by_side) * 64;
-    const int end = ((CAUSAL ? min(Nk, block_row + 64) : Nk) - 1) / BC + 1;  // tiles of keys that the block sees
+    const walk<BC, MASK> keys(block_row, Nk, W, sinks);
     const int group = warpgroup_id(), warp_row = 16 * warp_in_group(), row = block_row + warp_row;
 
     if (head >= heads) return;
@@ -67,24 +85,28 @@ __global__ __launch_bounds__(128 * GROUPS, BLOCKS) void short_kernel(
     // fetch: a thread of each group, now as much as there is room for, later where a tile goes back
     sender K_sender(tiles.K[group], tiles.K_signals[group]);
     sender V_sender(tiles.V[group], tiles.V_signals[group]);
-    const auto fetch = [&](auto &ring, const tensor_map &map, int t) {
-        if (threadIdx.x % 128 == 0 && t >= 0) ring.send(map, t * BC, kv_head);
+    const auto fetch = [&](auto &ring, const tensor_map &map, int i) {
+        if (threadIdx.x % 128 == 0 && i < keys.end) ring.send(map, keys.tile(i) * BC, kv_head);
     };
-    int t = end - 1 - group;
+    int t = group;  // of the walk
     if (threadIdx.x == 0) load_async(tiles.Q, Q_map, block_row, head, tiles.Q_full);
     for (int i = 0; i < STAGES; i++) {
-        fetch(K_sender, K_map, t - i * GROUPS);
-        fetch(V_sender, V_map, t - i * GROUPS);
+        fetch(K_sender, K_map, t + i * GROUPS);
+        fetch(V_sender, V_map, t + i * GROUPS);
     }
 
     const float scale2 = scale * 1.44269504f;  // times log2(e): the scores in base 2, for exp2
     receiver K(tiles.K[group], tiles.K_signals[group]);
     receiver V(tiles.V[group], tiles.V_signals[group]);
-    const auto mask = [&](reg_tile<16, BC> &S) {  // keys that do not exist, or come after the query
-        const int left = Nk - t * BC;
-        if (left < BC || (CAUSAL && row < (t + 1) * BC - 1))
+    const auto mask = [&](reg_tile<16, BC> &S) {  // keys that do not exist, come after the query, or left of its window
+        const int key = keys.tile(t) * BC, left = Nk - key;
+        if (left < BC || (MASK != FULL && row < key + BC - 1))
             each(S, [&](float &s, element e) {
-                if (e.col >= (CAUSAL ? min(left, row + e.row + 1 - t * BC) : left)) s = -INFINITY;
+                if (e.col >= (MASK != FULL ? min(left, row + e.row + 1 - key) : left)) s = -INFINITY;
+            });
+        if (MASK == WINDOW && row + 15 - key >= W)
+            each(S, [&](float &s, element e) {
+                if (row + e.row - key - e.col >= W && key + e.col >= sinks) s = -INFINITY;
             });
     };
 
@@ -93,29 +115,29 @@ __global__ __launch_bounds__(128 * GROUPS, BLOCKS) void short_kernel(
     fill(m, -FLT_MAX);  // not -infinity: "nothing yet" minus "nothing yet" must be 0, not NaN
     weights<BC> P;
     tiles.Q_full.wait(0);
-    if (t >= 0) {  // else there are fewer tiles than groups
+    if (t < keys.end) {  // else there are fewer tiles than groups
         {
             reg_tile<16, BC> S;
             mma_ABt_async(S, tiles.Q, K.receive());
             products_done<0>(S);
             K.release();
-            fetch(K_sender, K_map, t - STAGES * GROUPS);
+            fetch(K_sender, K_map, t + STAGES * GROUPS);
             mask(S);
             short_step(S, m, l, alpha, scale2);
             round_to(P, S);
         }
-        while ((t -= GROUPS) >= 0) {
+        while ((t += GROUPS) < keys.end) {
             reg_tile<16, BC> S;
             mma_ABt_async(S, tiles.Q, K.receive());  // S = Q K^T
             mma_AB_async(O, P, V.receive());         // O += P V, of the tile before
             products_done<1>(S);                     // all but one: S is there, O is not
             K.release();
-            fetch(K_sender, K_map, t - STAGES * GROUPS);
+            fetch(K_sender, K_map, t + STAGES * GROUPS);
             mask(S);
             const bool outgrown = short_step(S, m, l, alpha, scale2);
             products_done<0>(O);
             V.release();
-            fetch(V_sender, V_map, t - (STAGES - 1) * GROUPS);
+            fetch(V_sender, V_map, t + (STAGES - 1) * GROUPS);
             round_to(P, S);  // P V no longer reads the old one
             if (outgrown) scale_rows(O, alpha);
         }
@@ -135,7 +157,7 @@ __global__ __launch_bounds__(128 * GROUPS, BLOCKS) void short_kernel(
         }
         meet<GROUPS>();  // all have done so
         if (group > 0) return;
-        for (int g = 1; g < min(GROUPS, end); g++) {
+        for (int g = 1; g < min(GROUPS, keys.end); g++) {
             row_vec<16> m_other, l_other;
             load(m_other, tiles.m[g] + warp_row, 16, 0);
             load(l_other, tiles.l[g] + warp_row, 16, 0);
@@ -153,8 +175,15 @@ __global__ __launch_bounds__(128 * GROUPS, BLOCKS) void short_kernel(
     }
 
     // finalize
+    row_vec<16> L_row = (m + log2(l)) * 0.69314718f;  // ln(2): base e
+    if (sink_logits) {  // one more term in the denominator: exp(L) becomes exp(L) + exp(sink), for O, in l, and for L
+        row_vec<16> sink;
+        fill(sink, sink_logits[head % q_heads]);
+        const row_vec<16> above = sink - L_row;
+        l = rowwise(l, above, [](float sum, float a) { return sum * (1 + expf(a)); });
+        L_row = max(L_row, sink) + rowwise(above, [](float a) { return log1pf(expf(-fabsf(a))); });
+    }
     divide_rows(O, l);
-    const row_vec<16> L_row = (m + log2(l)) * 0.69314718f;  // ln(2): base e
 
     // store
     store(L + (size_t)head * Nq + row, L_row, Nq - row);
@@ -163,12 +192,13 @@ __global__ __launch_bounds__(128 * GROUPS, BLOCKS) void short_kernel(
     stores_read();  // the block may not end before
 }
 
-template <int D, int GROUPS, int STAGES, int BLOCKS, bool CAUSAL> static wb_status
-launch(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape, wb_stream stream)
+template <int D, int GROUPS, int STAGES, int BLOCKS, mask_kind MASK> static wb_status launch(
+    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const float *sink_logits,
+    const attention_shape *shape, wb_stream stream)
 {
     constexpr int BC = 64, bytes = sizeof(short_tiles<D, BC, GROUPS, STAGES>);
     static_assert(bytes * BLOCKS <= 227 * 1024, "a multiprocessor has 227 KB of shared memory for blocks");
-    const auto kernel = short_kernel<D, BC, GROUPS, STAGES, BLOCKS, CAUSAL>;
+    const auto kernel = short_kernel<D, BC, GROUPS, STAGES, BLOCKS, MASK>;
     const int heads = shape->batch * shape->q_heads, kv_heads = shape->batch * shape->kv_heads;
     const int Nq = shape->q_len, Nk = shape->kv_len;
     tensor_map O_map, Q_map, K_map, V_map;
@@ -177,29 +207,38 @@ launch(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const att
     if (status == WB_OK) status = describe(K_map, K, kv_heads, Nk, D, BC);
     if (status == WB_OK) status = describe(V_map, V, kv_heads, Nk, D, BC);
     if (status != WB_OK) return status;
-    int side =
-        heads /
-        kv_heads;  // causal: as many heads as have their keys and values in half of the L2 cache (60 MB) together
-    while (CAUSAL && 2 * side <= heads && 2ll * side / (heads / kv_heads) * Nk * D * 4 <= 32 << 20) side *= 2;
+    // under a mask, as many heads as have their keys and values in half of the L2 cache (60 MB) together
+    const long long cached = MASK == WINDOW ? min(Nk, shape->window + 64) : Nk;
+    int side = heads / kv_heads;
+    while (MASK != FULL && 2 * side <= heads && 2 * side / (heads / kv_heads) * cached * D * 4 <= 32 << 20) side *= 2;
     const long long blocks = ((Nq - 1) / 64 + 1ll) * ((heads - 1) / side + 1) * side;
     if (blocks > INT_MAX) return wb_fail(WB_UNSUPPORTED, "flash_hopper: more than %d tiles of queries", INT_MAX);
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     kernel<<<(unsigned)blocks, 128 * GROUPS, bytes, stream>>>(
-        O_map, Q_map, K_map, V_map, L, heads, side, heads / kv_heads, Nq, Nk, shape->scale);
+        O_map, Q_map, K_map, V_map, L, sink_logits, heads, side, shape->q_heads, heads / kv_heads, Nq, Nk,
+        shape->window, shape->sinks, shape->scale);
     WB_CUDA(cudaGetLastError());
     return WB_OK;
 }
 
+template <mask_kind MASK> static wb_status launch_short(
+    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const float *sink_logits,
+    const attention_shape *shape, wb_stream stream)
+{
+    constexpr int GROUPS = SPLIT ? 3 : 1, GROUPS_64 = SPLIT ? 4 : 1, BLOCKS = SPLIT ? 1 : 3, BLOCKS_64 = SPLIT ? 1 : 4;
+    constexpr int STAGES = SPLIT ? 2 : 1;  // of D 128: where there are other blocks they need the room more
+    const auto go =
+        shape->head_dim == 64 ? launch<64, GROUPS_64, 2, BLOCKS_64, MASK> : launch<128, GROUPS, STAGES, BLOCKS, MASK>;
+    return go(O, L, Q, K, V, sink_logits, shape, stream);
+}
+
+#ifndef WINDOWS
 wb_status flash_hopper(
     bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape, wb_stream stream)
 {
     wb_status status = wb_check_forward("flash_hopper", O, L, Q, K, V, shape);
     if (status == WB_OK) status = check_hopper("flash_hopper");
     if (status != WB_OK) return status;
-    constexpr int GROUPS = SPLIT ? 3 : 1, GROUPS_64 = SPLIT ? 4 : 1, BLOCKS = SPLIT ? 1 : 3, BLOCKS_64 = SPLIT ? 1 : 4;
-    constexpr int STAGES = SPLIT ? 2 : 1;  // of D 128: where there are other blocks they need the room more
-    auto go = shape->causal ? launch<128, GROUPS, STAGES, BLOCKS, true> : launch<128, GROUPS, STAGES, BLOCKS, false>;
-    if (shape->head_dim == 64)
-        go = shape->causal ? launch<64, GROUPS_64, 2, BLOCKS_64, true> : launch<64, GROUPS_64, 2, BLOCKS_64, false>;
-    return go(O, L, Q, K, V, shape, stream);
+    return (shape->causal ? launch_short<CAUSAL> : launch_short<FULL>)(O, L, Q, K, V, nullptr, shape, stream);
 }
+#endif

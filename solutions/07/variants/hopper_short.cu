@@ -1,0 +1,25 @@
+// hopper_short.cu - flash_sinks by 10's kernel for short sequences, where a block has 64 queries and three or four share a multiprocessor.
+// What it does not take, and GPUs that are not of sm_90, are hopper_any_window.cu's.
+#include "workbook.h"
+#include "tile.cuh"
+#include "hopper.cuh"
+
+namespace in_short
+{
+#define WINDOWS
+#include "../../10/variants/hopper_short.cu"
+}
+namespace any_window
+{
+#include "hopper_any_window.cu"
+}
+
+wb_status flash_sinks(
+    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape, wb_stream stream)
+{
+    const wb_status status = wb_check_forward("flash_sinks", O, L, Q, K, V, shape);
+    if (status != WB_OK) return status;
+    if (shape->head_dim < 64 || check_hopper("flash_sinks") != WB_OK)
+        return any_window::flash_sinks(O, L, Q, K, V, shape, stream);
+    return in_short::launch_short<in_short::WINDOW>(O, L, Q, K, V, nullptr, shape, stream);
+}
