@@ -26,19 +26,23 @@ namespace of_the_key
 }
 #endif
 
-// Which query sees which key.
+// Query i sees key j where i - j is one of the `span` numbers from `least` on, and any after these if the key is a sink.
 struct visibility {
-    int N, least, W, sinks;  // i - j is at least 0 under a causal mask, else anything
-    TILE_FN bool of(int i, int j) const { return i - j >= least && (i - j < W || j < sinks) && j < N; }
+    int N, least, span, sinks;
+    TILE_FN bool of(int i, int j) const
+    {
+        const int seen_by = j < sinks ? INT_MAX : j < N ? span : 0;
+        return (unsigned)(i - j - least) < (unsigned)seen_by;
+    }
     // Of a tile of 64 queries from i on and one of 64 keys from j on: any pair, all pairs.
     TILE_FN bool of_any(int i, int j) const
     {
         const int last_i = min(i + 63, N - 1), last_j = min(j + 63, N - 1);
-        return last_i - j >= least && (i - last_j < W || j < sinks);
+        return last_i - j >= least && (i - last_j - least < span || j < sinks);
     }
     TILE_FN bool of_all(int i, int j) const
     {
-        return i - (j + 63) >= least && (i + 63 - j < W || j + 63 < sinks) && j + 63 < N;
+        return i - (j + 63) >= least && (i + 63 - j - least < span || j + 63 < sinks) && j + 63 < N;
     }
 };
 
@@ -85,6 +89,13 @@ struct walk {
     }
 };
 
+// One end of a ring, as it is after so many turns: counted once for all of them, and in no registers.
+template <class End> TILE_FN End after(int turns, End end, int stages = 2)
+{
+    end.stage = turns % stages, end.phase ^= turns / stages % 2;
+    return end;
+}
+
 // O_i dO_i of the row that this thread and its neighbour share. Both read 16 bytes at a time, of pieces that lie in different banks.
 template <int D> TILE_FN float dot_of_row(const tma_tile<64, D> &O, const tma_tile<64, D> &dO)
 {
@@ -120,7 +131,6 @@ work(warpgroup_tiles<D> (&all)[GROUPS], const tensors &t, int head, int mine, in
     const int group = warpgroup_id();
     auto &tiles = all[group];
     const bool fetches = threadIdx.x % warpgroup_threads == 0;
-    const tensor_map &first_map = OF_KEYS ? t.Q : t.K, &second_map = OF_KEYS ? t.dO : t.V;
     const auto their_head = [&](int h) { return OF_KEYS ? head * heads_of_group + h : head / heads_of_group; };
     // L of the queries from i on, early: a thread of each row brings it
     const auto bring_L = [&](int of_head, int i) {
@@ -131,28 +141,39 @@ work(warpgroup_tiles<D> (&all)[GROUPS], const tensors &t, int head, int mine, in
     // fetch what is mine, and what comes first
     walk next = {sees, OF_KEYS, mine, OF_KEYS ? heads_of_group : 1, OF_KEYS ? group : 0, OF_KEYS ? GROUPS : 1};
     bool more = next.next();
-    sender first_sender(tiles.first, tiles.first_signals), second_sender(tiles.second, tiles.second_signals);
-    sender O_sender(tiles.O, tiles.O_signals);
+    const auto fetch_first = [&](int step) {
+        after(step, sender(tiles.first, tiles.first_signals))
+            .send(OF_KEYS ? t.Q : t.K, next.theirs, their_head(next.head));
+    };
+    const auto fetch_second = [&](int step) {
+        after(step, sender(tiles.second, tiles.second_signals))
+            .send(OF_KEYS ? t.dO : t.V, next.theirs, their_head(next.head));
+    };
+    const auto fetch_O = [&](int step) {
+        after(step, sender(tiles.O, tiles.O_signals), 1)
+            .send(t.O, OF_KEYS ? next.theirs : mine, OF_KEYS ? their_head(next.head) : head);
+    };
     if (fetches && more) {
         load_async(tiles.mine[0], OF_KEYS ? t.K : t.Q, mine, head, tiles.mine_full[0]);
-        first_sender.send(first_map, next.theirs, their_head(next.head));
+        fetch_first(0);
         load_async(tiles.mine[1], OF_KEYS ? t.V : t.dO, mine, head, tiles.mine_full[1]);
-        second_sender.send(second_map, next.theirs, their_head(next.head));
-        O_sender.send(t.O, OF_KEYS ? next.theirs : mine, OF_KEYS ? their_head(next.head) : head);
+        fetch_second(0);
+        fetch_O(0);
     }
     float L_next = more ? bring_L(OF_KEYS ? their_head(next.head) : head, OF_KEYS ? next.theirs : mine) : 0;
     row_vec<16> L_row, delta_row;
 
     const float scale2 = scale * 1.44269504f;  // times log2(e): the scores in base 2, for exp2
     reg_tile<16, D> sum = {}, dV = {};         // dQ, or dK and dV
-    receiver firsts(tiles.first, tiles.first_signals), seconds(tiles.second, tiles.second_signals);
-    receiver Os(tiles.O, tiles.O_signals);
     for (int step = 0; more; step++) {
+        receiver firsts = after(step, receiver(tiles.first, tiles.first_signals));
+        receiver seconds = after(step, receiver(tiles.second, tiles.second_signals));
+        receiver Os = after(step, receiver(tiles.O, tiles.O_signals), 1);
         const int theirs = next.theirs;
         more = next.next();
         if (fetches && more) {
-            first_sender.send(first_map, next.theirs, their_head(next.head));
-            second_sender.send(second_map, next.theirs, their_head(next.head));
+            fetch_first(step + 1);
+            fetch_second(step + 1);
         }
         reg_tile<16, 64> P, dS;
         if (step == 0) tiles.mine_full[0].wait(0);
@@ -190,20 +211,23 @@ work(warpgroup_tiles<D> (&all)[GROUPS], const tensors &t, int head, int mine, in
             });
         each(P, [&](float &s, element e) { s = exp2_fast(s * scale2 - (OF_KEYS ? L_col[e] : L_row[e])); });
         weights<64> P_left, dS_left;
-        if (OF_KEYS) {
+        const auto begin_dV = [&] {  // dV += P^T dO
             round_to(P_left, P);
-            mma_AB_async(dV, P_left, second);  // dV += P^T dO
-        }
-        products_done<OF_KEYS>(dS);
+            mma_AB_async(dV, P_left, second);
+        };
+        constexpr bool EARLY = OF_KEYS && D == 128;  // at D = 64 there are no registers for P in both forms
+        if (EARLY) begin_dV();
+        products_done<EARLY>(dS);
         if (OF_KEYS) {
             load(delta_col, tiles.delta);
             __syncwarp();  // all lanes have read L and delta
             Os.release();
         }
         each(dS, [&](float &x, element e) { x = P[e] * (x - (OF_KEYS ? delta_col[e] : delta_row[e])); });
+        if (OF_KEYS && !EARLY) begin_dV();
         round_to(dS_left, dS);
         mma_AB_async(sum, dS_left, first);              // dK += dS^T Q, or dQ += dS K; times scale at the end
-        if (OF_KEYS && fetches && more) O_sender.send(t.O, next.theirs, their_head(next.head));
+        if (OF_KEYS && fetches && more) fetch_O(step + 1);
         if (OF_KEYS) products_done<1>(dV);
         products_done<0>(sum);
         firsts.release();
@@ -287,7 +311,8 @@ template <int D, int GROUPS> static wb_status launch(const tensors &t, const att
     const auto kernel = backward_kernel<D, GROUPS>;
     const int q_heads = shape->batch * shape->q_heads, kv_heads = shape->batch * shape->kv_heads, N = shape->q_len;
     const int tiles = (N - 1) / 64 + 1;
-    const visibility sees = {N, shape->causal ? 0 : -N, shape->causal ? shape->window : INT_MAX, shape->sinks};
+    const visibility sees = {
+        N, shape->causal ? 0 : -N, shape->causal ? min(shape->window, N) : 2 * N, shape->causal ? min(shape->sinks, N) : 0};
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     kernel<<<kv_heads * tiles + (q_heads * tiles - 1) / GROUPS + 1, 128 * GROUPS, bytes, stream>>>(
         t, q_heads, kv_heads, sees, shape->scale);
