@@ -1,0 +1,382 @@
+// one_launch.cu - flash_gqa_backward on a Hopper GPU for short sequences: the key's kernels for dQ and for dK and dV as two kinds of blocks of one
+// launch, in the words of problem 10, which need nothing of each other.
+//
+// A short pass is mostly waiting: for a launch, for the first tiles, for the last stores. In hopper.cu there are three launches, each of which waits
+// for the one before. Here S and dP are computed twice, once for dQ and once for dK and dV: seven products instead of five, on tensor cores that
+// are idle in such a pass, and delta where it is used. For that nothing is handed from block to block: no workspace, no counters, no turns, no
+// transposed dS, and the same bits each time. (A cluster with a query head a block could add up dK and dV across its blocks, and compute S once;
+// but where a group has many heads, tiles have to be cut anyway, and a kernel of warpgroups that all do the same is the shorter one.)
+//
+// What a warpgroup does is the same for both kinds. It has a tile of 64 rows of one side, and meets tiles of 64 of the other:
+//     P = exp(S - L), S = mine theirs^T;  dS = P (dP - delta), dP = mine' theirs'^T;  its gradient += dS theirs
+// With queries, mine are Q and dO, theirs K and V, and the gradient is dQ. With keys, mine are K and V, theirs Q and dO, the gradient is
+// dK, and dV += P theirs'. So P and dS are left factors as they lie in registers. The warpgroups of a block with keys share out the tiles of all heads
+// of the group, and in the end add up what each has, in order. With queries each has a tile of its own.
+//
+// Shared memory, D = 128: 32 KB of mine, two stages of 32 KB of theirs, 16 KB of O, for each of two warpgroups: 226 KB. D = 64: 57 KB, three of them.
+//
+// D = 16 and 32, and GPUs that are none of sm_90, are the key's. 09 and 12 include this file for their masks (#define MASKS_OF_OTHERS).
+#include "workbook.h"
+#include "hopper.cuh"
+
+#ifndef MASKS_OF_OTHERS
+namespace of_the_key
+{
+#include "../flash_gqa_backward.cu"
+}
+#endif
+
+// Query i sees key j where i - j is one of the `span` numbers from `least` on, and any after these if the key is a sink.
+struct visibility {
+    int N, least, span, sinks;
+    TILE_FN bool of(int i, int j) const
+    {
+        const int seen_by = j < sinks ? INT_MAX : j < N ? span : 0;
+        return (unsigned)(i - j - least) < (unsigned)seen_by;
+    }
+    // Of a tile of 64 queries from i on and one of 64 keys from j on: any pair, all pairs.
+    TILE_FN bool of_any(int i, int j) const
+    {
+        const int last_i = min(i + 63, N - 1), last_j = min(j + 63, N - 1);
+        return last_i - j >= least && (i - last_j - least < span || j < sinks);
+    }
+    TILE_FN bool of_all(int i, int j) const
+    {
+        return i - (j + 63) >= least && (i + 63 - j - least < span || j + 63 < sinks) && j + 63 < N;
+    }
+};
+
+// So many warpgroups share a multiprocessor, as one block or as blocks of one.
+template <int D> constexpr int AT_ONCE = D == 128 ? 2 : 3;
+
+TILE_FN void load(col_vec<64> &v, const float (&src)[64])
+{
+    TILE_UNROLL
+    for (int k = 0; k < 8; k++) {
+        const float2 x = reinterpret_cast<const float2 *>(src)[4 * k + lane_id() % 4];
+        v.x[2 * k] = x.x, v.x[2 * k + 1] = x.y;
+    }
+}
+
+// What a warpgroup keeps in shared memory. Its tiles of the other side come two steps early. In the end its gradients lie where mine were.
+template <int D> struct warpgroup_tiles {
+    tma_tile<64, D> mine[2];              // Q and dO; or K and V
+    tma_tile<64, D> first[2], second[2];  // two stages of K and V; or of Q and dO
+    tma_tile<64, D> O[1];                 // beside dO
+    float L[64], delta[64];               // of O's rows, made when it is there. L in base 2; infinity for queries that do not exist, so that P = 0
+    ring_signals<2> first_signals, second_signals;
+    ring_signals<1> O_signals;
+    signal mine_full[2];
+};
+
+// The tiles that a warpgroup meets, head after head, each of them every so many-th that its block meets.
+struct walk {
+    visibility sees;
+    bool of_keys;       // mine are keys
+    int mine;           // the first of my rows
+    int heads, wait, every;
+    int head = 0, theirs = -64;
+    TILE_FN bool next()
+    {
+        for (;;) {
+            theirs += 64;
+            if (theirs >= sees.N && (theirs = 0, ++head >= heads)) return false;
+            if (!(of_keys ? sees.of_any(theirs, mine) : sees.of_any(mine, theirs))) continue;
+            if (wait-- > 0) continue;
+            wait = every - 1;
+            return true;
+        }
+    }
+};
+
+// One end of a ring, as it is after so many turns: counted once for all of them, and in no registers.
+template <class End> TILE_FN End after(int turns, End end, int stages = 2)
+{
+    end.stage = turns % stages, end.phase ^= turns / stages % 2;
+    return end;
+}
+
+// O_i dO_i of the row that this thread and its neighbour share. Both read 16 bytes at a time, of pieces that lie in different banks.
+template <int D> TILE_FN float dot_of_row(const tma_tile<64, D> &O, const tma_tile<64, D> &dO)
+{
+    const int row = threadIdx.x % warpgroup_threads / 2, half = threadIdx.x % 2;
+    float even = 0, odd = 0;
+    TILE_UNROLL
+    for (int k = 0; k < D / 16; k++) {
+        const int piece = ((k % 4 + 4 * half) ^ (row % 8)) * 8;
+        const uint4 x = reinterpret_cast<const uint4 &>(O.at[k / 4][row][piece]);
+        const uint4 y = reinterpret_cast<const uint4 &>(dO.at[k / 4][row][piece]);
+        const uint32_t f[4] = {x.x, x.y, x.z, x.w}, g[4] = {y.x, y.y, y.z, y.w};
+        TILE_UNROLL
+        for (int i = 0; i < 4; i++) {
+            even += tile_machine::low(f[i]) * tile_machine::low(g[i]);
+            odd += tile_machine::high(f[i]) * tile_machine::high(g[i]);
+        }
+    }
+    const float sum = even + odd;
+    return sum + __shfl_xor_sync(0xffffffffu, sum, 1);
+}
+
+// The tensors, [B, H, N, D] in tiles of 64 rows, and [B, Hq, N].
+struct tensors {
+    tensor_map dQ, dK, dV, Q, K, V, O, dO;
+    float *delta;
+    const float *L;
+};
+
+// One warpgroup's work: with keys, of key head `head`, or with queries, of query head `head`, from row `mine` on.
+template <int D, int GROUPS, bool OF_KEYS> TILE_FN void
+work(warpgroup_tiles<D> (&all)[GROUPS], const tensors &t, int head, int mine, int heads_of_group, visibility sees, float scale)
+{
+    const int group = warpgroup_id();
+    auto &tiles = all[group];
+    const bool fetches = threadIdx.x % warpgroup_threads == 0;
+    const auto their_head = [&](int h) { return OF_KEYS ? head * heads_of_group + h : head / heads_of_group; };
+    // L of the queries from i on, early: a thread of each row brings it
+    const auto bring_L = [&](int of_head, int i) {
+        const int row = i + threadIdx.x % warpgroup_threads / 2;
+        return threadIdx.x % 2 && row < sees.N ? t.L[(size_t)of_head * sees.N + row] * 1.44269504f : INFINITY;
+    };
+
+    // fetch what is mine, and what comes first
+    walk next = {sees, OF_KEYS, mine, OF_KEYS ? heads_of_group : 1, OF_KEYS ? group : 0, OF_KEYS ? GROUPS : 1};
+    bool more = next.next();
+    const auto fetch_first = [&](int step) {
+        after(step, sender(tiles.first, tiles.first_signals))
+            .send(OF_KEYS ? t.Q : t.K, next.theirs, their_head(next.head));
+    };
+    const auto fetch_second = [&](int step) {
+        after(step, sender(tiles.second, tiles.second_signals))
+            .send(OF_KEYS ? t.dO : t.V, next.theirs, their_head(next.head));
+    };
+    const auto fetch_O = [&](int step) {
+        after(step, sender(tiles.O, tiles.O_signals), 1)
+            .send(t.O, OF_KEYS ? next.theirs : mine, OF_KEYS ? their_head(next.head) : head);
+    };
+    if (fetches && more) {
+        load_async(tiles.mine[0], OF_KEYS ? t.K : t.Q, mine, head, tiles.mine_full[0]);
+        fetch_first(0);
+        load_async(tiles.mine[1], OF_KEYS ? t.V : t.dO, mine, head, tiles.mine_full[1]);
+        fetch_second(0);
+        fetch_O(0);
+    }
+    float L_next = more ? bring_L(OF_KEYS ? their_head(next.head) : head, OF_KEYS ? next.theirs : mine) : 0;
+    row_vec<16> L_row, delta_row;
+
+    const float scale2 = scale * 1.44269504f;  // times log2(e): the scores in base 2, for exp2
+    reg_tile<16, D> sum = {}, dV = {};         // dQ, or dK and dV
+    for (int step = 0; more; step++) {
+        receiver firsts = after(step, receiver(tiles.first, tiles.first_signals));
+        receiver seconds = after(step, receiver(tiles.second, tiles.second_signals));
+        receiver Os = after(step, receiver(tiles.O, tiles.O_signals), 1);
+        const int theirs = next.theirs;
+        more = next.next();
+        if (fetches && more) {
+            fetch_first(step + 1);
+            fetch_second(step + 1);
+        }
+        reg_tile<16, 64> P, dS;
+        if (step == 0) tiles.mine_full[0].wait(0);
+        const auto &first = firsts.receive();
+        mma_ABt_async(P, tiles.mine[0], first);  // S
+        if (step == 0) tiles.mine_full[1].wait(0);
+        // loads stand in a queue behind the products issued before them: so L and delta come before the next one
+        const auto &second = seconds.receive();
+        col_vec<64> L_col, delta_col;
+        if (OF_KEYS || step == 0) {  // of queries that are mine L and delta stay
+            const float delta = dot_of_row(Os.receive(), OF_KEYS ? second : tiles.mine[1]);
+            const int row = threadIdx.x % warpgroup_threads / 2;
+            if (threadIdx.x % 2)
+                tiles.L[row] = L_next;
+            else
+                tiles.delta[row] = delta;
+            warpgroup_meets();  // L and delta of all rows are there
+            if (OF_KEYS) {
+                load(L_col, tiles.L);
+                if (more) L_next = bring_L(their_head(next.head), next.theirs);
+            } else {
+                const int warp_row = 16 * warp_in_group();
+                load(L_row, tiles.L + warp_row, 16, 0);
+                load(delta_row, tiles.delta + warp_row, 16, 0);
+                store(t.delta + (size_t)head * sees.N + mine + warp_row, delta_row, sees.N - mine - warp_row);
+            }
+        }
+        mma_ABt_async(dS, tiles.mine[1], second);  // dP
+        products_done<1>(P);
+        const int my_row = mine + 16 * warp_in_group();
+        if (!(OF_KEYS ? sees.of_all(theirs, mine) : sees.of_all(mine, theirs)))
+            each(P, [&](float &s, element e) {
+                const int i = OF_KEYS ? theirs + e.col : my_row + e.row, j = OF_KEYS ? my_row + e.row : theirs + e.col;
+                if (!sees.of(i, j)) s = -INFINITY;
+            });
+        each(P, [&](float &s, element e) { s = exp2_fast(s * scale2 - (OF_KEYS ? L_col[e] : L_row[e])); });
+        weights<64> P_left, dS_left;
+        const auto begin_dV = [&] {  // dV += P^T dO
+            round_to(P_left, P);
+            mma_AB_async(dV, P_left, second);
+        };
+        constexpr bool EARLY = OF_KEYS && D == 128;  // at D = 64 there are no registers for P in both forms
+        if (EARLY) begin_dV();
+        products_done<EARLY>(dS);
+        if (OF_KEYS) {
+            load(delta_col, tiles.delta);
+            __syncwarp();  // all lanes have read L and delta
+            Os.release();
+        }
+        each(dS, [&](float &x, element e) { x = P[e] * (x - (OF_KEYS ? delta_col[e] : delta_row[e])); });
+        if (OF_KEYS && !EARLY) begin_dV();
+        round_to(dS_left, dS);
+        mma_AB_async(sum, dS_left, first);              // dK += dS^T Q, or dQ += dS K; times scale at the end
+        if (OF_KEYS && fetches && more) fetch_O(step + 1);
+        if (OF_KEYS) products_done<1>(dV);
+        products_done<0>(sum);
+        firsts.release();
+        seconds.release();
+    }
+
+    // the warpgroups with keys add up: the first dK, the second dV
+    if (OF_KEYS && GROUPS > 1) {
+        const auto add_up = [&](reg_tile<16, D> &x, int owner, auto place) {
+            if (group != owner) return;
+            reg_tile<16, D> own = x;
+            TILE_UNROLL
+            for (int g = 0; g < GROUPS; g++) {
+                const auto &from = reinterpret_cast<const fragments<D> &>(*place(all[g]));
+                TILE_UNROLL
+                for (int c = 0; c < D / 8; c++) {
+                    float4 y = make_float4(own.x[0][c][0], own.x[0][c][1], own.x[0][c][2], own.x[0][c][3]);
+                    if (g != owner) y = from.at[c][threadIdx.x % warpgroup_threads];
+                    float *o = x.x[0][c];
+                    o[0] = g ? o[0] + y.x : y.x, o[1] = g ? o[1] + y.y : y.y;
+                    o[2] = g ? o[2] + y.z : y.z, o[3] = g ? o[3] + y.w : y.w;
+                }
+            }
+        };
+        warpgroup_meets();  // no warp's product reads theirs any more
+        if (group != 0) store(reinterpret_cast<fragments<D> &>(tiles.first), sum);
+        if (group != 1) store(reinterpret_cast<fragments<D> &>(tiles.second), dV);
+        meet<GROUPS>();  // all have done so
+        add_up(sum, 0, [](auto &of) { return &of.first; });
+        add_up(dV, 1, [](auto &of) { return &of.second; });
+    }
+
+    // store: each warp the rows that its own products have read
+    each(sum, [&](float &x, element) { x *= scale; });
+    if (!OF_KEYS || group == 0) {
+        store(tiles.mine[0], sum);
+        store_async(OF_KEYS ? t.dK : t.dQ, mine, head, tiles.mine[0]);
+    }
+    if (OF_KEYS && (GROUPS == 1 || group == 1)) {
+        store(tiles.mine[1], dV);
+        store_async(t.dV, mine, head, tiles.mine[1]);
+    }
+    stores_read();  // the block may not end before
+}
+
+// The first blocks have keys, a tile of a key head each; then come those with queries, a tile of a query head for each warpgroup. Each kind begins
+// with what meets most under a causal mask.
+template <int D, int GROUPS> __global__ __launch_bounds__(128 * GROUPS, AT_ONCE<D> / GROUPS) void backward_kernel(
+    const __grid_constant__ tensors t, int q_heads, int kv_heads, visibility sees, float scale)
+{
+    extern __shared__ __align__(1024) unsigned char shared[];  // shared_memory() takes registers: none is left
+    auto &all = *reinterpret_cast<warpgroup_tiles<D>(*)[GROUPS]>(shared);
+    after_may_begin();
+    if (threadIdx.x == 0) {
+        for (int g = 0; g < GROUPS; g++) {
+            auto &tiles = all[g];
+            tiles.first_signals.init(4), tiles.second_signals.init(4);
+            tiles.O_signals.init(4);
+            tiles.mine_full[0].init(1), tiles.mine_full[1].init(1);
+        }
+        signals_ready();
+    }
+    __syncthreads();  // the signals are there for all
+    const int tiles_of_head = (sees.N - 1) / 64 + 1, group_size = q_heads / kv_heads, n = blockIdx.x;
+    if (n < kv_heads * tiles_of_head) {
+        work<D, GROUPS, true>(all, t, n % kv_heads, n / kv_heads * 64, group_size, sees, scale);
+    } else {
+        const int item = (n - kv_heads * tiles_of_head) * GROUPS + warpgroup_id();
+        if (item >= q_heads * tiles_of_head) return;
+        work<D, GROUPS, false>(
+            all, t, item % q_heads, (tiles_of_head - 1 - item / q_heads) * 64, group_size, sees, scale);
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------- launch
+
+template <int D, int GROUPS> static wb_status launch(const tensors &t, const attention_shape *shape, wb_stream stream)
+{
+    constexpr int bytes = sizeof(warpgroup_tiles<D>[GROUPS]), blocks = AT_ONCE<D> / GROUPS;
+    static_assert((bytes + 1024) * blocks <= 228 * 1024, "a multiprocessor has 228 KB, of which each block takes 1 beside its own");
+    const auto kernel = backward_kernel<D, GROUPS>;
+    const int q_heads = shape->batch * shape->q_heads, kv_heads = shape->batch * shape->kv_heads, N = shape->q_len;
+    const int tiles = (N - 1) / 64 + 1;
+    const visibility sees = {
+        N, shape->causal ? 0 : -N, shape->causal ? min(shape->window, N) : 2 * N, shape->causal ? min(shape->sinks, N) : 0};
+    WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    kernel<<<kv_heads * tiles + (q_heads * tiles - 1) / GROUPS + 1, 128 * GROUPS, bytes, stream>>>(
+        t, q_heads, kv_heads, sees, shape->scale);
+    WB_CUDA(cudaGetLastError());
+    return WB_OK;
+}
+
+// Whether this kernel can do it here: what it cannot, the key does.
+static bool suits(const char *name, const attention_shape *shape)
+{
+    const long long heads = (long long)shape->batch * (shape->q_heads + shape->kv_heads);
+    return shape->head_dim >= 64 && heads * ((shape->q_len - 1) / 64 + 1) <= INT_MAX && check_hopper(name) == WB_OK;
+}
+
+static wb_status launch_any(
+    bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O,
+    const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
+{
+    const int q_heads = shape->batch * shape->q_heads, kv_heads = shape->batch * shape->kv_heads;
+    const int N = shape->q_len, D = shape->head_dim, group = shape->q_heads / shape->kv_heads;
+    tensors t;
+    t.delta = delta, t.L = L;
+    wb_status status = describe(t.dQ, dQ, q_heads, N, D, 64);
+    if (status == WB_OK) status = describe(t.dK, dK, kv_heads, N, D, 64);
+    if (status == WB_OK) status = describe(t.dV, dV, kv_heads, N, D, 64);
+    if (status == WB_OK) status = describe(t.Q, Q, q_heads, N, D, 64);
+    if (status == WB_OK) status = describe(t.K, K, kv_heads, N, D, 64);
+    if (status == WB_OK) status = describe(t.V, V, kv_heads, N, D, 64);
+    if (status == WB_OK) status = describe(t.O, O, q_heads, N, D, 64);
+    if (status == WB_OK) status = describe(t.dO, dO, q_heads, N, D, 64);
+    if (status != WB_OK) return status;
+    // Where keys are few, the warpgroups of a block share out what they meet.
+    const bool shared = kv_heads * ((N - 1) / 64 + 1) <= 132 && (group > 1 || N > 64);
+    if (D == 64) return shared ? launch<64, 3>(t, shape, stream) : launch<64, 1>(t, shape, stream);
+    return shared ? launch<128, 2>(t, shape, stream) : launch<128, 1>(t, shape, stream);
+}
+
+#ifndef MASKS_OF_OTHERS
+// flash_gqa_backward in memory of the caller's, of which it needs none. Beyond the contract, causal may be 0: then every query sees every key.
+extern "C" wb_status flash_gqa_backward_in(
+    void *, size_t, bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
+    const bf16 *O, const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
+{
+    const char *name = "flash_gqa_backward";
+    attention_shape masked;
+    if (shape) masked = *shape, masked.causal = 1;  // the validator knows of no 08 without a mask
+    const wb_status status = wb_check_backward(
+        name, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape && shape->causal == 0 ? &masked : shape);
+    if (status != WB_OK) return status;
+    if (!suits(name, shape)) {
+        if (!shape->causal) return wb_fail(WB_UNSUPPORTED, "flash_gqa_backward: this shape needs causal = 1");
+        return of_the_key::flash_gqa_backward(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+    }
+    attention_shape whole = *shape;
+    whole.window = whole.q_len, whole.sinks = 0;  // 08 reads neither
+    return launch_any(dQ, dK, dV, delta, Q, K, V, O, L, dO, &whole, stream);
+}
+
+wb_status flash_gqa_backward(
+    bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O,
+    const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
+{
+    const wb_status status = wb_check_backward("flash_gqa_backward", dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
+    if (status != WB_OK) return status;
+    return flash_gqa_backward_in(nullptr, 0, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+}
+#endif
