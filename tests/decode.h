@@ -117,6 +117,20 @@ static inline void new_tokens(void)
     for (int Nq = 2; Nq <= 16; Nq += 7) check(3, 8, 2, Nq, 400, 64, 64, WB_LENS_MIXED);
 }
 
+// More rows than a tile of 32, of 64, of 128 and of 192 has, and as many; of sequences whole and in parts, and with fewer keys than tokens.
+static inline void many_rows(void)
+{
+    const int sizes[][2] = {{11, 3}, {4, 16}, {5, 13}, {8, 12}, {16, 8}, {43, 3}, {12, 16}, {16, 16}, {67, 9}};
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        const int group = sizes[i][0], Nq = sizes[i][1];
+        for (int D = 64; D <= 128; D *= 2) {
+            check(3, 2 * group, 2, Nq, 330 + 7 * (int)i, D, 16 << (i + D / 64) % 5, WB_LENS_MIXED);
+            check(1, group, 1, Nq, 1000 + 37 * (int)i, D, 16 << i % 5, WB_LENS_SAME);
+            check(9, group, 1, Nq, 33 + (int)i, D, 16, WB_LENS_EDGES);
+        }
+    }
+}
+
 static inline void fewer_keys_than_tokens(void)
 {
     for (int Nk = 1; Nk <= 16; Nk += 5) check(1, 3, 1, 16, Nk, 32, 16, WB_LENS_SAME);

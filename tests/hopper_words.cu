@@ -216,7 +216,7 @@ __global__ void heads_kernel(const __grid_constant__ tensor_map y_map, float *c_
     x.full.wait(0);
     store_async(y_map, max(row, 0), head, x.tile);  // no store begins before row 0
     reg_tile<16, 16> c;
-    mma_ABt_async(c, x.tile, part<16>(x.tile, row0));
+    mma_ABt_async(c, x.tile, strip<16>(x.tile, row0));
     products_done<0>(c);
     each(c, [&](float &v, element e) { c_out[(16 * warp_in_group() + e.row) * 16 + e.col] = v; });
     stores_read();

@@ -12,7 +12,7 @@
 // What can be done:
 //   describe                              (host) a tensor in global memory, cut into tiles
 //   shared_memory                         where a block's tiles and signals lie
-//   part                                  of a tma_tile, some of its rows as a tile
+//   strip                                 of a tma_tile, some of its rows as a tile
 //   load_async                            global memory -> tma_tile, by the copy engine; a signal says when it is there
 //   send, send_with, receive, release     one end of a ring and the other
 //   mma_ABt_async, mma_AB_async           begin C = A B^T, begin C += A B; the warpgroup goes on
@@ -23,6 +23,7 @@
 //   register_shares, turns                of warpgroups: who has how many registers, who comes next
 //   meet, warpgroup_meets, gather         warpgroups wait for each other, or one of them for the others
 //   store, store_async, stores_read       reg_tile or weights -> tma_tile -> global memory, by the copy engine
+//   writes, writes_visible                a thread fills a tma_tile itself
 //   store_transposed                      weights -> shared memory, as the transposed matrix
 //   add_async, put_async, stores_done     fragments in shared memory, added to those in global memory or put there
 //   await, announce                       blocks take turns, by a counter in global memory
@@ -85,9 +86,9 @@ template <int Rows, int Cols> struct alignas(1024) tma_tile {
 };
 
 // Rows row0 ... row0 + Rows - 1 of a tile of one panel, as a tile: row0 is a multiple of 8.
-template <int Rows, int TileRows> TILE_FN const tma_tile<Rows, 64> &part(const tma_tile<TileRows, 64> &tile, int row0)
+template <int Rows, int TileRows> TILE_FN const tma_tile<Rows, 64> &strip(const tma_tile<TileRows, 64> &tile, int row0)
 {
-    static_assert(Rows <= TileRows, "a part is not larger than the tile");
+    static_assert(Rows <= TileRows, "a strip is not larger than the tile");
     return reinterpret_cast<const tma_tile<Rows, 64> &>(tile.at[0][row0]);
 }
 
@@ -122,8 +123,8 @@ TILE_FN void wrote(tile_rows rows, call_site from);  // by this lane, with plain
 TILE_FN void writes_visible(call_site from);         // this lane's, to the copy engine and the tensor cores
 TILE_FN void barrier_arrive(int barrier, int threads, call_site from);
 TILE_FN void barrier_wait(int barrier, int threads, call_site from);  // arrives, too
-template <int Registers> TILE_FN void registers_down(call_site from);
-template <int Registers> TILE_FN void registers_up(call_site from);
+template <int Registers, int Blocks = 1> TILE_FN void registers_down(call_site from);
+template <int Registers, int Blocks = 1> TILE_FN void registers_up(call_site from);
 
 // C (+)= A B, C [64, Cols], in steps of 16 of Depth. B lies as [Cols, Depth]; deep: as [Depth, Cols].
 template <bool deep, int Cols, int Depth>
@@ -263,6 +264,15 @@ TILE_FN void mma_ABt_async(reg_tile<16, Cols> &c, const tma_tile<ARows, Depth> &
     product<false, Cols, Depth>(c, rows_of(a), rows_of(b), false, from);
 }
 
+// The same with A in registers.
+template <int Cols, int Depth, int BRows, int BCols> TILE_FN void
+mma_ABt_async(reg_tile<16, Cols> &c, const weights<Depth> &a, const tma_tile<BRows, BCols> &b, call_site from = here())
+{
+    static_assert(BRows == Cols && BCols == Depth, "C = A B^T: C is 64 x Cols, A is 64 x Depth, B is Cols x Depth");
+    using namespace hopper_machine;
+    product<false, Cols, Depth>(c, a, rows_of(b), false, from);
+}
+
 // Begin C += A B^T.
 template <int Cols, int ARows, int Depth, int BRows, int BCols>
 TILE_FN void mma_ABt_more_async(reg_tile<16, Cols> &c, const tma_tile<ARows, Depth> &a, const tma_tile<BRows, BCols> &b,
@@ -330,17 +340,18 @@ template <int Depth> TILE_FN void round_to(weights<Depth> &w, reg_tile<16, Depth
 
 // ------------------------------------------------------------------------------------------------------------ warpgroups
 
-// A block of one warpgroup that fetches and Groups that compute is launched with equal shares of the 64 K registers. The one gives
-// up all but Few a thread, and each of the others takes Many, waiting until they are there.
-template <int Groups, int Few, int Many> struct register_shares {
-    static constexpr int at_launch = 65536 / (warpgroup_threads * (1 + Groups)) / 8 * 8;
+// A block of one warpgroup that fetches and Groups that compute is launched with equal shares of the 64 K registers, or where Blocks share a
+// multiprocessor (__launch_bounds__ says so) of its part of them. The one gives up all but Few a thread, and each of the others takes
+// Many, waiting until they are there.
+template <int Groups, int Few, int Many, int Blocks = 1> struct register_shares {
+    static constexpr int at_launch = 65536 / Blocks / (warpgroup_threads * (1 + Groups)) / 8 * 8;
     static_assert(Few % 8 == 0 && Many % 8 == 0 && Few >= 24 && Many <= 240,
                   "shares are multiples of 8 from 24 to 240");
     static_assert(Few <= at_launch && at_launch <= Many, "one share is given up, the other taken");
     static_assert(Few + Groups * Many <= at_launch * (1 + Groups),
                   "the shares add up to more than the block was launched with");
-    static TILE_FN void give(call_site from = here()) { hopper_machine::registers_down<Few>(from); }
-    static TILE_FN void take(call_site from = here()) { hopper_machine::registers_up<Many>(from); }
+    static TILE_FN void give(call_site from = here()) { hopper_machine::registers_down<Few, Blocks>(from); }
+    static TILE_FN void take(call_site from = here()) { hopper_machine::registers_up<Many, Blocks>(from); }
 };
 
 // Groups warpgroups, numbered from 0, take turns; the first comes first. Each says wait() and pass() equally often. Barriers 1 to
@@ -394,6 +405,12 @@ template <int Groups> TILE_FN void gather(int who, bool me, call_site from = her
 // What this thread has written to shared memory can be seen by the copy engine and the tensor cores, once a signal or a barrier has
 // told of it.
 TILE_FN void writes_visible(call_site from = here()) { hopper_machine::writes_visible(from); }
+
+// This thread is about to write into the tile by itself, with copies or stores of its own.
+template <int Rows, int Cols> TILE_FN void writes(tma_tile<Rows, Cols> &tile, call_site from = here())
+{
+    hopper_machine::wrote(hopper_machine::rows_of(tile), from);
+}
 
 // All rows of a warpgroup's tile, rounded, into its shared tile: each warp its own sixteen rows.
 template <int Cols> TILE_FN void store(tma_tile<64, Cols> &dst, const reg_tile<16, Cols> &tile, call_site from = here())
@@ -624,8 +641,14 @@ inline void barrier_wait(int barrier, int threads, call_site from)
 {
     cudacpu::named_barrier(barrier, threads, true, from);
 }
-template <int Registers> void registers_down(call_site from) { cudacpu::registers_change(Registers, false, from); }
-template <int Registers> void registers_up(call_site from) { cudacpu::registers_change(Registers, true, from); }
+template <int Registers, int Blocks> void registers_down(call_site from)
+{
+    cudacpu::registers_change(Registers, false, Blocks, from);
+}
+template <int Registers, int Blocks> void registers_up(call_site from)
+{
+    cudacpu::registers_change(Registers, true, Blocks, from);
+}
 template <bool deep, int Cols, int Depth>
 void product(reg_tile<16, Cols> &c, tile_rows a, tile_rows b, bool onto, call_site from)
 {
@@ -763,11 +786,11 @@ TILE_FN void barrier_wait(int barrier, int threads, call_site)
 {
     HOPPER_PTX("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
-template <int Registers> TILE_FN void registers_down(call_site)
+template <int Registers, int> TILE_FN void registers_down(call_site)
 {
     HOPPER_PTX("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
 }
-template <int Registers> TILE_FN void registers_up(call_site)
+template <int Registers, int> TILE_FN void registers_up(call_site)
 {
     HOPPER_PTX("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
 }

@@ -371,7 +371,7 @@ function structure(open,    end, text, part, count, i, names)
     while (match(text, /[{][^{}]*[}]/)) text = substr(text, 1, RSTART - 1) ";" substr(text, RSTART + RLENGTH)  # bodies of functions
     count = split(text, part, ";")
     for (i = 1; i <= count; i++)
-        if (part[i] !~ /[(){}=]|(static|using|typedef|template|friend)[^A-Za-z0-9_]/) names = names members(part[i])
+        if (part[i] !~ /[(){}=]|(static|using|typedef|template|friend|union)[^A-Za-z0-9_]/) names = names members(part[i])
     if (names == "") return 0
     copy_up_to(end)
     printf "template <class F_> void cudacpu_members(F_ f_) { %s} ", names

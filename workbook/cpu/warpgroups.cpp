@@ -58,7 +58,7 @@ void named_barrier(int barrier, int threads, bool wait, call_site site)
 
 // -------------------------------------------------------------------------------------------------------------- registers
 // A block has what its launch took: equal shares, rounded down to 8 a thread. What a warp gives up comes back to that pool; what one
-// that has returned still held does not.
+// that has returned still held does not. Where several blocks share a multiprocessor a warp says so by its first change.
 
 static bool pool_holds(const thread &, const void *, long more) { return engine_here().pool >= more * WARP; }
 
@@ -75,6 +75,7 @@ static void tell_pool(const thread &t, const void *, long more, char *text, size
 struct registers_wanted {
     int registers;
     bool take;
+    int blocks;
     call_site site;
 };
 
@@ -83,6 +84,8 @@ static void change_for_warp(void **lanes, int)
     engine &e = engine_here();
     const registers_wanted &q = *static_cast<registers_wanted *>(lanes[0]);
     int &mine = e.registers[warp_number(*current->running)];
+    const int threads = static_cast<int>(current->thread_count), alone = REGISTERS / threads / 8 * 8;
+    if (q.blocks > 1 && mine == (alone > 255 ? 255 : alone)) mine = REGISTERS / q.blocks / threads / 8 * 8;
     if (q.registers < 24 || q.registers > 256 || q.registers % 8)
         report("bad number of registers", q.site, "%d: a multiple of 8 from 24 to 256", q.registers);
     if (q.take ? q.registers < mine : q.registers > mine)
@@ -93,10 +96,10 @@ static void change_for_warp(void **lanes, int)
     mine = q.registers;
 }
 
-void registers_change(int registers, bool take, call_site site)
+void registers_change(int registers, bool take, int blocks, call_site site)
 {
     engine_thread("a change of registers", site);
-    registers_wanted mine = {registers, take, site};
+    registers_wanted mine = {registers, take, blocks, site};
     warp_call(change_for_warp, &mine, site);
 }
 }

@@ -147,7 +147,7 @@ template <int HEADS, int SINKS> __global__ __launch_bounds__(128 * (1 + GROUPS),
             reg_tile<16, KEYS> S;
             reg_tile<16, 16> S_sinks;
             const auto &Q_tile = Q.receive();
-            mma_ABt_async(S, Q_tile, part<KEYS>(keys.K, q));  // S = Q K^T
+            mma_ABt_async(S, Q_tile, strip<KEYS>(keys.K, q));  // S = Q K^T
             if (SINKS) mma_ABt_async(S_sinks, Q_tile, keys.K_sinks);
             if (O_row >= 0) leave();
             if (SINKS) products_done<0>(S_sinks);
@@ -190,10 +190,10 @@ template <int HEADS, int SINKS> __global__ __launch_bounds__(128 * (1 + GROUPS),
             weights<16> P_sinks;
             each(S_left, [&](float &s, element e) { s = e.col_slot < UNUSED / 4 ? 0 : weight(s, e); });
             round_to(P_left, S_left);
-            mma_AB_async(sum, P_left, part<LEFT>(keys.V, q));
+            mma_AB_async(sum, P_left, strip<LEFT>(keys.V, q));
             each(S_right, [&](float &s, element e) { s = weight(s, e); });
             round_to(P_right, S_right);
-            mma_AB_async(sum, P_right, part<KEYS - LEFT>(keys.V, q + LEFT));
+            mma_AB_async(sum, P_right, strip<KEYS - LEFT>(keys.V, q + LEFT));
             l = row_sum_part(S);
             if (SINKS) {
                 each(S_sinks, [&](float &s, element e) { s = e.col_slot < SINKS / 4 ? weight(s, e) : 0; });

@@ -63,7 +63,7 @@ void product_issue(const product_request &mine_);
 void products_wait(int pending_, const float *c_, call_site site_);  // c: of a product that must be done then
 
 void named_barrier(int barrier_, int threads_, bool wait_, call_site site_);
-void registers_change(int registers_, bool take_, call_site site_);
+void registers_change(int registers_, bool take_, int blocks_, call_site site_);  // blocks: that share a multiprocessor
 
 // ------------------------------------------------------------------------------------------ what lies where in shared memory
 // cuda_to_cpp.awk gives each struct of a file that includes hopper.cuh a list of its members, and turns reinterpret_cast<T *>(shared)
