@@ -45,15 +45,16 @@ template <int BC, int D>
 TILE_FN void send_rows(tma_tile<BC, D> &tile, int row0, const bf16 *src, unsigned stride, int rows)
 {
     constexpr int chunks = D / 8, step = 32 / chunks;  // of a row; rows at a time
-    const int n = lane_id() % chunks, first = lane_id() / chunks;
+    const int n = lane_id() % chunks, first = lane_id() / chunks, piece = n % 8 ^ first;
+    bf16(*to)[64] = &tile.at[n / 8][row0 + first];
     src += (size_t)first * stride + 8 * n;
-    TILE_UNROLL
-    for (int r = 0; r < 16; r += step) {
-        bf16 *to = &tile.at[n / 8][row0 + first + r][(n % 8 ^ (first + r) % 8) * 8];
-        if (rows >= 16)
-            copy_once_async(to, src + (size_t)r * stride);
-        else
-            __pipeline_memcpy_async(to, src + (size_t)r * stride, 16, first + r < rows ? 0 : 16);
+    if (rows >= 16) {
+        TILE_UNROLL
+        for (int r = 0; r < 16; r += step, src += step * stride) copy_once_async(&to[r][(piece ^ r % 8) * 8], src);
+    } else {
+        TILE_ROLLED
+        for (int r = 0; r < 16; r += step, src += step * stride)
+            __pipeline_memcpy_async(&to[r][(piece ^ r % 8) * 8], src, 16, first + r < rows ? 0 : 16);
     }
 }
 
