@@ -87,16 +87,18 @@ static bool is_full_64_or_128(const attention_shape *shape)
 }
 static int group_of(const attention_shape *shape) { return shape->q_heads / shape->kv_heads; }
 // Without a mask the Hopper kernels are the only ones.
-static bool is_full_or_longer_64_or_128(const attention_shape *shape)
+static bool is_full_or_longer(const attention_shape *shape) { return !shape->causal || shape->q_len > 64; }
+// What the kernels for any window are for. With D 16 and 32 not windows far shorter than their tiles.
+static bool has_any_window(const attention_shape *shape)
 {
-    return is_64_or_128(shape) && (!shape->causal || shape->q_len > 64);
+    return is_64_or_128(shape) || (shape->q_len > 64 && shape->window >= 128);
 }
 // A backward pass whose sum of dQ is large beside its work: blocks that take turns at it put where others would have to find zeros.
 static bool is_short_of_many_heads(const attention_shape *shape)
 {
     const size_t heads = (size_t)shape->batch * shape->q_heads;
-    return is_full_or_longer_64_or_128(shape) && shape->q_len <= 8 * shape->head_dim &&
-           heads * shape->head_dim >= 32768 && (shape->q_len <= 256 || group_of(shape) <= 4);
+    return is_full_or_longer(shape) && shape->q_len <= 8 * shape->head_dim && heads * shape->head_dim >= 32768 &&
+           (shape->q_len <= 256 || group_of(shape) <= 4);
 }
 // How long one of 10's kernels would take on an H200, as a picture of it: a block walks over the tiles of keys of each tile of queries, and
 // what begins and ends a walk counts as some steps more. Where blocks share a multiprocessor a step takes longer, the more they are.
@@ -314,7 +316,7 @@ static const choice choices[] = {
     // The same bits each time. B4 H16 N4096 D128 572, 234; N1024 382, 190. B4 H32 N4096 D64 494, 237; B64 N256 112, 99. B2 H64/8 N4096 D128 557, 240.
     // duel: B38 H88/11 N64 D128 0.321, 0.231; B8 H32 N64 D64 0.0243, 0.0225. 2026-11-22, ms, as it was before and since it is cut into parts for
     // few blocks: B1 H8/1 N1024 D128 full 0.267, 0.057; B2 H16/2 N256 0.077, 0.029; B8 H30/2 N4736 D128 causal 9.42, 6.31
-    {"flash_gqa_backward", 9, is_full_or_longer_64_or_128, "solutions/08/variants/hopper_same_bits.cu",
+    {"flash_gqa_backward", 9, is_full_or_longer, "solutions/08/variants/hopper_same_bits.cu",
      .backward = flash_gqa_backward_hopper_same_bits, .backward_in = flash_gqa_backward_in_hopper_same_bits,
      .workspace = flash_gqa_backward_workspace_hopper_same_bits},
     {"flash_gqa_backward", 0, any, "solutions/08/flash_gqa_backward.cu", .backward = flash_gqa_backward_key},
@@ -324,7 +326,7 @@ static const choice choices[] = {
     // they need, 5 % at most
     {"flash_gqa_backward_fastest", 9, is_short_of_many_heads, "solutions/08/variants/hopper_same_bits.cu",
      .backward_in = flash_gqa_backward_in_hopper_same_bits, .workspace = flash_gqa_backward_workspace_hopper_same_bits},
-    {"flash_gqa_backward_fastest", 9, is_full_or_longer_64_or_128, "solutions/08/variants/hopper.cu",
+    {"flash_gqa_backward_fastest", 9, is_full_or_longer, "solutions/08/variants/hopper.cu",
      .backward_in = flash_gqa_backward_in_hopper, .workspace = flash_gqa_backward_workspace_hopper},
     // 31b35ee, D16, ms, of it and the key. H16/8: N1024 0.0454, 0.0455; N2048 0.0836, 0.0896; N16384 1.78, 2.12. H16 N4096 0.135, 0.168, but
     // H16/1 0.97, 0.84: too few blocks, one for 64 keys of a kv head. duel: B29 H32/4 N2048 1.89, 2.19; B1 H28/2 N47978 27.3, 32.2
@@ -377,7 +379,7 @@ static const choice choices[] = {
     // 2026-11-22, of it and packed_heads, ms, without sinks. D128: B1 H32/8 N8192 W4096 1.76, 5.46; W32 0.222, 0.257; H16/8 W1024 0.40, 1.12;
     // B1 H8 N256 W64 0.019, 0.027. D64: B1 H64/8 N8192 W256 0.377, 0.584; W130 0.361, 0.415; W1024, 4 sinks 0.87, 1.83; H16/8 N4096 W128, 64 sinks
     // 0.089, 0.099; no window, H64/8 N4096 0.75, 2.03
-    {"flash_sinks_backward", 9, is_64_or_128, "solutions/09/variants/hopper_any_window.cu",
+    {"flash_sinks_backward", 9, has_any_window, "solutions/09/variants/hopper_any_window.cu",
      .backward = flash_sinks_backward_hopper_any_window, .backward_in = flash_sinks_backward_in_hopper_any_window,
      .workspace = flash_sinks_backward_workspace_hopper_any_window},
     // 31b35ee, H16/8 D16 W256, 4 sinks, us, of it and packed_heads: N256 20.4, 22.1; N512 29.7, 33.8; N1024 45.0, 34.3; N16384
@@ -409,7 +411,7 @@ static const choice choices[] = {
      .sink_backward = flash_sink_logits_backward_hopper_window},
     // B1 H64/8 D64, without a window: N1024 0.100, 0.393; N4096 0.741, 2.12; N65536 172, 367
     // 2026-11-22: under a window they are the kernels of 09's row.
-    {"flash_sink_logits_backward", 9, is_64_or_128, "solutions/12/variants/hopper.cu",
+    {"flash_sink_logits_backward", 9, has_any_window, "solutions/12/variants/hopper.cu",
      .sink_backward = flash_sink_logits_backward_hopper, .sink_backward_in = flash_sink_logits_backward_in_hopper,
      .workspace = flash_sink_logits_backward_workspace_hopper},
     // B1 H64/8 D64 W128: N4096 0.213, 0.226; N65536 2.66, 2.86
