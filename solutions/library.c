@@ -89,15 +89,10 @@ static bool is_full_64_or_128(const attention_shape *shape)
 static int group_of(const attention_shape *shape) { return shape->q_heads / shape->kv_heads; }
 // Without a mask the Hopper kernels are the only ones.
 static bool is_full_or_longer(const attention_shape *shape) { return !shape->causal || shape->q_len > 64; }
-// With D 16 and 32 kernels for Hopper walk in tiles of 192 queries and 128 keys.
-static bool is_longer_16_or_32(const attention_shape *shape)
-{
-    return shape->head_dim < 64 && shape->q_len > 128 && shape->kv_len > 128;
-}
 // What the kernels for any window are for. With D 16 and 32 not windows far shorter than their tiles.
 static bool has_any_window(const attention_shape *shape)
 {
-    return is_64_or_128(shape) || (shape->q_len > 64 && shape->window >= 128);
+    return is_64_or_128(shape) || (shape->q_len > 128 && shape->window >= 128);
 }
 // A backward pass whose sum of dQ is large beside its work: blocks that take turns at it put where others would have to find zeros.
 static bool is_short_of_many_heads(const attention_shape *shape)
@@ -186,6 +181,15 @@ static bool walks_wide_on_hopper(const attention_shape *shape) { return is_faste
 // Over all sequences and heads.
 static size_t keys_of(const attention_shape *shape) { return (size_t)shape->batch * shape->kv_heads * shape->kv_len; }
 static size_t queries_of(const attention_shape *shape) { return (size_t)shape->batch * shape->q_heads * shape->q_len; }
+// Forward the kernels for Hopper have tiles of 192 queries by 128 keys at D 16 and 32: enough of them for all multiprocessors.
+static bool is_much_of_16_or_32(const attention_shape *shape)
+{
+    return shape->head_dim < 64 && shape->q_len > 128 && shape->kv_len > 128 && queries_of(shape) >= 1 << 14;
+}
+static bool has_any_window_and_much(const attention_shape *shape)
+{
+    return has_any_window(shape) && (is_64_or_128(shape) || is_much_of_16_or_32(shape));
+}
 static bool suits_shared_tile(const attention_shape *shape) { return group_of(shape) >= 4 && shape->head_dim == 16; }
 static bool is_long_16(const attention_shape *shape)
 {
@@ -310,15 +314,15 @@ static const choice choices[] = {
     {"flash_hopper", 0, any, "solutions/10/flash_hopper.cu", .forward = flash_hopper_key},
     // .forward = flash_hopper: one of those above. B4 H16 N4096 D128 756, 388; N1024 649, 347. B4 H32 N4096 D64 580, 344; N1024 465, 316
     {"flash_forward", 9, is_64_or_128, "solutions/10/flash_hopper.cu", .forward = flash_hopper},
-    {"flash_forward", 9, is_longer_16_or_32, "solutions/03/variants/hopper.cu", .forward = flash_forward_hopper},
+    {"flash_forward", 9, is_much_of_16_or_32, "solutions/03/variants/hopper.cu", .forward = flash_forward_hopper},
     {"flash_forward", 0, any, "solutions/03/flash_forward.cu", .forward = flash_forward_key},
     // B4 H16 N4096 D128 692, 374; N1024 451, 277. B4 H32 N4096 D64 512, 336; N1024 310, 262
     {"flash_causal", 9, is_64_or_128, "solutions/10/flash_hopper.cu", .forward = flash_hopper},
-    {"flash_causal", 9, is_longer_16_or_32, "solutions/05/variants/hopper.cu", .forward = flash_gqa_hopper},
+    {"flash_causal", 9, is_much_of_16_or_32, "solutions/05/variants/hopper.cu", .forward = flash_gqa_hopper},
     {"flash_causal", 0, any, "solutions/04/flash_causal.cu", .forward = flash_causal_key},
     // B2 H64/8 N4096 D128 710, 377; D64 523, 342
     {"flash_gqa", 9, is_64_or_128, "solutions/10/flash_hopper.cu", .forward = flash_hopper},
-    {"flash_gqa", 9, is_longer_16_or_32, "solutions/05/variants/hopper.cu", .forward = flash_gqa_hopper},
+    {"flash_gqa", 9, is_much_of_16_or_32, "solutions/05/variants/hopper.cu", .forward = flash_gqa_hopper},
     // 31b35ee, D16, us, of it and the key. H16/2: N512 11.0, 11.5; N2048 31.6, 32.9; N16384 745, 755. H8/2: N512 10.6, 11.2. duel: as above
     {"flash_gqa", 0, suits_shared_tile, "solutions/05/variants/shared_tile.cu", .forward = flash_gqa_shared_tile},
     {"flash_gqa", 0, any, "solutions/05/flash_gqa.cu", .forward = flash_gqa_key},
@@ -348,7 +352,7 @@ static const choice choices[] = {
     {"flash_window", 9, suits_small_tiles, "solutions/06/flash_window.cu", .forward = flash_window_key},
     {"flash_window", 9, has_medium_window_of_logits_in_groups, "solutions/07/variants/packed_heads.cu",
      .forward = flash_sinks_packed_heads},
-    {"flash_window", 9, has_any_window, "solutions/07/variants/hopper_any_window.cu",
+    {"flash_window", 9, has_any_window_and_much, "solutions/07/variants/hopper_any_window.cu",
      .forward = flash_sinks_hopper_any_window},
     // 3a8b979, of it and the key, us: B2 H16/2 N1408 D32 W133 12.5, 13.3; but B4 H64/8 N64 D32 W32 7.4, 6.9. duel: B16 H32/4 N512 D16 W64 24.1, 30.2
     {"flash_window", 0, is_small_in_groups, "solutions/07/variants/packed_heads.cu",
@@ -372,7 +376,7 @@ static const choice choices[] = {
     // 2026-11-22, B1, of it and packed_heads. D128: H32/8 N32768 W4096 2.60, 5.40; H16/8 N8192 W1024 0.113, 0.231; H16 N28160 W128 0.143, 0.258;
     // with 4 sinks H32/8 N8192 W1024 0.227, 0.412. D64: H64/8 N32768 W4096 3.50, 5.99; H64 N8192 W128 0.112, 0.192. Of it and the key: B8 H8 N280
     // D128 W128 0.0151, 0.0173
-    {"flash_sinks", 9, has_any_window, "solutions/07/variants/hopper_any_window.cu",
+    {"flash_sinks", 9, has_any_window_and_much, "solutions/07/variants/hopper_any_window.cu",
      .forward = flash_sinks_hopper_any_window},
     // 31b35ee, W128, 8 sinks, us, of it and packed_heads: H16/2 D16 N256 7.0, 7.4; N512 7.3, 7.3; N1024 8.2, 7.7; H8/2 D32 N512 8.5, 8.9
     // f93120a, us, of packed_heads and the key: B8 H16/4 N512 D16 W86, 12 sinks 12.6, 15.0; windows, D 32, H1 and H2/1: 1.15 to 1.4 times as long
@@ -409,7 +413,7 @@ static const choice choices[] = {
      .sink_forward = flash_sink_logits_hopper},
     // 2026-11-22, B1, of it and hopper.cu: H64/8 D64 N8192 W512 0.209, 0.259; N32768 W4096 3.52, 6.12, but W160 0.518, 0.480; H16/8 N4096 W128
     // 0.0228, 0.0269; H64/8 N16384 D128 W128 0.275, 0.419; W4096 2.46, 5.17
-    {"flash_sink_logits", 9, has_any_window, "solutions/11/variants/hopper_any_window.cu",
+    {"flash_sink_logits", 9, has_any_window_and_much, "solutions/11/variants/hopper_any_window.cu",
      .sink_forward = flash_sink_logits_hopper_any_window},
     // 3a8b979, of it and the key: B4 H4/1 N145484 D16 W64 0.197, 0.251; B16 H8/2 N2432 D32 W256 0.068, 0.074
     {"flash_sink_logits", 9, is_small_in_groups, "solutions/11/variants/hopper.cu",
