@@ -8,7 +8,7 @@ The rule. A family is drawn, of 27 parts attention 10, window 5, sinks 1, logits
     D         128 or 64, each 47 %; 32 or 16, each 3 %
     heads     Hq / Hkv 1 to 16, nine of ten a power of two (fa4 compiles for each); Hkv to 128 / that, B 1 to 128, three of four; all log-uniform
     N         log-uniform from 64 to 524288 (sinks: 65536, mask: 11585); half of them a multiple of 128 (of 64 below 128), the others as they come
-    attention full (a third) or causal. Full and D 16 or 32: Hq = Hkv and no backward, for the library has no more
+    attention full (a third) or causal. Full and D 16 or 32: Hq = Hkv and no backward, for the library had no more
     window    W log-uniform from 32 to 8192, below N, half of them a power of two. sinks: and 1 to 64 sink tokens. logits: and a sink logit a head
     decode    Nq 1, in one half, or 2 to 16. The longest sequence has N keys; all have (one half), or lengths are Zipf's, or the others' N / 16 at most.
               Pages of 16 to 256 keys. int8: the same from a cache of int8

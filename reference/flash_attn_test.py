@@ -144,7 +144,7 @@ def test_flash_attn_func(chance):
     try:
         got = torch.autograd.grad(O, tensors, dO)
     except Refused as refused:
-        assert right != 0 and (D < 64 or not full_has_gradients()) and "sm_90 alone" in str(refused), refused
+        assert right != 0 and not full_has_gradients() and "sm_90 alone" in str(refused), refused
         return
     close_gradients(got, want, L, exact, dO.double().transpose(1, 2))
 

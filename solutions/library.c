@@ -50,7 +50,8 @@ typedef wb_status sink_backward_in(
     const bf16 *V, const float *sink_logits, const bf16 *O, const float *L, const bf16 *dO,
     const attention_shape *shape, wb_stream stream);
 
-forward flash_forward_key, flash_causal_key, flash_gqa_key, flash_gqa_shared_tile;
+forward flash_forward_key, flash_forward_hopper, flash_causal_key, flash_gqa_key, flash_gqa_hopper,
+    flash_gqa_shared_tile;
 forward flash_hopper_key, flash_hopper_hopper_short, flash_hopper_hopper_split, flash_hopper_hopper_walk,
     flash_hopper_hopper_walk_wide;
 forward flash_window_key, flash_sinks_key, flash_sinks_packed_heads, flash_sinks_hopper, flash_sinks_hopper_any_window,
@@ -88,16 +89,18 @@ static bool is_full_64_or_128(const attention_shape *shape)
 }
 static int group_of(const attention_shape *shape) { return shape->q_heads / shape->kv_heads; }
 // Without a mask the Hopper kernels are the only ones.
-static bool is_full_or_longer_64_or_128(const attention_shape *shape)
+static bool is_full_or_longer(const attention_shape *shape) { return !shape->causal || shape->q_len > 64; }
+// What the kernels for any window are for. With D 16 and 32 not windows far shorter than their tiles.
+static bool has_any_window(const attention_shape *shape)
 {
-    return is_64_or_128(shape) && (!shape->causal || shape->q_len > 64);
+    return is_64_or_128(shape) || (shape->q_len > 128 && shape->window >= 128);
 }
 // A backward pass whose sum of dQ is large beside its work: blocks that take turns at it put where others would have to find zeros.
 static bool is_short_of_many_heads(const attention_shape *shape)
 {
     const size_t heads = (size_t)shape->batch * shape->q_heads;
-    return is_full_or_longer_64_or_128(shape) && shape->q_len <= 8 * shape->head_dim &&
-           heads * shape->head_dim >= 32768 && (shape->q_len <= 256 || group_of(shape) <= 4);
+    return is_full_or_longer(shape) && shape->q_len <= 8 * shape->head_dim && heads * shape->head_dim >= 32768 &&
+           (shape->q_len <= 256 || group_of(shape) <= 4);
 }
 // How long one of 10's kernels would take on an H200, as a picture of it: a block walks over the tiles of keys of each tile of queries, and
 // what begins and ends a walk counts as some steps more. Where blocks share a multiprocessor a step takes longer, the more they are.
@@ -179,6 +182,15 @@ static bool walks_wide_on_hopper(const attention_shape *shape) { return is_faste
 // Over all sequences and heads.
 static size_t keys_of(const attention_shape *shape) { return (size_t)shape->batch * shape->kv_heads * shape->kv_len; }
 static size_t queries_of(const attention_shape *shape) { return (size_t)shape->batch * shape->q_heads * shape->q_len; }
+// Forward the kernels for Hopper have tiles of 192 queries by 128 keys at D 16 and 32: enough of them for all multiprocessors.
+static bool is_much_of_16_or_32(const attention_shape *shape)
+{
+    return shape->head_dim < 64 && shape->q_len > 128 && shape->kv_len > 128 && queries_of(shape) >= 1 << 14;
+}
+static bool has_any_window_and_much(const attention_shape *shape)
+{
+    return has_any_window(shape) && (is_64_or_128(shape) || is_much_of_16_or_32(shape));
+}
 static bool suits_shared_tile(const attention_shape *shape) { return group_of(shape) >= 4 && shape->head_dim == 16; }
 static bool is_long_16(const attention_shape *shape)
 {
@@ -305,19 +317,22 @@ static const choice choices[] = {
     {"flash_hopper", 0, any, "solutions/10/flash_hopper.cu", .forward = flash_hopper_key},
     // .forward = flash_hopper: one of those above. B4 H16 N4096 D128 756, 388; N1024 649, 347. B4 H32 N4096 D64 580, 344; N1024 465, 316
     {"flash_forward", 9, is_64_or_128, "solutions/10/flash_hopper.cu", .forward = flash_hopper},
+    {"flash_forward", 9, is_much_of_16_or_32, "solutions/03/variants/hopper.cu", .forward = flash_forward_hopper},
     {"flash_forward", 0, any, "solutions/03/flash_forward.cu", .forward = flash_forward_key},
     // B4 H16 N4096 D128 692, 374; N1024 451, 277. B4 H32 N4096 D64 512, 336; N1024 310, 262
     {"flash_causal", 9, is_64_or_128, "solutions/10/flash_hopper.cu", .forward = flash_hopper},
+    {"flash_causal", 9, is_much_of_16_or_32, "solutions/05/variants/hopper.cu", .forward = flash_gqa_hopper},
     {"flash_causal", 0, any, "solutions/04/flash_causal.cu", .forward = flash_causal_key},
     // B2 H64/8 N4096 D128 710, 377; D64 523, 342
     {"flash_gqa", 9, is_64_or_128, "solutions/10/flash_hopper.cu", .forward = flash_hopper},
+    {"flash_gqa", 9, is_much_of_16_or_32, "solutions/05/variants/hopper.cu", .forward = flash_gqa_hopper},
     // 31b35ee, D16, us, of it and the key. H16/2: N512 11.0, 11.5; N2048 31.6, 32.9; N16384 745, 755. H8/2: N512 10.6, 11.2. duel: as above
     {"flash_gqa", 0, suits_shared_tile, "solutions/05/variants/shared_tile.cu", .forward = flash_gqa_shared_tile},
     {"flash_gqa", 0, any, "solutions/05/flash_gqa.cu", .forward = flash_gqa_key},
     // The same bits each time. B4 H16 N4096 D128 572, 234; N1024 382, 190. B4 H32 N4096 D64 494, 237; B64 N256 112, 99. B2 H64/8 N4096 D128 557, 240.
     // duel: B38 H88/11 N64 D128 0.321, 0.231; B8 H32 N64 D64 0.0243, 0.0225. 2026-11-22, ms, as it was before and since it is cut into parts for
     // few blocks: B1 H8/1 N1024 D128 full 0.267, 0.057; B2 H16/2 N256 0.077, 0.029; B8 H30/2 N4736 D128 causal 9.42, 6.31
-    {"flash_gqa_backward", 9, is_full_or_longer_64_or_128, "solutions/08/variants/hopper_same_bits.cu",
+    {"flash_gqa_backward", 9, is_full_or_longer, "solutions/08/variants/hopper_same_bits.cu",
      .backward = flash_gqa_backward_hopper_same_bits, .backward_in = flash_gqa_backward_in_hopper_same_bits,
      .workspace = flash_gqa_backward_workspace_hopper_same_bits},
     {"flash_gqa_backward", 0, any, "solutions/08/flash_gqa_backward.cu", .backward = flash_gqa_backward_key},
@@ -327,7 +342,7 @@ static const choice choices[] = {
     // they need, 5 % at most
     {"flash_gqa_backward_fastest", 9, is_short_of_many_heads, "solutions/08/variants/hopper_same_bits.cu",
      .backward_in = flash_gqa_backward_in_hopper_same_bits, .workspace = flash_gqa_backward_workspace_hopper_same_bits},
-    {"flash_gqa_backward_fastest", 9, is_full_or_longer_64_or_128, "solutions/08/variants/hopper.cu",
+    {"flash_gqa_backward_fastest", 9, is_full_or_longer, "solutions/08/variants/hopper.cu",
      .backward_in = flash_gqa_backward_in_hopper, .workspace = flash_gqa_backward_workspace_hopper},
     // 31b35ee, D16, ms, of it and the key. H16/8: N1024 0.0454, 0.0455; N2048 0.0836, 0.0896; N16384 1.78, 2.12. H16 N4096 0.135, 0.168, but
     // H16/1 0.97, 0.84: too few blocks, one for 64 keys of a kv head. duel: B29 H32/4 N2048 1.89, 2.19; B1 H28/2 N47978 27.3, 32.2
@@ -342,7 +357,7 @@ static const choice choices[] = {
     {"flash_window", 9, suits_small_tiles, "solutions/06/flash_window.cu", .forward = flash_window_key},
     {"flash_window", 9, has_medium_window_of_logits_in_groups, "solutions/07/variants/packed_heads.cu",
      .forward = flash_sinks_packed_heads},
-    {"flash_window", 9, is_64_or_128, "solutions/07/variants/hopper_any_window.cu",
+    {"flash_window", 9, has_any_window_and_much, "solutions/07/variants/hopper_any_window.cu",
      .forward = flash_sinks_hopper_any_window},
     // 3a8b979, of it and the key, us: B2 H16/2 N1408 D32 W133 12.5, 13.3; but B4 H64/8 N64 D32 W32 7.4, 6.9. duel: B16 H32/4 N512 D16 W64 24.1, 30.2
     {"flash_window", 0, is_small_in_groups, "solutions/07/variants/packed_heads.cu",
@@ -368,7 +383,7 @@ static const choice choices[] = {
     // 2026-11-22, B1, of it and packed_heads. D128: H32/8 N32768 W4096 2.60, 5.40; H16/8 N8192 W1024 0.113, 0.231; H16 N28160 W128 0.143, 0.258;
     // with 4 sinks H32/8 N8192 W1024 0.227, 0.412. D64: H64/8 N32768 W4096 3.50, 5.99; H64 N8192 W128 0.112, 0.192. Of it and the key: B8 H8 N280
     // D128 W128 0.0151, 0.0173
-    {"flash_sinks", 9, is_64_or_128, "solutions/07/variants/hopper_any_window.cu",
+    {"flash_sinks", 9, has_any_window_and_much, "solutions/07/variants/hopper_any_window.cu",
      .forward = flash_sinks_hopper_any_window},
     // 31b35ee, W128, 8 sinks, us, of it and packed_heads: H16/2 D16 N256 7.0, 7.4; N512 7.3, 7.3; N1024 8.2, 7.7; H8/2 D32 N512 8.5, 8.9
     // f93120a, us, of packed_heads and the key: B8 H16/4 N512 D16 W86, 12 sinks 12.6, 15.0; windows, D 32, H1 and H2/1: 1.15 to 1.4 times as long
@@ -384,7 +399,7 @@ static const choice choices[] = {
     // 2026-11-22, of it and packed_heads, ms, without sinks. D128: B1 H32/8 N8192 W4096 1.76, 5.46; W32 0.222, 0.257; H16/8 W1024 0.40, 1.12;
     // B1 H8 N256 W64 0.019, 0.027. D64: B1 H64/8 N8192 W256 0.377, 0.584; W130 0.361, 0.415; W1024, 4 sinks 0.87, 1.83; H16/8 N4096 W128, 64 sinks
     // 0.089, 0.099; no window, H64/8 N4096 0.75, 2.03
-    {"flash_sinks_backward", 9, is_64_or_128, "solutions/09/variants/hopper_any_window.cu",
+    {"flash_sinks_backward", 9, has_any_window, "solutions/09/variants/hopper_any_window.cu",
      .backward = flash_sinks_backward_hopper_any_window, .backward_in = flash_sinks_backward_in_hopper_any_window,
      .workspace = flash_sinks_backward_workspace_hopper_any_window},
     // 31b35ee, H16/8 D16 W256, 4 sinks, us, of it and packed_heads: N256 20.4, 22.1; N512 29.7, 33.8; N1024 45.0, 34.3; N16384
@@ -407,7 +422,7 @@ static const choice choices[] = {
      .sink_forward = flash_sink_logits_hopper},
     // 2026-11-22, B1, of it and hopper.cu: H64/8 D64 N8192 W512 0.209, 0.259; N32768 W4096 3.52, 6.12, but W160 0.518, 0.480; H16/8 N4096 W128
     // 0.0228, 0.0269; H64/8 N16384 D128 W128 0.275, 0.419; W4096 2.46, 5.17
-    {"flash_sink_logits", 9, is_64_or_128, "solutions/11/variants/hopper_any_window.cu",
+    {"flash_sink_logits", 9, has_any_window_and_much, "solutions/11/variants/hopper_any_window.cu",
      .sink_forward = flash_sink_logits_hopper_any_window},
     // 3a8b979, of it and the key: B4 H4/1 N145484 D16 W64 0.197, 0.251; B16 H8/2 N2432 D32 W256 0.068, 0.074
     {"flash_sink_logits", 9, is_small_in_groups, "solutions/11/variants/hopper.cu",
@@ -418,7 +433,7 @@ static const choice choices[] = {
      .sink_backward = flash_sink_logits_backward_hopper_window},
     // B1 H64/8 D64, without a window: N1024 0.100, 0.393; N4096 0.741, 2.12; N65536 172, 367
     // 2026-11-22: under a window they are the kernels of 09's row.
-    {"flash_sink_logits_backward", 9, is_64_or_128, "solutions/12/variants/hopper.cu",
+    {"flash_sink_logits_backward", 9, has_any_window, "solutions/12/variants/hopper.cu",
      .sink_backward = flash_sink_logits_backward_hopper, .sink_backward_in = flash_sink_logits_backward_in_hopper,
      .workspace = flash_sink_logits_backward_workspace_hopper},
     // B1 H64/8 D64 W128: N4096 0.213, 0.226; N65536 2.66, 2.86
@@ -426,8 +441,7 @@ static const choice choices[] = {
      .sink_backward = flash_sink_logits_backward_packed_heads},
     // 31b35ee, B4 H16 N8192 D128, documents/1024: 0.411, 0.644; N8256 tree/64 1.57, 3.06; B1 H64/8 N16384 D64 window/128 0.264, 0.311. Lists for
     // tiles of 64 queries are left to the key there
-    {"flash_block_mask", 9, is_64_or_128, "solutions/15/variants/hopper.cu",
-     .block_mask_forward = flash_block_mask_hopper},
+    {"flash_block_mask", 9, any, "solutions/15/variants/hopper.cu", .block_mask_forward = flash_block_mask_hopper},
     {"flash_block_mask", 0, any, "solutions/15/flash_block_mask.cu", .block_mask_forward = flash_block_mask_key},
     // ad294c7, us, of it and the key: B4 H32/4 N128 D64 6.2, 10.6; B16 H16/2 N1024 D128 13.4, 17.3; B16 H64/8 N2048 36.5, 44.0; B97 H16/2 N1074 D64, 14
     // tokens 45.7, 78.4; but B1 H32/4 N2048 20.2, 15.4. int8: B16 H16/2 N128 D128 8.2, 11.7; B8 H32/16 N1216 18.2, 24.4. 429 of 530 drawn are

@@ -24,59 +24,67 @@ static tensor_map map_of(const bf16 *x, int heads, int N, int D, int rows, int b
 
 // ---------------------------------------------------------------------------------------------------- copies and stores
 
-struct one_tile {
-    tma_tile<64, 128> tile;
+template <int D> struct one_tile {
+    tma_tile<64, D> tile;
     struct signal full;
 };
 
-__global__ void load_kernel(float *out, const __grid_constant__ tensor_map map, int row, int head)
+// As the hardware has it: the bits of an address from 16 bytes to a row are exchanged by as many from 128 bytes on.
+template <int D> TILE_FN float element_of(const tma_tile<64, D> &tile, int row, int col)
+{
+    const int line = D < 64 ? 2 * D : 128, at = row * line + 2 * col % line;
+    const char *panel = reinterpret_cast<const char *>(&tile) + 2 * col / line * 64 * line;
+    return __bfloat162float(*reinterpret_cast<const bf16 *>(panel + (at ^ (at >> 3 & (line - 16)))));
+}
+
+template <int D> __global__ void load_kernel(float *out, const __grid_constant__ tensor_map map, int row, int head)
 {
     extern __shared__ __align__(1024) unsigned char shared[];
-    auto &x = *reinterpret_cast<one_tile *>(shared);
+    auto &x = *reinterpret_cast<one_tile<D> *>(shared);
     begin(x.full, 1);
     if (threadIdx.x == 0) load_async(x.tile, map, row, head, x.full);
     x.full.wait(0);
-    for (int i = threadIdx.x; i < 64 * 128; i += blockDim.x) {
-        const int r = i / 128, c = i % 128;
-        out[i] = __bfloat162float(x.tile.at[c / 64][r][(c % 64 / 8 ^ r % 8) * 8 + c % 8]);
-    }
+    for (int i = threadIdx.x; i < 64 * D; i += blockDim.x) out[i] = element_of(x.tile, i / D, i % D);
 }
 
-// out [64, 128] = the tile of x [heads, N, 128] at (row, head), as shared memory has it, unexchanged.
+// out [64, D] = the tile of x [heads, N, D] at (row, head), as shared memory has it, unexchanged.
+template <int D>
 static void hopper_load(float *out, const std::vector<uint16_t> &x, int heads, int N, int row, int head)
 {
     const auto x_device = as_bf16(x);
-    const on_device<float> out_device(out, 64 * 128);
-    load_kernel<<<1, 128, sizeof(one_tile)>>>(out_device.at, map_of(x_device.at, heads, N, 128, 64), row, head);
+    const on_device<float> out_device(out, 64 * D);
+    const auto kernel = load_kernel<D>;
+    kernel<<<1, 128, sizeof(one_tile<D>)>>>(out_device.at, map_of(x_device.at, heads, N, D, 64), row, head);
 }
 
-Test(hopper, a_tile_ends_with_zeros_where_the_head_ends)
+template <int D> static void check_loads()
 {
     enum { HEADS = 3, N = 100 };
     static const int rows[] = {0, 36, 37, 64, 99, 100, 1000, -5};
-    const auto x = numbers((size_t)HEADS * N * 128);
-    static float out[64 * 128];
+    const auto x = numbers((size_t)HEADS * N * D);
+    static float out[64 * D];
     for (size_t n = 0; n < sizeof rows / sizeof *rows; n++)
         for (int head = 0; head < HEADS; head++) {
-            hopper_load(out, x, HEADS, N, rows[n], head);
+            hopper_load<D>(out, x, HEADS, N, rows[n], head);
             for (int r = 0; r < 64; r++)
-                for (int c = 0; c < 128; c++) {
+                for (int c = 0; c < D; c++) {
                     const int row = rows[n] + r;
-                    const double want = row < 0 || row >= N ? 0 : wb_from_bf16(x[(head * N + row) * 128 + c]);
-                    expect(out[r * 128 + c], want, 0, "tile", r, c);
+                    const double want = row < 0 || row >= N ? 0 : wb_from_bf16(x[(head * N + row) * D + c]);
+                    expect(out[r * D + c], want, 0, "tile", r, c);
                 }
         }
 }
+Test(hopper, a_tile_ends_with_zeros_where_the_head_ends) { check_loads<128>(), check_loads<32>(), check_loads<16>(); }
 
-__global__ void store_kernel(const __grid_constant__ tensor_map map, const float *x, int row, int head)
+template <int D> __global__ void store_kernel(const __grid_constant__ tensor_map map, const float *x, int row, int head)
 {
     extern __shared__ __align__(1024) unsigned char shared[];
-    auto &y = *reinterpret_cast<one_tile *>(shared);
-    reg_tile<16, 128> c;
+    auto &y = *reinterpret_cast<one_tile<D> *>(shared);
+    reg_tile<16, D> c;
     const int row0 = 16 * warp_in_group();
-    each(c, [&](float &v, element e) { v = x[(row0 + e.row) * 128 + e.col]; });
+    each(c, [&](float &v, element e) { v = x[(row0 + e.row) * D + e.col]; });
     if (row / 20 % 2) {  // rounded before
-        weights<128> rounded;
+        weights<D> rounded;
         round_to(rounded, c);
         store(y.tile, rounded);
     } else
@@ -85,52 +93,52 @@ __global__ void store_kernel(const __grid_constant__ tensor_map map, const float
     stores_read();
 }
 
-// The tile x [64, 128] is sent to y [heads, N, 128] at (row, head).
-static void hopper_store(std::vector<uint16_t> &y, const float *x, int heads, int N, int row, int head)
+// The tile x [64, D] is sent to y [heads, N, D] at (row, head).
+template <int D> static void hopper_store(std::vector<uint16_t> &y, const float *x, int heads, int N, int row, int head)
 {
     const auto y_device = as_bf16(y);
-    const on_device<float> x_device(x, 64 * 128);
-    store_kernel<<<1, 128, sizeof(one_tile)>>>(map_of(y_device.at, heads, N, 128, 64), x_device.at, row, head);
+    const on_device<float> x_device(x, 64 * D);
+    const auto kernel = store_kernel<D>;
+    kernel<<<1, 128, sizeof(one_tile<D>)>>>(map_of(y_device.at, heads, N, D, 64), x_device.at, row, head);
 }
 
-Test(hopper, a_store_ends_where_the_head_ends)
+template <int D> static void check_stores()
 {
     enum { HEADS = 3, N = 100 };
-    static float x[64 * 128];
-    for (int i = 0; i < 64 * 128; i++) x[i] = wb_from_bf16(noise());
-    const auto before = numbers((size_t)HEADS * N * 128);
+    static float x[64 * D];
+    for (int i = 0; i < 64 * D; i++) x[i] = wb_from_bf16(noise());
+    const auto before = numbers((size_t)HEADS * N * D);
     std::vector<uint16_t> y;
     for (int row = 0; row < N; row += 20) {
         y = before;
-        hopper_store(y, x, HEADS, N, row, 1);
+        hopper_store<D>(y, x, HEADS, N, row, 1);
         for (int i = 0; i < HEADS * N; i++)
-            for (int c = 0; c < 128; c++) {
+            for (int c = 0; c < D; c++) {
                 const int r = i - N - row;
                 const bool sent = i >= N && i < 2 * N && r >= 0 && r < 64;
-                expect(wb_from_bf16(y[i * 128 + c]), sent ? x[r * 128 + c] : wb_from_bf16(before[i * 128 + c]), 0, "y",
-                       i, c);
+                expect(wb_from_bf16(y[i * D + c]), sent ? x[r * D + c] : wb_from_bf16(before[i * D + c]), 0, "y", i, c);
             }
     }
 }
+Test(hopper, a_store_ends_where_the_head_ends) { check_stores<128>(), check_stores<32>(), check_stores<16>(); }
 
 // ------------------------------------------------------------------------------------------------------------- products
 
 enum hopper_form { HOPPER_ABt, HOPPER_ABt_MORE, HOPPER_AB_REGISTERS, HOPPER_AB_SHARED, HOPPER_AB_FIRST };
 
 template <hopper_form form> constexpr bool is_ABt = form == HOPPER_ABt || form == HOPPER_ABt_MORE;
-template <int Rows, int Cols> struct two_factors {
-    tma_tile<64, 128> a;
+template <int Depth, int Rows, int Cols> struct two_factors {
+    tma_tile<64, Depth> a;
     tma_tile<Rows, Cols> b;
     struct signal full;
 };
 
-template <hopper_form form, int Cols> __global__ void product_kernel(float *c_out, const bf16 *a,
-                                                                     const __grid_constant__ tensor_map a_map,
-                                                                     const __grid_constant__ tensor_map b_map)
+template <hopper_form form, int Depth, int Cols>
+__global__ void product_kernel(float *c_out, const bf16 *a, const __grid_constant__ tensor_map a_map,
+                               const __grid_constant__ tensor_map b_map)
 {
-    constexpr int Depth = 128;
     extern __shared__ __align__(1024) unsigned char shared[];
-    auto &x = *reinterpret_cast<two_factors<is_ABt<form> ? Cols : Depth, is_ABt<form> ? Depth : Cols> *>(shared);
+    auto &x = *reinterpret_cast<two_factors<Depth, is_ABt<form> ? Cols : Depth, is_ABt<form> ? Depth : Cols> *>(shared);
     begin(x.full, 2);
     if (threadIdx.x == 0) {
         load_async(x.a, a_map, 0, 0, x.full);
@@ -159,10 +167,10 @@ template <hopper_form form, int Cols> __global__ void product_kernel(float *c_ou
     each(c, [&](float &v, element e) { c_out[(row0 + e.row) * Cols + e.col] = v; });
 }
 
-// c [64, Cols] = a b^T for ABt, c += a b^T for MORE, b [Cols, 128]; c += a b for AB, = a b for FIRST, b [128, Cols]; a [64, 128].
-template <hopper_form form, int Cols> static void check_product()
+// c [64, Cols] = a b^T for ABt, c += a b^T for MORE, b [Cols, Depth]; c += a b for AB, = a b for FIRST, b [Depth, Cols]; a [64, Depth].
+template <hopper_form form, int Depth, int Cols> static void check_product()
 {
-    constexpr int Depth = 128, rows = is_ABt<form> ? Cols : Depth, cols = is_ABt<form> ? Depth : Cols;
+    constexpr int rows = is_ABt<form> ? Cols : Depth, cols = is_ABt<form> ? Depth : Cols;
     const auto a = numbers(64 * Depth), b = numbers(rows * cols);
     std::vector<float> before(64 * Cols), c;
     for (float &x : before) x = wb_from_bf16(noise());
@@ -170,8 +178,8 @@ template <hopper_form form, int Cols> static void check_product()
     {
         const auto a_device = as_bf16(a), b_device = as_bf16(b);
         const on_device c_device(c);
-        const auto kernel = product_kernel<form, Cols>;
-        const size_t bytes = sizeof(two_factors<rows, cols>);
+        const auto kernel = product_kernel<form, Depth, Cols>;
+        const size_t bytes = sizeof(two_factors<Depth, rows, cols>);
         allow(kernel, bytes);
         kernel<<<1, 128, bytes>>>(c_device.at, a_device.at, map_of(a_device.at, 1, 64, Depth, 64),
                                   map_of(b_device.at, 1, rows, cols, rows));
@@ -185,18 +193,32 @@ template <hopper_form form, int Cols> static void check_product()
             expect(c[i * Cols + j], want, 1e-4, "C", i, j);
         }
 }
-template <hopper_form form, int... Cols> static void check_products() { (check_product<form, Cols>(), ...); }
+template <hopper_form form, int... Cols> static void check_products() { (check_product<form, 128, Cols>(), ...); }
+// The factors of heads of D = 16 and 32: as both, and as the right one.
+template <int D> static void check_narrow_ABt()
+{
+    check_product<HOPPER_ABt, D, 64>(), check_product<HOPPER_ABt, D, 128>(), check_product<HOPPER_ABt, D, 192>();
+    check_product<HOPPER_ABt_MORE, D, 64>();
+}
+template <int D> static void check_narrow_AB()
+{
+    check_product<HOPPER_AB_REGISTERS, 64, D>(), check_product<HOPPER_AB_REGISTERS, 128, D>();
+    check_product<HOPPER_AB_SHARED, 64, D>(), check_product<HOPPER_AB_FIRST, 64, D>();
+    check_product<HOPPER_AB_SHARED, D, 64>();  // the left one narrow
+}
 
 Test(hopper, product_ABt)
 {
     check_products<HOPPER_ABt, 64, 96, 128, 160, 192, 256, 16, 144>();
     check_products<HOPPER_ABt_MORE, 64, 96, 128, 160, 192>();
+    check_narrow_ABt<32>(), check_narrow_ABt<16>();
 }
 Test(hopper, product_AB)
 {
     check_products<HOPPER_AB_REGISTERS, 64, 128, 192, 256>();
     check_products<HOPPER_AB_SHARED, 64, 128, 192, 256>();
     check_products<HOPPER_AB_FIRST, 64, 128, 192>();
+    check_narrow_AB<32>(), check_narrow_AB<16>();
 }
 
 struct tile_of_heads {
@@ -366,11 +388,6 @@ Test(hopper, one_warpgroup_waits_for_the_others)
 }
 
 // ------------------------------------------------------------------------------------------------ transposed; beside a tile
-
-TILE_FN float element_of(const tma_tile<64, 64> &tile, int row, int col)
-{
-    return __bfloat162float(tile.at[0][row][(col / 8 ^ row % 8) * 8 + col % 8]);
-}
 
 // out [128, 64] = the transposed matrix of x [64, 128], which warps hold as a left factor.
 __global__ void transpose_kernel(float *out, const bf16 *x)

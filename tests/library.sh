@@ -61,13 +61,19 @@ while read -r name case; do
     WB_CASE=$case "$out/suite" "$out/tests/${name%_*}_test" "$out/lib/${name}_worker" "${BACKEND:-cpu}" >"$out/lib/$name.log" ||
         { echo "FAIL  the library's kernel of $name, $case"; cat "$out/lib/$name.log"; exit 1; }
 done <<'END'
+03 B=3,Hq=40,Hkv=40,Nq=140,Nk=150,D=32
+04 B=3,Hq=40,Hkv=40,Nq=140,D=16
+05 B=3,Hq=40,Hkv=5,Nq=140,D=32
 06 B=1,Hq=2,Hkv=1,Nq=1000,D=64,W=800
+06 B=3,Hq=40,Hkv=10,Nq=140,D=16,W=130
+07 B=3,Hq=40,Hkv=10,Nq=140,D=32,W=130,sinks=3
 07 B=1,Hq=2,Hkv=1,Nq=600,D=32,W=100,sinks=3
 07 B=1,Hq=6,Hkv=1,Nq=1068,D=128,W=886,sinks=3
 08_fastest B=1,Hq=4,Hkv=4,Nq=2050,D=16
 09 B=1,Hq=2,Hkv=1,Nq=2050,D=64,W=128,sinks=4
 09 B=1,Hq=2,Hkv=1,Nq=600,D=16,W=100,sinks=3
 11 B=1,Hq=2,Hkv=1,Nq=1000,D=128,W=800
+11 B=3,Hq=40,Hkv=10,Nq=140,D=16,W=130
 10 B=1,Hq=400,Hkv=400,Nq=65,Nk=65,D=128,causal=1
 13 B=1,Hq=2,Hkv=1,Nq=1,Nk=2100,D=64
 14 B=1,Hq=2,Hkv=1,Nq=1,Nk=2100,D=64

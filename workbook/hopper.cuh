@@ -76,13 +76,18 @@ TILE_FN int warp_in_group(call_site from = here()) { return hopper_machine::of_f
 // ----------------------------------------------------------------------------------------------------------------- types
 
 // Panels of 64 columns, so that a row of a panel has 128 bytes. Inside each eight rows the 16-byte pieces of row r are
-// exchanged: piece i lies where piece i ^ (r % 8) belongs. So neither rows nor columns collide in the banks.
+// exchanged: piece i lies where piece i ^ (r % 8) belongs. So neither rows nor columns collide in the banks. A narrow tile is one panel
+// of 32 or 16 columns: two or four of its rows, which share a line of 128 bytes, are exchanged alike.
 template <int Rows, int Cols> struct alignas(1024) tma_tile {
     static_assert(Rows % 8 == 0 && Rows <= 256,
                   "the copy engine brings at most 256 rows; rows are exchanged in groups of 8");
-    static_assert(Cols % 64 == 0, "a tile is made of panels of 64 columns");
-    static constexpr int rows = Rows, cols = Cols;
-    bf16 at[Cols / 64][Rows][64];
+    static_assert(Cols % 64 == 0 || Cols == 32 || Cols == 16,
+                  "a tile is made of panels of 64 columns, or is one panel of 32 or 16");
+    static_assert(Rows * Cols % 512 == 0, "tiles begin at multiples of 1024 bytes, and end there");
+    static constexpr int rows = Rows, cols = Cols, panel = Cols < 64 ? Cols : 64;
+    bf16 at[Cols / panel][Rows][panel];
+    // Where piece i of a row lies. row % 8 of the row will do.
+    static TILE_FN int place(int i, int row) { return (i % (panel / 8) ^ row % 8 * panel / 64) * 8; }
 };
 
 // Rows row0 ... row0 + Rows - 1 of a tile of one panel, as a tile: row0 is a multiple of 8.
@@ -142,7 +147,7 @@ template <int Cols> TILE_FN void pin(reg_tile<16, Cols> &c);  // the compiler ma
 
 template <int Rows, int Cols> TILE_FN tile_rows rows_of(const tma_tile<Rows, Cols> &t, int row0 = 0, int rows = Rows)
 {
-    return {&t, Cols / 64, (int)sizeof t.at[0], row0, rows};
+    return {&t, Cols / t.panel, (int)sizeof t.at[0], row0, rows, 2 * t.panel};
 }
 }  // namespace hopper_machine
 
@@ -421,7 +426,7 @@ template <int Cols> TILE_FN void store(tma_tile<64, Cols> &dst, const reg_tile<1
     for (int i = 0; i < 2; i++) {
         TILE_UNROLL
         for (int c = 0; c < Cols / 8; c++)
-            tile_machine::store_pair(&dst.at[c / 8][row0 + 8 * i + g][(c % 8 ^ g) * 8 + 2 * t], tile, i, c);
+            tile_machine::store_pair(&dst.at[8 * c / dst.panel][row0 + 8 * i + g][dst.place(c, g) + 2 * t], tile, i, c);
     }
 }
 
@@ -436,7 +441,8 @@ template <int Depth> TILE_FN void store(tma_tile<64, Depth> &dst, const weights<
         for (int c = 0; c < Depth / 8; c++) {
             __nv_bfloat162 pair;
             memcpy(&pair, &w.x[c / 2][c % 2 * 2 + i], 4);
-            *reinterpret_cast<__nv_bfloat162 *>(&dst.at[c / 8][row0 + 8 * i + g][(c % 8 ^ g) * 8 + 2 * t]) = pair;
+            *reinterpret_cast<__nv_bfloat162 *>(&dst.at[8 * c / dst.panel][row0 + 8 * i + g][dst.place(c, g) + 2 * t]) =
+                pair;
         }
     }
 }
@@ -573,12 +579,12 @@ static inline wb_status describe(tensor_map &map, const void *from, int bytes, i
 }
 }  // namespace hopper_machine
 
-// A tensor [heads, N, D], row-major, cut into tiles of `rows` rows and all D columns; or, where D is 64, into tiles of the same `rows`
-// rows of box_heads neighbouring heads, one head below the other. WB_DEVICE_ERROR if the driver refuses.
+// A tensor [heads, N, D], row-major, cut into tiles of `rows` rows and all D columns; or, where D is 64 at most, into tiles of the same
+// `rows` rows of box_heads neighbouring heads, one head below the other. WB_DEVICE_ERROR if the driver refuses.
 static inline wb_status describe(tensor_map &map, const bf16 *tensor, int heads, int N, int D, int rows,
                                  int box_heads = 1)
 {
-    return hopper_machine::describe(map, tensor, 2, 128, heads, N, D, rows, box_heads);
+    return hopper_machine::describe(map, tensor, 2, D < 64 ? 2 * D : 128, heads, N, D, rows, box_heads);
 }
 
 // kernel<<<grid, threads, bytes, stream>>>(arguments...), which may begin before what was launched last on the stream has ended.
@@ -823,9 +829,9 @@ template <int Cols> TILE_FN void pin(reg_tile<16, Cols> &c)
 // One instruction: c, 64 x Cols, (+)= 64 x 16 times 16 x Cols; of bytes, 64 x 32 times 32 x Cols. A thread has Cols / 2 of c.
 template <int Cols> struct instruction {
     static_assert(
-        Cols == 16 || Cols == 64 || Cols == 96 || Cols == 128 || Cols == 144 || Cols == 160 || Cols == 192 ||
-            Cols == 256,
-        "a product has 16, 64, 96, 128, 144, 160, 192 or 256 columns; others want a line HOPPER_PRODUCT(...)");
+        Cols == 16 || Cols == 32 || Cols == 64 || Cols == 96 || Cols == 128 || Cols == 144 || Cols == 160 ||
+            Cols == 192 || Cols == 256,
+        "a product has 16, 32, 64, 96, 128, 144, 160, 192 or 256 columns; others want a line HOPPER_PRODUCT(...)");
 };
 
 // %0 ... are the accumulators, then come the operands: a descriptor or four registers of A, B's descriptor, "onto", "transposed".
@@ -875,6 +881,7 @@ template <int Cols> struct instruction {
 #define HOPPER_T9  HOPPER_T6 ", " HOPPER_TEN(6) ", " HOPPER_TEN(7) ", " HOPPER_TEN(8)
 #define HOPPER_T12 HOPPER_T9 ", " HOPPER_TEN(9) ", " HOPPER_TEN(10) ", " HOPPER_TEN(11)
 HOPPER_PRODUCT(16, "%0, %1, %2, %3, %4, %5, %6, %7", 8, 9, 10, 11, 12, 13, 14, HOPPER_8(0))
+HOPPER_PRODUCT(32, HOPPER_TEN() ", %10, %11, %12, %13, %14, %15", 16, 17, 18, 19, 20, 21, 22, HOPPER_8(0), HOPPER_8(8))
 HOPPER_PRODUCT(64, HOPPER_T3 ", %30, %31", 32, 33, 34, 35, 36, 37, 38, HOPPER_32(0))
 HOPPER_PRODUCT(96, HOPPER_T3 ", " HOPPER_TEN(3) ", %40, %41, %42, %43, %44, %45, %46, %47", 48, 49, 50, 51, 52, 53, 54,
                HOPPER_32(0), HOPPER_8(32), HOPPER_8(40))
@@ -888,8 +895,9 @@ HOPPER_PRODUCT(192, HOPPER_T9 ", %90, %91, %92, %93, %94, %95", 96, 97, 98, 99, 
 HOPPER_PRODUCT(256, HOPPER_T12 ", %120, %121, %122, %123, %124, %125, %126, %127", 128, 129, 130, 131, 132, 133, 134,
                HOPPER_32(0), HOPPER_32(32), HOPPER_32(64), HOPPER_32(96))
 
-// Every 16 columns of A and of B lie 32 bytes further, every 64 in the next panel; every 16 rows of a deep B 16 * 128 bytes further.
-TILE_FN int step(int k, int panel_bytes) { return (k / 4 * panel_bytes + k % 4 * 32) / 16; }
+// Each step of a product goes 32 bytes of a row further in A and in B, or into the next panel; in a deep B 16 rows further.
+TILE_FN int step(int k, tile_rows t) { return (k * 32 / t.line * t.panel_bytes + k * 32 % t.line) / 16; }
+template <bool deep> TILE_FN int step_of_right(int k, tile_rows t) { return deep ? k * t.line : step(k, t); }
 
 TILE_FN void products_begin() { HOPPER_PTX("wgmma.fence.sync.aligned;" ::: "memory"); }
 TILE_FN void products_issued() { HOPPER_PTX("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -897,30 +905,27 @@ TILE_FN void products_issued() { HOPPER_PTX("wgmma.commit_group.sync.aligned;" :
 template <bool deep, int Cols, int Depth>
 TILE_FN void product(reg_tile<16, Cols> &c, tile_rows a, tile_rows b, bool onto, call_site)
 {
-    const uint64_t from_a = descriptor(a.at, 16), from_b = descriptor(b.at, deep ? b.panel_bytes : 16);
+    const uint64_t from_a = descriptor(a.at, 16, a.line), from_b = descriptor(b.at, deep ? b.panel_bytes : 16, b.line);
     pin(c);
     products_begin();
     TILE_UNROLL
     for (int k = 0; k < Depth / 16; k++)
-        instruction<Cols>::template add<deep>(&c.x[0][0][0], from_a + step(k, a.panel_bytes),
-                                              from_b + (deep ? k * 128 : step(k, b.panel_bytes)), onto || k != 0);
+        instruction<Cols>::template add<deep>(&c.x[0][0][0], from_a + step(k, a), from_b + step_of_right<deep>(k, b),
+                                              onto || k != 0);
     products_issued();
 }
 template <bool deep, int Cols, int Depth>
 TILE_FN void product(reg_tile<16, Cols> &c, const weights<Depth> &a, tile_rows b, bool onto, call_site)
 {
-    const uint64_t from_b = descriptor(b.at, deep ? b.panel_bytes : 16);
+    const uint64_t from_b = descriptor(b.at, deep ? b.panel_bytes : 16, b.line);
     pin(c);
     products_begin();
     TILE_UNROLL
     for (int k = 0; k < Depth / 16; k++)
-        instruction<Cols>::template add<deep>(&c.x[0][0][0], a.x[k], from_b + (deep ? k * 128 : step(k, b.panel_bytes)),
+        instruction<Cols>::template add<deep>(&c.x[0][0][0], a.x[k], from_b + step_of_right<deep>(k, b),
                                               onto || k != 0);
     products_issued();
 }
-// 32 bytes of a row further, or in the next panel.
-TILE_FN int byte_step(int k, tile_rows t) { return (k * 32 / t.line * t.panel_bytes + k * 32 % t.line) / 16; }
-
 template <int Cols, int Depth>
 TILE_FN void byte_product(reg_tile<16, Cols> &c, tile_rows a, tile_rows b, bool onto, call_site)
 {
@@ -929,7 +934,7 @@ TILE_FN void byte_product(reg_tile<16, Cols> &c, tile_rows a, tile_rows b, bool 
     products_begin();
     TILE_UNROLL
     for (int k = 0; k < Depth / 32; k++)
-        instruction<Cols>::add_bytes(&c.x[0][0][0], from_a + byte_step(k, a), from_b + byte_step(k, b), onto || k != 0);
+        instruction<Cols>::add_bytes(&c.x[0][0][0], from_a + step(k, a), from_b + step(k, b), onto || k != 0);
     products_issued();
 }
 template <int Cols, int Depth>
@@ -940,7 +945,7 @@ TILE_FN void byte_product(reg_tile<16, Cols> &c, const uint32_t (*a)[4], tile_ro
     products_begin();
     TILE_UNROLL
     for (int k = 0; k < Depth / 32; k++)
-        instruction<Cols>::add_bytes(&c.x[0][0][0], a[k], from_b + byte_step(k, b), onto || k != 0);
+        instruction<Cols>::add_bytes(&c.x[0][0][0], a[k], from_b + step(k, b), onto || k != 0);
     products_issued();
 }
 template <int Pending, int Cols> TILE_FN void products_wait(reg_tile<16, Cols> &, call_site)

@@ -369,7 +369,7 @@ const char *wb_library_kernel(const char *function, const attention_shape *shape
 //                  each. Fewer bytes than needed are WB_BAD_ARGUMENT. The results are NAME's, bit for bit, and the same in each run.
 //   NAME_fastest   likewise, but blocks add to dQ in the order in which they come: its last bits change from run to run.
 //
-// Those of 08 with a workspace take causal = 0 as well, where every query sees every key: for D 64 and 128 on sm_90, else WB_UNSUPPORTED.
+// Those of 08 with a workspace take causal = 0 as well, where every query sees every key: on sm_90, else WB_UNSUPPORTED.
 // A workspace has about 4 B Hq (D + 2) bytes for each query, and where Hq > Hkv, or keys are sinks, up to 8 B Hkv D more for each
 // key, N up to a multiple of 128.
 size_t flash_gqa_backward_workspace(const attention_shape *shape);  // enough for both

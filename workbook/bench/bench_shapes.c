@@ -103,7 +103,6 @@ int bench_sweep_shapes(const wb_problem *problem, bool timed, bool drawn, wb_cas
     } else if (problem->signature == WB_BLOCK_MASK) {
         add_masks(&l, timed);
     } else if (!timed) {
-        // The kernels of 08 that need a workspace are for D = 64 and 128.
         const bool backward = problem->signature == WB_BACKWARD;  // takes the emulator thrice as long
         const int D = backward && !problem->window ? 64 : 16;
         for (int n = 128; n <= (backward ? 1024 : 2048); n *= 2) add_attention(&l, 1, 2, 1, n, D, 64, 4, 0);

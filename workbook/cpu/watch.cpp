@@ -48,7 +48,7 @@ static struct {
     [2]
     [NOTED];  // pages that the block has touched, to be judged when it ends: of queries; of keys. One of all heads that have these rows
 static int noted_count[2];
-static bool queries_came;  // since keys were read ahead
+static bool queries_came;  // since keys were read ahead; both ways, since the block began
 
 static size_t page_bytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
@@ -65,12 +65,12 @@ static void judge_share()
                pages, 3 * pages / (2 * watch.shares));
 }
 
-// Which rows a page holds: if they are of one head and nothing else is there. Of queries that blocks walk over, one tile after the other, those
-// at the ends of two heads, too: both. Returns how many ranges.
+// Which rows a page holds: if they are of one head and nothing else is there. Of queries those at the ends of two heads, too: both. Returns how
+// many ranges.
 static int rows_of_page(const wb_watched &t, const char *page, row_range rows[2])
 {
     const char *begin = static_cast<const char *>(t.at), *end = begin + t.bytes, *after = page + page_bytes();
-    const bool alone = t.keys || watch.both_ways || watch.on_host;
+    const bool alone = t.keys || watch.on_host;
     if (after <= begin || page >= end || (alone && (page < begin || after > end))) return 0;
     const size_t head = t.row_bytes * static_cast<size_t>(t.rows);
     const size_t from = page < begin ? 0 : static_cast<size_t>(page - begin);
@@ -256,7 +256,7 @@ static void judge_by_outputs()
             report_end();
         }
     }
-    if (!any && noted_count[true] && !noted_count[false] && !queries_in_hand())
+    if (!any && noted_count[true] && !queries_came && !queries_in_hand())
         report("keys were read for nothing", {nullptr, 0},
                "a block has touched keys %d to %d, and no queries, and writes nothing", extent(true).first,
                extent(true).last);
@@ -294,6 +294,7 @@ void watch_block()
     if (!count) return;
     hands = 0;
     in_block = 0;
+    queries_came = false;
     memset(sets, 0, sizeof sets);
     for (int k = 0; k < count; k++) {
         const char *const at = static_cast<const char *>(tensors[k].at);
@@ -355,9 +356,10 @@ bool watch_touched(const char *at, void *code)
             ;  // an output, of which only what is written matters
         else if (watch.shares)
             judge_share();
-        else if (watch.both_ways)
-            note(tensors[k].keys, rows[0], true, code);
-        else if (tensors[k].keys)
+        else if (watch.both_ways) {
+            queries_came |= !tensors[k].keys;
+            if (ranges == 1) note(tensors[k].keys, rows[0], true, code);
+        } else if (tensors[k].keys)
             take_keys(rows[0], code);
         else
             for (int n = 0; n < ranges; n++) take_in_hand(rows[n]);

@@ -1,6 +1,6 @@
-// hopper_any_window.cu - flash_sinks on a Hopper GPU for any window and any number of sinks, D 64 and 128: problem 10's pipeline.
+// hopper_any_window.cu - flash_sinks on a Hopper GPU for any window and any number of sinks: problem 10's pipeline.
 //
-// Without a mask, too (FULL), for 10's variants, where Nk need not be N.
+// Without a mask, too (FULL), for the variants of 03 and 10, where Nk need not be N.
 //
 // Two things are new. The walk over the keys ends where the window begins, and goes on at the sinks. And since a short window makes short
 // walks, a block stays for many of them: the last product of one runs under the first of the next, and while O leaves, scores are computed.
@@ -315,11 +315,10 @@ static wb_status launch_walk(
     return WB_OK;
 }
 
-#ifndef WALK_TILES  // problem 10 has its own
-static bool walks_here(const char *name, const attention_shape *shape)
+#ifndef WALK_TILES  // problems 03, 05 and 10 have their own
+static bool walks_here(const char *name)
 {
-    return shape->head_dim >= 64 && fits<walk_tiles<128, 64, 2, 4, 4>>() && fits<walk_tiles<128, 64, 3, 2, 3>>() &&
-           check_hopper(name) == WB_OK;
+    return fits<walk_tiles<128, 64, 2, 4, 4>>() && fits<walk_tiles<128, 64, 3, 2, 3>>() && check_hopper(name) == WB_OK;
 }
 
 // Where walks_here.
@@ -328,8 +327,11 @@ template <bool SINKS> static wb_status walk_on_hopper(
     const attention_shape *shape, wb_stream stream)
 {
     const bool small = min(shape->window, shape->q_len) < 768;  // small tiles: less of them lies outside the window
+    // With D 16 and 32 the exponentials decide, one a pair, 16 a clock and multiprocessor: three warps to share them, and long steps.
     auto go = small ? launch_walk<128, 64, 2, 4, 4, SINKS> : launch_walk<128, 64, 3, 2, 3, SINKS>;
     if (shape->head_dim == 64) go = small ? launch_walk<64, 64, 3, 6, 6, SINKS> : launch_walk<64, 128, 3, 4, 4, SINKS>;
+    if (shape->head_dim == 32) go = small ? launch_walk<32, 64, 3, 6, 6, SINKS> : launch_walk<32, 128, 3, 4, 4, SINKS>;
+    if (shape->head_dim == 16) go = small ? launch_walk<16, 64, 3, 6, 6, SINKS> : launch_walk<16, 128, 3, 4, 4, SINKS>;
     return go(O, L, Q, K, V, sink_logits, shape, stream);
 }
 
@@ -344,7 +346,7 @@ wb_status flash_sinks(
 {
     const wb_status status = wb_check_forward("flash_sinks", O, L, Q, K, V, shape);
     if (status != WB_OK) return status;
-    if (!walks_here("flash_sinks", shape)) return not_hopper::flash_sinks(O, L, Q, K, V, shape, stream);
+    if (!walks_here("flash_sinks")) return not_hopper::flash_sinks(O, L, Q, K, V, shape, stream);
     const auto go = shape->sinks ? walk_on_hopper<true> : walk_on_hopper<false>;
     return go(O, L, Q, K, V, nullptr, shape, stream);
 }

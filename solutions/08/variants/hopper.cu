@@ -7,7 +7,7 @@
 //
 // Two modes. The fastest adds to dQ in whatever order blocks come; its last bits change from run to run. SAME_BITS gives each block its
 // turn (FlashAttention-4's way): hopper_same_bits.cu. dK and dV have the same bits each time in both.
-// D = 16 and 32, and GPUs that are none of sm_90, are the key's.
+// GPUs that are none of sm_90 are the key's.
 //
 // A form for 18's pairs of chunks, ADD: delta is given, Nq and Nk may differ where there is no mask, and dQ, dK and dV, in float32, are added to.
 //
@@ -856,33 +856,45 @@ template <int D, mask_kind MASK, bool ORDERED> static wb_status launch_add(
 }
 #endif
 
+// f(the head dimension, as a constant)
+template <class F> static auto for_dim(const attention_shape *shape, F f)
+{
+    switch (shape->head_dim) {
+    case 16: return f(std::integral_constant<int, 16>());
+    case 32: return f(std::integral_constant<int, 32>());
+    case 64: return f(std::integral_constant<int, 64>());
+    default: return f(std::integral_constant<int, 128>());
+    }
+}
+
 // Whether these kernels can do it here: what they cannot, the key does.
 static bool suits(const char *name, const attention_shape *shape)
 {
     const long long heads = (long long)shape->batch * shape->q_heads;
-    return shape->head_dim >= 64 && heads <= 62000 &&  // and rows of blocks that add parts up
+    return heads <= 62000 &&  // and rows of blocks that add parts up
            heads * (1 + MOST_FAR_PARTS) * ((shape->kv_len - 1) / BK + 1) <= INT_MAX && check_hopper(name) == WB_OK;
 }
 
 static size_t bytes_of(const attention_shape *shape)
 {
-    const schedule plan = plan_of(shape, SAME_BITS);
-    workspace<64> small;
-    workspace<128> large;
-    return shape->head_dim == 64 ? cut(small, nullptr, shape, plan) : cut(large, nullptr, shape, plan);
+    return for_dim(shape, [&](auto D) {
+        workspace<D> w;
+        return cut(w, nullptr, shape, plan_of(shape, SAME_BITS));
+    });
 }
 
 static wb_status launch_any(
     void *memory, bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
     const bf16 *O, const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
 {
-    const bool small = shape->head_dim == 64;
-    auto run = small ? launch<64, CAUSAL, SAME_BITS> : launch<128, CAUSAL, SAME_BITS>;
 #ifdef WINDOWS
-    if (mask_of(shape) == WINDOW) run = small ? launch<64, WINDOW, SAME_BITS> : launch<128, WINDOW, SAME_BITS>;
+    constexpr mask_kind OTHER = WINDOW;
 #else
-    if (mask_of(shape) == FULL) run = small ? launch<64, FULL, SAME_BITS> : launch<128, FULL, SAME_BITS>;
+    constexpr mask_kind OTHER = FULL;
 #endif
+    const auto run = for_dim(shape, [&](auto D) {
+        return mask_of(shape) == CAUSAL ? launch<D, CAUSAL, SAME_BITS> : launch<D, OTHER, SAME_BITS>;
+    });
     return run(memory, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
 }
 
@@ -939,7 +951,7 @@ wb_status flash_gqa_backward(
 extern "C" size_t flash_gqa_backward_add_workspace(const attention_shape *shape)
 {
     const char *name = "flash_hopper";
-    if (wb_check_shape(name, shape) != WB_OK || !suits(name, shape)) return 0;
+    if (wb_check_shape(name, shape) != WB_OK || !suits(name, shape)) return 0;  // it knows D 64 and 128
     if ((long long)shape->batch * shape->q_heads * ((shape->q_len - 1) / 64 + 2) > INT_MAX) return 0;
     const schedule plan = plan_of(shape, SAME_BITS);
     workspace<64> small;

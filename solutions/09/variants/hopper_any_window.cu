@@ -1,5 +1,5 @@
 // hopper_any_window.cu - flash_sinks_backward on a Hopper GPU, for windows and sinks of any size: the kernels of 08's variant for Hopper, in which a
-// tile of keys has a last query, too. D = 64 or 128; all else is packed_heads.cu's.
+// tile of keys has a last query, too. What they do not take, as on other GPUs, is packed_heads.cu's.
 //
 // Blocks take turns at adding to dQ, so two runs give the same bits; its sum in float32 lies in memory that grows with N.
 //
@@ -7,7 +7,7 @@
 #include "workbook.h"
 #include "hopper.cuh"
 
-namespace small_heads
+namespace not_hopper
 {
 #include "packed_heads.cu"
 }
@@ -35,7 +35,7 @@ extern "C" wb_status flash_sinks_backward_in(
     if (status == WB_OK) status = wb_check_workspace(name, memory, bytes, flash_sinks_backward_workspace(shape));
     if (status != WB_OK) return status;
     if (!of_08::suits(name, shape))
-        return small_heads::flash_sinks_backward(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+        return not_hopper::flash_sinks_backward(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
     return of_08::launch_any(memory, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
 }
 

@@ -1,4 +1,4 @@
-// hopper_any_window.cu - flash_sink_logits by 07's kernel for any window on a Hopper GPU, without sink tokens and with the logits: D 64 and 128.
+// hopper_any_window.cu - flash_sink_logits by 07's kernel for any window on a Hopper GPU, without sink tokens and with the logits.
 // Without a window, and on other GPUs: hopper.cu's.
 #include "workbook.h"
 #include "tile.cuh"
@@ -21,6 +21,6 @@ wb_status flash_sink_logits(
     const char *name = "flash_sink_logits";
     const wb_status status = wb_check_sink_forward(name, O, L, Q, K, V, sink_logits, shape);
     if (status != WB_OK) return status;
-    const auto go = walks::walks_here(name, shape) ? walks::walk_on_hopper<false> : no_window::flash_sink_logits;
+    const auto go = walks::walks_here(name) ? walks::walk_on_hopper<false> : no_window::flash_sink_logits;
     return go(O, L, Q, K, V, sink_logits, shape, stream);
 }

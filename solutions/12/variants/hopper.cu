@@ -1,5 +1,6 @@
-// hopper.cu - flash_sink_logits_backward on a Hopper GPU, with any window or none, D = 64 or 128: the work of 08's kernels for Hopper, in which, as for
-// 09's windows, a tile of keys has a last query. The sink is in L, so what is left is ds. All else is packed_heads.cu's.
+// hopper.cu - flash_sink_logits_backward on a Hopper GPU, with any window or none: the work of 08's kernels for Hopper, in which, as for
+// 09's windows, a tile of keys has a last query. The sink is in L, so what is left is ds. All else, as on other GPUs, is
+// packed_heads.cu's.
 //
 // Blocks take turns at adding to dQ, so two runs give the same bits; its sum in float32 lies in memory that grows with N.
 //
@@ -7,7 +8,7 @@
 #include "workbook.h"
 #include "hopper.cuh"
 
-namespace small_heads
+namespace not_hopper
 {
 #include "packed_heads.cu"
 }
@@ -46,12 +47,12 @@ extern "C" wb_status flash_sink_logits_backward_in(
     if (status == WB_OK) status = wb_check_workspace(name, memory, bytes, flash_sink_logits_backward_workspace(shape));
     if (status != WB_OK) return status;
     if (!of_08::suits(name, shape))
-        return small_heads::flash_sink_logits_backward(
+        return not_hopper::flash_sink_logits_backward(
             dQ, dK, dV, dsinks, delta, Q, K, V, sink_logits, O, L, dO, shape, stream);
     const attention_shape masked = without_sinks(shape);
     status = of_08::launch_any(memory, dQ, dK, dV, delta, Q, K, V, O, L, dO, &masked, stream);
     if (status != WB_OK) return status;
-    small_heads::dsinks_kernel<1024>
+    not_hopper::dsinks_kernel<1024>
         <<<shape->q_heads, 1024, 0, stream>>>(dsinks, sink_logits, L, delta, shape->batch, shape->q_len);
     WB_CUDA(cudaGetLastError());
     return WB_OK;

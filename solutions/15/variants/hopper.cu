@@ -1,4 +1,4 @@
-// hopper.cu - flash_block_mask in the words of problem 10, for D 64 and 128 and tiles of 128 queries on a GPU of sm_90; whatever else is the key's.
+// hopper.cu - flash_block_mask in the words of problem 10, for tiles of 128 queries on a GPU of sm_90; whatever else is the key's.
 //
 // One warpgroup fetches, two compute, each for 64 queries. A step takes two tiles of keys, so that products are as large as in problem 10: the
 // next two of the block's lists, wherever they are. An odd list ends with its last tile a second time, of which nobody sees anything. The bits of
@@ -273,9 +273,9 @@ wb_status flash_block_mask(
 {
     const wb_status status = wb_check_block_mask("flash_block_mask", O, L, Q, K, V, mask, shape);
     if (status != WB_OK) return status;
-    if (mask->q_tile != hopper::BR || shape->head_dim < 64 || !fits<hopper::tiles_of_block<128>>() ||
-        check_hopper("flash_block_mask") != WB_OK)
+    if (mask->q_tile != hopper::BR || !fits<hopper::tiles_of_block<128>>() || check_hopper("flash_block_mask") != WB_OK)
         return flash_block_mask_key(O, L, Q, K, V, mask, shape, stream);
-    return shape->head_dim == 64 ? hopper::launch<64>(O, L, Q, K, V, mask, shape, stream)
-                                 : hopper::launch<128>(O, L, Q, K, V, mask, shape, stream);
+    auto go = shape->head_dim == 64 ? hopper::launch<64> : hopper::launch<128>;
+    if (shape->head_dim < 64) go = shape->head_dim == 32 ? hopper::launch<32> : hopper::launch<16>;
+    return go(O, L, Q, K, V, mask, shape, stream);
 }
