@@ -5,7 +5,7 @@
 #   STEPS, SEED, TEXT=FILE    of the run; without TEXT the model reads the lessons, problems/NN/README.md
 #   WRONG=NAME                with the keys and a mistake: of train/wrong, or of solutions/07/wrong or 09/wrong (07/NAME where both have one)
 #   RESUME=1                  goes on where a run of the same kind was interrupted
-#   RANKS=2                   so many processes of this machine share each batch, on GPUs one each
+#   RANKS=2                   so many processes of this machine share each batch, on GPUs one each; PARALLEL=context: they share each sequence
 #   TRAIN="NAME=VALUE ..."    more options of the program (train.c)
 # Exit status: 0 trained, with right gradients; 1 not so; 2 could not begin.
 set -u
@@ -43,7 +43,7 @@ $MAKE --no-print-directory -j"${WB_JOBS:-2}" BACKEND="$backend" "$out/train" $ke
 text=${TEXT:-$out/lessons.txt}
 [ -n "${TEXT:-}" ] || cat problems/[0-9][0-9]/README.md >"$out/lessons.txt"
 # shellcheck disable=SC2086
-set -- "text=$text" "ranks=${RANKS:-1}" ${STEPS:+"steps=$STEPS"} ${SEED:+"seed=$SEED"} ${TRAIN:-}
+set -- "text=$text" "ranks=${RANKS:-1}" "parallel=${PARALLEL:-data}" ${STEPS:+"steps=$STEPS"} ${SEED:+"seed=$SEED"} ${TRAIN:-}
 export OPENBLAS_NUM_THREADS=1 # its threads would wait on the cores that the CPU layer works on
 recipe=$("$out/train" "$@" recipe=1) || exit 2
 
@@ -95,7 +95,7 @@ fi
     echo "# date: $(date -u '+%Y-%m-%d %H:%M') UTC"
     echo "# commit: ${WB_COMMIT:-$(git describe --always --dirty --abbrev=10 2>/dev/null || echo unknown)}"
     echo "# backend: $backend"
-    echo "# command: make train IMPL=$impl${WRONG:+ WRONG=$WRONG}${STEPS:+ STEPS=$STEPS}${SEED:+ SEED=$SEED}${TEXT:+ TEXT=...}${RANKS:+ RANKS=$RANKS}"
+    echo "# command: make train IMPL=$impl${WRONG:+ WRONG=$WRONG}${STEPS:+ STEPS=$STEPS}${SEED:+ SEED=$SEED}${TEXT:+ TEXT=...}${RANKS:+ RANKS=$RANKS}${PARALLEL:+ PARALLEL=$PARALLEL}"
     printf 'run\tstep\tseconds\tloss\theld_out\n'
     sed '1d; s/^/naive\t/' "$naive"
     [ -z "$kernels" ] || sed "1d; s/^/$title	/" "$run/curve.tsv"
