@@ -73,10 +73,10 @@ for shape in "context=36" "context=36 sinks=0" "context=36 window=1 sinks=9"; do
     verdict $? "2 ranks share sequences of $shape: $(tail -n 1 "$said")"
 done
 small=$in_parts
-# on the layer, with a layer that sees all, which is 17 and 18: of its O all numbers have two parts, of the other's dK and dV 9 rows in 16
+# on the layer, the second of whose two layers sees all: that is 17 and 18
 seen_whole="window=8 sinks=2 head_dim=64 q_heads=2 kv_heads=1 full=2 batch=1"
 ring="parallel=context ring=build/cpu/solutions/17.so ring_backward=build/cpu/solutions/18.so"
-alike_split() { train/alike.sh cuda 64 "$scratch/layer_whole" "$scratch/$1" 1.5625 >>"$said" 2>&1; }
+alike_split() { train/alike.sh cuda 64 "$scratch/layer_whole" "$scratch/$1" 2 >>"$said" 2>&1; }
 on_layer $out/on_layer 1 layer_whole $seen_whole && on_layer $out/on_layer 2 layer_split $seen_whole $ring && alike_split layer_split
 verdict $? "2 ranks of the layer share each sequence: $(tail -n 1 "$said")"
 for wrong in $(names ranks_device moves); do

@@ -48,9 +48,12 @@ template <class type, int EACH> __device__ static void write(type *y, const pack
 
 // ----------------------------------------------------------------------------------------------------------------- arrays
 
+static size_t all_bytes;
+size_t array_bytes(void) { return all_bytes; }
 void *new_array(size_t bytes)
 {
     void *array;
+    all_bytes += bytes;
     MUST(cudaMalloc(&array, bytes ? bytes : 1));
     MUST(cudaMemset(array, 0, bytes));
     return array;

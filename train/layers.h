@@ -30,6 +30,7 @@ extern "C" {
 
 // Arrays of these functions: zeros at first. `reals` on the host stand for acts there.
 void *new_array(size_t bytes);
+size_t array_bytes(void);  // of all together
 void to_array(void *array, const void *host, size_t bytes);
 void from_array(void *host, const void *array, size_t bytes);
 void acts_to_array(act *array, const real *host, size_t n);

@@ -226,6 +226,7 @@ static bool run(model *m, int begin, unsigned char *x, unsigned char *y)
         const double warm = fmin(1, step / 20.0), cosine = 0.55 + 0.45 * cos(3.14159265358979 * step / steps);
         model_update(m, step, rate * warm * cosine);
         spent += spent_now() - start, sum += loss, count++;
+        if (split && step == begin + 1) printf("%.2f GB of arrays a rank\n", (double)array_bytes() / 1e9);
 
         const bool sampled = step % sample == 0 || step == steps;
         double held_out = 0;
@@ -241,7 +242,7 @@ static bool run(model *m, int begin, unsigned char *x, unsigned char *y)
             if (length > 0) write_sample(m, batch * c.context / ranks.all);
         }
         if (log) {
-            fprintf(log, "%d\t%.2f\t%.5f\t", step, before + spent, sum / count);
+            fprintf(log, "%d\t%.3f\t%.5f\t", step, before + spent, sum / count);
             fprintf(log, sampled ? "%.5f\n" : "-\n", held_out);
             if (sampled) fflush(log);
         }
