@@ -41,7 +41,7 @@ try class-copy DEST
 for variable in RANKS N D HEADS CAUSAL RUNS; do try ring $variable; done
 try class-copy UPTO DEST="$scratch/upto"
 try book EDITION
-for variable in STEPS SEED TEXT WRONG RESUME TRAIN; do try train $variable IMPL=naive; done
+for variable in STEPS SEED TEXT WRONG RESUME TRAIN RANKS PARALLEL; do try train $variable IMPL=naive; done
 try gradescope ZIP
 try test-02 CASE
 try test-02 SEED

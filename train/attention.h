@@ -6,6 +6,8 @@
 // What a layer's attention reads and writes: arrays of layers.h, the gradients where a backward pass is under way.
 typedef struct heads {
     attention_shape shape;
+    pieces pieces;           // what its rows are: T below is T + room of these
+    bool whole;              // shape is that of whole sequences, of which these are pieces
     act *Q, *K, *V, *O;      // [B, Hq, T, D] [B, Hkv, T, D] [B, Hkv, T, D] [B, Hq, T, D]
     real *L;                 // [B, Hq, T]
     act *dQ, *dK, *dV, *dO;  // as Q, K, V and O
@@ -29,6 +31,9 @@ extern unsigned naive_draw;
 
 // Problems 07 and 09. On the CPU layer in processes of their own: the worker programs of 07 and 09. On a GPU loaded: 07.so and 09.so.
 const attention *kernel_attention(const char *forward, const char *backward);
+
+// Problems 17 and 18, for layers that see all where a sequence lies on several ranks: shape is the whole sequence's. On GPUs, loaded.
+const attention *kernel_ring(const char *forward, const char *backward);
 
 // Not "" once a kernel has failed for good, in one sentence; what it gave from then on is zero. Or a number was not finite: the first.
 const char *kernel_failure(void);

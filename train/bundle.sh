@@ -10,7 +10,7 @@ mkdir -p "$train"
 build() { ${MAKE:-make} --no-print-directory -j"${WB_JOBS:-2}" BACKEND=cuda ARCH="${ARCH:-90a}" MARCH=$march "$@"; }
 targets="$train/train $train/layers_host $train/layers_device"
 for name in $(awk -v list=tests/train/layers.diff -v tell=names -f workbook/loop/edit.awk); do targets="$targets $train/wrong_layers/$name/layers_host"; done
-kernels="$out/solutions/07.so $out/solutions/09.so $out/problems/07.so $out/problems/09.so $out/variants/07/variants/packed_heads/07.so $out/variants/09/variants/packed_heads/09.so"
+kernels="$out/solutions/07.so $out/solutions/09.so $out/problems/07.so $out/problems/09.so $out/variants/07/variants/packed_heads/07.so $out/variants/09/variants/packed_heads/09.so $out/lib/libworkbook.so"
 for name; do
     train/wrong.sh cuda "$name" | sed -n "2s|.*|& 07|p; 3s|.*|& 09|p" >"$train/changed"
     while read -r folder number; do kernels="$kernels $out/$folder/$number.so"; done <"$train/changed"
@@ -25,7 +25,7 @@ for name; do # in a bundle every name has both
     mkdir -p "$to"
     while read -r folder number; do cp "$out/$folder/$number.so" "$to/$number.so"; done <"$train/changed"
 done
-for file in $targets $kernels train/table.sh train/record.sh train/alike.sh reference/train_peer.py; do
+for file in $targets $kernels train/table.sh train/record.sh train/alike.sh train/context.sh reference/train_peer.py; do
     mkdir -p "$bundle/$(dirname "$file")"
     cp "$file" "$bundle/$file"
 done

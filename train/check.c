@@ -36,6 +36,7 @@ static void check(const char *name, real *x, const real *dx, size_t n, int tries
 // A layer's inputs, output and gradients; the loss of a layer is the sum of its output times u.
 enum { ROOM = N * 2 * HEADS * D };
 static real x[ROOM], w[ROOM], y[ROOM], u[ROOM], dx[ROOM], dw[ROOM], r[N];
+static const pieces halves = {B, T, 0, {0, 7}};
 static const unsigned char bytes[N] = {1, 3, 1, 0, 2, 3};
 static double sum(size_t n)
 {
@@ -59,8 +60,8 @@ static double add_loss(void)
     return linear_add(y, base, x, w, N, H, W), sum(N * H);
 }
 static double rmsnorm_loss(void) { return rmsnorm(y, r, x, w, N, W), sum(N * W); }
-static double to_heads_loss(void) { return to_heads(y, x, HEADS * D, B, T, HEADS, D, 1), sum(ROOM / 2); }
-static double from_heads_loss(void) { return from_heads(y, x, HEADS * D, B, T, HEADS, D, 0), sum(ROOM / 2); }
+static double to_heads_loss(void) { return to_heads(y, x, HEADS * D, &halves, HEADS, D, 1), sum(ROOM / 2); }
+static double from_heads_loss(void) { return from_heads(y, x, HEADS * D, &halves, HEADS, D, 0), sum(ROOM / 2); }
 static double swiglu_loss(void) { return swiglu(y, x, N, H), sum(N * H); }
 static double entropy_loss(void) { return cross_entropy(y, x, bytes, N, W); }
 
@@ -80,10 +81,10 @@ static void check_layers(void)
     rmsnorm_backward(dx, dx, dw, u, x, r, w, N, W);
     check("rmsnorm: x", x, dx, N * W, 40), check("rmsnorm: g", w, dw, W, 40);
     begin(to_heads_loss);
-    from_heads(dx, u, HEADS * D, B, T, HEADS, D, -1);
+    from_heads(dx, u, HEADS * D, &halves, HEADS, D, -1);
     check("to_heads, RoPE: x", x, dx, ROOM / 2, 60);
     begin(from_heads_loss);
-    to_heads(dx, u, HEADS * D, B, T, HEADS, D, 0);
+    to_heads(dx, u, HEADS * D, &halves, HEADS, D, 0);
     check("from_heads: x", x, dx, ROOM / 2, 60);
     begin(swiglu_loss);
     swiglu_backward(dx, u, x, N, H);
@@ -122,9 +123,10 @@ static void check_model(void)
                       .hidden = 20,
                       .context = CONTEXT,
                       .window = 5,
-                      .sinks = 2};
+                      .sinks = 2,
+                      .full = 2};
     model *const m = &whole;
-    model_create(m, &c, &naive_attention, BATCH * CONTEXT, 1);
+    model_create(m, &c, &naive_attention, BATCH * CONTEXT, 0, 1);
     for (size_t i = 0; i < m->at.count; i++) m->p[i] += 0.15 * draw();  // scores of a size that a softmax feels
     for (int i = 0; i < BATCH * CONTEXT; i++)
         text[i] = (unsigned char)(lrand48() % 256), target[i] = (unsigned char)(lrand48() % 256);

@@ -5,9 +5,12 @@
 #include <string.h>
 #include <tgmath.h>  // exp of a float is expf
 
+static size_t all_bytes;
+size_t array_bytes(void) { return all_bytes; }
 void *new_array(size_t bytes)
 {
     void *const array = calloc(bytes ? bytes : 1, 1);
+    all_bytes += bytes;
     if (!array) FAIL("no memory for %zu bytes more", bytes);
     return array;
 }
@@ -72,23 +75,33 @@ void rmsnorm_backward(real *dx, act *dx_act, real *dg, const act *dy, const real
     }
 }
 
-// What RoPE rotates the token at t by: cosines and sines [D / 2].
-static const real (*angles(int t, int D))[2]
+// What RoPE rotates tokens by, before the position `end`: cosines and sines [end, D / 2].
+static const real (*angles(int end, int D))[2]
 {
-    static real table[MAX_CONTEXT * 64][2];
-    static int made_for;
-    for (int i = 0; made_for != D && i < MAX_CONTEXT * (D / 2); i++) {
-        const double angle = i / (D / 2) * pow(10000, -2.0 * (i % (D / 2)) / D);
-        table[i][0] = (real)cos(angle), table[i][1] = (real)sin(angle);
-    }
-    made_for = D;
-    return (const real(*)[2])table + (size_t)t * (D / 2);
+    static real(*table)[2];
+    static int made_for, made_until;
+    if (made_for == D && made_until >= end) return (const real(*)[2])table;
+    free(table);
+    table = new_array((size_t)end * (D / 2) * sizeof *table), made_for = D, made_until = end;
+    for (int d = 0; d < D / 2; d++)
+        for (int t = 0; t < end; t++) {
+            const double angle = t * pow(10000, -2.0 * d / D);
+            table[(size_t)t * (D / 2) + d][0] = (real)cos(angle), table[(size_t)t * (D / 2) + d][1] = (real)sin(angle);
+        }
+    return (const real(*)[2])table;
 }
-static void move_heads(act *heads, act *rows, bool into_heads, int stride, int B, int T, int H, int D, int turn)
+static void move_heads(act *heads, act *rows, bool into_heads, int stride, const pieces *p, int H, int D, int turn)
 {
-    for (int at = 0; at < B * H * T; at++, heads += D) {
-        const int t = at % T, h = at / T % H, b = at / T / H;
-        const real(*const angle)[2] = angles(t, D);
+    const int T = p->T, room = p->room, last = p->position[0] > p->position[1] ? p->position[0] : p->position[1];
+    const real(*const table)[2] = angles(last + T, D);
+    for (int at = 0; at < p->B * H * (T + room); at++, heads += D) {
+        const int h = at / (T + room) % H, b = at / (T + room) / H, begin = p->position[b >= p->B / 2];
+        const int t = at % (T + room) - (begin > 0 ? room : 0);
+        if (t < 0 || t >= T) {
+            if (into_heads) memset(heads, 0, (size_t)D * sizeof *heads);
+            continue;
+        }
+        const real(*const angle)[2] = table + (size_t)(begin + t) * (D / 2);
         act *const row = rows + ((size_t)b * T + t) * stride + h * D, *const from = into_heads ? row : heads,
                    *const to = into_heads ? heads : row;
         for (int d = 0; d < D / 2; d++) {
@@ -98,13 +111,23 @@ static void move_heads(act *heads, act *rows, bool into_heads, int stride, int B
         }
     }
 }
-void to_heads(act *heads, const act *rows, int stride, int B, int T, int H, int D, int turn)
+void to_heads(act *heads, const act *rows, int stride, const pieces *p, int H, int D, int turn)
 {
-    move_heads(heads, (act *)rows, true, stride, B, T, H, D, turn);
+    move_heads(heads, (act *)rows, true, stride, p, H, D, turn);
 }
-void from_heads(act *rows, const act *heads, int stride, int B, int T, int H, int D, int turn)
+void from_heads(act *rows, const act *heads, int stride, const pieces *p, int H, int D, int turn)
 {
-    move_heads((act *)heads, rows, false, stride, B, T, H, D, turn);
+    move_heads((act *)heads, rows, false, stride, p, H, D, turn);
+}
+void copy_runs(act *y, size_t y_apart, const act *x, size_t x_apart, size_t n, int count)
+{
+    for (int i = 0; i < count; i++) memcpy(y + i * y_apart, x + i * x_apart, n * sizeof *y);
+}
+void add_runs(act *y, size_t y_apart, const act *x, size_t step, int many, size_t n, int count)
+{
+    for (int i = 0; i < count; i++)
+        for (size_t k = 0; k < n; k++)
+            for (int part = 0; part < many; part++) y[i * y_apart + k] += x[part * step + i * n + k];
 }
 
 void swiglu(act *a, const act *gu, int n, int hidden)

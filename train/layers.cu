@@ -3,6 +3,7 @@
 // All sums have a fixed order, so a run that is resumed gives the same bits here, too. Everything is in the default stream.
 #include "layers.h"
 
+#include <algorithm>
 #include <math.h>
 #include <unistd.h>
 #include <vector>
@@ -47,9 +48,12 @@ template <class type, int EACH> __device__ static void write(type *y, const pack
 
 // ----------------------------------------------------------------------------------------------------------------- arrays
 
+static size_t all_bytes;
+size_t array_bytes(void) { return all_bytes; }
 void *new_array(size_t bytes)
 {
     void *array;
+    all_bytes += bytes;
     MUST(cudaMalloc(&array, bytes ? bytes : 1));
     MUST(cudaMemset(array, 0, bytes));
     return array;
@@ -269,53 +273,100 @@ void rmsnorm_backward(real *dx, act *dx_act, real *dg, const act *dy, const real
 
 // ------------------------------------------------------------------------------------------------------------------ heads
 
-// Cosine and sine [MAX_CONTEXT, D / 2] of RoPE, made on the host in double.
-static const float2 *angles(int D)
+// Cosine and sine [end, D / 2] of RoPE before the position `end`, made on the host in double.
+static const float2 *angles(int end, int D)
 {
     static float2 *table;
-    static int made_for;
-    if (made_for == D) return table;
-    std::vector<float2> host(MAX_CONTEXT * (size_t)(D / 2));
-    for (int t = 0; t < MAX_CONTEXT; t++)
-        for (int d = 0; d < D / 2; d++) {
-            const double angle = t * pow(10000, -2.0 * d / D);
-            host[t * (D / 2) + d] = make_float2((float)cos(angle), (float)sin(angle));
-        }
-    table = (float2 *)new_array(host.size() * sizeof *table), made_for = D;
+    static int made_for, made_until;
+    if (made_for == D && made_until >= end) return table;
+    MUST(cudaFree(table));
+    std::vector<float2> host(end * (size_t)(D / 2));
+    for (int d = 0; d < D / 2; d++) {
+        const double turn = pow(10000, -2.0 * d / D);
+        for (int t = 0; t < end; t++)
+            host[t * (size_t)(D / 2) + d] = make_float2((float)cos(t * turn), (float)sin(t * turn));
+    }
+    table = (float2 *)new_array(host.size() * sizeof *table), made_for = D, made_until = end;
     to_array(table, host.data(), host.size() * sizeof *table);
     return table;
 }
-// A thread owns eight neighbouring pairs; no half of a head has fewer. heads [B, H, T, D], rows [B * T, stride].
+// A thread owns eight neighbouring pairs; no half of a head has fewer. heads [B, H, T + room, D], rows [B * T, stride].
 template <bool TO_HEADS> __global__ void heads_kernel(act *y, const act *x, const float2 *angles, int stride,
-                                                      unsigned threads, unsigned T, unsigned H, unsigned D, int turn)
+                                                      unsigned threads, pieces p, unsigned H, unsigned D, int turn)
 {
-    const unsigned at = blockIdx.x * THREADS + threadIdx.x, half = D / 2, in_head = half / 8;
+    const unsigned at = blockIdx.x * THREADS + threadIdx.x, half = D / 2, in_head = half / 8, rows = p.T + p.room;
     if (at >= threads) return;
-    const unsigned d = at % in_head * 8, h = at / in_head % H, token = at / in_head / H, t = token % T, b = token / T;
-    const size_t head = ((size_t)(b * H + h) * T + t) * D + d, row = (size_t)token * stride + h * D + d;
+    const unsigned d = at % in_head * 8, h = at / in_head % H, i = at / in_head / H % rows, b = at / in_head / H / rows;
+    const int begin = p.position[b >= (unsigned)p.B / 2], t = (int)i - (begin > 0 ? p.room : 0);
+    const size_t head = ((size_t)(b * H + h) * rows + i) * D + d, row = ((size_t)b * p.T + t) * stride + h * D + d;
+    if (t < 0 || t >= p.T) {
+        if (TO_HEADS) write(y + head, pack<act, 8>{}), write(y + head + half, pack<act, 8>{});
+        return;
+    }
     const size_t to = TO_HEADS ? head : row, from = TO_HEADS ? row : head;
-    const auto p = read<8>(x + from), q = read<8>(x + from + half);
-    pack<act, 8> left = p, right = q;
+    const auto a_pack = read<8>(x + from), c_pack = read<8>(x + from + half);
+    pack<act, 8> left = a_pack, right = c_pack;
     if (turn)
         for (int k = 0; k < 8; k++) {
-            const float2 angle = angles[t * half + d + k];
-            const float a = __bfloat162float(p.x[k]), c = __bfloat162float(q.x[k]), sine = turn * angle.y;
+            const float2 angle = angles[(size_t)(begin + t) * half + d + k];
+            const float a = __bfloat162float(a_pack.x[k]), c = __bfloat162float(c_pack.x[k]), sine = turn * angle.y;
             left.x[k] = __float2bfloat16(a * angle.x - c * sine);
             right.x[k] = __float2bfloat16(a * sine + c * angle.x);
         }
     write(y + to, left);
     write(y + to + half, right);
 }
-void to_heads(act *heads, const act *rows, int stride, int B, int T, int H, int D, int turn)
+template <bool TO_HEADS>
+static void move_heads(act *y, const act *x, int stride, const pieces *p, int H, int D, int turn)
 {
-    const unsigned threads = (unsigned)(B * T * H * (D / 16));
-    heads_kernel<true><<<blocks(threads, THREADS), THREADS>>>(heads, rows, angles(D), stride, threads, T, H, D, turn);
+    const size_t threads = (size_t)p->B * (p->T + p->room) * H * (D / 16);
+    if (threads > 0xffffffff) FAIL("heads of %d tokens are more than a launch has threads for", p->B * p->T);
+    const float2 *const table = angles(std::max(p->position[0], p->position[1]) + p->T, D);
+    heads_kernel<TO_HEADS>
+        <<<blocks(threads, THREADS), THREADS>>>(y, x, table, stride, (unsigned)threads, *p, H, D, turn);
     launched();
 }
-void from_heads(act *rows, const act *heads, int stride, int B, int T, int H, int D, int turn)
+void to_heads(act *heads, const act *rows, int stride, const pieces *p, int H, int D, int turn)
 {
-    const unsigned threads = (unsigned)(B * T * H * (D / 16));
-    heads_kernel<false><<<blocks(threads, THREADS), THREADS>>>(rows, heads, angles(D), stride, threads, T, H, D, turn);
+    move_heads<true>(heads, rows, stride, p, H, D, turn);
+}
+void from_heads(act *rows, const act *heads, int stride, const pieces *p, int H, int D, int turn)
+{
+    move_heads<false>(rows, heads, stride, p, H, D, turn);
+}
+
+// A thread owns eight neighbours of a run.
+__global__ void copy_runs_kernel(act *y, size_t y_apart, const act *x, size_t x_apart, size_t n, size_t all)
+{
+    const size_t at = 8 * thread_index();
+    if (at < all) write(y + at / n * y_apart + at % n, read<8>(x + at / n * x_apart + at % n));
+}
+__global__ void add_runs_kernel(act *y, size_t y_apart, const act *x, size_t step, int many, size_t n, size_t all)
+{
+    const size_t at = 8 * thread_index(), to = at / n * y_apart + at % n;
+    if (at >= all) return;
+    auto rounded = read<8>(y + to);
+    pack<float, 8> sum;
+    for (int k = 0; k < 8; k++) sum.x[k] = __bfloat162float(rounded.x[k]);
+    for (int part = 0; part < many; part++) {
+        const auto more = read<8>(x + part * step + at);
+        for (int k = 0; k < 8; k++) sum.x[k] += __bfloat162float(more.x[k]);
+    }
+    for (int k = 0; k < 8; k++) rounded.x[k] = __float2bfloat16(sum.x[k]);
+    write(y + to, rounded);
+}
+void copy_runs(act *y, size_t y_apart, const act *x, size_t x_apart, size_t n, int count)
+{
+    const size_t all = n * count;
+    if (all == 0) return;
+    copy_runs_kernel<<<blocks(all / 8, THREADS), THREADS>>>(y, y_apart, x, x_apart, n, all);
+    launched();
+}
+void add_runs(act *y, size_t y_apart, const act *x, size_t step, int many, size_t n, int count)
+{
+    const size_t all = n * count;
+    if (all == 0) return;
+    add_runs_kernel<<<blocks(all / 8, THREADS), THREADS>>>(y, y_apart, x, step, many, n, all);
     launched();
 }
 

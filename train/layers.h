@@ -30,6 +30,7 @@ extern "C" {
 
 // Arrays of these functions: zeros at first. `reals` on the host stand for acts there.
 void *new_array(size_t bytes);
+size_t array_bytes(void);  // of all together
 void to_array(void *array, const void *host, size_t bytes);
 void from_array(void *host, const void *array, size_t bytes);
 void acts_to_array(act *array, const real *host, size_t n);
@@ -52,11 +53,19 @@ void rmsnorm(act *y, real *r, const real *x, const real *g, int n, int width);
 void rmsnorm_backward(real *dx, act *dx_act, real *dg, const act *dy, const real *x, const real *r, const real *g,
                       int n, int width);
 
-enum { MAX_CONTEXT = 4096 };
-// heads [B, H, T, D] <-> H * D columns of rows [B * T, stride]. turn = 1 rotates by RoPE on the way, -1 rotates back, 0 does not:
-// the pair (x[d], x[d + D / 2]) of the token at t < MAX_CONTEXT by t * 10000^(-2 d / D). Su et al. 2021, arXiv:2104.09864.
-void to_heads(act *heads, const act *rows, int stride, int B, int T, int H, int D, int turn);
-void from_heads(act *rows, const act *heads, int stride, int B, int T, int H, int D, int turn);
+// B pieces of T tokens each, of as many sequences or fewer. The first half of them begins at position[0] of its sequence, the others at
+// position[1]. Where heads have room for so many rows more, it lies in front of a piece, and behind one that begins its sequence.
+typedef struct pieces {
+    int B, T, room, position[2];
+} pieces;
+// heads [B, H, T + room, D] <-> H * D columns of rows [B * T, stride]. turn = 1 rotates by RoPE on the way, -1 rotates back, 0 does not: the
+// pair (x[d], x[d + D / 2]) of the token at position t by t * 10000^(-2 d / D). Su et al. 2021, arXiv:2104.09864. to_heads clears the room.
+void to_heads(act *heads, const act *rows, int stride, const pieces *p, int H, int D, int turn);
+void from_heads(act *rows, const act *heads, int stride, const pieces *p, int H, int D, int turn);
+
+// `count` runs of n numbers, which lie so far apart. add_runs: y += x, x + step, ... x + (many - 1) step, rounded once. All are multiples of 8.
+void copy_runs(act *y, size_t y_apart, const act *x, size_t x_apart, size_t n, int count);
+void add_runs(act *y, size_t y_apart, const act *x, size_t step, int many, size_t n, int count);
 
 // a [n, hidden] = silu(gate) * up,  gu [n, 2 hidden] = gate and up side by side. Shazeer 2020, arXiv:2002.05202.
 void swiglu(act *a, const act *gu, int n, int hidden);

@@ -107,12 +107,18 @@ int main(int count, char **arguments)
     ACTS(rounded_dstream, N * W);
     REALS(dg, W);
 
-    act *const columns = acts(N * STRIDE), *const heads = new_array(N * HEADS * D * sizeof(act));
-    to_heads(heads, columns, STRIDE, B, T, HEADS, D, 1);
-    ACTS(heads, N * HEADS * D);
-    act *const back = acts(N * STRIDE), *const given = acts(N * HEADS * D);
-    from_heads(back, given, STRIDE, B, T, HEADS, D, -1);
+    const pieces cut = {B, T, 9, {0, 300}};  // one begins a sequence, the other does not
+    enum { ALL = B * HEADS * (T + 9) * D, APART = (T + 9) * D, RUN = 2 * D, MANY = 3 };
+    act *const columns = acts(N * STRIDE), *const heads = acts(ALL);
+    to_heads(heads, columns, STRIDE, &cut, HEADS, D, 1);
+    ACTS(heads, ALL);
+    act *const back = acts(N * STRIDE), *const given = acts(ALL);
+    from_heads(back, given, STRIDE, &cut, HEADS, D, -1);
     ACTS(back, N * STRIDE);
+    act *const runs = acts(MANY * B * HEADS * RUN);
+    copy_runs(heads + D, APART, runs, RUN, RUN, B * HEADS);
+    add_runs(heads + 2 * D, APART, runs, B * HEADS * RUN, MANY, RUN, B * HEADS);
+    ACTS(heads, ALL);
 
     act *const gu = acts(N * 2 * H), *const a = new_array(N * H * sizeof(act)),
                *const dgu = new_array(N * 2 * H * sizeof(act));

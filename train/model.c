@@ -1,5 +1,6 @@
 // model.c - see model.h. The layers in order, and in the opposite order; no loop over numbers but the first weights.
 #include "model.h"
+#include "context.h"
 #include "ranks.h"
 
 #include <math.h>
@@ -40,7 +41,7 @@ static void first_weights(model *m, unsigned seed)
     free(p);
 }
 
-void model_create(model *m, const config *c, const attention *by, int max_rows, unsigned seed)
+void model_create(model *m, const config *c, const attention *by, int max_rows, int more, unsigned seed)
 {
 #define REALS(n) new_array((n) * sizeof(real))
 #define ACTS(n)  new_array((n) * sizeof(act))
@@ -55,19 +56,43 @@ void model_create(model *m, const config *c, const attention *by, int max_rows, 
     m->h = ACTS(n * C), m->dlogits = ACTS(n * VOCABULARY), m->dx_act = ACTS(n * C), m->dh = ACTS(n * (C > QD ? C : QD));
     m->dqkv = ACTS(n * (QD + 2 * KD)), m->dgu = ACTS(n * 2 * H), m->da = ACTS(n * H);
     m->text = new_array(n), m->target = new_array(n);
-    heads one = {.dQ = ACTS(n * QD), .dK = ACTS(n * KD), .dV = ACTS(n * KD), .dO = ACTS(n * QD)};
+    const size_t rows = n + (size_t)more;
+    heads one = {.dQ = ACTS(rows * QD), .dK = ACTS(rows * KD), .dV = ACTS(rows * KD), .dO = ACTS(rows * QD)};
     for (saved *s = m->layer; s < m->layer + c->layers; s++) {
-        one.Q = ACTS(n * QD), one.K = ACTS(n * KD), one.V = ACTS(n * KD), one.O = ACTS(n * QD);
-        one.L = REALS(n * c->q_heads);
+        one.Q = ACTS(rows * QD), one.K = ACTS(rows * KD), one.V = ACTS(rows * KD), one.O = ACTS(rows * QD);
+        one.L = REALS(rows * c->q_heads);
         *s = (saved){.x = REALS(n * C), .r1 = REALS(n), .x2 = REALS(n * C), .r2 = REALS(n), .heads = one};
         s->h1 = ACTS(n * C), s->o = ACTS(n * QD), s->h2 = ACTS(n * C), s->gu = ACTS(n * 2 * H), s->a = ACTS(n * H);
     }
 }
 
+static int model_rows(const model *m, int B, int T) { return B * T / (m->split ? ranks.all : 1); }
+
+// What layer l's attention is of: its pieces and its shape. One that sees all has a window of all, or where split is a ring's.
+static void see_layer(model *m, int l, int B, int T)
+{
+    const config *const c = &m->c;
+    heads *const x = &m->layer[l].heads;
+    const bool full = c->full > 0 && (l + 1) % c->full == 0;
+    x->whole = m->split && full;
+    x->pieces = m->split ? context_pieces(B, T, full ? 0 : c->sinks + c->window - 1) : (pieces){B, T, 0, {0, 0}};
+    const int rows = x->whole ? T : x->pieces.T + x->pieces.room;
+    x->shape = (attention_shape){.batch = x->whole ? B : x->pieces.B,
+                                 .q_heads = c->q_heads,
+                                 .kv_heads = c->kv_heads,
+                                 .q_len = rows,
+                                 .kv_len = rows,
+                                 .head_dim = c->head_dim,
+                                 .scale = (float)(1 / sqrt(c->head_dim)),
+                                 .causal = 1,
+                                 .window = full ? T : c->window,
+                                 .sinks = full ? 0 : c->sinks};
+}
+
 void model_forward(model *m, const unsigned char *text, int B, int T)
 {
     const config *const c = &m->c;
-    const int n = B * T, C = c->width, Hq = c->q_heads, Hkv = c->kv_heads, D = c->head_dim, H = c->hidden,
+    const int n = model_rows(m, B, T), C = c->width, Hq = c->q_heads, Hkv = c->kv_heads, D = c->head_dim, H = c->hidden,
               columns = (Hq + 2 * Hkv) * D;
 
     to_array(m->text, text, (size_t)n);
@@ -77,18 +102,16 @@ void model_forward(model *m, const unsigned char *text, int B, int T)
         heads *const a = &s->heads;
         const struct layer_places *const at = &m->at.layer[l];
         act *const qkv = m->dqkv;  // not needed yet
-        a->shape =
-            (attention_shape){.batch = B, .q_heads = Hq, .kv_heads = Hkv, .q_len = T, .kv_len = T, .head_dim = D};
-        a->shape.scale = (float)(1 / sqrt(D)), a->shape.causal = 1, a->shape.window = c->window,
-        a->shape.sinks = c->sinks;
+        see_layer(m, l, B, T);
 
         rmsnorm(s->h1, s->r1, s->x, m->p + at->norm1, n, C);
         linear(qkv, s->h1, m->w + at->q, n, columns, C);
-        to_heads(a->Q, qkv, columns, B, T, Hq, D, 1);
-        to_heads(a->K, qkv + Hq * D, columns, B, T, Hkv, D, 1);
-        to_heads(a->V, qkv + (Hq + Hkv) * D, columns, B, T, Hkv, D, 0);
-        m->attention->forward(a);  // problem 07
-        from_heads(s->o, a->O, Hq * D, B, T, Hq, D, 0);
+        to_heads(a->Q, qkv, columns, &a->pieces, Hq, D, 1);
+        to_heads(a->K, qkv + Hq * D, columns, &a->pieces, Hkv, D, 1);
+        to_heads(a->V, qkv + (Hq + Hkv) * D, columns, &a->pieces, Hkv, D, 0);
+        if (m->split) context_borrow(a);
+        (a->whole ? m->ring : m->attention)->forward(a);  // problem 07
+        from_heads(s->o, a->O, Hq * D, &a->pieces, Hq, D, 0);
         linear_add(s->x2, s->x, s->o, m->w + at->out, n, C, Hq * D);
 
         rmsnorm(s->h2, s->r2, s->x2, m->p + at->norm2, n, C);
@@ -103,14 +126,15 @@ void model_forward(model *m, const unsigned char *text, int B, int T)
 double model_loss(model *m, const unsigned char *text, const unsigned char *target, int B, int T)
 {
     model_forward(m, text, B, T);
-    to_array(m->target, target, (size_t)B * T);
-    return cross_entropy(m->dlogits, m->logits, m->target, B * T, VOCABULARY);
+    const int n = model_rows(m, B, T);
+    to_array(m->target, target, (size_t)n);
+    return cross_entropy(m->dlogits, m->logits, m->target, n, VOCABULARY);
 }
 
 void model_backward(model *m, int B, int T)
 {
     const config *const c = &m->c;
-    const int n = B * T, C = c->width, Hq = c->q_heads, Hkv = c->kv_heads, D = c->head_dim, H = c->hidden,
+    const int n = model_rows(m, B, T), C = c->width, Hq = c->q_heads, Hkv = c->kv_heads, D = c->head_dim, H = c->hidden,
               columns = (Hq + 2 * Hkv) * D;
     real *const p = m->p, *const dp = m->dp, *const dx = m->dx;
     act *const w = m->w;
@@ -130,11 +154,12 @@ void model_backward(model *m, int B, int T)
         rmsnorm_backward(dx, m->dx_act, dp + at->norm2, m->dh, s->x2, s->r2, p + at->norm2, n, C);
 
         linear_backward(m->dh, dp + at->out, m->dx_act, s->o, w + at->out, n, C, Hq * D);
-        to_heads(a->dO, m->dh, Hq * D, B, T, Hq, D, 0);
-        m->attention->backward(a);  // problem 09
-        from_heads(m->dqkv, a->dQ, columns, B, T, Hq, D, -1);
-        from_heads(m->dqkv + Hq * D, a->dK, columns, B, T, Hkv, D, -1);
-        from_heads(m->dqkv + (Hq + Hkv) * D, a->dV, columns, B, T, Hkv, D, 0);
+        to_heads(a->dO, m->dh, Hq * D, &a->pieces, Hq, D, 0);
+        (a->whole ? m->ring : m->attention)->backward(a);  // problem 09
+        if (m->split) context_return(a);
+        from_heads(m->dqkv, a->dQ, columns, &a->pieces, Hq, D, -1);
+        from_heads(m->dqkv + Hq * D, a->dK, columns, &a->pieces, Hkv, D, -1);
+        from_heads(m->dqkv + (Hq + Hkv) * D, a->dV, columns, &a->pieces, Hkv, D, 0);
         linear_backward(m->dh, dp + at->q, m->dqkv, s->h1, w + at->q, n, columns, C);
         rmsnorm_backward(dx, m->dx_act, dp + at->norm1, m->dh, s->x, s->r1, p + at->norm1, n, C);
         const size_t end = l + 1 < c->layers ? at[1].q : m->at.matrices;

@@ -7,6 +7,7 @@ enum { VOCABULARY = 256, MAX_LAYERS = 32 };
 
 typedef struct config {
     int layers, width, q_heads, kv_heads, head_dim, hidden, context, window, sinks;
+    int full;  // each full-th layer sees all; 0: none does
 } config;
 
 // Where each tensor begins in an array of all parameters. C = width. Matrices first, gains last.
@@ -27,18 +28,20 @@ typedef struct saved {  // what the backward pass needs of a layer's forward pas
 typedef struct model {
     config c;
     places at;
-    const attention *attention;
-    real *p, *m, *v, *dp;  // [count]: parameters, AdamW's two moments behind them, and gradients
-    act *w;                // [count]: the parameters as products read them
+    const attention *attention, *ring;  // ring: of layers that see all, where split
+    bool split;                         // each sequence lies on all ranks: context.h
+    real *p, *m, *v, *dp;               // [count]: parameters, AdamW's two moments behind them, and gradients
+    act *w;                             // [count]: the parameters as products read them
     saved layer[MAX_LAYERS];
     real *x, *r, *logits, *dx;  // after the last layer; logits [n, 256]; the residual stream's gradient on its way down
     act *h, *dlogits, *dx_act, *dh, *dqkv, *dgu, *da;
     unsigned char *text, *target;
 } model;
 
-// For at most max_rows tokens at a time. First weights are normal numbers of deviation 0.02, drawn by the seed.
-void model_create(model *m, const config *c, const attention *attention, int max_rows, unsigned seed);
-void model_forward(model *m, const unsigned char *text, int B, int T);  // text [B, T]; gives m->logits
+// For at most max_rows tokens at a time; heads get room for `more` rows besides. First weights are normal numbers of deviation 0.02, drawn by the seed.
+void model_create(model *m, const config *c, const attention *attention, int max_rows, int more, unsigned seed);
+// text [B, T], or where m->split this rank's pieces of it; gives m->logits
+void model_forward(model *m, const unsigned char *text, int B, int T);
 double model_loss(model *m, const unsigned char *text, const unsigned char *target, int B, int T);  // in nats a byte
 void model_backward(model *m, int B, int T);         // after model_loss; gives m->dp, with ranks.h of all ranks
 void model_update(model *m, int step, double rate);  // by AdamW, decay 0.1

@@ -5,13 +5,14 @@
 #include "asks.h"
 
 #include <arpa/inet.h>
+#include <initializer_list>
 #include <nccl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 static ncclComm_t comm;
 static cudaStream_t wire;
-static cudaEvent_t made;
+static cudaEvent_t made, arrived;
 static double *number;  // on the device
 static bool of_launcher = true;
 
@@ -75,7 +76,7 @@ static wb_status connect_rank(const wb_start *start)
     if (status != WB_OK) return status;
     WB_CUDA(cudaDeviceGetStreamPriorityRange(&least, &most));
     WB_CUDA(cudaStreamCreateWithPriority(&wire, cudaStreamNonBlocking, most));
-    WB_CUDA(cudaEventCreateWithFlags(&made, cudaEventDisableTiming));
+    for (cudaEvent_t *e : {&made, &arrived}) WB_CUDA(cudaEventCreateWithFlags(e, cudaEventDisableTiming));
     WB_CUDA(cudaMalloc(&number, sizeof *number));
     return WB_OK;
 }
@@ -99,10 +100,17 @@ void ranks_end(void)
     ranks = {0, 1};
 }
 
-static wb_status average(real *x, size_t n)
+// What comes next on the wire waits for what is queued.
+static wb_status behind(void)
 {
     WB_CUDA(cudaEventRecord(made, nullptr));
     WB_CUDA(cudaStreamWaitEvent(wire, made, 0));
+    return WB_OK;
+}
+
+static wb_status average(real *x, size_t n)
+{
+    MUST(behind());
     WB_NCCL(ncclAllReduce(x, x, n, ncclFloat, ncclAvg, comm, wire));
     return WB_OK;
 }
@@ -110,6 +118,28 @@ void ranks_average(real *x, size_t n)
 {
     if (ranks.all > 1) MUST(average(x, n));
 }
+
+static wb_status travel(const move *moves, int count)
+{
+    MUST(behind());
+    WB_NCCL(ncclGroupStart());
+    for (const move *m = moves; m < moves + count; m++) {
+        if (m->from == m->to || m->n == 0) continue;
+        if (m->from == ranks.mine) WB_NCCL(ncclSend(m->out, m->n, ncclBfloat16, m->to, comm, wire));
+        if (m->to == ranks.mine) WB_NCCL(ncclRecv(m->in, m->n, ncclBfloat16, m->from, comm, wire));
+    }
+    WB_NCCL(ncclGroupEnd());
+    WB_CUDA(cudaEventRecord(arrived, wire));
+    WB_CUDA(cudaStreamWaitEvent(nullptr, arrived, 0));
+    return WB_OK;
+}
+void ranks_move(const move *moves, int count)
+{
+    for (const move *m = moves; m < moves + count; m++)
+        if (m->from == ranks.mine && m->to == ranks.mine) copy_runs(m->in, 0, m->out, 0, m->n, 1);
+    if (ranks.all > 1) MUST(travel(moves, count));
+}
+wb_ring ranks_ring(void) { return {comm, ranks.mine, ranks.all, wire}; }
 
 static wb_status mean(double *x)
 {

@@ -53,6 +53,23 @@ void ranks_average(real *x, size_t n)
         memcpy(x, board->mean, count * sizeof *x);
     }
 }
+void ranks_move(const move *moves, int count)
+{
+    for (const move *m = moves; m < moves + count; m++) {
+        const bool leaves = m->from == ranks.mine, comes = m->to == ranks.mine;
+        if (leaves && comes) memcpy(m->in, m->out, m->n * sizeof *m->in);
+        if (m->from == m->to) continue;
+        for (size_t at = 0, now; at < m->n; at += now) {
+            now = m->n - at < PIECE ? m->n - at : PIECE;
+            if (leaves) memcpy(board->of_rank[m->from], m->out + at, now * sizeof *m->out);
+            meet();  // it lies there
+            if (comes) memcpy(m->in + at, board->of_rank[m->from], now * sizeof *m->in);
+            meet();  // it has been taken
+        }
+    }
+}
+wb_ring ranks_ring(void) { return (wb_ring){.rank = ranks.mine, .ranks = ranks.all}; }  // nobody has 17 here
+
 double ranks_mean(double x)
 {
     if (ranks.all == 1) return x;

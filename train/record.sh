@@ -3,6 +3,7 @@
 #   layers   the GPU's layers against the host's; layers that are wrong must be told apart          small   the CPU's model, and resuming it
 #   large    76 million parameters, with keys and variants, beside PyTorch                         table   table.sh: what training shows
 #   ranks    on several GPUs (no part of all): the CPU's model by 1, 2, 4, ... ranks, alike; tokens a second of the large one, in turns
+#   context  on several GPUs (no part of all): one sequence over 1, 2, 4, ... ranks, alike; time and memory of long ones (LENGTHS="131072 ...")
 set -u
 cd "$(dirname "$0")/.." || exit 2
 result=$1
@@ -69,15 +70,20 @@ table() { # small models keep a GPU busy only together
 }
 # The large model's text, of any kind, for speed.
 any_text() { find /usr/lib/python3* /usr/local/lib/python3* -name '*.py' 2>/dev/null | sort | head -n 8000 | xargs cat 2>/dev/null | head -c 64000000 >"$1"; }
-# shellcheck disable=SC2086
-ranks() {
+# counts: of ranks, a GPU each.
+several() {
     export NCCL_NVLS_ENABLE=0 # NVLink multicast off
     if ! ldconfig -p | grep -q libnccl.so.2; then # Python's
         WB_NCCL=${WB_NCCL:-$(ls "$(${PYTHON:-python3} -c 'import nvidia.nccl as n; print(*n.__path__)')/lib/libnccl.so.2")}
         [ -z "$WB_NCCL" ] || export WB_NCCL
     fi
-    gpus=$(nvidia-smi -L | grep -c '^GPU') steps=${STEPS:-400} counts=1 most=1
+    gpus=$(nvidia-smi -L | grep -c '^GPU') counts=1 most=1
     while [ $((2 * most)) -le "$gpus" ]; do most=$((2 * most)) && counts="$counts $most"; done
+}
+# shellcheck disable=SC2086
+ranks() {
+    several
+    steps=${STEPS:-400}
     short="text=$out/lessons.txt $keys batch=8 length=0 samples=2"
     for count in $counts; do
         folder=$result/ranks_$count && rm -rf "$folder" && mkdir "$folder"
@@ -121,6 +127,57 @@ ranks() {
     awk -F'\t' '!/^[#r]/ { n = ++turns[$2, $1]; s = $6; for (i = n; i > 1 && rate[$2, $1, i - 1] > s; i--) rate[$2, $1, i] = rate[$2, $1, i - 1]; rate[$2, $1, i] = s }
         END { for (k in turns) { split(k, a, SUBSEP); m = rate[k, int((turns[k] + 1) / 2)]; one = rate[a[1], 1, int((turns[a[1], 1] + 1) / 2)]; printf "batch %d, %d ranks: %d tokens/s, %.3f of one\n", a[1], a[2], m, m / one } }' \
         "$result/train_ranks.tsv" | sort -k 2n -k 3n
+    rm -f "$result/text" "$result/log"
+}
+# shellcheck disable=SC2086
+context() {
+    several
+    export WB_TIMEOUT=300
+    split="parallel=context ring=build/cuda/lib/libworkbook.so ring_backward=build/cuda/lib/libworkbook.so"
+    # Alike, with attention in loops.
+    short="text=$out/lessons.txt batch=2 context=1024 window=4 length=0 samples=2"
+    for count in 0 $counts; do # 0: one rank, nothing split
+        folder=$result/context_$count words="ranks=1" && rm -rf "$folder" && mkdir "$folder"
+        [ $count -eq 0 ] || words="ranks=$count $split"
+        $out/train $short $words steps=1 checkpoint="$folder/first" >"$result/log" 2>&1 && $out/train $short $words steps=20 log="$folder/curve" checkpoint="$folder/last" >"$result/log" 2>&1 &&
+            train/alike.sh cuda 2048 "$result/context_0" "$folder" 2 || { cat "$result/log" && false; }
+        ok $? "$count ranks share each sequence, and train as one"
+    done
+    # And with kernels, whose gradients are compared with loops; the second layer sees all. The same bits twice.
+    short="text=$out/lessons.txt $keys batch=1 context=4096 window=128 head_dim=64 full=2 length=0 samples=1 steps=20"
+    for count in $counts; do
+        folder=$result/context_$count
+        for again in inside again; do
+            $out/train $short $split ranks=$count checkpoint="$folder/$again" log="$folder/curve" >"$result/log" 2>&1 || cat "$result/log"
+        done
+        grep -q ^PASS "$result/log" && cmp "$folder/inside" "$folder/again"
+        ok $? "17 and 18 inside, $count ranks: right gradients, the same bits twice: $(tail -n 1 "$folder/curve")"
+    done
+    rm -rf "$result"/context_*
+    any_text "$result/text"
+    # 6 layers of width 512: 115 KB of arrays a token, so a million tokens fit one H200.
+    long="batch=1 layers=6 width=512 q_heads=8 kv_heads=2 head_dim=64 hidden=1024 window=1024 sinks=4 rate=6e-4 length=0 samples=1"
+    [ -s "$result/train_context.tsv" ] || { head_lines "train/record.sh OUT context; $long; ms of a step, the last half of so many"; printf 'tokens\tfull\tranks\tsteps\tms\ttokens_per_second\tgigabytes\tloss\n'; } >"$result/train_context.tsv"
+    for length in ${LENGTHS:-131072 524288 1048576}; do
+        for full in 0 3; do
+            steps=$((full ? 4 : 8388608 / length)) # a layer that sees all takes a million tokens some seconds
+            [ $steps -ge 4 ] || steps=4
+            for count in $counts; do
+                rm -f "$result/curve"
+                $out/train text="$result/text" $long $keys $split context=$length full=$full ranks=$count steps=$((steps + 1)) until=$steps log="$result/curve" >"$result/log" 2>&1
+                memory=$(sed -n 's/ GB of arrays a rank$//p' "$result/log")
+                awk -v length_="$length" -v full=$full -v ranks=$count -v steps=$steps -v memory="$memory" '
+                    NR > 1 && $1 <= steps / 2 { step = $1; at = $2 }
+                    END {
+                        if ($1 != steps) exit 1
+                        s = ($2 - at) / ($1 - step)
+                        printf "%d\t%d\t%d\t%d\t%.1f\t%.0f\t%s\t%s\n", length_, full, ranks, steps, 1000 * s, length_ / s, memory, $3
+                    }' "$result/curve" >>"$result/train_context.tsv" || { cat "$result/log" && false; }
+                ok $? "one sequence of $length, full=$full, $count ranks: $(tail -n 1 "$result/train_context.tsv")"
+            done
+        done
+    done
+    train/context.sh "$result/train_context.tsv"
     rm -f "$result/text" "$result/log"
 }
 for part in ${*:-layers small large table}; do # `table` needs the checkpoint that `small` leaves

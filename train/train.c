@@ -1,6 +1,7 @@
 // train.c - trains a language model of bytes. Its attention is problems 07 and 09, or loops.
 //   train text=FILE [forward=07 backward=09] [NAME=VALUE...]        the names: `options` below; called by train.sh
 // Exit status: 0 trained, with right gradients; 1 not so; 2 could not begin.
+#include "context.h"
 #include "judge/session.h"
 #include "model.h"
 #include "ranks.h"
@@ -14,7 +15,9 @@
 static config c;
 static int steps, batch, seed, length, samples, until, ask_recipe, by_ranks;
 static double rate;
-static char *rate_text = "2e-3", *text_path, *forward_path, *backward_path, *log_path, *checkpoint_path, *table_path;
+static bool split;  // each sequence over all ranks
+static char *rate_text = "2e-3", *parallel = "data", *text_path, *forward_path, *backward_path, *ring_path,
+            *ring_backward_path, *log_path, *checkpoint_path, *table_path;
 
 static const struct {
     const char *name;
@@ -26,9 +29,10 @@ static const struct {
                {"kv_heads", &c.kv_heads, 2, 1, 1024, 0},
                {"head_dim", &c.head_dim, 16, 16, 128, 0},
                {"hidden", &c.hidden, 256, 1, 1 << 16, 0},
-               {"context", &c.context, 256, 2, MAX_CONTEXT, 0},
+               {"context", &c.context, 256, 2, 1 << 24, 0},
                {"window", &c.window, 32, 1, 1 << 30, 0},
-               {"sinks", &c.sinks, 4, 0, 1 << 30, 0},
+               {"sinks", &c.sinks, 4, 0, 1 << 20, 0},
+               {"full", &c.full, 0, 0, MAX_LAYERS, 0},  // each full-th layer sees all; 0: none does
                {"steps", &steps, 2000, 1, 1 << 30, 0},
                {"batch", &batch, 2, 1, 1 << 16, 0},
                {"seed", &seed, 1, 0, 1 << 30, 0},
@@ -38,13 +42,16 @@ static const struct {
                {"recipe", &ask_recipe, 0, 0, 1, 0},       // prints the recipe, and trains nothing
                {"ranks", &by_ranks, 1, 0, MAX_RANKS, 0},  // 0: a launcher has said
                {"rate", .word = &rate_text},
+               {"parallel", .word = &parallel},  // data, or context: each sequence over all ranks
                {"text", .word = &text_path},
                {"forward", .word = &forward_path},
                {"backward", .word = &backward_path},
+               {"ring", .word = &ring_path},
+               {"ring_backward", .word = &ring_backward_path},
                {"log", .word = &log_path},
                {"checkpoint", .word = &checkpoint_path},
                {"compare", .word = &table_path}};
-enum { OPTIONS = sizeof options / sizeof *options, OF_RECIPE = 12 };  // so many make another run
+enum { OPTIONS = sizeof options / sizeof *options, OF_RECIPE = 13 };  // so many make another run
 
 static void read_option(char *name)
 {
@@ -98,42 +105,57 @@ static void read_text(void)
              text_size[0], text_size[1], c.context);
 }
 
-// The batch of a step depends on seed and step alone: a run that is resumed sees what it would have seen. Of its sequences this rank takes its part.
+// This rank's part of `count` sequences, which begin at these bytes of a text: some of them, or its two chunks of each.
+static void take_part(unsigned char *x, unsigned char *y, const unsigned char *const *begins, int count)
+{
+    const pieces p = split ? context_pieces(count, c.context, 0) : (pieces){count / ranks.all, c.context, 0, {0, 0}};
+    for (int b = 0; b < p.B; b++, x += p.T, y += p.T) {
+        const unsigned char *const from =
+            split ? begins[b % count] + p.position[b >= count] : begins[ranks.mine * p.B + b];
+        memcpy(x, from, (size_t)p.T);
+        memcpy(y, from + 1, (size_t)p.T);
+    }
+}
+
+// The batch of a step depends on seed and step alone: a run that is resumed sees what it would have seen.
 static void take_batch(unsigned char *x, unsigned char *y, int step)
 {
     unsigned short state[3] = {(unsigned short)seed, (unsigned short)step, (unsigned short)(step >> 16)};
     const size_t T = (size_t)c.context;
+    const unsigned char *begins[batch];
     for (int i = 0; i < 8; i++) nrand48(state);
     for (int b = 0; b < batch; b++) {
         const size_t draw = (size_t)nrand48(state) << 31 | (size_t)nrand48(state);
-        if (b / (batch / ranks.all) != ranks.mine) continue;
-        memcpy(x, text[0] + draw % (text_size[0] - T), T);
-        memcpy(y, text[0] + draw % (text_size[0] - T) + 1, T);
-        x += T, y += T;
+        begins[b] = text[0] + draw % (text_size[0] - T);
     }
+    take_part(x, y, begins, batch);
 }
 
-// The loss on the held-out text, one context after another, of the first 64 KB.
-static double held_out_loss(model *m)
+// The loss on the held-out text, one context after another, of the first 64 KB: by rank 0, or of split contexts by all.
+static double held_out_loss(model *m, unsigned char *x, unsigned char *y)
 {
     const size_t T = (size_t)c.context;
     double loss = 0;
     int n = 0;
-    for (size_t at = 0; at + T < text_size[1] && at < 65536; at += T, n++)
-        loss += model_loss(m, text[1] + at, text[1] + at + 1, 1, (int)T);
-    return loss / n;
+    for (size_t at = 0; at + T < text_size[1] && at < 65536; at += T, n++) {
+        const unsigned char *const begin = text[1] + at;
+        if (split) take_part(x, y, &begin, 1);
+        loss += model_loss(m, split ? x : begin, split ? y : begin + 1, 1, (int)T);
+    }
+    return split ? ranks_mean(loss / n) : loss / n;
 }
 
-// What the model makes of a beginning, at temperature 0.7.
-static void write_sample(model *m)
+// What the model makes of a beginning, at temperature 0.7: one rank alone, in a context that it has room for.
+static void write_sample(model *m, int room)
 {
     static const char begin[] = "The ";
-    const int context = c.context, end = (int)strlen(begin) + length;
+    const int context = c.context < room ? c.context : room, end = (int)strlen(begin) + length;
     unsigned char *const line = calloc((size_t)end + (size_t)context, 1);
     real logits[VOCABULARY];
     unsigned short state[3] = {(unsigned short)seed, 7, 7};
     if (!line) FAIL("no memory for a sample");
     memcpy(line, begin, strlen(begin));
+    m->split = false;
     for (int n = (int)strlen(begin); n < end; n++) {
         const int seen = n < context ? n : context, T = seen + 63 < context ? (seen + 63) / 64 * 64 : context;
         model_forward(m, line + n - seen, 1, T);  // beyond n there are zeros, which no byte before them sees
@@ -149,6 +171,7 @@ static void write_sample(model *m)
         putchar(line[i] == '\n' || (line[i] >= ' ' && line[i] <= '~') ? line[i] : '.');
     }
     printf("\n");
+    m->split = split;
     free(line);
 }
 
@@ -189,8 +212,9 @@ static bool run(model *m, int begin, unsigned char *x, unsigned char *y)
         if (until > 0 && step > until) exit(1);
         const double start = spent_now();
         take_batch(x, y, step);
-        double loss = model_loss(m, x, y, batch / ranks.all, c.context);
-        model_backward(m, batch / ranks.all, c.context);
+        const int sequences = split ? batch : batch / ranks.all;
+        double loss = model_loss(m, x, y, sequences, c.context);
+        model_backward(m, sequences, c.context);
         const char *const why = *kernel_failure() ? kernel_failure() : kernel_not_finite();
         loss = ranks_mean(*why ? NAN : loss);  // so all of them know
         if (!isfinite(loss)) {
@@ -202,6 +226,7 @@ static bool run(model *m, int begin, unsigned char *x, unsigned char *y)
         const double warm = fmin(1, step / 20.0), cosine = 0.55 + 0.45 * cos(3.14159265358979 * step / steps);
         model_update(m, step, rate * warm * cosine);
         spent += spent_now() - start, sum += loss, count++;
+        if (split && step == begin + 1) printf("%.2f GB of arrays a rank\n", (double)array_bytes() / 1e9);
 
         const bool sampled = step % sample == 0 || step == steps;
         double held_out = 0;
@@ -211,13 +236,13 @@ static bool run(model *m, int begin, unsigned char *x, unsigned char *y)
             printf("step %5d/%d  loss %.3f  %6.0f bytes/s  %d:%02d left\n", step, steps, sum / count,
                    (double)(step - begin) * batch * c.context / spent, left / 60, left % 60);
         }
+        if (sampled && (split || ranks.mine == 0)) held_out = held_out_loss(m, x, y);
         if (sampled && ranks.mine == 0) {
-            held_out = held_out_loss(m);
             printf("step %5d/%d  held-out loss %.4f, %.2f bits a byte\n", step, steps, held_out, held_out / 0.69314718);
-            if (length > 0) write_sample(m);
+            if (length > 0) write_sample(m, batch * c.context / ranks.all);
         }
         if (log) {
-            fprintf(log, "%d\t%.2f\t%.5f\t", step, before + spent, sum / count);
+            fprintf(log, "%d\t%.3f\t%.5f\t", step, before + spent, sum / count);
             fprintf(log, sampled ? "%.5f\n" : "-\n", held_out);
             if (sampled) fflush(log);
         }
@@ -231,7 +256,15 @@ static bool run(model *m, int begin, unsigned char *x, unsigned char *y)
 
 static void see_parts(int count)
 {
-    if (batch % count)
+    const int chunk = c.context / (2 * count), room = c.sinks + c.window - 1;
+    if (split && c.context % (2 * count))
+        FAIL("context=%d: each of %d ranks takes two chunks of it, so context is a multiple of %d", c.context, count,
+             2 * count);
+    if (split && c.full != 1 && chunk < room)
+        FAIL("a chunk of %d ranks has %d tokens, and the next one borrows %d of it, its sinks and its tail: fewer "
+             "ranks, or a longer context",
+             count, chunk, room);
+    if (!split && batch % count)
         FAIL("batch=%d: each of %d ranks takes as many sequences, so batch is a multiple of %d", batch, count, count);
 }
 
@@ -257,29 +290,41 @@ int main(int count, char **arguments)
     if (!(rate > 0 && rate < 1)) FAIL("rate=%s: a number between 0 and 1 is needed", rate_text);
     if (c.q_heads % c.kv_heads) FAIL("there is no such model: kv_heads divides q_heads");
     if (c.head_dim & (c.head_dim - 1)) FAIL("there is no such model: head_dim is 16, 32, 64 or 128");
+    if (strcmp(parallel, "data") != 0 && strcmp(parallel, "context") != 0)
+        FAIL("parallel=%s: there are data and context", parallel);
+    split = parallel[0] == 'c';
+    if (split && c.full > 0 && !(ring_path && ring_backward_path))
+        FAIL("layers that see all of a sequence on several ranks are problems 17 and 18, with which BACKEND=cuda "
+             "trains");
+    if (split && c.full > 0 && c.head_dim < 64) FAIL("17 and 18 have no head_dim=%d: 64 or 128", c.head_dim);
     read_text();
     if (ask_recipe) return puts(recipe) < 0;
     if (by_ranks > 1) see_parts(by_ranks);
     ranks_begin(by_ranks);
     see_parts(ranks.all);
     const bool kernels = forward_path && backward_path, first = ranks.mine == 0;
-    const int part = batch / ranks.all;
-    const size_t rows = (size_t)part * c.context;
+    const size_t rows = (size_t)batch * c.context / ranks.all;
+    const int more = split ? 2 * batch * (c.sinks + c.window - 1) : 0;
     static model m;
-    model_create(&m, &c, kernels ? kernel_attention(forward_path, backward_path) : &naive_attention, (int)rows,
+    model_create(&m, &c, kernels ? kernel_attention(forward_path, backward_path) : &naive_attention, (int)rows, more,
                  (unsigned)seed);
+    m.split = split;
+    if (split && c.full > 0) m.ring = kernel_ring(ring_path, ring_backward_path);
     unsigned char *const x = malloc(rows), *const y = malloc(rows);
     if (!x || !y) FAIL("no memory for a batch");
     setvbuf(stdout, NULL, _IOLBF, 0);
     printf("%zu parameters in %d layers; %zu bytes of text and %zu held out; %zu bytes a step, %s attention",
            m.at.count, c.layers, text_size[0], text_size[1], rows * ranks.all, m.attention->name);
-    printf(ranks.all > 1 ? "; %d ranks\n" : "\n", ranks.all);
+    if (ranks.all > 1) printf("; %d ranks", ranks.all);
+    printf(split ? ", which share each sequence\n" : "\n");
     const int begin = begin_together(&m);
     if (begin > 0) printf("goes on from %s after step %d\n", checkpoint_path, begin);
     if (!first) log_path = NULL;
     const bool whole = run(&m, begin, x, y);
-    take_batch(x, y, 0);  // rank 0 compares its part of it
+    take_batch(x, y, 0);  // rank 0 compares its part of it, chunks as sequences of their own
+    const int length_there = split ? c.context / (2 * ranks.all) : c.context;
+    m.split = false;
     ranks_end();
     if (!first || !kernels || *kernel_failure()) return !whole;
-    return !(compare_gradients(&m, x, y, part, c.context, table_path) && whole);
+    return !(compare_gradients(&m, x, y, (int)rows / length_there, length_there, table_path) && whole);
 }

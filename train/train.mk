@@ -1,7 +1,7 @@
 # train.mk - the program that trains a language model with the kernels of 07 and 09, and its checks. Included at the end of the Makefile.
 
 TRAINED := $B/train
-TRAIN_C := train model attention_naive compare checkpoint ranks $(if $(filter cuda,$(BACKEND)),attention_device layers ranks_device,attention_worker layers ranks_host)
+TRAIN_C := train model context attention_naive compare checkpoint ranks $(if $(filter cuda,$(BACKEND)),attention_device layers ranks_device,attention_worker layers ranks_host)
 $(TRAINED)/host/%.o: train/%.c $B/flags.mk
 	@mkdir -p $(@D)
 	$(call compile_c)
@@ -25,7 +25,7 @@ $(TRAINED)/layers_device: $(TRAINED)/device/layers_test.o $(TRAINED)/device/laye
 	$Q$(LINK) $^ $(LIBS) -o $@
 
 # Gradients against finite differences, in double.
-CHECKED := $(patsubst %,$(TRAINED)/double/%.o,check model attention_naive ranks ranks_host) $(CASE_OF) $(addprefix $B/machinery/,validate.o problems.o start/start.o)
+CHECKED := $(patsubst %,$(TRAINED)/double/%.o,check model context attention_naive ranks ranks_host) $(CASE_OF) $(addprefix $B/machinery/,validate.o problems.o start/start.o)
 $(TRAINED)/double/%.o: train/%.c $B/flags.mk
 	@mkdir -p $(@D)
 	$(call compile_c,-DREAL=double)
@@ -47,7 +47,7 @@ wrong_layers = $(call names_in,tests/train/layers.diff)
 WRONG_KERNELS := $(patsubst tests/train/%.cu,%,$(wildcard tests/train/*.cu))
 $(foreach k,$(WRONG_KERNELS),$(eval $(call implementation,train/wrong_kernels/$k,$(firstword $(subst _, ,$k)),tests/train/$k.cu)))
 # For tests/train_ranks.sh: what runs on GPUs, on the CPU layer, where NCCL is played; and programs whose ranks do not train as one.
-ON_LAYER := $(patsubst %,$(TRAINED)/device/%.o,train model attention_naive compare checkpoint ranks attention_device layers ranks_device) $(addprefix $B/machinery/,judge/session.o judge/spent.o start/start.o) $(MACHINERY)
+ON_LAYER := $(patsubst %,$(TRAINED)/device/%.o,train model context attention_naive compare checkpoint ranks attention_device layers ranks_device) $(addprefix $B/machinery/,judge/session.o judge/spent.o start/start.o) $(MACHINERY)
 $(TRAINED)/on_layer: $(ON_LAYER)
 	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
 define wrong_ranks
@@ -57,7 +57,7 @@ $(TRAINED)/wrong_ranks/$(1)/%/$(1).o: $(TRAINED)/wrong_ranks/$(1)/%/$(1).c $B/fl
 $(TRAINED)/wrong_ranks/$(1)/%/train: $(TRAINED)/wrong_ranks/$(1)/%/$(1).o $(TRAINED)/train
 	$Q$$(LINK) -rdynamic $$< $(filter-out %/$(1).o,$(TRAIN_O)) $(LIBS) -o $$@
 endef
-RANKS_EDITED := ranks_host model train
+RANKS_EDITED := ranks_host model train context
 $(foreach s,$(RANKS_EDITED),$(eval $(call wrong_ranks,$s)))
 $(eval $(call edited_source,$(TRAINED)/wrong_ranks/on_layer/%,train/ranks_device.cu,tests/train/ranks_device.diff))
 $(TRAINED)/wrong_ranks/on_layer/%/ranks_device.o: KERNELFLAGS += -Itrain
@@ -65,7 +65,7 @@ $(TRAINED)/wrong_ranks/on_layer/%/ranks_device.o: $(TRAINED)/wrong_ranks/on_laye
 	$(compile_cu)
 $(TRAINED)/wrong_ranks/on_layer/%/on_layer: $(TRAINED)/wrong_ranks/on_layer/%/ranks_device.o $(TRAINED)/on_layer
 	$Q$(LINK) -rdynamic $< $(filter-out %/ranks_device.o,$(ON_LAYER)) $(LIBS) -o $@
-train-ranks: $(TRAINED)/train $(TRAINED)/on_layer
+train-ranks: $(TRAINED)/train $(TRAINED)/on_layer $B/solutions/17.so $B/solutions/18.so
 	@$(MAKE) --no-print-directory $(foreach s,$(RANKS_EDITED),$(foreach n,$(call names_in,tests/train/$s.diff),$(TRAINED)/wrong_ranks/$s/$n/train)) \
 	  $(foreach n,$(call names_in,tests/train/ranks_device.diff),$(TRAINED)/wrong_ranks/on_layer/$n/on_layer)
 

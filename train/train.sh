@@ -5,7 +5,7 @@
 #   STEPS, SEED, TEXT=FILE    of the run; without TEXT the model reads the lessons, problems/NN/README.md
 #   WRONG=NAME                with the keys and a mistake: of train/wrong, or of solutions/07/wrong or 09/wrong (07/NAME where both have one)
 #   RESUME=1                  goes on where a run of the same kind was interrupted
-#   RANKS=2                   so many processes of this machine share each batch, on GPUs one each
+#   RANKS=2                   so many processes of this machine share each batch, on GPUs one each; PARALLEL=context: they share each sequence
 #   TRAIN="NAME=VALUE ..."    more options of the program (train.c)
 # Exit status: 0 trained, with right gradients; 1 not so; 2 could not begin.
 set -u
@@ -21,12 +21,19 @@ case $impl in problems | solutions | naive) ;; *) say "IMPL=$impl: problems, sol
 kind=_worker
 [ "$backend" = cpu ] || kind=.so
 forward=build/$backend/$impl/07$kind backward=build/$backend/$impl/09$kind run=$out/$impl title=$impl
+numbers="07 09" ring=
+case "$backend ${PARALLEL:-data} ${TRAIN:-}" in
+"cuda context "*full=[1-9]*) # the library's 17 has fast products
+    numbers="07 09 17 18" ring="build/cuda/lib/libworkbook.so build/cuda/lib/libworkbook.so"
+    [ "$impl${WRONG:-}" != problems ] || ring="build/cuda/problems/17.so build/cuda/problems/18.so"
+    ;;
+esac
 if [ -n "${WRONG:-}" ]; then
     wrong=$(train/wrong.sh "$backend" "$WRONG") || exit 2
     forward=build/$backend/$(echo "$wrong" | sed -n 2p)/07$kind backward=build/$backend/$(echo "$wrong" | sed -n 3p)/09$kind
     run=$out/wrong/$(echo "$WRONG" | tr / _) title=wrong
 elif [ "$impl" = problems ]; then
-    for number in 07 09; do
+    for number in $numbers; do
         file=$(ls problems/$number/*.cu)
         [ -f "$file" ] || say "there is no kernel of problem $number: make reset-$number puts the skeleton back"
         ! grep -qxF "$(sha256sum <"$file" | cut -d' ' -f1)  $file" workbook/loop/shipped.sha256 ||
@@ -37,13 +44,13 @@ mkdir -p "$run"
 kernels="$forward $backward"
 [ "$impl" != naive ] || [ -n "${WRONG:-}" ] || kernels=
 # shellcheck disable=SC2086
-$MAKE --no-print-directory -j"${WB_JOBS:-2}" BACKEND="$backend" "$out/train" $kernels >"$run/build.log" 2>&1 ||
+$MAKE --no-print-directory -j"${WB_JOBS:-2}" BACKEND="$backend" "$out/train" $kernels $ring >"$run/build.log" 2>&1 ||
     { cat "$run/build.log"; say "this does not compile"; }
 
 text=${TEXT:-$out/lessons.txt}
 [ -n "${TEXT:-}" ] || cat problems/[0-9][0-9]/README.md >"$out/lessons.txt"
 # shellcheck disable=SC2086
-set -- "text=$text" "ranks=${RANKS:-1}" ${STEPS:+"steps=$STEPS"} ${SEED:+"seed=$SEED"} ${TRAIN:-}
+set -- "text=$text" "ranks=${RANKS:-1}" "parallel=${PARALLEL:-data}" ${ring:+"ring=${ring% *}" "ring_backward=${ring#* }"} ${STEPS:+"steps=$STEPS"} ${SEED:+"seed=$SEED"} ${TRAIN:-}
 export OPENBLAS_NUM_THREADS=1 # its threads would wait on the cores that the CPU layer works on
 recipe=$("$out/train" "$@" recipe=1) || exit 2
 
@@ -95,7 +102,7 @@ fi
     echo "# date: $(date -u '+%Y-%m-%d %H:%M') UTC"
     echo "# commit: ${WB_COMMIT:-$(git describe --always --dirty --abbrev=10 2>/dev/null || echo unknown)}"
     echo "# backend: $backend"
-    echo "# command: make train IMPL=$impl${WRONG:+ WRONG=$WRONG}${STEPS:+ STEPS=$STEPS}${SEED:+ SEED=$SEED}${TEXT:+ TEXT=...}${RANKS:+ RANKS=$RANKS}"
+    echo "# command: make train IMPL=$impl${WRONG:+ WRONG=$WRONG}${STEPS:+ STEPS=$STEPS}${SEED:+ SEED=$SEED}${TEXT:+ TEXT=...}${RANKS:+ RANKS=$RANKS}${PARALLEL:+ PARALLEL=$PARALLEL}"
     printf 'run\tstep\tseconds\tloss\theld_out\n'
     sed '1d; s/^/naive\t/' "$naive"
     [ -z "$kernels" ] || sed "1d; s/^/$title	/" "$run/curve.tsv"

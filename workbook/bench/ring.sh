@@ -1,14 +1,14 @@
 #!/bin/sh
-# ring.sh BACKEND IMPL NN [TABLE] - problem 17 or 18 on several ranks: yours, the answer key and its variants over numbers of ranks and lengths, by
+# [LONG="524288 1048576"] ring.sh BACKEND IMPL NN [TABLE] - problem 17 or 18 on several ranks: yours, the answer key and its variants over numbers of ranks and lengths, by
 # start/ring.cu, which checks each. On GPUs, as many ranks as there are, with times; on the CPU execution layer what a rank takes of memory. TABLE is
-# build/BACKEND/results/NN_name.tsv, which plot-NN draws. Exit status: 1 if one is wrong or does not compile. Called by bench.sh, which builds
+# build/BACKEND/results/NN_name.tsv, which plot-NN draws. LONG: the key alone, at these lengths, on as many GPUs as there are, once. Exit status: 1 if one is wrong or does not compile. Called by bench.sh, which builds
 # nothing in a bundle, and record.sh.
 set -u
 . workbook/loop/source.sh
 backend=$1 impl=$2 number=$3
 out=build/$backend program=$(ring_of "$number")
 find_source problems $number
-table=${4:-$out/results/${number}_$name.tsv}
+table=${4:-$out/results/${number}_$name${LONG:+_long}.tsv}
 programs=
 if [ "$impl" = problems ] && [ -x "$out/score" ] && "$out/score" untouched "$file"; then
     echo "  yours is not started: the answer key alone"
@@ -41,19 +41,22 @@ fi
     printf 'problem\timpl\tB\tHq\tHkv\tNq\tNk\tD\tcausal\tranks\tms\tms_p10\tms_p90\ttflops\tio_bytes\tpeak_bytes\n'
 } >"$table"
 failed=0
-row() { # RANKS N D HEADS CAUSAL
+row() { # RANKS N D HEADS CAUSAL [RUNS]
     for each in $programs; do # they take turns
         [ -x "${each#*=}" ] || continue
-        "${each#*=}" RANKS="$1" N="$2" D="$3" HEADS="$4" CAUSAL="$5" RUNS=$(($2 < 65536 ? 10 : 5)) TO="$table" AS="${each%%=*}" >"$out/$number.log" 2>&1 && continue
+        "${each#*=}" RANKS="$1" N="$2" D="$3" HEADS="$4" CAUSAL="$5" RUNS="${6:-$(($2 < 65536 ? 10 : 5))}" TO="$table" AS="${each%%=*}" >"$out/$number.log" 2>&1 && continue
         failed=1
         echo "bench: ${each%%=*} is left out at RANKS=$1 N=$2 D=$3 HEADS=$4 CAUSAL=$5:"
         sed 's/^/  /' "$out/$number.log"
     done
 }
-if [ "$backend" = cuda ]; then
+if [ -n "${LONG:-}" ]; then
+    programs=key=$out/solutions/$program ranks=$((gpus + (gpus == 0)))
+    for N in $LONG; do row $ranks "$N" 128 32/8 1 1; done
+elif [ "$backend" = cuda ]; then
     for ranks in 1 2 4 8; do
         [ $ranks -le "$gpus" ] || continue
-        for N in 4096 8192 16384 32768 65536 131072 ${LONG:+524288}; do row $ranks $N 128 32/8 1; done
+        for N in 4096 8192 16384 32768 65536 131072; do row $ranks $N 128 32/8 1; done
         row $ranks 32768 128 32/8 0
         row $ranks 131072 128 32/8 0
         row $ranks 32768 64 32/8 1

@@ -278,7 +278,7 @@ static wb_status time_it(const wb_ring &ring, const ring_pass &pass, const atten
     DO(alone.make(stream));
     WB_CUDA(cudaEventCreate(&begin));
     WB_CUDA(cudaEventCreate(&end));
-    for (long run = -2; run < ask.RUNS; run++)
+    for (long run = ask.RUNS > 2 ? -2 : 0; run < ask.RUNS; run++)  // the ring has been called before
         for (std::vector<float> *ms : {&t.ring, &t.alone}) {
             float now = 0;
             DO(largest(ring, &now, 1, stream));  // all begin together
