@@ -74,13 +74,13 @@ struct walk {
     visibility sees;
     bool of_keys;       // mine are keys
     int mine;           // the first of my rows
-    int heads, wait, every;
-    int head = 0, theirs = -64;
+    int head, last_head, wait, every;
+    int theirs = -64;
     TILE_FN bool next()
     {
         for (;;) {
             theirs += 64;
-            if (theirs >= sees.N && (theirs = 0, ++head >= heads)) return false;
+            if (theirs >= sees.N && (theirs = 0, ++head > last_head)) return false;
             if (!(of_keys ? sees.of_any(theirs, mine) : sees.of_any(mine, theirs))) continue;
             if (wait-- > 0) continue;
             wait = every - 1;
@@ -128,10 +128,9 @@ struct tensors {
 template <int D, int GROUPS, bool OF_KEYS> TILE_FN void
 work(warpgroup_tiles<D> (&all)[GROUPS], const tensors &t, int head, int mine, int heads_of_group, visibility sees, float scale)
 {
-    const int group = warpgroup_id();
+    const int group = GROUPS == 1 ? 0 : warpgroup_id();
     auto &tiles = all[group];
     const bool fetches = threadIdx.x % warpgroup_threads == 0;
-    const auto their_head = [&](int h) { return OF_KEYS ? head * heads_of_group + h : head / heads_of_group; };
     // L of the queries from i on, early: a thread of each row brings it
     const auto bring_L = [&](int of_head, int i) {
         const int row = i + threadIdx.x % warpgroup_threads / 2;
@@ -139,19 +138,21 @@ work(warpgroup_tiles<D> (&all)[GROUPS], const tensors &t, int head, int mine, in
     };
 
     // fetch what is mine, and what comes first
-    walk next = {sees, OF_KEYS, mine, OF_KEYS ? heads_of_group : 1, OF_KEYS ? group : 0, OF_KEYS ? GROUPS : 1};
+    const int their_head = OF_KEYS ? head * heads_of_group : head / heads_of_group;
+    const int last_head = OF_KEYS ? their_head + heads_of_group - 1 : their_head;
+    walk next = {sees, OF_KEYS, mine, their_head, last_head, OF_KEYS ? group : 0, OF_KEYS ? GROUPS : 1};
     bool more = next.next();
     const auto fetch_first = [&](int step) {
         after(step, sender(tiles.first, tiles.first_signals))
-            .send(OF_KEYS ? t.Q : t.K, next.theirs, their_head(next.head));
+            .send(OF_KEYS ? t.Q : t.K, next.theirs, next.head);
     };
     const auto fetch_second = [&](int step) {
         after(step, sender(tiles.second, tiles.second_signals))
-            .send(OF_KEYS ? t.dO : t.V, next.theirs, their_head(next.head));
+            .send(OF_KEYS ? t.dO : t.V, next.theirs, next.head);
     };
     const auto fetch_O = [&](int step) {
         after(step, sender(tiles.O, tiles.O_signals), 1)
-            .send(t.O, OF_KEYS ? next.theirs : mine, OF_KEYS ? their_head(next.head) : head);
+            .send(t.O, OF_KEYS ? next.theirs : mine, OF_KEYS ? next.head : head);
     };
     if (fetches && more) {
         load_async(tiles.mine[0], OF_KEYS ? t.K : t.Q, mine, head, tiles.mine_full[0]);
@@ -160,7 +161,7 @@ work(warpgroup_tiles<D> (&all)[GROUPS], const tensors &t, int head, int mine, in
         fetch_second(0);
         fetch_O(0);
     }
-    float L_next = more ? bring_L(OF_KEYS ? their_head(next.head) : head, OF_KEYS ? next.theirs : mine) : 0;
+    float L_next = more ? bring_L(OF_KEYS ? next.head : head, OF_KEYS ? next.theirs : mine) : 0;
     row_vec<16> L_row, delta_row;
 
     const float scale2 = scale * 1.44269504f;  // times log2(e): the scores in base 2, for exp2
@@ -192,8 +193,8 @@ work(warpgroup_tiles<D> (&all)[GROUPS], const tensors &t, int head, int mine, in
                 tiles.delta[row] = delta;
             warpgroup_meets();  // L and delta of all rows are there
             if (OF_KEYS) {
-                load(L_col, tiles.L);
-                if (more) L_next = bring_L(their_head(next.head), next.theirs);
+                if (D == 128) load(L_col, tiles.L);
+                if (more) L_next = bring_L(next.head, next.theirs);
             } else {
                 const int warp_row = 16 * warp_in_group();
                 load(L_row, tiles.L + warp_row, 16, 0);
@@ -203,6 +204,7 @@ work(warpgroup_tiles<D> (&all)[GROUPS], const tensors &t, int head, int mine, in
         }
         mma_ABt_async(dS, tiles.mine[1], second);  // dP
         products_done<1>(P);
+        if (OF_KEYS && D == 64) load(L_col, tiles.L);
         const int my_row = mine + 16 * warp_in_group();
         if (!(OF_KEYS ? sees.of_all(theirs, mine) : sees.of_all(mine, theirs)))
             each(P, [&](float &s, element e) {
@@ -224,12 +226,12 @@ work(warpgroup_tiles<D> (&all)[GROUPS], const tensors &t, int head, int mine, in
             Os.release();
         }
         each(dS, [&](float &x, element e) { x = P[e] * (x - (OF_KEYS ? delta_col[e] : delta_row[e])); });
-        if (OF_KEYS && !EARLY) begin_dV();
         round_to(dS_left, dS);
         mma_AB_async(sum, dS_left, first);              // dK += dS^T Q, or dQ += dS K; times scale at the end
         if (OF_KEYS && fetches && more) fetch_O(step + 1);
-        if (OF_KEYS) products_done<1>(dV);
+        if (OF_KEYS && !EARLY) products_done<0>(sum), begin_dV();
         products_done<0>(sum);
+        if (OF_KEYS) products_done<0>(dV);
         firsts.release();
         seconds.release();
     }
