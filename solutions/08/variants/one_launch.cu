@@ -72,22 +72,21 @@ template <int D> struct warpgroup_tiles {
     signal mine_full[2];
 };
 
-// The tiles that a warpgroup meets, head after head, each of them every so many-th that its block meets.
-struct walk {
+// The tiles that a warpgroup meets, head after head: of those that its block meets every EVERY-th.
+template <bool OF_KEYS, int EVERY> struct walk {
     visibility sees;
-    bool of_keys;        // mine are keys
     int mine;            // the first of my rows
     int head, end_head;  // the first, then the one where I am
-    int wait, every;
+    int wait;            // so many tiles are for others before the next one of mine
     int theirs = -64;
     TILE_FN bool next()
     {
         for (;;) {
             theirs += 64;
             if (theirs >= sees.N && (theirs = 0, ++head == end_head)) return false;
-            if (!(of_keys ? sees.of_any(theirs, mine) : sees.of_any(mine, theirs))) continue;
+            if (!(OF_KEYS ? sees.of_any(theirs, mine) : sees.of_any(mine, theirs))) continue;
             if (wait-- > 0) continue;
-            wait = every - 1;
+            wait = EVERY - 1;
             return true;
         }
     }
@@ -150,14 +149,8 @@ template <int D, int GROUPS, bool OF_KEYS> TILE_FN void work(
 
     // fetch what is mine, and what comes first
     const int first_head = OF_KEYS ? head * group_size : head / group_size;
-    walk next = {
-        sees,
-        OF_KEYS,
-        mine,
-        first_head,
-        OF_KEYS ? first_head + group_size : first_head + 1,
-        OF_KEYS ? group : 0,
-        OF_KEYS ? GROUPS : 1};
+    walk<OF_KEYS, OF_KEYS ? GROUPS : 1> next = {
+        sees, mine, first_head, first_head + (OF_KEYS ? group_size : 1), OF_KEYS ? group : 0};
     bool more = next.next();
     const auto fetch_first = [&](int step) {
         at_turn(step, sender(tiles.first, tiles.first_signals)).send(OF_KEYS ? t.Q : t.K, next.theirs, next.head);
@@ -356,11 +349,13 @@ static wb_status launch_any(
     if (status != WB_OK) return status;
     // Where keys are few, the warpgroups of a block share out what they meet.
     const bool shared = kv_heads * ((N - 1) / 64 + 1) <= 132 && (group > 1 || N > 64);
-    if (D == 64) return shared ? launch<64, 3>(t, shape, stream) : launch<64, 1>(t, shape, stream);
+    if (shape->head_dim == 64) return shared ? launch<64, 3>(t, shape, stream) : launch<64, 1>(t, shape, stream);
     return shared ? launch<128, 2>(t, shape, stream) : launch<128, 1>(t, shape, stream);
 }
 
 #ifndef OF_ANOTHER
+extern "C" size_t flash_gqa_backward_workspace(const attention_shape *) { return 0; }
+
 // flash_gqa_backward in memory of the caller's, of which it needs none. Beyond the contract, causal may be 0: then every query sees every key.
 extern "C" wb_status flash_gqa_backward_in(
     void *, size_t, bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
