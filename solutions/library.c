@@ -63,17 +63,18 @@ decode_int8 flash_decode_int8_key, flash_decode_int8_one_block;
 size_t flash_decode_workspace_key(const decode_shape *shape),
     flash_decode_int8_workspace_key(const decode_shape *shape);
 block_mask_forward flash_block_mask_key, flash_block_mask_hopper;
-backward flash_gqa_backward_key, flash_gqa_backward_hopper_same_bits;
-backward flash_sinks_backward_key, flash_sinks_backward_packed_heads, flash_sinks_backward_hopper;
+backward flash_gqa_backward_key, flash_gqa_backward_hopper_same_bits, flash_gqa_backward_one_launch;
+backward flash_sinks_backward_one_launch, flash_sinks_backward_key, flash_sinks_backward_packed_heads,
+    flash_sinks_backward_hopper;
 backward flash_sinks_backward_hopper_any_window;
-backward_in flash_gqa_backward_in_hopper, flash_gqa_backward_in_hopper_same_bits, flash_gqa_backward_in_atomic_dq,
-    flash_sinks_backward_in_hopper_any_window;
-sink_backward flash_sink_logits_backward_packed_heads, flash_sink_logits_backward_hopper,
-    flash_sink_logits_backward_hopper_window;
+backward_in flash_gqa_backward_in_one_launch, flash_gqa_backward_in_hopper, flash_gqa_backward_in_hopper_same_bits,
+    flash_gqa_backward_in_atomic_dq, flash_sinks_backward_in_hopper_any_window;
+sink_backward flash_sink_logits_backward_one_launch, flash_sink_logits_backward_packed_heads,
+    flash_sink_logits_backward_hopper, flash_sink_logits_backward_hopper_window;
 sink_backward_in flash_sink_logits_backward_in_hopper;
-workspace flash_gqa_backward_workspace_hopper, flash_gqa_backward_workspace_hopper_same_bits,
-    flash_gqa_backward_workspace_atomic_dq, flash_sinks_backward_workspace_hopper_any_window,
-    flash_sink_logits_backward_workspace_hopper;
+workspace flash_gqa_backward_workspace_one_launch, flash_gqa_backward_workspace_hopper,
+    flash_gqa_backward_workspace_hopper_same_bits, flash_gqa_backward_workspace_atomic_dq,
+    flash_sinks_backward_workspace_hopper_any_window, flash_sink_logits_backward_workspace_hopper;
 
 // For pairs of chunks: in memory of the stream's pool, where it says that it needs some; and the workbook's own, workbook/attention_backward.cu.
 typedef wb_status pair_backward(
@@ -94,6 +95,12 @@ static bool is_full_or_longer(const attention_shape *shape) { return !shape->cau
 static bool has_any_window(const attention_shape *shape)
 {
     return is_64_or_128(shape) || (shape->q_len > 128 && shape->window >= 128);
+}
+// A backward pass that is so short that its launches are most of it.
+static bool is_one_launch_long(const attention_shape *shape)
+{
+    const int longest = 128;
+    return is_64_or_128(shape) && shape->q_len <= longest;
 }
 // A backward pass whose sum of dQ is large beside its work: blocks that take turns at it put where others would have to find zeros.
 static bool is_short_of_many_heads(const attention_shape *shape)
@@ -329,6 +336,9 @@ static const choice choices[] = {
     // 31b35ee, D16, us, of it and the key. H16/2: N512 11.0, 11.5; N2048 31.6, 32.9; N16384 745, 755. H8/2: N512 10.6, 11.2. duel: as above
     {"flash_gqa", 0, suits_shared_tile, "solutions/05/variants/shared_tile.cu", .forward = flash_gqa_shared_tile},
     {"flash_gqa", 0, any, "solutions/05/flash_gqa.cu", .forward = flash_gqa_key},
+    {"flash_gqa_backward", 9, is_one_launch_long, "solutions/08/variants/one_launch.cu",
+     .backward = flash_gqa_backward_one_launch, .backward_in = flash_gqa_backward_in_one_launch,
+     .workspace = flash_gqa_backward_workspace_one_launch},
     // The same bits each time. B4 H16 N4096 D128 572, 234; N1024 382, 190. B4 H32 N4096 D64 494, 237; B64 N256 112, 99. B2 H64/8 N4096 D128 557, 240.
     // duel: B38 H88/11 N64 D128 0.321, 0.231; B8 H32 N64 D64 0.0243, 0.0225. 2026-11-22, ms, as it was before and since it is cut into parts for
     // few blocks: B1 H8/1 N1024 D128 full 0.267, 0.057; B2 H16/2 N256 0.077, 0.029; B8 H30/2 N4736 D128 causal 9.42, 6.31
@@ -336,6 +346,8 @@ static const choice choices[] = {
      .backward = flash_gqa_backward_hopper_same_bits, .backward_in = flash_gqa_backward_in_hopper_same_bits,
      .workspace = flash_gqa_backward_workspace_hopper_same_bits},
     {"flash_gqa_backward", 0, any, "solutions/08/flash_gqa_backward.cu", .backward = flash_gqa_backward_key},
+    {"flash_gqa_backward_fastest", 9, is_one_launch_long, "solutions/08/variants/one_launch.cu",
+     .backward_in = flash_gqa_backward_in_one_launch, .workspace = flash_gqa_backward_workspace_one_launch},
     // Any bits, against the same: B64 H16 N256 D128 129, 137; B16 N1024 375, 382; B64 H32 N256 D64 103, 112; then B8 H16 N2048 D128 497, 494; B4
     // N4096 588, 572; B1 N16384 681, 645; B2 H64/8 N4096 D128 600, 557; D64 535, 501. 2026-11-22, ms: B64 H32/4 N64 D128 0.192, 0.132; B16 H56/14
     // N384 D64 0.233, 0.212, but B57 H16/2 N640 D128 0.787, 0.893. Where they are not chosen so, 5 of 178 shapes drawn take over 3 % longer than
@@ -392,6 +404,8 @@ static const choice choices[] = {
     {"flash_sinks", 0, is_brief_or_small_alone, "solutions/07/flash_sinks.cu", .forward = flash_sinks_key},
     // 31b35ee, of it and the key: H16/2 D16 N4096 12.2, 15.7 us; N16384 32.2, 42.5; H64/8 D64 N65536 0.847, 1.087 ms
     {"flash_sinks", 0, any, "solutions/07/variants/packed_heads.cu", .forward = flash_sinks_packed_heads},
+    {"flash_sinks_backward", 9, is_one_launch_long, "solutions/09/variants/one_launch.cu",
+     .backward = flash_sinks_backward_one_launch},
     // 5e4c505, B1 H64/8 D64 W128, 4 sinks, of it and packed_heads: N512 0.059, 0.075; N1024 0.062, 0.093; N4096 0.140, 0.237; N65536 1.62, 3.11;
     // without sinks N512 0.0456, 0.0629; N4096 0.105, 0.214; N65536 1.18, 2.68
     {"flash_sinks_backward", 9, has_short_window, "solutions/09/variants/hopper.cu",
@@ -428,6 +442,8 @@ static const choice choices[] = {
     {"flash_sink_logits", 9, is_small_in_groups, "solutions/11/variants/hopper.cu",
      .sink_forward = flash_sink_logits_hopper},
     {"flash_sink_logits", 0, any, "solutions/11/flash_sink_logits.cu", .sink_forward = flash_sink_logits_key},
+    {"flash_sink_logits_backward", 9, is_one_launch_long, "solutions/12/variants/one_launch.cu",
+     .sink_backward = flash_sink_logits_backward_one_launch},
     // 1582f4c, B1 H64/8 D64 W128, of it and packed_heads: N1024 0.0510, 0.0785; N4096 0.110, 0.212; N65536 1.22, 2.67
     {"flash_sink_logits_backward", 9, has_short_window_of_logits, "solutions/12/variants/hopper_window.cu",
      .sink_backward = flash_sink_logits_backward_hopper_window},

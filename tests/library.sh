@@ -79,10 +79,17 @@ done <<'END'
 14 B=1,Hq=2,Hkv=1,Nq=1,Nk=2100,D=64
 10 B=1,Hq=96,Hkv=96,Nq=129,Nk=129,D=128
 10 B=1,Hq=48,Hkv=48,Nq=200,Nk=200,D=128
+08 B=1,Hq=133,Hkv=133,Nq=257,D=64
+08 B=1,Hq=140,Hkv=70,Nq=100,D=64
+08 B=1,Hq=140,Hkv=70,Nq=128,D=128
 08 B=1,Hq=400,Hkv=400,Nq=20,D=64
+08_in B=2,Hq=16,Hkv=1,Nq=127,D=64
+08_fastest B=1,Hq=16,Hkv=2,Nq=65,D=128
 08 B=12,Hq=3,Hkv=1,Nq=600,D=128
 08_fastest B=12,Hq=3,Hkv=1,Nq=600,D=128
-09 B=1,Hq=400,Hkv=400,Nq=20,D=128,W=7,sinks=2
+09 B=1,Hq=133,Hkv=133,Nq=257,D=128,W=7,sinks=2
+09 B=1,Hq=140,Hkv=70,Nq=100,D=128,W=7,sinks=2
 09_in B=1,Hq=4,Hkv=2,Nq=600,D=64,W=200,sinks=3
+12 B=5,Hq=16,Hkv=1,Nq=128,D=64,W=64
 12_in B=1,Hq=4,Hkv=2,Nq=600,D=128,W=200
 END

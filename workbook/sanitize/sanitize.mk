@@ -58,7 +58,7 @@ check_of = $(if $(filter %.cu,$(3)),$(call check_of_cu,$(1),$(2),$(3)),$(eval $(
 $(foreach i,problems solutions,$(foreach n,$(NUMBERS),$(if $(call source,$i,$n),$(eval $(call check_of,$i,$n,$(call source,$i,$n))))))
 
 # Variants on Hopper, and those of 13 and 14, for tests/sanitize/run.sh.
-CHECKED_VARIANTS := $(foreach v,$(VARIANTS),$(if $(findstring hopper,$v)$(filter 13/% 14/%,$v),$v))
+CHECKED_VARIANTS := $(foreach v,$(VARIANTS),$(if $(findstring hopper,$v)$(filter 13/% 14/% %/one_launch,$v),$v))
 $(foreach v,$(CHECKED_VARIANTS),$(eval $(call check_of,variants/$v,$(firstword $(subst /, ,$v)),solutions/$v.cu)))
 
 # Keys by other hands, for tests/prove/honest.sh.

@@ -15,11 +15,11 @@
 //
 // Shared memory, D = 128: 32 KB of mine, two stages of 32 KB of theirs, 16 KB of O, for each of two warpgroups: 226 KB. D = 64: 57 KB, three of them.
 //
-// D = 16 and 32, and GPUs that are none of sm_90, are the key's. 09 and 12 include this file for their masks (#define MASKS_OF_OTHERS).
+// D = 16 and 32, and GPUs that are none of sm_90, are the key's. 09 and 12 include this file for their masks (#define OF_ANOTHER).
 #include "workbook.h"
 #include "hopper.cuh"
 
-#ifndef MASKS_OF_OTHERS
+#ifndef OF_ANOTHER
 namespace of_the_key
 {
 #include "../flash_gqa_backward.cu"
@@ -46,6 +46,8 @@ struct visibility {
     }
 };
 
+constexpr float LOG2E = 1.44269504f;
+
 // So many warpgroups share a multiprocessor, as one block or as blocks of one.
 template <int D> constexpr int AT_ONCE = D == 128 ? 2 : 3;
 
@@ -58,42 +60,53 @@ TILE_FN void load(col_vec<64> &v, const float (&src)[64])
     }
 }
 
-// What a warpgroup keeps in shared memory. Its tiles of the other side come two steps early. In the end its gradients lie where mine were.
+// What a warpgroup keeps in shared memory. Tiles of the other side come a step early. In the end its gradients lie where mine were.
 template <int D> struct warpgroup_tiles {
     tma_tile<64, D> mine[2];              // Q and dO; or K and V
     tma_tile<64, D> first[2], second[2];  // two stages of K and V; or of Q and dO
     tma_tile<64, D> O[1];                 // beside dO
-    float L[64], delta[64];               // of O's rows, made when it is there. L in base 2; infinity for queries that do not exist, so that P = 0
+    // Of the rows of O, made when it is there. L in base 2; infinity for queries that do not exist, so that P = 0.
+    float L[64], delta[64];
     ring_signals<2> first_signals, second_signals;
     ring_signals<1> O_signals;
     signal mine_full[2];
 };
 
-// The tiles that a warpgroup meets, head after head, each of them every so many-th that its block meets.
-struct walk {
+// The tiles that a warpgroup meets, head after head: of those that its block meets every EVERY-th.
+template <bool OF_KEYS, int EVERY> struct walk {
     visibility sees;
-    bool of_keys;       // mine are keys
-    int mine;           // the first of my rows
-    int heads, wait, every;
-    int head = 0, theirs = -64;
+    int mine;            // the first of my rows
+    int head, end_head;  // the first, then the one where I am
+    int wait;            // so many tiles are for others before the next one of mine
+    int theirs = -64;
     TILE_FN bool next()
     {
         for (;;) {
             theirs += 64;
-            if (theirs >= sees.N && (theirs = 0, ++head >= heads)) return false;
-            if (!(of_keys ? sees.of_any(theirs, mine) : sees.of_any(mine, theirs))) continue;
+            if (theirs >= sees.N && (theirs = 0, ++head == end_head)) return false;
+            if (!(OF_KEYS ? sees.of_any(theirs, mine) : sees.of_any(mine, theirs))) continue;
             if (wait-- > 0) continue;
-            wait = every - 1;
+            wait = EVERY - 1;
             return true;
         }
     }
 };
 
-// One end of a ring, as it is after so many turns: counted once for all of them, and in no registers.
-template <class End> TILE_FN End after(int turns, End end, int stages = 2)
+// One end of a ring, as it is after so many turns: so that one number stands for all ends, and the registers suffice.
+template <class End> TILE_FN End at_turn(int turns, End end, int stages = 2)
 {
     end.stage = turns % stages, end.phase ^= turns / stages % 2;
     return end;
+}
+
+template <int D> TILE_FN void add(reg_tile<16, D> &sum, const fragments<D> &term)
+{
+    TILE_UNROLL
+    for (int c = 0; c < D / 8; c++) {
+        const float4 x = term.at[c][threadIdx.x % warpgroup_threads];
+        float *y = sum.x[0][c];
+        y[0] += x.x, y[1] += x.y, y[2] += x.z, y[3] += x.w;
+    }
 }
 
 // O_i dO_i of the row that this thread and its neighbour share. Both read 16 bytes at a time, of pieces that lie in different banks.
@@ -125,75 +138,76 @@ struct tensors {
 };
 
 // One warpgroup's work: with keys, of key head `head`, or with queries, of query head `head`, from row `mine` on.
-template <int D, int GROUPS, bool OF_KEYS> TILE_FN void
-work(warpgroup_tiles<D> (&all)[GROUPS], const tensors &t, int head, int mine, int heads_of_group, visibility sees, float scale)
+template <int D, int GROUPS, bool OF_KEYS> TILE_FN void work(
+    warpgroup_tiles<D> (&all)[GROUPS], const tensors &t, int head, int mine, int group_size, visibility sees,
+    float scale)
 {
-    const int group = warpgroup_id();
+    const int group = GROUPS == 1 ? 0 : warpgroup_id();
     auto &tiles = all[group];
     const bool fetches = threadIdx.x % warpgroup_threads == 0;
-    const auto their_head = [&](int h) { return OF_KEYS ? head * heads_of_group + h : head / heads_of_group; };
-    // L of the queries from i on, early: a thread of each row brings it
-    const auto bring_L = [&](int of_head, int i) {
-        const int row = i + threadIdx.x % warpgroup_threads / 2;
-        return threadIdx.x % 2 && row < sees.N ? t.L[(size_t)of_head * sees.N + row] * 1.44269504f : INFINITY;
-    };
+    const int pair = threadIdx.x % warpgroup_threads / 2;  // of threads, and the row of which they make L and delta
 
     // fetch what is mine, and what comes first
-    walk next = {sees, OF_KEYS, mine, OF_KEYS ? heads_of_group : 1, OF_KEYS ? group : 0, OF_KEYS ? GROUPS : 1};
+    const int first_head = OF_KEYS ? head * group_size : head / group_size;
+    walk<OF_KEYS, OF_KEYS ? GROUPS : 1> next = {
+        sees, mine, first_head, first_head + (OF_KEYS ? group_size : 1), OF_KEYS ? group : 0};
     bool more = next.next();
     const auto fetch_first = [&](int step) {
-        after(step, sender(tiles.first, tiles.first_signals))
-            .send(OF_KEYS ? t.Q : t.K, next.theirs, their_head(next.head));
+        at_turn(step, sender(tiles.first, tiles.first_signals)).send(OF_KEYS ? t.Q : t.K, next.theirs, next.head);
     };
     const auto fetch_second = [&](int step) {
-        after(step, sender(tiles.second, tiles.second_signals))
-            .send(OF_KEYS ? t.dO : t.V, next.theirs, their_head(next.head));
+        at_turn(step, sender(tiles.second, tiles.second_signals)).send(OF_KEYS ? t.dO : t.V, next.theirs, next.head);
     };
     const auto fetch_O = [&](int step) {
-        after(step, sender(tiles.O, tiles.O_signals), 1)
-            .send(t.O, OF_KEYS ? next.theirs : mine, OF_KEYS ? their_head(next.head) : head);
+        at_turn(step, sender(tiles.O, tiles.O_signals), 1)
+            .send(t.O, OF_KEYS ? next.theirs : mine, OF_KEYS ? next.head : head);
     };
-    if (fetches && more) {
-        load_async(tiles.mine[0], OF_KEYS ? t.K : t.Q, mine, head, tiles.mine_full[0]);
-        fetch_first(0);
-        load_async(tiles.mine[1], OF_KEYS ? t.V : t.dO, mine, head, tiles.mine_full[1]);
-        fetch_second(0);
-        fetch_O(0);
+    // L of my row of the queries of which O comes next; early, for it takes as long as a tile
+    const auto next_L = [&] {
+        const int row = (OF_KEYS ? next.theirs : mine) + pair;
+        return row < sees.N ? t.L[(size_t)(OF_KEYS ? next.head : head) * sees.N + row] * LOG2E : INFINITY;
+    };
+    float L = 0;
+    if (more) {
+        if (fetches) {
+            load_async(tiles.mine[0], OF_KEYS ? t.K : t.Q, mine, head, tiles.mine_full[0]);
+            fetch_first(0);
+            load_async(tiles.mine[1], OF_KEYS ? t.V : t.dO, mine, head, tiles.mine_full[1]);
+            fetch_second(0);
+            fetch_O(0);
+        }
+        L = next_L();
     }
-    float L_next = more ? bring_L(OF_KEYS ? their_head(next.head) : head, OF_KEYS ? next.theirs : mine) : 0;
-    row_vec<16> L_row, delta_row;
 
-    const float scale2 = scale * 1.44269504f;  // times log2(e): the scores in base 2, for exp2
-    reg_tile<16, D> sum = {}, dV = {};         // dQ, or dK and dV
+    const float scale2 = scale * LOG2E;  // the scores in base 2, for exp2
+    row_vec<16> L_row, delta_row;
+    reg_tile<16, D> sum = {}, dV = {};  // dQ, or dK and dV
     for (int step = 0; more; step++) {
-        receiver firsts = after(step, receiver(tiles.first, tiles.first_signals));
-        receiver seconds = after(step, receiver(tiles.second, tiles.second_signals));
-        receiver Os = after(step, receiver(tiles.O, tiles.O_signals), 1);
+        receiver firsts = at_turn(step, receiver(tiles.first, tiles.first_signals));
+        receiver seconds = at_turn(step, receiver(tiles.second, tiles.second_signals));
+        receiver Os = at_turn(step, receiver(tiles.O, tiles.O_signals), 1);
         const int theirs = next.theirs;
         more = next.next();
-        if (fetches && more) {
-            fetch_first(step + 1);
-            fetch_second(step + 1);
-        }
+        if (fetches && more) fetch_first(step + 1), fetch_second(step + 1);
+
         reg_tile<16, 64> P, dS;
         if (step == 0) tiles.mine_full[0].wait(0);
         const auto &first = firsts.receive();
         mma_ABt_async(P, tiles.mine[0], first);  // S
         if (step == 0) tiles.mine_full[1].wait(0);
-        // loads stand in a queue behind the products issued before them: so L and delta come before the next one
         const auto &second = seconds.receive();
+        // Loads stand in a queue behind the products issued before them: so these come before the next product.
         col_vec<64> L_col, delta_col;
         if (OF_KEYS || step == 0) {  // of queries that are mine L and delta stay
             const float delta = dot_of_row(Os.receive(), OF_KEYS ? second : tiles.mine[1]);
-            const int row = threadIdx.x % warpgroup_threads / 2;
             if (threadIdx.x % 2)
-                tiles.L[row] = L_next;
+                tiles.L[pair] = L;
             else
-                tiles.delta[row] = delta;
+                tiles.delta[pair] = delta;
             warpgroup_meets();  // L and delta of all rows are there
             if (OF_KEYS) {
                 load(L_col, tiles.L);
-                if (more) L_next = bring_L(their_head(next.head), next.theirs);
+                if (more) L = next_L();
             } else {
                 const int warp_row = 16 * warp_in_group();
                 load(L_row, tiles.L + warp_row, 16, 0);
@@ -203,10 +217,10 @@ work(warpgroup_tiles<D> (&all)[GROUPS], const tensors &t, int head, int mine, in
         }
         mma_ABt_async(dS, tiles.mine[1], second);  // dP
         products_done<1>(P);
-        const int my_row = mine + 16 * warp_in_group();
+        const int row = mine + 16 * warp_in_group();
         if (!(OF_KEYS ? sees.of_all(theirs, mine) : sees.of_all(mine, theirs)))
             each(P, [&](float &s, element e) {
-                const int i = OF_KEYS ? theirs + e.col : my_row + e.row, j = OF_KEYS ? my_row + e.row : theirs + e.col;
+                const int i = OF_KEYS ? theirs + e.col : row + e.row, j = OF_KEYS ? row + e.row : theirs + e.col;
                 if (!sees.of(i, j)) s = -INFINITY;
             });
         each(P, [&](float &s, element e) { s = exp2_fast(s * scale2 - (OF_KEYS ? L_col[e] : L_row[e])); });
@@ -215,7 +229,7 @@ work(warpgroup_tiles<D> (&all)[GROUPS], const tensors &t, int head, int mine, in
             round_to(P_left, P);
             mma_AB_async(dV, P_left, second);
         };
-        constexpr bool EARLY = OF_KEYS && D == 128;  // at D = 64 there are no registers for P in both forms
+        constexpr bool EARLY = OF_KEYS && D == 128;  // at D = 64 there are too few registers for that
         if (EARLY) begin_dV();
         products_done<EARLY>(dS);
         if (OF_KEYS) {
@@ -224,40 +238,26 @@ work(warpgroup_tiles<D> (&all)[GROUPS], const tensors &t, int head, int mine, in
             Os.release();
         }
         each(dS, [&](float &x, element e) { x = P[e] * (x - (OF_KEYS ? delta_col[e] : delta_row[e])); });
-        if (OF_KEYS && !EARLY) begin_dV();
         round_to(dS_left, dS);
-        mma_AB_async(sum, dS_left, first);              // dK += dS^T Q, or dQ += dS K; times scale at the end
+        mma_AB_async(sum, dS_left, first);  // dK += dS^T Q, or dQ += dS K; times scale at the end
         if (OF_KEYS && fetches && more) fetch_O(step + 1);
-        if (OF_KEYS) products_done<1>(dV);
+        if (EARLY) products_done<1>(dV);
         products_done<0>(sum);
+        if (OF_KEYS && !EARLY) begin_dV(), products_done<0>(dV);
         firsts.release();
         seconds.release();
     }
 
-    // the warpgroups with keys add up: the first dK, the second dV
+    // the warpgroups with keys add up, always in the same order: the first dK, the second dV
     if (OF_KEYS && GROUPS > 1) {
-        const auto add_up = [&](reg_tile<16, D> &x, int owner, auto place) {
-            if (group != owner) return;
-            reg_tile<16, D> own = x;
-            TILE_UNROLL
-            for (int g = 0; g < GROUPS; g++) {
-                const auto &from = reinterpret_cast<const fragments<D> &>(*place(all[g]));
-                TILE_UNROLL
-                for (int c = 0; c < D / 8; c++) {
-                    float4 y = make_float4(own.x[0][c][0], own.x[0][c][1], own.x[0][c][2], own.x[0][c][3]);
-                    if (g != owner) y = from.at[c][threadIdx.x % warpgroup_threads];
-                    float *o = x.x[0][c];
-                    o[0] = g ? o[0] + y.x : y.x, o[1] = g ? o[1] + y.y : y.y;
-                    o[2] = g ? o[2] + y.z : y.z, o[3] = g ? o[3] + y.w : y.w;
-                }
-            }
-        };
         warpgroup_meets();  // no warp's product reads theirs any more
         if (group != 0) store(reinterpret_cast<fragments<D> &>(tiles.first), sum);
         if (group != 1) store(reinterpret_cast<fragments<D> &>(tiles.second), dV);
         meet<GROUPS>();  // all have done so
-        add_up(sum, 0, [](auto &of) { return &of.first; });
-        add_up(dV, 1, [](auto &of) { return &of.second; });
+        for (int g = 1; g < GROUPS; g++) {
+            if (group == 0) add(sum, reinterpret_cast<const fragments<D> &>(all[g].first));
+            if (group == 1) add(dV, reinterpret_cast<const fragments<D> &>(all[g == 1 ? 0 : g].second));
+        }
     }
 
     // store: each warp the rows that its own products have read
@@ -307,12 +307,15 @@ template <int D, int GROUPS> __global__ __launch_bounds__(128 * GROUPS, AT_ONCE<
 template <int D, int GROUPS> static wb_status launch(const tensors &t, const attention_shape *shape, wb_stream stream)
 {
     constexpr int bytes = sizeof(warpgroup_tiles<D>[GROUPS]), blocks = AT_ONCE<D> / GROUPS;
-    static_assert((bytes + 1024) * blocks <= 228 * 1024, "a multiprocessor has 228 KB, of which each block takes 1 beside its own");
+    static_assert(
+        (bytes + 1024) * blocks <= 228 * 1024,
+        "a multiprocessor has 228 KB, of which each block takes 1 beside its own");
     const auto kernel = backward_kernel<D, GROUPS>;
     const int q_heads = shape->batch * shape->q_heads, kv_heads = shape->batch * shape->kv_heads, N = shape->q_len;
     const int tiles = (N - 1) / 64 + 1;
     const visibility sees = {
-        N, shape->causal ? 0 : -N, shape->causal ? min(shape->window, N) : 2 * N, shape->causal ? min(shape->sinks, N) : 0};
+        N, shape->causal ? 0 : -N, shape->causal ? min(shape->window, N) : 2 * N,
+        shape->causal ? min(shape->sinks, N) : 0};
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     kernel<<<kv_heads * tiles + (q_heads * tiles - 1) / GROUPS + 1, 128 * GROUPS, bytes, stream>>>(
         t, q_heads, kv_heads, sees, shape->scale);
@@ -346,11 +349,13 @@ static wb_status launch_any(
     if (status != WB_OK) return status;
     // Where keys are few, the warpgroups of a block share out what they meet.
     const bool shared = kv_heads * ((N - 1) / 64 + 1) <= 132 && (group > 1 || N > 64);
-    if (D == 64) return shared ? launch<64, 3>(t, shape, stream) : launch<64, 1>(t, shape, stream);
+    if (shape->head_dim == 64) return shared ? launch<64, 3>(t, shape, stream) : launch<64, 1>(t, shape, stream);
     return shared ? launch<128, 2>(t, shape, stream) : launch<128, 1>(t, shape, stream);
 }
 
-#ifndef MASKS_OF_OTHERS
+#ifndef OF_ANOTHER
+extern "C" size_t flash_gqa_backward_workspace(const attention_shape *) { return 0; }
+
 // flash_gqa_backward in memory of the caller's, of which it needs none. Beyond the contract, causal may be 0: then every query sees every key.
 extern "C" wb_status flash_gqa_backward_in(
     void *, size_t, bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
@@ -359,8 +364,8 @@ extern "C" wb_status flash_gqa_backward_in(
     const char *name = "flash_gqa_backward";
     attention_shape masked;
     if (shape) masked = *shape, masked.causal = 1;  // the validator knows of no 08 without a mask
-    const wb_status status = wb_check_backward(
-        name, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape && shape->causal == 0 ? &masked : shape);
+    const wb_status status =
+        wb_check_backward(name, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape && shape->causal == 0 ? &masked : shape);
     if (status != WB_OK) return status;
     if (!suits(name, shape)) {
         if (!shape->causal) return wb_fail(WB_UNSUPPORTED, "flash_gqa_backward: this shape needs causal = 1");

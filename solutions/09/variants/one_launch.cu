@@ -1,0 +1,26 @@
+// one_launch.cu - flash_sinks_backward on a Hopper GPU for short sequences: 08's kernel of that name, in one launch and without a workspace, which
+// asks of each pair of tiles what the mask is. D = 64 or 128; all else is packed_heads.cu's.
+#include "workbook.h"
+#include "hopper.cuh"
+
+namespace for_other_shapes
+{
+#include "packed_heads.cu"
+}
+namespace of_08
+{
+#define OF_ANOTHER
+#include "../../08/variants/one_launch.cu"
+}
+
+wb_status flash_sinks_backward(
+    bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V, const bf16 *O,
+    const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
+{
+    const char *name = "flash_sinks_backward";
+    const wb_status status = wb_check_backward(name, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
+    if (status != WB_OK) return status;
+    if (!of_08::suits(name, shape))
+        return for_other_shapes::flash_sinks_backward(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+    return of_08::launch_any(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+}
