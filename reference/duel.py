@@ -20,7 +20,7 @@ compiled for each shape, for seconds: it is asked where no other knows the mask,
 fa4 can. fa4 computes no gradient of sink logits. Of int8, flashinfer reads float8 and the others bf16. Who declines is named in a line with a #.
 
 Times are the device's: all is queued beforehand, L2 is cold, the median of 5 to 15, in turns. Whoever took half as long again as the best peer the
-first time is asked no more, and that time stands. ratio: best peer / ours, so above 1 ours is ahead. kernel: what solutions/library.c took (of decoding it says key);
+first time is asked no more, and that time stands. ratio: best peer / ours, so above 1 ours is ahead. kernel: what solutions/library.c took;
 faster: another kernel of its table that took less time. error: |x - want| / |want| of drawn rows, the largest of O, L and the gradients; want is
 float32 from the same inputs; verdict: WRONG above 2^-7 or where a number was not written. plots/duel.awk sums up. Exit status 1: one is WRONG.
 """
@@ -107,7 +107,8 @@ from torch_attention import Library, Shape, heading
 
 warnings.filterwarnings("ignore")
 lib = Library(os.environ["WB_LIBRARY"])
-lib.lib.wb_library_kernel.restype = ctypes.c_char_p
+lib.lib.wb_library_kernel.restype = lib.lib.wb_library_decode_kernel.restype = ctypes.c_char_p
+source_name = lambda source: re.sub(r"^solutions/|\.cu$", "", source.decode())
 tensor, told, bad = functools.partial(torch.tensor, device="cuda"), set(), False
 randn = lambda *size: torch.randn(*size, device="cuda", dtype=torch.bfloat16)
 unwritten = lambda like: torch.full_like(like, math.nan)
@@ -155,6 +156,7 @@ def kernels(function):
         if symbols.get("forward") == "flash_hopper":  # the library's own: it has rows itself
             found |= kernels("flash_hopper")
             continue
+        symbols.pop("decodes", None)
         found[source] = next((f for kind, f in symbols.items() if kind.endswith("_in")), next(iter(symbols.values()))), symbols.get("workspace")
     return found
 
@@ -171,7 +173,7 @@ def ours(function, tensors, shape):
                 first = ctypes.c_void_p((memory.data_ptr() + 255) // 256 * 256), ctypes.c_size_t(bytes)
             return lambda keep=memory: lib.call(symbol, tensors, shape, *first)
         return make
-    serves = re.sub(r"^solutions/|\.cu$", "", lib.lib.wb_library_kernel(function.encode(), ctypes.byref(shape)).decode())
+    serves = source_name(lib.lib.wb_library_kernel(function.encode(), ctypes.byref(shape)))
     size = function.removesuffix("_fastest") + "_workspace"
     whole = maker(function + "_in" * lib.has(function + "_in"), size if lib.has(size) else None)
     return serves or "key", {"ours": whole, **{source: maker(*of) for source, of in kernels(function).items() if source != serves}}
@@ -314,13 +316,18 @@ def decode(c, rnd, wanted):
         i, j = torch.arange(c.Nq, device="cuda")[:, None], torch.arange(n, device="cuda")
         o, l, _ = written_out(q[b, h], K.flatten(0, 1)[:n], V.flatten(0, 1)[:n], j <= n - c.Nq + i)
         worst = max(worst, far(O[b, h], o), far(L[b, h], l))
-    contenders = {"ours": lambda: lambda: step(q, *cache, pages, keys, *scales), "fa4": lambda: lambda: peers.fa4_pages(q, k, v, pages, keys)}
+    function = "flash_decode_int8" if scales else "flash_decode"
+    shape = pytorch_decode.Shape(c.B, c.Hq, c.Hkv, c.Nq, c.D, c.D ** -0.5, c.page, c.B * columns, columns)
+    kernel = source_name(lib.lib.wb_library_decode_kernel(function.encode(), ctypes.byref(shape)))
+    one_of = lambda symbol: lambda other=pytorch_decode.Decode(symbol.removeprefix(function)): lambda: other(q, *cache, pages, keys, *scales)
+    contenders = {source: one_of(symbol) for source, (symbol, _) in kernels(function).items() if source != kernel}
+    contenders |= {"ours": lambda: lambda: step(q, *cache, pages, keys, *scales), "fa4": lambda: lambda: peers.fa4_pages(q, k, v, pages, keys)}
     if peers.flashinfer:
         contenders["flashinfer"] = lambda: peers.flashinfer_pages(q, k, v, pages, keys, torch.float8_e4m3fn if scales else None)
     if c.lens == "same" and c.Nq == 1:
         one = [peers.in_one_piece(x, pages, c.Nk) for x in (k, v)]
         contenders.update((name, lambda name=name: lambda: peers.PEERS[name](q, *one, False, 0, 0)) for name in ("cudnn", "fa2"))
-    report(c.family, c, 4e-9 * c.Hq * c.D * pairs(c), contend(c.family, contenders), "key", worst)
+    report(c.family, c, 4e-9 * c.Hq * c.D * pairs(c), contend(c.family, contenders), kernel, worst)
 
 
 def main():

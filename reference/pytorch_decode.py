@@ -11,19 +11,22 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 given = sys.argv[1:2] if __name__ == "__main__" else []
 lib = ctypes.CDLL(given[0] if given else os.environ.get("WB_LIBRARY", f"build/{device}/lib/libworkbook.so"))
 lib.wb_last_message.restype = ctypes.c_char_p
-lib.flash_decode_workspace.restype = lib.flash_decode_int8_workspace.restype = ctypes.c_size_t
 lib.wb_quantise_row.restype = ctypes.c_float
 class Shape(ctypes.Structure):  # decode_shape of workbook/workbook.h
     names = "batch q_heads kv_heads q_len head_dim scale page_size pages max_pages".split()
     _fields_ = [(name, ctypes.c_float if name == "scale" else ctypes.c_int) for name in names]
 class Decode:  # keeps its workspace from step to step
     workspace = None
+    def __init__(self, kernel=""):  # "_key", ...: this kernel of libworkbook_all.so, not the library's choice
+        self.kernel = kernel
     # Q [B, Hq, Nq, D] bf16; K and V [pages, page_size, Hkv, D], bf16, or int8 with their scales as quantised() gives them; int32 [B, max_pages], [B]
     def __call__(self, Q, K, V, page_table, kv_len, *scales):
         name = "flash_decode_int8" if scales else "flash_decode"
         (B, Hq, Nq, D), (pages, page_size, Hkv, _) = Q.shape, K.shape
         shape = Shape(B, Hq, Hkv, Nq, D, D ** -0.5, page_size, pages, page_table.shape[1])
-        needed = getattr(lib, name + "_workspace")(ctypes.byref(shape))
+        size = getattr(lib, name + "_workspace" + self.kernel)
+        size.restype = ctypes.c_size_t
+        needed = size(ctypes.byref(shape))
         if self.workspace is None or self.workspace.numel() < needed:
             memory = torch.empty(needed + 255, dtype=torch.uint8, device=Q.device)
             self.workspace = memory[-memory.data_ptr() % 256:][:needed]  # aligned to 256 bytes
@@ -31,7 +34,7 @@ class Decode:  # keeps its workspace from step to step
         tensors = [x.contiguous() for x in (O, L, Q, K, V, *scales, page_table, kv_len, self.workspace)]
         pointers = [ctypes.c_void_p(x.data_ptr()) for x in tensors]
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream if Q.is_cuda else None)
-        if getattr(lib, name)(*pointers, ctypes.c_size_t(self.workspace.numel()), ctypes.byref(shape), stream) != 0:
+        if getattr(lib, name + self.kernel)(*pointers, ctypes.c_size_t(self.workspace.numel()), ctypes.byref(shape), stream) != 0:
             raise RuntimeError(lib.wb_last_message().decode())
         return O, L
 

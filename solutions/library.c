@@ -58,10 +58,10 @@ forward flash_window_key, flash_sinks_key, flash_sinks_packed_heads, flash_sinks
     flash_sinks_hopper_short;
 sink_forward flash_sink_logits_key, flash_sink_logits_hopper, flash_sink_logits_hopper_window,
     flash_sink_logits_hopper_any_window, flash_sink_logits_hopper_short;
-decode flash_decode_key, flash_decode_one_block;
+decode flash_decode_key, flash_decode_one_block, flash_decode_hopper;
 decode_int8 flash_decode_int8_key, flash_decode_int8_one_block;
-size_t flash_decode_workspace_key(const decode_shape *shape),
-    flash_decode_int8_workspace_key(const decode_shape *shape);
+typedef size_t decode_workspace(const decode_shape *shape);
+decode_workspace flash_decode_workspace_key, flash_decode_workspace_hopper, flash_decode_int8_workspace_key;
 block_mask_forward flash_block_mask_key, flash_block_mask_hopper;
 backward flash_gqa_backward_key, flash_gqa_backward_hopper_same_bits, flash_gqa_backward_one_launch;
 backward flash_sinks_backward_one_launch, flash_sinks_backward_key, flash_sinks_backward_packed_heads,
@@ -281,13 +281,22 @@ static bool is_full_or_medium(const attention_shape *shape)
     return is_full_64_or_128(shape) || has_medium_window_of_logits_in_groups(shape);
 }
 static bool any(const attention_shape *shape) { return shape != NULL; }
+static long long packed_rows(const decode_shape *shape)
+{
+    return (long long)shape->q_heads / shape->kv_heads * shape->q_len;
+}
 // A cache so short that a block for each head of a sequence has read its keys before more blocks would have shared and merged them, even where
 // the other sequences have hardly any: with few blocks they would have more of the GPU.
 static bool is_short_cache(const decode_shape *shape)
 {
-    const long long rows = (long long)shape->q_heads / shape->kv_heads * shape->q_len;
+    const long long rows = packed_rows(shape);
     const long long blocks = (long long)shape->batch * shape->kv_heads * ((rows - 1) / (rows <= 16 ? 16 : 32) + 1);
     return (long long)shape->max_pages * shape->page_size <= (blocks < 16 ? 1024 : blocks < 64 ? 1280 : 2048);
+}
+// More rows than the key's tiles have, which would fetch the keys again for each 32.
+static bool packs_many_rows(const decode_shape *shape)
+{
+    return (shape->head_dim == 64 || shape->head_dim == 128) && packed_rows(shape) > 32;
 }
 static bool any_cache(const decode_shape *shape) { return shape != NULL; }
 
@@ -306,6 +315,7 @@ typedef struct choice {
     workspace *workspace;
     bool (*decodes)(const decode_shape *shape);  // instead of serves, for 13 and 14
     decode *decode;
+    decode_workspace *decode_workspace;  // null: as much as the key
     decode_int8 *decode_int8;
 } choice;
 
@@ -464,6 +474,8 @@ static const choice choices[] = {
     // short in this sense, 256 of them of unequal lengths: in 3 it takes over 3 % longer than the key, and in half of them at most 0.68 of its time
     {"flash_decode", 9, NULL, "solutions/13/variants/one_block.cu", .decodes = is_short_cache,
      .decode = flash_decode_one_block},
+    {"flash_decode", 9, NULL, "solutions/13/variants/hopper.cu", .decodes = packs_many_rows,
+     .decode = flash_decode_hopper, .decode_workspace = flash_decode_workspace_hopper},
     {"flash_decode", 0, NULL, "solutions/13/flash_decode.cu", .decodes = any_cache, .decode = flash_decode_key},
     {"flash_decode_int8", 9, NULL, "solutions/14/variants/one_block.cu", .decodes = is_short_cache,
      .decode_int8 = flash_decode_int8_one_block},
@@ -494,6 +506,14 @@ const char *wb_library_kernel(const char *function, const attention_shape *shape
 {
     const choice *c = choose(function, shape);
     if (c && c->forward == flash_hopper) c = choose("flash_hopper", shape);
+    return c ? c->source : "";
+}
+
+// The same of a cache. For reference/duel.py: libworkbook.so keeps it to itself.
+const char *wb_library_decode_kernel(const char *function, const decode_shape *shape);
+const char *wb_library_decode_kernel(const char *function, const decode_shape *shape)
+{
+    const choice *c = choose_by(function, NULL, shape);
     return c ? c->source : "";
 }
 
@@ -574,7 +594,12 @@ wb_status flash_decode(
     return choose_by("flash_decode", NULL, shape)
         ->decode(O, L, Q, K, V, page_table, kv_len, memory, bytes, shape, stream);
 }
-size_t flash_decode_workspace(const decode_shape *shape) { return flash_decode_workspace_key(shape); }
+size_t flash_decode_workspace(const decode_shape *shape)
+{
+    if (wb_check_decode_shape("flash_decode", shape) != WB_OK) return 0;
+    const choice *c = choose_by("flash_decode", NULL, shape);
+    return (c->decode_workspace ? c->decode_workspace : flash_decode_workspace_key)(shape);
+}
 
 wb_status flash_decode_int8(
     bf16 *O, float *L, const bf16 *Q, const int8_t *K, const int8_t *V, const float *K_scale, const float *V_scale,

@@ -125,7 +125,7 @@ static inline void many_rows(void)
         const int group = sizes[i][0], Nq = sizes[i][1];
         for (int D = 64; D <= 128; D *= 2) {
             check(3, 2 * group, 2, Nq, 330 + 7 * (int)i, D, 16 << (i + D / 64) % 5, WB_LENS_MIXED);
-            check(1, group, 1, Nq, 1000 + 37 * (int)i, D, 16 << i % 5, WB_LENS_SAME);
+            check(1, group, 1, Nq, 4500 + 37 * (int)i, D, 16 << i % 5, WB_LENS_SAME);
             check(9, group, 1, Nq, 33 + (int)i, D, 16, WB_LENS_EDGES);
         }
     }

@@ -124,9 +124,16 @@ Test(hopper, a_store_ends_where_the_head_ends) { check_stores<128>(), check_stor
 
 // ------------------------------------------------------------------------------------------------------------- products
 
-enum hopper_form { HOPPER_ABt, HOPPER_ABt_MORE, HOPPER_AB_REGISTERS, HOPPER_AB_SHARED, HOPPER_AB_FIRST };
+enum hopper_form {
+    HOPPER_ABt,
+    HOPPER_ABt_REGISTERS,
+    HOPPER_ABt_MORE,
+    HOPPER_AB_REGISTERS,
+    HOPPER_AB_SHARED,
+    HOPPER_AB_FIRST
+};
 
-template <hopper_form form> constexpr bool is_ABt = form == HOPPER_ABt || form == HOPPER_ABt_MORE;
+template <hopper_form form> constexpr bool is_ABt = form <= HOPPER_ABt_MORE;
 template <int Depth, int Rows, int Cols> struct two_factors {
     tma_tile<64, Depth> a;
     tma_tile<Rows, Cols> b;
@@ -161,7 +168,10 @@ __global__ void product_kernel(float *c_out, const bf16 *a, const __grid_constan
         reg_tile<16, Depth> left;
         each(left, [&](float &v, element e) { v = __bfloat162float(a[(row0 + e.row) * Depth + e.col]); });
         round_to(w, left);
-        mma_AB_async(c, w, x.b);
+        if constexpr (form == HOPPER_ABt_REGISTERS)
+            mma_ABt_async(c, w, x.b);
+        else
+            mma_AB_async(c, w, x.b);
     }
     products_done<0>(c);
     each(c, [&](float &v, element e) { c_out[(row0 + e.row) * Cols + e.col] = v; });
@@ -186,7 +196,7 @@ template <hopper_form form, int Depth, int Cols> static void check_product()
     }
     for (int i = 0; i < 64; i++)
         for (int j = 0; j < Cols; j++) {
-            double want = form == HOPPER_ABt || form == HOPPER_AB_FIRST ? 0 : before[i * Cols + j];
+            double want = form <= HOPPER_ABt_REGISTERS || form == HOPPER_AB_FIRST ? 0 : before[i * Cols + j];
             for (int k = 0; k < Depth; k++)
                 want += (double)wb_from_bf16(a[i * Depth + k]) *
                         wb_from_bf16(b[is_ABt<form> ? j * Depth + k : k * Cols + j]);
@@ -210,6 +220,7 @@ template <int D> static void check_narrow_AB()
 Test(hopper, product_ABt)
 {
     check_products<HOPPER_ABt, 64, 96, 128, 160, 192, 256, 16, 144>();
+    check_products<HOPPER_ABt_REGISTERS, 64, 128, 192>();
     check_products<HOPPER_ABt_MORE, 64, 96, 128, 160, 192>();
     check_narrow_ABt<32>(), check_narrow_ABt<16>();
 }

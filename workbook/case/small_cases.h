@@ -16,6 +16,7 @@ static inline int wb_small_cases(const wb_problem *problem, wb_case cases[], int
         "B=9,Hq=3,Hkv=1,Nq=2,Nk=130,D=32,page=32,lens=edges",  // lengths around the ends of pages, none among them
         "Hq=8,Hkv=1,Nq=5,Nk=400,D=128,page=16",                // more than 16 packed rows; the largest head
         "B=2,Hq=2,Nq=16,Nk=90,D=16,page=256,lens=mixed",       // the most new tokens, the largest page
+        "Hq=12,Hkv=1,Nq=8,Nk=1900,D=64,page=32",               // more than 64 packed rows
     };
     static const struct {
         int batch, q_heads, kv_heads, q_len, kv_len, head_dim, window, sinks;

@@ -1,14 +1,16 @@
 // hopper.cu - flash_decode for many packed rows on a GPU of sm_90: all of them, up to 64 a warpgroup, meet a tile of keys that was fetched once.
 // The shares and the merge are the key's, and so is all else: 32 rows and fewer, D 16 and 32, other GPUs.
 //
-// Why: with R rows a byte of the cache makes R FLOPs. The key reads a tile again for each 32 rows and multiplies by mma.sync, so of 96 rows it has
-// three times the bytes through L2, and not half of the tensor cores. Here a block has 1 to 3 warpgroups with 64 rows each and a warp that fetches.
-//   Bytes on their way: an H200 wants 36 KB for each multiprocessor (the lesson counts). Tiles of 64 keys or values, 8 KB (D 64) or 16 KB, in
-//   slots of 227 KB: three blocks of one warpgroup at D 64, two at D 128; of two warpgroups two blocks and one.
-//   Registers, of a thread: O 32 or 64, S 32, P 16, Q 16 or 32. Q is not in shared memory: a product of 64 x 64 with both factors there would read
-//   128 bytes a clock, all that it can. A third warpgroup fits at D 64 alone; there more than 128 rows are tiles of 192, else tiles of 128.
-//   A row of a page has D numbers and the next one Hkv D, rows behind the last key must be zeros (their weight is 0, but 0 * NaN is NaN), and
-//   the last page may end with them: so it is cp.async that fetches, by one warp, and not the copy engine.
+// With R rows a byte of the cache makes R FLOPs. The key fetches a tile again for each 32 rows, and multiplies by mma.sync: with 96 rows three times
+// the bytes come through L2. Here one warpgroup fetches, and one to three compute, each for 64 rows.
+//   Time: memory's 4.3 TB/s are 32 KB a microsecond for each multiprocessor. 128 rows are 4.2 MFLOP then, of the 7 or so that 10's kernels do.
+//   So up to 128 rows memory is to be the limit, from 192 rows on the tensor cores.
+//   Bytes on their way: 36 KB are wanted (the lesson counts). Slots of 8 or 16 KB fill the shared memory; up to eight of them, but for four, are
+//   on their way: 64 KB (192 rows), 96 KB (64 rows, D 128) or 128 KB.
+//   Registers of a thread: O 32 or 64 (D 64, 128), S and P 48 of 64 keys, 96 of 128, Q 16 or 32. Q is in none of the shared memory: two factors
+//   there for 64 x 64 are 128 bytes a clock, which is all that it gives. A third warpgroup has room at D 64 alone.
+//   Copies: cp.async, as in the key, not the copy engine. Rows behind the last key must be zeros (their weight is 0, but 0 * NaN is NaN), and
+//   memory may end before them.
 #include "workbook.h"
 #include "hopper.cuh"
 #include "paged.cuh"
@@ -106,8 +108,9 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
     decode_shape shape)
 {
     constexpr int D = Sizes::D, GROUPS = Sizes::GROUPS, BC = Sizes::BC, SLOTS = Sizes::SLOTS;
-    // A tile is announced when so many behind it are on their way, and have slots: the other four are those of the last two steps.
-    constexpr int BEHIND = SLOTS - 4;
+    // A tile is announced when so many behind it are on their way, and have slots: the other four are those of the last two steps. For more than 8
+    // groups of copies there is no wait: the compiler makes it one for 8.
+    constexpr int BEHIND = SLOTS - 4 < 8 ? SLOTS - 4 : 8;
     auto &tiles = shared_memory<typename Sizes::tiles>();
     after_may_begin();  // the merge, which waits for this kernel's end in its place
 
@@ -132,7 +135,7 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
         Sizes::registers::give();
         const unsigned heads = shape.kv_heads, page_rows = shape.page_size * heads;  // of K and V in a page
         const int my_key = 16 * warp_in_group();                                     // of each 64, in one page
-        int pages[BC / 64];
+        int pages[BC / 64] = {};
         // A tile early: the addresses of the loads would wait for it.
         const auto look_up = [&] {
             TILE_UNROLL
@@ -271,7 +274,7 @@ template <class F> static bool with_sizes(const decode_shape *shape, F f)
     else if (rows <= 64)
         f(sizes<64, 1, 64, 14, 2, 56, 200>());
     else
-        rows <= 128 ? f(sizes<64, 2, 128, 14, 1, 56, 224>()) : f(sizes<64, 3, 64, 28, 1, 56, 152>());
+        rows <= 128 || rows > 192 ? f(sizes<64, 2, 128, 14, 1, 56, 224>()) : f(sizes<64, 3, 64, 28, 1, 56, 152>());
     return true;
 }
 template <class Sizes> static int blocks()
