@@ -6,7 +6,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 out=build/cpu/train failed=0
 export OPENBLAS_NUM_THREADS=1 MAKE="${MAKE:-make}"
-unset STEPS SEED TEXT WRONG RESUME TRAIN RANKS WB_SEED
+unset STEPS SEED TEXT WRONG RESUME TRAIN RANKS PARALLEL WB_SEED
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 log=$scratch/log
@@ -139,6 +139,12 @@ said $? "steps=ten: a whole number" "an option that is no number is refused"
 
 train/lesson.sh plots/data/h200/train_wrong.tsv >"$scratch/table" && [ "$(wc -l <"$scratch/table")" -gt 20 ] && ! grep -vxFf problems/capstone/README.md "$scratch/table" >"$log"
 ok "the lesson's table is what plots/data has" $?
+
+for table in plots/data/*/train_context.tsv; do
+    [ -f "$table" ] || continue # not recorded
+    train/context.sh "$table" >"$scratch/table" && [ "$(wc -l <"$scratch/table")" -gt 2 ] && ! grep -vxFf train/README.md "$scratch/table" >"$log"
+    ok "the table of long sequences is what $table has" $?
+done
 
 # The layers of a GPU, there or on the CPU layer, against the host's, and against wrong ones.
 gpu=build/${BACKEND:-cpu}/train

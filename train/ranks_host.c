@@ -68,7 +68,6 @@ void ranks_move(const move *moves, int count)
         }
     }
 }
-wb_ring ranks_ring(void) { return (wb_ring){.rank = ranks.mine, .ranks = ranks.all}; }  // nobody has 17 here
 
 double ranks_mean(double x)
 {

@@ -162,7 +162,11 @@ bench() {
         table=$(basename "$(ls tests/"$number"_*.c)" .c).tsv
         if [ -n "$(ring_of "$number")" ]; then # of several processes, on as many GPUs as there are
             step 600 "bench $number" workbook/bench/ring.sh "$backend" solutions "$number" "$tables/$table"
-            keep "$table" "x$(sed -n 's/^# gpus: //p' "$tables/$table" 2>/dev/null)"
+            gpus=$(sed -n 's/^# gpus: //p' "$tables/$table" 2>/dev/null)
+            keep "$table" "x$gpus"
+            [ "${gpus:-0}" -gt 1 ] || continue
+            step 600 "bench $number, long" env LONG="524288 1048576" workbook/bench/ring.sh "$backend" solutions "$number" "$tables/${table%.tsv}_long.tsv"
+            keep "${table%.tsv}_long.tsv" "x$gpus"
             continue
         fi
         set -- --impl "key=$out/solutions/$number.so"
