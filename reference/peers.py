@@ -11,7 +11,8 @@ those of the bench, by the formulas that one would write for it. Its tiles are 1
 torch_attention.py asks the same ones. Of problem 13 fa4 reads pages, cudnn and fa2 a cache in one piece, so with sequences of one length alone; flashinfer reads pages where it is installed.
 Of problem 14 bf16 is problem 13 and library problem 14 itself, both from that library, on the same keys; flashinfer reads a cache of float8, e4m3, which has no scales.
 Of problem 16 library is 16 itself, in two levels and in one, quantise what makes its inputs, and bf16 problem 10, all from that library; fa3 is FlashAttention-3
-(`pip install fa3-fwd`), cudnn cuDNN's sdpa_fp8 (`pip install nvidia-cudnn-frontend`), whose O is e4m3, too; see peers_fp8.py.
+(`pip install fa3-fwd`), cudnn cuDNN's sdpa_fp8 (`pip install nvidia-cudnn-frontend`), whose O is e4m3, too, flashinfer FlashInfer's kernel for Hopper; see
+peers_fp8.py.
 Columns as in plots/README.md. Each time: cold L2, launches queued beforehand, median and percentiles of 25 runs by device events.
 """
 import ctypes, functools, os, sys

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Attention in e4m3 beside what others have for it: FlashAttention-3 (`pip install fa3-fwd`) and cuDNN's sdpa_fp8 (`pip install nvidia-cudnn-frontend`).
+"""Attention in e4m3 beside what others have for it: FlashAttention-3 (`pip install fa3-fwd`), cuDNN's sdpa_fp8 (`pip install nvidia-cudnn-frontend`) and
+FlashInfer's kernel for Hopper (`pip install flashinfer-python`).
 
     python3 reference/peers_fp8.py > plots/data/h200/16_flash_fp8_errors.tsv        needs an H100 or H200, PyTorch and make lib
 
@@ -21,6 +22,10 @@ try:
     import cudnn
 except ImportError:
     cudnn = None
+try:
+    import flashinfer
+except ImportError:
+    flashinfer = None
 import flash_workbook
 from flash_workbook import Shape
 from flash_workbook.library import library
@@ -82,6 +87,17 @@ def cudnn_fp8(q, k, v, causal):
     return lambda: graph.execute(pointers, workspace.data_ptr(), handle=handle), lambda _: O.float() / ends if alive else None
 
 
+# Planned once, outside of the clock, as a model does for all of its layers. Rows of all sequences stand one behind the other: [B N, H, D].
+def flashinfer_fp8(q, k, v, causal):
+    if not flashinfer:
+        raise ImportError("flashinfer is not installed")
+    eight, scales = zip(*((y.transpose(1, 2).contiguous().flatten(0, 1), s.item()) for y, s in map(scaled, (q, k, v))))
+    first_rows = [torch.arange(len(x) + 1, dtype=torch.int32) * x.shape[2] for x in (q, k)]
+    wrapper = flashinfer.BatchPrefillWithRaggedKVCacheWrapper(torch.empty(2**27, device="cuda", dtype=torch.uint8), backend="fa3")
+    wrapper.plan(*first_rows, q.shape[1], k.shape[1], q.shape[3], causal=causal, q_data_type=eight[0].dtype, o_data_type=torch.bfloat16)
+    return functools.partial(wrapper.run, *eight, *scales), lambda O: O.unflatten(0, (len(q), -1)).transpose(1, 2).float()
+
+
 def ours(levels, hadamard, q, k, v, causal):
     eight = flash_workbook.quantise_fp8(q, k, v, hadamard)
     return functools.partial(flash_workbook.attention_fp8, *eight, causal=causal, levels=levels), lambda O: O.float()
@@ -99,8 +115,8 @@ def quantise(hadamard, q, k, v, causal):
     return lambda: library().call("wb_quantise_fp8_inputs", [*eight, q, k, v], shape, after=[ctypes.c_int(hadamard)]), None
 
 
-WAYS = {"library": functools.partial(ours, 2, False), "library_one_level": functools.partial(ours, 1, False), "fa3": fa3, "cudnn": cudnn_fp8, "bf16": bf16,
-        "quantise": functools.partial(quantise, False), "quantise_hadamard": functools.partial(quantise, True)}
+WAYS = {"library": functools.partial(ours, 2, False), "library_one_level": functools.partial(ours, 1, False), "fa3": fa3, "cudnn": cudnn_fp8,
+        "flashinfer": flashinfer_fp8, "bf16": bf16, "quantise": functools.partial(quantise, False), "quantise_hadamard": functools.partial(quantise, True)}
 
 
 def time_all(print_times, B, Hq, Hkv, N, D, causal):
@@ -140,7 +156,8 @@ def main():
     heading(True, f"cuDNN {torch.backends.cudnn.version()}")
     print("problem impl input B Hq Hkv Nk D error bias".replace(" ", "\t"))
     hadamard = functools.partial(ours, 2, True)
-    ways = {"bf16": bf16, "one_level": WAYS["library_one_level"], "two_levels": WAYS["library"], "hadamard": hadamard, "fa3": fa3, "cudnn": cudnn_fp8}
+    ways = {"bf16": bf16, "one_level": WAYS["library_one_level"], "two_levels": WAYS["library"], "hadamard": hadamard, "fa3": fa3, "cudnn": cudnn_fp8,
+            "flashinfer": flashinfer_fp8}
     for kind in ("normal", "mean_one", "outliers", "column"):
         for keys in (1024, 4096, 8192, 16384, 65536):
             q, k, v = drawn(kind, keys)
