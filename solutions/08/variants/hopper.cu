@@ -409,6 +409,7 @@ __global__ __launch_bounds__(384, 1) void backward_kernel(
         };
         reg_tile<16, BQ> next_S;
         col_vec<BQ> next_L;
+        weights<BQ> dS_left;     // read by the product for dK, which AHEAD runs into the next step
         receiver Q_back = Q_in;  // whose queries go back next
         int left = 0;
         if (AHEAD) {
@@ -473,7 +474,7 @@ __global__ __launch_bounds__(384, 1) void backward_kernel(
                         x = -INFINITY;
                 });
             each(P, [&](float &x, element e) { x = exp2_fast(x * scale2 - L[e]); });  // S^T becomes P^T
-            weights<BQ> P_left, dS_left;
+            weights<BQ> P_left;
             round_to(P_left, P);
             // Could be later; here, a branch, it keeps half of the exponentials before the next wait, where they have company.
             if (mine) tiles.dQ_empty[group][b].wait(phase ^ 1);
