@@ -252,6 +252,10 @@ template <class Tile, int Stages> struct receiver {
     TILE_FN void release(call_site from = here())  // this warp no longer reads it
     {
         if (lane_id() == 0) empty[stage].arrive(from);
+        next();
+    }
+    TILE_FN void next()
+    {
         if (++stage == Stages) stage = 0, phase ^= 1;
     }
 };

@@ -35,6 +35,7 @@ constexpr int SMS = 132;                                     // of an H200; a bl
 constexpr int MOST_FAR_PARTS = 16;                           // dK and dV of sinks pass through all of them
 constexpr int MOST_PARTS = 64;                               // of what a tile of keys has to do
 template <int D> constexpr int BQ_of = D == 128 ? 64 : 128;  // queries of a step
+template <int D> constexpr int STAGES_of = D < 64 ? 4 : 2;   // of the rings of Q and dO
 
 // --------------------------------------------------------------------------------------------------------------- before
 
@@ -191,13 +192,13 @@ template <int D> TILE_FN void add_rows(float *sums, int head, int row, int N, co
 
 // What a block keeps in shared memory: 224 KB.
 template <int D> struct backward_tiles {
-    static constexpr int BQ = BQ_of<D>, PARTS = BQ / 64;
-    tma_tile<64, D> K[2], V[2];        // of each warpgroup; in the end dK and dV
-    tma_tile<BQ, D> Q[2], dO[2];       // two rings
+    static constexpr int BQ = BQ_of<D>, PARTS = BQ / 64, STAGES = STAGES_of<D>;
+    tma_tile<64, D> K[2], V[2];             // of each warpgroup; in the end dK and dV
+    tma_tile<BQ, D> Q[STAGES], dO[STAGES];  // two rings
     tma_tile<64, 64> dS[2][2][PARTS];  // of this step and the one before, of each warpgroup's keys, of each 64 queries
     fragments<D> dQ[2][PARTS];         // of each warpgroup, on its way to the sum
-    statistics<BQ> stats[2];           // come with Q
-    ring_signals<2> Q_signals, dO_signals;
+    statistics<BQ> stats[STAGES];      // come with Q
+    ring_signals<STAGES> Q_signals, dO_signals;
     signal K_full, V_full, KV_empty, dQ_full[2][PARTS], dQ_empty[2][PARTS];
     work works[2];  // a ring
     ring_signals<2> work_signals;
@@ -216,8 +217,11 @@ __global__ __launch_bounds__(384, 1) void backward_kernel(
     const __grid_constant__ tensor_map dO_map,                       // [B, Hq, N, D] in tiles of BQ rows
     workspace<D> w, schedule plan, int N, float scale)
 {
-    constexpr int BQ = BQ_of<D>, PARTS = BQ / 64;
+    constexpr int BQ = BQ_of<D>, PARTS = BQ / 64, STAGES = STAGES_of<D>;
     constexpr bool DIAGONAL = MASK != FULL, WINDOWED = MASK == WINDOW;
+    // With D 16 and 32 the exponentials decide, one a pair, 16 a clock and multiprocessor, and both warpgroups come to them at a time. So they wait for
+    // little else: S^T of the next step is begun before dQ and dK of this one, and dK is awaited under that step's exponentials.
+    constexpr bool AHEAD = D < 64 && !WINDOWED;
     using registers = register_shares<2, 24, 240>;
     extern __shared__ __align__(1024) unsigned char shared[];  // shared_memory() takes registers: none is left
     auto &tiles = *reinterpret_cast<backward_tiles<D> *>(shared);
@@ -398,23 +402,39 @@ __global__ __launch_bounds__(384, 1) void backward_kernel(
         reg_tile<16, D> dK = {}, dV = {};
         tiles.K_full.wait(n % 2);
         tiles.V_full.wait(n % 2);
+        const auto begin_S = [&](reg_tile<16, BQ> &S, col_vec<BQ> &L, int stage) {
+            mma_ABt_async(S, tiles.K[group], tiles.Q[stage]);  // S^T = K Q^T
+            // Loads stand in a queue behind the products issued before them: so L comes here, and a wait keeps it from being moved.
+            load(L, tiles.stats[stage].L);
+        };
+        reg_tile<16, BQ> next_S;
+        col_vec<BQ> next_L;
+        weights<BQ> dS_left;     // read by the product for dK, which AHEAD runs into the next step
+        receiver Q_back = Q_in;  // whose queries go back next
+        int left = 0;
+        if (AHEAD) {
+            each_step(now, [&](int, int) { left++; });
+            Q_in.receive();
+            begin_S(next_S, next_L, Q_in.stage);
+            products_done<0>(next_S);
+        }
         each_step(now, [&](int, int q) {
-            // The rings of Q and dO turn once a step; and so does dQ, which has two places, or one of each warpgroup's, who take turns.
-            const int stage = Q_in.stage, b = stage % PARTS, q0 = q * BQ;
-            const uint32_t phase = Q_in.phase;
+            // The rings of Q and dO turn with the steps; so does dQ, which has two places, or one of each warpgroup's, who take turns.
+            const int stage = Q_in.stage, turn = STAGES == 2 ? stage : stage % 2, b = turn % PARTS, q0 = q * BQ;
+            const uint32_t phase = STAGES == 2 ? Q_in.phase : stage / 2;  // of these places
             receiver dO_in(tiles.dO, tiles.dO_signals);
-            dO_in.stage = stage, dO_in.phase = phase;
-            const bool mine = PARTS == 2 || stage == group;  // whether dQ of this step is
+            dO_in.stage = stage, dO_in.phase = Q_in.phase;
+            const bool mine = PARTS == 2 || turn == group;  // whether dQ of this step is
             // Whether the queries of our dQ see none of the second 64 keys, or of the first.
             const int dQ_part = PARTS == 1 ? 0 : group, dQ_first = q0 + 64 * dQ_part;
             const bool early =
                 DIAGONAL && (dQ_first <= block_key || (WINDOWED && now.far_part && plan.sinks <= block_key + 64));
             const bool late = WINDOWED && dQ_first - (block_key + 63) >= W && plan.sinks <= block_key;
             const auto begin_dQ = [&](reg_tile<16, D> &dQ) {  // dQ = dS K
-                mma_AB_first_async(dQ, tiles.dS[stage][late][dQ_part], tiles.K[late]);
-                if (!early && !late) mma_AB_async(dQ, tiles.dS[stage][1][dQ_part], tiles.K[1]);
+                mma_AB_first_async(dQ, tiles.dS[turn][late][dQ_part], tiles.K[late]);
+                if (!early && !late) mma_AB_async(dQ, tiles.dS[turn][1][dQ_part], tiles.K[1]);
             };
-            const auto &Q = Q_in.receive();
+            const auto &Q = AHEAD ? tiles.Q[stage] : Q_in.receive();
             const bool above = DIAGONAL && PARTS == 1 && q0 + BQ <= group_key;
             const bool beyond = WINDOWED && q0 - (group_key + 63) >= W && plan.sinks <= group_key;
             if (above || beyond) {  // none of our keys are seen. Without a window the turn is not ours, either
@@ -424,7 +444,7 @@ __global__ __launch_bounds__(384, 1) void backward_kernel(
                 if (pending) writes_visible(), hand_over(stage ^ 1);
                 if (WINDOWED && mine) tiles.dQ_empty[group][b].wait(phase ^ 1);
                 if (PARTS == 1)
-                    gather<2>(stage, WINDOWED && mine);
+                    gather<2>(turn, WINDOWED && mine);
                 else
                     meet<2>();
                 if (!WINDOWED || !mine) return;
@@ -435,14 +455,14 @@ __global__ __launch_bounds__(384, 1) void backward_kernel(
                 pending = true;
                 return;
             }
-            reg_tile<16, BQ> P, dS;
-            mma_ABt_async(P, tiles.K[group], Q);  // S^T = K Q^T
-            // Loads stand in a queue behind the products issued before them: so L comes here, and the wait for dO keeps it from being moved.
-            col_vec<BQ> L, delta;
-            load(L, tiles.stats[stage].L);
+            reg_tile<16, BQ> S, dS;
+            col_vec<BQ> this_L, delta;
+            auto &P = AHEAD ? next_S : S;
+            auto &L = AHEAD ? next_L : this_L;
+            if (!AHEAD) begin_S(P, L, stage);
             const auto &dO = dO_in.receive();
             mma_ABt_async(dS, tiles.V[group], dO);  // dP^T = V dO^T
-            products_done<1>(P);
+            if (!AHEAD) products_done<1>(P);
             const bool diagonal = DIAGONAL && q0 < key + 15, ragged = N - block_key < BK;
             if (WINDOWED ? diagonal || q0 + BQ - 1 - key >= W : diagonal || ragged)
                 each(P, [&](float &x, element e) {
@@ -454,20 +474,27 @@ __global__ __launch_bounds__(384, 1) void backward_kernel(
                         x = -INFINITY;
                 });
             each(P, [&](float &x, element e) { x = exp2_fast(x * scale2 - L[e]); });  // S^T becomes P^T
-            weights<BQ> P_left, dS_left;
+            weights<BQ> P_left;
             round_to(P_left, P);
             // Could be later; here, a branch, it keeps half of the exponentials before the next wait, where they have company.
             if (mine) tiles.dQ_empty[group][b].wait(phase ^ 1);
+            if (AHEAD) products_done<1>(dK);  // of the step before
+            if (AHEAD && Q_back.stage != stage) Q_back.release();
             load(delta, tiles.stats[stage].delta);
             products_done<0>(dS);
             each(dS, [&](float &x, element e) { x = P[e] * (x - delta[e]); });
             round_to(dS_left, dS);
-            store_transposed(tiles.dS[stage][group], dS_left);
+            store_transposed(tiles.dS[turn][group], dS_left);
             mma_AB_async(dV, P_left, dO);  // dV += P^T dO
+            if (AHEAD) {                   // in the last step with the same queries once more
+                Q_in.next();
+                if (--left > 0) Q_in.receive();
+                begin_S(next_S, next_L, left > 0 ? Q_in.stage : stage);
+            }
             writes_visible();
             if (pending) hand_over(stage ^ 1);  // one fence for both stores
             if (PARTS == 1)
-                gather<2>(stage, mine);  // who computes dQ needs the other's dS
+                gather<2>(turn, mine);  // who computes dQ needs the other's dS
             else
                 meet<2>();
             if (mine) {
@@ -477,6 +504,7 @@ __global__ __launch_bounds__(384, 1) void backward_kernel(
                 mma_AB_async(dK, dS_left, Q);  // dK += dS^T Q, times scale at the end
                 products_done<1>(dQ);
                 if (PARTS == 2) products_done<1>(dV);
+                if (AHEAD) products_done<1>(next_S);
                 dO_in.release();
                 store(tiles.dQ[group][b], dQ);
                 pending = true;
@@ -485,9 +513,11 @@ __global__ __launch_bounds__(384, 1) void backward_kernel(
                 products_done<1>(dV);
                 dO_in.release();
             }
+            if (AHEAD) return;
             products_done<0>(dK);
             Q_in.release();
         });
+        if (AHEAD) products_done<0>(dK), Q_back.release();
         if (pending) writes_visible(), hand_over(Q_in.stage ^ 1);
 
         if constexpr (ADD) {  // in turns, where there are any, to where they belong
