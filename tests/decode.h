@@ -127,6 +127,7 @@ static inline void many_rows(void)
             check(3, 2 * group, 2, Nq, 330 + 7 * (int)i, D, 16 << (i + D / 64) % 5, WB_LENS_MIXED);
             check(1, group, 1, Nq, 4500 + 37 * (int)i, D, 16 << i % 5, WB_LENS_SAME);
             check(9, group, 1, Nq, 33 + (int)i, D, 16, WB_LENS_EDGES);
+            check_input(of(1, group, 1, Nq, 1500, D, 32, WB_LENS_SAME), WB_RISING);  // each tile has the largest scores
         }
     }
 }

@@ -257,7 +257,7 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
             each(O_reg, [&](float &x, element e) {
                 if (e.row < rows) mine.O[my_row + e.row][e.col] = x;
             });
-            store(mine.L + my_row, L_row, min(rows, 16));
+            store(mine.L + my_row, L_row, 16);
         }
         if (n < count) all.step(at);
     }
