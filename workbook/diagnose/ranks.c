@@ -52,6 +52,8 @@ static rows shard(const char *name, const float *whole, int rank)
 static int ranks(void) { return e.c->ranks; }
 static size_t q_heads(void) { return (size_t)e.s->batch * (size_t)e.s->q_heads; }
 static size_t kv_heads(void) { return (size_t)e.s->batch * (size_t)e.s->kv_heads; }
+// Rows of K, of any rank: no chunk has more rows than the first.
+static size_t most_keys(void) { return 2 * kv_heads() * (size_t)wb_chunk_rows(e.c, 0); }
 static int modulo(int x) { return (x + 2 * ranks()) % ranks(); }
 
 // ------------------------------------------------------------------------------------------------------------------ mistakes
@@ -61,11 +63,12 @@ enum {
     RIGHT,
     HALVES, WEIGHTS_SWAPPED, NOT_DIVIDED, OLD_NOT_WEIGHTED, NEW_NOT_WEIGHTED, LAST_PART, FIRST_PART, L_OF_LAST, L_WITHOUT_LOG, L_WITHOUT_MAX,
     L_IN_BASE_2, WEIGHTS_IN_BASE_2, ALL_IN_BASE_2, DIAGONAL_WHOLE, DIAGONAL_EMPTY, EARLIER_EMPTY, EARLIER_CAUSAL, LATER_WHOLE, REVERSED,
-    ALWAYS_CAUSAL, NEVER_CAUSAL, CONTIGUOUS, DEALT, CHUNKS_SWAPPED, LONGER_LAST, ROUNDED_DOWN, NEXT_RANK, OWNER_STAYS, SENDS_OWN, SENDS_KEYS_TWICE,
+    ALWAYS_CAUSAL, NEVER_CAUSAL, CONTIGUOUS, DEALT, CHUNKS_SWAPPED, LONGER_LAST, ROUNDED_DOWN, NEXT_RANK, OWNER_STAYS, SENDS_OWN, SENDS_KEYS_TWICE, NO_VALUES,
     BACKWARD,  // those of 18, from here on
     DELTA_ZERO = BACKWARD, DELTA_ONE_COLUMN, DELTA_OF_DO, DELTA_OF_O, DELTA_OF_SQUARES, DELTA_MINUS, ADDS_NOTHING, ADDS_TWICE, ADDS_SCALED, REPLACES,
     SUBTRACTS, STAYS, OWN_NONE, OWN_DIAGONAL, OWN_OTHERS, OWN_TWICE, SWAPPED, DV_ONTO_DK, DV_BEHIND_MINE, DQ_OF_FIRST, DK_OF_FIRST, DV_OF_FIRST,
     DKV_OF_FIRST, Q_OF_FIRST, DO_OF_FIRST, K_OF_FIRST, V_OF_FIRST, L_OF_FIRST, DELTA_OF_FIRST, OWN_K, OWN_KV, PASSES_OWN, PASSES_KEYS_TWICE,
+    PASSES_NO_VALUES, DO_IS_Q, V_IS_K, L_IS_DELTA,
     MISTAKES
 };
 
@@ -101,6 +104,7 @@ static const mistake mistakes[MISTAKES] = {
     [OWNER_STAYS] = {"keys_taken_for_own", "owner", "the keys at hand are taken for the rank's own in every step"},
     [SENDS_OWN] = {"sends_its_own_keys", "travel", "each rank sends its own keys in every step, not those at hand: of the others only the rank before is ever seen"},
     [SENDS_KEYS_TWICE] = {"sends_keys_as_values", "travel", "what arrives as V is K"},
+    [NO_VALUES] = {"values_do_not_come", "travel", "no V comes: in all steps but the first V is what lay in the workspace, here 0"},
     [DELTA_ZERO] = {"delta_is_0", "delta", "delta is 0, not the sum of dO times O"},
     [DELTA_ONE_COLUMN] = {"delta_of_one_column", "delta", "delta has of each thread's columns the first alone"},
     [DELTA_OF_DO] = {"delta_without_O", "delta", "delta is the sum of dO, without O"},
@@ -133,6 +137,10 @@ static const mistake mistakes[MISTAKES] = {
     [OWN_K] = {"own_k_in_each_step", "share", "each step takes the rank's own K, not the K at hand"},
     [PASSES_OWN] = {"sends_its_own_keys", "keys", "each rank sends its own keys in every step, not those at hand: of the others only the rank before is ever seen"},
     [PASSES_KEYS_TWICE] = {"sends_keys_as_values", "keys", "what arrives as V is K"},
+    [PASSES_NO_VALUES] = {"values_do_not_come", "keys", "no V comes: in all steps but the first and the last V is what lay in the workspace, here 0"},
+    [DO_IS_Q] = {"q_as_do", "share", "Q stands where dO belongs"},
+    [V_IS_K] = {"k_as_v", "share", "K stands where V belongs"},
+    [L_IS_DELTA] = {"l_and_delta_swapped", "share", "L and delta have changed places"},
     [OWN_KV] = {"own_keys_in_each_step", "share", "each step takes the rank's own K and V, not those at hand"},
 };
 // clang-format on
@@ -219,7 +227,7 @@ static void merge(one_row *sum, const one_row *now, bool first)
 static void find_forward(int me, const rows *K, const rows *V, rows *O, rows *size, rows *L)
 {
     const size_t group = (size_t)(e.s->q_heads / e.s->kv_heads);
-    rows Q = shard("Q", e.Q, me);
+    rows Q = shard("Q", e.Q, me), none = zeros(most_keys() * depth());
     for (int mine = 0; mine < 2; mine++) {
         const int chunk = chunk_by(me, mine), q_rows = rows_by(chunk);
         const size_t q_at = mine ? q_heads() * (size_t)rows_by(chunk_by(me, 0)) : 0;
@@ -237,8 +245,11 @@ static void find_forward(int me, const rows *K, const rows *V, rows *O, rows *si
                     const seen what = pair_by(chunk, other);
                     if (what == EMPTY || keys == 0) continue;
                     const size_t kv_at = theirs ? kv_heads() * (size_t)rows_by(chunk_by(whose, 0)) : 0;
-                    part(&now, row_of(&Q, row), &K[from], make(SENDS_KEYS_TWICE) && turn ? &K[from] : &V[from],
-                         kv_at + head / group * (size_t)keys,
+                    const rows *const values = !turn                    ? &V[from]
+                                               : make(SENDS_KEYS_TWICE) ? &K[from]
+                                               : make(NO_VALUES)        ? &none
+                                                                        : &V[from];
+                    part(&now, row_of(&Q, row), &K[from], values, kv_at + head / group * (size_t)keys,
                          what == CAUSAL ? min_int(keys, (int)(n % (size_t)q_rows) + 1) : keys);
                     merge(&sum, &now, left == parts);
                     if (--left != 0 || row >= L->count) continue;
@@ -247,7 +258,7 @@ static void find_forward(int me, const rows *K, const rows *V, rows *O, rows *si
                 }
         }
     }
-    free(Q.at);
+    free(Q.at), free(none.at);
 }
 
 // ------------------------------------------------------------------------------------------------------------------ backward
@@ -255,6 +266,7 @@ static void find_forward(int me, const rows *K, const rows *V, rows *O, rows *si
 typedef struct side {
     rows Q, K, V, O, L, dO, delta, dQ;
     rows sum[2], found;  // dK, and behind it dV
+    rows none;           // of V, where none comes
 } side;
 
 // Which of a rank's own pairs of chunks it works on in the first step: the lesson leaves that open. The others in the last.
@@ -289,7 +301,12 @@ static void add_pair(side *all, int me, int from, rows *found, int mine, int the
     side *const x = &all[me];
     const side *const came = me == from || !make(PASSES_OWN) ? &all[from] : &all[modulo(me - 1)];
     const rows *const K = make(OWN_K) || make(OWN_KV) ? &x->K : &came->K;
-    const rows *const V = make(OWN_KV) ? &x->V : me != from && make(PASSES_KEYS_TWICE) ? &came->K : &came->V;
+    const bool other = me != from;
+    const rows *const V = make(OWN_KV)                       ? &x->V
+                          : make(V_IS_K)                     ? K
+                          : other && make(PASSES_KEYS_TWICE) ? &came->K
+                          : other && make(PASSES_NO_VALUES)  ? &x->none
+                                                             : &came->V;
     const size_t q_rows = (size_t)wb_chunk_rows(e.c, wb_chunk_of(e.c, me, mine));
     const size_t keys = (size_t)wb_chunk_rows(e.c, wb_chunk_of(e.c, from, theirs));
     const size_t group = (size_t)(e.s->q_heads / e.s->kv_heads);
@@ -301,13 +318,15 @@ static void add_pair(side *all, int me, int from, rows *found, int mine, int the
         for (size_t j = 0; j < (causal ? n % q_rows + 1 : keys); j++) {
             const size_t key = n / q_rows / group * keys + j;
             const double *q = row_of(&x->Q, (make(Q_OF_FIRST) ? 0 : q_at) + n);
-            const double *g = row_of(&x->dO, (make(DO_OF_FIRST) ? 0 : q_at) + n);
+            const double *g = row_of(make(DO_IS_Q) ? &x->Q : &x->dO, (make(DO_OF_FIRST) ? 0 : q_at) + n);
             const double *k = row_of(K, (make(K_OF_FIRST) ? 0 : kv_at) + key);
             const double *v = row_of(V, (make(V_OF_FIRST) ? 0 : kv_at) + key);
             double S = 0, dP = 0;
             for (size_t d = 0; d < depth(); d++) S += q[d] * k[d], dP += g[d] * v[d];
-            const double P = exp(scale * S - number(&x->L, (make(L_OF_FIRST) ? 0 : q_at) + n));
-            const double dS = scale * P * (dP - number(&x->delta, (make(DELTA_OF_FIRST) ? 0 : q_at) + n));
+            const double L = number(&x->L, (make(L_OF_FIRST) ? 0 : q_at) + n);
+            const double delta = number(&x->delta, (make(DELTA_OF_FIRST) ? 0 : q_at) + n);
+            const double P = exp(scale * S - (make(L_IS_DELTA) ? delta : L));
+            const double dS = scale * P * (dP - (make(L_IS_DELTA) ? L : delta));
             const size_t to = (make(DK_OF_FIRST) || make(DKV_OF_FIRST) ? 0 : kv_at) + key;
             const size_t to_dV = dV_at + (make(DV_OF_FIRST) || make(DKV_OF_FIRST) ? 0 : kv_at) + key;
             add_row(&x->dQ, (make(DQ_OF_FIRST) ? 0 : q_at) + n, dS, k);
@@ -405,14 +424,14 @@ static void look_at_backward_ranks(int schedule)
 {
     static side all[MAX_FORMS][WB_MOST_RANKS];
     const int R = ranks(), count = MISTAKES - BACKWARD + 1;
-    const size_t room = 4 * kv_heads() * (size_t)wb_chunk_rows(e.c, 0) * depth();  // no chunk has more rows
+    const size_t room = 2 * most_keys() * depth();
     for (int n = 0; n < count; n++) {
         of_mistake = n ? BACKWARD + n - 1 : RIGHT;
         for (int r = 0; r < R; r++) {
             side *x = &all[n][r];
             *x = (side){.Q = shard("Q", e.Q, r), .K = shard("K", e.K, r), .V = shard("V", e.V, r)};
             x->O = shard("O", e.O, r), x->L = shard("L", e.L, r), x->dO = shard("dO", e.dO, r);
-            x->delta = zeros(x->L.count), x->dQ = zeros(x->Q.count), x->found = zeros(room);
+            x->delta = zeros(x->L.count), x->dQ = zeros(x->Q.count), x->found = zeros(room), x->none = zeros(room);
             for (int k = 0; k < 2; k++) x->sum[k] = zeros(room);
             find_delta(x);
         }
@@ -442,8 +461,8 @@ static void look_at_backward_ranks(int schedule)
     for (int n = 0; n < count; n++)
         for (int r = 0; r < R; r++) {
             side *x = &all[n][r];
-            rows *const of[] = {&x->Q,     &x->K,  &x->V,     &x->O,      &x->L,     &x->dO,
-                                &x->delta, &x->dQ, &x->found, &x->sum[0], &x->sum[1]};
+            rows *const of[] = {&x->Q,     &x->K,  &x->V,     &x->O,      &x->L,      &x->dO,
+                                &x->delta, &x->dQ, &x->found, &x->sum[0], &x->sum[1], &x->none};
             for (int k = 0; k < COUNT(of); k++) free(of[k]->at);
         }
 }
