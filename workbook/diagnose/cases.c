@@ -69,6 +69,14 @@ static const char *const chosen[][MAX_CASES] = {
     [16] = {"Hq=2,Hkv=2,Nq=40,Nk=300,D=64,input=sizes", "B=2,Hq=6,Hkv=2,Nq=70,Nk=200,D=64,input=sizes", "Hq=1,Hkv=1,Nq=100,Nk=420,D=64,input=leftward",
         "Hq=2,Hkv=1,Nq=300,D=64,causal=1,input=sizes", "B=2,Hq=4,Hkv=2,Nq=140,Nk=260,D=128,input=sizes", "Hq=1,Hkv=1,Nq=64,Nk=1800,D=64,input=mean_one", "Hq=1,Hkv=1,Nq=192,Nk=3300,D=64,input=falling",
         "Hq=1,Hkv=1,Nq=200,D=64,causal=1,input=leftward", "B=2,Hq=4,Hkv=2,Nq=140,Nk=260,D=128,input=outliers"},
+    [17] = {"ranks=1,Hq=2,Hkv=1,Nq=12,D=64,causal=1,scale=0.3,prior=255", "ranks=1,Hq=2,Hkv=1,Nq=9,D=64,scale=0.3,prior=255",
+        "ranks=2,Hq=2,Hkv=1,Nq=16,D=64,causal=1,scale=0.3,prior=255", "ranks=3,B=2,Hq=2,Hkv=1,Nq=18,D=64,causal=1,scale=0.3,prior=255",
+        "ranks=3,Hq=2,Hkv=2,Nq=18,D=64,scale=0.3,prior=255", "ranks=4,Hq=2,Hkv=1,Nq=16,D=64,scale=0.3,prior=255",
+        "ranks=2,Hq=2,Hkv=1,Nq=15,D=64,causal=1,scale=0.3,prior=255", "ranks=3,Hq=2,Hkv=1,Nq=16,D=64,scale=0.3,prior=255"},
+    [18] = {"ranks=1,Hq=2,Hkv=1,Nq=12,D=64,causal=1,scale=0.3,prior=255", "ranks=1,Hq=2,Hkv=1,Nq=9,D=64,scale=0.3,prior=255",
+        "ranks=2,Hq=2,Hkv=1,Nq=16,D=64,causal=1,scale=0.3,prior=255", "ranks=3,B=2,Hq=2,Hkv=1,Nq=18,D=64,causal=1,scale=0.3,prior=255",
+        "ranks=3,Hq=2,Hkv=2,Nq=18,D=64,scale=0.3,prior=255", "ranks=4,Hq=2,Hkv=1,Nq=16,D=64,scale=0.3,prior=255",
+        "ranks=2,Hq=2,Hkv=1,Nq=15,D=64,causal=1,scale=0.3,prior=255", "ranks=3,Hq=2,Hkv=1,Nq=16,D=64,scale=0.3,prior=255"},
 };
 // clang-format on
 

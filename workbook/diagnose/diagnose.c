@@ -119,7 +119,7 @@ static void read_case(const worker_run *run)
     wb_case shown = run->c;
     shown.products = 0;
     if (problem->signature != WB_ROW_SUM) wb_case_print(problem, &shown, e.text);
-    if (problem->signature == WB_BACKWARD) e.O = floats(run, "O", 1), e.L = floats(run, "L", 1);
+    if (wb_is_backward(problem)) e.O = floats(run, "O", 1), e.L = floats(run, "L", 1);
     int outputs = 0;
     for (int k = 0; k < run->count && outputs < 5; k++)
         if (run->tensors[k].output && strcmp(run->tensors[k].name, "products"))
@@ -158,7 +158,8 @@ static bool parse(const char *text, wb_case *c)
 {
     if (wb_case_parse(problem, text, c) != WB_OK || !wb_case_is_valid(problem, c) || (no_mask && c->shape.causal))
         return false;
-    if (c->watched) return true;  // the layer has something to say of it, whatever is multiplied
+    if (c->watched || wb_has_ranks(problem))
+        return true;  // the layer has something to say of it, whatever is multiplied
     const attention_shape *s = &c->shape;
     const double heads = (double)s->batch * s->q_heads,
                  tiles = ((s->q_len - 1) / 128 + 1.0) * ((s->kv_len - 1) / 128 + 1.0);
@@ -194,7 +195,9 @@ static void look_at_case(const char *text, bool hangs)
         }
         read_case(&run);
         plain += e.product_count > 1 && e.products[0] == 0 && !(e.products[1] >= 0);
-        (problem->signature == WB_BACKWARD ? look_at_backward : look_at_forward)();
+        (wb_has_ranks(problem)               ? look_at_ranks
+         : problem->signature == WB_BACKWARD ? look_at_backward
+                                             : look_at_forward)();
     } else if (hangs) {
         if (no_answer) read_case(&run), look_at_hang();
     } else {
@@ -233,7 +236,6 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: diagnose [-v] [--source FILE] NN [CASE]\n");
         return 2;
     }
-    if (wb_has_ranks(problem)) return 1;  // it has products made: what goes wrong between ranks the layer names
     gap_count = gaps_in(problem, source, gaps);
     for (int n = 0; n < gap_count; n++)
         no_mask |= gaps[n].untouched && problem->mask == WB_CAUSAL_OPTIONAL && strcmp(gaps[n].name, "mask") == 0;
@@ -241,14 +243,18 @@ int main(int argc, char **argv)
     int count = diagnose_cases(problem, cases);
     if (problem->signature == WB_ROW_SUM) look_at_sum(run_sum), count = 0;
     const char *given = at + 1 < argc && !strstr(argv[at + 1], "nan_") ? argv[at + 1] : NULL, *last = given;
+    if (wb_has_ranks(problem)) given = NULL;  // it may be large
     for (int pass = 0; pass < 2 && !best.rank; pass++) {
         for (int n = 0; n < count && !hung; n++)  // what is plain to see comes first
             if ((!strstr(cases[n], "input=") || strstr(cases[n], "stairs")) == (pass == 0))
                 look_at_case(last = cases[n], false);
         if (pass && given && !best.rank && !hung && count) look_at_case(last = given, false);
-        if (e.problem) (problem->signature == WB_BACKWARD ? conclude_backward : conclude_forward)();
+        if (!e.problem) continue;
+        (wb_has_ranks(problem)               ? conclude_ranks
+         : problem->signature == WB_BACKWARD ? conclude_backward
+                                             : conclude_forward)();
     }
-    if (hung && !best.rank) look_at_case(last, true);
+    if (hung && !best.rank && !wb_has_ranks(problem)) look_at_case(last, true);
     for (int n = 0; n < gap_count; n++) plain *= !gaps[n].untouched;
     if (!best.rank && plain)
         printf("step by step: nothing is said. What is looked at are products made with %s, and there was none:\n"

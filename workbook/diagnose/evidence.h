@@ -218,6 +218,8 @@ void look_at_hang(void);                               // what a function did th
 // NaN; false if it could not.
 void look_at_sum(bool (*run)(int rows, int cols, wb_input input, int seed, float *y));
 
+void look_at_ranks(void), conclude_ranks(void);  // 17 and 18, by what comes out
+
 // Parts of these.
 void look_at_softmax(const record *r), conclude_softmax(void);  // softmax.c: what each row makes of its scores
 void look_at_dsinks(void), conclude_dsinks(void);               // sinks.c
