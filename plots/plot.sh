@@ -68,5 +68,7 @@ mkdir -p build/plots
 for kind in speed time memory errors; do rm -f "build/plots/${name}_$kind.svg" "build/plots/${name}_$kind.png"; done
 draw "$script" "build/plots/$name" "speed_data='$speed'; speed_source='$speed_source'; memory_data='$memory'; memory_source='$memory_source'; peer_data='$peers'; error_data='$errors'; error_source='$error_source'; peers_where='problem=$number,'"
 for kind in speed time memory errors; do
-    [ ! -f "build/plots/${name}_$kind.svg" ] || echo "drawn: build/plots/${name}_$kind.svg and .png"
+    case $kind in memory) of=$memory_source ;; errors) of=$error_source ;; *) of=$speed_source ;; esac
+    case $of in recorded*) of="$of; without yours" ;; esac
+    [ ! -f "build/plots/${name}_$kind.svg" ] || echo "drawn: build/plots/${name}_$kind.svg and .png ($of)"
 done

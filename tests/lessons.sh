@@ -121,6 +121,9 @@ drawing 06 N=12 W=5 BR=4 BC=3
 drawing 07 N=12 W=5 sinks=2 BR=4 BC=3
 drawing 09 N=12 W=3 sinks=1 BR=3 BC=3
 drawing 15 mask=tree/7 N=12 BR=4 BC=3
+# A tile that reaches behind the last key is masked there, in 03 by `tail`; one that reaches behind the last query is not.
+"$out/mask" 03 N=12 | grep -q '^2 tiles of 8 queries x 8 keys are full, 2 masked, 0 skipped of 4$' || fail "mask 03 N=12: the tiles of the last keys are not masked"
+! "$out/mask" 13 >"$scratch/log" 2>&1 && grep -q '^mask: problem 13 has no mask to draw' "$scratch/log" || fail "mask 13: $(cat "$scratch/log")"
 "$out/mask" 15 --svg "$scratch/svg" >/dev/null
 cmp "$scratch/svg" plots/mask_15.svg || fail "plots/mask_15.svg is not what mask 15 draws"
 

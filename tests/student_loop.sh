@@ -74,6 +74,12 @@ check "progress: passed" says '^02 .* passed +([0-9]+) / +\1  done$'
 check "progress: does not compile, so no points" says '^03 .* compile error +0 / [0-9]+  make test-03$'
 check "progress: reset since, so not started and without points" says '^04 .* not started +0 / [0-9]+  read problems/04/README.md$'
 check "progress: changed since" says '^05 .* unfinished +[0-9]+ / +[0-9]+  changed since: make test-05$'
+sha256sum <problems/05/flash_gqa.cu >build/grade/05.sum
+"$score" progress >"$scratch/touched"
+check "progress: touched, or put back as it was, is not changed" eval "! grep -q '^05 .*changed since' '$scratch/touched'"
+echo "// more" >>problems/05/flash_gqa.cu && touch -t 203001010000 problems/05/flash_gqa.cu
+"$score" progress >"$scratch/touched"
+check "progress: other contents are" grep -q '^05 .* changed since: make test-05$' "$scratch/touched"
 check "progress: written in, never tested" says '^06 .* not tested +0 / +[0-9]+  make test-06$'
 check "progress: passed, but for what no test here could tell" says '^07 .* passed +[0-9]+ / +[0-9]+  .* \(not judged here\)$'
 check "progress: the sum" says "^Score: $(($(points 01) + $(points 02) + $(points 05) + $(points 07)))/"
@@ -108,6 +114,7 @@ run "$score" after build/grade 13
 check "after the tests of 13: 14, though earlier ones are not done" says '^Next: 14, '
 run "$score" points build/grade 05
 check "the table: unfinished, where gaps are as shipped" says '^  05  flash_gqa +unfinished '
+check "its sum is that of progress: nothing for 04, which was reset" says "^Score: $("$score" progress | sed -n 's/^Score: \([0-9]*\).*/\1/p')/"
 check "and a failure for whoever reads the file" grep -q '^05	flash_gqa	failed	' build/grade/scores.tsv
 touch -t 203001010000 problems/02/weighted_row_sum.cu
 run "$score" next

@@ -69,7 +69,7 @@ for text in "" "warp lanes" "$(printf 'warp\tlanes\tevent\twhat\n4\tff')"; do
     ! "$timeline" "$scratch/rows" >"$scratch/said" 2>&1 && grep -q 'no record of a block' "$scratch/said"
     verdict $? "no record: '$(echo "$text" | head -n 1)'"
 done
-! workbook/timeline/timeline.sh solutions 03 >"$scratch/said" 2>&1 && grep -q 'solutions/03/.* solutions has.* 10' "$scratch/said"
+! workbook/timeline/timeline.sh solutions 03 >"$scratch/said" 2>&1 && grep -q 'solutions/03/.* solutions has 10 16, and of rings 17 18$' "$scratch/said"
 verdict $? "a problem that is not for Hopper"
 
 # -------------------------------------------------------------------------------------------------------------- of the key
@@ -167,6 +167,8 @@ done
 printf '' | ranks
 ! bars 1024 && grep -q 'no rank has queued anything' "$scratch/said"
 verdict $? "ranks that do nothing"
+! env BLOCK=9 WB_CASE=Nq=300,Nk=128,D=128 workbook/timeline/timeline.sh solutions 10 >"$scratch/said" 2>&1 && grep -q 'this block: the launch has 3, numbered from 0$' "$scratch/said"
+verdict $? "a block that the launch has not"
 for wrong in AS=x AS=0 AS=-5 BLOCK=x; do
     ! env "$wrong" workbook/timeline/timeline.sh solutions 17 >"$scratch/said" 2>&1 && grep -q "timeline: $wrong: a " "$scratch/said"
     verdict $? "$wrong is refused"

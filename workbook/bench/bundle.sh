@@ -125,4 +125,4 @@ esac
 exit \$failed
 END
 chmod +x "$bundle/run.sh"
-echo "bundle: $(du -sh "$bundle" | cut -f1) in $bundle. Copy it to the GPU machine, then there: ./run.sh test solutions; ./run.sh bench"
+echo "bundle: $(du -sh "$bundle" | cut -f1) in $bundle. Copy it to the GPU machine, then there: ./run.sh test$([ ! -d solutions ] || echo " solutions"); ./run.sh bench"

@@ -2,7 +2,8 @@
 # race.sh BACKEND IMPL NN - make race-NN: your function beside the answer key, as a ratio.
 #   on a GPU, and of 01 anywhere: times, both in one run, and the peers' as recorded on such a GPU
 #   without one: what the check build counts in the cases of make sanitize-NN, which is no time (CASE: in that case)
-# A row is added to build/race.tsv, with the next idea from the lesson's table of what choices are worth (<!-- choices --> is above it).
+# A row is added to build/race.tsv, with the next idea from the lesson's table of what choices are worth (<!-- choices --> is above it): of a
+# table that begins with a base what gains on it; of one of changes to the key what each would cost, if yours is so.
 # Exit status: 0, or 1 if there is nothing to compare.
 set -u
 . workbook/loop/source.sh
@@ -85,14 +86,24 @@ idea=$(awk -v before="$before" '
     /^<!-- choices -->$/ { inside = 1; next }
     inside && /^[|]/ { line[++n] = $0; next }
     inside && n { inside = 0 }
+    # No figure is worse: less where it is a time, more where it is a rate.
+    function gains(part, was,    i) {
+        for (i = 3; i < columns; i++) if (part[i] != "" && (part[i] ~ / ms/ ? part[i] + 0 > was[i] + 0 : part[i] + 0 < was[i] + 0)) return 0
+        return 1
+    }
     function cells(row, part) { gsub(/[*`]/, "", row); gsub(/\\[|]/, "/", row); return split(row, part, / *[|] */) }
     END {
         if (n < 3) exit
         columns = cells(line[1], head)
-        for (i = 3; i <= n; i++) { cells(line[i], part); if (part[2] !~ /^(as it is|base)|the key$/) row[++rows] = line[i]; else base = line[i] }
-        cells(row[before % rows + 1], part); cells(base, was)
-        printf "%s:", part[2]
-        for (i = 3; i < columns; i++) if (part[i] != "") printf " %s %s%s;", head[i] == "" ? "" : head[i], part[i], base == "" ? "" : " (unchanged: " was[i] ")"
+        for (i = 3; i <= n; i++) {
+            cells(line[i], part)
+            if (part[2] ~ /^(as it is|base)/ || (base == "" && part[2] ~ /the key$/)) { base = line[i]; cells(base, was); theirs = part[2] !~ /^base/ }
+            else if (part[2] !~ /^the key|the key$/ && (base == "" || theirs || gains(part, was))) row[++rows] = line[i]
+        }
+        if (!rows) exit
+        cells(row[before % rows + 1], part)
+        printf "%s%s:", theirs ? "does yours do this? It costs: " : "", part[2]
+        for (i = 3; i < columns; i++) if (part[i] != "") printf " %s %s%s;", head[i] == "" ? "" : head[i], part[i], base == "" ? "" : " (" (theirs ? "the key" : "unchanged") ": " was[i] ")"
     }' "problems/$number/README.md" | sed 's/;$//')
 [ -z "$idea" ] || echo "  of the lesson's table of choices: $idea"
 mkdir -p build

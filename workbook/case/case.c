@@ -241,13 +241,21 @@ static wb_status parse_word(const wb_problem *problem, char *word, wb_case *c)
             WB_BAD_ARGUMENT, "'%s' in the case: names are %s", word,
             problem->signature == WB_ROW_SUM      ? "rows cols seed input offset"
             : problem->signature == WB_BLOCK_MASK ? "B Hq Hkv Nq Nk D scale mask masks q_tile kv_tile seed input offset"
-            : problem->signature == WB_DECODE     ? "B Hq Hkv Nq Nk D scale page lens pages max_pages seed input offset"
+            : problem->signature == WB_DECODE     ? "B Hq Hkv Nq Nk D scale page lens pages max_pages processors seed input offset"
             : problem->signature == WB_FP8        ? "B Hq Hkv Nq Nk D scale causal levels seed input offset"
             : wb_has_ranks(problem)               ? "B Hq Hkv Nq D scale causal ranks seed input offset"
                                                   : "B Hq Hkv Nq Nk D scale causal W sinks logits seed input offset");
     }
     if (end == value || *end) return wb_fail(WB_BAD_ARGUMENT, "'%s=%s' in the case: not a number", word, value);
     return WB_OK;
+}
+
+static bool names(const char *text, const char *word)
+{
+    const size_t length = strlen(word);
+    const char *at = text;
+    while (at && (strncmp(at, word, length) || at[length] != '=')) at = (at = strchr(at, ',')) ? at + 1 : NULL;
+    return at;
 }
 
 wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c)
@@ -265,6 +273,12 @@ wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c)
             const wb_status status = parse_word(problem, word, c);
             if (status != WB_OK) return status;
         }
+    }
+    const bool sum = problem->signature == WB_ROW_SUM;
+    for (int k = 0; k < 2; k++) {
+        const char *word = sum ? k ? "cols" : "rows" : k ? "D" : "Nq";
+        if (!names(text, word))
+            return wb_fail(WB_BAD_ARGUMENT, "the case '%s' names no %s, which has no default", text, word);
     }
     if (problem->signature == WB_BLOCK_MASK &&
         (double)c->shape.q_len * (double)c->shape.kv_len * (double)c->masks > MOST_ELEMENTS)

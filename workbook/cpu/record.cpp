@@ -46,7 +46,7 @@ struct stack_seen {
 
 static struct {
     bool rows_wanted, in_block;
-    long wanted;  // block
+    long wanted, blocks;  // which block; of how many
     std::vector<row> rows;
     std::vector<result> results[WARPS];
     stack_seen stacks[WARPS][SAMPLED];
@@ -94,6 +94,7 @@ void record_block_begin()
 {
     forget_results();
     r.in_block = of_this_block();
+    r.blocks = static_cast<long>(current->config->grid.z) * current->config->grid.y * current->config->grid.x;
     r.met = 0;
     for (auto &of_warp : r.stacks)
         for (stack_seen &s : of_warp) s = {};
@@ -285,7 +286,7 @@ extern "C" bool wb_record_end(const char *path)
     recording = false;
     FILE *f = fopen(path, "w");
     if (!f) return false;
-    fprintf(f, "warp\tlanes\tevent\twhat\tsignal\tnumber\tamount\tfirst\tline\n");
+    fprintf(f, "warp\tlanes\tevent\twhat\tsignal\tnumber\tamount\tfirst\tline\tof %ld blocks\n", r.blocks);
     for (const row &x : r.rows)
         fprintf(f, "%d\t%x\t%s\t%s\t%s\t%ld\t%ld\t%ld\t%d\n", x.warp, x.lanes, x.event, x.what, x.signal, x.number,
                 x.amount, x.first, x.line);

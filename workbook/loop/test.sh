@@ -85,6 +85,7 @@ judge() {
         echo "  not started: open $file, and read problems/$number/README.md"
         return
     fi
+    [ "$impl" != problems ] || [ -n "${WB_GRADE:-}" ] || sha256sum <"$file" >"$work/$number.sum"
     build >"$work/$number.log" 2>&1
     built=$?
     if [ $built -eq 3 ] && [ -n "${WB_BUILD:-}" ]; then
@@ -124,6 +125,9 @@ too_busy() { # [WHY], which a suite says itself
 # looks at every access of the first failing case.
 explain() {
     given=$("$out/suite" --show "$work/$number.results" case)
+    if [ -z "${WB_GRADE:-}" ] && "$out/suite" --show "$work/$number.results" message | grep -q 'no answer in '; then
+        echo "  now a search for the cause, in smaller cases and in the check build: a minute or two"
+    fi
     diagnose "$given"
     [ -n "$given" ] && [ "${SANITIZE:-}" != 0 ] && [ -z "${WB_GRADE:-}" ] || return
     WB_CASE= workbook/sanitize/sanitize.sh "$backend" "$impl" --after "$number" "$given" >"$work/$number.sanitize" 2>&1

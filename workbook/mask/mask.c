@@ -11,7 +11,7 @@
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: mask NN [N=32] [W=12] [sinks=3] [BR=8] [BC=8] [--svg FILE]   NN: 01, 03 to 12, 15 or 16\n"
+    fprintf(stderr, "usage: mask NN [N=32] [W=12] [sinks=3] [BR=8] [BC=8] [--svg FILE]   NN: 01, 03 to 12, 15 to 18\n"
                     "       mask 15 [mask=documents/10] [N=32] [BR=8] [BC=8] [--svg FILE]\n");
     return 2;
 }
@@ -224,7 +224,12 @@ static bool show_named(const options *o, wb_picture *p, const char *mask, FILE *
 int main(int argc, char **argv)
 {
     options o = {.problem = argc > 1 ? wb_problem_number(atoi(argv[1])) : NULL, .N = 32, .W = 12, .sinks = 3};
-    if (!o.problem || o.problem->signature == WB_ROW_SUM || o.problem->signature == WB_DECODE) return usage();
+    if (!o.problem) return usage();
+    if (o.problem->signature == WB_ROW_SUM || o.problem->signature == WB_DECODE) {
+        fprintf(stderr, "mask: problem %02d has no mask to draw; 01, 03 to 12 and 15 to 18 have one\n",
+                o.problem->number);
+        return 2;
+    }
     if (!parse(&o, argc, argv)) return 2;
     FILE *f = o.svg ? fopen(o.svg, "w") : NULL;
     if (o.svg && !f) {

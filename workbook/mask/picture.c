@@ -24,7 +24,7 @@ wb_tile_kind wb_tile_kind_of(const wb_picture *p, int i0, int j0, long *visible)
     const int i1 = min_int(i0 + p->BR, p->shape->q_len), j1 = min_int(j0 + p->BC, p->shape->kv_len);
     *visible = count_visible(p, i0, i1, j0, j1);
     if (*visible == 0) return WB_TILE_SKIPPED;
-    return *visible == (long)(i1 - i0) * (j1 - j0) ? WB_TILE_FULL : WB_TILE_MASKED;
+    return *visible == (long)(i1 - i0) * p->BC ? WB_TILE_FULL : WB_TILE_MASKED;
 }
 
 // The picture is drawn character by character; `repeat` characters a key where there is room, so that tiles look square.

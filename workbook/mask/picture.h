@@ -8,8 +8,8 @@
 // What a kernel that wastes nothing does with a tile of scores.
 typedef enum wb_tile_kind {
     WB_TILE_SKIPPED,  // nothing in it is visible: neither loaded nor computed
-    WB_TILE_MASKED,   // some of it is visible: computed, then masked
-    WB_TILE_FULL      // all of it is visible: computed without a mask
+    WB_TILE_MASKED,   // some of it is visible, or it reaches behind the last key: computed, then masked
+    WB_TILE_FULL      // all of it is visible, and no key is missing: computed without a mask
 } wb_tile_kind;
 
 typedef struct wb_picture {

@@ -92,7 +92,10 @@ int score_points(char **given)
     bool asked[WB_PROBLEMS];
     const char *folder = given[0];
     score_numbers(given + 1, asked);
-    grades_read(folder);
+    if (strcmp(folder, OWN_RECORDS) == 0)
+        standing_read(folder);
+    else
+        grades_read(folder);
     write_whole(folder, "scores.tsv", write_scores);
     write_whole(folder, "report.txt", write_report);
     write_whole(folder, "results.json", score_write_gradescope);

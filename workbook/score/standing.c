@@ -3,6 +3,7 @@
 #include "score/gaps.h"
 
 #include <sha256.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -30,7 +31,17 @@ bool standing_is_shipped(const char *path)
     return found;
 }
 
-// Tests begin when the file is compiled, which writes NN.log.
+// What was tested is still there: NN.sum has its sha256, if anybody noted it.
+static bool is_as_tested(const char *file, const char *folder, int number)
+{
+    char sum[SHA256_DIGEST_STRING_LENGTH];
+    char *const tested = grades_read_file("%s/%02d.sum", folder, number);
+    const bool same = *tested && SHA256File(file, sum) && strncmp(tested, sum, strlen(sum)) == 0;
+    free(tested);
+    return same;
+}
+
+// Tests begin when the file is compiled, which writes NN.log. A file that was only touched, or put back as it was, has not changed.
 static bool saved_since(const char *file, const char *folder, int number)
 {
     char tested[4096];
@@ -41,8 +52,9 @@ static bool saved_since(const char *file, const char *folder, int number)
         if (stat(tested, &then)) return false;
     }
     if (stat(file, &mine)) return false;
-    return mine.st_mtim.tv_sec > then.st_mtim.tv_sec ||
-           (mine.st_mtim.tv_sec == then.st_mtim.tv_sec && mine.st_mtim.tv_nsec > then.st_mtim.tv_nsec);
+    const bool later = mine.st_mtim.tv_sec > then.st_mtim.tv_sec ||
+                       (mine.st_mtim.tv_sec == then.st_mtim.tv_sec && mine.st_mtim.tv_nsec > then.st_mtim.tv_nsec);
+    return later && !is_as_tested(file, folder, number);
 }
 
 standing standing_of(const wb_problem *p, const char *folder)
@@ -68,8 +80,9 @@ void standing_read(const char *folder)
     char file[64];
     grades_read(folder);
     EACH_PROBLEM (p)
-        if (!standing_file(p, file) || standing_is_shipped(file))
+        if (!standing_file(p, file) || standing_is_shipped(file)) {
             EACH_CHECKPOINT (c, p->number) c->earned = false;
+        }
 }
 
 void standing_step(const standing *s, char step[256])

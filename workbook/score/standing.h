@@ -8,7 +8,7 @@ typedef struct standing {
     const char
         *state;  // "no file", "not started" for a file as shipped, whatever was recorded, "not tested", or the record's
     score points;
-    bool changed;     // the file was saved after its last tests began
+    bool changed;     // the file is not what its last tests tested
     bool unfinished;  // it fails, and some of its gaps are as shipped
     char file[64];
 } standing;

@@ -107,6 +107,8 @@ static bool read_rows(const char *path, replay *p)
         return false;
     }
     bool good = fgets(text, sizeof text, f) && strncmp(text, "warp\tlanes\tevent\t", 17) == 0;
+    const char *const of = good ? strstr(text, "\tof ") : NULL;
+    const long blocks = of ? strtol(of + 4, NULL, 10) : 0;  // of the launch
     while (good && fgets(text, sizeof text, f) && (good = read_row(text, &r))) {
         if (is(&r, "load") || is(&r, "arrive")) {
             r.phase = find_phase(p, is(&r, "load") ? r.signal : r.what, r.number);
@@ -121,8 +123,7 @@ static bool read_rows(const char *path, replay *p)
     if (!good)
         fprintf(stderr, "timeline: %s is no record of a block\n", path);
     else if (!p->row_count)
-        fprintf(stderr, "timeline: nothing is recorded in %s: has the launch such a block? They are numbered from 0\n",
-                path);
+        fprintf(stderr, "timeline: nothing is recorded of this block: the launch has %ld, numbered from 0\n", blocks);
     return good && p->row_count;
 }
 

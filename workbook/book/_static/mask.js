@@ -77,7 +77,7 @@ book.mask = (() => {
             if (seen && from < 0) from = j;
             if (!seen && from >= 0) runs.push([i, from, j - from]), visible += j - from, from = -1;
           }
-        const all = (i1 - i0) * (j1 - j0), kind = visible === 0 ? 'skipped' : visible === all ? 'full' : 'masked';
+        const all = (i1 - i0) * (j1 - j0), kind = visible === 0 ? 'skipped' : visible === (i1 - i0) * p.BC ? 'full' : 'masked';
         count[kind]++, count.visible += visible;
         if (visible) count.computed += all;
         row.push({ i0, i1, j0, j1, kind, runs });
