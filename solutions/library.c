@@ -89,24 +89,16 @@ static bool is_full_64_or_128(const attention_shape *shape)
     return is_64_or_128(shape) && shape->window >= shape->q_len;
 }
 static int group_of(const attention_shape *shape) { return shape->q_heads / shape->kv_heads; }
-// Without a mask the Hopper kernels are the only ones.
-static bool is_full_or_longer(const attention_shape *shape) { return !shape->causal || shape->q_len > 64; }
-// What the kernels for any window are for. With D 16 and 32 not windows far shorter than their tiles.
+// What the kernels for any window are for, backward. With D 16 and 32 not windows far shorter than their tiles.
 static bool has_any_window(const attention_shape *shape)
 {
-    return is_64_or_128(shape) || (shape->q_len > 128 && shape->window >= 128);
-}
-// A backward pass that is so short that its launches are most of it.
-static bool is_one_launch_long(const attention_shape *shape)
-{
-    const int longest = 128;
-    return is_64_or_128(shape) && shape->q_len <= longest;
+    return is_64_or_128(shape) || (shape->q_len > 128 && shape->window >= (shape->head_dim == 16 ? 192 : 128));
 }
 // A backward pass whose sum of dQ is large beside its work: blocks that take turns at it put where others would have to find zeros.
 static bool is_short_of_many_heads(const attention_shape *shape)
 {
     const size_t heads = (size_t)shape->batch * shape->q_heads;
-    return is_full_or_longer(shape) && shape->q_len <= 8 * shape->head_dim && heads * shape->head_dim >= 32768 &&
+    return shape->q_len <= 8 * shape->head_dim && heads * shape->head_dim >= 32768 &&
            (shape->q_len <= 256 || group_of(shape) <= 4);
 }
 // How long one of 10's kernels would take on an H200, as a picture of it: a block walks over the tiles of keys of each tile of queries, and
@@ -189,14 +181,14 @@ static bool walks_wide_on_hopper(const attention_shape *shape) { return is_faste
 // Over all sequences and heads.
 static size_t keys_of(const attention_shape *shape) { return (size_t)shape->batch * shape->kv_heads * shape->kv_len; }
 static size_t queries_of(const attention_shape *shape) { return (size_t)shape->batch * shape->q_heads * shape->q_len; }
-// Forward the kernels for Hopper have tiles of 192 queries by 128 keys at D 16 and 32: enough of them for all multiprocessors.
+// Forward the kernels for Hopper have tiles of 192 queries by 128 keys at D 16 and 32: for long walks over the keys.
 static bool is_much_of_16_or_32(const attention_shape *shape)
 {
-    return shape->head_dim < 64 && shape->q_len > 128 && shape->kv_len > 128 && queries_of(shape) >= 1 << 14;
+    return (shape->head_dim == 32 && shape->q_len >= 512) || (shape->head_dim == 16 && shape->q_len >= 3000);
 }
 static bool has_any_window_and_much(const attention_shape *shape)
 {
-    return has_any_window(shape) && (is_64_or_128(shape) || is_much_of_16_or_32(shape));
+    return is_64_or_128(shape) || (shape->window >= 768 && is_much_of_16_or_32(shape));
 }
 static bool suits_shared_tile(const attention_shape *shape) { return group_of(shape) >= 4 && shape->head_dim == 16; }
 static bool is_long_16(const attention_shape *shape)
@@ -243,6 +235,74 @@ static bool has_short_window_of_logits_in_groups(const attention_shape *shape)
 {
     return has_short_window_of_logits(shape) && group_of(shape) % 4 == 0 && !is_little(shape);
 }
+// How long a short backward pass would take on an H200, as a picture of it, in microseconds: in one launch, or in 08's three. In one, a block meets
+// 64 keys with the queries of its group, or 64 queries with their keys; where blocks are few, its warpgroups share that out. Under a window 08's
+// query heads hand their sums on. Fitted to 202 shapes drawn by chance (2026-11-23, H200, N 64 to 700): of these 33 are chosen wrongly by over 5 %,
+// 90 were before.
+typedef struct short_picture {
+    int at_once;                // warpgroups of a multiprocessor
+    double launch, step, item;  // in one launch
+    double launches, step128, megabyte, head,
+        sink_logits;  // in three; the last two: more under a window for each head, and for 12
+} short_picture;
+static const short_picture short_pictures[2] = {
+    {3, 6.3, 2.1, 2.8, 12.2, 2.45, 4.9, 1.4, 3.5},  // D 64
+    {2, 6.9, 2.2, 4.3, 13.0, 2.5, 3.9, 1.4, 3.1}};  // D 128
+// The last query that sees one of the keys before `end`, from its window.
+static int last_that_sees(const attention_shape *shape, int end)
+{
+    const int N = shape->q_len;
+    return !shape->causal || shape->window > N - end ? N - 1 : end + shape->window - 2;
+}
+static bool is_shortest_in_one_launch(const attention_shape *shape, double beside)
+{
+    if (!is_64_or_128(shape) || shape->q_len > 704) return false;
+    const short_picture *p = &short_pictures[shape->head_dim == 128];
+    const int processors = 132, slots = processors * p->at_once, group = group_of(shape), N = shape->q_len;
+    const int tiles = (N - 1) / 64 + 1, rows = shape->head_dim == 128 ? 64 : 128;  // rows: queries of one of 08's steps
+    const double heads = (double)shape->batch * shape->q_heads, key_tiles = heads / group * tiles;
+    int pairs = 0, most = 0, steps = 0, longest = 0;
+    for (int key = 0; key < N; key += 64) {
+        const int last = key < shape->sinks ? N - 1 : last_that_sees(shape, key + 64);
+        const int seen = last / 64 - (shape->causal ? key / 64 : 0) + 1;
+        pairs += seen, most = seen > most ? seen : most;
+    }
+    for (int key = 0; key < N; key += 128) {
+        const int seen = last_that_sees(shape, key + 128) / rows - (shape->causal ? key / rows : 0) + 1;
+        steps += seen, longest = seen > longest ? seen : longest;
+    }
+    const bool shared = key_tiles <= processors && (group > 1 || N > 64);
+    const double chain = ceil((double)group * most / (shared ? p->at_once : 1)), all = heads * pairs * 1.8 / slots;
+    const double one = p->launch + p->step * fmax(chain, all) + p->item * (key_tiles + heads * tiles) / slots;
+    const double three = p->launches + p->step128 * fmax(longest, heads * steps / processors) +
+                         p->megabyte * heads * N * shape->head_dim * 1e-6 + (shape->window < N ? p->head * group : 0) +
+                         beside;
+    return one < three;
+}
+static bool is_whole_one_launch_long(const attention_shape *shape, double beside)
+{
+    attention_shape whole = *shape;
+    whole.window = shape->q_len, whole.sinks = 0;
+    return is_shortest_in_one_launch(&whole, beside);
+}
+static bool is_one_launch_long(const attention_shape *shape) { return is_whole_one_launch_long(shape, 0); }
+// The others' blocks would take turns.
+static bool is_one_launch_long_in_turns(const attention_shape *shape) { return is_whole_one_launch_long(shape, 5); }
+// Where 09's kernel for short windows would serve, it is faster unless a group's heads would be a long walk of few blocks.
+static bool is_window_one_launch_long(const attention_shape *shape)
+{
+    const double blocks = (double)shape->batch * shape->kv_heads * ((shape->q_len - 1) / 64 + 1);
+    if (has_short_window(shape) && (shape->sinks ? shape->q_len > 320 : blocks > 90)) return false;
+    return is_shortest_in_one_launch(shape, 0);
+}
+static bool is_logits_one_launch_long(const attention_shape *shape)
+{
+    attention_shape without = *shape;
+    without.sinks = 0;
+    const double blocks = (double)shape->batch * shape->kv_heads * ((shape->q_len - 1) / 64 + 1);
+    if (has_short_window_of_logits(shape) && blocks > 90 && (group_of(shape) > 2 || shape->q_len > 256)) return false;
+    return is_shortest_in_one_launch(&without, short_pictures[shape->head_dim == 128].sink_logits);
+}
 // Windows in which the small tiles of the keys leave less idle than those of a kernel for Hopper.
 static bool suits_small_tiles(const attention_shape *shape)
 {
@@ -252,8 +312,24 @@ static bool suits_small_tiles(const attention_shape *shape)
     if (shape->head_dim == 128) return N <= 64 || (N <= 96 && queries <= 20000) || (W <= 128 && queries <= 8192);
     return shape->head_dim == 64 && (W <= 36 || N <= 256 || (W <= 112 && N <= 2600) || (W <= 128 && N <= 512));
 }
-// Windows of short sequences, for blocks of one warpgroup.
-static bool is_short_window(const attention_shape *shape) { return is_64_or_128(shape) && shape->q_len <= 256; }
+// Short sequences under a window, for blocks of one warpgroup, which leave least idle. With D 64 until there is enough for 07's kernel for heads in
+// groups; with D 128 where all blocks run at a time, or have one tile.
+static bool is_short_window_of_logits(const attention_shape *shape)
+{
+    const int N = shape->q_len;
+    const size_t queries = queries_of(shape), blocks = queries / (size_t)N * (size_t)((N - 1) / 64 + 1);
+    if (N > 704) return false;
+    if (shape->head_dim == 128)
+        return N <= 64 || blocks <= 3 * 132 ||
+               (N <= 104 && blocks <= 2000 && !(N <= 80 && is_one_tile_in_groups(shape)));
+    const bool in_groups = has_short_window_of_logits(shape) && group_of(shape) % 4 == 0;
+    return shape->head_dim == 64 && !(in_groups && N > 128 && queries > 100000);
+}
+static bool is_short_window(const attention_shape *shape)
+{
+    if (shape->head_dim == 64 && shape->sinks > 16) return shape->q_len <= 704;
+    return is_short_window_of_logits(shape);
+}
 static bool suits_small_tiles_and_sinks(const attention_shape *shape)
 {
     return suits_small_tiles(shape) || (shape->head_dim == 64 && shape->sinks > 0 && shape->window <= 64);
@@ -293,10 +369,12 @@ static bool is_short_cache(const decode_shape *shape)
     const long long blocks = (long long)shape->batch * shape->kv_heads * ((rows - 1) / (rows <= 16 ? 16 : 32) + 1);
     return (long long)shape->max_pages * shape->page_size <= (blocks < 16 ? 1024 : blocks < 64 ? 1280 : 2048);
 }
-// More rows than the key's tiles have, which would fetch the keys again for each 32.
+// More rows than the key's tiles have, which would fetch the keys again for each 32; and more keys than all blocks take at once. Of a few the key's
+// shares are smaller: B2 H16/2 Nq15 N4502 D128 0.029 ms, hopper 0.033.
 static bool packs_many_rows(const decode_shape *shape)
 {
-    return (shape->head_dim == 64 || shape->head_dim == 128) && packed_rows(shape) > 32;
+    const long long keys = (long long)shape->batch * shape->kv_heads * shape->max_pages * shape->page_size;
+    return (shape->head_dim == 64 || shape->head_dim == 128) && packed_rows(shape) > 32 && keys >= 32768;
 }
 static bool any_cache(const decode_shape *shape) { return shape != NULL; }
 
@@ -346,13 +424,13 @@ static const choice choices[] = {
     // 31b35ee, D16, us, of it and the key. H16/2: N512 11.0, 11.5; N2048 31.6, 32.9; N16384 745, 755. H8/2: N512 10.6, 11.2. duel: as above
     {"flash_gqa", 0, suits_shared_tile, "solutions/05/variants/shared_tile.cu", .forward = flash_gqa_shared_tile},
     {"flash_gqa", 0, any, "solutions/05/flash_gqa.cu", .forward = flash_gqa_key},
-    {"flash_gqa_backward", 9, is_one_launch_long, "solutions/08/variants/one_launch.cu",
+    {"flash_gqa_backward", 9, is_one_launch_long_in_turns, "solutions/08/variants/one_launch.cu",
      .backward = flash_gqa_backward_one_launch, .backward_in = flash_gqa_backward_in_one_launch,
      .workspace = flash_gqa_backward_workspace_one_launch},
     // The same bits each time. B4 H16 N4096 D128 572, 234; N1024 382, 190. B4 H32 N4096 D64 494, 237; B64 N256 112, 99. B2 H64/8 N4096 D128 557, 240.
     // duel: B38 H88/11 N64 D128 0.321, 0.231; B8 H32 N64 D64 0.0243, 0.0225. 2026-11-22, ms, as it was before and since it is cut into parts for
     // few blocks: B1 H8/1 N1024 D128 full 0.267, 0.057; B2 H16/2 N256 0.077, 0.029; B8 H30/2 N4736 D128 causal 9.42, 6.31
-    {"flash_gqa_backward", 9, is_full_or_longer, "solutions/08/variants/hopper_same_bits.cu",
+    {"flash_gqa_backward", 9, any, "solutions/08/variants/hopper_same_bits.cu",
      .backward = flash_gqa_backward_hopper_same_bits, .backward_in = flash_gqa_backward_in_hopper_same_bits,
      .workspace = flash_gqa_backward_workspace_hopper_same_bits},
     {"flash_gqa_backward", 0, any, "solutions/08/flash_gqa_backward.cu", .backward = flash_gqa_backward_key},
@@ -364,18 +442,18 @@ static const choice choices[] = {
     // they need, 5 % at most
     {"flash_gqa_backward_fastest", 9, is_short_of_many_heads, "solutions/08/variants/hopper_same_bits.cu",
      .backward_in = flash_gqa_backward_in_hopper_same_bits, .workspace = flash_gqa_backward_workspace_hopper_same_bits},
-    {"flash_gqa_backward_fastest", 9, is_full_or_longer, "solutions/08/variants/hopper.cu",
+    {"flash_gqa_backward_fastest", 9, any, "solutions/08/variants/hopper.cu",
      .backward_in = flash_gqa_backward_in_hopper, .workspace = flash_gqa_backward_workspace_hopper},
     // 31b35ee, D16, ms, of it and the key. H16/8: N1024 0.0454, 0.0455; N2048 0.0836, 0.0896; N16384 1.78, 2.12. H16 N4096 0.135, 0.168, but
     // H16/1 0.97, 0.84: too few blocks, one for 64 keys of a kv head. duel: B29 H32/4 N2048 1.89, 2.19; B1 H28/2 N47978 27.3, 32.2
     {"flash_gqa_backward_fastest", 0, is_long_16, "solutions/08/variants/atomic_dq.cu",
      .backward_in = flash_gqa_backward_in_atomic_dq, .workspace = flash_gqa_backward_workspace_atomic_dq},
     {"flash_gqa_backward_fastest", 0, any, "solutions/08/flash_gqa_backward.cu", .backward = flash_gqa_backward_key},
+    {"flash_window", 9, is_short_window_of_logits, "solutions/07/variants/hopper_short.cu",
+     .forward = flash_sinks_hopper_short},
     // 06 is 07 without sinks, whose rows say why. B1 H64/8 N65536 D64 W128, of the first and the key: 0.354, 0.991
     {"flash_window", 9, has_short_window_of_logits_in_groups, "solutions/07/variants/hopper.cu",
      .forward = flash_sinks_hopper},
-    {"flash_window", 9, is_short_window, "solutions/07/variants/hopper_short.cu",
-     .forward = flash_sinks_hopper_short},
     {"flash_window", 9, suits_small_tiles, "solutions/06/flash_window.cu", .forward = flash_window_key},
     {"flash_window", 9, has_medium_window_of_logits_in_groups, "solutions/07/variants/packed_heads.cu",
      .forward = flash_sinks_packed_heads},
@@ -385,6 +463,7 @@ static const choice choices[] = {
     {"flash_window", 0, is_small_in_groups, "solutions/07/variants/packed_heads.cu",
      .forward = flash_sinks_packed_heads},
     {"flash_window", 0, any, "solutions/06/flash_window.cu", .forward = flash_window_key},
+    {"flash_sinks", 9, is_short_window, "solutions/07/variants/hopper_short.cu", .forward = flash_sinks_hopper_short},
     // 31b35ee, B1 H64/8 D64 W128, 4 sinks, of it and packed_heads: N1024 0.0148, 0.0221; N4096 0.0360, 0.0617; N65536 0.442, 0.847
     {"flash_sinks", 9, has_short_window_in_groups, "solutions/07/variants/hopper.cu", .forward = flash_sinks_hopper},
     // 3a8b979, 124 shapes drawn with windows, us, of the key and hopper_any_window.cu, D 64: B64 H64/32 N64 W52 41, 87; B16 H18 N128 W64,
@@ -395,8 +474,6 @@ static const choice choices[] = {
     // f93120a, of the kernel that is named now and of the one before: B64 H32/4 N101 D64 W64 38.0, 46.6; B64 H16/8 N82 D128 W32 31.9, 38.4; B32
     // H64/8 N80 D64 W66 31.0, 41.9; B1 H16/2 N512 D64 W128 9.5, 12.2; B2 H4/2 N19968 D64 W49, 2 sinks 40.8, 48.8; B1 H16/2 N64346 D64 W188 244, 286;
     // B8 H4/2 N135360 D16 W32 332, 402. Of 978 windows drawn 29 take over 3 % longer than they need, 66 before
-    {"flash_sinks", 9, is_short_window, "solutions/07/variants/hopper_short.cu",
-     .forward = flash_sinks_hopper_short},
     {"flash_sinks", 9, suits_small_tiles_and_sinks, "solutions/07/flash_sinks.cu", .forward = flash_sinks_key},
     // 2026-11-22, B1 H64/8 N32768 D64, of it and the next row's: W160 0.479, 0.481; W224, 4 sinks 0.576, 0.683; W256, 4 sinks 0.657, 0.669;
     // but W192 0.549, 0.471. 3a8b979: B32 H32/8 N281 W161 8 % faster, duel, B4 H16/2 N1024 W182 0.0306, 0.0235
@@ -414,7 +491,7 @@ static const choice choices[] = {
     {"flash_sinks", 0, is_brief_or_small_alone, "solutions/07/flash_sinks.cu", .forward = flash_sinks_key},
     // 31b35ee, of it and the key: H16/2 D16 N4096 12.2, 15.7 us; N16384 32.2, 42.5; H64/8 D64 N65536 0.847, 1.087 ms
     {"flash_sinks", 0, any, "solutions/07/variants/packed_heads.cu", .forward = flash_sinks_packed_heads},
-    {"flash_sinks_backward", 9, is_one_launch_long, "solutions/09/variants/one_launch.cu",
+    {"flash_sinks_backward", 9, is_window_one_launch_long, "solutions/09/variants/one_launch.cu",
      .backward = flash_sinks_backward_one_launch},
     // 5e4c505, B1 H64/8 D64 W128, 4 sinks, of it and packed_heads: N512 0.059, 0.075; N1024 0.062, 0.093; N4096 0.140, 0.237; N65536 1.62, 3.11;
     // without sinks N512 0.0456, 0.0629; N4096 0.105, 0.214; N65536 1.18, 2.68
@@ -434,11 +511,11 @@ static const choice choices[] = {
     // B1 H64/8 D64 W128, 4 sinks: N1024 0.093, 0.145; N4096 0.235, 0.300; N65536 3.10, 3.42. 31b35ee, H16/1 D16 N4096 0.132, 0.227
     {"flash_sinks_backward", 0, any, "solutions/09/variants/packed_heads.cu",
      .backward = flash_sinks_backward_packed_heads},
+    {"flash_sink_logits", 9, is_short_window_of_logits, "solutions/11/variants/hopper_short.cu",
+     .sink_forward = flash_sink_logits_hopper_short},
     // 31b35ee, B1 H64/8 D64 W128, of it and the next row's: N1024 0.0144, 0.0225; N4096 0.0366, 0.0604; N65536 0.455, 0.802
     {"flash_sink_logits", 9, has_short_window_of_logits_in_groups, "solutions/11/variants/hopper_window.cu",
      .sink_forward = flash_sink_logits_hopper_window},
-    {"flash_sink_logits", 9, is_short_window, "solutions/11/variants/hopper_short.cu",
-     .sink_forward = flash_sink_logits_hopper_short},
     {"flash_sink_logits", 9, suits_small_tiles, "solutions/11/flash_sink_logits.cu",
      .sink_forward = flash_sink_logits_key},
     // B1 H64/8 D64, without a window: N4096 0.287, 0.427; N16384 3.55, 6.16; W128, N4096: 0.061, 0.070; N65536 0.80, 1.01
@@ -452,7 +529,7 @@ static const choice choices[] = {
     {"flash_sink_logits", 9, is_small_in_groups, "solutions/11/variants/hopper.cu",
      .sink_forward = flash_sink_logits_hopper},
     {"flash_sink_logits", 0, any, "solutions/11/flash_sink_logits.cu", .sink_forward = flash_sink_logits_key},
-    {"flash_sink_logits_backward", 9, is_one_launch_long, "solutions/12/variants/one_launch.cu",
+    {"flash_sink_logits_backward", 9, is_logits_one_launch_long, "solutions/12/variants/one_launch.cu",
      .sink_backward = flash_sink_logits_backward_one_launch},
     // 1582f4c, B1 H64/8 D64 W128, of it and packed_heads: N1024 0.0510, 0.0785; N4096 0.110, 0.212; N65536 1.22, 2.67
     {"flash_sink_logits_backward", 9, has_short_window_of_logits, "solutions/12/variants/hopper_window.cu",
@@ -467,7 +544,8 @@ static const choice choices[] = {
      .sink_backward = flash_sink_logits_backward_packed_heads},
     // 31b35ee, B4 H16 N8192 D128, documents/1024: 0.411, 0.644; N8256 tree/64 1.57, 3.06; B1 H64/8 N16384 D64 window/128 0.264, 0.311. Lists for
     // tiles of 64 queries are left to the key there
-    {"flash_block_mask", 9, any, "solutions/15/variants/hopper.cu", .block_mask_forward = flash_block_mask_hopper},
+    {"flash_block_mask", 9, is_64_or_128, "solutions/15/variants/hopper.cu",
+     .block_mask_forward = flash_block_mask_hopper},
     {"flash_block_mask", 0, any, "solutions/15/flash_block_mask.cu", .block_mask_forward = flash_block_mask_key},
     // ad294c7, us, of it and the key: B4 H32/4 N128 D64 6.2, 10.6; B16 H16/2 N1024 D128 13.4, 17.3; B16 H64/8 N2048 36.5, 44.0; B97 H16/2 N1074 D64, 14
     // tokens 45.7, 78.4; but B1 H32/4 N2048 20.2, 15.4. int8: B16 H16/2 N128 D128 8.2, 11.7; B8 H32/16 N1216 18.2, 24.4. 429 of 530 drawn are
