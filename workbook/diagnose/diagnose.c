@@ -262,7 +262,8 @@ int main(int argc, char **argv)
                problem->on_host ? "cblas_sgemm" : "the words of the lesson");
     if (!best.rank) return 1;
     if (verbose) printf("id %s\n", *best.id ? best.id : "unpinned");
-    printf("step by step%s%s: %s\nlook at: ", *best.shown ? ", in " : "", best.shown, best.says);
+    printf("%s%s%s: %s\nlook at: ", wb_has_ranks(problem) ? "by what came out" : "step by step",
+           *best.shown ? ", in " : "", best.shown, best.says);
     int listed = 0;
     for (int n = 0; n < gap_count; n++)
         if (is_in(best.gaps, gaps[n].name)) printf("%s%s", listed++ ? ", " : "", gaps[n].name);
