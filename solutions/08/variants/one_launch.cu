@@ -2,10 +2,11 @@
 // launch, in the words of problem 10, which need nothing of each other.
 //
 // A short pass is mostly waiting: for a launch, for the first tiles, for the last stores. In hopper.cu there are three launches, each of which waits
-// for the one before. Here S and dP are computed twice, once for dQ and once for dK and dV: seven products instead of five, on tensor cores that
-// are idle in such a pass, and delta where it is used. For that nothing is handed from block to block: no workspace, no counters, no turns, no
-// transposed dS, and the same bits each time. (A cluster with a query head a block could add up dK and dV across its blocks, and compute S once;
-// but where a group has many heads, tiles have to be cut anyway, and a kernel of warpgroups that all do the same is the shorter one.)
+// for the one before. Here S and dP are computed twice, once for dQ and once for dK and dV: seven products instead of five, and delta where it is
+// used. For that nothing is handed from block to block: no workspace, no counters, no turns, no transposed dS, and the same bits each time. At
+// N = D = 128 the seven are 29 MFLOP a head, 4 us of a multiprocessor's tensor cores, shared by four warpgroups on two of them; the five are 2.8 us,
+// of one. (The other way is a cluster, a query head a block: S once, dK and dV added up through the shared memory of all. It saves products that
+// hardly count here, for barriers across multiprocessors, and ends at groups of 8.)
 //
 // What a warpgroup does is the same for both kinds. It has a tile of 64 rows of one side, and meets tiles of 64 of the other:
 //     P = exp(S - L), S = mine theirs^T;  dS = P (dP - delta), dP = mine' theirs'^T;  its gradient += dS theirs
@@ -323,6 +324,22 @@ template <int D, int GROUPS> static wb_status launch(const tensors &t, const att
     return WB_OK;
 }
 
+// Whether the warpgroups of a block had better share out what a tile of keys meets. Where keys are few it ends sooner; else all have enough to do, and
+// blocks of one warpgroup end one by one. In steps: what begins and ends a work takes about three, and one more where it is added up.
+template <int D> static bool shares(const attention_shape *shape)
+{
+    constexpr int SMS = 132, AT_A_TIME = AT_ONCE<D>;  // of an H200
+    const int tiles = (shape->q_len - 1) / 64 + 1, group = shape->q_heads / shape->kv_heads;
+    const bool window = shape->causal && shape->window < shape->q_len;
+    const double longest = window && shape->sinks == 0 ? min(tiles, (shape->window - 1) / 64 + 2) : tiles;
+    const double mean = shape->causal && !window ? (tiles + 1) / 2.0 : longest;
+    const double keys = (double)shape->batch * shape->kv_heads * tiles, queries = keys * group * (mean + 3);
+    const double alone = max(group * longest + 3, (keys * (group * mean + 3) + queries) / (SMS * AT_A_TIME));
+    const double shared =
+        max(group * longest / AT_A_TIME + 4, (keys * (group * mean + 4 * AT_A_TIME) + queries) / (SMS * AT_A_TIME));
+    return shared < alone;
+}
+
 // Whether this kernel can do it here: what it cannot, the key does.
 static bool suits(const char *name, const attention_shape *shape)
 {
@@ -335,7 +352,7 @@ static wb_status launch_any(
     const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)
 {
     const int q_heads = shape->batch * shape->q_heads, kv_heads = shape->batch * shape->kv_heads;
-    const int N = shape->q_len, D = shape->head_dim, group = shape->q_heads / shape->kv_heads;
+    const int N = shape->q_len, D = shape->head_dim;
     tensors t;
     t.delta = delta, t.L = L;
     wb_status status = describe(t.dQ, dQ, q_heads, N, D, 64);
@@ -347,10 +364,9 @@ static wb_status launch_any(
     if (status == WB_OK) status = describe(t.O, O, q_heads, N, D, 64);
     if (status == WB_OK) status = describe(t.dO, dO, q_heads, N, D, 64);
     if (status != WB_OK) return status;
-    // Where keys are few, the warpgroups of a block share out what they meet.
-    const bool shared = kv_heads * ((N - 1) / 64 + 1) <= 132 && (group > 1 || N > 64);
-    if (shape->head_dim == 64) return shared ? launch<64, 3>(t, shape, stream) : launch<64, 1>(t, shape, stream);
-    return shared ? launch<128, 2>(t, shape, stream) : launch<128, 1>(t, shape, stream);
+    if (shape->head_dim == 64)
+        return shares<64>(shape) ? launch<64, 3>(t, shape, stream) : launch<64, 1>(t, shape, stream);
+    return shares<128>(shape) ? launch<128, 2>(t, shape, stream) : launch<128, 1>(t, shape, stream);
 }
 
 #ifndef OF_ANOTHER
