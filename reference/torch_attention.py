@@ -3,7 +3,7 @@
 
     make torch BACKEND=cuda        or    python3 reference/torch_attention.py [LIBRARY] >torch_attention.tsv
 
-checks O and all gradients against attention written out in float32, on 20 ragged shapes, then, on a GPU, order on torch's streams, and times
+checks O and all gradients against attention written out in float32, on 22 ragged shapes, then, on a GPU, order on torch's streams, and times
 beside torch's own backends (reference/peers.py) in the same run. A mistake planted for each kind of mask must be seen. Printed: lines
 that start with # say where the numbers come from, then what, impl, at, value, limit, verdict. Exit status 1: a limit was not kept, or a mistake not seen.
 
@@ -55,7 +55,7 @@ def written_out(Q, K, V, causal=True, window=None, sink_tokens=0, sink_logits=No
 
 
 RAGGED = [  # B, Hq, Hkv, N, D, and what is visible
-    *((*sizes, {"causal": False}) for sizes in ((1, 2, 2, 65, 64), (2, 3, 3, 129, 128), (1, 4, 2, 201, 64))),
+    *((*sizes, {"causal": False}) for sizes in ((1, 2, 2, 65, 64), (2, 3, 3, 129, 128), (1, 4, 2, 201, 64), (1, 2, 2, 330, 16), (2, 4, 2, 129, 32))),
     *((*sizes, {}) for sizes in ((1, 2, 2, 33, 16), (2, 2, 2, 97, 32), (1, 3, 3, 131, 64))),
     *((*sizes, {}) for sizes in ((2, 6, 2, 35, 16), (1, 8, 1, 130, 64), (1, 8, 2, 257, 128), (1, 5, 1, 67, 128))),
     *((*sizes, {"window": W}) for *sizes, W in ((1, 2, 1, 100, 64, 17), (2, 4, 2, 129, 32, 64), (1, 8, 2, 150, 16, 40))),

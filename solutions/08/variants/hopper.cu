@@ -402,7 +402,7 @@ __global__ __launch_bounds__(384, 1) void backward_kernel(
         reg_tile<16, D> dK = {}, dV = {};
         tiles.K_full.wait(n % 2);
         tiles.V_full.wait(n % 2);
-        const auto begin_S = [&](reg_tile<16, BQ> &S, col_vec<BQ> &L, int stage) {
+        const auto begin_S = [&](auto &S, auto &L, int stage) {
             mma_ABt_async(S, tiles.K[group], tiles.Q[stage]);  // S^T = K Q^T
             // Loads stand in a queue behind the products issued before them: so L comes here, and a wait keeps it from being moved.
             load(L, tiles.stats[stage].L);
