@@ -76,6 +76,8 @@ done <<'END'
 11 B=3,Hq=40,Hkv=10,Nq=140,D=16,W=130
 10 B=1,Hq=400,Hkv=400,Nq=65,Nk=65,D=128,causal=1
 13 B=1,Hq=2,Hkv=1,Nq=1,Nk=2100,D=64
+13 B=1,Hq=24,Hkv=2,Nq=8,Nk=2100,D=64
+13 B=1,Hq=24,Hkv=2,Nq=4,Nk=2100,D=128
 14 B=1,Hq=2,Hkv=1,Nq=1,Nk=2100,D=64
 10 B=1,Hq=96,Hkv=96,Nq=129,Nk=129,D=128
 10 B=1,Hq=48,Hkv=48,Nq=200,Nk=200,D=128
