@@ -115,6 +115,7 @@ check "after the tests of 13: 14, though earlier ones are not done" says '^Next:
 run "$score" points build/grade 05
 check "the table: unfinished, where gaps are as shipped" says '^  05  flash_gqa +unfinished '
 check "its sum is that of progress: nothing for 04, which was reset" says "^Score: $("$score" progress | sed -n 's/^Score: \([0-9]*\).*/\1/p')/"
+check "and 04 is not started" grep -q '^04	flash_causal	not started	0	' build/grade/scores.tsv
 check "and a failure for whoever reads the file" grep -q '^05	flash_gqa	failed	' build/grade/scores.tsv
 touch -t 203001010000 problems/02/weighted_row_sum.cu
 run "$score" next

@@ -237,14 +237,15 @@ static wb_status parse_word(const wb_problem *problem, char *word, wb_case *c)
         else
             end = value + strlen(value);
     } else {
-        return wb_fail(
-            WB_BAD_ARGUMENT, "'%s' in the case: names are %s", word,
-            problem->signature == WB_ROW_SUM      ? "rows cols seed input offset"
-            : problem->signature == WB_BLOCK_MASK ? "B Hq Hkv Nq Nk D scale mask masks q_tile kv_tile seed input offset"
-            : problem->signature == WB_DECODE     ? "B Hq Hkv Nq Nk D scale page lens pages max_pages processors seed input offset"
-            : problem->signature == WB_FP8        ? "B Hq Hkv Nq Nk D scale causal levels seed input offset"
-            : wb_has_ranks(problem)               ? "B Hq Hkv Nq D scale causal ranks seed input offset"
-                                                  : "B Hq Hkv Nq Nk D scale causal W sinks logits seed input offset");
+        return wb_fail(WB_BAD_ARGUMENT, "'%s' in the case: names are %s", word,
+                       problem->signature == WB_ROW_SUM ? "rows cols seed input offset"
+                       : problem->signature == WB_BLOCK_MASK
+                           ? "B Hq Hkv Nq Nk D scale mask masks q_tile kv_tile seed input offset"
+                       : problem->signature == WB_DECODE
+                           ? "B Hq Hkv Nq Nk D scale page lens pages max_pages seed input offset processors"
+                       : problem->signature == WB_FP8 ? "B Hq Hkv Nq Nk D scale causal levels seed input offset"
+                       : wb_has_ranks(problem)        ? "B Hq Hkv Nq D scale causal ranks seed input offset"
+                                               : "B Hq Hkv Nq Nk D scale causal W sinks logits seed input offset");
     }
     if (end == value || *end) return wb_fail(WB_BAD_ARGUMENT, "'%s=%s' in the case: not a number", word, value);
     return WB_OK;

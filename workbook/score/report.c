@@ -5,6 +5,7 @@
 // which nothing runs: a page that an instructor is handed can do no more than be read.
 #include "score/safe_text.h"
 #include "score/score.h"
+#include "score/standing.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -344,7 +345,10 @@ int score_report(char **given)
     const char *impl = given[1];
     folder = given[0], plots = given[2], with_impl = strcmp(impl, "problems") ? ending : "";
     snprintf(ending, sizeof ending, " IMPL=%s", impl);
-    grades_read(folder);
+    if (strcmp(folder, OWN_RECORDS) == 0)
+        standing_read(folder);
+    else
+        grades_read(folder);
     EACH_PROBLEM (p) read_run(p->number);
     show_head(impl);
     show_scores();

@@ -79,10 +79,12 @@ void standing_read(const char *folder)
 {
     char file[64];
     grades_read(folder);
-    EACH_PROBLEM (p)
-        if (!standing_file(p, file) || standing_is_shipped(file)) {
-            EACH_CHECKPOINT (c, p->number) c->earned = false;
-        }
+    EACH_PROBLEM (p) {
+        const bool is_there = standing_file(p, file);
+        if (is_there && !standing_is_shipped(file)) continue;
+        EACH_CHECKPOINT (c, p->number) c->earned = false;
+        if (is_there) grades_records[p->number].state = "not started";
+    }
 }
 
 void standing_step(const standing *s, char step[256])

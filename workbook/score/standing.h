@@ -13,7 +13,7 @@ typedef struct standing {
     char file[64];
 } standing;
 
-// grades_read, and nothing is earned without a file of one's own.
+// grades_read; but a file that is as shipped again is not started, and without a file of one's own nothing is earned.
 void standing_read(const char *folder);
 
 standing standing_of(const wb_problem *p, const char *folder);

@@ -7,7 +7,9 @@ set -u
 impl=$1 number=$2
 find_source "$impl" "$number"
 if [ -z "$(ring_of "$number")" ] && { [ -z "$file" ] || ! grep -q 'hopper\.cuh' "$file"; }; then
-    echo "timeline: there is no $impl/$number/ that includes hopper.cuh; $impl has$(grep -ls 'hopper\.cuh' "$impl"/[0-9][0-9]/*.cu | sed 's|.*/\([0-9][0-9]\)/.*| \1|' | tr -d '\n'), and of rings$(for n in "$impl"/[0-9][0-9]; do [ -z "$(ring_of "${n##*/}")" ] || printf ' %s' "${n##*/}"; done)" >&2
+    blocks=$(grep -ls 'hopper\.cuh' "$impl"/[0-9][0-9]/*.cu | sed 's|.*/\([0-9][0-9]\)/.*| \1|' | tr -d '\n')
+    rings=$(for n in "$impl"/[0-9][0-9]; do [ -z "$(ring_of "${n##*/}")" ] || printf ' %s' "${n##*/}"; done)
+    echo "timeline: there is no $impl/$number/ that includes hopper.cuh; $impl has$blocks${rings:+, and of rings$rings}" >&2
     exit 2
 fi
 worker=build/cpu/$impl/${number}_worker record=build/cpu/$impl/$number.timeline svg=build/plots/timeline_$number.svg
