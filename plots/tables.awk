@@ -10,6 +10,7 @@
 # how many times faster the first is; `key GB/s`; `key share`, that to what a copy moved; `-` is left as it is. What was not recorded
 # is empty. A shape is said in words like B4 H16 64/8 N4096 Nk8192 D64 W128 S4 "no window" causal full page16 zipf documents/1024 q_tile64 4096 x 4096 "2 GPUs",
 # may begin with "the same" as the row before, may name another unit, and must fit one recorded row. A line "Recorded on ..." below a table says when.
+# examples/push times the key beside itself: the rows of its table are `key of push`, `alone of push`. `key GB` is the most memory of a call.
 BEGIN { FS = "\t" }
 
 #   <!-- systems: -->
@@ -28,6 +29,7 @@ FILENAME ~ /\.tsv$/ {
     if (!columns) { for (i = 1; i <= NF; i++) name[i] = $i; columns = NF; next }
     if (file == "torch_attention.tsv") { without_a_mask(); next }
     if (name[1] != "problem" || name[2] != "impl") next
+    if (file ~ /_push\.tsv$/) $1 = "push"
     r = ++rows[$1, $2]
     source[$1, $2, r] = file
     for (i = 3; i <= columns; i++) value[$1, $2, r, name[i]] = $i
@@ -112,6 +114,7 @@ function cell(item, problem,    pair, first, second) {
         return first == "" ? "" : sprintf("%.0f %%", 100 * first / copied)
     }
     if (sub(/ GB\/s$/, "", item)) first = figure(item, problem, "gbps")
+    else if (sub(/ GB$/, "", item)) first = (first = figure(item, problem, "peak_bytes")) == "" ? "" : first / 1e9
     else if (split(item, pair, "/") == 2) {
         first = figure(pair[1], problem, "ms")
         second = figure(pair[2], problem, "ms")
