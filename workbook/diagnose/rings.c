@@ -1,4 +1,4 @@
-// ranks.c - problems 17 and 18: of products that another makes nothing is seen. So the answer is made again, in doubles and in the order of the lesson,
+// rings.c - problems 17 and 18: of products that another makes nothing is seen. So the answer is made again, in doubles and in the order of the lesson,
 // with one mistake at a time. If these are the numbers of one of them, on every rank and in all cases, and of no other, it is named. What goes wrong
 // between ranks, and not in numbers, the layer tells itself.
 #include "evidence.h"
