@@ -412,6 +412,8 @@ static const choice choices[] = {
     {"flash_hopper", 0, any, "solutions/10/flash_hopper.cu", .forward = flash_hopper_key},
     // .forward = flash_hopper: one of those above. B4 H16 N4096 D128 756, 388; N1024 649, 347. B4 H32 N4096 D64 580, 344; N1024 465, 316
     {"flash_forward", 9, is_64_or_128, "solutions/10/flash_hopper.cu", .forward = flash_hopper},
+    // 2026-11-23 (commit 3320b05), ms, of Hopper's at D 16 and 32 and the fastest other. Forward: B4 H4 N3036 D32 full 0.0655, 0.0847; B64 H2/1 N30336
+    // D16 18.8, 20.2; D32 20.0, 26.9; but B29 H32/4 N2048 D16 0.852, 0.754. Backward: the same 44.4, 47.9; 48.8, 63.9; 1.83, 1.89
     {"flash_forward", 9, is_much_of_16_or_32, "solutions/03/variants/hopper.cu", .forward = flash_forward_hopper},
     {"flash_forward", 0, any, "solutions/03/flash_forward.cu", .forward = flash_forward_key},
     // B4 H16 N4096 D128 692, 374; N1024 451, 277. B4 H32 N4096 D64 512, 336; N1024 310, 262
@@ -424,6 +426,8 @@ static const choice choices[] = {
     // 31b35ee, D16, us, of it and the key. H16/2: N512 11.0, 11.5; N2048 31.6, 32.9; N16384 745, 755. H8/2: N512 10.6, 11.2. duel: as above
     {"flash_gqa", 0, suits_shared_tile, "solutions/05/variants/shared_tile.cu", .forward = flash_gqa_shared_tile},
     {"flash_gqa", 0, any, "solutions/05/flash_gqa.cu", .forward = flash_gqa_key},
+    // 2026-11-23 (commit 3320b05), us, of it, the next row's and hopper.cu: H64 N64 D128 8.8, 18.8, 18.2; B8 H32/8 N64 D64 13.1, 24.2, 26.1; B5 H16
+    // N512 D64 39.7, 48.1, 48.5; but H16/1 N128 D128 45.0, 21.2, 19.7; B32 H16 N256 D128 178, 152, 167
     {"flash_gqa_backward", 9, is_one_launch_long_in_turns, "solutions/08/variants/one_launch.cu",
      .backward = flash_gqa_backward_one_launch, .backward_in = flash_gqa_backward_in_one_launch,
      .workspace = flash_gqa_backward_workspace_one_launch},
@@ -449,6 +453,8 @@ static const choice choices[] = {
     {"flash_gqa_backward_fastest", 0, is_long_16, "solutions/08/variants/atomic_dq.cu",
      .backward_in = flash_gqa_backward_in_atomic_dq, .workspace = flash_gqa_backward_workspace_atomic_dq},
     {"flash_gqa_backward_fastest", 0, any, "solutions/08/flash_gqa_backward.cu", .backward = flash_gqa_backward_key},
+    // 2026-11-23 (commit 3320b05), us, of it and the fastest other: B7 H16/2 N202 D64 W127 10.4, 12.8; B2 H16/4 N128 D128 W64 7.8, 8.9; but
+    // B64 H64/8 N217 D64 W32 154, 119
     {"flash_window", 9, is_short_window_of_logits, "solutions/07/variants/hopper_short.cu",
      .forward = flash_sinks_hopper_short},
     // 06 is 07 without sinks, whose rows say why. B1 H64/8 N65536 D64 W128, of the first and the key: 0.354, 0.991
@@ -491,6 +497,8 @@ static const choice choices[] = {
     {"flash_sinks", 0, is_brief_or_small_alone, "solutions/07/flash_sinks.cu", .forward = flash_sinks_key},
     // 31b35ee, of it and the key: H16/2 D16 N4096 12.2, 15.7 us; N16384 32.2, 42.5; H64/8 D64 N65536 0.847, 1.087 ms
     {"flash_sinks", 0, any, "solutions/07/variants/packed_heads.cu", .forward = flash_sinks_packed_heads},
+    // 2026-11-23 (commit 3320b05), us, of it and the fastest other: B8 H8/2 N128 D128 W64 18.9, 30.8; H8 N256 D128 W64 10.1, 19.3; but B64 H32/4 N101
+    // D64 W64 92, 57
     {"flash_sinks_backward", 9, is_window_one_launch_long, "solutions/09/variants/one_launch.cu",
      .backward = flash_sinks_backward_one_launch},
     // 5e4c505, B1 H64/8 D64 W128, 4 sinks, of it and packed_heads: N512 0.059, 0.075; N1024 0.062, 0.093; N4096 0.140, 0.237; N65536 1.62, 3.11;
@@ -529,6 +537,7 @@ static const choice choices[] = {
     {"flash_sink_logits", 9, is_small_in_groups, "solutions/11/variants/hopper.cu",
      .sink_forward = flash_sink_logits_hopper},
     {"flash_sink_logits", 0, any, "solutions/11/flash_sink_logits.cu", .sink_forward = flash_sink_logits_key},
+    // 2026-11-23 (commit 3320b05), us, of it and the fastest other: B2 H16/1 N128 D64 W64 34.9, 41.7; B76 H1 N270 D128 W128 42.8, 82.6
     {"flash_sink_logits_backward", 9, is_logits_one_launch_long, "solutions/12/variants/one_launch.cu",
      .sink_backward = flash_sink_logits_backward_one_launch},
     // 1582f4c, B1 H64/8 D64 W128, of it and packed_heads: N1024 0.0510, 0.0785; N4096 0.110, 0.212; N65536 1.22, 2.67
@@ -552,6 +561,8 @@ static const choice choices[] = {
     // short in this sense, 256 of them of unequal lengths: in 3 it takes over 3 % longer than the key, and in half of them at most 0.68 of its time
     {"flash_decode", 9, NULL, "solutions/13/variants/one_block.cu", .decodes = is_short_cache,
      .decode = flash_decode_one_block},
+    // 2026-11-23 (commit 3320b05), ms, of it and the key: B64 H32/4 Nq12 N13127 D64 0.299, 0.588; B32 H64/8 Nq8 N8192 D128 0.261, 0.339; B8 H16/1
+    // Nq16 N32768 D64 0.064, 0.135
     {"flash_decode", 9, NULL, "solutions/13/variants/hopper.cu", .decodes = packs_many_rows,
      .decode = flash_decode_hopper, .decode_workspace = flash_decode_workspace_hopper},
     {"flash_decode", 0, NULL, "solutions/13/flash_decode.cu", .decodes = any_cache, .decode = flash_decode_key},
