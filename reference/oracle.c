@@ -19,6 +19,15 @@ bool oracle_visible(const wb_problem *problem, const attention_shape *shape, int
     return j > i - shape->window || (problem->sinks && j < shape->sinks);
 }
 
+// The first key from j on that query i may see, or kv_len: nothing between is asked, for that would take the square of the tokens.
+static size_t seen_from(const wb_problem *problem, const attention_shape *shape, int i, size_t j)
+{
+    if (problem->mask == WB_NO_MASK || !shape->causal) return j;
+    if (j > (size_t)i) return (size_t)shape->kv_len;
+    const bool left = problem->window && (int)j <= i - shape->window;
+    return left && !(problem->sinks && (int)j < shape->sinks) ? (size_t)(i - shape->window + 1) : j;
+}
+
 void oracle_attention_row(const wb_problem *problem, const attention_shape *shape, const float *Q, const float *K,
                           const float *V, const float *sink_logits, int b, int h, int i, double *O, double *L)
 {
@@ -40,7 +49,9 @@ ORACLE_LOOPS static void row_scales(const wb_problem *problem, const oracle_mask
     const double sink = sink_logits ? sink_logits[h] : -INFINITY;
     double *S = malloc(Nk * sizeof *S), m = sink, l = 0, largest = 0;
     if (!S) abort();
+    for (size_t j = 0; P && j < Nk; j++) S[j] = -INFINITY;
     for (size_t j = 0; j < Nk; j++) {
+        if (!mask && (j = seen_from(problem, shape, i, j)) >= Nk) break;
         S[j] = -INFINITY;
         if (mask ? !mask->sees(mask->of, mask->b, i, (int)j) : !oracle_visible(problem, shape, i, (int)j)) continue;
         double dot = 0, terms = 0;
@@ -58,6 +69,7 @@ ORACLE_LOOPS static void row_scales(const wb_problem *problem, const oracle_mask
     if (abs_V)
         for (size_t d = 0; d < D; d++) abs_V[d] = 0;
     for (size_t j = 0; j < Nk; j++) {
+        if (!mask && (j = seen_from(problem, shape, i, j)) >= Nk) break;
         if (S[j] == -INFINITY) continue;
         const double p = exp(S[j] - m);
         l += p;
@@ -177,7 +189,7 @@ ORACLE_LOOPS void oracle_backward_query(const oracle_inputs *in, int b, int h, i
         dQ[d] = (oracle_sum){0};
     }
     for (size_t j = 0; j < Nk; j++) {
-        if (!oracle_visible(in->problem, s, i, (int)j)) continue;
+        if ((j = seen_from(in->problem, s, i, j)) >= Nk) break;
         const pair p = pair_of(in, q_row, kv_head * Nk + j);
         add(dQ, &p, s->scale * p.dS, s->scale * p.cancel, in->K + (kv_head * Nk + j) * D, D);
     }
