@@ -286,6 +286,7 @@ endef
 ring_library = $(and $(filter cuda,$(BACKEND)),$(wildcard solutions/[0-9]*))
 ring_of = $(patsubst 17,ring,$(patsubst 18,ring_backward,$(1)))
 $(foreach n,17 18,$(foreach i,problems solutions wrong/$n/% $(addprefix variants/,$(filter $n/%,$(VARIANTS))),$(eval $(call ring_program,$i,$n,$(call ring_of,$n)))))
+$(foreach r,ring ring_backward,$(eval $(call ring_program,reference,naive_ring,$r)))
 
 # An example that wants the sources of 17 and 10, and its own wb_attention: examples/push.cu. It runs where there is no CUDA Toolkit, too.
 $B/examples/push: $B/examples/push.o $(addprefix $B/machinery/,problems.o validate.o device.o $(if $(filter cuda,$(BACKEND)),nccl/nccl.o)) $(LAYER)

@@ -40,11 +40,12 @@ set style line 30 linecolor rgb library_color linewidth 1.2 dashtype 1 pointtype
 set style line 33 linecolor rgb third_color linewidth 1.2 dashtype 1 pointtype 0
 set style line 9 linecolor rgb "#d8d8d8" linewidth 1
 style_of(impl) = impl eq "naive" ? 1 : impl eq "yours" ? 2 : impl eq "key" ? 3 : impl eq "fa2" || impl eq "fa3" ? 5 : impl eq "fa4" ? 21 : impl eq "fa4_same_bits" ? 22 : impl eq "cudnn" ? 6 \
-               : impl eq "flex" ? 7 : impl eq "flashinfer" ? 22 : impl eq "bf16" ? 23 : impl eq "library" ? 20 : impl eq "alone" ? 6 : variants eq "" || impl eq word(variants, 1) ? 8 : impl eq word(variants, 2) ? 19 : 23
+               : impl eq "flex" ? 7 : impl eq "flashinfer" ? 22 : impl eq "bf16" ? 23 : impl eq "torch_ring_cudnn" ? 5 : impl eq "torch_allgather_cudnn" ? 21 : impl eq "ulysses_cudnn" ? 22 : impl eq "library" ? 20 : impl eq "alone" ? 6 : variants eq "" || impl eq word(variants, 1) ? 8 : impl eq word(variants, 2) ? 19 : 23
 bf16_is = "13, cache in bf16"
 spaced(name) = system(sprintf("echo '%s' | tr _ ' '", name))
 name_of(impl) = impl eq "key" ? "answer key" : impl eq "fa2" ? "FlashAttention-2" : impl eq "fa3" ? "FlashAttention-3" : impl eq "fa4" ? "FlashAttention-4" : impl eq "fa4_same_bits" ? "FlashAttention-4, same bits" : impl eq "cudnn" ? "cuDNN" \
-              : impl eq "flex" ? "FlexAttention" : impl eq "flashinfer" ? "FlashInfer" : impl eq "bf16" ? bf16_is : impl eq "library_one_level" ? "make lib, one level" : impl eq "library" ? "make lib" : impl eq "alone" ? "a GPU alone" : impl eq "naive" || impl eq "yours" ? impl : "variant ".spaced(impl)
+              : impl eq "flex" ? "FlexAttention" : impl eq "flashinfer" ? "FlashInfer" : impl eq "bf16" ? bf16_is : impl eq "library_one_level" ? "make lib, one level" : impl eq "library" ? "make lib" : impl eq "torch_ring_cudnn" ? "PyTorch's ring" : impl eq "torch_allgather_cudnn" ? "PyTorch's all-gather" : impl eq "ulysses_cudnn" ? "Ulysses, cuDNN" \
+              : impl eq "alone" ? "a GPU alone" : impl eq "naive" || impl eq "yours" ? impl : "variant ".spaced(impl)
 
 set border 3 linecolor rgb "#404040"
 set grid linestyle 9
@@ -84,6 +85,7 @@ variants = ""
 variant(file, where) = (variants = system(sprintf("awk -f plots/series.awk -v impl= -v where='%s' '%s' | awk -f plots/variants.awk", where, file)))
 present(file, where) = has(file, "naive", where).has(file, "yours", where).has(file, "key", where).has(file, "library", where) \
                        .has(file, "fa2", where).has(file, "fa3", where).has(file, "fa4", where).has(file, "cudnn", where).has(file, "flex", where).has(file, "flashinfer", where).has(file, "bf16", where) \
+                       .has(file, "torch_ring_cudnn", where).has(file, "torch_allgather_cudnn", where).has(file, "ulysses_cudnn", where) \
                        .variant(file, where)
 # The value of a roof; 0 if there is none.
 roof(file, name, column) = real(system(sprintf( \

@@ -5,6 +5,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . plots/draw.sh
+. workbook/loop/source.sh
 number=${1:?usage: plot.sh NN [BACKEND]} backend=${2:-cpu}
 case $number in roofline | gpt_oss | duel) exec "plots/$number.sh" "$backend" ;; esac
 
@@ -15,7 +16,7 @@ if [ -z "$script" ]; then
 fi
 name=$(basename "$script" .gp)
 mine=${WB_DATA:-build/$backend/results/$name.tsv}
-recorded=$(ls plots/data/*/"$name.tsv" 2>/dev/null | head -n 1)
+recorded=$(ls plots/data/*/"$name.tsv" 2>/dev/null | tail -n 1) # of several numbers of GPUs the largest
 
 # $1: file, $2: name of a column; prints how many rows of implementations have a number there.
 numbers() {
@@ -60,15 +61,26 @@ errors=${mine%.tsv}_errors.tsv error_source='measured here:'
 
 # What others reach on the GPU that the times are from.
 peers=''
-for table in plots/data/*/peers.tsv plots/data/*/"${name}_peers.tsv"; do
-    if [ -n "$speed" ] && [ -f "$table" ] && [ "$(field "$table" gpu)" = "$(field "$speed" gpu)" ]; then peers=$table; fi
+for table in plots/data/*/peers.tsv plots/data/*/"${name}_peers.tsv" plots/data/*/ring_peers.tsv; do
+    case $table in */ring_peers.tsv) [ -n "$(ring_of "$number")" ] || continue ;; esac
+    if [ -n "$speed" ] && [ -f "$table" ] && [ "$(field "$table" gpu)$(field "$table" gpus)" = "$(field "$speed" gpu)$(field "$speed" gpus)" ]; then peers=$table; fi
 done
 
 mkdir -p build/plots
-for kind in speed time memory errors; do rm -f "build/plots/${name}_$kind.svg" "build/plots/${name}_$kind.png"; done
-draw "$script" "build/plots/$name" "speed_data='$speed'; speed_source='$speed_source'; memory_data='$memory'; memory_source='$memory_source'; peer_data='$peers'; error_data='$errors'; error_source='$error_source'; peers_where='problem=$number,'"
-for kind in speed time memory errors; do
-    case $kind in memory) of=$memory_source ;; errors) of=$error_source ;; *) of=$speed_source ;; esac
+long_source= kinds="speed speed_by_length time memory memory_by_length errors"
+# Of 17 and 18, long sequences as well: one table of both, with one header.
+for table in "$speed" "$memory"; do
+    long=${table%.tsv}_long.tsv
+    [ -n "$table" ] && [ -f "$long" ] || continue
+    awk 'FNR == NR || !/^(#|problem)/' "$table" "$long" >"build/plots/${name}_all.tsv"
+    long_source="; from $(awk -F'\t' '/^[0-9]/ { print $6; exit }' "$long") on commit $(field "$long" commit)"
+    [ "$table" != "$speed" ] || speed=build/plots/${name}_all.tsv
+    [ "$table" != "$memory" ] || memory=build/plots/${name}_all.tsv
+done
+for kind in $kinds; do rm -f "build/plots/${name}_$kind.svg" "build/plots/${name}_$kind.png"; done
+draw "$script" "build/plots/$name" "speed_data='$speed'; speed_source='$speed_source'; memory_data='$memory'; memory_source='$memory_source'; peer_data='$peers'; error_data='$errors'; error_source='$error_source'; long_source='$long_source'; peers_where='problem=$number,'"
+for kind in $kinds; do
+    case $kind in memory*) of=$memory_source ;; errors) of=$error_source ;; *) of=$speed_source ;; esac
     case $of in recorded*) of="$of; without yours" ;; esac
     [ ! -f "build/plots/${name}_$kind.svg" ] || echo "drawn: build/plots/${name}_$kind.svg and .png ($of)"
 done

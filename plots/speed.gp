@@ -1,6 +1,6 @@
 # speed.gp - draws a speed chart, if speed_data is given. Set before: chart_title, where (the shapes), x_column, x_title,
 # y_column, y_factor and y_title, roof_name and roof_title, room above it if it is no roof of this problem's; peers_where, which rows of peer_data are of
-# this problem. (gnuplot puts @peer_lines into a block before it runs the block: hence its place.)
+# this problem; names_at_ends, and not below; speed_kind, the second word of a second chart's name. (gnuplot puts @peer_lines into a block before it runs the block: hence its place.)
 
 peers = speed_data eq "" || peer_data eq "" || term eq "dumb" ? "" : present(peer_data, peers_where.where)
 peer_lines = peers eq "" ? "" : "for [impl in peers] rows(peer_data, impl, peers_where.where) using " \
@@ -26,8 +26,8 @@ if (speed_data ne "") {
     if (words(impls.peers) > 6) { set bmargin 9 }
     # Many lines end close together: each is named there, behind its point, and not below.
     ends = ""
-    if (words(impls.peers) > 6 && term ne "dumb") {
-        top = ceiling > 0 ? room * ceiling : 1
+    if ((words(impls.peers) > 6 || exists("names_at_ends")) && term ne "dumb") {
+        if (ceiling > 0) { top = room * ceiling } else { stats rows(speed_data, "", where) using (rate(column(y_column))) nooutput; top = STATS_max }
         table(file, impl, where) = sprintf("echo '# %s'; awk -f plots/series.awk -v impl='%s' -v where='%s' '%s'; ", impl, impl, where, file)
         tables = ""
         do for [impl in impls] { tables = tables.table(speed_data, impl, where) }
@@ -43,7 +43,7 @@ if (speed_data ne "") {
         set bmargin 5.5
         set offsets 0, 0, 0, 0
     }
-    eval output_to("speed")
+    eval output_to(exists("speed_kind") ? speed_kind : "speed")
     if (term eq "dumb") { set bmargin words(impls) + 5; set key vertical maxrows 9 }
     # A rate's spread comes from the time's: its low end is the slow 90th percentile.
     plot for [impl in term eq "dumb" ? "" : impls] rows(speed_data, impl, where) \

@@ -1,5 +1,5 @@
 # workspaces.awk - of series.awk's rows, the implementations that take memory beyond inputs and outputs; not naive, and of those that differ by
-# less than 5 % at every N the one that takes most.
+# less than 5 % at every N that both have the one that takes most.
 NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
 $at["impl"] == "naive" { next }
 {
@@ -11,7 +11,7 @@ $at["impl"] == "naive" { next }
 }
 function alike(a, b,    n) {
     for (n in lengths)
-        if ((bytes[a, n] - bytes[b, n]) ^ 2 > (0.05 * bytes[a, n]) ^ 2) return 0
+        if ((a, n) in bytes && (b, n) in bytes && (bytes[a, n] - bytes[b, n]) ^ 2 > (0.05 * bytes[a, n]) ^ 2) return 0
     return 1
 }
 END {

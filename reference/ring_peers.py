@@ -31,7 +31,7 @@ def case(text):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", nargs="+", type=case, metavar="N:MASK", default=[(N, causal) for N in (32768, 131072) for causal in (True, False)])
+    parser.add_argument("--cases", nargs="+", type=case, metavar="N:MASK", default=[(N, causal) for N in (8192, 32768, 131072) for causal in (True, False)])
     parser.add_argument("--heads", nargs=2, type=int, metavar=("HQ", "HKV"), default=(32, 8))
     parser.add_argument("--head-dim", type=int, default=128)
     parser.add_argument("--runs", type=int, default=9)

@@ -1,11 +1,11 @@
 #!/bin/sh
-# ring.sh - make ring: the keys of 17 and 18 on ranks of this machine is found right, what is wrong is found wrong, and no rank is left behind; and the
+# ring.sh - make ring: the keys and the baselines of 17 and 18 on ranks of this machine are found right, what is wrong is found wrong, and no rank is left behind; and the
 # example of a push walks over what it should.
 set -u
 . tests/prove/frame.sh
 out=build/cpu
 make=${MAKE:-make}
-$make --no-print-directory -s BACKEND=cpu $out/solutions/ring $out/solutions/ring_backward $out/wrong/17/merge_without_denominators/ring $out/wrong/17/no_wait/ring >"$said" 2>&1
+$make --no-print-directory -s BACKEND=cpu $out/solutions/ring $out/solutions/ring_backward $out/reference/ring $out/reference/ring_backward $out/wrong/17/merge_without_denominators/ring $out/wrong/17/no_wait/ring >"$said" 2>&1
 verdict $? "the ring's programs build"
 [ $failed -eq 0 ] || exit 1
 
@@ -18,6 +18,11 @@ for arguments in "RANKS=1 N=7" "RANKS=2 N=64 CAUSAL=0" "RANKS=3 N=50 D=64 HEADS=
     # shellcheck disable=SC2086
     ran $out/solutions/ring_backward $arguments && says ": right"
     verdict $? "ring_backward $arguments"
+    for naive in ring ring_backward; do
+        # shellcheck disable=SC2086
+        ran $out/reference/$naive $arguments && says ": right"
+        verdict $? "the naive $naive $arguments"
+    done
 done
 ran $make --no-print-directory -s ring BACKEND=cpu IMPL=solutions RANKS=2 N=20 && says "2 ranks on CPU execution layer: .* N 20"
 verdict $? "make ring RANKS=2 N=20"

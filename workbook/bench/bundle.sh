@@ -20,7 +20,7 @@ for number; do
         # What is not started stays here: there is nothing to test or time.
         if [ "$impl" = problems ] && "$out/score" untouched "$file"; then continue; fi
         targets="$targets $out/$impl/${number}_worker $out/$impl/$number.so"
-        [ -z "$(ring_of "$number")" ] || targets="$targets $out/$impl/$(ring_of "$number")"
+        [ -z "$(ring_of "$number")" ] || targets="$targets $out/reference/$(ring_of "$number") $out/$impl/$(ring_of "$number")"
     done
     for variant in solutions/"$number"/variants/*.cu; do
         folder=$out/variants/$number/variants/$(basename "$variant" .cu)

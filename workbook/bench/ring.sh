@@ -1,6 +1,6 @@
 #!/bin/sh
-# ring.sh BACKEND IMPL NN [TABLE] - problem 17 or 18 on several ranks: yours, the answer key and its variants over numbers of ranks and lengths, by
-# start/ring.cu, which checks each. On GPUs, as many ranks as there are, with times; on the CPU execution layer what a rank takes of memory. TABLE is
+# ring.sh BACKEND IMPL NN [TABLE] - problem 17 or 18 on several ranks: the naive baseline, yours, the answer key and its variants over numbers of ranks
+# and lengths, by start/ring.cu, which checks each. On GPUs, as many ranks as there are, with times; on the CPU execution layer what a rank takes of memory. TABLE is
 # build/BACKEND/results/NN_name.tsv, which plot-NN draws. With LONG="524288 1048576" instead, into NN_name_long.tsv: the key alone at these lengths, on
 # all GPUs, once. Exit status: 1 if one is wrong or does not compile. Called by bench.sh, which builds nothing in a bundle, and record.sh.
 set -u
@@ -9,10 +9,10 @@ backend=$1 impl=$2 number=$3
 out=build/$backend program=$(ring_of "$number")
 find_source problems $number
 table=${4:-$out/results/${number}_$name${LONG:+_long}.tsv}
-programs=
+programs=naive=$out/reference/$program
 if [ "$impl" = problems ] && [ -x "$out/score" ] && "$out/score" untouched "$file"; then
     echo "  yours is not started: the answer key alone"
-elif [ "$impl" = problems ]; then programs="yours=$out/problems/$program"
+elif [ "$impl" = problems ]; then programs="$programs yours=$out/problems/$program"
 fi
 for ring in key=$out/solutions "$out"/variants/$number/variants/*; do
     case $ring in *'*') continue ;; key=*) ;; *) ring=$(basename "$ring")=$ring ;; esac
@@ -24,6 +24,7 @@ if [ -f Makefile ]; then
 fi
 
 gpus=0 gpu=none driver=-
+mkdir -p "$(dirname "$table")"
 if [ "$backend" = cuda ]; then
     gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
     gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1) driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1)
@@ -64,6 +65,7 @@ elif [ "$backend" = cuda ]; then
     done
 else
     for ranks in 1 2 4 8; do row $ranks 512 64 4/2 1; done
+    for N in 128 256 1024; do row 4 $N 64 4/2 1; done
 fi
 echo "written: $table"
 exit $failed
