@@ -1,11 +1,35 @@
 #!/bin/sh
 # given.sh - what is given to make from outside (SUBMISSION=..., CASE=...) reaches no shell, and make does not expand it either: targets that
-# take a variable are called with values that would make a file. Exit status: 0, or 1 and which of them did.
+# take a variable are called with values that would make a file. And a CASE that is none, or that the function has to refuse, is no failure of
+# the function: one sentence says what is wrong. Exit status: 0, or 1 and which of them did.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 make=${MAKE:-make} failed=0 made=made_by_given
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
+! grep -q -e -Werror build/cpu/flags.mk 2>/dev/null || export WERROR=1 # as it was built
+
+refused() { # TARGET CASE WHAT: of a right function; make's last line has the status that the command ended with
+    LC_ALL=C $make --no-print-directory BACKEND=cpu IMPL=solutions "$1" CASE="$2" >"$scratch/said" 2>&1 </dev/null
+    if grep -qF "$3" "$scratch/said" && grep -q '\*\*\* .* Error 2$' "$scratch/said" && ! grep -q 'FAIL\|[1-9] failed\|the check build\|sanitize: \| again ' "$scratch/said"; then
+        echo "ok    make $1 CASE=$2"
+    else
+        echo "FAIL  make $1 CASE=$2 does not end with status 2 and say: $3"
+        sed 's/^/      /' "$scratch/said"
+        failed=1
+    fi
+}
+for target in run test sanitize; do
+    refused $target-13 Nq=1 "names no D: Nq and D are needed"
+    refused $target-02 cols=32 "names no rows: rows and cols are needed"
+done
+for target in test sanitize; do
+    refused $target-13 B=2 "names no Nq and no D: Nq and D are needed"
+    refused $target-01 Nq=4,D=16,size=3 "'size' in the case: names are B Hq"
+    refused $target-13 Nq=1,D=17 "head_dim = 17, supported are"
+    refused $target-03 Nq=4,D=16,null=K "K is null"
+done
+
 expanded="\$(shell touch $made)"                                     # by make
 pasted="q'; touch $made; '\"; touch $made; \"; touch $made; \`touch $made\`" # into a recipe: in quotes of both kinds, or in none
 mkdir -p "$scratch/$expanded/full" "$scratch/$pasted/full"           # what exists is not overwritten

@@ -1154,14 +1154,22 @@ void check_given_case(void)
         return;
     }
     report r = {.used = 0};
-    if (wb_case_parse(problem(), given_case(), &c) != WB_OK) {
-        say(&r, "CASE: %s", wb_last_message());
-        conclude(&r, NULL);
-    }
+    // A mistake in what was typed is no failure of the function.
+    if (wb_case_parse(problem(), given_case(), &c) != WB_OK) cr_skip_test("CASE: %s", wb_last_message());
     if (!strstr(given_case(), "seed=")) c.seed = run_seed();
     if (c.ranks && !may_have_ranks(c.ranks)) cr_skip_test("%d ranks are more than can be here", c.ranks);
     worker_run run;
-    run_judged(&run, &c, WORKER_ALONE, NULL);
+    if (!wb_case_is_valid(problem(), &c)) {
+        char why[256];
+        snprintf(why, sizeof why, "%s", wb_last_message());
+        worker_start(&run, problem(), &c, WORKER_ALONE);
+        const bool unsupported = worker_exchange(&run)->status == WB_UNSUPPORTED;
+        if (judge(&r, &run, &(refusal){unsupported ? WB_UNSUPPORTED : WB_BAD_ARGUMENT, ""})) {
+            worker_end(&run);
+            cr_skip_test("CASE: nothing to compute, and the function refuses it as it must: %s", why);
+        }
+    } else
+        run_judged(&run, &c, WORKER_ALONE, NULL);
     conclude(&r, &run);
 }
 

@@ -6,6 +6,7 @@
 //   --guard 0 ...               each buffer ends with its tensor and outputs are left unwritten, for tools that look for stray accesses
 //   --record FILE --block 0     what block 0 does with signals, copies and products, as rows (cpu/record.cpp): before --case
 //   ... --cases list            prints a few small cases, ragged at the edges, one a line (small_cases.h)
+//   ... --cases CASE            calls nothing: status 0, or says why: 1 the function has to refuse it, 2 it is no case
 //
 // Of problems 17 and 18 a worker is a rank. By hand it starts the others, for each case, and of what they leave prints the whole.
 // --record FILE has what each of them queues then (cpu/queued.cpp), of the last case.
@@ -691,6 +692,16 @@ static int serve(const wb_problem *problem, int socket, size_t guard)
     return 0;
 }
 
+// Whether a case is one that can be asked of the function, without asking it.
+static int tell_case(const wb_problem *problem, const char *text)
+{
+    wb_case c;
+    const bool is_one = wb_case_parse(problem, text, &c) == WB_OK;
+    if (is_one && wb_case_is_valid(problem, &c)) return 0;
+    fprintf(stderr, "%s\n", wb_last_message());
+    return is_one ? 1 : 2;
+}
+
 int main(int argc, char **argv)
 {
     const wb_problem *problem = wb_find_problem(STRING(WB_NAME));
@@ -708,6 +719,7 @@ int main(int argc, char **argv)
         else if (strcmp(argv[i], "--guard") == 0)
             guard = (size_t)atol(argv[i + 1]);
         else if (strcmp(argv[i], "--cases") == 0) {
+            if (strcmp(argv[i + 1], "list")) return tell_case(problem, argv[i + 1]);
             wb_small_cases_print(problem);
             return 0;
         } else if (strcmp(argv[i], "--case"))

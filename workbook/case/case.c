@@ -276,11 +276,12 @@ wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c)
         }
     }
     const bool sum = problem->signature == WB_ROW_SUM;
-    for (int k = 0; k < 2; k++) {
-        const char *word = sum ? k ? "cols" : "rows" : k ? "D" : "Nq";
-        if (!names(text, word))
-            return wb_fail(WB_BAD_ARGUMENT, "the case '%s' names no %s, which has no default", text, word);
-    }
+    const char *first = sum ? "rows" : "Nq", *second = sum ? "cols" : "D";
+    const bool has_first = names(text, first), has_second = names(text, second);
+    if (!has_first || !has_second)
+        return wb_fail(WB_BAD_ARGUMENT, "the case '%s' names no %s%s%s: %s and %s are needed, the rest has defaults",
+                       text, has_first ? second : first, has_first || has_second ? "" : " and no ",
+                       has_first || has_second ? "" : second, first, second);
     if (problem->signature == WB_BLOCK_MASK &&
         (double)c->shape.q_len * (double)c->shape.kv_len * (double)c->masks > MOST_ELEMENTS)
         return wb_fail(WB_BAD_ARGUMENT, "the case: its mask would have more than %.0e pairs", MOST_ELEMENTS);
@@ -306,7 +307,10 @@ wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c)
 bool wb_case_is_valid(const wb_problem *problem, const wb_case *c)
 {
     void *const p = (void *)(uintptr_t)(256 + c->offset);  // never looked into
-    if (c->null[0]) return false;
+    if (c->null[0]) return wb_fail(WB_BAD_ARGUMENT, "%s: %s is null", problem->name, c->null) == WB_OK;
+    if (c->stray && wb_has_ranks(problem))
+        return wb_fail(WB_BAD_ARGUMENT, "%s: with stray=%d its arguments fit no ring", problem->name, c->stray) ==
+               WB_OK;
     if (problem->signature == WB_ROW_SUM) return wb_check_row_sum(problem->name, p, p, p, c->rows, c->cols) == WB_OK;
     if (problem->signature == WB_DECODE) {
         const decode_shape shape = wb_decode_shape(c);
@@ -320,12 +324,12 @@ bool wb_case_is_valid(const wb_problem *problem, const wb_case *c)
         return wb_check_fp8(problem->name, p, p, p, p, p, p, p, p, c->levels, &c->shape) == WB_OK;
     if (problem->signature == WB_RING) {
         const wb_ring ring = {p, 0, c->ranks, NULL};
-        return !c->stray && wb_check_ring(problem->name, p, p, p, p, p, (void *)256, 0, 0, &c->shape, &ring) == WB_OK;
+        return wb_check_ring(problem->name, p, p, p, p, p, (void *)256, 0, 0, &c->shape, &ring) == WB_OK;
     }
     if (problem->signature == WB_RING_BACKWARD) {
         const wb_ring ring = {p, 0, c->ranks, NULL};
-        return !c->stray && wb_check_ring_backward(problem->name, p, p, p, p, p, p, p, p, p, p, (void *)256, 0, 0,
-                                                   &c->shape, &ring) == WB_OK;
+        return wb_check_ring_backward(problem->name, p, p, p, p, p, p, p, p, p, p, (void *)256, 0, 0, &c->shape,
+                                      &ring) == WB_OK;
     }
     if (problem->signature == WB_BLOCK_MASK) {
         const block_mask mask = {c->q_tile, c->kv_tile, c->masks, p, p, p, p, p};

@@ -134,7 +134,8 @@ typedef size_t (*wb_workspace_function)(const decode_shape *shape);
 wb_case wb_case_defaults(const wb_problem *problem, wb_case c);
 
 // From and to text. wb_case_parse returns WB_BAD_ARGUMENT with a message that names the word it did not understand, or the field whose
-// value cannot be. A case that can be written down may still be one that a function has to refuse: wb_case_is_valid tells.
+// value cannot be. A case that can be written down may still be one that a function has to refuse: wb_case_is_valid tells, and
+// wb_last_message() then says why.
 wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c);
 bool wb_case_is_valid(const wb_problem *problem, const wb_case *c);
 void wb_case_print(const wb_problem *problem, const wb_case *c, char text[WB_CASE_TEXT]);

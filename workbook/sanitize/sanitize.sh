@@ -2,7 +2,7 @@
 # sanitize.sh BACKEND IMPL NN... - runs each problem on a few small cases in a build that looks at every access, and prints the first
 # report. CASE (WB_CASE) names one case instead.
 # sanitize.sh BACKEND IMPL --after NN CASE - for test.sh, after a failure: the report alone, if there is one.
-# Exit status: 0 nothing found, 1 something found, or it does not compile; after a failure 3 if it took too long to tell.
+# Exit status: 0 nothing found, 1 something found, or it does not compile; 2 if CASE is none; after a failure 3 if it took too long to tell.
 #
 #   cpu   .cu: the check build of workbook/cpu.   .c: AddressSanitizer with UBSan, then ThreadSanitizer
 #   cuda  .cu: compute-sanitizer's memcheck, racecheck, synccheck and initcheck
@@ -97,6 +97,13 @@ for number; do
         failed=1
         continue
     fi
+    case_is=0
+    [ -z "${WB_CASE:-}" ] || [ -n "$after" ] || "$worker" --cases "$WB_CASE" 2>"$scratch/why" || case_is=$? # 1 to be refused, 2 none
+    if [ $case_is -eq 2 ]; then
+        say "  CASE: $(cat "$scratch/why")"
+        [ $failed -ne 0 ] || failed=2
+        continue
+    fi
     cases=${WB_CASE:-$("$worker" --cases list 2>/dev/null)}
     tried=0 found=0
     for given in $cases; do
@@ -108,6 +115,12 @@ for number; do
             break
         fi
         if ! [ -s "$scratch/report" ] && [ $look != look_at_gpu ]; then # a function that gave up did nothing that could be looked at
+            if [ $case_is -eq 1 ] && grep -q '^returned: [^o]' "$scratch/printed"; then
+                say "  CASE: nothing to look at, and the function refuses it as it must: $(cat "$scratch/why")"
+                [ $failed -ne 0 ] || failed=2
+                found=-1
+                break
+            fi
             sed -n 's/^returned: \([^o].*\)/sanitize: the function returned an error: \1/p' "$scratch/printed" >"$scratch/report"
         fi
         [ -s "$scratch/report" ] || continue
