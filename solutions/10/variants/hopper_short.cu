@@ -208,7 +208,7 @@ template <int D, int GROUPS, int STAGES, int BLOCKS, mask_kind MASK> static wb_s
     if (status == WB_OK) status = describe(V_map, V, kv_heads, Nk, D, BC);
     if (status != WB_OK) return status;
     // under a mask, as many heads as have their keys and values in half of the L2 cache (60 MB) together
-    const long long cached = MASK == WINDOW ? min(Nk, shape->window + 64) : Nk;
+    const long long cached = MASK == WINDOW ? min(Nk, min(Nk, shape->window) + 64) : Nk;
     int side = heads / kv_heads;
     while (MASK != FULL && 2 * side <= heads && 2 * side / (heads / kv_heads) * cached * D * 4 <= 32 << 20) side *= 2;
     const long long blocks = ((Nq - 1) / 64 + 1ll) * ((heads - 1) / side + 1) * side;
