@@ -123,10 +123,11 @@ static inline void many_rows(void)
     const int sizes[][2] = {{11, 3}, {4, 16}, {5, 13}, {8, 12}, {16, 8}, {43, 3}, {12, 16}, {16, 16}, {67, 9}};
     for (size_t i = 0; i < COUNT(sizes); i++) {
         const int group = sizes[i][0], Nq = sizes[i][1];
+        const bool is_much = group * Nq > 200;  // for whoever takes a thread a row, or merges parts a row
         for (int D = 64; D <= 128; D *= 2) {
-            check(3, 2 * group, 2, Nq, 330 + 7 * (int)i, D, 16 << (i + D / 64) % 5, WB_LENS_MIXED);
+            check(is_much ? 1 : 3, 2 * group, 2, Nq, 330 + 7 * (int)i, D, 16 << (i + D / 64) % 5, WB_LENS_MIXED);
             check(1, group, 1, Nq, 4500 + 37 * (int)i, D, 16 << i % 5, WB_LENS_SAME);
-            check(9, group, 1, Nq, 33 + (int)i, D, 16, WB_LENS_EDGES);
+            check(is_much ? 3 : 9, group, 1, Nq, 33 + (int)i, D, 16, WB_LENS_EDGES);
             check_input(of(1, group, 1, Nq, 1500, D, 32, WB_LENS_SAME), WB_RISING);  // each tile has the largest scores
         }
     }
