@@ -16,7 +16,7 @@ if [ -z "$script" ]; then
 fi
 name=$(basename "$script" .gp)
 mine=${WB_DATA:-build/$backend/results/$name.tsv}
-recorded=$(ls plots/data/*/"$name.tsv" 2>/dev/null | tail -n 1) # of several numbers of GPUs the largest
+recorded=$(ls plots/data/*/"$name.tsv" 2>/dev/null | sort -V | tail -n 1) # of several numbers of GPUs the largest
 
 # $1: file, $2: name of a column; prints how many rows of implementations have a number there.
 numbers() {

@@ -44,6 +44,9 @@ FORWARD(ncclCommDestroy, (ncclComm_t comm), (comm))
 FORWARD(ncclCommAbort, (ncclComm_t comm), (comm))
 FORWARD(ncclCommCount, (const ncclComm_t comm, int *count), (comm, count))
 FORWARD(ncclCommUserRank, (const ncclComm_t comm, int *rank), (comm, rank))
+FORWARD(ncclCommCuDevice, (const ncclComm_t comm, int *device), (comm, device))
+FORWARD(ncclCommGetAsyncError, (ncclComm_t comm, ncclResult_t *error), (comm, error))
+FORWARD(ncclGetVersion, (int *version), (version))
 FORWARD(ncclGroupStart, (void), ())
 FORWARD(ncclGroupEnd, (void), ())
 FORWARD(ncclSend, (const void *from, size_t n, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream),
@@ -69,4 +72,9 @@ extern "C" __attribute__((visibility("default"))) const char *ncclGetErrorString
 {
     static const auto found = reinterpret_cast<const char *(*)(ncclResult_t)>(look_up("ncclGetErrorString"));
     return found ? found(result) : missing;
+}
+extern "C" __attribute__((visibility("default"))) const char *ncclGetLastError(ncclComm_t comm)
+{
+    static const auto found = reinterpret_cast<const char *(*)(ncclComm_t)>(look_up("ncclGetLastError"));
+    return found ? found(comm) : missing;
 }
