@@ -2,8 +2,7 @@
 // each way that is right, and each mistake of a ring is told, with the line that made it.
 //
 // A mistake is a number, and the lines that it is to be told by are marked: // @mark.
-#include "apart.h"
-#include "asks.h"
+#include "ranks.h"
 
 TestSuite(ranks, .timeout = 60);
 
@@ -14,10 +13,6 @@ Test(ranks, of_the_layer) { cr_skip_test("the CPU execution layer's: BACKEND=cpu
 #include <cuda_bf16.h>
 #include <math.h>
 #include <nccl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
 
 enum { D = 16, MOST = 8 };
 
@@ -443,25 +438,9 @@ static int wrong_numbers()  // how many
     return wrong;
 }
 
-// As run_apart has it: R ranks; the first that ends badly ends all, and that is how this ends.
 static void play()
 {
-    const size_t arena = 1 << 24;
-    void *board =
-        mmap(nullptr, wb_board_bytes(arena), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    wb_board_make(board, arena, g.R);
-    pid_t ranks[MOST];
-    for (int r = 0; r < g.R; r++)
-        if ((ranks[r] = fork()) == 0) alarm(20), be_rank(board, r), _exit(0);
-    int ended = 0;
-    for (int left = g.R, status; left; left--) {
-        wait(&status);
-        if (!status || ended) continue;
-        if (WIFSIGNALED(status)) fprintf(stderr, "a rank died of signal %d\n", WTERMSIG(status));
-        ended = WIFEXITED(status) ? WEXITSTATUS(status) : 99;
-        for (int r = 0; r < g.R; r++) kill(ranks[r], SIGKILL);
-    }
-    if (ended) _exit(ended);
+    play_ranks(g.R, 20, be_rank);
     const int wrong = g.mistake >= SUMS ? 0 : wrong_numbers();
     if (wrong) fprintf(stderr, "%d numbers are wrong\n", wrong);
     _exit(wrong != 0);

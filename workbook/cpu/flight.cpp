@@ -86,9 +86,19 @@ static const char *leaf(call_site site)
     return t;
 }
 
+std::string flight_peer(int peer) { return peer < 0 ? "the other ranks" : "rank " + std::to_string(peer); }
+
 static std::string called(const work &w)
 {
     return w.is_kernel ? w.name + ", launched at " + leaf(w.site) : w.name + " at " + leaf(w.site);
+}
+
+static const char freed[] = "what has been freed is nobody's, whichever stream comes to it first";
+static bool frees(const work &w) { return w.name == "cudaFreeAsync()"; }
+static const char *does(const work &w, bool write) { return frees(w) ? "frees" : write ? "writes" : "reads"; }
+static const char *is_to_do(const work &w, bool write)
+{
+    return frees(w) ? "have to free" : write ? "have to write" : "be reading";
 }
 
 // `w`, a kernel or a copy, touches what a message has; or both are messages.
@@ -96,7 +106,7 @@ static std::string called(const work &w)
                                         bool write, void *code)
 {
     const bool later = w.order > message.order;
-    const std::string who = called(w);
+    const std::string who = called(w), peer = flight_peer(r.peer);
     char place[96];
     snprintf(place, sizeof place, "byte %td of the %zu that", at - r.at, r.bytes);
     nccl_alone();
@@ -104,15 +114,16 @@ static std::string called(const work &w)
         r.write ? (later ? "a buffer was touched before it arrived" : "a message overwrites what is still needed")
                 : (later ? "a buffer was overwritten while it travels" : "a message is sent before it is written"));
     if (later)
-        report_line("%s, %s %s %s at %s %s rank %d", who.c_str(), write ? "writes" : "reads", place, r.call,
-                    leaf(r.site), r.write ? "receives from" : "sends to", r.peer);
+        report_line("%s, %s %s %s at %s %s %s", who.c_str(), does(w, write), place, r.call, leaf(r.site),
+                    r.write ? "receives from" : "sends to", peer.c_str());
     else
-        report_line("%s, may still %s %s %s at %s %s rank %d", who.c_str(), write ? "have to write" : "be reading",
-                    place, r.call, leaf(r.site), r.write ? "receives from" : "sends to", r.peer);
+        report_line("%s, may still %s %s %s at %s %s %s", who.c_str(), is_to_do(w, write), place, r.call, leaf(r.site),
+                    r.write ? "receives from" : "sends to", peer.c_str());
     report_line(later ? "nothing makes its stream wait for the message: cudaStreamWaitEvent() on an event that was "
                         "recorded after it"
-                      : "nothing makes the message's stream wait for it: cudaStreamWaitEvent() on an event that was "
-                        "recorded after it");
+                : frees(w) ? freed
+                           : "nothing makes the message's stream wait for it: cudaStreamWaitEvent() on an event that "
+                             "was recorded after it");
     report_place(later ? w.site : r.site);
     if (code) report_code(code);
     report_end();
@@ -124,10 +135,14 @@ static std::string called(const work &w)
     const bool writes = a.order < b.order ? b_writes : a_writes, wrote = a.order < b.order ? a_writes : b_writes;
     nccl_alone();
     report_begin("two pieces of work are not in order");
-    report_line("%s, %s what %s, on another stream, %s", called(second).c_str(), writes ? "writes" : "reads",
-                called(first).c_str(), wrote ? "may not have written yet" : "may still be reading");
-    report_line(
-        "nothing makes its stream wait for that one: cudaStreamWaitEvent() on an event that was recorded after it");
+    report_line("%s, %s what %s, on another stream, %s", called(second).c_str(), does(second, writes),
+                called(first).c_str(),
+                frees(first) ? "has freed"
+                : wrote      ? "may not have written yet"
+                             : "may still be reading");
+    report_line(frees(first) ? freed
+                             : "nothing makes its stream wait for that one: cudaStreamWaitEvent() on an event that was "
+                               "recorded after it");
     report_place(second.site);
     if (code) report_code(code);
     report_end();
@@ -179,9 +194,9 @@ static void check_ranges(const work &w)
                 if (w.is_message() && o->is_message()) {
                     nccl_alone();
                     report_begin("two messages in one buffer");
-                    report_line("%s at %s, with rank %d, and %s at %s, with rank %d, have %td bytes in common",
-                                other.call, leaf(other.site), other.peer, r.call, leaf(r.site), r.peer,
-                                std::min(r.at + r.bytes, other.at + other.bytes) - at);
+                    report_line("%s at %s, with %s, and %s at %s, with %s, have %td bytes in common", other.call,
+                                leaf(other.site), flight_peer(other.peer).c_str(), r.call, leaf(r.site),
+                                flight_peer(r.peer).c_str(), std::min(r.at + r.bytes, other.at + other.bytes) - at);
                     report_line("on streams of which neither waits for the other");
                     report_place(r.site);
                     report_end();
@@ -246,9 +261,10 @@ static int stepping;
 
 bool flight_touched(const char *at, bool write, void *context, void *code)
 {
-    if (!running || !page_of_device(at)) return false;
+    if (!running) return false;
+    check_touch(*running, at, write, code);  // or it may have been freed too early
+    if (!page_of_device(at)) return false;
     const char *page = page_of(at);
-    check_touch(*running, at, write, code);
     const auto p = running->pages.emplace(page, touched_page{});
     touched_page &t = p.first->second;
     if (p.second) what_matters(*running, page, t);

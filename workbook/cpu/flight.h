@@ -31,8 +31,9 @@ struct flight_range {  // memory that a message or a copy reads or writes
     bool write;
     const char *call;  // "ncclRecv()"
     call_site site;
-    int peer;  // of a message, -1 of anything else
+    int peer;  // of a message between two ranks, -1 of anything else
 };
+std::string flight_peer(int peer);  // "rank 3"
 
 struct flight_item {   // of a group of messages
     const char *kind;  // "send" or "receive"; "send all" or "receive all" of a collective call

@@ -482,12 +482,11 @@ static ncclResult_t queue_group()
     for (size_t i = 0; i < g->ranges.size(); i++)
         for (size_t k = 0; k < i; k++) {
             const flight_range &x = g->ranges[i], &y = g->ranges[k];
-            if (x.peer < 0 || y.peer < 0 || (!x.write && !y.write) || x.at >= y.at + y.bytes || y.at >= x.at + x.bytes)
-                continue;
+            if ((!x.write && !y.write) || x.at >= y.at + y.bytes || y.at >= x.at + x.bytes) continue;
             nccl_alone();
             report("two messages in one buffer", x.site,
-                   "%s, with rank %d, and %s at line %d, with rank %d, go on at the same time", x.call, x.peer, y.call,
-                   y.site.line, y.peer);
+                   "%s, with %s, and %s at line %d, with %s, go on at the same time", x.call,
+                   flight_peer(x.peer).c_str(), y.call, y.site.line, flight_peer(y.peer).c_str());
         }
     std::vector<flight_item> items;
     for (const part &p : g->parts) {
@@ -661,14 +660,14 @@ static ncclResult_t reduce(const call &c, const void *from, void *to, size_t byt
     const size_t ranks = static_cast<size_t>(c.comm->ranks);
     const char *given = static_cast<const char *>(from);
     char *taken = static_cast<char *>(to);
-    const size_t read = scatter ? ranks * bytes : bytes;
-    if (taken < given || taken >= given + read)
+    const size_t before = scatter ? static_cast<size_t>(c.comm->rank) * bytes : 0,
+                 read = scatter ? ranks * bytes : bytes;
+    if (taken == given + before) {  // in place
+        if (before) add_range(c, given, before, false, -1);
+        if (before + bytes < read) add_range(c, taken + bytes, read - before - bytes, false, -1);
+    } else
         add_range(c, from, read, false, -1);
-    else if (scatter && taken > given)
-        add_range(c, given, static_cast<size_t>(taken - given), false, -1);  // in place
     add_range(c, to, bytes, true, -1);
-    if (scatter && taken >= given && taken + bytes < given + read)
-        add_range(c, taken + bytes, static_cast<size_t>(given + read - taken) - bytes, false, -1);
     mine.open->wholes.push_back(
         {scatter ? collective::SCATTER : collective::REDUCE, given, taken, bytes, type, op, {}});
     for (size_t r = 0; r < ranks; r++) {

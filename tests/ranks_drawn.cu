@@ -1,0 +1,656 @@
+// ranks_drawn.cu - what the CPU execution layer says of several ranks (cpu/flight.h, cpu/nccl.cpp), in programs that are drawn: kernels, copies and
+// messages on streams of every kind, ordered by events and by the host. A program in which everything that has to be is ordered runs to its
+// end, with the right bytes everywhere. Without one of its events or waits it is reported if that leaves two pieces of work that may meet, these
+// two are named, and it is not if it leaves none. Without one of its messages it is a deadlock.
+//
+// What may meet is found here from sets of what is over; the layer has counters.
+#include "ranks.h"
+
+TestSuite(ranks_drawn, .timeout = 600);
+
+#ifndef __CUDACPU__  // elsewhere NCCL is NVIDIA's, and tells none of this
+Test(ranks_drawn, of_the_layer) { cr_skip_test("the CPU execution layer's: BACKEND=cpu"); }
+#else
+
+#include <algorithm>
+#include <bitset>
+#include <nccl.h>
+#include <set>
+#include <stdarg.h>
+#include <stdint.h>
+#include <utility>
+#include <vector>
+
+enum { MOST_RANKS = 4, AREAS = 3, MOST_STREAMS = 4, EVENTS = 5, MOST_WORK = 64, BY_RANK = 1000 };
+
+// --------------------------------------------------------------------------------------------------------------------- programs
+
+struct range {  // of an area, in bytes, multiples of 4
+    int area, at, bytes;
+    bool meets(const range &r) const { return area == r.area && at < r.at + r.bytes && r.at < at + bytes; }
+};
+enum kind {
+    KERNEL,     // first = (added ? 5 first : 0) + 3 second + third + number, in numbers of `width` bytes
+    COPY,       // first from second
+    SET,        // first, to `number`
+    FROM_HOST,  // first, bytes of `number`
+    TO_HOST,    // of first, as `expected`
+    FREE,       // first, all of an area
+    MESSAGES,
+    RECORD,
+    WAIT,
+    SYNC_STREAM,
+    SYNC_EVENT,
+    SYNC_DEVICE
+};
+enum role { SEND, RECEIVE, GATHER, SCATTER, SUM, BROADCAST };
+struct message {
+    role what;
+    range from, to;  // as the role has them
+    int peer, stream;
+};
+struct op {
+    kind what;
+    int id, stream, event, width;
+    bool added, grouped;
+    unsigned number;
+    range first, second, third;
+    std::vector<message> messages;
+    std::vector<unsigned char> expected;
+    bool works() const { return what <= MESSAGES; }
+};
+struct touch {
+    range where;
+    bool write;
+};
+
+static struct {
+    unsigned seed;
+    int R, streams, area_bytes[AREAS];
+    bool waits[MOST_STREAMS];  // a stream of the old kind: the default one and it wait for one another
+    std::vector<op> ops[MOST_RANKS];
+    std::vector<unsigned char> first[MOST_RANKS][AREAS], last[MOST_RANKS][AREAS];
+    unsigned program;  // its seed
+    bool broken;
+    int left_out;  // the id of what is left out, or changed
+} g;
+
+static unsigned draw(unsigned n)  // 0 to n - 1
+{
+    g.seed = g.seed * 1664525u + 1013904223u;
+    return (unsigned)((uint64_t)(g.seed >> 8) * n >> 24);
+}
+
+static std::vector<touch> touches(const op &o)
+{
+    std::vector<touch> all;
+    const auto add = [&](const range &r, bool write) {
+        if (r.bytes) all.push_back({r, write});
+    };
+    switch (o.what) {
+    case KERNEL:
+        add(o.first, true);
+        add({o.second.area, o.second.at, std::min(o.first.bytes, o.second.bytes)}, false);
+        add({o.third.area, o.third.at, std::min(o.first.bytes, o.third.bytes)}, false);
+        break;
+    case COPY: add(o.first, true), add(o.second, false); break;
+    case SET:
+    case FREE:
+    case FROM_HOST: add(o.first, true); break;
+    case TO_HOST: add(o.first, false); break;
+    case MESSAGES:
+        for (const message &m : o.messages) {
+            if (m.what != RECEIVE) add(m.from, false);
+            const bool in_place = m.from.bytes && m.from.meets(m.to);
+            if (m.what == GATHER && in_place) {  // its own part lies there already
+                add({m.to.area, m.to.at, m.from.at - m.to.at}, true);
+                add({m.to.area, m.from.at + m.from.bytes, m.to.at + m.to.bytes - m.from.at - m.from.bytes}, true);
+            } else if (m.what != SEND && !(m.what == BROADCAST && in_place))
+                add(m.to, true);
+        }
+        break;
+    default: break;
+    }
+    return all;
+}
+
+// ------------------------------------------------------------------------------------------- what is over when a piece of work begins
+
+typedef std::bitset<MOST_WORK> set_of_work;
+struct order {
+    set_of_work streams[MOST_STREAMS + 1], events[EVENTS], host;  // stream 0: the default one
+    std::vector<const op *> work;
+    std::vector<std::pair<const op *, const op *>> may_meet;  // of work that is not ordered and touches the same bytes
+
+    void tick(int s)
+    {
+        streams[s] |= host;
+        if (s && g.waits[s - 1]) streams[s] |= streams[0];
+        for (int other = 1; !s && other <= g.streams; other++)
+            if (g.waits[other - 1]) streams[0] |= streams[other];
+    }
+    std::vector<int> streams_of(const op &o)
+    {
+        std::vector<int> all;
+        if (o.what != MESSAGES) all.push_back(o.stream);
+        for (const message &m : o.messages) all.push_back(m.stream);
+        return all;
+    }
+    set_of_work known(const op &o)  // what is over when this one, if it is queued now, begins
+    {
+        set_of_work all;
+        for (int s : streams_of(o)) tick(s), all |= streams[s];
+        return all;
+    }
+    std::vector<const op *> met(const op &o)  // by this one, if it is queued now
+    {
+        std::vector<const op *> all;
+        const set_of_work over = known(o);
+        for (size_t i = 0; i < work.size(); i++) {
+            bool meet = false;
+            for (const touch &x : touches(o))
+                for (const touch &y : touches(*work[i]))
+                    meet = meet || ((x.write || y.write) && x.where.meets(y.where));
+            if (meet && !over[i]) all.push_back(work[i]);
+        }
+        return all;
+    }
+    void queue(const op &o)
+    {
+        if (o.works()) {
+            for (const op *other : met(o)) may_meet.push_back({other, &o});
+            set_of_work over = known(o);
+            over[work.size()] = true;
+            work.push_back(&o);
+            for (int s : streams_of(o)) streams[s] = over;
+        }
+        if (o.what == TO_HOST || o.what == SYNC_STREAM) tick(o.stream), host |= streams[o.stream];
+        if (o.what == RECORD) tick(o.stream), events[o.event] = streams[o.stream];
+        if (o.what == WAIT) streams[o.stream] |= events[o.event];
+        if (o.what == SYNC_EVENT) host |= events[o.event];
+        for (int s = 0; s <= g.streams && o.what == SYNC_DEVICE; s++) host |= streams[s];
+    }
+};
+
+// --------------------------------------------------------------------------------------------------------------- drawing a program
+
+static range draw_range()
+{
+    range r;
+    r.area = (int)draw(AREAS);
+    const int words = g.area_bytes[r.area] / 4;
+    switch (draw(4)) {
+    case 0: r.at = 0, r.bytes = words; break;                               // all of it
+    case 1: r.at = (int)draw(8) * (words / 8), r.bytes = words / 8; break;  // side by side with others
+    default: r.at = (int)draw((unsigned)words), r.bytes = 1 + (int)draw((unsigned)(words - r.at)); break;
+    }
+    r.at *= 4, r.bytes *= 4;
+    return r;
+}
+static range none() { return {0, 0, 0}; }
+
+// A range of another rank, or of this one, of so many bytes; false: there was no room.
+static bool range_of(int bytes, range *r)
+{
+    for (int tries = 0; tries < 20; tries++) {
+        *r = draw_range();
+        const int room = g.area_bytes[r->area] - r->at;
+        r->bytes = bytes;
+        if (bytes <= room) return true;
+    }
+    return false;
+}
+
+static unsigned load(const unsigned char *at, int width)
+{
+    uint32_t x = 0;
+    memcpy(&x, at, (size_t)width);
+    return x;
+}
+
+static void happen(const op &o, std::vector<unsigned char> memory[AREAS])
+{
+    const auto at = [&](const range &r) { return memory[r.area].data() + r.at; };
+    switch (o.what) {
+    case KERNEL:
+        for (int i = 0; i < o.first.bytes; i += o.width) {
+            uint32_t x = o.number + (o.added ? 5 * load(at(o.first) + i, o.width) : 0);
+            if (o.second.bytes) x += 3 * load(at(o.second) + i % o.second.bytes, o.width);
+            if (o.third.bytes) x += load(at(o.third) + i % o.third.bytes, o.width);
+            memcpy(at(o.first) + i, &x, (size_t)o.width);
+        }
+        break;
+    case COPY: memcpy(at(o.first), at(o.second), (size_t)o.first.bytes); break;
+    case SET: memset(at(o.first), (int)(o.number & 255), (size_t)o.first.bytes); break;
+    case FROM_HOST: memset(at(o.first), (int)(o.number & 127) + 128, (size_t)o.first.bytes); break;
+    default: break;
+    }
+}
+
+// What a group of messages does; at: the op of each rank that is one of it, or null.
+static void exchange(op *const at[MOST_RANKS], std::vector<unsigned char> memory[MOST_RANKS][AREAS])
+{
+    typedef std::vector<unsigned char> given;
+    std::vector<given> sent[MOST_RANKS][MOST_RANKS],
+        of_all[MOST_RANKS];  // from, to; all call for all in the same order
+    for (int r = 0; r < g.R; r++)
+        for (size_t k = 0; at[r] && k < at[r]->messages.size(); k++) {
+            const message &m = at[r]->messages[k];
+            const unsigned char *from = memory[r][m.from.area].data() + m.from.at;
+            if (m.what == SEND) sent[r][m.peer].push_back(given(from, from + m.from.bytes));
+            if (m.what >= GATHER) of_all[r].push_back(given(from, from + m.from.bytes));
+        }
+    for (int r = 0; r < g.R; r++) {
+        size_t received[MOST_RANKS] = {}, calls = 0;
+        for (size_t k = 0; at[r] && k < at[r]->messages.size(); k++) {
+            const message &m = at[r]->messages[k];
+            unsigned char *to = memory[r][m.to.area].data() + m.to.at;
+            const size_t bytes = (size_t)m.to.bytes;
+            if (m.what == RECEIVE) memcpy(to, sent[m.peer][r][received[m.peer]++].data(), bytes);
+            for (int from = 0; from < g.R && m.what >= GATHER; from++) {
+                const given &x = of_all[from][calls];
+                if (m.what == GATHER) memcpy(to + (size_t)from * x.size(), x.data(), x.size());
+                if (m.what == BROADCAST && from == m.peer) memcpy(to, x.data(), bytes);
+                if (m.what != SUM && m.what != SCATTER) continue;
+                const unsigned char *its = x.data() + (m.what == SCATTER ? (size_t)r * bytes : 0);
+                for (size_t i = 0; i < bytes; i += 4) {
+                    const uint32_t sum = load(its + i, 4) + (from ? load(to + i, 4) : 0);
+                    memcpy(to + i, &sum, 4);
+                }
+            }
+            calls += m.what >= GATHER;
+        }
+    }
+}
+
+static bool draw_collective(op group[MOST_RANKS])
+{
+    const role what = (role)(GATHER + draw(4));
+    const int bytes = 4 * (1 + (int)draw(300)), root = (int)draw((unsigned)g.R);
+    for (int r = 0; r < g.R; r++) {
+        message m = {what, none(), none(), root, (int)draw((unsigned)g.streams + 1)};
+        const bool in_place = draw(3) == 0;
+        if (!range_of(what == SCATTER ? bytes * g.R : bytes, &m.from)) return false;
+        if (!range_of(what == GATHER ? bytes * g.R : bytes, &m.to)) return false;
+        if (in_place && what == GATHER) m.from = {m.to.area, m.to.at + r * bytes, bytes};
+        if (in_place && what == SCATTER) m.to = {m.from.area, m.from.at + r * bytes, bytes};
+        if (in_place && (what == SUM || what == BROADCAST)) m.to = m.from;
+        if (!in_place && m.from.meets(m.to)) return false;
+        if (what == BROADCAST && r != root) m.from = none();
+        group[r].messages.push_back(m);
+    }
+    return true;
+}
+
+static bool draw_messages(op group[MOST_RANKS])
+{
+    const int count = 1 + (int)draw(2 * (unsigned)g.R);
+    for (int i = 0; i < count; i++) {
+        const int from = (int)draw((unsigned)g.R), to = (int)draw((unsigned)g.R);
+        message s = {SEND, draw_range(), none(), to, (int)draw((unsigned)g.streams + 1)};
+        message t = {RECEIVE, none(), none(), from, (int)draw((unsigned)g.streams + 1)};
+        if (!range_of(s.from.bytes, &t.to)) return false;
+        group[from].messages.push_back(s);
+        group[to].messages.push_back(t);
+    }
+    return true;
+}
+
+// Of one group nothing that is received meets anything else, but what is in place.
+static bool is_sound(const op &o)
+{
+    std::vector<touch> all;
+    for (const message &m : o.messages) {
+        op alone = {};
+        alone.what = MESSAGES, alone.messages = {m};
+        const std::vector<touch> its = touches(alone);
+        for (const touch &x : all)
+            for (const touch &y : its)
+                if ((x.write || y.write) && x.where.meets(y.where)) return false;
+        all.insert(all.end(), its.begin(), its.end());
+    }
+    return true;
+}
+
+static order known[MOST_RANKS];  // while a program is drawn
+
+static op *add(op o, int rank)
+{
+    o.id = rank * BY_RANK + (int)g.ops[rank].size();
+    g.ops[rank].push_back(o);
+    known[rank].queue(g.ops[rank].back());
+    return &g.ops[rank].back();
+}
+
+// Adds it, and before it what makes it wait for all that it would meet, in one of the ways that there are.
+static op *add_in_order(const op &o, int rank)
+{
+    order &now = known[rank];
+    for (std::vector<const op *> met; !(met = now.met(o)).empty();) {
+        const op &other = *met[draw((unsigned)met.size())];
+        const std::vector<int> theirs = now.streams_of(other), its = now.streams_of(o);
+        op record = {}, wait = {};
+        record.what = RECORD, record.stream = theirs[draw((unsigned)theirs.size())];
+        wait.what = WAIT, wait.stream = its[draw((unsigned)its.size())];
+        record.event = wait.event = (int)draw(EVENTS);
+        const unsigned way = draw(8);
+        if (way == 0) wait.what = SYNC_EVENT;
+        if (way == 1) record.what = SYNC_STREAM;
+        if (way == 2) wait.what = SYNC_DEVICE;
+        if (way < 2 || way > 3) add(record, rank);  // 3: for what the event has by now, if that is enough
+        if (way != 1) add(wait, rank);
+    }
+    return add(o, rank);
+}
+
+static void draw_program()
+{
+    g.R = 1 + (int)draw(MOST_RANKS), g.streams = 1 + (int)draw(MOST_STREAMS);
+    for (bool &w : g.waits) w = draw(4) == 0;
+    for (int &bytes : g.area_bytes) bytes = 4 * (64 + (int)draw(draw(2) ? 512 : 5000));
+    const unsigned together_of = 2 + draw(6);
+    static std::vector<unsigned char> memory[MOST_RANKS][AREAS];
+    for (int r = 0; r < MOST_RANKS; r++) {
+        g.ops[r].clear(), g.ops[r].reserve(2000), known[r] = order();
+        for (int a = 0; a < AREAS; a++) {
+            memory[r][a].resize((size_t)g.area_bytes[a]);
+            for (unsigned char &x : memory[r][a]) x = (unsigned char)draw(256);
+            g.first[r][a] = memory[r][a];
+        }
+    }
+    const int steps = 4 + (int)draw(30);  // fewer than MOST_WORK
+    for (int step = 0; step < steps; step++) {
+        op group[MOST_RANKS] = {}, *at[MOST_RANKS] = {};
+        const bool together = draw(together_of) == 0;
+        bool sound = true;
+        for (bool more = together; more; more = draw(3) == 0)
+            sound = sound && (draw(3) ? draw_messages(group) : draw_collective(group));
+        const int alone = (int)draw((unsigned)g.R);
+        for (int r = 0; r < g.R; r++) {
+            op &o = group[r];
+            o.what = MESSAGES, o.grouped = o.messages.size() != 1 || draw(2);
+            if (together) {
+                sound = sound && is_sound(o);
+                continue;
+            }
+            o.messages.clear();
+            if (r != alone) continue;
+            o.what = (kind)draw(FREE + 3);
+            if (o.what >= FREE) o.what = KERNEL;
+            o.stream = (int)draw((unsigned)g.streams + 1), o.number = draw(1 << 20), o.added = draw(2),
+            o.width = draw(2) ? 4 : 2;
+            o.first = draw_range();
+            if (o.what == COPY && !range_of(o.first.bytes, &o.second)) sound = false;
+            if (o.what == KERNEL && draw(2)) o.second = draw_range();
+            if (o.what == KERNEL && draw(2)) o.third = draw_range();
+            sound = sound && !(o.second.bytes && o.first.meets(o.second)) && !(o.third.bytes && o.first.meets(o.third));
+        }
+        if (!sound) continue;
+        for (int r = 0; r < g.R; r++) {
+            op &o = group[r];
+            if (together ? o.messages.empty() : r != alone) continue;
+            const unsigned char *now = memory[r][o.first.area].data() + o.first.at;
+            if (o.what == TO_HOST) o.expected.assign(now, now + o.first.bytes);
+            at[r] = add_in_order(o, r);
+            if (!together) happen(*at[r], memory[r]);
+        }
+        if (together) exchange(at, memory);
+    }
+    for (int r = 0; r < g.R; r++)
+        for (int a = 0; a < AREAS; a++) {
+            g.last[r][a] = memory[r][a];
+            if (draw(3)) continue;
+            op o = {};
+            o.what = FREE, o.stream = (int)draw((unsigned)g.streams + 1), o.first = {a, 0, g.area_bytes[a]};
+            add_in_order(o, r);
+            g.last[r][a].clear();
+        }
+}
+
+// ---------------------------------------------------------------------------------------------------------------- running a program
+
+template <class Type>
+__global__ void mix(Type *to, int n, const Type *a, int na, const Type *b, int nb, unsigned number, int added)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    to[i] = (Type)(number + (added ? 5u * to[i] : 0) + (na ? 3u * a[i % na] : 0) + (nb ? b[i % nb] : 0));
+}
+
+static char *area[AREAS];
+static cudaStream_t stream_of[MOST_STREAMS + 1];
+static cudaEvent_t event_of[EVENTS];
+static char *at(const range &r) { return r.bytes ? area[r.area] + r.at : nullptr; }
+
+#define RIGHT(call)                                                                                                    \
+    if ((int)(call) != 0) fprintf(stderr, "line %d: refused\n", __LINE__), _exit(3)
+
+template <class Type> static void launch_mix(const op &o, cudacpu::call_site site)
+{
+    const int w = (int)sizeof(Type), n = o.first.bytes / w, na = o.second.bytes / w, nb = o.third.bytes / w;
+    Type *to = (Type *)at(o.first);
+    const Type *a = (const Type *)at(o.second), *b = (const Type *)at(o.third);
+    cudacpu::kernel what = CUDACPU_KERNEL(mix<Type>);
+    what.site = site;
+    const unsigned number = o.number;
+    const int added = o.added;
+    cudacpu::launch(what, cudacpu::launch_config((n + 63) / 64, 64, 0, stream_of[o.stream]),
+                    [=] { mix<Type>(to, n, a, na, b, nb, number, added); });
+}
+
+static void send_and_receive(const op &o, ncclComm_t comm, cudacpu::call_site site)
+{
+    if (o.grouped) RIGHT(ncclGroupStart());
+    for (size_t i = 0; i < o.messages.size(); i++) {
+        const message &m = o.messages[i];
+        const cudaStream_t s = stream_of[m.stream];
+        char *from = at(m.from), *to = at(m.to);
+        const size_t given = (size_t)m.from.bytes / 4, taken = (size_t)m.to.bytes / 4;
+        switch (m.what) {
+        case SEND: RIGHT(ncclSend(from, given, ncclUint32, m.peer, comm, s, site)); break;
+        case RECEIVE: RIGHT(ncclRecv(to, taken, ncclUint32, m.peer, comm, s, site)); break;
+        case GATHER: RIGHT(ncclAllGather(from, to, given, ncclUint32, comm, s, site)); break;
+        case SCATTER: RIGHT(ncclReduceScatter(from, to, taken, ncclUint32, ncclSum, comm, s, site)); break;
+        case SUM: RIGHT(ncclAllReduce(from, to, taken, ncclUint32, ncclSum, comm, s, site)); break;
+        case BROADCAST: RIGHT(ncclBroadcast(from, to, taken, ncclUint32, m.peer, comm, s, site)); break;
+        }
+    }
+    if (o.grouped) RIGHT(ncclGroupEnd());
+}
+
+static void be_rank(void *board, int rank)
+{
+    std::vector<unsigned char> host(1 << 16);
+    for (int a = 0; a < AREAS; a++) {
+        RIGHT(cudaMalloc(&area[a], (size_t)g.area_bytes[a]));
+        RIGHT(cudaMemcpy(area[a], g.first[rank][a].data(), (size_t)g.area_bytes[a], cudaMemcpyHostToDevice));
+    }
+    ncclComm_t comm = wb_rank_begin(board, rank, g.R);
+    for (int s = 1; s <= g.streams; s++)
+        RIGHT(cudaStreamCreateWithFlags(&stream_of[s], g.waits[s - 1] ? cudaStreamDefault : cudaStreamNonBlocking));
+    for (cudaEvent_t &e : event_of) RIGHT(cudaEventCreate(&e));
+    for (const op &o : g.ops[rank]) {
+        const cudacpu::call_site site = {"drawn", o.id};
+        const cudaStream_t s = stream_of[o.stream];
+        switch (o.what) {
+        case KERNEL: o.width == 4 ? launch_mix<uint32_t>(o, site) : launch_mix<uint16_t>(o, site); break;
+        case COPY:
+            RIGHT(cudaMemcpyAsync(at(o.first), at(o.second), (size_t)o.first.bytes, cudaMemcpyDeviceToDevice, s, site));
+            break;
+        case SET: RIGHT(cudaMemsetAsync(at(o.first), (int)(o.number & 255), (size_t)o.first.bytes, s, site)); break;
+        case FROM_HOST:
+            memset(host.data(), (int)(o.number & 127) + 128, (size_t)o.first.bytes);
+            RIGHT(cudaMemcpyAsync(at(o.first), host.data(), (size_t)o.first.bytes, cudaMemcpyHostToDevice, s, site));
+            memset(host.data(), 0, (size_t)o.first.bytes);
+            break;
+        case TO_HOST:
+            RIGHT(cudaMemcpyAsync(host.data(), at(o.first), (size_t)o.first.bytes, cudaMemcpyDeviceToHost, s, site));
+            if (!g.broken && memcmp(host.data(), o.expected.data(), o.expected.size()))
+                fprintf(stderr, "other bytes came to the host, by %d\n", o.id), _exit(4);
+            break;
+        case FREE: RIGHT(cudaFreeAsync(at(o.first), s, site)); break;
+        case MESSAGES: send_and_receive(o, comm, site); break;
+        case RECORD: RIGHT(cudaEventRecord(event_of[o.event], s)); break;
+        case WAIT: RIGHT(cudaStreamWaitEvent(s, event_of[o.event], 0)); break;
+        case SYNC_STREAM: RIGHT(cudaStreamSynchronize(s)); break;
+        case SYNC_EVENT: RIGHT(cudaEventSynchronize(event_of[o.event])); break;
+        case SYNC_DEVICE: RIGHT(cudaDeviceSynchronize()); break;
+        }
+    }
+    wb_rank_end();
+    for (int a = 0; a < AREAS && !g.broken; a++) {
+        if (g.last[rank][a].empty()) continue;
+        RIGHT(cudaMemcpy(host.data(), area[a], (size_t)g.area_bytes[a], cudaMemcpyDeviceToHost));
+        for (int i = 0; i < g.area_bytes[a]; i++)
+            if (host[(size_t)i] != g.last[rank][a][(size_t)i])
+                fprintf(stderr, "rank %d, area %d: byte %d is another\n", rank, a, i), _exit(4);
+    }
+}
+
+// ------------------------------------------------------------------------------------------------------------------------- tests
+
+// Draws the programs of a seed, of which each is a seed of its own; SEED=, PROGRAMS=, SHOW=1 prints those that fail.
+static void with_each(void (*look)(void))
+{
+    unsigned seed = 0;
+    FILE *file = fopen("/dev/urandom", "r");
+    cr_assert(file && fread(&seed, sizeof seed, 1, file) == 1);
+    fclose(file);
+    seed = getenv("SEED") ? (unsigned)atoi(getenv("SEED")) : seed % 1000000000;
+    const int count = getenv("PROGRAMS") ? atoi(getenv("PROGRAMS")) : 40;
+    for (int i = 0; i < count; i++) {
+        g.program = g.seed = seed + (unsigned)i * 7919u, g.broken = false, g.left_out = -1;
+        draw_program();
+        look();
+    }
+}
+
+static const char *text_of(const char *format, ...)
+{
+    static char text[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return text;
+}
+
+static void show_program()
+{
+    static const char *const names[] = {"kernel",   "copy",   "set",  "from host",   "to host",    "free",
+                                        "messages", "record", "wait", "sync stream", "sync event", "sync device"};
+    fprintf(stderr, "%d ranks; streams that wait:", g.R);
+    for (int s = 0; s < g.streams; s++) fprintf(stderr, " %d", g.waits[s]);
+    for (int r = 0; r < g.R; r++)
+        for (const op &o : g.ops[r]) {
+            fprintf(stderr, "\n%5d %-11s", o.id, names[o.what]);
+            if (o.what != MESSAGES) fprintf(stderr, " stream %d", o.stream);
+            if (!o.works()) fprintf(stderr, " event %d", o.event);
+            for (const message &m : o.messages) fprintf(stderr, "  %d %d on %d", m.what, m.peer, m.stream);
+            for (const touch &t : touches(o))
+                fprintf(stderr, "  %s %d[%d, %d)", t.write ? "writes" : "reads", t.where.area, t.where.at,
+                        t.where.at + t.where.bytes);
+        }
+    fputc('\n', stderr);
+}
+
+static void expect(bool is_right, const char *what, int status)
+{
+    if (!is_right && getenv("SHOW")) show_program();
+    cr_expect(is_right, "SEED=%u PROGRAMS=1 SHOW=1: without %d (-1: nothing): %s; status %#x\n%s", g.program,
+              g.left_out, what, (unsigned)status, printed);
+}
+static bool is_report(int status) { return WIFEXITED(status) && WEXITSTATUS(status) == 66; }
+
+// Of the ops that `suits` takes one is drawn; null: there is none.
+static op *draw_op(bool (*suits)(const op &o), int *rank)
+{
+    std::vector<op *> all;
+    for (int r = 0; r < g.R; r++)
+        for (op &o : g.ops[r])
+            if (suits(o)) all.push_back(&o);
+    if (all.empty()) return nullptr;
+    op *const one = all[draw((unsigned)all.size())];
+    *rank = one->id / BY_RANK, g.broken = true, g.left_out = one->id;
+    return one;
+}
+
+// Which pairs may meet, now.
+static std::vector<std::pair<const op *, const op *>> may_meet()
+{
+    std::vector<std::pair<const op *, const op *>> pairs;
+    for (int r = 0; r < g.R; r++) {
+        order all;
+        for (const op &o : g.ops[r]) all.queue(o);
+        pairs.insert(pairs.end(), all.may_meet.begin(), all.may_meet.end());
+    }
+    return pairs;
+}
+
+Test(ranks_drawn, what_is_ordered_is_right)
+{
+    with_each([] {
+        const int status = run_apart([] { play_ranks(g.R, 60, be_rank); });
+        expect(status == 0, "all is in order", status);
+    });
+}
+
+// Of two kernels the layer may miss that one writes what the other has read before (cpu/README.md).
+Test(ranks_drawn, what_may_meet_is_told)
+{
+    static int met, told;
+    with_each([] {
+        int rank;
+        for (bool more = true; more; more = draw(2)) {
+            op *const one = draw_op([](const op &o) { return !o.works(); }, &rank);
+            if (!one) break;
+            g.ops[rank].erase(g.ops[rank].begin() + (one - g.ops[rank].data()));
+        }
+        const auto pairs = may_meet();
+        const int status = run_apart([] { play_ranks(g.R, 60, be_rank); });
+        if (pairs.empty()) return expect(status == 0, "nothing may meet", status);
+        std::set<int> named;
+        for (const char *at = printed; (at = strstr(at, "drawn:")); at++) named.insert(atoi(at + 6));
+        bool is_named = false, must = false;
+        for (const auto &p : pairs) {
+            is_named = is_named || (named.count(p.first->id) && named.count(p.second->id));
+            must = must || p.first->what != KERNEL || p.second->what != KERNEL || p.first->first.meets(p.second->first);
+        }
+        const char *const what = text_of("%d and %d may meet", pairs[0].first->id, pairs[0].second->id);
+        expect(is_report(status) ? is_named : status == 0 && !must, what, status);
+        met++, told += is_report(status);
+    });
+    cr_expect(told > met / 2, "of %d that may meet %d are told", met, told);
+}
+
+Test(ranks_drawn, a_message_less_is_a_deadlock)
+{
+    with_each([] {
+        int rank;
+        op *const one = draw_op([](const op &o) { return o.what == MESSAGES && g.R > 1; }, &rank);
+        if (!one) return;
+        one->messages.erase(one->messages.begin() + draw((unsigned)one->messages.size()));
+        one->grouped = true;
+        const bool is_in_order = may_meet().empty();  // its streams may have waited for one another by that message
+        const int status = run_apart([] { play_ranks(g.R, 60, be_rank); });
+        expect(is_report(status) && (!is_in_order || strstr(printed, "deadlock between ranks") ||
+                                     strstr(printed, "a message of another size")),
+               "one of its messages", status);
+    });
+}
+
+Test(ranks_drawn, two_messages_in_one_buffer_are_told)
+{
+    with_each([] {
+        int rank;
+        op *const one = draw_op([](const op &o) { return o.messages.size() > 1; }, &rank);
+        if (!one) return;
+        message &x = one->messages[0], &y = one->messages[1 + draw((unsigned)one->messages.size() - 1)];
+        range &from = x.from.bytes ? x.from : x.to, &to = y.to.bytes ? y.to : y.from;
+        to.area = from.area, to.at = std::min(from.at, g.area_bytes[from.area] - to.bytes);
+        if (to.at < 0 || is_sound(*one)) return;
+        const int status = run_apart([] { play_ranks(g.R, 60, be_rank); });
+        expect(is_report(status), "two of its messages have bytes in common", status);
+    });
+}
+#endif
