@@ -1,6 +1,6 @@
 #!/bin/sh
 # run.sh [NAME...] - proves the check build: each broken kernel of tests/sanitize/ is reported, as the kind and with the lines that
-# its entry names; and no clean kernel is, in any order of threads. Part of make check-all.
+# its entry names; and no clean kernel is, in any order of threads. So it is with programs that are drawn (SEED=). Part of make check-all.
 # NAME is LIST_ENTRY: an entry of tests/sanitize/LIST.diff. known: the kind of report; line: text of each source line that the first report must
 # show; shows: what else it says; section: what it says to read; case: what to run. "nothing": a kernel that does what others do wrong, and is right.
 set -u
@@ -89,15 +89,22 @@ clean() { # KEY ORDER
     fi
     say $bad "clean: $1, order $2$([ $bad -eq 0 ] || echo ", case $given")"
 }
+drawn() { # NAME SEED: programs of the check build that are drawn
+    timeout 600 "$out/drawn/${1}_worker" "$2" >"$report"
+    status=$?
+    say $status "$1, $(tail -n 1 "$report")"
+}
 case ${1:-} in # each in a process of its own, which prints all that it has to say at once
 --broken) said=$(broken "$2" "$3"); echo "$said"; exit 0 ;;
 --clean) said=$(clean "$2" "$3"); echo "$said"; exit 0 ;;
+--drawn) said=$(drawn "$2" "$3"); echo "$said"; exit 0 ;;
 esac
 
 # shellcheck disable=SC2086
 ${MAKE:-make} --no-print-directory -k -j"${WB_JOBS:-2}" BACKEND=cpu broken >"$report" 2>&1 || grep -v '^make' "$report"
 export BEGUN="$begun"
 {
+    [ $# -gt 0 ] || echo "--drawn races ${SEED:-$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')}"
     for list in tests/sanitize/*.diff; do
         name=$(basename "$list" .diff)
         awk -v list="$list" -v tell=names -f workbook/loop/edit.awk | sed "s/.*/--broken $name ${name}_&/"

@@ -65,16 +65,18 @@ $(foreach v,$(CHECKED_VARIANTS),$(eval $(call check_of,variants/$v,$(firstword $
 $(foreach h,$(HONEST),$(eval $(call check_of,honest/$h,$(firstword $(subst _, ,$h)),$(wildcard tests/honest/$h.c tests/honest/$h.cu))))
 honest-checked: honest $(foreach h,$(HONEST),$(CHECK)/honest/$h/$(firstword $(subst _, ,$h))_worker)
 
-# The tile vocabulary's own suite, without Criterion.
-define check_of_tiles
-$(CHECK)/$(1)/tile.o: $(2) workbook/tile.cuh tests/on_device.cuh tests/sanitize/criterion/criterion.h $B/flags.mk workbook/sanitize/sanitize.mk workbook/cpu/cuda_to_cpp.awk
+# Programs of their own, of tests/: the tile vocabulary's suite, without Criterion, and one that draws what it runs.
+# $(1): folder below $(CHECK), $(2): name, $(3): source
+define check_of_program
+$(CHECK)/$(1)/$(2).o: $(3) workbook/tile.cuh tests/on_device.cuh tests/sanitize/criterion/criterion.h $B/flags.mk workbook/sanitize/sanitize.mk workbook/cpu/cuda_to_cpp.awk
 	@mkdir -p $$(@D)
 	$$(call say,CHECK,$$<)
 	$Qawk -v object=$$@ -v makes=$$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $$< > $$(@:.o=.cpp) && $(CHECK_CU) -Itests/sanitize -c $$(@:.o=.cpp) -o $$@ && objcopy $(RENAME) $$@
-$(CHECK)/$(1)/tile_worker: $(CHECK)/$(1)/tile.o $(MACHINERY) $(CHECK_OBJECTS)
+$(CHECK)/$(1)/$(2)_worker: $(CHECK)/$(1)/$(2).o $(MACHINERY) $(CHECK_OBJECTS)
 	$Q$$(LINK) $$^ $(LIBS) -o $$@
 endef
-$(eval $(call check_of_tiles,solutions,tests/tile_words.cu))
+$(eval $(call check_of_program,solutions,tile,tests/tile_words.cu))
+$(eval $(call check_of_program,drawn,races,tests/sanitize/races.cu))
 
 # Broken kernels: the edits of tests/sanitize/NN.diff are made in the key of NN, those of NN_VARIANT.diff in that variant, which may include the key and
 # others, of other problems too (links beside the copies lead there), those of tile.diff in tests/tile_words.cu. Each runs one case: a choice by head_dim
@@ -91,10 +93,10 @@ $(broken_copy): $(broken_source) tests/sanitize/$(1).diff $(EDIT)
 	$(if $(broken_variant),@cp $(call source,solutions,$(broken_number)) $(CHECK)/broken/$(1)_$$*/ && cp $(dir $(broken_variant))*.cu $$(@D)/ && for n in $(NUMBERS); do ln -sn ../../../../solutions/$$$$n $(CHECK)/broken/$$$$n 2>/dev/null || [ -L $(CHECK)/broken/$$$$n ]; done)
 	@awk -v list=tests/sanitize/$(1).diff -v entry=$$* -f $(EDIT) $$< >$$@
 	@D=$$$$(awk -v list=tests/sanitize/$(1).diff -v entry=$$* -v tell=case -f $(EDIT) | sed -n 's/.*D=\([0-9]*\),.*/\1/p') && { [ -z "$$$$D" ] || find $(CHECK)/broken/$(1)_$$* -name "*.cu" -exec sed -i -E "s/(switch|if) \(((shape->)?head_dim)/\1 ($$$$D + 0 * \2/" {} +; }
-$(if $(filter tile,$(1)),$(call check_of_tiles,broken/$(1)_%,$(broken_copy)),$(call check_of,broken/$(1)_%,$(broken_number),$(broken_copy)))
+$(if $(filter tile,$(1)),$(call check_of_program,broken/$(1)_%,tile,$(broken_copy)),$(call check_of,broken/$(1)_%,$(broken_number),$(broken_copy)))
 endef
 $(foreach b,$(BROKEN_LISTS),$(eval $(call broken,$b)))
-broken: $(CHECK)/solutions/tile_worker $(foreach v,$(CHECKED_VARIANTS),$(CHECK)/variants/$v/$(firstword $(subst /, ,$v))_worker) $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$(CHECK)/solutions/$n_worker))
+broken: $(CHECK)/solutions/tile_worker $(CHECK)/drawn/races_worker $(foreach v,$(CHECKED_VARIANTS),$(CHECK)/variants/$v/$(firstword $(subst /, ,$v))_worker) $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$(CHECK)/solutions/$n_worker))
 	@$(MAKE) --no-print-directory $(foreach l,$(BROKEN_LISTS),$(foreach b,$(call names_in,tests/sanitize/$l.diff),$(CHECK)/broken/$l_$b/$(call broken_number,$l)_worker $(if $(filter %.c,$(call broken_source,$l)),$(CHECK)/broken/$l_$b/$(call broken_number,$l)_threads_worker)))
 endif
 

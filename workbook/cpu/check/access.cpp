@@ -1,7 +1,7 @@
 // access.cpp - one load or store: may it be, and does any other that is not ordered with it touch the same bytes.
 //
-// Of each 4 bytes the last two writes and two reads are remembered. That is enough: a record is only given up for one that comes
-// after it, or, of three reads of one epoch, for one by another warp, which a write will more likely meet.
+// Of each 4 bytes two writes and two reads are remembered. A record is given up for one that comes after it in every run. Of three that nothing
+// orders, as three atomics, or of three pieces of 4 bytes, one is lost.
 #include "check.h"
 
 #include "../engine.h"
@@ -56,31 +56,42 @@ static inline bool conflict(const access_record &then, const access_record &now,
            !(then.kind == ATOMIC && now.kind == ATOMIC);
 }
 
-static inline void remember_read(word_history &h, const access_record &now, bool shared)
+static inline bool same_moment(const access_record &a, const access_record &b)
 {
-    access_record &x = h.reads[0], &y = h.reads[1];
-    if (x.epoch == now.epoch && x.thread == now.thread) {
-        const unsigned bytes = x.bytes | now.bytes;
-        x = now;
-        x.bytes = bytes & 15;
-    } else if (ordered(x, now.thread, shared)) {
-        x = now;
-    } else if (ordered(y, now.thread, shared) || y.thread / WARP == x.thread / WARP) {
-        y = now;
-    }
+    return a.epoch == b.epoch && a.clock == b.clock && a.thread == b.thread && a.kind == b.kind;
 }
 
-static inline void remember_write(word_history &h, const access_record &now, bool shared)
+// Whether it needs not be kept: nobody can race with it any more, or whoever does races with what happens now, too.
+static inline bool gives_way(access_record &then, const access_record &now, bool shared)
 {
-    access_record &x = h.writes[0], &y = h.writes[1];
-    const bool keeps_x = x.bytes & ~now.bytes ? !ordered(x, now.thread, shared)  // it wrote other bytes of the word
-                                              : now.kind == ATOMIC && x.kind != ATOMIC && x.epoch == now.epoch;
-    if (keeps_x) {  // an atomic hides no plain store of the same thread
-        y = now;
-    } else {
-        if (!(y.bytes & ~now.bytes)) y.bytes = 0;
-        x = now;
+    if (then.epoch < (shared ? epoch : launch_epoch)) return true;
+    if ((now.kind != ATOMIC || then.kind == ATOMIC) && ordered(then, now.thread, shared))
+        then.bytes = then.bytes & ~now.bytes & 15;
+    return !then.bytes;
+}
+
+// Of these two, in the way of a third, the one that matters less. Seldom are there three. Of atomics and plain ones a plain one stays: every atomic
+// races with it. Of another block: all that follows does. Of another warp: more than one of this.
+static inline access_record &dispensable(access_record &x, access_record &y, const access_record &now)
+{
+    if (now.kind == ATOMIC && (x.kind == ATOMIC) != (y.kind == ATOMIC)) return x.kind == ATOMIC ? x : y;
+    if (x.epoch < block_epoch || y.epoch < block_epoch) return y.epoch < block_epoch ? x : y;
+    if (x.epoch < epoch || y.epoch < epoch) return x.epoch < epoch ? x : y;
+    if (x.thread / WARP == y.thread / WARP) return x.bytes & ~now.bytes ? y : x;
+    return x.thread / WARP == now.thread / WARP ? x : y;
+}
+
+static inline void remember(access_record (&of)[2], const access_record &now, bool shared)
+{
+    access_record &x = of[0], &y = of[1];
+    unsigned bytes = now.bytes;
+    access_record *to = gives_way(x, now, shared) ? &x : gives_way(y, now, shared) ? &y : nullptr;
+    if (!to) {
+        to = same_moment(x, now) ? &x : same_moment(y, now) ? &y : &dispensable(x, y, now);
+        if (same_moment(*to, now)) bytes |= to->bytes;
     }
+    *to = now;
+    to->bytes = bytes & 15;
 }
 
 static inline void check_word(const char *word, word_history &h, const access_record &now, bool shared)
@@ -89,13 +100,9 @@ static inline void check_word(const char *word, word_history &h, const access_re
     const access_kind kind = static_cast<access_kind>(now.kind);
     for (const access_record &w : h.writes)
         if (conflict(w, now, shared)) found_race(word, w, here, kind);
-    if (kind == READ) {
-        remember_read(h, now, shared);
-        return;
-    }
     for (const access_record &r : h.reads)
-        if (conflict(r, now, shared)) found_race(word, r, here, kind);
-    remember_write(h, now, shared);
+        if (kind != READ && conflict(r, now, shared)) found_race(word, r, here, kind);
+    remember(kind == READ ? h.reads : h.writes, now, shared);
 }
 
 // ------------------------------------------------------------------------------------------------- the engine's accesses, and others
