@@ -484,6 +484,9 @@ static ncclResult_t queue_group()
             const flight_range &x = g->ranges[i], &y = g->ranges[k];
             if ((!x.write && !y.write) || x.at >= y.at + y.bytes || y.at >= x.at + x.bytes) continue;
             nccl_alone();
+            if (x.peer < 0 && y.peer < 0 && x.write != y.write && x.site.line == y.site.line)
+                report("two messages in one buffer", x.site,
+                       "what %s reads and what it writes overlap, and it is not in place", x.call);
             report("two messages in one buffer", x.site,
                    "%s, with %s, and %s at line %d, with %s, go on at the same time", x.call,
                    flight_peer(x.peer).c_str(), y.call, y.site.line, flight_peer(y.peer).c_str());
