@@ -5,16 +5,11 @@
 //
 //   races_worker [SEED [PROGRAMS]]     exit status 1: something was said wrongly, or of a hundred programs with races more than two were missed
 #include "asks.h"
+#include "drawn.h"
 
 #include <algorithm>
 #include <cuda_runtime.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <string>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <vector>
 
 enum { WORDS = 32, WARP = 32, MOST_THREADS = 128, MOST_BLOCKS = 3, MOST_STEPS = 24, MASKS = 2 };
@@ -88,13 +83,6 @@ static void run(long order)
 }
 
 // ------------------------------------------------------------------------------------------------------------------- as it is drawn
-
-static unsigned seed;
-static unsigned draw(unsigned n)  // 0 to n - 1
-{
-    seed = seed * 1664525u + 1013904223u;
-    return (unsigned)((uint64_t)(seed >> 8) * n >> 24);
-}
 
 typedef std::vector<int> clock_of_threads;  // what a thread knows of each of its block, itself included
 struct deed {
@@ -187,28 +175,6 @@ static std::vector<race> draw_program(int racing)
 
 // ----------------------------------------------------------------------------------------------------------------------- judged
 
-// What the check build says of the program, run in that order; returns its exit status.
-static int said_of(long order, std::string &said)
-{
-    int ends[2], status;
-    if (pipe(ends)) return -1;
-    fflush(stdout);
-    const pid_t child = fork();
-    if (child == 0) {
-        dup2(ends[1], STDERR_FILENO);
-        close(ends[0]), close(ends[1]);
-        alarm(60);
-        run(order);
-        exit(0);
-    }
-    close(ends[1]);
-    char some[4096];
-    for (ssize_t n; (n = read(ends[0], some, sizeof some)) > 0;) said.append(some, (size_t)n);
-    close(ends[0]);
-    waitpid(child, &status, 0);
-    return status;
-}
-
 // Whether the two sides of the report are those of a race.
 static bool names_one(const std::string &said, const std::vector<race> &races)
 {
@@ -235,9 +201,9 @@ int main(int argc, char **argv)
         seed = first + i;
         draw(2);
         const std::vector<race> races = draw_program((int)draw(3));
-        const long order = draw(2) ? draw(1000) : draw(2);
+        const long order = draw_order();
         std::string said;
-        const int status = said_of(order, said);
+        const int status = said_of(run, order, said);
         const bool reported = WIFEXITED(status) && WEXITSTATUS(status) == 66;
         (races.empty() ? clean : racing)++;
         if (!races.empty() && status == 0)

@@ -104,7 +104,9 @@ esac
 ${MAKE:-make} --no-print-directory -k -j"${WB_JOBS:-2}" BACKEND=cpu broken >"$report" 2>&1 || grep -v '^make' "$report"
 export BEGUN="$begun"
 {
-    [ $# -gt 0 ] || echo "--drawn races ${SEED:-$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')}"
+    for drawn in races pipelines; do
+        [ $# -gt 0 ] || echo "--drawn $drawn ${SEED:-$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')}"
+    done
     for list in tests/sanitize/*.diff; do
         name=$(basename "$list" .diff)
         awk -v list="$list" -v tell=names -f workbook/loop/edit.awk | sed "s/.*/--broken $name ${name}_&/"

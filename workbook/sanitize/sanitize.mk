@@ -66,10 +66,10 @@ $(foreach v,$(CHECKED_VARIANTS),$(eval $(call check_of,variants/$v,$(firstword $
 $(foreach h,$(HONEST),$(eval $(call check_of,honest/$h,$(firstword $(subst _, ,$h)),$(wildcard tests/honest/$h.c tests/honest/$h.cu))))
 honest-checked: honest $(foreach h,$(HONEST),$(CHECK)/honest/$h/$(firstword $(subst _, ,$h))_worker)
 
-# Programs of their own, of tests/: the tile vocabulary's suite, without Criterion, and one that draws what it runs.
+# Programs of their own, of tests/: the tile vocabulary's suite, without Criterion, and those that draw what they run.
 # $(1): folder below $(CHECK), $(2): name, $(3): source
 define check_of_program
-$(CHECK)/$(1)/$(2).o: $(3) workbook/tile.cuh tests/on_device.cuh tests/sanitize/criterion/criterion.h $B/flags.mk workbook/sanitize/sanitize.mk workbook/cpu/cuda_to_cpp.awk
+$(CHECK)/$(1)/$(2).o: $(3) workbook/tile.cuh tests/on_device.cuh tests/sanitize/criterion/criterion.h tests/sanitize/drawn.h $B/flags.mk workbook/sanitize/sanitize.mk workbook/cpu/cuda_to_cpp.awk
 	@mkdir -p $$(@D)
 	$$(call say,CHECK,$$<)
 	$Qawk -v object=$$@ -v makes=$$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $$< > $$(@:.o=.cpp) && $(CHECK_CU) -Itests/sanitize -c $$(@:.o=.cpp) -o $$@ && objcopy $(RENAME) $$@
@@ -77,7 +77,7 @@ $(CHECK)/$(1)/$(2)_worker: $(CHECK)/$(1)/$(2).o $(MACHINERY) $(CHECK_OBJECTS)
 	$Q$$(call its_own,$$<,$$@.o,main) $$(LINK) $$@.o $$(filter-out $$<,$$^) $(LIBS) -o $$@
 endef
 $(eval $(call check_of_program,solutions,tile,tests/tile_words.cu))
-$(eval $(call check_of_program,drawn,races,tests/sanitize/races.cu))
+$(foreach d,races pipelines,$(eval $(call check_of_program,drawn,$d,tests/sanitize/$d.cu)))
 
 # Broken kernels: the edits of tests/sanitize/NN.diff are made in the key of NN, those of NN_VARIANT.diff in that variant, which may include the key and
 # others, of other problems too (links beside the copies lead there), those of tile.diff in tests/tile_words.cu. Each runs one case: a choice by head_dim
@@ -97,7 +97,7 @@ $(broken_copy): $(broken_source) tests/sanitize/$(1).diff $(EDIT)
 $(if $(filter tile,$(1)),$(call check_of_program,broken/$(1)_%,tile,$(broken_copy)),$(call check_of,broken/$(1)_%,$(broken_number),$(broken_copy)))
 endef
 $(foreach b,$(BROKEN_LISTS),$(eval $(call broken,$b)))
-broken: $(CHECK)/solutions/tile_worker $(CHECK)/drawn/races_worker $(foreach v,$(CHECKED_VARIANTS),$(CHECK)/variants/$v/$(firstword $(subst /, ,$v))_worker) $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$(CHECK)/solutions/$n_worker))
+broken: $(CHECK)/solutions/tile_worker $(CHECK)/drawn/races_worker $(CHECK)/drawn/pipelines_worker $(foreach v,$(CHECKED_VARIANTS),$(CHECK)/variants/$v/$(firstword $(subst /, ,$v))_worker) $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$(CHECK)/solutions/$n_worker))
 	@$(MAKE) --no-print-directory $(foreach l,$(BROKEN_LISTS),$(foreach b,$(call names_in,tests/sanitize/$l.diff),$(CHECK)/broken/$l_$b/$(call broken_number,$l)_worker $(if $(filter %.c,$(call broken_source,$l)),$(CHECK)/broken/$l_$b/$(call broken_number,$l)_threads_worker)))
 endif
 
