@@ -2,7 +2,7 @@
 // each way that is right, and each mistake of a ring is told, with the line that made it.
 //
 // A mistake is a number, and the lines that it is to be told by are marked: // @mark.
-#include "ranks.h"
+#include "play_ranks.h"
 
 TestSuite(ranks, .timeout = 60);
 

@@ -4,7 +4,7 @@
 // two are named, and it is not if it leaves none. Without one of its messages it is a deadlock.
 //
 // What may meet is found here from sets of what is over; the layer has counters.
-#include "ranks.h"
+#include "play_ranks.h"
 
 TestSuite(ranks_drawn, .timeout = 600);
 

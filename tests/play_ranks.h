@@ -1,4 +1,4 @@
-// ranks.h - several ranks for the suites of the CPU execution layer, each a process of its own.
+// play_ranks.h - several ranks for the suites of the CPU execution layer, each a process of its own.
 #pragma once
 
 #include "apart.h"
