@@ -94,16 +94,22 @@ drawn() { # NAME SEED: programs of the check build that are drawn
     status=$?
     say $status "$1, $(tail -n 1 "$report")"
 }
+linked() { # NN SYMBOL: what a function defines stays global in the check build, so that a __tsan_read4 of its own does not link
+    nm -g --defined-only "$out/solutions/${1}_worker.o" >"$report" && grep -q " T .*$2" "$report"
+    say $? "$1 hides no name from the linker"
+}
 case ${1:-} in # each in a process of its own, which prints all that it has to say at once
 --broken) said=$(broken "$2" "$3"); echo "$said"; exit 0 ;;
 --clean) said=$(clean "$2" "$3"); echo "$said"; exit 0 ;;
 --drawn) said=$(drawn "$2" "$3"); echo "$said"; exit 0 ;;
+--linked) said=$(linked "$2" "$3"); echo "$said"; exit 0 ;;
 esac
 
 # shellcheck disable=SC2086
 ${MAKE:-make} --no-print-directory -k -j"${WB_JOBS:-2}" BACKEND=cpu broken >"$report" 2>&1 || grep -v '^make' "$report"
 export BEGUN="$begun"
 {
+    [ $# -gt 0 ] || echo "--linked 02 weighted_row_sum_kernel"
     for drawn in races pipelines; do
         [ $# -gt 0 ] || echo "--drawn $drawn ${SEED:-$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')}"
     done

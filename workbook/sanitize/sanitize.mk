@@ -16,7 +16,9 @@ $(CHECK)/layer/%.o: workbook/cpu/check/%.cpp $B/flags.mk
 	$(call say,CXX,$<)
 	$Q$(CPU) $(CXXFLAGS) -c $< -o $@
 
-# A function's own copy of std::vector<int>::push_back() announces what it does, and must not become the layer's, which says what was found: its_own.
+# A function's own copy of std::vector<int>::push_back() announces what it does, and must not become the layer's, which says what was found. All else
+# stays global: who defines what the check build defines, such as __tsan_read4, does not link.
+own_templates = $(LD) -r --force-group-allocation $(1) -o $(2) && objcopy -w $(foreach s,_ZNSt* _ZNKSt* _ZSt* _ZNSa* _ZNKSa* _ZN9__gnu_cxx* _ZNK9__gnu_cxx*,-L '$s') $(2) &&
 # $(1): folder below $(CHECK), $(2): number, $(3): source
 define check_of_cu
 $(CHECK)/$(1)/$(2).o: $(3) $B/flags.mk workbook/sanitize/sanitize.mk workbook/cpu/cuda_to_cpp.awk
@@ -24,7 +26,7 @@ $(CHECK)/$(1)/$(2).o: $(3) $B/flags.mk workbook/sanitize/sanitize.mk workbook/cp
 	$$(call say,CHECK,$$<)
 	$Qawk -v object=$$@ -v makes=$$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $$< > $$(@:.o=.cpp) && $(CHECK_CU) -I$$(dir $$<) -c $$(@:.o=.cpp) -o $$@ && objcopy $(RENAME) $$@
 $(CHECK)/$(1)/$(2)_worker: $(CHECK)/$(1)/$(2).o $B/machinery/worker_$(2).o $(MACHINERY) $(CHECK_OBJECTS)
-	$Q$$(call its_own,$$<,$$@.o,$(call name,$(2))) $$(LINK) $$@.o $$(filter-out $$<,$$^) $(LIBS) -o $$@
+	$Q$$(call own_templates,$$<,$$@.o) $$(LINK) $$@.o $$(filter-out $$<,$$^) $(LIBS) -o $$@
 endef
 
 # C code, and all of the machinery that is C, under the compiler's own sanitizers. -fopenmp stays away: its threads are not known to them.
@@ -74,7 +76,7 @@ $(CHECK)/$(1)/$(2).o: $(3) workbook/tile.cuh tests/on_device.cuh tests/sanitize/
 	$$(call say,CHECK,$$<)
 	$Qawk -v object=$$@ -v makes=$$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $$< > $$(@:.o=.cpp) && $(CHECK_CU) -Itests/sanitize -c $$(@:.o=.cpp) -o $$@ && objcopy $(RENAME) $$@
 $(CHECK)/$(1)/$(2)_worker: $(CHECK)/$(1)/$(2).o $(MACHINERY) $(CHECK_OBJECTS)
-	$Q$$(call its_own,$$<,$$@.o,main) $$(LINK) $$@.o $$(filter-out $$<,$$^) $(LIBS) -o $$@
+	$Q$$(call own_templates,$$<,$$@.o) $$(LINK) $$@.o $$(filter-out $$<,$$^) $(LIBS) -o $$@
 endef
 $(eval $(call check_of_program,solutions,tile,tests/tile_words.cu))
 $(foreach d,races pipelines,$(eval $(call check_of_program,drawn,$d,tests/sanitize/$d.cu)))
