@@ -8,7 +8,7 @@
 # Everything built lies in build/BACKEND/IMPL. `make new-problem` adds a problem; nothing here changes.
 
 # What only says what to work on goes to the programs by the environment: as it was typed, read neither by make nor by a shell.
-GIVEN := SUBMISSION SUBMISSIONS AGAIN ROSTER DUE OUT DEST UPTO ZIP NAME FROM CASES SEED CASE JOBS TRY SOURCE SHAPES PART P GAP LEVEL YES N W sinks mask BR BC BLOCK UNSAFE SANITIZE RACE SPEED TERM STEPS TEXT WRONG RESUME TRAIN WITH_VARIANTS LIMIT ONLY PREFIX DESTDIR EDITION RANKS PARALLEL D HEADS CAUSAL RUNS PASS
+GIVEN := SUBMISSION SUBMISSIONS AGAIN ROSTER DUE OUT DEST UPTO ZIP NAME FROM CASES SEED CASE JOBS TRY SOURCE SHAPES PART P GAP LEVEL YES N W sinks mask BR BC BLOCK UNSAFE SANITIZE RACE SPEED TERM STEPS TEXT WRONG RESUME TRAIN WITH_VARIANTS LIMIT ONLY PREFIX DESTDIR EDITION RANKS PARALLEL D HEADS CAUSAL RUNS PASS STAGE DRAW ALL
 COMMANDED := $(foreach v,$(GIVEN),$(if $(filter command,$(origin $v)),$v))
 define as_typed
 override $(1) := $$(value $(1))
@@ -329,8 +329,6 @@ $B/%.filter: $B/filter
 # Wrong solutions: each edit of solutions/NN/wrong.diff must be rejected by the suite.
 define wrong_solutions
 $(call edited,wrong/$(1)/%,$(1),solutions/$(1)/wrong.diff)
-$B/wrong/$(1)/%/caught: $B/suite $B/tests/$(1)_test $B/wrong/$(1)/%/$(1)_worker tests/prove/caught.sh
-	@tests/prove/caught.sh $$(wordlist 1,3,$$^) $(BACKEND) $$@
 endef
 $(foreach n,$(NUMBERS),$(if $(wildcard solutions/$n/wrong.diff),$(eval $(call wrong_solutions,$n))))
 wrong_names = $(foreach n,$(NUMBERS),$(addprefix $n/,$(call names_in,solutions/$n/wrong.diff)))
@@ -394,8 +392,6 @@ library-workers:
 	@echo $(LIBRARY_WORKERS)
 wrong: $B/suite $(NUMBERS:%=$B/tests/%_test)
 	@$(MAKE) --no-print-directory $(foreach w,$(wrong_names),$B/wrong/$w/$(firstword $(subst /, ,$w))_worker)
-caught:
-	@$(MAKE) --no-print-directory $(wrong_names:%=$B/wrong/%/caught)
 judges: $B/score $B/suite $(foreach k,confine take within worker.filter tools.filter,$B/$k) $(if $(wildcard workbook/diagnose/diagnose.c),$B/diagnose) $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/worker_$n.o $(if $(JUDGED),$B/machinery/judge_$n.o)) $(MACHINERY) check-machinery
 own: $B/suite $(foreach t,$(OWN),$B/tests/$t_test)
 everything: $B/within $B/bench $B/errors $B/errors_fp8 $B/diagnose $B/score $B/suite $B/mask $B/timeline hostile own $(foreach n,$(NUMBERS),$B/tests/$n_test $(foreach i,problems solutions,$B/$i/$n_worker $B/$i/$n.so)) lib $B/lib/libworkbook_all.so $(LIBRARY_WORKERS) variants
@@ -497,8 +493,11 @@ train:  ## train a language model with your kernels of 07 and 09: IMPL=naive|sol
 	@MAKE="$(MAKE)" train/train.sh $(BACKEND) $(IMPL)
 .PHONY: train
 
-check:  ## prove the workbook: keys pass, skeletons earn nothing, wrong solutions are caught (FAST=1: all but these)
-	@MAKE="$(MAKE)" tests/prove/check.sh $(BACKEND) $(NUMBERS)
+check:  ## prove the workbook: what a newcomer should see (ONLY=wrong/06: these rows; ALL=1: also what was proved before)
+	@+MAKE="$(MAKE)" tests/prove/prove.sh $(BACKEND) $(if $(filter STAGE,$(COMMANDED)),"$$STAGE",check) $(NUMBERS)
+check-all:  ## prove all of it, as for a release
+	@+MAKE="$(MAKE)" tests/prove/prove.sh $(BACKEND) release $(NUMBERS)
+.PHONY: check-all
 grade:  ## SUBMISSION=folder-or-archive [OUT=dir] [SANITIZE=1] [RACE=1]: grade one submission in a sandbox (workbook/class/grade.sh)
 	@MAKE="$(MAKE)" workbook/class/grade_base.sh build/grades/base
 	@MAKE="$(MAKE)" workbook/class/grade.sh $${UNSAFE:+--unsafe} --base build/grades/base -- "$$SUBMISSION" "$${OUT:-build/grades/reports/one}"
@@ -515,8 +514,7 @@ class-test: $B/suite  ## a simulated class, attacks included, must get the grade
 .PHONY: grade grade-all similar class-copy gradescope class-test judges
 
 mutants:  ## each wrong solution must be rejected by its suite
-	@+$(BUILD) -k -j"$$WB_JOBS" wrong
-	@WB_BUILDING=yes $(MAKE) --no-print-directory -k -j"$$WB_JOBS" caught
+	@+MAKE="$(MAKE)" ONLY='^wrong/' tests/prove/prove.sh $(BACKEND) release $(NUMBERS)
 lib: $B/lib/libworkbook.so  ## the answer keys, or what is faster (solutions/library.c), as one shared library behind workbook/workbook.h
 install: lib  ## PREFIX=/usr/local [DESTDIR=dir]: the library with its header, for programs, pkg-config and CMake; make uninstall PREFIX= takes them away
 	@solutions/install.sh $(BACKEND)

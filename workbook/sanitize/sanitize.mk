@@ -60,7 +60,7 @@ endef
 check_of = $(if $(filter %.cu,$(3)),$(call check_of_cu,$(1),$(2),$(3)),$(eval $(call check_of_c,$(1),$(2),$(3),address,$(2)_worker))$(call check_of_c,$(1),$(2),$(3),threads,$(2)_threads_worker))
 $(foreach i,problems solutions,$(foreach n,$(NUMBERS),$(if $(call source,$i,$n),$(eval $(call check_of,$i,$n,$(call source,$i,$n))))))
 
-# Variants on Hopper, and those of 13 and 14, for tests/sanitize/run.sh.
+# Variants on Hopper, and those of 13 and 14, for tests/proofs.txt.
 CHECKED_VARIANTS := $(foreach v,$(VARIANTS),$(if $(findstring hopper,$v)$(filter 13/% 14/% %/one_launch,$v),$v))
 $(foreach v,$(CHECKED_VARIANTS),$(eval $(call check_of,variants/$v,$(firstword $(subst /, ,$v)),solutions/$v.cu)))
 
@@ -103,21 +103,8 @@ broken: $(CHECK)/solutions/tile_worker $(CHECK)/drawn/races_worker $(CHECK)/draw
 	@$(MAKE) --no-print-directory $(foreach l,$(BROKEN_LISTS),$(foreach b,$(call names_in,tests/sanitize/$l.diff),$(CHECK)/broken/$l_$b/$(call broken_number,$l)_worker $(if $(filter %.c,$(call broken_source,$l)),$(CHECK)/broken/$l_$b/$(call broken_number,$l)_threads_worker)))
 endif
 
-.PHONY: sanitize check-machinery check-all broken honest-checked naming
+.PHONY: sanitize check-machinery broken honest-checked
 sanitize-%: $B/score FORCE  ## sanitize-03: look at every access: races, stray accesses, barriers (CASE=... for one case)
 	@MAKE="$(MAKE)" workbook/sanitize/sanitize.sh $(BACKEND) $(IMPL) $*
 sanitize: $B/score  ## the same for all problems
 	@MAKE="$(MAKE)" workbook/sanitize/sanitize.sh $(BACKEND) $(IMPL) $(NUMBERS)
-check-all:  ## make check; then prove sanitize, by broken kernels that it must report, keys on smaller GPUs and by other hands, naming the bug, and grade-all, by a class that attacks it
-	@$(MAKE) --no-print-directory check
-	@WERROR=1 MAKE="$(MAKE)" tests/sanitize/run.sh
-	@$(MAKE) --no-print-directory -j"$$WB_JOBS" --output-sync=target BACKEND=cpu WERROR=1 $(NUMBERS:%=sanitize-%) IMPL=solutions CASE=
-	@MAKE="$(MAKE)" tests/small_gpus/run.sh
-	@MAKE="$(MAKE)" tests/prove/honest.sh
-	@$(MAKE) --no-print-directory -j2 class-test naming  # a class waits more than it computes, and must bear that others compute
-	@MAKE="$(MAKE)" tests/class/platforms.sh
-naming:  # how often the bug is named: of wrong solutions, and of mistakes planted in keys
-	@MAKE="$(MAKE)" BACKEND=cpu tests/mistakes/known.sh
-	@MAKE="$(MAKE)" tests/mistakes/measure.sh
-
-

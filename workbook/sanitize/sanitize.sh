@@ -20,30 +20,13 @@ limit=${WB_TIMEOUT:-60}
 [ -z "$after" ] || limit=10
 say() { [ -n "$after" ] || echo "$@"; }
 
-# Each runs one case and leaves a report, or nothing, in $scratch/report.
+# Each runs one case and leaves a report, or nothing, in $scratch/report; so does look_at_c (settings.sh).
 look_at_kernel() { # WORKER CASE
     timeout "$limit" "$1" --case "$2" --guard 0 >"$scratch/printed" 2>"$scratch/raw"
     status=$?
     sed 's/^cudacpu: /sanitize: /' "$scratch/raw" >"$scratch/report"
     case $after$status in yes124) : >"$scratch/late"; return ;; 124) echo "sanitize: no answer in $limit s" >>"$scratch/report" ;; esac
     [ $status -eq 0 ] || [ -s "$scratch/report" ] || echo "sanitize: the worker ended with status $status" >"$scratch/report"
-}
-look_at_c() { # WORKER CASE
-    : >"$scratch/report"
-    for program in "$1" "${1%_worker}_threads_worker"; do
-        [ -x "$program" ] || continue
-        for run in "" "setarch $(uname -m) -R"; do # ThreadSanitizer of older compilers cannot live with all ways of placing memory
-            env $sanitizer_settings timeout "$limit" $run "$program" --case "$2" --guard 0 >"$scratch/printed" 2>"$scratch/raw"
-            status=$?
-            grep -q 'FATAL: ThreadSanitizer' "$scratch/raw" || break
-        done
-        awk -v pwd="$(pwd)" -f workbook/sanitize/sanitize_c.awk "$scratch/raw" >"$scratch/report"
-        if [ $status -ne 0 ] && ! [ -s "$scratch/report" ]; then
-            echo "sanitize: $(basename "$program") ended with status $status"
-            head -n 20 "$scratch/raw"
-        fi >>"$scratch/report"
-        [ -s "$scratch/report" ] && return
-    done
 }
 look_at_gpu() { # WORKER CASE
     # initcheck does not see what Hopper's copy engine stores, and so finds the outputs of a right kernel uninitialised.

@@ -1,0 +1,24 @@
+#!/bin/sh
+# key.sh IMPL NN - the answer key (IMPL=solutions) passes its suite and wins every point; the skeleton (problems) wins none, and passes no test but
+# those of bad input, whose checks are given.
+set -u
+. tests/prove/judge.sh
+impl=$1 number=$2 grade=$ROW.grade
+mkdir -p "$grade"
+record=$grade/$number.results
+[ "$impl" = solutions ] || export WB_TIMEOUT=5
+judge "$out/tests/${number}_test" "$out/$impl/${number}_worker" "$BACKEND"
+case $impl$? in
+solutions0) state=passed ;;
+problems1)
+    state=failed
+    ! "$out/suite" --show "$record" ok | grep -v '^bad_' || exit 1
+    ;;
+*) exit 1 ;;
+esac
+echo $state >"$grade/$number.state"
+"$out/score" points "$grade" "$number" >/dev/null || exit 1
+awk -F '\t' -v number="$number" -v keys=$([ "$impl" = solutions ] && echo 1 || echo 0) '
+    $1 == number { won = $4; of = $5 }
+    END { print won " of " of " points"; exit !(of > 0 && won == keys * of) }' "$grade/scores.tsv" || exit 1
+counts

@@ -1,0 +1,79 @@
+#!/bin/sh
+# prove.sh BACKEND STAGE NN... - proves the workbook: the rows of tests/proofs.txt that are due at STAGE (check, landing, release).
+#   ONLY=REGEX   these rows alone, whatever is due       ALL=1       also what was proved before of the same inputs
+#   DRAW=TEXT    what lists are drawn by, in place of the commit's hash
+# Leaves build/BACKEND/proofs.tsv, a record a row (row.sh), and proofs.xml, JUnit's. Exit status: 0 if no row fails.
+set -u
+export BACKEND=$1
+stage=$2
+shift 2
+export out=build/$BACKEND PROOFS=build/$BACKEND/proofs
+mkdir -p "$PROOFS"
+commit=$(git rev-parse --short=10 HEAD 2>/dev/null || echo none)
+: "${DRAW:=$commit}"
+COMPILER="$(${CC:-cc} --version | head -n 1), $(${CXX:-c++} --version | head -n 1), $(uname -sm)"
+export COMPILER
+edits() { awk -v list="$1" -v tell=names -f workbook/loop/edit.awk; }
+
+# What the table's lists hold, a line an entry: list, entry.
+lists() {
+    for n; do
+        echo "key $n"
+        [ ! -f "solutions/$n/wrong.diff" ] || edits "solutions/$n/wrong.diff" | sed "s|^|wrong $n/|"
+        echo "checked $n check/solutions/${n}_worker"
+    done
+    echo "checked tile check/solutions/tile_worker"
+    for variant in solutions/[0-9][0-9]/variants/*.cu; do
+        stem=$(basename "$variant" .cu) n=$(echo "$variant" | cut -d/ -f2)
+        echo "variant $n/$stem"
+        case $variant in *hopper* | */1[34]/* | *one_launch*) echo "checked $n/$stem check/variants/$n/variants/$stem/${n}_worker" ;; esac
+        ! grep -qE '(tile|paged).cuh' "$variant" || echo "small $n/$stem variants/$n/variants/$stem/${n}_worker"
+    done
+    for key in solutions/[0-9][0-9]/*.cu; do
+        n=$(echo "$key" | cut -d/ -f2)
+        ! grep -qE '(tile|paged).cuh' "$key" || echo "small $n solutions/${n}_worker"
+    done
+    for own in tests/[a-z]*.c tests/[a-z]*.cu; do
+        case $own in tests/harness.c | tests/library*.c) ;; *) echo "own $(basename "${own%.*}")" ;; esac
+    done
+    for list in tests/sanitize/*.diff; do edits "$list" | sed "s|^|broken $(basename "$list" .diff)_|"; done
+    for honest in tests/honest/*.c*; do echo "honest $(basename "${honest%.*}")"; done
+    printf 'drawn %s\n' races pipelines
+    for system in bookworm/g++ trixie/g++ sid/g++ bookworm/clang++ trixie/clang++ sid/clang++; do echo "system $system"; done
+}
+lists "$@" >"$PROOFS/lists" || exit 2
+released=$(awk -F '\t' '/^[0-9]/ { commit = $3 } END { print commit }' tests/released.tsv)
+changed=$(git diff --name-only "$released" -- 2>/dev/null |
+    sed -n -E 's,^(problems|solutions|tests|tests/honest|tests/sanitize)/([0-9][0-9])[_./].*,\2,p' | sort -u | tr '\n' ' ')
+awk -v at="$stage" -v of="$DRAW" -v changed="$changed" -v only="${ONLY:-}" -f tests/prove/plan.awk "$PROOFS/lists" tests/proofs.txt >"$PROOFS/plan" || exit 2
+awk -F '\t' '$6 == "due" { print $1 }' "$PROOFS/plan" >"$PROOFS/due"
+[ -s "$PROOFS/due" ] || { echo "prove: no row is due, or called ${ONLY:-}" >&2; exit 2; }
+{ git ls-files -co --exclude-standard -z 2>/dev/null || find . -path ./build -prune -o -type f -print0; } |
+    xargs -0 sha256sum 2>/dev/null | sed 's| [ *]\(\./\)*| |' >"$PROOFS/files"
+
+echo "$(grep -c . "$PROOFS/due") of $(grep -c . "$PROOFS/plan") proofs are due at $stage; lists are drawn by DRAW=$DRAW${changed:+, and since $released problems changed: $changed}"
+find "$PROOFS" -name '*.due' -delete
+begun=$(date +%s)
+awk -F '\t' '$6 == "due" { n = split($5, inputs, " "); for (i = 1; i <= n; i++) if (inputs[i] ~ /^[B@]/) print inputs[i] }' "$PROOFS/plan" |
+    sort -u | sed "s|^B/|$out/|; s|^@||" >"$PROOFS/build"
+# shellcheck disable=SC2046
+WERROR=1 workbook/loop/alone.sh $MAKE --no-print-directory -s -k -j"$WB_JOBS" $(cat "$PROOFS/build") >"$PROOFS/build.log" 2>&1 ||
+    { echo "FAIL  not all is built:"; grep -vE '^make|: Entering' "$PROOFS/build.log" | head -n 40; }
+echo "      built in $(($(date +%s) - begun)) s"
+$MAKE --no-print-directory -s -k -j"$WB_JOBS" --output-sync=target -f tests/prove/rows.mk 2>"$PROOFS/make.log"
+
+# The records of what was due; of a row that has none there was no end.
+tab=$(printf '\t')
+while read -r name; do
+    cat "$PROOFS/$name.due" 2>/dev/null || printf 'failed\t0\t-\t%s\t-\tit has not ended\n' "$name"
+done <"$PROOFS/due" >"$out/proofs.tsv"
+awk -F "$tab" -f tests/prove/junit.awk "$out/proofs.tsv" >"$out/proofs.xml"
+[ ! -s "$PROOFS/make.log" ] || grep -v '^make' "$PROOFS/make.log"
+awk -F "$tab" '$1 == "failed" { print "FAIL  " $4 ": " $6 }' "$out/proofs.tsv"
+awk -F "$tab" -v took=$(($(date +%s) - begun)) '
+    { n[$1]++; spent += $1 == "passed before" ? 0 : $2 }
+    END {
+        printf "%d s, %d of a processor; %d proved before, of the same inputs\n", took, spent, n["passed before"]
+        printf "%d passed, %d failed, %d skipped\n", n["passed"] + n["passed before"], n["failed"], n["skipped"]
+        exit n["failed"] > 0
+    }' "$out/proofs.tsv"
