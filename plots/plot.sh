@@ -1,5 +1,5 @@
 #!/bin/sh
-# plot.sh NN|roofline|gpt_oss|duel [BACKEND] - draws the charts of one problem to build/plots as SVG and PNG, and says where they are; with
+# plot.sh NN|roofline|gpt_oss|duel|all [BACKEND [NN...]] - draws the charts of one problem to build/plots as SVG and PNG, and says where they are; with
 # TERM=dumb in the terminal as well. The data are the bench's of this machine, build/BACKEND/results/NN_name.tsv (or $WB_DATA); where those
 # have no times, because the kernel was emulated, or are missing, the recorded ones of plots/data.
 set -u
@@ -7,6 +7,17 @@ cd "$(dirname "$0")/.." || exit 1
 . plots/draw.sh
 . workbook/loop/source.sh
 number=${1:?usage: plot.sh NN [BACKEND]} backend=${2:-cpu}
+if [ "$number" = all ]; then
+    shift 2
+    for of in "$@" roofline gpt_oss duel; do
+        case $of in
+        gpt_oss) ls plots/data/*/gpt_oss.tsv >/dev/null 2>&1 || continue ;;
+        duel) ls plots/data/*/duel_seed*.tsv >/dev/null 2>&1 || continue ;;
+        esac
+        plots/plot.sh "$of" "$backend" || exit 1
+    done
+    exit 0
+fi
 case $number in roofline | gpt_oss | duel) exec "plots/$number.sh" "$backend" ;; esac
 
 script=$(ls plots/"$number"_*.gp 2>/dev/null | head -n 1)

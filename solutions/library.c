@@ -1,5 +1,5 @@
 // library.c - which kernel serves a function of libworkbook.so, by shape and GPU: the one place where that is decided. A function that does
-// not stand here is its key. The Makefile reads the rows of the table below, each source with its "solutions/" in one word, and links these
+// not stand here is its key. library.mk reads the rows of the table below, each source with its "solutions/" in one word, and links these
 // kernels under the names that stand here, NAME_key, NAME_VARIANT; and the lines of the forms with a workspace, NN_in, which get workers.
 //
 // What a function's suite asks for beyond that, and these give up: a workspace is memory, and the fastest has other bits each time.

@@ -81,7 +81,7 @@ for text in *.md problems/*.md problems/*/*.md plots/*.md workbook/*.md workbook
         sed 's/[;,.].*//' | grep '^[a-z][-a-z]*\(-NN\|-[0-9][0-9]\)\{0,1\}$' | sort -u >"$scratch/targets"
     while read -r target; do
         stem=$(echo "$target" | sed 's/-[0-9][0-9]$/-%/; s/-NN$/-%/')
-        grep -q "^$stem:" Makefile workbook/*/*.mk || fail "$text: make has no target $target"
+        grep -q "^$stem:" Makefile || fail "$text: make has no target $target"
     done <"$scratch/targets"
 done
 
@@ -149,8 +149,8 @@ links "$scratch/class"
 # What a class's copy names is in it: files, folders and targets of make. What a fence or the first pages tell to type works there without keys;
 # elsewhere problems/README.md answers for solutions/, tests/sanitize/ and what make refuses.
 git ls-files 2>/dev/null | grep . >"$scratch/whole" || find . -type f | sed 's|^\./||' | grep -v '^build/' >"$scratch/whole"
-refused=$(sed -n 's/^OF_KEYS := //p' Makefile)
-targets=$(sed -n 's/^\([a-z][a-z_%.-]*\):.*/\1/p' "$scratch/class/Makefile" "$scratch/class/workbook/sanitize/sanitize.mk" | tr '\n' ' ')
+refused=$(sed -n '/^OF_KEYS := /,/[^\\]$/p' workbook/settings.mk | sed 's/^OF_KEYS := //' | tr -d '\\\n')
+targets=$(sed -n 's/^\([a-z][a-z_%.-]*\):.*/\1/p' "$scratch/class/Makefile" | tr '\n' ' ')
 grep -q 'no folder `solutions/` and no `tests/sanitize/`' problems/README.md || fail "problems/README.md does not say what a class's copy has not"
 (cd "$scratch/class" && find . -name '*.md' | sed 's|^\./||') | while read -r text; do
     (cd "$scratch/class" && find . -type f) | awk -v text="$text" -v targets="$targets" -v refused="$refused" '

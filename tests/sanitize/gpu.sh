@@ -18,7 +18,7 @@ CUDA_HOME=${CUDA_HOME:-$(dirname "$(dirname "$(command -v nvcc || echo /usr/loca
 nvcc=$CUDA_HOME/bin/nvcc
 sanitizer=$(command -v compute-sanitizer || echo "$CUDA_HOME/bin/compute-sanitizer")
 arch=${ARCH:-90a}
-objects=$({ ls workbook/case/*.c; sed -n 's#^MACHINERY := .*/machinery/,\([^)]*\)).*#\1#p' Makefile; } | sed 's#[^ ]*/##; s#\.[co]\( \|$\)#\1#g' | tr '\n' ' ')
+objects=$(${MAKE:-make} -s --no-print-directory BACKEND=cuda ARCH="$arch" WB_BUILDING=yes machinery-names) && [ -n "$objects" ] || exit 2
 
 # A name is LIST_ENTRY: an entry of tests/sanitize/LIST.diff; NN_key is a key as it is.
 list_of() { # NAME

@@ -68,6 +68,7 @@ mkdir -p "$kit/workbook/sanitize" "$kit/workbook/case" "$kit/tests" "$kit/build/
 cp -p "$new/Makefile" "$kit/"
 cp -Rp "$new"/workbook/*.h "$new"/workbook/*.cuh "$new/workbook/worker.c" "$new/workbook/cpu" "$kit/workbook/"
 cp -p "$new"/workbook/case/*.h "$kit/workbook/case/"
+mkdir -p "$kit/workbook/loop" && cp -p "$new"/workbook/*.mk "$kit/workbook/" && cp -p "$new/workbook/loop/probe.sh" "$kit/workbook/loop/"
 cp -p "$new/build/tools.mk" "$kit/build/"
 cp -p "$new/workbook/sanitize/sanitize.mk" "$kit/workbook/sanitize/"
 cp -Rp "$new/build/cpu/flags.mk" "$new/build/cpu/layer" "$kit/build/cpu/"

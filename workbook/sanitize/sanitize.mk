@@ -1,41 +1,49 @@
-# sanitize.mk - check builds: programs that look at every access. Included at the end of the Makefile.
+# sanitize.mk - check builds: programs that look at every access. Included by the Makefile.
 #
-#   cpu    the student's .cu, compiled to announce loads and stores, with workbook/cpu/check behind it: $B/check/IMPL/NN_worker
-#          problem 01: $B/check/IMPL/NN_worker with AddressSanitizer and UBSan, NN_threads_worker with ThreadSanitizer
-#   cuda   nothing of its own: compute-sanitizer runs the worker
+#   cpu    the student's .cu, compiled to announce loads and stores, with workbook/cpu/check behind it:
+# $B/check/IMPL/NN_worker          problem 01: $B/check/IMPL/NN_worker with AddressSanitizer and UBSan,
+# NN_threads_worker with ThreadSanitizer   cuda   nothing of its own: compute-sanitizer runs the worker
 
 CHECK := build/cpu/check
 CHECK_OBJECTS := $(patsubst workbook/cpu/check/%.cpp,$(CHECK)/layer/%.o,$(wildcard workbook/cpu/check/*.cpp))
 # Ubuntu's compiler defines _FORTIFY_SOURCE, which makes a memcpy one that has another name and announces nothing.
-CHECK_CU := $(CXX) $(DIALECT) -U_FORTIFY_SOURCE -D__CUDACPU__ $(WARNINGS) -Wno-unknown-pragmas -O1 -gdwarf-4 -g1 -fno-strict-aliasing -fPIC -MMD -MP -Iworkbook/cpu/include -Iworkbook -I. -Itests -fsanitize=thread -fsanitize=bounds,alignment $(if $(CLANG),-mllvm -tsan-instrument-read-before-write)
+CHECK_CU := $(CXX) $(DIALECT) -U_FORTIFY_SOURCE -D__CUDACPU__ $(WARNINGS) -Wno-unknown-pragmas -O1 -gdwarf-4 -g1 \
+  -fno-strict-aliasing -fPIC -MMD -MP -Iworkbook/cpu/include -Iworkbook -I. -Itests -fsanitize=thread \
+  -fsanitize=bounds,alignment $(if $(CLANG),-mllvm -tsan-instrument-read-before-write)
 RENAME := $(foreach f,memcpy memmove memset expf exp2f exp exp2,--redefine-sym $f=check_$f)
 
-ifeq ($(BACKEND)$(WB_BUILDING),cpuyes)
+ifeq ($(BACKEND),cpu)
 $(CHECK)/layer/%.o: workbook/cpu/check/%.cpp $B/flags.mk
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)
 	$Q$(CPU) $(CXXFLAGS) -c $< -o $@
 
-# A function's own copy of std::vector<int>::push_back() announces what it does, and must not become the layer's, which says what was found. All else
-# stays global: who defines what the check build defines, such as __tsan_read4, does not link.
-own_templates = $(LD) -r --force-group-allocation $(1) -o $(2) && objcopy -w $(foreach s,_ZNSt* _ZNKSt* _ZSt* _ZNSa* _ZNKSa* _ZN9__gnu_cxx* _ZNK9__gnu_cxx*,-L '$s') $(2) &&
+# A function's own copy of std::vector<int>::push_back() announces what it does, and must not become the layer's,
+# which says what was found. All else stays global: who defines what the check build defines, such as __tsan_read4,
+# does not link.
+own_templates = $(LD) -r --force-group-allocation $(1) -o $(2) && objcopy -w \
+  $(foreach s,_ZNSt* _ZNKSt* _ZSt* _ZNSa* _ZNKSa* _ZN9__gnu_cxx* _ZNK9__gnu_cxx*,-L '$s') $(2) &&
 # $(1): folder below $(CHECK), $(2): number, $(3): source
 define check_of_cu
 $(CHECK)/$(1)/$(2).o: $(3) $B/flags.mk workbook/sanitize/sanitize.mk workbook/cpu/cuda_to_cpp.awk
 	@mkdir -p $$(@D)
 	$$(call say,CHECK,$$<)
-	$Qawk -v object=$$@ -v makes=$$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $$< > $$(@:.o=.cpp) && $(CHECK_CU) -I$$(dir $$<) -c $$(@:.o=.cpp) -o $$@ && objcopy $(RENAME) $$@
+	$Qawk -v object=$$@ -v makes=$$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $$< > $$(@:.o=.cpp) && \
+	    $(CHECK_CU) -I$$(dir $$<) -c $$(@:.o=.cpp) -o $$@ && objcopy $(RENAME) $$@
 $(CHECK)/$(1)/$(2)_worker: $(CHECK)/$(1)/$(2).o $B/machinery/worker_$(2).o $(MACHINERY) $(CHECK_OBJECTS)
 	$Q$$(call own_templates,$$<,$$@.o) $$(LINK) $$@.o $$(filter-out $$<,$$^) $(LIBS) -o $$@
 endef
 
-# C code, and all of the machinery that is C, under the compiler's own sanitizers. -fopenmp stays away: its threads are not known to them.
-CHECK_C = $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) -O1 -g -fno-omit-frame-pointer -fopenmp-simd -Iworkbook -I. $(OPENBLAS_CFLAGS) $(SANITIZER_$(1))
+# C code, and all of the machinery that is C, under the compiler's own sanitizers. -fopenmp stays away: its threads
+# are not known to them.
+CHECK_C = $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) -O1 -g -fno-omit-frame-pointer -fopenmp-simd -Iworkbook -I. \
+  $(OPENBLAS_CFLAGS) $(SANITIZER_$(1))
 SANITIZER_address := -fsanitize=address,undefined -fno-sanitize-recover=undefined
 SANITIZER_threads := -fsanitize=thread
 # By name: a grader's kit has their objects and no source.
 NOT_OF_C := $(addprefix $B/machinery/,device.o attention.o attention_backward.o rank.o)
-CHECK_C_OBJECTS = $(patsubst $B/machinery/%,$(CHECK)/$(1)/%,$(filter-out $(NOT_OF_C),$(filter $B/machinery/%,$(MACHINERY)))) $(NOT_OF_C) $(LAYER)
+CHECK_C_OBJECTS = $(patsubst $B/machinery/%,$(CHECK)/$(1)/%,$(filter-out \
+  $(NOT_OF_C),$(filter $B/machinery/%,$(MACHINERY)))) $(NOT_OF_C) $(LAYER)
 # $(1): address or threads
 define check_machinery
 $(CHECK)/$(1)/%.o: workbook/%.c $B/flags.mk workbook/sanitize/sanitize.mk
@@ -48,8 +56,10 @@ $(CHECK)/$(1)/worker_$(2).o: workbook/worker.c $B/flags.mk workbook/sanitize/san
 	$Q$(call CHECK_C,$(1)) -MMD -MP -DWB_NAME=$(call name,$(2)) -c $$< -o $$@
 endef
 C_NUMBERS := $(foreach n,$(NUMBERS),$(if $(filter %.c,$(call source,problems,$n)),$n))
-$(foreach s,address threads,$(eval $(call check_machinery,$s))$(foreach n,$(C_NUMBERS),$(eval $(call check_worker,$s,$n))))
-check-machinery: $(CHECK_OBJECTS) $(foreach s,address threads,$(call CHECK_C_OBJECTS,$s) $(foreach n,$(C_NUMBERS),$(CHECK)/$s/worker_$n.o))
+$(foreach s,address threads,$(eval $(call check_machinery,$s))$(foreach \
+  n,$(C_NUMBERS),$(eval $(call check_worker,$s,$n))))
+check-machinery: $(CHECK_OBJECTS) $(foreach s,address threads,$(call CHECK_C_OBJECTS,$s) \
+  $(foreach n,$(C_NUMBERS),$(CHECK)/$s/worker_$n.o))
 # $(1): folder below $(CHECK), $(2): number, $(3): source, $(4): address or threads, $(5): the worker's name
 define check_of_c
 $(CHECK)/$(1)/$(5): $(3) $(CHECK)/$(4)/worker_$(2).o $(call CHECK_C_OBJECTS,$(4)) workbook/sanitize/sanitize.mk
@@ -57,54 +67,65 @@ $(CHECK)/$(1)/$(5): $(3) $(CHECK)/$(4)/worker_$(2).o $(call CHECK_C_OBJECTS,$(4)
 	$$(call say,CHECK,$$<)
 	$Q$(call CHECK_C,$(4)) $$(filter %.c %.o,$$^) $(LIBS) -lstdc++ -pthread -o $$@
 endef
-check_of = $(if $(filter %.cu,$(3)),$(call check_of_cu,$(1),$(2),$(3)),$(eval $(call check_of_c,$(1),$(2),$(3),address,$(2)_worker))$(call check_of_c,$(1),$(2),$(3),threads,$(2)_threads_worker))
-$(foreach i,problems solutions,$(foreach n,$(NUMBERS),$(if $(call source,$i,$n),$(eval $(call check_of,$i,$n,$(call source,$i,$n))))))
+check_of = $(if $(filter %.cu,$(3)),$(call check_of_cu,$(1),$(2),$(3)),$(eval \
+  $(call check_of_c,$(1),$(2),$(3),address,$(2)_worker))$(call check_of_c,$(1),$(2),$(3),threads,$(2)_threads_worker))
+$(foreach i,problems solutions,$(foreach n,$(NUMBERS),$(if \
+  $(call source,$i,$n),$(eval $(call check_of,$i,$n,$(call source,$i,$n))))))
 
 # Variants on Hopper, and those of 13 and 14, for tests/proofs.txt.
 CHECKED_VARIANTS := $(foreach v,$(VARIANTS),$(if $(findstring hopper,$v)$(filter 13/% 14/% %/one_launch,$v),$v))
 $(foreach v,$(CHECKED_VARIANTS),$(eval $(call check_of,variants/$v,$(firstword $(subst /, ,$v)),solutions/$v.cu)))
 
 # Keys by other hands, for tests/prove/honest.sh.
-$(foreach h,$(HONEST),$(eval $(call check_of,honest/$h,$(firstword $(subst _, ,$h)),$(wildcard tests/honest/$h.c tests/honest/$h.cu))))
+$(foreach h,$(HONEST),$(eval $(call check_of,honest/$h,$(firstword $(subst _, ,$h)),$(wildcard tests/honest/$h.c \
+  tests/honest/$h.cu))))
 honest-checked: honest $(foreach h,$(HONEST),$(CHECK)/honest/$h/$(firstword $(subst _, ,$h))_worker)
 
 # Programs of their own, of tests/: the tile vocabulary's suite, without Criterion, and those that draw what they run.
 # $(1): folder below $(CHECK), $(2): name, $(3): source
 define check_of_program
-$(CHECK)/$(1)/$(2).o: $(3) workbook/tile.cuh tests/on_device.cuh tests/sanitize/criterion/criterion.h tests/sanitize/drawn.h $B/flags.mk workbook/sanitize/sanitize.mk workbook/cpu/cuda_to_cpp.awk
+$(CHECK)/$(1)/$(2).o: $(3) workbook/tile.cuh tests/on_device.cuh tests/sanitize/criterion/criterion.h \
+  tests/sanitize/drawn.h $B/flags.mk workbook/sanitize/sanitize.mk workbook/cpu/cuda_to_cpp.awk
 	@mkdir -p $$(@D)
 	$$(call say,CHECK,$$<)
-	$Qawk -v object=$$@ -v makes=$$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $$< > $$(@:.o=.cpp) && $(CHECK_CU) -Itests/sanitize -c $$(@:.o=.cpp) -o $$@ && objcopy $(RENAME) $$@
+	$Qawk -v object=$$@ -v makes=$$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $$< > $$(@:.o=.cpp) && \
+	    $(CHECK_CU) -Itests/sanitize -c $$(@:.o=.cpp) -o $$@ && objcopy $(RENAME) $$@
 $(CHECK)/$(1)/$(2)_worker: $(CHECK)/$(1)/$(2).o $(MACHINERY) $(CHECK_OBJECTS)
 	$Q$$(call own_templates,$$<,$$@.o) $$(LINK) $$@.o $$(filter-out $$<,$$^) $(LIBS) -o $$@
 endef
 $(eval $(call check_of_program,solutions,tile,tests/tile_words.cu))
 $(foreach d,races pipelines,$(eval $(call check_of_program,drawn,$d,tests/sanitize/$d.cu)))
 
-# Broken kernels: the edits of tests/sanitize/NN.diff are made in the key of NN, those of NN_VARIANT.diff in that variant, which may include the key and
-# others, of other problems too (links beside the copies lead there), those of tile.diff in tests/tile_words.cu. Each runs one case: a choice by head_dim
-# becomes one of that case's, or most of what is compiled would never run.
+# Broken kernels: the edits of tests/sanitize/NN.diff are made in the key of NN, those of NN_VARIANT.diff in that
+# variant, which may include the key and others, of other problems too (links beside the copies lead there), those of
+# tile.diff in tests/tile_words.cu. Each runs one case: a choice by head_dim becomes one of that case's, or most of
+# what is compiled would never run.
 BROKEN_LISTS := $(basename $(notdir $(wildcard tests/sanitize/*.diff)))
 broken_number = $(firstword $(subst _, ,$(1)))
-broken_variant = $(filter %/variants/$(1:$(broken_number)_%=%).cu,$(wildcard solutions/$(broken_number)/variants/*.cu))
+broken_variant = $(filter %/variants/$(1:$(broken_number)_%=%).cu,$(wildcard \
+  solutions/$(broken_number)/variants/*.cu))
 broken_source = $(or $(broken_variant),$(call source,solutions,$(broken_number)),tests/tile_words.cu)
 broken_copy = $(CHECK)/broken/$(1)_%/$(if $(broken_variant),variants/)$(notdir $(broken_source))
 # $(1): the list's name
 define broken
 $(broken_copy): $(broken_source) tests/sanitize/$(1).diff $(EDIT)
 	@mkdir -p $$(@D)
-	$(if $(broken_variant),@cp $(call source,solutions,$(broken_number)) $(CHECK)/broken/$(1)_$$*/ && cp $(dir $(broken_variant))*.cu $$(@D)/ && for n in $(NUMBERS); do ln -sn ../../../../solutions/$$$$n $(CHECK)/broken/$$$$n 2>/dev/null || [ -L $(CHECK)/broken/$$$$n ]; done)
+	$(if $(broken_variant),@cp $(call source,solutions,$(broken_number)) $(CHECK)/broken/$(1)_$$*/ && cp \
+	    $(dir $(broken_variant))*.cu $$(@D)/ && for n in $(NUMBERS); do ln -sn ../../../../solutions/$$$$n \
+	    $(CHECK)/broken/$$$$n 2>/dev/null || [ -L $(CHECK)/broken/$$$$n ]; done)
 	@awk -v list=tests/sanitize/$(1).diff -v entry=$$* -f $(EDIT) $$< >$$@
-	@D=$$$$(awk -v list=tests/sanitize/$(1).diff -v entry=$$* -v tell=case -f $(EDIT) | sed -n 's/.*D=\([0-9]*\),.*/\1/p') && { [ -z "$$$$D" ] || find $(CHECK)/broken/$(1)_$$* -name "*.cu" -exec sed -i -E "s/(switch|if) \(((shape->)?head_dim)/\1 ($$$$D + 0 * \2/" {} +; }
-$(if $(filter tile,$(1)),$(call check_of_program,broken/$(1)_%,tile,$(broken_copy)),$(call check_of,broken/$(1)_%,$(broken_number),$(broken_copy)))
+	@D=$$$$(awk -v list=tests/sanitize/$(1).diff -v entry=$$* -v tell=case -f $(EDIT) | sed -n \
+	    's/.*D=\([0-9]*\),.*/\1/p') && { [ -z "$$$$D" ] || find $(CHECK)/broken/$(1)_$$* -name "*.cu" -exec sed \
+	    -i -E "s/(switch|if) \(((shape->)?head_dim)/\1 ($$$$D + 0 * \2/" {} +; }
+$(if $(filter tile,$(1)),$(call check_of_program,broken/$(1)_%,tile,$(broken_copy)),$(call \
+  check_of,broken/$(1)_%,$(broken_number),$(broken_copy)))
 endef
 $(foreach b,$(BROKEN_LISTS),$(eval $(call broken,$b)))
-broken: $(CHECK)/solutions/tile_worker $(CHECK)/drawn/races_worker $(CHECK)/drawn/pipelines_worker $(foreach v,$(CHECKED_VARIANTS),$(CHECK)/variants/$v/$(firstword $(subst /, ,$v))_worker) $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$(CHECK)/solutions/$n_worker))
-	@$(MAKE) --no-print-directory $(foreach l,$(BROKEN_LISTS),$(foreach b,$(call names_in,tests/sanitize/$l.diff),$(CHECK)/broken/$l_$b/$(call broken_number,$l)_worker $(if $(filter %.c,$(call broken_source,$l)),$(CHECK)/broken/$l_$b/$(call broken_number,$l)_threads_worker)))
+broken: $(CHECK)/solutions/tile_worker $(CHECK)/drawn/races_worker $(CHECK)/drawn/pipelines_worker \
+  $(foreach v,$(CHECKED_VARIANTS),$(CHECK)/variants/$v/$(firstword $(subst /, ,$v))_worker) \
+  $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$(CHECK)/solutions/$n_worker))
+	@$(MAKE) --no-print-directory $(foreach l,$(BROKEN_LISTS),$(foreach \
+	    b,$(call names_in,tests/sanitize/$l.diff),$(CHECK)/broken/$l_$b/$(call broken_number,$l)_worker \
+	    $(if $(filter %.c,$(call broken_source,$l)),$(CHECK)/broken/$l_$b/$(call \
+	    broken_number,$l)_threads_worker)))
 endif
-
-.PHONY: sanitize check-machinery broken honest-checked
-sanitize-%: $B/score FORCE  ## sanitize-03: look at every access: races, stray accesses, barriers (CASE=... for one case)
-	@MAKE="$(MAKE)" workbook/sanitize/sanitize.sh $(BACKEND) $(IMPL) $*
-sanitize: $B/score  ## the same for all problems
-	@MAKE="$(MAKE)" workbook/sanitize/sanitize.sh $(BACKEND) $(IMPL) $(NUMBERS)

@@ -1,0 +1,55 @@
+# tests.mk - suites of the machinery, wrong solutions, keys by other hands, and code that cheats or dies.
+
+# The machinery's own suites: tests/NAME.c, about workbook/*/NAME.c if there is one; of what has kernels
+# tests/NAME.cu.
+OWN := $(filter-out harness library library_forms \
+  library_pairs,$(basename $(notdir $(filter-out $(wildcard tests/[0-9][0-9]_*.c),$(wildcard tests/*.c tests/*.cu)))))
+define own_suite
+$B/tests/$(1)_test: $B/tests/$(1).o $(filter-out $(RECORD) \
+  $(MACHINERY),$(patsubst workbook/%,$B/machinery/%.o,$(basename \
+  $(wildcard $(foreach e,c cu,workbook/$(1).$e workbook/*/$(1).$e))))) $(RECORD) $(MACHINERY) $B/reference/oracle.o
+	$Q$$(LINK) $$^ -lcriterion $(LIBS) -o $$@
+endef
+$(foreach t,$(OWN),$(eval $(call own_suite,$t)))
+
+# Mistakes planted in keys, for mistakes/measure.sh.
+$(foreach n,$(if $(wildcard tests/mistakes/planted.diff),$(NUMBERS)),$(eval \
+  $(call edited,mistakes/$n_%,$n,tests/mistakes/planted.diff,$n_)))
+
+# Keys by other hands, written from the lessons alone, for tests/prove/honest.sh: tests/honest/NN_name.cu.
+HONEST := $(basename $(notdir $(wildcard tests/honest/*.c tests/honest/*.cu)))
+honest: $(foreach h,$(HONEST),$B/honest/$h/$(firstword $(subst _, ,$h))_worker)
+$(foreach m,$(wildcard tests/honest/*.c tests/honest/*.cu),$(eval \
+  $(call implementation,honest/$(basename $(notdir $m)),$(firstword $(subst _, ,$(notdir $m))),$m)))
+
+# Code that cheats or dies, for the harness's own test; and code that no worker can be made of.
+$(foreach l,hostile \
+  refused,$(eval $(call edited_source,$B/$l/%,tests/hostile/hostile.c,tests/hostile/$l.diff)$(newline)$(call \
+  implementation,$l/%,01,$B/$l/%/hostile.c)))
+$(eval $(call edited_source,$B/hostile_ring/%,tests/hostile/ring.cu,tests/hostile/ring.diff)$(newline)$(call \
+  implementation,hostile_ring/%,17,$B/hostile_ring/%/ring.cu))
+$B/hostile_ring/%.o: KERNELFLAGS = -O0
+hostile: $B/hostile/crash/01.so $B/hostile/endless/01.so $B/hostile/exit_zero/01.so
+	@$(MAKE) --no-print-directory $(patsubst %,$B/hostile/%/01_worker,$(call \
+	    names_in,tests/hostile/hostile.diff)) $(patsubst \
+	    %,$B/hostile_ring/%/17_worker,$(call names_in,tests/hostile/ring.diff))
+
+# Wrong solutions: each edit of solutions/NN/wrong.diff must be rejected by the suite.
+define wrong_solutions
+$(call edited,wrong/$(1)/%,$(1),solutions/$(1)/wrong.diff)
+endef
+$(foreach n,$(NUMBERS),$(if $(wildcard solutions/$n/wrong.diff),$(eval $(call wrong_solutions,$n))))
+wrong_names = $(foreach n,$(NUMBERS),$(addprefix $n/,$(call names_in,solutions/$n/wrong.diff)))
+# There are hundreds, and each runs for a moment: compiled in a third of the time, they are wrong in the same way.
+# Without what debuggers want of the layer they are linked in half the time.
+$B/wrong/%.o $B/mistakes/%.o: KERNELFLAGS = -O0
+$B/wrong/%_worker $B/mistakes/%_worker: LINK += -Wl,--strip-debug
+
+# What scripts and graders ask for.
+test-programs: $B/suite $(NUMBERS:%=$B/tests/%_test)
+own: $B/suite $(OWN:%=$B/tests/%_test)
+wrong: test-programs
+	@$(MAKE) --no-print-directory $(foreach w,$(wrong_names),$B/wrong/$w/$(firstword $(subst /, ,$w))_worker)
+everything: $(EVERYTHING) $(RINGS:%=$B/solutions/%) hostile own test-programs variants lib $B/lib/libworkbook_all.so \
+  $(LIBRARY_WORKERS) $(foreach i,problems solutions,$(foreach n,$(NUMBERS),$B/$i/$n_worker $B/$i/$n.so))
+lib: $B/lib/libworkbook.so

@@ -1,0 +1,179 @@
+# build.mk - how one source file is compiled, and of what a worker, a suite, and an edited copy of a key are made.
+# Objects, programs and records of a backend lie in $B, build/BACKEND.
+
+# Of a loop that stays as it is in spite of a #pragma clang warns.
+WARNINGS := -Wall -Wextra -Wshadow $(if $(CLANG),-Wno-pass-failed) $(if $(WERROR),-Werror)
+CFLAGS ?= $(if $(DEBUG),-O0,-O3) -g
+C := $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(CFLAGS) -march=$(MARCH) -fno-math-errno -ffp-contract=fast $(OPENMP) \
+  -fPIC -MMD -MP -Iworkbook -I. $(OPENBLAS_CFLAGS)
+CXXFLAGS ?= $(if $(DEBUG),-O0,-O2) -g -gdwarf-4
+# Kernels are compiled far more often than they are run for long: these flags take a third of the time of -O2 -g, and
+# the code a fifth more. Lines are all that is wanted of debug information. -g1 stands behind -gdwarf-4, which would
+# ask for all of it: a check build would take half as long again.
+KERNELFLAGS ?= -gdwarf-4 $(if $(DEBUG),-O0 -g,-Og -g1)
+# C++17, with the one word of C++20 that cudacpu/launch.h needs, where the compiler has it and how.
+DIALECT := -std=c++$(if $(CLANG),$(if $(filter $(CLANG),3 4 5 6 7 8 9 10 11 12 13 14 15 16),20 \
+  -Wno-deprecated,17),17 -fconcepts)
+CPU := $(CXX) $(DIALECT) -D__CUDACPU__ $(WARNINGS) -Wno-unknown-pragmas -fno-strict-aliasing -fPIC -MMD -MP \
+  -Iworkbook/cpu/include -Iworkbook -I. -Itests
+# g++ from 15 on copies a float4 in two halves: a misaligned one has to announce itself (cpu/faults.cpp).
+KERNEL := $(CPU) $(if $(filter-out 4 5 6 7 8 9 10 11 12 13 14,$(GCC)),-fsanitize=alignment)
+
+ifeq ($(BACKEND),cuda)
+# -arch=native would be sm_90 on a Hopper GPU, without what hopper.cuh needs.
+ARCH ?= $(if $(HAVE_GPU),$(if $(filter 9.0,$(CAPABILITY)),90a,native))
+ifeq ($(ARCH),)
+$(error BACKEND=cuda without a GPU on this machine: say what to compile for, for example ARCH=80 (A100) or ARCH=90a \
+  (H100, H200))
+endif
+GENCODE := $(if $(filter native,$(ARCH)),-arch=native,-gencode=arch=compute_$(ARCH),code=sm_$(ARCH))
+CU := $(NVCC) -std=c++17 -O3 -lineinfo $(GENCODE) -Xcompiler \
+  -Wall$(comma)-Wextra$(comma)-Wshadow$(comma)-fPIC$(if $(WERROR),$(comma)-Werror -Werror all-warnings) -MMD -MP \
+  -Iworkbook -I. -Itests
+# NCCL's header is NVIDIA's where there is one; the library is looked for when 17 runs (nccl/nccl.cu).
+CU += -Xcompiler -idirafter,workbook/nccl
+$B/machinery/nccl/nccl.o: CU += -DWB_CUDA_HOME=$(CUDA_HOME)
+DEVICE_LIBS := -L$(CUDA_HOME)/lib64 -lcudart -lcublas -ldl -Wl,-rpath,$(CUDA_HOME)/lib64
+MEMORY := -DWB_BACKEND_CUDA -I$(CUDA_HOME)/include
+LAYER :=
+else
+LAYER := $(patsubst workbook/cpu/%.cpp,$B/layer/%.o,$(wildcard workbook/cpu/*.cpp))
+DEVICE_LIBS := -ldl
+# What worker, machinery and layer keep from a function that they call: see JUDGED.
+HIDDEN := -fvisibility=hidden
+endif
+LINK = $(CXX) $(OPENMP) -pthread -Wl,--as-needed
+LIBS := $(OPENBLAS_LIBS) $(DEVICE_LIBS) -lm
+
+# Objects are made anew when the flags change.
+FLAGS := $(strip $(C) $(HIDDEN) $(KERNEL) $(CXXFLAGS) $(KERNELFLAGS) $(CU) $(LIBS))
+-include $B/flags.mk
+build/tools.mk $B/flags.mk: ;
+ifneq ($(BUILT_WITH),$(FLAGS))
+$(shell mkdir -p $B && echo 'BUILT_WITH := $(FLAGS)' >$B/flags.$$$$ && mv $B/flags.$$$$ $B/flags.mk)
+endif
+
+# ------------------------------------------------------------------------------------- one source file
+
+define compile_c
+$(call say,CC,$<)
+$Q$(C) $(1) -c $< -o $@
+endef
+ifeq ($(BACKEND),cuda)
+define compile_cu
+$(call say,NVCC,$<)
+$Q$(CU) -c $< -o $@
+endef
+else
+define compile_cu
+$(call say,CXX,$<)
+$Qawk -v object=$@ -v makes=$(@:.o=.cu.d) -f workbook/cpu/cuda_to_cpp.awk $< > $(@:.o=.cpp) && $(KERNEL) \
+  $(KERNELFLAGS) -I$(dir $<) -c $(@:.o=.cpp) -o $@
+endef
+endif
+
+$B/machinery/%.o: workbook/%.c $B/flags.mk
+	@mkdir -p $(@D)
+	$(call compile_c,$(HIDDEN) $(if $(filter workbook/memory.c,$<),$(MEMORY)))
+$B/machinery/%.o: KERNELFLAGS += $(HIDDEN)
+$B/machinery/%.o: workbook/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
+	@mkdir -p $(@D)
+	$(compile_cu)
+$B/reference/%.o: reference/%.c $B/flags.mk
+	@mkdir -p $(@D)
+	$(call compile_c)
+$B/reference/%.o: reference/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
+	@mkdir -p $(@D)
+	$(compile_cu)
+$B/layer/%.o: workbook/cpu/%.cpp $B/flags.mk
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$Q$(CPU) $(CXXFLAGS) $(HIDDEN) -c $< -o $@
+# What judges at length is the oracle, so suites need no more than -O1.
+$B/tests/%.o: tests/%.c $B/flags.mk
+	@mkdir -p $(@D)
+	$(call compile_c,$(if $(DEBUG),,-O1))
+$B/tests/%.o: tests/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
+	@mkdir -p $(@D)
+	$(compile_cu)
+
+# ---------------------------------------------------------------------------------- one implementation
+# What judges: the oracle, and what starts workers.
+CASE_OF := $(addprefix $B/machinery/,$(addprefix case/,case.o pages.o shards.o quantise.o case_mask.o named_mask.o \
+  block_mask.o))
+JUDGE := $(addprefix $B/machinery/,judge/expect.o judge/session.o judge/spent.o judge/worker_run.o exchange.o \
+  validate.o) $(CASE_OF) $B/reference/oracle.o
+# What writes the record of a test program's run.
+RECORD := $(addprefix $B/machinery/,judge/record.o judge/sockets.o score/results.o)
+MACHINERY := $(CASE_OF) $(addprefix $B/machinery/,exchange.o problems.o validate.o device.o memory.o attention.o \
+  attention_backward.o rank.o $(if $(filter cuda,$(BACKEND)),nccl/nccl.o)) $(LAYER)
+
+# A worker is two objects, and neither can name what the other keeps to itself. Of the function's nothing is called
+# but the function, so that its own recvmsg or mprotect is its own. Of the judge's (worker, machinery, layer) it can
+# name what workbook.h and cpu/include declare: all else is compiled as hidden, and here becomes local. How many bytes
+# of variables it has that outlive functions is noted as wb_statics (memory.h).
+JUDGED := $(and $(filter cpu,$(BACKEND)),$(call in_path,objcopy))
+its_own = $(LD) -r --force-group-allocation $(1) -o $(2) && objcopy \
+  $(foreach f,$(3) $(3)_workspace,--keep-global-symbol=$f) $(2) &&
+statics_of = -Xlinker --defsym=wb_statics=wb_statics_from+$$$$(size $(1) | awk 'END { print $$$$2 + $$$$3 }')
+
+# An object is as old as the moment its source was read: a save while the compiler works is not overlooked. A worker
+# appears whole.
+# $(1): folder below $B, $(2): number, $(3): source
+define implementation
+$B/$(1)/$(2).o: $(3) $B/flags.mk workbook/cpu/cuda_to_cpp.awk
+	@mkdir -p $$(@D)
+	@: >$$(@:.o=.began)
+	$$(if $$(filter %.cu,$$<),$$(compile_cu),$$(call compile_c))
+	@touch -c -r $$(@:.o=.began) $$@ $$(@:.o=.cpp)
+$B/$(1)/$(2)_worker: $B/$(1)/$(2).o $(if $(JUDGED),$B/machinery/judge_$(2).o,$B/machinery/worker_$(2).o $(MACHINERY))
+	$Q$(if $(JUDGED),$$(call its_own,$$<,$$@.o,$(call name,$(2)))) $$(LINK) \
+	    $(if $(JUDGED),$$@.o $$(filter-out $$<,$$^),$$^) \
+	    $(if $(JUDGED)$(filter cuda,$(BACKEND)),$(call statics_of,$$<)) $(LIBS) -o $$@.new && mv -f $$@.new $$@
+$B/$(1)/$(2).so: $B/$(1)/$(2).o
+	$Q$$(LINK) -shared $$^ -o $$@
+endef
+define suite
+$B/machinery/worker_$(1).o: workbook/worker.c $B/flags.mk
+	@mkdir -p $$(@D)
+	$Q$(C) -DWB_NAME=$(call name,$(1)) -c $$< -o $$@
+$B/machinery/judge_$(1).o: $B/machinery/worker_$(1).o $(MACHINERY)
+	$Q$(LD) -r --force-group-allocation $$^ -o $$@ && objcopy --localize-hidden $(if $(DEBUG),,--strip-debug) $$@
+$B/tests/$(1)_test: $B/tests/$(1)_$(call name,$(1)).o $B/tests/harness.o $(RECORD) $(JUDGE) \
+  $(addprefix $B/machinery/,mask/picture.o problems.o)
+	$Q$$(LINK) $$^ -lcriterion -ldl -lm -o $$@
+endef
+$(foreach n,$(NUMBERS),$(eval $(call suite,$n)))
+$(foreach i,problems solutions,$(foreach n,$(NUMBERS),$(if \
+  $(call source,$i,$n),$(eval $(call implementation,$i,$n,$(call source,$i,$n))))))
+
+# The key of a problem with one edit of a list (workbook/loop/edit.awk); one that stays the same is not compiled
+# again.
+# $(1): folder below $B, % in it stands for the entry's name; $(2): number, $(3): the list, $(4): what the name begins
+# with
+EDIT := workbook/loop/edit.awk
+define edited_source
+$(1)/edited: $(2) $(3) $(EDIT)
+	@mkdir -p $$(@D)
+	@awk -v list=$(3) -v entry=$(4)$$* -f $(EDIT) $$< >$$@.new
+	@cmp -s $$@.new $$(@D)/$(notdir $(2)) || cp $$@.new $$(@D)/$(notdir $(2))
+	@mv $$@.new $$@
+$(1)/$(notdir $(2)): $(1)/edited ;
+endef
+edited = $(call edited_source,$B/$(1),$(call source,solutions,$(2)),$(3),$(4))$(newline)$(call \
+  implementation,$(1),$(2),$B/$(1)/$(notdir $(call source,solutions,$(2))))
+define newline
+
+
+endef
+names_in = $(if $(wildcard $(1)),$(shell awk -v list=$(1) -v tell=names -f $(EDIT)))
+
+# Other ways to solve a problem, under the same suite: solutions/NN/variants/NAME.cu.
+VARIANTS := $(patsubst solutions/%.cu,%,$(wildcard solutions/[0-9][0-9]/variants/*.cu))
+variants: $(foreach v,$(VARIANTS),$B/variants/$v/$(firstword $(subst /, ,$v))_worker \
+  $B/variants/$v/$(firstword $(subst /, ,$v)).so)
+$(foreach v,$(VARIANTS),$(eval $(call implementation,variants/$v,$(firstword $(subst /, ,$v)),solutions/$v.cu)))
+
+# Edited copies of a source, made by tune.sh: build/BACKEND/tune/NN/NAME/source.cu.
+$(foreach t,$(wildcard $B/tune/*/*/*.cu),$(eval \
+  $(call implementation,$(patsubst $B/%/,%,$(dir $t)),$(word 4,$(subst /, ,$t)),$t)))

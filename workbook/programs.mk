@@ -1,0 +1,80 @@
+# programs.mk - the programs of workbook/'s rooms.
+
+# Names the mistake in a function that failed its suite: WB_WORKER=... build/cpu/diagnose 03.
+$B/diagnose: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/diagnose/*.c)) $(JUDGE) \
+  $(addprefix $B/machinery/,problems.o score/gaps.o score/grades.o score/standing.o score/results.o)
+	$Q$(LINK) $^ -lmd -lm -o $@
+
+# Baselines are waited for, and nobody steps through them.
+$B/reference/%.o: KERNELFLAGS = -O3 -march=$(MARCH)
+$B/bench: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/bench/bench*.c)) \
+  $(addprefix $B/machinery/,bench/roofline.o bench/timer.o quantise_fp8.o) $B/reference/naive_cpu.o \
+  $B/reference/naive_gpu.o $B/reference/naive_decode.o $B/reference/oracle.o $(MACHINERY)
+	$(call say,LINK,$@)
+	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
+
+# 17 and 18 on this machine or several, a process a rank (start/ring.cu). On GPUs wb_attention is the library's, where
+# there is one.
+define ring_program
+$B/$(1)/$(3): $B/$(1)/$(2).o $(addprefix $B/machinery/start/,$(3).o start.o) \
+  $(if $(ring_library),$(filter-out %/attention.o,$(MACHINERY)) $B/lib/libworkbook.so,$(MACHINERY))
+	$Q$$(LINK) $$(filter %.o,$$^) $(if $(ring_library),-L$B/lib -lworkbook \
+	    -Wl$(comma)-rpath$(comma)$(CURDIR)/$B/lib) $(LIBS) -o $$@
+endef
+ring_library = $(and $(filter cuda,$(BACKEND)),$(wildcard solutions/[0-9]*))
+$(foreach n,17 18,$(foreach i,problems solutions wrong/$n/% \
+  $(addprefix variants/,$(filter $n/%,$(VARIANTS))),$(eval $(call ring_program,$i,$n,$(call ring_of,$n)))))
+$(foreach r,ring ring_backward,$(eval $(call ring_program,reference,naive_ring,$r)))
+
+# An example that wants the sources of 17 and 10, and its own wb_attention: examples/push.cu. It runs where there is
+# no CUDA Toolkit, too.
+$B/examples/push: $B/examples/push.o $(addprefix $B/machinery/,problems.o validate.o device.o \
+  $(if $(filter cuda,$(BACKEND)),nccl/nccl.o)) $(LAYER)
+	$Q$(LINK) $^ $(if $(filter cuda,$(BACKEND)),-L$(CUDA_HOME)/lib64 -lcudart_static -lrt) -ldl -lm -o $@
+$B/examples/%.o: examples/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
+	@mkdir -p $(@D)
+	$(compile_cu)
+
+# How far off a cache of int8 is, and e4m3, and bf16: make errors, make errors-16.
+$B/errors $B/errors_fp8: $B/%: $B/machinery/bench/%.o $B/machinery/bench/bench_host.o $B/reference/oracle.o \
+  $(MACHINERY)
+	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
+
+# Points and what to do next: one program.
+SCORE := $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/score/*.c)) $B/machinery/problems.o
+$B/score: $(SCORE)
+	$(call say,LINK,$@)
+	$Q$(LINK) $^ -lcjson -lmd -lm -o $@
+
+# Runs a suite and prints what it says: build/cpu/suite build/cpu/tests/03_test build/cpu/problems/03_worker cpu. What
+# calls it wants to see points, too.
+$B/suite: $(addprefix $B/machinery/,loop/suite.o loop/run_suite.o judge/spent.o score/results.o score/safe_text.o) | \
+  $B/score
+	$Q$(LINK) $^ -o $@
+
+$B/mask: $(addprefix $B/machinery/,mask/mask.o mask/picture.o problems.o validate.o) $(CASE_OF) $B/reference/oracle.o
+	$Q$(LINK) $^ -lm -o $@
+
+$B/timeline: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/timeline/*.c))
+	$Q$(LINK) $^ -lm -o $@
+
+# What starts a submission, and which system calls it may make.
+$B/confine $B/take: $B/%: workbook/class/%.c $B/flags.mk
+	$Q$(C) $< -o $@
+# What runs a command for so many seconds of its own.
+$B/within: workbook/class/within.c $B/machinery/judge/spent.o
+	$Q$(C) $^ -o $@
+$B/filter: workbook/class/filter.c $B/flags.mk
+	$Q$(C) $< -lseccomp -o $@
+$B/%.filter: $B/filter
+	$Q$< $* >$@
+
+# For tests/sanitize/gpu.sh, which compiles it otherwise.
+machinery-names:
+	@echo $(basename $(notdir $(MACHINERY)))
+
+EVERYTHING := $(addprefix $B/,within bench errors errors_fp8 diagnose score suite mask timeline)
+# What a submission is judged with (class/grade_base.sh).
+judges: $(addprefix $B/,score suite confine take within worker.filter tools.filter) $(MACHINERY) check-machinery \
+  $(if $(wildcard workbook/diagnose/diagnose.c),$B/diagnose) \
+  $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/worker_$n.o $(if $(JUDGED),$B/machinery/judge_$n.o))
