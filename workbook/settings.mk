@@ -46,8 +46,8 @@ ifeq ($(filter $(BACKEND),cpu cuda),)
 $(error BACKEND=$(BACKEND): choose cpu or cuda)
 endif
 ifeq ($(BACKEND)$(if $(NVCC),,-no),cuda-no)
-$(error BACKEND=cuda needs the CUDA Toolkit, and there is no nvcc in PATH or /usr/local/cuda/bin. See README.md, \
-  "With a GPU"; without one use BACKEND=cpu)
+$(error BACKEND=cuda needs the CUDA Toolkit, and there is no nvcc in PATH or /usr/local/cuda/bin. See \
+  problems/with-a-gpu.md; without one use BACKEND=cpu)
 endif
 
 # A copy for a class has no answer keys (class_copy.sh): what is made of them says so.

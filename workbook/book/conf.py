@@ -45,7 +45,7 @@ def chapters(root):
         "Wrong solutions": sorted(str(p.relative_to(root)) for p in root.glob("wrong/*.md")),
         "Words": [f"words/{header}.md" for header in ("tile", "hopper", "paged", "int8", "e4m3")],
         "How fast": ["plots/h200.md", "plots/README.md"],
-        "The library": ["solutions/README.md", "reference/README.md", "workbook/unchanging.md"],
+        "The library": ["solutions/README.md", "reference/README.md", "workbook/compatibility.md"],
         "Teaching": ["workbook/class/README.md", "workbook/class/threats.md"],
         "Carrying on": ["workbook/README.md", "tests/README.md", "CHANGELOG.md"],
     }

@@ -29,7 +29,7 @@ files() { # of the workbook, without what was built; what git does not know yet 
         find . -path ./build -prune -o -path ./.git -prune -o -type f -print | sed 's|^\./||'
     fi
 }
-files | grep -vE '^(solutions|examples|\.ci|\.github|build|shared|VERSION|pyproject\.toml|(CONTRIBUTING|CHANGELOG|SECURITY)\.md|workbook/(README|unchanging|class/threats)\.md|tests/README\.md)(/|$)|^tests/[^/]+/|^train/wrong/|^problems/[0-9]+/[^/]*\.(c|cu)$' |
+files | grep -vE '^(solutions|examples|\.ci|\.github|build|shared|VERSION|pyproject\.toml|(CONTRIBUTING|CHANGELOG|SECURITY)\.md|workbook/(README|compatibility|class/threats)\.md|tests/README\.md)(/|$)|^tests/[^/]+/|^train/wrong/|^problems/[0-9]+/[^/]*\.(c|cu)$' |
     earlier | while IFS= read -r file; do [ ! -f "$file" ] || echo "$file"; done | tar -cf - -T - | tar -xf - -C "$dest" || fail "the copy failed"
 
 while read -r _ file; do
