@@ -72,6 +72,11 @@ RINGS := $(foreach n,$(filter 17 18,$(NUMBERS)),$(call ring_of,$n))
 # Whose 11 and 12 reference/gpt_oss.py calls.
 OF_GPT_OSS := $(if $(filter solutions,$(IMPL)),$B/lib/libworkbook.so,$B/problems/gpt_oss.so)
 
+# What make format is about.
+SOURCES := '*.c' '*.h' '*.cu' '*.cuh' '*.cpp'
+FORMATTED = $(shell git ls-files $(SOURCES) 2>/dev/null || find . -path ./build -prune -o -type f -print | \
+  grep -E '[.](c|h|cu|cuh|cpp)$$')
+
 export BACKEND MAKE
 # Python's, where the system has none (nccl/nccl.cu).
 ifneq ($(PYTHON_NCCL),)

@@ -62,7 +62,8 @@ check-machinery: $(CHECK_OBJECTS) $(foreach s,address threads,$(call CHECK_C_OBJ
   $(foreach n,$(C_NUMBERS),$(CHECK)/$s/worker_$n.o))
 # $(1): folder below $(CHECK), $(2): number, $(3): source, $(4): address or threads, $(5): the worker's name
 define check_of_c
-$(CHECK)/$(1)/$(5): $(3) $(CHECK)/$(4)/worker_$(2).o $(call CHECK_C_OBJECTS,$(4)) workbook/sanitize/sanitize.mk
+$(CHECK)/$(1)/$(5): $(3) $(CHECK)/$(4)/worker_$(2).o $(call CHECK_C_OBJECTS,$(4)) workbook/sanitize/sanitize.mk \
+  $(if $(filter address,$(4)),| $(CHECK)/$(1)/$(2)_threads_worker)
 	@mkdir -p $$(@D)
 	$$(call say,CHECK,$$<)
 	$Q$(call CHECK_C,$(4)) $$(filter %.c %.o,$$^) $(LIBS) -lstdc++ -pthread -o $$@
