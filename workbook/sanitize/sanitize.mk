@@ -99,7 +99,8 @@ endef
 $(eval $(call check_of_program,solutions,tile,tests/tile_words.cu))
 $(foreach d,races pipelines,$(eval $(call check_of_program,drawn,$d,tests/sanitize/$d.cu)))
 
-# Broken kernels: the edits of tests/sanitize/NN.diff are made in the key of NN, those of tile.diff in tests/tile_words.cu.
+# Broken kernels: the edits of tests/sanitize/NN.diff are made in the key of NN, those of tile.diff in
+# tests/tile_words.cu.
 # Each runs one case: a choice by head_dim becomes one of that case's, or most of what is compiled would never run.
 broken_source = $(or $(call source,solutions,$(1)),tests/tile_words.cu)
 broken_copy = $(CHECK)/broken/$(1)_%/$(notdir $(broken_source))
