@@ -43,8 +43,9 @@ asks dS_is_P 08/P_not_dS "dV"                 # dK and dQ show it
 asks - 08/P_not_dS "dS" "dS for dQ"           # nothing is done that could
 asks - 08/P_not_dS delta                      # both need it
 asks - 09/sinks_without_far_queries queries
-asks pairs_missing 09/sinks_without_far_queries keys "mask of dK and dV"  # which queries a block meets depends on neither
-asks O_not_rescaled 01/O_not_rescaled mask finalize                       # without a mask it shows as well, and before the end
+# Which queries a block meets depends on neither.
+asks pairs_missing 09/sinks_without_far_queries keys "mask of dK and dV"
+asks O_not_rescaled 01/O_not_rescaled mask finalize  # without a mask it shows as well, and before the end
 asks - 01/O_not_rescaled rescale
 asks - 13/weights_in_base_2 finalize                                      # parts are not what they say
 asks - 13/rows_that_see_nothing_are_NaN "packed rows"
@@ -62,11 +63,13 @@ counts() { # NN/WRONG TEXT
     case $said in *"$2"*) ;; *) fail "$1: not \"$2\": $said" ;; esac
 }
 counts 03/ragged_keys_off_by_one "of the 2040 pairs with keys that do not exist 40 get a weight, as query 0 and key 13"
-counts 06/no_causal_mask "of the 380 pairs to be hidden 380 get a weight, as query 0 and key 1, and keys that do not exist, too"
+counts 06/no_causal_mask \
+    "of the 380 pairs to be hidden 380 get a weight, as query 0 and key 1, and keys that do not exist, too"
 
 # What is loaded in vain is seen by the layer's watch, in a case that has one.
-said=$(WB_WORKER=$out/wrong/06/ordinary_loads_from_tile_0/06_worker "$diagnose" -v 06 B=1,Hq=2,Nq=1024,D=16,W=64,watched=1)
-case $said in *"id tile_in_vain"*"look at: first tile;"*) ;; *) fail "06/ordinary_loads_from_tile_0, watched: $said" ;; esac
+wrong=06/ordinary_loads_from_tile_0
+said=$(WB_WORKER=$out/wrong/$wrong/06_worker "$diagnose" -v 06 B=1,Hq=2,Nq=1024,D=16,W=64,watched=1)
+case $said in *"id tile_in_vain"*"look at: first tile;"*) ;; *) fail "$wrong, watched: $said" ;; esac
 said=$(WB_WORKER=$out/honest/03_cp_async/03_worker "$diagnose" 03)
 [ $? -eq 1 ] && case $said in *"nothing is said. "*"the words of the lesson"*) ;; *) false ;; esac ||
     fail "a kernel in plain CUDA: $said"
