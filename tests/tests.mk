@@ -12,13 +12,8 @@ $B/tests/$(1)_test: $B/tests/$(1).o $(filter-out $(RECORD) \
 endef
 $(foreach t,$(OWN),$(eval $(call own_suite,$t)))
 
-# Mistakes planted in keys, for mistakes/measure.sh.
-$(foreach n,$(if $(wildcard tests/mistakes/planted.diff),$(NUMBERS)),$(eval \
-  $(call edited,mistakes/$n_%,$n,tests/mistakes/planted.diff,$n_)))
-
 # Keys by other hands, written from the lessons alone, for tests/prove/honest.sh: tests/honest/NN_name.cu.
 HONEST := $(basename $(notdir $(wildcard tests/honest/*.c tests/honest/*.cu)))
-honest: $(foreach h,$(HONEST),$B/honest/$h/$(firstword $(subst _, ,$h))_worker)
 $(foreach m,$(wildcard tests/honest/*.c tests/honest/*.cu),$(eval \
   $(call implementation,honest/$(basename $(notdir $m)),$(firstword $(subst _, ,$(notdir $m))),$m)))
 
@@ -42,8 +37,8 @@ $(foreach n,$(NUMBERS),$(if $(wildcard solutions/$n/wrong.diff),$(eval $(call wr
 wrong_names = $(foreach n,$(NUMBERS),$(addprefix $n/,$(call names_in,solutions/$n/wrong.diff)))
 # There are hundreds, and each runs for a moment: compiled in a third of the time, they are wrong in the same way.
 # Without what debuggers want of the layer they are linked in half the time.
-$B/wrong/%.o $B/mistakes/%.o: KERNELFLAGS = -O0
-$B/wrong/%_worker $B/mistakes/%_worker: LINK += -Wl,--strip-debug
+$B/wrong/%.o: KERNELFLAGS = -O0
+$B/wrong/%_worker: LINK += -Wl,--strip-debug
 
 # What scripts and graders ask for.
 test-programs: $B/suite $(NUMBERS:%=$B/tests/%_test)

@@ -149,18 +149,17 @@ $(foreach i,problems solutions,$(foreach n,$(NUMBERS),$(if \
 
 # The key of a problem with one edit of a list (workbook/loop/edit.awk); one that stays the same is not compiled
 # again.
-# $(1): folder below $B, % in it stands for the entry's name; $(2): number, $(3): the list, $(4): what the name begins
-# with
+# $(1): folder below $B, % in it stands for the entry's name; $(2): number, $(3): the list
 EDIT := workbook/loop/edit.awk
 define edited_source
 $(1)/edited: $(2) $(3) $(EDIT)
 	@mkdir -p $$(@D)
-	@awk -v list=$(3) -v entry=$(4)$$* -f $(EDIT) $$< >$$@.new
+	@awk -v list=$(3) -v entry=$$* -f $(EDIT) $$< >$$@.new
 	@cmp -s $$@.new $$(@D)/$(notdir $(2)) || cp $$@.new $$(@D)/$(notdir $(2))
 	@mv $$@.new $$@
 $(1)/$(notdir $(2)): $(1)/edited ;
 endef
-edited = $(call edited_source,$B/$(1),$(call source,solutions,$(2)),$(3),$(4))$(newline)$(call \
+edited = $(call edited_source,$B/$(1),$(call source,solutions,$(2)),$(3))$(newline)$(call \
   implementation,$(1),$(2),$B/$(1)/$(notdir $(call source,solutions,$(2))))
 define newline
 

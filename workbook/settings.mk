@@ -52,7 +52,7 @@ endif
 
 # A copy for a class has no answer keys (class_copy.sh): what is made of them says so.
 ifeq ($(wildcard solutions/[0-9]*),)
-OF_KEYS := demo lib install uninstall torch duel record tables check check-all mutants naming class-test everything \
+OF_KEYS := demo lib install uninstall torch duel record tables check check-all mutants class-test everything \
   variants tune-% diff-% new-problem
 KEYLESS := $(filter $(OF_KEYS),$(MAKECMDGOALS)) $(if $(filter solutions,$(IMPL)),IMPL=solutions) $(if $(WRONG),WRONG=)
 ifneq ($(strip $(KEYLESS)),)
@@ -90,8 +90,8 @@ export WB_CASES := $(CASES)
 # One make builds here at a time (loop/alone.sh): the rooms' rules are for that one alone. The others start it for what
 # they want to have built, and go on without it: no script holds up another make.
 BUILD = $(if $(WB_BUILDING),,workbook/loop/alone.sh )$(MAKE) --no-print-directory $(if $(V),,-s)
-BUILT := $(filter build/% everything hostile own variants wrong broken judges honest honest-checked check-machinery \
-  train-test train-layers train-ranks test-programs,$(MAKECMDGOALS))
+BUILT := $(filter build/% everything hostile own variants wrong judges check-machinery train-test train-layers \
+  train-ranks test-programs,$(MAKECMDGOALS))
 ifndef WB_BUILDING
 $(BUILT): together ;
 together: FORCE

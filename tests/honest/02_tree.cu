@@ -1,4 +1,5 @@
-// One block a row, partial sums in shared memory, a binary tree with a barrier each step; cooperative groups for the barriers.
+// One block a row, partial sums in shared memory, a binary tree with a barrier each step; cooperative groups for the
+// barriers.
 #include "workbook.h"
 
 #include <cooperative_groups.h>

@@ -1,5 +1,5 @@
-// As many blocks as fit, each with one tile of 32 queries after the other. The keys of the first tile that the next one sees are on their way
-// before its queries are: K, then Q.
+// As many blocks as fit, each with one tile of 32 queries after the other. The keys of the first tile that the next one
+// sees are on their way before its queries are: K, then Q.
 #include "workbook.h"
 
 #include <float.h>

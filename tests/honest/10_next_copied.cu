@@ -1,4 +1,5 @@
-// One warpgroup computes, 64 keys at a time. The next scores come into registers of their own and are copied when their turn comes.
+// One warpgroup computes, 64 keys at a time. The next scores come into registers of their own and are copied when their
+// turn comes.
 #include "hopper.cuh"
 
 constexpr int BR = 64, BC = 64;  // a block: 64 queries of a head. One warpgroup fetches, one computes

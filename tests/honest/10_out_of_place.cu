@@ -1,4 +1,5 @@
-// One warpgroup computes, 64 keys at a time. The weights are written to registers of their own: a tile of scores stays as the product left it.
+// One warpgroup computes, 64 keys at a time. The weights are written to registers of their own: a tile of scores stays
+// as the product left it.
 #include "hopper.cuh"
 
 constexpr int BR = 64, BC = 64;  // a block: 64 queries of a head. One warpgroup fetches, one computes

@@ -1,4 +1,5 @@
-// Two lanes a query: one has the keys at even places and the sink, the other those at odd places. A shuffle merges what they have seen.
+// Two lanes a query: one has the keys at even places and the sink, the other those at odd places. A shuffle merges what
+// they have seen.
 #include "workbook.h"
 
 template <int D> __global__ void even_and_odd(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,

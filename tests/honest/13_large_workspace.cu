@@ -1,4 +1,5 @@
-// As many parts as a workspace of 8 MiB holds, whatever is asked: 96 blocks share the keys of a row, and each thread has a part of its own.
+// As many parts as a workspace of 8 MiB holds, whatever is asked: 96 blocks share the keys of a row, and each thread
+// has a part of its own.
 #include "workbook.h"
 
 constexpr int BLOCKS = 96, PARTS = 32 * BLOCKS, ROWS = 5;  // of a row; parts; rows at a time

@@ -1,5 +1,5 @@
-// A row at a time, a block a multiprocessor on its keys: each thread has the part of every n-th key, and a second kernel merges them, a
-// thread a column. No shares, no tiles, no packed rows.
+// A row at a time, a block a multiprocessor on its keys: each thread has the part of every n-th key, and a second
+// kernel merges them, a thread a column. No shares, no tiles, no packed rows.
 #include "workbook.h"
 
 constexpr int THREADS = 32;

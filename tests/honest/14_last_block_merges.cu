@@ -1,5 +1,5 @@
-// One launch: a block a multiprocessor for the keys of a row, each thread with a part of its own, and the last of these blocks to be done, which a
-// ticket in the workspace tells, merges. The tickets are set to 0 on the stream first.
+// One launch: a block a multiprocessor for the keys of a row, each thread with a part of its own, and the last of these
+// blocks to be done, which a ticket in the workspace tells, merges. The tickets are set to 0 on the stream first.
 #include "workbook.h"
 
 constexpr int MOST = 512;  // blocks at a time

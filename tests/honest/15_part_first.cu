@@ -1,4 +1,5 @@
-// A thread a query: first the tiles that are seen in part, from the last of the list to the first, bit by bit; then the whole ones.
+// A thread a query: first the tiles that are seen in part, from the last of the list to the first, bit by bit; then the
+// whole ones.
 #include "workbook.h"
 
 template <int D> struct row_state {

@@ -1,4 +1,5 @@
-// A warp a query: a lane two keys of each tile. First a pass over all of its tiles for the maximum, then one for the sums.
+// A warp a query: a lane two keys of each tile. First a pass over all of its tiles for the maximum, then one for the
+// sums.
 #include "workbook.h"
 
 struct tiles {  // those of a query, whole ones first

@@ -1,16 +1,13 @@
 #!/bin/sh
-# broken.sh LIST_ENTRY - a broken kernel, an entry of tests/sanitize/LIST.diff, is reported by the check build as the kind and with the lines that
-# its entry names. known: the kind of report; line: text of each source line that the first report must show; shows: what else it says; section:
-# what it says to read; case: what to run. "nothing": a kernel that does what others do wrong, and is right.
+# broken.sh LIST_ENTRY - a broken kernel, an entry of tests/sanitize/LIST.diff, is reported by the check build as the
+# kind and with the lines that its entry names. known: the kind of report; line: text of each source line that the first
+# report must show; shows: what else it says; section: what it says to read; case: what to run. "nothing": a kernel that
+# does what others do wrong, and is right.
 set -u
 . workbook/sanitize/settings.sh
 . tests/prove/frame.sh
 entry=$1 number=${1%%_*} limit=${WB_TIMEOUT:-600}
-for list in tests/sanitize/*.diff; do # the longest that the name begins with
-    name=$(basename "$list" .diff)
-    case $entry in "$name"_*) longest=$name ;; esac
-done
-told() { awk -v list="tests/sanitize/$longest.diff" -v entry="${entry#"${longest}_"}" -v tell="$1" -f workbook/loop/edit.awk; }
+told() { awk -v list="tests/sanitize/$number.diff" -v entry="${entry#*_}" -v tell="$1" -f workbook/loop/edit.awk; }
 worker=build/cpu/check/broken/$entry/${number}_worker want=$(told known) given=$(told case)
 [ -n "$want" ] || { fail "$entry: no entry"; exit 1; }
 in_c=$(ls "solutions/$number"/*.c 2>/dev/null)

@@ -21,23 +21,11 @@ arch=${ARCH:-90a}
 objects=$(${MAKE:-make} -s --no-print-directory BACKEND=cuda ARCH="$arch" WB_BUILDING=yes machinery-names) && [ -n "$objects" ] || exit 2
 
 # A name is LIST_ENTRY: an entry of tests/sanitize/LIST.diff; NN_key is a key as it is.
-list_of() { # NAME
-    for list in tests/sanitize/*.diff; do case $1 in "$(basename "$list" .diff)"_*) found=$list ;; esac; done
-    echo "$found"
-}
-told() { # NAME WORD
-    list=$(list_of "$1") prefix=$(basename "$list" .diff)_
-    awk -v list="$list" -v entry="${1#"$prefix"}" -v tell="$2" -f workbook/loop/edit.awk
-}
+told() { awk -v list="tests/sanitize/${1%%_*}.diff" -v entry="${1#*_}" -v tell="$2" -f workbook/loop/edit.awk; }
 key_of() { # NAME: the source that it is an edit of
-    number=${1%%_*}
     case $1 in
-    [0-9][0-9]_key) ls solutions/"$number"/*.cu ;;
     tile_*) echo tests/tile_words.cu ;;
-    *)
-        variant=$(basename "$(list_of "$1")" .diff) variant=${variant#"$number"} variant=solutions/$number/variants/${variant#_}.cu
-        if [ -f "$variant" ]; then echo "$variant"; else ls solutions/"$number"/*.cu; fi
-        ;;
+    *) ls solutions/"${1%%_*}"/*.cu ;;
     esac
 }
 case_of() { told "$1" case; }
@@ -52,10 +40,12 @@ build_one() { # NAME, or a name of $objects, or worker_NN
         ;;
     [0-9]*_* | tile_*)
         key=$(key_of "$1")
-        list=$(list_of "$1") prefix=$(basename "${list:-none}" .diff)_
         mkdir -p "$out/$1" && case $1 in
         [0-9][0-9]_key) cp "$key" "$out/$1/" ;;
-        *) awk -v list="$list" -v entry="${1#"$prefix"}" -f workbook/loop/edit.awk "$key" >"$out/$1/$(basename "$key")" ;;
+        *)
+            awk -v list="tests/sanitize/${1%%_*}.diff" -v entry="${1#*_}" -f workbook/loop/edit.awk "$key" \
+                >"$out/$1/$(basename "$key")"
+            ;;
         esac &&
             "$nvcc" -std=c++17 -O3 -lineinfo -gencode "arch=compute_$arch,code=sm_$arch" -Itests/sanitize -Iworkbook -Itests -I"$(dirname "$key")" -c "$out/$1/$(basename "$key")" -o "$out/$1.o"
         ;;
@@ -76,7 +66,6 @@ link_one() { # NAME
 # How often a broken kernel prints what the key does, into $out/cell/NAME.right. All in one process, as a kernel in use is called again and again.
 compare() { # NAME CASE
     key=$out/${1%%_*}_key.program
-    case $(key_of "$1") in */variants/*) return ;; esac # its bits are others
     [ -x "$key" ] || return
     "$key" --case "$2" --guard 0 >"$out/log/$1.wanted" 2>&1
     set -- "$1" "$(for i in $(seq "$TIMES"); do printf -- '--case %s ' "$2"; done)"

@@ -60,16 +60,19 @@ $(foreach s,address threads,$(eval $(call check_machinery,$s))$(foreach \
   n,$(C_NUMBERS),$(eval $(call check_worker,$s,$n))))
 check-machinery: $(CHECK_OBJECTS) $(foreach s,address threads,$(call CHECK_C_OBJECTS,$s) \
   $(foreach n,$(C_NUMBERS),$(CHECK)/$s/worker_$n.o))
-# $(1): folder below $(CHECK), $(2): number, $(3): source, $(4): address or threads, $(5): the worker's name
+# $(1): folder below $(CHECK), $(2): number, $(3): source, $(4): address or threads, $(5): the worker's name, $(6): what
+# is made with it
 define check_of_c
-$(CHECK)/$(1)/$(5): $(3) $(CHECK)/$(4)/worker_$(2).o $(call CHECK_C_OBJECTS,$(4)) workbook/sanitize/sanitize.mk \
-  $(if $(filter address,$(4)),| $(CHECK)/$(1)/$(2)_threads_worker)
+$(CHECK)/$(1)/$(5): $(3) $(CHECK)/$(4)/worker_$(2).o $(call CHECK_C_OBJECTS,$(4)) workbook/sanitize/sanitize.mk | $(6)
 	@mkdir -p $$(@D)
 	$$(call say,CHECK,$$<)
 	$Q$(call CHECK_C,$(4)) $$(filter %.c %.o,$$^) $(LIBS) -lstdc++ -pthread -o $$@
 endef
-check_of = $(if $(filter %.cu,$(3)),$(call check_of_cu,$(1),$(2),$(3)),$(eval \
-  $(call check_of_c,$(1),$(2),$(3),address,$(2)_worker))$(call check_of_c,$(1),$(2),$(3),threads,$(2)_threads_worker))
+define check_of_c_both
+$(call check_of_c,$(1),$(2),$(3),address,$(2)_worker,$(CHECK)/$(1)/$(2)_threads_worker)
+$(call check_of_c,$(1),$(2),$(3),threads,$(2)_threads_worker)
+endef
+check_of = $(call $(if $(filter %.cu,$(3)),check_of_cu,check_of_c_both),$(1),$(2),$(3))
 $(foreach i,problems solutions,$(foreach n,$(NUMBERS),$(if \
   $(call source,$i,$n),$(eval $(call check_of,$i,$n,$(call source,$i,$n))))))
 
@@ -80,7 +83,6 @@ $(foreach v,$(CHECKED_VARIANTS),$(eval $(call check_of,variants/$v,$(firstword $
 # Keys by other hands, for tests/prove/honest.sh.
 $(foreach h,$(HONEST),$(eval $(call check_of,honest/$h,$(firstword $(subst _, ,$h)),$(wildcard tests/honest/$h.c \
   tests/honest/$h.cu))))
-honest-checked: honest $(foreach h,$(HONEST),$(CHECK)/honest/$h/$(firstword $(subst _, ,$h))_worker)
 
 # Programs of their own, of tests/: the tile vocabulary's suite, without Criterion, and those that draw what they run.
 # $(1): folder below $(CHECK), $(2): name, $(3): source
@@ -97,36 +99,20 @@ endef
 $(eval $(call check_of_program,solutions,tile,tests/tile_words.cu))
 $(foreach d,races pipelines,$(eval $(call check_of_program,drawn,$d,tests/sanitize/$d.cu)))
 
-# Broken kernels: the edits of tests/sanitize/NN.diff are made in the key of NN, those of NN_VARIANT.diff in that
-# variant, which may include the key and others, of other problems too (links beside the copies lead there), those of
-# tile.diff in tests/tile_words.cu. Each runs one case: a choice by head_dim becomes one of that case's, or most of
-# what is compiled would never run.
-BROKEN_LISTS := $(basename $(notdir $(wildcard tests/sanitize/*.diff)))
-broken_number = $(firstword $(subst _, ,$(1)))
-broken_variant = $(filter %/variants/$(1:$(broken_number)_%=%).cu,$(wildcard \
-  solutions/$(broken_number)/variants/*.cu))
-broken_source = $(or $(broken_variant),$(call source,solutions,$(broken_number)),tests/tile_words.cu)
-broken_copy = $(CHECK)/broken/$(1)_%/$(if $(broken_variant),variants/)$(notdir $(broken_source))
+# Broken kernels: the edits of tests/sanitize/NN.diff are made in the key of NN, those of tile.diff in
+# tests/tile_words.cu.
+# Each runs one case: a choice by head_dim becomes one of that case's, or most of what is compiled would never run.
+broken_source = $(or $(call source,solutions,$(1)),tests/tile_words.cu)
+broken_copy = $(CHECK)/broken/$(1)_%/$(notdir $(broken_source))
 # $(1): the list's name
 define broken
 $(broken_copy): $(broken_source) tests/sanitize/$(1).diff $(EDIT)
 	@mkdir -p $$(@D)
-	$(if $(broken_variant),@cp $(call source,solutions,$(broken_number)) $(CHECK)/broken/$(1)_$$*/ && cp \
-	    $(dir $(broken_variant))*.cu $$(@D)/ && for n in $(NUMBERS); do ln -sn ../../../../solutions/$$$$n \
-	    $(CHECK)/broken/$$$$n 2>/dev/null || [ -L $(CHECK)/broken/$$$$n ]; done)
 	@awk -v list=tests/sanitize/$(1).diff -v entry=$$* -f $(EDIT) $$< >$$@
-	@D=$$$$(awk -v list=tests/sanitize/$(1).diff -v entry=$$* -v tell=case -f $(EDIT) | sed -n \
-	    's/.*D=\([0-9]*\),.*/\1/p') && { [ -z "$$$$D" ] || find $(CHECK)/broken/$(1)_$$* -name "*.cu" -exec sed \
-	    -i -E "s/(switch|if) \(((shape->)?head_dim)/\1 ($$$$D + 0 * \2/" {} +; }
-$(if $(filter tile,$(1)),$(call check_of_program,broken/$(1)_%,tile,$(broken_copy)),$(call \
-  check_of,broken/$(1)_%,$(broken_number),$(broken_copy)))
+	@D=$$$$(awk -v list=tests/sanitize/$(1).diff -v entry=$$* -v tell=case -f $(EDIT) | \
+	  sed -n 's/.*D=\([0-9]*\),.*/\1/p'); [ -z "$$$$D" ] || \
+	  sed -i -E "s/(switch|if) \(((shape->)?head_dim)/\1 ($$$$D + 0 * \2/" $$@
+$(call $(if $(filter tile,$(1)),check_of_program,check_of),broken/$(1)_%,$(1),$(broken_copy))
 endef
-$(foreach b,$(BROKEN_LISTS),$(eval $(call broken,$b)))
-broken: $(CHECK)/solutions/tile_worker $(CHECK)/drawn/races_worker $(CHECK)/drawn/pipelines_worker \
-  $(foreach v,$(CHECKED_VARIANTS),$(CHECK)/variants/$v/$(firstword $(subst /, ,$v))_worker) \
-  $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$(CHECK)/solutions/$n_worker))
-	@$(MAKE) --no-print-directory $(foreach l,$(BROKEN_LISTS),$(foreach \
-	    b,$(call names_in,tests/sanitize/$l.diff),$(CHECK)/broken/$l_$b/$(call broken_number,$l)_worker \
-	    $(if $(filter %.c,$(call broken_source,$l)),$(CHECK)/broken/$l_$b/$(call \
-	    broken_number,$l)_threads_worker)))
+$(foreach b,$(basename $(notdir $(wildcard tests/sanitize/*.diff))),$(eval $(call broken,$b)))
 endif

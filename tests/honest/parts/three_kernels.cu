@@ -1,4 +1,5 @@
-// three_kernels.cu - of 08, 09 and 12: delta; dQ, a thread a query; dK and dV, a thread a key. Float32 throughout, straight from device memory.
+// three_kernels.cu - of 08, 09 and 12: delta; dQ, a thread a query; dK and dV, a thread a key. Float32 throughout,
+// straight from device memory.
 #include "workbook.h"
 
 struct gradients {
