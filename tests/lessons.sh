@@ -1,7 +1,7 @@
 #!/bin/sh
-# lessons.sh - what the texts take from the code is as in the code: gaps and their lines, the number of tests, points, names in
+# lessons.sh [NN...] - what the texts take from the code is as in the code: gaps and their lines, the number of tests, points, names in
 # backticks, make's targets, links, code that is shown, drawings of masks, numbers of the examples, recorded figures, tile sizes.
-# And what a class's copy tells a student to type or to open is in it.
+# And what a class's copy tells a student to type or to open is in it. With numbers: these lessons alone, beside the code.
 set -u
 . tests/prove/frame.sh
 export LC_ALL=C
@@ -10,18 +10,14 @@ show() { sed 's/^/      /' "$said"; }
 none() { [ ! -s "$said" ]; verdict $? "$1"; : >"$said"; } # WHAT: nothing was said against it
 seen() { [ "$1" -ge "$2" ] || fail "only $1 $3 were found, of at least $2"; } # NUMBER LEAST WHAT: these proofs look at something
 
-printed="03 04 08 09 11 12 13 14 15"
-# shellcheck disable=SC2046
-${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$out/mask" $(printf "$out/solutions/%s_worker " $printed) >"$said" 2>&1
-verdict $? "mask and keys are built"
-: >"$said"
-
 # Of each lesson what it says of its gaps, tests, points, and names with an underscore: of a test, a function, a file.
 cat tests/*.c tests/*.h solutions/[0-9][0-9]/*.c* solutions/[0-9][0-9]/variants/* plots/*.* 2>/dev/null >"$scratch/code"
 find workbook -type f -exec cat {} + >>"$scratch/code"
 tr -cs 'A-Za-z0-9_' '\n' <"$scratch/code" | sort -u >"$scratch/words"
-for lesson in problems/[0-9][0-9]/README.md; do
-    number=$(basename "${lesson%/*}") skeleton=$scratch/skeleton
+whole=$#
+[ $# -gt 0 ] || set -- $(cd problems && echo [0-9][0-9])
+for number; do
+    lesson=problems/$number/README.md skeleton=$scratch/skeleton
     workbook/loop/shipped.sh "$number" "$skeleton" 2>/dev/null || cat "problems/$number"/*.c* >"$skeleton"
     cat "problems/$number"/*.c* "problems/$number/checkpoints.txt" "$skeleton" | tr -cs 'A-Za-z0-9_' '\n' >"$scratch/own"
     awk -v lesson="$lesson" '
@@ -111,6 +107,39 @@ awk '
     solutions/README.md reference/README.md train/README.md 2>/dev/null | grep -v CHANGELOG) >"$said" 2>&1
 none "make has the targets that texts name"
 
+# Links lead to files that there are, and to headings that these have, as GitHub names them.
+links() { # FOLDER
+    # shellcheck disable=SC2046
+    (cd "$1" && find . \( -name build -o -name .git -o -name shared \) -prune -o -print | sed 's|^\./||' >"$scratch/there" &&
+        awk '
+        FILENAME ~ /there$/ { there[$0]; next }
+        FNR == 1 { folder = FILENAME; if (!sub(/[^\/]*$/, "", folder)) folder = "" }
+        /^#+ / { slug = tolower($0); sub(/^#+ /, "", slug); gsub(/ /, "-", slug); gsub(/[^a-z0-9_-]/, "", slug); heading[FILENAME "#" slug] }
+        {
+            for (rest = $0; match(rest, /\]\([^) ]*\)/); rest = substr(rest, RSTART + RLENGTH)) {
+                link = substr(rest, RSTART + 2, RLENGTH - 3)
+                if (link !~ /^[a-z]*:/) { text[++n] = FILENAME; raw[n] = link; path[n] = link ~ /^#/ ? FILENAME link : folder link }
+            }
+        }
+        END {
+            if (n < 50) print "hardly a link was found"
+            for (i = 1; i <= n; i++) {
+                at = path[i]
+                while (sub(/[^\/#]+\/\.\.\//, "", at) || sub(/\/\.\//, "/", at)) continue
+                sub(/^\.\//, "", at)
+                file = at
+                sub(/#.*/, "", file)
+                sub(/\/?(\.\.)?$/, "", file)
+                if (file != "" && !(file in there)) print text[i] ": there is no " raw[i]
+                else if (at ~ /#/ && !(at in heading)) print text[i] ": " raw[i] ": no heading is called so"
+            }
+        }' "$scratch/there" $(grep '\.md$' "$scratch/there")) >"$said" 2>&1
+    none "links lead somewhere${2:-}"
+}
+links .
+
+[ "$whole" -eq 0 ] || exit $failed
+
 # Code over which its file is named (workbook/book/README.md) is what stands there.
 grep -n '^<!-- code: ' problems/*.md problems/*/*.md | grep -v 'solutions/' >"$scratch/shown"
 sed -n 's/^\([^:]*\):[0-9]*:\(<!-- code: \([^ ,]*\), from \(.*\), \(to\|before\) \(.*\) -->\)$/\1\t\2\t\3\t\4\t\5\t\6/p' "$scratch/shown" >"$scratch/codes"
@@ -129,6 +158,9 @@ none "code that is shown is code that is there"
 seen "$(wc -l <"$scratch/codes")" "$(grep -c '<!-- code: ' problems/*.md problems/*/*.md | awk -F: '{ n += $2 } END { print n }')" "of the pieces of code that are shown, none of a key,"
 
 # The drawings of the masks are those of make mask-NN, a character a key.
+# shellcheck disable=SC2046
+${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$out/mask" \
+    $(printf "$out/solutions/%s_worker " 03 04 08 09 11 12 13 14 15) >"$scratch/log" 2>&1 || cat "$scratch/log" >>"$said"
 drawing() { # NN FIELD=VALUE...
     number=$1
     shift
@@ -171,37 +203,6 @@ prints 13 Nq=1,Nk=6,$example 0.5078 0.4922 2.1957
 prints 14 Nq=1,Nk=6,$example 0.5078 0.4922 2.1959
 prints 15 Nq=7,mask=tree/7,$example 0.6250 0.3770
 none "numbers of the examples are in the text, and make run-NN prints them"
-
-# Links lead to files that there are, and to headings that these have, as GitHub names them.
-links() { # FOLDER
-    # shellcheck disable=SC2046
-    (cd "$1" && find . \( -name build -o -name .git -o -name shared \) -prune -o -print | sed 's|^\./||' >"$scratch/there" &&
-        awk '
-        FILENAME ~ /there$/ { there[$0]; next }
-        FNR == 1 { folder = FILENAME; if (!sub(/[^\/]*$/, "", folder)) folder = "" }
-        /^#+ / { slug = tolower($0); sub(/^#+ /, "", slug); gsub(/ /, "-", slug); gsub(/[^a-z0-9_-]/, "", slug); heading[FILENAME "#" slug] }
-        {
-            for (rest = $0; match(rest, /\]\([^) ]*\)/); rest = substr(rest, RSTART + RLENGTH)) {
-                link = substr(rest, RSTART + 2, RLENGTH - 3)
-                if (link !~ /^[a-z]*:/) { text[++n] = FILENAME; raw[n] = link; path[n] = link ~ /^#/ ? FILENAME link : folder link }
-            }
-        }
-        END {
-            if (n < 50) print "hardly a link was found"
-            for (i = 1; i <= n; i++) {
-                at = path[i]
-                while (sub(/[^\/#]+\/\.\.\//, "", at) || sub(/\/\.\//, "/", at)) continue
-                sub(/^\.\//, "", at)
-                file = at
-                sub(/#.*/, "", file)
-                sub(/\/?(\.\.)?$/, "", file)
-                if (file != "" && !(file in there)) print text[i] ": there is no " raw[i]
-                else if (at ~ /#/ && !(at in heading)) print text[i] ": " raw[i] ": no heading is called so"
-            }
-        }' "$scratch/there" $(grep '\.md$' "$scratch/there")) >"$said" 2>&1
-    none "links lead somewhere${2:-}"
-}
-links .
 
 # Recorded figures; what a model computes; tile sizes.
 plots/tables.sh --check >"$scratch/diff" 2>&1 || { grep '^[-+]|' "$scratch/diff" | head -4; grep -v '^[-+ @]' "$scratch/diff" | head -4; echo "run: make tables"; } >"$said"
