@@ -79,10 +79,7 @@ none "gaps, tests, points and names of the lessons are those of the code"
 seen "$(wc -l <"$scratch/words")" 5000 "words of code"
 
 # What make is told in backticks and in lines of code is a target.
-targets() { # FOLDER
-    (cd "$1" && find . -name build -prune -o \( -name Makefile -o -name '*.mk' \) -exec cat {} +) |
-        sed -n 's/^\([a-z][a-z0-9_%. -]*\):.*/\1/p' | tr ' ' '\n' | sort -u
-}
+targets() { sed -n 's/^\([a-z][a-z0-9_%. -]*\):.*/\1/p' "$1/Makefile" | tr ' ' '\n' | sort -u; } # FOLDER
 targets . >"$scratch/targets"
 seen "$(wc -l <"$scratch/targets")" 40 "targets"
 # shellcheck disable=SC2046
@@ -133,7 +130,7 @@ links() { # FOLDER
                 if (file != "" && !(file in there)) print text[i] ": there is no " raw[i]
                 else if (at ~ /#/ && !(at in heading)) print text[i] ": " raw[i] ": no heading is called so"
             }
-        }' "$scratch/there" $(grep '\.md$' "$scratch/there")) >"$said" 2>&1
+        }' "$scratch/there" $(grep "[.]md$" "$scratch/there" | grep -v first_page) >"$said" 2>&1
     none "links lead somewhere${2:-}"
 }
 links .
@@ -232,7 +229,7 @@ links "$scratch/class" ", in a class's copy too"
 # keys; elsewhere problems/README.md answers for solutions/, tests/sanitize/ and what make refuses.
 git ls-files 2>/dev/null | grep . >"$scratch/whole" || find . -type f | sed 's|^\./||' | grep -v '^build/' >"$scratch/whole"
 targets "$scratch/class" >"$scratch/targets"
-sed -n 's/^OF_KEYS := //p' Makefile | tr ' ' '\n' >"$scratch/refused"
+sed -n '/^OF_KEYS := /,/[^\\]$/p' workbook/settings.mk | tr -s ' \\' '\n' | grep '^[a-z]' >"$scratch/refused"
 seen "$(wc -l <"$scratch/refused")" 10 "targets that want keys"
 grep -q 'no folder `solutions/` and no `tests/sanitize/`' problems/README.md || fail "problems/README.md does not say what a class's copy has not"
 (cd "$scratch/class" && find . -type f | sed 's|^\./||') >"$scratch/kept"
