@@ -13,13 +13,9 @@
 # examples/push times the key beside itself: the rows of its table are `key of push`, `alone of push`. `key GB` is the most memory of a call.
 BEGIN { FS = "\t" }
 
-#   <!-- systems: -->
-#   the table that tests/systems.sh recorded in tests/systems.tsv
-#
 #   <!-- duel: -->     or     <!-- duel: claim -->
 #   what plots/duel.awk says of all recorded duel_seed*.tsv: a table and a line "Recorded on ...", or a paragraph
 FNR == 1 { file = FILENAME; sub(/.*\//, "", file); columns = 0 }
-file == "systems.tsv" { if (/^#/) tried = substr($0, 3); else { gsub(/\t/, " | "); system_row[++system_rows] = "| " $0 " |" } next }
 
 # a recorded table
 file ~ /^duel_seed/ && FNR == 1 { duels = duels " " FILENAME }
@@ -127,17 +123,6 @@ function cell(item, problem,    pair, first, second) {
 function fault(what) { print FILENAME ":" FNR ": " what >"/dev/stderr"; bad = 1 }
 
 # a text
-/^<!-- systems: -->$/ {
-    print
-    print system_row[1]
-    gsub(/[^|]+/, "---", system_row[1])
-    print system_row[1]
-    for (i = 2; i <= system_rows; i++) print system_row[i]
-    print "\n" tried
-    old_systems = 1
-    next
-}
-old_systems && (/^\|/ || /^$/ || /^Tried on /) { if (/^Tried on /) old_systems = 0; next }
 /^<!-- duel: (claim )?-->$/ {
     print
     command = "awk -f plots/duel.awk -v claim=" (/claim/ ? 1 : 0) duels

@@ -6,17 +6,17 @@ out=build/${BACKEND:-cpu}
 . tests/prove/frame.sh
 table=$scratch/table
 
-try() { # WHAT LIBRARY SENTENCE
-    WB_TIMEOUT=6 "$out/bench" 01 --impl "yours=$2" --impl "key=$out/solutions/01.so" --naive --shape B=1,Hq=1,Nq=64,D=16 --out "$table" >"$said" 2>&1
+try() { # WHAT LIBRARY SENTENCE [HOSTILE]
+    HOSTILE=${4:-} WB_TIMEOUT=6 "$out/bench" 01 --impl "yours=$2" --impl "key=$out/solutions/01.so" --naive --shape B=1,Hq=1,Nq=64,D=16 --out "$table" >"$said" 2>&1
     check "$1: exit status 1" [ $? -eq 1 ]
     check "$1: said on the screen" grep -q "yours is left out.*$3" "$said"
     check "$1: said in the table" grep -q "^# yours is left out.*$3" "$table"
     check "$1: the others are timed" [ "$(awk '$1 == "01" { print $2 }' "$table" | tr '\n' ' ')" = "roof_sgemm key naive " ]
     check "$1: one header" [ "$(grep -c '^problem' "$table")" -eq 1 ]
 }
-try "a crash" "$out/hostile/crash/01.so" 'it crashed: signal 11'
-try "an endless loop" "$out/hostile/endless/01.so" 'no answer in 6 s'
-try "exit(0)" "$out/hostile/exit_zero/01.so" 'it ended the program, with status 0'
+try "a crash" "$out/hostile/01.so" 'it crashed: signal 11' crash
+try "an endless loop" "$out/hostile/01.so" 'no answer in 6 s' endless
+try "exit(0)" "$out/hostile/01.so" 'it ended the program, with status 0' exit_zero
 try "nothing to load" "$out/hostile/none.so" 'none.so'
 
 "$out/bench" 17 --impl "key=$out/solutions/17.so" --naive >"$said" 2>&1

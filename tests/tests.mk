@@ -18,16 +18,10 @@ $(foreach m,$(wildcard tests/honest/*.c tests/honest/*.cu),$(eval \
   $(call implementation,honest/$(basename $(notdir $m)),$(firstword $(subst _, ,$(notdir $m))),$m)))
 
 # Code that cheats or dies, for the harness's own test; and code that no worker can be made of.
-$(foreach l,hostile \
-  refused,$(eval $(call edited_source,$B/$l/%,tests/hostile/hostile.c,tests/hostile/$l.diff)$(newline)$(call \
-  implementation,$l/%,01,$B/$l/%/hostile.c)))
-$(eval $(call edited_source,$B/hostile_ring/%,tests/hostile/ring.cu,tests/hostile/ring.diff)$(newline)$(call \
-  implementation,hostile_ring/%,17,$B/hostile_ring/%/ring.cu))
-$B/hostile_ring/%.o: KERNELFLAGS = -O0
-hostile: $B/hostile/crash/01.so $B/hostile/endless/01.so $B/hostile/exit_zero/01.so
-	@$(MAKE) --no-print-directory $(patsubst %,$B/hostile/%/01_worker,$(call \
-	    names_in,tests/hostile/hostile.diff)) $(patsubst \
-	    %,$B/hostile_ring/%/17_worker,$(call names_in,tests/hostile/ring.diff))
+$(eval $(call implementation,hostile,01,tests/hostile/hostile.c))
+$(eval $(call implementation,refused,01,tests/hostile/refused.c))
+$(eval $(call implementation,hostile,17,tests/hostile/ring.cu))
+hostile: $B/hostile/01_worker $B/hostile/01.so $B/hostile/17_worker
 
 # Wrong solutions: each edit of solutions/NN/wrong.diff must be rejected by the suite.
 define wrong_solutions

@@ -1,4 +1,5 @@
-// ring.cu - the answer key of 17 as right(), and a function that calls it: ring.diff makes of it a rank that cheats or dies among others.
+// ring.cu - a rank of 17 that cheats or dies among others, by the name that HOSTILE has; without one it is right. Each attack has the verdict
+// that it must get in a case of three ranks (tests/verdicts.sh, which reads these lines), and never a pass.
 #include "workbook.h"
 
 #include <fcntl.h>
@@ -10,12 +11,10 @@
 
 #define flash_ring           right
 #define flash_ring_workspace right_workspace
-#include "../../../../solutions/17/flash_ring.cu"  // from build/cpu/hostile_ring/NAME, where this is compiled
+#include "../../solutions/17/flash_ring.cu"
 #undef flash_ring
 #undef flash_ring_workspace
 #pragma GCC diagnostic ignored "-Wunused-parameter"
-#pragma GCC diagnostic ignored "-Wunused-variable"
-#pragma GCC diagnostic ignored "-Wunused-function"
 
 // What all ranks share, as far as a rank can find it: what is mapped of a file that has no name and is the largest.
 static char *board(size_t *bytes)
@@ -32,9 +31,116 @@ static char *board(size_t *bytes)
 
 size_t flash_ring_workspace(const attention_shape *shape, const wb_ring *ring) { return right_workspace(shape, ring); }
 
-wb_status flash_ring(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, void *workspace, size_t bytes,
-                     const attention_shape *shape, const wb_ring *ring, wb_stream stream)
+#define ARGUMENTS                                                                                            \
+    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, void *workspace, size_t bytes,           \
+        const attention_shape *shape, const wb_ring *ring, wb_stream stream
+#define GIVEN O, L, Q, K, V, workspace, bytes, shape, ring, stream
+static wb_status is_right(ARGUMENTS) { return right(GIVEN); }
+static wb_status (*attack)(ARGUMENTS) = is_right;
+#define ATTACK(name, test, verdict)                                                                          \
+    static wb_status attack_##name(ARGUMENTS);                                                               \
+    __attribute__((constructor)) static void choose_##name(void)                                             \
+    {                                                                                                        \
+        if (strcmp(getenv("HOSTILE") ? getenv("HOSTILE") : "", #name) == 0) attack = attack_##name;          \
+    }                                                                                                        \
+    static wb_status attack_##name(ARGUMENTS)
+
+wb_status flash_ring(ARGUMENTS) { return attack(GIVEN); }
+
+ATTACK(aborts, "", "rank 1: the worker died of signal 6")
 {
-    const bool second = ring->rank == 1;
-    return right(O, L, Q, K, V, workspace, bytes, shape, ring, stream);
+    if (ring->rank == 1) abort();
+    return right(GIVEN);
+}
+
+ATTACK(aborts_later, "", "rank 1: the worker died of signal 6")  // when its messages are queued
+{
+    const wb_status status = right(GIVEN);
+    if (ring->rank == 1) abort();
+    return status;
+}
+
+ATTACK(exits, "", "rank 1: the worker exited with 0 before it finished, in the function")
+{
+    if (ring->rank == 1) _exit(0);
+    return right(GIVEN);
+}
+
+ATTACK(sleeps, "", "rank 1: no answer in 2 s, in the function")  // and the others wait for it
+{
+    if (ring->rank == 1) sleep(1000);
+    return right(GIVEN);
+}
+
+ATTACK(turns_round, "", "rank 1: no answer in 2 s, in the function")
+{
+    for (volatile int i = 0; ring->rank == 1; i++) {}
+    return right(GIVEN);
+}
+
+ATTACK(prints_without_end, "", "no answer in 2 s")
+{
+    while (ring->rank == 1) puts("I am the second");
+    return right(GIVEN);
+}
+
+ATTACK(gives_up, "", "the function had returned 'device error'")  // and the others wait for its messages
+{
+    if (ring->rank == 1) return wb_fail(WB_DEVICE_ERROR, "no more");
+    return right(GIVEN);
+}
+
+ATTACK(all_give_up, "", "rank 0: the function returned 'device error'")
+{
+    return wb_fail(WB_DEVICE_ERROR, "no more");
+}
+
+ATTACK(answers_early, "", "rank 0: no answer in 2 s, after it had finished")  // in the place of the worker, and stays
+{
+    if (write(3, "", 1) == 1) pause();
+    return right(GIVEN);
+}
+
+ATTACK(one_answers_early, "", "rank 1: the worker exited with 0 before it finished")  // the others wait for it
+{
+    if (ring->rank == 1 && write(3, "", 1) == 1) _exit(0);
+    return right(GIVEN);
+}
+
+// On the board, when the others have begun.
+static wb_status scribble(int byte, ARGUMENTS)
+{
+    const wb_status status = right(GIVEN);
+    size_t size;
+    char *const shared = board(&size);
+    if (ring->rank == 1 && shared) memset(shared, byte, size);
+    return status;
+}
+ATTACK(scribbles, "", "rank ") { return scribble(0, GIVEN); }
+ATTACK(scribbles_ones, "", "rank ") { return scribble(-1, GIVEN); }
+
+ATTACK(another_ranks_output, "", "differs from the oracle")  // what another has computed is taken for its own
+{
+    const wb_status status = right(GIVEN);
+    if (status != WB_OK || ring->rank > 1) return status;
+    WB_NCCL(ncclGroupStart());
+    if (ring->rank == 1) WB_NCCL(ncclRecv(O, 64, ncclBfloat16, 0, ring->comm, stream));
+    if (ring->rank == 0) WB_NCCL(ncclSend(O, 64, ncclBfloat16, 1, ring->comm, stream));
+    WB_NCCL(ncclGroupEnd());
+    return WB_OK;
+}
+
+ATTACK(writes_past_its_part, "", "rank 1: wrote outside of L: 1 element past its last one")
+{
+    const wb_status status = right(GIVEN);
+    const int rows = shape->q_len / ring->ranks * shape->batch * shape->q_heads;
+    if (ring->rank == 1) WB_CUDA(cudaMemsetAsync(L + rows, 0, 4, stream));
+    return status;
+}
+
+ATTACK(changes_its_keys, "", "rank 1: changed an input: K[b 0, h 0, i")  // a rank may not send on what it has changed
+{
+    const wb_status status = right(GIVEN);
+    if (ring->rank == 1) WB_CUDA(cudaMemsetAsync((void *)K, 0, 4, stream));
+    return status;
 }

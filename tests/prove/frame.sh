@@ -14,3 +14,5 @@ check() { # WHAT CONDITION...
     verdict $? "$what"
 }
 fail() { echo "FAIL  $*"; failed=1; }
+# As it was built: another flag, and all is built anew.
+! grep -qs -e -Werror "build/${BACKEND:-cpu}/flags.mk" || export WERROR=1
