@@ -1,7 +1,6 @@
 #!/bin/sh
 # student_loop.sh - make progress, next, hint-NN, reset-NN, diff-NN and watch do what they promise, on a copy without git
 # and without a build; nothing that a student wrote is lost. Each target is asked through make once, then its script or program.
-# make watch gets a make of its own here, which records that it was asked.
 set -u
 . tests/prove/frame.sh
 built=$PWD/build/${BACKEND:-cpu}
@@ -30,14 +29,6 @@ ends_well() { [ $status -eq 0 ]; }
 fails_and_says() { [ $status -ne 0 ] && says "$1"; }
 has_lines() { [ "$(grep -cE -- "$1" "$said")" -eq "$2" ]; }
 same() { cmp -s "$1" "$2"; }
-wait_until() { # CONDITION..., up to a minute
-    tries=600
-    until "$@"; do
-        [ $tries -gt 0 ] || return 1
-        sleep 0.1
-        tries=$((tries - 1))
-    done
-}
 
 # ------------------------------------------------------------------------------------------------------- progress and next
 run make progress
@@ -276,66 +267,15 @@ if [ -d "$scratch/solutions" ]; then
 fi
 
 # -------------------------------------------------------------------------------------------------------------------- watch
-# Run 2 never ends by itself, and has a child in a process group of its own, as a suite has.
-cat >make_stub <<'STUB'
-#!/bin/sh
-echo "$*" >>runs
-if [ "$(grep -c . runs)" -eq 2 ]; then
-    if command -v setsid >/dev/null; then setsid sleep 60 & else sleep 60 & fi
-    echo $! >child
-    wait
-fi
-mkdir -p build/grade
-printf 'x\nok\tone\t1\t0\t\t\t\nFAIL\ttwo\t2\t0\t\t\trun %s is wrong\nend\n' "$(grep -c . runs)" >build/grade/03.results
-echo failed >build/grade/03.state
-STUB
-chmod +x make_stub
-echo "// mine" >>$mine
-# Where this shell itself ignores SIGINT (a background job), nobody below it can be told to end by it.
-signal=INT
-! grep -q '^SigIgn:.*[2367abef]$' /proc/$$/status 2>/dev/null || signal=TERM
-(
-    ran() { [ -f runs ] && [ "$(grep -c . runs)" -eq "$1" ]; }
-    shows() { grep -q "$1" "$scratch/watched" 2>/dev/null; }
-    wait_until shows 'run 1 is wrong'
-    echo "// save 2" >>$mine
-    wait_until ran 2 && wait_until test -s child
-    echo "// save 3" >>$mine
-    wait_until shows 'run 3 is wrong'
-    kill -$signal "$(cat watcher)"
-) &
-saver=$!
-run timeout -k 5 200 sh -c 'echo $$ >watcher; MAKE=./make_stub P=3 exec sh workbook/loop/watch.sh 01 02 03 >"$1"' \
-    sh "$scratch/watched"
-wait $saver
-cp "$scratch/watched" "$said"
-check "watch tests again after a save" says 'run 3 is wrong'
-check "watch: one run a save, of the problem asked for" test "$(grep -c '^--no-print-directory test-03$' runs)" -eq 3
-check "watch: a save ends the run that is under way" eval "! says 'run 2 is wrong'"
-gone() { ! kill -0 "$(cat child)" 2>/dev/null; }
-check "watch: what that run had started is gone" wait_until gone
-check "watch ends well on SIG$signal" ends_well
-{
-    printf 'x\nok\tone\t1\t0\t\t\t\n'
-    for test in two $(tests_of 03 | sed -n 1p) four five six; do
-        printf 'FAIL\t%s\t2\t0\tCASE_of_%s\t\t' "$test" "$test"
-        awk 'BEGIN { for (i = 1; i <= 40; i++) printf "line %d %100s\\n", i, "x"; printf "\033[2J\n" }'
-    done
-} >build/grade/03.results
-awk 'BEGIN { for (i = 1; i <= 40; i++) print "it may be " i }' >build/grade/03.mistake
-too_long=
-for size in "12 40" "24 80" "24 200" "50 60"; do
-    # shellcheck disable=SC2086
-    "$score" page 03 $size none | awk -v size="$size" '
-        BEGIN { split(size, is, " ") }
-        { rows += length > is[2] ? int((length - 1) / is[2]) + 1 : 1 }
-        END { exit rows + 3 > is[1] }' || too_long="$too_long $size,"
-done
-run "$score" page 03 24 80 none
-check "watch: a page fits a terminal$too_long" test -z "$too_long"
-check "watch: the page shows the test that keeps the next checkpoint" says "CASE=CASE_of_$(tests_of 03 | sed -n 1p)"
-check "watch: and how many others fail" says 'Also failing: [a-z]+ [a-z]+ [a-z]+ and 1 more'
-check "watch: nothing reaches the terminal but text" test -z "$(tr -d '\n\040-\176' <"$said")"
+# In the place of entr is a program that notes what it is given, and waits for nothing.
+mkdir bin && printf '#!/bin/sh\n{ echo "$@"; cat; } >asked\n' >bin/entr && chmod +x bin/entr
+run env PATH="$PWD/bin:$PATH" make watch P=3
+check "watch: entr tests the problem asked for, at each save of its source" \
+    test "$(sed 's/.*make --/--/' asked)" = "--no-print-directory test-03
+$mine"
+rm bin/entr && ln -s "$(command -v sed)" bin/sed
+run env P=3 PATH="$PWD/bin" /bin/sh workbook/loop/watch.sh 01 02 03
+check "watch: without entr it says how to get it" fails_and_says 'setup.sh installs it .apt-get install entr'
 run env P=98 sh workbook/loop/watch.sh 01 02 03
 check "watch: a problem that is not there" fails_and_says 'no problem P=98'
 
