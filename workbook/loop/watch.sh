@@ -21,4 +21,4 @@ if ! command -v entr >/dev/null; then
 fi
 # -r: a run that is under way is ended; -c: the screen is cleared; -n: there is no terminal whose keys could be read
 if [ -t 0 ] && [ -t 1 ]; then how=-cr; else how=-nr; fi
-echo "$file" | entr $how "$MAKE" --no-print-directory "test-$number"
+echo "$file" | entr $how ${MAKE:-make} --no-print-directory "test-$number"
