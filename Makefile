@@ -65,7 +65,7 @@ blank-%: FORCE  ## blank-03: the contract alone instead of the file with gaps; r
 	@workbook/loop/reset.sh $* blank
 diff-%: $B/score FORCE  ## diff-03: yours against the answer key; asks first (YES=1: does not)
 	@workbook/loop/diff.sh $*
-report:  ## one page of scores and failures, to keep or hand in: build/report.html, or OUT=FILE
+report: $B/score $B/suite  ## one page of scores and failures, to keep or hand in: build/report.html, or OUT=FILE
 	@workbook/score/report.sh $(BACKEND) $(IMPL) $(if $(filter OUT,$(COMMANDED)),"$$OUT")
 compile_commands.json: FORCE  ## for editors with clangd: how each file is compiled
 	@workbook/loop/compile_commands.sh $(OPENMP) $(OPENBLAS_CFLAGS) >$@

@@ -1,6 +1,6 @@
 #!/bin/sh
-# setup.sh - installs what the workbook needs and this machine lacks: compilers, make, OpenBLAS, Criterion, cJSON, libmd, gnuplot.
-# It says what it does, uses sudo where it is not root, and never touches a GPU driver or the CUDA Toolkit.
+# setup.sh - installs what the workbook needs and this machine lacks: compilers, make, OpenBLAS, Criterion, cJSON, libmd, gnuplot,
+# entr. It says what it does, uses sudo where it is not root, and never touches a GPU driver or the CUDA Toolkit.
 #   ./setup.sh                   install
 #   ./setup.sh --grade           and what make grade-all needs on Linux to run a class's submissions: bubblewrap, bsdtar, libseccomp, zip
 #   ./setup.sh [--grade] --check only say what is missing; exit status 1 if anything is
@@ -10,7 +10,7 @@ for option; do
     case $option in
     --grade) grade=yes ;;
     --check) check=yes ;;
-    *) sed -n '2,6s/^# //p' "$0" >&2; exit 2 ;;
+    *) sed -n '2,7s/^# //p' "$0" >&2; exit 2 ;;
     esac
 done
 
@@ -31,7 +31,7 @@ trap 'rm -rf "$scratch"' EXIT
 find_missing() {
     missing=
     command -v cc >/dev/null && command -v c++ >/dev/null || missing="$missing compiler"
-    for tool in make awk pkg-config gnuplot flock; do
+    for tool in make awk pkg-config gnuplot flock entr; do
         command -v $tool >/dev/null || missing="$missing $tool"
     done
     for tool in ${grade:+bwrap bsdtar zip setpriv taskset}; do
@@ -59,14 +59,18 @@ int main(void) { return !seccomp_version(); }'
 
 packages() { # MANAGER: the names of everything, in its words
     case $1 in
-    apt-get) echo build-essential make gawk pkg-config binutils gnuplot-nox libopenblas-dev libcriterion-dev libcjson-dev libmd-dev util-linux ${grade:+bubblewrap libarchive-tools libseccomp-dev zip} ;;
-    pacman) echo base-devel gawk pkgconf binutils gnuplot openblas criterion cjson libmd util-linux ${grade:+bubblewrap libarchive libseccomp zip} ;;
+    apt-get)
+        echo build-essential make gawk pkg-config binutils gnuplot-nox libopenblas-dev libcriterion-dev libcjson-dev libmd-dev \
+            util-linux entr ${grade:+bubblewrap libarchive-tools libseccomp-dev zip} ;;
+    pacman)
+        echo base-devel gawk pkgconf binutils gnuplot openblas criterion cjson libmd util-linux entr \
+            ${grade:+bubblewrap libarchive libseccomp zip} ;;
     esac
 }
 
 find_missing
 if [ -z "$missing" ]; then
-    echo "setup: compilers, make, OpenBLAS, Criterion, cJSON, libmd and gnuplot are here${grade:+, and what grading needs}"
+    echo "setup: compilers, make, OpenBLAS, Criterion, cJSON, libmd, gnuplot and entr are here${grade:+, and what grading needs}"
 elif [ -n "$check" ]; then
     echo "setup: missing: $missing"
     exit 1

@@ -1,7 +1,7 @@
 #!/bin/sh
-# book.sh - make book: no warning, no link that leads nowhere, no page wider than a screen, a search that finds; and the figures that move, by
-# keys and touches, their numbers held against the workbook's own programs. Wants a browser (chromium, or WB_BROWSER), and what builds the
-# book: that is fetched from PyPI only where a browser is named. `book.sh --stills` draws the figures' still pictures anew.
+# book.sh - make book: no warning, no link that leads nowhere, no page wider than a screen, a search that finds; and what the figures that
+# move compute and say (book/probe.js). Wants a browser (chromium, or WB_BROWSER), and what builds the book: that is fetched from PyPI
+# only where a browser is named. `book.sh --stills` draws the figures' still pictures anew.
 set -u
 out=build/${BACKEND:-cpu}
 . tests/prove/frame.sh
@@ -11,36 +11,70 @@ for candidate in chromium chromium-browser google-chrome; do
     [ -n "$browser" ] || ! command -v $candidate >/dev/null || browser=$candidate
 done
 [ -n "$browser" ] || { echo "not run: there is no chromium (WB_BROWSER=PROGRAM names another)"; exit 0; }
-[ -n "${WB_BROWSER:-}" ] || cmp -s workbook/book/requirements.txt build/book/venv/installed || { echo "not run: make book has not been made here yet"; exit 0; }
+[ -n "${WB_BROWSER:-}" ] || cmp -s workbook/book/requirements.txt build/book/venv/installed ||
+    { echo "not run: make book has not been made here yet"; exit 0; }
 
-make_book() { ${MAKE:-make} --no-print-directory book EDITION="$1" >"$scratch/said" 2>&1; }
-make_book students
-verdict $? "the students' edition is made without a warning"
+make_book() { # EDITION, what it is called
+    ${MAKE:-make} --no-print-directory book EDITION="$1" >"$said" 2>&1
+    verdict $? "$2 is made without a warning"
+}
+make_book students "the students' edition"
 [ $failed -eq 0 ] || exit 1
-book="build/book/venv/bin/python tests/book/book.py $browser build/book/html"
-[ "${1:-}" != --stills ] || { $book --stills plots; exit; }
-! find build/book/html -path '*solutions/[0-9]*' | grep .
-verdict $? "and no key is in it"
+find build/book/html -path '*solutions/[0-9]*' >"$said"
+check "and no key is in it" [ ! -s "$said" ]
 
-# What the figures must compute: problem 01's key and its mistake; the lines of bounds in 04, 06, 07, and how workbook/mask counts tiles.
-mkdir "$scratch/tables"
-cc="${CC:-cc} -std=gnu11 -D_GNU_SOURCE -O1 -w -I. -Iworkbook $(pkg-config --cflags openblas 2>/dev/null)"
-awk -v list=solutions/01/wrong.diff -v entry=O_not_rescaled -f workbook/loop/edit.awk solutions/01/tiled_attention.c >"$scratch/wrong.c"
-for n in 04 06 07; do grep -hE '^ *const int (first|sink_end|full|end) = ' solutions/$n/flash_*.cu >"$scratch/lines_$n"; done
+# What the program `mask` counts in drawn sizes: kind N W sinks BR BC size, then the numbers that it prints.
+counted() {
+    awk 'function drawn(end) { x = (x * 1664525 + 1013904223) % 4294967296; return int(x / 256) % end }
+        BEGIN {
+            kinds = split("causal window sinks documents prefix tree strided", kind)
+            for (x = 7; k < 70; k++) {
+                N = 4 + drawn(93)
+                size = k % 28 < 7 && N > 7 ? 7 : 1 + drawn(N)
+                print kind[k % kinds + 1], N, 1 + drawn(N), drawn(25), 1 + drawn(32), 1 + drawn(32), size
+            }
+        }' | while read -r kind N W sinks BR BC size; do
+        case $kind in
+        causal) set -- 04 ;;
+        window) set -- 06 W="$W" ;;
+        sinks) set -- 07 W="$W" sinks="$sinks" ;;
+        *) set -- 15 mask="$kind/$size" ;;
+        esac
+        echo "$kind $N $W $sinks $BR $BC $size $("$out/mask" "$@" N="$N" BR="$BR" BC="$BC" | tail -n 2 | tr -cs '0-9' ' ')"
+    done
+}
+strings() { sed 's/["\\]/\\&/g; s/.*/"&",/'; } # lines as JavaScript's
 {
-    $cc -DSOURCE='"solutions/01/tiled_attention.c"' tests/book/softmax.c -o "$scratch/softmax" $(pkg-config --libs openblas 2>/dev/null || echo -lopenblas) -lm &&
-        $cc -DSOURCE="\"$scratch/wrong.c\"" tests/book/softmax.c -o "$scratch/softmax_wrong" $(pkg-config --libs openblas 2>/dev/null || echo -lopenblas) -lm &&
-        $cc -DLINES_04="\"$scratch/lines_04\"" -DLINES_06="\"$scratch/lines_06\"" -DLINES_07="\"$scratch/lines_07\"" tests/book/mask.c workbook/mask/picture.c \
-            workbook/case/named_mask.c workbook/problems.c reference/oracle.c workbook/validate.c -o "$scratch/mask" -lm
-} >"$scratch/said" 2>&1
-verdict $? "the programs that the figures are held against compile"
-for program in softmax softmax_wrong mask; do "$scratch/$program" >"$scratch/tables/$program"; done
-$book "$scratch/tables" plots ${PICTURES:-} || failed=1
+    echo "<!DOCTYPE html><meta charset=utf-8><body><script>const given = { site: 'file://$PWD/build/book/html', files: ["
+    (cd build/book/html && find . -type f) | sed 's|^\./||' | strings
+    echo "], masks: ["
+    counted | strings
+    echo "], css: ["
+    strings <build/book/html/_static/figures.css
+    printf '%s\n' "''].join('\n') }</script><script src='file://$PWD/tests/book/probe.js'></script>"
+} >"$scratch/probe.html"
+"$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --allow-file-access-from-files --host-resolver-rules='MAP * ~NOTFOUND' \
+    --user-data-dir="$scratch/profile" --enable-logging=stderr --virtual-time-budget=600000 --window-size=1400,1000 \
+    --dump-dom "file://$scratch/probe.html" >"$scratch/shown" 2>"$scratch/errors"
+still() { sed -n "s/^still $1 //p" "$scratch/shown" | base64 -d; }
+if [ "${1:-}" = --stills ]; then
+    for picture in softmax_01.svg softmax_03.svg; do still $picture >plots/$picture; done
+    exit
+fi
+sed -n 's/.*<pre>//; s/&lt;/</g; s/&gt;/>/g; s/&amp;/\&/g; /^ok /p; /^FAIL /p' "$scratch/shown"
+! grep -q '^FAIL ' "$scratch/shown" || failed=1
+grep -v 'dbus\|gpu\|^$' "$scratch/errors" >"$said"
+check "the browser has looked at all of it" grep -qx done "$scratch/shown"
+grep CONSOLE "$scratch/errors" >"$said"
+check "no page complains" [ ! -s "$said" ]
+for picture in softmax_01.svg softmax_03.svg; do
+    still $picture | cmp - plots/$picture >"$said" 2>&1
+    verdict $? "plots/$picture is what the figure draws (tests/book.sh --stills)"
+done
 
-# The other editions, 45 seconds of a processor together.
+# The other editions.
 [ -d solutions ] || exit $failed
-make_book instructors
-verdict $? "the instructors' edition is made without a warning"
+make_book instructors "the instructors' edition"
 for list in solutions/*/wrong.diff; do
     number=$(basename "$(dirname "$list")")
     awk -v list="$list" -v tell=names -f workbook/loop/edit.awk | while read -r name; do
@@ -50,8 +84,7 @@ done >"$said"
 check "it shows each wrong solution" [ ! -s "$said" ]
 check "and keys" [ -s build/book/instructors/files/solutions/08/variants/hopper.cu.html ]
 rm -f build/book/workbook.pdf
-make_book pdf
-verdict $? "the PDF is made without a warning"
+make_book pdf "the PDF"
 pages=$(grep -ac '/Type /Page$' build/book/workbook.pdf) # the tree's root is /Pages
 check "it has a few hundred pages: $pages" [ "$pages" -gt 150 ]
 exit $failed

@@ -1,7 +1,7 @@
 #!/bin/sh
-# student_loop.sh - make progress, next, hint-NN, reset-NN, diff-NN and watch do what they promise, on a copy without git
-# and without a build; nothing that a student wrote is lost. Each target is asked through make once, then its script or program.
-# make watch gets a make of its own here, which records that it was asked.
+# student_loop.sh - make progress, next, hint-NN, reset-NN, diff-NN and watch do what they promise, on a copy without
+# git and without a build; nothing that a student wrote is lost. Each target is asked through make once, then its
+# script.
 set -u
 . tests/prove/frame.sh
 built=$PWD/build/${BACKEND:-cpu}
@@ -27,25 +27,20 @@ run() { "$@" >"$said" 2>&1 </dev/null; status=$?; }
 show() { echo "      it ended with $status and said:"; sed 's/^/      /' "$said"; }
 says() { grep -qE -- "$1" "$said"; }
 ends_well() { [ $status -eq 0 ]; }
-fails_and_says() { [ $status -ne 0 ] && says "$1"; }
+# WHAT PATTERN COMMAND...: the command says it; it fails and says it
+asked() { what=$1 pattern=$2; shift 2; run "$@"; check "$what" says "$pattern"; }
+refused() { what=$1 pattern=$2; shift 2; run "$@"; check "$what" eval '[ $status -ne 0 ] && says "$pattern"'; }
 has_lines() { [ "$(grep -cE -- "$1" "$said")" -eq "$2" ]; }
+tested() { MAKE=true WB_JOBS=1 workbook/loop/test.sh "$BACKEND" problems "$@"; }
 same() { cmp -s "$1" "$2"; }
-wait_until() { # CONDITION..., up to a minute
-    tries=600
-    until "$@"; do
-        [ $tries -gt 0 ] || return 1
-        sleep 0.1
-        tries=$((tries - 1))
-    done
-}
 
-# ------------------------------------------------------------------------------------------------------- progress and next
+# ---------------------------------------------------------------------------------------- progress and next
 run make progress
-check "progress, of a fresh copy: every problem, and none is started" has_lines '^[0-9]+  [a-z_0-9]+ +not started +0 / ' "$(echo "$numbers" | wc -l)"
+check "progress, of a fresh copy: every problem, and none is started" \
+    has_lines '^[0-9]+  [a-z_0-9]+ +not started +0 / ' "$(echo "$numbers" | wc -l)"
 check "progress, of a fresh copy: no points" says '^Score: 0/[1-9][0-9]* \(\+ bonus 0/[1-9][0-9]*'
 check "progress builds no problem" test ! -e "build/$BACKEND/problems"
-run make next
-check "next, of a fresh copy: problem 01" says '^Now: 01 tiled_attention\. not started'
+asked "next, of a fresh copy: problem 01" '^Now: 01 tiled_attention\. not started' make next
 
 record() { # NN STATE, and what make test would leave behind: lines of status, test, line, case
     mkdir -p build/grade
@@ -53,14 +48,15 @@ record() { # NN STATE, and what make test would leave behind: lines of status, t
     echo "$2" >"build/grade/$1.state"
     echo "$2" >"build/grade/$1.log"
 }
-tests_of() { # NN: of all its checkpoints, or of those named
-    awk -F'|' -v wanted=" ${2:-} " '!/^#/ && NF > 1 { split($1, field, " "); if (wanted == "  " || index(wanted, " " field[1] " ")) print $3 }' \
-        "problems/$1/checkpoints.txt" | tr -s ' ' '\n' | sed 's/^if://; /^$/d'
+tests_of() { # NN
+    awk -F'|' '!/^#/ && NF > 1 { print $3 }' "problems/$1/checkpoints.txt" | tr -s ' ' '\n' | sed 's/^if://; /^$/d'
 }
+test_of() { tests_of "$1" | sed -n "$2p"; } # NN WHICH
 passing() { tests_of "$@" | sed -n 's/./ok &/p'; }
 edit() { echo "// $2" >>"$(echo problems/"$1"/*.c*)"; touch -t 202001010000 problems/"$1"/*.c*; }
 points() { sed -n "s/^$1 .*[^0-9]\([0-9][0-9]*\) \/ .*/\1/p" "$said"; }
-edit 01 mine && { passing 01 | head -n 1; echo "FAIL $(tests_of 01 | sed -n 2p) 20 B=1,Nq=6,D=16"; echo "FAIL other 10 Nq=1"; } | record 01 failed
+edit 01 mine
+printf '%s\n' "ok $(test_of 01 1)" "FAIL $(test_of 01 2) 20 B=1,Nq=6,D=16" "FAIL other 10 Nq=1" | record 01 failed
 edit 02 mine && passing 02 | record 02 passed
 edit 03 mine && passing 03 | record 03 "compile error"
 passing 04 | record 04 failed # but the file is as shipped
@@ -68,147 +64,139 @@ edit 05 mine && passing 05 | head -n 3 | record 05 failed && touch -t 2030010100
 edit 06 mine
 skipped=$(tests_of 07 | tail -n 1)
 edit 07 mine && passing 07 | sed "s/ok $skipped/SKIP $skipped/" | record 07 passed
-run "$score" progress
-check "progress: some gaps are as shipped: unfinished, the first checkpoint that is not earned" says '^01 .* unfinished +[0-9]+ / [0-9]+  [a-z]'
+asked "progress: some gaps are as shipped: unfinished, the checkpoint to earn" \
+    '^01 .* unfinished +[0-9]+ / [0-9]+  [a-z]' "$score" progress
 check "progress: passed" says '^02 .* passed +([0-9]+) / +\1  done$'
 check "progress: does not compile, so no points" says '^03 .* compile error +0 / [0-9]+  make test-03$'
-check "progress: reset since, so not started and without points" says '^04 .* not started +0 / [0-9]+  read problems/04/README.md$'
+check "progress: reset since, so not started and without points" \
+    says '^04 .* not started +0 / [0-9]+  read problems/04/README.md$'
 check "progress: changed since" says '^05 .* unfinished +[0-9]+ / +[0-9]+  changed since: make test-05$'
 sha256sum <problems/05/flash_gqa.cu >build/grade/05.sum
 "$score" progress >"$scratch/touched"
-check "progress: touched, or put back as it was, is not changed" eval "! grep -q '^05 .*changed since' '$scratch/touched'"
+! grep -q '^05 .*changed since' "$scratch/touched"
+verdict $? "progress: touched, or put back as it was, is not changed"
 echo "// more" >>problems/05/flash_gqa.cu && touch -t 203001010000 problems/05/flash_gqa.cu
 "$score" progress >"$scratch/touched"
 check "progress: other contents are" grep -q '^05 .* changed since: make test-05$' "$scratch/touched"
 check "progress: written in, never tested" says '^06 .* not tested +0 / +[0-9]+  make test-06$'
-check "progress: passed, but for what no test here could tell" says '^07 .* passed +[0-9]+ / +[0-9]+  .* \(not judged here\)$'
+check "progress: passed, but for what no test here could tell" \
+    says '^07 .* passed +[0-9]+ / +[0-9]+  .* \(not judged here\)$'
 check "progress: the sum" says "^Score: $(($(points 01) + $(points 02) + $(points 05) + $(points 07)))/"
-check "progress: its columns are columns" test "$(sed -n 's,^\([0-9].*\) / .*,\1,p' "$said" | awk '{ print length }' | sort -u | wc -l)" -eq 1
-run "$score" progress 60
-check "progress fits a terminal" test -z "$(cut -c61- "$said")"
-run "$score" next
-check "next: what to type: the case of the missing test, not of the first that fails" says 'make test-01 CASE=B=1,Nq=6,D=16$'
-check "next: what is missing" says "test +$(tests_of 01 | sed -n 2p)\$"
+asked "next: what to type: the case of the missing test, not of the first that fails" \
+    'make test-01 CASE=B=1,Nq=6,D=16$' \
+    "$score" next
+check "next: what is missing" says "test +$(test_of 01 2)\$"
 { passing 01 | head -n 1; } | record 01 failed
+asked "next: what to type, if there is no case" 'make test-01 VERBOSE=1$' "$score" next
+printf 'x\nFAIL\t%s\t2\t0\tB=1\\n\033[2J;rm x\t\t\n' "$(test_of 01 1)" >build/grade/01.results
 run "$score" next
-check "next: what to type, if there is no case" says 'make test-01 VERBOSE=1$'
-printf 'x\nok\t%s\t1\t0\t\t\t\nFAIL\t%s\t2\t0\tB=1\\n\033[2J;rm x\t\t\n' "$(tests_of 01 | sed -n 1p)" "$(tests_of 01 | sed -n 2p)" >build/grade/01.results
-run "$score" next
-check "next: a case that is none is not typed" eval "says 'make test-01 VERBOSE=1' && ! grep -q '$(printf '\033')' '$said'"
+says 'make test-01 VERBOSE=1' && ! grep -q "$(printf '\033')" "$said"
+verdict $? "next: a case that is none is not typed"
 passing 01 | record 01 passed
-run "$score" next
-check "next: 02 has passed, 03 does not compile" says '^Now: 03 '
-run "$score" after build/grade 01 02
-check "after the tests of 01 and 02: 03" says '^Next: .*make test-03$'
-{ passing 05 | head -n 3; echo "FAIL $(tests_of 05 | sed -n 4p) 9 B=2,D=16"; } | record 05 failed && touch -t 202001010000 problems/05/flash_gqa.cu
-run "$score" after build/grade 05
-check "after the tests of 05: that, and the case" says '^Next: 05, .*make test-05 CASE=B=2,D=16$'
-run env P=5 "$score" next
-check "next P=5: of that problem, though an earlier one is not done" says '^Now: 05 flash_gqa\. unfinished, '
-run env P=2 "$score" next
-check "next P=2: it has passed" says '^  then +make next, without P$'
-run env P=98 "$score" next
-check "next: a problem that is not there" fails_and_says 'no problem 98'
+asked "next: 02 has passed, 03 does not compile" '^Now: 03 ' "$score" next
+asked "after the tests of 01 and 02: 03" '^Next: .*make test-03$' "$score" after build/grade 01 02
+{ passing 05 | head -n 3; echo "FAIL $(test_of 05 4) 9 B=2,D=16"; } | record 05 failed
+touch -t 202001010000 problems/05/flash_gqa.cu
+asked "after the tests of 05: that, and the case" '^Next: 05, .*make test-05 CASE=B=2,D=16$' \
+    "$score" after build/grade 05
+asked "next P=5: of that problem, though an earlier one is not done" '^Now: 05 flash_gqa\. unfinished, ' \
+    env P=5 "$score" next
+asked "next P=2: it has passed" '^  then +make next, without P$' env P=2 "$score" next
+refused "next: a problem that is not there" 'no problem 98' env P=98 "$score" next
 passing 13 | record 13 passed && edit 13 mine
-run "$score" after build/grade 13
-check "after the tests of 13: 14, though earlier ones are not done" says '^Next: 14, '
-run "$score" points build/grade 05
-check "the table: unfinished, where gaps are as shipped" says '^  05  flash_gqa +unfinished '
-check "its sum is that of progress: nothing for 04, which was reset" says "^Score: $("$score" progress | sed -n 's/^Score: \([0-9]*\).*/\1/p')/"
+asked "after the tests of 13: 14, though earlier ones are not done" '^Next: 14, ' "$score" after build/grade 13
+asked "the table: unfinished, where gaps are as shipped" '^  05  flash_gqa +unfinished ' \
+    "$score" points build/grade 05
+sum=$("$score" progress | sed -n 's/^Score: \([0-9]*\).*/\1/p')
+check "its sum is that of progress: nothing for 04, which was reset" says "^Score: $sum/"
 check "and 04 is not started" grep -q '^04	flash_causal	not started	0	' build/grade/scores.tsv
 check "and a failure for whoever reads the file" grep -q '^05	flash_gqa	failed	' build/grade/scores.tsv
 touch -t 203001010000 problems/02/weighted_row_sum.cu
-run "$score" next
-check "next: 02 has changed since it passed" says '^Now: 02 '
+asked "next: 02 has changed since it passed" '^Now: 02 ' "$score" next
 for number in $numbers; do
     edit "$number" mine
     passing "$number" | record "$number" passed
 done
-run "$score" next
-check "next: everything has passed" says '^Everything has passed'
+asked "next: everything has passed" '^Everything has passed' "$score" next
 run "$score" next --number
 check "next --number: nothing is left" test ! -s "$said"
 
 # What a student's file can influence, in any form, ends no program and hangs none.
 rm build/grade/06.* && mkdir build/grade/06.results build/grade/06.state && mkfifo build/grade/06.log
-{ printf '  //{ '; head -c 10000 /dev/zero | tr '\0' g; printf ': \0 x\n  //{ max\n'; head -c 6000000 /dev/zero; } >problems/06/flash_window.cu
-run timeout 10 "$score" progress
+{
+    printf '  //{ '
+    head -c 10000 /dev/zero | tr '\0' g
+    printf ': \0 x\n  //{ max\n'
+    head -c 6000000 /dev/zero
+} >problems/06/flash_window.cu
+run "$score" progress
 check "progress: a huge file, and folders where records should be" ends_well
-run timeout 10 "$score" hint 06
+run "$score" hint 06
 check "hint: a huge file without an end to its gap" ends_well
 rm problems/06/flash_window.cu && mkfifo problems/06/flash_window.cu
-run timeout 10 "$score" next
-check "next: a pipe is no file" says 'make reset-06'
+asked "next: a pipe is no file" 'make reset-06' "$score" next
 rm -rf problems/06/flash_window.cu build/grade/06.* && cp "$scratch/shipped/06"/* problems/06/
 
-# --------------------------------------------------------------------------------------------------------------------- hint
+# ----------------------------------------------------------------------------------------------------- hint
 copy() { cp "$scratch/shipped/$1"/* "problems/$1/"; }
 copy 03
 for level in 1 2 3; do
-    run env LEVEL=$level "$score" hint 03
-    check "hint, level $level" says "gap \"max\".*level $level of 3"
+    asked "hint, level $level" "gap \"max\".*level $level of 3" env LEVEL=$level "$score" hint 03
     cp "$said" "$scratch/level$level"
 done
 check "hint: the levels differ" test -z "$(sort "$scratch"/level? | grep '^  ' | uniq -d)"
 mkdir -p workbook/loop/shipped && cp -R "$scratch/shipped/03" workbook/loop/shipped
 sed -i.bak 's/TODO(03) max:/now max:/' problems/03/flash_forward.cu
-run "$score" hint 03
-check "hint: the first gap that is untouched" says 'gap "rescale" .*level 1 of 3'
-run "$score" gaps 03
-check "gaps: those that are as shipped, in a line" says '^  not written yet: rescale, accumulate, finalize, tail  \(make hint-03\)$'
+asked "hint: the first gap that is untouched" 'gap "rescale" .*level 1 of 3' "$score" hint 03
+asked "gaps: those that are as shipped, in a line" \
+    '^  not written yet: rescale, accumulate, finalize, tail  \(make hint-03\)$' \
+    "$score" gaps 03
 sed 's/TODO(03)/now:/' problems/03/flash_forward.cu >"$scratch/mine" && cp "$scratch/mine" problems/03/flash_forward.cu
 run "$score" hint 03
 check "hint: every gap is touched, so they are listed" has_lines 'make hint-03 GAP=' 5
 run "$score" gaps 03
 check "gaps: nothing to say where every gap is touched" test ! -s "$said"
-run make hint-08 GAP="dS for" LEVEL=2
-check "hint through make: a gap with spaces in its name, and a level" says 'gap "dS for dQ".* level 2 of 3'
-run env GAP=ds "$score" hint 08
-check "hint: a gap by a name that others begin with" says 'gap "dS" '
-run env GAP=recompute-for "$score" hint 08
-check "hint: a gap by its beginning" says 'gap "recompute for dQ" '
-run env GAP=mask "$score" hint 06
-check "hint: a name that fits two gaps" fails_and_says 'more than one'
-run env GAP=nonsense "$score" hint 03
-check "hint: a gap that is not there" fails_and_says 'GAP=rescale'
-run env LEVEL=4 "$score" hint 03
-check "hint: a level that is not there" fails_and_says 'LEVEL=4: there are three'
-run "$score" hint 98
-check "hint: a problem that is not there" fails_and_says 'no problem 98'
+asked "hint through make: a gap with spaces in its name, and a level" 'gap "dS for dQ".* level 2 of 3' \
+    make hint-08 GAP="dS for" LEVEL=2
+asked "hint: a gap by a name that others begin with" 'gap "dS" ' env GAP=ds "$score" hint 08
+asked "hint: a gap by its beginning" 'gap "recompute for dQ" ' env GAP=recompute-for "$score" hint 08
+refused "hint: a name that fits two gaps" 'more than one' env GAP=mask "$score" hint 06
+refused "hint: a gap that is not there" 'GAP=rescale' env GAP=nonsense "$score" hint 03
+refused "hint: a level that is not there" 'LEVEL=4: there are three' env LEVEL=4 "$score" hint 03
+refused "hint: a problem that is not there" 'no problem 98' "$score" hint 98
 rm -rf workbook/loop/shipped
 
-# -------------------------------------------------------------------------------------------------------------------- reset
+# ---------------------------------------------------------------------------------------------------- reset
 mine=problems/03/flash_forward.cu
 cp $mine "$scratch/mine"
-run workbook/loop/reset.sh 03
-check "reset: no skeleton to be had, so nothing changes" fails_and_says 'workbook/loop/shipped/03'
+refused "reset: no skeleton to be had, so nothing changes" 'workbook/loop/shipped/03' workbook/loop/reset.sh 03
 check "reset: the file is what it was" same $mine "$scratch/mine"
 mkdir -p workbook/loop/shipped/03 && echo "something else" >workbook/loop/shipped/03/flash_forward.cu
-run workbook/loop/reset.sh 03
-check "reset: a skeleton that is not the shipped one is refused" fails_and_says 'workbook/loop/shipped/03'
+refused "reset: a skeleton that is not the shipped one is refused" 'workbook/loop/shipped/03' \
+    workbook/loop/reset.sh 03
 check "reset: the file is what it was" same $mine "$scratch/mine"
 cp -R "$scratch/shipped/03" workbook/loop/shipped
 run make reset-03
 check "reset from workbook/loop/shipped" same $mine "$scratch/shipped/03/flash_forward.cu"
 check "reset keeps the student's file" same $mine.1 "$scratch/mine"
-run workbook/loop/reset.sh 03
-check "reset: nothing to do" says 'nothing to do'
+asked "reset: nothing to do" 'nothing to do' workbook/loop/reset.sh 03
 echo "// second" >>$mine
 cp $mine "$scratch/second"
 run workbook/loop/reset.sh 03
 check "reset again: a second backup" same $mine.2 "$scratch/second"
 check "reset again: the first is untouched" same $mine.1 "$scratch/mine"
 run make blank-03
-check "blank: the contract alone, the other file is kept" eval "grep -q wb_check_forward $mine && ! grep -q '//[{]' $mine && [ -f $mine.3 ]"
-run env GAP=rescale "$score" hint 03
-check "blank: a hint by the name of its gap" says 'gap "rescale" \(problems/03/flash_forward.cu\), level 1 of 3'
-run "$score" hint 03
-check "blank: hints without a name" says 'has no gaps'
+grep -q wb_check_forward $mine && ! grep -q '//[{]' $mine && [ -f $mine.3 ]
+verdict $? "blank: the contract alone, the other file is kept"
+asked "blank: a hint by the name of its gap" 'gap "rescale" \(problems/03/flash_forward.cu\), level 1 of 3' \
+    env GAP=rescale "$score" hint 03
+asked "blank: hints without a name" 'has no gaps' "$score" hint 03
 run workbook/loop/reset.sh 03
 check "blank: reset goes back" same $mine "$scratch/shipped/03/flash_forward.cu"
 for number in $numbers; do
-    cp -R "$scratch/shipped/$number" workbook/loop/shipped/ && workbook/loop/reset.sh "$number" blank >"$said" 2>&1 && grep -q 'TODO(.*) yours: all of it' problems/"$number"/*.c* ||
-        check "blank-$number" false
+    cp -R "$scratch/shipped/$number" workbook/loop/shipped/
+    run workbook/loop/reset.sh "$number" blank
+    grep -q 'TODO(.*) yours: all of it' problems/"$number"/*.c* || verdict 1 "blank-$number"
     cp "$scratch/shipped/$number"/* problems/"$number"/
     [ "$number" = 03 ] || rm -rf "workbook/loop/shipped/$number" problems/"$number"/*.[1-9]
 done
@@ -216,24 +204,28 @@ rm $mine $mine.[3-9]
 run workbook/loop/reset.sh 03
 check "reset: a file that is gone comes back" same $mine "$scratch/shipped/03/flash_forward.cu"
 echo "// an attempt" >problems/03/attempt.cu
-run make -s --eval='show:;@echo $(call source,problems,03)' show
-check "neither a backup nor another file is the source" says "^$mine\$"
+asked "neither a backup nor another file is the source" "^$mine\$" \
+    make -s --eval='show:;@echo $(call source,problems,03)' show
 cp "$built/suite" build/"$BACKEND"
-run env MAKE=true workbook/loop/test.sh "$BACKEND" problems 3
-check "test-3 is test-03; with a file beside the skeleton nothing is started" says '^  not started: open problems/03/flash_forward.cu'
+asked "test-3 is test-03; with a file beside the skeleton nothing is started" \
+    '^  not started: open problems/03/flash_forward.cu' \
+    tested 3
 check "and nothing is won" says '^  03  flash_forward +not started +0 / 200'
-run env MAKE=true workbook/loop/test.sh "$BACKEND" problems 98
-check "test-98: there is no such problem" fails_and_says 'no problem 98, only 01 02 .* 10 11'
+refused "test-98: there is no such problem" 'no problem 98, only 01 02 .* 10 11' tested 98
 rm problems/03/attempt.cu
-awk 'BEGIN { for (e = 1; e < 9; e++) for (i = 0; i < 9; i++) print i == 1 ? "a.cu:" e ": error: " e : i ? "  " i " | x" : "a.cu: In instantiation of f [with D = 16]:" }' |
-    awk -f workbook/loop/errors.awk >"$said"
-check "what does not compile: the first error whole, the others a line each" test "$(grep -c . "$said") $(grep -c 'error: ' "$said")" = "15 7"
+awk 'BEGIN {
+    for (e = 1; e < 9; e++) {
+        print "a.cu: In instantiation of f [with D = 16]:\na.cu:" e ": error: " e
+        for (i = 2; i < 9; i++) print "  " i " | x"
+    }
+}' | awk -f workbook/loop/errors.awk >"$said"
+check "what does not compile: the first error whole, the others a line each" \
+    test "$(grep -c . "$said") $(grep -c 'error: ' "$said")" = "15 7"
 # What has just passed: a suite that passes everything.
 printf '#!/bin/sh\ncase $1 in --*) ;; *) : >"$WB_RESULTS" ;; esac\n' >build/"$BACKEND"/suite
 mkdir -p build/"$BACKEND"/problems && : >build/"$BACKEND"/problems/03_worker && echo "// mine" >>$mine
-run env MAKE=true WB_JOBS=1 workbook/loop/test.sh "$BACKEND" problems 03
-check "a problem that has just passed: what results do not show" says 'results are right; make sanitize-03'
-run env MAKE=true WB_JOBS=1 workbook/loop/test.sh "$BACKEND" problems 03
+asked "a problem that has just passed: what results do not show" 'results are right; make sanitize-03' tested 03
+run tested 03
 check "and once is enough" eval "! says 'make sanitize-03'"
 cp "$scratch/shipped/03"/* problems/03/
 run make clean
@@ -252,94 +244,38 @@ if command -v git >/dev/null; then
     rm -rf .git
 fi
 
-# --------------------------------------------------------------------------------------------------- a copy without answer keys
+# ------------------------------------------------------------------------------- a copy without answer keys
 echo '$(error all are there)' >stop.mk
 run make help
 listed=$(sed -n 's/^  make \([a-z][^ ]*\).*/\1/p' "$said" | sed 's/NN$/03/')
 check "help without answer keys lists what there is" test "$(echo "$listed" | grep -c .)" -gt 25
 # shellcheck disable=SC2086
-run make -f Makefile -f stop.mk $listed
-check "and nothing that needs them" says 'all are there'
+asked "and nothing that needs them" 'all are there' make -f Makefile -f stop.mk $listed
 rm stop.mk
 
-# --------------------------------------------------------------------------------------------------------------------- diff
-run env YES=1 workbook/loop/diff.sh 03
-check "diff without solutions/: one line" fails_and_says '^diff-03: there is no answer key here'
+# ----------------------------------------------------------------------------------------------------- diff
+refused "diff without solutions/: one line" '^diff-03: there is no answer key here' env YES=1 workbook/loop/diff.sh 03
 if [ -d "$scratch/solutions" ]; then
     mv "$scratch/solutions" .
-    run workbook/loop/diff.sh 03
-    check "diff asks, and refuses where there is nobody to ask" fails_and_says 'nobody to ask'
+    refused "diff asks, and refuses where there is nobody to ask" 'nobody to ask' workbook/loop/diff.sh 03
     check "diff: the refusal gives nothing away" test "$(grep -c . "$said")" -le 2
-    run make diff-03 YES=1
-    check "diff shows the key" says 'any_above'
+    asked "diff shows the key" 'any_above' make diff-03 YES=1
     check "diff ends well" ends_well
 fi
 
-# -------------------------------------------------------------------------------------------------------------------- watch
-# Run 2 never ends by itself, and has a child in a process group of its own, as a suite has.
-cat >make_stub <<'STUB'
-#!/bin/sh
-echo "$*" >>runs
-if [ "$(grep -c . runs)" -eq 2 ]; then
-    if command -v setsid >/dev/null; then setsid sleep 60 & else sleep 60 & fi
-    echo $! >child
-    wait
-fi
-mkdir -p build/grade
-printf 'x\nok\tone\t1\t0\t\t\t\nFAIL\ttwo\t2\t0\t\t\trun %s is wrong\nend\n' "$(grep -c . runs)" >build/grade/03.results
-echo failed >build/grade/03.state
-STUB
-chmod +x make_stub
-echo "// mine" >>$mine
-# Where this shell itself ignores SIGINT (a background job), nobody below it can be told to end by it.
-signal=INT
-! grep -q '^SigIgn:.*[2367abef]$' /proc/$$/status 2>/dev/null || signal=TERM
-(
-    ran() { [ -f runs ] && [ "$(grep -c . runs)" -eq "$1" ]; }
-    shows() { grep -q "$1" "$scratch/watched" 2>/dev/null; }
-    wait_until shows 'run 1 is wrong'
-    echo "// save 2" >>$mine
-    wait_until ran 2 && wait_until test -s child
-    echo "// save 3" >>$mine
-    wait_until shows 'run 3 is wrong'
-    kill -$signal "$(cat watcher)"
-) &
-saver=$!
-run timeout -k 5 200 sh -c 'echo $$ >watcher; MAKE=./make_stub P=3 exec sh workbook/loop/watch.sh 01 02 03 >"$1"' \
-    sh "$scratch/watched"
-wait $saver
-cp "$scratch/watched" "$said"
-check "watch tests again after a save" says 'run 3 is wrong'
-check "watch: one run a save, of the problem asked for" test "$(grep -c '^--no-print-directory test-03$' runs)" -eq 3
-check "watch: a save ends the run that is under way" eval "! says 'run 2 is wrong'"
-gone() { ! kill -0 "$(cat child)" 2>/dev/null; }
-check "watch: what that run had started is gone" wait_until gone
-check "watch ends well on SIG$signal" ends_well
-{
-    printf 'x\nok\tone\t1\t0\t\t\t\n'
-    for test in two $(tests_of 03 | sed -n 1p) four five six; do
-        printf 'FAIL\t%s\t2\t0\tCASE_of_%s\t\t' "$test" "$test"
-        awk 'BEGIN { for (i = 1; i <= 40; i++) printf "line %d %100s\\n", i, "x"; printf "\033[2J\n" }'
-    done
-} >build/grade/03.results
-awk 'BEGIN { for (i = 1; i <= 40; i++) print "it may be " i }' >build/grade/03.mistake
-too_long=
-for size in "12 40" "24 80" "24 200" "50 60"; do
-    # shellcheck disable=SC2086
-    "$score" page 03 $size none | awk -v size="$size" '
-        BEGIN { split(size, is, " ") }
-        { rows += length > is[2] ? int((length - 1) / is[2]) + 1 : 1 }
-        END { exit rows + 3 > is[1] }' || too_long="$too_long $size,"
-done
-run "$score" page 03 24 80 none
-check "watch: a page fits a terminal$too_long" test -z "$too_long"
-check "watch: the page shows the test that keeps the next checkpoint" says "CASE=CASE_of_$(tests_of 03 | sed -n 1p)"
-check "watch: and how many others fail" says 'Also failing: [a-z]+ [a-z]+ [a-z]+ and 1 more'
-check "watch: nothing reaches the terminal but text" test -z "$(tr -d '\n\040-\176' <"$said")"
-run env P=98 sh workbook/loop/watch.sh 01 02 03
-check "watch: a problem that is not there" fails_and_says 'no problem P=98'
+# ---------------------------------------------------------------------------------------------------- watch
+# In the place of entr is a program that notes what it is given, and waits for nothing.
+mkdir bin && printf '#!/bin/sh\n{ echo "$@"; cat; } >asked\n' >bin/entr && chmod +x bin/entr
+run env PATH="$PWD/bin:$PATH" make watch P=3
+check "watch: entr tests the problem asked for, at each save of its source" \
+    test "$(sed 's/.*make --/--/' asked)" = "--no-print-directory test-03
+$mine"
+rm bin/entr && ln -s "$(command -v sed)" bin/sed
+refused "watch: without entr it says how to get it" 'setup.sh installs it .apt-get install entr' \
+    env P=3 PATH="$PWD/bin" /bin/sh workbook/loop/watch.sh 01 02 03
+refused "watch: a problem that is not there" 'no problem P=98' env P=98 sh workbook/loop/watch.sh 01 02 03
 
-# ------------------------------------------------------------------------------------------------------------- after a failure
+# ------------------------------------------------------------------------------------------ after a failure
 mkdir -p "build/$BACKEND/problems" && : >"build/$BACKEND/problems/03_worker" && echo "// mine" >>$mine
 rm -f "build/$BACKEND/suite"
 cat >"build/$BACKEND/suite" <<'end'
@@ -357,8 +293,12 @@ cat >workbook/sanitize/sanitize.sh <<'end'
 printf '  sanitize: %s in kernel f_kernel, block (0,0,0)\n     who waits\n     read     page, "Signals"\n' "$FOUND"
 end
 chmod +x "build/$BACKEND/suite"
-run env FOUND=deadlock MAKE=true WB_JOBS=1 workbook/loop/test.sh "$BACKEND" problems 03
-check "a report that a failure has shown is not repeated by the check build" eval "says 'says the same of N=1: deadlock' && says 'read .*Signals' && ! says 'who waits'"
-run env FOUND=race MAKE=true WB_JOBS=1 workbook/loop/test.sh "$BACKEND" problems 03
-check "another is shown" eval "says 'the check build says of N=1:' && says 'who waits'"
+export FOUND=deadlock
+run tested 03
+says 'says the same of N=1: deadlock' && says 'read .*Signals' && ! says 'who waits'
+verdict $? "a report that a failure has shown is not repeated by the check build"
+FOUND=race
+run tested 03
+says 'the check build says of N=1:' && says 'who waits'
+verdict $? "another is shown"
 exit $failed

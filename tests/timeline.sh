@@ -98,14 +98,6 @@ for picture in key:timeline_10 one:timeline_10_one_tile; do
     cmp "$scratch/${picture%:*}.$given.svg" "plots/${picture#*:}.svg" >"$scratch/said" 2>&1
     verdict $? "plots/${picture#*:}.svg is what make timeline-10 draws, of ${picture%:*}"
 done
-# The same as rows, and those of a wrong solution, for the book.
-mkdir "$scratch/rows_of"
-workbook/book/record.sh "$scratch/rows_of" >"$scratch/said" 2>&1
-verdict $? "rows are recorded"
-for rows in timeline_10 timeline_10_at_once; do
-    cmp "$scratch/rows_of/$rows.tsv" "plots/data/cpu/$rows.tsv" >"$scratch/said" 2>&1
-    verdict $? "plots/data/cpu/$rows.tsv is what workbook/book/record.sh writes"
-done
 awk -F'\t' '$3 == "load" && $4 ~ /^K/ { print $8 }' "$scratch/key.$given" | paste -sd ' ' >"$scratch/said"
 grep -qx '7 6 5 4 3 2 1 0' "$scratch/said"
 verdict $? "the record has the tiles of K from right to left"

@@ -1,6 +1,5 @@
 """The book: the repository's own Markdown, and what Markdown on GitHub cannot say. book.sh starts Sphinx with this file, in a folder of links
 to the repository and of pages that pages.py has made. WB_BOOK_KEYS=yes: what lies in solutions/ may be shown."""
-import json
 import os
 import re
 from pathlib import Path
@@ -12,12 +11,11 @@ from pygments.util import ClassNotFound
 from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
-here = Path(__file__).resolve().parent
 keys = os.environ.get("WB_BOOK_KEYS") == "yes"
 project = html_title = "The FlashAttention workbook" + (", instructors' edition" if keys else "")
 extensions = ["myst_parser"]
 root_doc = "README"
-exclude_patterns = ["AGENTS.md", "**/shipped"]
+exclude_patterns = ["AGENTS.md", "**/shipped", "workbook/class/first_page.md"]  # which is a class's README.md
 myst_enable_extensions = ["dollarmath"]
 myst_fence_as_directive = {"math"}  # GitHub shows ```math as an equation too, and leaves its backslashes alone
 myst_heading_anchors = 4
@@ -135,20 +133,14 @@ def file_pages(app):
 
 
 # ---------------------------------------------------------------------------------------------------------------- figures
-# A page with a picture that _static/figure.js knows gets the scripts, and the runs that timeline.js draws.
-MOVING = re.compile(r"(softmax|mask|timeline)_\d\d\.svg$")
-RUNS = {"the key": "timeline_10.tsv", "each product waited for at once": "timeline_10_at_once.tsv"}
+# A page with a picture that _static/figure.js knows gets the scripts.
+MOVING = re.compile(r"(softmax|mask)_\d\d\.svg$")
 
 
 def scripts(app, page, template, context, doctree):
     if app.builder.name == "html" and doctree and any(MOVING.search(image["uri"]) for image in doctree.findall(nodes.image)):
-        for script in ("figure", "recorded", "softmax", "mask", "timeline"):
+        for script in ("figure", "softmax", "mask"):
             app.add_js_file(f"{script}.js")
-
-
-def write_runs(app, error):
-    runs = {name: (here / "../../plots/data/cpu" / file).read_text() for name, file in RUNS.items()}
-    (Path(app.outdir) / "_static/recorded.js").write_text("book.recorded = " + json.dumps(runs) + ";\n")
 
 
 # -------------------------------------------------------------------------------------------------------------- equations
@@ -173,4 +165,3 @@ def setup(app):
     app.connect("env-before-read-docs", start)
     app.connect("html-collect-pages", file_pages)
     app.connect("html-page-context", scripts)
-    app.connect("build-finished", write_runs)

@@ -1,5 +1,5 @@
-// score.c - points, and what to do next: the program behind make test's table, make next, progress, hint, watch and report. It runs in
-// the workbook's root and starts nothing but shipped.sh.
+// score.c - points, and what to do next: the program behind make test's table, make next, progress, hint, watch and report.
+// It runs in the workbook's root and starts nothing but shipped.sh.
 #include "score/score.h"
 #include "score/standing.h"
 
@@ -57,18 +57,15 @@ static const struct {
      "the table of these; scores.tsv, report.txt, results.json, prairielearn.json, classroom.json, junit.xml"},
     {"after", "FOLDER NN...", 1, score_after, "the line below the table: what to do next, of these first"},
     {"total", "FOLDER", 1, total, "Score: ..."},
-    {"report", "FOLDER IMPL PLOTS", 3, score_report, "the page of make report, from records, charts and masks"},
     {"row", "FOLDER REASON", 2, score_row, "of a submission, for a class"},
     {"class", "OUT [race] <NAMES", 1, score_class, "grades.csv of the submissions in OUT/reports"},
     {"possible", "", 0, possible, "a line a group: its name, a tab, the points that there are"},
     {"lesson", "NN", 1, score_lesson, "the section Points of its lesson"},
-    {"progress", "[COLUMNS]", 0, score_progress,
-     "of the student's own work: a line a problem, not wider than the terminal"},
+    {"progress", "", 0, score_progress, "of the student's own work: a line a problem"},
     {"next", "[--number]", 0, score_next, "the one thing to do now, or its number; nothing if all is done"},
     {"standing", "NN", 1, standing_now, "its state and its points"},
     {"hint", "NN", 1, score_hint, "a hint for the gap GAP, of level LEVEL"},
     {"gaps", "NN", 1, score_gaps, "a line that names its gaps that are as shipped, if any are"},
-    {"page", "NN ROWS COLUMNS FILE", 4, score_page, "what make watch shows; FILE where there is no record"},
     {"untouched", "FILE", 1, untouched, "exit status 0 if it is a skeleton as shipped"},
 };
 

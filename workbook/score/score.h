@@ -10,10 +10,8 @@ int score_points(char **given);
 int score_progress(char **given);
 int score_next(char **given);
 int score_after(char **given);  // next.c
-int score_page(char **given);
 int score_hint(char **given);
 int score_gaps(char **given);  // hint.c
-int score_report(char **given);
 int score_row(char **given);  // class.c
 int score_class(char **given);
 int score_lesson(char **given);
@@ -27,8 +25,3 @@ void score_write_gradescope(FILE *to, const char *folder);
 void score_write_prairielearn(FILE *to, const char *folder);
 void score_write_classroom(FILE *to, const char *folder);
 void score_write_junit(FILE *to, const char *folder);
-
-// report_pictures.c: charts and masks of the page of make report, NN_name_KIND.svg, mask_NN.svg and roofline_chart.svg in a folder `plots`;
-// where nothing was measured the recorded chart in plots/. As images they are no part of the page: no script in them runs, they load nothing.
-void score_show_pictures(const wb_problem *p, const char *plots);
-void score_show_roofline(const char *plots);

@@ -1,9 +1,8 @@
 // figure.js - what figures that move share. A figure is a pure function: view(state, width) returns its drawing and its words as plain
-// objects. A page shows them (mount), tests/book.py writes them to a file as the still picture (markup) and reads the numbers behind them.
+// objects. A page shows them (mount), tests/book writes them to a file as the still picture (markup) and reads the numbers behind them.
 //
-//   { name, presets, state(preset), controls(state), view(state, width), changed?(state, key), pick?(state, data, sure), leave?(state) }
+//   { name, presets, state(preset), controls(state), view(state, width), pick?(state, data) }
 //   controls: { key, label, range: [least, most], say? }   { key, label, choice: [[value, text], ...] }   { key, label, check: true }
-//             { label, press: state => ... }
 //   view:     { width?, height, svg: [nodes], side: [nodes], words }   `side` stands beside the drawing or below it
 'use strict';
 
@@ -52,23 +51,18 @@ const book = (() => {
   // Every control is the browser's own: it has the keyboard, touch and a name already.
   let controls = 0;
   function control(c, state, changed) {
-    if (c.press) {
-      const button = make('button', { type: 'button' }, c.label);
-      button.addEventListener('click', () => { c.press(state); changed(); });
-      return { node: button, show: () => {} };
-    }
     const id = `control-${++controls}`;
     if (c.choice) {
       const select = make('select', { id }, ...c.choice.map(([value, text]) => make('option', { value }, text)));
-      select.addEventListener('change', () => { state[c.key] = select.value; changed(c.key); });
+      select.addEventListener('change', () => { state[c.key] = select.value; changed(); });
       return { node: make('label', {}, c.label, ' ', select), show: () => { select.value = state[c.key]; } };
     }
     const input = make('input', c.check ? { id, type: 'checkbox' } : { id, type: 'range', step: 1 });
-    input.addEventListener('input', () => { state[c.key] = c.check ? input.checked : +input.value; changed(c.key); });
+    input.addEventListener('input', () => { state[c.key] = c.check ? input.checked : +input.value; changed(); });
     if (c.check) return { node: make('label', { class: 'check' }, input, ' ', c.label), show: () => { input.checked = state[c.key]; } };
     const hop = by => {
       const b = make('button', { type: 'button', 'aria-label': `${c.label}: ${by < 0 ? 'back' : 'forward'}` }, by < 0 ? '\u2039' : '\u203a');
-      b.addEventListener('click', () => { state[c.key] += by; changed(c.key); });
+      b.addEventListener('click', () => { state[c.key] += by; changed(); });
       return b;
     };
     const said = make('output', { for: id });
@@ -95,11 +89,11 @@ const book = (() => {
     let shown = '', built = [];
 
     function draw() {
-      const list = figure.controls(state), keys = list.map(c => c.key || c.label).join();
+      const list = figure.controls(state), keys = list.map(c => c.key).join();
       for (const c of list) if (c.range) state[c.key] = Math.min(c.range[1], Math.max(c.range[0], state[c.key]));
       if (keys !== shown) {
         const had = built.findIndex(b => b.node.contains(document.activeElement));
-        built = list.map(c => control(c, state, key => { if (figure.changed) figure.changed(state, key); draw(); }));
+        built = list.map(c => control(c, state, draw));
         panel.replaceChildren(...built.map(b => b.node));
         if (built[had]) built[had].node.querySelector('select, input')?.focus();
         shown = keys;
@@ -114,17 +108,16 @@ const book = (() => {
       patch(side, flat(view.side || []));
       words.textContent = view.words;
     }
-    const picked = sure => event => {
+    const picked = event => {
       const at = event.target.closest('[data-pick]');
-      if (at && figure.pick && figure.pick(state, at.getAttribute('data-pick'), sure) !== false) draw();
+      if (at && figure.pick && figure.pick(state, at.getAttribute('data-pick')) !== false) draw();
     };
-    svg.addEventListener('pointerover', picked(false));
-    svg.addEventListener('click', picked(true));
-    if (figure.leave) svg.addEventListener('pointerleave', () => { figure.leave(state); draw(); });
+    svg.addEventListener('pointerover', picked);
+    svg.addEventListener('click', picked);
     picture.closest('figure.named')?.querySelector('figcaption').remove();  // which tells one state of many
     (picture.closest('a') || picture).replaceWith(root);
     let width = 0;
-    new ResizeObserver(() => { if (root.clientWidth !== width) width = root.clientWidth, draw(); }).observe(root);
+    new ResizeObserver(() => { if (root.clientWidth !== width) width = root.clientWidth, requestAnimationFrame(draw); }).observe(root);
     draw();
     return { state, draw, root };
   }
