@@ -10,7 +10,7 @@
 # how many times faster the first is; `key GB/s`; `key share`, that to what a copy moved; `-` is left as it is. What was not recorded
 # is empty. A shape is said in words like B4 H16 64/8 N4096 Nk8192 D64 W128 S4 "no window" causal full page16 zipf documents/1024 q_tile64 4096 x 4096 "2 GPUs",
 # may begin with "the same" as the row before, may name another unit, and must fit one recorded row. A line "Recorded on ..." below a table says when.
-# examples/push times the key beside itself: the rows of its table are `key of push`, `alone of push`. `key GB` is the most memory of a call.
+# `key GB` is the most memory of a call.
 BEGIN { FS = "\t" }
 
 #   <!-- duel: -->     or     <!-- duel: claim -->
@@ -25,7 +25,6 @@ FILENAME ~ /\.tsv$/ {
     if (!columns) { for (i = 1; i <= NF; i++) name[i] = $i; columns = NF; next }
     if (file == "torch_attention.tsv") { without_a_mask(); next }
     if (name[1] != "problem" || name[2] != "impl") next
-    if (file ~ /_push\.tsv$/) $1 = "push"
     r = ++rows[$1, $2]
     source[$1, $2, r] = file
     for (i = 3; i <= columns; i++) value[$1, $2, r, name[i]] = $i

@@ -1,6 +1,6 @@
 #!/bin/sh
 # ring.sh - make ring: the keys and the baselines of 17 and 18 on ranks of this machine are found right, in shapes listed and drawn (SEED=), what is
-# wrong is found wrong, and no rank is left behind; and the example of a push walks over what it should.
+# wrong is found wrong, and no rank is left behind.
 set -u
 . tests/prove/frame.sh
 out=build/cpu
@@ -67,16 +67,4 @@ verdict $? "started by a launcher, the layer says how it wants to be"
 ran env RANK=1 $out/solutions/ring N=20
 [ $? -eq 2 ] && says "WORLD_SIZE is not set"
 verdict $? "a missing variable is named"
-
-# What can be played of examples/push.cu: all keys are there before each rank's one launch.
-$make --no-print-directory -s BACKEND=cpu $out/examples/push >"$said" 2>&1
-verdict $? "the example of a push builds"
-for arguments in "1 256 64 full" "2 512 128 full" "3 768 64 causal" "4 1024 128 causal"; do
-    # shellcheck disable=SC2086
-    ran $out/examples/push $arguments && says ": right"
-    verdict $? "push $arguments"
-done
-ran $out/examples/push 2 300
-[ $? -eq 2 ] && says "multiples of 512"
-verdict $? "push of chunks that are no tiles is refused"
 exit $failed

@@ -34,8 +34,8 @@ static void watch(pid_t pid[], int count)
 static void start_here(wb_start *start, int count)
 {
     pid_t pid[MAX_RANKS], parent = getpid();
-    *start = (wb_start){.ranks = count, .by = "train"};
-    ranks_prepare(start);
+    *start = (wb_start){.ranks = count};
+    ranks_prepare(count);
     fflush(NULL);
     for (int r = 0; r < count; r++) {
         start->rank = start->local = r;

@@ -38,7 +38,7 @@ wb_ring ranks_ring(void);  // for 17 and 18
 double ranks_mean(double x);  // of all ranks' x; waits for all ranks, and for what is to be averaged
 
 // What ranks_host.c and ranks_device.cu have besides: before there are ranks, and in each.
-void ranks_prepare(wb_start *start);
+void ranks_prepare(int count);
 void ranks_connect(const wb_start *start);
 
 #ifdef __cplusplus

@@ -3,99 +3,71 @@
 #include "ranks.h"
 
 #include "asks.h"
+#include "rank.h"
 
-#include <arpa/inet.h>
 #include <initializer_list>
 #include <nccl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-static ncclComm_t comm;
-static cudaStream_t wire;
+static wb_ring ring;
 static cudaEvent_t made, arrived;
 static double *number;  // on the device
-static bool of_launcher = true;
+static void *board;     // shared memory of ranks that this program has started, of so many bytes
+static size_t board_bytes;
 
 #define MUST(call)                                                                                                     \
     do {                                                                                                               \
         if ((call) != WB_OK) FAIL("rank %d of %d: %s", ranks.mine, ranks.all, wb_last_message());                      \
     } while (0)
 
+void ranks_prepare(int count)
+{
 #ifdef __CUDACPU__
-static void *board;
-void ranks_prepare(wb_start *start)
-{
-    const size_t arena = (size_t)1 << 30;  // what a test sends
-    board =
-        mmap(NULL, wb_board_bytes(arena), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (board == MAP_FAILED) FAIL("no memory that %d ranks could share", start->ranks);
-    wb_board_make(board, arena, start->ranks);
-    of_launcher = false;
-}
-static wb_status join(const wb_start *start)
-{
-    comm = wb_rank_begin(board, start->rank, start->ranks);
-    return WB_OK;
-}
+    board_bytes = wb_board_bytes((size_t)1 << 30);  // what a test sends
 #else
-// Rank 0 will listen at a port of this machine that is free now.
-void ranks_prepare(wb_start *start)
-{
-    sockaddr_in at = {};
-    at.sin_family = AF_INET, at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof at;
-    const int s = socket(AF_INET, SOCK_STREAM, 0);
-    if (s < 0 || bind(s, (sockaddr *)&at, length) != 0 || getsockname(s, (sockaddr *)&at, &length) != 0)
-        FAIL("there is no free port on this machine");
-    close(s);
-    snprintf(start->host, sizeof start->host, "127.0.0.1");
-    snprintf(start->port, sizeof start->port, "%d", ntohs(at.sin_port));
-    of_launcher = false;
+    board_bytes = WB_RANK_ID;
+#endif
+    board = mmap(NULL, board_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (board == MAP_FAILED) FAIL("no memory that %d ranks could share", count);
 }
-static wb_status join(const wb_start *start)
+
+static wb_status have_device(const wb_start *start)
 {
     int devices = 0;
-    ncclUniqueId id;
     cudaGetDeviceCount(&devices);
-    if (!of_launcher && start->local > devices) pause();  // the first that has none says so, and all end
-    if (devices == 0 || (!of_launcher && start->local == devices))
+#ifndef __CUDACPU__
+    if (board && start->rank > devices) pause();  // the first that has none says so, and all end
+    if (devices == 0 || (board && start->rank == devices))
         return wb_fail(WB_UNSUPPORTED, "a GPU each is needed, and here are %d", devices);
+#endif
     WB_CUDA(cudaSetDevice(start->local % devices));
-    if (start->rank == 0) WB_NCCL(ncclGetUniqueId(&id));
-    const wb_status status = wb_start_share(start, &id, sizeof id, 60);
-    if (status != WB_OK) return status;
-    WB_NCCL(ncclCommInitRank(&comm, start->ranks, id, start->rank));
     return WB_OK;
 }
-#endif
 
 static wb_status connect_rank(const wb_start *start)
 {
-    int least = 0, most = 0;
-    const wb_status status = join(start);
-    if (status != WB_OK) return status;
-    WB_CUDA(cudaDeviceGetStreamPriorityRange(&least, &most));
-    WB_CUDA(cudaStreamCreateWithPriority(&wire, cudaStreamNonBlocking, most));
+    char id[WB_RANK_ID] = {};
+    ring = {nullptr, start->rank, start->ranks, nullptr};
+    MUST(have_device(start));
+    if (!board) {
+        MUST(wb_rank_invite(id, start->rank));
+        MUST(wb_start_share(start, id, sizeof id, 60));
+        board = id, board_bytes = sizeof id;
+    }
+    MUST(wb_rank_join(board, board_bytes, &ring));
+    wb_start_shared(start);
     for (cudaEvent_t *e : {&made, &arrived}) WB_CUDA(cudaEventCreateWithFlags(e, cudaEventDisableTiming));
     WB_CUDA(cudaMalloc(&number, sizeof *number));
     return WB_OK;
 }
 void ranks_connect(const wb_start *start) { MUST(connect_rank(start)); }
 
-static wb_status leave(void)
-{
-#ifdef __CUDACPU__
-    wb_rank_end();
-#else
-    WB_NCCL(ncclCommDestroy(comm));
-#endif
-    return WB_OK;
-}
 void ranks_end(void)
 {
     if (ranks.all > 1) {
         ranks_mean(0);
-        MUST(leave());
+        MUST(wb_rank_leave(&ring));
     }
     ranks = {0, 1};
 }
@@ -104,14 +76,14 @@ void ranks_end(void)
 static wb_status behind(void)
 {
     WB_CUDA(cudaEventRecord(made, nullptr));
-    WB_CUDA(cudaStreamWaitEvent(wire, made, 0));
+    WB_CUDA(cudaStreamWaitEvent(ring.wire, made, 0));
     return WB_OK;
 }
 
 static wb_status average(real *x, size_t n)
 {
     MUST(behind());
-    WB_NCCL(ncclAllReduce(x, x, n, ncclFloat, ncclAvg, comm, wire));
+    WB_NCCL(ncclAllReduce(x, x, n, ncclFloat, ncclAvg, ring.comm, ring.wire));
     return WB_OK;
 }
 void ranks_average(real *x, size_t n)
@@ -125,11 +97,11 @@ static wb_status travel(const move *moves, int count)
     WB_NCCL(ncclGroupStart());
     for (const move *m = moves; m < moves + count; m++) {
         if (m->from == m->to || m->n == 0) continue;
-        if (m->from == ranks.mine) WB_NCCL(ncclSend(m->out, m->n, ncclBfloat16, m->to, comm, wire));
-        if (m->to == ranks.mine) WB_NCCL(ncclRecv(m->in, m->n, ncclBfloat16, m->from, comm, wire));
+        if (m->from == ranks.mine) WB_NCCL(ncclSend(m->out, m->n, ncclBfloat16, m->to, ring.comm, ring.wire));
+        if (m->to == ranks.mine) WB_NCCL(ncclRecv(m->in, m->n, ncclBfloat16, m->from, ring.comm, ring.wire));
     }
     WB_NCCL(ncclGroupEnd());
-    WB_CUDA(cudaEventRecord(arrived, wire));
+    WB_CUDA(cudaEventRecord(arrived, ring.wire));
     WB_CUDA(cudaStreamWaitEvent(nullptr, arrived, 0));
     return WB_OK;
 }
@@ -139,14 +111,14 @@ void ranks_move(const move *moves, int count)
         if (m->from == ranks.mine && m->to == ranks.mine) copy_runs(m->in, 0, m->out, 0, m->n, 1);
     if (ranks.all > 1) MUST(travel(moves, count));
 }
-wb_ring ranks_ring(void) { return {comm, ranks.mine, ranks.all, wire}; }
+wb_ring ranks_ring(void) { return {ring.comm, ranks.mine, ranks.all, ring.wire}; }
 
 static wb_status mean(double *x)
 {
-    WB_CUDA(cudaMemcpyAsync(number, x, sizeof *x, cudaMemcpyHostToDevice, wire));
-    WB_NCCL(ncclAllReduce(number, number, 1, ncclDouble, ncclSum, comm, wire));
-    WB_CUDA(cudaMemcpyAsync(x, number, sizeof *x, cudaMemcpyDeviceToHost, wire));
-    WB_CUDA(cudaStreamSynchronize(wire));
+    WB_CUDA(cudaMemcpyAsync(number, x, sizeof *x, cudaMemcpyHostToDevice, ring.wire));
+    WB_NCCL(ncclAllReduce(number, number, 1, ncclDouble, ncclSum, ring.comm, ring.wire));
+    WB_CUDA(cudaMemcpyAsync(x, number, sizeof *x, cudaMemcpyDeviceToHost, ring.wire));
+    WB_CUDA(cudaStreamSynchronize(ring.wire));
     alarm(0);  // what travelled was made by the backward pass, kernels of 09 too (attention_device.c)
     *x /= ranks.all;
     return WB_OK;

@@ -14,15 +14,15 @@ static struct board {
 
 static void meet(void) { pthread_barrier_wait(&board->all_here); }  // if a rank has died, all are ended here (ranks.c)
 
-void ranks_prepare(wb_start *start)
+void ranks_prepare(int count)
 {
-    const size_t bytes = sizeof *board + (size_t)start->ranks * sizeof *board->of_rank;
+    const size_t bytes = sizeof *board + (size_t)count * sizeof *board->of_rank;
     pthread_barrierattr_t shared;
     board = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (board == MAP_FAILED) FAIL("no memory that %d ranks could share", start->ranks);
+    if (board == MAP_FAILED) FAIL("no memory that %d ranks could share", count);
     pthread_barrierattr_init(&shared);
     pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
-    pthread_barrier_init(&board->all_here, &shared, (unsigned)start->ranks);
+    pthread_barrier_init(&board->all_here, &shared, (unsigned)count);
 }
 void ranks_connect(const wb_start *start)
 {

@@ -26,15 +26,6 @@ $(foreach n,17 18,$(foreach i,problems solutions wrong/$n/% \
   $(addprefix variants/,$(filter $n/%,$(VARIANTS))),$(eval $(call ring_program,$i,$n,$(call ring_of,$n)))))
 $(foreach r,ring ring_backward,$(eval $(call ring_program,reference,naive_ring,$r)))
 
-# An example that wants the sources of 17 and 10, and its own wb_attention: examples/push.cu. It runs where there is
-# no CUDA Toolkit, too.
-$B/examples/push: $B/examples/push.o $(addprefix $B/machinery/,problems.o validate.o device.o \
-  $(if $(filter cuda,$(BACKEND)),nccl/nccl.o)) $(LAYER)
-	$Q$(LINK) $^ $(if $(filter cuda,$(BACKEND)),-L$(CUDA_HOME)/lib64 -lcudart_static -lrt) -ldl -lm -o $@
-$B/examples/%.o: examples/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
-	@mkdir -p $(@D)
-	$(compile_cu)
-
 # How far off a cache of int8 is, and e4m3, and bf16: make errors, make errors-16.
 $B/errors $B/errors_fp8: $B/%: $B/machinery/bench/%.o $B/machinery/bench/bench_host.o $B/reference/oracle.o \
   $(MACHINERY)

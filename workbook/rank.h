@@ -13,6 +13,11 @@ wb_status wb_rank_device(int rank, int ranks);
 // Becomes a rank. `board`: shared memory of all ranks, zeros at first; null where there is one. On GPUs the first rank's NCCL says there how the others
 // find it; on the CPU layer it is as asks.h says. ring: comm and wire are made.
 wb_status wb_rank_join(void *board, size_t board_bytes, wb_ring *ring);
+
+// For ranks that share no memory: what has to stand at the begin of each one's board, zeros at first, before it joins.
+// All call this, then rank 0 hands so many bytes of its board to the others. WB_UNSUPPORTED on the CPU layer.
+enum { WB_RANK_ID = 256 };
+wb_status wb_rank_invite(void *board, int rank);
 wb_status wb_rank_leave(const wb_ring *ring);  // after everything
 
 // Queues a copy to host memory behind the work on a stream.

@@ -11,28 +11,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include <vector>
-#if defined(__linux__) && defined(__x86_64__)
-#include <ucontext.h>
-#define SINGLE_STEPS
-#endif
 
 namespace cudacpu
 {
 bool flying;
 
-enum {
-    PAGE = 4096,
-    CELL = 2,
-    CELLS = PAGE / CELL
-};  // bytes; a cell is the smallest thing that a kernel reads or writes, but for int8
+enum { PAGE = 4096, CELL = 2 };  // bytes; a cell is the smallest thing that a kernel reads or writes, but for int8
 
-struct touches {  // reads, or writes, of one page by one kernel
-    bool any, exact;
-    const char *first;           // the address of the first
-    uint64_t cells[CELLS / 64];  // which; where they are not exact, only those that were seen
-};
-struct touched_page {
-    touches reads, writes;
+struct touched_page {  // by a kernel: where it was read first, and where it was written first, or null
+    const char *read, *write;
 };
 
 struct work {
@@ -153,24 +140,19 @@ static bool meets(const flight_range &a, const flight_range &b)
     return (a.write || b.write) && a.at < b.at + b.bytes && b.at < a.at + a.bytes;
 }
 
-// Where such touches of a page are in a range, as far as they are known; null: nowhere.
-static const char *in_range(const touches &t, const char *page, const char *from, const char *to)
+// Where a page that was touched there first was touched in a range, as far as it is known; null: nowhere.
+static const char *in_range(const char *first, const char *page, const char *from, const char *to)
 {
-    if (!t.any) return nullptr;
-    if (!t.exact && page >= from && page + PAGE <= to) return t.first;
-    for (const char *at = std::max(page, from); at < page + PAGE && at < to; at += CELL) {
-        const size_t c = static_cast<size_t>(at - page) / CELL;
-        if (t.cells[c / 64] >> c % 64 & 1) return at;
-    }
-    return nullptr;
+    const bool inside = (page >= from && page + PAGE <= to) || (first >= from && first < to);
+    return first && inside ? first : nullptr;
 }
 
 // Whether a kernel has a touch in a range that minds.
 static const char *touched_in(const work &k, const flight_range &r, bool &write)
 {
     for (auto p = k.pages.lower_bound(page_of(r.at)); p != k.pages.end() && p->first < r.at + r.bytes; ++p) {
-        const char *wrote = in_range(p->second.writes, p->first, r.at, r.at + r.bytes);
-        const char *read = r.write ? in_range(p->second.reads, p->first, r.at, r.at + r.bytes) : nullptr;
+        const char *wrote = in_range(p->second.write, p->first, r.at, r.at + r.bytes);
+        const char *read = r.write ? in_range(p->second.read, p->first, r.at, r.at + r.bytes) : nullptr;
         write = wrote != nullptr;
         if (wrote || read) return wrote ? wrote : read;
     }
@@ -221,95 +203,22 @@ static void check_touch(const work &k, const char *at, bool write, void *code)
         const auto p = o->pages.find(page_of(at));
         if (p == o->pages.end()) continue;
         const char *cell = at - reinterpret_cast<uintptr_t>(at) % CELL;
-        const bool wrote = in_range(p->second.writes, p->first, cell, cell + CELL),
-                   read = in_range(p->second.reads, p->first, cell, cell + CELL);
+        const bool wrote = in_range(p->second.write, p->first, cell, cell + CELL),
+                   read = in_range(p->second.read, p->first, cell, cell + CELL);
         if (wrote || (write && read)) report_works(k, *o, write, wrote, code);
     }
 }
 
-// Whether it matters which bytes of this page the running kernel reads, or writes, and not only that it does.
-static void what_matters(const work &k, const char *page, touched_page &t)
-{
-#ifdef SINGLE_STEPS
-    for (const work *o : live) {
-        if (!unordered(k, *o)) continue;
-        t.writes.exact = t.writes.exact || o->is_kernel;
-        const auto p = o->pages.find(page);
-        t.reads.exact = t.reads.exact || (p != o->pages.end() && p->second.writes.any);
-        for (const flight_range &r : o->ranges) {
-            if (r.at >= page + PAGE || page >= r.at + r.bytes || (r.at <= page && page + PAGE <= r.at + r.bytes))
-                continue;
-            t.writes.exact = true;
-            t.reads.exact = t.reads.exact || r.write;
-        }
-    }
-#else
-    (void)k, (void)page, (void)t;
-#endif
-}
-
-static int protection(const touched_page &t)
-{
-    return t.writes.any && !t.writes.exact ? PROT_READ | PROT_WRITE
-           : t.reads.any && !t.reads.exact ? PROT_READ
-                                           : PROT_NONE;
-}
-
-enum { STEPPED = 4 };  // pages that one instruction touches, at most
-static const char *stepped[STEPPED];
-static int stepping;
-
-bool flight_touched(const char *at, bool write, void *context, void *code)
+bool flight_touched(const char *at, bool write, void *code)
 {
     if (!running) return false;
     check_touch(*running, at, write, code);  // or it may have been freed too early
     if (!page_of_device(at)) return false;
-    const char *page = page_of(at);
-    const auto p = running->pages.emplace(page, touched_page{});
-    touched_page &t = p.first->second;
-    if (p.second) what_matters(*running, page, t);
-    touches &kind = write ? t.writes : t.reads;
-    if (!kind.any) kind.first = at;
-    kind.any = true;
-    t.reads.exact = t.reads.exact || (write && kind.exact);  // what a kernel writes, others may write beside it
-    const size_t c = static_cast<size_t>(at - page) / CELL;
-    kind.cells[c / 64] |= uint64_t{1} << c % 64;
-    mprotect(const_cast<char *>(page), PAGE, kind.exact ? (write ? PROT_READ | PROT_WRITE : PROT_READ) : protection(t));
-#ifdef SINGLE_STEPS
-    if (kind.exact && stepping < STEPPED) {
-        stepped[stepping++] = page;
-        static_cast<ucontext_t *>(context)->uc_mcontext.gregs[REG_EFL] |= 0x100;  // a trap after this instruction
-    }
-#else
-    (void)context;
-#endif
+    touched_page &t = running->pages[page_of(at)];
+    (write ? t.write : t.read) = at;
+    mprotect(const_cast<char *>(page_of(at)), PAGE, write ? PROT_READ | PROT_WRITE : PROT_READ);
     return true;
 }
-
-#ifdef SINGLE_STEPS
-static void on_step(int number, siginfo_t *, void *context)
-{
-    if (!stepping) {  // somebody else's
-        signal(number, SIG_DFL);
-        raise(number);
-    }
-    while (stepping) {
-        const char *page = stepped[--stepping];
-        mprotect(const_cast<char *>(page), PAGE, running ? protection(running->pages[page]) : PROT_NONE);
-    }
-    static_cast<ucontext_t *>(context)->uc_mcontext.gregs[REG_EFL] &= ~0x100L;
-}
-
-static void catch_steps()
-{
-    struct sigaction action = {};
-    action.sa_sigaction = on_step;
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-    sigaction(SIGTRAP, &action, nullptr);
-}
-#else
-static void catch_steps() {}
-#endif
 
 // ------------------------------------------------------------------------------------------------------------- what is queued
 
@@ -408,7 +317,7 @@ static void perform(work &w)
     running = nullptr;
     for (const auto &p : w.pages) mprotect(const_cast<char *>(p.first), PAGE, PROT_NONE);
     if (w.row && !w.row->keys)
-        for (const auto &p : w.pages) w.row->cost += PAGE * (p.second.reads.any + p.second.writes.any);
+        for (const auto &p : w.pages) w.row->cost += PAGE * ((p.second.read != nullptr) + (p.second.write != nullptr));
 }
 
 // What the host knows to be over and nothing that is still to run may meet.
@@ -475,7 +384,6 @@ extern "C" void wb_count_next(double flops, const void *keys, bool gradients)
 void flight_begin()
 {
     catch_faults();
-    catch_steps();
     flying = true;
 }
 void flight_end()

@@ -57,7 +57,7 @@ void flight_host_waits(const flight_clock &clock);
 void flight_host_waits_for(cudaStream_t stream);
 void flight_host_waits_for_all();
 
-bool flight_touched(const char *at, bool write, void *context, void *code);  // whether this fault opened a page
+bool flight_touched(const char *at, bool write, void *code);  // whether this fault opened a page
 
 void flight_count(wb_asked &since);  // its kernels and messages
 // Has something else run that could, while this rank waits; false if there is nothing.

@@ -3,7 +3,7 @@
 // it attended to, looks at drawn rows, and on GPUs times it.
 //
 //   ring RANKS=4 [N=4096 D=128 B=1 HEADS=32/8 CAUSAL=0 SEED=7 RUNS=10]       on this machine, with so many processes
-//   torchrun ... ring N=...      mpirun, srun, or RANK= WORLD_SIZE= by hand   this process is one of them; on GPUs
+//   torchrun ... ring N=...      srun, or RANK= WORLD_SIZE= by hand           this process is one of them; on GPUs
 //   ring ... TO=FILE AS=key                                                  a row of a table is written behind FILE's last (bench/ring.sh)
 //
 // What is compared: drawn rows with those of wb_attention or wb_attention_backward on all that the row meets, in one piece. The rounding to bf16 is
@@ -11,10 +11,10 @@
 #include "start.h"
 
 #include "asks.h"
+#include "rank.h"
 
 #include <algorithm>
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <math.h>
 #include <nccl.h>
@@ -349,67 +349,40 @@ static wb_status attend(const wb_ring &ring, bool *right)
     return WB_OK;
 }
 
-static wb_status be_rank(const wb_start &start, void *board, bool *right)
+// board: shared memory of all ranks, of so many bytes; null: a launcher has started them.
+static wb_status be_rank(const wb_start &start, void *board, size_t bytes, bool *right)
 {
     wb_ring ring = {nullptr, start.rank, start.ranks, nullptr};
-#ifdef __CUDACPU__
-    if (start.ranks > 1 && !board)
-        return wb_fail(WB_UNSUPPORTED,
-                       "on the CPU execution layer ranks are processes of one program: make ring RANKS=%d",
-                       start.ranks);
-    ring.comm = wb_rank_begin(board, ring.rank, ring.ranks);
-#else
-    (void)board;
-    int devices = 0;
-    WB_CUDA(cudaGetDeviceCount(&devices));
-    if (ask.RANKS > 0 && !wb_was_started() && devices < ask.RANKS)
-        return wb_fail(WB_UNSUPPORTED, "%ld ranks want as many GPUs, and here are %d", ask.RANKS, devices);
-    WB_CUDA(cudaSetDevice(start.local % devices));
-    if (ring.ranks > 1) {
-        ncclUniqueId id;
-        if (ring.rank == 0) WB_NCCL(ncclGetUniqueId(&id));
-        DO(wb_start_share(&start, &id, sizeof id, 60));
-        WB_NCCL(ncclCommInitRank(&ring.comm, ring.ranks, id, ring.rank));
+    char id[WB_RANK_ID] = {};
+    if (board)
+        DO(wb_rank_device(ring.rank, ring.ranks));
+    else {
+        int devices = 0;
+        WB_CUDA(cudaGetDeviceCount(&devices));
+        WB_CUDA(cudaSetDevice(start.local % devices));
     }
-#endif
-    int least = 0, most = 0;  // where products fill a GPU, what travels has to come first
-    WB_CUDA(cudaDeviceGetStreamPriorityRange(&least, &most));
-    WB_CUDA(cudaStreamCreateWithPriority(&ring.wire, cudaStreamNonBlocking, most));
+    if (!board && ring.ranks > 1) {
+        DO(wb_rank_invite(id, ring.rank));
+        DO(wb_start_share(&start, id, sizeof id, 60));
+        board = id, bytes = sizeof id;
+    }
+    DO(wb_rank_join(board, bytes, &ring));
+    wb_start_shared(&start);
     ask.RANKS = ring.ranks;
-    const wb_status status = attend(ring, right);
-#ifdef __CUDACPU__
-    if (status == WB_OK) wb_rank_end();
-#else
-    if (ring.comm && status != WB_OK) WB_NCCL(ncclCommAbort(ring.comm));
-    if (ring.comm && status == WB_OK) WB_NCCL(ncclCommDestroy(ring.comm));
-#endif
-    return status;
+    DO(attend(ring, right));
+    return wb_rank_leave(&ring);
 }
 
 enum { WRONG = 3 };  // an exit status of a rank that has come to its end
 
 // One rank, in this process: its exit status.
-static int rank_status(void *board)
+static int rank_status(const wb_start &start, void *board, size_t bytes)
 {
-    wb_start start;
     bool right = false;
-    wb_status status = wb_start_read(&start);
-    if (status == WB_OK) status = be_rank(start, board, &right);
+    const wb_status status = be_rank(start, board, bytes, &right);
     if (status != WB_OK) fprintf(stderr, "rank %d: %s\n", start.rank, wb_last_message());
     fflush(NULL);
     return status != WB_OK ? 2 : right ? 0 : WRONG;
-}
-
-// A port of this machine that is free now.
-static int free_port()
-{
-    sockaddr_in at = {};
-    at.sin_family = AF_INET, at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof at;
-    const int s = socket(AF_INET, SOCK_STREAM, 0);
-    const bool bound = s >= 0 && bind(s, (sockaddr *)&at, length) == 0 && getsockname(s, (sockaddr *)&at, &length) == 0;
-    if (s >= 0) close(s);
-    return bound ? ntohs(at.sin_port) : 29511;
 }
 
 int main(int argc, char **argv)
@@ -424,26 +397,24 @@ int main(int argc, char **argv)
     const long usual = 32768;
 #endif
     if (ask.N == 0) ask.N = usual;
-    if (ask.RANKS == 0) return rank_status(nullptr);
+    if (ask.RANKS == 0) {
+        wb_start start;
+        if (wb_start_read(&start) == WB_OK) return rank_status(start, nullptr, 0);
+        fprintf(stderr, "ring: %s\n", wb_last_message());
+        return 2;
+    }
 
-    // so many processes of this machine, whoever started this one
-    void *board = nullptr;
+    // so many processes of this machine, whoever started this one, and shared memory for what they tell one another
+    size_t bytes = WB_RANK_ID;
 #ifdef __CUDACPU__
-    const size_t bytes =
-        (size_t)(ask.B * ask.Hkv * ask.D) * 2 * (ring_pass::NUMBER == 18 ? 6 : 2);  // of a row that travels
-    const size_t arena = bytes * (size_t)ask.N * (size_t)ask.RANKS + (1 << 20);
-    board =
-        mmap(NULL, wb_board_bytes(arena), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    const size_t travels = (size_t)(ask.B * ask.Hkv * ask.D) * 2 * (ring_pass::NUMBER == 18 ? 6 : 2);  // of a row
+    bytes = wb_board_bytes(travels * (size_t)ask.N * (size_t)ask.RANKS + (1 << 20));
+#endif
+    void *board = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (board == MAP_FAILED) {
         fprintf(stderr, "ring: there is no memory for what %ld ranks send\n", ask.RANKS);
         return 2;
     }
-    wb_board_make(board, arena, (int)ask.RANKS);
-    if (ask.RANKS == 1) board = nullptr;
-#endif
-    char text[32];
-    snprintf(text, sizeof text, "127.0.0.1:%d", free_port());
-    setenv("WB_MASTER", text, 1);
     std::vector<pid_t> ranks;
     for (long r = 0; r < ask.RANKS; r++) {
         fflush(NULL);
@@ -451,13 +422,9 @@ int main(int argc, char **argv)
         if (child < 0) perror("ring: fork");
         if (child > 0) ranks.push_back(child);
         if (child) continue;
-        for (const char *name : {"RANK", "LOCAL_RANK"}) {
-            snprintf(text, sizeof text, "%ld", r);
-            setenv(name, text, 1);
-        }
-        snprintf(text, sizeof text, "%ld", ask.RANKS);
-        setenv("WORLD_SIZE", text, 1), setenv("LOCAL_WORLD_SIZE", text, 1);
-        _exit(rank_status(board));
+        wb_start start = {};
+        start.rank = start.local = (int)r, start.ranks = (int)ask.RANKS;
+        _exit(rank_status(start, board, bytes));
     }
     // The first that fails ends all: the others would wait for it.
     int worst = (long)ranks.size() < ask.RANKS ? 2 : 0, status;
