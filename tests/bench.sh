@@ -57,8 +57,5 @@ fi
 
 [ "${BACKEND:-cpu}" = cpu ] || exit $failed # what follows is so on sm_90, and on the layer, which plays one
 "$out/bench" 08 --impl "library=$out/lib/libworkbook_all.so" --shape B=1,Hq=2,Nq=800,D=64 --shape B=1,Hq=2,Nq=100,D=64 --out "$table" >"$said" 2>&1
-check "a library says what it has chosen" [ "$(awk -F'\t' '$1 == "# chosen" { print $2, $8, $14 }' "$table" | tr '\n' ' ')" = "$(
-    echo "flash_gqa_backward 64 solutions/08/variants/hopper_same_bits.cu flash_gqa_backward_fastest 64 solutions/08/variants/hopper.cu" \
-        "flash_gqa_backward 64 solutions/08/variants/one_launch.cu flash_gqa_backward_fastest 64 solutions/08/variants/one_launch.cu" ) " ]
-check "and what its workspace takes is counted" [ "$(awk -F'\t' '$2 == "library" { printf "%d ", ($19 - $20 > 0) }' "$table")" = "1 0 " ]
+check "what the workspace of a function of the library takes is counted" [ "$(awk -F'\t' '$2 == "library" { printf "%d ", ($19 - $20 > 0) }' "$table")" = "1 0 " ]
 exit $failed

@@ -32,8 +32,6 @@ typedef struct implementation {
     wb_function function;
     wb_workspace_function workspace;  // how many bytes of it the function wants; null: none
     const char *(*message)(void);     // its own wb_last_message
-    const char *(*kernel)(const char *function,
-                          const attention_shape *shape);  // wb_library_kernel, of a library that chooses
     bool naive;
     bool given_up;  // it was wrong once
 } implementation;
@@ -288,18 +286,6 @@ static int sets_for(const options *o, const bench_inputs *in)
     return in->io_bytes < (size_t)1 << 30 ? MAX_SETS : 1;
 }
 
-// What a library that chooses has taken, also for the form that gives up the same bits.
-static void write_choice(const options *o, const implementation *impl, const wb_case *c)
-{
-    if (!impl->kernel) return;
-    for (int fastest = 0; fastest < 2; fastest++) {
-        char function[80];
-        snprintf(function, sizeof function, "%s%s", o->problem->name, fastest ? "_fastest" : "");
-        const char *source = impl->kernel(function, &c->shape);
-        if (*source) bench_tsv_choice(o->out, o->problem, function, c, source);
-    }
-}
-
 // The inputs of 16 have to be made first: how long that takes stands beside its time, and in the sum.
 static void say_quantiser(const options *o, const bench_inputs *in, const bench_set *set, const lane *judged)
 {
@@ -356,7 +342,6 @@ static bool measure(options *o, const wb_case *c, int argc, char **argv)
         if (yours || (!judged && strcmp(l->impl->label, "key") == 0)) judged = l;
         if (o->demo) continue;
         bench_tsv_row(o->out, o->problem, l->impl->label, &in.c, &l->result);
-        write_choice(o, l->impl, &in.c);
         if (o->timed)
             bench_say("  %s %.4g ms", l->impl->label, l->result.ms);
         else
@@ -466,7 +451,6 @@ static void load(options *o, const char *text)
     if (o->problem->signature == WB_DECODE) impl->workspace = (wb_workspace_function)dlsym(library, workspace);
     const wb_function message = (wb_function)dlsym(library, "wb_last_message");
     if (message) impl->message = (const char *(*)(void))message;
-    impl->kernel = (const char *(*)(const char *, const attention_shape *))dlsym(library, "wb_library_kernel");
 }
 
 static void load_naive(options *o)

@@ -129,8 +129,6 @@ void bench_tsv_row(FILE *out, const wb_problem *problem, const char *label, cons
                    const bench_result *result);
 // What the figures of the main shape mean: comments. Nothing where `c` is another, or nothing is known of the device.
 void bench_tsv_verdict(FILE *out, const wb_problem *problem, const char *label, const wb_case *c, double ms);
-// Of a library that chooses: which source serves this function at this shape. A comment, for chosen.sh.
-void bench_tsv_choice(FILE *out, const wb_problem *problem, const char *function, const wb_case *c, const char *source);
 void bench_tsv_roof(FILE *out, const wb_problem *problem, const char *label, double tflops, double gbps);
 
 // The table of `make demo`: its head, and a row. `naive` may be null.

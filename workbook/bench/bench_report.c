@@ -77,13 +77,6 @@ static void tsv_shape(FILE *out, const wb_problem *problem, const wb_case *c)
     }
 }
 
-void bench_tsv_choice(FILE *out, const wb_problem *problem, const char *function, const wb_case *c, const char *source)
-{
-    fprintf(out, "# chosen\t%s\t", function);
-    tsv_shape(out, problem, c);
-    fprintf(out, "%s\n", source);
-}
-
 void bench_tsv_row(FILE *out, const wb_problem *problem, const char *label, const wb_case *c, const bench_result *r)
 {
     char shape[80];

@@ -179,16 +179,7 @@ bench() {
         verdict=$(awk -f workbook/bench/verdict.awk "$tables/$table" 2>&1)
         [ -z "$verdict" ] || say "$verdict"
         keep "$table"
-        [ ! -s "$tables/$table" ] || timed="${timed:-} $tables/$table"
     done
-    # One table of what the library chose beside what it could have chosen.
-    # shellcheck disable=SC2086
-    if [ -n "${timed:-}" ] && workbook/bench/chosen.sh $timed >"$tables/library.tsv"; then
-        say "" "== the library's choices: $(grep -c '	ok$' "$tables/library.tsv") as fast as any other, $(grep -c '	SLOWER$' "$tables/library.tsv") slower" \
-            "$(grep '	SLOWER$' "$tables/library.tsv")"
-        status=0
-        keep library.tsv
-    fi
 }
 
 peers() {
