@@ -8,7 +8,7 @@ $B/diagnose: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/diagno
 # Baselines are waited for, and nobody steps through them.
 $B/reference/%.o: KERNELFLAGS = -O3 -march=$(MARCH)
 $B/bench: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/bench/bench*.c)) \
-  $(addprefix $B/machinery/,bench/roofline.o bench/timer.o quantise_fp8.o) $B/reference/naive_cpu.o \
+  $(addprefix $B/machinery/,bench/roofline.o bench/timer.o judge/expect.o) $B/reference/naive_cpu.o \
   $B/reference/naive_gpu.o $B/reference/naive_decode.o $B/reference/oracle.o $(MACHINERY)
 	$(call say,LINK,$@)
 	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
