@@ -24,7 +24,7 @@ try:
     import torch, transformers
     from transformers import AttentionInterface, AutoModelForCausalLM, GptOssConfig
     from transformers.masking_utils import AttentionMaskInterface, flash_attention_mask
-    import hub_kernel, torch_attention
+    import torch_attention
 except ImportError as error:
     sys.exit(f"gpt_oss.py wants PyTorch and transformers 5 or later, and here: {error}.")
 
@@ -71,25 +71,6 @@ WRONG = {  # the same function, given something else
 def register(name, function):
     AttentionInterface.register(name, function)
     AttentionMaskInterface.register(name, flash_attention_mask)  # no mask at all, unless there is padding
-
-
-BY_NAME = "workbook/flash-workbook"  # as transformers loads a kernel of the Hub (hub_kernel.py): under flash-attn's functions, cache and padding its own affair
-
-
-def can_be_loaded_by_name():
-    if ours != "key":
-        return False
-    folder = os.path.abspath(f"build/{backend}/hub")
-    hub_kernel.main(folder, backend)
-    os.environ["LOCAL_KERNELS"] = f"{BY_NAME}={folder}"
-    os.environ["WB_LIBRARY"] = path  # the one that is loaded already: two CPU layers have no room in one process's static TLS
-    transformers.GptOssPreTrainedModel._compatible_flash_implementations.append(BY_NAME)
-    try:
-        model_of("eager").set_attn_implementation(BY_NAME)
-    except (ImportError, ValueError) as error:
-        print("# not by name:", " ".join(str(error).split())[:150])
-        return False
-    return True
 
 
 register(ours, attention)
@@ -225,15 +206,12 @@ torch_attention.heading(backend == "cuda", f"transformers {transformers.__versio
 print(f"# model: GptOssForCausalLM, hidden 512, {layers} layers, window {window} and full in turn, 8 heads over 2, D 64, 8 experts")
 print("what\timpl\tat\tvalue\tlimit\tverdict")
 
-by_name = can_be_loaded_by_name()
 for W in (16, window):
     model, truth = (model_of("eager", dtype, sliding_window=W) for dtype in (torch.bfloat16, torch.float32))
     truth.load_state_dict(model.state_dict())
     want = list(logits_and_gradients(truth, "eager"))
     eager = distances(logits_and_gradients(model, "eager"), want, W)
     compare(ours, distances(logits_and_gradients(model, ours), want, W), eager)
-    if by_name:
-        compare("by_name", distances(logits_and_gradients(model, BY_NAME), want, W), eager)
     for name in WRONG if W == 16 else ():
         got = distances(logits_and_gradients(model, name), want, W)
         worst = max(got, key=lambda at: got[at] / eager[at])
@@ -249,10 +227,8 @@ for impl in losses:
 compare(ours, *({"losses": distance(losses[impl], losses["float32"])} for impl in (ours, "eager")))
 
 truth.load_state_dict(model.state_dict())  # as we trained it
-written = {impl: generate(model, impl, truth) for impl in (ours, "eager", *[BY_NAME] * by_name)}
-for impl in written:
-    if impl != "eager":
-        compare("by_name" if impl == BY_NAME else impl, *({"generated": written[i][1]} for i in (impl, "eager")))
+written = {impl: generate(model, impl, truth) for impl in (ours, "eager")}
+compare(ours, *({"generated": written[impl][1]} for impl in (ours, "eager")))
 for impl, (words, _) in written.items():
     print(f"# generated, {impl}: {words}")
 print(f"{path}: {min(ratios):.2f} to {max(ratios):.2f} times as far from eager in float32 as eager in bf16 is.", file=sys.stderr)

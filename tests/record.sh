@@ -71,7 +71,7 @@ check "no path of this machine" sh -c "! grep -qF '$scratch' out/results.txt"
 check "GPU, driver and commit are named" [ "$(grep -c '^# gpu: NVIDIA GeForce RTX 9$\|^# driver: 999.9$\|^# commit: abc$' out/results.txt)" -eq 3 ]
 mkdir got && tar -xf out/tables.tar -C got
 check "the tables, and of a failed bench a partial one" [ "$(ls got | tr '\n' ' ')" = \
-    "01_one.tsv 02_two.tsv 03_three.partial.tsv 04_four.tsv 16_flash_fp8_errors.tsv duel_seed1.tsv gpt_oss.tsv llama.tsv peers.tsv record.tsv torch_attention.tsv " ]
+    "01_one.tsv 02_two.tsv 03_three.partial.tsv 04_four.tsv 16_flash_fp8_errors.tsv duel_seed1.tsv gpt_oss.tsv peers.tsv record.tsv torch_attention.tsv " ]
 check "a line a step" [ "$(grep -vc '^#' got/record.tsv)" -eq 26 ]
 check "the screen shows the same" cmp printed out/results.txt
 

@@ -208,10 +208,6 @@ torch() {
     needs_torch torch || return
     step 400 torch sh -c "'$python' reference/torch_attention.py >'$tables/torch_attention.tsv'"
     keep torch_attention.tsv
-    if "$python" -c 'import transformers' 2>/dev/null; then
-        step 300 "torch, a model" sh -c "'$python' reference/llama.py >'$tables/llama.tsv'"
-        keep llama.tsv
-    fi
     ! "$python" -c 'import pytest' 2>/dev/null || step 300 "torch tests" "$python" -m pytest -q -p no:cacheprovider reference/torch_test.py reference/flash_attn_test.py reference/ring_test.py
 }
 
