@@ -40,14 +40,14 @@ judged "$table"
 check "a GPU that is not known gets none" grep -q 'no verdict, the peaks of this GPU are not known' "$said"
 
 if [ -f "$out/solutions/14.so" ]; then
-    "$out/errors" "bf16=$out/solutions/13.so" "int8=$out/solutions/14.so" 128 >"$table" 2>"$said"
+    "$out/errors" 14 "bf16=$out/solutions/13.so" "int8=$out/solutions/14.so" 128 >"$table" 2>"$said"
     check "an int8 cache is further off than one of bf16, and not by much" awk -F'\t' '$3 == "normal" { off[$2, $7] = $9; n++ }
         END { for (keys = 64; keys <= 128; keys *= 2) bad += off["bf16", keys] > 0.004 || off["int8", keys] > 0.012 || off["int8", keys] < 2 * off["bf16", keys]; exit n != 4 || bad }' "$table"
     check "a column that towers costs the others their bits" awk -F'\t' '$3 == "outliers" && $2 == "int8" { n++; low += $9 < 0.02 } END { exit n != 2 || low }' "$table"
 fi
 
 if [ -f "$out/solutions/16.so" ]; then
-    "$out/errors_fp8" "bf16=$out/solutions/10.so" "e4m3=$out/solutions/16.so" 4096 >"$table" 2>"$said"
+    "$out/errors" 16 "bf16=$out/solutions/10.so" "e4m3=$out/solutions/16.so" 4096 >"$table" 2>"$said"
     check "e4m3 is some 5 % off" awk -F'\t' '$3 == "normal" { n++; bad += $2 == "bf16" ? $9 > 0.004 : $9 < 0.03 || $9 > 0.07 } END { exit n != 28 || bad }' "$table"
     check "one sum over 4096 keys loses a twentieth where V has mean 1, two levels a fiftieth at most" awk -F'\t' '$3 == "mean_one" && $7 == 4096 { off[$2] = $9 }
         END { exit !(off["one_level"] > 0.04 && off["one_level"] < 0.07 && off["two_levels"] > 0.005 && off["two_levels"] < 0.02) }' "$table"

@@ -36,7 +36,7 @@ $B/examples/%.o: examples/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 	$(compile_cu)
 
 # How far off a cache of int8 is, and e4m3, and bf16: make errors, make errors-16.
-$B/errors $B/errors_fp8: $B/%: $B/machinery/bench/%.o $B/machinery/bench/bench_host.o $B/reference/oracle.o \
+$B/errors: $B/machinery/bench/errors.o $B/machinery/bench/bench_host.o $B/reference/oracle.o \
   $(MACHINERY)
 	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
 
@@ -73,7 +73,7 @@ $B/%.filter: $B/filter
 machinery-names:
 	@echo $(basename $(notdir $(MACHINERY)))
 
-EVERYTHING := $(addprefix $B/,within bench errors errors_fp8 diagnose score suite mask timeline)
+EVERYTHING := $(addprefix $B/,within bench errors diagnose score suite mask timeline)
 # What a submission is judged with (class/grade_base.sh).
 judges: $(addprefix $B/,score suite confine take within worker.filter tools.filter) $(MACHINERY) check-machinery \
   $(if $(wildcard workbook/diagnose/diagnose.c),$B/diagnose) \

@@ -3,9 +3,7 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
-#include "timer.h"
 #include "reference/naive_gpu.h"
 
 // What the device can do at most, and how that is known. Nothing if it does not say so.
@@ -35,11 +33,10 @@ static void peaks(FILE *out, const wb_problem *problem)
 void bench_tsv_header(FILE *out, const wb_problem *problem, int argc, char **argv, bool cuda)
 {
     char machine[192], commit[128], date[64], driver[64];
-    const time_t now = time(NULL);
     bench_machine(machine, sizeof machine);
     bench_commit(commit, sizeof commit);
     bench_driver(driver, sizeof driver);
-    strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", gmtime(&now));
+    bench_date(date, sizeof date);
     fprintf(out,
             "# problem: %02d %s\n# commit: %s\n# machine: %s\n# gpu: %s\n# driver: %s\n# date: %s\n# backend: %s\n# "
             "naive: %s\n# command:",
