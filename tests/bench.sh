@@ -17,6 +17,7 @@ try() { # WHAT LIBRARY SENTENCE
 try "a crash" "$out/hostile/crash/01.so" 'it crashed: signal 11'
 try "an endless loop" "$out/hostile/endless/01.so" 'no answer in 6 s'
 try "exit(0)" "$out/hostile/exit_zero/01.so" 'it ended the program, with status 0'
+try "no result" "$out/hostile/writes_nothing/01.so" 'but the oracle says'
 try "nothing to load" "$out/hostile/none.so" 'none.so'
 
 "$out/bench" 17 --impl "key=$out/solutions/17.so" --naive >"$said" 2>&1

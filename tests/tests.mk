@@ -29,7 +29,7 @@ $(foreach l,hostile \
 $(eval $(call edited_source,$B/hostile_ring/%,tests/hostile/ring.cu,tests/hostile/ring.diff)$(newline)$(call \
   implementation,hostile_ring/%,17,$B/hostile_ring/%/ring.cu))
 $B/hostile_ring/%.o: KERNELFLAGS = -O0
-hostile: $B/hostile/crash/01.so $B/hostile/endless/01.so $B/hostile/exit_zero/01.so
+hostile: $B/hostile/crash/01.so $B/hostile/endless/01.so $B/hostile/exit_zero/01.so $B/hostile/writes_nothing/01.so
 	@$(MAKE) --no-print-directory $(patsubst %,$B/hostile/%/01_worker,$(call \
 	    names_in,tests/hostile/hostile.diff)) $(patsubst \
 	    %,$B/hostile_ring/%/17_worker,$(call names_in,tests/hostile/ring.diff))
