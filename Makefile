@@ -76,8 +76,6 @@ bench-%: FORCE  ## bench-03: time and memory beside baseline and key (WITH_VARIA
 	@workbook/bench/bench.sh $(BACKEND) $(IMPL) $*
 bench:  ## the same for all problems
 	@workbook/bench/bench.sh $(BACKEND) $(IMPL) $(NUMBERS)
-race-%: $B/score FORCE  ## race-03: yours beside the key as a ratio, in build/race.tsv
-	@workbook/bench/race.sh $(BACKEND) $(IMPL) $*
 plot-%: FORCE  ## plot-03: charts of the last bench-03 in build/plots (TERM=dumb: in the terminal)
 	@plots/plot.sh $* $(BACKEND)
 plot-roofline: FORCE

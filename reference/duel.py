@@ -103,7 +103,8 @@ os.environ["WB_LIBRARY"] = (sys.argv[1:2] or [os.environ.get("WB_LIBRARY", "buil
 import torch
 import peers, pytorch_decode
 from block_mask_example import block_mask
-from torch_attention import Library, Shape, heading
+from flash_workbook import Library, Shape
+from timing import heading, once, percentiles, said
 
 warnings.filterwarnings("ignore")
 lib = Library(os.environ["WB_LIBRARY"])
@@ -112,17 +113,6 @@ source_name = lambda source: re.sub(r"^solutions/|\.cu$", "", source.decode())
 tensor, told, bad = functools.partial(torch.tensor, device="cuda"), set(), False
 randn = lambda *size: torch.randn(*size, device="cuda", dtype=torch.bfloat16)
 unwritten = lambda like: torch.full_like(like, math.nan)
-
-
-def once(call):
-    peers.flush.fill_(1)
-    peers.flush.sum()
-    torch.cuda.synchronize()
-    start, stop = torch.cuda.Event(True), torch.cuda.Event(True)
-    torch.cuda._sleep(3_000_000)  # everything is queued before the clock starts
-    start.record(), call(), stop.record()
-    torch.cuda.synchronize()
-    return start.elapsed_time(stop)
 
 
 def contend(kind, makers):
@@ -137,14 +127,14 @@ def contend(kind, makers):
             if name == "ours":
                 raise
             if (kind, name) not in told:
-                print(f"# {kind}: no {name}: {type(error).__name__}: {' '.join(str(error).split())[:150]}", flush=True)
+                print(f"# {kind}: no {name}: {said(error)}", flush=True)
             told.add((kind, name))
     best = min((ms[name][0] for name in PEERS if name in ms), default=0)
     field = [name for name in ms if name == "ours" or ms[name][0] < (1.5 * best if name in PEERS else 1.2 * ms["ours"][0])]
     for turn in range(max(4, min(14, int(100 / sum(ms[name][0] for name in field))))):
         for name in field[turn % len(field):] + field[:turn % len(field)]:
             ms[name].append(once(calls[name]))
-    return {name: sorted(t)[len(t) // 2] for name, t in ms.items()}
+    return {name: percentiles(t)[0] for name, t in ms.items()}
 
 
 @functools.lru_cache(None)
@@ -336,7 +326,7 @@ def main():
     if not {*only} <= {*KINDS}:
         sys.exit(f"duel: what is {' '.join({*only} - {*KINDS})} in ONLY? The kinds are {', '.join(KINDS)}")
     wanted = lambda kind: not only or kind in only
-    heading(True, f"cuDNN {torch.backends.cudnn.version()}")
+    heading(True)
     print(f"# seed: {seed}, {limit:g} s{', only ' * bool(only)}{' '.join(only)}")
     print("# not installed:", " ".join(package for package in ("flash_attn", "flashinfer") if not importlib.util.find_spec(package)) or "none")
     print("kind", *SHAPE, "gflop", "ours", *PEERS, "best", "ratio", "kernel", "faster", "faster_ms", "error", "verdict", sep="\t", flush=True)
@@ -350,7 +340,7 @@ def main():
             (decode if c.page else attend)(c, random.Random(number), wanted)
         except Exception as error:
             bad = True
-            print(f"# FAILED {c.family} {' '.join(map(str, shape_of(c)))}: {type(error).__name__}: {' '.join(str(error).split())[:300]}", flush=True)
+            print(f"# FAILED {c.family} {' '.join(map(str, shape_of(c)))}: {said(error, 300)}", flush=True)
         if torch.cuda.memory_reserved() > 60 * 2**30:
             torch.cuda.empty_cache()
     sys.exit(bad)

@@ -24,7 +24,8 @@ try:
     import torch, transformers
     from transformers import AttentionInterface, AutoModelForCausalLM, GptOssConfig
     from transformers.masking_utils import AttentionMaskInterface, flash_attention_mask
-    import hub_kernel, torch_attention
+    import flash_workbook
+    from timing import FLUSH_BYTES, Verdicts, heading, said, times
 except ImportError as error:
     sys.exit(f"gpt_oss.py wants PyTorch and transformers 5 or later, and here: {error}.")
 
@@ -36,7 +37,7 @@ if backend == "cuda" and not torch.cuda.is_available():
 path = sys.argv[1] if len(sys.argv) > 1 else f"build/{backend}/lib/libworkbook.so"
 ours = "yours" if "/problems/" in path else "key"
 try:
-    lib = torch_attention.Library(path)
+    lib = flash_workbook.Library(path)
     lib.lib.flash_sink_logits_backward
 except (OSError, AttributeError) as error:
     sys.exit(f"gpt_oss.py wants problems 11 and 12 in {path}, which `make lib BACKEND={backend}` builds: {error}.")
@@ -54,7 +55,7 @@ def attention(module, query, key, value, mask, scaling, dropout=0.0, sliding_win
     # With a cache the queries are the last n of N positions. 11 wants as many queries as keys: rows of zeros go before, and away again.
     if before:
         query = torch.nn.functional.pad(query, (0, 0, before, 0))
-    O = torch_attention.attention(query, key, value, window=sliding_window, sink_logits=s_aux.float(), scale=scaling, lib=lib)
+    O = flash_workbook.attention(query, key, value, window=sliding_window, sink_logits=s_aux.float(), scale=scaling, lib=lib)
     return O[:, :, before:].transpose(1, 2).contiguous(), None  # [B, n, Hq, D]
 
 
@@ -71,25 +72,6 @@ WRONG = {  # the same function, given something else
 def register(name, function):
     AttentionInterface.register(name, function)
     AttentionMaskInterface.register(name, flash_attention_mask)  # no mask at all, unless there is padding
-
-
-BY_NAME = "workbook/flash-workbook"  # as transformers loads a kernel of the Hub (hub_kernel.py): under flash-attn's functions, cache and padding its own affair
-
-
-def can_be_loaded_by_name():
-    if ours != "key":
-        return False
-    folder = os.path.abspath(f"build/{backend}/hub")
-    hub_kernel.main(folder, backend)
-    os.environ["LOCAL_KERNELS"] = f"{BY_NAME}={folder}"
-    os.environ["WB_LIBRARY"] = path  # the one that is loaded already: two CPU layers have no room in one process's static TLS
-    transformers.GptOssPreTrainedModel._compatible_flash_implementations.append(BY_NAME)
-    try:
-        model_of("eager").set_attn_implementation(BY_NAME)
-    except (ImportError, ValueError) as error:
-        print("# not by name:", " ".join(str(error).split())[:150])
-        return False
-    return True
 
 
 register(ours, attention)
@@ -119,20 +101,14 @@ def model_of(impl, dtype=torch.bfloat16, **other):
 text = b"".join(open(lesson, "rb").read() for lesson in sorted(glob.glob("problems/[0-9][0-9]/README.md")))
 tokens = torch.tensor(list(text), device=device)
 prompts = tokens[: 4 * prompt_length].view(4, 1, prompt_length)
-failed, ratios = False, []
-
-
-def row(what, impl, at, value, limit=None, verdict="-"):
-    global failed
-    failed |= verdict in ("TOO FAR", "NOT SEEN")
-    print(what, impl, at, f"{value:.5g}", "-" if limit is None else f"{limit:.5g}", verdict, sep="\t", flush=True)
+ratios = []
 
 
 def compare(impl, got, eager):
     for at in got:
-        row("distance", "eager", at, eager[at])
+        verdicts.row("distance", "eager", at, eager[at])
         ratios.append(got[at] / eager[at])
-        row("distance", impl, at, got[at], 2 * eager[at], "ok" if got[at] <= 2 * eager[at] else "TOO FAR")
+        verdicts.row("distance", impl, at, got[at], 2 * eager[at], "ok" if got[at] <= 2 * eager[at] else "TOO FAR")
 
 
 def distance(x, truth):
@@ -191,17 +167,6 @@ def generate(model, impl, truth):
 # ----------------------------------------------------------------------------------------------------------------- the times
 
 
-def milliseconds(call, runs=11):
-    clock = []
-    for _ in range(runs + 3):
-        torch.cuda.synchronize()
-        start, stop = torch.cuda.Event(True), torch.cuda.Event(True)
-        start.record(), call(), stop.record()
-        torch.cuda.synchronize()
-        clock.append(start.elapsed_time(stop))
-    return statistics.median(clock[3:])
-
-
 def measure(at, N, **sizes):
     some = tokens[None, :N]
     for impl in (ours, "eager", "flex_attention", "flash_attention_4", "kernels-community/vllm-flash-attn3"):
@@ -209,35 +174,32 @@ def measure(at, N, **sizes):
             model = model_of("eager", **sizes)
             model.set_attn_implementation(impl)
             forward = lambda: model(some, labels=some, use_cache=False).loss
-            ms = milliseconds(forward)
+            ms = times(forward, 11)[0]
             torch.cuda.reset_peak_memory_stats()
-            both = milliseconds(lambda: forward().backward())
-            row("forward_ms", impl, at, ms)
-            row("forward_backward_ms", impl, at, both)
-            row("peak_mib", impl, at, torch.cuda.max_memory_allocated() / 2**20)
-        except Exception as error:  # not installed, or out of memory: said, not hidden
-            print(f"# {at} {impl}: {' '.join(str(error).split())[:150]}", flush=True)
+            both = times(lambda: forward().backward(), 11)[0]
+            verdicts.row("forward_ms", impl, at, ms)
+            verdicts.row("forward_backward_ms", impl, at, both)
+            verdicts.row("peak_mib", impl, at, (torch.cuda.max_memory_allocated() - FLUSH_BYTES) / 2**20)
+        except Exception as error:  # not installed, or out of memory
+            print(f"# {at} {impl}: {said(error)}", flush=True)
         model = None
         torch.cuda.empty_cache()
 
 
-torch_attention.heading(backend == "cuda", f"transformers {transformers.__version__}")
+heading(backend == "cuda", f"transformers {transformers.__version__}")
 print(f"# model: GptOssForCausalLM, hidden 512, {layers} layers, window {window} and full in turn, 8 heads over 2, D 64, 8 experts")
-print("what\timpl\tat\tvalue\tlimit\tverdict")
+verdicts = Verdicts()
 
-by_name = can_be_loaded_by_name()
 for W in (16, window):
     model, truth = (model_of("eager", dtype, sliding_window=W) for dtype in (torch.bfloat16, torch.float32))
     truth.load_state_dict(model.state_dict())
     want = list(logits_and_gradients(truth, "eager"))
     eager = distances(logits_and_gradients(model, "eager"), want, W)
     compare(ours, distances(logits_and_gradients(model, ours), want, W), eager)
-    if by_name:
-        compare("by_name", distances(logits_and_gradients(model, BY_NAME), want, W), eager)
     for name in WRONG if W == 16 else ():
         got = distances(logits_and_gradients(model, name), want, W)
         worst = max(got, key=lambda at: got[at] / eager[at])
-        row("distance", name, worst, got[worst], 2 * eager[worst], "rejected" if got[worst] > 2 * eager[worst] else "NOT SEEN")
+        verdicts.row("distance", name, worst, got[worst], 2 * eager[worst], "rejected" if got[worst] > 2 * eager[worst] else "NOT SEEN")
 
 weights = {name: x.clone() for name, x in model.state_dict().items()}
 losses = {"float32": train(truth, "eager"), "eager": train(model, "eager")}
@@ -245,14 +207,12 @@ model.load_state_dict(weights)
 losses[ours] = train(model, ours)
 for impl in losses:
     for step, loss in enumerate(losses[impl].tolist()):
-        row("loss", impl, step, loss)
+        verdicts.row("loss", impl, step, loss)
 compare(ours, *({"losses": distance(losses[impl], losses["float32"])} for impl in (ours, "eager")))
 
 truth.load_state_dict(model.state_dict())  # as we trained it
-written = {impl: generate(model, impl, truth) for impl in (ours, "eager", *[BY_NAME] * by_name)}
-for impl in written:
-    if impl != "eager":
-        compare("by_name" if impl == BY_NAME else impl, *({"generated": written[i][1]} for i in (impl, "eager")))
+written = {impl: generate(model, impl, truth) for impl in (ours, "eager")}
+compare(ours, *({"generated": written[impl][1]} for impl in (ours, "eager")))
 for impl, (words, _) in written.items():
     print(f"# generated, {impl}: {words}")
 print(f"{path}: {min(ratios):.2f} to {max(ratios):.2f} times as far from eager in float32 as eager in bf16 is.", file=sys.stderr)
@@ -263,4 +223,4 @@ if backend == "cuda":
     # Attention of the size that gpt-oss-120b has, a windowed layer and a full one, with next to nothing beside it.
     measure("120b,N=8192", 8192, hidden_size=2880, num_hidden_layers=2, num_attention_heads=64, num_key_value_heads=8,
             num_local_experts=2, num_experts_per_tok=1, intermediate_size=64)
-sys.exit(failed)
+sys.exit(verdicts.failed)

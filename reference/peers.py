@@ -16,11 +16,13 @@ peers_fp8.py.
 Columns as in plots/README.md. Each time: cold L2, launches queued beforehand, median and percentiles of 25 runs by device events.
 """
 import ctypes, functools, os, sys
+
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-from torch_attention import heading
+
+from timing import RUNS, heading, said, shapes, times
 
 try:
     from flash_attn.cute.interface import flash_attn_func, flash_attn_varlen_func
@@ -36,35 +38,17 @@ except ImportError:
 torch._dynamo.config.recompile_limit = 256
 torch.manual_seed(0)
 flex_compiled = torch.compile(flex_attention, dynamic=False)
-flush = torch.empty(2**28, device="cuda", dtype=torch.uint8)
-
-
-def times(call):
-    for _ in range(3):
-        call()
-    ms = []
-    for _ in range(25):
-        flush.fill_(1)
-        flush.sum()  # reads it too: no dirty lines are left to be written back
-        torch.cuda.synchronize()
-        start, stop = torch.cuda.Event(True), torch.cuda.Event(True)
-        torch.cuda._sleep(4_000_000)  # everything is queued before the clock starts
-        start.record(), call(), stop.record()
-        torch.cuda.synchronize()
-        ms.append(start.elapsed_time(stop))
-    ms.sort()
-    return ms[12], ms[2], ms[22]
 
 
 def print_times(problem, name, shape, call, flop, bytes=None, page="-", lens="-", mask="-", q_tile="-", at=""):
     """A row of the table; `call` makes what is timed. shape: columns B to causal."""
     try:
         ms, low, high = times(call())
-    except Exception as error:  # out of memory, or a backend that declines: said, not hidden
-        print(f"# {problem} {name} {at}: {str(error).splitlines()[0][:100]}", flush=True)
+    except Exception as error:  # out of memory, or a backend that declines
+        print(f"# {problem} {name} {at}: {said(error, 100)}", flush=True)
         return
     print(problem, name, *shape, f"{ms:.5g}", f"{low:.5g}", f"{high:.5g}", f"{flop / ms / 1e9:.5g}",
-          f"{bytes / ms / 1e6:.5g}" if bytes else "-", "-", "-", "-", 25, page, lens, mask, q_tile, sep="\t", flush=True)
+          f"{bytes / ms / 1e6:.5g}" if bytes else "-", "-", "-", "-", RUNS, page, lens, mask, q_tile, sep="\t", flush=True)
 
 
 def visible(i, j, W, S):
@@ -143,7 +127,7 @@ def mask_mod(name, size, masks, Nq, Nk):
 
 
 def measure_masked(name, size, B, Hq, Nq, Nk, D):
-    sees = mask_mod(name, size, B, Nq, Nk)
+    sees = mask_mod(name, int(size), B, Nq, Nk)
     i, j = torch.arange(Nq, device="cuda")[:, None], torch.arange(Nk, device="cuda")[None]
     flop = 4.0 * Hq * D * sum(sees(torch.tensor(b, device="cuda"), 0, i, j).sum().item() for b in range(B))
     q, k, v = (torch.randn(B, Hq, N, D, device="cuda", dtype=torch.bfloat16) for N in (Nq, Nk, Nk))
@@ -175,7 +159,7 @@ def measure(problem, names, B, Hq, Hkv, N, D, causal, W=0, S=0, backward=False, 
         return call
 
     shape = (B, Hq, Hkv, N, N, D, W or (N if logits else W), "-" if logits else S, "-", "-", int(causal))
-    for name in names.split():
+    for name in names:
         print_times(problem, name, shape, lambda: made(name), flop, at=f"N={N} D={D}")
 
 
@@ -236,81 +220,40 @@ def measure_decode(names, B, Hq, Hkv, Nq, Nk, D, page, lens, problem="13"):
             return flashinfer_pages(q, k, v, table, keys, torch.float8_e4m3fn if problem == "14" else None)
         if problem == "14":
             return decode_of_library(q, k, v, table, keys, name == "library")
-        one = [in_one_piece(x, table, Nk) for x in (k, v)]
+        one = [in_one_piece(x, table, Nk) for x in (k, v)]  # where one query sees all keys: no mask
         return functools.partial(PEERS[name], q, *one, False, 0, 0)
 
-    for name in names.split():
-        if problem == "13" and name in ("cudnn", "fa2") and (lens != "same" or Nq > 1):
-            continue  # in one piece, and only where one query sees all keys: no mask
+    for name in names:
         a_row = {"13": 2 * D, "14": 2 * D if name == "bf16" else D if name == "flashinfer" else D + 4}[problem]  # bytes of a row of K or V
         read = 2 * q.nbytes + 4 * B * Hq * Nq + 2 * total * Hkv * a_row + 4 * B + 4 * total // page
         print_times(problem, name, (B, Hq, Hkv, Nq, Nk, D, "-", "-", "-", "-", 0), lambda: made(name), flop, read, page, lens,
                     at=f"B={B} Nk={Nk} D={D} page={page}")
 
 
+def timed(problem, names, N, D=128, B=4, Hq=16, Hkv=None, mask="causal", W=0, S=0, Nq=None, page=0, lens=""):
+    """A shape of shapes.txt."""
+    Hkv = Hkv or Hq
+    if page:
+        measure_decode(names, B, 64, 8, Nq, N, D, page, lens, problem)
+    elif problem == "15":
+        measure_masked(*mask.split("/"), B, Hq, Nq, N, D)
+    elif problem == "16":
+        import peers_fp8
+
+        peers_fp8.time_all(print_times, B, Hq, Hkv, N, D, mask == "causal")
+    else:
+        causal = mask == "causal" and problem != "03"
+        backward, logits = problem in ("08", "09", "12"), problem in ("11", "12")
+        measure(problem, names, B, Hq, Hkv, N, D, causal, W, S, backward, logits)
+
+
 def main():
-    heading(True, f"cuDNN {torch.backends.cudnn.version()}")
-    print("problem impl B Hq Hkv Nq Nk D W S rows cols causal ms ms_p10 ms_p90 tflops gbps peak_bytes io_bytes max_error runs page lens mask q_tile".replace(" ", "\t"))
-    wanted = sys.argv[1:] or ["03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "13", "14", "15", "16"]
-    for problem in wanted:
-        if problem in ("13", "14"):  # the bench's shapes; of pages of other sizes 13's alone
-            names = "fa4 cudnn fa2 flashinfer" if problem == "13" else "bf16 library flashinfer"
-            for Nk in (1024, 4096, 8192, 16384) if problem == "13" else (512, 1024, 2048, 4096, 8192, 16384):
-                measure_decode(names, 32, 64, 8, 1, Nk, 128, 64, "same", problem)
-            for Nk in (8192, 32768, 131072):
-                measure_decode(names, 1, 64, 8, 1, Nk, 128, 64, "same", problem)
-            measure_decode(names, 64, 64, 8, 1, 32768, 128, 64, "zipf", problem)
-            measure_decode(names, 32, 64, 8, 4, 8192, 128, 64, "same", problem)
-            measure_decode(names, 32, 64, 8, 1, 8192, 64, 64, "same", problem)
-            for page in (16, 256) if problem == "13" else ():
-                measure_decode("fa4 flashinfer", 32, 64, 8, 1, 8192, 128, page, "same", problem)
-            continue
-        if problem == "15":  # as in the bench; what it measures with two sizes of tiles stands here once
-            for N in (1024, 2048, 4096, 8192, 16384):
-                measure_masked("documents", 1024, 4, 16, N, N, 128)
-            measure_masked("documents", 128, 4, 16, 8192, 8192, 128)
-            measure_masked("tree", 64, 4, 16, 8192 + 64, 8192 + 64, 128)
-            measure_masked("tree", 64, 4, 16, 64, 8192 + 64, 128)
-            measure_masked("prefix", 2048, 4, 16, 8192, 8192, 128)
-            measure_masked("strided", 512, 4, 16, 8192, 8192, 128)
-            continue
-        if problem == "16":  # those of 10 that say something of eight bits
-            import peers_fp8
-            for D in (128, 64, 256):
-                for N in (4096, 16384):
-                    for causal in (False, True):
-                        peers_fp8.time_all(print_times, 16384 // N, 2048 // D, 2048 // D, N, D, causal)
-                peers_fp8.time_all(print_times, 2, *((32, 4) if D == 256 else (64, 8)), 4096, D, True)
-            continue
-        if problem == "10":
-            for D in (128, 64):
-                for N in (1024, 4096, 16384):
-                    for causal in (False, True):
-                        measure(problem, "fa4 cudnn", 16384 // N, 2048 // D, 2048 // D, N, D, causal)
-                measure(problem, "fa4 cudnn", 2, 64, 8, 4096, D, True)
-            continue
-        if problem in ("11", "12"):  # the two kinds of layers of gpt-oss
-            for W in (128, 0):
-                for N in (4096, 16384, 65536):
-                    measure(problem, "fa4 fa4_same_bits flex" if problem == "12" else "fa4 flex", 1, 64, 8, N, 64, True, W, backward=problem == "12", logits=True)
-            continue
-        causal, grouped, bound = problem != "03", problem not in ("03", "04"), problem in ("06", "07", "09")
-        back, S = problem in ("08", "09"), {"07": 4, "09": 4}.get(problem, 0)
-        if bound:  # the gpt-oss layer, then the assignment's shape
-            for N in (4096, 16384, 65536):
-                measure(problem, "flex", 1, 64, 8, N, 64, True, 128, S, back)
-            measure(problem, "torch flex", 1, 16, 8 if back else 2, 4096, 16, True, 256 if back else 128, {"07": 8}.get(problem, S), back)
-            continue
-        for D in (128, 64):
-            for N in (256, 512, 1024, 2048, 4096, 8192, 16384):
-                H = 2048 // D
-                measure(problem, "fa2 cudnn", 16384 // N, H, 256 // D if grouped else H, N, D, causal, backward=back)
-                if back:
-                    measure(problem, "fa4 fa4_same_bits fa2 cudnn", 16384 // N, H, H, N, D, causal, backward=back)
-            if grouped:
-                measure(problem, "fa4 fa4_same_bits fa2 cudnn" if back else "fa2 cudnn", 2, 64, 8, 4096, D, True, backward=back)
-        names = "torch flex" if back else "torch fa2 cudnn flex"
-        measure(problem, names, 1, 16, {"05": 2, "08": 8}.get(problem, 16), 4096, 16, causal, backward=back)
+    heading(True)
+    print("problem impl B Hq Hkv Nq Nk D W S rows cols causal ms ms_p10 ms_p90 tflops gbps peak_bytes io_bytes max_error".replace(" ", "\t"),
+          "runs page lens mask q_tile".replace(" ", "\t"), sep="\t")
+    for problem in sys.argv[1:] or [f"{number:02}" for number in range(3, 17)]:
+        for names, shape in shapes(problem):
+            timed(problem, names, **shape)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ except ImportError:
 import flash_workbook
 from flash_workbook import Shape
 from flash_workbook.library import library
+from timing import heading, said
 
 QUERIES, D = 192, 128
 
@@ -133,7 +134,7 @@ def time_all(print_times, B, Hq, Hkv, N, D, causal):
 
 
 def drawn(kind, keys):
-    """As in workbook/bench/errors_fp8.c, by torch's generator."""
+    """As in workbook/bench/errors.c, by torch's generator."""
     torch.manual_seed(keys)
     q, k, v = (torch.randn(1, 1, n, D, device="cuda") for n in (QUERIES, keys, keys))
     if kind == "mean_one":
@@ -151,9 +152,7 @@ def truth(q, k, v):
 
 
 def main():
-    from torch_attention import heading
-
-    heading(True, f"cuDNN {torch.backends.cudnn.version()}")
+    heading(True)
     print("problem impl input B Hq Hkv Nk D error bias".replace(" ", "\t"))
     hadamard = functools.partial(ours, 2, True)
     ways = {"bf16": bf16, "one_level": WAYS["library_one_level"], "two_levels": WAYS["library"], "hadamard": hadamard, "fa3": fa3, "cudnn": cudnn_fp8,
@@ -168,8 +167,8 @@ def main():
                 try:
                     call, meant = way(q, k, v, False)
                     off = meant(call()).double() - want
-                except Exception as error:  # a peer that is not there, or declines: said, not hidden
-                    print(f"# 16 {name} {kind} {keys}: {(str(error) or repr(error)).splitlines()[0][:100]}")
+                except Exception as error:  # a peer that is not there, or declines
+                    print(f"# 16 {name} {kind} {keys}: {said(error, 100)}")
                     continue
                 bias = (off * want.sign()).mean() / want.abs().mean()
                 print("16", name, kind, 1, 1, 1, keys, D, f"{(off.norm() / want.norm()).item():.4g}", f"{bias.item():+.4g}", sep="\t", flush=True)

@@ -19,7 +19,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from flash_workbook import attention, ring_attention, shard
-from torch_attention import distances, heading
+from timing import heading, once, percentiles, said
+from torch_attention import distances
 
 
 def case(text):
@@ -127,12 +128,8 @@ def timed(call):
         start = time.perf_counter()
         call()
         return everywhere(time.perf_counter() - start) * 1e3
-    torch.cuda.synchronize(), dist.barrier(), torch.cuda.synchronize()
-    start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    torch.cuda._sleep(20_000_000)  # some 10 ms, in which the host queues all of it
-    start.record(), call(), stop.record()
-    torch.cuda.synchronize()
-    return everywhere(start.elapsed_time(stop))
+    together = lambda: (dist.barrier(), torch.cuda.synchronize())
+    return everywhere(once(call, before=together, hold=20_000_000))  # some 10 ms, in which the host queues all of it
 
 
 def prepared(way, N, backward):
@@ -168,8 +165,8 @@ def measure(N, causal, backward):
             before = on_gpu and (torch.cuda.reset_peak_memory_stats(), torch.cuda.memory_allocated())[1]
             ready[name], ms[name] = prepared(way, N, backward), []
             memory[name] = int(everywhere(torch.cuda.max_memory_allocated() - before)) if on_gpu else "-"
-        except Exception as error:  # out of memory, or a backend that declines: said, not hidden
-            why = f"{type(error).__name__}: {str(error).splitlines()[0][:100]}" if str(error) else type(error).__name__
+        except Exception as error:  # out of memory, or a backend that declines
+            why = said(error, 100)
         if everywhere(bool(why)):
             ready.pop(name, None)
             say(f"# {name} {at}: {why or 'another rank could not'}")
@@ -179,7 +176,7 @@ def measure(N, causal, backward):
                 ms[name].append(timed(run) / (R if name == "one_gpu" else 1))
     pairs = N * (N + 1) / 2 if causal else N * N
     for name in ready:
-        low, median, high = (sorted(ms[name])[int(share * (asked.runs - 1) + 0.5)] for share in (0.1, 0.5, 0.9))
+        median, low, high = percentiles(ms[name])
         tflops = 4 * asked.heads[0] * asked.head_dim * pairs * (2.5 if backward else 1) / R / median / 1e9
         numbers = [f"{x:.5g}" for x in (median, low, high, tflops)]
         say(18 if backward else 17, name, 1, *asked.heads, N, N, asked.head_dim, *"----", int(causal), *numbers, "-", memory[name], "-",
@@ -202,7 +199,8 @@ if __name__ == "__main__":
     rank, R = dist.get_rank(), dist.get_world_size()
     mesh = init_device_mesh(device.type, (R,))
     if rank == 0:
-        heading(on_gpu, f"cuDNN {torch.backends.cudnn.version()}" + (f", NCCL {'.'.join(map(str, torch.cuda.nccl.version()))}" if on_gpu else ""))
+        nccl = f", NCCL {'.'.join(map(str, torch.cuda.nccl.version()))}" if on_gpu else ""
+        heading(on_gpu, f"cuDNN {torch.backends.cudnn.version()}{nccl}")
         on_gpu and print("# gpus:", R)
     say(*"problem impl B Hq Hkv Nq Nk D W S rows cols causal ms ms_p10 ms_p90 tflops gbps peak_bytes io_bytes max_error runs page lens mask q_tile ranks".split())
     for N, causal in asked.cases:

@@ -10,7 +10,7 @@ that start with # say where the numbers come from, then what, impl, at, value, l
 The limit of |x - want| / |want| is 2^-7. A number rounded to bf16 is off by 2^-9 at most, and no more than four roundings add up in any of
 these results: of P or dS before it enters a product, of O and then delta, of what dS was made of, and of the result itself.
 """
-import datetime, functools, os, subprocess, sys
+import functools, os, sys
 
 try:
     import torch
@@ -18,25 +18,8 @@ except ImportError as error:
     if __name__ != "__main__":
         raise
     sys.exit(f"torch_attention.py wants PyTorch, and here: {error}.")
-from flash_workbook import Library, Refused, Shape, attention, library  # duel.py and gpt_oss.py take them from here
-
-
-def asked(variable, *command):
-    said = os.environ.get(variable) or subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
-    return said.splitlines()[0]  # nvidia-smi answers once for each GPU
-
-
-def heading(on_gpu, software):
-    """What the first lines of a table say."""
-    print("# commit:", asked("WB_COMMIT", "git", "describe", "--always", "--dirty", "--abbrev=10"))
-    print("# backend:", "cuda" if on_gpu else "cpu")
-    if on_gpu:
-        print("# gpu:", torch.cuda.get_device_name())
-        print("# driver:", asked("WB_DRIVER", "nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"))
-    print(f"# date: {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC")
-    print(f"# software: PyTorch {torch.__version__}, {software}")
-    print("# command: python3", " ".join([f"reference/{os.path.basename(sys.argv[0])}", *sys.argv[1:]]))
-
+from flash_workbook import Refused, attention, library
+from timing import Verdicts, heading, said, shapes, times
 
 # ---------------------------------------------------------------------------------------------------------------- the check
 
@@ -70,13 +53,6 @@ MISTAKES = {  # what is asked for instead, where it is something else
     "scale": lambda how: {**how, "scale": 0.1},
 }
 LIMIT = 2**-7
-failed = False
-
-
-def row(what, impl, at, value, limit=None, verdict="-"):
-    global failed
-    failed |= verdict in ("TOO FAR", "NOT SEEN", "FAILED")
-    print(what, impl, at, f"{value:.5g}", "-" if limit is None else f"{limit:.5g}", verdict, sep="\t", flush=True)
 
 
 def inputs(B, Hq, Hkv, N, D, how, device):
@@ -116,16 +92,16 @@ def check(device):
         for impl, same_bits in (("workbook", False), ("workbook_same_bits", True)):
             got = results(functools.partial(attention, same_bits=same_bits), tensors, dO, how)
             for what, far in zip(("O", "dQ", "dK", "dV", "dsinks"), distances(got, want)):
-                row(what, impl, at, far, LIMIT, "ok" if far <= LIMIT else "TOO FAR")
+                verdicts.row(what, impl, at, far, LIMIT, "ok" if far <= LIMIT else "TOO FAR")
         again = results(functools.partial(attention, same_bits=True), tensors, dO, how)
         other = sum((a != b).sum().item() for a, b in zip(got, again))
-        row("other_bits", "workbook_same_bits", at, other, 0, "ok" if other == 0 else "FAILED")
+        verdicts.row("other_bits", "workbook_same_bits", at, other, 0, "ok" if other == 0 else "FAILED")
         for name, change in MISTAKES.items():
             with_sinks = {**how, "sink_logits": tensors[3]} if len(tensors) == 4 else how
             if changed := change(with_sinks):
                 wrong = distances(results(functools.partial(attention, **changed), tensors[:3], dO, {}), want)
                 far = min(wrong)  # in what shows it least
-                row("least of O dQ dK dV", name, at, far, LIMIT, "rejected" if far > LIMIT else "NOT SEEN")
+                verdicts.row("least of O dQ dK dV", name, at, far, LIMIT, "rejected" if far > LIMIT else "NOT SEEN")
     refusals()
 
 
@@ -139,10 +115,10 @@ def refusals():
     ):
         try:
             call()
-            said = ""
+            answer = ""
         except error as refused:
-            said = str(refused)
-        row("refused", "workbook", what, float(word in said), 1, "ok" if word in said else "FAILED")
+            answer = str(refused)
+        verdicts.row("refused", "workbook", what, float(word in answer), 1, "ok" if word in answer else "FAILED")
 
 
 def streams():
@@ -162,51 +138,44 @@ def streams():
     waited = all(stream.query() for stream in side)
     torch.cuda.synchronize()
     far = max(max(distances(got, [x.float() for x in w])) for got, w in zip(out, want))
-    row("two_streams", "workbook_same_bits", text(*sizes), far, LIMIT, "ok" if far <= LIMIT and not waited else "FAILED")
+    verdicts.row("two_streams", "workbook_same_bits", text(*sizes), far, LIMIT, "ok" if far <= LIMIT and not waited else "FAILED")
 
 
 # ---------------------------------------------------------------------------------------------------------------- the times
 
-TIMED = [  # B, Hq, Hkv, N, D, what is visible, and whom to ask
-    *((B, H, H, N, D, {"causal": causal}, "fa2 cudnn flex" if causal else "fa4 fa4_same_bits fa2 cudnn flex")  # problem 08's peers have causal
-      for causal in (False, True) for B, H, N, D in ((4, 16, 4096, 128), (1, 16, 16384, 128), (4, 32, 4096, 64), (1, 32, 16384, 64))),
-    *((2, 64, 8, 4096, D, {"causal": True}, "fa2 cudnn flex") for D in (64, 128)),
-    *((1, 64, 8, N, 64, {"window": 128, "sink_tokens": 4}, "flex") for N in (4096, 16384, 65536)),
-    *((1, 64, 8, N, 64, {"window": W, "logits": True}, "flex") for W in (128, None) for N in (4096, 16384)),
-]
+def time_all():
+    import peers  # the others
 
+    ours = {"workbook": functools.partial(attention, same_bits=False),
+            "workbook_same_bits": functools.partial(attention, same_bits=True)}
 
-def times():
-    import peers  # the others, and how to time
+    def theirs(name, Q, K, V, causal=True, window=None, sink_tokens=0, sink_logits=None):
+        sink = {} if sink_logits is None else {"sink": sink_logits}
+        return peers.PEERS[name](Q, K, V, causal, window, sink_tokens, **sink)
 
-    def theirs(name):
-        def call(Q, K, V, causal=True, window=None, sink_tokens=0, sink_logits=None):
-            return peers.PEERS[name](Q, K, V, causal, window, sink_tokens, **({} if sink_logits is None else {"sink": sink_logits}))
-
-        return call
-
-    ours = {"workbook": functools.partial(attention, same_bits=False), "workbook_same_bits": functools.partial(attention, same_bits=True)}
-    for *sizes, kind, names in TIMED:
+    for names, c in shapes("torch"):
+        logits, W = "logits" in c, c.get("W")
+        if logits:
+            kind = {"window": W or None, "logits": True}
+        else:
+            kind = {"window": W, "sink_tokens": c["S"]} if W else {"causal": c["mask"] == "causal"}
+        sizes = [c["B"], c["Hq"], c.get("Hkv", c["Hq"]), c["N"], c["D"]]
         at = text(*sizes, kind)
-        for impl in (*ours, *names.split()):
+        for impl in (*ours, *names):
             tensors, dO, how = inputs(*sizes, kind, device)
-            if len(tensors) == 4:
+            if logits:
                 how["sink_logits"] = tensors[3]
             if impl.startswith("fa4"):  # its own order of dimensions
-                tensors, dO = [x.detach().transpose(1, 2).contiguous().requires_grad_() for x in tensors], dO.transpose(1, 2).contiguous()
-            function = ours.get(impl) or theirs(impl)
+                tensors = [x.detach().transpose(1, 2).contiguous().requires_grad_() for x in tensors]
+                dO = dO.transpose(1, 2).contiguous()
+            function = ours.get(impl) or functools.partial(theirs, impl)
             try:
-                row("forward_ms", impl, at, peers.times(lambda: function(*tensors[:3], **how))[0])
+                verdicts.row("forward_ms", impl, at, times(lambda: function(*tensors[:3], **how))[0])
                 O = function(*tensors[:3], **how)
-                row("backward_ms", impl, at, peers.times(lambda: torch.autograd.grad(O, tensors, dO, retain_graph=True))[0])
-                O = None
-                torch.cuda.synchronize()
-                before = torch.cuda.memory_allocated()
-                torch.cuda.reset_peak_memory_stats()
-                torch.autograd.grad(function(*tensors[:3], **how), tensors, dO)
-                row("mib_beyond_inputs", impl, at, (torch.cuda.max_memory_allocated() - before) / 2**20)
-            except Exception as error:  # out of memory, or a backend that declines: said, not hidden
-                print(f"# {at} {impl}: {str(error).splitlines()[0][:100]}", flush=True)
+                backward = lambda: torch.autograd.grad(O, tensors, dO, retain_graph=True)
+                verdicts.row("backward_ms", impl, at, times(backward)[0])
+            except Exception as error:  # out of memory, or a backend that declines
+                print(f"# {at} {impl}: {said(error, 100)}", flush=True)
             tensors = dO = how = O = None
 
 
@@ -215,10 +184,10 @@ if __name__ == "__main__":
         os.environ["WB_LIBRARY"] = sys.argv[1]
     on_gpu = torch.cuda.is_available() and os.environ.get("BACKEND") != "cpu"
     device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
-    heading(on_gpu, f"cuDNN {torch.backends.cudnn.version()}")
-    print("what\timpl\tat\tvalue\tlimit\tverdict")
+    heading(on_gpu)
+    verdicts = Verdicts()
     check(device)
     if on_gpu:
         streams()
-        times()
-    sys.exit(failed)
+        time_all()
+    sys.exit(verdicts.failed)

@@ -19,10 +19,8 @@ mkdir -p build/cuda/tests build/cuda/solutions build/cuda/variants/03/variants/o
 touch build/cuda/solutions/01.so # the others are missing, which the stand-ins do not mind
 echo "memory" >build/cuda/variants/03/variants/other/exempt
 mkdir build/cuda/variants/03/variants/slow && echo "memory times" >build/cuda/variants/03/variants/slow/exempt
-mkdir -p build/cuda/variants/04/variants/loose workbook/bench workbook/loop
-echo "memory same_twice" >build/cuda/variants/04/variants/loose/exempt
+mkdir -p workbook/bench workbook/loop
 cp "$record" .
-cp "$(dirname "$record")/chosen.sh" workbook/bench
 cp "$(dirname "$record")/../loop/source.sh" workbook/loop
 cp "$suite" build/cuda/suite
 for test in 01 02 03 04 own; do
@@ -47,9 +45,6 @@ for to; do :; done
 echo "$*" >>benched
 printf '# problem: %s\n' "$1" >"$to"
 [ "$1" != 03 ] || exit 1
-at='1\t2\t2\t64\t64\t16\t-\t-\t-\t-\t1' # the shape; the library has chosen its slowest kernel, and one whose bits change
-[ "$1" != 04 ] || printf "$(printf '%s\\t%s\\t%s\\n' 04 key "$at\t2.0\t1.9\t2.1" 04 tight "$at\t1.0\t0.9\t1.1" 04 loose "$at\t0.5\t0.4\t0.6" \
-    04 library "$at\t2.0\t1.9\t2.1" '# chosen' four "$at\tsolutions/04/four.cu" '# chosen' four_fastest "$at\tsolutions/04/variants/loose.cu")" >>"$to"
 [ "$1" != 02 ] || [ -z "${SLOW:-}" ] || sleep 60
 END
 echo 'END { print "roofline of " FILENAME }' >workbook/bench/verdict.awk
@@ -63,7 +58,7 @@ export PATH PYTHON CUDA_HOME WB_COMMIT
 ./record.sh cuda "$scratch/out" >printed 2>&1
 check "something failed: exit status 1" [ $? -eq 1 ]
 tail -n 12 out/results.txt >end
-check "the end counts" grep -q '^record: 21 ok, 4 failed, 0 not run' end
+check "the end counts" grep -q '^record: 19 ok, 4 failed, 0 not run' end
 check "a suite that failed is listed" grep -q '  FAILED   suite 02: 5 passed, 1 failed' end
 check "a suite that was killed is listed" grep -q '  FAILED   suite 04: killed' end
 check "a bench that failed is listed" grep -q '  FAILED   bench 03: exit status 1' end
@@ -71,15 +66,13 @@ check "a check that failed is listed" grep -q '  FAILED   sanitize 03' end
 check "a variant that is for reading is not timed" eval "grep -q other=build/cuda/variants benched && ! grep -q slow= benched"
 check "a variant may fail what it is exempt from" grep -q 'ok: suite 03 on other .*exempt from memory' out/results.txt
 check "the verdict is in the text" grep -q 'roofline of ' out/results.txt
-check "a choice of the library that is slower than another kernel is seen" grep -q '^four	.*	solutions/04/four.cu	2	tight	1	2.000	SLOWER' out/results.txt
-check "and one that is not" grep -q "the library's choices: 1 as fast as any other, 1 slower" out/results.txt
 check "two files" [ "$(ls out | tr '\n' ' ')" = "results.txt tables.tar " ]
 check "no path of this machine" sh -c "! grep -qF '$scratch' out/results.txt"
 check "GPU, driver and commit are named" [ "$(grep -c '^# gpu: NVIDIA GeForce RTX 9$\|^# driver: 999.9$\|^# commit: abc$' out/results.txt)" -eq 3 ]
 mkdir got && tar -xf out/tables.tar -C got
 check "the tables, and of a failed bench a partial one" [ "$(ls got | tr '\n' ' ')" = \
-    "01_one.tsv 02_two.tsv 03_three.partial.tsv 04_four.tsv 16_flash_fp8_errors.tsv duel_seed1.tsv gpt_oss.tsv library.tsv llama.tsv peers.tsv record.tsv torch_attention.tsv " ]
-check "a line a step" [ "$(grep -vc '^#' got/record.tsv)" -eq 26 ]
+    "01_one.tsv 02_two.tsv 03_three.partial.tsv 04_four.tsv 16_flash_fp8_errors.tsv duel_seed1.tsv gpt_oss.tsv peers.tsv record.tsv torch_attention.tsv " ]
+check "a line a step" [ "$(grep -vc '^#' got/record.tsv)" -eq 24 ]
 check "the screen shows the same" cmp printed out/results.txt
 
 ./record.sh cuda "$scratch/out" example suites >/dev/null 2>&1
@@ -94,7 +87,7 @@ mkdir -p plots/data/rtx-9
 echo old >plots/data/rtx-9/02_two.tsv
 touch Makefile # a workbook, not a bundle
 MAKE=true ./record.sh cuda "$scratch/tree" bench >/dev/null 2>&1
-check "in the workbook tables go to plots/data" [ "$(ls plots/data/rtx-9 | tr '\n' ' ')" = "01_one.tsv 02_two.tsv 02_two.tsv.bak 04_four.tsv library.tsv record_bench.tsv " ]
+check "in the workbook tables go to plots/data" [ "$(ls plots/data/rtx-9 | tr '\n' ' ')" = "01_one.tsv 02_two.tsv 02_two.tsv.bak 04_four.tsv record_bench.tsv " ]
 check "what was there is kept" grep -q old plots/data/rtx-9/02_two.tsv.bak
 rm Makefile
 

@@ -8,7 +8,7 @@ $B/diagnose: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/diagno
 # Baselines are waited for, and nobody steps through them.
 $B/reference/%.o: KERNELFLAGS = -O3 -march=$(MARCH)
 $B/bench: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/bench/bench*.c)) \
-  $(addprefix $B/machinery/,bench/roofline.o bench/timer.o quantise_fp8.o) $B/reference/naive_cpu.o \
+  $(addprefix $B/machinery/,bench/roofline.o bench/timer.o judge/expect.o) $B/reference/naive_cpu.o \
   $B/reference/naive_gpu.o $B/reference/naive_decode.o $B/reference/oracle.o $(MACHINERY)
 	$(call say,LINK,$@)
 	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
@@ -27,7 +27,7 @@ $(foreach n,17 18,$(foreach i,problems solutions wrong/$n/% \
 $(foreach r,ring ring_backward,$(eval $(call ring_program,reference,naive_ring,$r)))
 
 # How far off a cache of int8 is, and e4m3, and bf16: make errors, make errors-16.
-$B/errors $B/errors_fp8: $B/%: $B/machinery/bench/%.o $B/machinery/bench/bench_host.o $B/reference/oracle.o \
+$B/errors: $B/machinery/bench/errors.o $B/machinery/bench/bench_host.o $B/reference/oracle.o \
   $(MACHINERY)
 	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
 
@@ -64,7 +64,7 @@ $B/%.filter: $B/filter
 machinery-names:
 	@echo $(basename $(notdir $(MACHINERY)))
 
-EVERYTHING := $(addprefix $B/,within bench errors errors_fp8 diagnose score suite mask timeline)
+EVERYTHING := $(addprefix $B/,within bench errors diagnose score suite mask timeline)
 # What a submission is judged with (class/grade_base.sh).
 judges: $(addprefix $B/,score suite confine take within worker.filter tools.filter) $(MACHINERY) check-machinery \
   $(if $(wildcard workbook/diagnose/diagnose.c),$B/diagnose) \

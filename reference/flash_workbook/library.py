@@ -3,18 +3,11 @@ import ctypes, functools, os
 
 import torch
 
-try:
-    from ._ops import add_op_namespace_prefix  # written by Hugging Face's kernel-builder: several versions in one process
-except ImportError:
-
-    def add_op_namespace_prefix(name):
-        return "flash_workbook::" + name
-
 
 def operator(name, waits=False):
     """waits: for the GPU, to read numbers; torch.compile then leaves it out of CUDA graphs."""
     tags = [torch.Tag.cudagraph_unsafe] if waits and hasattr(torch.Tag, "cudagraph_unsafe") else []
-    return torch.library.custom_op(add_op_namespace_prefix(name), mutates_args=(), **({"tags": tags} if tags else {}))
+    return torch.library.custom_op("flash_workbook::" + name, mutates_args=(), **({"tags": tags} if tags else {}))
 
 
 def struct(name, floats, fields):

@@ -14,7 +14,6 @@
 #include "case/pages.h"
 #include "reference/naive_cpu.h"
 #include "reference/naive_gpu.h"
-#include "timer.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -32,8 +31,6 @@ typedef struct implementation {
     wb_function function;
     wb_workspace_function workspace;  // how many bytes of it the function wants; null: none
     const char *(*message)(void);     // its own wb_last_message
-    const char *(*kernel)(const char *function,
-                          const attention_shape *shape);  // wb_library_kernel, of a library that chooses
     bool naive;
     bool given_up;  // it was wrong once
 } implementation;
@@ -121,8 +118,8 @@ static bool failed(const options *o, const bench_inputs *in, lane *l, wb_status 
     return true;
 }
 
-// One call, waited for, its rows compared with the oracle's. The messages of a function and of its kernels differ in origin.
-static bool runs_right(const options *o, const bench_inputs *in, const bench_samples *samples, const bench_set *set,
+// One call, waited for, its outputs judged. The messages of a function and of its kernels differ in origin.
+static bool runs_right(const options *o, const bench_inputs *in, const bench_wanted *wanted, const bench_set *set,
                        lane *l, const char *when)
 {
     double error = 0;
@@ -133,13 +130,13 @@ static bool runs_right(const options *o, const bench_inputs *in, const bench_sam
     bench_guard_leave();
     if (failed(o, in, l, status, l->impl->message(), when)) return false;
     if (failed(o, in, l, later, wb_last_message(), when)) return false;
-    if (failed(o, in, l, bench_samples_compare(samples, in, set->at, &error), wb_last_message(), when)) return false;
+    if (failed(o, in, l, bench_wanted_compare(wanted, in, set->at, &error), wb_last_message(), when)) return false;
     if (!(error <= l->result.max_error)) l->result.max_error = error;
     return true;
 }
 
 // The memory of one call on the device, and its correctness.
-static void device_memory(const options *o, const bench_inputs *in, const bench_samples *samples, const bench_set *set,
+static void device_memory(const options *o, const bench_inputs *in, const bench_wanted *wanted, const bench_set *set,
                           lane *l)
 {
     if (l->impl->naive && call(in, l, set) == WB_OK)
@@ -147,7 +144,7 @@ static void device_memory(const options *o, const bench_inputs *in, const bench_
     bench_must(naive_gpu_release());          // but its own work space is: it will be allocated anew
     const size_t before = wb_memory_current();
     wb_memory_reset_peak();
-    runs_right(o, in, samples, set, l, "before timing");
+    runs_right(o, in, wanted, set, l, "before timing");
     l->result.peak_bytes = wb_memory_peak() - before + in->io_bytes + l->workspace.bytes;
 }
 
@@ -288,29 +285,6 @@ static int sets_for(const options *o, const bench_inputs *in)
     return in->io_bytes < (size_t)1 << 30 ? MAX_SETS : 1;
 }
 
-// What a library that chooses has taken, also for the form that gives up the same bits.
-static void write_choice(const options *o, const implementation *impl, const wb_case *c)
-{
-    if (!impl->kernel) return;
-    for (int fastest = 0; fastest < 2; fastest++) {
-        char function[80];
-        snprintf(function, sizeof function, "%s%s", o->problem->name, fastest ? "_fastest" : "");
-        const char *source = impl->kernel(function, &c->shape);
-        if (*source) bench_tsv_choice(o->out, o->problem, function, c, source);
-    }
-}
-
-// The inputs of 16 have to be made first: how long that takes stands beside its time, and in the sum.
-static void say_quantiser(const options *o, const bench_inputs *in, const bench_set *set, const lane *judged)
-{
-    for (int hadamard = 0; hadamard < 2; hadamard++) {
-        double gbps;
-        const double ms = bench_quantise(in, set, hadamard, &gbps);
-        note(o, "its inputs from bf16%s: %.4g ms at %.0f GB/s; with %s: %.4g ms", hadamard ? ", by Hadamard" : "", ms,
-             gbps, judged->impl->label, ms + judged->result.ms);
-    }
-}
-
 // Everything about one shape: memory and correctness, times, correctness again, rows. Whether one besides naive was measured.
 static bool measure(options *o, const wb_case *c, int argc, char **argv)
 {
@@ -321,7 +295,7 @@ static bool measure(options *o, const wb_case *c, int argc, char **argv)
     bench_inputs_make(&in, o->problem, c);
     const int set_count = sets_for(o, &in);
     for (int k = 0; k < set_count; k++) bench_set_make(&in, &sets[k]);
-    bench_samples *samples = bench_samples_make(&in);
+    bench_wanted *wanted = bench_wanted_make(&in);
 
     for (int k = 0; k < o->impls; k++) {
         lane *l = &lanes[k];
@@ -330,17 +304,17 @@ static bool measure(options *o, const wb_case *c, int argc, char **argv)
         if (l->impl->given_up || (l->impl->naive && !naive_fits(o, &in))) {
             l->out = true;
         } else if (o->problem->on_host) {
-            if (runs_right(o, &in, samples, &sets[0], l, "before timing"))
+            if (runs_right(o, &in, wanted, &sets[0], l, "before timing"))
                 l->result.peak_bytes = in.io_bytes + host_growth(&in, l, argc, argv);
         } else {
             workspace_make(&in, l);
-            device_memory(o, &in, samples, &sets[0], l);
+            device_memory(o, &in, wanted, &sets[0], l);
         }
     }
     if (o->timed) {
         take_times(o, &in, sets, set_count, lanes);
         for (int k = 0; k < o->impls; k++)
-            if (!lanes[k].out) runs_right(o, &in, samples, &sets[set_count - 1], &lanes[k], "after timing");
+            if (!lanes[k].out) runs_right(o, &in, wanted, &sets[set_count - 1], &lanes[k], "after timing");
     }
 
     const bench_result *naive = NULL, *flash = NULL;
@@ -356,18 +330,16 @@ static bool measure(options *o, const wb_case *c, int argc, char **argv)
         if (yours || (!judged && strcmp(l->impl->label, "key") == 0)) judged = l;
         if (o->demo) continue;
         bench_tsv_row(o->out, o->problem, l->impl->label, &in.c, &l->result);
-        write_choice(o, l->impl, &in.c);
         if (o->timed)
             bench_say("  %s %.4g ms", l->impl->label, l->result.ms);
         else
             bench_say("  %s %.2f MiB", l->impl->label, (double)l->result.peak_bytes / (1 << 20));
     }
     if (judged && !o->demo) bench_tsv_verdict(o->out, o->problem, judged->impl->label, &in.c, judged->result.ms);
-    if (judged && o->timed && !o->demo && o->problem->signature == WB_FP8) say_quantiser(o, &in, &sets[0], judged);
     if (o->demo) demo_progress("");
     if (o->demo && flash) bench_demo_row(o->out, o->problem, &in.c, naive, flash, o->cuda);
 
-    bench_samples_free(samples);
+    bench_wanted_free(wanted);
     for (int k = 0; k < o->impls; k++) bench_must(wb_device_free(lanes[k].workspace.at));
     for (int k = 0; k < set_count; k++) bench_set_free(&in, &sets[k]);
     bench_inputs_free(&in);
@@ -466,7 +438,6 @@ static void load(options *o, const char *text)
     if (o->problem->signature == WB_DECODE) impl->workspace = (wb_workspace_function)dlsym(library, workspace);
     const wb_function message = (wb_function)dlsym(library, "wb_last_message");
     if (message) impl->message = (const char *(*)(void))message;
-    impl->kernel = (const char *(*)(const char *, const attention_shape *))dlsym(library, "wb_library_kernel");
 }
 
 static void load_naive(options *o)

@@ -1,10 +1,12 @@
 // bench.h - what the parts of the bench program share: bench.c (what to run, and when), bench_shapes.c (which shapes),
-// bench_inputs.c (on which data), bench_quantise.c (which 16 wants made first), bench_check.c (is it right),
+// bench_inputs.c (on which data), bench_check.c (is it right),
 // bench_host.c (this machine), bench_guard.c (what if one crashes), bench_report.c (what is written).
 #pragma once
 
 #include "case/case.h"
+#include "exchange.h"
 #include "roofline.h"
+#include "timer.h"
 
 #include <stdio.h>
 
@@ -14,7 +16,9 @@ typedef struct bench_inputs {
     wb_case c;
     int count;
     wb_tensor tensor[WB_MAX_TENSORS];
-    void *host[WB_MAX_TENSORS];  // null for outputs
+    wb_zone zone[WB_MAX_TENSORS];
+    char *block;                 // where all lie, as in a worker's exchange
+    void *host[WB_MAX_TENSORS];  // in the block; null for outputs
     size_t io_bytes;             // inputs and outputs together
 } bench_inputs;
 
@@ -57,21 +61,16 @@ void bench_set_free(const bench_inputs *inputs, bench_set *set);
 // Fills the outputs with NaN, so that what a function leaves out shows.
 void bench_set_spoil(const bench_inputs *inputs, const bench_set *set);
 
-// ---------------------------------------------------------------------------------------------------------- bench_quantise.c
-
-// Of 16: ms that wb_quantise_fp8_inputs takes for inputs like these, whose place it takes in `set`, and its rate, of 3 bytes a number.
-double bench_quantise(const bench_inputs *inputs, const bench_set *set, bool hadamard, double *gb_per_s);
-
 // ----------------------------------------------------------------------------------------------------------- bench_check.c
 
-// What the oracle says about a sample of a case's rows: the first, the last, some between, of several heads.
-typedef struct bench_samples bench_samples;
-bench_samples *bench_samples_make(const bench_inputs *inputs);
-void bench_samples_free(bench_samples *samples);
+// What the suites' judge wants of the outputs, of some rows in all heads.
+typedef struct bench_wanted bench_wanted;
+bench_wanted *bench_wanted_make(const bench_inputs *inputs);
+void bench_wanted_free(bench_wanted *wanted);
 
-// Compares those rows of the outputs at `pointers`. WB_OK if all are right; else a sentence in wb_last_message().
-wb_status bench_samples_compare(const bench_samples *samples, const bench_inputs *inputs, void *const pointers[],
-                                double *max_error);
+// Compares the outputs at `pointers` with it. WB_OK if all is right; else a sentence in wb_last_message().
+wb_status bench_wanted_compare(const bench_wanted *wanted, const bench_inputs *inputs, void *const pointers[],
+                               double *max_error);
 
 // ----------------------------------------------------------------------------------------------------------- bench_guard.c
 
@@ -113,6 +112,7 @@ size_t bench_free_host_bytes(void);
 void bench_machine(char *text, size_t size);  // "2 x AMD EPYC 9654"
 void bench_commit(char *text, size_t size);   // $WB_COMMIT, or what git says here, or "unknown"
 void bench_driver(char *text, size_t size);   // $WB_DRIVER, or what nvidia-smi says, or "unknown"
+void bench_date(char *text, size_t size);      // of now, in UTC
 int bench_threads(void);
 
 // GFLOP/s of OpenBLAS on one thread for the first product of a tile, S [128, 128] = Q [128, 64] K^T, times the threads it uses.
@@ -129,8 +129,6 @@ void bench_tsv_row(FILE *out, const wb_problem *problem, const char *label, cons
                    const bench_result *result);
 // What the figures of the main shape mean: comments. Nothing where `c` is another, or nothing is known of the device.
 void bench_tsv_verdict(FILE *out, const wb_problem *problem, const char *label, const wb_case *c, double ms);
-// Of a library that chooses: which source serves this function at this shape. A comment, for chosen.sh.
-void bench_tsv_choice(FILE *out, const wb_problem *problem, const char *function, const wb_case *c, const char *source);
 void bench_tsv_roof(FILE *out, const wb_problem *problem, const char *label, double tflops, double gbps);
 
 // The table of `make demo`: its head, and a row. `naive` may be null.

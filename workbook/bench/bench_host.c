@@ -103,6 +103,12 @@ void bench_driver(char *text, size_t size)
     ask("WB_DRIVER", "nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null", text, size);
 }
 
+void bench_date(char *text, size_t size)
+{
+    const time_t now = time(NULL);
+    strftime(text, size, "%Y-%m-%d %H:%M UTC", gmtime(&now));
+}
+
 double bench_roof_sgemm(void)
 {
     enum { M = 128, N = 128, K = 64, CALLS = 200, RUNS = 9 };

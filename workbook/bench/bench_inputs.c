@@ -60,10 +60,11 @@ void bench_inputs_make(bench_inputs *in, const wb_problem *problem, const wb_cas
     in->problem = problem;
     in->c = *c;
     in->count = wb_case_tensors(problem, c, in->tensor);
+    in->block = bench_alloc(wb_exchange_layout(in->tensor, in->count, 0, 0, in->zone));
     for (int k = 0; k < in->count; k++) {
         in->io_bytes += in->tensor[k].bytes;
         if (in->tensor[k].output) continue;
-        in->host[k] = bench_alloc(in->tensor[k].bytes);
+        in->host[k] = in->block + in->zone[k].start;
         job[k] = (fill_job){in, k};
         started[k] = pthread_create(&thread[k], NULL, fill, &job[k]) == 0;
         if (!started[k]) fill(&job[k]);
@@ -75,7 +76,7 @@ void bench_inputs_make(bench_inputs *in, const wb_problem *problem, const wb_cas
 
 void bench_inputs_free(bench_inputs *in)
 {
-    for (int k = 0; k < in->count; k++) free(in->host[k]);
+    free(in->block);
 }
 
 void bench_set_spoil(const bench_inputs *in, const bench_set *set)

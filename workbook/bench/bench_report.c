@@ -3,9 +3,7 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
-#include "timer.h"
 #include "reference/naive_gpu.h"
 
 // What the device can do at most, and how that is known. Nothing if it does not say so.
@@ -35,11 +33,10 @@ static void peaks(FILE *out, const wb_problem *problem)
 void bench_tsv_header(FILE *out, const wb_problem *problem, int argc, char **argv, bool cuda)
 {
     char machine[192], commit[128], date[64], driver[64];
-    const time_t now = time(NULL);
     bench_machine(machine, sizeof machine);
     bench_commit(commit, sizeof commit);
     bench_driver(driver, sizeof driver);
-    strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", gmtime(&now));
+    bench_date(date, sizeof date);
     fprintf(out,
             "# problem: %02d %s\n# commit: %s\n# machine: %s\n# gpu: %s\n# driver: %s\n# date: %s\n# backend: %s\n# "
             "naive: %s\n# command:",
@@ -75,13 +72,6 @@ static void tsv_shape(FILE *out, const wb_problem *problem, const wb_case *c)
         fprintf(out, problem->sinks ? "%d\t" : "-\t", s->sinks);
         fprintf(out, "-\t-\t%d\t", s->causal);
     }
-}
-
-void bench_tsv_choice(FILE *out, const wb_problem *problem, const char *function, const wb_case *c, const char *source)
-{
-    fprintf(out, "# chosen\t%s\t", function);
-    tsv_shape(out, problem, c);
-    fprintf(out, "%s\n", source);
 }
 
 void bench_tsv_row(FILE *out, const wb_problem *problem, const char *label, const wb_case *c, const bench_result *r)

@@ -44,8 +44,10 @@ for target in $targets; do
 done | sort -u | grep -vE '/(libkernels|libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|libcudart|libcublas(Lt)?|libcuda|ld-linux[^/]*)\.so' |
     xargs -I{} cp -L {} "$bundle/lib/"
 # The lessons are what gpt_oss.py trains on.
-for file in plots/duel.awk workbook/bench/record.sh workbook/bench/ring.sh workbook/bench/chosen.sh workbook/bench/verdict.awk workbook/sanitize/sanitize.sh workbook/sanitize/sanitize_gpu.awk workbook/loop/source.sh workbook/tile.cuh workbook/early.cuh workbook/paged.cuh workbook/int8.cuh \
-    reference/peers.py reference/peers_fp8.py reference/pytorch_example.py reference/pytorch_decode.py reference/block_mask_example.py reference/torch_attention.py reference/torch_test.py reference/flash_attn_test.py reference/ring_test.py reference/ring_peers.py reference/flash_workbook/*.py reference/duel.py reference/hub_kernel.py reference/gpt_oss.py reference/llama.py problems/[0-9][0-9]/README.md; do
+for file in plots/duel.awk workbook/bench/record.sh workbook/bench/ring.sh workbook/bench/verdict.awk \
+    workbook/sanitize/sanitize.sh workbook/sanitize/sanitize_gpu.awk workbook/loop/source.sh \
+    workbook/tile.cuh workbook/early.cuh workbook/paged.cuh workbook/int8.cuh reference/flash_workbook/*.py \
+    reference/*.py reference/shapes.txt problems/[0-9][0-9]/README.md; do
     mkdir -p "$bundle/${file%/*}"
     cp "$file" "$bundle/$file"
 done

@@ -1,11 +1,13 @@
-// errors.c - how far attention over a rounded cache is from attention over the numbers themselves: relative error of O against the length of
-// the cache, of problem 13's cache (bf16) and of problem 14's (int8).
+// errors.c - how far attention over rounded numbers is from attention over the numbers themselves: relative error of O
+// against the number of keys. By `make errors` and `make errors-16`:
 //
-//   errors bf16=build/cpu/solutions/13.so int8=build/cpu/solutions/14.so >FILE.tsv      in this order; by `make errors`
-//   errors ... 256 >FILE.tsv                       no sequence is longer than 256 keys, where there is little time
+//   errors 14 bf16=13.so int8=14.so [LONGEST] >FILE.tsv   of a cache in bf16 (problem 13) and in int8 (14)
+//   errors 16 bf16=10.so e4m3=16.so [LONGEST] >FILE.tsv   of bf16 (10) and of e4m3 (16): in one level, in two, and in
+//                                                         two with rows of Q and K that went through wb_hadamard
 //
-// Q, K and V are drawn as floats. The truth is the oracle's, of Q rounded to bf16, which both functions get, and of K and V as they were
-// drawn. The error is |O - truth| / |truth| over all rows, in the Euclidean norm. Exit status 1 if a function failed.
+// LONGEST: no more keys than that, where there is little time. The truth is the oracle's: in 14 of Q rounded to bf16, of
+// K and V as they were drawn; in 16 all are rounded first. The error is |O - truth| / |truth| over all rows, in the
+// Euclidean norm. Exit status 1 if a function failed, 2 if the command line is wrong.
 #include "bench.h"
 
 #include "reference/oracle.h"
@@ -14,13 +16,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-enum { B = 4, HQ = 8, HKV = 2, D = 128, PAGE = 64, SHORTEST = 64, LONGEST = 16384 };
-
-// normal: all standard normal. outliers: one column of K and V, the same in all rows, is 20 times as large, as some columns of real keys are.
-static const char *const inputs[] = {"normal", "outliers"};
-static const float OUTLIER = 20;
+enum { D = 128, SHORTEST = 64, LONGEST = 16384 };
 
 static uint64_t dice;
 static double uniform(void)
@@ -28,36 +25,92 @@ static double uniform(void)
     dice = dice * 6364136223846793005u + 1442695040888963407u;
     return ((double)(dice >> 11) + 1) * 0x1p-53;
 }
-static float normal(void) { return (float)(sqrt(-2 * log(uniform())) * cos(6.283185307179586 * uniform())); }
+static double normal(void) { return sqrt(-2 * log(uniform())) * cos(6.283185307179586 * uniform()); }
+static float rounded(double x) { return wb_from_bf16(wb_to_bf16((float)x)); }
+static float *floats(size_t count) { return bench_alloc(count * sizeof(float)); }
 
-typedef struct numbers {
+// What a call has on the device: given back by error_of.
+static void *held[16];
+static int holds;
+
+static void *sent(const void *data, size_t bytes)
+{
+    void *at;
+    bench_must(wb_device_alloc(&at, bytes ? bytes : 1));
+    if (data) bench_must(wb_copy_to_device(at, data, bytes));
+    return held[holds++] = at;
+}
+
+static void *sent_bf16(const float *x, size_t count)
+{
+    uint16_t *bits = bench_alloc(count * sizeof *bits);
+    for (size_t i = 0; i < count; i++) bits[i] = wb_to_bf16(x[i]);
+    void *at = sent(bits, count * sizeof *bits);
+    free(bits);
+    return at;
+}
+
+// Of a call that returned `status` and left its bf16 at O, beside `count` numbers of the truth.
+static double error_of(wb_status status, const void *O, const double *truth, size_t count)
+{
+    uint16_t *got = bench_alloc(count * sizeof *got);
+    double off = 0, size = 0;
+    bench_must(status);
+    bench_must(wb_device_synchronize());
+    bench_must(wb_copy_to_host(got, O, count * sizeof *got));
+    for (size_t i = 0; i < count; i++) off += pow(wb_from_bf16(got[i]) - truth[i], 2), size += pow(truth[i], 2);
+    while (holds > 0) bench_must(wb_device_free(held[--holds]));
+    free(got);
+    return sqrt(off / size);
+}
+
+// LABEL=PATH.so: what it has under this name.
+static wb_function find(const char *text, const char *label, const char *name)
+{
+    const size_t length = strlen(label);
+    void *library = strncmp(text, label, length) == 0 && text[length] == '='
+                        ? dlopen(text + length + 1, RTLD_NOW | RTLD_LOCAL)
+                        : NULL;
+    const wb_function function = library ? (wb_function)dlsym(library, name) : NULL;
+    if (function) return function;
+    bench_say("errors: %s: expected %s=PATH.so with %s in it\n", text, label, name);
+    exit(2);
+}
+
+// ------------------------------------------------------------------------------------------------ 14: a cache in pages
+
+enum { B = 4, HQ = 8, HKV = 2, PAGE = 64, ROWS = B * HQ };
+
+// outliers: one column of K and V, the same in all rows, is 20 times as large, as some columns of real keys are.
+static const char *const cache_inputs[] = {"normal", "outliers"};
+static const float OUTLIER = 20;
+
+typedef struct cache {
     int keys;
+    size_t count;      // numbers of K, or of V
     float *Q, *K, *V;  // K and V [B * pages of a sequence, PAGE, HKV, D]: page p of sequence b is b * pages + p
     double *truth;     // [B, HQ, 1, D]
     decode_shape shape;
-} numbers;
+} cache;
 
-static size_t cache_of(const numbers *n) { return (size_t)n->shape.pages * PAGE * HKV * D; }
-
-static numbers draw(int keys, bool outliers)
+static cache draw_cache(int keys, bool outliers)
 {
     const int pages = (keys - 1) / PAGE + 1;
-    numbers n = {.keys = keys, .shape = {B, HQ, HKV, 1, D, 1 / sqrtf(D), PAGE, B * pages, pages}};
-    const size_t cache = cache_of(&n);
-    n.Q = bench_alloc(B * HQ * D * sizeof(float));
-    n.K = bench_alloc(cache * sizeof(float)), n.V = bench_alloc(cache * sizeof(float));
-    n.truth = bench_alloc(B * HQ * D * sizeof(double));
+    cache n = {.keys = keys, .shape = {B, HQ, HKV, 1, D, 1 / sqrtf(D), PAGE, B * pages, pages}};
+    n.count = (size_t)n.shape.pages * PAGE * HKV * D;
+    n.Q = floats(ROWS * D), n.K = floats(n.count), n.V = floats(n.count);
+    n.truth = bench_alloc(ROWS * D * sizeof(double));
     dice = (uint64_t)keys;
-    for (size_t i = 0; i < B * HQ * D; i++) n.Q[i] = wb_from_bf16(wb_to_bf16(normal()));
-    for (size_t i = 0; i < cache; i++) {
+    for (size_t i = 0; i < ROWS * D; i++) n.Q[i] = rounded(normal());
+    for (size_t i = 0; i < n.count; i++) {
         const float factor = outliers && i % D == 5 ? OUTLIER : 1;
-        n.K[i] = factor * normal(), n.V[i] = factor * normal();
+        n.K[i] = factor * (float)normal(), n.V[i] = factor * (float)normal();
     }
-    if (outliers)  // else it alone would decide about the weights
-        for (size_t i = 5; i < B * HQ * D; i += D) n.Q[i] = wb_from_bf16(wb_to_bf16(n.Q[i] / OUTLIER));
+    for (size_t i = 5; outliers && i < ROWS * D; i += D)  // else it alone would decide about the weights
+        n.Q[i] = rounded(n.Q[i] / OUTLIER);
 
     int *table = bench_alloc((size_t)pages * sizeof *table);
-    float *K = bench_alloc((size_t)keys * D * sizeof *K), *V = bench_alloc((size_t)keys * D * sizeof *V);
+    float *K = floats((size_t)keys * D), *V = floats((size_t)keys * D);
     for (int bh = 0; bh < B * HKV; bh++) {
         for (int p = 0; p < pages; p++) table[p] = bh / HKV * pages + p;
         oracle_gather(&n.shape, n.K, table, bh % HKV, keys, K);
@@ -71,30 +124,12 @@ static numbers draw(int keys, bool outliers)
     return n;
 }
 
-// A tensor on the device.
-static void *sent(const void *data, size_t bytes)
-{
-    void *at;
-    bench_must(wb_device_alloc(&at, bytes));
-    if (data) bench_must(wb_copy_to_device(at, data, bytes));
-    return at;
-}
-
-static void *sent_bf16(const float *x, size_t count)
-{
-    uint16_t *rounded = bench_alloc(count * sizeof *rounded);
-    for (size_t i = 0; i < count; i++) rounded[i] = wb_to_bf16(x[i]);
-    void *at = sent(rounded, count * sizeof *rounded);
-    free(rounded);
-    return at;
-}
-
 // K or V as int8, and its scales, [pages, HKV, PAGE].
-static void sent_int8(const numbers *n, const float *x, void **q, void **scale)
+static void sent_int8(const cache *n, const float *x, void **q, void **scale)
 {
-    const size_t rows = cache_of(n) / D;
+    const size_t rows = n->count / D;
     int8_t *bytes = bench_alloc(rows * D);
-    float *scales = bench_alloc(rows * sizeof *scales);
+    float *scales = floats(rows);
     for (size_t row = 0; row < rows; row++)
         scales[(row / HKV / PAGE * HKV + row % HKV) * PAGE + row / HKV % PAGE] =
             wb_quantise_row(bytes + row * D, x + row * D, D);
@@ -102,93 +137,168 @@ static void sent_int8(const numbers *n, const float *x, void **q, void **scale)
     free(bytes), free(scales);
 }
 
-typedef struct implementation {
-    const char *label;
-    bool int8;
-    wb_function function;
-    wb_workspace_function workspace;
-} implementation;
-
-static double error_of(const implementation *impl, const numbers *n)
+static double error_of_cache(wb_function function, wb_workspace_function workspace, bool int8, const cache *n)
 {
     typedef wb_status decode(void *, void *, void *, void *, void *, void *, void *, void *, size_t,
                              const decode_shape *, wb_stream);
     typedef wb_status decode_int8(void *, void *, void *, void *, void *, void *, void *, void *, void *, void *,
                                   size_t, const decode_shape *, wb_stream);
-    enum { O, L, Q, K, V, K_SCALE, V_SCALE, TABLE, LENS, WORKSPACE, COUNT };
-    const size_t bytes = impl->workspace(&n->shape), rows = B * HQ;
-    int lens[B], *table = bench_alloc((size_t)n->shape.pages * sizeof *table);
+    const size_t bytes = workspace(&n->shape), pages = (size_t)n->shape.pages;
+    int lens[B], *numbers = bench_alloc(pages * sizeof *numbers);
     for (int b = 0; b < B; b++) lens[b] = n->keys;
-    for (int p = 0; p < n->shape.pages; p++) table[p] = p;
-    void *p[COUNT] = {[O] = sent(NULL, rows * D * 2),   [L] = sent(NULL, rows * 4),
-                      [Q] = sent_bf16(n->Q, rows * D),  [TABLE] = sent(table, (size_t)n->shape.pages * sizeof *table),
-                      [LENS] = sent(lens, sizeof lens), [WORKSPACE] = sent(NULL, bytes ? bytes : 1)};
-    if (impl->int8)
-        sent_int8(n, n->K, &p[K], &p[K_SCALE]), sent_int8(n, n->V, &p[V], &p[V_SCALE]);
-    else
-        p[K] = sent_bf16(n->K, cache_of(n)), p[V] = sent_bf16(n->V, cache_of(n));
-    const wb_status status =
-        impl->int8 ? ((decode_int8 *)impl->function)(p[O], p[L], p[Q], p[K], p[V], p[K_SCALE], p[V_SCALE], p[TABLE],
-                                                     p[LENS], p[WORKSPACE], bytes, &n->shape, NULL)
-                   : ((decode *)impl->function)(p[O], p[L], p[Q], p[K], p[V], p[TABLE], p[LENS], p[WORKSPACE], bytes,
-                                                &n->shape, NULL);
-    bench_must(status);
-    bench_must(wb_device_synchronize());
-    uint16_t *got = bench_alloc(rows * D * sizeof *got);
-    bench_must(wb_copy_to_host(got, p[O], rows * D * sizeof *got));
-    double off = 0, size = 0;
-    for (size_t i = 0; i < rows * D; i++) {
-        off += pow(wb_from_bf16(got[i]) - n->truth[i], 2);
-        size += pow(n->truth[i], 2);
+    for (size_t p = 0; p < pages; p++) numbers[p] = (int)p;
+    void *O = sent(NULL, ROWS * D * 2), *L = sent(NULL, ROWS * 4), *Q = sent_bf16(n->Q, ROWS * D), *K, *V, *K_scale,
+         *V_scale, *table = sent(numbers, pages * sizeof *numbers), *len = sent(lens, sizeof lens),
+         *memory = sent(NULL, bytes);
+    free(numbers);
+    wb_status status;
+    if (int8) {
+        sent_int8(n, n->K, &K, &K_scale), sent_int8(n, n->V, &V, &V_scale);
+        status = ((decode_int8 *)function)(O, L, Q, K, V, K_scale, V_scale, table, len, memory, bytes, &n->shape, NULL);
+    } else {
+        K = sent_bf16(n->K, n->count), V = sent_bf16(n->V, n->count);
+        status = ((decode *)function)(O, L, Q, K, V, table, len, memory, bytes, &n->shape, NULL);
     }
-    for (int k = 0; k < COUNT; k++)
-        if (p[k]) bench_must(wb_device_free(p[k]));
-    free(got), free(table);
-    return sqrt(off / size);
+    return error_of(status, O, n->truth, ROWS * D);
 }
 
-static implementation load(const char *text, const char *label, const char *name, bool int8)
+static void errors_of_caches(char **argv, int longest)
 {
-    char workspace[64];
-    const size_t length = strlen(label);
-    void *library = strncmp(text, label, length) == 0 && text[length] == '='
-                        ? dlopen(text + length + 1, RTLD_NOW | RTLD_LOCAL)
-                        : NULL;
-    snprintf(workspace, sizeof workspace, "%s_workspace", name);
-    implementation impl = {label, int8, NULL, NULL};
-    if (library) impl.function = (wb_function)dlsym(library, name);
-    if (library) impl.workspace = (wb_workspace_function)dlsym(library, workspace);
-    if (impl.function && impl.workspace) return impl;
-    bench_say("errors: %s: expected %s=PATH.so with %s in it\n", text, label, name);
-    exit(2);
+    const wb_function plain = find(argv[2], "bf16", "flash_decode"), int8 = find(argv[3], "int8", "flash_decode_int8");
+    const wb_workspace_function of_bf16 = (wb_workspace_function)find(argv[2], "bf16", "flash_decode_workspace");
+    const wb_workspace_function of_int8 = (wb_workspace_function)find(argv[3], "int8", "flash_decode_int8_workspace");
+    for (int kind = 0; kind < 2; kind++)
+        for (int keys = SHORTEST; keys <= longest; keys *= 2) {
+            cache n = draw_cache(keys, kind == 1);
+            const double error[] = {error_of_cache(plain, of_bf16, false, &n), error_of_cache(int8, of_int8, true, &n)};
+            for (int k = 0; k < 2; k++)
+                printf("14\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%.4g\n", k ? "int8" : "bf16", cache_inputs[kind], B, HQ, HKV,
+                       keys, D, error[k]);
+            fflush(stdout);
+            bench_say("errors: %s, %d keys\n", cache_inputs[kind], keys);
+            free(n.Q), free(n.K), free(n.V), free(n.truth);
+        }
+}
+
+// -------------------------------------------------------------------------------------------------- 16: in eight bits
+
+enum { QUERIES = 192 };
+
+// mean_one: V has mean 1. outliers: one element of 1000 has a normal deviate of 10 more (Shah et al. 2024). column: one
+// column of K is 16 times as large, and the same of Q as much smaller, so that the scores are what they were.
+enum kind { NORMAL, MEAN_ONE, OUTLIERS, COLUMN, KINDS };
+static const char *const inputs[] = {"normal", "mean_one", "outliers", "column"};
+
+static float *draw(size_t rows, double mean, bool outliers)
+{
+    float *x = floats(rows * D);
+    for (size_t i = 0; i < rows * D; i++) {
+        const double more = uniform() < 0.001 ? 10 * normal() : 0;
+        x[i] = rounded(normal() + mean + (outliers ? more : 0));
+    }
+    return x;
+}
+
+// Rows, or tiles of keys, as e4m3, and their exponents; values: transposed.
+static void sent_fp8(const float *x, int rows, int most, bool values, void **q, void **exponents)
+{
+    const int tiles = (rows - 1) / most + 1;
+    uint8_t *bytes = bench_alloc((size_t)tiles * (size_t)most * D);
+    int8_t *exponent = bench_alloc((size_t)tiles);
+    for (int t = 0; t < tiles; t++) {
+        const int count = rows - t * most < most ? rows - t * most : most;
+        const float *from = x + (size_t)t * (size_t)most * D;
+        uint8_t *to = bytes + (size_t)t * (size_t)most * D;
+        exponent[t] =
+            (int8_t)(values ? wb_quantise_fp8_values(to, from, count, D) : wb_quantise_fp8(to, from, count, D));
+    }
+    *q = sent(bytes, (size_t)(values ? tiles * most : rows) * D), *exponents = sent(exponent, (size_t)tiles);
+    free(bytes), free(exponent);
+}
+
+// Rows that have gone through wb_hadamard, then times `factor`.
+static float *spread(const float *x, int rows, float factor)
+{
+    float *y = floats((size_t)rows * D);
+    memcpy(y, x, (size_t)rows * D * sizeof *y);
+    for (int r = 0; r < rows; r++) wb_hadamard(y + (size_t)r * D, D);
+    for (size_t i = 0; i < (size_t)rows * D; i++) y[i] *= factor;
+    return y;
+}
+
+enum way { BF16, ONE_LEVEL, TWO_LEVELS, HADAMARD, WAYS };  // the last: two levels, too
+static const char *const labels[] = {"bf16", "one_level", "two_levels", "hadamard"};
+
+static double error_of_way(wb_function function, enum way way, const float *Q, const float *K, const float *V,
+                           const attention_shape *s, const double *truth)
+{
+    typedef wb_status forward(void *, void *, void *, void *, void *, const attention_shape *, wb_stream);
+    typedef wb_status fp8(void *, void *, void *, void *, void *, void *, void *, void *, int, const attention_shape *,
+                          wb_stream);
+    const int keys = s->kv_len;
+    void *O = sent(NULL, QUERIES * D * 2), *L = sent(NULL, QUERIES * 4), *q[3], *exponent[3];
+    wb_status status;
+    if (way == BF16) {
+        q[0] = sent_bf16(Q, QUERIES * D), q[1] = sent_bf16(K, (size_t)keys * D), q[2] = sent_bf16(V, (size_t)keys * D);
+        status = ((forward *)function)(O, L, q[0], q[1], q[2], s, NULL);
+    } else {
+        float *spread_Q = spread(Q, QUERIES, 1.0f / D), *spread_K = spread(K, keys, 1);
+        sent_fp8(way == HADAMARD ? spread_Q : Q, QUERIES, 1, false, &q[0], &exponent[0]);
+        sent_fp8(way == HADAMARD ? spread_K : K, keys, WB_FP8_KEYS, false, &q[1], &exponent[1]);
+        sent_fp8(V, keys, WB_FP8_KEYS, true, &q[2], &exponent[2]);
+        free(spread_Q), free(spread_K);
+        status = ((fp8 *)function)(O, L, q[0], q[1], q[2], exponent[0], exponent[1], exponent[2],
+                                   way == ONE_LEVEL ? 1 : 2, s, NULL);
+    }
+    return error_of(status, O, truth, QUERIES * D);
+}
+
+static void errors_of_eight_bits(char **argv, int longest)
+{
+    const wb_function plain = find(argv[2], "bf16", "flash_hopper"), fp8 = find(argv[3], "e4m3", "flash_fp8");
+    const wb_problem no_mask = {.mask = WB_NO_MASK};
+    double *truth = bench_alloc(QUERIES * D * sizeof *truth);
+    for (enum kind kind = 0; kind < KINDS; kind++)
+        for (int keys = SHORTEST; keys <= longest; keys *= 2) {
+            const attention_shape s = {1, 1, 1, QUERIES, keys, D, .scale = 1 / sqrtf(D)};
+            dice = (uint64_t)(keys + kind);
+            float *Q = draw(QUERIES, 0, kind == OUTLIERS), *K = draw((size_t)keys, 0, kind == OUTLIERS),
+                  *V = draw((size_t)keys, kind == MEAN_ONE, kind == OUTLIERS);
+            for (int i = 0; kind == COLUMN && i < QUERIES; i++) Q[i * D + D / 3] /= 16;
+            for (int j = 0; kind == COLUMN && j < keys; j++) K[j * D + D / 3] *= 16;
+#pragma omp parallel for schedule(dynamic, 1)
+            for (int i = 0; i < QUERIES; i++) {
+                double L;
+                oracle_attention_row(&no_mask, &s, Q, K, V, NULL, 0, 0, i, truth + i * D, &L);
+            }
+            for (enum way way = 0; way < WAYS; way++)
+                printf("16\t%s\t%s\t1\t1\t1\t%d\t%d\t%.4g\n", labels[way], inputs[kind], keys, D,
+                       error_of_way(way == BF16 ? plain : fp8, way, Q, K, V, &s, truth));
+            fflush(stdout);
+            bench_say("errors: %s, %d keys\n", inputs[kind], keys);
+            free(Q), free(K), free(V);
+        }
+    free(truth);
 }
 
 int main(int argc, char **argv)
 {
-    if (argc < 3 || argc > 4) {
-        bench_say("usage: errors bf16=13.so int8=14.so [LONGEST]\n");
+    const int problem = argc > 1 ? atoi(argv[1]) : 0;
+    if (argc < 4 || argc > 5 || (problem != 14 && problem != 16)) {
+        bench_say("usage: errors 14 bf16=13.so int8=14.so [LONGEST], or errors 16 bf16=10.so e4m3=16.so [LONGEST]\n");
         return 2;
     }
-    const implementation impls[] = {load(argv[1], "bf16", "flash_decode", false),
-                                    load(argv[2], "int8", "flash_decode_int8", true)};
-    const int longest = argc == 4 ? atoi(argv[3]) : LONGEST;
+    const int longest = argc == 5 ? atoi(argv[4]) : LONGEST;
     char machine[192], commit[128], date[64];
-    const time_t now = time(NULL);
     bench_machine(machine, sizeof machine);
     bench_commit(commit, sizeof commit);
-    strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", gmtime(&now));
-    printf("# commit: %s\n# machine: %s\n# device: %s\n# date: %s\n# command: make errors\n", commit, machine,
-           wb_device_name(), date);
+    bench_date(date, sizeof date);
+    printf("# commit: %s\n# machine: %s\n# device: %s\n# date: %s\n# command: make errors%s\n", commit, machine,
+           wb_device_name(), date, problem == 16 ? "-16" : "");
     printf("problem\timpl\tinput\tB\tHq\tHkv\tNk\tD\terror\n");
-    for (int kind = 0; kind < 2; kind++)
-        for (int keys = SHORTEST; keys <= longest; keys *= 2) {
-            numbers n = draw(keys, kind == 1);
-            for (int k = 0; k < 2; k++)
-                printf("14\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%.4g\n", impls[k].label, inputs[kind], B, HQ, HKV, keys, D,
-                       error_of(&impls[k], &n));
-            fflush(stdout);
-            bench_say("errors: %s, %d keys\n", inputs[kind], keys);
-            free(n.Q), free(n.K), free(n.V), free(n.truth);
-        }
+    if (problem == 14)
+        errors_of_caches(argv, longest);
+    else
+        errors_of_eight_bits(argv, longest);
     return 0;
 }

@@ -179,16 +179,7 @@ bench() {
         verdict=$(awk -f workbook/bench/verdict.awk "$tables/$table" 2>&1)
         [ -z "$verdict" ] || say "$verdict"
         keep "$table"
-        [ ! -s "$tables/$table" ] || timed="${timed:-} $tables/$table"
     done
-    # One table of what the library chose beside what it could have chosen.
-    # shellcheck disable=SC2086
-    if [ -n "${timed:-}" ] && workbook/bench/chosen.sh $timed >"$tables/library.tsv"; then
-        say "" "== the library's choices: $(grep -c '	ok$' "$tables/library.tsv") as fast as any other, $(grep -c '	SLOWER$' "$tables/library.tsv") slower" \
-            "$(grep '	SLOWER$' "$tables/library.tsv")"
-        status=0
-        keep library.tsv
-    fi
 }
 
 peers() {
@@ -217,10 +208,6 @@ torch() {
     needs_torch torch || return
     step 400 torch sh -c "'$python' reference/torch_attention.py >'$tables/torch_attention.tsv'"
     keep torch_attention.tsv
-    if "$python" -c 'import transformers' 2>/dev/null; then
-        step 300 "torch, a model" sh -c "'$python' reference/llama.py >'$tables/llama.tsv'"
-        keep llama.tsv
-    fi
     ! "$python" -c 'import pytest' 2>/dev/null || step 300 "torch tests" "$python" -m pytest -q -p no:cacheprovider reference/torch_test.py reference/flash_attn_test.py reference/ring_test.py
 }
 

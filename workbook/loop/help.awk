@@ -28,7 +28,7 @@ END {
     print "FlashAttention workbook. Backend: " backend ". Implementation: " impl ". Next: make next, or read problems/README.md"
     group("Begin", "demo setup next progress book")
     group("Work on a problem", "test-% watch hint-% run-% ring sanitize-% mask-% timeline-% reset-% blank-% diff-% test sanitize report compile_commands.json")
-    group("Measure", "bench-% race-% plot-% bench plot tune-% errors errors-% record duel bundle compile-gpu")
+    group("Measure", "bench-% plot-% bench plot tune-% errors errors-% record duel bundle compile-gpu")
     group("Use the kernels", "train gpt-oss lib install torch")
     group("Run a class (workbook/class/README.md)", "class-copy grade-all grade similar gradescope")
     group("The workbook itself", "check check-all mutants class-test new-problem tables format clean help")

@@ -1,0 +1,114 @@
+"""What the programs here share: what the first lines of their tables say, the clock, and the shapes of shapes.txt."""
+import datetime, os, subprocess, sys
+
+import torch
+
+
+def asked(variable, *command):
+    said = os.environ.get(variable) or subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
+    return said.splitlines()[0]  # nvidia-smi answers once for each GPU
+
+
+def heading(on_gpu, software=None):
+    """The first lines of a table."""
+    print("# commit:", asked("WB_COMMIT", "git", "describe", "--always", "--dirty", "--abbrev=10"))
+    print("# backend:", "cuda" if on_gpu else "cpu")
+    if on_gpu:
+        print("# gpu:", torch.cuda.get_device_name())
+        print("# driver:", asked("WB_DRIVER", "nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"))
+    print(f"# date: {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC")
+    print(f"# software: PyTorch {torch.__version__}, {software or f'cuDNN {torch.backends.cudnn.version()}'}")
+    print("# command: python3", " ".join([f"reference/{os.path.basename(sys.argv[0])}", *sys.argv[1:]]))
+
+
+def said(error, length=150):
+    """Why something could not be timed, for a line that starts with #: who declines is named, not hidden."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:length]}"
+
+
+class Verdicts:
+    """Rows: what, impl, at, value, limit, verdict. `failed` is an exit status."""
+
+    failed = False
+
+    def __init__(self):
+        print("what\timpl\tat\tvalue\tlimit\tverdict")
+
+    def row(self, what, impl, at, value, limit=None, verdict="-"):
+        self.failed |= verdict in ("TOO FAR", "NOT SEEN", "FAILED")
+        print(what, impl, at, f"{value:.5g}", "-" if limit is None else f"{limit:.5g}", verdict, sep="\t", flush=True)
+
+
+# ---------------------------------------------------------------------------------------------------------------- the clock
+
+FLUSH_BYTES = 2**28  # more than any L2 cache
+flush = None
+
+
+def forget():
+    """Fills L2 with other data, and reads it: no dirty lines are left to be written back."""
+    global flush
+    if flush is None:
+        flush = torch.empty(FLUSH_BYTES, device="cuda", dtype=torch.uint8)
+    flush.fill_(1)
+    flush.sum()
+
+
+def once(call, before=None, hold=4_000_000):
+    """Milliseconds of what `call` queues, by device events, in a cold L2. before: called when the GPU is idle. hold: clocks for which the
+    GPU then waits, so that everything is queued before the clock starts.
+    """
+    forget()
+    torch.cuda.synchronize()
+    if before:
+        before()
+    start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    torch.cuda._sleep(hold)
+    start.record(), call(), stop.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(stop)
+
+
+def percentiles(ms):
+    """The median, and the 10th and 90th percentile."""
+    ms = sorted(ms)
+    return tuple(ms[int(share * (len(ms) - 1) + 0.5)] for share in (0.5, 0.1, 0.9))
+
+
+RUNS = 25
+
+
+def times(call, runs=RUNS):
+    for _ in range(3):
+        call()
+    return percentiles([once(call) for _ in range(runs)])
+
+
+# --------------------------------------------------------------------------------------------------------------- the shapes
+
+
+def value(text, known):
+    """Of a field: a number, a formula of numbers that stand before it (16384//N), or a word."""
+    try:
+        return int(eval(text, {}, known))
+    except NameError:
+        return text
+
+
+def expanded(fields, known):
+    if not fields:
+        yield known
+        return
+    (name, values), *rest = fields
+    for text in values.split(","):
+        yield from expanded(rest, {**known, name: value(text, known)})
+
+
+def shapes(table):
+    """(names of who is to be timed, a dictionary of the shape) for each shape of `table` in shapes.txt, in its order."""
+    with open(os.path.join(os.path.dirname(__file__), "shapes.txt")) as file:
+        rows = [line.split("#")[0].split() for line in file]
+    for of, names, *fields in filter(None, rows):
+        if table in of.split(","):
+            for shape in expanded([field.split("=") for field in fields], {}):
+                yield names.split(","), shape
