@@ -32,6 +32,11 @@ files() { # of the workbook, without what was built; what git does not know yet 
 files | grep -vE '^(solutions|examples|\.ci|\.github|build|shared|VERSION|pyproject\.toml|(CONTRIBUTING|CHANGELOG|SECURITY)\.md|workbook/(README|compatibility|class/threats)\.md|tests/README\.md)(/|$)|^tests/[^/]+/|^train/wrong/|^problems/[0-9]+/[^/]*\.(c|cu)$' |
     earlier | while IFS= read -r file; do [ ! -f "$file" ] || echo "$file"; done | tar -cf - -T - | tar -xf - -C "$dest" || fail "the copy failed"
 
+# Its first page is first_page.md, with the table of problems of the other.
+awk 'FNR == NR { if (/^[|] # [|]/) on = 1; if (/^$/) on = 0; if (on) table = table $0 "\n"; next }
+    /^<!-- problems -->$/ { printf "%s", table; next }
+    { print }' README.md workbook/class/first_page.md >"$dest/README.md" && rm -f "$dest/workbook/class/first_page.md"
+
 while read -r _ file; do
     number=$(basename "${file%/*}")
     [ "$number" -le "$upto" ] || continue
