@@ -130,7 +130,7 @@ links() { # FOLDER
                 if (file != "" && !(file in there)) print text[i] ": there is no " raw[i]
                 else if (at ~ /#/ && !(at in heading)) print text[i] ": " raw[i] ": no heading is called so"
             }
-        }' "$scratch/there" $(grep "[.]md$" "$scratch/there" | grep -v first_page) >"$said" 2>&1
+        }' "$scratch/there" $(grep "[.]md$" "$scratch/there" | grep -v first_page) >"$said" 2>&1)
     none "links lead somewhere${2:-}"
 }
 links .

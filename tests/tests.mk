@@ -35,10 +35,10 @@ $B/wrong/%.o: KERNELFLAGS = -O0
 $B/wrong/%_worker: LINK += -Wl,--strip-debug
 
 # What scripts and graders ask for.
-test-programs: $B/suite $(NUMBERS:%=$B/tests/%_test)
+suites: $B/suite $(NUMBERS:%=$B/tests/%_test)
 own: $B/suite $(OWN:%=$B/tests/%_test)
-wrong: test-programs
+wrong: suites
 	@$(MAKE) --no-print-directory $(foreach w,$(wrong_names),$B/wrong/$w/$(firstword $(subst /, ,$w))_worker)
-everything: $(EVERYTHING) $(RINGS:%=$B/solutions/%) hostile own test-programs variants lib $B/lib/libworkbook_all.so \
+everything: $(EVERYTHING) $(RINGS:%=$B/solutions/%) hostile own suites variants lib $B/lib/libworkbook_all.so \
   $(LIBRARY_WORKERS) $(foreach i,problems solutions,$(foreach n,$(NUMBERS),$B/$i/$n_worker $B/$i/$n.so))
 lib: $B/lib/libworkbook.so

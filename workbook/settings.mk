@@ -91,7 +91,7 @@ export WB_CASES := $(CASES)
 # they want to have built, and go on without it: no script holds up another make.
 BUILD = $(if $(WB_BUILDING),,workbook/loop/alone.sh )$(MAKE) --no-print-directory $(if $(V),,-s)
 BUILT := $(filter build/% everything hostile own variants wrong judges check-machinery train-test train-layers \
-  train-ranks test-programs,$(MAKECMDGOALS))
+  train-ranks suites,$(MAKECMDGOALS))
 ifndef WB_BUILDING
 $(BUILT): together ;
 together: FORCE
