@@ -7,7 +7,6 @@ cuda="clang++ -x cuda --cuda-host-only -nocudainc -nocudalib -Wno-unknown-cuda-v
 directory=$(pwd | sed 's/[\\"]/\\&/g')
 for file in problems/*/*.c* reference/*.c* workbook/*.c* workbook/*/*.c* workbook/cpu/check/*.cpp tests/*.c* train/*.c; do
     case $file in
-    *.txt | *.csv) continue ;;
     *.cu | *.cuh) flags="$cuda -include workbook/cpu/editor.h $layer" ;;
     *.cpp) flags="clang++ -std=c++20 -Wno-deprecated $layer" ;;
     *) flags="clang -std=c11 -D_GNU_SOURCE -Wall -Wextra -Iworkbook -I. $*" ;;
