@@ -1,6 +1,7 @@
 #!/bin/sh
-# compile_commands.sh [FLAG...] - prints how each file is compiled, for editors with clangd, in clang's words; FLAGs are for C alone.
-# Answer keys are not named, so that no editor leads a student into one; clangd gives them the flags of the problem's own file.
+# compile_commands.sh [FLAG...] - prints how each file is compiled, for editors with clangd, in clang's words; FLAGs are
+# for C alone. Answer keys are not named, so that no editor leads a student into one; clangd gives them the flags of the
+# problem's own file.
 set -u
 layer="-D__CUDACPU__ -Iworkbook/cpu/include -Iworkbook -I. -Itests -Wall -Wextra -Wno-unknown-pragmas"
 cuda="clang++ -x cuda --cuda-host-only -nocudainc -nocudalib -Wno-unknown-cuda-version -Xclang -fcuda-allow-variadic-functions -std=c++17"
