@@ -58,7 +58,8 @@ strings() { sed 's/["\\]/\\&/g; s/.*/"&",/'; } # lines as JavaScript's
 } >"$scratch/probe.html"
 "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --allow-file-access-from-files \
     --host-resolver-rules='MAP * ~NOTFOUND' --user-data-dir="$scratch/profile" --enable-logging=stderr \
-    --virtual-time-budget=600000 --window-size=1400,1000 --dump-dom "file://$scratch/probe.html" >"$scratch/shown" 2>"$scratch/errors"
+    --virtual-time-budget=600000 --window-size=1400,1000 --dump-dom "file://$scratch/probe.html" \
+    >"$scratch/shown" 2>"$scratch/errors"
 still() { sed -n "s/^still $1 //p" "$scratch/shown" | base64 -d; }
 if [ "${1:-}" = --stills ]; then
     for picture in softmax_01.svg softmax_03.svg; do still $picture >plots/$picture; done

@@ -1,5 +1,6 @@
-"""The book: the repository's own Markdown, and what Markdown on GitHub cannot say. book.sh starts Sphinx with this file,
-in a copy of the repository with pages that pages.py has made. WB_BOOK_KEYS=yes: what lies in solutions/ may be shown."""
+"""The book: the repository's own Markdown, and what Markdown on GitHub cannot say. book.sh starts Sphinx with this
+file, in a copy of the repository with pages that pages.py has made. WB_BOOK_KEYS=yes: what lies in solutions/ may be
+shown."""
 import os
 import re
 from pathlib import Path
@@ -39,8 +40,8 @@ def chapters(root):
     """The book's parts in their order; what a class's copy lacks is left out."""
     parts = {
         "Begin": ["problems/README.md", "problems/when-it-is-wrong-but-runs.md"],
-        "Problems": [*sorted((str(p.relative_to(root)) for p in root.glob("problems/[0-9][0-9]/*.md")), key=after_its_words),
-                     "problems/capstone/README.md"],
+        "Problems": [*sorted((str(p.relative_to(root)) for p in root.glob("problems/[0-9][0-9]/*.md")),
+                             key=after_its_words), "problems/capstone/README.md"],
         "Wrong solutions": sorted(str(p.relative_to(root)) for p in root.glob("wrong/*.md")),
         "Words": [f"words/{header}.md" for header in ("tile", "hopper", "paged", "int8", "e4m3")],
         "How fast": ["plots/h200.md", "plots/README.md"],

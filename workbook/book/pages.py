@@ -1,5 +1,5 @@
-"""pages.py SOURCE KEYS - makes the pages that the repository has no Markdown for: of each header of words one that shows
-it, and, if KEYS is yes, of each problem a page of its wrong solutions."""
+"""pages.py SOURCE KEYS - makes the pages that the repository has no Markdown for: of each header of words one that
+shows it, and, if KEYS is yes, of each problem a page of its wrong solutions."""
 import re
 import sys
 from pathlib import Path

@@ -8,16 +8,18 @@
 # names, and of all problems together scores.tsv, report.txt, results.json (Gradescope) and junit.xml. These are written
 # whatever happens, an interrupt too.
 #
-#   SANITIZE=1       a problem passes only if the check build (sanitize.sh) finds nothing either, and promises are won only then; 0: not
-#                    asked, even after a failure
+#   SANITIZE=1       a problem passes only if the check build (sanitize.sh) finds nothing either, and promises are won
+#                    only then; 0: not asked, even after a failure
 #   SEED=n           other inputs
 #   SPEED=1          speed points as well (speed.sh), on a GPU
 #   WB_CASES=FILE    held-out cases as well (suite.c); a checkpoint is won only if its own pass too
 # For a grader that builds and runs elsewhere (grade.sh):
 #   WB_GRADE=FOLDER    where to record            WB_SOURCES=FOLDER    where NN/name.cu lies, instead of IMPL
-#   WB_BUILD=COMMAND   builds problem NN ($1), its output is shown if it fails; 3: the machine was too busy, its last line says so
+#   WB_BUILD=COMMAND   builds problem NN ($1), its output is shown if it fails; 3: the machine was too busy, its last
+#                      line says so
 #   WB_WORKERS=FOLDER  where NN_worker then lies
-#   WB_LOOK=COMMAND    for SANITIZE=1: looks at problem NN ($1) with the check build, prints what it finds, and fails if that is anything; 3: as above
+#   WB_LOOK=COMMAND    for SANITIZE=1: looks at problem NN ($1) with the check build, prints what it finds, and fails if
+#                      that is anything; 3: as above
 set -u
 . workbook/loop/source.sh
 backend=$1 impl=$2
