@@ -1,7 +1,8 @@
 #!/bin/sh
-# book.sh - make book: no warning, no link that leads nowhere, no page wider than a screen, a search that finds; and what the figures that
-# move compute and say (book/probe.js). Wants a browser (chromium, or WB_BROWSER), and what builds the book: that is fetched from PyPI
-# only where a browser is named. `book.sh --stills` draws the figures' still pictures anew.
+# book.sh - make book: no warning, no link that leads nowhere, no page wider than a screen, a search that finds; and
+# what the figures that move compute and say (book/probe.js). Wants a browser (chromium, or WB_BROWSER), and what builds
+# the book: that is fetched from PyPI only where a browser is named. `book.sh --stills` draws the figures' still
+# pictures anew.
 set -u
 out=build/${BACKEND:-cpu}
 . tests/prove/frame.sh
@@ -40,12 +41,14 @@ counted() {
         sinks) set -- 07 W="$W" sinks="$sinks" ;;
         *) set -- 15 mask="$kind/$size" ;;
         esac
-        echo "$kind $N $W $sinks $BR $BC $size $("$out/mask" "$@" N="$N" BR="$BR" BC="$BC" | tail -n 2 | tr -cs '0-9' ' ')"
+        echo "$kind $N $W $sinks $BR $BC $size" \
+            "$("$out/mask" "$@" N="$N" BR="$BR" BC="$BC" | tail -n 2 | tr -cs '0-9' ' ')"
     done
 }
 strings() { sed 's/["\\]/\\&/g; s/.*/"&",/'; } # lines as JavaScript's
 {
-    echo "<!DOCTYPE html><meta charset=utf-8><body><script>const given = { site: 'file://$PWD/build/book/html', files: ["
+    echo "<!DOCTYPE html><meta charset=utf-8><body><script>"
+    echo "const given = { site: 'file://$PWD/build/book/html', files: ["
     (cd build/book/html && find . -type f) | sed 's|^\./||' | strings
     echo "], masks: ["
     counted | strings
@@ -53,9 +56,10 @@ strings() { sed 's/["\\]/\\&/g; s/.*/"&",/'; } # lines as JavaScript's
     strings <build/book/html/_static/figures.css
     printf '%s\n' "''].join('\n') }</script><script src='file://$PWD/tests/book/probe.js'></script>"
 } >"$scratch/probe.html"
-"$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --allow-file-access-from-files --host-resolver-rules='MAP * ~NOTFOUND' \
-    --user-data-dir="$scratch/profile" --enable-logging=stderr --virtual-time-budget=600000 --window-size=1400,1000 \
-    --dump-dom "file://$scratch/probe.html" >"$scratch/shown" 2>"$scratch/errors"
+"$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --allow-file-access-from-files \
+    --host-resolver-rules='MAP * ~NOTFOUND' --user-data-dir="$scratch/profile" --enable-logging=stderr \
+    --virtual-time-budget=600000 --window-size=1400,1000 --dump-dom "file://$scratch/probe.html" \
+    >"$scratch/shown" 2>"$scratch/errors"
 still() { sed -n "s/^still $1 //p" "$scratch/shown" | base64 -d; }
 if [ "${1:-}" = --stills ]; then
     for picture in softmax_01.svg softmax_03.svg; do still $picture >plots/$picture; done

@@ -1,6 +1,6 @@
 #!/bin/sh
-# report.sh - the page of make report, made of records written by hand: what it says, and that nothing of a student's becomes markup.
-# With a browser (chromium, or WB_BROWSER) it is looked at: what the script shows, and the console.
+# report.sh - the page of make report, made of records written by hand: what it says, and that nothing of a student's
+# becomes markup. With a browser (chromium, or WB_BROWSER) it is looked at: what the script shows, and the console.
 set -u
 out=build/${BACKEND:-cpu}
 . tests/prove/frame.sh
@@ -16,7 +16,8 @@ made
 verdict $? "without records it says what to run"
 
 # Markup, what ends a script, controls, what is no UTF-8, a text that runs from right to left, and 0.
-evil='</pre></script><!-- <script> --> <script>document.title = "evil"</script><img src=x onerror="document.title = 1"> &lt; @runs@'
+evil='</pre></script><!-- <script> --> <script>document.title = "evil"</script>'
+evil="$evil<img src=x onerror=\"document.title = 1\"> &lt; @runs@"
 mkdir "$base/grade"
 record() { # NN STATE, and a report from standard input
     echo "$2" >"$base/grade/$1.state"
@@ -38,7 +39,8 @@ verdict $? "and written again"
 data=$(sed -n '/^<script type="application\/json"/,/^<\/script>/p' "$page" | sed '1d; $d')
 ! echo "$data" | grep -q '<'
 verdict $? "in the records that are put in no < is left"
-[ "$(grep -o '<script' "$page" | wc -l)" -eq "$(grep -o '<script' workbook/score/report.html | wc -l)" ] && ! grep -q '<img src=x' "$page"
+scripts() { grep -o '<script' "$1" | wc -l; }
+[ "$(scripts "$page")" -eq "$(scripts workbook/score/report.html)" ] && ! grep -q '<img src=x' "$page"
 verdict $? "no script and no picture but the page's own"
 [ "$(tr -d '\t\n\040-\176\200-\377' <"$page" | wc -c)" -eq 0 ]
 verdict $? "no control characters"
@@ -62,8 +64,8 @@ if [ -z "$browser" ]; then
     exit $failed
 fi
 shown=$scratch/shown
-"$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$scratch/profile" --enable-logging=stderr --virtual-time-budget=2000 \
-    --dump-dom "file://$PWD/$page" >"$shown" 2>"$scratch/errors"
+"$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$scratch/profile" --enable-logging=stderr \
+    --virtual-time-budget=2000 --dump-dom "file://$PWD/$page" >"$shown" 2>"$scratch/errors"
 verdict $? "$browser shows the page"
 ! grep CONSOLE "$scratch/errors"
 verdict $? "without a complaint"
@@ -78,6 +80,7 @@ done >"$said"
 check "all problems are in the table, and those that were started have a section" [ ! -s "$said" ]
 says '<td>200 / 200</td>' "$shown" && says '<code>failed: O_of_one_tile</code>' "$shown"
 verdict $? "points, and the test that keeps a checkpoint"
-says '<title>FlashAttention workbook: report</title>' "$shown" && says '&lt;script&gt;document.title' "$shown" && ! says '<img src="x"' "$shown"
+says '<title>FlashAttention workbook: report</title>' "$shown" && says '&lt;script&gt;document.title' "$shown" &&
+    ! says '<img src="x"' "$shown"
 verdict $? "what a student's program printed is text"
 exit $failed

@@ -1,7 +1,7 @@
 #!/bin/sh
-# book.sh PYTHON - make book: the lessons and what belongs to them as a site in build/book/html that opens from the disk.
-# What builds it is installed once, into build/book/venv. EDITION=instructors: with the wrong solutions, and with links to the keys, in
-# build/book/instructors. EDITION=pdf: all pages in one file, build/book/workbook.pdf.
+# book.sh PYTHON - make book: the lessons and what belongs to them as a site in build/book/html that opens from the
+# disk. What builds it is installed once, into build/book/venv. EDITION=instructors: with the wrong solutions, and with
+# links to the keys, in build/book/instructors. EDITION=pdf: all pages in one file, build/book/workbook.pdf.
 set -eu
 out=build/book here=workbook/book
 fail() { echo "book: $*" >&2; exit 1; }
@@ -9,16 +9,21 @@ fail() { echo "book: $*" >&2; exit 1; }
 case ${EDITION:-students} in
 students) keys=no site=$out/html builder=html ;;
 pdf) keys=no site=$out/print builder=singlehtml ;;
-instructors) keys=yes site=$out/instructors builder=html; [ -d solutions ] || fail "this copy has no solutions, so there is no edition for instructors" ;;
+instructors)
+    keys=yes site=$out/instructors builder=html
+    [ -d solutions ] || fail "this copy has no solutions, so there is no edition for instructors"
+    ;;
 *) fail "EDITION=$EDITION: there are students, instructors and pdf" ;;
 esac
 
-browser=${WB_BROWSER:-$(command -v chromium || command -v chromium-browser || command -v google-chrome)} || [ "${EDITION:-}" != pdf ] ||
+browser=${WB_BROWSER:-$(command -v chromium || command -v chromium-browser || command -v google-chrome)} ||
+    [ "${EDITION:-}" != pdf ] ||
     fail "chromium prints the PDF, and there is none (WB_BROWSER=PROGRAM names another)"
 
 mkdir -p $out
 if ! cmp -s $here/requirements.txt $out/venv/installed; then
-    "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || fail "it wants Python 3.11 or later, and $1 is not: say PYTHON=..."
+    "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
+        fail "it wants Python 3.11 or later, and $1 is not: say PYTHON=..."
     rm -rf $out/venv
     "$1" -m venv $out/venv >$out/log 2>&1 || fail "$1 has no venv (Debian: apt-get install python3-venv), see $out/log"
     echo "book: installing $(grep -c == $here/requirements.txt) packages into $out/venv"
@@ -34,16 +39,19 @@ for part in *.md examples plots problems reference solutions tests train workboo
     [ ! -e $part ] || cp -Rp $part $out/source/
 done
 while read -r _ file; do # as it was shipped, whatever you have written there
-    workbook/loop/shipped.sh "$(basename "${file%/*}")" $out/shipped 2>/dev/null && mv $out/shipped "$out/source/$file" || :
+    workbook/loop/shipped.sh "$(basename "${file%/*}")" $out/shipped 2>/dev/null &&
+        mv $out/shipped "$out/source/$file" || :
 done <workbook/loop/shipped.sha256
 rm -rf $site
 "$1" $here/pages.py $out/source $keys
-WB_BOOK_KEYS=$keys $out/venv/bin/python -m sphinx -q -W --keep-going -E -b $builder -c $here -d $out/doctrees $out/source $site
+WB_BOOK_KEYS=$keys $out/venv/bin/python -m sphinx -q -W --keep-going -E -b $builder \
+    -c $here -d $out/doctrees $out/source $site
 if [ $builder = html ]; then
     cp $site/README.html $site/index.html
     echo "book: $(find $site -name '*.html' | wc -l) pages. Open $site/index.html"
     exit
 fi
 "$browser" --headless --no-sandbox --disable-gpu --no-pdf-header-footer --user-data-dir="$PWD/$out/profile" \
-    --print-to-pdf=$out/workbook.pdf "file://$PWD/$site/README.html" >$out/log 2>&1 || fail "$browser could not print, see $out/log"
+    --print-to-pdf=$out/workbook.pdf "file://$PWD/$site/README.html" >$out/log 2>&1 ||
+    fail "$browser could not print, see $out/log"
 echo "book: $out/workbook.pdf"

@@ -1,5 +1,6 @@
-"""The book: the repository's own Markdown, and what Markdown on GitHub cannot say. book.sh starts Sphinx with this file, in a folder of links
-to the repository and of pages that pages.py has made. WB_BOOK_KEYS=yes: what lies in solutions/ may be shown."""
+"""The book: the repository's own Markdown, and what Markdown on GitHub cannot say. book.sh starts Sphinx with this
+file, in a copy of the repository with pages that pages.py has made. WB_BOOK_KEYS=yes: what lies in solutions/ may be
+shown."""
 import os
 import re
 from pathlib import Path
@@ -39,7 +40,8 @@ def chapters(root):
     """The book's parts in their order; what a class's copy lacks is left out."""
     parts = {
         "Begin": ["problems/README.md", "problems/when-it-is-wrong-but-runs.md"],
-        "Problems": [*sorted((str(p.relative_to(root)) for p in root.glob("problems/[0-9][0-9]/*.md")), key=after_its_words), "problems/capstone/README.md"],
+        "Problems": [*sorted((str(p.relative_to(root)) for p in root.glob("problems/[0-9][0-9]/*.md")),
+                             key=after_its_words), "problems/capstone/README.md"],
         "Wrong solutions": sorted(str(p.relative_to(root)) for p in root.glob("wrong/*.md")),
         "Words": [f"words/{header}.md" for header in ("tile", "hopper", "paged", "int8", "e4m3")],
         "How fast": ["plots/h200.md", "plots/README.md"],
@@ -53,14 +55,16 @@ def chapters(root):
             yield f"\n```{{toctree}}\n:caption: {name}\n:hidden:\n\n" + "\n".join(pages) + "\n```\n"
 
 
-# --------------------------------------------------------------------------------------------------------------- Markdown
-# <!-- code: FILE, from TEXT, to TEXT --> (or: before TEXT) and the fence under it, which GitHub shows. The book takes the file itself.
+# ---------------------------------------------------------------------------------------------- Markdown
+# <!-- code: FILE, from TEXT, to TEXT --> (or: before TEXT) and the fence under it, which GitHub shows.
+# The book takes the file itself.
 CODE = re.compile(r"<!-- code: (\S+), from (.+?), (to|before) (.+?) -->\n```(\w+)\n.*?```\n", re.S)
 
 
 def include(match):
     file, begin, word, end, language = match.groups()
-    return (f"```{{literalinclude}} {file}\n:language: {language}\n:start-at: '{begin}'\n:end-{'at' if word == 'to' else 'before'}: '{end}'\n"
+    at = "at" if word == "to" else "before"
+    return (f"```{{literalinclude}} {file}\n:language: {language}\n:start-at: '{begin}'\n:end-{at}: '{end}'\n"
             f":lineno-match:\n:dedent:\n:caption: {os.path.basename(file)}\n```\n")
 
 
@@ -72,8 +76,8 @@ def read_source(app, name, source):
 
 
 class Captions(SphinxTransform):
-    """A paragraph that is one picture becomes a figure. Its caption is the paragraph under it, if that is all emphasis, or else what
-    the picture is called."""
+    """A paragraph that is one picture becomes a figure. Its caption is the paragraph under it, if that is all emphasis,
+    or else what the picture is called."""
     default_priority = 400
 
     def apply(self):
@@ -92,8 +96,9 @@ class Captions(SphinxTransform):
             p.replace_self(figure)
 
 
-# ------------------------------------------------------------------------------------------------------------------ files
-# A link to a file that is no page leads to one that shows it; to a folder, or to a key in a book without keys, it is none.
+# ---------------------------------------------------------------------------------------------- files
+# A link to a file that is no page leads to one that shows it; to a folder, or to a key in a book without keys,
+# it is none.
 class Files(SphinxTransform):
     default_priority = 401
 
@@ -105,13 +110,14 @@ class Files(SphinxTransform):
             if not download and (link.get("reftype") != "myst" or link.get("refdomain") == "doc"):
                 continue
             path = os.path.normpath(os.path.join(folder, link["reftarget"].split("#")[0]))
-            if ((root / path).is_dir() or not whole and not (root / path).exists() or path.startswith("solutions/") and not keys
+            if ((root / path).is_dir() or not whole and not (root / path).exists()
+                    or path.startswith("solutions/") and not keys
                     or download and self.app.builder.name == "singlehtml"):
                 link.replace_self(link.children)
             elif download:
                 self.env.shown_files.setdefault(self.env.docname, set()).add(path)
                 to = f"words/{Path(path).stem}"
-                has_words = path.endswith(".cuh") and folder != "words" and (Path(self.env.srcdir) / f"{to}.md").is_file()
+                has_words = path.endswith(".cuh") and (root / f"{to}.md").is_file()
                 uri = os.path.relpath(f"{to if has_words else f'files/{path}'}.html", folder)
                 link.replace_self(nodes.reference("", "", *link.children, refuri=uri, internal=True))
 
@@ -132,21 +138,23 @@ def file_pages(app):
         yield f"files/{path}", {"title": path, "body": f"<h1>{path}</h1>\n{body}"}, "page.html"
 
 
-# ---------------------------------------------------------------------------------------------------------------- figures
+# ---------------------------------------------------------------------------------------------- figures
 # A page with a picture that _static/figure.js knows gets the scripts.
 MOVING = re.compile(r"(softmax|mask)_\d\d\.svg$")
 
 
 def scripts(app, page, template, context, doctree):
-    if app.builder.name == "html" and doctree and any(MOVING.search(image["uri"]) for image in doctree.findall(nodes.image)):
+    if (app.builder.name == "html" and doctree
+            and any(MOVING.search(image["uri"]) for image in doctree.findall(nodes.image))):
         for script in ("figure", "softmax", "mask"):
             app.add_js_file(f"{script}.js")
 
 
-# -------------------------------------------------------------------------------------------------------------- equations
+# ---------------------------------------------------------------------------------------------- equations
 # Drawn when the book is built: no script, and no font that a reader may lack.
 def equation(self, node, block):
-    rows_apart = re.sub(r'rowspacing="[^"]*"', 'rowspacing="0.8em"', ziamath.tex.tex2mml(node.astext(), inline=not block))
+    mathml = ziamath.tex.tex2mml(node.astext(), inline=not block)
+    rows_apart = re.sub(r'rowspacing="[^"]*"', 'rowspacing="0.8em"', mathml)
     drawn = ziamath.Math(rows_apart, size=18 if block else 16.5)
     svg = drawn.svg().replace("<svg ", f'<svg role="img" aria-label="{self.attval(node.astext())}" ', 1)
     svg = svg.replace('fill="black"', 'fill="currentColor"').replace('stroke="black"', 'stroke="currentColor"')
@@ -158,7 +166,8 @@ def equation(self, node, block):
 
 
 def setup(app):
-    app.add_html_math_renderer("svg", inline_renderers=(lambda s, n: equation(s, n, False), None), block_renderers=(lambda s, n: equation(s, n, True), None))
+    app.add_html_math_renderer("svg", inline_renderers=(lambda s, n: equation(s, n, False), None),
+                               block_renderers=(lambda s, n: equation(s, n, True), None))
     app.add_transform(Captions)
     app.add_transform(Files)
     app.connect("source-read", read_source)

@@ -1,11 +1,12 @@
-"""pages.py SOURCE KEYS - makes the pages that the repository has no Markdown for: of each header of words one that shows it, and, if
-KEYS is yes, of each problem a page of its wrong solutions."""
+"""pages.py SOURCE KEYS - makes the pages that the repository has no Markdown for: of each header of words one that
+shows it, and, if KEYS is yes, of each problem a page of its wrong solutions."""
 import re
 import sys
 from pathlib import Path
 
 source, keys = Path(sys.argv[1]), sys.argv[2] == "yes"
-HEADERS = {"tile": "03", "hopper": "10", "paged": "13", "int8": "14", "e4m3": "16"}  # and where a lesson begins to use them
+# And where a lesson begins to use them.
+HEADERS = {"tile": "03", "hopper": "10", "paged": "13", "int8": "14", "e4m3": "16"}
 
 
 def plain(text):
@@ -16,7 +17,8 @@ def plain(text):
 for header, problem in HEADERS.items():
     file = next(source.glob(f"workbook/**/{header}.cuh")).relative_to(source)
     (source / f"words/{header}.md").write_text(
-        f"# {header}.cuh\n\nWhat lessons from {problem} on call words.\n\n```{{literalinclude}} ../{file}\n:language: cuda\n```\n")
+        f"# {header}.cuh\n\nWhat lessons from {problem} on call words.\n\n"
+        f"```{{literalinclude}} ../{file}\n:language: cuda\n```\n")
 
 if keys:
     (source / "wrong").mkdir()

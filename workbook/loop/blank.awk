@@ -1,5 +1,6 @@
-# blank.awk - of a skeleton the contract alone: awk -v number=03 -v name=flash_forward -f blank.awk SKELETON. What stays: its first comment, what it
-# includes, and of each function of workbook.h the head and the lines that look at its arguments.
+# blank.awk - of a skeleton the contract alone: awk -v number=03 -v name=flash_forward -f blank.awk SKELETON. What
+# stays: its first comment, what it includes, and of each function of workbook.h the head and the lines that look at its
+# arguments.
 NR == 1 { comment = 1 }
 comment && /^\/\// { print; next }
 { comment = 0 }

@@ -21,7 +21,10 @@ if [ "${YES:-}" != 1 ]; then
         exit 1
     fi
     state=$("build/${BACKEND:-cpu}/score" standing "$number")
-    case $state in passed,*) ;; *) echo "$number has not passed (its state: $state). make hint-$number gives less away." ;; esac
+    case $state in
+    passed,*) ;;
+    *) echo "$number has not passed (its state: $state). make hint-$number gives less away." ;;
+    esac
     printf 'This shows the answer key of %s, %s. Go on? y/N ' "$number" "$key"
     read -r answer
     case $answer in y | Y | yes) ;; *) echo "Not shown."; exit 0 ;; esac

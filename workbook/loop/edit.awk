@@ -1,9 +1,10 @@
-# edit.awk - a source with one edit of a list: awk -v list=solutions/03/wrong.diff -v entry=no_max -f edit.awk solutions/03/flash_forward.cu
+# edit.awk - a source with one edit of a list: awk -v list=solutions/03/wrong.diff -v entry=no_max -f edit.awk
+# solutions/03/flash_forward.cu
 #   -v tell=names            instead: the names of all edits; tell=known: and what is known of each
 #   -v tell=sentence|known|WORD    instead: what is said of this one
 #
-# A list holds edits of one source, each with a name, what is known of it (who catches it, what is said of it), and a sentence that says
-# what is wrong; what else there is to say follows, a "word: text" a line:
+# A list holds edits of one source, each with a name, what is known of it (who catches it, what is said of it), and a
+# sentence that says what is wrong; what else there is to say follows, a "word: text" a line:
 #
 #     @@ no_max (scales): No maximum is subtracted.
 #     case: N=64
@@ -12,8 +13,8 @@
 #     +    m = 0;                      and these come
 #     @@                               another place follows
 #
-# Places are found by their text: what stays and what goes must stand in the source exactly once. A word above the first edit holds
-# for those that do not have it. Exit status: 0, or 2 and what is wrong; then there is no output to rely on.
+# Places are found by their text: what stays and what goes must stand in the source exactly once. A word above the first
+# edit holds for those that do not have it. Exit status: 0, or 2 and what is wrong; then there is no output to rely on.
 function refuse(what) { print "edit: " list ": " (entry != "" ? entry ": " : "") what >"/dev/stderr"; refused = 1; exit 2 }
 function change(kind, text) {
     if (kind != "+") old[places, ++olds[places]] = text

@@ -1,13 +1,15 @@
 #!/bin/sh
-# new_problem.sh N NAME FROM - makes problem N, function NAME, as a working copy of problem FROM: lesson, skeleton, hints, checkpoints,
-# answer key with its wrong solutions, suite, chart; and its lines in workbook.h, problems.c, shipped.sha256 and README.md. Beyond 09
-# its points count in a group of their own. Exit status: 0, or 1 after a sentence, and then nothing was changed.
+# new_problem.sh N NAME FROM - makes problem N, function NAME, as a working copy of problem FROM: lesson, skeleton,
+# hints, checkpoints, answer key with its wrong solutions, suite, chart; and its lines in workbook.h, problems.c,
+# shipped.sha256 and README.md. Beyond 09 its points count in a group of their own. Exit status: 0, or 1 after a
+# sentence, and then nothing was changed.
 set -u
 export LC_ALL=C
 refuse() { echo "new-problem: $*" >&2; exit 1; }
 [ $# -eq 3 ] || refuse "say which: make new-problem N=20 NAME=flash_copy FROM=03"
 name=$2
-ls solutions/[0-9][0-9]/*.c* >/dev/null 2>&1 || refuse "this copy of the workbook has no answer keys, and a problem needs one"
+ls solutions/[0-9][0-9]/*.c* >/dev/null 2>&1 ||
+    refuse "this copy of the workbook has no answer keys, and a problem needs one"
 
 two_digits() { case $1 in [1-9]) echo "0$1" ;; 0[1-9] | [1-9][0-9]) echo "$1" ;; esac; }
 number=$(two_digits "$1") from=$(two_digits "$3")
@@ -27,9 +29,10 @@ case $name in
 '' | [!a-z]* | *[!a-z0-9_]*) refuse "NAME='$name' is no name of a function: a to z, 0 to 9 and _" ;;
 esac
 [ ${#name} -le 40 ] || refuse "NAME='$name' is longer than 40 characters"
-! grep -rqw --include='*.[ch]*' --include='*.cu*' "$name" workbook reference tests solutions || refuse "the workbook uses the name $name already"
+! grep -rqw --include='*.[ch]*' --include='*.cu*' "$name" workbook reference tests solutions ||
+    refuse "the workbook uses the name $name already"
 for language in c c++; do # a word of the language, or a function of its library
-    printf '#include <math.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\nint %s;\n' "$name" |
+    { printf '#include <%s.h>\n' math stdio stdlib string unistd; echo "int $name;"; } |
         "${CC:-cc}" -x $language -fsyntax-only - 2>/dev/null || refuse "NAME=$name has a meaning in C or C++"
 done
 
@@ -55,26 +58,30 @@ new() { # FILE: where a file of the old problem goes
     copied <"$1" >"$to"
 }
 workbook/loop/shipped.sh "$from" "$scratch/skeleton" || exit 1
-for file in problems/"$from"/README.md problems/"$from"/hints.txt problems/"$from"/checkpoints.txt "$key" "$suite" plots/"$from"_*.gp plots/mask_"$from".svg; do
+for file in problems/"$from"/README.md problems/"$from"/hints.txt problems/"$from"/checkpoints.txt "$key" "$suite" \
+    plots/"$from"_*.gp plots/mask_"$from".svg; do
     [ ! -f "$file" ] || new "$file"
 done
-# What was recorded of the old problem is not the new one's: its lesson has none of these tables (plots/tables.awk), and what
-# stays the old one's keeps its name there: variants, charts, records.
+# What was recorded of the old problem is not the new one's: its lesson has none of these tables (plots/tables.awk), and
+# what stays the old one's keeps its name there: variants, charts, records.
 lesson=$scratch/problems/$number/README.md
 awk '/^<!-- recorded: / { table = 1 } table && /^$/ { table = 0 } !table && !/^Recorded on / { print }' "$lesson" |
     sed -E "s|solutions/$number/variants|solutions/$from/variants|g; s#plots/(timeline|softmax)_$number#plots/\1_$from#g
         s#[(]hopper[.]md[)]#(../$from/hopper.md)#g
         s#(plots/(data/[a-z0-9]*/)?)${number}_$name([a-z_0-9]*[.](svg|tsv))#\1${from}_$old\3#g
-        s#(plots/(data/[a-z0-9]*/)?)${number}_([a-z_0-9]*[.](svg|tsv))#\1${from}_\3#g" | cat -s >"$lesson.new" && mv "$lesson.new" "$lesson"
+        s#(plots/(data/[a-z0-9]*/)?)${number}_([a-z_0-9]*[.](svg|tsv))#\1${from}_\3#g" | cat -s >"$lesson.new" &&
+    mv "$lesson.new" "$lesson"
 skeleton=problems/$number/$name.${key##*.}
 copied <"$scratch/skeleton" >"$scratch/$skeleton"
 rm "$scratch/skeleton"
-# Wrong solutions are copied as sources: an entry of the new list is what then differs from the new key, however either is formatted.
+# Wrong solutions are copied as sources: an entry of the new list is what then differs from the new key, however either
+# is formatted.
 wrong=$scratch/solutions/$number/wrong list=solutions/$from/wrong.diff
 mkdir -p "$wrong"
 entries=$([ ! -f "$list" ] || awk -v list="$list" -v tell=names -f workbook/loop/edit.awk)
 for entry in $entries; do
-    awk -v list="$list" -v entry="$entry" -f workbook/loop/edit.awk "$key" >"$scratch/source" || refuse "$list does not fit $key"
+    awk -v list="$list" -v entry="$entry" -f workbook/loop/edit.awk "$key" >"$scratch/source" ||
+        refuse "$list does not fit $key"
     copied <"$scratch/source" >"$wrong/$entry.${key##*.}"
     rm "$scratch/source"
 done
@@ -88,12 +95,17 @@ awk -v row="$row" -v number="${number#0}" '
     !done && (/^};/ || /^ *[{][0-9]/ && substr($1, 2) + 0 > number + 0) && seen { print row; done = 1 }
     /^ *[{][0-9]/ { seen = 1 }
     { print }' workbook/problems.c >"$scratch/workbook/problems.c"
-prototype=$(awk -v old="$old" 'index($0, "wb_status " old "(") == 1 { inside = 1 } inside { print } inside && /;/ { exit }' workbook/workbook.h | copied)
+prototype=$(awk -v old="$old" '
+    index($0, "wb_status " old "(") == 1 { inside = 1 }
+    inside { print }
+    inside && /;/ { exit }' workbook/workbook.h | copied)
 [ -n "$prototype" ] || refuse "workbook/workbook.h declares no $old"
 awk -v text="// $number: a copy of $from.
 $prototype
 " '/^\/\/ -+ the one shared validator$/ { print text } { print }' workbook/workbook.h >"$scratch/workbook/workbook.h"
-awk -v row="$(grep "^| \[$from\]" README.md | copied | sed -E "s/^(\|[^|]*\| *[0-9]+)[^|]*/\1, beyond /; s/ \|$/, a copy of $from |/")" '
+row=$(grep "^| \[$from\]" README.md | copied |
+    sed -E "s/^(\|[^|]*\| *[0-9]+)[^|]*/\1, beyond /; s/ \|$/, a copy of $from |/")
+awk -v row="$row" '
     /^\| \[[0-9][0-9]\]/ { inside = 1 }
     inside && !/^\|/ { print row; inside = 0 }
     { print }' README.md >"$scratch/README.md"
@@ -112,21 +124,27 @@ for entry in $entries; do # with as many lines around it as it is found by
     for around in 0 1 2 3 5 9 20; do
         {
             known=$(awk -v list="$list" -v entry="$entry" -v tell=known -f workbook/loop/edit.awk)
-            awk -v list="$list" -v entry="$entry" -v tell=sentence -f workbook/loop/edit.awk | sed "s/^/@@ $entry${known:+ ($known)}: /" | copied
+            awk -v list="$list" -v entry="$entry" -v tell=sentence -f workbook/loop/edit.awk |
+                sed "s/^/@@ $entry${known:+ ($known)}: /" | copied
             diff -U $around "$new_key" "$source" | sed '1,3d; s/^@@ .*/@@/; s/^ $//'
             echo
         } >"$wrong/entry"
-        awk -v list="$wrong/entry" -v entry="$entry" -f workbook/loop/edit.awk "$new_key" 2>"$wrong/said" | cmp -s - "$source" && break
+        awk -v list="$wrong/entry" -v entry="$entry" -f workbook/loop/edit.awk "$new_key" 2>"$wrong/said" |
+            cmp -s - "$source" && break
     done
     [ ! -s "$wrong/said" ] || refuse "$(cat "$wrong/said")"
     cat "$wrong/entry" >>"$new_list"
 done
 rm -rf "$wrong"
-(cd "$scratch" && sha256sum "$skeleton") | cat workbook/loop/shipped.sha256 - | sort -k 2 >"$scratch/workbook/loop/shipped.sha256"
+(cd "$scratch" && sha256sum "$skeleton") | cat workbook/loop/shipped.sha256 - | sort -k 2 \
+    >"$scratch/workbook/loop/shipped.sha256"
 
 # Nothing was changed until here.
 cp -R "$scratch/." . || exit 1
-if git ls-files --error-unmatch Makefile >/dev/null 2>&1; then # reset-NN, check-format and class-copy go by what git knows
-    git add "problems/$number" "solutions/$number" tests/"$number"_* plots/"$number"_* $(ls plots/mask_"$number".svg 2>/dev/null)
+# reset-NN, check-format and class-copy go by what git knows.
+if git ls-files --error-unmatch Makefile >/dev/null 2>&1; then
+    git add "problems/$number" "solutions/$number" tests/"$number"_* plots/"$number"_* \
+        $(ls plots/mask_"$number".svg 2>/dev/null)
 fi
-echo "new-problem: $number $name, a copy of $from. It works: make test-$number IMPL=solutions. What to do next: workbook/README.md"
+echo "new-problem: $number $name, a copy of $from. It works: make test-$number IMPL=solutions." \
+    "What to do next: workbook/README.md"

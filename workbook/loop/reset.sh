@@ -17,7 +17,8 @@ if ! workbook/loop/shipped.sh "$number" "$scratch/skeleton" 2>"$scratch/why"; th
 fi
 if [ $# -gt 1 ]; then
     name=$(basename "${path%.*}") what="the contract alone"
-    awk -v number="$number" -v name="$name" -f workbook/loop/blank.awk "$scratch/skeleton" >"$scratch/blank" && mv "$scratch/blank" "$scratch/skeleton" || {
+    awk -v number="$number" -v name="$name" -f workbook/loop/blank.awk "$scratch/skeleton" >"$scratch/blank" &&
+        mv "$scratch/blank" "$scratch/skeleton" || {
         echo "$target: $name was not found in the shipped $path. Nothing was changed" >&2
         exit 1
     }

@@ -13,6 +13,7 @@ typedef struct suite_run {
     void *context;
 } suite_run;
 
-// Runs it to its end and reads the record, which the caller frees. Returns false if it has none of a whole run. Unless all has passed,
-// what the program said on stderr is then on standard output, indented. What its cases cost is noted in the file WB_SPENT, if there is one.
+// Runs it to its end and reads the record, which the caller frees. Returns false if it has none of a whole run. Unless
+// all has passed, what the program said on stderr is then on standard output, indented. What its cases cost is noted in
+// the file WB_SPENT, if there is one.
 bool run_suite(const suite_run *run, results *r);

@@ -1,7 +1,8 @@
 #!/bin/sh
 # shipped.sh NN FILE - writes the skeleton of problem NN, as it was shipped, to FILE. It comes from the first of these
-# that has it, by its sha256 in workbook/loop/shipped.sha256: the student's own file, if untouched; workbook/loop/shipped/NN (a
-# class copy); the git index and history. Exit status: 0, or 1 and a line that says where to get it.
+# that has it, by its sha256 in workbook/loop/shipped.sha256: the student's own file, if untouched;
+# workbook/loop/shipped/NN (a class copy); the git index and history. Exit status: 0, or 1 and a line that says where to
+# get it.
 set -u
 number=$1 to=$2
 path=$(sed -n "s|^[0-9a-f]*  \(problems/$number/.*\)|\1|p" workbook/loop/shipped.sha256)

@@ -1,7 +1,8 @@
 # shellcheck shell=sh
-# source.sh - for scripts that run in the workbook's root. find_source FOLDER NN sets `name`, the problem's, and `file`, FOLDER/NN/name.cu or
-# name.c; an empty one if there is none. What else lies there, an attempt for example, is nobody's source. ring_of NN prints which program starts
-# the ranks of a problem that wants several processes, and nothing for the others.
+# source.sh - for scripts that run in the workbook's root. find_source FOLDER NN sets `name`, the problem's, and `file`,
+# FOLDER/NN/name.cu or name.c; an empty one if there is none. What else lies there, an attempt for example, is nobody's
+# source. ring_of NN prints which program starts the ranks of a problem that wants several processes, and nothing for
+# the others.
 find_source() {
     for name in tests/"$2"_*.c; do :; done
     name=${name#tests/"$2"_} name=${name%.c}

@@ -1,7 +1,7 @@
-// suite.c - runs a test program against a worker and prints what its record (score/results.h) says: the first failure in full as soon as
-// its test has ended, then, when all have, a line a test in the order of the source, simple cases first. Of later failures one more is
-// printed in full, all of them if VERBOSE=1 is set. The last line of a suite is "N passed, N failed, N skipped", and behind it, where a
-// suite gave up, ", N not run": these are failures in the record.
+// suite.c - runs a test program against a worker and prints what its record (score/results.h) says: the first failure
+// in full as soon as its test has ended, then, when all have, a line a test in the order of the source, simple cases
+// first. Of later failures one more is printed in full, all of them if VERBOSE=1 is set. The last line of a suite is "N
+// passed, N failed, N skipped", and behind it, where a suite gave up, ", N not run": these are failures in the record.
 //
 //   suite [--first] [--exempt "TEST..."] [--cases FILE] TEST_PROGRAM WORKER BACKEND [CRITERION OPTION...]
 //     --first     stops at the first failure
@@ -15,9 +15,9 @@
 //   suite --plain                      text that nobody trusts, from standard input, as safe_text.h makes it
 //   suite --where BACKEND              where and when it runs, lines of a name, a tab, a value
 //
-// Environment: WB_RESULTS where to leave the record; WB_JOBS how many tests at the same time. The rest is that of tests/harness.h.
-// Exit status: 0 all passed (and at least one ran), 1 some failed, 2 the suite could not run, 3 it could not be judged, since the machine
-// was too busy.
+// Environment: WB_RESULTS where to leave the record; WB_JOBS how many tests at the same time. The rest is that of
+// tests/harness.h. Exit status: 0 all passed (and at least one ran), 1 some failed, 2 the suite could not run, 3 it
+// could not be judged, since the machine was too busy.
 #include "loop/run_suite.h"
 #include "score/results.h"
 #include "score/safe_text.h"
@@ -41,7 +41,7 @@ static void usage(void)
     exit(2);
 }
 
-// ------------------------------------------------------------------------------------------------------------------ printing
+// ------------------------------------------------------------------------------------------------------------ printing
 
 typedef struct counts {
     int of[RESULT_STATUSES], not_run;
@@ -95,7 +95,7 @@ static void print_in_full(const suite_run *run, const result *row)
     printf("          by hand     %s --case %s\n", shown ? shown : run->worker, row->given);
 }
 
-// ------------------------------------------------------------------------------------------------------------------ a suite
+// ------------------------------------------------------------------------------------------------------------- a suite
 
 typedef struct screen {
     const suite_run *run;
@@ -120,7 +120,8 @@ static void show_progress(const results *r, void *context)
     if (terminal) fprintf(stderr, "\r  %d tests done \r", r->count);
 }
 
-// One more name on the line that holds `column` characters of names with this word, or on a new one. Returns the new column.
+// One more name on the line that holds `column` characters of names with this word, or on a new one. Returns the new
+// column.
 static int print_name(const result *row, const char *word, bool goes_on, int column)
 {
     enum { WIDTH = 100 };
@@ -261,7 +262,7 @@ static int test(char **argument)
     return failed || held_out ? 1 : passed ? 0 : 2;
 }
 
-// ------------------------------------------------------------------------------------------------------------------ questions
+// ----------------------------------------------------------------------------------------------------------- questions
 
 static int list(const char *program)
 {

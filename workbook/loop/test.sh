@@ -1,22 +1,25 @@
 #!/bin/sh
-# test.sh BACKEND IMPL NN... - builds and tests problems, says of each where it stands (not started, compile error, failed, passed),
-# and counts points by problems/NN/checkpoints.txt.
-# Exit status: 0 if all that was started passes, 1 if something fails or does not compile, 2 if the machinery could not run, 3 if something
-# could not be judged, since the machine was too busy.
+# test.sh BACKEND IMPL NN... - builds and tests problems, says of each where it stands (not started, compile error,
+# failed, passed), and counts points by problems/NN/checkpoints.txt. Exit status: 0 if all that was started passes, 1 if
+# something fails or does not compile, 2 if the machinery could not run, 3 if something could not be judged, since the
+# machine was too busy.
 #
-# Everything is recorded in build/grade (build/BACKEND/IMPL/grade for another IMPL), in the files that score/grades.h names, and of all
-# problems together scores.tsv, report.txt, results.json (Gradescope) and junit.xml. These are written whatever happens, an interrupt too.
+# Everything is recorded in build/grade (build/BACKEND/IMPL/grade for another IMPL), in the files that score/grades.h
+# names, and of all problems together scores.tsv, report.txt, results.json (Gradescope) and junit.xml. These are written
+# whatever happens, an interrupt too.
 #
-#   SANITIZE=1       a problem passes only if the check build (sanitize.sh) finds nothing either, and promises are won only then; 0: not
-#                    asked, even after a failure
+#   SANITIZE=1       a problem passes only if the check build (sanitize.sh) finds nothing either, and promises are won
+#                    only then; 0: not asked, even after a failure
 #   SEED=n           other inputs
 #   SPEED=1          speed points as well (speed.sh), on a GPU
 #   WB_CASES=FILE    held-out cases as well (suite.c); a checkpoint is won only if its own pass too
 # For a grader that builds and runs elsewhere (grade.sh):
 #   WB_GRADE=FOLDER    where to record            WB_SOURCES=FOLDER    where NN/name.cu lies, instead of IMPL
-#   WB_BUILD=COMMAND   builds problem NN ($1), its output is shown if it fails; 3: the machine was too busy, its last line says so
+#   WB_BUILD=COMMAND   builds problem NN ($1), its output is shown if it fails; 3: the machine was too busy, its last
+#                      line says so
 #   WB_WORKERS=FOLDER  where NN_worker then lies
-#   WB_LOOK=COMMAND    for SANITIZE=1: looks at problem NN ($1) with the check build, prints what it finds, and fails if that is anything; 3: as above
+#   WB_LOOK=COMMAND    for SANITIZE=1: looks at problem NN ($1) with the check build, prints what it finds, and fails if
+#                      that is anything; 3: as above
 set -u
 . workbook/loop/source.sh
 backend=$1 impl=$2
@@ -39,7 +42,8 @@ for number; do
     fi
     problems="$problems $number"
 done
-# Of two runs at once each works with a worker and files of its own, and what it has to say of a problem replaces what is there at once.
+# Of two runs at once each works with a worker and files of its own, and what it has to say of a problem replaces what
+# is there at once.
 mkdir -p "$record" && work=$(mktemp -d "$record/.run.XXXXXX") || exit 2
 trap 'rm -rf "$work"' EXIT
 
@@ -68,7 +72,8 @@ build() {
     if [ -n "${WB_BUILD:-}" ]; then
         $WB_BUILD "$number"
     else
-        $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" "$out/tests/${number}_test" "$out/diagnose" "$worker" &&
+        $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" \
+            "$out/tests/${number}_test" "$out/diagnose" "$worker" &&
             tried=$work/${number}_worker && ln "$worker" "$tried"
     fi
 }
@@ -97,9 +102,11 @@ judge() {
         echo "  $file does not compile"
         return
     fi
-    [ ! -s "$work/$number.log" ] || awk '/warning:/ && !said[$0]++' "$work/$number.log" | plain | tee "$work/$number.compiler"
+    [ ! -s "$work/$number.log" ] ||
+        awk '/warning:/ && !said[$0]++' "$work/$number.log" | plain | tee "$work/$number.compiler"
     if [ "$impl" = problems ] && [ -z "${WB_GRADE:-}" ]; then "$out/score" gaps "$number"; fi
-    WB_WORKER_SHOWN=$worker WB_RESULTS=$work/$number.results "$out/suite" ${cases:+--cases "$cases"} "$out/tests/${number}_test" "$tried" "$backend"
+    WB_WORKER_SHOWN=$worker WB_RESULTS=$work/$number.results \
+        "$out/suite" ${cases:+--cases "$cases"} "$out/tests/${number}_test" "$tried" "$backend"
     case $? in
     0) state="passed"; praise ;;
     1) state="failed"; explain ;;
@@ -112,7 +119,8 @@ judge() {
 # What a pass does not say, when a problem has just passed for the first time.
 praise() {
     [ "$impl" = problems ] && [ -z "${WB_GRADE:-}$one" ] && [ "${SANITIZE:-0}" = 0 ] || return 0
-    [ "$(cat "$record/$number.state" 2>/dev/null)" = passed ] || echo "  results are right; make sanitize-$number looks at every access"
+    [ "$(cat "$record/$number.state" 2>/dev/null)" = passed ] ||
+        echo "  results are right; make sanitize-$number looks at every access"
 }
 
 too_busy() { # [WHY], which a suite says itself
@@ -121,8 +129,8 @@ too_busy() { # [WHY], which a suite says itself
     echo "  no points are lost by this: try it again when less runs here"
 }
 
-# A wrong result often has a cause that can be named: by what the execution layer sees the function do, at once; then by the check build, which
-# looks at every access of the first failing case.
+# A wrong result often has a cause that can be named: by what the execution layer sees the function do, at once; then by
+# the check build, which looks at every access of the first failing case.
 explain() {
     given=$("$out/suite" --show "$work/$number.results" case)
     if [ -z "${WB_GRADE:-}" ] && "$out/suite" --show "$work/$number.results" message | grep -q 'no answer in '; then
@@ -132,7 +140,8 @@ explain() {
     [ -n "$given" ] && [ "${SANITIZE:-}" != 0 ] && [ -z "${WB_GRADE:-}" ] || return
     WB_CASE= workbook/sanitize/sanitize.sh "$backend" "$impl" --after "$number" "$given" >"$work/$number.sanitize" 2>&1
     looked=$?
-    kind=$(sed -n '1s/^ *sanitize: \(.* in kernel\) .*/\1/p' "$work/$number.sanitize") # of a report; the failure may have shown it
+    # Of a report; the failure may have shown it.
+    kind=$(sed -n '1s/^ *sanitize: \(.* in kernel\) .*/\1/p' "$work/$number.sanitize")
     if [ -n "$kind" ] && "$out/suite" --show "$work/$number.results" message | grep -qF "cudacpu: $kind "; then
         echo "  the check build says the same of $given: ${kind% in kernel}"
         sed -n '/^ *read /p' "$work/$number.sanitize" | plain
@@ -142,21 +151,25 @@ explain() {
     elif [ $looked -eq 0 ]; then
         echo "  the check build finds nothing in $given"
     elif [ $looked -eq 3 ]; then
-        echo "  the check build was given up: it had no answer in $given after 10 s (make sanitize-$number waits longer)"
+        echo "  the check build was given up: it had no answer in $given after 10 s" \
+            "(make sanitize-$number waits longer)"
     fi
 }
-# A worker of the layer is asked, which a GPU machine builds for it, as the check build. Of a submission: within limits, whatever its case costs.
+# A worker of the layer is asked, which a GPU machine builds for it, as the check build. Of a submission: within limits,
+# whatever its case costs.
 diagnose() {
     looker=$tried
     if [ "$backend" != cpu ]; then
         looker=build/cpu/$impl/${number}_worker
-        [ -x "$looker" ] || [ -n "${WB_GRADE:-}" ] || echo "  now building for the CPU layer, which sees what a GPU hides"
+        [ -x "$looker" ] || [ -n "${WB_GRADE:-}" ] ||
+            echo "  now building for the CPU layer, which sees what a GPU hides"
         [ -n "${WB_GRADE:-}" ] || $MAKE --no-print-directory -j"$WB_JOBS" BACKEND=cpu "$looker" >/dev/null 2>&1
     fi
     [ -x "$out/diagnose" ] && [ -x "$looker" ] || return
     {
         if [ -n "${WB_GRADE:-}" ]; then ulimit -t 60 && ulimit -v 4194304; fi
-        WB_WORKER=$looker WB_BACKEND=cpu WB_SPENT=$work/$number.spent WB_TIMEOUT=5 OMP_WAIT_POLICY=passive "$out/diagnose" --source "$file" "$number" ${1:+"$1"} 2>/dev/null
+        WB_WORKER=$looker WB_BACKEND=cpu WB_SPENT=$work/$number.spent WB_TIMEOUT=5 OMP_WAIT_POLICY=passive \
+            "$out/diagnose" --source "$file" "$number" ${1:+"$1"} 2>/dev/null
     } | plain | sed 's/^/  /' | tee "$work/$number.mistake"
 }
 
@@ -207,7 +220,9 @@ for next in $problems; do
     "could not run") worse 2 ;;
     "could not be judged")
         worse 3
-        [ -z "${WB_GRADE:-}" ] || sed -n "s/^  harness: could not be judged: /Could not be judged: problem $next: /p" "$record/$next.report" | tail -n 1 >>"$record/00.note"
+        [ -z "${WB_GRADE:-}" ] ||
+            sed -n "s/^  harness: could not be judged: /Could not be judged: problem $next: /p" "$record/$next.report" |
+            tail -n 1 >>"$record/00.note"
         ;;
     esac
 done

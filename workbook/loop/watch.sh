@@ -1,6 +1,6 @@
 #!/bin/sh
-# watch.sh NN... - tests a problem again at every save of its source, until Ctrl-C; entr(1) waits for saves. P says which problem;
-# without, the one of make next. A save during a run ends that run and starts anew.
+# watch.sh NN... - tests a problem again at every save of its source, until Ctrl-C; entr(1) waits for saves. P says
+# which problem; without, the one of make next. A save during a run ends that run and starts anew.
 set -u
 . workbook/loop/source.sh
 if [ -n "${P:-}" ]; then
@@ -14,9 +14,13 @@ case " $* " in
 *) echo "watch: there is no problem P=$P; there are $*" >&2; exit 1 ;;
 esac
 find_source problems "$number"
-[ -n "$file" ] || { echo "watch: there is no $name.cu or $name.c in problems/$number; make reset-$number brings it back" >&2; exit 1; }
+if [ -z "$file" ]; then
+    echo "watch: there is no $name.cu or $name.c in problems/$number; make reset-$number brings it back" >&2
+    exit 1
+fi
 if ! command -v entr >/dev/null; then
-    echo "watch: entr waits for saves, and is not installed. ./setup.sh installs it (apt-get install entr, pacman -S entr)" >&2
+    echo "watch: entr waits for saves, and is not installed." \
+        "./setup.sh installs it (apt-get install entr, pacman -S entr)" >&2
     exit 1
 fi
 # -r: a run that is under way is ended; -c: the screen is cleared; -n: there is no terminal whose keys could be read

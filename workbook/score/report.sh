@@ -1,14 +1,15 @@
 #!/bin/sh
-# report.sh BACKEND IMPL [FILE] - one HTML page of all that is recorded: build/report.html, build/BACKEND/IMPL/report.html for
-# another IMPL, or FILE. It is report.html with results.json and pictures put in, so it needs no other file. Runs no tests.
-# Exit status: 0 written, 2 nothing is recorded, or the page cannot be written.
+# report.sh BACKEND IMPL [FILE] - one HTML page of all that is recorded: build/report.html,
+# build/BACKEND/IMPL/report.html for another IMPL, or FILE. It is report.html with results.json and pictures put in, so
+# it needs no other file. Runs no tests. Exit status: 0 written, 2 nothing is recorded, or the page cannot be written.
 set -u
 out=build/$1
 if [ "$2" = problems ]; then base=build with=; else base=$out/$2 with=" IMPL=$2"; fi
 records=$base/grade page=${3:-$base/report.html}
 
 give_up() { echo "report: $*" >&2; exit 2; }
-ls "$records"/[0-9][0-9].state >/dev/null 2>&1 || give_up "nothing is recorded in $records yet; run make test$with first"
+ls "$records"/[0-9][0-9].state >/dev/null 2>&1 ||
+    give_up "nothing is recorded in $records yet; run make test$with first"
 [ ! -d "$page" ] || give_up "$page is a folder; OUT=FILE names the page"
 [ ! -e "$page" ] || grep -q '^<meta name="generator" content="FlashAttention workbook' "$page" 2>/dev/null ||
     give_up "$page is not a page of make report; it stays as it is, name another OUT"
@@ -37,5 +38,7 @@ done >"$work/pictures"
 picture build/plots/roofline_chart.svg all Roofline >>"$work/pictures"
 
 for part in results runs pictures; do printf '/^@%s@$/{\nr %s\nd\n}\n' $part "$work/$part"; done >"$work/edit"
-sed -f "$work/edit" workbook/score/report.html >"$work/page" && cp "$work/page" "$page" 2>/dev/null || give_up "$page cannot be written"
-echo "written: $page, $(($(wc -c <"$page") / 1024 + 1)) KiB; open it in a browser, or hand it in: it needs no other file"
+sed -f "$work/edit" workbook/score/report.html >"$work/page" && cp "$work/page" "$page" 2>/dev/null ||
+    give_up "$page cannot be written"
+kib=$(($(wc -c <"$page") / 1024 + 1))
+echo "written: $page, $kib KiB; open it in a browser, or hand it in: it needs no other file"

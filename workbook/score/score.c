@@ -1,5 +1,5 @@
-// score.c - points, and what to do next: the program behind make test's table, make next, progress, hint, watch and report.
-// It runs in the workbook's root and starts nothing but shipped.sh.
+// score.c - points, and what to do next: the program behind make test's table, make next, progress, hint, watch and
+// report. It runs in the workbook's root and starts nothing but shipped.sh.
 #include "score/score.h"
 #include "score/standing.h"
 
