@@ -1,5 +1,5 @@
 #!/bin/sh
-# train.sh BACKEND IMPL - make train: a language model learns with naive attention, then with the kernels of 07 and 09 of IMPL (problems,
+# train.sh BACKEND IMPL [FOLDER] - make train: a language model learns with naive attention, then with the kernels of 07 and 09 of IMPL (problems,
 # solutions, or naive: no kernels). Then both curves are drawn, and the kernels' gradients compared.
 #
 #   STEPS, SEED, TEXT=FILE    of the run; without TEXT the model reads the lessons, problems/NN/README.md
@@ -7,12 +7,14 @@
 #   RESUME=1                  goes on where a run of the same kind was interrupted
 #   RANKS=2                   so many processes of this machine share each batch, on GPUs one each; PARALLEL=context: they share each sequence
 #   TRAIN="NAME=VALUE ..."    more options of the program (train.c)
+# FOLDER has the runs; without it build/BACKEND/train, and the curves are drawn to build/plots/train.
 # Exit status: 0 trained, with right gradients; 1 not so; 2 could not begin.
 set -u
-backend=$1 impl=$2
+backend=$1 impl=$2 drawn=${3:+$3/curves}
 out=build/$backend/train
+runs=${3:-$out}
 say() { echo "train: $*" >&2; exit 2; }
-mkdir -p "$out" build/plots
+mkdir -p "$runs" build/plots
 keys=$([ ! -d solutions ] || echo ', IMPL=solutions with the answer keys')
 case ${RESUME:-0} in 0 | 1) ;; *) say "RESUME=$RESUME: 1 goes on with an interrupted run" ;; esac
 case $impl in problems | solutions | naive) ;; *) say "IMPL=$impl: problems, solutions and naive can be trained with" ;; esac
@@ -20,7 +22,7 @@ case $impl in problems | solutions | naive) ;; *) say "IMPL=$impl: problems, sol
 # Which kernels: workers on the CPU layer, libraries on a GPU.
 kind=_worker
 [ "$backend" = cpu ] || kind=.so
-forward=build/$backend/$impl/07$kind backward=build/$backend/$impl/09$kind run=$out/$impl title=$impl
+forward=build/$backend/$impl/07$kind backward=build/$backend/$impl/09$kind run=$runs/$impl title=$impl
 numbers="07 09" ring=
 case "$backend ${PARALLEL:-data} ${TRAIN:-}" in
 "cuda context "*full=[1-9]*) # the library's 17 has fast products
@@ -31,7 +33,7 @@ esac
 if [ -n "${WRONG:-}" ]; then
     wrong=$(train/wrong.sh "$backend" "$WRONG") || exit 2
     forward=build/$backend/$(echo "$wrong" | sed -n 2p)/07$kind backward=build/$backend/$(echo "$wrong" | sed -n 3p)/09$kind
-    run=$out/wrong/$(echo "$WRONG" | tr / _) title=wrong
+    run=$runs/wrong/$(echo "$WRONG" | tr / _) title=wrong
 elif [ "$impl" = problems ]; then
     for number in $numbers; do
         file=$(ls problems/$number/*.cu)
@@ -47,8 +49,8 @@ kernels="$forward $backward"
 $MAKE --no-print-directory -j"${WB_JOBS:-2}" BACKEND="$backend" "$out/train" $kernels $ring >"$run/build.log" 2>&1 ||
     { cat "$run/build.log"; say "this does not compile"; }
 
-text=${TEXT:-$out/lessons.txt}
-[ -n "${TEXT:-}" ] || cat problems/[0-9][0-9]/README.md >"$out/lessons.txt"
+text=${TEXT:-$runs/lessons.txt}
+[ -n "${TEXT:-}" ] || cat problems/[0-9][0-9]/README.md >"$runs/lessons.txt"
 # shellcheck disable=SC2086
 set -- "text=$text" "ranks=${RANKS:-1}" "parallel=${PARALLEL:-data}" ${ring:+"ring=${ring% *}" "ring_backward=${ring#* }"} ${STEPS:+"steps=$STEPS"} ${SEED:+"seed=$SEED"} ${TRAIN:-}
 export OPENBLAS_NUM_THREADS=1 # its threads would wait on the cores that the CPU layer works on
@@ -65,16 +67,16 @@ begin_at() { # FOLDER
 
 # The curve of naive attention is drawn beside: trained once, and again when the run is another one. Beside a GPU, on which it runs on
 # the host, only for the small model and the lessons.
-naive=$out/naive/curve.tsv
-mkdir -p "$out/naive"
+naive=$runs/naive/curve.tsv
+mkdir -p "$runs/naive"
 if [ "$backend" = cuda ] && [ -n "$kernels" ] && [ -n "${TRAIN:-}${TEXT:-}" ]; then
     naive=/dev/null
-elif [ -z "$kernels" ] || [ "$(cat "$out/naive/recipe" 2>/dev/null)" != "$recipe" ]; then
-    rm -f "$out/naive/recipe"
-    begin_at "$out/naive"
+elif [ -z "$kernels" ] || [ "$(cat "$runs/naive/recipe" 2>/dev/null)" != "$recipe" ]; then
+    rm -f "$runs/naive/recipe"
+    begin_at "$runs/naive"
     echo "== naive attention"
-    "$out/train" "$@" "log=$naive" "checkpoint=$out/naive/checkpoint" || exit
-    echo "$recipe" >"$out/naive/recipe"
+    "$out/train" "$@" "log=$naive" "checkpoint=$runs/naive/checkpoint" || exit
+    echo "$recipe" >"$runs/naive/recipe"
 fi
 status=0
 if [ -n "$kernels" ]; then
@@ -107,7 +109,7 @@ fi
     sed '1d; s/^/naive\t/' "$naive"
     [ -z "$kernels" ] || sed "1d; s/^/$title	/" "$run/curve.tsv"
 } >"$run/train.tsv"
-if command -v gnuplot >/dev/null; then plots/train.sh "$run/train.tsv" || exit 2; else
+if command -v gnuplot >/dev/null; then plots/train.sh "$run/train.tsv" $drawn || exit 2; else
     echo "not drawn, for there is no gnuplot here: plots/train.sh $run/train.tsv draws the curves where there is one"
 fi
 exit $status
