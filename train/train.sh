@@ -1,6 +1,7 @@
 #!/bin/sh
-# train.sh BACKEND IMPL [FOLDER] - make train: a language model learns with naive attention, then with the kernels of 07 and 09 of IMPL (problems,
-# solutions, or naive: no kernels). Then both curves are drawn, and the kernels' gradients compared.
+# train.sh BACKEND IMPL [FOLDER] - make train: a language model learns with naive attention, then with the kernels of
+# 07 and 09 of IMPL (problems, solutions, or naive: no kernels). Then both curves are drawn, and the kernels'
+# gradients compared.
 #
 #   STEPS, SEED, TEXT=FILE    of the run; without TEXT the model reads the lessons, problems/NN/README.md
 #   WRONG=NAME                with the keys and a mistake: of train/wrong, or of solutions/07/wrong or 09/wrong (07/NAME where both have one)
@@ -56,7 +57,8 @@ set -- "text=$text" "ranks=${RANKS:-1}" "parallel=${PARALLEL:-data}" ${ring:+"ri
 export OPENBLAS_NUM_THREADS=1 # its threads would wait on the cores that the CPU layer works on
 recipe=$("$out/train" "$@" recipe=1) || exit 2
 
-# With RESUME=1 the program goes on from the checkpoint in FOLDER: the rows of the curve up to it are kept. Else it begins anew.
+# With RESUME=1 the program goes on from the checkpoint in FOLDER: the rows of the curve up to it are kept. Else it
+# begins anew.
 begin_at() { # FOLDER
     if [ "${RESUME:-0}" != 1 ]; then rm -f "$1/checkpoint"; fi
     if [ -f "$1/checkpoint" ] && [ -f "$1/curve.tsv" ]; then
@@ -65,8 +67,8 @@ begin_at() { # FOLDER
     fi
 }
 
-# The curve of naive attention is drawn beside: trained once, and again when the run is another one. Beside a GPU, on which it runs on
-# the host, only for the small model and the lessons.
+# The curve of naive attention is drawn beside: trained once, and again when the run is another one. Beside a GPU, on
+# which it runs on the host, only for the small model and the lessons.
 naive=$runs/naive/curve.tsv
 mkdir -p "$runs/naive"
 if [ "$backend" = cuda ] && [ -n "$kernels" ] && [ -n "${TRAIN:-}${TEXT:-}" ]; then
@@ -88,7 +90,8 @@ if [ -n "$kernels" ]; then
     status=$?
     exec 2>&3 3>&-
     [ $status -ne 2 ] || exit 2
-    # On the CPU layer a kernel has a process of its own, and the program says what became of it. On a GPU it shares the program's.
+    # On the CPU layer a kernel has a process of its own, and the program says what became of it. On a GPU it shares
+    # the program's.
     if [ $status -eq 142 ]; then
         echo "The training ends here: no step in ${WB_TIMEOUT:-20} s, so a kernel is in an endless loop, or its threads wait for each other."
     elif [ $status -gt 128 ]; then
