@@ -1,7 +1,8 @@
-// ranks_drawn.cu - what the CPU execution layer says of several ranks (cpu/flight.h, cpu/nccl.cpp), in programs that are drawn: kernels, copies and
-// messages on streams of every kind, ordered by events and by the host. A program in which everything that has to be is ordered runs to its
-// end, with the right bytes everywhere. Without one of its events or waits it is reported if that leaves two pieces of work that may meet, these
-// two are named, and it is not if it leaves none. Without one of its messages it is a deadlock.
+// ranks_drawn.cu - what the CPU execution layer says of several ranks (cpu/flight.h, cpu/nccl.cpp), in programs that
+// are drawn: kernels, copies and messages on streams of every kind, ordered by events and by the host. A program in
+// which everything that has to be is ordered runs to its end, with the right bytes everywhere. Without one of its
+// events or waits it is reported if that leaves two pieces of work that may meet, these two are named, and it is not if
+// it leaves none. Without one of its messages it is a deadlock.
 //
 // What may meet is found here from sets of what is over; the layer has counters.
 #include "play_ranks.h"
@@ -23,7 +24,7 @@ Test(ranks_drawn, of_the_layer) { cr_skip_test("the CPU execution layer's: BACKE
 
 enum { MOST_RANKS = 4, AREAS = 3, MOST_STREAMS = 4, EVENTS = 5, MOST_WORK = 64, BY_RANK = 1000 };
 
-// --------------------------------------------------------------------------------------------------------------------- programs
+// ------------------------------------------------------------------------------------------------------------ programs
 
 struct range {  // of an area, in bytes, multiples of 4
     int area, at, bytes;
@@ -114,7 +115,7 @@ static std::vector<touch> touches(const op &o)
     return all;
 }
 
-// ------------------------------------------------------------------------------------------- what is over when a piece of work begins
+// ---------------------------------------------------------------------------- what is over when a piece of work begins
 
 typedef std::bitset<MOST_WORK> set_of_work;
 struct order {
@@ -172,7 +173,7 @@ struct order {
     }
 };
 
-// --------------------------------------------------------------------------------------------------------------- drawing a program
+// --------------------------------------------------------------------------------------------------- drawing a program
 
 static range draw_range()
 {
@@ -407,7 +408,7 @@ static void draw_program()
         }
 }
 
-// ---------------------------------------------------------------------------------------------------------------- running a program
+// --------------------------------------------------------------------------------------------------- running a program
 
 template <class Type>
 __global__ void mix(Type *to, int n, const Type *a, int na, const Type *b, int nb, unsigned number, int added)
@@ -507,7 +508,7 @@ static void be_rank(void *board, int rank)
     }
 }
 
-// ------------------------------------------------------------------------------------------------------------------------- tests
+// --------------------------------------------------------------------------------------------------------------- tests
 
 // Draws the programs of a seed, of which each is a seed of its own; SEED=, PROGRAMS=, SHOW=1 prints those that fail.
 static void with_each(void (*look)(void))
@@ -595,7 +596,8 @@ Test(ranks_drawn, what_is_ordered_is_right)
     });
 }
 
-// Whether a kernel's touches of one of the other's ranges cannot be missed: a page of them lies in that range (cpu/README.md).
+// Whether a kernel's touches of one of the other's ranges cannot be missed: a page of them lies in that range
+// (cpu/README.md).
 static bool by_whole_pages(const op &kernel, const op &other)
 {
     const auto both = [](const range &r, const range &s) {

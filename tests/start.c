@@ -1,4 +1,5 @@
-// start.c - which rank a process is, as each launcher says it, and a few bytes from rank 0 to all: workbook/start/start.h.
+// start.c - which rank a process is, as each launcher says it, and a few bytes from rank 0 to all:
+// workbook/start/start.h.
 #include "start/start.h"
 
 #include <criterion/criterion.h>
@@ -83,7 +84,7 @@ Test(start, what_is_wrong_is_named)
     refused("SLURM_PROCID=3 SLURM_NTASKS=2 SLURM_STEP_ID=0", "SLURM_PROCID is");
 }
 
-// -------------------------------------------------------------------------------------------------------- rank 0 to all
+// ------------------------------------------------------------------------------------------------------- rank 0 to all
 
 enum { BYTES = 128 };
 

@@ -1,5 +1,5 @@
-// attention_device.c - problems 07 and 09 on a GPU: 07.so and 09.so, loaded as the bench loads them, on the arrays where they lie. They share
-// a process with the training, so that what ends them ends it: train.sh says how.
+// attention_device.c - problems 07 and 09 on a GPU: 07.so and 09.so, loaded as the bench loads them, on the arrays
+// where they lie. They share a process with the training, so that what ends them ends it: train.sh says how.
 #include "attention.h"
 #include "judge/session.h"
 #include "ranks.h"

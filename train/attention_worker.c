@@ -1,5 +1,5 @@
-// attention_worker.c - problems 07 and 09 on the CPU layer, each in a process of its own: the workers that the suites run, asked once a
-// call (exchange.h, session.h). What a kernel does to its process the training survives, and says.
+// attention_worker.c - problems 07 and 09 on the CPU layer, each in a process of its own: the workers that the suites
+// run, asked once a call (exchange.h, session.h). What a kernel does to its process the training survives, and says.
 #include "attention.h"
 #include "judge/session.h"
 #include "model.h"
@@ -40,7 +40,8 @@ static void ask(kernel *k, const wb_problem *problem, const wb_case *c, int file
     fprintf(stderr, "%s%s", plain_text(said.text), end && said.text[end - 1] != '\n' ? "\n" : "");
 }
 
-// Calls the function with these arrays, outputs and then inputs, in the order of its arguments. What it does not write is zero.
+// Calls the function with these arrays, outputs and then inputs, in the order of its arguments. What it does not write
+// is zero.
 static void call(kernel *k, const attention_shape *shape, real *outputs[], real *inputs[])
 {
     const wb_problem *const problem = wb_problem_number(k->number);

@@ -1,6 +1,7 @@
 #!/bin/sh
-# bundle.sh BUNDLE NAME... - adds what make train needs on a GPU machine to a bundle (workbook/bench/bundle.sh, BACKEND=cuda): the program,
-# both halves of the layers and the wrong ones, the lessons as its text, and of each NAME (wrong.sh) the kernels. There, in the bundle:
+# bundle.sh BUNDLE NAME... - adds what make train needs on a GPU machine to a bundle (workbook/bench/bundle.sh,
+# BACKEND=cuda): the program, both halves of the layers and the wrong ones, the lessons as its text, and of each NAME
+# (wrong.sh) the kernels. There, in the bundle:
 #   train/record.sh OUT [PART...]
 set -eu
 bundle=$1 out=build/cuda train=build/cuda/train

@@ -1,5 +1,5 @@
-// check.c - are the gradients right? Compiled with REAL=double: each layer alone, then the whole model, against finite differences.
-// Prints a line each; exit status 1 if a relative error exceeds 1e-6.
+// check.c - are the gradients right? Compiled with REAL=double: each layer alone, then the whole model, against finite
+// differences. Prints a line each; exit status 1 if a relative error exceeds 1e-6.
 #include "model.h"
 
 #include <math.h>
@@ -94,7 +94,8 @@ static void check_layers(void)
     check("cross_entropy: logits", x, dx, N * W, 40);
 }
 
-// AdamW has no backward: its first step, with m^ = dp and v^ = dp^2, moves p by the rate and the decay whatever the gradient's size.
+// AdamW has no backward: its first step, with m^ = dp and v^ = dp^2, moves p by the rate and the decay whatever the
+// gradient's size.
 static void check_adamw(void)
 {
     real p[2] = {2, -3}, step[2] = {4, -1e-4}, m[2] = {0}, v[2] = {0};

@@ -1,4 +1,5 @@
-// checkpoint.c - see model.h. The file: a line of text, "WBTRAIN step=N RECIPE"; parameters and the two moments; and the hash of all of that.
+// checkpoint.c - see model.h. The file: a line of text, "WBTRAIN step=N RECIPE"; parameters and the two moments; and
+// the hash of all of that.
 #include "model.h"
 
 #include <errno.h>

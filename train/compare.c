@@ -5,8 +5,9 @@
 
 enum { WQ, WK, WV, WO, WEIGHTS };
 static const char *const names[WEIGHTS] = {"dWq", "dWk", "dWv", "dWo"};
-// A kernel's rounding is one draw more of those that measure it. In units of their root mean square right kernels came to 1.7 at most on twenty
-// sets of weights, and a window that lacks one key of 32 to 3.9 at least (problems/capstone/README.md): the factor is the middle.
+// A kernel's rounding is one draw more of those that measure it. In units of their root mean square right kernels came
+// to 1.7 at most on twenty sets of weights, and a window that lacks one key of 32 to 3.9 at least
+// (problems/capstone/README.md): the factor is the middle.
 enum { DRAWS = 4 };
 static const double MARGIN = 2.5;
 
@@ -40,8 +41,9 @@ static double distance(const real *got, const real *want, size_t n)
     return sqrt(error / size);
 }
 
-// Whether the gradients are right with this problem's kernel in place; says what is wrong otherwise, `culprits` being what of the
-// kernel each gradient is made of. They are made from the last layer down, so in the last of the wrong layers it is wrong by itself.
+// Whether the gradients are right with this problem's kernel in place; says what is wrong otherwise, `culprits` being
+// what of the kernel each gradient is made of. They are made from the last layer down, so in the last of the wrong
+// layers it is wrong by itself.
 static bool compare(const step *s, attention by, enum rounding as_kernels, const char *const culprits[WEIGHTS])
 {
     char fault[512] = "";

@@ -12,7 +12,8 @@ pieces context_pieces(int B, int length, int room)
     return (pieces){2 * B, T, room, {ranks.mine * T, (2 * ranks.all - 1 - ranks.mine) * T}};
 }
 
-// Rows `at` and on of the room of chunk `to` are rows `row` and on of chunk `of`. parts: how many loans of these rows begin here in the list.
+// Rows `at` and on of the room of chunk `to` are rows `row` and on of chunk `of`. parts: how many loans of these rows
+// begin here in the list.
 typedef struct loan {
     int of, row, to, at, rows, parts;
 } loan;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# context.sh TABLE - of train_context.tsv, which record.sh writes, the table of train/README.md: a row for each length and kind of layers.
-# tests/train.sh holds the text against it.
+# context.sh TABLE - of train_context.tsv, which record.sh writes, the table of train/README.md: a row for each length
+# and kind of layers. tests/train.sh holds the text against it.
 awk -F '\t' '
     /^#/ || $1 == "tokens" { next }
     {

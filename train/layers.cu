@@ -1,6 +1,6 @@
-// layers.cu - see layers.h. On a GPU: products by cuBLAS in bf16 with float32 sums, the rest in kernels that read and write memory once.
-// On the CPU layer, where their test runs without a GPU, products are loops.
-// All sums have a fixed order, so a run that is resumed gives the same bits here, too. Everything is in the default stream.
+// layers.cu - see layers.h. On a GPU: products by cuBLAS in bf16 with float32 sums, the rest in kernels that read and
+// write memory once. On the CPU layer, where their test runs without a GPU, products are loops. All sums have a fixed
+// order, so a run that is resumed gives the same bits here, too. Everything is in the default stream.
 #include "layers.h"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ template <class type, int EACH> __device__ static void write(type *y, const pack
     *reinterpret_cast<pack<type, EACH> *>(y) = x;
 }
 
-// ----------------------------------------------------------------------------------------------------------------- arrays
+// -------------------------------------------------------------------------------------------------------------- arrays
 
 static size_t all_bytes;
 size_t array_bytes(void) { return all_bytes; }
@@ -92,7 +92,7 @@ void narrow(act *y, const real *x, size_t n)
     launched();
 }
 
-// -------------------------------------------------------------------------------------------------------------- embedding
+// ----------------------------------------------------------------------------------------------------------- embedding
 
 __global__ void embed_kernel(real *x, const act *table, const unsigned char *text, size_t n, int width)
 {
@@ -104,7 +104,8 @@ void embed(real *x, const act *table, const unsigned char *text, int n, int widt
     embed_kernel<<<blocks((size_t)n * width, THREADS), THREADS>>>(x, table, text, n, width);
     launched();
 }
-// A block owns a byte and 32 columns, and adds up the rows where that byte stands: each warp a part of them, in their order.
+// A block owns a byte and 32 columns, and adds up the rows where that byte stands: each warp a part of them, in their
+// order.
 __global__ void embed_backward_kernel(real *dtable, const real *dx, const unsigned char *text, int n, int width)
 {
     __shared__ float of_warp_smem[WARPS][32];
@@ -128,7 +129,7 @@ void embed_backward(real *dtable, const real *dx, const unsigned char *text, int
     launched();
 }
 
-// --------------------------------------------------------------------------------------------------------------- products
+// ------------------------------------------------------------------------------------------------------------ products
 
 // c [m, n] = keep * c + a b, of bf16, or of float32 where it says so. ta: a lies as [k, m]; tb: b lies as [n, k].
 #ifdef __CUDACPU__
@@ -179,7 +180,7 @@ void linear_backward(act *dx, real *dw, const act *dy, const act *x, const act *
     product(true, false, out, in, n, dy, x, 1, dw, true);    // dw += dy^T x
 }
 
-// ------------------------------------------------------------------------------------------------------------------- norm
+// ---------------------------------------------------------------------------------------------------------------- norm
 
 // A warp owns a row.
 template <int EACH> __global__ void rmsnorm_kernel(act *y, real *r, const real *x, const real *g, int n, int width)
@@ -271,7 +272,7 @@ void rmsnorm_backward(real *dx, act *dx_act, real *dg, const act *dy, const real
     launched();
 }
 
-// ------------------------------------------------------------------------------------------------------------------ heads
+// --------------------------------------------------------------------------------------------------------------- heads
 
 // Cosine and sine [end, D / 2] of RoPE before the position `end`, made on the host in double.
 static const float2 *angles(int end, int D)
@@ -370,7 +371,7 @@ void add_runs(act *y, size_t y_apart, const act *x, size_t step, int many, size_
     launched();
 }
 
-// ----------------------------------------------------------------------------------------------------------------- swiglu
+// -------------------------------------------------------------------------------------------------------------- swiglu
 
 // A row of blocks owns a token.
 template <int EACH> __global__ void swiglu_kernel(act *a, const act *gu, int hidden)
@@ -417,7 +418,7 @@ void swiglu_backward(act *dgu, const act *da, const act *gu, int n, int hidden)
     launched();
 }
 
-// ------------------------------------------------------------------------------------------------------- loss and update
+// ----------------------------------------------------------------------------------------------------- loss and update
 
 // A warp owns a row; losses [n].
 __global__ void cross_entropy_kernel(act *dlogits, real *losses, const real *logits, const unsigned char *target, int n,

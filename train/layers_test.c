@@ -1,5 +1,5 @@
-// layers_test.c - do the two halves of layers.h agree? Compiled with layers.c in double it writes what each layer makes of inputs that
-// bf16 can hold; compiled with layers.cu it makes the same on the GPU, and compares.
+// layers_test.c - do the two halves of layers.h agree? Compiled with layers.c in double it writes what each layer makes
+// of inputs that bf16 can hold; compiled with layers.cu it makes the same on the GPU, and compares.
 //   layers_test write FILE | layers_test compare FILE        exit status 1 if they differ by more than rounding
 #include "case/case.h"
 #include "layers.h"
@@ -35,9 +35,10 @@ static act *acts(size_t n)
     return array;
 }
 
-// Writes this output, or compares it with what was written. An act may be off by twice of what rounding to bf16 does on average. Of 8
-// significant bits the last half unit is 2^-8 of a power of two; a number is 1 to 2 times that power, all of these alike on a logarithmic
-// scale, and the root mean square of 1 / them is 0.735; that of a number between -1 and 1 is 1 / sqrt(3).
+// Writes this output, or compares it with what was written. An act may be off by twice of what rounding to bf16 does on
+// average. Of 8 significant bits the last half unit is 2^-8 of a power of two; a number is 1 to 2 times that power, all
+// of these alike on a logarithmic scale, and the root mean square of 1 / them is 0.735; that of a number between -1 and
+// 1 is 1 / sqrt(3).
 static void output(const char *name, const void *array, size_t n, bool is_act)
 {
     double *const got = room(n), *const want = room(n), error_allowed = is_act ? 2 * 0.735 * 0x1p-8 / 1.7320508 : 1e-5;

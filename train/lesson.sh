@@ -1,7 +1,8 @@
 #!/bin/sh
-# lesson.sh TABLE - the table of the capstone's lesson, of what table.sh has measured: a row for each kernels, those that training shows least
-# first. "hidden": their mean loss is no further above that of the right keys than the losses of these are apart from seed to seed; "faint":
-# up to three times as far. tests/train.sh holds the lesson against it.
+# lesson.sh TABLE - the table of the capstone's lesson, of what table.sh has measured: a row for each kernels, those
+# that training shows least first. "hidden": their mean loss is no further above that of the right keys than the
+# losses of these are apart from seed to seed; "faint": up to three times as far. tests/train.sh holds the lesson
+# against it.
 awk -F '\t' '
     /^#/ || $1 == "kernels" { next }
     $2 == "trained" { problem[$1] = $4; gradient[$1] = $6 " of layer " $5; error[$1] = $7; bound[$1] = $8; next }

@@ -68,7 +68,8 @@ void model_create(model *m, const config *c, const attention *by, int max_rows, 
 
 static int model_rows(const model *m, int B, int T) { return B * T / (m->split ? ranks.all : 1); }
 
-// What layer l's attention is of: its pieces and its shape. One that sees all has a window of all, or where split is a ring's.
+// What layer l's attention is of: its pieces and its shape. One that sees all has a window of all, or where split is a
+// ring's.
 static void see_layer(model *m, int l, int B, int T)
 {
     const config *const c = &m->c;

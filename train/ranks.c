@@ -10,8 +10,8 @@
 
 struct ranks ranks = {0, 1};
 
-// Waits for all of these, and ends with their exit status. The first that fails ends all, for the others would wait for it. Whoever it was that a
-// signal ended cannot say so.
+// Waits for all of these, and ends with their exit status. The first that fails ends all, for the others would wait for
+// it. Whoever it was that a signal ended cannot say so.
 static void watch(pid_t pid[], int count)
 {
     int worst = 0, status;

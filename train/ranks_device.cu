@@ -1,5 +1,6 @@
-// ranks_device.cu - see ranks.h. NCCL adds up gradients on a stream of its own, the wire, behind what makes them in the default stream, while that one
-// goes on with the layer below. The wire's blocks come first: else they would wait for room until a product has ended, and all ranks with them.
+// ranks_device.cu - see ranks.h. NCCL adds up gradients on a stream of its own, the wire, behind what makes them in the
+// default stream, while that one goes on with the layer below. The wire's blocks come first: else they would wait for
+// room until a product has ended, and all ranks with them.
 #include "ranks.h"
 
 #include "asks.h"

@@ -1,4 +1,5 @@
-// ranks_host.c - see ranks.h. Ranks are processes of this machine, and what they add up lies on a board in shared memory, a piece at a time.
+// ranks_host.c - see ranks.h. Ranks are processes of this machine, and what they add up lies on a board in shared
+// memory, a piece at a time.
 #include "ranks.h"
 
 #include <pthread.h>

@@ -1,5 +1,6 @@
 #!/bin/sh
-# record.sh OUT [PART...] - what is recorded of make train on a GPU, in a bundle (bundle.sh). OUT gets all that is printed, and the tables.
+# record.sh OUT [PART...] - what is recorded of make train on a GPU, in a bundle (bundle.sh). OUT gets all that is
+# printed, and the tables.
 #   layers   the GPU's layers against the host's; layers that are wrong must be told apart          small   the CPU's model, and resuming it
 #   large    76 million parameters, with keys and variants, beside PyTorch                         table   table.sh: what training shows
 #   ranks    on several GPUs (no part of all): the CPU's model by 1, 2, 4, ... ranks, alike; tokens a second of the large one, in turns
@@ -107,7 +108,8 @@ ranks() {
     rm -rf "$result"/ranks_*
     any_text "$result/text"
     { head_lines "train/record.sh OUT ranks, STEPS=$steps, the last three quarters of them"; printf 'ranks\tbatch\tturn\ttokens\tms\ttokens_per_second\tloss\n'; } >"$result/train_ranks.tsv"
-    # By turns, with a batch for one GPU and one for all. So many steps are no whole run: nothing is sampled or compared.
+    # By turns, with a batch for one GPU and one for all. So many steps are no whole run: nothing is sampled or
+    # compared.
     for turn in 1 2 3; do
         for batch in $(printf '%s\n' 16 $((16 * most)) | sort -nu); do
             for count in $counts; do

@@ -1,8 +1,9 @@
 #!/bin/sh
-# table.sh BACKEND OUT NAME... - what training shows of a mistake. Of each name (of an entry, see wrong.sh; or naive, right, untouched) runs
-# with the seeds 1, 2 and 3, and one step's gradients on trained weights: the checkpoint that make train IMPL=solutions has left. Adds rows
-# to OUT: kernels, seed, held_out, or the step at which the training ended, and of the gradient that is furthest off (of a right kernel:
-# nearest to its bound) problem, layer, gradient, error, bound; seed "trained" is that of the checkpoint. TRAIN="NAME=VALUE ..." shapes the runs.
+# table.sh BACKEND OUT NAME... - what training shows of a mistake. Of each name (of an entry, see wrong.sh; or naive,
+# right, untouched) runs with the seeds 1, 2 and 3, and one step's gradients on trained weights: the checkpoint that
+# make train IMPL=solutions has left. Adds rows to OUT: kernels, seed, held_out, or the step at which the training
+# ended, and of the gradient that is furthest off (of a right kernel: nearest to its bound) problem, layer, gradient,
+# error, bound; seed "trained" is that of the checkpoint. TRAIN="NAME=VALUE ..." shapes the runs.
 set -u
 backend=$1 table=$2
 shift 2

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-// ---------------------------------------------------------------------------------------------------------------- options
+// ------------------------------------------------------------------------------------------------------------- options
 
 static config c;
 static int steps, batch, seed, length, samples, until, ask_recipe, by_ranks;
@@ -80,7 +80,7 @@ static void write_recipe(uint64_t text_hash)
     sprintf(recipe + n, "rate=%g text=%016llx", rate, (unsigned long long)text_hash);
 }
 
-// ------------------------------------------------------------------------------------------------------------------- text
+// ---------------------------------------------------------------------------------------------------------------- text
 
 static unsigned char *text[2];  // what is learned, and what is held out: every tenth block of 1 KB
 static size_t text_size[2];
@@ -175,7 +175,7 @@ static void write_sample(model *m, int room)
     free(line);
 }
 
-// ------------------------------------------------------------------------------------------------------------------- main
+// ---------------------------------------------------------------------------------------------------------------- main
 
 // Whether this is the same on all ranks; if not, some learn so.
 static bool all_have(const void *data, size_t bytes)
@@ -196,8 +196,8 @@ static void see_weights(const model *m)
     free(p);
 }
 
-// Trains from the step after `begin` on. Returns whether it came to the end. The log has step, seconds, mean training loss since the row before,
-// held-out loss or -.
+// Trains from the step after `begin` on. Returns whether it came to the end. The log has step, seconds, mean training
+// loss since the row before, held-out loss or -.
 static bool run(model *m, int begin, unsigned char *x, unsigned char *y)
 {
     const int each = steps < 100 ? 1 : steps / 100, sample = (steps / each + samples - 1) / samples * each;
@@ -268,7 +268,8 @@ static void see_parts(int count)
         FAIL("batch=%d: each of %d ranks takes as many sequences, so batch is a multiple of %d", batch, count, count);
 }
 
-// The step that all ranks go on from, in m what there is of it. Rank 0 reads first: what is wrong with a checkpoint is said once.
+// The step that all ranks go on from, in m what there is of it. Rank 0 reads first: what is wrong with a checkpoint is
+// said once.
 static int begin_together(model *m)
 {
     char where[1100];

@@ -1,8 +1,9 @@
 #!/bin/sh
-# wrong.sh BACKEND NAME - the keys of 07 and 09 with a mistake in one or both: NAME is an entry of train/wrong/*.diff, or of
-# solutions/07/wrong.diff or 09/wrong.diff (07/NAME where both have one). Writes what is changed into build/BACKEND/train/wrong/NAME, for
-# train.mk, and prints three lines: what is wrong, and the folders below build/BACKEND in which 07 and 09 are built. BACKEND -: the first
-# of these lines alone. Exit status: 0, or 2 and a sentence.
+# wrong.sh BACKEND NAME - the keys of 07 and 09 with a mistake in one or both: NAME is an entry of train/wrong/*.diff,
+# or of solutions/07/wrong.diff or 09/wrong.diff (07/NAME where both have one). Writes what is changed into
+# build/BACKEND/train/wrong/NAME, for train.mk, and prints three lines: what is wrong, and the folders below
+# build/BACKEND in which 07 and 09 are built. BACKEND -: the first of these lines alone. Exit status: 0, or 2 and a
+# sentence.
 set -u
 name=$2 entry=${2#*/}
 say() { echo "train: WRONG=$name: $*" >&2; exit 2; }

@@ -1,8 +1,10 @@
-// nccl.cpp - messages between ranks. All that ranks know of one another lies on a board in shared memory: their messages, in groups, in the
-// order of the calls, and what was sent. A group begins when what its streams have before it is over, and is over when all partners of its
-// messages have begun. So a deadlock is known, not timed out: all ranks wait, no group is over, and no rank has anything else to run.
+// nccl.cpp - messages between ranks. All that ranks know of one another lies on a board in shared memory: their
+// messages, in groups, in the order of the calls, and what was sent. A group begins when what its streams have before
+// it is over, and is over when all partners of its messages have begun. So a deadlock is known, not timed out: all
+// ranks wait, no group is over, and no rank has anything else to run.
 //
-// Whoever runs as a rank can write on the board. It is as good as what ranks tell one another, and no verdict rests on it.
+// Whoever runs as a rank can write on the board. It is as good as what ranks tell one another, and no verdict rests on
+// it.
 #include "flight.h"
 #pragma GCC visibility push(default)
 #include <cuda_bf16.h>
@@ -106,7 +108,7 @@ static struct {
 
 static board_rank &me() { return mine.b->rank_of[mine.comm.rank]; }
 
-// --------------------------------------------------------------------------------------------------------------------- the board
+// ----------------------------------------------------------------------------------------------------------- the board
 
 extern "C" size_t wb_board_bytes(size_t arena) { return sizeof(board) + arena; }
 
@@ -207,7 +209,7 @@ void cudacpu::nccl_alone()
     while (ended) pause();
 }
 
-// ---------------------------------------------------------------------------------------------------------------------- deadlock
+// ------------------------------------------------------------------------------------------------------------ deadlock
 
 static void describe(int rank)
 {
@@ -243,8 +245,8 @@ static void describe(int rank)
     }
 }
 
-// Waits until a group of this rank's is over. Where all ranks wait in vain, one after the other runs what else it could; when none has anything,
-// the last one tells.
+// Waits until a group of this rank's is over. Where all ranks wait in vain, one after the other runs what else it
+// could; when none has anything, the last one tells.
 static void wait_until_over(int g)
 {
     board *b = mine.b;
@@ -291,7 +293,7 @@ static void wait_until_over(int g)
     unlock();
 }
 
-// ------------------------------------------------------------------------------------------------------------------ sums of all
+// --------------------------------------------------------------------------------------------------------- sums of all
 
 template <class Type> static void combine_as(char *into, const char *from, size_t bytes, ncclRedOp_t op)
 {
@@ -325,34 +327,28 @@ static std::vector<char> as_floats(const std::vector<char> &from, ncclDataType_t
 {
     return type == ncclBfloat16 ? widened<__nv_bfloat16>(from) : type == ncclFloat16 ? widened<__half>(from) : from;
 }
+// work(a number of the type in which sums are made)
+template <class Work> static void by_type(ncclDataType_t type, Work work)
+{
+    switch (type) {
+    case ncclInt8: return work(int8_t());
+    case ncclUint8: return work(uint8_t());
+    case ncclInt32: return work(int32_t());
+    case ncclUint32: return work(uint32_t());
+    case ncclInt64: return work(int64_t());
+    case ncclUint64: return work(uint64_t());
+    case ncclFloat64: return work(double());
+    default: return work(float());
+    }
+}
 static void combine(std::vector<char> &into, const std::vector<char> &from, ncclDataType_t type, ncclRedOp_t op)
 {
-    char *a = into.data();
-    const char *b = from.data();
-    const size_t n = into.size();
-    switch (type) {
-    case ncclInt8: combine_as<int8_t>(a, b, n, op); break;
-    case ncclUint8: combine_as<uint8_t>(a, b, n, op); break;
-    case ncclInt32: combine_as<int32_t>(a, b, n, op); break;
-    case ncclUint32: combine_as<uint32_t>(a, b, n, op); break;
-    case ncclInt64: combine_as<int64_t>(a, b, n, op); break;
-    case ncclUint64: combine_as<uint64_t>(a, b, n, op); break;
-    case ncclFloat64: combine_as<double>(a, b, n, op); break;
-    default: combine_as<float>(a, b, n, op); break;
-    }
+    by_type(type, [&](auto number) { combine_as<decltype(number)>(into.data(), from.data(), into.size(), op); });
 }
 static std::vector<char> finished(std::vector<char> sum, ncclDataType_t type, ncclRedOp_t op, int ranks)
 {
-    if (op == ncclAvg) switch (type) {
-        case ncclInt8: divide_as<int8_t>(sum.data(), sum.size(), ranks); break;
-        case ncclUint8: divide_as<uint8_t>(sum.data(), sum.size(), ranks); break;
-        case ncclInt32: divide_as<int32_t>(sum.data(), sum.size(), ranks); break;
-        case ncclUint32: divide_as<uint32_t>(sum.data(), sum.size(), ranks); break;
-        case ncclInt64: divide_as<int64_t>(sum.data(), sum.size(), ranks); break;
-        case ncclUint64: divide_as<uint64_t>(sum.data(), sum.size(), ranks); break;
-        case ncclFloat64: divide_as<double>(sum.data(), sum.size(), ranks); break;
-        default: divide_as<float>(sum.data(), sum.size(), ranks); break;
-        }
+    if (op == ncclAvg)
+        by_type(type, [&](auto number) { divide_as<decltype(number)>(sum.data(), sum.size(), ranks); });
     if (type != ncclBfloat16 && type != ncclFloat16) return sum;
     std::vector<char> narrow(sum.size() / 2);
     for (size_t i = 0; i < narrow.size() / 2; i++) {
@@ -365,7 +361,7 @@ static std::vector<char> finished(std::vector<char> sum, ncclDataType_t type, nc
     return narrow;
 }
 
-// ----------------------------------------------------------------------------------------------------------------------- messages
+// ------------------------------------------------------------------------------------------------------------ messages
 
 // All that its streams have before it is over: what is sent is read, what is received is NaN.
 static void begin(group &g)

@@ -1,8 +1,9 @@
-// queued.cpp - what a rank queues, in the order of the host's calls: rows for a picture of what computes and what travels (../timeline). Only where
-// somebody asked (../asks.h). A row says behind what its work is ordered, by the clock of its stream (flight.h). Of a group of messages each
-// message is a row.
+// queued.cpp - what a rank queues, in the order of the host's calls: rows for a picture of what computes and what
+// travels (../timeline). Only where somebody asked (../asks.h). A row says behind what its work is ordered, by the
+// clock of its stream (flight.h). Of a group of messages each message is a row.
 //
-// Ranks are processes of which one has started the others. They share the file that it has opened, and each adds its rows at once.
+// Ranks are processes of which one has started the others. They share the file that it has opened, and each adds its
+// rows at once.
 #include "flight.h"
 
 #include "../asks.h"

@@ -1,5 +1,6 @@
-// backward.cuh - flash_ring_backward as `make ring PASS=backward` runs it. What it is given as O and L are no forward pass's: any will do, for
-// gradients are a formula of them. O is drawn, and L is about what it would be. In the words of ring.cu.
+// backward.cuh - flash_ring_backward as `make ring PASS=backward` runs it. What it is given as O and L are no forward
+// pass's: any will do, for gradients are a formula of them. O is drawn, and L is about what it would be. In the words
+// of ring.cu.
 #pragma once
 
 struct ring_pass {
@@ -45,8 +46,8 @@ struct ring_pass {
         return WB_OK;
     }
 
-    // How far rows of dQ, of dK and of dV are from what they should be, as a part of a row's length: the largest of some. A query by itself meets all
-    // keys that it sees, and a key all queries of its group that see it.
+    // How far rows of dQ, of dK and of dV are from what they should be, as a part of a row's length: the largest of
+    // some. A query by itself meets all keys that it sees, and a key all queries of its group that see it.
     wb_status compare(const wb_ring &ring, const attention_shape &shape, wb_stream stream, float far[NAMES]) const
     {
         enum { ROWS = 4 };

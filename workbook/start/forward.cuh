@@ -1,4 +1,5 @@
-// forward.cuh - flash_ring as `make ring` runs it: its tensors on a rank, the call, and what its rows should be. In ring.cu's words.
+// forward.cuh - flash_ring as `make ring` runs it: its tensors on a rank, the call, and what its rows should be. In
+// ring.cu's words.
 #pragma once
 
 struct ring_pass {

@@ -1,13 +1,15 @@
-// ring.cu - flash_ring, or with BACKWARD flash_ring_backward (ring_backward.cu), on this machine or, started by a launcher (start.h), on several: one
-// process a rank. On the CPU execution layer all ranks are processes of this program; on GPUs each has one, and NCCL carries. It draws a sequence, has
-// it attended to, looks at drawn rows, and on GPUs times it.
+// ring.cu - flash_ring, or with BACKWARD flash_ring_backward (ring_backward.cu), on this machine or, started by a
+// launcher (start.h), on several: one process a rank. On the CPU execution layer all ranks are processes of this
+// program; on GPUs each has one, and NCCL carries. It draws a sequence, has it attended to, looks at drawn rows, and on
+// GPUs times it.
 //
 //   ring RANKS=4 [N=4096 D=128 B=1 HEADS=32/8 CAUSAL=0 SEED=7 RUNS=10]       on this machine, with so many processes
 //   torchrun ... ring N=...      srun, or RANK= WORLD_SIZE= by hand           this process is one of them; on GPUs
-//   ring ... TO=FILE AS=key                                                  a row of a table is written behind FILE's last (bench/ring.sh)
+//   ring ... TO=FILE AS=key      a row of a table is written behind the last of FILE (bench/ring.sh)
 //
-// What is compared: drawn rows with those of wb_attention or wb_attention_backward on all that the row meets, in one piece. The rounding to bf16 is
-// 2^-9, and parts in bf16 are merged, so 1 in 50 of a row's length is far more than that, and what is wrong is far more than this.
+// What is compared: drawn rows with those of wb_attention or wb_attention_backward on all that the row meets, in one
+// piece. The rounding to bf16 is 2^-9, and parts in bf16 are merged, so 1 in 50 of a row's length is far more than
+// that, and what is wrong is far more than this.
 #include "start.h"
 
 #include "asks.h"
@@ -63,7 +65,7 @@ static wb_status read_words(int count, char **words)
     return WB_OK;
 }
 
-// ------------------------------------------------------------------------------------------------------------------- the inputs
+// ---------------------------------------------------------------------------------------------------------- the inputs
 
 // Element d of row i of a head, whoever asks: nearly a normal number.
 __device__ static float drawn(unsigned long long seed, unsigned tensor, size_t head, size_t i, int d, int D)
@@ -129,7 +131,8 @@ static wb_status draw_shard(bf16 *to, unsigned tensor, size_t heads, int rank, w
                 chunk_rows(second), stream);
 }
 
-// For gradients: L and delta of rows `from` and on of heads `head` and on, [heads, rows], a thread a row. delta may be null.
+// For gradients: L and delta of rows `from` and on of heads `head` and on, [heads, rows], a thread a row. delta may be
+// null.
 __global__ void statistics_kernel(float *L, float *delta, unsigned long long seed, size_t head, size_t heads,
                                   size_t from, size_t rows, int D, bool causal, size_t N)
 {
@@ -155,7 +158,7 @@ __global__ void statistics_kernel(float *L, float *delta, unsigned long long see
     return WB_OK;
 }
 
-// ------------------------------------------------------------------------------------------------------------------ what is compared
+// ---------------------------------------------------------------------------------------------------- what is compared
 
 // Some rows of a rank: from both chunks by turns, the last ones first.
 struct row_of_rank {
@@ -186,7 +189,8 @@ static row_of_rank draw_row(int rank, int n, size_t heads)
 }
 [[maybe_unused]] static float as_float(float x) { return x; }
 
-// How far a row of bf16 in device memory is from one that should be the same, as a part of its length. NaN is further than anything.
+// How far a row of bf16 in device memory is from one that should be the same, as a part of its length. NaN is further
+// than anything.
 template <class Type> static wb_status distance(const bf16 *got, const Type *want, float *far)
 {
     const size_t D = (size_t)ask.D;
@@ -204,7 +208,7 @@ template <class Type> static wb_status distance(const bf16 *got, const Type *wan
     return WB_OK;
 }
 
-// ------------------------------------------------------------------------------------------------------------------------ a rank
+// -------------------------------------------------------------------------------------------------------------- a rank
 
 #ifdef BACKWARD
 #include "backward.cuh"

@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-// Who says it, and in which variables. The first of whose one is set is believed: torchrun under Slurm sets its own, and
-// Slurm's are there as well. Slurm's stand in a batch script, too, where no task has begun: a task has a step.
+// Who says it, and in which variables. The first of whose one is set is believed: torchrun under Slurm sets its own,
+// and Slurm's are there as well. Slurm's stand in a batch script, too, where no task has begun: a task has a step.
 static const struct launcher {
     const char *by, *rank, *ranks, *local, *only_with;
 } launchers[] = {{"torchrun, or by hand", "RANK", "WORLD_SIZE", "LOCAL_RANK", NULL},
