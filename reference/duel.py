@@ -1,28 +1,37 @@
 #!/usr/bin/env python3
 """Shapes drawn by chance, and in each the library beside everything else that is installed: who is ahead, and where.
 
-    make duel BACKEND=cuda        or    python3 reference/duel.py [LIBRARY] >duel.tsv      SEED=1 LIMIT=300 (seconds) ONLY="decode window_backward"
-    python3 reference/duel.py --draw 100       the first shapes of a seed and nothing else: wants neither a GPU nor PyTorch
+    make duel BACKEND=cuda SEED=1 LIMIT=300 (seconds) ONLY="decode window_backward"
+    python3 reference/duel.py [LIBRARY] >duel.tsv    the same
+    python3 reference/duel.py --draw 100             the first shapes of a seed, no more: wants neither a GPU nor PyTorch
 
-The rule. A family is drawn, of 27 parts attention 10, window 5, sinks 1, logits 3, decode 4, int8 2, mask 2; then N and D; then, until it fits, the rest.
+The rule. A family is drawn, of 27 parts attention 10, window 5, sinks 1, logits 3, decode 4, int8 2, mask 2; then N and
+D; then, until it fits, the rest.
     D         128 or 64, each 47 %; 32 or 16, each 3 %
-    heads     Hq / Hkv 1 to 16, nine of ten a power of two (fa4 compiles for each); Hkv to 128 / that, B 1 to 128, three of four; all log-uniform
-    N         log-uniform from 64 to 524288 (sinks: 65536, mask: 11585); half of them a multiple of 128 (of 64 below 128), the others as they come
+    heads     Hq / Hkv 1 to 16, nine of ten a power of two (fa4 compiles for each); Hkv to 128 / that, B 1 to 128, three
+              of four; all log-uniform
+    N         log-uniform from 64 to 524288 (sinks: 65536, mask: 11585); half of them a multiple of 128 (of 64 below
+              128), the others as they come
     attention full (a third) or causal. Full and D 16 or 32: Hq = Hkv and no backward, for the library had no more
-    window    W log-uniform from 32 to 8192, below N, half of them a power of two. sinks: and 1 to 64 sink tokens. logits: and a sink logit a head
-    decode    Nq 1, in one half, or 2 to 16. The longest sequence has N keys; all have (one half), or lengths are Zipf's, or the others' N / 16 at most.
-              Pages of 16 to 256 keys. int8: the same from a cache of int8
-    mask      documents, prefix or strided of 64 to 4096 tokens, or a tree of 16 to 64 drafts, half of these with no other queries (case/named_mask.h)
-It fits with B Hq N of 4096 at least, 4e13 FLOPs of a forward, 2^28 numbers of Q, 2^29 of a cache, 2^27 pairs of a mask at most.
+    window    W log-uniform from 32 to 8192, below N, half of them a power of two. sinks: and 1 to 64 sink tokens.
+              logits: and a sink logit a head
+    decode    Nq 1, in one half, or 2 to 16. The longest sequence has N keys; all have (one half), or lengths are
+              Zipf's, or the others' N / 16 at most. Pages of 16 to 256 keys. int8: the same from a cache of int8
+    mask      documents, prefix or strided of 64 to 4096 tokens, or a tree of 16 to 64 drafts, half of these with no
+              other queries (case/named_mask.h)
+It fits with B Hq N of 4096 at least, 4e13 FLOPs of a forward, 2^28 numbers of Q, 2^29 of a cache, 2^27 pairs of a mask
+at most.
 
-Peers: FlashAttention-4 (fa4), cuDNN and FlashAttention-2 by PyTorch (cudnn, fa2), FlexAttention (flex), FlashInfer; each where it knows the mask. flex is
-compiled for each shape, for seconds: it is asked where no other knows the mask, sinks and mask. same_bits: gradients that are the same each time; only
-fa4 can. fa4 computes no gradient of sink logits. Of int8, flashinfer reads float8 and the others bf16. Who declines is named in a line with a #.
+Peers: FlashAttention-4 (fa4), cuDNN and FlashAttention-2 by PyTorch (cudnn, fa2), FlexAttention (flex), FlashInfer;
+each where it knows the mask. flex is compiled for each shape, for seconds: it is asked where no other knows the mask,
+sinks and mask. same_bits: gradients that are the same each time; only fa4 can. fa4 computes no gradient of sink logits.
+Of int8, flashinfer reads float8 and the others bf16. Who declines is named in a line with a #.
 
-Times are the device's: all is queued beforehand, L2 is cold, the median of 5 to 15, in turns. Whoever took half as long again as the best peer the
-first time is asked no more, and that time stands. ratio: best peer / ours, so above 1 ours is ahead. kernel: what solutions/library.c took;
-faster: another kernel of its table that took less time. error: |x - want| / |want| of drawn rows, the largest of O, L and the gradients; want is
-float32 from the same inputs; verdict: WRONG above 2^-7 or where a number was not written. plots/duel.awk sums up. Exit status 1: one is WRONG.
+Times are the device's: all is queued beforehand, L2 is cold, the median of 5 to 15, in turns. Whoever took half as long
+again as the best peer the first time is asked no more, and that time stands. ratio: best peer / ours, so above 1 ours
+is ahead. kernel: what solutions/library.c took; faster: another kernel of its table that took less time. error: |x -
+want| / |want| of drawn rows, the largest of O, L and the gradients; want is float32 from the same inputs; verdict:
+WRONG above 2^-7 or where a number was not written. plots/duel.awk sums up. Exit status 1: one is WRONG.
 """
 import ctypes, functools, importlib.util, itertools, math, os, random, re, sys, time, warnings
 from types import SimpleNamespace
@@ -33,14 +42,15 @@ PEERS = "fa4 cudnn fa2 flex flashinfer".split()
 SHAPE = "B Hq Hkv Nq Nk D mask W S page lens".split()
 LIMIT = 2**-7  # of errors: torch_attention.py says why
 
-# ---------------------------------------------------------------------------------------------------------------- drawing
+# -------------------------------------------------------------------------------------------------------------- drawing
 
 def drawn(seed):
     """The shapes of a seed, without end, whichever of them are timed."""
     rnd = random.Random(f"duel {seed}")
     while True:
         family = rnd.choices(list(FAMILIES), list(FAMILIES.values()))[0]
-        N, D = int(2 ** rnd.uniform(6, {"sinks": 16, "mask": 13.5}.get(family, 19))), rnd.choices((128, 64, 32, 16), (16, 16, 1, 1))[0]
+        N, D = int(2 ** rnd.uniform(6, {"sinks": 16, "mask": 13.5}.get(family, 19))), rnd.choices((128, 64, 32, 16),
+            (16, 16, 1, 1))[0]
         yield from itertools.islice(filter(fits, (attempt(rnd, family, N, D) for _ in range(99))), 1)
 
 
@@ -51,11 +61,13 @@ def attempt(rnd, family, N, D):
     Hkv = down(log_uniform(1, 128 // group), 0.75)
     if rnd.random() < 0.5:
         N -= N % (64 if N < 128 else 128)
-    c = SimpleNamespace(family=family, B=B, Hq=Hkv * group, Hkv=Hkv, Nq=N, Nk=N, D=D, mask="causal", W=0, S=0, page=0, lens="")
+    c = SimpleNamespace(family=family, B=B, Hq=Hkv * group, Hkv=Hkv, Nq=N, Nk=N, D=D, mask="causal", W=0, S=0, page=0,
+                        lens="")
     if family in ("decode", "int8"):
         c.Nq = 1 if rnd.random() < 0.5 else rnd.randint(2, 16)
         c.page, c.lens = 2 ** rnd.randint(4, 8), rnd.choice(("same", "same", "zipf", "long"))
-        c.keys = [max(c.Nq, {"same": N, "zipf": int(N ** rnd.random()), "long": rnd.randint(1, N // 16)}[c.lens]) for _ in range(B)]
+        c.keys = [max(c.Nq, {"same": N, "zipf": int(N ** rnd.random()), "long": rnd.randint(1, N // 16)}[c.lens])
+                  for _ in range(B)]
         c.keys[0] = N
     elif family == "mask":
         name = rnd.choice(("documents", "prefix", "strided", "tree"))
@@ -96,7 +108,7 @@ if __name__ == "__main__" and sys.argv[1:2] == ["--draw"]:
         print(c.family, *shape_of(c), f"{4e-9 * c.Hq * c.D * pairs(c):.5g}", sep="\t")
     sys.exit()
 
-# ---------------------------------------------------------------------------------------------------------------- timing
+# --------------------------------------------------------------------------------------------------------------- timing
 if not importlib.util.find_spec("torch") or not __import__("torch").cuda.is_available():
     sys.exit("duel: wants PyTorch, and a GPU that PyTorch finds")
 os.environ["WB_LIBRARY"] = (sys.argv[1:2] or [os.environ.get("WB_LIBRARY", "build/cuda/lib/libworkbook_all.so")])[0]
@@ -130,7 +142,8 @@ def contend(kind, makers):
                 print(f"# {kind}: no {name}: {said(error)}", flush=True)
             told.add((kind, name))
     best = min((ms[name][0] for name in PEERS if name in ms), default=0)
-    field = [name for name in ms if name == "ours" or ms[name][0] < (1.5 * best if name in PEERS else 1.2 * ms["ours"][0])]
+    field = [name for name in ms if name == "ours"
+             or ms[name][0] < (1.5 * best if name in PEERS else 1.2 * ms["ours"][0])]
     for turn in range(max(4, min(14, int(100 / sum(ms[name][0] for name in field))))):
         for name in field[turn % len(field):] + field[:turn % len(field)]:
             ms[name].append(once(calls[name]))
@@ -139,20 +152,24 @@ def contend(kind, makers):
 
 @functools.lru_cache(None)
 def kernels(function):
-    """{source: (function, what says how large its workspace is, or None)} of the rows of a function in solutions/library.c."""
+    """{source: (function, what says how large its workspace is, or None)} of the rows of a function in
+    solutions/library.c."""
     found = {}
-    for source, rest in re.findall(r'\{"' + function + r'", \d, \w+, "solutions/([^"]*)\.cu",([^}]*)\}', open("solutions/library.c").read()):
+    for source, rest in re.findall(r'\{"' + function + r'", \d, \w+, "solutions/([^"]*)\.cu",([^}]*)\}',
+                                   open("solutions/library.c").read()):
         symbols = dict(re.findall(r"\.(\w+) = (\w+)", rest))
         if symbols.get("forward") == "flash_hopper":  # the library's own: it has rows itself
             found |= kernels("flash_hopper")
             continue
         symbols.pop("decodes", None)
-        found[source] = next((f for kind, f in symbols.items() if kind.endswith("_in")), next(iter(symbols.values()))), symbols.get("workspace")
+        found[source] = next((f for kind, f in symbols.items() if kind.endswith("_in")),
+                             next(iter(symbols.values()))), symbols.get("workspace")
     return found
 
 
 def ours(function, tensors, shape):
-    """Which source serves, and makers of the library's function, in a workspace of ours where it takes one, and of the other kernels of its table."""
+    """Which source serves, and makers of the library's function, in a workspace of ours where it takes one, and of the
+    other kernels of its table."""
     def maker(symbol, size):
         def make():
             first = memory = ()
@@ -166,24 +183,30 @@ def ours(function, tensors, shape):
     serves = source_name(lib.lib.wb_library_kernel(function.encode(), ctypes.byref(shape)))
     size = function.removesuffix("_fastest") + "_workspace"
     whole = maker(function + "_in" * lib.has(function + "_in"), size if lib.has(size) else None)
-    return serves or "key", {"ours": whole, **{source: maker(*of) for source, of in kernels(function).items() if source != serves}}
+    return serves or "key", {"ours": whole, **{source: maker(*of) for source, of in kernels(function).items()
+                                               if source != serves}}
 
 
 def report(kind, c, gflop, ms, kernel, error):
     global bad
     asked = {name: ms[name] for name in PEERS if name in ms}
     best = min(asked, key=asked.get, default="-")
-    faster = min((name for name in ms if name not in ("ours", *PEERS) and ms[name] < ms["ours"]), key=ms.get, default="-")
+    faster = min((name for name in ms if name not in ("ours", *PEERS) and ms[name] < ms["ours"]), key=ms.get,
+                 default="-")
     bad |= not error <= LIMIT
-    print(kind, *shape_of(c), f"{gflop:.5g}", f"{ms['ours']:.5g}", *(f"{ms[name]:.5g}" if name in ms else "-" for name in PEERS), best,
-          f"{asked[best] / ms['ours']:.4f}" if asked else "-", kernel, faster, f"{ms[faster]:.5g}" if faster in ms else "-",
+    print(kind, *shape_of(c), f"{gflop:.5g}", f"{ms['ours']:.5g}",
+          *(f"{ms[name]:.5g}" if name in ms else "-" for name in PEERS), best,
+          f"{asked[best] / ms['ours']:.4f}" if asked else "-", kernel, faster,
+          f"{ms[faster]:.5g}" if faster in ms else "-",
           f"{error:.2g}", "ok" if error <= LIMIT else "WRONG", sep="\t", flush=True)
 
 
-# ---------------------------------------------------------------------------------------------------------------- what is right
+# -------------------------------------------------------------------------------------------------------- what is right
 def far(got, want, size=None):
-    """|got - want| / |want|, each row's, their mean by squares; size: what chance would leave of terms that may cancel, instead of |want|."""
-    d = ((got.float() - want).norm(dim=-1) / (want.norm(dim=-1) if size is None else size).clamp(min=1e-30)).square().mean().sqrt().item()
+    """|got - want| / |want|, each row's, their mean by squares; size: what chance would leave of terms that may cancel,
+    instead of |want|."""
+    d = ((got.float() - want).norm(dim=-1) / (want.norm(dim=-1) if size is None
+                                              else size).clamp(min=1e-30)).square().mean().sqrt().item()
     return d if d == d else math.inf
 
 
@@ -205,7 +228,8 @@ def forward_error(rnd, q, k, v, sees, sink, O, L):
     for _ in range(3):
         b, h, i = rnd.randrange(len(q)), rnd.randrange(q.shape[1]), some(rnd, q.shape[2])
         K, V = (x[b, h * k.shape[1] // q.shape[1]].float() for x in (k, v))
-        o, l, _ = written_out(q[b, h, i], K, V, sees(b, h, i[:, None], torch.arange(len(K), device="cuda")), sink[0][h] if sink else None)
+        o, l, _ = written_out(q[b, h, i], K, V, sees(b, h, i[:, None], torch.arange(len(K), device="cuda")),
+                              sink[0][h] if sink else None)
         worst = max(worst, far(O[b, h, i], o), far(L[b, h, i].nan_to_num(neginf=0), l.nan_to_num(neginf=0)))
     return worst
 
@@ -221,18 +245,21 @@ def backward_error(rnd, q, k, v, sees, sink, O, L, dO, gradients):
     G = dO[b, h, i].float()
     dP, delta = G @ V.mT, (G * o).sum(-1, keepdim=True)
     worst = max(worst, far(dQ[b, h, i], P * (dP - delta) @ K * scale, (P * (dP.abs() + delta.abs())).norm(dim=-1)))
-    Q, G, delta = q[b, of_group].float(), dO[b, of_group].float(), (dO[b, of_group].float() * O[b, of_group].float()).sum(-1, keepdim=True)
-    P = ((Q @ K[j].mT * scale).masked_fill(~sees(b, h, all_keys[:, None], j), -torch.inf) - L[b, of_group, :, None]).exp()
+    Q, G, delta = q[b, of_group].float(), dO[b, of_group].float(), (dO[b, of_group].float() * O[b,
+        of_group].float()).sum(-1, keepdim=True)
+    P = ((Q @ K[j].mT * scale).masked_fill(~sees(b, h, all_keys[:, None], j), -torch.inf) - L[b, of_group, :,
+        None]).exp()
     dP = G @ V[j].mT
     worst = max(worst, far(dV[b, hk, j], (P.mT @ G).sum(0), P.norm(dim=(0, 1)) / scale))
-    worst = max(worst, far(dK[b, hk, j], ((P * (dP - delta)).mT @ Q).sum(0) * scale, (P * (dP.abs() + delta.abs())).norm(dim=(0, 1))))
+    worst = max(worst, far(dK[b, hk, j], ((P * (dP - delta)).mT @ Q).sum(0) * scale,
+                           (P * (dP.abs() + delta.abs())).norm(dim=(0, 1))))
     for d in dsinks:
         terms = (sink[0][h] - L[:, h]).exp() * (dO[:, h].float() * O[:, h].float()).sum(-1)
         worst = max(worst, far(d[h, None], -terms.sum()[None], terms.norm()))
     return worst
 
 
-# ---------------------------------------------------------------------------------------------------------------- the families
+# --------------------------------------------------------------------------------------------------------- the families
 def gradient(attention, dO, *inputs):
     inputs = [x.detach().requires_grad_() for x in inputs]
     O = attention(*inputs)
@@ -240,22 +267,26 @@ def gradient(attention, dO, *inputs):
 
 
 def attend(c, rnd, wanted):
-    q, k, v, dO = randn(c.B, c.Hq, c.Nq, c.D), randn(c.B, c.Hkv, c.Nk, c.D), randn(c.B, c.Hkv, c.Nk, c.D), randn(c.B, c.Hq, c.Nq, c.D)
+    q, k, v, dO = randn(c.B, c.Hq, c.Nq, c.D), randn(c.B, c.Hkv, c.Nk, c.D), randn(c.B, c.Hkv, c.Nk, c.D), randn(c.B,
+        c.Hq, c.Nq, c.D)
     sink = [2 + 2 * torch.randn(c.Hq, device="cuda")] if c.family == "logits" else []
     O, L, causal, grouped = unwritten(q), unwritten(q[..., 0].float()), c.mask == "causal", c.Hq != c.Hkv
     shape = Shape(c.B, c.Hq, c.Hkv, c.Nq, c.Nk, c.D, c.D ** -0.5, causal, c.W or c.Nk, c.S)
-    sees, flop, more = (lambda b, h, i, j: peers.visible(i, j, c.W or c.Nk, c.S) | (not causal)), 4.0 * c.Hq * c.D * pairs(c), sink
+    sees, flop, more = (lambda b, h, i, j: peers.visible(i, j, c.W or c.Nk, c.S)
+                        | (not causal)), 4.0 * c.Hq * c.D * pairs(c), sink
     name = c.family if c.family != "attention" else "gqa" if causal and grouped else "causal" if causal else "hopper" if grouped else "forward"
     function = "flash_" + {"logits": "sink_logits", "mask": "block_mask"}.get(name, name)
     if c.family == "mask":
         name, size = c.mask.split("/")
-        sees, i, j = peers.mask_mod(name, int(size), c.B, c.Nq, c.Nk), torch.arange(c.Nq, device="cuda")[:, None], torch.arange(c.Nk, device="cuda")
+        sees, i, j = peers.mask_mod(name, int(size), c.B, c.Nq, c.Nk), torch.arange(c.Nq, device="cuda")[:,
+            None], torch.arange(c.Nk, device="cuda")
         visible = torch.stack([sees(b, 0, i, j) for b in range(c.B)])
         mask, lists = block_mask(visible)
         flop, more = 4.0 * c.Hq * c.D * visible.sum().item(), [SimpleNamespace(data_ptr=lambda: ctypes.addressof(mask))]
     fa4 = functools.partial(peers.fa4, causal=causal, W=c.W, S=0, sink=sink[0].bfloat16() if sink else None)
     q4, k4, v4, dO4 = (x.transpose(1, 2).contiguous() for x in (q, k, v, dO))
-    torchs = {name: functools.partial(peers.PEERS[name], causal=causal, W=c.W, S=c.S) for name in {"attention": ("cudnn", "fa2"), "sinks": ("flex",)}.get(c.family, ())}
+    torchs = {name: functools.partial(peers.PEERS[name], causal=causal, W=c.W, S=c.S)
+              for name in {"attention": ("cudnn", "fa2"), "sinks": ("flex",)}.get(c.family, ())}
     has_fa4 = c.family in ("attention", "window", "logits")
 
     kind = {"attention": "forward", "mask": "mask"}.get(c.family, c.family + "_forward")
@@ -268,12 +299,14 @@ def attend(c, rnd, wanted):
         contenders.update((name, lambda f=f: lambda: f(q, k, v)) for name, f in torchs.items())
         if c.family == "mask":
             seen_by_flex = peers.create_block_mask(sees, c.B, None, c.Nq, c.Nk, device="cuda")
-            contenders["flex"] = lambda: lambda: peers.flex_compiled(q, k, v, block_mask=seen_by_flex, enable_gqa=grouped)
+            contenders["flex"] = lambda: lambda: peers.flex_compiled(q, k, v, block_mask=seen_by_flex,
+                                                                     enable_gqa=grouped)
         report(kind, c, flop / 1e9, contend(kind, contenders), kernel, error)
     if c.family == "mask" or (not causal and c.D < 64):
         return
     backwards = {"attention": {"backward": "flash_gqa_backward_fastest", "same_bits": "flash_gqa_backward"},
-                 "logits": {"logits_backward": "flash_sink_logits_backward"}}.get(c.family, {c.family + "_backward": "flash_sinks_backward"})
+                 "logits": {"logits_backward": "flash_sink_logits_backward"}}.get(c.family,
+                     {c.family + "_backward": "flash_sinks_backward"})
     for kind, function in backwards.items():
         if wanted(kind):
             gradients, delta = [unwritten(x) for x in (q, k, v, *sink)], unwritten(L)
@@ -281,7 +314,8 @@ def attend(c, rnd, wanted):
             contenders["ours"]()()
             error = backward_error(rnd, q, k, v, sees, sink, O, L, dO, gradients)
             if has_fa4:
-                contenders["fa4"] = lambda: gradient(functools.partial(fa4, deterministic=kind == "same_bits"), dO4, q4, k4, v4)
+                contenders["fa4"] = lambda: gradient(functools.partial(fa4, deterministic=kind == "same_bits"), dO4, q4,
+                                                     k4, v4)
             if kind != "same_bits":
                 contenders.update((name, lambda f=f: gradient(f, dO, q, k, v)) for name, f in torchs.items())
             report(kind, c, 2.5 * flop / 1e9, contend(kind, contenders), kernel, error)
@@ -289,8 +323,10 @@ def attend(c, rnd, wanted):
 
 def decode(c, rnd, wanted):
     columns = -(-c.Nk // c.page)
-    keys, pages = tensor(c.keys, dtype=torch.int32), torch.randperm(c.B * columns, device="cuda").int().view(c.B, columns)
-    q, k, v = randn(c.B, c.Hq, c.Nq, c.D), randn(c.B * columns, c.page, c.Hkv, c.D), randn(c.B * columns, c.page, c.Hkv, c.D)
+    keys, pages = tensor(c.keys, dtype=torch.int32), torch.randperm(c.B * columns, device="cuda").int().view(c.B,
+        columns)
+    q, k, v = randn(c.B, c.Hq, c.Nq, c.D), randn(c.B * columns, c.page, c.Hkv, c.D), randn(c.B * columns, c.page, c.Hkv,
+        c.D)
     cache, scales, step = [k, v], [], pytorch_decode.Decode()
     if c.family == "int8":
         (k8, k_scale), (v8, v_scale) = pytorch_decode.quantised(k), pytorch_decode.quantised(v)
@@ -309,31 +345,40 @@ def decode(c, rnd, wanted):
     function = "flash_decode_int8" if scales else "flash_decode"
     shape = pytorch_decode.Shape(c.B, c.Hq, c.Hkv, c.Nq, c.D, c.D ** -0.5, c.page, c.B * columns, columns)
     kernel = source_name(lib.lib.wb_library_decode_kernel(function.encode(), ctypes.byref(shape)))
-    one_of = lambda symbol: lambda other=pytorch_decode.Decode(symbol.removeprefix(function)): lambda: other(q, *cache, pages, keys, *scales)
+    one_of = lambda symbol: lambda other=pytorch_decode.Decode(symbol.removeprefix(function)): lambda: other(q, *cache,
+        pages, keys, *scales)
     contenders = {source: one_of(symbol) for source, (symbol, _) in kernels(function).items() if source != kernel}
-    contenders |= {"ours": lambda: lambda: step(q, *cache, pages, keys, *scales), "fa4": lambda: lambda: peers.fa4_pages(q, k, v, pages, keys)}
+    contenders |= {"ours": lambda: lambda: step(q, *cache, pages, keys, *scales),
+                   "fa4": lambda: lambda: peers.fa4_pages(q, k, v, pages, keys)}
     if peers.flashinfer:
-        contenders["flashinfer"] = lambda: peers.flashinfer_pages(q, k, v, pages, keys, torch.float8_e4m3fn if scales else None)
+        contenders["flashinfer"] = lambda: peers.flashinfer_pages(q, k, v, pages, keys,
+                                                                  torch.float8_e4m3fn if scales else None)
     if c.lens == "same" and c.Nq == 1:
         one = [peers.in_one_piece(x, pages, c.Nk) for x in (k, v)]
-        contenders.update((name, lambda name=name: lambda: peers.PEERS[name](q, *one, False, 0, 0)) for name in ("cudnn", "fa2"))
+        contenders.update((name, lambda name=name: lambda: peers.PEERS[name](q, *one, False, 0, 0))
+                          for name in ("cudnn", "fa2"))
     report(c.family, c, 4e-9 * c.Hq * c.D * pairs(c), contend(c.family, contenders), kernel, worst)
 
 
 def main():
     global bad
-    seed, limit, only, begun = os.environ.get("SEED") or 1, float(os.environ.get("LIMIT") or 300), (os.environ.get("ONLY") or "").split(), time.time()
+    seed, limit, only, begun = os.environ.get("SEED") or 1, float(os.environ.get("LIMIT")
+                                                                  or 300), (os.environ.get("ONLY")
+                                                                      or "").split(), time.time()
     if not {*only} <= {*KINDS}:
         sys.exit(f"duel: what is {' '.join({*only} - {*KINDS})} in ONLY? The kinds are {', '.join(KINDS)}")
     wanted = lambda kind: not only or kind in only
     heading(True)
     print(f"# seed: {seed}, {limit:g} s{', only ' * bool(only)}{' '.join(only)}")
-    print("# not installed:", " ".join(package for package in ("flash_attn", "flashinfer") if not importlib.util.find_spec(package)) or "none")
-    print("kind", *SHAPE, "gflop", "ours", *PEERS, "best", "ratio", "kernel", "faster", "faster_ms", "error", "verdict", sep="\t", flush=True)
+    print("# not installed:", " ".join(package for package in ("flash_attn", "flashinfer")
+                                       if not importlib.util.find_spec(package)) or "none")
+    print("kind", *SHAPE, "gflop", "ours", *PEERS, "best", "ratio", "kernel", "faster", "faster_ms", "error", "verdict",
+          sep="\t", flush=True)
     for number, c in enumerate(drawn(seed)):
         if time.time() - begun > limit:
             break
-        if not any(map(wanted, KINDS[:3] if c.family == "attention" else (kind for kind in KINDS if kind.startswith(c.family)))):
+        if not any(map(wanted, KINDS[:3] if c.family == "attention"
+                       else (kind for kind in KINDS if kind.startswith(c.family)))):
             continue
         torch.manual_seed(number)
         try:

@@ -1,8 +1,11 @@
-"""flash_workbook's functions under flash-attn's names, its masks and its caches, beside attention written out in float64, on shapes that SEED draws.
+"""flash_workbook's functions under flash-attn's names, its masks and its caches, beside attention written out in
+float64, on shapes that SEED draws.
 
-    SEED=7 python3 -m pytest reference/flash_attn_test.py      from the workbook's root after make lib; on the CPU layer, or a GPU as torch_test.py
+    SEED=7 python3 -m pytest reference/flash_attn_test.py      from the workbook's root after make lib; on the CPU
+              layer, or a GPU as torch_test.py
 
-The limit of |x - want| / |want| is torch_attention.py's, 2^-7, and for a cache of int8 2^-5: its elements are off by 2^-8 of their row's largest.
+The limit of |x - want| / |want| is torch_attention.py's, 2^-7, and for a cache of int8 2^-5: its elements are off by
+2^-8 of their row's largest.
 """
 import itertools, os, random
 
@@ -72,9 +75,11 @@ def full_has_gradients():
 
 
 def close_gradients(got, O, L, exact, dO):
-    """Beside the oracle's. The sinks' are sums whose terms may cancel: their errors are measured against the terms' sizes."""
+    """Beside the oracle's. The sinks' are sums whose terms may cancel: their errors are measured against the terms'
+    sizes."""
     want = torch.autograd.grad(O, exact, dO)
-    rest = 2**-18 * (dO.norm() * exact[1].norm()).item()  # what float32 leaves of a gradient that cancels, as where a query sees one key
+    # what float32 leaves of a gradient that cancels, as where a query sees one key
+    rest = 2**-18 * (dO.norm() * exact[1].norm()).item()
     for x, wanted in zip(got[:3], want):
         assert x.shape == wanted.shape and torch.isfinite(x).all()
         assert (x.double() - wanted).norm() <= LIMIT * wanted.norm() + rest, far(x, wanted)
@@ -91,7 +96,8 @@ def sizes(chance, most=150):
 
 
 def laid_out(chance, B, N, H, D):
-    """[B, N, H, D] as callers have it: in one piece, as a view of [B, H, N, D], as a third of one tensor, with a stride in D."""
+    """[B, N, H, D] as callers have it: in one piece, as a view of [B, H, N, D], as a third of one tensor, with a stride
+    in D."""
     way = chance.randrange(4)
     if way == 0:
         return randn(B, N, H, D, wants=True)
@@ -105,7 +111,8 @@ def laid_out(chance, B, N, H, D):
 def band(chance):
     """causal, window_size."""
     left, right = chance.randint(0, 60), chance.randint(1, 40)
-    return chance.choice([(False, (-1, -1)), (True, (-1, -1)), (True, (left, chance.choice([0, -1, 5]))), (False, (left, 0)), (False, (left, right)), (False, (-1, right))])
+    return chance.choice([(False, (-1, -1)), (True, (-1, -1)), (True, (left, chance.choice([0, -1, 5]))),
+                          (False, (left, 0)), (False, (left, right)), (False, (-1, right))])
 
 
 def test_oracle_is_torchs_and_has_its_own_gradient():
@@ -116,7 +123,7 @@ def test_oracle_is_torchs_and_has_its_own_gradient():
     assert torch.autograd.gradcheck(lambda *x: oracle(*x[:3], visible, 0.7, x[3])[0], (Q, K, V, s))
 
 
-# ------------------------------------------------------------------------------------------------------- flash_attn_func
+# ------------------------------------------------------------------------------------------------------ flash_attn_func
 
 
 @drawn(40)
@@ -127,8 +134,10 @@ def test_flash_attn_func(chance):
     scale = chance.choice([None, 0.3])
     how = dict(softmax_scale=scale, causal=causal, window_size=window, deterministic=True, s_aux=sinks)
     left, right = flash_attn.ends_of(causal, window)
-    exact = [x.detach().double().requires_grad_() for x in (q, k, v)] + ([sinks.detach().double().requires_grad_()] if sinks is not None else [])
-    want, L = oracle(*(x.transpose(1, 2) for x in exact[:3]), bottom_right(Nq, Nk, left, right), scale or D**-0.5, *exact[3:])
+    exact = [x.detach().double().requires_grad_() for x in (q, k, v)] + ([sinks.detach().double().requires_grad_()]
+        if sinks is not None else [])
+    want, L = oracle(*(x.transpose(1, 2) for x in exact[:3]), bottom_right(Nq, Nk, left, right), scale or D**-0.5,
+                     *exact[3:])
     with torch.no_grad():
         O, logs, nothing = flash_workbook.flash_attn_func(q, k, v, return_attn_probs=True, **how)
     assert nothing is None
@@ -159,7 +168,8 @@ def test_other_alignments_are_seen():
 
 def test_refusals_name_the_argument():
     q = randn(1, 5, 2, 64)
-    for given in ({"dropout_p": 0.1}, {"softcap": 3.0}, {"alibi_slopes": torch.ones(2)}, {"qv": q}, {"q_descale": torch.ones(1)}, {"attention_chunk": 4}):
+    for given in ({"dropout_p": 0.1}, {"softcap": 3.0}, {"alibi_slopes": torch.ones(2)}, {"qv": q},
+                  {"q_descale": torch.ones(1)}, {"attention_chunk": 4}):
         with pytest.raises(Refused, match=next(iter(given))):
             flash_workbook.flash_attn_func(q, q, q, **given)
     with pytest.raises(Refused, match="dropout_p=0.125"):  # flash-attn 3 has its scale there
@@ -174,9 +184,11 @@ def test_refusals_name_the_argument():
 def test_deterministic_is_obeyed(monkeypatch, flag):
     forms, q, cu = [], randn(1, 70, 2, 64, wants=True), torch.tensor([0, 30, 70], dtype=torch.int32, device=device)
     call = flash_workbook.Library.call_in_workspace
-    monkeypatch.setattr(flash_workbook.Library, "call_in_workspace", lambda self, name, form, *rest: forms.append(form) or call(self, name, form, *rest))
+    monkeypatch.setattr(flash_workbook.Library, "call_in_workspace", lambda self, name, form,
+                        *rest: forms.append(form) or call(self, name, form, *rest))
     flash_workbook.flash_attn_func(q, q, q, causal=True, deterministic=flag).sum().backward()
-    flash_workbook.flash_attn_varlen_func(q[0], q[0], q[0], cu, cu, 40, 40, causal=True, deterministic=flag).sum().backward()
+    flash_workbook.flash_attn_varlen_func(q[0], q[0], q[0], cu, cu, 40, 40, causal=True,
+                                          deterministic=flag).sum().backward()
     assert set(forms) == {"in" if flag else "fastest"}
 
 
@@ -185,7 +197,8 @@ def test_flash_attn_func_compiles_whole(chance):
     torch._dynamo.reset()
     (B, Hq, Hkv, Nq, Nk, D), causal = sizes(chance, 70), chance.choice([(True, (-1, -1)), (True, (9, 0))])
     q, k, v = (randn(B, n, h, D, wants=True) for n, h in ((Nq, Hq), (Nk, Hkv), (Nk, Hkv)))
-    call = lambda q, k, v: flash_workbook.flash_attn_func(q, k, v, causal=causal[0], window_size=causal[1], deterministic=True)
+    call = lambda q, k, v: flash_workbook.flash_attn_func(q, k, v, causal=causal[0], window_size=causal[1],
+                                                          deterministic=True)
     compiled = torch.compile(call, fullgraph=True)
     for a, b in zip(*(torch.autograd.grad(f(q, k, v).sum(), (q, k, v)) for f in (call, compiled))):
         assert torch.equal(a, b)
@@ -198,14 +211,16 @@ def test_opcheck_of_band():
     torch.library.opcheck(flash_attn.band, (Q, K, K, 5, 3, 0.25, ""))
 
 
-# ------------------------------------------------------------------------------------------------ flash_attn_varlen_func
+# ----------------------------------------------------------------------------------------------- flash_attn_varlen_func
 
 
 def packed(chance, same):
     """Lengths of queries and keys, some of them 0, and where each begins."""
-    lengths = [(chance.choice([0, chance.randint(1, 70)]), chance.choice([0, chance.randint(1, 70)])) for _ in range(chance.randint(1, 5))] + [(9, 9)]
+    lengths = [(chance.choice([0, chance.randint(1, 70)]), chance.choice([0, chance.randint(1, 70)]))
+               for _ in range(chance.randint(1, 5))] + [(9, 9)]
     lengths = [(n, n) for n, _ in lengths] if same else lengths
-    return lengths, *(torch.tensor([0, *itertools.accumulate(x)], dtype=torch.int32, device=device) for x in zip(*lengths))
+    return lengths, *(torch.tensor([0, *itertools.accumulate(x)], dtype=torch.int32, device=device)
+                      for x in zip(*lengths))
 
 
 def packed_visible(lengths, Tq, Tk, left, right):
@@ -226,7 +241,8 @@ def test_varlen(chance):
     sinks = chance.choice([None, torch.randn(Hq, device=device, requires_grad=True)])
     left, right = flash_attn.ends_of(causal, window)
     how = dict(causal=causal, window_size=window, s_aux=sinks, deterministic=True)
-    exact = [x.detach().double().requires_grad_() for x in (q, k, v)] + ([sinks.detach().double().requires_grad_()] if sinks is not None else [])
+    exact = [x.detach().double().requires_grad_() for x in (q, k, v)] + ([sinks.detach().double().requires_grad_()]
+        if sinks is not None else [])
     heads_first = [x.transpose(0, 1)[None] for x in exact[:3]]
     want, L = oracle(*heads_first, packed_visible(lengths, Tq, Tk, left, right), D**-0.5, *exact[3:])
     with torch.no_grad():
@@ -236,7 +252,8 @@ def test_varlen(chance):
     try:
         O = flash_workbook.flash_attn_varlen_func(q, k, v, cu_q, cu_k, 70, 70, **how)
         dO, tensors = torch.randn_like(O), [q, k, v] + ([sinks] if sinks is not None else [])
-        if extra and sinks is not None:  # the sinks of rows of no sequence learn nothing of them: their O is zero whatever they are
+        # the sinks of rows of no sequence learn nothing of them: their O is zero whatever they are
+        if extra and sinks is not None:
             assert not O[-extra:].any()
         got = torch.autograd.grad(O, tensors, dO)
     except Refused as refused:
@@ -256,7 +273,8 @@ def test_varlen_sees_new_lengths_in_the_same_tensor():
 
 
 def test_opcheck_of_varlen():
-    Q, K, cu = randn(1, 4, 40, 64, wants=True), randn(1, 2, 40, 64, wants=True), torch.tensor([0, 15, 40], dtype=torch.int32, device=device)
+    Q, K, cu = randn(1, 4, 40, 64, wants=True), randn(1, 2, 40, 64, wants=True), torch.tensor([0, 15, 40],
+        dtype=torch.int32, device=device)
     torch.library.opcheck(flash_attn.varlen, (Q, K, K, torch.randn(4, device=device), cu, cu, -1, 0, 0.25, True, ""))
     torch._dynamo.reset()
     call = lambda *x: flash_workbook.flash_attn_varlen_func(*x, cu, cu, 25, 25, causal=True, deterministic=True)
@@ -265,22 +283,25 @@ def test_opcheck_of_varlen():
         assert torch.equal(a, b)
 
 
-# ----------------------------------------------------------------------------------------------- flash_attn_with_kvcache
+# ---------------------------------------------------------------------------------------------- flash_attn_with_kvcache
 
 
 @drawn(24)
 def test_kvcache(chance):
-    (B, Hq, Hkv, _, _, D), Nq, size, most = sizes(chance), chance.choice([1, 1, 2, 5, 16]), chance.choice([16, 32, 64, 128, 256]), chance.randint(1, 3)
+    (B, Hq, Hkv, _, _, D), Nq, size, most = sizes(chance), chance.choice([1, 1, 2, 5, 16]), chance.choice([16, 32, 64,
+        128, 256]), chance.randint(1, 3)
     if chance.random() < 0.5:
         size, most = 16, chance.randint(2, 9)
     q, int8, paged = laid_out(chance, B, Nq, Hq, D).detach(), chance.random() < 0.5, chance.random() < 0.6
     news = chance.choice([0, 0, Nq])
-    lengths = torch.tensor([chance.randint(0, max(0, most * size - news)) for _ in range(B)], dtype=torch.int32, device=device)
+    lengths = torch.tensor([chance.randint(0, max(0, most * size - news)) for _ in range(B)], dtype=torch.int32,
+                           device=device)
     if lengths.max() + news > most * size:
         most += 1
     rows = B + 2
     table = torch.randperm(rows * most, device=device).int().view(rows, most)
-    index = None if paged and chance.random() < 0.5 else torch.tensor(chance.sample(range(rows), B), dtype=torch.int32, device=device)
+    index = None if paged and chance.random() < 0.5 else torch.tensor(chance.sample(range(rows), B), dtype=torch.int32,
+                                                                      device=device)
     caches = [randn(rows * most, size, Hkv, D) for _ in range(2)]
     k, v = ([randn(B, news, Hkv, D) for _ in range(2)] if news else (None, None))
     sinks, scale = chance.choice([None, torch.randn(Hq, device=device)]), chance.choice([None, 0.3])
@@ -291,7 +312,8 @@ def test_kvcache(chance):
     # what is wanted: the keys gathered, the new ones behind them
     wanted = []
     for cache, new in zip(caches, (k, v)):
-        gathered = [torch.cat([cache[used[b].long()].flatten(0, 1)[: lengths[b]]] + ([new[b]] if news else [])) for b in range(B)]
+        gathered = [torch.cat([cache[used[b].long()].flatten(0, 1)[: lengths[b]]] + ([new[b]] if news else []))
+                    for b in range(B)]
         wanted.append(gathered)
     given = {}
     if int8:
@@ -300,7 +322,8 @@ def test_kvcache(chance):
     tensors = [x for x, _ in quantised] if int8 else flat if not paged else caches
     if paged or int8:
         given["block_table"] = table[:B] if index is None else table
-    O, logs = flash_workbook.flash_attn_with_kvcache(q, *tensors, k, v, cache_seqlens=lengths, cache_batch_idx=index, causal=True, softmax_scale=scale,
+    O, logs = flash_workbook.flash_attn_with_kvcache(q, *tensors, k, v, cache_seqlens=lengths, cache_batch_idx=index,
+                                                     causal=True, softmax_scale=scale,
                                                      return_softmax_lse=True, s_aux=sinks, **given)
     for b in range(B):
         n = lengths[b].item() + news
@@ -315,7 +338,8 @@ def test_kvcache(chance):
 def test_quantise_cache_is_the_librarys():
     import ctypes
 
-    lib, x = flash_workbook.library().lib, torch.cat([torch.randn(3, 4, 2, 64), torch.zeros(1, 4, 2, 64), torch.full((1, 4, 2, 64), 1e-39)]).bfloat16()
+    lib, x = flash_workbook.library().lib, torch.cat([torch.randn(3, 4, 2, 64), torch.zeros(1, 4, 2, 64),
+                                                      torch.full((1, 4, 2, 64), 1e-39)]).bfloat16()
     lib.wb_quantise_row.restype = ctypes.c_float
     q, scale = flash_workbook.quantise_cache(x.to(device))
     for page, row, head in itertools.product(range(5), range(4), range(2)):
@@ -327,8 +351,10 @@ def test_quantise_cache_is_the_librarys():
 def test_kvcache_refuses_by_name():
     q, cache = randn(1, 2, 2, 64), randn(1, 64, 2, 64)
     call = flash_workbook.flash_attn_with_kvcache
-    for given, word in (({"rotary_cos": q}, "rotary_cos"), ({"cache_leftpad": q}, "cache_leftpad"), ({"causal": True, "window_size": (5, 0)}, "window_size"),
-                        ({}, "causal=False"), ({"causal": True, "k_cache": cache[:, :63]}, "multiple of 16"), ({"causal": True, "k_cache": cache[..., ::2]}, "contiguous")):
+    for given, word in (({"rotary_cos": q}, "rotary_cos"), ({"cache_leftpad": q}, "cache_leftpad"),
+                        ({"causal": True, "window_size": (5, 0)}, "window_size"),
+                        ({}, "causal=False"), ({"causal": True, "k_cache": cache[:, :63]}, "multiple of 16"),
+                        ({"causal": True, "k_cache": cache[..., ::2]}, "contiguous")):
         with pytest.raises(Refused, match=word):
             given = {"k_cache": cache, **given}
             call(q, given.pop("k_cache"), cache, **given)
@@ -339,17 +365,20 @@ def test_kvcache_refuses_by_name():
 
 
 def test_opcheck_of_decode_and_compiled():
-    Q, K, table, n = randn(2, 4, 1, 64), randn(5, 16, 2, 64), torch.tensor([[0, 1], [4, 2]], dtype=torch.int32, device=device), torch.tensor([5, 30], dtype=torch.int32, device=device)
+    Q, K, table, n = randn(2, 4, 1, 64), randn(5, 16, 2, 64), torch.tensor([[0, 1], [4, 2]], dtype=torch.int32,
+        device=device), torch.tensor([5, 30], dtype=torch.int32, device=device)
     torch.library.opcheck(flash_attn.decode, (Q, K, K, None, None, table, n, 0.1, ""))
     (K8, scales), torch_q, new = flash_workbook.quantise_cache(K), Q.transpose(1, 2), randn(2, 1, 2, 64)
     torch.library.opcheck(flash_attn.decode, (Q, K8, K8, scales, scales, table, n, 0.1, ""))
     torch._dynamo.reset()
-    call = lambda q, cache, new: flash_workbook.flash_attn_with_kvcache(q, cache, cache, new, new, cache_seqlens=n, block_table=table)
+    call = lambda q, cache, new: flash_workbook.flash_attn_with_kvcache(q, cache, cache, new, new, cache_seqlens=n,
+        block_table=table)
     one, other = K.clone(), K.clone()
-    assert torch.equal(call(torch_q, one, new), torch.compile(call, fullgraph=True)(torch_q, other, new)) and torch.equal(one, other) and not torch.equal(one, K)
+    assert torch.equal(call(torch_q, one, new), torch.compile(call, fullgraph=True)(torch_q, other,
+        new)) and torch.equal(one, other) and not torch.equal(one, K)
 
 
-# ------------------------------------------------------------------------------------------------------------ block masks
+# ---------------------------------------------------------------------------------------------------------- block masks
 
 
 def mask_mod(chance, B, Nq, Nk):
@@ -372,11 +401,13 @@ def matrix_lists(visible, q_tile):
     lib, host = flash_workbook.library().lib, BlockMaskStruct()
     lib.wb_block_mask_free.restype = None
     matrix, (count, Nq, Nk) = visible.cpu().to(torch.uint8).contiguous(), visible.shape
-    assert lib.wb_block_mask_from_matrix(ctypes.byref(host), q_tile, 64, count, Nq, Nk, ctypes.c_void_p(matrix.data_ptr())) == 0
+    assert lib.wb_block_mask_from_matrix(ctypes.byref(host), q_tile, 64, count, Nq, Nk,
+                                         ctypes.c_void_p(matrix.data_ptr())) == 0
     read = lambda name, n: list((ctypes.c_int32 * n).from_address(getattr(host, name))) if n else []
     starts = count * ((Nq - 1) // q_tile + 2)
     whole_start, part_start = read("whole_start", starts), read("part_start", starts)
-    all_ = whole_start, read("whole", whole_start[-1]), part_start, read("part", part_start[-1]), read("bits", part_start[-1] * q_tile * 2)
+    all_ = whole_start, read("whole", whole_start[-1]), part_start, read("part", part_start[-1]), read("bits",
+        part_start[-1] * q_tile * 2)
     lib.wb_block_mask_free(ctypes.byref(host))
     return all_
 
@@ -386,7 +417,8 @@ def test_block_mask(chance):
     B, Hq, Hkv, Nq, Nk, D = sizes(chance, 330)
     own = chance.random() < 0.5
     mod = mask_mod(chance, B if own else 1, Nq, Nk)
-    blocks = create_block_mask(mod, B if own else None, None, Nq, Nk, device=device, BLOCK_SIZE=chance.choice([64, 128, (128, 64), (256, 128), (192, 128)]))
+    blocks = create_block_mask(mod, B if own else None, None, Nq, Nk, device=device,
+                               BLOCK_SIZE=chance.choice([64, 128, (128, 64), (256, 128), (192, 128)]))
     visible = create_mask(mod, B if own else 1, 1, Nq, Nk, device=device)
     mask = flash_workbook.block_mask(blocks)
     whole_start, whole, part_start, part, bits = matrix_lists(visible[:, 0], mask.q_tile)
@@ -402,9 +434,11 @@ def test_block_mask(chance):
 
 
 def test_block_mask_as_listed_and_refusals():
-    # Lists that no mask_mod made: the full block counts whole though mask_mod would hide half of it, and it ends with the last key.
+    # Lists that no mask_mod made: the full block counts whole though mask_mod would hide half of it, and it ends with
+    # the last key.
     number, index = (torch.tensor(x, dtype=torch.int32, device=device) for x in ([[[1, 0]]], [[[[1, 0], [1, 0]]]]))
-    blocks = BlockMask.from_kv_blocks(number, index, number.flip(-1), index, BLOCK_SIZE=128, mask_mod=lambda b, h, i, j: (i + j) % 2 == 0, seq_lengths=(256, 200))
+    blocks = BlockMask.from_kv_blocks(number, index, number.flip(-1), index, BLOCK_SIZE=128, mask_mod=lambda b, h, i,
+                                      j: (i + j) % 2 == 0, seq_lengths=(256, 200))
     Q, K = randn(1, 2, 256, 64), randn(1, 2, 200, 64)
     i, j = torch.arange(256, device=device)[:, None], torch.arange(200, device=device)
     visible = (j >= 128) & ((i >= 128) | ((i + j) % 2 == 0))
@@ -414,7 +448,8 @@ def test_block_mask_as_listed_and_refusals():
     with pytest.raises(Refused, match="H=2"):
         flash_workbook.attention(Q, K, K, block_mask=mask)
     with pytest.raises(Refused, match="BLOCK_SIZE"):
-        flash_workbook.attention(Q, K, K, block_mask=create_block_mask(causal, None, None, 256, 200, device=device, BLOCK_SIZE=32))
+        flash_workbook.attention(Q, K, K, block_mask=create_block_mask(causal, None, None, 256, 200, device=device,
+            BLOCK_SIZE=32))
     mask = create_block_mask(causal, None, None, 256, 200, device=device)
     with pytest.raises(Refused, match="no gradients"):
         flash_workbook.attention(Q.requires_grad_(), K, K, block_mask=mask)
@@ -433,12 +468,13 @@ def test_opcheck_of_masked_and_compiled():
     assert torch.equal(call(Q), torch.compile(call, fullgraph=True)(Q))
 
 
-# ------------------------------------------------------------------------------------------------------------- eight bits
+# ----------------------------------------------------------------------------------------------------------- eight bits
 
 
 def of_many_sizes(chance, *sizes):
     """Rows, and tiles of 64, from 2^-30 to 2^6; now and then the least and the largest that there are, and zeros."""
-    x = torch.randn(*sizes) * torch.randint(-18, 4, (*sizes[:3], 1)).float().exp2() * torch.randint(-12, 3, (*sizes[:2], 1, 1)).float().exp2()
+    x = torch.randn(*sizes) * torch.randint(-18, 4, (*sizes[:3], 1)).float().exp2() * torch.randint(-12, 3,
+        (*sizes[:2], 1, 1)).float().exp2()
     if chance.random() < 0.3:
         x[0, 0, 0] = chance.choice([0.0, -0.0, 1e-40, 1.5e38, 448 * 2.0**100, 449 * 2.0**-20])
     return x
@@ -456,26 +492,32 @@ def test_quantise_fp8_is_the_librarys(chance):
     eight[:3] = [x.view(torch.uint8) for x in eight[:3]]
     for b, h, i in itertools.product(range(B), range(Hq), range(Nq)):
         q = torch.empty(D, dtype=torch.uint8)
-        assert lib.wb_quantise_fp8(at(q), at(Q[b, h, i].contiguous()), 1, D) == eight[3][b, h, i] and q.equal(eight[0][b, h, i])
+        assert lib.wb_quantise_fp8(at(q), at(Q[b, h, i].contiguous()), 1, D) == eight[3][b, h,
+            i] and q.equal(eight[0][b, h, i])
     for b, h, t in itertools.product(range(B), range(Hkv), range((Nk - 1) // 64 + 1)):
         k, v = (x[b, h, 64 * t :][:64].contiguous() for x in (K, V))
         K8, V8 = torch.empty(len(k), D, dtype=torch.uint8), torch.empty(D, 64, dtype=torch.uint8)
-        assert lib.wb_quantise_fp8(at(K8), at(k), len(k), D) == eight[4][b, h, t] and K8.equal(eight[1][b, h, 64 * t :][:64])
+        assert lib.wb_quantise_fp8(at(K8), at(k), len(k), D) == eight[4][b, h,
+            t] and K8.equal(eight[1][b, h, 64 * t :][:64])
         assert lib.wb_quantise_fp8_values(at(V8), at(v), len(v), D) == eight[5][b, h, t] and V8.equal(eight[2][b, h, t])
 
 
 @drawn(8)
 @pytest.mark.skipif(not full_has_gradients(), reason="wants sm_90")
 def test_quantise_fp8_at_once(chance):
-    """In bf16, by one kernel: the bits that torch makes of the same numbers in float32; and what Hadamard leaves as it was."""
+    """In bf16, by one kernel: the bits that torch makes of the same numbers in float32; and what Hadamard leaves as it
+    was."""
     (B, Hq, Hkv, Nq, Nk, _), D = sizes(chance), chance.choice([64, 128, 256])
-    Q, K, V = (of_many_sizes(chance, B, h, n, D).clamp(-(2.0**119), 2.0**119).bfloat16().to(device) for h, n in ((Hq, Nq), (Hkv, Nk), (Hkv, Nk)))
-    for one, other in zip(flash_workbook.quantise_fp8(Q, K, V), flash_workbook.quantise_fp8(*(x.float() for x in (Q, K, V)))):
+    Q, K, V = (of_many_sizes(chance, B, h, n, D).clamp(-(2.0**119), 2.0**119).bfloat16().to(device)
+               for h, n in ((Hq, Nq), (Hkv, Nk), (Hkv, Nk)))
+    for one, other in zip(flash_workbook.quantise_fp8(Q, K, V),
+                          flash_workbook.quantise_fp8(*(x.float() for x in (Q, K, V)))):
         assert one.shape == other.shape and torch.equal(one.view(torch.uint8), other.view(torch.uint8))
     Q, K, V = (randn(B, h, n, D) for h, n in ((Hq, Nq), (Hkv, Nk), (Hkv, Nk)))
     spread = flash_workbook.quantise_fp8(Q, K, V, hadamard=True)
     assert torch.equal(spread.V_exponent, flash_workbook.quantise_fp8(Q, K, V).V_exponent)
-    close(flash_workbook.attention_fp8(*spread, causal=False), oracle(Q, K, V, bottom_right(Nq, Nk, -1, -1), D**-0.5)[0], 2**-3)
+    close(flash_workbook.attention_fp8(*spread, causal=False),
+          oracle(Q, K, V, bottom_right(Nq, Nk, -1, -1), D**-0.5)[0], 2**-3)
     with pytest.raises(Refused, match="in bf16"):
         flash_workbook.quantise_fp8(Q.float(), K, V, hadamard=True)
 
@@ -513,8 +555,10 @@ def test_fp8(chance):
     close(O, oracle(*meant(eight, Nk), visible, D**-0.5)[0], 2**-4)
     assert torch.equal(O, flash_workbook.attention_fp8(Q, K, V, causal=causal, levels=levels))
     shuffled = eight._replace(V=eight.V.view(torch.uint8).flip(-1).view(eight.V.dtype))
-    assert Nk == 1 or far(flash_workbook.attention_fp8(*shuffled, causal=causal), oracle(*meant(eight, Nk), visible, D**-0.5)[0]) > 2**-4
-    tries = ("test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")  # test_schema multiplies e4m3 numbers, which torch cannot
+    assert Nk == 1 or far(flash_workbook.attention_fp8(*shuffled, causal=causal),
+                          oracle(*meant(eight, Nk), visible, D**-0.5)[0]) > 2**-4
+    # test_schema multiplies e4m3 numbers, which torch cannot
+    tries = ("test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
     torch.library.opcheck(flash_workbook.fp8.fp8, (*eight, levels, causal, 0.1, ""), test_utils=tries)
 
 
@@ -533,7 +577,7 @@ def test_fp8_refuses_by_name():
         flash_workbook.attention_fp8(Q.requires_grad_(), Q, Q)
 
 
-# ------------------------------------------------------------------------------------------------------------------- GPUs
+# ----------------------------------------------------------------------------------------------------------------- GPUs
 
 
 @pytest.mark.skipif(device == "cpu", reason="wants a GPU")
@@ -542,7 +586,8 @@ def test_captured_in_a_graph(what):
     q, k = randn(2, 3, 4, 64), randn(2, 64, 2, 64)
     cu_q, cu_k = (torch.tensor([0, n, 2 * n], dtype=torch.int32, device=device) for n in (3, 64))
     calls = {"func": lambda: flash_workbook.flash_attn_func(q, k, k, causal=True),
-             "varlen": lambda: flash_workbook.flash_attn_varlen_func(q.flatten(0, 1), k.flatten(0, 1), k.flatten(0, 1), cu_q, cu_k, 3, 64, causal=True),
+             "varlen": lambda: flash_workbook.flash_attn_varlen_func(q.flatten(0, 1), k.flatten(0, 1), k.flatten(0, 1),
+                                                                     cu_q, cu_k, 3, 64, causal=True),
              "kvcache": lambda: flash_workbook.flash_attn_with_kvcache(q, k, k, causal=True)}
     want, graph = calls[what](), torch.cuda.CUDAGraph()
     torch.cuda.synchronize()

@@ -1,21 +1,25 @@
 #!/usr/bin/env python3
-"""Problems 11 and 12 as the attention of gpt-oss: in transformers' own GptOssForCausalLM, small and with random weights.
+"""Problems 11 and 12 as the attention of gpt-oss: in transformers' own GptOssForCausalLM, small and with random
+weights.
 
     make lib && python3 reference/gpt_oss.py > gpt_oss.tsv    wants PyTorch and transformers 5; downloads nothing
     make gpt-oss                                              the same with your functions, and a chart
 
-The truth is transformers' `eager` attention in float32. The same weights in bf16 run with our attention (`key`, or `yours`) and with
-`eager`; both miss the truth, since all of the model rounds to bf16. Compared are the logits of prompts, the gradient of the loss for
-every parameter, the losses of training by AdamW on the workbook's lessons, one byte a token, and the logits of greedy generation with
-a KV cache. A distance is |x - truth| / |truth|; over the prompts and the layers with such a parameter, the root of the mean square.
+The truth is transformers' `eager` attention in float32. The same weights in bf16 run with our attention (`key`, or
+`yours`) and with `eager`; both miss the truth, since all of the model rounds to bf16. Compared are the logits of
+prompts, the gradient of the loss for every parameter, the losses of training by AdamW on the workbook's lessons, one
+byte a token, and the logits of greedy generation with a KV cache. A distance is |x - truth| / |truth|; over the prompts
+and the layers with such a parameter, the root of the mean square.
 
-Ours may be at most twice as far from the truth as `eager` in bf16 is. Attention that keeps scores and sums in float32 errs no more
-than one that rounds them; were both errors alike and independent, the squared ratio of two distances over n numbers would follow
-Fisher's F(n, n), which exceeds 4 once in 600 for the 20 losses, and less than once in 10^7 for n of 64 and more.
-Attentions with a known mistake must be further off than twice, in a window of 16 keys, where one more or less shows.
+Ours may be at most twice as far from the truth as `eager` in bf16 is. Attention that keeps scores and sums in float32
+errs no more than one that rounds them; were both errors alike and independent, the squared ratio of two distances over
+n numbers would follow Fisher's F(n, n), which exceeds 4 once in 600 for the 20 losses, and less than once in 10^7 for n
+of 64 and more. Attentions with a known mistake must be further off than twice, in a window of 16 keys, where one more
+or less shows.
 
-Printed: lines that start with # say where the numbers come from, then what, impl, at, value, limit, verdict. Exit status 1: a limit was
-not kept, or a mistake was not seen. On the CPU layer (no GPU, or BACKEND=cpu) sizes are smaller, and nothing is timed.
+Printed: lines that start with # say where the numbers come from, then what, impl, at, value, limit, verdict. Exit
+status 1: a limit was not kept, or a mistake was not seen. On the CPU layer (no GPU, or BACKEND=cpu) sizes are smaller,
+and nothing is timed.
 """
 import glob, os, statistics, sys
 
@@ -44,18 +48,21 @@ except (OSError, AttributeError) as error:
 transformers.logging.set_verbosity_error()
 
 
-# ------------------------------------------------------------------------------------------------------------ our attention
+# -------------------------------------------------------------------------------------------------------- our attention
 
 
 def attention(module, query, key, value, mask, scaling, dropout=0.0, sliding_window=None, s_aux=None, **_):
-    """Called by the model. query [B, Hq, n, D], key and value [B, Hkv, N, D], as views of other layouts. s_aux [Hq]: the sinks."""
+    """Called by the model. query [B, Hq, n, D], key and value [B, Hkv, N, D], as views of other layouts. s_aux [Hq]:
+    the sinks."""
     if mask is not None or dropout or query.dtype != torch.bfloat16:
         raise ValueError("the workbook's attention is for bf16 without padding and dropout")
     before = key.shape[2] - query.shape[2]
-    # With a cache the queries are the last n of N positions. 11 wants as many queries as keys: rows of zeros go before, and away again.
+    # With a cache the queries are the last n of N positions. 11 wants as many queries as keys: rows of zeros go before,
+    # and away again.
     if before:
         query = torch.nn.functional.pad(query, (0, 0, before, 0))
-    O = flash_workbook.attention(query, key, value, window=sliding_window, sink_logits=s_aux.float(), scale=scaling, lib=lib)
+    O = flash_workbook.attention(query, key, value, window=sliding_window, sink_logits=s_aux.float(), scale=scaling,
+                                 lib=lib)
     return O[:, :, before:].transpose(1, 2).contiguous(), None  # [B, n, Hq, D]
 
 
@@ -78,7 +85,7 @@ register(ours, attention)
 for name, change in WRONG.items():
     register(name, lambda *tensors, change=change, **a: attention(*tensors, **{**a, **change(a)}))
 
-# ---------------------------------------------------------------------------------------------------------------- the model
+# ------------------------------------------------------------------------------------------------------------ the model
 
 small = backend == "cpu"
 device, layers, window, prompt_length = backend, 4 if small else 8, 32 if small else 128, 160 if small else 1000
@@ -86,8 +93,10 @@ steps, batch, length, new_tokens = (20, 1, 160, 50) if small else (20, 4, 1024, 
 
 
 def model_of(impl, dtype=torch.bfloat16, **other):
-    # Each token goes to all experts: whom a router leaves out is a jump, which rounding decides differently in every implementation.
-    sizes = dict(vocab_size=256, hidden_size=512, num_hidden_layers=layers, num_attention_heads=8, num_key_value_heads=2, head_dim=64,
+    # Each token goes to all experts: whom a router leaves out is a jump, which rounding decides differently in every
+    # implementation.
+    sizes = dict(vocab_size=256, hidden_size=512, num_hidden_layers=layers, num_attention_heads=8,
+                 num_key_value_heads=2, head_dim=64,
                  sliding_window=window, num_local_experts=8, num_experts_per_tok=8, intermediate_size=256)
     # Larger than usual, 0.02: then the softmax has peaks, and every key counts.
     config = GptOssConfig(**{**sizes, **other}, initializer_range=0.04)
@@ -129,7 +138,8 @@ def distances(got, truth, window):
     squares = {}
     for prompt, wanted in zip(got, truth):
         for name in prompt:
-            kind = ".".join(part for part in name.removeprefix("model.").removeprefix("layers.").split(".") if not part.isdigit())
+            kind = ".".join(part for part in name.removeprefix("model.").removeprefix("layers.").split(".")
+                            if not part.isdigit())
             squares.setdefault(f"{kind},W={window}", []).append(distance(prompt[name], wanted[name]) ** 2)
     return {kind: statistics.mean(s) ** 0.5 for kind, s in squares.items()}
 
@@ -156,15 +166,17 @@ def train(model, impl):
 
 
 def generate(model, impl, truth):
-    """The text, and how far the logits from which it was chosen are from the truth's for the same text, computed without a cache."""
+    """The text, and how far the logits from which it was chosen are from the truth's for the same text, computed
+    without a cache."""
     model.set_attn_implementation(impl)
-    out = model.generate(prompts[0], max_new_tokens=new_tokens, do_sample=False, output_logits=True, return_dict_in_generate=True)
+    out = model.generate(prompts[0], max_new_tokens=new_tokens, do_sample=False, output_logits=True,
+                         return_dict_in_generate=True)
     with torch.no_grad():
         want = truth(out.sequences, use_cache=False).logits[0, prompt_length - 1 : -1]
     return bytes(out.sequences[0, prompt_length:].tolist()), distance(torch.cat(out.logits), want)
 
 
-# ----------------------------------------------------------------------------------------------------------------- the times
+# ------------------------------------------------------------------------------------------------------------ the times
 
 
 def measure(at, N, **sizes):
@@ -199,7 +211,8 @@ for W in (16, window):
     for name in WRONG if W == 16 else ():
         got = distances(logits_and_gradients(model, name), want, W)
         worst = max(got, key=lambda at: got[at] / eager[at])
-        verdicts.row("distance", name, worst, got[worst], 2 * eager[worst], "rejected" if got[worst] > 2 * eager[worst] else "NOT SEEN")
+        verdicts.row("distance", name, worst, got[worst], 2 * eager[worst],
+                     "rejected" if got[worst] > 2 * eager[worst] else "NOT SEEN")
 
 weights = {name: x.clone() for name, x in model.state_dict().items()}
 losses = {"float32": train(truth, "eager"), "eager": train(model, "eager")}
@@ -215,7 +228,8 @@ written = {impl: generate(model, impl, truth) for impl in (ours, "eager")}
 compare(ours, *({"generated": written[impl][1]} for impl in (ours, "eager")))
 for impl, (words, _) in written.items():
     print(f"# generated, {impl}: {words}")
-print(f"{path}: {min(ratios):.2f} to {max(ratios):.2f} times as far from eager in float32 as eager in bf16 is.", file=sys.stderr)
+print(f"{path}: {min(ratios):.2f} to {max(ratios):.2f} times as far from eager in float32 as eager in bf16 is.",
+      file=sys.stderr)
 
 if backend == "cuda":
     del model, truth, want

@@ -3,17 +3,19 @@
 
     python3 reference/peers.py > plots/data/h200/peers.tsv        needs a GPU and PyTorch; about a minute
 
-fa2 is FlashAttention-2 as PyTorch ships it, cudnn NVIDIA's library, flex FlexAttention compiled for the mask, torch the plain formula, fa4
-FlashAttention-4 where `pip install flash-attn-4` has put it beside PyTorch; where not, a line of the table says so. Of problem 11 fa4 has a
-learnable_sink, in bfloat16, and flex scales its output by the share of the keys, 1 / (1 + exp(s - L)), in the same compiled function.
-What documents and trees of problem 15 are drawn says the library that `make lib` builds (WB_LIBRARY, or build/cuda/lib/libworkbook.so): flex sees
-those of the bench, by the formulas that one would write for it. Its tiles are 128 x 128, whatever those of the bench are.
-torch_attention.py asks the same ones. Of problem 13 fa4 reads pages, cudnn and fa2 a cache in one piece, so with sequences of one length alone; flashinfer reads pages where it is installed.
-Of problem 14 bf16 is problem 13 and library problem 14 itself, both from that library, on the same keys; flashinfer reads a cache of float8, e4m3, which has no scales.
-Of problem 16 library is 16 itself, in two levels and in one, quantise what makes its inputs, and bf16 problem 10, all from that library; fa3 is FlashAttention-3
-(`pip install fa3-fwd`), cudnn cuDNN's sdpa_fp8 (`pip install nvidia-cudnn-frontend`), whose O is e4m3, too, flashinfer FlashInfer's kernel for Hopper; see
-peers_fp8.py.
-Columns as in plots/README.md. Each time: cold L2, launches queued beforehand, median and percentiles of 25 runs by device events.
+fa2 is FlashAttention-2 as PyTorch ships it, cudnn NVIDIA's library, flex FlexAttention compiled for the mask, torch the
+plain formula, fa4 FlashAttention-4 where `pip install flash-attn-4` has put it beside PyTorch; where not, a line of the
+table says so. Of problem 11 fa4 has a learnable_sink, in bfloat16, and flex scales its output by the share of the keys,
+1 / (1 + exp(s - L)), in the same compiled function. What documents and trees of problem 15 are drawn says the library
+that `make lib` builds (WB_LIBRARY, or build/cuda/lib/libworkbook.so): flex sees those of the bench, by the formulas
+that one would write for it. Its tiles are 128 x 128, whatever those of the bench are. torch_attention.py asks the same
+ones. Of problem 13 fa4 reads pages, cudnn and fa2 a cache in one piece, so with sequences of one length alone;
+flashinfer reads pages where it is installed. Of problem 14 bf16 is problem 13 and library problem 14 itself, both from
+that library, on the same keys; flashinfer reads a cache of float8, e4m3, which has no scales. Of problem 16 library is
+16 itself, in two levels and in one, quantise what makes its inputs, and bf16 problem 10, all from that library; fa3 is
+FlashAttention-3 (`pip install fa3-fwd`), cudnn cuDNN's sdpa_fp8 (`pip install nvidia-cudnn-frontend`), whose O is e4m3,
+too, flashinfer FlashInfer's kernel for Hopper; see peers_fp8.py. Columns as in plots/README.md. Each time: cold L2,
+launches queued beforehand, median and percentiles of 25 runs by device events.
 """
 import ctypes, functools, os, sys
 
@@ -48,7 +50,8 @@ def print_times(problem, name, shape, call, flop, bytes=None, page="-", lens="-"
         print(f"# {problem} {name} {at}: {said(error, 100)}", flush=True)
         return
     print(problem, name, *shape, f"{ms:.5g}", f"{low:.5g}", f"{high:.5g}", f"{flop / ms / 1e9:.5g}",
-          f"{bytes / ms / 1e6:.5g}" if bytes else "-", "-", "-", "-", RUNS, page, lens, mask, q_tile, sep="\t", flush=True)
+          f"{bytes / ms / 1e6:.5g}" if bytes else "-", "-", "-", "-", RUNS, page, lens, mask, q_tile, sep="\t",
+          flush=True)
 
 
 def visible(i, j, W, S):
@@ -95,7 +98,8 @@ def plain(q, k, v, causal, W, S):
 
 
 def fa4(q, k, v, causal, W, S, sink=None, **how):  # q, k, v: [B, N, H, D], see measure
-    out = flash_attn_func(q, k, v, causal=causal, window_size=(W - 1, 0) if W else (None, None), learnable_sink=sink, **how)
+    out = flash_attn_func(q, k, v, causal=causal, window_size=(W - 1, 0) if W else (None, None), learnable_sink=sink,
+                          **how)
     return out[0] if isinstance(out, tuple) else out
 
 
@@ -105,7 +109,8 @@ class NamedMask(ctypes.Structure):  # wb_named_mask of workbook/named_mask.h
 
 
 def mask_mod(name, size, masks, Nq, Nk):
-    """The mask that the bench draws with its seed, as one would write it for FlexAttention: a formula over a small table."""
+    """The mask that the bench draws with its seed, as one would write it for FlexAttention: a formula over a small
+    table."""
     lib = ctypes.CDLL(os.environ.get("WB_LIBRARY", "build/cuda/lib/libworkbook.so"))
     names = (ctypes.c_char_p * 12).in_dll(lib, "wb_mask_names")
     mask = NamedMask(list(names).index(name.encode()), size, 7, masks, Nq, Nk, None)
@@ -121,9 +126,11 @@ def mask_mod(name, size, masks, Nq, Nk):
     lib.wb_named_mask_free(ctypes.byref(mask))
     first, drafts, prefix, prompt, past = table.cuda(), drafts.cuda(), prefix.cuda(), Nk - size, Nk - Nq
     return {"documents": lambda b, h, i, j: (j <= i + past) & (first[b, j] == first[b, i + past]),
-            "tree": lambda b, h, i, j: (j <= i + past) & ((j < prompt) | (i + past < prompt) | drafts[b, (i + past - prompt).clamp(min=0), (j - prompt).clamp(min=0)]),
+            "tree": lambda b, h, i, j: (j <= i + past) & ((j < prompt) | (i + past < prompt) | drafts[b,
+                (i + past - prompt).clamp(min=0), (j - prompt).clamp(min=0)]),
             "prefix": lambda b, h, i, j: (j <= i + past) | (j < prefix[b]),
-            "strided": lambda b, h, i, j: (j <= i + past) & ((j // size == (i + past) // size) | (j % size >= size - size // 8))}[name]
+            "strided": lambda b, h, i, j: (j <= i + past)
+            & ((j // size == (i + past) // size) | (j % size >= size - size // 8))}[name]
 
 
 def measure_masked(name, size, B, Hq, Nq, Nk, D):
@@ -132,11 +139,13 @@ def measure_masked(name, size, B, Hq, Nq, Nk, D):
     flop = 4.0 * Hq * D * sum(sees(torch.tensor(b, device="cuda"), 0, i, j).sum().item() for b in range(B))
     q, k, v = (torch.randn(B, Hq, N, D, device="cuda", dtype=torch.bfloat16) for N in (Nq, Nk, Nk))
     print_times("15", "flex", (B, Hq, Hq, Nq, Nk, D, "-", "-", "-", "-", 0),
-                lambda: functools.partial(flex_compiled, q, k, v, block_mask=create_block_mask(sees, B, None, Nq, Nk, device="cuda")),
+                lambda: functools.partial(flex_compiled, q, k, v,
+                                          block_mask=create_block_mask(sees, B, None, Nq, Nk, device="cuda")),
                 flop, mask=f"{name}/{size}", q_tile=128, at=f"{name}/{size} N={Nq} D={D}")
 
 
-PEERS = {"fa4": fa4, "fa4_same_bits": functools.partial(fa4, deterministic=True), "fa2": functools.partial(sdpa, SDPBackend.FLASH_ATTENTION), "cudnn": functools.partial(sdpa, SDPBackend.CUDNN_ATTENTION),
+PEERS = {"fa4": fa4, "fa4_same_bits": functools.partial(fa4, deterministic=True), "fa2": functools.partial(sdpa,
+    SDPBackend.FLASH_ATTENTION), "cudnn": functools.partial(sdpa, SDPBackend.CUDNN_ATTENTION),
          "flex": flex, "torch": plain}
 
 
@@ -154,7 +163,8 @@ def measure(problem, names, B, Hq, Hkv, N, D, causal, W=0, S=0, backward=False, 
             call = functools.partial(call, sink.bfloat16() if name.startswith("fa4") else sink)
         if backward:
             out = call()
-            inputs = (q, k, v, sink) if logits and not name.startswith("fa4") else (q, k, v)  # FlashAttention-4 has no gradient of the sink
+            # FlashAttention-4 has no gradient of the sink
+            inputs = (q, k, v, sink) if logits and not name.startswith("fa4") else (q, k, v)
             call = functools.partial(torch.autograd.grad, out, inputs, torch.randn_like(out), retain_graph=True)
         return call
 
@@ -180,8 +190,10 @@ def flashinfer_pages(q, k, v, table, lens, kv_type=None):
     page, used = k.shape[1], (lens + k.shape[1] - 1) // k.shape[1]
     indptr = torch.cat([torch.zeros(1, device="cuda"), used.cumsum(0)]).int()
     indices = torch.cat([row[:n] for row, n in zip(table, used.tolist())])
-    wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(torch.empty(2**27, device="cuda", dtype=torch.uint8), "NHD", use_tensor_cores=True)
-    wrapper.plan(indptr, indices, (lens - 1) % page + 1, Hq, k.shape[2], D, page, q_data_type=q.dtype, kv_data_type=k.dtype,
+    wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(torch.empty(2**27, device="cuda", dtype=torch.uint8), "NHD",
+                                                            use_tensor_cores=True)
+    wrapper.plan(indptr, indices, (lens - 1) % page + 1, Hq, k.shape[2], D, page, q_data_type=q.dtype,
+                 kv_data_type=k.dtype,
                  **({"q_len_per_req": Nq} if Nq > 1 else {}))
     rows = q.transpose(1, 2).reshape(B * Nq, Hq, D)
     return lambda: wrapper.run(rows, (k, v))
@@ -224,9 +236,11 @@ def measure_decode(names, B, Hq, Hkv, Nq, Nk, D, page, lens, problem="13"):
         return functools.partial(PEERS[name], q, *one, False, 0, 0)
 
     for name in names:
-        a_row = {"13": 2 * D, "14": 2 * D if name == "bf16" else D if name == "flashinfer" else D + 4}[problem]  # bytes of a row of K or V
+        # bytes of a row of K or V
+        a_row = {"13": 2 * D, "14": 2 * D if name == "bf16" else D if name == "flashinfer" else D + 4}[problem]
         read = 2 * q.nbytes + 4 * B * Hq * Nq + 2 * total * Hkv * a_row + 4 * B + 4 * total // page
-        print_times(problem, name, (B, Hq, Hkv, Nq, Nk, D, "-", "-", "-", "-", 0), lambda: made(name), flop, read, page, lens,
+        print_times(problem, name, (B, Hq, Hkv, Nq, Nk, D, "-", "-", "-", "-", 0), lambda: made(name), flop, read, page,
+                    lens,
                     at=f"B={B} Nk={Nk} D={D} page={page}")
 
 

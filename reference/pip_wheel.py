@@ -1,11 +1,13 @@
-"""What pyproject.toml has pip ask for a wheel: make builds the library, which knows nothing of PyTorch's ABI, so one wheel serves each version."""
+"""What pyproject.toml has pip ask for a wheel: make builds the library, which knows nothing of PyTorch's ABI, so one
+wheel serves each version."""
 import base64, glob, hashlib, os, subprocess, sysconfig, tempfile, zipfile
 
 
 def build_wheel(directory, config_settings=None, metadata_directory=None):
     with tempfile.TemporaryDirectory() as prefix:
         subprocess.run(["make", f"-j{os.cpu_count()}", "install", f"PREFIX={prefix}", "DESTDIR="], check=True)
-        files = {path.removeprefix("reference/"): open(path, "rb").read() for path in glob.glob("reference/flash_workbook/*.py")}
+        files = {path.removeprefix("reference/"): open(path, "rb").read()
+                 for path in glob.glob("reference/flash_workbook/*.py")}
         files["flash_workbook/libworkbook.so"] = open(f"{prefix}/lib/libworkbook.so", "rb").read()
     version, platform = open("VERSION").read().strip(), sysconfig.get_platform().replace("-", "_").replace(".", "_")
     name, about = f"flash_workbook-{version}-py3-none-{platform}.whl", f"flash_workbook-{version}.dist-info/"

@@ -1,5 +1,7 @@
-# pytorch_decode.py [LIBRARY] - one step of decoding with the library's flash_decode on a paged cache of PyTorch tensors, and with flash_decode_int8 on
-# the same cache, quantised; both checked against attention written out in float32 on the keys in bf16, gathered. With the library of the CPU layer
+# pytorch_decode.py [LIBRARY] - one step of decoding with the library's flash_decode on a paged cache of PyTorch
+# tensors, and with flash_decode_int8 on
+# the same cache, quantised; both checked against attention written out in float32 on the keys in bf16, gathered. With
+# the library of the CPU layer
 # where there is no GPU.
 #   make lib BACKEND=cuda && python3 reference/pytorch_decode.py
 import ctypes
@@ -19,7 +21,8 @@ class Decode:  # keeps its workspace from step to step
     workspace = None
     def __init__(self, kernel=""):  # "_key", ...: this kernel of libworkbook_all.so, not the library's choice
         self.kernel = kernel
-    # Q [B, Hq, Nq, D] bf16; K and V [pages, page_size, Hkv, D], bf16, or int8 with their scales as quantised() gives them; int32 [B, max_pages], [B]
+    # Q [B, Hq, Nq, D] bf16; K and V [pages, page_size, Hkv, D], bf16, or int8 with their scales as quantised() gives
+    # them; int32 [B, max_pages], [B]
     def __call__(self, Q, K, V, page_table, kv_len, *scales):
         name = "flash_decode_int8" if scales else "flash_decode"
         (B, Hq, Nq, D), (pages, page_size, Hkv, _) = Q.shape, K.shape
@@ -34,11 +37,13 @@ class Decode:  # keeps its workspace from step to step
         tensors = [x.contiguous() for x in (O, L, Q, K, V, *scales, page_table, kv_len, self.workspace)]
         pointers = [ctypes.c_void_p(x.data_ptr()) for x in tensors]
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream if Q.is_cuda else None)
-        if getattr(lib, name + self.kernel)(*pointers, ctypes.c_size_t(self.workspace.numel()), ctypes.byref(shape), stream) != 0:
+        if getattr(lib, name + self.kernel)(*pointers, ctypes.c_size_t(self.workspace.numel()), ctypes.byref(shape),
+                                            stream) != 0:
             raise RuntimeError(lib.wb_last_message().decode())
         return O, L
 
-def quantised(x):  # wb_quantise_row of each row of [pages, page_size, Hkv, D]: int8 of that shape, and scales [pages, Hkv, page_size]
+# wb_quantise_row of each row of [pages, page_size, Hkv, D]: int8 of that shape, and scales [pages, Hkv, page_size]
+def quantised(x):
     a = x.float().abs().amax(-1, keepdim=True)
     scale = a / torch.full_like(a, 127)  # by a number PyTorch divides as by its reciprocal on a GPU: other bits
     scale[scale < torch.finfo(torch.float32).tiny] = 0
@@ -49,7 +54,8 @@ def check_quantised(x, q, scale):  # the same bits as the library's own, of a pa
     for row in range(x.shape[1]):
         for head in range(x.shape[2]):
             floats, bytes_ = x[0, row, head].float().cpu().contiguous(), torch.empty(x.shape[3], dtype=torch.int8)
-            one = lib.wb_quantise_row(ctypes.c_void_p(bytes_.data_ptr()), ctypes.c_void_p(floats.data_ptr()), ctypes.c_int(x.shape[3]))
+            one = lib.wb_quantise_row(ctypes.c_void_p(bytes_.data_ptr()), ctypes.c_void_p(floats.data_ptr()),
+                                      ctypes.c_int(x.shape[3]))
             assert one == scale[0, head, row].item() and bytes_.equal(q[0, row, head].cpu()), (row, head)
 
 def written_out(Q, K, V, page_table, kv_len):
@@ -59,7 +65,8 @@ def written_out(Q, K, V, page_table, kv_len):
         if n == 0:
             continue
         pages = page_table[b, : (n + K.shape[1] - 1) // K.shape[1]].long()
-        k, v = (x[pages].flatten(0, 1)[:n].float().transpose(0, 1).repeat_interleave(Hq // K.shape[2], 0) for x in (K, V))
+        k, v = (x[pages].flatten(0, 1)[:n].float().transpose(0, 1).repeat_interleave(Hq // K.shape[2], 0)
+                for x in (K, V))
         i, j = torch.arange(Nq, device=Q.device)[:, None], torch.arange(n, device=Q.device)
         S = (Q[b].float() @ k.mT * D ** -0.5).masked_fill(j > n - Nq + i, -torch.inf)
         O[b] = S.softmax(-1).nan_to_num() @ v  # a row that sees nothing: 0

@@ -1,5 +1,7 @@
-# pytorch_example.py [causal] - the library's attention as a differentiable PyTorch function, checked against attention written out: with a sliding
-# window and sinks (07 and 09), or causal (05 and 08). Which kernel serves that on this GPU is the library's choice (solutions/library.c): it is said.
+# pytorch_example.py [causal] - the library's attention as a differentiable PyTorch function, checked against attention
+# written out: with a sliding
+# window and sinks (07 and 09), or causal (05 and 08). Which kernel serves that on this GPU is the library's choice
+# (solutions/library.c): it is said.
 #   make lib BACKEND=cuda && python3 reference/pytorch_example.py
 import ctypes
 import sys
@@ -18,7 +20,8 @@ def call(name, tensors, shape):
     print(name, "by", lib.wb_library_kernel(name.encode(), ctypes.byref(shape)).decode() or "its key")
 class Attention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, Q, K, V, window, sinks):  # Q [B, Hq, N, D], K and V [B, Hkv, N, D], all bf16 and contiguous; window None: causal
+    # Q [B, Hq, N, D], K and V [B, Hkv, N, D], all bf16 and contiguous; window None: causal
+    def forward(ctx, Q, K, V, window, sinks):
         (B, Hq, N, D), Hkv = Q.shape, K.shape[1]
         ctx.shape, ctx.window = Shape(B, Hq, Hkv, N, N, D, D ** -0.5, 1, window or 0, sinks), window
         O, L = torch.empty_like(Q), torch.empty(B, Hq, N, device=Q.device)

@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""flash_workbook's ring_attention beside what else there is for one sequence on several GPUs, in one process group, in turns.
+"""flash_workbook's ring_attention beside what else there is for one sequence on several GPUs, in one process group, in
+turns.
 
     torchrun --nproc-per-node 4 reference/ring_peers.py > ring_peers.tsv         from the workbook's root after make lib
-    torchrun --nproc-per-node 2 reference/ring_peers.py --cases 64:causal 64:full --heads 4 2 --head-dim 64 --runs 2        tried without a GPU
+    torchrun --nproc-per-node 2 reference/ring_peers.py --cases 64:causal 64:full --heads 4 2 --head-dim 64 --runs 2
+    tried without a GPU
 
-ring is ours, torch_ring and torch_allgather are PyTorch's context_parallel with its two ways to move keys, ulysses trades rows for heads and back, each of
-the latter over cuDNN and FlashAttention-2; one_gpu is attention() on one GPU, over N queries, in an R-th of its time: what perfect ranks would take.
-Columns as in plots/README.md, and ranks; problem 17 is the forward pass, 18 the backward pass alone. Times: ways take turns, run by run; each begins
-after a barrier, with launches queued beforehand; device events, the slowest rank, median and percentiles. tflops: a GPU's. peak_bytes: beyond what was there before.
-max_error: |O - want| / |want| at --check rows beside attention() on one GPU. What a machine cannot run is a line that starts with #.
+ring is ours, torch_ring and torch_allgather are PyTorch's context_parallel with its two ways to move keys, ulysses
+trades rows for heads and back, each of the latter over cuDNN and FlashAttention-2; one_gpu is attention() on one GPU,
+over N queries, in an R-th of its time: what perfect ranks would take. Columns as in plots/README.md, and ranks; problem
+17 is the forward pass, 18 the backward pass alone. Times: ways take turns, run by run; each begins after a barrier,
+with launches queued beforehand; device events, the slowest rank, median and percentiles. tflops: a GPU's. peak_bytes:
+beyond what was there before. max_error: |O - want| / |want| at --check rows beside attention() on one GPU. What a
+machine cannot run is a line that starts with #.
 """
 import argparse, contextlib, datetime, os, time
 
@@ -32,7 +36,8 @@ def case(text):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", nargs="+", type=case, metavar="N:MASK", default=[(N, causal) for N in (8192, 32768, 131072) for causal in (True, False)])
+    parser.add_argument("--cases", nargs="+", type=case, metavar="N:MASK",
+                        default=[(N, causal) for N in (8192, 32768, 131072) for causal in (True, False)])
     parser.add_argument("--heads", nargs=2, type=int, metavar=("HQ", "HKV"), default=(32, 8))
     parser.add_argument("--head-dim", type=int, default=128)
     parser.add_argument("--runs", type=int, default=9)
@@ -86,7 +91,8 @@ def context_parallel(backend, method, causal):
         from torch.distributed.tensor.experimental import _attention as cp
     cp.set_rotate_method(method)
     cp._cp_options.enable_load_balance = causal
-    with sdpa_kernel(backend), cp.context_parallel(mesh, buffers=[torch.zeros(16 * R, device=device)], buffer_seq_dims=[0]):
+    with sdpa_kernel(backend), cp.context_parallel(mesh, buffers=[torch.zeros(16 * R, device=device)],
+                                                   buffer_seq_dims=[0]):
         try:
             yield
         except Exception:
@@ -95,9 +101,12 @@ def context_parallel(backend, method, causal):
 
 
 def ways(causal):
-    """A way's name, what it calls, the context around it, and whether its shards are zigzag, contiguous or the whole."""
-    backends = {"cudnn": SDPBackend.CUDNN_ATTENTION, "fa2": SDPBackend.FLASH_ATTENTION} if on_gpu else {"cpu": SDPBackend.MATH}
-    yield "ring", lambda q, k, v: ring_attention(q, k, v, group=dist.group.WORLD, causal=causal), contextlib.nullcontext, "zigzag"
+    """A way's name, what it calls, the context around it, and whether its shards are zigzag, contiguous or the
+    whole."""
+    backends = {"cudnn": SDPBackend.CUDNN_ATTENTION,
+                "fa2": SDPBackend.FLASH_ATTENTION} if on_gpu else {"cpu": SDPBackend.MATH}
+    yield "ring", lambda q, k, v: ring_attention(q, k, v, group=dist.group.WORLD,
+                                                 causal=causal), contextlib.nullcontext, "zigzag"
     for name, backend in backends.items():
         for way, method in ("torch_ring", "alltoall"), ("torch_allgather", "allgather"):
             around = lambda backend=backend, method=method: context_parallel(backend, method, causal)
@@ -107,7 +116,8 @@ def ways(causal):
 
 
 def cut(x, shards):
-    return {"zigzag": lambda: shard(x, dist.group.WORLD), "contiguous": lambda: x.chunk(R, 2)[rank], "whole": lambda: x}[shards]().contiguous()
+    return {"zigzag": lambda: shard(x, dist.group.WORLD), "contiguous": lambda: x.chunk(R, 2)[rank],
+            "whole": lambda: x}[shards]().contiguous()
 
 
 def randn(heads, rows, of_all=False):
@@ -136,7 +146,8 @@ def prepared(way, N, backward):
     """What is timed: the forward pass, or the backward pass alone; after it has run once."""
     name, call, around, shards = way
     rows = N if shards == "whole" else N // R
-    q, k, v = (randn(heads, rows).requires_grad_(backward) for heads in (asked.heads[0], asked.heads[1], asked.heads[1]))
+    q, k, v = (randn(heads, rows).requires_grad_(backward)
+               for heads in (asked.heads[0], asked.heads[1], asked.heads[1]))
     if not backward:
         run = torch.no_grad()(lambda: call(q, k, v))
     else:
@@ -179,7 +190,8 @@ def measure(N, causal, backward):
         median, low, high = percentiles(ms[name])
         tflops = 4 * asked.heads[0] * asked.head_dim * pairs * (2.5 if backward else 1) / R / median / 1e9
         numbers = [f"{x:.5g}" for x in (median, low, high, tflops)]
-        say(18 if backward else 17, name, 1, *asked.heads, N, N, asked.head_dim, *"----", int(causal), *numbers, "-", memory[name], "-",
+        say(18 if backward else 17, name, 1, *asked.heads, N, N, asked.head_dim, *"----", int(causal), *numbers, "-",
+            memory[name], "-",
             f"{errors[name]:.3g}" if name in errors else "-", asked.runs, *"----", R)
 
 
@@ -194,7 +206,8 @@ if __name__ == "__main__":
     if on_gpu:
         torch.cuda.set_device(device)
         os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
-        os.environ.setdefault("TORCH_NCCL_HIGH_PRIORITY", "1")  # for all ways: where a product fills the GPU first, its message waits
+        # for all ways: where a product fills the GPU first, its message waits
+        os.environ.setdefault("TORCH_NCCL_HIGH_PRIORITY", "1")
     dist.init_process_group("nccl" if on_gpu else "gloo", timeout=datetime.timedelta(minutes=3))
     rank, R = dist.get_rank(), dist.get_world_size()
     mesh = init_device_mesh(device.type, (R,))

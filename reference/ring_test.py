@@ -1,10 +1,12 @@
-"""ring_attention of flash_workbook on 1 to 4 ranks, by pytest: python3 -m pytest reference/ring_test.py, from the workbook's root after make lib.
+"""ring_attention of flash_workbook on 1 to 4 ranks, by pytest: python3 -m pytest reference/ring_test.py, from the
+workbook's root after make lib.
 
-On the CPU layer the ranks are processes with gloo; on GPUs with NCCL, where there are enough. Each number of ranks is one start, whose first rank tells
-what it found: |x - want| / |want| of O, dQ, dK and dV, joined, beside attention written out in float32, over the whole sequence. The limit is
-torch_attention.py's, 2^-7, for all that two roundings are added to those it counts: of a call's O, and of a call's share of a gradient.
-Ranks that wait for each other are known by this, that all of them together take less than half a second of processor time in a minute. How long they
-take else is no matter.
+On the CPU layer the ranks are processes with gloo; on GPUs with NCCL, where there are enough. Each number of ranks is
+one start, whose first rank tells what it found: |x - want| / |want| of O, dQ, dK and dV, joined, beside attention
+written out in float32, over the whole sequence. The limit is torch_attention.py's, 2^-7, for all that two roundings are
+added to those it counts: of a call's O, and of a call's share of a gradient. Ranks that wait for each other are known
+by this, that all of them together take less than half a second of processor time in a minute. How long they take else
+is no matter.
 """
 import json, os, subprocess, sys, time
 from unittest import mock
@@ -48,8 +50,10 @@ def compare(group, case, device):
     """The distances to float32, and to one process's."""
     *tensors, dO = inputs(*case, device)
     got, how = on_ranks(group, tensors, dO, case[5], case[3]), dict(causal=case[5])
-    want = results(written_out, [x.float() for x in tensors], dO.float(), **how), results(attention, tensors, dO, same_bits=True, **how)
-    kept = (0, 3) if case[6] else range(4)  # dS sums to 0 over a row: what all keys have in common cancels in dQ, but not its rounding
+    want = results(written_out, [x.float() for x in tensors], dO.float(), **how), results(attention, tensors, dO,
+        same_bits=True, **how)
+    # dS sums to 0 over a row: what all keys have in common cancels in dQ, but not its rounding
+    kept = (0, 3) if case[6] else range(4)
     return [distances([got[i] for i in kept], [x[i].float() for i in kept]) for x in want]
 
 
@@ -82,7 +86,8 @@ def mistakes(group):
         "contiguous": {"shard": lambda x, group: x.chunk(R, 2)[rank], "unshard": contiguous},
         "no denominators": {"merge": lambda O, L, part, logs: O.lerp_(part.float(), 0.5)},
         "exp without a maximum": {"merge": exp_of_logs},
-        "dK and dV stay": {"Ring.pass_on": lambda self, x, rows, tag: (lambda: x) if tag else pass_on(self, x, rows, tag)},
+        "dK and dV stay": {"Ring.pass_on": lambda self, x, rows,
+                           tag: (lambda: x) if tag else pass_on(self, x, rows, tag)},
         "last hop forgotten": {"Ring.pass_on": last_hop_forgotten},
         "read too early": {"Ring.pass_on": too_early},
         "L of the part": {"attend_backward": of_the_part},
@@ -111,7 +116,9 @@ def order(group, device):
 
     product = lambda function: lambda *asked: (happened.append("product"), function(*asked))[1]
     at = {"Ring.pass_on": passes, "attend": product(ring.attend), "attend_backward": product(ring.attend_backward)}
-    with mock.patch.multiple("flash_workbook.ring", **{k: v for k, v in at.items() if "." not in k}), mock.patch.object(ring.Ring, "pass_on", passes):
+    with mock.patch.multiple("flash_workbook.ring",
+                             **{k: v for k, v in at.items() if "." not in k}), mock.patch.object(ring.Ring, "pass_on",
+                                 passes):
         compare(group, CASES[1], device)
     return happened, sent
 
@@ -130,31 +137,43 @@ def contract(group, device):
     call = lambda q=q, k=k, **how: ring_attention(q, k, k, **{"group": group, **how})
     leaf = q.clone().requires_grad_()
     once = lambda: torch.autograd.grad(call(leaf).sum(), leaf, create_graph=True)[0].sum().backward()
-    compiled = lambda **how: torch._dynamo.reset() or torch.compile(lambda q, k: 2 * call(q + q, k), backend="eager", **how)(q, k)
+    compiled = lambda **how: torch._dynamo.reset() or torch.compile(lambda q, k: 2 * call(q + q, k), backend="eager",
+                                                                    **how)(q, k)
     tokens, part = torch.arange(7 * R + 1, device=device), dist.new_group(list(range(1, R)) or [0])
     with torch.autocast(device.type, torch.bfloat16):
-        mixed = [x.dtype for x in results(call, [x.float() for x in (q, k)], q.float())] == [torch.bfloat16, torch.float32, torch.float32]
+        mixed = [x.dtype for x in results(call, [x.float() for x in (q, k)], q.float())] == [torch.bfloat16,
+            torch.float32, torch.float32]
     forms, kept = [], ring.attend_backward  # whether each call was asked for the same bits
     with mock.patch("flash_workbook.ring.attend_backward", lambda *asked: (forms.append(asked[-2]), kept(*asked))[1]):
         [results(call, [q, k], q, same_bits=bits) for bits in (True, False)]
     some = dist.get_rank(part) < 0 or max(sum(compare(part, CASES[3], device), [])) <= LIMIT
-    any_queries = distances([call(q[:, :, : 3 + rank], causal=False)], [call(causal=False)[:, :, : 3 + rank].float()])[0] <= LIMIT
+    any_queries = distances([call(q[:, :, : 3 + rank], causal=False)],
+                            [call(causal=False)[:, :, : 3 + rank].float()])[0] <= LIMIT
     right = {
-        "strides": torch.equal(call(q.mT.contiguous().mT), call()), "compiled": torch.equal(compiled(), 2 * call(q + q)), "autocast": mixed,
-        "shard": torch.equal(ring.shard(tokens, group, 0), torch.cat([tokens.tensor_split(2 * R)[i] for i in (rank, -1 - rank)])),
-        "unshard": torch.equal(ring.unshard(ring.shard(tokens, group, 0), group, 0, len(tokens)), tokens), "a group of some": some,
-        "scale": torch.equal(call(scale=0.25), call(2 * q)), "lib": torch.equal(call(lib=library()), call()), "any queries": any_queries,
+        "strides": torch.equal(call(q.mT.contiguous().mT), call()),
+        "compiled": torch.equal(compiled(), 2 * call(q + q)), "autocast": mixed,
+        "shard": torch.equal(ring.shard(tokens, group, 0),
+                             torch.cat([tokens.tensor_split(2 * R)[i] for i in (rank, -1 - rank)])),
+        "unshard": torch.equal(ring.unshard(ring.shard(tokens, group, 0), group, 0, len(tokens)), tokens),
+        "a group of some": some,
+        "scale": torch.equal(call(scale=0.25), call(2 * q)), "lib": torch.equal(call(lib=library()), call()),
+        "any queries": any_queries,
         "same_bits": forms == sorted(forms)[::-1] and 2 * sum(forms) == len(forms) > 1,
         "any head_dim without gradients": call(wide, wide).isfinite().all().item(),
     }
     refused = {  # what is said, and what must be in it
-        "gradients of 32": (raised(lambda: call(wide.clone().requires_grad_(), wide)), R > 1 and "head_dim = 32"), "twice": (raised(once), "second derivatives"),
+        "gradients of 32": (raised(lambda: call(wide.clone().requires_grad_(), wide)), R > 1 and "head_dim = 32"),
+        "twice": (raised(once), "second derivatives"),
         "no group": (raised(lambda: call(group=None)), "group: a torch.distributed process group is wanted"),
-        "fullgraph": (raised(lambda: compiled(fullgraph=True)), "ring_attention"), "float16": (raised(lambda: call(q.half())), "bfloat16"),
-        "unlike lengths": (raised(lambda: call(q[:, :, 1:])), "as many queries as keys on each rank, and here are 8 and 9"),
+        "fullgraph": (raised(lambda: compiled(fullgraph=True)), "ring_attention"),
+        "float16": (raised(lambda: call(q.half())), "bfloat16"),
+        "unlike lengths": (raised(lambda: call(q[:, :, 1:])),
+                           "as many queries as keys on each rank, and here are 8 and 9"),
         "N": (raised(lambda: call(N=9 * R + 2)), "9 keys, where shard() gives it"),
-        "N of ranks": (raised(lambda: call(*(x[:, :, : 7 - rank] for x in (q, k)))), R > 1 and f"rows unless given) {7 * R} on rank 0 and {6 * R}"),
-        "heads": (raised(lambda: call(q[:, :, :3] if rank else q[:, :, :3].repeat(1, 2, 1, 1), k[:, :, :3])), R > 1 and "heads of Q 4 on rank 0 and 2 on rank 1"),
+        "N of ranks": (raised(lambda: call(*(x[:, :, : 7 - rank] for x in (q, k)))),
+                       R > 1 and f"rows unless given) {7 * R} on rank 0 and {6 * R}"),
+        "heads": (raised(lambda: call(q[:, :, :3] if rank else q[:, :, :3].repeat(1, 2, 1, 1), k[:, :, :3])),
+                  R > 1 and "heads of Q 4 on rank 0 and 2 on rank 1"),
         "no member": (raised(lambda: call(group=part)) if R > 1 > rank else "", R > 1 > rank and "no member"),
     }
     unsaid = [(name, said) for name, (said, text) in refused.items() if (text or "") not in said or (said and not text)]
@@ -166,9 +185,11 @@ def run(rank, R, port, folder):
     if on_gpu:
         torch.cuda.set_device(device)
     torch.set_num_threads(1)
-    dist.init_process_group("nccl" if on_gpu else "gloo", store=dist.TCPStore("127.0.0.1", port), rank=rank, world_size=R)
+    dist.init_process_group("nccl" if on_gpu else "gloo", store=dist.TCPStore("127.0.0.1", port), rank=rank,
+                            world_size=R)
     group = dist.group.WORLD
-    told = {"far": {str(case): compare(group, case, device) for case in CASES}, "planted": dict(planted(group, device)) if R > 1 else {}}
+    told = {"far": {str(case): compare(group, case, device) for case in CASES},
+            "planted": dict(planted(group, device)) if R > 1 else {}}
     told |= {"order": order(group, device), "wrong": contract(group, device)}
     with open(f"{folder}/told{rank}", "w") as file:
         json.dump(told, file)
@@ -179,7 +200,8 @@ def run(rank, R, port, folder):
 def seconds(process):
     """Of a processor, that it has had."""
     try:
-        return sum(map(int, open(f"/proc/{process.pid}/stat").read().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+        return sum(map(int, open(f"/proc/{process.pid}/stat").read().rsplit(")",
+            1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
     except OSError:
         return 0
 
@@ -211,7 +233,8 @@ def told(request, tmp_path_factory):
 
 def test_right(told):
     for case, (to_float32, to_one_process) in told[0]["far"].items():
-        assert max(to_float32) <= LIMIT and max(to_one_process) <= (LIMIT if len(told) > 1 else 0), (case, to_float32, to_one_process)
+        assert max(to_float32) <= LIMIT and max(to_one_process) <= (LIMIT if len(told) > 1 else 0), (case, to_float32,
+            to_one_process)
 
 
 def test_mistakes_are_seen(told):
@@ -222,7 +245,8 @@ def test_mistakes_are_seen(told):
 def test_travels_under_the_products(told):
     R, (B, Hq, Hkv, N, D, *_) = len(told), CASES[1]
     there = ["send0", "product", "wait0"] * (R - 1) + ["product"]
-    back = ["send0", "product", "send1", "wait0"] + ["send0", "product", "wait1", "send1", "wait0"] * (R - 2) + ["product", "wait1", "send1", "wait1"]
+    back = ["send0", "product", "send1", "wait0"] + ["send0", "product", "wait1", "send1",
+                                                     "wait0"] * (R - 2) + ["product", "wait1", "send1", "wait1"]
     for rank in told:
         happened, sent = rank["order"]
         assert happened == there + (back if R > 1 else ["product"])

@@ -5,7 +5,8 @@ import torch
 
 
 def asked(variable, *command):
-    said = os.environ.get(variable) or subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
+    said = os.environ.get(variable) or subprocess.run(command, capture_output=True,
+                                                      text=True).stdout.strip() or "unknown"
     return said.splitlines()[0]  # nvidia-smi answers once for each GPU
 
 
@@ -39,7 +40,7 @@ class Verdicts:
         print(what, impl, at, f"{value:.5g}", "-" if limit is None else f"{limit:.5g}", verdict, sep="\t", flush=True)
 
 
-# ---------------------------------------------------------------------------------------------------------------- the clock
+# ------------------------------------------------------------------------------------------------------------ the clock
 
 FLUSH_BYTES = 2**28  # more than any L2 cache
 flush = None
@@ -55,7 +56,8 @@ def forget():
 
 
 def once(call, before=None, hold=4_000_000):
-    """Milliseconds of what `call` queues, by device events, in a cold L2. before: called when the GPU is idle. hold: clocks for which the
+    """Milliseconds of what `call` queues, by device events, in a cold L2. before: called when the GPU is idle. hold:
+    clocks for which the
     GPU then waits, so that everything is queued before the clock starts.
     """
     forget()
@@ -84,7 +86,7 @@ def times(call, runs=RUNS):
     return percentiles([once(call) for _ in range(runs)])
 
 
-# --------------------------------------------------------------------------------------------------------------- the shapes
+# ----------------------------------------------------------------------------------------------------------- the shapes
 
 
 def value(text, known):
@@ -105,7 +107,8 @@ def expanded(fields, known):
 
 
 def shapes(table):
-    """(names of who is to be timed, a dictionary of the shape) for each shape of `table` in shapes.txt, in its order."""
+    """(names of who is to be timed, a dictionary of the shape) for each shape of `table` in shapes.txt, in its
+    order."""
     with open(os.path.join(os.path.dirname(__file__), "shapes.txt")) as file:
         rows = [line.split("#")[0].split() for line in file]
     for of, names, *fields in filter(None, rows):

@@ -3,12 +3,14 @@
 
     make torch BACKEND=cuda        or    python3 reference/torch_attention.py [LIBRARY] >torch_attention.tsv
 
-checks O and all gradients against attention written out in float32, on 22 ragged shapes, then, on a GPU, order on torch's streams, and times
-beside torch's own backends (reference/peers.py) in the same run. A mistake planted for each kind of mask must be seen. Printed: lines
-that start with # say where the numbers come from, then what, impl, at, value, limit, verdict. Exit status 1: a limit was not kept, or a mistake not seen.
+checks O and all gradients against attention written out in float32, on 22 ragged shapes, then, on a GPU, order on
+torch's streams, and times beside torch's own backends (reference/peers.py) in the same run. A mistake planted for each
+kind of mask must be seen. Printed: lines that start with # say where the numbers come from, then what, impl, at, value,
+limit, verdict. Exit status 1: a limit was not kept, or a mistake not seen.
 
-The limit of |x - want| / |want| is 2^-7. A number rounded to bf16 is off by 2^-9 at most, and no more than four roundings add up in any of
-these results: of P or dS before it enters a product, of O and then delta, of what dS was made of, and of the result itself.
+The limit of |x - want| / |want| is 2^-7. A number rounded to bf16 is off by 2^-9 at most, and no more than four
+roundings add up in any of these results: of P or dS before it enters a product, of O and then delta, of what dS was
+made of, and of the result itself.
 """
 import functools, os, sys
 
@@ -21,7 +23,7 @@ except ImportError as error:
 from flash_workbook import Refused, attention, library
 from timing import Verdicts, heading, said, shapes, times
 
-# ---------------------------------------------------------------------------------------------------------------- the check
+# ------------------------------------------------------------------------------------------------------------ the check
 
 
 def written_out(Q, K, V, causal=True, window=None, sink_tokens=0, sink_logits=None):
@@ -38,12 +40,16 @@ def written_out(Q, K, V, causal=True, window=None, sink_tokens=0, sink_logits=No
 
 
 RAGGED = [  # B, Hq, Hkv, N, D, and what is visible
-    *((*sizes, {"causal": False}) for sizes in ((1, 2, 2, 65, 64), (2, 3, 3, 129, 128), (1, 4, 2, 201, 64), (1, 2, 2, 330, 16), (2, 4, 2, 129, 32))),
+    *((*sizes, {"causal": False}) for sizes in ((1, 2, 2, 65, 64), (2, 3, 3, 129, 128), (1, 4, 2, 201, 64),
+                                                (1, 2, 2, 330, 16), (2, 4, 2, 129, 32))),
     *((*sizes, {}) for sizes in ((1, 2, 2, 33, 16), (2, 2, 2, 97, 32), (1, 3, 3, 131, 64))),
     *((*sizes, {}) for sizes in ((2, 6, 2, 35, 16), (1, 8, 1, 130, 64), (1, 8, 2, 257, 128), (1, 5, 1, 67, 128))),
-    *((*sizes, {"window": W}) for *sizes, W in ((1, 2, 1, 100, 64, 17), (2, 4, 2, 129, 32, 64), (1, 8, 2, 150, 16, 40))),
-    *((*sizes, {"window": W, "sink_tokens": S}) for *sizes, W, S in ((1, 4, 2, 150, 64, 32, 4), (1, 2, 1, 97, 128, 16, 1), (2, 4, 1, 70, 16, 8, 3))),
-    *((*sizes, {"window": W, "logits": True}) for *sizes, W in ((1, 4, 2, 150, 64, 32), (1, 8, 1, 129, 64, None), (2, 4, 2, 97, 128, None), (1, 2, 2, 61, 32, 16))),
+    *((*sizes, {"window": W}) for *sizes, W in ((1, 2, 1, 100, 64, 17), (2, 4, 2, 129, 32, 64),
+                                                (1, 8, 2, 150, 16, 40))),
+    *((*sizes, {"window": W, "sink_tokens": S}) for *sizes, W, S in ((1, 4, 2, 150, 64, 32, 4), (1, 2, 1, 97, 128, 16,
+        1), (2, 4, 1, 70, 16, 8, 3))),
+    *((*sizes, {"window": W, "logits": True}) for *sizes, W in ((1, 4, 2, 150, 64, 32), (1, 8, 1, 129, 64, None),
+                                                                (2, 4, 2, 97, 128, None), (1, 2, 2, 61, 32, 16))),
 ]
 MISTAKES = {  # what is asked for instead, where it is something else
     "causal": lambda how: not how.get("causal", True) and {**how, "causal": True},
@@ -138,10 +144,11 @@ def streams():
     waited = all(stream.query() for stream in side)
     torch.cuda.synchronize()
     far = max(max(distances(got, [x.float() for x in w])) for got, w in zip(out, want))
-    verdicts.row("two_streams", "workbook_same_bits", text(*sizes), far, LIMIT, "ok" if far <= LIMIT and not waited else "FAILED")
+    verdicts.row("two_streams", "workbook_same_bits", text(*sizes), far, LIMIT,
+                 "ok" if far <= LIMIT and not waited else "FAILED")
 
 
-# ---------------------------------------------------------------------------------------------------------------- the times
+# ------------------------------------------------------------------------------------------------------------ the times
 
 def time_all():
     import peers  # the others

@@ -1,6 +1,8 @@
-"""What PyTorch asks of flash_workbook's operators, by pytest: python3 -m pytest reference/torch_test.py, from the workbook's root after make lib.
+"""What PyTorch asks of flash_workbook's operators, by pytest: python3 -m pytest reference/torch_test.py, from the
+workbook's root after make lib.
 
-How right the numbers are, torch_attention.py asks. On the CPU layer, or on a GPU where torch finds one and BACKEND is not cpu.
+How right the numbers are, torch_attention.py asks. On the CPU layer, or on a GPU where torch finds one and BACKEND is
+not cpu.
 """
 import importlib.util, os, subprocess, sys
 
@@ -50,7 +52,8 @@ def test_opcheck(case):
     O, L = flash_workbook.forward(*arguments)
     assert O.requires_grad and not L.requires_grad
     with torch.no_grad():
-        torch.library.opcheck(flash_workbook.backward, (dO, *(x.detach() if isinstance(x, torch.Tensor) else x for x in arguments[:4]), O.detach(), L, *rest))
+        torch.library.opcheck(flash_workbook.backward, (dO, *(x.detach() if isinstance(x, torch.Tensor) else x
+                                                              for x in arguments[:4]), O.detach(), L, *rest))
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
@@ -111,7 +114,8 @@ def test_refusals_say_why():
         once.sum().backward()
 
 
-@pytest.mark.skipif(not os.path.exists("pyproject.toml") or not importlib.util.find_spec("pip"), reason="wants a checkout, and pip")
+@pytest.mark.skipif(not os.path.exists("pyproject.toml") or not importlib.util.find_spec("pip"),
+                    reason="wants a checkout, and pip")
 def test_pip_installs(tmp_path):
     backend = os.environ.get("BACKEND") or ("cuda" if device == "cuda" else "cpu")
     as_built = {"WERROR": "1"} if "-Werror" in open(f"build/{backend}/flags.mk").read() else {}
@@ -125,7 +129,8 @@ def test_pip_installs(tmp_path):
 
 @pytest.mark.skipif(device == "cpu", reason="wants a GPU")
 def test_graph_captures_forward_and_backward(case):
-    want = [x.detach() for x in results(attention, case)]  # whose graph is gone: it would tie the default stream to the capture
+    # whose graph is gone: it would tie the default stream to the capture
+    want = [x.detach() for x in results(attention, case)]
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):

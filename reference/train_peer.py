@@ -2,8 +2,9 @@
 
     python3 reference/train_peer.py [--steps 60]
 
-The same layers, sizes, batch and optimizer (train/record.sh, `large`): float32 parameters, products in bf16 (autocast), torch.compile, fused
-AdamW. Attention is FlexAttention with the same mask, or scaled_dot_product_attention with it as a tensor of booleans.
+The same layers, sizes, batch and optimizer (train/record.sh, `large`): float32 parameters, products in bf16 (autocast),
+torch.compile, fused AdamW. Attention is FlexAttention with the same mask, or scaled_dot_product_attention with it as a
+tensor of booleans.
 """
 import argparse
 import math

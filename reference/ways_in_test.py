@@ -1,4 +1,5 @@
-"""The ways to a GPU of somebody else's: the notebook, Modal. Skipped by name where these are not installed; the versions that were tried are in README.md."""
+"""The ways to a GPU of somebody else's: the notebook, Modal. Skipped by name where these are not installed; the
+versions that were tried are in README.md."""
 import os, subprocess
 
 import pytest
@@ -25,6 +26,7 @@ def test_notebook_runs():
     os.makedirs(where, exist_ok=True)
     commit = subprocess.run(["git", "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
     os.environ.update(REPOSITORY=os.getcwd(), COMMIT=commit, PROBLEMS="02", BACKEND=backend)
-    nbclient.NotebookClient(book, timeout=3000, kernel_name="python3", resources={"metadata": {"path": where}}).execute()
+    nbclient.NotebookClient(book, timeout=3000, kernel_name="python3",
+                            resources={"metadata": {"path": where}}).execute()
     said = "".join(out.get("text", "") for cell in book.cells for out in cell.get("outputs", []))
     assert "== 02 (solutions)" in said and "results/02_weighted_row_sum.tsv" in said

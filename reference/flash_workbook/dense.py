@@ -21,7 +21,8 @@ def contiguous(*tensors):
     return [x.contiguous() for x in tensors if x is not None]
 
 
-def attend(Q: Tensor, K: Tensor, V: Tensor, sink_logits: Optional[Tensor], causal: bool, window: int, sink_tokens: int, scale: float,
+def attend(Q: Tensor, K: Tensor, V: Tensor, sink_logits: Optional[Tensor], causal: bool, window: int, sink_tokens: int,
+           scale: float,
            same_bits: bool, path: str) -> Tuple[Tensor, Tensor]:
     shape, outputs = shape_of(Q, K, sink_logits, causal, window, sink_tokens, scale), like_forward(Q)
     if sink_logits is not None:
@@ -30,7 +31,8 @@ def attend(Q: Tensor, K: Tensor, V: Tensor, sink_logits: Optional[Tensor], causa
         name = "flash_sinks" if sink_tokens else "flash_window"
     elif causal:
         name = "flash_gqa"
-    elif shape.q_heads != shape.kv_heads and library(path).lib.wb_device_capability() == 9 and shape.head_dim in (64, 128):
+    elif shape.q_heads != shape.kv_heads and library(path).lib.wb_device_capability() == 9 and shape.head_dim in (64,
+        128):
         name = "flash_hopper"
     else:  # without a mask the rows of a group's heads, which lie one behind the other, are rows of one head
         name, shape.q_len, shape.q_heads = "flash_forward", shape.q_len * (shape.q_heads // shape.kv_heads), shape.kv_heads
@@ -46,14 +48,16 @@ def like_forward(Q, *_):
     return Q.new_empty(Q.shape), Q.new_empty(Q.shape[:3], dtype=torch.float32)
 
 
-def attend_backward(dO: Tensor, Q: Tensor, K: Tensor, V: Tensor, sink_logits: Optional[Tensor], O: Tensor, L: Tensor, causal: bool, window: int,
+def attend_backward(dO: Tensor, Q: Tensor, K: Tensor, V: Tensor, sink_logits: Optional[Tensor], O: Tensor, L: Tensor,
+                    causal: bool, window: int,
                     sink_tokens: int, scale: float, same_bits: bool, path: str) -> List[Tensor]:
     shape = shape_of(Q, K, sink_logits, causal, window, sink_tokens, scale)
     Nq, Nk = shape.q_len, shape.kv_len
     if not causal:
         if library(path).lib.wb_device_capability() != 9:
             refuse("attention without a causal mask has gradients on sm_90 alone")
-        # The library wants as many queries as keys. Rows of zeros, whose dO is 0, add nothing to any gradient; every Nk rows are those of one more head.
+        # The library wants as many queries as keys. Rows of zeros, whose dO is 0, add nothing to any gradient; every Nk
+        # rows are those of one more head.
         more = -Nq % Nk
         dO, Q, O, L = *(pad(x, (0, 0, 0, more)) for x in (dO, Q, O)), pad(L, (0, more))
         shape.q_len, shape.q_heads = Nk, shape.q_heads * ((Nq + more) // Nk)
@@ -88,7 +92,8 @@ def differentiate(ctx, dO, _):
 
 
 def at_once(x):
-    """Whether nobody listens between the caller and the library: no tracing, no gradients of gradients, no tensor that stands for another. The operator
+    """Whether nobody listens between the caller and the library: no tracing, no gradients of gradients, no tensor that
+    stands for another. The operator
     alone takes 0.1 ms."""
     return type(x) is Tensor and not torch.is_grad_enabled() and not torch._C._len_torch_dispatch_stack()
 
@@ -96,7 +101,8 @@ def at_once(x):
 forward.register_autograd(differentiate, setup_context=keep)
 
 
-class Attention(torch.autograd.Function):  # the same where nothing is compiled: by way of what is registered each call takes 0.1 ms longer
+# the same where nothing is compiled: by way of what is registered each call takes 0.1 ms longer
+class Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx, Q, K, V, *rest):
         arguments = *contiguous(Q, K, V), *rest  # copied once, also for what comes back
@@ -111,7 +117,8 @@ def taken(what, Q, K, V, sink_logits):
     """Q, K and V as the library takes them, or an error: of attention, with heads before tokens."""
     if torch.is_autocast_enabled(Q.device.type):
         Q, K, V = (x.to(torch.get_autocast_dtype(Q.device.type)) if x.dtype == torch.float32 else x for x in (Q, K, V))
-    if any(x.dtype != torch.bfloat16 for x in (Q, K, V)) or (sink_logits is not None and sink_logits.dtype != torch.float32):
+    if any(x.dtype != torch.bfloat16 for x in (Q, K, V)) or (sink_logits is not None
+                                                             and sink_logits.dtype != torch.float32):
         raise TypeError(f"{what} takes Q, K and V in bfloat16, and sink_logits in float32")
     if any(x.device != Q.device for x in (K, V) + (() if sink_logits is None else (sink_logits,))):
         raise ValueError(f"{what} takes tensors of one device")
@@ -125,14 +132,20 @@ def wants_gradients(*tensors):
     return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
 
 
-def attention(Q, K, V, *, causal=True, window=None, sink_tokens=0, sink_logits=None, block_mask=None, scale=None, same_bits=None, return_lse=False, lib=None):
-    """softmax(scale Q K^T) V over the keys that a query sees. Q [B, Hq, N, D], K and V [B, Hkv, N, D]: bf16; sink_logits [Hq]: float32.
+def attention(Q, K, V, *, causal=True, window=None, sink_tokens=0, sink_logits=None, block_mask=None, scale=None,
+              same_bits=None, return_lse=False, lib=None):
+    """softmax(scale Q K^T) V over the keys that a query sees. Q [B, Hq, N, D], K and V [B, Hkv, N, D]: bf16;
+    sink_logits [Hq]: float32.
 
-    window: query i sees the `window` keys up to its own, and the first sink_tokens keys. sink_logits: one more term a head of the softmax's
-    denominator. block_mask: FlexAttention's BlockMask, or what flash_workbook.block_mask made of it, instead of these; it has no gradients.
+    window: query i sees the `window` keys up to its own, and the first sink_tokens keys. sink_logits: one more term a
+    head of the softmax's
+    denominator. block_mask: FlexAttention's BlockMask, or what flash_workbook.block_mask made of it, instead of these;
+    it has no gradients.
     scale: 1 / sqrt(D) unless given. same_bits: of gradients, each time; unless given, what
-    torch.use_deterministic_algorithms says. return_lse: O, and L [B, Hq, N], the logarithm of each row's denominator. Tensors may lie in memory in any
-    way; what is not contiguous is copied. Under torch.autocast float32 is taken for bf16. What no function of the library does raises Refused.
+    torch.use_deterministic_algorithms says. return_lse: O, and L [B, Hq, N], the logarithm of each row's denominator.
+    Tensors may lie in memory in any
+    way; what is not contiguous is copied. Under torch.autocast float32 is taken for bf16. What no function of the
+    library does raises Refused.
     """
     Q, K, V = taken("attention", Q, K, V, sink_logits)
     scale, path = Q.shape[3] ** -0.5 if scale is None else scale, lib.path if lib else ""

@@ -1,5 +1,6 @@
-"""flash_attn_func, flash_attn_varlen_func and flash_attn_with_kvcache, as callers of flash-attn 2 and 3 know them: tokens before heads, causal masks and
-windows aligned at the bottom right. What no function of the library does is refused by the argument's name.
+"""flash_attn_func, flash_attn_varlen_func and flash_attn_with_kvcache, as callers of flash-attn 2 and 3 know them:
+tokens before heads, causal masks and windows aligned at the bottom right. What no function of the library does is
+refused by the argument's name.
 """
 import functools, weakref
 from typing import List, Optional, Tuple
@@ -27,7 +28,8 @@ def ends_of(causal, window_size):
 
 
 def with_sink(O, L, s):
-    """O and L as they are with one more term exp(s) in the denominators. O [..., N, D], L [..., N], s that broadcasts with L."""
+    """O and L as they are with one more term exp(s) in the denominators. O [..., N, D], L [..., N], s that broadcasts
+    with L."""
     share = torch.where(L == -torch.inf, 0, torch.sigmoid(L - s))
     return (O * share[..., None]).to(O.dtype), torch.logaddexp(L, s.expand_as(L))
 
@@ -35,10 +37,11 @@ def with_sink(O, L, s):
 def bounds(q_len, kv_len, left, right):
     """The first and last key that each query sees, if the last query stands at the last key."""
     at = torch.arange(kv_len - q_len, kv_len)
-    return (at - left if left >= 0 else torch.zeros_like(at)).clamp(min=0), (at + right if right >= 0 else torch.full_like(at, kv_len)).clamp(max=kv_len - 1)
+    return (at - left if left >= 0 else torch.zeros_like(at)).clamp(min=0), (at + right if right >= 0
+        else torch.full_like(at, kv_len)).clamp(max=kv_len - 1)
 
 
-# ------------------------------------------------------------------------------------------------------------- one length
+# ----------------------------------------------------------------------------------------------------------- one length
 
 captured = []  # masks whose memory is in a CUDA graph's kernels
 
@@ -92,16 +95,21 @@ def banded(name, Q, K, V, left, right, scale, same_bits, sinks):
     return (O, L) if sinks is None else with_sink(O, L, sinks[:, None])
 
 
-def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None, deterministic=False,
-                    return_attn_probs=False, *, s_aux=None, learnable_sink=None, qv=None, q_descale=None, k_descale=None, v_descale=None, attention_chunk=0,
+def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0,
+                    alibi_slopes=None, deterministic=False,
+                    return_attn_probs=False, *, s_aux=None, learnable_sink=None, qv=None, q_descale=None,
+                    k_descale=None, v_descale=None, attention_chunk=0,
                     num_splits=1, pack_gqa=None, sm_margin=0):
     """q [B, Nq, Hq, D], k and v [B, Nk, Hkv, D], in bf16. s_aux (learnable_sink): gpt-oss's sink logits [Hq].
 
-    window_size: how many keys before and behind its own a query sees, -1: all. Gradients: those of full attention, on sm_90, and of causal attention
-    with or without a left window. return_attn_probs: O, the logarithm of the denominators [B, Hq, Nq] (-infinity where nothing is seen), and None.
+    window_size: how many keys before and behind its own a query sees, -1: all. Gradients: those of full attention, on
+    sm_90, and of causal attention
+    with or without a left window. return_attn_probs: O, the logarithm of the denominators [B, Hq, Nq] (-infinity where
+    nothing is seen), and None.
     num_splits, pack_gqa and sm_margin are hints, and not read.
     """
-    plain("flash_attn_func", dropout_p=dropout_p, softcap=softcap, alibi_slopes=alibi_slopes, qv=qv, q_descale=q_descale, k_descale=k_descale,
+    plain("flash_attn_func", dropout_p=dropout_p, softcap=softcap, alibi_slopes=alibi_slopes, qv=qv,
+          q_descale=q_descale, k_descale=k_descale,
           v_descale=v_descale, attention_chunk=attention_chunk)
     sinks = s_aux if s_aux is not None else learnable_sink
     sinks = None if sinks is None else sinks.float()
@@ -111,16 +119,19 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
     return (O.transpose(1, 2), L, None) if return_attn_probs else O.transpose(1, 2)
 
 
-# ----------------------------------------------------------------------------------------------------------- many lengths
-# The queries and keys of all sequences lie one behind the other. Forward they are one sequence under a mask of documents: one call of problem 15, with as
-# many tiles as a call for each sequence would walk over, and one launch where there would be one each. It has no backward: that is a call a sequence.
+# --------------------------------------------------------------------------------------------------------- many lengths
+# The queries and keys of all sequences lie one behind the other. Forward they are one sequence under a mask of
+# documents: one call of problem 15, with as
+# many tiles as a call for each sequence would walk over, and one launch where there would be one each. It has no
+# backward: that is a call a sequence.
 
 last_packed = []  # the mask of the last call, and of which tensors, as they were: a model's layers all ask for the same
 
 
 def packed_mask(Q, K, starts, left, right):
     key = [(weakref.ref(x), x._version) for x in starts], (Q.shape[2], K.shape[2], left, right, Q.device)
-    if last_packed and last_packed[1] == key[1] and all(ref() is x and version == x._version for (ref, version), x in zip(last_packed[0], starts)):
+    if last_packed and last_packed[1] == key[1] and all(ref() is x and version == x._version
+                                                        for (ref, version), x in zip(last_packed[0], starts)):
         return last_packed[2]
     if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
         refuse("flash_attn_varlen_func reads cu_seqlens, and waits for the GPU: call it once with the same tensors before it is captured in a CUDA graph")
@@ -140,7 +151,8 @@ def sequences(cu_q, cu_k):
 
 
 @operator("varlen", waits=True)
-def varlen(Q: Tensor, K: Tensor, V: Tensor, sinks: Optional[Tensor], cu_q: Tensor, cu_k: Tensor, left: int, right: int, scale: float, same_bits: bool,
+def varlen(Q: Tensor, K: Tensor, V: Tensor, sinks: Optional[Tensor], cu_q: Tensor, cu_k: Tensor, left: int, right: int,
+           scale: float, same_bits: bool,
            path: str) -> Tuple[Tensor, Tensor]:
     mask = packed_mask(Q, K, (cu_q, cu_k), left, right)
     if Q.is_cuda and torch.cuda.is_current_stream_capturing():
@@ -153,7 +165,8 @@ varlen.register_fake(like_band)
 
 
 @operator("varlen_backward", waits=True)
-def varlen_backward(dO: Tensor, Q: Tensor, K: Tensor, V: Tensor, sinks: Optional[Tensor], O: Tensor, L: Tensor, cu_q: Tensor, cu_k: Tensor, left: int,
+def varlen_backward(dO: Tensor, Q: Tensor, K: Tensor, V: Tensor, sinks: Optional[Tensor], O: Tensor, L: Tensor,
+                    cu_q: Tensor, cu_k: Tensor, left: int,
                     right: int, scale: float, same_bits: bool, path: str) -> List[Tensor]:
     gradients = [torch.zeros_like(x) for x in (Q, K, V, sinks) if x is not None]
     for at, nq, of, nk in sequences(cu_q, cu_k):
@@ -165,7 +178,8 @@ def varlen_backward(dO: Tensor, Q: Tensor, K: Tensor, V: Tensor, sinks: Optional
         before = nk - nq if right == 0 else 0
         rows = [pad(x[:, :, at : at + nq], (0, 0, before, 0)) for x in (dO, Q, O)]
         keys, l = [x[:, :, of : of + nk] for x in (K, V)], pad(L[:, :, at : at + nq], (before, 0))
-        dQ, dK, dV, *dsinks = backward(rows[0], rows[1], *keys, sinks, rows[2], l, right == 0, left + 1 if left >= 0 else 0, 0, scale, same_bits, path)
+        dQ, dK, dV, *dsinks = backward(rows[0], rows[1], *keys, sinks, rows[2], l, right == 0,
+                                       left + 1 if left >= 0 else 0, 0, scale, same_bits, path)
         gradients[0][:, :, at : at + nq] = dQ[:, :, before:]
         gradients[1][:, :, of : of + nk], gradients[2][:, :, of : of + nk] = dK, dV
         if dsinks:
@@ -186,24 +200,32 @@ def keep(ctx, inputs, output):
 
 def differentiate(ctx, dO, _):
     Q, K, V, sinks, cu_q, cu_k, O, L = ctx.saved_tensors
-    gradients = varlen_backward(dO, Q, K, V, sinks, O, L, cu_q, cu_k, ctx.left, ctx.right, ctx.scale, ctx.same_bits, ctx.path)
+    gradients = varlen_backward(dO, Q, K, V, sinks, O, L, cu_q, cu_k, ctx.left, ctx.right, ctx.scale, ctx.same_bits,
+                                ctx.path)
     return *gradients, *[None] * (11 - len(gradients))
 
 
 varlen.register_autograd(differentiate, setup_context=keep)
 
 
-def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=None, max_seqlen_k=None, dropout_p=0.0, softmax_scale=None, causal=False,
-                           window_size=(-1, -1), softcap=0.0, alibi_slopes=None, deterministic=False, return_attn_probs=False, block_table=None, *,
-                           s_aux=None, learnable_sink=None, seqused_q=None, seqused_k=None, qv=None, q_descale=None, k_descale=None, v_descale=None,
+def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=None, max_seqlen_k=None, dropout_p=0.0,
+                           softmax_scale=None, causal=False,
+                           window_size=(-1, -1), softcap=0.0, alibi_slopes=None, deterministic=False,
+                           return_attn_probs=False, block_table=None, *,
+                           s_aux=None, learnable_sink=None, seqused_q=None, seqused_k=None, qv=None, q_descale=None,
+                           k_descale=None, v_descale=None,
                            attention_chunk=0, num_splits=1, pack_gqa=None, sm_margin=0):
-    """q [Tq, Hq, D], k and v [Tk, Hkv, D]: sequence s has the rows cu_seqlens[s] ... cu_seqlens[s + 1] - 1 of them. Rows of no sequence get zeros.
+    """q [Tq, Hq, D], k and v [Tk, Hkv, D]: sequence s has the rows cu_seqlens[s] ... cu_seqlens[s + 1] - 1 of them.
+    Rows of no sequence get zeros.
 
-    cu_seqlens are read: the first call with new ones waits for the GPU. The largest lengths are not. Everything else as in flash_attn_func;
+    cu_seqlens are read: the first call with new ones waits for the GPU. The largest lengths are not. Everything else as
+    in flash_attn_func;
     the logarithms are [Hq, Tq].
     """
-    plain("flash_attn_varlen_func", dropout_p=dropout_p, softcap=softcap, alibi_slopes=alibi_slopes, block_table=block_table, seqused_q=seqused_q,
-          seqused_k=seqused_k, qv=qv, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale, attention_chunk=attention_chunk)
+    plain("flash_attn_varlen_func", dropout_p=dropout_p, softcap=softcap, alibi_slopes=alibi_slopes,
+          block_table=block_table, seqused_q=seqused_q,
+          seqused_k=seqused_k, qv=qv, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale,
+          attention_chunk=attention_chunk)
     sinks = s_aux if s_aux is not None else learnable_sink
     sinks = None if sinks is None else sinks.float()
     Q, K, V = taken("flash_attn_varlen_func", *(x.transpose(0, 1)[None] for x in (q, k, v)), sinks)
@@ -221,7 +243,8 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=Non
 
 
 @operator("decode")
-def decode(Q: Tensor, K: Tensor, V: Tensor, K_scale: Optional[Tensor], V_scale: Optional[Tensor], page_table: Tensor, kv_len: Tensor, scale: float,
+def decode(Q: Tensor, K: Tensor, V: Tensor, K_scale: Optional[Tensor], V_scale: Optional[Tensor], page_table: Tensor,
+           kv_len: Tensor, scale: float,
            path: str) -> Tuple[Tensor, Tensor]:
     """flash_decode, or with scales flash_decode_int8, of problems 13 and 14."""
     name, outputs = "flash_decode" if K_scale is None else "flash_decode_int8", like_band(Q)
@@ -231,7 +254,8 @@ def decode(Q: Tensor, K: Tensor, V: Tensor, K_scale: Optional[Tensor], V_scale: 
     caches = [x for x in (K, V, K_scale, V_scale) if x is not None]
     if not all(x.is_contiguous() for x in caches):
         refuse("decoding from a cache that is not contiguous: to copy it at each step would cost more than the step")
-    library(path).call(name, [*outputs, Q.contiguous(), *caches, page_table.contiguous(), kv_len.contiguous()], shape, after=[address, bytes])
+    library(path).call(name, [*outputs, Q.contiguous(), *caches, page_table.contiguous(), kv_len.contiguous()], shape,
+                       after=[address, bytes])
     return outputs
 
 
@@ -239,7 +263,8 @@ decode.register_fake(like_band)
 
 
 def quantise_cache(x):
-    """Of a cache [pages, page_size, Hkv, D], or tokens [..., H, D]: int8 of the same shape, and scales [pages, Hkv, page_size]. wb_quantise_row's bits."""
+    """Of a cache [pages, page_size, Hkv, D], or tokens [..., H, D]: int8 of the same shape, and scales [pages, Hkv,
+    page_size]. wb_quantise_row's bits."""
     most = x.float().abs().amax(-1, keepdim=True)
     scale = most / torch.full_like(most, 127)  # by a number PyTorch divides as by its reciprocal on a GPU: other bits
     scale = torch.where(scale < torch.finfo(torch.float32).tiny, 0, scale)
@@ -247,21 +272,32 @@ def quantise_cache(x):
     return q, scale.squeeze(-1).transpose(-1, -2).contiguous()
 
 
-def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None, rotary_sin=None, cache_seqlens=None, cache_batch_idx=None,
-                            cache_leftpad=None, block_table=None, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0,
-                            rotary_interleaved=True, alibi_slopes=None, num_splits=0, return_softmax_lse=False, *, s_aux=None, learnable_sink=None,
-                            k_scale=None, v_scale=None, page_table=None, qv=None, q_descale=None, k_descale=None, v_descale=None, cu_seqlens_q=None,
-                            cu_seqlens_k_new=None, max_seqlen_q=None, rotary_seqlens=None, attention_chunk=0, scheduler_metadata=None, pack_gqa=None,
+def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None, rotary_sin=None, cache_seqlens=None,
+                            cache_batch_idx=None,
+                            cache_leftpad=None, block_table=None, softmax_scale=None, causal=False,
+                            window_size=(-1, -1), softcap=0.0,
+                            rotary_interleaved=True, alibi_slopes=None, num_splits=0, return_softmax_lse=False, *,
+                            s_aux=None, learnable_sink=None,
+                            k_scale=None, v_scale=None, page_table=None, qv=None, q_descale=None, k_descale=None,
+                            v_descale=None, cu_seqlens_q=None,
+                            cu_seqlens_k_new=None, max_seqlen_q=None, rotary_seqlens=None, attention_chunk=0,
+                            scheduler_metadata=None, pack_gqa=None,
                             sm_margin=0):
-    """q [B, Nq, Hq, D], the newest tokens of each sequence, 16 at most. k_cache and v_cache: pages [pages, page_size, Hkv, D] with block_table int32
-    [B, max_pages], and page_size a power of two from 16 to 256; or, without one, [B, N, Hkv, D], with N a multiple of 16. In bf16; or in int8, with
-    k_scale and v_scale float32 [pages, Hkv, page_size] (or [B, Hkv, N], which wants N itself as a page), as quantise_cache makes them.
+    """q [B, Nq, Hq, D], the newest tokens of each sequence, 16 at most. k_cache and v_cache: pages [pages, page_size,
+    Hkv, D] with block_table int32
+    [B, max_pages], and page_size a power of two from 16 to 256; or, without one, [B, N, Hkv, D], with N a multiple of
+    16. In bf16; or in int8, with
+    k_scale and v_scale float32 [pages, Hkv, page_size] (or [B, Hkv, N], which wants N itself as a page), as
+    quantise_cache makes them.
 
-    cache_seqlens int32 [B], or a number: how many keys are there; unless given, all. k and v [B, n, Hkv, D]: new keys, written behind these before
+    cache_seqlens int32 [B], or a number: how many keys are there; unless given, all. k and v [B, n, Hkv, D]: new keys,
+    written behind these before
     attention is computed. More than one query wants causal=True. It has no gradients.
     """
-    plain("flash_attn_with_kvcache", rotary_cos=rotary_cos, rotary_sin=rotary_sin, cache_leftpad=cache_leftpad, softcap=softcap, alibi_slopes=alibi_slopes,
-          qv=qv, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k_new=cu_seqlens_k_new,
+    plain("flash_attn_with_kvcache", rotary_cos=rotary_cos, rotary_sin=rotary_sin, cache_leftpad=cache_leftpad,
+          softcap=softcap, alibi_slopes=alibi_slopes,
+          qv=qv, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale, cu_seqlens_q=cu_seqlens_q,
+          cu_seqlens_k_new=cu_seqlens_k_new,
           rotary_seqlens=rotary_seqlens, attention_chunk=attention_chunk)
     (B, Nq, _, D), device, name = q.shape, q.device, "flash_attn_with_kvcache"
     if ends_of(causal, window_size)[0] >= 0 or ends_of(False, window_size)[1] > 0:
@@ -270,11 +306,13 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         refuse(f"{name}: {Nq} queries with causal=False are not served: of new tokens each sees the keys up to its own")
     if wants_gradients(q, k_cache, v_cache, k, v):
         refuse(f"{name} has no gradients. Call it under torch.no_grad()")
-    if q.dtype != torch.bfloat16 or k_cache.dtype != v_cache.dtype or k_cache.dtype != (torch.bfloat16 if k_scale is None else torch.int8):
+    if q.dtype != torch.bfloat16 or k_cache.dtype != v_cache.dtype or k_cache.dtype != (torch.bfloat16
+            if k_scale is None else torch.int8):
         raise TypeError(f"{name} takes q in bfloat16, and a cache in bfloat16, or in int8 with k_scale and v_scale")
     table = block_table if block_table is not None else page_table
     if table is None:  # each row of the cache is so many pages in a row
-        size = next((s for s in (256, 128, 64, 32, 16) if k_cache.shape[1] % s == 0), 0) if k_scale is None else k_cache.shape[1]
+        size = next((s for s in (256, 128, 64, 32, 16) if k_cache.shape[1] % s == 0),
+                    0) if k_scale is None else k_cache.shape[1]
         if not size or not k_cache.is_contiguous() or not v_cache.is_contiguous():
             refuse(f"{name}: a cache {list(k_cache.shape)} without block_table: a contiguous one of a multiple of 16 keys is served")
         count = k_cache.shape[1] // size
@@ -284,7 +322,8 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         table = table[cache_batch_idx.long()]
     size = k_cache.shape[1]
     lengths = table.shape[1] * size if cache_seqlens is None else cache_seqlens
-    lengths = lengths.to(torch.int32) if isinstance(lengths, Tensor) else torch.full((B,), lengths, dtype=torch.int32, device=device)
+    lengths = lengths.to(torch.int32) if isinstance(lengths, Tensor) else torch.full((B,), lengths, dtype=torch.int32,
+        device=device)
     if k is not None:
         at = lengths[:, None].long() + torch.arange(k.shape[1], device=device)  # [B, n]
         page, row = table.long().gather(1, at // size), at % size
@@ -294,7 +333,8 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
                 scales[page, :, row] = new_scales.transpose(1, 2)
             cache[page, row] = new
         lengths = lengths + k.shape[1]
-    O, L = decode(q.transpose(1, 2), k_cache, v_cache, k_scale, v_scale, table.to(torch.int32), lengths, D**-0.5 if softmax_scale is None else softmax_scale, "")
+    O, L = decode(q.transpose(1, 2), k_cache, v_cache, k_scale, v_scale, table.to(torch.int32), lengths,
+                  D**-0.5 if softmax_scale is None else softmax_scale, "")
     sinks = s_aux if s_aux is not None else learnable_sink
     if sinks is not None:
         O, L = with_sink(O, L, sinks.float()[:, None])

@@ -1,4 +1,5 @@
-"""Problem 16: attention of Q, K and V in e4m3, floats of eight bits, with an exponent a row of Q and a tile of 64 keys; forward alone."""
+"""Problem 16: attention of Q, K and V in e4m3, floats of eight bits, with an exponent a row of Q and a tile of 64 keys;
+forward alone."""
 import ctypes
 from typing import NamedTuple, Optional, Tuple
 
@@ -11,11 +12,13 @@ from .library import Shape, library, operator, refuse
 from .masks import KEYS
 
 class Eight(NamedTuple):
-    """What problem 16 takes: an element is its e4m3 times 2^exponent. Rounds like wb_quantise_fp8 and wb_quantise_fp8_values, to the bit."""
+    """What problem 16 takes: an element is its e4m3 times 2^exponent. Rounds like wb_quantise_fp8 and
+    wb_quantise_fp8_values, to the bit."""
 
     Q: Tensor  # [B, Hq, Nq, D], float8_e4m3fn
     K: Tensor  # [B, Hkv, Nk, D]
-    V: Tensor  # [B, Hkv, tiles, D, 64], each 16 keys in the order 0 1 8 9 2 3 10 11 4 5 ..., 0 for those that do not exist
+    # [B, Hkv, tiles, D, 64], each 16 keys in the order 0 1 8 9 2 3 10 11 4 5 ..., 0 for those that do not exist
+    V: Tensor
     Q_exponent: Tensor  # [B, Hq, Nq], int8
     K_exponent: Tensor  # [B, Hkv, tiles]
     V_exponent: Tensor  # [B, Hkv, tiles]
@@ -34,9 +37,11 @@ def rounded(x, exponent):
 
 
 def quantise_fp8(Q, K, V, hadamard=False, lib=None):
-    """Eight, of Q [B, Hq, Nq, D], K and V [B, Hkv, Nk, D]; in bf16 by wb_quantise_fp8_inputs, in one launch, in float32 by torch, to the same bits.
+    """Eight, of Q [B, Hq, Nq, D], K and V [B, Hkv, Nk, D]; in bf16 by wb_quantise_fp8_inputs, in one launch, in float32
+    by torch, to the same bits.
 
-    hadamard: rows of Q and K go through wb_hadamard first, which leaves the scores as they were and spreads outliers; in bf16 alone."""
+    hadamard: rows of Q and K go through wb_hadamard first, which leaves the scores as they were and spreads outliers;
+    in bf16 alone."""
     if Q.dtype == K.dtype == V.dtype == torch.bfloat16 and Q.shape[3] in (64, 128, 256):
         return Eight(*quantised(*(x.detach() for x in (Q, K, V)), hadamard, lib.path if lib else ""))
     if hadamard:
@@ -45,16 +50,20 @@ def quantise_fp8(Q, K, V, hadamard=False, lib=None):
     Nk = K.shape[2]
     K, V = (pad(x, (0, 0, 0, -Nk % KEYS)).unflatten(2, (-1, KEYS)) for x in (K, V))  # [B, Hkv, tiles, 64, D]
     Qe, Ke, Ve = exponent_of(Q.abs().amax(3)), *(exponent_of(x.abs().amax((3, 4))) for x in (K, V))
-    V = V.unflatten(3, (-1, 2, 4, 2)).transpose(4, 5).flatten(3, 6)  # of each 16 keys: 0 1 8 9 2 3 10 11 4 5 12 13 6 7 14 15
+    # of each 16 keys: 0 1 8 9 2 3 10 11 4 5 12 13 6 7 14 15
+    V = V.unflatten(3, (-1, 2, 4, 2)).transpose(4, 5).flatten(3, 6)
     V = rounded(V.mT, Ve[..., None, None]).contiguous()
-    return Eight(rounded(Q, Qe[..., None]), rounded(K, Ke[..., None, None]).flatten(2, 3)[:, :, :Nk].contiguous(), V, *(x.to(torch.int8) for x in (Qe, Ke, Ve)))
+    return Eight(rounded(Q, Qe[..., None]), rounded(K, Ke[..., None, None]).flatten(2, 3)[:, :, :Nk].contiguous(), V,
+                 *(x.to(torch.int8) for x in (Qe, Ke, Ve)))
 
 
 @operator("quantise_fp8")
-def quantised(Q: Tensor, K: Tensor, V: Tensor, hadamard: bool, path: str) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+def quantised(Q: Tensor, K: Tensor, V: Tensor, hadamard: bool, path: str) -> Tuple[Tensor, Tensor, Tensor, Tensor,
+        Tensor, Tensor]:
     (B, Hq, Nq, D), (Hkv, Nk), eight = Q.shape, K.shape[1:3], like_eight(Q, K)
     tensors = [*eight, *(x.contiguous() for x in (Q, K, V))]
-    library(path).call("wb_quantise_fp8_inputs", tensors, Shape(B, Hq, Hkv, Nq, Nk, D, D**-0.5, 0, 0, 0), after=[ctypes.c_int(hadamard)])
+    library(path).call("wb_quantise_fp8_inputs", tensors, Shape(B, Hq, Hkv, Nq, Nk, D, D**-0.5, 0, 0, 0),
+                       after=[ctypes.c_int(hadamard)])
     return eight
 
 
@@ -62,16 +71,19 @@ def quantised(Q: Tensor, K: Tensor, V: Tensor, hadamard: bool, path: str) -> Tup
 def like_eight(Q, K, *_):
     (B, Hq, Nq, D), (Hkv, Nk) = Q.shape, K.shape[1:3]
     tiles = (Nk - 1) // KEYS + 1
-    eight = [Q.new_empty(size, dtype=torch.float8_e4m3fn) for size in ((B, Hq, Nq, D), (B, Hkv, Nk, D), (B, Hkv, tiles, D, KEYS))]
+    eight = [Q.new_empty(size, dtype=torch.float8_e4m3fn)
+             for size in ((B, Hq, Nq, D), (B, Hkv, Nk, D), (B, Hkv, tiles, D, KEYS))]
     return *eight, *(Q.new_empty(size, dtype=torch.int8) for size in ((B, Hq, Nq), (B, Hkv, tiles), (B, Hkv, tiles)))
 
 
 @operator("attention_fp8")
-def fp8(Q: Tensor, K: Tensor, V: Tensor, Q_exponent: Tensor, K_exponent: Tensor, V_exponent: Tensor, levels: int, causal: bool, scale: float,
+def fp8(Q: Tensor, K: Tensor, V: Tensor, Q_exponent: Tensor, K_exponent: Tensor, V_exponent: Tensor, levels: int,
+        causal: bool, scale: float,
         path: str) -> Tuple[Tensor, Tensor]:
     (B, Hq, Nq, D), Hkv, Nk = Q.shape, K.shape[1], K.shape[2]
     outputs, tensors = like_fp8(Q), [x.contiguous() for x in (Q, K, V, Q_exponent, K_exponent, V_exponent)]
-    library(path).call("flash_fp8", [*outputs, *tensors], Shape(B, Hq, Hkv, Nq, Nk, D, scale, causal, 0, 0), after=[ctypes.c_int(levels)])
+    library(path).call("flash_fp8", [*outputs, *tensors], Shape(B, Hq, Hkv, Nq, Nk, D, scale, causal, 0, 0),
+                       after=[ctypes.c_int(levels)])
     return outputs
 
 
@@ -80,9 +92,12 @@ def like_fp8(Q, *_):
     return Q.new_empty(Q.shape, dtype=torch.bfloat16), Q.new_empty(Q.shape[:3], dtype=torch.float32)
 
 
-def attention_fp8(Q, K, V, *exponents, causal=True, levels=2, scale: Optional[float] = None, return_lse=False, lib=None):
-    """softmax(scale Q K^T) V of e4m3 tensors and their exponents, as Eight holds them: attention_fp8(*quantise_fp8(Q, K, V)). Given Q, K and V alone, in
-    bf16 or float32, it quantises them. levels: 2 adds O up in float32 every 1536 keys or sooner, 1 leaves all of it to the tensor cores, whose sums
+def attention_fp8(Q, K, V, *exponents, causal=True, levels=2, scale: Optional[float] = None, return_lse=False,
+                  lib=None):
+    """softmax(scale Q K^T) V of e4m3 tensors and their exponents, as Eight holds them: attention_fp8(*quantise_fp8(Q,
+    K, V)). Given Q, K and V alone, in
+    bf16 or float32, it quantises them. levels: 2 adds O up in float32 every 1536 keys or sooner, 1 leaves all of it to
+    the tensor cores, whose sums
     keep some 14 bits. D 64, 128 or 256, on sm_90; no gradients.
     """
     if wants_gradients(Q, K, V):

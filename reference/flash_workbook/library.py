@@ -22,11 +22,13 @@ DecodeShape = struct("DecodeShape", ["scale"], "batch q_heads kv_heads q_len hea
 
 class BlockMask(ctypes.Structure):
     lists = "whole_start whole part_start part bits".split()
-    _fields_ = [(name, ctypes.c_int) for name in "q_tile kv_tile masks".split()] + [(name, ctypes.c_void_p) for name in lists]
+    _fields_ = [(name, ctypes.c_int) for name in "q_tile kv_tile masks".split()] + [(name, ctypes.c_void_p)
+        for name in lists]
 
 
 class Refused(RuntimeError):
-    """A function's status that is not WB_OK, with the text of wb_last_message(); or what no function of the library does: status 3."""
+    """A function's status that is not WB_OK, with the text of wb_last_message(); or what no function of the library
+    does: status 3."""
 
     def __init__(self, status, text):
         super().__init__(text)
@@ -65,7 +67,8 @@ class Library:
             raise Refused(status, self.lib.wb_last_message().decode())
 
     def workspace(self, name, shape, device):
-        """What NAME wants for this shape, in torch's memory: its address, its size, and the tensor to keep until the call has returned."""
+        """What NAME wants for this shape, in torch's memory: its address, its size, and the tensor to keep until the
+        call has returned."""
         with torch.cuda.device(device if device.type == "cuda" else -1):
             size = getattr(self.lib, name + "_workspace")
             size.restype = ctypes.c_size_t

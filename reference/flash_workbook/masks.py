@@ -1,4 +1,5 @@
-"""Masks that are data: lists of tiles and bits for problem 15, made on the device from intervals, or from FlexAttention's BlockMask."""
+"""Masks that are data: lists of tiles and bits for problem 15, made on the device from intervals, or from
+FlexAttention's BlockMask."""
 import ctypes, functools
 from typing import NamedTuple, Tuple
 
@@ -12,7 +13,8 @@ NONE, SOME, ALL = 0, 1, 2  # what a tile of queries may see of a tile of keys: S
 
 
 class Mask(NamedTuple):
-    """block_mask of workbook.h, its lists on the device where the tensors lie. `masks` are one for all sequences, or one each."""
+    """block_mask of workbook.h, its lists on the device where the tensors lie. `masks` are one for all sequences, or
+    one each."""
 
     q_len: int
     kv_len: int
@@ -33,7 +35,8 @@ class Mask(NamedTuple):
 
     @staticmethod
     def of(mask):
-        """FlexAttention's. To be made once, where its mask_mod is: it is asked for each pair of each tile that it leaves to mask_mod."""
+        """FlexAttention's. To be made once, where its mask_mod is: it is asked for each pair of each tile that it
+        leaves to mask_mod."""
         if torch.compiler.is_compiling():
             refuse("make the mask before what is compiled: mask = flash_workbook.block_mask(BlockMask), and attention(..., block_mask=mask)")
         (batch, heads, rows), (q_block, kv_block), (q_len, kv_len) = mask.kv_num_blocks.shape, mask.BLOCK_SIZE, mask.seq_lengths
@@ -42,8 +45,10 @@ class Mask(NamedTuple):
         if q_block % 64 or kv_block % KEYS:
             refuse(f"a BlockMask with BLOCK_SIZE={mask.BLOCK_SIZE}: multiples of 64 are taken")
         q_tile, columns = 64 if q_block % 128 else 128, (kv_len - 1) // kv_block + 1
-        state = torch.zeros(batch, rows, columns + 1, dtype=torch.uint8, device=mask.kv_indices.device)  # the last column: what is no block
-        for number, blocks, kind in ((mask.kv_num_blocks, mask.kv_indices, SOME), (mask.full_kv_num_blocks, mask.full_kv_indices, ALL)):
+        # the last column: what is no block
+        state = torch.zeros(batch, rows, columns + 1, dtype=torch.uint8, device=mask.kv_indices.device)
+        for number, blocks, kind in ((mask.kv_num_blocks, mask.kv_indices, SOME),
+                                     (mask.full_kv_num_blocks, mask.full_kv_indices, ALL)):
             if number is not None:
                 listed = torch.arange(blocks.shape[-1], device=blocks.device) < number[..., None]
                 state.scatter_(2, torch.where(listed, blocks, columns)[:, 0].long(), kind)
@@ -59,7 +64,8 @@ class Mask(NamedTuple):
 
 
 def lists(state, sees, q_len, kv_len, q_tile):
-    """state [masks, q_tiles, kv_tiles]; sees(b, i, j) says of index tensors which query of mask b sees which key, and is asked where state is SOME."""
+    """state [masks, q_tiles, kv_tiles]; sees(b, i, j) says of index tensors which query of mask b sees which key, and
+    is asked where state is SOME."""
     device = state.device
     b, t, c = state.nonzero(as_tuple=True)
     kind = state[b, t, c]
@@ -84,7 +90,8 @@ def lists(state, sees, q_len, kv_len, q_tile):
         return start.int(), torch.nn.functional.pad(c[which], (0, 0 if which.any() else 1)).int()  # no pointer is null
 
     bits = torch.cat(bits)
-    mask = Mask(q_len, kv_len, q_tile, *listed(whole), *listed(part), bits if len(bits) else bits.new_zeros(1, *bits.shape[1:]))
+    mask = Mask(q_len, kv_len, q_tile, *listed(whole), *listed(part),
+                bits if len(bits) else bits.new_zeros(1, *bits.shape[1:]))
     if device.type == "cuda":
         torch.cuda.current_stream(device).synchronize()  # it may be kept, and used on any stream
     return mask
@@ -93,7 +100,8 @@ def lists(state, sees, q_len, kv_len, q_tile):
 def intervals(first, last, kv_len, q_tile=128):
     """Query i sees the keys first[i] ... last[i], which is none where first > last. Both int64 [Nq]."""
     q_len, device = len(first), first.device
-    ends = torch.nn.functional.pad(torch.stack([first, last]).double(), (0, -q_len % q_tile), mode="replicate").long().view(2, -1, q_tile, 1)
+    ends = torch.nn.functional.pad(torch.stack([first, last]).double(), (0, -q_len % q_tile),
+                                   mode="replicate").long().view(2, -1, q_tile, 1)
     (first_min, last_min), (first_max, last_max) = ends.amin(2), ends.amax(2)
     from_ = torch.arange(0, kv_len, KEYS, device=device)
     to = from_ + KEYS - 1
@@ -105,13 +113,15 @@ block_mask = Mask.of
 
 
 @operator("masked")
-def masked(Q: Tensor, K: Tensor, V: Tensor, whole_start: Tensor, whole: Tensor, part_start: Tensor, part: Tensor, bits: Tensor, q_tile: int, scale: float,
+def masked(Q: Tensor, K: Tensor, V: Tensor, whole_start: Tensor, whole: Tensor, part_start: Tensor, part: Tensor,
+           bits: Tensor, q_tile: int, scale: float,
            path: str) -> Tuple[Tensor, Tensor]:
     (B, Hq, Nq, D), Hkv, Nk = Q.shape, K.shape[1], K.shape[2]
     held = [x.contiguous() for x in (whole_start, whole, part_start, part, bits)]
     mask, outputs = BlockMask(q_tile, KEYS, len(whole_start), *(x.data_ptr() for x in held)), like_masked(Q)
     tensors = [*outputs, *(x.contiguous() for x in (Q, K, V))]
-    library(path).call("flash_block_mask", tensors, Shape(B, Hq, Hkv, Nq, Nk, D, scale, 0, 0, 0), after=[ctypes.byref(mask)])
+    library(path).call("flash_block_mask", tensors, Shape(B, Hq, Hkv, Nq, Nk, D, scale, 0, 0, 0),
+                       after=[ctypes.byref(mask)])
     return outputs
 
 

@@ -1,12 +1,14 @@
-"""ring_attention(): one sequence on the ranks of a torch.distributed process group, each of which attends for its own queries while keys and values travel.
+"""ring_attention(): one sequence on the ranks of a torch.distributed process group, each of which attends for its own
+queries while keys and values travel.
 
-    q, k, v = (shard(x, group) for x in (Q, K, V))             [B, H, N, D] of the whole -> [B, H, n, D], this rank's rows
+    q, k, v = (shard(x, group) for x in (Q, K, V))             [B, H, N, D] of the whole -> [B, H, n, D], this rank's
+              rows
     o = ring_attention(q, k, v, group=group)                   its rows of attention(Q, K, V), differentiable
     O = unshard(o, group)                                      [B, H, N, D] on every rank
 
-Zigzag: of 2R chunks of the sequence rank r has chunk r and behind it chunk 2R-1-r, so that under a causal mask every rank has as much to do. The first
-N % 2R chunks have a row more than the others. shard(x, group, dim=1) cuts tokens [B, N] alike, and shard(torch.arange(N), group, dim=0) says which
-positions a rank has, for rotary embeddings.
+Zigzag: of 2R chunks of the sequence rank r has chunk r and behind it chunk 2R-1-r, so that under a causal mask every
+rank has as much to do. The first N % 2R chunks have a row more than the others. shard(x, group, dim=1) cuts tokens [B,
+N] alike, and shard(torch.arange(N), group, dim=0) says which positions a rank has, for rotary embeddings.
 """
 import torch
 import torch.distributed as dist
@@ -34,7 +36,8 @@ class Ring:
         return (self.rank - step) % self.ranks
 
     def visible(self, step, causal, tiled=False):
-        """Which of the queries see which of the keys that are here then: pairs of slices. Beyond step 0, which has the mask, it is all of them.
+        """Which of the queries see which of the keys that are here then: pairs of slices. Beyond step 0, which has the
+        mask, it is all of them.
         tiled: with as many queries as keys, or a multiple, as far as the chunks are of one length."""
         owner, first = self.owner(step), self.halves[self.owner(step)][0]
         if step == 0 or not causal:
@@ -45,7 +48,8 @@ class Ring:
         return [(late, slice(first)), (late, slice(first, None))] if tiled else [(late, slice(None))]
 
     def pass_on(self, x, rows, tag):
-        """Begins to send x [.., n, D] to the next rank and to receive as much, but `rows` rows, from the one before. The function that comes back waits,
+        """Begins to send x [.., n, D] to the next rank and to receive as much, but `rows` rows, from the one before.
+        The function that comes back waits,
         on NCCL's side for the stream alone, and returns what was received."""
         came = x.new_empty(*x.shape[:-2], rows, x.shape[-1])
         next, before = (dist.get_global_rank(self.group, (self.rank + way) % self.ranks) for way in (1, -1))
@@ -62,7 +66,8 @@ class Ring:
 
 
 def merge(O, L, part, logs):
-    """O and L over the keys seen so far take in attention over other keys, in place, in float32: each weighs as much as its denominator."""
+    """O and L over the keys seen so far take in attention over other keys, in place, in float32: each weighs as much as
+    its denominator."""
     O.lerp_(part.float(), (logs - L).sigmoid()[..., None])
     L.copy_(torch.logaddexp(L, logs))
 
@@ -87,7 +92,8 @@ def attend_round(Q, K, V, ring, causal, scale, path):
 
 
 def attend_round_backward(dO, Q, K, V, O, L, ring, causal, scale, same_bits, path):
-    """With O and L of whole rows each call's P is exp(S - L), so its gradients are shares of the whole. Each call rounds its shares to bf16; they are added
+    """With O and L of whole rows each call's P is exp(S - L), so its gradients are shares of the whole. Each call
+    rounds its shares to bf16; they are added
     in float32, those of K and V on their way round with the chunk that they belong to, which ends where it began."""
     dQ = torch.zeros_like(Q, dtype=torch.float32)
     here = torch.stack([K, V])
@@ -144,25 +150,33 @@ def agree(ring, wrong, rows, **asked):
     for rank, (says, theirs) in enumerate(answers):
         if says:
             raise ValueError(f"ring_attention, rank {rank}: {says}")
-        if unlike := [f"{name} {value} on rank 0 and {theirs[name]} on rank {rank}" for name, value in answers[0][1].items() if value != theirs[name]]:
+        if unlike := [f"{name} {value} on rank 0 and {theirs[name]} on rank {rank}"
+                      for name, value in answers[0][1].items() if value != theirs[name]]:
             raise ValueError(f"ring_attention: all ranks must ask the same, and here it is {', '.join(unlike)}")
     agreed.add(key)
 
 
 @torch.compiler.disable
 def ring_attention(Q, K, V, *, group, causal=True, N=None, scale=None, same_bits=None, lib=None):
-    """This rank's rows of attention over the N rows that the ranks of `group` have together, cut as shard() does. Q [B, Hq, n, D], K and V [B, Hkv, n, D]:
+    """This rank's rows of attention over the N rows that the ranks of `group` have together, cut as shard() does. Q [B,
+    Hq, n, D], K and V [B, Hkv, n, D]:
     bf16, or float32 under torch.autocast. It wants NCCL for tensors on GPUs, gloo for the CPU layer.
 
-    N: unless given, all ranks have equally many rows. causal=False: every query of this rank, of which there may be any number, sees all N keys;
-    where a rank has a query more than the keys that it is sent, the backward pass of that step is done for twice as many queries.
+    N: unless given, all ranks have equally many rows. causal=False: every query of this rank, of which there may be any
+    number, sees all N keys;
+    where a rank has a query more than the keys that it is sent, the backward pass of that step is done for twice as
+    many queries.
     scale, same_bits: as attention() has them. Gradients want D 64 or 128 on sm_90 as soon as there are two ranks.
 
-    K and V travel in bf16, R - 1 times; in the backward pass also dK and dV in float32, R times. What is rounded to bf16 beyond what attention()
-    rounds: O of each call before it is merged, and dQ, dK and dV of each call before they are added. The merge and the sums are in float32.
+    K and V travel in bf16, R - 1 times; in the backward pass also dK and dV in float32, R times. What is rounded to
+    bf16 beyond what attention()
+    rounds: O of each call before it is merged, and dQ, dK and dV of each call before they are added. The merge and the
+    sums are in float32.
 
-    All ranks must call it in the same order, as with a collective. A rank's first call with a shape compares what all ask for, and waits for the GPU to
-    do so; later ones with that shape do not, unless TORCH_DISTRIBUTED_DEBUG=DETAIL is in the environment. torch.compile leaves it as a call between
+    All ranks must call it in the same order, as with a collective. A rank's first call with a shape compares what all
+    ask for, and waits for the GPU to
+    do so; later ones with that shape do not, unless TORCH_DISTRIBUTED_DEBUG=DETAIL is in the environment. torch.compile
+    leaves it as a call between
     two graphs; with fullgraph=True it refuses. It has no second derivatives.
     """
     Q, K, V = taken("ring_attention", Q, K, V, None)
@@ -171,10 +185,12 @@ def ring_attention(Q, K, V, *, group, causal=True, N=None, scale=None, same_bits
         raise ValueError(f"ring_attention: causal wants as many queries as keys on each rank, and here are {Nq} and {n}")
     ring = Ring(group, N, n)
     scale, path, gradients = D**-0.5 if scale is None else scale, lib.path if lib else "", wants_gradients(Q, K, V)
-    if gradients and (ring.ranks > 1 or not causal) and (D not in (64, 128) or library(path).lib.wb_device_capability() != 9):
+    if gradients and (ring.ranks > 1 or not causal) and (D not in (64, 128)
+                                                         or library(path).lib.wb_device_capability() != 9):
         refuse(f"ring_attention has gradients for head_dim 64 and 128 on sm_90 alone, and here head_dim = {D}")
     wrong = n != ring.rows[ring.rank] and f"{n} keys, where shard() gives it {ring.rows[ring.rank]} of N = {sum(ring.rows)}"
-    asked = {"batch": B, "heads of Q": Hq, "heads of K": Hkv, "head_dim": D, "causal": causal, "scale": scale, "gradients": gradients}
+    asked = {"batch": B, "heads of Q": Hq, "heads of K": Hkv, "head_dim": D, "causal": causal, "scale": scale,
+             "gradients": gradients}
     agree(ring, wrong, (Nq, n), **{"N (R times a rank's rows unless given)": sum(ring.rows)}, **asked)
     if same_bits is None:
         same_bits = torch.are_deterministic_algorithms_enabled()
@@ -190,7 +206,8 @@ def shard(x, group, dim=2):
 
 @torch.no_grad()
 def unshard(x, group, dim=2, N=None):
-    """The whole on every rank, of what shard() cut; has no gradient. N: unless given, all ranks have equally many rows."""
+    """The whole on every rank, of what shard() cut; has no gradient. N: unless given, all ranks have equally many
+    rows."""
     ring = Ring(group, N, x.shape[dim])
     if x.shape[dim] != ring.rows[ring.rank]:
         raise ValueError(f"unshard: {x.shape[dim]} rows, where shard() gives rank {ring.rank} {ring.rows[ring.rank]} of N = {sum(ring.rows)}")
@@ -199,4 +216,5 @@ def unshard(x, group, dim=2, N=None):
     all = [torch.empty_like(padded) for _ in ring.rows]
     dist.all_gather(all, padded, group=ring.group)
     pieces = [piece[:rows].split(halves) for piece, rows, halves in zip(all, ring.rows, ring.halves)]
-    return torch.cat([piece[0] for piece in pieces] + [piece[1] for piece in reversed(pieces)]).movedim(0, dim).contiguous()
+    return torch.cat([piece[0] for piece in pieces] + [piece[1] for piece in reversed(pieces)]).movedim(0,
+        dim).contiguous()

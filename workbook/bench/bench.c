@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_IMPLS = BENCH_MAX_IMPLS, MAX_SETS = 3, WARM_UPS = 2, MIN_RUNS = 3, CHART_RUNS = 9, MAX_RUNS = 25 };
+enum { MAX_IMPLS = BENCH_MAX_IMPLS, MAX_SETS = 3, WARM_UPS = 2, MIN_RUNS = 3, CHART_RUNS = 5, MAX_RUNS = 25 };
 static const double HOST_BUDGET_MS = 1500;  // of the slowest implementation's runs at one shape on the host
 
 typedef struct implementation {
@@ -197,8 +197,6 @@ static double percentile(const double *sorted, int n, double p)
 static wb_status timed_call(const bench_inputs *in, const lane *l, const bench_set *set, double *ms)
 {
     if (in->problem->on_host) {
-        // OpenBLAS's threads spin for a while after each product: they must not disturb whoever comes next.
-        usleep(70000);
         const double start = bench_now_ms();
         const wb_status status = call(in, l, set);
         *ms = bench_now_ms() - start;
@@ -228,15 +226,15 @@ static double one_run(const options *o, const bench_inputs *in, const bench_set 
 // wakes the threads, which is not counted; then runs back to back, since a machine that has slept is slow to spread threads again.
 static void take_host_times(const options *o, const bench_inputs *in, const bench_set *sets, int set_count, lane *lanes)
 {
-    enum { ROUNDS = 3 };
+    const int rounds = o->charts ? 1 : 3;
     double slowest = 1e-3;
     for (int k = 0; k < o->impls; k++) slowest = fmax(slowest, one_run(o, in, &sets[0], &lanes[k], -1));
     const int runs = (int)fmin(o->charts ? CHART_RUNS : MAX_RUNS, fmax(MIN_RUNS, HOST_BUDGET_MS / slowest));
-    for (int round = 0; round < ROUNDS; round++)
+    for (int round = 0; round < rounds; round++)
         for (int k = 0; k < o->impls; k++) {
             usleep(100000);
             one_run(o, in, &sets[0], &lanes[k], -1);
-            for (int run = runs * round / ROUNDS; run < runs * (round + 1) / ROUNDS; run++)
+            for (int run = runs * round / rounds; run < runs * (round + 1) / rounds; run++)
                 one_run(o, in, &sets[(run + k) % set_count], &lanes[k], run);
         }
 }

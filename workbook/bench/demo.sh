@@ -1,6 +1,7 @@
 #!/bin/sh
 # demo.sh BACKEND NN... - one row a problem: its answer key against its naive baseline, on this machine; then the charts.
-# What is timed runs alone. On the CPU backend problems of the device are not, and as many run at a time as there are cores.
+# What is timed runs alone. On the CPU backend problems of the device are not timed, and as many run at a time as there
+# are cores.
 set -u
 . workbook/loop/source.sh
 if [ "$1" = --one ]; then # WHAT BACKEND SAID NN: SAID/NN has all that there is to say when SAID/NN.status is there
@@ -12,6 +13,7 @@ if [ "$1" = --one ]; then # WHAT BACKEND SAID NN: SAID/NN has all that there is 
     chart) "$@" --charts --out "$out/results/${number}_$name.tsv" && plots/plot.sh "$number" "$backend" ;;
     esac >"$said/$number" 2>&1
     echo $? >"$said/$number.status"
+    echo "$number" # to whom waits for it
     exit 0
 fi
 backend=$1
@@ -21,25 +23,26 @@ trap 'rm -rf "$said"' EXIT
 export WB_FIRST="$1"
 for number; do
     if [ -n "$(ring_of "$number")" ]; then continue; fi # of several processes: below
-    if [ "$backend" = cuda ] || ls solutions/"$number"/*.c >/dev/null 2>&1; then alone="$alone $number"; else together="$together $number"; fi
+    if [ "$backend" = cuda ] || ls solutions/"$number"/*.c >/dev/null 2>&1; then
+        alone="$alone $number"
+    else
+        together="$together $number"
+    fi
 done
-all() { # WHAT NN...: in this order, whichever is done first
+all() { # WHAT NN...: printed in this order, whichever is done first
     what=$1
     shift
     {
         # shellcheck disable=SC2086
         printf '%s\n' $alone | xargs -n 1 "$0" --one "$what" "$backend" "$said"
-        [ -z "$together" ] || printf '%s\n' $together | xargs -n 1 -P "$WB_JOBS" "$0" --one "$what" "$backend" "$said"
-    } &
-    for number; do
-        if [ -n "$(ring_of "$number")" ]; then continue; fi
-        until [ -e "$said/$number.status" ]; do
-            kill -0 $! 2>/dev/null || exit 1
-            sleep 0.1
-        done
+        [ -z "$together" ] ||
+            printf '%s\n' $together | xargs -n 1 -P "$WB_JOBS" "$0" --one "$what" "$backend" "$said"
+    } | for number; do
+        [ -z "$(ring_of "$number")" ] || continue
+        until [ -e "$said/$number.status" ]; do read -r _ || exit 1; done
         cat "$said/$number"
-        [ "$(cat "$said/$number.status")" -eq 0 ] || { wait; exit 1; }
-    done
+        [ "$(cat "$said/$number.status")" -eq 0 ] || exit 1
+    done || exit 1
     rm -f "$said"/*
 }
 echo "FlashAttention workbook: the answer keys against naive baselines, on this machine ($backend backend)"
@@ -53,7 +56,8 @@ for number; do
     [ -n "$program" ] || continue
     find_source solutions "$number"
     if [ "$backend" = cpu ]; then
-        workbook/bench/ring.sh cpu solutions "$number" >"$said/$number" 2>&1 && plots/plot.sh "$number" cpu >>"$said/$number" 2>&1 || { cat "$said/$number"; exit 1; }
+        { workbook/bench/ring.sh cpu solutions "$number" && plots/plot.sh "$number" cpu; } >"$said/$number" 2>&1 ||
+            { cat "$said/$number"; exit 1; }
         grep '^drawn: ' "$said/$number"
     fi
     echo
@@ -64,5 +68,6 @@ done
 plots/plot.sh roofline "$backend" || exit 1
 plots/train.sh plots/data/cpu/train.tsv build/plots/train_recorded || exit 1
 echo
-echo "A language model that was trained with the keys of 07 and 09, as recorded: build/plots/train_recorded.svg. Again, in 3 minutes: make train IMPL=solutions"
+echo "A language model that was trained with the keys of 07 and 09, as recorded: build/plots/train_recorded.svg."
+echo "Again, in 3 minutes: make train IMPL=solutions"
 echo "Next: make test-01 (it says how to start), or problems/01/README.md"
