@@ -84,10 +84,12 @@ void wb_watch_end(void) WB_OF_THE_LAYER;
 void wb_overlap_begin(void) WB_OF_THE_LAYER;
 void wb_overlap_end(void) WB_OF_THE_LAYER;
 
-// What the warps of one block do with signals, copies and products, as rows: the last launch that has such a block. For pictures, not for
-// proofs. wb_record_end() writes them to a file; false if it cannot.
-void wb_record_begin(long block) WB_OF_THE_LAYER;
-bool wb_record_end(const char *path) WB_OF_THE_LAYER;
+// What the warps of one block do with signals, copies and products, as rows in a file: of the last launch that has such a
+// block. Block -1: what ranks queue, this process and those that it forks, between wb_record_queued(true) and (false). For
+// pictures, not for proofs. False, with a sentence on stderr at the end, if it cannot.
+bool wb_record_begin(const char *path, long block) WB_OF_THE_LAYER;
+void wb_record_queued(bool from_here_on) WB_OF_THE_LAYER;
+bool wb_record_end(void) WB_OF_THE_LAYER;
 
 // One of several ranks, each a process. A board of wb_board_bytes(arena) bytes of shared memory, zeros at first, is what they tell one another by, and
 // what they send at most in all; the first call makes it, others wait for that. From wb_rank_begin() to wb_rank_end(), which waits for the device, this process is a rank, and
@@ -96,11 +98,6 @@ size_t wb_board_bytes(size_t arena) WB_OF_THE_LAYER;
 void wb_board_make(void *at, size_t arena, int ranks) WB_OF_THE_LAYER;
 struct ncclComm *wb_rank_begin(void *board, int rank, int ranks) WB_OF_THE_LAYER;
 void wb_rank_end(void) WB_OF_THE_LAYER;
-
-// What ranks queue, as rows: this process and those that it starts add theirs to the file behind `head`, a line; false if it cannot be written.
-// A rank's begin with wb_record_queued(true) and end with false, and are written by wb_rank_end(). For pictures, not for proofs.
-bool wb_record_ranks(const char *path, const char *head) WB_OF_THE_LAYER;
-void wb_record_queued(bool from_here_on) WB_OF_THE_LAYER;
 
 // What the check build has counted since the last call of this: bytes that threads, atomics included, and the copy engine asked of device memory,
 // barriers of a whole block, calls of expf, exp2f and their like. Nothing is judged by it. In any other build it is null.

@@ -4,12 +4,12 @@
 //   build/cpu/problems/03_worker --case B=1,Hq=2,Nq=256,D=64,seed=7          also under gdb, compute-sanitizer, a profiler
 //   ... --case ... --case ...   one after the other in one process: does a call leave anything behind that changes the next?
 //   --guard 0 ...               each buffer ends with its tensor and outputs are left unwritten, for tools that look for stray accesses
-//   --record FILE --block 0     what block 0 does with signals, copies and products, as rows (cpu/record.cpp): before --case
+//   --record FILE --block 0     what block 0 does with signals, copies and products, as rows (cpu/record.cpp), in one case
 //   ... --cases list            prints a few small cases, ragged at the edges, one a line (small_cases.h)
 //   ... --cases CASE            calls nothing: status 0, or says why: 1 the function has to refuse it, 2 it is no case
 //
 // Of problems 17 and 18 a worker is a rank. By hand it starts the others, for each case, and of what they leave prints the whole.
-// --record FILE has what each of them queues then (cpu/queued.cpp), of the last case.
+// --record FILE has what each of them queues then (cpu/queued.cpp).
 //
 // Compiled once a problem, with WB_NAME as the function's name.
 #include "asks.h"
@@ -566,17 +566,6 @@ static void copy_part(const rank_process *rank, const wb_case *c, const wb_tenso
                           rank->memory + rank->zones[k].start + rank->zones[k].data, outputs);
 }
 
-// By hand, before the ranks start: their rows go to --record FILE, behind the sizes by which they can be drawn as those of another N.
-static bool record_ranks(const wb_case *c, const char *path)
-{
-    char head[96];
-    snprintf(head, sizeof head, "N\t%d\theads\t%d\tD\t%d\tranks\t%d", c->shape.q_len, c->shape.batch * c->shape.q_heads,
-             c->shape.head_dim, c->ranks);
-    if (wb_record_ranks(path, head)) return true;
-    fprintf(stderr, "%s: %s\n", path, strerror(errno));
-    return false;
-}
-
 // By hand: starts a process for each rank, cuts and joins. The first that ends badly ends all.
 static int run_ranks(const wb_problem *problem, const wb_case *c, const wb_tensor *tensors, const wb_zone *zones,
                      int count, char *shared, size_t guard)
@@ -628,7 +617,7 @@ static int run_ranks(const wb_problem *problem, const wb_case *c, const wb_tenso
 }
 
 // Runs a case: on the memory in this file, or by hand, without one. Returns the exit status that the worker deserves.
-static int try_case(const wb_problem *problem, const char *text, int file, int board, size_t guard, const char *record)
+static int try_case(const wb_problem *problem, const char *text, int file, int board, size_t guard)
 {
     wb_case c;
     if (wb_case_parse(problem, text, &c) != WB_OK) {
@@ -657,7 +646,6 @@ static int try_case(const wb_problem *problem, const char *text, int file, int b
     }
 
     wb_exchange *x = (wb_exchange *)shared;
-    if (record && wb_has_ranks(problem) && !record_ranks(&c, record)) return 2;
     const int status = by_hand && wb_has_ranks(problem)
                            ? run_ranks(problem, &c, tensors, zones, count, shared, guard)
                            : try_run(problem, &c, tensors, zones, count, shared, guard, board);
@@ -684,7 +672,7 @@ static int serve(const wb_problem *problem, int socket, size_t guard)
     char text[WB_CASE_TEXT];
     int board;
     for (int served = 0, file; (file = wb_exchange_receive(socket, text, &board)) >= 0; served++) {
-        const int status = try_case(problem, text, file, board, guard, NULL);
+        const int status = try_case(problem, text, file, board, guard);
         if (status) return status;
         fflush(NULL);  // what was printed belongs to this case
         wb_exchange_answer(socket, served);
@@ -730,20 +718,15 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s: only the CPU execution layer records what a block or a rank does: BACKEND=cpu\n", argv[0]);
         return 2;
     }
-    const bool of_block = record && !wb_has_ranks(problem);
-    if (of_block) wb_record_begin(block);
+    if (record && !wb_record_begin(record, wb_has_ranks(problem) ? -1 : block)) return perror(record), 2;
     for (int i = 1; i < argc && status == 0; i += 2)
-        if (strcmp(argv[i], "--case") == 0) cases++, status = try_case(problem, argv[i + 1], -1, -1, guard, record);
+        if (strcmp(argv[i], "--case") == 0) cases++, status = try_case(problem, argv[i + 1], -1, -1, guard);
     if (cases == 0)
         status = try_case(problem,
                           problem->signature == WB_ROW_SUM  ? "rows=4,cols=100"
                           : problem->signature == WB_DECODE ? "B=2,Hq=2,Nq=1,Nk=100,D=64"
                           : wb_has_ranks(problem)           ? "B=1,Hq=2,Nq=100,D=64,causal=1,ranks=2"
                                                             : "B=1,Hq=2,Nq=100,D=64",
-                          -1, -1, guard, record);
-    if (of_block && !wb_record_end(record)) {
-        fprintf(stderr, "%s: %s\n", record, strerror(errno));
-        return 2;
-    }
-    return status;
+                          -1, -1, guard);
+    return record && !wb_record_end() ? 2 : status;
 }

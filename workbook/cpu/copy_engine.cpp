@@ -69,8 +69,7 @@ static void begin_copy(const copy_to_shared &c, const thread &me)
     e.copies.push_back(c);
     memset(const_cast<void *>(c.to.at), 0xff, static_cast<size_t>(c.bytes));
     if (recording)
-        record_event(
-            {"load", name_of(c.to.at), name_of(s.word), s.phase, c.bytes, c.source ? 0 : c.row / c.map.rows, c.site});
+        record_event({"load", name_of(s.word), s.phase, c.bytes, c.site, c.to.at, c.source ? 0 : c.row / c.map.rows});
 }
 
 static size_t signal_number(uint64_t *arrived, call_site site)
@@ -145,9 +144,7 @@ static void begin_store(const copy_from_shared &c, const thread &me)
         if (e.stores[i].done && overlap(e.stores[i].from, c.from))
             e.stores.erase(e.stores.begin() + static_cast<long>(i));
     e.stores.push_back(c);
-    if (recording)
-        record_event({"send", name_of(c.from.at), nullptr, 0, c.from.rows * c.from.line * c.from.panels,
-                      c.target ? 0 : c.row / c.map.rows, c.site});
+    if (recording) record_event({"send", nullptr, 0, c.from.rows * c.from.line * c.from.panels, c.site});
 }
 
 void copy_out(const void *tile, int bytes, const tensor_box &map, int row, int head, call_site site)
@@ -202,7 +199,7 @@ void stores_read(bool and_written, call_site site)
 {
     engine &e = engine_here();
     const thread &me = engine_thread(and_written ? "stores_done()" : "stores_read()", site);
-    if (recording) record_event({"sent", nullptr, nullptr, 0, 0, 0, site});
+    if (recording) record_event({"sent", nullptr, 0, 0, site});
     for (copy_from_shared &c : e.stores) {
         if (c.thread != me.number) continue;
         if (!c.done) {

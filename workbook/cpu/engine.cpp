@@ -198,7 +198,7 @@ void engine_thread_end(const thread &t)
 {
     engine &e = engine_here();
     if (!e.used) return;
-    if (recording) record_event({"end", nullptr, nullptr, 0, 0, 0, {nullptr, 0}});
+    if (recording) record_event({nullptr, nullptr, 0, 0, {nullptr, 0}});
     for (const copy_from_shared &c : e.stores)
         if (c.thread == t.number && !c.done)
             report("returned too early", c.site,

@@ -179,13 +179,15 @@ bool copy_one(engine &e, bool (*waited_for)(size_t signal));  // whether there w
 void trap_early_reads(bool on);
 
 // -------------------------------------------------------------------------------------------------------------- record.cpp
-// What the running thread, or its whole warp, does; columns of the record. number: of a phase that ends with this (load, arrive), of
-// phases that were over (wait), of a product of the group. amount: bytes, operations, elements. first: which box of the tensor, counted by its rows; of a product
-// whether it begins anew.
+// What the running thread, or its whole warp, does: a row of the record (../timeline/README.md). event null: it ends,
+// and that is no row. phase, number: the phase that it is part of or waits for; number -1: none. amount: bytes,
+// operations or elements. box: which one of the tensor comes, counted by its rows.
 struct recorded {
-    const char *event, *what, *signal;
-    long number, amount, first;
+    const char *event, *phase;
+    long number, amount;
     call_site site;
+    const void *tile = nullptr;
+    long box = -1;
     bool whole_warp = false;
 };
 
@@ -193,6 +195,7 @@ extern bool recording;  // the functions below are called only then
 void record_block_begin();
 void record_event(const recorded &x);
 void record_issue(const product &p);
+void record_wait(long number, call_site site);  // for the group's products up to this one
 void record_result(const product &p, call_site waited);
 void record_meeting(block &b);
 

@@ -240,7 +240,7 @@ static work *queue(cudaStream_t stream, const char *name, call_site site, std::v
                        false,   false, -1, std::move(ranges), {},   nullptr};
     w->number = ++clocks[s].at[s];
     live.push_back(w);
-    if (queued_wanted()) w->row = queued_add({w->order, s, w->number, w->before, "copy", name, site, 0, nullptr, {}});
+    if (queued_wanted()) w->row = queued_add({s, w->number, w->before, "copy", name, site, 0, nullptr, {}});
     return w;
 }
 
@@ -248,7 +248,7 @@ void flight_kernel(const kernel &what, cudaStream_t stream, std::function<void()
 {
     work *w = queue(stream, what.name, what.site, {}, std::move(run));
     w->is_kernel = true, w->counts = next_counts || !some_count;
-    if (w->row) w->row->kind = !next_counts ? "kernel" : next_gradients ? "gradients" : "product";
+    if (w->row) w->row->kind = !next_counts ? "kernel" : next_gradients ? "gradients" : "attention";
     if (w->row && next_counts) w->row->cost = next_flops, w->row->keys = next_keys;
     next_counts = false;
 }

@@ -36,9 +36,9 @@ struct flight_range {  // memory that a message or a copy reads or writes
 };
 std::string flight_peer(int peer);  // "rank 3"
 
-struct flight_item {   // of a group of messages
-    const char *kind;  // "send" or "receive"; "send all" or "receive all" of a collective call
-    int peer, turn;    // the turn-th of its kind to or from that peer
+struct flight_item {  // of a group of messages
+    bool send, all;   // all: of a collective call
+    int peer, turn;   // the turn-th of its kind to or from that peer
     size_t bytes;
     const char *at;  // null: of a sum that is not made yet
     const char *call;
@@ -66,11 +66,10 @@ bool flight_another();
 
 // ---------------------------------------------------------------------------------------------------------- queued.cpp
 struct flight_row {
-    long order;
     int stream;
     long number;
     flight_clock before;
-    const char *kind;  // "product", "gradients": a kernel that counts; "kernel", "copy", "messages"
+    const char *kind;  // "attention", "gradients": a kernel that counts; "kernel", "copy"; "messages"
     std::string name;
     call_site site;
     double cost;       // FLOPs of a product; bytes

@@ -16,6 +16,7 @@
 #include <cudacpu/tensor_cores.h>
 #pragma GCC visibility pop
 #include <functional>
+#include <string>
 
 struct wb_asked;  // ../asks.h
 
@@ -161,6 +162,12 @@ bool describe_shared_address(const block &b, const char *at, char *text, size_t 
 
 // ---------------------------------------------------------------------------------------------------------- async_copy.cpp
 void async_copies_begin(block &b);
+
+// -------------------------------------------------------------------------------------------------------------- record.cpp
+extern FILE *record_file;  // of a picture of time (../timeline); null: nobody asked for one
+// A row of it but for its first columns: what is done, where, and the phases that it is part of or waits for.
+std::string record_text(const char *event, const std::string &what, double amount, const void *at, call_site site,
+                        const std::string &phases);
 
 // --------------------------------------------------------------------------------------------------------------- watch.cpp
 bool watching();

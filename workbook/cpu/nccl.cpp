@@ -488,10 +488,8 @@ static ncclResult_t queue_group()
                    flight_peer(x.peer).c_str(), y.call, y.site.line, flight_peer(y.peer).c_str());
         }
     std::vector<flight_item> items;
-    for (const part &p : g->parts) {
-        const char *kind = p.of == OF_ALL ? (p.send ? "send all" : "receive all") : p.send ? "send" : "receive";
-        items.push_back({kind, p.peer, me().message_of[p.id].turn, p.bytes, p.at, p.call, p.site});
-    }
+    for (const part &p : g->parts)
+        items.push_back({p.send, p.of == OF_ALL, p.peer, me().message_of[p.id].turn, p.bytes, p.at, p.call, p.site});
     flight_messages(g->streams, g->ranges, std::move(items), number, [g] { begin(*g); });
     return ncclSuccess;
 }

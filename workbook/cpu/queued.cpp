@@ -1,23 +1,20 @@
 // queued.cpp - what a rank queues, in the order of the host's calls: rows for a picture of what computes and what
-// travels (../timeline). Only where somebody asked (../asks.h). A row says behind what its work is ordered, by the
-// clock of its stream (flight.h). Of a group of messages each message is a row.
-//
-// Ranks are processes of which one has started the others. They share the file that it has opened, and each adds its
-// rows at once.
+// travels (../timeline). Only where somebody asked (../asks.h). A piece of work waits for what the clock of its
+// stream names (flight.h); its own phase is its rank, its stream and its number there. A message is a phase to
+// which both ranks arrive.
 #include "flight.h"
 
 #include "../asks.h"
 
+#include <algorithm>
 #include <deque>
-#include <string.h>
 
 namespace cudacpu
 {
-static FILE *file;
 static bool wanted;
 static std::deque<flight_row> &rows = *new std::deque<flight_row>;
 
-bool queued_wanted() { return file && wanted; }
+bool queued_wanted() { return record_file && wanted; }
 
 flight_row *queued_add(const flight_row &row)
 {
@@ -25,57 +22,75 @@ flight_row *queued_add(const flight_row &row)
     return &rows.back();
 }
 
-static std::string clock_text(const flight_clock &c)
+static int rank() { return std::max(0, nccl_rank()); }
+
+static std::string phase_of(int stream, long number)
 {
-    std::string text;
-    for (int s = 0; s < STREAMS; s++)
-        if (c.at[s]) text += (text.empty() ? "" : " ") + std::to_string(s) + ":" + std::to_string(c.at[s]);
-    return text.empty() ? "-" : text;
+    return std::to_string(rank()) + "." + std::to_string(stream) + "#" + std::to_string(number);
 }
 
-// kind name file line cost at peer turn: of the work, or of one of its messages.
-static std::string columns(const char *kind, const char *name, call_site site, double cost, const void *at, int peer,
-                           int turn)
+static std::string phase_of(const flight_item &i)
 {
-    char text[512];
-    const char *slash = site.file ? strrchr(site.file, '/') : nullptr;
-    snprintf(text, sizeof text, "%s\t%s\t%s\t%d\t%.0f\t%zx\t%d\t%d", kind, name,
-             slash       ? slash + 1
-             : site.file ? site.file
-                         : "?",
-             site.line, cost, reinterpret_cast<size_t>(at), peer, turn);
-    return text;
+    const int from = i.send ? rank() : i.peer, to = i.send ? i.peer : rank();
+    return std::to_string(from) + " to " + std::to_string(to) + (i.all ? " of all#" : "#") + std::to_string(i.turn);
+}
+
+// What is over before this begins: of each other stream the last piece of work that there is a row of.
+static std::string phases_before(const flight_row &w)
+{
+    std::string phases;
+    for (int s = 0; s < STREAMS; s++) {
+        long last = 0;
+        for (const flight_row &o : rows)
+            if (s != w.stream && o.stream == s && o.number <= w.before.at[s]) last = std::max(last, o.number);
+        if (last) phases += "\t" + phase_of(s, last);
+    }
+    return phases;
+}
+
+static std::string row(const flight_row &w, const char *event, const std::string &what, double amount, const void *at,
+                       call_site site, const std::string &phases)
+{
+    return std::to_string(rank()) + "." + std::to_string(w.stream) + "\tffffffff\t" +
+           record_text(event, what, amount, at, site, phases);
+}
+
+// A group of messages begins when all partners' groups have, and is over after its bytes.
+static std::string rows_of_messages(const flight_row &w)
+{
+    std::string arrivals, received, phases;
+    double bytes[2] = {0, 0};  // in and out
+    const flight_item *named = &w.items[0];
+    for (const flight_item &i : w.items) {
+        const std::string phase = phase_of(i);
+        const double amount = static_cast<double>(i.bytes);
+        arrivals += row(w, "arrive", flight_peer(rank()), 0, i.send ? i.at : nullptr, i.site, phase);
+        if (!i.send) received += row(w, "receive", "", amount, i.at, i.site, phase);
+        if (!i.send && named->send) named = &i;
+        if (i.peer != rank()) bytes[i.send] += amount;
+        phases += "\t" + phase;
+    }
+    const std::string what = named->call + std::string(named->send ? " to " : " from ") + flight_peer(named->peer);
+    return row(w, "idle", "", 0, nullptr, w.site, phases_before(w)) + arrivals +
+           row(w, "wait", "", 0, nullptr, named->site, phases) + received +
+           row(w, "messages", what, std::max(bytes[0], bytes[1]), nullptr, named->site, phase_of(w.stream, w.number));
+}
+
+static std::string rows_of_work(const flight_row &w)
+{
+    const std::string name = w.name.substr(0, w.name.find('<'));
+    return row(w, "wait", "", 0, nullptr, w.site, phases_before(w)) +
+           row(w, w.kind, name, w.cost, w.keys, w.site, phase_of(w.stream, w.number));
 }
 
 void queued_write()
 {
-    if (!file) return;
-    std::string text;
-    for (const flight_row &w : rows) {
-        std::vector<std::string> lines;
-        for (const flight_item &i : w.items)
-            lines.push_back(columns(i.kind, i.call, i.site, static_cast<double>(i.bytes), i.at, i.peer, i.turn));
-        if (lines.empty()) lines.push_back(columns(w.kind, w.name.c_str(), w.site, w.cost, w.keys, -1, -1));
-        const std::string who = std::to_string(nccl_rank() < 0 ? 0 : nccl_rank()) + "\t" + std::to_string(w.order) +
-                                "\t" + std::to_string(w.stream) + "\t" + std::to_string(w.number) + "\t";
-        for (const std::string &line : lines) text += who + line + "\t" + clock_text(w.before) + "\n";
-    }
-    if (fwrite(text.data(), 1, text.size(), file) != text.size() || fflush(file)) perror("rows of a rank");
+    if (!record_file) return;
+    std::string all;
+    for (const flight_row &w : rows) all += w.items.empty() ? rows_of_work(w) : rows_of_messages(w);
+    if (fwrite(all.data(), 1, all.size(), record_file) != all.size() || fflush(record_file)) perror("rows of a rank");
     rows.clear();
 }
-}
-
-extern "C" bool wb_record_ranks(const char *path, const char *head)
-{
-    using namespace cudacpu;
-    if (file) fclose(file);
-    file = fopen(path, "w");
-    if (file) fclose(file);
-    file = fopen(path, "a");
-    if (!file) return false;
-    setvbuf(file, nullptr, _IONBF, 0);  // what is written at once lies together
-    fprintf(file, "%s\nrank\torder\tstream\tnumber\tkind\tname\tfile\tline\tcost\tat\tpeer\tturn\tclock\n", head);
-    return fflush(file) == 0;
 }
 
 extern "C" void wb_record_queued(bool from_here_on) { cudacpu::wanted = from_here_on; }

@@ -1,9 +1,11 @@
-// record.cpp - what the warps of a block tell the engine, in the order in which they do: rows for a picture of time (../timeline), and
-// the proof that products run under the softmax. Only where somebody asked (../asks.h): else `recording` is false, and nothing is done.
+// record.cpp - what the warps of a block tell the engine, in the order in which they do: rows for a picture of time
+// (../timeline), and the proof that products run under the softmax. Only where somebody asked (../asks.h): else
+// `recording` is false, and nothing is done. queued.cpp has the rows of ranks.
 //
-// Arithmetic is not seen, its result is: when a warp comes back to the engine and most elements of a product that is done have changed,
-// it has worked on them. A result of C = A B^T on which a warp works is taken for scores. Where these stay as they are until the next product
-// overwrites them, the work went elsewhere: then it was done when as many numbers of some lanes' stacks changed, to others than the scores.
+// Arithmetic is not seen, its result is: when a warp comes back to the engine and most elements of a product that
+// is done have changed, it has worked on them. A result of C = A B^T on which a warp works is taken for scores.
+// Where these stay as they are until the next product overwrites them, the work went elsewhere: then it was done
+// when as many numbers of some lanes' stacks changed, to others than the scores.
 #include "engine.h"
 #include "report.h"
 
@@ -14,14 +16,12 @@
 namespace cudacpu
 {
 bool recording;
+FILE *record_file;
 
 struct row {
     int warp;
     unsigned lanes;
-    const char *event;
-    char what[64], signal[64];
-    long number, amount, first;
-    int line;
+    std::string text;
 };
 
 // A product that is done, with C as it was then.
@@ -55,6 +55,8 @@ static struct {
     long issued, needed;  // products, by size_of
     call_site alone;      // of a wait that left no product under the work behind it
 } r;
+
+static const char PRODUCT[] = "a product";  // the name of its phase, which warps wait for
 
 static long size_of(const product &p) { return static_cast<long>(p.of.cols) * p.of.depth; }
 
@@ -102,24 +104,53 @@ void record_block_begin()
     r.rows.clear();
 }
 
+std::string record_text(const char *event, const std::string &what, double amount, const void *at, call_site site,
+                        const std::string &phases)
+{
+    char columns[64];
+    snprintf(columns, sizeof columns, "%.0f\t%zx", amount, reinterpret_cast<size_t>(at));
+    const char *file = site.file ? site.file : "?", *slash = strrchr(file, '/');
+    return std::string(event) + "\t" + what + "\t" + columns + "\t" + (slash ? slash + 1 : file) + ":" +
+           std::to_string(site.line) + "\t" + phases + "\n";
+}
+
+// "K7": box 7 of K, of which this is a tile; "K": a tile of it.
+static std::string label_of(const void *tile, long box)
+{
+    const std::string name = name_of(tile);
+    return name.substr(0, name.find_first_of(".[")) + (box < 0 ? "" : std::to_string(box));
+}
+
 // Lanes of a warp that do the same share a row, if the whole warp has done nothing since.
 static void add(const recorded &x, unsigned lanes)
 {
     const int w = warp_number(*current->running);
-    row now = {w, lanes, x.event, "", "", x.number, x.amount, x.first, x.site.line};
-    snprintf(now.what, sizeof now.what, "%s", x.what ? x.what : "");
-    snprintf(now.signal, sizeof now.signal, "%s", x.signal ? x.signal : "");
+    const std::string phase = x.phase && x.number >= 0 ? x.phase + ("#" + std::to_string(x.number)) : "";
+    const std::string what = x.tile ? label_of(x.tile, x.box) : "";
+    const row now = {w, lanes, record_text(x.event, what, static_cast<double>(x.amount), x.tile, x.site, phase)};
     for (size_t i = r.rows.size(); lanes != ~0u && i-- > 0;) {
         row &before = r.rows[i];
         if (before.warp != w) continue;
         if (before.lanes & lanes) break;
-        if (strcmp(before.event, now.event) || strcmp(before.what, now.what) || strcmp(before.signal, now.signal) ||
-            before.number != now.number || before.first != now.first)
-            continue;
+        if (before.text != now.text) continue;
         before.lanes |= lanes;
         return;
     }
     r.rows.push_back(now);
+}
+
+// Of the running warp's group, as rows name it: numbers of products, apart for each group.
+static long product_phase(long number)
+{
+    enum { GROUPS = WARPS / GROUP_WARPS };
+    return number ? number * GROUPS + warp_number(*current->running) / GROUP_WARPS : -1;
+}
+
+// The running warp has worked on a result.
+static void add_work(const result &x)
+{
+    if (!r.rows_wanted) return;
+    add({x.scores ? "scores" : "scale", PRODUCT, product_phase(x.number), x.cols * WARP / 2, x.site}, ~0u);
 }
 
 // Whether a product is in flight that is no mere token.
@@ -130,7 +161,8 @@ static bool runs_under(const engine &e, int w, const result &x)
     return 2 * in_flight >= x.size;
 }
 
-// How many numbers of a lane's stack, from `from` on, are others than they were, and none of x's, nor what stands for a result in flight.
+// How many numbers of a lane's stack, from `from` on, are others than they were, and none of x's, nor what stands
+// for a result in flight.
 __attribute__((no_sanitize("address"))) static size_t changed_numbers(const stack_seen &s, const char *from,
                                                                       const result &x, size_t lane)
 {
@@ -148,8 +180,8 @@ __attribute__((no_sanitize("address"))) static size_t changed_numbers(const stac
     return changed;
 }
 
-// The running warp has come together in a call of the layer's: which scores it has worked on elsewhere since it last did, and the stacks of
-// some lanes as they are now, without the layer's own frames.
+// The running warp has come together in a call of the layer's: which scores it has worked on elsewhere since it
+// last did, and the stacks of some lanes as they are now, without the layer's own frames.
 __attribute__((no_sanitize("address"))) static void look_at_stacks()
 {
     enum { FRAMES = 256 };  // bytes, from what a lane brings to the call
@@ -189,8 +221,7 @@ static void find_work()
             for (size_t k = 0; k < half; k++) changed += memcmp(&x.c[lane][k], &x.was[lane * half + k], 4) != 0;
         if (changed * 2 <= WARP * half) continue;
         if (x.scores) count_work(x, runs_under(e, w, x));
-        if (r.rows_wanted)
-            add({x.scores ? "scores" : "scale", nullptr, nullptr, x.number, x.cols * WARP / 2, 0, x.site}, ~0u);
+        add_work(x);
         r.results[w].erase(r.results[w].begin() + static_cast<long>(i--));
     }
 }
@@ -200,7 +231,12 @@ void record_event(const recorded &x)
     if (!r.in_block) return;
     find_work();
     if (x.whole_warp && !r.rows_wanted) look_at_stacks();
-    if (r.rows_wanted) add(x, x.whole_warp ? ~0u : lane_bit(*current->running));
+    if (r.rows_wanted && x.event) add(x, x.whole_warp ? ~0u : lane_bit(*current->running));
+}
+
+void record_wait(long number, call_site site)
+{
+    record_event({"wait", PRODUCT, product_phase(number), 0, site, nullptr, -1, true});
 }
 
 void record_issue(const product &p)
@@ -208,10 +244,8 @@ void record_issue(const product &p)
     const product_request &q = p.of;
     std::vector<result> &mine = r.results[warp_number(*current->running)];
     if (r.in_block) r.issued += size_of(p);
-    char what[64];
-    snprintf(what, sizeof what, "%.30s", q.weights ? "" : name_of(q.a.at));
     const long operations = 4l * WARP * q.cols * q.depth / (q.e4m3 ? 2 : 1);  // those of e4m3 take half of the time
-    record_event({"product", what, name_of(q.b.at), p.number, operations, !q.onto, q.site, true});
+    record_event({"product", PRODUCT, product_phase(p.number), operations, q.site, q.b.at, -1, true});
     for (size_t i = mine.size(); i-- > 0;)
         if (mine[i].c[0] == p.c[0] && !mine[i].scores)
             forget_result(mine, i);
@@ -250,7 +284,7 @@ void scores_weighed(const float *scores, call_site)
     for (result &x : r.results[w]) {
         if (x.c[0] != scores || !x.scores || x.elsewhere || x.gone) continue;
         x.elsewhere = true, x.under = runs_under(engine_here(), w, x);
-        if (r.rows_wanted) add({"scores", nullptr, nullptr, x.number, x.cols * WARP / 2, 0, x.site}, ~0u);
+        add_work(x);
     }
 }
 
@@ -263,34 +297,38 @@ void record_meeting(block &b)
         const unsigned lanes = b.warps[w].all & ~b.warps[w].exited;
         if (!lanes) continue;
         b.running = &b.warps[w].threads[__builtin_ctz(lanes)];
-        add({"arrive", "__syncthreads()", nullptr, r.met, 0, 0, b.running->site}, lanes);
-        add({"wait", "__syncthreads()", nullptr, r.met + 1, 0, 0, b.running->site}, lanes);
+        add({"arrive", "__syncthreads()", r.met, 0, b.running->site}, lanes);
+        add({"wait", "__syncthreads()", r.met, 0, b.running->site}, lanes);
     }
     b.running = was;
     r.met++;
 }
 }
 
-extern "C" void wb_record_begin(long block)
+// Ranks are forked from the process that has opened the file, share it, and each adds its rows at once (queued.cpp).
+extern "C" bool wb_record_begin(const char *path, long block)
 {
     using namespace cudacpu;
-    r.rows_wanted = true;
+    record_file = fopen(path, "w");
+    if (!record_file) return false;
+    const char *of = block < 0 ? "ring" : "block";
+    fprintf(record_file, "who\tlanes\tevent\twhat\tamount\tat\tsource\tphases\tof a %s\n", of);
+    recording = r.rows_wanted = block >= 0;
     r.wanted = block;
-    r.rows.clear();
-    recording = true;
+    return fflush(record_file) == 0;
 }
 
-extern "C" bool wb_record_end(const char *path)
+extern "C" bool wb_record_end(void)
 {
     using namespace cudacpu;
     recording = false;
-    FILE *f = fopen(path, "w");
-    if (!f) return false;
-    fprintf(f, "warp\tlanes\tevent\twhat\tsignal\tnumber\tamount\tfirst\tline\tof %ld blocks\n", r.blocks);
     for (const row &x : r.rows)
-        fprintf(f, "%d\t%x\t%s\t%s\t%s\t%ld\t%ld\t%ld\t%d\n", x.warp, x.lanes, x.event, x.what, x.signal, x.number,
-                x.amount, x.first, x.line);
-    return fclose(f) == 0;
+        fprintf(record_file, "%d.%d\t%x\t%s", x.warp / GROUP_WARPS, x.warp % GROUP_WARPS, x.lanes, x.text.c_str());
+    const bool nothing = r.rows_wanted && r.rows.empty(), written = fclose(record_file) == 0;
+    if (!written) perror("the record");
+    if (nothing)
+        fprintf(stderr, "nothing is recorded of block %ld: the launch has %ld, numbered from 0\n", r.wanted, r.blocks);
+    return written && !nothing;
 }
 
 extern "C" void wb_overlap_begin(void)
@@ -319,7 +357,8 @@ extern "C" void wb_overlap_end(void)
             "three quarters; make timeline-10, or -16, draws it.\n   Under the scores of this wait, for one, none ran; "
             "look at the waits between it and the softmax, too:",
             r.works, r.under);
-    // A tile of scores wants two products of one size, Q K^T and P V. To run another under each of three quarters of them costs 2.375.
+    // A tile of scores wants two products of one size, Q K^T and P V. To run another under each of three quarters
+    // of them costs 2.375.
     if (8 * r.issued > 9 * r.needed)
         report("products that no scores need", {nullptr, 0},
                "the products are %.2f times as large as those of all tiles of scores: their Q K^T, and their P V",

@@ -83,7 +83,7 @@ void signal_arrive(uint64_t *word, long bytes, call_site site)
         report_two("too many arrivals", site, s.init_site, "init()",
                    "one arrival too many: %s expects %d in a phase, and bytes of this one are still on their way",
                    name_of(word), s.count);
-    if (recording) record_event({"arrive", name_of(word), nullptr, s.phase, bytes, 0, site});
+    if (recording) record_event({"arrive", name_of(word), s.phase, bytes, site});
     s.missing--;
     s.promised += bytes;
     publish(e, me, s.collecting);
@@ -116,7 +116,7 @@ void signal_wait(const uint64_t *word, unsigned phase, call_site site)
     find_signal(e, word, site, "a wait");
     wait_until(signal_is_over, tell, word, phase & 1, site);
     const signal_state &s = find_signal(e, word, site, "a wait");
-    if (recording) record_event({"wait", name_of(word), nullptr, s.phase, 0, 0, site});
+    if (recording) record_event({"wait", name_of(word), s.phase - 1l, 0, site});
     join(e, e.know[me.number], s.over);
     hook_learn(static_cast<int>(*word ^ MARK));
 }

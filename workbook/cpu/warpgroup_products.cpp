@@ -424,7 +424,7 @@ static void wait_for_warp(void **lanes, int)
     const int w = warp_number(*current->running);
     const products_due due = *static_cast<products_due *>(lanes[0]);
     const long due_number = static_cast<long>(e.issued[w]) - due.pending;
-    if (recording) record_event({"done", nullptr, nullptr, due_number > 0 ? due_number : 0, 0, 0, due.site, true});
+    if (recording) record_wait(due_number > 0 ? due_number : 0, due.site);
     e.waited[w]++;
     check_same_wait(e, due, w);
     while (static_cast<int>(e.queue[w].size()) > due.pending) {

@@ -41,7 +41,7 @@ void named_barrier(int barrier, int threads, bool wait, call_site site)
     publish(e, me, s.collecting);
     hook_publish(SIGNALS + barrier);
     const unsigned generation = s.generation;
-    if (recording) record_event({"arrive", barrier_name(barrier), nullptr, generation, threads, 0, site});
+    if (recording) record_event({"arrive", barrier_name(barrier), generation, threads, site});
     if (s.arrived == threads) {
         s.arrived = 0;
         s.generation++;
@@ -51,7 +51,7 @@ void named_barrier(int barrier, int threads, bool wait, call_site site)
     }
     if (!wait) return;
     wait_until(barrier_is_over, tell_barrier, &s, generation, site);
-    if (recording) record_event({"wait", barrier_name(barrier), nullptr, generation + 1l, 0, 0, site});
+    if (recording) record_event({"wait", barrier_name(barrier), generation, 0, site});
     join(e, e.know[me.number], s.over);
     hook_learn(SIGNALS + barrier);
 }

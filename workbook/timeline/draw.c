@@ -1,300 +1,341 @@
-#include "draw.h"
+#include "timeline.h"
 
 #include <math.h>
 #include <string.h>
 
-// ---------------------------------------------------------------------------------------------------------------- what is drawn
-// A line of the picture for the copy engine, one for the tensor cores, and one for each group, of which its first warp is shown: the
-// other three do the same at the same time.
+// ---------------------------------------------------------------------------------------- in words
 
-enum { COPIES, TENSOR_CORES, FIRST_GROUP };
+static const char *unit(const timeline *t) { return t->of_ring ? "ms" : "cycles"; }
+static int digits(const timeline *t) { return t->of_ring ? 2 : 0; }
+static bool waits_for_product(const bar *b) { return strcmp(b->reason, "a product") == 0; }
 
-static int lines(const timeline *t) { return FIRST_GROUP + t->group_count; }
-
-static int group_of(const timeline *t, const bar *b)
+static const char *kind_name(const timeline *t, bar_kind kind)
 {
-    for (int i = 0; i < t->group_count; i++)
-        if (t->groups[i] == b->warp / 4) return i;
-    return -1;
+    static const char *const of_block[] = {"copies", "products", "scores", "other results", "waits"};
+    static const char *const of_ring[] = {"messages", "products", "", "other kernels and copies", "waits"};
+    return t->of_ring ? of_ring[kind] : of_block[kind];
 }
 
-static bool on_line(const timeline *t, const bar *b, int line)
+// "K7", "attention_kernel 3", "waits for K.full[0]".
+static void name_bar(const bar *b, char name[192])
 {
-    if (line == COPIES) return b->kind == COPY;
-    if (line == TENSOR_CORES) return b->kind == PRODUCT;
-    return b->kind != COPY && b->kind != PRODUCT && group_of(t, b) == line - FIRST_GROUP && b->warp % 4 == 0;
+    if (b->kind == WAIT)
+        snprintf(name, 192, "waits for %s", b->reason);
+    else
+        snprintf(name, 192, "%s%s%s", b->name, b->name[0] && b->label[0] ? " " : "", b->label);
 }
 
-static const char *line_name(const timeline *t, int line, char text[32])
-{
-    if (line == COPIES) return "copy engine";
-    if (line == TENSOR_CORES) return "tensor cores";
-    snprintf(text, 32, "warpgroup %d", t->groups[line - FIRST_GROUP]);
-    return text;
-}
-
-// How much of the time a line has bars of a kind; `reason` null: any.
-static double share(const timeline *t, int line, bar_kind kind, const char *reason)
+// How much of the time a lane has bars of a kind, in per cent; `reason` null: any.
+static double share(const timeline *t, int lane, bar_kind kind, const char *reason)
 {
     double sum = 0;
-    for (size_t i = 0; i < t->count; i++)
-        if (on_line(t, &t->bars[i], line) && t->bars[i].kind == kind &&
-            (!reason || strcmp(t->bars[i].reason, reason) == 0))
-            sum += t->bars[i].to - t->bars[i].from;
-    return 100 * sum / t->cycles;
-}
-
-// From the end of a product to the begin of the next one on the tensor cores, longest first; returns how many.
-typedef struct gap {
-    double from, to;
-} gap;
-
-static int longest_gaps(const timeline *t, gap *gaps, int most)
-{
-    int count = 0;
-    double end = -1;
     for (size_t i = 0; i < t->count; i++) {
         const bar *b = &t->bars[i];
-        if (b->kind != PRODUCT) continue;
-        const gap g = {end, b->from};
-        if (end >= 0 && g.to > g.from + 1) {
-            int at = count < most ? count++ : most - 1;
-            if (at == most - 1 && gaps[at].to - gaps[at].from > g.to - g.from && count == most) at = most;
-            for (; at > 0 && at < most && gaps[at - 1].to - gaps[at - 1].from < g.to - g.from; at--)
-                gaps[at] = gaps[at - 1];
-            if (at < most) gaps[at] = g;
-        }
-        end = b->to;
+        if (b->lane == lane && b->kind == kind && (!reason || strcmp(b->reason, reason) == 0)) sum += b->to - b->from;
     }
-    return count;
+    return 100 * sum / t->end;
 }
 
-// ------------------------------------------------------------------------------------------------------------------ in the terminal
-
-enum { COLUMNS = 104 };
-
-static char letter(const timeline *t, const bar *b)
+// Of what a lane moves the part that is under a product of its rank or block, in per cent.
+static double hidden(const timeline *t, int lane)
 {
-    switch (b->kind) {
-    case COPY: return b->label[0];
-    case PRODUCT: return (char)('1' + group_of(t, b));
-    case SCORES: return '#';
-    case SCALE: return '+';
-    case WAIT: break;
-    }
-    if (strcmp(b->reason, "a product") == 0) return '.';
-    if (strcmp(b->reason, "exponentials") == 0) return 'e';
-    return strncmp(b->reason, "barrier", 7) == 0 ? 't' : 'w';
-}
-
-// Each column shows what takes most of it.
-static void print_line(const timeline *t, int line, FILE *f)
-{
-    char text[32], row[COLUMNS + 1];
-    for (int c = 0; c < COLUMNS; c++) {
-        const double from = t->cycles * c / COLUMNS, to = t->cycles * (c + 1) / COLUMNS;
-        double filled[128] = {0}, most = (to - from) / 4;
-        row[c] = ' ';
-        for (size_t i = 0; i < t->count; i++) {
-            const bar *b = &t->bars[i];
-            if (!on_line(t, b, line) || b->to <= from || b->from >= to) continue;
-            double *sum = &filled[letter(t, b) & 127];
-            *sum += fmin(b->to, to) - fmax(b->from, from);
-            if (*sum > most) most = *sum, row[c] = letter(t, b);
+    double sum = 0, under = 0;
+    for (size_t i = 0; i < t->count; i++) {
+        const bar *b = &t->bars[i];
+        if (b->lane != lane || b->kind != MOVE) continue;
+        sum += b->to - b->from;
+        for (size_t k = 0; k < t->count; k++) {
+            const bar *c = &t->bars[k];
+            if (c->kind == PRODUCT && (!t->of_ring || c->group == b->group))
+                under += fmax(0, fmin(b->to, c->to) - fmax(b->from, c->from));
         }
     }
-    row[COLUMNS] = 0;
-    fprintf(f, "  %-13s|%s|\n", line_name(t, line, text), row);
+    return 100 * under / sum;
 }
 
-// Why a group waited, each reason once, and how much of the time.
-static void print_waits(const timeline *t, int line, FILE *f)
+// "rank 0 wire: messages 20 %, 97 % of them under products": what a lane does, and why it waits, each reason once.
+static void describe(const timeline *t, int lane, FILE *f)
 {
     const char *said[32];
     int count = 0;
+    fprintf(f, "%s:", t->lanes[lane].name);
+    for (int kind = 0; kind < BAR_KINDS; kind++) {
+        const double part = share(t, lane, (bar_kind)kind, NULL);
+        if (part < .5) continue;
+        fprintf(f, "%s %s %.0f %%", count++ ? "," : "", kind_name(t, (bar_kind)kind), part);
+        if (kind == MOVE) fprintf(f, " (%.0f %% of them under products)", hidden(t, lane));
+    }
+    count = 0;
+    const char *before = ":";
     for (size_t i = 0; i < t->count; i++) {
         const bar *b = &t->bars[i];
-        bool again = !on_line(t, b, line) || b->kind != WAIT;
+        bool again = b->lane != lane || b->kind != WAIT;
         for (int k = 0; k < count && !again; k++) again = strcmp(said[k], b->reason) == 0;
         if (again || count == 32) continue;
+        const double part = share(t, lane, WAIT, b->reason);
+        if (part >= 1) fprintf(f, "%s %.0f %% for %s", before, part, b->reason), before = ",";
         said[count++] = b->reason;
-        const double part = share(t, line, WAIT, b->reason);
-        if (part >= 1) fprintf(f, ", %.0f %% for %s", part, b->reason);
     }
 }
 
-// The line of the next product of a group that waits: the wait itself may stand in a word that all waits go through.
-static int line_of_next_product(const timeline *t, const bar *wait)
+// Two lines: by which figures it was drawn.
+static void describe_costs(const timeline *t, char lines[2][160])
+{
+    enum { SIZE = 160 };
+    if (t->of_ring) {
+        snprintf(lines[0], SIZE,
+                 "No measurement: what was queued, drawn as if %d times as long and %d as wide, at an H200's costs:",
+                 LONGER, WIDER);
+        snprintf(lines[1], SIZE,
+                 "products %d TFLOP/s and %d us a call (of gradients %d and %d), other kernels %d GB/s and %d us, "
+                 "messages %d and %d.",
+                 TFLOPS, CALL_US, GRADIENTS_TFLOPS, GRADIENTS_CALL_US, MEMORY_GBS, LAUNCH_US, WIRE_GBS, MESSAGE_US);
+        return;
+    }
+    snprintf(lines[0], SIZE,
+             "No measurement: recorded events, replayed at the costs of an H100 alone, a cycle: %d operations", FLOPS);
+    snprintf(lines[1], SIZE,
+             "of products, %d exponentials, %d other operations, %d bytes of copies, which take %d cycles to begin.",
+             EXPONENTIALS, ARITHMETIC, COPY_BYTES, COPY_LATENCY);
+}
+
+// --------------------------------------------------------------------------------- in the terminal
+
+enum { COLUMNS = 80 };
+
+static char letter(const timeline *t, const bar *b, bool odd)
+{
+    if (b->kind == SCORES) return '#';
+    if (b->kind == OTHER) return '+';
+    if (b->kind == PRODUCT) return t->of_ring ? b->label[0] : "0123456789abcdef"[b->group % 16];
+    if (b->kind == MOVE) return !t->of_ring ? b->label[0] : odd ? '=' : '~';
+    if (t->of_ring || waits_for_product(b)) return '.';
+    return strcmp(b->reason, "exponentials") == 0 ? 'e' : strncmp(b->reason, "barrier", 7) == 0 ? 't' : 'w';
+}
+
+// Each column shows what takes most of it.
+static void print_lane(const timeline *t, int lane, FILE *f)
+{
+    double filled[COLUMNS][128] = {{0}};
+    char row[COLUMNS + 1];
+    bool odd = false;
+    for (size_t i = 0; i < t->count; i++) {
+        const bar *b = &t->bars[i];
+        if (b->lane != lane) continue;
+        if (b->kind == MOVE) odd = !odd;
+        for (int c = 0; c < COLUMNS; c++)
+            filled[c][letter(t, b, odd) & 127] +=
+                fmax(0, fmin(b->to, t->end * (c + 1) / COLUMNS) - fmax(b->from, t->end * c / COLUMNS));
+    }
+    for (int c = 0; c < COLUMNS; c++) {
+        double most = t->end / COLUMNS;
+        for (int k = 0; k < 128; k++) most -= filled[c][k];  // nothing
+        row[c] = ' ';
+        for (int k = 0; k < 128; k++)
+            if (filled[c][k] > most) most = filled[c][k], row[c] = (char)k;
+    }
+    row[COLUMNS] = 0;
+    fprintf(f, "  %-15s |%s|\n", t->lanes[lane].name, row);
+}
+
+// The next product of a group that waits: the wait itself may stand in a word that all waits go through.
+static const bar *next_product(const timeline *t, const bar *wait)
 {
     const bar *next = NULL;
     for (size_t i = 0; i < t->count; i++) {
         const bar *b = &t->bars[i];
-        if (b->kind == PRODUCT && b->warp / 4 == wait->warp / 4 && b->from >= wait->to &&
-            (!next || b->from < next->from))
+        if (b->kind == PRODUCT && b->group == wait->group && b->from >= wait->to && (!next || b->from < next->from))
             next = b;
     }
-    return next ? next->line : 0;
+    return next;
 }
 
-// What a group does at a moment.
-static void print_moment(const timeline *t, int line, double at, FILE *f)
+// What a lane does at a moment.
+static void print_moment(const timeline *t, int lane, double at, FILE *f)
 {
+    char name[192];
     for (size_t i = 0; i < t->count; i++) {
         const bar *b = &t->bars[i];
-        if (!on_line(t, b, line) || at < b->from || at > b->to) continue;
-        const bool own = strcmp(b->reason, "a product") == 0 || strcmp(b->reason, "exponentials") == 0;
-        const int next = b->kind == WAIT && !own ? line_of_next_product(t, b) : 0;
-        if (b->kind == WAIT)
-            fprintf(f, "waits for %s, line %d", b->reason, b->line);
-        else
-            fprintf(f, b->kind == SCORES ? "works on the scores of %s" : "works on its result", b->label);
-        if (next) fprintf(f, ", before the product of line %d", next);
+        if (b->lane != lane || at < b->from || at > b->to) continue;
+        name_bar(b, name);
+        fprintf(f, b->kind == SCORES ? "works on the scores of %s" : "%s", name);
+        if (b->kind != WAIT || t->of_ring) return;
+        const bool own = waits_for_product(b) || strcmp(b->reason, "exponentials") == 0;
+        const bar *next = own ? NULL : next_product(t, b);
+        fprintf(f, ", %s", b->source);
+        if (next) fprintf(f, ", before the product of %s", next->source);
         return;
     }
-    fprintf(f, "has ended");
+    fprintf(f, "nothing");
+}
+
+// When the tensor cores do nothing, or a rank has no kernel to run: the longest such time, and what others do then.
+static void print_gap(const timeline *t, int rank, FILE *f)
+{
+    double end = t->of_ring ? 0 : t->end, from = 0, to = t->end / 200;  // of a block none before the first product
+    for (size_t i = 0; i < t->count; i++) {
+        const bar *b = &t->bars[i];
+        if (b->kind != PRODUCT && (b->kind != OTHER || !t->of_ring)) continue;
+        if (t->of_ring && b->group != rank) continue;
+        if (b->from - end > to - from) from = end, to = b->from;
+        end = t->of_ring ? fmax(end, b->to) : b->to;
+    }
+    if (to <= t->end / 200) return;
+    fprintf(f, t->of_ring ? "\n  rank %d computes nothing longest" : "\n  the tensor cores idle longest", rank);
+    fprintf(f, ", %.*f %s from %.*f on:\n", digits(t), to - from, unit(t), digits(t), from);
+    for (int l = 0; l < t->lane_count; l++) {
+        if (t->lanes[l].group < 0 || (t->of_ring && t->lanes[l].group != rank)) continue;
+        fprintf(f, "    %s: ", t->lanes[l].name);
+        print_moment(t, l, (from + to) / 2, f);
+        fprintf(f, "\n");
+    }
 }
 
 void timeline_print(const timeline *t, const char *title, FILE *f)
 {
-    char text[32];
-    fprintf(f, "%s: %.0f cycles\n\n", title, t->cycles);
-    for (int line = 0; line < lines(t); line++) print_line(t, line, f);
-    fprintf(f,
-            "\n  copies: the tensor's letter   tensor cores: whose product   # works on scores   + on another result\n"
-            "  waits: . for a product   e for the units of exponentials   w for a signal   t at a barrier (a turn)\n\n"
-            "  tensor cores busy %.0f %% of the time, copy engine %.0f %%\n",
-            share(t, TENSOR_CORES, PRODUCT, NULL), share(t, COPIES, COPY, NULL));
-    for (int line = FIRST_GROUP; line < lines(t); line++) {
-        fprintf(f, "  %s works on scores %.0f %%; waits", line_name(t, line, text), share(t, line, SCORES, NULL));
-        fprintf(f, " %.0f %%", share(t, line, WAIT, NULL));
-        print_waits(t, line, f);
-        fprintf(f, "\n");
+    char costs[2][160];
+    fprintf(f, "%s: %.*f %s\n", title, digits(t), t->end, unit(t));
+    for (int l = 0; l < t->lane_count; l++) {
+        if (l == 0 || (t->of_ring && t->lanes[l].group != t->lanes[l - 1].group)) fprintf(f, "\n");
+        print_lane(t, l, f);
     }
-    gap gaps[3];
-    const int count = longest_gaps(t, gaps, 3);
-    if (count) fprintf(f, "\n  the tensor cores idle longest, between products:\n");
-    for (int i = 0; i < count; i++) {
-        fprintf(f, "    %.0f cycles from %.0f on", gaps[i].to - gaps[i].from, gaps[i].from);
-        for (int line = FIRST_GROUP; line < lines(t); line++) {
-            fprintf(f, line == FIRST_GROUP ? ": %s " : "; %s ", line_name(t, line, text));
-            print_moment(t, line, (gaps[i].from + gaps[i].to) / 2, f);
-        }
-        fprintf(f, "\n");
-    }
-    fprintf(f,
-            "\nNo measurement: the recorded order of events, replayed with what each would cost an H100 alone, %d "
-            "operations\n"
-            "of products a cycle, %d exponentials (and %d other operations on each, %d a cycle), %d bytes of copies, "
-            "which take\n"
-            "%d cycles to begin.\n",
-            FLOPS, EXPONENTIALS, BESIDE_EXPONENTIAL, ARITHMETIC, COPY_BYTES, COPY_LATENCY);
+    fprintf(f, t->of_ring
+                   ? "\n  0 1 ... products, by the rank whose keys they read   + other kernels, copies   = ~ messages\n"
+                     "  . a stream waits, or messages wait for another rank\n\n"
+                   : "\n  copies: the tensor's letter   tensor cores: whose product   # works on scores   + on another "
+                     "result\n"
+                     "  waits: . for a product   e for the units of exponentials   w for a signal   t at a barrier (a "
+                     "turn)\n\n");
+    for (int l = 0; l < t->lane_count; l++) fprintf(f, "  "), describe(t, l, f), fprintf(f, "\n");
+    for (int rank = -1, l = 0; l < t->lane_count; rank = t->lanes[l++].group)
+        if (t->of_ring ? t->lanes[l].group != rank : l == 0) print_gap(t, t->lanes[l].group, f);
+    describe_costs(t, costs);
+    fprintf(f, "\n%s\n%s\n", costs[0], costs[1]);
 }
 
-// ------------------------------------------------------------------------------------------------------------------ as a drawing
+// ------------------------------------------------------------------------------------ as a drawing
 
-enum { LEFT = 92, WIDE = 980, TOP = 34, HIGH = 24, APART = 34, BELOW = 84 };
+enum { LEFT = 100, WIDE = 980, TOP = 34, HIGH = 22, APART = 28, GROUPS_APART = 12, BELOW = 90 };
 static const char *const of_group[] = {"#0b5fa5", "#c8651b", "#2e7d4f", "#7b4fa3"};
 
-static double x_of(const timeline *t, double cycles) { return LEFT + WIDE * cycles / t->cycles; }
+static double x_of(const timeline *t, double at) { return LEFT + WIDE * at / t->end; }
 
-static void draw_bar(const timeline *t, const bar *b, int line, FILE *f)
+static const char *color_of(const timeline *t, const bar *b)
 {
-    const int group = group_of(t, b), y = TOP + line * APART;
+    if (b->kind == MOVE) return t->of_ring ? of_group[1] : "#8a8a8a";
+    if (b->kind == WAIT) return waits_for_product(b) ? "#f3d3cf" : "#e2786c";
+    if (t->of_ring) return b->kind == PRODUCT ? of_group[0] : "#8a8a8a";
+    return of_group[(b->group + 3) % 4];
+}
+
+static void draw_bar(const timeline *t, const bar *b, int y, FILE *f)
+{
     const double x = x_of(t, b->from), width = x_of(t, b->to) - x;
-    const char *color = b->kind == COPY   ? "#8a8a8a"
-                        : b->kind == WAIT ? strcmp(b->reason, "a product") == 0 ? "#f3d3cf" : "#e2786c"
-                                          : of_group[group % 4];
+    const char *label = b->kind == WAIT && !t->of_ring ? b->reason : b->label;
+    char name[192];
     if (width < 0.3) return;
-    fprintf(f, "<rect x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/>\n", x, y, width, HIGH, color);
-    const char *label = b->kind == WAIT ? b->reason : b->label;
-    if (width < 7 * (double)strlen(label) + 2 || (b->kind == WAIT && strcmp(b->reason, "a product") == 0)) return;
-    fprintf(f, "<text x=\"%.1f\" y=\"%d\"%s>%s</text>\n", x + width / 2, y + 16,
+    name_bar(b, name);
+    fprintf(f,
+            "<rect x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"%s\" stroke=\"#fff\" stroke-width=\"%s\">",
+            x, y, width, HIGH, color_of(t, b), b->kind == WAIT ? "0" : ".5");
+    fprintf(f, "<title>%s, %.*f to %.*f %s</title></rect>\n", name, digits(t), b->from, digits(t), b->to, unit(t));
+    if (width < 7 * (double)strlen(label) + 2 || !label[0] || (b->kind == WAIT && waits_for_product(b))) return;
+    fprintf(f, "<text x=\"%.1f\" y=\"%d\"%s>%s</text>\n", x + width / 2, y + 15,
             b->kind == WAIT ? "" : " fill=\"#fff\"", label);
 }
 
-static void draw_legend(int x, int y, const char *color, const char *text, FILE *f)
+static void draw_text(int x, int y, const char *color, const char *text, FILE *f)
 {
-    fprintf(f, "<rect x=\"%d\" y=\"%d\" width=\"11\" height=\"11\" fill=\"%s\"/>\n", x, y - 10, color);
-    fprintf(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"start\">%s</text>\n", x + 16, y, text);
+    fprintf(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"start\" fill=\"%s\">%s</text>\n", x, y, color, text);
+}
+
+// Of each color what it means; those of warpgroups stand beside their names.
+static void draw_legend(const timeline *t, int y, FILE *f)
+{
+    static const char *const legend[2][4][2] = {
+        {{"#8a8a8a", "a tile comes"}, {"#f3d3cf", "waits for a product"}, {"#e2786c", "waits for something else"}},
+        {{"#0b5fa5", "products"},
+         {"#8a8a8a", "other kernels, copies"},
+         {"#c8651b", "messages"},
+         {"#e2786c", "a stream waits, or messages for another rank"}}};
+    int x = LEFT;
+    for (int i = 0; i < 4 && legend[t->of_ring][i][0]; i++) {
+        const char *color = legend[t->of_ring][i][0], *text = legend[t->of_ring][i][1];
+        fprintf(f, "<rect x=\"%d\" y=\"%d\" width=\"11\" height=\"11\" fill=\"%s\"/>\n", x, y - 10, color);
+        draw_text(x + 16, y, "#202020", text, f);
+        x += 40 + 6 * (int)strlen(text);
+    }
+}
+
+static void draw_ticks(const timeline *t, int bottom, FILE *f)
+{
+    double step = .001;
+    for (int i = 0; t->end / step > 12; i++) step *= i % 3 == 1 ? 2.5 : 2;
+    for (double at = 0; at <= t->end; at += step) {
+        fprintf(f, "<text x=\"%.1f\" y=\"%d\">%g%s</text>\n", x_of(t, at), bottom + 12, at,
+                at > 0 || !t->of_ring ? "" : " ms");
+        fprintf(f, "<path d=\"M%.1f %dv%d\" stroke=\"#bbb\" stroke-width=\".5\"/>\n", x_of(t, at), TOP - 4,
+                bottom - TOP + 2);
+    }
 }
 
 void timeline_draw(const timeline *t, const char *title, FILE *f)
 {
-    const int bottom = TOP + lines(t) * APART, width = LEFT + WIDE + 14, height = bottom + BELOW;
-    char text[32];
+    int y[MOST_LANES + 1] = {TOP};
+    char costs[2][160];
+    for (int l = 0; l < t->lane_count; l++)
+        y[l + 1] = y[l] + APART + (t->of_ring && t->lanes[l + 1].group != t->lanes[l].group ? GROUPS_APART : 0);
+    const int bottom = y[t->lane_count], width = LEFT + WIDE + 14, height = bottom + BELOW;
     fprintf(f,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\" "
             "font-family=\"DejaVu Sans, sans-serif\" font-size=\"11\" text-anchor=\"middle\" fill=\"#202020\">\n"
-            "<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n"
-            "<text x=\"%d\" y=\"19\" font-size=\"13\" text-anchor=\"start\">%s</text>\n",
-            width, height, width, height, width, height, LEFT, title);
-    for (int line = 0; line < lines(t); line++) {
-        fprintf(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n", LEFT - 8, TOP + line * APART + 16,
-                line_name(t, line, text));
-        fprintf(f, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"#f4f4f4\"/>\n", LEFT, TOP + line * APART,
-                WIDE, HIGH);
-        for (size_t i = 0; i < t->count; i++)
-            if (on_line(t, &t->bars[i], line)) draw_bar(t, &t->bars[i], line, f);
-    }
-    double step = 100;
-    while (t->cycles / step > 12)
-        step *= step == 100 || fmod(log10(step), 1) == 0 ? 2 : fmod(log10(step / 2), 1) == 0 ? 2.5 : 2;
-    for (double at = 0; at <= t->cycles; at += step) {
-        fprintf(f, "<text x=\"%.1f\" y=\"%d\">%.0f</text>\n", x_of(t, at), bottom + 12, at);
-        fprintf(f, "<path d=\"M%.1f %dv%d\" stroke=\"#bbb\" stroke-width=\".5\"/>\n", x_of(t, at), TOP - 4,
-                bottom - TOP + 2);
-    }
-    int x = LEFT;
-    const int y = bottom + 36;
-    draw_legend(x, y, "#8a8a8a", "a tile comes", f);
-    for (int i = 0; i < t->group_count; i++) {
-        snprintf(text, sizeof text, "warpgroup %d", t->groups[i]);
-        draw_legend(x += 110, y, of_group[i % 4], text, f);
-    }
-    draw_legend(x += 110, y, "#f3d3cf", "waits for a product", f);
-    draw_legend(x += 150, y, "#e2786c", "waits for something else", f);
+            "<title>%s</title>\n<desc>\n",
+            width, height, width, height, title);
+    for (int l = 0; l < t->lane_count; l++) describe(t, l, f), fprintf(f, "\n");
     fprintf(f,
-            "<text x=\"%d\" y=\"%d\" text-anchor=\"start\">tensor cores busy %.0f %% of %.0f cycles: the products of "
-            "warpgroups, K: "
-            "scores, V: outputs; below, warpgroups at work on scores</text>\n",
-            LEFT, y + 20, share(t, TENSOR_CORES, PRODUCT, NULL), t->cycles);
-    fprintf(f,
-            "<text x=\"%d\" y=\"%d\" text-anchor=\"start\" fill=\"#606060\">No measurement: recorded events, replayed "
-            "with what "
-            "each would cost an H100 alone, a cycle: %d operations of products, %d exponentials, %d bytes of "
-            "copies</text>\n</svg>\n",
-            LEFT, y + 38, FLOPS, EXPONENTIALS, COPY_BYTES);
+            "</desc>\n<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n"
+            "<text x=\"%d\" y=\"19\" font-size=\"13\" text-anchor=\"start\">%s: %.*f %s</text>\n",
+            width, height, LEFT, title, digits(t), t->end, unit(t));
+    draw_ticks(t, bottom, f);
+    for (int l = 0; l < t->lane_count; l++) {
+        fprintf(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n", LEFT - 8, y[l] + 15, t->lanes[l].name);
+        fprintf(f, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"#f4f4f4\"/>\n", LEFT, y[l], WIDE, HIGH);
+    }
+    for (size_t i = 0; i < t->count; i++) draw_bar(t, &t->bars[i], y[t->bars[i].lane], f);
+    draw_legend(t, bottom + 34, f);
+    draw_text(LEFT, bottom + 51, "#202020",
+              t->of_ring ? "a number is the rank whose keys a product reads, or whose keys or their gradients come"
+                         : "on the tensor cores: the products of warpgroups, K: scores, V: outputs; below, warpgroups "
+                           "at work on scores",
+              f);
+    describe_costs(t, costs);
+    for (int i = 0; i < 2; i++) draw_text(LEFT, bottom + 67 + 15 * i, "#606060", costs[i], f);
+    fprintf(f, "</svg>\n");
 }
 
-// ------------------------------------------------------------------------------------------------------------------------ as rows
+// --------------------------------------------------------------------------------- as trace events
 
-// Of a bar of any warp the one that is drawn: the first warp of its group does the same at about the same time.
-static int drawn(const timeline *t, int number)
+// In microseconds, to the nanosecond, so that what ends where something begins does so in whole numbers, too.
+static double trace_time(const timeline *t, double at) { return round((t->of_ring ? 1e3 : 1) * at * 1e3) / 1e3; }
+
+void timeline_trace(const timeline *t, const char *title, FILE *f)
 {
-    if (number < 0 || t->bars[number].kind == COPY || t->bars[number].kind == PRODUCT || t->bars[number].warp % 4 == 0)
-        return number;
-    const bar *b = &t->bars[number];
-    int best = -1;
+    fprintf(f, "{\"otherData\":{\"title\":\"%s\"},\"traceEvents\":[\n", title);
+    fprintf(f, "{\"ph\":\"M\",\"pid\":0,\"name\":\"process_name\",\"args\":{\"name\":\"%s\"}}", title);
+    for (int l = 0; l < t->lane_count; l++) {
+        fprintf(f, ",\n{\"ph\":\"M\",\"pid\":0,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":\"%s\"}}", l + 1,
+                t->lanes[l].name);
+        fprintf(f, ",\n{\"ph\":\"M\",\"pid\":0,\"tid\":%d,\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%d}}",
+                l + 1, l);
+    }
     for (size_t i = 0; i < t->count; i++) {
-        const bar *c = &t->bars[i];
-        if (c->warp == b->warp / 4 * 4 && c->kind == b->kind && strcmp(c->label, b->label) == 0 &&
-            strcmp(c->reason, b->reason) == 0 && (best < 0 || fabs(c->to - b->to) < fabs(t->bars[best].to - b->to)))
-            best = (int)i;
+        const bar *b = &t->bars[i];
+        const double from = trace_time(t, b->from);
+        char name[192];
+        name_bar(b, name);
+        fprintf(f, ",\n{\"ph\":\"X\",\"pid\":0,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"cat\":\"%s\",\"name\":\"%s\",",
+                b->lane + 1, from, trace_time(t, b->to) - from, kind_name(t, b->kind), name);
+        fprintf(f, "\"args\":{\"source\":\"%s\"}}", b->source);
     }
-    return best;
-}
-
-void timeline_write(const timeline *t, const char *title, FILE *f)
-{
-    static const char *const kinds[] = {"copy", "product", "scores", "scale", "wait"};
-    char text[32];
-    fprintf(f, "# %s\ncycles\t%.1f\nbar\tline\tgroup\tkind\tlabel\tfrom\tto\treason\tafter\tsource\n", title,
-            t->cycles);
-    for (size_t i = 0; i < t->count; i++)
-        for (int line = 0; line < lines(t); line++) {
-            const bar *b = &t->bars[i];
-            if (!on_line(t, b, line)) continue;
-            fprintf(f, "%zu\t%s\t%d\t%s\t%s\t%.1f\t%.1f\t%s\t%d\t%d\n", i, line_name(t, line, text), b->warp / 4,
-                    kinds[b->kind], b->label, b->from, b->to, b->reason, drawn(t, b->after), b->line);
-        }
+    fprintf(f, "\n]}\n");
 }

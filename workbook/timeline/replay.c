@@ -1,260 +1,350 @@
-#include "replay.h"
+#include "timeline.h"
 
-#include "grown.h"
-
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WARPS = 32, LANES = 32, QUARTERS = 4, GROUPS = WARPS / QUARTERS, NONE = -1 };
+enum { GROUPS = 32, MEMBERS = 64, LANES = 32, QUARTERS = 4, NONE = -1 };
+// What does one thing at a time: of a block, and of each rank its GPU.
+enum { COPY_ENGINE, TENSOR_CORES, MATHS, GPU = MATHS + QUARTERS, UNITS = GPU + GROUPS };
+
+// What a row does with its phases: waits for all of them, is a part of its one, or only has to do with it.
+typedef enum role { WAITS, POSTS, REFERS } role;
+
+// Work takes `fixed` and `each` of its amount on a unit, after a latency in which the unit is free.
+#define SOFTMAX (QUARTERS * (1. / EXPONENTIALS + (double)BESIDE_EXPONENTIAL / ARITHMETIC))
+#define MS(us)  ((us) / 1e3)
+#define MORE    ((double)LONGER * WIDER)  // bytes than were recorded; FLOPs LONGER times as many again
+
+typedef struct event {
+    const char *name;
+    role role;
+    bar_kind kind;
+    int unit;
+    double latency, fixed, each;
+} event;
+
+static const event events[] = {
+    {.name = "wait", WAITS},
+    {.name = "idle", WAITS},  // a stream that has nothing to send yet
+    {.name = "sent", REFERS},
+    {.name = "arrive", POSTS},
+    {.name = "receive", REFERS},
+    {"load", POSTS, MOVE, COPY_ENGINE, COPY_LATENCY, 0, 1. / COPY_BYTES},
+    {"send", REFERS, MOVE, COPY_ENGINE, 0, 0, 1. / COPY_BYTES},
+    {"product", POSTS, PRODUCT, TENSOR_CORES, 0, 0, 1. / FLOPS},
+    {"scores", REFERS, SCORES, MATHS, 0, 0, SOFTMAX},
+    {"scale", REFERS, OTHER, NONE, 0, 0, (double)QUARTERS / ARITHMETIC},
+    {"attention", POSTS, PRODUCT, GPU, 0, MS(CALL_US), MORE *LONGER / (TFLOPS * 1e9)},
+    {"gradients", POSTS, PRODUCT, GPU, 0, MS(GRADIENTS_CALL_US), MORE *LONGER / (GRADIENTS_TFLOPS * 1e9)},
+    {"kernel", POSTS, OTHER, GPU, 0, MS(LAUNCH_US), MORE / (MEMORY_GBS * 1e6)},
+    {"copy", POSTS, OTHER, NONE, 0, MS(LAUNCH_US), MORE / (MEMORY_GBS * 1e6)},
+    {"messages", POSTS, MOVE, NONE, 0, MS(MESSAGE_US), MORE / (WIRE_GBS * 1e6)},
+};
+
+static bool works(const event *e) { return e->each > 0; }
+// Its actor goes on meanwhile, and it has a line of its own in the picture.
+static bool works_apart(const event *e) { return works(e) && (e->unit == COPY_ENGINE || e->unit == TENSOR_CORES); }
+
+// A warp, by its number in its group; or a stream of a rank.
+typedef struct actor {
+    int group, member, lane;      // lane or NONE
+    bool sends, works, computes;  // whether it has rows of products; of any work; of kernels
+    double at[LANES], sent;       // how far each lane has come; when all that it has sent is read
+    char received[16];            // label of what came last
+} actor;
 
 typedef struct row {
-    int warp;
+    actor *who;
     unsigned lanes;
-    char event[16], what[64], signal[64];
-    long number, amount, first;
-    int line;
-    int phase;  // that it is part of, or waits for; an index, or NONE
+    const event *event;
+    char what[64], source[64];
+    double amount;
+    size_t at;
+    size_t phases, phase_count;  // in the list of all
     bool over;
 } row;
 
-// A phase of a signal or barrier: over when all that is part of it is.
+// Over when all that is part of it is.
 typedef struct phase {
-    char signal[64];
-    long number;
+    char name[64], said[128];  // said: without its number; of a ring what was its last part, and where
     int missing;
     double over;
-    int after;  // the bar that was its last part, or the last one of the group that arrived last
+    char label[16];  // of what is multiplied, or sent
 } phase;
 
-// A product of a group: begun when its four warps have issued it.
-typedef struct product {
-    int missing;
-    double done;
-    char label[16];
-    int bar;
-} product;
-
+// What lies in a tile, or in a buffer of a rank; of several that cover an address the last.
 typedef struct contents {
-    char tile[64], label[16];
+    int group;
+    size_t at, end;
+    char label[16];
 } contents;
 
-// Something grows by one now and then.
-#define ADD(array, count) ((array) = grown((array), (count)++, sizeof *(array)), &(array)[(count)-1])
-
 typedef struct replay {
+    actor actors[GROUPS][MEMBERS];
+    double free_from[UNITS];
     row *rows;
     phase *phases;
-    contents *tiles;
-    product *products[GROUPS];  // [number], from 1 on
-    size_t row_count, phase_count, tile_count, product_count[GROUPS];
-    double at[WARPS][LANES];                       // how far each lane has come
-    double copies, tensor_cores, maths[QUARTERS];  // from when on the units are free
-    double sent[WARPS];                            // when all that a warp has sent is read
-    int last[WARPS], cause[WARPS];                 // a warp's last bar, and what its last wait waited for; bars
-    int last_copy, maths_last[QUARTERS];           // bars
+    size_t *listed;
+    contents *contents;
+    size_t row_count, phase_count, listed_count, contents_count;
     timeline *t;
 } replay;
 
 static double later(double a, double b) { return a > b ? a : b; }
-static bool is(const row *r, const char *event) { return strcmp(r->event, event) == 0; }
+static bool is(const row *r, const char *name) { return strcmp(r->event->name, name) == 0; }
 
-// ---------------------------------------------------------------------------------------------------------------- reading
+#define COPY_TEXT(to, from) snprintf(to, sizeof(to), "%.*s", (int)sizeof(to) - 1, from)
 
-static bool read_row(char *text, row *r)
+// An array of `count` elements, with room for one more at least. Out of memory it ends the program.
+static void *grown(void *array, size_t count, size_t size)
 {
-    char *field[9], *rest = text;
-    text[strcspn(text, "\n")] = 0;
-    for (int i = 0; i < 9; i++)
-        if (!(field[i] = strsep(&rest, "\t"))) return false;
-    *r = (row){.warp = atoi(field[0]),
-               .lanes = (unsigned)strtoul(field[1], NULL, 16),
-               .number = atol(field[5]),
-               .amount = atol(field[6]),
-               .first = atol(field[7]),
-               .line = atoi(field[8]),
-               .phase = NONE};
-    snprintf(r->event, sizeof r->event, "%s", field[2]);
-    snprintf(r->what, sizeof r->what, "%s", field[3]);
-    snprintf(r->signal, sizeof r->signal, "%s", field[4]);
-    return !rest && r->warp >= 0 && r->warp < WARPS && r->number >= 0 && r->number < 1 << 24;
+    if (count & (count - 1)) return array;  // room is a power of two
+    array = realloc(array, (count ? 2 * count : 1) * size);
+    if (array) return array;
+    fprintf(stderr, "timeline: out of memory\n");
+    exit(2);
 }
 
-static int find_phase(replay *p, const char *signal, long number)
+#define ADD(array, count) ((array) = grown((array), (count)++, sizeof *(array)), &(array)[(count)-1])
+
+// ----------------------------------------------------------------------------------------- reading
+
+static size_t find_phase(replay *p, const char *name)
 {
-    for (size_t i = 0; i < p->phase_count; i++)
-        if (p->phases[i].number == number && strcmp(p->phases[i].signal, signal) == 0) return (int)i;
+    for (size_t i = p->phase_count; i-- > 0;)
+        if (strcmp(p->phases[i].name, name) == 0) return i;
     phase *x = ADD(p->phases, p->phase_count);
-    *x = (phase){.number = number, .after = NONE};
-    snprintf(x->signal, sizeof x->signal, "%s", signal);
-    return (int)p->phase_count - 1;
+    *x = (phase){.missing = 0};
+    COPY_TEXT(x->name, name);
+    snprintf(x->said, sizeof x->said, "%.*s", (int)strcspn(name, "#"), name);
+    return p->phase_count - 1;
 }
 
-static product *find_product(replay *p, const row *r)
+// who, lanes, event, what, amount, at, source; all that follow are phases.
+static bool read_row(char *text, replay *p)
 {
-    const int g = r->warp / QUARTERS;
-    while (p->product_count[g] <= (size_t)r->number) *ADD(p->products[g], p->product_count[g]) = (product){0};
-    return &p->products[g][r->number];
+    enum { WHO, BY_LANES, EVENT, WHAT, AMOUNT, AT, SOURCE, FIELDS };
+    char *field[FIELDS], *rest = text, *name;
+    int group, member;
+    for (char *c = text; *c; c++)
+        if (strchr("\"\\<>&\n", *c)) *c = *c == '\n' ? 0 : '\'';  // what would end a text of SVG or of JSON
+    for (int i = 0; i < FIELDS; i++)
+        if (!(field[i] = strsep(&rest, "\t"))) return false;
+    if (sscanf(field[WHO], "%d.%d", &group, &member) != 2) return false;
+    if (group < 0 || group >= GROUPS || member < 0 || member >= MEMBERS) return false;
+    row r = {.who = &p->actors[group][member],
+             .lanes = (unsigned)strtoul(field[BY_LANES], NULL, 16),
+             .amount = atof(field[AMOUNT]),
+             .at = strtoull(field[AT], NULL, 16),
+             .phases = p->listed_count};
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        if (strcmp(field[EVENT], events[i].name) == 0) r.event = &events[i];
+    if (!r.event || !r.lanes || !(r.amount >= 0 && r.amount < 1e18)) return false;
+    COPY_TEXT(r.what, field[WHAT]);
+    COPY_TEXT(r.source, field[SOURCE]);
+    while ((name = strsep(&rest, "\t")))
+        if (*name) {
+            const size_t found = find_phase(p, name);
+            *ADD(p->listed, p->listed_count) = found, r.phase_count++;
+        }
+    if (r.event->role == POSTS && r.phase_count != 1) return false;
+    if (r.event->role == POSTS) p->phases[p->listed[r.phases]].missing++;
+    if (is(&r, "product")) p->actors[group][0].sends = true;
+    r.who->works = r.who->works || works(r.event);
+    r.who->computes = r.who->computes || r.event->unit >= GPU;
+    *ADD(p->rows, p->row_count) = r;
+    return true;
 }
 
 static bool read_rows(const char *path, replay *p)
 {
-    char text[512];
-    row r;
+    char text[8192];
     FILE *f = fopen(path, "r");
     if (!f) {
         perror(path);
         return false;
     }
-    bool good = fgets(text, sizeof text, f) && strncmp(text, "warp\tlanes\tevent\t", 17) == 0;
-    const char *const of = good ? strstr(text, "\tof ") : NULL;
-    const long blocks = of ? strtol(of + 4, NULL, 10) : 0;  // of the launch
-    while (good && fgets(text, sizeof text, f) && (good = read_row(text, &r))) {
-        if (is(&r, "load") || is(&r, "arrive")) {
-            r.phase = find_phase(p, is(&r, "load") ? r.signal : r.what, r.number);
-            p->phases[r.phase].missing++;
-        } else if (is(&r, "wait") && r.number > 0)
-            r.phase = find_phase(p, r.what, r.number - 1);
-        else if (is(&r, "product"))
-            find_product(p, &r)->missing++;
-        *ADD(p->rows, p->row_count) = r;
-    }
+    bool good = fgets(text, sizeof text, f) && strncmp(text, "who\tlanes\tevent\t", 16) == 0;
+    p->t->of_ring = good && strstr(text, "\tof a ring");
+    while (good && fgets(text, sizeof text, f)) good = read_row(text, p);
     fclose(f);
     if (!good)
-        fprintf(stderr, "timeline: %s is no record of a block\n", path);
+        fprintf(stderr, "timeline: %s is no record of a block or a ring\n", path);
     else if (!p->row_count)
-        fprintf(stderr, "timeline: nothing is recorded of this block: the launch has %ld, numbered from 0\n", blocks);
+        fprintf(stderr, "timeline: nothing is recorded in %s\n", path);
     return good && p->row_count;
 }
 
-// --------------------------------------------------------------------------------------------------------------- replaying
+static void add_lane(timeline *t, actor *a, int group, const char *format, int number, const char *of)
+{
+    if (t->lane_count == MOST_LANES) return;  // more are not drawn
+    if (a) a->lane = t->lane_count;
+    lane_name *l = &t->lanes[t->lane_count++];
+    l->group = group;
+    snprintf(l->name, sizeof l->name, format, number, of);
+}
 
-static bar *add_bar(replay *p, bar_kind kind, const row *r, double from, double to, const char *label)
+// Of a block each warpgroup that multiplies; of a ring each stream that does anything, and one without kernels is a
+// wire.
+static void add_lanes(replay *p)
+{
+    timeline *t = p->t;
+    if (!t->of_ring) add_lane(t, NULL, NONE, "copy engine", 0, ""), add_lane(t, NULL, NONE, "tensor cores", 0, "");
+    for (int g = 0; g < GROUPS; g++) {
+        if (!t->of_ring && p->actors[g][0].sends) add_lane(t, &p->actors[g][0], g, "warpgroup %d", g, "");
+        for (int m = 0; t->of_ring && m < MEMBERS; m++) {
+            actor *a = &p->actors[g][m];
+            if (a->works) add_lane(t, a, g, "rank %d %s", g, a->computes ? "stream" : "wire");
+        }
+    }
+}
+
+// --------------------------------------------------------------------------------------- replaying
+
+static void put(replay *p, int group, size_t at, double bytes, const char *label)
+{
+    contents *c = ADD(p->contents, p->contents_count);
+    *c = (contents){group, at, at + (size_t)bytes, ""};
+    COPY_TEXT(c->label, label);
+}
+
+// What lies there; where nothing has come a rank's own, or what the record calls it.
+static void find_label(const replay *p, const row *r, char label[16])
+{
+    const int group = p->t->of_ring ? r->who->group : 0;
+    snprintf(label, 16, "%.15s", r->what);
+    if (p->t->of_ring) snprintf(label, 16, "%x", (unsigned)group);
+    for (size_t i = p->contents_count; i-- > 0;) {
+        const contents *c = &p->contents[i];
+        if (c->group != group || r->at < c->at || r->at >= c->end) continue;
+        memcpy(label, c->label, sizeof c->label);
+        return;
+    }
+}
+
+// What a piece of work is called in the picture; what has come lies there from now on.
+static void label_of(replay *p, row *r, const phase *own, char label[16])
+{
+    actor *a = r->who;
+    label[0] = 0;
+    if (is(r, "load")) put(p, 0, r->at, r->amount, r->what);
+    if (r->event->kind == PRODUCT)
+        find_label(p, r, label);
+    else if (is(r, "messages"))
+        memcpy(label, a->received, 16);
+    else if (r->event->kind == MOVE)
+        snprintf(label, 16, "%.15s", is(r, "send") ? "O" : r->what);
+    else if (r->event->kind == SCORES && own)
+        memcpy(label, own->label, 16);
+}
+
+static bar *add_bar(replay *p, bar_kind kind, const row *r, int lane, double from, double to)
 {
     bar *b = ADD(p->t->bars, p->t->count);
-    *b = (bar){.kind = kind, .warp = r->warp, .from = from, .to = to, .line = r->line, .after = p->cause[r->warp]};
-    if (kind != COPY && kind != PRODUCT) p->last[r->warp] = (int)p->t->count - 1;
-    snprintf(b->label, sizeof b->label, "%s", label);
-    p->t->cycles = later(p->t->cycles, to);
+    *b = (bar){.kind = kind, .lane = lane, .group = r->who->group, .from = from, .to = to};
+    COPY_TEXT(b->source, r->source);
+    p->t->end = later(p->t->end, to);
     return b;
 }
 
-// What a tile holds now, "K7"; of one into which nothing was loaded its name.
-static contents *find_tile(replay *p, const char *tile)
+static void wait_bar(replay *p, const row *r, double from, double to, const char *reason)
 {
-    for (size_t i = 0; i < p->tile_count; i++)
-        if (strcmp(p->tiles[i].tile, tile) == 0) return &p->tiles[i];
-    contents *c = ADD(p->tiles, p->tile_count);
-    snprintf(c->tile, sizeof c->tile, "%s", tile);
-    snprintf(c->label, sizeof c->label, "%.*s", (int)strcspn(tile, ".["), tile);
-    return c;
+    if (to <= from || r->who->lane == NONE || is(r, "idle")) return;
+    COPY_TEXT(add_bar(p, WAIT, r, r->who->lane, from, to)->reason, reason);
 }
 
-static void wait_bar(replay *p, const row *r, double from, double to, const char *reason, int after)
+// A unit of the block, or the actor itself, works for a row that its lanes come to at `now`; returns when it is done.
+static double work(replay *p, row *r, double now, phase *own)
 {
-    if (to <= from) return;
-    bar *b = add_bar(p, WAIT, r, from, to, "");
-    b->after = p->cause[r->warp] = after;
-    snprintf(b->reason, sizeof b->reason, "%s", reason);
-}
-
-// The copy engine brings or sends a tile; returns when that is done.
-static double copy(replay *p, const row *r, double now)
-{
-    contents *tile = find_tile(p, r->what);
-    const double from = later(now + (is(r, "load") ? COPY_LATENCY : 0), p->copies);
-    p->copies = from + (double)r->amount / COPY_BYTES;
-    if (is(r, "load"))
-        snprintf(tile->label, sizeof tile->label, "%.*s%ld", (int)strcspn(r->what, ".["), r->what, r->first % 100000);
-    else
-        p->sent[r->warp] = p->copies;
-    add_bar(p, COPY, r, from, p->copies, is(r, "load") ? tile->label : "O");
-    p->last_copy = (int)p->t->count - 1;
-    return p->copies;
-}
-
-static void issue(replay *p, const row *r, double now)
-{
-    product *x = find_product(p, r);
-    if (--x->missing) return;
-    const double from = later(now, p->tensor_cores);
-    x->done = p->tensor_cores = from + (double)r->amount / FLOPS;
-    memcpy(x->label, find_tile(p, r->signal)->label, sizeof x->label);
-    add_bar(p, PRODUCT, r, from, x->done, x->label);
-    x->bar = (int)p->t->count - 1;
-}
-
-// A warp works on a result, with the units of its quarter; returns when it has.
-static double work(replay *p, const row *r, double now)
-{
-    const double elements = QUARTERS * (double)r->amount, arithmetic = elements / ARITHMETIC;
-    if (is(r, "scale")) {
-        add_bar(p, SCALE, r, now, now + arithmetic, "");
-        return now + arithmetic;
+    const event *e = r->event;
+    actor *a = r->who;
+    double *free_from = e->unit == NONE ? NULL : &p->free_from[e->unit];
+    if (e->unit == MATHS) free_from += a->member % QUARTERS;
+    if (e->unit == GPU) free_from += a->group;
+    double from = now + e->latency;
+    if (free_from && *free_from > from) {
+        if (!works_apart(e)) wait_bar(p, r, from, *free_from, e->unit == GPU ? "the GPU" : "exponentials");
+        from = *free_from;
     }
-    double *unit = &p->maths[r->warp % QUARTERS];
-    const double from = later(now, *unit);
-    wait_bar(p, r, now, from, "exponentials", p->maths_last[r->warp % QUARTERS]);
-    *unit = from + elements / EXPONENTIALS + BESIDE_EXPONENTIAL * arithmetic;
-    add_bar(p, SCORES, r, from, *unit, find_product(p, r)->label);
-    p->maths_last[r->warp % QUARTERS] = (int)p->t->count - 1;
-    return *unit;
+    const double to = from + e->fixed + e->each * r->amount;
+    char label[16];
+    label_of(p, r, own, label);
+    if (own && e->role == POSTS) memcpy(own->label, label, sizeof label);
+    const int lane = works_apart(e) ? e->unit : a->lane;
+    if (lane != NONE) {
+        bar *b = add_bar(p, e->kind, r, lane, from, to);
+        memcpy(b->label, label, sizeof label);
+        if (p->t->of_ring) COPY_TEXT(b->name, r->what);
+    }
+    if (free_from) *free_from = to;
+    if (is(r, "send")) a->sent = to;
+    return to;
 }
 
-// When a row that its lanes come to at `now` is over; negative: what it waits for has not happened yet.
-static double over_at(replay *p, const row *r, double now)
+// When all that a row waits for is over, if its lanes come to it at `now`; negative: that has not happened yet.
+static double over_at(const replay *p, const row *r, double now, const phase **last)
 {
-    if (is(r, "wait") && r->phase != NONE)
-        return p->phases[r->phase].missing ? -1 : later(now, p->phases[r->phase].over);
-    if (is(r, "done") && r->number) return find_product(p, r)->missing ? -1 : later(now, find_product(p, r)->done);
-    return is(r, "sent") ? later(now, p->sent[r->warp]) : now;
+    *last = NULL;
+    if (is(r, "sent")) return later(now, r->who->sent);
+    for (size_t i = 0; r->event->role == WAITS && i < r->phase_count; i++) {
+        const phase *x = &p->phases[p->listed[r->phases + i]];
+        if (x->missing) return -1;
+        if (x->over > now) now = x->over, *last = x;
+    }
+    return now;
 }
 
-// The bar that a row waits for.
-static int waits_for(replay *p, const row *r)
+// A row is a part of its phase, over at `over`.
+static void post(const replay *p, const row *r, phase *x, double over)
 {
-    if (is(r, "done")) return r->number ? find_product(p, r)->bar : NONE;
-    return is(r, "sent") ? p->last_copy : r->phase == NONE ? NONE : p->phases[r->phase].after;
+    if (over < x->over) return;
+    x->over = over;
+    if (p->t->of_ring) snprintf(x->said, sizeof x->said, "%.60s at %.60s", r->what, r->source);
 }
 
 static void run(replay *p, row *r, double now)
 {
-    double over = over_at(p, r, now), part = over;
-    wait_bar(p, r, now, over, is(r, "done") ? "a product" : is(r, "sent") ? "what it sends" : r->what, waits_for(p, r));
-    if (is(r, "load") || is(r, "send"))
-        part = copy(p, r, over);
-    else if (is(r, "product"))
-        issue(p, r, over);
-    else if (is(r, "scores") || is(r, "scale"))
-        over = work(p, r, over);
-    if (r->phase != NONE && !is(r, "wait")) {
-        p->phases[r->phase].missing--;
-        if (part >= p->phases[r->phase].over)  // of a group its first warp, which is drawn
-            p->phases[r->phase].after = is(r, "load") ? p->last_copy : p->last[r->warp / QUARTERS * QUARTERS];
-        p->phases[r->phase].over = later(p->phases[r->phase].over, part);
+    actor *a = r->who;
+    phase *own = r->phase_count && r->event->role != WAITS ? &p->phases[p->listed[r->phases]] : NULL;
+    const phase *last;
+    double over = over_at(p, r, now, &last);
+    wait_bar(p, r, now, over, last ? last->said : "what it sends");
+    if (r->event->role == POSTS) own->missing--;
+    if (works(r->event) && !(is(r, "product") && own->missing)) {  // a product begins when all warps have issued it
+        const double done = work(p, r, over, own);
+        if (r->event->role == POSTS) post(p, r, own, done);
+        if (!works_apart(r->event)) over = done;
+    } else if (is(r, "arrive")) {
+        post(p, r, own, over);
+        if (r->at) find_label(p, r, own->label);
+    } else if (is(r, "receive")) {
+        put(p, a->group, r->at, r->amount, own->label);
+        COPY_TEXT(a->received, own->label);
     }
     for (int lane = 0; lane < LANES; lane++)
-        if (r->lanes >> lane & 1) p->at[r->warp][lane] = over;
-    p->t->cycles = later(p->t->cycles, over);
+        if (r->lanes >> lane & 1) a->at[lane] = over;
+    p->t->end = later(p->t->end, over);
     r->over = true;
 }
 
 // Of all rows that may come next, the one that is over first. A lane's rows come in their order.
 static row *next_row(replay *p, double *now)
 {
-    unsigned behind[WARPS] = {0};  // lanes that have a row further up
+    unsigned behind[GROUPS][MEMBERS] = {{0}};  // lanes that have a row further up
     row *best = NULL;
     double best_over = 0;
     for (size_t i = 0; i < p->row_count; i++) {
         row *r = &p->rows[i];
-        const bool blocked = behind[r->warp] & r->lanes;
+        unsigned *waiting = &behind[r->who->group][r->who->member];
+        const bool blocked = *waiting & r->lanes;
+        const phase *last;
         if (r->over) continue;
-        behind[r->warp] |= r->lanes;
+        *waiting |= r->lanes;
         if (blocked) continue;
         double start = 0;
         for (int lane = 0; lane < LANES; lane++)
-            if (r->lanes >> lane & 1) start = later(start, p->at[r->warp][lane]);
-        const double over = over_at(p, r, start);
+            if (r->lanes >> lane & 1) start = later(start, r->who->at[lane]);
+        const double over = over_at(p, r, start, &last);
         if (over < 0 || (best && over >= best_over)) continue;
         best = r, best_over = over, *now = start;
     }
@@ -263,19 +353,16 @@ static row *next_row(replay *p, double *now)
 
 bool timeline_replay(const char *path, timeline *t)
 {
-    replay p = {.t = t};
+    static replay p;
+    p = (replay){.t = t};
     *t = (timeline){0};
-    for (int w = 0; w < WARPS; w++) p.last[w] = p.cause[w] = NONE;
-    for (int k = 0; k < QUARTERS; k++) p.maths_last[k] = NONE;
+    for (int g = 0; g < GROUPS; g++)
+        for (int m = 0; m < MEMBERS; m++) p.actors[g][m] = (actor){.group = g, .member = m, .lane = NONE};
     if (!read_rows(path, &p)) return false;
+    add_lanes(&p);
     double now = 0;
     size_t done = 0;
     for (row *r; (r = next_row(&p, &now)); done++) run(&p, r, now);
-    for (int g = 0; g < GROUPS; g++) {
-        if (p.product_count[g]) t->groups[t->group_count++] = g;
-        free(p.products[g]);
-    }
     if (done < p.row_count) fprintf(stderr, "timeline: %s: events that wait for each other\n", path);
-    free(p.rows), free(p.phases), free(p.tiles);
     return done == p.row_count;
 }

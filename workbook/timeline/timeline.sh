@@ -1,31 +1,31 @@
 #!/bin/sh
-# timeline.sh IMPL NN - records on the CPU layer what one block of a Hopper kernel does, or what each rank of a ring queues, and draws it. CASE
-# (WB_CASE): another shape than eight tiles of 128 keys, or than 512 rows on four ranks; BLOCK: another block than the first; AS: as long as what
-# a ring is drawn, 32768 if nothing is said.
+# timeline.sh IMPL NN - records on the CPU layer what one block of a Hopper kernel does, or what each rank of a ring
+# queues, and draws it. CASE (WB_CASE): another shape than eight tiles of 128 keys, or than 512 rows on four ranks;
+# BLOCK: another block than the first.
 set -u
 . workbook/loop/source.sh
-impl=$1 number=$2
+impl=$1 number=$2 block=${BLOCK:-0}
 find_source "$impl" "$number"
-if [ -z "$(ring_of "$number")" ] && { [ -z "$file" ] || ! grep -q 'hopper\.cuh' "$file"; }; then
+ring=$(ring_of "$number")
+if [ -z "$ring" ] && { [ -z "$file" ] || ! grep -q 'hopper\.cuh' "$file"; }; then
     blocks=$(grep -ls 'hopper\.cuh' "$impl"/[0-9][0-9]/*.cu | sed 's|.*/\([0-9][0-9]\)/.*| \1|' | tr -d '\n')
     rings=$(for n in "$impl"/[0-9][0-9]; do [ -z "$(ring_of "${n##*/}")" ] || printf ' %s' "${n##*/}"; done)
-    echo "timeline: there is no $impl/$number/ that includes hopper.cuh; $impl has$blocks${rings:+, and of rings$rings}" >&2
+    echo "timeline: there is no $impl/$number/ that includes hopper.cuh;" \
+        "$impl has$blocks${rings:+, and of rings$rings}" >&2
     exit 2
 fi
-worker=build/cpu/$impl/${number}_worker record=build/cpu/$impl/$number.timeline svg=build/plots/timeline_$number.svg
-as=${AS:-32768} block=${BLOCK:-0}
-if [ -n "$(ring_of "$number")" ]; then
+case $block in *[!0-9]*) echo "timeline: BLOCK=$block: a number is needed" >&2; exit 2 ;; esac
+if [ -n "$ring" ]; then
     given=${WB_CASE:-B=1,Hq=8,Hkv=2,Nq=512,D=64,causal=1,ranks=4} what=
 else
     given=${WB_CASE:-Nq=128,Nk=1024,D=128} what=", block $block"
 fi
-case $block in *[!0-9]*) echo "timeline: BLOCK=$block: a number is needed" >&2; exit 2 ;; esac
-case $as in *[!0-9]*|0*|??????????*) echo "timeline: AS=$as: a length is needed, 1 to 999999999" >&2; exit 2 ;; esac
+worker=build/cpu/$impl/${number}_worker record=build/cpu/$impl/$number.timeline
 $MAKE --no-print-directory -s BACKEND=cpu CASE= "$worker" build/cpu/timeline || exit 1
 mkdir -p build/plots
-rm -f "$record"
 "$worker" --record "$record" --block "$block" --case "$given" >"$record.said" || { cat "$record.said"; exit 1; }
 if grep '^returned: [^o]' "$record.said"; then exit 1; fi
-build/cpu/timeline "$record" "$number $name, $given$what" --as "$as" --svg "$svg" --tsv "${svg%.svg}.tsv" && exit
-[ "$impl" = solutions ] || [ ! -d solutions ] || echo "timeline: make timeline-$number IMPL=solutions draws the answer key" >&2
+build/cpu/timeline "$record" "$number $name, $given$what" "build/plots/timeline_$number" && exit
+[ "$impl" = solutions ] || [ ! -d solutions ] ||
+    echo "timeline: make timeline-$number IMPL=solutions draws the answer key" >&2
 exit 1
