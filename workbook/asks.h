@@ -84,9 +84,9 @@ void wb_watch_end(void) WB_OF_THE_LAYER;
 void wb_overlap_begin(void) WB_OF_THE_LAYER;
 void wb_overlap_end(void) WB_OF_THE_LAYER;
 
-// What the warps of one block do with signals, copies and products, as rows in a file: of the last launch that has such a
-// block. Block -1: what ranks queue, this process and those that it forks, between wb_record_queued(true) and (false). For
-// pictures, not for proofs. False, with a sentence on stderr at the end, if it cannot.
+// What the warps of one block do with signals, copies and products, as rows in a file: of the last launch that has
+// such a block. Block -1: what ranks queue, this process and those that it forks, between wb_record_queued(true) and
+// (false). For pictures, not for proofs. False, with a sentence on stderr at the end, if it cannot.
 bool wb_record_begin(const char *path, long block) WB_OF_THE_LAYER;
 void wb_record_queued(bool from_here_on) WB_OF_THE_LAYER;
 bool wb_record_end(void) WB_OF_THE_LAYER;
