@@ -1,6 +1,7 @@
-// naive_ring.cu - the baselines of 17 and 18: K and V of all ranks come to all, and nothing is computed meanwhile. Then, for each of a rank's chunks, the
-// keys of all chunks before it are put in order, so that one launch sees them, and one more sees its own. Backward, each rank so finds what its queries
-// add to the gradients of all keys, in float32; then these are added up over all ranks. All of it is on one stream.
+// naive_ring.cu - the baselines of 17 and 18: K and V of all ranks come to all, and nothing is computed meanwhile.
+// Then, for each of a rank's chunks, the keys of all chunks before it are put in order, so that one launch sees them,
+// and one more sees its own. Backward, each rank so finds what its queries add to the gradients of all keys, in
+// float32; then these are added up over all ranks. All of it is on one stream.
 #include "workbook.h"
 #include <algorithm>
 #include <nccl.h>

@@ -19,7 +19,8 @@ bool oracle_visible(const wb_problem *problem, const attention_shape *shape, int
     return j > i - shape->window || (problem->sinks && j < shape->sinks);
 }
 
-// The first key from j on that query i may see, or kv_len: nothing between is asked, for that would take the square of the tokens.
+// The first key from j on that query i may see, or kv_len: nothing between is asked, for that would take the square of
+// the tokens.
 static size_t seen_from(const wb_problem *problem, const attention_shape *shape, int i, size_t j)
 {
     if (problem->mask == WB_NO_MASK || !shape->causal) return j;

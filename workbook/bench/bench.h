@@ -40,8 +40,8 @@ typedef struct bench_result {
 
 enum { BENCH_MAX_CASES = 64, BENCH_SEED = 7 };
 
-// The shapes of the charts, and others that are recorded unless `drawn`; returns how many. The one of the demo table. The one among those of the charts that says most about a
-// kernel on a GPU: large enough that nothing else counts.
+// The shapes of the charts, and others that are recorded unless `drawn`; returns how many. The one of the demo table.
+// The one among those of the charts that says most about a kernel on a GPU: large enough that nothing else counts.
 int bench_sweep_shapes(const wb_problem *problem, bool timed, bool drawn, wb_case cases[BENCH_MAX_CASES]);
 wb_case bench_demo_shape(const wb_problem *problem, bool timed);
 wb_case bench_main_shape(const wb_problem *problem);
@@ -87,7 +87,8 @@ typedef struct bench_state {
     roofline_peaks peaks;  // of the device; 0 where none is timed
 } bench_state;
 
-// The program as it was called: does the work in a process of its own, once more after each end by an implementation. Exit status.
+// The program as it was called: does the work in a process of its own, once more after each end by an implementation.
+// Exit status.
 int bench_guard(char **argv);
 
 // In that process; null in the one that watches.
@@ -115,11 +116,12 @@ void bench_driver(char *text, size_t size);   // $WB_DRIVER, or what nvidia-smi 
 void bench_date(char *text, size_t size);      // of now, in UTC
 int bench_threads(void);
 
-// GFLOP/s of OpenBLAS on one thread for the first product of a tile, S [128, 128] = Q [128, 64] K^T, times the threads it uses.
+// GFLOP/s of OpenBLAS on one thread for the first product of a tile, S [128, 128] = Q [128, 64] K^T, times the threads
+// it uses.
 double bench_roof_sgemm(void);
 
-// The child's half of a measurement of host memory: calls `function` once in this process, which must have called nothing
-// before, and returns by how much the resident memory grew at most. Linux only; elsewhere 0.
+// The child's half of a measurement of host memory: calls `function` once in this process, which must have called
+// nothing before, and returns by how much the resident memory grew at most. Linux only; elsewhere 0.
 wb_status bench_host_growth(const bench_inputs *inputs, wb_function function, size_t *bytes);
 
 // ---------------------------------------------------------------------------------------------------------- bench_report.c

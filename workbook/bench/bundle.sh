@@ -1,6 +1,7 @@
 #!/bin/sh
-# bundle.sh BACKEND NN... - collects test, worker and bench programs, with the shared libraries they need (the C library's and
-# CUDA's aside), in build/BACKEND/bundle: a folder that runs on a machine that has none of the workbook's tools.
+# bundle.sh BACKEND NN... - collects test, worker and bench programs, with the shared libraries they need (the C
+# library's and CUDA's aside), in build/BACKEND/bundle: a folder that runs on a machine that has none of the workbook's
+# tools.
 set -eu
 . workbook/loop/source.sh
 backend=$1
@@ -65,10 +66,10 @@ for number; do basename "$(ls tests/"$number"_*.c)" .c | sed 's/_/ /'; done >"$b
 git describe --always --dirty --abbrev=10 >"$bundle/commit" 2>/dev/null || echo unknown >"$bundle/commit"
 cat >"$bundle/run.sh" <<END
 #!/bin/sh
-# ./run.sh test [IMPL [NN...]]     the suites; IMPL is problems (your code) or solutions
-# ./run.sh own                     the machinery's own suites
-# ./run.sh bench [NN...]           times, into results/NN_name.tsv: copy them to $out/results/ of the workbook, then make plot-NN
-# ./run.sh record OUTDIR [PART...] all that is recorded of the answer keys; PART: suites bench peers example torch gpt_oss duel sanitize
+# ./run.sh test [IMPL [NN...]]     the suites; IMPL is problems (your code) or solutions ./run.sh own
+# the machinery's own suites ./run.sh bench [NN...]           times, into results/NN_name.tsv: copy them to
+# $out/results/ of the workbook, then make plot-NN ./run.sh record OUTDIR [PART...] all that is recorded of the answer
+# keys; PART: suites bench peers example torch gpt_oss duel sanitize
 set -u
 case \$0 in /*) here=\$0 ;; *) here=\$PWD/\$0 ;; esac
 from=\$PWD

@@ -1,16 +1,21 @@
 #!/bin/sh
-# record.sh BACKEND OUTDIR [PART...] - runs the answer keys through everything that is recorded of them, and goes on whatever fails. Works
-# in the workbook (make record, which builds first) and in a bundle (./run.sh record), where nothing can be built.
+# record.sh BACKEND OUTDIR [PART...] - runs the answer keys through everything that is recorded of them, and goes on
+# whatever fails. Works in the workbook (make record, which builds first) and in a bundle (./run.sh record), where
+# nothing can be built.
 #
-#   suites    every suite on its key, on the key's variants, and the machinery's own       bench   times of all problems, with variants
-#   peers     reference/peers.py and peers_fp8.py, if there is PyTorch with a GPU; ring_peers.py, if there are several       example   reference/pytorch_example.py, likewise
-#   torch     reference/torch_attention.py, likewise                                       gpt_oss reference/gpt_oss.py, if transformers is there too
+#   suites    every suite on its key, on the key's variants, and the machinery's own       bench   times of all
+#             problems, with variants
+#   peers     reference/peers.py and peers_fp8.py, if there is PyTorch with a GPU; ring_peers.py, if there are several
+#             example   reference/pytorch_example.py, likewise
+#   torch     reference/torch_attention.py, likewise                                       gpt_oss reference/gpt_oss.py,
+#             if transformers is there too
 #   duel      reference/duel.py, likewise: of one SEED, LIMIT seconds long (300)
-#   sanitize  the keys of 02 and 03 in the check build (cuda: compute-sanitizer)           no PART: all of them, in this order
+#   sanitize  the keys of 02 and 03 in the check build (cuda: compute-sanitizer)           no PART: all of them, in this
+#             order
 #
-# OUTDIR/results.txt gets all that was printed, OUTDIR/tables.tar the TSVs as they belong into plots/data/<gpu>; both are added to if they
-# exist. Exit status: 0, 1 if anything failed (it is listed at the end), 2 if the command line is wrong.
-# WB_RECORD_SECONDS: for everything, 3600 unless set; what would begin later is not run, and counts as failed.
+# OUTDIR/results.txt gets all that was printed, OUTDIR/tables.tar the TSVs as they belong into plots/data/<gpu>; both
+# are added to if they exist. Exit status: 0, 1 if anything failed (it is listed at the end), 2 if the command line is
+# wrong. WB_RECORD_SECONDS: for everything, 3600 unless set; what would begin later is not run, and counts as failed.
 # WB_NUMBERS="02 03": of the problems' suites and benches these alone.
 set -u
 . workbook/loop/source.sh
@@ -128,8 +133,8 @@ needs_torch() { # PART: whether it can be run
     return 1
 }
 variants_of() { ls -d "$out"/variants/"$1"/variants/* 2>/dev/null; }
-# NN VARIANT: a line "// exempt: memory same_twice" of its source names tests that it fails by design, and "times" one that is for reading and too
-# slow to be timed; a bundle has it in a file.
+# NN VARIANT: a line "// exempt: memory same_twice" of its source names tests that it fails by design, and "times" one
+# that is for reading and too slow to be timed; a bundle has it in a file.
 exempt_of() { cat "$2/exempt" 2>/dev/null || sed -n 's|^// exempt: ||p' "solutions/$1/variants/$(basename "$2").cu"; }
 
 suites() {
