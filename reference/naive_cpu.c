@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// e^x for x <= 0, vectorisable, relative error below 3e-7. The baseline gets as good an exponential as the answer key, so
-// that the two differ in what they keep in memory and in nothing else.
+// e^x for x <= 0, vectorisable, relative error below 3e-7. The baseline gets as good an exponential as the answer key,
+// so that the two differ in what they keep in memory and in nothing else.
 static inline float exp_fast(float x)
 {
     const float shifter = 0x1.8p23f;
@@ -71,8 +71,8 @@ static void *take_rows(void *argument)
     return NULL;
 }
 
-// Softmax of one head's score matrix by all threads. Plain threads, not OpenMP: those spin for a while after each loop, on
-// the cores that OpenBLAS wants next, which doubles the time of the whole baseline on two cores.
+// Softmax of one head's score matrix by all threads. Plain threads, not OpenMP: those spin for a while after each loop,
+// on the cores that OpenBLAS wants next, which doubles the time of the whole baseline on two cores.
 static void softmax(float *S, float *L, int rows, int cols, int causal)
 {
     enum { MAX_THREADS = 256 };

@@ -1,8 +1,8 @@
 // naive_gpu.cu - attention in three steps, each over the whole of memory: S = scale Q K^T, P = softmax(S), O = P V.
 //
-// The two products are cuBLAS's (bf16 in, float32 accumulation, tensor cores), the softmax is one kernel with a block a row.
-// The query heads that share a key head lie one after another, so they are the rows of one product and no K or V is repeated:
-// Q [B, Hq, Nq, D] is read as [B * Hkv, Hq / Hkv * Nq, D].
+// The two products are cuBLAS's (bf16 in, float32 accumulation, tensor cores), the softmax is one kernel with a block a
+// row. The query heads that share a key head lie one after another, so they are the rows of one product and no K or V
+// is repeated: Q [B, Hq, Nq, D] is read as [B * Hkv, Hq / Hkv * Nq, D].
 #include "naive_gpu.h"
 #include "problems.h"
 
@@ -20,8 +20,8 @@ enum { THREADS = 256 };
 #endif
 enum { WARPS = THREADS / 32 };
 
-// A row of S has `pitch` floats, Nk rounded up: cuBLAS is at its best on rows that start at multiples of 16 bytes. Row r of P, in
-// bf16, starts where row r of S starts, so it has a pitch of 2 * pitch elements.
+// A row of S has `pitch` floats, Nk rounded up: cuBLAS is at its best on rows that start at multiples of 16 bytes. Row
+// r of P, in bf16, starts where row r of S starts, so it has a pitch of 2 * pitch elements.
 static size_t pitch_of(int Nk) { return ((size_t)Nk + 7) / 8 * 8; }
 
 extern "C" size_t naive_gpu_score_bytes(const attention_shape *shape)
@@ -29,7 +29,7 @@ extern "C" size_t naive_gpu_score_bytes(const attention_shape *shape)
     return (size_t)shape->batch * shape->q_heads * shape->q_len * pitch_of(shape->kv_len) * sizeof(float);
 }
 
-// ---------------------------------------------------------------------------------------------------------------- softmax
+// ------------------------------------------------------------------------------------------------------------- softmax
 
 struct mask {
     int causal, window, sinks;
@@ -119,7 +119,8 @@ __global__ void __launch_bounds__(THREADS) naive_mask_kernel(unsigned char *visi
     }
 }
 
-// Block r of a backward turns row r of S into row r of P, row r of dP into row r of dS, each in its place, and writes delta[r].
+// Block r of a backward turns row r of S into row r of P, row r of dP into row r of dS, each in its place, and writes
+// delta[r].
 __global__ void __launch_bounds__(THREADS) naive_gradient_kernel(float *S,        // [rows, pitch]
                                                                  float *dP,       // [rows, pitch]
                                                                  float *delta,    // [rows]
@@ -171,10 +172,10 @@ __global__ void __launch_bounds__(THREADS) naive_sink_gradient_kernel(float *dsi
     if (threadIdx.x == 0) dsinks[h] = -sum;
 }
 
-// --------------------------------------------------------------------------------------------------------------- products
-// For `count` matrices, M = Hq / Hkv * Nq: S [M, Nk] = scale Q [M, D] K [Nk, D]^T, then O [M, D] = scale P [M, Nk] V [Nk, D]; for a
-// backward also dV [Nk, D] = scale P [M, Nk]^T dO [M, D]. That last sum is over all query heads of a group.
-// The latter two are sums: C [rows, D] = scale times P, or its transpose, times B [terms, D].
+// ------------------------------------------------------------------------------------------------------------ products
+// For `count` matrices, M = Hq / Hkv * Nq: S [M, Nk] = scale Q [M, D] K [Nk, D]^T, then O [M, D] = scale P [M, Nk] V
+// [Nk, D]; for a backward also dV [Nk, D] = scale P [M, Nk]^T dO [M, D]. That last sum is over all query heads of a
+// group. The latter two are sums: C [rows, D] = scale times P, or its transpose, times B [terms, D].
 
 #ifdef __CUDACPU__
 
@@ -192,8 +193,9 @@ __global__ void naive_scores_kernel(float *S, const bf16 *Q, const bf16 *K, size
     }
 }
 
-// Block r: row r of C [.., D] = scale times a sum over k < count of A's element k of that row, times row k of B [count, D]. Of A, which is P
-// or its transpose, elements and rows are so many numbers apart. One thread: its inner loop is the compiler's to spread over a vector.
+// Block r: row r of C [.., D] = scale times a sum over k < count of A's element k of that row, times row k of B [count,
+// D]. Of A, which is P or its transpose, elements and rows are so many numbers apart. One thread: its inner loop is the
+// compiler's to spread over a vector.
 __global__ void naive_sum_kernel(bf16 *C, const bf16 *A, const bf16 *B, size_t step, size_t row_step, int rows,
                                  int count, size_t matrix_step, int D, float scale)
 {
@@ -270,7 +272,7 @@ static wb_status sum(bool transposed, bf16 *C, const bf16 *P, const bf16 *B, siz
 
 #endif
 
-// -------------------------------------------------------------------------------------------------------------- attention
+// ----------------------------------------------------------------------------------------------------------- attention
 
 static float *work_space;
 static size_t work_space_bytes;
@@ -340,7 +342,8 @@ extern "C" wb_status naive_gpu_sink_attention(bf16 *O, float *L, const bf16 *Q, 
     return attention(O, L, Q, K, V, sink_logits, nullptr, shape, stream);
 }
 
-// Thread by thread an element of x [heads, N, D]: what byte and exponent stand for. tile: rows that share an exponent; transposed: of V.
+// Thread by thread an element of x [heads, N, D]: what byte and exponent stand for. tile: rows that share an exponent;
+// transposed: of V.
 __global__ void naive_dequantise_kernel(bf16 *x, const uint8_t *q, const int8_t *exponent, size_t count, int N, int D,
                                         int tile, bool transposed)
 {
@@ -425,7 +428,7 @@ extern "C" wb_status naive_gpu_sink_attention_backward(bf16 *dQ, bf16 *dK, bf16 
     return WB_OK;
 }
 
-// ---------------------------------------------------------------------------------------------------------------- row sum
+// ------------------------------------------------------------------------------------------------------------- row sum
 
 // Thread i walks along row i: neighbouring threads read addresses a whole row apart, so hardly a load is coalesced.
 __global__ void __launch_bounds__(THREADS) naive_row_sum_kernel(float *y,       // [rows]

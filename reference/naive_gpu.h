@@ -1,4 +1,5 @@
-// naive_gpu.h - the baselines of the problems on a GPU: what a competent person writes before reading the FlashAttention paper.
+// naive_gpu.h - the baselines of the problems on a GPU: what a competent person writes before reading the
+// FlashAttention paper.
 #pragma once
 
 #include "workbook.h"
@@ -7,17 +8,18 @@
 extern "C" {
 #endif
 
-// Arguments, results and errors of flash_forward and its followers, for all of their masks: causal if shape->causal, with a
-// sliding window if shape->window > 0 as well, with sinks if shape->sinks > 0 as well. Needs no multiple of anything.
+// Arguments, results and errors of flash_forward and its followers, for all of their masks: causal if shape->causal,
+// with a sliding window if shape->window > 0 as well, with sinks if shape->sinks > 0 as well. Needs no multiple of
+// anything.
 //
-// The score matrix of all heads, [B, Hq, Nq, Nk] in float32, stands in device memory; the weights P, in bf16, take its place.
-// The work space stays allocated for the next call, as a framework's caching allocator would keep it, until naive_gpu_release().
-// One call at a time.
+// The score matrix of all heads, [B, Hq, Nq, Nk] in float32, stands in device memory; the weights P, in bf16, take its
+// place. The work space stays allocated for the next call, as a framework's caching allocator would keep it, until
+// naive_gpu_release(). One call at a time.
 wb_status naive_gpu_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,
                               const attention_shape *shape, wb_stream stream);
 
-// Arguments, results and errors of flash_gqa_backward and flash_sinks_backward. Five products of cuBLAS; S and dP of all heads stand
-// in device memory, P and dS take their places.
+// Arguments, results and errors of flash_gqa_backward and flash_sinks_backward. Five products of cuBLAS; S and dP of
+// all heads stand in device memory, P and dS take their places.
 wb_status naive_gpu_attention_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K,
                                        const bf16 *V, const bf16 *O, const float *L, const bf16 *dO,
                                        const attention_shape *shape, wb_stream stream);
@@ -30,8 +32,8 @@ wb_status naive_gpu_sink_attention_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float 
                                             const float *L, const bf16 *dO, const attention_shape *shape,
                                             wb_stream stream);
 
-// flash_decode with one block a query head, whatever the GPU and the lengths: its warps take the keys in turn, each a key at a time. Wants no
-// workspace.
+// flash_decode with one block a query head, whatever the GPU and the lengths: its warps take the keys in turn, each a
+// key at a time. Wants no workspace.
 wb_status naive_gpu_decode(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const int *page_table,
                            const int *kv_len, void *workspace, size_t workspace_bytes, const decode_shape *shape,
                            wb_stream stream);
@@ -46,8 +48,9 @@ wb_status naive_gpu_fp8(bf16 *O, float *L, const uint8_t *Q, const uint8_t *K, c
                         const int8_t *Q_exponent, const int8_t *K_exponent, const int8_t *V_exponent, int levels,
                         const attention_shape *shape, wb_stream stream);
 
-// The same of flash_block_mask. The mask is first written out, a byte a pair, beside the score matrix: that is what "a boolean mask" is to a
-// framework's plain attention. How much longer that takes is part of the time; it is little beside the scores of all heads.
+// The same of flash_block_mask. The mask is first written out, a byte a pair, beside the score matrix: that is what "a
+// boolean mask" is to a framework's plain attention. How much longer that takes is part of the time; it is little
+// beside the scores of all heads.
 wb_status naive_gpu_masked_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,
                                      const block_mask *mask, const attention_shape *shape, wb_stream stream);
 

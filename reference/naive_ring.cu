@@ -1,6 +1,7 @@
-// naive_ring.cu - the baselines of 17 and 18: K and V of all ranks come to all, and nothing is computed meanwhile. Then, for each of a rank's chunks, the
-// keys of all chunks before it are put in order, so that one launch sees them, and one more sees its own. Backward, each rank so finds what its queries
-// add to the gradients of all keys, in float32; then these are added up over all ranks. All of it is on one stream.
+// naive_ring.cu - the baselines of 17 and 18: K and V of all ranks come to all, and nothing is computed meanwhile.
+// Then, for each of a rank's chunks, the keys of all chunks before it are put in order, so that one launch sees them,
+// and one more sees its own. Backward, each rank so finds what its queries add to the gradients of all keys, in
+// float32; then these are added up over all ranks. All of it is on one stream.
 #include "workbook.h"
 #include <algorithm>
 #include <nccl.h>
@@ -95,7 +96,7 @@ struct gathered {
     }
 };
 
-// ------------------------------------------------------------------------------------------------------------------------------------------- forward
+// ------------------------------------------------------------------------------------------------------------- forward
 
 // O = a weighted by exp(L_a), and b by exp(L_b); L of both. O is where a is.
 __global__ void merge_two_kernel(bf16 *O, float *L, const bf16 *O_b, const float *L_b, size_t rows, int D)
@@ -171,7 +172,7 @@ wb_status flash_ring(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16
     return WB_OK;
 }
 
-// ------------------------------------------------------------------------------------------------------------------------------------------ backward
+// ------------------------------------------------------------------------------------------------------------ backward
 
 // delta [rows] = rowsum(dO * O), of O, dO [rows, D]: a warp a row.
 __global__ void delta_kernel(float *delta, const bf16 *O, const bf16 *dO, size_t rows, int D)

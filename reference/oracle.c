@@ -19,7 +19,8 @@ bool oracle_visible(const wb_problem *problem, const attention_shape *shape, int
     return j > i - shape->window || (problem->sinks && j < shape->sinks);
 }
 
-// The first key from j on that query i may see, or kv_len: nothing between is asked, for that would take the square of the tokens.
+// The first key from j on that query i may see, or kv_len: nothing between is asked, for that would take the square of
+// the tokens.
 static size_t seen_from(const wb_problem *problem, const attention_shape *shape, int i, size_t j)
 {
     if (problem->mask == WB_NO_MASK || !shape->causal) return j;
@@ -107,7 +108,7 @@ void oracle_masked_row_scales(const oracle_mask *mask, const attention_shape *sh
     row_scales(NULL, mask, shape, Q, K, V, NULL, b, h, i, O, L, abs_V, logit, NULL);
 }
 
-// --------------------------------------------------------------------------------------------------------------- decode
+// -------------------------------------------------------------------------------------------------------------- decode
 
 void oracle_gather(const decode_shape *shape, const float *cache, const int *table, int kv_head, int keys, float *rows)
 {
@@ -138,7 +139,7 @@ void oracle_decode_row(const decode_shape *shape, const float *q, const float *K
     *L = -INFINITY, *logit = 0;
 }
 
-// ------------------------------------------------------------------------------------------------------------- backward
+// ------------------------------------------------------------------------------------------------------------ backward
 // P = exp(S - L), dP = dO V^T, dS = P (dP - delta), delta = rowsum(dO * O), for one query and one key at a time.
 
 typedef struct pair {
@@ -235,7 +236,7 @@ void oracle_backward_sink(const oracle_inputs *in, int h, oracle_sum *dsink)
         }
 }
 
-// -------------------------------------------------------------------------------------------------------------- row sum
+// ------------------------------------------------------------------------------------------------------------- row sum
 
 void oracle_row_sum(const float *x, const float *w, int rows, int cols, double *y, double *terms)
 {

@@ -14,8 +14,9 @@ flashinfer reads pages where it is installed. Of problem 14 bf16 is problem 13 a
 that library, on the same keys; flashinfer reads a cache of float8, e4m3, which has no scales. Of problem 16 library is
 16 itself, in two levels and in one, quantise what makes its inputs, and bf16 problem 10, all from that library; fa3 is
 FlashAttention-3 (`pip install fa3-fwd`), cudnn cuDNN's sdpa_fp8 (`pip install nvidia-cudnn-frontend`), whose O is e4m3,
-too, flashinfer FlashInfer's kernel for Hopper; see peers_fp8.py. Columns as in plots/README.md. Each time: cold L2,
-launches queued beforehand, median and percentiles of 25 runs by device events.
+too, flashinfer FlashInfer's kernel for Hopper; see peers_fp8.py.
+In which shapes: shapes.txt. Columns as in plots/README.md. Each time: cold L2, launches queued beforehand, median and
+percentiles of 25 runs by device events.
 """
 import ctypes, functools, os, sys
 

@@ -1,8 +1,6 @@
 # pytorch_decode.py [LIBRARY] - one step of decoding with the library's flash_decode on a paged cache of PyTorch
-# tensors, and with flash_decode_int8 on
-# the same cache, quantised; both checked against attention written out in float32 on the keys in bf16, gathered. With
-# the library of the CPU layer
-# where there is no GPU.
+# tensors, and with flash_decode_int8 on the same cache, quantised; both checked against attention written out in
+# float32 on the keys in bf16, gathered. With the library of the CPU layer where there is no GPU.
 #   make lib BACKEND=cuda && python3 reference/pytorch_decode.py
 import ctypes
 import os

@@ -1,7 +1,6 @@
 # pytorch_example.py [causal] - the library's attention as a differentiable PyTorch function, checked against attention
-# written out: with a sliding
-# window and sinks (07 and 09), or causal (05 and 08). Which kernel serves that on this GPU is the library's choice
-# (solutions/library.c): it is said.
+# written out: with a sliding window and sinks (07 and 09), or causal (05 and 08). Which kernel serves that on this GPU
+# is the library's choice (solutions/library.c): it is said.
 #   make lib BACKEND=cuda && python3 reference/pytorch_example.py
 import ctypes
 import sys

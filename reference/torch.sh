@@ -1,6 +1,6 @@
 #!/bin/sh
-# torch.sh BACKEND - the library's attention in PyTorch (reference/flash_workbook): how right it is, on a GPU how fast, and
-# its tests. Wants PyTorch, pytest.
+# torch.sh BACKEND - the library's attention in PyTorch (reference/flash_workbook): how right it is, on a GPU how fast,
+# and its tests. Wants PyTorch, pytest.
 set -u
 library=build/$1/lib/libworkbook.so table=build/$1/results/torch_attention.tsv
 mkdir -p "${table%/*}"

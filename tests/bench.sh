@@ -1,6 +1,6 @@
 #!/bin/sh
-# bench.sh - an implementation that crashes, hangs or ends the program is named, and the others' figures are there all the same; and
-# verdict.awk reads recorded tables. Run by make check, which has built the programs.
+# bench.sh - an implementation that crashes, hangs or ends the program is named, and the others' figures are there all
+# the same; and verdict.awk reads recorded tables. Run by make check, which has built the programs.
 set -u
 out=build/${BACKEND:-cpu}
 . tests/prove/frame.sh

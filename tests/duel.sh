@@ -1,7 +1,8 @@
 #!/bin/sh
-# duel.sh - what reference/duel.py draws and what plots/duel.awk makes of a table; neither wants a GPU. A seed gives the same shapes each time and
-# another one others; every shape is one that its rule allows, and all that the rule names comes up; a sum of a table made by hand is right, and a
-# result that was wrong, or a kernel that failed, is named and fails.
+# duel.sh - what reference/duel.py draws and what plots/duel.awk makes of a table; neither wants a GPU. A seed gives the
+# same shapes each time and another one others; every shape is one that its rule allows, and all that the rule names
+# comes up; a sum of a table made by hand is right, and a result that was wrong, or a kernel that failed, is named and
+# fails.
 set -u
 . tests/prove/frame.sh
 draw() { SEED=$1 "${PYTHON:-python3}" reference/duel.py --draw "$2"; }
@@ -61,7 +62,8 @@ END
     done
 fi
 
-# kind ours best-peer's-time: ten forwards, ratios 0.5, 0.6, ... 1.4, not in order; a backward without a peer; of two choices one is wrong.
+# kind ours best-peer's-time: ten forwards, ratios 0.5, 0.6, ... 1.4, not in order; a backward without a peer; of two
+# choices one is wrong.
 row() { printf '%s\t1\t2\t2\t64\t64\t64\tcausal\t-\t-\t-\t-\t1\t%s\t%s\t%s\t-\t-\t-\t%s\t%s\t%s\t%s\t%s\t0.002\t%s\n' "$@"; }
 {
     echo '# gpu: any'

@@ -1,6 +1,6 @@
 #!/bin/sh
-# record.sh - workbook/bench/record.sh goes on whatever fails, says at the end what did, and keeps its output to two files. Everything that it
-# would run is a stand-in here, in a folder that looks like a bundle.
+# record.sh - workbook/bench/record.sh goes on whatever fails, says at the end what did, and keeps its output to two
+# files. Everything that it would run is a stand-in here, in a folder that looks like a bundle.
 set -u
 record=$PWD/workbook/bench/record.sh suite=$PWD/build/${BACKEND:-cpu}/suite
 . tests/prove/frame.sh

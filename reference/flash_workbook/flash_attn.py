@@ -121,9 +121,8 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
 
 # --------------------------------------------------------------------------------------------------------- many lengths
 # The queries and keys of all sequences lie one behind the other. Forward they are one sequence under a mask of
-# documents: one call of problem 15, with as
-# many tiles as a call for each sequence would walk over, and one launch where there would be one each. It has no
-# backward: that is a call a sequence.
+# documents: one call of problem 15, with as many tiles as a call for each sequence would walk over, and one launch
+# where there would be one each. It has no backward: that is a call a sequence.
 
 last_packed = []  # the mask of the last call, and of which tensors, as they were: a model's layers all ask for the same
 

@@ -1,13 +1,14 @@
-// bench.c - times implementations of one problem side by side, in one process, and measures their memory. For all problems.
+// bench.c - times implementations of one problem side by side, in one process, and measures their memory. For all
+// problems.
 //
 //   bench 03 --naive --impl key=build/cuda/solutions/03.so --impl yours=build/cuda/problems/03.so --sweep --out 03.tsv
 //   bench 03 --naive --impl key=... --shape B=4,Hq=16,Nq=4096,D=128         one shape; may be repeated
 //   bench 03 --naive --impl key=... --demo --heading                        one row of the demo table, and its heading
 //
-// On the cuda backend and for a problem on the host, times are measured; problems of the device on the cpu backend are run once,
-// for memory and correctness, and their times are the emulator's and not written down.
-// An implementation that is wrong, crashes or hangs is named and left out, and the others go on. Ends with 0 if none was, and at each
-// shape one was measured beside the naive baseline; with 1 if not, with 2 if the command line is wrong.
+// On the cuda backend and for a problem on the host, times are measured; problems of the device on the cpu backend are
+// run once, for memory and correctness, and their times are the emulator's and not written down. An implementation that
+// is wrong, crashes or hangs is named and left out, and the others go on. Ends with 0 if none was, and at each shape
+// one was measured beside the naive baseline; with 1 if not, with 2 if the command line is wrong.
 #include "bench.h"
 
 #include "memory.h"
@@ -71,7 +72,7 @@ static void note(const options *o, const char *format, ...)
     fflush(o->out);
 }
 
-// ----------------------------------------------------------------------------------------------------------------- measure
+// ------------------------------------------------------------------------------------------------------------- measure
 
 // One implementation's part in the measurement of one shape.
 typedef struct lane {
@@ -99,8 +100,8 @@ static void workspace_make(const bench_inputs *in, lane *l)
     bench_must(wb_device_alloc(&l->workspace.at, l->workspace.bytes ? l->workspace.bytes : 1));
 }
 
-// Whether a call went wrong. If so, says it and takes the implementation out: for this shape if that is only unsupported or too
-// large, else for good.
+// Whether a call went wrong. If so, says it and takes the implementation out: for this shape if that is only
+// unsupported or too large, else for good.
 static bool failed(const options *o, const bench_inputs *in, lane *l, wb_status status, const char *message,
                    const char *when)
 {
@@ -222,8 +223,9 @@ static double one_run(const options *o, const bench_inputs *in, const bench_set 
     return ms;
 }
 
-// On the host the implementations take turns in rounds: a pause, in which the other's OpenBLAS threads stop to spin; a run that
-// wakes the threads, which is not counted; then runs back to back, since a machine that has slept is slow to spread threads again.
+// On the host the implementations take turns in rounds: a pause, in which the other's OpenBLAS threads stop to spin; a
+// run that wakes the threads, which is not counted; then runs back to back, since a machine that has slept is slow to
+// spread threads again.
 static void take_host_times(const options *o, const bench_inputs *in, const bench_set *sets, int set_count, lane *lanes)
 {
     const int rounds = o->charts ? 1 : 3;
@@ -283,7 +285,8 @@ static int sets_for(const options *o, const bench_inputs *in)
     return in->io_bytes < (size_t)1 << 30 ? MAX_SETS : 1;
 }
 
-// Everything about one shape: memory and correctness, times, correctness again, rows. Whether one besides naive was measured.
+// Everything about one shape: memory and correctness, times, correctness again, rows. Whether one besides naive was
+// measured.
 static bool measure(options *o, const wb_case *c, int argc, char **argv)
 {
     bench_inputs in;
@@ -376,7 +379,7 @@ static void roofs(const options *o)
     }
 }
 
-// ------------------------------------------------------------------------------------------------------------ command line
+// -------------------------------------------------------------------------------------------------------- command line
 
 static int usage(void)
 {

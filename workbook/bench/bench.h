@@ -36,12 +36,12 @@ typedef struct bench_result {
     int runs;
 } bench_result;
 
-// ---------------------------------------------------------------------------------------------------------- bench_shapes.c
+// ------------------------------------------------------------------------------------------------------ bench_shapes.c
 
 enum { BENCH_MAX_CASES = 64, BENCH_SEED = 7 };
 
-// The shapes of the charts, and others that are recorded unless `drawn`; returns how many. The one of the demo table. The one among those of the charts that says most about a
-// kernel on a GPU: large enough that nothing else counts.
+// The shapes of the charts, and others that are recorded unless `drawn`; returns how many. The one of the demo table.
+// The one among those of the charts that says most about a kernel on a GPU: large enough that nothing else counts.
 int bench_sweep_shapes(const wb_problem *problem, bool timed, bool drawn, wb_case cases[BENCH_MAX_CASES]);
 wb_case bench_demo_shape(const wb_problem *problem, bool timed);
 wb_case bench_main_shape(const wb_problem *problem);
@@ -49,7 +49,7 @@ wb_case bench_main_shape(const wb_problem *problem);
 // The shape in a few words: "B1 H16 N4096 D16 causal".
 void bench_shape_text(const wb_problem *problem, const wb_case *c, char *text, size_t size);
 
-// ---------------------------------------------------------------------------------------------------------- bench_inputs.c
+// ------------------------------------------------------------------------------------------------------ bench_inputs.c
 
 void bench_inputs_make(bench_inputs *inputs, const wb_problem *problem, const wb_case *c);
 void bench_inputs_free(bench_inputs *inputs);
@@ -61,7 +61,7 @@ void bench_set_free(const bench_inputs *inputs, bench_set *set);
 // Fills the outputs with NaN, so that what a function leaves out shows.
 void bench_set_spoil(const bench_inputs *inputs, const bench_set *set);
 
-// ----------------------------------------------------------------------------------------------------------- bench_check.c
+// ------------------------------------------------------------------------------------------------------- bench_check.c
 
 // What the suites' judge wants of the outputs, of some rows in all heads.
 typedef struct bench_wanted bench_wanted;
@@ -72,7 +72,7 @@ void bench_wanted_free(bench_wanted *wanted);
 wb_status bench_wanted_compare(const bench_wanted *wanted, const bench_inputs *inputs, void *const pointers[],
                                double *max_error);
 
-// ----------------------------------------------------------------------------------------------------------- bench_guard.c
+// ------------------------------------------------------------------------------------------------------- bench_guard.c
 
 enum { BENCH_MAX_IMPLS = 8, BENCH_LABEL = 32 };
 
@@ -87,7 +87,8 @@ typedef struct bench_state {
     roofline_peaks peaks;  // of the device; 0 where none is timed
 } bench_state;
 
-// The program as it was called: does the work in a process of its own, once more after each end by an implementation. Exit status.
+// The program as it was called: does the work in a process of its own, once more after each end by an implementation.
+// Exit status.
 int bench_guard(char **argv);
 
 // In that process; null in the one that watches.
@@ -98,7 +99,7 @@ void bench_guard_leave(void);
 void bench_guard_restart(void)
     __attribute__((noreturn));  // without the implementation that ran last, which was said already
 
-// ------------------------------------------------------------------------------------------------------------ bench_host.c
+// -------------------------------------------------------------------------------------------------------- bench_host.c
 
 // Progress and messages, on stderr.
 void bench_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -115,14 +116,15 @@ void bench_driver(char *text, size_t size);   // $WB_DRIVER, or what nvidia-smi 
 void bench_date(char *text, size_t size);      // of now, in UTC
 int bench_threads(void);
 
-// GFLOP/s of OpenBLAS on one thread for the first product of a tile, S [128, 128] = Q [128, 64] K^T, times the threads it uses.
+// GFLOP/s of OpenBLAS on one thread for the first product of a tile, S [128, 128] = Q [128, 64] K^T, times the threads
+// it uses.
 double bench_roof_sgemm(void);
 
-// The child's half of a measurement of host memory: calls `function` once in this process, which must have called nothing
-// before, and returns by how much the resident memory grew at most. Linux only; elsewhere 0.
+// The child's half of a measurement of host memory: calls `function` once in this process, which must have called
+// nothing before, and returns by how much the resident memory grew at most. Linux only; elsewhere 0.
 wb_status bench_host_growth(const bench_inputs *inputs, wb_function function, size_t *bytes);
 
-// ---------------------------------------------------------------------------------------------------------- bench_report.c
+// ------------------------------------------------------------------------------------------------------ bench_report.c
 
 void bench_tsv_header(FILE *out, const wb_problem *problem, int argc, char **argv, bool cuda);
 void bench_tsv_row(FILE *out, const wb_problem *problem, const char *label, const wb_case *c,

@@ -1,4 +1,5 @@
-// bench_check.c - what is timed is right: the judge of the suites, at the very shape, on as many rows as its budget allows.
+// bench_check.c - what is timed is right: the judge of the suites, at the very shape, on as many rows as its budget
+// allows.
 #include "bench.h"
 
 #include "judge/expect.h"

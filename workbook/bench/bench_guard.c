@@ -1,6 +1,6 @@
-// bench_guard.c - keeps an implementation that crashes, hangs or ends the program from ending the bench. The program that was called
-// only watches; it starts itself again to do the work. When that dies, whoever was running is left out, and another goes on from
-// the same shape. What must outlive such an end lies in a file that both have mapped.
+// bench_guard.c - keeps an implementation that crashes, hangs or ends the program from ending the bench. The program
+// that was called only watches; it starts itself again to do the work. When that dies, whoever was running is left out,
+// and another goes on from the same shape. What must outlive such an end lies in a file that both have mapped.
 #include "bench.h"
 
 #include <signal.h>
@@ -68,7 +68,7 @@ void bench_guard_restart(void)
     exit(3);
 }
 
-// ------------------------------------------------------------------------------------------------------------- the watching
+// -------------------------------------------------------------------------------------------------------- the watching
 
 static int work(char **argv)
 {

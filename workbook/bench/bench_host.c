@@ -131,8 +131,8 @@ double bench_roof_sgemm(void)
     return best * bench_threads();
 }
 
-// OpenBLAS keeps a packing buffer for each thread for ever. A large product makes them resident before anything is measured; its
-// matrices stay allocated, so that the peak until now is what is resident now.
+// OpenBLAS keeps a packing buffer for each thread for ever. A large product makes them resident before anything is
+// measured; its matrices stay allocated, so that the peak until now is what is resident now.
 static void warm_openblas(void)
 {
     enum { N = 768 };

@@ -1,4 +1,5 @@
-// bench_shapes.c - which shapes are measured, and how they are called. `timed`: on something whose time means anything, so that large ones are worth it.
+// bench_shapes.c - which shapes are measured, and how they are called. `timed`: on something whose time means anything,
+// so that large ones are worth it.
 #include "bench.h"
 
 typedef struct list {

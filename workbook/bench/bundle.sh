@@ -1,6 +1,7 @@
 #!/bin/sh
-# bundle.sh BACKEND NN... - collects test, worker and bench programs, with the shared libraries they need (the C library's and
-# CUDA's aside), in build/BACKEND/bundle: a folder that runs on a machine that has none of the workbook's tools.
+# bundle.sh BACKEND NN... - collects test, worker and bench programs, with the shared libraries they need (the C
+# library's and CUDA's aside), in build/BACKEND/bundle: a folder that runs on a machine that has none of the workbook's
+# tools.
 set -eu
 . workbook/loop/source.sh
 backend=$1
@@ -11,7 +12,8 @@ impls=problems
 
 targets="$out/bench $out/suite"
 if [ -d solutions ]; then
-    targets="$targets $out/lib/libworkbook.so $out/lib/libworkbook_all.so $out/lib/libkernels.so $(WB_BUILDING=yes $MAKE --no-print-directory -s BACKEND="$backend" library-workers)"
+    targets="$targets $out/lib/libworkbook.so $out/lib/libworkbook_all.so $out/lib/libkernels.so"
+    targets="$targets $(WB_BUILDING=yes $MAKE --no-print-directory -s BACKEND="$backend" library-workers)"
 fi
 for number; do
     find_source problems "$number"
@@ -20,7 +22,8 @@ for number; do
         # What is not started stays here: there is nothing to test or time.
         if [ "$impl" = problems ] && "$out/score" untouched "$file"; then continue; fi
         targets="$targets $out/$impl/${number}_worker $out/$impl/$number.so"
-        [ -z "$(ring_of "$number")" ] || targets="$targets $out/reference/$(ring_of "$number") $out/$impl/$(ring_of "$number")"
+        ring=$(ring_of "$number")
+        [ -z "$ring" ] || targets="$targets $out/reference/$ring $out/$impl/$ring"
     done
     for variant in solutions/"$number"/variants/*.cu; do
         folder=$out/variants/$number/variants/$(basename "$variant" .cu)
@@ -31,7 +34,9 @@ done
 # Not tuned to this machine's CPU: the bundle runs on another.
 case $(uname -m) in x86_64) march=x86-64-v3 ;; *) march=armv8-a ;; esac
 # The machinery's own suites that have kernels, but for that of the other backend.
-for t in $(ls tests/*.cu | sed 's|^tests/||; s|\.cu$||' | grep -vx -e layer -e ranks); do targets="$targets $out/tests/${t}_test"; done
+for t in $(ls tests/*.cu | sed 's|^tests/||; s|\.cu$||' | grep -vx -e layer -e ranks); do
+    targets="$targets $out/tests/${t}_test"
+done
 # shellcheck disable=SC2086
 $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" MARCH=$march $targets
 
@@ -41,7 +46,7 @@ for target in $targets; do
     mkdir -p "$bundle/$(dirname "$target")"
     cp "$target" "$bundle/$target"
     ldd "$target" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }'
-done | sort -u | grep -vE '/(libkernels|libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|libcudart|libcublas(Lt)?|libcuda|ld-linux[^/]*)\.so' |
+done | sort -u | grep -vE '/lib(kernels|c|m|dl|rt|pthread|stdc\+\+|gcc_s|cudart|cublas(Lt)?|cuda)\.so|/ld-linux[^/]*\.so' |
     xargs -I{} cp -L {} "$bundle/lib/"
 # The lessons are what gpt_oss.py trains on.
 for file in plots/duel.awk workbook/bench/record.sh workbook/bench/ring.sh workbook/bench/verdict.awk \
@@ -52,23 +57,27 @@ for file in plots/duel.awk workbook/bench/record.sh workbook/bench/ring.sh workb
     cp "$file" "$bundle/$file"
 done
 for number in 02 03; do  # compute-sanitizer's reports name lines of these
-    if [ -d solutions/$number ]; then mkdir -p "$bundle/solutions/$number" && cp solutions/$number/*.cu "$bundle/solutions/$number/"; fi
+    [ -d solutions/$number ] || continue
+    mkdir -p "$bundle/solutions/$number" && cp solutions/$number/*.cu "$bundle/solutions/$number/"
 done
 for variant in solutions/*/variants/*.cu; do
     number=$(echo "$variant" | cut -d/ -f2)
-    if [ -f "$variant" ]; then sed -n 's|^// exempt: ||p' "$variant" >"$bundle/$out/variants/$number/variants/$(basename "$variant" .cu)/exempt"; fi
+    [ -f "$variant" ] || continue
+    sed -n 's|^// exempt: ||p' "$variant" \
+        >"$bundle/$out/variants/$number/variants/$(basename "$variant" .cu)/exempt"
 done
-if [ -f solutions/library.c ]; then mkdir -p "$bundle/solutions" && cp solutions/library.c "$bundle/solutions/"; fi  # which tests its kernels are exempt from
+# Which tests the library's kernels are exempt from.
+if [ -f solutions/library.c ]; then mkdir -p "$bundle/solutions" && cp solutions/library.c "$bundle/solutions/"; fi
 mkdir "$bundle/tests"
 for test in tests/[0-9]*.c; do : >"$bundle/$test"; done  # record.sh knows problems by these names
 for number; do basename "$(ls tests/"$number"_*.c)" .c | sed 's/_/ /'; done >"$bundle/names"
 git describe --always --dirty --abbrev=10 >"$bundle/commit" 2>/dev/null || echo unknown >"$bundle/commit"
 cat >"$bundle/run.sh" <<END
 #!/bin/sh
-# ./run.sh test [IMPL [NN...]]     the suites; IMPL is problems (your code) or solutions
-# ./run.sh own                     the machinery's own suites
-# ./run.sh bench [NN...]           times, into results/NN_name.tsv: copy them to $out/results/ of the workbook, then make plot-NN
-# ./run.sh record OUTDIR [PART...] all that is recorded of the answer keys; PART: suites bench peers example torch gpt_oss duel sanitize
+# ./run.sh test [IMPL [NN...]]     the suites; IMPL is problems (your code) or solutions ./run.sh own
+# the machinery's own suites ./run.sh bench [NN...]           times, into results/NN_name.tsv: copy them to
+# $out/results/ of the workbook, then make plot-NN ./run.sh record OUTDIR [PART...] all that is recorded of the answer
+# keys; PART: suites bench peers example torch gpt_oss duel sanitize
 set -u
 case \$0 in /*) here=\$0 ;; *) here=\$PWD/\$0 ;; esac
 from=\$PWD
@@ -77,7 +86,8 @@ export WB_OUTER_LIBRARY_PATH="\${LD_LIBRARY_PATH:-}"
 export LD_LIBRARY_PATH="\$PWD/lib:\${CUDA_HOME:-/usr/local/cuda}/lib64:\${LD_LIBRARY_PATH:-}"
 export WB_COMMIT="\$(cat commit)"
 # NCCL, for 17 and 18: where the system has none, Python's.
-ldconfig -p 2>/dev/null | grep -q libnccl.so.2 || : "\${WB_NCCL:=\$(ls "\$(\${PYTHON:-python3} -c 'import nvidia.nccl as n; print(*n.__path__)' 2>/dev/null)/lib/libnccl.so.2" 2>/dev/null)}"
+of_python=\$(\${PYTHON:-python3} -c 'import nvidia.nccl as n; print(*n.__path__)' 2>/dev/null)/lib/libnccl.so.2
+ldconfig -p 2>/dev/null | grep -q libnccl.so.2 || : "\${WB_NCCL:=\$(ls "\$of_python" 2>/dev/null)}"
 [ -z "\${WB_NCCL:-}" ] || export WB_NCCL
 numbers="$*"
 what=\${1:-test}
@@ -117,7 +127,7 @@ bench)
     done
     ;;
 record)
-    [ \$# -gt 0 ] || { echo "usage: \$0 record OUTDIR [suites|bench|peers|example|torch|gpt_oss|duel|sanitize]..."; exit 2; }
+    [ \$# -gt 0 ] || { echo "usage: \$0 record OUTDIR [PART...]"; exit 2; }
     case \$1 in /*) to=\$1 ;; *) to=\$from/\$1 ;; esac
     shift
     exec workbook/bench/record.sh $backend "\$to" "\$@"
@@ -127,4 +137,5 @@ esac
 exit \$failed
 END
 chmod +x "$bundle/run.sh"
-echo "bundle: $(du -sh "$bundle" | cut -f1) in $bundle. Copy it to the GPU machine, then there: ./run.sh test$([ ! -d solutions ] || echo " solutions"); ./run.sh bench"
+test=./run.sh\ test$([ ! -d solutions ] || echo " solutions")
+echo "bundle: $(du -sh "$bundle" | cut -f1) in $bundle. Copy it to the GPU machine, then there: $test; ./run.sh bench"

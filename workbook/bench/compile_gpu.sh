@@ -1,6 +1,6 @@
 #!/bin/sh
-# compile_gpu.sh - compiles every CUDA file, warnings as errors, for the oldest GPU that we support (sm_75: no bf16 tensor cores),
-# sm_80, sm_90a, and the newest that this nvcc knows. Runs nothing, so it needs no GPU.
+# compile_gpu.sh - compiles every CUDA file, warnings as errors, for the oldest GPU that we support (sm_75: no bf16
+# tensor cores), sm_80, sm_90a, and the newest that this nvcc knows. Runs nothing, so it needs no GPU.
 set -u
 nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 [ -x "$nvcc" ] || { echo "make compile-gpu: no nvcc here, nothing compiled"; exit 0; }
@@ -11,8 +11,8 @@ failed=0
 # Nothing is run, so nothing need be fast: newer compilers can be told so, and take a third of the time.
 quick=
 ! "$nvcc" --help | grep -q -e --Ofast-compile || quick=--Ofast-compile=max
-# One nvcc a file compiles it for all of them, and what is for the host once; large files first. COMPILED=80 (.ci/run): a bundle for sm_80 was made just
-# now, with warnings as errors; what is in it is not compiled for that again.
+# One nvcc a file compiles it for all of them, and what is for the host once; large files first. COMPILED=80 (.ci/run):
+# a bundle for sm_80 was made just now, with warnings as errors; what is in it is not compiled for that again.
 codes=
 for arch in 75 80 90a "$newest"; do codes="$codes -gencode=arch=compute_$arch,code=sm_$arch"; done
 export codes quick nvcc scratch

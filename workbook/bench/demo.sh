@@ -1,7 +1,7 @@
 #!/bin/sh
-# demo.sh BACKEND NN... - one row a problem: its answer key against its naive baseline, on this machine; then the charts.
-# What is timed runs alone. On the CPU backend problems of the device are not timed, and as many run at a time as there
-# are cores.
+# demo.sh BACKEND NN... - one row a problem: its answer key against its naive baseline, on this machine; then the
+# charts. What is timed runs alone. On the CPU backend problems of the device are not timed, and as many run at a time
+# as there are cores.
 set -u
 . workbook/loop/source.sh
 if [ "$1" = --one ]; then # WHAT BACKEND SAID NN: SAID/NN has all that there is to say when SAID/NN.status is there

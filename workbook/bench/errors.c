@@ -5,8 +5,8 @@
 //   errors 16 bf16=10.so e4m3=16.so [LONGEST] >FILE.tsv   of bf16 (10) and of e4m3 (16): in one level, in two, and in
 //                                                         two with rows of Q and K that went through wb_hadamard
 //
-// LONGEST: no more keys than that, where there is little time. The truth is the oracle's: in 14 of Q rounded to bf16, of
-// K and V as they were drawn; in 16 all are rounded first. The error is |O - truth| / |truth| over all rows, in the
+// LONGEST: no more keys than that, where there is little time. The truth is the oracle's: in 14 of Q rounded to bf16,
+// of K and V as they were drawn; in 16 all are rounded first. The error is |O - truth| / |truth| over all rows, in the
 // Euclidean norm. Exit status 1 if a function failed, 2 if the command line is wrong.
 #include "bench.h"
 

@@ -1,31 +1,37 @@
 #!/bin/sh
-# record.sh BACKEND OUTDIR [PART...] - runs the answer keys through everything that is recorded of them, and goes on whatever fails. Works
-# in the workbook (make record, which builds first) and in a bundle (./run.sh record), where nothing can be built.
+# record.sh BACKEND OUTDIR [PART...] - runs the answer keys through everything that is recorded of them, and goes on
+# whatever fails. Works in the workbook (make record, which builds first) and in a bundle (./run.sh record), where
+# nothing can be built.
 #
-#   suites    every suite on its key, on the key's variants, and the machinery's own       bench   times of all problems, with variants
-#   peers     reference/peers.py and peers_fp8.py, if there is PyTorch with a GPU; ring_peers.py, if there are several       example   reference/pytorch_example.py, likewise
-#   torch     reference/torch_attention.py, likewise                                       gpt_oss reference/gpt_oss.py, if transformers is there too
+#   suites    every suite on its key, on the key's variants, and the machinery's own       bench   times of all
+#             problems, with variants
+#   peers     reference/peers.py and peers_fp8.py, if there is PyTorch with a GPU; ring_peers.py, if there are several
+#             example   reference/pytorch_example.py, likewise
+#   torch     reference/torch_attention.py, likewise                                       gpt_oss reference/gpt_oss.py,
+#             if transformers is there too
 #   duel      reference/duel.py, likewise: of one SEED, LIMIT seconds long (300)
-#   sanitize  the keys of 02 and 03 in the check build (cuda: compute-sanitizer)           no PART: all of them, in this order
+#   sanitize  the keys of 02 and 03 in the check build (cuda: compute-sanitizer)           no PART: all of them, in this
+#             order
 #
-# OUTDIR/results.txt gets all that was printed, OUTDIR/tables.tar the TSVs as they belong into plots/data/<gpu>; both are added to if they
-# exist. Exit status: 0, 1 if anything failed (it is listed at the end), 2 if the command line is wrong.
-# WB_RECORD_SECONDS: for everything, 3600 unless set; what would begin later is not run, and counts as failed.
+# OUTDIR/results.txt gets all that was printed, OUTDIR/tables.tar the TSVs as they belong into plots/data/<gpu>; both
+# are added to if they exist. Exit status: 0, 1 if anything failed (it is listed at the end), 2 if the command line is
+# wrong. WB_RECORD_SECONDS: for everything, 3600 unless set; what would begin later is not run, and counts as failed.
 # WB_NUMBERS="02 03": of the problems' suites and benches these alone.
 set -u
 . workbook/loop/source.sh
-[ $# -ge 2 ] || { echo "usage: record.sh BACKEND OUTDIR [suites|bench|peers|example|torch|gpt_oss|duel|sanitize]..." >&2; exit 2; }
+all='suites bench peers example torch gpt_oss duel sanitize'
+[ $# -ge 2 ] || { echo "usage: record.sh BACKEND OUTDIR [PART...]; parts: $all" >&2; exit 2; }
 backend=$1 results=$2/results.txt archive=$2/tables.tar
 mkdir -p "$2" || exit 2
 shift 2
 for part; do
-    case $part in suites | bench | peers | example | torch | gpt_oss | duel | sanitize) ;; *) echo "record: what is $part? suites, bench, peers, example, torch, gpt_oss, duel, sanitize" >&2; exit 2 ;; esac
+    case " $all " in *" $part "*) ;; *) echo "record: what is $part? Parts: $all" >&2; exit 2 ;; esac
 done
 if [ ! -d "build/$backend/solutions" ] && [ ! -d solutions ]; then
     echo "record: there are no answer keys here, so there is nothing to record" >&2
     exit 2
 fi
-parts=${*:-suites bench peers example torch gpt_oss duel sanitize}
+parts=${*:-$all}
 name=record$([ $# -eq 0 ] || printf '_%s' "$@")
 out=build/$backend tables=build/$backend/record log=build/$backend/record/step.log steps=build/$backend/record/$name.tsv
 # shellcheck disable=SC2086
@@ -80,14 +86,15 @@ step() { # SECONDS NAME COMMAND...
     fi
     [ "$limit" -lt $left ] || limit=$left
     rm -f "$log.results"
-    { WB_RESULTS=$log.results timeout -k 5 "$limit" "$@" >"$log" 2>&1 </dev/null; } 2>/dev/null # bash would say "Killed"
+    # In braces: bash would say "Killed".
+    { WB_RESULTS=$log.results timeout -k 5 "$limit" "$@" >"$log" 2>&1 </dev/null; } 2>/dev/null
     status=$?
     say "$(tr '\r' '\n' <"$log")"
     took=$(($(date +%s) - from)) detail=$(passed)
     case $status in
     0) ends ok "$what" $took "$detail${exempt:+, exempt from $exempt}" ;;
     124) ends FAILED "$what" $took "ended after $limit s" ;;
-    137) if [ $took -ge "$limit" ]; then ends FAILED "$what" $took "ended after $limit s"; else ends FAILED "$what" $took "killed"; fi ;;
+    137) ends FAILED "$what" $took "$([ $took -ge "$limit" ] && echo "ended after $limit s" || echo killed)" ;;
     *) ends FAILED "$what" $took "${detail:-exit status $status}" ;;
     esac
 }
@@ -112,8 +119,8 @@ finish() {
     status=0
     [ "$1" -eq 0 ] || say "$(tr '\r' '\n' <"$log")" "record: stopped by a signal"
     keep "$name.tsv"
-    say "" "record: $ok ok, $(printf '%s' "$failed" | grep -c .) failed, $(printf '%s' "$not_run" | grep -c .) not run, $(($(date +%s) - begun)) s" \
-        "$failed$not_run"
+    say "" "record: $ok ok, $(printf '%s' "$failed" | grep -c .) failed, $(printf '%s' "$not_run" | grep -c .) not run,\
+ $(($(date +%s) - begun)) s" "$failed$not_run"
     [ "$1" -eq 0 ] && [ -z "$failed" ]
     exit
 }
@@ -127,9 +134,17 @@ needs_torch() { # PART: whether it can be run
     ends "not run" "$1" 0 "there is no PyTorch with a GPU here"
     return 1
 }
+# What a program in Python prints, as a table. PyTorch brings its own libraries: the bundle's are not for it.
+table_of() { # SECONDS NAME TABLE ARGUMENT...; $on: xR, of R GPUs
+    limit=$1 what=$2 to=$3
+    shift 3
+    step "$limit" "$what" env BACKEND="$backend" LD_LIBRARY_PATH="${WB_OUTER_LIBRARY_PATH-${LD_LIBRARY_PATH:-}}" \
+        sh -c 'to=$1; shift; exec "$@" >"$to"' sh "$tables/$to" "$python" "$@"
+    keep "$to" "${on:-}"
+}
 variants_of() { ls -d "$out"/variants/"$1"/variants/* 2>/dev/null; }
-# NN VARIANT: a line "// exempt: memory same_twice" of its source names tests that it fails by design, and "times" one that is for reading and too
-# slow to be timed; a bundle has it in a file.
+# NN VARIANT: a line "// exempt: memory same_twice" of its source names tests that it fails by design, and "times" one
+# that is for reading and too slow to be timed; a bundle has it in a file.
 exempt_of() { cat "$2/exempt" 2>/dev/null || sed -n 's|^// exempt: ||p' "solutions/$1/variants/$(basename "$2").cu"; }
 
 suites() {
@@ -137,7 +152,8 @@ suites() {
         step 300 "suite $number" "$out/suite" "$out/tests/${number}_test" "$out/solutions/${number}_worker" "$backend"
         for variant in $(variants_of "$number"); do
             exempt=$(exempt_of "$number" "$variant")
-            step 300 "suite $number on $(basename "$variant")" "$out/suite" --exempt "$exempt" "$out/tests/${number}_test" "$variant/${number}_worker" "$backend"
+            step 300 "suite $number on $(basename "$variant")" "$out/suite" --exempt "$exempt" \
+                "$out/tests/${number}_test" "$variant/${number}_worker" "$backend"
             exempt=
         done
         for library in "$out/lib/${number}"*_worker; do
@@ -145,7 +161,8 @@ suites() {
             form=$(basename "$library" _worker)
             exempt=$(sed -n "s|^// exempt $form: ||p" solutions/library.c 2>/dev/null)
             form=${form#"$number"}
-            step 300 "suite $number on the library${form:+, ${form#_}}" "$out/suite" --exempt "$exempt" "$out/tests/${number}_test" "$library" "$backend"
+            step 300 "suite $number on the library${form:+, ${form#_}}" "$out/suite" --exempt "$exempt" \
+                "$out/tests/${number}_test" "$library" "$backend"
             exempt=
         done
     done
@@ -165,17 +182,20 @@ bench() {
             gpus=$(sed -n 's/^# gpus: //p' "$tables/$table" 2>/dev/null)
             keep "$table" "x$gpus"
             [ "${gpus:-0}" -gt 1 ] || continue
-            step 600 "bench $number, long" env LONG="524288 1048576" workbook/bench/ring.sh "$backend" solutions "$number" "$tables/${table%.tsv}_long.tsv"
+            step 600 "bench $number, long" env LONG="524288 1048576" workbook/bench/ring.sh "$backend" solutions \
+                "$number" "$tables/${table%.tsv}_long.tsv"
             keep "${table%.tsv}_long.tsv" "x$gpus"
             continue
         fi
         set -- --impl "key=$out/solutions/$number.so"
         for variant in $(variants_of "$number"); do
-            case " $(exempt_of "$number" "$variant") " in *" times "*) ;; *) set -- "$@" --impl "$(basename "$variant")=$variant/$number.so" ;; esac
+            case " $(exempt_of "$number" "$variant") " in *" times "*) continue ;; esac
+            set -- "$@" --impl "$(basename "$variant")=$variant/$number.so"
         done
         # What the library takes for this problem, beside what it could have taken: a wrong choice is seen.
-        [ ! -x "$out/lib/${number}_worker" ] || [ "$backend" != cuda ] || set -- "$@" --impl "library=$out/lib/libworkbook.so"
-        step 150 "bench $number" "$out/bench" "$number" "$@" --naive --sweep --out "$tables/$table"
+        [ ! -x "$out/lib/${number}_worker" ] || [ "$backend" != cuda ] ||
+            set -- "$@" --impl "library=$out/lib/libworkbook.so"
+        step 300 "bench $number" "$out/bench" "$number" "$@" --naive --sweep --out "$tables/$table"
         verdict=$(awk -f workbook/bench/verdict.awk "$tables/$table" 2>&1)
         [ -z "$verdict" ] || say "$verdict"
         keep "$table"
@@ -184,16 +204,14 @@ bench() {
 
 peers() {
     needs_torch peers || return
-    # PyTorch brings its own libraries: the bundle's are not for it.
-    step 420 peers env "LD_LIBRARY_PATH=${WB_OUTER_LIBRARY_PATH-${LD_LIBRARY_PATH:-}}" sh -c "'$python' reference/peers.py >'$tables/peers.tsv'"
-    keep peers.tsv
-    step 120 "peers in e4m3, errors" env "LD_LIBRARY_PATH=${WB_OUTER_LIBRARY_PATH-${LD_LIBRARY_PATH:-}}" sh -c "'$python' reference/peers_fp8.py >'$tables/16_flash_fp8_errors.tsv'"
-    keep 16_flash_fp8_errors.tsv
+    table_of 420 peers peers.tsv reference/peers.py
+    table_of 120 "peers in e4m3, errors" 16_flash_fp8_errors.tsv reference/peers_fp8.py
     gpus=$(nvidia-smi -L | grep -c '^GPU')
     [ "$gpus" -ge 2 ] || return
-    step 420 "peers on $gpus GPUs" env "LD_LIBRARY_PATH=${WB_OUTER_LIBRARY_PATH-${LD_LIBRARY_PATH:-}}" \
-        sh -c "'$python' -m torch.distributed.run --standalone --nproc-per-node $gpus reference/ring_peers.py >'$tables/ring_peers.tsv'"
-    keep ring_peers.tsv "x$gpus"
+    on=x$gpus
+    table_of 420 "peers on $gpus GPUs" ring_peers.tsv \
+        -m torch.distributed.run --standalone --nproc-per-node "$gpus" reference/ring_peers.py
+    on=
 }
 
 example() {
@@ -206,26 +224,26 @@ example() {
 
 torch() {
     needs_torch torch || return
-    step 400 torch sh -c "'$python' reference/torch_attention.py >'$tables/torch_attention.tsv'"
-    keep torch_attention.tsv
-    ! "$python" -c 'import pytest' 2>/dev/null || step 300 "torch tests" "$python" -m pytest -q -p no:cacheprovider reference/torch_test.py reference/flash_attn_test.py reference/ring_test.py
+    table_of 400 torch torch_attention.tsv reference/torch_attention.py
+    ! "$python" -c 'import pytest' 2>/dev/null ||
+        step 300 "torch tests" "$python" -m pytest -q -p no:cacheprovider reference/torch_test.py \
+            reference/flash_attn_test.py reference/ring_test.py
 }
 
 gpt_oss() {
     if ! "$python" -c 'import torch, transformers' >/dev/null 2>&1 || { [ "$backend" = cuda ] && ! has_torch; }; then
-        ends "not run" gpt_oss 0 "there is no PyTorch with transformers$([ "$backend" = cpu ] || echo ' and a GPU') here"
+        gpu_too=$([ "$backend" = cpu ] || echo ' and a GPU')
+        ends "not run" gpt_oss 0 "there is no PyTorch with transformers$gpu_too here"
         return
     fi
-    step 400 gpt_oss env "BACKEND=$backend" sh -c "'$python' reference/gpt_oss.py >'$tables/gpt_oss.tsv'"
-    keep gpt_oss.tsv
+    table_of 400 gpt_oss gpt_oss.tsv reference/gpt_oss.py
 }
 
 duel() {
     needs_torch duel || return
     table=duel_seed${SEED:-1}.tsv
-    step 900 duel env "LD_LIBRARY_PATH=${WB_OUTER_LIBRARY_PATH-${LD_LIBRARY_PATH:-}}" sh -c "'$python' reference/duel.py >'$tables/$table'"
+    table_of 900 duel "$table" reference/duel.py
     say "$(awk -f plots/duel.awk -v worst=10 "$tables/$table" 2>&1)"
-    keep "$table"
 }
 
 sanitize() {
@@ -239,7 +257,8 @@ sanitize() {
     make=${MAKE:-make}
     [ $in_bundle = no ] || make=true
     for number in 02 03; do
-        step 120 "sanitize $number" env "MAKE=$make" "WB_TIMEOUT=${WB_TIMEOUT:-30}" workbook/sanitize/sanitize.sh "$backend" solutions "$number"
+        step 120 "sanitize $number" env "MAKE=$make" "WB_TIMEOUT=${WB_TIMEOUT:-30}" workbook/sanitize/sanitize.sh \
+            "$backend" solutions "$number"
     done
 }
 

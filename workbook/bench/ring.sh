@@ -1,8 +1,10 @@
 #!/bin/sh
-# ring.sh BACKEND IMPL NN [TABLE] - problem 17 or 18 on several ranks: the naive baseline, yours, the answer key and its variants over numbers of ranks
-# and lengths, by start/ring.cu, which checks each. On GPUs, as many ranks as there are, with times; on the CPU execution layer what a rank takes of memory. TABLE is
-# build/BACKEND/results/NN_name.tsv, which plot-NN draws. With LONG="524288 1048576" instead, into NN_name_long.tsv: the key alone at these lengths, on
-# all GPUs, once. Exit status: 1 if one is wrong or does not compile. Called by bench.sh, which builds nothing in a bundle, and record.sh.
+# ring.sh BACKEND IMPL NN [TABLE] - problem 17 or 18 on several ranks: the naive baseline, yours, the answer key and its
+# variants over numbers of ranks and lengths, by start/ring.cu, which checks each. On GPUs, as many ranks as there are,
+# with times; on the CPU execution layer what a rank takes of memory. TABLE is build/BACKEND/results/NN_name.tsv, which
+# plot-NN draws. With LONG="524288 1048576" instead, into NN_name_long.tsv: the key alone at these lengths, on all GPUs,
+# once. Exit status: 1 if one is wrong or does not compile. Called by bench.sh, which builds nothing in a bundle, and
+# record.sh.
 set -u
 . workbook/loop/source.sh
 backend=$1 impl=$2 number=$3

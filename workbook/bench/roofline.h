@@ -1,5 +1,6 @@
-// roofline.h - how fast a problem can be on a GPU at all, how near a measured time comes to that, and what to try next. Arithmetic
-// alone: it asks no device and reads no file. The model: Williams, Waterman and Patterson 2009, doi:10.1145/1498765.1498785.
+// roofline.h - how fast a problem can be on a GPU at all, how near a measured time comes to that, and what to try next.
+// Arithmetic alone: it asks no device and reads no file. The model: Williams, Waterman and Patterson 2009,
+// doi:10.1145/1498765.1498785.
 #pragma once
 
 #include "case/case.h"
@@ -88,12 +89,13 @@ enum { ROOFLINE_TEXT = 512 };
 void roofline_advice_text(const roofline_verdict *verdict, const wb_problem *problem, const roofline_peaks *peaks,
                           const roofline_work *work, double ms, char text[ROOFLINE_TEXT]);
 
-// What a row of bench's table says of it, after a tab each: FLOPs a byte, the roof, the rate under it (TFLOP/s; of 02, 13 and 14, which do
-// little with each byte, GB/s), and what part of that was reached. "-" where there is no verdict.
+// What a row of bench's table says of it, after a tab each: FLOPs a byte, the roof, the rate under it (TFLOP/s; of 02,
+// 13 and 14, which do little with each byte, GB/s), and what part of that was reached. "-" where there is no verdict.
 #define ROOFLINE_COLUMNS "\tflops_a_byte\tbound\tat_most\tfraction"
 void roofline_columns(FILE *out, const roofline_verdict *verdict, const wb_problem *problem);
 
-// The calculation, its result and the advice, for people: a line of each, which starts with "# verdict: ". `what`: "the answer key at ...".
+// The calculation, its result and the advice, for people: a line of each, which starts with "# verdict: ". `what`: "the
+// answer key at ...".
 void roofline_say(FILE *out, const char *what, const roofline_verdict *verdict, const wb_problem *problem,
                   const roofline_peaks *peaks, const roofline_work *work, double ms);
 

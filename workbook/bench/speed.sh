@@ -1,11 +1,13 @@
 #!/bin/sh
-# speed.sh BACKEND IMPL RECORD NN... - speed points, on a GPU: times your function and the answer key one after the other, each in a
-# process of its own, on this machine, at the shape of make demo. Writes RECORD/NN.speed: the ratio key / yours of their times.
+# speed.sh BACKEND IMPL RECORD NN... - speed points, on a GPU: times your function and the answer key one after the
+# other, each in a process of its own, on this machine, at the shape of make demo. Writes RECORD/NN.speed: the ratio key
+# / yours of their times.
 #
 #   speed points of a problem = P / 10 * min(1, max(0, (ratio - 0.5) / 0.4))      P: the problem's points
 #
-# None at half the key's speed, all from nine tenths on; only for a problem all of whose checkpoints are won (score/grades.c sees to that).
-# Your code runs in the process that takes the time, so a cheat could forge it: count these points where you trust people.
+# None at half the key's speed, all from nine tenths on; only for a problem all of whose checkpoints are won
+# (score/grades.c sees to that). Your code runs in the process that takes the time, so a cheat could forge it: count
+# these points where you trust people.
 set -u
 backend=$1 impl=$2 record=$3
 shift 3

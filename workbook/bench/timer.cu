@@ -33,7 +33,8 @@ __global__ void spin_kernel(long long ticks)
     while (clock64() - start < ticks) {}
 }
 
-// Reads the whole buffer. It is all zeros, so nothing is ever written; the compiler cannot know that and keeps the loads.
+// Reads the whole buffer. It is all zeros, so nothing is ever written; the compiler cannot know that and keeps the
+// loads.
 __global__ void read_kernel(uint4 *x, size_t count)
 {
     unsigned seen = 0;
@@ -69,7 +70,8 @@ extern "C" wb_status wb_timer_start(void)
     if (status != WB_OK) return status;
     spin_kernel<<<1, 1>>>(spin_ticks);
     WB_CUDA(cudaGetLastError());
-    // Written, so that no line of the last run stays; then read, so that no written line waits to go to memory at our cost.
+    // Written, so that no line of the last run stays; then read, so that no written line waits to go to memory at our
+    // cost.
     WB_CUDA(cudaMemsetAsync(flush_buffer, 0, FLUSH_BYTES));
     read_kernel<<<1024, 256>>>(flush_buffer, FLUSH_BYTES / sizeof(uint4));
     WB_CUDA(cudaGetLastError());
@@ -108,7 +110,7 @@ extern "C" wb_status wb_timer_device(roofline_device *device)
     return WB_OK;
 }
 
-// ------------------------------------------------------------------------------------------------------------------ roofs
+// --------------------------------------------------------------------------------------------------------------- roofs
 
 enum { ROOF_RUNS = 11, ROOF_N = 8192 };
 

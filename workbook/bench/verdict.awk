@@ -1,7 +1,8 @@
-# verdict.awk - what the figures of a bench's table mean: awk -f workbook/bench/verdict.awk FILE.tsv. For each shape the roof that it meets
-# first, the rate possible under it, and how much of that each implementation reached; then what bench says of the main shape. Under a
-# sliding window, first of all, how much the time grew with the sequence: the proof in figures that tiles outside of it cost nothing. Nothing
-# of problem 01, which runs on the host, and of a table without a device's times.
+# verdict.awk - what the figures of a bench's table mean: awk -f workbook/bench/verdict.awk FILE.tsv. For each shape the
+# roof that it meets first, the rate possible under it, and how much of that each implementation reached; then what
+# bench says of the main shape. Under a sliding window, first of all, how much the time grew with the sequence: the
+# proof in figures that tiles outside of it cost nothing. Nothing of problem 01, which runs on the host, and of a table
+# without a device's times.
 BEGIN { FS = "\t"; width = 24; SHORT = 8192; TIMES = 4 }
 
 /^# verdict: / { said[++lines] = substr($0, 12); next }
