@@ -1,7 +1,7 @@
 #!/bin/sh
-# given.sh - what is given to make as VARIABLE=... reaches no shell, and make does not expand it either: targets that take a variable are
-# called with values that would make a file. And a CASE that is none, or that the function has to refuse, is no failure of the function:
-# one sentence says what is wrong.
+# given.sh - what is given to make as VARIABLE=... reaches no shell, and make does not expand it either: targets
+# that take a variable are called with values that would make a file. And a CASE that is none, or that the
+# function has to refuse, is no failure of the function: one sentence says what is wrong.
 set -u
 . tests/prove/frame.sh
 make=${MAKE:-make} made=made_by_given

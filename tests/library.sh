@@ -1,7 +1,7 @@
 #!/bin/sh
-# library.sh - libworkbook.so exports the functions of workbook.h and nothing else, as solutions/abi.1 promises them; a C99 program that
-# knows the header alone can use it, and one that is running already can load it, as Python does. Where a function has more than one
-# kernel, or a form with a workspace, each agrees with the oracle.
+# library.sh - libworkbook.so exports the functions of workbook.h and nothing else, as solutions/abi.1 promises
+# them; a C99 program that knows the header alone can use it, and one that is running already can load it, as
+# Python does. Where a function has more than one kernel, or a form with a workspace, each agrees with the oracle.
 set -u
 . tests/prove/frame.sh
 : "${ROW:=$scratch/row}"
@@ -24,8 +24,8 @@ nm -D --defined-only "$library" | sed 's/.* //' | sort | diff "$scratch/names" -
 verdict $? "the library exports (>) what workbook.h declares (<)"
 readelf -d "$library" >"$said"
 check "its soname is of this version" grep -q "SONAME.*\[libworkbook.so.${abi##*.}\]" "$said"
-# Promised to each program that is linked with that library: what is there no more, or otherwise, has to come back, or the first figure of
-# VERSION is raised, CHANGELOG.md says so, and there is a new record.
+# Promised to each program that is linked with that library: what is there no more, or otherwise, has to come
+# back, or the first figure of VERSION is raised, CHANGELOG.md says so, and there is a new record.
 touch "$scratch/promised" && cat "$abi" >"$scratch/promised" 2>/dev/null
 ! grep -Fxv -f "$scratch/declared" "$scratch/promised" >"$said"
 verdict $? "workbook.h declares what $abi promises"
@@ -55,8 +55,9 @@ END
 ${CC:-cc} "$scratch/loads.c" -ldl -o "$scratch/loads" && "$scratch/loads" "$PWD/$library" >"$said" 2>&1
 verdict $? "a program that runs loads it, and it stays"
 
-# Of each function for which solutions/library.c chooses, some tests of its suite: every D, so every row of the table. A form with a
-# workspace, NN_in, has the same rows, and ends anywhere: its workspace ends with its last byte (library_forms.c). NN_fastest has its own.
+# Of each function for which solutions/library.c chooses, some tests of its suite: every D, so every row of the
+# table. A form with a workspace, NN_in, has the same rows, and ends anywhere: its workspace ends with its last
+# byte (library_forms.c). NN_fastest has its own.
 for worker in $workers; do
     name=$(basename "$worker" _worker)
     case $name in

@@ -1,6 +1,7 @@
 #!/bin/sh
-# rebuild.sh - what a .cu includes is part of it: edited, it is compiled anew, and once. Of a .cu on the CPU backend make's own means see nothing,
-# for the compiler is given what cuda_to_cpp.awk makes of both. Tried in a copy: a student's own helper, and the check build of it.
+# rebuild.sh - what a .cu includes is part of it: edited, it is compiled anew, and once. Of a .cu on the CPU
+# backend make's own means see nothing, for the compiler is given what cuda_to_cpp.awk makes of both. Tried in a
+# copy: a student's own helper, and the check build of it.
 set -u
 . tests/prove/frame.sh
 mkdir "$scratch/copy"

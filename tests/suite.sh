@@ -1,5 +1,6 @@
 #!/bin/sh
-# suite.sh - what workbook/judge/record.c records and workbook/loop/suite.c prints of a program whose tests end in every way.
+# suite.sh - what workbook/judge/record.c records and workbook/loop/suite.c prints of a program whose tests end in
+# every way.
 set -u
 out=build/${BACKEND:-cpu}
 . tests/prove/frame.sh

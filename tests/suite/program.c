@@ -1,4 +1,5 @@
-// program.c - a test program whose tests end in every way, for tests/suite.sh. They stand here in another order than that of their names.
+// program.c - a test program whose tests end in every way, for tests/suite.sh. They stand here in another order
+// than that of their names.
 #include "judge/record.h"
 
 #include <criterion/criterion.h>
