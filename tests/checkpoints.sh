@@ -1,5 +1,6 @@
 #!/bin/sh
-# checkpoints.sh [NN...] - the table of points agrees with the suites and with the lessons. With numbers: of these problems alone.
+# checkpoints.sh [NN...] - the table of points agrees with the suites and with the lessons. With numbers: of these
+# problems alone.
 set -u
 . tests/prove/frame.sh
 out=build/${BACKEND:-cpu}

@@ -205,7 +205,8 @@ CUDA
     if compiles; then fail 'a mistake compiles'; fi
     grep -q 'in.cu:7' "$work/messages" || { fail 'a mistake keeps its line'; cat "$work/messages"; }
 
-    # A file that is included is filtered in its place, and one that it includes, beside it; messages name the right file.
+    # A file that is included is filtered in its place, and one that it includes, beside it; messages name the
+    # right file.
     mkdir -p "$work/beside"
     printf '#include "inner.cu"\n__global__ void outer(int *p)\n{\n    __shared__ int x;\n    x = 1, inner<<<1, 1>>>(p);\n}\n' > "$work/beside/outer.cu"
     printf '__global__ void inner(int *p) { *p = 1; }\n' > "$work/beside/inner.cu"

@@ -1,23 +1,16 @@
 #!/bin/sh
-# given.sh - what is given to make from outside (SUBMISSION=..., CASE=...) reaches no shell, and make does not expand it either: targets that
-# take a variable are called with values that would make a file. And a CASE that is none, or that the function has to refuse, is no failure of
-# the function: one sentence says what is wrong. Exit status: 0, or 1 and which of them did.
+# given.sh - what is given to make as VARIABLE=... reaches no shell, and make does not expand it either: targets
+# that take a variable are called with values that would make a file. And a CASE that is none, or that the
+# function has to refuse, is no failure of the function: one sentence says what is wrong.
 set -u
-cd "$(dirname "$0")/.." || exit 1
-make=${MAKE:-make} failed=0 made=made_by_given
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
-! grep -q -e -Werror build/cpu/flags.mk 2>/dev/null || export WERROR=1 # as it was built
+. tests/prove/frame.sh
+make=${MAKE:-make} made=made_by_given
 
 refused() { # TARGET CASE WHAT: of a right function; make's last line has the status that the command ended with
-    LC_ALL=C $make --no-print-directory BACKEND=cpu IMPL=solutions "$1" CASE="$2" >"$scratch/said" 2>&1 </dev/null
-    if grep -qF "$3" "$scratch/said" && grep -q '\*\*\* .* Error 2$' "$scratch/said" && ! grep -q 'FAIL\|[1-9] failed\|the check build\|sanitize: \| again ' "$scratch/said"; then
-        echo "ok    make $1 CASE=$2"
-    else
-        echo "FAIL  make $1 CASE=$2 does not end with status 2 and say: $3"
-        sed 's/^/      /' "$scratch/said"
-        failed=1
-    fi
+    LC_ALL=C $make --no-print-directory BACKEND=cpu IMPL=solutions "$1" CASE="$2" >"$said" 2>&1 </dev/null
+    grep -qF "$3" "$said" && grep -q '\*\*\* .* Error 2$' "$said" &&
+        ! grep -q 'FAIL\|[1-9] failed\|the check build\|sanitize: \| again ' "$said"
+    verdict $? "make $1 CASE=$2 ends with status 2, and says: $3"
 }
 for target in run test sanitize; do
     refused $target-13 Nq=1 "names no D: Nq and D are needed"
@@ -30,9 +23,9 @@ for target in test sanitize; do
     refused $target-03 Nq=4,D=16,null=K "K is null"
 done
 
-expanded="\$(shell touch $made)"                                     # by make
+expanded="\$(shell touch $made)" # by make
 pasted="q'; touch $made; '\"; touch $made; \"; touch $made; \`touch $made\`" # into a recipe: in quotes of both kinds, or in none
-mkdir -p "$scratch/$expanded/full" "$scratch/$pasted/full"           # what exists is not overwritten
+mkdir -p "$scratch/$expanded/full" "$scratch/$pasted/full" # what exists is not overwritten
 # What is tried is the Makefile: the scripts that would then work for long are empty here. They get the values as words.
 cp -Rp Makefile workbook train "$scratch/" && ln -s "$PWD/build" "$PWD/problems" "$PWD/solutions" "$PWD/tests" "$PWD/reference" "$PWD/plots" "$scratch/" || exit 1
 cd "$scratch" || exit 1
@@ -40,7 +33,7 @@ printf '#!/bin/sh\n' >train/train.sh
 for script in class/grade_base class/grade class/grade_all class/class_copy class/gradescope loop/test bench/tune loop/watch; do
     printf '#!/bin/sh\n' >"workbook/$script.sh"
 done
-called() { timeout 60 $make --no-print-directory BACKEND=cpu "$@" >"$scratch/said" 2>&1 </dev/null; }
+called() { $make --no-print-directory BACKEND=cpu "$@" >"$said" 2>&1 </dev/null; }
 try() { # TARGET VARIABLE [MORE...]: little is done, since there is no such problem, folder or file
     target=$1 variable=$2
     shift 2
@@ -48,14 +41,13 @@ try() { # TARGET VARIABLE [MORE...]: little is done, since there is no such prob
     called "$target" "$variable=$at$expanded" "$@"
     called "$target" "$variable=$at$pasted" "$@"
     (export "$variable=$at$expanded"; called "$target" "$@")
-    if [ -e $made ]; then
-        echo "FAIL  make $target $variable= runs what it is given"
-        failed=1
-        rm -f $made
-    else
-        echo "ok    make $target $variable="
-    fi
+    [ ! -e $made ]
+    verdict $? "make $target $variable= runs nothing of what it is given"
+    rm -f $made
 }
+(eval ": $expanded"; eval "echo '$pasted'") >"$said" 2>&1
+check "what is tried would be noticed" [ -e $made ]
+rm -f $made
 try grade SUBMISSION OUT="$scratch/out"
 try grade OUT SUBMISSION="$scratch/none"
 try grade CASES SUBMISSION="$scratch/none"
@@ -81,4 +73,4 @@ try mask-06 N
 for variable in N NAME FROM; do try new-problem $variable; done
 try report OUT
 for variable in PREFIX DESTDIR; do try uninstall $variable; done
-[ $failed -eq 0 ]
+exit $failed

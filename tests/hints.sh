@@ -1,6 +1,7 @@
 #!/bin/sh
-# hints.sh - every gap of every skeleton has three hints, no hint is for a gap that is not there, each gap's TODO has its name, each fits a terminal of 80
-# columns, and none contains a line of the answer key, a statement of it, or what it assigns (where there is a solutions/).
+# hints.sh - every gap of every skeleton has three hints, no hint is for a gap that is not there, each gap's TODO
+# has its name, each fits a terminal of 80 columns, and none contains a line of the answer key, a statement of it,
+# or what it assigns (where there is a solutions/).
 set -u
 failed=0
 skeleton=$(mktemp) || exit 1

@@ -1,6 +1,7 @@
 #!/bin/sh
-# install.sh - what make install puts somewhere serves a program elsewhere: examples/attention.c, as C11 and as C++, by pkg-config and by CMake, after
-# the folder was moved. A path may have blanks. What is not as it was installed is neither overwritten nor removed.
+# install.sh - what make install puts somewhere serves a program elsewhere: examples/attention.c, as C11 and as
+# C++, by pkg-config and by CMake, after the folder was moved. A path may have blanks. What is not as it was
+# installed is neither overwritten nor removed.
 set -u
 . tests/prove/frame.sh
 out=build/${BACKEND:-cpu} root=$PWD

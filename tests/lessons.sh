@@ -1,7 +1,8 @@
 #!/bin/sh
-# lessons.sh [NN...] - what the texts take from the code is as in the code: gaps and their lines, the number of tests, points, names in
-# backticks, make's targets, links, code that is shown, drawings of masks, numbers of the examples, recorded figures, tile sizes.
-# And what a class's copy tells a student to type or to open is in it. With numbers: these lessons alone, beside the code.
+# lessons.sh [NN...] - what the texts take from the code is as in the code: gaps and their lines, the number of
+# tests, points, names in backticks, make's targets, links, code that is shown, drawings of masks, numbers of the
+# examples, recorded figures, tile sizes. And what a class's copy tells a student to type or to open is in it.
+# With numbers: these lessons alone, beside the code.
 set -u
 . tests/prove/frame.sh
 export LC_ALL=C
@@ -130,7 +131,7 @@ links() { # FOLDER
                 if (file != "" && !(file in there)) print text[i] ": there is no " raw[i]
                 else if (at ~ /#/ && !(at in heading)) print text[i] ": " raw[i] ": no heading is called so"
             }
-        }' "$scratch/there" $(grep "[.]md$" "$scratch/there" | grep -v first_page) >"$said" 2>&1)
+        }' "$scratch/there" $(grep "[.]md$" "$scratch/there" | grep -v first_page)) >"$said" 2>&1
     none "links lead somewhere${2:-}"
 }
 links .
@@ -175,7 +176,8 @@ drawing 07 N=12 W=5 sinks=2 BR=4 BC=3
 drawing 09 N=12 W=3 sinks=1 BR=3 BC=3
 drawing 15 mask=tree/7 N=12 BR=4 BC=3
 "$out/mask" 15 --svg "$scratch/svg" >/dev/null && cmp "$scratch/svg" plots/mask_15.svg >>"$said" 2>&1
-# A tile that reaches behind the last key is masked there, in 03 by `tail`; one that reaches behind the last query is not.
+# A tile that reaches behind the last key is masked there, in 03 by `tail`; one that reaches behind the last query
+# is not.
 "$out/mask" 03 N=12 | grep -q '^2 tiles of 8 queries x 8 keys are full, 2 masked, 0 skipped of 4$' || echo "mask 03 N=12: the tiles of the last keys are not masked" >>"$said"
 "$out/mask" 13 >"$scratch/log" 2>&1 || grep -q '^mask: problem 13 has no mask to draw' "$scratch/log" || cat "$scratch/log" >>"$said"
 none "masks are drawn as make mask-NN draws them"
@@ -225,8 +227,9 @@ QUIET=1 workbook/class/class_copy.sh "$scratch/class" >"$said" 2>&1
 verdict $? "there is a class's copy"
 links "$scratch/class" ", in a class's copy too"
 
-# What a class's copy names is in it: files, folders and targets of make. What a fence or the first pages tell to type works there without
-# keys; elsewhere problems/README.md answers for solutions/, tests/sanitize/ and what make refuses.
+# What a class's copy names is in it: files, folders and targets of make. What a fence or the first pages tell to
+# type works there without keys; elsewhere problems/README.md answers for solutions/, tests/sanitize/ and what
+# make refuses.
 git ls-files 2>/dev/null | grep . >"$scratch/whole" || find . -type f | sed 's|^\./||' | grep -v '^build/' >"$scratch/whole"
 targets "$scratch/class" >"$scratch/targets"
 sed -n '/^OF_KEYS := /,/[^\\]$/p' workbook/settings.mk | tr -s ' \\' '\n' | grep '^[a-z]' >"$scratch/refused"

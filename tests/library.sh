@@ -1,68 +1,79 @@
 #!/bin/sh
-# library.sh - libworkbook.so exports the functions of workbook.h and nothing else, as solutions/abi.1 promises them; a C99 program that knows the
-# header alone can use it, and one that is running already can load it, as Python does. Where a function has more than one kernel, or a form with a
-# workspace, each agrees with the oracle. Told "names", it looks neither at the promise nor at the kernels.
-set -eu
-out=build/${BACKEND:-cpu}
-library=$out/lib/libworkbook.so
-abi=solutions/abi.$(cut -d. -f1 VERSION)
-${CC:-cc} -E workbook/workbook.h | awk -f solutions/declared.awk >"$out/tests/declared"
-names=$(sed -nE '/^typedef/d; s/[(].*//; s/.*[ *]//p' "$out/tests/declared")
-for problem in tests/[0-9][0-9]_*.c; do
-    name=$(basename "$problem" .c | cut -c 4-)
-    echo "$names" | grep -qx "$name" || { echo "FAIL  workbook.h declares no $name"; exit 1; }
-done
-nm -D --defined-only "$library" | sed 's/.* //' | sort >"$out/tests/exported"
-echo "$names" | sort | diff - "$out/tests/exported" || { echo "FAIL  $library lacks what workbook.h declares (<), or exports more (>)"; exit 1; }
-readelf -d "$library" | grep -q "SONAME.*\[libworkbook.so.${abi##*.}\]" || { echo "FAIL  $library has another soname"; exit 1; }
-${CC:-cc} -std=c99 -Wall -Wextra -Wpedantic -Werror -DVERSION="\"$(cat VERSION)\"" -Iworkbook tests/library.c "$library" -lm -Wl,-rpath,"$PWD/$out/lib" -o "$out/tests/library"
-"$out/tests/library"
-cat >"$out/tests/loads.c" <<'END'
+# library.sh - libworkbook.so exports the functions of workbook.h and nothing else, as solutions/abi.1 promises
+# them; a C99 program that knows the header alone can use it, and one that is running already can load it, as
+# Python does. Where a function has more than one kernel, or a form with a workspace, each agrees with the oracle.
+set -u
+. tests/prove/frame.sh
+: "${ROW:=$scratch/row}"
+. tests/prove/judge.sh
+made() { ${MAKE:-make} --no-print-directory -s BACKEND="$BACKEND" "$@"; }
+library=$out/lib/libworkbook.so abi=solutions/abi.$(cut -d. -f1 VERSION)
+workers=$(WB_BUILDING=yes made library-workers)
+many="08/hopper_same_bits 08/hopper 09/hopper_any_window" # have work for many blocks where the library would not take them
+# shellcheck disable=SC2046,SC2086
+made "$library" "$out/lib/libworkbook_all.so" $workers $(cd problems && printf "$out/tests/%s_test " [0-9][0-9]) \
+    $(for one in $many; do echo "$out/variants/${one%/*}/variants/${one#*/}/${one%/*}_worker"; done) >"$said" 2>&1 && [ -n "$workers" ]
+verdict $? "the library and its workers are built"
+
+${CC:-cc} -E workbook/workbook.h | awk -f solutions/declared.awk >"$scratch/declared"
+sed -nE '/^typedef/d; s/[(].*//; s/.*[ *]//p' "$scratch/declared" | sort >"$scratch/names"
+for problem in tests/[0-9][0-9]_*.c; do basename "$problem" .c | cut -c 4-; done | sort | comm -23 - "$scratch/names" >"$said"
+[ ! -s "$said" ]
+verdict $? "workbook.h declares a function of each problem"
+nm -D --defined-only "$library" | sed 's/.* //' | sort | diff "$scratch/names" - >"$said" && [ -s "$scratch/names" ]
+verdict $? "the library exports (>) what workbook.h declares (<)"
+readelf -d "$library" >"$said"
+check "its soname is of this version" grep -q "SONAME.*\[libworkbook.so.${abi##*.}\]" "$said"
+# Promised to each program that is linked with that library: what is there no more, or otherwise, has to come
+# back, or the first figure of VERSION is raised, CHANGELOG.md says so, and there is a new record.
+touch "$scratch/promised" && cat "$abi" >"$scratch/promised" 2>/dev/null
+! grep -Fxv -f "$scratch/declared" "$scratch/promised" >"$said"
+verdict $? "workbook.h declares what $abi promises"
+! grep -Fxv -f "$scratch/promised" "$scratch/declared" >"$said"
+verdict $? "and what is new is promised, too: append these lines to $abi"
+
+program() { # NAME LIBRARY FLAG...
+    of=$2 name=$1
+    shift 2
+    ${CC:-cc} -Wall -Wextra -Werror "$@" -Iworkbook "tests/$name.c" "$PWD/$of" -lm -Wl,-rpath,"$PWD/$out/lib" -o "$scratch/$name" >"$said" 2>&1 &&
+        "$scratch/$name" >"$said" 2>&1
+}
+check "a C99 program uses it" program library "$library" -std=c99 -Wpedantic -DVERSION="\"$(cat VERSION)\""
+# Gradients of pairs of chunks, which no suite asks of one function alone.
+check "gradients of pairs of chunks add up" program library_pairs "$out/lib/libworkbook_all.so" -std=c11 -O2 -D_GNU_SOURCE
+cat >"$scratch/loads.c" <<'END'
 #include <dlfcn.h>
 #include <stdio.h>
 int main(int argc, char **argv)
 {
     void *library = argc == 2 ? dlopen(argv[1], RTLD_NOW) : 0;
-    if (!library) return !!printf("FAIL  %s\n", dlerror());
+    if (!library) return !!printf("%s\n", dlerror());
     dlclose(library);
-    return dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD) ? 0 : !!printf("FAIL  the library goes, and its signal handlers stay\n");
+    return dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD) ? 0 : !!printf("the library goes, and its signal handlers stay\n");
 }
 END
-${CC:-cc} "$out/tests/loads.c" -ldl -o "$out/tests/loads"
-"$out/tests/loads" "$PWD/$library"
-[ "${1:-}" != names ] || exit 0
-cat "$abi" >"$out/tests/promised" 2>/dev/null || true # none yet of a new first figure
-if grep -Fxv -f "$out/tests/declared" "$out/tests/promised"; then
-    echo "FAIL  workbook.h declares this no more, or otherwise, and $abi promises it to each program that is linked with that library. Give it back, or"
-    echo "      raise the first figure of VERSION, and say so in CHANGELOG.md: then there is a new record"
-    exit 1
-fi
-if grep -Fxv -f "$out/tests/promised" "$out/tests/declared" >"$out/tests/new"; then
-    cat "$out/tests/new"
-    echo "FAIL  this is new, and not promised yet. Promise it: cat $out/tests/new >>$abi"
-    exit 1
-fi
+${CC:-cc} "$scratch/loads.c" -ldl -o "$scratch/loads" && "$scratch/loads" "$PWD/$library" >"$said" 2>&1
+verdict $? "a program that runs loads it, and it stays"
 
-# Gradients of pairs of chunks, which no suite asks of one function alone.
-${CC:-cc} -std=c11 -O2 -D_GNU_SOURCE -Wall -Wextra -Werror -Iworkbook tests/library_pairs.c "$out/lib/libworkbook_all.so" -lm -Wl,-rpath,"$PWD/$out/lib" -o "$out/tests/library_pairs"
-"$out/tests/library_pairs"
-
-# Of each function for which solutions/library.c chooses, some tests of its suite: every D, so every row of the table, and ends anywhere.
-# Those with a workspace, NN_FORM_worker, get one that ends with its last byte (library_forms.c).
-for worker in "$out"/lib/[0-9][0-9]*_worker; do
+# Of each function for which solutions/library.c chooses, some tests of its suite: every D, so every row of the
+# table. A form with a workspace, NN_in, has the same rows, and ends anywhere: its workspace ends with its last
+# byte (library_forms.c). NN_fastest has its own.
+for worker in $workers; do
     name=$(basename "$worker" _worker)
-    WB_JOBS=1 "$out/suite" "$out/tests/${name%_*}_test" "$worker" "${BACKEND:-cpu}" \
-        --filter '*/@(worked_by_hand|ragged*|every_head_dim|every_group_size|odd_groups|groups|whole_function|own_stream|bad_input_a*)' >"$out/lib/$name.log" ||
-        { echo "FAIL  the library's kernels of $name"; cat "$out/lib/$name.log"; exit 1; }
+    case $name in
+    *_in) tests='ragged*|whole_function|own_stream|bad_input_a*' ;;
+    *) tests='worked_by_hand|every_head_dim|every_group_size|odd_groups|groups|whole_function|own_stream|bad_input_a*' ;;
+    esac
+    judge "$out/tests/${name%_*}_test" "$worker" "$BACKEND" --filter "*/@($tests)" >"$said" 2>&1
+    verdict $? "the library's kernels of $name: $(counts)"
 done
 
 # Rows of the table, and kernels that have work for many blocks, that no shape of these suites is large enough for.
-# NN/VARIANT: one that the library would not take for so little.
 while read -r name case; do
-    number=${name%%[_/]*} worker=$out/lib/${name}_worker log=$out/lib/$(echo "$name" | tr / _).log
+    number=${name%%[_/]*} worker=$out/lib/${name}_worker
     case $name in */*) worker=$out/variants/$number/variants/${name#*/}/${number}_worker ;; esac
-    WB_CASE=$case "$out/suite" "$out/tests/${number}_test" "$worker" "${BACKEND:-cpu}" >"$log" ||
-        { echo "FAIL  the library's kernel of $name, $case"; cat "$log"; exit 1; }
+    WB_CASE=$case judge "$out/tests/${number}_test" "$worker" "$BACKEND" >"$said" 2>&1
+    verdict $? "the library's kernel of $name, $case"
 done <<'END'
 03 B=1,Hq=2,Hkv=2,Nq=520,Nk=550,D=32
 04 B=1,Hq=2,Hkv=2,Nq=520,D=32
@@ -84,18 +95,18 @@ done <<'END'
 14 B=1,Hq=2,Hkv=1,Nq=1,Nk=2100,D=64
 10 B=1,Hq=96,Hkv=96,Nq=129,Nk=129,D=128
 10 B=1,Hq=48,Hkv=48,Nq=200,Nk=200,D=128
-08/hopper_same_bits B=1,Hq=133,Hkv=133,Nq=257,D=64
-08/hopper B=1,Hq=133,Hkv=133,Nq=257,D=128
+08/hopper_same_bits B=1,Hq=133,Hkv=133,Nq=129,D=64
+08/hopper B=1,Hq=133,Hkv=133,Nq=129,D=128
 08 B=1,Hq=140,Hkv=70,Nq=100,D=64
 08 B=1,Hq=140,Hkv=70,Nq=128,D=128
 08 B=1,Hq=400,Hkv=400,Nq=20,D=64
 08_in B=2,Hq=16,Hkv=1,Nq=127,D=64
 08_fastest B=1,Hq=16,Hkv=2,Nq=65,D=128
 08 B=12,Hq=3,Hkv=1,Nq=720,D=128
-08_fastest B=12,Hq=3,Hkv=1,Nq=720,D=128
-09/hopper_any_window B=1,Hq=133,Hkv=133,Nq=257,D=128,W=7,sinks=2
+09/hopper_any_window B=1,Hq=133,Hkv=133,Nq=129,D=128,W=7,sinks=2
 09 B=1,Hq=140,Hkv=70,Nq=100,D=128,W=7,sinks=2
 09_in B=1,Hq=4,Hkv=2,Nq=800,D=64,W=200,sinks=3
 12 B=5,Hq=16,Hkv=1,Nq=128,D=64,W=64
 12_in B=1,Hq=4,Hkv=2,Nq=800,D=128,W=200
 END
+exit $failed

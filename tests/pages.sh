@@ -1,6 +1,6 @@
 #!/bin/sh
-# pages.sh - a page that the cache does not have, or a length that the table has no room for, ends a run on the CPU layer with a sentence that
-# names sequence and number, whoever has a table like that.
+# pages.sh - a page that the cache does not have, or a length that the table has no room for, ends a run on the
+# CPU layer with a sentence that names sequence and number, whoever has a table like that.
 set -u
 worker=build/${BACKEND:-cpu}/solutions/13_worker
 [ "${BACKEND:-cpu}" = cpu ] && [ -d solutions/13 ] || { echo "skip  the CPU layer alone looks, at the answer key"; exit 0; }

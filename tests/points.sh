@@ -1,5 +1,6 @@
 #!/bin/sh
-# points.sh - the grader's arithmetic, on records written by hand: what is won, what is not, and that nothing is won by silence.
+# points.sh - the grader's arithmetic, on records written by hand: what is won, what is not, and that nothing is
+# won by silence.
 set -u
 score=build/${BACKEND:-cpu}/score
 . tests/prove/frame.sh

@@ -1,5 +1,6 @@
 #!/bin/sh
-# suite.sh - what workbook/judge/record.c records and workbook/loop/suite.c prints of a program whose tests end in every way.
+# suite.sh - what workbook/judge/record.c records and workbook/loop/suite.c prints of a program whose tests end in
+# every way.
 set -u
 out=build/${BACKEND:-cpu}
 . tests/prove/frame.sh
@@ -8,6 +9,8 @@ unset WB_CASE WB_LIST VERBOSE
 mkdir "$scratch/tmp"
 export WB_RESULTS="$record" WB_JOBS=1 SUITE_SCREEN="$said" TMPDIR="$scratch/tmp"
 status=0
+${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$suite" "$out/machinery/judge/record.o" "$out/machinery/judge/sockets.o" \
+    "$out/machinery/score/results.o" >"$said" 2>&1
 # shellcheck disable=SC2086
 ${CC:-cc} -std=c11 -D_GNU_SOURCE ${CFLAGS:-} -Iworkbook -I. tests/suite/program.c "$out/machinery/judge/record.o" "$out/machinery/judge/sockets.o" "$out/machinery/score/results.o" \
     -lcriterion -o "$program" || exit 1
@@ -79,7 +82,7 @@ check "the names of all tests" [ "$("$suite" --list "$program" | tr '\n' ' ')" =
 
 : >"$scratch/before"
 SUITE_NUMBER=$scratch/number SUITE_HOW=wait "$suite" "$program" none cpu >"$said" 2>&1 &
-tries=300
+tries=6000
 until grep -q cannot_judge "$record" 2>/dev/null || [ $tries -eq 0 ]; do
     tries=$((tries - 1))
     sleep 0.1

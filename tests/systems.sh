@@ -1,9 +1,10 @@
 #!/bin/sh
-# systems.sh SYSTEM... - ./setup.sh, make demo and make check as a newcomer gives them, on systems that are new. SYSTEM: a release of
-# Debian and a compiler, as in trixie/clang++. Each is made by debootstrap below build/systems, and gets a clone of what is committed
-# here. Who gives the commands, what sh is, locale, umask and path are drawn, by SEED=n, the commit's own number by default. Prints a
-# row a system for the table of README.md here: versions, what was drawn, seconds a step.
-# As root, on Linux; Debian's mirror is this machine's, or MIRROR. Exit status: 0; 1 if a step failed; 77 if it cannot be tried.
+# systems.sh SYSTEM... - ./setup.sh, make demo and make check as a newcomer gives them, on systems that are new.
+# SYSTEM: a release of Debian and a compiler, as in trixie/clang++. Each is made by debootstrap below
+# build/systems, and gets a clone of what is committed here. Who gives the commands, what sh is, locale, umask and
+# path are drawn, by SEED=n, the commit's own number by default. Prints a row a system for the table of README.md
+# here: versions, what was drawn, seconds a step. As root, on Linux; Debian's mirror is this machine's, or MIRROR.
+# Exit status: 0; 1 if a step failed; 77 if it cannot be tried.
 set -u
 skip() { echo "skip  systems: $*"; exit 77; }
 [ "$(id -u)" -eq 0 ] || skip "only root can make a system"
@@ -22,7 +23,8 @@ draw() { # WHAT CHOICE...: one of them, by the seed, the system and what it is f
     echo "$1"
 }
 
-# Runs a command in the system, with its own mounts and processes, which end with it. No chroot: in one, graders get no namespaces.
+# Runs a command in the system, with its own mounts and processes, which end with it. No chroot: in one, graders
+# get no namespaces.
 inside() {
     unshare --mount --pid --fork --propagation private sh -c '
         cd "$1" && mount --rbind . . && cd "$1" && mount -t proc proc proc && mount --rbind /dev dev &&

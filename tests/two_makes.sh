@@ -1,8 +1,10 @@
 #!/bin/sh
-# two_makes.sh - two make test-02 at once, of a file that was just edited: both build, both say what is true, neither tears the other's
-# record, and afterwards there is nothing left to build; a make that is killed leaves nothing. On a copy that shares what is built here.
+# two_makes.sh - two make test-02 at once, of a file that was just edited: both build, both say what is true,
+# neither tears the other's record, and afterwards there is nothing left to build; a make that is killed leaves
+# nothing. On a copy that shares what is built here.
 set -u
 . tests/prove/frame.sh
+${MAKE:-make} --no-print-directory -s BACKEND=cpu build/cpu/score build/cpu/suite build/cpu/diagnose build/cpu/tests/02_test build/cpu/problems/02_worker >"$said" 2>&1 || show
 unset MAKEFLAGS MFLAGS WB_BUILDING SANITIZE SEED CASE
 show() { cat "$scratch"/said* 2>/dev/null; }
 
@@ -16,7 +18,8 @@ unset BACKEND IMPL
 ! grep -q -e -Werror build/cpu/flags.mk 2>/dev/null || export WERROR=1 # as it was built
 kernel=problems/02/weighted_row_sum.cu
 run() { make --no-print-directory BACKEND=cpu test-02 SANITIZE=0 >"$scratch/said$1" 2>&1; echo $? >"$scratch/status$1"; }
-# Both meet a lock that this script holds until each has said that it waits, or has ended without: so they build at once, however busy the machine is.
+# Both meet a lock that this script holds until each has said that it waits, or has ended without: so they build
+# at once, however busy the machine is.
 two() {
     rm -f "$scratch"/said[12] "$scratch"/status[12]
     (
@@ -68,5 +71,5 @@ check "and that is not overlooked" [ $? -eq 1 ]
 
 # shellcheck disable=SC2016
 workbook/loop/alone.sh sh -c 'kill -KILL $$' 2>/dev/null
-check "a make that is killed leaves no lock" timeout 10 workbook/loop/alone.sh true
+check "a make that is killed leaves no lock" flock -n build/lock true
 exit $failed

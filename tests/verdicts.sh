@@ -1,6 +1,6 @@
 #!/bin/sh
-# verdicts.sh - code that cheats or dies must get the verdict that tests/hostile has for it, and never a pass: for one case, or, where a
-# test is named, for its cases, which run in one process. And what a failure says is true.
+# verdicts.sh - code that cheats or dies must get the verdict that tests/hostile has for it, and never a pass: for
+# one case, or, where a test is named, for its cases, which run in one process. And what a failure says is true.
 set -u
 . tests/prove/frame.sh
 : "${ROW:=$scratch/row}"
@@ -35,7 +35,8 @@ verdicts() { # SOURCE NN SUITE CASE
 verdicts tests/hostile/hostile.c 01 tiled_attention B=1,Hq=2,Nq=40,D=16,seed=1
 verdicts tests/hostile/ring.cu 17 flash_ring B=1,Hq=2,Hkv=1,Nq=36,D=64,causal=1,ranks=3,seed=1
 
-# What worker and layer keep to themselves cannot be named, and all that can be is declared where the lesson's headers declare it.
+# What worker and layer keep to themselves cannot be named, and all that can be is declared where the lesson's
+# headers declare it.
 if [ "$BACKEND" = cpu ]; then
     ! built "$out/refused/01_worker" && cp "$said" "$scratch/refused"
     verdict $? "no worker is made of what names the judge's own"
@@ -74,7 +75,8 @@ sed -n '/FAIL/,/by hand/p' "$said" | shorter >"$scratch/printed"
 sed -n '/^ *FAIL  given_case/,/^ *by hand /p' problems/README.md | shorter | diff - "$scratch/printed" >"$said" && [ -s "$scratch/printed" ]
 verdict $? "problems/README.md shows the failure that is printed (>)"
 
-# A function of problem 10 may say that it needs another GPU. Whether it does is asked of the driver, here one that says what it is told.
+# A function of problem 10 may say that it needs another GPU. Whether it does is asked of the driver, here one
+# that says what it is told.
 mkdir "$scratch/driver" && ${CC:-cc} -shared -fPIC tests/hostile/driver/driver.c -o "$scratch/driver/libcuda.so.1" || exit 2
 unsupported() { # BACKEND CAPABILITY EXIT-STATUS COUNTS WHAT
     (export LD_LIBRARY_PATH="$scratch/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" DRIVER_SAYS="$2"

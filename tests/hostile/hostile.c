@@ -1,6 +1,6 @@
-// hostile.c - code that cheats or dies in the place of problem 01, by the name that HOSTILE has in the environment; without one it is right.
-// Each attack has the test of 01 in whose cases it is tried ("": in one case), and the verdict that it must get (tests/verdicts.sh, which
-// reads these lines), and never a pass.
+// hostile.c - code that cheats or dies in the place of problem 01, by the name that HOSTILE has in the
+// environment; without one it is right. Each attack has the test of 01 in whose cases it is tried ("": in one
+// case), and the verdict that it must get (tests/verdicts.sh, which reads these lines), and never a pass.
 #include "workbook.h"
 #include "exchange.h"
 

@@ -1,4 +1,5 @@
-// refused.c - names what the judge keeps to itself: no worker can be linked of it, and the linker finds none of these (tests/verdicts.sh).
+// refused.c - names what the judge keeps to itself: no worker can be linked of it, and the linker finds none of
+// these (tests/verdicts.sh).
 #include "workbook.h"
 #include "exchange.h"
 

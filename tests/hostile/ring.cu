@@ -1,5 +1,6 @@
-// ring.cu - a rank of 17 that cheats or dies among others, by the name that HOSTILE has; without one it is right. Each attack has the verdict
-// that it must get in a case of three ranks (tests/verdicts.sh, which reads these lines), and never a pass.
+// ring.cu - a rank of 17 that cheats or dies among others, by the name that HOSTILE has; without one it is right.
+// Each attack has the verdict that it must get in a case of three ranks (tests/verdicts.sh, which reads these
+// lines), and never a pass.
 #include "workbook.h"
 
 #include <fcntl.h>

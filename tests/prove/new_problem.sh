@@ -1,6 +1,7 @@
 #!/bin/sh
-# new_problem.sh - in a copy of the workbook: make new-problem refuses what it cannot do and then changes nothing; what it makes,
-# of three kinds, is a problem like the others to everything that knows problems. What is built here is built there, but for the new.
+# new_problem.sh - in a copy of the workbook: make new-problem refuses what it cannot do and then changes nothing;
+# what it makes, of three kinds, is a problem like the others to everything that knows problems. What is built
+# here is built there, but for the new.
 set -u
 . tests/prove/frame.sh
 backend=${BACKEND:-cpu} copy=$scratch/workbook
@@ -36,7 +37,8 @@ done
 for bad in 20 77 ../03 ''; do check "FROM=$bad is refused" refused 'FROM=|to copy' 20 flash_copy "$bad"; done
 check "and then nothing was changed" test -z "$(git status --porcelain | grep -v '^A ')"
 
-# The prototype that is added to workbook.h changes nothing of what includes it: its time stays, so that only the new is built.
+# The prototype that is added to workbook.h changes nothing of what includes it: its time stays, so that only the
+# new is built.
 add() { # N NAME FROM
     touch -r workbook/workbook.h "$scratch/time"
     made new-problem N="$1" NAME="$2" FROM="$3" && touch -r "$scratch/time" workbook/workbook.h
