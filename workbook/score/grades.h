@@ -1,10 +1,11 @@
 // grades.h - what the suites found, and the points that it is worth: shared by all that show scores.
 //
-// A folder of records (build/grade) holds, written by test.sh: NN.state, NN.results (results.h), NN.report, what was said as it was
-// said, and its parts NN.compiler, NN.sanitize and NN.mistake; NN.sum, the sha256 of a file of one's own that was tested; NN.speed if it was timed; and, by grade.sh, 00.note if there is
-// something to say of a submission as a whole. Any of them may be missing, and hold any bytes.
-// A checkpoint is earned if each of its tests is known to have passed: a missing line or file earns nothing, nor does a SKIP where the table
-// does not allow for one (if:).
+// A folder of records (build/grade) holds, written by test.sh: NN.state, NN.results (results.h), NN.report, what was
+// said as it was said, and its parts NN.compiler, NN.sanitize and NN.mistake; NN.sum, the sha256 of a file of one's
+// own that was tested; NN.speed if it was timed; and, by grade.sh, 00.note if there is something to say of a
+// submission as a whole. Any of them may be missing, and hold any bytes. A checkpoint is earned if each of its tests
+// is known to have passed: a missing line or file earns nothing, nor does a SKIP where the table does not allow for
+// one (if:).
 #pragma once
 
 #include "problems.h"
@@ -42,12 +43,13 @@ extern record grades_records[WB_PROBLEMS];  // by the problem's number
 checkpoint *grades_next(checkpoint *c, int number);
 #define EACH_CHECKPOINT(c, number) for (checkpoint *c = NULL; (c = grades_next(c, number));)
 
-// Reads the checkpoints of all problems and the records of a folder, and decides what is earned. Ends the program with a sentence and
-// status 2 if checkpoints cannot be read.
+// Reads the checkpoints of all problems and the records of a folder, and decides what is earned. Ends the program
+// with a sentence and status 2 if checkpoints cannot be read.
 void grades_read(const char *folder);
 void grades_give_up(const char *what) __attribute__((noreturn));  // with errno's sentence
 
-// The first FILE_LIMIT bytes of a file, to be freed by the caller; ends with 0, zeros in it become '?'. "" if it is none or not there.
+// The first FILE_LIMIT bytes of a file, to be freed by the caller; ends with 0, zeros in it become '?'. "" if it is
+// none or not there.
 char *grades_read_file(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 const char *grades_word(const result *r);  // "passed", "failed" or "not run", which a SKIP is, too

@@ -19,7 +19,8 @@ static void show_more(void)  // for who has passed all that is required
         say("reading", "make diff-03: yours against the key; make test-03 IMPL=solutions; solutions/*/variants");
 }
 
-// The test that keeps the next checkpoint, null if it is known of none, and how to run what shows it: its case, if one is recorded.
+// The test that keeps the next checkpoint, null if it is known of none, and how to run what shows it: its case, if
+// one is recorded.
 static const char *missing_test(const standing *s, char how[256])
 {
     const result *r = NULL;

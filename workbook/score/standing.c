@@ -41,7 +41,8 @@ static bool is_as_tested(const char *file, const char *folder, int number)
     return same;
 }
 
-// Tests begin when the file is compiled, which writes NN.log. A file that was only touched, or put back as it was, has not changed.
+// Tests begin when the file is compiled, which writes NN.log. A file that was only touched, or put back as it was,
+// has not changed.
 static bool saved_since(const char *file, const char *folder, int number)
 {
     char tested[4096];

@@ -1,4 +1,5 @@
-// standing.h - where a problem stands, by the record of its last tests (grades.h) and by the student's file; nothing is built or run.
+// standing.h - where a problem stands, by the record of its last tests (grades.h) and by the student's file; nothing
+// is built or run.
 #pragma once
 
 #include "score/grades.h"
@@ -30,6 +31,6 @@ bool standing_is_shipped(const char *file);
 // The student's file of a problem, "problems/03/flash_forward.cu"; false if there is none.
 bool standing_file(const wb_problem *p, char file[64]);
 
-// What is to be done first: of those of the problems in `wanted` that are not done, else of those behind the last of them, else of all.
-// False if all are done.
+// What is to be done first: of those of the problems in `wanted` that are not done, else of those behind the last of
+// them, else of all. False if all are done.
 bool standing_next(const char *folder, const bool wanted[WB_PROBLEMS], standing *next);
