@@ -1,8 +1,8 @@
 // results.h - the record of a suite's run, NN.results: written and read here and nowhere else.
 //
-// A file of lines, a row each, fields separated by tabs; the first line names the fields. In a field \t, \n and \\
-// stand for a tab, a newline and a backslash; any other control character is written as "?". Rows stand in the order
-// in which tests ended; whoever shows them sorts by `line`. A test program writes a row as soon as its test has
+// A file of lines, a row each, fields separated by tabs; the first line names the fields. In a field \t, \n
+// and \\ stand for a tab, a newline and a backslash; any other control character is written as "?". Rows stand in the
+// order in which tests ended; whoever shows them sorts by `line`. A test program writes a row as soon as its test has
 // ended, and a last row, `end`, when all have: a file without it is that of a run that was ended from outside, or,
 // with `starved` in its place, of one that the machine was too busy for.
 #pragma once

@@ -12,7 +12,7 @@ int score_next(char **given);
 int score_after(char **given);  // next.c
 int score_hint(char **given);
 int score_gaps(char **given);  // hint.c
-int score_row(char **given);  // class.c
+int score_row(char **given);   // class.c
 int score_class(char **given);
 int score_lesson(char **given);
 
