@@ -123,8 +123,6 @@ grade:  ## SUBMISSION=folder-or-archive [OUT=dir SANITIZE=1]: grade one submissi
 grade-all:  ## SUBMISSIONS=dir [JOBS=n OUT=dir AGAIN=name SEED=n CASES=file SANITIZE=1]: a class
 	@WB_GRADERS="$$WB_JOBS" workbook/class/grade_all.sh $${UNSAFE:+--unsafe} \
 	    "$$SUBMISSIONS" $${OUT:+"$$OUT"}
-similar:  ## [P=03] [OUT=dir]: of a graded class the pairs whose work is most alike
-	@$(PYTHON) workbook/class/similar.py "$${OUT:-build/grades}" $${P:+"$$P"}
 gradescope: $B/score  ## [ZIP=file CASES=file SEED=n SANITIZE=1]: an autograder for Gradescope
 	@workbook/class/gradescope.sh "$${ZIP:-build/gradescope.zip}"
 
@@ -152,5 +150,5 @@ clean:  ## remove build/
 FORCE:
 .PHONY: FORCE help setup demo progress next book test watch ring sanitize report bench plot errors \
   duel record bundle compile-gpu train gpt-oss lib install uninstall torch class-copy grade \
-  grade-all similar gradescope check check-all mutants class-test new-problem tables format \
+  grade-all gradescope check check-all mutants class-test new-problem tables format \
   check-format clean

@@ -51,7 +51,7 @@ rm -f $made
 try grade SUBMISSION OUT="$scratch/out"
 try grade OUT SUBMISSION="$scratch/none"
 try grade CASES SUBMISSION="$scratch/none"
-for variable in OUT JOBS CASES SEED UNSAFE AGAIN ROSTER DUE; do try grade-all $variable SUBMISSIONS="$scratch/none"; done
+for variable in OUT JOBS CASES SEED UNSAFE AGAIN; do try grade-all $variable SUBMISSIONS="$scratch/none"; done
 try grade-all SUBMISSIONS OUT="$scratch/out"
 try class-copy DEST
 for variable in RANKS N D HEADS CAUSAL RUNS; do try ring $variable; done

@@ -1,16 +1,18 @@
 #!/bin/sh
-# slurm.sh [BASE] - a class on a Slurm cluster of one node, made for this and gone afterwards: workbook/class/slurm.sh grades keys, one
-# submission that is none and one that appears while the jobs run; called again it grades what is new alone. A node where there is no
-# sandbox says so. Skipped where Slurm is not installed (Debian: slurmctld, slurmd, slurm-client) or this is not root.
+# slurm.sh BASE - a class on a Slurm cluster of one node, made for this and gone afterwards: workbook/class/slurm.sh
+# grades keys, one submission that is none and one that appears while the jobs run; called again it grades what is new
+# alone. A node where there is no sandbox says so. BASE is what grade_base.sh has made here. Skipped where Slurm is
+# not installed (Debian: slurmctld, slurmd, slurm-client) or this is not root.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 for tool in slurmctld slurmd sbatch; do
     command -v $tool >/dev/null || { echo "skip  Slurm: there is no $tool"; exit 0; }
 done
 [ "$(id -u)" = 0 ] || { echo "skip  Slurm: a cluster for a test wants root"; exit 0; }
-folder=$(mktemp -d) && chmod 755 "$folder" || exit 1
-host=$(hostname -s) failed=0
-unset SANITIZE WB_TIMEOUT WB_COMPILE_SECONDS WB_MEMORY_MB WB_SEED WB_CASES # of the class test
+. tests/prove/frame.sh
+folder=$scratch host=$(hostname -s)
+chmod 755 "$folder" || exit 1
+show() { cat "$said" "$folder/out/grades.csv"; }
 export SLURM_CONF="$folder/slurm.conf"
 stop() {
     scontrol shutdown >/dev/null 2>&1
@@ -20,14 +22,12 @@ stop() {
     rm -rf "$folder"
 }
 trap stop EXIT
-if [ -n "${1:-}" ]; then mkdir "$folder/out" && cp -Rp "$1" "$folder/out/base"; fi
 trap 'exit 130' INT TERM HUP
-verdict() { # STATUS WHAT
-    if [ "$1" -eq 0 ]; then echo "ok    $2"; else echo "FAIL  $2"; failed=1; cat "$folder/said" "$folder/out/grades.csv"; fi
-}
 
-mkdir "$folder/state" "$folder/spool" "$folder/in"
+mkdir "$folder/state" "$folder/spool" "$folder/in" "$folder/out" && cp -Rp "$1" "$folder/out/base" || exit 1
+taken() { cut -d: -f3 /proc/net/tcp /proc/net/tcp6 | grep -q "^$(printf %04X "$1") "; } # PORT
 port=$((20000 + $$ % 20000))
+while taken $port || taken $((port + 1)); do port=$((port + 2)); done
 cat >"$SLURM_CONF" <<END
 ClusterName=class
 SlurmctldHost=$host(127.0.0.1)
@@ -57,7 +57,7 @@ hand_in() { # NAME NN
     mkdir -p "$folder/in/$1/problems/$2"
     cp solutions/"$2"/*.c* "$folder/in/$1/problems/$2/"
 }
-grade() { MARCH='' CPUS=1 workbook/class/slurm.sh "$folder/in" "$folder/out" >"$folder/said" 2>&1; }
+grade() { MARCH='' CPUS=1 workbook/class/slurm.sh "$folder/in" "$folder/out" >"$said" 2>&1; }
 row() { grep -q "$1" "$folder/out/grades.csv"; } # REGULAR_EXPRESSION
 hand_in ada 01
 hand_in bob 02
@@ -79,6 +79,6 @@ verdict $? "called again, it grades what is new alone"
 
 mkdir "$folder/bin" && printf '#!/bin/sh\necho no namespaces here >&2; exit 1\n' >"$folder/bin/bwrap" && chmod +x "$folder/bin/bwrap"
 PATH=$folder/bin:$PATH grade
-[ $? -eq 1 ] && grep -q "bob has no grade: $host: .*bubblewrap does not work here: no namespaces" "$folder/said"
-verdict $? "a node without a sandbox says so: $(grep -m 1 'no grade' "$folder/said")"
+[ $? -eq 1 ] && grep -q "bob has no grade: $host: .*bubblewrap does not work here: no namespaces" "$said"
+verdict $? "a node without a sandbox says so: $(grep -m 1 'no grade' "$said")"
 exit $failed

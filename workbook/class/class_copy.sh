@@ -1,8 +1,9 @@
 #!/bin/sh
-# class_copy.sh DEST - exports the workbook for a class into the new folder DEST: what a student needs, without the answer keys, the folders
-# of tests/ (keys by other hands, wrong and hostile code, the class that grades are tried on), the mistakes of train/, what only those who carry the
-# workbook on need (.ci, .github, CONTRIBUTING.md and the like), and the history. What a page says between <!-- whole: --> and <!-- :whole -->
-# holds of the whole workbook alone, and is left out. problems/ is as it was shipped, whatever you have written there, and workbook/loop/shipped/
+# class_copy.sh DEST - exports the workbook for a class into the new folder DEST: what a student needs, without the
+# answer keys, the folders of tests/ (keys by other hands, wrong and hostile code, the class that grades are tried
+# on), the mistakes of train/, what only those who carry the workbook on need (.ci, .github, CONTRIBUTING.md and the
+# like), and the history. What a page says between <!-- whole: --> and <!-- :whole --> holds of the whole workbook
+# alone, and is left out. problems/ is as it was shipped, whatever you have written there, and workbook/loop/shipped/
 # keeps another copy of it for make reset-NN.
 # UPTO=NN: without the problems after NN, whose files hold answers of those before, and without their suites.
 # Exit status: 0, or 1 with a sentence.
@@ -32,10 +33,14 @@ files() { # of the workbook, without what was built; what git does not know yet 
 files | grep -vE '^(solutions|examples|\.ci|\.github|build|shared|VERSION|pyproject\.toml|(CONTRIBUTING|CHANGELOG|SECURITY)\.md|workbook/(README|compatibility|class/threats)\.md|tests/README\.md)(/|$)|^tests/[^/]+/|^train/wrong/|^problems/[0-9]+/[^/]*\.(c|cu)$' |
     earlier | while IFS= read -r file; do [ ! -f "$file" ] || echo "$file"; done | tar -cf - -T - | tar -xf - -C "$dest" || fail "the copy failed"
 
-# Its first page is first_page.md, with the table of problems of the other.
-awk 'FNR == NR { if (/^[|] # [|]/) on = 1; if (/^$/) on = 0; if (on) table = table $0 "\n"; next }
-    /^<!-- problems -->$/ { printf "%s", table; next }
-    { print }' README.md workbook/class/first_page.md >"$dest/README.md" && rm -f "$dest/workbook/class/first_page.md"
+# Its first page is first_page.md, with the table of problems of the other; a class's copy, of which a base is made, too,
+# has it already.
+if [ -f workbook/class/first_page.md ]; then
+    awk 'FNR == NR { if (/^[|] # [|]/) on = 1; if (/^$/) on = 0; if (on) table = table $0 "\n"; next }
+        /^<!-- problems -->$/ { printf "%s", table; next }
+        { print }' README.md workbook/class/first_page.md >"$dest/README.md" &&
+        rm -f "$dest/workbook/class/first_page.md" || fail "there is no first page"
+fi
 
 while read -r _ file; do
     number=$(basename "${file%/*}")

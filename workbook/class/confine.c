@@ -1,17 +1,21 @@
-// confine.c - starts a program that nobody trusts, waits for it, and ends with its exit status (128 + n after signal n). It is the
-// last that is trusted before the program: under bwrap the first process of the sandbox, without bwrap a process of root.
+// confine.c - starts a program that nobody trusts, waits for it, and ends with its exit status (128 + n after signal
+// n). It is the last that is trusted before the program: under bwrap the first process of the sandbox, without bwrap
+// a process of root.
 //
-//   confine filter=FILE memory=MB processes=N files=MB seconds=S [user=N] [all=1] [resident=1] [NAME=VALUE...] PROGRAM ARGUMENT...
+//   confine filter=FILE memory=MB processes=N files=MB seconds=S [user=N] [all=1] [resident=1] [NAME=VALUE...]
+//       PROGRAM ARGUMENT...
 //
 //   filter      what filter.c has made: which system calls it may make
 //   memory      of address space, for each process         files       the largest file it may write, MB
 //   processes   and threads, of its user                   seconds     of processor time, for each process
 //   user        for root: whose it is                      all         what else this user runs ends with it
-//   resident    for check builds, whose shadows of memory need terabytes of addresses at places of their own: memory is what the program, one
-//               process, has of the machine, page tables included, looked at every 5 ms; and addresses are not random
+//   resident    for check builds, whose shadows of memory need terabytes of addresses at places of their own: memory
+//               is what the program, one process, has of the machine, page tables included, looked at every 5 ms; and
+//               addresses are not random
 //
-// The program gets the environment of the capital NAMEs alone, which it cannot change for others either (/proc/self/environ), no privilege, and no way to
-// get one. It cannot reach this process, which is why what the kernel tells about its children (memory, processor time) can be believed.
+// The program gets the environment of the capital NAMEs alone, which it cannot change for others either
+// (/proc/self/environ), no privilege, and no way to get one. It cannot reach this process, which is why what the
+// kernel tells about its children (memory, processor time) can be believed.
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>

@@ -1,12 +1,13 @@
-// filter.c - which system calls a submission may make: filter worker|tools, the program for the kernel on standard output.
+// filter.c - which system calls a submission may make: filter worker|tools, the program for the kernel on standard
+// output.
 //
-// What is not in the table is answered by ENOSYS, as by a kernel that does not know it, so that libraries fall back: keys
-// (add_key, request_key, keyctl), ptrace, process_vm_*, mount and its family, bpf, perf_event_open, userfaultfd, io_uring, kexec,
-// modules, namespaces (unshare, setns, clone3 and clone's flags), sockets of any kind, files that exist in memory alone
-// (memfd_create, shmget, mq_open), personality, and whatever kernels yet to come will offer.
+// What is not in the table is answered by ENOSYS, as by a kernel that does not know it, so that libraries fall back:
+// keys (add_key, request_key, keyctl), ptrace, process_vm_*, mount and its family, bpf, perf_event_open, userfaultfd,
+// io_uring, kexec, modules, namespaces (unshare, setns, clone3 and clone's flags), sockets of any kind, files that
+// exist in memory alone (memfd_create, shmget, mq_open), personality, and whatever kernels yet to come will offer.
 //
-// `worker`: a student's function, a program that computes, and makes no files: what is in one is memory that nobody counts. `tools`: what
-// compiles or unpacks it, which starts programs and makes files.
+// `worker`: a student's function, a program that computes, and makes no files: what is in one is memory that nobody
+// counts. `tools`: what compiles or unpacks it, which starts programs and makes files.
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>

@@ -1,26 +1,28 @@
 #!/bin/sh
-# grade.sh [OPTION...] SUBMISSION OUT - grades one submission, a folder or an archive that nobody trusts, and leaves in the folder OUT
-# report.txt, results.json (Gradescope), junit.xml, scores.tsv and record, which make grade-all collects. One submission is one
-# independent command: many may run at once, here or on many machines.
+# grade.sh [OPTION...] SUBMISSION OUT - grades one submission, a folder or an archive that nobody trusts, and leaves
+# in the folder OUT report.txt, results.json (Gradescope), junit.xml, scores.tsv and record, which make grade-all
+# collects. One submission is one independent command: many may run at once, here or on many machines.
 #
 #   --base FOLDER   what it is judged with, build/grades/base if not given; made if it is not there (grade_base.sh)
 #   --unsafe        where bubblewrap does not work: with limits alone
 #   --container     the same, without asking: this container exists for one submission
 #   --again         even if OUT has the grade of the same sources already
 #
-# Environment, with what holds otherwise. Seconds are a submission's own (judge/spent.h): on a busy machine it has as many.
+# Environment, with what holds otherwise. Seconds are a submission's own (judge/spent.h): on a busy machine it has as
+# many.
 #   WB_TIMEOUT=20            seconds for a case         WB_PROBLEM_SECONDS=300   for the tests of a problem
 #   WB_COMPILE_SECONDS=60    to compile a problem       WB_TOTAL_SECONDS=1800    for the whole submission
 #   WB_MEMORY_MB=4096        address space of a worker  WB_PROCESSES=64 + 2 a core  its processes, threads
 #   WB_JOBS                  tests at once: as many as there are cores for this (SLURM_CPUS_PER_TASK, nproc)
-#   WB_SEED, WB_CASES, SANITIZE=1   other inputs, a file of held-out cases, the check build as well: see test.sh, and grade_look.sh
-#   RACE=1                   beside the points, what the layer counts of each problem that has passed over what it counts of the key: grade_race.sh
+#   WB_SEED, WB_CASES, SANITIZE=1   other inputs, a file of held-out cases, the check build: test.sh, grade_look.sh
 #
-# What is taken from a submission: regular files problems/NN/NAME of the workbook, at its top or below one folder. Each is compiled and
-# run in the sandbox (sandbox.sh). What judges never runs there, and what runs there sees no test, no oracle and no answer key.
+# What is taken from a submission: regular files problems/NN/NAME of the workbook, at its top or below one folder.
+# Each is compiled and run in the sandbox (sandbox.sh). What judges never runs there, and what runs there sees no
+# test, no oracle and no answer key.
 #
-# Exit status: 0 graded, whatever the score; 1 could not be graded, try again; 2 usage; 3 there is no sandbox; 4 could not be judged, since the
-# machine was too busy: nothing is recorded, try again with nothing beside it; 130 interrupted
+# Exit status: 0 graded, whatever the score; 1 could not be graded, try again; 2 usage; 3 there is no sandbox; 4 could
+# not be judged, since the machine was too busy: nothing is recorded, try again with nothing beside it; 130
+# interrupted
 set -u
 unset WERROR # a warning in what a student wrote is no error
 umask 077
@@ -47,15 +49,18 @@ submission=$1 out=$2
 case $submission in /*) ;; *) submission=$PWD/$submission ;; esac
 case $out in /*) ;; *) out=$PWD/$out ;; esac
 case $base in /*) ;; *) base=$PWD/$base ;; esac
-[ -z "${WB_CASES:-}" ] || { case $WB_CASES in /*) ;; *) WB_CASES=$PWD/$WB_CASES ;; esac; [ -r "$WB_CASES" ] || fail "there is no file of cases $WB_CASES"; "$home/workbook/class/cases.sh" "$WB_CASES" || exit 2; }
+if [ -n "${WB_CASES:-}" ]; then
+    case $WB_CASES in /*) ;; *) WB_CASES=$PWD/$WB_CASES ;; esac
+    [ -r "$WB_CASES" ] || fail "there is no file of cases $WB_CASES"
+    "$home/workbook/class/cases.sh" "$WB_CASES" || exit 2
+fi
 . "$home/workbook/class/sandbox.sh"
 sandbox_find
-if [ -n "${WB_CASES:-}" ] && [ "$sandbox_uid" != 0 ] && setpriv --reuid "$sandbox_uid" --regid "$sandbox_uid" --clear-groups test -r "$WB_CASES"; then
-    [ "$sandbox" = bwrap ] || fail "every user can read the held-out cases, a submission too: chmod 600 $WB_CASES"
+if [ -n "${WB_CASES:-}" ] && [ "$sandbox" != bwrap ] && [ "$sandbox_uid" != 0 ]; then
+    ! $(sandbox_as) test -r "$WB_CASES" ||
+        fail "every user can read the held-out cases, a submission too: chmod 600 $WB_CASES"
 fi
 
-race=no
-[ "${RACE:-0}" = 0 ] || race=yes
 case_seconds=${WB_TIMEOUT:-20} problem_seconds=${WB_PROBLEM_SECONDS:-300}
 compile_seconds=${WB_COMPILE_SECONDS:-60} total_seconds=${WB_TOTAL_SECONDS:-1800}
 memory=${WB_MEMORY_MB:-4096} processes=${WB_PROCESSES:-$((64 + 2 * $(nproc)))}
@@ -79,7 +84,8 @@ stop() {
 trap stop EXIT
 trap 'exit 130' INT TERM HUP
 
-# Runs a command that ends with this script, in a process group of its own, for so many seconds of its own. Standard input comes from FILE.
+# Runs a command that ends with this script, in a process group of its own, for so many seconds of its own. Standard
+# input comes from FILE.
 attended() { # SECONDS FILE COMMAND...
     seconds=$1 input=$2
     shift 2
@@ -91,25 +97,20 @@ attended() { # SECONDS FILE COMMAND...
     return $ended
 }
 
-# A room that the sandbox may write in: its /tmp, or, without bwrap, a folder.
-if [ "$sandbox" = bwrap ]; then room=/tmp; else room=$scratch/room; fi
-new_room() {
-    [ "$sandbox" != bwrap ] || return 0
-    rm -rf "$room"
-    mkdir -m 700 "$room"
-    [ "$sandbox_uid" = 0 ] || chown "$sandbox_uid:$sandbox_uid" "$room"
-}
+# ------------------------------------------------------------------------------------------------------ what it is
 
-# ------------------------------------------------------------------------------------------------------------ what it is
-
-[ -f "$base/fingerprint" ] && { [ $race = no ] || [ -f "$base/race/print" ]; } || "$home/workbook/class/grade_base.sh" "$base" || fail "what submissions are judged with cannot be made"
+[ -f "$base/fingerprint" ] || "$home/workbook/class/grade_base.sh" "$base" ||
+    fail "what submissions are judged with cannot be made"
 for tool in confine take within worker.filter tools.filter; do
     cp "$base/build/cpu/$tool" "$scratch/" && chmod a+rX "$scratch/$tool" || exit 1
 done
 chmod a+x "$scratch/confine" "$scratch/take"
 plain() { "$base/build/cpu/suite" --plain; } # what comes from a submission is shown so, here too
 # shellcheck disable=SC2046
-eval "$(sandbox_words 512 8 1 10 0 worker --) /bin/true" || { echo "grade: this system does not let a submission be confined, see above" >&2; exit 3; }
+if ! eval "$(sandbox_words 512 8 1 10 0 worker --) /bin/true"; then
+    echo "grade: this system does not let a submission be confined, see above" >&2
+    exit 3
+fi
 known=$(sed 's|.*  problems/||' "$base/workbook/loop/shipped.sha256")
 numbers=$(echo "$known" | cut -d/ -f1)
 tree=$scratch/tree
@@ -126,12 +127,14 @@ from_folder() { # read by a program that follows no link
 }
 from_archive() {
     if [ "$(wc -c <"$submission")" -gt $((100 << 20)) ]; then reason="the file is larger than 100 MB"; return; fi
-    new_room
-    words=$(sandbox_words 1024 32 300 60 400 tools -- --ro-bind "$scratch/unpack.sh" /unpack.sh --ro-bind "$scratch/take" /take)
+    sandbox_room
+    words=$(sandbox_words 1024 32 300 60 400 tools -- \
+        --ro-bind "$scratch/unpack.sh" /unpack.sh --ro-bind "$scratch/take" /take)
     of=
     [ "$sandbox" = bwrap ] || of=$scratch
     cp "$base/workbook/class/unpack.sh" "$scratch/unpack.sh" && chmod 755 "$scratch/unpack.sh"
-    eval "attended 60 \"\$submission\" $words /bin/sh $of/unpack.sh $room 256 $of/take $(quoted $known)" >"$scratch/taken" 2>"$scratch/said"
+    eval "attended 60 \"\$submission\" $words /bin/sh $of/unpack.sh $room 256 $of/take $(quoted $known)" \
+        >"$scratch/taken" 2>"$scratch/said"
     case $? in
     0) ;;
     124 | 137) reason="the archive does not unpack in 60 s" ;;
@@ -162,11 +165,11 @@ done <"$scratch/taken"
 left=$(sed -n 's/^left [0-9]* //p' "$scratch/taken" | paste -s -d ';' - | sed 's/;/; /g' | plain)
 changed=
 for source in $known; do # what is missing is as it was
-    number=${source%/*}
+    number=${source%/*} own=$scratch/sources/${source%/*}
     mkdir "$tree/problems/$number"
     ln -s "$base/problems/$number/checkpoints.txt" "$tree/problems/$number/"
-    if [ -z "$reason" ] && [ -f "$scratch/sources/$number" ] && ! cmp -s "$scratch/sources/$number" "$base/problems/$source"; then
-        cp "$scratch/sources/$number" "$tree/problems/$source"
+    if [ -z "$reason" ] && [ -f "$own" ] && ! cmp -s "$own" "$base/problems/$source"; then
+        cp "$own" "$tree/problems/$source"
         changed="$changed $number"
     else
         cp "$base/problems/$source" "$tree/problems/$source"
@@ -183,8 +186,8 @@ fi
 print=$({
     cat "$base/fingerprint"
     [ -z "${WB_CASES:-}" ] || cat "$WB_CASES"
-    echo "${WB_SEED:-}|$case_seconds|$problem_seconds|$compile_seconds|$total_seconds|$memory|${WB_PROCESSES:-}|$sandbox|${SANITIZE:-0}|$reason"
-    [ "$race" = no ] || cat "$base/race/print"
+    echo "${WB_SEED:-}|$case_seconds|$problem_seconds|$compile_seconds|$total_seconds|$memory|${WB_PROCESSES:-}"
+    echo "$sandbox|${SANITIZE:-0}|$reason"
     cd "$tree/problems" && sha256sum $known
 } | sha256sum | cut -d' ' -f1)
 if [ -z "$again" ] && [ "$(head -n 1 "$out/record" 2>/dev/null | cut -f1)" = "$print" ]; then
@@ -192,39 +195,42 @@ if [ -z "$again" ] && [ "$(head -n 1 "$out/record" 2>/dev/null | cut -f1)" = "$p
     exit 0
 fi
 
-# ------------------------------------------------------------------------------------------------------------ judging
+# --------------------------------------------------------------------------------------------------------- judging
 
 mkdir -m 711 "$scratch/workers"
 cp -Rp "$base/build/kit" "$scratch/kit" && chmod -R a+rX "$scratch/kit" || exit 1
 ln -s "$base/workbook" "$base/tests" "$tree/"
-ln -s "$base/build/cpu/tests" "$base/build/cpu/score" "$base/build/cpu/suite" "$base/build/cpu/diagnose" "$tree/build/cpu/"
+for judge in tests score suite diagnose; do ln -s "$base/build/cpu/$judge" "$tree/build/cpu/"; done
 mkdir -p "$out" || exit 1
-rm -rf "$out/sources" && mkdir "$out/sources" || exit 1 # for similar.py
-for file in "$scratch/sources"/*; do
-    [ ! -f "$file" ] || plain <"$file" >"$out/sources/${file##*/}"
+rm -rf "$out/sources" && mkdir "$out/sources" || exit 1 # to be read, and compared by others
+for number in $changed; do
+    plain <"$scratch/sources/$number" >"$out/sources/$(basename "$tree/problems/$number"/*.c*)"
 done
-rm -f "$out"/record "$out"/failure "$out"/[0-9][0-9].* "$out"/report.txt "$out"/results.json "$out"/prairielearn.json "$out"/classroom.json "$out"/junit.xml "$out"/scores.tsv
+for kept in record failure report.txt results.json junit.xml scores.tsv; do rm -f "$out/$kept"; done
+rm -f "$out"/[0-9][0-9].*
 [ -z "$reason" ] || printf 'About this submission: %s\n' "$reason" >"$out/00.note"
 export sandbox sandbox_uid GRADE_TOTAL_SECONDS="$total_seconds" GRADE_COMPILE_SECONDS="$compile_seconds" \
-    WB_PROBLEM_SECONDS="$problem_seconds" WB_SPENT="$scratch/spent" GRADE_MEMORY_MB="$memory" GRADE_PROCESSES="$processes" \
-    WB_GRADE="$out" WB_SOURCES=problems WB_BUILD=workbook/class/grade_build.sh WB_LOOK=workbook/class/grade_look.sh SANITIZE="${SANITIZE:-0}" WB_WORKERS=build/cpu/problems WB_TIMEOUT="$case_seconds" WB_CASE= SPEED=0
+    WB_PROBLEM_SECONDS="$problem_seconds" WB_SPENT="$scratch/spent" WB_TIMEOUT="$case_seconds" \
+    GRADE_MEMORY_MB="$memory" GRADE_PROCESSES="$processes" WB_GRADE="$out" WB_SOURCES=problems \
+    WB_BUILD=workbook/class/grade_build.sh WB_LOOK=workbook/class/grade_look.sh WB_WORKERS=build/cpu/problems \
+    SANITIZE="${SANITIZE:-0}" WB_CASE= SPEED=0
 cd "$tree" || exit 1
 # shellcheck disable=SC2086
 attended $((2 * total_seconds + 600)) /dev/null workbook/loop/test.sh cpu problems $numbers >"$out/log" 2>&1
 judged=$?
-if [ "$race" = yes ] && [ $judged -le 1 ]; then
-    for number in $numbers; do
-        [ "$(cat "$out/$number.state" 2>/dev/null)" = passed ] && [ -f "$base/race/$number" ] || continue
-        attended "$problem_seconds" /dev/null workbook/class/grade_race.sh "$number" "$base/race/$number" >"$scratch/raced" 2>/dev/null
-        head -n 1 "$scratch/raced" | plain >"$out/$number.race"
-    done
-fi
 cd "$home" || exit 1
-case $judged in 3 | 75) busy "$(sed -n 's/^Could not be judged: //p' "$out/00.note" 2>/dev/null | head -n 1 | plain)" ;; esac
-[ $judged -le 1 ] || { echo "grade: this submission could not be judged; $out/log has what was said:" >&2; tail -n 20 "$out/log" | plain >&2; exit 1; }
+case $judged in
+0 | 1) ;;
+3 | 75) busy "$(sed -n 's/^Could not be judged: //p' "$out/00.note" 2>/dev/null | head -n 1 | plain)" ;;
+*)
+    echo "grade: this submission could not be judged; $out/log has what was said:" >&2
+    tail -n 20 "$out/log" | plain >&2
+    exit 1 ;;
+esac
 
 # The record: a line with the fingerprint, a line for the table.
 score() { (cd "$base" && build/cpu/score "$@"); }
-{ echo "$print" && score row "$out" "$reason"; } >"$out/record.new" && mv "$out/record.new" "$out/record" || fail "there are no scores in $out"
+{ echo "$print" && score row "$out" "$reason"; } >"$out/record.new" && mv "$out/record.new" "$out/record" ||
+    fail "there are no scores in $out"
 total=$(score total "$out")
 echo "grade: ${total#Score: }${reason:+: $reason}"

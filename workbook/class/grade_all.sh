@@ -1,37 +1,37 @@
 #!/bin/sh
-# grade_all.sh [--unsafe|--container] SUBMISSIONS [OUT] - grades every submission in the folder SUBMISSIONS, each a folder or an archive,
-# WB_GRADERS at once, and goes on after any failure. OUT, build/grades if not given, gets
-#   grades.csv                     a line a submission: name, score, bonus, points and state of each problem, and the reason if there is one
-#   reports/NAME/                  report.txt, results.json, junit.xml, scores.tsv of each (grade.sh)
-#   canvas.csv, moodle.csv         if ROSTER names one (roster.py)
-# RACE=1: and columns of what is counted of each problem beside the answer key (grade_race.sh).
-# Started again it grades what is new or has changed, and AGAIN, the name of one. Submissions that were graded elsewhere by grade.sh, into the
-# same folders, count. What could not be judged, since the machine was too busy, is tried again at the end, alone; then an instructor is asked.
+# grade_all.sh [--unsafe|--container] SUBMISSIONS [OUT] - grades every submission in the folder SUBMISSIONS, each a
+# folder or an archive, WB_GRADERS at once, and goes on after any failure. OUT, build/grades if not given, gets
+#   grades.csv       a line a submission: name, score, bonus, points and state of each problem, and the reason if any
+#   reports/NAME/    report.txt, results.json, junit.xml, scores.tsv of each (grade.sh)
+# Started again it grades what is new or has changed, and AGAIN, the name of one. Submissions that were graded
+# elsewhere by grade.sh, into the same folders, count. What could not be judged, since the machine was too busy, is
+# tried again at the end, alone; then an instructor is asked.
 #
-# In the table a name's control characters, bytes that are not UTF-8 and "%" are written %0A, and a name that a spreadsheet would take for a
-# formula has a ' before it.
+# In the table a name's control characters, bytes that are not UTF-8 and "%" are written %0A, and a name that a
+# spreadsheet would take for a formula has a ' before it.
 #
-# Exit status: 0 all graded, 1 some could not be graded (their rows say so), 2 usage, 3 there is no sandbox, 130 interrupted
+# Exit status: 0 all graded, 1 some could not be graded (their rows say so), 2 usage, 3 there is no sandbox, 130
+# interrupted
 set -u
 umask 077  # grades are for nobody else's eyes
 home=$(cd "$(dirname "$0")/../.." && pwd -P) || exit 1
-option=
-case ${1:-} in --unsafe | --container) option=$1; shift ;; esac
-[ $# -ge 1 ] && [ -n "$1" ] || { echo "grade-all: say where the submissions are: make grade-all SUBMISSIONS=dir [JOBS=n] [OUT=dir]" >&2; exit 2; }
-[ -d "$1" ] || { echo "grade-all: there is no folder $1" >&2; exit 2; }
+usage() { echo "grade-all: $*" >&2; exit 2; }
+case ${1:-} in --unsafe | --container) WB_ISOLATION=${1#--}; shift ;; esac
+[ $# -ge 1 ] && [ -n "$1" ] ||
+    usage "say where the submissions are: make grade-all SUBMISSIONS=dir [JOBS=n] [OUT=dir]"
+[ -d "$1" ] || usage "there is no folder $1"
 mkdir -p "${2:-$home/build/grades}" || exit 1
 submissions=$(cd "$1" && pwd -P) out=$(cd "${2:-$home/build/grades}" && pwd -P) || exit 1
 [ -z "${WB_CASES:-}" ] || WB_CASES=$(cd "$(dirname "$WB_CASES")" && pwd -P)/$(basename "$WB_CASES")
 [ -z "${WB_CASES:-}" ] || "$home/workbook/class/cases.sh" "$WB_CASES" || exit 2
-[ -z "${ROSTER:-}" ] || "$home/workbook/class/roster.py" "$ROSTER" || exit 2
-case $option in --unsafe) WB_ISOLATION=unsafe ;; --container) WB_ISOLATION=container ;; esac
 export WB_ISOLATION="${WB_ISOLATION:-auto}" WB_CASES="${WB_CASES:-}"
 . "$home/workbook/class/sandbox.sh"
 sandbox_find
 
 graders=${WB_GRADERS:-2}
 # The cores that this may use, one a word.
-cores=$(taskset -cp $$ 2>/dev/null | sed 's/.*: //' | tr , '\n' | awk -F- '{ for (i = $1; i <= ($2 == "" ? $1 : $2); i++) print i }')
+cores=$(taskset -cp $$ 2>/dev/null | sed 's/.*: //' | tr , '\n' |
+    awk -F- '{ for (i = $1; i <= ($2 == "" ? $1 : $2); i++) print i }')
 "$home/workbook/class/grade_base.sh" "$out/base" || exit 1
 mkdir -p "$out/reports"
 scratch=$(mktemp -d) || exit 1
@@ -50,7 +50,7 @@ trap 'echo >&2; echo "grade-all: interrupted; the same command goes on from here
 # One after the other in the order of their names, whatever these are made of.
 (cd "$submissions" && find . -mindepth 1 -maxdepth 1 -print0) | LC_ALL=C sort -z >"$scratch/names"
 count=$(tr -dc '\0' <"$scratch/names" | wc -c)
-[ "$count" -gt 0 ] || { echo "grade-all: there are no submissions in $submissions" >&2; exit 2; }
+[ "$count" -gt 0 ] || usage "there are no submissions in $submissions"
 echo "grade-all: $count submissions, $graders at once; reports in $out/reports"
 
 # Each grader keeps to cores of its own, so that a submission cannot take time from another.
@@ -59,7 +59,8 @@ echo "grade-all: $count submissions, $graders at once; reports in $out/reports"
 share=$(($(echo "$cores" | wc -w) / graders))
 [ $share -gt 0 ] || share=1
 export home submissions out scratch cores share WB_JOBS=$share
-[ -z "${AGAIN:-}" ] || [ -e "$submissions/$AGAIN" ] || { echo "grade-all: AGAIN=$AGAIN: there is no such submission in $submissions" >&2; exit 2; }
+[ -z "${AGAIN:-}" ] || [ -e "$submissions/$AGAIN" ] ||
+    usage "AGAIN=$AGAIN: there is no such submission in $submissions"
 export AGAIN="${AGAIN:-}" alone=
 : >"$scratch/busy"
 one='
@@ -67,7 +68,10 @@ one='
     set -- $cores
     [ $# -eq 0 ] || shift $((GRADER * share % $#))
     mine=$(echo "$*" | cut -d " " -f "1-$share" | tr " " ,)
-    said=$(${mine:+taskset -c "$mine"} "$home/workbook/class/grade.sh" $([ "$name" != "$AGAIN" ] || echo --again) --base "$out/base" -- "$submissions/$name" "$out/reports/$name" 2>&1)
+    again=
+    [ "$name" != "$AGAIN" ] || again=--again
+    said=$(${mine:+taskset -c "$mine"} "$home/workbook/class/grade.sh" $again --base "$out/base" -- \
+        "$submissions/$name" "$out/reports/$name" 2>&1)
     status=$?
     if [ $status -eq 0 ]; then
         said=${said##*grade: }
@@ -83,7 +87,8 @@ one='
         [ $status -eq 4 ] || said="could not be graded (exit status $status)"
     fi
     # One write a line, also of several graders at once.
-    printf "%s: %s\n" "$(printf "%s" "$name" | tr -c "[:print:]" "?")" "$(printf "%s" "$said" | head -n 1)" >>"$scratch/done"'
+    shown=$(printf "%s" "$name" | tr -c "[:print:]" "?")
+    printf "%s: %s\n" "$shown" "$(printf "%s" "$said" | head -n 1)" >>"$scratch/done"'
 begun=$(date +%s) shown=0
 progress() {
     finished=$(wc -l <"$scratch/done")
@@ -116,8 +121,7 @@ fi
 [ ! -t 2 ] || echo >&2
 
 table=$out/grades.csv
-(cd "$out/base" && build/cpu/score class "$out" $([ "${RACE:-0}" = 0 ] || echo race) <"$scratch/names") >"$table.new" && mv "$table.new" "$table" || exit 1
-[ -z "${ROSTER:-}" ] || "$home/workbook/class/roster.py" "$ROSTER" "$table" "$(cd "$out/base" && build/cpu/score possible)" "$out"
+(cd "$out/base" && build/cpu/score class "$out" <"$scratch/names") >"$table.new" && mv "$table.new" "$table" || exit 1
 failed=$(wc -l <"$scratch/failed")
 echo "grade-all: $((count - failed)) of $count graded in $(($(date +%s) - begun)) s; the table is $table"
 [ "$failed" -eq 0 ]

@@ -1,9 +1,8 @@
 #!/bin/sh
-# grade_base.sh BASE - makes what every submission is judged with, in the folder BASE: the workbook as a class gets it (class_copy.sh),
-# with its test programs built, and build/kit, the part of it that a compiler needs to make a worker. There is no answer key in it.
-# BASE is kept while the workbook's own files stay as they are. Only BASE/fingerprint makes it whole. Where RACE=1, BASE/race/NN has what the check
-# build counts of the key of NN, a line for each of its small cases and what is counted: CASE, WHAT, COUNT.
-# Exit status: 0, or 1 if it cannot be made.
+# grade_base.sh BASE - makes what every submission is judged with, in the folder BASE: the workbook as a class gets it
+# (class_copy.sh), with its test programs built, and build/kit, the part of it that a compiler needs to make a worker.
+# There is no answer key in it. BASE is kept while the workbook's own files stay as they are. Only BASE/fingerprint
+# makes it whole. Exit status: 0, or 1 if it cannot be made.
 set -u
 unset WERROR # a warning in what a student wrote is no error
 cd "$(dirname "$0")/../.." || exit 1
@@ -16,64 +15,46 @@ trap 'exit 130' INT TERM HUP
 QUIET=1 workbook/class/class_copy.sh "$new" || exit 1
 # What a grade depends on: not the lessons, nor how a machine is set up.
 print=$(cd "$new" && {
-    find Makefile problems/*/*.c* reference tests workbook -type f -exec sha256sum {} + | LC_ALL=C sort -k 2
+    find Makefile problems/*/*.c* reference tests workbook -type f ! -name '*.md' -exec sha256sum {} + |
+        LC_ALL=C sort -k 2
     echo "${CC:-}" "${CXX:-}" "${MARCH:-}"
     "${CC:-cc}" --version
     "${CXX:-c++}" --version
 } | sha256sum | cut -d' ' -f1)
-# The keys are built in a copy of the base, as the base is, and are gone with it.
-race_of_keys() {
-    [ "${RACE:-0}" != 0 ] || return 0
-    keys=$(ls solutions/[0-9][0-9]/*.cu 2>/dev/null)
-    [ -n "$keys" ] || { echo "grade: RACE=1 counts beside the answer keys, and this copy of the workbook has none" >&2; return 1; }
-    # shellcheck disable=SC2086
-    of_keys=$({ echo "$print"; sha256sum $keys; } | sha256sum | cut -d' ' -f1)
-    [ "$(cat "$base/race/print" 2>/dev/null)" != "$of_keys" ] || return 0
-    echo "grade: counting the answer keys"
-    rm -rf "$base/race"
-    mkdir -p "$new" && cp -Rp "$base/." "$new/" && cp -Rp solutions "$new/" && mkdir "$new/race" || return 1
-    workers=$(for key in $keys; do number=${key#solutions/}; echo "build/cpu/check/solutions/${number%%/*}_worker"; done)
-    # shellcheck disable=SC2086
-    ${MAKE:-make} -C "$new" --no-print-directory -j"${WB_JOBS:-2}" BACKEND=cpu $workers >"$new/build/race.log" 2>&1 || { tail -n 40 "$new/build/race.log" >&2; return 1; }
-    for worker in $workers; do
-        number=${worker##*/} number=${number%_worker}
-        for given in $("$new/$worker" --cases list); do
-            "$new/$worker" --case "$given" --guard 0 2>/dev/null | sed -n "s/^counted: \(.*\): \([0-9]*\)\$/$given	\1	\2/p"
-        done >"$new/race/$number"
-        [ -s "$new/race/$number" ] || { echo "grade: nothing is counted of the key of $number" >&2; return 1; }
-    done
-    echo "$of_keys" >"$new/race/print"
-    mv "$new/race" "$base/race"
-}
-if [ "$(cat "$base/fingerprint" 2>/dev/null)" = "$print" ]; then
-    rm -rf "$new"
-    race_of_keys
-    exit
-fi
+if [ "$(cat "$base/fingerprint" 2>/dev/null)" = "$print" ]; then exit; fi
 
 echo "grade: building the test programs"
 mkdir -p "$new/build/cpu/check"
-for made in machinery layer reference tests check/layer check/address check/threads; do # what is built here already need not be built again
+# What is built here already need not be built again.
+for made in machinery layer reference tests check/layer check/address check/threads; do
     [ ! -e "build/cpu/$made" ] || cp -Rp "build/cpu/$made" "$new/build/cpu/$made"
 done
 # What was made with warnings as errors serves where they are none.
 flags=$new/build/cpu/flags.mk
-[ ! -e build/cpu/flags.mk ] || { sed 's/ -Werror / /g' build/cpu/flags.mk >"$flags" && touch -r build/cpu/flags.mk "$flags"; }
+if [ -e build/cpu/flags.mk ]; then
+    sed 's/ -Werror / /g' build/cpu/flags.mk >"$flags" && touch -r build/cpu/flags.mk "$flags"
+fi
 log=$new/build/base.log
-${MAKE:-make} -C "$new" --no-print-directory -j"${WB_JOBS:-2}" BACKEND=cpu IMPL=problems judges >"$log" 2>&1 || { tail -n 40 "$log" >&2; exit 1; }
+${MAKE:-make} -C "$new" --no-print-directory -j"${WB_JOBS:-2}" BACKEND=cpu IMPL=problems judges >"$log" 2>&1 || {
+    tail -n 40 "$log" >&2
+    exit 1
+}
 
 # The kit: no test, no oracle, no program.
 kit=$new/build/kit
-mkdir -p "$kit/workbook/sanitize" "$kit/workbook/case" "$kit/tests" "$kit/build/cpu/machinery/case" "$kit/build/cpu/problems" "$kit/build/cpu/check"
+mkdir -p "$kit/workbook/sanitize" "$kit/workbook/case" "$kit/workbook/loop" "$kit/tests"
+mkdir -p "$kit/build/cpu/machinery/case" "$kit/build/cpu/problems" "$kit/build/cpu/check"
 cp -p "$new/Makefile" "$kit/"
 cp -Rp "$new"/workbook/*.h "$new"/workbook/*.cuh "$new/workbook/worker.c" "$new/workbook/cpu" "$kit/workbook/"
 cp -p "$new"/workbook/case/*.h "$kit/workbook/case/"
-mkdir -p "$kit/workbook/loop" && cp -p "$new"/workbook/*.mk "$kit/workbook/" && cp -p "$new/workbook/loop/probe.sh" "$kit/workbook/loop/"
+cp -p "$new"/workbook/*.mk "$kit/workbook/"
+cp -p "$new/workbook/loop/probe.sh" "$kit/workbook/loop/"
 cp -p "$new/build/tools.mk" "$kit/build/"
 cp -p "$new/workbook/sanitize/sanitize.mk" "$kit/workbook/sanitize/"
 cp -Rp "$new/build/cpu/flags.mk" "$new/build/cpu/layer" "$kit/build/cpu/"
 for folder in layer address threads; do cp -Rp "$new/build/cpu/check/$folder" "$kit/build/cpu/check/"; done
-cp -p "$new"/build/cpu/machinery/*.o "$kit/build/cpu/machinery/"  # of workbook/ itself and of case/, of which a worker is made: no other room's
+# Of workbook/ itself and of case/, of which a worker is made: no other room's.
+cp -p "$new"/build/cpu/machinery/*.o "$kit/build/cpu/machinery/"
 cp -p "$new"/build/cpu/machinery/case/*.o "$kit/build/cpu/machinery/case/"
 for test in "$new"/tests/[0-9][0-9]_*.c; do
     number=$(basename "$test" | cut -c 1-2)
@@ -84,4 +65,4 @@ find "$kit" -name '*.d' -exec rm {} +
 echo "${CC:+CC=$CC} ${CXX:+CXX=$CXX} ${MARCH:+MARCH=$MARCH} WB_BUILDING=yes" >"$kit/variables"
 
 rm -rf "$base"
-mv "$new" "$base" && echo "$print" >"$base/fingerprint" && race_of_keys
+mv "$new" "$base" && echo "$print" >"$base/fingerprint"

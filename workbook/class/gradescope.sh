@@ -1,6 +1,7 @@
 #!/bin/sh
-# gradescope.sh ZIP - writes an autograder for Gradescope: setup.sh and run_autograder at its top, beside a class copy of the workbook
-# and, if CASES=FILE was given, the held-out cases; SEED=n and SANITIZE=1 too. An existing file is not overwritten.
+# gradescope.sh ZIP - writes an autograder for Gradescope: setup.sh and run_autograder at its top, beside a class copy
+# of the workbook and, if CASES=FILE was given, the held-out cases; SEED=n and SANITIZE=1 too. An existing file is not
+# overwritten.
 set -u
 zip=$1
 command -v zip >/dev/null || { echo "gradescope: zip is not installed" >&2; exit 2; }
@@ -10,11 +11,14 @@ trap 'rm -rf "$scratch"' EXIT
 workbook/class/class_copy.sh "$scratch/workbook" >"$scratch/log" 2>&1 || { cat "$scratch/log" >&2; exit 1; }
 cp workbook/class/gradescope/setup.sh workbook/class/gradescope/run_autograder "$scratch/"
 : >"$scratch/held_out"
-if [ -n "${WB_CASES:-}" ]; then workbook/class/cases.sh "$(realpath "$WB_CASES")" && cp "$WB_CASES" "$scratch/held_out" || exit 1; fi
+if [ -n "${WB_CASES:-}" ]; then
+    workbook/class/cases.sh "$(realpath "$WB_CASES")" && cp "$WB_CASES" "$scratch/held_out" || exit 1
+fi
 echo "${WB_SEED:-}" >"$scratch/seed"
 echo "${SANITIZE:-0}" >"$scratch/sanitize"
 mkdir -p "$(dirname "$zip")"
 at=$(cd "$(dirname "$zip")" && pwd)/$(basename "$zip")
 points=$("build/${BACKEND:-cpu}/score" possible | sed -n 's/^required.//p')
 (cd "$scratch" && zip -q -r "$at" setup.sh run_autograder workbook held_out seed sanitize) || exit 1
-echo "written: $zip, $(du -h "$at" | cut -f1). Upload it as the autograder: $points points, a bonus comes on top, a time-out of 40 minutes."
+echo "written: $zip, $(du -h "$at" | cut -f1). Upload it as the autograder: $points points, a bonus comes on top," \
+    "a time-out of 40 minutes."

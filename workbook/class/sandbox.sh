@@ -1,16 +1,21 @@
-# sandbox.sh - read by grade.sh and grade_build.sh: how a program that nobody trusts is started (threats.md says against what).
+# sandbox.sh - read by grade.sh and grade_build.sh: how a program that nobody trusts is started (threats.md says
+# against what).
 #
 #   sandbox_find                  chooses `sandbox` (bwrap or limits) and `sandbox_uid`, or ends with 3 and a sentence
 #   sandbox_words MB PROCESSES FILE_MB SECONDS TMP_MB CALLS [confine's WORD...] -- [bwrap's WORD...]
-#                                 prints the words to put before the program, quoted for the shell. MB: of address space. FILE_MB: the
-#                                 largest file it may write. SECONDS: of processor time. TMP_MB: what fits in its /tmp; 0: it has none.
-#                                 CALLS: which system calls, worker or tools (filter.c)
+#                                 prints the words to put before the program, quoted for the shell. MB: of address
+#                                 space. FILE_MB: the largest file it may write. SECONDS: of processor time. TMP_MB:
+#                                 what fits in its /tmp; 0: it has none. CALLS: which system calls, worker or tools
+#                                 (filter.c)
+#   sandbox_room                  sets `room`, a new folder that the sandbox may write in: its /tmp, or, without bwrap,
+#                                 a folder in GRADE_SCRATCH
+#   sandbox_as                    prints the words that make a command the sandbox's user's
 #   quoted WORD...                the words, each in quotes
 #
-# bwrap: namespaces of its own for users, processes, the network, names and mounts; nothing of this machine but /usr, read only, and
-# what the words add; a /tmp in memory, which a worker has not; no terminal. It ends with whoever started it.
-# limits: it sees the machine's files as its user does, which is another one than that of the judge. Only root can give it one; where
-# it would be the judge's own, nothing is graded, unless by WB_ISOLATION=unsafe.
+# bwrap: namespaces of its own for users, processes, the network, names and mounts; nothing of this machine but /usr,
+# read only, and what the words add; a /tmp in memory, which a worker has not; no terminal. It ends with whoever
+# started it. limits: it sees the machine's files as its user does, which is another one than that of the judge. Only
+# root can give it one; where it would be the judge's own, nothing is graded, unless by WB_ISOLATION=unsafe.
 # Either way confine.c is in between: system calls, limits, environment, and whatever is left running.
 #
 #   WB_ISOLATION=auto             bwrap, or nothing: this is the default
@@ -24,7 +29,8 @@ quoted() {
     done
 }
 
-# An unused user: beyond all that a machine gives out, or, in a container that knows 65536 users, where it gives none out. 0: none can be had.
+# An unused user: beyond all that a machine gives out, or, in a container that knows 65536 users, where it gives none
+# out. 0: none can be had.
 sandbox_user() {
     if [ "$(awk '{ n += $3 } END { print (n > 3000000000) }' /proc/self/uid_map)" = 1 ]; then
         user=$((2000000000 + $$))
@@ -34,9 +40,21 @@ sandbox_user() {
     if setpriv --reuid $user --regid $user --clear-groups true 2>/dev/null; then echo $user; else echo 0; fi
 }
 
+sandbox_as() { [ "$sandbox_uid" = 0 ] || echo "setpriv --reuid $sandbox_uid --regid $sandbox_uid --clear-groups"; }
+
+sandbox_room() {
+    room=/tmp
+    [ "$sandbox" != bwrap ] || return 0
+    room=$GRADE_SCRATCH/room
+    rm -rf "$room"
+    mkdir -m 700 "$room"
+    [ "$sandbox_uid" = 0 ] || chown "$sandbox_uid:$sandbox_uid" "$room"
+}
+
 sandbox_bwrap() { # TMP_MB
-    [ "$sandbox_uid" = 0 ] || quoted setpriv --reuid "$sandbox_uid" --regid "$sandbox_uid" --clear-groups
-    quoted bwrap --unshare-all --unshare-user --as-pid-1 --die-with-parent --new-session --hostname sandbox --ro-bind /usr /usr
+    # shellcheck disable=SC2046
+    quoted $(sandbox_as) bwrap --unshare-all --unshare-user --as-pid-1 --die-with-parent --new-session \
+        --hostname sandbox --ro-bind /usr /usr
     for folder in bin sbin lib lib32 lib64 libx32; do
         if [ -L "/$folder" ]; then
             quoted --symlink "usr/$folder" "/$folder"
@@ -60,7 +78,8 @@ sandbox_words() {
     shift
     if [ "$sandbox" = bwrap ]; then
         sandbox_bwrap "$tmp"
-        quoted --ro-bind "$GRADE_SCRATCH/confine" /confine --ro-bind "$GRADE_SCRATCH/$calls.filter" /filter "$@" --remount-ro / -- /confine filter=/filter
+        quoted --ro-bind "$GRADE_SCRATCH/confine" /confine --ro-bind "$GRADE_SCRATCH/$calls.filter" /filter "$@" \
+            --remount-ro / -- /confine filter=/filter
     else
         # A worker starts no processes, so its user's others are workers, too.
         [ "$calls" = worker ] || more="$more all=1"
@@ -79,7 +98,10 @@ sandbox_works() { # FILE for what it says
 }
 
 sandbox_find() {
-    command -v setpriv >/dev/null || { echo "grade: there is no setpriv, which grading needs. ./setup.sh --grade installs it." >&2; exit 3; }
+    if ! command -v setpriv >/dev/null; then
+        echo "grade: there is no setpriv, which grading needs. ./setup.sh --grade installs it." >&2
+        exit 3
+    fi
     sandbox_uid=$(sandbox_user) sandbox=limits why=
     if [ "${WB_ISOLATION:-auto}" != container ]; then
         said=$(mktemp) || exit 1
@@ -90,14 +112,19 @@ sandbox_find() {
     fi
     case ${WB_ISOLATION:-auto},$sandbox_uid in
     unsafe,0)
-        echo "grade: UNSAFE, and no bubblewrap: a submission runs as you. It can read and write your files, change what judges it, and forge its" >&2
-        echo "       points. Time, memory and system calls are limited; nothing else holds." >&2 ;;
+        cat >&2 <<END
+grade: UNSAFE, and no bubblewrap: a submission runs as you. It can read and write your files, change what judges it,
+       and forge its points. Time, memory and system calls are limited; nothing else holds.
+END
+        ;;
     unsafe,*)
-        echo "grade: UNSAFE, and no bubblewrap: a submission runs as user $sandbox_uid, and sees what every user of this machine sees: files, processes." >&2 ;;
+        echo "grade: UNSAFE, and no bubblewrap: a submission is user $sandbox_uid's, and sees what every user sees" >&2 ;;
     container,[1-9]*) ;;
     container,0)
-        echo "grade: --container means another user for the submission, and only root can give it one: here it would share yours, and could" >&2
-        echo "       change what judges it. Run this as root, or with bubblewrap and without --container" >&2
+        cat >&2 <<END
+grade: --container means another user for the submission, and only root can give it one: here it would share yours,
+       and could change what judges it. Run this as root, or with bubblewrap and without --container
+END
         exit 3 ;;
     *)
         if command -v bwrap >/dev/null; then
@@ -105,8 +132,11 @@ sandbox_find() {
         else
             echo "grade: there is no bubblewrap (bwrap) here; ./setup.sh --grade installs it" >&2
         fi
-        echo "grade: without it a submission could read your files, and, as you are not root, change what judges it. For people you trust: UNSAFE=1" >&2
-        echo "       (--unsafe). As root in a container that holds one submission: --container. See workbook/class/README.md" >&2
+        cat >&2 <<END
+grade: without it a submission could read your files, and, as you are not root, change what judges it. For people you
+       trust: UNSAFE=1 (--unsafe). As root in a container that holds one submission: --container. See
+       workbook/class/README.md
+END
         exit 3 ;;
     esac
 }

@@ -1,5 +1,6 @@
-// take.c - reads a submission's sources out of a folder that somebody may be changing at the same time: each step of a path is opened from the
-// one before, and none may be a link, so nothing outside of the folder is ever read, whoever runs this.
+// take.c - reads a submission's sources out of a folder that somebody may be changing at the same time: each step of
+// a path is opened from the one before, and none may be a link, so nothing outside of the folder is ever read,
+// whoever runs this.
 //
 //   take WHAT FOLDER NN/NAME...     WHAT: what the folder is called, "folder" or "archive"
 //

@@ -1,7 +1,8 @@
 #!/bin/sh
-# unpack.sh ROOM MB TAKE NN/NAME... - run by grade.sh in the sandbox: takes these source files out of the archive on standard input, which may
-# be anything; bsdtar (libarchive) finds out what. ROOM is an empty folder to unpack in, MB how much may come out, TAKE the program of take.c.
-# Of each file only the bytes leave the sandbox. Prints what take.c prints.
+# unpack.sh ROOM MB TAKE NN/NAME... - run by grade.sh in the sandbox: takes these source files out of the archive on
+# standard input, which may be anything; bsdtar (libarchive) finds out what. ROOM is an empty folder to unpack in, MB
+# how much may come out, TAKE the program of take.c. Of each file only the bytes leave the sandbox. Prints what take.c
+# prints.
 set -u
 room=$1 limit=$2 take=$3
 shift 3
@@ -24,8 +25,8 @@ odd=$(tr '\\' / <names | grep -aE '^/|^[A-Za-z]:/|(^|/)\.\.(/|$)' | head -n 1)
 grep -aqE '(^|[/\\])problems[/\\]+[0-9][0-9][/\\]' names ||
     refuse "the archive has no folder problems/ with a problem in it, at its top or below one folder"
 # Some programs of Windows write "\" where a "/" belongs.
-bsdtar -xf archive -C tree --no-same-owner --no-same-permissions -s ',\\,/,g' --include '*problems[/\\][0-9][0-9][/\\]*' \
-    --passphrase unknown >/dev/null 2>said </dev/null || {
+bsdtar -xf archive -C tree --no-same-owner --no-same-permissions -s ',\\,/,g' \
+    --include '*problems[/\\][0-9][0-9][/\\]*' --passphrase unknown >/dev/null 2>said </dev/null || {
     [ "$(du -sm tree | cut -f1)" -lt "$limit" ] || refuse "the archive unpacks to more than $limit MB"
     refuse "the archive cannot be unpacked: $(said)"
 }

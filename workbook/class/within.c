@@ -1,10 +1,11 @@
-// within.c - runs a command that may cost so many seconds of its own (judge/spent.h), with all that it starts: time that a busy machine
-// gives to others does not count.
+// within.c - runs a command that may cost so many seconds of its own (judge/spent.h), with all that it starts: time
+// that a busy machine gives to others does not count.
 //
 //   within SECONDS COMMAND [ARGUMENT...]
 //
-// Ends with the command's exit status (128 + n after signal n); with 124 when it was stopped since it had used up its seconds; with 75 when it was
-// stopped since the machine gave it too few of them, and a sentence says how many. What it cost is noted in the file WB_SPENT, if there is one.
+// Ends with the command's exit status (128 + n after signal n); with 124 when it was stopped since it had used up its
+// seconds; with 75 when it was stopped since the machine gave it too few of them, and a sentence says how many. What
+// it cost is noted in the file WB_SPENT, if there is one.
 #include "judge/spent.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@ FNR == NR && /^#   / && !/^#    *[^A-Z]/ && !(refused && /IMPL=/) { options = op
     sub(/:.*/, "", target)
     text = $0
     sub(/^[^#]*## /, "", text)
-    if (refused) gsub(/[|]solutions WRONG=name| \[RACE=1\]|EDITION=instructors: and the wrong solutions; | and the answer key| \(WITH_VARIANTS=1: and its variants\)/, "", text)
+    if (refused) gsub(/[|]solutions WRONG=name|EDITION=instructors: and the wrong solutions; | and the answer key| \(WITH_VARIANTS=1: and its variants\)/, "", text)
     says[target] = text
     order[++targets] = target
 }
@@ -30,7 +30,7 @@ END {
     group("Work on a problem", "test-% watch hint-% run-% ring sanitize-% mask-% timeline-% reset-% blank-% diff-% test sanitize report compile_commands.json")
     group("Measure", "bench-% plot-% bench plot tune-% errors errors-% record duel bundle compile-gpu")
     group("Use the kernels", "train gpt-oss lib install torch")
-    group("Run a class (workbook/class/README.md)", "class-copy grade-all grade similar gradescope")
+    group("Run a class (workbook/class/README.md)", "class-copy grade-all grade gradescope")
     group("The workbook itself", "check check-all mutants class-test new-problem tables format clean help")
     left = 0
     for (i = 1; i <= targets; i++) {

@@ -7,7 +7,8 @@
 
 static int groups(void) { return grades_total(WB_BEYOND).possible ? WB_GROUPS : WB_BEYOND; }
 
-// Fields separated by tabs: points of each group, points and state of each problem, and why there is less than there might be.
+// Fields separated by tabs: points of each group, points and state of each problem, and why there is less than there
+// might be.
 int score_row(char **given)
 {
     grades_read(given[0]);
@@ -28,7 +29,8 @@ static void print_cell(const char *text)
     if (quoted) putchar('"');
 }
 
-// Whether a spreadsheet would take what begins so for a formula: = + - @, their full-width forms, any of them after a semicolon.
+// Whether a spreadsheet would take what begins so for a formula: = + - @, their full-width forms, any of them after a
+// semicolon.
 static bool begins_formula(const char *name)
 {
     static const char *const signs[] = {
@@ -38,7 +40,8 @@ static bool begins_formula(const char *name)
     return false;
 }
 
-// Of a name control characters, what utf8_invisible tells, bytes that are not UTF-8 and "%" as %0A; with a ' in front of what begins_formula.
+// Of a name control characters, what utf8_invisible tells, bytes that are not UTF-8 and "%" as %0A; with a ' in front
+// of what begins_formula.
 static void print_name(const char *name)
 {
     char *text;
@@ -70,21 +73,8 @@ static char *line_of(char *text, int number)
     return text;
 }
 
-// What grade.sh has left of a race beside the key (RACE=1); empty of a problem that has not passed, or has no counts.
-static void print_races(const char *out, const char *name)
-{
-    EACH_PROBLEM (p) {
-        char *const race = grades_read_file("%s/reports/%s/%02d.race", out, name, p->number);
-        char *const text = safe_text(line_of(race, 0), LINE);
-        putchar(',');
-        print_cell(text);
-        free(race);
-        free(text);
-    }
-}
-
 // OUT/reports/NAME/record holds a line that grade.sh compares, and the row; NAME/failure why there is none.
-static void print_row(const char *out, const char *name, bool races)
+static void print_row(const char *out, const char *name)
 {
     char *const kept = grades_read_file("%s/reports/%s/record", out, name), *row = line_of(kept, 1);
     print_name(name);
@@ -97,8 +87,8 @@ static void print_row(const char *out, const char *name, bool races)
             free(clean);
         }
     } else {
-        char *const failure = grades_read_file("%s/reports/%s/failure", out, name), *const why = safe_text(
-                                                                                        line_of(failure, 0), LINE);
+        char *const failure = grades_read_file("%s/reports/%s/failure", out, name);
+        char *const why = safe_text(line_of(failure, 0), LINE);
         char text[600];
         for (int g = 0; g < groups(); g++) putchar(',');
         EACH_PROBLEM (p) printf(",,");
@@ -109,25 +99,19 @@ static void print_row(const char *out, const char *name, bool races)
         free(why);
     }
     free(kept);
-    if (races) print_races(out, name);
     printf("\r\n");
 }
 
-// The names of the submissions come from standing input, each ends with 0 (find -print0). "race" behind OUT asks for a column of races a problem,
-// behind all others.
+// The names of the submissions come from standard input, each ends with 0 (find -print0).
 int score_class(char **given)
 {
     char *name = NULL;
     size_t room = 0;
-    const bool races = given[1] && strcmp(given[1], "race") == 0;
     grades_read("");
     printf("name,score,bonus%s", groups() == WB_GROUPS ? ",beyond" : "");
     EACH_PROBLEM (p) printf(",%02d,%02d state", p->number, p->number);
-    printf(",reason");
-    EACH_PROBLEM (p)
-        if (races) printf(",%02d race", p->number);
-    printf("\r\n");
-    while (getdelim(&name, &room, 0, stdin) > 0) print_row(given[0], strncmp(name, "./", 2) ? name : name + 2, races);
+    printf(",reason\r\n");
+    while (getdelim(&name, &room, 0, stdin) > 0) print_row(given[0], strncmp(name, "./", 2) ? name : name + 2);
     free(name);
     return fflush(stdout) || ferror(stdout) ? 2 : 0;
 }

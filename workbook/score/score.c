@@ -53,12 +53,11 @@ static const struct {
     int (*run)(char **);
     const char *what;
 } commands[] = {
-    {"points", "FOLDER NN...", 1, score_points,
-     "the table of these; scores.tsv, report.txt, results.json, prairielearn.json, classroom.json, junit.xml"},
+    {"points", "FOLDER NN...", 1, score_points, "the table of these; scores.tsv, report.txt, results.json, junit.xml"},
     {"after", "FOLDER NN...", 1, score_after, "the line below the table: what to do next, of these first"},
     {"total", "FOLDER", 1, total, "Score: ..."},
     {"row", "FOLDER REASON", 2, score_row, "of a submission, for a class"},
-    {"class", "OUT [race] <NAMES", 1, score_class, "grades.csv of the submissions in OUT/reports"},
+    {"class", "OUT <NAMES", 1, score_class, "grades.csv of the submissions in OUT/reports"},
     {"possible", "", 0, possible, "a line a group: its name, a tab, the points that there are"},
     {"lesson", "NN", 1, score_lesson, "the section Points of its lesson"},
     {"progress", "", 0, score_progress, "of the student's own work: a line a problem"},

@@ -1,5 +1,5 @@
-// score.h - the commands of the program `score` (score.c says what they do and what they are given, up to a null), a file each. They
-// print to stdout and return an exit status.
+// score.h - the commands of the program `score` (score.c says what they do and what they are given, up to a null), a
+// file each. They print to stdout and return an exit status.
 #pragma once
 
 #include "score/grades.h"
@@ -20,8 +20,6 @@ int score_lesson(char **given);
 void score_numbers(char **numbers, bool asked[WB_PROBLEMS]);
 const wb_problem *score_problem(const char *number);
 
-// What points.c writes beside the table: platforms.c, junit.c.
+// What points.c writes beside the table: gradescope.c, junit.c.
 void score_write_gradescope(FILE *to, const char *folder);
-void score_write_prairielearn(FILE *to, const char *folder);
-void score_write_classroom(FILE *to, const char *folder);
 void score_write_junit(FILE *to, const char *folder);

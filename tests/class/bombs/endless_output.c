@@ -1,4 +1,4 @@
-// rule: what is printed has no end, and costs nothing
+// rule: every case has a time limit, and what is printed without end costs nothing
 // expect: no answer in
 #include <stdio.h>
 
