@@ -29,8 +29,9 @@ Test(tiled_attention, O_of_one_tile) { check_output((wb_case){.shape = {.q_len =
 
 Test(tiled_attention, O_of_many_tiles)
 {
-    for (wb_input input = WB_NORMAL; input <= WB_STAIRS; input++)
-        check_output((wb_case){.shape = {.q_len = TILE, .kv_len = 4 * TILE, .head_dim = 64}, .input = input}, "O");
+    const wb_input inputs[] = {WB_NORMAL, WB_HUGE, WB_TINY, WB_EARLY_MAX, WB_LATE_MAX, WB_STAIRS};
+    for (size_t n = 0; n < COUNT(inputs); n++)
+        check_output((wb_case){.shape = {.q_len = TILE, .kv_len = 4 * TILE, .head_dim = 64}, .input = inputs[n]}, "O");
 }
 
 Test(tiled_attention, L_of_many_tiles)

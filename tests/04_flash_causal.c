@@ -37,8 +37,8 @@ Test(flash_causal, ragged)
 {
     const int N[] = {2,  3,  7,  8,  9,   15,  16,  17,  31,  33,  47,  48,  49,  61,
                      63, 65, 95, 97, 113, 127, 129, 131, 143, 145, 191, 193, 255, 257};
-    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, N[i], head_dims[i % 4]);
-    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, N[i], head_dims[(i + 2) % 4]);
+    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, N[i], dim(i));
+    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, N[i], dim(i + 2));
 }
 
 Test(flash_causal, ragged_and_long) { EACH_D(check(1, 1, 389, D), check(1, 1, 521, D)); }

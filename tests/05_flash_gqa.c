@@ -24,14 +24,14 @@ Test(flash_gqa, one_query_head_a_group) { EACH_D(check(1, 3, 3, 200, D)); }
 // Hq / Hkv = 1, 2, 4, 8.
 Test(flash_gqa, every_group_size)
 {
-    for (int group = 1; group <= 8; group *= 2) check(1, 8, 8 / group, 150, head_dims[group % 4]);
+    for (int group = 1; group <= 8; group *= 2) check(1, 8, 8 / group, 150, dim(group));
     for (int group = 1; group <= 8; group *= 2) check(1, 16, 16 / group, 67, 16);
 }
 
 // All query heads share one head of K and V.
 Test(flash_gqa, one_kv_head)
 {
-    for (int heads = 1; heads <= 16; heads = 2 * heads + 1) check(1, heads, 1, 97, head_dims[heads % 4]);
+    for (int heads = 1; heads <= 16; heads = 2 * heads + 1) check(1, heads, 1, 97, dim(heads));
 }
 
 // Groups whose size is no power of two.
@@ -66,8 +66,8 @@ Test(flash_gqa, ragged)
 {
     const int N[] = {1,  2,  7,  9,  15,  16,  17,  31,  33,  47,  49,  61,  63,
                      64, 65, 95, 97, 113, 127, 129, 131, 191, 193, 255, 257, 389};
-    for (size_t i = 0; i < COUNT(N); i++) check(1, 4, 2, N[i], head_dims[i % 4]);
-    for (size_t i = 0; i < COUNT(N); i++) check(1, 3, 1, N[i], head_dims[(i + 2) % 4]);
+    for (size_t i = 0; i < COUNT(N); i++) check(1, 4, 2, N[i], dim(i));
+    for (size_t i = 0; i < COUNT(N); i++) check(1, 3, 1, N[i], dim(i + 2));
 }
 
 Test(flash_gqa, every_input) { EACH_D(check_every_input(of(1, 4, 2, 150, D))); }

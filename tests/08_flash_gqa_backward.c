@@ -52,8 +52,8 @@ Test(flash_gqa_backward, one_key) { EACH_D(check(3, 2, 1, 1, D)); }
 Test(flash_gqa_backward, ragged)
 {
     const int N[] = {2, 3, 7, 8, 9, 15, 17, 31, 33, 47, 49, 63, 64, 65, 79, 95, 97, 113, 127, 128, 129, 145, 191, 193};
-    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, 2, N[i], head_dims[i % 4]);
-    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, 1, N[i], head_dims[(i + 2) % 4]);
+    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, 2, N[i], dim(i));
+    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, 1, N[i], dim(i + 2));
 }
 
 Test(flash_gqa_backward, longer)

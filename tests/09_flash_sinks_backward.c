@@ -53,20 +53,20 @@ Test(flash_sinks_backward, no_window) { EACH_D(check(1, 4, 2, 131, D, INT_MAX, 0
 Test(flash_sinks_backward, every_number_of_sinks)
 {
     const int S[] = {0, 1, 2, 7, 8, 15, 16, 17, 31, 33, 48, 63, 64, 65, 127, 128, 129, 199, 200, 201, INT_MAX};
-    for (size_t i = 0; i < COUNT(S); i++) check(1, 2, 1, 200, head_dims[i % 4], 20, S[i]);
+    for (size_t i = 0; i < COUNT(S); i++) check(1, 2, 1, 200, dim(i), 20, S[i]);
 }
 
 Test(flash_sinks_backward, every_window)
 {
     const int W[] = {1, 2, 7, 8, 15, 16, 17, 31, 33, 48, 63, 64, 65, 127, 128, 129, 199, 200, 201, INT_MAX};
-    for (size_t i = 0; i < COUNT(W); i++) check(1, 2, 1, 200, head_dims[(i + 1) % 4], W[i], 4);
+    for (size_t i = 0; i < COUNT(W); i++) check(1, 2, 1, 200, dim(i + 1), W[i], 4);
 }
 
 // All windows and sinks over a few tokens: where they meet, overlap, and cover all.
 Test(flash_sinks_backward, every_pair_over_a_few_tokens)
 {
     for (int W = 1; W <= 10; W++)
-        for (int S = 0; S <= 10; S += 1 + W % 2) check(1, 2, 1, 9, head_dims[(W + S) % 4], W, S);
+        for (int S = 0; S <= 10; S += 1 + W % 2) check(1, 2, 1, 9, dim(W + S), W, S);
 }
 
 // The window reaches into the sinks, begins where they end, or misses them by one, in the middle of a tile and at its edge.
@@ -74,14 +74,14 @@ Test(flash_sinks_backward, window_meets_sinks)
 {
     const int S[] = {4, 16, 60, 64, 130};
     for (size_t i = 0; i < COUNT(S); i++)
-        for (int gap = -1; gap <= 1; gap++) check(1, 1, 1, 200, head_dims[i % 4], 200 - S[i] + gap, S[i]);
+        for (int gap = -1; gap <= 1; gap++) check(1, 1, 1, 200, dim(i), 200 - S[i] + gap, S[i]);
 }
 
 Test(flash_sinks_backward, ragged)
 {
     const int N[] = {2, 3, 7, 9, 15, 17, 31, 33, 47, 49, 63, 64, 65, 95, 97, 113, 127, 128, 129, 191, 193};
-    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, 1, N[i], head_dims[i % 4], 40, 4);
-    for (size_t i = 0; i < COUNT(N); i++) check(1, 1, 1, N[i], head_dims[(i + 2) % 4], 1 + N[i] / 3, N[i] / 5);
+    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, 1, N[i], dim(i), 40, 4);
+    for (size_t i = 0; i < COUNT(N); i++) check(1, 1, 1, N[i], dim(i + 2), 1 + N[i] / 3, N[i] / 5);
 }
 
 // Sinks whose queries are many: in as many parts as there may be, in several tiles, in one head and over a group, and where the
@@ -99,7 +99,7 @@ Test(flash_sinks_backward, many_queries_for_the_sinks)
 // Hq / Hkv = 1, 2, 3, 4, 8, and all query heads on one key head.
 Test(flash_sinks_backward, groups)
 {
-    for (int group = 1; group <= 8; group *= 2) check(1, 8, 8 / group, 100, head_dims[group % 4], 33, 5);
+    for (int group = 1; group <= 8; group *= 2) check(1, 8, 8 / group, 100, dim(group), 33, 5);
     check(2, 6, 2, 90, 64, 33, 20);
     check(1, 66, 66, 450, 64, 128, 4);  // so many key heads that a block may walk along many tiles of one
     check(3, 5, 1, 35, 16, 17, 1);

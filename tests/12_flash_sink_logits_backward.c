@@ -57,9 +57,9 @@ Test(flash_sink_logits_backward, no_window) { EACH_D(check(1, 4, 2, 131, D, INT_
 // Around a fragment of 8 and 16; tiles of 32, 48, 64 and 128; the sequence itself; as far as an int goes.
 Test(flash_sink_logits_backward, every_window)
 {
-    for (int W = 1; W <= 10; W++) check(1, 2, 1, 9, head_dims[W % 4], W);
+    for (int W = 1; W <= 10; W++) check(1, 2, 1, 9, dim(W), W);
     const int wider[] = {1, 2, 7, 8, 15, 16, 17, 31, 33, 48, 63, 64, 65, 127, 128, 129, 199, 200, 201, INT_MAX};
-    for (size_t i = 0; i < COUNT(wider); i++) check(1, 2, 1, 200, head_dims[(i + 1) % 4], wider[i]);
+    for (size_t i = 0; i < COUNT(wider); i++) check(1, 2, 1, 200, dim(i + 1), wider[i]);
 }
 
 // Windows in which a kernel may rather take large tiles.
@@ -72,8 +72,8 @@ Test(flash_sink_logits_backward, wide_windows)
 Test(flash_sink_logits_backward, ragged)
 {
     const int N[] = {2, 3, 7, 9, 15, 17, 31, 33, 47, 49, 63, 64, 65, 95, 97, 113, 127, 128, 129, 191, 193};
-    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, 1, N[i], head_dims[i % 4], 40);
-    for (size_t i = 0; i < COUNT(N); i++) check(1, 1, 1, N[i], head_dims[(i + 2) % 4], 1 + N[i] / 3);
+    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, 1, N[i], dim(i), 40);
+    for (size_t i = 0; i < COUNT(N); i++) check(1, 1, 1, N[i], dim(i + 2), 1 + N[i] / 3);
 }
 
 // As many rows as a block has threads, and around; more in each batch, and in more batches.
@@ -88,7 +88,7 @@ Test(flash_sink_logits_backward, many_rows)
 // Hq / Hkv = 1, 2, 3, 4, 8, and all query heads on one key head. Each query head has a logit, and a gradient, of its own.
 Test(flash_sink_logits_backward, groups)
 {
-    for (int group = 1; group <= 8; group *= 2) check(1, 8, 8 / group, 100, head_dims[group % 4], 33);
+    for (int group = 1; group <= 8; group *= 2) check(1, 8, 8 / group, 100, dim(group), 33);
     check(2, 6, 2, 90, 64, 33);
     check(3, 5, 1, 35, 16, 17);
     check(1, 12, 1, 70, 16, 20);
@@ -108,7 +108,7 @@ Test(flash_sink_logits_backward, very_many_heads)
 Test(flash_sink_logits_backward, every_logit)
 {
     const float logits[] = {-INFINITY, -300, -80, -20, -7, -1, 0, 1, 7, 12, 20, 80, 300, 400, 1e30f, FLT_MAX};
-    for (size_t i = 0; i < COUNT(logits); i++) check_case(with_logit(of(1, 2, 1, 90, head_dims[i % 4], 30), logits[i]));
+    for (size_t i = 0; i < COUNT(logits); i++) check_case(with_logit(of(1, 2, 1, 90, dim(i), 30), logits[i]));
     check_case(with_mixed_logits(of(2, 12, 2, 70, 16, 30)));
 }
 

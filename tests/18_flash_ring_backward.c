@@ -27,7 +27,7 @@ Test(flash_ring_backward, dq_of_ranks)
 {
     EACH_R({
         if (R > 4) break;
-        EACH_MASK(check_output(of(R, causal, 1, 2, 1, 8 * R + 1, head_dims[R % 2]), "dQ"));
+        EACH_MASK(check_output(of(R, causal, 1, 2, 1, 8 * R + 1, dim(R)), "dQ"));
     });
 }
 

@@ -94,13 +94,11 @@ void check_skips(wb_case c, int keys);
 // queries, which may show in dK and dV of keys near those that it sees.
 void check_skips_backward(wb_case c, int block);
 
-// Such tiles are not even read, with the same margin, and check_case. On the cpu backend, where their pages may not be touched (asks.h);
-// skipped on a GPU.
+// Such tiles are not even read, with the same margin; and no block of a decoding kernel reads more than half of all keys, or,
+// where the case says how many multiprocessors there are, more than one and a half of as many equal shares, which should be
+// a few pages of memory each; and check_case. On the cpu backend, where their pages may not be touched (asks.h); skipped on
+// a GPU.
 void check_reads(wb_case c);
-
-// No block of a decoding kernel reads more than half of all keys, or, where the case says how many multiprocessors there are, more than one and
-// a half of as many equal shares, which should be a few pages of memory each; and check_case. On the cpu backend; skipped on a GPU.
-void check_shares(wb_case c);
 
 // check_case; and how many numbers the warps have multiplied in products of matrices. 0 if they are not counted.
 uint64_t multiplied_in(wb_case c);

@@ -250,16 +250,3 @@ Test(quantise, a_case_of_16_is_that_of_10)
         }
     }
 }
-
-Test(quantise, what_is_wrong_with_the_arguments_of_16)
-{
-    const attention_shape s = {1, 2, 1, 5, 7, 64, .scale = 1};
-    char *const at = (char *)4096;
-    cr_expect(wb_check_fp8("flash_fp8", at, at, at, at, at, at + 1, at + 2, at + 3, 1, &s) == WB_OK);
-    cr_expect(wb_check_fp8("flash_fp8", at, at, at + 8, at, at, at, at, at, 2, &s) == WB_BAD_ARGUMENT);
-    cr_expect_str_eq(wb_last_message(), "flash_fp8: Q is not aligned to 16 bytes");
-    cr_expect(wb_check_fp8("flash_fp8", at, at, at, at, at, at, NULL, at, 2, &s) == WB_BAD_ARGUMENT);
-    cr_expect_str_eq(wb_last_message(), "flash_fp8: K_exponent is null");
-    cr_expect(wb_check_fp8("flash_fp8", at, at, at, at, at, at, at, at, 3, &s) == WB_BAD_ARGUMENT);
-    cr_expect_str_eq(wb_last_message(), "flash_fp8: levels = 3, must be 1 or 2");
-}

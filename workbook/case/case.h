@@ -150,6 +150,9 @@ int wb_tensor_named(const wb_tensor tensors[], int count, const char *name);
 // Fills an input tensor, rounded to its type. O and L of a backward are not made here: the test brings its oracle's.
 void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *tensor, void *data);
 
+// Whether suites try this input wherever they try every input: it makes sense of any problem.
+bool wb_input_is_everywhere(wb_input input);
+
 // As in the text of a case: "same" and so on.
 const char *wb_lens_name(wb_lens lens);
 

@@ -42,7 +42,7 @@ uint8_t wb_to_e4m3(float x)
 static int exponent_of(const float *x, size_t count)
 {
     float largest = 0;
-    for (size_t i = 0; i < count; i++) largest = fmaxf(largest, fabsf(x[i]));
+    for (size_t i = 0; i < count; i++) largest = fabsf(x[i]) > largest ? fabsf(x[i]) : largest;
     int e = 0;
     const float fraction = frexpf(largest, &e);  // largest = fraction * 2^e, and 448 = 0.875 * 2^9
     e += (fraction > 0.875f) - 9;

@@ -108,6 +108,24 @@ void expect_excused_keys(const worker_run *run, bool *excused)
     }
 }
 
+// A row that is not compared: any finite numbers pass.
+static void leave_out(expected *O, expected *L, size_t row, int D)
+{
+    for (size_t i = row * (size_t)D; i < (row + 1) * (size_t)D; i++) O->want[i] = 0, O->tolerance[i] = INFINITY;
+    L->want[row] = 0, L->tolerance[row] = INFINITY;
+}
+
+static void excuse_queries(const worker_run *run, expected *O)
+{
+    const size_t N = (size_t)run->c.shape.q_len, D = (size_t)run->c.shape.head_dim;
+    if (!run->c.nan_keys) return;
+    bool *excused = allocate(N * sizeof *excused);
+    expect_excused(run, excused);
+    for (size_t i = 0; i < run->tensors[0].count; i++)
+        if (excused[i / D % N]) O->tolerance[i] = NAN;
+    free(excused);
+}
+
 static void expect_forward(const worker_run *run, expected *O, expected *L)
 {
     const wb_problem *problem = run->problem;
@@ -125,8 +143,7 @@ static void expect_forward(const worker_run *run, expected *O, expected *L)
             const size_t row = (size_t)bh * (size_t)s->q_len + (size_t)i;
             double *want = O->want + row * (size_t)D, *tolerance = O->tolerance + row * (size_t)D, largest;
             if (!is_judged(run, i + bh, every)) {
-                for (int d = 0; d < D; d++) want[d] = 0, tolerance[d] = INFINITY;
-                L->want[row] = 0, L->tolerance[row] = INFINITY;
+                leave_out(O, L, row, D);
                 continue;
             }
             if (mask)
@@ -145,11 +162,7 @@ static void expect_forward(const worker_run *run, expected *O, expected *L)
             L->tolerance[row] = tolerance_L(L->want[row], largest, D, s->kv_len);
             if (parts) L->tolerance[row] += tolerance_parts_L(L->want[row], parts);
         }
-    bool *excused = allocate((size_t)s->q_len * sizeof *excused);
-    expect_excused(run, excused);
-    for (size_t i = 0; i < (size_t)heads * (size_t)s->q_len * (size_t)D; i++)
-        if (excused[i / (size_t)D % (size_t)s->q_len]) O->tolerance[i] = NAN;
-    free(excused);
+    excuse_queries(run, O);
     free(Q), free(K), free(V), free(sinks);
 }
 
@@ -289,8 +302,7 @@ static void expect_decode(const worker_run *run, expected *O, expected *L)
             double *want = O->want + row * (size_t)D, *tolerance = O->tolerance + row * (size_t)D, largest;
             const int seen = oracle_decode_keys(s, keys, r % s->q_len);
             if (!is_judged(run, r + bh, every)) {
-                for (int d = 0; d < D; d++) want[d] = 0, tolerance[d] = INFINITY;
-                L->want[row] = 0, L->tolerance[row] = INFINITY;
+                leave_out(O, L, row, D);
                 continue;
             }
             oracle_decode_row(s, Q + row * (size_t)D, K_rows, V_rows, seen, want, &L->want[row], tolerance, &largest);
@@ -321,8 +333,10 @@ static void expect_fp8(const worker_run *run, expected *O, expected *L)
 {
     const attention_shape *s = &run->c.shape;
     float *Q = dequantise_fp8(run, "Q"), *K = dequantise_fp8(run, "K"), *V = dequantise_fp8(run, "V");
-    const int8_t *exponent =
-        (const int8_t *)original_tensor(run, wb_tensor_named(run->tensors, run->count, "V_exponent"));
+    const int of_V = wb_tensor_named(run->tensors, run->count, "V_exponent");
+    double *units = allocate(run->tensors[of_V].count * sizeof *units);  // the power of two of each tile of V
+    for (size_t t = 0; t < run->tensors[of_V].count; t++)
+        units[t] = ldexp(1, ((const int8_t *)original_tensor(run, of_V))[t]);
     const double work = 3.0 * s->batch * s->q_heads * s->head_dim * wb_case_visible_pairs(run->problem, &run->c);
     const int heads = s->batch * s->q_heads, every = 1 + (int)(work / expect_budget), D = s->head_dim;
 
@@ -332,22 +346,22 @@ static void expect_fp8(const worker_run *run, expected *O, expected *L)
             const size_t row = (size_t)bh * (size_t)s->q_len + (size_t)i;
             double *want = O->want + row * (size_t)D, *tolerance = O->tolerance + row * (size_t)D, largest;
             if (!is_judged(run, i + bh, every)) {
-                for (int d = 0; d < D; d++) want[d] = 0, tolerance[d] = INFINITY;
-                L->want[row] = 0, L->tolerance[row] = INFINITY;
+                leave_out(O, L, row, D);
                 continue;
             }
             const size_t Nk = (size_t)s->kv_len, head = (size_t)(bh / (s->q_heads / s->kv_heads));
-            const int8_t *of_tile = exponent + head * (size_t)wb_fp8_tiles(s->kv_len);
+            const double *unit = units + head * (size_t)wb_fp8_tiles(s->kv_len);
             double *P = allocate(Nk * sizeof *P), steps[WB_MAX_HEAD_DIM] = {0}, top = 0, lost = 0;
             oracle_attention_row_weights(run->problem, s, Q, K, V, bh / s->q_heads, bh % s->q_heads, i, want,
                                          &L->want[row], tolerance, &largest, P);
-            for (size_t j = 0; j < Nk; j++) top = fmax(top, ldexp(P[j], of_tile[j / WB_FP8_KEYS]));
+            for (size_t j = 0; j < Nk; j++) top = fmax(top, P[j] * unit[j / WB_FP8_KEYS]);
             for (size_t j = 0; j < Nk; j++) {
                 if (P[j] == 0) continue;
-                const double unit = ldexp(1, of_tile[j / WB_FP8_KEYS]), per_unit = 1 / unit;
-                if (P[j] * unit < 0x1p-128 * top) lost += P[j];
-                for (int d = 0; d < D; d++)
-                    steps[d] += fabs((double)V[(head * Nk + j) * (size_t)D + (size_t)d]) * per_unit;
+                const double per_unit = 1 / unit[j / WB_FP8_KEYS];
+                const float *v = V + (head * Nk + j) * (size_t)D;
+                if (P[j] * unit[j / WB_FP8_KEYS] < 0x1p-128 * top) lost += P[j];
+#pragma omp simd
+                for (int d = 0; d < D; d++) steps[d] += fabs((double)v[d]) * per_unit;
             }
             for (int d = 0; d < D; d++)
                 tolerance[d] =
@@ -355,12 +369,8 @@ static void expect_fp8(const worker_run *run, expected *O, expected *L)
             L->tolerance[row] = tolerance_fp8_L(L->want[row], lost, largest, D, s->kv_len);
             free(P);
         }
-    bool *excused = allocate((size_t)s->q_len * sizeof *excused);
-    expect_excused(run, excused);
-    for (size_t i = 0; i < run->tensors[0].count; i++)
-        if (excused[i / (size_t)D % (size_t)s->q_len]) O->tolerance[i] = NAN;
-    free(excused);
-    free(Q), free(K), free(V);
+    excuse_queries(run, O);
+    free(Q), free(K), free(V), free(units);
 }
 
 // A tolerance that is no number, by an infinity in its formula, say, would let anything pass: only what is excused or left out has none.
