@@ -19,7 +19,8 @@ bool oracle_visible(const wb_problem *problem, const attention_shape *shape, int
     return j > i - shape->window || (problem->sinks && j < shape->sinks);
 }
 
-// The first key from j on that query i may see, or kv_len: nothing between is asked, for that would take the square of the tokens.
+// The first key from j on that query i may see, or kv_len: nothing between is asked, for that would take the square of
+// the tokens.
 static size_t seen_from(const wb_problem *problem, const attention_shape *shape, int i, size_t j)
 {
     if (problem->mask == WB_NO_MASK || !shape->causal) return j;
@@ -28,7 +29,7 @@ static size_t seen_from(const wb_problem *problem, const attention_shape *shape,
     return left && !(problem->sinks && (int)j < shape->sinks) ? (size_t)(i - shape->window + 1) : j;
 }
 
-// a . b, and the sum of |a[d] b[d]|. Eight at a time, which gcc finds no good way to: of its own it adds up the eight in turn.
+// a . b, and the sum of |a[d] b[d]|. Eight at a time, and written so, for of its own gcc adds up the eight in turn.
 typedef struct product {
     double sum, size;
 } product;
@@ -135,7 +136,7 @@ void oracle_masked_row_scales(const oracle_mask *mask, const attention_shape *sh
     row_scales(NULL, mask, shape, Q, K, V, NULL, b, h, i, O, L, abs_V, logit, NULL);
 }
 
-// --------------------------------------------------------------------------------------------------------------- decode
+// ------------------------ decode
 
 void oracle_gather(const decode_shape *shape, const float *cache, const int *table, int kv_head, int keys, float *rows)
 {
@@ -166,7 +167,7 @@ void oracle_decode_row(const decode_shape *shape, const float *q, const float *K
     *L = -INFINITY, *logit = 0;
 }
 
-// ------------------------------------------------------------------------------------------------------------- backward
+// ------------------------ backward
 // P = exp(S - L), dP = dO V^T, dS = P (dP - delta), delta = rowsum(dO * O), for one query and one key at a time.
 
 typedef struct pair {
@@ -205,8 +206,7 @@ static inline __attribute__((always_inline)) void add(row_sums *sum, const pair 
 
 static void hand_over(oracle_sum *to, const row_sums *sum, size_t D)
 {
-    for (size_t d = 0; d < D; d++)
-        to[d] = (oracle_sum){sum->value[d], sum->size[d], sum->exponent[d], sum->cancel[d]};
+    for (size_t d = 0; d < D; d++) to[d] = (oracle_sum){sum->value[d], sum->size[d], sum->exponent[d], sum->cancel[d]};
 }
 
 ORACLE_LOOPS void oracle_backward_query(const oracle_inputs *in, int b, int h, int i, oracle_sum *dQ, oracle_sum *delta)
@@ -264,7 +264,7 @@ void oracle_backward_sink(const oracle_inputs *in, int h, oracle_sum *dsink)
         }
 }
 
-// -------------------------------------------------------------------------------------------------------------- row sum
+// ------------------------ row sum
 
 void oracle_row_sum(const float *x, const float *w, int rows, int cols, double *y, double *terms)
 {

@@ -1,4 +1,5 @@
-// oracle.h - what every result is compared with: double precision, obvious loops, no tiling, nothing shared with any kernel.
+// oracle.h - what every result is compared with: double precision, obvious loops, no tiling, nothing shared with any
+// kernel.
 #pragma once
 
 #include "problems.h"
@@ -11,8 +12,8 @@ extern "C" {
 // Whether query i may see key j in this problem.
 bool oracle_visible(const wb_problem *problem, const attention_shape *shape, int i, int j);
 
-// Output O [D] and logsumexp L of query i of head h of batch b. Q, K, V: the rounded inputs as floats, laid out as in workbook.h;
-// sink_logits: null where the problem has none.
+// Output O [D] and logsumexp L of query i of head h of batch b. Q, K, V: the rounded inputs as floats, laid out as in
+// workbook.h; sink_logits: null where the problem has none.
 void oracle_attention_row(const wb_problem *problem, const attention_shape *shape, const float *Q, const float *K,
                           const float *V, const float *sink_logits, int b, int h, int i, double *O, double *L);
 
@@ -27,7 +28,8 @@ void oracle_attention_row_weights(const wb_problem *problem, const attention_sha
                                   const float *K, const float *V, int b, int h, int i, double *O, double *L,
                                   double *abs_V, double *logit, double *P);
 
-// The same without sinks and under a mask that has no formula here: who asks it tells whether a query sees a key (wb_sees, workbook.h).
+// The same without sinks and under a mask that has no formula here: who asks it tells whether a query sees a key
+// (wb_sees, workbook.h).
 typedef struct oracle_mask {
     wb_sees *sees;
     const void *of;
@@ -36,12 +38,13 @@ typedef struct oracle_mask {
 void oracle_masked_row_scales(const oracle_mask *mask, const attention_shape *shape, const float *Q, const float *K,
                               const float *V, int b, int h, int i, double *O, double *L, double *abs_V, double *logit);
 
-// Of a paged cache [pages, page_size, Hkv, D] the first `keys` rows of a sequence's key head, in order: rows [keys, D]. table: the
-// sequence's row of page_table.
+// Of a paged cache [pages, page_size, Hkv, D] the first `keys` rows of a sequence's key head, in order: rows [keys, D].
+// table: the sequence's row of page_table.
 void oracle_gather(const decode_shape *shape, const float *cache, const int *table, int kv_head, int keys, float *rows);
 
-// O [D] and L of a query whose keys and values are the first `keys` rows of K and V, all of them seen; with none O = 0, L = -infinity.
-// abs_V and logit as above. The keys that query i of Nq sees, of a sequence of kv_len: kv_len - Nq + i + 1, or none.
+// O [D] and L of a query whose keys and values are the first `keys` rows of K and V, all of them seen; with none O = 0,
+// L = -infinity. abs_V and logit as above. The keys that query i of Nq sees, of a sequence of kv_len: kv_len - Nq + i +
+// 1, or none.
 void oracle_decode_row(const decode_shape *shape, const float *q, const float *K, const float *V, int keys, double *O,
                        double *L, double *abs_V, double *logit);
 int oracle_decode_keys(const decode_shape *shape, int kv_len, int i);
@@ -54,7 +57,8 @@ typedef struct oracle_inputs {
     const float *sink_logits;  // null where the problem has none
 } oracle_inputs;
 
-// An element of a gradient, a sum over query-key pairs, and what its tolerance is made of: three sums of absolute values.
+// An element of a gradient, a sum over query-key pairs, and what its tolerance is made of: three sums of absolute
+// values.
 typedef struct oracle_sum {
     double value;
     double size;      // of the terms themselves

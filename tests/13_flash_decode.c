@@ -23,7 +23,8 @@ PAGED(flash_decode, every_length)
 PAGED(flash_decode, every_page_size)
 PAGED(flash_decode, mixed_lengths)
 
-// Any number of key heads, more than run at a time too, with one tile of rows each or several: no number of blocks is a multiple of all of them.
+// Any number of key heads, more than run at a time too, with one tile of rows each or several: no number of blocks is a
+// multiple of all of them.
 Test(flash_decode, every_number_of_heads)
 {
     const int heads[] = {3, 5, 7, 9, 11, 40};

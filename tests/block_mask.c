@@ -1,5 +1,5 @@
-// block_mask.c - the lists of a block mask say what the function says that they were made of, with no tile too many; and masks by name are what
-// named_mask.h says.
+// block_mask.c - the lists of a block mask say what the function says that they were made of, with no tile too many;
+// and masks by name are what named_mask.h says.
 #include "case/case.h"
 
 #include <criterion/criterion.h>
@@ -29,8 +29,8 @@ static bool listed(const block_mask *m, int r, int i, int j)
     return sees;
 }
 
-// A tile is listed because of something: a whole one with keys that all exist, one in part with a visible pair and, unless keys end in it,
-// a hidden one; bits of rows and keys that do not exist are 0.
+// A tile is listed because of something: a whole one with keys that all exist, one in part with a visible pair and,
+// unless keys end in it, a hidden one; bits of rows and keys that do not exist are 0.
 static void check_part(const block_mask *m, const wb_named_mask *named, int t, int n)
 {
     int visible = 0, pairs = 0;
@@ -184,7 +184,8 @@ Test(block_mask, counts_of_the_lesson)
                 .kv_tile = 64};
             const block_mask *m = &wb_case_mask_of(&c)->lists;
             const int end = 8192 / c.q_tile, wholes = m->whole_start[end], parts = m->part_start[end];
-            const double computed = (wholes + parts) * 64.0 * c.q_tile / wb_case_visible_pairs(wb_find_problem("flash_block_mask"), &c);
+            const double needed = wb_case_visible_pairs(wb_find_problem("flash_block_mask"), &c);
+            const double computed = (wholes + parts) * 64.0 * c.q_tile / needed;
             if (!small)
                 cr_expect(wholes == all[k].wholes && parts == all[k].parts, "%s: %d, %d", wb_mask_names[c.mask], wholes,
                           parts);
@@ -193,7 +194,8 @@ Test(block_mask, counts_of_the_lesson)
         }
 }
 
-// The lesson's tree: drafts 1 and 2 follow 0, drafts 3 and 4 follow 1, draft 5 follows 2, draft 6 follows 5. A prompt of three tokens.
+// The lesson's tree: drafts 1 and 2 follow 0, drafts 3 and 4 follow 1, draft 5 follows 2, draft 6 follows 5. A prompt
+// of three tokens.
 Test(block_mask, tree_of_the_lesson)
 {
     const char *const sees[10] = {"1000000000", "1100000000", "1110000000", "1111000000", "1111100000",

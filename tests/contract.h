@@ -1,9 +1,9 @@
-// contract.h - what every suite of attention asks alike, so that a suite says what is its problem's own: how a case of it is written, of(),
-// and of which case each of these tests asks.
+// contract.h - what every suite of attention asks alike, so that a suite says what is its problem's own: how a case of
+// it is written, of(), and of which case each of these tests asks.
 //
 //   #include "contract.h"
 //   TEST_PROBLEM(flash_causal)
-//   static wb_case of(int B, int H, int N, int D) { return (wb_case){.shape = {.batch = B, .q_heads = H, .q_len = N, .head_dim = D}}; }
+//   static wb_case of(int B, int H, int N, int D) { return (wb_case){.shape = {B, H, .q_len = N, .head_dim = D}}; }
 //
 //   Test(flash_causal, two_tiles) { check(1, 1, 256, 64); }
 //   Test(flash_causal, every_head_dim) { EACH_D(check(1, 2, 384, D)); }
@@ -21,8 +21,8 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-// How many head dimensions the problem supports, and the n-th of them, round and round: cases that change something else
-// take turns.
+// How many head dimensions the problem supports, and the n-th of them, round and round: cases that change something
+// else take turns.
 static inline size_t head_dims(void)
 {
     size_t count = 0;
@@ -46,7 +46,7 @@ enum { ANY_D = 0 };
 #endif
 #define check(...) CHECK_CASE(of(__VA_ARGS__))
 
-// ---------------------------------------------------------------------------------------------------------------- numbers
+// ------------------------ numbers
 
 static inline void check_input(wb_case c, wb_input input)
 {
@@ -54,7 +54,8 @@ static inline void check_input(wb_case c, wb_input input)
     CHECK_CASE(c);
 }
 
-// A lesson's few tokens: two columns, padded with zeros to 16. Keys and weights are rounded to bf16, so numbers agree to two or three digits.
+// A lesson's few tokens: two columns, padded with zeros to 16. Keys and weights are rounded to bf16, so numbers agree
+// to two or three digits.
 static inline wb_case worked(wb_case c)
 {
     c.shape.scale = 0.70710678f;
@@ -90,7 +91,8 @@ static inline void check_scales(wb_case c)
     c.input = WB_TRENCH, CHECK_CASE(c);
 }
 
-// More heads in all batches than a grid may have blocks in y or z. What one query and one key cost, the CPU layer need not run.
+// More heads in all batches than a grid may have blocks in y or z. What one query and one key cost, the CPU layer need
+// not run.
 static inline void check_many_heads(wb_case c)
 {
     c.shape.batch = 2, c.shape.q_heads = 33000;
@@ -99,7 +101,8 @@ static inline void check_many_heads(wb_case c)
     check_case(c);
 }
 
-// A window of half of the sequence leaves three quarters of the pairs, and a little more of the tiles: so much less is to be multiplied.
+// A window of half of the sequence leaves three quarters of the pairs, and a little more of the tiles: so much less is
+// to be multiplied.
 static inline void check_less_work(wb_case c)
 {
     c.shape.window = c.shape.q_len;
@@ -117,7 +120,7 @@ static inline void check_seeds(wb_case c)
     for (c.seed = 2; c.seed < 6; c.seed++) CHECK_CASE(c);
 }
 
-// --------------------------------------------------------------------------------------------------------------- promises
+// ------------------------ promises
 
 // Tensors may start at any multiple of 16 bytes.
 static inline void check_shifted(wb_case c)
@@ -143,7 +146,7 @@ static inline void check_unread(wb_case c)
     }
 }
 
-// -------------------------------------------------------------------------------------------------------------- bad input
+// ------------------------ bad input
 // Refused, in words, before anything is written. Each takes a good case, complete, and spoils it.
 
 static inline wb_case good_case(void)

@@ -1,5 +1,5 @@
-// decode.h - what is asked of a kernel that decodes from a paged cache, whatever the cache holds: 13 and 14. A suite names these tests one by
-// one, PAGED(flash_decode, one_tile), and adds its own.
+// decode.h - what is asked of a kernel that decodes from a paged cache, whatever the cache holds: 13 and 14. A suite
+// names these tests one by one, PAGED(flash_decode, one_tile), and adds its own.
 #pragma once
 
 #include "contract.h"
@@ -70,7 +70,8 @@ static inline void every_page_size(void)
         c.cut = 1, c.offset = 16;
         check_case(c);
     }
-    // Nor behind the page table: the last tile has room for more pages than the last row has columns, and the table ends with its memory.
+    // Nor behind the page table: the last tile has room for more pages than the last row has columns, and the table
+    // ends with its memory.
     c = of(64, 1, 1, 1, 70, 16, 16, WB_LENS_SAME);
     c.cut = 1, c.max_pages = 5;
     check_case(c);
@@ -117,7 +118,8 @@ static inline void new_tokens(void)
     for (int Nq = 2; Nq <= 16; Nq += 7) check(3, 8, 2, Nq, 400, 64, 64, WB_LENS_MIXED);
 }
 
-// More rows than a tile of 32, of 64, of 128 and of 192 has, and as many; of sequences whole and in parts, and with fewer keys than tokens.
+// More rows than a tile of 32, of 64, of 128 and of 192 has, and as many; of sequences whole and in parts, and with
+// fewer keys than tokens.
 static inline void many_rows(void)
 {
     const int sizes[][2] = {{11, 3}, {4, 16}, {5, 13}, {8, 12}, {16, 8}, {43, 3}, {12, 16}, {16, 16}, {67, 9}};
@@ -176,7 +178,8 @@ static inline size_t workspace_of(wb_case c)
     return bytes;
 }
 
-// Nothing but inputs, outputs and the workspace in device memory, and that no larger for longer sequences or more of them.
+// Nothing but inputs, outputs and the workspace in device memory, and that no larger for longer sequences or more of
+// them.
 static inline void memory(void)
 {
     check_no_memory(of(2, 4, 2, 1, 400, 64, 16, WB_LENS_SAME));

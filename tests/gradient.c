@@ -1,4 +1,5 @@
-// gradient.c - the oracle's backward against its forward: central differences of the loss sum(dO * O), in double precision.
+// gradient.c - the oracle's backward against its forward: central differences of the loss sum(dO * O), in double
+// precision.
 #include "reference/oracle.h"
 
 #include <criterion/criterion.h>

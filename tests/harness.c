@@ -49,7 +49,7 @@ static wb_case complete(wb_case c)
     return wb_case_defaults(problem(), c);
 }
 
-// ----------------------------------------------------------------------------------------------------------------- report
+// ------------------------ report
 
 typedef struct report {
     char text[16384];
@@ -91,8 +91,8 @@ static void say_case(report *r, const worker_run *run)
     }
 }
 
-// The rows of queries that one block of the kernel owned, where its launch tells: as many blocks as there are tiles in all heads of all
-// batches, and more than one tile. 0 if it does not. On the host they are the lesson's.
+// The rows of queries that one block of the kernel owned, where its launch tells: as many blocks as there are tiles in
+// all heads of all batches, and more than one tile. 0 if it does not. On the host they are the lesson's.
 static size_t tile_of(const worker_run *run)
 {
     const attention_shape *s = &run->c.shape;
@@ -145,9 +145,10 @@ static void say_place(report *r, const worker_run *run, const wb_tensor *t, size
 
 static double element(const wb_tensor *t, const char *data, size_t i) { return wb_get(t->type, data, i); }
 
-// ------------------------------------------------------------------------------------------------------------------ judge
+// ------------------------ judge
 
-// Guard zones and inputs are as they were; when nothing may be written, outputs too. Says what is not, and returns whether all is.
+// Guard zones and inputs are as they were; when nothing may be written, outputs too. Says what is not, and returns
+// whether all is.
 static bool part_untouched(report *r, const worker_run *whole, int rank, bool outputs_too)
 {
     const worker_run *const run = worker_part_of(whole, rank);
@@ -309,12 +310,14 @@ static void say_circumstances(report *r, const wb_case *c)
         say(r, "\n  V of keys %d to %d is NaN. The lists of these queries name no tile that has one of them:\n  %s",
             c->nan_from, last_key, skipped);
     else if (c->nan_keys)
-        say(r, "\n  V of keys %d to %d is NaN. "
-               "These queries do not see them, nor does any less than %d away, which might share a tile:\n  %s",
+        say(r,
+            "\n  V of keys %d to %d is NaN. "
+            "These queries do not see them, nor does any less than %d away, which might share a tile:\n  %s",
             c->nan_from, last_key, EXCUSED, skipped);
     if (c->nan_queries)
-        say(r, "\n  dO of queries %d to %d is NaN. "
-               "Neither they nor a query less than %d away, which might share a tile, see these keys:\n  %s",
+        say(r,
+            "\n  dO of queries %d to %d is NaN. "
+            "Neither they nor a query less than %d away, which might share a tile, see these keys:\n  %s",
             c->nan_from, last_query, EXCUSED, skipped);
 }
 
@@ -368,7 +371,8 @@ static bool judge_outputs(report *r, const worker_run *run)
     return right;
 }
 
-// The GPU's major compute capability, 0 if there is none. Asked of the driver: what a worker says of it may be a cheat's.
+// The GPU's major compute capability, 0 if there is none. Asked of the driver: what a worker says of it may be a
+// cheat's.
 static int capability(void)
 {
     typedef int (*init)(unsigned flags);
@@ -421,9 +425,8 @@ static bool judge_ending(report *r, const worker_run *run)
     else if (may_not_wait && x->asked.waited)
         say(r, "the function waited for work on the device, and should return when its own is queued");
     else if (run->c.late && x->asked.astray)
-        say(r,
-            "a kernel, a copy or a memset was put on another stream than the one that the function is given, "
-            "and does not wait for the work there");
+        say(r, "a kernel, a copy or a memset was put on another stream than the one that the function is given, "
+               "and does not wait for the work there");
     else
         return true;
     say_case(r, run);
@@ -457,7 +460,8 @@ static bool judge_refusal(report *r, const worker_run *run, const refusal *wante
     return false;
 }
 
-// How many multiplications the products of a case have, Q K^T and P V, if each tile of queries by keys has this many; of 1 x 1: none too many.
+// How many multiplications the products of a case have, Q K^T and P V, if each tile of queries by keys has this many;
+// of 1 x 1: none too many.
 static double products_of(const wb_case *c, int rows, int keys)
 {
     const attention_shape *s = &c->shape;
@@ -505,10 +509,11 @@ static void conclude(report *r, worker_run *run)
 
 static const char *const carries_state =
     "the function carries state from an earlier call (a static variable, memory that it kept), "
-    "or its result is a matter of chance:\n  alone in a process this case is right, after %d other%s in the same process it is not";
+    "or its result is a matter of chance:\n"
+    "  alone in a process this case is right, after %d other%s in the same process it is not";
 
-// A case has failed in a process that had served others. Alone in a new process it fails as well, and then that is the report; or it
-// does not, and then what the others left behind is to blame.
+// A case has failed in a process that had served others. Alone in a new process it fails as well, and then that is the
+// report; or it does not, and then what the others left behind is to blame.
 static void blame(report *r, const worker_run *run, const refusal *wanted)
 {
     report alone = {.used = 0};
@@ -552,11 +557,12 @@ static void run_right(worker_run *run, const wb_case *c)
                NULL);
 }
 
-// ----------------------------------------------------------------------------------------------------------------- again
-// A test gives its cases to one process in the order in which they are written, the simplest first, so that the simplest that fails is
-// reported. A function that keeps something from a call may be right in that order. So a few of the cases that were right run again when
-// all are through: the first, which began in a clean process, and others, in an order of the seed's. Large cases do not. Then all buffers lie
-// where those of the case before did, with other contents and of another shape, and outputs and workspace are not NaN before.
+// ------------------------ again
+// A test gives its cases to one process in the order in which they are written, the simplest first, so that the
+// simplest that fails is reported. A function that keeps something from a call may be right in that order. So a few of
+// the cases that were right run again when all are through: the first, which began in a clean process, and others, in
+// an order of the seed's. Large cases do not. Then all buffers lie where those of the case before did, with other
+// contents and of another shape, and outputs and workspace are not NaN before.
 
 enum { AGAIN = 3, KEPT = 64, LARGE = 1 << 21 };
 static struct {
@@ -623,7 +629,7 @@ void harness_end(void)
     }
 }
 
-// ----------------------------------------------------------------------------------------------------------------- checks
+// ------------------------ checks
 
 void check_case(wb_case c)
 {
@@ -791,7 +797,8 @@ void check_same_twice(wb_case c)
 
 void check_stream(wb_case c)
 {
-    // On a GPU nothing must stand in line behind the inputs: neither a kernel in the only queue, nor one that has yet to be loaded.
+    // On a GPU nothing must stand in line behind the inputs: neither a kernel in the only queue, nor one that has yet
+    // to be loaded.
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8", 1);
     setenv("CUDA_MODULE_LOADING", "EAGER", 1);
     c.late = 1;
@@ -801,7 +808,7 @@ void check_stream(wb_case c)
     if (on_cpu_backend()) check_case(c);
 }
 
-// -------------------------------------------------------------------------------------------------------- drawn sizes
+// ------------------------ drawn sizes
 
 // A long sequence with few heads, and many short ones with many.
 static void check_drawn_decode(uint64_t *dice, const int *sizes, int last, int longest)
@@ -881,14 +888,16 @@ memory_use measure_memory(wb_case c)
     return use;
 }
 
-// What a worker on the cpu backend may have resident at most, whoever asked for it and when: the exchange, the tensors on the device, and
-// the program, 5 to 10 MiB of it with the libraries of different systems; for problem 01 with BLAS and the stacks of its threads. What the
-// worker says about itself is exact, and in the hands of the function's process; this is the kernel's count.
+// What a worker on the cpu backend may have resident at most, whoever asked for it and when: the exchange, the tensors
+// on the device, and the program, 5 to 10 MiB of it with the libraries of different systems; for problem 01 with BLAS
+// and the stacks of its threads. What the worker says about itself is exact, and in the hands of the function's
+// process; this is the kernel's count.
 static size_t all_resident(const worker_run *run)
 {
     const size_t MiB = (size_t)1 << 20, stacks = (size_t)sysconf(_SC_NPROCESSORS_ONLN) * 3 / 2 * MiB;
     const size_t workspace = worker_exchange(run)->workspace_bytes;  // no more than any may have
-    // What a rank sends and receives is on its way in memory of the host, and the layer keeps what each kernel has touched.
+    // What a rank sends and receives is on its way in memory of the host, and the layer keeps what each kernel has
+    // touched.
     const bool back = wb_is_backward(run->problem);
     const size_t K = back ? 5 : 3, times = back ? 18 : 6, kept = back ? 16 * MiB : 8 * MiB;
     const size_t travels = wb_has_ranks(run->problem) ? times * run->tensors[K].bytes * (size_t)run->c.ranks + kept : 0;
@@ -930,9 +939,10 @@ void check_memory(wb_case c, size_t device_bytes, size_t host_bytes)
     conclude(&r, &run);
 }
 
-// ------------------------------------------------------------------------------------------------------- skipped tiles
+// ------------------------ skipped tiles
 
-// One block of NaN; returns how many queries or keys are far enough from it to be judged. If there are none, nothing is run.
+// One block of NaN; returns how many queries or keys are far enough from it to be judged. If there are none, nothing is
+// run.
 static size_t skips_once(const wb_case *c, int count, void (*excuse)(const worker_run *, bool *))
 {
     worker_run run = {.problem = problem(), .c = *c};
@@ -1128,7 +1138,7 @@ void check_overlap(wb_case c)
     check_case(c);
 }
 
-// ------------------------------------------------------------------------------------------------------------- one case
+// ------------------------ one case
 
 static void check_small_cases(void)
 {

@@ -14,7 +14,8 @@ static int failed(const char *what, wb_status status)
     return 1;
 }
 
-// A sink logit of -infinity is none: the bits of 06, and with a window beyond the keys those of 05 (for this D 05 is its key on every GPU).
+// A sink logit of -infinity is none: the bits of 06, and with a window beyond the keys those of 05 (for this D 05 is
+// its key on every GPU).
 static int no_sink_is_no_sink(void)
 {
     enum { HEADS = 2, TOKENS = 150, WIDTH = 32, COUNT = HEADS * TOKENS * WIDTH, ROWS = HEADS * TOKENS };
@@ -63,8 +64,8 @@ static int workspaces_are_told(void)
     const size_t bytes = flash_gqa_backward_workspace(&shape);
     const size_t tokens = flash_sinks_backward_workspace(&shape), sinks = flash_sink_logits_backward_workspace(&shape);
     const bool hopper = wb_device_capability() == 9;
-    // dQ of four heads in float32, of 800 queries up to 896; L and delta of these; and dK and dV of two heads, of the 1 to 7 tiles of 128 keys that
-    // each of the 7 tiles of queries of 2 heads sees.
+    // dQ of four heads in float32, of 800 queries up to 896; L and delta of these; and dK and dV of two heads, of the 1
+    // to 7 tiles of 128 keys that each of the 7 tiles of queries of 2 heads sees.
     const size_t sums = 4 * 896 * (64 + 2) * 4, at_most = sums + 2 * 56 * 128 * 2 * 64 * 4 + 4096;
     const size_t all[] = {bytes, tokens, sinks};
     for (int i = 0; i < 3; i++)
@@ -108,7 +109,8 @@ static int workspaces_are_told(void)
     return 0;
 }
 
-// Without a mask, in one launch and in three. Q = 0: each of `keys` queries of three heads gives every key a weight of 1 / keys, so dV = 3 dO.
+// Without a mask, in one launch and in three. Q = 0: each of `keys` queries of three heads gives every key a weight of
+// 1 / keys, so dV = 3 dO.
 static int every_key_is_seen(int keys)
 {
     enum { HEADS = 3, WIDTH = 64, COUNT = HEADS * 300 * WIDTH, ROWS = HEADS * 300 };

@@ -1,6 +1,6 @@
-// library_forms.c - the library's functions that take a workspace, for the suites of those that take none: linked into the library's worker
-// with --wrap=NAME, so that what the worker calls NAME is __wrap_NAME, and that is NAME_in or NAME_fastest (-DFORM=in). The workspace has as many
-// bytes as the library asks for, no more, and NaNs in them.
+// library_forms.c - the library's functions that take a workspace, for the suites of those that take none: linked into
+// the library's worker with --wrap=NAME, so that what the worker calls NAME is __wrap_NAME, and that is NAME_in or
+// NAME_fastest (-DFORM=in). The workspace has as many bytes as the library asks for, no more, and NaNs in them.
 #include "workbook.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// library_pairs.c - what the library has for pairs of chunks, each of its kernels by its own name (libworkbook_all.so): shapes that are drawn, and one for
-// each way in which the work is shared out. Run by library.sh.
+// library_pairs.c - what the library has for pairs of chunks, each of its kernels by its own name (libworkbook_all.so):
+// shapes that are drawn, and one for each way in which the work is shared out. Run by library.sh.
 #include "pairs.h"
 
 adds_pair flash_gqa_backward_add_hopper, flash_gqa_backward_add_hopper_same_bits;

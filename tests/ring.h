@@ -1,6 +1,6 @@
-// ring.h - what is asked of both passes over a sequence that lies on several ranks: 17 and 18. A suite names these tests one by one,
-// RING(flash_ring, two_ranks), and adds its own. The harness has a worker for each rank, cuts the inputs into zigzag chunks, joins what comes
-// back, and compares it with the oracle of the whole.
+// ring.h - what is asked of both passes over a sequence that lies on several ranks: 17 and 18. A suite names these
+// tests one by one, RING(flash_ring, two_ranks), and adds its own. The harness has a worker for each rank, cuts the
+// inputs into zigzag chunks, joins what comes back, and compares it with the oracle of the whole.
 #pragma once
 
 #include "contract.h"
@@ -18,16 +18,16 @@ static inline wb_case of(int R, int causal, int B, int Hq, int Hkv, int N, int D
 // Full, then causal.
 #define EACH_MASK(...)                                                                                                 \
     for (int causal = 0; causal < 2; causal++) __VA_ARGS__
-// With these numbers of ranks, as far as there can be so many: the fewest, an odd number, one where a buffer is used again,
-// the next prime, and the most. Sizes are drawn with any (drawn_sizes).
+// With these numbers of ranks, as far as there can be so many: the fewest, an odd number, one where a buffer is used
+// again, the next prime, and the most. Sizes are drawn with any (drawn_sizes).
 static const int some_ranks[] = {2, 3, 4, 5, WB_MOST_RANKS};
 #define EACH_R(...)                                                                                                    \
-    for (size_t each_R = 0; each_R < COUNT(some_ranks) && may_have_ranks(some_ranks[each_R]); each_R++) {             \
+    for (size_t each_R = 0; each_R < COUNT(some_ranks) && may_have_ranks(some_ranks[each_R]); each_R++) {              \
         const int R = some_ranks[each_R];                                                                              \
         __VA_ARGS__;                                                                                                   \
     }
 
-// ------------------------------------------------------------------------------------------------------------ one rank
+// ------------------------ one rank
 
 // Its two chunks, and nobody to talk to.
 static inline void one_rank(void)
@@ -41,7 +41,7 @@ static inline void one_rank_ragged(void)
     for (size_t i = 0; i < COUNT(N); i++) EACH_MASK(check(1, causal, 1, 2, 1, N[i], dim(i)));
 }
 
-// ---------------------------------------------------------------------------------------------------------- several ranks
+// ------------------------ several ranks
 
 static inline void two_ranks(void)
 {
@@ -77,13 +77,12 @@ static inline void empty_chunks(void)
     }));
 }
 
-// ------------------------------------------------------------------------------------------------------- heads and batches
+// ------------------------ heads and batches
 
 static inline void every_group_size(void)
 {
     const int R = may_have_ranks(3) ? 3 : 1;
-    for (int group = 1; group <= 8; group *= 2)
-        EACH_MASK(check(R, causal, 1, 8, 8 / group, 40, dim(group % 4 / 2)));
+    for (int group = 1; group <= 8; group *= 2) EACH_MASK(check(R, causal, 1, 8, 8 / group, 40, dim(group % 4 / 2)));
     check(R, 1, 1, 6, 2, 31, 64);
     check(R, 0, 1, 15, 3, 20, 64);
 }
@@ -96,7 +95,7 @@ static inline void groups_and_batches(void)
     EACH_MASK(check(R, causal, 2, 3, 3, 35, 128));
 }
 
-// ----------------------------------------------------------------------------------------------------------------- numbers
+// ------------------------ numbers
 
 // Partial results whose denominators are as far apart as they come.
 static inline void every_input(void)
@@ -125,10 +124,10 @@ static inline void drawn_sizes(void)
     }
 }
 
-// ---------------------------------------------------------------------------------------------------------------- promises
+// ------------------------ promises
 
-// See harness.h: no more is sent than passes by, no pair of chunks is looked at that is hidden, what comes is under way while what is there is
-// worked on, and nobody waits.
+// See harness.h: no more is sent than passes by, no pair of chunks is looked at that is hidden, what comes is under way
+// while what is there is worked on, and nobody waits.
 static inline void bytes_and_overlap(void)
 {
     const int R[] = {2, 3, 4, 6};
@@ -138,8 +137,9 @@ static inline void bytes_and_overlap(void)
     }
 }
 
-// Inputs come late on the stream of the call, what is on it afterwards changes K and V, and meanwhile the results are fetched there: the wire waits
-// for the stream, and the stream for the wire. Then a call before it, in the same buffers.
+// Inputs come late on the stream of the call, what is on it afterwards changes K and V, and meanwhile the results are
+// fetched there: the wire waits for the stream, and the stream for the wire. Then a call before it, in the same
+// buffers.
 static inline void own_stream(void)
 {
     EACH_R({
@@ -161,8 +161,8 @@ static inline size_t workspace_of(int R, int rows)
     return measure_memory(of(R, 1, 1, 4, 2, R * rows, 64)).workspace_bytes;
 }
 
-// Nothing but inputs, outputs and the workspace in device memory, and that is as large for many ranks as for two: what is gathered grows.
-// most_bytes: of the workspace for one of a rank's rows with 4 heads on 2 of D = 64.
+// Nothing but inputs, outputs and the workspace in device memory, and that is as large for many ranks as for two: what
+// is gathered grows. most_bytes: of the workspace for one of a rank's rows with 4 heads on 2 of D = 64.
 static inline void memory(size_t most_bytes)
 {
     const int most = may_have_ranks(8) ? 8 : may_have_ranks(4) ? 4 : 2;

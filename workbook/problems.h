@@ -35,12 +35,12 @@ typedef struct wb_problem {
     int number;
     const char *name;  // of the function and of every file
     wb_signature signature;
-    bool on_host;      // float32 in host memory, instead of bf16 in device memory
-    wb_mask mask;      // of attention: causal never, optionally, always
-    bool grouped;      // kv_heads may be less than q_heads
-    bool window;       // reads shape.window
-    bool sinks;        // reads shape.sinks
-    bool sink_logits;  // has an argument more: a learned logit a head, a term of each softmax's denominator
+    bool on_host;          // float32 in host memory, instead of bf16 in device memory
+    wb_mask mask;          // of attention: causal never, optionally, always
+    bool grouped;          // kv_heads may be less than q_heads
+    bool window;           // reads shape.window
+    bool sinks;            // reads shape.sinks
+    bool sink_logits;      // has an argument more: a learned logit a head, a term of each softmax's denominator
     bool int8_cache;       // of a WB_DECODE: K and V are int8, with two arguments more, a scale for each of their rows
     const int *head_dims;  // those that it supports, the smallest first; behind the last stands 0
     int tile;              // query rows of a tile in lesson and key, for messages ("row 130, in query tile 1")

@@ -88,7 +88,10 @@ static wb_status check_supported(const wb_problem *p, int batch, int q_heads, in
         size_t used = 0;
         for (const int *D = p->head_dims; *D && used < sizeof supported; D++)
             used += (size_t)snprintf(supported + used, sizeof supported - used, "%s%d",
-                                     D == p->head_dims ? "" : D[1] ? ", " : " and ", *D);
+                                     D == p->head_dims ? ""
+                                     : D[1]            ? ", "
+                                                       : " and ",
+                                     *D);
         return wb_fail(WB_UNSUPPORTED, "%s: head_dim = %d, supported are %s", p->name, head_dim, supported);
     }
     if (batch > 65535 || q_heads > 65535)

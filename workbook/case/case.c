@@ -1,4 +1,5 @@
-// case.c - see case.h. The inputs are made by a hash of (seed, tensor, index), so that any element can be made anywhere.
+// case.c - see case.h. The inputs are made by a hash of (seed, tensor, index), so that any element can be made
+// anywhere.
 #include "case/case.h"
 
 #include "case/mix.h"
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---------------------------------------------------------------------------------------------------------------- numbers
+// ------------------------ numbers
 
 float wb_from_bf16(uint16_t bits)
 {
@@ -76,10 +77,10 @@ static float normal(uint64_t stream, uint64_t index)
     return (float)(sum - 2 * 65535) * (1.7320508f / 65536);
 }
 
-// --------------------------------------------------------------------------------------------------------- text and back
+// ------------------------ text and back
 
-// What each pattern of inputs is, under its name in text. One more is one more row, beside its enumerator; nothing hangs
-// on their order.
+// What each pattern of inputs is, under its name in text. One more is one more row, beside its enumerator; nothing
+// hangs on their order.
 typedef enum pattern_kind {
     PATTERN_PLAIN,    // K is noise, as Q is
     PATTERN_LOGITS,   // K lies along a direction so that logits are those of logit()
@@ -159,8 +160,8 @@ wb_case wb_case_defaults(const wb_problem *problem, wb_case c)
     return c;
 }
 
-// The fields of a case that are numbers, by their names in text, and what they may be. Values that a function has to refuse are among
-// them; those that no test could lay out in memory are not.
+// The fields of a case that are numbers, by their names in text, and what they may be. Values that a function has to
+// refuse are among them; those that no test could lay out in memory are not.
 enum { MOST_HEADS = 1 << 16, MOST_ROWS = 1 << 26, MOST_DIM = 1 << 12, MOST_OFFSET = 1 << 12 };
 static const double MOST_ELEMENTS = 1e10;  // of one tensor
 
@@ -173,7 +174,10 @@ typedef struct field {
     long least, most;
 } field;
 
-#define INTEGER_AT(name, member, least, most) {name, INTEGER, offsetof(wb_case, member), least, most}
+#define INTEGER_AT(name, member, least, most)                                                                          \
+    {                                                                                                                  \
+        name, INTEGER, offsetof(wb_case, member), least, most                                                          \
+    }
 static const field fields[] = {
     INTEGER_AT("rows", rows, -MOST_ROWS, MOST_ROWS),
     INTEGER_AT("cols", cols, -MOST_ROWS, MOST_ROWS),
@@ -358,7 +362,8 @@ wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c)
     if (problem->signature == WB_BLOCK_MASK &&
         (double)c->shape.q_len * (double)c->shape.kv_len * (double)c->masks > MOST_ELEMENTS)
         return wb_fail(WB_BAD_ARGUMENT, "the case: its mask would have more than %.0e pairs", MOST_ELEMENTS);
-    // Of a mask's lists the bits are the longest, a word for 32 keys of whole tiles; they need not be made to know how many there may be.
+    // Of a mask's lists the bits are the longest, a word for 32 keys of whole tiles; they need not be made to know how
+    // many there may be.
     if (problem->signature == WB_BLOCK_MASK && ((double)c->shape.q_len + fmax(c->q_tile, 1)) *
                                                        ((double)c->shape.kv_len + fmax(c->kv_tile, 1) + 32) / 32 *
                                                        c->masks >
@@ -469,7 +474,7 @@ void wb_case_print(const wb_problem *problem, const wb_case *c, char text[WB_CAS
 #undef PRINT
 }
 
-// ---------------------------------------------------------------------------------------------------------------- tensors
+// ------------------------ tensors
 
 static wb_tensor tensor(const char *name, bool output, wb_type type, int a, int b, int c, int d)
 {
@@ -612,7 +617,8 @@ static float logit(wb_input input, size_t j, size_t keys)
     }
 }
 
-// Inputs for a quantiser: `noise`, as it is in NORMAL, made larger or smaller. head, j: key head and key, or query head and query of Q.
+// Inputs for a quantiser: `noise`, as it is in NORMAL, made larger or smaller. head, j: key head and key, or query head
+// and query of Q.
 static float resized(const wb_case *c, const wb_tensor *t, float noise, size_t head, size_t j, size_t d)
 {
     const bool V = *t->name == 'V', Q = *t->name == 'Q';
@@ -641,7 +647,8 @@ static float resized(const wb_case *c, const wb_tensor *t, float noise, size_t h
     }
 }
 
-// Q = u + noise / 4 and K(j) = c(j) u + noise with a fixed direction u of +-1, so that q . k is about c(j) D: c = t / (scale D).
+// Q = u + noise / 4 and K(j) = c(j) u + noise with a fixed direction u of +-1, so that q . k is about c(j) D: c = t /
+// (scale D).
 static float attention_element(const wb_case *c, const wb_tensor *t, uint64_t stream, size_t index)
 {
     static const float Q1[] = {1, 0}, K1[] = {.5f, .3f, .8f, -.2f, .1f, .7f}, V1[] = {1, 0, 0, 1, .5f, .5f};
@@ -717,7 +724,8 @@ static float any_bytes(int8_t *q, int D, size_t row, uint64_t seed)
     return row % 5 == 0 ? 0 : (dice & 1 ? -1 : 1) * (1 + (float)(dice >> 40) * 0x1p-24f) / 128;
 }
 
-// Row `row` of an int8 cache, or its scale, from the floats that a cache of bf16 would have there; `used`: it is a sequence's.
+// Row `row` of an int8 cache, or its scale, from the floats that a cache of bf16 would have there; `used`: it is a
+// sequence's.
 static void fill_quantised(const wb_case *c, const wb_tensor *t, bool used, float *x, int D, size_t row,
                            size_t scale_at, void *data)
 {
@@ -735,9 +743,9 @@ static void fill_quantised(const wb_case *c, const wb_tensor *t, bool used, floa
     memcpy((int8_t *)data + row * (size_t)D, q, (size_t)D);
 }
 
-// K or V of a paged cache: key j of a head of sequence b is what key j of that head would be in a tensor [1, Hkv, kv_len[b], D]. Rows of
-// no sequence are NaN: unused pages, and what is left of a last page. Of an int8 cache they are any numbers, and their scales NaN or infinite
-// or huge. D: of K, where t has the scales.
+// K or V of a paged cache: key j of a head of sequence b is what key j of that head would be in a tensor [1, Hkv,
+// kv_len[b], D]. Rows of no sequence are NaN: unused pages, and what is left of a last page. Of an int8 cache they are
+// any numbers, and their scales NaN or infinite or huge. D: of K, where t has the scales.
 static void fill_cache(const wb_case *c, const wb_tensor *t, uint64_t stream, void *data)
 {
     wb_pages p = wb_pages_make(c);
@@ -803,7 +811,8 @@ static void fill_fp8(const wb_case *c, const wb_tensor *t, uint64_t stream, void
     }
 }
 
-// page_table or kv_len. Entries beyond the keys of a sequence tell nothing: every second names a page, as if it had had more once.
+// page_table or kv_len. Entries beyond the keys of a sequence tell nothing: every second names a page, as if it had had
+// more once.
 static void fill_table(const wb_case *c, const wb_tensor *t, void *data)
 {
     wb_pages p = wb_pages_make(c);
@@ -847,7 +856,7 @@ void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *
     }
 }
 
-// ------------------------------------------------------------------------------------------------------------------- call
+// ------------------------ call
 
 wb_status wb_call(const wb_problem *problem, wb_function function, const wb_case *c, void *const p[], wb_stream stream)
 {

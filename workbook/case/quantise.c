@@ -1,4 +1,5 @@
-// quantise.c - floats as int8 and a scale, and as e4m3 and an exponent: the definitions that problems 14 and 16 go by. See workbook.h.
+// quantise.c - floats as int8 and a scale, and as e4m3 and an exponent: the definitions that problems 14 and 16 go by.
+// See workbook.h.
 #include "case/case.h"
 
 #include <float.h>
@@ -15,7 +16,7 @@ float wb_quantise_row(int8_t *q, const float *x, int count)
     return normal ? scale : 0;
 }
 
-// ------------------------------------------------------------------------------------------------------------------- e4m3
+// ------------------------ e4m3
 
 // Below 2^-6 neighbours are 2^-9 apart; each exponent above has 8 numbers, as far apart as its eighth.
 float wb_from_e4m3(uint8_t bits)

@@ -1,5 +1,5 @@
-// small_cases.h - a few cases of each problem for slow machines that look at every access (make sanitize-NN): every head size
-// and with it every kernel, lengths around the ends of tiles, several blocks, one lonely row.
+// small_cases.h - a few cases of each problem for slow machines that look at every access (make sanitize-NN): every
+// head size and with it every kernel, lengths around the ends of tiles, several blocks, one lonely row.
 #pragma once
 
 #include "case/case.h"

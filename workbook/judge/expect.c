@@ -52,8 +52,8 @@ static void expect_row_sum(const worker_run *run, expected *y)
     free(w);
 }
 
-// Under a mask as data the tiles are known, so that what may show is, too: a query is excused if its tile's lists name a tile that has one of
-// these keys, in any of the masks.
+// Under a mask as data the tiles are known, so that what may show is, too: a query is excused if its tile's lists name
+// a tile that has one of these keys, in any of the masks.
 static void excused_by_lists(const worker_run *run, bool *excused)
 {
     const wb_case *c = &run->c;
@@ -195,8 +195,8 @@ static void set_gradients(expected *e, size_t row, const oracle_sum *sum, int D,
     }
 }
 
-// Where V or dO is NaN. What the oracle says is NaN is not judged, nor are the rows of `e` that are excused; in each head there are
-// `rows` of them.
+// Where V or dO is NaN. What the oracle says is NaN is not judged, nor are the rows of `e` that are excused; in each
+// head there are `rows` of them.
 static void excuse_gradients(expected *e, size_t count, const bool *excused, int rows, int D)
 {
     for (size_t k = 0; k < count; k++)
@@ -214,7 +214,8 @@ static void excuse_backward(const worker_run *run, expected outputs[WB_MAX_TENSO
     excuse_gradients(&outputs[2], run->tensors[2].count, keys, s->kv_len, s->head_dim);
     for (int k = 3; k < run->count && run->tensors[k].output; k++)  // delta, dsinks
         excuse_gradients(&outputs[k], run->tensors[k].count, NULL, 1, 1);
-    // Where V is NaN, so is delta of the queries that see it, and with it dK of every key that shares a tile with one of them.
+    // Where V is NaN, so is delta of the queries that see it, and with it dK of every key that shares a tile with one
+    // of them.
     for (size_t k = 0; run->c.nan_keys > 0 && k < run->tensors[1].count; k++) outputs[1].tolerance[k] = NAN;
     free(queries), free(keys);
 }
@@ -373,7 +374,8 @@ static void expect_fp8(const worker_run *run, expected *O, expected *L)
     free(Q), free(K), free(V), free(units);
 }
 
-// A tolerance that is no number, by an infinity in its formula, say, would let anything pass: only what is excused or left out has none.
+// A tolerance that is no number, by an infinity in its formula, say, would let anything pass: only what is excused or
+// left out has none.
 static void insist_on_tolerances(const worker_run *run, int k, const expected *e)
 {
     const bool excuses = run->c.nan_keys > 0 || run->c.nan_queries > 0;

@@ -1,7 +1,7 @@
 // sockets.c - linked into every test program: what Criterion calls is found here before it is found in a library.
 //
-// Its tests talk to their program at /tmp/criterion_N.sock, N a number that anybody can tell, and where somebody else has
-// put a file of that name the program cannot run. Here that socket lies in the folder WB_SOCKETS, if one is named.
+// Its tests talk to their program at /tmp/criterion_N.sock, N a number that anybody can tell, and where somebody else
+// has put a file of that name the program cannot run. Here that socket lies in the folder WB_SOCKETS, if one is named.
 //
 // It draws differences of texts by libgit2, which reads all the certificates of the system as it begins, once a test: a
 // third of what an empty test costs. No test here asks for such a drawing.

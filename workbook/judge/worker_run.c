@@ -31,9 +31,9 @@ const char *worker_path(void)
     _exit(RECORD_GAVE_UP);
 }
 
-// A suite gives up after a few cases without an answer, instead of waiting for each, and when its cases have used up WB_PROBLEM_SECONDS
-// together: then no more are run. Where one got nothing of the machine, nothing is known, and nothing more is asked. All of that
-// is noted in the file WB_SPENT.
+// A suite gives up after a few cases without an answer, instead of waiting for each, and when its cases have used up
+// WB_PROBLEM_SECONDS together: then no more are run. Where one got nothing of the machine, nothing is known, and
+// nothing more is asked. All of that is noted in the file WB_SPENT.
 enum { PATIENCE = 3 };
 
 static void judge_nothing(const char *why)
@@ -154,7 +154,8 @@ bool worker_finish(worker_kind kind, worker_run *last)
     return true;
 }
 
-// Of all ranks, as if it were one: what the first has to say with whom something went wrong, and the most that any needed.
+// Of all ranks, as if it were one: what the first has to say with whom something went wrong, and the most that any
+// needed.
 static void join(worker_run *run)
 {
     wb_exchange *x = worker_exchange(run);
@@ -183,7 +184,8 @@ static void join(worker_run *run)
     }
 }
 
-// Has the workers run the case, and reads what they left in their files. Says in `run` what went wrong, if anything did.
+// Has the workers run the case, and reads what they left in their files. Says in `run` what went wrong, if anything
+// did.
 static void serve(worker_run *run, worker_kind kind, const int files[], int board)
 {
     session_turn turns[WB_MOST_RANKS];
