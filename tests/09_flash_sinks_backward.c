@@ -104,7 +104,7 @@ Test(flash_sinks_backward, groups)
 {
     for (int group = 1; group <= 8; group *= 2) check(1, 8, 8 / group, 100, dim(group), 33, 5);
     check(2, 6, 2, 90, 64, 33, 20);
-    check(1, 66, 66, 450, 64, 128, 4);  // so many key heads that a block may walk along many tiles of one
+    check(1, 66, 66, 300, 64, 128, 4);  // so many key heads that a block may walk along many tiles of one
     check(3, 5, 1, 35, 16, 17, 1);
     check(1, 12, 1, 70, 16, 20, 4);
     check(2, 8, 2, 67, 128, 30, 4);

@@ -82,7 +82,6 @@ Test(flash_fp8, levels)
         for (int D = 64; D <= 256; D *= 2) {
             wb_case c = of(70, 2100, D);
             c.levels = levels;
-            check_case(c);
             check_input(c, WB_MEAN_ONE);
             c = causal_of(1, 2, 1, 300, D), c.levels = levels;
             check_case(c);
@@ -96,8 +95,8 @@ Test(flash_fp8, levels)
 Test(flash_fp8, every_input)
 {
     for (int D = 64; D <= 128; D *= 2) {
-        check_every_input(of(150, 700, D));
-        check_every_input(causal_of(1, 2, 1, 400, D));
+        check_every_input(of(100, 450, D));
+        check_every_input(causal_of(1, 2, 1, 270, D));
     }
     check_every_input(causal_of(1, 1, 1, 300, 256));
 }
@@ -194,8 +193,8 @@ Test(flash_fp8, other_fields_are_not_read) { check_unread(causal_of(1, 4, 2, 150
 // See harness.h: tiles right of the diagonal are not computed, nor loaded.
 Test(flash_fp8, hidden_tiles_are_not_computed)
 {
-    check_skips(causal_of(1, 4, 2, 640, 64), 64);
-    check_skips(causal_of(1, 2, 1, 577, 128), 100);
+    check_skips(causal_of(1, 2, 1, 640, 64), 64);
+    check_skips(causal_of(1, 1, 1, 577, 128), 100);
 }
 
 Test(flash_fp8, hidden_tiles_are_not_loaded) { EACH_D(check_reads(causal_of(1, 2, 1, D == 256 ? 576 : 1024, D))); }

@@ -122,7 +122,7 @@ static inline void new_tokens(void)
 // fewer keys than tokens.
 static inline void many_rows(void)
 {
-    const int sizes[][2] = {{11, 3}, {4, 16}, {5, 13}, {8, 12}, {16, 8}, {43, 3}, {12, 16}, {16, 16}, {67, 9}};
+    const int sizes[][2] = {{11, 3}, {4, 16}, {5, 13}, {8, 12}, {16, 8}, {43, 3}, {12, 16}, {16, 16}, {29, 9}};
     for (size_t i = 0; i < COUNT(sizes); i++) {
         const int group = sizes[i][0], Nq = sizes[i][1];
         const bool is_much = group * Nq > 200;  // for whoever takes a thread a row, or merges parts a row
