@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 // A suite's judge spends most of its time in these. Compiled for AVX2, too, and chosen when the program starts.
 #if defined __x86_64__ && defined __GLIBC__ && !defined __clang__ && !defined __SANITIZE_ADDRESS__ &&                  \
@@ -29,6 +30,13 @@ static size_t seen_from(const wb_problem *problem, const attention_shape *shape,
     return left && !(problem->sinks && (int)j < shape->sinks) ? (size_t)(i - shape->window + 1) : j;
 }
 
+static void *room(size_t count, size_t size)
+{
+    void *memory = malloc((count + 1) * size);
+    if (!memory) abort();
+    return memory;
+}
+
 // a . b, and the sum of |a[d] b[d]|. Eight at a time, and written so, for of its own gcc adds up the eight in turn.
 typedef struct product {
     double sum, size;
@@ -39,11 +47,13 @@ typedef double eight __attribute__((vector_size(64)));
 typedef double four __attribute__((vector_size(32), may_alias));
 typedef int64_t eight_words __attribute__((vector_size(64)));
 
-static inline eight sizes_of(eight x) { return (eight)((eight_words)x & INT64_MAX); }
+// No functions: where a vector of eight is passed depends on the processor.
+#define EIGHT_AT(x) __builtin_convertvector(*(const eight_floats *)(x), eight)
+#define SIZES_OF(x) ((eight)((eight_words)(x)&INT64_MAX))
 
-static inline double total(eight x)
+static inline double total(const eight x[2])
 {
-    const four *halves = (const four *)&x, sum = halves[0] + halves[1];
+    const four *quarters = (const four *)x, sum = quarters[0] + quarters[1] + (quarters[2] + quarters[3]);
     return sum[0] + sum[2] + (sum[1] + sum[3]);
 }
 
@@ -53,13 +63,27 @@ static inline __attribute__((always_inline)) product product_of(const float *a, 
     size_t d = 0;
     for (; d + 16 <= D; d += 16)
         for (size_t k = 0; k < 2; k++) {
-            const eight term = __builtin_convertvector(*(const eight_floats *)(a + d + 8 * k), eight) *
-                               __builtin_convertvector(*(const eight_floats *)(b + d + 8 * k), eight);
-            sums[k] += term, sizes[k] += sizes_of(term);
+            const eight term = EIGHT_AT(a + d + 8 * k) * EIGHT_AT(b + d + 8 * k);
+            sums[k] += term, sizes[k] += SIZES_OF(term);
         }
-    product p = {total(sums[0] + sums[1]), total(sizes[0] + sizes[1])};
+    product p = {total(sums), total(sizes)};
     for (; d < D; d++) p.sum += (double)a[d] * b[d], p.size += fabs((double)a[d] * b[d]);
     return p;
+}
+
+// Columns d, d + 1, ... of the sum of p[n] times row rows[n] of V, eight times `eights` of them, and the same of sizes.
+static inline __attribute__((always_inline)) void add_columns(double *O, double *abs_V, const double *p,
+                                                              const size_t *rows, size_t count, const float *V,
+                                                              size_t D, size_t d, size_t eights)
+{
+    eight sums[4] = {{0}, {0}, {0}, {0}}, sizes[4] = {{0}, {0}, {0}, {0}};
+    for (size_t n = 0; n < count; n++)
+        for (size_t k = 0; k < eights; k++) {
+            const eight x = EIGHT_AT(V + rows[n] * D + d + 8 * k);
+            sums[k] += p[n] * x, sizes[k] += p[n] * SIZES_OF(x);
+        }
+    memcpy(O + d, sums, eights * sizeof *sums);
+    if (abs_V) memcpy(abs_V + d, sizes, eights * sizeof *sizes);
 }
 
 void oracle_attention_row(const wb_problem *problem, const attention_shape *shape, const float *Q, const float *K,
@@ -81,9 +105,8 @@ ORACLE_LOOPS static void row_scales(const wb_problem *problem, const oracle_mask
 
     // who is seen, and how they score
     const double sink = sink_logits ? sink_logits[h] : -INFINITY;
-    double *S = malloc(Nk * sizeof *S), m = sink, l = 0, largest = 0;
-    size_t *seen = malloc(Nk * sizeof *seen), count = 0;
-    if (!S || !seen) abort();
+    double *S = room(Nk, sizeof *S), m = sink, l = 0, largest = 0;
+    size_t *seen = room(Nk, sizeof *seen), count = 0;
     for (size_t j = 0; j < Nk; j++) {
         if (!mask && (j = seen_from(problem, shape, i, j)) >= Nk) break;
         if (mask && !mask->sees(mask->of, mask->b, i, (int)j)) continue;
@@ -104,14 +127,18 @@ ORACLE_LOOPS static void row_scales(const wb_problem *problem, const oracle_mask
     for (size_t n = 0; P && n < count; n++) P[seen[n]] = S[n] * per;
 
     // O
-    double sizes[WB_MAX_HEAD_DIM];
-    if (!abs_V) abs_V = sizes;
-    for (size_t d = 0; d < D; d++) O[d] = abs_V[d] = 0;
-    for (size_t n = 0; n < count; n++) {
-        const float *v = V + seen[n] * D;
-        const double p = S[n] * per;
-#pragma omp simd
-        for (size_t d = 0; d < D; d++) O[d] += p * v[d], abs_V[d] += p * fabs((double)v[d]);
+    size_t d = 0;
+    for (; d + 32 <= D; d += 32) add_columns(O, abs_V, S, seen, count, V, D, d, 4);
+    for (; d + 8 <= D; d += 8) add_columns(O, abs_V, S, seen, count, V, D, d, 1);
+    for (; d < D; d++) {
+        double sum = 0, size = 0;
+        for (size_t n = 0; n < count; n++) sum += S[n] * V[seen[n] * D + d], size += S[n] * fabsf(V[seen[n] * D + d]);
+        O[d] = sum;
+        if (abs_V) abs_V[d] = size;
+    }
+    for (d = 0; d < D; d++) {
+        O[d] *= per;
+        if (abs_V) abs_V[d] *= per;
     }
     free(S), free(seen);
 }
@@ -186,27 +213,34 @@ static inline __attribute__((always_inline)) pair pair_of(const oracle_inputs *i
     return (pair){P, P * (dP.sum - delta.sum), in->shape->scale * S.size + fabs(L), P * (dP.size + delta.size)};
 }
 
-// The four sums of an oracle_sum, of each element of a row.
-typedef struct row_sums {
-    double value[WB_MAX_HEAD_DIM], size[WB_MAX_HEAD_DIM], exponent[WB_MAX_HEAD_DIM], cancel[WB_MAX_HEAD_DIM];
-} row_sums;
-
-// sum[d] += term of a pair times x[d].
-static inline __attribute__((always_inline)) void add(row_sums *sum, const pair *p, double term, double cancel,
-                                                      const float *x, size_t D)
+// What a pair's term is multiplied with: for its value the element of a row of K, Q or dO, for the others its size.
+static inline oracle_sum weight_of(const pair *p, double term, double cancel)
 {
-    const double size = fabs(term), exponent = fabs(term) * p->exponent;
-#pragma omp simd
-    for (size_t d = 0; d < D; d++) {
-        const double X = x[d], abs_X = fabs(X);
-        sum->value[d] += term * X, sum->size[d] += size * abs_X;
-        sum->exponent[d] += exponent * abs_X, sum->cancel[d] += cancel * abs_X;
-    }
+    return (oracle_sum){term, fabs(term), fabs(term) * p->exponent, cancel};
 }
 
-static void hand_over(oracle_sum *to, const row_sums *sum, size_t D)
+// The sums over pairs, of each element of a row; x[n]: the row of pair n.
+static inline __attribute__((always_inline)) void add_up(oracle_sum *sum, const oracle_sum *weight,
+                                                         const float *const *x, size_t count, size_t D)
 {
-    for (size_t d = 0; d < D; d++) to[d] = (oracle_sum){sum->value[d], sum->size[d], sum->exponent[d], sum->cancel[d]};
+    size_t d = 0;
+    for (; d + 8 <= D; d += 8) {
+        eight value = {0}, size = {0}, exponent = {0}, cancel = {0};
+        for (size_t n = 0; n < count; n++) {
+            const eight X = EIGHT_AT(x[n] + d), abs_X = SIZES_OF(X);
+            value += weight[n].value * X, size += weight[n].size * abs_X;
+            exponent += weight[n].exponent * abs_X, cancel += weight[n].cancel * abs_X;
+        }
+        for (size_t k = 0; k < 8; k++) sum[d + k] = (oracle_sum){value[k], size[k], exponent[k], cancel[k]};
+    }
+    for (; d < D; d++) {
+        sum[d] = (oracle_sum){0};
+        for (size_t n = 0; n < count; n++) {
+            const double X = x[n][d], abs_X = fabs(X);
+            sum[d].value += weight[n].value * X, sum[d].size += weight[n].size * abs_X;
+            sum[d].exponent += weight[n].exponent * abs_X, sum[d].cancel += weight[n].cancel * abs_X;
+        }
+    }
 }
 
 ORACLE_LOOPS void oracle_backward_query(const oracle_inputs *in, int b, int h, int i, oracle_sum *dQ, oracle_sum *delta)
@@ -216,14 +250,18 @@ ORACLE_LOOPS void oracle_backward_query(const oracle_inputs *in, int b, int h, i
     const size_t q_row = ((size_t)b * (size_t)s->q_heads + (size_t)h) * (size_t)s->q_len + (size_t)i;
     const size_t kv_head = (size_t)b * (size_t)s->kv_heads + (size_t)(h / (s->q_heads / s->kv_heads));
     const product of_row = product_of(in->dO + q_row * D, in->O + q_row * D, D);
-    row_sums sum = {{0}, {0}, {0}, {0}};
+    oracle_sum *weight = room(Nk, sizeof *weight);
+    const float **k = room(Nk, sizeof *k);
+    size_t count = 0;
     for (size_t j = 0; j < Nk; j++) {
         if ((j = seen_from(in->problem, s, i, j)) >= Nk) break;
         const pair p = pair_of(in, q_row, kv_head * Nk + j, of_row);
-        add(&sum, &p, s->scale * p.dS, s->scale * p.cancel, in->K + (kv_head * Nk + j) * D, D);
+        weight[count] = weight_of(&p, s->scale * p.dS, s->scale * p.cancel);
+        k[count++] = in->K + (kv_head * Nk + j) * D;
     }
     *delta = (oracle_sum){of_row.sum, of_row.size, 0, 0};
-    hand_over(dQ, &sum, D);
+    add_up(dQ, weight, k, count, D);
+    free(weight), free(k);
 }
 
 ORACLE_LOOPS void oracle_backward_key(const oracle_inputs *in, int b, int h, int j, oracle_sum *dK, oracle_sum *dV)
@@ -231,17 +269,21 @@ ORACLE_LOOPS void oracle_backward_key(const oracle_inputs *in, int b, int h, int
     const attention_shape *s = in->shape;
     const size_t D = (size_t)s->head_dim, Nq = (size_t)s->q_len, group = (size_t)(s->q_heads / s->kv_heads);
     const size_t kv_head = (size_t)b * (size_t)s->kv_heads + (size_t)h;
-    row_sums of_dK = {{0}, {0}, {0}, {0}}, of_dV = {{0}, {0}, {0}, {0}};
+    oracle_sum *of_dK = room(group * Nq, sizeof *of_dK), *of_dV = room(group * Nq, sizeof *of_dV);
+    const float **q = room(group * Nq, sizeof *q), **g = room(group * Nq, sizeof *g);
+    size_t count = 0;
     for (size_t q_head = kv_head * group; q_head < (kv_head + 1) * group; q_head++)
         for (size_t i = 0; i < Nq; i++) {
             if (!oracle_visible(in->problem, s, (int)i, j)) continue;
             const size_t q_row = q_head * Nq + i;
-            const pair p = pair_of(in, q_row, kv_head * (size_t)s->kv_len + (size_t)j,
-                                   product_of(in->dO + q_row * D, in->O + q_row * D, D));
-            add(&of_dK, &p, s->scale * p.dS, s->scale * p.cancel, in->Q + q_row * D, D);
-            add(&of_dV, &p, p.P, 0, in->dO + q_row * D, D);
+            q[count] = in->Q + q_row * D, g[count] = in->dO + q_row * D;
+            const pair p =
+                pair_of(in, q_row, kv_head * (size_t)s->kv_len + (size_t)j, product_of(g[count], in->O + q_row * D, D));
+            of_dK[count] = weight_of(&p, s->scale * p.dS, s->scale * p.cancel);
+            of_dV[count++] = weight_of(&p, p.P, 0);
         }
-    hand_over(dK, &of_dK, D), hand_over(dV, &of_dV, D);
+    add_up(dK, of_dK, q, count, D), add_up(dV, of_dV, g, count, D);
+    free(of_dK), free(of_dV), free(q), free(g);
 }
 
 // dL/ds of a row is its sink's weight, exp(s - L), and the sink's dP is 0: so dS = P (dP - delta) is -exp(s - L) delta.
