@@ -140,7 +140,6 @@ typedef struct wb_workspace {
     void *at;
     size_t bytes;
 } wb_workspace;
-typedef size_t (*wb_workspace_function)(const decode_shape *shape);
 
 // Completes what was left 0 (heads, lengths, scale) by the defaults named above. Text that gives a value keeps it.
 wb_case wb_case_defaults(const wb_problem *problem, wb_case c);
