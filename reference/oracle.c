@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 // A suite's judge spends most of its time in these. Compiled for AVX2, too, and chosen when the program starts.
 #if defined __x86_64__ && defined __GLIBC__ && !defined __clang__ && !defined __SANITIZE_ADDRESS__ &&                  \
@@ -29,6 +30,62 @@ static size_t seen_from(const wb_problem *problem, const attention_shape *shape,
     return left && !(problem->sinks && (int)j < shape->sinks) ? (size_t)(i - shape->window + 1) : j;
 }
 
+static void *room(size_t count, size_t size)
+{
+    void *memory = malloc((count + 1) * size);
+    if (!memory) abort();
+    return memory;
+}
+
+// a . b, and the sum of |a[d] b[d]|. Eight at a time, and written so, for of its own gcc adds up the eight in turn.
+typedef struct product {
+    double sum, size;
+} product;
+
+typedef float eight_floats __attribute__((vector_size(32), aligned(sizeof(float)), may_alias));
+typedef double eight __attribute__((vector_size(64)));
+typedef double four __attribute__((vector_size(32), may_alias));
+typedef int64_t eight_words __attribute__((vector_size(64)));
+
+// No functions: where a vector of eight is passed depends on the processor.
+#define EIGHT_AT(x) __builtin_convertvector(*(const eight_floats *)(x), eight)
+#define SIZES_OF(x) ((eight)((eight_words)(x)&INT64_MAX))
+
+static inline double total(const eight x[2])
+{
+    const four *quarters = (const four *)x, sum = quarters[0] + quarters[1] + (quarters[2] + quarters[3]);
+    return sum[0] + sum[2] + (sum[1] + sum[3]);
+}
+
+static inline __attribute__((always_inline)) product product_of(const float *a, const float *b, size_t D)
+{
+    eight sums[2] = {{0}, {0}}, sizes[2] = {{0}, {0}};  // two of each: an addition need not wait for the one before
+    size_t d = 0;
+    for (; d + 16 <= D; d += 16)
+        for (size_t k = 0; k < 2; k++) {
+            const eight term = EIGHT_AT(a + d + 8 * k) * EIGHT_AT(b + d + 8 * k);
+            sums[k] += term, sizes[k] += SIZES_OF(term);
+        }
+    product p = {total(sums), total(sizes)};
+    for (; d < D; d++) p.sum += (double)a[d] * b[d], p.size += fabs((double)a[d] * b[d]);
+    return p;
+}
+
+// Columns d, d + 1, ... of the sum of p[n] times row rows[n] of V, eight times `eights` of them, and the same of sizes.
+static inline __attribute__((always_inline)) void add_columns(double *O, double *abs_V, const double *p,
+                                                              const size_t *rows, size_t count, const float *V,
+                                                              size_t D, size_t d, size_t eights)
+{
+    eight sums[4] = {{0}, {0}, {0}, {0}}, sizes[4] = {{0}, {0}, {0}, {0}};
+    for (size_t n = 0; n < count; n++)
+        for (size_t k = 0; k < eights; k++) {
+            const eight x = EIGHT_AT(V + rows[n] * D + d + 8 * k);
+            sums[k] += p[n] * x, sizes[k] += p[n] * SIZES_OF(x);
+        }
+    memcpy(O + d, sums, eights * sizeof *sums);
+    if (abs_V) memcpy(abs_V + d, sizes, eights * sizeof *sizes);
+}
+
 void oracle_attention_row(const wb_problem *problem, const attention_shape *shape, const float *Q, const float *K,
                           const float *V, const float *sink_logits, int b, int h, int i, double *O, double *L)
 {
@@ -43,49 +100,47 @@ ORACLE_LOOPS static void row_scales(const wb_problem *problem, const oracle_mask
     const size_t D = (size_t)shape->head_dim, Nk = (size_t)shape->kv_len;
     const size_t q_row = ((size_t)b * (size_t)shape->q_heads + (size_t)h) * (size_t)shape->q_len + (size_t)i;
     const size_t kv_head = (size_t)b * (size_t)shape->kv_heads + (size_t)(h / (shape->q_heads / shape->kv_heads));
-    const float *q = Q + q_row * D;
     K += kv_head * Nk * D;
     V += kv_head * Nk * D;
 
+    // who is seen, and how they score
     const double sink = sink_logits ? sink_logits[h] : -INFINITY;
-    double *S = malloc(Nk * sizeof *S), m = sink, l = 0, largest = 0;
-    if (!S) abort();
-    for (size_t j = 0; P && j < Nk; j++) S[j] = -INFINITY;
+    double *S = room(Nk, sizeof *S), m = sink, l = 0, largest = 0;
+    size_t *seen = room(Nk, sizeof *seen), count = 0;
     for (size_t j = 0; j < Nk; j++) {
         if (!mask && (j = seen_from(problem, shape, i, j)) >= Nk) break;
-        S[j] = -INFINITY;
-        if (mask ? !mask->sees(mask->of, mask->b, i, (int)j) : !oracle_visible(problem, shape, i, (int)j)) continue;
-        double dot = 0, terms = 0;
-#pragma omp simd reduction(+ : dot, terms)
-        for (size_t d = 0; d < D; d++) {
-            dot += (double)q[d] * K[j * D + d];
-            terms += fabs((double)q[d] * K[j * D + d]);
-        }
-        S[j] = shape->scale * dot;
-        m = fmax(m, S[j]);
-        largest = fmax(largest, shape->scale * terms);
+        if (mask && !mask->sees(mask->of, mask->b, i, (int)j)) continue;
+        const product p = product_of(Q + q_row * D, K + j * D, D);
+        S[count] = shape->scale * p.sum;
+        m = S[count] > m ? S[count] : m;
+        largest = shape->scale * p.size > largest ? shape->scale * p.size : largest;
+        seen[count++] = j;
     }
+
+    // their weights
     if (sink > -INFINITY) l = exp(sink - m);  // a term of the sum, like a key's; it has no row of V
-    for (size_t d = 0; d < D; d++) O[d] = 0;
-    if (abs_V)
-        for (size_t d = 0; d < D; d++) abs_V[d] = 0;
-    for (size_t j = 0; j < Nk; j++) {
-        if (!mask && (j = seen_from(problem, shape, i, j)) >= Nk) break;
-        if (S[j] == -INFINITY) continue;
-        const double p = exp(S[j] - m);
-        l += p;
-        for (size_t d = 0; d < D; d++) O[d] += p * V[j * D + d];
-        if (abs_V)
-            for (size_t d = 0; d < D; d++) abs_V[d] += p * fabs((double)V[j * D + d]);
-    }
-    if (l > 0)
-        for (size_t d = 0; d < D; d++) O[d] /= l;
-    if (l > 0 && abs_V)
-        for (size_t d = 0; d < D; d++) abs_V[d] /= l;
+    for (size_t n = 0; n < count; n++) l += S[n] = exp(S[n] - m);
+    const double per = l > 0 ? 1 / l : 1;
     *L = m + log(l);
     if (logit) *logit = largest;
-    for (size_t j = 0; P && j < Nk; j++) P[j] = S[j] == -INFINITY ? 0 : exp(S[j] - m) / l;
-    free(S);
+    for (size_t j = 0; P && j < Nk; j++) P[j] = 0;
+    for (size_t n = 0; P && n < count; n++) P[seen[n]] = S[n] * per;
+
+    // O
+    size_t d = 0;
+    for (; d + 32 <= D; d += 32) add_columns(O, abs_V, S, seen, count, V, D, d, 4);
+    for (; d + 8 <= D; d += 8) add_columns(O, abs_V, S, seen, count, V, D, d, 1);
+    for (; d < D; d++) {
+        double sum = 0, size = 0;
+        for (size_t n = 0; n < count; n++) sum += S[n] * V[seen[n] * D + d], size += S[n] * fabsf(V[seen[n] * D + d]);
+        O[d] = sum;
+        if (abs_V) abs_V[d] = size;
+    }
+    for (d = 0; d < D; d++) {
+        O[d] *= per;
+        if (abs_V) abs_V[d] *= per;
+    }
+    free(S), free(seen);
 }
 
 void oracle_attention_row_scales(const wb_problem *problem, const attention_shape *shape, const float *Q,
@@ -148,32 +203,43 @@ typedef struct pair {
 } pair;
 
 // Rows of Q, K, ...: counted through all heads and batches.
-static inline pair pair_of(const oracle_inputs *in, size_t q_row, size_t kv_row)
+static inline __attribute__((always_inline)) pair pair_of(const oracle_inputs *in, size_t q_row, size_t kv_row,
+                                                          product delta)
 {
     const size_t D = (size_t)in->shape->head_dim;
-    const float *q = in->Q + q_row * D, *k = in->K + kv_row * D, *v = in->V + kv_row * D, *o = in->O + q_row * D,
-                *g = in->dO + q_row * D;
-    double S = 0, abs_S = 0, dP = 0, abs_dP = 0, delta = 0, abs_delta = 0;
-#pragma omp simd reduction(+ : S, abs_S, dP, abs_dP, delta, abs_delta)
-    for (size_t d = 0; d < D; d++) {
-        S += (double)q[d] * k[d], abs_S += fabs((double)q[d] * k[d]);
-        dP += (double)g[d] * v[d], abs_dP += fabs((double)g[d] * v[d]);
-        delta += (double)g[d] * o[d], abs_delta += fabs((double)g[d] * o[d]);
-    }
-    const double L = in->L[q_row], P = exp(in->shape->scale * S - L);
-    return (pair){P, P * (dP - delta), in->shape->scale * abs_S + fabs(L), P * (abs_dP + abs_delta)};
+    const product S = product_of(in->Q + q_row * D, in->K + kv_row * D, D);
+    const product dP = product_of(in->dO + q_row * D, in->V + kv_row * D, D);
+    const double L = in->L[q_row], P = exp(in->shape->scale * S.sum - L);
+    return (pair){P, P * (dP.sum - delta.sum), in->shape->scale * S.size + fabs(L), P * (dP.size + delta.size)};
 }
 
-// An oracle_sum as a vector: gcc finds no other way to add four fields at once.
-typedef double four_sums __attribute__((vector_size(sizeof(oracle_sum)), aligned(sizeof(double)), may_alias));
-
-// sum[d] += term of a pair times x[d].
-static inline void add(oracle_sum *sum, const pair *p, double term, double cancel, const float *x, size_t D)
+// What a pair's term is multiplied with: for its value the element of a row of K, Q or dO, for the others its size.
+static inline oracle_sum weight_of(const pair *p, double term, double cancel)
 {
-    const four_sums weight = {term, fabs(term), fabs(term) * p->exponent, cancel};
-    for (size_t d = 0; d < D; d++) {
-        const double X = x[d], size = fabs(X);
-        *(four_sums *)&sum[d] += weight * (four_sums){X, size, size, size};
+    return (oracle_sum){term, fabs(term), fabs(term) * p->exponent, cancel};
+}
+
+// The sums over pairs, of each element of a row; x[n]: the row of pair n.
+static inline __attribute__((always_inline)) void add_up(oracle_sum *sum, const oracle_sum *weight,
+                                                         const float *const *x, size_t count, size_t D)
+{
+    size_t d = 0;
+    for (; d + 8 <= D; d += 8) {
+        eight value = {0}, size = {0}, exponent = {0}, cancel = {0};
+        for (size_t n = 0; n < count; n++) {
+            const eight X = EIGHT_AT(x[n] + d), abs_X = SIZES_OF(X);
+            value += weight[n].value * X, size += weight[n].size * abs_X;
+            exponent += weight[n].exponent * abs_X, cancel += weight[n].cancel * abs_X;
+        }
+        for (size_t k = 0; k < 8; k++) sum[d + k] = (oracle_sum){value[k], size[k], exponent[k], cancel[k]};
+    }
+    for (; d < D; d++) {
+        sum[d] = (oracle_sum){0};
+        for (size_t n = 0; n < count; n++) {
+            const double X = x[n][d], abs_X = fabs(X);
+            sum[d].value += weight[n].value * X, sum[d].size += weight[n].size * abs_X;
+            sum[d].exponent += weight[n].exponent * abs_X, sum[d].cancel += weight[n].cancel * abs_X;
+        }
     }
 }
 
@@ -183,17 +249,19 @@ ORACLE_LOOPS void oracle_backward_query(const oracle_inputs *in, int b, int h, i
     const size_t D = (size_t)s->head_dim, Nk = (size_t)s->kv_len;
     const size_t q_row = ((size_t)b * (size_t)s->q_heads + (size_t)h) * (size_t)s->q_len + (size_t)i;
     const size_t kv_head = (size_t)b * (size_t)s->kv_heads + (size_t)(h / (s->q_heads / s->kv_heads));
-    *delta = (oracle_sum){0};
-    for (size_t d = 0; d < D; d++) {
-        const double term = (double)in->dO[q_row * D + d] * in->O[q_row * D + d];
-        delta->value += term, delta->size += fabs(term);
-        dQ[d] = (oracle_sum){0};
-    }
+    const product of_row = product_of(in->dO + q_row * D, in->O + q_row * D, D);
+    oracle_sum *weight = room(Nk, sizeof *weight);
+    const float **k = room(Nk, sizeof *k);
+    size_t count = 0;
     for (size_t j = 0; j < Nk; j++) {
         if ((j = seen_from(in->problem, s, i, j)) >= Nk) break;
-        const pair p = pair_of(in, q_row, kv_head * Nk + j);
-        add(dQ, &p, s->scale * p.dS, s->scale * p.cancel, in->K + (kv_head * Nk + j) * D, D);
+        const pair p = pair_of(in, q_row, kv_head * Nk + j, of_row);
+        weight[count] = weight_of(&p, s->scale * p.dS, s->scale * p.cancel);
+        k[count++] = in->K + (kv_head * Nk + j) * D;
     }
+    *delta = (oracle_sum){of_row.sum, of_row.size, 0, 0};
+    add_up(dQ, weight, k, count, D);
+    free(weight), free(k);
 }
 
 ORACLE_LOOPS void oracle_backward_key(const oracle_inputs *in, int b, int h, int j, oracle_sum *dK, oracle_sum *dV)
@@ -201,15 +269,21 @@ ORACLE_LOOPS void oracle_backward_key(const oracle_inputs *in, int b, int h, int
     const attention_shape *s = in->shape;
     const size_t D = (size_t)s->head_dim, Nq = (size_t)s->q_len, group = (size_t)(s->q_heads / s->kv_heads);
     const size_t kv_head = (size_t)b * (size_t)s->kv_heads + (size_t)h;
-    for (size_t d = 0; d < D; d++) dK[d] = dV[d] = (oracle_sum){0};
+    oracle_sum *of_dK = room(group * Nq, sizeof *of_dK), *of_dV = room(group * Nq, sizeof *of_dV);
+    const float **q = room(group * Nq, sizeof *q), **g = room(group * Nq, sizeof *g);
+    size_t count = 0;
     for (size_t q_head = kv_head * group; q_head < (kv_head + 1) * group; q_head++)
         for (size_t i = 0; i < Nq; i++) {
             if (!oracle_visible(in->problem, s, (int)i, j)) continue;
             const size_t q_row = q_head * Nq + i;
-            const pair p = pair_of(in, q_row, kv_head * (size_t)s->kv_len + (size_t)j);
-            add(dK, &p, s->scale * p.dS, s->scale * p.cancel, in->Q + q_row * D, D);
-            add(dV, &p, p.P, 0, in->dO + q_row * D, D);
+            q[count] = in->Q + q_row * D, g[count] = in->dO + q_row * D;
+            const pair p =
+                pair_of(in, q_row, kv_head * (size_t)s->kv_len + (size_t)j, product_of(g[count], in->O + q_row * D, D));
+            of_dK[count] = weight_of(&p, s->scale * p.dS, s->scale * p.cancel);
+            of_dV[count++] = weight_of(&p, p.P, 0);
         }
+    add_up(dK, of_dK, q, count, D), add_up(dV, of_dV, g, count, D);
+    free(of_dK), free(of_dV), free(q), free(g);
 }
 
 // dL/ds of a row is its sink's weight, exp(s - L), and the sink's dP is 0: so dS = P (dP - delta) is -exp(s - L) delta.
@@ -223,16 +297,12 @@ void oracle_backward_sink(const oracle_inputs *in, int h, oracle_sum *dsink)
     for (size_t b = 0; b < (size_t)s->batch; b++)
         for (size_t i = 0; i < Nq; i++) {
             const size_t row = (b * (size_t)s->q_heads + (size_t)h) * Nq + i;
-            double delta = 0, terms = 0;
-            for (size_t d = 0; d < D; d++) {
-                const double term = (double)in->dO[row * D + d] * in->O[row * D + d];
-                delta += term, terms += fabs(term);
-            }
+            const product delta = product_of(in->dO + row * D, in->O + row * D, D);
             const double P = exp(sink - in->L[row]);
-            dsink->value -= P * delta;
-            dsink->size += fabs(P * delta);
-            dsink->exponent += fabs(P * delta) * (fabs(sink) + fabs((double)in->L[row]));
-            dsink->cancel += P * terms;
+            dsink->value -= P * delta.sum;
+            dsink->size += fabs(P * delta.sum);
+            dsink->exponent += fabs(P * delta.sum) * (fabs(sink) + fabs((double)in->L[row]));
+            dsink->cancel += P * delta.size;
         }
 }
 

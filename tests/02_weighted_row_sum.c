@@ -56,13 +56,6 @@ Test(weighted_row_sum, every_input)
     check_every_input((wb_case){.rows = 33, .cols = 4096});
 }
 
-// With w = 1 each result is the sum of its row.
-Test(weighted_row_sum, weights_of_one)
-{
-    check_case((wb_case){.rows = 5, .cols = 777, .input = WB_ONES});
-    check_case((wb_case){.rows = 130, .cols = 4096, .input = WB_ONES});
-}
-
 // On the CPU layer an eighth of the rows.
 Test(weighted_row_sum, assignment)
 {

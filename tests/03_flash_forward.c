@@ -1,4 +1,5 @@
-// 03_flash_forward.c - what flash_forward must do. Most lengths are multiples of nothing: the assignment's own all were of 128.
+// 03_flash_forward.c - what flash_forward must do. Most lengths are multiples of nothing: the assignment's own all were
+// of 128.
 #include "contract.h"
 
 TEST_PROBLEM(flash_forward)
@@ -24,7 +25,8 @@ Test(flash_forward, O_of_one_tile) { check_output(of(1, 1, 128, 64, 64), "O"); }
 Test(flash_forward, O_of_many_tiles)
 {
     wb_case c = of(1, 1, 128, 384, 64);
-    for (c.input = WB_NORMAL; c.input <= WB_STAIRS; c.input++) check_output(c, "O");
+    const wb_input inputs[] = {WB_NORMAL, WB_HUGE, WB_TINY, WB_EARLY_MAX, WB_LATE_MAX, WB_STAIRS};
+    for (size_t n = 0; n < COUNT(inputs); n++) c.input = inputs[n], check_output(c, "O");
 }
 
 Test(flash_forward, L_of_one_tile) { check_output(of(1, 1, 128, 64, 64), "L"); }
@@ -42,16 +44,16 @@ Test(flash_forward, ragged_keys)
 {
     const int Nk[] = {2,  3,  7,  8,  9,   15,  17,  31,  33,  47,  48,  49,
                       63, 65, 95, 97, 113, 127, 129, 145, 191, 193, 257, 389};
-    for (size_t i = 0; i < COUNT(Nk); i++) check(1, 1, 32, Nk[i], head_dims[i % 4]);
-    for (size_t i = 0; i < COUNT(Nk); i++) check(1, 1, 16, Nk[i], head_dims[(i + 2) % 4]);
+    for (size_t i = 0; i < COUNT(Nk); i++) check(1, 1, 32, Nk[i], dim(i));
+    for (size_t i = 0; i < COUNT(Nk); i++) check(1, 1, 16, Nk[i], dim(i + 2));
 }
 
 // The same for queries. With two heads, a row written beyond the end of one head is the next head's first row.
 Test(flash_forward, ragged_queries)
 {
     const int Nq[] = {1, 2, 7, 9, 15, 17, 31, 33, 61, 63, 64, 65, 97, 113, 127, 128, 129, 131, 193, 255, 257};
-    for (size_t i = 0; i < COUNT(Nq); i++) check(1, 2, Nq[i], 48, head_dims[i % 4]);
-    for (size_t i = 0; i < COUNT(Nq); i++) check(1, 2, Nq[i], 20, head_dims[(i + 1) % 4]);
+    for (size_t i = 0; i < COUNT(Nq); i++) check(1, 2, Nq[i], 48, dim(i));
+    for (size_t i = 0; i < COUNT(Nq); i++) check(1, 2, Nq[i], 20, dim(i + 1));
 }
 
 Test(flash_forward, ragged_both)
@@ -76,14 +78,13 @@ Test(flash_forward, very_many_heads)
     check_many_heads(of(1, 1, 1, 1, 16));
 }
 
-// Logits of 100 and more, of -100 and less, the largest in the first key and in the last, climbing, all alike. Odd lengths, and
-// enough keys for several tiles.
+// Logits of 100 and more, of -100 and less, the largest in the first key and in the last, climbing, all alike. Odd
+// lengths, and enough keys for several tiles.
 Test(flash_forward, every_input) { EACH_D(check_every_input(of(1, 1, 67, 299, D))); }
 
 Test(flash_forward, every_input_in_one_tile) { EACH_D(check_every_input(of(1, 1, 33, 41, D))); }
 
 Test(flash_forward, scales) { check_scales(of(1, 2, 65, 131, ANY_D)); }
-Test(flash_forward, values_of_one) { EACH_D(check_input(of(1, 2, 100, 301, D), WB_ONES)); }
 Test(flash_forward, other_seeds) { check_seeds(of(2, 2, 90, 110, 64)); }
 
 // The assignment's own shapes; on the CPU layer a quarter of the heads and of the length.

@@ -1,4 +1,5 @@
-// 05_flash_gqa.c - what flash_gqa must do: causal attention in which Hq / Hkv neighbouring query heads share one head of K and V.
+// 05_flash_gqa.c - what flash_gqa must do: causal attention in which Hq / Hkv neighbouring query heads share one head
+// of K and V.
 #include "contract.h"
 
 TEST_PROBLEM(flash_gqa)
@@ -8,7 +9,8 @@ static wb_case of(int B, int Hq, int Hkv, int N, int D)
     return (wb_case){.shape = {.batch = B, .q_heads = Hq, .kv_heads = Hkv, .q_len = N, .head_dim = D}};
 }
 
-// One token sees itself alone: O of each query head is V of its group's head, L its only logit. Four query heads, two of K and V.
+// One token sees itself alone: O of each query head is V of its group's head, L its only logit. Four query heads, two
+// of K and V.
 Test(flash_gqa, worked_by_hand)
 {
     check(1, 4, 2, 1, 16);
@@ -24,14 +26,14 @@ Test(flash_gqa, one_query_head_a_group) { EACH_D(check(1, 3, 3, 200, D)); }
 // Hq / Hkv = 1, 2, 4, 8.
 Test(flash_gqa, every_group_size)
 {
-    for (int group = 1; group <= 8; group *= 2) check(1, 8, 8 / group, 150, head_dims[group % 4]);
+    for (int group = 1; group <= 8; group *= 2) check(1, 8, 8 / group, 150, dim(group));
     for (int group = 1; group <= 8; group *= 2) check(1, 16, 16 / group, 67, 16);
 }
 
 // All query heads share one head of K and V.
 Test(flash_gqa, one_kv_head)
 {
-    for (int heads = 1; heads <= 16; heads = 2 * heads + 1) check(1, heads, 1, 97, head_dims[heads % 4]);
+    for (int heads = 1; heads <= 16; heads = 2 * heads + 1) check(1, heads, 1, 97, dim(heads));
 }
 
 // Groups whose size is no power of two.
@@ -66,13 +68,12 @@ Test(flash_gqa, ragged)
 {
     const int N[] = {1,  2,  7,  9,  15,  16,  17,  31,  33,  47,  49,  61,  63,
                      64, 65, 95, 97, 113, 127, 129, 131, 191, 193, 255, 257, 389};
-    for (size_t i = 0; i < COUNT(N); i++) check(1, 4, 2, N[i], head_dims[i % 4]);
-    for (size_t i = 0; i < COUNT(N); i++) check(1, 3, 1, N[i], head_dims[(i + 2) % 4]);
+    for (size_t i = 0; i < COUNT(N); i++) check(1, 4, 2, N[i], dim(i));
+    for (size_t i = 0; i < COUNT(N); i++) check(1, 3, 1, N[i], dim(i + 2));
 }
 
 Test(flash_gqa, every_input) { EACH_D(check_every_input(of(1, 4, 2, 150, D))); }
 Test(flash_gqa, scales) { check_scales(of(1, 4, 2, 131, ANY_D)); }
-Test(flash_gqa, values_of_one) { EACH_D(check_input(of(1, 4, 1, 201, D), WB_ONES)); }
 Test(flash_gqa, other_seeds) { check_seeds(of(2, 4, 2, 110, 64)); }
 
 // The assignment's own shapes; on the CPU layer a quarter of the query heads and of the length.

@@ -1,5 +1,6 @@
-// 08_flash_gqa_backward.c - what flash_gqa_backward must do. dQ, dK, dV and delta are judged one by one. The first tests ask for one
-// output alone, in the order in which the gaps can be filled; from whole_function on, everything must be there.
+// 08_flash_gqa_backward.c - what flash_gqa_backward must do. dQ, dK, dV and delta are judged one by one. The first
+// tests ask for one output alone, in the order in which the gaps can be filled; from whole_function on, everything must
+// be there.
 #include "contract.h"
 
 TEST_PROBLEM(flash_gqa_backward)
@@ -9,7 +10,7 @@ static wb_case of(int B, int Hq, int Hkv, int N, int D)
     return (wb_case){.shape = {.batch = B, .q_heads = Hq, .kv_heads = Hkv, .q_len = N, .head_dim = D}};
 }
 
-// ------------------------------------------------------------------------------------------------------ one gap at a time
+// ------------------------ one gap at a time
 
 Test(flash_gqa_backward, delta) { EACH_D(check_output(of(2, 3, 1, 77, D), "delta")); }
 
@@ -30,7 +31,7 @@ Test(flash_gqa_backward, dq_many_tiles) { EACH_D(check_output(of(1, 2, 2, 201, D
 Test(flash_gqa_backward, group_sum_of_dv) { check_output(of(2, 6, 2, 70, 64), "dV"); }
 Test(flash_gqa_backward, group_sum_of_dk) { check_output(of(2, 6, 2, 70, 64), "dK"); }
 
-// -------------------------------------------------------------------------------------------------------- whole_function
+// ------------------------ whole_function
 
 Test(flash_gqa_backward, whole_function) { EACH_D(check(1, 2, 1, 130, D)); }
 
@@ -47,13 +48,13 @@ Test(flash_gqa_backward, worked_by_hand)
 // A query that sees one key: P = 1 whatever the logit, so dS, dQ and dK are 0.
 Test(flash_gqa_backward, one_key) { EACH_D(check(3, 2, 1, 1, D)); }
 
-// Around the sizes that matter: fragments of 8 and 16, tiles of 16, 32, 48, 64 and 128; and primes. With two heads, a row written
-// beyond the end of one is the next head's first row.
+// Around the sizes that matter: fragments of 8 and 16, tiles of 16, 32, 48, 64 and 128; and primes. With two heads, a
+// row written beyond the end of one is the next head's first row.
 Test(flash_gqa_backward, ragged)
 {
     const int N[] = {2, 3, 7, 8, 9, 15, 17, 31, 33, 47, 49, 63, 64, 65, 79, 95, 97, 113, 127, 128, 129, 145, 191, 193};
-    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, 2, N[i], head_dims[i % 4]);
-    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, 1, N[i], head_dims[(i + 2) % 4]);
+    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, 2, N[i], dim(i));
+    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, 1, N[i], dim(i + 2));
 }
 
 Test(flash_gqa_backward, longer)
@@ -82,8 +83,8 @@ Test(flash_gqa_backward, very_many_heads)
     check_many_heads(of(1, 1, 1, 1, 16));
 }
 
-// Logits of 140 and of -140, the largest in the first key and in the last, climbing so that hidden keys tower above visible ones,
-// falling, all alike: odd lengths.
+// Logits of 140 and of -140, the largest in the first key and in the last, climbing so that hidden keys tower above
+// visible ones, falling, all alike: odd lengths.
 Test(flash_gqa_backward, every_input) { EACH_D(check_every_input(of(1, 2, 1, 99, D))); }
 Test(flash_gqa_backward, every_input_in_one_tile) { EACH_D(check_every_input(of(1, 1, 1, 14, D))); }
 Test(flash_gqa_backward, scales) { check_scales(of(1, 2, 1, 81, ANY_D)); }
@@ -92,9 +93,6 @@ Test(flash_gqa_backward, scales) { check_scales(of(1, 2, 1, 81, ANY_D)); }
 Test(flash_gqa_backward, zero_do) { EACH_D(check(1, 2, 1, 67, D), check_input(of(1, 2, 1, 67, D), WB_ZERO_DO)); }
 
 Test(flash_gqa_backward, twice_do) { EACH_D(check_doubles(of(1, 2, 1, 67, D))); }
-
-// Where all keys are equal, moving a query moves all its logits alike, and P stays: dQ is near 0.
-Test(flash_gqa_backward, equal_keys) { EACH_D(check_input(of(1, 2, 1, 131, D), WB_FLAT)); }
 
 // Forward and backward as one function: the oracle's forward changes as these gradients say.
 Test(flash_gqa_backward, descends)
@@ -139,7 +137,7 @@ Test(flash_gqa_backward, memory)
     check_no_memory(of(1, 1, 1, 2560, 16));
 }
 
-// ------------------------------------------------------------------------------------------------------------- bad input
+// ------------------------ bad input
 
 Test(flash_gqa_backward, bad_input_null) { refuses_null(); }
 Test(flash_gqa_backward, bad_input_sizes) { refuses_sizes(); }

@@ -1,5 +1,6 @@
-// 09_flash_sinks_backward.c - what flash_sinks_backward must do: the gradient under the mask of 07, j <= i and (j > i - W or j < S).
-// dQ, dK, dV and delta are judged one by one. The first tests ask for one kernel alone; from whole_function on, for everything.
+// 09_flash_sinks_backward.c - what flash_sinks_backward must do: the gradient under the mask of 07, j <= i and (j > i -
+// W or j < S). dQ, dK, dV and delta are judged one by one. The first tests ask for one kernel alone; from
+// whole_function on, for everything.
 #include "contract.h"
 
 TEST_PROBLEM(flash_sinks_backward)
@@ -9,7 +10,7 @@ static wb_case of(int B, int Hq, int Hkv, int N, int D, int W, int S)
     return (wb_case){.shape = {B, Hq, Hkv, .q_len = N, .head_dim = D, .window = W, .sinks = S}};
 }
 
-// --------------------------------------------------------------------------------------------------- one kernel at a time
+// ------------------------ one kernel at a time
 
 // dV and dK need the queries of a key tile and their mask, but while a tile has few queries no parts.
 Test(flash_sinks_backward, window_dv) { EACH_D(check_output(of(1, 2, 1, 201, D, 50, 0), "dV")); }
@@ -29,7 +30,7 @@ Test(flash_sinks_backward, sinks_dk)
     check_output(of(1, 4, 1, 500, 64, 30, 5), "dK");
 }
 
-// -------------------------------------------------------------------------------------------------------- whole_function
+// ------------------------ whole_function
 
 Test(flash_sinks_backward, whole_function) { EACH_D(check(1, 2, 1, 260, D, 64, 4)); }
 
@@ -49,43 +50,45 @@ Test(flash_sinks_backward, one_visible_key) { EACH_D(check(2, 2, 1, 1, D, 1, 0),
 // No sinks, and a window of all: problem 08.
 Test(flash_sinks_backward, no_window) { EACH_D(check(1, 4, 2, 131, D, INT_MAX, 0)); }
 
-// Around a fragment of 8 and 16; tiles of 32, 48, 64 and 128; beyond the window; the sequence itself; as far as an int goes.
+// Around a fragment of 8 and 16; tiles of 32, 48, 64 and 128; beyond the window; the sequence itself; as far as an int
+// goes.
 Test(flash_sinks_backward, every_number_of_sinks)
 {
     const int S[] = {0, 1, 2, 7, 8, 15, 16, 17, 31, 33, 48, 63, 64, 65, 127, 128, 129, 199, 200, 201, INT_MAX};
-    for (size_t i = 0; i < COUNT(S); i++) check(1, 2, 1, 200, head_dims[i % 4], 20, S[i]);
+    for (size_t i = 0; i < COUNT(S); i++) check(1, 2, 1, 200, dim(i), 20, S[i]);
 }
 
 Test(flash_sinks_backward, every_window)
 {
     const int W[] = {1, 2, 7, 8, 15, 16, 17, 31, 33, 48, 63, 64, 65, 127, 128, 129, 199, 200, 201, INT_MAX};
-    for (size_t i = 0; i < COUNT(W); i++) check(1, 2, 1, 200, head_dims[(i + 1) % 4], W[i], 4);
+    for (size_t i = 0; i < COUNT(W); i++) check(1, 2, 1, 200, dim(i + 1), W[i], 4);
 }
 
 // All windows and sinks over a few tokens: where they meet, overlap, and cover all.
 Test(flash_sinks_backward, every_pair_over_a_few_tokens)
 {
     for (int W = 1; W <= 10; W++)
-        for (int S = 0; S <= 10; S += 1 + W % 2) check(1, 2, 1, 9, head_dims[(W + S) % 4], W, S);
+        for (int S = 0; S <= 10; S += 1 + W % 2) check(1, 2, 1, 9, dim(W + S), W, S);
 }
 
-// The window reaches into the sinks, begins where they end, or misses them by one, in the middle of a tile and at its edge.
+// The window reaches into the sinks, begins where they end, or misses them by one, in the middle of a tile and at its
+// edge.
 Test(flash_sinks_backward, window_meets_sinks)
 {
     const int S[] = {4, 16, 60, 64, 130};
     for (size_t i = 0; i < COUNT(S); i++)
-        for (int gap = -1; gap <= 1; gap++) check(1, 1, 1, 200, head_dims[i % 4], 200 - S[i] + gap, S[i]);
+        for (int gap = -1; gap <= 1; gap++) check(1, 1, 1, 200, dim(i), 200 - S[i] + gap, S[i]);
 }
 
 Test(flash_sinks_backward, ragged)
 {
     const int N[] = {2, 3, 7, 9, 15, 17, 31, 33, 47, 49, 63, 64, 65, 95, 97, 113, 127, 128, 129, 191, 193};
-    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, 1, N[i], head_dims[i % 4], 40, 4);
-    for (size_t i = 0; i < COUNT(N); i++) check(1, 1, 1, N[i], head_dims[(i + 2) % 4], 1 + N[i] / 3, N[i] / 5);
+    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, 1, N[i], dim(i), 40, 4);
+    for (size_t i = 0; i < COUNT(N); i++) check(1, 1, 1, N[i], dim(i + 2), 1 + N[i] / 3, N[i] / 5);
 }
 
-// Sinks whose queries are many: in as many parts as there may be, in several tiles, in one head and over a group, and where the
-// parts do not come out even.
+// Sinks whose queries are many: in as many parts as there may be, in several tiles, in one head and over a group, and
+// where the parts do not come out even.
 Test(flash_sinks_backward, many_queries_for_the_sinks)
 {
     check(1, 2, 1, 1000, 16, 10, 3);
@@ -99,9 +102,9 @@ Test(flash_sinks_backward, many_queries_for_the_sinks)
 // Hq / Hkv = 1, 2, 3, 4, 8, and all query heads on one key head.
 Test(flash_sinks_backward, groups)
 {
-    for (int group = 1; group <= 8; group *= 2) check(1, 8, 8 / group, 100, head_dims[group % 4], 33, 5);
+    for (int group = 1; group <= 8; group *= 2) check(1, 8, 8 / group, 100, dim(group), 33, 5);
     check(2, 6, 2, 90, 64, 33, 20);
-    check(1, 66, 66, 450, 64, 128, 4);  // so many key heads that a block may walk along many tiles of one
+    check(1, 66, 66, 300, 64, 128, 4);  // so many key heads that a block may walk along many tiles of one
     check(3, 5, 1, 35, 16, 17, 1);
     check(1, 12, 1, 70, 16, 20, 4);
     check(2, 8, 2, 67, 128, 30, 4);
@@ -131,9 +134,6 @@ Test(flash_sinks_backward, zero_do)
 }
 
 Test(flash_sinks_backward, twice_do) { EACH_D(check_doubles(of(1, 2, 1, 167, D, 20, 3))); }
-
-// Where all keys are equal, moving a query moves all its logits alike, and P stays: dQ is near 0.
-Test(flash_sinks_backward, equal_keys) { EACH_D(check_input(of(1, 2, 1, 131, D, 50, 2), WB_FLAT)); }
 
 // Forward and backward as one function: the oracle's forward changes as these gradients say.
 Test(flash_sinks_backward, descends)
@@ -194,7 +194,7 @@ Test(flash_sinks_backward, memory)
     check_no_memory(of(1, 1, 1, 6144, 16, 64, 4));
 }
 
-// ------------------------------------------------------------------------------------------------------------- bad input
+// ------------------------ bad input
 
 Test(flash_sinks_backward, bad_input_null) { refuses_null(); }
 Test(flash_sinks_backward, bad_input_sizes) { refuses_sizes(); }

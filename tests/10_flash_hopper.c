@@ -1,6 +1,5 @@
-// 10_flash_hopper.c - what flash_hopper must do: attention, causal or not, with grouped heads, D 64 and 128. On a GPU that is not of
-// sm_90 every test that calls it is skipped (harness.h), and says so.
-#define HEAD_DIMS 64, 128
+// 10_flash_hopper.c - what flash_hopper must do: attention, causal or not, with grouped heads, D 64 and 128. On a GPU
+// that is not of sm_90 every test that calls it is skipped (harness.h), and says so.
 #include "contract.h"
 
 TEST_PROBLEM_FOR(flash_hopper, 9)
@@ -25,7 +24,7 @@ Test(flash_hopper, worked_by_hand)
     check_worked(c, "L", (double[]){0.4596, 0.9211}, 2, 3e-3);
 }
 
-// ------------------------------------------------------------------------------------------------ without a mask
+// ------------------------ without a mask
 
 // A tile of keys is used once: nothing comes round again.
 Test(flash_hopper, one_tile_of_keys)
@@ -37,8 +36,8 @@ Test(flash_hopper, one_tile_of_keys)
 // As many as the ring holds, one more, and round and round.
 Test(flash_hopper, ring_goes_round)
 {
-    for (size_t d = 0; d < COUNT(head_dims); d++)
-        for (int tiles = 2; tiles <= 7; tiles++) check(64, 128 * tiles, head_dims[d]);
+    for (size_t d = 0; d < head_dims(); d++)
+        for (int tiles = 2; tiles <= 7; tiles++) check(64, 128 * tiles, dim(d));
     check(128, 4096, 64);
 }
 
@@ -50,25 +49,25 @@ Test(flash_hopper, softmax_under_products) { EACH_D(check_overlap(of(200, 1024, 
 // Scores that outgrow the maximum at each tile, or never, or once.
 Test(flash_hopper, every_input)
 {
-    EACH_D(check_every_input(of(150, 700, D)));
-    EACH_D(check_every_input(causal_of(1, 2, 1, 400, D)));
+    EACH_D(check_every_input(of(100, 450, D)));
+    EACH_D(check_every_input(causal_of(1, 2, 1, 270, D)));
 }
 
 Test(flash_hopper, ragged_keys)
 {
     const int N[] = {1, 2, 7, 15, 16, 17, 63, 64, 65, 127, 129, 191, 193, 255, 257, 300, 385};
-    for (size_t i = 0; i < COUNT(N); i++) check(100, N[i], head_dims[i % 2]);
+    for (size_t i = 0; i < COUNT(N); i++) check(100, N[i], dim(i));
     check_input(of(1, 66001, 64), WB_RISING);  // the last keys count, and more than 16 bits count them
 }
 
 Test(flash_hopper, ragged_queries)
 {
     const int N[] = {1, 2, 7, 15, 16, 17, 63, 64, 65, 127, 129, 191, 193, 255, 257, 300, 385};
-    for (size_t i = 0; i < COUNT(N); i++) check(N[i], 200, head_dims[i % 2]);
-    for (size_t i = 0; i < COUNT(N); i++) check(N[i], 128, head_dims[(i + 1) % 2]);
+    for (size_t i = 0; i < COUNT(N); i++) check(N[i], 200, dim(i));
+    for (size_t i = 0; i < COUNT(N); i++) check(N[i], 128, dim(i + 1));
 }
 
-// ------------------------------------------------------------------------------------------------------ with one
+// ------------------------ with one
 
 Test(flash_hopper, causal_one_tile)
 {
@@ -85,16 +84,16 @@ Test(flash_hopper, causal_many_tiles)
 Test(flash_hopper, causal_ragged)
 {
     const int N[] = {1, 2, 7, 15, 16, 17, 63, 65, 127, 129, 191, 193, 255, 257, 319, 321, 383, 385, 500};
-    for (size_t i = 0; i < COUNT(N); i++) check_case(causal_of(1, 2, 1, N[i], head_dims[i % 2]));
-    for (size_t i = 0; i < COUNT(N); i++) check_case(causal_of(1, 1, 1, N[i], head_dims[(i + 1) % 2]));
+    for (size_t i = 0; i < COUNT(N); i++) check_case(causal_of(1, 2, 1, N[i], dim(i)));
+    for (size_t i = 0; i < COUNT(N); i++) check_case(causal_of(1, 1, 1, N[i], dim(i + 1)));
 }
 
-// --------------------------------------------------------------------------------------------- heads and batches
+// ------------------------ heads and batches
 
 Test(flash_hopper, every_group_size)
 {
-    for (int group = 1; group <= 8; group *= 2) check_case(full_of(1, 8, 8 / group, 70, 150, head_dims[group % 4 / 2]));
-    for (int group = 1; group <= 8; group *= 2) check_case(causal_of(1, 8, 8 / group, 150, head_dims[group % 4 / 2]));
+    for (int group = 1; group <= 8; group *= 2) check_case(full_of(1, 8, 8 / group, 70, 150, dim(group % 4 / 2)));
+    for (int group = 1; group <= 8; group *= 2) check_case(causal_of(1, 8, 8 / group, 150, dim(group % 4 / 2)));
 }
 
 Test(flash_hopper, odd_groups)
@@ -114,14 +113,15 @@ Test(flash_hopper, groups_and_batches)
     check_case(causal_of(2, 4, 2, 131, 128));
 }
 
+// More than the 132 multiprocessors of an H200: blocks that stay there have more than one each.
 Test(flash_hopper, very_many_heads)
 {
-    check_case(causal_of(1, 320, 40, 5, 64));
-    check_case(full_of(100, 6, 2, 3, 2, 64));
+    check_case(causal_of(1, 144, 18, 5, 64));
+    check_case(full_of(50, 3, 1, 3, 2, 64));
     check_many_heads(full_of(1, 1, 1, 1, 1, 64));
 }
 
-// ------------------------------------------------------------------------------------------------------- numbers
+// ------------------------ numbers
 
 Test(flash_hopper, scales)
 {
@@ -129,23 +129,21 @@ Test(flash_hopper, scales)
     check_scales(causal_of(1, 2, 1, 200, ANY_D));
 }
 
-Test(flash_hopper, values_of_one) { EACH_D(check_input(causal_of(1, 4, 1, 201, D), WB_ONES)); }
-
 Test(flash_hopper, other_seeds)
 {
     check_seeds(causal_of(2, 4, 2, 110, 64));
     check_seeds(full_of(2, 2, 1, 110, 140, 128));
 }
 
-// ------------------------------------------------------------------------------------------------------ promises
+// ------------------------ promises
 
 Test(flash_hopper, other_fields_are_not_read) { check_unread(causal_of(1, 4, 2, 150, 64)); }
 
 // See harness.h: tiles right of the diagonal are not computed, nor loaded.
 Test(flash_hopper, hidden_tiles_are_not_computed)
 {
-    check_skips(causal_of(1, 4, 2, 640, 64), 64);
-    check_skips(causal_of(1, 2, 1, 577, 128), 100);
+    check_skips(causal_of(1, 2, 1, 640, 64), 64);
+    check_skips(causal_of(1, 1, 1, 577, 128), 100);
 }
 
 Test(flash_hopper, hidden_tiles_are_not_loaded) { EACH_D(check_reads(causal_of(1, 2, 1, 1024, D))); }

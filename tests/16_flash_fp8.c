@@ -1,6 +1,6 @@
-// 16_flash_fp8.c - what flash_fp8 must do: attention from e4m3 under powers of two, causal or not, with grouped heads, D 64, 128 and 256, added up in one
-// level or in two. The oracle has what the bytes stand for. On a GPU that is not of sm_90 every test that calls it is skipped (harness.h).
-#define HEAD_DIMS 64, 128, 256
+// 16_flash_fp8.c - what flash_fp8 must do: attention from e4m3 under powers of two, causal or not, with grouped heads,
+// D 64, 128 and 256, added up in one level or in two. The oracle has what the bytes stand for. On a GPU that is not of
+// sm_90 every test that calls it is skipped (harness.h).
 #include "contract.h"
 
 TEST_PROBLEM_FOR(flash_fp8, 9)
@@ -25,7 +25,7 @@ Test(flash_fp8, worked_by_hand)
     check_worked(c, "L", (double[]){0.4640, 0.9362}, 2, 3e-4);
 }
 
-// ------------------------------------------------------------------------------------------------ without a mask
+// ------------------------ without a mask
 
 // A tile of keys is used once: nothing comes round again.
 Test(flash_fp8, one_tile_of_keys)
@@ -37,8 +37,8 @@ Test(flash_fp8, one_tile_of_keys)
 // As many as the ring holds, one more, and round and round.
 Test(flash_fp8, ring_goes_round)
 {
-    for (size_t d = 0; d < COUNT(head_dims); d++)
-        for (int tiles = 2; tiles <= (head_dims[d] == 256 ? 6 : 11); tiles++) check(64, 64 * tiles, head_dims[d]);
+    for (size_t d = 0; d < head_dims(); d++)
+        for (int tiles = 2; tiles <= (dim(d) == 256 ? 6 : 11); tiles++) check(64, 64 * tiles, dim(d));
     check(128, 4096, 64);
 }
 
@@ -47,8 +47,8 @@ Test(flash_fp8, many_tiles) { EACH_D(check(512, 512, D)); }
 // See harness.h: each tile's scores but the first are worked on while P V of the tile before runs.
 Test(flash_fp8, softmax_under_products) { EACH_D(check_overlap(of(200, 1024, D))); }
 
-// Rows and tiles of many sizes: each exponent where it belongs, the maximum raised as the walk goes on, and O, l and the sum with it. The second is
-// long enough for sums to move to float32 before and after.
+// Rows and tiles of many sizes: each exponent where it belongs, the maximum raised as the walk goes on, and O, l and
+// the sum with it. The second is long enough for sums to move to float32 before and after.
 Test(flash_fp8, sizes)
 {
     EACH_D(check_input(of(150, 700, D), WB_SIZES), check_input(causal_of(1, 2, 1, 500, D), WB_SIZES));
@@ -61,25 +61,27 @@ Test(flash_fp8, sizes_that_grow)
     for (int D = 64; D <= 128; D *= 2) check_input(of(64, 3000, D), WB_FALLING);
 }
 
-// Tiles of zeros, whose exponent is the least; tiles that are nearly as small; rows of K and V with one large element; a head of 2^100 beside one of
-// 2^-100; bytes that no quantiser makes.
+// Tiles of zeros, whose exponent is the least; tiles that are nearly as small; rows of K and V with one large element;
+// a head of 2^100 beside one of 2^-100; bytes that no quantiser makes.
 Test(flash_fp8, special_tiles)
 {
-    for (wb_input input = WB_ZERO_ROWS; input <= WB_ANY_BYTES; input++) {
+    const wb_input inputs[] = {WB_ZERO_ROWS, WB_OUTLIERS, WB_WIDE_SCALES, WB_ANY_BYTES};
+    for (size_t n = 0; n < COUNT(inputs); n++) {
+        const wb_input input = inputs[n];
         for (int D = 64; D <= 128; D *= 2)
             check_input(full_of(2, 4, 2, 70, 500, D), input), check_input(causal_of(1, 4, 2, 300, D), input);
         check_input(full_of(1, 2, 1, 70, 150, 256), input);
     }
 }
 
-// V of mean 1 shows what sums lose: with one level a hundredth at 1024 keys, with two never much more. The last is beyond what one may have.
+// V of mean 1 shows what sums lose: with one level a hundredth at 1024 keys, with two never much more. The last is
+// beyond what one may have.
 Test(flash_fp8, levels)
 {
     for (int levels = 1; levels <= 2; levels++)
         for (int D = 64; D <= 256; D *= 2) {
             wb_case c = of(70, 2100, D);
             c.levels = levels;
-            check_case(c);
             check_input(c, WB_MEAN_ONE);
             c = causal_of(1, 2, 1, 300, D), c.levels = levels;
             check_case(c);
@@ -93,8 +95,8 @@ Test(flash_fp8, levels)
 Test(flash_fp8, every_input)
 {
     for (int D = 64; D <= 128; D *= 2) {
-        check_every_input(of(150, 700, D));
-        check_every_input(causal_of(1, 2, 1, 400, D));
+        check_every_input(of(100, 450, D));
+        check_every_input(causal_of(1, 2, 1, 270, D));
     }
     check_every_input(causal_of(1, 1, 1, 300, 256));
 }
@@ -102,18 +104,18 @@ Test(flash_fp8, every_input)
 Test(flash_fp8, ragged_keys)
 {
     const int N[] = {1, 2, 7, 15, 16, 17, 63, 64, 65, 127, 129, 191, 193, 255, 257, 300, 385};
-    for (size_t i = 0; i < COUNT(N); i++) check(100, N[i], head_dims[i % 3]);
+    for (size_t i = 0; i < COUNT(N); i++) check(100, N[i], dim(i));
     check_input(of(1, 66001, 64), WB_RISING);  // the last keys count, and more than 16 bits count them
 }
 
 Test(flash_fp8, ragged_queries)
 {
     const int N[] = {1, 2, 7, 15, 16, 17, 63, 64, 65, 127, 129, 191, 193, 255, 257, 300, 385};
-    for (size_t i = 0; i < COUNT(N); i++) check(N[i], 200, head_dims[i % 3]);
-    for (size_t i = 0; i < COUNT(N); i++) check(N[i], 128, head_dims[(i + 1) % 3]);
+    for (size_t i = 0; i < COUNT(N); i++) check(N[i], 200, dim(i));
+    for (size_t i = 0; i < COUNT(N); i++) check(N[i], 128, dim(i + 1));
 }
 
-// ------------------------------------------------------------------------------------------------------ with one
+// ------------------------ with one
 
 Test(flash_fp8, causal_one_tile)
 {
@@ -130,16 +132,16 @@ Test(flash_fp8, causal_many_tiles)
 Test(flash_fp8, causal_ragged)
 {
     const int N[] = {1, 2, 7, 15, 16, 17, 63, 65, 127, 129, 191, 193, 255, 257, 319, 321, 383, 385, 500};
-    for (size_t i = 0; i < COUNT(N); i++) check_case(causal_of(1, 2, 1, N[i], head_dims[i % 3]));
-    for (size_t i = 0; i < COUNT(N); i++) check_case(causal_of(1, 1, 1, N[i], head_dims[(i + 1) % 3]));
+    for (size_t i = 0; i < COUNT(N); i++) check_case(causal_of(1, 2, 1, N[i], dim(i)));
+    for (size_t i = 0; i < COUNT(N); i++) check_case(causal_of(1, 1, 1, N[i], dim(i + 1)));
 }
 
-// --------------------------------------------------------------------------------------------- heads and batches
+// ------------------------ heads and batches
 
 Test(flash_fp8, every_group_size)
 {
-    for (int group = 1; group <= 8; group *= 2) check_case(full_of(1, 8, 8 / group, 70, 150, head_dims[group % 4 / 2]));
-    for (int group = 1; group <= 8; group *= 2) check_case(causal_of(1, 8, 8 / group, 150, head_dims[group % 3]));
+    for (int group = 1; group <= 8; group *= 2) check_case(full_of(1, 8, 8 / group, 70, 150, dim(group % 4 / 2)));
+    for (int group = 1; group <= 8; group *= 2) check_case(causal_of(1, 8, 8 / group, 150, dim(group)));
 }
 
 Test(flash_fp8, odd_groups)
@@ -160,14 +162,15 @@ Test(flash_fp8, groups_and_batches)
     check_case(causal_of(2, 4, 2, 131, 256));
 }
 
+// More than the 132 multiprocessors of an H200: blocks that stay there have more than one each.
 Test(flash_fp8, very_many_heads)
 {
-    check_case(causal_of(1, 320, 40, 5, 64));
-    check_case(full_of(90, 3, 1, 3, 2, 64));
+    check_case(causal_of(1, 144, 18, 5, 64));
+    check_case(full_of(50, 3, 1, 3, 2, 64));
     check_many_heads(full_of(1, 1, 1, 1, 1, 64));
 }
 
-// ------------------------------------------------------------------------------------------------------- numbers
+// ------------------------ numbers
 
 Test(flash_fp8, scales)
 {
@@ -175,24 +178,23 @@ Test(flash_fp8, scales)
     check_scales(causal_of(1, 2, 1, 200, ANY_D));
 }
 
-Test(flash_fp8, values_of_one) { EACH_D(check_input(causal_of(1, 4, 1, 201, D), WB_ONES)); }
-
 Test(flash_fp8, other_seeds)
 {
     check_seeds(causal_of(2, 4, 2, 110, 64));
     wb_case c = full_of(2, 2, 1, 110, 290, 128);
-    for (c.input = WB_SIZES; c.input <= WB_MEAN_ONE; c.input++) check_seeds(c);
+    const wb_input inputs[] = {WB_SIZES, WB_LEFTWARD, WB_MEAN_ONE};
+    for (size_t n = 0; n < COUNT(inputs); n++) c.input = inputs[n], check_seeds(c);
 }
 
-// ------------------------------------------------------------------------------------------------------ promises
+// ------------------------ promises
 
 Test(flash_fp8, other_fields_are_not_read) { check_unread(causal_of(1, 4, 2, 150, 64)); }
 
 // See harness.h: tiles right of the diagonal are not computed, nor loaded.
 Test(flash_fp8, hidden_tiles_are_not_computed)
 {
-    check_skips(causal_of(1, 4, 2, 640, 64), 64);
-    check_skips(causal_of(1, 2, 1, 577, 128), 100);
+    check_skips(causal_of(1, 2, 1, 640, 64), 64);
+    check_skips(causal_of(1, 1, 1, 577, 128), 100);
 }
 
 Test(flash_fp8, hidden_tiles_are_not_loaded) { EACH_D(check_reads(causal_of(1, 2, 1, D == 256 ? 576 : 1024, D))); }

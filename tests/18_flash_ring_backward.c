@@ -1,5 +1,5 @@
-// 18_flash_ring_backward.c - flash_ring_backward: the gradients of attention over a sequence that lies on several ranks (ring.h). dQ, dK, dV and
-// delta are judged one by one.
+// 18_flash_ring_backward.c - flash_ring_backward: the gradients of attention over a sequence that lies on several ranks
+// (ring.h). dQ, dK, dV and delta are judged one by one.
 #include "ring.h"
 
 TEST_PROBLEM(flash_ring_backward)
@@ -14,7 +14,7 @@ Test(flash_ring_backward, worked_by_hand)
     check_worked(c, "dQ", (double[]){0, 0, [64] = -0.0787, 0.1312}, 66, 2e-3);
 }
 
-// --------------------------------------------------------------------------------------------------- one output at a time
+// ------------------------ one output at a time
 
 Test(flash_ring_backward, delta) { EACH_D(check_output(of(1, 1, 2, 4, 2, 50, D), "delta")); }
 Test(flash_ring_backward, dq_of_one_rank) { EACH_D(EACH_MASK(check_output(of(1, causal, 1, 2, 1, 41, D), "dQ"))); }
@@ -27,7 +27,7 @@ Test(flash_ring_backward, dq_of_ranks)
 {
     EACH_R({
         if (R > 4) break;
-        EACH_MASK(check_output(of(R, causal, 1, 2, 1, 8 * R + 1, head_dims[R % 2]), "dQ"));
+        EACH_MASK(check_output(of(R, causal, 1, 2, 1, 8 * R + 1, dim(R)), "dQ"));
     });
 }
 
@@ -45,7 +45,7 @@ RING(flash_ring_backward, scales)
 RING(flash_ring_backward, other_seeds)
 RING(flash_ring_backward, drawn_sizes)
 
-// ---------------------------------------------------------------------------------------------------------- as gradients
+// ------------------------ as gradients
 
 // No gradient comes in, none goes out. And gradients are linear in it.
 Test(flash_ring_backward, zero_do)
@@ -60,7 +60,7 @@ Test(flash_ring_backward, descends)
     EACH_MASK(check_descends(of(may_have_ranks(4) ? 4 : 1, causal, 1, 2, 1, 21, 64)));
 }
 
-// -------------------------------------------------------------------------------------------------------------- promises
+// ------------------------ promises
 
 RING(flash_ring_backward, bytes_and_overlap)
 

@@ -1,4 +1,5 @@
-// gradient.c - the oracle's backward against its forward: central differences of the loss sum(dO * O), in double precision.
+// gradient.c - the oracle's backward against its forward: central differences of the loss sum(dO * O), in double
+// precision.
 #include "reference/oracle.h"
 
 #include <criterion/criterion.h>
@@ -60,8 +61,9 @@ static void compare(const wb_problem *p, const attention_shape *s, const char *n
               error, largest);
 }
 
-static void check_of(const wb_problem *p, attention_shape s)
+static void check(const char *name, attention_shape s)
 {
+    const wb_problem *p = wb_find_problem(name);
     const int D = s.head_dim, queries = s.batch * s.q_heads * s.q_len, keys = s.batch * s.kv_heads * s.kv_len;
     unsigned state = 7;
     cr_assert(p && queries * D <= MOST && keys * D <= MOST);
@@ -92,17 +94,6 @@ static void check_of(const wb_problem *p, attention_shape s)
     compare(p, &s, "dsinks", sinks, dsinks, s.q_heads);
 }
 
-static void check(const char *name, attention_shape s) { check_of(wb_find_problem(name), s); }
-
-// A backward with a sink logit a head.
-static void check_sink_logits(attention_shape s)
-{
-    const wb_problem *of_09 = wb_find_problem("flash_sinks_backward");
-    wb_problem p = *of_09;
-    p.name = "a backward with sink logits", p.sinks = false, p.sink_logits = true;
-    check_of(&p, s);
-}
-
 static attention_shape of(int B, int Hq, int Hkv, int N, int D, int W, int S)
 {
     return (attention_shape){B, Hq, Hkv, N, N, D, .scale = 1 / sqrtf((float)D), .causal = 1, .window = W, .sinks = S};
@@ -119,8 +110,8 @@ Test(gradient, another_scale)
 }
 Test(gradient, window) { check("flash_sinks_backward", of(1, 2, 1, 9, 4, 3, 0)); }
 Test(gradient, window_and_sinks) { check("flash_sinks_backward", of(1, 2, 1, 9, 4, 3, 2)); }
-Test(gradient, sink_logits) { check_sink_logits(of(1, 2, 1, 9, 4, 3, 0)); }
-Test(gradient, sink_logits_of_batches) { check_sink_logits(of(2, 4, 2, 5, 4, 9, 0)); }
+Test(gradient, sink_logits) { check("flash_sink_logits_backward", of(1, 2, 1, 9, 4, 3, 0)); }
+Test(gradient, sink_logits_of_batches) { check("flash_sink_logits_backward", of(2, 4, 2, 5, 4, 9, 0)); }
 
 // A sink logit is one more term of the denominator: as much weight as a key with this logit, and V = 0, would have.
 Test(gradient, a_sink_is_a_key_without_a_value)

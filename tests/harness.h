@@ -1,5 +1,5 @@
-// harness.h - what a suite may say. Each check gives a worker (exchange.h) one case, waits for it, and judges what came back; the
-// student's code runs in the worker alone. A failed check ends the test with a report.
+// harness.h - what a suite may say. Each check gives a worker (exchange.h) one case, waits for it, and judges what came
+// back; the student's code runs in the worker alone. A failed check ends the test with a report.
 //
 //   #include "harness.h"
 //   TEST_PROBLEM(flash_forward)
@@ -7,10 +7,11 @@
 //
 // What suites of attention ask alike stands in contract.h.
 //
-// Environment: WB_WORKER the worker's path; WB_SEED other inputs; WB_BACKEND cpu or cuda; WB_TIMEOUT how many seconds of its own (spent.h) a
-// worker has for a case, 20 unless set; WB_PROBLEM_SECONDS for all together; WB_SPENT the file that says how many they had (after three
-// without an answer no more are run); WB_CASE one case, which then is the only thing checked, or `small`, those of small_cases.h; WB_EXACT
-// buffers that end with their tensors, for workers that look at every access.
+// Environment: WB_WORKER the worker's path; WB_SEED other inputs; WB_BACKEND cpu or cuda; WB_TIMEOUT how many seconds
+// of its own (spent.h) a worker has for a case, 20 unless set; WB_PROBLEM_SECONDS for all together; WB_SPENT the file
+// that says how many they had (after three without an answer no more are run); WB_CASE one case, which then is the only
+// thing checked, or `small`, those of small_cases.h; WB_EXACT buffers that end with their tensors, for workers that
+// look at every access.
 #pragma once
 
 #include "case/case.h"
@@ -20,7 +21,8 @@
 // Names the problem of a file, and gives it the test that WB_CASE runs.
 #define TEST_PROBLEM(name) TEST_PROBLEM_FOR(name, 0)
 
-// The same for a function that runs on the CPU layer and on GPUs of this major compute capability: on any other GPU its tests are skipped.
+// The same for a function that runs on the CPU layer and on GPUs of this major compute capability: on any other GPU its
+// tests are skipped.
 #define TEST_PROBLEM_FOR(name, capability)                                                                             \
     const char *const harness_problem = #name;                                                                         \
     const int harness_capability = capability;                                                                         \
@@ -42,8 +44,8 @@ extern const char *const harness_problem;
 extern const int harness_capability;
 void harness_end(void);
 
-// Every element of every output is within its tolerance (tolerance.h) of the oracle; guard zones and inputs are unchanged.
-// Fields of the case that are 0 take the defaults of case.h.
+// Every element of every output is within its tolerance (tolerance.h) of the oracle; guard zones and inputs are
+// unchanged. Fields of the case that are 0 take the defaults of case.h.
 void check_case(wb_case c);
 
 // The same in a process of its own, with the environment as it is now.
@@ -61,67 +63,72 @@ void check_output(wb_case c, const char *name);
 // Twice the dO gives twice of each output of a backward, to the bit; and check_case of both.
 void check_doubles(wb_case c);
 
-// dQ, dK and dV are the gradient of the oracle's forward: a small step along them changes the loss sum(dO * O) as they say.
+// dQ, dK and dV are the gradient of the oracle's forward: a small step along them changes the loss sum(dO * O) as they
+// say.
 void check_descends(wb_case c);
 
-// Two runs give the same bits, of different processes, of which none has seen the case before. On the CPU execution layer they are three:
-// lanes, warps and blocks run backward the second time, shuffled the third; give each row at least three tiles, since a + b is b + a.
+// Two runs give the same bits, of different processes, of which none has seen the case before. On the CPU execution
+// layer they are three: lanes, warps and blocks run backward the second time, shuffled the third; give each row at
+// least three tiles, since a + b is b + a.
 void check_same_twice(wb_case c);
 
-// The function works on the stream that it is given, which is not the default one, and does not wait for it, also while another call is under
-// way on another; and check_case.
+// The function works on the stream that it is given, which is not the default one, and does not wait for it, also while
+// another call is under way on another; and check_case.
 void check_stream(wb_case c);
 
-// Sizes drawn from the seed, beyond those of the other tests, so that no constant will do: one head of `longest` to 1.5 times as many
-// queries or keys (rows, columns), then many heads (sequences) of few. Where that is much, a sample of the rows is compared.
+// Sizes drawn from the seed, beyond those of the other tests, so that no constant will do: one head of `longest` to 1.5
+// times as many queries or keys (rows, columns), then many heads (sequences) of few. Where that is much, a sample of
+// the rows is compared.
 void check_drawn(int longest);
 
-// The function refuses these arguments with this status and a message that contains `word`, and writes nothing. No defaults
-// are filled in.
+// The function refuses these arguments with this status and a message that contains `word`, and writes nothing. No
+// defaults are filled in.
 void check_rejected(wb_case c, wb_status status, const char *word);
 
-// The call needs at most this much memory beyond its tensors, on the device and on the host, and gives all of the device's back; and
-// check_case, in a process of its own.
+// The call needs at most this much memory beyond its tensors, on the device and on the host, and gives all of the
+// device's back; and check_case, in a process of its own.
 void check_memory(wb_case c, size_t device_bytes, size_t host_bytes);
 
-// Tiles that nobody sees are not computed. V of one block of keys is NaN, so a computed tile of it gives 0 * NaN = NaN in its rows,
-// whatever its mask; every block of `keys` keys that leaves something to judge takes its turn. The margin: a query is excused if it
-// shares a tile of up to 128 queries x 128 keys with a query that sees one of these keys, or a neighbour of them, that is if a query
-// less than 128 away sees a key less than 128 away. All other queries must be right.
+// Tiles that nobody sees are not computed. V of one block of keys is NaN, so a computed tile of it gives 0 * NaN = NaN
+// in its rows, whatever its mask; every block of `keys` keys that leaves something to judge takes its turn. The margin:
+// a query is excused if it shares a tile of up to 128 queries x 128 keys with a query that sees one of these keys, or a
+// neighbour of them, that is if a query less than 128 away sees a key less than 128 away. All other queries must be
+// right.
 void check_skips(wb_case c, int keys);
 
-// The same for a backward: V of a block of keys is NaN, which may show in dQ of queries near those that see it; then dO of a block of
-// queries, which may show in dK and dV of keys near those that it sees.
+// The same for a backward: V of a block of keys is NaN, which may show in dQ of queries near those that see it; then dO
+// of a block of queries, which may show in dK and dV of keys near those that it sees.
 void check_skips_backward(wb_case c, int block);
 
-// Such tiles are not even read, with the same margin, and check_case. On the cpu backend, where their pages may not be touched (asks.h);
-// skipped on a GPU.
+// Such tiles are not even read, with the same margin; and no block of a decoding kernel reads more than half of all
+// keys, or, where the case says how many multiprocessors there are, more than one and a half of as many equal shares,
+// which should be a few pages of memory each; and check_case. On the cpu backend, where their pages may not be touched
+// (asks.h); skipped on a GPU.
 void check_reads(wb_case c);
-
-// No block of a decoding kernel reads more than half of all keys, or, where the case says how many multiprocessors there are, more than one and
-// a half of as many equal shares, which should be a few pages of memory each; and check_case. On the cpu backend; skipped on a GPU.
-void check_shares(wb_case c);
 
 // check_case; and how many numbers the warps have multiplied in products of matrices. 0 if they are not counted.
 uint64_t multiplied_in(wb_case c);
 
-// What ranks are asked beyond right results (17 and 18): none sends more than K and V of all others but the next, and of a backward all gradients of K
-// and V; none calls wb_attention or wb_attention_backward for pairs of chunks that it need not look at; from three ranks on at least half of a rank's kernels may run under a message, and in a backward one under each; nobody waits for the
-// device; and check_case. All but the last on the cpu backend, which counts.
+// What ranks are asked beyond right results (17 and 18): none sends more than K and V of all others but the next, and
+// of a backward all gradients of K and V; none calls wb_attention or wb_attention_backward for pairs of chunks that it
+// need not look at; from three ranks on at least half of a rank's kernels may run under a message, and in a backward
+// one under each; nobody waits for the device; and check_case. All but the last on the cpu backend, which counts.
 void check_ranks(wb_case c);
 
 // Whether so many ranks can be tried here; if not, that is said, once. On the cpu backend they always can.
 bool may_have_ranks(int ranks);
 
-// check_case of a tensor with more than 2^31 elements, on a GPU whose machine has the memory; else nothing, and where that is why, it says so.
+// check_case of a tensor with more than 2^31 elements, on a GPU whose machine has the memory; else nothing, and where
+// that is why, it says so.
 void check_beyond_int(wb_case c);
 
-// While a warp works on a tile of scores a product of its own is in flight: for three quarters of its tiles, so give it eight tiles of
-// keys or more; and check_case. On the cpu backend, which sees it (asks.h); skipped on a GPU.
+// While a warp works on a tile of scores a product of its own is in flight: for three quarters of its tiles, so give it
+// eight tiles of keys or more; and check_case. On the cpu backend, which sees it (asks.h); skipped on a GPU.
 void check_overlap(wb_case c);
 
-// Of a causal case whose length each tile of queries divides: 64 rows multiply no tile of keys beyond the last of them, tiles of up to 128 keys, and the
-// blocks that begin first do not have the least to do; and check_case. On the cpu backend, which counts; skipped on a GPU.
+// Of a causal case whose length each tile of queries divides: 64 rows multiply no tile of keys beyond the last of them,
+// tiles of up to 128 keys, and the blocks that begin first do not have the least to do; and check_case. On the cpu
+// backend, which counts; skipped on a GPU.
 void check_triangle(wb_case c);
 
 // What the call needed, and check_case.

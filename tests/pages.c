@@ -1,4 +1,5 @@
-// pages.c - the pages of a case of problem 13, and what its lesson says of parts: merged in any order they give what all keys give.
+// pages.c - the pages of a case of problem 13, and what its lesson says of parts: merged in any order they give what
+// all keys give.
 #include "case/pages.h"
 
 #include "reference/oracle.h"
@@ -46,7 +47,8 @@ Test(pages, each_page_is_one_sequences)
         }
 }
 
-// Sequences that share a prompt have its pages in common, as far as both have whole ones; a cache that is cut ends with the first one's last page.
+// Sequences that share a prompt have its pages in common, as far as both have whole ones; a cache that is cut ends with
+// the first one's last page.
 Test(pages, shared_and_cut)
 {
     wb_case c = of(20, 700, 16, WB_LENS_MIXED);
@@ -149,7 +151,7 @@ Test(pages, a_cache_holds_its_keys)
     wb_pages_free(&p);
 }
 
-// ------------------------------------------------------------------------------------------------------------------- parts
+// ------------------------ parts
 
 enum { KEYS = 200, D = 16 };
 typedef struct part {

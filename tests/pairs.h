@@ -1,5 +1,6 @@
-// pairs.h - whether a function adds the gradients of pairs of chunks as wb_attention_backward promises (workbook.h): beside float64, over what was there
-// before, with rows around that are none of its own. Plain C, device memory through workbook.h.
+// pairs.h - whether a function adds the gradients of pairs of chunks as wb_attention_backward promises (workbook.h):
+// beside float64, over what was there before, with rows around that are none of its own. Plain C, device memory through
+// workbook.h.
 #pragma once
 
 #include "workbook.h"
@@ -28,7 +29,8 @@ static double pair_normal(void)  // nearly
     return (sum - 3) * 1.4142135;
 }
 
-// The tensors of a case, and in `want` their gradients beside what was there; in `off` how far a result may be from that.
+// The tensors of a case, and in `want` their gradients beside what was there; in `off` how far a result may be from
+// that.
 typedef struct pair_tensor {
     size_t count;
     bf16 *bits;              // of an input, and

@@ -1,4 +1,5 @@
-// quantise_fp8.cu - the quantiser of 16 on the device gives the bits of the one on the host, whatever is drawn, and touches nothing else.
+// quantise_fp8.cu - the quantiser of 16 on the device gives the bits of the one on the host, whatever is drawn, and
+// touches nothing else.
 #include "e4m3.cuh"
 #include "on_hopper.cuh"
 

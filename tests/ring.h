@@ -1,9 +1,8 @@
-// ring.h - what is asked of both passes over a sequence that lies on several ranks: 17 and 18. A suite names these tests one by one,
-// RING(flash_ring, two_ranks), and adds its own. The harness has a worker for each rank, cuts the inputs into zigzag chunks, joins what comes
-// back, and compares it with the oracle of the whole.
+// ring.h - what is asked of both passes over a sequence that lies on several ranks: 17 and 18. A suite names these
+// tests one by one, RING(flash_ring, two_ranks), and adds its own. The harness has a worker for each rank, cuts the
+// inputs into zigzag chunks, joins what comes back, and compares it with the oracle of the whole.
 #pragma once
 
-#define HEAD_DIMS 64, 128
 #include "contract.h"
 
 // Gives a suite the test `name` of this file.
@@ -19,11 +18,16 @@ static inline wb_case of(int R, int causal, int B, int Hq, int Hkv, int N, int D
 // Full, then causal.
 #define EACH_MASK(...)                                                                                                 \
     for (int causal = 0; causal < 2; causal++) __VA_ARGS__
-// With these numbers of ranks, as far as there can be so many.
+// With these numbers of ranks, as far as there can be so many: the fewest, an odd number, one where a buffer is used
+// again, the next prime, and the most. Sizes are drawn with any (drawn_sizes).
+static const int some_ranks[] = {2, 3, 4, 5, WB_MOST_RANKS};
 #define EACH_R(...)                                                                                                    \
-    for (int R = 2; R <= WB_MOST_RANKS && may_have_ranks(R); R++) __VA_ARGS__
+    for (size_t each_R = 0; each_R < COUNT(some_ranks) && may_have_ranks(some_ranks[each_R]); each_R++) {              \
+        const int R = some_ranks[each_R];                                                                              \
+        __VA_ARGS__;                                                                                                   \
+    }
 
-// ------------------------------------------------------------------------------------------------------------ one rank
+// ------------------------ one rank
 
 // Its two chunks, and nobody to talk to.
 static inline void one_rank(void)
@@ -34,10 +38,10 @@ static inline void one_rank(void)
 static inline void one_rank_ragged(void)
 {
     const int N[] = {1, 2, 3, 7, 15, 17, 33, 63, 65, 101};
-    for (size_t i = 0; i < COUNT(N); i++) EACH_MASK(check(1, causal, 1, 2, 1, N[i], head_dims[i % 2]));
+    for (size_t i = 0; i < COUNT(N); i++) EACH_MASK(check(1, causal, 1, 2, 1, N[i], dim(i)));
 }
 
-// ---------------------------------------------------------------------------------------------------------- several ranks
+// ------------------------ several ranks
 
 static inline void two_ranks(void)
 {
@@ -52,14 +56,14 @@ static inline void three_ranks(void)
     EACH_D(EACH_MASK(check(3, causal, 1, 2, 2, 96, D)));
 }
 
-static inline void more_ranks(void) { EACH_R(EACH_MASK(check(R, causal, 1, 2, 1, 16 * R, head_dims[R % 2]))); }
+static inline void more_ranks(void) { EACH_R(EACH_MASK(check(R, causal, 1, 2, 1, 16 * R, dim(R)))); }
 
 // Chunks of unlike length: the first N % 2R have a row more.
 static inline void ragged(void)
 {
     EACH_R(EACH_MASK({
-        check(R, causal, 1, 2, 1, 8 * R + 1, head_dims[R % 2]);
-        check(R, causal, 1, 1, 1, 10 * R - 1, head_dims[(R + 1) % 2]);
+        check(R, causal, 1, 2, 1, 8 * R + 1, dim(R));
+        check(R, causal, 1, 1, 1, 10 * R - 1, dim(R + 1));
     }));
 }
 
@@ -73,13 +77,12 @@ static inline void empty_chunks(void)
     }));
 }
 
-// ------------------------------------------------------------------------------------------------------- heads and batches
+// ------------------------ heads and batches
 
 static inline void every_group_size(void)
 {
     const int R = may_have_ranks(3) ? 3 : 1;
-    for (int group = 1; group <= 8; group *= 2)
-        EACH_MASK(check(R, causal, 1, 8, 8 / group, 40, head_dims[group % 4 / 2]));
+    for (int group = 1; group <= 8; group *= 2) EACH_MASK(check(R, causal, 1, 8, 8 / group, 40, dim(group % 4 / 2)));
     check(R, 1, 1, 6, 2, 31, 64);
     check(R, 0, 1, 15, 3, 20, 64);
 }
@@ -92,7 +95,7 @@ static inline void groups_and_batches(void)
     EACH_MASK(check(R, causal, 2, 3, 3, 35, 128));
 }
 
-// ----------------------------------------------------------------------------------------------------------------- numbers
+// ------------------------ numbers
 
 // Partial results whose denominators are as far apart as they come.
 static inline void every_input(void)
@@ -117,14 +120,14 @@ static inline void drawn_sizes(void)
         }
         const int R = 1 + drawn[0] % WB_MOST_RANKS, Hkv = 1 + drawn[1] % 2, N = 1 + drawn[2] % (n % 3 ? 70 : 3 * R);
         if (may_have_ranks(R))
-            check(R, drawn[3] % 2, 1 + drawn[4] % 2, Hkv * (1 + drawn[5] % 3), Hkv, N, head_dims[drawn[6] % 2]);
+            check(R, drawn[3] % 2, 1 + drawn[4] % 2, Hkv * (1 + drawn[5] % 3), Hkv, N, dim(drawn[6]));
     }
 }
 
-// ---------------------------------------------------------------------------------------------------------------- promises
+// ------------------------ promises
 
-// See harness.h: no more is sent than passes by, no pair of chunks is looked at that is hidden, what comes is under way while what is there is
-// worked on, and nobody waits.
+// See harness.h: no more is sent than passes by, no pair of chunks is looked at that is hidden, what comes is under way
+// while what is there is worked on, and nobody waits.
 static inline void bytes_and_overlap(void)
 {
     const int R[] = {2, 3, 4, 6};
@@ -134,8 +137,9 @@ static inline void bytes_and_overlap(void)
     }
 }
 
-// Inputs come late on the stream of the call, what is on it afterwards changes K and V, and meanwhile the results are fetched there: the wire waits
-// for the stream, and the stream for the wire. Then a call before it, in the same buffers.
+// Inputs come late on the stream of the call, what is on it afterwards changes K and V, and meanwhile the results are
+// fetched there: the wire waits for the stream, and the stream for the wire. Then a call before it, in the same
+// buffers.
 static inline void own_stream(void)
 {
     EACH_R({
@@ -157,8 +161,8 @@ static inline size_t workspace_of(int R, int rows)
     return measure_memory(of(R, 1, 1, 4, 2, R * rows, 64)).workspace_bytes;
 }
 
-// Nothing but inputs, outputs and the workspace in device memory, and that is as large for many ranks as for two: what is gathered grows.
-// most_bytes: of the workspace for one of a rank's rows with 4 heads on 2 of D = 64.
+// Nothing but inputs, outputs and the workspace in device memory, and that is as large for many ranks as for two: what
+// is gathered grows. most_bytes: of the workspace for one of a rank's rows with 4 heads on 2 of D = 64.
 static inline void memory(size_t most_bytes)
 {
     const int most = may_have_ranks(8) ? 8 : may_have_ranks(4) ? 4 : 2;
@@ -167,8 +171,8 @@ static inline void memory(size_t most_bytes)
     check_no_memory(of(most, 0, 1, 2, 1, 20 * most, 128));
     const size_t few = workspace_of(2, 32), many = workspace_of(most, 32), may = 32 * most_bytes + 16384;
     cr_assert(many <= few + few / 20,
-              "the workspace for 32 rows on each rank has %zu bytes with 2 ranks, and %zu with %d: is all of K or V "
-              "gathered?",
+              "the workspace for 32 rows on each rank has %zu bytes with 2 ranks, and %zu with %d: "
+              "is all of K or V gathered?",
               few, many, most);
     cr_assert(few <= may, "the workspace for 32 rows on each rank has %zu bytes, and %zu should do", few, may);
 }

@@ -40,7 +40,8 @@ Test(safe_text, what_turns_or_hides_text)
     becomes("\xe2\x80", LINE, "\xef\xbf\xbd\xef\xbf\xbd");
 }
 
-// A byte that begins nothing, a character that is cut off, one longer than need be, half of a pair, one beyond the last, U+FFFF.
+// A byte that begins nothing, a character that is cut off, one longer than need be, half of a pair, one beyond the
+// last, U+FFFF.
 Test(safe_text, what_is_no_utf8)
 {
     becomes("\x80|\xff|\xc3|\xe2\x82|", PLAIN, "\xef\xbf\xbd|\xef\xbf\xbd|\xef\xbf\xbd|\xef\xbf\xbd\xef\xbf\xbd|");

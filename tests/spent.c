@@ -1,5 +1,5 @@
-// spent.c - seconds of a process's own: those in which it computed or slept, also by what it started; not those in which it waited for a
-// processor that somebody else had.
+// spent.c - seconds of a process's own: those in which it computed or slept, also by what it started; not those in
+// which it waited for a processor that somebody else had.
 #include "judge/spent.h"
 
 #include <criterion/criterion.h>

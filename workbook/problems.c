@@ -2,29 +2,33 @@
 
 #include <string.h>
 
-enum { D16_TO_128 = 16 | 32 | 64 | 128 };
+static const int NO_D[] = {0};
+static const int D16_TO_128[] = {16, 32, 64, 128, 0};
+static const int D64_128[] = {64, 128, 0};
+static const int D64_TO_256[] = {64, 128, 256, 0};
+enum { no = false, yes = true };
 
 // clang-format off
 static const wb_problem problems[] = {
     // number, name, signature, on_host, mask, grouped, window, sinks, sink_logits, int8_cache, head_dims, tile, group
-    {1, "tiled_attention", WB_FORWARD, true, WB_CAUSAL_OPTIONAL, false, false, false, false, false, D16_TO_128, 128, WB_REQUIRED},
-    {2, "weighted_row_sum", WB_ROW_SUM, false, WB_NO_MASK, false, false, false, false, false, 0, 1, WB_REQUIRED},
-    {3, "flash_forward", WB_FORWARD, false, WB_NO_MASK, false, false, false, false, false, D16_TO_128, 128, WB_REQUIRED},
-    {4, "flash_causal", WB_FORWARD, false, WB_CAUSAL, false, false, false, false, false, D16_TO_128, 128, WB_REQUIRED},
-    {5, "flash_gqa", WB_FORWARD, false, WB_CAUSAL, true, false, false, false, false, D16_TO_128, 128, WB_REQUIRED},
-    {6, "flash_window", WB_FORWARD, false, WB_CAUSAL, true, true, false, false, false, D16_TO_128, 128, WB_REQUIRED},
-    {7, "flash_sinks", WB_FORWARD, false, WB_CAUSAL, true, true, true, false, false, D16_TO_128, 128, WB_REQUIRED},
-    {8, "flash_gqa_backward", WB_BACKWARD, false, WB_CAUSAL, true, false, false, false, false, D16_TO_128, 128, WB_BONUS},
-    {9, "flash_sinks_backward", WB_BACKWARD, false, WB_CAUSAL, true, true, true, false, false, D16_TO_128, 128, WB_BONUS},
-    {10, "flash_hopper", WB_FORWARD, false, WB_CAUSAL_OPTIONAL, true, false, false, false, false, 64 | 128, 192, WB_BEYOND},
-    {11, "flash_sink_logits", WB_FORWARD, false, WB_CAUSAL, true, true, false, true, false, D16_TO_128, 128, WB_BEYOND},
-    {12, "flash_sink_logits_backward", WB_BACKWARD, false, WB_CAUSAL, true, true, false, true, false, D16_TO_128, 128, WB_BEYOND},
-    {13, "flash_decode", WB_DECODE, false, WB_NO_MASK, true, false, false, false, false, D16_TO_128, 16, WB_BEYOND},
-    {14, "flash_decode_int8", WB_DECODE, false, WB_NO_MASK, true, false, false, false, true, D16_TO_128, 16, WB_BEYOND},
-    {15, "flash_block_mask", WB_BLOCK_MASK, false, WB_NO_MASK, true, false, false, false, false, D16_TO_128, 128, WB_BEYOND},
-    {16, "flash_fp8", WB_FP8, false, WB_CAUSAL_OPTIONAL, true, false, false, false, false, 64 | 128 | 256, 192, WB_BEYOND},
-    {17, "flash_ring", WB_RING, false, WB_CAUSAL_OPTIONAL, true, false, false, false, false, 64 | 128, 128, WB_BEYOND},
-    {18, "flash_ring_backward", WB_RING_BACKWARD, false, WB_CAUSAL_OPTIONAL, true, false, false, false, false, 64 | 128, 128, WB_BEYOND},
+    {1, "tiled_attention", WB_FORWARD, yes, WB_CAUSAL_OPTIONAL, no, no, no, no, no, D16_TO_128, 128, WB_REQUIRED},
+    {2, "weighted_row_sum", WB_ROW_SUM, no, WB_NO_MASK, no, no, no, no, no, NO_D, 1, WB_REQUIRED},
+    {3, "flash_forward", WB_FORWARD, no, WB_NO_MASK, no, no, no, no, no, D16_TO_128, 128, WB_REQUIRED},
+    {4, "flash_causal", WB_FORWARD, no, WB_CAUSAL, no, no, no, no, no, D16_TO_128, 128, WB_REQUIRED},
+    {5, "flash_gqa", WB_FORWARD, no, WB_CAUSAL, yes, no, no, no, no, D16_TO_128, 128, WB_REQUIRED},
+    {6, "flash_window", WB_FORWARD, no, WB_CAUSAL, yes, yes, no, no, no, D16_TO_128, 128, WB_REQUIRED},
+    {7, "flash_sinks", WB_FORWARD, no, WB_CAUSAL, yes, yes, yes, no, no, D16_TO_128, 128, WB_REQUIRED},
+    {8, "flash_gqa_backward", WB_BACKWARD, no, WB_CAUSAL, yes, no, no, no, no, D16_TO_128, 128, WB_BONUS},
+    {9, "flash_sinks_backward", WB_BACKWARD, no, WB_CAUSAL, yes, yes, yes, no, no, D16_TO_128, 128, WB_BONUS},
+    {10, "flash_hopper", WB_FORWARD, no, WB_CAUSAL_OPTIONAL, yes, no, no, no, no, D64_128, 192, WB_BEYOND},
+    {11, "flash_sink_logits", WB_FORWARD, no, WB_CAUSAL, yes, yes, no, yes, no, D16_TO_128, 128, WB_BEYOND},
+    {12, "flash_sink_logits_backward", WB_BACKWARD, no, WB_CAUSAL, yes, yes, no, yes, no, D16_TO_128, 128, WB_BEYOND},
+    {13, "flash_decode", WB_DECODE, no, WB_NO_MASK, yes, no, no, no, no, D16_TO_128, 16, WB_BEYOND},
+    {14, "flash_decode_int8", WB_DECODE, no, WB_NO_MASK, yes, no, no, no, yes, D16_TO_128, 16, WB_BEYOND},
+    {15, "flash_block_mask", WB_BLOCK_MASK, no, WB_NO_MASK, yes, no, no, no, no, D16_TO_128, 128, WB_BEYOND},
+    {16, "flash_fp8", WB_FP8, no, WB_CAUSAL_OPTIONAL, yes, no, no, no, no, D64_TO_256, 192, WB_BEYOND},
+    {17, "flash_ring", WB_RING, no, WB_CAUSAL_OPTIONAL, yes, no, no, no, no, D64_128, 128, WB_BEYOND},
+    {18, "flash_ring_backward", WB_RING_BACKWARD, no, WB_CAUSAL_OPTIONAL, yes, no, no, no, no, D64_128, 128, WB_BEYOND},
 };
 // clang-format on
 

@@ -35,16 +35,15 @@ typedef struct wb_problem {
     int number;
     const char *name;  // of the function and of every file
     wb_signature signature;
-    bool on_host;      // float32 in host memory, instead of bf16 in device memory
-    wb_mask mask;      // of attention: causal never, optionally, always
-    bool grouped;      // kv_heads may be less than q_heads
-    bool window;       // reads shape.window
-    bool sinks;        // reads shape.sinks
-    bool sink_logits;  // has an argument more: a learned logit a head, a term of each softmax's denominator
-    bool
-        int8_cache;  // of a WB_DECODE: K and V are int8, and there are two arguments more, a scale for each of their rows
-    unsigned head_dims;  // the sum of those that it supports, powers of two
-    int tile;            // query rows of a tile in lesson and key, for messages ("row 130, in query tile 1")
+    bool on_host;          // float32 in host memory, instead of bf16 in device memory
+    wb_mask mask;          // of attention: causal never, optionally, always
+    bool grouped;          // kv_heads may be less than q_heads
+    bool window;           // reads shape.window
+    bool sinks;            // reads shape.sinks
+    bool sink_logits;      // has an argument more: a learned logit a head, a term of each softmax's denominator
+    bool int8_cache;       // of a WB_DECODE: K and V are int8, with two arguments more, a scale for each of their rows
+    const int *head_dims;  // those that it supports, the smallest first; behind the last stands 0
+    int tile;              // query rows of a tile in lesson and key, for messages ("row 130, in query tile 1")
     wb_group group;
 } wb_problem;
 
@@ -56,6 +55,14 @@ static inline bool wb_has_ranks(const wb_problem *p)
 static inline bool wb_is_backward(const wb_problem *p)
 {
     return p->signature == WB_BACKWARD || p->signature == WB_RING_BACKWARD;
+}
+
+// This head dimension if the problem supports it, otherwise its smallest.
+static inline int wb_head_dim(const wb_problem *p, int D)
+{
+    for (int i = 0; p->head_dims[i]; i++)
+        if (p->head_dims[i] == D) return D;
+    return p->head_dims[0];
 }
 
 // By name ("flash_forward") or number (3); null if there is none.

@@ -83,12 +83,15 @@ static wb_status check_heads_and_scale(const char *problem, int q_heads, int kv_
 
 static wb_status check_supported(const wb_problem *p, int batch, int q_heads, int head_dim)
 {
-    const unsigned D = (unsigned)head_dim;
-    if ((D & (D - 1)) != 0 || !(p->head_dims & D)) {
+    if (wb_head_dim(p, head_dim) != head_dim) {
         char supported[64] = "";
-        for (unsigned d = 1, left = p->head_dims; left; left &= ~d, d *= 2)
-            if (left & d)
-                sprintf(supported + strlen(supported), "%s%u", !*supported ? "" : left == d ? " and " : ", ", d);
+        size_t used = 0;
+        for (const int *D = p->head_dims; *D && used < sizeof supported; D++)
+            used += (size_t)snprintf(supported + used, sizeof supported - used, "%s%d",
+                                     D == p->head_dims ? ""
+                                     : D[1]            ? ", "
+                                                       : " and ",
+                                     *D);
         return wb_fail(WB_UNSUPPORTED, "%s: head_dim = %d, supported are %s", p->name, head_dim, supported);
     }
     if (batch > 65535 || q_heads > 65535)

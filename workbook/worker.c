@@ -1,5 +1,6 @@
-// worker.c - a program that holds one implementation of one problem, and calls it. It never judges: the test that starts it does, and
-// gives it one case after the other (exchange.h). Run by hand it makes the inputs itself and prints what came out:
+// worker.c - a program that holds one implementation of one problem, and calls it. It never judges: the test that
+// starts it does, and gives it one case after the other (exchange.h). Run by hand it makes the inputs itself and prints
+// what came out:
 //
 //   build/cpu/problems/03_worker --case B=1,Hq=2,Nq=256,D=64,seed=7          also under gdb, compute-sanitizer, a profiler
 //   ... --case ... --case ...   one after the other in one process: does a call leave anything behind that changes the next?
@@ -52,7 +53,8 @@ static void *address(const wb_case *c, const wb_tensor *tensor, char *zone, size
     return strcmp(c->null, tensor->name) == 0 ? NULL : zone + data;
 }
 
-// How many bytes of workspace the function of a WB_DECODE, or of ranks, wants: its companion, WB_NAME with _workspace behind it.
+// How many bytes of workspace the function of a WB_DECODE, or of ranks, wants: its companion, WB_NAME with _workspace
+// behind it.
 extern size_t workspace_of(const void *shape, const wb_ring *ring) __asm__(STRING(WB_NAME) "_workspace")
     __attribute__((weak));
 
@@ -60,8 +62,8 @@ extern size_t workspace_of(const void *shape, const wb_ring *ring) __asm__(STRIN
 extern void wb_name_buffer(const void *at, const char *name, const char *type, size_t element, const size_t dim[4])
     __attribute__((weak));
 
-// A buffer for one zone, on the device or, for a problem on the host, from malloc; its first `filled` bytes are those of the zone. place: of
-// asks.h, or -1.
+// A buffer for one zone, on the device or, for a problem on the host, from malloc; its first `filled` bytes are those
+// of the zone. place: of asks.h, or -1.
 static wb_status new_buffer(bool on_host, void **buffer, const char *zone, size_t bytes, size_t filled, int place)
 {
     if (wb_place_next && place >= 0) wb_place_next(place);
@@ -86,7 +88,8 @@ static wb_status end_buffer(bool on_host, void *buffer, char *zone, size_t bytes
     return status;
 }
 
-// A workspace of as many bytes as its function asks for, `guard` bytes of WB_NAN_BYTE on both sides of them; inside it is what the case says.
+// A workspace of as many bytes as its function asks for, `guard` bytes of WB_NAN_BYTE on both sides of them; inside it
+// is what the case says.
 static wb_status workspace_begin(const wb_case *c, const wb_ring *ring, size_t guard, int place, char **buffer,
                                  wb_workspace *w)
 {
@@ -160,8 +163,8 @@ static uint64_t listed(const block_mask *m, int q_len, int span, int from, int t
     return bits;
 }
 
-// asks.h: keys are not touched by queries that do not see them. Under a causal mask, or one as data; there a span is a tile of the keys or
-// some of them, so that nothing but what the lists name is allowed.
+// asks.h: keys are not touched by queries that do not see them. Under a causal mask, or one as data; there a span is a
+// tile of the keys or some of them, so that nothing but what the lists name is allowed.
 static void watch_pages(const wb_problem *problem, const wb_case *c, const wb_tensor *tensors, int count,
                         void *const pointers[])
 {
@@ -231,7 +234,8 @@ static wb_status inputs_late(const wb_tensor *tensors, const wb_zone *zones, voi
     return again ? wb_late_again(inputs, bytes, n, again == 2, *stream) : wb_late_begin(inputs, bytes, n, stream);
 }
 
-// A call beside the one that is judged, on a stream of its own: of tensors like those, at another scale. Nobody looks at its results.
+// A call beside the one that is judged, on a stream of its own: of tensors like those, at another scale. Nobody looks
+// at its results.
 typedef struct second_call {
     wb_case c;
     void *buffers[WB_MAX_TENSORS], *pointers[WB_MAX_TENSORS + 1];
@@ -262,7 +266,8 @@ static void second_end(const second_call *s, int count)
     wb_device_free(s->workspace_buffer);
 }
 
-// Whether nothing may be read behind a tensor of a cache that is cut, pages.h: where the CPU layer has a guard page behind it.
+// Whether nothing may be read behind a tensor of a cache that is cut, pages.h: where the CPU layer has a guard page
+// behind it.
 static bool ends(const wb_case *c, const wb_tensor *t)
 {
     return wb_what_was_asked && (wb_case_cut(c, t) || (c->cut && strcmp(t->name, "page_table") == 0));
@@ -277,8 +282,9 @@ static wb_ring ring_of(const wb_case *c, wb_ring ring)
     return ring;
 }
 
-// Copies the zones to the device, calls, waits, copies back. Tensors of a problem on the host stay where they are. `exact`: they
-// move too, each to a buffer that ends with it, and outputs are not filled, but for what an offset puts before them.
+// Copies the zones to the device, calls, waits, copies back. Tensors of a problem on the host stay where they are.
+// `exact`: they move too, each to a buffer that ends with it, and outputs are not filled, but for what an offset puts
+// before them.
 static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tensor *tensors, const wb_zone *zones,
                      int count, char *shared, bool exact, wb_exchange *x, void *board, size_t board_bytes)
 {

@@ -20,12 +20,11 @@ static void add_row_sum(list *o, int rows, int cols) { add(o, (wb_case){.rows = 
 static void add_attention(list *o, int B, int Hq, int Hkv, int N, int D, int W, int S, int causal)
 {
     const wb_problem *p = o->problem;
-    const int dims = (int)p->head_dims;
     add(o, (wb_case){.shape = {.batch = B,
                                .q_heads = Hq,
                                .kv_heads = p->grouped ? Hkv : Hq,
                                .q_len = N,
-                               .head_dim = dims & D ? D : dims & -dims,
+                               .head_dim = wb_head_dim(p, D),
                                .window = p->window ? W : 0,
                                .sinks = p->sinks ? S : 0,
                                .causal = causal}});
@@ -129,7 +128,7 @@ int bench_sweep_shapes(const wb_problem *problem, bool timed, bool drawn, wb_cas
                     add_attention(&l, 16384 / n, 2048 / D, 2048 / D, n, D, 0, 0, causal);
         for (int D = 128; D >= 64; D /= 2) add_attention(&l, 2, 64, 8, 4096, D, 0, 0, 1);
         for (int n = 256; n <= 16384; n *= 2) add_attention(&l, 1, 16, 2, n, 64, 0, 0, 1);
-        if (problem->head_dims & 256) {  // as many tokens and as wide
+        if (wb_head_dim(problem, 256) == 256) {  // as many tokens and as wide
             for (int n = 4096; n <= 16384; n *= 4)
                 for (int causal = 0; causal <= 1; causal++) add_attention(&l, 16384 / n, 8, 8, n, 256, 0, 0, causal);
             add_attention(&l, 2, 32, 4, 4096, 256, 0, 0, 1);

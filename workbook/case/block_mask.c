@@ -1,5 +1,5 @@
-// block_mask.c - the lists of a block mask from what the pairs say: see workbook.h. First each tile is looked at and its kind noted, which tells
-// how long the lists are; then they are filled.
+// block_mask.c - the lists of a block mask from what the pairs say: see workbook.h. First each tile is looked at and
+// its kind noted, which tells how long the lists are; then they are filled.
 #include "case/case.h"
 
 #include <limits.h>
@@ -18,7 +18,8 @@ typedef struct question {
 
 static int min_int(int a, int b) { return a < b ? a : b; }
 
-// Of the tile of queries i0, i0 + 1, ... and keys j0, j0 + 1, ...: it is known to be seen in part as soon as one pair is visible and one not.
+// Of the tile of queries i0, i0 + 1, ... and keys j0, j0 + 1, ...: it is known to be seen in part as soon as one pair
+// is visible and one not.
 static int kind_of(const question *q, int b, int i0, int j0)
 {
     const int i1 = min_int(i0 + q->q_tile, q->q_len), j1 = min_int(j0 + q->kv_tile, q->kv_len);

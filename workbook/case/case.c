@@ -1,4 +1,5 @@
-// case.c - see case.h. The inputs are made by a hash of (seed, tensor, index), so that any element can be made anywhere.
+// case.c - see case.h. The inputs are made by a hash of (seed, tensor, index), so that any element can be made
+// anywhere.
 #include "case/case.h"
 
 #include "case/mix.h"
@@ -7,11 +8,12 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// ---------------------------------------------------------------------------------------------------------------- numbers
+// ------------------------ numbers
 
 float wb_from_bf16(uint16_t bits)
 {
@@ -75,13 +77,53 @@ static float normal(uint64_t stream, uint64_t index)
     return (float)(sum - 2 * 65535) * (1.7320508f / 65536);
 }
 
-// --------------------------------------------------------------------------------------------------------- text and back
+// ------------------------ text and back
 
-static const char *const input_names[WB_INPUTS] = {
-    "normal",      "huge",      "tiny",   "early_max",   "late_max",       "stairs",    "rising",
-    "falling",     "flat",      "ones",   "tower",       "abyss",          "worked_1",  "worked_2",
-    "zero_dO",     "twice_dO",  "digits", "row_numbers", "column_numbers", "zero_rows", "outliers",
-    "wide_scales", "any_bytes", "summit", "trench",      "sizes",          "leftward",  "mean_one"};
+// What each pattern of inputs is, under its name in text. One more is one more row, beside its enumerator; nothing
+// hangs on their order.
+typedef enum pattern_kind {
+    PATTERN_PLAIN,    // K is noise, as Q is
+    PATTERN_LOGITS,   // K lies along a direction so that logits are those of logit()
+    PATTERN_RESIZED,  // noise, made larger and smaller by resized()
+    PATTERN_WORKED    // a lesson's few numbers
+} pattern_kind;
+
+static const struct pattern {
+    const char *name;
+    pattern_kind kind;
+    bool everywhere;  // suites try it wherever they try every input
+} patterns[WB_INPUTS] = {
+    [WB_NORMAL] = {"normal", PATTERN_PLAIN, true},
+    [WB_HUGE] = {"huge", PATTERN_LOGITS, true},
+    [WB_TINY] = {"tiny", PATTERN_LOGITS, true},
+    [WB_EARLY_MAX] = {"early_max", PATTERN_LOGITS, true},
+    [WB_LATE_MAX] = {"late_max", PATTERN_LOGITS, true},
+    [WB_STAIRS] = {"stairs", PATTERN_LOGITS, true},
+    [WB_RISING] = {"rising", PATTERN_LOGITS, true},
+    [WB_FALLING] = {"falling", PATTERN_LOGITS, true},
+    [WB_FLAT] = {"flat", PATTERN_LOGITS, true},
+    [WB_ONES] = {"ones", PATTERN_PLAIN, true},
+    [WB_TOWER] = {"tower", PATTERN_LOGITS, true},
+    [WB_ABYSS] = {"abyss", PATTERN_LOGITS, true},
+    [WB_WORKED_1] = {"worked_1", PATTERN_WORKED, false},
+    [WB_WORKED_2] = {"worked_2", PATTERN_WORKED, false},
+    [WB_ZERO_DO] = {"zero_dO", PATTERN_PLAIN, false},
+    [WB_TWICE_DO] = {"twice_dO", PATTERN_PLAIN, false},
+    [WB_DIGITS] = {"digits", PATTERN_PLAIN, false},
+    [WB_ROW_NUMBERS] = {"row_numbers", PATTERN_PLAIN, false},
+    [WB_COLUMN_NUMBERS] = {"column_numbers", PATTERN_PLAIN, false},
+    [WB_ZERO_ROWS] = {"zero_rows", PATTERN_RESIZED, false},
+    [WB_OUTLIERS] = {"outliers", PATTERN_RESIZED, false},
+    [WB_WIDE_SCALES] = {"wide_scales", PATTERN_RESIZED, false},
+    [WB_ANY_BYTES] = {"any_bytes", PATTERN_PLAIN, false},
+    [WB_SUMMIT] = {"summit", PATTERN_LOGITS, false},
+    [WB_TRENCH] = {"trench", PATTERN_LOGITS, false},
+    [WB_SIZES] = {"sizes", PATTERN_RESIZED, false},
+    [WB_LEFTWARD] = {"leftward", PATTERN_RESIZED, false},
+    [WB_MEAN_ONE] = {"mean_one", PATTERN_PLAIN, false},
+};
+
+bool wb_input_is_everywhere(wb_input input) { return patterns[input].everywhere; }
 
 static const char *const logits_names[WB_LOGITS_GIVEN] = {"normal", "mixed"};
 static const char *const lens_names[WB_LENS] = {"same", "mixed", "zipf", "edges", "empty"};
@@ -118,80 +160,130 @@ wb_case wb_case_defaults(const wb_problem *problem, wb_case c)
     return c;
 }
 
-// The fields of a case that are numbers, by their names in text, and what they may be. Values that a function has to refuse are among
-// them; those that no test could lay out in memory are not.
+// The fields of a case that are numbers, by their names in text, and what they may be. Values that a function has to
+// refuse are among them; those that no test could lay out in memory are not.
 enum { MOST_HEADS = 1 << 16, MOST_ROWS = 1 << 26, MOST_DIM = 1 << 12, MOST_OFFSET = 1 << 12 };
 static const double MOST_ELEMENTS = 1e10;  // of one tensor
 
-static int *integer_field(wb_case *c, const char *name, long *least, long *most)
-{
-    attention_shape *s = &c->shape;
-    const struct {
-        const char *name;
-        int *field;
-        long least, most;
-    } fields[] = {{"B", &s->batch, -MOST_HEADS, MOST_HEADS},
-                  {"Hq", &s->q_heads, -MOST_HEADS, MOST_HEADS},
-                  {"Hkv", &s->kv_heads, -MOST_HEADS, MOST_HEADS},
-                  {"Nq", &s->q_len, -MOST_ROWS, MOST_ROWS},
-                  {"Nk", &s->kv_len, -MOST_ROWS, MOST_ROWS},
-                  {"D", &s->head_dim, -MOST_DIM, MOST_DIM},
-                  {"causal", &s->causal, INT_MIN, INT_MAX},
-                  {"W", &s->window, INT_MIN, INT_MAX},
-                  {"sinks", &s->sinks, INT_MIN, INT_MAX},
-                  {"rows", &c->rows, -MOST_ROWS, MOST_ROWS},
-                  {"cols", &c->cols, -MOST_ROWS, MOST_ROWS},
-                  {"masks", &c->masks, -MOST_HEADS, MOST_HEADS},
-                  {"q_tile", &c->q_tile, -MOST_DIM, MOST_DIM},
-                  {"kv_tile", &c->kv_tile, -MOST_DIM, MOST_DIM},
-                  {"offset", &c->offset, 0, MOST_OFFSET},
-                  {"nan_from", &c->nan_from, 0, MOST_ROWS},
-                  {"nan_keys", &c->nan_keys, 0, MOST_ROWS},
-                  {"nan_queries", &c->nan_queries, 0, MOST_ROWS},
-                  {"order", &c->order, 0, INT_MAX},
-                  {"watched", &c->watched, 0, 1},
-                  {"overlapped", &c->overlapped, 0, 1},
-                  {"products", &c->products, 0, MOST_ROWS},
-                  {"page", &c->page, -MOST_DIM, MOST_DIM},
-                  {"pages", &c->pages, -MOST_ROWS, MOST_ROWS},
-                  {"max_pages", &c->max_pages, -MOST_ROWS, MOST_ROWS},
-                  {"levels", &c->levels, INT_MIN, INT_MAX},
-                  {"ranks", &c->ranks, 1, WB_MOST_RANKS},
-                  {"part", &c->part, 0, WB_MOST_RANKS},
-                  {"stray", &c->stray, 0, 3},
-                  {"short_workspace", &c->short_workspace, 0, 1},
-                  {"processors", &c->processors, 0, 1024},
-                  {"shared_kb", &c->shared_kb, 0, 227},
-                  {"prior", &c->prior, 0, 255},
-                  {"place", &c->place, 0, 1},
-                  {"shared", &c->shared, 0, 1},
-                  {"cut", &c->cut, 0, 1},
-                  {"dry", &c->dry, 0, 1},
-                  {"late", &c->late, 0, 2}};
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-        *least = fields[i].least, *most = fields[i].most;
-        if (strcmp(fields[i].name, name) == 0) return fields[i].field;
+// In the order in which they are printed: each that is not its default, and those that a problem always shows.
+typedef enum field_kind { INTEGER, SCALE, SEED, MASK, LENS, INPUT, LOGITS, NULL_POINTER } field_kind;
+typedef struct field {
+    const char *name;
+    field_kind kind;
+    size_t at;  // of an integer, in wb_case
+    long least, most;
+} field;
+
+#define INTEGER_AT(name, member, least, most)                                                                          \
+    {                                                                                                                  \
+        name, INTEGER, offsetof(wb_case, member), least, most                                                          \
     }
-    return NULL;
+static const field fields[] = {
+    INTEGER_AT("rows", rows, -MOST_ROWS, MOST_ROWS),
+    INTEGER_AT("cols", cols, -MOST_ROWS, MOST_ROWS),
+    INTEGER_AT("B", shape.batch, -MOST_HEADS, MOST_HEADS),
+    INTEGER_AT("Hq", shape.q_heads, -MOST_HEADS, MOST_HEADS),
+    INTEGER_AT("Hkv", shape.kv_heads, -MOST_HEADS, MOST_HEADS),
+    INTEGER_AT("Nq", shape.q_len, -MOST_ROWS, MOST_ROWS),
+    INTEGER_AT("Nk", shape.kv_len, -MOST_ROWS, MOST_ROWS),
+    INTEGER_AT("D", shape.head_dim, -MOST_DIM, MOST_DIM),
+    {"scale", SCALE, 0, 0, 0},
+    INTEGER_AT("causal", shape.causal, INT_MIN, INT_MAX),
+    INTEGER_AT("W", shape.window, INT_MIN, INT_MAX),
+    INTEGER_AT("sinks", shape.sinks, INT_MIN, INT_MAX),
+    {"mask", MASK, 0, 0, 0},
+    INTEGER_AT("masks", masks, -MOST_HEADS, MOST_HEADS),
+    INTEGER_AT("q_tile", q_tile, -MOST_DIM, MOST_DIM),
+    INTEGER_AT("kv_tile", kv_tile, -MOST_DIM, MOST_DIM),
+    INTEGER_AT("levels", levels, INT_MIN, INT_MAX),
+    INTEGER_AT("page", page, -MOST_DIM, MOST_DIM),
+    {"lens", LENS, 0, 0, 0},
+    INTEGER_AT("pages", pages, -MOST_ROWS, MOST_ROWS),
+    INTEGER_AT("max_pages", max_pages, -MOST_ROWS, MOST_ROWS),
+    INTEGER_AT("ranks", ranks, 1, WB_MOST_RANKS),
+    INTEGER_AT("part", part, 0, WB_MOST_RANKS),
+    INTEGER_AT("stray", stray, 0, 3),
+    INTEGER_AT("short_workspace", short_workspace, 0, 1),
+    {"seed", SEED, 0, 0, 0},
+    {"input", INPUT, 0, 0, 0},
+    {"logits", LOGITS, 0, 0, 0},
+    INTEGER_AT("offset", offset, 0, MOST_OFFSET),
+    INTEGER_AT("nan_from", nan_from, 0, MOST_ROWS),
+    INTEGER_AT("nan_keys", nan_keys, 0, MOST_ROWS),
+    INTEGER_AT("nan_queries", nan_queries, 0, MOST_ROWS),
+    INTEGER_AT("late", late, 0, 2),
+    INTEGER_AT("watched", watched, 0, 1),
+    INTEGER_AT("overlapped", overlapped, 0, 1),
+    INTEGER_AT("order", order, 0, INT_MAX),
+    INTEGER_AT("products", products, 0, MOST_ROWS),
+    INTEGER_AT("processors", processors, 0, 1024),
+    INTEGER_AT("shared_kb", shared_kb, 0, 227),
+    INTEGER_AT("prior", prior, 0, 255),
+    INTEGER_AT("place", place, 0, 1),
+    INTEGER_AT("shared", shared, 0, 1),
+    INTEGER_AT("cut", cut, 0, 1),
+    INTEGER_AT("dry", dry, 0, 1),
+    {"null", NULL_POINTER, 0, 0, 0},
+};
+enum { FIELDS = sizeof fields / sizeof *fields };
+
+static int *integer_of(wb_case *c, const field *f) { return (int *)((char *)c + f->at); }
+
+// Names for a message, as far as there is room.
+typedef struct name_list {
+    char text[256];
+    size_t used;
+} name_list;
+static void add_name(name_list *l, const char *name)
+{
+    const size_t room = sizeof l->text - l->used;
+    const int n = snprintf(l->text + l->used, room, " %s", name);
+    l->used += (size_t)n < room ? (size_t)n : room - 1;
 }
 
 // "tree", or "tree/20" with its size.
 static wb_status parse_mask(const char *value, wb_case *c)
 {
-    char known[160] = "", *end;
+    name_list known = {.used = 0};
     for (int k = 0; k < WB_MASK_NAMES; k++) {
         const size_t length = strlen(wb_mask_names[k]);
-        strcat(strcat(known, " "), wb_mask_names[k]);
+        add_name(&known, wb_mask_names[k]);
         if (strncmp(value, wb_mask_names[k], length) || (value[length] && value[length] != '/')) continue;
         c->mask = (wb_mask_name)k;
         if (!value[length]) return WB_OK;
+        char *end;
         const long size = strtol(value + length + 1, &end, 10);
         if (*end || end == value + length + 1 || size < 1 || size > MOST_ROWS)
             return wb_fail(WB_BAD_ARGUMENT, "'mask=%s' in the case: a size from 1 to %d is possible", value, MOST_ROWS);
         c->mask_size = (int)size;
         return WB_OK;
     }
-    return wb_fail(WB_BAD_ARGUMENT, "'mask=%s' in the case: masks are%s", value, known);
+    return wb_fail(WB_BAD_ARGUMENT, "'mask=%s' in the case: masks are%s", value, known.text);
+}
+
+static wb_status parse_input(const char *value, wb_case *c)
+{
+    name_list known = {.used = 0};
+    for (int kind = 0; kind < WB_INPUTS; kind++) {
+        c->input = (wb_input)kind;
+        if (strcmp(patterns[kind].name, value) == 0) return WB_OK;
+        add_name(&known, patterns[kind].name);
+    }
+    return wb_fail(WB_BAD_ARGUMENT, "'input=%s' in the case: inputs are%s", value, known.text);
+}
+
+// The names that a case of this problem may say; those that only tests need are not told.
+static const char *names_of(const wb_problem *problem)
+{
+    switch (problem->signature) {
+    case WB_ROW_SUM: return "rows cols seed input offset";
+    case WB_BLOCK_MASK: return "B Hq Hkv Nq Nk D scale mask masks q_tile kv_tile seed input offset";
+    case WB_DECODE: return "B Hq Hkv Nq Nk D scale page lens pages max_pages seed input offset processors";
+    case WB_FP8: return "B Hq Hkv Nq Nk D scale causal levels seed input offset";
+    case WB_RING:
+    case WB_RING_BACKWARD: return "B Hq Hkv Nq D scale causal ranks seed input offset";
+    default: return "B Hq Hkv Nq Nk D scale causal W sinks logits seed input offset";
+    }
 }
 
 static wb_status parse_word(const wb_problem *problem, char *word, wb_case *c)
@@ -199,53 +291,38 @@ static wb_status parse_word(const wb_problem *problem, char *word, wb_case *c)
     char *value = strchr(word, '=');
     if (!value) return wb_fail(WB_BAD_ARGUMENT, "'%s' in the case: expected name=value", word);
     *value++ = 0;
-    char *end = value;
-    long least, most;
-    int *field = integer_field(c, word, &least, &most);
-    if (field) {
+    const field *f = fields;
+    while (f < fields + FIELDS && strcmp(f->name, word)) f++;
+    if (f == fields + FIELDS)
+        return wb_fail(WB_BAD_ARGUMENT, "'%s' in the case: names are %s", word, names_of(problem));
+    char *end = value + strlen(value);
+    switch (f->kind) {
+    case INTEGER: {
         const long number = strtol(value, &end, 10);
-        if (number < least || number > most)
-            return wb_fail(WB_BAD_ARGUMENT, "'%s=%s' in the case: %ld to %ld are possible", word, value, least, most);
-        *field = (int)number;
-    } else if (strcmp(word, "scale") == 0) {
-        c->shape.scale = strtof(value, &end);
-    } else if (strcmp(word, "seed") == 0) {
-        c->seed = strtoull(value, &end, 0);
-    } else if (strcmp(word, "null") == 0 && strlen(value) < sizeof c->null) {
-        strcpy(c->null, value);
-        end = value + strlen(value);
-    } else if (strcmp(word, "input") == 0) {
-        int kind = named(input_names, WB_INPUTS, value);
-        if (kind == WB_INPUTS) {
-            char known[256] = "";
-            for (kind = 0; kind < WB_INPUTS; kind++) strcat(strcat(known, " "), input_names[kind]);
-            return wb_fail(WB_BAD_ARGUMENT, "'input=%s' in the case: inputs are%s", value, known);
-        }
-        c->input = (wb_input)kind;
-        end = value + strlen(value);
-    } else if (strcmp(word, "mask") == 0) {
-        return parse_mask(value, c);
-    } else if (strcmp(word, "lens") == 0) {
+        if (number < f->least || number > f->most)
+            return wb_fail(WB_BAD_ARGUMENT, "'%s=%s' in the case: %ld to %ld are possible", word, value, f->least,
+                           f->most);
+        *integer_of(c, f) = (int)number;
+        break;
+    }
+    case SCALE: c->shape.scale = strtof(value, &end); break;
+    case SEED: c->seed = strtoull(value, &end, 0); break;
+    case MASK: return parse_mask(value, c);
+    case INPUT: return parse_input(value, c);
+    case LENS:
         c->lens = (wb_lens)named(lens_names, WB_LENS, value);
         if (c->lens == WB_LENS)
             return wb_fail(WB_BAD_ARGUMENT, "'lens=%s' in the case: lengths are same mixed zipf edges empty", value);
-        end = value + strlen(value);
-    } else if (strcmp(word, "logits") == 0) {
+        break;
+    case LOGITS:
         c->logits = (wb_logits)named(logits_names, WB_LOGITS_GIVEN, value);
-        if (c->logits == WB_LOGITS_GIVEN)
-            c->sink_logit = strtof(value, &end);
-        else
-            end = value + strlen(value);
-    } else {
-        return wb_fail(WB_BAD_ARGUMENT, "'%s' in the case: names are %s", word,
-                       problem->signature == WB_ROW_SUM ? "rows cols seed input offset"
-                       : problem->signature == WB_BLOCK_MASK
-                           ? "B Hq Hkv Nq Nk D scale mask masks q_tile kv_tile seed input offset"
-                       : problem->signature == WB_DECODE
-                           ? "B Hq Hkv Nq Nk D scale page lens pages max_pages seed input offset processors"
-                       : problem->signature == WB_FP8 ? "B Hq Hkv Nq Nk D scale causal levels seed input offset"
-                       : wb_has_ranks(problem)        ? "B Hq Hkv Nq D scale causal ranks seed input offset"
-                                               : "B Hq Hkv Nq Nk D scale causal W sinks logits seed input offset");
+        if (c->logits == WB_LOGITS_GIVEN) c->sink_logit = strtof(value, &end);
+        break;
+    case NULL_POINTER:
+        if (strlen(value) >= sizeof c->null)
+            return wb_fail(WB_BAD_ARGUMENT, "'%s=%s' in the case: no tensor has so long a name", word, value);
+        strcpy(c->null, value);
+        break;
     }
     if (end == value || *end) return wb_fail(WB_BAD_ARGUMENT, "'%s=%s' in the case: not a number", word, value);
     return WB_OK;
@@ -285,7 +362,8 @@ wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c)
     if (problem->signature == WB_BLOCK_MASK &&
         (double)c->shape.q_len * (double)c->shape.kv_len * (double)c->masks > MOST_ELEMENTS)
         return wb_fail(WB_BAD_ARGUMENT, "the case: its mask would have more than %.0e pairs", MOST_ELEMENTS);
-    // Of a mask's lists the bits are the longest, a word for 32 keys of whole tiles; they need not be made to know how many there may be.
+    // Of a mask's lists the bits are the longest, a word for 32 keys of whole tiles; they need not be made to know how
+    // many there may be.
     if (problem->signature == WB_BLOCK_MASK && ((double)c->shape.q_len + fmax(c->q_tile, 1)) *
                                                        ((double)c->shape.kv_len + fmax(c->kv_tile, 1) + 32) / 32 *
                                                        c->masks >
@@ -338,69 +416,65 @@ bool wb_case_is_valid(const wb_problem *problem, const wb_case *c)
     return wb_check_backward(problem->name, p, p, p, p, p, p, p, p, p, p, &c->shape) == WB_OK;
 }
 
-// Fields that equal their defaults are left out.
+// Whether a case of this problem names the field though it has its default.
+static bool always_printed(const wb_problem *problem, const char *name)
+{
+    const char *all = problem->signature == WB_ROW_SUM ? " rows cols " : " B Hq Nq D ";
+    char word[32];
+    snprintf(word, sizeof word, " %s ", name);
+    return strstr(all, word) || (problem->grouped && strcmp(name, "Hkv") == 0) ||
+           (problem->window && strcmp(name, "W") == 0) || (problem->sinks && strcmp(name, "sinks") == 0) ||
+           (problem->signature == WB_DECODE && strcmp(name, "page") == 0) ||
+           (wb_has_ranks(problem) && strcmp(name, "ranks") == 0);
+}
+
 void wb_case_print(const wb_problem *problem, const wb_case *c, char text[WB_CASE_TEXT])
 {
     const attention_shape *s = &c->shape;
+    const wb_case bare = {.shape = {.q_heads = s->q_heads, .q_len = s->q_len, .head_dim = s->head_dim}};
+    wb_case mine = *c, plain = wb_case_defaults(problem, bare);
     size_t n = 0;
-#define PRINT(...) n += (size_t)snprintf(text + n, WB_CASE_TEXT - n, __VA_ARGS__)
-    if (problem->signature == WB_ROW_SUM) {
-        PRINT("rows=%d,cols=%d", c->rows, c->cols);
-    } else {
-        wb_case plain = {.shape = {.q_heads = s->q_heads, .q_len = s->q_len, .head_dim = s->head_dim}};
-        plain = wb_case_defaults(problem, plain);
-        PRINT("B=%d,Hq=%d", s->batch, s->q_heads);
-        if (s->kv_heads != plain.shape.kv_heads || problem->grouped) PRINT(",Hkv=%d", s->kv_heads);
-        PRINT(",Nq=%d", s->q_len);
-        if (s->kv_len != plain.shape.kv_len) PRINT(",Nk=%d", s->kv_len);
-        PRINT(",D=%d", s->head_dim);
-        if (s->scale != plain.shape.scale) PRINT(",scale=%.9g", s->scale);
-        if (s->causal != plain.shape.causal) PRINT(",causal=%d", s->causal);
-        if (s->window != plain.shape.window || problem->window) PRINT(",W=%d", s->window);
-        if (s->sinks != plain.shape.sinks || problem->sinks) PRINT(",sinks=%d", s->sinks);
-        if (problem->signature == WB_BLOCK_MASK) {
-            PRINT(",mask=%s", wb_mask_names[c->mask]);
-            if (c->mask_size) PRINT("/%d", c->mask_size);
-            if (c->masks != plain.masks) PRINT(",masks=%d", c->masks);
-            if (c->q_tile != plain.q_tile) PRINT(",q_tile=%d", c->q_tile);
-            if (c->kv_tile != plain.kv_tile) PRINT(",kv_tile=%d", c->kv_tile);
+#define PRINT(...)                                                                                                     \
+    do {                                                                                                               \
+        n += (size_t)snprintf(text + n, WB_CASE_TEXT - n, __VA_ARGS__);                                                \
+        if (n >= WB_CASE_TEXT) n = WB_CASE_TEXT - 1;                                                                   \
+    } while (0)
+    for (const field *f = fields; f < fields + FIELDS; f++) {
+        const char *comma = n ? "," : "";
+        switch (f->kind) {
+        case INTEGER:
+            if (*integer_of(&mine, f) != *integer_of(&plain, f) || always_printed(problem, f->name))
+                PRINT("%s%s=%d", comma, f->name, *integer_of(&mine, f));
+            break;
+        case SCALE:
+            if (s->scale != plain.shape.scale) PRINT("%sscale=%.9g", comma, s->scale);
+            break;
+        case SEED: PRINT("%sseed=%llu", comma, (unsigned long long)c->seed); break;
+        case MASK:
+            if (problem->signature == WB_BLOCK_MASK) PRINT("%smask=%s", comma, wb_mask_names[c->mask]);
+            if (problem->signature == WB_BLOCK_MASK && c->mask_size) PRINT("/%d", c->mask_size);
+            break;
+        case LENS:
+            if (c->lens) PRINT("%slens=%s", comma, lens_names[c->lens]);
+            break;
+        case INPUT:
+            if (c->input != WB_NORMAL) PRINT("%sinput=%s", comma, patterns[c->input].name);
+            break;
+        case LOGITS:
+            if (c->logits == WB_LOGITS_GIVEN)
+                PRINT("%slogits=%.9g", comma, c->sink_logit);
+            else if (c->logits != WB_LOGITS_NORMAL)
+                PRINT("%slogits=%s", comma, logits_names[c->logits]);
+            break;
+        case NULL_POINTER:
+            if (c->null[0]) PRINT("%snull=%s", comma, c->null);
+            break;
         }
-        if (c->levels != plain.levels) PRINT(",levels=%d", c->levels);
-        if (c->page != plain.page || problem->signature == WB_DECODE) PRINT(",page=%d", c->page);
-        if (c->lens) PRINT(",lens=%s", lens_names[c->lens]);
-        if (c->pages) PRINT(",pages=%d", c->pages);
-        if (c->max_pages) PRINT(",max_pages=%d", c->max_pages);
-        if (c->ranks) PRINT(",ranks=%d", c->ranks);
-        if (c->part) PRINT(",part=%d", c->part);
-        if (c->stray) PRINT(",stray=%d", c->stray);
-        if (c->short_workspace) PRINT(",short_workspace=%d", c->short_workspace);
     }
-    PRINT(",seed=%llu", (unsigned long long)c->seed);
-    if (c->input != WB_NORMAL) PRINT(",input=%s", input_names[c->input]);
-    if (c->logits == WB_LOGITS_GIVEN)
-        PRINT(",logits=%.9g", c->sink_logit);
-    else if (c->logits != WB_LOGITS_NORMAL)
-        PRINT(",logits=%s", logits_names[c->logits]);
-    if (c->offset) PRINT(",offset=%d", c->offset);
-    if (c->nan_keys) PRINT(",nan_from=%d,nan_keys=%d", c->nan_from, c->nan_keys);
-    if (c->nan_queries) PRINT(",nan_from=%d,nan_queries=%d", c->nan_from, c->nan_queries);
-    if (c->late) PRINT(",late=%d", c->late);
-    if (c->watched) PRINT(",watched=%d", c->watched);
-    if (c->overlapped) PRINT(",overlapped=%d", c->overlapped);
-    if (c->order) PRINT(",order=%d", c->order);
-    if (c->products) PRINT(",products=%d", c->products);
-    if (c->processors) PRINT(",processors=%d", c->processors);
-    if (c->shared_kb) PRINT(",shared_kb=%d", c->shared_kb);
-    if (c->prior) PRINT(",prior=%d", c->prior);
-    if (c->place) PRINT(",place=%d", c->place);
-    if (c->shared) PRINT(",shared=%d", c->shared);
-    if (c->cut) PRINT(",cut=%d", c->cut);
-    if (c->dry) PRINT(",dry=%d", c->dry);
-    if (c->null[0]) PRINT(",null=%s", c->null);
 #undef PRINT
 }
 
-// ---------------------------------------------------------------------------------------------------------------- tensors
+// ------------------------ tensors
 
 static wb_tensor tensor(const char *name, bool output, wb_type type, int a, int b, int c, int d)
 {
@@ -543,7 +617,8 @@ static float logit(wb_input input, size_t j, size_t keys)
     }
 }
 
-// Inputs for a quantiser: `noise`, as it is in NORMAL, made larger or smaller. head, j: key head and key, or query head and query of Q.
+// Inputs for a quantiser: `noise`, as it is in NORMAL, made larger or smaller. head, j: key head and key, or query head
+// and query of Q.
 static float resized(const wb_case *c, const wb_tensor *t, float noise, size_t head, size_t j, size_t d)
 {
     const bool V = *t->name == 'V', Q = *t->name == 'Q';
@@ -572,7 +647,8 @@ static float resized(const wb_case *c, const wb_tensor *t, float noise, size_t h
     }
 }
 
-// Q = u + noise / 4 and K(j) = c(j) u + noise with a fixed direction u of +-1, so that q . k is about c(j) D: c = t / (scale D).
+// Q = u + noise / 4 and K(j) = c(j) u + noise with a fixed direction u of +-1, so that q . k is about c(j) D: c = t /
+// (scale D).
 static float attention_element(const wb_case *c, const wb_tensor *t, uint64_t stream, size_t index)
 {
     static const float Q1[] = {1, 0}, K1[] = {.5f, .3f, .8f, -.2f, .1f, .7f}, V1[] = {1, 0, 0, 1, .5f, .5f};
@@ -582,7 +658,7 @@ static float attention_element(const wb_case *c, const wb_tensor *t, uint64_t st
     const size_t d = index % t->dim[3], row = index / t->dim[3], j = row % t->dim[2];
     if (*t->name == 'd' && (int)j >= c->nan_from && (int)j < c->nan_from + c->nan_queries) return NAN;
     if (*t->name == 'V' && (int)j >= c->nan_from && (int)j < c->nan_from + c->nan_keys) return NAN;
-    if (c->input == WB_WORKED_1 || c->input == WB_WORKED_2) {
+    if (patterns[c->input].kind == PATTERN_WORKED) {
         const bool first = c->input == WB_WORKED_1;
         const size_t at = 2 * j + d, rows = first ? (*t->name == 'Q' ? 1 : 3) : 6;
         if (d >= 2 || j >= rows) return 0;
@@ -592,14 +668,12 @@ static float attention_element(const wb_case *c, const wb_tensor *t, uint64_t st
                                  : (first ? V1 : V2)[at];
     }
     const float noise = normal(stream, index);
-    if ((c->input >= WB_ZERO_ROWS && c->input <= WB_WIDE_SCALES) || c->input == WB_SIZES || c->input == WB_LEFTWARD)
-        return resized(c, t, noise, row / t->dim[2] % t->dim[1], j, d);
+    const pattern_kind kind = patterns[c->input].kind;
+    if (kind == PATTERN_RESIZED) return resized(c, t, noise, row / t->dim[2] % t->dim[1], j, d);
     if (*t->name == 'V') return c->input == WB_ONES ? 1 : c->input == WB_MEAN_ONE ? 1 + noise : noise;
     if (t->name[0] == 'd') return c->input == WB_ZERO_DO ? 0 : c->input == WB_TWICE_DO ? 2 * noise : noise;
+    if (kind == PATTERN_PLAIN) return noise;
     const float u = mix(d) & 1 ? 1 : -1;
-    if (c->input == WB_NORMAL || c->input == WB_ONES || (c->input >= WB_ZERO_DO && c->input < WB_SUMMIT) ||
-        c->input == WB_MEAN_ONE)
-        return noise;
     if (*t->name == 'Q') return u + noise / 4;
     const float along = logit(c->input, j, t->dim[2]) / (c->shape.scale * (float)t->dim[3]);
     const float per_key = c->input == WB_FLAT ? normal(stream, row / t->dim[2] * t->dim[3] + d) : noise;
@@ -650,7 +724,8 @@ static float any_bytes(int8_t *q, int D, size_t row, uint64_t seed)
     return row % 5 == 0 ? 0 : (dice & 1 ? -1 : 1) * (1 + (float)(dice >> 40) * 0x1p-24f) / 128;
 }
 
-// Row `row` of an int8 cache, or its scale, from the floats that a cache of bf16 would have there; `used`: it is a sequence's.
+// Row `row` of an int8 cache, or its scale, from the floats that a cache of bf16 would have there; `used`: it is a
+// sequence's.
 static void fill_quantised(const wb_case *c, const wb_tensor *t, bool used, float *x, int D, size_t row,
                            size_t scale_at, void *data)
 {
@@ -668,9 +743,9 @@ static void fill_quantised(const wb_case *c, const wb_tensor *t, bool used, floa
     memcpy((int8_t *)data + row * (size_t)D, q, (size_t)D);
 }
 
-// K or V of a paged cache: key j of a head of sequence b is what key j of that head would be in a tensor [1, Hkv, kv_len[b], D]. Rows of
-// no sequence are NaN: unused pages, and what is left of a last page. Of an int8 cache they are any numbers, and their scales NaN or infinite
-// or huge. D: of K, where t has the scales.
+// K or V of a paged cache: key j of a head of sequence b is what key j of that head would be in a tensor [1, Hkv,
+// kv_len[b], D]. Rows of no sequence are NaN: unused pages, and what is left of a last page. Of an int8 cache they are
+// any numbers, and their scales NaN or infinite or huge. D: of K, where t has the scales.
 static void fill_cache(const wb_case *c, const wb_tensor *t, uint64_t stream, void *data)
 {
     wb_pages p = wb_pages_make(c);
@@ -736,7 +811,8 @@ static void fill_fp8(const wb_case *c, const wb_tensor *t, uint64_t stream, void
     }
 }
 
-// page_table or kv_len. Entries beyond the keys of a sequence tell nothing: every second names a page, as if it had had more once.
+// page_table or kv_len. Entries beyond the keys of a sequence tell nothing: every second names a page, as if it had had
+// more once.
 static void fill_table(const wb_case *c, const wb_tensor *t, void *data)
 {
     wb_pages p = wb_pages_make(c);
@@ -770,16 +846,17 @@ void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *
         fill_cache(c, t, stream, data);
         return;
     }
+    const bool is_sum = problem->signature == WB_ROW_SUM, is_logits = strcmp(t->name, "sink_logits") == 0;
 #pragma omp parallel for if (t->count > (size_t)1 << 24)
     for (size_t i = 0; i < t->count; i++) {
-        const float value = problem->signature == WB_ROW_SUM      ? row_sum_element(c, t, stream, i)
-                            : strcmp(t->name, "sink_logits") == 0 ? sink_logit(c, stream, i)
-                                                                  : attention_element(c, t, stream, i);
+        const float value = is_sum      ? row_sum_element(c, t, stream, i)
+                            : is_logits ? sink_logit(c, stream, i)
+                                        : attention_element(c, t, stream, i);
         wb_put(t->type, data, i, value);
     }
 }
 
-// ------------------------------------------------------------------------------------------------------------------- call
+// ------------------------ call
 
 wb_status wb_call(const wb_problem *problem, wb_function function, const wb_case *c, void *const p[], wb_stream stream)
 {

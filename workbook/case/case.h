@@ -1,9 +1,10 @@
-// case.h - one case: a problem's shape and the recipe of its inputs. Test, worker and bench build the same bytes from it.
+// case.h - one case: a problem's shape and the recipe of its inputs. Test, worker and bench build the same bytes from
+// it.
 //
 // A case is written as text, the way a failing test prints it and a worker takes it:
 //   B=1,Hq=2,Nq=256,D=64,seed=7,input=late_max            attention; Hkv = Hq, Nk = Nq, scale = 1/sqrt(D) unless given
 //   B=1,Hq=4,Hkv=2,Nq=99,D=64,W=9,seed=7,logits=80        ... with a sink logit of 80 in every head; see wb_logits
-//   B=2,Hq=4,Hkv=2,Nq=300,D=64,seed=7,mask=tree/20         ... under a mask as data; tree, and what 20 is of it: named_mask.h
+//   B=2,Hq=4,Hkv=2,Nq=300,D=64,seed=7,mask=tree/20         ... under a mask as data: named_mask.h has tree, and its 20
 //   B=1,Hq=2,Nq=300,D=64,causal=1,levels=1,seed=7           flash_fp8: the floats of the same case of 10, quantised
 //   rows=512,cols=1001,seed=7                              weighted_row_sum
 //   B=3,Hq=8,Hkv=2,Nq=1,Nk=300,D=64,page=16,lens=mixed     flash_decode: Nk is the longest sequence; see wb_lens
@@ -18,8 +19,9 @@
 extern "C" {
 #endif
 
-// What the inputs look like. For attention, t(j) is the logit scale * q . k that key j has for every query, but for noise of unit
-// variance on top; V and dO are standard normal unless said otherwise. For weighted_row_sum see the second column.
+// What the inputs look like. For attention, t(j) is the logit scale * q . k that key j has for every query, but for
+// noise of unit variance on top; V and dO are standard normal unless said otherwise. For weighted_row_sum see the
+// second column.
 typedef enum wb_input {
     WB_NORMAL,  // t = 0                                                    | x and w standard normal
     WB_HUGE,    // t = 140: exp(t) overflows float32                        | |x| about 1000, neighbours nearly cancel
@@ -37,20 +39,25 @@ typedef enum wb_input {
     WB_WORKED_2,   // Nq = Nk = 6, D 2 padded to 16, scale 1 / sqrt(2)
     WB_ZERO_DO,    // of a backward: dO = 0
     WB_TWICE_DO,   // of a backward: as NORMAL, but dO is doubled
-    // Of weighted_row_sum, to see which columns count, of which rows, under which weights: x is 0 but where the seed says.
+    // Of weighted_row_sum, to see which columns count, of which rows, under which weights: x is 0 but where the seed
+    // says.
     WB_DIGITS,          // x[i, 4 seed + k] = 64^k, k < 4; w all ones: y has how often each counts
     WB_ROW_NUMBERS,     // x[i, seed] = i + 1; w all ones
     WB_COLUMN_NUMBERS,  // x[i, seed] = 1; w[j] = j + 1
     // Of flash_decode_int8 and flash_fp8, for their quantisers: rows of K and V as in NORMAL, but
-    WB_ZERO_ROWS,  // two of three are zeros, or so small that their scale would be denormal; of flash_fp8 two of three tiles, and rows of Q
-    WB_OUTLIERS,   // an element of each row, another in each, is 60 times larger: the others keep a bit or two
-    WB_WIDE_SCALES,  // as large as 2^100 or as small as 2^-100, and Q so that their products are not; neighbours differ by powers of 2
-    // The cache of it is any bytes, -128 among them, under scales of both signs, every fifth 0: what no quantiser makes. Of flash_fp8 any
-    // bytes but NaN. Elsewhere NORMAL.
+    // two of three are zeros, or so small that their scale would be denormal; of flash_fp8 two of three tiles, and rows
+    // of Q
+    WB_ZERO_ROWS,
+    WB_OUTLIERS,  // an element of each row, another in each, is 60 times larger: the others keep a bit or two
+    // as large as 2^100 or as small as 2^-100, and Q so that their products are not; neighbours differ by powers of 2
+    WB_WIDE_SCALES,
+    // The cache of it is any bytes, -128 among them, under scales of both signs, every fifth 0: what no quantiser
+    // makes. Of flash_fp8 any bytes but NaN. Elsewhere NORMAL.
     WB_ANY_BYTES,
     WB_SUMMIT,  // t = 1e6
     WB_TRENCH,  // t = -1e6
-    WB_SIZES,  // as in NORMAL; but each row of Q, and of K and V each 64 rows, larger or smaller by a power of two, drawn
+    // as in NORMAL; but each row of Q, and of K and V each 64 rows, larger or smaller by a power of two, drawn
+    WB_SIZES,
     WB_LEFTWARD,  // ... K twice as large with each 64 keys to the left, and V 8 times: scores grow, and what they weigh
     WB_MEAN_ONE,  // t = 0, V 1 greater than in NORMAL
     WB_INPUTS     // how many there are
@@ -83,8 +90,9 @@ typedef struct wb_case {
     char null[16];           // "K": the function is given a null pointer for K
     int offset;              // every tensor starts this many bytes past a multiple of 256
     int nan_from, nan_keys;  // V of keys nan_from ... nan_from + nan_keys - 1 is NaN, in every head
-    int late;  // 1: inputs arrive late, on a stream that is not the default one: late.h; 2: and a second call meanwhile, on another; of
-               // flash_ring a call before, on the same streams and in the same buffers, with other contents
+    // 1: inputs arrive late, on a stream that is not the default one: late.h; 2: and a second call meanwhile, on
+    // another; of flash_ring a call before, on the same streams and in the same buffers, with other contents
+    int late;
     int watched;        // 1: touching keys that should be skipped ends the run: asks.h
     int overlapped;     // 1: scores under which no product runs end the run: asks.h
     int order;          // in which order threads run that nothing orders: asks.h
@@ -94,14 +102,17 @@ typedef struct wb_case {
     int page;              // of flash_decode: keys in a page; 16 unless given
     wb_lens lens;          // ... how long the sequences are
     int pages, max_pages;  // ... of the cache, and columns of the page table; 0: as many as it takes, and a few more
-    int stray;  // ... 1: the first page is none of the cache's; 2: the first length is more than the table holds; 3: it is -1. Of flash_ring
-                // 1: it is told that there are no ranks; 2: that it is rank -1; 3: that it is one more than the last
+    // ... 1: the first page is none of the cache's; 2: the first length is more than the table holds; 3: it is -1. Of
+    // flash_ring 1: it is told that there are no ranks; 2: that it is rank -1; 3: that it is one more than the last
+    int stray;
     int short_workspace;  // ... 1: it is told of 16 bytes of workspace fewer than it wants
     int processors;       // the CPU layer plays a GPU of so many multiprocessors; 0: of as many as always
     int shared_kb;        // ... with so many KB of shared memory for a block; 0: with those of an H200
     int prior;            // each byte of outputs and workspace is 255 - prior before the call: 0 is NaN
     int shared;  // of flash_decode; 1: sequences begin with pages of the first one's, as far as both have whole ones
-    int cut;  // ... 1: of the cache's last page the rows behind its sequence's keys are no memory, nor what follows the page table
+    // ... 1: of the cache's last page the rows behind its sequence's keys are no memory, nor what follows the page
+    // table
+    int cut;
     int dry;          // the CPU layer looks at launches and runs none of their blocks
     int place;        // 1: buffers begin where those of the process's last such case did
     int nan_queries;  // dO of queries nan_from ... nan_from + nan_queries - 1 is NaN, in every head
@@ -123,25 +134,25 @@ typedef struct wb_tensor {
     size_t bytes;
 } wb_tensor;
 
-// The scratch memory of a function that wants some. How much it wants, its companion says: for flash_decode flash_decode_workspace.
+// The scratch memory of a function that wants some. How much it wants, its companion says: for flash_decode
+// flash_decode_workspace.
 typedef struct wb_workspace {
     void *at;
     size_t bytes;
 } wb_workspace;
-typedef size_t (*wb_workspace_function)(const decode_shape *shape);
 
 // Completes what was left 0 (heads, lengths, scale) by the defaults named above. Text that gives a value keeps it.
 wb_case wb_case_defaults(const wb_problem *problem, wb_case c);
 
-// From and to text. wb_case_parse returns WB_BAD_ARGUMENT with a message that names the word it did not understand, or the field whose
-// value cannot be. A case that can be written down may still be one that a function has to refuse: wb_case_is_valid tells, and
-// wb_last_message() then says why.
+// From and to text. wb_case_parse returns WB_BAD_ARGUMENT with a message that names the word it did not understand, or
+// the field whose value cannot be. A case that can be written down may still be one that a function has to refuse:
+// wb_case_is_valid tells, and wb_last_message() then says why.
 wb_status wb_case_parse(const wb_problem *problem, const char *text, wb_case *c);
 bool wb_case_is_valid(const wb_problem *problem, const wb_case *c);
 void wb_case_print(const wb_problem *problem, const wb_case *c, char text[WB_CASE_TEXT]);
 
-// The tensors in the order of the function's arguments; returns how many. Sizes below 1 count as 1, so that a worker can
-// hold buffers for a bad shape.
+// The tensors in the order of the function's arguments; returns how many. Sizes below 1 count as 1, so that a worker
+// can hold buffers for a bad shape.
 int wb_case_tensors(const wb_problem *problem, const wb_case *c, wb_tensor tensors[WB_MAX_TENSORS]);
 
 // Which of these tensors has this name; -1: none.
@@ -150,29 +161,33 @@ int wb_tensor_named(const wb_tensor tensors[], int count, const char *name);
 // Fills an input tensor, rounded to its type. O and L of a backward are not made here: the test brings its oracle's.
 void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *tensor, void *data);
 
+// Whether suites try this input wherever they try every input: it makes sense of any problem.
+bool wb_input_is_everywhere(wb_input input);
+
 // As in the text of a case: "same" and so on.
 const char *wb_lens_name(wb_lens lens);
 
-// Calls `function`, which has the problem's signature, with these pointers in the order of wb_case_tensors, and, behind those of
-// flash_decode and flash_ring, a pointer to its wb_workspace; behind that of flash_ring, one to its wb_ring.
+// Calls `function`, which has the problem's signature, with these pointers in the order of wb_case_tensors, and, behind
+// those of flash_decode and flash_ring, a pointer to its wb_workspace; behind that of flash_ring, one to its wb_ring.
 typedef void (*wb_function)(void);
 wb_status wb_call(const wb_problem *problem, wb_function function, const wb_case *c, void *const pointers[],
                   wb_stream stream);
 
-// Query-key pairs that the mask leaves, over one head, of flash_decode the mean over the sequences. FLOPs of a forward: 4 B Hq D pairs; of a backward 2.5 times that.
+// Query-key pairs that the mask leaves, over one head, of flash_decode the mean over the sequences. FLOPs of a forward:
+// 4 B Hq D pairs; of a backward 2.5 times that.
 double wb_case_visible_pairs(const wb_problem *problem, const wb_case *c);
 
 // Of one element of this type: its bytes, and what CUDA C calls it: float, bfloat16, int, int8_t, uint8_t.
 size_t wb_type_bytes(wb_type type);
 const char *wb_type_name(wb_type type);
 
-// Element i of an array of this type, and the same set to `value`: rounded to nearest even by a floating-point type; an integer type is
-// given what it can hold.
+// Element i of an array of this type, and the same set to `value`: rounded to nearest even by a floating-point type; an
+// integer type is given what it can hold.
 double wb_get(wb_type type, const void *array, size_t i);
 void wb_put(wb_type type, void *array, size_t i, double value);
 
-// The mask of a case of flash_block_mask, to be asked, and its lists in host memory. Stays as it is until asked for that of a case with
-// another. Ends the program if there is no memory.
+// The mask of a case of flash_block_mask, to be asked, and its lists in host memory. Stays as it is until asked for
+// that of a case with another. Ends the program if there is no memory.
 typedef struct wb_case_mask {
     wb_named_mask named;
     block_mask lists;

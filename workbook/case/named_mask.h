@@ -1,5 +1,5 @@
-// named_mask.h - masks that a case can ask for by name, for problem 15. Query i of Nq is the token t = i + Nk - Nq of Nk, so that the last
-// query is that of the last key; b is the mask's number; `size` means what stands here.
+// named_mask.h - masks that a case can ask for by name, for problem 15. Query i of Nq is the token t = i + Nk - Nq of
+// Nk, so that the last query is that of the last key; b is the mask's number; `size` means what stands here.
 #pragma once
 
 #include "workbook.h"
@@ -11,19 +11,26 @@ extern "C" {
 #endif
 
 typedef enum wb_mask_name {
-    WB_MASK_DOCUMENTS,  // packed documents, `size` tokens long on average: a token sees those of its document up to itself
-    WB_MASK_PADDED,     // the same; and the last tokens belong to none: they see nothing and nobody sees them
-    WB_MASK_PREFIX,     // the first keys, half to one and a half `size` of them, are seen by all; the others causally
-    WB_MASK_TREE,  // the last `size` tokens are drafts, a tree: a draft sees the prompt, its ancestors, and itself; the prompt is causal
-    WB_MASK_STRIDED,  // of spans of `size` keys the token's own up to itself, and of earlier ones the last eighth (Child et al. 2019)
+    // packed documents, `size` tokens long on average: a token sees those of its document up to itself
+    WB_MASK_DOCUMENTS,
+    WB_MASK_PADDED,  // the same; and the last tokens belong to none: they see nothing and nobody sees them
+    WB_MASK_PREFIX,  // the first keys, half to one and a half `size` of them, are seen by all; the others causally
+    // the last `size` tokens are drafts, a tree: a draft sees the prompt, its ancestors, and itself; the prompt is
+    // causal
+    WB_MASK_TREE,
+    // of spans of `size` keys the token's own up to itself, and of earlier ones the last eighth (Child et al. 2019)
+    WB_MASK_STRIDED,
     WB_MASK_WINDOW,  // the last `size` tokens up to itself
     WB_MASK_CAUSAL,  // j <= t
     WB_MASK_FULL,    // everything
     WB_MASK_EMPTY,   // nothing
-    WB_MASK_RANDOM,  // blocks of 64 x 64 that are hidden, visible or drawn pair by pair; some rows of blocks are hidden; lists shuffled
+    // blocks of 64 x 64 that are hidden, visible or drawn pair by pair; some rows of blocks are hidden; lists shuffled
+    WB_MASK_RANDOM,
     WB_MASK_GAPS,  // causal, but every other query or so sees nothing
     WB_MASK_LAST,  // the last key and no other
-    WB_MASK_LOOSE,  // as random; and some tiles that are hidden or seen whole are listed among the others, with no bit or with all of them
+    // as random; and some tiles that are hidden or seen whole are listed among the others, with no bit or with all of
+    // them
+    WB_MASK_LOOSE,
     WB_MASK_NAMES  // how many there are
 } wb_mask_name;
 
@@ -37,12 +44,14 @@ typedef struct wb_named_mask {
     int *table;  // what was drawn: of each token its document's first key, of each draft its parent; [masks, kv_len]
 } wb_named_mask;
 
-// Draws what the mask needs; ends the program if there is no memory. Then wb_named_mask_sees(&mask, b, i, j) may be asked by many at a time.
+// Draws what the mask needs; ends the program if there is no memory. Then wb_named_mask_sees(&mask, b, i, j) may be
+// asked by many at a time.
 void wb_named_mask_draw(wb_named_mask *mask);
 void wb_named_mask_free(wb_named_mask *mask);
 wb_sees wb_named_mask_sees;
 
-// Of the lesson's tree of seven drafts, which `tree` of size 7 is with every seed: the parent of each, -1 is the prompt.
+// Of the lesson's tree of seven drafts, which `tree` of size 7 is with every seed: the parent of each, -1 is the
+// prompt.
 extern const int wb_lesson_tree[7];
 
 #ifdef __cplusplus

@@ -1,4 +1,5 @@
-// quantise.c - floats as int8 and a scale, and as e4m3 and an exponent: the definitions that problems 14 and 16 go by. See workbook.h.
+// quantise.c - floats as int8 and a scale, and as e4m3 and an exponent: the definitions that problems 14 and 16 go by.
+// See workbook.h.
 #include "case/case.h"
 
 #include <float.h>
@@ -15,7 +16,7 @@ float wb_quantise_row(int8_t *q, const float *x, int count)
     return normal ? scale : 0;
 }
 
-// ------------------------------------------------------------------------------------------------------------------- e4m3
+// ------------------------ e4m3
 
 // Below 2^-6 neighbours are 2^-9 apart; each exponent above has 8 numbers, as far apart as its eighth.
 float wb_from_e4m3(uint8_t bits)
@@ -42,7 +43,7 @@ uint8_t wb_to_e4m3(float x)
 static int exponent_of(const float *x, size_t count)
 {
     float largest = 0;
-    for (size_t i = 0; i < count; i++) largest = fmaxf(largest, fabsf(x[i]));
+    for (size_t i = 0; i < count; i++) largest = fabsf(x[i]) > largest ? fabsf(x[i]) : largest;
     int e = 0;
     const float fraction = frexpf(largest, &e);  // largest = fraction * 2^e, and 448 = 0.875 * 2^9
     e += (fraction > 0.875f) - 9;

@@ -1,5 +1,5 @@
-// small_cases.h - a few cases of each problem for slow machines that look at every access (make sanitize-NN): every head size
-// and with it every kernel, lengths around the ends of tiles, several blocks, one lonely row.
+// small_cases.h - a few cases of each problem for slow machines that look at every access (make sanitize-NN): every
+// head size and with it every kernel, lengths around the ends of tiles, several blocks, one lonely row.
 #pragma once
 
 #include "case/case.h"
@@ -44,8 +44,7 @@ static inline int wb_small_cases(const wb_problem *problem, wb_case cases[], int
         c.shape.q_len = shapes[i].q_len;
         if (problem->mask != WB_CAUSAL) c.shape.kv_len = shapes[i].kv_len;
         if (problem->mask == WB_CAUSAL_OPTIONAL && i % 2) c.shape.causal = 1, c.shape.kv_len = c.shape.q_len;
-        const int dims = (int)problem->head_dims, D = shapes[i].head_dim;
-        c.shape.head_dim = dims & D ? D : dims & -dims;
+        c.shape.head_dim = wb_head_dim(problem, shapes[i].head_dim);
         if (problem->window) c.shape.window = shapes[i].window;
         if (problem->sinks) c.shape.sinks = shapes[i].sinks;
         if (problem->signature ==

@@ -27,6 +27,14 @@ block *new_block()
     return b;
 }
 
+// Makes a page below a stack, which grows downwards, one that nobody may touch. By Linux 6.13 and later without a mapping
+// of its own for each: a worker has thousands of stacks, and these mappings cost more than they did work.
+static void guard(char *page, size_t bytes)
+{
+    enum { GUARD_INSTALL = 102 };  // MADV_GUARD_INSTALL
+    if (madvise(page, bytes, GUARD_INSTALL) != 0) mprotect(page, bytes, PROT_NONE);
+}
+
 // Makes more fibers: never as many as the block has threads when threads do not wait, since each then returns its own.
 static void add_fibers(block &b)
 {
@@ -36,7 +44,7 @@ static void add_fibers(block &b)
         mmap(nullptr, AT_ONCE * each, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     if (memory == MAP_FAILED) report("out of host memory", {nullptr, 0}, "no room for the stacks of a block");
     for (unsigned i = 0; i < AT_ONCE; i++, memory += each) {
-        mprotect(memory, page, PROT_NONE);  // below the stack, which grows downwards
+        guard(memory, page);
         fiber &f = b.fibers[b.fiber_count++];
         f.stack = memory + page;
         f.bytes = stack_bytes() - i % 16 * 256;  // or all stacks would begin in the same sets of the cache

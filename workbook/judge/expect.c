@@ -52,8 +52,8 @@ static void expect_row_sum(const worker_run *run, expected *y)
     free(w);
 }
 
-// Under a mask as data the tiles are known, so that what may show is, too: a query is excused if its tile's lists name a tile that has one of
-// these keys, in any of the masks.
+// Under a mask as data the tiles are known, so that what may show is, too: a query is excused if its tile's lists name
+// a tile that has one of these keys, in any of the masks.
 static void excused_by_lists(const worker_run *run, bool *excused)
 {
     const wb_case *c = &run->c;
@@ -108,6 +108,24 @@ void expect_excused_keys(const worker_run *run, bool *excused)
     }
 }
 
+// A row that is not compared: any finite numbers pass.
+static void leave_out(expected *O, expected *L, size_t row, int D)
+{
+    for (size_t i = row * (size_t)D; i < (row + 1) * (size_t)D; i++) O->want[i] = 0, O->tolerance[i] = INFINITY;
+    L->want[row] = 0, L->tolerance[row] = INFINITY;
+}
+
+static void excuse_queries(const worker_run *run, expected *O)
+{
+    const size_t N = (size_t)run->c.shape.q_len, D = (size_t)run->c.shape.head_dim;
+    if (!run->c.nan_keys) return;
+    bool *excused = allocate(N * sizeof *excused);
+    expect_excused(run, excused);
+    for (size_t i = 0; i < run->tensors[0].count; i++)
+        if (excused[i / D % N]) O->tolerance[i] = NAN;
+    free(excused);
+}
+
 static void expect_forward(const worker_run *run, expected *O, expected *L)
 {
     const wb_problem *problem = run->problem;
@@ -125,8 +143,7 @@ static void expect_forward(const worker_run *run, expected *O, expected *L)
             const size_t row = (size_t)bh * (size_t)s->q_len + (size_t)i;
             double *want = O->want + row * (size_t)D, *tolerance = O->tolerance + row * (size_t)D, largest;
             if (!is_judged(run, i + bh, every)) {
-                for (int d = 0; d < D; d++) want[d] = 0, tolerance[d] = INFINITY;
-                L->want[row] = 0, L->tolerance[row] = INFINITY;
+                leave_out(O, L, row, D);
                 continue;
             }
             if (mask)
@@ -145,11 +162,7 @@ static void expect_forward(const worker_run *run, expected *O, expected *L)
             L->tolerance[row] = tolerance_L(L->want[row], largest, D, s->kv_len);
             if (parts) L->tolerance[row] += tolerance_parts_L(L->want[row], parts);
         }
-    bool *excused = allocate((size_t)s->q_len * sizeof *excused);
-    expect_excused(run, excused);
-    for (size_t i = 0; i < (size_t)heads * (size_t)s->q_len * (size_t)D; i++)
-        if (excused[i / (size_t)D % (size_t)s->q_len]) O->tolerance[i] = NAN;
-    free(excused);
+    excuse_queries(run, O);
     free(Q), free(K), free(V), free(sinks);
 }
 
@@ -182,8 +195,8 @@ static void set_gradients(expected *e, size_t row, const oracle_sum *sum, int D,
     }
 }
 
-// Where V or dO is NaN. What the oracle says is NaN is not judged, nor are the rows of `e` that are excused; in each head there are
-// `rows` of them.
+// Where V or dO is NaN. What the oracle says is NaN is not judged, nor are the rows of `e` that are excused; in each
+// head there are `rows` of them.
 static void excuse_gradients(expected *e, size_t count, const bool *excused, int rows, int D)
 {
     for (size_t k = 0; k < count; k++)
@@ -201,7 +214,8 @@ static void excuse_backward(const worker_run *run, expected outputs[WB_MAX_TENSO
     excuse_gradients(&outputs[2], run->tensors[2].count, keys, s->kv_len, s->head_dim);
     for (int k = 3; k < run->count && run->tensors[k].output; k++)  // delta, dsinks
         excuse_gradients(&outputs[k], run->tensors[k].count, NULL, 1, 1);
-    // Where V is NaN, so is delta of the queries that see it, and with it dK of every key that shares a tile with one of them.
+    // Where V is NaN, so is delta of the queries that see it, and with it dK of every key that shares a tile with one
+    // of them.
     for (size_t k = 0; run->c.nan_keys > 0 && k < run->tensors[1].count; k++) outputs[1].tolerance[k] = NAN;
     free(queries), free(keys);
 }
@@ -289,8 +303,7 @@ static void expect_decode(const worker_run *run, expected *O, expected *L)
             double *want = O->want + row * (size_t)D, *tolerance = O->tolerance + row * (size_t)D, largest;
             const int seen = oracle_decode_keys(s, keys, r % s->q_len);
             if (!is_judged(run, r + bh, every)) {
-                for (int d = 0; d < D; d++) want[d] = 0, tolerance[d] = INFINITY;
-                L->want[row] = 0, L->tolerance[row] = INFINITY;
+                leave_out(O, L, row, D);
                 continue;
             }
             oracle_decode_row(s, Q + row * (size_t)D, K_rows, V_rows, seen, want, &L->want[row], tolerance, &largest);
@@ -321,8 +334,10 @@ static void expect_fp8(const worker_run *run, expected *O, expected *L)
 {
     const attention_shape *s = &run->c.shape;
     float *Q = dequantise_fp8(run, "Q"), *K = dequantise_fp8(run, "K"), *V = dequantise_fp8(run, "V");
-    const int8_t *exponent =
-        (const int8_t *)original_tensor(run, wb_tensor_named(run->tensors, run->count, "V_exponent"));
+    const int of_V = wb_tensor_named(run->tensors, run->count, "V_exponent");
+    double *units = allocate(run->tensors[of_V].count * sizeof *units);  // the power of two of each tile of V
+    for (size_t t = 0; t < run->tensors[of_V].count; t++)
+        units[t] = ldexp(1, ((const int8_t *)original_tensor(run, of_V))[t]);
     const double work = 3.0 * s->batch * s->q_heads * s->head_dim * wb_case_visible_pairs(run->problem, &run->c);
     const int heads = s->batch * s->q_heads, every = 1 + (int)(work / expect_budget), D = s->head_dim;
 
@@ -332,22 +347,22 @@ static void expect_fp8(const worker_run *run, expected *O, expected *L)
             const size_t row = (size_t)bh * (size_t)s->q_len + (size_t)i;
             double *want = O->want + row * (size_t)D, *tolerance = O->tolerance + row * (size_t)D, largest;
             if (!is_judged(run, i + bh, every)) {
-                for (int d = 0; d < D; d++) want[d] = 0, tolerance[d] = INFINITY;
-                L->want[row] = 0, L->tolerance[row] = INFINITY;
+                leave_out(O, L, row, D);
                 continue;
             }
             const size_t Nk = (size_t)s->kv_len, head = (size_t)(bh / (s->q_heads / s->kv_heads));
-            const int8_t *of_tile = exponent + head * (size_t)wb_fp8_tiles(s->kv_len);
+            const double *unit = units + head * (size_t)wb_fp8_tiles(s->kv_len);
             double *P = allocate(Nk * sizeof *P), steps[WB_MAX_HEAD_DIM] = {0}, top = 0, lost = 0;
             oracle_attention_row_weights(run->problem, s, Q, K, V, bh / s->q_heads, bh % s->q_heads, i, want,
                                          &L->want[row], tolerance, &largest, P);
-            for (size_t j = 0; j < Nk; j++) top = fmax(top, ldexp(P[j], of_tile[j / WB_FP8_KEYS]));
+            for (size_t j = 0; j < Nk; j++) top = fmax(top, P[j] * unit[j / WB_FP8_KEYS]);
             for (size_t j = 0; j < Nk; j++) {
                 if (P[j] == 0) continue;
-                const double unit = ldexp(1, of_tile[j / WB_FP8_KEYS]), per_unit = 1 / unit;
-                if (P[j] * unit < 0x1p-128 * top) lost += P[j];
-                for (int d = 0; d < D; d++)
-                    steps[d] += fabs((double)V[(head * Nk + j) * (size_t)D + (size_t)d]) * per_unit;
+                const double per_unit = 1 / unit[j / WB_FP8_KEYS];
+                const float *v = V + (head * Nk + j) * (size_t)D;
+                if (P[j] * unit[j / WB_FP8_KEYS] < 0x1p-128 * top) lost += P[j];
+#pragma omp simd
+                for (int d = 0; d < D; d++) steps[d] += fabs((double)v[d]) * per_unit;
             }
             for (int d = 0; d < D; d++)
                 tolerance[d] =
@@ -355,15 +370,12 @@ static void expect_fp8(const worker_run *run, expected *O, expected *L)
             L->tolerance[row] = tolerance_fp8_L(L->want[row], lost, largest, D, s->kv_len);
             free(P);
         }
-    bool *excused = allocate((size_t)s->q_len * sizeof *excused);
-    expect_excused(run, excused);
-    for (size_t i = 0; i < run->tensors[0].count; i++)
-        if (excused[i / (size_t)D % (size_t)s->q_len]) O->tolerance[i] = NAN;
-    free(excused);
-    free(Q), free(K), free(V);
+    excuse_queries(run, O);
+    free(Q), free(K), free(V), free(units);
 }
 
-// A tolerance that is no number, by an infinity in its formula, say, would let anything pass: only what is excused or left out has none.
+// A tolerance that is no number, by an infinity in its formula, say, would let anything pass: only what is excused or
+// left out has none.
 static void insist_on_tolerances(const worker_run *run, int k, const expected *e)
 {
     const bool excuses = run->c.nan_keys > 0 || run->c.nan_queries > 0;

@@ -10,8 +10,9 @@ extern double expect_budget;
 
 typedef struct expected {
     double *want,
-        *tolerance;  // an element each; a tolerance of infinity: not computed (see expect_budget), any finite number passes;
-                     // a tolerance of NaN: anything passes, NaN too
+        // an element each; a tolerance of infinity: not computed (see expect_budget), any finite number passes; a
+        // tolerance of NaN: anything passes, NaN too
+        *tolerance;
 } expected;
 
 // Is `got` element i? NaN is not, and what should be infinite is that alone.
@@ -22,15 +23,15 @@ static inline bool expected_is(const expected *e, size_t i, double got)
     return isfinite(got) && fabs(got - e->want[i]) <= e->tolerance[i];
 }
 
-// For every output tensor k of the run, from the inputs that the worker never saw. Free want and tolerance.
-// A query is excused when V of some keys is NaN and a kernel of tiles may rightly have met them: if one of the queries less than
-// EXCUSED before or after it sees a key that lies less than EXCUSED before or after one of them. That holds for tiles of up to
-// EXCUSED queries and EXCUSED keys, wherever they start. excused: [q_len].
+// For every output tensor k of the run, from the inputs that the worker never saw. Free want and tolerance. A query is
+// excused when V of some keys is NaN and a kernel of tiles may rightly have met them: if one of the queries less than
+// EXCUSED before or after it sees a key that lies less than EXCUSED before or after one of them. That holds for tiles
+// of up to EXCUSED queries and EXCUSED keys, wherever they start. excused: [q_len].
 enum { EXCUSED = 128 };
 void expect_excused(const worker_run *run, bool *excused);
 
-// The same the other way round, when dO of some queries is NaN: a key is excused if one less than EXCUSED from it is seen by a query
-// less than EXCUSED from them. excused: [kv_len].
+// The same the other way round, when dO of some queries is NaN: a key is excused if one less than EXCUSED from it is
+// seen by a query less than EXCUSED from them. excused: [kv_len].
 void expect_excused_keys(const worker_run *run, bool *excused);
 
 // Fills the inputs O and L of a backward with the oracle's, from the run's Q, K and V. The shape must be a good one.

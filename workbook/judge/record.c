@@ -1,9 +1,9 @@
-// record.c - linked into every test program: starts the tests in the order of the source, simple ones first, and writes the record of the
-// run (score/results.h) into the file that WB_RESULTS names, a row as soon as a test has ended. Criterion calls this in the process that
-// starts the tests; a test itself runs in another.
+// record.c - linked into every test program: starts the tests in the order of the source, simple ones first, and writes
+// the record of the run (score/results.h) into the file that WB_RESULTS names, a row as soon as a test has ended.
+// Criterion calls this in the process that starts the tests; a test itself runs in another.
 //
-// A failure's message may begin with the case that it is about and RECORD_GIVEN (record.h), which make the row's field `given`.
-// With WB_LIST set no test is run: each is a row of the record, as if it had been skipped.
+// A failure's message may begin with the case that it is about and RECORD_GIVEN (record.h), which make the row's field
+// `given`. With WB_LIST set no test is run: each is a row of the record, as if it had been skipped.
 #include "record.h"
 
 #include "score/results.h"

@@ -78,7 +78,8 @@ bool session_start(session *s, const char *path)
     return true;
 }
 
-// Who sleeps while another works for the same case waits for that one: the time in which all of them sleep is the first one's.
+// Who sleeps while another works for the same case waits for that one: the time in which all of them sleep is the first
+// one's.
 static void look(const session_turn turns[], int count, bool asleep)
 {
     for (int i = count - 1; i >= 0; i--) {
@@ -122,7 +123,8 @@ static void take_output(session *s, session_said *said)
     }
 }
 
-// Whether the process has ended. It is left to be waited for, so that its number stays its own until its group is killed.
+// Whether the process has ended. It is left to be waited for, so that its number stays its own until its group is
+// killed.
 static bool has_ended(const session *s)
 {
     siginfo_t info = {.si_pid = 0};
@@ -155,14 +157,16 @@ static wb_stage stage_of(const session_turn *turn)
                                                                                                  : WB_STAGE_STARTING;
 }
 
-// Whether the first of two that have no answer is the more likely reason: who has not come as far, or worked harder meanwhile.
+// Whether the first of two that have no answer is the more likely reason: who has not come as far, or worked harder
+// meanwhile.
 static bool holds_up(const session_turn *a, const session_turn *b)
 {
     const wb_stage of_a = stage_of(a), of_b = stage_of(b);
     return of_a != of_b ? of_a < of_b : a->s->own.cpu - a->s->before > b->s->own.cpu - b->s->before;
 }
 
-// Gives them the case and waits for their answers: WB_NO_ANSWER if one did not come in time, WB_ANSWER_NEVER if one ended instead: *whose.
+// Gives them the case and waits for their answers: WB_NO_ANSWER if one did not come in time, WB_ANSWER_NEVER if one
+// ended instead: *whose.
 static wb_answer ask(const session_turn turns[], int count, const wb_problem *problem, int board, session_outcome *how,
                      int *whose)
 {

@@ -1,5 +1,6 @@
-// session.h - one worker process: started, asked case after case over a socket, ended. Nothing that it does can hang or harm the process
-// that judges it: every wait has an end, by the worker's own time (spent.h), and what it prints is kept up to a fixed size.
+// session.h - one worker process: started, asked case after case over a socket, ended. Nothing that it does can hang or
+// harm the process that judges it: every wait has an end, by the worker's own time (spent.h), and what it prints is
+// kept up to a fixed size.
 #pragma once
 
 #include "exchange.h"
@@ -14,8 +15,9 @@ typedef struct session {
     double before;   // what it had cost when the case under way began, and
     double since;    // when that was
     size_t
-        peak;  // after session_end: the most memory that it, or a process of its own, had resident, as the kernel counted; not
-               // less than what the judge had when it started it
+        // after session_end: the most memory that it, or a process of its own, had resident, as the kernel counted; not
+        // less than what the judge had when it started it
+        peak;
 } session;
 
 typedef struct session_said {
@@ -34,8 +36,8 @@ int session_memory(size_t bytes);
 // Starts the program; false, with errno, if the system cannot.
 bool session_start(session *s, const char *path);
 
-// Tells it to end, and waits for that as for a case; ends it and whatever it started, if they have not, or at once if that is how it is
-// to be. *status: how it ended, as of waitpid.
+// Tells it to end, and waits for that as for a case; ends it and whatever it started, if they have not, or at once if
+// that is how it is to be. *status: how it ended, as of waitpid.
 session_outcome session_end(session *s, bool at_once, session_said *said, int *status);
 
 // Writes in one sentence how a worker ended that got as far as this stage of its case, and returns it.
@@ -49,8 +51,8 @@ typedef struct session_turn {
     session_said *said;
 } session_turn;
 
-// All of that: gives them the case, and a board if that is not -1, and waits for all answers; the first that does not answer as it should ends
-// all of them. Their time is one: that of all processors, and time in which all of them slept. Returns "" or what happened instead in one
-// sentence, in `ending`; and to which of them, *whose.
+// All of that: gives them the case, and a board if that is not -1, and waits for all answers; the first that does not
+// answer as it should ends all of them. Their time is one: that of all processors, and time in which all of them slept.
+// Returns "" or what happened instead in one sentence, in `ending`; and to which of them, *whose.
 const char *session_serve(const session_turn turns[], int count, const wb_problem *problem, int board, char ending[256],
                           session_outcome *how, int *whose);

@@ -1,6 +1,6 @@
-// spent.h - what a process has cost, with all that it has started, in seconds of its own: processor time, and time in which all of them
-// slept. Time in which it waited for a processor is not its own, so a busy machine takes nothing from anybody. Where the system does
-// not tell (no /proc), seconds are those of a clock.
+// spent.h - what a process has cost, with all that it has started, in seconds of its own: processor time, and time in
+// which all of them slept. Time in which it waited for a processor is not its own, so a busy machine takes nothing from
+// anybody. Where the system does not tell (no /proc), seconds are those of a clock.
 //
 // What cases cost is noted in a file, a line each, "SECONDS WORD": tests run in processes of their own and share it.
 #pragma once
@@ -20,7 +20,8 @@ typedef struct spent_time {
 
 double spent_now(void);  // seconds, of a clock that only goes forward
 
-// Adds what was spent since the last look; `asleep`: also the time since then if all of them sleep now, at most SPENT_LOOK seconds.
+// Adds what was spent since the last look; `asleep`: also the time since then if all of them sleep now, at most
+// SPENT_LOOK seconds.
 #define SPENT_LOOK 0.25
 void spent_look(spent_time *s, pid_t root, bool asleep);
 

@@ -7,6 +7,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,9 +31,9 @@ const char *worker_path(void)
     _exit(RECORD_GAVE_UP);
 }
 
-// A suite gives up after a few cases without an answer, instead of waiting for each, and when its cases have used up WB_PROBLEM_SECONDS
-// together: then no more are run. Where one got nothing of the machine, nothing is known, and nothing more is asked. All of that
-// is noted in the file WB_SPENT.
+// A suite gives up after a few cases without an answer, instead of waiting for each, and when its cases have used up
+// WB_PROBLEM_SECONDS together: then no more are run. Where one got nothing of the machine, nothing is known, and
+// nothing more is asked. All of that is noted in the file WB_SPENT.
 enum { PATIENCE = 3 };
 
 static void judge_nothing(const char *why)
@@ -68,9 +71,12 @@ static void write_all(int file, const char *data, size_t bytes)
 
 static void read_all(int file, char *data, size_t bytes)
 {
-    ssize_t n = 1;
-    for (size_t at = 0; at < bytes && n > 0; at += (size_t)n) n = pread(file, data + at, bytes - at, (off_t)at);
-    if (n < 0) give_up("reading the tensors");
+    for (size_t at = 0; at < bytes;) {
+        const ssize_t n = pread(file, data + at, bytes - at, (off_t)at);
+        if (n < 0) give_up("reading the tensors");
+        if (n == 0) memset(data + at, WB_NAN_BYTE, bytes - at);  // cut off, where no seal forbids that
+        at += n ? (size_t)n : bytes - at;
+    }
 }
 
 // O and L of a backward come from the oracle; for a shape that will be refused they stay what they are.
@@ -148,7 +154,8 @@ bool worker_finish(worker_kind kind, worker_run *last)
     return true;
 }
 
-// Of all ranks, as if it were one: what the first has to say with whom something went wrong, and the most that any needed.
+// Of all ranks, as if it were one: what the first has to say with whom something went wrong, and the most that any
+// needed.
 static void join(worker_run *run)
 {
     wb_exchange *x = worker_exchange(run);
@@ -177,7 +184,8 @@ static void join(worker_run *run)
     }
 }
 
-// Has the workers run the case, and reads what they left in their files. Says in `run` what went wrong, if anything did.
+// Has the workers run the case, and reads what they left in their files. Says in `run` what went wrong, if anything
+// did.
 static void serve(worker_run *run, worker_kind kind, const int files[], int board)
 {
     session_turn turns[WB_MOST_RANKS];
@@ -206,9 +214,14 @@ static void serve(worker_run *run, worker_kind kind, const int files[], int boar
     if (run->parts) join(run);
 }
 
-// Memory for the tensors, and what is in it before the call.
-static void lay_out(worker_run *run)
+// Memory for the tensors, and what is in it before the call. It is kept for the next case: to be given new pages each
+// time would cost more than to fill them.
+static void lay_out(worker_run *run, bool alone)
 {
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, 32 << 20), mallopt(M_TRIM_THRESHOLD, 256 << 20);
+    if (alone) malloc_trim(0);  // its peak begins with what this process has: session.h
+#endif
     const size_t guard = getenv("WB_EXACT") ? 0 : WB_GUARD;
     run->count = wb_case_tensors(run->problem, &run->c, run->tensors);
     run->bytes = wb_exchange_layout(run->tensors, run->count, run->c.offset, guard, run->zones);
@@ -217,6 +230,7 @@ static void lay_out(worker_run *run)
     if (!run->shared || !run->original) give_up("memory for the tensors");
     memset(run->original, WB_NAN_BYTE, run->bytes);
     memset(run->original, 0, sizeof(wb_exchange));
+    memset(run->shared, 0, sizeof(wb_exchange));
     for (int k = 0; k < run->count; k++)
         if (run->tensors[k].output)
             memset(original_tensor(run, k), WB_NAN_BYTE - run->c.prior, run->tensors[k].bytes);
@@ -229,14 +243,14 @@ static void cut(worker_run *run)
 {
     run->parts = calloc((size_t)run->c.ranks, sizeof *run->parts);
     if (!run->parts) give_up("memory for ranks");
+    memcpy(run->shared, run->original, run->bytes);
     for (int r = 0; r < run->c.ranks; r++) {
         worker_run *part = &run->parts[r];
         part->problem = run->problem, part->c = run->c, part->c.part = r + 1;
-        lay_out(part);
+        lay_out(part, false);
         for (int k = 0; k < run->count; k++)
             if (!run->tensors[k].output)
                 wb_shard_copy(&run->c, &run->tensors[k], original_tensor(run, k), r, original_tensor(part, k), false);
-        memcpy(part->shared, part->original, part->bytes);
     }
 }
 
@@ -245,9 +259,8 @@ void worker_start(worker_run *run, const wb_problem *problem, const wb_case *c, 
     memset(run, 0, sizeof *run);
     run->problem = problem;
     run->c = *c;
-    lay_out(run);
+    lay_out(run, kind == WORKER_ALONE);
     if (wb_is_backward(problem)) fill_forward_inputs(run);
-    memcpy(run->shared, run->original, run->bytes);
     if (wb_has_ranks(problem)) cut(run);
     const char *const why = gave_up();
     if (why) {

@@ -1,13 +1,13 @@
-// worker_run.h - has a worker run cases, each with a verdict on how it ended. A worker is a process that is expensive to start, above all
-// on a GPU, so it serves one case after the other until it is told to end (exchange.h has the protocol). Whoever finds fault with a case
-// sends its worker away; the next case then starts another. A case of several ranks (problem 17) has a worker for each; a case of any other problem
-// has one, the first of them.
+// worker_run.h - has a worker run cases, each with a verdict on how it ended. A worker is a process that is expensive
+// to start, above all on a GPU, so it serves one case after the other until it is told to end (exchange.h has the
+// protocol). Whoever finds fault with a case sends its worker away; the next case then starts another. A case of
+// several ranks (problem 17) has a worker for each; a case of any other problem has one, the first of them.
 #pragma once
 
 #include "session.h"
 
-// Which worker: WORKER_SHARED stays for the cases that follow; WORKER_SECOND is another such one, for what the first must not have seen.
-// WORKER_ALONE is one of the case's own, which ends with it.
+// Which worker: WORKER_SHARED stays for the cases that follow; WORKER_SECOND is another such one, for what the first
+// must not have seen. WORKER_ALONE is one of the case's own, which ends with it.
 typedef enum worker_kind { WORKER_SHARED, WORKER_SECOND, WORKER_ALONE, WORKER_KINDS } worker_kind;
 
 enum { WORKER_REMEMBERED = 8 };
@@ -27,24 +27,24 @@ struct worker_run {
     size_t peak;        // of a worker alone: the most memory it had resident, as the kernel counted (session.h)
     int served;         // how many cases the same process had served before this one
     wb_case before[WORKER_REMEMBERED];  // the last of them, newest last
-    // Of problem 17: what each rank was given and left. Then this is the whole: inputs and outputs cut and joined, and in its exchange what went
-    // wrong on rank `whose`, if anything did, and the most that any of them needed.
+    // Of problem 17: what each rank was given and left. Then this is the whole: inputs and outputs cut and joined, and
+    // in its exchange what went wrong on rank `whose`, if anything did, and the most that any of them needed.
     worker_run *parts;  // null elsewhere
     int whose;
 };
 
 const char *worker_path(void);
 
-// Runs the case, or kills the worker when it has no answer after WB_TIMEOUT seconds of its own. Ends the program with a sentence if there
-// is no worker, or if the machine was too busy to judge one (record.h).
+// Runs the case, or kills the worker when it has no answer after WB_TIMEOUT seconds of its own. Ends the program with a
+// sentence if there is no worker, or if the machine was too busy to judge one (record.h).
 void worker_start(worker_run *run, const wb_problem *problem, const wb_case *c, worker_kind kind);
 void worker_end(worker_run *run);  // gives the memory back
 
 // Kills the worker of this kind, if there is one.
 void worker_retire(worker_kind kind);
 
-// Tells the worker of this kind to end, and waits for it. False if it did not end well: then `last` has the case that it served last,
-// the ending and what it printed, and no tensors.
+// Tells the worker of this kind to end, and waits for it. False if it did not end well: then `last` has the case that
+// it served last, the ending and what it printed, and no tensors.
 bool worker_finish(worker_kind kind, worker_run *last);
 
 // How many workers ran it, and what each left.
