@@ -28,10 +28,12 @@ function due(when, name, number,    words, i, n, part, share) {
     if (!share) return 0
     return share == 1 || at == "release" || at == "landing" && (number in is_changed) || draw(of " " name) % share == 0
 }
-function with(text, entry, path,    stem) {
+function with(text, entry, path,    stem, number) {
     stem = entry
     sub(/.*\//, "", stem)
-    gsub(/[{]n[}]/, substr(entry, 1, 2), text)
+    number = entry
+    sub(/[_\/].*/, "", number)
+    gsub(/[{]n[}]/, number, text)
     gsub(/[{]stem[}]/, stem, text)
     gsub(/[{]path[}]/, path, text)
     gsub(/[{][a-z]+[}]/, entry, text)
