@@ -7,4 +7,4 @@ mkdir -p "${table%/*}"
 "$PYTHON" reference/torch_attention.py "$library" >"$table" || { cut -f 1-4,6 "$table"; exit 1; }
 cut -f 1-4,6 "$table" | grep -v '	ok$'
 WB_LIBRARY=$library exec "$PYTHON" -m pytest -q -p no:cacheprovider reference/torch_test.py \
-    reference/flash_attn_test.py reference/ways_in_test.py reference/ring_test.py
+    reference/flash_attn_test.py reference/ring_test.py

@@ -6,10 +6,8 @@
 
 #include <algorithm>
 #include <map>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 #include <vector>
 
 namespace cudacpu
