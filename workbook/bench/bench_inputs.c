@@ -74,10 +74,7 @@ void bench_inputs_make(bench_inputs *in, const wb_problem *problem, const wb_cas
     if (problem->signature == WB_BACKWARD) fill_forward(in);
 }
 
-void bench_inputs_free(bench_inputs *in)
-{
-    free(in->block);
-}
+void bench_inputs_free(bench_inputs *in) { free(in->block); }
 
 void bench_set_spoil(const bench_inputs *in, const bench_set *set)
 {
