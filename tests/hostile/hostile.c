@@ -18,21 +18,20 @@
 #undef tiled_attention
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-#define ARGUMENTS                                                                         \
-    float *O, float *L, const float *Q, const float *K, const float *V, const attention_shape *shape
-#define RIGHT right(O, L, Q, K, V, shape)
+#define ARGUMENTS float *O, float *L, const float *Q, const float *K, const float *V, const attention_shape *shape
+#define RIGHT     right(O, L, Q, K, V, shape)
 // What the worker does when it has run a case; its own function is hidden from this one.
 #define ANSWER(number) (void)!write(3, (char[]){(char)(number)}, 1)
 
 static wb_status is_right(ARGUMENTS) { return RIGHT; }
 static wb_status (*attack)(ARGUMENTS) = is_right;
 static bool is(const char *name) { return strcmp(getenv("HOSTILE") ? getenv("HOSTILE") : "", name) == 0; }
-#define ATTACK(name, test, verdict)                                                       \
-    static wb_status attack_##name(ARGUMENTS);                                            \
-    __attribute__((constructor)) static void choose_##name(void)                          \
-    {                                                                                     \
-        if (is(#name)) attack = attack_##name;                                            \
-    }                                                                                     \
+#define ATTACK(name, test, verdict)                                                                                    \
+    static wb_status attack_##name(ARGUMENTS);                                                                         \
+    __attribute__((constructor)) static void choose_##name(void)                                                       \
+    {                                                                                                                  \
+        if (is(#name)) attack = attack_##name;                                                                         \
+    }                                                                                                                  \
     static wb_status attack_##name(ARGUMENTS)
 
 wb_status tiled_attention(ARGUMENTS) { return attack(O, L, Q, K, V, shape); }
