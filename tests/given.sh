@@ -27,7 +27,8 @@ expanded="\$(shell touch $made)" # by make
 pasted="q'; touch $made; '\"; touch $made; \"; touch $made; \`touch $made\`" # into a recipe: in quotes of both kinds, or in none
 mkdir -p "$scratch/$expanded/full" "$scratch/$pasted/full" # what exists is not overwritten
 # What is tried is the Makefile: the scripts that would then work for long are empty here. They get the values as words.
-cp -Rp Makefile workbook train "$scratch/" && ln -s "$PWD/build" "$PWD/problems" "$PWD/solutions" "$PWD/tests" "$PWD/reference" "$PWD/plots" "$scratch/" || exit 1
+cp -Rp Makefile workbook train "$scratch/" || exit 2
+for folder in build problems solutions tests reference plots; do ln -s "$PWD/$folder" "$scratch/"; done
 cd "$scratch" || exit 1
 printf '#!/bin/sh\n' >train/train.sh
 for script in class/grade_base class/grade class/grade_all class/class_copy class/gradescope loop/test bench/tune loop/watch; do

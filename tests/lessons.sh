@@ -112,7 +112,13 @@ links() { # FOLDER
         awk '
         FILENAME ~ /there$/ { there[$0]; next }
         FNR == 1 { folder = FILENAME; if (!sub(/[^\/]*$/, "", folder)) folder = "" }
-        /^#+ / { slug = tolower($0); sub(/^#+ /, "", slug); gsub(/ /, "-", slug); gsub(/[^a-z0-9_-]/, "", slug); heading[FILENAME "#" slug] }
+        /^#+ / {
+            slug = tolower($0)
+            sub(/^#+ /, "", slug)
+            gsub(/ /, "-", slug)
+            gsub(/[^a-z0-9_-]/, "", slug)
+            heading[FILENAME "#" slug]
+        }
         {
             for (rest = $0; match(rest, /\]\([^) ]*\)/); rest = substr(rest, RSTART + RLENGTH)) {
                 link = substr(rest, RSTART + 2, RLENGTH - 3)
@@ -150,10 +156,11 @@ while IFS="$(printf '\t')" read -r text head name from word to; do
         inside { print substr($0, indent + 1) }
         inside && index($0, to) { exit }' "$scratch/file" >"$scratch/real"
     awk -v head="$head" 'shown && /^```$/ { exit } shown { print } under && /^```/ { shown = 1 } { under = $0 == head }' "$text" |
-        diff - "$scratch/real" >"$scratch/diff" && [ -s "$scratch/real" ] || { echo "$text: $head, and in $file (>):"; cat "$scratch/diff"; } >>"$said"
+        diff - "$scratch/real" >"$scratch/diff" && [ -s "$scratch/real" ] ||
+        { echo "$text: $head, and in $file (>):"; cat "$scratch/diff"; } >>"$said"
 done <"$scratch/codes"
 none "code that is shown is code that is there"
-seen "$(wc -l <"$scratch/codes")" "$(grep -c '<!-- code: ' problems/*.md problems/*/*.md | awk -F: '{ n += $2 } END { print n }')" "of the pieces of code that are shown, none of a key,"
+seen "$(wc -l <"$scratch/codes")" "$(cat problems/*.md problems/*/*.md | grep -c '<!-- code: ')" "pieces of code, none of a key,"
 
 # The drawings of the masks are those of make mask-NN, a character a key.
 # shellcheck disable=SC2046
@@ -165,8 +172,16 @@ drawing() { # NN FIELD=VALUE...
     "$out/mask" "$number" "$@" --svg "$scratch/svg" | sed -n 's/^ *query *\([0-9]*\) /\1|/p' | awk -F '|' '
         { for (i = 2; i <= NF; i++) $i = substr($i, 1, 1) substr($i, 3, 1) substr($i, 5, 1); print }' >"$scratch/drawn"
     sed -n 's/^ *\([0-9]*\) | \(.*\)/\1|\2/p' "problems/$number/README.md" | grep '^[0-9]*|.*|.*|.*|' | awk -F '|' '
-        { line = $1; for (i = 2; i <= 5; i++) { cell = i == 2 ? " " $i : $i; line = line " " substr(cell, 2, 1) substr(cell, 4, 1) substr(cell, 6, 1) } print line }' |
-        diff - "$scratch/drawn" >"$scratch/diff" && [ -s "$scratch/drawn" ] || { echo "problems/$number/README.md: (<) and mask $number $* (>):"; cat "$scratch/diff"; } >>"$said"
+        {
+            line = $1
+            for (i = 2; i <= 5; i++) {
+                cell = i == 2 ? " " $i : $i
+                line = line " " substr(cell, 2, 1) substr(cell, 4, 1) substr(cell, 6, 1)
+            }
+            print line
+        }' |
+        diff - "$scratch/drawn" >"$scratch/diff" && [ -s "$scratch/drawn" ] ||
+        { echo "problems/$number/README.md: (<) and mask $number $* (>):"; cat "$scratch/diff"; } >>"$said"
     picture=plots/mask_$number.svg
     [ ! -f "$picture" ] || [ "$number" = 15 ] || cmp "$scratch/svg" "$picture" >>"$said" 2>&1
 }
@@ -178,7 +193,8 @@ drawing 15 mask=tree/7 N=12 BR=4 BC=3
 "$out/mask" 15 --svg "$scratch/svg" >/dev/null && cmp "$scratch/svg" plots/mask_15.svg >>"$said" 2>&1
 # A tile that reaches behind the last key is masked there, in 03 by `tail`; one that reaches behind the last query
 # is not.
-"$out/mask" 03 N=12 | grep -q '^2 tiles of 8 queries x 8 keys are full, 2 masked, 0 skipped of 4$' || echo "mask 03 N=12: the tiles of the last keys are not masked" >>"$said"
+"$out/mask" 03 N=12 | grep -q '^2 tiles of 8 queries x 8 keys are full, 2 masked, 0 skipped of 4$' ||
+    echo "mask 03 N=12: the tiles of the last keys are not masked" >>"$said"
 "$out/mask" 13 >"$scratch/log" 2>&1 || grep -q '^mask: problem 13 has no mask to draw' "$scratch/log" || cat "$scratch/log" >>"$said"
 none "masks are drawn as make mask-NN draws them"
 
@@ -188,7 +204,8 @@ prints() { # NN CASE NUMBER...
     "$out/solutions/${number}_worker" --case "$2" 2>&1 | tr -s ' ' '\n' | awk '{ printf "%.4f\n", $1 }' >"$scratch/printed"
     shift 2
     for told; do
-        grep -qxF -e "$told" "$scratch/printed" && grep -qF -e "$told" "problems/$number/README.md" || echo "problems/$number/README.md: $told" >>"$said"
+        grep -qxF -e "$told" "$scratch/printed" && grep -qF -e "$told" "problems/$number/README.md" ||
+            echo "problems/$number/README.md: $told" >>"$said"
     done
 }
 example=D=16,scale=0.70710678,input=worked_2
@@ -204,18 +221,23 @@ prints 15 Nq=7,mask=tree/7,$example 0.6250 0.3770
 none "numbers of the examples are in the text, and make run-NN prints them"
 
 # Recorded figures; what a model computes; tile sizes.
-plots/tables.sh --check >"$scratch/diff" 2>&1 || { grep '^[-+]|' "$scratch/diff" | head -4; grep -v '^[-+ @]' "$scratch/diff" | head -4; echo "run: make tables"; } >"$said"
+plots/tables.sh --check >"$scratch/diff" 2>&1 || { grep '^[-+]' "$scratch/diff" | head -n 8; echo "run: make tables"; } >"$said"
 none "tables are those that are recorded"
 awk -f plots/ring_model.awk >"$scratch/model"
-{ [ -s "$scratch/model" ] || echo "plots/ring_model.awk prints nothing"; grep -xF -f "$scratch/model" problems/17/README.md | diff - "$scratch/model"; } >"$said" 2>&1
+{
+    [ -s "$scratch/model" ] || echo "plots/ring_model.awk prints nothing"
+    grep -xF -f "$scratch/model" problems/17/README.md | diff - "$scratch/model"
+} >"$said" 2>&1
 none "the table of problems/17 is that of plots/ring_model.awk"
 awk '/constexpr int WARPS = / { match($0, /WARPS = [0-9]+/); warps = substr($0, RSTART + 8, RLENGTH - 8) }
      { for (line = $0; match(line, /launch<[0-9]+, [0-9]+, [0-9]+/); line = substr(line, RSTART + RLENGTH)) {
          split(substr(line, RSTART + 7, RLENGTH - 7), size, ", ")
          print "| " size[1] (seen[size[1]]++ ? ", where shared memory is short" : "") " | " size[2] * warps " | " size[3] " | " size[2] " |"
      } }' solutions/04/*.cu 2>/dev/null >"$scratch/sizes"
-keys=$(sed -n 's/.*launch<\([0-9]*\), \([0-9]*\), [0-9]*, \([0-9]*\), .*/\1 \2 \3/p' solutions/09/*.cu 2>/dev/null | awk '{ print $1 ":" $2 * $3 }' | tr '\n' ' ')
-told=$(tr '\n' ' ' <problems/09/README.md | sed -n 's/.*BK, the keys of a block, is \([0-9]*\) at D = 16 and \([0-9]*\) otherwise.*/16:\1 32:\2 64:\2 128:\2 /p')
+keys=$(sed -n 's/.*launch<\([0-9]*\), \([0-9]*\), [0-9]*, \([0-9]*\), .*/\1 \2 \3/p' solutions/09/*.cu 2>/dev/null |
+    awk '{ printf "%s:%d ", $1, $2 * $3 }')
+told=$(tr '\n' ' ' <problems/09/README.md |
+    sed -n 's/.*BK, the keys of a block, is \([0-9]*\) at D = 16 and \([0-9]*\) otherwise.*/16:\1 32:\2 64:\2 128:\2 /p')
 {
     [ -s "$scratch/sizes" ] && [ -n "$keys" ] || echo "no tile sizes were found in the keys of 04 and 09"
     sed -n '/^| D | BR | BC | rows of a warp |/,/^$/p' problems/04/README.md | sed '1,2d; /^$/d' | diff - "$scratch/sizes"
@@ -253,7 +275,12 @@ grep -q 'no folder `solutions/` and no `tests/sanitize/`' problems/README.md || 
     FILENAME ~ /targets$/ { target[$0]; next }
     FILENAME ~ /refused$/ { no[$0]; next }
     FILENAME ~ /kept$/ { here[base($0)]; do kept[$0]; while (sub(/\/[^\/]*$/, "")); next }
-    FILENAME ~ /whole$/ { top = $0; if (sub(/\/.*/, "", top)) folder[top]; if (!(base($0) in here) && base($0) != "run.sh") gone[base($0)] = top; next }
+    FILENAME ~ /whole$/ {
+        top = $0
+        if (sub(/\/.*/, "", top)) folder[top]
+        if (!(base($0) in here) && base($0) != "run.sh") gone[base($0)] = top
+        next
+    }
     FNR == 1 { fence = 0; before_line = ""; first = FILENAME ~ /^(README|AGENTS|problems\/README)[.]md$/ } # what a student reads first
     /^<!--/, /-->/ { next } # which may have several lines
     /of the repository/ { next }
@@ -272,9 +299,11 @@ grep -q 'no folder `solutions/` and no `tests/sanitize/`' problems/README.md || 
             any = word
             if (!(any in target)) sub(/-[^-]*$/, "-%", any)
             if (!(any in target)) complain("names make " word ", and there is none")
-            else if (any in no && (typed || first) && line !~ /if you have|such as/) complain("has one type make " word ", which needs keys")
+            else if (any in no && (typed || first) && line !~ /if you have|such as/)
+                complain("has one type make " word ", which needs keys")
         }
-        if (line ~ /IMPL=solutions|WRONG=/ && typed && line !~ /if you have/ && before_line !~ /if you have/) complain("has one type what needs keys: " line)
+        if (line ~ /IMPL=solutions|WRONG=/ && typed && line !~ /if you have/ && before_line !~ /if you have/)
+            complain("has one type what needs keys: " line)
         before_line = line
         for (rest = line; match(rest, /[A-Za-z0-9_.*-]+(\/[A-Za-z0-9_.*-]*)+|[A-Za-z0-9_-]+[.][a-z]+/); ) {
             before = substr(rest, 1, RSTART - 1)
@@ -284,7 +313,8 @@ grep -q 'no folder `solutions/` and no `tests/sanitize/`' problems/README.md || 
             top = word
             sub(/\/.*/, "", top)
             if (before ~ /[\/<>$~]$/ || !(top in folder || word in gone)) continue
-            if ((word ~ /^(solutions|tests\/sanitize)(\/|$)/ && !typed || gone[word] == "solutions") && (!first || line ~ /no folder|do not open/)) continue
+            if ((word ~ /^(solutions|tests\/sanitize)(\/|$)/ && !typed || gone[word] == "solutions") &&
+                (!first || line ~ /no folder|do not open/)) continue
             gsub(/NN/, "[0-9][0-9]", word)
             gsub(/NAME|name/, "*", word)
             if (!there(word)) complain("names " word ", which is not in it")

@@ -9,10 +9,11 @@ unset WB_CASE WB_LIST VERBOSE
 mkdir "$scratch/tmp"
 export WB_RESULTS="$record" WB_JOBS=1 SUITE_SCREEN="$said" TMPDIR="$scratch/tmp"
 status=0
-${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$suite" "$out/machinery/judge/record.o" "$out/machinery/judge/sockets.o" \
-    "$out/machinery/score/results.o" >"$said" 2>&1
+objects="$out/machinery/judge/record.o $out/machinery/judge/sockets.o $out/machinery/score/results.o"
 # shellcheck disable=SC2086
-${CC:-cc} -std=c11 -D_GNU_SOURCE ${CFLAGS:-} -Iworkbook -I. tests/suite/program.c "$out/machinery/judge/record.o" "$out/machinery/judge/sockets.o" "$out/machinery/score/results.o" \
+${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$suite" $objects >"$said" 2>&1
+# shellcheck disable=SC2086
+${CC:-cc} -std=c11 -D_GNU_SOURCE ${CFLAGS:-} -Iworkbook -I. tests/suite/program.c $objects \
     -lcriterion -o "$program" || exit 1
 
 show() { echo "      exit status $status, said and recorded:"; sed 's/^/      /' "$said" "$record"; }

@@ -18,26 +18,25 @@
 #undef tiled_attention
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-#define ARGUMENTS                                                                         \
-    float *O, float *L, const float *Q, const float *K, const float *V, const attention_shape *shape
-#define RIGHT right(O, L, Q, K, V, shape)
+#define ARGUMENTS float *O, float *L, const float *Q, const float *K, const float *V, const attention_shape *shape
+#define RIGHT     right(O, L, Q, K, V, shape)
 // What the worker does when it has run a case; its own function is hidden from this one.
 #define ANSWER(number) (void)!write(3, (char[]){(char)(number)}, 1)
 
 static wb_status is_right(ARGUMENTS) { return RIGHT; }
 static wb_status (*attack)(ARGUMENTS) = is_right;
 static bool is(const char *name) { return strcmp(getenv("HOSTILE") ? getenv("HOSTILE") : "", name) == 0; }
-#define ATTACK(name, test, verdict)                                                       \
-    static wb_status attack_##name(ARGUMENTS);                                            \
-    __attribute__((constructor)) static void choose_##name(void)                          \
-    {                                                                                     \
-        if (is(#name)) attack = attack_##name;                                            \
-    }                                                                                     \
+#define ATTACK(name, test, verdict)                                                                                    \
+    static wb_status attack_##name(ARGUMENTS);                                                                         \
+    __attribute__((constructor)) static void choose_##name(void)                                                       \
+    {                                                                                                                  \
+        if (is(#name)) attack = attack_##name;                                                                         \
+    }                                                                                                                  \
     static wb_status attack_##name(ARGUMENTS)
 
 wb_status tiled_attention(ARGUMENTS) { return attack(O, L, Q, K, V, shape); }
 
-// ---------------------------------------------------------------------------------------------- it ends, or never does
+// -------------------------------------------------------------------------------------------- it ends, or never does
 
 ATTACK(abort, "", "the worker died of signal 6") { abort(); }
 
@@ -91,7 +90,7 @@ ATTACK(leaves_a_child, "", "O differs from the oracle")
     return WB_OK;
 }
 
-// ---------------------------------------------------------------------------------- it speaks in the place of the worker
+// ------------------------------------------------------------------------------ it speaks in the place of the worker
 
 ATTACK(answers_early, "", "are NaN or infinite")  // it would compute when the judge has gone on
 {
@@ -156,7 +155,7 @@ ATTACK(refuses, "", "the function returned 'not implemented': not today")
     return wb_fail(WB_NOT_IMPLEMENTED, "not today");
 }
 
-// ------------------------------------------------------------------------------------- it writes where it should not, or not
+// ----------------------------------------------------------------------------- it writes where it should not, or not
 
 ATTACK(writes_nothing, "", "are NaN or infinite") { return WB_OK; }
 
@@ -178,7 +177,7 @@ ATTACK(writes_past_O, "", "wrote outside of O: 1 element past its last one")
     return WB_OK;
 }
 
-// ------------------------------------------------------------------------------------ what it does depends on earlier calls
+// ----------------------------------------------------------------------------- what it does depends on earlier calls
 
 ATTACK(adds_to_a_static, "every_head_dim", "carries state from an earlier call")  // the first call is right
 {
@@ -204,8 +203,9 @@ ATTACK(keeps_its_first_buffer, "ragged", "carries state from an earlier call")  
     return WB_OK;
 }
 
-ATTACK(keeps_its_first_result, "hostile_numbers", "carries state from an earlier call")  // shapes as before: so is the result
+ATTACK(keeps_its_first_result, "hostile_numbers", "carries state from an earlier call")
 {
+    // Shapes as in the call before: so is the result.
     static float *kept;
     static attention_shape of;
     const size_t rows = (size_t)shape->batch * shape->q_heads * shape->q_len, count = rows * shape->head_dim;
@@ -233,8 +233,9 @@ static void *write_later(void *nothing)
     return nothing;
 }
 
-ATTACK(leaves_a_thread, "every_head_dim", "carries state from an earlier call")  // it writes to the second call's inputs
+ATTACK(leaves_a_thread, "every_head_dim", "carries state from an earlier call")
 {
+    // The first call leaves it, and it writes to the inputs of the second.
     static int calls;
     pthread_t thread;
     const wb_status status = RIGHT;
@@ -253,8 +254,9 @@ ATTACK(small_after_large, "ragged", "carries state from an earlier call")  // ne
     return status;
 }
 
-ATTACK(writes_to_the_last_case, "every_head_dim", "carries state from an earlier call")  // nothing is there, or this call's
+ATTACK(writes_to_the_last_case, "every_head_dim", "carries state from an earlier call")
 {
+    // Nothing is there now, or this call's own.
     static float *last;
     const wb_status status = RIGHT;
     if (last) *last = 7;
