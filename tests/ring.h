@@ -19,7 +19,7 @@ static inline wb_case of(int R, int causal, int B, int Hq, int Hkv, int N, int D
 #define EACH_MASK(...)                                                                                                 \
     for (int causal = 0; causal < 2; causal++) __VA_ARGS__
 // With these numbers of ranks, as far as there can be so many: the fewest, an odd number, one where a buffer is used
-// again, the next prime, and the most. Sizes are drawn with any (drawn_sizes).
+// again, one more odd number, and the most. Sizes are drawn with any number (drawn_sizes).
 static const int some_ranks[] = {2, 3, 4, 5, WB_MOST_RANKS};
 #define EACH_R(...)                                                                                                    \
     for (size_t each_R = 0; each_R < COUNT(some_ranks) && may_have_ranks(some_ranks[each_R]); each_R++) {              \
