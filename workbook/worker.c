@@ -2,14 +2,15 @@
 // starts it does, and gives it one case after the other (exchange.h). Run by hand it makes the inputs itself and prints
 // what came out:
 //
-//   build/cpu/problems/03_worker --case B=1,Hq=2,Nq=256,D=64,seed=7          also under gdb, compute-sanitizer, a profiler
-//   ... --case ... --case ...   one after the other in one process: does a call leave anything behind that changes the next?
-//   --guard 0 ...               each buffer ends with its tensor and outputs are left unwritten, for tools that look for stray accesses
-//   --record FILE --block 0     what block 0 does with signals, copies and products, as rows (cpu/record.cpp), in one case
+//   build/cpu/problems/03_worker --case B=1,Hq=2,Nq=256,D=64,seed=7    also under gdb, compute-sanitizer, a profiler
+//   ... --case ... --case ...   one after the other in one process: does a call leave anything that changes the next?
+//   --guard 0 ...               buffers end with their tensors, outputs are left unwritten: for tools that see accesses
+//   --record FILE --block 0     what block 0 does with signals, copies and products (cpu/record.cpp), in one case
 //   ... --cases list            prints a few small cases, ragged at the edges, one a line (small_cases.h)
 //   ... --cases CASE            calls nothing: status 0, or says why: 1 the function has to refuse it, 2 it is no case
 //
-// Of problems 17 and 18 a worker is a rank. By hand it starts the others, for each case, and of what they leave prints the whole.
+// Of problems 17 and 18 a worker is a rank. By hand it starts the others, for each case, and prints the whole of what
+// they leave.
 // --record FILE has what each of them queues then (cpu/queued.cpp).
 //
 // Compiled once a problem, with WB_NAME as the function's name.
