@@ -19,10 +19,14 @@ else
     cat >"$scratch/rule.awk" <<'END'
 NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
 function bad(why) { print "FAIL  " why ": " $0; failed = 1 }
-function within(name, low, high) { if ($at[name] < low || $at[name] > high || $at[name] != int($at[name])) bad(name " is not in " low " to " high) }
+function within(name, low, high,    x) {
+    x = $at[name]
+    if (x < low || x > high || x != int(x)) bad(name " is not in " low " to " high)
+}
 {
     f = $1; B = $at["B"]; Hq = $at["Hq"]; Nq = $at["Nq"]; Nk = $at["Nk"]; D = $at["D"]
-    families[f]++; dims[D]++; masks[f ~ /decode|int8/ ? $at["lens"] : f == "mask" ? substr($at["mask"], 1, 4) : $at["mask"]]++
+    families[f]++; dims[D]++
+    masks[f ~ /decode|int8/ ? $at["lens"] : f == "mask" ? substr($at["mask"], 1, 4) : $at["mask"]]++
     within("B", 1, 128); within("Hq", 1, 128); within("Hkv", 1, Hq); within("Nk", 64, 524288); within("Nq", 1, Nk)
     if (Hq % $at["Hkv"] || Hq / $at["Hkv"] > 16) bad("groups of " Hq / $at["Hkv"])
     if (D !~ /^(16|32|64|128)$/) bad("D")
@@ -40,17 +44,25 @@ function within(name, low, high) { if ($at[name] < low || $at[name] > high || $a
         if (Nq != Nk) bad("Nq")
         if ($at["mask"] == "full" && D < 64 && Hq != $at["Hkv"]) bad("full in groups")
         # Log-uniform: as many in each half of the exponents, but for what does not fit above; half of them are ragged.
-        all++; long += Nk > 5793; ragged += Nk % (Nk < 128 ? 64 : 128) > 0; wide += $at["W"] > 512; windows += windowed; huge += Nk > 131072
+        all++; long += Nk > 5793; huge += Nk > 131072; ragged += Nk % (Nk < 128 ? 64 : 128) > 0
+        wide += $at["W"] > 512; windows += windowed
     }
 }
-function about(what, part, of, low, high) { if (part < low * of || part > high * of) { print "FAIL  " what ": " part " of " of; failed = 1 } }
+function about(what, part, of, low, high) {
+    if (part < low * of || part > high * of) { print "FAIL  " what ": " part " of " of; failed = 1 }
+}
 END {
     n = split("attention 10 window 5 sinks 1 logits 3 decode 4 int8 2 mask 2", want, " ")
-    for (i = 1; i < n; i += 2) about("shapes of " want[i], families[want[i]], (NR - 1) * want[i + 1] / 27, 0.75, 1.25)
-    about("D 128", dims[128], NR, 0.42, 0.52); about("D 64", dims[64], NR, 0.42, 0.52); about("D 16", dims[16], NR, 0.015, 0.05); about("D 32", dims[32], NR, 0.015, 0.05)
-    about("long", long, all, 0.42, 0.55); about("huge", huge, all, 0.05, 0.17); about("ragged", ragged, all, 0.42, 0.55); about("wide windows", wide, windows, 0.25, 0.55); about("several queries", several, families["decode"] + families["int8"], 0.4, 0.6)
+    for (i = 1; i < n; i += 2)
+        about("shapes of " want[i], families[want[i]], (NR - 1) * want[i + 1] / 27, 0.75, 1.25)
+    about("D 128", dims[128], NR, 0.42, 0.52); about("D 64", dims[64], NR, 0.42, 0.52)
+    about("D 16", dims[16], NR, 0.015, 0.05); about("D 32", dims[32], NR, 0.015, 0.05)
+    about("long", long, all, 0.42, 0.55); about("huge", huge, all, 0.05, 0.17)
+    about("ragged", ragged, all, 0.42, 0.55); about("wide windows", wide, windows, 0.25, 0.55)
+    about("several queries", several, families["decode"] + families["int8"], 0.4, 0.6)
     n = split("full causal same zipf long docu pref stri tree", name, " ")
-    for (i = 1; i <= n; i++) if (masks[name[i]] < 20) { print "FAIL  hardly any " name[i] ": " masks[name[i]] + 0; failed = 1 }
+    for (i = 1; i <= n; i++)
+        if (masks[name[i]] < 20) { print "FAIL  hardly any " name[i] ": " masks[name[i]] + 0; failed = 1 }
     for (p = 16; p <= 256; p *= 2) if (!pages[p]) { print "FAIL  no pages of " p; failed = 1 }
     exit failed
 }

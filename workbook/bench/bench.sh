@@ -16,10 +16,12 @@ for number; do
     [ ! -d solutions/"$number" ] || key=$out/solutions/$number.so
     variants=
     for variant in solutions/"$number"/variants/*.cu; do
-        [ ! -f "$variant" ] || [ -z "${WITH_VARIANTS:-}" ] || grep -q '^// exempt: .*times' "$variant" || variants="$variants $out/variants/$number/variants/$(basename "$variant" .cu)/$number.so"
+        [ -f "$variant" ] && [ -n "${WITH_VARIANTS:-}" ] && ! grep -q '^// exempt: .*times' "$variant" || continue
+        variants="$variants $out/variants/$number/variants/$(basename "$variant" .cu)/$number.so"
     done
     # shellcheck disable=SC2086
-    if ! $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" "$out/score" "$out/bench" "$out/$impl/$number.so" $key $variants >"$out/$number.log" 2>&1; then
+    if ! $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" "$out/score" "$out/bench" "$out/$impl/$number.so" \
+        $key $variants >"$out/$number.log" 2>&1; then
         cat "$out/$number.log"
         failed=1
         continue

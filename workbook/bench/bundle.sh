@@ -46,7 +46,7 @@ for target in $targets; do
     mkdir -p "$bundle/$(dirname "$target")"
     cp "$target" "$bundle/$target"
     ldd "$target" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }'
-done | sort -u | grep -vE '/lib(kernels|c|m|dl|rt|pthread|stdc\+\+|gcc_s|cudart|cublas(Lt)?|cuda)\.so|/ld-linux[^/]*\.so' |
+done | sort -u | grep -vE '/lib(kernels|c|m|dl|rt|pthread|stdc\+\+|gcc_s|cudart|cublas(Lt)?|cuda)\.so|/ld-linux' |
     xargs -I{} cp -L {} "$bundle/lib/"
 # The lessons are what gpt_oss.py trains on.
 for file in plots/duel.awk workbook/bench/record.sh workbook/bench/ring.sh workbook/bench/verdict.awk \

@@ -17,9 +17,13 @@ codes=
 for arch in 75 80 90a "$newest"; do codes="$codes -gencode=arch=compute_$arch,code=sm_$arch"; done
 export codes quick nvcc scratch
 # shellcheck disable=SC2016
-ls -S workbook/*.cu workbook/*/*.cu reference/*.cu problems/[0-9][0-9]/*.cu solutions/[0-9][0-9]/*.cu solutions/[0-9][0-9]/variants/*.cu examples/*.cu tests/*.cu 2>/dev/null |
+ls -S workbook/*.cu workbook/*/*.cu reference/*.cu problems/[0-9][0-9]/*.cu solutions/[0-9][0-9]/*.cu \
+    solutions/[0-9][0-9]/variants/*.cu examples/*.cu tests/*.cu 2>/dev/null |
     xargs -P "$WB_JOBS" -n 1 sh -c '
-        object=build/cuda/$(echo "$1" | sed -E "s|^solutions/(..)/(variants/.*)[.]cu|variants/\1/\2/\1.o|; s|^(solutions/..)/.*|\1.o|; s|^workbook/|machinery/|; s|[.]cu$|.o|")
+        object=build/cuda/$(echo "$1" | sed -E "s|^solutions/(..)/(variants/.*)[.]cu|variants/\1/\2/\1.o|
+            s|^(solutions/..)/.*|\1.o|
+            s|^workbook/|machinery/|
+            s|[.]cu$|.o|")
         [ -z "${COMPILED:-}" ] || [ ! "$object" -nt "$1" ] ||
             codes=$(echo "$codes" | sed "s/ -gencode=arch=compute_$COMPILED,code=sm_$COMPILED//")
         "$nvcc" -std=c++17 -O3 $quick $codes -Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror \

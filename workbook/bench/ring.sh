@@ -22,14 +22,16 @@ for ring in key=$out/solutions "$out"/variants/$number/variants/*; do
 done
 # shellcheck disable=SC2046
 if [ -f Makefile ]; then
-    $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" $(printf '%s\n' $programs | sed 's/.*=//') >"$out/$number.log" 2>&1 || { cat "$out/$number.log"; exit 1; }
+    $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" $(printf '%s\n' $programs | sed 's/.*=//') \
+        >"$out/$number.log" 2>&1 || { cat "$out/$number.log"; exit 1; }
 fi
 
 gpus=0 gpu=none driver=-
 mkdir -p "$(dirname "$table")"
 if [ "$backend" = cuda ]; then
     gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
-    gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1) driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1)
+    gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1)
+    driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1)
 fi
 {
     echo "# problem: $number $name"
@@ -47,7 +49,8 @@ failed=0
 row() { # RANKS N D HEADS CAUSAL [RUNS]
     for each in $programs; do # they take turns
         [ -x "${each#*=}" ] || continue
-        "${each#*=}" RANKS="$1" N="$2" D="$3" HEADS="$4" CAUSAL="$5" RUNS="${6:-$(($2 < 65536 ? 10 : 5))}" TO="$table" AS="${each%%=*}" >"$out/$number.log" 2>&1 && continue
+        "${each#*=}" RANKS="$1" N="$2" D="$3" HEADS="$4" CAUSAL="$5" RUNS="${6:-$(($2 < 65536 ? 10 : 5))}" \
+            TO="$table" AS="${each%%=*}" >"$out/$number.log" 2>&1 && continue
         failed=1
         echo "bench: ${each%%=*} is left out at RANKS=$1 N=$2 D=$3 HEADS=$4 CAUSAL=$5:"
         sed 's/^/  /' "$out/$number.log"

@@ -27,7 +27,8 @@ for number; do
     [ "$(cat "$record/$number.state" 2>/dev/null)" = passed ] || continue
     [ -f "$keys/$number.so" ] || $MAKE --no-print-directory "$keys/$number.so" BACKEND="$backend" >/dev/null 2>&1 ||
         { echo "speed points of $number: not run, there is no answer key at $keys/$number.so"; continue; }
-    $MAKE --no-print-directory "$out/bench" "$out/$impl/$number.so" BACKEND="$backend" >"$record/$number.log" 2>&1 || continue
+    $MAKE --no-print-directory "$out/bench" "$out/$impl/$number.so" BACKEND="$backend" >"$record/$number.log" 2>&1 ||
+        continue
     yours=$(median "$out/$impl/$number.so") key=$(median "$keys/$number.so")
     if [ -n "$yours" ] && [ -n "$key" ]; then
         awk -v y="$yours" -v k="$key" 'BEGIN { printf "%.3f\n", k / y }' >"$record/$number.speed"

@@ -14,13 +14,15 @@ done
 rm -rf "$folder"
 try() { # NAME SED_EXPRESSION
     mkdir -p "$folder/$1"
-    sed -E "$2" "$source" >"$folder/$1/$(basename "$source")" && { [ "$1" = as_it_is ] || ! cmp -s "$source" "$folder/$1/$(basename "$source")"; } && return
+    edited=$folder/$1/$(basename "$source")
+    sed -E "$2" "$source" >"$edited" && { [ "$1" = as_it_is ] || ! cmp -s "$source" "$edited"; } && return
     echo "  $1 changes nothing: $2"
     rm -rf "${folder:?}/$1"
     status=1
 }
 time_batch() {
-    [ -z "$batch" ] || "$out/bench" "$number" --impl as_it_is="$folder/as_it_is/$number.so" $batch --out "$folder/$count.tsv" "$@" || status=1
+    [ -z "$batch" ] || "$out/bench" "$number" --impl as_it_is="$folder/as_it_is/$number.so" $batch \
+        --out "$folder/$count.tsv" "$@" || status=1
     batch=
 }
 
@@ -28,7 +30,8 @@ try as_it_is ""
 grep -v '^#\|^ *$' "$file" >"$folder/edits"
 while read -r name edit; do try "$name" "$edit"; done <"$folder/edits"
 libraries=$(ls -d "$folder"/*/ | sed "s|\$|$number.so|")
-$MAKE --no-print-directory -k -j"$WB_JOBS" BACKEND="$backend" "$out/bench" $libraries >"$folder/log" 2>&1 || grep -E 'error' "$folder/log" | head -n 5
+$MAKE --no-print-directory -k -j"$WB_JOBS" BACKEND="$backend" "$out/bench" $libraries >"$folder/log" 2>&1 ||
+    grep -E 'error' "$folder/log" | head -n 5
 for library in $libraries; do
     name=$(basename "$(dirname "$library")")
     if [ ! -f "$library" ]; then

@@ -8,7 +8,12 @@ BEGIN { FS = "\t"; width = 24; SHORT = 8192; TIMES = 4 }
 /^# verdict: / { said[++lines] = substr($0, 12); next }
 /^# [a-z_]+: / { name = substr($1, 3, index($1, ":") - 3); fact[name] = substr($1, index($1, ":") + 2); next }
 /^#/ { next }
-!columns { for (i = 1; i <= NF; i++) at[$i] = i; columns = NF; by_bytes = "page" in at || fact["problem"] ~ /^02/; next }
+!columns {
+    for (i = 1; i <= NF; i++) at[$i] = i
+    columns = NF
+    by_bytes = "page" in at || fact["problem"] ~ /^02/
+    next
+}
 !("bound" in at) || $2 ~ /^roof_/ || $at["ms"] !~ /^[0-9]/ { next }
 {
     timed = 1
@@ -26,7 +31,8 @@ $2 == "naive" { next }
         if (length(shape) > width) width = length(shape)
     }
     if (!known[$2]++) impl[++impls] = $2
-    if (!((shape, $2) in reached)) reached[shape, $2] = sprintf("  %9.4g  (%3.0f %%)", $at[by_bytes ? "gbps" : "tflops"], 100 * $at["fraction"])
+    if (!((shape, $2) in reached))
+        reached[shape, $2] = sprintf("  %9.4g  (%3.0f %%)", $at[by_bytes ? "gbps" : "tflops"], 100 * $at["fraction"])
 }
 
 # Lines of at most 100 characters, indented.
@@ -43,12 +49,15 @@ END {
     if (!timed || fact["problem"] ~ /^01/ || fact["gpu"] == "none") exit
     for (i = 1; i <= grows; i++) {
         from = ms[grown[i], SHORT]; to = ms[grown[i], TIMES * SHORT]
-        if (to) printf "%s: %.4g ms; at N = %d %.4g ms, %.1f times as much (as N W: %d times, as N^2: %d times)\n", text[i], from, TIMES * SHORT, to, to / from, TIMES, TIMES * TIMES
+        if (!to) continue
+        printf "%s: %.4g ms; at N = %d %.4g ms, %.1f times as much ", text[i], from, TIMES * SHORT, to, to / from
+        printf "(as N W: %d times, as N^2: %d times)\n", TIMES, TIMES * TIMES
     }
     printf "roofline %s on %s: ", fact["problem"], fact["gpu"]
     tflops = fact["peak_tflops"] + 0; mma = fact["peak_mma_sync_tflops"] + 0; gbps = fact["peak_gbps"] + 0
     if (!tflops) {
-        print "no verdict, the peaks of this GPU are not known (its compute capability is not in workbook/bench/roofline.c)."
+        print "no verdict, the peaks of this GPU are not known" \
+            " (its compute capability is not in workbook/bench/roofline.c)."
         exit
     }
     printf "%.4g TFLOP/s of bf16 products", tflops
@@ -60,7 +69,8 @@ END {
     print ""
     for (k = 1; k <= count; k++) {
         printf "  %-" width "s%s", shapes[k], bound[shapes[k]]
-        for (i = 1; i <= impls; i++) printf "%s", (shapes[k], impl[i]) in reached ? reached[shapes[k], impl[i]] : sprintf("  %17s", "-")
+        for (i = 1; i <= impls; i++)
+            printf "%s", (shapes[k], impl[i]) in reached ? reached[shapes[k], impl[i]] : sprintf("  %17s", "-")
         print ""
     }
     print "  (" (by_bytes ? "GB/s" : "TFLOP/s") ", and how much of the most that this roof allows)\n"
