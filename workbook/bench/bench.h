@@ -10,6 +10,9 @@
 
 #include <stdio.h>
 
+// How many bytes of workspace a function of 13 or 14 wants: its companion, NAME_workspace.
+typedef size_t (*wb_workspace_function)(const decode_shape *shape);
+
 // The inputs of a case in host memory, and how large all of its tensors are.
 typedef struct bench_inputs {
     const wb_problem *problem;
