@@ -99,13 +99,6 @@ void wb_board_make(void *at, size_t arena, int ranks) WB_OF_THE_LAYER;
 struct ncclComm *wb_rank_begin(void *board, int rank, int ranks) WB_OF_THE_LAYER;
 void wb_rank_end(void) WB_OF_THE_LAYER;
 
-// What the check build has counted since the last call of this: bytes that threads, atomics included, and the copy engine asked of device memory,
-// barriers of a whole block, calls of expf, exp2f and their like. Nothing is judged by it. In any other build it is null.
-typedef struct wb_counted {
-    uint64_t read, written, barriers, exponentials;
-} wb_counted;
-wb_counted wb_what_was_counted(void) WB_OF_THE_LAYER;
-
 // Writes down the products of matrices from here on, as numbers; null ends it. The first is 0, or 1 if there was no room for all products. Each
 // product begins with WB_PRODUCT_HEAD numbers: who made it (a warp, counted over the launch, or a thread of the host), rows, cols, depth. Then
 // come A [rows, depth], B [depth, cols], and C [rows, cols] before and after.

@@ -516,22 +516,6 @@ static void fill_forward(const wb_problem *problem, const wb_case *c, const wb_t
     }
 }
 
-// For make race: what the check build counts, as rows.
-static void print_counted(const wb_exchange *x)
-{
-    const wb_counted c = wb_what_was_counted();
-    const struct {
-        const char *what;
-        uint64_t count;
-    } rows[] = {{"bytes read", c.read},
-                {"bytes written", c.written},
-                {"barriers", c.barriers},
-                {"products of tiles", x->asked.multiplied + x->asked.products},
-                {"exponentials", c.exponentials}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        printf("counted: %s: %llu\n", rows[i].what, (unsigned long long)rows[i].count);
-}
-
 // Runs it once, as one worker or rank does. Returns the exit status that the worker deserves.
 static int try_run(const wb_problem *problem, const wb_case *c, const wb_tensor *tensors, const wb_zone *zones,
                    int count, char *shared, size_t guard, int board_file)
@@ -666,7 +650,6 @@ static int try_case(const wb_problem *problem, const char *text, int file, int b
         if (x->status == WB_OK && x->device_status == WB_OK) print_outputs(tensors, zones, count, shared);
         printf("memory beyond the tensors: device %.1f KiB, host %.1f KiB\n", (double)x->device_bytes / 1024,
                (double)x->host_bytes / 1024);
-        if (wb_what_was_counted) print_counted(x);
         if (x->device_kept) printf("of the device's, not given back: %.1f KiB\n", (double)x->device_kept / 1024);
     }
     munmap(shared, bytes);

@@ -10,7 +10,7 @@ CHECK_OBJECTS := $(patsubst workbook/cpu/check/%.cpp,$(CHECK)/layer/%.o,$(wildca
 CHECK_CU := $(CXX) $(DIALECT) -U_FORTIFY_SOURCE -D__CUDACPU__ $(WARNINGS) -Wno-unknown-pragmas -O1 -gdwarf-4 -g1 \
   -fno-strict-aliasing -fPIC -MMD -MP -Iworkbook/cpu/include -Iworkbook -I. -Itests -fsanitize=thread \
   -fsanitize=bounds,alignment $(if $(CLANG),-mllvm -tsan-instrument-read-before-write)
-RENAME := $(foreach f,memcpy memmove memset expf exp2f exp exp2,--redefine-sym $f=check_$f)
+RENAME := $(foreach f,memcpy memmove memset,--redefine-sym $f=check_$f)
 
 ifeq ($(BACKEND),cpu)
 $(CHECK)/layer/%.o: workbook/cpu/check/%.cpp $B/flags.mk

@@ -18,7 +18,6 @@ void shadow_block_begin(block &b);
 enum { LINE = 128, LINES = 2048, LOADED = 1, STORED = 2 };
 static uint8_t touched[LINES];  // see "the engine's accesses"
 
-wb_counted counted;
 
 void hook_block_begin(block &b)
 {
@@ -159,9 +158,6 @@ static void meet_others(const char *at, size_t bytes, bool overwrites, call_site
 
 void hook_engine(const tile_rows &what, bool overwrites, call_site site, const char *who)
 {
-    if (strncmp(who, "the copy engine", 15) == 0)
-        (overwrites ? counted.read : counted.written) +=
-            static_cast<uint64_t>(what.panels) * static_cast<uint64_t>(what.rows * what.line);
     for (int panel = 0; panel < what.panels; panel++) {
         const char *at = static_cast<const char *>(what.at) + panel * what.panel_bytes + what.row0 * what.line;
         for (size_t left = static_cast<size_t>(what.rows * what.line), here; left; at += here, left -= here) {
@@ -308,7 +304,6 @@ static inline void check_bytes(const char *at, unsigned bytes, access_kind kind,
         check_access(at + here, bytes - here, kind, code);
         return;
     }
-    if (!shared) (kind == READ ? counted.read : counted.written) += bytes;
     const place here = place_of(code, t);
     uint8_t *flags = c->flags + offset;
     if (shared && engine_here().used) meet_engine(at, kind, code);
@@ -393,11 +388,4 @@ void hook_async_arrived(char *to, size_t bytes)
         for (access_record &w : c->words[word].writes)
             if (w.kind == ASYNC && w.thread == t.number) w.epoch = epoch, w.clock = seen[t.number][t.number];
 }
-}
-
-extern "C" wb_counted wb_what_was_counted(void)
-{
-    const wb_counted since = cudacpu::counted;
-    cudacpu::counted = {};
-    return since;
 }

@@ -6,7 +6,6 @@
 
 #include "../hooks.h"
 
-#include "../../asks.h"
 
 namespace cudacpu
 {
@@ -90,7 +89,6 @@ bool was_freed(const char *at);
 // ---------------------------------------------------------------------------------------------------------------- access.cpp
 void check_access(const char *at, unsigned bytes, access_kind kind, void *code);
 void check_alignment(const char *at, unsigned bytes, void *code);
-extern wb_counted counted;
 
 // -------------------------------------------------------------------------------------------------------------- findings.cpp
 enum finding_kind {

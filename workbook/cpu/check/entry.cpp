@@ -71,19 +71,6 @@ COPY(__tsan_memmove, memmove)
 SET(check_memset)
 SET(__tsan_memset)
 
-// ------------------------------------------------------------------------------------------------------------- exponentials
-// A kernel's calls of these, renamed likewise, are counted.
-#define EXPONENTIAL(type, function)                                                                                    \
-    type check_##function(type x)                                                                                      \
-    {                                                                                                                  \
-        counted.exponentials++;                                                                                        \
-        return function(x);                                                                                            \
-    }
-EXPONENTIAL(float, expf)
-EXPONENTIAL(float, exp2f)
-EXPONENTIAL(double, exp)
-EXPONENTIAL(double, exp2)
-
 // ------------------------------------------------------------------------------------------------------- C++ atomics and fences
 // They order nothing here. A flag that one block sets and another waits for is reported as a race.
 #define CXX_ATOMIC(bits, type)                                                                                         \

@@ -82,7 +82,6 @@ void order_block_begin(const block &b)
 
 void hook_barrier(block &b)
 {
-    counted.barriers++;
     new_epoch(b);
 }
 
