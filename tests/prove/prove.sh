@@ -54,7 +54,8 @@ awk -F '\t' '$6 == "due" { print $1 }' "$PROOFS/plan" >"$PROOFS/due"
 { git ls-files -co --exclude-standard -z 2>/dev/null || find . -path ./build -prune -o -type f -print0; } |
     xargs -0 sha256sum 2>/dev/null | sed 's| [ *]\(\./\)*| |' >"$PROOFS/files"
 
-echo "$(grep -c . "$PROOFS/due") of $(grep -c . "$PROOFS/plan") proofs are due at $stage; lists are drawn by DRAW=$DRAW${changed:+, and since $whole problems changed: $changed}"
+echo "$(grep -c . "$PROOFS/due") of $(grep -c . "$PROOFS/plan") proofs are due at $stage; lists are drawn by DRAW=$DRAW"
+[ "$stage" != landing ] || [ -z "$changed" ] || echo "and all of the problems that changed since $whole: $changed"
 find "$PROOFS" -name '*.due' -delete
 begun=$(date +%s)
 awk -F '\t' '$6 == "due" { n = split($5, inputs, " "); for (i = 1; i <= n; i++) if (inputs[i] ~ /^[B@]/) print inputs[i] }' "$PROOFS/plan" |
