@@ -1,5 +1,6 @@
-// hopper_words.cu - the words of hopper.cuh, one by one, against loops that anyone can check; and on the CPU execution layer what it says of a
-// pipeline in which one thing is wrong. Elsewhere than on sm_90 and the layer every test is skipped.
+// hopper_words.cu - the words of hopper.cuh, one by one, against loops that anyone can check; and on the CPU execution
+// layer what it says of a pipeline in which one thing is wrong, once for each sentence. Elsewhere than on sm_90 and the
+// layer every test is skipped.
 #include "hopper.cuh"
 #include "on_hopper.cuh"
 
@@ -22,64 +23,29 @@ static tensor_map map_of(const bf16 *x, int heads, int N, int D, int rows, int b
     return map;
 }
 
-// ---------------------------------------------------------------------------------------------------- copies and stores
+// --------------------------------------------------------------------------------------------------- copies and stores
 
-template <int D> struct one_tile {
-    tma_tile<64, D> tile;
-    struct signal full;
-};
-
-// As the hardware has it: the bits of an address from 16 bytes to a row are exchanged by as many from 128 bytes on.
+template <int D> constexpr int line_of = D < 64 ? 2 * D : 128;
 template <int D> TILE_FN float element_of(const tma_tile<64, D> &tile, int row, int col)
 {
-    const int line = D < 64 ? 2 * D : 128, at = row * line + 2 * col % line;
-    const char *panel = reinterpret_cast<const char *>(&tile) + 2 * col / line * 64 * line;
-    return __bfloat162float(*reinterpret_cast<const bf16 *>(panel + (at ^ (at >> 3 & (line - 16)))));
+    return __bfloat162float(element_of<bf16, line_of<D>>(&tile, 64, row, col));
 }
 
-template <int D> __global__ void load_kernel(float *out, const __grid_constant__ tensor_map map, int row, int head)
+template <int D> static void check_loads_of()
 {
-    extern __shared__ __align__(1024) unsigned char shared[];
-    auto &x = *reinterpret_cast<one_tile<D> *>(shared);
-    begin(x.full, 1);
-    if (threadIdx.x == 0) load_async(x.tile, map, row, head, x.full);
-    x.full.wait(0);
-    for (int i = threadIdx.x; i < 64 * D; i += blockDim.x) out[i] = element_of(x.tile, i / D, i % D);
+    check_loads<tma_tile<64, D>, D, line_of<D>>(numbers(300 * D), [](const uint16_t *x, int heads, int N) {
+        return map_of(reinterpret_cast<const bf16 *>(x), heads, N, D, 64);
+    });
 }
-
-// out [64, D] = the tile of x [heads, N, D] at (row, head), as shared memory has it, unexchanged.
-template <int D>
-static void hopper_load(float *out, const std::vector<uint16_t> &x, int heads, int N, int row, int head)
+Test(hopper, a_tile_ends_with_zeros_where_the_head_ends)
 {
-    const auto x_device = as_bf16(x);
-    const on_device<float> out_device(out, 64 * D);
-    const auto kernel = load_kernel<D>;
-    kernel<<<1, 128, sizeof(one_tile<D>)>>>(out_device.at, map_of(x_device.at, heads, N, D, 64), row, head);
+    check_loads_of<128>(), check_loads_of<32>(), check_loads_of<16>();
 }
-
-template <int D> static void check_loads()
-{
-    enum { HEADS = 3, N = 100 };
-    static const int rows[] = {0, 36, 37, 64, 99, 100, 1000, -5};
-    const auto x = numbers((size_t)HEADS * N * D);
-    static float out[64 * D];
-    for (size_t n = 0; n < sizeof rows / sizeof *rows; n++)
-        for (int head = 0; head < HEADS; head++) {
-            hopper_load<D>(out, x, HEADS, N, rows[n], head);
-            for (int r = 0; r < 64; r++)
-                for (int c = 0; c < D; c++) {
-                    const int row = rows[n] + r;
-                    const double want = row < 0 || row >= N ? 0 : wb_from_bf16(x[(head * N + row) * D + c]);
-                    expect(out[r * D + c], want, 0, "tile", r, c);
-                }
-        }
-}
-Test(hopper, a_tile_ends_with_zeros_where_the_head_ends) { check_loads<128>(), check_loads<32>(), check_loads<16>(); }
 
 template <int D> __global__ void store_kernel(const __grid_constant__ tensor_map map, const float *x, int row, int head)
 {
     extern __shared__ __align__(1024) unsigned char shared[];
-    auto &y = *reinterpret_cast<one_tile<D> *>(shared);
+    auto &y = *reinterpret_cast<one_tile<tma_tile<64, D>> *>(shared);
     reg_tile<16, D> c;
     const int row0 = 16 * warp_in_group();
     each(c, [&](float &v, element e) { v = x[(row0 + e.row) * D + e.col]; });
@@ -99,7 +65,7 @@ template <int D> static void hopper_store(std::vector<uint16_t> &y, const float 
     const auto y_device = as_bf16(y);
     const on_device<float> x_device(x, 64 * D);
     const auto kernel = store_kernel<D>;
-    kernel<<<1, 128, sizeof(one_tile<D>)>>>(map_of(y_device.at, heads, N, D, 64), x_device.at, row, head);
+    kernel<<<1, 128, sizeof(one_tile<tma_tile<64, D>>)>>>(map_of(y_device.at, heads, N, D, 64), x_device.at, row, head);
 }
 
 template <int D> static void check_stores()
@@ -122,7 +88,7 @@ template <int D> static void check_stores()
 }
 Test(hopper, a_store_ends_where_the_head_ends) { check_stores<128>(), check_stores<32>(), check_stores<16>(); }
 
-// ------------------------------------------------------------------------------------------------------------- products
+// ------------------------------------------------------------------------------------------------------------ products
 
 enum hopper_form {
     HOPPER_ABt,
@@ -134,24 +100,16 @@ enum hopper_form {
 };
 
 template <hopper_form form> constexpr bool is_ABt = form <= HOPPER_ABt_MORE;
-template <int Depth, int Rows, int Cols> struct two_factors {
-    tma_tile<64, Depth> a;
-    tma_tile<Rows, Cols> b;
-    struct signal full;
-};
+template <hopper_form form, int Depth, int Cols> using factors =
+    two_factors<tma_tile<64, Depth>, tma_tile<is_ABt<form> ? Cols : Depth, is_ABt<form> ? Depth : Cols>>;
 
 template <hopper_form form, int Depth, int Cols>
 __global__ void product_kernel(float *c_out, const bf16 *a, const __grid_constant__ tensor_map a_map,
                                const __grid_constant__ tensor_map b_map)
 {
     extern __shared__ __align__(1024) unsigned char shared[];
-    auto &x = *reinterpret_cast<two_factors<Depth, is_ABt<form> ? Cols : Depth, is_ABt<form> ? Depth : Cols> *>(shared);
-    begin(x.full, 2);
-    if (threadIdx.x == 0) {
-        load_async(x.a, a_map, 0, 0, x.full);
-        load_async(x.b, b_map, 0, 0, x.full);
-    }
-    x.full.wait(0);
+    auto &x = *reinterpret_cast<factors<form, Depth, Cols> *>(shared);
+    fetch(x, a_map, b_map);
     reg_tile<16, Cols> c;
     const int row0 = 16 * warp_in_group();
     each(c, [&](float &v, element e) { v = c_out[(row0 + e.row) * Cols + e.col]; });
@@ -177,7 +135,8 @@ __global__ void product_kernel(float *c_out, const bf16 *a, const __grid_constan
     each(c, [&](float &v, element e) { c_out[(row0 + e.row) * Cols + e.col] = v; });
 }
 
-// c [64, Cols] = a b^T for ABt, c += a b^T for MORE, b [Cols, Depth]; c += a b for AB, = a b for FIRST, b [Depth, Cols]; a [64, Depth].
+// c [64, Cols] = a b^T for ABt, c += a b^T for MORE, b [Cols, Depth]; c += a b for AB, = a b for FIRST,
+// b [Depth, Cols]; a [64, Depth].
 template <hopper_form form, int Depth, int Cols> static void check_product()
 {
     constexpr int rows = is_ABt<form> ? Cols : Depth, cols = is_ABt<form> ? Depth : Cols;
@@ -189,7 +148,7 @@ template <hopper_form form, int Depth, int Cols> static void check_product()
         const auto a_device = as_bf16(a), b_device = as_bf16(b);
         const on_device c_device(c);
         const auto kernel = product_kernel<form, Depth, Cols>;
-        const size_t bytes = sizeof(two_factors<Depth, rows, cols>);
+        const size_t bytes = sizeof(factors<form, Depth, Cols>);
         allow(kernel, bytes);
         kernel<<<1, 128, bytes>>>(c_device.at, a_device.at, map_of(a_device.at, 1, 64, Depth, 64),
                                   map_of(b_device.at, 1, rows, cols, rows));
@@ -232,18 +191,13 @@ Test(hopper, product_AB)
     check_narrow_AB<32>(), check_narrow_AB<16>();
 }
 
-struct tile_of_heads {
-    tma_tile<64, 64> tile;
-    struct signal full;
-};
-
-// The tile of 64 / box_heads rows of each of box_heads heads of x [heads, N, 64] at (row, head) is brought, and sent to the same place of y;
-// c [64, 16] = its product with its own rows row0 ... row0 + 15, transposed.
+// The tile of 64 / box_heads rows of each of box_heads heads of x [heads, N, 64] at (row, head) is brought, and sent to
+// the same place of y; c [64, 16] = its product with its own rows row0 ... row0 + 15, transposed.
 __global__ void heads_kernel(const __grid_constant__ tensor_map y_map, float *c_out,
                              const __grid_constant__ tensor_map x_map, int row, int head, int row0)
 {
     extern __shared__ __align__(1024) unsigned char shared[];
-    auto &x = *reinterpret_cast<tile_of_heads *>(shared);
+    auto &x = *reinterpret_cast<one_tile<tma_tile<64, 64>> *>(shared);
     begin(x.full, 1);
     if (threadIdx.x == 0) load_async(x.tile, x_map, row, head, x.full);
     x.full.wait(0);
@@ -255,8 +209,8 @@ __global__ void heads_kernel(const __grid_constant__ tensor_map y_map, float *c_
     stores_read();
 }
 
-// The rows of a tile of several heads stand head by head; a head ends where it ends. And a part of a tile is a tile. A load may begin before a
-// head; a store may not, and sends that tile to the head's beginning.
+// The rows of a tile of several heads stand head by head; a head ends where it ends. And a part of a tile is a tile. A
+// load may begin before a head; a store may not, and sends that tile to the head's beginning.
 Test(hopper, a_tile_of_several_heads)
 {
     enum { HEADS = 16, N = 37 };
@@ -270,7 +224,7 @@ Test(hopper, a_tile_of_several_heads)
             {
                 const auto x_device = as_bf16(x), y_device = as_bf16(y);
                 const on_device<float> c_device(c, 64 * 16);
-                heads_kernel<<<1, 128, sizeof(tile_of_heads)>>>(
+                heads_kernel<<<1, 128, sizeof(one_tile<tma_tile<64, 64>>)>>>(
                     map_of(y_device.at, HEADS, N, 64, rows, box_heads), c_device.at,
                     map_of(x_device.at, HEADS, N, 64, rows, box_heads), row, head, row0);
             }
@@ -293,50 +247,7 @@ Test(hopper, a_tile_of_several_heads)
         }
 }
 
-struct two_tiles {
-    tma_tile<64, 64> tile[2];
-    struct signal full;
-};
-
-// early [64, 64] = x0 x1^T read after products_done<1>, late after products_done<0> = x1 x0^T; x [2, 64, 64].
-__global__ void pending_kernel(float *early, float *late, const __grid_constant__ tensor_map map)
-{
-    extern __shared__ __align__(1024) unsigned char shared[];
-    auto &x = *reinterpret_cast<two_tiles *>(shared);
-    begin(x.full, 2);
-    for (int i = 0; i < 2 && threadIdx.x == 0; i++) load_async(x.tile[i], map, 64 * i, 0, x.full);
-    x.full.wait(0);
-    reg_tile<16, 64> first, second;
-    const int row0 = 16 * warp_in_group();
-    mma_ABt_async(first, x.tile[0], x.tile[1]);
-    mma_ABt_async(second, x.tile[1], x.tile[0]);
-    products_done<1>(first);
-    each(first, [&](float &v, element e) { early[(row0 + e.row) * 64 + e.col] = v; });
-    products_done<0>(second);
-    each(second, [&](float &v, element e) { late[(row0 + e.row) * 64 + e.col] = v; });
-}
-
-Test(hopper, two_products_in_flight)
-{
-    const auto x = numbers(128 * 64);
-    static float early[64 * 64], late[64 * 64];
-    {
-        const auto x_device = as_bf16(x);
-        const on_device<float> early_device(early, 64 * 64), late_device(late, 64 * 64);
-        pending_kernel<<<1, 128, sizeof(two_tiles)>>>(early_device.at, late_device.at,
-                                                      map_of(x_device.at, 1, 128, 64, 64));
-    }
-    for (int i = 0; i < 64; i++)
-        for (int j = 0; j < 64; j++) {
-            double want = 0;
-            for (int k = 0; k < 64; k++)
-                want += (double)wb_from_bf16(x[i * 64 + k]) * wb_from_bf16(x[(64 + j) * 64 + k]);
-            expect(early[i * 64 + j], want, 1e-4, "early", i, j);
-            expect(late[j * 64 + i], want, 1e-4, "late", j, i);
-        }
-}
-
-// ---------------------------------------------------------------------------------------------------------------- turns
+// --------------------------------------------------------------------------------------------------------------- turns
 
 // order [Groups * rounds]: who came when.
 template <int Groups> __global__ void turns_kernel(int *order, int rounds)
@@ -369,7 +280,8 @@ Test(hopper, warpgroups_take_turns)
     }
 }
 
-// came [rounds + 1]: how many of the three warpgroups had come when number i % 3 went on from the i-th gathering; and in all, at last.
+// came [rounds + 1]: how many of the three warpgroups had come when number i % 3 went on from the i-th gathering; and
+// in all, at last.
 __global__ void gather_kernel(int *came, int rounds)
 {
     __shared__ int count[32];
@@ -398,7 +310,7 @@ Test(hopper, one_warpgroup_waits_for_the_others)
     for (int i = 0; i <= ROUNDS; i++) expect(came[i], 3, 0, "came", i, 0);
 }
 
-// ------------------------------------------------------------------------------------------------ transposed; beside a tile
+// ------------------------------------------------------------------------------------------- transposed; beside a tile
 
 // out [128, 64] = the transposed matrix of x [64, 128], which warps hold as a left factor.
 __global__ void transpose_kernel(float *out, const bf16 *x)
@@ -438,7 +350,8 @@ struct tiles_and_numbers {
     ring_signals<2> signals;
 };
 
-// out [tiles, 64] = beside [tiles, 64] + the first column of each tile of x [tiles, 64, 64]; both come through one ring.
+// out [tiles, 64] = beside [tiles, 64] + the first column of each tile of x [tiles, 64, 64]; both come through one
+// ring.
 __global__ void send_with_kernel(float *out, const __grid_constant__ tensor_map map, const numbers_beside *beside,
                                  int tiles)
 {
@@ -483,20 +396,16 @@ Test(hopper, bytes_come_beside_a_tile)
             expect(out[t * 64 + i], beside[t * 64 + i] + wb_from_bf16(x[(t * 64 + i) * 64]), 0, "sum", t, i);
 }
 
-// ------------------------------------------------------------------------------------------------ what may be wrong below
+// --------------------------------------------------------------------------------------------- what may be wrong below
 
 // What may be wrong with the pipeline, and what is said of it: the kind of report, words of it, a line of the kernel.
 #define SCORES "| mma_ABt_async(S, Q, s.K.tile[K.stage]);"
 #define HAZARDS(X)                                                                                                     \
     X(NO_WAIT_ON_FULL, "tile used before it arrived", "phase 0 of K.full[0]", SCORES)                                  \
-    X(OTHER_RING_WAITED_FOR, "tile used before it arrived", "phase 0 of K.full[0]", SCORES)                            \
     X(K_RELEASED_TOO_EARLY, "tile overwritten too early", "the copy engine overwrites K.tile[", "K.send(")             \
-    X(V_RELEASED_TOO_EARLY, "tile overwritten too early", "the copy engine overwrites V.tile[", "V.send(")             \
     X(SCORES_READ_TOO_EARLY, "result read too early", "products_done is missing before", SCORES)                       \
     X(WEIGHTS_CHANGED_IN_FLIGHT, "registers changed in flight", "the weights of this product", "mma_AB_async(O, P")    \
     X(RESULT_SCALED_IN_FLIGHT, "result read too early", "products_done is missing before", "scale_rows(O, twice)")     \
-    X(SENDER_BEGINS_WITH_PHASE_0, "deadlock", "for K.empty[0], phase 0; 0 are over: 8 of 8 arrivals missing",          \
-      "K.send(")                                                                                                       \
     X(RECEIVER_BEGINS_WITH_PHASE_1, "tile used before it arrived", "K.tile[0]", SCORES)                                \
     X(ONE_GROUP_DOES_NOT_WAIT_FOR_Q, "tile used before it arrived", "phase 0 of Q_full", SCORES)                       \
     X(ONE_ARRIVAL_LESS, "tile overwritten too early", "its end was never announced", "K.send(")                        \
@@ -516,13 +425,11 @@ Test(hopper, bytes_come_beside_a_tile)
     X(TOO_MANY_REGISTERS, "deadlock", "registers a thread more", "registers_up<240>")                                  \
     X(ONE_WARP_SKIPS_A_PRODUCT, "warps of a group disagree", "the four warps of a group issue the same",               \
       "products_done<1>(S)")                                                                                           \
-    X(PRODUCTS_DONE_FORGOTTEN, "result read too early", "products_done is missing", "mma_AB_async(O, P")               \
     X(FIRST_SCORES_NOT_DONE, "result read too early",                                                                  \
       "products_done<1> names a result that is not done: 1 product is in flight, and 1 may be", SCORES)                \
     X(RESULT_THROWN_AWAY, "result thrown away", "no products_done names the result", "mma_ABt_async(nobody, Q, Q)")    \
     X(RESULT_OVERWRITTEN, "result thrown away", "another product writes its result", "mma_ABt_async(nobody, Q, Q)")    \
     X(ONE_LOAD_TOO_MANY, "returned too early", "V.tile[1]: nobody waited for it", "V.send(")                           \
-    X(ONE_LOAD_TOO_FEW, "deadlock", "1 of 1 arrivals missing", "mma_AB_async(O, P")                                    \
     X(SHUFFLE_UNDER_IF, "deadlock", "__shfl_sync()", "warp_in_group()")                                                \
     X(BOX_OF_ANOTHER_SIZE, "box of another size", "K.tile[0] has 8192 bytes", "K.send(")                               \
     X(STORE_BEFORE_ROW_0, "store before the tensor", "would begin at row -1 of head 0", "store_async(O_map")
@@ -540,7 +447,7 @@ Test(hopper, bytes_come_beside_a_tile)
 enum hopper_hazard { NOTHING_WRONG, HAZARDS(NAME) };
 enum sum_hazard { SUM_RIGHT, SUM_HAZARDS(NAME) };
 
-// ----------------------------------------------------------------------------------------------------- sums over blocks
+// ---------------------------------------------------------------------------------------------------- sums over blocks
 
 struct sum_tiles {
     fragments<64> x;
@@ -595,7 +502,8 @@ __global__ void sum_kernel(fragments<64> *sum, unsigned *counters, const float *
     }
 }
 
-// Begins early, and sees the sum all the same. Twice its numbers go through global memory and back: what load and store do.
+// Begins early, and sees the sum all the same. Twice its numbers go through global memory and back: what load and store
+// do.
 __global__ void unpack_kernel(float *out, fragments<64> *sum)
 {
     before_is_done();
@@ -642,7 +550,7 @@ Test(hopper, blocks_add_in_turns)
     }
 }
 
-// ------------------------------------------------------------------------------------------------------------- pipeline
+// ------------------------------------------------------------------------------------------------------------ pipeline
 
 struct pipeline_tiles {
     tma_tile<64, 64> Q[2];
@@ -677,7 +585,6 @@ __global__ __launch_bounds__(384, 1) void pipeline_kernel(const __grid_constant_
         registers::give();
         if (threadIdx.x == 0) {
             sender K(s.K);
-            if (wrong == SENDER_BEGINS_WITH_PHASE_0) K.phase = 0;
             for (int g = 0; g < 2; g++) {
                 if (wrong == FEWER_BYTES_PROMISED || wrong == TWICE_THE_BYTES) {
                     s.Q_full.arrive_and_expect(wrong == FEWER_BYTES_PROMISED ? sizeof s.Q[g] * 3 / 4
@@ -690,7 +597,7 @@ __global__ __launch_bounds__(384, 1) void pipeline_kernel(const __grid_constant_
             for (int t = 0; t < tiles; t++) K.send(K_map, 64 * t, 0);
         } else if (threadIdx.x == 32) {
             sender V(s.V);
-            const int count = tiles + (wrong == ONE_LOAD_TOO_MANY) - (wrong == ONE_LOAD_TOO_FEW);
+            const int count = tiles + (wrong == ONE_LOAD_TOO_MANY);
             for (int t = 0; t < count; t++) V.send(V_map, 64 * t, 0);
         }
         return;
@@ -712,8 +619,7 @@ __global__ __launch_bounds__(384, 1) void pipeline_kernel(const __grid_constant_
     if (wrong == RESULT_OVERWRITTEN) mma_ABt_async(nobody, Q, Q);
     for (int t = 0; t < tiles; t++) {
         reg_tile<16, 64> S;
-        if (wrong == OTHER_RING_WAITED_FOR) V.receive();
-        if (wrong != NO_WAIT_ON_FULL && wrong != OTHER_RING_WAITED_FOR) K.receive();
+        if (wrong != NO_WAIT_ON_FULL) K.receive();
         turn.wait();
         mma_ABt_async(S, Q, s.K.tile[K.stage]);
         if (t > 0 && (wrong != ONE_WARP_SKIPS_A_PRODUCT || warp_in_group() != 3)) mma_AB_async(O, P, V.receive());
@@ -734,14 +640,12 @@ __global__ __launch_bounds__(384, 1) void pipeline_kernel(const __grid_constant_
             scale_rows(O, twice);
         }
         if (wrong == WEIGHTS_CHANGED_IN_FLIGHT) round_to(P, S);
-        if (t > 0 && wrong == V_RELEASED_TOO_EARLY) V.release();
         if (t > 0) products_done<0>(O);
-        if (t > 0 && wrong != V_RELEASED_TOO_EARLY && (wrong != ONE_WARP_NEVER_RELEASES || threadIdx.x / 32 != 5))
-            V.release();
+        if (t > 0 && (wrong != ONE_WARP_NEVER_RELEASES || threadIdx.x / 32 != 5)) V.release();
         round_to(P, S);
     }
     mma_AB_async(O, P, V.receive());
-    if (wrong != PRODUCTS_DONE_FORGOTTEN) products_done<0>(O);
+    products_done<0>(O);
     store(Q, O);
     if (wrong == NO_FENCE || wrong == NO_GROUP_BARRIER) {
         if (wrong == NO_GROUP_BARRIER) hopper_machine::writes_visible(here());
@@ -759,7 +663,8 @@ static float O[128 * 64];
 
 static void make_inputs(void) { Q = numbers(128 * 64), K = numbers(TILES * 64 * 64), V = numbers(TILES * 64 * 64); }
 
-// A whole pipeline: O [128, 64] = sum over tiles t of bf16(Q K_t^T) V_t, Q [128, 64], K and V [TILES * 64, 64]. One thing is wrong.
+// A whole pipeline: O [128, 64] = sum over tiles t of bf16(Q K_t^T) V_t, Q [128, 64], K and V [TILES * 64, 64]. One
+// thing is wrong.
 static void run_pipeline(hopper_hazard wrong)
 {
     std::vector<uint16_t> rounded(128 * 64);
@@ -792,26 +697,11 @@ Test(hopper, pipeline)
         }
 }
 
-// ------------------------------------------------------------------------------- what the CPU execution layer says of mistakes
+// ----------------------------------------------------------------------- what the CPU execution layer says of mistakes
 
 static int wrong;  // in what runs apart
-static void pipeline_apart(void) { run_pipeline((hopper_hazard)wrong); }
-static void sum_apart(void) { add_up((sum_hazard)wrong); }
-
-// A report, exit status 66, with this kind, these words, and this line of the kernel.
-static void check_report(void (*run)(void), const char *kind, const char *words, const char *line)
-{
-    if (getenv("WB_BACKEND") && strcmp(getenv("WB_BACKEND"), "cuda") == 0)
-        cr_skip_test("a GPU says nothing of this: it hangs, or computes");
-    make_inputs(), make_summands();
-    check_reported(run_apart(run));
-    char first[128];
-    snprintf(first, sizeof first, "cudacpu: %s in kernel", kind);
-    cr_assert(strstr(printed, first) == printed, "not \"%s\":\n%s", first, printed);
-    check_printed(words);
-    check_printed(line);
-    cr_assert(!strstr(printed, ".cuh:"), "a line of a word, and not the kernel's:\n%s", printed);
-}
+static void pipeline_apart(void) { make_inputs(), run_pipeline((hopper_hazard)wrong); }
+static void sum_apart(void) { make_summands(), add_up((sum_hazard)wrong); }
 
 #define SAYS(hazard, kind, words, line)                                                                                \
     Test(hopper, says_##hazard) { wrong = hazard, check_report(pipeline_apart, kind, words, line); }

@@ -1,6 +1,6 @@
-// launch_forms.cu - kernel<<<...>>>(...) compiles wherever nvcc takes it, by every compiler that the workbook knows, and starts the right kernel
-// with the right arguments: in the places where people write launches, generic lambdas, templates, members. Valid CUDA; each kernel stores one
-// number.
+// launch_forms.cu - kernel<<<...>>>(...) compiles wherever nvcc takes it, by every compiler that the workbook knows, and
+// starts the right kernel with the right arguments: in the places where people write launches, generic lambdas,
+// templates, members. Valid CUDA; each kernel stores one number.
 #include <criterion/criterion.h>
 #include <cuda_runtime.h>
 #include <vector>
@@ -34,8 +34,8 @@ template <int A, class T> __global__ void put_sum(T *at, T b) { *at = A + b; }
 __global__ void overloaded(int *at) { *at = 3; }
 __global__ void overloaded(int *at, int value) { *at = value; }
 
-// Kernels named by what the lambdas around the launch were called with, at three depths; overloaded, deduced, kept in a variable.
-// Returns how many numbers it wrote.
+// Kernels named by what the lambdas around the launch were called with, at three depths; overloaded, deduced, kept in a
+// variable. Returns how many numbers it wrote.
 static int launches_in_lambdas(int *device, int D)
 {
     const int n = 7;
@@ -99,6 +99,30 @@ template <class Kernel, class... Arguments> static void launch_any(Kernel kernel
 {
     kernel<<<1, 1>>>(arguments...);
 }
+
+namespace inner
+{
+template <int VALUE, class T> __global__ void put(T *at) { *at = T(VALUE); }
+}  // namespace inner
+template <int VALUE> static void launch_dependent(int *at)
+{
+    void (*kernel)(int *) = inner::put<VALUE + 1, int>;
+    inner::put<VALUE><<<1, 1>>>(at);  // T is deduced
+    kernel<<<1, 1>>>(at + 1);
+}
+#define PUT(at, value) overloaded<<<1, 1, 0>>>(at, value)
+
+static int launches_by_any_name(int *device)
+{
+    void (*kernels[2])(int *) = {put_both<0, 2>, inner::put<(8 >> 1), int>};
+    launch_dependent<5>(device);
+    PUT(device + 2, 7);
+    kernels[0]<<<1, 1>>>(device + 3);
+    (device ? kernels[1] : kernels[0])<<<1, 1>>>(device + 4);
+    return 5;
+}
+
+Test(launches, of_a_namespace_a_macro_an_array) { expect_numbers(launches_by_any_name, {5, 6, 7, 2, 4}); }
 
 static int launches_in_templates(int *device)
 {
