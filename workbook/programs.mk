@@ -60,10 +60,6 @@ $B/filter: workbook/class/filter.c $B/flags.mk
 $B/%.filter: $B/filter
 	$Q$< $* >$@
 
-# For tests/sanitize/gpu.sh, which compiles it otherwise.
-machinery-names:
-	@echo $(basename $(notdir $(MACHINERY)))
-
 EVERYTHING := $(addprefix $B/,within bench errors diagnose score suite mask timeline)
 # What a submission is judged with (class/grade_base.sh).
 judges: $(addprefix $B/,score suite confine take within worker.filter tools.filter) $(MACHINERY) check-machinery \

@@ -20,16 +20,20 @@ fi
 cat "$scratch/report"
 got=$(sed -n 's/^\(sanitize\|cudacpu\): //p' "$scratch/report" | head -n 1)
 case ${got:-nothing} in "$want"*) ;; *) fail "reported as '${got:-nothing}', exit status $status, wanted: $want" ;; esac
-[ $status -eq 66 ] || [ "$status$want" = 0nothing ] || { [ $status -ne 0 ] && [ -n "$in_c" ]; } || fail "exit status $status"
+[ $status -eq 66 ] || [ "$status$want" = 0nothing ] || { [ $status -ne 0 ] && [ -n "$in_c" ]; } ||
+    fail "exit status $status"
 awk '/^ *(besides|read) /{exit} {print}' "$scratch/report" >"$scratch/first" # what the first report shows in full
 told line >"$scratch/lines"
-while IFS= read -r line; do grep -F '| ' "$scratch/first" | grep -qF -- "$line" || fail "does not show the line: $line"; done <"$scratch/lines"
+while IFS= read -r line; do
+    grep -F '| ' "$scratch/first" | grep -qF -- "$line" || fail "does not show the line: $line"
+done <"$scratch/lines"
 told shows >"$scratch/lines"
 while IFS= read -r text; do grep -qF -- "$text" "$scratch/first" || fail "does not say: $text"; done <"$scratch/lines"
 page=problems/when-it-is-wrong-but-runs.md
 case $entry in
 02_no_barrier | 02_tail_past_the_end | 03_no_wait) # the page shows them; long lines are wrapped there
-    sed "s|build/cpu/check/broken/$entry/|problems/$number/|; s/^cudacpu: /sanitize: /; s/^ *//" "$scratch/report" | sed -n '/^sanitize: /,$p' >"$scratch/lines"
+    sed "s|build/cpu/check/broken/$entry/|problems/$number/|; s/^cudacpu: /sanitize: /; s/^ *//" "$scratch/report" |
+        sed -n '/^sanitize: /,$p' >"$scratch/lines"
     tr -s ' \n' ' ' <$page >"$scratch/page"
     while IFS= read -r text; do
         grep -qF -- "$(echo "$text" | tr -s ' ')" "$scratch/page" || fail "$page does not show: $text"

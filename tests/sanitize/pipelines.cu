@@ -1,9 +1,11 @@
-// pipelines.cu - what the check build says of warps that hand tiles to one another and to the copy engine (hopper.cuh), in programs that are drawn:
-// loads, sends, loads and stores of the threads' own, signals that count one to three arrivals, barriers of the block. A program in which all that
-// has to be is ordered is not reported, whatever the order in which threads run. Without one of its waits it is, if that leaves two uses of a tile
-// that may meet, and it is not if it leaves none. Part of tests/sanitize/run.sh; a program of the check build.
+// pipelines.cu - what the check build says of warps that hand tiles to one another and to the copy engine (hopper.cuh),
+// in programs that are drawn: loads, sends, loads and stores of the threads' own, signals that count one to three
+// arrivals, barriers of the block. A program in which all that has to be is ordered is not reported, whatever the order
+// in which threads run. Without one of its waits it is, if that leaves two uses of a tile that may meet, and it is not
+// if it leaves none. A program of the check build, run by drawn.sh.
 //
-//   pipelines_worker [SEED [PROGRAMS]]     exit status 1: something was said wrongly, or of a hundred in which uses may meet more than three were missed
+//   pipelines_worker [SEED [PROGRAMS]]     exit status 1: something was said wrongly, or of a hundred in which uses may
+//                                          meet more than three were missed
 #include "hopper.cuh"
 
 #include "asks.h"
@@ -37,7 +39,7 @@ static struct {
     step steps[WARPS][MOST_STEPS];
 } p;
 
-// ------------------------------------------------------------------------------------------------------------------ as a kernel
+// --------------------------------------------------------------------------------------------------------- as a kernel
 
 struct shared_tiles {
     tma_tile<ROWS, 64> tile[TILES];
@@ -91,9 +93,10 @@ static void run(long order)
     cudaDeviceSynchronize();
 }
 
-// -------------------------------------------------------------------------------------------------------------- what a warp knows
-// A node is something that is over: a use of a tile, a phase of a signal, a wait for one. What a load brings is over for whoever has waited for its
-// signal, a send for its warp once that is SENT; and for others what warps know who have arrived before.
+// --------------------------------------------------------------------------------------------------- what a warp knows
+// A node is something that is over: a use of a tile, a phase of a signal, a wait for one. What a load brings is over for
+// whoever has waited for its signal, a send for its warp once that is SENT; and for others what warps know who have
+// arrived before.
 
 typedef std::bitset<MOST_NODES> set_of_nodes;
 struct use {
@@ -162,7 +165,8 @@ struct knowledge {
         const signal_state &g = signals[s];
         return g.phase == phase + 1 && (phase == 0 || of[w][g.turned_before]);
     }
-    // Whether an arrival of this warp's can count for this phase alone: it knows that the last one is over, and who has waited for that.
+    // Whether an arrival of this warp's can count for this phase alone: it knows that the last one is over, and who has
+    // waited for that.
     bool may_arrive(int w, int s) const
     {
         const signal_state &g = signals[s];
@@ -172,7 +176,7 @@ struct knowledge {
 };
 static knowledge now;  // while a program is drawn
 
-// --------------------------------------------------------------------------------------------------------------- drawing a program
+// --------------------------------------------------------------------------------------------------- drawing a program
 
 static void add(int w, const step &o) { p.steps[w][p.count[w]++] = o; }
 static bool is_full()
@@ -246,7 +250,7 @@ static void draw_program()
         while (u.what == LOAD && !now.somebody_knows(u.node)) learn(u.warp, u);
 }
 
-// --------------------------------------------------------------------------------------------------- what may happen in a program
+// ---------------------------------------------------------------------------------------- what may happen in a program
 
 enum outcome { ENDS, MEETS, STUCK, MIXES };  // MIXES: an arrival may count for another phase than it was meant for
 
@@ -288,7 +292,7 @@ static outcome happen_in_some_order()
     return is_over ? ENDS : MEETS;
 }
 
-// ----------------------------------------------------------------------------------------------------------------------- judged
+// -------------------------------------------------------------------------------------------------------------- judged
 
 static void show_program()
 {

@@ -1,9 +1,11 @@
-// races.cu - what the check build says of races, in programs that are drawn: threads of several blocks that read, write and do atomics, of 1 to 16 bytes,
-// on a few words of shared and of device memory, with barriers of the block and of any lanes of a warp between. A program without a race is not
-// reported, whatever the order in which threads run. Of one that has races the report names two accesses that make one. Which accesses race is
-// found here by what each thread knows of every other. Part of tests/sanitize/run.sh; a program of the check build.
+// races.cu - what the check build says of races, in programs that are drawn: threads of several blocks that read,
+// write and do atomics, of 1 to 16 bytes, on a few words of shared and of device memory, with barriers of the block and
+// of any lanes of a warp between. A program without a race is not reported, whatever the order in which threads run. Of one
+// that has races the report names two accesses that make one. Which accesses race is found here by what each thread
+// knows of every other. A program of the check build, run by drawn.sh.
 //
-//   races_worker [SEED [PROGRAMS]]     exit status 1: something was said wrongly, or of a hundred programs with races more than two were missed
+//   races_worker [SEED [PROGRAMS]]     exit status 1: something was said wrongly, or of a hundred programs with races
+//                                      more than two were missed
 #include "asks.h"
 #include "drawn.h"
 
@@ -30,7 +32,7 @@ static struct {
     unsigned masks[MOST_STEPS][MOST_THREADS / WARP][MASKS];  // of lanes that meet, no lane in two
 } p;
 
-// ------------------------------------------------------------------------------------------------------------------ as a kernel
+// --------------------------------------------------------------------------------------------------------- as a kernel
 
 __device__ unsigned touch(unsigned char *at, const op &o, unsigned value)
 {
@@ -82,7 +84,7 @@ static void run(long order)
     cudaDeviceSynchronize();
 }
 
-// ------------------------------------------------------------------------------------------------------------------- as it is drawn
+// ------------------------------------------------------------------------------------------------------ as it is drawn
 
 typedef std::vector<int> clock_of_threads;  // what a thread knows of each of its block, itself included
 struct deed {
@@ -173,7 +175,7 @@ static std::vector<race> draw_program(int racing)
     return races;
 }
 
-// ----------------------------------------------------------------------------------------------------------------------- judged
+// -------------------------------------------------------------------------------------------------------------- judged
 
 // Whether the two sides of the report are those of a race.
 static bool names_one(const std::string &said, const std::vector<race> &races)

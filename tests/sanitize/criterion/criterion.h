@@ -1,5 +1,5 @@
-// criterion.h - what tests/tile_words.cu asks of Criterion, for a program of the check build or for compute-sanitizer: they look at the kernels,
-// so nothing is judged.   --case all, or how the names of tests begin: --case load
+// criterion.h - what tests/tile_words.cu asks of Criterion, for a program of the check build, which looks at the
+// kernels: nothing is judged.   --case all, or how the names of tests begin: --case load
 #pragma once
 
 #include <stdio.h>
