@@ -9,15 +9,18 @@ set -u
 made() { ${MAKE:-make} --no-print-directory -s BACKEND="$BACKEND" "$@"; }
 library=$out/lib/libworkbook.so abi=solutions/abi.$(cut -d. -f1 VERSION)
 workers=$(WB_BUILDING=yes made library-workers)
-many="08/hopper_same_bits 08/hopper 09/hopper_any_window" # have work for many blocks where the library would not take them
+# These have work for many blocks where the library would not take them.
+many="08/hopper_same_bits 08/hopper 09/hopper_any_window"
 # shellcheck disable=SC2046,SC2086
 made "$library" "$out/lib/libworkbook_all.so" $workers $(cd problems && printf "$out/tests/%s_test " [0-9][0-9]) \
-    $(for one in $many; do echo "$out/variants/${one%/*}/variants/${one#*/}/${one%/*}_worker"; done) >"$said" 2>&1 && [ -n "$workers" ]
+    $(for one in $many; do echo "$out/variants/${one%/*}/variants/${one#*/}/${one%/*}_worker"; done) >"$said" 2>&1 &&
+    [ -n "$workers" ]
 verdict $? "the library and its workers are built"
 
 ${CC:-cc} -E workbook/workbook.h | awk -f solutions/declared.awk >"$scratch/declared"
 sed -nE '/^typedef/d; s/[(].*//; s/.*[ *]//p' "$scratch/declared" | sort >"$scratch/names"
-for problem in tests/[0-9][0-9]_*.c; do basename "$problem" .c | cut -c 4-; done | sort | comm -23 - "$scratch/names" >"$said"
+for problem in tests/[0-9][0-9]_*.c; do basename "$problem" .c | cut -c 4-; done |
+    sort | comm -23 - "$scratch/names" >"$said"
 [ ! -s "$said" ]
 verdict $? "workbook.h declares a function of each problem"
 nm -D --defined-only "$library" | sed 's/.* //' | sort | diff "$scratch/names" - >"$said" && [ -s "$scratch/names" ]
@@ -35,12 +38,14 @@ verdict $? "and what is new is promised, too: append these lines to $abi"
 program() { # NAME LIBRARY FLAG...
     of=$2 name=$1
     shift 2
-    ${CC:-cc} -Wall -Wextra -Werror "$@" -Iworkbook "tests/$name.c" "$PWD/$of" -lm -Wl,-rpath,"$PWD/$out/lib" -o "$scratch/$name" >"$said" 2>&1 &&
+    ${CC:-cc} -Wall -Wextra -Werror "$@" -Iworkbook "tests/$name.c" "$PWD/$of" -lm -Wl,-rpath,"$PWD/$out/lib" \
+        -o "$scratch/$name" >"$said" 2>&1 &&
         "$scratch/$name" >"$said" 2>&1
 }
 check "a C99 program uses it" program library "$library" -std=c99 -Wpedantic -DVERSION="\"$(cat VERSION)\""
 # Gradients of pairs of chunks, which no suite asks of one function alone.
-check "gradients of pairs of chunks add up" program library_pairs "$out/lib/libworkbook_all.so" -std=c11 -O2 -D_GNU_SOURCE
+check "gradients of pairs of chunks add up" \
+    program library_pairs "$out/lib/libworkbook_all.so" -std=c11 -O2 -D_GNU_SOURCE
 cat >"$scratch/loads.c" <<'END'
 #include <dlfcn.h>
 #include <stdio.h>

@@ -29,7 +29,8 @@ ln -s "$base" "$out/base"
 
 # The base is a copy of the workbook that every user can read; beside it a submission, and a folder for what comes of
 # it.
-mkdir -p "$scratch/ada/problems" && cp -R solutions/02 "$scratch/ada/problems/" && chmod -R a+rX "$scratch/ada" || exit 1
+mkdir -p "$scratch/ada/problems" && cp -R solutions/02 "$scratch/ada/problems/" &&
+    chmod -R a+rX "$scratch/ada" || exit 1
 mkdir -m 777 "$scratch/out"
 grade=$base/workbook/class/grade.sh
 ordinary="setpriv --reuid 60001 --regid 60001 --clear-groups"
@@ -97,7 +98,8 @@ bomb() { # FOLDER NUMBER NAME
         case $2 in
         01) echo 'wb_status tiled_attention(float *O, float *L, const float *Q, const float *K, const float *V,
                                             const attention_shape *s)
-                  { (void)O, (void)L, (void)Q, (void)K, (void)V; first = s->q_len == 1 && s->kv_len == 3; return bomb(); }' ;;
+                  { (void)O, (void)L, (void)Q, (void)K, (void)V; first = s->q_len == 1 && s->kv_len == 3;
+                    return bomb(); }' ;;
         02) echo 'wb_status weighted_row_sum(float *y, const bf16 *x, const bf16 *w, int m, int n, wb_stream stream)
                   { (void)y, (void)x, (void)w, (void)stream; (void)n; first = m == 2; return bomb(); }' ;;
         esac
@@ -153,14 +155,17 @@ count=$(find "$in" -mindepth 1 -maxdepth 1 -print0 | tr -dc '\0' | wc -c)
 # ------------------------------------------------------------------------------------------------------------ graded
 
 # Sums of all that a submission must not change; and what it must not leave running, which knows whose it is.
-outside() { find "$in" "$canary" workbook tests problems solutions reference Makefile -type f -exec sha256sum {} + | sort -k 2; }
+outside() {
+    find "$in" "$canary" workbook tests problems solutions reference Makefile -type f -exec sha256sum {} + | sort -k 2
+}
 left_running() { grep -lzx "CLASS_TEST=$class" /proc/[0-9]*/environ 2>/dev/null; }
 grade_all() { # SETTING...
-    env CLASS_TEST="$class" WB_MEMORY_MB=2048 "$@" $make --no-print-directory grade-all SUBMISSIONS="$in" OUT="$out" JOBS=2 \
-        >"$class/again" 2>&1
+    env CLASS_TEST="$class" WB_MEMORY_MB=2048 "$@" $make --no-print-directory grade-all \
+        SUBMISSIONS="$in" OUT="$out" JOBS=2 >"$class/again" 2>&1
 }
 short() { # TABLE: without problems that nobody has started, and without what an archiver says of its own
-    sed -E 's/\r$//; s/(,0,not started)+/,*/g; s/(,[0-9][0-9],[0-9][0-9] state)+/,*/; s/(is broken|unpacked): .*/\1/' "$1"
+    sed -E 's/\r$//; s/(,0,not started)+/,*/g; s/(,[0-9][0-9],[0-9][0-9] state)+/,*/
+        s/(is broken|unpacked): .*/\1/' "$1"
 }
 before() { grep -c 'graded before' "$class/again"; }
 outside >"$class/before"
@@ -175,7 +180,8 @@ verdict $? "no file outside was changed"
 [ -z "$(left_running)" ]
 verdict $? "nothing is left running"
 for file in "$out"/reports/*/results.json; do # which a forged verdict has not broken
-    awk 'BEGIN { RS = "\1" } /^\{.*\}\n$/ && !/[\001-\010\013-\037]/ { whole = 1 } END { exit !whole }' "$file" || echo "$file"
+    awk 'BEGIN { RS = "\1" } /^\{.*\}\n$/ && !/[\001-\010\013-\037]/ { whole = 1 } END { exit !whole }' "$file" ||
+        echo "$file"
 done >"$said"
 [ ! -s "$said" ]
 verdict $? "every submission has its results.json"
@@ -196,7 +202,9 @@ in=$class/limits out=$class/limits_grades
 mkdir "$out" && ln -s "$base" "$out/base"
 bomb "$in/felix" 01 endless_output;     bomb "$in/felix" 02 sleeps_a_little
 (
-    until left_running | sed 's/environ$/cmdline/' | xargs -r grep -lz '^/worker$' 2>/dev/null | grep -q .; do sleep 0.1; done
+    until left_running | sed 's/environ$/cmdline/' | xargs -r grep -lz '^/worker$' 2>/dev/null | grep -q .; do
+        sleep 0.1
+    done
     kill -s INT "$(cat "$class/watched")"
 ) &
 watcher=$!
@@ -225,7 +233,8 @@ swap() { # which only ever renames: a reader finds one or the other
     while :; do
         ln -s "$class/the_key" "$swapped/new" && mv -T "$swapped/new" "$swapped/$file"
         cp "$class/mine" "$swapped/new" && mv -T "$swapped/new" "$swapped/$file"
-        mv -T "$swapped" "$swapped.own" && ln -s "$class/key_folder" "$swapped" && rm "$swapped" && mv -T "$swapped.own" "$swapped"
+        mv -T "$swapped" "$swapped.own" && ln -s "$class/key_folder" "$swapped" &&
+            rm "$swapped" && mv -T "$swapped.own" "$swapped"
     done 2>/dev/null
 }
 swap &
@@ -240,12 +249,12 @@ wait $swapper 2>/dev/null
 swapper=
 sed -n 's/^file 02 //p' "$said" | sort -u | base64 -d >"$class/read"
 cmp -s "$class/read" "$class/mine" && grep -q 'is a link' "$said"
-verdict $? "a source that changes places with a link is read as itself, $(grep -c '^file' "$said") of $tries times, or not at all"
+verdict $? "a source that changes places with a link is read as itself ($(grep -c '^file' "$said") of $tries) or not"
 
 # ----------------------------------------------------------------------------------------------------- a busy machine
 
-# What gets no time of the machine is neither late nor judged. Another process of its session, which is nobody's child, has
-# the only core; this one has what that leaves.
+# What gets no time of the machine is neither late nor judged. Another process of its session, which is nobody's child,
+# has the only core; this one has what that leaves.
 cat >"$scratch/worker" <<'END'
 #!/bin/sh
 (while kill -0 $$ 2>/dev/null; do :; done &)
@@ -270,7 +279,8 @@ cat >"$judge" <<'END'
 for program in "$GRADE_SCRATCH"/workers/*; do
     echo seen
     find "$program" -perm /077
-    if [ "$(id -u)" = 0 ] && setpriv --reuid 60002 --regid 60002 --clear-groups head -c 1 "$program" >/dev/null 2>&1; then
+    if [ "$(id -u)" = 0 ] &&
+        setpriv --reuid 60002 --regid 60002 --clear-groups head -c 1 "$program" >/dev/null 2>&1; then
         echo copied
     fi
 done >>"$CLASS_SEEN"
@@ -281,7 +291,8 @@ END
 chmod 755 "$judge"
 grade_all CLASS_SEEN="$class/seen"
 report=$out/reports/judged\ later
-grep -q 'not graded: could not be judged: problem 02: nothing was left.* Alone, too: ask the instructor' "$out/grades.csv" &&
+grep -q 'not graded: could not be judged: problem 02: nothing was left.* Alone, too: ask the instructor' \
+    "$out/grades.csv" &&
     grep -q '^Could not be judged: problem 02: nothing was left' "$report/report.txt" && ! [ -e "$report/record" ] &&
     grep -q 'Could not be judged: problem 02: ' "$report/results.json" && grep -q 'ask the instructor' "$class/again"
 verdict $? "what the machine gave nothing to is tried twice, not judged, and every output says so"
@@ -310,7 +321,8 @@ verdict $? "SANITIZE=1: the table is as expected"
 bombs_reported "$out/reports"
 ! grep -rq root: "$out/reports"
 verdict $? "no report has a line of another file"
-grep -q 'race in weighted_row_sum_kernel' "$out/reports/boris/02.report" && grep -q 'sanitize: race in take_tasks' "$out/reports/boris/01.report"
+grep -q 'race in weighted_row_sum_kernel' "$out/reports/boris/02.report" &&
+    grep -q 'sanitize: race in take_tasks' "$out/reports/boris/01.report"
 verdict $? "a race is reported, in both languages"
 [ -z "$(left_running)" ]
 verdict $? "nothing is left running"

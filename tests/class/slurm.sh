@@ -77,7 +77,8 @@ before=$(stat -c %Y "$folder/out/reports/bob/record")
 grade && row '^late,100,0,' && [ "$before" = "$(stat -c %Y "$folder/out/reports/bob/record")" ]
 verdict $? "called again, it grades what is new alone"
 
-mkdir "$folder/bin" && printf '#!/bin/sh\necho no namespaces here >&2; exit 1\n' >"$folder/bin/bwrap" && chmod +x "$folder/bin/bwrap"
+mkdir "$folder/bin" && printf '#!/bin/sh\necho no namespaces here >&2; exit 1\n' >"$folder/bin/bwrap" &&
+    chmod +x "$folder/bin/bwrap"
 PATH=$folder/bin:$PATH grade
 [ $? -eq 1 ] && grep -q "bob has no grade: $host: .*bubblewrap does not work here: no namespaces" "$said"
 verdict $? "a node without a sandbox says so: $(grep -m 1 'no grade' "$said")"
