@@ -1,4 +1,5 @@
-// attention_backward.c - wb_attention_backward as workers have it (workbook/attention_backward.cu). The library's is library.sh's to prove.
+// attention_backward.c - wb_attention_backward as workers have it (workbook/attention_backward.cu). library.sh proves the
+// library's.
 #include "pairs.h"
 
 #include "rank.h"

@@ -1,5 +1,7 @@
-// e4m3_words.cu - the words of e4m3.cuh, one by one, against loops that anyone can check; and what the CPU execution
-// layer says of eight bits that are used too early. Elsewhere than on sm_90 and the layer every test is skipped.
+// e4m3_words.cu - words of e4m3.cuh against loops that anyone can check: numbers, tiles and products of each size that
+// there may be; and what the CPU execution layer says of eight bits that are used too early. What the key of 16 does
+// with them (weights, sums beside a product, powers of two) its suite proves. Elsewhere than on sm_90 and the layer
+// every test is skipped.
 #include "e4m3.cuh"
 #include "on_hopper.cuh"
 
@@ -51,24 +53,16 @@ Test(e4m3, floats_are_rounded)
                   out[i / 4] >> 8 * (i % 4) & 255, wb_to_e4m3(x[i]));
 }
 
-__global__ void powers_kernel(float *out) { out[threadIdx.x] = power_of_two((int)threadIdx.x - 126); }
-
-Test(e4m3, powers_of_two)
-{
-    std::vector<float> out(254);
-    {
-        const on_device<float> out_device(out);
-        powers_kernel<<<1, 254>>>(out_device.at);
-    }
-    for (int e = -126; e <= 127; e++) cr_assert(out[e + 126] == ldexpf(1, e));
-}
-
 // --------------------------------------------------------------------------------------------------------------- tiles
 
 template <int Cols> static void check_loads_of()
 {
-    check_loads<e4m3_tile<64, Cols>, Cols, e4m3_tile<64, Cols>::panel>(
-        numbers(300 * Cols), [](const uint8_t *x, int heads, int N) { return map_of(x, heads, N, Cols, 64); });
+    const auto load = [](uint8_t *out, const uint8_t *x, int row, int head) {
+        const auto kernel = load_kernel<e4m3_tile<64, Cols>, uint8_t, Cols, e4m3_tile<64, Cols>::panel>;
+        kernel<<<1, 128, sizeof(one_tile<e4m3_tile<64, Cols>>)>>>(out, map_of(x, LOAD_HEADS, LOAD_ROWS, Cols, 64), row,
+                                                                  head);
+    };
+    check_loads<Cols>(numbers(LOAD_HEADS * LOAD_ROWS * Cols), load);
 }
 Test(e4m3, tiles_of_every_width)
 {
@@ -139,83 +133,6 @@ Test(e4m3, products)
     check_product<256, 64>();
 }
 
-// ------------------------------------------------------------------------------------------------------------- weights
-
-// P and its rows' sums from S [64, 64]: out has the bytes as the registers hold them, 4 t + j of each 16 columns as
-// lane t's j-th.
-__global__ void weights_kernel(uint8_t *out, float *sums, float *unchanged, const float *x, float factor, float shift)
-{
-    const int row0 = 16 * warp_in_group();
-    reg_tile<16, 64> S;
-    each(S, [&](float &v, element e) { v = x[(row0 + e.row) * 64 + e.col]; });
-    row_vec<16> factors, shifts;
-    fill(factors, factor);
-    fill(shifts, shift);
-    e4m3_weights<64> P;
-    const row_vec<16> part = exponentials(P, S, factors, shifts);
-    store(sums + row0, row_sum_whole(part), 16);
-    each(S, [&](float &v, element e) { unchanged[(row0 + e.row) * 64 + e.col] = v; });
-    for (int k = 0; k < 2; k++)
-        for (int i = 0; i < 4; i++)
-            for (int j = 0; j < 4; j++)
-                out[(row0 + lane_id() / 4 + i % 2 * 8) * 64 + 32 * k + i / 2 * 16 + lane_id() % 4 * 4 + j] =
-                    (uint8_t)(P.x[k][i] >> 8 * j);
-}
-
-Test(e4m3, scores_become_weights)
-{
-    std::vector<float> x(64 * 64), sums(64), unchanged(64 * 64);
-    std::vector<uint8_t> out(64 * 64);
-    for (float &v : x) v = wb_from_e4m3(noise());
-    x[5] = x[77] = -INFINITY;
-    const float factor = 0.3f, shift = -4;
-    {
-        const on_device<float> x_device(x), sums_device(sums), unchanged_device(unchanged);
-        const on_device<uint8_t> out_device(out);
-        weights_kernel<<<1, 128>>>(out_device.at, sums_device.at, unchanged_device.at, x_device.at, factor, shift);
-    }
-    for (int i = 0; i < 64; i++) {
-        double sum = 0;
-        for (int j = 0; j < 64; j++) {
-            const double want = exp2((double)x[i * 64 + j] * factor - shift);
-            const int in = j % 16, order[] = {0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15};
-            int place = 0;
-            while (order[place] != in) place++;
-            sum += want;
-            expect(wb_from_e4m3(out[i * 64 + j / 16 * 16 + place]), fmin(want, 448), fmax(want / 16, 0x1p-10), "P", i,
-                   j);
-            cr_assert(memcmp(&unchanged[i * 64 + j], &x[i * 64 + j], 4) == 0);
-        }
-        expect(sums[i], sum, 1e-5 * sum, "sum", i, 0);
-    }
-}
-
-__global__ void add_kernel(float *out, const float *x, float factor)
-{
-    extern __shared__ __align__(1024) unsigned char shared[];
-    auto &sum = *reinterpret_cast<fragments<64> *>(shared);
-    const int row0 = 16 * warp_in_group();
-    reg_tile<16, 64> c;
-    each(c, [&](float &v, element e) { v = x[(row0 + e.row) * 64 + e.col]; });
-    store(sum, c);
-    row_vec<16> factors;
-    fill(factors, factor);
-    each(c, [&](float &v, element) { v = 1; });
-    add(c, sum, factors);
-    each(c, [&](float &v, element e) { out[(row0 + e.row) * 64 + e.col] = v; });
-}
-
-Test(e4m3, sums_in_shared_memory_are_added)
-{
-    std::vector<float> x(64 * 64), out(64 * 64);
-    for (float &v : x) v = wb_from_e4m3(noise());
-    {
-        const on_device<float> x_device(x), out_device(out);
-        add_kernel<<<1, 128, sizeof(fragments<64>)>>>(out_device.at, x_device.at, 0.5f);
-    }
-    for (int i = 0; i < 64 * 64; i++) expect(out[i], 1 + x[i] / 2, 1e-6, "sum", i / 64, i % 64);
-}
-
 // ----------------------------------------------------------------------- what the CPU execution layer says of mistakes
 
 #define HAZARDS(X)                                                                                                     \
@@ -226,6 +143,11 @@ Test(e4m3, sums_in_shared_memory_are_added)
 #define NAME(name, ...) name,
 enum e4m3_hazard { NOTHING_WRONG, HAZARDS(NAME) };
 
+struct hazard_tile {  // here, where reports take its names from
+    e4m3_tile<64, 64> tile;
+    struct signal full;
+};
+
 __global__ void hazard_kernel(float *out, const __grid_constant__ tensor_map map, e4m3_hazard chosen)
 {
 #ifdef __CUDACC__
@@ -235,7 +157,7 @@ __global__ void hazard_kernel(float *out, const __grid_constant__ tensor_map map
     const e4m3_hazard wrong = chosen;
 #endif
     extern __shared__ __align__(1024) unsigned char shared[];
-    auto &x = *reinterpret_cast<one_tile<e4m3_tile<64, 64>> *>(shared);
+    auto &x = *reinterpret_cast<hazard_tile *>(shared);
     begin(x.full, 1);
     if (threadIdx.x == 0) load_async(x.tile, map, 0, 0, x.full);
     __syncthreads();
@@ -264,8 +186,8 @@ static void run_hazard(void)
     {
         const on_device<uint8_t> b_device(b.data(), b.size());
         const on_device<float> out_device(out);
-        hazard_kernel<<<1, 128, sizeof(one_tile<e4m3_tile<64, 64>>)>>>(
-            out_device.at, map_of(b_device.at, 1, 64, 64, 64), (e4m3_hazard)wrong);
+        hazard_kernel<<<1, 128, sizeof(hazard_tile)>>>(out_device.at, map_of(b_device.at, 1, 64, 64, 64),
+                                                       (e4m3_hazard)wrong);
     }
     for (int i = 0; i < 64 * 64; i++) {
         double want = 0, terms = 0;

@@ -101,14 +101,12 @@ static attention_shape of(int B, int Hq, int Hkv, int N, int D, int W, int S)
 
 Test(gradient, causal) { check("flash_gqa_backward", of(1, 1, 1, 9, 8, 0, 0)); }
 Test(gradient, grouped_heads) { check("flash_gqa_backward", of(2, 4, 2, 5, 4, 0, 0)); }
-Test(gradient, one_key_head) { check("flash_gqa_backward", of(1, 3, 1, 6, 4, 0, 0)); }
 Test(gradient, another_scale)
 {
     attention_shape s = of(1, 1, 1, 7, 4, 0, 0);
     s.scale = 0.3f;
     check("flash_gqa_backward", s);
 }
-Test(gradient, window) { check("flash_sinks_backward", of(1, 2, 1, 9, 4, 3, 0)); }
 Test(gradient, window_and_sinks) { check("flash_sinks_backward", of(1, 2, 1, 9, 4, 3, 2)); }
 Test(gradient, sink_logits) { check("flash_sink_logits_backward", of(1, 2, 1, 9, 4, 3, 0)); }
 Test(gradient, sink_logits_of_batches) { check("flash_sink_logits_backward", of(2, 4, 2, 5, 4, 9, 0)); }
@@ -133,21 +131,4 @@ Test(gradient, a_sink_is_a_key_without_a_value)
         for (int d = 0; d < 2; d++) cr_expect(fabs(o[d] - o_of_key[d]) <= 1e-14 * fabs(o[d]), "s = %g", logits[k]);
         cr_expect(fabs(l - l_of_key) <= 1e-14 * fabs(l), "s = %g", logits[k]);
     }
-}
-
-// exp(-infinity) = 0: no sink, to the bit. A sink far above all keys takes all weight.
-Test(gradient, a_sink_of_no_weight_and_of_all)
-{
-    wb_problem with = *wb_find_problem("flash_forward");
-    with.sink_logits = true;
-    const attention_shape s = {
-        .batch = 1, .q_heads = 1, .kv_heads = 1, .q_len = 1, .kv_len = 3, .head_dim = 2, .scale = 0.5f};
-    const float q[] = {1, 2}, keys[] = {1, 1, -2, 0.5f, 0, 3}, values[] = {1, 2, 3, 4, 5, 6};
-    const float none = -INFINITY, most = 3e38f;
-    double o[2], l, o_without[2], l_without;
-    oracle_attention_row(&with, &s, q, keys, values, &none, 0, 0, 0, o, &l);
-    oracle_attention_row(wb_find_problem("flash_forward"), &s, q, keys, values, NULL, 0, 0, 0, o_without, &l_without);
-    cr_expect(o[0] == o_without[0] && o[1] == o_without[1] && l == l_without);
-    oracle_attention_row(&with, &s, q, keys, values, &most, 0, 0, 0, o, &l);
-    cr_expect(o[0] == 0 && o[1] == 0 && l == most);
 }

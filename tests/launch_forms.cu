@@ -1,5 +1,5 @@
-// launch_forms.cu - kernel<<<...>>>(...) compiles wherever nvcc takes it, by every compiler that the workbook knows, and
-// starts the right kernel with the right arguments: in the places where people write launches, generic lambdas,
+// launch_forms.cu - kernel<<<...>>>(...) compiles wherever nvcc takes it, by every compiler that the workbook knows,
+// and starts the right kernel with the right arguments: in the places where people write launches, generic lambdas,
 // templates, members. Valid CUDA; each kernel stores one number.
 #include <criterion/criterion.h>
 #include <cuda_runtime.h>

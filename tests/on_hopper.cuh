@@ -82,8 +82,7 @@ template <class Element, int Line> TILE_FN const Element &element_of(const void 
 template <class Tile, class Element, int Cols, int Line>
 __global__ void load_kernel(Element *out, const __grid_constant__ tensor_map map, int row, int head)
 {
-    extern __shared__ __align__(1024) unsigned char shared[];
-    auto &x = *reinterpret_cast<one_tile<Tile> *>(shared);
+    auto &x = shared_memory<one_tile<Tile>>();
     begin(x.full, 1);
     if (threadIdx.x == 0) load_async(x.tile, map, row, head, x.full);
     x.full.wait(0);
@@ -91,25 +90,22 @@ __global__ void load_kernel(Element *out, const __grid_constant__ tensor_map map
         out[i] = element_of<Element, Line>(&x.tile, 64, i / Cols, i % Cols);
 }
 
-// A tile of 64 rows anywhere in x [3, 100, Cols], as shared memory has it, unexchanged: zeros beyond the ends of the
-// head. map_of: describes x on the device.
-template <class Tile, int Cols, int Line, class Element, class MapOf>
-static void check_loads(const std::vector<Element> &x, MapOf map_of)
+// A tile of 64 rows anywhere in x [LOAD_HEADS, LOAD_ROWS, Cols], as shared memory has it, unexchanged: zeros beyond the
+// ends of the head. load: launches the kernel above.
+enum { LOAD_HEADS = 3, LOAD_ROWS = 100 };
+template <int Cols, class Element, class Load> static void check_loads(const std::vector<Element> &x, Load load)
 {
-    enum { HEADS = 3, ROWS = 100 };
     std::vector<Element> out(64 * Cols);
     for (const int first : {0, 36, 37, 99, 100, 1000, -5})
-        for (int head = 0; head < HEADS; head++) {
+        for (int head = 0; head < LOAD_HEADS; head++) {
             {
-                const on_device<Element> x_device(x.data(), HEADS * ROWS * Cols), out_device(out);
-                const auto kernel = load_kernel<Tile, Element, Cols, Line>;
-                kernel<<<1, 128, sizeof(one_tile<Tile>)>>>(out_device.at, map_of(x_device.at, HEADS, ROWS), first,
-                                                           head);
+                const on_device<Element> x_device(x.data(), x.size()), out_device(out);
+                load(out_device.at, x_device.at, first, head);
             }
             for (int i = 0; i < 64 * Cols; i++) {
                 const int row = first + i / Cols;
-                expect(out[i], row < 0 || row >= ROWS ? 0 : x[(head * ROWS + row) * Cols + i % Cols], 0, "tile",
-                       i / Cols, i % Cols);
+                expect(out[i], row < 0 || row >= LOAD_ROWS ? 0 : x[(head * LOAD_ROWS + row) * Cols + i % Cols], 0,
+                       "tile", i / Cols, i % Cols);
             }
         }
 }

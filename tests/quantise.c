@@ -207,25 +207,6 @@ Test(quantise, e4m3_by_hand)
     cr_expect(wb_quantise_fp8(q, x, 1, 2) == -9 && wb_from_e4m3(q[0]) == 416 && wb_from_e4m3(q[1]) == -52);
 }
 
-Test(quantise, a_tile_of_V_is_transposed)
-{
-    static const int order[] = {0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15};
-    enum { D = 3 };
-    for (int keys = 1; keys <= 64; keys += 9) {
-        float x[64 * D];
-        uint8_t q[D * 64];
-        for (int i = 0; i < keys * D; i++) x[i] = draw();
-        memset(q, 5, sizeof q);
-        const int e = wb_quantise_fp8_values(q, x, keys, D);
-        for (int d = 0; d < D; d++)
-            for (int place = 0; place < 64; place++) {
-                const int key = place / 16 * 16 + order[place % 16];
-                const int want = key < keys ? wb_to_e4m3(ldexpf(x[key * D + d], -e)) : 0;
-                cr_assert(q[d * 64 + place] == want, "%d keys: byte %d of row %d", keys, place, d);
-            }
-    }
-}
-
 // What the bytes of a case of 16 stand for are the numbers of the same case of 10, to a sixteenth.
 Test(quantise, a_case_of_16_is_that_of_10)
 {

@@ -27,7 +27,7 @@ static roofline_verdict judge(int problem, roofline_work w, double ms)
     return roofline_judge(wb_problem_number(problem), &round_peaks, &w, ms);
 }
 
-// ------------------------------------------------------------------------------------------------------------------- work
+// ---------------------------------------------------------------------------------------------------------------- work
 
 Test(roofline, work_of_a_weighted_row_sum)
 {
@@ -48,8 +48,9 @@ Test(roofline, work_of_a_forward)
     near(w.blocks, 2048, "blocks");
 }
 
-Test(roofline, work_of_visible_pairs_alone)
+Test(roofline, work_of_visible_pairs_and_whole_tiles)
 {
+    near(work_of(3, (wb_case){.shape = {.q_heads = 3, .q_len = 129, .head_dim = 16}}).blocks, 6, "blocks");
     // Four rows see 1 + 2 + 3 + 4 = 10 keys: 4 x 16 x 10 FLOPs.
     near(work_of(4, (wb_case){.shape = {.q_len = 4, .head_dim = 16, .causal = 1}}).flops, 640, "causal");
     // W = 2 and S = 1: 1 + 2 + 3 + 3 = 9.
@@ -59,7 +60,8 @@ Test(roofline, work_of_visible_pairs_alone)
 
 Test(roofline, work_of_a_backward)
 {
-    // Two query heads over one of K and V: 10 x 16 x 20 FLOPs. dQ Q O dO of 256 bytes each, dK dV K V of 128, delta and L of 32.
+    // Two query heads over one of K and V: 10 x 16 x 20 FLOPs. dQ Q O dO of 256 bytes each, dK dV K V of 128, delta and
+    // L of 32.
     const roofline_work w =
         work_of(8, (wb_case){.shape = {.q_heads = 2, .kv_heads = 1, .q_len = 4, .head_dim = 16, .causal = 1}});
     near(w.flops, 3200, "FLOPs");
@@ -68,16 +70,12 @@ Test(roofline, work_of_a_backward)
     near(w.blocks, 1, "blocks");
 }
 
-Test(roofline, ragged_tiles_count_whole)
-{
-    near(work_of(3, (wb_case){.shape = {.q_heads = 3, .q_len = 129, .head_dim = 16}}).blocks, 6, "blocks");
-}
-
-// ------------------------------------------------------------------------------------------------------------------ peaks
+// --------------------------------------------------------------------------------------------------------------- peaks
 
 Test(roofline, peaks_of_known_devices)
 {
-    // The data sheets' numbers, from what the devices say: an A100 with 80 GB, an RTX 4090, an H200 at its highest clock.
+    // The data sheets' numbers, from what the devices say: an A100 with 80 GB, an RTX 4090, an H200 at its highest
+    // clock.
     const roofline_peaks a100 = roofline_peaks_of(&(roofline_device){"NVIDIA A100", 8, 0, 108, 1410000, 1593000, 5120});
     near(a100.tflops, 311.869, "A100, TFLOP/s");
     near(a100.mma_tflops, 311.869, "A100, mma.sync");
@@ -92,10 +90,7 @@ Test(roofline, peaks_of_known_devices)
     near(h200.gbps, 4916.736, "H200, GB/s");
     near(h200.gexps, 4181.76, "H200, exponentials");
     cr_expect(h200.multiprocessors == 132);
-}
-
-Test(roofline, the_same_chip_on_a_professional_card_is_twice_as_fast)
-{
+    // The same chip on a professional card is twice as fast.
     const roofline_device l40s = {"NVIDIA L40S", 8, 9, 142, 2520000, 9001000, 384};
     near(roofline_peaks_of(&l40s).tflops, 366.4282, "L40S");
 }
@@ -111,39 +106,7 @@ Test(roofline, unknown_devices_have_no_peaks)
     near(v.reached, 100, "what was reached is known all the same");
 }
 
-// ---------------------------------------------------------------------------------------------------------------- verdict
-
-Test(roofline, left_of_the_ridge_is_memory)
-{
-    // 10 GB and 100 GFLOP: 10 ms by memory, 1 ms by arithmetic. In 20 ms: half of 10 TFLOP/s.
-    const roofline_verdict v = judge(2, (roofline_work){.flops = 1e11, .bytes = 1e10}, 20);
-    cr_expect(v.roof == ROOFLINE_MEMORY, "%s", roofline_roof_text(v.roof));
-    near(v.intensity, 10, "intensity");
-    near(v.best_ms, 10, "time under the roof");
-    near(v.attainable, 10, "attainable");
-    near(v.reached, 5, "reached");
-    near(v.fraction, 0.5, "fraction");
-}
-
-Test(roofline, right_of_the_ridge_is_arithmetic)
-{
-    // 1 GB and 1 TFLOP: 1 ms by memory, 10 ms by arithmetic.
-    const roofline_verdict v = judge(3, (roofline_work){.flops = 1e12, .bytes = 1e9, .exps = 1e9}, 40);
-    cr_expect(v.roof == ROOFLINE_ARITHMETIC, "%s", roofline_roof_text(v.roof));
-    near(v.intensity, 1000, "intensity");
-    near(v.attainable, 100, "attainable");
-    near(v.fraction, 0.25, "fraction");
-}
-
-Test(roofline, small_heads_are_bounded_by_exponentials)
-{
-    // 64 FLOPs a pair: 10^10 pairs take 10 ms of exponentials and 6.4 ms of products.
-    const roofline_verdict v = judge(3, (roofline_work){.flops = 6.4e11, .bytes = 1e9, .exps = 1e10}, 20);
-    cr_expect(v.roof == ROOFLINE_EXPONENTIALS, "%s", roofline_roof_text(v.roof));
-    near(v.attainable, 64, "attainable");
-    near(v.fraction, 0.5, "fraction");
-    cr_expect(v.advice == ROOFLINE_FEWER_EXPS);
-}
+// ------------------------------------------------------------------------------------------------------------- verdict
 
 static void writes(int problem, roofline_verdict v, const char *want)
 {
@@ -156,10 +119,19 @@ static void writes(int problem, roofline_verdict v, const char *want)
     free(text);
 }
 
-Test(roofline, columns_of_a_row)
+// FLOPs a byte, the roof, what it lets be reached (TFLOP/s; GB/s where memory is the roof), and the part that was.
+Test(roofline, the_nearest_roof)
 {
+    // 10 GB and 100 GFLOP: 10 ms by memory, 1 ms by arithmetic.
+    writes(2, judge(2, (roofline_work){.flops = 1e11, .bytes = 1e10}, 20), "\t10\tmemory\t1000\t0.5");
+    // 1 GB and 1 TFLOP: 1 ms by memory, 10 ms by arithmetic.
     writes(3, judge(3, (roofline_work){.flops = 1e12, .bytes = 1e9, .exps = 1e9}, 40), "\t1000\tarithmetic\t100\t0.25");
-    writes(2, judge(2, (roofline_work){.flops = 1e11, .bytes = 1e10}, 20), "\t10\tmemory\t1000\t0.5");  // GB/s
+    // 64 FLOPs a pair: 10^10 pairs take 10 ms of exponentials and 6.4 ms of products.
+    const roofline_verdict v = judge(3, (roofline_work){.flops = 6.4e11, .bytes = 1e9, .exps = 1e10}, 20);
+    writes(3, v, "\t640\texponentials\t64\t0.5");
+    cr_expect(v.advice == ROOFLINE_FEWER_EXPS);
+    near(v.best_ms, 10, "time under the roof");
+    near(v.reached, 32, "TFLOP/s reached");
     writes(3, (roofline_verdict){0}, "\t-\t-\t-\t-");
 }
 
@@ -175,7 +147,7 @@ Test(roofline, no_time_no_verdict)
     cr_expect(judge(3, (roofline_work){0}, 1).roof == ROOFLINE_NONE);
 }
 
-// ----------------------------------------------------------------------------------------------------------------- advice
+// -------------------------------------------------------------------------------------------------------------- advice
 
 static void advises(int problem, roofline_work w, double ms, roofline_advice want, const char *word)
 {
@@ -211,7 +183,8 @@ Test(roofline, advice_by_arithmetic)
 
 Test(roofline, advice_where_blocks_are_few)
 {
-    // 32 tiles on 100 multiprocessors; not if there are enough, nor if it is fast all the same, nor if the number is not known.
+    // 32 tiles on 100 multiprocessors; not if there are enough, nor if it is fast all the same, nor if the number is
+    // not known.
     roofline_work w = {.flops = 1e12, .bytes = 1e9, .exps = 1e9, .blocks = 32};
     advises(3, w, 50, ROOFLINE_FEW_BLOCKS, "leave 68 of 100");
     advises(3, w, 12, ROOFLINE_LEANER, "mma.sync");
