@@ -363,6 +363,8 @@ Test(hopper, bytes_come_beside_a_tile)
     X(SCORES_READ_TOO_EARLY, "result read too early", "products_done is missing before", SCORES)                       \
     X(WEIGHTS_CHANGED_IN_FLIGHT, "registers changed in flight", "the weights of this product", "mma_AB_async(O, P")    \
     X(RESULT_SCALED_IN_FLIGHT, "result read too early", "products_done is missing before", "scale_rows(O, twice)")     \
+    X(SENDER_BEGINS_WITH_PHASE_0, "deadlock", "for K.empty[0], phase 0; 0 are over: 8 of 8 arrivals missing",          \
+      "K.send(")                                                                                                       \
     X(RECEIVER_BEGINS_WITH_PHASE_1, "tile used before it arrived", "K.tile[0]", SCORES)                                \
     X(ONE_GROUP_DOES_NOT_WAIT_FOR_Q, "tile used before it arrived", "phase 0 of Q_full", SCORES)                       \
     X(ONE_ARRIVAL_LESS, "tile overwritten too early", "its end was never announced", "K.send(")                        \
@@ -542,6 +544,7 @@ __global__ __launch_bounds__(384, 1) void pipeline_kernel(const __grid_constant_
         registers::give();
         if (threadIdx.x == 0) {
             sender K(s.K);
+            if (wrong == SENDER_BEGINS_WITH_PHASE_0) K.phase = 0;
             for (int g = 0; g < 2; g++) {
                 if (wrong == FEWER_BYTES_PROMISED || wrong == TWICE_THE_BYTES) {
                     s.Q_full.arrive_and_expect(wrong == FEWER_BYTES_PROMISED ? sizeof s.Q[g] * 3 / 4
