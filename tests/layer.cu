@@ -619,22 +619,19 @@ Test(cpu_layer, works_in_a_child_after_its_parent_used_it)
 #ifdef __CUDACPU__  // the layer alone keeps these books
 Test(cpu_layer, memory_is_counted)
 {
-    size_t out[5];
-    const size_t want[] = {6000, 1000, 6000, 1000, 0};
     void *a, *b;
     wb_memory_reset_peak();
     const size_t before = wb_memory_current();
     cudaMalloc(&a, 1000);
     cudaMallocAsync(&b, 5000, 0);
-    out[0] = wb_memory_current() - before;
+    EXPECT(wb_memory_current() - before, 6000, "both");
     cudaFreeAsync(b, 0);
-    out[1] = wb_memory_current() - before;
-    out[2] = wb_memory_peak() - before;
+    EXPECT(wb_memory_current() - before, 1000, "one is freed");
+    EXPECT(wb_memory_peak() - before, 6000, "the most so far");
     wb_memory_reset_peak();
-    out[3] = wb_memory_peak() - before;
+    EXPECT(wb_memory_peak() - before, 1000, "the most since");
     cudaFree(a);
-    out[4] = wb_memory_current() - before;
-    for (int i = 0; i < 5; i++) EXPECT(out[i], want[i], "count %d", i);
+    EXPECT(wb_memory_current() - before, 0, "both are freed");
 }
 #endif
 
@@ -657,16 +654,14 @@ Test(cpu_layer, memory_runs_out)
 
 Test(cpu_layer, properties)
 {
-    int out[4];
-    const int want[] = {1024, 227 * 1024, 32, 227 * 1024};
     cudaDeviceProp p;
+    int most;
     cudaGetDeviceProperties(&p, 0);
-    out[0] = p.maxThreadsPerBlock;
-    out[1] = (int)p.sharedMemPerBlockOptin;
-    out[2] = p.warpSize;
-    out[3] = 0;
-    cudaDeviceGetAttribute(&out[3], cudaDevAttrMaxSharedMemoryPerBlockOptin, 0);
-    for (int i = 0; i < 4; i++) EXPECT(out[i], want[i], "property %d", i);
+    cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0);
+    EXPECT(p.maxThreadsPerBlock, 1024, "as an H100 has it");
+    EXPECT(p.warpSize, 32, "as an H100 has it");
+    EXPECT(p.sharedMemPerBlockOptin, 227 * 1024, "as an H100 has it");
+    EXPECT(most, 227 * 1024, "as an H100 has it");
 }
 
 // ---------------------------------------------------------------------------------------------------- refused launches
@@ -728,36 +723,31 @@ Test(cpu_layer, too_much_shared_memory)
 
 Test(cpu_layer, shared_memory_opt_in_is_per_kernel)
 {
-    int errors[4];
-    errors[0] = cudaFuncSetAttribute(nothing, cudaFuncAttributeMaxDynamicSharedMemorySize, 100000);
+    EXPECT(cudaFuncSetAttribute(nothing, cudaFuncAttributeMaxDynamicSharedMemorySize, 100000), cudaSuccess, "asked");
     nothing<<<1, 1, 100000>>>();
-    errors[1] = cudaGetLastError();
-    nothing_else<<<1, 1, 100000>>>();  // did not ask
-    errors[2] = cudaGetLastError();
-    errors[3] = cudaFuncSetAttribute(nothing_else, cudaFuncAttributeMaxDynamicSharedMemorySize, 240000);
+    EXPECT(cudaGetLastError(), cudaSuccess, "the one that asked");
+    nothing_else<<<1, 1, 100000>>>();
+    EXPECT(cudaGetLastError(), cudaErrorInvalidValue, "another");
+    EXPECT(cudaFuncSetAttribute(nothing_else, cudaFuncAttributeMaxDynamicSharedMemorySize, 240000),
+           cudaErrorInvalidValue, "more than there is");
     cudaGetLastError();
-    const int want[] = {0, 0, 1, 1};
-    for (int i = 0; i < 4; i++) EXPECT(errors[i], want[i], "call %d", i);
 }
 
 Test(cpu_layer, wrong_copies_are_refused)
 {
-    int out[9];
     char host[64], other[64] = {0};
     void *x = NULL, *y = NULL;
     cudaMalloc(&x, 64);
-    out[0] = cudaMemcpy(x, other, 65, cudaMemcpyHostToDevice);
-    out[1] = cudaMemcpy(host, other, 64, cudaMemcpyDeviceToHost);
-    out[2] = cudaMemset(host, 0, 64);
-    out[3] = cudaFree(host);
-    out[4] = cudaMalloc(&y, 0);
-    out[5] = y != NULL;
-    out[6] = cudaMemcpy(x, other, 64, cudaMemcpyDefault);
-    out[7] = cudaFree(x);
-    out[8] = cudaFree(NULL);
+    EXPECT(cudaMemcpy(x, other, 65, cudaMemcpyHostToDevice), cudaErrorInvalidValue, "a byte too much");
+    EXPECT(cudaMemcpy(host, other, 64, cudaMemcpyDeviceToHost), cudaErrorInvalidValue, "from the host");
+    EXPECT(cudaMemset(host, 0, 64), cudaErrorInvalidValue, "the host's");
+    EXPECT(cudaFree(host), cudaErrorInvalidValue, "the host's");
+    EXPECT(cudaMalloc(&y, 0), cudaSuccess, "no bytes");
+    EXPECT(y != NULL, false, "no bytes");
+    EXPECT(cudaMemcpy(x, other, 64, cudaMemcpyDefault), cudaSuccess, "all of it");
+    EXPECT(cudaFree(x), cudaSuccess, "what there is");
+    EXPECT(cudaFree(NULL), cudaSuccess, "nothing");
     cudaGetLastError();
-    const int want[] = {1, 1, 1, 1, 0, 0, 0, 0, 0};
-    for (int i = 0; i < 9; i++) EXPECT(out[i], want[i], "call %d (%s)", i, error_name(out[i]));
 }
 
 // ------------------------------------------------------------------------------------------------------ broken kernels

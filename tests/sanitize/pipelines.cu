@@ -94,9 +94,9 @@ static void run(long order)
 }
 
 // --------------------------------------------------------------------------------------------------- what a warp knows
-// A node is something that is over: a use of a tile, a phase of a signal, a wait for one. What a load brings is over for
-// whoever has waited for its signal, a send for its warp once that is SENT; and for others what warps know who have
-// arrived before.
+// A node is something that is over: a use of a tile, a phase of a signal, a wait for one. What a load brings is over
+// for a warp that has waited for its signal, a send for its warp once that is SENT; and for others what warps know who
+// have arrived before.
 
 typedef std::bitset<MOST_NODES> set_of_nodes;
 struct use {

@@ -1,7 +1,7 @@
 // races.cu - what the check build says of races, in programs that are drawn: threads of several blocks that read,
 // write and do atomics, of 1 to 16 bytes, on a few words of shared and of device memory, with barriers of the block and
-// of any lanes of a warp between. A program without a race is not reported, whatever the order in which threads run. Of one
-// that has races the report names two accesses that make one. Which accesses race is found here by what each thread
+// of any lanes of a warp between. A program without a race is not reported, whatever the order in which threads run. Of
+// one that has races the report names two accesses that make one. Which accesses race is found here by what each thread
 // knows of every other. A program of the check build, run by drawn.sh.
 //
 //   races_worker [SEED [PROGRAMS]]     exit status 1: something was said wrongly, or of a hundred programs with races
