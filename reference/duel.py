@@ -113,9 +113,9 @@ if not importlib.util.find_spec("torch") or not __import__("torch").cuda.is_avai
     sys.exit("duel: wants PyTorch, and a GPU that PyTorch finds")
 os.environ["WB_LIBRARY"] = (sys.argv[1:2] or [os.environ.get("WB_LIBRARY", "build/cuda/lib/libworkbook_all.so")])[0]
 import torch
-import peers, pytorch_decode
-from block_mask_example import block_mask
-from flash_workbook import Library, Shape
+import peers
+from flash_workbook import Library, Shape, block_mask, quantise_cache
+from flash_workbook.library import BlockMask, DecodeShape
 from timing import heading, once, percentiles, said
 
 warnings.filterwarnings("ignore")
@@ -162,29 +162,31 @@ def kernels(function):
             found |= kernels("flash_hopper")
             continue
         symbols.pop("decodes", None)
+        size = symbols.get("workspace") or symbols.get("decode_workspace")
         found[source] = next((f for kind, f in symbols.items() if kind.endswith("_in")),
-                             next(iter(symbols.values()))), symbols.get("workspace")
+                             next(iter(symbols.values()))), size
     return found
 
 
+def maker(symbol, size, tensors, shape, behind=False):
+    """Makes a call in a workspace of its own, which SIZE, a function, wants: before the tensors, or behind them."""
+    def make():
+        room, memory = (), None
+        if size:
+            name, _, kernel = size.partition("_workspace")
+            *room, memory = lib.workspace(name, shape, tensors[0].device, kernel)
+        before, after = ((), room) if behind else (room, ())
+        return lambda keep=memory: lib.call(symbol, tensors, shape, *before, after=after)
+    return make
+
+
 def ours(function, tensors, shape):
-    """Which source serves, and makers of the library's function, in a workspace of ours where it takes one, and of the
-    other kernels of its table."""
-    def maker(symbol, size):
-        def make():
-            first = memory = ()
-            if size:
-                getattr(lib.lib, size).restype = ctypes.c_size_t
-                bytes = getattr(lib.lib, size)(ctypes.byref(shape))
-                memory = torch.empty(bytes + 256, dtype=torch.uint8, device="cuda")
-                first = ctypes.c_void_p((memory.data_ptr() + 255) // 256 * 256), ctypes.c_size_t(bytes)
-            return lambda keep=memory: lib.call(symbol, tensors, shape, *first)
-        return make
+    """Which source serves, and makers of the library's function and of the other kernels of its table."""
     serves = source_name(lib.lib.wb_library_kernel(function.encode(), ctypes.byref(shape)))
     size = function.removesuffix("_fastest") + "_workspace"
-    whole = maker(function + "_in" * lib.has(function + "_in"), size if lib.has(size) else None)
-    return serves or "key", {"ours": whole, **{source: maker(*of) for source, of in kernels(function).items()
-                                               if source != serves}}
+    whole = maker(function + "_in" * lib.has(function + "_in"), size if lib.has(size) else None, tensors, shape)
+    return serves or "key", {"ours": whole, **{source: maker(*of, tensors, shape)
+                                               for source, of in kernels(function).items() if source != serves}}
 
 
 def report(kind, c, gflop, ms, kernel, error):
@@ -281,7 +283,9 @@ def attend(c, rnd, wanted):
         sees, i, j = peers.mask_mod(name, int(size), c.B, c.Nq, c.Nk), torch.arange(c.Nq, device="cuda")[:,
             None], torch.arange(c.Nk, device="cuda")
         visible = torch.stack([sees(b, 0, i, j) for b in range(c.B)])
-        mask, lists = block_mask(visible)
+        seen_by_flex = peers.create_block_mask(sees, c.B, None, c.Nq, c.Nk, device="cuda")
+        made = block_mask(seen_by_flex)
+        mask = BlockMask(made.q_tile, 64, c.B, *(x.data_ptr() for x in made[3:]))
         flop, more = 4.0 * c.Hq * c.D * visible.sum().item(), [SimpleNamespace(data_ptr=lambda: ctypes.addressof(mask))]
     fa4 = functools.partial(peers.fa4, causal=causal, W=c.W, S=0, sink=sink[0].bfloat16() if sink else None)
     q4, k4, v4, dO4 = (x.transpose(1, 2).contiguous() for x in (q, k, v, dO))
@@ -298,7 +302,6 @@ def attend(c, rnd, wanted):
             contenders["fa4"] = lambda: lambda: fa4(q4, k4, v4)
         contenders.update((name, lambda f=f: lambda: f(q, k, v)) for name, f in torchs.items())
         if c.family == "mask":
-            seen_by_flex = peers.create_block_mask(sees, c.B, None, c.Nq, c.Nk, device="cuda")
             contenders["flex"] = lambda: lambda: peers.flex_compiled(q, k, v, block_mask=seen_by_flex,
                                                                      enable_gqa=grouped)
         report(kind, c, flop / 1e9, contend(kind, contenders), kernel, error)
@@ -327,11 +330,15 @@ def decode(c, rnd, wanted):
         columns)
     q, k, v = randn(c.B, c.Hq, c.Nq, c.D), randn(c.B * columns, c.page, c.Hkv, c.D), randn(c.B * columns, c.page, c.Hkv,
         c.D)
-    cache, scales, step = [k, v], [], pytorch_decode.Decode()
+    cache, scales = [k, v], []
     if c.family == "int8":
-        (k8, k_scale), (v8, v_scale) = pytorch_decode.quantised(k), pytorch_decode.quantised(v)
-        cache, scales = [k8, v8], [k_scale, v_scale]
-    O, L = step(q, *cache, pages, keys, *scales)
+        cache, scales = zip(*map(quantise_cache, (k, v)))
+    function = "flash_decode_int8" if scales else "flash_decode"
+    shape = DecodeShape(c.B, c.Hq, c.Hkv, c.Nq, c.D, c.D ** -0.5, c.page, c.B * columns, columns)
+    O, L = unwritten(q), unwritten(q[..., 0].float())
+    made = functools.partial(maker, tensors=[O, L, q, *cache, *scales, pages, keys], shape=shape, behind=True)
+    step = made(function, function + "_workspace")
+    step()()
     worst = 0 if O.isfinite().all() else math.inf
     for b in {0, rnd.randrange(c.B), rnd.randrange(c.B)}:
         h, n = rnd.randrange(c.Hq), c.keys[b]
@@ -342,14 +349,10 @@ def decode(c, rnd, wanted):
         i, j = torch.arange(c.Nq, device="cuda")[:, None], torch.arange(n, device="cuda")
         o, l, _ = written_out(q[b, h], K.flatten(0, 1)[:n], V.flatten(0, 1)[:n], j <= n - c.Nq + i)
         worst = max(worst, far(O[b, h], o), far(L[b, h], l))
-    function = "flash_decode_int8" if scales else "flash_decode"
-    shape = pytorch_decode.Shape(c.B, c.Hq, c.Hkv, c.Nq, c.D, c.D ** -0.5, c.page, c.B * columns, columns)
     kernel = source_name(lib.lib.wb_library_decode_kernel(function.encode(), ctypes.byref(shape)))
-    one_of = lambda symbol: lambda other=pytorch_decode.Decode(symbol.removeprefix(function)): lambda: other(q, *cache,
-        pages, keys, *scales)
-    contenders = {source: one_of(symbol) for source, (symbol, _) in kernels(function).items() if source != kernel}
-    contenders |= {"ours": lambda: lambda: step(q, *cache, pages, keys, *scales),
-                   "fa4": lambda: lambda: peers.fa4_pages(q, k, v, pages, keys)}
+    contenders = {source: made(symbol, size or function + "_workspace_key")
+                  for source, (symbol, size) in kernels(function).items() if source != kernel}
+    contenders |= {"ours": step, "fa4": lambda: lambda: peers.fa4_pages(q, k, v, pages, keys)}
     if peers.flashinfer:
         contenders["flashinfer"] = lambda: peers.flashinfer_pages(q, k, v, pages, keys,
                                                                   torch.float8_e4m3fn if scales else None)

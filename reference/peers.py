@@ -207,12 +207,9 @@ def in_one_piece(x, table, Nk):
 
 # Problem 13, and 14 on the same keys quantised.
 def decode_of_library(q, k, v, table, lens, int8):
-    import pytorch_decode
-    decode = pytorch_decode.Decode()
-    if not int8:
-        return lambda: decode(q, k, v, table, lens)
-    (k8, k_scale), (v8, v_scale) = pytorch_decode.quantised(k), pytorch_decode.quantised(v)
-    return lambda: decode(q, k8, v8, table, lens, k_scale, v_scale)
+    from flash_workbook import flash_attn, quantise_cache
+    (k, k_scale), (v, v_scale) = (quantise_cache(x) if int8 else (x, None) for x in (k, v))
+    return lambda: flash_attn.decode(q, k, v, k_scale, v_scale, table, lens, q.shape[3] ** -0.5, "")
 
 
 def measure_decode(names, B, Hq, Hkv, Nq, Nk, D, page, lens, problem="13"):

@@ -66,11 +66,11 @@ class Library:
         if status != 0:
             raise Refused(status, self.lib.wb_last_message().decode())
 
-    def workspace(self, name, shape, device):
-        """What NAME wants for this shape, in torch's memory: its address, its size, and the tensor to keep until the
-        call has returned."""
+    def workspace(self, name, shape, device, kernel=""):
+        """What NAME, or one KERNEL of it ("_key"), wants for this shape, in torch's memory: its address, its size, and
+        the tensor to keep until the call has returned."""
         with torch.cuda.device(device if device.type == "cuda" else -1):
-            size = getattr(self.lib, name + "_workspace")
+            size = getattr(self.lib, name + "_workspace" + kernel)
             size.restype = ctypes.c_size_t
             bytes = size(ctypes.byref(shape))
         # Freed when the caller returns, it goes to nobody but who comes after it on this stream.

@@ -218,8 +218,6 @@ example() {
     needs_torch example || return
     step 90 example "$python" reference/pytorch_example.py
     step 90 "example causal" "$python" reference/pytorch_example.py causal
-    step 90 "example decode" "$python" reference/pytorch_decode.py
-    step 90 "example block_mask" "$python" reference/block_mask_example.py
 }
 
 torch() {

@@ -59,90 +59,113 @@ static int modulo(int x) { return (x + 2 * ranks()) % ranks(); }
 // ------------------------------------------------------------------------------------------------------------------ mistakes
 
 // clang-format off
-enum {
-    RIGHT,
-    HALVES, WEIGHTS_SWAPPED, NOT_DIVIDED, OLD_NOT_WEIGHTED, NEW_NOT_WEIGHTED, LAST_PART, FIRST_PART, L_OF_LAST, L_WITHOUT_LOG, L_WITHOUT_MAX,
-    L_IN_BASE_2, WEIGHTS_IN_BASE_2, ALL_IN_BASE_2, DIAGONAL_WHOLE, DIAGONAL_EMPTY, EARLIER_EMPTY, EARLIER_CAUSAL, LATER_WHOLE, REVERSED,
-    ALWAYS_CAUSAL, NEVER_CAUSAL, CONTIGUOUS, DEALT, CHUNKS_SWAPPED, LONGER_LAST, ROUNDED_DOWN, NEXT_RANK, OWNER_STAYS, SENDS_OWN, SENDS_KEYS_TWICE, NO_VALUES,
-    BACKWARD,  // those of 18, from here on
-    DELTA_ZERO = BACKWARD, DELTA_ONE_COLUMN, DELTA_OF_DO, DELTA_OF_O, DELTA_OF_SQUARES, DELTA_MINUS, ADDS_NOTHING, ADDS_TWICE, ADDS_SCALED, REPLACES,
-    SUBTRACTS, STAYS, OWN_NONE, OWN_DIAGONAL, OWN_OTHERS, OWN_TWICE, SWAPPED, DV_ONTO_DK, DV_BEHIND_MINE, DQ_OF_FIRST, DK_OF_FIRST, DV_OF_FIRST,
-    DKV_OF_FIRST, Q_OF_FIRST, DO_OF_FIRST, K_OF_FIRST, V_OF_FIRST, L_OF_FIRST, DELTA_OF_FIRST, OWN_K, OWN_KV, PASSES_OWN, PASSES_KEYS_TWICE,
-    PASSES_NO_VALUES, DO_IS_Q, V_IS_K, L_IS_DELTA,
-    MISTAKES
-};
+#define SAYS_SENDS_OWN \
+    "each rank sends its own keys in every step, not those at hand: of the others only the rank before is " \
+    "ever seen"
+#define SAYS_SENDS_KEYS_TWICE "what arrives as V is K"
+#define SAYS_ADDS_NOTHING \
+    "dK and dV have what the rank itself found in one of the two steps with its own keys: what others find " \
+    "does not stay in the sum"
 
-static const mistake mistakes[MISTAKES] = {
-    [RIGHT] = {"", "", ""},
-    [HALVES] = {"merge_by_halves", "merge", "both parts count the same, whatever their L is"},
-    [WEIGHTS_SWAPPED] = {"merge_weights_swapped", "merge", "each of both parts has the other's weight"},
-    [NOT_DIVIDED] = {"merge_not_divided", "merge", "the weighted sum of both parts is not divided by l, the sum of the weights"},
-    [OLD_NOT_WEIGHTED] = {"merge_old_not_weighted", "merge", "what was found until then is added without its weight"},
-    [NEW_NOT_WEIGHTED] = {"merge_new_not_weighted", "merge", "what is found now is added without its weight"},
-    [LAST_PART] = {"merge_keeps_the_last", "merge", "O is that of the last part alone, and L is of all"},
-    [FIRST_PART] = {"merge_keeps_the_first", "merge", "O is that of the first part alone, and L is of all"},
-    [L_OF_LAST] = {"merge_L_of_the_last", "merge", "L becomes that of the part that came last: the next merge takes all before for that"},
-    [L_WITHOUT_LOG] = {"merge_L_without_log", "merge", "L becomes m, the larger of both, without log(l): the next merge takes all before for less than it is"},
-    [L_WITHOUT_MAX] = {"merge_L_without_max", "merge", "L becomes log(l), without m"},
-    [L_IN_BASE_2] = {"merge_L_in_base_2", "merge", "L becomes m + log2(l), and is a natural logarithm"},
-    [WEIGHTS_IN_BASE_2] = {"merge_weights_in_base_2", "merge", "the weights are 2^(L - m), and L is a natural logarithm"},
-    [ALL_IN_BASE_2] = {"merge_in_base_2", "merge", "the weights are 2^(L - m) and L becomes m + log2(l), and all L are natural logarithms"},
-    [DIAGONAL_WHOLE] = {"diagonal_is_whole", "pairs", "under the causal mask a chunk sees all of itself"},
-    [DIAGONAL_EMPTY] = {"diagonal_is_empty", "pairs", "under the causal mask a chunk sees nothing of itself"},
-    [EARLIER_EMPTY] = {"earlier_are_empty", "pairs", "under the causal mask a chunk sees itself, and nothing of those before it"},
-    [EARLIER_CAUSAL] = {"earlier_are_causal", "pairs", "under the causal mask a chunk sees of those before it what it sees of itself: half"},
-    [LATER_WHOLE] = {"later_are_whole", "pairs", "under the causal mask a chunk sees those after it"},
-    [REVERSED] = {"pairs_reversed", "pairs", "under the causal mask a chunk sees those after it, and not those before it"},
-    [ALWAYS_CAUSAL] = {"mask_always", "pairs", "without a mask chunks see what they would see under the causal one"},
-    [NEVER_CAUSAL] = {"mask_never", "pairs", "under the causal mask all chunks see all"},
-    [CONTIGUOUS] = {"chunks_contiguous", "zigzag", "rank r takes its chunks for 2 r and 2 r + 1; it has r and 2 R - 1 - r"},
-    [DEALT] = {"chunks_dealt", "zigzag", "rank r takes its chunks for r and R + r; it has r and 2 R - 1 - r"},
-    [CHUNKS_SWAPPED] = {"chunks_swapped", "zigzag", "rank r takes its first chunk for 2 R - 1 - r, and its second for r"},
-    [LONGER_LAST] = {"longer_chunks_last", "chunk table", "the last chunks have the rows that are left over; it is the first ones"},
-    [ROUNDED_DOWN] = {"rows_left_over", "chunk table", "all chunks have N / (2 R) rows: those that are left over are in none"},
-    [NEXT_RANK] = {"keys_of_the_next_rank", "owner", "the keys at hand are taken for those of rank me + step; they come from the rank before"},
-    [OWNER_STAYS] = {"keys_taken_for_own", "owner", "the keys at hand are taken for the rank's own in every step"},
-    [SENDS_OWN] = {"sends_its_own_keys", "travel", "each rank sends its own keys in every step, not those at hand: of the others only the rank before is ever seen"},
-    [SENDS_KEYS_TWICE] = {"sends_keys_as_values", "travel", "what arrives as V is K"},
-    [NO_VALUES] = {"values_do_not_come", "travel", "no V comes: in all steps but the first V is what lay in the workspace, here 0"},
-    [DELTA_ZERO] = {"delta_is_0", "delta", "delta is 0, not the sum of dO times O"},
-    [DELTA_ONE_COLUMN] = {"delta_of_one_column", "delta", "delta has of each thread's columns the first alone"},
-    [DELTA_OF_DO] = {"delta_without_O", "delta", "delta is the sum of dO, without O"},
-    [DELTA_OF_O] = {"delta_without_dO", "delta", "delta is the sum of O, without dO"},
-    [DELTA_OF_SQUARES] = {"delta_of_squares", "delta", "delta is the sum of dO times dO"},
-    [DELTA_MINUS] = {"delta_of_the_wrong_sign", "delta", "delta has the wrong sign"},
-    [ADDS_NOTHING] = {"one_step_alone", "add|gradients", "dK and dV have what the rank itself found in one of the two steps with its own keys: what others find does not stay in the sum"},
-    [ADDS_TWICE] = {"adds_twice", "add", "what a step finds is added to what has come twice"},
-    [ADDS_SCALED] = {"scaled_twice", "add", "what a step finds is divided by sqrt(D) before it is added: the products have scaled it"},
-    [REPLACES] = {"one_step_alone", "add|gradients", "dK and dV have what the rank itself found in one of the two steps with its own keys: what others find does not stay in the sum"},  // with another schedule the same numbers
-    [SUBTRACTS] = {"found_is_subtracted", "add", "what a step finds is subtracted from what has come"},
-    [STAYS] = {"stays_on_the_way", "gradients", "the last message is missing: dK and dV have come to the rank before their owner, and not home"},
-    [OWN_NONE] = {"own_pairs_left_out", "when", "pairs of a rank's own chunks are worked on neither in the first step nor in the last"},
-    [OWN_DIAGONAL] = {"own_others_left_out", "when", "of the pairs of a rank's own chunks those of a chunk with itself alone are worked on"},
-    [OWN_OTHERS] = {"own_diagonal_left_out", "when", "of the pairs of a rank's own chunks those of a chunk with itself are left out"},
-    [OWN_TWICE] = {"own_pairs_twice", "when", "all pairs of a rank's own chunks are worked on in the first step, and once more in the last"},
-    [SWAPPED] = {"dk_and_dv_swapped", "share", "dK and dV have changed places"},
-    [DV_ONTO_DK] = {"dv_onto_dk", "share", "dV is added to dK: it lies behind dK of all keys at hand"},
-    [DV_BEHIND_MINE] = {"dv_behind_my_own", "share", "dV is added where it would lie if the keys at hand had as many rows as one's own"},
-    [DQ_OF_FIRST] = {"dq_of_one_chunk", "share", "what both chunks of queries find is added to dQ of the first"},
-    [DK_OF_FIRST] = {"dk_of_one_chunk", "share", "what both chunks of keys get is added to dK of the first"},
-    [DV_OF_FIRST] = {"dv_of_one_chunk", "share", "what both chunks of keys get is added to dV of the first"},
-    [DKV_OF_FIRST] = {"dk_and_dv_of_one_chunk", "share", "what both chunks of keys get is added to dK and dV of the first"},
-    [Q_OF_FIRST] = {"q_of_the_first_chunk", "share", "the second chunk of queries takes Q of the first"},
-    [DO_OF_FIRST] = {"do_of_the_first_chunk", "share", "the second chunk of queries takes dO of the first"},
-    [K_OF_FIRST] = {"k_of_the_first_chunk", "share", "the second chunk of keys takes K of the first"},
-    [V_OF_FIRST] = {"v_of_the_first_chunk", "share", "the second chunk of keys takes V of the first"},
-    [L_OF_FIRST] = {"l_of_the_first_chunk", "share", "the second chunk of queries takes L of the first"},
-    [DELTA_OF_FIRST] = {"delta_of_the_first_chunk", "share", "the second chunk of queries takes delta of the first"},
-    [OWN_K] = {"own_k_in_each_step", "share", "each step takes the rank's own K, not the K at hand"},
-    [PASSES_OWN] = {"sends_its_own_keys", "keys", "each rank sends its own keys in every step, not those at hand: of the others only the rank before is ever seen"},
-    [PASSES_KEYS_TWICE] = {"sends_keys_as_values", "keys", "what arrives as V is K"},
-    [PASSES_NO_VALUES] = {"values_do_not_come", "keys", "no V comes: in all steps but the first and the last V is what lay in the workspace, here 0"},
-    [DO_IS_Q] = {"q_as_do", "share", "Q stands where dO belongs"},
-    [V_IS_K] = {"k_as_v", "share", "K stands where V belongs"},
-    [L_IS_DELTA] = {"l_and_delta_swapped", "share", "L and delta have changed places"},
-    [OWN_KV] = {"own_keys_in_each_step", "share", "each step takes the rank's own K and V, not those at hand"},
-};
+#define MISTAKES_OF_17(M) \
+    M(HALVES, "merge_by_halves", "merge", "both parts count the same, whatever their L is") \
+    M(WEIGHTS_SWAPPED, "merge_weights_swapped", "merge", "each of both parts has the other's weight") \
+    M(NOT_DIVIDED, "merge_not_divided", "merge", \
+        "the weighted sum of both parts is not divided by l, the sum of the weights") \
+    M(OLD_NOT_WEIGHTED, "merge_old_not_weighted", "merge", "what was found until then is added without its weight") \
+    M(NEW_NOT_WEIGHTED, "merge_new_not_weighted", "merge", "what is found now is added without its weight") \
+    M(LAST_PART, "merge_keeps_the_last", "merge", "O is that of the last part alone, and L is of all") \
+    M(FIRST_PART, "merge_keeps_the_first", "merge", "O is that of the first part alone, and L is of all") \
+    M(L_OF_LAST, "merge_L_of_the_last", "merge", \
+        "L becomes that of the part that came last: the next merge takes all before for that") \
+    M(L_WITHOUT_LOG, "merge_L_without_log", "merge", \
+        "L becomes m, the larger of both, without log(l): the next merge takes all before for less than it is") \
+    M(L_WITHOUT_MAX, "merge_L_without_max", "merge", "L becomes log(l), without m") \
+    M(L_IN_BASE_2, "merge_L_in_base_2", "merge", "L becomes m + log2(l), and is a natural logarithm") \
+    M(WEIGHTS_IN_BASE_2, "merge_weights_in_base_2", "merge", \
+        "the weights are 2^(L - m), and L is a natural logarithm") \
+    M(ALL_IN_BASE_2, "merge_in_base_2", "merge", \
+        "the weights are 2^(L - m) and L becomes m + log2(l), and all L are natural logarithms") \
+    M(DIAGONAL_WHOLE, "diagonal_is_whole", "pairs", "under the causal mask a chunk sees all of itself") \
+    M(DIAGONAL_EMPTY, "diagonal_is_empty", "pairs", "under the causal mask a chunk sees nothing of itself") \
+    M(EARLIER_EMPTY, "earlier_are_empty", "pairs", \
+        "under the causal mask a chunk sees itself, and nothing of those before it") \
+    M(EARLIER_CAUSAL, "earlier_are_causal", "pairs", \
+        "under the causal mask a chunk sees of those before it what it sees of itself: half") \
+    M(LATER_WHOLE, "later_are_whole", "pairs", "under the causal mask a chunk sees those after it") \
+    M(REVERSED, "pairs_reversed", "pairs", \
+        "under the causal mask a chunk sees those after it, and not those before it") \
+    M(ALWAYS_CAUSAL, "mask_always", "pairs", "without a mask chunks see what they would see under the causal one") \
+    M(NEVER_CAUSAL, "mask_never", "pairs", "under the causal mask all chunks see all") \
+    M(CONTIGUOUS, "chunks_contiguous", "zigzag", \
+        "rank r takes its chunks for 2 r and 2 r + 1; it has r and 2 R - 1 - r") \
+    M(DEALT, "chunks_dealt", "zigzag", "rank r takes its chunks for r and R + r; it has r and 2 R - 1 - r") \
+    M(CHUNKS_SWAPPED, "chunks_swapped", "zigzag", \
+        "rank r takes its first chunk for 2 R - 1 - r, and its second for r") \
+    M(LONGER_LAST, "longer_chunks_last", "chunk table", \
+        "the last chunks have the rows that are left over; it is the first ones") \
+    M(ROUNDED_DOWN, "rows_left_over", "chunk table", \
+        "all chunks have N / (2 R) rows: those that are left over are in none") \
+    M(NEXT_RANK, "keys_of_the_next_rank", "owner", \
+        "the keys at hand are taken for those of rank me + step; they come from the rank before") \
+    M(OWNER_STAYS, "keys_taken_for_own", "owner", "the keys at hand are taken for the rank's own in every step") \
+    M(SENDS_OWN, "sends_its_own_keys", "travel", SAYS_SENDS_OWN) \
+    M(SENDS_KEYS_TWICE, "sends_keys_as_values", "travel", SAYS_SENDS_KEYS_TWICE) \
+    M(NO_VALUES, "values_do_not_come", "travel", \
+        "no V comes: in all steps but the first V is what lay in the workspace, here 0")
+
+#define MISTAKES_OF_18(M) \
+    M(DELTA_ZERO, "delta_is_0", "delta", "delta is 0, not the sum of dO times O") \
+    M(DELTA_ONE_COLUMN, "delta_of_one_column", "delta", "delta has of each thread's columns the first alone") \
+    M(DELTA_OF_DO, "delta_without_O", "delta", "delta is the sum of dO, without O") \
+    M(DELTA_OF_O, "delta_without_dO", "delta", "delta is the sum of O, without dO") \
+    M(DELTA_OF_SQUARES, "delta_of_squares", "delta", "delta is the sum of dO times dO") \
+    M(DELTA_MINUS, "delta_of_the_wrong_sign", "delta", "delta has the wrong sign") \
+    M(ADDS_NOTHING, "one_step_alone", "add|gradients", SAYS_ADDS_NOTHING) \
+    M(ADDS_TWICE, "adds_twice", "add", "what a step finds is added to what has come twice") \
+    M(ADDS_SCALED, "scaled_twice", "add", \
+        "what a step finds is divided by sqrt(D) before it is added: the products have scaled it") \
+    M(REPLACES, "one_step_alone", "add|gradients", SAYS_ADDS_NOTHING) \
+    M(SUBTRACTS, "found_is_subtracted", "add", "what a step finds is subtracted from what has come") \
+    M(STAYS, "stays_on_the_way", "gradients", \
+        "the last message is missing: dK and dV have come to the rank before their owner, and not home") \
+    M(OWN_NONE, "own_pairs_left_out", "when", \
+        "pairs of a rank's own chunks are worked on neither in the first step nor in the last") \
+    M(OWN_DIAGONAL, "own_others_left_out", "when", \
+        "of the pairs of a rank's own chunks those of a chunk with itself alone are worked on") \
+    M(OWN_OTHERS, "own_diagonal_left_out", "when", \
+        "of the pairs of a rank's own chunks those of a chunk with itself are left out") \
+    M(OWN_TWICE, "own_pairs_twice", "when", \
+        "all pairs of a rank's own chunks are worked on in the first step, and once more in the last") \
+    M(SWAPPED, "dk_and_dv_swapped", "share", "dK and dV have changed places") \
+    M(DV_ONTO_DK, "dv_onto_dk", "share", "dV is added to dK: it lies behind dK of all keys at hand") \
+    M(DV_BEHIND_MINE, "dv_behind_my_own", "share", \
+        "dV is added where it would lie if the keys at hand had as many rows as one's own") \
+    M(DQ_OF_FIRST, "dq_of_one_chunk", "share", "what both chunks of queries find is added to dQ of the first") \
+    M(DK_OF_FIRST, "dk_of_one_chunk", "share", "what both chunks of keys get is added to dK of the first") \
+    M(DV_OF_FIRST, "dv_of_one_chunk", "share", "what both chunks of keys get is added to dV of the first") \
+    M(DKV_OF_FIRST, "dk_and_dv_of_one_chunk", "share", \
+        "what both chunks of keys get is added to dK and dV of the first") \
+    M(Q_OF_FIRST, "q_of_the_first_chunk", "share", "the second chunk of queries takes Q of the first") \
+    M(DO_OF_FIRST, "do_of_the_first_chunk", "share", "the second chunk of queries takes dO of the first") \
+    M(K_OF_FIRST, "k_of_the_first_chunk", "share", "the second chunk of keys takes K of the first") \
+    M(V_OF_FIRST, "v_of_the_first_chunk", "share", "the second chunk of keys takes V of the first") \
+    M(L_OF_FIRST, "l_of_the_first_chunk", "share", "the second chunk of queries takes L of the first") \
+    M(DELTA_OF_FIRST, "delta_of_the_first_chunk", "share", "the second chunk of queries takes delta of the first") \
+    M(OWN_K, "own_k_in_each_step", "share", "each step takes the rank's own K, not the K at hand") \
+    M(OWN_KV, "own_keys_in_each_step", "share", "each step takes the rank's own K and V, not those at hand") \
+    M(PASSES_OWN, "sends_its_own_keys", "keys", SAYS_SENDS_OWN) \
+    M(PASSES_KEYS_TWICE, "sends_keys_as_values", "keys", SAYS_SENDS_KEYS_TWICE) \
+    M(PASSES_NO_VALUES, "values_do_not_come", "keys", \
+        "no V comes: in all steps but the first and the last V is what lay in the workspace, here 0") \
+    M(DO_IS_Q, "q_as_do", "share", "Q stands where dO belongs") \
+    M(V_IS_K, "k_as_v", "share", "K stands where V belongs") \
+    M(L_IS_DELTA, "l_and_delta_swapped", "share", "L and delta have changed places")
+
+#define NAME(name, ...) name,
+enum { RIGHT, MISTAKES_OF_17(NAME) MISTAKES_OF_18(NAME) MISTAKES, BACKWARD = DELTA_ZERO };
+#define ROW(name, ...) [name] = {__VA_ARGS__},
+static const mistake mistakes[MISTAKES] = {MISTAKES_OF_17(ROW) MISTAKES_OF_18(ROW)};
 // clang-format on
 
 static int of_mistake;  // which one is made
