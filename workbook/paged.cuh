@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// paged.cuh - the words of problem 13 beside those of tile.cuh: rows of a paged cache, the keys of all sequences as one row of tiles,
-// which teams of blocks share, and the parts of a sequence that was cut.
+// paged.cuh - the words of problem 13 beside those of tile.cuh: rows of a paged cache, the keys of all sequences as one
+// row of tiles, which teams of blocks share, and the parts of a sequence that was cut.
 #pragma once
 #include "early.cuh"
 #include "tile.cuh"
@@ -12,11 +12,12 @@
 #define TILE_ROLLED
 #endif
 
-// ------------------------------------------------------------------------------------------------------------------ a cache
+// ------------------------------------------------------------------------------------------------------------- a cache
 
-// Rows of a cache in shared memory, in chunks of 16 bytes. They have no room at their ends as those of a smem_tile: with it every other row would
-// begin in the middle of a sector of 32 bytes, which is what memory hands over, and such a row's copies ask for each sector twice. Chunks
-// change places instead, in each row of eight in another way, so that one chunk of eight rows lies in eight groups of banks.
+// Rows of a cache in shared memory, in chunks of 16 bytes. They have no room at their ends as those of a smem_tile:
+// with it every other row would begin in the middle of a sector of 32 bytes, which is what memory hands over, and such
+// a row's copies ask for each sector twice. Chunks change places instead, in each row of eight in another way, so that
+// one chunk of eight rows lies in eight groups of banks.
 template <class Element, int Rows, int Cols> struct alignas(128) cache_tile {
     static constexpr int elements = 16 / (int)sizeof(Element), chunks = Cols / elements;  // of a chunk; of a row
     static constexpr int turns = chunks < 8 ? chunks : 8;
@@ -25,7 +26,8 @@ template <class Element, int Rows, int Cols> struct alignas(128) cache_tile {
     TILE_FN const uint4 *chunk(int row, int n) const { return &at[row][n ^ row * turns / 8 % turns]; }
 };
 
-// __pipeline_memcpy_async of 16 bytes that nobody wants again: the L2 cache gives them up before all else, such as parts, which are read again.
+// __pipeline_memcpy_async of 16 bytes that nobody wants again: the L2 cache gives them up before all else, such as
+// parts, which are read again.
 TILE_FN void copy_once_async(void *to, const void *from)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -40,9 +42,9 @@ TILE_FN void copy_once_async(void *to, const void *from)
 #endif
 }
 
-// A warp loads a tile, 512 / Rows lanes 16 rows of it: these lie in one page, `stride` elements apart, from src on, which such lanes have
-// in common. `rows` of them exist; the others become zeros, and with rows <= 0 src may be anywhere. The warp may read the tile after
-// loads_issued(), loads_arrived<...>() and __syncwarp().
+// A warp loads a tile, 512 / Rows lanes 16 rows of it: these lie in one page, `stride` elements apart, from src on,
+// which such lanes have in common. `rows` of them exist; the others become zeros, and with rows <= 0 src may be
+// anywhere. The warp may read the tile after loads_issued(), loads_arrived<...>() and __syncwarp().
 template <class Element, int Rows, int Cols>
 TILE_FN void load_rows_async(cache_tile<Element, Rows, Cols> &tile, const Element *src, unsigned stride, int rows)
 {
@@ -91,8 +93,8 @@ TILE_FN void mma_AB(reg_tile<Rows, Cols> &c, const reg_tile<Rows, Depth> &a, con
         [&](uint32_t *f, int k, int n) { load_16x16<down, true>(f, b, 16 * k, 16 * n); });
 }
 
-// The first `rows` rows of src, [rows, Cols] in global memory, as a left factor; the others become zeros. All `Threads` threads of the block call,
-// when nobody uses the room. What they have sent for before has then arrived, too.
+// The first `rows` rows of src, [rows, Cols] in global memory, as a left factor; the others become zeros. All `Threads`
+// threads of the block call, when nobody uses the room. What they have sent for before has then arrived, too.
 template <int Threads, int Rows, int Cols>
 TILE_FN void load(operand<Rows, Cols> &a, smem_tile<Rows, Cols> &room, const bf16 *src, int rows)
 {
@@ -103,27 +105,29 @@ TILE_FN void load(operand<Rows, Cols> &a, smem_tile<Rows, Cols> &room, const bf1
     load(a, room, 0);
 }
 
-// What a kernel of a paged cache relies on and no host has looked at: that `page`, which the table has for key `key` of a sequence, is one
-// of `pages`; that a sequence has from 0 to `most` keys; that a tile is sought in one of the sequences. The CPU layer ends with a
-// sentence if not; a GPU does not ask.
+// What a kernel of a paged cache relies on and no host has looked at: that `page`, which the table has for key `key` of
+// a sequence, is one of `pages`; that a sequence has from 0 to `most` keys; that a tile is sought in one of the
+// sequences. The CPU layer ends with a sentence if not; a GPU does not ask.
 #ifndef __CUDACPU__
 TILE_FN void expect_page(int page, int pages, int sequence, int key) {}
 TILE_FN void expect_keys(int keys, int most, int sequence) {}
 TILE_FN void expect_tile(int sequence, int sequences) {}
 #endif
 
-// ------------------------------------------------------------------------------------------------------------- who am I
+// ------------------------------------------------------------------------------------------------------------ who am I
 
-// The packed rows of a key head are its query heads' tokens, one after the other, as they lie in Q and O. Blocks work in teams: a team has a block
-// for each key head and each tile of its packed rows, the members, and all of them take the same keys of the same sequences, each of its own head.
-// Neighbouring heads lie side by side in memory, and a second tile of rows wants the keys of the first. So the blocks are numbered team by team.
+// The packed rows of a key head are its query heads' tokens, one after the other, as they lie in Q and O. Blocks work
+// in teams: a team has a block for each key head and each tile of its packed rows, the members, and all of them take
+// the same keys of the same sequences, each of its own head. Neighbouring heads lie side by side in memory, and a
+// second tile of rows wants the keys of the first. So the blocks are numbered team by team.
 TILE_BOTH int packed_rows(const decode_shape &s) { return s.q_heads / s.kv_heads * s.q_len; }
 template <int Rows> TILE_BOTH int row_tiles(const decode_shape &s) { return (packed_rows(s) - 1) / Rows + 1; }
 template <int Rows> TILE_BOTH int members(const decode_shape &s) { return s.kv_heads * row_tiles<Rows>(s); }
 
-// How many blocks to launch, of the `most` that run at a time: whole teams, and at least one. Where all sequences are of one length, as many teams
-// as sequences, or a multiple or a divisor of that, cut none of them, or all of them alike: then few have parts to write and to merge. So
-// that is taken where it costs one team in sixteen at most: of 33 teams 32 for 32 sequences.
+// How many blocks to launch, of the `most` that run at a time: whole teams, and at least one. Where all sequences are
+// of one length, as many teams as sequences, or a multiple or a divisor of that, cut none of them, or all of them
+// alike: then few have parts to write and to merge. So that is taken where it costs one team in sixteen at most: of 33
+// teams 32 for 32 sequences.
 template <int Rows> static int blocks_of_teams(const decode_shape &s, int most)
 {
     const int all = most / members<Rows>(s) > 1 ? most / members<Rows>(s) : 1;
@@ -146,9 +150,10 @@ template <int Rows> struct member {
     TILE_FN size_t row(int b) const { return (b * heads + head) * packed + first_row; }  // first_row, of sequence b
 };
 
-// ------------------------------------------------------------------------------------------------------- tiles in a row
+// ------------------------------------------------------------------------------------------------------ tiles in a row
 
-// The keys of a sequence are cut into tiles of BC, and the tiles of all sequences are numbered: sequence by sequence, from the first key on.
+// The keys of a sequence are cut into tiles of BC, and the tiles of all sequences are numbered: sequence by sequence,
+// from the first key on.
 struct place {
     int b, t, keys;  // of which sequence, which of its tiles, and how many keys it has
 };
@@ -166,7 +171,8 @@ template <int BC> struct tile_row {
         expect_keys(kv_len[b], most, b);
         return kv_len[b];
     }
-    // A sequence without keys has one tile, of which nothing is seen: so its O and L are written like all others. ((0 - 1) / BC is 0.)
+    // A sequence without keys has one tile, of which nothing is seen: so its O and L are written like all others. ((0 -
+    // 1) / BC is 0.)
     TILE_FN int tiles_of(int keys) const { return (keys - 1) / BC + 1; }
 
     TILE_FN long long total() const  // by all 32 lanes of a warp, as find()
@@ -206,9 +212,10 @@ template <int BC> struct tile_row {
     }
 };
 
-// ------------------------------------------------------------------------------------------------------------ warps merge
+// --------------------------------------------------------------------------------------------------------- warps merge
 
-// Where the warps of a block meet: each warp's m; and a sum of its lanes' elements of O and l, lane by lane, 16 rows at a time.
+// Where the warps of a block meet: each warp's m; and a sum of its lanes' elements of O and l, lane by lane, 16 rows at
+// a time.
 template <int Warps, int Rows> struct row_room {
     float at[Warps][Rows / 8][32];
 };
@@ -216,8 +223,9 @@ template <int Cols> struct sum_room {
     float at[16 * Cols / 32 + 2][32];
 };
 
-// Each warp has seen other keys: their O and l become one, under one maximum, in the registers of the last warp. Added in a fixed order. All
-// threads of the block call. `sums` is written when all of them have called, and both rooms are free again when they return.
+// Each warp has seen other keys: their O and l become one, under one maximum, in the registers of the last warp. Added
+// in a fixed order. All threads of the block call. `sums` is written when all of them have called, and both rooms are
+// free again when they return.
 template <int Warps, int Rows, int Cols> TILE_FN void merge_warps(row_room<Warps, Rows> &maxima, sum_room<Cols> &sums,
                                                                   reg_tile<Rows, Cols> &O, row_vec<Rows> &m,
                                                                   row_vec<Rows> &l)
@@ -248,7 +256,7 @@ template <int Warps, int Rows, int Cols> TILE_FN void merge_warps(row_room<Warps
         }
 }
 
-// --------------------------------------------------------------------------------------------------- shares and their parts
+// ---------------------------------------------------------------------------------------------- shares and their parts
 
 // The first tile of team k's share, when `teams` teams share `total` tiles as evenly as can be. Problem 13 makes it.
 TILE_FN long long first_of(long long total, int k, int teams);
@@ -264,7 +272,8 @@ constexpr int at_once = 8;  // rows, and parts of a row, that a block of merge_k
 template <int mine> TILE_FN void merge(float &m, float &l, float (&O_row)[mine], const float (&L_part)[at_once],
                                        const float (&O_part)[at_once][mine]);
 
-// The blocks of team k merge the parts of the sequence that it has begun and left to those behind it, if there is one. A warp a row.
+// The blocks of team k merge the parts of the sequence that it has begun and left to those behind it, if there is one.
+// A warp a row.
 template <int Rows, int Cols, int BC>
 __global__ __launch_bounds__(32 * at_once) void merge_kernel(bf16 *O, float *L, const part<Rows, Cols> *parts,
                                                              const int *kv_len, decode_shape shape)
@@ -308,9 +317,10 @@ __global__ __launch_bounds__(32 * at_once) void merge_kernel(bf16 *O, float *L, 
     if (lane_id() == 0) L[row] = m + logf(l);
 }
 
-// --------------------------------------------------------------------------------------------------------------- the host
+// ------------------------------------------------------------------------------------------------------------ the host
 
-// How many blocks of this kernel the device runs at a time; 0 if it does not say. Asks for their shared memory on the way.
+// How many blocks of this kernel the device runs at a time; 0 if it does not say. Asks for their shared memory on the
+// way.
 template <class Kernel> static int blocks_at_a_time(Kernel *kernel, int threads, size_t bytes)
 {
     int device, multiprocessors, together;

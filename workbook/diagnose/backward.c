@@ -1,7 +1,8 @@
-// backward.c - what a backward did in each step: which pairs it met, what P and dS were, what it added up, what it stored.
+// backward.c - what a backward did in each step: which pairs it met, what P and dS were, what it added up, what it
+// stored.
 //
-// Two kernels: one has keys on the left of its scores and sums up dV from P and dK from dS, the other queries, and dQ from dS. P of the
-// second follows from dS and dP. delta has no products: it is looked at as it came out.
+// Two kernels: one has keys on the left of its scores and sums up dV from P and dK from dS, the other queries, and dQ
+// from dS. P of the second follows from dS and dP. delta has no products: it is looked at as it came out.
 #include "evidence.h"
 
 // [2]: of the kernel of dQ, and of that of dK and dV; [3]: of dQ, dK, dV
@@ -20,7 +21,7 @@ static const char *const owner_names[] = {"no input", "Q", "K", "V", "dO"};
 
 static const char *own(const char *of_keys, const char *of_queries) { return by_keys ? of_keys : of_queries; }
 
-// ------------------------------------------------------------------------------------------------------------------- delta
+// --------------------------------------------------------------------------------------------------------------- delta
 
 static void look_at_delta(void)
 {
@@ -40,7 +41,8 @@ static void look_at_delta(void)
         // clang-format off
         const form forms[] = {
             {"", "", r}, {"delta_of_dO", ": it is the sum over dO * dO", gg},
-            {"delta_scaled", ": it is multiplied by scale", r * s->scale}, {"delta_negative", ": it has the wrong sign", -r},
+            {"delta_scaled", ": it is multiplied by scale", r * s->scale},
+            {"delta_negative", ": it has the wrong sign", -r},
             {"delta_0", ": it is 0", 0},
             {"delta_dO_before", ": of each two columns it takes dO of the first for both", before}};
         // clang-format on
@@ -88,7 +90,7 @@ static void look_at_delta(void)
     free(right);
 }
 
-// ------------------------------------------------------------------------------------------------------------------- pairs
+// --------------------------------------------------------------------------------------------------------------- pairs
 
 // P of a pair as the kernel had it: itself, or by dS = P (dP - delta).
 static double weight_of(const step *t, int i, int c, int q)
@@ -156,7 +158,7 @@ static void look_at_factors(void)
     }
 }
 
-// ------------------------------------------------------------------------------------------------------------------ values
+// -------------------------------------------------------------------------------------------------------------- values
 
 static double right_weight(const product *S, int i, int c, int q, int k)
 {
@@ -233,10 +235,12 @@ static void look_at_weights(const step *t)
         if (is.one) {
             // clang-format off
             const form shifts[] = {
-                {"", "", L * LOG2E}, {"L_in_base_e", ": L in base e", L}, {"L_log2e_twice", ": L times log2(e) twice", L * LOG2E * LOG2E},
+                {"", "", L * LOG2E}, {"L_in_base_e", ": L in base e", L},
+                {"L_log2e_twice", ": L times log2(e) twice", L * LOG2E * LOG2E},
                 {"L_added", ": L is added", -L * LOG2E},
                 {"L_scaled", ": L is multiplied by the scale", L * LOG2E * s2},
-                {"L_times_ln2", ": L is multiplied by ln(2), not log2(e)", L * LN2}, {"L_forgotten", ": nothing is", 0}};
+                {"L_times_ln2", ": L is multiplied by ln(2), not log2(e)", L * LN2},
+                {"L_forgotten", ": nothing is", 0}};
             // clang-format on
             fit_see(&fit_shift[by_keys], is.m, is.close + 0.002 * fabs(is.m), FORMS(shifts),
                     "P of query %d is 2^(scale log2(e) S - %.5g) in the kernel of %s, where L log2(e) = %.5g has "
@@ -291,7 +295,8 @@ static bool look_at_dS(const step *t)
         // clang-format off
         const form forms[] = {
             {"", "", P * (x - d)}, {"dS_without_delta", "P dP: delta is not subtracted", P * x},
-            {"dS_parentheses", "P dP - delta: the parentheses are missing", P * x - d}, {"dS_plus_delta", "P (dP + delta)", P * (x + d)},
+            {"dS_parentheses", "P dP - delta: the parentheses are missing", P * x - d},
+            {"dS_plus_delta", "P (dP + delta)", P * (x + d)},
             {"dS_without_P", "dP - delta, without P", x - d}, {"dS_is_P", "P", P}, {"dS_is_dP", "dP", x},
             {"dS_negative", "-P (dP - delta)", -P * (x - d)},
             {"dS_0", "0", 0}};
@@ -371,11 +376,15 @@ static void look_at_end(const record *r, int output)
             const bool parts = walks[row] > 1;
             // clang-format off
             const form forms[] = {
-                {"", "", t}, {"scale_missing", ": scale is missing", x}, {"scale_twice_at_end", ": scale is in it twice", scaled},
-                {"log2e_at_end", ": it is multiplied by scale * log2(e): log2(e) belongs in the exponent alone", t * LOG2E},
-                {"nothing_stored", ": that is 0", 0}, {"first_part_alone", ": it is the sum of the first part alone", a},
+                {"", "", t}, {"scale_missing", ": scale is missing", x},
+                {"scale_twice_at_end", ": scale is in it twice", scaled},
+                {"log2e_at_end", ": it is multiplied by scale * log2(e): log2(e) belongs in the exponent alone",
+                    t * LOG2E},
+                {"nothing_stored", ": that is 0", 0},
+                {"first_part_alone", ": it is the sum of the first part alone", a},
                 {"last_part_alone", ": it is the sum of the last part alone", z},
-                {"scaled_like_dK", ": scale is in it, which belongs to dQ and dK alone", output == 2 ? t * s->scale : NAN},
+                {"scaled_like_dK", ": scale is in it, which belongs to dQ and dK alone",
+                    output == 2 ? t * s->scale : NAN},
                 {"without_first_part", ": the first part is left out", parts ? t - a : t}};
             // clang-format on
             tell |= fit_add(&fit_end[output], y, 0.012 * fmax(largest, fabs(y)) + 1e-6, FORMS(forms));

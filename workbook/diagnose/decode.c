@@ -1,4 +1,5 @@
-// decode.c - what 13 and 14 have of their own: which pages are read, how parts are merged, which scales meet which products.
+// decode.c - what 13 and 14 have of their own: which pages are read, how parts are merged, which scales meet which
+// products.
 #include "evidence.h"
 #include "exchange.h"
 
@@ -9,7 +10,7 @@ enum { PARTS = 256 };
 static int heads(void) { return e.s->kv_heads; }
 static int page_size(void) { return e.c->page; }
 
-// --------------------------------------------------------------------------------------------------------------------- pages
+// --------------------------------------------------------------------------------------------------------------- pages
 
 // The page in column k of sequence b by each form, which uses `used` pages; -1: none. Returns how many forms there are.
 static int page_forms(int b, int k, int used, form *forms)
@@ -74,7 +75,7 @@ bool look_at_pages(const record *r)
     return right;
 }
 
-// --------------------------------------------------------------------------------------------------------------- packed rows
+// --------------------------------------------------------------------------------------------------------- packed rows
 
 void look_at_packed_rows(const pairs *t)
 {
@@ -91,13 +92,18 @@ void look_at_packed_rows(const pairs *t)
         // clang-format off
         const form forms[] = {
             {"", "", j > last + i},
-            {"row_of_tile", "the row's number in its tile is taken for its token's, without what comes before the tile", j > last + a % Nq},
-            {"tokens_before_heads", "packed rows are taken to have all heads of a token side by side: they have all tokens of a head",
+            {"row_of_tile",
+                "the row's number in its tile is taken for its token's, without what comes before the tile",
+                j > last + a % Nq},
+            {"tokens_before_heads",
+                "packed rows are taken to have all heads of a token side by side: they have all tokens of a head",
                 j > last + at / group},
             {"one_key_less", "each token sees one key too few", j > last + i - 1},
             {"one_key_more", "each token sees one key too many", j > last + i + 1},
-            {"tokens_from_the_start", "tokens are taken to stand at the beginning of the sequence: they are its last", j > i},
-            {"columns_of_the_tile", "the column is counted from the beginning of the tile, where the warp's keys begin later",
+            {"tokens_from_the_start", "tokens are taken to stand at the beginning of the sequence: they are its last",
+                j > i},
+            {"columns_of_the_tile",
+                "the column is counted from the beginning of the tile, where the warp's keys begin later",
                 j - c - (j - c) % (4 * t->keys) + c > last + i},
             {"columns_alone", "the column is taken for the number of its key", c > last + i},
             {"all_tokens_seen", "a token sees all later tokens, too", j > keys - 1},
@@ -109,7 +115,7 @@ void look_at_packed_rows(const pairs *t)
     }
 }
 
-// --------------------------------------------------------------------------------------------------------------------- merge
+// --------------------------------------------------------------------------------------------------------------- merge
 
 // Where the scale of a key is looked for, by each form; how many there are.
 static int place_forms(int raw, form *forms)
@@ -117,7 +123,8 @@ static int place_forms(int raw, form *forms)
     const int size = page_size(), H = heads(), page = raw / H / size, head = raw % H, row = raw / H % size;
     // clang-format off
     const form list[] = {
-        {"", "", (page * H + head) * size + row}, {"scales_of_first_head", "they are those of key head 0", page * H * size + row},
+        {"", "", (page * H + head) * size + row},
+        {"scales_of_first_head", "they are those of key head 0", page * H * size + row},
         {"scales_of_first_rows", "they are those of the first keys of the page: the row in the page is left out",
             (page * H + head) * size + row % 16}};  // a tile's rows begin at a multiple of 16
     // clang-format on
@@ -179,19 +186,25 @@ static int parts_of(const record *r, int row, part *parts, int room)
 enum { RIGHT, MEAN, BASE_2, NOT_FIRST, NOT_LAST, FIRST_ALONE, LAST_ALONE, OLD_O, OLD_L, OLD_BOTH, UPSIDE_DOWN,
        O_UNWEIGHTED, LAST_TILES, OLD_MAX, MAX_OF_EIGHT, MERGINGS };
 static const form merge_forms[MERGINGS] = {
-    [RIGHT] = {"", "", 0}, [MEAN] = {"mean_of_parts", "it is the mean of the parts' O: the weights exp(L - m) are missing", 0},
+    [RIGHT] = {"", "", 0},
+    [MEAN] = {"mean_of_parts", "it is the mean of the parts' O: the weights exp(L - m) are missing", 0},
     [BASE_2] = {"merged_in_base_2", "parts are weighted by 2^(L - m), where L is to base e", 0},
-    [NOT_FIRST] = {"first_part_left", "the first part is left out", 0}, [NOT_LAST] = {"last_part_left", "the last part is left out", 0},
+    [NOT_FIRST] = {"first_part_left", "the first part is left out", 0},
+    [NOT_LAST] = {"last_part_left", "the last part is left out", 0},
     [FIRST_ALONE] = {"first_part_alone", "it is the first part alone", 0},
     [LAST_ALONE] = {"last_part_alone", "it is the last part alone", 0},
     [OLD_O] = {"merge_O_not_rescaled", "O of the parts before is not multiplied by alpha when more parts come", 0},
     [OLD_L] = {"merge_l_not_rescaled", "l of the parts before is not multiplied by alpha when more parts come", 0},
-    [OLD_BOTH] = {"merge_nothing_rescaled", "O and l of the parts before are not multiplied by alpha when more parts come", 0},
-    [UPSIDE_DOWN] = {"merge_upside_down", "O and l of the parts before are multiplied by 1 / alpha when more parts come", 0},
+    [OLD_BOTH] = {"merge_nothing_rescaled",
+        "O and l of the parts before are not multiplied by alpha when more parts come", 0},
+    [UPSIDE_DOWN] = {"merge_upside_down",
+        "O and l of the parts before are multiplied by 1 / alpha when more parts come", 0},
     [O_UNWEIGHTED] = {"merge_O_unweighted", "the parts' O are added up without their weights, which are in l", 0},
     [LAST_TILES] = {"l_of_the_last_tile", "l has the last tile of each part alone", 0},
     [OLD_MAX] = {"merged_under_old_max", "the weights of parts are taken under the maximum that was before them", 0},
-    [MAX_OF_EIGHT] = {"merge_max_of_eight", "the maximum of the eight parts alone is subtracted: the parts before are not in it, and where none of the eight has seen a key it is -infinity", 0}};
+    [MAX_OF_EIGHT] = {"merge_max_of_eight",
+        "the maximum of the eight parts alone is subtracted: the parts before are not in it, and where none of the "
+        "eight has seen a key it is -infinity", 0}};
 // clang-format on
 
 // O (column d) and L from parts, eight at a time, as this form merges them.
@@ -274,7 +287,7 @@ void look_at_merge(const record *r)
     }
 }
 
-// -------------------------------------------------------------------------------------------------------------------- scales
+// -------------------------------------------------------------------------------------------------------------- scales
 
 static size_t scale_count(void)
 {
@@ -283,7 +296,8 @@ static size_t scale_count(void)
     return tensors[wb_tensor_named(tensors, count, "K_scale")].count;
 }
 
-// With what a key's scores (A) and weights (B) are multiplied, by each form, of its own scales and those of the tile's first key.
+// With what a key's scores (A) and weights (B) are multiplied, by each form, of its own scales and those of the tile's
+// first key.
 enum { USES = 11 };
 // clang-format off
 static const form use_forms[USES] = {
@@ -295,8 +309,10 @@ static const form use_forms[USES] = {
     {"scales_exchanged", "K's and V's scale are exchanged", 0},
     {"K_scale_of_first", "scores are multiplied by K's scale of the tile's first key", 0},
     {"V_scale_of_first", "weights are multiplied by V's scale of the tile's first key", 0},
-    {"K_scale_by_row", "scores are multiplied by the scale that has the number of their row slot: a scale belongs to a column", 0},
-    {"V_scale_by_row", "weights are multiplied by the scale that has the number of their row slot: a scale belongs to a column", 0}};
+    {"K_scale_by_row",
+        "scores are multiplied by the scale that has the number of their row slot: a scale belongs to a column", 0},
+    {"V_scale_by_row",
+        "weights are multiplied by the scale that has the number of their row slot: a scale belongs to a column", 0}};
 // clang-format on
 
 // False if there is no such scale.
@@ -315,7 +331,8 @@ static bool factors(int place, int use, const product *S, int i, int c, double *
     return true;
 }
 
-// How many rows of tiles do not have weights 2^(scale log2(e) S A - m) B with one m, which is the largest so far, or was.
+// How many rows of tiles do not have weights 2^(scale log2(e) S A - m) B with one m, which is the largest so far, or
+// was.
 static int misfits(const record *r, int place, int use, int *rows, int *query)
 {
     static double runs[STEPS];
@@ -358,7 +375,8 @@ static double rounded(double x)
     return low == nearbyint(x * (1 + 2e-5) / unit) ? low * unit : NAN;
 }
 
-// Weights that are rounded before V's scale comes to them, and once more for the product: seen where the two differ, one weight in a few.
+// Weights that are rounded before V's scale comes to them, and once more for the product: seen where the two differ,
+// one weight in a few.
 static void look_at_rounding(const record *r)
 {
     static double runs[STEPS];
@@ -415,8 +433,10 @@ void look_at_scales(const record *r)
         const double L = parts[0].L;
         // clang-format off
         const form of_l[] = {
-            {"", "", L}, {"V_scale_in_l", "l is summed up after the weights were multiplied by V's scale", L + log(parts[0].V_scale)},
-            {"l_completed_in_each_tile", "l is four times as large: the sum of a row is completed in each tile, and once more at the end",
+            {"", "", L}, {"V_scale_in_l", "l is summed up after the weights were multiplied by V's scale",
+                L + log(parts[0].V_scale)},
+            {"l_completed_in_each_tile",
+                "l is four times as large: the sum of a row is completed in each tile, and once more at the end",
                 L + log(4)}};
         // clang-format on
         fit_see(&fit_scaled_l, e.out[1][row], 0.01 + 0.002 * fabs(L), FORMS(of_l),

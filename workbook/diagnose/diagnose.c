@@ -1,8 +1,9 @@
 // diagnose.c - names the mistake in a student's function: diagnose [-v] [--source FILE] NN [CASE]
 //
-// Runs the worker (WB_WORKER), which has to be one of the CPU execution layer, on a few small cases in which mistakes differ (cases.c), and on
-// CASE, each with a record of the products of matrices (asks.h). The first step that is not what it should be is named, of all cases (evidence.h).
-// A step that can only be wrong in gaps which FILE still has as they were shipped is not looked at. Silence is better than a wrong name.
+// Runs the worker (WB_WORKER), which has to be one of the CPU execution layer, on a few small cases in which mistakes
+// differ (cases.c), and on CASE, each with a record of the products of matrices (asks.h). The first step that is not
+// what it should be is named, of all cases (evidence.h). A step that can only be wrong in gaps which FILE still has as
+// they were shipped is not looked at. Silence is better than a wrong name.
 //
 // -v: prints the finding's id, too: tests/mistakes holds it against the mistake.
 // Exit status: 0 a mistake was named, 1 none, 2 could not run.
@@ -12,7 +13,8 @@
 #include "asks.h"
 #include "evidence.h"
 
-// The most numbers that there is room for in a record of the products of a case, and the pairs of a query and a key that a case may have.
+// The most numbers that there is room for in a record of the products of a case, and the pairs of a query and a key
+// that a case may have.
 enum { RECORD = 1 << 24, PAIRS = 1500000 };
 
 static const wb_problem *problem;
@@ -66,7 +68,7 @@ bool worth_naming(const char *look)
     return some;
 }
 
-// ------------------------------------------------------------------------------------------------------------------- a case
+// -------------------------------------------------------------------------------------------------------------- a case
 
 // What is allocated for a case, to be given back after it.
 static void *mine[24];

@@ -1,7 +1,9 @@
-// e4m3.c - what 16 has of its own: which powers of two meet which scores, what the weights are cut to, when O moves on to float32.
+// e4m3.c - what 16 has of its own: which powers of two meet which scores, what the weights are cut to, when O moves on
+// to float32.
 //
-// The record has Q K^T of bytes and the weights as the tensor cores read them, their keys in V's order: a weight belongs to the key whose row of V it
-// meets. log2(P) against S is a line; its slope is the factor of S, and where it crosses 0, V's exponent less m.
+// The record has Q K^T of bytes and the weights as the tensor cores read them, their keys in V's order: a weight
+// belongs to the key whose row of V it meets. log2(P) against S is a line; its slope is the factor of S, and where it
+// crosses 0, V's exponent less m.
 #include "evidence.h"
 
 static fit fit_factor, fit_V, fit_rescaling, fit_l;
@@ -74,11 +76,15 @@ static void look_at_factor(row_in_tile *x, int i)
         {"", "", Q + K}, {"K_exponent_forgotten", ": that is the exponent of the row of Q alone", Q},
         {"Q_exponent_forgotten", ": that is the exponent of the tile of K alone", K},
         {"exponents_forgotten", ": neither exponent is in it", 0},
-        {"K_exponent_of_the_tile_before", ": K's is that of the tile that came before", Q + exponent_at(e.K_exponent, x->kv_head, x->tile + 1)},
-        {"K_exponent_of_the_next_tile", ": K's is that of the tile that comes next", Q + exponent_at(e.K_exponent, x->kv_head, x->tile - 1)},
-        {"K_exponent_of_another_head", ": K's is that of key head h modulo Hkv", Q + exponent_at(e.K_exponent, other, x->tile)},
+        {"K_exponent_of_the_tile_before", ": K's is that of the tile that came before",
+            Q + exponent_at(e.K_exponent, x->kv_head, x->tile + 1)},
+        {"K_exponent_of_the_next_tile", ": K's is that of the tile that comes next",
+            Q + exponent_at(e.K_exponent, x->kv_head, x->tile - 1)},
+        {"K_exponent_of_another_head", ": K's is that of key head h modulo Hkv",
+            Q + exponent_at(e.K_exponent, other, x->tile)},
         {"K_exponent_of_the_first_head", ": K's is that of the first head", Q + exponent_at(e.K_exponent, 0, x->tile)},
-        {"Q_exponent_of_the_upper_row", ": Q's is that of the row 8 further up, which this lane has, too", e.Q_exponent[i < 8 ? x->q : x->q - 8] + K},
+        {"Q_exponent_of_the_upper_row", ": Q's is that of the row 8 further up, which this lane has, too",
+            e.Q_exponent[i < 8 ? x->q : x->q - 8] + K},
         {"Q_exponent_of_the_first_head", ": Q's is that of the first head", e.Q_exponent[query_of(x->q)] + K},
         {"log2e_forgotten", ": log2(e) is missing in it", Q + K - log2(LOG2E)},
         {"scale_forgotten", ": scale is missing in it", Q + K - log2(e.s->scale)},
@@ -116,9 +122,11 @@ static void look_at_tiles_of(const row_in_tile *was, const row_in_tile *is, int 
             {"", "", V - old}, {"V_exponent_forgotten", ": V's exponent is not in it", 0},
             {"V_exponent_subtracted", ": V's exponent is subtracted", old - V},
             {"V_exponent_of_the_tile_before", ": each tile has the exponent of the one before",
-                exponent_at(e.V_exponent, is->kv_head, is->tile + 1) - exponent_at(e.V_exponent, was->kv_head, was->tile + 1)},
+                exponent_at(e.V_exponent, is->kv_head, is->tile + 1) - exponent_at(e.V_exponent, was->kv_head,
+                was->tile + 1)},
             {"V_exponent_of_the_next_tile", ": each tile has the exponent of the next one",
-                exponent_at(e.V_exponent, is->kv_head, is->tile - 1) - exponent_at(e.V_exponent, was->kv_head, was->tile - 1)},
+                exponent_at(e.V_exponent, is->kv_head, is->tile - 1) - exponent_at(e.V_exponent, was->kv_head,
+                was->tile - 1)},
             {"V_exponent_of_another_head", ": that is of key head h modulo Hkv",
                 exponent_at(e.V_exponent, h, is->tile) - exponent_at(e.V_exponent, h, was->tile)},
             {"K_exponent_for_V", ": K's exponent stands for V's",

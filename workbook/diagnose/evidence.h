@@ -1,7 +1,8 @@
 // evidence.h - what the execution layer saw a function do, against what each step should have done.
 //
-// A finding says what was different at the first wrong step. It is pinned down if one relation from a short list (`form`) explains all that
-// was seen of that step; otherwise it says what was seen, and no more. Nothing is guessed from results alone.
+// A finding says what was different at the first wrong step. It is pinned down if one relation from a short list
+// (`form`) explains all that was seen of that step; otherwise it says what was seen, and no more. Nothing is guessed
+// from results alone.
 #pragma once
 
 #include "case/case.h"
@@ -25,8 +26,8 @@ static inline int min_int(int a, int b) { return a < b ? a : b; }
 static inline int max_int(int a, int b) { return a > b ? a : b; }
 static inline bool near_to(double a, double b, double part) { return isfinite(b) && fabs(a - b) <= part * fabs(b); }
 
-// One case: its inputs as floats, laid out as in workbook.h, null where a problem has none; what came out, in the order of the function's
-// arguments; and the record of products (asks.h).
+// One case: its inputs as floats, laid out as in workbook.h, null where a problem has none; what came out, in the order
+// of the function's arguments; and the record of products (asks.h).
 typedef struct evidence {
     const wb_problem *problem;
     const wb_case *c;
@@ -48,19 +49,20 @@ void *allocate(size_t count, size_t size);  // of zeros; ends the program where 
 // Writes behind what an array of characters has, as much as there is room for.
 #define APPEND(text, ...) snprintf((text) + strlen(text), sizeof(text) - strlen(text), __VA_ARGS__)
 
-// Cases in which mistakes differ; returns how many. A problem that has none of its own takes those of one with the same arguments, mask
-// and heads, and small cases if there is none.
+// Cases in which mistakes differ; returns how many. A problem that has none of its own takes those of one with the same
+// arguments, mask and heads, and small cases if there is none.
 enum { MAX_CASES = 32 };
 int diagnose_cases(const wb_problem *problem, char cases[MAX_CASES][WB_CASE_TEXT]);
 
-// ------------------------------------------------------------------------------------------------------------------ findings
+// ------------------------------------------------------------------------------------------------------------ findings
 
 // The lower the rank, the earlier the step.
 enum { BY_DELTA = 5, BY_HEADS = 10, BY_SCALES = 15, BY_WALK = 20, BY_FACTOR = 25, BY_MASK = 30, BY_VALUE = 35 };
 enum { BY_EXPONENT = 40, BY_MAXIMUM = 45, BY_DS = 45, BY_RESCALING = 50, BY_SUM = 55, BY_END = 56, BY_L = 58 };
 enum { BY_ROUNDING = 59, BY_WASTE = 60 };
 
-// `gaps`: where it can come from, "max|rescale", those of them that the problem has. id: of the form that pins it down, "" if none does.
+// `gaps`: where it can come from, "max|rescale", those of them that the problem has. id: of the form that pins it down,
+// "" if none does.
 typedef struct finding {
     int rank;
     const char *id, *gaps;
@@ -74,9 +76,10 @@ bool worth_naming(const char *gaps);
 // Keeps a finding that comes earlier than `best`, or as early, and pinned down where that is not.
 __attribute__((format(printf, 4, 5))) void find(int rank, const char *id, const char *gaps, const char *format, ...);
 
-// --------------------------------------------------------------------------------------------------------------------- forms
+// --------------------------------------------------------------------------------------------------------------- forms
 
-// A relation that may explain what was seen: its id, how it reads, and what it says of what is looked at. The first of a list is the right one.
+// A relation that may explain what was seen: its id, how it reads, and what it says of what is looked at. The first of
+// a list is the right one.
 typedef struct form {
     const char *id, *says;
     double is;
@@ -87,22 +90,23 @@ typedef struct form {
 
 enum { MAX_FORMS = 40 };
 
-// What was seen of one step, in all cases: how often each form was off, and, of the first observation that was wrong, a sentence and its case.
+// What was seen of one step, in all cases: how often each form was off, and, of the first observation that was wrong, a
+// sentence and its case.
 typedef struct fit {
     form forms[MAX_FORMS];
     int count, wrong, misses[MAX_FORMS];
     char says[700], shown[WB_CASE_TEXT];
 } fit;
 
-// One observation: what was seen, and what each form says. True if it is the first that is wrong: fit_says() then keeps the sentence, the
-// first that it is given. A fit without forms is no more than that.
+// One observation: what was seen, and what each form says. True if it is the first that is wrong: fit_says() then keeps
+// the sentence, the first that it is given. A fit without forms is no more than that.
 bool fit_add(fit *f, double seen, double tolerance, const form *forms, int count);
 __attribute__((format(printf, 2, 3))) void fit_says(fit *f, const char *format, ...);
 __attribute__((format(printf, 6, 7))) void fit_see(fit *f, double seen, double tolerance, const form *forms, int count,
                                                    const char *format, ...);  // both
 
-// The form that explains what was wrong, and nothing else, but for one in fifty, the first of several; or for one in ten, if all others are
-// far worse. Null: none.
+// The form that explains what was wrong, and nothing else, but for one in fifty, the first of several; or for one in
+// ten, if all others are far worse. Null: none.
 const form *fit_form(const fit *f);
 int copy_forms(form *to, const form *from, int count);  // returns count
 const form *first_that_holds(const form *forms);        // not 0; the last one has to hold
@@ -127,7 +131,7 @@ exponent exponent_of(const double *S, const double *log2_weights, int count, dou
 // If it is another factor, sees which, of a query; where: of a kernel. False if it is not.
 bool see_slope(fit *f, const exponent *is, double s2, int query, const char *where);
 
-// --------------------------------------------------------------------------------------------------------------------- record
+// -------------------------------------------------------------------------------------------------------------- record
 
 enum { NO_ROW = -1, NOBODYS_ROW = -2 };  // zeros; numbers that are no row of any input
 
@@ -141,7 +145,8 @@ typedef struct product {
     int *a_row, *b_row;  // which rows, counted over the whole tensor
 } product;
 
-// What one warp, or one tile of problem 01, does: its products in their order. All of them have the same rows on the left of their scores.
+// What one warp, or one tile of problem 01, does: its products in their order. All of them have the same rows on the
+// left of their scores.
 typedef struct walk {
     const product *at;
     int count, block;
@@ -160,17 +165,18 @@ bool record_read(record *r, bool whole);
 // The queries, or keys, that walk n's block has on the left, of the head that the walk has: the first and the last.
 void block_of(const record *r, int n, int *low, int *high);
 
-// Queries and keys by the rows of their tensors: which query of its head, which head through all batches; likewise of a key. Keys of a paged
-// cache count in their sequence; of a page that no sequence has, NOBODYS_ROW.
+// Queries and keys by the rows of their tensors: which query of its head, which head through all batches; likewise of a
+// key. Keys of a paged cache count in their sequence; of a page that no sequence has, NOBODYS_ROW.
 int query_of(int row), head_of(int row), key_of(int row), key_head_of(int row);
 int right_key_head(int head);          // that query head `head` reads, through all batches
 int head_of_query(int row);            // which key head the query in this row of Q reads
 bool sees(int row, int j);             // whether the query in this row of Q sees key j of its sequence
 int keys_of(int row), all_rows(void);  // how many keys that sequence has; rows of Q
 
-// --------------------------------------------------------------------------------------------------------------------- walks
+// --------------------------------------------------------------------------------------------------------------- walks
 
-// A tile of a walk: its scores, and the products that belong to it: in a forward P V, in a backward dP and the sums from P and from dS.
+// A tile of a walk: its scores, and the products that belong to it: in a forward P V, in a backward dP and the sums
+// from P and from dS.
 typedef struct step {
     const product *S, *P, *dP, *dS, *again;  // again: a sum that goes on where another of the same step ended
     int first;                               // its first key, or query where keys are on the left
@@ -187,10 +193,10 @@ void name_pair(const product *S, int i, int c, int *q, int *k);  // the rows of 
 bool goes_on(const product *from, const product *to);            // whether a sum begins with what the other ended with
 void look_at_walks(const record *r, bool keys), conclude_walks(bool keys);  // which tiles each block meets
 
-// --------------------------------------------------------------------------------------------------------------------- masks
+// --------------------------------------------------------------------------------------------------------------- masks
 
-// A tile of pairs that one warp had: the numbers of its queries and keys (-1: none), and what became of each pair. A tile of dK and dV has
-// keys as rows: `sideways`.
+// A tile of pairs that one warp had: the numbers of its queries and keys (-1: none), and what became of each pair. A
+// tile of dK and dV has keys as rows: `sideways`.
 typedef enum fate { WEIGHT, HIDDEN, UNCLEAR } fate;
 typedef struct pairs {
     int queries, keys, row0, key0;           // row0: of Q, where its queries begin
@@ -203,19 +209,20 @@ pairs pairs_new(int queries, int keys);  // stays until the program ends
 pairs pairs_of(const step *t, int first_row,
                int last_row);  // of a step, by the rows of its block; their fates are left open
 
-// What a mask hid against what it should have hidden, over all its tiles in all cases. kind: of tiles that a mask of their own hides.
+// What a mask hid against what it should have hidden, over all its tiles in all cases. kind: of tiles that a mask of
+// their own hides.
 typedef enum mask_kind { MASK_DIAGONAL, MASK_WINDOW, MASK_SINKS, MASK_TAIL, MASK_DKDV, MASK_DQ, MASKS } mask_kind;
 void add_to_mask(mask_kind kind, const pairs *tile);
 void conclude_masks(void);
 
-// ------------------------------------------------------------------------------------------------------------------ the rooms
+// ----------------------------------------------------------------------------------------------------------- the rooms
 
 // Each looks at a case, and then concludes from all of them.
 void look_at_forward(void), conclude_forward(void);    // and 10, 11, 13, 14, 15
 void look_at_backward(void), conclude_backward(void);  // and 12
 void look_at_hang(void);                               // what a function did that does not come back
-// Of a row sum, which has no products: run(rows, cols, input, seed, y) has the function make y [rows], its elements that were not written
-// NaN; false if it could not.
+// Of a row sum, which has no products: run(rows, cols, input, seed, y) has the function make y [rows], its elements
+// that were not written NaN; false if it could not.
 void look_at_sum(bool (*run)(int rows, int cols, wb_input input, int seed, float *y));
 
 void look_at_ranks(void), conclude_ranks(void);  // 17 and 18, by what comes out

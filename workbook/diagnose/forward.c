@@ -1,9 +1,10 @@
-// forward.c - what a forward did in each tile: whose keys and values it met, and which pairs it hid. walks.c and softmax.c go on from here.
+// forward.c - what a forward did in each tile: whose keys and values it met, and which pairs it hid. walks.c and
+// softmax.c go on from here.
 //
 // The record has Q K^T before the mask, the weights P, and O before and after P V was added.
 #include "evidence.h"
 
-// --------------------------------------------------------------------------------------------------------------------- heads
+// --------------------------------------------------------------------------------------------------------------- heads
 
 static fit fit_heads[2];
 
@@ -36,17 +37,22 @@ static bool look_at_heads(const record *r, bool of_V)
         const form forms[] = {
             {"", "", right_key_head(h)},
             {"group_inverted", ": head h reads h Hkv / Hq times what it should, or h * (Hq / Hkv)", b * k + q * group},
-            {"heads_modulo", ": it is h modulo Hkv", b * k + q % k}, {"heads_not_grouped", ": it is h itself", b * k + q},
-            {"first_head", ": it is the first head for all", b * k}, {"divided_by_kv_heads", ": it is h / Hkv", b * k + q / k},
-            {"group_modulo", ": it is h modulo Hq / Hkv", b * k + q % group}, {"batch_forgotten", ": the batch is left out", q / group},
-            {"batch_of_query_heads", ": the batch is counted in query heads, or is in it twice", b * s->q_heads + q / group},
+            {"heads_modulo", ": it is h modulo Hkv", b * k + q % k},
+            {"heads_not_grouped", ": it is h itself", b * k + q},
+            {"first_head", ": it is the first head for all", b * k},
+            {"divided_by_kv_heads", ": it is h / Hkv", b * k + q / k},
+            {"group_modulo", ": it is h modulo Hq / Hkv", b * k + q % group},
+            {"batch_forgotten", ": the batch is left out", q / group},
+            {"batch_of_query_heads", ": the batch is counted in query heads, or is in it twice",
+                b * s->q_heads + q / group},
             {"heads_backwards", ": they go backwards", b * k + k - 1 - q / group},
             {"divided_and_modulo", ": it is h / Hkv, modulo Hkv", b * k + q / k % k},
             {"own_head_clamped", ": it is h itself, or the last head", b * k + min_int(q, k - 1)},
             {"groups_of_two", ": it is h / 2, or the last head", b * k + min_int(q / 2, k - 1)},
             {"heads_rounded_up", ": it is (h + 1) / (Hq / Hkv)", b * k + min_int((q + 1) / group, k - 1)},
             {"group_times_too_much", ": it is h / group * group, modulo Hkv", b * k + q / group * group % k},
-            {"modulo_through_batches", ": heads counted through the batches are taken modulo all key heads", h % (s->batch * k)}};
+            {"modulo_through_batches", ": heads counted through the batches are taken modulo all key heads",
+                h % (s->batch * k)}};
         // clang-format on
         if (reads[h] >= 0) tell |= fit_add(&fit_heads[of_V], reads[h], 0, FORMS(forms));
         if (h >= 16) continue;
@@ -83,7 +89,7 @@ static void look_at_values(void)
     }
 }
 
-// --------------------------------------------------------------------------------------------------------------------- masks
+// --------------------------------------------------------------------------------------------------------------- masks
 
 // The masks of 04 to 07 by what they are for: of the sinks, of the window left of the diagonal, of the diagonal.
 static mask_kind kind_of(int low, const step *t)
@@ -116,7 +122,8 @@ static void fill_fates(pairs *p, const step *t, const double *largest)
     }
 }
 
-// Hidden pairs of a row that have one weight, whatever their scores: these became a number that is not small enough. True if there are.
+// Hidden pairs of a row that have one weight, whatever their scores: these became a number that is not small enough.
+// True if there are.
 static bool hidden_by_number(const step *t, const pairs *p)
 {
     const product *S = t->S;
@@ -131,7 +138,8 @@ static bool hidden_by_number(const step *t, const pairs *p)
             same &= weights[c] == P, low = fmin(low, scores[c]), high = fmax(high, scores[c]);
         }
         if (count < 3 || !same || !(P > 0)) continue;
-        // What it became: from a visible pair of this row and tile, or from L where there is none, if all that counts is in this tile.
+        // What it became: from a visible pair of this row and tile, or from L where there is none, if all that counts
+        // is in this tile.
         for (int c = 0; c < S->cols; c++) {
             all += weights[c];
             if (sees(S->a_row[i], p->key[c]) && weights[c] > 1e-20 && isfinite(weights[c]))

@@ -1,4 +1,5 @@
-// lists.c - what 15 has of its own: which tiles a block takes from its two lists, and which bits of a tile hide which pairs.
+// lists.c - what 15 has of its own: which tiles a block takes from its two lists, and which bits of a tile hide which
+// pairs.
 #include "evidence.h"
 
 static fit fit_lists, fit_bits;
@@ -12,7 +13,8 @@ enum { RIGHT, FIRST_MASK, NO_ENDS, TILES_OF_128, WHOLE_FROM_0,
        WHOLE_ALONE, PART_ALONE, NOT_LAST, STEPS_ARE_TILES, HALF_TWICE, READINGS };
 static const form list_forms[READINGS] = {
     [RIGHT] = {"", "", 0}, [FIRST_MASK] = {"first_mask", "it takes the lists of the first mask for all sequences", 0},
-    [NO_ENDS] = {"starts_without_end", "it takes a mask to have as many starts as tiles of queries: there is one more, the end", 0},
+    [NO_ENDS] = {"starts_without_end",
+        "it takes a mask to have as many starts as tiles of queries: there is one more, the end", 0},
     [TILES_OF_128] = {"tiles_of_128", "it looks for queries in tiles of 128, where the mask has tiles of q_tile", 0},
     [WHOLE_FROM_0] = {"whole_from_first", "it reads the list of whole tiles from the beginning of its array", 0},
     [WHOLE_ALONE] = {"whole_alone", "it leaves out the tiles that are seen in part", 0},
@@ -22,8 +24,8 @@ static const form list_forms[READINGS] = {
     [HALF_TWICE] = {"first_half_twice", "it begins both steps of a tile at its first key", 0}};
 // clang-format on
 
-// The first keys of all steps of a block, by this form, into `keys`, and where in the list of tiles in part each stands, or -1. Returns
-// how many; -1: it reads outside of the arrays.
+// The first keys of all steps of a block, by this form, into `keys`, and where in the list of tiles in part each
+// stands, or -1. Returns how many; -1: it reads outside of the arrays.
 static int steps_by(int as, int b, int block_row, int BC, int *keys, int *place, int room)
 {
     const block_mask *m = mask();
@@ -140,9 +142,10 @@ void look_at_lists(const record *r)
     }
 }
 
-// ---------------------------------------------------------------------------------------------------------------------- bits
+// ---------------------------------------------------------------------------------------------------------------- bits
 
-// Whether a bit hides its pair: of a word of a row, in the tile in place n of `count` tiles from `first` on; 2: nobody knows.
+// Whether a bit hides its pair: of a word of a row, in the tile in place n of `count` tiles from `first` on; 2: nobody
+// knows.
 static int hides(int first, int count, int n, int row, int word, int bit)
 {
     const block_mask *m = mask();
@@ -172,11 +175,15 @@ void look_at_bits(const pairs *t)
         // clang-format off
         form forms[] = {
             {"", "", !seen},
-            {"bits_reversed", "the highest bit of a word is taken for its first key, which has the lowest", HIDES(n, row, word, 31 - bit)},
+            {"bits_reversed", "the highest bit of a word is taken for its first key, which has the lowest",
+                HIDES(n, row, word, 31 - bit)},
             {"bits_inverted", "what has its bit set is hidden, where that is what is seen", !HIDES(n, row, word, bit)},
-            {"bits_of_first_word", "all keys of a step are hidden by its first word, of 32 keys", HIDES(n, row, half * t->keys / 32, bit)},
-            {"bits_of_first_half", "both steps of a tile are hidden by the bits of the first", HIDES(n, row, c / 32, bit)},
-            {"bits_of_first_tile", "each tile is hidden by the bits of the first in its list", HIDES(0, row, word, bit)},
+            {"bits_of_first_word", "all keys of a step are hidden by its first word, of 32 keys",
+                HIDES(n, row, half * t->keys / 32, bit)},
+            {"bits_of_first_half", "both steps of a tile are hidden by the bits of the first",
+                HIDES(n, row, c / 32, bit)},
+            {"bits_of_first_tile", "each tile is hidden by the bits of the first in its list",
+                HIDES(0, row, word, bit)},
             {"bits_side_by_side", "the columns of a lane are taken to lie side by side: they are two of every eight",
                 HIDES(n, row, word, 2 * lane + slot)},
             {"bits_shifted_twice", "a word is shifted for its lane twice", HIDES(n, row, word, 2 * lane + bit)},

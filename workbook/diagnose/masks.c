@@ -1,8 +1,8 @@
 // masks.c - which rule a mask follows: the pairs that it hides, over all its tiles, against a list of rules.
 //
-// A rule is put together: hidden if the key comes after the query (or a variant of that), or lies before its window (or a variant) and is no
-// sink (or a variant). That rule is named which differs in the fewest parts and hides what was hidden, to the pair. A rule that is right may
-// run in the wrong tiles: those in which nothing is hidden say where.
+// A rule is put together: hidden if the key comes after the query (or a variant of that), or lies before its window (or
+// a variant) and is no sink (or a variant). That rule is named which differs in the fewest parts and hides what was
+// hidden, to the pair. A rule that is right may run in the wrong tiles: those in which nothing is hidden say where.
 #include "evidence.h"
 
 // A tile that was kept: with it which pairs should be hidden, and the numbers of its case.
@@ -21,7 +21,8 @@ static struct {
 static char cases[64][WB_CASE_TEXT];
 static int case_count;
 
-// The parts of which rules are put together, and in which tiles they run: what each form says of the pair, or tile, at hand.
+// The parts of which rules are put together, and in which tiles they run: what each form says of the pair, or tile, at
+// hand.
 enum { AFTER, BEFORE, NO_SINK, PLACE, PARTS };
 static struct {
     form forms[MAX_FORMS];
@@ -43,7 +44,8 @@ typedef struct verdict {
     bool hidden, bare;  // bare: its tile is
 } verdict;
 
-// What was hidden if the rows of the tile are taken to lie side by side, where they are as far apart as the widest tile has keys.
+// What was hidden if the rows of the tile are taken to lie side by side, where they are as far apart as the widest tile
+// has keys.
 static bool after_by_row(const kept_tile *k, int r, int c)
 {
     const pairs *t = &k->at;
@@ -51,8 +53,8 @@ static bool after_by_row(const kept_tile *k, int r, int c)
     return e.problem->on_host && row < t->queries && t->key0 + at % t->keys > t->query[0] + row;
 }
 
-// i, j: of the pair in their head; r, c: in the warp's tile. Forms of AFTER and BEFORE that stand at the same place, up to ALIKE, count in
-// the same wrong way: both together are one deviation.
+// i, j: of the pair in their head; r, c: in the warp's tile. Forms of AFTER and BEFORE that stand at the same place, up
+// to ALIKE, count in the same wrong way: both together are one deviation.
 enum { ALIKE = 9 };
 static verdict verdict_of(mask_kind kind, const kept_tile *k, int r, int c)
 {
@@ -65,8 +67,11 @@ static verdict verdict_of(mask_kind kind, const kept_tile *k, int r, int c)
     // clang-format off
     const form tails[] = {  // of a mask that hides what does not exist, and nothing else
         {"", "j >= Nk", j >= N},
-        {"tail_by_Nk", "c >= Nk, with c the key's number in its tile: it has to be compared with the keys that are left there", c >= N},
-        {"tail_by_row", "r >= the keys that are left, with r the query's number in its tile, where the key's is meant", r >= left},
+        {"tail_by_Nk",
+            "c >= Nk, with c the key's number in its tile: it has to be compared with the keys that are left there",
+            c >= N},
+        {"tail_by_row", "r >= the keys that are left, with r the query's number in its tile, where the key's is meant",
+            r >= left},
         {"tail_off_by_one", "j > Nk: the first key that does not exist is seen", j > N},
         {"tail_off_by_one", "j >= Nk - 1: the last key is hidden", j >= N - 1}};
     const form after[] = {
@@ -77,12 +82,14 @@ static verdict verdict_of(mask_kind kind, const kept_tile *k, int r, int c)
         {"causal_without_warp", "j > i less the warp's place in its block", warp_j > warp_i},
         {"causal_of_first_row", "j comes after the first query of the tile", j > i0},
         {"causal_exchanged", "j > i with rows and columns of the tile exchanged", j0 + r > i0 + c},
-        {"self_hidden", "j >= i", j >= i}, {"one_future_key", "j > i + 1", j > i + 1}, {"causal_reversed_equal", "j <= i", j <= i},
+        {"self_hidden", "j >= i", j >= i}, {"one_future_key", "j > i + 1", j > i + 1},
+        {"causal_reversed_equal", "j <= i", j <= i},
         {"causal_query_in_block", "j > R, with R the query's number in its block", j > i - block_i},
         {"missing_keys_alone", "there is no key j: only keys that do not exist are hidden", j >= N},
         {"keys_from_the_diagonal", "j > i, with j counted from the block's first tile on the diagonal",
             j - (block_i + 1) / k->wide * k->wide > i},
-        {"row_of_cols", "j > i, but where the tile's rows were as long as it has keys: they are as long as a whole tile has",
+        {"row_of_cols",
+            "j > i, but where the tile's rows were as long as it has keys: they are as long as a whole tile has",
             after_by_row(k, r, c)}};
     const form before[] = {
         {"", "j <= i - W", j <= i - W}, {"no_window", "", false}, {"window_swapped", "i <= j - W", i <= j - W},
@@ -96,7 +103,8 @@ static verdict verdict_of(mask_kind kind, const kept_tile *k, int r, int c)
         {"window_reversed", "j > i - W", j > i - W}, {"window_reversed_equal", "j >= i - W", j >= i - W},
         {"window_of_block", "j <= the block's first query - W", j <= block_i - W},
         {"window_half_up", "j <= i - (W + 1) / 2", j <= i - (W + 1) / 2},
-        {"window_plus_sinks", "j <= i - W - sinks", j <= i - W - sinks}, {"window_minus_sinks", "j <= i - W + sinks", j <= i - W + sinks}};
+        {"window_plus_sinks", "j <= i - W - sinks", j <= i - W - sinks},
+        {"window_minus_sinks", "j <= i - W + sinks", j <= i - W + sinks}};
     const form no_sink[] = {  // of what is too old: which of it is hidden
         {"", "j >= sinks", j >= sinks}, {"sinks_hidden", "", true}, {"one_sink_more", "j > sinks", j > sinks},
         {"one_sink_less", "j >= sinks - 1", j >= sinks - 1}, {"sinks_reversed", "j < sinks", j < sinks},
@@ -118,7 +126,8 @@ static form shape_of(int shape, bool after, bool before, bool no_sink)
 {
     // clang-format off
     const form shapes[SHAPES] = {
-        {"", "%s or (%s and %s)", after || (before && no_sink)}, {"brackets", "(%s or %s) and %s", (after || before) && no_sink},
+        {"", "%s or (%s and %s)", after || (before && no_sink)},
+        {"brackets", "(%s or %s) and %s", (after || before) && no_sink},
         {"or_for_and", "%s or %s or %s", after || before || no_sink}};
     // clang-format on
     return shapes[shape];
@@ -258,8 +267,8 @@ static int search(bool bare, rule found[2])
     return 0;
 }
 
-// In which tiles a mask runs, of those that need it: the condition that explains in which nothing is hidden; null: none does. The right
-// one is all of them.
+// In which tiles a mask runs, of those that need it: the condition that explains in which nothing is hidden; null: none
+// does. The right one is all of them.
 static const form *place_of(mask_kind kind)
 {
     uint32_t fits = ~1u;
@@ -271,17 +280,25 @@ static const form *place_of(mask_kind kind)
         // clang-format off
         const form places[] = {
             {"", "", true},
-            {"runs_after_the_block", "only where a key comes after the block's last query: the block's first query sees less",
+            {"runs_after_the_block",
+                "only where a key comes after the block's last query: the block's first query sees less",
                 k1 > t->last_query || old},
-            {"runs_on_the_diagonal", "only where a key comes after a query: the edge of the window is not asked for", after},
-            {"window_by_first_query", "at the window's edge only where the tile's first key is too old for its first query: the last query's window begins later", after || k0 <= q0 - W},
-            {"window_by_last_key", "at the window's edge only where the tile's last key is too old for its last query: it is the first key that is too old first", after || k1 <= q1 - W},
-            {"window_if_all_are_old", "at the window's edge only where all keys are too old for all queries", after || k1 <= q0 - W},
+            {"runs_on_the_diagonal", "only where a key comes after a query: the edge of the window is not asked for",
+                after},
+            {"window_by_first_query",
+                "at the window's edge only where the tile's first key is too old for its first query: the last query's "
+                "window begins later", after || k0 <= q0 - W},
+            {"window_by_last_key",
+                "at the window's edge only where the tile's last key is too old for its last query: it is the first "
+                "key that is too old first", after || k1 <= q1 - W},
+            {"window_if_all_are_old", "at the window's edge only where all keys are too old for all queries",
+                after || k1 <= q0 - W},
             {"runs_in_first_tile", "only in the first tile that is met", t->turn == 0},
             {"runs_behind_sinks", "only where the tile's first key is no sink", k0 >= k->sinks},
             {"runs_in_blocks_first_tile", "only in the first tile that the block meets",
                 k0 == (t->block_query - W + 1 > 0 ? (t->block_query - W + 1) / t->keys * t->keys : 0)},
-            {"runs_behind_first_query", "only in tiles that begin behind the block's first query", k0 > t->block_query || old}};
+            {"runs_behind_first_query", "only in tiles that begin behind the block's first query",
+                k0 > t->block_query || old}};
         // clang-format on
         const uint32_t runs = holds(PLACE, FORMS(places));
         if (k->needs) fits &= k->bare ? ~runs : runs;
@@ -295,9 +312,11 @@ static void conclude(mask_kind kind)
 {
     // clang-format off
     static const struct { const char *gaps, *where; } of[MASKS] = {
-        {"mask of the diagonal|bounds|mask|tail|overlap", "in tiles on the diagonal "}, {"mask of the window", "in tiles left of the diagonal "},
+        {"mask of the diagonal|bounds|mask|tail|overlap", "in tiles on the diagonal "},
+        {"mask of the window", "in tiles left of the diagonal "},
         {"mask of the sinks|sink tiles", "in tiles of sinks "}, {"tail|mask|packed rows|overlap", ""},
-        {"mask of dK and dV|recompute", "in the kernel of dK and dV "}, {"mask of dQ|recompute for dQ", "in the kernel of dQ "}};
+        {"mask of dK and dV|recompute", "in the kernel of dK and dV "},
+        {"mask of dQ|recompute for dQ", "in the kernel of dQ "}};
     // clang-format on
     const char *gaps = of[kind].gaps, *what = kind <= MASK_WINDOW && !e.problem->window ? "" : of[kind].where;
     const kept_tile *shown = NULL;  // the first that is wrong: its case is shown

@@ -1,4 +1,5 @@
-// record.c - the record of products (asks.h), each with the rows of Q, K, V or dO that its factors are; and what rows are.
+// record.c - the record of products (asks.h), each with the rows of Q, K, V or dO that its factors are; and what rows
+// are.
 #include "evidence.h"
 
 #include "asks.h"
@@ -6,7 +7,8 @@
 
 enum { SLOTS = 1 << 16 };
 
-// A row by the sum of its elements' hashes: a kernel may multiply the columns of both factors in another order (int8.cuh does).
+// A row by the sum of its elements' hashes: a kernel may multiply the columns of both factors in another order
+// (int8.cuh does).
 static struct {
     uint64_t hash;
     owner owner;
@@ -63,7 +65,8 @@ static int find_row(uint64_t hash, owner *whose)
     return NOBODYS_ROW;
 }
 
-// Rows, or columns, of a matrix: whose are they? Those of another owner than the first are nobody's. Returns how many are somebody's.
+// Rows, or columns, of a matrix: whose are they? Those of another owner than the first are nobody's. Returns how many
+// are somebody's.
 static int rows_of(const float *X, int count, int apart, int stride, owner *whose, int *number)
 {
     const int D = e.s->head_dim;
@@ -123,7 +126,8 @@ static void read_product(product *p)
     p->scores = cols > rows || (cols == rows && p->left != NOBODY);
     p->right = p->scores ? of_cols : of_rows, p->b_row = p->scores ? by_cols : by_rows;
     if (!p->scores) return;
-    // Scores are of queries and keys. A forward has its queries on the left; else the numbers count what is not asked for.
+    // Scores are of queries and keys. A forward has its queries on the left; else the numbers count what is not asked
+    // for.
     const bool left = of_keys(p->left) && e.problem->signature != WB_BACKWARD;
     const bool right = p->right != NOBODY && of_keys(p->right) == of_keys(p->left);
     for (int i = 0; i < p->rows && left; i++) p->a_row[i] = NOBODYS_ROW;
@@ -180,7 +184,8 @@ bool record_read(record *r, bool whole)
         read_product(p);
     }
     qsort(r->products, (size_t)r->count, sizeof *r->products, by_walker);
-    // A walk begins with another walker, or with scores of other rows; scores of dO and of V have those of Q and of K beside them.
+    // A walk begins with another walker, or with scores of other rows; scores of dO and of V have those of Q and of K
+    // beside them.
     for (int n = 0; n < r->count; n++) {
         const product *p = &r->products[n];
         walk *w = r->walk_count ? &r->walks[r->walk_count - 1] : NULL;
@@ -198,7 +203,7 @@ bool record_read(record *r, bool whole)
     return true;
 }
 
-// ---------------------------------------------------------------------------------------------------------------- what rows are
+// ------------------------------------------------------------------------------------------------------- what rows are
 
 int all_rows(void) { return e.s->batch * e.s->q_heads * e.s->q_len; }
 int query_of(int row) { return row % e.s->q_len; }
@@ -268,7 +273,7 @@ bool sees(int row, int j)
     return visible[((size_t)b * (size_t)e.s->q_len + (size_t)query_of(row)) * (size_t)e.s->kv_len + (size_t)j];
 }
 
-// ------------------------------------------------------------------------------------------------------------------- a hang
+// -------------------------------------------------------------------------------------------------------------- a hang
 
 // Of a function that does not come back: which tile a warp meets again and again.
 void look_at_hang(void)

@@ -1,6 +1,7 @@
-// rings.c - problems 17 and 18: of products that another makes nothing is seen. So the answer is made again, in doubles and in the order of the lesson,
-// with one mistake at a time. If these are the numbers of one of them, on every rank and in all cases, and of no other, it is named. What goes wrong
-// between ranks, and not in numbers, the layer tells itself.
+// rings.c - problems 17 and 18: of products that another makes nothing is seen. So the answer is made again, in doubles
+// and in the order of the lesson, with one mistake at a time. If these are the numbers of one of them, on every rank
+// and in all cases, and of no other, it is named. What goes wrong between ranks, and not in numbers, the layer tells
+// itself.
 #include "evidence.h"
 
 #include "case/shards.h"
@@ -11,7 +12,7 @@ typedef struct mistake {
     const char *id, *gap, *says;
 } mistake;
 
-// ----------------------------------------------------------------------------------------------------------- the case, on ranks
+// -------------------------------------------------------------------------------------------------- the case, on ranks
 
 static wb_tensor tensors[WB_MAX_TENSORS];
 static int tensor_count;
@@ -56,7 +57,7 @@ static size_t kv_heads(void) { return (size_t)e.s->batch * (size_t)e.s->kv_heads
 static size_t most_keys(void) { return 2 * kv_heads() * (size_t)wb_chunk_rows(e.c, 0); }
 static int modulo(int x) { return (x + 2 * ranks()) % ranks(); }
 
-// ------------------------------------------------------------------------------------------------------------------ mistakes
+// ------------------------------------------------------------------------------------------------------------ mistakes
 
 // clang-format off
 #define SAYS_SENDS_OWN \
@@ -171,7 +172,7 @@ static const mistake mistakes[MISTAKES] = {MISTAKES_OF_17(ROW) MISTAKES_OF_18(RO
 static int of_mistake;  // which one is made
 static bool make(int which) { return of_mistake == which; }
 
-// ------------------------------------------------------------------------------------------------------------------- forward
+// ------------------------------------------------------------------------------------------------------------- forward
 
 static int rows_by(int chunk)
 {
@@ -284,7 +285,7 @@ static void find_forward(int me, const rows *K, const rows *V, rows *O, rows *si
     free(Q.at), free(none.at);
 }
 
-// ------------------------------------------------------------------------------------------------------------------ backward
+// ------------------------------------------------------------------------------------------------------------ backward
 
 typedef struct side {
     rows Q, K, V, O, L, dO, delta, dQ;
@@ -292,7 +293,8 @@ typedef struct side {
     rows none;           // of V, where none comes
 } side;
 
-// Which of a rank's own pairs of chunks it works on in the first step: the lesson leaves that open. The others in the last.
+// Which of a rank's own pairs of chunks it works on in the first step: the lesson leaves that open. The others in the
+// last.
 enum { DIAGONAL_FIRST, OTHERS_FIRST, ALL_FIRST, ONE_CHUNK_FIRST, THEIRS_FIRST, NONE_FIRST, SCHEDULES };
 static bool in_step(int schedule, int turn, int mine, int theirs)
 {
@@ -390,7 +392,7 @@ static void find_backward(side *all, int schedule)
     }
 }
 
-// --------------------------------------------------------------------------------------------------------------- what was seen
+// ------------------------------------------------------------------------------------------------------- what was seen
 
 static fit fits[SCHEDULES];  // 17 has one
 
@@ -502,7 +504,8 @@ void look_at_ranks(void)
 {
     // clang-format off
     static const char *const alone[2][5] = {{"chunk table", "zigzag", "pairs", "merge"}, {"delta", "share"}};
-    static const char *const ring[2][7] = {{"owner", "wait", "travel"}, {"add", "behind", "keys", "gradients", "arrived", "done"}};
+    static const char *const ring[2][7] = {{"owner", "wait", "travel"},
+    {"add", "behind", "keys", "gradients", "arrived", "done"}};
     // clang-format on
     const bool backward = wb_is_backward(e.problem), open = worth_naming("when");
     if (!are_filled(alone[backward]) || (ranks() > 1 && !are_filled(ring[backward])) || e.s->q_len > MOST_KEYS) return;

@@ -1,7 +1,9 @@
-// softmax.c - what each row of a forward makes of its scores: what it subtracts, how it rescales O, by what it divides it, and L.
+// softmax.c - what each row of a forward makes of its scores: what it subtracts, how it rescales O, by what it divides
+// it, and L.
 //
-// m follows from scores and their weights, the factor of the rescaling from O after one product and before the next, l from O at the end
-// and what came out. Each step is held against a short list of forms; one is named that explains all rows of the case.
+// m follows from scores and their weights, the factor of the rescaling from O after one product and before the next, l
+// from O at the end and what came out. Each step is held against a short list of forms; one is named that explains all
+// rows of the case.
 #include "evidence.h"
 
 static fit fit_slope, fit_m, fit_alpha, fit_l, fit_L, fit_logit_l, fit_logit_L;
@@ -80,7 +82,8 @@ static int logit_forms(int head, double L, double l, form *forms)
         {"logit_of_key_head", ": it is the logit with the number of the key head", exp(key - L)},
         {"logit_in_lanes", ": the logit's term is in it four times, once for each lane of a row", 4 * term},
         {"logit_exp2", ": 2^ takes logit - L, which is to base e", exp2(s - L)},
-        {"logit_without_m", ": exp(logit) is added as it is: l is a sum under the maximum m, which has to be subtracted there, too",
+        {"logit_without_m",
+            ": exp(logit) is added as it is: l is a sum under the maximum m, which has to be subtracted there, too",
             exp(s) / l},
         {"logit_twice", ": the logit's term is in it twice", 2 * term},
         {"logit_factor_twice", ": the factor 1 + exp(logit - L) is in it twice", (1 + term) * (1 + term) - 1},
@@ -88,10 +91,14 @@ static int logit_forms(int head, double L, double l, form *forms)
         {"logit_is_0", ": the logit is taken for 0", exp(-L)},
         {"logit_m_in_base_2", ": e^ takes logit - m, and m is to base 2", under_m},
         {"logit_in_lanes_m_in_base_2",
-            ": e^ takes logit - m, where m is to base 2, and that is in it four times, once for each lane of a row", 4 * under_m},
+            ": e^ takes logit - m, where m is to base 2, and that is in it four times, once for each lane of a row",
+            4 * under_m},
         {"logit_under_itself", ": the term is exp(logit - L) with an L that has the sink already", term / (1 + term)},
-        {"logit_log1p_upwards", ": log1p takes exp(L - logit) where L is the larger: its exponent has to be -|L - logit|", s < L ? 1 / term : term},
-        {"logit_log1p_of_term", ": log1p takes exp(logit - L) where the logit is the larger: its exponent has to be -|L - logit|",
+        {"logit_log1p_upwards",
+            ": log1p takes exp(L - logit) where L is the larger: its exponent has to be -|L - logit|",
+            s < L ? 1 / term : term},
+        {"logit_log1p_of_term",
+            ": log1p takes exp(logit - L) where the logit is the larger: its exponent has to be -|L - logit|",
             s > L ? (1 + term) * term - 1 : term},
         {"zero_is_no_logit", ": a logit of 0 counts as none", s == 0 ? 0 : term},
         {"logit_maximum", ": it is the larger of the two, where both are in the sum", exp(fmax(s - L, 0)) - 1}};
@@ -106,8 +113,8 @@ static bool known(const double *runs, int count, double m)
     return false;
 }
 
-// What was seen of a row, tile by tile: its largest score so far, and in the tile. Up to the last tile: what it subtracts, the tile's
-// weights, and their sum, as it is right and as it may be wrong.
+// What was seen of a row, tile by tile: its largest score so far, and in the tile. Up to the last tile: what it
+// subtracts, the tile's weights, and their sum, as it is right and as it may be wrong.
 typedef struct row_seen {
     double runs[STEPS], tile[STEPS], m, weights, l, late, plain, twice, under_old, raw;
     int tiles, keys;
@@ -122,7 +129,8 @@ static void look_at_maximum(int q, int t, double m, double before, double all, c
         {"old_max", ": that was the largest before this tile", old},
         {"no_max", ": nothing is subtracted", 0},
         {"max_scaled_with_the_old",
-            ": old maximum and tile's maximum are compared before, and then both multiplied, by scale * log2(e); the old one had it",
+            ": old maximum and tile's maximum are compared before, and then both multiplied, by scale * log2(e); the "
+            "old one had it",
             fmax(before, top / s2) * s2},
         {"max_unscaled", ": that is the largest S = q k, which has to be multiplied by scale * log2(e), too", run / s2},
         {"max_without_log2e", ": log2(e) is missing in it", run * LN2},
@@ -167,7 +175,8 @@ static void look_at_rescaling(int q, int t, const step *from, const step *to, in
         {"", "", right}, {"O_not_rescaled", ": O is not rescaled", 1},
         {"O_not_rescaled_below_8", ": O is not rescaled where the maximum grows by less than 8, though m does grow",
             delta > -8 && fabs(factor - 1) < 0.01 ? factor : right},
-        {"O_begins_anew", ": O begins anew", 0}, {"rescaled_upside_down", ": old and new maximum are exchanged", 1 / right},
+        {"O_begins_anew", ": O begins anew", 0},
+        {"rescaled_upside_down", ": old and new maximum are exchanged", 1 / right},
         {"rescaled_by_exp", ": e^ takes a difference in base 2", exp2(delta * LOG2E)},
         {"rescaled_by_l", ": O is divided by l in each tile", right / l},
         {"alpha_of_first_row", ": that is the factor of the first row of the tile", i ? of_first[t] : right}};

@@ -1,4 +1,5 @@
-// sum.c - which columns of which rows a weighted row sum counts, under which weights: read from sums of numbers chosen for that.
+// sum.c - which columns of which rows a weighted row sum counts, under which weights: read from sums of numbers chosen
+// for that.
 #include "evidence.h"
 
 enum { BY_ROWS = 10, BY_SOURCE = 20, BY_COUNT = 30, BY_WEIGHT = 40, BY_NUMBERS = 50 };
@@ -51,9 +52,11 @@ static bool look_at_rows(int rows, int cols)
         const int groups = (rows - 1) / (ROWS * WIDE) + 1, blocks = groups * WIDE, all = ROWS * WIDE;
         // clang-format off
         const form forms[] = {
-            {"rows_side_by_side", ": a block begins at its number times 4, as if its rows lay side by side: they lie 8 apart",
+            {"rows_side_by_side",
+                ": a block begins at its number times 4, as if its rows lay side by side: they lie 8 apart",
                 is_stored(i, rows, blocks, WIDE * ROWS, ROWS, WIDE, ROWS)},
-            {"stored_side_by_side", ": a block's sums are stored in rows that follow one another, where its rows lie 8 apart",
+            {"stored_side_by_side",
+                ": a block's sums are stored in rows that follow one another, where its rows lie 8 apart",
                 is_stored(i, rows, blocks, all, 1, 1, ROWS)},
             {"blocks_rounded_down", ": there are no blocks for the rows behind the last whole 32",
                 is_stored(i, rows, rows / all * WIDE, all, 1, WIDE, ROWS)},
@@ -86,7 +89,8 @@ static int count_forms(int j, int head, int tail, form *forms)
         {"head_left_out", "the columns before the first whole load are left out", j >= head},
         {"upper_lanes_lost", "lanes 16 to 31 of each warp are left out of the sum", lane < 16},
         {"odd_lanes_lost", "every second lane is left out of the sum: its last step is missing", lane % 2 == 0},
-        {"lane_0_alone", "lane 0 of each warp alone counts", lane == 0}, {"first_warp_alone", "the first warp alone counts", thread < 32},
+        {"lane_0_alone", "lane 0 of each warp alone counts", lane == 0},
+        {"first_warp_alone", "the first warp alone counts", thread < 32},
         {"last_warp_lost", "the last warp is left out", thread < THREADS - 32},
         {"last_of_each_load_alone", "the last column of each load alone counts: each is assigned over the one before",
             !in || of_load == WIDE - 1}};
@@ -201,7 +205,8 @@ static bool look_at_numbers(int rows, int cols)
         const double tolerance = 4e-6 * size + 1e-6 * fabs(y[i]);
         // clang-format off
         const form forms[] = {
-            {"", "", sum}, {"w_forgotten", "it is the sum over x, without w", x}, {"x_forgotten", "it is the sum over w, without x", w},
+            {"", "", sum}, {"w_forgotten", "it is the sum over x, without w", x},
+            {"x_forgotten", "it is the sum over w, without x", w},
             {"y_in_bf16", "it is that, rounded to bfloat16", wb_from_bf16(wb_to_bf16((float)sum))}};
         // clang-format on
         fit_add(&f, y[i], tolerance, FORMS(forms));

@@ -1,4 +1,5 @@
-// walks.c - the steps of a walk, and which tiles each block meets, against those that it needs: where its walk begins and where it ends.
+// walks.c - the steps of a walk, and which tiles each block meets, against those that it needs: where its walk begins
+// and where it ends.
 #include "evidence.h"
 
 step steps[STEPS];
@@ -26,7 +27,8 @@ static int first_of(const product *S)
 
 static bool same_keys(const product *PV, const step *t) { return PV->b_row[0] == t->S->b_row[0]; }
 
-// Products of P and V may come after the scores of the next tile: each belongs to the first tile that has none and the same keys.
+// Products of P and V may come after the scores of the next tile: each belongs to the first tile that has none and the
+// same keys.
 static void read_forward(const product *p)
 {
     if (p->scores && step_count < STEPS) steps[step_count++] = (step){.S = p, .first = first_of(p)};
@@ -74,11 +76,12 @@ void read_steps(const walk *w)
             read_backward(w->first, p);
 }
 
-// -------------------------------------------------------------------------------------------------------------------- bounds
+// -------------------------------------------------------------------------------------------------------------- bounds
 
 enum { BLOCKS = 2048 };
 
-// A block's queries, or keys, of one head, and the tiles that its warps met, [begin, end); sinks that lie before them apart.
+// A block's queries, or keys, of one head, and the tiles that its warps met, [begin, end); sinks that lie before them
+// apart.
 typedef struct block {
     int low, high, head, begin, end, sink_end;
 } block;
@@ -135,9 +138,12 @@ static void add_bounds(const block *b)
     // clang-format off
     form begins[] = {
         {"", "", right},
-        {"begin_of_last_query", "where the window of the block's last query begins: its first query sees earlier keys", down(late, unit)},
+        {"begin_of_last_query", "where the window of the block's last query begins: its first query sees earlier keys",
+            down(late, unit)},
         {"begins_at_0", "at key 0, though a window hides the first tiles", 0},
-        {"begin_rounded_up", "at the first tile that lies in the window whole: the one that is seen in part is left out", up(first, unit)}};
+        {"begin_rounded_up",
+            "at the first tile that lies in the window whole: the one that is seen in part is left out",
+            up(first, unit)}};
     for (int f = 0; f < COUNT(begins) && from_any; f++) begins[f].is = fmin(fmax(begins[f].is, least), Nk);
     const int from = from_any ? (int)begins[0].is : 0, right_end = from + up(last - from, U);
     const int rows = e.problem->on_host ? b->high - b->low + 1 : rows_of_block;
@@ -145,10 +151,13 @@ static void add_bounds(const block *b)
         {"", "", right_end}, {"end_one_tile_early", "one tile too early, in each block", right_end - B},
         {"end_of_first_query", "with the tile of the block's first query: its other queries see more",
             causal ? from + up(b->low + 1 - from, U) : right_end},
-        {"end_rounded_down", "at the last whole tile: the one that is seen in part is left out", from + down(last - from, B)},
+        {"end_rounded_down", "at the last whole tile: the one that is seen in part is left out",
+            from + down(last - from, B)},
         {"end_of_all_keys", "with the last key of all, whatever the block sees", from + up(Nk - from, U)},
-        {"end_one_key_short", "one key short", from + up(last - 1 - from, U)}, {"one_tile_alone", "after one tile", from + right + B},
-        {"end_without_block", "as the first block's does, in each block", causal ? from + up(min_int(Nk, rows) - from, U) : right_end}};
+        {"end_one_key_short", "one key short", from + up(last - 1 - from, U)},
+        {"one_tile_alone", "after one tile", from + right + B},
+        {"end_without_block", "as the first block's does, in each block",
+            causal ? from + up(min_int(Nk, rows) - from, U) : right_end}};
     for (int f = 0; f < COUNT(ends) && from_any; f++) ends[f].is = fmin(ends[f].is, Nk);
     form sinks[] = {
         {"", "", sink_end}, {"no_sink_tiles", "no tile of sinks is met", 0},
@@ -156,7 +165,8 @@ static void add_bounds(const block *b)
         {"sinks_twice", "all sinks are met there, those too that lie in the tiles of the window", up(n, S)},
         {"one_sink_tile", "one tile of sinks is met, whatever their number", most ? S : 0},
         {"sinks_by_key_tiles", "sinks are counted in tiles of keys, which are wider", (most + B - 1) / B * S},
-        {"sinks_and_one", "whole tiles of sinks and one more are met, also where none is left over", down(most, S) + S}};
+        {"sinks_and_one", "whole tiles of sinks and one more are met, also where none is left over",
+            down(most, S) + S}};
     // clang-format on
     const int end = from_any ? min_int(b->end, Nk) : b->end;
     if (!from_any || b->begin == begins[0].is) fit_add(&fit_end[0], end, 0, FORMS(ends));
@@ -177,11 +187,13 @@ static void add_bounds_of_keys(const block *b)
     // clang-format off
     form ends[] = {
         {"", "", end},
-        {"last_of_first_key", "with the last query that sees the block's first key: its last key is seen longer", at < sinks ? N : at + W},
+        {"last_of_first_key", "with the last query that sees the block's first key: its last key is seen longer",
+            at < sinks ? N : at + W},
         {"window_not_skipped", "with the last query of all, though the window ends before it", N},
         {"no_far_queries", "where the window ends, also where the block has sinks, which all later queries see", plain},
         {"last_of_the_block", "with the block's last key: no later query is met", at < sinks ? N : at + B},
-        {"last_in_tiles", "at the number of the block plus the window: the block's first key is counted in tiles", at / B + B - 1 + W}};
+        {"last_in_tiles", "at the number of the block plus the window: the block's first key is counted in tiles",
+            at / B + B - 1 + W}};
     const form begins[] = {
         {"", "", at}, {"first_is_0", "at query 0, though no query before a key sees it", 0}};
     // clang-format on
@@ -190,7 +202,7 @@ static void add_bounds_of_keys(const block *b)
     fit_add(&fit_end[1], min_int(N, b->end), 0, FORMS(ends)), fit_add(&fit_begin[1], b->begin, 0, FORMS(begins));
 }
 
-// ---------------------------------------------------------------------------------------------------------------------- pairs
+// --------------------------------------------------------------------------------------------------------------- pairs
 
 // The tiles of the walks that have this query, or key, on the left, for people.
 static const char *walk_of(const record *r, bool keys, int q, int k)
