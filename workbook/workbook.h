@@ -375,9 +375,10 @@ const char *wb_library_kernel(const char *function, const attention_shape *shape
 
 // 08, 09 and 12 add up dQ in float32 where that is fastest, in a workspace. Where NAME_workspace is 0 it may be null.
 //
-//   NAME           takes the workspace from the stream's memory pool (cudaMallocAsync) and gives it back in the stream's
-//                  order, so calls on several streams may overlap. The pool returns what it has free to the driver
-//                  whenever the program waits, unless its release threshold says otherwise: in a loop, bring your own.
+//   NAME           takes the workspace from the stream's memory pool (cudaMallocAsync) and gives it back in the
+//                  stream's order, so calls on several streams may overlap. The pool returns what it has free to the
+//                  driver whenever the program waits, unless its release threshold says otherwise: in a loop, bring
+//                  your own.
 //   NAME_in        in `workspace`, the caller's: in use until the work on the stream is done, so calls that may overlap
 //                  need one each. Fewer bytes than needed are WB_BAD_ARGUMENT. The results are NAME's, bit for bit, and
 //                  the same in each run.
