@@ -3,7 +3,7 @@
 
     make duel BACKEND=cuda SEED=1 LIMIT=300 (seconds) ONLY="decode window_backward"
     python3 reference/duel.py [LIBRARY] >duel.tsv    the same
-    python3 reference/duel.py --draw 100             the first shapes of a seed, no more: wants neither a GPU nor PyTorch
+    python3 reference/duel.py --draw 100             the first shapes of a seed, no more: wants no GPU, no PyTorch
 
 The rule. A family is drawn, of 27 parts attention 10, window 5, sinks 1, logits 3, decode 4, int8 2, mask 2; then N and
 D; then, until it fits, the rest.
@@ -37,7 +37,8 @@ import ctypes, functools, importlib.util, itertools, math, os, random, re, sys, 
 from types import SimpleNamespace
 
 FAMILIES = {"attention": 10, "window": 5, "sinks": 1, "logits": 3, "decode": 4, "int8": 2, "mask": 2}
-KINDS = "forward backward same_bits window_forward window_backward sinks_forward sinks_backward logits_forward logits_backward decode int8 mask".split()
+KINDS = """forward backward same_bits window_forward window_backward sinks_forward sinks_backward
+    logits_forward logits_backward decode int8 mask""".split()
 PEERS = "fa4 cudnn fa2 flex flashinfer".split()
 SHAPE = "B Hq Hkv Nq Nk D mask W S page lens".split()
 LIMIT = 2**-7  # of errors: torch_attention.py says why
@@ -94,7 +95,10 @@ def pairs(c):
 
 
 def fits(c):
-    most = c.B * c.Nk * c.Hkv * c.D <= 2**29 if c.page else c.B * c.Nq * c.Hq * c.D <= 2**28 and 4.0 * c.Hq * c.D * pairs(c) <= 4e13
+    if c.page:
+        most = c.B * c.Nk * c.Hkv * c.D <= 2**29
+    else:
+        most = c.B * c.Nq * c.Hq * c.D <= 2**28 and 4.0 * c.Hq * c.D * pairs(c) <= 4e13
     return most and c.B * c.Hq * c.Nk >= 4096 and (c.family != "mask" or pairs(c) <= 2**27)
 
 
@@ -276,8 +280,9 @@ def attend(c, rnd, wanted):
     shape = Shape(c.B, c.Hq, c.Hkv, c.Nq, c.Nk, c.D, c.D ** -0.5, causal, c.W or c.Nk, c.S)
     sees, flop, more = (lambda b, h, i, j: peers.visible(i, j, c.W or c.Nk, c.S)
                         | (not causal)), 4.0 * c.Hq * c.D * pairs(c), sink
-    name = c.family if c.family != "attention" else "gqa" if causal and grouped else "causal" if causal else "hopper" if grouped else "forward"
-    function = "flash_" + {"logits": "sink_logits", "mask": "block_mask"}.get(name, name)
+    names = {"logits": "sink_logits", "mask": "block_mask",
+             "attention": ("gqa" if grouped else "causal") if causal else "hopper" if grouped else "forward"}
+    function = "flash_" + names.get(c.family, c.family)
     if c.family == "mask":
         name, size = c.mask.split("/")
         sees, i, j = peers.mask_mod(name, int(size), c.B, c.Nq, c.Nk), torch.arange(c.Nq, device="cuda")[:,

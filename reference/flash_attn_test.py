@@ -7,7 +7,7 @@ float64, on shapes that SEED draws.
 The limit of |x - want| / |want| is torch_attention.py's, 2^-7, and for a cache of int8 2^-5: its elements are off by
 2^-8 of their row's largest.
 """
-import itertools, os, random
+import ctypes, itertools, os, random
 
 import pytest
 import torch
@@ -108,6 +108,13 @@ def laid_out(chance, B, N, H, D):
     return randn(B, N, H, 2 * D)[..., ::2].requires_grad_()
 
 
+def with_sinks(chance, *tensors):
+    """Sinks, or None; the tensors and these; all of them in float64."""
+    sinks = chance.choice([None, torch.randn(tensors[0].shape[-2], device=device, requires_grad=True)])
+    tensors = [*tensors, *([] if sinks is None else [sinks])]
+    return sinks, tensors, [x.detach().double().requires_grad_() for x in tensors]
+
+
 def band(chance):
     """causal, window_size."""
     left, right = chance.randint(0, 60), chance.randint(1, 40)
@@ -130,12 +137,10 @@ def test_oracle_is_torchs_and_has_its_own_gradient():
 def test_flash_attn_func(chance):
     (B, Hq, Hkv, Nq, Nk, D), (causal, window) = sizes(chance), band(chance)
     q, k, v = (laid_out(chance, B, n, h, D) for n, h in ((Nq, Hq), (Nk, Hkv), (Nk, Hkv)))
-    sinks = chance.choice([None, torch.randn(Hq, device=device, requires_grad=True)])
+    sinks, tensors, exact = with_sinks(chance, q, k, v)
     scale = chance.choice([None, 0.3])
     how = dict(softmax_scale=scale, causal=causal, window_size=window, deterministic=True, s_aux=sinks)
     left, right = flash_attn.ends_of(causal, window)
-    exact = [x.detach().double().requires_grad_() for x in (q, k, v)] + ([sinks.detach().double().requires_grad_()]
-        if sinks is not None else [])
     want, L = oracle(*(x.transpose(1, 2) for x in exact[:3]), bottom_right(Nq, Nk, left, right), scale or D**-0.5,
                      *exact[3:])
     with torch.no_grad():
@@ -149,7 +154,7 @@ def test_flash_attn_func(chance):
         assert right != 0 and "no gradients" in str(refused)
         return
     close(O, want.transpose(1, 2))
-    dO, tensors = torch.randn_like(O), [q, k, v] + ([sinks] if sinks is not None else [])
+    dO = torch.randn_like(O)
     try:
         got = torch.autograd.grad(O, tensors, dO)
     except Refused as refused:
@@ -238,11 +243,9 @@ def test_varlen(chance):
     lengths, cu_q, cu_k = packed(chance, same=chance.random() < 0.5)
     Tq, Tk = cu_q[-1].item() + extra, cu_k[-1].item() + extra
     q, k, v = (laid_out(chance, 1, n, h, D)[0].detach().requires_grad_() for n, h in ((Tq, Hq), (Tk, Hkv), (Tk, Hkv)))
-    sinks = chance.choice([None, torch.randn(Hq, device=device, requires_grad=True)])
+    sinks, tensors, exact = with_sinks(chance, q, k, v)
     left, right = flash_attn.ends_of(causal, window)
     how = dict(causal=causal, window_size=window, s_aux=sinks, deterministic=True)
-    exact = [x.detach().double().requires_grad_() for x in (q, k, v)] + ([sinks.detach().double().requires_grad_()]
-        if sinks is not None else [])
     heads_first = [x.transpose(0, 1)[None] for x in exact[:3]]
     want, L = oracle(*heads_first, packed_visible(lengths, Tq, Tk, left, right), D**-0.5, *exact[3:])
     with torch.no_grad():
@@ -251,7 +254,7 @@ def test_varlen(chance):
     close_logs(logs, L[0])
     try:
         O = flash_workbook.flash_attn_varlen_func(q, k, v, cu_q, cu_k, 70, 70, **how)
-        dO, tensors = torch.randn_like(O), [q, k, v] + ([sinks] if sinks is not None else [])
+        dO = torch.randn_like(O)
         # the sinks of rows of no sequence learn nothing of them: their O is zero whatever they are
         if extra and sinks is not None:
             assert not O[-extra:].any()
@@ -336,8 +339,6 @@ def test_kvcache(chance):
 
 
 def test_quantise_cache_is_the_librarys():
-    import ctypes
-
     lib, x = flash_workbook.library().lib, torch.cat([torch.randn(3, 4, 2, 64), torch.zeros(1, 4, 2, 64),
                                                       torch.full((1, 4, 2, 64), 1e-39)]).bfloat16()
     lib.wb_quantise_row.restype = ctypes.c_float
@@ -396,8 +397,6 @@ def mask_mod(chance, B, Nq, Nk):
 
 def matrix_lists(visible, q_tile):
     """The library's own lists, from a matrix [masks, Nq, Nk], as Python's lists."""
-    import ctypes
-
     lib, host = flash_workbook.library().lib, BlockMaskStruct()
     lib.wb_block_mask_free.restype = None
     matrix, (count, Nq, Nk) = visible.cpu().to(torch.uint8).contiguous(), visible.shape
@@ -482,8 +481,6 @@ def of_many_sizes(chance, *sizes):
 
 @drawn(12)
 def test_quantise_fp8_is_the_librarys(chance):
-    import ctypes
-
     lib, at = flash_workbook.library().lib, lambda x: ctypes.c_void_p(x.data_ptr())
     B, Hq, Hkv, Nq, Nk, _ = sizes(chance)
     D = chance.choice([64, 128, 256])

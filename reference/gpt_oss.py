@@ -199,7 +199,8 @@ def measure(at, N, **sizes):
 
 
 heading(backend == "cuda", f"transformers {transformers.__version__}")
-print(f"# model: GptOssForCausalLM, hidden 512, {layers} layers, window {window} and full in turn, 8 heads over 2, D 64, 8 experts")
+print(f"# model: GptOssForCausalLM, hidden 512, {layers} layers, window {window} and full in turn, 8 heads over 2, D "
+      f"64, 8 experts")
 verdicts = Verdicts()
 
 for W in (16, window):

@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-from timing import RUNS, heading, said, shapes, times
+from timing import COLUMNS, RUNS, heading, said, shapes, times
 
 try:
     from flash_attn.cute.interface import flash_attn_func, flash_attn_varlen_func
@@ -261,8 +261,7 @@ def timed(problem, names, N, D=128, B=4, Hq=16, Hkv=None, mask="causal", W=0, S=
 
 def main():
     heading(True)
-    print("problem impl B Hq Hkv Nq Nk D W S rows cols causal ms ms_p10 ms_p90 tflops gbps peak_bytes io_bytes max_error".replace(" ", "\t"),
-          "runs page lens mask q_tile".replace(" ", "\t"), sep="\t")
+    print(*COLUMNS, sep="\t")
     for problem in sys.argv[1:] or [f"{number:02}" for number in range(3, 17)]:
         for names, shape in shapes(problem):
             timed(problem, names, **shape)

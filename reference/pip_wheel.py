@@ -19,8 +19,10 @@ License: MIT
 Requires-Python: >=3.9
 Requires-Dist: torch>=2.4
 """.encode()
-    files[about + "WHEEL"] = f"Wheel-Version: 1.0\nGenerator: pip_wheel\nRoot-Is-Purelib: false\nTag: py3-none-{platform}\n".encode()
-    sums = [f"{path},sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()},{len(data)}\n" for path, data in files.items()]
+    files[about + "WHEEL"] = ("Wheel-Version: 1.0\nGenerator: pip_wheel\nRoot-Is-Purelib: false\n"
+                              f"Tag: py3-none-{platform}\n").encode()
+    sum_of = lambda data: base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+    sums = [f"{path},sha256={sum_of(data)},{len(data)}\n" for path, data in files.items()]
     files[about + "RECORD"] = "".join([*sums, f"{about}RECORD,,\n"]).encode()
     with zipfile.ZipFile(os.path.join(directory, name), "w", zipfile.ZIP_DEFLATED) as wheel:
         for path, data in files.items():

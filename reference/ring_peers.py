@@ -23,7 +23,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from flash_workbook import attention, ring_attention, shard
-from timing import heading, once, percentiles, said
+from timing import COLUMNS, heading, once, percentiles, said
 from torch_attention import distances
 
 
@@ -111,7 +111,8 @@ def ways(causal):
         for way, method in ("torch_ring", "alltoall"), ("torch_allgather", "allgather"):
             around = lambda backend=backend, method=method: context_parallel(backend, method, causal)
             yield f"{way}_{name}", lambda q, k, v: sdpa(q, k, v, causal), around, "zigzag" if causal else "contiguous"
-        yield f"ulysses_{name}", lambda q, k, v: ulysses(q, k, v, causal), lambda backend=backend: sdpa_kernel(backend), "contiguous"
+        around = lambda backend=backend: sdpa_kernel(backend)
+        yield f"ulysses_{name}", lambda q, k, v: ulysses(q, k, v, causal), around, "contiguous"
     yield "one_gpu", lambda q, k, v: attention(q, k, v, causal=causal), contextlib.nullcontext, "whole"
 
 
@@ -161,7 +162,8 @@ def prepared(way, N, backward):
 
 
 def measure(N, causal, backward):
-    ready, errors, memory, ms, at = {}, {}, {}, {}, f"N={N} {'causal' if causal else 'full'} {'backward' if backward else 'forward'}"
+    ready, errors, memory, ms = {}, {}, {}, {}
+    at = f"N={N} {'causal' if causal else 'full'} {'backward' if backward else 'forward'}"
     for way in ways(causal):
         name, why = way[0], ""
         if asked.only and name not in asked.only:
@@ -215,7 +217,7 @@ if __name__ == "__main__":
         nccl = f", NCCL {'.'.join(map(str, torch.cuda.nccl.version()))}" if on_gpu else ""
         heading(on_gpu, f"cuDNN {torch.backends.cudnn.version()}{nccl}")
         on_gpu and print("# gpus:", R)
-    say(*"problem impl B Hq Hkv Nq Nk D W S rows cols causal ms ms_p10 ms_p90 tflops gbps peak_bytes io_bytes max_error runs page lens mask q_tile ranks".split())
+    say(*COLUMNS, "ranks")
     for N, causal in asked.cases:
         measure(N, causal, False), measure(N, causal, True)
     dist.barrier(), dist.destroy_process_group()

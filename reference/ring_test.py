@@ -243,7 +243,7 @@ def test_mistakes_are_seen(told):
 
 
 def test_travels_under_the_products(told):
-    R, (B, Hq, Hkv, N, D, *_) = len(told), CASES[1]
+    R, (B, _, Hkv, N, D, *_) = len(told), CASES[1]
     there = ["send0", "product", "wait0"] * (R - 1) + ["product"]
     back = ["send0", "product", "send1", "wait0"] + ["send0", "product", "wait1", "send1",
                                                      "wait0"] * (R - 2) + ["product", "wait1", "send1", "wait1"]

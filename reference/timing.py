@@ -4,6 +4,10 @@ import datetime, os, subprocess, sys
 import torch
 
 
+COLUMNS = """problem impl B Hq Hkv Nq Nk D W S rows cols causal ms ms_p10 ms_p90 tflops gbps peak_bytes io_bytes
+    max_error runs page lens mask q_tile""".split()  # of the tables of times (plots/README.md)
+
+
 def asked(variable, *command):
     said = os.environ.get(variable) or subprocess.run(command, capture_output=True,
                                                       text=True).stdout.strip() or "unknown"
@@ -57,8 +61,7 @@ def forget():
 
 def once(call, before=None, hold=4_000_000):
     """Milliseconds of what `call` queues, by device events, in a cold L2. before: called when the GPU is idle. hold:
-    clocks for which the
-    GPU then waits, so that everything is queued before the clock starts.
+    clocks for which the GPU then waits, so that everything is queued before the clock starts.
     """
     forget()
     torch.cuda.synchronize()

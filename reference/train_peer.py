@@ -102,7 +102,8 @@ def measure(name, attend, steps):
     times.sort()
     parameters = sum(p.numel() for p in model.parameters())
     memory = torch.cuda.max_memory_allocated() / 2**30
-    print(f"{name}\t{parameters}\t{BATCH * T}\t{1000 * times[2]:.2f}\t{BATCH * T / times[2]:.0f}\t{memory:.1f}\t{loss.item():.3f}", flush=True)
+    print(name, parameters, BATCH * T, f"{1000 * times[2]:.2f}", f"{BATCH * T / times[2]:.0f}", f"{memory:.1f}",
+          f"{loss.item():.3f}", sep="\t", flush=True)
 
 
 def main():

@@ -23,4 +23,5 @@ from .library import Library, Refused, Shape, library
 from .masks import Mask, block_mask
 from .ring import ring_attention, shard, unshard
 
-__all__ = "attention attention_fp8 quantise_fp8 Eight flash_attn_func flash_attn_varlen_func flash_attn_with_kvcache quantise_cache block_mask Mask ring_attention shard unshard Library Refused Shape library".split()
+__all__ = """attention attention_fp8 quantise_fp8 Eight flash_attn_func flash_attn_varlen_func flash_attn_with_kvcache
+    quantise_cache block_mask Mask ring_attention shard unshard Library Refused Shape library""".split()

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from .dense import attention, backward, forward, taken, wants_gradients
-from .library import DecodeShape, library, operator, refuse
+from .dense import attention, backward, taken, wants_gradients
+from .library import DecodeShape, library, like_forward, operator, refuse
 from .masks import intervals, masked
 
 
@@ -34,6 +34,16 @@ def with_sink(O, L, s):
     return (O * share[..., None]).to(O.dtype), torch.logaddexp(L, s.expand_as(L))
 
 
+def sinks_of(s_aux, learnable_sink):
+    sinks = s_aux if s_aux is not None else learnable_sink
+    return None if sinks is None else sinks.float()
+
+
+def refuse_gradients(name, left, right, sinks):
+    refuse(f"{name}: window_size=({left}, {right}){' with s_aux' * (sinks is not None)} and no causal mask has no "
+           "gradients. Call it under torch.no_grad()")
+
+
 def bounds(q_len, kv_len, left, right):
     """The first and last key that each query sees, if the last query stands at the last key."""
     at = torch.arange(kv_len - q_len, kv_len)
@@ -49,7 +59,8 @@ captured = []  # masks whose memory is in a CUDA graph's kernels
 @functools.lru_cache(64)
 def band_mask(q_len, kv_len, left, right, device):
     if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
-        refuse("the first call with these lengths makes a mask and waits for the GPU: call it once before it is captured in a CUDA graph")
+        refuse("the first call with these lengths makes a mask and waits for the GPU: call it once before it is "
+               "captured in a CUDA graph")
     return intervals(*(x.to(device) for x in bounds(q_len, kv_len, left, right)), kv_len)
 
 
@@ -61,9 +72,7 @@ def band(Q: Tensor, K: Tensor, V: Tensor, left: int, right: int, scale: float, p
     return masked(Q, K, V, *mask.fitting(Q, K), scale, path)
 
 
-@band.register_fake
-def like_band(Q, *_):
-    return Q.new_empty(Q.shape), Q.new_empty(Q.shape[:3], dtype=torch.float32)
+band.register_fake(like_forward)
 
 
 def banded(name, Q, K, V, left, right, scale, same_bits, sinks):
@@ -87,7 +96,7 @@ def banded(name, Q, K, V, left, right, scale, same_bits, sinks):
         O, L = banded(name, pad(Q, (0, 0, before, 0)), K, V, left, 0, scale, same_bits, sinks)
         return O[:, :, before:], L[:, :, before:]
     if gradients and (sinks is not None or left >= 0 or right >= 0):
-        refuse(f"{name}: window_size=({left}, {right}){' with s_aux' if sinks is not None else ''} and no causal mask has no gradients. Call it under torch.no_grad()")
+        refuse_gradients(name, left, right, sinks)
     if left == right == -1:
         O, L = attention(Q, K, V, causal=False, **how)
     else:
@@ -103,16 +112,14 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
     """q [B, Nq, Hq, D], k and v [B, Nk, Hkv, D], in bf16. s_aux (learnable_sink): gpt-oss's sink logits [Hq].
 
     window_size: how many keys before and behind its own a query sees, -1: all. Gradients: those of full attention, on
-    sm_90, and of causal attention
-    with or without a left window. return_attn_probs: O, the logarithm of the denominators [B, Hq, Nq] (-infinity where
-    nothing is seen), and None.
-    num_splits, pack_gqa and sm_margin are hints, and not read.
+    sm_90, and of causal attention with or without a left window. return_attn_probs: O, the logarithm of the
+    denominators [B, Hq, Nq] (-infinity where nothing is seen), and None. num_splits, pack_gqa and sm_margin are hints,
+    and not read.
     """
     plain("flash_attn_func", dropout_p=dropout_p, softcap=softcap, alibi_slopes=alibi_slopes, qv=qv,
           q_descale=q_descale, k_descale=k_descale,
           v_descale=v_descale, attention_chunk=attention_chunk)
-    sinks = s_aux if s_aux is not None else learnable_sink
-    sinks = None if sinks is None else sinks.float()
+    sinks = sinks_of(s_aux, learnable_sink)
     Q, K, V = taken("flash_attn_func", *(x.transpose(1, 2) for x in (q, k, v)), sinks)
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
     O, L = banded("flash_attn_func", Q, K, V, *ends_of(causal, window_size), scale, deterministic or None, sinks)
@@ -133,7 +140,8 @@ def packed_mask(Q, K, starts, left, right):
                                                         for (ref, version), x in zip(last_packed[0], starts)):
         return last_packed[2]
     if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
-        refuse("flash_attn_varlen_func reads cu_seqlens, and waits for the GPU: call it once with the same tensors before it is captured in a CUDA graph")
+        refuse("flash_attn_varlen_func reads cu_seqlens, and waits for the GPU: call it once with the same tensors "
+               "before it is captured in a CUDA graph")
     first, last = torch.ones(Q.shape[2], dtype=torch.int64), torch.zeros(Q.shape[2], dtype=torch.int64)
     for at, nq, of, nk in sequences(*starts):
         a, b = bounds(nq, nk, left, right)
@@ -160,7 +168,7 @@ def varlen(Q: Tensor, K: Tensor, V: Tensor, sinks: Optional[Tensor], cu_q: Tenso
     return (O, L) if sinks is None else with_sink(O, L, sinks[:, None])
 
 
-varlen.register_fake(like_band)
+varlen.register_fake(like_forward)
 
 
 @operator("varlen_backward", waits=True)
@@ -218,19 +226,17 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=Non
     Rows of no sequence get zeros.
 
     cu_seqlens are read: the first call with new ones waits for the GPU. The largest lengths are not. Everything else as
-    in flash_attn_func;
-    the logarithms are [Hq, Tq].
+    in flash_attn_func; the logarithms are [Hq, Tq].
     """
     plain("flash_attn_varlen_func", dropout_p=dropout_p, softcap=softcap, alibi_slopes=alibi_slopes,
           block_table=block_table, seqused_q=seqused_q,
           seqused_k=seqused_k, qv=qv, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale,
           attention_chunk=attention_chunk)
-    sinks = s_aux if s_aux is not None else learnable_sink
-    sinks = None if sinks is None else sinks.float()
+    sinks = sinks_of(s_aux, learnable_sink)
     Q, K, V = taken("flash_attn_varlen_func", *(x.transpose(0, 1)[None] for x in (q, k, v)), sinks)
     left, right = ends_of(causal, window_size)
     if wants_gradients(Q, K, V, sinks) and right != 0 and (left >= 0 or right > 0 or sinks is not None):
-        refuse(f"flash_attn_varlen_func: window_size=({left}, {right}){' with s_aux' if sinks is not None else ''} and no causal mask has no gradients. Call it under torch.no_grad()")
+        refuse_gradients("flash_attn_varlen_func", left, right, sinks)
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
     same_bits = bool(deterministic or torch.are_deterministic_algorithms_enabled())
     O, L = varlen(Q, K, V, sinks, cu_seqlens_q, cu_seqlens_k, left, right, scale, same_bits, "")
@@ -246,7 +252,7 @@ def decode(Q: Tensor, K: Tensor, V: Tensor, K_scale: Optional[Tensor], V_scale: 
            kv_len: Tensor, scale: float,
            path: str) -> Tuple[Tensor, Tensor]:
     """flash_decode, or with scales flash_decode_int8, of problems 13 and 14."""
-    name, outputs = "flash_decode" if K_scale is None else "flash_decode_int8", like_band(Q)
+    name, outputs = "flash_decode" if K_scale is None else "flash_decode_int8", like_forward(Q)
     (B, Hq, Nq, D), (pages, page_size, Hkv, _) = Q.shape, K.shape
     shape = DecodeShape(B, Hq, Hkv, Nq, D, scale, page_size, pages, page_table.shape[1])
     address, bytes, _memory = library(path).workspace(name, shape, Q.device)
@@ -258,7 +264,7 @@ def decode(Q: Tensor, K: Tensor, V: Tensor, K_scale: Optional[Tensor], V_scale: 
     return outputs
 
 
-decode.register_fake(like_band)
+decode.register_fake(like_forward)
 
 
 def quantise_cache(x):
@@ -283,15 +289,12 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
                             scheduler_metadata=None, pack_gqa=None,
                             sm_margin=0):
     """q [B, Nq, Hq, D], the newest tokens of each sequence, 16 at most. k_cache and v_cache: pages [pages, page_size,
-    Hkv, D] with block_table int32
-    [B, max_pages], and page_size a power of two from 16 to 256; or, without one, [B, N, Hkv, D], with N a multiple of
-    16. In bf16; or in int8, with
-    k_scale and v_scale float32 [pages, Hkv, page_size] (or [B, Hkv, N], which wants N itself as a page), as
-    quantise_cache makes them.
+    Hkv, D] with block_table int32 [B, max_pages], and page_size a power of two from 16 to 256; or, without one, [B, N,
+    Hkv, D], with N a multiple of 16. In bf16; or in int8, with k_scale and v_scale float32 [pages, Hkv, page_size] (or
+    [B, Hkv, N], which wants N itself as a page), as quantise_cache makes them.
 
     cache_seqlens int32 [B], or a number: how many keys are there; unless given, all. k and v [B, n, Hkv, D]: new keys,
-    written behind these before
-    attention is computed. More than one query wants causal=True. It has no gradients.
+    written behind these before attention is computed. More than one query wants causal=True. It has no gradients.
     """
     plain("flash_attn_with_kvcache", rotary_cos=rotary_cos, rotary_sin=rotary_sin, cache_leftpad=cache_leftpad,
           softcap=softcap, alibi_slopes=alibi_slopes,
@@ -313,7 +316,8 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         size = next((s for s in (256, 128, 64, 32, 16) if k_cache.shape[1] % s == 0),
                     0) if k_scale is None else k_cache.shape[1]
         if not size or not k_cache.is_contiguous() or not v_cache.is_contiguous():
-            refuse(f"{name}: a cache {list(k_cache.shape)} without block_table: a contiguous one of a multiple of 16 keys is served")
+            refuse(f"{name}: a cache {list(k_cache.shape)} without block_table: a contiguous one of a multiple of 16 "
+                   f"keys is served")
         count = k_cache.shape[1] // size
         table = torch.arange(k_cache.shape[0] * count, dtype=torch.int32, device=device).view(-1, count)
         k_cache, v_cache = (x.view(-1, size, *x.shape[2:]) for x in (k_cache, v_cache))
@@ -334,8 +338,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         lengths = lengths + k.shape[1]
     O, L = decode(q.transpose(1, 2), k_cache, v_cache, k_scale, v_scale, table.to(torch.int32), lengths,
                   D**-0.5 if softmax_scale is None else softmax_scale, "")
-    sinks = s_aux if s_aux is not None else learnable_sink
-    if sinks is not None:
-        O, L = with_sink(O, L, sinks.float()[:, None])
+    if (sinks := sinks_of(s_aux, learnable_sink)) is not None:
+        O, L = with_sink(O, L, sinks[:, None])
     O = O.transpose(1, 2)
     return (O, L) if return_softmax_lse else O

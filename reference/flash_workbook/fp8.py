@@ -95,10 +95,9 @@ def like_fp8(Q, *_):
 def attention_fp8(Q, K, V, *exponents, causal=True, levels=2, scale: Optional[float] = None, return_lse=False,
                   lib=None):
     """softmax(scale Q K^T) V of e4m3 tensors and their exponents, as Eight holds them: attention_fp8(*quantise_fp8(Q,
-    K, V)). Given Q, K and V alone, in
-    bf16 or float32, it quantises them. levels: 2 adds O up in float32 every 1536 keys or sooner, 1 leaves all of it to
-    the tensor cores, whose sums
-    keep some 14 bits. D 64, 128 or 256, on sm_90; no gradients.
+    K, V)). Given Q, K and V alone, in bf16 or float32, it quantises them. levels: 2 adds O up in float32 every 1536
+    keys or sooner, 1 leaves all of it to the tensor cores, whose sums keep some 14 bits. D 64, 128 or 256, on sm_90; no
+    gradients.
     """
     if wants_gradients(Q, K, V):
         refuse("attention_fp8 has no gradients. Call it under torch.no_grad()")
@@ -110,6 +109,7 @@ def attention_fp8(Q, K, V, *exponents, causal=True, levels=2, scale: Optional[fl
     for x, size, name in zip((Q, K, V, *exponents), sizes, Eight._fields):
         wanted = torch.int8 if name.endswith("exponent") else torch.float8_e4m3fn
         if tuple(x.shape) != size or x.dtype != wanted or x.device != Q.device:
-            raise ValueError(f"attention_fp8: {name} is {x.dtype} {list(x.shape)} on {x.device}, and should be {wanted} {list(size)} on {Q.device}")
+            raise ValueError(f"attention_fp8: {name} is {x.dtype} {list(x.shape)} on {x.device}, and should be "
+                             f"{wanted} {list(size)} on {Q.device}")
     O, L = fp8(Q, K, V, *exponents, levels, causal, D**-0.5 if scale is None else scale, lib.path if lib else "")
     return (O, L) if return_lse else O

@@ -10,6 +10,11 @@ def operator(name, waits=False):
     return torch.library.custom_op("flash_workbook::" + name, mutates_args=(), **({"tags": tags} if tags else {}))
 
 
+def like_forward(Q, *_):
+    """O and L, with nothing in them."""
+    return Q.new_empty(Q.shape), Q.new_empty(Q.shape[:3], dtype=torch.float32)
+
+
 def struct(name, floats, fields):
     types = [(field, ctypes.c_float if field in floats else ctypes.c_int) for field in fields.split()]
     return type(name, (ctypes.Structure,), {"_fields_": types})
@@ -57,7 +62,8 @@ class Library:
         """On torch's current stream of the tensors' device; `before` and `after` are arguments around the tensors."""
         device = tensors[0].device
         if device.type != self.device_type:
-            raise ValueError(f"{self.path} works on tensors of device {self.device_type}, and these are on {device.type}")
+            raise ValueError(f"{self.path} works on tensors of device {self.device_type}, and these are on "
+                             f"{device.type}")
         on_gpu = device.type == "cuda"  # else the CPU execution layer, whose device memory is the host's
         with torch.cuda.device(device if on_gpu else -1):  # -1: as it is
             stream = torch.cuda.current_stream().cuda_stream if on_gpu else None

@@ -1,12 +1,12 @@
 """Masks that are data: lists of tiles and bits for problem 15, made on the device from intervals, or from
 FlexAttention's BlockMask."""
-import ctypes, functools
+import ctypes
 from typing import NamedTuple, Tuple
 
 import torch
 from torch import Tensor
 
-from .library import BlockMask, Shape, library, operator, refuse
+from .library import BlockMask, Shape, library, like_forward, operator, refuse
 
 KEYS = 64  # kv_tile
 NONE, SOME, ALL = 0, 1, 2  # what a tile of queries may see of a tile of keys: SOME has to be looked at, pair by pair
@@ -28,7 +28,8 @@ class Mask(NamedTuple):
     def fitting(self, Q, K):
         """The operator's arguments, if this is a mask for such tensors."""
         if (Q.shape[2], K.shape[2]) != (self.q_len, self.kv_len) or self.whole_start.shape[0] not in (1, Q.shape[0]):
-            raise ValueError(f"a mask of {self.whole_start.shape[0]} x {self.q_len} x {self.kv_len} for Q {list(Q.shape)} and K {list(K.shape)}")
+            raise ValueError(f"a mask of {self.whole_start.shape[0]} x {self.q_len} x {self.kv_len} for Q "
+                             f"{list(Q.shape)} and K {list(K.shape)}")
         if self.bits.device != Q.device:
             raise ValueError(f"a mask on {self.bits.device}, and tensors on {Q.device}")
         return self[3:] + (self.q_tile,)
@@ -38,8 +39,10 @@ class Mask(NamedTuple):
         """FlexAttention's. To be made once, where its mask_mod is: it is asked for each pair of each tile that it
         leaves to mask_mod."""
         if torch.compiler.is_compiling():
-            refuse("make the mask before what is compiled: mask = flash_workbook.block_mask(BlockMask), and attention(..., block_mask=mask)")
-        (batch, heads, rows), (q_block, kv_block), (q_len, kv_len) = mask.kv_num_blocks.shape, mask.BLOCK_SIZE, mask.seq_lengths
+            refuse("make the mask before what is compiled: mask = flash_workbook.block_mask(BlockMask), and "
+                   "attention(..., block_mask=mask)")
+        (batch, heads, rows), (q_block, kv_block) = mask.kv_num_blocks.shape, mask.BLOCK_SIZE
+        q_len, kv_len = mask.seq_lengths
         if heads != 1:
             refuse(f"a BlockMask with H={heads}: problem 15 has one mask for all heads, H=None")
         if q_block % 64 or kv_block % KEYS:
@@ -118,13 +121,11 @@ def masked(Q: Tensor, K: Tensor, V: Tensor, whole_start: Tensor, whole: Tensor, 
            path: str) -> Tuple[Tensor, Tensor]:
     (B, Hq, Nq, D), Hkv, Nk = Q.shape, K.shape[1], K.shape[2]
     held = [x.contiguous() for x in (whole_start, whole, part_start, part, bits)]
-    mask, outputs = BlockMask(q_tile, KEYS, len(whole_start), *(x.data_ptr() for x in held)), like_masked(Q)
+    mask, outputs = BlockMask(q_tile, KEYS, len(whole_start), *(x.data_ptr() for x in held)), like_forward(Q)
     tensors = [*outputs, *(x.contiguous() for x in (Q, K, V))]
     library(path).call("flash_block_mask", tensors, Shape(B, Hq, Hkv, Nq, Nk, D, scale, 0, 0, 0),
                        after=[ctypes.byref(mask)])
     return outputs
 
 
-@masked.register_fake
-def like_masked(Q, *_):
-    return Q.new_empty(Q.shape), Q.new_empty(Q.shape[:3], dtype=torch.float32)
+masked.register_fake(like_forward)

@@ -22,7 +22,8 @@ class Ring:
 
     def __init__(self, group, N, n=None):
         if group is None:
-            raise ValueError("group: a torch.distributed process group is wanted, and here it is None; torch.distributed.group.WORLD has all ranks")
+            raise ValueError("group: a torch.distributed process group is wanted, and here it is None; "
+                             "torch.distributed.group.WORLD has all ranks")
         self.group, self.rank, self.ranks = group, dist.get_rank(group), dist.get_world_size(group)
         if self.rank < 0:
             raise ValueError("group: this process is no member of it")
@@ -37,8 +38,8 @@ class Ring:
 
     def visible(self, step, causal, tiled=False):
         """Which of the queries see which of the keys that are here then: pairs of slices. Beyond step 0, which has the
-        mask, it is all of them.
-        tiled: with as many queries as keys, or a multiple, as far as the chunks are of one length."""
+        mask, it is all of them. tiled: with as many queries as keys, or a multiple, as far as the chunks are of one
+        length."""
         owner, first = self.owner(step), self.halves[self.owner(step)][0]
         if step == 0 or not causal:
             return [(slice(None), slice(None))]
@@ -49,8 +50,7 @@ class Ring:
 
     def pass_on(self, x, rows, tag):
         """Begins to send x [.., n, D] to the next rank and to receive as much, but `rows` rows, from the one before.
-        The function that comes back waits,
-        on NCCL's side for the stream alone, and returns what was received."""
+        The function that comes back waits, on NCCL's side for the stream alone, and returns what was received."""
         came = x.new_empty(*x.shape[:-2], rows, x.shape[-1])
         next, before = (dist.get_global_rank(self.group, (self.rank + way) % self.ranks) for way in (1, -1))
         ends = [(dist.isend, x, next), (dist.irecv, came, before)]
@@ -93,8 +93,8 @@ def attend_round(Q, K, V, ring, causal, scale, path):
 
 def attend_round_backward(dO, Q, K, V, O, L, ring, causal, scale, same_bits, path):
     """With O and L of whole rows each call's P is exp(S - L), so its gradients are shares of the whole. Each call
-    rounds its shares to bf16; they are added
-    in float32, those of K and V on their way round with the chunk that they belong to, which ends where it began."""
+    rounds its shares to bf16; they are added in float32, those of K and V on their way round with the chunk that they
+    belong to, which ends where it began."""
     dQ = torch.zeros_like(Q, dtype=torch.float32)
     here = torch.stack([K, V])
     for step in range(ring.ranks):
@@ -159,39 +159,38 @@ def agree(ring, wrong, rows, **asked):
 @torch.compiler.disable
 def ring_attention(Q, K, V, *, group, causal=True, N=None, scale=None, same_bits=None, lib=None):
     """This rank's rows of attention over the N rows that the ranks of `group` have together, cut as shard() does. Q [B,
-    Hq, n, D], K and V [B, Hkv, n, D]:
-    bf16, or float32 under torch.autocast. It wants NCCL for tensors on GPUs, gloo for the CPU layer.
+    Hq, n, D], K and V [B, Hkv, n, D]: bf16, or float32 under torch.autocast. It wants NCCL for tensors on GPUs, gloo
+    for the CPU layer.
 
     N: unless given, all ranks have equally many rows. causal=False: every query of this rank, of which there may be any
-    number, sees all N keys;
-    where a rank has a query more than the keys that it is sent, the backward pass of that step is done for twice as
-    many queries.
-    scale, same_bits: as attention() has them. Gradients want D 64 or 128 on sm_90 as soon as there are two ranks.
+    number, sees all N keys; where a rank has a query more than the keys that it is sent, the backward pass of that step
+    is done for twice as many queries. scale, same_bits: as attention() has them. Gradients want D 64 or 128 on sm_90 as
+    soon as there are two ranks.
 
     K and V travel in bf16, R - 1 times; in the backward pass also dK and dV in float32, R times. What is rounded to
-    bf16 beyond what attention()
-    rounds: O of each call before it is merged, and dQ, dK and dV of each call before they are added. The merge and the
-    sums are in float32.
+    bf16 beyond what attention() rounds: O of each call before it is merged, and dQ, dK and dV of each call before they
+    are added. The merge and the sums are in float32.
 
     All ranks must call it in the same order, as with a collective. A rank's first call with a shape compares what all
-    ask for, and waits for the GPU to
-    do so; later ones with that shape do not, unless TORCH_DISTRIBUTED_DEBUG=DETAIL is in the environment. torch.compile
-    leaves it as a call between
-    two graphs; with fullgraph=True it refuses. It has no second derivatives.
+    ask for, and waits for the GPU to do so; later ones with that shape do not, unless TORCH_DISTRIBUTED_DEBUG=DETAIL is
+    in the environment. torch.compile leaves it as a call between two graphs; with fullgraph=True it refuses. It has no
+    second derivatives.
     """
     Q, K, V = taken("ring_attention", Q, K, V, None)
     (B, Hq, Nq, D), (_, Hkv, n, _) = Q.shape, K.shape
     if causal and Nq != n:
-        raise ValueError(f"ring_attention: causal wants as many queries as keys on each rank, and here are {Nq} and {n}")
+        raise ValueError(f"ring_attention: causal wants as many queries as keys on each rank, and here are {Nq} and "
+                         f"{n}")
     ring = Ring(group, N, n)
     scale, path, gradients = D**-0.5 if scale is None else scale, lib.path if lib else "", wants_gradients(Q, K, V)
     if gradients and (ring.ranks > 1 or not causal) and (D not in (64, 128)
                                                          or library(path).lib.wb_device_capability() != 9):
         refuse(f"ring_attention has gradients for head_dim 64 and 128 on sm_90 alone, and here head_dim = {D}")
-    wrong = n != ring.rows[ring.rank] and f"{n} keys, where shard() gives it {ring.rows[ring.rank]} of N = {sum(ring.rows)}"
+    rows, N = ring.rows[ring.rank], sum(ring.rows)
+    wrong = n != rows and f"{n} keys, where shard() gives it {rows} of N = {N}"
     asked = {"batch": B, "heads of Q": Hq, "heads of K": Hkv, "head_dim": D, "causal": causal, "scale": scale,
              "gradients": gradients}
-    agree(ring, wrong, (Nq, n), **{"N (R times a rank's rows unless given)": sum(ring.rows)}, **asked)
+    agree(ring, wrong, (Nq, n), **{"N (R times a rank's rows unless given)": N}, **asked)
     if same_bits is None:
         same_bits = torch.are_deterministic_algorithms_enabled()
     return RingAttention.apply(Q, K, V, ring, causal, scale, same_bits, path)
@@ -210,7 +209,8 @@ def unshard(x, group, dim=2, N=None):
     rows."""
     ring = Ring(group, N, x.shape[dim])
     if x.shape[dim] != ring.rows[ring.rank]:
-        raise ValueError(f"unshard: {x.shape[dim]} rows, where shard() gives rank {ring.rank} {ring.rows[ring.rank]} of N = {sum(ring.rows)}")
+        raise ValueError(f"unshard: {x.shape[dim]} rows, where shard() gives rank {ring.rank} {ring.rows[ring.rank]} "
+                         f"of N = {sum(ring.rows)}")
     mine = x.movedim(dim, 0).contiguous()
     padded = torch.cat([mine, mine.new_zeros(max(ring.rows) - len(mine), *mine.shape[1:])])
     all = [torch.empty_like(padded) for _ in ring.rows]
