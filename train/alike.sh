@@ -30,7 +30,8 @@ trap 'rm -rf "$scratch"' EXIT
 moments "$one/first" >"$scratch/one"
 moments "$many/first" >"$scratch/many"
 cp "$many/curve" "$scratch/curve" # it may be the same file
-paste "$scratch/one" "$scratch/many" | awk -v gpu="$([ "$backend" = cpu ] || echo 1)" -v n="$tokens" -v layers="$layers" -v one="$one/curve" -v many="$scratch/curve" '
+paste "$scratch/one" "$scratch/many" | awk -v gpu="$([ "$backend" = cpu ] || echo 1)" -v n="$tokens" \
+    -v layers="$layers" -v one="$one/curve" -v many="$scratch/curve" '
     NF != 2 { bad = 1 }
     { size += $1 * $1; off += ($2 - $1) ^ 2 }
     END {
@@ -48,6 +49,7 @@ paste "$scratch/one" "$scratch/many" | awk -v gpu="$([ "$backend" = cpu ] || ech
         }
         if ((getline <many) > 0 || steps < 3) bad = 1
         losses = 1e-5 + 2 * may * first
-        printf "gradients off by %.1e of their size, and may be by %.1e; losses of %d steps by %.5f, and may be by %.5f\n", off, may, steps, worst, losses
+        printf "gradients off by %.1e of their size, and may be by %.1e; ", off, may
+        printf "losses of %d steps by %.5f, and may be by %.5f\n", steps, worst, losses
         exit bad || !(off <= may) || !(worst <= losses)
     }'

@@ -10,10 +10,16 @@ case $(uname -m) in x86_64) march=x86-64-v3 ;; *) march=armv8-a ;; esac
 mkdir -p "$train"
 build() { ${MAKE:-make} --no-print-directory -j"${WB_JOBS:-2}" BACKEND=cuda ARCH="${ARCH:-90a}" MARCH=$march "$@"; }
 targets="$train/train $train/layers_host $train/layers_device"
-for name in $(awk -v list=tests/train/layers.diff -v tell=names -f workbook/loop/edit.awk); do targets="$targets $train/wrong_layers/$name/layers_host"; done
-kernels="$out/solutions/07.so $out/solutions/09.so $out/problems/07.so $out/problems/09.so $out/variants/07/variants/packed_heads/07.so $out/variants/09/variants/packed_heads/09.so $out/lib/libworkbook.so"
+for name in $(awk -v list=tests/train/layers.diff -v tell=names -f workbook/loop/edit.awk); do
+    targets="$targets $train/wrong_layers/$name/layers_host"
+done
+kernels=$out/lib/libworkbook.so
+for number in 07 09; do
+    for of in solutions problems variants/$number/variants/packed_heads; do kernels="$kernels $out/$of/$number.so"; done
+done
+changed() { train/wrong.sh cuda "$1" | sed -n "2s|.*|& 07|p; 3s|.*|& 09|p" >"$train/changed"; } # NAME
 for name; do
-    train/wrong.sh cuda "$name" | sed -n "2s|.*|& 07|p; 3s|.*|& 09|p" >"$train/changed"
+    changed "$name"
     while read -r folder number; do kernels="$kernels $out/$folder/$number.so"; done <"$train/changed"
 done
 # shellcheck disable=SC2086
@@ -21,7 +27,7 @@ build $targets
 # shellcheck disable=SC2086
 build $kernels
 for name; do # in a bundle every name has both
-    train/wrong.sh cuda "$name" | sed -n "2s|.*|& 07|p; 3s|.*|& 09|p" >"$train/changed"
+    changed "$name"
     to=$bundle/$train/wrong/$(echo "$name" | tr / _)
     mkdir -p "$to"
     while read -r folder number; do cp "$out/$folder/$number.so" "$to/$number.so"; done <"$train/changed"
@@ -33,7 +39,8 @@ done
 mkdir -p "$bundle/lib"
 # shellcheck disable=SC2086
 for target in $targets; do ldd "$target" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }'; done | sort -u |
-    grep -vE '/(libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|libcudart|libcublas(Lt)?|libcuda|ld-linux[^/]*)\.so' | xargs -I{} cp -L {} "$bundle/lib/"
+    grep -vE '/(lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s|cudart|cublas(Lt)?|cuda)|ld-linux[^/]*)\.so' |
+    xargs -I{} cp -L {} "$bundle/lib/"
 cat problems/[0-9][0-9]/README.md >"$bundle/$train/lessons.txt"
 echo "$*" >"$bundle/$train/names"
 git describe --always --dirty --abbrev=10 >"$bundle/commit"

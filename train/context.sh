@@ -9,7 +9,9 @@ awk -F '\t' '
         ms[key, $3] = $5; rate[key, $3] = $6; memory[key, $3] = $7
         if (!($3 in known)) { known[$3] = 1; all[++different] = $3 }
     }
-    function seconds(x) { return x >= 100000 ? sprintf("%.0f s", x / 1000) : x >= 1000 ? sprintf("%.1f s", x / 1000) : sprintf("%.0f ms", x) }
+    function seconds(x) {
+        return x < 1000 ? sprintf("%.0f ms", x) : sprintf(x < 100000 ? "%.1f s" : "%.0f s", x / 1000)
+    }
     function gpus(n) { return n == 1 ? "one GPU" : n " GPUs" }
     END {
         line = "| tokens | layers that see all |"; rule = "|---|---|"
@@ -20,7 +22,8 @@ awk -F '\t' '
         print line "\n" rule
         for (i = 1; i <= count; i++) {
             split(keys[i], part, ",")
-            line = sprintf("| %d | %s |", part[1], part[2] ? "each " (part[2] == 2 ? "second" : part[2] == 3 ? "third" : part[2] "th") : "none")
+            each = part[2] == 2 ? "second" : part[2] == 3 ? "third" : part[2] "th"
+            line = sprintf("| %d | %s |", part[1], part[2] ? "each " each : "none")
             for (k = 1; k <= different; k++) {
                 n = all[k]
                 if (!((keys[i], n) in ms)) { line = line " | |" (n == 1 ? "" : " |"); continue }

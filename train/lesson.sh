@@ -12,7 +12,8 @@ awk -F '\t' '
         losses[$1] = losses[$1] " " ($3 ~ /ended/ ? "NaN at step " substr($3, 10) "," : sprintf("%.3f", $3))
         if ($3 ~ /ended/) ended[$1] = 1
         sum[$1] += $3
-        if ($1 == "right") { if (seeds[$1] == 1 || $3 > most) most = $3; if (seeds[$1] == 1 || $3 < least) least = $3 }
+        if ($1 == "right" && (seeds[$1] == 1 || $3 > most)) most = $3
+        if ($1 == "right" && (seeds[$1] == 1 || $3 < least)) least = $3
     }
     function what(name,    tell, line) {
         if (name == "naive") return "naive attention"
@@ -25,19 +26,26 @@ awk -F '\t' '
         return line
     }
     END {
-        print "| kernels | what is wrong | held-out loss, seeds 1, 2, 3 | in the curve | furthest off, with | off by | may be off by |"
+        sorted = "sort -t \"\t\" -k 1,1n -k 2,2g | cut -f 3-"
+        printf "| kernels | what is wrong | held-out loss, seeds 1, 2, 3 | in the curve | "
+        print "furthest off, with | off by | may be off by |"
         print "|---|---|---|---|---|---|---|"
         for (i = 1; i <= count; i++) {
             name = names[i]
             above = (sum[name] - sum["right"]) / 3
             first = name == "naive" ? 1 : name == "right" ? 2 : 3
-            seen = first < 3 ? "" : name in ended ? "ends it" : above <= most - least ? (above < 0 ? "hidden, better" : "hidden") : above <= 3 * (most - least) ? "faint" : "shows"
+            seen = above <= most - least ? "hidden" : above <= 3 * (most - least) ? "faint" : "shows"
+            if (above < 0) seen = "hidden, better"
+            if (name in ended) seen = "ends it"
+            if (first < 3) seen = ""
             order = first "\t" (name in ended ? 99 : above)
             text = losses[name]
             sub(/^ /, "", text)
             sub(/,$/, "", text)
-            off = name in error ? sprintf("| %s: %s | %.2g | %.2g |", problem[name], gradient[name], error[name], bound[name]) : "| | | |"
-            printf "%s\t| `%s` | %s | %s | %s %s\n", order, name, what(name), text, seen, off | "sort -t \"\t\" -k 1,1n -k 2,2g | cut -f 3-"
+            off = "| | | |"
+            if (name in error)
+                off = sprintf("| %s: %s | %.2g | %.2g |", problem[name], gradient[name], error[name], bound[name])
+            printf "%s\t| `%s` | %s | %s | %s %s\n", order, name, what(name), text, seen, off | sorted
         }
-        close("sort -t \"\t\" -k 1,1n -k 2,2g | cut -f 3-")
+        close(sorted)
     }' "$1"

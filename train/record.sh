@@ -1,24 +1,29 @@
 #!/bin/sh
 # record.sh OUT [PART...] - what is recorded of make train on a GPU, in a bundle (bundle.sh). OUT gets all that is
 # printed, and the tables.
-#   layers   the GPU's layers against the host's; layers that are wrong must be told apart          small   the CPU's model, and resuming it
-#   large    76 million parameters, with keys and variants, beside PyTorch                         table   table.sh: what training shows
-#   ranks    on several GPUs (no part of all): the CPU's model by 1, 2, 4, ... ranks, alike; tokens a second of the large one, in turns
-#   context  on several GPUs (no part of all): one sequence over 1, 2, 4, ... ranks, alike; time and memory of long ones (LENGTHS="131072 ...")
+#   layers    the GPU's layers against the host's; layers that are wrong must be told apart
+#   small     the CPU's model, and resuming it
+#   large     76 million parameters, with keys and variants, beside PyTorch
+#   table     table.sh: what training shows
+#   ranks     on several GPUs (no part of all): the CPU's model by 1, 2, 4, ... ranks, alike; tokens a second of the
+#             large one, in turns
+#   context   likewise: one sequence over 1, 2, 4, ... ranks, alike; time and memory of long ones (LENGTHS="131072 ...")
 set -u
 cd "$(dirname "$0")/.." || exit 2
 result=$1
 shift
 mkdir -p "$result"
-export LD_LIBRARY_PATH="$PWD/lib:${CUDA_HOME:-/usr/local/cuda}/lib64:${LD_LIBRARY_PATH:-}" OPENBLAS_NUM_THREADS=1 WB_TIMEOUT="${WB_TIMEOUT:-60}"
-out=build/cuda/train failed=0
+export LD_LIBRARY_PATH="$PWD/lib:${CUDA_HOME:-/usr/local/cuda}/lib64:${LD_LIBRARY_PATH:-}"
+export OPENBLAS_NUM_THREADS=1 WB_TIMEOUT="${WB_TIMEOUT:-60}"
+out=build/cuda/train failed=0 variants=build/cuda/variants
 keys="forward=build/cuda/solutions/07.so backward=build/cuda/solutions/09.so"
-packed="forward=build/cuda/variants/07/variants/packed_heads/07.so backward=build/cuda/variants/09/variants/packed_heads/09.so"
-large="layers=12 width=768 q_heads=12 kv_heads=4 head_dim=64 hidden=2048 window=128 sinks=4 context=1024 batch=16 rate=6e-4 samples=1 length=300"
+packed="forward=$variants/07/variants/packed_heads/07.so backward=$variants/09/variants/packed_heads/09.so"
+large="layers=12 width=768 q_heads=12 kv_heads=4 head_dim=64 hidden=2048 window=128 sinks=4 context=1024 batch=16"
+large="$large rate=6e-4 samples=1 length=300"
+gpu() { nvidia-smi --query-gpu="$1" --format=csv,noheader | head -n 1; }
 head_lines() {
     printf '# gpu: %s\n# driver: %s\n# date: %s UTC\n# commit: %s\n# backend: cuda\n# command: %s\n' \
-        "$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1)" "$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)" \
-        "$(date -u '+%Y-%m-%d %H:%M')" "$(cat commit)" "$1"
+        "$(gpu name)" "$(gpu driver_version)" "$(date -u '+%Y-%m-%d %H:%M')" "$(cat commit)" "$1"
 }
 ok() { # STATUS WHAT
     if [ "$1" -eq 0 ]; then echo "ok    $2"; else echo "FAIL  $2"; failed=1; fi
@@ -35,15 +40,17 @@ layers() {
     rm -f "$result/host" "$result/log"
 }
 small() {
-    { head_lines "train steps=2000, and with naive attention on the host"; printf 'run\tstep\tseconds\tloss\theld_out\n'; } >"$result/train.tsv"
+    head_lines "train steps=2000, and with naive attention on the host" >"$result/train.tsv"
+    printf 'run\tstep\tseconds\tloss\theld_out\n' >>"$result/train.tsv"
+    lessons="text=$out/lessons.txt $keys"
     # shellcheck disable=SC2086
-    $out/train text=$out/lessons.txt $keys checkpoint="$result/whole" log="$result/curve" compare="$result/compare_small.tsv"
+    $out/train $lessons checkpoint="$result/whole" log="$result/curve" compare="$result/compare_small.tsv"
     ok $? "the CPU's model, with the keys"
     sed '1d; s/^/solutions	/' "$result/curve" >>"$result/train.tsv"
     # shellcheck disable=SC2086
-    $out/train text=$out/lessons.txt $keys checkpoint="$result/parts" length=0 until=800 >/dev/null
+    $out/train $lessons checkpoint="$result/parts" length=0 until=800 >/dev/null
     # shellcheck disable=SC2086
-    $out/train text=$out/lessons.txt $keys checkpoint="$result/parts" length=0 >/dev/null && cmp "$result/whole" "$result/parts"
+    $out/train $lessons checkpoint="$result/parts" length=0 >/dev/null && cmp "$result/whole" "$result/parts"
     ok $? "800 steps and 1200 more from the checkpoint give the same bits as 2000"
     mkdir -p $out/solutions && mv "$result/whole" $out/solutions/checkpoint && rm -f "$result/parts"
 }
@@ -53,7 +60,8 @@ large() {
     for kernels in keys packed; do
         [ $kernels = keys ] && with=$keys || with=$packed
         # shellcheck disable=SC2086
-        $out/train "text=$text" $large steps="${STEPS:-1000}" $with log="$result/large_$kernels.tsv" compare="$result/compare_large_$kernels.tsv"
+        $out/train "text=$text" $large steps="${STEPS:-1000}" $with log="$result/large_$kernels.tsv" \
+            compare="$result/compare_large_$kernels.tsv"
         ok $? "76 million parameters, $kernels"
     done
     ${PYTHON:-python3} reference/train_peer.py >"$result/train_peer.tsv"
@@ -63,23 +71,50 @@ large() {
 }
 table() { # small models keep a GPU busy only together
     rm -rf "$result/rows" && mkdir "$result/rows"
-    printf '%s\n' naive right untouched $(cat $out/names) | xargs -P 6 -I NAME sh -c 'train/table.sh cuda "$1/rows/$(echo "$2" | tr / _)" "$2"' table "$result" NAME
+    printf '%s\n' naive right untouched $(cat $out/names) | xargs -P 6 -I NAME \
+        sh -c 'train/table.sh cuda "$1/rows/$(echo "$2" | tr / _)" "$2"' table "$result" NAME
     ok $? "the table"
-    { head_lines "table.sh, 2000 steps of 512 bytes, seeds 1 2 3"; cat "$result/rows/right"; for rows in "$result"/rows/*; do [ "${rows##*/}" = right ] || sed 1d "$rows"; done; } >"$result/train_wrong.tsv"
+    head_lines "table.sh, 2000 steps of 512 bytes, seeds 1 2 3" | cat - "$result/rows/right" >"$result/train_wrong.tsv"
+    rm "$result/rows/right"
+    for rows in "$result"/rows/*; do sed 1d "$rows"; done >>"$result/train_wrong.tsv"
     rm -rf "$result/rows"
     cat "$result/train_wrong.tsv"
 }
 # The large model's text, of any kind, for speed.
-any_text() { find /usr/lib/python3* /usr/local/lib/python3* -name '*.py' 2>/dev/null | sort | head -n 8000 | xargs cat 2>/dev/null | head -c 64000000 >"$1"; }
+any_text() {
+    find /usr/lib/python3* /usr/local/lib/python3* -name '*.py' 2>/dev/null | sort | head -n 8000 |
+        xargs cat 2>/dev/null | head -c 64000000 >"$1"
+}
 # counts: of ranks, a GPU each.
 several() {
     export NCCL_NVLS_ENABLE=0 # NVLink multicast off
     if ! ldconfig -p | grep -q libnccl.so.2; then # Python's
-        WB_NCCL=${WB_NCCL:-$(ls "$(${PYTHON:-python3} -c 'import nvidia.nccl as n; print(*n.__path__)')/lib/libnccl.so.2")}
+        nccl=$(${PYTHON:-python3} -c 'import nvidia.nccl as n; print(*n.__path__)')
+        WB_NCCL=${WB_NCCL:-$(ls "$nccl/lib/libnccl.so.2")}
         [ -z "$WB_NCCL" ] || export WB_NCCL
     fi
     gpus=$(nvidia-smi -L | grep -c '^GPU') counts=1 most=1
     while [ $((2 * most)) -le "$gpus" ]; do most=$((2 * most)) && counts="$counts $most"; done
+}
+# TABLE FIELDS SHARE TOKENS WORDS...: trains `steps` steps, which are no whole run: nothing is sampled or compared.
+# Adds a row: FIELDS; of the steps behind a SHARE of them ms of one and tokens a second; memory, where there is a
+# column for it; loss.
+measured() {
+    table=$result/$1 fields=$2 share=$3 tokens=$4
+    shift 4
+    unset memory
+    rm -f "$result/curve"
+    # shellcheck disable=SC2086
+    $out/train text="$result/text" $keys "$@" steps=$((steps + 1)) until=$steps log="$result/curve" \
+        >"$result/log" 2>&1
+    ! grep -q gigabytes "$table" || memory=$(sed -n 's/ GB of arrays a rank$//p' "$result/log")
+    awk -v steps=$steps -v share="$share" -v tokens="$tokens" -v fields="$fields" -v memory="${memory+$memory\t}" '
+        NR > 1 && $1 <= steps * share { step = $1; at = $2 }
+        END {
+            if ($1 != steps) exit 1
+            s = ($2 - at) / ($1 - step)
+            printf "%s\t%.3f\t%.0f\t%s%s\n", fields, 1000 * s, tokens / s, memory, $3
+        }' "$result/curve" >>"$table" || { cat "$result/log" && false; }
 }
 # shellcheck disable=SC2086
 ranks() {
@@ -91,9 +126,11 @@ ranks() {
         by() { # CHECKPOINT WORDS...
             name=$1
             shift
-            $out/train $short ranks=$count checkpoint="$folder/$name" "$@" >"$result/log" 2>&1 || { cat "$result/log" && false; }
+            $out/train $short ranks=$count checkpoint="$folder/$name" "$@" >"$result/log" 2>&1 ||
+                { cat "$result/log" && false; }
         }
-        by first steps=1 && by last steps=20 log="$folder/curve" compare="$folder/compare" && train/alike.sh cuda 2048 "$result/ranks_1" "$folder"
+        by first steps=1 && by last steps=20 log="$folder/curve" compare="$folder/compare" &&
+            train/alike.sh cuda 2048 "$result/ranks_1" "$folder"
         ok $? "$count ranks train as one, with right gradients"
         by again steps=20 && cmp "$folder/last" "$folder/again"
         ok $? "$count ranks give the same bits twice"
@@ -102,33 +139,37 @@ ranks() {
         ok $? "10 steps of one rank and 10 more of $count"
     done
     if command -v torchrun >/dev/null; then
-        torchrun --nproc_per_node $most --no-python $out/train $short ranks=0 steps=20 checkpoint="$folder/torchrun" >"$result/log" 2>&1 && cmp "$folder/last" "$folder/torchrun"
+        torchrun --nproc_per_node $most --no-python $out/train $short ranks=0 steps=20 \
+            checkpoint="$folder/torchrun" >"$result/log" 2>&1 && cmp "$folder/last" "$folder/torchrun"
         ok $? "$most ranks that torchrun has started give these bits: $(tail -n 1 "$result/log")"
     fi
     rm -rf "$result"/ranks_*
     any_text "$result/text"
-    { head_lines "train/record.sh OUT ranks, STEPS=$steps, the last three quarters of them"; printf 'ranks\tbatch\tturn\ttokens\tms\ttokens_per_second\tloss\n'; } >"$result/train_ranks.tsv"
-    # By turns, with a batch for one GPU and one for all. So many steps are no whole run: nothing is sampled or
-    # compared.
-    for turn in 1 2 3; do
+    head_lines "train/record.sh OUT ranks, STEPS=$steps, the last three quarters of them" >"$result/train_ranks.tsv"
+    printf 'ranks\tbatch\tturn\ttokens\tms\ttokens_per_second\tloss\n' >>"$result/train_ranks.tsv"
+    for turn in 1 2 3; do # with a batch for one GPU and one for all
         for batch in $(printf '%s\n' 16 $((16 * most)) | sort -nu); do
+            tokens=$((1024 * batch))
             for count in $counts; do
-                rm -f "$result/curve"
-                $out/train text="$result/text" $large batch=$batch ranks=$count steps=$((steps + 1)) until=$steps $keys log="$result/curve" >"$result/log" 2>&1
-                awk -v ranks=$count -v batch=$batch -v turn=$turn -v steps=$steps '
-                    NR > 1 && $1 <= steps / 4 { step = $1; at = $2 }
-                    END {
-                        if ($1 != steps) exit 1
-                        s = ($2 - at) / ($1 - step)
-                        printf "%d\t%d\t%d\t%d\t%.3f\t%.0f\t%s\n", ranks, batch, turn, 1024 * batch, 1000 * s, 1024 * batch / s, $3
-                    }' "$result/curve" >>"$result/train_ranks.tsv" || { cat "$result/log" && false; }
-                ok $? "76 million parameters, $batch sequences a step, $count ranks: $(tail -n 1 "$result/train_ranks.tsv")"
+                measured train_ranks.tsv "$count\t$batch\t$turn\t$tokens" 0.25 $tokens $large batch=$batch ranks=$count
+                ok $? "$batch sequences a step, $count ranks: $(tail -n 1 "$result/train_ranks.tsv")"
             done
         done
     done
-    awk -F'\t' '!/^[#r]/ { n = ++turns[$2, $1]; s = $6; for (i = n; i > 1 && rate[$2, $1, i - 1] > s; i--) rate[$2, $1, i] = rate[$2, $1, i - 1]; rate[$2, $1, i] = s }
-        END { for (k in turns) { split(k, a, SUBSEP); m = rate[k, int((turns[k] + 1) / 2)]; one = rate[a[1], 1, int((turns[a[1], 1] + 1) / 2)]; printf "batch %d, %d ranks: %d tokens/s, %.3f of one\n", a[1], a[2], m, m / one } }' \
-        "$result/train_ranks.tsv" | sort -k 2n -k 3n
+    awk -F'\t' '
+        !/^[#r]/ { # sorted by rate
+            n = ++turns[$2, $1]
+            for (i = n; i > 1 && rate[$2, $1, i - 1] > $6; i--) rate[$2, $1, i] = rate[$2, $1, i - 1]
+            rate[$2, $1, i] = $6
+        }
+        function median(batch, ranks) { return rate[batch, ranks, int((turns[batch, ranks] + 1) / 2)] }
+        END {
+            for (k in turns) {
+                split(k, a, SUBSEP)
+                m = median(a[1], a[2])
+                printf "batch %d, %d ranks: %d tokens/s, %.3f of one\n", a[1], a[2], m, m / median(a[1], 1)
+            }
+        }' "$result/train_ranks.tsv" | sort -k 2n -k 3n
     rm -f "$result/text" "$result/log"
 }
 # shellcheck disable=SC2086
@@ -141,7 +182,8 @@ context() {
     for count in 0 $counts; do # 0: one rank, nothing split
         folder=$result/context_$count words="ranks=1" && rm -rf "$folder" && mkdir "$folder"
         [ $count -eq 0 ] || words="ranks=$count $split"
-        $out/train $short $words steps=1 checkpoint="$folder/first" >"$result/log" 2>&1 && $out/train $short $words steps=20 log="$folder/curve" checkpoint="$folder/last" >"$result/log" 2>&1 &&
+        $out/train $short $words steps=1 checkpoint="$folder/first" >"$result/log" 2>&1 &&
+            $out/train $short $words steps=20 log="$folder/curve" checkpoint="$folder/last" >"$result/log" 2>&1 &&
             train/alike.sh cuda 2048 "$result/context_0" "$folder" 2 || { cat "$result/log" && false; }
         ok $? "$count ranks share each sequence, and train as one"
     done
@@ -150,7 +192,8 @@ context() {
     for count in $counts; do
         folder=$result/context_$count
         for again in inside again; do
-            $out/train $short $split ranks=$count checkpoint="$folder/$again" log="$folder/curve" >"$result/log" 2>&1 || cat "$result/log"
+            $out/train $short $split ranks=$count checkpoint="$folder/$again" log="$folder/curve" >"$result/log" 2>&1 ||
+                cat "$result/log"
         done
         grep -q ^PASS "$result/log" && cmp "$folder/inside" "$folder/again"
         ok $? "17 and 18 inside, $count ranks: right gradients, the same bits twice: $(tail -n 1 "$folder/curve")"
@@ -158,23 +201,19 @@ context() {
     rm -rf "$result"/context_*
     any_text "$result/text"
     # 6 layers of width 512: 115 KB of arrays a token, so a million tokens fit one H200.
-    long="batch=1 layers=6 width=512 q_heads=8 kv_heads=2 head_dim=64 hidden=1024 window=1024 sinks=4 rate=6e-4 length=0 samples=1"
-    [ -s "$result/train_context.tsv" ] || { head_lines "train/record.sh OUT context; $long; ms of a step, the last half of so many"; printf 'tokens\tfull\tranks\tsteps\tms\ttokens_per_second\tgigabytes\tloss\n'; } >"$result/train_context.tsv"
+    long="batch=1 layers=6 width=512 q_heads=8 kv_heads=2 head_dim=64 hidden=1024 window=1024 sinks=4"
+    long="$long rate=6e-4 length=0 samples=1"
+    [ -s "$result/train_context.tsv" ] || {
+        head_lines "train/record.sh OUT context; $long; ms of a step, the last half of so many"
+        printf 'tokens\tfull\tranks\tsteps\tms\ttokens_per_second\tgigabytes\tloss\n'
+    } >"$result/train_context.tsv"
     for length in ${LENGTHS:-131072 524288 1048576}; do
         for full in 0 3; do
             steps=$((full ? 4 : 8388608 / length)) # a layer that sees all takes a million tokens some seconds
             [ $steps -ge 4 ] || steps=4
             for count in $counts; do
-                rm -f "$result/curve"
-                $out/train text="$result/text" $long $keys $split context=$length full=$full ranks=$count steps=$((steps + 1)) until=$steps log="$result/curve" >"$result/log" 2>&1
-                memory=$(sed -n 's/ GB of arrays a rank$//p' "$result/log")
-                awk -v length_="$length" -v full=$full -v ranks=$count -v steps=$steps -v memory="$memory" '
-                    NR > 1 && $1 <= steps / 2 { step = $1; at = $2 }
-                    END {
-                        if ($1 != steps) exit 1
-                        s = ($2 - at) / ($1 - step)
-                        printf "%d\t%d\t%d\t%d\t%.1f\t%.0f\t%s\t%s\n", length_, full, ranks, steps, 1000 * s, length_ / s, memory, $3
-                    }' "$result/curve" >>"$result/train_context.tsv" || { cat "$result/log" && false; }
+                measured train_context.tsv "$length\t$full\t$count\t$steps" 0.5 "$length" \
+                    $long $split context="$length" full=$full ranks=$count
                 ok $? "one sequence of $length, full=$full, $count ranks: $(tail -n 1 "$result/train_context.tsv")"
             done
         done

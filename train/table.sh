@@ -13,36 +13,39 @@ export OPENBLAS_NUM_THREADS=1
 kind=_worker
 [ "$backend" = cpu ] || kind=.so
 [ -s "$table" ] || printf 'kernels\tseed\theld_out\tproblem\tlayer\tgradient\terror\tbound\n' >"$table"
+# shellcheck disable=SC2086
+run() { "$out/train" "$@" text=$out/lessons.txt "compare=$scratch/compare.tsv" ${TRAIN:-} >"$scratch/log"; }
 worst() {
-    awk -F'\t' 'NR > 1 { e = $4 ~ /nan/ ? 1e99 : $4 == 0 ? 0 : $4 / $5; if (NR == 2 || e > w) { w = e; row = $0 } } END { print row }' "$scratch/compare.tsv"
+    awk -F'\t' '
+        NR > 1 { e = $4 ~ /nan/ ? 1e99 : $4 == 0 ? 0 : $4 / $5; if (NR == 2 || e > w) { w = e; row = $0 } }
+        END { print row }' "$scratch/compare.tsv"
 }
 for name; do
     case $name in
-    naive) set -- ;;
-    right | untouched)
-        impl=solutions
-        [ "$name" = right ] || impl=problems
-        set -- "forward=build/$backend/$impl/07$kind" "backward=build/$backend/$impl/09$kind"
-        ;;
+    naive) ;;
+    right) in_07=solutions in_09=solutions ;;
+    untouched) in_07=problems in_09=problems ;;
     *)
         folder=train/wrong/$(echo "$name" | tr / _) wrong=
         [ ! -f Makefile ] || wrong=$(train/wrong.sh "$backend" "$name") || exit 2
         [ -f Makefile ] || wrong=$(printf '\n%s\n%s\n' "$folder" "$folder") # in a bundle (bundle.sh) each has both
-        set -- "forward=build/$backend/$(echo "$wrong" | sed -n 2p)/07$kind" "backward=build/$backend/$(echo "$wrong" | sed -n 3p)/09$kind"
+        in_07=$(echo "$wrong" | sed -n 2p) in_09=$(echo "$wrong" | sed -n 3p)
         ;;
     esac
-    # shellcheck disable=SC2086
-    [ $# -eq 0 ] || [ ! -f Makefile ] || ${MAKE:-make} --no-print-directory BACKEND="$backend" "${1#*=}" "${2#*=}" >"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 2; }
+    set --
+    [ "$name" = naive ] ||
+        set -- "forward=build/$backend/$in_07/07$kind" "backward=build/$backend/$in_09/09$kind"
+    [ $# -eq 0 ] || [ ! -f Makefile ] ||
+        ${MAKE:-make} --no-print-directory BACKEND="$backend" "${1#*=}" "${2#*=}" >"$scratch/log" 2>&1 ||
+        { cat "$scratch/log"; exit 2; }
     for seed in 1 2 3; do
         rm -f "$scratch/curve.tsv" "$scratch/compare.tsv"
-        # shellcheck disable=SC2086
-        "$out/train" "$@" text=$out/lessons.txt seed=$seed length=0 samples=1 "log=$scratch/curve.tsv" "compare=$scratch/compare.tsv" ${TRAIN:-} >"$scratch/log"
+        run "$@" seed=$seed length=0 samples=1 "log=$scratch/curve.tsv"
         held=$(tail -n 1 "$scratch/curve.tsv" | cut -f 4)
         ended=$(sed -n 's/^step \([0-9]*\): the training ends here.*/ended at \1/p' "$scratch/log")
         printf '%s\t%s\t%s\t%s\n' "$name" $seed "${ended:-$held}" "$([ $# -gt 0 ] && worst || echo)" >>"$table"
     done
     [ $# -eq 0 ] && continue
-    # shellcheck disable=SC2086
-    "$out/train" "$@" text=$out/lessons.txt "checkpoint=$out/solutions/checkpoint" "compare=$scratch/compare.tsv" ${TRAIN:-} >"$scratch/log"
+    run "$@" "checkpoint=$out/solutions/checkpoint"
     printf '%s\ttrained\t-\t%s\n' "$name" "$(worst)" >>"$table"
 done

@@ -23,7 +23,7 @@ case $name in
     case $name in 07/*) ;; *) ! has solutions/09/wrong.diff || found '' solutions/09/wrong.diff ;; esac
     ;;
 esac
-[ $found -gt 0 ] || say "there is no such entry in train/wrong/*.diff, solutions/07/wrong.diff or solutions/09/wrong.diff"
+[ $found -gt 0 ] || say "there is no such entry in train/wrong/*.diff, solutions/07/wrong.diff or 09/wrong.diff"
 [ $found -eq 1 ] || say "there are two of this name; write 07/$name or 09/$name"
 awk -v list="${in_07:-$in_09}" -v entry="$entry" -v tell=sentence -f workbook/loop/edit.awk
 [ "$1" != - ] || exit 0

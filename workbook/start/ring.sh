@@ -1,5 +1,6 @@
 #!/bin/sh
-# ring.sh BACKEND IMPL [NAME=VALUE...] - make ring: problem 17, or with PASS=backward 18, on RANKS ranks, a process each.
+# ring.sh BACKEND IMPL [NAME=VALUE...] - make ring: problem 17, or with PASS=backward 18, on RANKS ranks, one process
+# each.
 set -u
 backend=$1 impl=$2 program=ring
 shift 2
