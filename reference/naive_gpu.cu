@@ -298,36 +298,45 @@ static wb_status need_work_space(size_t bytes)
     return WB_OK;
 }
 
+// The products of a shape: `count` of M rows, in all `rows`, each of `pitch` floats.
+struct sizes {
+    size_t rows, pitch;
+    int M, count;
+};
+
+// Work space for so many score matrices and `more` bytes.
+static wb_status prepare(sizes *x, const attention_shape *shape, int matrices, size_t more)
+{
+    const size_t rows = (size_t)shape->batch * shape->q_heads * shape->q_len, pitch = pitch_of(shape->kv_len);
+    if (rows > INT_MAX || 2 * pitch > INT_MAX)
+        return wb_fail(WB_UNSUPPORTED, "naive_gpu: %zu rows of %d keys are more than cuBLAS counts", rows,
+                       shape->kv_len);
+    *x = {rows, pitch, shape->q_heads / shape->kv_heads * shape->q_len, shape->batch * shape->kv_heads};
+    return need_work_space(matrices * naive_gpu_score_bytes(shape) + more);
+}
+
 // sink_logits may be null: none. given: null where the shape says who is visible.
 static wb_status attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const float *sink_logits,
                            const block_mask *given, const attention_shape *shape, wb_stream stream)
 {
     const int Nk = shape->kv_len, D = shape->head_dim;
-    const size_t rows = (size_t)shape->batch * shape->q_heads * shape->q_len, pitch = pitch_of(Nk);
-    const size_t M = (size_t)(shape->q_heads / shape->kv_heads) * shape->q_len;
-    const size_t count = (size_t)shape->batch * shape->kv_heads;
-    if (rows > INT_MAX || 2 * pitch > INT_MAX || count > INT_MAX)
-        return wb_fail(WB_UNSUPPORTED, "naive_gpu_attention: %zu rows of %d keys are more than cuBLAS counts", rows,
-                       Nk);
-
-    const size_t score_bytes = naive_gpu_score_bytes(shape);
-    wb_status status = need_work_space(score_bytes + (given ? (size_t)given->masks * shape->q_len * Nk : 0));
-    if (status != WB_OK) return status;
-    status = scores(work_space, Q, K, pitch, (int)count, (int)M, Nk, D, shape->scale, stream);
+    sizes x = {};
+    wb_status status = prepare(&x, shape, 1, given ? (size_t)given->masks * shape->q_len * Nk : 0);
+    if (status == WB_OK) status = scores(work_space, Q, K, x.pitch, x.count, x.M, Nk, D, shape->scale, stream);
     if (status != WB_OK) return status;
     mask hidden = {shape->causal, shape->window, shape->sinks, nullptr, 1, shape->q_len, Nk};
     if (given) {
-        unsigned char *visible = reinterpret_cast<unsigned char *>(work_space) + score_bytes;
+        unsigned char *visible = reinterpret_cast<unsigned char *>(work_space) + naive_gpu_score_bytes(shape);
         const dim3 grid((shape->q_len - 1) / given->q_tile + 1, given->masks);
         naive_mask_kernel<<<grid, THREADS, 0, stream>>>(visible, *given, shape->q_len, Nk);
         WB_CUDA(cudaGetLastError());
         hidden.visible = visible, hidden.masks = given->masks;
     }
-    naive_softmax_kernel<<<(unsigned)rows, THREADS, 0, stream>>>(work_space, L, sink_logits, pitch, shape->q_heads,
-                                                                 shape->q_len, Nk, hidden);
+    naive_softmax_kernel<<<(unsigned)x.rows, THREADS, 0, stream>>>(work_space, L, sink_logits, x.pitch, shape->q_heads,
+                                                                   shape->q_len, Nk, hidden);
     WB_CUDA(cudaGetLastError());
     const bf16 *P = reinterpret_cast<const bf16 *>(work_space);
-    return sum(false, O, P, V, pitch, (int)count, (int)M, Nk, D, 1, stream);
+    return sum(false, O, P, V, x.pitch, x.count, x.M, Nk, D, 1, stream);
 }
 
 extern "C" wb_status naive_gpu_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,
@@ -389,24 +398,20 @@ extern "C" wb_status naive_gpu_attention_backward(bf16 *dQ, bf16 *dK, bf16 *dV, 
                                                   const bf16 *dO, const attention_shape *shape, wb_stream stream)
 {
     const int Nk = shape->kv_len, D = shape->head_dim;
-    const size_t rows = (size_t)shape->batch * shape->q_heads * shape->q_len, pitch = pitch_of(Nk);
-    const size_t group_rows = (size_t)(shape->q_heads / shape->kv_heads) * shape->q_len;
-    const size_t matrices = (size_t)shape->batch * shape->kv_heads;
-    if (rows > INT_MAX || 2 * pitch > INT_MAX || matrices > INT_MAX)
-        return wb_fail(WB_UNSUPPORTED, "naive_gpu_attention_backward: %zu rows of %d keys are more than cuBLAS counts",
-                       rows, Nk);
-    wb_status status = need_work_space(2 * naive_gpu_score_bytes(shape));
+    sizes x = {};
+    wb_status status = prepare(&x, shape, 2, 0);
     if (status != WB_OK) return status;
-    const int M = (int)group_rows, count = (int)matrices;
-    float *S = work_space, *dP = S + rows * pitch;
+    const int M = x.M, count = x.count;
+    const size_t pitch = x.pitch;
+    float *S = work_space, *dP = S + x.rows * pitch;
     const bf16 *P = reinterpret_cast<const bf16 *>(S), *dS = reinterpret_cast<const bf16 *>(dP);
     const mask hidden = {shape->causal, shape->window, shape->sinks, nullptr, 1, shape->q_len, Nk};
 
     status = scores(S, Q, K, pitch, count, M, Nk, D, shape->scale, stream);
     if (status == WB_OK) status = scores(dP, dO, V, pitch, count, M, Nk, D, 1, stream);
     if (status != WB_OK) return status;
-    naive_gradient_kernel<<<(unsigned)rows, THREADS, 0, stream>>>(S, dP, delta, O, L, dO, pitch, shape->q_len, Nk, D,
-                                                                  hidden);
+    naive_gradient_kernel<<<(unsigned)x.rows, THREADS, 0, stream>>>(S, dP, delta, O, L, dO, pitch, shape->q_len, Nk, D,
+                                                                    hidden);
     WB_CUDA(cudaGetLastError());
     status = sum(true, dV, P, dO, pitch, count, Nk, M, D, 1, stream);
     if (status == WB_OK) status = sum(true, dK, dS, Q, pitch, count, Nk, M, D, shape->scale, stream);
