@@ -200,8 +200,8 @@ static void look_at_tiles(const record *r)
             }
             if (weights >= 8 && zeros >= 0.95 * weights)
                 find(BY_MASK, "hidden_by_0", keys ? "mask of dK and dV|recompute" : "mask of dQ|recompute for dQ",
-                     "in the kernel of %s the scores that are to be hidden become 0, where -infinity is meant: "
-                     "%d pairs of the tile of query %d and key %d have the weight exp(-L)",
+                     "in the kernel of %s the scores that are to be hidden become 0, where -infinity is meant: %d "
+                     "pairs of the tile of query %d and key %d have the weight exp(-L)",
                      keys ? "dK and dV" : "dQ", zeros, query_of(q0), key_of(k0));
             if (strangers <= p.queries * p.keys / 20) add_to_mask(keys ? MASK_DKDV : MASK_DQ, &p);
         }
@@ -243,8 +243,8 @@ static void look_at_weights(const step *t)
                 {"L_forgotten", ": nothing is", 0}};
             // clang-format on
             fit_see(&fit_shift[by_keys], is.m, is.close + 0.002 * fabs(is.m), FORMS(shifts),
-                    "P of query %d is 2^(scale log2(e) S - %.5g) in the kernel of %s, where L log2(e) = %.5g has "
-                    "to be subtracted",
+                    "P of query %d is 2^(scale log2(e) S - %.5g) in the kernel of %s, where L log2(e) = %.5g has to be "
+                    "subtracted",
                     query_of(q), is.m, kernel, L * LOG2E);
             continue;
         }
@@ -437,8 +437,8 @@ void conclude_backward(void)
         const form *is = fit_form(&fit_dS[keys]);
         const bool other = is_one_of(is, "dS_is_P dS_is_dP dS_0");
         conclude_walks(keys);
-        fit_conclude(&fit_factor[keys], BY_EXPONENT, gap, gap, ": that is ");
-        fit_conclude(&fit_shift[keys], BY_EXPONENT, gap, gap, "");
+        fit_conclude(&fit_factor[keys], BY_EXPONENT, gap, NULL, ": that is ");
+        fit_conclude(&fit_shift[keys], BY_EXPONENT, gap, NULL, "");
         // What is added up may be another tile than dS. Of dQ, where P is not known, no form may mean that P is wrong.
         if (is || keys)
             fit_conclude(&fit_dS[keys], keys ? BY_DS : BY_EXPONENT, other ? keys ? "dS|dK" : "dS for dQ|dQ" : dS, dS,

@@ -447,9 +447,9 @@ void look_at_scales(const record *r)
 
 void conclude_decode(void)
 {
-    fit_conclude(&fit_pages, BY_HEADS, "page lookup", "page lookup", ": the pages are ");
-    fit_conclude(&fit_tokens, BY_MASK, "packed rows", "packed rows", ": ");
-    fit_conclude(&fit_finalize, BY_SUM, "finalize", "finalize", "");
+    fit_conclude(&fit_pages, BY_HEADS, "page lookup", NULL, ": the pages are ");
+    fit_conclude(&fit_tokens, BY_MASK, "packed rows", NULL, ": ");
+    fit_conclude(&fit_finalize, BY_SUM, "finalize", NULL, "");
     fit_conclude(&fit_merge, BY_END, is_one_of(fit_form(&fit_merge), "l_of_the_last_tile") ? "weights" : "merge",
                  "merge|weights", ": ");
     const form *scales = fit_form(&fit_scales);
@@ -460,8 +460,8 @@ void conclude_decode(void)
                  : sent ? "scores|weights|scales sent"
                         : "scores|weights",
                  "scores|weights|scales sent", place ? ": the scales are not those of the keys, " : ": ");
-    fit_conclude(&fit_scaled_l, BY_SUM, "weights", "weights", ": ");
+    fit_conclude(&fit_scaled_l, BY_SUM, "weights", NULL, ": ");
     // So little comes after all else, and is said if nothing else explains it.
     if (fit_form(&fit_rounding) && fit_rounding.wrong >= 20)
-        fit_conclude(&fit_rounding, BY_ROUNDING, "weights", "weights", "");
+        fit_conclude(&fit_rounding, BY_ROUNDING, "weights", NULL, "");
 }

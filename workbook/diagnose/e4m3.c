@@ -65,8 +65,7 @@ static void look_at_factor(row_in_tile *x, int i)
     if (l.off > 1 && x->count >= 16)
         find(BY_EXPONENT, "", "softmax|overlap",
              "the weights of query %d that meet V of the tile of keys from %d on are not 2^(factor S - ...) of its "
-             "scores: are "
-             "they another tile's, or in another order?",
+             "scores: are they another tile's, or in another order?",
              query_of(x->q), x->tile * TILE);
     if (!(l.slope > 0) || l.off > 0.3) return;
     const int head = head_of(x->q), Hkv = e.s->kv_heads, other = head / e.s->q_heads * Hkv + head % e.s->q_heads % Hkv;
@@ -134,8 +133,7 @@ static void look_at_tiles_of(const row_in_tile *was, const row_in_tile *is, int 
         // clang-format on
         fit_see(&fit_V, seen, 0.3, FORMS(forms),
                 "from the tile of keys from %d on to that from %d on, under one maximum, what is added to the scores "
-                "of query "
-                "%d changes by %.2f, and V's exponent by %d",
+                "of query %d changes by %.2f, and V's exponent by %d",
                 was->tile * TILE, is->tile * TILE, query_of(is->q), seen, V - old);
     }
     if (m - m_old > 0.7) {
@@ -145,8 +143,7 @@ static void look_at_tiles_of(const row_in_tile *was, const row_in_tile *is, int 
                               {"O_rescaled_inverse", ": it is multiplied by the inverse", exp2(m - m_old)}};
         fit_see(&fit_rescaling, factor, 0.15 * exp2(m_old - m) + 0.005, FORMS(forms),
                 "before the weights of the tile of keys from %d on m grows by %.2f for query %d, so O is to be "
-                "multiplied by "
-                "%.4g; it is by %.4g",
+                "multiplied by %.4g; it is by %.4g",
                 is->tile * TILE, m - m_old, query_of(is->q), exp2(m_old - m), factor);
     }
 }
@@ -194,9 +191,7 @@ static void look_at_O(int i, int q, int kv_head)
         if (fabs(got - O[d] / l) <= 0.2 * size[d] / l) continue;
         find(BY_END, "", "level|together|overlap",
              "the weights and L of query %d are right, and O[%d] should be %.4g; it is %.4g: what went on to float32, "
-             "what "
-             "did not, and "
-             "the maxima that they are under",
+             "what did not, and the maxima that they are under",
              query_of(q), d, O[d] / l, got);
         return;
     }
@@ -214,8 +209,7 @@ void look_at_e4m3(const record *r)
             if (onto <= LEVEL) continue;
             find(BY_SUM, "begins_never_anew", "level|overlap",
                  "O of query %d is added up over %d tiles of keys; with levels = 2 it should move on to the sum after "
-                 "%d at "
-                 "most, and begin at 0 again",
+                 "%d at most, and begin at 0 again",
                  query_of(steps[0].S->a_row[0]), onto + 1, LEVEL);
             break;
         }
@@ -232,9 +226,8 @@ void look_at_e4m3(const record *r)
                 if (is.cut > 2)
                     find(BY_MAXIMUM, "weights_cut", "softmax",
                          "%d weights of query %d in the tile of keys from %d on are 448, the largest e4m3: they were "
-                         "larger, "
-                         "and are cut. A sum above 448 has to raise the maximum, which is that of the scores with V's "
-                         "exponent, to 2^3 or so",
+                         "larger, and are cut. A sum above 448 has to raise the maximum, which is that of the scores "
+                         "with V's exponent, to 2^3 or so",
                          is.cut, query_of(is.q), is.tile * TILE);
                 if (seen && t > 0 && steps[t - 1].P)
                     look_at_tiles_of(&was, &is, t, rescaled_by(&steps[t - 1], &steps[t], i));
@@ -251,7 +244,7 @@ void look_at_e4m3(const record *r)
 void conclude_e4m3(void)
 {
     fit_conclude(&fit_factor, BY_SCALES, "scales|factor", "scales|factor|softmax", "");
-    fit_conclude(&fit_V, BY_EXPONENT, "softmax|overlap", "softmax|overlap", "");
-    fit_conclude(&fit_rescaling, BY_RESCALING, "overlap|softmax", "overlap|softmax", "");
-    fit_conclude(&fit_l, BY_L, "softmax", "softmax", "");
+    fit_conclude(&fit_V, BY_EXPONENT, "softmax|overlap", NULL, "");
+    fit_conclude(&fit_rescaling, BY_RESCALING, "overlap|softmax", NULL, "");
+    fit_conclude(&fit_l, BY_L, "softmax", NULL, "");
 }

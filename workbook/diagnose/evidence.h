@@ -112,7 +112,8 @@ int copy_forms(form *to, const form *from, int count);  // returns count
 const form *first_that_holds(const form *forms);        // not 0; the last one has to hold
 bool is_one_of(const form *is, const char *ids);        // false for null
 
-// The finding, if there is one: the sentence, `joint`, and how the form reads. `gaps` for a form, `others` for none.
+// The finding, if there is one: the sentence, `joint`, and how the form reads. `gaps`, or where no form fits `others`
+// unless that is null.
 void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, const char *joint);
 
 // y = slope x + at; how far off the farthest point is.

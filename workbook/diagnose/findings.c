@@ -94,7 +94,7 @@ void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, 
     const form *is = fit_form(f);
     if (!f->wrong) return;
     memcpy(e.text, f->shown, sizeof e.text);
-    find(rank, is ? is->id : "", is ? gaps : others, "%s%s%s", f->says, is ? joint : "", is ? is->says : "");
+    find(rank, is ? is->id : "", is || !others ? gaps : others, "%s%s%s", f->says, is ? joint : "", is ? is->says : "");
 }
 
 line line_through(const double *x, const double *y, int count)

@@ -229,7 +229,7 @@ void conclude_forward(void)
 {
     const char *gaps = "head mapping|fetch|first key|page lookup";
     if (e.table) conclude_decode();
-    for (int of_V = 0; of_V < 2; of_V++) fit_conclude(&fit_heads[of_V], BY_HEADS, gaps, gaps, "");
+    for (int of_V = 0; of_V < 2; of_V++) fit_conclude(&fit_heads[of_V], BY_HEADS, gaps, NULL, "");
     if (e.problem->signature == WB_BLOCK_MASK) conclude_lists();
     if (e.problem->signature == WB_FP8) conclude_e4m3();
     conclude_walks(false), conclude_masks(), conclude_softmax();

@@ -205,7 +205,7 @@ void conclude_lists(void)
 {
     const form *list = fit_form(&fit_lists), *bits = fit_form(&fit_bits);
     const bool by_key = is_one_of(list, "first_half_twice");
-    const bool by_load = is_one_of(bits, "bits_of_first_half bits_of_first_tile bits_of_steps");
+    const bool by_load = is_one_of(bits, "bits_of_first_half bits_of_first_tile");
     if (list || more_than_skipped)
         fit_conclude(&fit_lists, BY_WALK, by_key ? "first key" : "lists", "lists|first key", ": ");
     fit_conclude(&fit_bits, BY_MASK, by_load ? "load bits" : "mask|load bits", "mask|load bits", ": ");

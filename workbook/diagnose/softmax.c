@@ -143,8 +143,8 @@ static void look_at_maximum(int q, int t, double m, double before, double all, c
     if (!fresh && ((known(runs, t + 1, m) && m > run - 8.1) || (t > 0 && fabs(m - before) < 0.012 && m > run - 8.1)))
         return;  // it may stay as it was
     fit_see(&fit_m, m, 0.012 + 2e-4 * fabs(m), FORMS(forms),
-            "in tile %d of its walk query %d subtracts %.4g from its scores in base 2, the largest of which is "
-            "%.4g so far",
+            "in tile %d of its walk query %d subtracts %.4g from its scores in base 2, the largest of which is %.4g so "
+            "far",
             t, q, m, run);
 }
 
@@ -259,8 +259,8 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     for (int f = 0; f < term_count; f++) terms[f].is = L_keys + log1p(terms[f].is);
     if (!e.sink_logits)
         fit_see(&fit_L, L, 0.004 + 0.003 * fabs(right), FORMS(forms),
-                "O of query %d is right, and its L should be ln(2) (m + log2(l)) = %.4g with m = %.4g and l = "
-                "%.4g, but is %.4g",
+                "O of query %d is right, and its L should be ln(2) (m + log2(l)) = %.4g with m = %.4g and l = %.4g, "
+                "but is %.4g",
                 q, right, end, l, L);
     else if (isfinite(term))
         fit_see(&fit_logit_L, L, 0.002 + 0.001 * fabs(right), terms, term_count,
@@ -342,11 +342,11 @@ void conclude_softmax(void)
         sum = "finalize|empty rows";
     else if (l && !is_one_of(l, "l_completed_twice"))
         sum = "accumulate|rescale|softmax";
-    fit_conclude(&fit_slope, BY_EXPONENT, "accumulate|softmax", "accumulate|softmax", ": that is ");
-    fit_conclude(&fit_m, BY_MAXIMUM, all, all, "");
+    fit_conclude(&fit_slope, BY_EXPONENT, "accumulate|softmax", NULL, ": that is ");
+    fit_conclude(&fit_m, BY_MAXIMUM, all, NULL, "");
     fit_conclude(&fit_alpha, BY_RESCALING, "rescale|softmax|overlap", "rescale|max|accumulate|softmax|overlap", "");
-    fit_conclude(&fit_l, BY_SUM, sum, sum, "");
-    fit_conclude(&fit_logit_l, BY_SUM, "finalize|logit", "finalize|logit", "");
-    fit_conclude(&fit_L, BY_L, "finalize|empty rows", "finalize|empty rows", "");
-    fit_conclude(&fit_logit_L, BY_L, "finalize|logit", "finalize|logit", "");
+    fit_conclude(&fit_l, BY_SUM, sum, NULL, "");
+    fit_conclude(&fit_logit_l, BY_SUM, "finalize|logit", NULL, "");
+    fit_conclude(&fit_L, BY_L, "finalize|empty rows", NULL, "");
+    fit_conclude(&fit_logit_L, BY_L, "finalize|logit", NULL, "");
 }

@@ -215,7 +215,7 @@ static bool look_at_numbers(int rows, int cols)
     }
     const form *is = fit_form(&f);
     static const form in_bf16 = {"sum_in_bf16", "all y are numbers that bfloat16 has, so sums are kept in it", 0};
-    const char *gaps = is_one_of(is, "y_in_bf16 mean_of_the_row") ? "store|reduce|load" : "load|ends|reduce|store";
+    const char *gaps = is_one_of(is, "y_in_bf16") ? "store|reduce|load" : "load|ends|reduce|store";
     if (!is && coarse == rows) is = &in_bf16;
     if (wrong >= 0 && !nan)
         find(BY_NUMBERS, is ? is->id : "", gaps,
