@@ -20,7 +20,7 @@ except ImportError as error:
     if __name__ != "__main__":
         raise
     sys.exit(f"torch_attention.py wants PyTorch, and here: {error}.")
-from flash_workbook import Refused, attention, library
+from flash_workbook import attention, library
 from timing import Verdicts, heading, said, shapes, times
 
 # ------------------------------------------------------------------------------------------------------------ the check
@@ -108,23 +108,6 @@ def check(device):
                 wrong = distances(results(functools.partial(attention, **changed), tensors[:3], dO, {}), want)
                 far = min(wrong)  # in what shows it least
                 verdicts.row("least of O dQ dK dV", name, at, far, LIMIT, "rejected" if far > LIMIT else "NOT SEEN")
-    refusals()
-
-
-def refusals():
-    """Errors are exceptions, and say what the library says."""
-    Q, K, V = (torch.zeros(1, 2, 10, 48, dtype=torch.bfloat16, device=device) for _ in range(3))
-    for what, error, word, call in (
-        ("head_dim", Refused, "head_dim = 48", lambda: attention(Q, K, V)),
-        ("scale", Refused, "scale = -1", lambda: attention(Q[..., :16], K[..., :16], V[..., :16], scale=-1.0)),
-        ("float32", TypeError, "bfloat16", lambda: attention(Q.float(), K, V)),
-    ):
-        try:
-            call()
-            answer = ""
-        except error as refused:
-            answer = str(refused)
-        verdicts.row("refused", "workbook", what, float(word in answer), 1, "ok" if word in answer else "FAILED")
 
 
 def streams():

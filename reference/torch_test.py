@@ -106,6 +106,10 @@ def test_refusals_say_why():
         torch.vmap(attention)(Q[None], Q[None], Q[None])
     with pytest.raises(ValueError, match=f"works on tensors of device {device}, and these are on meta"):
         flash_workbook.library().call("flash_gqa", [Q.to("meta")], None)
+    with pytest.raises(flash_workbook.Refused, match="scale = -1"):
+        attention(Q, Q, Q, scale=-1.0)
+    with pytest.raises(TypeError, match="bfloat16"):
+        attention(Q.float(), Q, Q)
     with pytest.raises(flash_workbook.Refused, match="head_dim = 48"):
         torch.compile(attention, fullgraph=True)(*[torch.zeros(1, 2, 10, 48, dtype=torch.bfloat16, device=device)] * 3)
     leaf = Q.clone().requires_grad_()

@@ -16,6 +16,13 @@ static int exponent_at(const int8_t *exponents, int kv_head, int tile)
     return exponents[kv_head * tiles() + (tile < 0 ? 0 : tile < tiles() ? tile : tiles() - 1)];
 }
 
+// The key head h modulo Hkv, of the head that this row of Q has.
+static int modulo_head(int q)
+{
+    const int head = head_of(q), Hkv = e.s->kv_heads;
+    return head / e.s->q_heads * Hkv + head % e.s->q_heads % Hkv;
+}
+
 // A row of queries in a tile of keys.
 typedef struct row_in_tile {
     int q, kv_head, tile, count, cut;  // cut: weights that are the largest e4m3
@@ -25,9 +32,15 @@ typedef struct row_in_tile {
     bool right;              // the factor of S is
 } row_in_tile;
 
+// The exponent of the tile so many further on.
+static int of_tile(const int8_t *exponents, const row_in_tile *x, int further)
+{
+    return exponent_at(exponents, x->kv_head, x->tile + further);
+}
+
 static double right_factor(const row_in_tile *x)
 {
-    return base2_scale() * ldexp(1, e.Q_exponent[x->q] + exponent_at(e.K_exponent, x->kv_head, x->tile));
+    return base2_scale() * ldexp(1, e.Q_exponent[x->q] + of_tile(e.K_exponent, x, 0));
 }
 
 // False if there is nothing to be seen.
@@ -48,7 +61,7 @@ static bool read_row(row_in_tile *x, const step *t, int i)
         x->S[x->count] = score, x->P[x->count++] = log2(P);
     }
     x->all = log2(sum);
-    x->all_V = x->all + exponent_at(e.V_exponent, x->kv_head, x->tile);
+    x->all_V = x->all + of_tile(e.V_exponent, x, 0);
     return x->top > -INFINITY;
 }
 
@@ -68,17 +81,17 @@ static void look_at_factor(row_in_tile *x, int i)
              "scores: are they another tile's, or in another order?",
              query_of(x->q), x->tile * TILE);
     if (!(l.slope > 0) || l.off > 0.3) return;
-    const int head = head_of(x->q), Hkv = e.s->kv_heads, other = head / e.s->q_heads * Hkv + head % e.s->q_heads % Hkv;
-    const int Q = e.Q_exponent[x->q], K = exponent_at(e.K_exponent, x->kv_head, x->tile);
+    const int other = modulo_head(x->q);
+    const int Q = e.Q_exponent[x->q], K = of_tile(e.K_exponent, x, 0);
     // clang-format off
     const form forms[] = {
         {"", "", Q + K}, {"K_exponent_forgotten", ": that is the exponent of the row of Q alone", Q},
         {"Q_exponent_forgotten", ": that is the exponent of the tile of K alone", K},
         {"exponents_forgotten", ": neither exponent is in it", 0},
         {"K_exponent_of_the_tile_before", ": K's is that of the tile that came before",
-            Q + exponent_at(e.K_exponent, x->kv_head, x->tile + 1)},
+            Q + of_tile(e.K_exponent, x, 1)},
         {"K_exponent_of_the_next_tile", ": K's is that of the tile that comes next",
-            Q + exponent_at(e.K_exponent, x->kv_head, x->tile - 1)},
+            Q + of_tile(e.K_exponent, x, -1)},
         {"K_exponent_of_another_head", ": K's is that of key head h modulo Hkv",
             Q + exponent_at(e.K_exponent, other, x->tile)},
         {"K_exponent_of_the_first_head", ": K's is that of the first head", Q + exponent_at(e.K_exponent, 0, x->tile)},
@@ -87,7 +100,7 @@ static void look_at_factor(row_in_tile *x, int i)
         {"Q_exponent_of_the_first_head", ": Q's is that of the first head", e.Q_exponent[query_of(x->q)] + K},
         {"log2e_forgotten", ": log2(e) is missing in it", Q + K - log2(LOG2E)},
         {"scale_forgotten", ": scale is missing in it", Q + K - log2(e.s->scale)},
-        {"V_exponent_for_K", ": V's exponent stands for K's", Q + exponent_at(e.V_exponent, x->kv_head, x->tile)}};
+        {"V_exponent_for_K", ": V's exponent stands for K's", Q + of_tile(e.V_exponent, x, 0)}};
     // clang-format on
     const double seen = log2(l.slope / base2_scale());
     fit_see(
@@ -109,27 +122,24 @@ static double rescaled_by(const step *from, const step *to, int i)
 
 static void look_at_tiles_of(const row_in_tile *was, const row_in_tile *is, int t, double factor)
 {
-    const int V = exponent_at(e.V_exponent, is->kv_head, is->tile),
-              old = exponent_at(e.V_exponent, was->kv_head, was->tile);
+    const int V = of_tile(e.V_exponent, is, 0), old = of_tile(e.V_exponent, was, 0);
     const double m = V - is->at, m_old = old - was->at, seen = is->at - was->at;
     if (!was->right || !is->right || factor == 0) return;
     const bool stays = fabs(factor - 1) < 0.01;
     if (stays && is->top + V - m_old < 2.9 && t > 1) {  // no maximum has to be, or may be, raised
-        const int head = head_of(is->q), Hkv = e.s->kv_heads, h = head / e.s->q_heads * Hkv + head % e.s->q_heads % Hkv;
+        const int h = modulo_head(is->q);
         // clang-format off
         const form forms[] = {
             {"", "", V - old}, {"V_exponent_forgotten", ": V's exponent is not in it", 0},
             {"V_exponent_subtracted", ": V's exponent is subtracted", old - V},
             {"V_exponent_of_the_tile_before", ": each tile has the exponent of the one before",
-                exponent_at(e.V_exponent, is->kv_head, is->tile + 1) - exponent_at(e.V_exponent, was->kv_head,
-                was->tile + 1)},
+                of_tile(e.V_exponent, is, 1) - of_tile(e.V_exponent, was, 1)},
             {"V_exponent_of_the_next_tile", ": each tile has the exponent of the next one",
-                exponent_at(e.V_exponent, is->kv_head, is->tile - 1) - exponent_at(e.V_exponent, was->kv_head,
-                was->tile - 1)},
+                of_tile(e.V_exponent, is, -1) - of_tile(e.V_exponent, was, -1)},
             {"V_exponent_of_another_head", ": that is of key head h modulo Hkv",
                 exponent_at(e.V_exponent, h, is->tile) - exponent_at(e.V_exponent, h, was->tile)},
             {"K_exponent_for_V", ": K's exponent stands for V's",
-                exponent_at(e.K_exponent, is->kv_head, is->tile) - exponent_at(e.K_exponent, was->kv_head, was->tile)}};
+                of_tile(e.K_exponent, is, 0) - of_tile(e.K_exponent, was, 0)}};
         // clang-format on
         fit_see(&fit_V, seen, 0.3, FORMS(forms),
                 "from the tile of keys from %d on to that from %d on, under one maximum, what is added to the scores "
@@ -233,7 +243,7 @@ void look_at_e4m3(const record *r)
                     look_at_tiles_of(&was, &is, t, rescaled_by(&steps[t - 1], &steps[t], i));
                 right &= is.right && !is.cut;
                 all[seen] = is.all, all_V[seen] = is.all_V;
-                m[seen++] = exponent_at(e.V_exponent, is.kv_head, is.tile) - is.at;
+                m[seen++] = of_tile(e.V_exponent, &is, 0) - is.at;
                 was = is;
             }
             if (right && seen && look_at_l(was.q, seen, all, all_V, m)) look_at_O(i, was.q, was.kv_head);
