@@ -13,19 +13,20 @@ struct ring_pass {
 
     wb_status make(const wb_ring &ring, const attention_shape &shape, wb_stream stream)
     {
-        const size_t q = (size_t)(ask.B * ask.Hq), kv = (size_t)(ask.B * ask.Hkv), rows = my_rows(ring.rank),
-                     D = (size_t)ask.D;
+        const size_t q = (size_t)(ask.B * ask.Hq);
         const long second = 2 * ask.RANKS - 1 - ring.rank;
         bytes = flash_ring_backward_workspace(&shape, &ring);
-        for (bf16 **t : {&dQ, &Q, &O, &dO}) DO(allocate(t, q * rows * D));
-        for (bf16 **t : {&dK, &dV, &K, &V}) DO(allocate(t, kv * rows * D));
-        for (float **t : {&delta, &L}) DO(allocate(t, q * rows));
+        for (float **t : {&delta, &L}) DO(allocate(t, q * my_rows(ring.rank)));
         DO(allocate(&workspace, bytes));
-        DO(draw_shard(Q, Q_DRAWN, q, ring.rank, stream));
-        DO(draw_shard(O, O_DRAWN, q, ring.rank, stream));
-        DO(draw_shard(dO, DO_DRAWN, q, ring.rank, stream));
-        DO(draw_shard(K, K_DRAWN, kv, ring.rank, stream));
-        DO(draw_shard(V, V_DRAWN, kv, ring.rank, stream));
+        DO(make_tensors({{&dQ, ask.Hq, OUTPUT},
+                         {&dK, ask.Hkv, OUTPUT},
+                         {&dV, ask.Hkv, OUTPUT},
+                         {&Q, ask.Hq, Q_DRAWN},
+                         {&O, ask.Hq, O_DRAWN},
+                         {&dO, ask.Hq, DO_DRAWN},
+                         {&K, ask.Hkv, K_DRAWN},
+                         {&V, ask.Hkv, V_DRAWN}},
+                        ring.rank, stream));
         DO(statistics(L, nullptr, 0, q, chunk_begin(ring.rank), chunk_rows(ring.rank), stream));
         return statistics(L + q * chunk_rows(ring.rank), nullptr, 0, q, chunk_begin(second), chunk_rows(second),
                           stream);
@@ -38,13 +39,7 @@ struct ring_pass {
     {
         return (size_t)ask.B * rows * (4 * (size_t)(ask.Hq + ask.Hkv) * (size_t)ask.D * 2 + (size_t)ask.Hq * 8);
     }
-    wb_status end() const
-    {
-        for (void *p : {(void *)dQ, (void *)dK, (void *)dV, (void *)Q, (void *)K, (void *)V, (void *)O, (void *)dO,
-                        (void *)delta, (void *)L, (void *)workspace})
-            DO(wb_device_free(p));
-        return WB_OK;
-    }
+    wb_status end() const { return free_all({dQ, dK, dV, Q, K, V, O, dO, delta, L, workspace}); }
 
     // How far rows of dQ, of dK and of dV are from what they should be, as a part of a row's length: the largest of
     // some. A query by itself meets all keys that it sees, and a key all queries of its group that see it.
@@ -93,13 +88,8 @@ struct ring_pass {
             if (of_key) DO(distance(dK + row.at * D, gradients[1], &far[1]));
             if (of_key) DO(distance(dV + row.at * D, gradients[2], &far[2]));
         }
-        for (int n = 0; n < 2; n++) {
-            DO(wb_device_free(many[n]));
-            DO(wb_device_free(one[n]));
-        }
-        for (void *p : {(void *)l, (void *)sums, (void *)gradients[0], (void *)gradients[1], (void *)gradients[2]})
-            DO(wb_device_free(p));
-        return WB_OK;
+        DO(free_all({many[0], many[1], one[0], one[1], l, sums}));
+        return free_all({gradients[0], gradients[1], gradients[2]});
     }
 };
 
@@ -111,15 +101,12 @@ struct alone_pass {
     wb_status make(wb_stream stream)
     {
         const size_t q = (size_t)(ask.B * ask.Hq), kv = (size_t)(ask.B * ask.Hkv), N = (size_t)ask.N, D = (size_t)ask.D;
-        for (bf16 **t : {&Q, &dO}) DO(allocate(t, q * N * D));
-        for (bf16 **t : {&K, &V}) DO(allocate(t, kv * N * D));
         for (float **t : {&dK, &dV}) DO(allocate(t, kv * N * D));
         for (float **t : {&L, &delta}) DO(allocate(t, q * N));
         DO(allocate(&dQ, q * N * D));
-        DO(draw(Q, Q_DRAWN, 0, q, 0, N, stream));
-        DO(draw(dO, DO_DRAWN, 0, q, 0, N, stream));
-        DO(draw(K, K_DRAWN, 0, kv, 0, N, stream));
-        DO(draw(V, V_DRAWN, 0, kv, 0, N, stream));
+        DO(make_tensors(
+            {{&Q, ask.Hq, Q_DRAWN}, {&dO, ask.Hq, DO_DRAWN}, {&K, ask.Hkv, K_DRAWN}, {&V, ask.Hkv, V_DRAWN}}, -1,
+            stream));
         return statistics(L, delta, 0, q, 0, N, stream);
     }
     wb_status call(const attention_shape &shape, wb_stream stream) const
@@ -129,11 +116,5 @@ struct alone_pass {
         for (float *t : {dK, dV}) WB_CUDA(cudaMemsetAsync(t, 0, kv * N * D * sizeof(float), stream));
         return wb_attention_backward(dQ, dK, dV, Q, K, V, dO, L, delta, &shape, stream);
     }
-    wb_status end() const
-    {
-        for (void *p : {(void *)Q, (void *)K, (void *)V, (void *)dO, (void *)dQ, (void *)dK, (void *)dV, (void *)L,
-                        (void *)delta})
-            DO(wb_device_free(p));
-        return WB_OK;
-    }
+    wb_status end() const { return free_all({Q, K, V, dO, dQ, dK, dV, L, delta}); }
 };

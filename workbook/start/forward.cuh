@@ -13,18 +13,12 @@ struct ring_pass {
     // Allocated, and drawn where they are inputs.
     wb_status make(const wb_ring &ring, const attention_shape &shape, wb_stream stream)
     {
-        const size_t q = (size_t)(ask.B * ask.Hq), kv = (size_t)(ask.B * ask.Hkv), rows = my_rows(ring.rank),
-                     D = (size_t)ask.D;
         bytes = flash_ring_workspace(&shape, &ring);
-        DO(allocate(&O, q * rows * D));
-        DO(allocate(&Q, q * rows * D));
-        DO(allocate(&L, q * rows));
-        DO(allocate(&K, kv * rows * D));
-        DO(allocate(&V, kv * rows * D));
+        DO(allocate(&L, (size_t)(ask.B * ask.Hq) * my_rows(ring.rank)));
         DO(allocate(&workspace, bytes));
-        DO(draw_shard(Q, Q_DRAWN, q, ring.rank, stream));
-        DO(draw_shard(K, K_DRAWN, kv, ring.rank, stream));
-        return draw_shard(V, V_DRAWN, kv, ring.rank, stream);
+        return make_tensors(
+            {{&O, ask.Hq, OUTPUT}, {&Q, ask.Hq, Q_DRAWN}, {&K, ask.Hkv, K_DRAWN}, {&V, ask.Hkv, V_DRAWN}}, ring.rank,
+            stream);
     }
     wb_status call(const wb_ring &ring, const attention_shape &shape, wb_stream stream) const
     {
@@ -34,12 +28,7 @@ struct ring_pass {
     {
         return (size_t)ask.B * rows * (2 * (size_t)(ask.Hq + ask.Hkv) * (size_t)ask.D * 2 + (size_t)ask.Hq * 4);
     }
-    wb_status end() const
-    {
-        for (void *p : {(void *)O, (void *)Q, (void *)K, (void *)V, (void *)L, (void *)workspace})
-            DO(wb_device_free(p));
-        return WB_OK;
-    }
+    wb_status end() const { return free_all({O, Q, K, V, L, workspace}); }
 
     // How far O of some rows is from what it should be, as a part of a row's length, and L: the largest.
     wb_status compare(const wb_ring &ring, const attention_shape &shape, wb_stream stream, float far[NAMES]) const
@@ -71,8 +60,7 @@ struct ring_pass {
             const float off = fabsf(L_got - L_want);
             if (!(off <= far[1])) far[1] = off;
         }
-        for (void *p : {(void *)q, (void *)k, (void *)v, (void *)o, (void *)l}) DO(wb_device_free(p));
-        return WB_OK;
+        return free_all({q, k, v, o, l});
     }
 };
 
@@ -83,21 +71,13 @@ struct alone_pass {
 
     wb_status make(wb_stream stream)
     {
-        const size_t q = (size_t)(ask.B * ask.Hq), kv = (size_t)(ask.B * ask.Hkv), N = (size_t)ask.N, D = (size_t)ask.D;
-        for (bf16 **t : {&O, &Q}) DO(allocate(t, q * N * D));
-        for (bf16 **t : {&K, &V}) DO(allocate(t, kv * N * D));
-        DO(allocate(&L, q * N));
-        DO(draw(Q, Q_DRAWN, 0, q, 0, N, stream));
-        DO(draw(K, K_DRAWN, 0, kv, 0, N, stream));
-        return draw(V, V_DRAWN, 0, kv, 0, N, stream);
+        DO(allocate(&L, (size_t)(ask.B * ask.Hq * ask.N)));
+        return make_tensors(
+            {{&O, ask.Hq, OUTPUT}, {&Q, ask.Hq, Q_DRAWN}, {&K, ask.Hkv, K_DRAWN}, {&V, ask.Hkv, V_DRAWN}}, -1, stream);
     }
     wb_status call(const attention_shape &shape, wb_stream stream) const
     {
         return wb_attention(O, L, Q, K, V, &shape, stream);
     }
-    wb_status end() const
-    {
-        for (void *p : {(void *)O, (void *)Q, (void *)K, (void *)V, (void *)L}) DO(wb_device_free(p));
-        return WB_OK;
-    }
+    wb_status end() const { return free_all({O, Q, K, V, L}); }
 };

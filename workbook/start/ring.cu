@@ -99,8 +99,8 @@ static wb_status draw(bf16 *to, unsigned tensor, size_t head, size_t heads, size
     return WB_OK;
 }
 
-// Which tensor is drawn.
-enum { Q_DRAWN, K_DRAWN, V_DRAWN, O_DRAWN, DO_DRAWN };
+// Which tensor is drawn; an output is not.
+enum { Q_DRAWN, K_DRAWN, V_DRAWN, O_DRAWN, DO_DRAWN, OUTPUT };
 
 // The contract's chunks, written down once more: what is compared with should not ask what is looked at.
 static size_t chunk_rows(long k) { return (size_t)(ask.N / (2 * ask.RANKS) + (k < ask.N % (2 * ask.RANKS))); }
@@ -129,6 +129,30 @@ static wb_status draw_shard(bf16 *to, unsigned tensor, size_t heads, int rank, w
     DO(draw(to, tensor, 0, heads, chunk_begin(rank), chunk_rows(rank), stream));
     return draw(to + heads * chunk_rows(rank) * (size_t)ask.D, tensor, 0, heads, chunk_begin(second),
                 chunk_rows(second), stream);
+}
+
+// Tensors of so many heads a sequence, and what is drawn there: a rank's rows of them, or with rank -1 all.
+struct heads_of {
+    bf16 **at;
+    long heads;
+    unsigned tensor;
+};
+static wb_status make_tensors(std::initializer_list<heads_of> tensors, int rank, wb_stream stream)
+{
+    for (const heads_of &t : tensors) {
+        const size_t heads = (size_t)(ask.B * t.heads), rows = rank < 0 ? (size_t)ask.N : my_rows(rank);
+        DO(allocate(t.at, heads * rows * (size_t)ask.D));
+        if (t.tensor == OUTPUT) continue;
+        DO(rank < 0 ? draw(*t.at, t.tensor, 0, heads, 0, rows, stream)
+                    : draw_shard(*t.at, t.tensor, heads, rank, stream));
+    }
+    return WB_OK;
+}
+
+static wb_status free_all(std::initializer_list<void *> all)
+{
+    for (void *p : all) DO(wb_device_free(p));
+    return WB_OK;
 }
 
 // For gradients: L and delta of rows `from` and on of heads `head` and on, [heads, rows], a thread a row. delta may be
