@@ -42,7 +42,6 @@ def arguments():
     parser.add_argument("--head-dim", type=int, default=128)
     parser.add_argument("--runs", type=int, default=9)
     parser.add_argument("--check", type=int, metavar="N", default=2048, help="rows of the check, 0 for none")
-    parser.add_argument("--only", nargs="+", metavar="WAY", help="ring, torch_ring_cudnn, ulysses_fa2, ...")
     asked = parser.parse_args()
     if "RANK" not in os.environ:
         parser.error("wants to be started by torchrun: torchrun --nproc-per-node RANKS reference/ring_peers.py")
@@ -166,8 +165,6 @@ def measure(N, causal, backward):
     at = f"N={N} {'causal' if causal else 'full'} {'backward' if backward else 'forward'}"
     for way in ways(causal):
         name, why = way[0], ""
-        if asked.only and name not in asked.only:
-            continue
         try:
             if name.startswith("torch_") and not on_gpu:
                 raise NotImplementedError("context_parallel has none of the CPU's kernels")

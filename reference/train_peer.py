@@ -1,12 +1,11 @@
 """train_peer.py - the model of train/ in PyTorch, on a GPU: tokens/s of training steps, as a table on stdout.
 
-    python3 reference/train_peer.py [--steps 60]
+    python3 reference/train_peer.py
 
 The same layers, sizes, batch and optimizer (train/record.sh, `large`): float32 parameters, products in bf16 (autocast),
 torch.compile, fused AdamW. Attention is FlexAttention with the same mask, or scaled_dot_product_attention with it as a
 tensor of booleans.
 """
-import argparse
 import math
 import sys
 import time
@@ -17,6 +16,7 @@ import torch.nn.functional as F
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 LAYERS, WIDTH, HQ, HKV, D, HIDDEN, WINDOW, SINKS, T, BATCH = 12, 768, 12, 4, 64, 2048, 128, 4, 1024, 16
+GROUPS, STEPS = 5, 12  # of timed steps; how many in each
 
 
 def visible(b, h, i, j):
@@ -74,7 +74,7 @@ class Model(nn.Module):
         return F.cross_entropy(logits.float().view(-1, 256), target.view(-1))
 
 
-def measure(name, attend, steps):
+def measure(name, attend):
     torch.manual_seed(1)
     model = Model().cuda()
     optimizer = torch.optim.AdamW(model.parameters(), lr=6e-4, betas=(0.9, 0.99), weight_decay=0.1, fused=True)
@@ -93,23 +93,20 @@ def measure(name, attend, steps):
         step()
     torch.cuda.synchronize()
     times = []
-    for _ in range(5):  # the loss is read every step in train.c: here only at the end, which favours PyTorch
+    for _ in range(GROUPS):  # the loss is read every step in train.c: here only at the end, which favours PyTorch
         begin = time.perf_counter()
-        for _ in range(steps // 5):
+        for _ in range(STEPS):
             loss = step()
         torch.cuda.synchronize()
-        times.append((time.perf_counter() - begin) / (steps // 5))
+        times.append((time.perf_counter() - begin) / STEPS)
     times.sort()
     parameters = sum(p.numel() for p in model.parameters())
     memory = torch.cuda.max_memory_allocated() / 2**30
-    print(name, parameters, BATCH * T, f"{1000 * times[2]:.2f}", f"{BATCH * T / times[2]:.0f}", f"{memory:.1f}",
+    print(name, parameters, BATCH * T, f"{1000 * times[GROUPS // 2]:.2f}", f"{BATCH * T / times[GROUPS // 2]:.0f}", f"{memory:.1f}",
           f"{loss.item():.3f}", sep="\t", flush=True)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=60, help="timed steps, in five groups")
-    steps = max(5, parser.parse_args().steps)
     if not torch.cuda.is_available():
         sys.exit("train_peer.py: there is no GPU that PyTorch can use")
     torch.set_float32_matmul_precision("high")
@@ -128,7 +125,7 @@ def main():
     failed = 0
     for name, attend in (("flex", flex), ("sdpa", sdpa)):
         try:
-            measure(name, attend, steps)
+            measure(name, attend)
         except Exception as reason:  # the other one may still do
             failed += 1
             print(f"# {name} failed: {str(reason).splitlines()[0]}", flush=True)
