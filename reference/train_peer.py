@@ -102,7 +102,8 @@ def measure(name, attend):
     times.sort()
     parameters = sum(p.numel() for p in model.parameters())
     memory = torch.cuda.max_memory_allocated() / 2**30
-    print(name, parameters, BATCH * T, f"{1000 * times[GROUPS // 2]:.2f}", f"{BATCH * T / times[GROUPS // 2]:.0f}", f"{memory:.1f}",
+    median = times[GROUPS // 2]
+    print(name, parameters, BATCH * T, f"{1000 * median:.2f}", f"{BATCH * T / median:.0f}", f"{memory:.1f}",
           f"{loss.item():.3f}", sep="\t", flush=True)
 
 

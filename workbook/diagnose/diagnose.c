@@ -5,7 +5,7 @@
 // what it should be is named, of all cases (evidence.h). A step that can only be wrong in gaps which FILE still has as
 // they were shipped is not looked at. Silence is better than a wrong name.
 //
-// -v: prints the finding's id, too: tests/mistakes holds it against the mistake.
+// -v: prints the finding's id, too: tests/diagnose/named.sh holds it against the list of wrong solutions.
 // Exit status: 0 a mistake was named, 1 none, 2 could not run.
 #include "judge/worker_run.h"
 #include "score/gaps.h"
