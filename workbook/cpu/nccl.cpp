@@ -347,8 +347,7 @@ static void combine(std::vector<char> &into, const std::vector<char> &from, nccl
 }
 static std::vector<char> finished(std::vector<char> sum, ncclDataType_t type, ncclRedOp_t op, int ranks)
 {
-    if (op == ncclAvg)
-        by_type(type, [&](auto number) { divide_as<decltype(number)>(sum.data(), sum.size(), ranks); });
+    if (op == ncclAvg) by_type(type, [&](auto number) { divide_as<decltype(number)>(sum.data(), sum.size(), ranks); });
     if (type != ncclBfloat16 && type != ncclFloat16) return sum;
     std::vector<char> narrow(sum.size() / 2);
     for (size_t i = 0; i < narrow.size() / 2; i++) {

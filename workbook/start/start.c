@@ -54,7 +54,7 @@ static wb_status variable(const struct launcher *l, const char *name, long least
 static void name_file(wb_start *s)
 {
     const char *const named = set("WB_ID"), *const job = set("SLURM_JOB_ID"), *const step = set("SLURM_STEP_ID"),
-               *const port = set("MASTER_PORT");
+                      *const port = set("MASTER_PORT");
     if (named)
         snprintf(s->file, sizeof s->file, "%s", named);
     else
@@ -89,8 +89,10 @@ static wb_status give(const wb_start *s, const void *data, size_t bytes)
 {
     const int file = open(s->file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file < 0 && errno == EEXIST)
-        return wb_fail(WB_DEVICE_ERROR, "there is a file %.200s already, of another run or of one that has died: "
-                                        "remove it, or name another, WB_ID=FILE", s->file);
+        return wb_fail(WB_DEVICE_ERROR,
+                       "there is a file %.200s already, of another run or of one that has died: "
+                       "remove it, or name another, WB_ID=FILE",
+                       s->file);
     const bool written = file >= 0 && write(file, data, bytes) == (ssize_t)bytes;
     if (written && close(file) == 0) return WB_OK;
     return wb_fail(WB_DEVICE_ERROR, "rank 0 cannot write %.200s: %s. WB_ID=FILE names another", s->file,

@@ -18,7 +18,6 @@ void shadow_block_begin(block &b);
 enum { LINE = 128, LINES = 2048, LOADED = 1, STORED = 2 };
 static uint8_t touched[LINES];  // see "the engine's accesses"
 
-
 void hook_block_begin(block &b)
 {
     order_block_begin(b);

@@ -80,10 +80,7 @@ void order_block_begin(const block &b)
     blocks().push_back({epoch, b.index});
 }
 
-void hook_barrier(block &b)
-{
-    new_epoch(b);
-}
+void hook_barrier(block &b) { new_epoch(b); }
 
 void hook_warp(block &b, warp &w, unsigned lanes, warp_operation operation)
 {
