@@ -28,7 +28,7 @@ enum { MAX_IMPLS = BENCH_MAX_IMPLS, MAX_SETS = 3, WARM_UPS = 2, MIN_RUNS = 3, CH
 static const double HOST_BUDGET_MS = 1500;  // of the slowest implementation's runs at one shape on the host
 
 typedef struct implementation {
-    const char *label;
+    const char *label, *given;  // as it was given, LABEL=PATH.so; null of naive
     wb_function function;
     wb_workspace_function workspace;  // how many bytes of it the function wants; null: none
     const char *(*message)(void);     // its own wb_last_message
@@ -43,7 +43,7 @@ typedef struct options {
     wb_case cases[BENCH_MAX_CASES];
     int count;
     bool demo, heading, sweep, charts;
-    const char *growth_of;  // the child of a measurement of host memory: the label of what to call
+    bool growth;  // for a measurement of host memory alone
     FILE *out;
     bool cuda;   // the cuda backend
     bool timed;  // times mean something
@@ -140,9 +140,9 @@ static bool runs_right(const options *o, const bench_inputs *in, const bench_wan
 static void device_memory(const options *o, const bench_inputs *in, const bench_wanted *wanted, const bench_set *set,
                           lane *l)
 {
-    if (l->impl->naive && call(in, l, set) == WB_OK)
-        bench_must(wb_device_synchronize());  // whatever its libraries set up once is no part of the measurement
-    bench_must(naive_gpu_release());          // but its own work space is: it will be allocated anew
+    // What the baseline's libraries set up once is no part of the measurement. Its own work space is, and is made anew.
+    if (l->impl->naive && call(in, l, set) == WB_OK) bench_must(wb_device_synchronize());
+    bench_must(naive_gpu_release());
     const size_t before = wb_memory_current();
     wb_memory_reset_peak();
     runs_right(o, in, wanted, set, l, "before timing");
@@ -150,33 +150,21 @@ static void device_memory(const options *o, const bench_inputs *in, const bench_
 }
 
 // The memory of one call on the host: measured in a fresh process, since memory that was once resident often stays.
-static size_t host_growth(const bench_inputs *in, const lane *l, int argc, char **argv)
+static size_t host_growth(const bench_inputs *in, const lane *l)
 {
-    char text[WB_CASE_TEXT], answer[64] = "";
-    int pipe_ends[2];
-    const char *arguments[64];
-    int n = 0;
+    char number[8], text[WB_CASE_TEXT], answer[64] = "";
+    char *arguments[] = {"bench", number, "--growth", "--shape", text, "--naive", NULL, NULL};
+    int ends[2];
+    snprintf(number, sizeof number, "%d", in->problem->number);
     wb_case_print(in->problem, &in->c, text);
-    arguments[n++] = argv[0];
-    arguments[n++] = argv[1];
-    for (int i = 2; i < argc && n < 58; i++) {
-        if (strcmp(argv[i], "--naive") == 0) arguments[n++] = argv[i];
-        if (strcmp(argv[i], "--impl") == 0) arguments[n++] = argv[i], arguments[n++] = argv[i + 1];
-    }
-    arguments[n++] = "--shape", arguments[n++] = text, arguments[n++] = "--growth-of", arguments[n++] = l->impl->label;
-    arguments[n] = NULL;
-    if (pipe(pipe_ends) != 0) return 0;
-    const pid_t child = fork();
-    if (child == 0) {
-        dup2(pipe_ends[1], STDOUT_FILENO);
-        close(pipe_ends[0]), close(pipe_ends[1]);
-        execv("/proc/self/exe", (char **)arguments);
-        _exit(127);
-    }
-    close(pipe_ends[1]);
-    if (child > 0 && read(pipe_ends[0], answer, sizeof answer - 1) < 0) answer[0] = 0;
-    close(pipe_ends[0]);
+    if (l->impl->given) arguments[5] = "--impl", arguments[6] = (char *)l->impl->given;
+    if (pipe(ends) != 0) return 0;
+    const pid_t child = bench_start(arguments, ends[1]);
+    close(ends[1]);
+    if (child > 0 && read(ends[0], answer, sizeof answer - 1) < 0) answer[0] = 0;
+    close(ends[0]);
     if (child > 0) waitpid(child, NULL, 0);
+    bench_guard_leave();
     if (!answer[0]) bench_say("\n  the memory of %s could not be measured\n ", l->impl->label);
     return strtoull(answer, NULL, 10);
 }
@@ -287,7 +275,7 @@ static int sets_for(const options *o, const bench_inputs *in)
 
 // Everything about one shape: memory and correctness, times, correctness again, rows. Whether one besides naive was
 // measured.
-static bool measure(options *o, const wb_case *c, int argc, char **argv)
+static bool measure(options *o, const wb_case *c)
 {
     bench_inputs in;
     bench_set sets[MAX_SETS];
@@ -306,7 +294,7 @@ static bool measure(options *o, const wb_case *c, int argc, char **argv)
             l->out = true;
         } else if (o->problem->on_host) {
             if (runs_right(o, &in, wanted, &sets[0], l, "before timing"))
-                l->result.peak_bytes = in.io_bytes + host_growth(&in, l, argc, argv);
+                l->result.peak_bytes = in.io_bytes + host_growth(&in, l);
         } else {
             workspace_make(&in, l);
             device_memory(o, &in, wanted, &sets[0], l);
@@ -347,20 +335,16 @@ static bool measure(options *o, const wb_case *c, int argc, char **argv)
     return flash != NULL || (o->impls == 1 && o->impl[0].naive);  // the naive baseline alone is what was asked for
 }
 
-// In the child: one call, and by how much it made the process grow.
+// In that process: one call, and by how much it made the process grow.
 static int growth(const options *o)
 {
     bench_inputs in;
     size_t bytes;
-    for (int k = 0; k < o->impls; k++) {
-        if (strcmp(o->impl[k].label, o->growth_of) != 0) continue;
-        bench_inputs_make(&in, o->problem, &o->cases[0]);
-        alarm(60);
-        if (bench_host_growth(&in, o->impl[k].function, &bytes) != WB_OK) return 1;
-        printf("%zu\n", bytes);
-        return 0;
-    }
-    return 2;
+    bench_inputs_make(&in, o->problem, &o->cases[0]);
+    bench_guard_enter(o->impl[0].label);
+    if (bench_host_growth(&in, o->impl[0].function, &bytes) != WB_OK) return 1;
+    printf("%zu\n", bytes);
+    return 0;
 }
 
 static void roofs(const options *o)
@@ -422,9 +406,9 @@ static void load(options *o, const char *text)
     if (!path || path == text || path - text >= BENCH_LABEL) refuse("--impl %s: expected LABEL=PATH.so", text);
     snprintf(label, sizeof label, "%.*s", (int)(path - text), text);
     if (bench_guard_is_out(label)) return;
-    snprintf(file, sizeof file, "%s%s", strchr(path, '/') ? "" : "./",
-             path + 1);        // a bare name would be searched for elsewhere
-    bench_guard_enter(label);  // loading runs what it has before main
+    // A bare name would be searched for elsewhere. Loading runs what it has before main.
+    snprintf(file, sizeof file, "%s%s", strchr(path, '/') ? "" : "./", path + 1);
+    bench_guard_enter(label);
     void *library = dlopen(file, RTLD_LOCAL | RTLD_NOW);
     bench_guard_leave();
     const wb_function function = library ? (wb_function)dlsym(library, o->problem->name) : NULL;
@@ -435,6 +419,7 @@ static void load(options *o, const char *text)
     implementation *impl = add_implementation(o, strdup(label));
     char workspace[128];
     snprintf(workspace, sizeof workspace, "%s_workspace", o->problem->name);
+    impl->given = text;
     impl->function = function;
     if (o->problem->signature == WB_DECODE) impl->workspace = (wb_workspace_function)dlsym(library, workspace);
     const wb_function message = (wb_function)dlsym(library, "wb_last_message");
@@ -478,12 +463,12 @@ static void parse(options *o, int argc, char **argv)
             o->demo = true;
         else if (strcmp(option, "--heading") == 0)
             o->heading = true;
+        else if (strcmp(option, "--growth") == 0)
+            o->growth = true;
         else if (i + 1 == argc)
             refuse("what is %s? `bench` alone lists the options", option);
         else if (strcmp(option, "--impl") == 0)
             load(o, argv[++i]);
-        else if (strcmp(option, "--growth-of") == 0)
-            o->growth_of = argv[++i];
         else if (strcmp(option, "--shape") == 0) {
             if (o->count == BENCH_MAX_CASES) refuse("at most %d shapes", BENCH_MAX_CASES);
             wb_case *c = &o->cases[o->count++];
@@ -510,7 +495,7 @@ int main(int argc, char **argv)
     if (!(state = bench_guard_state())) return bench_guard(argv);
     o.out = stdout;
     parse(&o, argc, argv);
-    if (o.growth_of) return growth(&o);
+    if (o.growth) return growth(&o);
     *state->last = 0;  // nothing has run yet
     o.cuda = wb_timer_available();
     o.timed = o.cuda || o.problem->on_host;
@@ -528,7 +513,7 @@ int main(int argc, char **argv)
             demo_progress(o.problem->name);
         else
             bench_say("bench %02d: %d of %d, %s:", o.problem->number, k + 1, o.count, state->where);
-        state->well = measure(&o, &o.cases[k], argc, argv) && state->well;
+        state->well = measure(&o, &o.cases[k]) && state->well;
         state->shapes = k + 1;
         if (!o.demo) bench_say("\n");
     }

@@ -9,6 +9,10 @@
 #include "timer.h"
 
 #include <stdio.h>
+#include <sys/types.h>
+
+// How many bytes of workspace a function that decodes wants.
+typedef size_t (*wb_workspace_function)(const decode_shape *shape);
 
 // How many bytes of workspace a function of 13 or 14 wants: its companion, NAME_workspace.
 typedef size_t (*wb_workspace_function)(const decode_shape *shape);
@@ -85,7 +89,7 @@ typedef struct bench_state {
     char where[80];                          // the shape
     char why[320];                           // a sentence about the one that ended the program, if it was not said yet
     char out[BENCH_MAX_IMPLS][BENCH_LABEL];  // those that are left out for good
-    int out_count, starts, shapes;           // starts before this one; shapes that are done
+    int out_count, starts, shapes, calls;    // starts before this one; shapes that are done; calls begun
     bool running, said, well, done;
     roofline_peaks peaks;  // of the device; 0 where none is timed
 } bench_state;
@@ -97,10 +101,14 @@ int bench_guard(char **argv);
 // In that process; null in the one that watches.
 bench_state *bench_guard_state(void);
 bool bench_guard_is_out(const char *label);
-void bench_guard_enter(const char *label);  // from here on this implementation runs, and must answer in time
+// From here on this implementation runs, and must answer within WB_TIMEOUT or 60 seconds of the program's own.
+void bench_guard_enter(const char *label);
 void bench_guard_leave(void);
-void bench_guard_restart(void)
-    __attribute__((noreturn));  // without the implementation that ran last, which was said already
+// Without the implementation that ran last, of which was said already why.
+void bench_guard_restart(void) __attribute__((noreturn));
+
+// This program once more, in a process that ends with this one; what it prints goes to `output`.
+pid_t bench_start(char **argv, int output);
 
 // -------------------------------------------------------------------------------------------------------- bench_host.c
 

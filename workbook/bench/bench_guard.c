@@ -3,17 +3,21 @@
 // and another goes on from the same shape. What must outlive such an end lies in a file that both have mapped.
 #include "bench.h"
 
+#include "judge/spent.h"
+
+#include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/prctl.h>
 #endif
 
-enum { LIMIT_S = 60 };       // of one call, unless WB_TIMEOUT says otherwise
 enum { LAYER_STATUS = 66 };  // with which workbook/cpu ends a program after a report
 
 static const char VARIABLE[] = "WB_BENCH_STATE";
@@ -49,17 +53,12 @@ static void leave_out(void)
 
 void bench_guard_enter(const char *label)
 {
-    const char *limit = getenv("WB_TIMEOUT");
     snprintf(state->last, BENCH_LABEL, "%s", label);
+    state->calls++;
     state->running = true;
-    alarm(limit && atoi(limit) > 0 ? (unsigned)atoi(limit) : LIMIT_S);  // ends the program; the guard says why
 }
 
-void bench_guard_leave(void)
-{
-    alarm(0);
-    state->running = false;
-}
+void bench_guard_leave(void) { state->running = false; }
 
 void bench_guard_restart(void)
 {
@@ -70,31 +69,70 @@ void bench_guard_restart(void)
 
 // -------------------------------------------------------------------------------------------------------- the watching
 
-static int work(char **argv)
+pid_t bench_start(char **argv, int output)
 {
     const pid_t child = fork();
-    int status = 0;
-    if (child == 0) {
+    if (child) return child;
 #ifdef __linux__
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
-        execv("/proc/self/exe", argv);
-        execvp(argv[0], argv);
-        _exit(127);
+    dup2(output, STDOUT_FILENO);
+    execv("/proc/self/exe", argv);
+    execvp(argv[0], argv);
+    _exit(127);
+}
+
+// Seconds that one call may take, of the program's own (judge/spent.h).
+static int limit(void)
+{
+    const char *given = getenv("WB_TIMEOUT");
+    return given && atoi(given) > 0 ? atoi(given) : 60;
+}
+
+// Whether the call that runs has used up its seconds; asked every SPENT_LOOK. However many threads a call has, a second
+// of them all together is one. Calls that are short are not looked at, which would cost them time.
+static bool late(pid_t child)
+{
+    static spent_time own;
+    static int call;
+    static double spent;
+    const double seconds = own.seconds, looked = own.looked;
+    if (!state->running || state->calls != call) {
+        call = state->calls, spent = -1;
+        return false;
     }
-    if (child < 0 || waitpid(child, &status, 0) < 0) {
+    spent_look(&own, child, true);
+    spent = spent < 0 ? 0 : spent + fmin(own.seconds - seconds, own.looked - looked);
+    return spent >= limit();
+}
+
+static void tick(int signal) { (void)signal; }
+
+// Does the work in a process of its own. How that ended, and whether it had to be ended.
+static int work(char **argv, bool *ended)
+{
+    const pid_t child = bench_start(argv, STDOUT_FILENO);
+    const struct timeval often = {.tv_usec = (suseconds_t)(SPENT_LOOK * 1e6)};
+    int status = 0;
+    *ended = false;
+    sigaction(SIGALRM, &(struct sigaction){.sa_handler = tick}, NULL);  // interrupts waitpid
+    setitimer(ITIMER_REAL, &(struct itimerval){often, often}, NULL);
+    while (child > 0 && waitpid(child, &status, 0) < 0) {
+        if (errno != EINTR) break;
+        if (late(child)) *ended = kill(child, SIGKILL) == 0;
+    }
+    if (child < 0) {
         fprintf(stderr, "bench: no process can be started\n");
         exit(1);
     }
     return status;
 }
 
-static void what_happened(int status, char *text, size_t size)
+static void what_happened(int status, bool ended, char *text, size_t size)
 {
-    const char *limit = getenv("WB_TIMEOUT");
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+    if (ended)
         snprintf(text, size, "it gave no answer in %d s (an endless loop, or threads that wait for each other)",
-                 limit && atoi(limit) > 0 ? atoi(limit) : LIMIT_S);
+                 limit());
     else if (WIFSIGNALED(status))
         snprintf(text, size, "it crashed: signal %d, %s", WTERMSIG(status), strsignal(WTERMSIG(status)));
     else if (WEXITSTATUS(status) == LAYER_STATUS)
@@ -129,7 +167,8 @@ int bench_guard(char **argv)
     for (int start = 0; start <= BENCH_MAX_IMPLS; start++) {
         const int before = state->out_count;
         state->said = state->running = false;
-        const int status = work(argv);
+        bool ended;
+        const int status = work(argv, &ended);
         if (state->done) return WEXITSTATUS(status);
         state->starts++;
         *state->why = 0;
@@ -137,7 +176,7 @@ int bench_guard(char **argv)
             // Between calls it is the machinery that died; an implementation may have spoiled its memory.
             if (!*state->last || (!state->running && WIFEXITED(status)))
                 return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
-            what_happened(status, what, sizeof what);
+            what_happened(status, ended, what, sizeof what);
             snprintf(state->why, sizeof state->why, "%s is left out from here on: at %s, %s%s", state->last,
                      state->where, state->running ? "" : "after it had run: ", what);
             leave_out();
