@@ -5,8 +5,6 @@
 #include "ranks.h"
 
 #include <dlfcn.h>
-#include <math.h>
-#include <unistd.h>
 
 static __typeof__(flash_sinks) *forward_07;
 static __typeof__(flash_sinks_backward) *backward_09;
@@ -19,7 +17,7 @@ const char *kernel_failure(void) { return failure; }
 const char *kernel_not_finite(void) { return ""; }  // the loss says it: nobody looks at arrays on the way
 
 // A clock runs from a call until the device has been waited for (from_array): it ends a training whose kernels hang.
-static void start_clock(void) { alarm((unsigned)ceil(session_timeout())); }
+static void start_clock(void) { answer_within(session_timeout()); }
 static void see(const char *name, wb_status status)
 {
     if (status != WB_OK && !*failure)

@@ -35,6 +35,9 @@ void *new_array(size_t bytes);
 size_t array_bytes(void);  // of all together
 void to_array(void *array, const void *host, size_t bytes);
 void from_array(void *host, const void *array, size_t bytes);
+// Ends the training by SIGALRM, with whoever hangs in it, after so many seconds of this thread's own, which spins while
+// it waits for a device, or thirty times as many of a clock. from_array, which has waited, sets 0: no end.
+void answer_within(double seconds);
 void acts_to_array(act *array, const real *host, size_t n);
 void acts_from_array(real *host, const act *array, size_t n);
 void clear(real *x, size_t n);
