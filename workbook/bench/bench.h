@@ -11,9 +11,6 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-// How many bytes of workspace a function that decodes wants.
-typedef size_t (*wb_workspace_function)(const decode_shape *shape);
-
 // How many bytes of workspace a function of 13 or 14 wants: its companion, NAME_workspace.
 typedef size_t (*wb_workspace_function)(const decode_shape *shape);
 
