@@ -10,6 +10,7 @@ shift 2
 out=build/$backend
 failed=0
 mkdir -p "$out/results"
+not_started() { if [ -f Makefile ]; then "$out/score" untouched "$file"; else [ ! -f "$out/problems/$number.so" ]; fi; }
 for number; do
     echo "FlashAttention workbook: bench of problem $number, $backend backend. Next: make plot-$number"
     key=
@@ -19,8 +20,9 @@ for number; do
         [ -f "$variant" ] && [ -n "${WITH_VARIANTS:-}" ] && ! grep -q '^// exempt: .*times' "$variant" || continue
         variants="$variants $out/variants/$number/variants/$(basename "$variant" .cu)/$number.so"
     done
+    # A bundle (run.sh) has all that it can have.
     # shellcheck disable=SC2086
-    if ! $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" "$out/score" "$out/bench" "$out/$impl/$number.so" \
+    if [ -f Makefile ] && ! $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" "$out/score" "$out/bench" "$out/$impl/$number.so" \
         $key $variants >"$out/$number.log" 2>&1; then
         cat "$out/$number.log"
         failed=1
@@ -33,7 +35,7 @@ for number; do
     fi
     table=$out/results/${number}_$name.tsv
     set --
-    if [ "$impl" = problems ] && "$out/score" untouched "$file"; then
+    if [ "$impl" = problems ] && not_started; then
         echo "  yours is not started: the answer key and the naive baseline alone"
     elif [ "$impl" != solutions ]; then set -- --impl "yours=$out/$impl/$number.so"
     fi

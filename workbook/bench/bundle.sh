@@ -49,8 +49,8 @@ for target in $targets; do
 done | sort -u | grep -vE '/lib(kernels|c|m|dl|rt|pthread|stdc\+\+|gcc_s|cudart|cublas(Lt)?|cuda)\.so|/ld-linux' |
     xargs -I{} cp -L {} "$bundle/lib/"
 # The lessons are what gpt_oss.py trains on.
-for file in plots/duel.awk workbook/bench/record.sh workbook/bench/ring.sh workbook/bench/verdict.awk \
-    workbook/sanitize/sanitize.sh workbook/sanitize/sanitize_gpu.awk workbook/loop/source.sh \
+for file in plots/duel.awk workbook/bench/bench.sh workbook/bench/record.sh workbook/bench/ring.sh \
+    workbook/bench/verdict.awk workbook/sanitize/sanitize.sh workbook/sanitize/sanitize_gpu.awk workbook/loop/source.sh \
     workbook/tile.cuh workbook/early.cuh workbook/paged.cuh workbook/int8.cuh reference/flash_workbook/*.py \
     reference/*.py reference/shapes.txt problems/[0-9][0-9]/README.md; do
     mkdir -p "$bundle/${file%/*}"
@@ -70,72 +70,7 @@ done
 if [ -f solutions/library.c ]; then mkdir -p "$bundle/solutions" && cp solutions/library.c "$bundle/solutions/"; fi
 mkdir "$bundle/tests"
 for test in tests/[0-9]*.c; do : >"$bundle/$test"; done  # record.sh knows problems by these names
-for number; do basename "$(ls tests/"$number"_*.c)" .c | sed 's/_/ /'; done >"$bundle/names"
 git describe --always --dirty --abbrev=10 >"$bundle/commit" 2>/dev/null || echo unknown >"$bundle/commit"
-cat >"$bundle/run.sh" <<END
-#!/bin/sh
-# ./run.sh test [IMPL [NN...]]     the suites; IMPL is problems (your code) or solutions ./run.sh own
-# the machinery's own suites ./run.sh bench [NN...]           times, into results/NN_name.tsv: copy them to
-# $out/results/ of the workbook, then make plot-NN ./run.sh record OUTDIR [PART...] all that is recorded of the answer
-# keys; PART: suites bench peers example torch gpt_oss duel sanitize
-set -u
-case \$0 in /*) here=\$0 ;; *) here=\$PWD/\$0 ;; esac
-from=\$PWD
-cd "\$(dirname "\$here")"
-export WB_OUTER_LIBRARY_PATH="\${LD_LIBRARY_PATH:-}"
-export LD_LIBRARY_PATH="\$PWD/lib:\${CUDA_HOME:-/usr/local/cuda}/lib64:\${LD_LIBRARY_PATH:-}"
-export WB_COMMIT="\$(cat commit)"
-# NCCL, for 17 and 18: where the system has none, Python's.
-of_python=\$(\${PYTHON:-python3} -c 'import nvidia.nccl as n; print(*n.__path__)' 2>/dev/null)/lib/libnccl.so.2
-ldconfig -p 2>/dev/null | grep -q libnccl.so.2 || : "\${WB_NCCL:=\$(ls "\$of_python" 2>/dev/null)}"
-[ -z "\${WB_NCCL:-}" ] || export WB_NCCL
-numbers="$*"
-what=\${1:-test}
-[ \$# -gt 0 ] && shift
-failed=0
-case \$what in
-test)
-    impl=\${1:-problems}
-    [ \$# -gt 0 ] && shift
-    for n in \${*:-\$numbers}; do
-        echo "== \$n (\$impl)"
-        [ -f $out/\$impl/\${n}_worker ] || { echo "  not started"; continue; }
-        $out/suite $out/tests/\${n}_test $out/\$impl/\${n}_worker $backend || failed=1
-    done
-    ;;
-own)
-    for t in $out/tests/[!0-9]*_test; do
-        echo "== \$t"
-        $out/suite \$t none $backend || failed=1
-    done
-    ;;
-bench)
-    mkdir -p results
-    for n in \${*:-\$numbers}; do
-        set --
-        if [ -n "\$(. workbook/loop/source.sh; ring_of \$n)" ]; then # of several processes
-            workbook/bench/ring.sh $backend problems \$n "results/\${n}_\$(sed -n "s/^\$n //p" names).tsv" || failed=1
-            continue
-        fi
-        for impl in $impls; do
-            [ \$impl = problems ] && label=yours || label=key
-            [ -f $out/\$impl/\$n.so ] && set -- "\$@" --impl \$label=$out/\$impl/\$n.so
-        done
-        table=results/\${n}_\$(sed -n "s/^\$n //p" names).tsv
-        $out/bench \$n "\$@" --naive --sweep --out "\$table" || failed=1
-        awk -f workbook/bench/verdict.awk "\$table"
-    done
-    ;;
-record)
-    [ \$# -gt 0 ] || { echo "usage: \$0 record OUTDIR [PART...]"; exit 2; }
-    case \$1 in /*) to=\$1 ;; *) to=\$from/\$1 ;; esac
-    shift
-    exec workbook/bench/record.sh $backend "\$to" "\$@"
-    ;;
-*) echo "usage: \$0 test|own|bench|record"; exit 2 ;;
-esac
-exit \$failed
-END
-chmod +x "$bundle/run.sh"
+cp workbook/bench/run.sh "$bundle/"
 test=./run.sh\ test$([ ! -d solutions ] || echo " solutions")
 echo "bundle: $(du -sh "$bundle" | cut -f1) in $bundle. Copy it to the GPU machine, then there: $test; ./run.sh bench"
