@@ -3,15 +3,15 @@
 # whatever fails. Works in the workbook (make record, which builds first) and in a bundle (./run.sh record), where
 # nothing can be built.
 #
-#   suites    every suite on its key, on the key's variants, and the machinery's own       bench   times of all
-#             problems, with variants
+#   suites    every suite on its key, the key's variants and the library, and the machinery's own
+#   bench     times of all problems, with variants
 #   peers     reference/peers.py and peers_fp8.py, if there is PyTorch with a GPU; ring_peers.py, if there are several
-#             example   reference/pytorch_example.py, likewise
-#   torch     reference/torch_attention.py, likewise                                       gpt_oss reference/gpt_oss.py,
-#             if transformers is there too
+#   example   reference/pytorch_example.py and its like, likewise
+#   torch     reference/torch_attention.py, likewise
+#   gpt_oss   reference/gpt_oss.py, if transformers is there too
 #   duel      reference/duel.py, likewise: of one SEED, LIMIT seconds long (300)
-#   sanitize  the keys of 02 and 03 in the check build (cuda: compute-sanitizer)           no PART: all of them, in this
-#             order
+#   sanitize  the keys of 02 and 03 in the check build (cuda: compute-sanitizer)
+# no PART: all of them, in this order.
 #
 # OUTDIR/results.txt gets all that was printed, OUTDIR/tables.tar the TSVs as they belong into plots/data/<gpu>; both
 # are added to if they exist. Exit status: 0, 1 if anything failed (it is listed at the end), 2 if the command line is
@@ -147,23 +147,23 @@ variants_of() { ls -d "$out"/variants/"$1"/variants/* 2>/dev/null; }
 # that is for reading and too slow to be timed; a bundle has it in a file.
 exempt_of() { cat "$2/exempt" 2>/dev/null || sed -n 's|^// exempt: ||p' "solutions/$1/variants/$(basename "$2").cu"; }
 
+suite_on() { # NN WORKER WHAT EXEMPT
+    exempt=$4
+    step 300 "suite $1${3:+ on $3}" "$out/suite" --exempt "$exempt" "$out/tests/$1_test" "$2" "$backend"
+    exempt=
+}
 suites() {
     for number in $numbers; do
-        step 300 "suite $number" "$out/suite" "$out/tests/${number}_test" "$out/solutions/${number}_worker" "$backend"
+        suite_on "$number" "$out/solutions/${number}_worker" '' ''
         for variant in $(variants_of "$number"); do
-            exempt=$(exempt_of "$number" "$variant")
-            step 300 "suite $number on $(basename "$variant")" "$out/suite" --exempt "$exempt" \
-                "$out/tests/${number}_test" "$variant/${number}_worker" "$backend"
-            exempt=
+            suite_on "$number" "$variant/${number}_worker" "$(basename "$variant")" "$(exempt_of "$number" "$variant")"
         done
         for library in "$out/lib/${number}"*_worker; do
             [ -x "$library" ] || continue
             form=$(basename "$library" _worker)
             exempt=$(sed -n "s|^// exempt $form: ||p" solutions/library.c 2>/dev/null)
             form=${form#"$number"}
-            step 300 "suite $number on the library${form:+, ${form#_}}" "$out/suite" --exempt "$exempt" \
-                "$out/tests/${number}_test" "$library" "$backend"
-            exempt=
+            suite_on "$number" "$library" "the library${form:+, ${form#_}}" "$exempt"
         done
     done
     for program in "$out"/tests/[!0-9]*_test; do
