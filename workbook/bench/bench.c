@@ -3,7 +3,7 @@
 //
 //   bench 03 --naive --impl key=build/cuda/solutions/03.so --impl yours=build/cuda/problems/03.so --sweep --out 03.tsv
 //   bench 03 --naive --impl key=... --shape B=4,Hq=16,Nq=4096,D=128         one shape; may be repeated
-//   bench 03 --naive --impl key=... --demo --heading                        one row of the demo table, and its heading
+//   bench 03 --naive --impl key=...                                         the shape of make demo
 //
 // On the cuda backend and for a problem on the host, times are measured; problems of the device on the cpu backend are
 // run once, for memory and correctness, and their times are the emulator's and not written down. An implementation that
@@ -42,7 +42,7 @@ typedef struct options {
     int impls;
     wb_case cases[BENCH_MAX_CASES];
     int count;
-    bool demo, heading, sweep, charts;
+    bool sweep, charts;
     bool growth;  // for a measurement of host memory alone
     FILE *out;
     bool cuda;   // the cuda backend
@@ -50,12 +50,6 @@ typedef struct options {
 } options;
 
 static bench_state *state;
-
-// Progress while a row of the demo table is made is for eyes only, and gone when the row appears.
-static void demo_progress(const char *text)
-{
-    if (isatty(STDERR_FILENO)) bench_say("\r\033[K%s", text);
-}
 
 // A sentence on the screen, and in the TSV as a comment.
 static void note(const options *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -67,7 +61,6 @@ static void note(const options *o, const char *format, ...)
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     bench_say("\n  %s\n ", text);
-    if (o->demo) return;
     fprintf(o->out, "# %s\n", text);
     fflush(o->out);
 }
@@ -306,33 +299,27 @@ static bool measure(options *o, const wb_case *c)
             if (!lanes[k].out) runs_right(o, &in, wanted, &sets[set_count - 1], &lanes[k], "after timing");
     }
 
-    const bench_result *naive = NULL, *flash = NULL;
     const lane *judged = NULL;  // yours if it is there, else the key
+    bool measured = false;
     for (int k = 0; k < o->impls; k++) {
         const lane *l = &lanes[k];
         if (l->out) continue;
-        if (l->impl->naive)
-            naive = &l->result;
-        else if (!flash)
-            flash = &l->result;
+        measured |= !l->impl->naive;
         const bool yours = strcmp(l->impl->label, "yours") == 0;
         if (yours || (!judged && strcmp(l->impl->label, "key") == 0)) judged = l;
-        if (o->demo) continue;
         bench_tsv_row(o->out, o->problem, l->impl->label, &in.c, &l->result);
         if (o->timed)
             bench_say("  %s %.4g ms", l->impl->label, l->result.ms);
         else
             bench_say("  %s %.2f MiB", l->impl->label, (double)l->result.peak_bytes / (1 << 20));
     }
-    if (judged && !o->demo) bench_tsv_verdict(o->out, o->problem, judged->impl->label, &in.c, judged->result.ms);
-    if (o->demo) demo_progress("");
-    if (o->demo && flash) bench_demo_row(o->out, o->problem, &in.c, naive, flash, o->cuda);
+    if (judged) bench_tsv_verdict(o->out, o->problem, judged->impl->label, &in.c, judged->result.ms);
 
     bench_wanted_free(wanted);
     for (int k = 0; k < o->impls; k++) bench_must(wb_device_free(lanes[k].workspace.at));
     for (int k = 0; k < set_count; k++) bench_set_free(&in, &sets[k]);
     bench_inputs_free(&in);
-    return flash != NULL || (o->impls == 1 && o->impl[0].naive);  // the naive baseline alone is what was asked for
+    return measured || (o->impls == 1 && o->impl[0].naive);  // the naive baseline alone is what was asked for
 }
 
 // In that process: one call, and by how much it made the process grow.
@@ -368,12 +355,11 @@ static void roofs(const options *o)
 static int usage(void)
 {
     bench_say("usage: bench NN [--naive] [--impl LABEL=PATH.so]... [--out FILE]\n"
-              "                [--sweep | --charts | --demo [--heading] | --shape CASE...]\n"
+              "                [--sweep | --charts | --shape CASE...]\n"
               "  --naive            the naive baseline as well\n"
               "  --impl key=X.so    an implementation; the function's name is the problem's\n"
               "  --sweep            the shapes of the charts, and others that are recorded\n"
               "  --charts           those of the charts alone; on the host fewer runs\n"
-              "  --demo             one shape, printed as a row of a table\n"
               "  --shape CASE       for example B=1,Hq=16,Nq=4096,D=64 or rows=4096,cols=1001\n");
     return 2;
 }
@@ -459,10 +445,6 @@ static void parse(options *o, int argc, char **argv)
             o->sweep = true;
         else if (strcmp(option, "--charts") == 0)
             o->sweep = o->charts = true;
-        else if (strcmp(option, "--demo") == 0)
-            o->demo = true;
-        else if (strcmp(option, "--heading") == 0)
-            o->heading = true;
         else if (strcmp(option, "--growth") == 0)
             o->growth = true;
         else if (i + 1 == argc)
@@ -501,21 +483,17 @@ int main(int argc, char **argv)
     o.timed = o.cuda || o.problem->on_host;
     if (o.sweep) o.count = bench_sweep_shapes(o.problem, o.timed, o.charts, o.cases);
     if (o.count == 0) o.cases[o.count++] = bench_demo_shape(o.problem, o.timed);
-    if (o.heading && state->starts == 0) bench_demo_head(stdout);
-    if (!o.demo && state->starts == 0) {
+    if (state->starts == 0) {
         bench_tsv_header(o.out, o.problem, argc, argv, o.cuda);
         roofs(&o);
     }
     if (*state->why) note(&o, "%s", state->why), state->well = false;
     for (int k = state->shapes; k < o.count && o.impls > 0; k++) {
         bench_shape_text(o.problem, &o.cases[k], state->where, sizeof state->where);
-        if (o.demo)
-            demo_progress(o.problem->name);
-        else
-            bench_say("bench %02d: %d of %d, %s:", o.problem->number, k + 1, o.count, state->where);
+        bench_say("bench %02d: %d of %d, %s:", o.problem->number, k + 1, o.count, state->where);
         state->well = measure(&o, &o.cases[k]) && state->well;
         state->shapes = k + 1;
-        if (!o.demo) bench_say("\n");
+        bench_say("\n");
     }
     if (!o.problem->on_host) bench_must(naive_gpu_release());
     if (o.out != stdout && fclose(o.out) != 0) {

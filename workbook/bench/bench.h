@@ -140,8 +140,3 @@ void bench_tsv_row(FILE *out, const wb_problem *problem, const char *label, cons
 // What the figures of the main shape mean: comments. Nothing where `c` is another, or nothing is known of the device.
 void bench_tsv_verdict(FILE *out, const wb_problem *problem, const char *label, const wb_case *c, double ms);
 void bench_tsv_roof(FILE *out, const wb_problem *problem, const char *label, double tflops, double gbps);
-
-// The table of `make demo`: its head, and a row. `naive` may be null.
-void bench_demo_head(FILE *out);
-void bench_demo_row(FILE *out, const wb_problem *problem, const wb_case *c, const bench_result *naive,
-                    const bench_result *flash, bool cuda);

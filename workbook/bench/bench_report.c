@@ -1,4 +1,4 @@
-// bench_report.c - TSV for the charts and a table for people.
+// bench_report.c - what is measured, as TSV.
 #include "bench.h"
 
 #include <math.h>
@@ -119,55 +119,4 @@ void bench_tsv_roof(FILE *out, const wb_problem *problem, const char *label, dou
     const bool more = problem->signature == WB_DECODE || problem->signature == WB_BLOCK_MASK;  // columns
     fprintf(out, "-\t-\t-\t-%s\t-\t-\t-\t-\t-\n", more ? "\t-\t-" : "");
     fflush(out);
-}
-
-// ----------------------------------------------------------------------------------------------------------- the table
-
-static const char row_format[] = "%-23s %-24s %9s %10s %10s %7s %10s %10s %8s  %s\n";
-
-void bench_demo_head(FILE *out)
-{
-    fprintf(out, row_format, "problem", "shape", "error", "memory", "memory", "less", "time", "time", "speed-up",
-            "backend");
-    fprintf(out, row_format, "", "", "", "naive", "flash", "", "naive", "flash", "", "");
-}
-
-static void memory_text(char *text, size_t size, size_t bytes)
-{
-    const double mib = (double)bytes / (1 << 20);
-    if (mib >= 1024)
-        snprintf(text, size, "%.1f GiB", mib / 1024);
-    else
-        snprintf(text, size, mib >= 100 ? "%.0f MiB" : mib >= 10 ? "%.1f MiB" : "%.2f MiB", mib);
-}
-
-static void time_text(char *text, size_t size, double ms)
-{
-    snprintf(text, size, ms >= 100 ? "%.0f ms" : ms >= 10 ? "%.1f ms" : ms >= 1 ? "%.2f ms" : "%.4f ms", ms);
-}
-
-void bench_demo_row(FILE *out, const wb_problem *problem, const wb_case *c, const bench_result *naive,
-                    const bench_result *flash, bool cuda)
-{
-    char name[40], shape[80], error[16], memory[2][24], less[16] = "-", times[2][24], faster[16] = "-";
-    snprintf(name, sizeof name, "%02d %s", problem->number, problem->name);
-    bench_shape_text(problem, c, shape, sizeof shape);
-    snprintf(error, sizeof error, "%.1e", flash->max_error);
-    strcpy(memory[0], "-");
-    strcpy(times[0], flash->emulated ? "emulated" : "-");
-    strcpy(times[1], "emulated");
-    memory_text(memory[1], sizeof memory[1], flash->peak_bytes);
-    if (!flash->emulated) time_text(times[1], sizeof times[1], flash->ms);
-    if (naive) {
-        memory_text(memory[0], sizeof memory[0], naive->peak_bytes);
-        snprintf(less, sizeof less, "%.1fx", (double)naive->peak_bytes / (double)flash->peak_bytes);
-    }
-    if (naive && !flash->emulated) {
-        time_text(times[0], sizeof times[0], naive->ms);
-        snprintf(faster, sizeof faster, "%.1fx", naive->ms / flash->ms);
-    }
-    fprintf(out, row_format, name, shape, error, memory[0], memory[1], less, times[0], times[1], faster,
-            problem->on_host ? "this CPU"
-            : cuda           ? "cuda"
-                             : "cpu");
 }

@@ -9,10 +9,12 @@ if [ "$1" = --one ]; then # WHAT BACKEND SAID NN: SAID/NN has all that there is 
     name=$(basename "$(ls solutions/"$number"/*.c* | head -n 1)" | sed 's/\.[^.]*$//')
     set -- "$out/bench" "$number" --impl "key=$out/solutions/$number.so" --naive
     case $what in
-    row) "$@" --demo $([ "$number" != "$WB_FIRST" ] || echo --heading) ;;
+    row) "$@" --out "$said/$number.tsv" && awk -f workbook/bench/demo.awk "$said/$number.tsv" >"$said/$number.row" ;;
     chart) "$@" --charts --out "$out/results/${number}_$name.tsv" && plots/plot.sh "$number" "$backend" ;;
     esac >"$said/$number" 2>&1
-    echo $? >"$said/$number.status"
+    status=$?
+    [ ! -s "$said/$number.row" ] || mv "$said/$number.row" "$said/$number"
+    echo $status >"$said/$number.status"
     echo "$number" # to whom waits for it
     exit 0
 fi
@@ -20,7 +22,6 @@ backend=$1
 shift
 out=build/$backend said=$(mktemp -d) alone='' together=''
 trap 'rm -rf "$said"' EXIT
-export WB_FIRST="$1"
 for number; do
     if [ -n "$(ring_of "$number")" ]; then continue; fi # of several processes: below
     if [ "$backend" = cuda ] || ls solutions/"$number"/*.c >/dev/null 2>&1; then
@@ -47,6 +48,7 @@ all() { # WHAT NN...: printed in this order, whichever is done first
 }
 echo "FlashAttention workbook: the answer keys against naive baselines, on this machine ($backend backend)"
 echo
+awk -v heading=1 -f workbook/bench/demo.awk
 all row "$@"
 echo
 mkdir -p "$out/results"
