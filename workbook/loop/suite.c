@@ -6,14 +6,14 @@
 //   suite [--first] [--exempt "TEST..."] [--cases FILE] TEST_PROGRAM WORKER BACKEND [CRITERION OPTION...]
 //     --first     stops at the first failure
 //     --exempt    tests that this worker fails by design: they are counted, but do not make the suite fail
-//     --cases     held-out cases as well, a line each: "NN checkpoint CASE"; what they are is not told. They join the record.
+//     --cases     held-out cases as well, a line each: "NN checkpoint CASE"; what they are is not told. They join the
+//                 record.
 //   suite --list TEST_PROGRAM          the names of its tests
-//   suite --show RECORD WHAT           tests: the names of all; ok, FAIL, SKIP: of these; counts: the last line of a suite;
-//                                      case: of the first failure that has one; failure: the first failed test, a tab, what it says in
-//                                      one line; message: all that it says
+//   suite --show RECORD WHAT           tests: the names of all; ok, FAIL, SKIP: of these; counts: the last line of a
+//                                      suite; case: of the first failure that has one; failure: the first failed test,
+//                                      a tab, what it says in one line; message: all that it says
 //   suite --fail RECORD TEST CHECKPOINT    adds a failure, which keeps the checkpoint from being earned
 //   suite --plain                      text that nobody trusts, from standard input, as safe_text.h makes it
-//   suite --where BACKEND              where and when it runs, lines of a name, a tab, a value
 //
 // Environment: WB_RESULTS where to leave the record; WB_JOBS how many tests at the same time. The rest is that of
 // tests/harness.h. Exit status: 0 all passed (and at least one ran), 1 some failed, 2 the suite could not run, 3 it
@@ -26,8 +26,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
 static void usage(void)
@@ -36,7 +34,6 @@ static void usage(void)
                     "       suite --list TEST_PROGRAM\n"
                     "       suite --show RECORD tests|ok|FAIL|SKIP|counts|case|failure|message\n"
                     "       suite --fail RECORD TEST CHECKPOINT\n"
-                    "       suite --where BACKEND\n"
                     "       suite --plain <TEXT\n");
     exit(2);
 }
@@ -326,38 +323,6 @@ static int fail(const char *record, char *test, char *checkpoint)
     return 0;
 }
 
-// The first line of what a command prints, or of a file if it begins with "model name", behind its colon.
-static bool first_line(FILE *from, const char *begins, char *line, size_t size)
-{
-    bool found = false;
-    while (from && !found && fgets(line, (int)size, from)) found = strncmp(line, begins, strlen(begins)) == 0;
-    line[found ? strcspn(line, "\n") : 0] = 0;
-    return found;
-}
-
-static int where(const char *backend)
-{
-    char date[64], line[512] = "", gpu[256] = "";
-    const char *seed = getenv("WB_SEED"), *machine = line;
-    struct utsname system;
-    const time_t now = time(NULL);
-    strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", gmtime(&now));
-    FILE *file = fopen("/proc/cpuinfo", "r");
-    if (first_line(file, "model name", line, sizeof line) && strstr(line, ": "))
-        machine = strstr(line, ": ") + 2;
-    else if (uname(&system) == 0)
-        machine = system.machine;
-    if (file) fclose(file);
-    if (strcmp(backend, "cuda") == 0) {
-        FILE *smi = popen("nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null", "r");
-        first_line(smi, "", gpu, sizeof gpu);
-        if (smi) pclose(smi);
-    }
-    printf("date\t%s\nbackend\t%s\nseed\t%s\nmachine\t%ld x %s%s%s\n", date, backend, seed && *seed ? seed : "1",
-           sysconf(_SC_NPROCESSORS_ONLN), machine, *gpu ? ", " : "", gpu);
-    return 0;
-}
-
 // Line by line, since a text may have no end.
 static int plain(void)
 {
@@ -379,6 +344,5 @@ int main(int arguments, char **argument)
     if (strcmp(first, "--show") == 0 && arguments == 4) return show(argument[2], argument[3]);
     if (strcmp(first, "--fail") == 0 && arguments == 5) return fail(argument[2], argument[3], argument[4]);
     if (strcmp(first, "--plain") == 0 && arguments == 2) return plain();
-    if (strcmp(first, "--where") == 0 && arguments == 3) return where(argument[2]);
     return test(argument + 1);
 }

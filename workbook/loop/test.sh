@@ -202,7 +202,10 @@ trap 'status=2; finish' INT TERM HUP
 if [ "$backend" = cpu ]; then where="the CPU execution layer (no GPU needed)"; else where="the GPU"; fi
 if [ "$impl" = problems ]; then whose="your code, problems/"; else whose="$impl/"; fi
 echo "FlashAttention workbook: $whose on $where"
-run=$("$out/suite" --where "$backend")
+machine=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1)
+gpu=$([ "$backend" = cpu ] || nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1)
+run=$(printf '%s\t%s\n' date "$(date -u '+%Y-%m-%d %H:%M UTC')" backend "$backend" seed "${WB_SEED:-1}" \
+    machine "$(getconf _NPROCESSORS_ONLN) x ${machine:-$(uname -m)}${gpu:+, $gpu}")
 
 for next in $problems; do
     number=$next
