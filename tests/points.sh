@@ -20,43 +20,47 @@ record() { # NN STATE [TEST...]: a test is NAME, FAIL:NAME or SKIP:NAME; a held-
     printf 'said \033[1m "this" <\377>\n' >"$scratch/$number.report"
 }
 all_of() { awk -F'|' '!/^#/ { gsub(/if:/, "", $3); print $3 }' "problems/$1/checkpoints.txt" | tr '\n' ' '; }
-expect() { # NN POINTS WHAT
-    "$score" points "$scratch" "$1" >"$scratch/table" || { fail "$3: exit status $?"; return; }
-    got=$(awk -F'\t' -v n="$1" '$1 == n { print $4 }' "$scratch/scores.tsv")
-    check "$3$([ "$got" = "$2" ] || echo ": $got points, should be $2")" [ "$got" = "$2" ]
+won() { # POINTS NN WHAT STATE [TEST...]: of such a record
+    points=$1 number=$2 what=$3
+    shift 3
+    record "$number" "$@"
+    "$score" points "$scratch" "$number" >"$scratch/table" || { fail "$what: exit status $?"; return; }
+    got=$(awk -F'\t' -v n="$number" '$1 == n { print $4 }' "$scratch/scores.tsv")
+    check "$what$([ "$got" = "$points" ] || echo ": $got points, should be $points")" [ "$got" = "$points" ]
 }
 
 # shellcheck disable=SC2046
-record 03 passed $(all_of 03);                                 expect 03 200 "all tests passed: all points"
-record 03 "compile error" $(all_of 03);                        expect 03 0 "results left from before a compile error win nothing"
-record 03 "could not run" $(all_of 03);                        expect 03 0 "a suite that could not run wins nothing"
-record 03 passed;                                              expect 03 0 "no results win nothing, whatever the state says"
-record 03 failed O_of_one_tile;                                expect 03 40 "one checkpoint"
-record 03 failed O_of_many_tiles;                              expect 03 0 "a checkpoint without what it needs"
-record 03 failed FAIL:O_of_one_tile O_of_many_tiles;           expect 03 0 "what it needs has failed"
-record 03 failed SKIP:O_of_one_tile;                           expect 03 0 "a test that was skipped has not passed"
-record 03 failed O_of_one_tile O_of_one_tileX;                 expect 03 40 "a name that merely begins like a test's"
-record 03 failed O_of_one_tile FAIL:case@tile;             expect 03 0 "a held-out case that fails"
-record 03 failed O_of_one_tile case@tile;                  expect 03 40 "a held-out case that passes"
-record 03 failed O_of_one_tile FAIL:case@tiles;           expect 03 40 "a held-out case of another checkpoint"
-record 03 failed case@tile;                                expect 03 0 "a held-out case alone"
+won 200 03 "all tests passed: all points" passed $(all_of 03)
+won 0 03 "results left from before a compile error win nothing" "compile error" $(all_of 03)
+won 0 03 "a suite that could not run wins nothing" "could not run" $(all_of 03)
+won 0 03 "no results win nothing, whatever the state says" passed
+won 40 03 "one checkpoint" failed O_of_one_tile
+won 0 03 "a checkpoint without what it needs" failed O_of_many_tiles
+won 0 03 "what it needs has failed" failed FAIL:O_of_one_tile O_of_many_tiles
+won 0 03 "a test that was skipped has not passed" failed SKIP:O_of_one_tile
+won 40 03 "a name that merely begins like a test's" failed O_of_one_tile O_of_one_tileX
+won 0 03 "a held-out case that fails" failed O_of_one_tile FAIL:case@tile
+won 40 03 "a held-out case that passes" failed O_of_one_tile case@tile
+won 40 03 "a held-out case of another checkpoint" failed O_of_one_tile FAIL:case@tiles
+won 0 03 "a held-out case alone" failed case@tile
 most=$(all_of 06 | sed 's/hidden_tiles_are_not_loaded//')
-record 06 passed $most SKIP:hidden_tiles_are_not_loaded;       expect 06 50 "a test that may have no verdict has none"
-record 06 failed $most FAIL:hidden_tiles_are_not_loaded;       expect 06 40 "the same test fails"
-record 06 failed $most;                                        expect 06 40 "the same test has not run"
-record 08 failed delta dk_one_tile dk_many_tiles;              expect 08 20 "dK needs dV, too"
+won 50 06 "a test that may have no verdict has none" passed $most SKIP:hidden_tiles_are_not_loaded
+won 40 06 "the same test fails" failed $most FAIL:hidden_tiles_are_not_loaded
+won 40 06 "the same test has not run" failed $most
+won 20 08 "dK needs dV, too" failed delta dk_one_tile dk_many_tiles
 
 # What there is to win, counted here from the tables of checkpoints.
 possible() { awk -F'|' '!/^#/ && NF > 1 { split($1, field, " "); sum += field[2] } END { print sum + 0 }' "$@"; }
 all=$(possible problems/[0-9][0-9]/checkpoints.txt)
-required=$("$score" possible | awk '$1 == "required" { print $2 }') bonus=$("$score" possible | awk '$1 == "bonus" { print $2 }')
-[ "$("$score" possible | awk '{ sum += $2 } END { print sum }')" = "$all" ] && [ "$all" -gt "$required" ] && [ "$required" -gt 0 ]
+of_group() { "$score" possible | awk -v group="$1" 'group == "" || $1 == group { sum += $2 } END { print sum }'; }
+required=$(of_group required) bonus=$(of_group bonus) beyond=$(of_group beyond)
+[ "$(of_group '')" = "$all" ] && [ "$all" -gt "$required" ] && [ "$required" -gt 0 ]
 verdict $? "the groups together are all that there is to win"
-beyond=$("$score" possible | awk '$1 == "beyond" { print $2 }')
 grep -q "Score: 0/$required (+ bonus 0/$bonus, beyond 0/$beyond)\$" problems/README.md &&
     tr '\n' ' ' <README.md | grep -q "$required in all plus a bonus of $bonus and $beyond beyond"
 verdict $? "README and the first hour say how much: $required, $bonus, $beyond"
-grep -q "^Score: 40/$required (+ bonus 20/$bonus.*), with the last runs of 06\$" "$scratch/table" && [ "$(sed -n 's/^  \([0-9][0-9]\)  .*/\1/p' "$scratch/table")" = 08 ]
+grep -q "^Score: 40/$required (+ bonus 20/$bonus.*), with the last runs of 06\$" "$scratch/table" &&
+    [ "$(sed -n 's/^  \([0-9][0-9]\)  .*/\1/p' "$scratch/table")" = 08 ]
 verdict $? "the sum says which earlier runs it holds, the table shows this one alone"
 "$score" points "$scratch" 03 06 08 >"$scratch/table"
 grep -q "^Score: 40/$required (+ bonus 20/$bonus[^)]*)\$" "$scratch/table"

@@ -118,7 +118,8 @@ grade: UNSAFE, and no bubblewrap: a submission runs as you. It can read and writ
 END
         ;;
     unsafe,*)
-        echo "grade: UNSAFE, and no bubblewrap: a submission is user $sandbox_uid's, and sees what every user sees" >&2 ;;
+        echo "grade: UNSAFE, and no bubblewrap: a submission is user $sandbox_uid's, and sees what every user sees" >&2
+        ;;
     container,[1-9]*) ;;
     container,0)
         cat >&2 <<END

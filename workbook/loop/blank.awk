@@ -8,7 +8,9 @@ comment && /^\/\// { print; next }
 /^wb_status$/ { type = $0; next } # the name is in the next line
 index((type ? type " " : "") $0, "wb_status " name "(") == 1 || index($0, "size_t " name "_workspace(") == 1 {
     if (type) $0 = type "\n" $0
-    if (!functions++) print "\n// The contract alone. make reset-" number " puts the file with its gaps back, whose hints serve here by name: make hint-" number " GAP=..."
+    if (!functions++)
+        print "\n// The contract alone. make reset-" number " puts the file with its gaps back, whose hints serve here" \
+            " by name: make hint-" number " GAP=..."
     print ""
     inside = 1
 }
@@ -18,7 +20,8 @@ inside {
     if (/wb_stream stream\)/) stream = 1
     if (/^    if \(status != WB_OK\) return status;$/) {
         if (stream) print "    (void)stream;"
-        print "    // TODO(" number ") yours: all of it.\n    return wb_fail(WB_NOT_IMPLEMENTED, \"" name ": nothing is written yet\");\n}"
+        print "    // TODO(" number ") yours: all of it."
+        print "    return wb_fail(WB_NOT_IMPLEMENTED, \"" name ": nothing is written yet\");\n}"
         inside = stream = 0
     } else if (/^    if .* return 0;$/) {
         print "    return 0;  // TODO(" number ") yours: how many bytes of workspace\n}"

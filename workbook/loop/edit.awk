@@ -15,7 +15,11 @@
 #
 # Places are found by their text: what stays and what goes must stand in the source exactly once. A word above the first
 # edit holds for those that do not have it. Exit status: 0, or 2 and what is wrong; then there is no output to rely on.
-function refuse(what) { print "edit: " list ": " (entry != "" ? entry ": " : "") what >"/dev/stderr"; refused = 1; exit 2 }
+function refuse(what) {
+    print "edit: " list ": " (entry != "" ? entry ": " : "") what >"/dev/stderr"
+    refused = 1
+    exit 2
+}
 function change(kind, text) {
     if (kind != "+") old[places, ++olds[places]] = text
     if (kind != "-") new[places, ++news[places]] = text
@@ -30,10 +34,11 @@ BEGIN {
             if (tell == "names" || tell == "known" && entry == "") print name (tell == "known" ? " " known : "")
             inside = name == entry
             entries += inside
-            if (entries > 1 || name !~ /^[A-Za-z0-9_]+$/) refuse("there are two of this name, or one that is none: " name)
+            if (entries > 1 || name !~ /^[A-Za-z0-9_]+$/)
+                refuse("there are two of this name, or one that is none: " name)
             changing = blank = 0
             if (inside && known != "") told["known"] = known
-            if (inside) told["sentence"] = substr(line, length("@@ : ") + 1 + length(name) + (known != "" ? length(known) + 3 : 0))
+            if (inside) told["sentence"] = substr(line, length("@@ : " name (known != "" ? " ()" known : "")) + 1)
         } else if (match(line, /^[a-z]+: /) && (inside || !name)) {
             word = substr(line, 1, RLENGTH - 2)
             said = (inside ? "" : "of all ") word

@@ -1,12 +1,13 @@
 # help.awk - the targets of the Makefile that carry a comment, by what one wants to do, and what they would work on.
-#   awk -v backend=cpu -v impl=problems -v refused="demo tune-%" -f help.awk Makefile OTHER...        refused: not listed
+#   awk -v backend=cpu -v impl=problems -v refused="demo tune-%" -f help.awk Makefile OTHER...
+# refused: not listed
 FNR == NR && /^#   / && !/^#    *[^A-Z]/ && !(refused && /IMPL=/) { options = options substr($0, 3) "\n" }
 /^[a-z][a-z0-9%_.-]*:[^#]*## / {
     target = $0
     sub(/:.*/, "", target)
     text = $0
     sub(/^[^#]*## /, "", text)
-    if (refused) gsub(/[|]solutions WRONG=name|EDITION=instructors: and the wrong solutions; | and the answer key| \(WITH_VARIANTS=1: and its variants\)/, "", text)
+    if (refused) gsub(/; EDITION=instructors: and the wrong solutions| and key \(WITH_VARIANTS=1: variants\)/, "", text)
     says[target] = text
     order[++targets] = target
 }
@@ -25,9 +26,11 @@ function group(title, list,    i, n, member) {
     for (i = 1; i <= n; i++) show(member[i])
 }
 END {
-    print "FlashAttention workbook. Backend: " backend ". Implementation: " impl ". Next: make next, or read problems/README.md"
+    print "FlashAttention workbook. Backend: " backend ". Implementation: " impl \
+        ". Next: make next, or read problems/README.md"
     group("Begin", "demo setup next progress book")
-    group("Work on a problem", "test-% watch hint-% run-% ring sanitize-% mask-% timeline-% reset-% blank-% diff-% test sanitize report compile_commands.json")
+    group("Work on a problem", "test-% watch hint-% run-% ring sanitize-% mask-% timeline-% reset-% blank-% diff-%" \
+        " test sanitize report compile_commands.json")
     group("Measure", "bench-% plot-% bench plot tune-% errors errors-% record duel bundle compile-gpu")
     group("Use the kernels", "train gpt-oss lib install torch")
     group("Run a class (workbook/class/README.md)", "class-copy grade-all grade gradescope")
