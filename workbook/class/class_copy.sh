@@ -17,10 +17,18 @@ if [ -e "$dest" ] && ! { [ -d "$dest" ] && [ -z "$(ls -A "$dest")" ]; }; then
 fi
 upto=${UPTO:-99}
 case $upto in [1-9]) upto=0$upto ;; esac
-[ "$upto" = 99 ] || [ -d "problems/$upto" ] || fail "there is no problem $UPTO: UPTO=12 makes a copy that ends with problem 12"
+[ "$upto" = 99 ] || [ -d "problems/$upto" ] ||
+    fail "there is no problem $UPTO: UPTO=12 makes a copy that ends with problem 12"
 mkdir -p "$dest" || exit 1
 
-earlier() { awk -v upto="$upto" '!match($0, /^(problems|tests)\/[0-9][0-9][_\/]/) || substr($0, index($0, "/") + 1, 2) + 0 <= upto + 0'; }
+earlier() { # WHAT: of lines those that have no number behind this expression, or that of a problem not after UPTO
+    awk -v upto="$upto" -v what="$1[0-9]+" '
+        {
+            number = match($0, what) ? substr($0, RSTART, RLENGTH) : 0
+            sub(/.*[^0-9]/, "", number)
+        }
+        number + 0 <= upto + 0'
+}
 
 files() { # of the workbook, without what was built; what git does not know yet only where the workbook keeps its own
     if git ls-files --error-unmatch Makefile >/dev/null 2>&1; then
@@ -30,11 +38,15 @@ files() { # of the workbook, without what was built; what git does not know yet 
         find . -path ./build -prune -o -path ./.git -prune -o -type f -print | sed 's|^\./||'
     fi
 }
-files | grep -vE '^(solutions|examples|\.ci|\.github|build|shared|VERSION|pyproject\.toml|(CONTRIBUTING|CHANGELOG|SECURITY)\.md|workbook/(README|compatibility|class/threats)\.md|tests/README\.md)(/|$)|^tests/[^/]+/|^train/wrong/|^problems/[0-9]+/[^/]*\.(c|cu)$' |
-    earlier | while IFS= read -r file; do [ ! -f "$file" ] || echo "$file"; done | tar -cf - -T - | tar -xf - -C "$dest" || fail "the copy failed"
+left_out='^(solutions|examples|\.ci|\.github|build|shared|VERSION|pyproject\.toml|tests/README\.md)(/|$)'
+left_out="$left_out|^(CONTRIBUTING|CHANGELOG|SECURITY)\.md\$|^workbook/(README|compatibility|class/threats)\.md\$"
+left_out="$left_out|^tests/[^/]+/|^train/wrong/|^problems/[0-9]+/[^/]*\.(c|cu)\$"
+files | grep -vE "$left_out" | earlier '^(problems|tests)/' |
+    while IFS= read -r file; do [ ! -f "$file" ] || echo "$file"; done | tar -cf - -T - | tar -xf - -C "$dest" ||
+    fail "the copy failed"
 
-# Its first page is first_page.md, with the table of problems of the other; a class's copy, of which a base is made, too,
-# has it already.
+# Its first page is first_page.md, with the table of problems of the other; a class's copy, of which a base is made,
+# too, has it already.
 if [ -f workbook/class/first_page.md ]; then
     awk 'FNR == NR { if (/^[|] # [|]/) on = 1; if (/^$/) on = 0; if (on) table = table $0 "\n"; next }
         /^<!-- problems -->$/ { printf "%s", table; next }
@@ -49,24 +61,30 @@ while read -r _ file; do
     workbook/loop/shipped.sh "$number" "$dest/$file" || fail "the skeleton of problem $number is not to be had"
     cp -p "$dest/$file" "$dest/workbook/loop/shipped/$number/"
 done <workbook/loop/shipped.sha256
-awk -v upto="$upto" 'split($2, part, "/") && part[2] + 0 <= upto + 0' workbook/loop/shipped.sha256 >"$dest/workbook/loop/shipped.sha256"
-awk -v upto="$upto" '!match($0, /^ *\{[0-9]+, "/) || substr($0, index($0, "{") + 1) + 0 <= upto + 0' workbook/problems.c >"$dest/workbook/problems.c"
+earlier ' problems/' <workbook/loop/shipped.sha256 >"$dest/workbook/loop/shipped.sha256"
+earlier '^ *[{]' <workbook/problems.c >"$dest/workbook/problems.c"
 
 # Of a copy that ends early two pages say how many points there are, and one has a row for each problem.
 if [ "$upto" != 99 ]; then
     table=$dest/.new
-    awk -v upto="$upto" '!match($0, /^[|] (\[[0-9][0-9]\]|[0-9][0-9])/) || substr($0, 3 + (substr($0, 3, 1) == "["), 2) + 0 <= upto + 0' "$dest/README.md" >"$table" && cat "$table" >"$dest/README.md"
+    earlier '^[|] [[]?' <"$dest/README.md" >"$table" && cat "$table" >"$dest/README.md"
     points() { awk -F ' *[|] *' -v group="$1" '$3 ~ "^[0-9]+" group "$" { sum += $3 } END { print sum + 0 }' "$table"; }
     all=$(points '') bonus=$(points ', bonus') beyond=$(points ', beyond')
     change() { sed "$1" "$dest/$2" >"$table" && cat "$table" >"$dest/$2"; }
-    change "s|What needs the answer keys is not in it[.]|& It ends with problem $upto; this page speaks of later ones, too.|
-        s|^Every point .* [0-9]* in all plus a bonus of [0-9]* and [0-9]* beyond[.]|Every point can be won without a GPU: $all in all plus a bonus of $bonus and $beyond beyond.|" README.md
-    change "s|0/[0-9]* (+ bonus 0/[0-9]*, beyond 0/[0-9]*)|0/$all (+ bonus 0/$bonus, beyond 0/$beyond)|" problems/README.md
+    ends="It ends with problem $upto; this page speaks of later ones, too."
+    points="Every point can be won without a GPU: $all in all plus a bonus of $bonus and $beyond beyond."
+    change "s|What needs the answer keys is not in it[.]|& $ends|
+        s|^Every point .* [0-9]* in all plus a bonus of [0-9]* and [0-9]* beyond[.]|$points|" README.md
+    change "s|0/[0-9]* (+ bonus 0/[0-9]*, beyond 0/[0-9]*)|0/$all (+ bonus 0/$bonus, beyond 0/$beyond)|" \
+        problems/README.md
 fi
 
 # What a page says of the whole workbook alone; and a link to what is not in it becomes its words.
 find "$dest" -name '*.md' | while IFS= read -r text; do
-    { find "$dest" | sed 's/$/ there/'; sed '/^ *<!-- whole: -->$/,/^ *<!-- :whole -->$/d' "$text" | cat -s; } | awk -v folder="${text%/*}" '
+    {
+        find "$dest" | sed 's/$/ there/'
+        sed '/^ *<!-- whole: -->$/,/^ *<!-- :whole -->$/d' "$text" | cat -s
+    } | awk -v folder="${text%/*}" '
         function path(link) { # without ../
             sub(/#.*/, "", link)
             link = folder "/" link
