@@ -108,7 +108,6 @@ keep() { # FILE [xR]: of R GPUs
     elif [ "$backend" = cuda ] && [ $in_bundle = no ]; then
         data=plots/data/$(echo "$gpu" | sed 's/^NVIDIA //; s/^GeForce //' | tr 'A-Z ' 'a-z-')${2:-}
         mkdir -p "$data"
-        if [ -f "$data/$1" ] && ! cmp -s "$tables/$1" "$data/$1"; then cp "$data/$1" "$data/$1.bak"; fi
         cp "$tables/$1" "$data/$1"
         say "written: $data/$1"
     fi

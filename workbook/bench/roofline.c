@@ -11,20 +11,18 @@
 
 // Bf16 FLOPs a clock of one multiprocessor, added up in float32, without sparsity. GeForce GPUs add up in float32 at
 // half the rate of the same chip on a professional card. `share`: of these, what mma.sync reaches.
-//   7.5   no tensor core takes bf16: 64 float32 units x 2        NVIDIA Turing whitepaper (2018)
-//   8.0   1024 FMA: 312 TFLOP/s = 108 x 2048 x 1.41 GHz         NVIDIA A100 whitepaper (2020), table 1
-//   8.6   512 FMA: A40 149.7 = 84 x 1024 x 1.74 GHz; RTX 3090 71 = 82 x 512 x 1.695 GHz     NVIDIA GA102 whitepaper
-//         (2020)
-//   8.9   L40S 362 = 142 x 1024 x 2.52 GHz (data sheet); RTX 4090 165 = 128 x 512 x 2.52 GHz  NVIDIA Ada whitepaper
-//         (2022)
-//   9.0   2048 FMA: 989 TFLOP/s = 132 x 4096 x 1.83 GHz         NVIDIA H100 whitepaper (2022). All of it needs wgmma. A
-//         loop of
-//         mma.sync alone did 642 TFLOP/s on an H200 (2026-11-20, see the lesson of problem 03): 65 % of that, 60 % of
-//           what the
-//         highest clock, 1.98 GHz, would give. Luo et al. 2024, arXiv:2402.13499: 62.9 % on average
+//   7.5   no tensor core takes bf16: 64 float32 units x 2                    NVIDIA Turing whitepaper (2018)
+//   8.0   1024 FMA: 312 TFLOP/s = 108 x 2048 x 1.41 GHz                      NVIDIA A100 whitepaper (2020), table 1
+//   8.6   512 FMA: A40 149.7 = 84 x 1024 x 1.74 GHz                          NVIDIA GA102 whitepaper (2020)
+//         RTX 3090 71 = 82 x 512 x 1.695 GHz
+//   8.9   L40S 362 = 142 x 1024 x 2.52 GHz (data sheet)                      NVIDIA Ada whitepaper (2022)
+//         RTX 4090 165 = 128 x 512 x 2.52 GHz
+//   9.0   2048 FMA: 989 TFLOP/s = 132 x 4096 x 1.83 GHz, by wgmma alone      NVIDIA H100 whitepaper (2022)
+//         A loop of mma.sync did 642 TFLOP/s on an H200 (see the lesson of problem 03), 60 % of what the highest clock,
+//         1.98 GHz, would give. Luo et al. 2024, arXiv:2402.13499: 62.9 % on average
 //   10.0  B200 2250 = 148 x 8192 x 1.85 GHz (data sheet); needs tcgen05
-//   12.0  RTX PRO 6000 504 = 188 x 1024 x 2.617 GHz; RTX 5090 209.5 = 170 x 512 x 2.407 GHz   NVIDIA RTX Blackwell
-//         whitepaper
+//   12.0  RTX PRO 6000 504 = 188 x 1024 x 2.617 GHz                          NVIDIA RTX Blackwell whitepaper
+//         RTX 5090 209.5 = 170 x 512 x 2.407 GHz
 static const struct tensor_core {
     int major, minor;
     double flops, geforce_flops, share;

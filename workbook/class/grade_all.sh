@@ -54,7 +54,6 @@ count=$(tr -dc '\0' <"$scratch/names" | wc -c)
 echo "grade-all: $count submissions, $graders at once; reports in $out/reports"
 
 # Each grader keeps to cores of its own, so that a submission cannot take time from another.
-: >"$scratch/done"
 : >"$scratch/failed"
 share=$(($(echo "$cores" | wc -w) / graders))
 [ $share -gt 0 ] || share=1
@@ -88,29 +87,13 @@ one='
     fi
     # One write a line, also of several graders at once.
     shown=$(printf "%s" "$name" | tr -c "[:print:]" "?")
-    printf "%s: %s\n" "$shown" "$(printf "%s" "$said" | head -n 1)" >>"$scratch/done"'
-begun=$(date +%s) shown=0
-progress() {
-    finished=$(wc -l <"$scratch/done")
-    if [ -t 2 ]; then
-        awk -v n="$finished" -v of="$count" -v s=$(($(date +%s) - begun)) 'BEGIN {
-            bar = sprintf("%*s", 40 * n / of, ""); gsub(/ /, "#", bar)
-            printf "\r[%-40s] %d of %d graded, %d s ", bar, n, of, s }' >&2
-    elif [ "$finished" -gt $shown ]; then
-        sed -n "$((shown + 1)),${finished}p" "$scratch/done"
-        shown=$finished
-    fi
-}
+    printf "%s: %s\n" "$shown" "$(printf "%s" "$said" | head -n 1)"'
+begun=$(date +%s)
 grade_these() { # NAMES GRADERS
     setsid xargs -0 -n 1 -P "$2" --process-slot-var=GRADER sh -c "$one" one <"$1" &
     all=$!
-    while kill -0 $all 2>/dev/null; do
-        progress
-        sleep 0.5
-    done
     wait $all
     all=
-    progress
 }
 grade_these "$scratch/names" "$graders"
 if [ -s "$scratch/busy" ]; then
@@ -118,7 +101,6 @@ if [ -s "$scratch/busy" ]; then
     WB_JOBS=$share
     grade_these "$scratch/busy" 1
 fi
-[ ! -t 2 ] || echo >&2
 
 table=$out/grades.csv
 (cd "$out/base" && build/cpu/score class "$out" <"$scratch/names") >"$table.new" && mv "$table.new" "$table" || exit 1
