@@ -10,6 +10,7 @@
 // Euclidean norm. Exit status 1 if a function failed, 2 if the command line is wrong.
 #include "bench.h"
 
+#include "case/pages.h"
 #include "reference/oracle.h"
 
 #include <dlfcn.h>
@@ -86,7 +87,7 @@ static const char *const cache_inputs[] = {"normal", "outliers"};
 static const float OUTLIER = 20;
 
 typedef struct cache {
-    int keys;
+    wb_case c;
     size_t count;      // numbers of K, or of V
     float *Q, *K, *V;  // K and V [B * pages of a sequence, PAGE, HKV, D]: page p of sequence b is b * pages + p
     double *truth;     // [B, HQ, 1, D]
@@ -96,7 +97,11 @@ typedef struct cache {
 static cache draw_cache(int keys, bool outliers)
 {
     const int pages = (keys - 1) / PAGE + 1;
-    cache n = {.keys = keys, .shape = {B, HQ, HKV, 1, D, 1 / sqrtf(D), PAGE, B * pages, pages}};
+    cache n = {.c = {.shape = {B, HQ, HKV, 1, keys, D, .scale = 1 / sqrtf(D)},
+                     .page = PAGE,
+                     .pages = B * pages,
+                     .max_pages = pages}};
+    n.shape = wb_decode_shape(&n.c);
     n.count = (size_t)n.shape.pages * PAGE * HKV * D;
     n.Q = floats(ROWS * D), n.K = floats(n.count), n.V = floats(n.count);
     n.truth = bench_alloc(ROWS * D * sizeof(double));
@@ -137,29 +142,22 @@ static void sent_int8(const cache *n, const float *x, void **q, void **scale)
     free(bytes), free(scales);
 }
 
-static double error_of_cache(wb_function function, wb_workspace_function workspace, bool int8, const cache *n)
+static double error_of_cache(int number, wb_function function, wb_workspace_function workspace, const cache *n)
 {
-    typedef wb_status decode(void *, void *, void *, void *, void *, void *, void *, void *, size_t,
-                             const decode_shape *, wb_stream);
-    typedef wb_status decode_int8(void *, void *, void *, void *, void *, void *, void *, void *, void *, void *,
-                                  size_t, const decode_shape *, wb_stream);
-    const size_t bytes = workspace(&n->shape), pages = (size_t)n->shape.pages;
-    int lens[B], *numbers = bench_alloc(pages * sizeof *numbers);
-    for (int b = 0; b < B; b++) lens[b] = n->keys;
-    for (size_t p = 0; p < pages; p++) numbers[p] = (int)p;
-    void *O = sent(NULL, ROWS * D * 2), *L = sent(NULL, ROWS * 4), *Q = sent_bf16(n->Q, ROWS * D), *K, *V, *K_scale,
-         *V_scale, *table = sent(numbers, pages * sizeof *numbers), *len = sent(lens, sizeof lens),
-         *memory = sent(NULL, bytes);
+    wb_workspace memory = {.bytes = workspace(&n->shape)};
+    void *p[10] = {sent(NULL, ROWS * D * 2), sent(NULL, ROWS * 4), sent_bf16(n->Q, ROWS * D)};
+    const size_t pages = (size_t)n->shape.pages;
+    int lens[B], *numbers = bench_alloc(pages * sizeof *numbers), at = 5;
+    for (int b = 0; b < B; b++) lens[b] = n->c.shape.kv_len;
+    for (size_t page = 0; page < pages; page++) numbers[page] = (int)page;
+    if (number == 14)
+        sent_int8(n, n->K, &p[3], &p[5]), sent_int8(n, n->V, &p[4], &p[6]), at = 7;
+    else
+        p[3] = sent_bf16(n->K, n->count), p[4] = sent_bf16(n->V, n->count);
+    memory.at = sent(NULL, memory.bytes);
+    p[at] = sent(numbers, pages * sizeof *numbers), p[at + 1] = sent(lens, sizeof lens), p[at + 2] = &memory;
     free(numbers);
-    wb_status status;
-    if (int8) {
-        sent_int8(n, n->K, &K, &K_scale), sent_int8(n, n->V, &V, &V_scale);
-        status = ((decode_int8 *)function)(O, L, Q, K, V, K_scale, V_scale, table, len, memory, bytes, &n->shape, NULL);
-    } else {
-        K = sent_bf16(n->K, n->count), V = sent_bf16(n->V, n->count);
-        status = ((decode *)function)(O, L, Q, K, V, table, len, memory, bytes, &n->shape, NULL);
-    }
-    return error_of(status, O, n->truth, ROWS * D);
+    return error_of(wb_call(wb_problem_number(number), function, &n->c, p, NULL), p[0], n->truth, ROWS * D);
 }
 
 static void errors_of_caches(char **argv, int longest)
@@ -170,7 +168,7 @@ static void errors_of_caches(char **argv, int longest)
     for (int kind = 0; kind < 2; kind++)
         for (int keys = SHORTEST; keys <= longest; keys *= 2) {
             cache n = draw_cache(keys, kind == 1);
-            const double error[] = {error_of_cache(plain, of_bf16, false, &n), error_of_cache(int8, of_int8, true, &n)};
+            const double error[] = {error_of_cache(13, plain, of_bf16, &n), error_of_cache(14, int8, of_int8, &n)};
             for (int k = 0; k < 2; k++)
                 printf("14\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%.4g\n", k ? "int8" : "bf16", cache_inputs[kind], B, HQ, HKV,
                        keys, D, error[k]);
@@ -232,25 +230,20 @@ static const char *const labels[] = {"bf16", "one_level", "two_levels", "hadamar
 static double error_of_way(wb_function function, enum way way, const float *Q, const float *K, const float *V,
                            const attention_shape *s, const double *truth)
 {
-    typedef wb_status forward(void *, void *, void *, void *, void *, const attention_shape *, wb_stream);
-    typedef wb_status fp8(void *, void *, void *, void *, void *, void *, void *, void *, int, const attention_shape *,
-                          wb_stream);
+    const wb_case c = {.shape = *s, .levels = way == ONE_LEVEL ? 1 : 2};
     const int keys = s->kv_len;
-    void *O = sent(NULL, QUERIES * D * 2), *L = sent(NULL, QUERIES * 4), *q[3], *exponent[3];
-    wb_status status;
+    void *p[8] = {sent(NULL, QUERIES * D * 2), sent(NULL, QUERIES * 4)};
     if (way == BF16) {
-        q[0] = sent_bf16(Q, QUERIES * D), q[1] = sent_bf16(K, (size_t)keys * D), q[2] = sent_bf16(V, (size_t)keys * D);
-        status = ((forward *)function)(O, L, q[0], q[1], q[2], s, NULL);
+        p[2] = sent_bf16(Q, QUERIES * D), p[3] = sent_bf16(K, (size_t)keys * D), p[4] = sent_bf16(V, (size_t)keys * D);
     } else {
         float *spread_Q = spread(Q, QUERIES, 1.0f / D), *spread_K = spread(K, keys, 1);
-        sent_fp8(way == HADAMARD ? spread_Q : Q, QUERIES, 1, false, &q[0], &exponent[0]);
-        sent_fp8(way == HADAMARD ? spread_K : K, keys, WB_FP8_KEYS, false, &q[1], &exponent[1]);
-        sent_fp8(V, keys, WB_FP8_KEYS, true, &q[2], &exponent[2]);
+        sent_fp8(way == HADAMARD ? spread_Q : Q, QUERIES, 1, false, &p[2], &p[5]);
+        sent_fp8(way == HADAMARD ? spread_K : K, keys, WB_FP8_KEYS, false, &p[3], &p[6]);
+        sent_fp8(V, keys, WB_FP8_KEYS, true, &p[4], &p[7]);
         free(spread_Q), free(spread_K);
-        status = ((fp8 *)function)(O, L, q[0], q[1], q[2], exponent[0], exponent[1], exponent[2],
-                                   way == ONE_LEVEL ? 1 : 2, s, NULL);
     }
-    return error_of(status, O, truth, QUERIES * D);
+    const wb_problem *problem = wb_problem_number(way == BF16 ? 10 : 16);
+    return error_of(wb_call(problem, function, &c, p, NULL), p[0], truth, QUERIES * D);
 }
 
 static void errors_of_eight_bits(char **argv, int longest)
