@@ -22,6 +22,7 @@ case $what in
 test)
     impl=${1:-problems}
     [ $# -eq 0 ] || shift
+    # shellcheck disable=SC2048
     for n in ${*:-$numbers}; do
         echo "== $n ($impl)"
         [ -f "$out/$impl/${n}_worker" ] || { echo "  not started"; continue; }
@@ -29,7 +30,7 @@ test)
     done
     exit $failed ;;
 bench)
-    # shellcheck disable=SC2086
+    # shellcheck disable=SC2048,SC2086
     exec workbook/bench/bench.sh "$backend" problems ${*:-$numbers} ;;
 record)
     [ $# -gt 0 ] || { echo "usage: $0 record OUTDIR [PART...]"; exit 2; }
