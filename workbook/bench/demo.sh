@@ -35,7 +35,7 @@ all() { # WHAT NN...: printed in this order, whichever is done first
     shift
     {
         # shellcheck disable=SC2086
-        printf '%s\n' $alone | xargs -n 1 "$0" --one "$what" "$backend" "$said"
+        [ -z "$alone" ] || printf '%s\n' $alone | xargs -n 1 "$0" --one "$what" "$backend" "$said"
         [ -z "$together" ] ||
             printf '%s\n' $together | xargs -n 1 -P "$WB_JOBS" "$0" --one "$what" "$backend" "$said"
     } | for number; do
