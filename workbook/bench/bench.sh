@@ -22,8 +22,8 @@ for number; do
     done
     # A bundle (run.sh) has all that it can have.
     # shellcheck disable=SC2086
-    if [ -f Makefile ] && ! $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" "$out/score" "$out/bench" "$out/$impl/$number.so" \
-        $key $variants >"$out/$number.log" 2>&1; then
+    if [ -f Makefile ] && ! $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" "$out/score" "$out/bench" \
+        "$out/$impl/$number.so" $key $variants >"$out/$number.log" 2>&1; then
         cat "$out/$number.log"
         failed=1
         continue

@@ -1,4 +1,5 @@
-# demo.awk - a row of make demo's table, of what bench has measured: awk -f demo.awk FILE.tsv; -v heading=1: its heading.
+# demo.awk - a row of make demo's table, of what bench has measured: awk -f demo.awk FILE.tsv; -v heading=1: its
+# heading.
 BEGIN {
     FS = "\t"
     row = "%-23s %-24s %9s %10s %10s %7s %10s %10s %8s  %s\n"

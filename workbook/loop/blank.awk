@@ -9,8 +9,8 @@ comment && /^\/\// { print; next }
 index((type ? type " " : "") $0, "wb_status " name "(") == 1 || index($0, "size_t " name "_workspace(") == 1 {
     if (type) $0 = type "\n" $0
     if (!functions++)
-        print "\n// The contract alone. make reset-" number " puts the file with its gaps back, whose hints serve here" \
-            " by name: make hint-" number " GAP=..."
+        print "\n// The contract alone. make reset-" number " puts the file with its gaps back, whose hints serve" \
+            " here by name: make hint-" number " GAP=..."
     print ""
     inside = 1
 }
