@@ -12,7 +12,7 @@ built "$out/suite" "$out/hostile/01_worker" "$out/hostile/17_worker" \
     $(printf "$out/tests/%s_test " 01 03 10 11 17) $(for wrong in $wrongs; do echo "$out/wrong/$wrong/${wrong%/*}_worker"; done)
 verdict $? "programs are built"
 
-attacks() { sed -n 's/^ATTACK(\([a-z_A-Z0-9]*\), "\([a-z_]*\)", "\(.*\)").*/\1\t\2\t\3/p' "$1"; }
+attacks() { sed -n 's/^ATTACK(\([a-z_A-Z0-9]*\), "\([a-z_]*\)", "\([^"]*\)").*/\1\t\2\t\3/p' "$1"; }
 verdicts() { # SOURCE NN SUITE CASE
     attacks "$1" >"$scratch/attacks"
     tried=0
