@@ -5,7 +5,7 @@
 WARNINGS := -Wall -Wextra -Wshadow $(if $(CLANG),-Wno-pass-failed) $(if $(WERROR),-Werror)
 CFLAGS ?= $(if $(DEBUG),-O0,-O3) -g
 C := $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(CFLAGS) -march=$(MARCH) -fno-math-errno -ffp-contract=fast $(OPENMP) \
-  -fPIC -MMD -MP -Iworkbook -I. $(OPENBLAS_CFLAGS)
+  -fPIC -MMD -MP -Iworkbook -Iworkbook/words -I. $(OPENBLAS_CFLAGS)
 CXXFLAGS ?= $(if $(DEBUG),-O0,-O2) -g -gdwarf-4
 # Kernels are compiled far more often than they are run for long: these flags take a third of the time of -O2 -g, and
 # the code a fifth more. Lines are all that is wanted of debug information. -g1 stands behind -gdwarf-4, which would
@@ -15,7 +15,7 @@ KERNELFLAGS ?= -gdwarf-4 $(if $(DEBUG),-O0 -g,-Og -g1)
 DIALECT := -std=c++$(if $(CLANG),$(if $(filter $(CLANG),3 4 5 6 7 8 9 10 11 12 13 14 15 16),20 \
   -Wno-deprecated,17),17 -fconcepts)
 CPU := $(CXX) $(DIALECT) -D__CUDACPU__ $(WARNINGS) -Wno-unknown-pragmas -fno-strict-aliasing -fPIC -MMD -MP \
-  -Iworkbook/cpu/include -Iworkbook -I. -Itests
+  -Iworkbook/cpu/include -Iworkbook -Iworkbook/words -I. -Itests
 # g++ from 15 on copies a float4 in two halves: a misaligned one has to announce itself (cpu/faults.cpp).
 KERNEL := $(CPU) $(if $(filter-out 4 5 6 7 8 9 10 11 12 13 14,$(GCC)),-fsanitize=alignment)
 
@@ -29,7 +29,7 @@ endif
 GENCODE := $(if $(filter native,$(ARCH)),-arch=native,-gencode=arch=compute_$(ARCH),code=sm_$(ARCH))
 CU := $(NVCC) -std=c++17 -O3 -lineinfo $(GENCODE) -Xcompiler \
   -Wall$(comma)-Wextra$(comma)-Wshadow$(comma)-fPIC$(if $(WERROR),$(comma)-Werror -Werror all-warnings) -MMD -MP \
-  -Iworkbook -I. -Itests
+  -Iworkbook -Iworkbook/words -I. -Itests
 # NCCL's header is NVIDIA's where there is one; the library is looked for when 17 runs (nccl/nccl.cu).
 CU += -Xcompiler -idirafter,workbook/nccl
 $B/machinery/nccl/nccl.o: CU += -DWB_CUDA_HOME=$(CUDA_HOME)

@@ -27,7 +27,7 @@ ls -S workbook/*.cu workbook/*/*.cu reference/*.cu problems/[0-9][0-9]/*.cu solu
         [ -z "${COMPILED:-}" ] || [ ! "$object" -nt "$1" ] ||
             codes=$(echo "$codes" | sed "s/ -gencode=arch=compute_$COMPILED,code=sm_$COMPILED//")
         "$nvcc" -std=c++17 -O3 $quick $codes -Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror \
-            -Iworkbook -I. -Itests -c "$1" -o "$scratch/$(echo "$1" | tr / _).o" >"$scratch/log.$$" 2>&1
+            -Iworkbook -Iworkbook/words -I. -Itests -c "$1" -o "$scratch/$(echo "$1" | tr / _).o" >"$scratch/log.$$" 2>&1
         status=$?
         [ $status -eq 0 ] && echo "  ok    $1" || { echo "  FAIL  $1"; cat "$scratch/log.$$"; }
         exit $status

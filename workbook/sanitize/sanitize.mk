@@ -8,7 +8,7 @@ CHECK := build/cpu/check
 CHECK_OBJECTS := $(patsubst workbook/cpu/check/%.cpp,$(CHECK)/layer/%.o,$(wildcard workbook/cpu/check/*.cpp))
 # Ubuntu's compiler defines _FORTIFY_SOURCE, which makes a memcpy one that has another name and announces nothing.
 CHECK_CU := $(CXX) $(DIALECT) -U_FORTIFY_SOURCE -D__CUDACPU__ $(WARNINGS) -Wno-unknown-pragmas -O1 -gdwarf-4 -g1 \
-  -fno-strict-aliasing -fPIC -MMD -MP -Iworkbook/cpu/include -Iworkbook -I. -Itests -fsanitize=thread \
+  -fno-strict-aliasing -fPIC -MMD -MP -Iworkbook/cpu/include -Iworkbook -Iworkbook/words -I. -Itests -fsanitize=thread \
   -fsanitize=bounds,alignment $(if $(CLANG),-mllvm -tsan-instrument-read-before-write)
 RENAME := $(foreach f,memcpy memmove memset,--redefine-sym $f=check_$f)
 
@@ -36,7 +36,7 @@ endef
 
 # C code, and all of the machinery that is C, under the compiler's own sanitizers. -fopenmp stays away: its threads
 # are not known to them.
-CHECK_C = $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) -O1 -g -fno-omit-frame-pointer -fopenmp-simd -Iworkbook -I. \
+CHECK_C = $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) -O1 -g -fno-omit-frame-pointer -fopenmp-simd -Iworkbook -Iworkbook/words -I. \
   $(OPENBLAS_CFLAGS) $(SANITIZER_$(1))
 SANITIZER_address := -fsanitize=address,undefined -fno-sanitize-recover=undefined
 SANITIZER_threads := -fsanitize=thread
