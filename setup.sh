@@ -1,8 +1,10 @@
 #!/bin/sh
-# setup.sh - installs what the workbook needs and this machine lacks: compilers, make, OpenBLAS, Criterion, cJSON, libmd, gnuplot,
-# entr. It says what it does, uses sudo where it is not root, and never touches a GPU driver or the CUDA Toolkit.
+# setup.sh - installs what the workbook needs and this machine lacks: compilers, make, OpenBLAS, Criterion, cJSON,
+# libmd, gnuplot, entr. It says what it does, uses sudo where it is not root, and never touches a GPU driver or the
+# CUDA Toolkit.
 #   ./setup.sh                   install
-#   ./setup.sh --grade           and what make grade-all needs on Linux to run a class's submissions: bubblewrap, bsdtar, libseccomp, zip
+#   ./setup.sh --grade           and what make grade-all needs on Linux to run a class's submissions: bubblewrap,
+#                                bsdtar, libseccomp, zip
 #   ./setup.sh [--grade] --check only say what is missing; exit status 1 if anything is
 set -u
 grade= check=
@@ -60,7 +62,8 @@ int main(void) { return !seccomp_version(); }'
 packages() { # MANAGER: the names of everything, in its words
     case $1 in
     apt-get)
-        echo build-essential make gawk pkg-config binutils gnuplot-nox libopenblas-dev libcriterion-dev libcjson-dev libmd-dev \
+        echo build-essential make gawk pkg-config binutils gnuplot-nox libopenblas-dev libcriterion-dev libcjson-dev \
+            libmd-dev \
             util-linux entr ${grade:+bubblewrap libarchive-tools libseccomp-dev zip} ;;
     pacman)
         echo base-devel gawk pkgconf binutils gnuplot openblas criterion cjson libmd util-linux entr \
@@ -94,12 +97,14 @@ else
     echo "setup: $sudo $manager installs: $(packages $manager)"
     case $manager in
     apt-get)
-        $sudo apt-get update -qq && $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(packages apt-get) >"$scratch/install" 2>&1 ;;
+        $sudo apt-get update -qq && $sudo env DEBIAN_FRONTEND=noninteractive apt-get install \
+            -y -qq --no-install-recommends $(packages apt-get) >"$scratch/install" 2>&1 ;;
     pacman) $sudo pacman -S --needed --noconfirm $(packages pacman) >"$scratch/install" 2>&1 ;;
     esac || { tail -n 20 "$scratch/install" >&2; echo "setup: the installation failed, see above" >&2; exit 1; }
     find_missing
     rm -f build/tools.mk # what make has noted of this machine
-    [ -z "$missing" ] || { echo "setup: still missing after the installation: $missing" >&2; cat "$scratch/log" >&2; exit 1; }
+    [ -z "$missing" ] || { echo "setup: still missing after the installation: $missing" >&2; cat "$scratch/log" >&2
+    exit 1; }
     echo "setup: done"
 fi
 

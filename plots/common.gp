@@ -1,15 +1,17 @@
 # common.gp - the one style of all charts, and the words that the charts are written in. plot.sh sets, with gnuplot -e:
 #   term           svg, png or dumb
 #   out            start of the output's name: build/plots/03_flash_forward
-#   speed_data, speed_source, memory_data, memory_source      a bench TSV, and where it comes from; "" draws no such chart
+#   speed_data, speed_source, memory_data, memory_source      a bench TSV, and where it comes from; "" draws no such
+#   chart
 #   peer_data      reference/peers.py's table of the GPU that speed_data is from, or ""
 
 set encoding utf8
 set datafile separator tab
 set datafile columnheaders
 
-# ------------------------------------------------------------------------------------------------------------------ looks
-# Every series differs from every other in dash and point as well as in colour. Styles 11 to 18, 29, 30 and 33 are the error bars of 1 to 8, 19, 20 and 23.
+# -------------------------------------------------------------------------------------------- looks
+# Every series differs from every other in dash and point as well as in colour. Styles 11 to 18, 29, 30 and 33 are the
+# error bars of 1 to 8, 19, 20 and 23.
 
 naive_color = "#c8500a"
 yours_color = "#00805c"
@@ -70,10 +72,11 @@ if (term eq "svg") {
 output_to(kind) = term eq "dumb" ? "unset output" : sprintf("set output '%s_%s.%s'", out, kind, term)
 # The title's second line, small: where the numbers come from.
 source_line(text) = term eq "dumb" ? "\n".text : "\n{/*0.72 ".text."}"
-# A terminal has no room beside the axis, so what it measures is a third line; nor for lines that cross: peers are left to the other charts.
+# A terminal has no room beside the axis, so what it measures is a third line; nor for lines that cross: peers are left
+# to the other charts.
 unit_line(text) = term eq "dumb" ? "\n".text : ""
 
-# ------------------------------------------------------------------------------------------------------------------- data
+# --------------------------------------------------------------------------------------------- data
 
 rows(file, impl, where) = sprintf("< awk -f plots/series.awk -v impl='%s' -v where='%s' '%s'", impl, where, file)
 count(file, impl, where) = int(system(sprintf("awk -f plots/series.awk -v impl='%s' -v where='%s' '%s' | wc -l", \

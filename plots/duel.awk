@@ -1,6 +1,7 @@
 # duel.awk - what reference/duel.py has found, by kind: awk -f plots/duel.awk duel_seed1.tsv [duel_seed2.tsv...]
-# A table in Markdown: of the shapes in which a peer answered, the share in which ours was ahead of the best one; the median of best peer / ours;
-# what a tenth of the shapes lies below; the least. Exit status 1: no rows, or a result was WRONG or FAILED; these are named.
+# A table in Markdown: of the shapes in which a peer answered, the share in which ours was ahead of the best one; the
+# median of best peer / ours; what a tenth of the shapes lies below; the least. Exit status 1: no rows, or a result was
+# WRONG or FAILED; these are named.
 #   -v worst=10     the ten worst of each kind as well, and where another kernel of ours took less time by over 3 %
 #   -v claim=1      a sentence on both passes instead, in lines of 100, for README.md
 BEGIN {

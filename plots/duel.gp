@@ -1,5 +1,6 @@
-# duel.gp - how far ahead or behind the library is in shapes drawn by chance: the ratios sorted, a line a kind; and each against its work. Drawn by
-# duel.sh, which sets, besides term and out, chart_data (tables of reference/duel.py) and source.
+# duel.gp - how far ahead or behind the library is in shapes drawn by chance: the ratios sorted, a line a kind; and
+# each against its work. Drawn by duel.sh, which sets, besides term and out, chart_data (tables of reference/duel.py)
+# and source.
 speed_data = ''; memory_data = ''; peer_data = ''
 load 'plots/common.gp'
 

@@ -1,5 +1,6 @@
-# ends.awk - where the names of lines go that end close together: awk -f plots/ends.awk -v x=Nq -v y=tflops -v least=20 reads tables with a header, each
-# after a line "# NAME", and prints NAME, an x right of the last (of a logarithmic axis), and a y: that of the line's end, or `least` from its neighbours'.
+# ends.awk - where the names of lines go that end close together: awk -f plots/ends.awk -v x=Nq -v y=tflops -v least=20
+# reads tables with a header, each after a line "# NAME", and prints NAME, an x right of the last (of a logarithmic
+# axis), and a y: that of the line's end, or `least` from its neighbours'.
 BEGIN { FS = "\t" }
 /^# / { name[++n] = substr($0, 3); columns = 0; next }
 !columns { for (i = 1; i <= NF; i++) at[$i] = i; columns = NF; next }

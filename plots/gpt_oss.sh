@@ -1,6 +1,7 @@
 #!/bin/sh
-# gpt_oss.sh [BACKEND] - draws the losses of reference/gpt_oss.py to build/plots/gpt_oss_loss.svg and .png; with TERM=dumb in the terminal as
-# well. The table is that of the last `make gpt-oss` here (or $WB_DATA); where there is none, the recorded one of plots/data.
+# gpt_oss.sh [BACKEND] - draws the losses of reference/gpt_oss.py to build/plots/gpt_oss_loss.svg and .png; with
+# TERM=dumb in the terminal as well. The table is that of the last `make gpt-oss` here (or $WB_DATA); where there is
+# none, the recorded one of plots/data.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . plots/draw.sh

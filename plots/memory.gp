@@ -1,7 +1,9 @@
-# memory.gp - draws a memory chart on two logarithmic axes, if memory_data is given: memory that grows like N^k is a straight line
-# of slope k, fitted and printed in the key. beside_title and beside_bytes, an expression of columns: a line of what something else would take. What an implementation
-# takes beyond inputs and outputs, its workspace, is a thin line by itself. Set before: chart_title, where, x_column, x_title, fit_from (the N that a
-# fit starts at); memory_with_peers, if the peers' table has bytes that can be compared; memory_kind, the second word of a second chart's name.
+# memory.gp - draws a memory chart on two logarithmic axes, if memory_data is given: memory that grows like N^k is a
+# straight line of slope k, fitted and printed in the key. beside_title and beside_bytes, an expression of columns: a
+# line of what something else would take. What an implementation takes beyond inputs and outputs, its workspace, is a
+# thin line by itself. Set before: chart_title, where, x_column, x_title, fit_from (the N that a fit starts at);
+# memory_with_peers, if the peers' table has bytes that can be compared; memory_kind, the second word of a second
+# chart's name.
 
 # Implementations with a workspace (naive's is nearly all it has); of those that differ by less than 5 % one.
 workspaces(file, where) = system(sprintf("awk -f plots/series.awk -v impl= -v where='%s' '%s' | awk -F'\t' -f plots/workspaces.awk", where, file))

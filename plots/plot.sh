@@ -1,7 +1,8 @@
 #!/bin/sh
-# plot.sh NN|roofline|gpt_oss|duel|all [BACKEND [NN...]] - draws the charts of one problem to build/plots as SVG and PNG, and says where they are; with
-# TERM=dumb in the terminal as well. The data are the bench's of this machine, build/BACKEND/results/NN_name.tsv (or $WB_DATA); where those
-# have no times, because the kernel was emulated, or are missing, the recorded ones of plots/data.
+# plot.sh NN|roofline|gpt_oss|duel|all [BACKEND [NN...]] - draws the charts of one problem to build/plots as SVG and
+# PNG, and says where they are; with TERM=dumb in the terminal as well. The data are the bench's of this machine,
+# build/BACKEND/results/NN_name.tsv (or $WB_DATA); where those have no times, because the kernel was emulated, or are
+# missing, the recorded ones of plots/data.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . plots/draw.sh
@@ -74,7 +75,8 @@ errors=${mine%.tsv}_errors.tsv error_source='measured here:'
 peers=''
 for table in plots/data/*/peers.tsv plots/data/*/"${name}_peers.tsv" plots/data/*/ring_peers.tsv; do
     case $table in */ring_peers.tsv) [ -n "$(ring_of "$number")" ] || continue ;; esac
-    if [ -n "$speed" ] && [ -f "$table" ] && [ "$(field "$table" gpu)$(field "$table" gpus)" = "$(field "$speed" gpu)$(field "$speed" gpus)" ]; then peers=$table; fi
+    if [ -n "$speed" ] && [ -f "$table" ] &&
+        [ "$(field "$table" gpu)$(field "$table" gpus)" = "$(field "$speed" gpu)$(field "$speed" gpus)" ]; then peers=$table; fi
 done
 
 mkdir -p build/plots

@@ -1,5 +1,5 @@
-# ring.gp - the charts of 17 and 18: against the number of ranks, and against N on as many ranks as there are rows of. Set before: number_and_name, and
-# unit, of a rate.
+# ring.gp - the charts of 17 and 18: against the number of ranks, and against N on as many ranks as there are rows of.
+# Set before: number_and_name, and unit, of a rate.
 number_of_ranks(file) = int(system(sprintf("awk -f plots/series.awk -v impl=key -v where=D=128,causal=1 '%s' | awk -F'\t' 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next } \
     $at[\"ranks\"] > most { most = $at[\"ranks\"] } END { print most + 0 }'", file)))
 memory_with_peers = 1

@@ -1,9 +1,11 @@
-# ring_model.awk - what a ring of R GPUs would do, from what four of them did: awk -f plots/ring_model.awk prints the table of problems/17/README.md.
-# Causal, B 1, 32 query heads on 8, D 128, bfloat16, zigzag: in each step a GPU works on two whole pairs of chunks, or three at the first.
+# ring_model.awk - what a ring of R GPUs would do, from what four of them did: awk -f plots/ring_model.awk prints the
+# table of problems/17/README.md. Causal, B 1, 32 query heads on 8, D 128, bfloat16, zigzag: in each step a GPU works
+# on two whole pairs of chunks, or three at the first.
 #
-# Measured (4 H200 of one host, 2026-11-21): 700 TFLOP/s, one GPU's share alone; 0.036 ms that a call of the kernel and its merge take beyond the
-# work, 4 TB/s for the merge's bytes (both from 3.71 and 3.01 ms at N 32768); NVLink in a ring, 153 GB/s at 64 MiB; 0.03 ms for a short message.
-# Assumed, and not measured: InfiniBand carries 45 GB/s for each GPU (400 Gb/s), with as long a beginning.
+# Measured (4 H200 of one host, 2026-11-21): 700 TFLOP/s, one GPU's share alone; 0.036 ms that a call of the kernel and
+# its merge take beyond the work, 4 TB/s for the merge's bytes (both from 3.71 and 3.01 ms at N 32768); NVLink in a
+# ring, 153 GB/s at 64 MiB; 0.03 ms for a short message. Assumed, and not measured: InfiniBand carries 45 GB/s for each
+# GPU (400 Gb/s), with as long a beginning.
 function model(N, R, GBs,    rows, work, call, merge, comp, comm, t) {
     rows = N / R
     work = 4 * 32 * 128 * (N * N / 2) / R / 700e12 * 1e3  # ms of one GPU's share

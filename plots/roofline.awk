@@ -1,5 +1,5 @@
-# roofline.awk - the points of roofline.gp, from bench's tables of one GPU, which roofline.sh picks: a line for the main shape of each problem,
-# and where its number stands on the chart. Distances there are differences of logarithms.
+# roofline.awk - the points of roofline.gp, from bench's tables of one GPU, which roofline.sh picks: a line for the
+# main shape of each problem, and where its number stands on the chart. Distances there are differences of logarithms.
 BEGIN { FS = "\t"; GAP = 0.16; DROP = 0.25 }  # between two numbers; between a point and its number
 FNR == 1 { columns = 0; shape = "" }
 sub(/^# problem: [0-9]+ /, "") { name = $0; next }

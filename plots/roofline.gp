@@ -1,6 +1,6 @@
-# roofline.gp - the rate of each problem's main shape against its arithmetic intensity, under the roofs of the GPU. Drawn by
-# roofline.sh, which sets, besides term and out: chart_data (by roofline.awk), source, and the roofs peak_tflops,
-# mma_tflops (0: not known) and peak_gbps.
+# roofline.gp - the rate of each problem's main shape against its arithmetic intensity, under the roofs of the GPU.
+# Drawn by roofline.sh, which sets, besides term and out: chart_data (by roofline.awk), source, and the roofs
+# peak_tflops, mma_tflops (0: not known) and peak_gbps.
 cell(k, name) = system(sprintf("awk -F'\\t' '/^#/ { next } $1 == \"problem\" { for (i = 1; i <= NF; i++) at[$i] = i; next } ++n == %d { print $at[\"%s\"] }' '%s'", \
                                k, name, chart_data))
 lines = int(system(sprintf("grep -c '^[0-9]' '%s'", chart_data)))

@@ -1,11 +1,13 @@
 #!/bin/sh
-# roofline.sh [BACKEND] - draws the roofline chart to build/plots/roofline_chart.svg and .png; with TERM=dumb in the terminal as well.
-# Of each problem: the bench's table of this machine, if it was measured on a GPU; else the recorded one of the same GPU.
+# roofline.sh [BACKEND] - draws the roofline chart to build/plots/roofline_chart.svg and .png; with TERM=dumb in the
+# terminal as well. Of each problem: the bench's table of this machine, if it was measured on a GPU; else the recorded
+# one of the same GPU.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . plots/draw.sh
 backend=${1:-cpu}
-on_gpu() { [ -n "$(field "$1" 'main shape' 2>/dev/null)" ] && awk '!/^#/ && $1 ~ /^[0-9]/ && $2 !~ /^roof_/ { n++ } END { exit !n }' "$1"; }
+on_gpu() { [ -n "$(field "$1" 'main shape' 2>/dev/null)" ] &&
+    awk '!/^#/ && $1 ~ /^[0-9]/ && $2 !~ /^roof_/ { n++ } END { exit !n }' "$1"; }
 
 gpu='' tables=''
 for table in "${WB_RESULTS_DIR:-build/$backend/results}"/[0-9][0-9]_*.tsv plots/data/*/[0-9][0-9]_*.tsv; do

@@ -1,6 +1,7 @@
-# speed.gp - draws a speed chart, if speed_data is given. Set before: chart_title, where (the shapes), x_column, x_title,
-# y_column, y_factor and y_title, roof_name and roof_title, room above it if it is no roof of this problem's; peers_where, which rows of peer_data are of
-# this problem; names_at_ends, and not below; speed_kind, the second word of a second chart's name. (gnuplot puts @peer_lines into a block before it runs the block: hence its place.)
+# speed.gp - draws a speed chart, if speed_data is given. Set before: chart_title, where (the shapes), x_column,
+# x_title, y_column, y_factor and y_title, roof_name and roof_title, room above it if it is no roof of this problem's;
+# peers_where, which rows of peer_data are of this problem; names_at_ends, and not below; speed_kind, the second word
+# of a second chart's name. (gnuplot puts @peer_lines into a block before it runs the block: hence its place.)
 
 peers = speed_data eq "" || peer_data eq "" || term eq "dumb" ? "" : present(peer_data, peers_where.where)
 peer_lines = peers eq "" ? "" : "for [impl in peers] rows(peer_data, impl, peers_where.where) using " \

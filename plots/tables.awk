@@ -1,16 +1,18 @@
-# tables.awk - recorded figures in the tables of texts. awk -f plots/tables.awk plots/data/h200/*.tsv plots/data/h200x2/*.tsv TEXT.md prints the text, its tables filled anew.
+# tables.awk - recorded figures in the tables of texts. awk -f plots/tables.awk plots/data/h200/*.tsv
+# plots/data/h200x2/*.tsv TEXT.md prints the text, its tables filled anew.
 #
 #   <!-- recorded: 08 TFLOP/s; shape, key, fa4, hopper_same_bits | library, key/fa4; causal -->
 #   | | the key | ...
 #   |---|---|...
 #   | B4 H16 N4096 D128 | 234 | ...
 #
-# Before the first ; the problem, unless each row has its own in a column `problem`, and the unit; then what each column holds; then what is so in all
-# rows. A cell is the median of an implementation as tables call it: `key`; `key of 13`; `hopper | library`, the first that was recorded; `key/fa4`,
-# how many times faster the first is; `key GB/s`; `key share`, that to what a copy moved; `-` is left as it is. What was not recorded
-# is empty. A shape is said in words like B4 H16 64/8 N4096 Nk8192 D64 W128 S4 "no window" causal full page16 zipf documents/1024 q_tile64 4096 x 4096 "2 GPUs",
-# may begin with "the same" as the row before, may name another unit, and must fit one recorded row. A line "Recorded on ..." below a table says when.
-# `key GB` is the most memory of a call.
+# Before the first ; the problem, unless each row has its own in a column `problem`, and the unit; then what each
+# column holds; then what is so in all rows. A cell is the median of an implementation as tables call it: `key`; `key
+# of 13`; `hopper | library`, the first that was recorded; `key/fa4`, how many times faster the first is; `key GB/s`;
+# `key share`, that to what a copy moved; `-` is left as it is. What was not recorded is empty. A shape is said in
+# words like B4 H16 64/8 N4096 Nk8192 D64 W128 S4 "no window" causal full page16 zipf documents/1024 q_tile64 4096 x
+# 4096 "2 GPUs", may begin with "the same" as the row before, may name another unit, and must fit one recorded row. A
+# line "Recorded on ..." below a table says when. `key GB` is the most memory of a call.
 BEGIN { FS = "\t" }
 
 #   <!-- duel: -->     or     <!-- duel: claim -->
@@ -32,7 +34,8 @@ FILENAME ~ /\.tsv$/ {
     next
 }
 
-# 08 has a mask; its kernel without one is timed as PyTorch's function: backward_ms, workbook, "B4 H16/16 N4096 D128 causal=False", ms
+# 08 has a mask; its kernel without one is timed as PyTorch's function: backward_ms, workbook, "B4 H16/16 N4096 D128
+# causal=False", ms
 function without_a_mask(    word, n, r, i) {
     if ($1 != "backward_ms" || $3 !~ / causal=False/) return
     r = ++rows["08", $2]

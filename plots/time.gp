@@ -1,6 +1,6 @@
-# time.gp - draws a chart of times on two logarithmic axes, if speed_data is given: time that grows like N^k is a straight line of
-# slope k, fitted and printed in the key. Set before: chart_title, where, x_column, x_title, time_fit_from (the N that a fit starts
-# at), peers_where as for speed.gp.
+# time.gp - draws a chart of times on two logarithmic axes, if speed_data is given: time that grows like N^k is a
+# straight line of slope k, fitted and printed in the key. Set before: chart_title, where, x_column, x_title,
+# time_fit_from (the N that a fit starts at), peers_where as for speed.gp.
 
 if (speed_data ne "") {
     peers = peer_data eq "" || term eq "dumb" ? "" : present(peer_data, peers_where.where)

@@ -1,5 +1,6 @@
 #!/bin/sh
-# train.sh TABLE [OUT] - draws the curves of a training run (train/train.sh) to OUT.svg and OUT.png, build/plots/train unless given.
+# train.sh TABLE [OUT] - draws the curves of a training run (train/train.sh) to OUT.svg and OUT.png, build/plots/train
+# unless given.
 set -u
 . "$(dirname "$0")/draw.sh"
 table=$1 out=${2:-build/plots/train} TERM= # the script draws in no terminal

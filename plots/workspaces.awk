@@ -1,5 +1,5 @@
-# workspaces.awk - of series.awk's rows, the implementations that take memory beyond inputs and outputs; not naive, and of those that differ by
-# less than 5 % at every N that both have the one that takes most.
+# workspaces.awk - of series.awk's rows, the implementations that take memory beyond inputs and outputs; not naive, and
+# of those that differ by less than 5 % at every N that both have the one that takes most.
 NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
 $at["impl"] == "naive" { next }
 {

@@ -1,4 +1,5 @@
-# declared.awk - what workbook.h declares, read from `cc -E workbook/workbook.h`: a declaration a line, without the names of parameters.
+# declared.awk - what workbook.h declares, read from `cc -E workbook/workbook.h`: a declaration a line, without the
+# names of parameters.
 #   -v as=map     a version script for the linker instead: the functions are exported, and nothing else is
 /^# [0-9]/ { ours = $3 ~ /workbook[.]h"$/; next }
 ours && !/^#/ { text = text " " $0 }

@@ -1,8 +1,11 @@
 #!/bin/sh
-# install.sh BACKEND, install.sh --remove - puts the library that make lib has built into $DESTDIR$PREFIX, or takes it away again:
+# install.sh BACKEND, install.sh --remove - puts the library that make lib has built into $DESTDIR$PREFIX, or takes it
+# away again:
 #   include/workbook.h    lib/libworkbook.so, a link to libworkbook.so.1, a link to libworkbook.so.1.0.0
-#   lib/pkgconfig, lib/cmake/workbook: for pkg-config and for CMake, which find the rest from where they lie, so the whole may be moved
-#   share/workbook/installed: all of these with their sums. What is not as it stands there is not ours: neither overwritten nor removed.
+#   lib/pkgconfig, lib/cmake/workbook: for pkg-config and for CMake, which find the rest from where they lie, so the
+#   whole may be moved
+#   share/workbook/installed: all of these with their sums. What is not as it stands there is not ours: neither
+#   overwritten nor removed.
 set -eu
 umask 022
 export LC_ALL=C

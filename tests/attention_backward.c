@@ -1,5 +1,5 @@
-// attention_backward.c - wb_attention_backward as workers have it (workbook/attention_backward.cu). library.sh proves the
-// library's.
+// attention_backward.c - wb_attention_backward as workers have it (workbook/attention_backward.cu). library.sh proves
+// the library's.
 #include "pairs.h"
 
 #include "rank.h"

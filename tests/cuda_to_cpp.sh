@@ -20,7 +20,8 @@ filtered() {
     $awk -f $filter "$work/in.cu" > "$work/all" || fail "$1: awk failed"
     [ "$(head -n 1 "$work/all")" = "#line 1 \"$work/in.cu\"" ] || fail "$1: no #line"
     tail -n +2 "$work/all" > "$work/out"
-    [ "$(wc -l < "$work/in.cu")" -eq "$(wc -l < "$work/out")" ] || fail "$1: $(wc -l < "$work/in.cu") lines became $(wc -l < "$work/out")"
+    [ "$(wc -l < "$work/in.cu")" -eq "$(wc -l < "$work/out")" ] ||
+        fail "$1: $(wc -l < "$work/in.cu") lines became $(wc -l < "$work/out")"
 }
 
 # unchanged NAME: what is in standard input must pass as it is.
@@ -44,7 +45,8 @@ on_line() { sed -n "$2p" "$work/out" | grep -qF -e "$3" || { fail "$1: line $2 l
 
 dialect='-std=c++17 -fconcepts'  # as the Makefile's DIALECT; clang has no -fconcepts
 $CXX $dialect -fsyntax-only -x c++ /dev/null 2> "$work/messages" || dialect=-std=c++17
-compiles() { $CXX $dialect -fsyntax-only -Wall -Wextra -Wno-unknown-pragmas -D__CUDACPU__ -Iworkbook/cpu/include "$@" -x c++ "$work/all" 2> "$work/messages"; }
+compiles() { $CXX $dialect -fsyntax-only -Wall -Wextra -Wno-unknown-pragmas -D__CUDACPU__ -Iworkbook/cpu/include "$@" \
+    -x c++ "$work/all" 2> "$work/messages"; }
 
 all_tests() {
     unchanged 'plain C++' <<'CUDA'
@@ -65,7 +67,8 @@ void f() { k<<<1, 2; }
 void g() { k<<<1, 2>>>; }
 CUDA
     printf 'int last_line_without_newline;' > "$work/in.cu"
-    [ "$($awk -f $filter "$work/in.cu" | tail -n 1)" = 'int last_line_without_newline;' ] || fail 'last line without newline'
+    [ "$($awk -f $filter "$work/in.cu" | tail -n 1)" = 'int last_line_without_newline;' ] ||
+        fail 'last line without newline'
     printf 'k<<<1, 2>>>();\r\nint b;\r\n' > "$work/given"
     filtered 'carriage returns' < "$work/given"
     has 'carriage returns' 'launch_config(1, 2)'
@@ -82,9 +85,12 @@ void f() {
     table[i]<<<1, 1>>>(); (odd ? k : l)<<<1, 1>>>(0, NULL, nullptr, 1.5f, true); object.member<<<1, 1>>>("a, b", ',');
 }
 CUDA
-    has 'templates' 'CUDACPU_KERNEL(a::b::k<64, vec<int, 3>, (N > 4)>), ' 'launch_config(dim3(f(1, 2), g[h(3, 4)]), {32, 1}, s * sizeof(int), stream)' \
-        'cudacpu_0 = (p[i, j]), cudacpu_1 = (q(r, t)), cudacpu_2 = (u->v)' 'CUDACPU_KERNEL(table[i])' 'CUDACPU_KERNEL((odd ? k : l))' \
-        '(odd ? k : l)(0, NULL, nullptr, 1.5f, true)' 'CUDACPU_KERNEL(object.member)' 'cudacpu_0 = ("a, b")' "cudacpu_1 = (',')"
+    has 'templates' 'CUDACPU_KERNEL(a::b::k<64, vec<int, 3>, (N > 4)>), ' \
+        'launch_config(dim3(f(1, 2), g[h(3, 4)]), {32, 1}, s * sizeof(int), stream)' \
+        'cudacpu_0 = (p[i, j]), cudacpu_1 = (q(r, t)), cudacpu_2 = (u->v)' 'CUDACPU_KERNEL(table[i])' \
+            'CUDACPU_KERNEL((odd ? k : l))' \
+        '(odd ? k : l)(0, NULL, nullptr, 1.5f, true)' 'CUDACPU_KERNEL(object.member)' 'cudacpu_0 = ("a, b")' \
+            "cudacpu_1 = (',')"
     lacks 'templates' '<<<' '>>>'
 
     filtered 'arguments with commas in angles' <<'CUDA'
@@ -132,8 +138,10 @@ __global__ void k()
     extern __shared__ __align__(128) unsigned char raw[];
 }
 CUDA
-    has 'shared' 'float (&x)[4][N + 1] = *static_cast<float (*)[4][N + 1]>(' 'float &y = ' 'sizeof(float[4][N + 1]), sizeof(float)' \
-        'tile<int, 3> (&tiles)[2] = ' '{ __align__(16) alignas(tile<int, 3>) char at; }' 'alignas(alignof(float4)) alignas(char)' \
+    has 'shared' 'float (&x)[4][N + 1] = *static_cast<float (*)[4][N + 1]>(' 'float &y = ' \
+        'sizeof(float[4][N + 1]), sizeof(float)' \
+        'tile<int, 3> (&tiles)[2] = ' '{ __align__(16) alignas(tile<int, 3>) char at; }' \
+            'alignas(alignof(float4)) alignas(char)' \
         'volatile int &flag' 'float * &row' 'uint4 *const dynamic = ' 'unsigned char *const raw = '
     lacks 'shared' '__shared__'
     on_line 'shared' 7 'flag'
@@ -168,7 +176,8 @@ __device__ void f(int x)
 }
 CUDA
     if compiles; then fail 'assembly in use compiles'; fi
-    grep -q 'in.cu:4' "$work/messages" && grep -q 'inline PTX needs a GPU: put it under #ifdef __CUDACC__' "$work/messages" ||
+    grep -q 'in.cu:4' "$work/messages" &&
+        grep -q 'inline PTX needs a GPU: put it under #ifdef __CUDACC__' "$work/messages" ||
         { fail 'assembly in use: the message is'; cat "$work/messages"; }
 
     filtered 'dynamic shared memory outside a function' <<'CUDA'
@@ -176,20 +185,23 @@ CUDA
 extern __shared__ float everywhere[];
 CUDA
     if compiles; then fail 'extern __shared__ outside a function compiles'; fi
-    grep -q 'declare extern __shared__ inside the kernel' "$work/messages" || { fail 'extern __shared__ outside: the message is'; cat "$work/messages"; }
+    grep -q 'declare extern __shared__ inside the kernel' "$work/messages" ||
+        { fail 'extern __shared__ outside: the message is'; cat "$work/messages"; }
 
     filtered 'the active mask' <<'CUDA'
 #include <cuda_runtime.h>
 __global__ void k(unsigned *x) { *x = __activemask(); }
 CUDA
     if compiles; then fail '__activemask() compiles'; fi
-    grep -q 'name the lanes you mean' "$work/messages" || { fail '__activemask(): the message is'; cat "$work/messages"; }
+    grep -q 'name the lanes you mean' "$work/messages" ||
+        { fail '__activemask(): the message is'; cat "$work/messages"; }
 
     for header in mma.h cuda.h cuda/barrier; do
         echo "#include <$header>" > "$work/given"
         filtered "header $header" < "$work/given"
         if compiles; then fail "$header compiles"; fi
-        grep -q "put it under #ifdef __CUDACC__" "$work/messages" || { fail "$header: the message is"; cat "$work/messages"; }
+        grep -q "put it under #ifdef __CUDACC__" "$work/messages" ||
+            { fail "$header: the message is"; cat "$work/messages"; }
     done
 
     filtered 'a mistake keeps its line' <<'CUDA'
@@ -213,19 +225,22 @@ CUDA
     printf '#include <cuda_runtime.h>\n#include "beside/outer.cu"\nvoid host(int *p) { outer<<<1, 1>>>(p); }\nint x = undeclared;\n' > "$work/in.cu"
     $awk -f $filter "$work/in.cu" > "$work/all" || fail 'an included file: awk failed'
     if compiles; then fail 'a mistake after an included file compiles'; fi
-    grep -q 'in.cu:4' "$work/messages" || { fail 'a mistake after an included file keeps its line'; cat "$work/messages"; }
+    grep -q 'in.cu:4' "$work/messages" ||
+        { fail 'a mistake after an included file keeps its line'; cat "$work/messages"; }
     sed -i 's/x = 1,/x = 1, undeclared = 1,/' "$work/beside/outer.cu"
     $awk -f $filter "$work/in.cu" > "$work/all" || fail 'a mistake in an included file: awk failed'
     checks=$((checks + 2))
     if compiles; then fail 'a mistake in an included file compiles'; fi
-    grep -q 'outer.cu:5' "$work/messages" || { fail 'a mistake in an included file keeps its line'; cat "$work/messages"; }
+    grep -q 'outer.cu:5' "$work/messages" ||
+        { fail 'a mistake in an included file keeps its line'; cat "$work/messages"; }
 
     # The headers must bear the names that students define as macros, before and after.
     {
         for name in A B C D E F G H I J K L M N O P Q R S T U V W X Y Z BR BC i n lane warp row col tid tile scale block_size; do
             echo "#define $name )("
         done
-        for header in cuda_runtime.h cuda_bf16.h cuda_fp16.h cuda_pipeline.h cuda_pipeline_primitives.h cooperative_groups.h \
+        for header in cuda_runtime.h cuda_bf16.h cuda_fp16.h cuda_pipeline.h cuda_pipeline_primitives.h \
+            cooperative_groups.h \
             cooperative_groups/reduce.h cuda_runtime_api.h vector_types.h device_launch_parameters.h; do echo "#include <$header>"; done
     } > "$work/given"
     filtered 'names of students' < "$work/given"

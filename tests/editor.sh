@@ -12,12 +12,15 @@ workbook/loop/compile_commands.sh >"$scratch/commands"
 flags() { sed -n "s|.*\"file\": \"$1\", \"command\": \"[^ ]* \(.*\) -c $1\"}.*|\1|p" "$scratch/commands"; }
 for problem in problems/[0-9][0-9]; do
     number=${problem#*/}
-    skeleton=$(ls "$problem"/*.c "$problem"/*.cu 2>/dev/null) blank=$scratch/blank.${skeleton##*.} name=$(basename "${skeleton%.*}")
-    workbook/loop/shipped.sh "$number" "$scratch/skeleton" 2>/dev/null && awk -v number="$number" -v name="$name" -f workbook/loop/blank.awk "$scratch/skeleton" >"$blank" ||
+    skeleton=$(ls "$problem"/*.c "$problem"/*.cu 2>/dev/null) blank=$scratch/blank.${skeleton##*.} name=$(basename \
+        "${skeleton%.*}")
+    workbook/loop/shipped.sh "$number" "$scratch/skeleton" 2>/dev/null &&
+        awk -v number="$number" -v name="$name" -f workbook/loop/blank.awk "$scratch/skeleton" >"$blank" ||
         fail "make blank-$number"
     for source in "$problem"/*.c "$problem"/*.cu "$blank" solutions/"$number"/*.c solutions/"$number"/*.cu solutions/"$number"/variants/*.cu; do
         [ -f "$source" ] || continue
-        case $source in problems/*) flags=$(flags "$source") ;; esac # a key is taken with those of its problem, as clangd does
+        case $source in problems/*) flags=$(flags "$source") ;; \
+            esac # a key is taken with those of its problem, as clangd does
         # shellcheck disable=SC2086
         "$clang" $flags -fsyntax-only "$source" >"$scratch/log" 2>&1 && [ -n "$flags" ] && [ ! -s "$scratch/log" ] || {
             fail "$source: $flags"
@@ -30,6 +33,7 @@ done
 kernel=$(ls problems/02/*.cu)
 sed 's/<<<[^>]*>>>/<<<1>>>/' "$kernel" >"$scratch/wrong.cu"
 # shellcheck disable=SC2046
-! "$clang" $(flags "$kernel") -fsyntax-only "$scratch/wrong.cu" >"$scratch/log" 2>&1 && grep -q 'too few execution configuration arguments' "$scratch/log" ||
+! "$clang" $(flags "$kernel") -fsyntax-only "$scratch/wrong.cu" >"$scratch/log" 2>&1 &&
+    grep -q 'too few execution configuration arguments' "$scratch/log" ||
     { fail "a launch without a block goes unnoticed"; cat "$scratch/log"; }
 exit $failed

@@ -31,7 +31,8 @@ if command -v cmake >/dev/null; then
     with_cmake() { # WORDS of find_package
         rm -rf project && cp -R "$root/examples" project &&
             sed -i "s/find_package(workbook .*/find_package(workbook $*)/" project/CMakeLists.txt &&
-            cmake -S project -B project/build -DCMAKE_PREFIX_PATH="$here" >"$said" 2>&1 && cmake --build project/build >"$said" 2>&1
+            cmake -S project -B project/build -DCMAKE_PREFIX_PATH="$here" >"$said" 2>&1 &&
+                cmake --build project/build >"$said" 2>&1
     }
     check "and by CMake" eval 'with_cmake 1 REQUIRED && project/build/attention >"$said" 2>&1'
     check "which takes its version" with_cmake "$version" EXACT REQUIRED
@@ -51,7 +52,8 @@ check "make uninstall" made uninstall PREFIX="$here"
 check "leaves what was changed, and yours" [ "$(files "$here")" = "include/yours.h lib/pkgconfig/workbook.pc " ]
 check "a file of another's is not overwritten" refused "$here" "workbook.pc is there, and is not what"
 check "and nothing else is written then" [ "$(files "$here")" = "include/yours.h lib/pkgconfig/workbook.pc " ]
-check "a folder that cannot be written is named" refused "$here/include/yours.h" "yours.h/include: choose a folder of yours"
+check "a folder that cannot be written is named" refused "$here/include/yours.h" \
+    "yours.h/include: choose a folder of yours"
 
 stage=$scratch/stage
 check "DESTDIR" made install PREFIX=/usr DESTDIR="$stage"

@@ -9,7 +9,8 @@ export LC_ALL=C
 out=build/${BACKEND:-cpu}
 show() { sed 's/^/      /' "$said"; }
 none() { [ ! -s "$said" ]; verdict $? "$1"; : >"$said"; } # WHAT: nothing was said against it
-seen() { [ "$1" -ge "$2" ] || fail "only $1 $3 were found, of at least $2"; } # NUMBER LEAST WHAT: these proofs look at something
+seen() { [ "$1" -ge "$2" ] || fail "only $1 $3 were found, of at least $2"; \
+    } # NUMBER LEAST WHAT: these proofs look at something
 
 # Of each lesson what it says of its gaps, tests, points, and names with an underscore: of a test, a function, a file.
 cat tests/*.c tests/*.h solutions/[0-9][0-9]/*.c* solutions/[0-9][0-9]/variants/* plots/*.* 2>/dev/null >"$scratch/code"
@@ -20,7 +21,8 @@ whole=$#
 for number; do
     lesson=problems/$number/README.md skeleton=$scratch/skeleton
     workbook/loop/shipped.sh "$number" "$skeleton" 2>/dev/null || cat "problems/$number"/*.c* >"$skeleton"
-    cat "problems/$number"/*.c* "problems/$number/checkpoints.txt" "$skeleton" | tr -cs 'A-Za-z0-9_' '\n' >"$scratch/own"
+    cat "problems/$number"/*.c* "problems/$number/checkpoints.txt" "$skeleton" |
+        tr -cs 'A-Za-z0-9_' '\n' >"$scratch/own"
     awk -v lesson="$lesson" '
         function complain(what) { print lesson ": " what }
         of == "words" { word[$0]; next }
@@ -73,7 +75,8 @@ for number; do
                 if (part[n] + 0 != sum) complain(sentence ": they are " sum)
             }
         }' of=words "$scratch/words" "$scratch/own" of=skeleton "$skeleton" of=suite "tests/${number}"_*.c \
-        of=hints "problems/$number/hints.txt" of=points "problems/$number/checkpoints.txt" of=lesson "$lesson" >>"$said" 2>&1
+        of=hints "problems/$number/hints.txt" of=points "problems/$number/checkpoints.txt" of=lesson "$lesson" \
+            >>"$said" 2>&1
     rm -f "$skeleton"
 done
 none "gaps, tests, points and names of the lessons are those of the code"
@@ -108,7 +111,8 @@ none "make has the targets that texts name"
 # Links lead to files that there are, and to headings that these have, as GitHub names them.
 links() { # FOLDER
     # shellcheck disable=SC2046
-    (cd "$1" && find . \( -name build -o -name .git -o -name shared \) -prune -o -print | sed 's|^\./||' >"$scratch/there" &&
+    (cd "$1" && find . \( -name build -o -name .git -o -name shared \) -prune -o -print |
+        sed 's|^\./||' >"$scratch/there" &&
         awk '
         FILENAME ~ /there$/ { there[$0]; next }
         FNR == 1 { folder = FILENAME; if (!sub(/[^\/]*$/, "", folder)) folder = "" }
@@ -149,7 +153,8 @@ grep -n '^<!-- code: ' problems/*.md problems/*/*.md | grep -v 'solutions/' >"$s
 sed -n 's/^\([^:]*\):[0-9]*:\(<!-- code: \([^ ,]*\), from \(.*\), \(to\|before\) \(.*\) -->\)$/\1\t\2\t\3\t\4\t\5\t\6/p' "$scratch/shown" >"$scratch/codes"
 while IFS="$(printf '\t')" read -r text head name from word to; do
     file=$(dirname "$text")/$name
-    workbook/loop/shipped.sh "$(basename "$(dirname "$file")")" "$scratch/file" 2>/dev/null || cp "$file" "$scratch/file"
+    workbook/loop/shipped.sh "$(basename "$(dirname "$file")")" "$scratch/file" 2>/dev/null ||
+        cp "$file" "$scratch/file"
     awk -v from="$from" -v to="$to" -v word="$word" '
         !inside && index($0, from) { inside = 1; match($0, /^ */); indent = RLENGTH }
         inside && index($0, to) && word == "before" { exit }
@@ -160,12 +165,14 @@ while IFS="$(printf '\t')" read -r text head name from word to; do
         { echo "$text: $head, and in $file (>):"; cat "$scratch/diff"; } >>"$said"
 done <"$scratch/codes"
 none "code that is shown is code that is there"
-seen "$(wc -l <"$scratch/codes")" "$(cat problems/*.md problems/*/*.md | grep -c '<!-- code: ')" "pieces of code, none of a key,"
+seen "$(wc -l <"$scratch/codes")" "$(cat problems/*.md problems/*/*.md | grep -c '<!-- code: ')" \
+    "pieces of code, none of a key,"
 
 # The drawings of the masks are those of make mask-NN, a character a key.
 # shellcheck disable=SC2046
 ${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$out/mask" \
-    $(printf "$out/solutions/%s_worker " 03 04 08 09 11 12 13 14 15) >"$scratch/log" 2>&1 || cat "$scratch/log" >>"$said"
+    $(printf "$out/solutions/%s_worker " 03 04 08 09 11 12 13 14 15) >"$scratch/log" 2>&1 ||
+        cat "$scratch/log" >>"$said"
 drawing() { # NN FIELD=VALUE...
     number=$1
     shift
@@ -195,13 +202,15 @@ drawing 15 mask=tree/7 N=12 BR=4 BC=3
 # is not.
 "$out/mask" 03 N=12 | grep -q '^2 tiles of 8 queries x 8 keys are full, 2 masked, 0 skipped of 4$' ||
     echo "mask 03 N=12: the tiles of the last keys are not masked" >>"$said"
-"$out/mask" 13 >"$scratch/log" 2>&1 || grep -q '^mask: problem 13 has no mask to draw' "$scratch/log" || cat "$scratch/log" >>"$said"
+"$out/mask" 13 >"$scratch/log" 2>&1 || grep -q '^mask: problem 13 has no mask to draw' "$scratch/log" ||
+    cat "$scratch/log" >>"$said"
 none "masks are drawn as make mask-NN draws them"
 
 # Numbers of the examples are those that make run-NN prints of the key, where bfloat16 changes one.
 prints() { # NN CASE NUMBER...
     number=$1
-    "$out/solutions/${number}_worker" --case "$2" 2>&1 | tr -s ' ' '\n' | awk '{ printf "%.4f\n", $1 }' >"$scratch/printed"
+    "$out/solutions/${number}_worker" --case "$2" 2>&1 | tr -s ' ' '\n' |
+        awk '{ printf "%.4f\n", $1 }' >"$scratch/printed"
     shift 2
     for told; do
         grep -qxF -e "$told" "$scratch/printed" && grep -qF -e "$told" "problems/$number/README.md" ||
@@ -221,7 +230,8 @@ prints 15 Nq=7,mask=tree/7,$example 0.6250 0.3770
 none "numbers of the examples are in the text, and make run-NN prints them"
 
 # Recorded figures; what a model computes; tile sizes.
-plots/tables.sh --check >"$scratch/diff" 2>&1 || { grep '^[-+]' "$scratch/diff" | head -n 8; echo "run: make tables"; } >"$said"
+plots/tables.sh --check >"$scratch/diff" 2>&1 || { grep '^[-+]' "$scratch/diff" |
+    head -n 8; echo "run: make tables"; } >"$said"
 none "tables are those that are recorded"
 awk -f plots/ring_model.awk >"$scratch/model"
 {
@@ -240,7 +250,8 @@ told=$(tr '\n' ' ' <problems/09/README.md |
     sed -n 's/.*BK, the keys of a block, is \([0-9]*\) at D = 16 and \([0-9]*\) otherwise.*/16:\1 32:\2 64:\2 128:\2 /p')
 {
     [ -s "$scratch/sizes" ] && [ -n "$keys" ] || echo "no tile sizes were found in the keys of 04 and 09"
-    sed -n '/^| D | BR | BC | rows of a warp |/,/^$/p' problems/04/README.md | sed '1,2d; /^$/d' | diff - "$scratch/sizes"
+    sed -n '/^| D | BR | BC | rows of a warp |/,/^$/p' problems/04/README.md | sed '1,2d; /^$/d' |
+        diff - "$scratch/sizes"
     [ "$told" = "$keys" ] || echo "keys of a block in 09 (D:BK): $told and in the key $keys"
 } >"$said"
 none "tile sizes of 04 and 09 are those of the keys"
@@ -252,11 +263,13 @@ links "$scratch/class" ", in a class's copy too"
 # What a class's copy names is in it: files, folders and targets of make. What a fence or the first pages tell to
 # type works there without keys; elsewhere problems/README.md answers for solutions/, tests/sanitize/ and what
 # make refuses.
-git ls-files 2>/dev/null | grep . >"$scratch/whole" || find . -type f | sed 's|^\./||' | grep -v '^build/' >"$scratch/whole"
+git ls-files 2>/dev/null | grep . >"$scratch/whole" || find . -type f | sed 's|^\./||' |
+    grep -v '^build/' >"$scratch/whole"
 targets "$scratch/class" >"$scratch/targets"
 sed -n '/^OF_KEYS := /,/[^\\]$/p' workbook/settings.mk | tr -s ' \\' '\n' | grep '^[a-z]' >"$scratch/refused"
 seen "$(wc -l <"$scratch/refused")" 10 "targets that want keys"
-grep -q 'no folder `solutions/` and no `tests/sanitize/`' problems/README.md || fail "problems/README.md does not say what a class's copy has not"
+grep -q 'no folder `solutions/` and no `tests/sanitize/`' problems/README.md ||
+    fail "problems/README.md does not say what a class's copy has not"
 (cd "$scratch/class" && find . -type f | sed 's|^\./||') >"$scratch/kept"
 # shellcheck disable=SC2046
 (cd "$scratch/class" && awk '
@@ -319,6 +332,7 @@ grep -q 'no folder `solutions/` and no `tests/sanitize/`' problems/README.md || 
             gsub(/NAME|name/, "*", word)
             if (!there(word)) complain("names " word ", which is not in it")
         }
-    }' "$scratch/targets" "$scratch/refused" "$scratch/kept" "$scratch/whole" $(grep '\.md$' "$scratch/kept")) >"$said" 2>&1
+    }' "$scratch/targets" "$scratch/refused" "$scratch/kept" "$scratch/whole" $(grep '\.md$' "$scratch/kept")) \
+        >"$said" 2>&1
 none "a class's copy names nothing that is not in it"
 exit $failed

@@ -3,7 +3,8 @@
 # CPU layer with a sentence that names sequence and number, whoever has a table like that.
 set -u
 worker=build/${BACKEND:-cpu}/solutions/13_worker
-[ "${BACKEND:-cpu}" = cpu ] && [ -d solutions/13 ] || { echo "skip  the CPU layer alone looks, at the answer key"; exit 77; }
+[ "${BACKEND:-cpu}" = cpu ] && [ -d solutions/13 ] ||
+    { echo "skip  the CPU layer alone looks, at the answer key"; exit 77; }
 ${MAKE:-make} --no-print-directory -s BACKEND=cpu "$worker" || exit 1
 failed=0
 stops() { # STRAY SENTENCE

@@ -31,9 +31,11 @@ check "the case is the harness's, whatever the message says" [ "$(shown case)" =
 check "a message keeps its lines" [ "$("$suite" --show "$record" message | grep -c .)" -eq 2 ]
 check "a test that crashed says so" grep -q '^FAIL	crashes.*the test itself died of signal 11' "$record"
 check "a test that left says so" grep -q '^FAIL	exits.*the test exited with 3' "$record"
-check "both failures of one test, and where they are" grep -q '^FAIL	again.*program.c:[0-9]*: one\\n.*program.c:[0-9]*: two$' "$record"
+check "both failures of one test, and where they are" grep \
+    -q '^FAIL	again.*program.c:[0-9]*: one\\n.*program.c:[0-9]*: two$' "$record"
 check "the last line counts" [ "$(tail -n 1 "$said")" = "4 passed, 4 failed, 1 skipped" ]
-check "two failures in full: the first known, and one more" [ "$(grep -c 'again  make\|the test itself died' "$said")" -eq 3 ]
+check "two failures in full: the first known, and one more" [ "$(grep -c 'again  make\|the test itself died' "$said")" \
+    -eq 3 ]
 VERBOSE=1 run
 check "VERBOSE=1: all of them" grep -q 'program.c:[0-9]*: two' "$said"
 
@@ -88,7 +90,8 @@ until grep -q cannot_judge "$record" 2>/dev/null || [ $tries -eq 0 ]; do
     tries=$((tries - 1))
     sleep 0.1
 done
-check "Criterion's socket lies in a folder of its own" eval '[ -S "$TMPDIR"/suite-*/criterion_$(cat "$scratch/number").sock ]'
+check "Criterion's socket lies in a folder of its own" eval \
+    '[ -S "$TMPDIR"/suite-*/criterion_$(cat "$scratch/number").sock ]'
 # One of that number may lie there since before: a program that was killed left it.
 check "and not where anybody could have put one" \
     [ -z "$(find "/tmp/criterion_$(cat "$scratch/number").sock" -newer "$scratch/before" 2>/dev/null)" ]
@@ -97,9 +100,11 @@ wait "$!"
 check "SIGTERM ends it" [ $? -eq 2 ]
 check "nothing is left behind" [ -z "$(ls "$TMPDIR")" ]
 # Names that Criterion would use, taken by folders that nobody can unlink, in a /tmp of our own.
-in_a_tmp() { bwrap --dev-bind / / --tmpfs /tmp --bind "$PWD" "$PWD" --bind "$scratch" "$scratch" --chdir "$PWD" --unshare-pid --proc /proc "$@"; }
+in_a_tmp() { bwrap --dev-bind / / --tmpfs /tmp --bind "$PWD" "$PWD" --bind "$scratch" "$scratch" --chdir "$PWD" \
+    --unshare-pid --proc /proc "$@"; }
 if in_a_tmp true 2>/dev/null; then
-    in_a_tmp sh -c 'seq -f /tmp/criterion_%.0f.sock 1 999 | xargs mkdir; exec "$@"' sh "$suite" "$program" none cpu --filter 'ends/passes' >"$said" 2>&1
+    in_a_tmp sh -c 'seq -f /tmp/criterion_%.0f.sock 1 999 | xargs mkdir; exec "$@"' sh "$suite" "$program" none cpu \
+        --filter 'ends/passes' >"$said" 2>&1
     check "sockets that somebody else has made stop nobody" [ $? -eq 0 ]
 else
     echo "skip  what a full /tmp does: bubblewrap does not work here"

@@ -46,7 +46,8 @@ given() { # LINE: of shell, by who gives the commands, where the clone is
 # A new system, and a clone in it.
 bootstrap() {
     rm -rf --one-file-system "$root"
-    debootstrap --variant=minbase --include=make,git,ca-certificates,sudo,util-linux "$release" "$root" "$mirror" || return 1
+    debootstrap --variant=minbase --include=make,git,ca-certificates,sudo,util-linux "$release" "$root" "$mirror" ||
+        return 1
     cp /etc/resolv.conf "$root/etc/"
     { # the mirror as this machine reaches it; it may be a copy of some weeks ago
         apt-config dump | grep '^Acquire::[a-z]*::\(Proxy\|Verify\)'
@@ -69,11 +70,13 @@ for system; do
     locale=$(draw locale '' LANG=C LANG=C.UTF-8) path=$(draw path workbook 'my courses/flash attention')
     words=
     [ "$compiler" = g++ ] || words=" CC=clang CXX=clang++"
-    bootstrap >"$root.log" 2>&1 || { echo "FAIL  $system could not be made"; tail -n 5 "$root.log"; status=1; continue; }
+    bootstrap >"$root.log" 2>&1 || { echo "FAIL  $system could not be made"; tail -n 5 "$root.log"; status=1
+    continue; }
     row= failed=
     for step in ./setup.sh "make demo$words" "make check$words"; do
         begun=$(date +%s)
-        given "$step" >"$root.log" 2>&1 || { failed="$failed, $step"; row="$row FAIL |"; tail -n 40 "$root.log"; continue; }
+        given "$step" >"$root.log" 2>&1 ||
+            { failed="$failed, $step"; row="$row FAIL |"; tail -n 40 "$root.log"; continue; }
         row="$row $(($(date +%s) - begun)) |"
     done
     echo "| $system | $(version "$compiler --version") | $(version "make --version") | $(version "ldd --version") |" \

@@ -19,7 +19,8 @@ done
 cd "$scratch/wb" || exit 1
 unset BACKEND IMPL
 kernel=problems/02/weighted_row_sum.cu
-run() { make --no-print-directory BACKEND=cpu test-02 SANITIZE=0 >"$scratch/said$1" 2>&1; echo $? >"$scratch/status$1"; }
+run() { make --no-print-directory BACKEND=cpu test-02 SANITIZE=0 >"$scratch/said$1" 2>&1; echo $? \
+    >"$scratch/status$1"; }
 # Both meet a lock that this script holds until each has said that it waits, or has ended without: so they build
 # at once, however busy the machine is.
 two() {
@@ -34,7 +35,8 @@ two() {
         wait
     )
 }
-both() { [ "$(grep -c "$1" "$scratch/said1" "$scratch/said2" 2>/dev/null | tr '\n' ' ')" = "$scratch/said1:1 $scratch/said2:1 " ]; }
+both() { [ "$(grep -c "$1" "$scratch/said1" "$scratch/said2" 2>/dev/null | tr '\n' ' ')" \
+    = "$scratch/said1:1 $scratch/said2:1 " ]; }
 ended_with() { [ "$(cat "$scratch/status1" "$scratch/status2" | tr '\n' ' ')" = "$1 $1 " ]; }
 whole() { # the record is of one run: the counts of the report are those of the results
     [ "$(ls -d build/grade/.run.* 2>/dev/null)" = "" ] && [ "$(cat build/grade/02.state)" = "$1" ] &&

@@ -23,7 +23,8 @@ verdicts() { # SOURCE NN SUITE CASE
         judge "$out/tests/$2_test" "$out/hostile/$2_worker" "$BACKEND" ${test:+--filter "$3/$test"}) >"$said" 2>&1
         status=$?
         of=$("$out/suite" --show "$record" case)
-        [ $status -eq 1 ] && "$out/suite" --show "$record" message | grep -qF -e "$want" && { [ -z "$given" ] || [ "${of:-$4}" = "$4" ]; }
+        [ $status -eq 1 ] && "$out/suite" --show "$record" message | grep -qF -e "$want" && { [ -z "$given" ] ||
+            [ "${of:-$4}" = "$4" ]; }
         verdict $? "$name: $want"
         tried=$((tried + 1))
     done <"$scratch/attacks"
@@ -45,7 +46,8 @@ if [ "$BACKEND" = cpu ]; then
     done
     nm -gC --defined-only "$out/machinery/judge_01.o" | cut -c20- | sed 's/(.*//' | sort -u >"$scratch/named"
     grep -rhowE '[A-Za-z_][A-Za-z0-9_]*' workbook/workbook.h workbook/cpu/include | sort -u >"$scratch/declared"
-    grep -v -e std:: -e '^main$' -e '^__ubsan_' -e '^cblas_sgemm$' -e '^wb_statics_from$' "$scratch/named" | sed 's/.*:://' |
+    grep -v -e std:: -e '^main$' -e '^__ubsan_' -e '^cblas_sgemm$' -e '^wb_statics_from$' "$scratch/named" |
+        sed 's/.*:://' |
         sort -u | comm -23 - "$scratch/declared" >"$said"
     [ ! -s "$said" ] && [ "$(grep -c . "$scratch/named")" -gt 50 ]
     verdict $? "what a worker's function can name is declared in workbook.h and cpu/include"
@@ -54,7 +56,8 @@ fi
 # What a failure says: where, in the tile of this launch; and what the first hour shows, but for the last digits.
 says() { # NN/WRONG CASE: what make test-NN prints for a wrong solution
     number=${1%/*}
-    WB_CASE=$2 WB_WORKER_SHOWN=build/cpu/problems/${number}_worker judge "$out/tests/${number}_test" "$out/wrong/$1/${number}_worker" cpu >"$said" 2>&1
+    WB_CASE=$2 WB_WORKER_SHOWN=build/cpu/problems/${number}_worker judge "$out/tests/${number}_test" \
+        "$out/wrong/$1/${number}_worker" cpu >"$said" 2>&1
 }
 if [ "$BACKEND" = cpu ]; then # whose layer sees launches
     (export WB_SHARED_KB=64; says 03/scale_forgotten Nq=129,Nk=64,D=128)
@@ -62,7 +65,8 @@ if [ "$BACKEND" = cpu ]; then # whose layer sees launches
         grep -q 'first wrong O\[b 0, h 0, i 0, d 0\] (row 0 of tile 0, of 64 rows) is' "$said"
 fi
 "$out/wrong/03/scale_forgotten/03_worker" --case Nq=5,D=80 >"$said" 2>&1
-check "a run by hand prints no outputs of a call that was refused" eval 'grep -q "^returned: unsupported" "$said" && ! grep -q "O\[" "$said"'
+check "a run by hand prints no outputs of a call that was refused" eval \
+    'grep -q "^returned: unsupported" "$said" && ! grep -q "O\[" "$said"'
 # The mask is drawn where it can be wrong: not where O has a wrong denominator, or L alone is wrong.
 for wrong in "sink_is_one:look at what O is divided by" "sink_left_out_of_L:L differs" "window_one_too_many:the mask (#"; do
     says "11/${wrong%%:*}" Nq=70,D=16,W=9,seed=1
@@ -72,19 +76,23 @@ done
 shorter() { sed 's/\([0-9]\.[0-9]\{3\}\)[0-9]*/\1/g; s/^ *//' | grep .; }
 says 01/O_not_rescaled Nq=8,Nk=256,D=16
 sed -n '/FAIL/,/by hand/p' "$said" | shorter >"$scratch/printed"
-sed -n '/^ *FAIL  given_case/,/^ *by hand /p' problems/README.md | shorter | diff - "$scratch/printed" >"$said" && [ -s "$scratch/printed" ]
+sed -n '/^ *FAIL  given_case/,/^ *by hand /p' problems/README.md | shorter | diff - "$scratch/printed" >"$said" &&
+    [ -s "$scratch/printed" ]
 verdict $? "problems/README.md shows the failure that is printed (>)"
 
 # A function of problem 10 may say that it needs another GPU. Whether it does is asked of the driver, here one
 # that says what it is told.
-mkdir "$scratch/driver" && ${CC:-cc} -shared -fPIC tests/hostile/driver/driver.c -o "$scratch/driver/libcuda.so.1" || exit 2
+mkdir "$scratch/driver" && ${CC:-cc} -shared -fPIC tests/hostile/driver/driver.c -o "$scratch/driver/libcuda.so.1" ||
+    exit 2
 unsupported() { # BACKEND CAPABILITY EXIT-STATUS COUNTS WHAT
     (export LD_LIBRARY_PATH="$scratch/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" DRIVER_SAYS="$2"
-    judge "$out/tests/10_test" "$out/wrong/10/says_unsupported/10_worker" "$1" --filter 'flash_hopper/@(one_tile_of_keys|bad_input_mask)') >"$said" 2>&1
+    judge "$out/tests/10_test" "$out/wrong/10/says_unsupported/10_worker" "$1" \
+        --filter 'flash_hopper/@(one_tile_of_keys|bad_input_mask)') >"$said" 2>&1
     [ $? -eq "$3" ] && [ "$(counts)" = "$4" ]
     verdict $? "$5"
 }
-unsupported cuda 8 0 "1 passed, 0 failed, 1 skipped" "a function that needs another GPU is skipped where the driver says so"
+unsupported cuda 8 0 "1 passed, 0 failed, 1 skipped" \
+    "a function that needs another GPU is skipped where the driver says so"
 unsupported cuda 9 1 "1 passed, 1 failed, 0 skipped" "it fails on the GPU that it needs, whatever it says"
 unsupported cuda 0 1 "1 passed, 1 failed, 0 skipped" "it fails where there is no GPU to ask"
 unsupported cpu 8 1 "1 passed, 1 failed, 0 skipped" "it fails on the CPU layer"

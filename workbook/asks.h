@@ -1,5 +1,5 @@
-// asks.h - what a test may ask of the CPU execution layer for one run. The worker passes it on; nothing else does, and no environment.
-// On the cuda backend there is no layer: these are null.
+// asks.h - what a test may ask of the CPU execution layer for one run. The worker passes it on; nothing else does, and
+// no environment. On the cuda backend there is no layer: these are null.
 #pragma once
 
 #include <stdbool.h>
@@ -16,11 +16,13 @@
 extern "C" {
 #endif
 
-// From here on what only another machine would punish is played: the stack of the process is closed while a kernel runs (cpu/host_stack.cpp), and
-// a thread's first product of matrices is late. A worker asks for it; a library in a program of somebody else's is left alone.
+// From here on what only another machine would punish is played: the stack of the process is closed while a kernel
+// runs (cpu/host_stack.cpp), and a thread's first product of matrices is late. A worker asks for it; a library in a
+// program of somebody else's is left alone.
 void wb_play_strictly(void) WB_OF_THE_LAYER;
 
-// In which order blocks, warps and lanes run that nothing orders: 0 forward, 1 backward, any other number shuffles by it. From here on.
+// In which order blocks, warps and lanes run that nothing orders: 0 forward, 1 backward, any other number shuffles by
+// it. From here on.
 void wb_run_in_order(long order) WB_OF_THE_LAYER;
 
 // How many multiprocessors it plays from here on; 0: as many as always.
@@ -44,17 +46,19 @@ typedef struct wb_asked {
     unsigned messages, hidden;  // of a rank: groups of them, and under how many such a kernel may run
 } wb_asked;
 wb_asked wb_what_was_asked(void) WB_OF_THE_LAYER;
-// Of a rank's kernels the next one counts, and none besides: what is launched for show does not. For pictures: its FLOPs, the
-// keys that it reads, and whether it makes gradients.
+// Of a rank's kernels the next one counts, and none besides: what is launched for show does not. For pictures: its
+// FLOPs, the keys that it reads, and whether it makes gradients.
 void wb_count_next(double flops, const void *keys, bool gradients) WB_OF_THE_LAYER;
 
-// The next allocation of device memory begins where every one with this number does, from 0 on, if nothing is in the way.
+// The next allocation of device memory begins where every one with this number does, from 0 on, if nothing is in the
+// way.
 void wb_place_next(int number) WB_OF_THE_LAYER;
 
 // From here on launches are looked at, and counted, and none of their blocks runs.
 void wb_launch_nothing(void) WB_OF_THE_LAYER;
 
-// Which keys a tile of queries may rightly read, in spans of `span` rows. Tiles have up to WB_NEAR queries and keys, wherever they start.
+// Which keys a tile of queries may rightly read, in spans of `span` rows. Tiles have up to WB_NEAR queries and keys,
+// wherever they start.
 enum { WB_SPANS = 64, WB_NEAR = 128 };
 typedef struct wb_watch {
     int span;
@@ -65,8 +69,8 @@ typedef struct wb_watch {
     int shares;  // of decoding: any block may read any keys, but no block more than one and a half of so many equal shares
 } wb_watch;
 
-// A tensor [.., rows, row_bytes], of keys or of queries: an input, one that tells which queries are at hand, or an output, whose rows are those that
-// a block is for once it has changed them.
+// A tensor [.., rows, row_bytes], of keys or of queries: an input, one that tells which queries are at hand, or an
+// output, whose rows are those that a block is for once it has changed them.
 typedef struct wb_watched {
     const void *at;
     size_t bytes, row_bytes;
@@ -74,13 +78,14 @@ typedef struct wb_watched {
     bool keys, tells, output;
 } wb_watched;
 
-// From here to wb_watch_end() whoever touches keys for queries that do not see them, nor have a neighbour within a tile that does, ends
-// the process with a report. Once each, and only the worker.
+// From here to wb_watch_end() whoever touches keys for queries that do not see them, nor have a neighbour within a
+// tile that does, ends the process with a report. Once each, and only the worker.
 void wb_watch_pages(const wb_watch *watch, const wb_watched *tensors, int count) WB_OF_THE_LAYER;
 void wb_watch_end(void) WB_OF_THE_LAYER;
 
-// From here to wb_overlap_end() it is counted under how many of the tiles of scores that a warp works on a product of its own is in
-// flight (cpu/record.cpp). Fewer than three quarters of them end the process with a report. Once each, and only the worker.
+// From here to wb_overlap_end() it is counted under how many of the tiles of scores that a warp works on a product of
+// its own is in flight (cpu/record.cpp). Fewer than three quarters of them end the process with a report. Once each,
+// and only the worker.
 void wb_overlap_begin(void) WB_OF_THE_LAYER;
 void wb_overlap_end(void) WB_OF_THE_LAYER;
 
@@ -91,17 +96,19 @@ bool wb_record_begin(const char *path, long block) WB_OF_THE_LAYER;
 void wb_record_queued(bool from_here_on) WB_OF_THE_LAYER;
 bool wb_record_end(void) WB_OF_THE_LAYER;
 
-// One of several ranks, each a process. A board of wb_board_bytes(arena) bytes of shared memory, zeros at first, is what they tell one another by, and
-// what they send at most in all; the first call makes it, others wait for that. From wb_rank_begin() to wb_rank_end(), which waits for the device, this process is a rank, and
-// streams are watched (cpu/flight.h). Returns its communicator; without a board, of one rank, null.
+// One of several ranks, each a process. A board of wb_board_bytes(arena) bytes of shared memory, zeros at first, is
+// what they tell one another by, and what they send at most in all; the first call makes it, others wait for that.
+// From wb_rank_begin() to wb_rank_end(), which waits for the device, this process is a rank, and streams are watched
+// (cpu/flight.h). Returns its communicator; without a board, of one rank, null.
 size_t wb_board_bytes(size_t arena) WB_OF_THE_LAYER;
 void wb_board_make(void *at, size_t arena, int ranks) WB_OF_THE_LAYER;
 struct ncclComm *wb_rank_begin(void *board, int rank, int ranks) WB_OF_THE_LAYER;
 void wb_rank_end(void) WB_OF_THE_LAYER;
 
-// Writes down the products of matrices from here on, as numbers; null ends it. The first is 0, or 1 if there was no room for all products. Each
-// product begins with WB_PRODUCT_HEAD numbers: who made it (a warp, counted over the launch, or a thread of the host), rows, cols, depth. Then
-// come A [rows, depth], B [depth, cols], and C [rows, cols] before and after.
+// Writes down the products of matrices from here on, as numbers; null ends it. The first is 0, or 1 if there was no
+// room for all products. Each product begins with WB_PRODUCT_HEAD numbers: who made it (a warp, counted over the
+// launch, or a thread of the host), rows, cols, depth. Then come A [rows, depth], B [depth, cols], and C [rows, cols]
+// before and after.
 enum { WB_PRODUCT_HEAD = 4 };
 void wb_record_products(float *at, size_t count) WB_OF_THE_LAYER;
 

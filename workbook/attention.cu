@@ -1,6 +1,7 @@
-// attention.cu - wb_attention for workers (workbook.h): a thread a row of queries, so that it is short and runs on any GPU and on the CPU layer. Memory is
-// read once a block, 16 bytes at a time: where the layer looks at every access to a page (cpu/flight.h), each costs some microseconds.
-// And wb_attention_backward for workers, whose kernels are attention_backward.cu's.
+// attention.cu - wb_attention for workers (workbook.h): a thread a row of queries, so that it is short and runs on any
+// GPU and on the CPU layer. Memory is read once a block, 16 bytes at a time: where the layer looks at every access to
+// a page (cpu/flight.h), each costs some microseconds. And wb_attention_backward for workers, whose kernels are
+// attention_backward.cu's.
 #include "asks.h"
 #include "attention.h"
 #include "rank.h"

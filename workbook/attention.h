@@ -1,4 +1,5 @@
-// attention.h - the kernels of attention_backward.cu by their own name: the library calls them where it has none that is faster.
+// attention.h - the kernels of attention_backward.cu by their own name: the library calls them where it has none that
+// is faster.
 #pragma once
 
 #include "workbook.h"

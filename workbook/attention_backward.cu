@@ -1,5 +1,6 @@
-// attention_backward.cu - the gradients of a pair of chunks, added (workbook.h: wb_attention_backward): a thread a row of queries for dQ, a thread a
-// row of keys for dK and dV. Short, for any GPU and for the CPU layer, where memory is read once a block, 16 bytes at a time, as in attention.cu.
+// attention_backward.cu - the gradients of a pair of chunks, added (workbook.h: wb_attention_backward): a thread a row
+// of queries for dQ, a thread a row of keys for dK and dV. Short, for any GPU and for the CPU layer, where memory is
+// read once a block, 16 bytes at a time, as in attention.cu.
 #include "asks.h"
 #include "attention.h"
 
@@ -9,7 +10,8 @@ struct alignas(16) eight {
     bf16 of[8];
 };
 
-// A tile of two tensors [.., N, D], rows first ... last - 1 from row `start` on; by all threads, which have read the tile before.
+// A tile of two tensors [.., N, D], rows first ... last - 1 from row `start` on; by all threads, which have read the
+// tile before.
 template <int D> static __device__ void fetch(eight (&A_tile)[ROWS][D / 8], eight (&B_tile)[ROWS][D / 8], const bf16 *A,
                                               const bf16 *B, size_t start, int rows)
 {

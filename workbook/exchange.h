@@ -3,22 +3,25 @@
 //   0               4096
 //   | wb_exchange   | guard  offset  tensor 0  guard | guard  offset  tensor 1  guard | ...
 //
-// The test fills everything with NaN, then the inputs, and outputs as the case says; the worker copies guards and all to the device, calls the function, and
-// copies everything back. What a kernel writes outside its tensors therefore shows, and so does a changed input.
+// The test fills everything with NaN, then the inputs, and outputs as the case says; the worker copies guards and all
+// to the device, calls the function, and copies everything back. What a kernel writes outside its tensors therefore
+// shows, and so does a changed input.
 //
-// How they talk. A worker's descriptor 3 is a socket. For each case the test sends its text, WB_CASE_TEXT bytes padded with zeros, and
-// with it a descriptor of that case's memory, a file whose size is sealed; where several ranks run a case, each is a worker with a case and a
-// memory of its own, and a second descriptor is of what they share, the board (asks.h). The worker maps it, runs the case, prints out what is
-// buffered, unmaps, and answers with one byte: how many cases it had run before, modulo 256. Where the socket ends, the worker exits
-// with 0. The test reads the memory when the answer has come, once, into a copy that it judges.
+// How they talk. A worker's descriptor 3 is a socket. For each case the test sends its text, WB_CASE_TEXT bytes padded
+// with zeros, and with it a descriptor of that case's memory, a file whose size is sealed; where several ranks run a
+// case, each is a worker with a case and a memory of its own, and a second descriptor is of what they share, the board
+// (asks.h). The worker maps it, runs the case, prints out what is buffered, unmaps, and answers with one byte: how
+// many cases it had run before, modulo 256. Where the socket ends, the worker exits with 0. The test reads the memory
+// when the answer has come, once, into a copy that it judges.
 //
-// The function under test shares a process with the worker's end of all that, so nothing that comes from there is believed: the test
-// takes every size from the case, waits for nothing without a deadline, and sends a worker away that answers unasked or with another
-// byte. Who answers early is judged by the memory as it then is.
+// The function under test shares a process with the worker's end of all that, so nothing that comes from there is
+// believed: the test takes every size from the case, waits for nothing without a deadline, and sends a worker away
+// that answers unasked or with another byte. Who answers early is judged by the memory as it then is.
 //
-// Between two cases the worker forgets the last message, starts the counters of device memory anew and gives every buffer back. What
-// it cannot reset is the process: its peak of resident memory (so host_bytes means something in a worker's first case alone), and
-// whatever the function keeps. That a function keeps something is the test's to notice: see harness.h.
+// Between two cases the worker forgets the last message, starts the counters of device memory anew and gives every
+// buffer back. What it cannot reset is the process: its peak of resident memory (so host_bytes means something in a
+// worker's first case alone), and whatever the function keeps. That a function keeps something is the test's to
+// notice: see harness.h.
 #pragma once
 
 #include "asks.h"
@@ -73,6 +76,7 @@ bool wb_exchange_send(int socket, const char text[WB_CASE_TEXT], int file, int b
 typedef enum wb_answer { WB_NO_ANSWER, WB_ANSWERED, WB_ANSWER_DAMAGED, WB_ANSWER_NEVER } wb_answer;
 wb_answer wb_exchange_answered(int socket, int number);
 
-// The worker's end: waits for a case; returns the file, which the caller closes, or -1 if there are no more cases. board: the same, -1: none.
+// The worker's end: waits for a case; returns the file, which the caller closes, or -1 if there are no more cases.
+// board: the same, -1: none.
 int wb_exchange_receive(int socket, char text[WB_CASE_TEXT], int *board);
 void wb_exchange_answer(int socket, int number);

@@ -1,6 +1,6 @@
-// memory.c - the bookkeeping of memory.h. On the cpu backend the execution layer keeps the device's books (cpu/memory.cpp). On cuda (WB_BACKEND_CUDA) this
-// file stands between the program and the CUDA runtime's shared library: a program that links it has every allocation counted,
-// a student's included.
+// memory.c - the bookkeeping of memory.h. On the cpu backend the execution layer keeps the device's books
+// (cpu/memory.cpp). On cuda (WB_BACKEND_CUDA) this file stands between the program and the CUDA runtime's shared
+// library: a program that links it has every allocation counted, a student's included.
 #include "memory.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-// memory.h - how much device memory this process has allocated, now and at most. Both backends count the same allocations.
+// memory.h - how much device memory this process has allocated, now and at most. Both backends count the same
+// allocations.
 #pragma once
 
 #include "workbook.h"
@@ -13,9 +14,10 @@ size_t wb_memory_current(void);  // bytes
 size_t wb_memory_peak(void);     // the highest value of wb_memory_current since the last reset
 void wb_memory_reset_peak(void);
 
-// Arrays and other variables of the function's own object that outlive functions, in bytes, as the linker counted them: __device__ ones, or their
-// shadows, are among them. The Makefile's statics_of sets it. What kernels bring without asking stays below WB_FREE_STATICS; g++ from 15 on
-// keeps there what it says of misaligned accesses (the Makefile's KERNEL).
+// Arrays and other variables of the function's own object that outlive functions, in bytes, as the linker counted
+// them: __device__ ones, or their shadows, are among them. The Makefile's statics_of sets it. What kernels bring
+// without asking stays below WB_FREE_STATICS; g++ from 15 on keeps there what it says of misaligned accesses (the
+// Makefile's KERNEL).
 #if __GNUC__ >= 15
 enum { WB_FREE_STATICS = 256 << 10 };
 #else

@@ -1,5 +1,5 @@
-// nccl_types.h - NCCL's types and numbers, as its documentation has them: for the header that the CPU layer plays (cpu/include/nccl.h) and the one for
-// machines on which NVIDIA's is not installed (nccl/nccl.h).
+// nccl_types.h - NCCL's types and numbers, as its documentation has them: for the header that the CPU layer plays
+// (cpu/include/nccl.h) and the one for machines on which NVIDIA's is not installed (nccl/nccl.h).
 #pragma once
 
 #define NCCL_UNIQUE_ID_BYTES 128

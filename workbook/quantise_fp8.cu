@@ -1,5 +1,5 @@
-// quantise_fp8.cu - the inputs of 16 on the device: each number is read once, as bfloat16, and written once. To the bit what wb_quantise_fp8 and
-// wb_quantise_fp8_values make of the same floats (tests/quantise_fp8.cu).
+// quantise_fp8.cu - the inputs of 16 on the device: each number is read once, as bfloat16, and written once. To the
+// bit what wb_quantise_fp8 and wb_quantise_fp8_values make of the same floats (tests/quantise_fp8.cu).
 #include "workbook.h"
 #include "e4m3.cuh"
 
@@ -50,7 +50,8 @@ template <int Threads> TILE_FN float largest_of_block(float x)
     return x;
 }
 
-// wb_hadamard: 16 numbers of a row of D, which D / 16 lanes have together. Additions in its order: between neighbours first.
+// wb_hadamard: 16 numbers of a row of D, which D / 16 lanes have together. Additions in its order: between neighbours
+// first.
 template <int D> TILE_FN void hadamard(float y[16])
 {
     const int lane = threadIdx.x % (D / 16);
@@ -120,8 +121,8 @@ template <int D, bool HADAMARD> TILE_FN void quantise_rows(const tensor_of_16 &t
     }
 }
 
-// A tile of V, transposed. A thread has 8 columns of the four keys whose bytes are one word there; in shared memory a row's words lie where lanes
-// that write at once meet other banks, or the same two at most.
+// A tile of V, transposed. A thread has 8 columns of the four keys whose bytes are one word there; in shared memory a
+// row's words lie where lanes that write at once meet other banks, or the same two at most.
 template <int D> TILE_FN void quantise_values(const tensor_of_16 &t, int head, int tile)
 {
     __shared__ __align__(16) uint32_t turned[D][PIECE / 4];

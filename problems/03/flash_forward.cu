@@ -1,5 +1,5 @@
-// flash_forward.cu - attention without a mask: O = softmax(scale Q K^T) V, and L = log(sum(exp(scale Q K^T))) of each row.
-// FlashAttention-2, algorithm 1: one pass over the keys, and the score matrix never leaves the registers.
+// flash_forward.cu - attention without a mask: O = softmax(scale Q K^T) V, and L = log(sum(exp(scale Q K^T))) of each
+// row. FlashAttention-2, algorithm 1: one pass over the keys, and the score matrix never leaves the registers.
 #include "workbook.h"
 #include "tile.cuh"
 

@@ -1,5 +1,5 @@
-// flash_gqa.cu - causal attention with grouped-query heads: each key head serves Hq / Hkv query heads in a row. A block reads the
-// head that its queries share with others; nothing is copied.
+// flash_gqa.cu - causal attention with grouped-query heads: each key head serves Hq / Hkv query heads in a row. A
+// block reads the head that its queries share with others; nothing is copied.
 #include "workbook.h"
 #include "tile.cuh"
 
@@ -9,7 +9,8 @@ template <int BR, int BC, int D> struct forward_tiles {
     smem_tile<BC, D> K_smem[2], V_smem[2];  // one of the two is read while the other is filled
 };
 
-// One step of the online softmax, as in 03: a warp's rows see one more tile of keys, but for the scores that mask(S) hides.
+// One step of the online softmax, as in 03: a warp's rows see one more tile of keys, but for the scores that mask(S)
+// hides.
 template <int ROWS, int BC, int D, class Mask> TILE_FN void attend(
     reg_tile<ROWS, D> &O_reg, row_vec<ROWS> &m, row_vec<ROWS> &l, const operand<ROWS, D> &Q_reg,
     const smem_tile<BC, D> &K_smem, const smem_tile<BC, D> &V_smem, float scale2, Mask mask)

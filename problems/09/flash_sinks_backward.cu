@@ -1,6 +1,7 @@
-// flash_sinks_backward.cu - the gradient of attention with grouped-query heads, a sliding window and sinks: query i sees key j if
-// j <= i and (j > i - W or j < sinks). The kernels of 08 with both walks bounded by the window. A sink, which every later query sees,
-// would keep one block busy for N queries: its queries are shared out over several blocks, whose sums are added up in a fixed order.
+// flash_sinks_backward.cu - the gradient of attention with grouped-query heads, a sliding window and sinks: query i
+// sees key j if j <= i and (j > i - W or j < sinks). The kernels of 08 with both walks bounded by the window. A sink,
+// which every later query sees, would keep one block busy for N queries: its queries are shared out over several
+// blocks, whose sums are added up in a fixed order.
 #include "workbook.h"
 #include "tile.cuh"
 
@@ -31,7 +32,7 @@ template <int D> __global__ __launch_bounds__(256) void delta_kernel(
     if (row < rows && at % LANES == 0) delta[row] = sum;
 }
 
-// ------------------------------------------------------------------------------------------------------------- dK and dV
+// --------------------------------------------------------------------------------------- dK and dV
 
 // What a block of that kernel keeps in shared memory. Of the pairs, one is read while the other is filled.
 template <int BK, int BQ, int D> struct dkdv_tiles {
@@ -40,10 +41,11 @@ template <int BK, int BQ, int D> struct dkdv_tiles {
     float L_smem[2][BQ], delta_smem[2][BQ];  // L in base 2
 };
 
-// A block owns BK keys of one key head, each of its warps ROWS of them. It walks over the query heads of the group, and in each
-// over the queries from the diagonal on, BQ at a time, as far as they see its keys. The tiles lie on their sides: rows are keys,
-// columns are queries. Then dV and dK stay in registers, and P and dS are left factors of the products that feed them.
-// Launched with gridDim.z > 1, so many blocks share the queries of a tile of keys, and each stores what it has summed up.
+// A block owns BK keys of one key head, each of its warps ROWS of them. It walks over the query heads of the group,
+// and in each over the queries from the diagonal on, BQ at a time, as far as they see its keys. The tiles lie on their
+// sides: rows are keys, columns are queries. Then dV and dK stay in registers, and P and dS are left factors of the
+// products that feed them. Launched with gridDim.z > 1, so many blocks share the queries of a tile of keys, and each
+// stores what it has summed up.
 template <int D, int ROWS, int BQ, int WARPS, int BLOCKS>
 __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dkdv_kernel(
     bf16 *dK,            // [B, Hkv, N, D]
@@ -68,7 +70,8 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dkdv_kernel(
     const int warp_key = warp_id() * ROWS, key = block_key + warp_key;
     const size_t kv_row = kv_head * N + block_key;  // the row of K, V, dK and dV where the block's first key stands
 
-    // which queries see the block's keys: first ... last - 1 of each head of the group, in steps of BQ; and of these our part
+    // which queries see the block's keys: first ... last - 1 of each head of the group, in steps of BQ; and of these
+    // our part
     int first = block_key, last = first;
     //{ queries
     // TODO(09) queries: one past the last query that sees a key of this block; W and sinks are at most N.  (1 line)
@@ -88,8 +91,8 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dkdv_kernel(
         load_async<THREADS>(tiles.dO_smem[half], dO + q_row * D, N - i0);
         loads_issued();
     };
-    // The first BQ threads bring an L each, the next BQ a delta: read early, stored when there was time for them to arrive. A
-    // query that does not exist has L = infinity, and thereby P = 0.
+    // The first BQ threads bring an L each, the next BQ a delta: read early, stored when there was time for them to
+    // arrive. A query that does not exist has L = infinity, and thereby P = 0.
     const bool brings_L = threadIdx.x < BQ, brings_delta = !brings_L && threadIdx.x < 2 * BQ;
     const int mine = threadIdx.x % BQ;
     const auto read_statistic = [&](size_t q_row, int i0) {
@@ -163,8 +166,8 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dkdv_kernel(
     }
 }
 
-// dK and dV of tiles whose queries were shared out: the sums of the parts, always in the same order. A thread an element; blocks in
-// the order of one part of dkdv_kernel.
+// dK and dV of tiles whose queries were shared out: the sums of the parts, always in the same order. A thread an
+// element; blocks in the order of one part of dkdv_kernel.
 template <int D, int BK> __global__ __launch_bounds__(256) void parts_kernel(
     bf16 *dK,           // [B, Hkv, N, D]
     bf16 *dV,           // [B, Hkv, N, D]
@@ -183,15 +186,15 @@ template <int D, int BK> __global__ __launch_bounds__(256) void parts_kernel(
     if (key < N) (at < BK * D ? dK : dV)[(kv_head * N + key) * D + at % D] = __float2bfloat16(sum);
 }
 
-// ------------------------------------------------------------------------------------------------------------------- dQ
+// ---------------------------------------------------------------------------------------------- dQ
 
 template <int BR, int BC, int D> struct dq_tiles {
     smem_tile<BR, D> Q_smem, dO_smem;
     smem_tile<BC, D> K_smem[2], V_smem[2];
 };
 
-// A block owns BR queries of one query head, each of its warps ROWS of them, and walks over the sinks, then over the window up to the
-// diagonal, BC keys at a time.
+// A block owns BR queries of one query head, each of its warps ROWS of them, and walks over the sinks, then over the
+// window up to the diagonal, BC keys at a time.
 template <int D, int ROWS, int BC, int WARPS, int BLOCKS>
 __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dq_kernel(
     bf16 *dQ,            // [B, Hq, N, D]
@@ -216,7 +219,8 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dq_kernel(
     K += ((size_t)blockIdx.y * kv_heads + kv_head) * N * D;  // that head's first key
     V += ((size_t)blockIdx.y * kv_heads + kv_head) * N * D;
 
-    // which keys the block sees: the sinks, and first ... end - 1, in steps of BC; from j0 on the next of them is tile_from(j0)
+    // which keys the block sees: the sinks, and first ... end - 1, in steps of BC; from j0 on the next of them is
+    // tile_from(j0)
     int first = 0, end = 0;
     //{ keys
     // TODO(09) keys: the window, first ... end - 1; and tile_from, which passes over what lies between the sinks and it.  (3 lines)
@@ -269,7 +273,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dq_kernel(
     store(dQ + (q_row + warp_row) * D, dQ_reg, N - row);
 }
 
-// ---------------------------------------------------------------------------------------------------------------- launch
+// ------------------------------------------------------------------------------------------ launch
 
 // KROWS, BQ, KWARPS, KBLOCKS are of the kernel for dK and dV, QROWS, BC, QBLOCKS of the one for dQ.
 template <int D, int KROWS, int BQ, int KWARPS, int KBLOCKS, int QROWS, int BC, int QBLOCKS> static wb_status launch(
@@ -283,8 +287,9 @@ template <int D, int KROWS, int BQ, int KWARPS, int KBLOCKS, int QROWS, int BC, 
     delta_kernel<D><<<(unsigned)((rows * D / 8 - 1) / 256 + 1), 256, 0, stream>>>(delta, O, dO, rows);
     WB_CUDA(cudaGetLastError());
 
-    // A tile with sinks has N queries, any other W + BK: share them out in parts of about that size. The sums of the parts, in float32,
-    // wait in dQ, which nobody needs before its own kernel fills it; if they find no room there, nothing is shared out.
+    // A tile with sinks has N queries, any other W + BK: share them out in parts of about that size. The sums of the
+    // parts, in float32, wait in dQ, which nobody needs before its own kernel fills it; if they find no room there,
+    // nothing is shared out.
     const int tiles = (N - 1) / BK + 1, sink_tiles = (sinks + BK - 1) / BK;
     const size_t room = rows * D * sizeof(bf16), part_bytes = (size_t)B * sink_tiles * Hkv * 2 * BK * D * sizeof(float);
     const int parts = sinks == 0 ? 1 : (int)min(room / part_bytes, (size_t)min(N / (W + BK), 128));

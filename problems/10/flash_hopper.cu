@@ -1,11 +1,11 @@
 // flash_hopper.cu - attention on a Hopper GPU: O = softmax(scale Q K^T) V, causal or not, with grouped heads.
-// FlashAttention-3 (Shah et al. 2024, arXiv:2407.08608): one warpgroup fetches, the others compute, each for 64 queries; and in
-// each of these the products of one tile of keys run under the softmax of the next.
+// FlashAttention-3 (Shah et al. 2024, arXiv:2407.08608): one warpgroup fetches, the others compute, each for 64
+// queries; and in each of these the products of one tile of keys run under the softmax of the next.
 #include "workbook.h"
 #include "hopper.cuh"
 
-// One end of a ring: which tile comes next, and in which phase its signals are. hopper.cuh has it as the words sender and receiver;
-// here it is written by hand.
+// One end of a ring: which tile comes next, and in which phase its signals are. hopper.cuh has it as the words sender
+// and receiver; here it is written by hand.
 template <class Tile, int STAGES> struct ring_end {
     ring<Tile, STAGES> &tiles;
     int stage = 0;
@@ -45,7 +45,8 @@ template <int D, int BC, int GROUPS> struct forward_tiles {
     tma_tile<64, D> O[GROUPS];
 };
 
-// One step of the online softmax: S becomes P. Returns whether O has to be multiplied by alpha: here a product may be adding to it.
+// One step of the online softmax: S becomes P. Returns whether O has to be multiplied by alpha: here a product may be
+// adding to it.
 template <int BC>
 TILE_FN bool softmax_step(reg_tile<16, BC> &S, row_vec<16> &m, row_vec<16> &l, row_vec<16> &alpha, float scale2)
 {
@@ -56,9 +57,9 @@ TILE_FN bool softmax_step(reg_tile<16, BC> &S, row_vec<16> &m, row_vec<16> &l, r
     //}
 }
 
-// A block owns 64 * GROUPS query rows, each of its computing warps 16, in each of `bunch` heads, one head after the other: while the
-// last products of one run, the next one's tiles come. It walks over the keys from right to left, BC at a time: the tiles with a mask
-// come first.
+// A block owns 64 * GROUPS query rows, each of its computing warps 16, in each of `bunch` heads, one head after the
+// other: while the last products of one run, the next one's tiles come. It walks over the keys from right to left, BC
+// at a time: the tiles with a mask come first.
 template <int D, int BC, int GROUPS, bool CAUSAL>
 __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void forward_kernel(
     const __grid_constant__ tensor_map O_map,  // [B, Hq, Nq, D]
@@ -167,8 +168,9 @@ launch(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const att
     // causal: a section has as many heads as have their keys and values in half of the L2 cache (60 MB) together
     int section = group_size, bunch = 4;
     while (2 * section <= heads && 2ll * section / group_size * Nk * D * 4 <= 32 << 20) section *= 2;
-    // a bunch, as long as no multiprocessor waits for it in the end: where the blocks of a section are of many lengths, they
-    // are three for two multiprocessors; where all are equal, they need no more rounds than blocks of one head
+    // a bunch, as long as no multiprocessor waits for it in the end: where the blocks of a section are of many
+    // lengths, they are three for two multiprocessors; where all are equal, they need no more rounds than blocks of
+    // one head
     const long long tiles_of_head = (Nq - 1) / BR + 1, all = tiles_of_head * heads;
     const auto rounds = [&](long long blocks) { return (blocks - 1) / processors + 1; };
     while (bunch > 1 && (CAUSAL ? tiles_of_head * (section / bunch) * 2 < processors * 3

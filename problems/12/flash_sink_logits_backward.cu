@@ -1,6 +1,6 @@
-// flash_sink_logits_backward.cu - the gradient of attention with grouped-query heads, a sliding window, and a learned number a head, the
-// logit s of a sink, that joins the softmax's denominator: query i sees key j if j <= i and j > i - W. The kernels of 09 without its sink
-// tokens: L holds the sink already. New is ds, a sum over all rows of a head.
+// flash_sink_logits_backward.cu - the gradient of attention with grouped-query heads, a sliding window, and a learned
+// number a head, the logit s of a sink, that joins the softmax's denominator: query i sees key j if j <= i and j > i -
+// W. The kernels of 09 without its sink tokens: L holds the sink already. New is ds, a sum over all rows of a head.
 #include "workbook.h"
 #include "tile.cuh"
 
@@ -31,7 +31,7 @@ template <int D> __global__ __launch_bounds__(256) void delta_kernel(
     if (row < rows && at % LANES == 0) delta[row] = sum;
 }
 
-// ------------------------------------------------------------------------------------------------------------- dK and dV
+// --------------------------------------------------------------------------------------- dK and dV
 
 // What a block of that kernel keeps in shared memory. Of the pairs, one is read while the other is filled.
 template <int BK, int BQ, int D> struct dkdv_tiles {
@@ -40,9 +40,10 @@ template <int BK, int BQ, int D> struct dkdv_tiles {
     float L_smem[2][BQ], delta_smem[2][BQ];  // L in base 2
 };
 
-// A block owns BK keys of one key head, each of its warps ROWS of them. It walks over the query heads of the group, and in each
-// over the queries from the diagonal on, BQ at a time, as far as they see its keys. The tiles lie on their sides: rows are keys,
-// columns are queries. Then dV and dK stay in registers, and P and dS are left factors of the products that feed them.
+// A block owns BK keys of one key head, each of its warps ROWS of them. It walks over the query heads of the group,
+// and in each over the queries from the diagonal on, BQ at a time, as far as they see its keys. The tiles lie on their
+// sides: rows are keys, columns are queries. Then dV and dK stay in registers, and P and dS are left factors of the
+// products that feed them.
 template <int D, int ROWS, int BQ, int WARPS, int BLOCKS>
 __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dkdv_kernel(
     bf16 *dK,            // [B, Hkv, N, D]
@@ -81,8 +82,8 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dkdv_kernel(
         load_async<THREADS>(tiles.dO_smem[half], dO + q_row * D, N - i0);
         loads_issued();
     };
-    // The first BQ threads bring an L each, the next BQ a delta: read early, stored when there was time for them to arrive. A
-    // query that does not exist has L = infinity, and thereby P = 0.
+    // The first BQ threads bring an L each, the next BQ a delta: read early, stored when there was time for them to
+    // arrive. A query that does not exist has L = infinity, and thereby P = 0.
     const bool brings_L = threadIdx.x < BQ, brings_delta = !brings_L && threadIdx.x < 2 * BQ;
     const int mine = threadIdx.x % BQ;
     const auto read_statistic = [&](size_t q_row, int i0) {
@@ -149,15 +150,15 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dkdv_kernel(
     store(dV + (kv_row + warp_key) * D, dV_reg, N - key);
 }
 
-// ------------------------------------------------------------------------------------------------------------------- dQ
+// ---------------------------------------------------------------------------------------------- dQ
 
 template <int BR, int BC, int D> struct dq_tiles {
     smem_tile<BR, D> Q_smem, dO_smem;
     smem_tile<BC, D> K_smem[2], V_smem[2];
 };
 
-// A block owns BR queries of one query head, each of its warps ROWS of them, and walks over the window up to the diagonal, BC keys at a
-// time.
+// A block owns BR queries of one query head, each of its warps ROWS of them, and walks over the window up to the
+// diagonal, BC keys at a time.
 template <int D, int ROWS, int BC, int WARPS, int BLOCKS>
 __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dq_kernel(
     bf16 *dQ,            // [B, Hq, N, D]
@@ -233,10 +234,11 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dq_kernel(
     store(dQ + (q_row + warp_row) * D, dQ_reg, N - row);
 }
 
-// ------------------------------------------------------------------------------------------------------------------- ds
+// ---------------------------------------------------------------------------------------------- ds
 
-// ds = -sum over the rows of a head, in all batches, of exp(s - L) delta. A block owns a head: each thread adds up every THREADS-th row,
-// then the block the sums of its threads, in a tree. The order is always the same, and so are the bits.
+// ds = -sum over the rows of a head, in all batches, of exp(s - L) delta. A block owns a head: each thread adds up
+// every THREADS-th row, then the block the sums of its threads, in a tree. The order is always the same, and so are
+// the bits.
 template <int THREADS> __global__ __launch_bounds__(THREADS) void dsinks_kernel(
     float *dsinks,             // [Hq]
     const float *sink_logits,  // [Hq]
@@ -260,7 +262,7 @@ template <int THREADS> __global__ __launch_bounds__(THREADS) void dsinks_kernel(
     if (threadIdx.x == 0) dsinks[head] = sum;
 }
 
-// ---------------------------------------------------------------------------------------------------------------- launch
+// ------------------------------------------------------------------------------------------ launch
 
 // KROWS, BQ, KWARPS, KBLOCKS are of the kernel for dK and dV, QROWS, BC, QBLOCKS of the one for dQ.
 template <int D, int KROWS, int BQ, int KWARPS, int KBLOCKS, int QROWS, int BC, int QBLOCKS> static wb_status launch(

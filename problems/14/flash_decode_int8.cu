@@ -1,5 +1,5 @@
-// flash_decode_int8.cu - 13 with a cache of half the bytes: keys and values are int8, and each row of them has a scale. A scale belongs to a
-// column of S and of P, so it is multiplied there, 2 times a key instead of 2 D times.
+// flash_decode_int8.cu - 13 with a cache of half the bytes: keys and values are int8, and each row of them has a
+// scale. A scale belongs to a column of S and of P, so it is multiplied there, 2 times a key instead of 2 D times.
 #include "workbook.h"
 #include "int8.cuh"
 
@@ -11,7 +11,8 @@ TILE_FN long long first_of(long long total, int k, int teams)
     return total / teams * k + min((long long)k, total % teams);
 }
 
-// m, l and O_row of eight parts more of a row: L of each, and a lane's columns of its O. Where there is no part L is -infinity.
+// m, l and O_row of eight parts more of a row: L of each, and a lane's columns of its O. Where there is no part L is
+// -infinity.
 template <int MINE> TILE_FN void
 merge(float &m, float &l, float (&O_row)[MINE], const float (&L_part)[at_once], const float (&O_part)[at_once][MINE])
 {
@@ -168,7 +169,8 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
             l = row_sum_whole(l);
             divide_rows(O_reg, rowwise(l, [](float x) { return x > 0 ? x / UNIT : 1; }));
             const row_vec<ROWS> L_row = (m + log2(l)) * 0.69314718f;  // ln(2): base e
-            // store: the last warp has it all. A sequence begun here and not ended is the block's second part, all else its first.
+            // store: the last warp has it all. A sequence begun here and not ended is the block's second part, all
+            // else its first.
             part<ROWS, D> &mine = parts[2 * blockIdx.x + (begin == 0)];
             if (warp_id() == WARPS - 1 && ends && begin == 0) {
                 each(O_reg, [&](float &x, element e) {
@@ -183,7 +185,8 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     }
 }
 
-// Calls f with rows, D, warps and stages for this shape and the shared memory that the device allows: that of an H200 holds two blocks.
+// Calls f with rows, D, warps and stages for this shape and the shared memory that the device allows: that of an H200
+// holds two blocks.
 template <int ROWS_, int D_, int WARPS_, int STAGES_> struct sizes {
     static constexpr int ROWS = ROWS_, D = D_, WARPS = WARPS_, STAGES = STAGES_, THREADS = 32 * WARPS;
     static constexpr size_t BYTES = sizeof(decode_tiles<ROWS, D, WARPS, STAGES>);

@@ -1,6 +1,7 @@
-// flash_fp8.cu - problem 10 with Q, K and V of eight bits: floats of 1 sign, 4 exponent and 3 fraction bits, e4m3, under powers of two. The tensor
-// cores multiply them twice as fast as bf16. What else is new: P has registers of its own, the maximum is looked for only where sums tell that it
-// is needed, and what the tensor cores add up goes on to float32 before it has lost too much.
+// flash_fp8.cu - problem 10 with Q, K and V of eight bits: floats of 1 sign, 4 exponent and 3 fraction bits, e4m3,
+// under powers of two. The tensor cores multiply them twice as fast as bf16. What else is new: P has registers of its
+// own, the maximum is looked for only where sums tell that it is needed, and what the tensor cores add up goes on to
+// float32 before it has lost too much.
 #include "workbook.h"
 #include "hopper.cuh"
 #include "e4m3.cuh"
@@ -21,8 +22,9 @@ template <int D, int GROUPS, int LEVELS> struct forward_tiles {
     result_tile<D, LEVELS> result[GROUPS];
 };
 
-// One step of the online softmax: P = 2^(S factor + V_exponent - m), in e4m3; l is their sum without V's powers of two, but for `unit`, that of the
-// walk's first tile. m is near enough to the maximum that no weight is beyond e4m3. Returns whether O has to be multiplied by alpha.
+// One step of the online softmax: P = 2^(S factor + V_exponent - m), in e4m3; l is their sum without V's powers of
+// two, but for `unit`, that of the walk's first tile. m is near enough to the maximum that no weight is beyond e4m3.
+// Returns whether O has to be multiplied by alpha.
 template <bool FIRST> TILE_FN bool softmax_step(
     e4m3_weights<BC> &P, const reg_tile<16, BC> &S, row_vec<16> &m, row_vec<16> &l, row_vec<16> &alpha,
     const row_vec<16> &factor, int V_exponent, int unit)
@@ -36,8 +38,9 @@ template <bool FIRST> TILE_FN bool softmax_step(
     //}
 }
 
-// O, in which the tensor cores have added up so much that it begins to lose, goes on to the warpgroup's sum in float32 and begins anew. m_sum: under
-// which maximum the sum is. `first`: there is none yet; a flag, the same for all lanes: see the lesson.
+// O, in which the tensor cores have added up so much that it begins to lose, goes on to the warpgroup's sum in float32
+// and begins anew. m_sum: under which maximum the sum is. `first`: there is none yet; a flag, the same for all lanes:
+// see the lesson.
 template <int D>
 TILE_FN void move_on(fragments<D> &sum, reg_tile<16, D> &O, row_vec<16> &m_sum, const row_vec<16> &m, bool first)
 {
@@ -47,8 +50,8 @@ TILE_FN void move_on(fragments<D> &sum, reg_tile<16, D> &O, row_vec<16> &m_sum, 
     //}
 }
 
-// A block owns 64 * GROUPS query rows, each of its computing warps 16, in each of `bunch` heads; it walks over the keys from right to left, BC at a
-// time: all as in 10.
+// A block owns 64 * GROUPS query rows, each of its computing warps 16, in each of `bunch` heads; it walks over the
+// keys from right to left, BC at a time: all as in 10.
 template <int D, int GROUPS, bool CAUSAL, int LEVELS>
 __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void forward_kernel(
     const __grid_constant__ tensor_map O_map,  // [B, Hq, Nq, D]

@@ -1,5 +1,5 @@
-// flash_ring_backward.cu - the gradients of flash_ring: K and V travel round the ring once more, and what they get of dK and dV travels one step behind
-// them, is added to on each rank, and comes home.
+// flash_ring_backward.cu - the gradients of flash_ring: K and V travel round the ring once more, and what they get of
+// dK and dV travels one step behind them, is added to on each rank, and comes home.
 #include "workbook.h"
 #include <initializer_list>
 #include <nccl.h>
@@ -23,7 +23,7 @@ static pair pair_of(int mine, int theirs, bool causal)
     return theirs == mine ? CAUSAL : EMPTY;
 }
 
-// -------------------------------------------------------------------------------------------------------- small kernels
+// ----------------------------------------------------------------------------------- small kernels
 
 constexpr int THREADS = 128, COLUMNS = 8;  // of a block; of a thread, which takes so many of a row
 struct alignas(16) bf16_columns {
@@ -166,7 +166,8 @@ wb_status flash_ring_backward(
     }
 
     for (int step = 0; step <= ranks; step++) {
-        // load: whose keys are at hand. In the first step my own are, and in the last one, in which their gradients come home
+        // load: whose keys are at hand. In the first step my own are, and in the last one, in which their gradients
+        // come home
         const bool own = step == 0 || step == ranks;
         const int owner = (me - step + ranks) % ranks,  // in this step,
             left = (owner + 1) % ranks,                 // in the step before,

@@ -1,7 +1,7 @@
 // Tiled attention on the CPU: FlashAttention-2, algorithm 1 (Dao 2023, arXiv:2307.08691), in float32.
 //
-// One task is one tile of 128 queries of one head. It walks over the tiles of 128 keys; of the score matrix only the tile in
-// hand exists. The two products of a tile are OpenBLAS's, the softmax between them is yours.
+// One task is one tile of 128 queries of one head. It walks over the tiles of 128 keys; of the score matrix only the
+// tile in hand exists. The two products of a tile are OpenBLAS's, the softmax between them is yours.
 #include "workbook.h"
 
 #include <cblas.h>
@@ -21,7 +21,7 @@ enum { BR = 128, BC = 128 };  // queries in a query tile, keys in a key tile
 static inline int min_int(int a, int b) { return a < b ? a : b; }
 static inline float max_float(float a, float b) { return a > b ? a : b; }
 
-// ------------------------------------------------------------------------------------------- given: words for a row of a tile
+// ---------------------------------------------------------------- given: words for a row of a tile
 // Written so that the compiler does 8 or 16 elements at once, without -ffast-math: that would assume infinity away.
 
 // 2^x for x <= 127, with a relative error below 1.2e-7 (2^-23), and 0 for x < -126, where floats stop being normal.
@@ -75,7 +75,7 @@ static inline void row_scale(float *row, int n, float factor)
     for (int j = 0; j < n; j++) row[j] *= factor;
 }
 
-// --------------------------------------------------------------------------------------------------- yours: the online softmax
+// ----------------------------------------------------------------------- yours: the online softmax
 
 // Hides from query i0 + i every key j0 + j that comes after it.
 static void mask_tile(
@@ -166,7 +166,7 @@ static void query_tile(
     finalize(O, L, m, l, rows, D);
 }
 
-// --------------------------------------------------------------------------------------------------------- given: the threads
+// ------------------------------------------------------------------------------ given: the threads
 
 typedef struct job {
     float *O, *L;
@@ -191,8 +191,8 @@ static void *take_tasks(void *argument)
     return NULL;
 }
 
-// Starts thread number `index`, on a CPU that none before it has: left alone, Linux may leave it waiting behind the thread that
-// started it, on the same CPU, for 10 ms, as long as all of the work takes.
+// Starts thread number `index`, on a CPU that none before it has: left alone, Linux may leave it waiting behind the
+// thread that started it, on the same CPU, for 10 ms, as long as all of the work takes.
 static bool start_thread(pthread_t *thread, int index, job *w)
 {
     pthread_attr_t attributes;
@@ -221,9 +221,9 @@ tiled_attention(float *O, float *L, const float *Q, const float *K, const float 
     w.tiles = (size_t)(shape->q_len - 1) / BR + 1;
     w.tasks = w.tiles * shape->batch * shape->q_heads;
 
-    // As many threads as OpenBLAS would use, this one included; OpenBLAS itself uses one in each. Its setting is global: do not
-    // call this function from two threads at once. Plain threads, not OpenMP, whose threads would spin for a while after the
-    // loop, on cores that the caller's next product needs.
+    // As many threads as OpenBLAS would use, this one included; OpenBLAS itself uses one in each. Its setting is
+    // global: do not call this function from two threads at once. Plain threads, not OpenMP, whose threads would spin
+    // for a while after the loop, on cores that the caller's next product needs.
     enum { MAX_THREADS = 256 };
     pthread_t threads[MAX_THREADS];
     const int blas_threads = openblas_get_num_threads(), wanted = min_int(blas_threads, MAX_THREADS);

@@ -1,5 +1,5 @@
-// flash_causal.cu - causal attention: query i sees the keys j <= i. The tiles left of the diagonal need no mask and come first,
-// then those that the diagonal crosses. The others are never loaded.
+// flash_causal.cu - causal attention: query i sees the keys j <= i. The tiles left of the diagonal need no mask and
+// come first, then those that the diagonal crosses. The others are never loaded.
 #include "workbook.h"
 #include "tile.cuh"
 
@@ -9,7 +9,8 @@ template <int BR, int BC, int D> struct forward_tiles {
     smem_tile<BC, D> K_smem[2], V_smem[2];  // one of the two is read while the other is filled
 };
 
-// One step of the online softmax, as in 03: a warp's rows see one more tile of keys, but for the scores that mask(S) hides.
+// One step of the online softmax, as in 03: a warp's rows see one more tile of keys, but for the scores that mask(S)
+// hides.
 template <int ROWS, int BC, int D, class Mask> TILE_FN void attend(
     reg_tile<ROWS, D> &O_reg, row_vec<ROWS> &m, row_vec<ROWS> &l, const operand<ROWS, D> &Q_reg,
     const smem_tile<BC, D> &K_smem, const smem_tile<BC, D> &V_smem, float scale2, Mask mask)

@@ -1,5 +1,5 @@
-// flash_sinks.cu - causal attention with grouped-query heads, a sliding window, and sinks: query i sees key j if j <= i and
-// (j > i - W or j < sinks). Three phases: the sinks, the window, the diagonal.
+// flash_sinks.cu - causal attention with grouped-query heads, a sliding window, and sinks: query i sees key j if j <=
+// i and (j > i - W or j < sinks). Three phases: the sinks, the window, the diagonal.
 #include "workbook.h"
 #include "tile.cuh"
 
@@ -12,7 +12,8 @@ template <int BR, int BC, int D> struct forward_tiles {
     smem_tile<BC, D> K_smem[2], V_smem[2];  // one of the two is read while the other is filled
 };
 
-// One step of the online softmax, as in 03: a warp's rows see one more tile of keys, but for the scores that mask(S) hides.
+// One step of the online softmax, as in 03: a warp's rows see one more tile of keys, but for the scores that mask(S)
+// hides.
 template <int ROWS, int BC, int D, class Mask> TILE_FN void attend(
     reg_tile<ROWS, D> &O_reg, row_vec<ROWS> &m, row_vec<ROWS> &l, const operand<ROWS, D> &Q_reg,
     const smem_tile<BC, D> &K_smem, const smem_tile<BC, D> &V_smem, float scale2, Mask mask)
@@ -59,7 +60,8 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
     K += ((size_t)blockIdx.y * kv_heads + kv_head) * N * D;  // that head's first key
     V += ((size_t)blockIdx.y * kv_heads + kv_head) * N * D;
 
-    // what the block sees: sink tiles 0 ... sink_end - 1; tiles first ... full - 1, left of the diagonal; full ... end - 1, on it
+    // what the block sees: sink tiles 0 ... sink_end - 1; tiles first ... full - 1, left of the diagonal; full ... end
+    // - 1, on it
     const int full = (block_row + 1) / BC;                  // the block's first row sees keys 0 ... block_row
     const int end = (min(block_row + BR, N) - 1) / BC + 1;  // its last row sees itself, and no row sees more
     const int first = max(0, block_row - W + 1) / BC;       // the first row sees keys block_row - W + 1 ... block_row

@@ -1,6 +1,6 @@
-// flash_gqa_backward.cu - the gradient of causal attention with grouped-query heads: from Q, K, V, O, L and dO to dQ, dK and dV.
-// FlashAttention-2, algorithm 2, without its atomics. P is computed again, tile by tile, from Q, K and L: three kernels, the
-// second of which owns the rows of dK and dV, the third those of dQ.
+// flash_gqa_backward.cu - the gradient of causal attention with grouped-query heads: from Q, K, V, O, L and dO to dQ,
+// dK and dV. FlashAttention-2, algorithm 2, without its atomics. P is computed again, tile by tile, from Q, K and L:
+// three kernels, the second of which owns the rows of dK and dV, the third those of dQ.
 #include "workbook.h"
 #include "tile.cuh"
 
@@ -33,7 +33,7 @@ template <int D> __global__ __launch_bounds__(256) void delta_kernel(
     if (row < rows && at % LANES == 0) delta[row] = sum;
 }
 
-// ------------------------------------------------------------------------------------------------------------- dK and dV
+// --------------------------------------------------------------------------------------- dK and dV
 
 // What a block of that kernel keeps in shared memory. Of the pairs, one is read while the other is filled.
 template <int BK, int BQ, int D> struct dkdv_tiles {
@@ -42,9 +42,9 @@ template <int BK, int BQ, int D> struct dkdv_tiles {
     float L_smem[2][BQ], delta_smem[2][BQ];  // L in base 2
 };
 
-// A block owns BK keys of one key head, each of its warps ROWS of them. It walks over the query heads of the group, and in each
-// over the queries from the diagonal on, BQ at a time. The tiles lie on their sides: rows are keys, columns are queries. Then dV
-// and dK stay in registers, and P and dS are left factors of the products that feed them.
+// A block owns BK keys of one key head, each of its warps ROWS of them. It walks over the query heads of the group,
+// and in each over the queries from the diagonal on, BQ at a time. The tiles lie on their sides: rows are keys,
+// columns are queries. Then dV and dK stay in registers, and P and dS are left factors of the products that feed them.
 template <int D, int ROWS, int BQ, int WARPS, int BLOCKS>
 __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dkdv_kernel(
     bf16 *dK,            // [B, Hkv, N, D]
@@ -80,8 +80,8 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dkdv_kernel(
         load_async<THREADS>(tiles.dO_smem[half], dO + q_row * D, N - i0);
         loads_issued();
     };
-    // The first BQ threads bring an L each, the next BQ a delta: read early, stored when there was time for them to arrive. A
-    // query that does not exist has L = infinity, and thereby P = 0.
+    // The first BQ threads bring an L each, the next BQ a delta: read early, stored when there was time for them to
+    // arrive. A query that does not exist has L = infinity, and thereby P = 0.
     const bool brings_L = threadIdx.x < BQ, brings_delta = !brings_L && threadIdx.x < 2 * BQ;
     const int mine = threadIdx.x % BQ;
     const auto read_statistic = [&](size_t q_row, int i0) {
@@ -162,15 +162,15 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dkdv_kernel(
     store(dV + (kv_row + warp_key) * D, dV_reg, N - key);
 }
 
-// ------------------------------------------------------------------------------------------------------------------- dQ
+// ---------------------------------------------------------------------------------------------- dQ
 
 template <int BR, int BC, int D> struct dq_tiles {
     smem_tile<BR, D> Q_smem, dO_smem;
     smem_tile<BC, D> K_smem[2], V_smem[2];
 };
 
-// A block owns BR queries of one query head, each of its warps ROWS of them, and walks over the keys up to the diagonal, BC at a
-// time: the loop of problem 05, with other products.
+// A block owns BR queries of one query head, each of its warps ROWS of them, and walks over the keys up to the
+// diagonal, BC at a time: the loop of problem 05, with other products.
 template <int D, int ROWS, int BC, int WARPS, int BLOCKS>
 __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dq_kernel(
     bf16 *dQ,            // [B, Hq, N, D]
@@ -253,7 +253,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dq_kernel(
     store(dQ + (q_row + warp_row) * D, dQ_reg, N - row);
 }
 
-// ---------------------------------------------------------------------------------------------------------------- launch
+// ------------------------------------------------------------------------------------------ launch
 
 // KROWS, BQ, KBLOCKS are of the kernel for dK and dV, QROWS, BC, QBLOCKS of the one for dQ.
 template <int D, int KROWS, int BQ, int KBLOCKS, int QROWS, int BC, int QBLOCKS> static wb_status launch(

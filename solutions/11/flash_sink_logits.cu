@@ -1,5 +1,6 @@
-// flash_sink_logits.cu - causal attention with grouped-query heads, a sliding window, and a sink logit a head: one more term of each row's
-// denominator, which adds nothing to O. The window is that of 06; one that reaches over all keys is none.
+// flash_sink_logits.cu - causal attention with grouped-query heads, a sliding window, and a sink logit a head: one
+// more term of each row's denominator, which adds nothing to O. The window is that of 06; one that reaches over all
+// keys is none.
 #include "workbook.h"
 #include "tile.cuh"
 
@@ -9,7 +10,8 @@ template <int BR, int BC, int D> struct forward_tiles {
     smem_tile<BC, D> K_smem[2], V_smem[2];  // one of the two is read while the other is filled
 };
 
-// One step of the online softmax, as in 03: a warp's rows see one more tile of keys, but for the scores that mask(S) hides.
+// One step of the online softmax, as in 03: a warp's rows see one more tile of keys, but for the scores that mask(S)
+// hides.
 template <int ROWS, int BC, int D, class Mask> TILE_FN void attend(
     reg_tile<ROWS, D> &O_reg, row_vec<ROWS> &m, row_vec<ROWS> &l, const operand<ROWS, D> &Q_reg,
     const smem_tile<BC, D> &K_smem, const smem_tile<BC, D> &V_smem, float scale2, Mask mask)
@@ -119,7 +121,8 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
     //{ finalize
     l = row_sum_whole(l);
     row_vec<ROWS> L_row = (m + log2(l)) * 0.69314718f;  // ln(2): base e. Of the keys alone
-    // One more term: the sum exp(L) becomes exp(L) + exp(sink), for O, in l, and for L. Neither exponential is taken by itself.
+    // One more term: the sum exp(L) becomes exp(L) + exp(sink), for O, in l, and for L. Neither exponential is taken
+    // by itself.
     l = rowwise(l, L_row, [&](float sum, float of_keys) { return sum * (1 + expf(sink - of_keys)); });
     L_row = rowwise(L_row, [&](float of_keys) { return fmaxf(of_keys, sink) + log1pf(expf(-fabsf(of_keys - sink))); });
     divide_rows(O_reg, l);

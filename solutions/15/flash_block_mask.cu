@@ -1,5 +1,6 @@
-// flash_block_mask.cu - attention under a mask that is data, with grouped-query heads: for each tile of queries a list of the tiles of
-// keys that it sees whole, and one of those that it sees in part, with a bit for each pair. No other tile is loaded.
+// flash_block_mask.cu - attention under a mask that is data, with grouped-query heads: for each tile of queries a list
+// of the tiles of keys that it sees whole, and one of those that it sees in part, with a bit for each pair. No other
+// tile is loaded.
 #include "workbook.h"
 #include "tile.cuh"
 
@@ -12,7 +13,8 @@ template <int BR, int BC, int D> struct forward_tiles {
     alignas(16) uint32_t bits_smem[2][BR][BC / 32];  // where a tile is seen in part: of each row, a bit a key
 };
 
-// One step of the online softmax, as in 03: a warp's rows see one more tile of keys, but for the scores that mask(S) hides.
+// One step of the online softmax, as in 03: a warp's rows see one more tile of keys, but for the scores that mask(S)
+// hides.
 template <int ROWS, int BC, int D, class Mask> TILE_FN void attend(
     reg_tile<ROWS, D> &O_reg, row_vec<ROWS> &m, row_vec<ROWS> &l, const operand<ROWS, D> &Q_reg,
     const smem_tile<BC, D> &K_smem, const smem_tile<BC, D> &V_smem, float scale2, Mask mask)
@@ -60,7 +62,8 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
     K += ((size_t)blockIdx.y * kv_heads + kv_head) * Nk * D;  // that head's first key
     V += ((size_t)blockIdx.y * kv_heads + kv_head) * Nk * D;
 
-    // what the block sees: two lists of tiles. A step takes BC keys, a tile STEPS of them. The first steps are of the tiles seen whole.
+    // what the block sees: two lists of tiles. A step takes BC keys, a tile STEPS of them. The first steps are of the
+    // tiles seen whole.
     constexpr int STEPS = KV_TILE / BC, WORDS = KV_TILE / 32;
     //{ lists
     const int q_tiles = (Nq - 1) / mask.q_tile + 1, mask_of_block = mask.masks > 1 ? blockIdx.y : 0;
@@ -92,7 +95,8 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
         loads_issued();
     };
 
-    // load: the block's queries and the keys of the first step. Where the next begin is looked up a step ahead: no copy waits for that.
+    // load: the block's queries and the keys of the first step. Where the next begin is looked up a step ahead: no
+    // copy waits for that.
     load_async<THREADS>(tiles.Q_smem, Q, Nq - block_row);
     if (end > 0) send(0, 0, first_key(0));
     int next_key = first_key(1);

@@ -1,5 +1,6 @@
-// flash_ring.cu - attention over a sequence that lies on several GPUs: Q stays where it is, K and V travel round a ring, and every GPU attends
-// to those that it has at hand while the next ones are on their way. What it has found until then and what it finds now are merged by L.
+// flash_ring.cu - attention over a sequence that lies on several GPUs: Q stays where it is, K and V travel round a
+// ring, and every GPU attends to those that it has at hand while the next ones are on their way. What it has found
+// until then and what it finds now are merged by L.
 #include "workbook.h"
 #include <initializer_list>
 #include <nccl.h>
@@ -47,7 +48,8 @@ struct alignas(16) float_columns {
     float of[COLUMNS];
 };
 
-// Adds what was found in one more chunk of keys. `first`: there is nothing yet; `last`: nothing comes after it, so it is the result.
+// Adds what was found in one more chunk of keys. `first`: there is nothing yet; `last`: nothing comes after it, so it
+// is the result.
 __global__ void merge_kernel(
     bf16 *O,              // [rows, D]
     float *L,             // [rows]

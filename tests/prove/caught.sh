@@ -1,6 +1,7 @@
 #!/bin/sh
-# caught.sh NN NAME - the suite of NN rejects the wrong solution NAME of solutions/NN/wrong.diff for its results. The test that has caught it
-# before, as the list says, is tried alone first; the whole suite where that one passes or none is known.
+# caught.sh NN NAME - the suite of NN rejects the wrong solution NAME of solutions/NN/wrong.diff for its results. The
+# test that has caught it before, as the list says, is tried alone first; the whole suite where that one passes or none
+# is known.
 set -u
 . tests/prove/judge.sh
 number=$1 worker=$out/wrong/$1/$2/$1_worker

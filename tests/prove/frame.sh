@@ -1,5 +1,6 @@
-# frame.sh - what scripts of tests/ begin with, sourced in the workbook's root: a folder of their own, gone at the end, and a line for each
-# thing that is looked at. After a failure comes what `show` prints. A script that has a function of these names changes what the others do.
+# frame.sh - what scripts of tests/ begin with, sourced in the workbook's root: a folder of their own, gone at the end,
+# and a line for each thing that is looked at. After a failure comes what `show` prints. A script that has a function
+# of these names changes what the others do.
 export MAKE="${MAKE:-make}"
 scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT

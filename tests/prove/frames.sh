@@ -6,7 +6,8 @@ for skeleton in problems/[0-9][0-9]/*.c problems/[0-9][0-9]/*.cu; do
     outside "$skeleton" >"$scratch/skeleton" && outside "solutions/${skeleton#problems/}" >"$scratch/key" &&
         diff "$scratch/skeleton" "$scratch/key" >"$said"
     verdict $? "$skeleton differs from its key in the gaps alone"
-    echo "run: sha256sum problems/[0-9][0-9]/*.c problems/[0-9][0-9]/*.cu | sort -k 2 > workbook/loop/shipped.sha256" >"$said"
+    echo "run: sha256sum problems/[0-9][0-9]/*.c problems/[0-9][0-9]/*.cu | sort -k 2 > workbook/loop/shipped.sha256" \
+        >"$said"
     check "$skeleton is recorded as shipped" "build/${BACKEND:-cpu}/score" untouched "$skeleton"
 done
 exit $failed

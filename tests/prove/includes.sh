@@ -1,10 +1,11 @@
 #!/bin/sh
-# includes.sh - every #include "..." of the workbook is one that workbook/rooms.txt allows. What students and attackers write (tests/class,
-# tests/hostile, tests/honest) is not looked at, for it is tested as it is.
+# includes.sh - every #include "..." of the workbook is one that workbook/rooms.txt allows. What students and attackers
+# write (tests/class, tests/hostile, tests/honest) is not looked at, for it is tested as it is.
 set -u
 files=$(find problems solutions workbook reference tests train -type f -name '*.*' | grep -E '[.](c|h|cu|cuh|cpp)$')
 # shellcheck disable=SC2086
-{ ls -d workbook/*/ | sed 's|^|folder |'; echo "$files" | sed 's|^|file |'; grep -HE '^[ \t]*#[ \t]*include[ \t]*"' $files; } |
+{ ls -d workbook/*/ | sed 's|^|folder |'; echo "$files" |
+    sed 's|^|file |'; grep -HE '^[ \t]*#[ \t]*include[ \t]*"' $files; } |
     grep -vE '^tests/(class|hostile|honest)/' | awk '
     function fail(what) { print "FAIL  " what; failed = 1 }
     function room_of(path,    part) {

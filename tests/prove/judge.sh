@@ -1,6 +1,6 @@
 # shellcheck shell=sh
-# judge.sh - sourced by proofs that run a suite: judge [OPTION...] TEST WORKER [OPTION...], with the record in $record. Status: the suite's.
-# A worker that had too little of a busy machine (3) is judged again.
+# judge.sh - sourced by proofs that run a suite: judge [OPTION...] TEST WORKER [OPTION...], with the record in $record.
+# Status: the suite's. A worker that had too little of a busy machine (3) is judged again.
 : "${BACKEND:=cpu}" "${ROW:=build/$BACKEND/one}"
 out=build/$BACKEND record=$ROW.results
 judge() {

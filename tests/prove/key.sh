@@ -1,6 +1,6 @@
 #!/bin/sh
-# key.sh IMPL NN - the answer key (IMPL=solutions) passes its suite and wins every point; the skeleton (problems) wins none, and passes no test but
-# those of bad input, whose checks are given.
+# key.sh IMPL NN - the answer key (IMPL=solutions) passes its suite and wins every point; the skeleton (problems) wins
+# none, and passes no test but those of bad input, whose checks are given.
 set -u
 . tests/prove/judge.sh
 impl=$1 number=$2 grade=$ROW.grade

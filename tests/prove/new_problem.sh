@@ -11,12 +11,14 @@ show() { tail -n 20 "$said" | sed 's/^/      /'; }
 check() { what=$1; shift; "$@" >"$said" 2>&1; verdict $? "$what"; }
 made() { ${MAKE:-make} --no-print-directory BACKEND="$backend" "$@"; }
 
-made "$out/score" "$out/suite" "$out/diagnose" "$out/mask" "$out/bench" "$out/tests/02_test" "$out/solutions/02_worker" >"$said" 2>&1
+made "$out/score" "$out/suite" "$out/diagnose" "$out/mask" "$out/bench" "$out/tests/02_test" \
+    "$out/solutions/02_worker" >"$said" 2>&1
 verdict $? "what is copied is built"
 mkdir -p "$copy/$out" || exit 2
 git ls-files -co --exclude-standard | while IFS= read -r file; do [ ! -f "$file" ] || echo "$file"; done |
     tar -cf - -T - | tar -xf - -C "$copy" || exit 2
-cp -p build/tools.mk "$copy/build/" && cp -Rp "$out/flags.mk" "$out/machinery" "$out/reference" "$out/layer" "$copy/$out/" &&
+cp -p build/tools.mk "$copy/build/" && cp -Rp "$out/flags.mk" "$out/machinery" "$out/reference" "$out/layer" \
+    "$copy/$out/" &&
     mkdir "$copy/$out/tests" && cp -p "$out/tests/harness".* "$copy/$out/tests/" || exit 2
 cd "$copy" && git init -q . && git add -A || exit 2
 
@@ -28,7 +30,8 @@ says() { # PATTERN COMMAND...: a line of what it prints, whatever its exit statu
     grep -qE "$pattern" "$scratch/printed"
 }
 refused() { # PATTERN N NAME FROM
-    ! workbook/loop/new_problem.sh "$2" "$3" "$4" >"$scratch/printed" 2>&1 && grep -E "^new-problem: .*$1" "$scratch/printed"
+    ! workbook/loop/new_problem.sh "$2" "$3" "$4" >"$scratch/printed" 2>&1 &&
+        grep -E "^new-problem: .*$1" "$scratch/printed"
 }
 for bad in 03 3 00 100 1x -1 ''; do check "N=$bad is refused" refused 'N=|already' "$bad" flash_copy 03; done
 for bad in flash_forward double class printf wb_check_forward row_sum Flash 9lives a-b ''; do

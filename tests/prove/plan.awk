@@ -1,6 +1,7 @@
-# plan.awk - which proofs are due: awk -v at=check -v of=HASH -v changed="03 08" [-v only=PATTERN] -f plan.awk LISTS TABLE
-# LISTS: a line an entry, "list entry". TABLE: tests/proofs.txt, whose head says what a row is. Prints a line a proof, longest lists last:
-# name, problem or -, what is proved, command, inputs, "due" or "not drawn"; tab between them.
+# plan.awk - which proofs are due: awk -v at=check -v of=HASH -v changed="03 08" [-v only=PATTERN] -f plan.awk LISTS
+# TABLE LISTS: a line an entry, "list entry". TABLE: tests/proofs.txt, whose head says what a row is. Prints a line a
+# proof, longest lists last: name, problem or -, what is proved, command, inputs, "due" or "not drawn"; tab between
+# them.
 BEGIN {
     stages = "check landing release"
     now = index(stages, at)
@@ -15,7 +16,8 @@ function draw(text,    i, h) {
     for (i = 0; i < 3; i++) h = (h * 48271) % 2147483647
     return h
 }
-# Is it due? when: "check", or "check:16 landing:8": from that stage on, one of so many until a later word says more; a release has all.
+# Is it due? when: "check", or "check:16 landing:8": from that stage on, one of so many until a later word says more; a
+# release has all.
 function due(when, name, number,    words, i, n, part, share) {
     share = 0
     for (n = split(when, words, " "); n; n--) {

@@ -1,5 +1,6 @@
 #!/bin/sh
-# prove.sh BACKEND STAGE NN... - proves the workbook: the rows of tests/proofs.txt that are due at STAGE (check, landing, release).
+# prove.sh BACKEND STAGE NN... - proves the workbook: the rows of tests/proofs.txt that are due at STAGE (check,
+# landing, release).
 #   ONLY=REGEX   these rows alone, whatever is due       ALL=1       also what was proved before of the same inputs
 #   DRAW=TEXT    what lists are drawn by, in place of the commit's hash
 # Leaves build/BACKEND/proofs.tsv, a record a row (row.sh), and proofs.xml, JUnit's. Exit status: 0 if no row fails.
@@ -26,7 +27,8 @@ lists() {
     for variant in solutions/[0-9][0-9]/variants/*.cu; do
         stem=$(basename "$variant" .cu) n=$(echo "$variant" | cut -d/ -f2)
         echo "variant $n/$stem"
-        case $variant in *hopper* | */1[34]/* | *one_launch*) echo "checked $n/$stem check/variants/$n/variants/$stem/${n}_worker" ;; esac
+        case $variant in *hopper* | */1[34]/* | *one_launch*) echo \
+            "checked $n/$stem check/variants/$n/variants/$stem/${n}_worker" ;; esac
         ! grep -qE '(tile|paged).cuh' "$variant" || echo "small $n/$stem variants/$n/variants/$stem/${n}_worker"
     done
     for key in solutions/[0-9][0-9]/*.cu; do
@@ -46,9 +48,11 @@ whole=$(awk -F '\t' '/^[0-9]/ { commit = $3 } END { print commit }' tests/proved
 changed="$* " # where git does not know that commit, all has changed
 if git cat-file -e "$whole^{commit}" 2>/dev/null; then
     changed=$(git diff --name-only "$whole" -- |
-        sed -n -E 's,^(problems|solutions|tests|tests/honest|tests/sanitize)/([0-9][0-9])[_./].*,\2,p' | sort -u | tr '\n' ' ')
+        sed -n -E 's,^(problems|solutions|tests|tests/honest|tests/sanitize)/([0-9][0-9])[_./].*,\2,p' | sort -u |
+            tr '\n' ' ')
 fi
-awk -v at="$stage" -v of="$DRAW" -v changed="$changed" -v only="${ONLY:-}" -f tests/prove/plan.awk "$PROOFS/lists" tests/proofs.txt >"$PROOFS/plan" || exit 2
+awk -v at="$stage" -v of="$DRAW" -v changed="$changed" -v only="${ONLY:-}" \
+    -f tests/prove/plan.awk "$PROOFS/lists" tests/proofs.txt >"$PROOFS/plan" || exit 2
 awk -F '\t' '$6 == "due" { print $1 }' "$PROOFS/plan" >"$PROOFS/due"
 [ -s "$PROOFS/due" ] || { echo "prove: no row is due, or called ${ONLY:-}" >&2; exit 2; }
 { git ls-files -co --exclude-standard -z 2>/dev/null || find . -path ./build -prune -o -type f -print0; } |
@@ -61,9 +65,11 @@ begun=$(date +%s)
 awk -F '\t' '$6 == "due" { n = split($5, inputs, " "); for (i = 1; i <= n; i++) if (inputs[i] ~ /^[B@]/) print inputs[i] }' "$PROOFS/plan" |
     sort -u | sed "s|^B/|$out/|; s|^@||" >"$PROOFS/build"
 # shellcheck disable=SC2046
-WERROR=1 workbook/loop/alone.sh $MAKE --no-print-directory -s -k -j"$WB_JOBS" $(cat "$PROOFS/build") >"$PROOFS/build.log" 2>&1
+WERROR=1 workbook/loop/alone.sh $MAKE --no-print-directory -s -k -j"$WB_JOBS" $(cat "$PROOFS/build") \
+    >"$PROOFS/build.log" 2>&1
 built=$?
-[ $built -eq 0 ] || { echo "FAIL  not all that these want is built:"; grep -v '^  [A-Z]*	' "$PROOFS/build.log" | head -n 40; }
+[ $built -eq 0 ] || { echo "FAIL  not all that these want is built:"; grep -v '^  [A-Z]*	' "$PROOFS/build.log" |
+    head -n 40; }
 echo "      built in $(($(date +%s) - begun)) s"
 $MAKE --no-print-directory -s -k -j"$WB_JOBS" --output-sync=target -f tests/prove/rows.mk 2>"$PROOFS/make.log"
 
@@ -72,7 +78,8 @@ tab=$(printf '\t')
 while read -r name; do
     cat "$PROOFS/$name.due" 2>/dev/null || printf 'failed\t0\t-\t%s\t-\tit has not ended\n' "$name"
 done <"$PROOFS/due" >"$out/proofs.tsv"
-[ $built -eq 0 ] || printf 'failed\t0\t-\tbuild\tAll that is wanted compiles without a warning.\tsee %s\n' "$PROOFS/build.log" >>"$out/proofs.tsv"
+[ $built -eq 0 ] || printf 'failed\t0\t-\tbuild\tAll that is wanted compiles without a warning.\tsee %s\n' \
+    "$PROOFS/build.log" >>"$out/proofs.tsv"
 awk -F "$tab" -f tests/prove/junit.awk "$out/proofs.tsv" >"$out/proofs.xml"
 [ ! -s "$PROOFS/make.log" ] || grep -v '^make' "$PROOFS/make.log"
 awk -F "$tab" '$1 == "failed" { print "FAIL  " $4 ": " $6 }' "$out/proofs.tsv"

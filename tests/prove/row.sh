@@ -1,7 +1,8 @@
 #!/bin/sh
-# row.sh NAME - proves one row of the plan in $PROOFS, and leaves its record there, NAME.row: what became of it (passed, failed, skipped), seconds
-# of processor time, the sum of what it was proved of, name, what is proved, what was seen last; tab between them. NAME.log is what it said.
-# A row that has passed of the same inputs, to the byte, is not proved again, but with ALL set. Status 77 of its command: skipped.
+# row.sh NAME - proves one row of the plan in $PROOFS, and leaves its record there, NAME.row: what became of it
+# (passed, failed, skipped), seconds of processor time, the sum of what it was proved of, name, what is proved, what
+# was seen last; tab between them. NAME.log is what it said. A row that has passed of the same inputs, to the byte, is
+# not proved again, but with ALL set. Status 77 of its command: skipped.
 set -u
 name=$1 due=$PROOFS/$1.due record=$PROOFS/$1.row log=$PROOFS/$1.log tab=$(printf '\t')
 plan=$(awk -F "$tab" -v name="$name" '$1 == name' "$PROOFS/plan")
@@ -24,7 +25,8 @@ content() {
     done 2>&1
 }
 sum=$(content | sha256sum | cut -c 1-16)
-if [ -z "${ALL:-}" ] && [ -f "$record" ] && IFS=$tab read -r was spent of _ <"$record" && [ "$was $of" = "passed $sum" ]; then
+if [ -z "${ALL:-}" ] && [ -f "$record" ] && IFS=$tab read -r was spent of _ <"$record" &&
+    [ "$was $of" = "passed $sum" ]; then
     awk -F "$tab" -v OFS="$tab" '{ $1 = "passed before"; print }' "$record" >"$record.new" && mv "$record.new" "$due"
     exit 0
 fi

@@ -1,4 +1,5 @@
-# rows.mk - make as the engine of the proofs: each row that is due is a target (prove.sh calls it with -j, -k and --output-sync).
+# rows.mk - make as the engine of the proofs: each row that is due is a target (prove.sh calls it with -j, -k and
+# --output-sync).
 rows := $(shell cat $(PROOFS)/due)
 all: $(rows)
 $(rows):

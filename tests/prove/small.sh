@@ -1,11 +1,12 @@
 #!/bin/sh
-# small.sh NN WORKER - a key or variant chooses smaller tiles where a block may have less shared memory, and those are right too. No machine at
-# hand need have so little: the CPU layer plays a GPU with 64 KB (sm_75) and one with 99 KB (sm_86, sm_89, sm_120). Tests that visit every head
-# dimension and every choice of tiles are run.
+# small.sh NN WORKER - a key or variant chooses smaller tiles where a block may have less shared memory, and those are
+# right too. No machine at hand need have so little: the CPU layer plays a GPU with 64 KB (sm_75) and one with 99 KB
+# (sm_86, sm_89, sm_120). Tests that visit every head dimension and every choice of tiles are run.
 set -u
 . tests/prove/judge.sh
 # That the layer lends no more than it is told: otherwise all would pass with any tiles.
-if ! WB_SHARED_KB=48 "$out/solutions/03_worker" --case Nq=100,Nk=100,D=128 2>/dev/null | grep -q '^returned: device error'; then
+if ! WB_SHARED_KB=48 "$out/solutions/03_worker" --case Nq=100,Nk=100,D=128 2>/dev/null |
+    grep -q '^returned: device error'; then
     echo "03 at D = 128 needs 51 KB, and was given them on a GPU with 48"
     exit 1
 fi

@@ -51,7 +51,7 @@ done | sort -u | grep -vE '/lib(kernels|c|m|dl|rt|pthread|stdc\+\+|gcc_s|cudart|
 # The lessons are what gpt_oss.py trains on.
 for file in plots/duel.awk workbook/bench/bench.sh workbook/bench/record.sh workbook/bench/ring.sh \
     workbook/bench/verdict.awk workbook/sanitize/sanitize.sh workbook/sanitize/sanitize_gpu.awk \
-    workbook/loop/source.sh workbook/tile.cuh workbook/early.cuh workbook/paged.cuh workbook/int8.cuh \
+    workbook/loop/source.sh workbook/words/tile.cuh workbook/words/early.cuh workbook/words/paged.cuh workbook/words/int8.cuh \
     reference/flash_workbook/*.py reference/*.py reference/shapes.txt problems/[0-9][0-9]/README.md; do
     mkdir -p "$bundle/${file%/*}"
     cp "$file" "$bundle/$file"

@@ -45,7 +45,7 @@ kit=$new/build/kit
 mkdir -p "$kit/workbook/sanitize" "$kit/workbook/case" "$kit/workbook/loop" "$kit/tests"
 mkdir -p "$kit/build/cpu/machinery/case" "$kit/build/cpu/problems" "$kit/build/cpu/check"
 cp -p "$new/Makefile" "$kit/"
-cp -Rp "$new"/workbook/*.h "$new"/workbook/*.cuh "$new/workbook/worker.c" "$new/workbook/cpu" "$kit/workbook/"
+cp -Rp "$new"/workbook/*.h "$new/workbook/words" "$new/workbook/worker.c" "$new/workbook/cpu" "$kit/workbook/"
 cp -p "$new"/workbook/case/*.h "$kit/workbook/case/"
 cp -p "$new"/workbook/*.mk "$kit/workbook/"
 cp -p "$new/workbook/loop/probe.sh" "$kit/workbook/loop/"

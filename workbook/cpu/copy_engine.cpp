@@ -26,7 +26,8 @@ static tile_rows whole(const void *tile, const tensor_box &m)
 static int box_bytes(const tensor_box &m) { return box_rows(m) * m.D * m.bytes; }
 static tile_rows lines(const void *at, int bytes) { return {at, 1, bytes, 0, bytes / 128}; }
 
-// f(place in shared memory, place in global memory or null) for each piece of 16 bytes. Beyond the ends of the tensor there is nothing.
+// f(place in shared memory, place in global memory or null) for each piece of 16 bytes. Beyond the ends of the tensor
+// there is nothing.
 template <class F> static void each_piece(const void *tile, const tensor_box &m, int row, int head, F f)
 {
     const char *line = static_cast<const char *>(tile);

@@ -6,13 +6,14 @@
 #     kernel<64><<<grid, 128>>>(x, n)     -> ::cudacpu::launch(...)                    see include/cudacpu/launch.h
 #     __shared__ float x[4][N], y;        -> references to the block's copies           see include/cudacpu/shared.h
 #     asm volatile("...")                 -> CUDACPU_NO_PTX(), an error with a sentence  see include/cudacpu/keywords.h
-# In a file that includes hopper.cuh or e4m3.cuh, so that reports can name what lies in dynamic shared memory (include/cudacpu/hopper.h):
+# In a file that includes hopper.cuh or e4m3.cuh, so that reports can name what lies in dynamic shared memory
+# (include/cudacpu/hopper.h):
 #     struct tiles { int a, b[2]; };      -> the same with a member function that visits "a" and "b"
 #     reinterpret_cast<tiles *>(shared)   -> ::cudacpu::shared_as<tiles>(shared), if shared is dynamic shared memory
-# What #include "other.cu" at the start of a line names is read in its place, for it must pass through here, too; in `makes` make is told that
-# the object is made of it.
-# Every line keeps its number, so that the compiler's messages name the student's file and line. What the filter does not understand
-# it leaves alone.
+# What #include "other.cu" at the start of a line names is read in its place, for it must pass through here, too; in
+# `makes` make is told that the object is made of it.
+# Every line keeps its number, so that the compiler's messages name the student's file and line. What the filter does
+# not understand it leaves alone.
 
 BEGIN { if (makes) printf "" > makes }
 
@@ -91,7 +92,7 @@ function newlines(text,    result)
     return result
 }
 
-# ------------------------------------------------------------------------------------------------------------------ reading C++
+# -------------------------------------------------------------------------------------- reading C++
 
 # The text with spaces for everything in comments, strings and character constants. Newlines stay.
 function blank(text,    result, two, last, delimiter)
@@ -168,7 +169,7 @@ function opening_angle(at,    depth, char)
     return 0
 }
 
-# ----------------------------------------------------------------------------------------------------------------- kernel<<<>>>()
+# ----------------------------------------------------------------------------------- kernel<<<>>>()
 
 # The launch whose "<<<" is at `at`. Returns 0 if it is none.
 function launch(at,    first, last, end_config, open, end, kernel, config, arguments)
@@ -207,7 +208,8 @@ function one_line(text)
     return text
 }
 
-# Where the name of the kernel before "<<<" begins: space::name<arguments>, (expression) or table[index]. 0 if nothing is like that.
+# Where the name of the kernel before "<<<" begins: space::name<arguments>, (expression) or table[index]. 0 if nothing
+# is like that.
 function callee(at)
 {
     at--
@@ -235,8 +237,9 @@ function end_of_config(at,    char)
     return 0
 }
 
-# Sets `captures` and `passed` for the arguments between two brackets. Each argument is evaluated once, by the launching thread, and
-# captured by value; a constant is passed as it stands, since 0 may mean a null pointer. Returns 0 if commas may not separate arguments.
+# Sets `captures` and `passed` for the arguments between two brackets. Each argument is evaluated once, by the
+# launching thread, and captured by value; a constant is passed as it stands, since 0 may mean a null pointer. Returns
+# 0 if commas may not separate arguments.
 function split_arguments(open, end,    at, from, inside, text, count)
 {
     inside = substr(code, open + 1, end - open - 1)
@@ -269,7 +272,7 @@ function split_arguments(open, end,    at, from, inside, text, count)
     return 1
 }
 
-# ------------------------------------------------------------------------------------------------------------------ __shared__
+# --------------------------------------------------------------------------------------- __shared__
 
 # The declaration whose words "extern __shared__", or the like, are at `at`. Returns 0 if it is not understood.
 function shared(at, word,    length_, text, result)
@@ -405,7 +408,7 @@ function cast(at, word,    name, type)
     return 1
 }
 
-# ------------------------------------------------------------------------------------------------------------------------- asm
+# ---------------------------------------------------------------------------------------------- asm
 
 # asm(...) whose "(" is at `open`.
 function assembly(open, at,    end)

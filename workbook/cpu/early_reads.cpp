@@ -1,5 +1,6 @@
-// early_reads.cpp - arithmetic on the result of a product that is not done. The result is a signalling NaN until then, and on x86-64
-// arithmetic on one traps: so the read has a line. Elsewhere it is found when somebody writes there, or as NaN in the outputs.
+// early_reads.cpp - arithmetic on the result of a product that is not done. The result is a signalling NaN until then,
+// and on x86-64 arithmetic on one traps: so the read has a line. Elsewhere it is found when somebody writes there, or
+// as NaN in the outputs.
 #include "engine.h"
 #include "report.h"
 

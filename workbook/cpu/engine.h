@@ -1,11 +1,12 @@
-// engine.h - what runs on its own on a Hopper GPU, while threads go on: the copy engine, and the tensor cores of a warpgroup. Everything
-// is played as late as the hardware may. A copy is done only when no thread can go on and one waits for its signal; until then its
-// tile is NaN. A product is computed, for each warp, when that warp's products_done makes it due; until then its result is NaN, and
-// its factors are read then. So what is used without having been waited for is wrong every time.
+// engine.h - what runs on its own on a Hopper GPU, while threads go on: the copy engine, and the tensor cores of a
+// warpgroup. Everything is played as late as the hardware may. A copy is done only when no thread can go on and one
+// waits for its signal; until then its tile is NaN. A product is computed, for each warp, when that warp's
+// products_done makes it due; until then its result is NaN, and its factors are read then. So what is used without
+// having been waited for is wrong every time.
 //
-// What is right only because nothing here is preempted has to be found in another way: each thread knows what it can know (clocks).
-// An arrival at a signal or barrier publishes what a thread knows, a wait adds it. Whoever overwrites, reads or sends a tile must
-// know that those before have ended.
+// What is right only because nothing here is preempted has to be found in another way: each thread knows what it can
+// know (clocks). An arrival at a signal or barrier publishes what a thread knows, a wait adds it. Whoever overwrites,
+// reads or sends a tile must know that those before have ended.
 #pragma once
 
 #include "layer.h"
@@ -16,8 +17,8 @@ namespace cudacpu
 {
 enum { WARPS = MAX_THREADS / WARP, SIGNALS = 64, GROUP_WARPS = 4, BARRIERS = 16, REGISTERS = 65536 };
 
-// What a thread knows. at[w]: all that warp w did before it published for the at[w]-th time; at[WARPS + s]: how many phases of signal
-// s are over.
+// What a thread knows. at[w]: all that warp w did before it published for the at[w]-th time; at[WARPS + s]: how many
+// phases of signal s are over.
 struct alignas(32) clocks {
     unsigned at[WARPS + SIGNALS];
 };
@@ -141,7 +142,7 @@ struct engine {
 engine &engine_here();
 inline int warp_number(const thread &t) { return static_cast<int>(t.number / WARP); }
 
-// -------------------------------------------------------------------------------------------------------------- engine.cpp
+// -------------------------------------------------------------------------------------- engine.cpp
 // The running thread, and from here on the block counts as one that uses the engine.
 thread &engine_thread(const char *what, call_site site);
 const char *name_of(const void *at);  // "K.full[1]"
@@ -155,30 +156,31 @@ void wait_until(bool (*over)(const thread &, const void *, long),
 [[noreturn]] void report_two(const char *kind, call_site site, call_site other, const char *was, const char *format,
                              ...) __attribute__((format(printf, 5, 6)));
 
-// ----------------------------------------------------------------------------------------------------------- knowledge.cpp
+// ----------------------------------------------------------------------------------- knowledge.cpp
 void join(const engine &e, clocks &mine, const clocks &other);  // each at least what the other is
 void forget(const engine &e, clocks &all);
 void publish(engine &e, const thread &t, clocks &into);
 bool overlap(const tile_rows &x, const tile_rows &y);
 tile_rows quarter(tile_rows r, int warp);  // a warp's rows of a left factor
-// Thread t is about to overwrite, use or send these rows; a report if it cannot know that it may. Of `threads` in a row each must know.
+// Thread t is about to overwrite, use or send these rows; a report if it cannot know that it may. Of `threads` in a
+// row each must know.
 void check_readers(engine &e, const tile_rows &what, const thread &t, call_site site, const char *who);
 void check_arrival(engine &e, const tile_rows &what, const thread &t, call_site site, const char *who, int threads = 1);
 void check_fences(engine &e, const tile_rows &what, const thread &t, call_site site, const char *who);
 void plain_access(const char *at, bool store, call_site site);  // by the running thread: only the check build sees them
 
-// ------------------------------------------------------------------------------------------------------------- signals.cpp
+// ------------------------------------------------------------------------------------- signals.cpp
 signal_state &find_signal(engine &e, const uint64_t *word, call_site site, const char *what);
 void bytes_came(signal_state &s, long bytes, call_site site);
 bool signal_is_over(const thread &, const void *, long);
 
-// --------------------------------------------------------------------------------------------------------- copy_engine.cpp
+// --------------------------------------------------------------------------------- copy_engine.cpp
 bool copy_one(engine &e, bool (*waited_for)(size_t signal));  // whether there was one
 
-// ---------------------------------------------------------------------------------------------------------- early_reads.cpp
+// --------------------------------------------------------------------------------- early_reads.cpp
 void trap_early_reads(bool on);
 
-// -------------------------------------------------------------------------------------------------------------- record.cpp
+// -------------------------------------------------------------------------------------- record.cpp
 // What the running thread, or its whole warp, does: a row of the record (../timeline/README.md). event null: it ends,
 // and that is no row. phase, number: the phase that it is part of or waits for; number -1: none. amount: bytes,
 // operations or elements. box: which one of the tensor comes, counted by its rows.
@@ -199,14 +201,14 @@ void record_wait(long number, call_site site);  // for the group's products up t
 void record_result(const product &p, call_site waited);
 void record_meeting(block &b);
 
-// -------------------------------------------------------------------------------------------------------------- launch.cpp
+// -------------------------------------------------------------------------------------- launch.cpp
 void count_products(const block &b, uint64_t products);
 
-// --------------------------------------------------------------------------------------------------------------- turns.cpp
+// --------------------------------------------------------------------------------------- turns.cpp
 void blocks_under_way(int more);
 bool another_block_may_help(block &b);  // nobody here can go on
 
-// -------------------------------------------------------------------------------------------------- called by the scheduler
+// ------------------------------------------------------------------------- called by the scheduler
 void engine_block_begin(block &b);
 void engine_barrier(block &b);                        // all threads have met
 void engine_warp(block &b, warp &w, unsigned lanes);  // these lanes have, at __syncwarp()

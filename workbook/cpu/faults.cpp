@@ -1,5 +1,5 @@
-// faults.cpp - the signals of a wild access, turned into reports. A fault of host code that has nothing to do with device memory is
-// left to whoever would have handled it without the layer.
+// faults.cpp - the signals of a wild access, turned into reports. A fault of host code that has nothing to do with
+// device memory is left to whoever would have handled it without the layer.
 #include "engine.h"
 #include "flight.h"
 #include "report.h"
@@ -158,9 +158,9 @@ void catch_faults()
 #endif
 }
 
-// A compiler that copies a float4 in two halves leaves nothing for the processor to notice, and a GPU would stop there: with
-// -fsanitize=alignment it announces each access whose address is no multiple of what its type asks for. No instruction of a GPU asks for more
-// than 16.
+// A compiler that copies a float4 in two halves leaves nothing for the processor to notice, and a GPU would stop
+// there: with -fsanitize=alignment it announces each access whose address is no multiple of what its type asks for. No
+// instruction of a GPU asks for more than 16.
 struct announced_access {
     call_site at;
     unsigned column;

@@ -1,4 +1,5 @@
-// fiber.cpp - the switch between two stacks: push the registers that a call must preserve, swap stack pointers, pop the other's.
+// fiber.cpp - the switch between two stacks: push the registers that a call must preserve, swap stack pointers, pop
+// the other's.
 #include "fiber.h"
 
 #include <pthread.h>
@@ -52,8 +53,8 @@ void fiber_prepare(fiber &f, void (*main)())
 
 #if defined(CUDACPU_UCONTEXT)
 #elif defined(__x86_64__)
-// System V: rbx, rbp and r12 to r15 survive a call. "jmp" instead of "ret", because the processor predicts the target of a return
-// from the calls that it saw, and the one for this stack is not among them.
+// System V: rbx, rbp and r12 to r15 survive a call. "jmp" instead of "ret", because the processor predicts the target
+// of a return from the calls that it saw, and the one for this stack is not among them.
 asm(R"(
     .text
     .globl  cudacpu_switch

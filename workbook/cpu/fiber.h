@@ -1,4 +1,5 @@
-// fiber.h - stacks that the scheduler switches between: one for each CUDA thread that is on its way, one for the host thread.
+// fiber.h - stacks that the scheduler switches between: one for each CUDA thread that is on its way, one for the host
+// thread.
 //
 // x86-64 and AArch64 have a switch written by hand (fiber.cpp), which takes a few nanoseconds. Elsewhere, or with
 // -DCUDACPU_UCONTEXT, it is swapcontext, which takes a system call.

@@ -1,6 +1,6 @@
-// host_stack.cpp - a kernel that is given a pointer to a variable of a host function reads it here as if nothing were wrong, and on a GPU it
-// crashes. So a launch runs on a stack of its own, and that of the process, from the launching function up to main, may not be touched.
-// Arguments of the program and its environment lie above.
+// host_stack.cpp - a kernel that is given a pointer to a variable of a host function reads it here as if nothing were
+// wrong, and on a GPU it crashes. So a launch runs on a stack of its own, and that of the process, from the launching
+// function up to main, may not be touched. Arguments of the program and its environment lie above.
 #include "layer.h"
 
 #include "../asks.h"

@@ -108,7 +108,7 @@ void check_fences(engine &e, const tile_rows &what, const thread &t, call_site s
     }
 }
 
-// ---------------------------------------------------------------------------------------------------------- plain stores
+// ------------------------------------------------------------------------------------ plain stores
 
 void tile_written(const tile_rows &rows, call_site site)
 {
@@ -161,7 +161,8 @@ struct blocks_of_lane {
     const uint32_t *x;
 };
 
-// Lane 4 g + t has of each block columns 2 t and 2 t + 1 of row g; lane 8 i + r says where column r of block i goes, as a row.
+// Lane 4 g + t has of each block columns 2 t and 2 t + 1 of row g; lane 8 i + r says where column r of block i goes,
+// as a row.
 static void store_for_warp(void **lanes, int)
 {
     const auto lane = [&](int n) { return static_cast<const blocks_of_lane *>(lanes[n]); };

@@ -1,4 +1,5 @@
-// launch.cpp - a launch: is it allowed, and who runs its blocks. Host threads take blocks in order until there are none left.
+// launch.cpp - a launch: is it allowed, and who runs its blocks. Host threads take blocks in order until there are
+// none left.
 #include "engine.h"
 #include "flight.h"
 #include "hooks.h"
@@ -16,7 +17,8 @@
 
 namespace cudacpu
 {
-// The environment as it was when the program started: what a kernel's file puts there later, before main even, sets nothing here.
+// The environment as it was when the program started: what a kernel's file puts there later, before main even, sets
+// nothing here.
 static const char *given_environment(const char *name)
 {
     static char all[1 << 17];
@@ -52,7 +54,7 @@ int host_threads()
                                                                                       : static_cast<int>(count);
 }
 
-// ------------------------------------------------------------------------------------------------- what a launch may ask for
+// ----------------------------------------------------------------------- what a launch may ask for
 
 struct shared_limit {
     const void *kernel;
@@ -150,7 +152,7 @@ static bool allowed(const kernel &what, const launch_config &c)
     return true;
 }
 
-// ------------------------------------------------------------------------------------------------------------- who runs the blocks
+// ----------------------------------------------------------------------------- who runs the blocks
 
 struct job {
     const kernel *what;

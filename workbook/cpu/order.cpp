@@ -1,5 +1,6 @@
-// order.cpp - in which order blocks, warps and lanes run that nothing orders. 0: forward, lane 0 first, blocks on all host threads;
-// 1: backward; any other number shuffles by it. In an order other than 0 one host thread runs all, so that it is the same every time.
+// order.cpp - in which order blocks, warps and lanes run that nothing orders. 0: forward, lane 0 first, blocks on all
+// host threads; 1: backward; any other number shuffles by it. In an order other than 0 one host thread runs all, so
+// that it is the same every time.
 #include "report.h"
 
 #include "../asks.h"

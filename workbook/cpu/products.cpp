@@ -1,4 +1,5 @@
-// products.cpp - writes down the products of matrices: those of warps and of warpgroups, and for problem 01 OpenBLAS's, which pass through here.
+// products.cpp - writes down the products of matrices: those of warps and of warpgroups, and for problem 01
+// OpenBLAS's, which pass through here.
 #include "report.h"
 
 #include "../asks.h"
@@ -64,7 +65,8 @@ extern "C" void wb_record_products(float *at, size_t count)
     if (at) at[0] = 0;
 }
 
-// As in cblas.h, whose enumerations are ints. Row major, the left factor as it is: what problem 01 asks for; all else is passed on unseen.
+// As in cblas.h, whose enumerations are ints. Row major, the left factor as it is: what problem 01 asks for; all else
+// is passed on unseen.
 extern "C" __attribute__((weak, visibility("default"))) void cblas_sgemm(int order, int transA, int transB, int rows,
                                                                          int cols, int depth, float alpha,
                                                                          const float *A, int lda, const float *B,

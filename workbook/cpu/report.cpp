@@ -105,7 +105,7 @@ void lane_list(unsigned lanes, char *text, size_t size)
     }
 }
 
-// ---------------------------------------------------------------------------------------------- from an instruction to a line
+// ------------------------------------------------------------------- from an instruction to a line
 // The debug information knows, and addr2line, which comes with every compiler on Linux, reads it.
 
 bool is_tile_vocabulary(const char *file)
@@ -172,8 +172,8 @@ static FILE *ask_addr2line(uintptr_t code, const char *options)
     return popen(command, "r");
 }
 
-// Prints the student's lines that this instruction came from, inlined calls included, innermost first; false if there are none.
-// With `words` those of the words of tile.cuh and its like instead.
+// Prints the student's lines that this instruction came from, inlined calls included, innermost first; false if there
+// are none. With `words` those of the words of tile.cuh and its like instead.
 static bool print_lines(uintptr_t code, bool words)
 {
     FILE *lines = ask_addr2line(code, "-i");

@@ -26,8 +26,9 @@ void report_code(
 // A kernel's name, of one launched through a pointer too; as the launch wrote it where no other is to be had.
 const char *own_name(const kernel &what);
 
-// Of what addr2line answers: whether a file is one of the words that kernels are written in, and whether it is the student's, or such a one: not the
-// layer's, not the compiler's. "void tile_machine::store<16, 16>(float*, ...)" -> "store"; lambdas have no name to show.
+// Of what addr2line answers: whether a file is one of the words that kernels are written in, and whether it is the
+// student's, or such a one: not the layer's, not the compiler's. "void tile_machine::store<16, 16>(float*, ...)" ->
+// "store"; lambdas have no name to show.
 bool is_tile_vocabulary(const char *file);
 bool is_students(const char *file);
 void short_name(const char *function, char *name, size_t size);

@@ -1,6 +1,6 @@
-// runtime_api.cpp - the device's properties, streams and events. What is queued on a stream that waits for no other happens when somebody waits
-// for it, and of several such streams by turns, one thing of each: as late, and as mixed, as a GPU may. On any other nothing runs later than
-// it is called.
+// runtime_api.cpp - the device's properties, streams and events. What is queued on a stream that waits for no other
+// happens when somebody waits for it, and of several such streams by turns, one thing of each: as late, and as mixed,
+// as a GPU may. On any other nothing runs later than it is called.
 #include "flight.h"
 #include "report.h"
 
@@ -38,7 +38,7 @@ cudaError_t blocks_per_multiprocessor(int *blocks, int threads, size_t shared)
 
 using namespace cudacpu;
 
-// ------------------------------------------------------------------------------------------------------------- what is queued
+// ---------------------------------------------------------------------------------- what is queued
 
 static std::vector<cudaStream_t> &streams()
 {
@@ -187,7 +187,7 @@ extern "C" wb_asked wb_what_was_asked(void)
     return since;
 }
 
-// -------------------------------------------------------------------------------------------------------------------- the device
+// -------------------------------------------------------------------------------------- the device
 
 static int processors = MULTIPROCESSORS;
 
@@ -262,7 +262,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int dev
     return cudaSuccess;
 }
 
-// ------------------------------------------------------------------------------------------------------------ streams and events
+// ------------------------------------------------------------------------------ streams and events
 
 cudaError_t cudaStreamCreate(cudaStream_t *stream) { return cudaStreamCreateWithFlags(stream, cudaStreamDefault); }
 

@@ -1,4 +1,5 @@
-// scheduler.cpp - runs the threads of one block, one at a time, each until it has to wait for others. Nothing preempts a thread.
+// scheduler.cpp - runs the threads of one block, one at a time, each until it has to wait for others. Nothing preempts
+// a thread.
 #include "engine.h"
 #include "hooks.h"
 #include "report.h"
@@ -27,8 +28,8 @@ block *new_block()
     return b;
 }
 
-// Makes a page below a stack, which grows downwards, one that nobody may touch. By Linux 6.13 and later without a mapping
-// of its own for each: a worker has thousands of stacks, and these mappings cost more than they did work.
+// Makes a page below a stack, which grows downwards, one that nobody may touch. By Linux 6.13 and later without a
+// mapping of its own for each: a worker has thousands of stacks, and these mappings cost more than they did work.
 static void guard(char *page, size_t bytes)
 {
     enum { GUARD_INSTALL = 102 };  // MADV_GUARD_INSTALL
@@ -99,7 +100,7 @@ void report_on_host(const char *what, call_site site)
     report("device code on the host", site, "%s was called outside a kernel", what);
 }
 
-// ----------------------------------------------------------------------------------------------------------------- the barrier
+// ------------------------------------------------------------------------------------- the barrier
 
 static void open_barrier(block &b)
 {
@@ -137,7 +138,7 @@ int block_barrier(barrier_kind kind, bool predicate, call_site site)
     return kind == BARRIER_AND ? b.result.all : b.result.any;
 }
 
-// ------------------------------------------------------------------------------------------------------------------- the block
+// --------------------------------------------------------------------------------------- the block
 
 static void begin_block(block &b, uint3 index)
 {

@@ -1,9 +1,10 @@
 // shared_memory.cpp - one arena for each host thread, used again by every block it runs.
 //
-//   | guard page | room for dynamic shared memory, used from the right | guard page | static variables, used from the left | guard page |
+//   | guard page | room for dynamic shared memory, used from the right | guard page | static variables, used from the
+//   left | guard page |
 //
-// So a kernel that runs past the end of its dynamic shared memory touches a guard page. Between static variables are gaps. All of it
-// is NaN (bytes 0xff) when a block starts.
+// So a kernel that runs past the end of its dynamic shared memory touches a guard page. Between static variables are
+// gaps. All of it is NaN (bytes 0xff) when a block starts.
 #include "hooks.h"
 #include "report.h"
 

@@ -10,7 +10,8 @@ namespace cudacpu
 {
 enum whereabouts { RETURNED, PARKED, BARRIER_WAIT, WARP_WAIT };
 
-// Whose patience says why t does not go on: the lane that does the work for its warp may be parked within a warp operation.
+// Whose patience says why t does not go on: the lane that does the work for its warp may be parked within a warp
+// operation.
 static const thread &speaker(const block &b, const thread &t)
 {
     const warp &w = b.warps[t.number / WARP];

@@ -1,4 +1,5 @@
-// tensor_cores.cpp - C += A B for a whole warp: what the lanes hold becomes three matrices of float32, and these are multiplied.
+// tensor_cores.cpp - C += A B for a whole warp: what the lanes hold becomes three matrices of float32, and these are
+// multiplied.
 #include "report.h"
 
 namespace cudacpu
@@ -61,8 +62,9 @@ static void give(const matrices &m, const warp_product &p, int lane)
 typedef float eight __attribute__((vector_size(32)));
 typedef int eight_ints __attribute__((vector_size(32)));
 
-// How the tensor cores add up products of e4m3, as a model: 32 of them and what was there in one go, each cut, toward 0, to KEPT bits of the
-// largest. With it sums are off as an H200's are (problems/16/README.md has both), but not by the same bits.
+// How the tensor cores add up products of e4m3, as a model: 32 of them and what was there in one go, each cut, toward
+// 0, to KEPT bits of the largest. With it sums are off as an H200's are (problems/16/README.md has both), but not by
+// the same bits.
 constexpr int KEPT = 14, FRACTION = 23, BIAS = 127;
 static inline __attribute__((always_inline)) void multiply_cutting(const matrices &m)
 {

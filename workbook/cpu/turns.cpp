@@ -1,5 +1,5 @@
-// turns.cpp - blocks that take turns, by a counter in device memory. A block in which nobody can go on, and one waits for another block,
-// sleeps until that one has gone on; if all blocks under way sleep, none ever will.
+// turns.cpp - blocks that take turns, by a counter in device memory. A block in which nobody can go on, and one waits
+// for another block, sleeps until that one has gone on; if all blocks under way sleep, none ever will.
 #include "engine.h"
 #include "report.h"
 

@@ -1,7 +1,9 @@
-// warpgroup_products.cpp - products that run on. Each warp of a group keeps its own queue of them, and computes its sixteen rows of one
-// when its own products_done makes it due, from the factors as they are then. Until then the result is NaN.
+// warpgroup_products.cpp - products that run on. Each warp of a group keeps its own queue of them, and computes its
+// sixteen rows of one when its own products_done makes it due, from the factors as they are then. Until then the
+// result is NaN.
 //
-// C may be a variable that has ended when the product is due. So nothing is written there unless all of it is as it was left.
+// C may be a variable that has ended when the product is due. So nothing is written there unless all of it is as it
+// was left.
 #include "engine.h"
 #include "hooks.h"
 #include "report.h"
@@ -20,7 +22,7 @@ enum {
     TAG = 0x7fa00000
 };  // rows and columns of a factor; rows of a warp; bits of a signalling NaN
 
-// --------------------------------------------------------------------------------------- what a product finds, was it changed?
+// ----------------------------------------------------------- what a product finds, was it changed?
 
 // Of a multiple of 16 bytes: its words in 64 columns, a polynomial each.
 FOR_THIS_PROCESSOR static uint64_t hash_bytes(const void *at, size_t bytes, uint64_t h)
@@ -78,7 +80,7 @@ FOR_THIS_PROCESSOR static bool filled(const float *at, int count, uint32_t tag)
     return !other;
 }
 
-// ---------------------------------------------------------------------------------------------------------------- factors
+// ----------------------------------------------------------------------------------------- factors
 
 static float as_float(uint32_t bits)
 {
@@ -99,8 +101,8 @@ static int unpack(const char *at, int bytes, bool e4m3, float *to)
     return e4m3 ? bytes : bytes / 2;
 }
 
-// A row of a tile: its pieces are exchanged by the bits of their address above a line of 128 bytes; with panels as wide as that, piece i of
-// row r lies where piece i ^ (r % 8) belongs.
+// A row of a tile: its pieces are exchanged by the bits of their address above a line of 128 bytes; with panels as
+// wide as that, piece i of row r lies where piece i ^ (r % 8) belongs.
 static void unpack_row(const tile_rows &tile, bool e4m3, int row, int cols, float *to)
 {
     const int pieces = tile.line / 16, all = cols * (e4m3 ? 1 : 2) / 16, exchanged = row * tile.line / 128 % pieces;
@@ -110,8 +112,8 @@ static void unpack_row(const tile_rows &tile, bool e4m3, int row, int cols, floa
     }
 }
 
-// Which parts of a factor [rows, cols] are all zeros; returns whether every number is finite. What a tile has beyond the end of its tensor
-// is zeros, and so are the weights of masked scores.
+// Which parts of a factor [rows, cols] are all zeros; returns whether every number is finite. What a tile has beyond
+// the end of its tensor is zeros, and so are the weights of masked scores.
 template <int PartRows, int PartCols>
 static inline __attribute__((always_inline)) bool find_idle(const float *x, int rows, int cols, bool *idle)
 {
@@ -189,7 +191,7 @@ static void left_of(const product &p, int w, float *left)
         }
 }
 
-// ----------------------------------------------------------------------------------------------------------------- issuing
+// ----------------------------------------------------------------------------------------- issuing
 
 static void check_same_step(const group_step &first, const product &p, int w)
 {
@@ -276,7 +278,7 @@ void product_issue(const product_request &mine)
     warp_call(issue_for_warp, &copy, mine.site);
 }
 
-// ----------------------------------------------------------------------------------------------------------------- waiting
+// ----------------------------------------------------------------------------------------- waiting
 
 static void check_unchanged(const product &p, int w)
 {
@@ -295,7 +297,8 @@ static void check_unchanged(const product &p, int w)
                    "the result of this product was written, or ended, before products_done made it due (warp %d)", w);
 }
 
-// Lane 4 g + t has, of each 8 columns, columns 2 t and 2 t + 1 of row g, then of row g + 8: f(its four, two in row g, two in row g + 8).
+// Lane 4 g + t has, of each 8 columns, columns 2 t and 2 t + 1 of row g, then of row g + 8: f(its four, two in row g,
+// two in row g + 8).
 template <class F> static void each_four(float *c, int cols, int lane, F f)
 {
     float *upper = c + lane / 4 * cols + lane % 4 * 2, *lower = upper + 8 * cols;

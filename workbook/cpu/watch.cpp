@@ -1,14 +1,16 @@
-// watch.cpp - who reads which keys, whatever is done with them: pages of the watched tensors may not be touched, the first touch
-// faults, is noted, and opens its page. A page that no query in hand may need ends the process with a report.
+// watch.cpp - who reads which keys, whatever is done with them: pages of the watched tensors may not be touched, the
+// first touch faults, is noted, and opens its page. A page that no query in hand may need ends the process with a
+// report.
 //
-// Queries are in hand once a page of theirs (Q, or O) was touched: the last few tiles of each host thread, since a block or a thread may
-// take one tile after the other, prefetch, or give its warps rows apart; of a block with many threads as many rows as threads, since each
-// may have a row. Keys that none of them needs were read ahead, of the tile of queries that comes next, or in vain: the next shows it, or the
-// block's end. With each new tile all pages close again. So do they at each block's begin; launches run on one host thread here. Pages
-// of keys that two heads share are never closed.
+// Queries are in hand once a page of theirs (Q, or O) was touched: the last few tiles of each host thread, since a
+// block or a thread may take one tile after the other, prefetch, or give its warps rows apart; of a block with many
+// threads as many rows as threads, since each may have a row. Keys that none of them needs were read ahead, of the
+// tile of queries that comes next, or in vain: the next shows it, or the block's end. With each new tile all pages
+// close again. So do they at each block's begin; launches run on one host thread here. Pages of keys that two heads
+// share are never closed.
 //
-// Queries can be touched for their keys' sake. What a block is for is told by the rows of outputs that it has changed: when it ends, all that it has
-// touched is judged once more, by these.
+// Queries can be touched for their keys' sake. What a block is for is told by the rows of outputs that it has changed:
+// when it ends, all that it has touched is judged once more, by these.
 #include "report.h"
 
 #include "../asks.h"
@@ -65,8 +67,8 @@ static void judge_share()
                pages, 3 * pages / (2 * watch.shares));
 }
 
-// Which rows a page holds: if they are of one head and nothing else is there. Of queries those at the ends of two heads, too: both. Returns how
-// many ranges.
+// Which rows a page holds: if they are of one head and nothing else is there. Of queries those at the ends of two
+// heads, too: both. Returns how many ranges.
 static int rows_of_page(const wb_watched &t, const char *page, row_range rows[2])
 {
     const char *begin = static_cast<const char *>(t.at), *end = begin + t.bytes, *after = page + page_bytes();
@@ -179,8 +181,8 @@ static uint64_t near_spans(uint64_t mine, bool keys)
     return near;
 }
 
-// A block of a backward has one tile of queries and walks over keys, or the other way round: which, is seen only at its end. One that
-// has neither is judged by what it writes alone.
+// A block of a backward has one tile of queries and walks over keys, or the other way round: which, is seen only at
+// its end. One that has neither is judged by what it writes alone.
 static void judge_both_ways()
 {
     for (int side = 0; side < 2; side++) {
@@ -217,7 +219,8 @@ static uint64_t changed_part(int k, const char *at, const char *end)
     return bits;
 }
 
-// The same in all of the outputs of queries, or of keys: in pages that were touched, and in those that are never closed.
+// The same in all of the outputs of queries, or of keys: in pages that were touched, and in those that are never
+// closed.
 static uint64_t changed(bool keys)
 {
     uint64_t bits = 0;

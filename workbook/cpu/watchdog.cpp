@@ -1,5 +1,5 @@
-// watchdog.cpp - ends a launch that takes longer than CUDACPU_TIMEOUT seconds (120; 0: never). A thread that spins until another one
-// does something would spin for ever here, because nothing preempts it.
+// watchdog.cpp - ends a launch that takes longer than CUDACPU_TIMEOUT seconds (120; 0: never). A thread that spins
+// until another one does something would spin for ever here, because nothing preempts it.
 #include "report.h"
 
 #include <errno.h>

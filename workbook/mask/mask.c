@@ -1,7 +1,9 @@
 // mask.c - shows the mask of a problem, and which tiles its kernel visits: `make mask-06 N=32 W=12`.
 //
-//   mask NN [N=32] [W=12] [sinks=3] [BR=8] [BC=8] [--svg FILE]        in the terminal; with --svg as a drawing for a lesson as well
-//   mask 15 [mask=tree/7] [N=32] [BR=8] [BC=8] [--svg FILE]           a mask as data by its name (named_mask.h); without one, four of them
+//   mask NN [N=32] [W=12] [sinks=3] [BR=8] [BC=8] [--svg FILE]        in the terminal; with --svg as a drawing for a
+//   lesson as well
+//   mask 15 [mask=tree/7] [N=32] [BR=8] [BC=8] [--svg FILE]           a mask as data by its name (named_mask.h);
+//   without one, four of them
 #include "case/case.h"
 #include "picture.h"
 
@@ -38,7 +40,7 @@ static void print_count(const wb_picture *p)
            computed, 100.0 * (double)(computed - all) / (double)computed);
 }
 
-// ------------------------------------------------------------------------------------------------------------------- drawing
+// ----------------------------------------------------------------------------------------- drawing
 
 enum { SIDE = 480, LEFT = 56, TOP = 64, BOTTOM = 44 };
 static const char *const seen_without_mask = "#0b5fa5", *const seen_with_mask = "#6ba6d8", *const computed = "#e3edf6";
@@ -135,7 +137,7 @@ static void draw(FILE *f, const wb_picture *p, const char *title, int place)
     if (place) fprintf(f, "</g>\n");
 }
 
-// ---------------------------------------------------------------------------------------------------------------- command line
+// ------------------------------------------------------------------------------------ command line
 
 typedef struct options {
     const wb_problem *problem;

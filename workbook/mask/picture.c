@@ -27,7 +27,8 @@ wb_tile_kind wb_tile_kind_of(const wb_picture *p, int i0, int j0, long *visible)
     return *visible == (long)(i1 - i0) * p->BC ? WB_TILE_FULL : WB_TILE_MASKED;
 }
 
-// The picture is drawn character by character; `repeat` characters a key where there is room, so that tiles look square.
+// The picture is drawn character by character; `repeat` characters a key where there is room, so that tiles look
+// square.
 typedef struct canvas {
     char *text;
     size_t size, used;

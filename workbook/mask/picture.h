@@ -29,6 +29,7 @@ typedef struct wb_picture {
 wb_tile_kind wb_tile_kind_of(const wb_picture *p, int i0, int j0, long *visible);
 
 // Writes the picture to `text`, as much as fits, each line ended with a newline. Returns its length.
-//   #  the query sees the key      .  it does not, but the tile is computed      +  some of the pairs do that stand in one character
+//   #  the query sees the key      .  it does not, but the tile is computed      +  some of the pairs do that stand in
+//      one character
 //      blank: a tile that is skipped
 size_t wb_picture_print(const wb_picture *p, char *text, size_t size);

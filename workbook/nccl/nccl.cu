@@ -1,7 +1,8 @@
-// nccl.cu - finds NVIDIA's NCCL when it is first called, so that nothing needs it that calls none of it: a build on a machine without it, problems 01
-// to 16. A process that has one already, PyTorch's for example, goes on with that one, whose communicators no other understands. Else it is looked
-// for where WB_NCCL says, in the system, and beside CUDA; where the system has none, make lets WB_NCCL be Python's nvidia-nccl. The CPU layer has
-// messages of its own (cpu/nccl.cpp).
+// nccl.cu - finds NVIDIA's NCCL when it is first called, so that nothing needs it that calls none of it: a build on a
+// machine without it, problems 01 to 16. A process that has one already, PyTorch's for example, goes on with that one,
+// whose communicators no other understands. Else it is looked for where WB_NCCL says, in the system, and beside CUDA;
+// where the system has none, make lets WB_NCCL be Python's nvidia-nccl. The CPU layer has messages of its own
+// (cpu/nccl.cpp).
 #include "workbook.h"
 
 #include <dlfcn.h>

@@ -87,7 +87,7 @@ $(foreach h,$(HONEST),$(eval $(call check_of,honest/$h,$(firstword $(subst _, ,$
 # Programs of their own, of tests/: the tile vocabulary's suite, without Criterion, and those that draw what they run.
 # $(1): folder below $(CHECK), $(2): name, $(3): source
 define check_of_program
-$(CHECK)/$(1)/$(2).o: $(3) workbook/tile.cuh tests/on_device.cuh tests/sanitize/criterion/criterion.h \
+$(CHECK)/$(1)/$(2).o: $(3) workbook/words/tile.cuh tests/on_device.cuh tests/sanitize/criterion/criterion.h \
   tests/sanitize/drawn.h $B/flags.mk workbook/sanitize/sanitize.mk workbook/cpu/cuda_to_cpp.awk
 	@mkdir -p $$(@D)
 	$$(call say,CHECK,$$<)

@@ -1,8 +1,9 @@
 #!/bin/sh
-# sanitize.sh BACKEND IMPL NN... - runs each problem on a few small cases in a build that looks at every access, and prints the first
-# report. CASE (WB_CASE) names one case instead.
+# sanitize.sh BACKEND IMPL NN... - runs each problem on a few small cases in a build that looks at every access, and
+# prints the first report. CASE (WB_CASE) names one case instead.
 # sanitize.sh BACKEND IMPL --after NN CASE - for test.sh, after a failure: the report alone, if there is one.
-# Exit status: 0 nothing found, 1 something found, or it does not compile; 2 if CASE is none; after a failure 3 if it took too long to tell.
+# Exit status: 0 nothing found, 1 something found, or it does not compile; 2 if CASE is none; after a failure 3 if it
+# took too long to tell.
 #
 #   cpu   .cu: the check build of workbook/cpu.   .c: AddressSanitizer with UBSan, then ThreadSanitizer
 #   cuda  .cu: compute-sanitizer's memcheck, racecheck, synccheck and initcheck
@@ -25,8 +26,10 @@ look_at_kernel() { # WORKER CASE
     timeout "$limit" "$1" --case "$2" --guard 0 >"$scratch/printed" 2>"$scratch/raw"
     status=$?
     sed 's/^cudacpu: /sanitize: /' "$scratch/raw" >"$scratch/report"
-    case $after$status in yes124) : >"$scratch/late"; return ;; 124) echo "sanitize: no answer in $limit s" >>"$scratch/report" ;; esac
-    [ $status -eq 0 ] || [ -s "$scratch/report" ] || echo "sanitize: the worker ended with status $status" >"$scratch/report"
+    case $after$status in yes124) : >"$scratch/late"; return ;; 124) echo "sanitize: no answer in $limit s" \
+        >>"$scratch/report" ;; esac
+    [ $status -eq 0 ] || [ -s "$scratch/report" ] ||
+        echo "sanitize: the worker ended with status $status" >"$scratch/report"
 }
 look_at_gpu() { # WORKER CASE
     # initcheck does not see what Hopper's copy engine stores, and so finds the outputs of a right kernel uninitialised.
@@ -35,9 +38,11 @@ look_at_gpu() { # WORKER CASE
     for tool in $tools; do
         timeout "$limit" compute-sanitizer --tool $tool "$1" --case "$2" --guard 0 >"$scratch/raw" 2>&1
         status=$?
-        awk -v pwd="$(pwd)" -v tool=$tool -v files="$file workbook/tile.cuh workbook/early.cuh workbook/paged.cuh workbook/int8.cuh" -f workbook/sanitize/sanitize_gpu.awk "$scratch/raw" >"$scratch/report"
-        [ $status -ne 124 ] || echo "sanitize: no answer in $limit s under $tool: threads that wait for each other?" >>"$scratch/report"
-        if ! [ -s "$scratch/report" ] && ! grep -q 'SUMMARY: 0 ' "$scratch/raw"; then # it could not work, or in words that are new
+        awk -v pwd="$(pwd)" -v tool=$tool -v files="$file workbook/words/tile.cuh workbook/words/early.cuh workbook/words/paged.cuh workbook/words/int8.cuh" -f workbook/sanitize/sanitize_gpu.awk "$scratch/raw" >"$scratch/report"
+        [ $status -ne 124 ] || echo "sanitize: no answer in $limit s under $tool: threads that wait for each other?" \
+            >>"$scratch/report"
+        if ! [ -s "$scratch/report" ] &&
+            ! grep -q 'SUMMARY: 0 ' "$scratch/raw"; then # it could not work, or in words that are new
             echo "sanitize: compute-sanitizer --tool $tool gave no clean result:"
             head -n 20 "$scratch/raw"
         fi >>"$scratch/report"
@@ -81,7 +86,8 @@ for number; do
         continue
     fi
     case_is=0
-    [ -z "${WB_CASE:-}" ] || [ -n "$after" ] || "$worker" --cases "$WB_CASE" 2>"$scratch/why" || case_is=$? # 1 to be refused, 2 none
+    [ -z "${WB_CASE:-}" ] || [ -n "$after" ] || "$worker" --cases "$WB_CASE" 2>"$scratch/why" ||
+        case_is=$? # 1 to be refused, 2 none
     if [ $case_is -eq 2 ]; then
         say "  CASE: $(cat "$scratch/why")"
         [ $failed -ne 0 ] || failed=2
@@ -97,14 +103,16 @@ for number; do
             found=-1 failed=1
             break
         fi
-        if ! [ -s "$scratch/report" ] && [ $look != look_at_gpu ]; then # a function that gave up did nothing that could be looked at
+        if ! [ -s "$scratch/report" ] &&
+            [ $look != look_at_gpu ]; then # a function that gave up did nothing that could be looked at
             if [ $case_is -eq 1 ] && grep -q '^returned: [^o]' "$scratch/printed"; then
                 say "  CASE: nothing to look at, and the function refuses it as it must: $(cat "$scratch/why")"
                 [ $failed -ne 0 ] || failed=2
                 found=-1
                 break
             fi
-            sed -n 's/^returned: \([^o].*\)/sanitize: the function returned an error: \1/p' "$scratch/printed" >"$scratch/report"
+            sed -n 's/^returned: \([^o].*\)/sanitize: the function returned an error: \1/p' "$scratch/printed" \
+                >"$scratch/report"
         fi
         [ -s "$scratch/report" ] || continue
         found=$((found + 1))

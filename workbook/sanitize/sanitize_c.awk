@@ -1,5 +1,5 @@
-# sanitize_c.awk - what AddressSanitizer, UBSan or ThreadSanitizer wrote about a C program, in the form of the check build's reports
-# (cpu/check/findings.cpp). Prints the first finding, or nothing if there is none.
+# sanitize_c.awk - what AddressSanitizer, UBSan or ThreadSanitizer wrote about a C program, in the form of the check
+# build's reports (cpu/check/findings.cpp). Prints the first finding, or nothing if there is none.
 
 function short_path(path)
 {
@@ -8,7 +8,8 @@ function short_path(path)
     return path
 }
 
-# The function and the place of a frame "    #0 0x55 in row_max /here/problems/01/x.c:50:9", as "row_max" and "problems/01/x.c:50".
+# The function and the place of a frame "    #0 0x55 in row_max /here/problems/01/x.c:50:9", as "row_max" and
+#                                            "problems/01/x.c:50".
 function read_frame(line,    n, word)
 {
     sub(/ \([^()]*\)( \(BuildId: .*\))?$/, "", line)

@@ -1,7 +1,7 @@
-# sanitize_gpu.awk - what compute-sanitizer wrote, in the form of the check build's reports (cpu/check/findings.cpp). Variables:
-# pwd; tool; files, which it may name without their folders.
-# Prints the first finding in full and counts the others; nothing if there is none. Its words differ a little between versions:
-# a line that is not understood is left out.
+# sanitize_gpu.awk - what compute-sanitizer wrote, in the form of the check build's reports (cpu/check/findings.cpp).
+# Variables: pwd; tool; files, which it may name without their folders.
+# Prints the first finding in full and counts the others; nothing if there is none. Its words differ a little between
+# versions: a line that is not understood is left out.
 
 function place_of(text,    n, word, i)
 {

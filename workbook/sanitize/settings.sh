@@ -1,6 +1,7 @@
 # shellcheck shell=sh
-# settings.sh - for scripts that start a check build of a C program: `sanitizer_settings`, what goes into its environment, and look_at_c, which
-# runs one case and leaves a report, or nothing, in $scratch/report, and what was printed in $scratch/printed; no longer than $limit seconds.
+# settings.sh - for scripts that start a check build of a C program: `sanitizer_settings`, what goes into its
+# environment, and look_at_c, which runs one case and leaves a report, or nothing, in $scratch/report, and what was
+# printed in $scratch/printed; no longer than $limit seconds.
 sanitizer_settings="ASAN_OPTIONS=exitcode=66:detect_leaks=0:detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=0 \
 TSAN_OPTIONS=exitcode=66:halt_on_error=1"
 look_at_c() { # WORKER CASE
@@ -9,7 +10,8 @@ look_at_c() { # WORKER CASE
         [ -x "$program" ] || continue
         for run in "" "setarch $(uname -m) -R"; do # ThreadSanitizer of older compilers cannot live with all ways of placing memory
             # shellcheck disable=SC2086
-            env $sanitizer_settings timeout "$limit" $run "$program" --case "$2" --guard 0 >"$scratch/printed" 2>"$scratch/raw"
+            env $sanitizer_settings timeout "$limit" $run "$program" --case "$2" --guard 0 >"$scratch/printed" \
+                2>"$scratch/raw"
             status=$?
             grep -q 'FATAL: ThreadSanitizer' "$scratch/raw" || break
         done

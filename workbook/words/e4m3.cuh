@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// e4m3.cuh - the words of problem 16 beside those of hopper.cuh: tiles and weights of eight-bit floats, their products, and how scores become
-// weights of eight bits.
+// e4m3.cuh - the words of problem 16 beside those of hopper.cuh: tiles and weights of eight-bit floats, their
+// products, and how scores become weights of eight bits.
 //
-// An e4m3 has 1 sign, 4 exponent and 3 fraction bits: steps of 1/8 to 1/16 of its size from 2^-6 to 448, the largest; below, steps of 2^-9. It has
-// no infinity; 0x7f and 0xff are NaN. A product of bytes knows one form, C = A B^T: both factors have what is summed over side by side.
+// An e4m3 has 1 sign, 4 exponent and 3 fraction bits: steps of 1/8 to 1/16 of its size from 2^-6 to 448, the largest;
+// below, steps of 2^-9. It has no infinity; 0x7f and 0xff are NaN. A product of bytes knows one form, C = A B^T: both
+// factors have what is summed over side by side.
 #pragma once
 #include "hopper.cuh"
 
@@ -11,8 +12,8 @@ struct e4m3 {
     uint8_t bits;
 };
 
-// e4m3 in shared memory, as the copy engine writes and the tensor cores read it: in panels of 128, 64 or 32 columns. The pieces of 16 bytes are
-// exchanged by the bits of the address above a line of 128 bytes.
+// e4m3 in shared memory, as the copy engine writes and the tensor cores read it: in panels of 128, 64 or 32 columns.
+// The pieces of 16 bytes are exchanged by the bits of the address above a line of 128 bytes.
 template <int Rows, int Cols> struct alignas(1024) e4m3_tile {
     static_assert(Rows % 8 == 0 && Rows <= 256 && Cols % 32 == 0,
                   "the copy engine brings at most 256 rows, the tensor cores read 8 of them, and 32 columns at a time");
@@ -21,7 +22,8 @@ template <int Rows, int Cols> struct alignas(1024) e4m3_tile {
     e4m3 at[Cols / panel][Rows][panel];
 };
 
-// e4m3 in registers: 16 x Depth a warp, the left factor of a product. Lane 4 g + t has of each 16 columns 4 t ... 4 t + 3, in rows g and g + 8.
+// e4m3 in registers: 16 x Depth a warp, the left factor of a product. Lane 4 g + t has of each 16 columns 4 t ... 4 t
+// + 3, in rows g and g + 8.
 template <int Depth> struct e4m3_weights {
     static_assert(Depth % 32 == 0, "a product of bytes goes over 32 columns at a time");
     uint32_t x[Depth / 32][4];
@@ -42,7 +44,7 @@ template <int Rows, int Cols> TILE_FN void load_async(e4m3_tile<Rows, Cols> &til
     hopper_machine::copy_in(&tile, sizeof tile, map, row, head, arrived.state, from);
 }
 
-// -------------------------------------------------------------------------------------------------------------- products
+// ---------------------------------------------------------------------------------------- products
 
 namespace hopper_machine
 {
@@ -66,7 +68,7 @@ template <int Cols, int Depth> TILE_FN void mma_ABt_more_async(reg_tile<16, Cols
     hopper_machine::byte_product<Cols, Depth>(c, a.x, hopper_machine::rows_of(b), true, from);
 }
 
-// --------------------------------------------------------------------------------------------------------------- weights
+// ----------------------------------------------------------------------------------------- weights
 
 namespace e4m3_machine
 {
@@ -88,9 +90,10 @@ TILE_FN uint32_t pack(float x0, float x1, float x2, float x3)
 #endif
 }
 
-// The four numbers that lane t has in 16 columns of an accumulator's row: columns 2 t, 2 t + 1, 8 + 2 t, 9 + 2 t. As a left factor the four bytes
-// of its register count as columns 4 t ... 4 t + 3. So weights have their columns in another order, and so has their product's other factor:
-// column 4 t + j of the product is column 8 (j / 2) + 2 t + j % 2 of the tile, 0 1 8 9 2 3 10 11 4 5 12 13 6 7 14 15.
+// The four numbers that lane t has in 16 columns of an accumulator's row: columns 2 t, 2 t + 1, 8 + 2 t, 9 + 2 t. As a
+// left factor the four bytes of its register count as columns 4 t ... 4 t + 3. So weights have their columns in
+// another order, and so has their product's other factor: column 4 t + j of the product is column 8 (j / 2) + 2 t + j
+// % 2 of the tile, 0 1 8 9 2 3 10 11 4 5 12 13 6 7 14 15.
 template <class F> TILE_FN void four_of(float x[4], int k, int i, F at)
 {
     TILE_UNROLL
@@ -114,7 +117,8 @@ template <int Depth> TILE_FN void round_to(e4m3_weights<Depth> &w, reg_tile<16, 
     }
 }
 
-// P = 2^(S factor - shift), rounded to e4m3; returns this lane's part of the sums of P's rows, before they are rounded. S stays as it is.
+// P = 2^(S factor - shift), rounded to e4m3; returns this lane's part of the sums of P's rows, before they are
+// rounded. S stays as it is.
 template <int Depth> TILE_FN row_vec<16> exponentials(e4m3_weights<Depth> &P, const reg_tile<16, Depth> &S,
                                                       const row_vec<16> &factor, const row_vec<16> &shift,
                                                       call_site from = here())
@@ -139,8 +143,9 @@ template <int Depth> TILE_FN row_vec<16> exponentials(e4m3_weights<Depth> &P, co
     return sums;
 }
 
-// to = from, by an instruction that stands here: no product may still read `to`. A plain assignment the compiler leaves out, and writes `from`'s
-// registers over those that a product reads; then it does all products one by one, and says so in a warning.
+// to = from, by an instruction that stands here: no product may still read `to`. A plain assignment the compiler
+// leaves out, and writes `from`'s registers over those that a product reads; then it does all products one by one, and
+// says so in a warning.
 template <int Depth> TILE_FN void take_over(e4m3_weights<Depth> &to, const e4m3_weights<Depth> &from)
 {
     uint32_t zero = 0;
@@ -160,7 +165,7 @@ template <int Depth> TILE_FN void take_over(e4m3_weights<Depth> &to, const e4m3_
     }
 }
 
-// ------------------------------------------------------------------------------------------------------------ in float32
+// -------------------------------------------------------------------------------------- in float32
 
 TILE_FN float power_of_two(int e)  // exactly; e from -126 to 127
 {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// early.cuh - a kernel that takes its place on the GPU while the one before it ends (programmatic dependent launch, CUDA C++ Programming Guide).
+// early.cuh - a kernel that takes its place on the GPU while the one before it ends (programmatic dependent launch,
+// CUDA C++ Programming Guide).
 #pragma once
 #include "tile.cuh"
 
-// A kernel launched early may begin when all blocks of the one before have called after_may_begin() or ended. All its blocks call before_is_done(),
-// and before they touch what that one reads or writes: what comes behind waits for both only so. Elsewhere than on sm_90 and later: nothing to do.
+// A kernel launched early may begin when all blocks of the one before have called after_may_begin() or ended. All its
+// blocks call before_is_done(), and before they touch what that one reads or writes: what comes behind waits for both
+// only so. Elsewhere than on sm_90 and later: nothing to do.
 TILE_FN void before_is_done()
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -18,8 +20,9 @@ TILE_FN void after_may_begin()
 #endif
 }
 
-// kernel<<<grid, threads, bytes, stream>>>(arguments...), early; cudaGetLastError() tells how it went. False, and nothing is launched, where that is
-// not to be had: on the CPU layer, where kernels run one after another, and where the kernel was compiled for a GPU before sm_90.
+// kernel<<<grid, threads, bytes, stream>>>(arguments...), early; cudaGetLastError() tells how it went. False, and
+// nothing is launched, where that is not to be had: on the CPU layer, where kernels run one after another, and where
+// the kernel was compiled for a GPU before sm_90.
 #ifdef __CUDACPU__
 template <class... Launch> static bool launch_early(const Launch &...) { return false; }
 #else

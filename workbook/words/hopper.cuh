@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
-// hopper.cuh - what a Hopper GPU (sm_90a) can say beyond tile.cuh: tiles that the copy engine brings, products that run while
-// the warps go on, and blocks whose warpgroups (4 warps, 128 threads) do different work.
+// hopper.cuh - what a Hopper GPU (sm_90a) can say beyond tile.cuh: tiles that the copy engine brings, products that
+// run while the warps go on, and blocks whose warpgroups (4 warps, 128 threads) do different work.
 //
 // Who holds what:
 //   tma_tile<Rows, Cols>      bf16 in shared memory, in the order that the copy engine writes and the tensor cores read
 //   fragments<Cols>           float, a warpgroup's 64 x Cols tile on its way to a sum in global memory, or in that sum
 //   reg_tile<16, Cols>        tile.cuh's: a warpgroup's 64 x Cols tile is four of these, one a warp, sixteen rows each
 //   weights<Depth>            bf16 in registers: 16 x Depth a warp, the left factor of a product
-//   signal                    a counter in shared memory that turns to its next phase when all that it waits for has come
-//   ring<Tile, Stages>        tiles in shared memory on their way from the thread that fetches them to the warps that use them
+//   signal                    a counter in shared memory that turns to its next phase when all that it waits for has
+//                             come
+//   ring<Tile, Stages>        tiles in shared memory on their way from the thread that fetches them to the warps that
+//                             use them
 // What can be done:
 //   describe                              (host) a tensor in global memory, cut into tiles
 //   shared_memory                         where a block's tiles and signals lie
@@ -29,11 +31,13 @@
 //   await, announce                       blocks take turns, by a counter in global memory
 //   launch_after                          a kernel that begins while the one before it ends
 //
-// All 32 lanes of a warp call together, and all four warps of a warpgroup; but for what is said to be done by one thread.
-// Each word that may wait or be wrong ends in `from`, the line that calls it: for the CPU layer's reports, nothing on a GPU.
+// All 32 lanes of a warp call together, and all four warps of a warpgroup; but for what is said to be done by one
+// thread. Each word that may wait or be wrong ends in `from`, the line that calls it: for the CPU layer's reports,
+// nothing on a GPU.
 //
-// Reading order: types; signals, copies and rings; products; warpgroups; stores; the host's part; and last the machine: PTX for
-// sm_90a, calls of the CPU layer (workbook/cpu/include/cudacpu/hopper.h), and a trap for every other GPU.
+// Reading order: types; signals, copies and rings; products; warpgroups; stores; the host's part; and last the
+// machine: PTX for sm_90a, calls of the CPU layer (workbook/cpu/include/cudacpu/hopper.h), and a trap for every other
+// GPU.
 #pragma once
 #include "early.cuh"
 #include "tile.cuh"
@@ -66,18 +70,20 @@ TILE_FN int of_first_lane(int x, call_site from);
 }  // namespace hopper_machine
 using hopper_machine::call_site, hopper_machine::here;
 
-// The same for all lanes of a warp, and the compiler knows. A shuffle: all 32 lanes call, not under an if for some of them.
+// The same for all lanes of a warp, and the compiler knows. A shuffle: all 32 lanes call, not under an if for some of
+// them.
 TILE_FN int warpgroup_id(call_site from = here())
 {
     return hopper_machine::of_first_lane(threadIdx.x / warpgroup_threads, from);
 }
 TILE_FN int warp_in_group(call_site from = here()) { return hopper_machine::of_first_lane(threadIdx.x / 32 % 4, from); }
 
-// ----------------------------------------------------------------------------------------------------------------- types
+// ------------------------------------------------------------------------------------------- types
 
 // Panels of 64 columns, so that a row of a panel has 128 bytes. Inside each eight rows the 16-byte pieces of row r are
-// exchanged: piece i lies where piece i ^ (r % 8) belongs. So neither rows nor columns collide in the banks. A narrow tile is one panel
-// of 32 or 16 columns: two or four of its rows, which share a line of 128 bytes, are exchanged alike.
+// exchanged: piece i lies where piece i ^ (r % 8) belongs. So neither rows nor columns collide in the banks. A narrow
+// tile is one panel of 32 or 16 columns: two or four of its rows, which share a line of 128 bytes, are exchanged
+// alike.
 template <int Rows, int Cols> struct alignas(1024) tma_tile {
     static_assert(Rows % 8 == 0 && Rows <= 256,
                   "the copy engine brings at most 256 rows; rows are exchanged in groups of 8");
@@ -102,7 +108,8 @@ template <int Depth> struct weights {
     uint32_t x[Depth / 16][4];
 };
 
-// The four numbers of a thread's 16 x 8 block stand together, the threads side by side: so a thread moves 16 bytes at a time.
+// The four numbers of a thread's 16 x 8 block stand together, the threads side by side: so a thread moves 16 bytes at
+// a time.
 template <int Cols> struct alignas(128) fragments {
     static_assert(Cols % 8 == 0, "a tile is made of 16 x 8 blocks");
     float4 at[Cols / 8][warpgroup_threads];
@@ -151,10 +158,10 @@ template <int Rows, int Cols> TILE_FN tile_rows rows_of(const tma_tile<Rows, Col
 }
 }  // namespace hopper_machine
 
-// ----------------------------------------------------------------------------------------------- signals, copies, rings
+// -------------------------------------------------------------------------- signals, copies, rings
 
-// The hardware's mbarrier. It counts arrivals, and bytes that the copy engine has promised. When all are there it turns to its
-// next phase. wait(p) waits until the phase of parity p (0, 1, 0, 1, ...) is over.
+// The hardware's mbarrier. It counts arrivals, and bytes that the copy engine has promised. When all are there it
+// turns to its next phase. wait(p) waits until the phase of parity p (0, 1, 0, 1, ...) is over.
 struct signal {
     uint64_t state;
     TILE_FN void init(int arrivals, call_site from = here()) { hopper_machine::signal_init(state, arrivals, from); }
@@ -172,8 +179,8 @@ struct signal {
 // By the thread that did the init()s, before __syncthreads(): the copy engine must see the signals too.
 TILE_FN void signals_ready(call_site from = here());
 
-// Tile <- box of the tensor at (row, head), zeros where the tensor ends; by one thread. Counts as one arrival at `arrived`, which
-// turns when the bytes are there, too.
+// Tile <- box of the tensor at (row, head), zeros where the tensor ends; by one thread. Counts as one arrival at
+// `arrived`, which turns when the bytes are there, too.
 template <int Rows, int Cols> TILE_FN void load_async(tma_tile<Rows, Cols> &tile, const tensor_map &map, int row,
                                                       int head, signal &arrived, call_site from = here())
 {
@@ -260,7 +267,7 @@ template <class Tile, int Stages> struct receiver {
     }
 };
 
-// -------------------------------------------------------------------------------------------------------------- products
+// ---------------------------------------------------------------------------------------- products
 
 // Begin C = A B^T: C [64, Cols], A [64, Depth], B [Cols, Depth]. The scores Q K^T.
 template <int Cols, int ARows, int Depth, int BRows, int BCols>
@@ -324,16 +331,17 @@ TILE_FN void mma_AB_first_async(reg_tile<16, Cols> &c, const tma_tile<ARows, Dep
     product<true, Cols, Depth>(c, rows_of(a), rows_of(b), false, from);
 }
 
-// Waits until all products but the last Pending are done; c is the result of one that is. Each result is named so before it is used: the
-// compiler does not know that it is written until then, and may give the registers of one that is never named to others.
+// Waits until all products but the last Pending are done; c is the result of one that is. Each result is named so
+// before it is used: the compiler does not know that it is written until then, and may give the registers of one that
+// is never named to others.
 template <int Pending, int Cols> TILE_FN void products_done(reg_tile<16, Cols> &c, call_site from = here())
 {
     hopper_machine::products_wait<Pending>(c, from);
     hopper_machine::pin(c);
 }
 
-// A register tile already lies as a left factor must, so it is only rounded to bf16. Not before the products that still read
-// the old weights are done: the compiler may not move this over products_done.
+// A register tile already lies as a left factor must, so it is only rounded to bf16. Not before the products that
+// still read the old weights are done: the compiler may not move this over products_done.
 template <int Depth> TILE_FN void round_to(weights<Depth> &w, reg_tile<16, Depth> &p)
 {
     hopper_machine::pin(p);
@@ -347,11 +355,11 @@ template <int Depth> TILE_FN void round_to(weights<Depth> &w, reg_tile<16, Depth
     }
 }
 
-// ------------------------------------------------------------------------------------------------------------ warpgroups
+// -------------------------------------------------------------------------------------- warpgroups
 
-// A block of one warpgroup that fetches and Groups that compute is launched with equal shares of the 64 K registers, or where Blocks share a
-// multiprocessor (__launch_bounds__ says so) of its part of them. The one gives up all but Few a thread, and each of the others takes
-// Many, waiting until they are there.
+// A block of one warpgroup that fetches and Groups that compute is launched with equal shares of the 64 K registers,
+// or where Blocks share a multiprocessor (__launch_bounds__ says so) of its part of them. The one gives up all but Few
+// a thread, and each of the others takes Many, waiting until they are there.
 template <int Groups, int Few, int Many, int Blocks = 1> struct register_shares {
     static constexpr int at_launch = 65536 / Blocks / (warpgroup_threads * (1 + Groups)) / 8 * 8;
     static_assert(Few % 8 == 0 && Many % 8 == 0 && Few >= 24 && Many <= 240,
@@ -363,8 +371,8 @@ template <int Groups, int Few, int Many, int Blocks = 1> struct register_shares 
     static TILE_FN void take(call_site from = here()) { hopper_machine::registers_up<Many, Blocks>(from); }
 };
 
-// Groups warpgroups, numbered from 0, take turns; the first comes first. Each says wait() and pass() equally often. Barriers 1 to
-// Groups of the hardware's sixteen (0 is __syncthreads; store_async has 8 to 15).
+// Groups warpgroups, numbered from 0, take turns; the first comes first. Each says wait() and pass() equally often.
+// Barriers 1 to Groups of the hardware's sixteen (0 is __syncthreads; store_async has 8 to 15).
 template <int Groups> struct turns {
     static_assert(Groups >= 1 && Groups <= 7, "there are barriers for 7 groups");
     int me;
@@ -398,8 +406,8 @@ TILE_FN void warpgroup_meets(call_site from = here())
     hopper_machine::barrier_wait(warpgroup_id(from) + 8, warpgroup_threads, from);
 }
 
-// Of Groups warpgroups, numbered from 0, number `who` waits for the others, who go on. Barriers 1 to Groups: not beside turns. Who
-// comes twice in a row must know that the others have been there.
+// Of Groups warpgroups, numbered from 0, number `who` waits for the others, who go on. Barriers 1 to Groups: not
+// beside turns. Who comes twice in a row must know that the others have been there.
 template <int Groups> TILE_FN void gather(int who, bool me, call_site from = here())
 {
     static_assert(Groups >= 2 && Groups <= 6, "there are barriers for 6 groups");
@@ -409,10 +417,10 @@ template <int Groups> TILE_FN void gather(int who, bool me, call_site from = her
         hopper_machine::barrier_arrive(who + 1, Groups * warpgroup_threads, from);
 }
 
-// ---------------------------------------------------------------------------------------------------------------- stores
+// ------------------------------------------------------------------------------------------ stores
 
-// What this thread has written to shared memory can be seen by the copy engine and the tensor cores, once a signal or a barrier has
-// told of it.
+// What this thread has written to shared memory can be seen by the copy engine and the tensor cores, once a signal or
+// a barrier has told of it.
 TILE_FN void writes_visible(call_site from = here()) { hopper_machine::writes_visible(from); }
 
 // This thread is about to write into the tile by itself, with copies or stores of its own.
@@ -451,8 +459,8 @@ template <int Depth> TILE_FN void store(tma_tile<64, Depth> &dst, const weights<
     }
 }
 
-// The warpgroup sends its shared tile to the tensor at (row, head), but for rows beyond its end. Its first thread does it. Neither is negative, as
-// row may be in a load: the engine gives up.
+// The warpgroup sends its shared tile to the tensor at (row, head), but for rows beyond its end. Its first thread does
+// it. Neither is negative, as row may be in a load: the engine gives up.
 template <int Rows, int Cols> TILE_FN void store_async(const tensor_map &map, int row, int head,
                                                        const tma_tile<Rows, Cols> &tile, call_site from = here())
 {
@@ -466,7 +474,8 @@ TILE_FN void stores_read(call_site from = here());
 // Waits until it is written, too: announce() may tell others.
 TILE_FN void stores_done(call_site from = here());
 
-// The transposed matrix of a warpgroup's left factor, 64 x 64 Tiles, rounded already: its columns become the rows of Tiles tiles.
+// The transposed matrix of a warpgroup's left factor, 64 x 64 Tiles, rounded already: its columns become the rows of
+// Tiles tiles.
 template <int Tiles, int Depth>
 TILE_FN void store_transposed(tma_tile<64, 64> (&dst)[Tiles], const weights<Depth> &w, call_site from = here())
 {
@@ -490,8 +499,8 @@ template <int Cols> TILE_FN void store(fragments<Cols> &dst, const reg_tile<16, 
             make_float4(tile.x[0][c][0], tile.x[0][c][1], tile.x[0][c][2], tile.x[0][c][3]);
 }
 
-// The copy engine adds these numbers to those at dst in global memory, or puts them there. One thread, which learns by stores_read()
-// and stores_done() how far it is.
+// The copy engine adds these numbers to those at dst in global memory, or puts them there. One thread, which learns by
+// stores_read() and stores_done() how far it is.
 template <int Cols> TILE_FN void add_async(fragments<Cols> *dst, const fragments<Cols> &src, call_site from = here())
 {
     hopper_machine::copy_bytes_out(dst, &src, sizeof src, true, from);
@@ -501,12 +510,12 @@ template <int Cols> TILE_FN void put_async(fragments<Cols> *dst, const fragments
     hopper_machine::copy_bytes_out(dst, &src, sizeof src, false, from);
 }
 
-// ---------------------------------------------------------------------------------------------------------------- blocks
-// Blocks of a grid take turns at something in global memory, by a counter that is 0 at first. A block may wait only for those that
-// are sure to run: begun before it (take_number), not merely with a lower blockIdx.
+// ------------------------------------------------------------------------------------------ blocks
+// Blocks of a grid take turns at something in global memory, by a counter that is 0 at first. A block may wait only
+// for those that are sure to run: begun before it (take_number), not merely with a lower blockIdx.
 
-// One thread waits until the counter is `turn`. What the threads before have written, and awaited by stores_done() where the copy engine
-// did it, can then be seen.
+// One thread waits until the counter is `turn`. What the threads before have written, and awaited by stores_done()
+// where the copy engine did it, can then be seen.
 TILE_FN void await(const unsigned *counter, unsigned turn, call_site from = here());
 TILE_FN bool is_turn(const unsigned *counter, unsigned turn, call_site from = here());  // true: as good as await()
 TILE_FN void announce(unsigned *counter, call_site from = here());  // one thread: the counter goes up by one
@@ -519,7 +528,7 @@ template <int Cols> TILE_FN void store(fragments<Cols> *dst, const reg_tile<16, 
 TILE_FN void load(float2 &x, const float2 *src);
 TILE_FN void store(float2 *dst, float2 x);
 
-// -------------------------------------------------------------------------------------------------------------- the host
+// ---------------------------------------------------------------------------------------- the host
 
 // WB_OK, or WB_UNSUPPORTED and a sentence where the GPU is none of sm_90. For the first lines of a function.
 inline wb_status check_hopper(const char *problem)
@@ -583,15 +592,17 @@ static inline wb_status describe(tensor_map &map, const void *from, int bytes, i
 }
 }  // namespace hopper_machine
 
-// A tensor [heads, N, D], row-major, cut into tiles of `rows` rows and all D columns; or, where D is 64 at most, into tiles of the same
-// `rows` rows of box_heads neighbouring heads, one head below the other. WB_DEVICE_ERROR if the driver refuses.
+// A tensor [heads, N, D], row-major, cut into tiles of `rows` rows and all D columns; or, where D is 64 at most, into
+// tiles of the same `rows` rows of box_heads neighbouring heads, one head below the other. WB_DEVICE_ERROR if the
+// driver refuses.
 static inline wb_status describe(tensor_map &map, const bf16 *tensor, int heads, int N, int D, int rows,
                                  int box_heads = 1)
 {
     return hopper_machine::describe(map, tensor, 2, D < 64 ? 2 * D : 128, heads, N, D, rows, box_heads);
 }
 
-// kernel<<<grid, threads, bytes, stream>>>(arguments...), which may begin before what was launched last on the stream has ended.
+// kernel<<<grid, threads, bytes, stream>>>(arguments...), which may begin before what was launched last on the stream
+// has ended.
 template <class... Parameters, class... Arguments> wb_status launch_after(void (*kernel)(Parameters...), dim3 grid,
                                                                           int threads, size_t bytes,
                                                                           cudaStream_t stream, Arguments... arguments)
@@ -609,7 +620,7 @@ template <class... Parameters, class... Arguments> wb_status launch_after(void (
     return WB_OK;
 }
 
-// ------------------------------------------------------------------------------------------- the machine, and only here
+// ---------------------------------------------------------------------- the machine, and only here
 #ifdef __CUDACPU__
 
 namespace hopper_machine
@@ -805,8 +816,8 @@ template <int Registers, int> TILE_FN void registers_up(call_site)
     HOPPER_PTX("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
 }
 
-// How the tensor cores find a tile: its address, and the strides from one panel to the next (read only where the panels are
-// the columns of a product) and from one group of eight rows to the next, all in units of 16 bytes.
+// How the tensor cores find a tile: its address, and the strides from one panel to the next (read only where the
+// panels are the columns of a product) and from one group of eight rows to the next, all in units of 16 bytes.
 TILE_FN uint64_t descriptor(const void *at, int panel_bytes, int line = 128)
 {
     const uint64_t exchange = line == 128 ? 1 : line == 64 ? 2 : 3;
@@ -830,7 +841,8 @@ template <int Cols> TILE_FN void pin(reg_tile<16, Cols> &c)
     }
 }
 
-// One instruction: c, 64 x Cols, (+)= 64 x 16 times 16 x Cols; of bytes, 64 x 32 times 32 x Cols. A thread has Cols / 2 of c.
+// One instruction: c, 64 x Cols, (+)= 64 x 16 times 16 x Cols; of bytes, 64 x 32 times 32 x Cols. A thread has Cols /
+// 2 of c.
 template <int Cols> struct instruction {
     static_assert(
         Cols == 16 || Cols == 32 || Cols == 64 || Cols == 96 || Cols == 128 || Cols == 144 || Cols == 160 ||
@@ -838,7 +850,8 @@ template <int Cols> struct instruction {
         "a product has 16, 32, 64, 96, 128, 144, 160, 192 or 256 columns; others want a line HOPPER_PRODUCT(...)");
 };
 
-// %0 ... are the accumulators, then come the operands: a descriptor or four registers of A, B's descriptor, "onto", "transposed".
+// %0 ... are the accumulators, then come the operands: a descriptor or four registers of A, B's descriptor, "onto",
+// "transposed".
 #define HOPPER_TEN(t)                                                                                                  \
     "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t "7, %" #t "8, %" #t "9"
 #define HOPPER_8(i)                                                                                                    \
@@ -899,7 +912,8 @@ HOPPER_PRODUCT(192, HOPPER_T9 ", %90, %91, %92, %93, %94, %95", 96, 97, 98, 99, 
 HOPPER_PRODUCT(256, HOPPER_T12 ", %120, %121, %122, %123, %124, %125, %126, %127", 128, 129, 130, 131, 132, 133, 134,
                HOPPER_32(0), HOPPER_32(32), HOPPER_32(64), HOPPER_32(96))
 
-// Each step of a product goes 32 bytes of a row further in A and in B, or into the next panel; in a deep B 16 rows further.
+// Each step of a product goes 32 bytes of a row further in A and in B, or into the next panel; in a deep B 16 rows
+// further.
 TILE_FN int step(int k, tile_rows t) { return (k * 32 / t.line * t.panel_bytes + k * 32 % t.line) / 16; }
 template <bool deep> TILE_FN int step_of_right(int k, tile_rows t) { return deep ? k * t.line : step(k, t); }
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
-// int8.cuh - the words of problem 14 beside those of paged.cuh: tiles of bytes and the two products with a right factor of bytes.
+// int8.cuh - the words of problem 14 beside those of paged.cuh: tiles of bytes and the two products with a right
+// factor of bytes.
 //
-// A byte counts as a 64th of what it says: UNIT of them are one (see bytes_to_bf16). Whoever multiplies with bytes sets that right.
+// A byte counts as a 64th of what it says: UNIT of them are one (see bytes_to_bf16). Whoever multiplies with bytes
+// sets that right.
 #pragma once
 #include "paged.cuh"
 
 constexpr float UNIT = 64;
 
-// ------------------------------------------------------------------------------------------------------------ a tile of bytes
+// --------------------------------------------------------------------------------- a tile of bytes
 
 template <int Rows, int Cols> using byte_tile = cache_tile<int8_t, Rows, Cols>;
 
@@ -23,11 +25,12 @@ TILE_FN void load_scales_async(float (&to)[32], const float *src, int rows)
         __pipeline_memcpy_async(four, src + first, 16, 16 - 4 * min(max(rows - first, 0), 4));
 }
 
-// ------------------------------------------------------------------------------------------------------------------- products
+// ---------------------------------------------------------------------------------------- products
 
-// The left factor of a product with bytes. Lane 4 g + t has the t-th quarter of row g and of row g + 8, for that is what it reads of a row of
-// bytes, in one piece. In which order the terms of a sum come is all the same, as long as both factors have the same. As an operand, it is in
-// registers if it is small; if not, the block has it in shared memory, once for all its warps, lane by lane.
+// The left factor of a product with bytes. Lane 4 g + t has the t-th quarter of row g and of row g + 8, for that is
+// what it reads of a row of bytes, in one piece. In which order the terms of a sum come is all the same, as long as
+// both factors have the same. As an operand, it is in registers if it is small; if not, the block has it in shared
+// memory, once for all its warps, lane by lane.
 template <int Rows, int Cols> struct quarters {
     static constexpr bool in_registers = Rows * Cols <= 2048;
     static constexpr int steps = Cols / 16, blocks = Rows / 16 * steps;
@@ -49,7 +52,8 @@ template <int Rows, int Cols> struct quarter_room {
     uint4 at[quarters<Rows, Cols>::in_registers ? 1 : quarters<Rows, Cols>::blocks][32];
 };
 
-// The first `rows` rows of src, [rows, Cols] in global memory; the others become zeros. All threads of the block call, when nobody uses the room.
+// The first `rows` rows of src, [rows, Cols] in global memory; the others become zeros. All threads of the block call,
+// when nobody uses the room.
 template <int Threads = 0, int Rows, int Cols>
 TILE_FN void load(quarters<Rows, Cols> &a, quarter_room<Rows, Cols> &room, const bf16 *src, int rows)
 {
@@ -79,9 +83,10 @@ TILE_FN void load(quarters<Rows, Cols> &a, quarter_room<Rows, Cols> &room, const
 
 namespace tile_machine
 {
-// Of four int8, the first and the third, or the second and the fourth, as two bf16, in 64ths. `four`: with their sign bits turned, so that a byte
-// is u = 128 + what it says, from 0 to 255. The bf16 with the bits 00000000 uuuuuuuu is u * 2^-133, whether u's first bit counts as one of
-// its fraction or, from 2^-126 on, of its exponent. So (u * 2^-133) * 2^127 - 2 = (u - 128) / 64, and nothing is rounded.
+// Of four int8, the first and the third, or the second and the fourth, as two bf16, in 64ths. `four`: with their sign
+// bits turned, so that a byte is u = 128 + what it says, from 0 to 255. The bf16 with the bits 00000000 uuuuuuuu is u
+// * 2^-133, whether u's first bit counts as one of its fraction or, from 2^-126 on, of its exponent. So (u * 2^-133) *
+// 2^127 - 2 = (u - 128) / 64, and nothing is rounded.
 TILE_FN uint32_t bytes_to_bf16(uint32_t four, int odd)
 {
     const uint32_t two = __byte_perm(four, 0, odd ? 0x4341 : 0x4240);  // each with a byte of zeros above it
@@ -99,7 +104,8 @@ template <int Bytes> struct alignas(Bytes) piece {
     uint32_t word[Bytes / 4];
 };
 
-// Lane l's part of chunk n of 32 rows: for each 8 rows, with l = 4 g + t, bytes 2 g and 2 g + 1 of row 2 t, and of row 2 t + 1.
+// Lane l's part of chunk n of 32 rows: for each 8 rows, with l = 4 g + t, bytes 2 g and 2 g + 1 of row 2 t, and of row
+// 2 t + 1.
 template <int Cols> TILE_FN void load_chunk(uint32_t f[4], const byte_tile<32, Cols> &tile, int n)
 {
 #ifdef TILE_TENSOR_CORES  // to ldmatrix two bytes are an element
@@ -144,8 +150,8 @@ TILE_FN void mma_ABt(reg_tile<Rows, 32> &c, const quarters<Rows, Depth> &a, cons
         });
 }
 
-// C += A B: C [Rows, Cols], A [Rows, 32], B [32, Cols]. The outputs P V. Of each 16 columns of C the even ones come first, then the odd ones:
-// what `each` calls column c is column byte_col(c).
+// C += A B: C [Rows, Cols], A [Rows, 32], B [32, Cols]. The outputs P V. Of each 16 columns of C the even ones come
+// first, then the odd ones: what `each` calls column c is column byte_col(c).
 template <int Rows, int Cols>
 TILE_FN void mma_AB(reg_tile<Rows, Cols> &c, const reg_tile<Rows, 32> &a, const byte_tile<32, Cols> &b)
 {

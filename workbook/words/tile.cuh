@@ -9,7 +9,8 @@
 //   col_vec<Cols>           float, one value per column of a reg_tile; belongs to a warp
 // What can be done:
 //   load_async, loads_issued, loads_arrived   global memory -> smem_tile, while the warps go on computing
-//   load, store                               smem_tile -> operand, global -> row_vec and col_vec; registers -> global, smem_tile
+//   load, store                               smem_tile -> operand, global -> row_vec and col_vec; registers ->
+//                                             global, smem_tile
 //   mma_ABt, mma_AB                           C += A B^T, C += A B
 //   each                                      f(x, e) for every element x of a reg_tile; e says where x is
 //   row_max, row_sum, scale_rows, divide_rows, any_above, fill, rowwise, + - * max exp2 log2      the algebra of rows
@@ -18,8 +19,8 @@
 // All 32 lanes of a warp call together (load_async: all threads of the block). Rows and Cols are multiples of 16.
 // Blocks are one-dimensional. No name here is all capitals, so macros of yours, such as D or ROWS, do no harm.
 //
-// Reading order: types; rows; products; loads and stores; and last the only section that knows the machine: tensor cores
-// from sm_80 on, shuffles and ordinary arithmetic before, one lane working for all 32 on the CPU.
+// Reading order: types; rows; products; loads and stores; and last the only section that knows the machine: tensor
+// cores from sm_80 on, shuffles and ordinary arithmetic before, one lane working for all 32 on the CPU.
 #pragma once
 #include "workbook.h"
 
@@ -39,11 +40,11 @@
 TILE_FN int lane_id() { return threadIdx.x % 32; }
 TILE_FN int warp_id() { return threadIdx.x / 32; }
 
-// ----------------------------------------------------------------------------------------------------------------- types
+// ------------------------------------------------------------------------------------------- types
 
-// Eight unused columns make each row 16 bytes longer. The tensor cores fetch a block of eight rows at a time, 16 bytes from
-// each. Thanks to the extra bytes these lie in eight different groups of banks; without them they can all lie in one, and the
-// fetch takes eight times as long.
+// Eight unused columns make each row 16 bytes longer. The tensor cores fetch a block of eight rows at a time, 16 bytes
+// from each. Thanks to the extra bytes these lie in eight different groups of banks; without them they can all lie in
+// one, and the fetch takes eight times as long.
 template <int Rows, int Cols> struct alignas(16) smem_tile {
     static_assert(Rows % 16 == 0 && Cols % 16 == 0, "the sides of a tile are multiples of 16");
     bf16 at[Rows][Cols + 8];
@@ -58,8 +59,10 @@ struct element {
 // columns 2 t and 2 t + 1 of row g (x[0], x[1]) and of row g + 8 (x[2], x[3]).
 //
 //            col 0 1   2 3   4 5   6 7
-//   row 0       lane 0 lane 1 lane 2 lane 3      The four lanes of a row are a quad. Sums and maxima over a row need two
-//   row 1       lane 4 lane 5 lane 6 lane 7      exchanges, both inside the quad; everything else about rows needs none.
+//   row 0       lane 0 lane 1 lane 2 lane 3      The four lanes of a row are a quad. Sums and maxima over a row need
+//               two
+//   row 1       lane 4 lane 5 lane 6 lane 7      exchanges, both inside the quad; everything else about rows needs
+//               none.
 //   ...
 //   row 7       lane 28 ...          lane 31
 //   row 8       lane 0 lane 1 lane 2 lane 3
@@ -95,14 +98,15 @@ template <block_order order, bool transposed, class At>
 TILE_FN void load_16x16_by(uint32_t f[4], At at, int row0, int col0);
 // The k-th 16 columns of a register tile as a left factor, for it already lies as one must; rounded to bf16.
 template <int Rows, int Cols> TILE_FN void left_columns(uint32_t (*f)[4], const reg_tile<Rows, Cols> &a, int k);
-// c += left * right: left(a, k) fetches the k-th 16 columns of the left factor, right(b, k, n) a 16 x 16 block of the right one.
+// c += left * right: left(a, k) fetches the k-th 16 columns of the left factor, right(b, k, n) a 16 x 16 block of the
+// right one.
 template <int Depth, int Rows, int Cols, class Left, class Right>
 TILE_FN void multiply(reg_tile<Rows, Cols> &c, Left left, Right right);
 TILE_FN uint32_t pack(float low, float high);  // rounds two neighbours of a row to bf16, into one register
 TILE_FN float exp2_fast(float x);              // 2^x with a relative error below 2^-22; exp2_fast(-INFINITY) is 0
 }  // namespace tile_machine
 
-// ---------------------------------------------------------------------------------------------------- elements and rows
+// ------------------------------------------------------------------------------- elements and rows
 
 // f(float &x, element e) for every element of the tile, each by the lane that holds it.
 template <int Rows, int Cols, class F> TILE_FN void each(reg_tile<Rows, Cols> &tile, F f)
@@ -250,10 +254,10 @@ template <int Rows, int Cols> TILE_FN row_vec<Rows> row_sum(const reg_tile<Rows,
     return row_sum_whole(row_sum_part(tile));
 }
 
-// -------------------------------------------------------------------------------------------------------------- products
+// ---------------------------------------------------------------------------------------- products
 
-// The left factor of a product. A small one stays in registers for the whole kernel. A large one (32 x 128 would take 64 of
-// a thread's 255 registers) is read from shared memory again for every product.
+// The left factor of a product. A small one stays in registers for the whole kernel. A large one (32 x 128 would take
+// 64 of a thread's 255 registers) is read from shared memory again for every product.
 template <int Rows, int Cols> struct operand {
     static constexpr bool in_registers = Rows * Cols <= 2048;
     uint32_t x[in_registers ? Rows / 16 : 1][in_registers ? Cols / 16 : 1][4];
@@ -318,11 +322,11 @@ TILE_FN void mma_AB(reg_tile<Rows, Cols> &c, const operand<Rows, Depth> &a, cons
         [&](uint32_t *f, int k, int n) { load_16x16<down, true>(f, b.at, 16 * k, 16 * n); });
 }
 
-// ------------------------------------------------------------------------------------------------------ loads and stores
+// -------------------------------------------------------------------------------- loads and stores
 
-// The block's Threads threads begin to copy the first `rows` rows of src, [rows, Cols] in global memory, into the tile, and
-// fill its other rows with zeros. (With zeros, not with whatever was there: the products see those rows too, and 0 * NaN is
-// NaN.) The tile may be read after loads_issued(), loads_arrived<...>() and __syncthreads().
+// The block's Threads threads begin to copy the first `rows` rows of src, [rows, Cols] in global memory, into the
+// tile, and fill its other rows with zeros. (With zeros, not with whatever was there: the products see those rows too,
+// and 0 * NaN is NaN.) The tile may be read after loads_issued(), loads_arrived<...>() and __syncthreads().
 template <int Threads, int Rows, int Cols>
 TILE_FN void load_async(smem_tile<Rows, Cols> &tile, const bf16 *src, int rows)
 {
@@ -346,7 +350,8 @@ TILE_FN void load_async(smem_tile<Rows, Cols> &tile, const bf16 *src, int rows)
 // Closes a group of loads.
 TILE_FN void loads_issued() { __pipeline_commit(); }
 
-// Waits until this thread's loads are there, but for the last `Pending` groups. Other threads' parts: after __syncthreads().
+// Waits until this thread's loads are there, but for the last `Pending` groups. Other threads' parts: after
+// __syncthreads().
 template <int Pending> TILE_FN void loads_arrived() { __pipeline_wait_prior(Pending); }
 
 // The first `count` values of src, one for each row or column; the others become `beyond`.
@@ -413,10 +418,11 @@ template <int Rows> TILE_FN void store(float *dst, const row_vec<Rows> &v, int r
     }
 }
 
-// ------------------------------------------------------------------------------------------------------------- the host
+// ---------------------------------------------------------------------------------------- the host
 
-// Whether the device allows a block a Tiles of shared memory. It allows 64 KB on sm_75, 99 KB on sm_86, 227 KB on sm_90; above 48 KB
-// a kernel must also ask for its part, by cudaFuncSetAttribute. A device that does not answer allows nothing.
+// Whether the device allows a block a Tiles of shared memory. It allows 64 KB on sm_75, 99 KB on sm_86, 227 KB on
+// sm_90; above 48 KB a kernel must also ask for its part, by cudaFuncSetAttribute. A device that does not answer
+// allows nothing.
 template <class Tiles> static bool fits()
 {
     int device, limit;
@@ -425,7 +431,7 @@ template <class Tiles> static bool fits()
            sizeof(Tiles) <= (size_t)limit;
 }
 
-// ------------------------------------------------------------------------------------------- the machine, and only here
+// ---------------------------------------------------------------------- the machine, and only here
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 #define TILE_TENSOR_CORES
 #endif
@@ -528,8 +534,8 @@ TILE_FN void multiply(reg_tile<Rows, Cols> &c, Left left, Right right)
 
 #else
 
-// c += A B for A [16, 16] and B [16, 16] over the warp. a: A's blocks, down. b: B's blocks, down, transposed; b[0], b[1] are
-// its left half. c[0] is the left half of the result, c[1] the right one, as in reg_tile.
+// c += A B for A [16, 16] and B [16, 16] over the warp. a: A's blocks, down. b: B's blocks, down, transposed; b[0],
+// b[1] are its left half. c[0] is the left half of the result, c[1] the right one, as in reg_tile.
 #ifdef TILE_TENSOR_CORES
 
 TILE_FN void mma_16x16x16(float c[2][4], const uint32_t a[4], const uint32_t b[4])
@@ -553,8 +559,8 @@ struct product {
 inline __device__ __noinline__ product multiply_by_shuffles(product p, uint4 left, uint4 right)
 {
     const uint32_t a[4] = {left.x, left.y, left.z, left.w}, b[4] = {right.x, right.y, right.z, right.w};
-    // The first lanes that hold our rows of A and our columns of B. The k-th from there holds, of A, columns 2 k, 2 k + 1,
-    // 2 k + 8 and 2 k + 9, and of B these rows.
+    // The first lanes that hold our rows of A and our columns of B. The k-th from there holds, of A, columns 2 k, 2 k
+    // + 1, 2 k + 8 and 2 k + 9, and of B these rows.
     const int row = lane_id() & ~3, col = lane_id() % 4 * 8;
     for (int k = 0; k < 4; k++)
         for (int h = 0; h < 2; h++)

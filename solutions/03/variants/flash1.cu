@@ -1,6 +1,7 @@
-// flash1.cu - flash_forward with the loops the other way round, as in FlashAttention-1 (Dao et al. 2022, algorithm 1): a block owns a head
-// and walks over its tiles of keys; for each of them it walks over all tiles of queries, and takes their O, l and m from memory, and puts
-// them back. Its prices: 8 D + 64 bytes a query row for each tile of keys, a float32 copy of O, and no more blocks than heads.
+// flash1.cu - flash_forward with the loops the other way round, as in FlashAttention-1 (Dao et al. 2022, algorithm 1):
+// a block owns a head and walks over its tiles of keys; for each of them it walks over all tiles of queries, and takes
+// their O, l and m from memory, and puts them back. Its prices: 8 D + 64 bytes a query row for each tile of keys, a
+// float32 copy of O, and no more blocks than heads.
 //
 // exempt: memory
 #include "workbook.h"
@@ -12,8 +13,8 @@ template <int BR, int BC, int D> struct forward_tiles {
     smem_tile<BR, D> Q_smem[2];  // one of the two is read while the other is filled
 };
 
-// What is known of a query row before its last tile of keys, in device memory. Each lane finds its own numbers again: they lie as it
-// held them, those of the 32 lanes side by side.
+// What is known of a query row before its last tile of keys, in device memory. Each lane finds its own numbers again:
+// they lie as it held them, those of the 32 lanes side by side.
 template <int ROWS, int D> struct running {
     reg_tile<ROWS, D> O_reg;
     row_vec<ROWS> m, l;

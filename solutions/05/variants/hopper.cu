@@ -1,7 +1,9 @@
-// hopper.cu - flash_gqa on a Hopper GPU, by 07's kernel for any window, where the window is the whole sequence. Other GPUs are the key's.
+// hopper.cu - flash_gqa on a Hopper GPU, by 07's kernel for any window, where the window is the whole sequence. Other
+// GPUs are the key's.
 //
-// 10 has better kernels for D 64 and 128. With D 16 and 32 both products are small, and the exponentials decide: one a pair, 16 a clock and
-// multiprocessor. So three warpgroups share them, and a step is long, 192 queries by 128 keys: what else it costs is shared by more pairs.
+// 10 has better kernels for D 64 and 128. With D 16 and 32 both products are small, and the exponentials decide: one a
+// pair, 16 a clock and multiprocessor. So three warpgroups share them, and a step is long, 192 queries by 128 keys:
+// what else it costs is shared by more pairs.
 #include "workbook.h"
 #include "hopper.cuh"
 

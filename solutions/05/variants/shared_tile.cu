@@ -1,5 +1,6 @@
-// shared_tile.cu - flash_gqa with the other way of sharing: a block serves HEADS query heads of a group, whose warps all read the
-// same tile of K and V. Each tile is loaded once for HEADS heads, where the answer key leaves that to the L2 cache.
+// shared_tile.cu - flash_gqa with the other way of sharing: a block serves HEADS query heads of a group, whose warps
+// all read the same tile of K and V. Each tile is loaded once for HEADS heads, where the answer key leaves that to the
+// L2 cache.
 #include "workbook.h"
 #include "tile.cuh"
 
@@ -9,7 +10,8 @@ template <int HEADS, int BR, int BC, int D> struct forward_tiles {
     smem_tile<BC, D> K_smem[2], V_smem[2];  // one of the two is read while the other is filled
 };
 
-// One step of the online softmax, as in 03: a warp's rows see one more tile of keys, but for the scores that mask(S) hides.
+// One step of the online softmax, as in 03: a warp's rows see one more tile of keys, but for the scores that mask(S)
+// hides.
 template <int ROWS, int BC, int D, class Mask> TILE_FN void attend(
     reg_tile<ROWS, D> &O_reg, row_vec<ROWS> &m, row_vec<ROWS> &l, const operand<ROWS, D> &Q_reg,
     const smem_tile<BC, D> &K_smem, const smem_tile<BC, D> &V_smem, float scale2, Mask mask)
@@ -33,7 +35,8 @@ template <int ROWS, int BC, int D, class Mask> TILE_FN void attend(
     mma_AB(O_reg, S, V_smem);  // O += P V
 }
 
-// A block owns BR query rows of HEADS heads, each of its warps ROWS of one. The block walks over the keys, BC at a time.
+// A block owns BR query rows of HEADS heads, each of its warps ROWS of one. The block walks over the keys, BC at a
+// time.
 template <int D, int HEADS, int ROWS, int BC, int WARPS, int BLOCKS>
 __global__ __launch_bounds__(32 * WARPS, BLOCKS) void forward_kernel(
     bf16 *O,        // [B, Hq, N, D]

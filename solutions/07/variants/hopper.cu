@@ -1,11 +1,13 @@
 // hopper.cu - flash_sinks on a Hopper GPU, for windows so short that a tile of queries needs no walk over the keys.
 //
-// The 64 rows of a tile are POSITIONS positions of HEADS heads that share K and V: 8 of 8, or 16 of 4. Together they see W + POSITIONS - 1
-// keys, at most 144, and the sinks. So all scores of a tile are one product (and a small one for the sinks): a plain softmax, no running
-// maximum, nothing to rescale. The keys of 64 queries come at once, in the words of problem 10; blocks stay for many of them.
+// The 64 rows of a tile are POSITIONS positions of HEADS heads that share K and V: 8 of 8, or 16 of 4. Together they
+// see W + POSITIONS - 1 keys, at most 144, and the sinks. So all scores of a tile are one product (and a small one for
+// the sinks): a plain softmax, no running maximum, nothing to rescale. The keys of 64 queries come at once, in the
+// words of problem 10; blocks stay for many of them.
 //
-// Per tile of 8 x 8: 18 KB between the chip and its memory, 9216 exponentials if there are at most 8 sinks, 2.6 million multiplications and additions;
-// problems/07/README.md adds them up. D = 64, W <= 129, up to 16 sinks, groups of a multiple of 4, sm_90; all else is packed_heads.cu's.
+// Per tile of 8 x 8: 18 KB between the chip and its memory, 9216 exponentials if there are at most 8 sinks, 2.6
+// million multiplications and additions; problems/07/README.md adds them up. D = 64, W <= 129, up to 16 sinks, groups
+// of a multiple of 4, sm_90; all else is packed_heads.cu's.
 #include "workbook.h"
 #include "tile.cuh"
 #include "hopper.cuh"
@@ -41,8 +43,8 @@ template <int FIRST, int Cols, int TileCols> TILE_FN reg_tile<16, Cols> &columns
     return reinterpret_cast<reg_tile<16, Cols> &>(tile.x[0][FIRST / 8]);
 }
 
-// An item is CHUNK queries of HEADS heads; a block takes every gridDim.x-th of them, and its warpgroups take turns at its tiles.
-// SINKS: columns for sinks, of which `sinks` are; 0, 8 or 16.
+// An item is CHUNK queries of HEADS heads; a block takes every gridDim.x-th of them, and its warpgroups take turns at
+// its tiles. SINKS: columns for sinks, of which `sinks` are; 0, 8 or 16.
 template <int HEADS, int SINKS> __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void window_kernel(
     const __grid_constant__ tensor_map O_map,        // [B, Hq, N, 64] in tiles of POSITIONS rows of HEADS heads
     const __grid_constant__ tensor_map Q_map,        // [B, Hq, N, 64] likewise
@@ -66,7 +68,8 @@ template <int HEADS, int SINKS> __global__ __launch_bounds__(128 * (1 + GROUPS),
     }
     __syncthreads();  // the signals are there for all
 
-    // f(first head, first query of the chunk) for each of this block's items: every gridDim.x-th chunk, counted over all heads
+    // f(first head, first query of the chunk) for each of this block's items: every gridDim.x-th chunk, counted over
+    // all heads
     const int chunks = (N - 1) / CHUNK + 1;
     const auto each_item = [&](auto f) {
         int head = 0;
@@ -78,7 +81,8 @@ template <int HEADS, int SINKS> __global__ __launch_bounds__(128 * (1 + GROUPS),
             f(head, chunk * CHUNK);
         }
     };
-    // f() for each of a chunk's tiles that is the group's; q is where the group's next one begins, counted from the chunk
+    // f() for each of a chunk's tiles that is the group's; q is where the group's next one begins, counted from the
+    // chunk
     const auto each_tile = [&](int &q, int row, auto f) {
 #pragma unroll 1
         for (; q < CHUNK; q += GROUPS * POSITIONS)

@@ -2,8 +2,9 @@
 //
 // Without a mask, too (FULL), for the variants of 03 and 10, where Nk need not be N.
 //
-// Two things are new. The walk over the keys ends where the window begins, and goes on at the sinks. And since a short window makes short
-// walks, a block stays for many of them: the last product of one runs under the first of the next, and while O leaves, scores are computed.
+// Two things are new. The walk over the keys ends where the window begins, and goes on at the sinks. And since a short
+// window makes short walks, a block stays for many of them: the last product of one runs under the first of the next,
+// and while O leaves, scores are computed.
 #include "workbook.h"
 #include "tile.cuh"
 #include "hopper.cuh"
@@ -22,8 +23,9 @@ template <int Rows> TILE_FN void join(row_vec<Rows> &l, row_vec<Rows> &L, const 
     L = max(L, sink) + rowwise(above, [](float a) { return log1pf(expf(-fabsf(a))); });
 }
 
-// What a block keeps in shared memory. A group gives the values of its last tile back under the first product of its next item. Until then it
-// passes over the tiles of keys in between that only other groups see; if these were as many as the stages of V, the groups would wait for each other.
+// What a block keeps in shared memory. A group gives the values of its last tile back under the first product of its
+// next item. Until then it passes over the tiles of keys in between that only other groups see; if these were as many
+// as the stages of V, the groups would wait for each other.
 template <int D, int BC, int GROUPS, int K_STAGES, int V_STAGES> struct walk_tiles {
     static_assert(
         V_STAGES > (64 * (GROUPS - 1) + BC - 1) / BC,
@@ -34,7 +36,8 @@ template <int D, int BC, int GROUPS, int K_STAGES, int V_STAGES> struct walk_til
     ring_signals<2> Q_signals[GROUPS];
 };
 
-// The tiles of keys that the queries of an item see, from right to left: `in_window` of the window, then those of the sinks.
+// The tiles of keys that the queries of an item see, from right to left: `in_window` of the window, then those of the
+// sinks.
 template <int BC> struct walk {
     int right, W, in_window, end;
     TILE_FN walk(int row, int seen, int window, int sinks)  // keys `seen` and beyond are seen by none of them
@@ -62,8 +65,8 @@ TILE_FN bool walk_step(reg_tile<16, BC> &S, row_vec<16> &m, row_vec<16> &l, row_
     return outgrown;
 }
 
-// An item is a tile of queries of a head. Items are dealt to blocks as cards, back and forth, the late queries of all heads of a section first:
-// they have the longest walks.
+// An item is a tile of queries of a head. Items are dealt to blocks as cards, back and forth, the late queries of all
+// heads of a section first: they have the longest walks.
 struct item {
     int number, head, tile;  // head: -1 after the last
 };
@@ -295,9 +298,10 @@ static wb_status launch_walk(
     int device, processors;
     WB_CUDA(cudaGetDevice(&device));
     WB_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
-    // a section has as many heads as have the keys and values of a window in half of the L2 cache (60 MB) together, or items for 16 rounds:
-    // with fewer, some blocks would get more of the long walks than others. Without a window, up to 4608 keys, the cache is worth more, and two
-    // rounds and a half will do (D 128, H16, N512 0.104 ms, and 0.114 with 16; but N8192 0.787, and 0.730); without a mask all are equally long
+    // a section has as many heads as have the keys and values of a window in half of the L2 cache (60 MB) together, or
+    // items for 16 rounds: with fewer, some blocks would get more of the long walks than others. Without a window, up
+    // to 4608 keys, the cache is worth more, and two rounds and a half will do (D 128, H16, N512 0.104 ms, and 0.114
+    // with 16; but N8192 0.787, and 0.730); without a mask all are equally long
     const int tiles_of_head = (N - 1) / BR + 1, group_size = heads / kv_heads,
               keys = min(N, min(N, shape->window) + BR);
     const bool whole = shape->window >= N;
@@ -327,7 +331,8 @@ template <bool SINKS> static wb_status walk_on_hopper(
     const attention_shape *shape, wb_stream stream)
 {
     const bool small = min(shape->window, shape->q_len) < 768;  // small tiles: less of them lies outside the window
-    // With D 16 and 32 the exponentials decide, one a pair, 16 a clock and multiprocessor: three warps to share them, and long steps.
+    // With D 16 and 32 the exponentials decide, one a pair, 16 a clock and multiprocessor: three warps to share them,
+    // and long steps.
     auto go = small ? launch_walk<128, 64, 2, 4, 4, SINKS> : launch_walk<128, 64, 3, 2, 3, SINKS>;
     if (shape->head_dim == 64) go = small ? launch_walk<64, 64, 3, 6, 6, SINKS> : launch_walk<64, 128, 3, 4, 4, SINKS>;
     if (shape->head_dim == 32) go = small ? launch_walk<32, 64, 3, 6, 6, SINKS> : launch_walk<32, 128, 3, 4, 4, SINKS>;

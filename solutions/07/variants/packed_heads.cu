@@ -1,16 +1,17 @@
-// packed_heads.cu - flash_sinks for short windows: a block takes few positions of many heads instead of many positions of one.
+// packed_heads.cu - flash_sinks for short windows: a block takes few positions of many heads instead of many positions
+// of one.
 //
-// The query heads of a group read the same K and V. So the block's 128 rows are 16 positions of 8 heads (or 32 of 4, 64 of 2):
-// its window is W + 15 keys long, not W + 63, fewer scores are computed only to be masked, and a key that was loaded serves
-// all heads of the group. The sinks have a small tile of their own, as in the key.
+// The query heads of a group read the same K and V. So the block's 128 rows are 16 positions of 8 heads (or 32 of 4,
+// 64 of 2): its window is W + 15 keys long, not W + 63, fewer scores are computed only to be masked, and a key that
+// was loaded serves all heads of the group. The sinks have a small tile of their own, as in the key.
 #include "workbook.h"
 #include "tile.cuh"
 
 constexpr int WARPS = 4, ROWS = 32, THREADS = 32 * WARPS, BR = ROWS * WARPS;
 constexpr int SINKS = 16;  // keys in a tile of sinks
 
-// What a block keeps in shared memory. Row r of Q is position r % POSITIONS of head r / POSITIONS. Of the STAGES tiles of the window
-// one is read while the others are on their way.
+// What a block keeps in shared memory. Row r of Q is position r % POSITIONS of head r / POSITIONS. Of the STAGES tiles
+// of the window one is read while the others are on their way.
 template <int BC, int STAGES, int D> struct packed_tiles {
     smem_tile<BR, D> Q_smem;
     smem_tile<SINKS, D> K_sinks, V_sinks;
@@ -67,7 +68,8 @@ __global__ __launch_bounds__(THREADS, BLOCKS) void packed_kernel(
     K += ((size_t)blockIdx.y * kv_heads + kv_head) * N * D;
     V += ((size_t)blockIdx.y * kv_heads + kv_head) * N * D;
 
-    // what the block sees: sinks left of the window, and keys first ... last, in tiles that begin where the window begins
+    // what the block sees: sinks left of the window, and keys first ... last, in tiles that begin where the window
+    // begins
     const int first = max(0, block_row - W + 1), last = min(block_row + POSITIONS, N) - 1, sink_end = min(sinks, first);
     const int count = (last - first) / BC + 1;
 

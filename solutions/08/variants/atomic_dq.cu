@@ -1,7 +1,8 @@
-// atomic_dq.cu - flash_gqa_backward with five products instead of seven: one kernel owns a key tile, and adds what each of its tiles of
-// dS contributes to dQ into a sum in device memory, atomically. This is what FlashAttention-2 does. Two prices: a float32 copy of dQ,
-// 4 B Hq N D bytes, and an order of additions that changes from run to run, and with it the last bits of dQ. It passes the same suite but for
-// the tests same_twice and memory, and therefore is not the key.
+// atomic_dq.cu - flash_gqa_backward with five products instead of seven: one kernel owns a key tile, and adds what
+// each of its tiles of dS contributes to dQ into a sum in device memory, atomically. This is what FlashAttention-2
+// does. Two prices: a float32 copy of dQ, 4 B Hq N D bytes, and an order of additions that changes from run to run,
+// and with it the last bits of dQ. It passes the same suite but for the tests same_twice and memory, and therefore is
+// not the key.
 //
 // exempt: memory same_twice
 #include "workbook.h"
@@ -34,7 +35,7 @@ template <int D> __global__ __launch_bounds__(256) void delta_kernel(
     if (row < rows && at % LANES == 0) delta[row] = sum;
 }
 
-// ------------------------------------------------------------------------------------------------------------- dK and dV
+// --------------------------------------------------------------------------------------- dK and dV
 
 // What a block of that kernel keeps in shared memory. Of the pairs, one is read while the other is filled.
 template <int BK, int BQ, int D> struct dkdv_tiles {
@@ -44,8 +45,9 @@ template <int BK, int BQ, int D> struct dkdv_tiles {
     float L_smem[2][BQ], delta_smem[2][BQ];  // L in base 2
 };
 
-// dQ is summed up in fragments: the four numbers that a lane holds of a 16 x 8 block of a reg_tile stay together, those of the
-// 32 lanes one after another. So a warp adds 512 neighbouring bytes at a time, and the rows come out again in `dq_kernel`.
+// dQ is summed up in fragments: the four numbers that a lane holds of a 16 x 8 block of a reg_tile stay together,
+// those of the 32 lanes one after another. So a warp adds 512 neighbouring bytes at a time, and the rows come out
+// again in `dq_kernel`.
 template <int D> TILE_FN float4 *fragment(float4 *dQ_sum, size_t row, int col)  // multiples of 16 and 8
 {
     return dQ_sum + (row / 16 * (D / 8) + col / 8) * 32 + lane_id();
@@ -75,9 +77,9 @@ template <int Rows, int Cols, int Depth, int ACols, int BCols> TILE_FN void mma_
         [&](uint32_t *f, int k, int n) { load_16x16<down, true>(f, b.at, 16 * k, b_col0 + 16 * n); });
 }
 
-// A block owns BK keys of one key head, each of its warps ROWS of them. It walks over the query heads of the group, and in each
-// over the queries from the diagonal on, BQ at a time. The tiles lie on their sides: rows are keys, columns are queries. Then dV
-// and dK stay in registers, and P and dS are left factors of the products that feed them.
+// A block owns BK keys of one key head, each of its warps ROWS of them. It walks over the query heads of the group,
+// and in each over the queries from the diagonal on, BQ at a time. The tiles lie on their sides: rows are keys,
+// columns are queries. Then dV and dK stay in registers, and P and dS are left factors of the products that feed them.
 // Of dQ's part of a step, BQ x D, each warp computes QROWS x QCOLS.
 template <int D, int ROWS, int BQ, int QROWS, int WARPS, int BLOCKS>
 __global__ __launch_bounds__(32 * WARPS, BLOCKS) void backward_kernel(
@@ -115,8 +117,8 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void backward_kernel(
         load_async<THREADS>(tiles.dO_smem[half], dO + q_row * D, N - i0);
         loads_issued();
     };
-    // The first BQ threads bring an L each, the next BQ a delta: read early, stored when there was time for them to arrive. A
-    // query that does not exist has L = infinity, and thereby P = 0.
+    // The first BQ threads bring an L each, the next BQ a delta: read early, stored when there was time for them to
+    // arrive. A query that does not exist has L = infinity, and thereby P = 0.
     const bool brings_L = threadIdx.x < BQ, brings_delta = !brings_L && threadIdx.x < 2 * BQ;
     const int mine = threadIdx.x % BQ;
     const auto read_statistic = [&](size_t q_row, int i0) {
@@ -207,7 +209,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void backward_kernel(
     store(dV + (kv_row + warp_key) * D, dV_reg, N - key);
 }
 
-// ------------------------------------------------------------------------------------------------------------------- dQ
+// ---------------------------------------------------------------------------------------------- dQ
 
 // dQ = scale times its sum, a warp 16 rows.
 template <int D> __global__ __launch_bounds__(128) void dq_kernel(
@@ -228,9 +230,10 @@ template <int D> __global__ __launch_bounds__(128) void dq_kernel(
     store(dQ + (head * N + row) * D, dQ_reg, N - row);
 }
 
-// ---------------------------------------------------------------------------------------------------------------- launch
+// ------------------------------------------------------------------------------------------ launch
 
-// Bytes of device memory that flash_gqa_backward_in needs beyond inputs and outputs: the sum of dQ, N up to a multiple of 64.
+// Bytes of device memory that flash_gqa_backward_in needs beyond inputs and outputs: the sum of dQ, N up to a multiple
+// of 64.
 extern "C" size_t flash_gqa_backward_workspace(const attention_shape *shape)
 {
     if (wb_check_shape("flash_gqa_backward", shape) != WB_OK) return 0;

@@ -1,18 +1,22 @@
-// hopper.cu - flash_gqa_backward on a Hopper GPU, in the words of problem 10: five products, and the copy engine adds up dQ.
+// hopper.cu - flash_gqa_backward on a Hopper GPU, in the words of problem 10: five products, and the copy engine adds
+// up dQ.
 //
-// A block has 128 keys of one key head at a time, 64 a warpgroup, and walks over the queries that see them; then it takes what work is left.
-// Scores and their gradients lie on their sides, keys as rows, so that P and dS are left factors of the products for dV and dK as they lie
-// in registers. dS goes through shared memory, transposed, to dQ = dS K; and dQ to a sum in global memory, in float32, by the copy engine.
-// Three kernels: delta and what the next one reads; the gradients; dQ out of its sum.
+// A block has 128 keys of one key head at a time, 64 a warpgroup, and walks over the queries that see them; then it
+// takes what work is left. Scores and their gradients lie on their sides, keys as rows, so that P and dS are left
+// factors of the products for dV and dK as they lie in registers. dS goes through shared memory, transposed, to dQ =
+// dS K; and dQ to a sum in global memory, in float32, by the copy engine. Three kernels: delta and what the next one
+// reads; the gradients; dQ out of its sum.
 //
-// Two modes. The fastest adds to dQ in whatever order blocks come; its last bits change from run to run. SAME_BITS gives each block its
-// turn (FlashAttention-4's way): hopper_same_bits.cu. dK and dV have the same bits each time in both.
-// GPUs that are none of sm_90 are the key's.
+// Two modes. The fastest adds to dQ in whatever order blocks come; its last bits change from run to run. SAME_BITS
+// gives each block its turn (FlashAttention-4's way): hopper_same_bits.cu. dK and dV have the same bits each time in
+// both. GPUs that are none of sm_90 are the key's.
 //
-// A form for 18's pairs of chunks, ADD: delta is given, Nq and Nk may differ where there is no mask, and dQ, dK and dV, in float32, are added to.
+// A form for 18's pairs of chunks, ADD: delta is given, Nq and Nk may differ where there is no mask, and dQ, dK and
+// dV, in float32, are added to.
 //
-// 09 and 12 include this file for their windows (#define WINDOWS): a tile of keys has a last query, too. Keys that are sinks are seen from
-// beyond it; those queries are shared out as further work, or the first tile would end long after all others.
+// 09 and 12 include this file for their windows (#define WINDOWS): a tile of keys has a last query, too. Keys that are
+// sinks are seen from beyond it; those queries are shared out as further work, or the first tile would end long after
+// all others.
 //
 // exempt: memory same_twice
 #include "workbook.h"
@@ -37,10 +41,10 @@ constexpr int MOST_PARTS = 64;                               // of what a tile o
 template <int D> constexpr int BQ_of = D == 128 ? 64 : 128;  // queries of a step
 template <int D> constexpr int STAGES_of = D < 64 ? 4 : 2;   // of the rings of Q and dO
 
-// --------------------------------------------------------------------------------------------------------------- before
+// ------------------------------------------------------------------------------------------ before
 
-// What a step needs besides Q and dO. A lane holds columns 2 t, 2 t + 1, 2 t + 8 and 2 t + 9 of each sixteen: they stand side by
-// side, so that it fetches them at once.
+// What a step needs besides Q and dO. A lane holds columns 2 t, 2 t + 1, 2 t + 8 and 2 t + 9 of each sixteen: they
+// stand side by side, so that it fetches them at once.
 template <int BQ> struct statistics {
     float L[BQ], delta[BQ];  // L in base 2; infinity for queries that do not exist, so that P = 0
 };
@@ -54,17 +58,19 @@ template <int Cols> TILE_FN void load(col_vec<Cols> &v, const float (&src)[Cols]
     }
 }
 
-// Who does what. With a tile of its keys a key head meets the queries of its group, head after head. That is cut into parts, each of `steps`
-// tiles of queries; a part is the work that a block takes. `side` key heads stand side by side in the order of work, about as many as make the
-// blocks that run at a time: what these read stays in the cache.
+// Who does what. With a tile of its keys a key head meets the queries of its group, head after head. That is cut into
+// parts, each of `steps` tiles of queries; a part is the work that a block takes. `side` key heads stand side by side
+// in the order of work, about as many as make the blocks that run at a time: what these read stays in the cache.
 struct schedule {
     int kv_heads, group, side;  // key heads of the whole batch, query heads of each
     int key_tiles, blocks64;    // of a head: tiles of BK keys; of 64 queries, two for each of those
     // Part p is for the first before[p + 1] - before[p] tiles of keys. It is above the diagonal of the others.
     int steps, parts, before[MOST_PARTS + 1];
-    // dK and dV of the parts lie in the workspace, and the last kernel adds them up, in order: for few works. Else they take turns at one sum.
+    // dK and dV of the parts lie in the workspace, and the last kernel adds them up, in order: for few works. Else
+    // they take turns at one sum.
     bool apart;
-    // Of a window alone. The queries that see a tile's sinks from afar are cut into far_parts parts of far_steps tiles of each head.
+    // Of a window alone. The queries that see a tile's sinks from afar are cut into far_parts parts of far_steps tiles
+    // of each head.
     int W, sinks, far_tiles, far_parts, far_steps;  // far_tiles: so many tiles of keys, the first, have sinks
     int works;
     bool many;  // a block takes many
@@ -98,7 +104,8 @@ template <int D> struct workspace {
     unsigned *next_work;  // how many works have been taken
 };
 
-// delta = rowsum(dO * O): D / 8 neighbouring lanes share a row, each of them 16 bytes of it. And zeros for what counts and adds up.
+// delta = rowsum(dO * O): D / 8 neighbouring lanes share a row, each of them 16 bytes of it. And zeros for what counts
+// and adds up.
 template <int D, bool ORDERED> __global__ __launch_bounds__(256) void prepare_kernel(
     float *delta, workspace<D> w, const bf16 *O, const bf16 *dO, const float *L, int N, int blocks64)
 {
@@ -165,10 +172,10 @@ template <int D, bool ORDERED> __global__ __launch_bounds__(256) void begin_kern
     for (int n = blockIdx.x * 256 * (D / 4) + threadIdx.x; n < end; n += 256) zeros[n] = float4{};
 }
 
-// ------------------------------------------------------------------------------------------------------------- gradients
+// --------------------------------------------------------------------------------------- gradients
 
-// Adds a warp's sixteen rows, times so much, to those of a head of sums [.., N, D], of which there are N. Another block may have been there
-// before.
+// Adds a warp's sixteen rows, times so much, to those of a head of sums [.., N, D], of which there are N. Another
+// block may have been there before.
 template <int D> TILE_FN void add_rows(float *sums, int head, int row, int N, const reg_tile<16, D> &x, float times)
 {
     float2 *at = reinterpret_cast<float2 *>(sums + ((size_t)head * N + row + lane_id() / 4) * D) + lane_id() % 4;
@@ -219,8 +226,9 @@ __global__ __launch_bounds__(384, 1) void backward_kernel(
 {
     constexpr int BQ = BQ_of<D>, PARTS = BQ / 64, STAGES = STAGES_of<D>;
     constexpr bool DIAGONAL = MASK != FULL, WINDOWED = MASK == WINDOW;
-    // With D 16 and 32 the exponentials decide, one a pair, 16 a clock and multiprocessor, and both warpgroups come to them at a time. So they wait for
-    // little else: S^T of the next step is begun before dQ and dK of this one, and dK is awaited under that step's exponentials.
+    // With D 16 and 32 the exponentials decide, one a pair, 16 a clock and multiprocessor, and both warpgroups come to
+    // them at a time. So they wait for little else: S^T of the next step is begun before dQ and dK of this one, and dK
+    // is awaited under that step's exponentials.
     constexpr bool AHEAD = D < 64 && !WINDOWED;
     using registers = register_shares<2, 24, 240>;
     extern __shared__ __align__(1024) unsigned char shared[];  // shared_memory() takes registers: none is left
@@ -244,8 +252,9 @@ __global__ __launch_bounds__(384, 1) void backward_kernel(
         now.kv_head = is_far ? far % plan.kv_heads : head0 + n % in_row % here_heads;
         const int far_works = plan.kv_heads * plan.parts;
         now.far_part = is_far ? 1 + far / far_works % plan.far_parts : 0;
-        // Early keys are seen by the most queries, so they come first. In turns it is the other way round: a block adds to its first query
-        // tile, on the diagonal, before all others, and comes to the next ones when the blocks of later keys have been there.
+        // Early keys are seen by the most queries, so they come first. In turns it is the other way round: a block
+        // adds to its first query tile, on the diagonal, before all others, and comes to the next ones when the blocks
+        // of later keys have been there.
         now.key_tile = is_far                ? plan.far_tiles - 1 - far / (far_works * plan.far_parts)
                        : DIAGONAL && ORDERED ? tiles_here - 1 - at
                                              : at;
@@ -349,7 +358,8 @@ __global__ __launch_bounds__(384, 1) void backward_kernel(
             int b = 0, step = 0;
             uint32_t phase = 0;
             each_work(true, [&](const work &now, int) {
-                // How many tiles of keys come before ours: those from the diagonal on, and for a far sink all that are near, then later sinks.
+                // How many tiles of keys come before ours: those from the diagonal on, and for a far sink all that are
+                // near, then later sinks.
                 const auto mine_at = [&](int block64) {
                     if (!DIAGONAL) return now.key_tile;
                     if (!WINDOWED || !now.far_part) return block64 / 2 - now.key_tile;
@@ -404,7 +414,8 @@ __global__ __launch_bounds__(384, 1) void backward_kernel(
         tiles.V_full.wait(n % 2);
         const auto begin_S = [&](auto &S, auto &L, int stage) {
             mma_ABt_async(S, tiles.K[group], tiles.Q[stage]);  // S^T = K Q^T
-            // Loads stand in a queue behind the products issued before them: so L comes here, and a wait keeps it from being moved.
+            // Loads stand in a queue behind the products issued before them: so L comes here, and a wait keeps it from
+            // being moved.
             load(L, tiles.stats[stage].L);
         };
         reg_tile<16, BQ> next_S;
@@ -419,7 +430,8 @@ __global__ __launch_bounds__(384, 1) void backward_kernel(
             products_done<0>(next_S);
         }
         each_step(now, [&](int, int q) {
-            // The rings of Q and dO turn with the steps; so does dQ, which has two places, or one of each warpgroup's, who take turns.
+            // The rings of Q and dO turn with the steps; so does dQ, which has two places, or one of each warpgroup's,
+            // who take turns.
             const int stage = Q_in.stage, turn = STAGES == 2 ? stage : stage % 2, b = turn % PARTS, q0 = q * BQ;
             const uint32_t phase = STAGES == 2 ? Q_in.phase : stage / 2;  // of these places
             receiver dO_in(tiles.dO, tiles.dO_signals);
@@ -476,7 +488,8 @@ __global__ __launch_bounds__(384, 1) void backward_kernel(
             each(P, [&](float &x, element e) { x = exp2_fast(x * scale2 - L[e]); });  // S^T becomes P^T
             weights<BQ> P_left;
             round_to(P_left, P);
-            // Could be later; here, a branch, it keeps half of the exponentials before the next wait, where they have company.
+            // Could be later; here, a branch, it keeps half of the exponentials before the next wait, where they have
+            // company.
             if (mine) tiles.dQ_empty[group][b].wait(phase ^ 1);
             if (AHEAD) products_done<1>(dK);  // of the step before
             if (AHEAD && Q_back.stage != stage) Q_back.release();
@@ -573,7 +586,7 @@ __global__ __launch_bounds__(384, 1) void backward_kernel(
     });
 }
 
-// ------------------------------------------------------------------------------------------------------------------ sums
+// -------------------------------------------------------------------------------------------- sums
 
 // Two neighbours of a sum: rounded, or added.
 TILE_FN void put(bf16 *at, float x, float y) { *reinterpret_cast<__nv_bfloat162 *>(at) = __floats2bfloat162_rn(x, y); }
@@ -649,7 +662,7 @@ template <int D> __global__ __launch_bounds__(128) void add_kernel(
     add_rows(dQ, head, row + 16 * warp_in_group(), queries, sum, scale);
 }
 
-// ---------------------------------------------------------------------------------------------------------------- launch
+// ------------------------------------------------------------------------------------------ launch
 
 static mask_kind mask_of(const attention_shape *shape)
 {
@@ -745,8 +758,9 @@ static void cut_best(schedule &plan, const attention_shape *shape, bool ordered)
     plan.apart = plan.parts > 1 && plan.works * shape->head_dim <= 176 * 128;
 }
 
-// As many heads a part as make the blocks end soonest, in steps. Beside its steps work takes the time of two, and of one more where it hands dK and
-// dV on. It comes in rounds of 132, or, as that of the last keys is shorter, evenly spread, and in the end there is half of the longest.
+// As many heads a part as make the blocks end soonest, in steps. Beside its steps work takes the time of two, and of
+// one more where it hands dK and dV on. It comes in rounds of 132, or, as that of the last keys is shorter, evenly
+// spread, and in the end there is half of the longest.
 static void cut_windows(schedule &plan, const attention_shape *shape)
 {
     const int BQ = queries_of(shape), steps = steps_of(shape), clipped = min(plan.key_tiles, steps * BQ / BK);
@@ -785,7 +799,8 @@ static schedule plan_of(const attention_shape *shape, bool ordered)
         cut_windows(plan, shape);
     else
         cut_best(plan, shape, ordered);
-    // Its beginning is hidden, which is worth much where it is short. Long work at D = 64, and in windows, is a little faster in blocks of its own.
+    // Its beginning is hidden, which is worth much where it is short. Long work at D = 64, and in windows, is a little
+    // faster in blocks of its own.
     const int tiles = window ? steps_of(shape) : (shape->q_len - 1) / queries_of(shape) + 1;
     plan.many = plan.works > 3 * SMS && ((shape->head_dim == 128 && !window) ||
                                          ((plan.group - 1) / plan.parts + 1) * tiles * queries_of(shape) <= 3072);

@@ -1,22 +1,27 @@
-// one_launch.cu - flash_gqa_backward on a Hopper GPU for short sequences: the key's kernels for dQ and for dK and dV as two kinds of blocks of one
-// launch, in the words of problem 10, which need nothing of each other.
+// one_launch.cu - flash_gqa_backward on a Hopper GPU for short sequences: the key's kernels for dQ and for dK and dV
+// as two kinds of blocks of one launch, in the words of problem 10, which need nothing of each other.
 //
-// A short pass is mostly waiting: for a launch, for the first tiles, for the last stores. In hopper.cu there are three launches, each of which waits
-// for the one before. Here S and dP are computed twice, once for dQ and once for dK and dV: seven products instead of five, and delta where it is
-// used. For that nothing is handed from block to block: no workspace, no counters, no turns, no transposed dS, and the same bits each time. At
-// N = D = 128 the seven are 29 MFLOP a head, 4 us of a multiprocessor's tensor cores, shared by four warpgroups on two of them; the five are 2.8 us,
-// of one. (The other way is a cluster, a query head a block: S once, dK and dV added up through the shared memory of all. It saves products that
-// hardly count here, for barriers across multiprocessors, and ends at groups of 8.)
+// A short pass is mostly waiting: for a launch, for the first tiles, for the last stores. In hopper.cu there are three
+// launches, each of which waits for the one before. Here S and dP are computed twice, once for dQ and once for dK and
+// dV: seven products instead of five, and delta where it is used. For that nothing is handed from block to block: no
+// workspace, no counters, no turns, no transposed dS, and the same bits each time. At N = D = 128 the seven are 29
+// MFLOP a head, 4 us of a multiprocessor's tensor cores, shared by four warpgroups on two of them; the five are 2.8
+// us, of one. (The other way is a cluster, a query head a block: S once, dK and dV added up through the shared memory
+// of all. It saves products that hardly count here, for barriers across multiprocessors, and ends at groups of 8.)
 //
-// What a warpgroup does is the same for both kinds. It has a tile of 64 rows of one side, and meets tiles of 64 of the other:
+// What a warpgroup does is the same for both kinds. It has a tile of 64 rows of one side, and meets tiles of 64 of the
+// other:
 //     P = exp(S - L), S = mine theirs^T;  dS = P (dP - delta), dP = mine' theirs'^T;  its gradient += dS theirs
-// With queries, mine are Q and dO, theirs K and V, and the gradient is dQ. With keys, mine are K and V, theirs Q and dO, the gradient is
-// dK, and dV += P theirs'. So P and dS are left factors as they lie in registers. The warpgroups of a block with keys share out the tiles of all heads
-// of the group, and in the end add up what each has, in order. With queries each has a tile of its own.
+// With queries, mine are Q and dO, theirs K and V, and the gradient is dQ. With keys, mine are K and V, theirs Q and
+// dO, the gradient is dK, and dV += P theirs'. So P and dS are left factors as they lie in registers. The warpgroups
+// of a block with keys share out the tiles of all heads of the group, and in the end add up what each has, in order.
+// With queries each has a tile of its own.
 //
-// Shared memory, D = 128: 32 KB of mine, two stages of 32 KB of theirs, 16 KB of O, for each of two warpgroups: 226 KB. D = 64: 57 KB, three of them.
+// Shared memory, D = 128: 32 KB of mine, two stages of 32 KB of theirs, 16 KB of O, for each of two warpgroups: 226
+// KB. D = 64: 57 KB, three of them.
 //
-// D = 16 and 32, and GPUs that are none of sm_90, are the key's. 09 and 12 include this file for their masks (#define OF_ANOTHER).
+// D = 16 and 32, and GPUs that are none of sm_90, are the key's. 09 and 12 include this file for their masks (#define
+// OF_ANOTHER).
 #include "workbook.h"
 #include "hopper.cuh"
 
@@ -27,7 +32,8 @@ namespace of_the_key
 }
 #endif
 
-// Query i sees key j where i - j is one of the `span` numbers from `least` on, and any after these if the key is a sink.
+// Query i sees key j where i - j is one of the `span` numbers from `least` on, and any after these if the key is a
+// sink.
 struct visibility {
     int N, least, span, sinks;
     TILE_FN bool of(int i, int j) const
@@ -61,7 +67,8 @@ TILE_FN void load(col_vec<64> &v, const float (&src)[64])
     }
 }
 
-// What a warpgroup keeps in shared memory. Tiles of the other side come a step early. In the end its gradients lie where mine were.
+// What a warpgroup keeps in shared memory. Tiles of the other side come a step early. In the end its gradients lie
+// where mine were.
 template <int D> struct warpgroup_tiles {
     tma_tile<64, D> mine[2];              // Q and dO; or K and V
     tma_tile<64, D> first[2], second[2];  // two stages of K and V; or of Q and dO
@@ -110,7 +117,8 @@ template <int D> TILE_FN void add(reg_tile<16, D> &sum, const fragments<D> &term
     }
 }
 
-// O_i dO_i of the row that this thread and its neighbour share. Both read 16 bytes at a time, of pieces that lie in different banks.
+// O_i dO_i of the row that this thread and its neighbour share. Both read 16 bytes at a time, of pieces that lie in
+// different banks.
 template <int D> TILE_FN float dot_of_row(const tma_tile<64, D> &O, const tma_tile<64, D> &dO)
 {
     const int row = threadIdx.x % warpgroup_threads / 2, half = threadIdx.x % 2;
@@ -274,8 +282,8 @@ template <int D, int GROUPS, bool OF_KEYS> TILE_FN void work(
     stores_read();  // the block may not end before
 }
 
-// The first blocks have keys, a tile of a key head each; then come those with queries, a tile of a query head for each warpgroup. Each kind begins
-// with what meets most under a causal mask.
+// The first blocks have keys, a tile of a key head each; then come those with queries, a tile of a query head for each
+// warpgroup. Each kind begins with what meets most under a causal mask.
 template <int D, int GROUPS> __global__ __launch_bounds__(128 * GROUPS, AT_ONCE<D> / GROUPS) void backward_kernel(
     const __grid_constant__ tensors t, int q_heads, int kv_heads, visibility sees, float scale)
 {
@@ -303,7 +311,7 @@ template <int D, int GROUPS> __global__ __launch_bounds__(128 * GROUPS, AT_ONCE<
     }
 }
 
-// ---------------------------------------------------------------------------------------------------------------- launch
+// ------------------------------------------------------------------------------------------ launch
 
 template <int D, int GROUPS> static wb_status launch(const tensors &t, const attention_shape *shape, wb_stream stream)
 {
@@ -324,8 +332,9 @@ template <int D, int GROUPS> static wb_status launch(const tensors &t, const att
     return WB_OK;
 }
 
-// Whether the warpgroups of a block had better share out what a tile of keys meets. Where keys are few it ends sooner; else all have enough to do, and
-// blocks of one warpgroup end one by one. In steps: what begins and ends a work takes about three, and one more where it is added up.
+// Whether the warpgroups of a block had better share out what a tile of keys meets. Where keys are few it ends sooner;
+// else all have enough to do, and blocks of one warpgroup end one by one. In steps: what begins and ends a work takes
+// about three, and one more where it is added up.
 template <int D> static bool shares(const attention_shape *shape)
 {
     constexpr int SMS = 132, AT_A_TIME = AT_ONCE<D>;  // of an H200
@@ -372,7 +381,8 @@ static wb_status launch_any(
 #ifndef OF_ANOTHER
 extern "C" size_t flash_gqa_backward_workspace(const attention_shape *) { return 0; }
 
-// flash_gqa_backward in memory of the caller's, of which it needs none. Beyond the contract, causal may be 0: then every query sees every key.
+// flash_gqa_backward in memory of the caller's, of which it needs none. Beyond the contract, causal may be 0: then
+// every query sees every key.
 extern "C" wb_status flash_gqa_backward_in(
     void *, size_t, bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const bf16 *Q, const bf16 *K, const bf16 *V,
     const bf16 *O, const float *L, const bf16 *dO, const attention_shape *shape, wb_stream stream)

@@ -1,15 +1,17 @@
-// hopper.cu - flash_sinks_backward on a Hopper GPU, for short windows: every number of Q, dO and O is read once, and dQ is written once.
+// hopper.cu - flash_sinks_backward on a Hopper GPU, for short windows: every number of Q, dO and O is read once, and
+// dQ is written once.
 //
-// A block walks along a stretch of the sequence, 64 positions at a time, with all query heads of a key head. The keys that 64 queries see lie in
-// three tiles of 64, one for each warpgroup. A warpgroup keeps its keys' dK and dV in registers while the queries of three tiles pass; then
-// it stores them and takes the tile of keys that comes next. Scores lie on their sides, as in 08's variant for Hopper; the three warpgroups' dS
-// meet in shared memory, where one of them, in turns, makes dQ of all three: whole, so it leaves as bf16 at once. It does so at the end of
-// the step that follows: at the end of its own it would wait for the other two, and they in their turns for it. delta is computed by warps that
-// otherwise fetch.
+// A block walks along a stretch of the sequence, 64 positions at a time, with all query heads of a key head. The keys
+// that 64 queries see lie in three tiles of 64, one for each warpgroup. A warpgroup keeps its keys' dK and dV in
+// registers while the queries of three tiles pass; then it stores them and takes the tile of keys that comes next.
+// Scores lie on their sides, as in 08's variant for Hopper; the three warpgroups' dS meet in shared memory, where one
+// of them, in turns, makes dQ of all three: whole, so it leaves as bf16 at once. It does so at the end of the step
+// that follows: at the end of its own it would wait for the other two, and they in their turns for it. delta is
+// computed by warps that otherwise fetch.
 //
-// A stretch goes two tiles beyond its end, for the sake of its last keys alone. Sinks are a fourth, small tile of keys for dQ; their own dK
-// and dV are sums over all queries: a kernel of their own adds them up first, in parts that dQ, not yet filled, holds.
-// D = 64, W <= 129, up to 16 sinks; all else is packed_heads.cu's.
+// A stretch goes two tiles beyond its end, for the sake of its last keys alone. Sinks are a fourth, small tile of keys
+// for dQ; their own dK and dV are sums over all queries: a kernel of their own adds them up first, in parts that dQ,
+// not yet filled, holds. D = 64, W <= 129, up to 16 sinks; all else is packed_heads.cu's.
 #include "workbook.h"
 #include "hopper.cuh"
 
@@ -28,8 +30,8 @@ constexpr int SLOTS = 4;  // tiles of keys: three in use, one on its way
 // Where tile k of the keys lies.
 TILE_FN int slot_of(int k) { return (unsigned)k % SLOTS; }
 
-// Of 64 queries. A lane holds columns 2 t, 2 t + 1, 2 t + 8 and 2 t + 9 of each sixteen: they stand side by side, so that it fetches them
-// at once.
+// Of 64 queries. A lane holds columns 2 t, 2 t + 1, 2 t + 8 and 2 t + 9 of each sixteen: they stand side by side, so
+// that it fetches them at once.
 struct alignas(16) query_values {
     float at[64];
 };
@@ -75,7 +77,8 @@ TILE_FN float dot(const tma_tile<64, 64> &a, const tma_tile<64, 64> &b, int r)
     return even + odd;
 }
 
-// Where a step of a block stands: everything that is passed on has as many stages as there are groups, and so has the turn.
+// Where a step of a block stands: everything that is passed on has as many stages as there are groups, and so has the
+// turn.
 struct place {
     int stage = 0;
     uint32_t phase = 0;
@@ -299,8 +302,8 @@ template <bool SINKS> __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void s
     stores_read();  // the block may not end before
 }
 
-// As many stretches as make the blocks end at the same time: as many as an H200 runs at a time, or a multiple. (Not those of this GPU: the bits of
-// the result are not to depend on it.)
+// As many stretches as make the blocks end at the same time: as many as an H200 runs at a time, or a multiple. (Not
+// those of this GPU: the bits of the result are not to depend on it.)
 static stretch plan_of(int heads, int N, int W)
 {
     constexpr int blocks = 132;
@@ -360,7 +363,8 @@ template <bool SINKS> static wb_status launch_stretches(
 }
 
 #ifndef SINK_LOGITS
-// The first MOST_SINKS keys, the sinks among them: their dK and dV are sums over all queries, in parts, a block for each.
+// The first MOST_SINKS keys, the sinks among them: their dK and dV are sums over all queries, in parts, a block for
+// each.
 constexpr int BQ = 32;     // queries of a step
 constexpr int BLOCKS = 4;  // of a multiprocessor
 struct sink_tiles {
@@ -507,7 +511,8 @@ static wb_status launch_sinks(
     constexpr int FEWEST_STEPS = 8, bytes = sizeof(sink_tiles), part_bytes = 2 * MOST_SINKS * 64 * sizeof(float);
     const int kv_heads = shape->batch * shape->kv_heads, group_size = shape->q_heads / shape->kv_heads;
     const int N = shape->q_len;
-    // BLOCKS blocks for each multiprocessor, of FEWEST_STEPS steps or more, and no more than have room in dQ for their sums.
+    // BLOCKS blocks for each multiprocessor, of FEWEST_STEPS steps or more, and no more than have room in dQ for their
+    // sums.
     const size_t room = (size_t)group_size * N * 64 * sizeof(bf16), steps = (size_t)group_size * ((N - 1) / BQ + 1);
     const size_t most = max(1, BLOCKS * 132 / kv_heads);
     const int parts = (int)max((size_t)1, min(room / part_bytes, min(most, steps / FEWEST_STEPS)));

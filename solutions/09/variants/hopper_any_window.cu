@@ -1,7 +1,9 @@
-// hopper_any_window.cu - flash_sinks_backward on a Hopper GPU, for windows and sinks of any size: the kernels of 08's variant for Hopper, in which a
-// tile of keys has a last query, too. What they do not take, as on other GPUs, is packed_heads.cu's.
+// hopper_any_window.cu - flash_sinks_backward on a Hopper GPU, for windows and sinks of any size: the kernels of 08's
+// variant for Hopper, in which a tile of keys has a last query, too. What they do not take, as on other GPUs, is
+// packed_heads.cu's.
 //
-// Blocks take turns at adding to dQ, so two runs give the same bits; its sum in float32 lies in memory that grows with N.
+// Blocks take turns at adding to dQ, so two runs give the same bits; its sum in float32 lies in memory that grows with
+// N.
 //
 // exempt: memory
 #include "workbook.h"

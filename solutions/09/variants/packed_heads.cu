@@ -1,9 +1,12 @@
-// packed_heads.cu - flash_sinks_backward, faster for short windows. What differs from the key, for the sake of time alone:
+// packed_heads.cu - flash_sinks_backward, faster for short windows. What differs from the key, for the sake of time
+// alone:
 //
-// - A block of the kernel for dQ takes 16 positions of 4 heads that share K and V instead of 64 positions of one. Its window is W + 15
+// - A block of the kernel for dQ takes 16 positions of 4 heads that share K and V instead of 64 positions of one. Its
+// window is W + 15
 //   keys long, not W + 63, and a key that was loaded serves all four heads.
 // - The parts of a sink's queries and the other tiles of keys are blocks of one launch, so neither waits for the other.
-// - A warp skips the products of a step in which it sees nothing, in both kernels, and the mask where it sees everything.
+// - A warp skips the products of a step in which it sees nothing, in both kernels, and the mask where it sees
+// everything.
 #include "workbook.h"
 #include "tile.cuh"
 
@@ -34,7 +37,7 @@ template <int D> __global__ __launch_bounds__(256) void delta_kernel(
     if (row < rows && at % LANES == 0) delta[row] = sum;
 }
 
-// ------------------------------------------------------------------------------------------------------------- dK and dV
+// --------------------------------------------------------------------------------------- dK and dV
 
 // What a block of that kernel keeps in shared memory. Of the pairs, one is read while the other is filled.
 template <int BK, int BQ, int D> struct dkdv_tiles {
@@ -43,9 +46,9 @@ template <int BK, int BQ, int D> struct dkdv_tiles {
     float L_smem[2][BQ], delta_smem[2][BQ];  // L in base 2
 };
 
-// A block owns BK keys of one key head, each of its warps ROWS of them. It walks over the query heads of the group, and in each
-// over the queries from the diagonal on, BQ at a time. The tiles lie on their sides: rows are keys, columns are queries. Then dV
-// and dK stay in registers, and P and dS are left factors of the products that feed them.
+// A block owns BK keys of one key head, each of its warps ROWS of them. It walks over the query heads of the group,
+// and in each over the queries from the diagonal on, BQ at a time. The tiles lie on their sides: rows are keys,
+// columns are queries. Then dV and dK stay in registers, and P and dS are left factors of the products that feed them.
 template <int D, int ROWS, int BQ, int WARPS, int BLOCKS>
 __global__ __launch_bounds__(32 * WARPS,
                              BLOCKS) void dkdv_kernel(bf16 *dK,            // [B, Hkv, N, D]
@@ -66,7 +69,8 @@ __global__ __launch_bounds__(32 * WARPS,
     extern __shared__ uint4 shared[];
     auto &tiles = *reinterpret_cast<dkdv_tiles<BK, BQ, D> *>(shared);
 
-    // who am I: sink tiles come first, `parts` blocks for each of them, then a block for each other tile; all heads side by side
+    // who am I: sink tiles come first, `parts` blocks for each of them, then a block for each other tile; all heads
+    // side by side
     const int group = q_heads / kv_heads, item = blockIdx.x / kv_heads;
     const size_t kv_head = (size_t)blockIdx.y * kv_heads + blockIdx.x % kv_heads;  // counted over the whole batch
     const int sink_tiles = (sinks + BK - 1) / BK, for_sinks = sink_tiles * parts;
@@ -89,8 +93,8 @@ __global__ __launch_bounds__(32 * WARPS,
         load_async<THREADS>(tiles.dO_smem[half], dO + q_row * D, N - i0);
         loads_issued();
     };
-    // The first BQ threads bring an L each, the next BQ a delta: read early, stored when there was time for them to arrive. A
-    // query that does not exist has L = infinity, and thereby P = 0.
+    // The first BQ threads bring an L each, the next BQ a delta: read early, stored when there was time for them to
+    // arrive. A query that does not exist has L = infinity, and thereby P = 0.
     const bool brings_L = threadIdx.x < BQ, brings_delta = !brings_L && threadIdx.x < 2 * BQ;
     const int mine = threadIdx.x % BQ;
     const auto read_statistic = [&](size_t q_row, int i0) {
@@ -187,15 +191,16 @@ template <int D, int BK> __global__ __launch_bounds__(256) void sum_kernel(
     (rest < BK * D ? dK : dV)[(kv_head * N + key) * D + rest % D] = __float2bfloat16(sum);
 }
 
-// ------------------------------------------------------------------------------------------------------------------- dQ
+// ---------------------------------------------------------------------------------------------- dQ
 
 template <int BR, int HEADS, int BC, int D> struct dq_tiles {
     smem_tile<BR, D> Q_smem[HEADS], dO_smem[HEADS];
     smem_tile<BC, D> K_smem[2], V_smem[2];
 };
 
-// A block owns the same BR queries of HEADS query heads of a group, which share the tiles of keys; each of its warps ROWS of them,
-// in one head. It walks over the sinks, then over the window up to the diagonal, BC keys at a time, sinks too.
+// A block owns the same BR queries of HEADS query heads of a group, which share the tiles of keys; each of its warps
+// ROWS of them, in one head. It walks over the sinks, then over the window up to the diagonal, BC keys at a time,
+// sinks too.
 template <int D, int ROWS, int BC, int HEADS, int WARPS, int BLOCKS>
 __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dq_kernel(
     bf16 *dQ,            // [B, Hq, N, D]
@@ -280,7 +285,7 @@ __global__ __launch_bounds__(32 * WARPS, BLOCKS) void dq_kernel(
     store(dQ + q_row * D, dQ_reg, N - row);
 }
 
-// ---------------------------------------------------------------------------------------------------------------- launch
+// ------------------------------------------------------------------------------------------ launch
 
 // KROWS, BQ, KWARPS, KBLOCKS are of the kernel for dK and dV, QROWS, BC, QBLOCKS of the one for dQ.
 template <int D, int KROWS, int BQ, int KWARPS, int KBLOCKS, int QROWS, int BC, int QBLOCKS> static wb_status launch(
@@ -294,8 +299,9 @@ template <int D, int KROWS, int BQ, int KWARPS, int KBLOCKS, int QROWS, int BC, 
     delta_kernel<D><<<(unsigned)((rows * D / 8 - 1) / 256 + 1), 256, 0, stream>>>(delta, O, dO, rows);
     WB_CUDA(cudaGetLastError());
 
-    // A sink tile has N queries, other tiles W + BK. It is cut into parts of about that size, at most 32. Their sums, in float32,
-    // wait in dQ, which nobody needs before its own kernel fills it; if they find no room there, sink tiles are not cut.
+    // A sink tile has N queries, other tiles W + BK. It is cut into parts of about that size, at most 32. Their sums,
+    // in float32, wait in dQ, which nobody needs before its own kernel fills it; if they find no room there, sink
+    // tiles are not cut.
     const int tiles = (N - 1) / BK + 1, sink_tiles = (sinks + BK - 1) / BK;
     const size_t room = rows * D * sizeof(bf16), part_bytes = (size_t)B * Hkv * sink_tiles * 2 * BK * D * sizeof(float);
     const int parts = sinks == 0 ? 1 : max(1, (int)min(room / part_bytes, (size_t)min(32, N / (W + BK))));

@@ -1,8 +1,10 @@
-// hopper_short.cu - flash_hopper for short sequences: a block is one warpgroup with 64 queries and fetches for itself, so that three or four
-// share a multiprocessor, and one computes while others begin and end. And hopper_split.cu's, for few blocks: there four or three warpgroups
-// (D 64, 128) have the same 64 queries, deal the tiles of keys out among them, and merge what each has found.
+// hopper_short.cu - flash_hopper for short sequences: a block is one warpgroup with 64 queries and fetches for itself,
+// so that three or four share a multiprocessor, and one computes while others begin and end. And hopper_split.cu's,
+// for few blocks: there four or three warpgroups (D 64, 128) have the same 64 queries, deal the tiles of keys out
+// among them, and merge what each has found.
 //
-// 07 and 11 include this file for their windows (#define WINDOWS): then the walk ends where the window begins, and goes on at the sinks.
+// 07 and 11 include this file for their windows (#define WINDOWS): then the walk ends where the window begins, and
+// goes on at the sinks.
 #include "workbook.h"
 #include "hopper.cuh"
 
@@ -39,7 +41,8 @@ TILE_FN bool short_step(reg_tile<16, BC> &S, row_vec<16> &m, row_vec<16> &l, row
 
 enum mask_kind { FULL, CAUSAL, WINDOW };
 
-// The tiles of keys that 64 queries see, from right to left: `near` of the window, then those of the sinks that lie left of it.
+// The tiles of keys that 64 queries see, from right to left: `near` of the window, then those of the sinks that lie
+// left of it.
 template <int BC, mask_kind MASK> struct walk {
     int right, near, end;  // right: the tile that holds the last key which one of them sees
     TILE_FN walk(int row, int Nk, int W, int sinks)
@@ -52,7 +55,8 @@ template <int BC, mask_kind MASK> struct walk {
     TILE_FN int tile(int i) const { return MASK != WINDOW || i < near ? right - i : end - 1 - i; }
 };
 
-// A block owns 64 query rows of one head. It walks over the keys from right to left, BC at a time, each group over every GROUPS-th tile.
+// A block owns 64 query rows of one head. It walks over the keys from right to left, BC at a time, each group over
+// every GROUPS-th tile.
 template <int D, int BC, int GROUPS, int STAGES, int BLOCKS, mask_kind MASK>
 __global__ __launch_bounds__(128 * GROUPS, BLOCKS) void short_kernel(
     const __grid_constant__ tensor_map O_map,  // [B, Hq, Nq, D]

@@ -1,5 +1,6 @@
-// hopper_walk.cu - flash_hopper by 07's kernel for any window: blocks stay, and what ends of one tile of queries runs under the beginning of
-// the next, which pays where walks are short. Two warpgroups and tiles of 64 keys; hopper_walk_wide.cu's: three, with 192 queries together.
+// hopper_walk.cu - flash_hopper by 07's kernel for any window: blocks stay, and what ends of one tile of queries runs
+// under the beginning of the next, which pays where walks are short. Two warpgroups and tiles of 64 keys;
+// hopper_walk_wide.cu's: three, with 192 queries together.
 #include "workbook.h"
 #include "hopper.cuh"
 

@@ -1,8 +1,9 @@
 // hopper.cu - flash_sink_logits for the two kinds of layers that gpt-oss has, each by the kernel that suits it.
 //
-// With a window: a block takes few positions of many heads instead of many positions of one, as 07's packed_heads.cu does, whose comments
-// say why. Without one, D 64 and 128, on a GPU of sm_90: the copies and products of problem 10, which run on their own. What neither is made
-// for, such as D 16 without a window, or a window of 4096, is the first one's.
+// With a window: a block takes few positions of many heads instead of many positions of one, as 07's packed_heads.cu
+// does, whose comments say why. Without one, D 64 and 128, on a GPU of sm_90: the copies and products of problem 10,
+// which run on their own. What neither is made for, such as D 16 without a window, or a window of 4096, is the first
+// one's.
 #include "workbook.h"
 #include "tile.cuh"
 #include "hopper.cuh"
@@ -15,12 +16,12 @@ template <int Rows> TILE_FN void join(row_vec<Rows> &l, row_vec<Rows> &L, const 
     L = max(L, sink) + rowwise(above, [](float a) { return log1pf(expf(-fabsf(a))); });
 }
 
-// -------------------------------------------------------------------------------------------------------- heads side by side
+// ------------------------------------------------------------------------------ heads side by side
 
 constexpr int WARPS = 4, ROWS = 32, THREADS = 32 * WARPS, BLOCK_ROWS = ROWS * WARPS;
 
-// What a block keeps in shared memory. Row r of Q is position r % POSITIONS of head r / POSITIONS. Of the STAGES tiles of the window
-// one is read while the others are on their way.
+// What a block keeps in shared memory. Row r of Q is position r % POSITIONS of head r / POSITIONS. Of the STAGES tiles
+// of the window one is read while the others are on their way.
 template <int BC, int STAGES, int D> struct packed_tiles {
     smem_tile<BLOCK_ROWS, D> Q_smem;
     smem_tile<BC, D> K_smem[STAGES], V_smem[STAGES];
@@ -164,7 +165,7 @@ template <int D, int BC, int STAGES, int BLOCKS> static wb_status packed(
     return launch_packed<D, 1, BC, STAGES, BLOCKS>(O, L, Q, K, V, sink_logits, shape, stream);
 }
 
-// ------------------------------------------------------------------------------------------------------------ on Hopper
+// --------------------------------------------------------------------------------------- on Hopper
 
 // What a block keeps in shared memory.
 template <int D, int BC, int GROUPS> struct hopper_tiles {
@@ -173,7 +174,8 @@ template <int D, int BC, int GROUPS> struct hopper_tiles {
     tma_tile<64, D> O[GROUPS];
 };
 
-// One step of the online softmax: S becomes P. Returns whether O has to be multiplied by alpha: here a product may be adding to it.
+// One step of the online softmax: S becomes P. Returns whether O has to be multiplied by alpha: here a product may be
+// adding to it.
 template <int BC>
 TILE_FN bool softmax_step(reg_tile<16, BC> &S, row_vec<16> &m, row_vec<16> &l, row_vec<16> &alpha, float scale2)
 {
@@ -188,9 +190,9 @@ TILE_FN bool softmax_step(reg_tile<16, BC> &S, row_vec<16> &m, row_vec<16> &l, r
     return outgrown;
 }
 
-// A block owns 64 * GROUPS query rows, each of its computing warps 16, in each of `bunch` heads, one head after the other: while the
-// last products of one run, the next one's tiles come. It walks over the keys from right to left, BC at a time: the tiles with a mask
-// come first.
+// A block owns 64 * GROUPS query rows, each of its computing warps 16, in each of `bunch` heads, one head after the
+// other: while the last products of one run, the next one's tiles come. It walks over the keys from right to left, BC
+// at a time: the tiles with a mask come first.
 template <int D, int BC, int GROUPS> __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void hopper_kernel(
     const __grid_constant__ tensor_map O_map,  // [B, Hq, N, D]
     const __grid_constant__ tensor_map Q_map,  // [B, Hq, N, D]
@@ -330,8 +332,8 @@ template <int D, int GROUPS> static wb_status on_hopper(
     int device, processors;
     WB_CUDA(cudaGetDevice(&device));
     WB_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
-    // a section has as many heads as have their keys and values in half of the L2 cache (60 MB) together; a bunch has four, as long as there
-    // are three blocks for two multiprocessors in a section
+    // a section has as many heads as have their keys and values in half of the L2 cache (60 MB) together; a bunch has
+    // four, as long as there are three blocks for two multiprocessors in a section
     int section = group_size, bunch = 4;
     while (2 * section <= heads && 2ll * section / group_size * N * D * 4 <= 32 << 20) section *= 2;
     const long long tiles_of_head = (N - 1) / BR + 1;

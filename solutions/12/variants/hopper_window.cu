@@ -1,5 +1,5 @@
-// hopper_window.cu - flash_sink_logits_backward by 09's kernel for short windows on a Hopper GPU, without sink tokens: D = 64, W <= 129. The sink is
-// in L, so what is left is ds. All else is packed_heads.cu's.
+// hopper_window.cu - flash_sink_logits_backward by 09's kernel for short windows on a Hopper GPU, without sink tokens:
+// D = 64, W <= 129. The sink is in L, so what is left is ds. All else is packed_heads.cu's.
 #include "workbook.h"
 #include "hopper.cuh"
 

@@ -1,5 +1,6 @@
-// one_launch.cu - flash_sink_logits_backward on a Hopper GPU for short sequences: 08's kernel of that name, which needs no more of the sinks than L,
-// and a second, small one for ds, which takes its place while the first ends. D = 64 or 128; all else is packed_heads.cu's.
+// one_launch.cu - flash_sink_logits_backward on a Hopper GPU for short sequences: 08's kernel of that name, which
+// needs no more of the sinks than L, and a second, small one for ds, which takes its place while the first ends. D =
+// 64 or 128; all else is packed_heads.cu's.
 #include "workbook.h"
 #include "hopper.cuh"
 
@@ -13,8 +14,8 @@ namespace of_08
 #include "../../08/variants/one_launch.cu"
 }
 
-// ds = -sum over the rows of a head, in all batches, of exp(s - L) delta, a block a head. As in the key, but a thread's rows are of all sequences:
-// one that is short would leave most threads idle.
+// ds = -sum over the rows of a head, in all batches, of exp(s - L) delta, a block a head. As in the key, but a
+// thread's rows are of all sequences: one that is short would leave most threads idle.
 template <int THREADS> __global__ __launch_bounds__(THREADS) void dsinks_of_all_kernel(
     float *dsinks,             // [Hq]
     const float *sink_logits,  // [Hq]

@@ -1,15 +1,21 @@
-// hopper.cu - flash_decode for many packed rows on a GPU of sm_90: all of them, up to 64 a warpgroup, meet a tile of keys that was fetched once.
-// The shares and the merge are the key's, and so is all else: 32 rows and fewer, D 16 and 32, other GPUs.
+// hopper.cu - flash_decode for many packed rows on a GPU of sm_90: all of them, up to 64 a warpgroup, meet a tile of
+// keys that was fetched once. The shares and the merge are the key's, and so is all else: 32 rows and fewer, D 16 and
+// 32, other GPUs.
 //
-// With R rows a byte of the cache makes R FLOPs. The key fetches a tile again for each 32 rows, and multiplies by mma.sync: with 96 rows three times
-// the bytes come through L2. Here one warpgroup fetches, and one to three compute, each for 64 rows.
-//   Time: memory's 4.3 TB/s are 32 KB a microsecond for each multiprocessor. 128 rows are 4.2 MFLOP then, of the 7 or so that 10's kernels do.
+// With R rows a byte of the cache makes R FLOPs. The key fetches a tile again for each 32 rows, and multiplies by
+// mma.sync: with 96 rows three times the bytes come through L2. Here one warpgroup fetches, and one to three compute,
+// each for 64 rows.
+//   Time: memory's 4.3 TB/s are 32 KB a microsecond for each multiprocessor. 128 rows are 4.2 MFLOP then, of the 7 or
+//   so that 10's kernels do.
 //   So up to 128 rows memory is to be the limit, from 192 rows on the tensor cores.
-//   Bytes on their way: 36 KB are wanted (the lesson counts). Slots of 8 or 16 KB fill the shared memory; up to eight of them, but for four, are
+//   Bytes on their way: 36 KB are wanted (the lesson counts). Slots of 8 or 16 KB fill the shared memory; up to eight
+//   of them, but for four, are
 //   on their way: 64 KB (192 rows), 96 KB (64 rows, D 128) or 128 KB.
-//   Registers of a thread: O 32 or 64 (D 64, 128), S and P 48 of 64 keys, 96 of 128, Q 16 or 32. Q is in none of the shared memory: two factors
+//   Registers of a thread: O 32 or 64 (D 64, 128), S and P 48 of 64 keys, 96 of 128, Q 16 or 32. Q is in none of the
+//   shared memory: two factors
 //   there for 64 x 64 are 128 bytes a clock, which is all that it gives. A third warpgroup has room at D 64 alone.
-//   Copies: cp.async, as in the key, not the copy engine. Rows behind the last key must be zeros (their weight is 0, but 0 * NaN is NaN), and
+//   Copies: cp.async, as in the key, not the copy engine. Rows behind the last key must be zeros (their weight is 0,
+//   but 0 * NaN is NaN), and
 //   memory may end before them.
 #include "workbook.h"
 #include "hopper.cuh"
@@ -23,8 +29,9 @@
 
 namespace hopper
 {
-// Tiles of BC keys and of their values by turns: of the block's n-th tile the keys are the 2 n-th, the values the next. A tile is full when each
-// of the four warps that fetch has brought its rows, and empty when each of those that compute has released it.
+// Tiles of BC keys and of their values by turns: of the block's n-th tile the keys are the 2 n-th, the values the
+// next. A tile is full when each of the four warps that fetch has brought its rows, and empty when each of those that
+// compute has released it.
 template <int D, int BC, int SLOTS> struct tiles_of_block {
     tma_tile<BC, D> tile[SLOTS];
     signal full[SLOTS], empty[SLOTS];
@@ -41,8 +48,8 @@ template <int SLOTS> struct position {
     }
 };
 
-// A warp sends for rows row0 ... row0 + 15 of a tile, which lie in one page, `stride` elements apart, from src on. `rows` of them exist; the others
-// become zeros, and with rows <= 0 src may be anywhere.
+// A warp sends for rows row0 ... row0 + 15 of a tile, which lie in one page, `stride` elements apart, from src on.
+// `rows` of them exist; the others become zeros, and with rows <= 0 src may be anywhere.
 template <int BC, int D>
 TILE_FN void send_rows(tma_tile<BC, D> &tile, int row0, const bf16 *src, unsigned stride, int rows)
 {
@@ -108,8 +115,8 @@ template <class Sizes> __global__ __launch_bounds__(Sizes::THREADS, Sizes::BLOCK
     decode_shape shape)
 {
     constexpr int D = Sizes::D, GROUPS = Sizes::GROUPS, BC = Sizes::BC, SLOTS = Sizes::SLOTS;
-    // A tile is announced when so many behind it are on their way, and have slots: the other four are those of the last two steps. For more than 8
-    // groups of copies there is no wait: the compiler makes it one for 8.
+    // A tile is announced when so many behind it are on their way, and have slots: the other four are those of the
+    // last two steps. For more than 8 groups of copies there is no wait: the compiler makes it one for 8.
     constexpr int BEHIND = SLOTS - 4 < 8 ? SLOTS - 4 : 8;
     auto &tiles = shared_memory<typename Sizes::tiles>();
     after_may_begin();  // the merge, which waits for this kernel's end in its place

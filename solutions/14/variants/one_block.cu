@@ -1,5 +1,5 @@
-// one_block.cu - flash_decode_int8 where the cache is short: one block walks over all keys of a sequence and writes O. No share ends elsewhere, so
-// nothing is left to merge, and one launch does it all. As 13's, with bytes.
+// one_block.cu - flash_decode_int8 where the cache is short: one block walks over all keys of a sequence and writes O.
+// No share ends elsewhere, so nothing is left to merge, and one launch does it all. As 13's, with bytes.
 #include "workbook.h"
 #include "int8.cuh"
 
@@ -104,7 +104,8 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     }
     l = row_sum_whole(l);
 
-    // The warps have seen other keys. Each adds up, in their order, what all have of every WARPS-th block of eight columns.
+    // The warps have seen other keys. Each adds up, in their order, what all have of every WARPS-th block of eight
+    // columns.
     __syncwarp();  // no lane reads keys any more
     each(O_reg, [&](float &x, element e) {
         room.seen.O[e.row_slot / 2][e.col_slot / 2][e.row_slot % 2 * 2 + e.col_slot % 2][lane_id()] = x;
@@ -147,8 +148,8 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
     if (warp_id() == 0) store(L + row, (m + log2(l)) * 0.69314718f, me.rows);  // ln(2): base e
 }
 
-// Calls f with rows, D, warps, stages and how many blocks. Two blocks of four warps share a multiprocessor where there are more of them than it
-// takes for one of eight each. False where neither suits.
+// Calls f with rows, D, warps, stages and how many blocks. Two blocks of four warps share a multiprocessor where there
+// are more of them than it takes for one of eight each. False where neither suits.
 template <int D, int STAGES, class F> static bool with_one_block(const decode_shape *shape, F f)
 {
     int device, processors;

@@ -1,8 +1,10 @@
-// hopper.cu - flash_block_mask in the words of problem 10, for tiles of 128 queries on a GPU of sm_90; whatever else is the key's.
+// hopper.cu - flash_block_mask in the words of problem 10, for tiles of 128 queries on a GPU of sm_90; whatever else
+// is the key's.
 //
-// One warpgroup fetches, two compute, each for 64 queries. A step takes two tiles of keys, so that products are as large as in problem 10: the
-// next two of the block's lists, wherever they are. An odd list ends with its last tile a second time, of which nobody sees anything. The bits of
-// a step are asked for before its products, and each lane keeps those of its rows in registers.
+// One warpgroup fetches, two compute, each for 64 queries. A step takes two tiles of keys, so that products are as
+// large as in problem 10: the next two of the block's lists, wherever they are. An odd list ends with its last tile a
+// second time, of which nobody sees anything. The bits of a step are asked for before its products, and each lane
+// keeps those of its rows in registers.
 #include "workbook.h"
 #include "hopper.cuh"
 
@@ -124,7 +126,8 @@ softmax_step(reg_tile<16, KV_TILE> (&S)[HALVES], row_vec<16> &m, row_vec<16> &l,
     return outgrown;
 }
 
-// A block owns a tile of queries in each of `bunch` heads of a sequence, which share its lists, one head after the other.
+// A block owns a tile of queries in each of `bunch` heads of a sequence, which share its lists, one head after the
+// other.
 template <int D> __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void kernel(
     const __grid_constant__ tensor_map O_map,  // [B, Hq, Nq, D]
     const __grid_constant__ tensor_map Q_map,  // [B, Hq, Nq, D]

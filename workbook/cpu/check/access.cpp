@@ -1,7 +1,7 @@
 // access.cpp - one load or store: may it be, and does any other that is not ordered with it touch the same bytes.
 //
-// Of each 4 bytes two writes and two reads are remembered. A record is given up for one that comes after it in every run. Of three that nothing
-// orders, as three atomics, or of three pieces of 4 bytes, one is lost.
+// Of each 4 bytes two writes and two reads are remembered. A record is given up for one that comes after it in every
+// run. Of three that nothing orders, as three atomics, or of three pieces of 4 bytes, one is lost.
 #include "check.h"
 
 #include "../engine.h"
@@ -26,7 +26,7 @@ void hook_block_begin(block &b)
     memset(touched, 0, sizeof touched);
 }
 
-// ------------------------------------------------------------------------------------------------------------------- 4 bytes
+// ----------------------------------------------------------------------------------------- 4 bytes
 
 static void found_race(const char *word, const access_record &then, const place &now, access_kind kind)
 {
@@ -68,8 +68,9 @@ static inline bool gives_way(access_record &then, const access_record &now, bool
     return !then.bytes;
 }
 
-// Of these two, in the way of a third, the one that matters less. Seldom are there three. Of atomics and plain ones a plain one stays: every atomic
-// races with it. Of another block: all that follows does. Of another warp: more than one of this.
+// Of these two, in the way of a third, the one that matters less. Seldom are there three. Of atomics and plain ones a
+// plain one stays: every atomic races with it. Of another block: all that follows does. Of another warp: more than one
+// of this.
 static inline access_record &dispensable(access_record &x, access_record &y, const access_record &now)
 {
     if (now.kind == ATOMIC && (x.kind == ATOMIC) != (y.kind == ATOMIC)) return x.kind == ATOMIC ? x : y;
@@ -103,9 +104,10 @@ static inline void check_word(const char *word, word_history &h, const access_re
     remember(kind == READ ? h.reads : h.writes, now, shared);
 }
 
-// ------------------------------------------------------------------------------------------------- the engine's accesses, and others
-// What the copy engine and the tensor cores do, engine.h keeps account of. Here are the ordinary loads and stores, and both have to look at
-// the other's. Lines of 128 bytes, a row of a panel, of which a block has 227 KB: most were never touched by an ordinary access.
+// --------------------------------------------------------------- the engine's accesses, and others
+// What the copy engine and the tensor cores do, engine.h keeps account of. Here are the ordinary loads and stores, and
+// both have to look at the other's. Lines of 128 bytes, a row of a panel, of which a block has 227 KB: most were never
+// touched by an ordinary access.
 
 static uint8_t &touched_line(const char *at)
 {
@@ -136,7 +138,8 @@ static void meet_engine(const char *at, access_kind kind, void *code)
         who, name_of(at), then.thread, then.kind == READ ? "loads" : "stores");
 }
 
-// All ordinary accesses of these bytes, within a line, must come before this in every run. What is overwritten begins anew.
+// All ordinary accesses of these bytes, within a line, must come before this in every run. What is overwritten begins
+// anew.
 static void meet_others(const char *at, size_t bytes, bool overwrites, call_site site, const char *who)
 {
     size_t offset;
@@ -167,7 +170,7 @@ void hook_engine(const tile_rows &what, bool overwrites, call_site site, const c
     }
 }
 
-// ------------------------------------------------------------------------------------------------------------------ the bytes
+// --------------------------------------------------------------------------------------- the bytes
 
 static void found_stray(const char *at, unsigned bytes, const uint8_t *flags, access_kind kind, const place &here,
                         bool shared)
@@ -220,8 +223,8 @@ static void found_unwritten(const char *at, unsigned bytes, const uint8_t *flags
     if (shared) describe_unwritten(at, f->memory, sizeof f->memory);
 }
 
-// Not device memory, not shared memory. What a thread may touch all the same: other lanes' variables while an instruction of the
-// whole warp is emulated, the kernel's arguments, variables of the program, and the indices.
+// Not device memory, not shared memory. What a thread may touch all the same: other lanes' variables while an
+// instruction of the whole warp is emulated, the kernel's arguments, variables of the program, and the indices.
 static void check_elsewhere(const char *at, unsigned bytes, access_kind kind, void *code)
 {
     const block &b = *current;
@@ -360,7 +363,7 @@ void check_alignment(const char *at, unsigned bytes, void *code)
     finish();
 }
 
-// --------------------------------------------------------------------------------------------------- atomics, asynchronous copies
+// -------------------------------------------------------------------- atomics, asynchronous copies
 
 void hook_atomic(const void *at, size_t bytes, void *code)
 {

@@ -1,7 +1,8 @@
 // calls.cpp - where in the program: a tree of calls while kernels run, and source lines at the end.
 //
-// The compiler announces where each function was entered from. The functions that a thread is in are one node of a tree, so that an
-// access can remember all of them as one number. Lines are looked up by addr2line, once, when there is something to print.
+// The compiler announces where each function was entered from. The functions that a thread is in are one node of a
+// tree, so that an access can remember all of them as one number. Lines are looked up by addr2line, once, when there
+// is something to print.
 #include "check.h"
 #include "../report.h"
 
@@ -80,7 +81,7 @@ extern "C" void __tsan_func_exit()
     node = tree()[node].caller;
 }
 
-// -------------------------------------------------------------------------------------------------------------- source lines
+// ------------------------------------------------------------------------------------ source lines
 
 static int load_address(dl_phdr_info *info, size_t, void *data)  // the program comes first
 {

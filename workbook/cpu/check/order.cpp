@@ -1,11 +1,12 @@
 // order.cpp - which of two accesses comes first in every run, whatever the GPU does. Nothing else can be relied on.
 //
-// Time passes in epochs: one ends where all threads of the block meet, and where a block or a launch begins. Within an epoch threads
-// of different warps are not ordered. Lanes of a warp are where __syncwarp() orders them: each lane counts its own (`clock`), and
-// knows how far it has seen other threads (`seen`). A shuffle or a vote orders nothing: so says the programming guide.
+// Time passes in epochs: one ends where all threads of the block meet, and where a block or a launch begins. Within an
+// epoch threads of different warps are not ordered. Lanes of a warp are where __syncwarp() orders them: each lane
+// counts its own (`clock`), and knows how far it has seen other threads (`seen`). A shuffle or a vote orders nothing:
+// so says the programming guide.
 //
-// Of other warps a thread learns by what hopper.cuh calls signals, and by named barriers: an arrival publishes how far the thread has
-// seen everybody, itself included, and who waits for that phase has seen as far.
+// Of other warps a thread learns by what hopper.cuh calls signals, and by named barriers: an arrival publishes how far
+// the thread has seen everybody, itself included, and who waits for that phase has seen as far.
 #include "check.h"
 
 #include "../../asks.h"

@@ -7,7 +7,8 @@
 
 namespace cudacpu
 {
-// Device addresses are 64 GiB in one piece (memory.cpp), shared memory is one arena (shared_memory.cpp): two tables of chunks.
+// Device addresses are 64 GiB in one piece (memory.cpp), shared memory is one arena (shared_memory.cpp): two tables of
+// chunks.
 enum { DEVICE_CHUNKS = 1 << 20, SHARED_CHUNKS = 8, LEFT_OF_STATIC = 4 * CHUNK };
 static chunk **device_chunks, *shared_chunks[SHARED_CHUNKS];
 static const char *device_begin, *shared_begin;
@@ -55,7 +56,7 @@ static void mark(const char *at, size_t bytes, uint8_t keep, uint8_t set)
     }
 }
 
-// ------------------------------------------------------------------------------------------------------------- device memory
+// ----------------------------------------------------------------------------------- device memory
 
 struct buffer {
     const char *at;
@@ -172,7 +173,7 @@ static void describe_device(const char *at, char *text, size_t size)
     if (x->freed) strncat(text, ", which has been freed", size - strlen(text) - 1);
 }
 
-// ------------------------------------------------------------------------------------------------------------- shared memory
+// ----------------------------------------------------------------------------------- shared memory
 
 static size_t static_used;  // by variables of the last block
 

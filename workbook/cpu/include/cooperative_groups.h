@@ -1,4 +1,5 @@
-// cooperative_groups.h - thread_block, tiles of a warp, and reduce. No grid-wide groups: blocks do not run all at the same time.
+// cooperative_groups.h - thread_block, tiles of a warp, and reduce. No grid-wide groups: blocks do not run all at the
+// same time.
 #pragma once
 
 #include "cuda_runtime.h"

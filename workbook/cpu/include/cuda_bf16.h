@@ -1,4 +1,5 @@
-// cuda_bf16.h - __nv_bfloat16: the upper half of a float32. NVIDIA's own header is never used here, so no toolkit is needed.
+// cuda_bf16.h - __nv_bfloat16: the upper half of a float32. NVIDIA's own header is never used here, so no toolkit is
+// needed.
 #pragma once
 
 #include "cuda_runtime.h"

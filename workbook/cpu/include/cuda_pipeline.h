@@ -1,5 +1,5 @@
-// cuda_pipeline.h - asynchronous copies to shared memory (cp.async). The bytes arrive when the thread waits for them and not
-// before: until then the destination holds NaN, so that a forgotten wait shows.
+// cuda_pipeline.h - asynchronous copies to shared memory (cp.async). The bytes arrive when the thread waits for them
+// and not before: until then the destination holds NaN, so that a forgotten wait shows.
 #pragma once
 
 #include "cuda_runtime.h"

@@ -1,5 +1,5 @@
-// nccl.h - messages between ranks, played by the CPU execution layer: NCCL's own names, between processes of this machine (cpu/nccl.cpp).
-// What is received is NaN until something that is ordered after the call runs.
+// nccl.h - messages between ranks, played by the CPU execution layer: NCCL's own names, between processes of this
+// machine (cpu/nccl.cpp). What is received is NaN until something that is ordered after the call runs.
 #ifndef CUDACPU_NCCL_H
 #define CUDACPU_NCCL_H
 #include <cuda_runtime.h>

@@ -1,5 +1,5 @@
-// hopper.h - what workbook/hopper.cuh calls here: signals, the copy engine, products that run on their own, warpgroups. Everything
-// asynchronous happens as late as the hardware may do it: see ../../engine.h.
+// hopper.h - what workbook/hopper.cuh calls here: signals, the copy engine, products that run on their own,
+// warpgroups. Everything asynchronous happens as late as the hardware may do it: see ../../engine.h.
 #pragma once
 
 #include "keywords.h"
@@ -65,9 +65,9 @@ void products_wait(int pending_, const float *c_, call_site site_);  // c: of a 
 void named_barrier(int barrier_, int threads_, bool wait_, call_site site_);
 void registers_change(int registers_, bool take_, int blocks_, call_site site_);  // blocks: that share a multiprocessor
 
-// ------------------------------------------------------------------------------------------ what lies where in shared memory
-// cuda_to_cpp.awk gives each struct of a file that includes hopper.cuh a list of its members, and turns reinterpret_cast<T *>(shared)
-// into shared_as<T>(shared): so reports can say "K.full[1]".
+// ---------------------------------------------------------------- what lies where in shared memory
+// cuda_to_cpp.awk gives each struct of a file that includes hopper.cuh a list of its members, and turns
+// reinterpret_cast<T *>(shared) into shared_as<T>(shared): so reports can say "K.full[1]".
 void name_part(const char *path_, const void *at_, size_t bytes_);
 void name_element(char (&part_)[128], const char *path_, size_t i_);
 void name_member(char (&part_)[128], const char *path_, const char *name_);

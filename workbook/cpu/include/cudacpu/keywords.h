@@ -1,7 +1,7 @@
 // keywords.h - CUDA's words for the host compiler. Nearly all mean nothing here: host and device are the same machine.
 //
-// A rule for every header of this folder: students call things N, D, tile or lane, sometimes as macros. So parameters, locals
-// and template parameters end in an underscore, and macros begin with CUDACPU_.
+// A rule for every header of this folder: students call things N, D, tile or lane, sometimes as macros. So parameters,
+// locals and template parameters end in an underscore, and macros begin with CUDACPU_.
 #pragma once
 
 #ifdef __CUDACC__
@@ -41,8 +41,9 @@
 #define __noinline__  // a hint; the standard library uses the same word inside __attribute__(( ))
 #define __align__(...) alignas(__VA_ARGS__)
 
-// cuda_to_cpp.awk turns each declaration of shared memory into a call (see shared.h). One that it does not understand, or in a
-// header that it never saw, becomes this: still one variable for the whole block, since a block stays on one host thread.
+// cuda_to_cpp.awk turns each declaration of shared memory into a call (see shared.h). One that it does not understand,
+// or in a header that it never saw, becomes this: still one variable for the whole block, since a block stays on one
+// host thread.
 #define __shared__ static thread_local
 
 // cuda_to_cpp.awk puts this in the place of inline assembly. It does no harm in a branch that the preprocessor drops.

@@ -28,7 +28,8 @@ struct launch_config {
     }
 };
 
-// Runs body(arguments) once in every thread of the grid, or sets the error that cudaGetLastError returns. Back when all is done.
+// Runs body(arguments) once in every thread of the grid, or sets the error that cudaGetLastError returns. Back when
+// all is done.
 void run_grid(const kernel &kernel_, const launch_config &config_, void (*body_)(void *), void *arguments_,
               size_t argument_bytes_);
 
@@ -63,11 +64,12 @@ struct take_address {
     }
 };
 
-// A kernel that is overloaded, or whose template arguments only its call tells, has a name and no address of its own: asking for one must
-// then be impossible, and no error. There are two ways to ask, for no compiler takes both where a kernel<s.ROWS> is named by what a lambda
-// around the launch was called with. g++ from 13 on and clang before 17 lose sight of s in a trailing return type; clang from 17 on
-// has no requires in C++17, and 18 dies of one. The Makefile's DIALECT gives each what it understands. Clang before 17 compiles it, and finds
-// no address of such a kernel: as with overloaded ones, what any kernel was granted counts for it.
+// A kernel that is overloaded, or whose template arguments only its call tells, has a name and no address of its own:
+// asking for one must then be impossible, and no error. There are two ways to ask, for no compiler takes both where a
+// kernel<s.ROWS> is named by what a lambda around the launch was called with. g++ from 13 on and clang before 17 lose
+// sight of s in a trailing return type; clang from 17 on has no requires in C++17, and 18 dies of one. The Makefile's
+// DIALECT gives each what it understands. Clang before 17 compiles it, and finds no address of such a kernel: as with
+// overloaded ones, what any kernel was granted counts for it.
 #ifdef __cpp_concepts
 #define CUDACPU_KERNEL(...)                                                                                            \
     [=](auto cudacpu_take, ::cudacpu::call_site cudacpu_site) -> ::cudacpu::kernel {                                   \

@@ -1,6 +1,7 @@
 // shared.h - what cuda_to_cpp.awk makes of declarations of shared memory.
 //
-//   __shared__ float sums[32];     ->  a constant description of the variable, and a reference to the block's copy of it:
+//   __shared__ float sums[32];     ->  a constant description of the variable, and a reference to the block's copy of
+//                                  it:
 //                                      float (&sums)[32] = *static_cast<float (*)[32]>(cudacpu::shared_address(...));
 //   extern __shared__ float x[];   ->  float *const x = static_cast<float *>(cudacpu::dynamic_shared(...));
 //

@@ -1,5 +1,5 @@
-// sixteen_bits.h - what __half and __nv_bfloat16 have in common. They hold 16 bits; arithmetic goes through float32 and rounds to the
-// nearest, ties to even, which gives the GPU's bits for + - * / and fma.
+// sixteen_bits.h - what __half and __nv_bfloat16 have in common. They hold 16 bits; arithmetic goes through float32
+// and rounds to the nearest, ties to even, which gives the GPU's bits for + - * / and fma.
 #pragma once
 
 #include "maths.h"

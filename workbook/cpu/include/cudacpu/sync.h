@@ -5,13 +5,13 @@
 
 namespace cudacpu
 {
-// ---------------------------------------------------------------------------------------------------------- the whole block
+// --------------------------------------------------------------------------------- the whole block
 enum barrier_kind { BARRIER, BARRIER_COUNT, BARRIER_AND, BARRIER_OR };
 
 // Waits for all threads of the block; returns what `kind` asks about everybody's predicate.
 int block_barrier(barrier_kind kind_, bool predicate_, call_site site_);
 
-// ------------------------------------------------------------------------------------------------------------- lanes of a warp
+// --------------------------------------------------------------------------------- lanes of a warp
 enum warp_operation {
     SYNC_WARP,
     SHUFFLE,
@@ -38,9 +38,9 @@ enum warp_operation {
 uint64_t warp_wait(warp_operation operation_, unsigned mask_, uint64_t value_, int argument_, int width_,
                    call_site site_);
 
-// All lanes of a warp call this together with the same function. When the last one arrives, f runs once and is given every
-// lane's `mine`, in lane order; count is 32, less in the last warp of a block that is no multiple of 32. The way to emulate an
-// instruction of the whole warp.
+// All lanes of a warp call this together with the same function. When the last one arrives, f runs once and is given
+// every lane's `mine`, in lane order; count is 32, less in the last warp of a block that is no multiple of 32. The way
+// to emulate an instruction of the whole warp.
 void warp_call(void (*f_)(void **lanes_, int count_), void *mine_, call_site site_ = here());
 
 template <class Value_> CUDACPU_INLINE uint64_t to_word(Value_ value_)
@@ -77,8 +77,8 @@ inline void __syncwarp(unsigned mask_ = 0xffffffffu, cudacpu::call_site site_ = 
     cudacpu::warp_wait(cudacpu::SYNC_WARP, mask_, 0, 0, 32, site_);
 }
 
-// Threads of a block take turns on one host thread and blocks share one memory: nothing is ever out of order between them
-// but what the host's processor does, and that a fence orders.
+// Threads of a block take turns on one host thread and blocks share one memory: nothing is ever out of order between
+// them but what the host's processor does, and that a fence orders.
 #if !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wtsan"  // the check build has a fence of its own (check/entry.cpp)

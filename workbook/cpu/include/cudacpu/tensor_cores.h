@@ -1,13 +1,14 @@
-// tensor_cores.h - a product of matrices by a whole warp, its factors and its result spread over the lanes as mma.sync wants them.
+// tensor_cores.h - a product of matrices by a whole warp, its factors and its result spread over the lanes as mma.sync
+// wants them.
 #pragma once
 
 #include "keywords.h"
 
 namespace cudacpu
 {
-// What one lane brings to C += A B, in blocks of 16 x 16. Lane 4 g + t holds of each block of A columns 2 t, 2 t + 1 of row g, two
-// bf16 in a register, then of row g + 8, then columns 2 t + 8, 2 t + 9 of both; of B the same with rows and columns exchanged; of C
-// columns 2 t, 2 t + 1 of row g and of row g + 8, then of the block's right half.
+// What one lane brings to C += A B, in blocks of 16 x 16. Lane 4 g + t holds of each block of A columns 2 t, 2 t + 1
+// of row g, two bf16 in a register, then of row g + 8, then columns 2 t + 8, 2 t + 9 of both; of B the same with rows
+// and columns exchanged; of C columns 2 t, 2 t + 1 of row g and of row g + 8, then of the block's right half.
 struct warp_product {
     int rows, cols, depth;  // in blocks
     float *c;               // [rows][cols][2][4]
@@ -15,11 +16,13 @@ struct warp_product {
     const uint32_t *b;      // [depth][cols][4]
 };
 
-// For warp_call (sync.h), whose lanes each hand in one of these. As on a GPU the sum of 16 products is added to C at a time.
+// For warp_call (sync.h), whose lanes each hand in one of these. As on a GPU the sum of 16 products is added to C at a
+// time.
 void multiply(void **products_, int count_);
 
-// The layer's own: C += A B for A [rows, depth] and B [depth, cols], rows a multiple of 4, cols of 8, depth of 16, aligned to 32 bytes.
-// What adds nothing may be left out: parts of 4 x 16 of A and of 16 x 8 of B whose product is 0, whatever the other factor has there.
+// The layer's own: C += A B for A [rows, depth] and B [depth, cols], rows a multiple of 4, cols of 8, depth of 16,
+// aligned to 32 bytes. What adds nothing may be left out: parts of 4 x 16 of A and of 16 x 8 of B whose product is 0,
+// whatever the other factor has there.
 struct matrices {
     float *a, *b, *c;
     int rows, cols, depth;

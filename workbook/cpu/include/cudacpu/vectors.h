@@ -34,8 +34,8 @@ struct dim3 {
     constexpr operator uint3() const { return {x, y, z}; }
 };
 
-// Set by the scheduler before a thread runs; to the thread itself they are constants. Each host thread has its own, in the static
-// part of thread-local memory even when a kernel lives in a shared object: one instruction, no call.
+// Set by the scheduler before a thread runs; to the thread itself they are constants. Each host thread has its own, in
+// the static part of thread-local memory even when a kernel lives in a shared object: one instruction, no call.
 #ifdef CUDACPU_LAYER
 #define CUDACPU_INDEX extern __thread __attribute__((tls_model("initial-exec")))
 #else
