@@ -103,8 +103,11 @@ else
     esac || { tail -n 20 "$scratch/install" >&2; echo "setup: the installation failed, see above" >&2; exit 1; }
     find_missing
     rm -f build/tools.mk # what make has noted of this machine
-    [ -z "$missing" ] || { echo "setup: still missing after the installation: $missing" >&2; cat "$scratch/log" >&2
-    exit 1; }
+    if [ -n "$missing" ]; then
+        echo "setup: still missing after the installation: $missing" >&2
+        cat "$scratch/log" >&2
+        exit 1
+    fi
     echo "setup: done"
 fi
 

@@ -76,7 +76,9 @@ peers=''
 for table in plots/data/*/peers.tsv plots/data/*/"${name}_peers.tsv" plots/data/*/ring_peers.tsv; do
     case $table in */ring_peers.tsv) [ -n "$(ring_of "$number")" ] || continue ;; esac
     if [ -n "$speed" ] && [ -f "$table" ] &&
-        [ "$(field "$table" gpu)$(field "$table" gpus)" = "$(field "$speed" gpu)$(field "$speed" gpus)" ]; then peers=$table; fi
+        [ "$(field "$table" gpu)$(field "$table" gpus)" = "$(field "$speed" gpu)$(field "$speed" gpus)" ]; then
+        peers=$table
+    fi
 done
 
 mkdir -p build/plots

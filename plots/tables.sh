@@ -10,7 +10,10 @@ status=0
 for file in README.md plots/h200.md problems/*/README.md problems/*/hopper.md; do
     grep -q '<!-- \(recorded\|duel\): ' "$file" || continue
     awk -f plots/tables.awk plots/data/h200/*.tsv plots/data/h200x2/*.tsv "$file" >"$text" || { status=1; continue; }
-    if [ "${1:-}" = --check ]; then diff -u "$file" "$text" || status=1; else cmp -s "$file" "$text" ||
-        cat "$text" >"$file"; fi
+    if [ "${1:-}" = --check ]; then
+        diff -u "$file" "$text" || status=1
+    else
+        cmp -s "$file" "$text" || cat "$text" >"$file"
+    fi
 done
 exit $status

@@ -6,8 +6,8 @@ set -u
 out=build/${BACKEND:-cpu}
 [ $# -gt 0 ] || set -- $(cd problems && echo [0-9][0-9])
 # shellcheck disable=SC2046
-${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$out/score" "$out/suite" $(printf \
-    "$out/tests/%s_test " "$@") >"$said" 2>&1
+${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$out/score" "$out/suite" \
+    $(printf "$out/tests/%s_test " "$@") >"$said" 2>&1
 verdict $? "suites are built"
 for number; do
     points=problems/$number/checkpoints.txt lesson=problems/$number/README.md

@@ -12,15 +12,16 @@ workbook/loop/compile_commands.sh >"$scratch/commands"
 flags() { sed -n "s|.*\"file\": \"$1\", \"command\": \"[^ ]* \(.*\) -c $1\"}.*|\1|p" "$scratch/commands"; }
 for problem in problems/[0-9][0-9]; do
     number=${problem#*/}
-    skeleton=$(ls "$problem"/*.c "$problem"/*.cu 2>/dev/null) blank=$scratch/blank.${skeleton##*.} name=$(basename \
-        "${skeleton%.*}")
+    skeleton=$(ls "$problem"/*.c "$problem"/*.cu 2>/dev/null)
+    blank=$scratch/blank.${skeleton##*.} name=$(basename "${skeleton%.*}")
     workbook/loop/shipped.sh "$number" "$scratch/skeleton" 2>/dev/null &&
         awk -v number="$number" -v name="$name" -f workbook/loop/blank.awk "$scratch/skeleton" >"$blank" ||
         fail "make blank-$number"
-    for source in "$problem"/*.c "$problem"/*.cu "$blank" solutions/"$number"/*.c solutions/"$number"/*.cu solutions/"$number"/variants/*.cu; do
+    for source in "$problem"/*.c "$problem"/*.cu "$blank" \
+        solutions/"$number"/*.c solutions/"$number"/*.cu solutions/"$number"/variants/*.cu; do
         [ -f "$source" ] || continue
-        case $source in problems/*) flags=$(flags "$source") ;; \
-            esac # a key is taken with those of its problem, as clangd does
+        # A key is taken with those of its problem, as clangd does.
+        case $source in problems/*) flags=$(flags "$source") ;; esac
         # shellcheck disable=SC2086
         "$clang" $flags -fsyntax-only "$source" >"$scratch/log" 2>&1 && [ -n "$flags" ] && [ ! -s "$scratch/log" ] || {
             fail "$source: $flags"

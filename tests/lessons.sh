@@ -9,8 +9,8 @@ export LC_ALL=C
 out=build/${BACKEND:-cpu}
 show() { sed 's/^/      /' "$said"; }
 none() { [ ! -s "$said" ]; verdict $? "$1"; : >"$said"; } # WHAT: nothing was said against it
-seen() { [ "$1" -ge "$2" ] || fail "only $1 $3 were found, of at least $2"; \
-    } # NUMBER LEAST WHAT: these proofs look at something
+# NUMBER LEAST WHAT: these proofs look at something
+seen() { [ "$1" -ge "$2" ] || fail "only $1 $3 were found, of at least $2"; }
 
 # Of each lesson what it says of its gaps, tests, points, and names with an underscore: of a test, a function, a file.
 cat tests/*.c tests/*.h solutions/[0-9][0-9]/*.c* solutions/[0-9][0-9]/variants/* plots/*.* 2>/dev/null >"$scratch/code"
