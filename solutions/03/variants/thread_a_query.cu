@@ -1,6 +1,7 @@
 // thread_a_query.cu - version zero of flash_forward: one thread owns a query and walks over its keys, one after the
 // other. The four verbs of problem 01 in plain CUDA: no tiles, no shared memory, no barrier. Each thread reads all
-// keys by itself, so it is slow. exempt: times
+// keys by itself, so it is slow.
+// exempt: times
 #include "workbook.h"
 
 #include <float.h>
