@@ -12,7 +12,7 @@ for option; do
     case $option in
     --grade) grade=yes ;;
     --check) check=yes ;;
-    *) sed -n '2,7s/^# //p' "$0" >&2; exit 2 ;;
+    *) sed -n '2,8s/^# //p' "$0" >&2; exit 2 ;;
     esac
 done
 
