@@ -26,7 +26,7 @@ function due(when, name, number,    words, i, n, part, share) {
         if (!i) { print "plan: " name ": due " words[n] "?" >"/dev/stderr"; bad = 2; exit }
         if (now >= i && (!share || part[2] + 0 < share)) share = part[2] ? part[2] + 0 : 1
     }
-    if (only != "") return name ~ only
+    if (only != "") return name ~ "^(" only ")"
     if (!share) return 0
     return share == 1 || at == "release" || at == "landing" && (number in is_changed) || draw(of " " name) % share == 0
 }

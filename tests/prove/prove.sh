@@ -12,7 +12,7 @@ export out=build/$BACKEND PROOFS=build/$BACKEND/proofs
 mkdir -p "$PROOFS"
 commit=$(git rev-parse --short=10 HEAD 2>/dev/null || echo none)
 : "${DRAW:=$commit}"
-COMPILER="$(${CC:-cc} --version | head -n 1), $(${CXX:-c++} --version | head -n 1), $(uname -sm)"
+COMPILER="$(${CC:-cc} --version | head -n 1), $(${CXX:-c++} --version | head -n 1), $(uname -sm) ${MARCH:-} ${CFLAGS:-} ${CXXFLAGS:-}"
 export COMPILER
 edits() { awk -v list="$1" -v tell=names -f workbook/loop/edit.awk; }
 
