@@ -65,7 +65,7 @@ blank-%: FORCE  ## blank-03: the contract alone instead of the file with gaps; r
 	@workbook/loop/reset.sh $* blank
 diff-%: $B/score FORCE  ## diff-03: yours against the answer key; asks first (YES=1: does not)
 	@workbook/loop/diff.sh $*
-report: $B/score $B/suite  ## one page of scores and failures, to keep or hand in: build/report.html, or OUT=FILE
+report: $B/score $B/suite  ## a page of scores and failures, to keep or hand in: build/report.html, OUT=FILE
 	@workbook/score/report.sh $(BACKEND) $(IMPL) $(if $(filter OUT,$(COMMANDED)),"$$OUT")
 compile_commands.json: FORCE  ## for editors with clangd: how each file is compiled
 	@workbook/loop/compile_commands.sh $(OPENMP) $(OPENBLAS_CFLAGS) >$@
@@ -96,7 +96,9 @@ record:  ## all that is recorded of the keys on a GPU; PART=suites, bench, peers
 bundle: $B/score  ## programs for a GPU machine without our tools: make bundle BACKEND=cuda ARCH=90a
 	@workbook/bench/bundle.sh $(BACKEND) $(NUMBERS)
 compile-gpu:  ## compile everything for four generations of GPUs; needs none
-	@workbook/bench/compile_gpu.sh
+	@ls $(wildcard $(addsuffix /*.cu,workbook workbook/* reference problems/* solutions/* \
+	    solutions/*/variants)) | \
+	    xargs -P "$$WB_JOBS" -n 1 workbook/bench/compile_gpu.sh
 
 # -------------------------------------------------------------------------------- use the kernels
 

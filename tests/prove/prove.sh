@@ -40,6 +40,10 @@ lists() {
     done
     for list in tests/sanitize/*.diff; do edits "$list" | sed "s|^|broken $(basename "$list" .diff)_|"; done
     for honest in tests/honest/*.c*; do echo "honest $(basename "${honest%.*}")"; done
+    for cu in problems/[0-9][0-9]/*.cu solutions/[0-9][0-9]/*.cu solutions/[0-9][0-9]/variants/*.cu; do
+        echo "$cu" | sed -E 's,^(problems|solutions)/(..)/(.*)[.]cu$,nvcc \2/\1/\3 &,'
+    done
+    for cu in workbook/*.cu workbook/*/*.cu reference/*.cu tests/*.cu train/*.cu; do echo "nvcc ${cu%.cu} $cu"; done
     printf 'drawn %s\n' races pipelines
     for system in bookworm/g++ trixie/g++ sid/clang++; do echo "system $system"; done
 }
