@@ -19,6 +19,7 @@ content() {
     for input in $inputs; do
         case $input in
         @*) ;;
+        .) cat "$PROOFS/files" ;;
         B/*) sha256sum "build/$BACKEND/${input#B/}" || echo "missing $input" ;;
         *) awk -v of="$input" 'index($2 "/", of "/") == 1 || index($2, of "_") == 1' "$PROOFS/files" ;;
         esac
