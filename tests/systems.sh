@@ -28,8 +28,9 @@ draw() { # WHAT CHOICE...: one of them, by the seed, the system and what it is f
 inside() {
     unshare --mount --pid --fork --propagation private sh -c '
         cd "$1" && mount --rbind . . && cd "$1" && mount -t proc proc proc && mount --rbind /dev dev &&
-            mount --rbind /sys sys && mount -t tmpfs -o mode=1777 tmpfs tmp && mkdir -p .host && pivot_root . .host &&
-            cd / && umount -l .host || exit 125
+            mount --rbind /sys sys && mount -t tmpfs -o mode=1777 tmpfs tmp &&
+            mount -t tmpfs -o mode=1777 tmpfs dev/shm && # names there have numbers of processes, which start anew here
+            mkdir -p .host && pivot_root . .host && cd / && umount -l .host || exit 125
         shift
         exec "$@"' sh "$root" "$@"
 }
