@@ -30,10 +30,16 @@ function shape(    text) {
 {
     rows++
     if ($at["verdict"] != "ok") wrong[++wrongs] = $1 " " shape() ": " $at["verdict"] ", error " $at["error"]
-    if ($at["faster"] != "-" && $at["faster_ms"] * 1.03 < $at["ours"])
+    of = "all" in at ? split($at["all"], own, ",") : 0
+    best = ""
+    for (i = 1; i <= of; i++) {
+        split(own[i], figure, ":")
+        if (best == "" || figure[2] < least) { best = figure[1]; least = figure[2] + 0 }
+    }
+    choices += of > 1
+    if (of > 1 && least * 1.03 < $at["ours"])
         slower[++slowers] = sprintf("%.3f %s %s: %s %s, %s %s ms", \
-                                    $at["faster_ms"] / $at["ours"], $1, shape(), $at["kernel"], $at["ours"], $at["faster"], $at["faster_ms"])
-    if ($at["faster"] != "-" || $at["kernel"] != "key") choices++
+                                    least / $at["ours"], $1, shape(), $at["kernel"], $at["ours"], best, least)
     if ($at["ratio"] == "-") next
     # In order from the least.
     for (i = ++n[$1]; i > 1 && ratio[$1, i - 1] > $at["ratio"] + 0; i--) { ratio[$1, i] = ratio[$1, i - 1]; row[$1, i] = row[$1, i - 1] }

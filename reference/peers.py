@@ -34,6 +34,11 @@ except ImportError:
         raise ImportError("flash-attn-4 is not installed")
     flash_attn_varlen_func = flash_attn_func
 try:
+    from fa3_fwd_interface import flash_attn_func as flash_attn_3
+except ImportError:
+    def flash_attn_3(*_, **__):
+        raise ImportError("fa3-fwd is not installed")
+try:
     import flashinfer
 except ImportError:
     flashinfer = None
@@ -101,6 +106,11 @@ def plain(q, k, v, causal, W, S):
 def fa4(q, k, v, causal, W, S, sink=None, **how):  # q, k, v: [B, N, H, D], see measure
     out = flash_attn_func(q, k, v, causal=causal, window_size=(W - 1, 0) if W else (None, None), learnable_sink=sink,
                           **how)
+    return out[0] if isinstance(out, tuple) else out
+
+
+def fa3(q, k, v, causal, W):  # as fa4
+    out = flash_attn_3(q, k, v, causal=causal, window_size=(W - 1, 0) if W else (-1, -1))
     return out[0] if isinstance(out, tuple) else out
 
 

@@ -79,17 +79,17 @@ fi
 row() {
     printf '%s\t1\t2\t2\t64\t64\t64\tcausal\t-\t-\t-\t-\t1\t' "$1"
     shift
-    printf '%s\t%s\t%s\t-\t-\t-\t%s\t%s\t%s\t%s\t%s\t0.002\t%s\n' "$@"
+    printf '%s\t%s\t%s\t-\t-\t-\t%s\t%s\t%s\t0.002\t%s\t%s\n' "$@"
 }
 {
     echo '# gpu: any'
     printf 'kind B Hq Hkv Nq Nk D mask W S page lens gflop %s\n' \
-        'ours fa4 cudnn fa2 flex flashinfer best ratio kernel faster faster_ms error verdict' | tr ' ' '\t'
+        'ours fa4 cudnn fa2 flex flashinfer best ratio kernel error verdict all' | tr ' ' '\t'
     for ratio in 1.4 0.7 0.9 1.1 0.5 1.3 0.8 1.0 1.2 0.6; do
-        row forward 1 $ratio 9 fa4 $ratio 10/flash_hopper - - ok
+        row forward 1 $ratio 9 fa4 $ratio 10/flash_hopper ok 10/flash_hopper:1,03/flash_forward:2
     done
-    row backward 2 - - - - 08/variants/hopper 08/flash_gqa_backward 1.9 ok
-    row same_bits 2 - 3 cudnn 1.5 08/variants/hopper 08/flash_gqa_backward 1.99 ok
+    row backward 2 - - - - 08/variants/hopper ok 08/variants/hopper:2,08/flash_gqa_backward:1.9
+    row same_bits 2 - 3 cudnn 1.5 08/variants/hopper ok 08/variants/hopper:2,08/flash_gqa_backward:1.99
 } >"$scratch/table"
 awk -f plots/duel.awk -v worst=2 "$scratch/table" >"$scratch/said"
 check "a sound table passes" [ $? -eq 0 ]
@@ -105,7 +105,7 @@ awk -f plots/duel.awk -v claim=1 "$scratch/table" >"$scratch/claim"
 tr '\n' ' ' <"$scratch/claim" >"$scratch/in_one_line"
 check "the claim is of the same figures" \
     grep -q '^In 11 duels .*: forward in 40 % (0.50)[.] $' "$scratch/in_one_line"
-{ cat "$scratch/table"; row forward 1 2 - fa4 2 10/flash_hopper - - WRONG; } >"$scratch/wrong"
+{ cat "$scratch/table"; row forward 1 2 - fa4 2 10/flash_hopper WRONG 10/flash_hopper:1; } >"$scratch/wrong"
 awk -f plots/duel.awk "$scratch/wrong" >/dev/null 2>"$scratch/said"
 check "what is wrong fails" [ $? -eq 1 ]
 check "and is named" grep -q '^forward B1 2/2 N64 D64 causal: WRONG' "$scratch/said"
