@@ -89,7 +89,7 @@ errors:  ## how far attention over a cache of int8 (14) and of bf16 (13) is from
 	@workbook/bench/errors.sh $(BACKEND) $(IMPL) 14
 errors-%: FORCE  ## errors-16: the same of attention in e4m3 (16), and in bf16 (10); see plot-16
 	@workbook/bench/errors.sh $(BACKEND) $(IMPL) $*
-duel: $B/lib/libworkbook_all.so  ## the library beside others in drawn shapes: SEED= LIMIT= ONLY= PEERS=
+duel: $B/lib/libworkbook_all.so  ## the library beside others in drawn shapes: SEED= LIMIT= ONLY= PEERS= LARGEST=
 	@PYTHON=$(PYTHON) workbook/bench/duel.sh $(BACKEND)
 record:  ## all that is recorded of the keys on a GPU; PART=suites, bench, peers ... (record.sh)
 	@workbook/bench/record.sh $(BACKEND) build/record $$PART

@@ -19,8 +19,8 @@ D; then, until it fits, the rest.
               Zipf's, or the others' N / 16 at most. Pages of 16 to 256 keys. int8: the same from a cache of int8
     mask      documents, prefix or strided of 64 to 4096 tokens, or a tree of 16 to 64 drafts, half of these with no
               other queries (case/named_mask.h)
-It fits with B Hq N of 4096 at least, 4e13 FLOPs of a forward, 2^28 numbers of Q, 2^29 of a cache, 2^27 pairs of a mask
-at most.
+It fits with B Hq N of 4096 at least, 4e13 FLOPs of a forward (LARGEST= others), 2^28 numbers of Q, 2^29 of a cache,
+2^27 pairs of a mask at most.
 
 Peers: FlashAttention-4 (fa4), FlashAttention-3 (fa3; forward alone, no sinks), cuDNN and FlashAttention-2 by PyTorch
 (cudnn, fa2), FlexAttention (flex), FlashInfer; each where it knows the mask; PEERS="fa3 cudnn" asks these alone,
@@ -42,6 +42,7 @@ KINDS = """forward backward same_bits window_forward window_backward sinks_forwa
     logits_forward logits_backward decode int8 mask""".split()
 PEERS = "fa4 fa3 cudnn fa2 flex flashinfer".split()
 SHAPE = "B Hq Hkv Nq Nk D mask W S page lens".split()
+LARGEST = float(os.environ.get("LARGEST") or 4e13)
 LIMIT = 2**-7  # of errors: torch_attention.py says why
 
 # -------------------------------------------------------------------------------------------------------------- drawing
@@ -99,7 +100,7 @@ def fits(c):
     if c.page:
         most = c.B * c.Nk * c.Hkv * c.D <= 2**29
     else:
-        most = c.B * c.Nq * c.Hq * c.D <= 2**28 and 4.0 * c.Hq * c.D * pairs(c) <= 4e13
+        most = c.B * c.Nq * c.Hq * c.D <= 2**28 and 4.0 * c.Hq * c.D * pairs(c) <= LARGEST
     return most and c.B * c.Hq * c.Nk >= 4096 and (c.family != "mask" or pairs(c) <= 2**27)
 
 
