@@ -12,7 +12,7 @@ static uint8_t noise(void)
     return (uint8_t)(state >> 33 & 0x80) | (uint8_t)((state >> 40) % 0x50);
 }
 
-TestSuite(e4m3, .init = start, .timeout = 60);
+TestSuite(e4m3, .init = start);
 
 static std::vector<uint8_t> numbers(size_t count)
 {

@@ -7,7 +7,7 @@
 // Uniform between -1 and 1, rounded to bf16.
 static uint16_t noise(void) { return wb_to_bf16((float)((double)(int32_t)(dice() >> 32) / 0x1p31)); }
 
-TestSuite(hopper, .init = start, .timeout = 60);
+TestSuite(hopper, .init = start);
 
 static std::vector<uint16_t> numbers(size_t count)
 {

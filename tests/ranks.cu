@@ -5,8 +5,6 @@
 // A mistake is a number, and the lines that it is to be told by are marked: // @mark.
 #include "play_ranks.h"
 
-TestSuite(ranks, .timeout = 60);
-
 #ifndef __CUDACPU__  // elsewhere NCCL is NVIDIA's, and tells none of this
 Test(ranks, of_the_layer) { cr_skip_test("the CPU execution layer's: BACKEND=cpu"); }
 #else
@@ -247,7 +245,7 @@ static void be_rank(void *board, int r)
 static int try_ranks(int mistake, int R)
 {
     g.mistake = mistake, g.R = R;
-    return run_apart([] { play_ranks(g.R, 50, be_rank); });
+    return run_apart([] { play_ranks(g.R, be_rank); });
 }
 
 static void expect_right(int mistake)

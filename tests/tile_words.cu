@@ -6,8 +6,6 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
-TestSuite(tile, .timeout = 60);
-
 static uint64_t state = 1;
 
 // Uniform between -1 and 1; every test is a process of its own and starts from the same numbers.

@@ -54,7 +54,7 @@ $B/timeline: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/timeli
 $B/confine $B/take: $B/%: workbook/class/%.c $B/flags.mk
 	$Q$(C) $< -o $@
 # What runs a command for so many seconds of its own.
-$B/within: workbook/class/within.c $B/machinery/judge/spent.o
+$B/within: workbook/judge/within.c $B/machinery/judge/spent.o
 	$Q$(C) $^ -o $@
 $B/filter: workbook/class/filter.c $B/flags.mk
 	$Q$(C) $< -lseccomp -o $@

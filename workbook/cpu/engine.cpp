@@ -132,7 +132,6 @@ void engine_block_begin(block &b)
 {
     engine &e = engine_here();
     if (recording) record_block_begin();
-    blocks_under_way(1);
     e.multiplied = 0;
     if (!e.used && e.threads == b.thread_count) return;  // as it was left
     e.used = false;
@@ -214,7 +213,6 @@ void engine_thread_end(const thread &t)
 void engine_block_end(block &b)
 {
     engine &e = engine_here();
-    blocks_under_way(-1);
     if (!e.used) return;
     b.running = nullptr;
     trap_early_reads(false);

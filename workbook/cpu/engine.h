@@ -205,7 +205,7 @@ void record_meeting(block &b);
 void count_products(const block &b, uint64_t products);
 
 // --------------------------------------------------------------------------------------- turns.cpp
-void blocks_under_way(int more);
+void runners_under_way(int more);
 bool another_block_may_help(block &b);  // nobody here can go on
 
 // ------------------------------------------------------------------------- called by the scheduler
