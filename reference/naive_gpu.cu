@@ -3,7 +3,7 @@
 // The two products are cuBLAS's (bf16 in, float32 accumulation, tensor cores), the softmax is one kernel with a block a
 // row. The query heads that share a key head lie one after another, so they are the rows of one product and no K or V
 // is repeated: Q [B, Hq, Nq, D] is read as [B * Hkv, Hq / Hkv * Nq, D].
-#include "naive_gpu.h"
+#include "naive.h"
 #include "problems.h"
 
 #include <limits.h>

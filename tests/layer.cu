@@ -1,7 +1,7 @@
 // layer.cu - the CPU execution layer (workbook/cpu): every feature computes what a GPU would, every mistake is
 // reported in the right words. Small kernels, each before its test; valid CUDA. What every answer key does (dynamic
 // shared memory, a stack for each thread, a run of each block) their suites prove.
-#include "apart.h"
+#include "in_a_child.h"
 #include "memory.h"
 
 #include <cooperative_groups.h>
@@ -609,7 +609,7 @@ Test(cpu_layer, events_measure_time_on_a_stream)
 Test(cpu_layer, works_in_a_child_after_its_parent_used_it)
 {
     EXPECT(doubled(1, nullptr), 6, "parent");
-    EXPECT(run_apart([] { _exit(doubled(2, nullptr) != 12); }), 0, "status of the child");
+    EXPECT(run_in_a_child([] { _exit(doubled(2, nullptr) != 12); }), 0, "status of the child");
 }
 
 // -------------------------------------------------------------------------------------------------------------- memory
@@ -671,7 +671,7 @@ static void prints(std::initializer_list<const char *> words)
 // f must end with a report, status 66, that holds all these words.
 static void reports(void (*f)(void), std::initializer_list<const char *> words)
 {
-    check_reported(run_apart(f));
+    check_reported(run_in_a_child(f));
     prints(words);
 }
 
@@ -692,7 +692,7 @@ static void refused(int grid_y, int threads, int shared, const char *error)
     launch_grid_y = grid_y;
     launch_threads = threads;
     launch_shared = shared;
-    const int status = run_apart(launch_as_set);
+    const int status = run_in_a_child(launch_as_set);
     cr_assert(WIFEXITED(status));
     cr_assert_str_eq(error_name(WEXITSTATUS(status)), error);
 }
@@ -1025,7 +1025,7 @@ Test(cpu_layer, report_division_by_zero)
 
 Test(cpu_layer, faults_of_the_host_are_left_alone)
 {
-    const int status = run_apart([] {
+    const int status = run_in_a_child([] {
         signal(SIGSEGV, SIG_DFL);
         void *x;
         cudaMalloc(&x, 16);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "hopper.cuh"
-#include "apart.h"
+#include "in_a_child.h"
 #include "case/case.h"
 #include "on_device.cuh"
 
@@ -117,7 +117,7 @@ static inline void check_report(void (*run)(void), const char *kind, const char 
 {
     if (getenv("WB_BACKEND") && strcmp(getenv("WB_BACKEND"), "cuda") == 0)
         cr_skip_test("a GPU says nothing of this: it hangs, or computes");
-    check_reported(run_apart(run));
+    check_reported(run_in_a_child(run));
     char first[128];
     snprintf(first, sizeof first, "cudacpu: %s in kernel", kind);
     cr_assert(strstr(printed, first) == printed, "not \"%s\":\n%s", first, printed);

@@ -3,7 +3,7 @@
 // what may meet is drawn in ranks_drawn.cu; whole rings are problems 17 and 18.
 //
 // A mistake is a number, and the lines that it is to be told by are marked: // @mark.
-#include "play_ranks.h"
+#include "in_a_child.h"
 
 #ifndef __CUDACPU__  // elsewhere NCCL is NVIDIA's, and tells none of this
 Test(ranks, of_the_layer) { cr_skip_test("the CPU execution layer's: BACKEND=cpu"); }
@@ -245,7 +245,7 @@ static void be_rank(void *board, int r)
 static int try_ranks(int mistake, int R)
 {
     g.mistake = mistake, g.R = R;
-    return run_apart([] { play_ranks(g.R, be_rank); });
+    return run_in_a_child([] { play_ranks(g.R, be_rank); });
 }
 
 static void expect_right(int mistake)

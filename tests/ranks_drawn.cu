@@ -5,7 +5,7 @@
 // it leaves none. Without one of its messages it is a deadlock.
 //
 // What may meet is found here from sets of what is over; the layer has counters.
-#include "play_ranks.h"
+#include "in_a_child.h"
 
 #ifndef __CUDACPU__  // elsewhere NCCL is NVIDIA's, and tells none of this
 Test(ranks_drawn, of_the_layer) { cr_skip_test("the CPU execution layer's: BACKEND=cpu"); }
@@ -589,7 +589,7 @@ static std::vector<std::pair<const op *, const op *>> may_meet()
 Test(ranks_drawn, what_is_ordered_is_right)
 {
     with_each([] {
-        const int status = run_apart([] { play_ranks(g.R, be_rank); });
+        const int status = run_in_a_child([] { play_ranks(g.R, be_rank); });
         expect(status == 0, "all is in order", status);
     });
 }
@@ -625,7 +625,7 @@ Test(ranks_drawn, what_may_meet_is_told)
             g.ops[rank].erase(g.ops[rank].begin() + (one - g.ops[rank].data()));
         }
         const auto pairs = may_meet();
-        const int status = run_apart([] { play_ranks(g.R, be_rank); });
+        const int status = run_in_a_child([] { play_ranks(g.R, be_rank); });
         if (pairs.empty()) return expect(status == 0, "nothing may meet", status);
         std::set<int> named;
         for (const char *at = printed; (at = strstr(at, "drawn:")); at++) named.insert(atoi(at + 6));
@@ -650,7 +650,7 @@ Test(ranks_drawn, a_message_less_is_a_deadlock)
         one->messages.erase(one->messages.begin() + draw((unsigned)one->messages.size()));
         one->grouped = true;
         const bool is_in_order = may_meet().empty();  // its streams may have waited for one another by that message
-        const int status = run_apart([] { play_ranks(g.R, be_rank); });
+        const int status = run_in_a_child([] { play_ranks(g.R, be_rank); });
         expect(is_report(status) && (!is_in_order || strstr(printed, "deadlock between ranks") ||
                                      strstr(printed, "a message of another size")),
                "one of its messages", status);
@@ -671,7 +671,7 @@ Test(ranks_drawn, two_messages_in_one_buffer_are_told)
         const bool overlaps = &x != &y ? !is_sound(*one) : x.what >= GATHER && &from != &to && from.meets(to);
         if (!overlaps || to.at < 0 || to.at + to.bytes > g.area_bytes[to.area]) return;
         if (x.what == SCATTER && &x == &y && rank * to.bytes == 4) return;
-        const int status = run_apart([] { play_ranks(g.R, be_rank); });
+        const int status = run_in_a_child([] { play_ranks(g.R, be_rank); });
         expect(is_report(status), "what its messages touch overlaps", status);
     });
 }

@@ -13,8 +13,7 @@
 
 #include "memory.h"
 #include "case/pages.h"
-#include "reference/naive_cpu.h"
-#include "reference/naive_gpu.h"
+#include "reference/naive.h"
 
 #include <dlfcn.h>
 #include <math.h>

@@ -139,15 +139,14 @@ def file_pages(app):
 
 
 # ---------------------------------------------------------------------------------------------- figures
-# A page with a picture that _static/figure.js knows gets the scripts.
-MOVING = re.compile(r"(softmax|mask)_\d\d\.svg$")
+# A page with a picture that _static/softmax.js knows gets the script.
+MOVING = re.compile(r"softmax_\d\d\.svg$")
 
 
 def scripts(app, page, template, context, doctree):
     if (app.builder.name == "html" and doctree
             and any(MOVING.search(image["uri"]) for image in doctree.findall(nodes.image))):
-        for script in ("figure", "softmax", "mask"):
-            app.add_js_file(f"{script}.js")
+        app.add_js_file("softmax.js")
 
 
 # ---------------------------------------------------------------------------------------------- equations
