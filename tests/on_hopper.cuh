@@ -47,7 +47,7 @@ TILE_FN void begin(struct signal &full, int loads)
     __syncthreads();
 }
 
-// ------------------------------------------------------------------------------------------------- tiles as they come
+// ------------------------ tiles as they come
 
 template <class Tile> struct one_tile {
     Tile tile;
@@ -110,7 +110,7 @@ template <int Cols, class Element, class Load> static void check_loads(const std
         }
 }
 
-// ---------------------------------------------------------------------- what the CPU execution layer says of mistakes
+// ------------------------ what the CPU execution layer says of mistakes
 
 // A report, exit status 66, with this kind, these words, and this line of the kernel.
 static inline void check_report(void (*run)(void), const char *kind, const char *words, const char *line)

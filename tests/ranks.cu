@@ -208,7 +208,7 @@ static void queued_first(int r, ncclComm_t comm, cudaStream_t wire, cudaStream_t
     expect_each("what came", y, 1, ncclFloat32, &want);
 }
 
-// ------------------------------------------------------------------------------------------------------------ judge
+// ------------------------ judge
 
 static void be_rank(void *board, int r)
 {

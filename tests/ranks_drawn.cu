@@ -22,7 +22,7 @@ Test(ranks_drawn, of_the_layer) { cr_skip_test("the CPU execution layer's: BACKE
 
 enum { MOST_RANKS = 4, AREAS = 3, MOST_STREAMS = 4, EVENTS = 5, MOST_WORK = 64, BY_RANK = 1000 };
 
-// ------------------------------------------------------------------------------------------------------------ programs
+// ------------------------ programs
 
 struct range {  // of an area, in bytes, multiples of 4
     int area, at, bytes;
@@ -113,7 +113,7 @@ static std::vector<touch> touches(const op &o)
     return all;
 }
 
-// ---------------------------------------------------------------------------- what is over when a piece of work begins
+// ------------------------ what is over when a piece of work begins
 
 typedef std::bitset<MOST_WORK> set_of_work;
 struct order {
@@ -171,7 +171,7 @@ struct order {
     }
 };
 
-// --------------------------------------------------------------------------------------------------- drawing a program
+// ------------------------ drawing a program
 
 static range draw_range()
 {
@@ -406,7 +406,7 @@ static void draw_program()
         }
 }
 
-// --------------------------------------------------------------------------------------------------- running a program
+// ------------------------ running a program
 
 template <class Type>
 __global__ void mix(Type *to, int n, const Type *a, int na, const Type *b, int nb, unsigned number, int added)
@@ -506,7 +506,7 @@ static void be_rank(void *board, int rank)
     }
 }
 
-// --------------------------------------------------------------------------------------------------------------- tests
+// ------------------------ tests
 
 // Draws the programs of a seed, of which each is a seed of its own; SEED=, PROGRAMS=, SHOW=1 prints those that fail.
 static void with_each(void (*look)(void))

@@ -84,7 +84,7 @@ Test(start, what_is_wrong_is_named)
     refused("SLURM_PROCID=3 SLURM_NTASKS=2 SLURM_STEP_ID=0", "SLURM_PROCID is");
 }
 
-// ------------------------------------------------------------------------------------------------------- rank 0 to all
+// ------------------------ rank 0 to all
 
 enum { BYTES = 128 };
 

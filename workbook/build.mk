@@ -53,7 +53,7 @@ ifneq ($(BUILT_WITH),$(FLAGS))
 $(shell mkdir -p $B && echo 'BUILT_WITH := $(FLAGS)' >$B/flags.$$$$ && mv $B/flags.$$$$ $B/flags.mk)
 endif
 
-# ------------------------------------------------------------------------------------- one source file
+# ------------------------ one source file
 
 define compile_c
 $(call say,CC,$<)
@@ -97,7 +97,7 @@ $B/tests/%.o: tests/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 	@mkdir -p $(@D)
 	$(compile_cu)
 
-# ---------------------------------------------------------------------------------- one implementation
+# ------------------------ one implementation
 # What judges: the oracle, and what starts workers.
 CASE_OF := $(addprefix $B/machinery/,$(addprefix case/,case.o pages.o shards.o quantise.o case_mask.o named_mask.o \
   block_mask.o))

@@ -63,7 +63,7 @@ extern "C" int wb_device_capability(void)
 #endif
 }
 
-// ------------------------------------------------------------------------------------------ late.h
+// ------------------------ late.h
 
 static void *away[32];
 static int away_count;

@@ -58,7 +58,7 @@ async function look_around() {
     next.join());
 }
 
-// ------------------------------------------------------------ figures
+// ------------------------ figures
 // softmax.js: after each tile m, l and O are those of the keys so far, by their definition; at the end O and L are the
 // softmax's. Where O is not rescaled, each key still has the factor of its own tile's maximum.
 function softmax_numbers({examples, walk, first_wrong}) {

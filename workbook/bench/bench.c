@@ -64,7 +64,7 @@ static void note(const options *o, const char *format, ...)
     fflush(o->out);
 }
 
-// ------------------------------------------------------------------------------------------------------------- measure
+// ------------------------ measure
 
 // One implementation's part in the measurement of one shape.
 typedef struct lane {
@@ -349,7 +349,7 @@ static void roofs(const options *o)
     }
 }
 
-// -------------------------------------------------------------------------------------------------------- command line
+// ------------------------ command line
 
 static int usage(void)
 {

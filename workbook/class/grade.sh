@@ -97,7 +97,7 @@ attended() { # SECONDS FILE COMMAND...
     return $ended
 }
 
-# ------------------------------------------------------------------------------------------------------ what it is
+# ------------------------ what it is
 
 [ -f "$base/fingerprint" ] || "$home/workbook/class/grade_base.sh" "$base" ||
     fail "what submissions are judged with cannot be made"
@@ -195,7 +195,7 @@ if [ -z "$again" ] && [ "$(head -n 1 "$out/record" 2>/dev/null | cut -f1)" = "$p
     exit 0
 fi
 
-# --------------------------------------------------------------------------------------------------------- judging
+# ------------------------ judging
 
 mkdir -m 711 "$scratch/workers"
 cp -Rp "$base/build/kit" "$scratch/kit" && chmod -R a+rX "$scratch/kit" || exit 1

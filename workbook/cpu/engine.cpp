@@ -21,7 +21,7 @@ thread &engine_thread(const char *what, call_site site)
     return me;
 }
 
-// ------------------------------------------------------------------------------------------- names
+// ------------------------ names
 
 static __thread engine *being_named;
 
@@ -80,7 +80,7 @@ void report_two(const char *kind, call_site site, call_site other, const char *w
     report_end();
 }
 
-// ----------------------------------------------------------------------------------------- waiting
+// ------------------------ waiting
 
 void wait_until(bool (*over)(const thread &, const void *, long),
                 void (*tell)(const thread &, const void *, long, char *, size_t), const void *what, long number,
@@ -126,7 +126,7 @@ bool engine_step(block &b)
     return another_block_may_help(b);
 }
 
-// --------------------------------------------------------------------------------------- the block
+// ------------------------ the block
 
 void engine_block_begin(block &b)
 {

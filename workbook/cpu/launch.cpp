@@ -54,7 +54,7 @@ int host_threads()
                                                                                       : static_cast<int>(count);
 }
 
-// ----------------------------------------------------------------------- what a launch may ask for
+// ------------------------ what a launch may ask for
 
 struct shared_limit {
     const void *kernel;
@@ -152,7 +152,7 @@ static bool allowed(const kernel &what, const launch_config &c)
     return true;
 }
 
-// ----------------------------------------------------------------------------- who runs the blocks
+// ------------------------ who runs the blocks
 
 struct job {
     const kernel *what;

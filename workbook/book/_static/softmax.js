@@ -50,7 +50,7 @@ const book = (() => {
     while (parent.childNodes.length > nodes.length) parent.lastChild.remove();
   }
 
-  // ------------------------------------------------------------ controls
+  // ------------------------ controls
   const make = (tag, attrs = {}, ...kids) => {
     const e = document.createElement(tag);
     for (const [k, v] of Object.entries(attrs)) e.setAttribute(k, v);
@@ -101,7 +101,7 @@ const book = (() => {
     return { node: make('label', { class: c.wide ? 'wide' : '', for: id }, name, hop(-1), input, hop(1), said), show };
   }
 
-  // ------------------------------------------------------------ mount
+  // ------------------------ mount
   // Puts the figure where its still picture was. Returns what a test drives it with.
   function mount(picture, figure, preset) {
       const state = figure.state(preset), stage = make('div', {class: 'stage'}), side = make('div', {class: 'side'});
@@ -157,7 +157,7 @@ const book = (() => {
   return { flat, s, fixed, range, markup, figures, made };
 })();
 
-// ------------------------------------------------------------ softmax
+// ------------------------ softmax
 // The online softmax of one query, a tile of keys at a time, in the four steps that problem 01 names.
 
 book.softmax = (() => {
