@@ -1,7 +1,7 @@
 // in_a_child.h - a call in a child, and one in several, each a rank, for suites of code whose mistakes end the process.
 #pragma once
 
-#include "asks.h"
+#include "layer_requests.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>

@@ -241,7 +241,7 @@ swap &
 swapper=$! tries=0
 : >"$said"
 until [ $tries -ge 200 ] && grep -q '^file' "$said" && grep -q 'is a link' "$said" || [ $tries -eq 3000 ]; do
-    "$base/build/cpu/take" folder "$class/swapped" "02/$file" >>"$said"
+    "$base/build/cpu/read_sources" folder "$class/swapped" "02/$file" >>"$said"
     tries=$((tries + 1))
 done
 kill $swapper

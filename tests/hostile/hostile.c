@@ -2,7 +2,7 @@
 // environment; without one it is right. Each attack has the test of 01 in whose cases it is tried ("": in one
 // case), and the verdict that it must get (tests/verdicts.sh, which reads these lines), and never a pass.
 #include "workbook.h"
-#include "exchange.h"
+#include "worker/exchange.h"
 
 #include <pthread.h>
 #include <signal.h>

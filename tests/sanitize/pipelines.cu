@@ -8,7 +8,7 @@
 //                                          meet more than three were missed
 #include "hopper.cuh"
 
-#include "asks.h"
+#include "layer_requests.h"
 #include "drawn.h"
 
 #include <algorithm>

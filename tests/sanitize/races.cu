@@ -6,7 +6,7 @@
 //
 //   races_worker [SEED [PROGRAMS]]     exit status 1: something was said wrongly, or of a hundred programs with races
 //                                      more than two were missed
-#include "asks.h"
+#include "layer_requests.h"
 #include "drawn.h"
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "case/case.h"
-#include "exchange.h"
+#include "worker/exchange.h"
 #include "roofline.h"
 #include "timer.h"
 

@@ -76,7 +76,7 @@ struct flight_row {
     const void *keys;  // that a product reads
     std::vector<flight_item> items;
 };
-bool queued_wanted();  // whether somebody asked for rows (../asks.h), of what is queued now
+bool queued_wanted();  // whether somebody asked for rows (../layer_requests.h), of what is queued now
 flight_row *queued_add(const flight_row &row);
 void queued_write();  // all that was asked for has happened
 

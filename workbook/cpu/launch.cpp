@@ -5,7 +5,7 @@
 #include "hooks.h"
 #include "report.h"
 
-#include "../asks.h"
+#include "../layer_requests.h"
 
 #include <atomic>
 #include <memory>

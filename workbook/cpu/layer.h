@@ -19,7 +19,7 @@
 #include <functional>
 #include <string>
 
-struct wb_asked;  // ../asks.h
+struct wb_asked;  // ../layer_requests.h
 
 namespace cudacpu
 {

@@ -3,12 +3,12 @@
 // A buffer ends where a page begins that nobody may touch, so that running past its end is noticed at once (it ends at
 // a multiple of 256 bytes, as on a GPU, so fewer than 256 bytes may go unnoticed). Its bytes are 0xff at first: NaN.
 // Outside kernels and cudaMemcpy its own pages may not be touched either. Freed addresses are not handed out again as
-// long as there are others, unless somebody asks for them (../asks.h).
+// long as there are others, unless somebody asks for them (../layer_requests.h).
 #include "flight.h"
 #include "hooks.h"
 #include "report.h"
 
-#include "../asks.h"
+#include "../layer_requests.h"
 
 #include <pthread.h>
 #include <sys/mman.h>

@@ -13,7 +13,7 @@
 #pragma GCC visibility pop
 #include "report.h"
 
-#include "../asks.h"
+#include "../layer_requests.h"
 
 #include <algorithm>
 #include <pthread.h>

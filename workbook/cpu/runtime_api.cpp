@@ -4,7 +4,7 @@
 #include "flight.h"
 #include "report.h"
 
-#include "../asks.h"
+#include "../layer_requests.h"
 
 #include <algorithm>
 #include <deque>

@@ -12,7 +12,7 @@
 // that, and what is wrong is far more than this.
 #include "start.h"
 
-#include "asks.h"
+#include "layer_requests.h"
 #include "rank.h"
 
 #include <algorithm>
