@@ -104,8 +104,9 @@ compile-gpu:  ## compile everything for four generations of GPUs; needs none
 
 train:  ## train a language model with your 07 and 09: WRONG= STEPS= SEED= TEXT= RESUME=1 RANKS=
 	@train/train.sh $(BACKEND) $(IMPL)
-gpt-oss: $(OF_GPT_OSS)  ## your 11 and 12 inside gpt-oss
-	@PYTHON=$(PYTHON) reference/gpt_oss.sh $(BACKEND) $<
+gpt-oss: $(OF_GPT_OSS)  ## your 11 and 12 inside gpt-oss; wants PyTorch, transformers
+	@mkdir -p $B/results
+	@$(PYTHON) reference/gpt_oss.py $< >$B/results/gpt_oss.tsv && plots/plot.sh gpt_oss $(BACKEND)
 lib: $B/lib/libworkbook.so  ## keys, or what is faster, as one library (solutions/library.c)
 install: lib  ## PREFIX=/usr/local [DESTDIR=dir]: the library for programs, pkg-config and CMake
 	@solutions/install.sh $(BACKEND)

@@ -45,7 +45,7 @@ SHAPE = "B Hq Hkv Nq Nk D mask W S page lens".split()
 LARGEST = float(os.environ.get("LARGEST") or 4e13)
 LIMIT = 2**-7  # of errors: torch_attention.py says why
 
-# -------------------------------------------------------------------------------------------------------------- drawing
+# ------------------------ drawing
 
 def drawn(seed):
     """The shapes of a seed, without end, whichever of them are timed."""
@@ -114,7 +114,7 @@ if __name__ == "__main__" and sys.argv[1:2] == ["--draw"]:
         print(c.family, *shape_of(c), f"{4e-9 * c.Hq * c.D * pairs(c):.5g}", sep="\t")
     sys.exit()
 
-# --------------------------------------------------------------------------------------------------------------- timing
+# ------------------------ timing
 if not importlib.util.find_spec("torch") or not __import__("torch").cuda.is_available():
     sys.exit("duel: wants PyTorch, and a GPU that PyTorch finds")
 os.environ["WB_LIBRARY"] = (sys.argv[1:2] or [os.environ.get("WB_LIBRARY", "build/cuda/lib/libworkbook_all.so")])[0]
@@ -214,7 +214,7 @@ def report(kind, c, gflop, ms, kernel, error):
           flush=True)
 
 
-# -------------------------------------------------------------------------------------------------------- what is right
+# ------------------------ what is right
 def far(got, want, size=None):
     """|got - want| / |want|, each row's, their mean by squares; size: what chance would leave of terms that may cancel,
     instead of |want|."""
@@ -272,7 +272,7 @@ def backward_error(rnd, q, k, v, sees, sink, O, L, dO, gradients):
     return worst
 
 
-# --------------------------------------------------------------------------------------------------------- the families
+# ------------------------ the families
 def gradient(attention, dO, *inputs):
     inputs = [x.detach().requires_grad_() for x in inputs]
     O = attention(*inputs)

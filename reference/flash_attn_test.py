@@ -130,7 +130,7 @@ def test_oracle_is_torchs_and_has_its_own_gradient():
     assert torch.autograd.gradcheck(lambda *x: oracle(*x[:3], visible, 0.7, x[3])[0], (Q, K, V, s))
 
 
-# ------------------------------------------------------------------------------------------------------ flash_attn_func
+# ------------------------ flash_attn_func
 
 
 @drawn(40)
@@ -216,7 +216,7 @@ def test_opcheck_of_band():
     torch.library.opcheck(flash_attn.band, (Q, K, K, 5, 3, 0.25, ""))
 
 
-# ----------------------------------------------------------------------------------------------- flash_attn_varlen_func
+# ------------------------ flash_attn_varlen_func
 
 
 def packed(chance, same):
@@ -286,7 +286,7 @@ def test_opcheck_of_varlen():
         assert torch.equal(a, b)
 
 
-# ---------------------------------------------------------------------------------------------- flash_attn_with_kvcache
+# ------------------------ flash_attn_with_kvcache
 
 
 @drawn(24)
@@ -379,7 +379,7 @@ def test_opcheck_of_decode_and_compiled():
         new)) and torch.equal(one, other) and not torch.equal(one, K)
 
 
-# ---------------------------------------------------------------------------------------------------------- block masks
+# ------------------------ block masks
 
 
 def mask_mod(chance, B, Nq, Nk):
@@ -467,7 +467,7 @@ def test_opcheck_of_masked_and_compiled():
     assert torch.equal(call(Q), torch.compile(call, fullgraph=True)(Q))
 
 
-# ----------------------------------------------------------------------------------------------------------- eight bits
+# ------------------------ eight bits
 
 
 def of_many_sizes(chance, *sizes):
@@ -574,7 +574,7 @@ def test_fp8_refuses_by_name():
         flash_workbook.attention_fp8(Q.requires_grad_(), Q, Q)
 
 
-# ----------------------------------------------------------------------------------------------------------------- GPUs
+# ------------------------ GPUs
 
 
 @pytest.mark.skipif(device == "cpu", reason="wants a GPU")

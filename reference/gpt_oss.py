@@ -48,7 +48,7 @@ except (OSError, AttributeError) as error:
 transformers.logging.set_verbosity_error()
 
 
-# -------------------------------------------------------------------------------------------------------- our attention
+# ------------------------ our attention
 
 
 def attention(module, query, key, value, mask, scaling, dropout=0.0, sliding_window=None, s_aux=None, **_):
@@ -85,7 +85,7 @@ register(ours, attention)
 for name, change in WRONG.items():
     register(name, lambda *tensors, change=change, **a: attention(*tensors, **{**a, **change(a)}))
 
-# ------------------------------------------------------------------------------------------------------------ the model
+# ------------------------ the model
 
 small = backend == "cpu"
 device, layers, window, prompt_length = backend, 4 if small else 8, 32 if small else 128, 160 if small else 1000
@@ -176,7 +176,7 @@ def generate(model, impl, truth):
     return bytes(out.sequences[0, prompt_length:].tolist()), distance(torch.cat(out.logits), want)
 
 
-# ------------------------------------------------------------------------------------------------------------ the times
+# ------------------------ the times
 
 
 def measure(at, N, **sizes):

@@ -1,5 +1,5 @@
 // naive_cpu.c - one head after another: S = Q K^T in memory, softmax over its rows, O = P V.
-#include "naive_cpu.h"
+#include "naive.h"
 
 #include <cblas.h>
 #include <math.h>

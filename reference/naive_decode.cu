@@ -1,6 +1,6 @@
 // naive_decode.cu - decoding with one block a query head: a warp takes a key at a time, its lanes share the head
 // dimension.
-#include "naive_gpu.h"
+#include "naive.h"
 
 #include <float.h>
 

@@ -3,7 +3,7 @@
 // The two products are cuBLAS's (bf16 in, float32 accumulation, tensor cores), the softmax is one kernel with a block a
 // row. The query heads that share a key head lie one after another, so they are the rows of one product and no K or V
 // is repeated: Q [B, Hq, Nq, D] is read as [B * Hkv, Hq / Hkv * Nq, D].
-#include "naive_gpu.h"
+#include "naive.h"
 #include "problems.h"
 
 #include <limits.h>
@@ -29,7 +29,7 @@ extern "C" size_t naive_gpu_score_bytes(const attention_shape *shape)
     return (size_t)shape->batch * shape->q_heads * shape->q_len * pitch_of(shape->kv_len) * sizeof(float);
 }
 
-// ------------------------------------------------------------------------------------------------------------- softmax
+// ------------------------ softmax
 
 struct mask {
     int causal, window, sinks;
@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(THREADS) naive_sink_gradient_kernel(float *dsi
     if (threadIdx.x == 0) dsinks[h] = -sum;
 }
 
-// ------------------------------------------------------------------------------------------------------------ products
+// ------------------------ products
 // For `count` matrices, M = Hq / Hkv * Nq: S [M, Nk] = scale Q [M, D] K [Nk, D]^T, then O [M, D] = scale P [M, Nk] V
 // [Nk, D]; for a backward also dV [Nk, D] = scale P [M, Nk]^T dO [M, D]. That last sum is over all query heads of a
 // group. The latter two are sums: C [rows, D] = scale times P, or its transpose, times B [terms, D].
@@ -272,7 +272,7 @@ static wb_status sum(bool transposed, bf16 *C, const bf16 *P, const bf16 *B, siz
 
 #endif
 
-// ----------------------------------------------------------------------------------------------------------- attention
+// ------------------------ attention
 
 static float *work_space;
 static size_t work_space_bytes;
@@ -433,7 +433,7 @@ extern "C" wb_status naive_gpu_sink_attention_backward(bf16 *dQ, bf16 *dK, bf16 
     return WB_OK;
 }
 
-// ------------------------------------------------------------------------------------------------------------- row sum
+// ------------------------ row sum
 
 // Thread i walks along row i: neighbouring threads read addresses a whole row apart, so hardly a load is coalesced.
 __global__ void __launch_bounds__(THREADS) naive_row_sum_kernel(float *y,       // [rows]

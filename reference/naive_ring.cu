@@ -96,7 +96,7 @@ struct gathered {
     }
 };
 
-// ------------------------------------------------------------------------------------------------------------- forward
+// ------------------------ forward
 
 // O = a weighted by exp(L_a), and b by exp(L_b); L of both. O is where a is.
 __global__ void merge_two_kernel(bf16 *O, float *L, const bf16 *O_b, const float *L_b, size_t rows, int D)
@@ -172,7 +172,7 @@ wb_status flash_ring(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16
     return WB_OK;
 }
 
-// ------------------------------------------------------------------------------------------------------------ backward
+// ------------------------ backward
 
 // delta [rows] = rowsum(dO * O), of O, dO [rows, D]: a warp a row.
 __global__ void delta_kernel(float *delta, const bf16 *O, const bf16 *dO, size_t rows, int D)

@@ -163,7 +163,7 @@ void oracle_masked_row_scales(const oracle_mask *mask, const attention_shape *sh
     row_scales(NULL, mask, shape, Q, K, V, NULL, b, h, i, O, L, abs_V, logit, NULL);
 }
 
-// -------------------------------------------------------------------------------------------------------------- decode
+// ------------------------ decode
 
 void oracle_gather(const decode_shape *shape, const float *cache, const int *table, int kv_head, int keys, float *rows)
 {
@@ -194,7 +194,7 @@ void oracle_decode_row(const decode_shape *shape, const float *q, const float *K
     *L = -INFINITY, *logit = 0;
 }
 
-// ------------------------------------------------------------------------------------------------------------ backward
+// ------------------------ backward
 // P = exp(S - L), dP = dO V^T, dS = P (dP - delta), delta = rowsum(dO * O), for one query and one key at a time.
 
 typedef struct pair {
@@ -306,7 +306,7 @@ void oracle_backward_sink(const oracle_inputs *in, int h, oracle_sum *dsink)
         }
 }
 
-// ------------------------------------------------------------------------------------------------------------- row sum
+// ------------------------ row sum
 
 void oracle_row_sum(const float *x, const float *w, int rows, int cols, double *y, double *terms)
 {

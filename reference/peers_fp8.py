@@ -45,7 +45,7 @@ def scaled(x):
     return (x / scale).to(torch.float8_e4m3fn), scale
 
 
-# ------------------------------------------------------------------------------------------------------------ the peers
+# ------------------------ the peers
 # Each makes a call that is to be timed, and says what its result means: in float32, [B, H, N, D].
 
 
@@ -147,7 +147,7 @@ def time_all(print_times, B, Hq, Hkv, N, D, causal):
                     3 * (q.numel() + 2 * k.numel()) if moved else None, at=f"N={N} D={D}")
 
 
-# --------------------------------------------------------------------------------------------------------------- errors
+# ------------------------ errors
 
 
 def drawn(kind, keys):

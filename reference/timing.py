@@ -44,7 +44,7 @@ class Verdicts:
         print(what, impl, at, f"{value:.5g}", "-" if limit is None else f"{limit:.5g}", verdict, sep="\t", flush=True)
 
 
-# ------------------------------------------------------------------------------------------------------------ the clock
+# ------------------------ the clock
 
 FLUSH_BYTES = 2**28  # more than any L2 cache
 flush = None
@@ -89,7 +89,7 @@ def times(call, runs=RUNS):
     return percentiles([once(call) for _ in range(runs)])
 
 
-# ----------------------------------------------------------------------------------------------------------- the shapes
+# ------------------------ the shapes
 
 
 def value(text, known):

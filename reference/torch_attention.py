@@ -23,7 +23,7 @@ except ImportError as error:
 from flash_workbook import attention, library
 from timing import Verdicts, heading, said, shapes, times
 
-# ------------------------------------------------------------------------------------------------------------ the check
+# ------------------------ the check
 
 
 def written_out(Q, K, V, causal=True, window=None, sink_tokens=0, sink_logits=None):
@@ -131,7 +131,7 @@ def streams():
                  "ok" if far <= LIMIT and not waited else "FAILED")
 
 
-# ------------------------------------------------------------------------------------------------------------ the times
+# ------------------------ the times
 
 def time_all():
     import peers  # the others

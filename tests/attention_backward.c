@@ -6,8 +6,6 @@
 
 #include <criterion/criterion.h>
 
-TestSuite(attention_backward, .timeout = 120);
-
 static unsigned seed(void) { return getenv("WB_SEED") ? (unsigned)atoi(getenv("WB_SEED")) : 1; }
 
 // Products and sums in float32: a term is right to some of its last bits.

@@ -82,8 +82,6 @@ static void check_lists(const wb_named_mask *named, int q_tile, int kv_tile)
     cr_assert(!m.bits && !m.whole_start && !m.whole && !m.part_start && !m.part);
 }
 
-TestSuite(block_mask);
-
 Test(block_mask, lists_say_what_the_function_says)
 {
     const int lengths[][2] = {{128, 128}, {1, 1}, {70, 200}, {200, 70}, {129, 65}, {256, 300}};

@@ -1,19 +1,17 @@
 #!/bin/sh
 # book.sh - make book: no warning, no link that leads nowhere, no page wider than a screen, a search that finds; and
-# what the figures that move compute and say (book/probe.js). Wants a browser (chromium, or WB_BROWSER), and what builds
-# the book: that is fetched from PyPI only where a browser is named. `book.sh --stills` draws the figures' still
-# pictures anew.
+# what the figure that moves computes and says (book/probe.js). Wants a browser (chromium, or WB_BROWSER), and python3-venv
+# for what builds the book, which is fetched from PyPI; status 77 where there is none. `book.sh --stills` draws the
+# figure's still pictures anew.
 set -u
-out=build/${BACKEND:-cpu}
 . tests/prove/frame.sh
 trap 'exit 2' INT TERM
 browser=${WB_BROWSER:-}
 for candidate in chromium chromium-browser google-chrome; do
     [ -n "$browser" ] || ! command -v $candidate >/dev/null || browser=$candidate
 done
-[ -n "$browser" ] || { echo "not run: there is no chromium (WB_BROWSER=PROGRAM names another)"; exit 0; }
-[ -n "${WB_BROWSER:-}" ] || cmp -s workbook/book/requirements.txt build/book/venv/installed ||
-    { echo "not run: make book has not been made here yet"; exit 0; }
+[ -n "$browser" ] && python3 -c 'import ensurepip' 2>/dev/null ||
+    { echo "there is no chromium (WB_BROWSER=PROGRAM names another), or no python3-venv"; exit 77; }
 
 make_book() { # EDITION, what it is called
     ${MAKE:-make} --no-print-directory book EDITION="$1" >"$said" 2>&1
@@ -24,34 +22,11 @@ make_book students "the students' edition"
 find build/book/html -path '*solutions/[0-9]*' >"$said"
 check "and no key is in it" [ ! -s "$said" ]
 
-# What the program `mask` counts in drawn sizes: kind N W sinks BR BC size, then the numbers that it prints.
-counted() {
-    awk 'function drawn(end) { x = (x * 1664525 + 1013904223) % 4294967296; return int(x / 256) % end }
-        BEGIN {
-            kinds = split("causal window sinks documents prefix tree strided", kind)
-            for (x = 7; k < 70; k++) {
-                N = 4 + drawn(93)
-                size = k % 28 < 7 && N > 7 ? 7 : 1 + drawn(N)
-                print kind[k % kinds + 1], N, 1 + drawn(N), drawn(25), 1 + drawn(32), 1 + drawn(32), size
-            }
-        }' | while read -r kind N W sinks BR BC size; do
-        case $kind in
-        causal) set -- 04 ;;
-        window) set -- 06 W="$W" ;;
-        sinks) set -- 07 W="$W" sinks="$sinks" ;;
-        *) set -- 15 mask="$kind/$size" ;;
-        esac
-        echo "$kind $N $W $sinks $BR $BC $size" \
-            "$("$out/mask" "$@" N="$N" BR="$BR" BC="$BC" | tail -n 2 | tr -cs '0-9' ' ')"
-    done
-}
 strings() { sed 's/["\\]/\\&/g; s/.*/"&",/'; } # lines as JavaScript's
 {
     echo "<!DOCTYPE html><meta charset=utf-8><body><script>"
     echo "const given = { site: 'file://$PWD/build/book/html', files: ["
     (cd build/book/html && find . -type f) | sed 's|^\./||' | strings
-    echo "], masks: ["
-    counted | strings
     echo "], css: ["
     strings <build/book/html/_static/figures.css
     printf '%s\n' "''].join('\n') }</script><script src='file://$PWD/tests/book/probe.js'></script>"

@@ -12,7 +12,7 @@ static uint8_t noise(void)
     return (uint8_t)(state >> 33 & 0x80) | (uint8_t)((state >> 40) % 0x50);
 }
 
-TestSuite(e4m3, .init = start, .timeout = 60);
+TestSuite(e4m3, .init = start);
 
 static std::vector<uint8_t> numbers(size_t count)
 {
@@ -28,7 +28,7 @@ static tensor_map map_of(const uint8_t *x, int heads, int N, int cols, int rows)
     return map;
 }
 
-// ------------------------------------------------------------------------------------------------------------- numbers
+// ------------------------ numbers
 
 __global__ void pack_kernel(uint32_t *out, const float *x)
 {
@@ -53,7 +53,7 @@ Test(e4m3, floats_are_rounded)
                   out[i / 4] >> 8 * (i % 4) & 255, wb_to_e4m3(x[i]));
 }
 
-// --------------------------------------------------------------------------------------------------------------- tiles
+// ------------------------ tiles
 
 template <int Cols> static void check_loads_of()
 {
@@ -69,7 +69,7 @@ Test(e4m3, tiles_of_every_width)
     check_loads_of<32>(), check_loads_of<64>(), check_loads_of<96>(), check_loads_of<128>(), check_loads_of<256>();
 }
 
-// ------------------------------------------------------------------------------------------------------------ products
+// ------------------------ products
 
 template <int Cols, int Depth> using factors = two_factors<e4m3_tile<64, Depth>, e4m3_tile<Cols, Depth>>;
 
@@ -133,7 +133,7 @@ Test(e4m3, products)
     check_product<256, 64>();
 }
 
-// ----------------------------------------------------------------------- what the CPU execution layer says of mistakes
+// ------------------------ what the CPU execution layer says of mistakes
 
 #define HAZARDS(X)                                                                                                     \
     X(WEIGHTS_CHANGED_IN_FLIGHT, "registers changed in flight", "the weights of this product", "mma_ABt_more_async")   \

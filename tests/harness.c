@@ -546,7 +546,7 @@ static void run_judged(worker_run *run, const wb_case *c, worker_kind kind, cons
     conclude(&r, run);
 }
 
-// What is asked of the execution layer (asks.h, late.h) is asked once in a process.
+// What is asked of the execution layer (layer_requests.h, late_inputs.h) is asked once in a process.
 static void run_right(worker_run *run, const wb_case *c)
 {
     run_judged(run, c,

@@ -103,7 +103,7 @@ void check_skips_backward(wb_case c, int block);
 // Such tiles are not even read, with the same margin; and no block of a decoding kernel reads more than half of all
 // keys, or, where the case says how many multiprocessors there are, more than one and a half of as many equal shares,
 // which should be a few pages of memory each; and check_case. On the cpu backend, where their pages may not be touched
-// (asks.h); skipped on a GPU.
+// (layer_requests.h); skipped on a GPU.
 void check_reads(wb_case c);
 
 // check_case; and how many numbers the warps have multiplied in products of matrices. 0 if they are not counted.
@@ -123,7 +123,7 @@ bool may_have_ranks(int ranks);
 void check_beyond_int(wb_case c);
 
 // While a warp works on a tile of scores a product of its own is in flight: for three quarters of its tiles, so give it
-// eight tiles of keys or more; and check_case. On the cpu backend, which sees it (asks.h); skipped on a GPU.
+// eight tiles of keys or more; and check_case. On the cpu backend, which sees it (layer_requests.h); skipped on a GPU.
 void check_overlap(wb_case c);
 
 // Of a causal case whose length each tile of queries divides: 64 rows multiply no tile of keys beyond the last of them,

@@ -7,7 +7,7 @@
 // Uniform between -1 and 1, rounded to bf16.
 static uint16_t noise(void) { return wb_to_bf16((float)((double)(int32_t)(dice() >> 32) / 0x1p31)); }
 
-TestSuite(hopper, .init = start, .timeout = 60);
+TestSuite(hopper, .init = start);
 
 static std::vector<uint16_t> numbers(size_t count)
 {
@@ -23,7 +23,7 @@ static tensor_map map_of(const bf16 *x, int heads, int N, int D, int rows, int b
     return map;
 }
 
-// -------------------------------------------------------------------------------------------------------------- copies
+// ------------------------ copies
 
 template <int D> constexpr int line_of = D < 64 ? 2 * D : 128;
 template <int D> TILE_FN float element_of(const tma_tile<64, D> &tile, int row, int col)
@@ -45,7 +45,7 @@ Test(hopper, a_tile_ends_with_zeros_where_the_head_ends)
     check_loads_of<128>(), check_loads_of<32>(), check_loads_of<16>();
 }
 
-// ------------------------------------------------------------------------------------------------------------ products
+// ------------------------ products
 
 enum hopper_form {
     HOPPER_ABt,
@@ -204,7 +204,7 @@ Test(hopper, a_tile_of_several_heads)
         }
 }
 
-// --------------------------------------------------------------------------------------------------------------- turns
+// ------------------------ turns
 
 // order [Groups * rounds]: who came when.
 template <int Groups> __global__ void turns_kernel(int *order, int rounds)
@@ -267,7 +267,7 @@ Test(hopper, one_warpgroup_waits_for_the_others)
     for (int i = 0; i <= ROUNDS; i++) expect(came[i], 3, 0, "came", i, 0);
 }
 
-// ------------------------------------------------------------------------------------------- transposed; beside a tile
+// ------------------------ transposed; beside a tile
 
 // out [128, 64] = the transposed matrix of x [64, 128], which warps hold as a left factor.
 __global__ void transpose_kernel(float *out, const bf16 *x)
@@ -353,7 +353,7 @@ Test(hopper, bytes_come_beside_a_tile)
             expect(out[t * 64 + i], beside[t * 64 + i] + wb_from_bf16(x[(t * 64 + i) * 64]), 0, "sum", t, i);
 }
 
-// --------------------------------------------------------------------------------------------- what may be wrong below
+// ------------------------ what may be wrong below
 
 // What may be wrong with the pipeline, and what is said of it: the kind of report, words of it, a line of the kernel.
 #define SCORES "| mma_ABt_async(S, Q, s.K.tile[K.stage]);"
@@ -406,7 +406,7 @@ Test(hopper, bytes_come_beside_a_tile)
 enum hopper_hazard { NOTHING_WRONG, HAZARDS(NAME) };
 enum sum_hazard { SUM_RIGHT, SUM_HAZARDS(NAME) };
 
-// ---------------------------------------------------------------------------------------------------- sums over blocks
+// ------------------------ sums over blocks
 
 struct sum_tiles {
     fragments<64> x;
@@ -509,7 +509,7 @@ Test(hopper, blocks_add_in_turns)
     }
 }
 
-// ------------------------------------------------------------------------------------------------------------ pipeline
+// ------------------------ pipeline
 
 struct pipeline_tiles {
     tma_tile<64, 64> Q[2];
@@ -657,7 +657,7 @@ Test(hopper, pipeline)
         }
 }
 
-// ----------------------------------------------------------------------- what the CPU execution layer says of mistakes
+// ------------------------ what the CPU execution layer says of mistakes
 
 static int wrong;  // in what runs apart
 static void pipeline_apart(void) { make_inputs(), run_pipeline((hopper_hazard)wrong); }

@@ -5,8 +5,6 @@
 #include <cuda_runtime.h>
 #include <vector>
 
-TestSuite(launches, .timeout = 60);
-
 // That f, given an array on the device, writes these numbers, and says how many.
 template <class F> static void expect_numbers(F f, const std::vector<int> &want)
 {

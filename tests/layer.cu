@@ -1,7 +1,7 @@
 // layer.cu - the CPU execution layer (workbook/cpu): every feature computes what a GPU would, every mistake is
 // reported in the right words. Small kernels, each before its test; valid CUDA. What every answer key does (dynamic
 // shared memory, a stack for each thread, a run of each block) their suites prove.
-#include "apart.h"
+#include "in_a_child.h"
 #include "memory.h"
 
 #include <cooperative_groups.h>
@@ -16,8 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <vector>
-
-TestSuite(cpu_layer, .timeout = 60);
 
 #define FULL 0xffffffffu
 // Names that students use, as macros: they must not reach into the layer's headers.
@@ -87,7 +85,7 @@ static void all_right(void (*kernel)(seen *), int blocks, int threads, size_t sh
                   i % (size_t)threads, all[i].looks, all[i].line, all[i].got, all[i].want);
 }
 
-// ------------------------------------------------------------------------------------------------- who am I, arguments
+// ------------------------ who am I, arguments
 
 __global__ void indices(int *out)
 {
@@ -141,7 +139,7 @@ Test(cpu_layer, arguments_are_copied_for_each_thread_and_evaluated_once)
     for (int t = 0; t < 4; t++) EXPECT(out[4 + t], (1 + t) * 100 + 2 + 3 + 1, "thread %d, template in an argument", t);
 }
 
-// ------------------------------------------------------------------------------------------------------- shared memory
+// ------------------------ shared memory
 
 template <int B, typename T> __global__ void reverse(seen *all)
 {
@@ -175,7 +173,7 @@ Test(cpu_layer, shared_memory_starts_as_nan_in_every_block)
     all_right(look_at_fresh_shared, 4, 2, 50 * sizeof(float));
 }
 
-// -------------------------------------------------------------------------------------------------- barriers and warps
+// ------------------------ barriers and warps
 
 __global__ void barrier_votes(seen *all)
 {
@@ -280,7 +278,7 @@ __global__ void warp_call(seen *all)
 Test(cpu_layer, warp_call_sees_every_lane_in_order) { all_right(warp_call, 1, 40); }
 #endif
 
-// ------------------------------------------------------------------------------------------------------------- atomics
+// ------------------------ atomics
 
 struct sums {
     float f;
@@ -329,7 +327,7 @@ Test(cpu_layer, atomics)
     EXPECT(s.l, 672 * 8589934592.0, "64 bits");
 }
 
-// ----------------------------------------------------------------------------------------------------- types and maths
+// ------------------------ types and maths
 
 __device__ float4 vectors_there[16];
 __global__ void vectors(seen *all)
@@ -495,7 +493,7 @@ __global__ void bits(seen *all)
 }
 Test(cpu_layer, bits_and_mixed_types) { all_right(bits, 1, 1); }
 
-// ------------------------------------------------------------------------------------------------- asynchronous copies
+// ------------------------ asynchronous copies
 
 // Two groups of copies in flight; what is visible after waiting for none, one, all.
 __device__ alignas(16) float numbers[64];
@@ -536,7 +534,7 @@ __global__ void async_zero_fill(seen *all)
 }
 Test(cpu_layer, asynchronous_copies_fill_with_zeros) { all_right(async_zero_fill, 1, 1); }
 
-// ------------------------------------------------------------------------------------------------------ host functions
+// ------------------------ host functions
 
 __constant__ float constants[3];
 __device__ int counter;
@@ -611,10 +609,10 @@ Test(cpu_layer, events_measure_time_on_a_stream)
 Test(cpu_layer, works_in_a_child_after_its_parent_used_it)
 {
     EXPECT(doubled(1, nullptr), 6, "parent");
-    EXPECT(run_apart([] { _exit(doubled(2, nullptr) != 12); }), 0, "status of the child");
+    EXPECT(run_in_a_child([] { _exit(doubled(2, nullptr) != 12); }), 0, "status of the child");
 }
 
-// -------------------------------------------------------------------------------------------------------------- memory
+// ------------------------ memory
 
 #ifdef __CUDACPU__  // the layer alone keeps these books
 Test(cpu_layer, memory_is_counted)
@@ -664,7 +662,7 @@ Test(cpu_layer, properties)
     EXPECT(most, 227 * 1024, "as an H100 has it");
 }
 
-// ---------------------------------------------------------------------------------------------------- refused launches
+// ------------------------ refused launches
 
 static void prints(std::initializer_list<const char *> words)
 {
@@ -673,7 +671,7 @@ static void prints(std::initializer_list<const char *> words)
 // f must end with a report, status 66, that holds all these words.
 static void reports(void (*f)(void), std::initializer_list<const char *> words)
 {
-    check_reported(run_apart(f));
+    check_reported(run_in_a_child(f));
     prints(words);
 }
 
@@ -694,7 +692,7 @@ static void refused(int grid_y, int threads, int shared, const char *error)
     launch_grid_y = grid_y;
     launch_threads = threads;
     launch_shared = shared;
-    const int status = run_apart(launch_as_set);
+    const int status = run_in_a_child(launch_as_set);
     cr_assert(WIFEXITED(status));
     cr_assert_str_eq(error_name(WEXITSTATUS(status)), error);
 }
@@ -750,7 +748,7 @@ Test(cpu_layer, wrong_copies_are_refused)
     cudaGetLastError();
 }
 
-// ------------------------------------------------------------------------------------------------------ broken kernels
+// ------------------------ broken kernels
 
 static int int_result[1];
 static float float_result[8];
@@ -1027,7 +1025,7 @@ Test(cpu_layer, report_division_by_zero)
 
 Test(cpu_layer, faults_of_the_host_are_left_alone)
 {
-    const int status = run_apart([] {
+    const int status = run_in_a_child([] {
         signal(SIGSEGV, SIG_DFL);
         void *x;
         cudaMalloc(&x, 16);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "hopper.cuh"
-#include "apart.h"
+#include "in_a_child.h"
 #include "case/case.h"
 #include "on_device.cuh"
 
@@ -47,7 +47,7 @@ TILE_FN void begin(struct signal &full, int loads)
     __syncthreads();
 }
 
-// ------------------------------------------------------------------------------------------------- tiles as they come
+// ------------------------ tiles as they come
 
 template <class Tile> struct one_tile {
     Tile tile;
@@ -110,14 +110,14 @@ template <int Cols, class Element, class Load> static void check_loads(const std
         }
 }
 
-// ---------------------------------------------------------------------- what the CPU execution layer says of mistakes
+// ------------------------ what the CPU execution layer says of mistakes
 
 // A report, exit status 66, with this kind, these words, and this line of the kernel.
 static inline void check_report(void (*run)(void), const char *kind, const char *words, const char *line)
 {
     if (getenv("WB_BACKEND") && strcmp(getenv("WB_BACKEND"), "cuda") == 0)
         cr_skip_test("a GPU says nothing of this: it hangs, or computes");
-    check_reported(run_apart(run));
+    check_reported(run_in_a_child(run));
     char first[128];
     snprintf(first, sizeof first, "cudacpu: %s in kernel", kind);
     cr_assert(strstr(printed, first) == printed, "not \"%s\":\n%s", first, printed);

@@ -3,7 +3,7 @@
 #include "e4m3.cuh"
 #include "on_hopper.cuh"
 
-TestSuite(quantise_fp8, .init = start, .timeout = 60);
+TestSuite(quantise_fp8, .init = start);
 
 static int below(int n) { return (int)((dice() >> 33) % (uint64_t)n); }
 

@@ -3,9 +3,7 @@
 // what may meet is drawn in ranks_drawn.cu; whole rings are problems 17 and 18.
 //
 // A mistake is a number, and the lines that it is to be told by are marked: // @mark.
-#include "play_ranks.h"
-
-TestSuite(ranks, .timeout = 60);
+#include "in_a_child.h"
 
 #ifndef __CUDACPU__  // elsewhere NCCL is NVIDIA's, and tells none of this
 Test(ranks, of_the_layer) { cr_skip_test("the CPU execution layer's: BACKEND=cpu"); }
@@ -210,7 +208,7 @@ static void queued_first(int r, ncclComm_t comm, cudaStream_t wire, cudaStream_t
     expect_each("what came", y, 1, ncclFloat32, &want);
 }
 
-// ------------------------------------------------------------------------------------------------------------ judge
+// ------------------------ judge
 
 static void be_rank(void *board, int r)
 {
@@ -247,7 +245,7 @@ static void be_rank(void *board, int r)
 static int try_ranks(int mistake, int R)
 {
     g.mistake = mistake, g.R = R;
-    return run_apart([] { play_ranks(g.R, 50, be_rank); });
+    return run_in_a_child([] { play_ranks(g.R, be_rank); });
 }
 
 static void expect_right(int mistake)

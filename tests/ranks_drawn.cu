@@ -5,9 +5,7 @@
 // it leaves none. Without one of its messages it is a deadlock.
 //
 // What may meet is found here from sets of what is over; the layer has counters.
-#include "play_ranks.h"
-
-TestSuite(ranks_drawn, .timeout = 600);
+#include "in_a_child.h"
 
 #ifndef __CUDACPU__  // elsewhere NCCL is NVIDIA's, and tells none of this
 Test(ranks_drawn, of_the_layer) { cr_skip_test("the CPU execution layer's: BACKEND=cpu"); }
@@ -24,7 +22,7 @@ Test(ranks_drawn, of_the_layer) { cr_skip_test("the CPU execution layer's: BACKE
 
 enum { MOST_RANKS = 4, AREAS = 3, MOST_STREAMS = 4, EVENTS = 5, MOST_WORK = 64, BY_RANK = 1000 };
 
-// ------------------------------------------------------------------------------------------------------------ programs
+// ------------------------ programs
 
 struct range {  // of an area, in bytes, multiples of 4
     int area, at, bytes;
@@ -115,7 +113,7 @@ static std::vector<touch> touches(const op &o)
     return all;
 }
 
-// ---------------------------------------------------------------------------- what is over when a piece of work begins
+// ------------------------ what is over when a piece of work begins
 
 typedef std::bitset<MOST_WORK> set_of_work;
 struct order {
@@ -173,7 +171,7 @@ struct order {
     }
 };
 
-// --------------------------------------------------------------------------------------------------- drawing a program
+// ------------------------ drawing a program
 
 static range draw_range()
 {
@@ -408,7 +406,7 @@ static void draw_program()
         }
 }
 
-// --------------------------------------------------------------------------------------------------- running a program
+// ------------------------ running a program
 
 template <class Type>
 __global__ void mix(Type *to, int n, const Type *a, int na, const Type *b, int nb, unsigned number, int added)
@@ -508,7 +506,7 @@ static void be_rank(void *board, int rank)
     }
 }
 
-// --------------------------------------------------------------------------------------------------------------- tests
+// ------------------------ tests
 
 // Draws the programs of a seed, of which each is a seed of its own; SEED=, PROGRAMS=, SHOW=1 prints those that fail.
 static void with_each(void (*look)(void))
@@ -591,7 +589,7 @@ static std::vector<std::pair<const op *, const op *>> may_meet()
 Test(ranks_drawn, what_is_ordered_is_right)
 {
     with_each([] {
-        const int status = run_apart([] { play_ranks(g.R, 60, be_rank); });
+        const int status = run_in_a_child([] { play_ranks(g.R, be_rank); });
         expect(status == 0, "all is in order", status);
     });
 }
@@ -627,7 +625,7 @@ Test(ranks_drawn, what_may_meet_is_told)
             g.ops[rank].erase(g.ops[rank].begin() + (one - g.ops[rank].data()));
         }
         const auto pairs = may_meet();
-        const int status = run_apart([] { play_ranks(g.R, 60, be_rank); });
+        const int status = run_in_a_child([] { play_ranks(g.R, be_rank); });
         if (pairs.empty()) return expect(status == 0, "nothing may meet", status);
         std::set<int> named;
         for (const char *at = printed; (at = strstr(at, "drawn:")); at++) named.insert(atoi(at + 6));
@@ -652,7 +650,7 @@ Test(ranks_drawn, a_message_less_is_a_deadlock)
         one->messages.erase(one->messages.begin() + draw((unsigned)one->messages.size()));
         one->grouped = true;
         const bool is_in_order = may_meet().empty();  // its streams may have waited for one another by that message
-        const int status = run_apart([] { play_ranks(g.R, 60, be_rank); });
+        const int status = run_in_a_child([] { play_ranks(g.R, be_rank); });
         expect(is_report(status) && (!is_in_order || strstr(printed, "deadlock between ranks") ||
                                      strstr(printed, "a message of another size")),
                "one of its messages", status);
@@ -673,7 +671,7 @@ Test(ranks_drawn, two_messages_in_one_buffer_are_told)
         const bool overlaps = &x != &y ? !is_sound(*one) : x.what >= GATHER && &from != &to && from.meets(to);
         if (!overlaps || to.at < 0 || to.at + to.bytes > g.area_bytes[to.area]) return;
         if (x.what == SCATTER && &x == &y && rank * to.bytes == 4) return;
-        const int status = run_apart([] { play_ranks(g.R, 60, be_rank); });
+        const int status = run_in_a_child([] { play_ranks(g.R, be_rank); });
         expect(is_report(status), "what its messages touch overlaps", status);
     });
 }

@@ -62,7 +62,7 @@ export PATH PYTHON CUDA_HOME WB_COMMIT
 ./record.sh cuda "$scratch/out" >printed 2>&1
 check "something failed: exit status 1" [ $? -eq 1 ]
 tail -n 12 out/results.txt >end
-check "the end counts" grep -q '^record: 17 ok, 4 failed, 0 not run' end
+check "the end counts" grep -q '^record: 15 ok, 4 failed, 0 not run' end
 check "a suite that failed is listed" grep -q '  FAILED   suite 02: 5 passed, 1 failed' end
 check "a suite that was killed is listed" grep -q '  FAILED   suite 04: killed' end
 check "a bench that failed is listed" grep -q '  FAILED   bench 03: exit status 1' end
@@ -79,12 +79,12 @@ mkdir got && tar -xf out/tables.tar -C got
 check "the tables, and of a failed bench a partial one" [ "$(ls got | tr '\n' ' ')" = \
     "01_one.tsv 02_two.tsv 03_three.partial.tsv 04_four.tsv 16_flash_fp8_errors.tsv duel_seed1.tsv gpt_oss.tsv \
 peers.tsv record.tsv torch_attention.tsv " ]
-check "a line a step" [ "$(grep -vc '^#' got/record.tsv)" -eq 22 ]
+check "a line a step" [ "$(grep -vc '^#' got/record.tsv)" -eq 20 ]
 check "the screen shows the same" cmp printed out/results.txt
 
-./record.sh cuda "$scratch/out" example suites >/dev/null 2>&1
+./record.sh cuda "$scratch/out" gpt_oss suites >/dev/null 2>&1
 tar -tf out/tables.tar >list
-check "parts alone, added to what is there" [ "$(tail -n 1 list)" = record_example_suites.tsv ]
+check "parts alone, added to what is there" [ "$(tail -n 1 list)" = record_gpt_oss_suites.tsv ]
 
 SLOW=1 ./record.sh cuda "$scratch/slow" bench >/dev/null 2>&1
 check "what hangs is ended" grep -q 'FAILED   bench 02: ended after 300 s' slow/results.txt
@@ -101,9 +101,9 @@ check "in the place of what was there" eval "! grep -q old plots/data/rtx-9/02_t
 rm Makefile
 
 rm bin/compute-sanitizer
-missing=6
-! command -v compute-sanitizer >/dev/null || missing=5 # this machine has it
-PYTHON=false ./record.sh cuda "$scratch/bare" peers example torch gpt_oss duel sanitize >/dev/null 2>&1
+missing=5
+! command -v compute-sanitizer >/dev/null || missing=4 # this machine has it
+PYTHON=false ./record.sh cuda "$scratch/bare" peers torch gpt_oss duel sanitize >/dev/null 2>&1
 check "without PyTorch and compute-sanitizer nothing failed" [ $? -eq 0 ]
 check "and it says so" [ "$(grep -c '^  not run' bare/results.txt)" -eq $missing ]
 

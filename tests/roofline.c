@@ -27,7 +27,7 @@ static roofline_verdict judge(int problem, roofline_work w, double ms)
     return roofline_judge(wb_problem_number(problem), &round_peaks, &w, ms);
 }
 
-// ---------------------------------------------------------------------------------------------------------------- work
+// ------------------------ work
 
 Test(roofline, work_of_a_weighted_row_sum)
 {
@@ -70,7 +70,7 @@ Test(roofline, work_of_a_backward)
     near(w.blocks, 1, "blocks");
 }
 
-// --------------------------------------------------------------------------------------------------------------- peaks
+// ------------------------ peaks
 
 Test(roofline, peaks_of_known_devices)
 {
@@ -106,7 +106,7 @@ Test(roofline, unknown_devices_have_no_peaks)
     near(v.reached, 100, "what was reached is known all the same");
 }
 
-// ------------------------------------------------------------------------------------------------------------- verdict
+// ------------------------ verdict
 
 static void writes(int problem, roofline_verdict v, const char *want)
 {
@@ -147,7 +147,7 @@ Test(roofline, no_time_no_verdict)
     cr_expect(judge(3, (roofline_work){0}, 1).roof == ROOFLINE_NONE);
 }
 
-// -------------------------------------------------------------------------------------------------------------- advice
+// ------------------------ advice
 
 static void advises(int problem, roofline_work w, double ms, roofline_advice want, const char *word)
 {

@@ -12,7 +12,7 @@
 // Whatever started the test itself.
 static void alone(void) { clearenv(); }
 
-TestSuite(start, .init = alone, .timeout = 60);
+TestSuite(start, .init = alone);
 
 // "NAME=VALUE NAME=VALUE ..."
 static void have(const char *variables)
@@ -84,7 +84,7 @@ Test(start, what_is_wrong_is_named)
     refused("SLURM_PROCID=3 SLURM_NTASKS=2 SLURM_STEP_ID=0", "SLURM_PROCID is");
 }
 
-// ------------------------------------------------------------------------------------------------------- rank 0 to all
+// ------------------------ rank 0 to all
 
 enum { BYTES = 128 };
 
@@ -96,7 +96,7 @@ static void go_to_folder(void)
 }
 static void leave_folder(void) { cr_assert_eq(rmdir(folder), 0, "something is left in %s", folder); }
 
-TestSuite(start_file, .init = go_to_folder, .fini = leave_folder, .timeout = 60);
+TestSuite(start_file, .init = go_to_folder, .fini = leave_folder);
 
 static wb_start rank_of(int rank, int ranks)
 {
@@ -112,7 +112,7 @@ Test(start_file, all_get_it)
     const wb_start s = rank_of(second == 0, 2);
     unsigned char data[BYTES];
     memset(data, second ? 7 : 0, sizeof data);
-    const wb_status status = wb_start_share(&s, data, sizeof data, 50);
+    const wb_status status = wb_start_share(&s, data, sizeof data, 600);
     if (second == 0) _exit(status != WB_OK || data[0] != 7 || memcmp(data, data + 1, BYTES - 1));
     int ended;
     waitpid(second, &ended, 0);

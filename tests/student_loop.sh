@@ -34,7 +34,7 @@ has_lines() { [ "$(grep -cE -- "$1" "$said")" -eq "$2" ]; }
 tested() { MAKE=true WB_JOBS=1 workbook/loop/test.sh "$BACKEND" problems "$@"; }
 same() { cmp -s "$1" "$2"; }
 
-# ---------------------------------------------------------------------------------------- progress and next
+# ------------------------ progress and next
 run make progress
 check "progress, of a fresh copy: every problem, and none is started" \
     has_lines '^[0-9]+  [a-z_0-9]+ +not started +0 / ' "$(echo "$numbers" | wc -l)"
@@ -137,7 +137,7 @@ rm problems/06/flash_window.cu && mkfifo problems/06/flash_window.cu
 asked "next: a pipe is no file" 'make reset-06' "$score" next
 rm -rf problems/06/flash_window.cu build/grade/06.* && cp "$scratch/shipped/06"/* problems/06/
 
-# ----------------------------------------------------------------------------------------------------- hint
+# ------------------------ hint
 copy() { cp "$scratch/shipped/$1"/* "problems/$1/"; }
 copy 03
 for level in 1 2 3; do
@@ -166,7 +166,7 @@ refused "hint: a level that is not there" 'LEVEL=4: there are three' env LEVEL=4
 refused "hint: a problem that is not there" 'no problem 98' "$score" hint 98
 rm -rf workbook/loop/shipped
 
-# ---------------------------------------------------------------------------------------------------- reset
+# ------------------------ reset
 mine=problems/03/flash_forward.cu
 cp $mine "$scratch/mine"
 refused "reset: no skeleton to be had, so nothing changes" 'workbook/loop/shipped/03' workbook/loop/reset.sh 03
@@ -244,7 +244,7 @@ if command -v git >/dev/null; then
     rm -rf .git
 fi
 
-# ------------------------------------------------------------------------------- a copy without answer keys
+# ------------------------ a copy without answer keys
 echo '$(error all are there)' >stop.mk
 run make help
 listed=$(sed -n 's/^  make \([a-z][^ ]*\).*/\1/p' "$said" | sed 's/NN$/03/')
@@ -253,7 +253,7 @@ check "help without answer keys lists what there is" test "$(echo "$listed" | gr
 asked "and nothing that needs them" 'all are there' make -f Makefile -f stop.mk $listed
 rm stop.mk
 
-# ----------------------------------------------------------------------------------------------------- diff
+# ------------------------ diff
 refused "diff without solutions/: one line" '^diff-03: there is no answer key here' env YES=1 workbook/loop/diff.sh 03
 if [ -d "$scratch/solutions" ]; then
     mv "$scratch/solutions" .
@@ -263,7 +263,7 @@ if [ -d "$scratch/solutions" ]; then
     check "diff ends well" ends_well
 fi
 
-# ---------------------------------------------------------------------------------------------------- watch
+# ------------------------ watch
 # In the place of entr is a program that notes what it is given, and waits for nothing.
 mkdir bin && printf '#!/bin/sh\n{ echo "$@"; cat; } >asked\n' >bin/entr && chmod +x bin/entr
 run env PATH="$PWD/bin:$PATH" make watch P=3
@@ -275,7 +275,7 @@ refused "watch: without entr it says how to get it" 'setup.sh installs it .apt-g
     env P=3 PATH="$PWD/bin" /bin/sh workbook/loop/watch.sh 01 02 03
 refused "watch: a problem that is not there" 'no problem P=98' env P=98 sh workbook/loop/watch.sh 01 02 03
 
-# ------------------------------------------------------------------------------------------ after a failure
+# ------------------------ after a failure
 mkdir -p "build/$BACKEND/problems" && : >"build/$BACKEND/problems/03_worker" && echo "// mine" >>$mine
 rm -f "build/$BACKEND/suite"
 cat >"build/$BACKEND/suite" <<'end'

@@ -9,7 +9,7 @@ unset WB_CASE WB_LIST VERBOSE
 mkdir "$scratch/tmp"
 export WB_RESULTS="$record" WB_JOBS=1 SUITE_SCREEN="$said" TMPDIR="$scratch/tmp"
 status=0
-objects="$out/machinery/judge/record.o $out/machinery/judge/sockets.o $out/machinery/score/results.o"
+objects="$out/machinery/judge/record.o $out/machinery/judge/criterion.o $out/machinery/score/results.o"
 # shellcheck disable=SC2086
 ${MAKE:-make} --no-print-directory -s BACKEND="${BACKEND:-cpu}" "$suite" $objects >"$said" 2>&1
 # shellcheck disable=SC2086
@@ -83,13 +83,9 @@ check "and it says which" grep -q "$scratch/nothing: " "$said"
 check "the names of all tests" [ "$("$suite" --list "$program" | tr '\n' ' ')" = \
     "passes fails early crashes exits again has_no_verdict cannot_judge kills " ]
 
-: >"$scratch/before"
+rm -f "$record" && : >"$scratch/before"
 SUITE_NUMBER=$scratch/number SUITE_HOW=wait "$suite" "$program" none cpu >"$said" 2>&1 &
-tries=6000
-until grep -q cannot_judge "$record" 2>/dev/null || [ $tries -eq 0 ]; do
-    tries=$((tries - 1))
-    sleep 0.1
-done
+until grep -q cannot_judge "$record" 2>/dev/null || ! kill -0 "$!"; do sleep 0.1; done
 check "Criterion's socket lies in a folder of its own" eval \
     '[ -S "$TMPDIR"/suite-*/criterion_$(cat "$scratch/number").sock ]'
 # One of that number may lie there since before: a program that was killed left it.
@@ -99,13 +95,14 @@ kill "$!"
 wait "$!"
 check "SIGTERM ends it" [ $? -eq 2 ]
 check "nothing is left behind" [ -z "$(ls "$TMPDIR")" ]
-# Names that Criterion would use, taken by folders that nobody can unlink, in a /tmp of our own.
-in_a_tmp() { bwrap --dev-bind / / --tmpfs /tmp --bind "$PWD" "$PWD" --bind "$scratch" "$scratch" --chdir "$PWD" \
-    --unshare-pid --proc /proc "$@"; }
+# Names that Criterion would use, taken by folders that nobody can unlink, in a /tmp and /dev/shm of our own.
+in_a_tmp() { bwrap --dev-bind / / --tmpfs /tmp --tmpfs /dev/shm --bind "$PWD" "$PWD" --bind "$scratch" "$scratch" \
+    --chdir "$PWD" --unshare-pid --proc /proc "$@"; }
 if in_a_tmp true 2>/dev/null; then
-    in_a_tmp sh -c 'seq -f /tmp/criterion_%.0f.sock 1 999 | xargs mkdir; exec "$@"' sh "$suite" "$program" none cpu \
-        --filter 'ends/passes' >"$said" 2>&1
-    check "sockets that somebody else has made stop nobody" [ $? -eq 0 ]
+    in_a_tmp sh -c 'for name in /tmp/criterion_%.0f.sock /dev/shm/bxfi_%.0f /dev/shm/bxf_arena_%.0f; do
+        seq -f $name 1 999 | xargs mkdir; done; exec "$@"' sh "$suite" "$program" none cpu --filter 'ends/passes' \
+        >"$said" 2>&1
+    check "names that others, or dead programs, have taken stop nobody" [ $? -eq 0 ]
 else
     echo "skip  what a full /tmp does: bubblewrap does not work here"
 fi

@@ -6,8 +6,6 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
-TestSuite(tile, .timeout = 60);
-
 static uint64_t state = 1;
 
 // Uniform between -1 and 1; every test is a process of its own and starts from the same numbers.
@@ -23,7 +21,7 @@ template <int Rows, int Cols> __device__ void copy(smem_tile<Rows, Cols> &tile, 
     for (int i = threadIdx.x; i < Rows * Cols; i += blockDim.x) tile.at[i / Cols][i % Cols] = src[i];
 }
 
-// ------------------------------------------------------------------------------------------------------------ products
+// ------------------------ products
 
 enum tile_form {
     TILE_ABt,           // A an operand
@@ -117,7 +115,7 @@ Test(tile, mma_AB_registers) { check_products(TILE_AB_REGISTERS, "A B, A a regis
 
 Test(tile, mma_AB_operand) { check_products(TILE_AB_OPERAND, "A B, A an operand"); }
 
-// ------------------------------------------------------------------------------------------------------------- layouts
+// ------------------------ layouts
 
 // What `each` reports of a tile, one entry per element [Rows, Cols]: how often it was visited, by which lane, whether
 // tile[e] was the element itself, and the values that a row_vec loaded from row_values (rows_there of them) and a
@@ -184,7 +182,7 @@ Test(tile, vectors_with_ragged_ends)
     check_each<16, 128>(15, 127);
 }
 
-// ---------------------------------------------------------------------------------------------------- loads and stores
+// ------------------------ loads and stores
 
 // Through a shared tile full of NaN. src holds exactly rows_there rows.
 template <int Threads, int Rows, int Cols> __global__ void load_kernel(const bf16 *src, int rows_there, bf16 *dst)
@@ -288,7 +286,7 @@ Test(tile, store_and_nothing_beyond)
     check_stores<32, 128>();
 }
 
-// ---------------------------------------------------------------------------------------------------------------- rows
+// ------------------------ rows
 
 // y[row, lane] = v, for the rows that this lane holds.
 template <int Rows> __device__ void by_lane(float *y, const row_vec<Rows> &v)

@@ -8,7 +8,7 @@ trap 'rm -rf "$scratch" "$out"/tune/1[078]/of_timeline_*' EXIT
 make_it() { ${MAKE:-make} --no-print-directory -s BACKEND=cpu "$@" >"$said" 2>&1; }
 make_it "$timeline" || { show; exit 1; }
 
-# ------------------------------------------------------------------------------------------ by hand
+# ------------------------ by hand
 # Rows with spaces for tabs, _ for a space, - for an empty field; the source is line 1, 2, ... of x.cu.
 record() { # block|ring
     { echo "who lanes event what amount at source phases of_a_$1"; sed 's/^ *//'; } |
@@ -127,7 +127,7 @@ bar "3 messages 1032.000 1030.000 ncclRecv() from rank 0 0" "30 us, and a ms for
 bar "4 waits 0.000 2062.000 waits for ncclRecv() from rank 0 at x.cu:9" "a product waits for what comes"
 bar "4 products 2062.000 1032.000 p 0" "it reads the keys of the rank that they come from"
 
-# --------------------------------------------------------------------------- of 10, keys and others
+# ------------------------ of 10, keys and others
 given=Nq=128,Nk=1024,D=128
 of() { # NAME SED WHAT: the key, changed; its cycles for D = 128 and 64 stand in the lesson's table
     mkdir -p "$out/tune/10/of_timeline_$1"
@@ -160,7 +160,7 @@ done
     grep -q 'of block 9: the launch has 3, numbered from 0$' "$said"
 verdict $? "a block that the launch has not"
 
-# ------------------------------------------------------------------------ of rings, keys and others
+# ------------------------ of rings, keys and others
 given=B=1,Hq=8,Hkv=2,Nq=512,D=64,causal=1,ranks=4
 ring() { # NN NAME: the key, or a wrong solution; its record is NN.NAME.rows, what it does NN.NAME
     of=$out/tune/$1/of_timeline_$2 worker=$out/solutions/$1_worker key=$(echo "solutions/$1"/*.cu) of_it=$scratch/$1.$2

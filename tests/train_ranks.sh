@@ -8,8 +8,8 @@ out=build/cpu/train
 export OPENBLAS_NUM_THREADS=1 OMP_WAIT_POLICY=passive MAKE="${MAKE:-make}"
 unset STEPS SEED TEXT WRONG RESUME TRAIN RANKS PARALLEL WB_SEED RANK WORLD_SIZE
 cat problems/0[1-9]/README.md | head -c 20480 >"$scratch/text" # little is held out, so that it takes little time
-$MAKE --no-print-directory -j"${WB_JOBS:-2}" BACKEND=cpu WERROR=1 train-ranks build/cpu/solutions/07_worker \
-    build/cpu/solutions/09_worker $out/wrong_kernels/07_crashes/07_worker >"$said" 2>&1
+$MAKE --no-print-directory -j"${WB_JOBS:-2}" BACKEND=cpu WERROR=1 train-ranks build/cpu/within \
+    build/cpu/solutions/07_worker build/cpu/solutions/09_worker $out/wrong_kernels/07_crashes/07_worker >"$said" 2>&1
 verdict $? "train, and ranks that train otherwise, compile"
 [ $failed -eq 0 ] || exit 1
 
@@ -22,7 +22,7 @@ go() { # PROGRAM WORDS...
     program=$1
     shift
     # shellcheck disable=SC2086
-    timeout 600 "$program" $shape "$@" >>"$said" 2>&1
+    build/cpu/within 600 "$program" $shape "$@" >>"$said" 2>&1
 }
 trains() { # PROGRAM RANKS FOLDER WORDS...: one step, and eight
     program=$1 ranks=$2 folder=$scratch/$3
@@ -148,8 +148,8 @@ export RANK=0 WORLD_SIZE=2
 refused "without a GPU ranks are processes of one program" ranks=0
 unset RANK WORLD_SIZE
 
-# Ranks that die, and whoever started them. It takes as long as it takes, and a minute of sleep at most.
-soon() { for _ in $(seq 600); do ! "$@" || return 0; sleep 0.1; done; return 1; }
+# Ranks that die, and whoever started them. It takes as long as it takes, and ten minutes of sleep at most.
+soon() { for _ in $(seq 6000); do ! "$@" || return 0; sleep 0.1; done; return 1; }
 nobody_runs() { ! cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep -qx "[t]ext=$scratch/text"; } # not itself
 start() {
     # shellcheck disable=SC2086

@@ -47,7 +47,7 @@ template <class type, int EACH> __device__ static void write(type *y, const pack
     *reinterpret_cast<pack<type, EACH> *>(y) = x;
 }
 
-// -------------------------------------------------------------------------------------------------------------- arrays
+// ------------------------ arrays
 
 static size_t all_bytes;
 size_t array_bytes(void) { return all_bytes; }
@@ -102,7 +102,7 @@ void narrow(act *y, const real *x, size_t n)
     launched();
 }
 
-// ----------------------------------------------------------------------------------------------------------- embedding
+// ------------------------ embedding
 
 __global__ void embed_kernel(real *x, const act *table, const unsigned char *text, size_t n, int width)
 {
@@ -139,7 +139,7 @@ void embed_backward(real *dtable, const real *dx, const unsigned char *text, int
     launched();
 }
 
-// ------------------------------------------------------------------------------------------------------------ products
+// ------------------------ products
 
 // c [m, n] = keep * c + a b, of bf16, or of float32 where it says so. ta: a lies as [k, m]; tb: b lies as [n, k].
 #ifdef __CUDACPU__
@@ -190,7 +190,7 @@ void linear_backward(act *dx, real *dw, const act *dy, const act *x, const act *
     product(true, false, out, in, n, dy, x, 1, dw, true);    // dw += dy^T x
 }
 
-// ---------------------------------------------------------------------------------------------------------------- norm
+// ------------------------ norm
 
 // A warp owns a row.
 template <int EACH> __global__ void rmsnorm_kernel(act *y, real *r, const real *x, const real *g, int n, int width)
@@ -282,7 +282,7 @@ void rmsnorm_backward(real *dx, act *dx_act, real *dg, const act *dy, const real
     launched();
 }
 
-// --------------------------------------------------------------------------------------------------------------- heads
+// ------------------------ heads
 
 // Cosine and sine [end, D / 2] of RoPE before the position `end`, made on the host in double.
 static const float2 *angles(int end, int D)
@@ -381,7 +381,7 @@ void add_runs(act *y, size_t y_apart, const act *x, size_t step, int many, size_
     launched();
 }
 
-// -------------------------------------------------------------------------------------------------------------- swiglu
+// ------------------------ swiglu
 
 // A row of blocks owns a token.
 template <int EACH> __global__ void swiglu_kernel(act *a, const act *gu, int hidden)
@@ -428,7 +428,7 @@ void swiglu_backward(act *dgu, const act *da, const act *gu, int n, int hidden)
     launched();
 }
 
-// ----------------------------------------------------------------------------------------------------- loss and update
+// ------------------------ loss and update
 
 // A warp owns a row; losses [n].
 __global__ void cross_entropy_kernel(act *dlogits, real *losses, const real *logits, const unsigned char *target, int n,

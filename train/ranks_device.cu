@@ -3,7 +3,7 @@
 // room until a product has ended, and all ranks with them.
 #include "ranks.h"
 
-#include "asks.h"
+#include "layer_requests.h"
 #include "rank.h"
 
 #include <initializer_list>

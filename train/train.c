@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-// ------------------------------------------------------------------------------------------------------------- options
+// ------------------------ options
 
 static config c;
 static int steps, batch, seed, length, samples, until, ask_recipe, by_ranks;
@@ -80,7 +80,7 @@ static void write_recipe(uint64_t text_hash)
     sprintf(recipe + n, "rate=%g text=%016llx", rate, (unsigned long long)text_hash);
 }
 
-// ---------------------------------------------------------------------------------------------------------------- text
+// ------------------------ text
 
 static unsigned char *text[2];  // what is learned, and what is held out: every tenth block of 1 KB
 static size_t text_size[2];
@@ -175,7 +175,7 @@ static void write_sample(model *m, int room)
     free(line);
 }
 
-// ---------------------------------------------------------------------------------------------------------------- main
+// ------------------------ main
 
 // Whether this is the same on all ranks; if not, some learn so.
 static bool all_have(const void *data, size_t bytes)

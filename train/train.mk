@@ -15,7 +15,8 @@ $(TRAINED)/device/%.o: train/%.c $B/flags.mk
 	@mkdir -p $(@D)
 	$(call compile_c,-DTRAIN_CUDA)
 TRAIN_MACHINERY := $(addprefix $B/machinery/,judge/session.o judge/spent.o start/start.o) \
-  $(if $(filter cuda,$(BACKEND)),$(MACHINERY),$(addprefix $B/machinery/,exchange.o validate.o problems.o) $(CASE_OF))
+  $(if $(filter cuda,$(BACKEND)),$(MACHINERY),$(CASE_OF) \
+  $(addprefix $B/machinery/,worker/exchange.o validate.o problems.o))
 TRAIN_O := $(patsubst %,$(TRAINED)/$(if $(filter cuda,$(BACKEND)),device,host)/%.o,$(TRAIN_C)) $(TRAIN_MACHINERY)
 $(TRAINED)/train: $(TRAIN_O)
 	$(call say,LINK,$@)

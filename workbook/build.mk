@@ -53,7 +53,7 @@ ifneq ($(BUILT_WITH),$(FLAGS))
 $(shell mkdir -p $B && echo 'BUILT_WITH := $(FLAGS)' >$B/flags.$$$$ && mv $B/flags.$$$$ $B/flags.mk)
 endif
 
-# ------------------------------------------------------------------------------------- one source file
+# ------------------------ one source file
 
 define compile_c
 $(call say,CC,$<)
@@ -97,16 +97,16 @@ $B/tests/%.o: tests/%.cu $B/flags.mk workbook/cpu/cuda_to_cpp.awk
 	@mkdir -p $(@D)
 	$(compile_cu)
 
-# ---------------------------------------------------------------------------------- one implementation
+# ------------------------ one implementation
 # What judges: the oracle, and what starts workers.
 CASE_OF := $(addprefix $B/machinery/,$(addprefix case/,case.o pages.o shards.o quantise.o case_mask.o named_mask.o \
   block_mask.o))
-JUDGE := $(addprefix $B/machinery/,judge/expect.o judge/session.o judge/spent.o judge/worker_run.o exchange.o \
+JUDGE := $(addprefix $B/machinery/,judge/expect.o judge/session.o judge/spent.o judge/worker_run.o worker/exchange.o \
   validate.o) $(CASE_OF) $B/reference/oracle.o
 # What writes the record of a test program's run.
-RECORD := $(addprefix $B/machinery/,judge/record.o judge/sockets.o score/results.o)
-MACHINERY := $(CASE_OF) $(addprefix $B/machinery/,exchange.o problems.o validate.o device.o memory.o attention.o \
-  attention_backward.o rank.o $(if $(filter cuda,$(BACKEND)),nccl/nccl.o)) $(LAYER)
+RECORD := $(addprefix $B/machinery/,judge/record.o judge/criterion.o score/results.o)
+MACHINERY := $(CASE_OF) $(addprefix $B/machinery/,worker/exchange.o worker/late_inputs.o problems.o validate.o \
+  device.o memory.o attention.o attention_backward.o rank.o $(if $(filter cuda,$(BACKEND)),nccl/nccl.o)) $(LAYER)
 
 # A worker is two objects, and neither can name what the other keeps to itself. Of the function's nothing is called
 # but the function, so that its own recvmsg or mprotect is its own. Of the judge's (worker, machinery, layer) it can
@@ -133,8 +133,9 @@ $B/$(1)/$(2)_worker: $B/$(1)/$(2).o $(if $(JUDGED),$B/machinery/judge_$(2).o,$B/
 $B/$(1)/$(2).so: $B/$(1)/$(2).o
 	$Q$$(LINK) -shared $$^ -o $$@
 endef
+workbook/worker.c: ;  # so the notes of a build say that was made before the room was
 define suite
-$B/machinery/worker_$(1).o: workbook/worker.c $B/flags.mk
+$B/machinery/worker_$(1).o: workbook/worker/worker.c $B/flags.mk
 	@mkdir -p $$(@D)
 	$Q$(C) -DWB_NAME=$(call name,$(1)) -c $$< -o $$@
 $B/machinery/judge_$(1).o: $B/machinery/worker_$(1).o $(MACHINERY)

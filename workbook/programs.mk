@@ -51,10 +51,10 @@ $B/timeline: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/timeli
 	$Q$(LINK) $^ -lm -o $@
 
 # What starts a submission, and which system calls it may make.
-$B/confine $B/take: $B/%: workbook/class/%.c $B/flags.mk
+$B/confine $B/read_sources: $B/%: workbook/class/%.c $B/flags.mk
 	$Q$(C) $< -o $@
 # What runs a command for so many seconds of its own.
-$B/within: workbook/class/within.c $B/machinery/judge/spent.o
+$B/within: workbook/judge/within.c $B/machinery/judge/spent.o
 	$Q$(C) $^ -o $@
 $B/filter: workbook/class/filter.c $B/flags.mk
 	$Q$(C) $< -lseccomp -o $@
@@ -63,6 +63,6 @@ $B/%.filter: $B/filter
 
 EVERYTHING := $(addprefix $B/,within bench errors diagnose score suite mask timeline)
 # What a submission is judged with (class/grade_base.sh).
-judges: $(addprefix $B/,score suite confine take within worker.filter tools.filter) $(MACHINERY) check-machinery \
+judges: $(addprefix $B/,score suite confine read_sources within worker.filter tools.filter) $(MACHINERY) check-machinery \
   $(if $(wildcard workbook/diagnose/diagnose.c),$B/diagnose) \
   $(foreach n,$(NUMBERS),$B/tests/$n_test $B/machinery/worker_$n.o $(if $(JUDGED),$B/machinery/judge_$n.o))

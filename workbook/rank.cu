@@ -8,7 +8,7 @@ extern "C" wb_status wb_copy_to_host_behind(void *host, const void *device, size
 }
 
 #ifdef __CUDACPU__
-#include "asks.h"
+#include "layer_requests.h"
 
 extern "C" wb_status wb_rank_device(int, int) { return WB_OK; }
 

@@ -11,7 +11,8 @@ extern "C" {
 wb_status wb_rank_device(int rank, int ranks);
 
 // Becomes a rank. `board`: shared memory of all ranks, zeros at first; null where there is one. On GPUs the first
-// rank's NCCL says there how the others find it; on the CPU layer it is as asks.h says. ring: comm and wire are made.
+// rank's NCCL says there how the others find it; on the CPU layer it is as layer_requests.h says. ring: comm and wire
+// are made.
 wb_status wb_rank_join(void *board, size_t board_bytes, wb_ring *ring);
 
 // For ranks that share no memory: what has to stand at the begin of each one's board, zeros at first, before it joins.

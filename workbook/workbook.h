@@ -27,7 +27,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)  // what a function may call; the rest of the machinery is hidden from it
 
-// -------------------------------------------------------------------------------------------------------------- status
+// ------------------------ status
 
 typedef enum wb_status {
     WB_OK = 0,
@@ -44,7 +44,7 @@ const char *wb_status_text(wb_status status);
 // What was wrong in this thread's last call that did not return WB_OK, in one sentence; "" if there was none.
 const char *wb_last_message(void);
 
-// --------------------------------------------------------------------------------------------------------------- shape
+// ------------------------ shape
 
 typedef struct attention_shape {
     int batch;     // B, from 1 to 65535
@@ -59,7 +59,7 @@ typedef struct attention_shape {
     int sinks;     // >= 0: the first `sinks` keys stay visible outside the window. Read by 07 and 09
 } attention_shape;
 
-// ------------------------------------------------------------------------------------------------------------ problems
+// ------------------------ problems
 // Every function that returns a status checks its arguments first: on an error it returns the status, leaves a sentence
 // in wb_last_message(), and writes nothing. Outputs come first and must not overlap inputs. workspace: device memory of
 // as many bytes as NAME_workspace says, which is 0 for a bad shape; aligned to 256 bytes, of any contents.
@@ -248,7 +248,7 @@ wb_status flash_ring_backward(bf16 *dQ, bf16 *dK, bf16 *dV, float *delta, const 
 // The same on each rank: about 16 rows of K and 2 of Q for each of the rank's.
 size_t flash_ring_backward_workspace(const attention_shape *shape, const wb_ring *ring);
 
-// ------------------------------------------------------------------------------------------------------- making a mask
+// ------------------------ making a mask
 // Whether query i of mask b sees key j: not 0 if it does. `of` is the caller's.
 typedef int wb_sees(const void *of, int b, int i, int j);
 
@@ -263,14 +263,14 @@ wb_status wb_block_mask_from_matrix(block_mask *mask, int q_tile, int kv_tile, i
                                     const unsigned char *visible);
 void wb_block_mask_free(block_mask *mask);  // of host memory; afterwards all pointers are null
 
-// ------------------------------------------------------------------------------------------------ making a cache of 14
+// ------------------------ making a cache of 14
 // The quantiser: from a row x [count] of finite floats to q [count], in host memory; returns the row's scale, so that
 // scale * q[d] is about x[d].
 //   a = the largest |x[d]|     scale = a / 127     q[d] = nearbyint(x[d] / scale), from -127 to 127, ties to even
 // in float32. Where a / 127 is 0 or denormal, scale and all q are 0.
 float wb_quantise_row(int8_t *q, const float *x, int count);
 
-// -------------------------------------------------------------------------------------------- making the inputs of 16
+// ------------------------ making the inputs of 16
 // The quantiser, in host memory: from x [rows, D], finite floats below 2^127, a row of Q or the keys of a tile of K, to
 // e4m3 q [rows, D]. Returns the exponent e, so that 2^e q is about x: the least integer, -118 at least, for which no
 // |x| is above 448 * 2^e.
@@ -291,7 +291,7 @@ wb_status wb_quantise_fp8_inputs(uint8_t *Q8, uint8_t *K8, uint8_t *V8, int8_t *
 // and -1: the row gets sqrt(D) times as long.
 void wb_hadamard(float *x, int D);
 
-// -------------------------------------------------------------------------------------------- the one shared validator
+// ------------------------ the one shared validator
 // For the first line of each function. `problem` is the function's name; what it supports is looked up in one table.
 
 wb_status wb_check_row_sum(const char *problem, const void *y, const void *x, const void *w, int rows, int cols);
@@ -349,7 +349,7 @@ wb_status wb_fail(wb_status status, const char *format, ...)
 #endif
     ;
 
-// ------------------------------------------------------------------------------------------------------- device memory
+// ------------------------ device memory
 // So that a caller in any language needs no CUDA headers. On the cpu backend "device memory" is memory of this machine
 // that only kernels may touch.
 
@@ -363,7 +363,7 @@ const char *wb_device_name(void);       // "NVIDIA H200", or "CPU execution laye
 // device.
 int wb_device_capability(void);
 
-// --------------------------------------------------------------------------------------------------------- the library
+// ------------------------ the library
 // What libworkbook.so, and nothing else, has.
 
 // Which version of the workbook it was made from, "1.0.0".

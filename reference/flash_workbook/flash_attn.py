@@ -51,7 +51,7 @@ def bounds(q_len, kv_len, left, right):
         else torch.full_like(at, kv_len)).clamp(max=kv_len - 1)
 
 
-# ----------------------------------------------------------------------------------------------------------- one length
+# ------------------------ one length
 
 captured = []  # masks whose memory is in a CUDA graph's kernels
 
@@ -126,7 +126,7 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
     return (O.transpose(1, 2), L, None) if return_attn_probs else O.transpose(1, 2)
 
 
-# --------------------------------------------------------------------------------------------------------- many lengths
+# ------------------------ many lengths
 # The queries and keys of all sequences lie one behind the other. Forward they are one sequence under a mask of
 # documents: one call of problem 15, with as many tiles as a call for each sequence would walk over, and one launch
 # where there would be one each. It has no backward: that is a call a sequence.
@@ -244,7 +244,7 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=Non
     return (O, L[0], None) if return_attn_probs else O
 
 
-# ------------------------------------------------------------------------------------------------------------- decoding
+# ------------------------ decoding
 
 
 @operator("decode")

@@ -1,5 +1,5 @@
 // probe.js - looks at the built book, in a page that opens each of its pages in a frame. book.sh writes that page,
-// which knows given: { site, files, masks }, and reads what is said here: a line a proof, "ok" or "FAIL", and "still
+// which knows given: { site, files, css }, and reads what is said here: a line a proof, "ok" or "FAIL", and "still
 // NAME BASE64".
 'use strict';
 
@@ -58,7 +58,7 @@ async function look_around() {
     next.join());
 }
 
-// ------------------------------------------------------------ figures
+// ------------------------ figures
 // softmax.js: after each tile m, l and O are those of the keys so far, by their definition; at the end O and L are the
 // softmax's. Where O is not rescaled, each key still has the factor of its own tile's maximum.
 function softmax_numbers({examples, walk, first_wrong}) {
@@ -85,27 +85,6 @@ function softmax_numbers({examples, walk, first_wrong}) {
   verdict(!wrong.length, 'the numbers of softmax', wrong.slice(0, 5).join('; '));
 }
 
-// mask.js counts as the program `mask` does, and the bounds visit the tiles in which something is visible, each once.
-function mask_numbers({tiles, bounds, phases}) {
-  const wrong = [];
-  for (const line of given.masks) {
-    const [kind, ...n] = line.split(' ').map((word, k) => (k ? +word : word)),
-                 [N, W, sinks, BR, BC, size, full, , , masked, skipped, , visible] = n;
-    const p = {kind, N, W, sinks, BR, BC, size}, {rows, count} = tiles(p);
-    if ([count.full, count.masked, count.skipped, count.visible].join() !== [full, masked, skipped, visible].join())
-      wrong.push(line);
-    for (const row of ['causal', 'window', 'sinks'].includes(kind) ? rows : []) {
-      const visits = phases(p, row[0].i0), visited = visits.flatMap(([, from, end]) => row.slice(from, end));
-      const without = kind === 'causal' ? row.slice(0, bounds(p, row[0].i0).full) : [];
-      if (visited.some((t, k) => t.kind === 'skipped' || visited.indexOf(t) !== k)
-        || without.some(t => t.kind !== 'full') || visited.length !== row.filter(t => t.kind !== 'skipped').length)
-        wrong.push(`${line}: row ${row[0].i0}`);
-    }
-  }
-  verdict(!wrong.length && given.masks.length > 50, `the numbers of mask, in ${given.masks.length} sizes`,
-    wrong.slice(0, 5).join('; '));
-}
-
 // What lessons say of their figures, at the width of a phone and of a screen; and each control does what it is for.
 async function look_at_figures(width) {
   const words = name => frame.contentDocument.querySelector(`.${name} .words`).textContent;
@@ -129,14 +108,6 @@ async function look_at_figures(width) {
   says('softmax', /Here O goes wrong.$/, 'the mistake is named where it begins');
   slide('end');
   says('softmax', /parts of O sum to 1.6617, not to 1./, 'and how wrong it is at the end');
-  await open('problems/07/README.html');
-  says('mask', /^63 of 144 pairs/, "the lesson's 63 pairs");
-  const side = frame.contentDocument.querySelector('.mask .side').textContent;
-  verdict(/first = 1.*sink_end = 1.*full = 3.*end = 4/s.test(side),
-    `mask, ${width} wide: rows 8 to 11 as in the lesson`, side);
-  frame.contentDocument.querySelector('.mask [data-pick="0"]').dispatchEvent(new MouseEvent('click', {bubbles: true}));
-  verdict(/r0 = 0 to r1 = 3/.test(frame.contentDocument.querySelector('.mask .side').textContent),
-    `mask, ${width} wide: a row is picked`);
 }
 
 // The still pictures of the figure that no other program draws.
@@ -164,7 +135,6 @@ function stills({figures, flat, markup}, css) {
   for (const width of [380, 1200]) await look_at_figures(width);
   const book = frame.contentWindow.eval('book');
   softmax_numbers(book.softmax);
-  mask_numbers(book.mask);
   stills(book, given.css);
   say('done');
 })();

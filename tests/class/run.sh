@@ -25,7 +25,7 @@ echo alive >"$canary/canary"
 chmod 755 "$scratch" && workbook/class/grade_base.sh "$base" || exit 1
 ln -s "$base" "$out/base"
 
-# ------------------------------------------------------------------------------------------------ without a sandbox
+# ------------------------ without a sandbox
 
 # The base is a copy of the workbook that every user can read; beside it a submission, and a folder for what comes of
 # it.
@@ -71,7 +71,7 @@ jobs() { env -u WB_JOBS "$@" $make --no-print-directory --eval='jobs: ; @echo $$
 [ "$(jobs env SLURM_CPUS_PER_TASK=3)" = 3 ] && [ "$(jobs taskset -c "$core")" = 1 ]
 verdict $? "as many tests at once as the cores that were given out"
 
-# -------------------------------------------------------------------------------------------------- what is handed in
+# ------------------------ what is handed in
 
 file_of() { basename "$(ls problems/"$1"/*.c*)"; } # NUMBER
 put() { # FOLDER NUMBER FILE
@@ -152,7 +152,7 @@ bomb "$in/hugo" 01 colours_its_texts;   bomb "$in/hugo" 02 forges_the_exchange
 beside "$in/paul" 01 hoards_before_main
 count=$(find "$in" -mindepth 1 -maxdepth 1 -print0 | tr -dc '\0' | wc -c)
 
-# ------------------------------------------------------------------------------------------------------------ graded
+# ------------------------ graded
 
 # Sums of all that a submission must not change; and what it must not leave running, which knows whose it is.
 outside() {
@@ -221,7 +221,7 @@ bomb "$class/jon" 01 keeps_the_compiler_busy
 WB_COMPILE_SECONDS=1 "$grade" --base "$base" -- "$class/jon" "$out/reports/jon" >"$class/again" 2>&1
 bombs_reported "$out/reports"
 
-# ------------------------------------------------------------------------------------------ while somebody changes it
+# ------------------------ while somebody changes it
 
 # A folder and a file in it that change places with links to the key, as fast as can be, while the file is read.
 file=$(file_of 02) swapped=$class/swapped/problems/02
@@ -241,7 +241,7 @@ swap &
 swapper=$! tries=0
 : >"$said"
 until [ $tries -ge 200 ] && grep -q '^file' "$said" && grep -q 'is a link' "$said" || [ $tries -eq 3000 ]; do
-    "$base/build/cpu/take" folder "$class/swapped" "02/$file" >>"$said"
+    "$base/build/cpu/read_sources" folder "$class/swapped" "02/$file" >>"$said"
     tries=$((tries + 1))
 done
 kill $swapper
@@ -251,7 +251,7 @@ sed -n 's/^file 02 //p' "$said" | sort -u | base64 -d >"$class/read"
 cmp -s "$class/read" "$class/mine" && grep -q 'is a link' "$said"
 verdict $? "a source that changes places with a link is read as itself ($(grep -c '^file' "$said") of $tries) or not"
 
-# ----------------------------------------------------------------------------------------------------- a busy machine
+# ------------------------ a busy machine
 
 # What gets no time of the machine is neither late nor judged. Another process of its session, which is nobody's child,
 # has the only core; this one has what that leaves.
@@ -302,7 +302,7 @@ rm "$judge" && ln "$base/build/cpu/tests/02_test" "$judge"
 grade_all && grep -q '^judged later,100,' "$out/grades.csv" && [ -e "$report/record" ]
 verdict $? "and it is judged when there is time"
 
-# ----------------------------------------------------------------------------------------------- with the check build
+# ------------------------ with the check build
 
 # Right results, and a race behind them; a check build that ends early, prints what is none of its business, uses memory
 # where nobody counts it, or does nothing; and the last of a function that has given up other points for it.

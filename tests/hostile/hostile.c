@@ -2,7 +2,7 @@
 // environment; without one it is right. Each attack has the test of 01 in whose cases it is tried ("": in one
 // case), and the verdict that it must get (tests/verdicts.sh, which reads these lines), and never a pass.
 #include "workbook.h"
-#include "exchange.h"
+#include "worker/exchange.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -36,7 +36,7 @@ static bool is(const char *name) { return strcmp(getenv("HOSTILE") ? getenv("HOS
 
 wb_status tiled_attention(ARGUMENTS) { return attack(O, L, Q, K, V, shape); }
 
-// -------------------------------------------------------------------------------------------- it ends, or never does
+// ------------------------ it ends, or never does
 
 ATTACK(abort, "", "the worker died of signal 6") { abort(); }
 
@@ -90,7 +90,7 @@ ATTACK(leaves_a_child, "", "O differs from the oracle")
     return WB_OK;
 }
 
-// ------------------------------------------------------------------------------ it speaks in the place of the worker
+// ------------------------ it speaks in the place of the worker
 
 ATTACK(answers_early, "", "are NaN or infinite")  // it would compute when the judge has gone on
 {
@@ -155,7 +155,7 @@ ATTACK(refuses, "", "the function returned 'not implemented': not today")
     return wb_fail(WB_NOT_IMPLEMENTED, "not today");
 }
 
-// ----------------------------------------------------------------------------- it writes where it should not, or not
+// ------------------------ it writes where it should not, or not
 
 ATTACK(writes_nothing, "", "are NaN or infinite") { return WB_OK; }
 
@@ -177,7 +177,7 @@ ATTACK(writes_past_O, "", "wrote outside of O: 1 element past its last one")
     return WB_OK;
 }
 
-// ----------------------------------------------------------------------------- what it does depends on earlier calls
+// ------------------------ what it does depends on earlier calls
 
 ATTACK(adds_to_a_static, "every_head_dim", "carries state from an earlier call")  // the first call is right
 {

@@ -1,11 +1,11 @@
 // refused.c - names what the judge keeps to itself: no worker can be linked of it, and the linker finds none of
 // these (tests/verdicts.sh).
 #include "workbook.h"
-#include "exchange.h"
+#include "worker/exchange.h"
 
 extern bool watching(void) __asm__("_ZN7cudacpu8watchingEv");  // it would read all tiles, unless somebody looks
 extern long order __asm__("_ZN7cudacpu5orderE");               // the order in which threads run
-extern void end(void) __asm__("wb_watch_end");                 // asks.h has it as one that may be missing
+extern void end(void) __asm__("wb_watch_end");                 // layer_requests.h has it as one that may be missing
 extern void wb_memory_reset_peak(void);
 
 wb_status tiled_attention(float *O, float *L, const float *Q, const float *K, const float *V,

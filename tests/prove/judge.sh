@@ -1,13 +1,14 @@
 # shellcheck shell=sh
-# judge.sh - sourced by proofs that run a suite: judge [OPTION...] TEST WORKER [OPTION...], with the record in $record.
-# Status: the suite's. A worker that had too little of a busy machine (3) is judged again.
+# judge.sh - sourced by proofs that run a suite: judge [OPTION...] TEST WORKER [OPTION...], with the record in $record;
+# $limit goes before it. Status: the suite's. What had too little of a busy machine (3, 75) is judged again.
 : "${BACKEND:=cpu}" "${ROW:=build/$BACKEND/one}"
-out=build/$BACKEND record=$ROW.results
+out=build/$BACKEND record=$ROW.results limit=
 judge() {
     for again in 1 2 3 4 5 6 7 8 9; do
-        WB_RESULTS=$record "$out/suite" "$@"
+        # shellcheck disable=SC2086
+        WB_RESULTS=$record $limit "$out/suite" "$@"
         judged=$?
-        [ $judged -eq 3 ] || return $judged
+        [ $judged -eq 3 ] || [ $judged -eq 75 ] || return $judged
         echo "judged again, $again: the machine was too busy"
     done
     return $judged

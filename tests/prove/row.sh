@@ -2,7 +2,8 @@
 # row.sh NAME - proves one row of the plan in $PROOFS, and leaves its record there, NAME.row: what became of it
 # (passed, failed, skipped), seconds of processor time, the sum of what it was proved of, name, what is proved, what
 # was seen last; tab between them. NAME.log is what it said. A row that has passed of the same inputs, to the byte, is
-# not proved again, but with ALL set. Status 77 of its command: skipped.
+# not proved again, but with ALL set. Status 77 of its command: skipped; 75: it had too little of a busy
+# machine (judge/within.c), and is proved again.
 set -u
 name=$1 due=$PROOFS/$1.due record=$PROOFS/$1.row log=$PROOFS/$1.log tab=$(printf '\t')
 plan=$(awk -F "$tab" -v name="$name" '$1 == name' "$PROOFS/plan")
@@ -34,11 +35,14 @@ fi
 missing=$(for input in $inputs; do case $input in B/*) [ -e "build/$BACKEND/${input#B/}" ] || echo "$input" ;; esac; done)
 if [ -n "$missing" ]; then
     echo "not built: $missing" >"$log"
-    false
+    status=1
 else
-    (eval "$command") >"$log" 2>&1 </dev/null
+    for _ in 1 2 3 4 5; do
+        (eval "$command") >"$log" 2>&1 </dev/null
+        status=$?
+        [ $status -eq 75 ] || break
+    done
 fi
-status=$?
 times >"$log.times" # of this shell, and of all that it waited for
 spent=$(tr 'ms' '  ' <"$log.times" | awk '{ spent += 60 * ($1 + $3) + $2 + $4 } END { printf "%.1f", spent }')
 rm -f "$log.times"

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,7 +27,8 @@ static int said_of(void (*run)(long order), long order, std::string &said)
     if (child == 0) {
         dup2(ends[1], STDERR_FILENO);
         close(ends[0]), close(ends[1]);
-        alarm(60);
+        const struct rlimit seconds = {60, 70};  // of a processor
+        setrlimit(RLIMIT_CPU, &seconds);
         run(order);
         exit(0);
     }

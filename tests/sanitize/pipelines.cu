@@ -8,7 +8,7 @@
 //                                          meet more than three were missed
 #include "hopper.cuh"
 
-#include "asks.h"
+#include "layer_requests.h"
 #include "drawn.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ static struct {
     step steps[WARPS][MOST_STEPS];
 } p;
 
-// --------------------------------------------------------------------------------------------------------- as a kernel
+// ------------------------ as a kernel
 
 struct shared_tiles {
     tma_tile<ROWS, 64> tile[TILES];
@@ -93,7 +93,7 @@ static void run(long order)
     cudaDeviceSynchronize();
 }
 
-// --------------------------------------------------------------------------------------------------- what a warp knows
+// ------------------------ what a warp knows
 // A node is something that is over: a use of a tile, a phase of a signal, a wait for one. What a load brings is over
 // for a warp that has waited for its signal, a send for its warp once that is SENT; and for others what warps know who
 // have arrived before.
@@ -176,7 +176,7 @@ struct knowledge {
 };
 static knowledge now;  // while a program is drawn
 
-// --------------------------------------------------------------------------------------------------- drawing a program
+// ------------------------ drawing a program
 
 static void add(int w, const step &o) { p.steps[w][p.count[w]++] = o; }
 static bool is_full()
@@ -250,7 +250,7 @@ static void draw_program()
         while (u.what == LOAD && !now.somebody_knows(u.node)) learn(u.warp, u);
 }
 
-// ---------------------------------------------------------------------------------------- what may happen in a program
+// ------------------------ what may happen in a program
 
 enum outcome { ENDS, MEETS, STUCK, MIXES };  // MIXES: an arrival may count for another phase than it was meant for
 
@@ -292,7 +292,7 @@ static outcome happen_in_some_order()
     return is_over ? ENDS : MEETS;
 }
 
-// -------------------------------------------------------------------------------------------------------------- judged
+// ------------------------ judged
 
 static void show_program()
 {

@@ -6,7 +6,7 @@
 //
 //   races_worker [SEED [PROGRAMS]]     exit status 1: something was said wrongly, or of a hundred programs with races
 //                                      more than two were missed
-#include "asks.h"
+#include "layer_requests.h"
 #include "drawn.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ static struct {
     unsigned masks[MOST_STEPS][MOST_THREADS / WARP][MASKS];  // of lanes that meet, no lane in two
 } p;
 
-// --------------------------------------------------------------------------------------------------------- as a kernel
+// ------------------------ as a kernel
 
 __device__ unsigned touch(unsigned char *at, const op &o, unsigned value)
 {
@@ -84,7 +84,7 @@ static void run(long order)
     cudaDeviceSynchronize();
 }
 
-// ------------------------------------------------------------------------------------------------------ as it is drawn
+// ------------------------ as it is drawn
 
 typedef std::vector<int> clock_of_threads;  // what a thread knows of each of its block, itself included
 struct deed {
@@ -175,7 +175,7 @@ static std::vector<race> draw_program(int racing)
     return races;
 }
 
-// -------------------------------------------------------------------------------------------------------------- judged
+// ------------------------ judged
 
 // Whether the two sides of the report are those of a race.
 static bool names_one(const std::string &said, const std::vector<race> &races)

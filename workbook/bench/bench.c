@@ -13,8 +13,7 @@
 
 #include "memory.h"
 #include "case/pages.h"
-#include "reference/naive_cpu.h"
-#include "reference/naive_gpu.h"
+#include "reference/naive.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -65,7 +64,7 @@ static void note(const options *o, const char *format, ...)
     fflush(o->out);
 }
 
-// ------------------------------------------------------------------------------------------------------------- measure
+// ------------------------ measure
 
 // One implementation's part in the measurement of one shape.
 typedef struct lane {
@@ -350,7 +349,7 @@ static void roofs(const options *o)
     }
 }
 
-// -------------------------------------------------------------------------------------------------------- command line
+// ------------------------ command line
 
 static int usage(void)
 {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "case/case.h"
-#include "exchange.h"
+#include "worker/exchange.h"
 #include "roofline.h"
 #include "timer.h"
 
@@ -40,7 +40,7 @@ typedef struct bench_result {
     int runs;
 } bench_result;
 
-// ------------------------------------------------------------------------------------------------------ bench_shapes.c
+// ------------------------ bench_shapes.c
 
 enum { BENCH_MAX_CASES = 64, BENCH_SEED = 7 };
 
@@ -53,7 +53,7 @@ wb_case bench_main_shape(const wb_problem *problem);
 // The shape in a few words: "B1 H16 N4096 D16 causal".
 void bench_shape_text(const wb_problem *problem, const wb_case *c, char *text, size_t size);
 
-// ------------------------------------------------------------------------------------------------------ bench_inputs.c
+// ------------------------ bench_inputs.c
 
 void bench_inputs_make(bench_inputs *inputs, const wb_problem *problem, const wb_case *c);
 void bench_inputs_free(bench_inputs *inputs);
@@ -65,7 +65,7 @@ void bench_set_free(const bench_inputs *inputs, bench_set *set);
 // Fills the outputs with NaN, so that what a function leaves out shows.
 void bench_set_spoil(const bench_inputs *inputs, const bench_set *set);
 
-// ------------------------------------------------------------------------------------------------------- bench_check.c
+// ------------------------ bench_check.c
 
 // What the suites' judge wants of the outputs, of some rows in all heads.
 typedef struct bench_wanted bench_wanted;
@@ -76,7 +76,7 @@ void bench_wanted_free(bench_wanted *wanted);
 wb_status bench_wanted_compare(const bench_wanted *wanted, const bench_inputs *inputs, void *const pointers[],
                                double *max_error);
 
-// ------------------------------------------------------------------------------------------------------- bench_guard.c
+// ------------------------ bench_guard.c
 
 enum { BENCH_MAX_IMPLS = 8, BENCH_LABEL = 32 };
 
@@ -107,7 +107,7 @@ void bench_guard_restart(void) __attribute__((noreturn));
 // This program once more, in a process that ends with this one; what it prints goes to `output`.
 pid_t bench_start(char **argv, int output);
 
-// -------------------------------------------------------------------------------------------------------- bench_host.c
+// ------------------------ bench_host.c
 
 // Progress and messages, on stderr.
 void bench_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -132,7 +132,7 @@ double bench_roof_sgemm(void);
 // nothing before, and returns by how much the resident memory grew at most. Linux only; elsewhere 0.
 wb_status bench_host_growth(const bench_inputs *inputs, wb_function function, size_t *bytes);
 
-// ------------------------------------------------------------------------------------------------------ bench_report.c
+// ------------------------ bench_report.c
 
 void bench_tsv_header(FILE *out, const wb_problem *problem, int argc, char **argv, bool cuda);
 void bench_tsv_row(FILE *out, const wb_problem *problem, const char *label, const wb_case *c,

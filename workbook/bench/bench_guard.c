@@ -67,7 +67,7 @@ void bench_guard_restart(void)
     exit(3);
 }
 
-// -------------------------------------------------------------------------------------------------------- the watching
+// ------------------------ the watching
 
 pid_t bench_start(char **argv, int output)
 {

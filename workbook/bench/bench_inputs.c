@@ -1,7 +1,7 @@
 // bench_inputs.c - the inputs of a case, and sets of tensors in the memory where functions want them.
 #include "bench.h"
 
-#include "reference/naive_gpu.h"
+#include "reference/naive.h"
 
 #include <pthread.h>
 #include <stdlib.h>

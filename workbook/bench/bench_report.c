@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "reference/naive_gpu.h"
+#include "reference/naive.h"
 
 // What the device can do at most, and how that is known. Nothing if it does not say so.
 static void peaks(FILE *out, const wb_problem *problem)

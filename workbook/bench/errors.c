@@ -78,7 +78,7 @@ static wb_function find(const char *text, const char *label, const char *name)
     exit(2);
 }
 
-// ------------------------------------------------------------------------------------------------ 14: a cache in pages
+// ------------------------ 14: a cache in pages
 
 enum { B = 4, HQ = 8, HKV = 2, PAGE = 64, ROWS = B * HQ };
 
@@ -178,7 +178,7 @@ static void errors_of_caches(char **argv, int longest)
         }
 }
 
-// -------------------------------------------------------------------------------------------------- 16: in eight bits
+// ------------------------ 16: in eight bits
 
 enum { QUERIES = 192 };
 

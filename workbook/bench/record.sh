@@ -6,7 +6,6 @@
 #   suites    every suite on its key, the key's variants and the library, and the machinery's own
 #   bench     times of all problems, with variants
 #   peers     reference/peers.py and peers_fp8.py, if there is PyTorch with a GPU; ring_peers.py, if there are several
-#   example   reference/pytorch_example.py and its like, likewise
 #   torch     reference/torch_attention.py, likewise
 #   gpt_oss   reference/gpt_oss.py, if transformers is there too
 #   duel      reference/duel.py, likewise: of one SEED, LIMIT seconds long (300)
@@ -19,7 +18,7 @@
 # WB_NUMBERS="02 03": of the problems' suites and benches these alone.
 set -u
 . workbook/loop/source.sh
-all='suites bench peers example torch gpt_oss duel sanitize'
+all='suites bench peers torch gpt_oss duel sanitize'
 [ $# -ge 2 ] || { echo "usage: record.sh BACKEND OUTDIR [PART...]; parts: $all" >&2; exit 2; }
 backend=$1 results=$2/results.txt archive=$2/tables.tar
 mkdir -p "$2" || exit 2
@@ -211,12 +210,6 @@ peers() {
     table_of 420 "peers on $gpus GPUs" ring_peers.tsv \
         -m torch.distributed.run --standalone --nproc-per-node "$gpus" reference/ring_peers.py
     on=
-}
-
-example() {
-    needs_torch example || return
-    step 90 example "$python" reference/pytorch_example.py
-    step 90 "example causal" "$python" reference/pytorch_example.py causal
 }
 
 torch() {

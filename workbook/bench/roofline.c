@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// --------------------------------------------------------------------------------------------------------------- peaks
+// ------------------------ peaks
 
 // Bf16 FLOPs a clock of one multiprocessor, added up in float32, without sparsity. GeForce GPUs add up in float32 at
 // half the rate of the same chip on a professional card. `share`: of these, what mma.sync reaches.
@@ -56,7 +56,7 @@ roofline_peaks roofline_peaks_of(const roofline_device *device)
     return p;
 }
 
-// ---------------------------------------------------------------------------------------------------------------- work
+// ------------------------ work
 
 roofline_work roofline_work_of(const wb_problem *problem, const wb_case *c)
 {
@@ -87,7 +87,7 @@ roofline_work roofline_work_of(const wb_problem *problem, const wb_case *c)
     return w;
 }
 
-// ------------------------------------------------------------------------------------------------------------- verdict
+// ------------------------ verdict
 
 // A kernel of no work takes 4 us on an H200 by this bench: problem 02 at 256 x 256, 2026-11-20.
 static const double EMPTY_MS = 0.004;
@@ -235,7 +235,7 @@ void roofline_advice_text(const roofline_verdict *v, const wb_problem *problem, 
     }
 }
 
-// -------------------------------------------------------------------------------------------------------- in the table
+// ------------------------ in the table
 
 void roofline_columns(FILE *out, const roofline_verdict *v, const wb_problem *problem)
 {

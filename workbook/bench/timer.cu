@@ -110,7 +110,7 @@ extern "C" wb_status wb_timer_device(roofline_device *device)
     return WB_OK;
 }
 
-// --------------------------------------------------------------------------------------------------------------- roofs
+// ------------------------ roofs
 
 enum { ROOF_RUNS = 11, ROOF_N = 8192 };
 

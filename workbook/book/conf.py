@@ -55,7 +55,7 @@ def chapters(root):
             yield f"\n```{{toctree}}\n:caption: {name}\n:hidden:\n\n" + "\n".join(pages) + "\n```\n"
 
 
-# ---------------------------------------------------------------------------------------------- Markdown
+# ------------------------ Markdown
 # <!-- code: FILE, from TEXT, to TEXT --> (or: before TEXT) and the fence under it, which GitHub shows.
 # The book takes the file itself.
 CODE = re.compile(r"<!-- code: (\S+), from (.+?), (to|before) (.+?) -->\n```(\w+)\n.*?```\n", re.S)
@@ -96,7 +96,7 @@ class Captions(SphinxTransform):
             p.replace_self(figure)
 
 
-# ---------------------------------------------------------------------------------------------- files
+# ------------------------ files
 # A link to a file that is no page leads to one that shows it; to a folder, or to a key in a book without keys,
 # it is none.
 class Files(SphinxTransform):
@@ -138,19 +138,18 @@ def file_pages(app):
         yield f"files/{path}", {"title": path, "body": f"<h1>{path}</h1>\n{body}"}, "page.html"
 
 
-# ---------------------------------------------------------------------------------------------- figures
-# A page with a picture that _static/figure.js knows gets the scripts.
-MOVING = re.compile(r"(softmax|mask)_\d\d\.svg$")
+# ------------------------ figures
+# A page with a picture that _static/softmax.js knows gets the script.
+MOVING = re.compile(r"softmax_\d\d\.svg$")
 
 
 def scripts(app, page, template, context, doctree):
     if (app.builder.name == "html" and doctree
             and any(MOVING.search(image["uri"]) for image in doctree.findall(nodes.image))):
-        for script in ("figure", "softmax", "mask"):
-            app.add_js_file(f"{script}.js")
+        app.add_js_file("softmax.js")
 
 
-# ---------------------------------------------------------------------------------------------- equations
+# ------------------------ equations
 # Drawn when the book is built: no script, and no font that a reader may lack.
 def equation(self, node, block):
     mathml = ziamath.tex.tex2mml(node.astext(), inline=not block)

@@ -28,7 +28,7 @@ if keys:
         for entry in re.split(r"^@@ ", (source / f"solutions/{number}/wrong.diff").read_text(), flags=re.M)[1:]:
             name, tests, why = re.match(r"(\S+)(?: \((.*?)\))?:? ?(.*)", entry.split("\n")[0]).groups()
             lines = entry.rstrip("\n").split("\n")[1:]
-            edit = next((k for k, line in enumerate(lines) if line.startswith(("-", "+", " "))), len(lines))
+            edit = next((k for k, line in enumerate(lines) if line.startswith(("-", "+", " ", "~"))), len(lines))
             page += [f"## `{name}`", "", plain(" ".join([why, *lines[:edit]])), ""]
             test, _, named = (tests or "").partition(", ")
             if test:

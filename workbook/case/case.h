@@ -90,13 +90,13 @@ typedef struct wb_case {
     char null[16];           // "K": the function is given a null pointer for K
     int offset;              // every tensor starts this many bytes past a multiple of 256
     int nan_from, nan_keys;  // V of keys nan_from ... nan_from + nan_keys - 1 is NaN, in every head
-    // 1: inputs arrive late, on a stream that is not the default one: late.h; 2: and a second call meanwhile, on
+    // 1: inputs arrive late, on a stream that is not the default one: late_inputs.h; 2: and a second call meanwhile, on
     // another; of flash_ring a call before, on the same streams and in the same buffers, with other contents
     int late;
-    int watched;        // 1: touching keys that should be skipped ends the run: asks.h
-    int overlapped;     // 1: scores under which no product runs end the run: asks.h
-    int order;          // in which order threads run that nothing orders: asks.h
-    int products;       // numbers of room for an output more, a record of the products of matrices: asks.h
+    int watched;        // 1: touching keys that should be skipped ends the run: layer_requests.h
+    int overlapped;     // 1: scores under which no product runs end the run: layer_requests.h
+    int order;          // in which order threads run that nothing orders: layer_requests.h
+    int products;       // numbers of room for an output more, a record of the products of matrices: layer_requests.h
     wb_mask_name mask;  // of flash_block_mask, and the fields of its struct
     int mask_size, masks, q_tile, kv_tile;
     int page;              // of flash_decode: keys in a page; 16 unless given

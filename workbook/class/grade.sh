@@ -97,14 +97,14 @@ attended() { # SECONDS FILE COMMAND...
     return $ended
 }
 
-# ------------------------------------------------------------------------------------------------------ what it is
+# ------------------------ what it is
 
 [ -f "$base/fingerprint" ] || "$home/workbook/class/grade_base.sh" "$base" ||
     fail "what submissions are judged with cannot be made"
-for tool in confine take within worker.filter tools.filter; do
+for tool in confine read_sources within worker.filter tools.filter; do
     cp "$base/build/cpu/$tool" "$scratch/" && chmod a+rX "$scratch/$tool" || exit 1
 done
-chmod a+x "$scratch/confine" "$scratch/take"
+chmod a+x "$scratch/confine" "$scratch/read_sources"
 plain() { "$base/build/cpu/suite" --plain; } # what comes from a submission is shown so, here too
 # shellcheck disable=SC2046
 if ! eval "$(sandbox_words 512 8 1 10 0 worker --) /bin/true"; then
@@ -118,7 +118,7 @@ mkdir -p "$tree/problems" "$tree/build/cpu/problems" "$scratch/sources"
 : >"$scratch/taken"
 reason=
 from_folder() { # read by a program that follows no link
-    attended 60 /dev/null "$scratch/take" folder "$submission" $known >"$scratch/taken" 2>"$scratch/said"
+    attended 60 /dev/null "$scratch/read_sources" folder "$submission" $known >"$scratch/taken" 2>"$scratch/said"
     case $? in
     0) ;;
     75) busy "reading it: $(tail -n 1 "$scratch/said")" ;;
@@ -129,11 +129,11 @@ from_archive() {
     if [ "$(wc -c <"$submission")" -gt $((100 << 20)) ]; then reason="the file is larger than 100 MB"; return; fi
     sandbox_room
     words=$(sandbox_words 1024 32 300 60 400 tools -- \
-        --ro-bind "$scratch/unpack.sh" /unpack.sh --ro-bind "$scratch/take" /take)
+        --ro-bind "$scratch/unpack.sh" /unpack.sh --ro-bind "$scratch/read_sources" /read_sources)
     of=
     [ "$sandbox" = bwrap ] || of=$scratch
     cp "$base/workbook/class/unpack.sh" "$scratch/unpack.sh" && chmod 755 "$scratch/unpack.sh"
-    eval "attended 60 \"\$submission\" $words /bin/sh $of/unpack.sh $room 256 $of/take $(quoted $known)" \
+    eval "attended 60 \"\$submission\" $words /bin/sh $of/unpack.sh $room 256 $of/read_sources $(quoted $known)" \
         >"$scratch/taken" 2>"$scratch/said"
     case $? in
     0) ;;
@@ -195,7 +195,7 @@ if [ -z "$again" ] && [ "$(head -n 1 "$out/record" 2>/dev/null | cut -f1)" = "$p
     exit 0
 fi
 
-# --------------------------------------------------------------------------------------------------------- judging
+# ------------------------ judging
 
 mkdir -m 711 "$scratch/workers"
 cp -Rp "$base/build/kit" "$scratch/kit" && chmod -R a+rX "$scratch/kit" || exit 1

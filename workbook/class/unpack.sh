@@ -1,10 +1,10 @@
 #!/bin/sh
-# unpack.sh ROOM MB TAKE NN/NAME... - run by grade.sh in the sandbox: takes these source files out of the archive on
+# unpack.sh ROOM MB READER NN/NAME... - run by grade.sh in the sandbox: takes these source files out of the archive on
 # standard input, which may be anything; bsdtar (libarchive) finds out what. ROOM is an empty folder to unpack in, MB
-# how much may come out, TAKE the program of take.c. Of each file only the bytes leave the sandbox. Prints what take.c
-# prints.
+# how much may come out, READER the program of read_sources.c. Of each file only the bytes leave the sandbox. Prints
+# what that prints.
 set -u
-room=$1 limit=$2 take=$3
+room=$1 limit=$2 reader=$3
 shift 3
 cd "$room" || exit 1
 mkdir tree
@@ -31,4 +31,4 @@ bsdtar -xf archive -C tree --no-same-owner --no-same-permissions -s ',\\,/,g' \
     refuse "the archive cannot be unpacked: $(said)"
 }
 chmod -R u+rwX tree
-exec "$take" archive tree "$@"
+exec "$reader" archive tree "$@"

@@ -109,7 +109,7 @@ void copy_bytes_in(void *to, const void *src, int bytes, uint64_t *arrived, call
                me);
 }
 
-// The oldest that somebody waits for; in the backward order of threads (../asks.h) the newest.
+// The oldest that somebody waits for; in the backward order of threads (../layer_requests.h) the newest.
 bool copy_one(engine &e, bool (*waited_for)(size_t))
 {
     for (size_t n = 0; n < e.copies.size(); n++) {

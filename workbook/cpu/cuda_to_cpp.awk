@@ -92,7 +92,7 @@ function newlines(text,    result)
     return result
 }
 
-# -------------------------------------------------------------------------------------- reading C++
+# ------------------------ reading C++
 
 # The text with spaces for everything in comments, strings and character constants. Newlines stay.
 function blank(text,    result, two, last, delimiter)
@@ -169,7 +169,7 @@ function opening_angle(at,    depth, char)
     return 0
 }
 
-# ----------------------------------------------------------------------------------- kernel<<<>>>()
+# ------------------------ kernel<<<>>>()
 
 # The launch whose "<<<" is at `at`. Returns 0 if it is none.
 function launch(at,    first, last, end_config, open, end, kernel, config, arguments)
@@ -272,7 +272,7 @@ function split_arguments(open, end,    at, from, inside, text, count)
     return 1
 }
 
-# --------------------------------------------------------------------------------------- __shared__
+# ------------------------ __shared__
 
 # The declaration whose words "extern __shared__", or the like, are at `at`. Returns 0 if it is not understood.
 function shared(at, word,    length_, text, result)
@@ -363,7 +363,7 @@ function dynamic_variable(variable, type, volatile)
         " *>(::cudacpu::dynamic_shared(\"" variable "\", sizeof(" type "), ::cudacpu::here()));"
 }
 
-# ------------------------------------------------------------------------------------- names in dynamic shared memory
+# ------------------------ names in dynamic shared memory
 
 # The struct whose "{" is at `open`.
 function structure(open,    end, text, part, count, i, names)
@@ -408,7 +408,7 @@ function cast(at, word,    name, type)
     return 1
 }
 
-# ---------------------------------------------------------------------------------------------- asm
+# ------------------------ asm
 
 # asm(...) whose "(" is at `open`.
 function assembly(open, at,    end)

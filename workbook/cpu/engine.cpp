@@ -21,7 +21,7 @@ thread &engine_thread(const char *what, call_site site)
     return me;
 }
 
-// ------------------------------------------------------------------------------------------- names
+// ------------------------ names
 
 static __thread engine *being_named;
 
@@ -80,7 +80,7 @@ void report_two(const char *kind, call_site site, call_site other, const char *w
     report_end();
 }
 
-// ----------------------------------------------------------------------------------------- waiting
+// ------------------------ waiting
 
 void wait_until(bool (*over)(const thread &, const void *, long),
                 void (*tell)(const thread &, const void *, long, char *, size_t), const void *what, long number,
@@ -126,13 +126,12 @@ bool engine_step(block &b)
     return another_block_may_help(b);
 }
 
-// --------------------------------------------------------------------------------------- the block
+// ------------------------ the block
 
 void engine_block_begin(block &b)
 {
     engine &e = engine_here();
     if (recording) record_block_begin();
-    blocks_under_way(1);
     e.multiplied = 0;
     if (!e.used && e.threads == b.thread_count) return;  // as it was left
     e.used = false;
@@ -214,7 +213,6 @@ void engine_thread_end(const thread &t)
 void engine_block_end(block &b)
 {
     engine &e = engine_here();
-    blocks_under_way(-1);
     if (!e.used) return;
     b.running = nullptr;
     trap_early_reads(false);

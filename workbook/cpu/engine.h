@@ -142,7 +142,7 @@ struct engine {
 engine &engine_here();
 inline int warp_number(const thread &t) { return static_cast<int>(t.number / WARP); }
 
-// -------------------------------------------------------------------------------------- engine.cpp
+// ------------------------ engine.cpp
 // The running thread, and from here on the block counts as one that uses the engine.
 thread &engine_thread(const char *what, call_site site);
 const char *name_of(const void *at);  // "K.full[1]"
@@ -156,7 +156,7 @@ void wait_until(bool (*over)(const thread &, const void *, long),
 [[noreturn]] void report_two(const char *kind, call_site site, call_site other, const char *was, const char *format,
                              ...) __attribute__((format(printf, 5, 6)));
 
-// ----------------------------------------------------------------------------------- knowledge.cpp
+// ------------------------ knowledge.cpp
 void join(const engine &e, clocks &mine, const clocks &other);  // each at least what the other is
 void forget(const engine &e, clocks &all);
 void publish(engine &e, const thread &t, clocks &into);
@@ -169,18 +169,18 @@ void check_arrival(engine &e, const tile_rows &what, const thread &t, call_site 
 void check_fences(engine &e, const tile_rows &what, const thread &t, call_site site, const char *who);
 void plain_access(const char *at, bool store, call_site site);  // by the running thread: only the check build sees them
 
-// ------------------------------------------------------------------------------------- signals.cpp
+// ------------------------ signals.cpp
 signal_state &find_signal(engine &e, const uint64_t *word, call_site site, const char *what);
 void bytes_came(signal_state &s, long bytes, call_site site);
 bool signal_is_over(const thread &, const void *, long);
 
-// --------------------------------------------------------------------------------- copy_engine.cpp
+// ------------------------ copy_engine.cpp
 bool copy_one(engine &e, bool (*waited_for)(size_t signal));  // whether there was one
 
-// --------------------------------------------------------------------------------- early_reads.cpp
+// ------------------------ early_reads.cpp
 void trap_early_reads(bool on);
 
-// -------------------------------------------------------------------------------------- record.cpp
+// ------------------------ record.cpp
 // What the running thread, or its whole warp, does: a row of the record (../timeline/README.md). event null: it ends,
 // and that is no row. phase, number: the phase that it is part of or waits for; number -1: none. amount: bytes,
 // operations or elements. box: which one of the tensor comes, counted by its rows.
@@ -201,14 +201,14 @@ void record_wait(long number, call_site site);  // for the group's products up t
 void record_result(const product &p, call_site waited);
 void record_meeting(block &b);
 
-// -------------------------------------------------------------------------------------- launch.cpp
+// ------------------------ launch.cpp
 void count_products(const block &b, uint64_t products);
 
-// --------------------------------------------------------------------------------------- turns.cpp
-void blocks_under_way(int more);
+// ------------------------ turns.cpp
+void runners_under_way(int more);
 bool another_block_may_help(block &b);  // nobody here can go on
 
-// ------------------------------------------------------------------------- called by the scheduler
+// ------------------------ called by the scheduler
 void engine_block_begin(block &b);
 void engine_barrier(block &b);                        // all threads have met
 void engine_warp(block &b, warp &w, unsigned lanes);  // these lanes have, at __syncwarp()

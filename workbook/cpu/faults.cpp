@@ -74,7 +74,7 @@ static void report_fault(int number, int code, const char *at)
     char text[256];
     if (number == SIGXCPU) {
         report_begin("timeout");
-        report_line("The launch took longer than %ld s (CUDACPU_TIMEOUT) and was here:", launch_seconds());
+        report_line("The launch computed for more than %ld s (CUDACPU_TIMEOUT) and was here:", launch_seconds());
     } else if (number == SIGFPE) {
         report_begin("integer division by zero");
     } else if (is_misaligned(number, code)) {

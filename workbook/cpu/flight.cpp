@@ -2,7 +2,7 @@
 #include "flight.h"
 #include "report.h"
 
-#include "../asks.h"
+#include "../layer_requests.h"
 
 #include <algorithm>
 #include <map>
@@ -59,7 +59,7 @@ static void join(flight_clock &a, const flight_clock &b)
     for (int i = 0; i < STREAMS; i++) a.at[i] = std::max(a.at[i], b.at[i]);
 }
 
-// ---------------------------------------------------------------------------------------------------- what is a hazard
+// ------------------------ what is a hazard
 
 static const char *leaf(call_site site)
 {
@@ -218,7 +218,7 @@ bool flight_touched(const char *at, bool write, void *code)
     return true;
 }
 
-// ------------------------------------------------------------------------------------------------------ what is queued
+// ------------------------ what is queued
 
 static void tick(cudaStream_t stream)  // what is over for whatever is queued on it next
 {
@@ -283,7 +283,7 @@ void flight_record(flight_clock &event, cudaStream_t stream)
 }
 void flight_wait(cudaStream_t stream, const flight_clock &event) { join(clocks[stream_number(stream)], event); }
 
-// -------------------------------------------------------------------------------------------------------- what happens
+// ------------------------ what happens
 
 static void arrive(const flight_clock &c)  // what this clock covers is over: messages arrive now, no earlier
 {

@@ -24,7 +24,7 @@ extern bool flying;  // this process is a rank; elsewhere nothing of this is kep
 void flight_begin();
 void flight_end();  // all that is queued has happened
 
-// ------------------------------------------------------------------------------------------------------ what is queued
+// ------------------------ what is queued
 
 struct flight_range {  // memory that a message or a copy reads or writes
     const char *at;
@@ -64,7 +64,7 @@ void flight_count(wb_asked &since);  // its kernels and messages
 // Has something else run that could, while this rank waits; false if there is nothing.
 bool flight_another();
 
-// ---------------------------------------------------------------------------------------------------------- queued.cpp
+// ------------------------ queued.cpp
 struct flight_row {
     int stream;
     long number;
@@ -76,22 +76,22 @@ struct flight_row {
     const void *keys;  // that a product reads
     std::vector<flight_item> items;
 };
-bool queued_wanted();  // whether somebody asked for rows (../asks.h), of what is queued now
+bool queued_wanted();  // whether somebody asked for rows (../layer_requests.h), of what is queued now
 flight_row *queued_add(const flight_row &row);
 void queued_write();  // all that was asked for has happened
 
-// ------------------------------------------------------------------------------------------------------------ nccl.cpp
+// ------------------------ nccl.cpp
 bool nccl_available(int group);  // whether all partners of these messages have begun
 void nccl_arrive(int group);     // waits for that; the bytes are there
 uint64_t nccl_sent();
 int nccl_rank();    // -1: there is no other
 void nccl_alone();  // this rank is about to report: back if no other has
 
-// ----------------------------------------------------------------------------------------------------- runtime_api.cpp
+// ------------------------ runtime_api.cpp
 int stream_number(cudaStream_t stream);  // 0: the default one
 bool stream_waits(int number);           // for the default one, and that for it
 
-// ---------------------------------------------------------------------------------------------------------- memory.cpp
+// ------------------------ memory.cpp
 bool page_of_device(const char *at);  // whether it lies in a live buffer that is closed
 size_t buffer_bytes(const void *at);  // from there on; 0: it is in none
 bool inside_one_buffer(const void *at, size_t bytes, char *why, size_t size);

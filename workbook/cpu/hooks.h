@@ -8,7 +8,7 @@ namespace cudacpu
 {
 enum { CHANNELS = 96 };  // signals, then named barriers: engine.h
 
-// ------------------------------------------------------------------------------------ what happens
+// ------------------------ what happens
 void hook_launch_begin(const kernel &what, const launch_config &config);
 void hook_launch_end();
 void hook_block_begin(block &b);
@@ -33,7 +33,7 @@ void hook_learn(int channel);
 // them.
 void hook_engine(const tile_rows &what, bool overwrites, call_site site, const char *who);
 
-// ----------------------------------------------------------------------------------------- reports
+// ------------------------ reports
 bool hook_refused(const char *call, const char *why, call_site site);  // whether somebody else tells the user
 call_site hook_place(call_site site, const thread *t);  // what to show for it; t, if any, called from there
 const char *hook_kernel_name(const block &b);           // of a kernel launched through a pointer: its own

@@ -3,7 +3,7 @@
 // function up to main, may not be touched. Arguments of the program and its environment lie above.
 #include "layer.h"
 
-#include "../asks.h"
+#include "../layer_requests.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -108,7 +108,7 @@ void check_fences(engine &e, const tile_rows &what, const thread &t, call_site s
     }
 }
 
-// ------------------------------------------------------------------------------------ plain stores
+// ------------------------ plain stores
 
 void tile_written(const tile_rows &rows, call_site site)
 {

@@ -5,7 +5,7 @@
 #include "hooks.h"
 #include "report.h"
 
-#include "../asks.h"
+#include "../layer_requests.h"
 
 #include <atomic>
 #include <memory>
@@ -54,7 +54,7 @@ int host_threads()
                                                                                       : static_cast<int>(count);
 }
 
-// ----------------------------------------------------------------------- what a launch may ask for
+// ------------------------ what a launch may ask for
 
 struct shared_limit {
     const void *kernel;
@@ -152,7 +152,7 @@ static bool allowed(const kernel &what, const launch_config &c)
     return true;
 }
 
-// ----------------------------------------------------------------------------- who runs the blocks
+// ------------------------ who runs the blocks
 
 struct job {
     const kernel *what;
@@ -185,6 +185,7 @@ static void run_blocks(job &j)
     }
     watchdog_leave();
     current = nullptr;
+    runners_under_way(-1);
 }
 
 // Helpers sleep until a job has a ticket for them. The launching thread works too.
@@ -229,6 +230,7 @@ static void run_job(job &j)
     if (wanted > room) wanted = room;
     if (static_cast<unsigned long>(wanted) > j.blocks) wanted = static_cast<long>(j.blocks);
     if (wanted <= 1) {
+        runners_under_way(1);
         run_blocks(j);
         return;
     }
@@ -242,6 +244,7 @@ static void run_job(job &j)
     }
     h.now = &j;
     h.tickets = h.busy = h.count < wanted - 1 ? h.count : static_cast<int>(wanted) - 1;
+    runners_under_way(1 + h.tickets);
     for (int i = 0; i < h.tickets; i++) pthread_cond_signal(&h.work);
     pthread_mutex_unlock(&h.mutex);
     run_blocks(j);

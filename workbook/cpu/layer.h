@@ -19,7 +19,7 @@
 #include <functional>
 #include <string>
 
-struct wb_asked;  // ../asks.h
+struct wb_asked;  // ../layer_requests.h
 
 namespace cudacpu
 {
@@ -138,40 +138,40 @@ inline thread &running_thread(const char *what, call_site site)
     return *current->running;
 }
 
-// ----------------------------------------------------------------------------------- scheduler.cpp
+// ------------------------ scheduler.cpp
 block *new_block();  // storage for one host thread, never given back
 void run_block(block &b, uint3 index);
 void give_way(block &b);  // the running thread cannot go on: runs others until it can
 size_t stack_bytes();     // of a fiber
 
-// --------------------------------------------------------------------------------------- stuck.cpp
+// ------------------------ stuck.cpp
 void check_barrier(block &b);                 // all threads that are left are at barriers: at the same one?
 [[noreturn]] void report_deadlock(block &b);  // no thread can go on
 
-// ---------------------------------------------------------------------------------------- warp.cpp
+// ------------------------ warp.cpp
 const char *operation_name(warp_operation operation);
 void thread_left_warp(block &b, thread &t);  // those who waited for it need not
 
-// ------------------------------------------------------------------------------------ products.cpp
+// ------------------------ products.cpp
 extern std::atomic<uint64_t> multiplied;   // numbers, since wb_count_launches()
 float *product_begins(const matrices &m);  // what product_ends is given when it is done
 void product_ends(float *to, const matrices &m);
 
-// ------------------------------------------------------------------------------- shared_memory.cpp
+// ------------------------ shared_memory.cpp
 void shared_memory_begin(block &b);
 bool is_shared_address(const block &b, const char *at);  // or of a guard page beside it
 bool describe_shared_address(const block &b, const char *at, char *text, size_t size);
 
-// ---------------------------------------------------------------------------------- async_copy.cpp
+// ------------------------ async_copy.cpp
 void async_copies_begin(block &b);
 
-// -------------------------------------------------------------------------------------- record.cpp
+// ------------------------ record.cpp
 extern FILE *record_file;  // of a picture of time (../timeline); null: nobody asked for one
 // A row of it but for its first columns: what is done, where, and the phases that it is part of or waits for.
 std::string record_text(const char *event, const std::string &what, double amount, const void *at, call_site site,
                         const std::string &phases);
 
-// --------------------------------------------------------------------------------------- watch.cpp
+// ------------------------ watch.cpp
 bool watching();
 void watch_block();  // a block begins
 void watch_block_end();
@@ -179,11 +179,11 @@ void watch_copied(const void *from, size_t bytes, call_site site);  // by the ho
 bool watch_touched(const char *at,
                    void *code);  // whether this fault, of the instruction `code`, was one of a page that is now open
 
-// --------------------------------------------------------------------------------- runtime_api.cpp
+// ------------------------ runtime_api.cpp
 void in_turn(cudaStream_t stream, std::function<void()> what);  // at once, or when somebody waits for the stream
 void catch_up_all();                                            // whatever is queued has happened
 
-// -------------------------------------------------------------------------------------- memory.cpp
+// ------------------------ memory.cpp
 cudaError_t copy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, call_site site);
 cudaError_t set(void *to, int value, size_t bytes, call_site site);
 cudaError_t release(void *pointer, call_site site);
@@ -193,23 +193,23 @@ bool describe_device_address(const char *at, char *text, size_t size);
 size_t device_memory_limit();
 bool is_device_address(const void *at);  // one of those that are never anything else
 
-// -------------------------------------------------------------------------------------- launch.cpp
+// ------------------------ launch.cpp
 long environment(const char *name, long otherwise);
 extern bool one_host_thread;  // the check build's
 int host_threads();
 void count_launches(struct ::wb_asked &since);
 
-// ---------------------------------------------------------------------------------- host_stack.cpp
+// ------------------------ host_stack.cpp
 // work(data), where the variables of host functions that are under way may not be touched.
 void away_from_host_stack(void (*work)(void *), void *data);
 void open_host_stack();
 bool is_host_stack(const void *at);
 extern bool strict;
 
-// -------------------------------------------------------------------------------------- errors.cpp
+// ------------------------ errors.cpp
 cudaError_t set_error(cudaError_t error);  // for cudaGetLastError; returns it
 
-// --------------------------------------------------------------------------------------- order.cpp
+// ------------------------ order.cpp
 extern long order;
 void order_begin_launch();
 unsigned rearranged_lane(unsigned ready);
@@ -220,13 +220,13 @@ inline unsigned choose_lane(unsigned ready)  // which of these comes next; one b
 unsigned long rearranged(unsigned long n,
                          unsigned long count);  // which of 0 ... count - 1, warps or blocks, is the n-th
 
-// ------------------------------------------------------------------------------------ watchdog.cpp
+// ------------------------ watchdog.cpp
 long launch_seconds();
 void watchdog_begin();
 void watchdog_end();
 void watchdog_enter();  // this host thread may have to tell where it is
 void watchdog_leave();
 
-// -------------------------------------------------------------------------------------- faults.cpp
+// ------------------------ faults.cpp
 void catch_faults();  // on this host thread
 }

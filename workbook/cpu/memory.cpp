@@ -3,12 +3,12 @@
 // A buffer ends where a page begins that nobody may touch, so that running past its end is noticed at once (it ends at
 // a multiple of 256 bytes, as on a GPU, so fewer than 256 bytes may go unnoticed). Its bytes are 0xff at first: NaN.
 // Outside kernels and cudaMemcpy its own pages may not be touched either. Freed addresses are not handed out again as
-// long as there are others, unless somebody asks for them (../asks.h).
+// long as there are others, unless somebody asks for them (../layer_requests.h).
 #include "flight.h"
 #include "hooks.h"
 #include "report.h"
 
-#include "../asks.h"
+#include "../layer_requests.h"
 
 #include <pthread.h>
 #include <sys/mman.h>
@@ -72,7 +72,7 @@ static buffer *find(const void *pointer)
     return found;
 }
 
-// ------------------------------------------------------------------------------- allocate and free
+// ------------------------ allocate and free
 
 static const buffer *in_the_way(const char *at, size_t bytes)
 {
@@ -208,7 +208,7 @@ extern "C" void wb_memory_reset_peak(void)
     device().peak = device().now;
 }
 
-// --------------------------------------------------------------------------- who may touch it when
+// ------------------------ who may touch it when
 
 static void protect_all(int protection)
 {
@@ -228,7 +228,7 @@ void close_device_memory()
     if (--device().open == 0) protect_all(PROT_NONE);
 }
 
-// ------------------------------------------------------------------------------------------ copies
+// ------------------------ copies
 
 // Whether [at, at + bytes), the destination or the source of a call, is device memory or, where it may be, host
 // memory. Says why not.
@@ -300,7 +300,7 @@ cudaError_t set(void *to, int value, size_t bytes, call_site site)
 
 cudaError_t release(void *pointer, call_site site) { return pointer ? free_buffer(pointer, site) : cudaSuccess; }
 
-// ------------------------------------------------------------------------------------ for flight.h
+// ------------------------ for flight.h
 
 bool page_of_device(const char *at)
 {
@@ -381,7 +381,7 @@ bool describe_device_address(const char *at, char *text, size_t size)
 }
 }
 
-// ------------------------------------------------------------------------------ as CUDA names them
+// ------------------------ as CUDA names them
 
 using namespace cudacpu;
 

@@ -13,7 +13,7 @@
 #pragma GCC visibility pop
 #include "report.h"
 
-#include "../asks.h"
+#include "../layer_requests.h"
 
 #include <algorithm>
 #include <pthread.h>
@@ -108,7 +108,7 @@ static struct {
 
 static board_rank &me() { return mine.b->rank_of[mine.comm.rank]; }
 
-// ----------------------------------------------------------------------------------------------------------- the board
+// ------------------------ the board
 
 extern "C" size_t wb_board_bytes(size_t arena) { return sizeof(board) + arena; }
 
@@ -209,7 +209,7 @@ void cudacpu::nccl_alone()
     while (ended) pause();
 }
 
-// ------------------------------------------------------------------------------------------------------------ deadlock
+// ------------------------ deadlock
 
 static void describe(int rank)
 {
@@ -293,7 +293,7 @@ static void wait_until_over(int g)
     unlock();
 }
 
-// --------------------------------------------------------------------------------------------------------- sums of all
+// ------------------------ sums of all
 
 template <class Type> static void combine_as(char *into, const char *from, size_t bytes, ncclRedOp_t op)
 {
@@ -360,7 +360,7 @@ static std::vector<char> finished(std::vector<char> sum, ncclDataType_t type, nc
     return narrow;
 }
 
-// ------------------------------------------------------------------------------------------------------------ messages
+// ------------------------ messages
 
 // All that its streams have before it is over: what is sent is read, what is received is NaN.
 static void begin(group &g)

@@ -3,7 +3,7 @@
 // that it is the same every time.
 #include "report.h"
 
-#include "../asks.h"
+#include "../layer_requests.h"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 // OpenBLAS's, which pass through here.
 #include "report.h"
 
-#include "../asks.h"
+#include "../layer_requests.h"
 
 #include <dlfcn.h>
 #include <unistd.h>

@@ -1,10 +1,10 @@
 // queued.cpp - what a rank queues, in the order of the host's calls: rows for a picture of what computes and what
-// travels (../timeline). Only where somebody asked (../asks.h). A piece of work waits for what the clock of its
-// stream names (flight.h); its own phase is its rank, its stream and its number there. A message is a phase to
+// travels (../timeline). Only where somebody asked (../layer_requests.h). A piece of work waits for what the clock of
+// its stream names (flight.h); its own phase is its rank, its stream and its number there. A message is a phase to
 // which both ranks arrive.
 #include "flight.h"
 
-#include "../asks.h"
+#include "../layer_requests.h"
 
 #include <algorithm>
 #include <deque>

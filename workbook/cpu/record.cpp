@@ -1,6 +1,6 @@
 // record.cpp - what the warps of a block tell the engine, in the order in which they do: rows for a picture of time
-// (../timeline), and the proof that products run under the softmax. Only where somebody asked (../asks.h): else
-// `recording` is false, and nothing is done. queued.cpp has the rows of ranks.
+// (../timeline), and the proof that products run under the softmax. Only where somebody asked (../layer_requests.h):
+// else `recording` is false, and nothing is done. queued.cpp has the rows of ranks.
 //
 // Arithmetic is not seen, its result is: when a warp comes back to the engine and most elements of a product that
 // is done have changed, it has worked on them. A result of C = A B^T on which a warp works is taken for scores.
@@ -9,7 +9,7 @@
 #include "engine.h"
 #include "report.h"
 
-#include "../asks.h"
+#include "../layer_requests.h"
 
 #include <algorithm>
 

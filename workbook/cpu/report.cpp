@@ -105,7 +105,7 @@ void lane_list(unsigned lanes, char *text, size_t size)
     }
 }
 
-// ------------------------------------------------------------------- from an instruction to a line
+// ------------------------ from an instruction to a line
 // The debug information knows, and addr2line, which comes with every compiler on Linux, reads it.
 
 bool is_tile_vocabulary(const char *file)

@@ -4,7 +4,7 @@
 #include "flight.h"
 #include "report.h"
 
-#include "../asks.h"
+#include "../layer_requests.h"
 
 #include <algorithm>
 #include <deque>
@@ -38,7 +38,7 @@ cudaError_t blocks_per_multiprocessor(int *blocks, int threads, size_t shared)
 
 using namespace cudacpu;
 
-// ---------------------------------------------------------------------------------- what is queued
+// ------------------------ what is queued
 
 static std::vector<cudaStream_t> &streams()
 {
@@ -187,7 +187,7 @@ extern "C" wb_asked wb_what_was_asked(void)
     return since;
 }
 
-// -------------------------------------------------------------------------------------- the device
+// ------------------------ the device
 
 static int processors = MULTIPROCESSORS;
 
@@ -262,7 +262,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int dev
     return cudaSuccess;
 }
 
-// ------------------------------------------------------------------------------ streams and events
+// ------------------------ streams and events
 
 cudaError_t cudaStreamCreate(cudaStream_t *stream) { return cudaStreamCreateWithFlags(stream, cudaStreamDefault); }
 

@@ -100,7 +100,7 @@ void report_on_host(const char *what, call_site site)
     report("device code on the host", site, "%s was called outside a kernel", what);
 }
 
-// ------------------------------------------------------------------------------------- the barrier
+// ------------------------ the barrier
 
 static void open_barrier(block &b)
 {
@@ -138,7 +138,7 @@ int block_barrier(barrier_kind kind, bool predicate, call_site site)
     return kind == BARRIER_AND ? b.result.all : b.result.any;
 }
 
-// --------------------------------------------------------------------------------------- the block
+// ------------------------ the block
 
 static void begin_block(block &b, uint3 index)
 {

@@ -1,16 +1,25 @@
 // turns.cpp - blocks that take turns, by a counter in device memory. A block in which nobody can go on, and one waits
-// for another block, sleeps until that one has gone on; if all blocks under way sleep, none ever will.
+// for another block, sleeps until that one has gone on. If all who run blocks of this launch sleep so, and the turn of
+// none has come, none ever will.
 #include "engine.h"
 #include "report.h"
 
-#include <atomic>
+#include <algorithm>
+#include <pthread.h>
 #include <unistd.h>
 
 namespace cudacpu
 {
-static std::atomic<int> under_way, asleep;  // blocks of this launch
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static int runners;  // host threads that run blocks of this launch, or are about to
+static std::vector<block *> asleep;
 
-void blocks_under_way(int more) { under_way += more; }
+void runners_under_way(int more)
+{
+    pthread_mutex_lock(&mutex);
+    runners += more;
+    pthread_mutex_unlock(&mutex);
+}
 
 static unsigned read(const void *counter)
 {
@@ -65,18 +74,19 @@ static bool any_turn(block &b, bool come)
 
 bool another_block_may_help(block &b)
 {
+    enum { NAP = 100 };  // microseconds
     if (!any_turn(b, false)) return false;
-    enum {
-        NAP = 100,
-        NAPS = 1000
-    };  // microseconds; naps of all blocks at once, after which nobody can be about to wake up
-    asleep++;
-    int all = 0;
-    while (!any_turn(b, true) && all < NAPS) {
+    pthread_mutex_lock(&mutex);
+    asleep.push_back(&b);
+    const auto may_go_on = [](block *one) { return any_turn(*one, true); };
+    while (!may_go_on(&b) &&
+           (asleep.size() < static_cast<size_t>(runners) || std::any_of(asleep.begin(), asleep.end(), may_go_on))) {
+        pthread_mutex_unlock(&mutex);
         usleep(NAP);
-        all = asleep == under_way ? all + 1 : 0;
+        pthread_mutex_lock(&mutex);
     }
-    asleep--;
-    return any_turn(b, true);
+    asleep.erase(std::find(asleep.begin(), asleep.end(), &b));
+    pthread_mutex_unlock(&mutex);
+    return may_go_on(&b);
 }
 }

@@ -32,7 +32,7 @@ const char *operation_name(warp_operation operation)
     return "?";
 }
 
-// -------------------------------------------------------------------- the work, once all are there
+// ------------------------ the work, once all are there
 // `lanes` are those that take part: the mask without lanes that have returned from the kernel.
 
 // for (unsigned lane : each(lanes)) runs over the bits of a mask, lowest first.
@@ -144,7 +144,7 @@ static void perform(block &b, warp &w, unsigned lanes, const warp_request &any)
     for (unsigned lane : each(lanes)) w.threads[lane].request.result = result;
 }
 
-// ------------------------------------------------------------------------------- arriving, leaving
+// ------------------------ arriving, leaving
 
 // If everybody whom `any`, a waiting lane, waits for has come, does the work and makes them all ready. Lanes that came
 // with another mask or operation count as absent; if they never part, the scheduler reports it.

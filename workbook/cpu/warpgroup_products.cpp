@@ -22,7 +22,7 @@ enum {
     TAG = 0x7fa00000
 };  // rows and columns of a factor; rows of a warp; bits of a signalling NaN
 
-// ----------------------------------------------------------- what a product finds, was it changed?
+// ------------------------ what a product finds, was it changed?
 
 // Of a multiple of 16 bytes: its words in 64 columns, a polynomial each.
 FOR_THIS_PROCESSOR static uint64_t hash_bytes(const void *at, size_t bytes, uint64_t h)
@@ -80,7 +80,7 @@ FOR_THIS_PROCESSOR static bool filled(const float *at, int count, uint32_t tag)
     return !other;
 }
 
-// ----------------------------------------------------------------------------------------- factors
+// ------------------------ factors
 
 static float as_float(uint32_t bits)
 {
@@ -191,7 +191,7 @@ static void left_of(const product &p, int w, float *left)
         }
 }
 
-// ----------------------------------------------------------------------------------------- issuing
+// ------------------------ issuing
 
 static void check_same_step(const group_step &first, const product &p, int w)
 {
@@ -278,7 +278,7 @@ void product_issue(const product_request &mine)
     warp_call(issue_for_warp, &copy, mine.site);
 }
 
-// ----------------------------------------------------------------------------------------- waiting
+// ------------------------ waiting
 
 static void check_unchanged(const product &p, int w)
 {

@@ -5,7 +5,7 @@
 
 namespace cudacpu
 {
-// ---------------------------------------------------------------------------------- named barriers
+// ------------------------ named barriers
 
 static bool barrier_is_over(const thread &, const void *barrier, long generation)
 {
@@ -56,7 +56,7 @@ void named_barrier(int barrier, int threads, bool wait, call_site site)
     hook_learn(SIGNALS + barrier);
 }
 
-// --------------------------------------------------------------------------------------- registers
+// ------------------------ registers
 // A block has what its launch took: equal shares, rounded down to 8 a thread. What a warp gives up comes back to that
 // pool; what one that has returned still held does not. Where several blocks share a multiprocessor a warp says so by
 // its first change.

@@ -13,7 +13,7 @@
 // when it ends, all that it has touched is judged once more, by these.
 #include "report.h"
 
-#include "../asks.h"
+#include "../layer_requests.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 // decode.c - what 13 and 14 have of their own: which pages are read, how parts are merged, which scales meet which
 // products.
 #include "evidence.h"
-#include "exchange.h"
+#include "worker/exchange.h"
 
 static fit fit_pages, fit_tokens, fit_finalize, fit_merge, fit_scales, fit_scaled_l, fit_rounding;
 

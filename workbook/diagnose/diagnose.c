@@ -10,7 +10,7 @@
 #include "judge/worker_run.h"
 #include "score/gaps.h"
 
-#include "asks.h"
+#include "layer_requests.h"
 #include "evidence.h"
 
 // The most numbers that there is room for in a record of the products of a case, and the pairs of a query and a key

@@ -2,7 +2,7 @@
 // are.
 #include "evidence.h"
 
-#include "asks.h"
+#include "layer_requests.h"
 #include "case/pages.h"
 
 enum { SLOTS = 1 << 16 };

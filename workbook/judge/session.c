@@ -56,7 +56,7 @@ static void become_worker(const char *path, int socket, int output)
     for (int i = 4; i < 256; i++) close(i);
     // CUDA makes eight queues for a process, a third of the time that it takes to start; what is not timed needs one.
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 0);
-    setenv("CUDACPU_TIMEOUT", "0", 0);  // the layer's clock does not know whether the machine is busy
+    setenv("CUDACPU_TIMEOUT", "0", 0);  // how long it may take is said here
     if (getenv("WB_EXACT")) execl(path, path, "--guard", "0", "--exchange", "3", (char *)NULL);
     execl(path, path, "--exchange", "3", (char *)NULL);
     fprintf(stderr, "%s: %s\n", path, strerror(errno));

@@ -3,7 +3,7 @@
 // kept up to a fixed size.
 #pragma once
 
-#include "exchange.h"
+#include "worker/exchange.h"
 #include "spent.h"
 
 typedef struct session {

@@ -4,7 +4,9 @@
 #   -v tell=sentence|known|WORD    instead: what is said of this one
 #
 # A list holds edits of one source, each with a name, what is known of it (who catches it, what is said of it), and a
-# sentence that says what is wrong; what else there is to say follows, a "word: text" a line:
+# sentence that says what is wrong; what else there is to say follows, a "word: text" a line. Of a wrong solution there
+# is known the test that catches it, a hint that saves time, and, behind a comma, what `diagnose -v` says of it, where
+# that is asked for (- for nothing).
 #
 #     @@ no_max (scales): No maximum is subtracted.
 #     case: N=64
@@ -12,6 +14,7 @@
 #     -    m = max(m, S_max);          these go,
 #     +    m = 0;                      and these come
 #     @@                               another place follows
+#     ~ j > i => j >= i                a place within a line: what goes, and what comes
 #
 # Places are found by their text: what stays and what goes must stand in the source exactly once. A word above the first
 # edit holds for those that do not have it. Exit status: 0, or 2 and what is wrong; then there is no output to rely on.
@@ -23,6 +26,24 @@ function refuse(what) {
 function change(kind, text) {
     if (kind != "+") old[places, ++olds[places]] = text
     if (kind != "-") new[places, ++news[places]] = text
+}
+function change_within(text,    cut) {
+    text = text " "
+    cut = index(text, " => ")
+    part[++places] = substr(text, 1, cut - 1)
+    into[places] = substr(text, cut + 4, length(text) - cut - 4)
+}
+# Finds such a place, and makes it a change of its line.
+function find_within(p,    at, from, found) {
+    for (at = 1; at <= NR; at++)
+        for (from = 1; i = index(substr(source[at], from), part[p]); from += i) {
+            found++
+            old[p, 1] = source[at]
+            new[p, 1] = substr(source[at], 1, from + i - 2) into[p] substr(source[at], from + i - 1 + length(part[p]))
+            where = at
+        }
+    olds[p] = news[p] = 1
+    return found
 }
 BEGIN {
     while ((status = (getline line <list)) > 0) {
@@ -48,6 +69,9 @@ BEGIN {
             changing = blank = 0
         } else if (inside && line == "") {
             blank++  # an empty line that stays, if more follows
+        } else if (inside && line ~ /^~ .* =>( |$)/) {
+            changing = blank = 0
+            change_within(substr(line, 3))
         } else if (inside && line ~ /^[-+ ]/) {
             if (!changing++) { places++; blank = 0 }
             for (; blank; blank--) change(" ", "")
@@ -71,13 +95,13 @@ END {
     if (refused) exit 2
     if (tell != "") exit
     for (p = 1; p <= places; p++) {
+        found = p in part ? find_within(p) : 0
         if (!olds[p]) refuse("place " p " has nothing to find it by")
-        found = 0
-        for (at = 1; at + olds[p] <= NR + 1; at++) {
+        for (at = 1; !(p in part) && at + olds[p] <= NR + 1; at++) {
             for (i = 1; i <= olds[p] && source[at + i - 1] "" == old[p, i] ""; i++) continue
             if (i > olds[p]) { found++; where = at }
         }
-        if (found != 1) refuse("\"" old[p, 1] "\" stands in " FILENAME (found ? " " found " times" : " nowhere"))
+        if (found != 1) refuse("\"" (p in part ? part[p] : old[p, 1]) "\" stands in " FILENAME (found ? " " found " times" : " nowhere"))
         for (i = 0; i < olds[p]; i++) if (taken[where + i]++) refuse("two places share line " where + i)
         place[where] = p
         for (i = 1; i <= olds[p] || i <= news[p]; i++) if (old[p, i] "" != new[p, i] "") changed = 1

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 // What a run needs for itself, in a folder that does not outlive it: the record if nobody wants it, what the program
-// says on stderr, the file in which cases note what they cost, and the socket at which it listens to its tests
-// (judge/sockets.c).
+// says on stderr, the file in which cases note what they cost, and the socket at which it listens to its tests; the
+// folder's name ends that of the memory that it shares with them (judge/criterion.c).
 static char scratch[4096], record_path[4200], errors_path[4200], spent_path[4200];
 static volatile pid_t running;
 

@@ -38,7 +38,7 @@ static void usage(void)
     exit(2);
 }
 
-// ------------------------------------------------------------------------------------------------------------ printing
+// ------------------------ printing
 
 typedef struct counts {
     int of[RESULT_STATUSES], not_run;
@@ -92,7 +92,7 @@ static void print_in_full(const suite_run *run, const result *row)
     printf("          by hand     %s --case %s\n", shown ? shown : run->worker, row->given);
 }
 
-// ------------------------------------------------------------------------------------------------------------- a suite
+// ------------------------ a suite
 
 typedef struct screen {
     const suite_run *run;
@@ -259,7 +259,7 @@ static int test(char **argument)
     return failed || held_out ? 1 : passed ? 0 : 2;
 }
 
-// ----------------------------------------------------------------------------------------------------------- questions
+// ------------------------ questions
 
 static int list(const char *program)
 {

@@ -183,7 +183,7 @@ look_closer() {
     looked=$?
     if [ $looked -eq 0 ]; then
         echo "  the check build finds nothing"
-    elif [ $looked -eq 3 ] && [ -n "${WB_LOOK:-}" ]; then
+    elif [ $looked -eq 3 ]; then
         too_busy "the check build: $(tail -n 1 "$work/$number.look")"
         return
     else

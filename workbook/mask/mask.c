@@ -40,7 +40,7 @@ static void print_count(const wb_picture *p)
            computed, 100.0 * (double)(computed - all) / (double)computed);
 }
 
-// ----------------------------------------------------------------------------------------- drawing
+// ------------------------ drawing
 
 enum { SIDE = 480, LEFT = 56, TOP = 64, BOTTOM = 44 };
 static const char *const seen_without_mask = "#0b5fa5", *const seen_with_mask = "#6ba6d8", *const computed = "#e3edf6";
@@ -137,7 +137,7 @@ static void draw(FILE *f, const wb_picture *p, const char *title, int place)
     if (place) fprintf(f, "</g>\n");
 }
 
-// ------------------------------------------------------------------------------------ command line
+// ------------------------ command line
 
 typedef struct options {
     const wb_problem *problem;

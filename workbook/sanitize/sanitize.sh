@@ -2,8 +2,8 @@
 # sanitize.sh BACKEND IMPL NN... - runs each problem on a few small cases in a build that looks at every access, and
 # prints the first report. CASE (WB_CASE) names one case instead.
 # sanitize.sh BACKEND IMPL --after NN CASE - for test.sh, after a failure: the report alone, if there is one.
-# Exit status: 0 nothing found, 1 something found, or it does not compile; 2 if CASE is none; after a failure 3 if it
-# took too long to tell.
+# Exit status: 0 nothing found, 1 something found, or it does not compile; 2 if CASE is none; 3 if the machine was too
+# busy to tell, or, after a failure, it took too long.
 #
 #   cpu   .cu: the check build of workbook/cpu.   .c: AddressSanitizer with UBSan, then ThreadSanitizer
 #   cuda  .cu: compute-sanitizer's memcheck, racecheck, synccheck and initcheck
@@ -23,11 +23,13 @@ say() { [ -n "$after" ] || echo "$@"; }
 
 # Each runs one case and leaves a report, or nothing, in $scratch/report; so does look_at_c (settings.sh).
 look_at_kernel() { # WORKER CASE
-    timeout "$limit" "$1" --case "$2" --guard 0 >"$scratch/printed" 2>"$scratch/raw"
+    build/cpu/within "$limit" "$1" --case "$2" --guard 0 >"$scratch/printed" 2>"$scratch/raw"
     status=$?
     sed 's/^cudacpu: /sanitize: /' "$scratch/raw" >"$scratch/report"
-    case $after$status in yes124) : >"$scratch/late"; return ;; 124) echo "sanitize: no answer in $limit s" \
-        >>"$scratch/report" ;; esac
+    case $after$status in
+    yes124 | *75) busy=yes; : >"$scratch/report"; return ;;
+    124) echo "sanitize: no answer in $limit s" >>"$scratch/report" ;;
+    esac
     [ $status -eq 0 ] || [ -s "$scratch/report" ] ||
         echo "sanitize: the worker ended with status $status" >"$scratch/report"
 }
@@ -36,8 +38,9 @@ look_at_gpu() { # WORKER CASE
     tools="memcheck racecheck synccheck initcheck"
     if grep -q '^#include "hopper.cuh"' "$file"; then tools="memcheck racecheck synccheck"; fi
     for tool in $tools; do
-        timeout "$limit" compute-sanitizer --tool $tool "$1" --case "$2" --guard 0 >"$scratch/raw" 2>&1
+        build/cuda/within "$limit" compute-sanitizer --tool $tool "$1" --case "$2" --guard 0 >"$scratch/raw" 2>&1
         status=$?
+        [ $status -ne 75 ] || { busy=yes; return; }
         awk -v pwd="$(pwd)" -v tool=$tool -v files="$file workbook/words/tile.cuh workbook/words/early.cuh workbook/words/paged.cuh workbook/words/int8.cuh" -f workbook/sanitize/sanitize_gpu.awk "$scratch/raw" >"$scratch/report"
         [ $status -ne 124 ] || echo "sanitize: no answer in $limit s under $tool: threads that wait for each other?" \
             >>"$scratch/report"
@@ -56,7 +59,7 @@ case "${CXX:-g++} $([ -n "$after" ] || uname -s)" in
 *) less= ;;
 esac
 
-failed=0
+failed=0 busy='' late=''
 for number; do
     find_source "$impl" "$number"
     [ -n "$file" ] || continue  # no answer key yet
@@ -79,7 +82,8 @@ for number; do
     [ -z "$less" ] || [ $look != look_at_kernel ] || say "  $less"
     back=$backend
     [ $look = look_at_gpu ] || back=cpu
-    if ! $MAKE --no-print-directory BACKEND=$back "$worker" $made >"$scratch/log" 2>&1; then
+    if ! $MAKE --no-print-directory BACKEND=$back "$worker" $made "build/$back/within" \
+        >"$scratch/log" 2>&1; then
         say "  $file does not compile"
         [ -n "$after" ] || LC_ALL=C awk -f workbook/loop/errors.awk "$scratch/log"
         failed=1
@@ -94,10 +98,11 @@ for number; do
         continue
     fi
     cases=${WB_CASE:-$("$worker" --cases list 2>/dev/null)}
-    tried=0 found=0
+    tried=0 found=0 unseen=''
     for given in $cases; do
         tried=$((tried + 1))
         $look "$worker" "$given"
+        [ -z "$busy" ] || unseen="$unseen $given" busy=
         if [ $look != look_at_gpu ] && grep -q '^returned: not implemented' "$scratch/printed"; then # a gap is open, or all of it is blank
             say "  nothing to look at yet: $(sed -n 's/^returned: //p' "$scratch/printed")"
             found=-1 failed=1
@@ -127,6 +132,9 @@ for number; do
     elif [ $tried -eq 0 ]; then
         say "  $worker names no cases"
         failed=1
+    elif [ $found -eq 0 ] && [ -n "$unseen" ]; then
+        say "  the machine was too busy to look at$unseen: try again when less runs here"
+        late=yes
     elif [ $found -eq 0 ]; then
         say "  nothing found in $tried case$([ $tried -eq 1 ] || echo s)"
     else
@@ -134,5 +142,5 @@ for number; do
         failed=1
     fi
 done
-[ $failed -ne 0 ] || ! [ -e "$scratch/late" ] || exit 3
+[ $failed -ne 0 ] || [ -z "$late" ] || exit 3
 exit $failed

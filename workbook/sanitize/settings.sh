@@ -1,7 +1,8 @@
 # shellcheck shell=sh
 # settings.sh - for scripts that start a check build of a C program: `sanitizer_settings`, what goes into its
 # environment, and look_at_c, which runs one case and leaves a report, or nothing, in $scratch/report, and what was
-# printed in $scratch/printed; no longer than $limit seconds.
+# printed in $scratch/printed; of no more than $limit seconds of its own. `busy` is set
+# by one that had too little of the machine.
 sanitizer_settings="ASAN_OPTIONS=exitcode=66:detect_leaks=0:detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=0 \
 TSAN_OPTIONS=exitcode=66:halt_on_error=1"
 look_at_c() { # WORKER CASE
@@ -10,11 +11,12 @@ look_at_c() { # WORKER CASE
         [ -x "$program" ] || continue
         for run in "" "setarch $(uname -m) -R"; do # ThreadSanitizer of older compilers cannot live with all ways of placing memory
             # shellcheck disable=SC2086
-            env $sanitizer_settings timeout "$limit" $run "$program" --case "$2" --guard 0 >"$scratch/printed" \
-                2>"$scratch/raw"
+            env $sanitizer_settings build/cpu/within "$limit" $run "$program" --case "$2" --guard 0 \
+                >"$scratch/printed" 2>"$scratch/raw"
             status=$?
             grep -q 'FATAL: ThreadSanitizer' "$scratch/raw" || break
         done
+        [ $status -ne 75 ] || { busy=yes; return; }
         awk -v pwd="$(pwd)" -f workbook/sanitize/sanitize_c.awk "$scratch/raw" >"$scratch/report"
         if [ $status -ne 0 ] && ! [ -s "$scratch/report" ]; then
             echo "sanitize: $(basename "$program") ended with status $status"

@@ -16,7 +16,7 @@ void grades_give_up(const char *what)
     exit(2);
 }
 
-// ------------------------------------------------------------------------------------------------------------- reading
+// ------------------------ reading
 
 static char *trimmed(char *text)
 {
@@ -104,7 +104,7 @@ static void read_record(const char *folder, int number)
     free(state);
 }
 
-// ------------------------------------------------------------------------------------------------------------- scoring
+// ------------------------ scoring
 
 const char *grades_group_name(wb_group group)
 {

@@ -9,7 +9,7 @@ static const char header[] = "status\ttest\tline\tseconds\tcase\tcheckpoint\tmes
 
 const char *const result_words[RESULT_STATUSES] = {"ok", "FAIL", "SKIP"};
 
-// ------------------------------------------------------------------------------------------------------------- writing
+// ------------------------ writing
 
 static void write_field(FILE *to, const char *text)
 {
@@ -48,7 +48,7 @@ void results_end(FILE *to, bool starved)
     fflush(to);
 }
 
-// ------------------------------------------------------------------------------------------------------------- reading
+// ------------------------ reading
 
 // Cuts the next field off the line, in place; null if there is none.
 static char *next_field(char **line)

@@ -45,6 +45,42 @@ static int standing_now(char **given)
     return 0;
 }
 
+// From the checkpoints; tests/checkpoints.sh compares.
+static int lesson(char **given)
+{
+    grades_read("");
+    printf("## Points\n\n"
+           "All or nothing for each checkpoint, by the tests named in [checkpoints.txt](checkpoints.txt); it\n"
+           "counts once what it needs is won.\n\n"
+           "| checkpoint | points | needs | what |\n|---|---|---|---|\n");
+    EACH_CHECKPOINT (c, score_problem(given[0])->number) {
+        printf("| %s | %d | ", c->name, c->points);
+        for (const char *at = strcmp(c->needs, "-") ? c->needs : ""; *at; at++) printf(*at == ',' ? ", " : "%c", *at);
+        printf(" | %s |\n", c->title);
+    }
+    return 0;
+}
+
+static int progress(char **given)
+{
+    (void)given;
+    int widest = 0;
+    standing_read(OWN_RECORDS);
+    EACH_PROBLEM (p)
+        if ((int)strlen(p->name) > widest) widest = (int)strlen(p->name);
+    EACH_PROBLEM (p) {
+        char step[256];
+        const standing s = standing_of(p, OWN_RECORDS);
+        standing_step(&s, step);
+        printf("%02d  %-*s  %-13s  %3d / %3d  %s\n", p->number, widest, p->name, standing_word(&s), s.points.earned,
+               s.points.possible, step);
+    }
+    printf("\n");
+    grades_print_total(stdout);
+    printf("\n");
+    return 0;
+}
+
 static int untouched(char **given) { return !standing_is_shipped(given[0]); }
 
 static const struct {
@@ -59,8 +95,8 @@ static const struct {
     {"row", "FOLDER REASON", 2, score_row, "of a submission, for a class"},
     {"class", "OUT <NAMES", 1, score_class, "grades.csv of the submissions in OUT/reports"},
     {"possible", "", 0, possible, "a line a group: its name, a tab, the points that there are"},
-    {"lesson", "NN", 1, score_lesson, "the section Points of its lesson"},
-    {"progress", "", 0, score_progress, "of the student's own work: a line a problem"},
+    {"lesson", "NN", 1, lesson, "the section Points of its lesson"},
+    {"progress", "", 0, progress, "of the student's own work: a line a problem"},
     {"next", "[--number]", 0, score_next, "the one thing to do now, or its number; nothing if all is done"},
     {"standing", "NN", 1, standing_now, "its state and its points"},
     {"hint", "NN", 1, score_hint, "a hint for the gap GAP, of level LEVEL"},

@@ -7,14 +7,12 @@
 #define OWN_RECORDS "build/grade"  // of the student's own work
 
 int score_points(char **given);
-int score_progress(char **given);
 int score_next(char **given);
 int score_after(char **given);  // next.c
 int score_hint(char **given);
 int score_gaps(char **given);  // hint.c
 int score_row(char **given);   // class.c
 int score_class(char **given);
-int score_lesson(char **given);
 
 // The problems with these numbers; ends the program if one is none.
 void score_numbers(char **numbers, bool asked[WB_PROBLEMS]);

@@ -12,7 +12,7 @@
 // that, and what is wrong is far more than this.
 #include "start.h"
 
-#include "asks.h"
+#include "layer_requests.h"
 #include "rank.h"
 
 #include <algorithm>
@@ -65,7 +65,7 @@ static wb_status read_words(int count, char **words)
     return WB_OK;
 }
 
-// ---------------------------------------------------------------------------------------------------------- the inputs
+// ------------------------ the inputs
 
 // Element d of row i of a head, whoever asks: nearly a normal number.
 __device__ static float drawn(unsigned long long seed, unsigned tensor, size_t head, size_t i, int d, int D)
@@ -182,7 +182,7 @@ __global__ void statistics_kernel(float *L, float *delta, unsigned long long see
     return WB_OK;
 }
 
-// ---------------------------------------------------------------------------------------------------- what is compared
+// ------------------------ what is compared
 
 // Some rows of a rank: from both chunks by turns, the last ones first.
 struct row_of_rank {
@@ -232,7 +232,7 @@ template <class Type> static wb_status distance(const bf16 *got, const Type *wan
     return WB_OK;
 }
 
-// -------------------------------------------------------------------------------------------------------------- a rank
+// ------------------------ a rank
 
 #ifdef BACKWARD
 #include "backward.cuh"

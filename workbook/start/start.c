@@ -76,7 +76,7 @@ wb_status wb_start_read(wb_start *s)
     return status;
 }
 
-// ------------------------------------------------------------------------------------------------------ rank 0 to all
+// ------------------------ rank 0 to all
 
 static double now(void)
 {

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-// ---------------------------------------------------------------------------------------- in words
+// ------------------------ in words
 
 static const char *unit(const timeline *t) { return t->of_ring ? "ms" : "cycles"; }
 static int digits(const timeline *t) { return t->of_ring ? 2 : 0; }
@@ -99,7 +99,7 @@ static void describe_costs(const timeline *t, char lines[2][160])
              EXPONENTIALS, ARITHMETIC, COPY_BYTES, COPY_LATENCY);
 }
 
-// --------------------------------------------------------------------------------- in the terminal
+// ------------------------ in the terminal
 
 enum { COLUMNS = 80 };
 
@@ -213,7 +213,7 @@ void timeline_print(const timeline *t, const char *title, FILE *f)
     fprintf(f, "\n%s\n%s\n", costs[0], costs[1]);
 }
 
-// ------------------------------------------------------------------------------------ as a drawing
+// ------------------------ as a drawing
 
 enum { LEFT = 100, WIDE = 980, TOP = 34, HIGH = 22, APART = 28, GROUPS_APART = 12, BELOW = 90 };
 static const char *const of_group[] = {"#0b5fa5", "#c8651b", "#2e7d4f", "#7b4fa3"};
@@ -313,7 +313,7 @@ void timeline_draw(const timeline *t, const char *title, FILE *f)
     fprintf(f, "</svg>\n");
 }
 
-// --------------------------------------------------------------------------------- as trace events
+// ------------------------ as trace events
 
 // In microseconds, to the nanosecond, so that what ends where something begins does so in whole numbers, too.
 static double trace_time(const timeline *t, double at) { return round((t->of_ring ? 1e3 : 1) * at * 1e3) / 1e3; }

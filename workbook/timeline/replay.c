@@ -107,7 +107,7 @@ static void *grown(void *array, size_t count, size_t size)
 
 #define ADD(array, count) ((array) = grown((array), (count)++, sizeof *(array)), &(array)[(count)-1])
 
-// ----------------------------------------------------------------------------------------- reading
+// ------------------------ reading
 
 static size_t find_phase(replay *p, const char *name)
 {
@@ -199,7 +199,7 @@ static void add_lanes(replay *p)
     }
 }
 
-// --------------------------------------------------------------------------------------- replaying
+// ------------------------ replaying
 
 static void put(replay *p, int group, size_t at, double bytes, const char *label)
 {

@@ -44,7 +44,7 @@ template <int Rows, int Cols> TILE_FN void load_async(e4m3_tile<Rows, Cols> &til
     hopper_machine::copy_in(&tile, sizeof tile, map, row, head, arrived.state, from);
 }
 
-// ---------------------------------------------------------------------------------------- products
+// ------------------------ products
 
 namespace hopper_machine
 {
@@ -68,7 +68,7 @@ template <int Cols, int Depth> TILE_FN void mma_ABt_more_async(reg_tile<16, Cols
     hopper_machine::byte_product<Cols, Depth>(c, a.x, hopper_machine::rows_of(b), true, from);
 }
 
-// ----------------------------------------------------------------------------------------- weights
+// ------------------------ weights
 
 namespace e4m3_machine
 {
@@ -165,7 +165,7 @@ template <int Depth> TILE_FN void take_over(e4m3_weights<Depth> &to, const e4m3_
     }
 }
 
-// -------------------------------------------------------------------------------------- in float32
+// ------------------------ in float32
 
 TILE_FN float power_of_two(int e)  // exactly; e from -126 to 127
 {

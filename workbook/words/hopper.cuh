@@ -78,7 +78,7 @@ TILE_FN int warpgroup_id(call_site from = here())
 }
 TILE_FN int warp_in_group(call_site from = here()) { return hopper_machine::of_first_lane(threadIdx.x / 32 % 4, from); }
 
-// ------------------------------------------------------------------------------------------- types
+// ------------------------ types
 
 // Panels of 64 columns, so that a row of a panel has 128 bytes. Inside each eight rows the 16-byte pieces of row r are
 // exchanged: piece i lies where piece i ^ (r % 8) belongs. So neither rows nor columns collide in the banks. A narrow
@@ -158,7 +158,7 @@ template <int Rows, int Cols> TILE_FN tile_rows rows_of(const tma_tile<Rows, Col
 }
 }  // namespace hopper_machine
 
-// -------------------------------------------------------------------------- signals, copies, rings
+// ------------------------ signals, copies, rings
 
 // The hardware's mbarrier. It counts arrivals, and bytes that the copy engine has promised. When all are there it
 // turns to its next phase. wait(p) waits until the phase of parity p (0, 1, 0, 1, ...) is over.
@@ -267,7 +267,7 @@ template <class Tile, int Stages> struct receiver {
     }
 };
 
-// ---------------------------------------------------------------------------------------- products
+// ------------------------ products
 
 // Begin C = A B^T: C [64, Cols], A [64, Depth], B [Cols, Depth]. The scores Q K^T.
 template <int Cols, int ARows, int Depth, int BRows, int BCols>
@@ -355,7 +355,7 @@ template <int Depth> TILE_FN void round_to(weights<Depth> &w, reg_tile<16, Depth
     }
 }
 
-// -------------------------------------------------------------------------------------- warpgroups
+// ------------------------ warpgroups
 
 // A block of one warpgroup that fetches and Groups that compute is launched with equal shares of the 64 K registers,
 // or where Blocks share a multiprocessor (__launch_bounds__ says so) of its part of them. The one gives up all but Few
@@ -417,7 +417,7 @@ template <int Groups> TILE_FN void gather(int who, bool me, call_site from = her
         hopper_machine::barrier_arrive(who + 1, Groups * warpgroup_threads, from);
 }
 
-// ------------------------------------------------------------------------------------------ stores
+// ------------------------ stores
 
 // What this thread has written to shared memory can be seen by the copy engine and the tensor cores, once a signal or
 // a barrier has told of it.
@@ -510,7 +510,7 @@ template <int Cols> TILE_FN void put_async(fragments<Cols> *dst, const fragments
     hopper_machine::copy_bytes_out(dst, &src, sizeof src, false, from);
 }
 
-// ------------------------------------------------------------------------------------------ blocks
+// ------------------------ blocks
 // Blocks of a grid take turns at something in global memory, by a counter that is 0 at first. A block may wait only
 // for those that are sure to run: begun before it (take_number), not merely with a lower blockIdx.
 
@@ -528,7 +528,7 @@ template <int Cols> TILE_FN void store(fragments<Cols> *dst, const reg_tile<16, 
 TILE_FN void load(float2 &x, const float2 *src);
 TILE_FN void store(float2 *dst, float2 x);
 
-// ---------------------------------------------------------------------------------------- the host
+// ------------------------ the host
 
 // WB_OK, or WB_UNSUPPORTED and a sentence where the GPU is none of sm_90. For the first lines of a function.
 inline wb_status check_hopper(const char *problem)
@@ -620,7 +620,7 @@ template <class... Parameters, class... Arguments> wb_status launch_after(void (
     return WB_OK;
 }
 
-// ---------------------------------------------------------------------- the machine, and only here
+// ------------------------ the machine, and only here
 #ifdef __CUDACPU__
 
 namespace hopper_machine

@@ -9,7 +9,7 @@
 
 constexpr float UNIT = 64;
 
-// --------------------------------------------------------------------------------- a tile of bytes
+// ------------------------ a tile of bytes
 
 template <int Rows, int Cols> using byte_tile = cache_tile<int8_t, Rows, Cols>;
 
@@ -25,7 +25,7 @@ TILE_FN void load_scales_async(float (&to)[32], const float *src, int rows)
         __pipeline_memcpy_async(four, src + first, 16, 16 - 4 * min(max(rows - first, 0), 4));
 }
 
-// ---------------------------------------------------------------------------------------- products
+// ------------------------ products
 
 // The left factor of a product with bytes. Lane 4 g + t has the t-th quarter of row g and of row g + 8, for that is
 // what it reads of a row of bytes, in one piece. In which order the terms of a sum come is all the same, as long as

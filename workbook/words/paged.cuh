@@ -12,7 +12,7 @@
 #define TILE_ROLLED
 #endif
 
-// ------------------------------------------------------------------------------------------------------------- a cache
+// ------------------------ a cache
 
 // Rows of a cache in shared memory, in chunks of 16 bytes. They have no room at their ends as those of a smem_tile:
 // with it every other row would begin in the middle of a sector of 32 bytes, which is what memory hands over, and such
@@ -114,7 +114,7 @@ TILE_FN void expect_keys(int keys, int most, int sequence) {}
 TILE_FN void expect_tile(int sequence, int sequences) {}
 #endif
 
-// ------------------------------------------------------------------------------------------------------------ who am I
+// ------------------------ who am I
 
 // The packed rows of a key head are its query heads' tokens, one after the other, as they lie in Q and O. Blocks work
 // in teams: a team has a block for each key head and each tile of its packed rows, the members, and all of them take
@@ -150,7 +150,7 @@ template <int Rows> struct member {
     TILE_FN size_t row(int b) const { return (b * heads + head) * packed + first_row; }  // first_row, of sequence b
 };
 
-// ------------------------------------------------------------------------------------------------------ tiles in a row
+// ------------------------ tiles in a row
 
 // The keys of a sequence are cut into tiles of BC, and the tiles of all sequences are numbered: sequence by sequence,
 // from the first key on.
@@ -212,7 +212,7 @@ template <int BC> struct tile_row {
     }
 };
 
-// --------------------------------------------------------------------------------------------------------- warps merge
+// ------------------------ warps merge
 
 // Where the warps of a block meet: each warp's m; and a sum of its lanes' elements of O and l, lane by lane, 16 rows at
 // a time.
@@ -256,7 +256,7 @@ template <int Warps, int Rows, int Cols> TILE_FN void merge_warps(row_room<Warps
         }
 }
 
-// ---------------------------------------------------------------------------------------------- shares and their parts
+// ------------------------ shares and their parts
 
 // The first tile of team k's share, when `teams` teams share `total` tiles as evenly as can be. Problem 13 makes it.
 TILE_FN long long first_of(long long total, int k, int teams);
@@ -317,7 +317,7 @@ __global__ __launch_bounds__(32 * at_once) void merge_kernel(bf16 *O, float *L, 
     if (lane_id() == 0) L[row] = m + logf(l);
 }
 
-// ------------------------------------------------------------------------------------------------------------ the host
+// ------------------------ the host
 
 // How many blocks of this kernel the device runs at a time; 0 if it does not say. Asks for their shared memory on the
 // way.

@@ -40,7 +40,7 @@
 TILE_FN int lane_id() { return threadIdx.x % 32; }
 TILE_FN int warp_id() { return threadIdx.x / 32; }
 
-// ------------------------------------------------------------------------------------------- types
+// ------------------------ types
 
 // Eight unused columns make each row 16 bytes longer. The tensor cores fetch a block of eight rows at a time, 16 bytes
 // from each. Thanks to the extra bytes these lie in eight different groups of banks; without them they can all lie in
@@ -106,7 +106,7 @@ TILE_FN uint32_t pack(float low, float high);  // rounds two neighbours of a row
 TILE_FN float exp2_fast(float x);              // 2^x with a relative error below 2^-22; exp2_fast(-INFINITY) is 0
 }  // namespace tile_machine
 
-// ------------------------------------------------------------------------------- elements and rows
+// ------------------------ elements and rows
 
 // f(float &x, element e) for every element of the tile, each by the lane that holds it.
 template <int Rows, int Cols, class F> TILE_FN void each(reg_tile<Rows, Cols> &tile, F f)
@@ -254,7 +254,7 @@ template <int Rows, int Cols> TILE_FN row_vec<Rows> row_sum(const reg_tile<Rows,
     return row_sum_whole(row_sum_part(tile));
 }
 
-// ---------------------------------------------------------------------------------------- products
+// ------------------------ products
 
 // The left factor of a product. A small one stays in registers for the whole kernel. A large one (32 x 128 would take
 // 64 of a thread's 255 registers) is read from shared memory again for every product.
@@ -322,7 +322,7 @@ TILE_FN void mma_AB(reg_tile<Rows, Cols> &c, const operand<Rows, Depth> &a, cons
         [&](uint32_t *f, int k, int n) { load_16x16<down, true>(f, b.at, 16 * k, 16 * n); });
 }
 
-// -------------------------------------------------------------------------------- loads and stores
+// ------------------------ loads and stores
 
 // The block's Threads threads begin to copy the first `rows` rows of src, [rows, Cols] in global memory, into the
 // tile, and fill its other rows with zeros. (With zeros, not with whatever was there: the products see those rows too,
@@ -418,7 +418,7 @@ template <int Rows> TILE_FN void store(float *dst, const row_vec<Rows> &v, int r
     }
 }
 
-// ---------------------------------------------------------------------------------------- the host
+// ------------------------ the host
 
 // Whether the device allows a block a Tiles of shared memory. It allows 64 KB on sm_75, 99 KB on sm_86, 227 KB on
 // sm_90; above 48 KB a kernel must also ask for its part, by cudaFuncSetAttribute. A device that does not answer
@@ -431,7 +431,7 @@ template <class Tiles> static bool fits()
            sizeof(Tiles) <= (size_t)limit;
 }
 
-// ---------------------------------------------------------------------- the machine, and only here
+// ------------------------ the machine, and only here
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 #define TILE_TENSOR_CORES
 #endif

@@ -3,7 +3,7 @@
 // Before main it takes the cases in the place of the worker, writes what the worker would (stage done, status ok, no
 // memory used), and answers. The outputs are not there. If their file could be made shorter, this would end by a
 // signal.
-#include "exchange.h"
+#include "worker/exchange.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -26,7 +26,7 @@ void hook_block_begin(block &b)
     memset(touched, 0, sizeof touched);
 }
 
-// ----------------------------------------------------------------------------------------- 4 bytes
+// ------------------------ 4 bytes
 
 static void found_race(const char *word, const access_record &then, const place &now, access_kind kind)
 {
@@ -104,7 +104,7 @@ static inline void check_word(const char *word, word_history &h, const access_re
     remember(kind == READ ? h.reads : h.writes, now, shared);
 }
 
-// --------------------------------------------------------------- the engine's accesses, and others
+// ------------------------ the engine's accesses, and others
 // What the copy engine and the tensor cores do, engine.h keeps account of. Here are the ordinary loads and stores, and
 // both have to look at the other's. Lines of 128 bytes, a row of a panel, of which a block has 227 KB: most were never
 // touched by an ordinary access.
@@ -170,7 +170,7 @@ void hook_engine(const tile_rows &what, bool overwrites, call_site site, const c
     }
 }
 
-// --------------------------------------------------------------------------------------- the bytes
+// ------------------------ the bytes
 
 static void found_stray(const char *at, unsigned bytes, const uint8_t *flags, access_kind kind, const place &here,
                         bool shared)
@@ -363,7 +363,7 @@ void check_alignment(const char *at, unsigned bytes, void *code)
     finish();
 }
 
-// -------------------------------------------------------------------- atomics, asynchronous copies
+// ------------------------ atomics, asynchronous copies
 
 void hook_atomic(const void *at, size_t bytes, void *code)
 {

@@ -81,7 +81,7 @@ extern "C" void __tsan_func_exit()
     node = tree()[node].caller;
 }
 
-// ------------------------------------------------------------------------------------ source lines
+// ------------------------ source lines
 
 static int load_address(dl_phdr_info *info, size_t, void *data)  // the program comes first
 {

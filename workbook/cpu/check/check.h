@@ -9,7 +9,7 @@
 
 namespace cudacpu
 {
-// --------------------------------------------------------------------------------------- calls.cpp
+// ------------------------ calls.cpp
 // A place in the program: where the announcing call returns to, and the calls that led there. Two numbers instead of
 // two pointers.
 struct place {
@@ -32,7 +32,7 @@ struct source_line {
 
 void find_source_lines(const place *places, int count, source_line *lines);
 
-// --------------------------------------------------------------------------------------- order.cpp
+// ------------------------ order.cpp
 enum access_kind { READ, WRITE, ATOMIC, ASYNC };  // ASYNC: a write by an asynchronous copy
 
 // One access, as the memory it went to remembers it.
@@ -59,7 +59,7 @@ inline bool ordered(const access_record &then, unsigned t, bool shared)
 
 uint3 block_at(uint32_t epoch);  // whose access that was
 
-// -------------------------------------------------------------------------------------- shadow.cpp
+// ------------------------ shadow.cpp
 // What is known about each byte of device and shared memory.
 enum byte_flag : uint8_t {
     EXISTS = 1,
@@ -87,11 +87,11 @@ void describe_unwritten(const char *at, char *text,
                         size_t size);  // appends how much of shared memory around it nobody has written
 bool was_freed(const char *at);
 
-// -------------------------------------------------------------------------------------- access.cpp
+// ------------------------ access.cpp
 void check_access(const char *at, unsigned bytes, access_kind kind, void *code);
 void check_alignment(const char *at, unsigned bytes, void *code);
 
-// ------------------------------------------------------------------------------------ findings.cpp
+// ------------------------ findings.cpp
 enum finding_kind {
     RACE,
     NOT_WAITED,

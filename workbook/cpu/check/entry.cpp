@@ -11,7 +11,7 @@ using namespace cudacpu;
 #define UNSIGNED(n) static_cast<unsigned>(n)
 
 extern "C" {
-// -------------------------------------------------------------------------------- loads and stores
+// ------------------------ loads and stores
 // An access of 16 bytes may be of a type that is aligned to 8.
 #define ALIGNMENT(size) ((size) < 8 ? (size) : 8)
 
@@ -71,7 +71,7 @@ COPY(__tsan_memmove, memmove)
 SET(check_memset)
 SET(__tsan_memset)
 
-// -------------------------------------------------------------------------- C++ atomics and fences
+// ------------------------ C++ atomics and fences
 // They order nothing here. A flag that one block sets and another waits for is reported as a race.
 #define CXX_ATOMIC(bits, type)                                                                                         \
     type __tsan_atomic##bits##_load(const volatile type *p, int) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); }      \
@@ -105,7 +105,7 @@ void __tsan_vptr_read(void *) {}
 void __tsan_ignore_thread_begin() {}
 void __tsan_ignore_thread_end() {}
 
-// ------------------------------------------------------------------------------- bounds, alignment
+// ------------------------ bounds, alignment
 struct ub_place {
     const char *file;
     uint32_t line, column;

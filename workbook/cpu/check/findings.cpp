@@ -94,7 +94,7 @@ bool hook_refused(const char *call, const char *why, call_site site)
     return true;
 }
 
-// ---------------------------------------------------------------------------------------- printing
+// ------------------------ printing
 
 static void print_source(const char *file, int line)
 {
@@ -340,7 +340,7 @@ static void at_exit()
 
 __attribute__((constructor)) static void at_start() { atexit(at_exit); }
 
-// ------------------------------------------------------------------------- the layer's own reports
+// ------------------------ the layer's own reports
 // Deadlocks, divergent barriers, absent lanes and the like.
 
 void hook_report_end(const char *kind) { print_findings(kind); }

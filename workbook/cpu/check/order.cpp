@@ -9,7 +9,7 @@
 // the thread has seen everybody, itself included, and who waits for that phase has seen as far.
 #include "check.h"
 
-#include "../../asks.h"
+#include "../../layer_requests.h"
 
 #include <algorithm>
 #include <vector>

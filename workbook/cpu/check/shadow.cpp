@@ -56,7 +56,7 @@ static void mark(const char *at, size_t bytes, uint8_t keep, uint8_t set)
     }
 }
 
-// ----------------------------------------------------------------------------------- device memory
+// ------------------------ device memory
 
 struct buffer {
     const char *at;
@@ -173,7 +173,7 @@ static void describe_device(const char *at, char *text, size_t size)
     if (x->freed) strncat(text, ", which has been freed", size - strlen(text) - 1);
 }
 
-// ----------------------------------------------------------------------------------- shared memory
+// ------------------------ shared memory
 
 static size_t static_used;  // by variables of the last block
 

@@ -65,7 +65,7 @@ void products_wait(int pending_, const float *c_, call_site site_);  // c: of a 
 void named_barrier(int barrier_, int threads_, bool wait_, call_site site_);
 void registers_change(int registers_, bool take_, int blocks_, call_site site_);  // blocks: that share a multiprocessor
 
-// ---------------------------------------------------------------- what lies where in shared memory
+// ------------------------ what lies where in shared memory
 // cuda_to_cpp.awk gives each struct of a file that includes hopper.cuh a list of its members, and turns
 // reinterpret_cast<T *>(shared) into shared_as<T>(shared): so reports can say "K.full[1]".
 void name_part(const char *path_, const void *at_, size_t bytes_);

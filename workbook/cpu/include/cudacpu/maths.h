@@ -4,7 +4,7 @@
 
 #include "vectors.h"
 
-// -------------------------------------------------------------------------------- loads and stores
+// ------------------------ loads and stores
 
 #define CUDACPU_LOAD(name_)                                                                                            \
     template <class Type_> inline Type_ name_(const Type_ *at_) { return *at_; }
@@ -24,7 +24,7 @@ CUDACPU_STORE(__stwt)
 
 inline size_t __cvta_generic_to_shared(const void *at_) { return reinterpret_cast<size_t>(at_); }
 
-// ----------------------------------------------------------------------------------------- float32
+// ------------------------ float32
 
 // Macros, because glibc declares functions of these names that do not exist.
 #define __expf(x_)            expf(x_)
@@ -63,7 +63,7 @@ inline float __frcp_rn(float x_) { return 1.0f / x_; }
 inline float __fsqrt_rn(float x_) { return sqrtf(x_); }
 inline float __frsqrt_rn(float x_) { return 1.0f / sqrtf(x_); }
 
-// ---------------------------------------------------------------------------- conversions and bits
+// ------------------------ conversions and bits
 
 namespace cudacpu
 {
@@ -130,7 +130,7 @@ inline unsigned __byte_perm(unsigned x_, unsigned y_, unsigned selector_)
     return result_;
 }
 
-// ------------------------------------------------------------------------------------- min and max
+// ------------------------ min and max
 
 #define CUDACPU_MIN_MAX(result_, first_, second_)                                                                      \
     inline result_ min(first_ x_, second_ y_)                                                                          \
@@ -161,7 +161,7 @@ CUDACPU_MIN_MAX_FLOAT(double, double, double, fmin, fmax)
 CUDACPU_MIN_MAX_FLOAT(double, float, double, fmin, fmax)
 CUDACPU_MIN_MAX_FLOAT(double, double, float, fmin, fmax)
 
-// --------------------------------------------------------------------------------------- the clock
+// ------------------------ the clock
 
 inline long long clock64()
 {

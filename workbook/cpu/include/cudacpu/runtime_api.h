@@ -96,7 +96,7 @@ enum { cudaStreamDefault = 0, cudaStreamNonBlocking = 1 };
 enum { cudaEventDefault = 0, cudaEventBlockingSync = 1, cudaEventDisableTiming = 2 };
 enum { cudaHostAllocDefault = 0, cudaMemAttachGlobal = 1 };
 
-// ------------------------------------------------------------------------------------------ memory
+// ------------------------ memory
 
 namespace cudacpu
 {
@@ -188,7 +188,7 @@ template <class Type_> cudaError_t cudaMemcpyFromSymbol(void *to_, const Type_ &
                                nullptr, site_);
 }
 
-// --------------------------------------------------------------------------- errors and the device
+// ------------------------ errors and the device
 
 cudaError_t cudaGetLastError();
 cudaError_t cudaPeekAtLastError();
@@ -227,7 +227,7 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks_, Kernel_ 
     return cudacpu::blocks_per_multiprocessor(blocks_, threads_, shared_);
 }
 
-// ------------------------------------------------------------------------------ streams and events
+// ------------------------ streams and events
 
 cudaError_t cudaStreamCreate(cudaStream_t *stream_);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream_, unsigned flags_);

@@ -5,13 +5,13 @@
 
 namespace cudacpu
 {
-// --------------------------------------------------------------------------------- the whole block
+// ------------------------ the whole block
 enum barrier_kind { BARRIER, BARRIER_COUNT, BARRIER_AND, BARRIER_OR };
 
 // Waits for all threads of the block; returns what `kind` asks about everybody's predicate.
 int block_barrier(barrier_kind kind_, bool predicate_, call_site site_);
 
-// --------------------------------------------------------------------------------- lanes of a warp
+// ------------------------ lanes of a warp
 enum warp_operation {
     SYNC_WARP,
     SHUFFLE,

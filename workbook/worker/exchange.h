@@ -10,9 +10,9 @@
 // How they talk. A worker's descriptor 3 is a socket. For each case the test sends its text, WB_CASE_TEXT bytes padded
 // with zeros, and with it a descriptor of that case's memory, a file whose size is sealed; where several ranks run a
 // case, each is a worker with a case and a memory of its own, and a second descriptor is of what they share, the board
-// (asks.h). The worker maps it, runs the case, prints out what is buffered, unmaps, and answers with one byte: how
-// many cases it had run before, modulo 256. Where the socket ends, the worker exits with 0. The test reads the memory
-// when the answer has come, once, into a copy that it judges.
+// (layer_requests.h). The worker maps it, runs the case, prints out what is buffered, unmaps, and answers with one
+// byte: how many cases it had run before, modulo 256. Where the socket ends, the worker exits with 0. The test reads
+// the memory when the answer has come, once, into a copy that it judges.
 //
 // The function under test shares a process with the worker's end of all that, so nothing that comes from there is
 // believed: the test takes every size from the case, waits for nothing without a deadline, and sends a worker away
@@ -24,7 +24,7 @@
 // notice: see harness.h.
 #pragma once
 
-#include "asks.h"
+#include "layer_requests.h"
 #include "case/case.h"
 
 enum { WB_GUARD = 1 << 16, WB_NAN_BYTE = 0xff, WB_REPORT_STATUS = 66 };  // 66: exit status after a report on stderr

@@ -1,5 +1,4 @@
-// naive_gpu.h - the baselines of the problems on a GPU: what a competent person writes before reading the
-// FlashAttention paper.
+// naive.h - the baselines of the problems: what a competent person writes before reading the FlashAttention paper.
 #pragma once
 
 #include "workbook.h"
@@ -8,9 +7,13 @@
 extern "C" {
 #endif
 
-// Arguments, results and errors of flash_forward and its followers, for all of their masks: causal if shape->causal,
-// with a sliding window if shape->window > 0 as well, with sinks if shape->sinks > 0 as well. Needs no multiple of
-// anything.
+// Of problem 01: arguments, results and errors of tiled_attention. Holds one head's whole score matrix, 4 Nq Nk bytes,
+// in memory; WB_OUT_OF_MEMORY if there is no room for it. OpenBLAS and the softmax use all threads.
+wb_status naive_cpu(float *O, float *L, const float *Q, const float *K, const float *V, const attention_shape *shape);
+
+// The others, on a GPU. Arguments, results and errors of flash_forward and its followers, for all of their masks:
+// causal if shape->causal, with a sliding window if shape->window > 0 as well, with sinks if shape->sinks > 0 as well.
+// Needs no multiple of anything.
 //
 // The score matrix of all heads, [B, Hq, Nq, Nk] in float32, stands in device memory; the weights P, in bf16, take its
 // place. The work space stays allocated for the next call, as a framework's caching allocator would keep it, until

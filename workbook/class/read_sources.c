@@ -1,8 +1,8 @@
-// take.c - reads a submission's sources out of a folder that somebody may be changing at the same time: each step of
-// a path is opened from the one before, and none may be a link, so nothing outside of the folder is ever read,
-// whoever runs this.
+// read_sources.c - reads a submission's sources out of a folder that somebody may be changing at the same time: each
+// step of a path is opened from the one before, and none may be a link, so nothing outside of the folder is ever
+// read, whoever runs this.
 //
-//   take WHAT FOLDER NN/NAME...     WHAT: what the folder is called, "folder" or "archive"
+//   read_sources WHAT FOLDER NN/NAME...     WHAT: what the folder is called, "folder" or "archive"
 //
 // Prints lines of
 //   file NN BASE64      problems/NN/NAME, at the top or below one folder
@@ -95,7 +95,7 @@ static const char *take(int problems, const char *number, const char *name)
 
 int main(int argc, char **argv)
 {
-    if (argc < 3) return fprintf(stderr, "usage: take WHAT FOLDER NN/NAME...\n"), 2;
+    if (argc < 3) return fprintf(stderr, "usage: read_sources WHAT FOLDER NN/NAME...\n"), 2;
     const int top = open_folder(AT_FDCWD, argv[2]), problems = top < 0 ? -1 : find_problems(top, argv[1]);
     if (top < 0) printf("reason the %s cannot be read: %s\n", argv[1], strerror(errno));
     for (int i = 3; i < argc && problems >= 0; i++) {

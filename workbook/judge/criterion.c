@@ -1,7 +1,9 @@
-// sockets.c - linked into every test program: what Criterion calls is found here before it is found in a library.
+// criterion.c - linked into every test program: what Criterion calls is found here before it is found in a library.
 //
-// Its tests talk to their program at /tmp/criterion_N.sock, N a number that anybody can tell, and where somebody else
-// has put a file of that name the program cannot run. Here that socket lies in the folder WB_SOCKETS, if one is named.
+// Its tests talk to their program at /tmp/criterion_N.sock, and the program tells each one by shared memory /bxfi_N
+// what to do. N is a process's number, which anybody can tell and which comes again; where somebody else has made a
+// file of that name, or a program that was killed has left one, a test cannot run. Where WB_SOCKETS names a folder,
+// sockets lie in it, and the memory's name ends with the folder's, which no two runs share.
 //
 // It draws differences of texts by libgit2, which reads all the certificates of the system as it begins, once a test: a
 // third of what an empty test costs. No test here asks for such a drawing.
@@ -11,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -36,6 +39,16 @@ static int elsewhere(const char *name, int socket, const struct sockaddr *to, so
     return system(socket, (const struct sockaddr *)&mine, sizeof mine);
 }
 
+// The name of shared memory here.
+static const char *own(const char *name, char mine[256])
+{
+    const char *folder = getenv("WB_SOCKETS");
+    if (!folder || strncmp(name, "/bxf", 4) != 0) return name;
+    const char *last = strrchr(folder, '/');
+    snprintf(mine, 256, "%s_%s", name, last ? last + 1 : folder);
+    return mine;
+}
+
 #pragma GCC visibility push(default)  // that the libraries find them
 int bind(int socket, const struct sockaddr *to, socklen_t size) { return elsewhere("bind", socket, to, size); }
 int connect(int socket, const struct sockaddr *to, socklen_t size) { return elsewhere("connect", socket, to, size); }
@@ -44,6 +57,20 @@ int unlink(const char *path)
 {
     struct sockaddr_un mine = {0};
     return unlinkat(AT_FDCWD, moved(path, &mine) ? mine.sun_path : path, 0);
+}
+
+int shm_open(const char *name, int flags, mode_t mode)
+{
+    typedef int (*call)(const char *name, int flags, mode_t mode);
+    char mine[256];
+    return ((call)dlsym(RTLD_NEXT, "shm_open"))(own(name, mine), flags, mode);
+}
+
+int shm_unlink(const char *name)
+{
+    typedef int (*call)(const char *name);
+    char mine[256];
+    return ((call)dlsym(RTLD_NEXT, "shm_unlink"))(own(name, mine));
 }
 
 int git_libgit2_init(void);

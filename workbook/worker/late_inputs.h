@@ -1,5 +1,5 @@
-// late.h - a stream of its own on which a function's inputs arrive only some time after it was called: work that the
-// function queues elsewhere reads NaN.
+// late_inputs.h - a stream of its own on which a function's inputs arrive only some time after it was called: work that
+// the function queues elsewhere reads NaN.
 #pragma once
 
 #include "workbook.h"

@@ -1,5 +1,5 @@
-// asks.h - what a test may ask of the CPU execution layer for one run. The worker passes it on; nothing else does, and
-// no environment. On the cuda backend there is no layer: these are null.
+// layer_requests.h - what a test may ask of the CPU execution layer for one run. The worker passes it on; nothing else
+// does, and no environment. On the cuda backend there is no layer: these are null.
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 // exchange.c - see exchange.h.
-#include "exchange.h"
+#include "worker/exchange.h"
 
 #include <errno.h>
 #include <string.h>

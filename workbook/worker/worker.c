@@ -14,9 +14,9 @@
 // --record FILE has what each of them queues then (cpu/queued.cpp).
 //
 // Compiled once a problem, with WB_NAME as the function's name.
-#include "asks.h"
-#include "exchange.h"
-#include "late.h"
+#include "layer_requests.h"
+#include "worker/exchange.h"
+#include "worker/late_inputs.h"
 #include "memory.h"
 #include "rank.h"
 #include "case/pages.h"
@@ -64,7 +64,7 @@ extern void wb_name_buffer(const void *at, const char *name, const char *type, s
     __attribute__((weak));
 
 // A buffer for one zone, on the device or, for a problem on the host, from malloc; its first `filled` bytes are those
-// of the zone. place: of asks.h, or -1.
+// of the zone. place: of layer_requests.h, or -1.
 static wb_status new_buffer(bool on_host, void **buffer, const char *zone, size_t bytes, size_t filled, int place)
 {
     if (wb_place_next && place >= 0) wb_place_next(place);
@@ -164,8 +164,8 @@ static uint64_t listed(const block_mask *m, int q_len, int span, int from, int t
     return bits;
 }
 
-// asks.h: keys are not touched by queries that do not see them. Under a causal mask, or one as data; there a span is a
-// tile of the keys or some of them, so that nothing but what the lists name is allowed.
+// layer_requests.h: keys are not touched by queries that do not see them. Under a causal mask, or one as data; there a
+// span is a tile of the keys or some of them, so that nothing but what the lists name is allowed.
 static void watch_pages(const wb_problem *problem, const wb_case *c, const wb_tensor *tensors, int count,
                         void *const pointers[])
 {
@@ -220,7 +220,8 @@ static void watch_pages(const wb_problem *problem, const wb_case *c, const wb_te
     wb_watch_pages(&watch, watched, number);
 }
 
-// late.h, for the inputs, K and V last. again: they have arrived before; 2: now with the contents of these two swapped.
+// late_inputs.h, for the inputs, K and V last. again: they have arrived before; 2: now with the contents of these two
+// swapped.
 static wb_status inputs_late(const wb_tensor *tensors, const wb_zone *zones, void *const buffers[], int count,
                              int again, wb_stream *stream)
 {
