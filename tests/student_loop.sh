@@ -176,7 +176,9 @@ refused "reset: a skeleton that is not the shipped one is refused" 'workbook/loo
     workbook/loop/reset.sh 03
 check "reset: the file is what it was" same $mine "$scratch/mine"
 cp -R "$scratch/shipped/03" workbook/loop/shipped
+echo failed >build/grade/03.state
 run make reset-03
+check "reset: what was said of the other file goes" [ ! -e build/grade/03.state ]
 check "reset from workbook/loop/shipped" same $mine "$scratch/shipped/03/flash_forward.cu"
 check "reset keeps the student's file" same $mine.1 "$scratch/mine"
 asked "reset: nothing to do" 'nothing to do' workbook/loop/reset.sh 03
