@@ -233,6 +233,65 @@ none "numbers of the examples are in the text, and make run-NN prints them"
 plots/tables.sh --check >"$scratch/diff" 2>&1 || { grep '^[-+]' "$scratch/diff" |
     head -n 8; echo "run: make tables"; } >"$said"
 none "tables are those that are recorded"
+# A rate or a time in a sentence: its section says when that was measured; or it is in a table of this problem, to its
+# last digit; or the sentence computes it ("0.29 ms at the 4.2 TB/s of ..."), or says about; or the section is.
+awk '
+    FNR == 1 {
+        fence = columns = 0
+        split("", at)
+        number = FILENAME
+        sub(/.*\/data\/[^\/]*\/|^problems\//, "", number)
+        number = substr(number, 1, 2)
+    }
+    FILENAME ~ /[.]tsv$/ {
+        if (/^# peak_/) { split($0, word, " "); value["", ++values[""]] = word[3] + 0 }
+        if (/^#/) next
+        n = split($0, cell, "\t")
+        if (!columns) { columns = n; for (i = 1; i <= n; i++) at[cell[i]] = i; next }
+        for (k in at) if (k ~ /^(ms|tflops|gbps)$/) value[number, ++values[number]] = cell[at[k]] + 0
+        next
+    }
+    /^```/ { fence = !fence }
+    fence || /^```|^\||^<!--/ { next }
+    /^#+ / { sections++ ; next }
+    { text[sections] = text[sections] " " $0; file[sections] = FILENAME; of[sections] = number }
+    function recorded(x, unit, of,    i, digits, v) {
+        digits = x ~ /[.]/ ? length(x) - index(x, ".") : 0
+        for (i = 1; i <= values[of]; i++) {
+            v = value[of, i] / (unit == "TB/s" ? 1000 : 1)
+            if (sprintf("%." digits "f", v) == x "") return 1
+        }
+        return 0
+    }
+    END {
+        figure = "[0-9][0-9.]* (TFLOP/s|GB/s|TB/s|ms)"
+        for (s = 1; s <= sections; s++) {
+            if (text[s] ~ /20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]|computed, not measured/) continue
+            n = split(text[s], sentence, /[.:;] +/)
+            for (i = 1; i <= n; i++) {
+                if (sentence[i] ~ "at (the )?" figure || sentence[i] ~ /about|data sheet/) continue
+                other = match(sentence[i], /problem [0-9][0-9]/) ? substr(sentence[i], RSTART + 8, 2) : ""
+                for (rest = sentence[i]; match(rest, figure); rest = substr(rest, RSTART + RLENGTH)) {
+                    split(substr(rest, RSTART, RLENGTH), word, " ")
+                    if (!recorded(word[1], word[2], of[s]) && !recorded(word[1], word[2], other))
+                        print file[s] ": neither dated nor recorded: " word[1] " " word[2] " in:" sentence[i]
+                    figures++
+                }
+            }
+        }
+        if (figures < 5) print "hardly any figure was looked at: " figures + 0
+    }' plots/data/h200*/[0-9][0-9]_*.tsv problems/[0-9][0-9]/*.md >"$said" 2>&1
+none "figures in sentences of lessons are dated, or recorded, or computed there"
+# Minutes of make demo and make check, rounded up, are those that tests/README.md has measured.
+minutes() {
+    sed -n '/^On two cores of/,/^$/p' tests/README.md | tr '\n' ' ' | sed "s/.*\`make $1\`//" |
+        grep -o '[0-9][0-9]* s[ ,]' | awk 'NR == 1 { print int(($1 + 59) / 60) }'
+}
+for make in demo check; do
+    grep -q "^make $make  *# $(minutes $make) minutes" README.md ||
+        echo "README.md, make $make: it took $(minutes $make) minutes" >>"$said"
+done
+none "minutes in README.md are those that were measured"
 awk -f plots/ring_model.awk >"$scratch/model"
 {
     [ -s "$scratch/model" ] || echo "plots/ring_model.awk prints nothing"
