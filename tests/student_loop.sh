@@ -303,4 +303,10 @@ FOUND=race
 run tested 03
 says 'the check build says of N=1:' && says 'who waits'
 verdict $? "another is shown"
+
+# ----------------------------------------------------------------------------------------- the first time
+printf '#!/bin/sh\nfor i in 1 2 3 4 5 6 7 8 9 10; do printf "  CC\\tx%%s.c\\n" $i; done\nexit 1\n' >bin/make
+chmod +x bin/make
+run env MAKE="$PWD/bin/make" WB_JOBS=1 workbook/loop/test.sh "$BACKEND" problems 03
+check "what judges is compiled once, and how much that is is said" says '^  compiling what judges, once: 10 files$'
 exit $failed
