@@ -248,11 +248,11 @@ awk '
         if (/^#/) next
         n = split($0, cell, "\t")
         if (!columns) { columns = n; for (i = 1; i <= n; i++) at[cell[i]] = i; next }
-        for (k in at) if (k ~ /^(ms|tflops|gbps)$/) value[number, ++values[number]] = cell[at[k]] + 0
+        for (k in at) if (k ~ /^(ms|tflops|gbps)$/) value[cell[1], ++values[cell[1]]] = cell[at[k]] + 0
         next
     }
     /^```/ { fence = !fence }
-    fence || /^```|^\||^<!--/ { next }
+    fence || /^```|^\||^<!--|^Recorded on/ { next }
     /^#+ / { sections++ ; next }
     { text[sections] = text[sections] " " $0; file[sections] = FILENAME; of[sections] = number }
     function recorded(x, unit, of,    i, digits, v) {
@@ -269,8 +269,12 @@ awk '
             if (text[s] ~ /20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]|computed, not measured/) continue
             n = split(text[s], sentence, /[.:;] +/)
             for (i = 1; i <= n; i++) {
-                if (sentence[i] ~ "at (the )?" figure || sentence[i] ~ /about|data sheet/) continue
-                other = match(sentence[i], /problem [0-9][0-9]/) ? substr(sentence[i], RSTART + 8, 2) : ""
+                if (sentence[i] ~ "at (the )?" figure || sentence[i] ~ /about|data sheet|commit [0-9a-f]+/) continue
+                other = ""
+                if (match(sentence[i], /problem [0-9][0-9]|[0-9][0-9].s /)) {
+                    other = substr(sentence[i], RSTART, RLENGTH)
+                    gsub(/[^0-9]/, "", other)
+                }
                 for (rest = sentence[i]; match(rest, figure); rest = substr(rest, RSTART + RLENGTH)) {
                     split(substr(rest, RSTART, RLENGTH), word, " ")
                     if (!recorded(word[1], word[2], of[s]) && !recorded(word[1], word[2], other))
@@ -280,7 +284,7 @@ awk '
             }
         }
         if (figures < 5) print "hardly any figure was looked at: " figures + 0
-    }' plots/data/h200*/[0-9][0-9]_*.tsv problems/[0-9][0-9]/*.md >"$said" 2>&1
+    }' plots/data/h200*/[0-9p][0-9e]*.tsv problems/[0-9][0-9]/*.md >"$said" 2>&1
 none "figures in sentences of lessons are dated, or recorded, or computed there"
 # Minutes of make demo and make check, rounded up, are those that tests/README.md has measured.
 minutes() {
