@@ -1,11 +1,26 @@
 # roofline.awk - the points of roofline.gp, from bench's tables of one GPU, which roofline.sh picks: a line for the
 # main shape of each problem, and where its number stands on the chart. Distances there are differences of logarithms.
-BEGIN { FS = "\t"; GAP = 0.16; DROP = 0.25 }  # between two numbers; between a point and its number
+# Of 17 and 18 it is the longest causal one, D 128, on as many GPUs as there were: rates are of one of them.
+BEGIN { FS = "\t"; GAP = 0.19; DROP = 0.25 }  # between two numbers; between a point and its number
 FNR == 1 { columns = 0; shape = "" }
 sub(/^# problem: [0-9]+ /, "") { name = $0; next }
 sub(/^# main shape: /, "") { shape = $0; next }
+sub(/^# peak_tflops: /, "") { peak = $0 + 0; next }
 /^#/ { next }
-!columns { for (i = 1; i <= NF; i++) at[$i] = i; columns = NF; next }
+!columns { split("", at); for (i = 1; i <= NF; i++) at[$i] = i; columns = NF; next }
+("ranks" in at) && ($2 == "key" || $2 == "yours") && $at["D"] == 128 && $at["causal"] == 1 {
+    size = 1e9 * $at["ranks"] + $at["Nq"]
+    if (size <= most[$1, $2]) next
+    most[$1, $2] = size
+    intensity = 1e9 * $at["tflops"] * $at["ms"] / $at["io_bytes"]
+    rate[$1, $2] = lowest_rate = $at["tflops"]
+    if (($1, "key") in rate && rate[$1, "key"] < lowest_rate) lowest_rate = rate[$1, "key"]
+    x[$1] = label_x[$1] = lg(intensity)
+    lowest[$1] = lg(lowest_rate)
+    what[$1] = name "\tB" $at["B"] " H" $at["Hq"] "/" $at["Hkv"] " N" $at["Nq"] " D128 causal, " $at["ranks"] " GPUs\tarithmetic\t" \
+        sprintf("%.5g", intensity)
+}
+("ranks" in at) { next }
 shape != "" && $at["shape"] == shape && $at["bound"] != "-" && ($2 == "key" || $2 == "yours") && !(($1, $2) in rate) {
     rate[$1, $2] = $at["tflops"]
     percent[$1, $2] = sprintf("%.0f", 100 * $at["fraction"])
@@ -35,7 +50,10 @@ function covers(p, q,    i) {
 }
 function distance(a, b) { return a < b ? b - a : a - b }
 
-function columns_of(p, who) { return (p, who) in rate ? sprintf("\t%.3g\t%s", rate[p, who], percent[p, who]) : "\t-\t-" }
+function columns_of(p, who) {
+    if ((p, who) in most) percent[p, who] = peak ? sprintf("%.0f", 100 * rate[p, who] / peak) : "-"
+    return (p, who) in rate ? sprintf("\t%.3g\t%s", rate[p, who], percent[p, who]) : "\t-\t-"
+}
 
 END {
     split("key yours", impl, " ")

@@ -10,8 +10,10 @@ speed_data = ''; memory_data = ''; peer_data = ''
 load 'plots/common.gp'
 set datafile missing "-"
 
-x_from = 0.3; x_to = 30000.0
-y_from = lowest / 2 < 1 ? lowest / 2 : 1; y_to = 2.2 * peak_tflops
+has_e4m3 = int(system(sprintf("grep -c '^16' '%s'", chart_data)))  # its products take half as long
+has_ring = int(system(sprintf("grep -c '^1[78]' '%s'", chart_data)))
+x_from = 0.3; x_to = has_ring ? 300000.0 : 30000.0
+y_from = lowest / 2 < 1 ? lowest / 2 : 1; y_to = (has_e4m3 ? 4 : 2.2) * peak_tflops
 memory_roof(x) = 1e-3 * peak_gbps * x
 ridge = 1e3 * peak_tflops / peak_gbps
 
@@ -52,7 +54,8 @@ if (term eq "dumb") {
 }
 set label 2 sprintf("bf16 products: %.0f TFLOP/s", peak_tflops) at x_to, peak_tflops right offset -0.5, 0.6
 has_mma = mma_tflops > 0 && mma_tflops < 0.99 * peak_tflops
-if (has_mma) { set label 3 sprintf("mma.sync: %.0f", mma_tflops) at x_to, mma_tflops right offset -0.5, -0.7 }
+if (has_mma) { set label 3 sprintf("mma.sync: %.0f", mma_tflops) at 30 * ridge, mma_tflops left offset 0, 0.4 font ",11" }  # right of the points
+if (has_e4m3) { set label 4 sprintf("e4m3 products: %.0f TFLOP/s", 2 * peak_tflops) at x_to, 2 * peak_tflops right offset -0.5, 0.6 }
 
 # The lines of text: what the numbers on the chart stand for.
 any(name) = int(system(sprintf("awk -F'\\t' '/^[0-9]/ && $%d != \"-\" { n++ } END { print n + 0 }' '%s'", name eq "key" ? 6 : 8, chart_data))) > 0
@@ -76,6 +79,7 @@ do for [k = 1:lines] {
 
 eval output_to("chart")
 plot (x < ridge ? memory_roof(x) : peak_tflops) with lines linestyle 4 linewidth 2 notitle, \
+     (has_e4m3 && x > ridge ? (x < 2 * ridge ? memory_roof(x) : 2 * peak_tflops) : NaN) with lines linestyle 4 linewidth 1 notitle, \
      (has_mma && memory_roof(x) > mma_tflops ? mma_tflops : NaN) with lines linestyle 9 linecolor rgb "#909090" dashtype (2,4) notitle, \
      for [impl in impls] chart_data using (column("intensity")):(column(impl)):(column("label_x") - column("intensity")): \
          (1.25 * column("label_y") - column(impl)) with vectors nohead linewidth 0.8 linecolor rgb "#909090" notitle, \

@@ -6,11 +6,12 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 . plots/draw.sh
 backend=${1:-cpu}
-on_gpu() { [ -n "$(field "$1" 'main shape' 2>/dev/null)" ] &&
+on_gpu() { [ -n "$(field "$1" 'main shape' 2>/dev/null)$(field "$1" gpus 2>/dev/null)" ] &&
     awk '!/^#/ && $1 ~ /^[0-9]/ && $2 !~ /^roof_/ { n++ } END { exit !n }' "$1"; }
 
 gpu='' tables=''
 for table in "${WB_RESULTS_DIR:-build/$backend/results}"/[0-9][0-9]_*.tsv plots/data/*/[0-9][0-9]_*.tsv; do
+    case $table in *_long.tsv) continue ;; esac
     on_gpu "$table" || continue
     [ -n "$gpu" ] || gpu=$(field "$table" gpu)
     [ "$(field "$table" gpu)" = "$gpu" ] || continue
@@ -24,7 +25,8 @@ mkdir -p build/plots
 data=build/plots/roofline.tsv
 # shellcheck disable=SC2086
 awk -f plots/roofline.awk $tables >"$data" || exit 1
-peak() { echo "$(field "${tables%% *}" "$1")" | sed 's/ .*//;s/^$/0/'; }  # of the first table
+# shellcheck disable=SC2086
+peak() { cat $tables | sed -n "s/^# $1: \([^ ]*\).*/\1/p" | grep . || echo 0; } # of each table
 if ! [ -s "$data" ]; then
     echo "plot: nothing for a roofline chart: the peaks of $gpu are not known, or no main shape was measured"
     exit 1
@@ -38,5 +40,5 @@ done | sort -u | awk -v gpu="$gpu" '
     END { for (k = 1; k <= n; k++) { kind = kinds[k]; printf "%s%s: %s, %s%s, commit%s%s", (k > 1 ? "; " : ""), kind, gpu, first[kind],
           (last[kind] != first[kind] ? " to " last[kind] : ""), (many[kind] > 1 ? "s" : ""), commits[kind] } }' | plain)
 
-draw plots/roofline.gp build/plots/roofline "chart_data='$data'; source='$source'; peak_tflops=$(peak peak_tflops); mma_tflops=$(peak peak_mma_sync_tflops); peak_gbps=$(peak peak_gbps)"
+draw plots/roofline.gp build/plots/roofline "chart_data='$data'; source='$source'; peak_tflops=$(peak peak_tflops | head -n 1); mma_tflops=$(peak peak_mma_sync_tflops | head -n 1); peak_gbps=$(peak peak_gbps | head -n 1)"
 echo "drawn: build/plots/roofline_chart.svg and .png"

@@ -247,6 +247,12 @@ def forward_error(rnd, q, k, v, sees, sink, O, L):
     return worst
 
 
+def size_of_dS(G, V, O):
+    """What dP = G V^T and delta = rowsum(G * O) are by the sizes of their terms. In a row of one or two keys both may
+    be small by chance, and what O has lost to bf16 is not."""
+    return (G.square() @ V.square().mT).sqrt() + (G * O).norm(dim=-1, keepdim=True)
+
+
 def backward_error(rnd, q, k, v, sees, sink, O, L, dO, gradients):
     dQ, dK, dV, *dsinks = gradients
     worst = 0 if all(x.isfinite().all() for x in gradients) else math.inf
@@ -257,7 +263,7 @@ def backward_error(rnd, q, k, v, sees, sink, O, L, dO, gradients):
     o, _, P = written_out(q[b, h, i], K, V, sees(b, h, i[:, None], all_keys), sink[0][h] if sink else None)
     G = dO[b, h, i].float()
     dP, delta = G @ V.mT, (G * o).sum(-1, keepdim=True)
-    worst = max(worst, far(dQ[b, h, i], P * (dP - delta) @ K * scale, (P * (dP.abs() + delta.abs())).norm(dim=-1)))
+    worst = max(worst, far(dQ[b, h, i], P * (dP - delta) @ K * scale, (P * size_of_dS(G, V, o)).norm(dim=-1)))
     Q, G, delta = q[b, of_group].float(), dO[b, of_group].float(), (dO[b, of_group].float() * O[b,
         of_group].float()).sum(-1, keepdim=True)
     P = ((Q @ K[j].mT * scale).masked_fill(~sees(b, h, all_keys[:, None], j), -torch.inf) - L[b, of_group, :,
@@ -265,7 +271,7 @@ def backward_error(rnd, q, k, v, sees, sink, O, L, dO, gradients):
     dP = G @ V[j].mT
     worst = max(worst, far(dV[b, hk, j], (P.mT @ G).sum(0), P.norm(dim=(0, 1)) / scale))
     worst = max(worst, far(dK[b, hk, j], ((P * (dP - delta)).mT @ Q).sum(0) * scale,
-                           (P * (dP.abs() + delta.abs())).norm(dim=(0, 1))))
+                           (P * size_of_dS(G, V[j], O[b, of_group].float())).norm(dim=(0, 1))))
     for d in dsinks:
         terms = (sink[0][h] - L[:, h]).exp() * (dO[:, h].float() * O[:, h].float()).sum(-1)
         worst = max(worst, far(d[h, None], -terms.sum()[None], terms.norm()))

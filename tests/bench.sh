@@ -38,9 +38,10 @@ judged plots/data/h200/03_flash_forward.tsv
 check "a verdict on a recorded table" grep -q '^  B4 H16 N4096 D128 * 2040  arithmetic ' "$said"
 check "and advice, in lines that a terminal has room for" \
     awk '/^  next: / { n++ } n && length > 100 { bad++ } END { exit bad || n != 1 }' "$said"
-awk -f plots/roofline.awk plots/data/h200/*_flash_*.tsv plots/data/h200/02_*.tsv >"$said" 2>&1
+awk -f plots/roofline.awk plots/data/h200/*_flash_*.tsv plots/data/h200/02_*.tsv \
+    plots/data/h200x2/17_flash_ring.tsv plots/data/h200x2/18_flash_ring_backward.tsv >"$said" 2>&1
 tables=$(grep -l '^problem.*	bound' plots/data/h200/*_flash_*.tsv plots/data/h200/02_*.tsv | grep -c .)
-check "a line a problem for the chart" [ "$(grep -c '^[01][0-9]	' "$said")" -eq "$tables" ]
+check "a line a problem for the chart" [ "$(grep -c '^[01][0-9]	' "$said")" -eq $((tables + 2)) ]
 sed '/^# peak_/d; s/^# gpu: .*/# gpu: NVIDIA Q1/' plots/data/h200/03_flash_forward.tsv >"$table"
 judged "$table"
 check "a GPU that is not known gets none" grep -q 'no verdict, the peaks of this GPU are not known' "$said"

@@ -1,8 +1,8 @@
 #!/bin/sh
-# duel.sh - what reference/duel.py draws and what plots/duel.awk makes of a table; neither wants a GPU. A seed gives the
-# same shapes each time and another one others; every shape is one that its rule allows, and all that the rule names
-# comes up; a sum of a table made by hand is right, and a result that was wrong, or a kernel that failed, is named and
-# fails.
+# duel.sh - what reference/duel.py draws and calls WRONG, and what plots/duel.awk makes of a table; none wants a GPU. A
+# seed gives the same shapes each time and another one others; every shape is one that its rule allows, and all that the
+# rule names comes up; a right backward is right and a wrong one WRONG (duel_measure.py); a sum of a table made by hand
+# is right, and a result that was wrong, or a kernel that failed, is named and fails.
 set -u
 . tests/prove/frame.sh
 draw() { SEED=$1 "${PYTHON:-python3}" reference/duel.py --draw "$2"; }
@@ -72,6 +72,13 @@ END
         check "the shapes of seed $seed are what the rule says" [ $? -eq 0 ]
         head -n 5 "$scratch/log"
     done
+    "${PYTHON:-python3}" tests/duel_measure.py >"$said" 2>&1
+    status=$?
+    if [ $status -eq 77 ]; then
+        echo "not run: what is called WRONG, there is no PyTorch"
+    else
+        verdict $status "of backwards those that are wrong are called WRONG, and no other"
+    fi
 fi
 
 # kind ours best-peer's-time: ten forwards, ratios 0.5, 0.6, ... 1.4, not in order; a backward without a peer; of two

@@ -176,7 +176,9 @@ refused "reset: a skeleton that is not the shipped one is refused" 'workbook/loo
     workbook/loop/reset.sh 03
 check "reset: the file is what it was" same $mine "$scratch/mine"
 cp -R "$scratch/shipped/03" workbook/loop/shipped
+echo failed >build/grade/03.state
 run make reset-03
+check "reset: what was said of the other file goes" [ ! -e build/grade/03.state ]
 check "reset from workbook/loop/shipped" same $mine "$scratch/shipped/03/flash_forward.cu"
 check "reset keeps the student's file" same $mine.1 "$scratch/mine"
 asked "reset: nothing to do" 'nothing to do' workbook/loop/reset.sh 03
@@ -301,4 +303,10 @@ FOUND=race
 run tested 03
 says 'the check build says of N=1:' && says 'who waits'
 verdict $? "another is shown"
+
+# ----------------------------------------------------------------------------------------- the first time
+printf '#!/bin/sh\nfor i in 1 2 3 4 5 6 7 8 9 10; do printf "  CC\\tx%%s.c\\n" $i; done\nexit 1\n' >bin/make
+chmod +x bin/make
+run env MAKE="$PWD/bin/make" WB_JOBS=1 workbook/loop/test.sh "$BACKEND" problems 03
+check "what judges is compiled once, and how much that is is said" says '^  compiling what judges, once: 10 files$'
 exit $failed

@@ -14,7 +14,10 @@ kind=_worker
 [ "$backend" = cpu ] || kind=.so
 [ -s "$table" ] || printf 'kernels\tseed\theld_out\tproblem\tlayer\tgradient\terror\tbound\n' >"$table"
 # shellcheck disable=SC2086
-run() { "$out/train" "$@" text=$out/lessons.txt "compare=$scratch/compare.tsv" ${TRAIN:-} >"$scratch/log"; }
+run() { # what could not begin has no row
+    "$out/train" "$@" text=$out/lessons.txt "compare=$scratch/compare.tsv" ${TRAIN:-} >"$scratch/log"
+    [ $? -lt 2 ] || { cat "$scratch/log"; exit 2; }
+}
 worst() {
     awk -F'\t' '
         NR > 1 { e = $4 ~ /nan/ ? 1e99 : $4 == 0 ? 0 : $4 / $5; if (NR == 2 || e > w) { w = e; row = $0 } }

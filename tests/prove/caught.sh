@@ -1,11 +1,12 @@
 #!/bin/sh
 # caught.sh NN NAME - the suite of NN rejects the wrong solution NAME of solutions/NN/wrong.diff for its results. The
 # test that has caught it before, as the list says, is tried alone first; the whole suite where that one passes or none
-# is known.
+# is known. Checkpoints that it keeps, as the list says, are won: their tests pass.
 set -u
 . tests/prove/judge.sh
 number=$1 worker=$out/wrong/$1/$2/$1_worker
-before=$(awk -v list="solutions/$1/wrong.diff" -v entry="$2" -v tell=known -f workbook/loop/edit.awk | sed 's/,.*//')
+told() { awk -v list="solutions/$number/wrong.diff" -v entry="$name" -v tell="$1" -f workbook/loop/edit.awk; }
+name=$2 before=$(told known | sed 's/,.*//') keeps=$(told keeps)
 caught=0
 [ -z "$before" ] || { judge --first "$out/tests/${number}_test" "$worker" "$BACKEND" --filter "*/$before"; caught=$?; }
 [ $caught = 1 ] || { judge --first "$out/tests/${number}_test" "$worker" "$BACKEND"; caught=$?; }
@@ -14,3 +15,9 @@ case $caught in
 0) echo "SURVIVED: the suite passes with this wrong solution"; exit 1 ;;
 *) echo "NOT TRIED: the suite could not run"; exit 1 ;;
 esac
+[ -n "$keeps" ] || exit 0
+tests=$(awk -F '|' -v keeps=" $keeps " '!/^#/ && split($1, word, " ") && index(keeps, " " word[1] " ") { print $3 }' \
+    "problems/$number/checkpoints.txt" | sed 's/if://g' | xargs | tr ' ' '|')
+judge "$out/tests/${number}_test" "$worker" "$BACKEND" --filter "*/@($tests)" ||
+    { echo "it loses more than it should; it keeps $keeps"; exit 1; }
+echo "and keeps $keeps"

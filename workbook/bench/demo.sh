@@ -64,7 +64,10 @@ for number; do
     fi
     echo
     echo "$number $(echo "$name" | tr _ ' '), a sequence on several ranks:"
-    "$out/solutions/$program" RANKS=$([ "$backend" = cpu ] && echo 4 || echo 1) | sed 's/^/  /'
+    "$out/solutions/$program" RANKS=$([ "$backend" = cpu ] && echo 4 || echo 1) >"$said/$number" 2>&1
+    status=$?
+    sed 's/^/  /' "$said/$number"
+    [ $status -eq 0 ] || exit 1
     echo
 done
 plots/plot.sh roofline "$backend" || exit 1

@@ -35,6 +35,7 @@ name=record$([ $# -eq 0 ] || printf '_%s' "$@")
 out=build/$backend tables=build/$backend/record log=build/$backend/record/step.log steps=build/$backend/record/$name.tsv
 # shellcheck disable=SC2086
 numbers=$(printf '%s\n' ${WB_NUMBERS:-$(ls tests/[0-9][0-9]_*.c | sed 's|^tests/\([0-9]*\)_.*|\1|')})
+[ -n "$numbers" ] || { echo "record: no suite is here" >&2; exit 2; }
 python=${PYTHON:-python3}
 in_bundle=no
 [ -f Makefile ] || in_bundle=yes

@@ -16,7 +16,8 @@ if [ $status -ne 0 ]; then
     head -n 40 "$GRADE_SCRATCH/look.built"
     exit 1
 fi
-for worker in $(grep '^build/cpu/check/' "$GRADE_SCRATCH/look.built"); do
+workers=$(grep '^build/cpu/check/' "$GRADE_SCRATCH/look.built") || { echo "  no check build was made"; exit 1; }
+for worker in $workers; do
     WB_CASE=small WB_EXACT=1 WB_TIMEOUT=$((3 * WB_TIMEOUT)) WB_RESULTS=$found \
         build/cpu/suite "build/cpu/tests/${number}_test" "$worker" cpu >"$said" 2>&1
     case $? in

@@ -78,7 +78,9 @@ void check_readers(engine &e, const tile_rows &what, const thread &t, call_site 
         if (c.done && (c.thread == t.number || e.know[t.number].at[c.thread / WARP] >= c.clock)) continue;
         report_two("tile overwritten too early", site, c.site, "it was sent",
                    "%s overwrites %s while the copy engine may still read it: %s", who, name_of(what.at),
-                   c.done ? "the thread that sent it has told nobody that it was read" : "stores_read() is missing");
+                   c.done                 ? "a barrier behind the sender's stores_read() is missing"
+                   : c.thread == t.number ? "stores_read() is missing"
+                                          : "the sender's stores_read(), or a barrier behind it, is missing");
     }
 }
 

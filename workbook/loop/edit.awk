@@ -20,6 +20,7 @@
 # edit holds for those that do not have it. Exit status: 0, or 2 and what is wrong; then there is no output to rely on.
 function refuse(what) {
     print "edit: " list ": " (entry != "" ? entry ": " : "") what >"/dev/stderr"
+    if (entry == "") print "no_edits"  # who goes through names finds that nothing is called so
     refused = 1
     exit 2
 }
@@ -55,6 +56,7 @@ BEGIN {
             if (tell == "names" || tell == "known" && entry == "") print name (tell == "known" ? " " known : "")
             inside = name == entry
             entries += inside
+            all++
             if (entries > 1 || name !~ /^[A-Za-z0-9_]+$/)
                 refuse("there are two of this name, or one that is none: " name)
             changing = blank = 0
@@ -81,6 +83,7 @@ BEGIN {
         }
     }
     if (status < 0) refuse("this list cannot be read")
+    if (!all) refuse("there is no edit in this list")
     if (entry == "" && tell != "") exit
     if (!entries) refuse("there is no such edit")
     if (!places) refuse("it changes nothing")

@@ -40,4 +40,5 @@ if [ -e "$path" ]; then
     echo "$target: your file is kept as $backup"
 fi
 cat "$scratch/skeleton" >"$path" || exit 1
+rm -f build/grade/"$number".* # what was said of the other file
 echo "$target: $path is $what${backup:+. To undo: cp $backup $path}"

@@ -72,10 +72,27 @@ build() {
     if [ -n "${WB_BUILD:-}" ]; then
         $WB_BUILD "$number"
     else
-        $MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" \
-            "$out/tests/${number}_test" "$out/diagnose" "$worker" &&
+        compile "$out/tests/${number}_test" "$out/diagnose" "$worker" &&
             tried=$work/${number}_worker && ln "$worker" "$tried"
     fi
+}
+# The first time what judges is compiled as well, for a minute or more: that is said, and a bar grows in a terminal.
+compile() {
+    set -- "$MAKE" --no-print-directory -j"$WB_JOBS" BACKEND="$backend" "$@"
+    files=0
+    [ -e "$5" ] && [ -e "$6" ] || files=$("$@" -n 2>&1 | grep -c '^  [A-Z]*	')
+    if [ "$files" -lt 9 ]; then "$@"; return; fi
+    { "$@" 2>&1; echo "made: $?"; } | awk -v all="$files" -v bar="$([ -t 8 ] && echo yes)" '
+        function show(text) { printf "%s", text | "cat >&8"; fflush("cat >&8") }
+        BEGIN { show("  compiling what judges, once: " all " files" (bar ? "" : "\n")) }
+        /^made: / { status = $2; next }
+        { print }
+        /^  [A-Z]*\t/ && bar {
+            n++
+            show(sprintf("\r  compiling what judges, once: [%-30s] %d of %d files",
+                substr("##############################", 1, 30 * n / all), n, all))
+        }
+        END { if (bar) show("\n"); close("cat >&8"); exit status }'
 }
 
 # Builds one problem and runs its suite. Prints all that there is to say of it, and leaves its state in NN.state.
