@@ -301,11 +301,13 @@ static wb_status launch_walk(
     // a section has as many heads as have the keys and values of a window in half of the L2 cache (60 MB) together, or
     // items for 16 rounds: with fewer, some blocks would get more of the long walks than others. Without a window, up
     // to 4608 keys, the cache is worth more, and two rounds and a half will do (D 128, H16, N512 0.104 ms, and 0.114
-    // with 16; but N8192 0.787, and 0.730); without a mask all are equally long
+    // with 16; but N8192 0.787, and 0.730), up to 1600 keys with 12 MB of it (57 shapes of D 128 drawn on an H100: 0.97
+    // of the time that 32 MB take, 1.06 at worst); without a mask all are equally long
     const int tiles_of_head = (N - 1) / BR + 1, group_size = heads / kv_heads,
               keys = min(N, min(N, shape->window) + BR);
     const bool whole = shape->window >= N;
-    const int in_cache = (32 << 20) / (4 * D) / keys, half_rounds = whole && N <= 4608 ? 5 : 32,
+    const int in_cache = ((whole && N <= 1600 ? 12 : 32) << 20) / (4 * D) / keys,
+              half_rounds = whole && N <= 4608 ? 5 : 32,
               for_rounds = half_rounds * processors / 2 / tiles_of_head / group_size + 1;
     int at_once = FULL ? 1 : min(kv_heads, max(in_cache, for_rounds));
     while (kv_heads % at_once) at_once += whole ? 1 : -1;
