@@ -104,6 +104,7 @@ Test(flash_fp8, two_levels)
         check_input(two_levels_of(causal_of(1, 4, 2, 1000, D)), WB_ANY_BYTES);
     }
     for (int tiles = 1; tiles <= 6; tiles++) check_case(two_levels_of(of(64, 64 * tiles - 3, 256)));
+    check_every_input(two_levels_of(of(100, 700, 128)));
     check_overlap(two_levels_of(of(200, 1024, 128)));
 }
 
