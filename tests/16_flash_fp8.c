@@ -52,8 +52,7 @@ Test(flash_fp8, many_tiles) { EACH_D(check(512, 512, D)); }
 // See harness.h: each tile's scores but the first are worked on while P V of the tile before runs.
 Test(flash_fp8, softmax_under_products) { EACH_D(check_overlap(of(200, 1024, D))); }
 
-// Rows and tiles of many sizes: each exponent where it belongs, the maximum raised as the walk goes on, and O and l with
-// it.
+// Rows and tiles of many sizes: each exponent where it belongs, the maximum raised on the way, and O and l with it.
 Test(flash_fp8, sizes)
 {
     EACH_D(check_input(of(150, 700, D), WB_SIZES), check_input(causal_of(1, 2, 1, 500, D), WB_SIZES));
