@@ -397,7 +397,8 @@ Test(hopper, bytes_come_beside_a_tile)
 #define SUM_HAZARDS(X)                                                                                                 \
     X(SUM_WITHOUT_FENCE, "written tile not visible", "without a fence", "put_async(sum, s.x)")                         \
     X(SUM_NOT_WAITED_FOR, "written tile not visible", "has not met this warp since", "put_async(sum, s.x)")            \
-    X(SUM_FREED_TOO_EARLY, "tile overwritten too early", "stores_read(), or a barrier behind it", "store(s.x, mine)")  \
+    X(SUM_FREED_TOO_EARLY, "tile overwritten too early", "no barrier or signal behind", "store(s.x, mine)")            \
+    X(SUM_FREED_UNREAD, "tile overwritten too early", "stores_read(), or a barrier behind it", "store(s.x, mine)")     \
     X(SUM_ANNOUNCED_TOO_EARLY, "announced too early", "stores_done() is missing", "announce(&counters[1])")            \
     X(SUM_NEVER_ANNOUNCED, "deadlock", "for a counter in device memory to become", "await(&counters[1], turn)")        \
     X(SUM_NOT_READ, "returned too early", "stores_read() is missing", "put_async(sum, s.x)")
@@ -439,7 +440,8 @@ __global__ void sum_kernel(fragments<64> *sum, unsigned *counters, const float *
                 put_async(sum, s.x);
             else
                 add_async(sum, s.x);
-            if (wrong == SUM_FREED_TOO_EARLY) s.empty.arrive();
+            if (wrong == SUM_FREED_TOO_EARLY || wrong == SUM_FREED_UNREAD) s.empty.arrive();
+            if (wrong == SUM_FREED_UNREAD) continue;
             if (wrong != SUM_NOT_READ && wrong != SUM_FREED_TOO_EARLY) stores_read();
             if (wrong != SUM_FREED_TOO_EARLY) s.empty.arrive();
             if (wrong != SUM_ANNOUNCED_TOO_EARLY && wrong != SUM_NOT_READ) stores_done();

@@ -78,6 +78,9 @@ keys="forward=build/cpu/solutions/07_worker backward=build/cpu/solutions/09_work
 small() { "$out/train" "text=$scratch/text" layers=2 $narrow steps=20 samples=2 length=10 "$@" >"$log" 2>&1; }
 same() { cmp "$scratch/whole" "$scratch/parts" >>"$log"; }
 # shellcheck disable=SC2086
+small "checkpoint=$scratch/coarse" rate=3e-1 $keys && grep -q '^But on these weights rounding alone may move' "$log"
+ok "where bounds say little, that is said" $?
+# shellcheck disable=SC2086
 small $keys checkpoint="$scratch/whole" && ! small $keys checkpoint="$scratch/parts" until=10 && ! same &&
     cp "$scratch/parts" "$scratch/half" && small $keys checkpoint="$scratch/parts" && same
 ok "10 steps and 10 more from the checkpoint give the same bits as 20" $?

@@ -78,7 +78,7 @@ void check_readers(engine &e, const tile_rows &what, const thread &t, call_site 
         if (c.done && (c.thread == t.number || e.know[t.number].at[c.thread / WARP] >= c.clock)) continue;
         report_two("tile overwritten too early", site, c.site, "it was sent",
                    "%s overwrites %s while the copy engine may still read it: %s", who, name_of(what.at),
-                   c.done                 ? "a barrier behind the sender's stores_read() is missing"
+                   c.done                 ? "no barrier or signal behind the sender's stores_read() has told so"
                    : c.thread == t.number ? "stores_read() is missing"
                                           : "the sender's stores_read(), or a barrier behind it, is missing");
     }
