@@ -1,8 +1,8 @@
 #!/bin/sh
 # book.sh - make book: no warning, no link that leads nowhere, no page wider than a screen, a search that finds; and
-# what the figure that moves computes and says (book/probe.js). Wants a browser (chromium, or WB_BROWSER), and python3-venv
-# for what builds the book, which is fetched from PyPI; status 77 where there is none. `book.sh --stills` draws the
-# figure's still pictures anew.
+# what the figure that moves computes and says (book/probe.js). Wants a browser (chromium, or WB_BROWSER), and
+# python3-venv for what builds the book, which is fetched from PyPI; status 77 where there is none. `book.sh --stills`
+# draws the figure's still pictures anew.
 set -u
 . tests/prove/frame.sh
 trap 'exit 2' INT TERM

@@ -13,7 +13,7 @@ for number; do
     points=problems/$number/checkpoints.txt lesson=problems/$number/README.md
     "$out/suite" --list "$out/tests/${number}_test" | sort >"$scratch/suite"
     awk -F'|' '!/^#/ { print $3 }' "$points" | tr -s ' ' '\n' | sed 's/^if://; /^$/d' | sort >"$scratch/table"
-    awk '!/^#/ && NF { print tolower($1) }' "$points" | sort >"$scratch/names"
+    awk '/^[^# ]/ { print tolower($1) }' "$points" | sort >"$scratch/names"
     {
         [ -s "$scratch/suite" ] || echo "no tests are listed"
         diff "$scratch/suite" "$scratch/table"
@@ -29,7 +29,7 @@ for number; do
     verdict $? "$number: the lesson's section Points is what score lesson $number prints"
 done
 # What is needed stands in the same problem, further up.
-awk '!/^#/ && NF {
+awk '/^[^# ]/ {
     n = split($3, need, ",")
     for (i = 1; i <= n; i++)
         if (need[i] != "-" && !((FILENAME, need[i]) in seen)) { print FILENAME ": " $1 " needs " need[i]; bad = 1 }

@@ -31,7 +31,8 @@ cp -Rp Makefile workbook train "$scratch/" || exit 2
 for folder in build problems solutions tests reference plots; do ln -s "$PWD/$folder" "$scratch/"; done
 cd "$scratch" || exit 1
 printf '#!/bin/sh\n' >train/train.sh
-for script in class/grade_base class/grade class/grade_all class/class_copy class/gradescope loop/test bench/tune loop/watch; do
+for script in class/grade_base class/grade class/grade_all class/class_copy class/gradescope loop/test bench/tune \
+    loop/watch; do
     printf '#!/bin/sh\n' >"workbook/$script.sh"
 done
 called() { $make --no-print-directory BACKEND=cpu "$@" >"$said" 2>&1 </dev/null; }

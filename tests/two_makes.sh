@@ -12,7 +12,8 @@ unset MAKEFLAGS MFLAGS WB_BUILDING SANITIZE SEED CASE
 show() { cat "$scratch"/said* 2>/dev/null; }
 
 mkdir -p "$scratch/wb/build/cpu" && cp -Rp Makefile workbook reference problems tests "$scratch/wb/" || exit 1
-for made in build/tools.mk build/cpu/flags.mk build/cpu/machinery build/cpu/reference build/cpu/layer build/cpu/tests; do
+for made in build/tools.mk build/cpu/flags.mk build/cpu/machinery build/cpu/reference build/cpu/layer \
+    build/cpu/tests; do
     [ ! -e $made ] || cp -Rp $made "$scratch/wb/$made"
 done
 [ ! -d solutions ] || cp -Rp solutions "$scratch/wb/"

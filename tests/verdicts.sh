@@ -6,7 +6,8 @@ set -u
 : "${ROW:=$scratch/row}"
 . tests/prove/judge.sh
 built() { ${MAKE:-make} --no-print-directory -s BACKEND="$BACKEND" "$@" >"$said" 2>&1; }
-wrongs="03/scale_forgotten 11/sink_is_one 11/sink_left_out_of_L 11/window_one_too_many 10/says_unsupported 01/O_not_rescaled"
+wrongs="03/scale_forgotten 11/sink_is_one 11/sink_left_out_of_L 11/window_one_too_many 10/says_unsupported
+    01/O_not_rescaled"
 # shellcheck disable=SC2046
 built "$out/suite" "$out/hostile/01_worker" "$out/hostile/17_worker" \
     $(printf "$out/tests/%s_test " 01 03 10 11 17) $(for wrong in $wrongs; do echo "$out/wrong/$wrong/${wrong%/*}_worker"; done)
@@ -68,7 +69,8 @@ fi
 check "a run by hand prints no outputs of a call that was refused" eval \
     'grep -q "^returned: unsupported" "$said" && ! grep -q "O\[" "$said"'
 # The mask is drawn where it can be wrong: not where O has a wrong denominator, or L alone is wrong.
-for wrong in "sink_is_one:look at what O is divided by" "sink_left_out_of_L:L differs" "window_one_too_many:the mask (#"; do
+for wrong in "sink_is_one:look at what O is divided by" "sink_left_out_of_L:L differs" \
+    "window_one_too_many:the mask (#"; do
     says "11/${wrong%%:*}" Nq=70,D=16,W=9,seed=1
     grep -qF "${wrong#*:}" "$said" && [ "$(grep -c 'the mask (#' "$said")" -eq "$(echo "$wrong" | grep -c '(#$')" ]
     verdict $? "a failure of ${wrong%%:*} says: ${wrong#*:}"

@@ -66,7 +66,7 @@ typedef struct wb_watch {
     bool both_ways;           // a backward: blocks that walk over keys, and blocks that walk over queries
     bool exact;               // near has the tiles that a mask as data names, and no neighbours of theirs
     bool on_host;             // the tensors are host memory, and the function's own threads read them
-    int shares;  // of decoding: any block may read any keys, but no block more than one and a half of so many equal shares
+    int shares;  // of decoding: a block may read any keys, but no more than one and a half of so many equal shares
 } wb_watch;
 
 // A tensor [.., rows, row_bytes], of keys or of queries: an input, one that tells which queries are at hand, or an

@@ -45,7 +45,14 @@ files=$(find problems solutions workbook reference tests train -type f -name '*.
         sub(/.*\//, "", name)
         includes++
         if (path == "") fail(file " includes \"" what "\", which is not there")
-        else if (room_of(file) != room_of(path) && !((room_of(file), room_of(path)) in allowed) && !((room_of(file), name) in allowed))
-            fail(file ", of " room_of(file) ", includes \"" what "\", " path " of " room_of(path) ": workbook/rooms.txt does not allow it")
+        else {
+            room = room_of(file)
+            if (room != room_of(path) && !((room, room_of(path)) in allowed) && !((room, name) in allowed))
+                fail(file ", of " room ", includes \"" what "\", " path " of " room_of(path) \
+                    ": workbook/rooms.txt does not allow it")
+        }
     }
-    END { if (!failed) print "ok    " includes " includes, each within what workbook/rooms.txt allows"; exit failed || !includes }' workbook/rooms.txt -
+    END {
+        if (!failed) print "ok    " includes " includes, each within what workbook/rooms.txt allows"
+        exit failed || !includes
+    }' workbook/rooms.txt -

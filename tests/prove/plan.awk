@@ -63,7 +63,11 @@ FNR == NR { list[$1, ++entries[$1]] = $2; path[$1, entries[$1]] = $3; next }
     when = claim = ""
     for (i = 2; $i ~ /^(check|landing|release)(:[0-9]+)?$/; i++) when = when " " $i
     for (; i <= NF; i++) claim = claim (claim == "" ? "" : " ") $i
-    if (when == "" || claim == "") { print "plan: " FILENAME ":" FNR ": no name, stage, sentence" >"/dev/stderr"; bad = 2; exit }
+    if (when == "" || claim == "") {
+        print "plan: " FILENAME ":" FNR ": no name, stage, sentence" >"/dev/stderr"
+        bad = 2
+        exit
+    }
     command = inputs = ""
     next
 }

@@ -12,7 +12,8 @@ export out=build/$BACKEND PROOFS=build/$BACKEND/proofs
 mkdir -p "$PROOFS"
 commit=$(git rev-parse --short=10 HEAD 2>/dev/null || echo none)
 : "${DRAW:=$commit}"
-COMPILER="$(${CC:-cc} --version | head -n 1), $(${CXX:-c++} --version | head -n 1), $(uname -sm) ${MARCH:-} ${CFLAGS:-} ${CXXFLAGS:-}"
+COMPILER="$(${CC:-cc} --version | head -n 1), $(${CXX:-c++} --version | head -n 1), $(uname -sm)"
+COMPILER="$COMPILER ${MARCH:-} ${CFLAGS:-} ${CXXFLAGS:-}"
 export COMPILER
 edits() { awk -v list="$1" -v tell=names -f workbook/loop/edit.awk; }
 
@@ -66,7 +67,7 @@ echo "$(grep -c . "$PROOFS/due") of $(grep -c . "$PROOFS/plan") proofs are due a
 [ "$stage" != landing ] || [ -z "$changed" ] || echo "and all of the problems that changed since $whole: $changed"
 find "$PROOFS" -name '*.due' -delete
 begun=$(date +%s)
-awk -F '\t' '$6 == "due" { n = split($5, inputs, " "); for (i = 1; i <= n; i++) if (inputs[i] ~ /^[B@]/) print inputs[i] }' "$PROOFS/plan" |
+awk -F '\t' '$6 == "due" { print $5 }' "$PROOFS/plan" | tr ' ' '\n' | grep '^[B@]' |
     sort -u | sed "s|^B/|$out/|; s|^@||" >"$PROOFS/build"
 # shellcheck disable=SC2046
 WERROR=1 workbook/loop/alone.sh $MAKE --no-print-directory -s -k -j"$WB_JOBS" $(cat "$PROOFS/build") \

@@ -32,7 +32,9 @@ if [ -z "${ALL:-}" ] && [ -f "$record" ] && IFS=$tab read -r was spent of _ <"$r
     awk -F "$tab" -v OFS="$tab" '{ $1 = "passed before"; print }' "$record" >"$record.new" && mv "$record.new" "$due"
     exit 0
 fi
-missing=$(for input in $inputs; do case $input in B/*) [ -e "build/$BACKEND/${input#B/}" ] || echo "$input" ;; esac; done)
+missing=$(for input in $inputs; do
+    case $input in B/*) [ -e "build/$BACKEND/${input#B/}" ] || echo "$input" ;; esac
+done)
 if [ -n "$missing" ]; then
     echo "not built: $missing" >"$log"
     status=1

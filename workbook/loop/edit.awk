@@ -104,7 +104,9 @@ END {
             for (i = 1; i <= olds[p] && source[at + i - 1] "" == old[p, i] ""; i++) continue
             if (i > olds[p]) { found++; where = at }
         }
-        if (found != 1) refuse("\"" (p in part ? part[p] : old[p, 1]) "\" stands in " FILENAME (found ? " " found " times" : " nowhere"))
+        if (found != 1)
+            refuse("\"" (p in part ? part[p] : old[p, 1]) "\" stands in " FILENAME \
+                (found ? " " found " times" : " nowhere"))
         for (i = 0; i < olds[p]; i++) if (taken[where + i]++) refuse("two places share line " where + i)
         place[where] = p
         for (i = 1; i <= olds[p] || i <= news[p]; i++) if (old[p, i] "" != new[p, i] "") changed = 1

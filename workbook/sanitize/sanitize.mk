@@ -36,7 +36,8 @@ endef
 
 # C code, and all of the machinery that is C, under the compiler's own sanitizers. -fopenmp stays away: its threads
 # are not known to them.
-CHECK_C = $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) -O1 -g -fno-omit-frame-pointer -fopenmp-simd -Iworkbook -Iworkbook/words -I. \
+CHECK_C = $(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) -O1 -g -fno-omit-frame-pointer -fopenmp-simd \
+  -Iworkbook -Iworkbook/words -I. \
   $(OPENBLAS_CFLAGS) $(SANITIZER_$(1))
 SANITIZER_address := -fsanitize=address,undefined -fno-sanitize-recover=undefined
 SANITIZER_threads := -fsanitize=thread

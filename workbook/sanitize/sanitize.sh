@@ -41,7 +41,8 @@ look_at_gpu() { # WORKER CASE
         build/cuda/within "$limit" compute-sanitizer --tool $tool "$1" --case "$2" --guard 0 >"$scratch/raw" 2>&1
         status=$?
         [ $status -ne 75 ] || { busy=yes; return; }
-        awk -v pwd="$(pwd)" -v tool=$tool -v files="$file workbook/words/tile.cuh workbook/words/early.cuh workbook/words/paged.cuh workbook/words/int8.cuh" -f workbook/sanitize/sanitize_gpu.awk "$scratch/raw" >"$scratch/report"
+        awk -v pwd="$(pwd)" -v tool=$tool -v files="$file $(echo workbook/words/*.cuh)" \
+            -f workbook/sanitize/sanitize_gpu.awk "$scratch/raw" >"$scratch/report"
         [ $status -ne 124 ] || echo "sanitize: no answer in $limit s under $tool: threads that wait for each other?" \
             >>"$scratch/report"
         if ! [ -s "$scratch/report" ] &&
@@ -74,7 +75,8 @@ for number; do
     if [ "$backend" = cuda ] && [ $look = look_at_kernel ] && [ -z "$after" ]; then
         if command -v compute-sanitizer >/dev/null; then
             look=look_at_gpu worker=build/cuda/$impl/${number}_worker
-            say "  on the GPU, with compute-sanitizer; BACKEND=cpu looks at more, see problems/when-it-is-wrong-but-runs.md"
+            say "  on the GPU, with compute-sanitizer; BACKEND=cpu looks at more," \
+                "see problems/when-it-is-wrong-but-runs.md"
         else
             say "  there is no compute-sanitizer in PATH: with the check build of the CPU execution layer instead"
         fi
@@ -103,7 +105,8 @@ for number; do
         tried=$((tried + 1))
         $look "$worker" "$given"
         [ -z "$busy" ] || unseen="$unseen $given" busy=
-        if [ $look != look_at_gpu ] && grep -q '^returned: not implemented' "$scratch/printed"; then # a gap is open, or all of it is blank
+        # A gap is open, or all of it is blank.
+        if [ $look != look_at_gpu ] && grep -q '^returned: not implemented' "$scratch/printed"; then
             say "  nothing to look at yet: $(sed -n 's/^returned: //p' "$scratch/printed")"
             found=-1 failed=1
             break

@@ -23,7 +23,8 @@ function source_of(place,    file, line, n, text)
 {
     file = place; sub(/:[0-9]+$/, "", file)
     line = place; sub(/.*:/, "", line)
-    if (file !~ /^[A-Za-z0-9_]+\// || file ~ /\.\.\//) return "" # the report may be a liar's: nothing but sources of the workbook is shown
+    # The report may be a liar's: nothing but sources of the workbook is shown.
+    if (file !~ /^[A-Za-z0-9_]+\// || file ~ /\.\.\//) return ""
     for (n = 1; (getline text < file) > 0; n++)
         if (n == line + 0) break
     close(file)
@@ -36,17 +37,22 @@ BEGIN { sides = 0; kind = "" }
 /ERROR: AddressSanitizer: / {
     if (kind) next
     what = $0; sub(/.*AddressSanitizer: /, "", what); sub(/ .*/, "", what)
-    kind = what ~ /use-after/ ? "use after free" : what ~ /SEGV|BUS/ ? "wild or null pointer" : what ~ /overflow|underflow/ ? "out of bounds" : what
-    where = what ~ /stack/ ? "the stack: a local array" : what ~ /heap/ ? "memory from malloc" : what ~ /global/ ? "a global array" : ""
-    missing = kind == "out of bounds" ? "a condition, or a loop that ends in time: which elements exist at a ragged end?" : "look at where the pointer comes from."
+    kind = what ~ /use-after/ ? "use after free" : what ~ /SEGV|BUS/ ? "wild or null pointer" : \
+        what ~ /overflow|underflow/ ? "out of bounds" : what
+    where = what ~ /stack/ ? "the stack: a local array" : what ~ /heap/ ? "memory from malloc" : \
+        what ~ /global/ ? "a global array" : ""
+    missing = kind != "out of bounds" ? "look at where the pointer comes from." : \
+        "a condition, or a loop that ends in time: which elements exist at a ragged end?"
     section = "Outside of the memory"
     next
 }
 /runtime error: / {
     if (kind) next
-    kind = /out of bounds|insufficient space/ ? "out of bounds" : /misaligned/ ? "misaligned access" : "undefined arithmetic"
+    kind = /out of bounds|insufficient space/ ? "out of bounds" : /misaligned/ ? "misaligned access" : \
+        "undefined arithmetic"
     where = $0; sub(/.*runtime error: /, "", where)
-    missing = kind == "undefined arithmetic" ? "a wider type, or a check before: the result is not defined in C." : "an index or address that is right on this line."
+    missing = kind == "undefined arithmetic" ? "a wider type, or a check before: the result is not defined in C." : \
+        "an index or address that is right on this line."
     section = kind == "out of bounds" ? "Outside of the memory" : "Problem 01"
     sides = 1; verb[1] = "does it"
     place[1] = $1; sub(/:$/, "", place[1]); place[1] = short_path(place[1])
@@ -60,7 +66,16 @@ BEGIN { sides = 0; kind = "" }
     next
 }
 /^SUMMARY: |^  Location is |is located / {
-    if (/is located |Location is/ && !where_done) { text = $0; sub(/^ *(0x[0-9a-f]+ is |Location is )/, "", text); sub(/ \[0x.*| at 0x.*/, "", text); sub(/^located /, "", text); sub(/to the right of|after/, "behind a", text); sub(/to the left of|before/, "before a", text); where = text; where_done = 1 }
+    if (/is located |Location is/ && !where_done) {
+        text = $0
+        sub(/^ *(0x[0-9a-f]+ is |Location is )/, "", text)
+        sub(/ \[0x.*| at 0x.*/, "", text)
+        sub(/^located /, "", text)
+        sub(/to the right of|after/, "behind a", text)
+        sub(/to the left of|before/, "before a", text)
+        where = text
+        where_done = 1
+    }
     if (/^SUMMARY/) over = 1
     in_side = 0
     next

@@ -133,8 +133,12 @@ END {
     missing["refused"] = "arguments that are allowed. The call returned an error: was it looked at?"
     printf "   missing  %s\n", missing[kind]
     if (count > 1) printf "   besides  %d more; mend the first, then run again\n", count - 1
-    section["race"] = "Races"; section["out of bounds"] = "Outside of the memory"; section["uninitialised read"] = "Nobody wrote it"
-    section["misaligned access"] = "Alignment"; section["divergent barriers"] = "Barriers and lanes"; section["refused"] = "Launches that are refused"
+    section["race"] = "Races"
+    section["out of bounds"] = "Outside of the memory"
+    section["uninitialised read"] = "Nobody wrote it"
+    section["misaligned access"] = "Alignment"
+    section["divergent barriers"] = "Barriers and lanes"
+    section["refused"] = "Launches that are refused"
     printf "   found by compute-sanitizer --tool %s: %s\n", tool, first
     printf "   read     problems/when-it-is-wrong-but-runs.md, \"%s\"\n", section[kind]
 }

@@ -3,13 +3,14 @@
 # environment, and look_at_c, which runs one case and leaves a report, or nothing, in $scratch/report, and what was
 # printed in $scratch/printed; of no more than $limit seconds of its own. `busy` is set
 # by one that had too little of the machine.
-sanitizer_settings="ASAN_OPTIONS=exitcode=66:detect_leaks=0:detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=0 \
-TSAN_OPTIONS=exitcode=66:halt_on_error=1"
+sanitizer_settings="ASAN_OPTIONS=exitcode=66:detect_leaks=0:detect_stack_use_after_return=1 \
+UBSAN_OPTIONS=print_stacktrace=0 TSAN_OPTIONS=exitcode=66:halt_on_error=1"
 look_at_c() { # WORKER CASE
     : >"$scratch/report"
     for program in "$1" "${1%_worker}_threads_worker"; do
         [ -x "$program" ] || continue
-        for run in "" "setarch $(uname -m) -R"; do # ThreadSanitizer of older compilers cannot live with all ways of placing memory
+        # ThreadSanitizer of older compilers cannot live with all ways of placing memory.
+        for run in "" "setarch $(uname -m) -R"; do
             # shellcheck disable=SC2086
             env $sanitizer_settings build/cpu/within "$limit" $run "$program" --case "$2" --guard 0 \
                 >"$scratch/printed" 2>"$scratch/raw"

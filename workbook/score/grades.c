@@ -25,14 +25,19 @@ static char *trimmed(char *text)
     return text;
 }
 
-// Keeps `line`, of which the checkpoint's tests are a part.
+// Keeps `line`, of which the checkpoint's tests are a part. One that begins with a blank has more tests of the same.
 static bool read_checkpoint(char *line, checkpoint *c)
 {
     char *title = strchr(line, '|'), *tests = title ? strchr(title + 1, '|') : NULL;
     int count = 0;
-    if (!tests || sscanf(line, "%31s %d %127s", c->name, &c->points, c->needs) != 3) return false;
+    if (!tests) return false;
     *title = *tests = 0;
-    snprintf(c->title, sizeof c->title, "%s", trimmed(title + 1));
+    if (*line == ' ')
+        while (c->tests[count]) count++;
+    else if (sscanf(line, "%31s %d %127s", c->name, &c->points, c->needs) != 3)
+        return false;
+    else
+        snprintf(c->title, sizeof c->title, "%s", trimmed(title + 1));
     for (char *test = strtok(tests + 1, " \t\r\n"); test; test = strtok(NULL, " \t\r\n")) {
         if (count == MAX_TESTS) return false;
         c->tests[count++] = test;
@@ -45,16 +50,18 @@ static void read_checkpoints(int number)
     char path[64], line[2048];
     snprintf(path, sizeof path, "problems/%02d/checkpoints.txt", number);
     FILE *file = fopen(path, "r");
+    const int first = grades_checkpoints;
     if (!file) grades_give_up(path);
     while (fgets(line, sizeof line, file)) {
         if (*trimmed(line) == '#' || !*trimmed(line)) continue;
         char *const kept = strdup(line);
-        if (grades_checkpoints == MAX_CHECKPOINTS || !kept ||
-            !read_checkpoint(kept, &grades_table[grades_checkpoints])) {
+        const int c = grades_checkpoints - (*line == ' ');
+        if (c == MAX_CHECKPOINTS || c < first || !kept || !read_checkpoint(kept, &grades_table[c])) {
             errno = EINVAL;
             grades_give_up(line);
         }
-        grades_table[grades_checkpoints++].number = number;
+        grades_table[c].number = number;
+        grades_checkpoints = c + 1;
     }
     fclose(file);
 }

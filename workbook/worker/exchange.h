@@ -43,9 +43,9 @@ typedef struct wb_exchange {
     uint64_t device_kept;      // how much of that it still held when its work was done: a leak
     uint64_t workspace_bytes;  // what the function asked for
     int64_t
-        workspace_overrun;  // 0, or the first byte that was written outside of it: n bytes before it (-n), or the n-th past its end
-    uint64_t host_bytes;  // by how much the call raised the process's peak of resident memory
-    uint64_t attended;    // of a rank: pairs of queries and keys, in all heads, for which it has called wb_attention
+        workspace_overrun;  // 0, or the first byte written outside of it: n before it (-n), or the n-th past its end
+    uint64_t host_bytes;    // by how much the call raised the process's peak of resident memory
+    uint64_t attended;      // of a rank: pairs of queries and keys, in all heads, for which it has called wb_attention
 } wb_exchange;
 
 // Where tensor k's zone (guard, offset, tensor, guard) starts and how long it is.
