@@ -16,7 +16,8 @@ for option; do
     esac
 done
 
-container="Container only: open the folder in an editor that knows dev containers, or use the two lines of README.md, \"Your machine\"."
+container="Container only: open the folder in an editor that knows dev containers, or use the two lines of README.md,"
+container="$container \"Your machine\"."
 if [ "$(uname -s)" != Linux ]; then
     echo "setup: $(uname -s): sandbox, workers and the execution layer want Linux. $container" >&2
     exit 1
