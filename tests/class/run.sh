@@ -67,7 +67,7 @@ printf '#!/bin/sh\necho 64\n' | tee "$scratch/bin/nproc" >"$scratch/bin/getconf"
 PATH=$scratch/bin:$PATH one $ordinary "$grade" >"$said" 2>&1 && grep -q 'graded before' "$said"
 verdict $? "a grade is the same on a machine of 64 cores: $(tail -n 1 "$said")"
 core=$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')
-jobs() { env -u WB_JOBS "$@" $make --no-print-directory --eval='jobs: ; @echo $$WB_JOBS' jobs; }
+jobs() { env -u WB_JOBS -u JOBS "$@" $make --no-print-directory --eval='jobs: ; @echo $$WB_JOBS' jobs; }
 [ "$(jobs env SLURM_CPUS_PER_TASK=3)" = 3 ] && [ "$(jobs taskset -c "$core")" = 1 ]
 verdict $? "as many tests at once as the cores that were given out"
 
