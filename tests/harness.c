@@ -550,8 +550,8 @@ static void run_judged(worker_run *run, const wb_case *c, worker_kind kind, cons
 static void run_right(worker_run *run, const wb_case *c)
 {
     run_judged(run, c,
-               on_cpu_backend() &&
-                       (c->order || c->watched || c->overlapped || c->late || c->processors || c->shared_kb || c->dry)
+               on_cpu_backend() && (c->order || c->watched || (c->overlapped && !c->ranks) || c->late ||
+                                    c->processors || c->shared_kb || c->dry)
                    ? WORKER_ALONE
                    : WORKER_SHARED,
                NULL);
@@ -1049,6 +1049,7 @@ void check_ranks(wb_case c)
 {
     report r = {.used = 0};
     worker_run run;
+    c.overlapped = 1;  // so that it is asked again of the case that is printed
     c = complete(c);
     may_not_wait = true;
     run_right(&run, &c);
@@ -1056,14 +1057,22 @@ void check_ranks(wb_case c)
     // Gradients go all the way round, in float32.
     const double gradients = wb_is_backward(run.problem) && c.ranks > 1 ? 2 * row * c.shape.q_len : 0;
     const char *const product = wb_is_backward(run.problem) ? "wb_attention_backward" : "wb_attention";
+    double may[2][WB_MOST_RANKS];  // to the next rank, or to the one before, as the ring turns
+    bool within[2] = {true, true};
+    for (int n = 0; n < 2 * c.ranks && on_cpu_backend(); n++) {
+        const int rank = n / 2, to = (rank + (n % 2 ? c.ranks - 1 : 1)) % c.ranks;
+        may[n % 2][rank] = row * (c.shape.q_len - wb_rank_rows(&c, to)) + gradients;
+        within[n % 2] &= (double)worker_exchange(&run.parts[rank])->asked.sent <= may[n % 2][rank];
+    }
     for (int rank = 0; rank < c.ranks && on_cpu_backend() && !r.used; rank++) {
         const wb_exchange *x = worker_exchange(&run.parts[rank]);
-        const double may = row * (c.shape.q_len - wb_rank_rows(&c, (rank + 1) % c.ranks)) + gradients;
-        if ((double)x->asked.sent > may)
+        const unsigned bare = x->asked.messages - x->asked.hidden;
+        if (!within[0] && !within[1] && (double)x->asked.sent > may[0][rank])
             say(&r,
                 "rank %d sent %.1f KiB. K and V of all ranks but the next one, which has its own,%s are %.1f: "
                 "that is all that has to pass by it",
-                rank, (double)x->asked.sent / 1024, gradients > 0 ? " and all gradients of K and V" : "", may / 1024);
+                rank, (double)x->asked.sent / 1024, gradients > 0 ? " and all gradients of K and V" : "",
+                may[0][rank] / 1024);
         else if ((double)x->attended > pairs_of(&c, rank))
             say(&r,
                 "rank %d called %s for %.4g pairs of queries and keys, and its queries see %.4g: "
@@ -1074,11 +1083,14 @@ void check_ranks(wb_case c)
                 "on rank %d, %u of %u kernels could run while a message is under way; more than half of them can: "
                 "what comes next is asked for before what is there is worked on, on another stream",
                 rank, x->asked.under_messages, x->asked.kernels);
-        else if (wb_is_backward(run.problem) && x->asked.hidden < x->asked.messages)
-            say(&r,
-                "on rank %d no product can run under %u of %u messages. "
-                "The last one brings gradients home: work of one's own can be kept for it",
-                rank, x->asked.messages - x->asked.hidden, x->asked.messages);
+        else if (bare && (c.ranks > 2 || wb_is_backward(run.problem)))
+            say(&r, "on rank %d no product can run under %u of %u messages. Number %u %s", rank, bare,
+                x->asked.messages, x->asked.bare,
+                x->asked.bare_waited ? "is waited for by the products that are queued behind it: does the wait stand "
+                                       "before them, and could it stand after?"
+                : wb_is_backward(run.problem) && x->asked.bare == x->asked.messages
+                    ? "brings gradients home, and no product is queued behind it: work of one's own can be kept for it"
+                    : "waits for the products before it, and none is queued between it and the next");
     }
     if (r.used) say_case(&r, &run);
     conclude(&r, &run);
@@ -1170,6 +1182,9 @@ void check_given_case(void)
             worker_end(&run);
             cr_skip_test("CASE: nothing to compute, and the function refuses it as it must: %s", why);
         }
+    } else if (c.ranks && c.overlapped) {
+        check_ranks(c);
+        return;
     } else
         run_judged(&run, &c, WORKER_ALONE, NULL);
     conclude(&r, &run);

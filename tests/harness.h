@@ -109,10 +109,11 @@ void check_reads(wb_case c);
 // check_case; and how many numbers the warps have multiplied in products of matrices. 0 if they are not counted.
 uint64_t multiplied_in(wb_case c);
 
-// What ranks are asked beyond right results (17 and 18): none sends more than K and V of all others but the next, and
-// of a backward all gradients of K and V; none calls wb_attention or wb_attention_backward for pairs of chunks that it
-// need not look at; from three ranks on at least half of a rank's kernels may run under a message, and in a backward
-// one under each; nobody waits for the device; and check_case. All but the last on the cpu backend, which counts.
+// What ranks are asked beyond right results (17 and 18): none sends more than K and V of all others but the one that
+// the ring turns to, and of a backward all gradients of K and V; none calls wb_attention or wb_attention_backward for
+// pairs of chunks that it need not look at; from three ranks on, and in a backward from two, a product may run under
+// each message, and half of them under some; nobody waits for the device; and check_case. All but the last on the cpu
+// backend, which counts. The case that is printed asks the same when it is given (WB_CASE).
 void check_ranks(wb_case c);
 
 // Whether so many ranks can be tried here; if not, that is said, once. On the cpu backend they always can.

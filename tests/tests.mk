@@ -16,6 +16,9 @@ $(foreach t,$(OWN),$(eval $(call own_suite,$t)))
 HONEST := $(basename $(notdir $(wildcard tests/honest/*.c tests/honest/*.cu)))
 $(foreach m,$(wildcard tests/honest/*.c tests/honest/*.cu),$(eval \
   $(call implementation,honest/$(basename $(notdir $m)),$(firstword $(subst _, ,$(notdir $m))),$m)))
+# Edits of a key that are as right: tests/honest/NN.diff.
+HONEST_EDITS := $(basename $(notdir $(wildcard tests/honest/*.diff)))
+$(foreach n,$(HONEST_EDITS),$(eval $(call edited,honest/$n_%,$n,tests/honest/$n.diff)))
 
 # Code that cheats or dies, for the harness's own test; and code that no worker can be made of.
 $(eval $(call implementation,hostile,01,tests/hostile/hostile.c))

@@ -74,7 +74,9 @@ wb_status wb_attention(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf
     if (status != WB_OK) return status;
     attended += wb_pairs(shape);
 #ifdef __CUDACPU__
-    wb_count_next(4.0 * shape->head_dim * (double)wb_pairs(shape), K, false);
+    const void *const at[] = {Q, K, V, O, L};
+    const wb_held held = wb_held_by(WB_ATTENDS, shape, "qkkql", 3, at);
+    wb_count_next(4.0 * shape->head_dim * (double)wb_pairs(shape), &held);
 #endif
     const dim3 grid((shape->q_len - 1) / THREADS + 1, shape->q_heads, shape->batch);
     if (shape->head_dim == 64)

@@ -117,12 +117,16 @@ template <int D> static wb_status launch(float *dQ, float *dK, float *dV, const 
     const dim3 of_keys((shape.kv_len - 1) / ROWS + 1, shape.kv_heads, shape.batch);
 #ifdef __CUDACPU__
     const double flops = 10.0 * shape.head_dim * (double)wb_pairs(&shape);
-    wb_count_next(flops / 2, K, true);  // half of what one kernel would that makes all three
+    const void *const at[] = {Q, K, V, dO, L, delta, dQ, dK, dV};
+    const wb_held held = wb_held_by(WB_GRADIENTS, &shape, "qkkqllQKK", 9, at);
+    wb_held first = held;
+    first.inputs = first.pieces = 0;
+    wb_count_next(flops / 2, &first);  // half of what one kernel would that makes all three
 #endif
     queries_kernel<D><<<of_queries, ROWS, 0, stream>>>(dQ, Q, K, V, dO, L, delta, shape);
     WB_CUDA(cudaGetLastError());
 #ifdef __CUDACPU__
-    wb_count_next(flops / 2, K, true);
+    wb_count_next(flops / 2, &held);
 #endif
     keys_kernel<D><<<of_keys, ROWS, 0, stream>>>(dK, dV, Q, K, V, dO, L, delta, shape);
     WB_CUDA(cudaGetLastError());

@@ -44,11 +44,29 @@ typedef struct wb_asked {
     unsigned kernels;           // of a rank: that have run, all or, once wb_count_next() was called, those of it alone,
     unsigned under_messages;    // and how many of these need not wait for a message that may be under way with them
     unsigned messages, hidden;  // of a rank: groups of them, and under how many such a kernel may run
+    unsigned bare;              // since it is one, the first under which none may: its number from 1 on, or 0,
+    bool bare_waited;           // and whether kernels that are queued behind it, before the next one, wait for it
 } wb_asked;
 wb_asked wb_what_was_asked(void) WB_OF_THE_LAYER;
-// Of a rank's kernels the next one counts, and none besides: what is launched for show does not. For pictures: its
-// FLOPs, the keys that it reads, and whether it makes gradients.
-void wb_count_next(double flops, const void *keys, bool gradients) WB_OF_THE_LAYER;
+// What a rank holds: pieces of memory that wb_attention is given (Q, K, V) and makes (O, L), or
+// wb_attention_backward (Q, K, V, dO, L, delta, and dQ, dK, dV, which it reads, too), or the one of a message. `over`:
+// how many groups of messages are over before it begins.
+typedef enum wb_held_kind { WB_ATTENDS = 1, WB_GRADIENTS, WB_SENDS, WB_TAKES } wb_held_kind;
+enum { WB_PIECES = 9 };
+typedef struct wb_held {
+    wb_held_kind kind;
+    long order;                 // in which the host has queued what it has
+    int over, peer;             // peer: of a message
+    int q_len, kv_len, causal;  // of a product
+    float scale;
+    int element;         // of a message: bytes of a number
+    int inputs, pieces;  // the first of them are read
+    const void *at[WB_PIECES];
+    size_t bytes[WB_PIECES];
+} wb_held;
+// Of a rank's kernels the next one counts, and none besides: what is launched for show does not. Its FLOPs, for
+// pictures; with no pieces, it is the first of two of one call.
+void wb_count_next(double flops, const wb_held *held) WB_OF_THE_LAYER;
 
 // The next allocation of device memory begins where every one with this number does, from 0 on, if nothing is in the
 // way.
@@ -108,7 +126,8 @@ void wb_rank_end(void) WB_OF_THE_LAYER;
 // Writes down the products of matrices from here on, as numbers; null ends it. The first is 0, or 1 if there was no
 // room for all products. Each product begins with WB_PRODUCT_HEAD numbers: who made it (a warp, counted over the
 // launch, or a thread of the host), rows, cols, depth. Then come A [rows, depth], B [depth, cols], and C [rows, cols]
-// before and after.
+// before and after. Of a rank it has what each product and each message held, a wb_held and behind it the pieces, each
+// in as many numbers as it takes; the last has another kind.
 enum { WB_PRODUCT_HEAD = 4 };
 void wb_record_products(float *at, size_t count) WB_OF_THE_LAYER;
 

@@ -1,12 +1,12 @@
 #!/bin/sh
-# honest.sh NAME - a key by another hand (tests/honest, written from the lessons and workbook.h alone) passes every
-# test of its suite, and the check build finds nothing in it: the suites ask for the contract and for no particular way
-# to keep it.
+# honest.sh NAME - a key by another hand (tests/honest, written from the lessons and workbook.h alone, or an edit of the
+# key) passes every test of its suite, and the check build finds nothing in it: the suites ask for the contract and for
+# no particular way to keep it.
 set -u
 number=${1%%_*}
 tests/prove/suite.sh "$number" "build/cpu/honest/$1/${number}_worker" || exit 1
 # What one block says to another by a flag is reported, though it may be right (problems/when-it-is-wrong-but-runs.md).
-! grep -q __threadfence tests/honest/"$1".* || exit 0
+! grep -qs __threadfence tests/honest/"$1".* || exit 0
 checked=build/cpu/check/honest/$1/${number}_worker
 cases=$("$checked" --cases list) && [ -n "$cases" ] || { echo "the check build names no cases"; exit 1; }
 for given in $cases; do

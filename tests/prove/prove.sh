@@ -41,6 +41,7 @@ lists() {
     done
     for list in tests/sanitize/*.diff; do edits "$list" | sed "s|^|broken $(basename "$list" .diff)_|"; done
     for honest in tests/honest/*.c*; do echo "honest $(basename "${honest%.*}")"; done
+    for list in tests/honest/*.diff; do edits "$list" | sed "s|^|honest $(basename "$list" .diff)_|"; done
     for cu in problems/[0-9][0-9]/*.cu solutions/[0-9][0-9]/*.cu solutions/[0-9][0-9]/variants/*.cu; do
         echo "$cu" | sed -E 's,^(problems|solutions)/(..)/(.*)[.]cu$,nvcc \2/\1/\3 &,'
     done

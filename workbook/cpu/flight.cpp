@@ -1,5 +1,6 @@
 // flight.cpp - see flight.h.
 #include "flight.h"
+#include "hooks.h"
 #include "report.h"
 
 #include "../layer_requests.h"
@@ -30,8 +31,9 @@ struct work {
     std::function<void()> run;
     bool is_kernel, ran, over;  // over: of messages, that they have arrived
     bool counts;                // of a kernel
-    bool hidden;                // of messages: a kernel that counts may run under them
+    wb_held held;               // by a kernel that counts
     int group;                  // of messages
+    size_t message;             // their number among all
     std::vector<flight_range> ranges;
     std::map<const char *, touched_page> pages;  // of a kernel
     flight_row *row;                             // where somebody draws it
@@ -45,8 +47,15 @@ static long calls;
 static unsigned kernels, under_messages, messages, hidden;
 static bool some_count, next_counts;  // wb_count_next
 static double next_flops;
-static const void *next_keys;
-static bool next_gradients;
+static wb_held next_held;
+
+struct sent_group {  // of messages
+    int stream;
+    long number;
+    bool hidden, followed,
+        waited;  // a kernel that counts may run under it; is queued behind it; the first waits for it
+};
+static std::vector<sent_group> &groups = *new std::vector<sent_group>;  // since this is a rank
 
 static const char *page_of(const char *at) { return at - reinterpret_cast<uintptr_t>(at) % PAGE; }
 static bool covers(const flight_clock &c, const work &w) { return c.at[w.stream] >= w.number; }
@@ -60,16 +69,6 @@ static void join(flight_clock &a, const flight_clock &b)
 }
 
 // ------------------------ what is a hazard
-
-static const char *leaf(call_site site)
-{
-    static char text[4][160];
-    static int n;
-    char *t = text[n = (n + 1) % 4];
-    const char *slash = site.file ? strrchr(site.file, '/') : nullptr;
-    snprintf(t, 160, "%s:%d", slash ? slash + 1 : site.file ? site.file : "?", site.line);
-    return t;
-}
 
 std::string flight_peer(int peer) { return peer < 0 ? "the other ranks" : "rank " + std::to_string(peer); }
 
@@ -234,8 +233,9 @@ static work *queue(cudaStream_t stream, const char *name, call_site site, std::v
 {
     tick(stream);
     const int s = stream_number(stream);
-    work *w = new work{calls++, s,     0,  clocks[s],         name, site,   std::move(run), false, false, false,
-                       false,   false, -1, std::move(ranges), {},   nullptr};
+    work *w = new work{};
+    w->order = calls++, w->stream = s, w->before = clocks[s], w->name = name, w->site = site, w->run = std::move(run);
+    w->group = -1, w->ranges = std::move(ranges);
     w->number = ++clocks[s].at[s];
     live.push_back(w);
     if (queued_wanted()) w->row = queued_add({s, w->number, w->before, "copy", name, site, 0, nullptr, {}});
@@ -245,9 +245,12 @@ static work *queue(cudaStream_t stream, const char *name, call_site site, std::v
 void flight_kernel(const kernel &what, cudaStream_t stream, std::function<void()> run)
 {
     work *w = queue(stream, what.name, what.site, {}, std::move(run));
-    w->is_kernel = true, w->counts = next_counts || !some_count;
-    if (w->row) w->row->kind = !next_counts ? "kernel" : next_gradients ? "gradients" : "attention";
-    if (w->row && next_counts) w->row->cost = next_flops, w->row->keys = next_keys;
+    w->is_kernel = true, w->counts = next_counts;
+    if (next_counts) w->held = next_held, w->site = reached(w->site);
+    if (w->row) w->row->kind = !next_counts ? "kernel" : w->held.kind == WB_GRADIENTS ? "gradients" : "attention";
+    if (w->row && next_counts) w->row->cost = next_flops, w->row->keys = w->held.at[1];
+    if (sent_group *g = next_counts && !groups.empty() ? &groups.back() : nullptr)
+        g->waited |= !g->followed && w->before.at[g->stream] >= g->number, g->followed = true;
     next_counts = false;
 }
 
@@ -270,7 +273,8 @@ void flight_messages(const std::vector<cudaStream_t> &streams, std::vector<fligh
     }
     const call_site site = ranges[0].site;
     work *w = queue(streams[0], "", site, std::move(ranges), std::move(run));
-    w->group = group, messages++;
+    w->group = group, w->message = groups.size(), messages++;
+    groups.push_back({w->stream, w->number, false, false, false});
     if (w->row) w->row->kind = "messages", w->row->items = std::move(items);
     for (cudaStream_t s : streams) join(clocks[stream_number(s)], clocks[stream_number(streams[0])]);
     check_ranges(*w);
@@ -294,14 +298,29 @@ static void arrive(const flight_clock &c)  // what this clock covers is over: me
 
 static void count_kernel(const work &k)
 {
-    if (!k.counts) return;
+    if (some_count && !k.counts) return;
     bool under = false;
     for (work *o : live) {
         if (!o->is_message() || !unordered(k, *o)) continue;
-        hidden += !o->hidden;
-        under = o->hidden = true;
+        hidden += !groups[o->message].hidden;
+        under = groups[o->message].hidden = true;
     }
     kernels++, under_messages += under;
+}
+
+// What a product or a message holds, for whoever records it (../layer_requests.h).
+static void note(const work &w, wb_held held)
+{
+    held.order = w.order;
+    for (const sent_group &g : groups) held.over += w.before.at[g.stream] >= g.number;
+    size_t bytes = sizeof held;
+    for (int n = 0; n < held.pieces; n++) bytes += (held.bytes[n] + 3) / 4 * 4;
+    char *to = record_room(bytes);
+    if (!to) return;
+    memcpy(to, &held, sizeof held);
+    to += sizeof held;
+    for (int n = 0; n < held.pieces; to += (held.bytes[n] + 3) / 4 * 4, n++)
+        if (held.bytes[n]) peek(to, held.at[n], held.bytes[n]);
 }
 
 static void perform(work &w)
@@ -309,10 +328,28 @@ static void perform(work &w)
     arrive(w.before);
     if (w.ran) return;  // meanwhile, by flight_another()
     w.ran = true;
+    for (const flight_range &r : w.ranges)
+        if (w.is_message() && r.peer >= 0)
+            note(w, {r.write ? WB_TAKES : WB_SENDS,
+                     0,
+                     0,
+                     r.peer,
+                     0,
+                     0,
+                     0,
+                     0,
+                     static_cast<int>(r.element),
+                     0,
+                     1,
+                     {r.at},
+                     {r.bytes}});
     if (w.is_kernel) running = &w, count_kernel(w);
+    for (int n = 0; n < w.held.pieces; n++)
+        hook_held(static_cast<const char *>(w.held.at[n]), w.held.bytes[n], n < w.held.inputs, w.name.c_str(), w.site);
     w.run();
     w.run = nullptr;
     running = nullptr;
+    if (w.held.pieces) note(w, w.held);
     for (const auto &p : w.pages) mprotect(const_cast<char *>(p.first), PAGE, PROT_NONE);
     if (w.row && !w.row->keys)
         for (const auto &p : w.pages) w.row->cost += PAGE * ((p.second.read != nullptr) + (p.second.write != nullptr));
@@ -371,22 +408,26 @@ void flight_count(wb_asked &since)
     since.kernels = kernels, since.under_messages = under_messages;
     since.messages = messages, since.hidden = hidden;
     kernels = under_messages = messages = hidden = 0;
+    since.bare = 0;
+    for (size_t n = groups.size(); n-- > 0;)
+        if (!groups[n].hidden) since.bare = static_cast<unsigned>(n) + 1, since.bare_waited = groups[n].waited;
 }
 
-extern "C" void wb_count_next(double flops, const void *keys, bool gradients)
+extern "C" void wb_count_next(double flops, const wb_held *held)
 {
     some_count = next_counts = true;
-    next_flops = flops, next_keys = keys, next_gradients = gradients;
+    next_flops = flops, next_held = *held;
 }
 
 void flight_begin()
 {
     catch_faults();
     flying = true;
+    groups.clear();
 }
 void flight_end()
 {
-    if (flying) flight_host_waits_for_all(), queued_write();
+    if (flying) flight_host_waits_for_all(), queued_write(), hook_rank_end();
     flying = false;
 }
 }

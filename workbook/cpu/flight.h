@@ -32,7 +32,8 @@ struct flight_range {  // memory that a message or a copy reads or writes
     bool write;
     const char *call;  // "ncclRecv()"
     call_site site;
-    int peer;  // of a message between two ranks, -1 of anything else
+    int peer;              // of a message between two ranks, -1 of anything else
+    unsigned element = 0;  // of such a message: bytes of a number
 };
 std::string flight_peer(int peer);  // "rank 3"
 
@@ -90,6 +91,9 @@ void nccl_alone();  // this rank is about to report: back if no other has
 // ------------------------ runtime_api.cpp
 int stream_number(cudaStream_t stream);  // 0: the default one
 bool stream_waits(int number);           // for the default one, and that for it
+
+// ------------------------ products.cpp
+char *record_room(size_t bytes);  // in the record of products; null: nobody wants it, or there is none
 
 // ------------------------ memory.cpp
 bool page_of_device(const char *at);  // whether it lies in a live buffer that is closed

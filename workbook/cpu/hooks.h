@@ -17,7 +17,10 @@ void hook_warp(block &b, warp &w, unsigned lanes, warp_operation operation);  //
 void hook_shared(const shared_variable &variable, char *at);                  // a block's copy came to be
 void hook_allocate(char *at, size_t bytes, call_site site);  // device memory; its contents are undefined
 void hook_free(char *at, size_t bytes);
-void hook_host_wrote(char *at, size_t bytes);                // cudaMemcpy, cudaMemset
+void hook_host_wrote(char *at, size_t bytes);  // cudaMemcpy, cudaMemset
+// A product of a rank's, whose code announces nothing, is about to read these bytes, or to write them.
+void hook_held(const char *at, size_t bytes, bool reads, const char *kernel, call_site site);
+void hook_rank_end();                                        // all that this rank has queued has happened
 void hook_atomic(const void *at, size_t bytes, void *code);  // code: where the atomic returns to
 
 // An asynchronous copy by the running thread, whose `code` is the call: about to be issued, and there.

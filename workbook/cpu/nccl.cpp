@@ -40,6 +40,8 @@ struct board_message {
     size_t bytes, data;  // data: where in the arena
     char file[NAME], call[24];
     int line;
+    call_trace by;
+    call_site site() const { return {file, line, keep_trace(by)}; }
 };
 struct board_rank {
     int messages, waits_for;  // waits_for: a group, or -1
@@ -58,6 +60,7 @@ struct board {
     board_rank rank_of[RANKS];
     char data[];
 };
+static_assert(sizeof(board) <= 16 << 20, "case/shards.c makes so much room for it");
 
 struct part {  // of a group: one message
     bool send;
@@ -224,21 +227,21 @@ static void describe(int rank)
         if (m.group != s.waits_for || (p && p->begun)) continue;
         char why[160];
         if (p)
-            snprintf(why, sizeof why, "whose %s at %s:%d stands behind something that is not over", p->call, p->file,
-                     p->line);
+            snprintf(why, sizeof why, "whose %s at %s stands behind something that is not over", p->call,
+                     leaf(p->site()));
         else
             snprintf(why, sizeof why, "which has not %s",
                      m.of == OF_ALL ? "called it"
                      : m.send       ? "asked for it"
                                     : "sent it");
-        report_line("rank %d waits: its %s at %s:%d, %zu bytes %s rank %d, %s", rank, m.call, m.file, m.line, m.bytes,
+        report_line("rank %d waits: its %s at %s, %zu bytes %s rank %d, %s", rank, m.call, leaf(m.site()), m.bytes,
                     m.send ? "to" : "from", m.peer, why);
         const board_rank &other = mine.b->rank_of[m.peer];
         for (int k = 0; !p && k < other.messages && k < MESSAGES; k++) {
             const board_message &o = other.message_of[k];
             if (o.send == m.send || o.peer == rank || partner(m.peer, o)) continue;
-            report_line("   instead rank %d %s rank %d, which does not expect that  at %s:%d", m.peer,
-                        o.send ? "sends to" : "receives from", o.peer, o.file, o.line);
+            report_line("   instead rank %d %s rank %d, which does not expect that  at %s", m.peer,
+                        o.send ? "sends to" : "receives from", o.peer, leaf(o.site()));
             break;
         }
         return;
@@ -458,7 +461,8 @@ static ncclResult_t queue_group()
         p.id = s.messages;
         board_message &m = s.message_of[p.id];
         int *turns = p.send ? mine.comm.sent[p.of] : mine.comm.received[p.of];
-        m = {number, p.peer, turns[p.peer]++, p.of, p.send, false, p.bytes, 0, "", "", p.site.line};
+        m = {number, p.peer,      turns[p.peer]++,       p.of, p.send, false, p.bytes, 0, "",
+             "",     p.site.line, called(p.site.reached)};
         const char *slash = strrchr(p.site.file, '/');
         snprintf(m.file, sizeof m.file, "%s", slash ? slash + 1 : p.site.file);
         snprintf(m.call, sizeof m.call, "%s", p.call);
@@ -468,9 +472,9 @@ static ncclResult_t queue_group()
             const board_message o = *other;
             unlock();
             nccl_alone();
-            report("a message of another size", p.site, "rank %d %s %zu bytes, but rank %d %s %zu, by %s at %s:%d",
+            report("a message of another size", p.site, "rank %d %s %zu bytes, but rank %d %s %zu, by %s at %s",
                    mine.comm.rank, p.send ? "sends" : "expects", p.bytes, p.peer, p.send ? "expects" : "sends", o.bytes,
-                   o.call, o.file, o.line);
+                   o.call, leaf(o.site()));
         }
     }
     unlock();
@@ -523,7 +527,8 @@ struct call {  // one of the functions below
     ncclComm_t comm;
     cudaStream_t stream;
     call_site site;
-    int peer;  // or root; 0 where there is none
+    int peer;              // or root; 0 where there is none
+    unsigned element = 0;  // bytes of a number
 };
 
 static bool may(const call &c)
@@ -543,7 +548,7 @@ static void add_range(const call &c, const void *at, size_t bytes, bool write, i
 {
     char why[256];
     if (inside_one_buffer(at, bytes, why, sizeof why)) {
-        mine.open->ranges.push_back({static_cast<const char *>(at), bytes, write, c.name, c.site, peer});
+        mine.open->ranges.push_back({static_cast<const char *>(at), bytes, write, c.name, c.site, peer, c.element});
         return;
     }
     nccl_alone();
@@ -581,8 +586,8 @@ ncclResult_t ncclGroupEnd()
 ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream, call_site site)
 {
-    const call c = {"ncclSend()", comm, stream, site, peer};
-    const size_t bytes = count * size_of(type);
+    const call c = {"ncclSend()", comm, stream, reached(site), peer, static_cast<unsigned>(size_of(type))};
+    const size_t bytes = count * c.element;
     if (!may(c)) return ncclInvalidArgument;
     add_range(c, from, bytes, false, peer);
     add_part(c, true, static_cast<const char *>(from), bytes, peer, BETWEEN_TWO);
@@ -592,8 +597,8 @@ ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int p
 ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream,
                       call_site site)
 {
-    const call c = {"ncclRecv()", comm, stream, site, peer};
-    const size_t bytes = count * size_of(type);
+    const call c = {"ncclRecv()", comm, stream, reached(site), peer, static_cast<unsigned>(size_of(type))};
+    const size_t bytes = count * c.element;
     if (!may(c)) return ncclInvalidArgument;
     add_range(c, to, bytes, true, peer);
     add_part(c, false, static_cast<char *>(to), bytes, peer, BETWEEN_TWO);

@@ -1,5 +1,6 @@
 // products.cpp - writes down the products of matrices: those of warps and of warpgroups, and for problem 01
 // OpenBLAS's, which pass through here.
+#include "flight.h"
 #include "report.h"
 
 #include "../layer_requests.h"
@@ -15,22 +16,27 @@ static float *record;  // null: nobody wants to know
 static size_t room;
 static std::atomic<size_t> used;
 
+static float *room_for(size_t numbers)
+{
+    if (!record) return nullptr;
+    const size_t at = used.fetch_add(numbers);
+    if (at + numbers <= room) return record + at;
+    record[0] = 1;
+    return nullptr;
+}
+char *record_room(size_t bytes) { return reinterpret_cast<char *>(room_for((bytes + 3) / 4)); }
+
 // Room for one more product; null if there is none.
 static float *new_product(int walker, const matrices &m)
 {
-    if (!record) return nullptr;
     const size_t rows = static_cast<size_t>(m.rows), cols = static_cast<size_t>(m.cols);
     const size_t depth = static_cast<size_t>(m.depth),
                  length = WB_PRODUCT_HEAD + (rows + cols) * depth + 2 * rows * cols;
-    const size_t at = used.fetch_add(length);
-    if (at + length > room) {
-        record[0] = 1;
-        return nullptr;
-    }
+    float *to = room_for(length);
+    if (!to) return nullptr;
     const float head[WB_PRODUCT_HEAD] = {static_cast<float>(walker), static_cast<float>(m.rows),
                                          static_cast<float>(m.cols), static_cast<float>(m.depth)};
-    memcpy(record + at, head, sizeof head);
-    return record + at + WB_PRODUCT_HEAD;
+    return static_cast<float *>(memcpy(to, head, sizeof head)) + WB_PRODUCT_HEAD;
 }
 
 static float *copy(float *to, const float *from, int count)

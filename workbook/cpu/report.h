@@ -19,6 +19,19 @@ void report_code(
     void *program_counter);  // the student's file, line and source line of an instruction, if addr2line finds it
 [[noreturn]] void report_end();
 
+// A message or a product may be asked for by a helper. reached() keeps who called whom, as numbers that are the same in
+// each process of this program (called). students(): of a call of machinery's the line of the student's function; of
+// any other itself, and in `from` the line where that function called the helper, if there is one.
+call_site reached(call_site site);
+call_site students(call_site site, int *from = nullptr);
+const char *leaf(call_site site);  // "flash_ring.cu:184", "flash_ring_backward.cu:122 (called at line 193)"
+enum { CALLS = 12 };
+struct call_trace {
+    intptr_t from[CALLS];
+};
+call_trace &called(int reached);
+int keep_trace(const call_trace &t);
+
 // All of it in one: a kind, a sentence, a place.
 [[noreturn]] void report(const char *kind, call_site site, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -7,7 +7,7 @@
 //
 // -v: prints the finding's id, too: tests/diagnose/named.sh holds it against the list of wrong solutions.
 // Exit status: 0 a mistake was named, 1 none, 2 could not run.
-#include "judge/worker_run.h"
+#include "judge/expect.h"
 #include "score/gaps.h"
 
 #include "layer_requests.h"
@@ -106,6 +106,21 @@ static const int *ints(const worker_run *run, const char *name)
     return k < 0 ? NULL : (const int *)original_tensor(run, k);
 }
 
+static bool is_wrong(const worker_run *run)
+{
+    expected outputs[WB_MAX_TENSORS] = {{0}};
+    worker_run judged = *run;
+    bool wrong = false;
+    judged.count--;  // without the record
+    expect_outputs(&judged, outputs);
+    for (int k = 0; k < judged.count; k++) {
+        for (size_t i = 0; outputs[k].want && i < run->tensors[k].count && !wrong; i++)
+            wrong = !expected_is(&outputs[k], i, wb_get(run->tensors[k].type, worker_tensor(run, k), i));
+        free(outputs[k].want), free(outputs[k].tolerance);
+    }
+    return wrong;
+}
+
 // A byte of an int8 cache counts as a 64th in products (int8.cuh).
 static void read_case(const worker_run *run)
 {
@@ -128,6 +143,8 @@ static void read_case(const worker_run *run)
             e.out[outputs++] = floats(run, run->tensors[k].name, 1);
     const int k = wb_tensor_named(run->tensors, run->count, "products");
     if (k >= 0) e.products = (const float *)worker_tensor(run, k), e.product_count = run->tensors[k].count;
+    for (int r = 0; k >= 0 && run->parts && r < run->c.ranks; r++)
+        e.held[r] = (const float *)worker_tensor(worker_part_of(run, r), k), e.wrong = e.wrong || is_wrong(run);
 }
 
 static void end_case(worker_run *run)
@@ -160,6 +177,7 @@ static bool parse(const char *text, wb_case *c)
 {
     if (wb_case_parse(problem, text, c) != WB_OK || !wb_case_is_valid(problem, c) || (no_mask && c->shape.causal))
         return false;
+    if (wb_has_ranks(problem)) c->products = RECORD / 128;
     if (c->watched || wb_has_ranks(problem))
         return true;  // the layer has something to say of it, whatever is multiplied
     const attention_shape *s = &c->shape;
@@ -264,8 +282,7 @@ int main(int argc, char **argv)
                problem->on_host ? "cblas_sgemm" : "the words of the lesson");
     if (!best.rank) return 1;
     if (verbose) printf("id %s\n", *best.id ? best.id : "unpinned");
-    printf("%s%s%s: %s\nlook at: ", wb_has_ranks(problem) ? "by what came out" : "step by step",
-           *best.shown ? ", in " : "", best.shown, best.says);
+    printf("step by step%s%s: %s\nlook at: ", *best.shown ? ", in " : "", best.shown, best.says);
     int listed = 0;
     for (int n = 0; n < gap_count; n++)
         if (is_in(best.gaps, gaps[n].name)) printf("%s%s", listed++ ? ", " : "", gaps[n].name);

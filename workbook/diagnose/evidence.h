@@ -39,6 +39,8 @@ typedef struct evidence {
     const int8_t *Q_exponent, *K_exponent, *V_exponent;
     const float *out[5], *delta, *dsinks, *products;  // delta and dsinks: also among `out`
     size_t product_count;                             // numbers in the record
+    const float *held[WB_MOST_RANKS];                 // of ranks the record of each,
+    bool wrong;                                       // and whether the answer is
     int widest;                                       // keys in the widest tile of a forward
     int row_step;                                     // from a key to the next, in rows of K
 } evidence;
@@ -226,7 +228,7 @@ void look_at_hang(void);                               // what a function did th
 // that were not written NaN; false if it could not.
 void look_at_sum(bool (*run)(int rows, int cols, wb_input input, int seed, float *y));
 
-void look_at_ranks(void), conclude_ranks(void);  // 17 and 18, by what comes out
+void look_at_ranks(void), conclude_ranks(void);  // 17 and 18
 
 // Parts of these.
 void look_at_softmax(const record *r), conclude_softmax(void);  // softmax.c: what each row makes of its scores

@@ -1,496 +1,604 @@
-// rings.c - problems 17 and 18: of products that another makes nothing is seen. So the answer is made again, in doubles
-// and in the order of the lesson, with one mistake at a time. If these are the numbers of one of them, on every rank
-// and in all cases, and of no other, it is named. What goes wrong between ranks, and not in numbers, the layer tells
-// itself.
+// rings.c - problems 17 and 18: what each rank held when it multiplied, and what it sent, against what the lesson has
+// it hold. The layer writes both down (layer_requests.h), and rows are known by their contents. Of what was multiplied
+// the answer is a sum: what is in it, and how often, is solved for by least squares. So something can be said of any
+// mistake.
+// Nothing is said of a case whose answer passes. What goes wrong between ranks, and not in numbers, the layer tells.
 #include "evidence.h"
 
+#include "layer_requests.h"
 #include "case/shards.h"
 
-enum { MOST_KEYS = 256 };  // of a case
+// ------------------------ the case, on ranks
 
-typedef struct mistake {
-    const char *id, *gap, *says;
-} mistake;
-
-// -------------------------------------------------------------------------------------------------- the case, on ranks
-
-static wb_tensor tensors[WB_MAX_TENSORS];
-static int tensor_count;
-
-// A rank's rows of D numbers, or of one. Those beyond its end are NaN, and nothing is added there.
-typedef struct rows {
-    double *at;
-    size_t count;  // of numbers
-} rows;
-static size_t depth(void) { return (size_t)e.s->head_dim; }
-static const double *row_of(const rows *x, size_t row)
-{
-    static double nowhere[WB_MAX_HEAD_DIM];
-    for (size_t d = 0; d < WB_MAX_HEAD_DIM; d++) nowhere[d] = NAN;
-    return (row + 1) * depth() <= x->count ? x->at + row * depth() : nowhere;
-}
-static double number(const rows *x, size_t i) { return i < x->count ? x->at[i] : NAN; }
-static void add_row(rows *to, size_t row, double factor, const double *x)
-{
-    for (size_t d = 0; d < depth() && (row + 1) * depth() <= to->count; d++) to->at[row * depth() + d] += factor * x[d];
-}
-static rows zeros(size_t count) { return (rows){allocate(count, sizeof(double)), count}; }
-
-// What a rank has of a tensor, flat as it lies there.
-static const wb_tensor *tensor_named(const char *name)
-{
-    return &tensors[wb_tensor_named(tensors, tensor_count, name)];
-}
-static rows shard(const char *name, const float *whole, int rank)
-{
-    wb_case part = *e.c;
-    part.part = rank + 1;
-    rows mine = zeros(wb_shard_of(&part, tensor_named(name)).count);
-    for (size_t i = 0; i < mine.count; i++) mine.at[i] = whole[wb_shard_place(e.c, tensor_named(name), rank, i)];
-    return mine;
-}
+// In the order in which wb_attention_backward is given them, but O.
+typedef enum tensor { TQ, TK, TV, TdO, TL, TDELTA, TO, TdK, TdV, TENSORS } tensor;
+static const char *const names[TENSORS] = {"Q", "K", "V", "dO", "L", "delta", "O", "dK", "dV"};
+enum { MOST = 512 };
 
 static int ranks(void) { return e.c->ranks; }
-static size_t q_heads(void) { return (size_t)e.s->batch * (size_t)e.s->q_heads; }
-static size_t kv_heads(void) { return (size_t)e.s->batch * (size_t)e.s->kv_heads; }
-// Rows of K, of any rank: no chunk has more rows than the first.
-static size_t most_keys(void) { return 2 * kv_heads() * (size_t)wb_chunk_rows(e.c, 0); }
-static int modulo(int x) { return (x + 2 * ranks()) % ranks(); }
+static bool backward(void) { return wb_is_backward(e.problem); }
+static int modulo(int x) { return (x + 4 * ranks()) % ranks(); }
+static size_t width_of(int t) { return t == TL || t == TDELTA ? 1 : (size_t)e.s->head_dim; }
+// Rows of a rank, and of its first chunk.
+static size_t rows_of(int t, int rows)
+{
+    return (size_t)e.s->batch * (size_t)(t == TK || t == TV || t > TO ? e.s->kv_heads : e.s->q_heads) * (size_t)rows;
+}
+static size_t all_of(int t, int rank) { return rows_of(t, wb_rank_rows(e.c, rank)); }
+static size_t numbers(int rank) { return all_of(TK, rank) * width_of(TK); }  // of its K
 
-// ------------------------------------------------------------------------------------------------------------ mistakes
+// Each rank's part of each tensor, as it lies there; null where the problem has none.
+static float *shards[WB_MOST_RANKS][TENSORS];
+
+static void cut_tensors(void)
+{
+    const bool back = backward();
+    const float *const whole[TENSORS] = {
+        e.Q, e.K, e.V, e.dO, back ? e.L : e.out[1], e.delta, back ? e.O : e.out[0], e.out[1], e.out[2]};
+    wb_tensor tensors[WB_MAX_TENSORS];
+    const int count = wb_case_tensors(e.problem, e.c, tensors);
+    for (int n = 0; n < WB_MOST_RANKS * TENSORS; n++) {
+        const int r = n / TENSORS, t = n % TENSORS, k = wb_tensor_named(tensors, count, names[t]);
+        const size_t all = r < ranks() && k >= 0 ? all_of(t, r) * width_of(t) : 0;
+        free(shards[r][t]);
+        shards[r][t] = all ? allocate(all, sizeof(float)) : NULL;
+        for (size_t i = 0; i < all; i++) shards[r][t][i] = whole[t][wb_shard_place(e.c, &tensors[k], r, i)];
+    }
+}
+
+// Of some rows: of which tensor they are, from where on, and how many of them.
+enum { ELSE = -1, ZEROS = -2, NANS = -3 };
+typedef struct place {
+    int of, rank;
+    size_t row, run;
+} place;
+
+static place place_of(const float *x, size_t rows, int likely)
+{
+    const size_t width = width_of(likely);
+    place found = {ELSE, 0, 0, 0};
+    for (int n = 0; n < ranks() * TENSORS; n++) {
+        const int r = n / TENSORS, t = n % TENSORS;
+        const size_t all = all_of(t, r);
+        for (size_t row = 0, run; shards[r][t] && width_of(t) == width && row < all; row++) {
+            const float *at = shards[r][t] + row * width;
+            for (run = 0; run < rows && row + run < all && !memcmp(at + run * width, x + run * width, 4 * width);)
+                run++;
+            if (run > found.run || (run && run == found.run && t == likely && found.of != t))
+                found = (place){t, r, row, run};
+        }
+    }
+    if (!found.run && rows) found.of = isnan(x[0]) ? NANS : x[0] == 0 && x[1] == 0 ? ZEROS : ELSE;
+    return found;
+}
+
+static int chunk_at(place p) { return wb_chunk_of(e.c, p.rank, p.row > 0); }
+static place of_rank(int t, int rank) { return (place){t, rank, 0, all_of(t, rank)}; }
+static place of_chunk(int t, int chunk)
+{
+    const int rank = wb_rank_with(e.c, chunk);
+    return (place){t, rank, rank == chunk ? 0 : rows_of(t, wb_chunk_rows(e.c, rank)),
+                   rows_of(t, wb_chunk_rows(e.c, chunk))};
+}
+static bool same(place a, place b) { return a.of == b.of && a.rank == b.rank && a.row == b.row && a.run == b.run; }
+
+static const char *called(place p)
+{
+    static char texts[4][80];
+    static int turn;
+    char *text = texts[turn = (turn + 1) % 4];
+    if (p.of < 0) return p.of == NANS ? "NaN" : p.of == ZEROS ? "what nobody wrote" : "rows of no input";
+    if (same(p, of_chunk(p.of, chunk_at(p))))
+        snprintf(text, 80, "%s of chunk %d", names[p.of], chunk_at(p));
+    else
+        snprintf(text, 80, "%s%s of rank %d", same(p, of_rank(p.of, p.rank)) ? "" : "a part of ", names[p.of], p.rank);
+    return text;
+}
+
+static const char *times(double n)
+{
+    static char text[4][24];
+    static int turn;
+    snprintf(text[turn = (turn + 1) % 4], 24, "%.3g times", n);
+    return fabs(n) < 0.01 ? "not at all" : fabs(n - 1) < 0.01 ? "once" : fabs(n - 2) < 0.01 ? "twice" : text[turn];
+}
+
+// ------------------------ the record
+
+// A product or a message. step: of the loop, by the messages that a product has waited for. mine, theirs: chunks.
+typedef struct held {
+    wb_held h;
+    const char *data;
+    int rank, step, mine, theirs;
+    place at[6];
+} held;
+static held calls[MOST], messages[MOST];
+static int call_count, message_count, way;  // way: 1 where keys go to the next rank, -1 to the one before
+#define EACH_CALL(c) for (held *c = calls; c < calls + call_count; c++)
+
+static int whose(int rank, int turn) { return modulo(rank - way * turn); }
+static bool in_steps(void) { return ranks() == 1 || message_count > 0; }  // messages are those of a ring
+
+// Piece n as numbers of so many bytes; to be freed.
+static float *floats_of(const held *x, int n, size_t element)
+{
+    const char *at = x->data;
+    for (int k = 0; k < n; k++) at += (x->h.bytes[k] + 3) / 4 * 4;
+    float *to = allocate(x->h.bytes[n] / element, sizeof *to);
+    for (size_t i = 0; i < x->h.bytes[n] / element; i++)
+        to[i] = (float)wb_get(element == 1 ? WB_INT8 : element == 2 ? WB_BFLOAT16 : WB_FLOAT32, at, i);
+    return to;
+}
+
+// False where there was no room for all.
+static bool read_record(void)
+{
+    call_count = message_count = 0, way = 1;
+    for (int r = 0; r < ranks(); r++) {
+        int first = -1;
+        bool others = false;  // has it had their keys
+        held x = {.rank = r, .data = (const char *)(e.held[r] + 1)};
+        // Whatever a worker has left there is looked at before it is believed.
+        for (size_t room = 4 * (e.product_count - 1), size; e.held[r][0] == 0 && room > sizeof x.h; room -= size) {
+            memcpy(&x.h, x.data, sizeof x.h), x.data += sizeof x.h, room -= sizeof x.h, size = 0;
+            const bool is_call = x.h.kind == (backward() ? WB_GRADIENTS : WB_ATTENDS);
+            if (!is_call && x.h.kind != WB_SENDS && x.h.kind != WB_TAKES) break;
+            if (x.h.pieces != (!is_call ? 1 : backward() ? 9 : 5)) break;
+            for (int n = 0; n < x.h.pieces && size <= room; n++)
+                size = x.h.bytes[n] > room ? room + 1 : size + (x.h.bytes[n] + 3) / 4 * 4;
+            if (size > room || (!is_call && x.h.element != 1 && x.h.element != 2 && x.h.element != 4)) break;
+            if (call_count == MOST || message_count == MOST) break;
+            for (int n = 0; n < (!is_call ? 1 : backward() ? 6 : 3); n++) {
+                const size_t element = !is_call ? (size_t)x.h.element : n >= TL ? 4 : 2;
+                float *values = floats_of(&x, n, element);
+                x.at[n] = place_of(values, x.h.bytes[n] / element / width_of(is_call ? n : TK), is_call ? n : TK);
+                free(values);
+            }
+            if (is_call && first < 0) first = x.h.over;
+            others |= is_call && x.at[TK].of == TK && x.at[TK].rank != r;
+            x.step = backward() && others && x.at[TK].rank == r ? ranks() : x.h.over - max_int(first, 0);
+            if (is_call) x.mine = chunk_at(x.at[TQ]), x.theirs = chunk_at(x.at[TK]);
+            if (x.h.kind == WB_SENDS && x.h.peer != modulo(r + 1)) way = -1;
+            *(is_call ? &calls[call_count++] : &messages[message_count++]) = x;
+            x.data += size;
+        }
+        if (e.held[r][0] != 0) return false;
+    }
+    for (held *m = messages; m < messages + message_count; m++) {  // a message is of the step that comes behind it
+        m->step = ranks();
+        EACH_CALL(c) if (c->rank == m->rank && c->h.order > m->h.order) m->step = min_int(m->step, c->step);
+    }
+    return true;
+}
+
+// The n-th message of a step, of one kind; null: there is none.
+static const held *message(int rank, int turn, wb_held_kind kind, bool sums, int n)
+{
+    for (const held *m = messages; m < messages + message_count; m++)
+        if (m->rank == rank && m->step == turn && m->h.kind == kind && sums == (m->h.element == 4) && n-- == 0)
+            return m;
+    return NULL;
+}
+
+// ------------------------ keys and values
+
+// What is sent: in each step but the last what is at hand.
+static void see_keys_sent(int rank, int turn, tensor t)
+{
+    const place want = of_rank(t, whose(rank, turn)), beside = of_rank(t == TK ? TV : TK, want.rank);
+    const held *other = NULL, *m;
+    for (int n = 0, besides = 0; (m = message(rank, turn, WB_SENDS, false, n)); n++) {
+        if (same(m->at[0], want)) return;
+        if ((!same(m->at[0], beside) || besides++) && (!other || m->at[0].of == (int)t)) other = m;
+    }
+    const size_t element = other ? (size_t)other->h.element : 2, count = other ? other->h.bytes[0] / element : 0;
+    char size[80] = "";
+    if (other && (count != numbers(want.rank) || element != 2))
+        snprintf(size, sizeof size, ", %zu numbers of %zu bytes for %zu of 2", count, element, numbers(want.rank));
+    find(BY_WALK + 2 * turn, "keys_sent", backward() ? "keys" : "travel",
+         "in step %d rank %d sends %s, and not %s, which it has%s", turn, rank,
+         other ? called(other->at[0]) : "nothing", called(want), size);
+}
+
+// ------------------------ 17: who sees what
+
+typedef enum seen { EMPTY, WHOLE, CAUSAL, SEVERAL } seen;
+static const char *const what_is_seen[] = {"nothing", "all", "half, as under a diagonal", "something twice"};
+
+// Rules for a rank's first and second chunk, for whose keys are at hand, and for what a chunk sees of itself, of those
+// before it and after it, under the causal mask or without one.
+enum { CHUNKS = 48, FIRST = 26, SECOND = 9, OWNERS = 18, AS_IT_IS = -1, MASKS_OF = 27, MASKED = 5, UNMASKED = 13 };
+typedef struct rules {
+    int first, second, owner, mask[2];
+} rules;
+static const rules lesson = {FIRST, SECOND, AS_IT_IS, {UNMASKED, MASKED}};
+static int number_by(int rule, int R, int rank) { return rule % 4 - 2 + rule / 4 % 3 * R + (rule / 12 - 1) * rank; }
+static seen sees_by(int rule, int mine, int theirs)
+{
+    return (seen)(theirs == mine ? rule % 3 : theirs < mine ? rule / 3 % 3 : rule / 9);
+}
+
+// What each rank made of each pair of chunks, in all cases.
+static struct pair_seen {
+    int R, N, rank, from, turn, half[2], rows[2];  // half, rows: of queries and of keys
+    bool causal;
+    seen is;
+    char text[WB_CASE_TEXT];
+} pairs_seen[4 * MOST];
+static int pair_count;
+
+static void learn_pairs(void)
+{
+    EACH_CALL(c)
+    if (c->at[TQ].of != TQ || c->at[TK].of != TK || (in_steps() && c->at[TK].rank != whose(c->rank, c->step))) return;
+    for (int n = 0; n < 4 * ranks() * ranks() && pair_count < 4 * MOST; n++) {
+        const int rank = n / 4 / ranks(), from = n / 4 % ranks();
+        struct pair_seen p = {.R = ranks(),
+                              .N = e.s->q_len,
+                              .rank = rank,
+                              .from = from,
+                              .turn = modulo(way * (rank - from)),
+                              .half = {n / 2 % 2, n % 2},
+                              .causal = e.s->causal};
+        memcpy(p.text, e.text, sizeof p.text);
+        EACH_CALL(c)
+        if (c->rank == rank && c->mine == wb_chunk_of(e.c, rank, p.half[0]) &&
+            c->theirs == wb_chunk_of(e.c, from, p.half[1]))
+            p.is = p.is ? SEVERAL : c->h.causal ? CAUSAL : WHOLE, p.rows[0] = c->h.q_len, p.rows[1] = c->h.kv_len;
+        pairs_seen[pair_count++] = p;
+    }
+}
+
+// The first that is not as these rules have it, in its rows if `sizes`, and in `chunk` its chunks by them; null: they
+// explain all.
+static const struct pair_seen *against(rules by, bool sizes, int chunk[2])
+{
+    for (const struct pair_seen *p = pairs_seen; p < pairs_seen + pair_count; p++) {
+        const int shift = by.owner > 8 || p->turn ? by.owner / 3 % 3 - 1 : 0;
+        const int from =
+            by.owner == AS_IT_IS ? p->from : (p->rank + (by.owner % 3 - 1) * p->turn + shift + 4 * p->R) % p->R;
+        bool right = true;
+        for (int n = 0; n < 2; n++) {
+            chunk[n] = number_by(p->half[n] ? by.second : by.first, p->R, n ? from : p->rank);
+            right &= !sizes || !p->is || p->rows[n] == p->N / (2 * p->R) + (chunk[n] < p->N % (2 * p->R));
+        }
+        if (!right || sees_by(by.mask[p->causal], chunk[0], chunk[1]) != p->is) return p;
+    }
+    return NULL;
+}
+
+static void conclude_pairs(void)
+{
+    static const char *const steps_by[] = {" - step", "", " + step"}, *const shifts[] = {" - 1", "", " + 1"};
+    static char id[16];
+    int chunk[2], as[2];
+    const struct pair_seen *const size = against(lesson, true, as), *p = against(lesson, false, chunk);
+    const bool sizes_alone = size && !p;
+    if (sizes_alone) p = size, memcpy(chunk, as, sizeof chunk);
+    if (!p) return;
+    memcpy(e.text, p->text, sizeof e.text);
+    for (int n = 0; n < OWNERS; n++)
+        if (!against((rules){FIRST, SECOND, n, {UNMASKED, MASKED}}, true, as))
+            find(BY_HEADS, "owner", "owner",
+                 "the keys at hand are taken for those of rank me%s%s%s; in step %d rank %d has rank %d's",
+                 steps_by[n % 3], shifts[n / 3 % 3], n > 8 || n / 3 % 3 == 1 ? "" : " from step 1 on", p->turn, p->rank,
+                 p->from);
+    for (int n = 0; n < CHUNKS * CHUNKS; n++)
+        if ((!sizes_alone || n / CHUNKS == FIRST || n % CHUNKS == SECOND) &&
+            !against((rules){n / CHUNKS, n % CHUNKS, AS_IT_IS, {UNMASKED, MASKED}}, true, as))
+            find(BY_HEADS, "chunks", "zigzag", "of %d ranks rank %d takes its chunks for %d and %d; it has %d and %d",
+                 p->R, p->rank, number_by(n / CHUNKS, p->R, p->rank), number_by(n % CHUNKS, p->R, p->rank), p->rank,
+                 2 * p->R - 1 - p->rank);
+    for (int n = 0; n < MASKS_OF && !sizes_alone; n++)
+        if (!against((rules){FIRST, SECOND, AS_IT_IS, {p->causal ? UNMASKED : n, p->causal ? n : MASKED}}, false, as)) {
+            snprintf(id, sizeof id, "pairs_%d%d%d", n % 3, n / 3 % 3, n / 9);
+            find(BY_HEADS, id, "pairs", "%s a chunk sees of itself %s, of those before it %s, of those after it %s",
+                 p->causal ? "under the causal mask" : "without a mask", what_is_seen[n % 3], what_is_seen[n / 3 % 3],
+                 what_is_seen[n / 9]);
+        }
+    const int n = p->rows[0] == p->N / (2 * p->R) + (chunk[0] < p->N % (2 * p->R));  // whose rows are wrong
+    if (sizes_alone)
+        find(BY_HEADS, "chunk_rows", "chunk table",
+             "of %d rows rank %d takes chunk %d for %d; the first N %% (2 R) have one more than N / (2 R), the others "
+             "as many",
+             p->N, p->rank, chunk[n], p->rows[n]);
+    else
+        find(BY_HEADS + 1, "", "zigzag|pairs|owner", "rank %d: queries of its chunk %d see of keys of chunk %d %s",
+             p->rank, chunk[0], chunk[1], what_is_seen[p->is]);
+}
+
+// ------------------------ 17: the merge
+
+// Solves for the shares of terms in y, by least squares; what is left of y, as a part of it. Zeros have a share of 0.
+enum { TERMS = 16 };
+static double shares_in(const double *y, double *const *terms, int count, size_t length, double *share)
+{
+    double A[TERMS][TERMS + 1] = {{0}}, left = 0, whole = 1e-300;
+    for (int i = 0; i < count; i++)
+        for (size_t n = 0; n < length; n++)
+            for (int j = 0; j <= count; j++) A[i][j] += terms[i][n] * (j < count ? terms[j][n] : y[n]);
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < count; k++) {
+            const double f = k == i || A[i][i] < 1e-12 ? 0 : A[k][i] / A[i][i];
+            for (int j = i; j <= count && f != 0; j++) A[k][j] -= f * A[i][j];
+        }
+    for (int i = 0; i < count; i++) share[i] = A[i][i] < 1e-12 ? 0 : A[i][count] / A[i][i];
+    for (size_t n = 0; n < length; n++) {
+        double is = y[n];
+        for (int i = 0; i < count; i++) is -= share[i] * terms[i][n];
+        left += is * is, whole += y[n] * y[n];
+    }
+    return sqrt(left / whole);
+}
+
+// Of a merge of the first two parts: how each of them counts, and L; and L of one part alone.
+static fit before, now, L_of_two, L_of_one;
 
 // clang-format off
-#define SAYS_SENDS_OWN \
-    "each rank sends its own keys in every step, not those at hand: of the others only the rank before is " \
-    "ever seen"
-#define SAYS_SENDS_KEYS_TWICE "what arrives as V is K"
-#define SAYS_ADDS_NOTHING \
-    "dK and dV have what the rank itself found in one of the two steps with its own keys: what others find " \
-    "does not stay in the sum"
+// How a part may count, by its weight w and the other's, in base e and in base 2.
+static int weigh(form *f, double w, double other, double w2, double other2)
+{
+    const double l = w + other;
+    const form all[] = {{"", "", w / l}, {"other", "by the weight of the other", other / l}, {"half", "half", 0.5},
+        {"undivided", "by its weight, not divided by l", w}, {"whole", "as it is, without a weight", 1},
+        {"unweighted", "without a weight, divided by l", 1 / l}, {"none", "not at all", 0}, {"times", "by w l", w * l},
+        {"base_2", "by 2^(L - m), and L is a natural logarithm", w2 / (w2 + other2)},
+        {"ratio", "by w / w_other", w / other}, {"l_twice", "by its weight, divided by l twice", w / l / l},
+        {"base_2_undivided", "by 2^(L - m)", w2}, {"other_undivided", "by the other's weight, not divided", other}};
+    return copy_forms(f, FORMS(all));
+}
 
-#define MISTAKES_OF_17(M) \
-    M(HALVES, "merge_by_halves", "merge", "both parts count the same, whatever their L is") \
-    M(WEIGHTS_SWAPPED, "merge_weights_swapped", "merge", "each of both parts has the other's weight") \
-    M(NOT_DIVIDED, "merge_not_divided", "merge", \
-        "the weighted sum of both parts is not divided by l, the sum of the weights") \
-    M(OLD_NOT_WEIGHTED, "merge_old_not_weighted", "merge", "what was found until then is added without its weight") \
-    M(NEW_NOT_WEIGHTED, "merge_new_not_weighted", "merge", "what is found now is added without its weight") \
-    M(LAST_PART, "merge_keeps_the_last", "merge", "O is that of the last part alone, and L is of all") \
-    M(FIRST_PART, "merge_keeps_the_first", "merge", "O is that of the first part alone, and L is of all") \
-    M(L_OF_LAST, "merge_L_of_the_last", "merge", \
-        "L becomes that of the part that came last: the next merge takes all before for that") \
-    M(L_WITHOUT_LOG, "merge_L_without_log", "merge", \
-        "L becomes m, the larger of both, without log(l): the next merge takes all before for less than it is") \
-    M(L_WITHOUT_MAX, "merge_L_without_max", "merge", "L becomes log(l), without m") \
-    M(L_IN_BASE_2, "merge_L_in_base_2", "merge", "L becomes m + log2(l), and is a natural logarithm") \
-    M(WEIGHTS_IN_BASE_2, "merge_weights_in_base_2", "merge", \
-        "the weights are 2^(L - m), and L is a natural logarithm") \
-    M(ALL_IN_BASE_2, "merge_in_base_2", "merge", \
-        "the weights are 2^(L - m) and L becomes m + log2(l), and all L are natural logarithms") \
-    M(DIAGONAL_WHOLE, "diagonal_is_whole", "pairs", "under the causal mask a chunk sees all of itself") \
-    M(DIAGONAL_EMPTY, "diagonal_is_empty", "pairs", "under the causal mask a chunk sees nothing of itself") \
-    M(EARLIER_EMPTY, "earlier_are_empty", "pairs", \
-        "under the causal mask a chunk sees itself, and nothing of those before it") \
-    M(EARLIER_CAUSAL, "earlier_are_causal", "pairs", \
-        "under the causal mask a chunk sees of those before it what it sees of itself: half") \
-    M(LATER_WHOLE, "later_are_whole", "pairs", "under the causal mask a chunk sees those after it") \
-    M(REVERSED, "pairs_reversed", "pairs", \
-        "under the causal mask a chunk sees those after it, and not those before it") \
-    M(ALWAYS_CAUSAL, "mask_always", "pairs", "without a mask chunks see what they would see under the causal one") \
-    M(NEVER_CAUSAL, "mask_never", "pairs", "under the causal mask all chunks see all") \
-    M(CONTIGUOUS, "chunks_contiguous", "zigzag", \
-        "rank r takes its chunks for 2 r and 2 r + 1; it has r and 2 R - 1 - r") \
-    M(DEALT, "chunks_dealt", "zigzag", "rank r takes its chunks for r and R + r; it has r and 2 R - 1 - r") \
-    M(CHUNKS_SWAPPED, "chunks_swapped", "zigzag", \
-        "rank r takes its first chunk for 2 R - 1 - r, and its second for r") \
-    M(LONGER_LAST, "longer_chunks_last", "chunk table", \
-        "the last chunks have the rows that are left over; it is the first ones") \
-    M(ROUNDED_DOWN, "rows_left_over", "chunk table", \
-        "all chunks have N / (2 R) rows: those that are left over are in none") \
-    M(NEXT_RANK, "keys_of_the_next_rank", "owner", \
-        "the keys at hand are taken for those of rank me + step; they come from the rank before") \
-    M(OWNER_STAYS, "keys_taken_for_own", "owner", "the keys at hand are taken for the rank's own in every step") \
-    M(SENDS_OWN, "sends_its_own_keys", "travel", SAYS_SENDS_OWN) \
-    M(SENDS_KEYS_TWICE, "sends_keys_as_values", "travel", SAYS_SENDS_KEYS_TWICE) \
-    M(NO_VALUES, "values_do_not_come", "travel", \
-        "no V comes: in all steps but the first V is what lay in the workspace, here 0")
-
-#define MISTAKES_OF_18(M) \
-    M(DELTA_ZERO, "delta_is_0", "delta", "delta is 0, not the sum of dO times O") \
-    M(DELTA_ONE_COLUMN, "delta_of_one_column", "delta", "delta has of each thread's columns the first alone") \
-    M(DELTA_OF_DO, "delta_without_O", "delta", "delta is the sum of dO, without O") \
-    M(DELTA_OF_O, "delta_without_dO", "delta", "delta is the sum of O, without dO") \
-    M(DELTA_OF_SQUARES, "delta_of_squares", "delta", "delta is the sum of dO times dO") \
-    M(DELTA_MINUS, "delta_of_the_wrong_sign", "delta", "delta has the wrong sign") \
-    M(ADDS_NOTHING, "one_step_alone", "add|gradients", SAYS_ADDS_NOTHING) \
-    M(ADDS_TWICE, "adds_twice", "add", "what a step finds is added to what has come twice") \
-    M(ADDS_SCALED, "scaled_twice", "add", \
-        "what a step finds is divided by sqrt(D) before it is added: the products have scaled it") \
-    M(REPLACES, "one_step_alone", "add|gradients", SAYS_ADDS_NOTHING) \
-    M(SUBTRACTS, "found_is_subtracted", "add", "what a step finds is subtracted from what has come") \
-    M(STAYS, "stays_on_the_way", "gradients", \
-        "the last message is missing: dK and dV have come to the rank before their owner, and not home") \
-    M(OWN_NONE, "own_pairs_left_out", "when", \
-        "pairs of a rank's own chunks are worked on neither in the first step nor in the last") \
-    M(OWN_DIAGONAL, "own_others_left_out", "when", \
-        "of the pairs of a rank's own chunks those of a chunk with itself alone are worked on") \
-    M(OWN_OTHERS, "own_diagonal_left_out", "when", \
-        "of the pairs of a rank's own chunks those of a chunk with itself are left out") \
-    M(OWN_TWICE, "own_pairs_twice", "when", \
-        "all pairs of a rank's own chunks are worked on in the first step, and once more in the last") \
-    M(SWAPPED, "dk_and_dv_swapped", "share", "dK and dV have changed places") \
-    M(DV_ONTO_DK, "dv_onto_dk", "share", "dV is added to dK: it lies behind dK of all keys at hand") \
-    M(DV_BEHIND_MINE, "dv_behind_my_own", "share", \
-        "dV is added where it would lie if the keys at hand had as many rows as one's own") \
-    M(DQ_OF_FIRST, "dq_of_one_chunk", "share", "what both chunks of queries find is added to dQ of the first") \
-    M(DK_OF_FIRST, "dk_of_one_chunk", "share", "what both chunks of keys get is added to dK of the first") \
-    M(DV_OF_FIRST, "dv_of_one_chunk", "share", "what both chunks of keys get is added to dV of the first") \
-    M(DKV_OF_FIRST, "dk_and_dv_of_one_chunk", "share", \
-        "what both chunks of keys get is added to dK and dV of the first") \
-    M(Q_OF_FIRST, "q_of_the_first_chunk", "share", "the second chunk of queries takes Q of the first") \
-    M(DO_OF_FIRST, "do_of_the_first_chunk", "share", "the second chunk of queries takes dO of the first") \
-    M(K_OF_FIRST, "k_of_the_first_chunk", "share", "the second chunk of keys takes K of the first") \
-    M(V_OF_FIRST, "v_of_the_first_chunk", "share", "the second chunk of keys takes V of the first") \
-    M(L_OF_FIRST, "l_of_the_first_chunk", "share", "the second chunk of queries takes L of the first") \
-    M(DELTA_OF_FIRST, "delta_of_the_first_chunk", "share", "the second chunk of queries takes delta of the first") \
-    M(OWN_K, "own_k_in_each_step", "share", "each step takes the rank's own K, not the K at hand") \
-    M(OWN_KV, "own_keys_in_each_step", "share", "each step takes the rank's own K and V, not those at hand") \
-    M(PASSES_OWN, "sends_its_own_keys", "keys", SAYS_SENDS_OWN) \
-    M(PASSES_KEYS_TWICE, "sends_keys_as_values", "keys", SAYS_SENDS_KEYS_TWICE) \
-    M(PASSES_NO_VALUES, "values_do_not_come", "keys", \
-        "no V comes: in all steps but the first and the last V is what lay in the workspace, here 0") \
-    M(DO_IS_Q, "q_as_do", "share", "Q stands where dO belongs") \
-    M(V_IS_K, "k_as_v", "share", "K stands where V belongs") \
-    M(L_IS_DELTA, "l_and_delta_swapped", "share", "L and delta have changed places")
-
-#define NAME(name, ...) name,
-enum { RIGHT, MISTAKES_OF_17(NAME) MISTAKES_OF_18(NAME) MISTAKES, BACKWARD = DELTA_ZERO };
-#define ROW(name, ...) [name] = {__VA_ARGS__},
-static const mistake mistakes[MISTAKES] = {MISTAKES_OF_17(ROW) MISTAKES_OF_18(ROW)};
+// What L may become. Of the first part a is -infinity.
+static int logs(form *f, double a, double b)
+{
+    const double m = fmax(a, b), l = exp(a - m) + exp(b - m), l2 = exp2(a - m) + exp2(b - m);
+    const form all[] = {{"", "", m + log(l)}, {"m", "m, the larger of both, without log(l)", m},
+        {"log", "log(l), without m", log(l)}, {"last", "that of the part that came last", b}, {"l_alone", "l", l},
+        {"old", "that of what was before", a}, {"log2", "m + log2(l)", m + log2(l)}, {"sum", "L_old + L_new", a + b},
+        {"l", "m + l, without log", m + l}, {"minus", "m - log(l)", m - log(l)},
+        {"base_2", "m + log2(l), with weights in base 2", m + log2(l2)}, {"old_and_l", "L_old + log(l)", a + log(l)},
+        {"weights_2", "m + log(l), with weights in base 2", m + log(l2)}, {"last_and_l", "L_new + log(l)", b + log(l)},
+        {"lower", "min(L) + log(l)", fmin(a, b) + log(l)},
+        {"no_max", "m + log(l), where the weights are exp(L)", 2 * m + log(l)}};
+    return copy_forms(f, FORMS(all));
+}
 // clang-format on
 
-static int of_mistake;  // which one is made
-static bool make(int which) { return of_mistake == which; }
-
-// ------------------------------------------------------------------------------------------------------------- forward
-
-static int rows_by(int chunk)
+static void see_merges(int rank, int chunk)
 {
-    const int all = 2 * ranks(), more = e.s->q_len % all;
-    return e.s->q_len / all + (make(ROUNDED_DOWN) ? 0 : make(LONGER_LAST) ? all - 1 - chunk < more : chunk < more);
-}
-
-static int chunk_by(int rank, int which)
-{
-    if (make(CONTIGUOUS)) return 2 * rank + which;
-    if (make(DEALT)) return rank + which * ranks();
-    return wb_chunk_of(e.c, rank, make(CHUNKS_SWAPPED) ? 1 - which : which);
-}
-
-typedef enum seen { EMPTY, WHOLE, CAUSAL } seen;
-static seen pair_by(int mine, int theirs)
-{
-    const bool causal = e.s->causal ? !make(NEVER_CAUSAL) : make(ALWAYS_CAUSAL);
-    if (!causal) return WHOLE;
-    if (theirs == mine) return make(DIAGONAL_WHOLE) ? WHOLE : make(DIAGONAL_EMPTY) ? EMPTY : CAUSAL;
-    if (theirs > mine) return make(LATER_WHOLE) || make(REVERSED) ? WHOLE : EMPTY;
-    return make(EARLIER_EMPTY) || make(REVERSED) ? EMPTY : make(EARLIER_CAUSAL) ? CAUSAL : WHOLE;
-}
-
-// A row of a rank: what is found, and what it is made of in absolute values.
-typedef struct one_row {
-    double O[WB_MAX_HEAD_DIM], size[WB_MAX_HEAD_DIM], L;
-} one_row;
-
-// Of a query the part that some keys give: those at row kv_at and on in a rank's K and V.
-static void part(one_row *f, const double *q, const rows *K, const rows *V, size_t kv_at, int keys)
-{
-    double S[MOST_KEYS], m = -INFINITY, l = 0;
-    memset(f, 0, sizeof *f);
-    for (int j = 0; j < keys; j++) {
-        const double *k = row_of(K, kv_at + (size_t)j);
-        S[j] = 0;
-        for (size_t d = 0; d < depth(); d++) S[j] += q[d] * k[d];
-        S[j] *= (double)e.s->scale;
-        m = fmax(m, S[j]);
-    }
-    for (int j = 0; j < keys; j++) {
-        const double *v = row_of(V, kv_at + (size_t)j), p = exp(S[j] - m);
-        l += p;
-        for (size_t d = 0; d < depth(); d++) f->O[d] += p * v[d], f->size[d] += p * fabs(v[d]);
-    }
-    for (size_t d = 0; d < depth(); d++) f->O[d] /= l, f->size[d] /= l;
-    f->L = m + log(l);
-}
-
-static void merge(one_row *sum, const one_row *now, bool first)
-{
-    const double old_L = first ? -INFINITY : sum->L, m = fmax(old_L, now->L);
-    const double base = make(WEIGHTS_IN_BASE_2) || make(ALL_IN_BASE_2) ? 2 : exp(1);
-    const double w_old = pow(base, old_L - m), w_new = pow(base, now->L - m), l = w_old + w_new;
-    for (size_t d = 0; d < depth(); d++) {
-        const double a = first ? 0 : sum->O[d], b = now->O[d], size = first ? 0 : sum->size[d];
-        sum->O[d] = make(HALVES)             ? (a + b) / (first ? 1 : 2)
-                    : make(WEIGHTS_SWAPPED)  ? (w_new * a + w_old * b) / l
-                    : make(NOT_DIVIDED)      ? w_old * a + w_new * b
-                    : make(OLD_NOT_WEIGHTED) ? (a + w_new * b) / l
-                    : make(NEW_NOT_WEIGHTED) ? (w_old * a + b) / l
-                    : make(LAST_PART)        ? b
-                    : make(FIRST_PART)       ? (first ? b : a)
-                                             : (w_old * a + w_new * b) / l;
-        sum->size[d] = (w_old * size + w_new * now->size[d]) / l;
-    }
-    sum->L = make(L_OF_LAST)                            ? now->L
-             : make(L_WITHOUT_LOG)                      ? m
-             : make(L_WITHOUT_MAX)                      ? log(l)
-             : make(L_IN_BASE_2) || make(ALL_IN_BASE_2) ? m + log2(l)
-                                                        : m + log(l);
-}
-
-// What a rank finds. What is not written is 0, as the cases have it.
-static void find_forward(int me, const rows *K, const rows *V, rows *O, rows *size, rows *L)
-{
-    const size_t group = (size_t)(e.s->q_heads / e.s->kv_heads);
-    rows Q = shard("Q", e.Q, me), none = zeros(most_keys() * depth());
-    for (int mine = 0; mine < 2; mine++) {
-        const int chunk = chunk_by(me, mine), q_rows = rows_by(chunk);
-        const size_t q_at = mine ? q_heads() * (size_t)rows_by(chunk_by(me, 0)) : 0;
-        int parts = 0;
-        for (int k = 0; k < 2 * ranks(); k++) parts += rows_by(k) > 0 && pair_by(chunk, k) != EMPTY;
-        for (size_t n = 0; n < q_heads() * (size_t)q_rows; n++) {
-            const size_t head = n / (size_t)q_rows, row = q_at + n;
-            one_row sum, now;
-            int left = parts;
-            for (int turn = 0; turn < ranks(); turn++)
-                for (int theirs = 0; theirs < 2; theirs++) {
-                    const int from = turn && make(SENDS_OWN) ? modulo(me - 1) : modulo(me - turn);
-                    const int whose = make(NEXT_RANK) ? modulo(me + turn) : make(OWNER_STAYS) ? me : modulo(me - turn);
-                    const int other = chunk_by(whose, theirs), keys = rows_by(other);
-                    const seen what = pair_by(chunk, other);
-                    if (what == EMPTY || keys == 0) continue;
-                    const size_t kv_at = theirs ? kv_heads() * (size_t)rows_by(chunk_by(whose, 0)) : 0;
-                    const rows *const values = !turn                    ? &V[from]
-                                               : make(SENDS_KEYS_TWICE) ? &K[from]
-                                               : make(NO_VALUES)        ? &none
-                                                                        : &V[from];
-                    part(&now, row_of(&Q, row), &K[from], values, kv_at + head / group * (size_t)keys,
-                         what == CAUSAL ? min_int(keys, (int)(n % (size_t)q_rows) + 1) : keys);
-                    merge(&sum, &now, left == parts);
-                    if (--left != 0 || row >= L->count) continue;
-                    add_row(O, row, 1, sum.O), add_row(size, row, 1, sum.size);
-                    L->at[row] = sum.L;
-                }
+    const size_t D = width_of(TQ);
+    const place queries = of_chunk(TQ, chunk);
+    float *O[TERMS], *L[TERMS];
+    double terms_of[2][WB_MAX_HEAD_DIM], *const terms[] = {terms_of[0], terms_of[1]}, y[WB_MAX_HEAD_DIM], share[2];
+    int parts = 0;
+    EACH_CALL(c)
+    if (c->rank == rank && c->mine == chunk && c->h.bytes[3] == queries.run * D * 2 &&
+        c->h.bytes[4] == queries.run * 4 && parts < TERMS)
+        O[parts] = floats_of(c, 3, 2), L[parts++] = floats_of(c, 4, 4);
+    for (size_t row = 0; row < queries.run && (parts == 1 || parts == 2); row++) {
+        const double a = parts > 1 ? L[0][row] : -INFINITY, b = L[parts - 1][row], m = fmax(a, b);
+        const double w[] = {exp(a - m), exp(b - m)}, w2[] = {exp2(a - m), exp2(b - m)},
+                     is = shards[rank][TL][queries.row + row];
+        form forms[MAX_FORMS];
+        char where[120];
+        for (size_t d = 0; d < D; d++) y[d] = shards[rank][TO][(queries.row + row) * D + d];
+        for (size_t d = 0; d < D * (size_t)parts; d++) terms[d / D][d % D] = O[d / D][row * D + d % D];
+        if (!(shares_in(y, terms, parts, D, share) < 0.05)) share[0] = share[1] = NAN;
+        snprintf(where, sizeof where, "row %zu of chunk %d, of parts with L = %.3g and then %.3g", row, chunk, a, b);
+        for (int n = 0; n < 2 && parts == 2; n++) {
+            const int count = weigh(forms, w[n], w[1 - n], w2[n], w2[1 - n]);
+            fit_see(n ? &now : &before, share[n], 0.02, forms, count,
+                    "in %s, part %d counts %.3g in O, and %.3g belongs", where, n + 1, share[n], forms[0].is);
         }
+        const int count = logs(forms, a, b);
+        fit_see(parts == 1 ? &L_of_one : &L_of_two, is, 2e-3, forms, count, "in %s, L is %.4g where %.4g belongs",
+                where, isnan(is) ? NAN : is, forms[0].is);
     }
-    free(Q.at), free(none.at);
+    for (int n = 0; n < parts; n++) free(O[n]), free(L[n]);
 }
 
-// ------------------------------------------------------------------------------------------------------------ backward
-
-typedef struct side {
-    rows Q, K, V, O, L, dO, delta, dQ;
-    rows sum[2], found;  // dK, and behind it dV
-    rows none;           // of V, where none comes
-} side;
-
-// Which of a rank's own pairs of chunks it works on in the first step: the lesson leaves that open. The others in the
-// last.
-enum { DIAGONAL_FIRST, OTHERS_FIRST, ALL_FIRST, ONE_CHUNK_FIRST, THEIRS_FIRST, NONE_FIRST, SCHEDULES };
-static bool in_step(int schedule, int turn, int mine, int theirs)
+static void conclude_merge(void)
 {
-    const bool same = mine == theirs, last = turn != 0;
-    if (make(OWN_NONE)) return false;
-    if (make(OWN_TWICE)) return true;
-    if (make(OWN_DIAGONAL)) return same && !last;
-    if (make(OWN_OTHERS)) return !same && !last;
-    const bool first[SCHEDULES] = {same, !same, true, mine == 0, theirs == 0, false};
-    return first[schedule] != last;
+    static char id[80];
+    const form *const a = fit_form(&before), *const b = fit_form(&now),
+                      *const l = fit_form(L_of_one.wrong ? &L_of_one : &L_of_two);
+    const fit *const f = L_of_one.wrong ? &L_of_one : before.wrong ? &before : now.wrong ? &now : &L_of_two;
+    if (!f->wrong) return;
+    memcpy(e.text, f->shown, sizeof e.text);
+    snprintf(id, sizeof id, "merge_%s_%s_%s", a ? a->id : "", b ? b->id : "", l ? l->id : "");
+    find(BY_RESCALING, a || b || l ? id : "", "merge", "%s%s%s%s%s%s%s", f->says, a ? "; what was before counts " : "",
+         a ? a->says : "", b ? "; what is found now counts " : "", b ? b->says : "", l ? "; L becomes " : "",
+         l ? l->says : "");
 }
 
-static size_t of_rank(int rank) { return kv_heads() * (size_t)wb_rank_rows(e.c, rank); }  // rows of K
+// ------------------------ 18: what is given
 
-static void find_delta(side *x)
+static fit delta;
+
+static void see_delta(int r)
 {
-    for (size_t n = 0; n < x->delta.count; n++)
-        for (size_t d = 0; d < depth(); d++) {
-            const double o = row_of(&x->O, n)[d], g = row_of(&x->dO, n)[d];
-            const bool counts = !make(DELTA_ZERO) && !(make(DELTA_ONE_COLUMN) && d % 8);
-            const double term = make(DELTA_OF_DO) ? g : make(DELTA_OF_O) ? o : make(DELTA_OF_SQUARES) ? g * g : o * g;
-            x->delta.at[n] += !counts ? 0 : make(DELTA_MINUS) ? -term : term;
+    const size_t D = width_of(TQ);
+    for (size_t row = 0; row < all_of(TDELTA, r); row++) {
+        double of[6] = {0}, column[8] = {0};
+        for (size_t d = 0, at = row * D; d < D; d++, at++) {
+            const double o = shards[r][TO][at], g = shards[r][TdO][at],
+                         t[] = {o * g, g * g, o * o, g, o, g * shards[r][TQ][at]};
+            for (int n = 0; n < 6; n++) of[n] += t[n];
+            column[d % 8] += o * g;
         }
-}
-
-// A pair of chunks, on rank `me`, whose keys are `from`'s.
-static void add_pair(side *all, int me, int from, rows *found, int mine, int theirs, bool causal)
-{
-    side *const x = &all[me];
-    const side *const came = me == from || !make(PASSES_OWN) ? &all[from] : &all[modulo(me - 1)];
-    const rows *const K = make(OWN_K) || make(OWN_KV) ? &x->K : &came->K;
-    const bool other = me != from;
-    const rows *const V = make(OWN_KV)                       ? &x->V
-                          : make(V_IS_K)                     ? K
-                          : other && make(PASSES_KEYS_TWICE) ? &came->K
-                          : other && make(PASSES_NO_VALUES)  ? &x->none
-                                                             : &came->V;
-    const size_t q_rows = (size_t)wb_chunk_rows(e.c, wb_chunk_of(e.c, me, mine));
-    const size_t keys = (size_t)wb_chunk_rows(e.c, wb_chunk_of(e.c, from, theirs));
-    const size_t group = (size_t)(e.s->q_heads / e.s->kv_heads);
-    const size_t q_at = mine ? q_heads() * (size_t)wb_chunk_rows(e.c, me) : 0;
-    const size_t kv_at = theirs ? kv_heads() * (size_t)wb_chunk_rows(e.c, from) : 0;
-    const size_t dV_at = make(DV_ONTO_DK) ? 0 : make(DV_BEHIND_MINE) ? of_rank(me) : of_rank(from);
-    const double scale = (double)e.s->scale;
-    for (size_t n = 0; n < q_heads() * q_rows; n++)
-        for (size_t j = 0; j < (causal ? n % q_rows + 1 : keys); j++) {
-            const size_t key = n / q_rows / group * keys + j;
-            const double *q = row_of(&x->Q, (make(Q_OF_FIRST) ? 0 : q_at) + n);
-            const double *g = row_of(make(DO_IS_Q) ? &x->Q : &x->dO, (make(DO_OF_FIRST) ? 0 : q_at) + n);
-            const double *k = row_of(K, (make(K_OF_FIRST) ? 0 : kv_at) + key);
-            const double *v = row_of(V, (make(V_OF_FIRST) ? 0 : kv_at) + key);
-            double S = 0, dP = 0;
-            for (size_t d = 0; d < depth(); d++) S += q[d] * k[d], dP += g[d] * v[d];
-            const double L = number(&x->L, (make(L_OF_FIRST) ? 0 : q_at) + n);
-            const double delta = number(&x->delta, (make(DELTA_OF_FIRST) ? 0 : q_at) + n);
-            const double P = exp(scale * S - (make(L_IS_DELTA) ? delta : L));
-            const double dS = scale * P * (dP - (make(L_IS_DELTA) ? L : delta));
-            const size_t to = (make(DK_OF_FIRST) || make(DKV_OF_FIRST) ? 0 : kv_at) + key;
-            const size_t to_dV = dV_at + (make(DV_OF_FIRST) || make(DKV_OF_FIRST) ? 0 : kv_at) + key;
-            add_row(&x->dQ, (make(DQ_OF_FIRST) ? 0 : q_at) + n, dS, k);
-            add_row(found, make(SWAPPED) ? to_dV : to, dS, q);
-            add_row(found, make(SWAPPED) ? to : to_dV, P, g);
-        }
-}
-
-static double added(double sum, double found)
-{
-    if (make(ADDS_NOTHING)) return sum;
-    if (make(ADDS_SCALED)) return sum + found / sqrt((double)depth());
-    return make(REPLACES) ? found : sum + found * (make(ADDS_TWICE) ? 2 : make(SUBTRACTS) ? -1 : 1);
-}
-
-static void find_backward(side *all, int schedule)
-{
-    const int R = ranks();
-    for (int turn = 0; turn <= R; turn++) {
-        const int here = R == 1 ? 0 : turn % 2, there = 1 - here;
-        // messages: what left each rank's hands in the step before comes to the next one
-        for (int me = 0; me < R && R > 1 && turn > 0 && !(make(STAYS) && turn == R); me++)
-            memcpy(all[me].sum[here].at, all[modulo(me - 1)].sum[there].at,
-                   2 * of_rank(modulo(me - turn)) * depth() * sizeof(double));
-        for (int me = 0; me < R; me++) {
-            const int from = modulo(me - turn);
-            rows *found = turn == 0 || R == 1 ? &all[me].sum[0] : &all[me].found;
-            if (turn == 0 || R > 1) memset(found->at, 0, found->count * sizeof(double));
-            for (int mine = 0; mine < 2; mine++)
-                for (int theirs = 0; theirs < 2; theirs++) {
-                    const seen what = pair_by(wb_chunk_of(e.c, me, mine), wb_chunk_of(e.c, from, theirs));
-                    if (what == EMPTY || (turn % R == 0 && !in_step(schedule, turn, mine, theirs))) continue;
-                    add_pair(all, me, from, found, mine, theirs, what == CAUSAL);
-                }
-            for (size_t i = 0; i < 2 * of_rank(from) * depth() && turn > 0 && R > 1; i++)
-                all[me].sum[here].at[i] = added(all[me].sum[here].at[i], found->at[i]);
-        }
+        // clang-format off
+        const form forms[] = {{"", "", of[0]}, {"delta_0", "", 0}, {"delta_minus", ": it has the wrong sign", -of[0]},
+            {"delta_first", ": of each thread's columns the first alone is counted", column[0]},
+            {"delta_last", ": of each thread's columns the last alone is counted", column[7]},
+            {"delta_but_first", ": each thread's first column is not counted", of[0] - column[0]},
+            {"delta_but_last", ": each thread's last column is not counted", of[0] - column[7]},
+            {"delta_dO_dO", ": it is the sum of dO times dO", of[1]}, {"delta_twice", ": it is twice that", 2 * of[0]},
+            {"delta_O_O", ": it is the sum of O times O", of[2]}, {"delta_dO", ": it is the sum of dO", of[3]},
+            {"delta_O", ": it is the sum of O", of[4]}, {"delta_Q", ": it is the sum of dO times Q", of[5]}};
+        // clang-format on
+        fit_see(&delta, shards[r][TDELTA][row], 1e-3 * (1 + fabs(of[0])), FORMS(forms),
+                "delta of row %zu of rank %d is %.4g where %.4g belongs", row, r, (double)shards[r][TDELTA][row],
+                of[0]);
     }
 }
 
-// ------------------------------------------------------------------------------------------------------- what was seen
-
-static fit fits[SCHEDULES];  // 17 has one
-
-static int first_mistake(void) { return wb_is_backward(e.problem) ? BACKWARD : RIGHT + 1; }
-static int last_mistake(void) { return wb_is_backward(e.problem) ? MISTAKES : BACKWARD; }
-
-// A rank's output against what each mistake would make of it; made[0] is right. tolerance: of each number.
-static void compare(fit *f, const char *name, int output, int me, const rows *made, const double *tolerance)
+// What the call for a pair of chunks is given, and where it adds: as far from where it is for others as it should.
+static void see_given(const held *c)
 {
-    form forms[MAX_FORMS] = {{"", "", 0}};
-    const int count = last_mistake() - first_mistake() + 1;
-    for (int n = 1; n < count; n++) forms[n].id = mistakes[first_mistake() + n - 1].id;
-    const wb_tensor *t = tensor_named(name);
-    const bool vector = t->count == q_heads() * (size_t)e.s->q_len;
-    for (size_t i = 0; i < made[0].count; i++) {
-        const size_t at = wb_shard_place(e.c, t, me, i), row = vector ? at : at / depth();
-        const double got = e.out[output][at];
-        for (int n = 0; n < count; n++) forms[n].is = number(&made[n], i);
-        if (!fit_add(f, got, tolerance[i] + 0x1p-8 * fabs(got), forms, count)) continue;
-        const int query = (int)(row % (size_t)e.s->q_len), head = (int)(row / (size_t)e.s->q_len);
-        char column[32] = "";
-        if (!vector) snprintf(column, sizeof column, ", d = %d,", (int)(at % depth()));
-        fit_says(f, "%s of row %d of head %d (chunk %d, on rank %d)%s is %.4g where %.4g belongs", name, query, head,
-                 wb_chunk_with(e.c, query), me, column, got, forms[0].is);
+    const int rank = BY_WALK + 2 * c->step + 1;
+    char pair[96];
+    snprintf(pair, sizeof pair, "in step %d on rank %d, of queries of chunk %d and keys of chunk %d,", c->step, c->rank,
+             c->mine, c->theirs);
+    if (backward() && (c->h.q_len != wb_chunk_rows(e.c, c->mine) || c->h.kv_len != wb_chunk_rows(e.c, c->theirs)))
+        find(rank, "given_shape", "share", "%s the call is told of %d and %d rows", pair, c->h.q_len, c->h.kv_len);
+    for (int n = 0; n < (backward() ? 9 : 3); n++) {
+        const bool keys = n == TK || n == TV || n > 6;
+        const int t = n < 6 ? n : keys ? TK : TQ;
+        const place right = of_chunk(t, keys ? c->theirs : c->mine), is = c->at[n % 6];
+        const held *came = keys ? message(c->rank, c->step - 1, WB_TAKES, false, n == TV) : NULL;
+        const char *const at = c->h.at[n], *const to = came ? came->h.at[0] : NULL;
+        const bool there = to && at >= to && at < to + came->h.bytes[0], own = is.of == n && is.rank == c->rank;
+        char where[80] = "";
+        for (const held *o = calls; o < c && !*where && !to; o++) {
+            const int other = keys ? o->theirs : o->mine;
+            const ptrdiff_t apart = (at - (const char *)o->h.at[n]) / (n > 3 ? 4 : 2);
+            const ptrdiff_t want = (ptrdiff_t)(right.row - of_chunk(t, other).row) * (ptrdiff_t)width_of(t);
+            if (o->rank == c->rank && (!keys || o->step == c->step) && apart != want)
+                snprintf(where, sizeof where, ", %td numbers behind that of chunk %d; %td belong", apart, other, want);
+        }
+        if (n >= 6 && *where)
+            find(BY_MASK, "adds_elsewhere", "share", "%s %s is added%s", pair, n == 6 ? "dQ" : names[n], where);
+        if (n >= 6 || same(is, right) || (!backward() && is.of == n && is.rank == right.rank)) continue;
+        const bool others = to && !own && !(is.of == n && is.rank == right.rank);
+        find(rank - there, "given",
+             !backward() ? "travel"
+             : others    ? "keys"
+                         : "share",
+             "%s %s is given as %s%s", pair, called(is), names[n],
+             there        ? ": so it came"
+             : to && !own ? ": what came lies elsewhere"
+             : is.of < 0  ? where
+                          : "");
     }
+    const ptrdiff_t apart = ((const char *)c->h.at[8] - (const char *)c->h.at[7]) / 4;
+    const ptrdiff_t want = (ptrdiff_t)numbers(wb_rank_with(e.c, c->theirs));
+    if (backward() && apart != want)
+        find(BY_MASK + 1, "dv_elsewhere", "share",
+             "%s dV is added %td numbers behind dK; %td belong, as many as dK has%s", pair, apart, want,
+             apart == -want ? ": they have changed places" : "");
 }
 
-static void look_at_forward_ranks(void)
+// Of a call the chunks are those that most of what it is given is of.
+static void settle_chunks(held *c)
 {
-    rows K[WB_MOST_RANKS], V[WB_MOST_RANKS];
-    for (int r = 0; r < ranks(); r++) K[r] = shard("K", e.K, r), V[r] = shard("V", e.V, r);
-    for (int me = 0; me < ranks(); me++) {
-        const size_t mine = q_heads() * (size_t)wb_rank_rows(e.c, me);
-        rows O[MAX_FORMS], L[MAX_FORMS], size[MAX_FORMS];
-        for (int n = 0; n < BACKWARD; n++) {
-            O[n] = zeros(mine * depth()), size[n] = zeros(mine * depth()), L[n] = zeros(mine);
-            of_mistake = n;
-            find_forward(me, K, V, &O[n], &size[n], &L[n]);
-        }
-        // Each part and O are rounded to bfloat16 (judge/tolerance.h), whoever is right; L is in float32.
-        double *of_O = allocate(mine * depth(), sizeof *of_O), *of_L = allocate(mine, sizeof *of_L);
-        for (int n = 0; n < BACKWARD; n++)
-            for (size_t i = 0; i < O[n].count; i++) of_O[i] = fmax(of_O[i], 0x1p-7 * size[n].at[i]);
-        for (size_t i = 0; i < mine; i++) of_L[i] = 1e-4;
-        compare(&fits[0], "O", 0, me, O, of_O);
-        compare(&fits[0], "L", 1, me, L, of_L);
-        free(of_O), free(of_L);
-        for (int n = 0; n < BACKWARD; n++) free(O[n].at), free(size[n].at), free(L[n].at);
-    }
-    for (int r = 0; r < ranks(); r++) free(K[r].at), free(V[r].at);
+    int votes = 0, same_K = 0, same_V = 0;
+    for (int n = 0; n < 6; n++)
+        if (n != TK && n != TV && c->at[n].of == n && c->at[n].rank == c->rank) votes += c->at[n].row > 0 ? 1 : -1;
+    EACH_CALL(o)
+    if (o != c && o->rank == c->rank && o->step == c->step)
+        same_K += o->at[TK].row == c->at[TK].row, same_V += o->at[TV].row == c->at[TV].row;
+    const bool by_V = c->at[TK].of != TK || (c->at[TV].of == TV && same_V < same_K);
+    c->mine = wb_chunk_of(e.c, c->rank, votes > 0);
+    c->theirs = wb_chunk_of(e.c, whose(c->rank, c->step), c->at[by_V ? TV : TK].row > 0);
 }
 
-static void look_at_backward_ranks(int schedule)
+// ------------------------ 18: the shares
+
+// How often each pair is worked on: of its own chunks with themselves, its own two, and others'.
+static void see_pairs(int rank)
 {
-    static side all[MAX_FORMS][WB_MOST_RANKS];
-    const int R = ranks(), count = MISTAKES - BACKWARD + 1;
-    const size_t room = 2 * most_keys() * depth();
-    for (int n = 0; n < count; n++) {
-        of_mistake = n ? BACKWARD + n - 1 : RIGHT;
-        for (int r = 0; r < R; r++) {
-            side *x = &all[n][r];
-            *x = (side){.Q = shard("Q", e.Q, r), .K = shard("K", e.K, r), .V = shard("V", e.V, r)};
-            x->O = shard("O", e.O, r), x->L = shard("L", e.L, r), x->dO = shard("dO", e.dO, r);
-            x->delta = zeros(x->L.count), x->dQ = zeros(x->Q.count), x->found = zeros(room), x->none = zeros(room);
-            for (int k = 0; k < 2; k++) x->sum[k] = zeros(room);
-            find_delta(x);
-        }
-        find_backward(all[n], schedule);
+    static const char *const which[] = {"a chunk of its own with itself", "its own two chunks",
+                                        "its first with another's first or second with second",
+                                        "its first with another's second or second with first"};
+    static char id[16];
+    int often[4] = {1, 1, 1, 1};
+    char text[400] = "";
+    for (int n = 0; n < 4 * ranks(); n++) {
+        const int mine = wb_chunk_of(e.c, rank, n % 2), theirs = wb_chunk_of(e.c, n / 4, n / 2 % 2);
+        int met = 0;
+        EACH_CALL(c) met += c->rank == rank && c->mine == mine && c->theirs == theirs;
+        if (met != (sees_by(lesson.mask[e.s->causal], mine, theirs) != EMPTY))
+            often[2 * (n / 4 != rank) + (n % 2 != n / 2 % 2)] = met;
     }
-    for (int me = 0; me < R; me++) {
-        rows dQ[MAX_FORMS], dK[MAX_FORMS], dV[MAX_FORMS], delta[MAX_FORMS];
-        const size_t keys = of_rank(me) * depth();
-        for (int n = 0; n < count; n++) {
-            side *x = &all[n][me];
-            double *home = x->sum[R == 1 ? 0 : R % 2].at;
-            dQ[n] = x->dQ, dK[n] = (rows){home, keys}, dV[n] = (rows){home + keys, keys}, delta[n] = x->delta;
-        }
-        const struct {
-            const char *name;
-            const rows *made;
-        } outputs[] = {{"dQ", dQ}, {"dK", dK}, {"dV", dV}, {"delta", delta}};
-        for (int k = COUNT(outputs) - 1; k >= 0; k--) {  // float32, and rounded once
-            const rows *right = &outputs[k].made[0];
-            double squares = 0, *tolerance = allocate(right->count, sizeof *tolerance);
-            for (size_t i = 0; i < right->count; i++) squares += right->at[i] * right->at[i];
-            for (size_t i = 0; i < right->count; i++) tolerance[i] = 1e-4 * sqrt(squares / (double)right->count);
-            compare(&fits[schedule], outputs[k].name, k, me, outputs[k].made, tolerance);
-            free(tolerance);
-        }
-    }
-    for (int n = 0; n < count; n++)
-        for (int r = 0; r < R; r++) {
-            side *x = &all[n][r];
-            rows *const of[] = {&x->Q,     &x->K,  &x->V,     &x->O,      &x->L,      &x->dO,
-                                &x->delta, &x->dQ, &x->found, &x->sum[0], &x->sum[1], &x->none};
-            for (int k = 0; k < COUNT(of); k++) free(of[k]->at);
-        }
+    for (int k = 0; k < 4; k++)
+        if (often[k] != 1) APPEND(text, "%s %s %s", *text ? "," : "", which[k], times(often[k]));
+    snprintf(id, sizeof id, "when_%d%d%d%d", often[0], often[1], often[2], often[3]);
+    if (*text) find(BY_VALUE, id, "when", "rank %d works on pairs of%s; once belongs", rank, text);
 }
+
+// What rank `from` found of dK and dV of all keys of rank `of`, in the first step with its own, or later.
+static double *found_by(int from, int of, bool later_on)
+{
+    double *sum = allocate(2 * numbers(of), sizeof *sum);
+    EACH_CALL(c)
+    for (int n = 7; n < 9 && c->rank == from && wb_rank_with(e.c, c->theirs) == of && (c->step > 0) == later_on; n++) {
+        float *is = floats_of(c, n, 4);  // with what calls before it in this step have added
+        const size_t at = (n == 8 ? numbers(of) : 0) + of_chunk(TK, c->theirs).row * width_of(TK);
+        for (size_t i = 0; i < c->h.bytes[n] / 4 && at + i < 2 * numbers(of); i++) sum[at + i] = is[i];
+        free(is);
+    }
+    return sum;
+}
+
+// A sum of gradients of the keys of rank `of`, to which `added` ranks have added.
+static void see_sum(const float *is, int of, int added, const char *where, bool elsewhere)
+{
+    const int count = ranks() + 1;
+    const size_t length = 2 * numbers(of);
+    double *terms[WB_MOST_RANKS + 1] = {0}, share[WB_MOST_RANKS + 1], *y = allocate(length, sizeof *y);
+    char text[400] = "";
+    for (int n = 0; n < count; n++) terms[n] = found_by(modulo(of + way * n), of, n > 0);
+    for (size_t i = 0; i < length; i++) y[i] = is[i];
+    const double left = shares_in(y, terms, count, length, share);
+    for (int n = 0; n < count && left < 0.05; n++)
+        if (fabs(share[n] - (n < added)) > 0.02 && (share[n] != 0 || n < added))
+            APPEND(text, "%s what rank %d found%s is in it %s", *text ? "," : ":", modulo(of + way * n),
+                   n % ranks() ? ""
+                   : n         ? " at last"
+                               : " at first",
+                   times(share[n]));
+    if (!(left < 0.05)) APPEND(text, isnan(left) ? " is NaN" : " is no sum of what ranks have found of them");
+    if (*text)
+        find(BY_RESCALING + added - 1, elsewhere ? "sum_elsewhere" : "sum",
+             elsewhere || added == 1 ? "gradients" : "add|gradients", "%s%s", where,
+             elsewhere ? " is in another buffer than the one that was added to" : text);
+    for (int n = 0; n < count; n++) free(terms[n]);
+    free(y);
+}
+
+// What rank r sends in a step, behind the keys.
+static void see_gradients_sent(int r, int turn)
+{
+    const int of = whose(r, turn - 1);
+    const held *sum = message(r, turn, WB_SENDS, true, 0),
+               *kv = message(r, turn, WB_SENDS, false, turn + 1 < ranks() ? 2 : 0);
+    const held *m = sum ? sum : kv, *from = turn > 1 ? message(r, turn - 1, WB_TAKES, true, 0) : NULL;
+    const char *made = from ? from->h.at[0] : NULL;  // where it was added to
+    char where[120];
+    if (message(r, turn, WB_SENDS, true, 1)) return;
+    if (!m || m->h.bytes[0] != 8 * numbers(of)) {
+        char sends[40] = "nothing";
+        if (m)
+            snprintf(sends, sizeof sends, "%zu numbers of %d bytes", m->h.bytes[0] / (size_t)m->h.element,
+                     m->h.element);
+        find(BY_RESCALING + turn - 1,
+             m                 ? "gradients_size"
+             : turn == ranks() ? "not_home"
+                               : "no_gradients",
+             "gradients", "in step %d rank %d sends %s as gradients of rank %d's keys; dK and dV are %zu of 4%s", turn,
+             r, sends, of, 2 * numbers(of), !m && turn == ranks() ? ", which go home" : "");
+        return;
+    }
+    EACH_CALL(c)
+    if (c->rank == r && c->step == 0 && turn == 1)
+        made = (const char *)c->h.at[7] - 4 * of_chunk(TK, c->theirs).row * width_of(TK);
+    float *is = floats_of(m, 0, 4);
+    snprintf(where, sizeof where, "what rank %d sends in step %d as gradients of rank %d's keys", r, turn, of);
+    see_sum(is, of, turn, where, made && m->h.at[0] != made);
+    free(is);
+}
+
+// ------------------------ what was seen
 
 // Whether none of these gaps is as shipped: what they do would be taken for something else.
 static bool are_filled(const char *const *gaps)
@@ -500,34 +608,42 @@ static bool are_filled(const char *const *gaps)
     return true;
 }
 
+static bool some_wrong;
+
 void look_at_ranks(void)
 {
     // clang-format off
-    static const char *const alone[2][5] = {{"chunk table", "zigzag", "pairs", "merge"}, {"delta", "share"}};
-    static const char *const ring[2][7] = {{"owner", "wait", "travel"},
-    {"add", "behind", "keys", "gradients", "arrived", "done"}};
+    static const char *const alone_needs[2][5] = {{"chunk table", "zigzag", "pairs", "merge"}, {"delta", "share"}};
+    static const char *const ring_needs[2][5] = {{"owner", "wait", "travel"}, {"behind", "keys", "arrived", "done"}};
+    static const char *const sums_need[] = {"add", "gradients", NULL};
     // clang-format on
-    const bool backward = wb_is_backward(e.problem), open = worth_naming("when");
-    if (!are_filled(alone[backward]) || (ranks() > 1 && !are_filled(ring[backward])) || e.s->q_len > MOST_KEYS) return;
-    tensor_count = wb_case_tensors(e.problem, e.c, tensors);
-    if (!backward) look_at_forward_ranks();
-    for (int n = 0; n < SCHEDULES && backward; n++)
-        if (open || n == ALL_FIRST) look_at_backward_ranks(n);  // so it is shipped
+    const int R = ranks(), back = backward();
+    if (!are_filled(alone_needs[back]) || (R > 1 && !are_filled(ring_needs[back]))) return;
+    cut_tensors();
+    if (!read_record()) return;
+    if (!back) learn_pairs();
+    if (!e.wrong) return;
+    some_wrong = true;
+    for (int r = 0; r < R && back; r++) see_delta(r);
+    for (int n = 0; n < 2 * R * (R - 1) && in_steps(); n++) see_keys_sent(n / 2 % R, n / 2 / R, n % 2 ? TV : TK);
+    EACH_CALL(c) if (in_steps()) settle_chunks(c);
+    EACH_CALL(c) if (in_steps()) see_given(c);
+    for (int r = 0; r < R; r++) {
+        for (int n = 0; n < 2 && !back; n++) see_merges(r, wb_chunk_of(e.c, r, n));
+        if (back) see_pairs(r);
+        for (int turn = 1; turn <= R && back && R > 1 && in_steps() && are_filled(sums_need); turn++)
+            see_gradients_sent(r, turn);
+    }
+    for (int r = 0; r < R && back && R > 1 && are_filled(sums_need); r++) {
+        float *home = allocate(2 * numbers(r), sizeof *home);
+        memcpy(home, shards[r][TdK], 4 * numbers(r)), memcpy(home + numbers(r), shards[r][TdV], 4 * numbers(r));
+        see_sum(home, r, R + 1, "dK and dV, at home", false);
+        free(home);
+    }
 }
 
-// A mistake is named if its numbers are those seen, all of them, and no other's are.
 void conclude_ranks(void)
 {
-    const mistake *is = NULL;
-    const fit *of = NULL;
-    for (int s = 0; s < SCHEDULES; s++)
-        for (int n = 1; n < fits[s].count && fits[s].wrong >= 16; n++) {
-            const mistake *m = &mistakes[first_mistake() + n - 1];
-            if (fits[s].misses[n] > 0 || (is && strcmp(m->id, is->id) == 0)) continue;
-            if (is) return;
-            is = m, of = &fits[s];
-        }
-    if (!is) return;
-    memcpy(e.text, of->shown, sizeof e.text);
-    find(BY_END, is->id, is->gap, "%s: %s", of->says, is->says);
+    fit_conclude(&delta, BY_DELTA, "delta", NULL, "");
+    if (!backward() && some_wrong) conclude_pairs(), conclude_merge();
 }

@@ -84,6 +84,7 @@ $(foreach v,$(CHECKED_VARIANTS),$(eval $(call check_of,variants/$v,$(firstword $
 # Keys by other hands, for tests/prove/honest.sh.
 $(foreach h,$(HONEST),$(eval $(call check_of,honest/$h,$(firstword $(subst _, ,$h)),$(wildcard tests/honest/$h.c \
   tests/honest/$h.cu))))
+$(foreach n,$(HONEST_EDITS),$(eval $(call check_of,honest/$n_%,$n,$B/honest/$n_%/$(notdir $(call source,solutions,$n)))))
 
 # Programs of their own, of tests/: the tile vocabulary's suite, without Criterion, and those that draw what they run.
 # $(1): folder below $(CHECK), $(2): name, $(3): source

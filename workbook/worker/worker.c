@@ -359,7 +359,7 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
     const bool watched = wb_watch_pages && c->watched &&
                          (c->shape.causal || problem->signature == WB_BLOCK_MASK || problem->signature == WB_DECODE);
     if (watched) watch_pages(problem, c, tensors, count, pointers);
-    const bool overlapped = wb_overlap_begin && c->overlapped;
+    const bool overlapped = wb_overlap_begin && c->overlapped && !is_rank;
     if (overlapped) wb_overlap_begin();
     if (wb_run_in_order && c->order) wb_run_in_order(c->order);
     if (wb_record_products && c->products)
@@ -398,6 +398,7 @@ static wb_status run(const wb_problem *problem, const wb_case *c, const wb_tenso
         const wb_asked done = wb_what_was_asked();
         x->asked.sent = done.sent, x->asked.kernels += done.kernels, x->asked.under_messages += done.under_messages;
         x->asked.messages += done.messages, x->asked.hidden += done.hidden;
+        x->asked.bare = done.bare, x->asked.bare_waited = done.bare_waited;
         x->asked.multiplied += done.multiplied, x->asked.products += done.products;
         x->asked.of_first += done.of_first, x->asked.of_last += done.of_last;
     }

@@ -129,5 +129,6 @@ struct finding {
 
 // Takes down what the running thread does at `now`. The caller completes it if it is `times` 1: new.
 finding *new_finding(finding_kind kind, place now, access_kind what, place before = {0, 0});
-[[noreturn]] void finish();  // prints the findings and ends the process
+void found_unfilled(const char *at, const char *kernel, call_site site);  // by a product of a rank's
+[[noreturn]] void finish();                                               // prints the findings and ends the process
 }

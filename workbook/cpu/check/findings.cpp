@@ -9,6 +9,7 @@
 //      missing  a __syncthreads() between the two lines. ...
 //      read     problems/when-it-is-wrong-but-runs.md, "Races"
 #include "check.h"
+#include "../flight.h"
 #include "../report.h"
 
 #include <unistd.h>
@@ -92,6 +93,17 @@ bool hook_refused(const char *call, const char *why, call_site site)
     snprintf(f->memory, sizeof f->memory, "%s", why);
     f->missing = "arguments that are allowed. Nothing was done, and the call returned an error: was it looked at?";
     return true;
+}
+
+void found_unfilled(const char *at, const char *kernel, call_site site)
+{
+    site = students(site);
+    finding *f = new_finding(UNINITIALISED, {static_cast<uint32_t>(site.line), 0}, READ);
+    if (!f || f->times > 1) return;
+    f->site = site;
+    snprintf(f->kernel, sizeof f->kernel, "%s", kernel);
+    describe_memory(at, 1, f->memory, sizeof f->memory);
+    f->missing = "a message into this buffer before, or a kernel that fills it: which buffer has what has come?";
 }
 
 // ------------------------ printing
@@ -180,7 +192,8 @@ static void print_in_full(const finding &f, const source_line lines[2])
         print_source(f.site.file, f.site.line);
     } else {
         fprintf(stderr, "sanitize: %s in %s\n   %s\n   memory   %s\n", text.name,
-                f.on_host       ? "host code"
+                f.site.file     ? f.kernel
+                : f.on_host     ? "host code"
                 : now.kernel[0] ? now.kernel
                                 : f.kernel,
                 text.meaning, f.memory);
@@ -266,6 +279,11 @@ static const char *section_of(const char *kind)
         {"|host code touched device memory|device code on the host|", "Host and device"},
         {"|too much static shared memory|launch in a kernel|", "Launches that are refused"},
         {"|no such page|no such length|no such tile|", "Pages and lengths"},
+        {"|a buffer was touched before it arrived|a message overwrites what is still needed|"
+         "a buffer was overwritten while it travels|a message is sent before it is written|two messages in one buffer|"
+         "two pieces of work are not in order|a message of another size|a message runs out of its buffer|"
+         "a message in a kernel|too many messages|too much is sent|deadlock between ranks, seen|",
+         "Messages between GPUs"},
         {"|a tile was read that should have been skipped|keys were read for nothing|keys were copied|",
          "Tiles that should be skipped"},
         {"|no signal|bad signal|too many signals|signal not ready|too many arrivals|bytes not promised|"
@@ -297,6 +315,10 @@ static void print_findings(const char *kind)
     for (int i = 0; i < count; i++)
         for (int k = 0; k < found[i].side_count; k++) places[2 * i + k] = found[i].sides[k].where;
     find_source_lines(places, 2 * count, lines);
+    for (int i = 0; i < count; i++)
+        if (found[i].kind == UNINITIALISED && found[i].site.file)
+            snprintf(lines[2 * i].file, sizeof lines[2 * i].file, "%s", found[i].site.file),
+                lines[2 * i].line = found[i].site.line;
     merge(lines);
 
     int first = -1, more = further;
@@ -326,6 +348,7 @@ static void print_findings(const char *kind)
 
 void finish()
 {
+    nccl_alone();
     fflush(stdout);
     print_findings(nullptr);
     fflush(stderr);
@@ -339,6 +362,7 @@ static void at_exit()
 }
 
 __attribute__((constructor)) static void at_start() { atexit(at_exit); }
+void hook_rank_end() { at_exit(); }
 
 // ------------------------ the layer's own reports
 // Deadlocks, divergent barriers, absent lanes and the like.

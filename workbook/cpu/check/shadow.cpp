@@ -96,6 +96,19 @@ void hook_free(char *at, size_t bytes)
 
 void hook_host_wrote(char *at, size_t bytes) { mark(at, bytes, 0xff, WRITTEN); }
 
+void hook_held(const char *at, size_t bytes, bool reads, const char *kernel, call_site site)
+{
+    size_t offset;
+    bool shared;
+    for (size_t i = 0; reads && i < bytes; i++) {
+        const chunk *c = find_chunk(at + i, &offset, &shared);
+        if (!c || (c->flags[offset] & (EXISTS | WRITTEN)) != EXISTS) continue;
+        found_unfilled(at + i, kernel, site);
+        break;
+    }
+    mark(at, bytes, 0xff, WRITTEN);
+}
+
 // The worker's tensors. What its allocation has besides, such as an offset, does not exist for kernels.
 extern "C" void wb_name_buffer(const void *at, const char *name, const char *type, size_t element, const size_t dim[4])
 {

@@ -56,6 +56,7 @@ namespace cudacpu
 struct call_site {
     const char *file;
     int line;
+    int reached = 0;  // of a call of the host's, how: report.h
 };
 
 // As a default argument it is evaluated where the outermost call stands.
