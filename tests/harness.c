@@ -535,10 +535,22 @@ static void blame(report *r, const worker_run *run, const refusal *wanted)
     worker_end(&again);
 }
 
+// WB_TRIED: a file to which each case is added, a line each.
+static void note_tried(const wb_case *c)
+{
+    FILE *to = getenv("WB_TRIED") ? fopen(getenv("WB_TRIED"), "a") : NULL;
+    char text[WB_CASE_TEXT];
+    if (!to) return;
+    wb_case_print(problem(), c, text);
+    fprintf(to, "%s\n", text);
+    fclose(to);
+}
+
 // Runs a case and judges it; ends the test if it fails. `run` stays open.
 static void run_judged(worker_run *run, const wb_case *c, worker_kind kind, const refusal *wanted)
 {
     report r = {.used = 0};
+    note_tried(c);
     worker_start(run, problem(), c, kind);
     if (judge(&r, run, wanted)) return;
     worker_retire(kind);

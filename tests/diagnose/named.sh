@@ -1,19 +1,16 @@
 #!/bin/sh
-# named.sh NN [WRONG] - diagnose gives the wrong solution WRONG of solutions/NN/wrong.diff the name that is the second
+# named.sh NN WRONG - diagnose gives the wrong solution WRONG of solutions/NN/wrong.diff the name that is the second
 # word in brackets there, or none where that is -; without such a word nothing is asked. What it shows to look at are
-# gaps of the problem's file. Without WRONG: of the answer key it says nothing.
+# gaps of the problem's file.
 set -u
-n=$1 wrong=${2:-} out=build/cpu
-worker=$out/solutions/${n}_worker want=
-if [ -n "$wrong" ]; then
-    worker=$out/wrong/$n/$wrong/${n}_worker
-    known=$(awk -v list="solutions/$n/wrong.diff" -v entry="$wrong" -v tell=known -f workbook/loop/edit.awk) || exit 1
-    case $known in
-    *", "*) want=${known#*, } ;;
-    *) echo "nothing is asked of it"; exit 0 ;;
-    esac
-    [ "$want" != - ] || want=
-fi
+n=$1 wrong=$2 out=build/cpu
+worker=$out/wrong/$n/$wrong/${n}_worker
+known=$(awk -v list="solutions/$n/wrong.diff" -v entry="$wrong" -v tell=known -f workbook/loop/edit.awk) || exit 1
+case $known in
+*", -") want= ;;
+*", "*) want=${known#*, } ;;
+*) echo "nothing is asked of it"; exit 0 ;;
+esac
 said=$(WB_WORKER=$worker "$out/diagnose" -v "$n" 2>&1)
 status=$? got=$(echo "$said" | sed -n 's/^id //p')
 strange=$(echo "$said" | sed -n 's/^look at: \(.*\); .*/\1/p' | sed 's/, /\n/g' | while read -r gap; do
@@ -21,8 +18,6 @@ strange=$(echo "$said" | sed -n 's/^look at: \(.*\); .*/\1/p' | sed 's/, /\n/g' 
 done)
 if [ "$got" != "$want" ]; then
     echo "wanted ${want:-no name}, got ${got:-none}"
-elif [ -z "$wrong" ] && [ -n "$said" ]; then
-    echo "of the key it says: $said"
 elif [ $status -gt 1 ] || [ -n "$strange" ]; then
     echo "$said"
 else

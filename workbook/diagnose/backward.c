@@ -43,27 +43,15 @@ static void look_at_delta(void)
             {"", "", r}, {"delta_of_dO", ": it is the sum over dO * dO", gg},
             {"delta_scaled", ": it is multiplied by scale", r * s->scale},
             {"delta_negative", ": it has the wrong sign", -r},
-            {"delta_0", ": it is 0", 0},
-            {"delta_dO_before", ": of each two columns it takes dO of the first for both", before}};
+            {"delta_0", ": it is 0", 0}};
         // clang-format on
         fit_add(&f, delta[i], tolerance, FORMS(forms));
-        if (!(fabs(delta[i] - r) <= tolerance)) wrong = i;
+        if (sizes[i] < 1e30 && !(fabs(delta[i] - r) <= tolerance)) wrong = i;  // else it overflows, whoever is right
     }
     const form *is = fit_form(&f);
     char more[200] = "";
     const char *id = is ? is->id : "";
     if (is) APPEND(more, "%s", is->says);
-    for (int n = 2; wrong >= 0 && n <= 64 && !*more; n *= 2) {  // sums over neighbouring rows?
-        bool fits = n <= rows;
-        for (int i = 0; i + n <= rows && fits; i += n) {
-            double sum = 0, size = 0;
-            for (int k = i; k < i + n; k++) sum += right[k], size += sizes[k];
-            fits = fabs(delta[i] - sum) <= 1e-4 * size;
-        }
-        if (!fits) continue;
-        id = "delta_of_other_lanes";
-        APPEND(more, ": it is the sum over %d rows, from lanes that hold other rows", n);
-    }
     // Some of the columns: from `from` on, `width` of every `period`.
     for (int width = D / 2; wrong >= 0 && width >= 1 && !*more; width /= 2)
         for (int period = D; period > width && !*more; period /= 2)
@@ -236,10 +224,6 @@ static void look_at_weights(const step *t)
             // clang-format off
             const form shifts[] = {
                 {"", "", L * LOG2E}, {"L_in_base_e", ": L in base e", L},
-                {"L_log2e_twice", ": L times log2(e) twice", L * LOG2E * LOG2E},
-                {"L_added", ": L is added", -L * LOG2E},
-                {"L_scaled", ": L is multiplied by the scale", L * LOG2E * s2},
-                {"L_times_ln2", ": L is multiplied by ln(2), not log2(e)", L * LN2},
                 {"L_forgotten", ": nothing is", 0}};
             // clang-format on
             fit_see(&fit_shift[by_keys], is.m, is.close + 0.002 * fabs(is.m), FORMS(shifts),
@@ -259,7 +243,7 @@ static void look_at_weights(const step *t)
 static bool look_at_left_of_dV(const step *t)
 {
     const product *S = t->S;
-    int wrong = 0, wrong_dS = 0, is_dS = 0, is_0 = 0, count = 0;
+    int wrong = 0, wrong_dS = 0, is_dS = 0, is_0 = 0, count = 0, told = 0;  // told: dS has something of P
     EACH_PAIR (i, S->rows, c, S->cols) {
         int q, k;
         name_pair(S, i, c, &q, &k);
@@ -269,9 +253,9 @@ static bool look_at_left_of_dV(const step *t)
                      dS = t->dS->a[at];
         const double size = 0.02 * P * (fabs(x) + fabs(d)) + 1e-6;
         count++, wrong += fabs(left - P) > 0.02 * P + 1e-6, wrong_dS += fabs(dS - P * (x - d)) > size;
-        is_dS += fabs(left - dS) <= size, is_0 += left == 0;
+        is_dS += fabs(left - dS) <= size, is_0 += left == 0, told += P * fabs(x - d) > 2 * size;
     }
-    if (wrong <= count / 100 || wrong_dS > count / 100) return true;
+    if (wrong <= count / 100 || wrong_dS > count / 100 || told <= count / 10) return true;
     const form forms[] = {
         {"dV_from_zeros", ": from zeros", is_0 == count}, {"dV_from_dS", ": from dS", is_dS == count}, {"", "", true}};
     const form *is = first_that_holds(forms);
@@ -297,8 +281,7 @@ static bool look_at_dS(const step *t)
             {"", "", P * (x - d)}, {"dS_without_delta", "P dP: delta is not subtracted", P * x},
             {"dS_parentheses", "P dP - delta: the parentheses are missing", P * x - d},
             {"dS_plus_delta", "P (dP + delta)", P * (x + d)},
-            {"dS_without_P", "dP - delta, without P", x - d}, {"dS_is_P", "P", P}, {"dS_is_dP", "dP", x},
-            {"dS_negative", "-P (dP - delta)", -P * (x - d)},
+            {"dS_is_P", "P", P}, 
             {"dS_0", "0", 0}};
         // clang-format on
         fit_see(&fit_dS[by_keys], dS, tolerance, FORMS(forms),
@@ -344,7 +327,7 @@ static void look_at_end(const record *r, int output)
     static const char *const names[] = {"dQ", "dK", "dV"};
     const int D = s->head_dim, rows = output ? s->batch * s->kv_heads * s->kv_len : all_rows();
     const size_t count = (size_t)rows * (size_t)D;
-    double *sum = allocate(3 * count, sizeof *sum), *first = sum + count, *last = first + count;
+    double *sum = allocate(2 * count, sizeof *sum), *first = sum + count;
     int *walks = allocate((size_t)rows, sizeof *walks), wrong = -1;
     EACH_WALK (r, n) {
         if (!step_count || by_keys != (output > 0)) continue;
@@ -356,7 +339,7 @@ static void look_at_end(const record *r, int output)
             walks[row]++;
             for (int d = 0; d < D; d++) {
                 const double x = p->after[i * D + d];
-                sum[row * D + d] += x, last[row * D + d] = x;
+                sum[row * D + d] += x;
                 if (walks[row] == 1) first[row * D + d] = x;
             }
         }
@@ -369,23 +352,16 @@ static void look_at_end(const record *r, int output)
         if (walks[row] == 0) continue;
         for (int d = 0; d < D; d++) largest = fmax(largest, fabs(factor * sum[row * D + d]));
         for (int d = 0; d < D; d++) {
-            const double x = sum[row * D + d], y = e.out[output][row * D + d], a = factor * first[row * D + d],
-                         z = factor * last[row * D + d];
+            const double x = sum[row * D + d], y = e.out[output][row * D + d], a = factor * first[row * D + d];
             off = fmax(off, isfinite(y) ? fabs(y - factor * x) : INFINITY), xx += x * x, xy += x * y;
-            const double t = factor * x, scaled = output == 2 ? NAN : t * s->scale;
-            const bool parts = walks[row] > 1;
+            const double t = factor * x;
             // clang-format off
             const form forms[] = {
                 {"", "", t}, {"scale_missing", ": scale is missing", x},
-                {"scale_twice_at_end", ": scale is in it twice", scaled},
-                {"log2e_at_end", ": it is multiplied by scale * log2(e): log2(e) belongs in the exponent alone",
-                    t * LOG2E},
                 {"nothing_stored", ": that is 0", 0},
                 {"first_part_alone", ": it is the sum of the first part alone", a},
-                {"last_part_alone", ": it is the sum of the last part alone", z},
                 {"scaled_like_dK", ": scale is in it, which belongs to dQ and dK alone",
-                    output == 2 ? t * s->scale : NAN},
-                {"without_first_part", ": the first part is left out", parts ? t - a : t}};
+                    output == 2 ? t * s->scale : NAN}};
             // clang-format on
             tell |= fit_add(&fit_end[output], y, 0.012 * fmax(largest, fabs(y)) + 1e-6, FORMS(forms));
         }
@@ -404,7 +380,7 @@ void look_at_backward(void)
     s = e.s, s2 = s->scale * LOG2E;
     look_at_delta();
     if (e.dsinks) look_at_dsinks();
-    if (!record_read(&r, true)) return;
+    if (!record_read(&r)) return;
     EACH_WALK (&r, n) {
         look_at_heads();
         look_at_factors();

@@ -3,7 +3,7 @@
 #include "evidence.h"
 #include "worker/exchange.h"
 
-static fit fit_pages, fit_tokens, fit_finalize, fit_merge, fit_scales, fit_scaled_l, fit_rounding;
+static fit fit_pages, fit_tokens, fit_finalize, fit_merge, fit_scales, fit_scaled_l;
 
 enum { PARTS = 256 };
 
@@ -102,10 +102,6 @@ void look_at_packed_rows(const pairs *t)
             {"one_key_more", "each token sees one key too many", j > last + i + 1},
             {"tokens_from_the_start", "tokens are taken to stand at the beginning of the sequence: they are its last",
                 j > i},
-            {"columns_of_the_tile",
-                "the column is counted from the beginning of the tile, where the warp's keys begin later",
-                j - c - (j - c) % (4 * t->keys) + c > last + i},
-            {"columns_alone", "the column is taken for the number of its key", c > last + i},
             {"all_tokens_seen", "a token sees all later tokens, too", j > keys - 1},
             {"nothing_hidden", "no pair is hidden", false}};
         // clang-format on
@@ -117,24 +113,20 @@ void look_at_packed_rows(const pairs *t)
 
 // --------------------------------------------------------------------------------------------------------------- merge
 
-// Where the scale of a key is looked for, by each form; how many there are.
-static int place_forms(int raw, form *forms)
-{
-    const int size = page_size(), H = heads(), page = raw / H / size, head = raw % H, row = raw / H % size;
-    // clang-format off
-    const form list[] = {
-        {"", "", (page * H + head) * size + row},
-        {"scales_of_first_head", "they are those of key head 0", page * H * size + row},
-        {"scales_of_first_rows", "they are those of the first keys of the page: the row in the page is left out",
-            (page * H + head) * size + row % 16}};  // a tile's rows begin at a multiple of 16
-    // clang-format on
-    return copy_forms(forms, FORMS(list));
-}
-
+// Where the scale of a key is looked for: key `row` of `head` in `page`, the row of K with this number.
+enum { AT_KEY, FIRST_HEAD, FIRST_ROWS, FIRST_PAGES, AS_KEYS_LIE, PAGES_OF_ONE_HEAD };
 static int scale_at(int place, int raw)
 {
-    form forms[MAX_FORMS];
-    return place_forms(raw, forms), (int)forms[place].is;
+    const int size = page_size(), H = heads(), page = raw / H / size, head = raw % H, row = raw / H % size;
+    const int first = page * H * size, at = head * size;
+    switch (place) {
+    case FIRST_HEAD: return first + row;
+    case FIRST_ROWS: return first + at + row % 16;  // a tile's rows begin at a multiple of 16
+    case FIRST_PAGES: return at + row;
+    case AS_KEYS_LIE: return raw;
+    case PAGES_OF_ONE_HEAD: return page * size + at + row;
+    default: return first + at + row;
+    }
 }
 
 typedef struct part {
@@ -183,25 +175,18 @@ static int parts_of(const record *r, int row, part *parts, int room)
 }
 
 // clang-format off
-enum { RIGHT, MEAN, BASE_2, NOT_FIRST, NOT_LAST, FIRST_ALONE, LAST_ALONE, OLD_O, OLD_L, OLD_BOTH, UPSIDE_DOWN,
-       O_UNWEIGHTED, LAST_TILES, OLD_MAX, MAX_OF_EIGHT, MERGINGS };
+enum { RIGHT, MEAN, BASE_2, NOT_FIRST, OLD_O, OLD_L, OLD_BOTH, O_UNWEIGHTED, LAST_TILES, MAX_OF_EIGHT, MERGINGS };
 static const form merge_forms[MERGINGS] = {
     [RIGHT] = {"", "", 0},
     [MEAN] = {"mean_of_parts", "it is the mean of the parts' O: the weights exp(L - m) are missing", 0},
     [BASE_2] = {"merged_in_base_2", "parts are weighted by 2^(L - m), where L is to base e", 0},
     [NOT_FIRST] = {"first_part_left", "the first part is left out", 0},
-    [NOT_LAST] = {"last_part_left", "the last part is left out", 0},
-    [FIRST_ALONE] = {"first_part_alone", "it is the first part alone", 0},
-    [LAST_ALONE] = {"last_part_alone", "it is the last part alone", 0},
     [OLD_O] = {"merge_O_not_rescaled", "O of the parts before is not multiplied by alpha when more parts come", 0},
     [OLD_L] = {"merge_l_not_rescaled", "l of the parts before is not multiplied by alpha when more parts come", 0},
     [OLD_BOTH] = {"merge_nothing_rescaled",
         "O and l of the parts before are not multiplied by alpha when more parts come", 0},
-    [UPSIDE_DOWN] = {"merge_upside_down",
-        "O and l of the parts before are multiplied by 1 / alpha when more parts come", 0},
     [O_UNWEIGHTED] = {"merge_O_unweighted", "the parts' O are added up without their weights, which are in l", 0},
     [LAST_TILES] = {"l_of_the_last_tile", "l has the last tile of each part alone", 0},
-    [OLD_MAX] = {"merged_under_old_max", "the weights of parts are taken under the maximum that was before them", 0},
     [MAX_OF_EIGHT] = {"merge_max_of_eight",
         "the maximum of the eight parts alone is subtracted: the parts before are not in it, and where none of the "
         "eight has seen a key it is -infinity", 0}};
@@ -214,17 +199,12 @@ static void merged(int as, const part *parts, int count, int d, double *O, doubl
     for (int from = 0; from < count; from += 8) {
         const int to = min_int(count, from + 8);
         double top = as == MAX_OF_EIGHT ? -INFINITY : m;
-        const double old = m;
         for (int n = from; n < to; n++) top = fmax(top, parts[n].L);
-        double alpha = m == -INFINITY ? 0 : as == BASE_2 ? exp2(m - top) : exp(m - top);
-        if (as == UPSIDE_DOWN && alpha > 0) alpha = 1 / alpha;
+        const double alpha = m == -INFINITY ? 0 : as == BASE_2 ? exp2(m - top) : exp(m - top);
         m = top, l *= as == OLD_L || as == OLD_BOTH ? 1 : alpha, sum *= as == OLD_O || as == OLD_BOTH ? 1 : alpha;
         for (int n = from; n < to; n++) {
-            const bool left = (as == NOT_FIRST && n == 0) || (as == NOT_LAST && n == count - 1) ||
-                              (as == FIRST_ALONE && n) || (as == LAST_ALONE && n < count - 1);
-            const double below = parts[n].L - (as == OLD_MAX ? old : m), weight = left           ? 0
-                                                                                  : as == BASE_2 ? exp2(below)
-                                                                                                 : exp(below);
+            const double below = parts[n].L - m;
+            const double weight = as == NOT_FIRST && n == 0 ? 0 : as == BASE_2 ? exp2(below) : exp(below);
             l += as == MEAN ? 1 : as == LAST_TILES ? exp(parts[n].last - m) : weight;
             sum += (as == MEAN || as == O_UNWEIGHTED ? 1 : weight) * parts[n].O[d];
         }
@@ -296,44 +276,63 @@ static size_t scale_count(void)
     return tensors[wb_tensor_named(tensors, count, "K_scale")].count;
 }
 
-// With what a key's scores (A) and weights (B) are multiplied, by each form, of its own scales and those of the tile's
-// first key.
-enum { USES = 11 };
-// clang-format off
-static const form use_forms[USES] = {
-    {"", "", 0}, {"K_scale_forgotten", "scores are not multiplied by K's scale", 0},
-    {"V_scale_on_scores", "scores are multiplied by V's scale, where K's is right", 0},
-    {"V_scale_forgotten", "weights are not multiplied by V's scale", 0},
-    {"K_scale_on_weights", "weights are multiplied by K's scale, where V's is right", 0},
-    {"K_scale_moved", "K's scale is multiplied into the weights, not into the scores", 0},
-    {"scales_exchanged", "K's and V's scale are exchanged", 0},
-    {"K_scale_of_first", "scores are multiplied by K's scale of the tile's first key", 0},
-    {"V_scale_of_first", "weights are multiplied by V's scale of the tile's first key", 0},
-    {"K_scale_by_row",
-        "scores are multiplied by the scale that has the number of their row slot: a scale belongs to a column", 0},
-    {"V_scale_by_row",
-        "weights are multiplied by the scale that has the number of their row slot: a scale belongs to a column", 0}};
+// What scores (A) and weights (B) are multiplied by, of the scales that lie at `place`: by its own, the other's ...
+enum { OWN, NONE, OTHER, SQUARED, INVERSE, BOTH, OF_FIRST };
+static const struct {
+    int A, B, place;
+    form is;
+} meetings[] = {
+    // clang-format off
+    {OWN, OWN, AT_KEY, {"", "", 0}},
+    {NONE, OWN, AT_KEY, {"K_scale_forgotten", "scores are not multiplied by K's scale", 0}},
+    {OTHER, OWN, AT_KEY, {"V_scale_on_scores", "scores are multiplied by V's scale, where K's is right", 0}},
+    {SQUARED, OWN, AT_KEY, {"K_scale_twice", "scores are multiplied by K's scale twice", 0}},
+    {INVERSE, OWN, AT_KEY, {"K_scale_divides", "scores are divided by K's scale, not multiplied", 0}},
+    {BOTH, OWN, AT_KEY, {"both_scales_on_scores", "scores are multiplied by V's scale, too", 0}},
+    {OF_FIRST, OWN, AT_KEY, {"K_scale_of_first", "scores are multiplied by K's scale of the tile's first key", 0}},
+    {OWN, NONE, AT_KEY, {"V_scale_forgotten", "weights are not multiplied by V's scale", 0}},
+    {OWN, OTHER, AT_KEY, {"K_scale_on_weights", "weights are multiplied by K's scale, where V's is right", 0}},
+    {OWN, SQUARED, AT_KEY, {"V_scale_twice", "weights are multiplied by V's scale twice", 0}},
+    {OWN, INVERSE, AT_KEY, {"V_scale_divides", "weights are divided by V's scale, not multiplied", 0}},
+    {OWN, BOTH, AT_KEY, {"both_scales_on_weights", "weights are multiplied by K's scale, too", 0}},
+    {OWN, OF_FIRST, AT_KEY, {"V_scale_of_first", "weights are multiplied by V's scale of the tile's first key", 0}},
+    {NONE, BOTH, AT_KEY,
+        {"K_scale_moved", "K's scale is multiplied into the weights, not into the scores", 0}},
+    {OTHER, OTHER, AT_KEY, {"scales_exchanged", "K's and V's scale are exchanged", 0}},
+    {OWN, OWN, FIRST_HEAD, {"scales_of_first_head", "the scales are those of key head 0", 0}},
+    {OWN, OWN, FIRST_ROWS,
+        {"scales_of_first_rows", "the scales are those of the first keys of the page: the row in the page is left out",
+            0}},
+    {OWN, OWN, FIRST_PAGES, {"scales_of_first_page", "the scales are those of page 0: the page is left out", 0}},
+    {OWN, OWN, AS_KEYS_LIE,
+        {"scales_as_keys_lie", "the scales are taken to lie as keys do, [pages, page_size, Hkv]: they are [pages, Hkv, "
+            "page_size]", 0}},
+    {OWN, OWN, PAGES_OF_ONE_HEAD,
+        {"scale_pages_of_one_head", "pages of scales are taken for as long as one head's: a page has page_size for "
+            "each", 0}}};
 // clang-format on
+enum { MEETINGS = COUNT(meetings) };
+
+static double factor(int what, double own, double other, double first)
+{
+    const double by[] = {own, 1, other, own * own, 1 / own, own * other, first};
+    return by[what];
+}
 
 // False if there is no such scale.
-static bool factors(int place, int use, const product *S, int i, int c, double *A, double *B)
+static bool factors(int n, const product *S, int c, double *A, double *B)
 {
-    // of a lane's columns 8 n + 2 t + k the one that stands where its row does, 8 (2 n + k) + lane / 4
-    const int other = use > 8 ? S->b_row[i / 16 * 8 + c % 8 / 2 * 2 + i / 8 % 2] : S->b_row[0];
-    const int at = scale_at(place, S->b_row[c]), first = other >= 0 ? scale_at(0, other) : -1;
-    if (at < 0 || (size_t)at >= scale_count() || (use > 6 && use < 9 && first < 0)) return false;
-    const double k = e.K_scale[at], v = e.V_scale[at], k0 = e.K_scale[max_int(first, 0)],
-                 v0 = e.V_scale[max_int(first, 0)];
-    const double k1 = first < 0 ? 0 : k0, v1 = first < 0 ? 0 : v0;  // there are zeros behind the last key
-    const double by[USES][2] = {{k, v}, {1, v},  {v, v},  {k, 1},  {k, k}, {1, k * v},
-                                {v, k}, {k0, v}, {k, v0}, {k1, v}, {k, v1}};
-    *A = by[use][0], *B = by[use][1];
+    const int what_A = meetings[n].A, what_B = meetings[n].B, at = scale_at(meetings[n].place, S->b_row[c]);
+    const int first = S->b_row[0] >= 0 ? scale_at(AT_KEY, S->b_row[0]) : -1;
+    if (at < 0 || (size_t)at >= scale_count() || first < 0) return false;
+    const double k = e.K_scale[at], v = e.V_scale[at];
+    *A = factor(what_A, k, v, e.K_scale[first]), *B = factor(what_B, v, k, e.V_scale[first]);
     return true;
 }
 
 // How many rows of tiles do not have weights 2^(scale log2(e) S A - m) B with one m, which is the largest so far, or
 // was.
-static int misfits(const record *r, int place, int use, int *rows, int *query)
+static int misfits(const record *r, int meeting, int *rows, int *query)
 {
     static double runs[STEPS];
     int misses = 0;
@@ -344,20 +343,22 @@ static int misfits(const record *r, int place, int use, int *rows, int *query)
             for (int t = 0; t < step_count && steps[t].P; t++) {
                 const product *S = steps[t].S, *PV = steps[t].P;
                 double low = INFINITY, high = -INFINITY, run = t ? runs[t - 1] : -INFINITY, A, B;
-                bool strange = false;
+                bool strange = false, unclear = false;
                 int count = 0;
                 for (int c = 0; c < S->cols && S->a_row[i] >= 0; c++) {
                     const double P = PV->a[i * S->cols + c];
                     if (S->b_row[c] < 0 || !sees(S->a_row[i], key_of(S->b_row[c]))) continue;
-                    const bool there = factors(place, use, S, i, c, &A, &B);
-                    strange |= !there || (isnan(P) && !isnan(A) && !isnan(B));
-                    if (!there || isnan(A) || isnan(B)) continue;  // there may be NaN where no scale is
+                    const bool there = factors(meeting, S, c, &A, &B);
+                    strange |= there && isnan(P) && !isnan(A) && !isnan(B);
+                    unclear |= !there || isnan(A) || isnan(B);  // as it may be where no scale is
+                    if (unclear) break;
                     run = fmax(run, S->after[i * S->cols + c] * s2 * A);
                     if (!(P > 1e-25) || !isfinite(P)) continue;
                     const double m = S->after[i * S->cols + c] * s2 * A + log2(B) - log2(P);
                     low = fmin(low, m), high = fmax(high, m), count++;
                 }
                 runs[t] = run;
+                if (unclear) break;
                 if (count < 4 && !strange) continue;
                 bool known = false;
                 for (int k = 0; k <= t; k++) known |= fabs(runs[k] - (low + high) / 2) < 0.03 + 2e-4 * fabs(low);
@@ -368,64 +369,19 @@ static int misfits(const record *r, int place, int use, int *rows, int *query)
     return misses;
 }
 
-// x in the eight bits of bfloat16; NaN where a number next to x would be rounded to another.
-static double rounded(double x)
-{
-    const double unit = exp2(ilogb(x) - 7), low = nearbyint(x * (1 - 2e-5) / unit);
-    return low == nearbyint(x * (1 + 2e-5) / unit) ? low * unit : NAN;
-}
-
-// Weights that are rounded before V's scale comes to them, and once more for the product: seen where the two differ,
-// one weight in a few.
-static void look_at_rounding(const record *r)
-{
-    static double runs[STEPS];
-    enum { COLS = 64 };
-    EACH_WALK (r, n) {
-        for (int i = 0; step_count && i < steps[0].S->rows; i++)
-            for (int t = 0; t < step_count && steps[t].P; t++) {
-                const product *S = steps[t].S;
-                const float *P = steps[t].P->a + i * S->cols;
-                double x[COLS], V[COLS], m = 0;
-                int count = 0, at[COLS], run = 0;
-                runs[t] = t ? runs[t - 1] : -INFINITY;
-                for (int c = 0; c < S->cols && c < COLS; c++) {
-                    if (S->a_row[i] < 0 || S->b_row[c] < 0 || !sees(S->a_row[i], key_of(S->b_row[c]))) continue;
-                    const int place = scale_at(0, S->b_row[c]);
-                    x[count] = S->after[i * S->cols + c] * e.s->scale * LOG2E * 64 * e.K_scale[place];
-                    V[count] = e.V_scale[place], runs[t] = fmax(runs[t], x[count]);
-                    if (P[c] > 1e-25 && isfinite(P[c])) m += x[count] + log2(V[count] / P[c]), at[count++] = c;
-                }
-                if (!count) continue;
-                for (int k = 0; k <= t; k++)
-                    if (fabs(runs[k] - m / count) < fabs(runs[run] - m / count)) run = k;
-                for (int k = 0; k < count; k++) {
-                    const double weight = exp2(x[k] - runs[run]);
-                    const form forms[] = {{"", "", rounded(weight * V[k])},
-                                          {"rounded_twice", "", rounded(rounded(weight) * V[k])}};
-                    if (!isnan(forms[0].is + forms[1].is) && forms[0].is != forms[1].is)
-                        fit_see(&fit_rounding, P[at[k]], 0, FORMS(forms),
-                                "the weight of query %d for key %d is %.6g, which V's scale makes %.6g, and the "
-                                "product gets %.6g, where bfloat16 has %.6g: it is rounded before it is scaled, too",
-                                query_of(S->a_row[i]), key_of(S->b_row[at[k]]), weight, weight * V[k], (double)P[at[k]],
-                                forms[0].is);
-                }
-            }
-    }
-}
+static int seen_misfits[MEETINGS], seen_rows[MEETINGS];  // in all cases
 
 void look_at_scales(const record *r)
 {
     int rows, query, other;
-    const bool wrong = misfits(r, 0, 0, &rows, &query) > rows / 200;
-    form forms[MAX_FORMS];
-    const int count = copy_forms(forms, FORMS(use_forms)) + place_forms(0, forms + USES);
-    for (int n = 0; n < count; n++)
-        forms[n].is = (wrong || fit_scales.wrong) &&
-                      misfits(r, max_int(0, n - USES), n < USES ? n : 0, &rows, &other) > rows / 200;
-    fit_see(&fit_scales, 0, 0, forms, count, "the weights of query %d are not 2^(scale log2(e) S K_scale - m) V_scale",
-            query_of(query));
-    if (!wrong) look_at_rounding(r);
+    const bool wrong = misfits(r, 0, &rows, &query) > rows / 20;  // a row that keeps an old maximum may not fit
+    form forms[MEETINGS];
+    for (int n = 0; n < MEETINGS; n++) {
+        forms[n] = meetings[n].is, forms[n].is = n > 0 && wrong;
+        if (wrong || fit_scales.wrong) seen_misfits[n] += misfits(r, n, &rows, &other), seen_rows[n] += rows;
+    }
+    fit_see(&fit_scales, wrong, 0, FORMS(forms),
+            "the weights of query %d are not 2^(scale log2(e) S K_scale - m) V_scale", query_of(query));
     // l, of rows whose keys one block has.
     static part parts[PARTS];
     for (int row = 0; row < all_rows() && !wrong; row++) {
@@ -452,16 +408,16 @@ void conclude_decode(void)
     fit_conclude(&fit_finalize, BY_SUM, "finalize", NULL, "");
     fit_conclude(&fit_merge, BY_END, is_one_of(fit_form(&fit_merge), "l_of_the_last_tile") ? "weights" : "merge",
                  "merge|weights", ": ");
+    for (int n = 1; n < MEETINGS; n++)
+        if (seen_misfits[n] > seen_rows[n] / 50 || seen_rows[n] < seen_rows[0] / 2)
+            fit_scales.misses[n] = fit_scales.wrong;
     const form *scales = fit_form(&fit_scales);
-    const bool place = scales && scales - fit_scales.forms > USES;
+    const bool place = scales && meetings[scales - fit_scales.forms].place != AT_KEY;
     const bool sent = is_one_of(scales, "V_scale_on_scores K_scale_on_weights scales_exchanged");
     fit_conclude(&fit_scales, BY_SCALES,
                  place  ? "scales sent"
                  : sent ? "scores|weights|scales sent"
                         : "scores|weights",
-                 "scores|weights|scales sent", place ? ": the scales are not those of the keys, " : ": ");
+                 "scores|weights|scales sent", ": ");
     fit_conclude(&fit_scaled_l, BY_SUM, "weights", NULL, ": ");
-    // So little comes after all else, and is said if nothing else explains it.
-    if (fit_form(&fit_rounding) && fit_rounding.wrong >= 20)
-        fit_conclude(&fit_rounding, BY_ROUNDING, "weights", NULL, "");
 }

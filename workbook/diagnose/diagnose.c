@@ -1,9 +1,9 @@
-// diagnose.c - names the mistake in a student's function: diagnose [-v] [--source FILE] NN [CASE]
+// diagnose.c - names the mistake in a student's function: diagnose [-v] [--source FILE] [--only] NN [CASE...]
 //
 // Runs the worker (WB_WORKER), which has to be one of the CPU execution layer, on a few small cases in which mistakes
-// differ (cases.c), and on CASE, each with a record of the products of matrices (asks.h). The first step that is not
-// what it should be is named, of all cases (evidence.h). A step that can only be wrong in gaps which FILE still has as
-// they were shipped is not looked at. Silence is better than a wrong name.
+// differ (cases.c), and on each CASE (--only: on these alone), with a record of the products of matrices (layer_requests.h). The
+// first step that is not what it should be is named, of all cases (evidence.h). A step that can only be wrong in gaps
+// which FILE still has as they were shipped is not looked at. Silence is better than a wrong name.
 //
 // -v: prints the finding's id, too: tests/diagnose/named.sh holds it against the list of wrong solutions.
 // Exit status: 0 a mistake was named, 1 none, 2 could not run.
@@ -21,7 +21,7 @@ static const wb_problem *problem;
 static gap gaps[MAX_GAPS];  // of the problem
 static int gap_count;
 static bool no_mask;        // the gap of an optional mask is as shipped: only cases without one are looked at
-static bool verbose, hung;  // a case had no answer in time
+static bool verbose, hung;  // a case had no answer in time: no more are tried
 static int plain;           // cases that ended well without a product
 
 // Whether `gap` is one of those that `look` lists: "max|rescale".
@@ -188,21 +188,19 @@ static bool parse(const char *text, wb_case *c)
     return heads * s->q_len * s->kv_len <= PAIRS;
 }
 
-// hangs: it had no answer in time; what it did before its worker is sent away.
-static void look_at_case(const char *text, bool hangs)
+static void look_at_case(const char *text)
 {
     wb_case c;
     worker_run run;
     if (!parse(text, &c)) return;
-    if (hangs) unsetenv("WB_SPENT"), setenv("WB_TIMEOUT", "2", 1);
-    worker_start(&run, problem, &c, hangs || c.watched ? WORKER_ALONE : WORKER_SHARED);
+    e.alike = false;
+    worker_start(&run, problem, &c, c.watched ? WORKER_ALONE : WORKER_SHARED);
     if (went_well(&run) && c.products && c.products < RECORD &&
         *(const float *)worker_tensor(&run, run.count - 1) == 1) {  // there was no room for all
         worker_end(&run);
         c.products = RECORD;
         worker_start(&run, problem, &c, WORKER_SHARED);
     }
-    const bool no_answer = strstr(run.ending, "no answer");
     if (c.watched) {
         wb_case_print(problem, &c, e.text);
         if (run.ending[0] && strstr(run.said.text, "a tile was read that should have been skipped"))
@@ -218,14 +216,18 @@ static void look_at_case(const char *text, bool hangs)
         (wb_has_ranks(problem)               ? look_at_ranks
          : problem->signature == WB_BACKWARD ? look_at_backward
                                              : look_at_forward)();
-    } else if (hangs) {
-        if (no_answer) read_case(&run), look_at_hang();
     } else {
         if (verbose) printf("%s: %s\n", text, run.ending[0] ? run.ending : worker_exchange(&run)->message);
-        hung |= no_answer;
+        hung |= strstr(run.ending, "no answer") != NULL;
         worker_retire(WORKER_SHARED);
     }
+    const bool redraw = e.alike && c.input != WB_NORMAL;
     end_case(&run);
+    if (!redraw) return;
+    c.input = WB_NORMAL, c.products = 0;
+    char again[WB_CASE_TEXT];
+    wb_case_print(problem, &c, again);
+    look_at_case(again);
 }
 
 static bool run_sum(int rows, int cols, wb_input input, int seed, float *y)
@@ -245,36 +247,36 @@ static bool run_sum(int rows, int cols, wb_input input, int seed, float *y)
 int main(int argc, char **argv)
 {
     const char *source = "";
+    bool only = false;
     int at = 1;
     for (; at < argc && *argv[at] == '-'; at++)
         if (strcmp(argv[at], "-v") == 0)
             verbose = true;
         else if (strcmp(argv[at], "--source") == 0 && at + 1 < argc)
             source = argv[++at];
+        else if (strcmp(argv[at], "--only") == 0)
+            only = true;
     problem = at < argc ? wb_problem_number(atoi(argv[at])) : NULL;
     if (!problem) {
-        fprintf(stderr, "usage: diagnose [-v] [--source FILE] NN [CASE]\n");
+        fprintf(stderr, "usage: diagnose [-v] [--source FILE] [--only] NN [CASE...]\n");
         return 2;
     }
     gap_count = gaps_in(problem, source, gaps);
     for (int n = 0; n < gap_count; n++)
         no_mask |= gaps[n].untouched && problem->mask == WB_CAUSAL_OPTIONAL && strcmp(gaps[n].name, "mask") == 0;
     char cases[MAX_CASES][WB_CASE_TEXT];
-    int count = diagnose_cases(problem, cases);
+    int count = only ? 0 : diagnose_cases(problem, cases);
     if (problem->signature == WB_ROW_SUM) look_at_sum(run_sum), count = 0;
-    const char *given = at + 1 < argc && !strstr(argv[at + 1], "nan_") ? argv[at + 1] : NULL, *last = given;
-    if (wb_has_ranks(problem)) given = NULL;  // it may be large
     for (int pass = 0; pass < 2 && !best.rank; pass++) {
         for (int n = 0; n < count && !hung; n++)  // what is plain to see comes first
-            if ((!strstr(cases[n], "input=") || strstr(cases[n], "stairs")) == (pass == 0))
-                look_at_case(last = cases[n], false);
-        if (pass && given && !best.rank && !hung && count) look_at_case(last = given, false);
+            if ((!strstr(cases[n], "input=") || strstr(cases[n], "stairs")) == (pass == 0)) look_at_case(cases[n]);
+        for (int n = at + 1; n < argc && pass && !best.rank && !hung; n++)
+            if (!strstr(argv[n], "nan_") && !wb_has_ranks(problem)) look_at_case(argv[n]);
         if (!e.problem) continue;
         (wb_has_ranks(problem)               ? conclude_ranks
          : problem->signature == WB_BACKWARD ? conclude_backward
                                              : conclude_forward)();
     }
-    if (hung && !best.rank && !wb_has_ranks(problem)) look_at_case(last, true);
     for (int n = 0; n < gap_count; n++) plain *= !gaps[n].untouched;
     if (!best.rank && plain)
         printf("step by step: nothing is said. What is looked at are products made with %s, and there was none:\n"

@@ -2,11 +2,11 @@
 // to float32.
 //
 // The record has Q K^T of bytes and the weights as the tensor cores read them, their keys in V's order: a weight
-// belongs to the key whose row of V it meets. log2(P) against S is a line; its slope is the factor of S, and where it
-// crosses 0, V's exponent less m.
+// belongs to the key whose row of V it meets. log2(P) against S is a line, as far as e4m3 has it; its slope is the
+// factor of S, and where it crosses 0, V's exponent less m.
 #include "evidence.h"
 
-static fit fit_factor, fit_V, fit_rescaling, fit_l;
+static fit fit_factor, fit_V, fit_rescaling, fit_l, fit_O;
 
 enum { TILE = WB_FP8_KEYS, LARGEST = 448, LEVEL = 1536 / WB_FP8_KEYS };
 
@@ -23,13 +23,13 @@ static int modulo_head(int q)
     return head / e.s->q_heads * Hkv + head % e.s->q_heads % Hkv;
 }
 
-// A row of queries in a tile of keys.
+// A row of queries in a tile of keys: of the keys that it sees the score, and the weight that meets V.
 typedef struct row_in_tile {
-    int q, kv_head, tile, count, cut;  // cut: weights that are the largest e4m3
-    double S[256], P[256];   // of the keys that it sees, with log2 of the weight, where that is neither cut nor small
-    double top, all, all_V;  // of all that it sees, in base 2: the largest score, log2 of the sum of 2^score
+    int q, kv_head, tile, count, cut, plain;  // cut: weights that are the largest e4m3; plain: see is_plain
+    double S[256], P[256];
+    double top, all, all_V;  // in base 2: the largest score, log2 of the sum of 2^score, and that with V's exponent
     double at;               // log2(P) less the right score
-    bool right;              // the factor of S is
+    bool right;              // the factor of S is, as far as weights tell
 } row_in_tile;
 
 // The exponent of the tile so many further on.
@@ -43,173 +43,245 @@ static double right_factor(const row_in_tile *x)
     return base2_scale() * ldexp(1, e.Q_exponent[x->q] + of_tile(e.K_exponent, x, 0));
 }
 
-// False if there is nothing to be seen.
-static bool read_row(row_in_tile *x, const step *t, int i)
+// Of the scores of one step the weights of another, or of the same. False if there is nothing to be seen.
+static bool read_row(row_in_tile *x, const step *of_S, const step *of_P, int i)
 {
-    const product *S = t->S, *PV = t->P;
+    const product *S = of_S->S, *PV = of_P->P;
     *x = (row_in_tile){.q = S->a_row[i], .top = -INFINITY};
-    if (!PV || x->q < 0 || t->first < 0 || PV->depth > 256) return false;
+    if (!PV || x->q < 0 || of_S->first < 0 || of_P->first < 0 || PV->depth > 256) return false;
     double sum = 0;
     for (int c = 0; c < PV->depth; c++) {
-        const int k = PV->b_row[c], at = k < 0 ? -1 : key_of(k) - t->first;
-        if (at < 0 || at >= S->cols || S->b_row[at] != k || !sees(x->q, key_of(k))) continue;
+        const int at = PV->b_row[c] < 0 ? -1 : key_of(PV->b_row[c]) - of_P->first;
+        const int k = at < 0 || at >= S->cols ? -1 : S->b_row[at];
+        if (k < 0 || !sees(x->q, key_of(k)) || !isfinite(S->after[i * S->cols + at])) continue;
         x->kv_head = key_head_of(k), x->tile = key_of(k) / TILE;
-        const double score = S->after[i * S->cols + at], P = PV->a[i * PV->depth + c], s = score * right_factor(x);
-        x->top = fmax(x->top, s), sum += exp2(s);
-        x->cut += P >= LARGEST;
-        if (P < 1.0 / 16 || P >= LARGEST || !isfinite(score)) continue;
-        x->S[x->count] = score, x->P[x->count++] = log2(P);
+        const double P = PV->a[i * PV->depth + c], s = S->after[i * S->cols + at] * right_factor(x);
+        x->top = fmax(x->top, s), sum += exp2(s), x->cut += P >= LARGEST;
+        x->S[x->count] = S->after[i * S->cols + at], x->P[x->count++] = P;
     }
     x->all = log2(sum);
     x->all_V = x->all + of_tile(e.V_exponent, x, 0);
-    return x->top > -INFINITY;
+    return x->count > 0;
 }
 
-static void look_at_factor(row_in_tile *x, int i)
+static bool is_plain(double P) { return P >= 1.0 / 16 && P < LARGEST; }  // neither cut nor rounded to few bits
+
+// Whether all weights are 2^(factor S + at), cut or too small where that is; `at` comes from those that are plain. How
+// many these are: none tell nothing.
+static bool row_fits(const row_in_tile *x, double factor, double *at, int *plain)
 {
-    double low = INFINITY, high = -INFINITY;
-    for (int n = 0; n < x->count; n++) low = fmin(low, x->P[n]), high = fmax(high, x->P[n]);
-    const double right = right_factor(x);
-    for (int n = 0; n < x->count; n++) x->at += (x->P[n] - x->S[n] * right) / x->count;
-    x->right = x->count >= 3;
-    for (int n = 0; n < x->count; n++) x->right &= fabs(x->P[n] - x->S[n] * right - x->at) < 0.25;
-    if (x->count < 8 || high - low < 2) return;
-    const line l = line_through(x->S, x->P, x->count);
-    if (l.off > 1 && x->count >= 16)
-        find(BY_EXPONENT, "", "softmax|overlap",
-             "the weights of query %d that meet V of the tile of keys from %d on are not 2^(factor S - ...) of its "
-             "scores: are they another tile's, or in another order?",
-             query_of(x->q), x->tile * TILE);
-    if (!(l.slope > 0) || l.off > 0.3) return;
-    const int other = modulo_head(x->q);
-    const int Q = e.Q_exponent[x->q], K = of_tile(e.K_exponent, x, 0);
+    bool fits = true;
+    *at = 0, *plain = 0;
+    for (int n = 0; n < x->count; n++)
+        if (is_plain(x->P[n])) *at += log2(x->P[n]) - x->S[n] * factor, ++*plain;
+    *at /= max_int(1, *plain);
+    for (int n = 0; n < x->count && *plain; n++) {
+        const double is = x->S[n] * factor + *at;
+        fits &= is_plain(x->P[n]) ? fabs(log2(x->P[n]) - is) < 0.25 : x->P[n] >= LARGEST ? is > 8.4 : is < -3.6;
+    }
+    return fits;
+}
+
+// The weights of a row that are not those of its scores: of another tile's?
+static bool of_others;
+static bool is_of_another_tile(const step *now, int i)
+{
+    row_in_tile x;
+    double at;
+    int plain;
+    for (const step *other = steps; other < steps + step_count; other++) {
+        if (other == now || !read_row(&x, other, now, i) || !row_fits(&x, right_factor(&x), &at, &plain) || plain < 4)
+            continue;
+        of_others = true;
+        find(BY_FACTOR, "values_of_other_keys", "fetch|overlap",
+             "for query %d, the weights of the tile of keys from %d on are multiplied by the values of keys from %d on",
+             query_of(x.q), other->first, now->first);
+        return true;
+    }
+    return false;
+}
+
+static void look_at_factor(row_in_tile *x, const step *now, int i)
+{
+    double x_S[256], log_P[256], at;
+    int plain, all = 0;
+    x->right = row_fits(x, right_factor(x), &x->at, &x->plain);
+    if (!x->right && is_of_another_tile(now, i)) return;
+    for (int n = 0; n < x->count; n++)
+        if (is_plain(x->P[n])) x_S[all] = x->S[n], log_P[all++] = log2(x->P[n]);
+    const int other = modulo_head(x->q), N = e.s->q_len, Q = e.Q_exponent[x->q], K = of_tile(e.K_exponent, x, 0);
+    const int group = e.s->q_heads / e.s->kv_heads, in_group = head_of(x->q) / group * N + query_of(x->q);
     // clang-format off
-    const form forms[] = {
+    form forms[] = {
         {"", "", Q + K}, {"K_exponent_forgotten", ": that is the exponent of the row of Q alone", Q},
         {"Q_exponent_forgotten", ": that is the exponent of the tile of K alone", K},
-        {"exponents_forgotten", ": neither exponent is in it", 0},
         {"K_exponent_of_the_tile_before", ": K's is that of the tile that came before",
             Q + of_tile(e.K_exponent, x, 1)},
         {"K_exponent_of_the_next_tile", ": K's is that of the tile that comes next",
             Q + of_tile(e.K_exponent, x, -1)},
+        {"K_exponent_of_the_first_tile", ": K's is that of the head's first tile",
+            Q + of_tile(e.K_exponent, x, -x->tile)},
         {"K_exponent_of_another_head", ": K's is that of key head h modulo Hkv",
             Q + exponent_at(e.K_exponent, other, x->tile)},
-        {"K_exponent_of_the_first_head", ": K's is that of the first head", Q + exponent_at(e.K_exponent, 0, x->tile)},
         {"Q_exponent_of_the_upper_row", ": Q's is that of the row 8 further up, which this lane has, too",
             e.Q_exponent[i < 8 ? x->q : x->q - 8] + K},
+        {"Q_exponent_of_the_first_warp", ": Q's is that of the row of the warpgroup's first warp",
+            e.Q_exponent[x->q - query_of(x->q) % 64 / 16 * 16] + K},
         {"Q_exponent_of_the_first_head", ": Q's is that of the first head", e.Q_exponent[query_of(x->q)] + K},
+        {"Q_exponent_of_the_key_head", ": Q's is that of the head with the key head's number",
+            e.Q_exponent[in_group] + K},
         {"log2e_forgotten", ": log2(e) is missing in it", Q + K - log2(LOG2E)},
         {"scale_forgotten", ": scale is missing in it", Q + K - log2(e.s->scale)},
-        {"V_exponent_for_K", ": V's exponent stands for K's", Q + of_tile(e.V_exponent, x, 0)}};
+        {"V_exponent_for_K", ": V's exponent stands for K's", Q + of_tile(e.V_exponent, x, 0)},
+        {"K_exponent_subtracted", ": K's exponent is subtracted", Q - K},
+        {"exponents_added", ": the powers of two are added, where they are to be multiplied",
+            log2(ldexp(1, Q) + ldexp(1, K) / base2_scale())}};
     // clang-format on
-    const double seen = log2(l.slope / base2_scale());
-    fit_see(
-        &fit_factor, seen, 0.3, FORMS(forms),
-        "the scores of query %d with the tile of keys from %d on are multiplied by scale * log2(e) * 2^%.2f, and their "
-        "exponents, %d of Q and %d of K, make 2^%d of it",
-        query_of(x->q), x->tile * TILE, seen, Q, K, Q + K);
+    if (!x->plain) return;
+    for (int f = COUNT(forms); f-- > 0;) forms[f].is = !row_fits(x, base2_scale() * exp2(forms[f].is), &at, &plain);
+    const line l = line_through(x_S, log_P, all);
+    char seen[60] = "not one number";
+    if (all > 2 && l.slope > 0 && l.off < 0.3)
+        snprintf(seen, sizeof seen, "scale * log2(e) * 2^%.2f", log2(l.slope / base2_scale()));
+    fit_see(&fit_factor, 0, 0, FORMS(forms),
+            "the weights of query %d in the tile of keys from %d on say that its scores are multiplied by %s, and the "
+            "exponents, %d of Q and %d of K, make scale * log2(e) * 2^%d",
+            query_of(x->q), x->tile * TILE, seen, Q, K, Q + K);
 }
 
-// Whether a row of O is as the product before has left it; 0 if it began anew.
+// By what a row of O was multiplied between two products; 0 if it began anew, NaN if it is no multiple.
 static double rescaled_by(const step *from, const step *to, int i)
 {
     const int D = e.s->head_dim;
+    if (!to->P) return 0;
     const float *x = from->P->after + i * D, *y = to->P->before + i * D;
-    double size = 0, dot = 0;
+    double size = 0, dot = 0, off = 0;
     for (int d = 0; d < D; d++) size += (double)x[d] * x[d], dot += (double)x[d] * y[d];
-    return size > 0 ? dot / size : 0;
+    for (int d = 0; d < D; d++) off += pow(y[d] - dot / size * x[d], 2);
+    const double factor = size > 0 ? dot / size : 0;
+    if (!isfinite(off)) return 0;  // as if it began anew: nothing is to be seen
+    return off <= 1e-4 * size * fmax(1, factor * factor) ? factor : NAN;
 }
 
-static void look_at_tiles_of(const row_in_tile *was, const row_in_tile *is, int t, double factor)
+// From one tile to the next; last_grown: by how much m grew when it last did.
+static void look_at_tiles_of(const row_in_tile *was, const row_in_tile *is, int t, double factor, double *last_grown)
 {
     const int V = of_tile(e.V_exponent, is, 0), old = of_tile(e.V_exponent, was, 0);
     const double m = V - is->at, m_old = old - was->at, seen = is->at - was->at;
-    if (!was->right || !is->right || factor == 0) return;
+    if (isnan(factor))
+        find(
+            BY_RESCALING, "goes_on_with_the_sum", "level|overlap",
+            "before the weights of the tile of keys from %d on something is added to O of query %d: when O has gone on "
+            "to the sum it has to begin at 0",
+            is->tile * TILE, query_of(is->q));
+    if (!was->right || !is->right || was->plain < 3 || is->plain < 3 || !(factor > 0)) return;
     const bool stays = fabs(factor - 1) < 0.01;
     if (stays && is->top + V - m_old < 2.9 && t > 1) {  // no maximum has to be, or may be, raised
         const int h = modulo_head(is->q);
         // clang-format off
         const form forms[] = {
             {"", "", V - old}, {"V_exponent_forgotten", ": V's exponent is not in it", 0},
-            {"V_exponent_subtracted", ": V's exponent is subtracted", old - V},
             {"V_exponent_of_the_tile_before", ": each tile has the exponent of the one before",
                 of_tile(e.V_exponent, is, 1) - of_tile(e.V_exponent, was, 1)},
-            {"V_exponent_of_the_next_tile", ": each tile has the exponent of the next one",
-                of_tile(e.V_exponent, is, -1) - of_tile(e.V_exponent, was, -1)},
             {"V_exponent_of_another_head", ": that is of key head h modulo Hkv",
-                exponent_at(e.V_exponent, h, is->tile) - exponent_at(e.V_exponent, h, was->tile)},
-            {"K_exponent_for_V", ": K's exponent stands for V's",
-                of_tile(e.K_exponent, is, 0) - of_tile(e.K_exponent, was, 0)}};
+                exponent_at(e.V_exponent, h, is->tile) - exponent_at(e.V_exponent, h, was->tile)}};
         // clang-format on
         fit_see(&fit_V, seen, 0.3, FORMS(forms),
                 "from the tile of keys from %d on to that from %d on, under one maximum, what is added to the scores "
                 "of query %d changes by %.2f, and V's exponent by %d",
                 was->tile * TILE, is->tile * TILE, query_of(is->q), seen, V - old);
     }
-    if (m - m_old > 0.7) {
-        const form forms[] = {{"", "", exp2(m_old - m)},
-                              {"O_not_rescaled", ": it is not rescaled", 1},
-                              {"O_rescaled_twice", ": it is rescaled twice", exp2(2 * (m_old - m))},
-                              {"O_rescaled_inverse", ": it is multiplied by the inverse", exp2(m - m_old)}};
-        fit_see(&fit_rescaling, factor, 0.15 * exp2(m_old - m) + 0.005, FORMS(forms),
-                "before the weights of the tile of keys from %d on m grows by %.2f for query %d, so O is to be "
-                "multiplied by %.4g; it is by %.4g",
-                is->tile * TILE, m - m_old, query_of(is->q), exp2(m_old - m), factor);
-    }
+    const double grown = m - m_old;
+    const form forms[] = {{"", "", -grown},
+                          {"O_not_rescaled", ": it is not rescaled", 0},
+                          {"O_rescaled_inverse", ": it is multiplied by the inverse", grown},
+                          {"O_rescaled_again", ": it is multiplied again by what it was when m grew last",
+                           grown < 0.5 ? -*last_grown : -grown}};
+    fit_see(&fit_rescaling, log2(factor), 0.3, FORMS(forms),
+            "before the weights of the tile of keys from %d on m grows by %.2f for query %d, so O is to be multiplied "
+            "by %.4g; it is by %.4g",
+            is->tile * TILE, grown, query_of(is->q), exp2(-grown), factor);
+    if (grown > 0.5) *last_grown = grown;
 }
 
-// l by each form, of all tiles of a row; m: under which each tile was weighed. False if it is wrong.
-static bool look_at_l(int q, int count, const double *all, const double *all_V, const double *m)
+// l by each form, of all tiles of a row; m: under which each tile was weighed; raised: in which of them
+// the warp raises maxima. False if it is wrong.
+static bool look_at_l(int q, int count, const double *all, const double *all_V, const double *m, const bool *raised)
 {
-    double right = 0, with_V = 0, not_rescaled = 0;
-    for (int t = 0; t < count; t++)
-        right += exp2(all[t]), with_V += exp2(all_V[t]), not_rescaled += exp2(all[t] - m[t] + m[count - 1]);
+    double right = 0, with_V = 0, with_V_twice = 0, not_rescaled = 0, of_last = 0, unraised = 0;
+    const double unit = all_V[0] - all[0];
+    for (int t = 0; t < count; t++) {
+        const double V = all_V[t] - all[t] - unit;
+        right += exp2(all[t]), with_V += exp2(all[t] + V), with_V_twice += exp2(all[t] + 2 * V);
+        not_rescaled += exp2(all[t] - m[t] + m[count - 1]);
+        of_last = exp2(all[t]) + (raised[t] ? 0 : of_last), unraised += raised[t] ? 0 : exp2(all[t]);
+    }
     const double L = e.out[1][q], is = LN2 * log2(right);
+    // clang-format off
     const form forms[] = {
         {"", "", is},
         {"V_counted_in_l", ": V's powers of two are in l", LN2 * log2(with_V)},
+        {"V_counted_twice", ": V's powers of two are multiplied into l, and have to be divided out",
+            LN2 * log2(with_V_twice)},
+        {"unit_forgotten", ": l is counted in units of 2^V_exponent of the first tile, and that is not in it",
+            is - LN2 * unit},
         {"l_not_rescaled", ": l is not rescaled where the maximum is raised", LN2 * log2(not_rescaled)},
-        {"L_in_base_2", ": it is in base 2", is / LN2},
-        {"l_without_m", ": m is missing in it", is - LN2 * m[count - 1]}};
+        {"l_begins_anew", ": l begins anew where the maximum is raised", LN2 * log2(of_last)},
+        {"l_without_raised", ": l lacks the tiles in which the maximum is raised", LN2 * log2(unraised)}};
+    // clang-format on
     fit_see(&fit_l, L, 0.02 + 1e-3 * fabs(is), FORMS(forms),
             "the scores and the weights of query %d are right, and so its L should be %.5g; it is %.5g", query_of(q),
             is, L);
     return fabs(L - is) <= 0.02 + 1e-3 * fabs(is);
 }
 
-// O of a row whose scores, weights and L are right, against those of all its tiles.
-static void look_at_O(int i, int q, int kv_head)
+// O of a row whose scores, weights and L are right: of the sums that the products left, each under the maximum of its
+// last tile, m. A sum ends where the next product begins at 0; what went on then is under the next tile's maximum.
+static void look_at_O(int i, int q, const double *m)
 {
-    enum { D_MOST = WB_MAX_HEAD_DIM };
-    double O[D_MOST] = {0}, size[D_MOST] = {0}, l = 0;
+    enum { SUMS = 64, D_MOST = WB_MAX_HEAD_DIM };
     const int D = e.s->head_dim;
-    for (int t = 0; t < step_count; t++) {
-        const product *S = steps[t].S;
-        for (int c = 0; c < S->cols; c++) {
-            const int j = key_of(S->b_row[c]);
-            if (j < 0 || !sees(q, j)) continue;
-            const row_in_tile x = {.q = q, .kv_head = kv_head, .tile = j / TILE};
-            const double p = exp2(S->after[i * S->cols + c] * right_factor(&x));
-            const double of_V = p * ldexp(1, exponent_at(e.V_exponent, kv_head, x.tile));
-            const float *v = e.V + (size_t)S->b_row[c] * (size_t)D;
-            l += p;
-            for (int d = 0; d < D; d++) O[d] += of_V * v[d], size[d] += fabs(of_V * v[d]);
-        }
+    int ends[SUMS], sums = 0;
+    for (int t = 0; t < step_count && sums < SUMS; t++) {
+        bool anew = true;
+        for (int d = 0; d < D && t + 1 < step_count; d++) anew &= steps[t + 1].P->before[i * D + d] == 0;
+        if (anew) ends[sums++] = t;
     }
+    const int last = step_count - 1;
+    const double m_end = m[last], m_sum = sums > 1 ? m[ends[sums - 2] + 1] : m_end;
     for (int d = 0; d < D; d++) {
+        double right = 0, moved = 0, size = 0, on_the_way = 0, on_the_way_up = 0;
+        for (int k = 0; k < sums; k++) {
+            const double x = steps[ends[k]].P->after[i * D + d] * exp2(m[ends[k]] - e.out[1][q] * LOG2E);
+            const double later = k + 1 < sums ? m_sum - m[ends[k] + 1] : 0;  // by what m grew until the last sum
+            right += x, size += fabs(x), moved += k + 1 < sums ? x : 0;
+            on_the_way += x * exp2(later), on_the_way_up += x * exp2(2 * later);
+        }
+        const double now = right - moved, grown = m_end - m_sum;
         const double got = e.out[0][(size_t)q * (size_t)D + (size_t)d];
-        if (fabs(got - O[d] / l) <= 0.2 * size[d] / l) continue;
-        find(BY_END, "", "level|together|overlap",
-             "the weights and L of query %d are right, and O[%d] should be %.4g; it is %.4g: what went on to float32, "
-             "what did not, and the maxima that they are under",
-             query_of(q), d, O[d] / l, got);
-        return;
+        // clang-format off
+        const form forms[] = {
+            {"", "", right}, {"sum_left_out", ": the sum in float32 is not in it", now},
+            {"last_sum_alone", ": what has not gone on is not in it", moved},
+            {"sum_not_rescaled", ": the sum is added as it is, not multiplied by 2^(m_sum - m)",
+                moved * exp2(grown) + now},
+            {"sum_rescaled_inverse", ": the sum is multiplied by 2^(m - m_sum)", moved * exp2(2 * grown) + now},
+            {"sum_not_rescaled_on_the_way",
+                ": when O goes on, what is in the sum is not multiplied by 2^(m_sum - m)", on_the_way},
+            {"sum_rescaled_inverse_on_the_way", ": when O goes on, what is in the sum is multiplied by 2^(m - m_sum)",
+                on_the_way_up}};
+        // clang-format on
+        fit_see(&fit_O, got, 0.09 * (size + fabs(got)), FORMS(forms),
+                "the weights and L of query %d are right, and of what its products left O[%d] should be %.4g; it is "
+                "%.4g",
+                query_of(q), d, right, got);
     }
 }
 
 void look_at_e4m3(const record *r)
 {
     static double all[STEPS], all_V[STEPS], m[STEPS];
+    static bool raised[STEPS];
     EACH_WALK (r, n) {
         int onto = 0;  // tiles since O began
         for (int t = 1; t < step_count && e.c->levels == 2; t++) {
@@ -223,38 +295,62 @@ void look_at_e4m3(const record *r)
                  query_of(steps[0].S->a_row[0]), onto + 1, LEVEL);
             break;
         }
+        for (int t = 0; t < step_count; t++) {
+            raised[t] = t == 0;
+            for (int i = 0; t && steps[t - 1].P && i < steps[t].S->rows; i++) {
+                const double factor = rescaled_by(&steps[t - 1], &steps[t], i);
+                raised[t] |= factor > 0 && fabs(factor - 1) > 1e-3;
+            }
+        }
         for (int i = 0; step_count && i < steps[0].S->rows; i++) {
             row_in_tile was = {0}, is;
             int seen = 0;
             bool right = true;
+            double last_grown = 0;
             for (int t = 0; t < step_count; t++) {
-                if (!read_row(&is, &steps[t], i)) {
+                if (!read_row(&is, &steps[t], &steps[t], i)) {
                     right = false;
                     continue;
                 }
-                look_at_factor(&is, i);
+                look_at_factor(&is, &steps[t], i);
+                double largest = 0;
+                for (int k = 0; k < is.count; k++) largest = fmax(largest, is.P[k]);
                 if (is.cut > 2)
                     find(BY_MAXIMUM, "weights_cut", "softmax",
                          "%d weights of query %d in the tile of keys from %d on are 448, the largest e4m3: they were "
                          "larger, and are cut. A sum above 448 has to raise the maximum, which is that of the scores "
                          "with V's exponent, to 2^3 or so",
                          is.cut, query_of(is.q), is.tile * TILE);
-                if (seen && t > 0 && steps[t - 1].P)
-                    look_at_tiles_of(&was, &is, t, rescaled_by(&steps[t - 1], &steps[t], i));
-                right &= is.right && !is.cut;
+                const int V = of_tile(e.V_exponent, &is, 0);
+                const bool without_V = V < -2 && fabs(log2(largest) - 3 - V) < 0.5;
+                if (t == 0 && is.right && largest < 0.3)
+                    find(
+                        BY_MAXIMUM, without_V ? "max_without_V" : "weights_small", "softmax",
+                        "the largest weight of query %d in the first tile that it meets is %.3g, and e4m3 has few bits "
+                        "below 2^-6: it is to be 2^3 or so%s",
+                        query_of(is.q), largest,
+                        without_V ? ", and would be with V's exponent in the maximum, too" : "");
+                const double factor = t > 0 && steps[t - 1].P ? rescaled_by(&steps[t - 1], &steps[t], i) : 0;
+                if (seen && t > 0) look_at_tiles_of(&was, &is, t, factor, &last_grown);
+                right &= is.right && !is.cut && (is.plain >= 3 || (seen && factor > 0));
                 all[seen] = is.all, all_V[seen] = is.all_V;
-                m[seen++] = of_tile(e.V_exponent, &is, 0) - is.at;
+                m[seen] = is.plain >= 3 ? V - is.at : seen ? m[seen - 1] - log2(factor) : 0;
+                seen++;
                 was = is;
             }
-            if (right && seen && look_at_l(was.q, seen, all, all_V, m)) look_at_O(i, was.q, was.kv_head);
+            if (right && seen && look_at_l(was.q, seen, all, all_V, m, raised)) look_at_O(i, was.q, m);
         }
     }
 }
 
 void conclude_e4m3(void)
 {
-    fit_conclude(&fit_factor, BY_SCALES, "scales|factor", "scales|factor|softmax", "");
+    if (!of_others || fit_form(&fit_factor))
+        fit_conclude(&fit_factor, BY_SCALES, "scales|factor", "scales|factor|softmax", "");
     fit_conclude(&fit_V, BY_EXPONENT, "softmax|overlap", NULL, "");
     fit_conclude(&fit_rescaling, BY_RESCALING, "overlap|softmax", NULL, "");
     fit_conclude(&fit_l, BY_L, "softmax", NULL, "");
+    const form *O = fit_form(&fit_O);
+    fit_conclude(&fit_O, BY_L + 1, O && strstr(O->id, "on_the_way") ? "level" : "together", "level|together|overlap",
+                 "");
 }

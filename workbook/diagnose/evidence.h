@@ -27,7 +27,7 @@ static inline int max_int(int a, int b) { return a > b ? a : b; }
 static inline bool near_to(double a, double b, double part) { return isfinite(b) && fabs(a - b) <= part * fabs(b); }
 
 // One case: its inputs as floats, laid out as in workbook.h, null where a problem has none; what came out, in the order
-// of the function's arguments; and the record of products (asks.h).
+// of the function's arguments; and the record of products (layer_requests.h).
 typedef struct evidence {
     const wb_problem *problem;
     const wb_case *c;
@@ -42,7 +42,7 @@ typedef struct evidence {
     const float *held[WB_MOST_RANKS];                 // of ranks the record of each,
     bool wrong;                                       // and whether the answer is
     int widest;                                       // keys in the widest tile of a forward
-    int row_step;                                     // from a key to the next, in rows of K
+    bool alike;                                       // rows of the case are: it cannot tell whose a factor is
 } evidence;
 extern evidence e;
 
@@ -61,7 +61,7 @@ int diagnose_cases(const wb_problem *problem, char cases[MAX_CASES][WB_CASE_TEXT
 // The lower the rank, the earlier the step.
 enum { BY_DELTA = 5, BY_HEADS = 10, BY_SCALES = 15, BY_WALK = 20, BY_FACTOR = 25, BY_MASK = 30, BY_VALUE = 35 };
 enum { BY_EXPONENT = 40, BY_MAXIMUM = 45, BY_DS = 45, BY_RESCALING = 50, BY_SUM = 55, BY_END = 56, BY_L = 58 };
-enum { BY_ROUNDING = 59, BY_WASTE = 60 };
+enum { BY_WASTE = 60 };
 
 // `gaps`: where it can come from, "max|rescale", those of them that the problem has. id: of the form that pins it down,
 // "" if none does.
@@ -162,8 +162,8 @@ typedef struct record {
     int count, walk_count;
 } record;
 
-// False if there is none, or not all of it and `whole` is asked for. Stays until the next call.
-bool record_read(record *r, bool whole);
+// False if there is none, or not all of it, or rows are alike. Stays until the next call.
+bool record_read(record *r);
 
 // The queries, or keys, that walk n's block has on the left, of the head that the walk has: the first and the last.
 void block_of(const record *r, int n, int *low, int *high);
@@ -223,7 +223,6 @@ void conclude_masks(void);
 // Each looks at a case, and then concludes from all of them.
 void look_at_forward(void), conclude_forward(void);    // and 10, 11, 13, 14, 15
 void look_at_backward(void), conclude_backward(void);  // and 12
-void look_at_hang(void);                               // what a function did that does not come back
 // Of a row sum, which has no products: run(rows, cols, input, seed, y) has the function make y [rows], its elements
 // that were not written NaN; false if it could not.
 void look_at_sum(bool (*run)(int rows, int cols, wb_input input, int seed, float *y));

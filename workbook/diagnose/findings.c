@@ -74,11 +74,13 @@ const form *first_that_holds(const form *forms)
 
 bool is_one_of(const form *is, const char *ids) { return is && strstr(ids, is->id); }
 
+static bool explains(const fit *f, int n) { return n > 0 && n < f->count && f->misses[n] <= f->wrong / 50; }
+
 const form *fit_form(const fit *f)
 {
     int first = 0, second = 0;  // by their misses
     for (int n = 1; n < f->count && f->wrong; n++) {
-        if (f->misses[n] <= f->wrong / 50) return &f->forms[n];
+        if (explains(f, n)) return &f->forms[n];
         if (!first || f->misses[n] < f->misses[first])
             second = first, first = n;
         else if (!second || f->misses[n] < f->misses[second])
@@ -89,12 +91,16 @@ const form *fit_form(const fit *f)
                : NULL;
 }
 
+// Two that explain the same are both said.
 void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, const char *joint)
 {
-    const form *is = fit_form(f);
+    const form *is = fit_form(f), * or = NULL;
     if (!f->wrong) return;
+    for (int n = is ? (int)(is - f->forms) + 1 : f->count; n < f->count && ! or ; n++)
+        if (explains(f, n)) or = &f->forms[n];
     memcpy(e.text, f->shown, sizeof e.text);
-    find(rank, is ? is->id : "", is || !others ? gaps : others, "%s%s%s", f->says, is ? joint : "", is ? is->says : "");
+    find(rank, is ? is->id : "", is || !others ? gaps : others, "%s%s%s%s%s%s", f->says, is ? joint : "",
+         is ? is->says : "", or ? "; or, which looks the same here" : "", or ? joint : "", or ? or->says : "");
 }
 
 line line_through(const double *x, const double *y, int count)

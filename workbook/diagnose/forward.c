@@ -36,23 +36,16 @@ static bool look_at_heads(const record *r, bool of_V)
         // clang-format off
         const form forms[] = {
             {"", "", right_key_head(h)},
-            {"group_inverted", ": head h reads h Hkv / Hq times what it should, or h * (Hq / Hkv)", b * k + q * group},
             {"heads_modulo", ": it is h modulo Hkv", b * k + q % k},
             {"heads_not_grouped", ": it is h itself", b * k + q},
             {"first_head", ": it is the first head for all", b * k},
-            {"divided_by_kv_heads", ": it is h / Hkv", b * k + q / k},
-            {"group_modulo", ": it is h modulo Hq / Hkv", b * k + q % group},
             {"batch_forgotten", ": the batch is left out", q / group},
-            {"batch_of_query_heads", ": the batch is counted in query heads, or is in it twice",
-                b * s->q_heads + q / group},
             {"heads_backwards", ": they go backwards", b * k + k - 1 - q / group},
             {"divided_and_modulo", ": it is h / Hkv, modulo Hkv", b * k + q / k % k},
             {"own_head_clamped", ": it is h itself, or the last head", b * k + min_int(q, k - 1)},
             {"groups_of_two", ": it is h / 2, or the last head", b * k + min_int(q / 2, k - 1)},
             {"heads_rounded_up", ": it is (h + 1) / (Hq / Hkv)", b * k + min_int((q + 1) / group, k - 1)},
-            {"group_times_too_much", ": it is h / group * group, modulo Hkv", b * k + q / group * group % k},
-            {"modulo_through_batches", ": heads counted through the batches are taken modulo all key heads",
-                h % (s->batch * k)}};
+            {"group_times_too_much", ": it is h / group * group, modulo Hkv", b * k + q / group * group % k}};
         // clang-format on
         if (reads[h] >= 0) tell |= fit_add(&fit_heads[of_V], reads[h], 0, FORMS(forms));
         if (h >= 16) continue;
@@ -100,6 +93,23 @@ static mask_kind kind_of(int low, const step *t)
     return !e.problem->window || reaches ? MASK_DIAGONAL : MASK_WINDOW;
 }
 
+// Which pairs get a weight in some tile: [all_rows(), Nk]. What one tile hides another may have.
+static unsigned char *weighed;
+
+static void note_weights(const record *r)
+{
+    free(weighed);
+    weighed = allocate((size_t)all_rows() * (size_t)e.s->kv_len, 1);
+    EACH_WALK (r, n) {
+        for (int t = 0; t < step_count && steps[t].P; t++)
+            EACH_PAIR (i, steps[t].S->rows, c, steps[t].S->cols) {
+                const int q = steps[t].S->a_row[i], j = key_of(steps[t].S->b_row[c]);
+                if (q >= 0 && j >= 0 && steps[t].P->a[i * steps[t].P->depth + c] > 0)
+                    weighed[(size_t)q * (size_t)e.s->kv_len + (size_t)j] = 1;
+            }
+    }
+}
+
 // Scores far below underflow are no sign: such pairs stay unclear.
 static void fill_fates(pairs *p, const step *t, const double *largest)
 {
@@ -116,7 +126,8 @@ static void fill_fates(pairs *p, const step *t, const double *largest)
             const double P = PV->a[i * PV->depth + c], score = S->after[i * S->cols + c];
             const bool tiny = score < lowest || score * base2_scale() < largest[i & 255] - 60;
             const bool seen = sees(S->a_row[i], p->key[c]);
-            const fate none = seen ? (!alive || tiny ? UNCLEAR : HIDDEN) : alive ? HIDDEN : UNCLEAR;
+            const bool elsewhere = seen && weighed[(size_t)S->a_row[i] * (size_t)e.s->kv_len + (size_t)p->key[c]];
+            const fate none = seen ? (!alive || tiny || elsewhere ? UNCLEAR : HIDDEN) : alive ? HIDDEN : UNCLEAR;
             p->fate[i * S->cols + c] = P == 0 ? none : P > 0 && isfinite(P) ? WEIGHT : UNCLEAR;
         }
     }
@@ -129,7 +140,7 @@ static bool hidden_by_number(const step *t, const pairs *p)
     const product *S = t->S;
     for (int i = 0; i < S->rows; i++) {
         const float *weights = t->P->a + i * t->P->depth, *scores = S->after + i * S->cols;
-        double P = -1, low = INFINITY, high = -INFINITY, number = NAN, all = 0;
+        double P = -1, low = INFINITY, high = -INFINITY, number = NAN;
         int count = 0;
         bool same = true;
         for (int c = 0; c < S->cols && S->a_row[i] >= 0; c++) {
@@ -138,26 +149,19 @@ static bool hidden_by_number(const step *t, const pairs *p)
             same &= weights[c] == P, low = fmin(low, scores[c]), high = fmax(high, scores[c]);
         }
         if (count < 3 || !same || !(P > 0)) continue;
-        // What it became: from a visible pair of this row and tile, or from L where there is none, if all that counts
-        // is in this tile.
-        for (int c = 0; c < S->cols; c++) {
-            all += weights[c];
+        // What it became, from a visible pair of this row and tile.
+        for (int c = 0; c < S->cols; c++)
             if (sees(S->a_row[i], p->key[c]) && weights[c] > 1e-20 && isfinite(weights[c]))
                 number = scores[c] + log2(P / weights[c]) / base2_scale();
-        }
-        const double by_L = (e.out[1][S->a_row[i]] - log(all / P)) * LOG2E / base2_scale();
-        const bool by_it = isnan(number) && by_L < -1000 && isfinite(by_L);
         // Scores that are alike, as those of keys that do not exist, may have their own weight.
-        if ((high - low) * base2_scale() < 0.5 && !(fabs(number - low) > 1) && !(isnan(number) && by_L < -1000))
-            continue;
+        if ((high - low) * base2_scale() < 0.5 && !(fabs(number - low) > 1)) continue;
         const bool is_0 = fabs(number) < 0.02 + 1e-3 * fabs(high);
         char what[120] = "";
         APPEND(what,
                is_0               ? "0"
                : isfinite(number) ? "about %.3g"
-               : by_it            ? "about %.3g, which is more than what the seen ones are"
                                   : "a number that is not far enough below all scores",
-               by_it ? by_L : number);
+               number);
         find(BY_MASK, is_0 ? "hidden_by_0" : "hidden_by_a_number",
              e.problem->mask == WB_NO_MASK
                  ? "tail|mask|packed rows"
@@ -173,6 +177,7 @@ static bool hidden_by_number(const step *t, const pairs *p)
 static void look_at_tiles(const record *r)
 {
     bool by_number = false;
+    note_weights(r);
     EACH_WALK (r, n) {
         double largest[256];
         int low, high;
@@ -202,7 +207,7 @@ static void look_at_tiles(const record *r)
 void look_at_forward(void)
 {
     record r;
-    if (!record_read(&r, true)) return;
+    if (!record_read(&r)) return;
     e.widest = 0;
     EACH_WALK (&r, n) {
         for (int t = 0; t < step_count; t++) e.widest = max_int(e.widest, steps[t].S->cols);

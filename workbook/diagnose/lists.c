@@ -18,9 +18,7 @@ static const form list_forms[READINGS] = {
     [TILES_OF_128] = {"tiles_of_128", "it looks for queries in tiles of 128, where the mask has tiles of q_tile", 0},
     [WHOLE_FROM_0] = {"whole_from_first", "it reads the list of whole tiles from the beginning of its array", 0},
     [WHOLE_ALONE] = {"whole_alone", "it leaves out the tiles that are seen in part", 0},
-    [PART_ALONE] = {"part_alone", "it leaves out the tiles that are seen whole", 0},
     [NOT_LAST] = {"last_part_left", "it leaves out the last tile that is seen in part", 0},
-    [STEPS_ARE_TILES] = {"steps_are_tiles", "it counts a tile as one step where it takes two", 0},
     [HALF_TWICE] = {"first_half_twice", "it begins both steps of a tile at its first key", 0}};
 // clang-format on
 
@@ -175,8 +173,6 @@ void look_at_bits(const pairs *t)
         // clang-format off
         form forms[] = {
             {"", "", !seen},
-            {"bits_reversed", "the highest bit of a word is taken for its first key, which has the lowest",
-                HIDES(n, row, word, 31 - bit)},
             {"bits_inverted", "what has its bit set is hidden, where that is what is seen", !HIDES(n, row, word, bit)},
             {"bits_of_first_word", "all keys of a step are hidden by its first word, of 32 keys",
                 HIDES(n, row, half * t->keys / 32, bit)},

@@ -55,11 +55,11 @@ static bool after_by_row(const kept_tile *k, int r, int c)
 
 // i, j: of the pair in their head; r, c: in the warp's tile. Forms of AFTER and BEFORE that stand at the same place, up
 // to ALIKE, count in the same wrong way: both together are one deviation.
-enum { ALIKE = 9 };
+enum { ALIKE = 6 };
 static verdict verdict_of(mask_kind kind, const kept_tile *k, int r, int c)
 {
     const pairs *t = &k->at;
-    const int i = t->query[r], j = t->key[c], i0 = t->query[0], j0 = t->key0, N = k->N, W = k->W, sinks = k->sinks;
+    const int i = t->query[r], j = t->key[c], j0 = t->key0, N = k->N, W = k->W, sinks = k->sinks;
     const int block_i = t->block_query, left = N - j0,
               warp_i = t->block_key >= 0 ? i : block_i + r;       // sideways it is keys that
     const int warp_j = t->block_key >= 0 ? t->block_key + c : j;  // warps share out
@@ -75,45 +75,31 @@ static verdict verdict_of(mask_kind kind, const kept_tile *k, int r, int c)
         {"tail_off_by_one", "j > Nk: the first key that does not exist is seen", j > N},
         {"tail_off_by_one", "j >= Nk - 1: the last key is hidden", j >= N - 1}};
     const form after[] = {
-        {"", "j > i", j > i}, {"no_causal", "", false}, {"causal_reversed", "j < i", j < i},
+        {"", "j > i", j > i}, {"no_causal", "", false},
         {"causal_local", "c > r, both counted in their tile", c > r},
         {"causal_key_local", "c > i, with c the key's number in its tile", c > i},
         {"causal_query_local", "j > r, with r the query's number in its warp's tile", j > r},
         {"causal_without_warp", "j > i less the warp's place in its block", warp_j > warp_i},
-        {"causal_of_first_row", "j comes after the first query of the tile", j > i0},
-        {"causal_exchanged", "j > i with rows and columns of the tile exchanged", j0 + r > i0 + c},
-        {"self_hidden", "j >= i", j >= i}, {"one_future_key", "j > i + 1", j > i + 1},
-        {"causal_reversed_equal", "j <= i", j <= i},
+        {"causal_reversed", "j < i", j < i}, {"self_hidden", "j >= i", j >= i},
+        {"one_future_key", "j > i + 1", j > i + 1},
         {"causal_query_in_block", "j > R, with R the query's number in its block", j > i - block_i},
-        {"missing_keys_alone", "there is no key j: only keys that do not exist are hidden", j >= N},
-        {"keys_from_the_diagonal", "j > i, with j counted from the block's first tile on the diagonal",
-            j - (block_i + 1) / k->wide * k->wide > i},
         {"row_of_cols",
             "j > i, but where the tile's rows were as long as it has keys: they are as long as a whole tile has",
             after_by_row(k, r, c)}};
     const form before[] = {
-        {"", "j <= i - W", j <= i - W}, {"no_window", "", false}, {"window_swapped", "i <= j - W", i <= j - W},
+        {"", "j <= i - W", j <= i - W}, {"no_window", "", false},
         {"window_local", "c <= r - W, both counted in their tile", c <= r - W},
         {"window_key_local", "c <= i - W, with c the key's number in its tile", c <= i - W},
         {"window_query_local", "j <= r - W, with r the query's number in its warp's tile", j <= r - W},
         {"window_without_warp", "j <= i - W less the warp's place in its block", warp_j <= warp_i - W},
-        {"window_of_first_row", "j <= the tile's first query - W", j <= i0 - W},
-        {"window_exchanged", "j <= i - W with rows and columns of the tile exchanged", j0 + r <= i0 + c - W},
         {"window_one_more", "j < i - W", j < i - W}, {"window_one_less", "j <= i - W + 1", j <= i - W + 1},
-        {"window_reversed", "j > i - W", j > i - W}, {"window_reversed_equal", "j >= i - W", j >= i - W},
-        {"window_of_block", "j <= the block's first query - W", j <= block_i - W},
         {"window_half_up", "j <= i - (W + 1) / 2", j <= i - (W + 1) / 2},
         {"window_plus_sinks", "j <= i - W - sinks", j <= i - W - sinks},
         {"window_minus_sinks", "j <= i - W + sinks", j <= i - W + sinks}};
     const form no_sink[] = {  // of what is too old: which of it is hidden
         {"", "j >= sinks", j >= sinks}, {"sinks_hidden", "", true}, {"one_sink_more", "j > sinks", j > sinks},
         {"one_sink_less", "j >= sinks - 1", j >= sinks - 1}, {"sinks_reversed", "j < sinks", j < sinks},
-        {"sinks_local", "c >= sinks, with c the key's number in its tile", c >= sinks},
-        {"sinks_query", "i >= sinks, of the query", i >= sinks},
-        {"tile_of_sinks_whole", "the tile's first key is no sink", j0 >= sinks},
-        {"sinks_exchanged", "j >= sinks with rows and columns of the tile exchanged", j0 + r >= sinks},
-        {"sinks_by_key_tiles", "j >= sinks, with j counted as if all tiles were as wide as those of the window",
-            j0 / 16 * k->wide + c >= sinks}};
+        {"sinks_local", "c >= sinks, with c the key's number in its tile", c >= sinks}};
     // clang-format on
     v.by[AFTER] = kind == MASK_TAIL ? holds(AFTER, FORMS(tails)) : holds(AFTER, FORMS(after));
     v.by[BEFORE] = holds(BEFORE, FORMS(before)), v.by[NO_SINK] = holds(NO_SINK, FORMS(no_sink));
@@ -227,8 +213,7 @@ static bool explains(const rule *u, bool bare)
 static int deviates(const rule *u)
 {
     const int after = u->part[AFTER], before = u->part[BEFORE], no_sink = u->part[NO_SINK];
-    const bool exchanged = after == ALIKE - 1 && no_sink == 8;
-    return !!after + !!before + !!no_sink + !!u->shape - (after > 1 && after < ALIKE && after == before) - exchanged;
+    return !!after + !!before + !!no_sink + !!u->shape - (after > 1 && after < ALIKE && after == before);
 }
 
 static void describe(const rule *u, char *text, size_t size)
@@ -287,18 +272,7 @@ static const form *place_of(mask_kind kind)
                 after},
             {"window_by_first_query",
                 "at the window's edge only where the tile's first key is too old for its first query: the last query's "
-                "window begins later", after || k0 <= q0 - W},
-            {"window_by_last_key",
-                "at the window's edge only where the tile's last key is too old for its last query: it is the first "
-                "key that is too old first", after || k1 <= q1 - W},
-            {"window_if_all_are_old", "at the window's edge only where all keys are too old for all queries",
-                after || k1 <= q0 - W},
-            {"runs_in_first_tile", "only in the first tile that is met", t->turn == 0},
-            {"runs_behind_sinks", "only where the tile's first key is no sink", k0 >= k->sinks},
-            {"runs_in_blocks_first_tile", "only in the first tile that the block meets",
-                k0 == (t->block_query - W + 1 > 0 ? (t->block_query - W + 1) / t->keys * t->keys : 0)},
-            {"runs_behind_first_query", "only in tiles that begin behind the block's first query",
-                k0 > t->block_query || old}};
+                "window begins later", after || k0 <= q0 - W}};
         // clang-format on
         const uint32_t runs = holds(PLACE, FORMS(places));
         if (k->needs) fits &= k->bare ? ~runs : runs;

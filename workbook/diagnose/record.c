@@ -1,22 +1,22 @@
-// record.c - the record of products (asks.h), each with the rows of Q, K, V or dO that its factors are; and what rows
+// record.c - the record of products (layer_requests.h), each with the rows of Q, K, V or dO that its factors are; and what rows
 // are.
 #include "evidence.h"
 
 #include "layer_requests.h"
 #include "case/pages.h"
 
-enum { SLOTS = 1 << 16 };
-
 // A row by the sum of its elements' hashes: a kernel may multiply the columns of both factors in another order
 // (int8.cuh does).
-static struct {
+typedef struct slot {
     uint64_t hash;
     owner owner;
     int number;
-} slots[SLOTS];
+} slot;
+static slot *slots;
+static size_t slot_count;  // a power of two, more than twice the rows
 
 static wb_pages pages;
-static void *kept[3];  // of the last record
+static void *kept[4];  // of the last record
 static int *kept_rows;
 static size_t rows_used;
 
@@ -33,36 +33,45 @@ static uint64_t hash_of(const float *row, int count, int stride)
     return sum | 1;
 }
 
-static uint64_t *hashes[OF_dO + 1];  // of each owner's rows
-static int row_counts[OF_dO + 1];
+static bool is_zero(const float *row, int count, int stride)
+{
+    for (int i = 0; i < count; i++)
+        if (row[(size_t)i * (size_t)stride] != 0) return false;
+    return true;
+}
 
-static void add_rows(const float *X, owner whose, int rows)
+// Where this row is of this owner, or of anybody; or where it would stand.
+static slot *slot_of(uint64_t hash, owner whose)
+{
+    size_t at = hash >> 8 & (slot_count - 1);
+    while (slots[at].hash && (slots[at].hash != hash || (whose && slots[at].owner != whose)))
+        at = (at + 1) & (slot_count - 1);
+    return &slots[at];
+}
+
+static int owner_of_page(int row) { return pages.owner[row / e.s->kv_heads / pages.shape.page_size]; }
+
+// Whether the row of K or V is of a key that a sequence has.
+static bool is_a_key(int row)
+{
+    const int of = pages.owner ? owner_of_page(row) : 0;
+    return !pages.owner || (of >= 0 && key_of(row) < e.kv_len[of / pages.shape.max_pages]);
+}
+
+// False if a row is another's as well, or nothing but zeros: then nobody can tell whose a factor is. Of what no key is
+// it is enough to know that.
+static bool add_rows(const float *X, owner whose, int rows)
 {
     const int D = e.s->head_dim;
-    free(hashes[whose]);
-    hashes[whose] = allocate((size_t)rows, sizeof *hashes[whose]), row_counts[whose] = X ? min_int(rows, SLOTS / 8) : 0;
-    for (int i = 0; i < row_counts[whose]; i++) {
-        const uint64_t hash = hashes[whose][i] = hash_of(X + (size_t)i * (size_t)D, D, 1);
-        size_t at = hash >> 8 & (SLOTS - 1);
-        while (slots[at].hash) at = (at + 1) & (SLOTS - 1);
-        slots[at].hash = hash, slots[at].owner = whose, slots[at].number = i;
+    for (int i = 0; i < rows && X; i++) {
+        const float *row = X + (size_t)i * (size_t)D;
+        const uint64_t hash = hash_of(row, D, 1);
+        slot *at = slot_of(hash, NOBODY);
+        const bool taken = at->hash || is_zero(row, D, 1), key = whose == OF_Q || whose == OF_dO || is_a_key(i);
+        if (taken && key) return false;
+        if (!is_zero(row, D, 1)) *at = (slot){hash, whose, taken ? NO_ROW : i};
     }
-}
-
-static bool is_row(uint64_t hash, owner whose, int number)
-{
-    return number >= 0 && number < row_counts[whose] && hashes[whose][number] == hash;
-}
-
-// The number of the row with this hash, of this owner unless that is nobody, whose owner it then is.
-static int find_row(uint64_t hash, owner *whose)
-{
-    for (size_t at = hash >> 8 & (SLOTS - 1); slots[at].hash; at = (at + 1) & (SLOTS - 1))
-        if (slots[at].hash == hash && (*whose == NOBODY || *whose == slots[at].owner)) {
-            *whose = slots[at].owner;
-            return slots[at].number;
-        }
-    return NOBODYS_ROW;
+    return true;
 }
 
 // Rows, or columns, of a matrix: whose are they? Those of another owner than the first are nobody's. Returns how many
@@ -70,38 +79,16 @@ static int find_row(uint64_t hash, owner *whose)
 static int rows_of(const float *X, int count, int apart, int stride, owner *whose, int *number)
 {
     const int D = e.s->head_dim;
-    uint64_t hash[256];
     int found = 0;
     *whose = NOBODY;
-    if (count > 256) return memset(number, 0xff, (size_t)count * sizeof *number), 0;  // NO_ROW
     for (int i = 0; i < count; i++) {
         const float *row = X + (size_t)i * (size_t)apart;
-        bool zero = true;
-        for (int d = 0; d < D; d++) zero &= row[(size_t)d * (size_t)stride] == 0;
         number[i] = NO_ROW;
-        if (zero) continue;
-        hash[i] = hash_of(row, D, stride);
-        number[i] = find_row(hash[i], whose);
-        found += number[i] >= 0;
+        if (is_zero(row, D, stride)) continue;
+        const slot *at = slot_of(hash_of(row, D, stride), *whose);
+        number[i] = at->hash ? at->number : NOBODYS_ROW;
+        if (number[i] >= 0) *whose = at->owner, found++;
     }
-    // Of rows that are alike those are meant that follow one another: from `base` on, as most do.
-    bool follow = true;
-    int most = 0, base = 0, tried = 0;
-    for (int i = 1; i < count; i++)
-        follow &= number[i] < 0 || number[i - 1] < 0 || number[i] == number[i - 1] + e.row_step;
-    for (int i = 0; i < count && !follow && tried < 4; i++) {
-        if (number[i] < 0) continue;
-        tried++;
-        for (size_t at = hash[i] >> 8 & (SLOTS - 1); slots[at].hash; at = (at + 1) & (SLOTS - 1)) {
-            if (slots[at].hash != hash[i] || slots[at].owner != *whose) continue;
-            const int from = slots[at].number - i * e.row_step;
-            int alike = 0;
-            for (int k = 0; k < count; k++) alike += number[k] >= 0 && is_row(hash[k], *whose, from + k * e.row_step);
-            if (alike > most) most = alike, base = from;
-        }
-    }
-    for (int i = 0; i < count && most > found / 2; i++)
-        if (number[i] >= 0 && is_row(hash[i], *whose, base + i * e.row_step)) number[i] = base + i * e.row_step;
     return found;
 }
 
@@ -142,13 +129,13 @@ static int by_walker(const void *a, const void *b)
 
 static void ask_for_mask(void);
 
-bool record_read(record *r, bool whole)
+bool record_read(record *r)
 {
     const attention_shape *s = e.s;
     const bool paged = e.problem->signature == WB_DECODE;
     const float *at = e.products, *end = at + e.product_count;
     *r = (record){0};
-    if (!at || (*at++ != 0 && whole)) return false;
+    if (!at || *at++ != 0) return false;
     size_t numbers = 0;
     for (const float *p = at; p + WB_PRODUCT_HEAD < end && p[0] >= 0; r->count++) {
         const double size = ((double)p[1] + p[2]) * p[3] + 2.0 * p[1] * p[2];
@@ -160,7 +147,7 @@ bool record_read(record *r, bool whole)
         p += WB_PRODUCT_HEAD + (size_t)size;
     }
     if (r->count == 0) return false;
-    for (int n = 0; n < 3; n++) free(kept[n]);
+    for (int n = 0; n < COUNT(kept); n++) free(kept[n]);
     if (pages.owner) wb_pages_free(&pages);
     pages = (wb_pages){0};
     if (paged)
@@ -170,12 +157,15 @@ bool record_read(record *r, bool whole)
     kept[0] = r->products = allocate((size_t)r->count, sizeof *r->products);
     kept[1] = r->walks = allocate((size_t)r->count, sizeof *r->walks);
     kept[2] = kept_rows = allocate(numbers, sizeof *kept_rows), rows_used = 0;
-    memset(slots, 0, sizeof slots);
-    e.row_step = paged ? s->kv_heads : 1;
     const int keys =
         paged ? pages.shape.pages * pages.shape.page_size * s->kv_heads : s->batch * s->kv_heads * s->kv_len;
-    add_rows(e.Q, OF_Q, all_rows()), add_rows(e.dO, OF_dO, all_rows());
-    add_rows(e.K, OF_K, keys), add_rows(e.V, OF_V, keys);
+    for (slot_count = 1; slot_count < 4 * ((size_t)all_rows() + (size_t)keys); slot_count *= 2) continue;
+    kept[3] = slots = allocate(slot_count, sizeof *slots);
+    if (!add_rows(e.Q, OF_Q, all_rows()) || !add_rows(e.dO, OF_dO, all_rows()) || !add_rows(e.K, OF_K, keys) ||
+        !add_rows(e.V, OF_V, keys)) {
+        e.alike = true;
+        return false;
+    }
     for (int n = 0; n < r->count; n++) {
         product *p = &r->products[n];
         p->walker = (int)at[0], p->rows = (int)at[1], p->cols = (int)at[2], p->depth = (int)at[3];
@@ -214,8 +204,6 @@ int right_key_head(int head)
 }
 
 int head_of_query(int row) { return right_key_head(head_of(row)); }
-
-static int owner_of_page(int row) { return pages.owner[row / e.s->kv_heads / pages.shape.page_size]; }
 
 int key_of(int row)
 {
@@ -271,29 +259,4 @@ bool sees(int row, int j)
     if (e.kv_len) return j <= keys_of(row) - e.s->q_len + query_of(row);
     const int b = e.problem->signature == WB_BLOCK_MASK ? head_of(row) / e.s->q_heads : 0;
     return visible[((size_t)b * (size_t)e.s->q_len + (size_t)query_of(row)) * (size_t)e.s->kv_len + (size_t)j];
-}
-
-// -------------------------------------------------------------------------------------------------------------- a hang
-
-// Of a function that does not come back: which tile a warp meets again and again.
-void look_at_hang(void)
-{
-    record r;
-    if (!record_read(&r, false)) return;
-    for (int n = 0; n < r.walk_count; n++) {
-        const walk *w = &r.walks[n];
-        int met = 0;
-        const product *last = NULL;
-        for (const product *p = w->at + w->count - 1; w->first && p >= w->at && !last; p--)
-            if (p->scores && p->left == w->first->left && p->right == w->first->right && p->b_row[0] >= 0) last = p;
-        for (const product *p = w->at; last && p < w->at + w->count; p++)
-            met += p->scores && p->left == last->left && p->right == last->right && p->b_row[0] == last->b_row[0];
-        if (met < 4) continue;
-        const bool queries = last->left == OF_Q;
-        find(1, "endless",
-             queries ? "keys|bounds|bound|first tile|sink tiles|lists|first key|skip" : "queries|parts|group|next head",
-             "a loop does not end: the warp of %s %d meets the tile of %s from %d on again and again, %d times so far",
-             queries ? "query" : "key", queries ? query_of(last->a_row[0]) : key_of(last->a_row[0]),
-             queries ? "keys" : "queries", queries ? key_of(last->b_row[0]) : query_of(last->b_row[0]), met);
-    }
 }

@@ -21,7 +21,6 @@ static int dsinks_forms(int h, int b, int i, form *forms)
         {"dsinks_L_base_e", "2^ takes s log2(e) - L: L has to be multiplied by log2(e), too",
             -exp2(s * LOG2E - L) * delta},
         {"dsinks_scaled", "s is multiplied by scale, which it is not to be", -exp(s * e.s->scale - L) * delta},
-        {"dsinks_no_L", "L is not subtracted from s", -exp(s) * delta},
         {"dsinks_times_scale", "the sum is multiplied by scale", right * e.s->scale},
         {"dsinks_of_key_head", "s has the number of the key head", -exp(e.sink_logits[h / (H / Hkv)] - L) * delta},
         {"zero_is_no_logit", "a logit of 0 counts as none", s == 0 ? 0 : right},

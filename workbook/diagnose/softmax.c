@@ -78,7 +78,6 @@ static int logit_forms(int head, double L, double l, form *forms)
         {"", "", term}, {"logit_forgotten", ": the sink logit is not in it", 0},
         {"logit_scaled", ": the logit is multiplied by scale, which it is not to be", exp(s * scale - L)},
         {"logit_as_base_2", ": 2^ takes the logit, which is to base e", exp(s * LN2 - L)},
-        {"logit_log2e", ": e^ takes the logit times log2(e)", exp(s * LOG2E - L)},
         {"logit_of_key_head", ": it is the logit with the number of the key head", exp(key - L)},
         {"logit_in_lanes", ": the logit's term is in it four times, once for each lane of a row", 4 * term},
         {"logit_exp2", ": 2^ takes logit - L, which is to base e", exp2(s - L)},
@@ -90,18 +89,7 @@ static int logit_forms(int head, double L, double l, form *forms)
         {"logit_wrong_sign", ": the logit has the wrong sign", exp(-s - L)},
         {"logit_is_0", ": the logit is taken for 0", exp(-L)},
         {"logit_m_in_base_2", ": e^ takes logit - m, and m is to base 2", under_m},
-        {"logit_in_lanes_m_in_base_2",
-            ": e^ takes logit - m, where m is to base 2, and that is in it four times, once for each lane of a row",
-            4 * under_m},
-        {"logit_under_itself", ": the term is exp(logit - L) with an L that has the sink already", term / (1 + term)},
-        {"logit_log1p_upwards",
-            ": log1p takes exp(L - logit) where L is the larger: its exponent has to be -|L - logit|",
-            s < L ? 1 / term : term},
-        {"logit_log1p_of_term",
-            ": log1p takes exp(logit - L) where the logit is the larger: its exponent has to be -|L - logit|",
-            s > L ? (1 + term) * term - 1 : term},
-        {"zero_is_no_logit", ": a logit of 0 counts as none", s == 0 ? 0 : term},
-        {"logit_maximum", ": it is the larger of the two, where both are in the sum", exp(fmax(s - L, 0)) - 1}};
+        {"zero_is_no_logit", ": a logit of 0 counts as none", s == 0 ? 0 : term}};
     // clang-format on
     return copy_forms(forms, FORMS(list));
 }
@@ -128,13 +116,8 @@ static void look_at_maximum(int q, int t, double m, double before, double all, c
         {"", "", run}, {"max_of_this_tile", ": that is the largest of this tile alone", top},
         {"old_max", ": that was the largest before this tile", old},
         {"no_max", ": nothing is subtracted", 0},
-        {"max_scaled_with_the_old",
-            ": old maximum and tile's maximum are compared before, and then both multiplied, by scale * log2(e); the "
-            "old one had it",
-            fmax(before, top / s2) * s2},
         {"max_unscaled", ": that is the largest S = q k, which has to be multiplied by scale * log2(e), too", run / s2},
         {"max_without_log2e", ": log2(e) is missing in it", run * LN2},
-        {"max_scaled_twice", ": it is multiplied by scale * log2(e) twice", run * s2},
         {"max_without_scale", ": scale is missing in it", run / scale},
         {"max_from_0", ": the maximum begins at 0, which is larger", fmax(run, 0)},
         {"max_before_mask", ": that is the largest of all scores of the tiles, hidden ones too", all}};
@@ -153,8 +136,6 @@ static void look_at_rescaling(int q, int t, const step *from, const step *to, in
     const int D = e.s->head_dim;
     const float *x = from->P->after + i * D, *y = to->P->before + i * D;
     const double size = dot_of(x, x, D), delta = old - m, right = exp2(delta);
-    static double of_first[STEPS];  // the right factor of the tile's first row
-    if (i == 0) of_first[t] = right;
     if (!(size > 0) || !isfinite(size) || right < 1e-6) return;
     const double factor = dot_of(x, y, D) / size;
     double off = 0, largest = 0, spread = 0;
@@ -173,13 +154,10 @@ static void look_at_rescaling(int q, int t, const step *from, const step *to, in
     // clang-format off
     const form forms[] = {
         {"", "", right}, {"O_not_rescaled", ": O is not rescaled", 1},
-        {"O_not_rescaled_below_8", ": O is not rescaled where the maximum grows by less than 8, though m does grow",
-            delta > -8 && fabs(factor - 1) < 0.01 ? factor : right},
         {"O_begins_anew", ": O begins anew", 0},
         {"rescaled_upside_down", ": old and new maximum are exchanged", 1 / right},
         {"rescaled_by_exp", ": e^ takes a difference in base 2", exp2(delta * LOG2E)},
-        {"rescaled_by_l", ": O is divided by l in each tile", right / l},
-        {"alpha_of_first_row", ": that is the factor of the first row of the tile", i ? of_first[t] : right}};
+        {"rescaled_by_l", ": O is divided by l in each tile", right / l}};
     // clang-format on
     fit_see(&fit_alpha, factor, 0.015 * fmax(fabs(factor), right) + 1e-6, FORMS(forms),
             "from tile %d to tile %d of its walk the number that query %d subtracts grows by %.4g, so O has to be "
@@ -233,17 +211,13 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
         {"l_completed_twice", ": l is completed twice over the four lanes of a row", 4 * l},
         {"l_of_the_last_tile", ": l has the last tile alone", seen->weights},
         {"l_not_rescaled", ": l was not rescaled when the maximum grew", seen->plain},
-        {"l_without_last_tile", ": l lacks the last tile", seen->late},
-        {"l_rescaled_twice", ": l was rescaled twice in each tile", seen->twice},
         {"l_of_raw_scores", ": that is the sum of S = q k, not of its weights", seen->raw},
         {"l_of_old_max", ": the tile's weights were added to l under the old maximum", seen->under_old}};
     const form forms[] = {
         {"", "", right}, {"L_in_base_2", ": that is in base 2", end + log2(l)},
         {"L_half_in_base_2", ": log2(l) has to be multiplied by ln(2), too", m + log2(l)},
         {"L_m_in_base_2", ": m has to be multiplied by ln(2)", end + log_l}, {"L_is_m", ": log(l) is missing", m},
-        {"L_without_m", ": m is missing", log_l},
-        {"L_minus_log", ": log(l) is subtracted", m - log_l},
-        {"L_log2_unscaled", ": m is divided by scale * log2(e)", (end / s2 + log2(l)) * LN2}};
+        {"L_without_m", ": m is missing", log_l}};
     // clang-format on
     for (int f = 0; f < term_count; f++) terms[f].is = (float)(l * (1 + terms[f].is));  // float32 overflows early
     if (!e.sink_logits)
@@ -328,10 +302,17 @@ static void look_at_row(int i)
 
 void look_at_softmax(const record *r)
 {
+    int *walks = allocate((size_t)all_rows(), sizeof *walks);  // of each row: what several share is no walk of its own
     s2 = base2_scale();
     EACH_WALK (r, n) {
-        for (int i = 0; step_count && i < steps[0].S->rows; i++) look_at_row(i);
+        for (int i = 0; step_count && i < steps[0].S->rows; i++)
+            if (steps[0].S->a_row[i] >= 0) walks[steps[0].S->a_row[i]]++;
     }
+    EACH_WALK (r, n) {
+        for (int i = 0; step_count && i < steps[0].S->rows; i++)
+            if (steps[0].S->a_row[i] >= 0 && walks[steps[0].S->a_row[i]] == 1) look_at_row(i);
+    }
+    free(walks);
 }
 
 void conclude_softmax(void)

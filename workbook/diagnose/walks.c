@@ -146,7 +146,6 @@ static void add_bounds(const block *b)
             up(first, unit)}};
     for (int f = 0; f < COUNT(begins) && from_any; f++) begins[f].is = fmin(fmax(begins[f].is, least), Nk);
     const int from = from_any ? (int)begins[0].is : 0, right_end = from + up(last - from, U);
-    const int rows = e.problem->on_host ? b->high - b->low + 1 : rows_of_block;
     form ends[] = {
         {"", "", right_end}, {"end_one_tile_early", "one tile too early, in each block", right_end - B},
         {"end_of_first_query", "with the tile of the block's first query: its other queries see more",
@@ -154,19 +153,13 @@ static void add_bounds(const block *b)
         {"end_rounded_down", "at the last whole tile: the one that is seen in part is left out",
             from + down(last - from, B)},
         {"end_of_all_keys", "with the last key of all, whatever the block sees", from + up(Nk - from, U)},
-        {"end_one_key_short", "one key short", from + up(last - 1 - from, U)},
-        {"one_tile_alone", "after one tile", from + right + B},
-        {"end_without_block", "as the first block's does, in each block",
-            causal ? from + up(min_int(Nk, rows) - from, U) : right_end}};
+        {"one_tile_alone", "after one tile", from + right + B}};
     for (int f = 0; f < COUNT(ends) && from_any; f++) ends[f].is = fmin(ends[f].is, Nk);
     form sinks[] = {
         {"", "", sink_end}, {"no_sink_tiles", "no tile of sinks is met", 0},
         {"sinks_rounded_down", "whole tiles of sinks alone are met: the last is left out", down(most, S)},
         {"sinks_twice", "all sinks are met there, those too that lie in the tiles of the window", up(n, S)},
-        {"one_sink_tile", "one tile of sinks is met, whatever their number", most ? S : 0},
-        {"sinks_by_key_tiles", "sinks are counted in tiles of keys, which are wider", (most + B - 1) / B * S},
-        {"sinks_and_one", "whole tiles of sinks and one more are met, also where none is left over",
-            down(most, S) + S}};
+        {"one_sink_tile", "one tile of sinks is met, whatever their number", most ? S : 0}};
     // clang-format on
     const int end = from_any ? min_int(b->end, Nk) : b->end;
     if (!from_any || b->begin == begins[0].is) fit_add(&fit_end[0], end, 0, FORMS(ends));
@@ -190,10 +183,8 @@ static void add_bounds_of_keys(const block *b)
         {"last_of_first_key", "with the last query that sees the block's first key: its last key is seen longer",
             at < sinks ? N : at + W},
         {"window_not_skipped", "with the last query of all, though the window ends before it", N},
-        {"no_far_queries", "where the window ends, also where the block has sinks, which all later queries see", plain},
-        {"last_of_the_block", "with the block's last key: no later query is met", at < sinks ? N : at + B},
-        {"last_in_tiles", "at the number of the block plus the window: the block's first key is counted in tiles",
-            at / B + B - 1 + W}};
+        {"no_far_queries", "where the window ends, also where the block has sinks, which all later queries see",
+            plain}};
     const form begins[] = {
         {"", "", at}, {"first_is_0", "at query 0, though no query before a key sees it", 0}};
     // clang-format on

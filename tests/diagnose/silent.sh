@@ -1,0 +1,19 @@
+#!/bin/sh
+# silent.sh NN WORKER [suite] - of a right kernel diagnose says nothing: on the cases that it has itself, and on drawn
+# ones, of any input and size; `suite`: on each case that its suite tries, too. WORKER is a file below build/cpu.
+set -u
+n=$1 out=build/cpu tried=$(mktemp) failed=0
+export WB_WORKER=$out/$2
+trap 'rm -f "$tried"' EXIT
+silent() { # ARGUMENTS: of a kernel in plain CUDA, of which nothing is seen, it says that
+    said=$("$out/diagnose" "$@" 2>&1)
+    case $said in "" | "step by step: nothing is said. "*) return ;; esac
+    echo "$*: $said"
+    failed=1
+}
+[ "${3:-}" = suite ] && WB_TRIED=$tried "$out/suite" "$out/tests/${n}_test" "$WB_WORKER" cpu >/dev/null 2>&1
+awk -v n="$n" -v seed="$(cksum <"$WB_WORKER" | cut -c 1-7)" -v count=12 -f tests/diagnose/drawn.awk >>"$tried"
+silent "$n"
+for given in $(sort -u "$tried"); do silent --only "$n" "$given"; done
+[ $failed -ne 0 ] || echo "silent, also on $(sort -u "$tried" | grep -c .) other cases"
+exit $failed
