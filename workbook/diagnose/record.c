@@ -1,5 +1,5 @@
-// record.c - the record of products (layer_requests.h), each with the rows of Q, K, V or dO that its factors are; and what rows
-// are.
+// record.c - the record of products (layer_requests.h), each with the rows of Q, K, V or dO that its factors are; and
+// what rows are.
 #include "evidence.h"
 
 #include "layer_requests.h"
