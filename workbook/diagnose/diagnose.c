@@ -3,7 +3,7 @@
 // Runs the worker (WB_WORKER), which has to be one of the CPU execution layer, on a few small cases in which mistakes
 // differ (cases.c), and on each CASE (--only: on these alone), with a record of the products of matrices
 // (layer_requests.h). The first step that is not what it should be is named, of all cases (evidence.h). A step that can
-// only be wrong in gaps which FILE still has as they were shipped is not looked at. Silence is better than a wrong name.
+// only be wrong in gaps that FILE has as they were shipped is not looked at. Silence is better than a wrong name.
 //
 // -v: prints the finding's id, too: tests/diagnose/named.sh holds it against the list of wrong solutions.
 // Exit status: 0 a mistake was named, 1 none, 2 could not run.
