@@ -177,7 +177,10 @@ static bool parse(const char *text, wb_case *c)
 {
     if (wb_case_parse(problem, text, c) != WB_OK || !wb_case_is_valid(problem, c) || (no_mask && c->shape.causal))
         return false;
-    if (wb_has_ranks(problem)) c->products = RECORD / 128;
+    if (wb_has_ranks(problem))
+        c->products = RECORD / 128;
+    else if (c->late > 1)
+        c->late = 1;  // the record is of one call
     if (c->watched || wb_has_ranks(problem))
         return true;  // the layer has something to say of it, whatever is multiplied
     const attention_shape *s = &c->shape;
