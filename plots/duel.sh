@@ -1,7 +1,7 @@
 #!/bin/sh
-# duel.sh [BACKEND] - draws what reference/duel.py has found to build/plots/duel_sorted.svg and duel_work.svg, and as
-# PNG; with TERM=dumb in the terminal as well. The table is that of the last `make duel` here (or $WB_DATA); where
-# there is none, the recorded ones of plots/data, all seeds together.
+# duel.sh [BACKEND] - draws what reference/duel.py has found to build/plots/duel_sorted.svg, duel_work.svg and
+# duel_predicted.svg, and as PNG; with TERM=dumb in the terminal as well. The table is that of the last `make duel` here
+# (or $WB_DATA); where there is none, the recorded ones of plots/data, all seeds together.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . plots/draw.sh
@@ -14,4 +14,4 @@ fi
 first=${data%% *}
 source="$kind $(field "$first" gpu), $(field "$first" date), commit $(field "$first" commit), $(echo "$data" | wc -w) seed(s)"
 draw plots/duel.gp build/plots/duel "chart_data='$data'; source='$(echo "$source" | plain)'"
-echo "drawn: build/plots/duel_sorted.svg and duel_work.svg, and .png"
+echo "drawn: build/plots/duel_sorted.svg, duel_work.svg and duel_predicted.svg, and .png"

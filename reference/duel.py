@@ -30,9 +30,10 @@ flashinfer reads float8 and the others bf16. Who declines is named in a line wit
 
 Times are the device's: all is queued beforehand, L2 is cold, the median of 5 to 15, in turns. Whoever took half as long
 again as the best peer the first time is asked no more, and that time stands. ratio: best peer / ours, so above 1 ours
-is ahead. kernel: what solutions/library.c took; faster: another kernel of its table that took less time. error: |x -
-want| / |want| of drawn rows, the largest of O, L and the gradients; want is float32 from the same inputs; verdict:
-WRONG above 2^-7 or where a number was not written. plots/duel.awk sums up. Exit status 1: one is WRONG.
+is ahead. kernel: what the library took. all: ms of each of its kernels, and predicted: us that each should take
+(workbook/predict.h; reference/fit.py compares them). error: |x - want| / |want| of drawn rows, the largest of O, L and
+the gradients; want is float32 from the same inputs; verdict: WRONG above 2^-7 or where a number was not written.
+plots/duel.awk sums up. Exit status 1: one is WRONG.
 """
 import ctypes, functools, importlib.util, itertools, math, os, random, re, sys, time, warnings
 from types import SimpleNamespace
@@ -131,6 +132,7 @@ if not {*asked} <= {*PEERS, "none"}:
 asked = [] if "none" in asked else asked
 lib = Library(os.environ["WB_LIBRARY"])
 lib.lib.wb_library_kernel.restype = lib.lib.wb_library_decode_kernel.restype = ctypes.c_char_p
+lib.lib.wb_library_microseconds.restype = ctypes.c_double
 source_name = lambda source: re.sub(r"^solutions/|\.cu$", "", source.decode())
 tensor, told, bad = functools.partial(torch.tensor, device="cuda"), set(), False
 randn = lambda *size: torch.randn(*size, device="cuda", dtype=torch.bfloat16)
@@ -165,19 +167,18 @@ def contend(kind, makers):
 @functools.lru_cache(None)
 def kernels(function):
     """{source: (function, what says how large its workspace is, or None)} of the rows of a function in
-    solutions/library.c."""
-    found = {}
-    for source, rest in re.findall(r'\{"' + function + r'", \d, \w+, "solutions/([^"]*)\.cu",([^}]*)\}',
-                                   open("solutions/library.c").read()):
-        symbols = dict(re.findall(r"\.(\w+) = (\w+)", rest))
-        if symbols.get("forward") == "flash_hopper":  # the library's own: it has rows itself
-            found |= kernels("flash_hopper")
-            continue
-        symbols.pop("decodes", None)
-        size = symbols.get("workspace") or symbols.get("decode_workspace")
-        found[source] = next((f for kind, f in symbols.items() if kind.endswith("_in")),
-                             next(iter(symbols.values()))), size
-    return found
+    solutions/kernels.h."""
+    rows, found = open("solutions/kernels.h").read(), {}
+    for row, source, name, form in re.findall(rf'^(\w+)\(\w+, {function}, "([^"]*)",\s+(\w+), (\w+)\)', rows, re.M):
+        found[source] = (f"{name}_in_{form}" if row == "KERNEL_IN" else f"{name}_{form}",
+                         None if row == "KERNEL" else f"{name}_workspace_{form}")
+    return found | (kernels("flash_hopper") if f"BY_HOPPER({function})" in rows else {})
+
+
+def predicted(function, source, shape):
+    """Microseconds (workbook/predict.h)."""
+    return lib.lib.wb_library_microseconds(function.encode(), f"solutions/{source}.cu".encode(), ctypes.byref(shape),
+                                           None)
 
 
 def maker(symbol, size, tensors, shape, behind=False):
@@ -201,7 +202,7 @@ def ours(function, tensors, shape):
                                                for source, of in kernels(function).items() if source != serves}}
 
 
-def report(kind, c, gflop, ms, kernel, error):
+def report(kind, c, gflop, ms, kernel, error, function, shape):
     global bad
     others = {name: ms[name] for name in PEERS if name in ms}
     best = min(others, key=others.get, default="-")
@@ -210,8 +211,8 @@ def report(kind, c, gflop, ms, kernel, error):
     print(kind, *shape_of(c), f"{gflop:.5g}", f"{ms['ours']:.5g}",
           *(f"{ms[name]:.5g}" if name in ms else "-" for name in PEERS), best,
           f"{others[best] / ms['ours']:.4f}" if others else "-", kernel, f"{error:.2g}",
-          "ok" if error <= LIMIT else "WRONG", ",".join(f"{name}:{own[name]:.5g}" for name in own), sep="\t",
-          flush=True)
+          "ok" if error <= LIMIT else "WRONG", ",".join(f"{name}:{own[name]:.5g}" for name in own),
+          ",".join(f"{name}:{predicted(function, name, shape):.4g}" for name in own), sep="\t", flush=True)
 
 
 # ------------------------ what is right
@@ -324,7 +325,7 @@ def attend(c, rnd, wanted):
         if c.family == "mask":
             contenders["flex"] = lambda: lambda: peers.flex_compiled(q, k, v, block_mask=seen_by_flex,
                                                                      enable_gqa=grouped)
-        report(kind, c, flop / 1e9, contend(kind, contenders), kernel, error)
+        report(kind, c, flop / 1e9, contend(kind, contenders), kernel, error, function, shape)
     if c.family == "mask" or (not causal and c.D < 64):
         return
     backwards = {"attention": {"backward": "flash_gqa_backward_fastest", "same_bits": "flash_gqa_backward"},
@@ -341,7 +342,7 @@ def attend(c, rnd, wanted):
                                                      k4, v4)
             if kind != "same_bits":
                 contenders.update((name, lambda f=f: gradient(f, dO, q, k, v)) for name, f in torchs.items())
-            report(kind, c, 2.5 * flop / 1e9, contend(kind, contenders), kernel, error)
+            report(kind, c, 2.5 * flop / 1e9, contend(kind, contenders), kernel, error, function, shape)
 
 
 def decode(c, rnd, wanted):
@@ -380,7 +381,8 @@ def decode(c, rnd, wanted):
         one = [peers.in_one_piece(x, pages, c.Nk) for x in (k, v)]
         contenders.update((name, lambda name=name: lambda: peers.PEERS[name](q, *one, False, 0, 0))
                           for name in ("cudnn", "fa2"))
-    report(c.family, c, 4e-9 * c.Hq * c.D * pairs(c), contend(c.family, contenders), kernel, worst)
+    report(c.family, c, 4e-9 * c.Hq * c.D * pairs(c), contend(c.family, contenders), kernel, worst, function,
+           shape)
 
 
 def main():
@@ -395,8 +397,8 @@ def main():
     print(f"# seed: {seed}, {limit:g} s{', only ' * bool(only)}{' '.join(only)}")
     print("# not installed:", " ".join(package for package in ("flash_attn", "fa3_fwd", "flashinfer")
                                        if not importlib.util.find_spec(package)) or "none")
-    print("kind", *SHAPE, "gflop", "ours", *PEERS, "best", "ratio", "kernel", "error", "verdict", "all", sep="\t",
-          flush=True)
+    print("kind", *SHAPE, "gflop", "ours", *PEERS, "best", "ratio", "kernel", "error", "verdict", "all", "predicted",
+          sep="\t", flush=True)
     for number, c in enumerate(drawn(seed)):
         if time.time() - begun > limit:
             break

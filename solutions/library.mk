@@ -1,28 +1,28 @@
 # library.mk - the library: libworkbook.so, and what its suites and the bench want of it.
 
 # The library: every key under its function's name, but those whose kernel solutions/library.c chooses; these under
-# the names that stand there. Of each the function alone is seen by the others (and, of a kernel with a workspace,
-# NAME_in and NAME_workspace): 03 and 05 both have a forward_kernel<64, 32, 64, 4, 2> with the same parameters, and a
-# linker that is not told keeps one of the two. What is read of library.c are words: {"function", and
-# "solutions/NN/...cu", of a row, and NN_FORM: of a form with a workspace.
-CHOICES := $(filter {"% "solutions/% $(NUMBERS:%=%_%:),$(file <solutions/library.c))
-CHOSEN := $(sort $(foreach s,$(patsubst "solutions/%.cu"$(comma),%,$(filter "%,$(CHOICES))),$(if \
-  $(findstring /variants/,$s),$(subst /variants/,/,$s),$(if \
-  $(filter {"$(notdir $s)"$(comma),$(CHOICES)),$(dir $s)key))))
+# the names that stand in kernels.h. Of each the function alone is seen by the others (and NAME_microseconds; and, of a
+# kernel with a workspace, NAME_in and NAME_workspace): 03 and 05 both have a forward_kernel<64, 32, 64, 4, 2> with the
+# same parameters, and a linker that is not told keeps one of the two. What is read of kernels.h are words: "NN/...", of
+# a row, and NN_FORM: of a form with a workspace.
+CHOICES := $(filter "% $(NUMBERS:%=%_%:),$(file <solutions/kernels.h))
+CHOSEN := $(sort $(foreach s,$(patsubst "%"$(comma),%,$(filter "%,$(CHOICES))),$(if \
+  $(findstring /variants/,$s),$(subst /variants/,/,$s),$(dir $s)key)))
 chosen = $(notdir $(filter $(1)/%,$(CHOSEN)))
 library_symbol = --redefine-sym $(1)=$(2) --keep-global-symbol=$(1) --keep-global-symbol=$(2)
 define library_kernel
 $B/lib/$(1)$(2:%=_%).o: $B/$(if $(filter-out key,$(2)),variants/$(1)/variants/$(2),solutions)/$(1).o
 	@mkdir -p $$(@D)
 	$Q$(LD) -r --force-group-allocation $$< -o $$@ && objcopy \
-	    $(foreach f,$(addprefix $(call name,$(1)),_in _workspace _add _add_in _add_workspace /),$(call \
+	    $(foreach f,$(addprefix $(call name,$(1)),_in _workspace _microseconds _add _add_in \
+	    _add_workspace /),$(call \
 	    library_symbol,$(f:/=),$(f:/=)$(2:%=_%))) $$@
 endef
 LIBRARY_KEYS := $(foreach n,$(NUMBERS),$(if $(call source,solutions,$n),$(or $(addprefix $n/,$(call chosen,$n)),$n/)))
 $(foreach k,$(LIBRARY_KEYS),$(eval $(call library_kernel,$(firstword $(subst /, ,$k)),$(word 2,$(subst /, ,$k)))))
-LIBRARY := $B/lib/library.o $B/machinery/attention_backward.o \
+LIBRARY := $(addprefix $B/lib/,library.o keys.o pairs.o) $B/machinery/attention_backward.o \
   $(foreach k,$(LIBRARY_KEYS),$B/lib/$(firstword $(subst /, ,$k))$(addprefix _,$(word 2,$(subst /, ,$k))).o)
-$B/lib/library.o: solutions/library.c VERSION $B/flags.mk
+$(addprefix $B/lib/,library.o keys.o pairs.o): $B/lib/%.o: solutions/%.c VERSION $B/flags.mk
 	@mkdir -p $(@D)
 	$(call compile_c,-DWB_VERSION='"$(file <VERSION)"')
 $B/lib/libworkbook.so $B/lib/libworkbook_all.so: $(LIBRARY)

@@ -1,6 +1,10 @@
 // device.cu - device memory for callers without CUDA headers (workbook.h), and its bookkeeping (memory.h).
 #include "memory.h"
+#include "predict.h"
 #include "workbook.h"
+
+#include <algorithm>
+#include <mutex>
 
 extern "C" wb_status wb_device_alloc(void **pointer, size_t bytes)
 {
@@ -59,5 +63,29 @@ extern "C" int wb_device_capability(void)
     const bool known = cudaGetDevice(&device) == cudaSuccess &&
                        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess;
     return known ? major : 0;
+#endif
+}
+
+extern "C" wb_device wb_this_device(void)
+{
+#ifdef __CUDACPU__
+    return {9, 132, 1980, 4814, nullptr};
+#else
+    constexpr int MOST = 64;
+    static wb_device known[MOST];
+    static std::once_flag asked[MOST];
+    int now = -1;
+    if (cudaGetDevice(&now) != cudaSuccess || now < 0 || now >= MOST) return {0, 1, 1000, 100, nullptr};
+    std::call_once(asked[now], [now] {
+        int value[5] = {};
+        const cudaDeviceAttr which[5] = {cudaDevAttrComputeCapabilityMajor, cudaDevAttrMultiProcessorCount,
+                                         cudaDevAttrClockRate, cudaDevAttrMemoryClockRate,
+                                         cudaDevAttrGlobalMemoryBusWidth};
+        for (int k = 0; k < 5; k++) cudaDeviceGetAttribute(&value[k], which[k], now);
+        // kHz, and bits, twice a clock; what a driver does not say counts as little
+        const int bandwidth = (int)(2.0 * value[3] * value[4] / 8e6);
+        known[now] = {value[0], std::max(1, value[1]), std::max(1, value[2] / 1000), std::max(1, bandwidth), nullptr};
+    });
+    return known[now];
 #endif
 }

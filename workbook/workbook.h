@@ -369,7 +369,7 @@ int wb_device_capability(void);
 // Which version of the workbook it was made from, "1.0.0".
 const char *wb_version(void);
 
-// Of some functions it has more than one kernel (solutions/library.c). Which source serves this one, "flash_gqa", for a
+// Of some functions it has more than one kernel (solutions/kernels.h). Which source serves this one, "flash_gqa", for a
 // shape that it takes, on the current device; "" for a function that has but its key.
 const char *wb_library_kernel(const char *function, const attention_shape *shape);
 

@@ -67,7 +67,7 @@ for variant in solutions/*/variants/*.cu; do
         >"$bundle/$out/variants/$number/variants/$(basename "$variant" .cu)/exempt"
 done
 # Which tests the library's kernels are exempt from.
-if [ -f solutions/library.c ]; then mkdir -p "$bundle/solutions" && cp solutions/library.c "$bundle/solutions/"; fi
+if [ -f solutions/kernels.h ]; then mkdir -p "$bundle/solutions" && cp solutions/kernels.h "$bundle/solutions/"; fi
 mkdir "$bundle/tests"
 for test in tests/[0-9]*.c; do : >"$bundle/$test"; done  # record.sh knows problems by these names
 git describe --always --dirty --abbrev=10 >"$bundle/commit" 2>/dev/null || echo unknown >"$bundle/commit"

@@ -1,6 +1,7 @@
 // hopper.cu - flash_forward on a Hopper GPU, by 07's kernel for any window without a mask: for D 16 and 32, as 05's
 // hopper.cu, which says why it is cut so. Other GPUs are the key's.
 #include "workbook.h"
+#include "predict.h"
 #include "hopper.cuh"
 
 namespace of_the_key
@@ -26,4 +27,10 @@ wb_status flash_forward(
     attention_shape whole = *shape;
     whole.window = shape->q_len;
     return go(O, L, Q, K, V, nullptr, &whole, stream);
+}
+
+double flash_forward_microseconds(const attention_shape *shape, const wb_device *device)
+{
+    if (device->capability != 9 || shape->head_dim > 32) return INFINITY;  // 10's kernels are faster
+    return wb_forward(shape, device, wb_over_keys(shape, 192, 128, 1));
 }

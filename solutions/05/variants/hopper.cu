@@ -5,6 +5,7 @@
 // pair, 16 a clock and multiprocessor. So three warpgroups share them, and a step is long, 192 queries by 128 keys:
 // what else it costs is shared by more pairs.
 #include "workbook.h"
+#include "predict.h"
 #include "hopper.cuh"
 
 namespace of_the_key
@@ -30,4 +31,10 @@ wb_status flash_gqa(
     attention_shape whole = *shape;
     whole.window = shape->q_len;
     return go(O, L, Q, K, V, nullptr, &whole, stream);
+}
+
+double flash_gqa_microseconds(const attention_shape *shape, const wb_device *device)
+{
+    if (device->capability != 9 || shape->head_dim > 32) return INFINITY;  // 10's kernels are faster
+    return wb_forward(shape, device, wb_over_keys(shape, 192, 128, 1));
 }

@@ -2,6 +2,7 @@
 // all read the same tile of K and V. Each tile is loaded once for HEADS heads, where the answer key leaves that to the
 // L2 cache.
 #include "workbook.h"
+#include "predict.h"
 #include "tile.cuh"
 
 // What a block keeps in shared memory.
@@ -156,4 +157,12 @@ wb_status flash_gqa(
         return room ? choose<128, 32, 48, 2>(O, L, Q, K, V, shape, stream)
                     : choose<128, 16, 32, 2>(O, L, Q, K, V, shape, stream);
     }
+}
+
+double flash_gqa_microseconds(const attention_shape *shape, const wb_device *device)
+{
+    const int D = shape->head_dim, heads = wb_pack_of(shape, 4), at_once = D == 16 ? 4 : D == 32 ? 3 : 2;
+    wb_walks w = wb_over_keys(shape, 128 / heads, D == 128 ? 48 : 64, at_once);
+    w.blocks /= heads;
+    return wb_forward(shape, device, w);
 }

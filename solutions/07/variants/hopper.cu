@@ -9,6 +9,7 @@
 // million multiplications and additions; problems/07/README.md adds them up. D = 64, W <= 129, up to 16 sinks, groups
 // of a multiple of 4, sm_90; all else is packed_heads.cu's.
 #include "workbook.h"
+#include "predict.h"
 #include "tile.cuh"
 #include "hopper.cuh"
 
@@ -257,6 +258,17 @@ static bool suits(const char *name, const attention_shape *shape, int sinks)
            tiles <= INT_MAX && fits<window_tiles<CHUNK - 8 + KEYS>>() && check_hopper(name) == WB_OK;
 }
 
+// Items are equally long whatever the window is, in steps of a head. `more`: items that another head takes to begin.
+static double window_microseconds(const attention_shape *shape, const wb_device *device)
+{
+    if (device->capability != 9 || shape->head_dim != 64 || shape->window > MOST_W || shape->sinks > MOST_SINKS ||
+        wb_group_of(shape) % 4)
+        return INFINITY;
+    const int heads = wb_pack_of(shape, 8);
+    const double tiles = (shape->q_len - 1) / CHUNK + 1;
+    const double items = (double)shape->batch * shape->q_heads / heads * (tiles + device->costs->more);
+    return wb_forward(shape, device, {items, 1.0 * heads, 1.0 * heads, 1.0 * heads, 1});
+}
 #ifndef SINK_LOGITS  // problem 11 has its own
 namespace any_window
 {
@@ -275,5 +287,9 @@ wb_status flash_sinks(
                        : eight ? launch_window<8, 16>
                                          : launch_window<4, 16>;
     return run(O, L, Q, K, V, nullptr, shape, stream);
+}
+double flash_sinks_microseconds(const attention_shape *shape, const wb_device *device)
+{
+    return window_microseconds(shape, device);
 }
 #endif

@@ -6,6 +6,7 @@
 // window makes short walks, a block stays for many of them: the last product of one runs under the first of the next,
 // and while O leaves, scores are computed.
 #include "workbook.h"
+#include "predict.h"
 #include "tile.cuh"
 #include "hopper.cuh"
 
@@ -279,6 +280,36 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void walk_kernel(
     stores_read();  // the block may not end before
 }
 
+// A section has as many key heads as have the keys and values of a window in half of the L2 cache (60 MB) together, or
+// items for 16 rounds: with fewer, some blocks would get more of the long walks than others. Without a window, up to
+// 4608 keys, the cache is worth more, and two rounds and a half will do (D 128, H16, N512 0.104 ms, and 0.114 with 16;
+// but N8192 0.787, and 0.730), up to 1600 keys with 12 MB of it (57 shapes of D 128 drawn on an H100: 0.97 of the time
+// that 32 MB take, 1.06 at worst).
+static int heads_at_once(const attention_shape *shape, int rows, int processors)
+{
+    const int kv_heads = shape->batch * shape->kv_heads, group_size = shape->q_heads / shape->kv_heads;
+    const int N = shape->q_len, keys = min(N, min(N, shape->window) + rows);
+    const bool whole = shape->window >= N;
+    const int in_cache = ((whole && N <= 1600 ? 12 : 32) << 20) / (4 * shape->head_dim) / keys,
+              half_rounds = whole && N <= 4608 ? 5 : 32,
+              for_rounds = half_rounds * processors / 2 / ((N - 1) / rows + 1) / group_size + 1;
+    int at_once = min(kv_heads, max(in_cache, for_rounds));
+    while (kv_heads % at_once) at_once += whole ? 1 : -1;
+    return at_once;
+}
+
+// Microseconds of walks of so many rows. Where each head has its own keys, and one of several sections has outgrown the
+// cache, they come from memory each time.
+static inline double
+walk_microseconds(const attention_shape *shape, const wb_device *device, const wb_walks &w, int rows)
+{
+    const double time = wb_forward(shape, device, w), row = 4.0 * shape->head_dim;
+    if (!shape->causal || shape->window < shape->q_len || wb_group_of(shape) > 1) return time;
+    const int at_once = heads_at_once(shape, rows, device->processors);
+    if (at_once == shape->batch * shape->kv_heads || at_once * row * shape->kv_len < 40e6) return time;
+    return hypot(time, w.blocks * shape->kv_len / 2 * row * 1e-3 / device->bandwidth);
+}
+
 template <int D, int BC, int GROUPS, int K_STAGES, int V_STAGES, bool SINKS, bool FULL = false>
 static wb_status launch_walk(
     bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const float *sink_logits,
@@ -298,19 +329,8 @@ static wb_status launch_walk(
     int device, processors;
     WB_CUDA(cudaGetDevice(&device));
     WB_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
-    // a section has as many heads as have the keys and values of a window in half of the L2 cache (60 MB) together, or
-    // items for 16 rounds: with fewer, some blocks would get more of the long walks than others. Without a window, up
-    // to 4608 keys, the cache is worth more, and two rounds and a half will do (D 128, H16, N512 0.104 ms, and 0.114
-    // with 16; but N8192 0.787, and 0.730), up to 1600 keys with 12 MB of it (57 shapes of D 128 drawn on an H100: 0.97
-    // of the time that 32 MB take, 1.06 at worst); without a mask all are equally long
-    const int tiles_of_head = (N - 1) / BR + 1, group_size = heads / kv_heads,
-              keys = min(N, min(N, shape->window) + BR);
-    const bool whole = shape->window >= N;
-    const int in_cache = ((whole && N <= 1600 ? 12 : 32) << 20) / (4 * D) / keys,
-              half_rounds = whole && N <= 4608 ? 5 : 32,
-              for_rounds = half_rounds * processors / 2 / tiles_of_head / group_size + 1;
-    int at_once = FULL ? 1 : min(kv_heads, max(in_cache, for_rounds));
-    while (kv_heads % at_once) at_once += whole ? 1 : -1;
+    const int tiles_of_head = (N - 1) / BR + 1, group_size = heads / kv_heads;
+    const int at_once = FULL ? 1 : heads_at_once(shape, BR, processors);
     const long long items = (long long)heads * tiles_of_head;
     if (items > INT_MAX / 2) return wb_fail(WB_UNSUPPORTED, "flash_sinks: more than %d tiles of queries", INT_MAX / 2);
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
@@ -342,6 +362,18 @@ template <bool SINKS> static wb_status walk_on_hopper(
     return go(O, L, Q, K, V, sink_logits, shape, stream);
 }
 
+// `more`: a step with large tiles, of long windows, beside one with small ones.
+static double window_microseconds(const attention_shape *shape, const wb_device *device)
+{
+    if (device->capability != 9) return INFINITY;
+    const int D = shape->head_dim;
+    const bool small = min(shape->window, shape->q_len) < 768;
+    wb_walks w = wb_over_keys(shape, small && D == 128 ? 128 : 192, small || D == 128 ? 64 : 128, 1);
+    const double more = small ? 1 : device->costs->more;
+    w.least *= more, w.mean *= more, w.most *= more;
+    return walk_microseconds(shape, device, w, 192);
+}
+
 #ifndef SINK_LOGITS  // problem 11 has its own
 namespace not_hopper
 {
@@ -356,6 +388,10 @@ wb_status flash_sinks(
     if (!walks_here("flash_sinks")) return not_hopper::flash_sinks(O, L, Q, K, V, shape, stream);
     const auto go = shape->sinks ? walk_on_hopper<true> : walk_on_hopper<false>;
     return go(O, L, Q, K, V, nullptr, shape, stream);
+}
+double flash_sinks_microseconds(const attention_shape *shape, const wb_device *device)
+{
+    return window_microseconds(shape, device);
 }
 #endif
 #endif

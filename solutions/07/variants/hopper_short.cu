@@ -1,6 +1,7 @@
 // hopper_short.cu - flash_sinks by 10's kernel for short sequences, where a block has 64 queries and three or four
 // share a multiprocessor. What it does not take, and GPUs that are not of sm_90, are hopper_any_window.cu's.
 #include "workbook.h"
+#include "predict.h"
 #include "tile.cuh"
 #include "hopper.cuh"
 
@@ -22,4 +23,10 @@ wb_status flash_sinks(
     if (shape->head_dim < 64 || check_hopper("flash_sinks") != WB_OK)
         return any_window::flash_sinks(O, L, Q, K, V, shape, stream);
     return in_short::launch_short<in_short::WINDOW>(O, L, Q, K, V, nullptr, shape, stream);
+}
+
+double flash_sinks_microseconds(const attention_shape *shape, const wb_device *device)
+{
+    if (device->capability != 9 || shape->head_dim < 64) return INFINITY;
+    return wb_forward(shape, device, wb_over_keys(shape, 64, 64, shape->head_dim == 64 ? 4 : 3));
 }

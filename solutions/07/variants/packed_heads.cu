@@ -5,6 +5,7 @@
 // 64 of 2): its window is W + 15 keys long, not W + 63, fewer scores are computed only to be masked, and a key that
 // was loaded serves all heads of the group. The sinks have a small tile of their own, as in the key.
 #include "workbook.h"
+#include "predict.h"
 #include "tile.cuh"
 
 constexpr int WARPS = 4, ROWS = 32, THREADS = 32 * WARPS, BR = ROWS * WARPS;
@@ -185,4 +186,12 @@ wb_status flash_sinks(
         return room ? choose<128, 32, 3, 2>(O, L, Q, K, V, shape, stream)
                     : choose<128, 16, 2, 1>(O, L, Q, K, V, shape, stream);
     }
+}
+
+double flash_sinks_microseconds(const attention_shape *shape, const wb_device *device)
+{
+    const int D = shape->head_dim, heads = wb_pack_of(shape, 8);
+    wb_walks w = wb_over_keys(shape, BR / heads, D == 128 ? 32 : 48, D == 16 ? 4 : D == 128 ? 2 : 3);
+    w.blocks /= heads;
+    return wb_forward(shape, device, w);
 }

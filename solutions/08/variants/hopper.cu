@@ -20,6 +20,7 @@
 //
 // exempt: memory same_twice
 #include "workbook.h"
+#include "predict.h"
 #include "hopper.cuh"
 
 #ifndef WINDOWS
@@ -35,7 +36,6 @@ namespace of_the_key
 
 enum mask_kind { FULL, CAUSAL, WINDOW };
 constexpr int BK = 128;                                      // keys of a block
-constexpr int SMS = 132;                                     // of an H200; a block for each runs at a time
 constexpr int MOST_FAR_PARTS = 16;                           // dK and dV of sinks pass through all of them
 constexpr int MOST_PARTS = 64;                               // of what a tile of keys has to do
 template <int D> constexpr int BQ_of = D == 128 ? 64 : 128;  // queries of a step
@@ -73,7 +73,8 @@ struct schedule {
     // of each head.
     int W, sinks, far_tiles, far_parts, far_steps;  // far_tiles: so many tiles of keys, the first, have sinks
     int works;
-    bool many;  // a block takes many
+    bool many;       // a block takes many
+    int processors;  // of this GPU: a block for each runs at a time
 };
 
 struct work {
@@ -291,7 +292,7 @@ __global__ __launch_bounds__(384, 1) void backward_kernel(
         after_may_begin();
         // The first blocks have time to find out before the kernel before ends. await: only for who has begun.
         int number = blockIdx.x;
-        const bool early = !MANY && number < SMS;
+        const bool early = !MANY && number < plan.processors;
         if (early) tiles.works[0] = work_of(number);
         before_is_done();
         if (!MANY && (ORDERED || (plan.parts > 1 && !plan.apart))) number = take_number(w.next_work);
@@ -703,7 +704,7 @@ static double time_of(const schedule &plan, const attention_shape *shape, bool o
     const int end = plan.blocks64 * 64 / queries_of(shape);
     const int beside = (shape->causal ? 2 : 4) + (plan.parts > 1 ? 2 : 0);  // of a work, beside its steps
     const int unit = (min(plan.steps, plan.group * end) + beside) / MOST + 1;
-    int done[MOST] = {SMS}, now = 0, last = 0;  // done[t % MOST]: how many are done at t
+    int done[MOST] = {plan.processors}, now = 0, last = 0;  // done[t % MOST]: how many are done at t
     for (int p = 0; p < plan.parts; p++) {
         const int from = p * plan.steps, to = min(from + plan.steps, plan.group * end);
         const int heads = (to - 1) / end - from / end + 1, tiles = plan.before[p + 1] - plan.before[p];
@@ -738,10 +739,10 @@ static int best_parts(schedule plan, const attention_shape *shape, bool ordered)
     double best = 1e30;
     for (int n = 1; n <= min(MOST_PARTS, plan.group * plan.blocks64 / 2); n += 1 + n / 8) {
         cut_group(plan, shape, n);
-        if (plan.works > 32 * SMS) break;
+        if (plan.works > 32 * plan.processors) break;
         // Blocks that wait for one another had better come to the end of a head together.
         const bool ends_in_head = plan.steps * queries_of(shape) % (plan.blocks64 * 64);
-        const bool few = plan.group == 1 && plan.kv_heads * plan.key_tiles <= SMS;
+        const bool few = plan.group == 1 && plan.kv_heads * plan.key_tiles <= plan.processors;
         if (ordered && shape->causal && ends_in_head && !few) continue;
         const double time = time_of(plan, shape, ordered) * (n < least ? 1.1 : 1);
         if (time < best * 0.99) best = time, parts = n;
@@ -759,8 +760,8 @@ static void cut_best(schedule &plan, const attention_shape *shape, bool ordered)
 }
 
 // As many heads a part as make the blocks end soonest, in steps. Beside its steps work takes the time of two, and of
-// one more where it hands dK and dV on. It comes in rounds of 132, or, as that of the last keys is shorter, evenly
-// spread, and in the end there is half of the longest.
+// one more where it hands dK and dV on. It comes in rounds of as many as there are multiprocessors, or, as that of the
+// last keys is shorter, evenly spread, and in the end there is half of the longest.
 static void cut_windows(schedule &plan, const attention_shape *shape)
 {
     const int BQ = queries_of(shape), steps = steps_of(shape), clipped = min(plan.key_tiles, steps * BQ / BK);
@@ -773,7 +774,8 @@ static void cut_windows(schedule &plan, const attention_shape *shape)
                      beside = share < plan.group ? 3 : 2;
         const double longest = share * steps + beside,
                      mean = share * steps * (1 - clipped / 2.0 / plan.key_tiles) + beside;
-        const double time = max(longest, min(ceil(works / SMS) * longest, works / SMS * mean + longest / 2));
+        const double time =
+            max(longest, min(ceil(works / plan.processors) * longest, works / plan.processors * mean + longest / 2));
         if (time < best) best = time, heads = share;
     }
     const int from_afar = (shape->q_len - 1) / BQ + 1 - steps;  // tiles of queries that see a sink left of the window
@@ -789,11 +791,12 @@ static schedule plan_of(const attention_shape *shape, bool ordered)
 {
     schedule plan = {};
     const bool window = mask_of(shape) == WINDOW;
+    plan.processors = wb_this_device().processors;
     plan.kv_heads = shape->batch * shape->kv_heads;
     plan.group = shape->q_heads / shape->kv_heads;
     plan.key_tiles = (shape->kv_len - 1) / BK + 1;
     plan.blocks64 = 2 * ((shape->q_len - 1) / BK + 1);
-    plan.side = shape->causal || ordered ? SMS / plan.key_tiles : 1;
+    plan.side = shape->causal || ordered ? plan.processors / plan.key_tiles : 1;
     plan.side = plan.side < 1 ? 1 : plan.side > plan.kv_heads ? plan.kv_heads : plan.side;
     if (window)
         cut_windows(plan, shape);
@@ -802,8 +805,9 @@ static schedule plan_of(const attention_shape *shape, bool ordered)
     // Its beginning is hidden, which is worth much where it is short. Long work at D = 64, and in windows, is a little
     // faster in blocks of its own.
     const int tiles = window ? steps_of(shape) : (shape->q_len - 1) / queries_of(shape) + 1;
-    plan.many = plan.works > 3 * SMS && ((shape->head_dim == 128 && !window) ||
-                                         ((plan.group - 1) / plan.parts + 1) * tiles * queries_of(shape) <= 3072);
+    plan.many =
+        plan.works > 3 * plan.processors && ((shape->head_dim == 128 && !window) ||
+                                             ((plan.group - 1) / plan.parts + 1) * tiles * queries_of(shape) <= 3072);
     return plan;
 }
 
@@ -859,8 +863,8 @@ template <int D, mask_kind MASK, bool ORDERED> static wb_status launch(
         plan.many ? backward_kernel<D, MASK, ORDERED, true, false> : backward_kernel<D, MASK, ORDERED, false, false>;
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     status = launch_after(
-        kernel, dim3(plan.many ? min(SMS, plan.works) : plan.works), 384, bytes, stream, dK_map, dV_map, Q_map, K_map,
-        V_map, dO_map, w, plan, N, shape->scale);
+        kernel, dim3(plan.many ? min(plan.processors, plan.works) : plan.works), 384, bytes, stream, dK_map, dV_map,
+        Q_map, K_map, V_map, dO_map, w, plan, N, shape->scale);
     if (status != WB_OK) return status;
     return launch_after(
         round_kernel<D>, dim3((N - 1) / 64 + 1, q_heads + (plan.apart ? plan.kv_heads * (D / 8) : 0)), 128,
@@ -891,8 +895,8 @@ template <int D, mask_kind MASK, bool ORDERED> static wb_status launch_add(
         plan.many ? backward_kernel<D, MASK, ORDERED, true, true> : backward_kernel<D, MASK, ORDERED, false, true>;
     WB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     status = launch_after(
-        kernel, dim3(plan.many ? min(SMS, plan.works) : plan.works), 384, bytes, stream, dK, dV, Q_map, K_map, V_map,
-        dO_map, w, plan, keys, shape->scale);
+        kernel, dim3(plan.many ? min(plan.processors, plan.works) : plan.works), 384, bytes, stream, dK, dV, Q_map,
+        K_map, V_map, dO_map, w, plan, keys, shape->scale);
     if (status != WB_OK) return status;
     const int rows = plan.apart ? max(queries, keys) : queries;
     return launch_after(
@@ -941,6 +945,51 @@ static wb_status launch_any(
         return mask_of(shape) == CAUSAL ? launch<D, CAUSAL, SAME_BITS> : launch<D, OTHER, SAME_BITS>;
     });
     return run(memory, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+}
+
+// In three launches. A tile of keys meets the queries of its group, cut into as many parts as end soonest, of which
+// those of some heads, side by side, come before the others. `more`, in microseconds: of a part that waits for others
+// to hand on dK and dV; and of a tile of keys, of few, that waits for its turn at dQ.
+static double three_launches_microseconds(const attention_shape *shape, const wb_device *device)
+{
+    if (device->capability != 9 || (double)shape->batch * shape->q_heads > 62000) return INFINITY;
+    const wb_costs *c = device->costs;
+    const wb_walks w = wb_over_queries(shape, BK, queries_of(shape), 1);
+    const bool window = shape->causal && shape->window < shape->q_len;
+    const double heads = (double)shape->batch * shape->kv_heads, tiles = w.blocks / heads, P = device->processors;
+    const int group = wb_group_of(shape);
+#ifdef WINDOWS
+    constexpr bool turns = false;  // they hardly show
+#else
+    constexpr bool turns = SAME_BITS;
+#endif
+    const bool few = group == 1 && w.blocks <= P;
+    const int most_parts = min(MOST_PARTS, window || (turns && shape->causal && !few) ? group : (int)w.most);
+    double best = INFINITY, extra = 0;
+    for (int parts = 1; parts <= most_parts; parts += 1 + parts / 2) {
+        // of parts of a head the early ones are left of the diagonal of late keys
+        const double of_head = shape->causal && !window ? fmax(1, (double)parts / group) : 1;
+        const double works = w.blocks * parts * (of_head + 1) / (2 * of_head), mean = w.mean * w.blocks / works;
+        const double beginning = c->beginning + (parts > 1 ? 2 : 0);
+        const wb_walks cut = {works, w.least / parts, mean, ceil(w.most / parts), 1};
+        double steps = wb_rounds(&cut, beginning, P);
+        if (shape->causal && !window && works > P) {
+            const double side = fmax(1, fmin(heads, floor(P / tiles))), last = fmod(heads - 1, side) + 1;
+            const double head = works / heads / parts * (mean + beginning) / P;
+            steps =
+                (heads * parts - last) * head + fmax(cut.most + beginning, last * head + (cut.least + beginning) / 2);
+        }
+        if (steps >= best * 0.99) continue;
+        best = steps;
+        extra = c->more * (parts > 1 && works * shape->head_dim > 176 * 128 ? parts : 0);
+    }
+    if (turns && !window) extra += c->more * tiles * fmin(1, P / w.blocks);
+    if (shape->sinks && window) {
+        const double far = fmax(0, ceil(shape->q_len / (double)queries_of(shape)) - w.most / group);
+        best += ceil(shape->sinks / (double)BK) * far * heads * group / P;
+        extra += c->more * ceil(far / fmax(1024 / queries_of(shape), ceil(far / MOST_FAR_PARTS)));
+    }
+    return c->launch + c->step * best + extra + c->megabyte * wb_megabytes(shape, 10, 3);
 }
 
 #ifndef WINDOWS
@@ -1035,5 +1084,9 @@ extern "C" wb_status flash_gqa_backward_add(
     status = flash_gqa_backward_add_in(memory, bytes, dQ, dK, dV, Q, K, V, dO, L, delta, shape, stream);
     if (bytes) WB_CUDA(cudaFreeAsync(memory, stream));
     return status;
+}
+double flash_gqa_backward_microseconds(const attention_shape *shape, const wb_device *device)
+{
+    return three_launches_microseconds(shape, device);
 }
 #endif

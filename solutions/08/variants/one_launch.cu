@@ -23,6 +23,7 @@
 // D = 16 and 32, and GPUs that are none of sm_90, are the key's. 09 and 12 include this file for their masks (#define
 // OF_ANOTHER).
 #include "workbook.h"
+#include "predict.h"
 #include "hopper.cuh"
 
 #ifndef OF_ANOTHER
@@ -335,9 +336,9 @@ template <int D, int GROUPS> static wb_status launch(const tensors &t, const att
 // Whether the warpgroups of a block had better share out what a tile of keys meets. Where keys are few it ends sooner;
 // else all have enough to do, and blocks of one warpgroup end one by one. In steps: what begins and ends a work takes
 // about three, and one more where it is added up.
-template <int D> static bool shares(const attention_shape *shape)
+template <int D> static bool shares(const attention_shape *shape, int SMS)
 {
-    constexpr int SMS = 132, AT_A_TIME = AT_ONCE<D>;  // of an H200
+    constexpr int AT_A_TIME = AT_ONCE<D>;
     const int tiles = (shape->q_len - 1) / 64 + 1, group = shape->q_heads / shape->kv_heads;
     const bool window = shape->causal && shape->window < shape->q_len;
     const double longest = window && shape->sinks == 0 ? min(tiles, (shape->window - 1) / 64 + 2) : tiles;
@@ -373,9 +374,32 @@ static wb_status launch_any(
     if (status == WB_OK) status = describe(t.O, O, q_heads, N, D, 64);
     if (status == WB_OK) status = describe(t.dO, dO, q_heads, N, D, 64);
     if (status != WB_OK) return status;
+    const int processors = wb_this_device().processors;
     if (shape->head_dim == 64)
-        return shares<64>(shape) ? launch<64, 3>(t, shape, stream) : launch<64, 1>(t, shape, stream);
-    return shares<128>(shape) ? launch<128, 2>(t, shape, stream) : launch<128, 1>(t, shape, stream);
+        return shares<64>(shape, processors) ? launch<64, 3>(t, shape, stream) : launch<64, 1>(t, shape, stream);
+    return shares<128>(shape, processors) ? launch<128, 2>(t, shape, stream) : launch<128, 1>(t, shape, stream);
+}
+
+// The same in microseconds. A sink is seen by all queries.
+static double one_launch_microseconds(const attention_shape *shape, const wb_device *device)
+{
+    if (device->capability != 9 || shape->head_dim < 64) return INFINITY;
+    const wb_costs *c = device->costs;
+    const int at_once = shape->head_dim == 128 ? AT_ONCE<128> : AT_ONCE<64>, slots = device->processors * at_once;
+    const double tiles = ceil(shape->q_len / 64.0), group = wb_group_of(shape);
+    wb_walks keys = wb_over_queries(shape, 64, 64, at_once), queries = wb_over_keys(shape, 64, 64, at_once);
+    if (shape->sinks && shape->window < shape->q_len)
+        keys.mean += (group * tiles - keys.most) * ceil(shape->sinks / 64.0) / tiles, keys.most = group * tiles;
+    constexpr double PASS = 0.03;  // of a step: to see that a tile is hidden
+    keys.mean += PASS * (group * tiles - keys.mean), keys.most += PASS * (group * tiles - keys.most);
+    queries.mean += PASS * (tiles - queries.mean), queries.most += PASS * (tiles - queries.most);
+    const bool shared =
+        shape->head_dim == 128 ? shares<128>(shape, device->processors) : shares<64>(shape, device->processors);
+    const double b = c->beginning, together = shared ? at_once : 1;
+    const double chain = fmax(ceil(keys.most / together) + b + shared, queries.most + b);
+    const double all = keys.blocks * (keys.mean + (b + shared) * together) + queries.blocks * (queries.mean + b);
+    const double time = pow(pow(c->step * chain, 4) + pow(c->busy * all / slots, 4), 0.25);
+    return c->launch + time + c->megabyte * wb_megabytes(shape, 4, 4);
 }
 
 #ifndef OF_ANOTHER
@@ -409,5 +433,9 @@ wb_status flash_gqa_backward(
     const wb_status status = wb_check_backward("flash_gqa_backward", dQ, dK, dV, delta, Q, K, V, O, L, dO, shape);
     if (status != WB_OK) return status;
     return flash_gqa_backward_in(nullptr, 0, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+}
+double flash_gqa_backward_microseconds(const attention_shape *shape, const wb_device *device)
+{
+    return one_launch_microseconds(shape, device);
 }
 #endif

@@ -13,6 +13,7 @@
 // for dQ; their own dK and dV are sums over all queries: a kernel of their own adds them up first, in parts that dQ,
 // not yet filled, holds. D = 64, W <= 129, up to 16 sinks; all else is packed_heads.cu's.
 #include "workbook.h"
+#include "predict.h"
 #include "hopper.cuh"
 
 #ifndef SINK_LOGITS  // problem 12 has its own
@@ -362,6 +363,26 @@ template <bool SINKS> static wb_status launch_stretches(
     return WB_OK;
 }
 
+// Stretches of all tiles, and two more each, of all heads of a group. `more`: microseconds of a step of the sinks.
+static double stretch_microseconds(const attention_shape *shape, const wb_device *device)
+{
+    if (device->capability != 9 || shape->head_dim != 64 || shape->window > MOST_W || shape->sinks > MOST_SINKS)
+        return INFINITY;
+    const wb_costs *c = device->costs;
+    const double heads = (double)shape->batch * shape->kv_heads, tiles = (shape->q_len - 1) / 64 + 1;
+    const int reach = (shape->window + 62) / 64, group = wb_group_of(shape);
+    double steps = INFINITY;
+    for (int rounds = 1; rounds <= 8; rounds++) {
+        const double length = ceil(tiles / fmax(1, floor(rounds * 132 / heads)));
+        const double stretches = ceil(tiles / length), taken = ceil(heads * stretches / device->processors);
+        const double beyond = fmin(reach, tiles - length);  // its end
+        steps = fmin(steps, taken * ((length + beyond) * group + c->beginning));
+    }
+    const bool far = shape->sinks && shape->window < shape->q_len;
+    const double of_sinks = fmax(8, heads * group * shape->q_len / 32 / (4 * device->processors));
+    return c->launch + hypot(c->step * steps, c->megabyte * wb_megabytes(shape, 4, 4)) +
+           (far ? 4 + c->more * of_sinks : 0);
+}
 #ifndef SINK_LOGITS
 // The first MOST_SINKS keys, the sinks among them: their dK and dV are sums over all queries, in parts, a block for
 // each.
@@ -539,5 +560,9 @@ wb_status flash_sinks_backward(
     if (status != WB_OK) return status;
     const auto run = far ? launch_stretches<true> : launch_stretches<false>;
     return run(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, far ? MOST_SINKS : 0, stream);
+}
+double flash_sinks_backward_microseconds(const attention_shape *shape, const wb_device *device)
+{
+    return stretch_microseconds(shape, device);
 }
 #endif

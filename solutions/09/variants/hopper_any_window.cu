@@ -7,6 +7,7 @@
 //
 // exempt: memory
 #include "workbook.h"
+#include "predict.h"
 #include "hopper.cuh"
 
 namespace not_hopper
@@ -53,4 +54,9 @@ wb_status flash_sinks_backward(
     status = flash_sinks_backward_in(memory, bytes, dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
     if (bytes) WB_CUDA(cudaFreeAsync(memory, stream));
     return status;
+}
+
+double flash_sinks_backward_microseconds(const attention_shape *shape, const wb_device *device)
+{
+    return of_08::three_launches_microseconds(shape, device);
 }

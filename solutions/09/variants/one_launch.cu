@@ -2,6 +2,7 @@
 // and without a workspace, which asks of each pair of tiles what the mask is. D = 64 or 128; all else is
 // packed_heads.cu's.
 #include "workbook.h"
+#include "predict.h"
 #include "hopper.cuh"
 
 namespace for_other_shapes
@@ -24,4 +25,9 @@ wb_status flash_sinks_backward(
     if (!of_08::suits(name, shape))
         return for_other_shapes::flash_sinks_backward(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
     return of_08::launch_any(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
+}
+
+double flash_sinks_backward_microseconds(const attention_shape *shape, const wb_device *device)
+{
+    return of_08::one_launch_microseconds(shape, device);
 }

@@ -8,6 +8,7 @@
 // - A warp skips the products of a step in which it sees nothing, in both kernels, and the mask where it sees
 // everything.
 #include "workbook.h"
+#include "predict.h"
 #include "tile.cuh"
 
 #define LOG2_E 1.44269504f  // exp(x) = exp2(LOG2_E x)
@@ -344,4 +345,16 @@ wb_status flash_sinks_backward(
     case 64: return launch<64, 16, 32, 2, 6, 16, 16, 5>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
     default: return launch<128, 16, 32, 2, 3, 16, 16, 3>(dQ, dK, dV, delta, Q, K, V, O, L, dO, shape, stream);
     }
+}
+
+double flash_sinks_backward_microseconds(const attention_shape *shape, const wb_device *device)
+{
+    const int D = shape->head_dim, heads = shape->window <= 512 && wb_group_of(shape) % 4 == 0 ? 4 : 1;
+    const int rows = D == 16 ? 64 : 32, at_once = D == 16 ? 5 : D == 32 ? 8 : D == 64 ? 6 : 3;
+    const wb_walks far = wb_over_all_queries(shape, rows, rows, at_once, 32);
+    wb_walks over_queries = wb_over_queries(shape, rows, rows, at_once);
+    over_queries.blocks += far.blocks, over_queries.most = fmax(over_queries.most, far.most);
+    wb_walks over_keys = wb_over_keys(shape, 64 / heads, D < 64 ? 32 : 16, D == 16 ? 6 : D == 128 ? 3 : 5);
+    over_keys.blocks /= heads;
+    return wb_backward(shape, device, over_queries, over_keys);
 }

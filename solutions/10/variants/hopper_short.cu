@@ -6,6 +6,7 @@
 // 07 and 11 include this file for their windows (#define WINDOWS): then the walk ends where the window begins, and
 // goes on at the sinks.
 #include "workbook.h"
+#include "predict.h"
 #include "hopper.cuh"
 
 #ifdef SPLIT_KEYS
@@ -244,5 +245,11 @@ wb_status flash_hopper(
     if (status == WB_OK) status = check_hopper("flash_hopper");
     if (status != WB_OK) return status;
     return (shape->causal ? launch_short<CAUSAL> : launch_short<FULL>)(O, L, Q, K, V, nullptr, shape, stream);
+}
+double flash_hopper_microseconds(const attention_shape *shape, const wb_device *device)
+{
+    if (device->capability != 9 || shape->head_dim < 64) return INFINITY;
+    const int groups = !SPLIT ? 1 : shape->head_dim == 64 ? 4 : 3, blocks = SPLIT ? 1 : shape->head_dim == 64 ? 4 : 3;
+    return wb_forward(shape, device, wb_over_keys(shape, 64, 64 * groups, blocks));
 }
 #endif

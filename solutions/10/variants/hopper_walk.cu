@@ -2,6 +2,7 @@
 // under the beginning of the next, which pays where walks are short. Two warpgroups and tiles of 64 keys;
 // hopper_walk_wide.cu's: three, with 192 queries together.
 #include "workbook.h"
+#include "predict.h"
 #include "hopper.cuh"
 
 #ifndef WALK_TILES
@@ -25,4 +26,12 @@ wb_status flash_hopper(
     attention_shape whole = *shape;
     whole.window = shape->q_len;
     return go(O, L, Q, K, V, nullptr, &whole, stream);
+}
+
+double flash_hopper_microseconds(const attention_shape *shape, const wb_device *device)
+{
+    if (device->capability != 9 || shape->head_dim < 64) return INFINITY;
+    constexpr int tiles[2][5] = {{WALK_TILES(64)}, {WALK_TILES(128)}};
+    const int *const t = tiles[shape->head_dim == 128];
+    return walks::walk_microseconds(shape, device, wb_over_keys(shape, 64 * t[2], t[1], 1), 64 * t[2]);
 }

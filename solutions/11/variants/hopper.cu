@@ -5,6 +5,7 @@
 // which run on their own. What neither is made for, such as D 16 without a window, or a window of 4096, is the first
 // one's.
 #include "workbook.h"
+#include "predict.h"
 #include "tile.cuh"
 #include "hopper.cuh"
 
@@ -368,4 +369,18 @@ wb_status flash_sink_logits(
                : room ? packed<128, 32, 3, 2>(O, L, Q, K, V, sink_logits, shape, stream)
                       : packed<128, 16, 2, 1>(O, L, Q, K, V, sink_logits, shape, stream);
     }
+}
+
+// `more`: a step of the second kernel, in microseconds.
+double flash_sink_logits_microseconds(const attention_shape *shape, const wb_device *device)
+{
+    const int D = shape->head_dim, heads = wb_pack_of(shape, 8);
+    if (shape->window >= shape->q_len && device->capability == 9 && D >= 64) {
+        const wb_walks w = wb_over_keys(shape, D == 64 ? 192 : 128, 128, 1);
+        const wb_costs *c = device->costs;
+        return c->launch + c->more * wb_rounds(&w, 2, device->processors);
+    }
+    wb_walks w = wb_over_keys(shape, BLOCK_ROWS / heads, D == 128 ? 32 : 48, D == 16 ? 4 : D == 128 ? 2 : 3);
+    w.blocks /= heads;
+    return wb_forward(shape, device, w);
 }

@@ -1,6 +1,7 @@
 // hopper_any_window.cu - flash_sink_logits by 07's kernel for any window on a Hopper GPU, without sink tokens and with
 // the logits. Without a window, and on other GPUs: hopper.cu's.
 #include "workbook.h"
+#include "predict.h"
 #include "tile.cuh"
 #include "hopper.cuh"
 
@@ -23,4 +24,9 @@ wb_status flash_sink_logits(
     if (status != WB_OK) return status;
     const auto go = walks::walks_here(name) ? walks::walk_on_hopper<false> : no_window::flash_sink_logits;
     return go(O, L, Q, K, V, sink_logits, shape, stream);
+}
+
+double flash_sink_logits_microseconds(const attention_shape *shape, const wb_device *device)
+{
+    return shape->window < shape->q_len || shape->head_dim < 64 ? walks::window_microseconds(shape, device) : INFINITY;
 }

@@ -1,6 +1,7 @@
 // hopper_short.cu - flash_sink_logits by 10's kernel for short sequences, without sink tokens and with the logits.
 // What it does not take, and GPUs that are not of sm_90, are hopper.cu's.
 #include "workbook.h"
+#include "predict.h"
 #include "tile.cuh"
 #include "hopper.cuh"
 
@@ -26,4 +27,10 @@ wb_status flash_sink_logits(
     attention_shape without = *shape;
     without.sinks = 0;
     return in_short::launch_short<in_short::WINDOW>(O, L, Q, K, V, sink_logits, &without, stream);
+}
+
+double flash_sink_logits_microseconds(const attention_shape *shape, const wb_device *device)
+{
+    if (device->capability != 9 || shape->head_dim < 64) return INFINITY;
+    return wb_forward(shape, device, wb_over_keys(shape, 64, 64, shape->head_dim == 64 ? 4 : 3));
 }

@@ -1,6 +1,7 @@
 // hopper_window.cu - flash_sink_logits by 07's kernel for short windows on a Hopper GPU, without sink tokens and with
 // the logits: D = 64, W <= 129, groups of a multiple of 4. All else is hopper.cu's.
 #include "workbook.h"
+#include "predict.h"
 #include "tile.cuh"
 #include "hopper.cuh"
 
@@ -26,4 +27,9 @@ wb_status flash_sink_logits(
     const auto run = shape->q_heads / shape->kv_heads % 8 == 0 ? short_window::launch_window<8, 0>
                                                                : short_window::launch_window<4, 0>;
     return run(O, L, Q, K, V, sink_logits, shape, stream);
+}
+
+double flash_sink_logits_microseconds(const attention_shape *shape, const wb_device *device)
+{
+    return short_window::window_microseconds(shape, device);
 }

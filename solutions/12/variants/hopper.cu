@@ -7,6 +7,7 @@
 //
 // exempt: memory
 #include "workbook.h"
+#include "predict.h"
 #include "hopper.cuh"
 
 namespace not_hopper
@@ -74,4 +75,9 @@ wb_status flash_sink_logits_backward(
         memory, bytes, dQ, dK, dV, dsinks, delta, Q, K, V, sink_logits, O, L, dO, shape, stream);
     if (bytes) WB_CUDA(cudaFreeAsync(memory, stream));
     return status;
+}
+
+double flash_sink_logits_backward_microseconds(const attention_shape *shape, const wb_device *device)
+{
+    return of_08::three_launches_microseconds(shape, device) + wb_summing(shape->batch * ceil(shape->q_len / 1024.0));
 }

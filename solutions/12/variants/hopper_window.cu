@@ -1,6 +1,7 @@
 // hopper_window.cu - flash_sink_logits_backward by 09's kernel for short windows on a Hopper GPU, without sink tokens:
 // D = 64, W <= 129. The sink is in L, so what is left is ds. All else is packed_heads.cu's.
 #include "workbook.h"
+#include "predict.h"
 #include "hopper.cuh"
 
 namespace packed_heads  // another name than in hopper.cu: the library has both
@@ -30,4 +31,9 @@ wb_status flash_sink_logits_backward(
         <<<shape->q_heads, 512, 0, stream>>>(dsinks, sink_logits, L, delta, shape->batch, shape->q_len);
     WB_CUDA(cudaGetLastError());
     return WB_OK;
+}
+
+double flash_sink_logits_backward_microseconds(const attention_shape *shape, const wb_device *device)
+{
+    return short_window::stretch_microseconds(shape, device) + wb_summing(shape->batch * ceil(shape->q_len / 512.0));
 }

@@ -2,6 +2,7 @@
 // needs no more of the sinks than L, and a second, small one for ds, which takes its place while the first ends. D =
 // 64 or 128; all else is packed_heads.cu's.
 #include "workbook.h"
+#include "predict.h"
 #include "hopper.cuh"
 
 namespace for_other_shapes
@@ -60,4 +61,9 @@ wb_status flash_sink_logits_backward(
     return launch_after(
         dsinks_of_all_kernel<256>, dim3(shape->q_heads), 256, 0, stream, dsinks, sink_logits, L, delta,
         shape->batch * shape->q_len, shape->q_len);
+}
+
+double flash_sink_logits_backward_microseconds(const attention_shape *shape, const wb_device *device)
+{
+    return of_08::one_launch_microseconds(shape, device) + wb_summing(ceil((double)shape->batch * shape->q_len / 256));
 }

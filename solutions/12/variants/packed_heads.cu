@@ -7,6 +7,7 @@
 // - A warp skips the products of a step in which it sees nothing, in both kernels, and the mask where it sees
 // everything.
 #include "workbook.h"
+#include "predict.h"
 #include "tile.cuh"
 
 #define LOG2_E 1.44269504f  // exp(x) = exp2(LOG2_E x)
@@ -333,4 +334,14 @@ wb_status flash_sink_logits_backward(
                                                        : launch<128, 16, 32, 2, 3, 16, 16, 3>;
     }
     return go(dQ, dK, dV, dsinks, delta, Q, K, V, sink_logits, O, L, dO, shape, stream);
+}
+
+double flash_sink_logits_backward_microseconds(const attention_shape *shape, const wb_device *device)
+{
+    const int D = shape->head_dim, heads = shape->window <= 512 && wb_group_of(shape) % 4 == 0 ? 4 : 1;
+    const int rows = D == 16 ? 64 : 32, at_once = D == 16 ? 5 : D == 32 ? 8 : D == 64 ? 6 : 3;
+    wb_walks over_keys = wb_over_keys(shape, 64 / heads, D < 64 ? 32 : 16, D == 16 ? 6 : D == 128 ? 3 : 5);
+    over_keys.blocks /= heads;
+    return wb_backward(shape, device, wb_over_queries(shape, rows, rows, at_once), over_keys) +
+           wb_summing(shape->batch * ceil(shape->q_len / 1024.0));
 }

@@ -18,6 +18,7 @@
 //   but 0 * NaN is NaN), and
 //   memory may end before them.
 #include "workbook.h"
+#include "predict.h"
 #include "hopper.cuh"
 #include "paged.cuh"
 
@@ -324,4 +325,18 @@ wb_status flash_decode(
     };
     if (hopper::with_sizes(shape, launch)) return status;
     return in_shares(O, L, Q, K, V, page_table, kv_len, workspace, workspace_bytes, shape, stream);
+}
+
+// `more`: steps that end a sequence.
+double flash_decode_microseconds(const decode_shape *shape, const wb_device *device)
+{
+    const int rows = packed_rows(*shape), D = shape->head_dim, most = D == 64 ? 192 : 128;
+    if (device->capability != 9 || rows <= 32 || D < 64) return INFINITY;
+    const wb_costs *c = device->costs;
+    const double keys = (double)shape->batch * shape->max_pages * shape->page_size;
+    const double members = shape->kv_heads * ceil(rows / (rows <= 64 ? 64.0 : rows <= 128 ? 128 : most));
+    const double slots = (rows <= 64 ? 2.0 : 1) * device->processors;
+    const double teams = fmax(1, floor(slots / members));
+    const double steps = c->beginning + ceil(keys / 64 / teams) + c->more * ceil(shape->batch / teams);
+    return c->launch + hypot(c->step * steps, c->megabyte * 4e-6 * keys * members * D);
 }

@@ -2,6 +2,7 @@
 // share ends elsewhere, so nothing is left to merge, and one launch does it all; and a block's own length is all that
 // it has to know before it looks up a page. Where a sequence may have more keys: the key.
 #include "workbook.h"
+#include "predict.h"
 #include "paged.cuh"
 
 #include <limits.h>
@@ -196,4 +197,18 @@ wb_status flash_decode(
     };
     if (with_one_block(shape, launch)) return launched;
     return in_shares(O, L, Q, K, V, page_table, kv_len, workspace, workspace_bytes, shape, stream);
+}
+
+// A block walks over all keys of a head of a sequence, eight warps or, where blocks are many, four.
+double flash_decode_microseconds(const decode_shape *shape, const wb_device *device)
+{
+    const int rows = packed_rows(*shape);
+    const double keys = (double)shape->max_pages * shape->page_size;
+    if (device->capability != 9 || keys > MOST_KEYS) return INFINITY;
+    const wb_costs *c = device->costs;
+    const double blocks = (double)shape->batch * shape->kv_heads * ceil(rows / (rows <= 16 ? 16.0 : 32));
+    const bool many = blocks > device->processors;
+    const double length = ceil(keys / (KEYS * (many ? 4 : 8)));
+    const wb_walks w = {blocks, length, length, length, many ? 2 : 1};
+    return c->launch + hypot(wb_walking(&w, c, device), c->megabyte * 4e-6 * blocks * keys * shape->head_dim);
 }

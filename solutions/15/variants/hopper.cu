@@ -6,6 +6,7 @@
 // second time, of which nobody sees anything. The bits of a step are asked for before its products, and each lane
 // keeps those of its rows in registers.
 #include "workbook.h"
+#include "predict.h"
 #include "hopper.cuh"
 
 #define flash_block_mask flash_block_mask_key
@@ -281,4 +282,10 @@ wb_status flash_block_mask(
     auto go = shape->head_dim == 64 ? hopper::launch<64> : hopper::launch<128>;
     if (shape->head_dim < 64) go = shape->head_dim == 32 ? hopper::launch<32> : hopper::launch<16>;
     return go(O, L, Q, K, V, mask, shape, stream);
+}
+
+double flash_block_mask_microseconds(const attention_shape *shape, const wb_device *device)
+{
+    if (device->capability != 9 || shape->head_dim < 64) return INFINITY;
+    return wb_forward(shape, device, wb_over_keys(shape, 128, 64, 1));  // as if all tiles were seen
 }
