@@ -175,7 +175,8 @@ static bool wrote_outside(const worker_run *run)
 // Parses a case, with room for the record of a function that walks over tiles of 128; false if it is none to look at.
 static bool parse(const char *text, wb_case *c)
 {
-    if (wb_case_parse(problem, text, c) != WB_OK || !wb_case_is_valid(problem, c) || (no_mask && c->shape.causal))
+    if (wb_case_parse(problem, text, c) != WB_OK || !wb_case_is_valid(problem, c) || (no_mask && c->shape.causal) ||
+        c->dry)
         return false;
     if (wb_has_ranks(problem))
         c->products = RECORD / 128;
