@@ -46,12 +46,12 @@ if [ "$BACKEND" = cpu ]; then
         check "nothing is known of $name" grep -q "undefined reference to .$name" "$scratch/refused"
     done
     nm -gC --defined-only "$out/machinery/judge_01.o" | cut -c20- | sed 's/(.*//' | sort -u >"$scratch/named"
-    grep -rhowE '[A-Za-z_][A-Za-z0-9_]*' workbook/workbook.h workbook/cpu/include | sort -u >"$scratch/declared"
+    grep -rhowE '[A-Za-z_][A-Za-z0-9_]*' workbook/workbook.h workbook/predict.h workbook/cpu/include | sort -u >"$scratch/declared"
     grep -v -e std:: -e '^main$' -e '^__ubsan_' -e '^cblas_sgemm$' -e '^wb_statics_from$' "$scratch/named" |
         sed 's/.*:://' |
         sort -u | comm -23 - "$scratch/declared" >"$said"
     [ ! -s "$said" ] && [ "$(grep -c . "$scratch/named")" -gt 50 ]
-    verdict $? "what a worker's function can name is declared in workbook.h and cpu/include"
+    verdict $? "what a worker's function can name is declared in workbook.h, predict.h and cpu/include"
 fi
 
 # What a failure says: where, in the tile of this launch; and what the first hour shows, but for the last digits.

@@ -86,7 +86,8 @@ train-test: $(TRAINED)/train $(TRAINED)/check $(foreach \
   k,$(WRONG_KERNELS),$(TRAINED)/wrong_kernels/$k/$(firstword $(subst _, ,$k))_worker) $B/solutions/07_worker \
   $B/solutions/09_worker
 	@$(MAKE) --no-print-directory $(wrong_layers:%=$(TRAINED)/wrong_layers/%/check)
-train-layers: $(TRAINED)/layers_host $(TRAINED)/layers_device
+# One after the other: both edit the layers.
+train-layers: $(TRAINED)/layers_host $(TRAINED)/layers_device | train-test
 	@$(MAKE) --no-print-directory $(wrong_layers:%=$(TRAINED)/wrong_layers/%/layers_host)
 .PHONY: train-test train-layers train-ranks
 
