@@ -127,6 +127,14 @@ static int by_walker(const void *a, const void *b)
     return x->walker != y->walker ? (x->walker < y->walker ? -1 : 1) : x->a < y->a ? -1 : x->a > y->a;
 }
 
+// Scores of rows that do not exist, which no query and no key can tell.
+static bool of_no_row(const product *p)
+{
+    bool none = p->scores && (p->right == OF_K || p->right == OF_Q);
+    for (int i = 0; i < p->rows; i++) none &= p->a_row[i] == NO_ROW;
+    return none;
+}
+
 static void ask_for_mask(void);
 
 bool record_read(record *r)
@@ -183,7 +191,8 @@ bool record_read(record *r)
         if (!w || w->at->walker != p->walker ||
             (begins && w->first &&
              (w->first->rows != p->rows || w->first->left != p->left ||
-              memcmp(w->first->a_row, p->a_row, (size_t)p->rows * sizeof *p->a_row) != 0))) {
+              memcmp(w->first->a_row, p->a_row, (size_t)p->rows * sizeof *p->a_row) != 0)) ||
+            (begins && of_no_row(w->at)) || (w->first && of_no_row(p))) {
             w = &r->walks[r->walk_count++];
             *w = (walk){p, 0, e.problem->on_host ? r->walk_count : p->walker / 32, NULL};
         }
