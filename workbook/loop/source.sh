@@ -3,6 +3,7 @@
 # FOLDER/NN/name.cu or name.c; an empty one if there is none. What else lies there, an attempt for example, is nobody's
 # source. ring_of NN prints which program starts the ranks of a problem that wants several processes, and nothing for
 # the others.
+: "${MAKE:=make}" "${WB_JOBS:=2}" # make says both; a script may be run by hand
 find_source() {
     for name in tests/"$2"_*.c; do :; done
     name=${name#tests/"$2"_} name=${name%.c}
