@@ -14,27 +14,21 @@ static int of(const attention_shape *shape, int d16, int d32, int d64, int d128)
     return shape->head_dim == 16 ? d16 : shape->head_dim == 32 ? d32 : shape->head_dim == 64 ? d64 : d128;
 }
 
-// 03, 04, 05 and 15.
+#define TAKES_AS(name, picture)                                                                                        \
+    double name##_microseconds_key(const attention_shape *shape, const wb_device *device)                              \
+    {                                                                                                                  \
+        return picture(shape, device);                                                                                 \
+    }
+
+// 03, 04, 05 and 15, which is taken as if all tiles were seen.
 static double forward_key(const attention_shape *shape, const wb_device *device)
 {
     return wb_forward(shape, device, wb_over_keys(shape, 128, 64, of(shape, 4, 3, 2, 2)));
 }
-double flash_forward_microseconds_key(const attention_shape *shape, const wb_device *device)
-{
-    return forward_key(shape, device);
-}
-double flash_causal_microseconds_key(const attention_shape *shape, const wb_device *device)
-{
-    return forward_key(shape, device);
-}
-double flash_gqa_microseconds_key(const attention_shape *shape, const wb_device *device)
-{
-    return forward_key(shape, device);
-}
-double flash_block_mask_microseconds_key(const attention_shape *shape, const wb_device *device)
-{
-    return forward_key(shape, device);  // as if all tiles were seen
-}
+TAKES_AS(flash_forward, forward_key)
+TAKES_AS(flash_causal, forward_key)
+TAKES_AS(flash_gqa, forward_key)
+TAKES_AS(flash_block_mask, forward_key)
 
 // 06, 07 and 11. `more`: a step with large tiles, of long windows, beside one with small ones.
 static double window_key(const attention_shape *shape, const wb_device *device)
@@ -46,18 +40,9 @@ static double window_key(const attention_shape *shape, const wb_device *device)
     w.least *= more, w.mean *= more, w.most *= more;
     return wb_forward(shape, device, w);
 }
-double flash_window_microseconds_key(const attention_shape *shape, const wb_device *device)
-{
-    return window_key(shape, device);
-}
-double flash_sinks_microseconds_key(const attention_shape *shape, const wb_device *device)
-{
-    return window_key(shape, device);
-}
-double flash_sink_logits_microseconds_key(const attention_shape *shape, const wb_device *device)
-{
-    return window_key(shape, device);
-}
+TAKES_AS(flash_window, window_key)
+TAKES_AS(flash_sinks, window_key)
+TAKES_AS(flash_sink_logits, window_key)
 
 // 10. Under a mask its blocks come section by section, the longest walks of each first: in the last section, which may
 // be short of heads, a block has walks of several heads, and the longest of these may end alone.
@@ -102,9 +87,8 @@ double flash_sinks_backward_microseconds_key(const attention_shape *shape, const
 static double decode_key(const decode_shape *shape, const wb_device *device, double bytes)
 {
     const wb_costs *c = device->costs;
-    const int rows = shape->q_heads / shape->kv_heads * shape->q_len;
     const double keys = (double)shape->batch * shape->max_pages * shape->page_size;
-    const double members = shape->kv_heads * ceil(rows / (rows <= 16 ? 16.0 : 32)), slots = 2.0 * device->processors;
+    const double members = wb_members(shape), slots = 2.0 * device->processors;
     const double teams = fmax(1, floor(slots / members));
     const double steps = c->beginning + ceil(keys / 64 / teams) + c->more * ceil(shape->batch / teams);
     return c->launch + hypot(c->step * steps, c->megabyte * 2e-6 * bytes * keys * members * shape->head_dim);

@@ -199,16 +199,8 @@ wb_status flash_decode(
     return in_shares(O, L, Q, K, V, page_table, kv_len, workspace, workspace_bytes, shape, stream);
 }
 
-// A block walks over all keys of a head of a sequence, eight warps or, where blocks are many, four.
 double flash_decode_microseconds(const decode_shape *shape, const wb_device *device)
 {
-    const int rows = packed_rows(*shape);
     const double keys = (double)shape->max_pages * shape->page_size;
-    if (device->capability != 9 || keys > MOST_KEYS) return INFINITY;
-    const wb_costs *c = device->costs;
-    const double blocks = (double)shape->batch * shape->kv_heads * ceil(rows / (rows <= 16 ? 16.0 : 32));
-    const bool many = blocks > device->processors;
-    const double length = ceil(keys / (KEYS * (many ? 4 : 8)));
-    const wb_walks w = {blocks, length, length, length, many ? 2 : 1};
-    return c->launch + hypot(wb_walking(&w, c, device), c->megabyte * 4e-6 * blocks * keys * shape->head_dim);
+    return device->capability == 9 && keys <= MOST_KEYS ? wb_one_block(shape, device, KEYS, 2) : INFINITY;
 }
