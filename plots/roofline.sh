@@ -6,7 +6,8 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 . plots/draw.sh
 backend=${1:-cpu}
-on_gpu() { [ -n "$(field "$1" 'main shape' 2>/dev/null)$(field "$1" gpus 2>/dev/null)" ] &&
+on_gpu() { [ "$(field "$1" gpu 2>/dev/null)" != none ] &&
+    [ -n "$(field "$1" 'main shape' 2>/dev/null)$(field "$1" gpus 2>/dev/null)" ] &&
     awk '!/^#/ && $1 ~ /^[0-9]/ && $2 !~ /^roof_/ { n++ } END { exit !n }' "$1"; }
 
 gpu='' tables=''
