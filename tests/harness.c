@@ -4,6 +4,7 @@
 #include "judge/record.h"
 #include "mask/picture.h"
 #include "reference/oracle.h"
+#include "case/cover.h"
 #include "case/shards.h"
 #include "case/small_cases.h"
 
@@ -559,15 +560,15 @@ static void run_judged(worker_run *run, const wb_case *c, worker_kind kind, cons
 }
 
 // What is asked of the execution layer (layer_requests.h, late_inputs.h) is asked once in a process.
-static void run_right(worker_run *run, const wb_case *c)
+static worker_kind kind_for(const wb_case *c)
 {
-    run_judged(run, c,
-               on_cpu_backend() && (c->order || c->watched || (c->overlapped && !c->ranks) || c->late ||
-                                    c->processors || c->shared_kb || c->dry)
-                   ? WORKER_ALONE
-                   : WORKER_SHARED,
-               NULL);
+    return on_cpu_backend() && (c->order || c->watched || (c->overlapped && !c->ranks) || c->late || c->processors ||
+                                c->shared_kb || c->dry)
+               ? WORKER_ALONE
+               : WORKER_SHARED;
 }
+
+static void run_right(worker_run *run, const wb_case *c) { run_judged(run, c, kind_for(c), NULL); }
 
 // ------------------------ again
 // A test gives its cases to one process in the order in which they are written, the simplest first, so that the
@@ -820,65 +821,123 @@ void check_stream(wb_case c)
     if (on_cpu_backend()) check_case(c);
 }
 
-// ------------------------ drawn sizes
+// ------------------------ drawn
 
-// A long sequence with few heads, and many short ones with many.
-static void check_drawn_decode(uint64_t *dice, const int *sizes, int last, int longest)
+// Of a rank: query-key pairs that its rows see, in all heads.
+static double pairs_of(const wb_case *c, int rank)
 {
-    const int page = 16 << draw(dice, 0, 4), group = draw(dice, 1, 9), heads = draw(dice, 1, 2);
-    check_case((wb_case){.page = page,
-                         .shape = {.q_heads = group * heads,
-                                   .kv_heads = heads,
-                                   .q_len = draw(dice, 1, 16),
-                                   .kv_len = draw(dice, longest, longest + longest / 2),
-                                   .head_dim = sizes[draw(dice, 0, last)]}});
-    check_case((wb_case){.page = 16 << draw(dice, 0, 2),
-                         .lens = WB_LENS_MIXED,
-                         .shape = {.batch = draw(dice, 66, 90),
-                                   .q_heads = 6,
-                                   .kv_heads = 6 / draw(dice, 1, 3),
-                                   .q_len = draw(dice, 1, 3),
-                                   .kv_len = draw(dice, 20, 150),
-                                   .head_dim = sizes[draw(dice, 0, last)]}});
+    double pairs = 0;
+    for (int half = 0; half < 2; half++) {
+        const int chunk = wb_chunk_of(c, rank, half);
+        const double rows = wb_chunk_rows(c, chunk), before = wb_chunk_begin(c, chunk);
+        pairs += c->shape.causal ? rows * before + rows * (rows + 1) / 2 : rows * c->shape.kv_len;
+    }
+    return pairs * c->shape.batch * c->shape.q_heads;
 }
 
-static wb_case draw_case(uint64_t *dice, int q_len, int kv_len, int batch, int kv_heads, int group, int D)
+// None sends more than has to pass by it, as the ring turns, to the next rank or to the one before; nor works on pairs of
+// chunks that it need not look at. Seen on the cpu backend.
+static bool judge_sent(report *r, const worker_run *run)
 {
-    wb_case c = {.shape = {.batch = batch, .q_heads = kv_heads, .q_len = q_len, .head_dim = D}};
-    if (problem()->grouped) c.shape.q_heads *= group, c.shape.kv_heads = kv_heads;
-    if (problem()->mask != WB_CAUSAL) c.shape.kv_len = kv_len;
-    if (problem()->window) c.shape.window = draw(dice, 20, 150);
-    if (problem()->sinks) c.shape.sinks = draw(dice, 0, 9);
-    return c;
+    const wb_case *c = &run->c;
+    const bool back = wb_is_backward(run->problem);
+    const int calls = c->late == 2 ? 2 : 1;
+    const double row =
+        calls * 2.0 * c->shape.batch * c->shape.kv_heads * c->shape.head_dim * 2;  // bytes of one of K and of V
+    const double gradients = back && c->ranks > 1 ? 2 * row * c->shape.q_len : 0;  // all the way round, in float32
+    double may[2][WB_MOST_RANKS];
+    bool within[2] = {true, true};
+    if (!wb_has_ranks(run->problem) || !on_cpu_backend()) return true;
+    for (int n = 0; n < 2 * c->ranks; n++) {
+        const int rank = n / 2, to = (rank + (n % 2 ? c->ranks - 1 : 1)) % c->ranks;
+        may[n % 2][rank] = row * (c->shape.q_len - wb_rank_rows(c, to)) + gradients;
+        within[n % 2] &= (double)worker_exchange(&run->parts[rank])->asked.sent <= may[n % 2][rank];
+    }
+    for (int rank = 0; rank < c->ranks && !r->used; rank++) {
+        const wb_exchange *x = worker_exchange(&run->parts[rank]);
+        if (!within[0] && !within[1] && (double)x->asked.sent > may[0][rank])
+            say(r,
+                "rank %d sent %.1f KiB. K and V of all ranks but the next one, which has its own,%s are %.1f: "
+                "that is all that has to pass by it",
+                rank, (double)x->asked.sent / 1024, back ? " and all gradients of K and V" : "", may[0][rank] / 1024);
+        else if ((double)x->attended > calls * pairs_of(c, rank))
+            say(r,
+                "rank %d called %s for %.4g pairs of queries and keys, and its queries see %.4g: "
+                "under the causal mask a pair of chunks is whole, causal, or not there at all",
+                rank, back ? "wb_attention_backward" : "wb_attention", (double)x->attended, pairs_of(c, rank));
+    }
+    if (r->used) say_case(r, run);
+    return !r->used;
 }
 
-void check_drawn(int longest)
+// All of it is right, and it has taken no memory on the device beyond its tensors and the workspace, and sent no more
+// than ranks have to.
+static bool judge_drawn(report *r, const worker_run *run)
 {
-    const int *const sizes = problem()->head_dims;
-    int last = -1;
-    while (sizes[last + 1]) last++;
-    uint64_t dice = complete((wb_case){0}).seed * 0x9e3779b97f4a7c15u + 1;
-    expect_budget = 1e8;
-    if (problem()->signature == WB_ROW_SUM) {
-        const int rows = draw(&dice, longest, longest + longest / 8), cols = draw(&dice, 2 * longest, 3 * longest);
-        check_case((wb_case){.rows = rows, .cols = draw(&dice, 1, 12)});
-        check_case((wb_case){.rows = draw(&dice, 2, 9), .cols = cols});
-        return;
+    const wb_exchange *x = worker_exchange(run);
+    if (!judge(r, run, NULL)) return false;
+    if (!on_cpu_backend() || run->problem->on_host || (!x->device_kept && !x->device_bytes)) return judge_sent(r, run);
+    say(r, "takes %.1f KiB of device memory beyond its tensors%s",
+        (double)(x->device_bytes > x->device_kept ? x->device_bytes : x->device_kept) / 1024,
+        x->device_kept ? ", and keeps it" : "");
+    say_case(r, run);
+    return false;
+}
+
+// Whether the function has this case right, alone in a process; if not, the report.
+static bool right_alone(const wb_case *c, report *r)
+{
+    worker_run run;
+    r->used = 0;
+    worker_start(&run, problem(), c, WORKER_ALONE);
+    const bool right = judge_drawn(r, &run), answered = !run.ending[0];
+    worker_end(&run);
+    return right || (!answered && strncmp(r->text, "not run", 7) == 0);
+}
+
+// The smallest case that still fails: each dimension takes its simplest value if it then does.
+static void shrink(wb_cover_row row, uint64_t seed, report *r)
+{
+    enum { MOST_TRIES = 40 };
+    bool smaller = true;
+    for (int tries = 0; smaller && tries < MOST_TRIES;) {
+        smaller = false;
+        for (int d = 0; d < WB_DIMENSIONS && tries < MOST_TRIES; d++) {
+            wb_cover_row less = row;
+            static report other;
+            if (!wb_cover_simpler(problem(), &less, d)) continue;
+            const wb_case c = wb_cover_case(problem(), &less, seed);
+            tries++;
+            if (!wb_case_is_valid(problem(), &c) || right_alone(&c, &other)) continue;
+            row = less, *r = other, smaller = true;
+        }
     }
-    if (problem()->signature == WB_DECODE) {
-        check_drawn_decode(&dice, sizes, last, longest);
-        return;
+}
+
+enum { DRAWN_WORK = 3000 };  // of a case at most, as of wb_cover: a second or so on the CPU layer
+
+void check_drawn(void)
+{
+    static wb_cover_row rows[WB_COVERING];
+    const uint64_t seed = complete((wb_case){0}).seed;
+    const int count = wb_cover(problem(), seed, DRAWN_WORK, rows);
+    may_not_wait = true;
+    for (int n = 0; n < count; n++) {
+        const wb_case c = wb_cover_case(problem(), &rows[n], seed);
+        worker_run run;
+        report r = {.used = 0};
+        if (c.ranks && !may_have_ranks(c.ranks)) continue;
+        note_tried(&c);
+        const worker_kind kind = kind_for(&c);
+        worker_start(&run, problem(), &c, kind);
+        if (!judge_drawn(&r, &run)) {
+            worker_retire(kind);
+            if (run.served > 0) blame(&r, &run, NULL);
+            if (strncmp(run.ending, "not run", 7) != 0) shrink(rows[n], seed, &r);
+            conclude(&r, &run);
+        }
+        worker_end(&run);
     }
-    const int N = draw(&dice, longest, longest + longest / 2), few = draw(&dice, 20, 70),
-              D = sizes[draw(&dice, 0, last / 2)];
-    wb_case one = draw_case(&dice, N, few, 1, 1, 2, D);
-    check_case(one);
-    if (problem()->mask == WB_NO_MASK) check_case(draw_case(&dice, few / 4, N, 1, 1, 1, D));
-    if (problem()->mask == WB_CAUSAL_OPTIONAL) one.shape.causal = 1, one.shape.kv_len = 0, check_case(one);
-    const int batch = draw(&dice, 3, 5), group = draw(&dice, 1, 4), heads = draw(&dice, 66, 90) / group + 1;
-    wb_case many =
-        draw_case(&dice, draw(&dice, 5, 20), draw(&dice, 5, 20), batch, heads, group, sizes[draw(&dice, 0, last)]);
-    check_case(many);
 }
 
 void check_rejected(wb_case c, wb_status status, const char *word)
@@ -1045,18 +1104,6 @@ uint64_t multiplied_in(wb_case c)
     return multiplied;
 }
 
-// Of a rank: query-key pairs that its rows see, in all heads.
-static double pairs_of(const wb_case *c, int rank)
-{
-    double pairs = 0;
-    for (int half = 0; half < 2; half++) {
-        const int chunk = wb_chunk_of(c, rank, half);
-        const double rows = wb_chunk_rows(c, chunk), before = wb_chunk_begin(c, chunk);
-        pairs += c->shape.causal ? rows * before + rows * (rows + 1) / 2 : rows * c->shape.kv_len;
-    }
-    return pairs * c->shape.batch * c->shape.q_heads;
-}
-
 void check_ranks(wb_case c)
 {
     report r = {.used = 0};
@@ -1065,42 +1112,22 @@ void check_ranks(wb_case c)
     c = complete(c);
     may_not_wait = true;
     run_right(&run, &c);
-    const double row = 2.0 * c.shape.batch * c.shape.kv_heads * c.shape.head_dim * 2;  // bytes of one of K and one of V
-    // Gradients go all the way round, in float32.
-    const double gradients = wb_is_backward(run.problem) && c.ranks > 1 ? 2 * row * c.shape.q_len : 0;
-    const char *const product = wb_is_backward(run.problem) ? "wb_attention_backward" : "wb_attention";
-    double may[2][WB_MOST_RANKS];  // to the next rank, or to the one before, as the ring turns
-    bool within[2] = {true, true};
-    for (int n = 0; n < 2 * c.ranks && on_cpu_backend(); n++) {
-        const int rank = n / 2, to = (rank + (n % 2 ? c.ranks - 1 : 1)) % c.ranks;
-        may[n % 2][rank] = row * (c.shape.q_len - wb_rank_rows(&c, to)) + gradients;
-        within[n % 2] &= (double)worker_exchange(&run.parts[rank])->asked.sent <= may[n % 2][rank];
-    }
+    const bool back = wb_is_backward(run.problem);
+    if (!judge_sent(&r, &run)) conclude(&r, &run);
     for (int rank = 0; rank < c.ranks && on_cpu_backend() && !r.used; rank++) {
         const wb_exchange *x = worker_exchange(&run.parts[rank]);
         const unsigned bare = x->asked.messages - x->asked.hidden;
-        if (!within[0] && !within[1] && (double)x->asked.sent > may[0][rank])
-            say(&r,
-                "rank %d sent %.1f KiB. K and V of all ranks but the next one, which has its own,%s are %.1f: "
-                "that is all that has to pass by it",
-                rank, (double)x->asked.sent / 1024, gradients > 0 ? " and all gradients of K and V" : "",
-                may[0][rank] / 1024);
-        else if ((double)x->attended > pairs_of(&c, rank))
-            say(&r,
-                "rank %d called %s for %.4g pairs of queries and keys, and its queries see %.4g: "
-                "under the causal mask a pair of chunks is whole, causal, or not there at all",
-                rank, product, (double)x->attended, pairs_of(&c, rank));
-        else if (c.ranks > 2 && 2 * x->asked.under_messages < x->asked.kernels)
+        if (c.ranks > 2 && 2 * x->asked.under_messages < x->asked.kernels)
             say(&r,
                 "on rank %d, %u of %u kernels could run while a message is under way; more than half of them can: "
                 "what comes next is asked for before what is there is worked on, on another stream",
                 rank, x->asked.under_messages, x->asked.kernels);
-        else if (bare && (c.ranks > 2 || wb_is_backward(run.problem)))
+        else if (bare && (c.ranks > 2 || back))
             say(&r, "on rank %d no product can run under %u of %u messages. Number %u %s", rank, bare,
                 x->asked.messages, x->asked.bare,
                 x->asked.bare_waited ? "is waited for by the products that are queued behind it: does the wait stand "
                                        "before them, and could it stand after?"
-                : wb_is_backward(run.problem) && x->asked.bare == x->asked.messages
+                : back && x->asked.bare == x->asked.messages
                     ? "brings gradients home, and no product is queued behind it: work of one's own can be kept for it"
                     : "waits for the products before it, and none is queued between it and the next");
     }

@@ -76,10 +76,9 @@ void check_same_twice(wb_case c);
 // another call is under way on another; and check_case.
 void check_stream(wb_case c);
 
-// Sizes drawn from the seed, beyond those of the other tests, so that no constant will do: one head of `longest` to 1.5
-// times as many queries or keys (rows, columns), then many heads (sequences) of few. Where that is much, a sample of
-// the rows is compared.
-void check_drawn(int longest);
+// Cases that cover the problem's contract (case/cover.h), drawn from the seed; that it
+// waits for the device is a failure, too. The smallest that fails is reported.
+void check_drawn(void);
 
 // The function refuses these arguments with this status and a message that contains `word`, and writes nothing. No
 // defaults are filled in.

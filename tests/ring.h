@@ -109,20 +109,7 @@ static inline void scales(void) { check_scales(of(may_have_ranks(2) ? 2 : 1, 1, 
 static inline void other_seeds(void) { check_seeds(of(may_have_ranks(4) ? 4 : 1, 1, 2, 4, 2, 41, 64)); }
 
 // Whatever the seed says.
-static inline void drawn_sizes(void)
-{
-    uint64_t dice = run_seed() * 0x9e3779b97f4a7c15u + 17;
-    for (int n = 0; n < 10; n++) {
-        int drawn[7];
-        for (int k = 0; k < 7; k++) {
-            dice = dice * 6364136223846793005u + 1442695040888963407u;
-            drawn[k] = (int)(dice >> 40);
-        }
-        const int R = 1 + drawn[0] % WB_MOST_RANKS, Hkv = 1 + drawn[1] % 2, N = 1 + drawn[2] % (n % 3 ? 70 : 3 * R);
-        if (may_have_ranks(R))
-            check(R, drawn[3] % 2, 1 + drawn[4] % 2, Hkv * (1 + drawn[5] % 3), Hkv, N, dim(drawn[6]));
-    }
-}
+static inline void drawn_sizes(void) { check_drawn(); }
 
 // ------------------------ promises
 

@@ -203,11 +203,12 @@ static const field fields[] = {
     INTEGER_AT("ranks", ranks, 1, WB_MOST_RANKS),
     INTEGER_AT("part", part, 0, WB_MOST_RANKS),
     INTEGER_AT("stray", stray, 0, 3),
-    INTEGER_AT("short_workspace", short_workspace, 0, 1),
+    INTEGER_AT("short_workspace", short_workspace, 0, 2),
     {"seed", SEED, 0, 0, 0},
     {"input", INPUT, 0, 0, 0},
     {"logits", LOGITS, 0, 0, 0},
     INTEGER_AT("offset", offset, 0, MOST_OFFSET),
+    INTEGER_AT("one_tensor", one_tensor, 0, 1),
     INTEGER_AT("nan_from", nan_from, 0, MOST_ROWS),
     INTEGER_AT("nan_keys", nan_keys, 0, MOST_ROWS),
     INTEGER_AT("nan_queries", nan_queries, 0, MOST_ROWS),
@@ -826,6 +827,8 @@ static void fill_table(const wb_case *c, const wb_tensor *t, void *data)
 
 void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *t, void *data)
 {
+    const wb_tensor K = as("K", false, *t);
+    if (c->one_tensor && strcmp(t->name, "V") == 0) t = &K;
     if (problem->signature == WB_BLOCK_MASK && t->type == WB_INT32) {
         memcpy(data, list_named(c, t->name), t->bytes);
         return;

@@ -88,7 +88,9 @@ typedef struct wb_case {
     wb_logits logits;
     float sink_logit;
     char null[16];           // "K": the function is given a null pointer for K
-    int offset;              // every tensor starts this many bytes past a multiple of 256
+    // every tensor starts this many bytes past a multiple of 256; from 257 on each another multiple of 16 bytes
+    int offset;
+    int one_tensor;          // 1: V is K, the same memory
     int nan_from, nan_keys;  // V of keys nan_from ... nan_from + nan_keys - 1 is NaN, in every head
     // 1: inputs arrive late, on a stream that is not the default one: late_inputs.h; 2: and a second call meanwhile, on
     // another; of flash_ring a call before, on the same streams and in the same buffers, with other contents
@@ -105,7 +107,7 @@ typedef struct wb_case {
     // ... 1: the first page is none of the cache's; 2: the first length is more than the table holds; 3: it is -1. Of
     // flash_ring 1: it is told that there are no ranks; 2: that it is rank -1; 3: that it is one more than the last
     int stray;
-    int short_workspace;  // ... 1: it is told of 16 bytes of workspace fewer than it wants
+    int short_workspace;  // ... 1: it is told of 16 bytes of workspace fewer than it wants; 2: it has 4096 more
     int processors;       // the CPU layer plays a GPU of so many multiprocessors; 0: of as many as always
     int shared_kb;        // ... with so many KB of shared memory for a block; 0: with those of an H200
     int prior;            // each byte of outputs and workspace is 255 - prior before the call: 0 is NaN

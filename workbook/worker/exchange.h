@@ -61,7 +61,7 @@ static inline size_t wb_exchange_layout(const wb_tensor *tensors, int count, int
     size_t at = 4096;
     for (int k = 0; k < count; k++) {
         zones[k].start = at;
-        zones[k].data = guard + (size_t)offset;
+        zones[k].data = guard + (size_t)(offset <= 256 ? offset : offset * (k + 1) / 16 % 16 * 16);
         zones[k].bytes = zones[k].data + tensors[k].bytes + guard;
         if (guard) zones[k].bytes = (zones[k].bytes + 4095) / 4096 * 4096;  // pages, so that `place` fixes its begin
         at += (zones[k].bytes + 255) / 256 * 256;

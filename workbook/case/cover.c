@@ -1,0 +1,314 @@
+#include "case/cover.h"
+
+#include "case/mix.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef enum dimension {
+    ROWS,
+    COLUMNS,
+    BATCH,
+    KV_HEADS,
+    GROUP,
+    QUERIES,
+    KEYS,
+    NEW_TOKENS,
+    CACHED,
+    SHARED_OUT,  // the queries of a sequence that lies on several ranks
+    HEAD_DIM,
+    SCALE,
+    CAUSAL,
+    WINDOW,
+    SINKS,
+    LOGITS,
+    MASK,
+    MASKS,
+    Q_TILE,
+    PAGE,
+    PAGES,
+    LENS,
+    RANKS,
+    LEVELS,
+    INPUT,
+    QUANTISED,
+    OFFSET,
+    ONE_TENSOR,
+    ROOM,
+    LATE,
+    ORDER,
+    PRIOR,
+    PROCESSORS,
+    WATCHED,
+    LAST
+} dimension;
+_Static_assert(LAST <= WB_DIMENSIONS, "a row has a value of each");
+
+// A class: any of these numbers. The first class of a dimension is the simplest, and the cheapest.
+typedef struct span {
+    int from, to;
+} span;
+
+// clang-format off
+static const struct {
+    const char *says;
+    span classes[WB_CLASSES];
+} table[LAST] = {
+    [ROWS] = {"rows", {{1, 1}, {2, 15}, {16, 130}, {131, 700}, {65530, 65545}}},
+    [COLUMNS] = {"columns", {{1, 1}, {2, 31}, {32, 130}, {131, 1030}, {1031, 5000}, {65530, 65545}}},
+    [BATCH] = {"B", {{1, 1}, {2, 2}, {3, 8}, {257, 262}}},
+    [KV_HEADS] = {"Hkv", {{1, 1}, {2, 4}, {5, 12}, {1022, 1030}}},
+    [GROUP] = {"Hq / Hkv", {{1, 1}, {2, 2}, {3, 7}, {8, 16}}},
+    [QUERIES] = {"Nq", {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 420}}},
+    [KEYS] = {"Nk", {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 420}}},
+    [NEW_TOKENS] = {"Nq", {{1, 1}, {2, 7}, {8, 16}}},
+    [CACHED] = {"Nk", {{1, 1}, {2, 33}, {34, 300}, {301, 1500}}},
+    [SHARED_OUT] = {"N", {{1, 1}, {2, 20}, {21, 90}, {91, 160}}},
+    [HEAD_DIM] = {"D, of those that it takes, number", {{0, 0}, {1, 1}, {2, 2}, {3, 3}}},
+    [SCALE] = {"1000 scale, 0 for 1000 / sqrt(D)", {{0, 0}, {1, 60}, {61, 2500}}},
+    [CAUSAL] = {"causal", {{0, 0}, {1, 1}}},
+    [WINDOW] = {"W", {{1, 1}, {2, 14}, {15, 66}, {67, 140}, {141, 500}, {65536, INT_MAX}}},
+    [SINKS] = {"sinks", {{0, 0}, {1, 4}, {5, 70}, {71, 200}, {401, 70000}}},
+    [LOGITS] = {"sink logit, 1000 if normal, 1001 if mixed, 1002 if -inf",
+                {{1000, 1000}, {1001, 1001}, {1002, 1002}, {-90, 90}, {-900, -200}, {200, 900}}},
+    [MASK] = {"mask", {{WB_MASK_FULL, WB_MASK_FULL}, {WB_MASK_CAUSAL, WB_MASK_CAUSAL}, {WB_MASK_DOCUMENTS, WB_MASK_PADDED},
+                       {WB_MASK_PREFIX, WB_MASK_WINDOW}, {WB_MASK_EMPTY, WB_MASK_EMPTY}, {WB_MASK_RANDOM, WB_MASK_GAPS},
+                       {WB_MASK_LAST, WB_MASK_LOOSE}}},
+    [MASKS] = {"a mask a sequence", {{0, 0}, {1, 1}}},
+    [Q_TILE] = {"rows of a mask's tile / 64", {{1, 1}, {2, 2}}},
+    [PAGE] = {"log2 of a page's keys", {{4, 4}, {5, 6}, {7, 8}}},
+    [PAGES] = {"pages of the cache, 0: about as many as are used", {{0, 0}, {65537, 70000}}},
+    [LENS] = {"lens", {{WB_LENS_SAME, WB_LENS_SAME}, {WB_LENS_MIXED, WB_LENS_ZIPF}, {WB_LENS_EDGES, WB_LENS_EDGES}, {WB_LENS_EMPTY, WB_LENS_EMPTY}}},
+    [RANKS] = {"ranks", {{1, 1}, {2, 2}, {3, 4}, {5, 7}, {8, 8}}},
+    [LEVELS] = {"levels", {{1, 1}, {2, 2}}},
+    [INPUT] = {"input", {{WB_NORMAL, WB_NORMAL}, {WB_HUGE, WB_TINY}, {WB_EARLY_MAX, WB_LATE_MAX}, {WB_STAIRS, WB_FALLING},
+                         {WB_FLAT, WB_ONES}, {WB_TOWER, WB_ABYSS}}},
+    [QUANTISED] = {"input of eight bits, 0: the others", {{0, 0}, {WB_ZERO_ROWS, WB_ZERO_ROWS}, {WB_OUTLIERS, WB_ANY_BYTES}, {WB_SIZES, WB_MEAN_ONE}}},
+    [OFFSET] = {"16-byte units past a multiple of 256, 17 and more: each tensor others", {{0, 0}, {1, 15}, {17, 250}}},
+    [ONE_TENSOR] = {"K is V", {{0, 0}, {1, 1}}},
+    [ROOM] = {"more workspace than asked for", {{0, 0}, {1, 1}}},
+    [LATE] = {"inputs arrive late on a stream of their own, 2: another call meanwhile", {{0, 0}, {1, 1}, {2, 2}}},
+    [ORDER] = {"order of what nothing orders", {{0, 0}, {1, 1}, {2, 1000000}}},
+    [PRIOR] = {"255 - a byte of outputs and workspace before the call", {{0, 0}, {255, 255}, {1, 254}}},
+    [PROCESSORS] = {"multiprocessors, 0: as always", {{0, 0}, {1, 7}, {100, 200}}},
+    [WATCHED] = {"reads of what is hidden are looked for", {{0, 0}, {1, 1}}},
+};
+// clang-format on
+
+static bool has(const wb_problem *p, int d)
+{
+    const wb_signature takes = p->signature;
+    const bool sum = takes == WB_ROW_SUM, decode = takes == WB_DECODE, ranks = wb_has_ranks(p);
+    switch ((dimension)d) {
+    case ROWS:
+    case COLUMNS: return sum;
+    case BATCH:
+    case KV_HEADS:
+    case SCALE: return !sum;
+    case GROUP: return p->grouped;
+    case QUERIES: return !sum && !decode && !ranks;
+    case KEYS: return !sum && !decode && !ranks && p->mask != WB_CAUSAL;
+    case NEW_TOKENS:
+    case CACHED:
+    case PAGE:
+    case PAGES:
+    case LENS: return decode;
+    case HEAD_DIM: return p->head_dims[0] != 0;
+    case CAUSAL: return p->mask == WB_CAUSAL_OPTIONAL;
+    case WINDOW: return p->window;
+    case SINKS: return p->sinks;
+    case LOGITS: return p->sink_logits;
+    case MASK:
+    case MASKS:
+    case Q_TILE: return takes == WB_BLOCK_MASK;
+    case SHARED_OUT:
+    case RANKS: return ranks;
+    case LEVELS: return takes == WB_FP8;
+    case QUANTISED: return takes == WB_FP8 || p->int8_cache;
+    case ROOM: return decode || ranks;
+    case ONE_TENSOR: return takes == WB_FORWARD || takes == WB_BACKWARD || takes == WB_BLOCK_MASK;
+    case LATE:
+    case ORDER: return !p->on_host;
+    case PROCESSORS: return !p->on_host && !ranks;
+    case WATCHED:
+        return takes != WB_ROW_SUM && takes != WB_FP8 && !ranks && !(takes == WB_FORWARD && p->mask == WB_NO_MASK);
+    default: return true;
+    }
+}
+
+// How many classes it has; 0: none, the problem has no such dimension.
+static int classes_of(const wb_problem *p, int d)
+{
+    int count = has(p, d);
+    while (count && count < WB_CLASSES && (table[d].classes[count].from || table[d].classes[count].to)) count++;
+    if (d != HEAD_DIM || !count) return count;
+    for (count = 0; p->head_dims[count];) count++;
+    return count;
+}
+
+static int any_of(uint64_t *dice, span s)
+{
+    *dice = mix(*dice);
+    return s.from + (int)(*dice % (uint64_t)((int64_t)s.to - s.from + 1));
+}
+
+static int value_in(const wb_problem *p, int d, int class, uint64_t *dice)
+{
+    int value = any_of(dice, table[d].classes[class]);
+    while (d == INPUT && !wb_input_is_everywhere((wb_input)value)) value = any_of(dice, table[d].classes[class]);
+    if (d == KV_HEADS && p->on_host && value > 100) value /= 10;
+    return value;
+}
+
+wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t seed)
+{
+    const int *v = row->value;
+    wb_case c = {.rows = v[ROWS],
+                 .cols = v[COLUMNS],
+                 .shape = {.batch = v[BATCH],
+                           .kv_heads = v[KV_HEADS],
+                           .q_heads = v[KV_HEADS] * (p->grouped ? v[GROUP] : 1),
+                           .q_len = v[QUERIES] + v[NEW_TOKENS] + v[SHARED_OUT],
+                           .kv_len = v[KEYS] + v[CACHED],
+                           .head_dim = p->head_dims[v[HEAD_DIM]],
+                           .scale = (float)v[SCALE] / 1000,
+                           .causal = v[CAUSAL],
+                           .window = v[WINDOW],
+                           .sinks = v[SINKS]},
+                 .seed = seed,
+                 .input = (wb_input)(v[QUANTISED] ? v[QUANTISED] : v[INPUT]),
+                 .mask = (wb_mask_name)v[MASK],
+                 .masks = v[MASKS] ? v[BATCH] : 0,
+                 .q_tile = 64 * v[Q_TILE],
+                 .page = v[PAGE] ? 1 << v[PAGE] : 0,
+                 .pages = v[PAGES],
+                 .lens = (wb_lens)v[LENS],
+                 .ranks = v[RANKS],
+                 .levels = v[LEVELS],
+                 .offset = (p->signature == WB_ROW_SUM ? 4 : 16) * v[OFFSET],
+                 .one_tensor = v[ONE_TENSOR],
+                 .short_workspace = 2 * v[ROOM],
+                 .late = v[LATE],
+                 .order = v[ORDER],
+                 .prior = v[PRIOR],
+                 .place = v[PRIOR] != 0,
+                 .processors = v[PROCESSORS],
+                 .watched = v[WATCHED]};
+    if (c.ranks && c.late == 2) c.offset %= 256;                // the buffers of K and V change places
+    if (p->mask == WB_CAUSAL || v[CAUSAL]) c.shape.kv_len = 0;  // as many as queries
+    if (has(p, LOGITS) && v[LOGITS] != 1000) {
+        c.logits = v[LOGITS] == 1001 ? WB_LOGITS_MIXED : WB_LOGITS_GIVEN;
+        c.sink_logit = v[LOGITS] == 1002 ? -INFINITY : (float)v[LOGITS];
+    }
+    return wb_case_defaults(p, c);
+}
+
+// In tiles of 64 x 64 and 16 columns.
+static double work_of(const wb_problem *p, const wb_cover_row *row)
+{
+    const wb_case c = wb_cover_case(p, row, 1);
+    const attention_shape *s = &c.shape;
+    if (p->signature == WB_ROW_SUM) return (double)c.rows * c.cols / 4096;
+    const bool decode = p->signature == WB_DECODE;
+    const double heads = (double)s->batch * (decode ? s->kv_heads : s->q_heads);
+    const double rows = (s->q_len - 1) / 64 + 1, keys = (s->kv_len - 1) / 64 + 1;
+    const double cache = (double)c.pages * c.page * s->kv_heads * s->head_dim / 16384;  // to be filled
+    return cache + heads * rows * keys * (s->head_dim / 16 + 3) * (wb_is_backward(p) ? 3 : 1) * (c.late == 2 ? 2 : 1);
+}
+
+// Which pairs of classes have met.
+typedef struct pairs {
+    bool met[LAST][WB_CLASSES][LAST][WB_CLASSES];
+} pairs;
+
+static int news(const wb_problem *p, const pairs *seen, const int classes[LAST], int d, int class)
+{
+    int count = 0;
+    for (int other = 0; other < LAST; other++)
+        count += other != d && classes[other] >= 0 && has(p, other) && !seen->met[d][class][other][classes[other]];
+    return count;
+}
+
+// Gives each dimension that has none yet, classes[d] < 0, the class of which most pairs are new, in an order of chance.
+// What is not chosen yet counts as its simplest, which costs least.
+static void complete(const wb_problem *p, const pairs *seen, double most, int classes[LAST], wb_cover_row *row,
+                     uint64_t *dice)
+{
+    int order[LAST];
+    for (int d = 0; d < LAST; d++) order[d] = d;
+    for (int d = LAST - 1; d > 0; d--) {
+        const int at = any_of(dice, (span){0, d}), was = order[d];
+        order[d] = order[at], order[at] = was;
+    }
+    for (int k = 0; k < LAST; k++) {
+        const int d = order[k], count = classes_of(p, d);
+        int best = -1, chosen = row->value[d];
+        if (classes[d] >= 0) continue;
+        for (int n = 0, from = count ? any_of(dice, (span){0, count - 1}) : 0; n < count; n++) {
+            const int class = (from + n) % count, found = news(p, seen, classes, d, class);
+            const int value = value_in(p, d, class, dice), simplest = row->value[d];
+            row->value[d] = value;
+            if (found > best && work_of(p, row) <= most) best = found, chosen = value, classes[d] = class;
+            row->value[d] = simplest;
+        }
+        row->value[d] = chosen;
+    }
+}
+
+int wb_cover(const wb_problem *p, uint64_t seed, double most, wb_cover_row rows[WB_COVERING])
+{
+    static pairs seen;
+    uint64_t dice = mix(seed);
+    int count = 0;
+    memset(&seen, 0, sizeof seen);
+    for (int a = 0; a < LAST; a++)
+        for (int i = 0; i < classes_of(p, a); i++)
+            for (int b = a + 1; b < LAST; b++)
+                for (int j = 0; j < classes_of(p, b); j++) {
+                    if (seen.met[a][i][b][j] || count == WB_COVERING) continue;
+                    int classes[LAST];
+                    wb_cover_row *row = &rows[count];
+                    for (int d = 0; d < LAST; d++)
+                        classes[d] = -1, row->value[d] = has(p, d) ? value_in(p, d, 0, &dice) : 0;
+                    row->value[a] = value_in(p, a, classes[a] = i, &dice);
+                    row->value[b] = value_in(p, b, classes[b] = j, &dice);
+                    // Half of the cases may run one after the other in one process.
+                    for (int d = LATE; count % 2 && d <= WATCHED; d++)
+                        if (d != PRIOR && has(p, d) && classes[d] < 0) classes[d] = 0;
+                    if (work_of(p, row) > most) continue;
+                    complete(p, &seen, most, classes, row, &dice);
+                    for (int d = 0; d < LAST; d++)
+                        for (int e = 0; e < LAST; e++)
+                            if (classes[d] >= 0 && classes[e] >= 0) seen.met[d][classes[d]][e][classes[e]] = true;
+                    count++;
+                }
+    return count;
+}
+
+bool wb_cover_simpler(const wb_problem *p, wb_cover_row *row, int d)
+{
+    if (d >= LAST || !has(p, d) || row->value[d] == table[d].classes[0].from) return false;
+    row->value[d] = table[d].classes[0].from;
+    return true;
+}
+
+void wb_cover_print(const wb_problem *p)
+{
+    for (int d = 0; d < LAST; d++) {
+        if (!has(p, d)) continue;
+        printf("| %s |", table[d].says);
+        for (int k = 0; k < classes_of(p, d); k++) {
+            const span s = table[d].classes[k];
+            const char *separated = k ? ";" : "";
+            if (d == HEAD_DIM)
+                printf("%s %d", separated, p->head_dims[k]);
+            else if (s.from == s.to)
+                printf("%s %d", separated, s.from);
+            else
+                printf("%s %d to %d", separated, s.from, s.to);
+        }
+        printf(" |\n");
+    }
+}

@@ -1,0 +1,35 @@
+// cover.h - cases drawn from a problem's contract so that they cover it: whatever the contract leaves open is a
+// dimension, with classes of values that a kernel might treat apart, and each two classes of two dimensions meet in some
+// case (pairwise testing: Cohen et al., "The AETG system", 1997). The seed draws which cases these are and, in a class,
+// the value.
+#pragma once
+
+#include "case/case.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { WB_DIMENSIONS = 40, WB_CLASSES = 8, WB_COVERING = 160 };
+
+// A row of the covering array: a value of each dimension, 0 of those that the problem does not have.
+typedef struct wb_cover_row {
+    int value[WB_DIMENSIONS];
+} wb_cover_row;
+
+// Fills rows; returns how many. Two classes that only a case of more work than a test should cost has together do not
+// meet. most: of the work of a case, in tiles of 64 x 64 and 16 columns.
+int wb_cover(const wb_problem *problem, uint64_t seed, double most, wb_cover_row rows[WB_COVERING]);
+
+// The case that a row says.
+wb_case wb_cover_case(const wb_problem *problem, const wb_cover_row *row, uint64_t seed);
+
+// The row with the simplest value of dimension `d`; false if it has that, or the problem has no such dimension.
+bool wb_cover_simpler(const wb_problem *problem, wb_cover_row *row, int d);
+
+// Prints the dimensions of a problem and their classes, a line each, as Markdown.
+void wb_cover_print(const wb_problem *problem);
+
+#ifdef __cplusplus
+}
+#endif
