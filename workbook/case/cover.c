@@ -44,7 +44,7 @@ typedef enum dimension {
     WATCHED,
     LAST
 } dimension;
-_Static_assert(LAST <= WB_DIMENSIONS, "a row has a value of each");
+_Static_assert((int)LAST <= (int)WB_DIMENSIONS, "a row has a value of each");
 
 // A class: any of these numbers. The first class of a dimension is the simplest, and the cheapest.
 typedef struct span {
@@ -132,8 +132,7 @@ static bool has(const wb_problem *p, int d)
     case LATE:
     case ORDER: return !p->on_host;
     case PROCESSORS: return !p->on_host && !ranks;
-    case WATCHED:
-        return takes != WB_ROW_SUM && takes != WB_FP8 && !ranks && !(takes == WB_FORWARD && p->mask == WB_NO_MASK);
+    case WATCHED: return (takes == WB_FORWARD || takes == WB_BACKWARD) && p->mask != WB_NO_MASK;
     default: return true;
     }
 }
@@ -195,7 +194,7 @@ wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t see
                  .prior = v[PRIOR],
                  .place = v[PRIOR] != 0,
                  .processors = v[PROCESSORS],
-                 .watched = v[WATCHED]};
+                 .watched = v[WATCHED] && v[QUERIES] * p->head_dims[v[HEAD_DIM]] > 8192};  // less fills no page
     if (c.ranks && c.late == 2) c.offset %= 256;                // the buffers of K and V change places
     if (p->mask == WB_CAUSAL || v[CAUSAL]) c.shape.kv_len = 0;  // as many as queries
     if (has(p, LOGITS) && v[LOGITS] != 1000) {
@@ -210,7 +209,7 @@ static double work_of(const wb_problem *p, const wb_cover_row *row)
 {
     const wb_case c = wb_cover_case(p, row, 1);
     const attention_shape *s = &c.shape;
-    if (p->signature == WB_ROW_SUM) return (double)c.rows * c.cols / 4096;
+    if (p->signature == WB_ROW_SUM) return (double)c.rows * c.cols / 1024;
     const bool decode = p->signature == WB_DECODE;
     const double heads = (double)s->batch * (decode ? s->kv_heads : s->q_heads);
     const double rows = (s->q_len - 1) / 64 + 1, keys = (s->kv_len - 1) / 64 + 1;
