@@ -3,18 +3,53 @@
 // several heads, transposed stores and bytes beside a tile the suites of the variants for Hopper prove (07, 08, 09).
 // Elsewhere than on sm_90 and the layer every test is skipped.
 #include "hopper.cuh"
-#include "on_hopper.cuh"
 
-// Uniform between -1 and 1, rounded to bf16.
-static uint16_t noise(void) { return wb_to_bf16((float)((double)(int32_t)(dice() >> 32) / 0x1p31)); }
+#include "in_a_child.h"
+#include "case/case.h"
+#include "on_device.cuh"
+
+#include <math.h>
+
+// Every test starts from the same numbers.
+static uint64_t state;
+static void start(void)
+{
+    state = 1;
+    if (check_hopper("this word") != WB_OK) cr_skip_test("sm_90 or the CPU execution layer is needed");
+}
 
 TestSuite(hopper, .init = start);
+
+// Uniform between -1 and 1, rounded to bf16.
+static uint16_t noise(void)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return wb_to_bf16((float)((double)(int32_t)(state >> 32) / 0x1p31));
+}
 
 static std::vector<uint16_t> numbers(size_t count)
 {
     std::vector<uint16_t> x(count);
     for (uint16_t &each : x) each = noise();
     return x;
+}
+
+static void expect(double got, double want, double tolerance, const char *what, int row, int col)
+{
+    cr_assert(isfinite(got) && fabs(got - want) <= tolerance, "%s [%d][%d] is %.9g, should be %.9g", what, row, col,
+              got, want);
+}
+
+static void must(wb_status status)
+{
+    if (status == WB_OK) return;
+    fprintf(stderr, "hopper_words: %s\n", wb_last_message());
+    exit(1);
+}
+
+template <class Kernel> static void allow(Kernel kernel, size_t bytes)
+{
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes), "shared memory");
 }
 
 static tensor_map map_of(const bf16 *x, int heads, int N, int D, int rows)
@@ -24,24 +59,69 @@ static tensor_map map_of(const bf16 *x, int heads, int N, int D, int rows)
     return map;
 }
 
-// ------------------------ copies
+// All threads: this many loads will end in the signal.
+TILE_FN void begin(struct signal &full, int loads)
+{
+    if (threadIdx.x == 0) {
+        full.init(loads);
+        signals_ready();
+    }
+    __syncthreads();
+}
 
-template <int D> constexpr int line_of = D < 64 ? 2 * D : 128;
-template <int D> static void check_loads_of()
+// ------------------------ tiles as they come
+
+template <int D> struct one_tile {
+    tma_tile<64, D> tile;
+    struct signal full;
+};
+
+// As the hardware has it: the bits of an address from 16 bytes to a row are exchanged by as many from 128 bytes on.
+// A tile is panels side by side, whose rows have 128 bytes, or 2 D.
+template <int D> __global__ void load_kernel(uint16_t *out, const __grid_constant__ tensor_map map, int row, int head)
 {
-    const auto load = [](uint16_t *out, const uint16_t *x, int row, int head) {
-        const tensor_map map = map_of(reinterpret_cast<const bf16 *>(x), LOAD_HEADS, LOAD_ROWS, D, 64);
-        const auto kernel = load_kernel<tma_tile<64, D>, uint16_t, D, line_of<D>>;
-        kernel<<<1, 128, sizeof(one_tile<tma_tile<64, D>>)>>>(out, map, row, head);
-    };
-    check_loads<D>(numbers(LOAD_HEADS * LOAD_ROWS * D), load);
+    constexpr int line = D < 64 ? 2 * D : 128;
+    auto &x = shared_memory<one_tile<D>>();
+    begin(x.full, 1);
+    if (threadIdx.x == 0) load_async(x.tile, map, row, head, x.full);
+    x.full.wait(0);
+    for (int i = threadIdx.x; i < 64 * D; i += blockDim.x) {
+        const int byte = i % D * 2, at = i / D * line + byte % line;
+        const char *panel = reinterpret_cast<const char *>(&x.tile) + byte / line * 64 * line;
+        out[i] = *reinterpret_cast<const uint16_t *>(panel + (at ^ (at >> 3 & (line - 16))));
+    }
 }
-Test(hopper, a_tile_ends_with_zeros_where_the_head_ends)
+
+// A tile of 64 rows anywhere in x [3, 100, D], as shared memory has it, unexchanged: zeros beyond the ends of the head.
+template <int D> static void check_loads()
 {
-    check_loads_of<128>(), check_loads_of<32>(), check_loads_of<16>();
+    enum { HEADS = 3, ROWS = 100 };
+    const auto x = numbers(HEADS * ROWS * D);
+    std::vector<uint16_t> out(64 * D);
+    for (const int first : {0, 36, 37, 99, 100, 1000, -5})
+        for (int head = 0; head < HEADS; head++) {
+            {
+                const auto x_device = as_bf16(x);
+                const on_device<uint16_t> out_device(out);
+                load_kernel<D><<<1, 128, sizeof(one_tile<D>)>>>(out_device.at, map_of(x_device.at, HEADS, ROWS, D, 64),
+                                                                first, head);
+            }
+            for (int i = 0; i < 64 * D; i++) {
+                const int row = first + i / D;
+                expect(out[i], row < 0 || row >= ROWS ? 0 : x[(head * ROWS + row) * D + i % D], 0, "tile", i / D,
+                       i % D);
+            }
+        }
 }
+Test(hopper, a_tile_ends_with_zeros_where_the_head_ends) { check_loads<128>(), check_loads<32>(), check_loads<16>(); }
 
 // ------------------------ products
+
+template <class A, class B> struct two_factors {
+    A a;
+    B b;
+    struct signal full;
+};
 
 enum hopper_form {
     HOPPER_ABt,
@@ -62,7 +142,12 @@ __global__ void product_kernel(float *c_out, const bf16 *a, const __grid_constan
 {
     extern __shared__ __align__(1024) unsigned char shared[];
     auto &x = *reinterpret_cast<factors<form, Depth, Cols> *>(shared);
-    fetch(x, a_map, b_map);
+    begin(x.full, 2);
+    if (threadIdx.x == 0) {
+        load_async(x.a, a_map, 0, 0, x.full);
+        load_async(x.b, b_map, 0, 0, x.full);
+    }
+    x.full.wait(0);
     reg_tile<16, Cols> c;
     const int row0 = 16 * warp_in_group();
     each(c, [&](float &v, element e) { v = c_out[(row0 + e.row) * Cols + e.col]; });
@@ -451,6 +536,20 @@ Test(hopper, pipeline)
 }
 
 // ------------------------ what the CPU execution layer says of mistakes
+
+// A report, exit status 66, with this kind, these words, and this line of the kernel.
+static void check_report(void (*run)(void), const char *kind, const char *words, const char *line)
+{
+    if (getenv("WB_BACKEND") && strcmp(getenv("WB_BACKEND"), "cuda") == 0)
+        cr_skip_test("a GPU says nothing of this: it hangs, or computes");
+    check_reported(run_in_a_child(run));
+    char first[128];
+    snprintf(first, sizeof first, "cudacpu: %s in kernel", kind);
+    cr_assert(strstr(printed, first) == printed, "not \"%s\":\n%s", first, printed);
+    check_printed(words);
+    check_printed(line);
+    cr_assert(!strstr(printed, ".cuh:"), "a line of a word, and not the kernel's:\n%s", printed);
+}
 
 static int wrong;  // in what runs apart
 static void pipeline_apart(void) { make_inputs(), run_pipeline((hopper_hazard)wrong); }
