@@ -1,6 +1,6 @@
-// tile_words.cu - the tile vocabulary against loops that anyone can check: products, layouts, loads, stores, rows. What
-// is made of row vectors the suites of the keys prove. The check build runs the same tests, and looks at the kernels
-// alone (tests/sanitize/criterion).
+// tile_words.cu - the tile vocabulary against loops that anyone can check: products, layouts, loads, stores. What is made
+// of rows the suites of the keys prove. The check build runs the same tests, and looks at the kernels alone
+// (tests/sanitize/criterion).
 #include "case/case.h"
 #include "on_device.cuh"
 
@@ -273,97 +273,4 @@ Test(tile, store_and_nothing_beyond)
 {
     check_stores<16, 16>();
     check_stores<32, 128>();
-}
-
-// ------------------------ rows
-
-// y[row, lane] = v, for the rows that this lane holds.
-template <int Rows> __device__ void by_lane(float *y, const row_vec<Rows> &v)
-{
-    reg_tile<Rows, 16> rows;
-    each(rows, [&](float &, element e) { y[e.row * 32 + lane_id()] = v[e]; });
-}
-
-// Per row of a tile, as each of the 32 lanes knows it, [Rows, 32], left alone where a lane does not hold the row; and
-// the tile times `factors`, then the tile divided by them [2, Rows, Cols].
-template <int Rows, int Cols> __global__ void rows_kernel(const float *tile, const float *factors, float *max,
-                                                          float *sum, float *parts_max, float *parts_sum, float *scaled)
-{
-    reg_tile<Rows, Cols> T;
-    row_vec<Rows> f;
-    each(T, [&](float &x, element e) { x = tile[e.row * Cols + e.col]; });
-    load(f, factors, Rows, 0);
-    by_lane(max, row_max(T));
-    by_lane(sum, row_sum(T));
-    by_lane(parts_max, row_max_part(T));
-    by_lane(parts_sum, row_sum_part(T));
-    reg_tile<Rows, Cols> divided = T;
-    scale_rows(T, f);
-    each(T, [&](float &x, element e) { scaled[e.row * Cols + e.col] = x; });
-    divide_rows(divided, f);
-    each(divided, [&](float &x, element e) { scaled[(Rows + e.row) * Cols + e.col] = x; });
-}
-
-// `shift` makes all numbers negative or positive; `hole` puts -infinity into most columns, as a mask does.
-template <int Rows, int Cols> static void check_rows(double shift, bool hole)
-{
-    std::vector<float> tile(Rows * Cols), scaled(2 * Rows * Cols), factors(Rows);
-    std::vector<float> max(Rows * 32, NAN), sum = max, parts_max = max, parts_sum = max;
-    for (int i = 0; i < Rows * Cols; i++)
-        tile[i] = hole && (i % Cols) != 5 ? -INFINITY : (float)(noise() + shift + (double)(i / Cols));
-    for (float &x : factors) x = (float)noise();
-    {
-        const on_device T(tile), f(factors), scaled_out(scaled), max_out(max), sum_out(sum);
-        const on_device parts_max_out(parts_max), parts_sum_out(parts_sum);
-        rows_kernel<Rows, Cols>
-            <<<1, 32>>>(T.at, f.at, max_out.at, sum_out.at, parts_max_out.at, parts_sum_out.at, scaled_out.at);
-    }
-    for (int row = 0; row < Rows; row++) {
-        double want_max = -INFINITY, want_sum = 0, terms = 0, quad_sum = 0, quad_max = -INFINITY;
-        for (int col = 0; col < Cols; col++) {
-            const double x = tile[row * Cols + col];
-            want_max = fmax(want_max, x), want_sum += x, terms += fabs(x);
-        }
-        for (int lane = 0; lane < 32; lane++) {
-            const int at = row * 32 + lane;
-            if (lane / 4 != row % 8) {  // another quad's row
-                cr_assert(isnan(max[at]) && isnan(sum[at]), "lane %d claims to hold row %d", lane, row);
-                continue;
-            }
-            cr_assert(max[at] == want_max, "row %d of %d x %d, lane %d: max %.9g, should be %.9g", row, Rows, Cols,
-                      lane, max[at], want_max);
-            quad_max = fmax(quad_max, parts_max[at]);
-            quad_sum += parts_sum[at];
-            if (!hole)
-                cr_assert(isfinite(sum[at]) && fabs(sum[at] - want_sum) <= 0x1p-24 * Cols * terms,
-                          "row %d of %d x %d, lane %d: sum %.9g, should be %.9g", row, Rows, Cols, lane, sum[at],
-                          want_sum);
-        }
-        cr_assert(quad_max == want_max, "row %d: the parts' max is %.9g, should be %.9g", row, quad_max, want_max);
-        if (!hole)
-            cr_assert(isfinite(quad_sum) && fabs(quad_sum - want_sum) <= 0x1p-24 * Cols * terms,
-                      "row %d: the parts sum up to %.9g, should be %.9g", row, quad_sum, want_sum);
-        for (int col = 0; col < Cols && !hole; col++) {
-            const int at = row * Cols + col;
-            const double quotient = (double)tile[at] / factors[row], divided = scaled[Rows * Cols + at];
-            cr_assert(scaled[at] == tile[at] * factors[row], "scale_rows at (%d, %d)", row, col);
-            cr_assert(isfinite(divided) && fabs(divided - quotient) <= 0x1p-22 * fabs(quotient),
-                      "divide_rows at (%d, %d) is %.9g, should be %.9g", row, col, divided, quotient);
-        }
-    }
-}
-
-template <int Rows, int Cols> static void check_shifted_rows()
-{
-    for (int shift = -200; shift <= 200; shift += 200) {
-        check_rows<Rows, Cols>(shift, false);
-        check_rows<Rows, Cols>(shift, true);
-    }
-}
-
-Test(tile, row_max_row_sum_scale_rows)
-{
-    check_shifted_rows<16, 16>();
-    check_shifted_rows<32, 48>();
-    check_shifted_rows<16, 128>();
 }
