@@ -373,17 +373,11 @@ Test(cpu_layer, arithmetic_of_half) { all_right(half_arithmetic, 1, 1); }
 __global__ void maths(seen *all)
 {
     const float two = 2 + threadIdx.x;
-    NEAR(__expf(two), exp(2.0));
-    NEAR(exp2f(two), 4);
-    NEAR(__logf(two), log(2.0));
-    NEAR(__log2f(two), 1);
     NEAR(rsqrtf(two), 1 / sqrt(2.0));
     NEAR(__fdividef(1, two), 0.5);
     NEAR(__frcp_rn(two), 0.5);
-    NEAR(fmaf(two, two, 1), 5);
     NEAR(__powf(two, 3), 8);
     NEAR(__saturatef(two) + __saturatef(-two) + __saturatef(two / 4), 1.5);
-    NEAR(__sinf(two), sin(2.0));
     IS(fmaxf(NAN, two), 2);
     IS(exp2f(-INFINITY), 0);
     IS(__int_as_float(__float_as_int(two) + 1), 2 + 0x1p-22);
@@ -401,19 +395,14 @@ __global__ void bits(seen *all)
     IS(__clz(0), 32);
     IS(__ffs(x), 5);
     IS(__brev(1u), 0x80000000u);
-    IS(__popcll(~0ull), 64);
     IS(__byte_perm(0x33221100u, 0x77665544u, 0x7142u), 0x77114422);
     IS(__mulhi(1 << 20, 1 << 20), 256);
     IS(__float2int_rn(2.5f), 2);
     IS(__float2int_rz(-2.7f), -2);
     IS(__float2int_rd(-2.2f), -3);
     IS(__float2int_ru(2.2f), 3);
-    IS(warpSize, 32);
-    IS(min(minus, 2), -3);
-    IS(max(minus, 2), 2);
     IS(max(big, 1u), 4000000000.0);
     IS(max((1ll << 40) + threadIdx.x, 5ll), 1099511627776.0);
-    IS(min(1.5f, 2.5f), 1.5);
     IS(max(1.5f, 2.5), 2.5);
     IS(max((unsigned)minus, big), 4294967293.0);
     IS(min(NAN, 3.0f), 3);
@@ -797,17 +786,6 @@ Test(cpu_layer, report_timeout)
     wb_launch_seconds(1);
     reports([] { RUN(spin, int_result, 1, 1, 2); },
             {"timeout", "kernel spin, block (0,0,0), thread (0,0,0)", "// for thread 1"});
-}
-
-__global__ void async_misaligned(const float *in)
-{
-    __shared__ float x[8];
-    __pipeline_memcpy_async(&x[1], in, 16);  // 4 bytes off
-}
-Test(cpu_layer, report_misaligned_asynchronous_copy)
-{
-    reports([] { RUN(async_misaligned, float_result, 8, 1, 1); },
-            {"misaligned asynchronous copy", "destination lies 4", "// 4 bytes off"});
 }
 
 __global__ void divide(int *x, int y) { *x = 7 / y; }

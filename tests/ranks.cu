@@ -16,12 +16,10 @@ enum mistake {
     NO_WAIT,
     NO_ROOM,
     ALL_SEND_FIRST,
-    ASTRAY,
     ZEROED,
     RESULTS_EARLY,
     OTHER_SIZE,
     SENDS_PAST,
-    RECEIVES_PAST,
     HOST_MEMORY,
     IN_PLACE,
     BEFORE_INPUTS,
@@ -71,10 +69,8 @@ static void ring(float *total, float *mine, int r, ncclComm_t comm, cudaStream_t
     static float of_host[2 * NUMBERS];
     float *come[2];
     cudaEvent_t begun, arrived[2], read[2];
-    cudaStream_t second;
     for (cudaEvent_t *e : {&begun, &arrived[0], &arrived[1], &read[0], &read[1]}) CUDA(cudaEventCreate(e));
     for (float *&p : come) CUDA(cudaMalloc(&p, bytes));
-    CUDA(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
     CUDA(cudaEventRecord(begun, stream));
     if (wrong != BEFORE_INPUTS) CUDA(cudaStreamWaitEvent(wire, begun, 0));
     for (int s = 0; s < R; s++) {
@@ -87,7 +83,7 @@ static void ring(float *total, float *mine, int r, ncclComm_t comm, cudaStream_t
             float *into = wrong == IN_PLACE && s ? here : come[to];
             const int peer = wrong == NO_SUCH_RANK ? R : next;
             const size_t out = wrong == SENDS_PAST ? 2 * NUMBERS : NUMBERS;
-            const size_t in = wrong == RECEIVES_PAST ? 2 * NUMBERS : wrong == OTHER_SIZE ? NUMBERS / 2 : NUMBERS;
+            const size_t in = wrong == OTHER_SIZE ? NUMBERS / 2 : NUMBERS;
             if (wrong != ALL_SEND_FIRST) NCCL(ncclGroupStart());
             NCCL(ncclSend(from, out, ncclFloat, peer, comm, wire));   // @send
             NCCL(ncclRecv(into, in, ncclFloat, before, comm, wire));  // @receive
@@ -95,9 +91,7 @@ static void ring(float *total, float *mine, int r, ncclComm_t comm, cudaStream_t
             CUDA(cudaEventRecord(arrived[to], wire));
             if (wrong == ZEROED) CUDA(cudaMemsetAsync(here, 0, 64, stream));  // @zeroed
         }
-        const bool astray = wrong == ASTRAY && s + 1 == R;
-        if (astray) CUDA(cudaStreamWaitEvent(second, arrived[s % 2], 0));
-        add<<<NUMBERS / 32, 32, 0, astray ? second : stream>>>(total, here, NUMBERS);  // @add
+        add<<<NUMBERS / 32, 32, 0, stream>>>(total, here, NUMBERS);
         if (s > 0) CUDA(cudaEventRecord(read[s % 2], stream));
     }
     if (wrong == RESULTS_EARLY) stream = wire;
@@ -208,12 +202,10 @@ TOLD(no_wait_for_keys, NO_WAIT, "a buffer was touched before it arrived", "recei
 TOLD(no_room_for_keys, NO_ROOM, "a message overwrites what is still needed", "receive")
 TOLD(all_send_first, ALL_SEND_FIRST, "deadlock between ranks", "send")
 TOLD(one_sum_less, ONE_SUM_LESS, "deadlock between ranks", "sum")
-TOLD(a_kernel_astray, ASTRAY, "two pieces of work are not in order", "add")
 TOLD(results_early, RESULTS_EARLY, "two pieces of work are not in order", "results")
 TOLD(sent_is_zeroed, ZEROED, "a buffer was overwritten while it travels", "zeroed")
 TOLD(another_size, OTHER_SIZE, "a message of another size", "receive")
 TOLD(sends_past_the_end, SENDS_PAST, "a message runs out of its buffer", "send")
-TOLD(receives_past_the_end, RECEIVES_PAST, "a message runs out of its buffer", "receive")
 TOLD(sends_host_memory, HOST_MEMORY, "that is not device memory", "send")
 TOLD(in_place, IN_PLACE, "two messages in one buffer", "receive")
 TOLD(sent_before_it_is_there, BEFORE_INPUTS, "a message is sent before it is written", "inputs")

@@ -101,7 +101,6 @@ asked "after the tests of 05: that, and the case" '^Next: 05, .*make test-05 CAS
     "$score" after build/grade 05
 asked "next P=5: of that problem, though an earlier one is not done" '^Now: 05 flash_gqa\. unfinished, ' \
     env P=5 "$score" next
-asked "next P=2: it has passed" '^  then +make next, without P$' env P=2 "$score" next
 refused "next: a problem that is not there" 'no problem 98' env P=98 "$score" next
 passing 13 | record 13 passed && edit 13 mine
 asked "after the tests of 13: 14, though earlier ones are not done" '^Next: 14, ' "$score" after build/grade 13
@@ -160,8 +159,6 @@ asked "hint: a gap by a name that others begin with" 'gap "dS" ' env GAP=ds "$sc
 asked "hint: a gap by its beginning" 'gap "recompute for dQ" ' env GAP=recompute-for "$score" hint 08
 refused "hint: a name that fits two gaps" 'more than one' env GAP=mask "$score" hint 06
 refused "hint: a gap that is not there" 'GAP=rescale' env GAP=nonsense "$score" hint 03
-refused "hint: a level that is not there" 'LEVEL=4: there are three' env LEVEL=4 "$score" hint 03
-refused "hint: a problem that is not there" 'no problem 98' "$score" hint 98
 rm -rf workbook/loop/shipped
 
 # ------------------------ reset

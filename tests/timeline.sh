@@ -78,8 +78,6 @@ done
 ! workbook/timeline/timeline.sh solutions 03 >"$said" 2>&1 &&
     grep -q 'solutions/03/.* solutions has 10 16, and of rings 17 18$' "$said"
 verdict $? "a problem that is not for Hopper"
-! BLOCK=x workbook/timeline/timeline.sh solutions 17 >"$said" 2>&1 && grep -q "timeline: BLOCK=x: a number" "$said"
-verdict $? "BLOCK=x is refused"
 
 # What is recorded is drawn with 512 times its bytes, and 32768 times its FLOPs.
 record ring <<'ROWS'
