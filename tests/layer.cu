@@ -788,6 +788,17 @@ Test(cpu_layer, report_timeout)
             {"timeout", "kernel spin, block (0,0,0), thread (0,0,0)", "// for thread 1"});
 }
 
+__global__ void async_misaligned(const float *in)
+{
+    __shared__ float x[8];
+    __pipeline_memcpy_async(&x[1], in, 16);  // 4 bytes off
+}
+Test(cpu_layer, report_misaligned_asynchronous_copy)
+{
+    reports([] { RUN(async_misaligned, float_result, 8, 1, 1); },
+            {"misaligned asynchronous copy", "destination lies 4", "// 4 bytes off"});
+}
+
 __global__ void divide(int *x, int y) { *x = 7 / y; }
 static int zero;  // not known to the compiler
 Test(cpu_layer, report_division_by_zero)
