@@ -511,6 +511,15 @@ Test(cpu_layer, events_measure_time_on_a_stream)
     cudaStreamDestroy(stream);
 }
 
+Test(cpu_layer, fresh_device_memory_is_nan)
+{
+    unsigned char out[1000], *x;
+    cudaMalloc(&x, 1000);
+    cudaMemcpy(out, x, 1000, cudaMemcpyDeviceToHost);
+    cudaFree(x);
+    for (int i = 0; i < 1000; i++) EXPECT(out[i], 0xff, "byte %d", i);
+}
+
 // ------------------------ refused launches
 
 static void prints(std::initializer_list<const char *> words)
