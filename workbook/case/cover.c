@@ -61,8 +61,8 @@ static const struct {
     [BATCH] = {"B", {{1, 1}, {2, 2}, {3, 8}, {257, 262}}},
     [KV_HEADS] = {"Hkv", {{1, 1}, {2, 4}, {5, 12}, {1022, 1030}}},
     [GROUP] = {"Hq / Hkv", {{1, 1}, {2, 2}, {3, 7}, {8, 16}}},
-    [QUERIES] = {"Nq", {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 420}}},
-    [KEYS] = {"Nk", {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 420}}},
+    [QUERIES] = {"Nq", {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 400}, {401, 1000}}},
+    [KEYS] = {"Nk", {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 400}, {401, 1000}}},
     [NEW_TOKENS] = {"Nq", {{1, 1}, {2, 7}, {8, 16}}},
     [CACHED] = {"Nk", {{1, 1}, {2, 33}, {34, 300}, {301, 1500}}},
     [SHARED_OUT] = {"N", {{1, 1}, {2, 20}, {21, 90}, {91, 160}}},
@@ -72,7 +72,7 @@ static const struct {
     [WINDOW] = {"W", {{1, 1}, {2, 14}, {15, 66}, {67, 140}, {141, 500}, {65536, INT_MAX}}},
     [SINKS] = {"sinks", {{0, 0}, {1, 4}, {5, 70}, {71, 200}, {401, 70000}}},
     [LOGITS] = {"sink logit, 1000 if normal, 1001 if mixed, 1002 if -inf",
-                {{1000, 1000}, {1001, 1001}, {1002, 1002}, {-90, 90}, {-900, -200}, {200, 900}}},
+                {{1000, 1000}, {1001, 1001}, {1002, 1002}, {-90, 90}, {-1100, -200}, {200, 999}}},
     [MASK] = {"mask", {{WB_MASK_FULL, WB_MASK_FULL}, {WB_MASK_CAUSAL, WB_MASK_CAUSAL}, {WB_MASK_DOCUMENTS, WB_MASK_PADDED},
                        {WB_MASK_PREFIX, WB_MASK_WINDOW}, {WB_MASK_EMPTY, WB_MASK_EMPTY}, {WB_MASK_RANDOM, WB_MASK_GAPS},
                        {WB_MASK_LAST, WB_MASK_LOOSE}}},
@@ -204,7 +204,7 @@ wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t see
     return wb_case_defaults(p, c);
 }
 
-// In tiles of 64 x 64 and 16 columns.
+// In tiles of 16 x 64 and 16 columns, and as much for what a head costs whatever its size.
 static double work_of(const wb_problem *p, const wb_cover_row *row)
 {
     const wb_case c = wb_cover_case(p, row, 1);
@@ -212,9 +212,10 @@ static double work_of(const wb_problem *p, const wb_cover_row *row)
     if (p->signature == WB_ROW_SUM) return (double)c.rows * c.cols / 1024;
     const bool decode = p->signature == WB_DECODE;
     const double heads = (double)s->batch * (decode ? s->kv_heads : s->q_heads);
-    const double rows = (s->q_len - 1) / 64 + 1, keys = (s->kv_len - 1) / 64 + 1;
+    const double rows = (s->q_len - 1) / 16 + 1, keys = (s->kv_len - 1) / 64 + 1;
     const double cache = (double)c.pages * c.page * s->kv_heads * s->head_dim / 16384;  // to be filled
-    return cache + heads * rows * keys * (s->head_dim / 16 + 3) * (wb_is_backward(p) ? 3 : 1) * (c.late == 2 ? 2 : 1);
+    const double calls = (wb_is_backward(p) ? 2 : 1) * (c.late == 2 ? 2 : 1) * (c.ranks ? c.ranks : 1);
+    return cache + heads * (6 + rows * keys * (s->head_dim / 16 + 2)) * calls;
 }
 
 // Which pairs of classes have met.

@@ -18,7 +18,7 @@ typedef struct wb_cover_row {
 } wb_cover_row;
 
 // Fills rows; returns how many. Two classes that only a case of more work than a test should cost has together do not
-// meet. most: of the work of a case, in tiles of 64 x 64 and 16 columns.
+// meet. most: of the work of a case, in tiles of 16 queries, 64 keys and 16 columns.
 int wb_cover(const wb_problem *problem, uint64_t seed, double most, wb_cover_row rows[WB_COVERING]);
 
 // The case that a row says.
