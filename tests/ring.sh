@@ -1,11 +1,11 @@
 #!/bin/sh
-# ring.sh - make ring: the keys and the baselines of 17 and 18 on ranks of this machine are found right, in shapes that
+# ring.sh - make ring: the keys of 17 and 18 on ranks of this machine are found right, in shapes that
 # are listed and drawn (SEED=); what is wrong is found wrong, and no rank is left behind.
 set -u
 . tests/prove/frame.sh
 out=build/cpu
 make=${MAKE:-make}
-programs="$out/solutions/ring $out/solutions/ring_backward $out/reference/ring $out/reference/ring_backward"
+programs="$out/solutions/ring $out/solutions/ring_backward"
 # shellcheck disable=SC2086
 $make --no-print-directory -s BACKEND=cpu $out/within $programs $out/wrong/17/merge_without_denominators/ring \
     $out/wrong/17/no_wait/ring >"$said" 2>&1

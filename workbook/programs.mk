@@ -25,7 +25,6 @@ endef
 ring_library = $(and $(filter cuda,$(BACKEND)),$(wildcard solutions/[0-9]*))
 $(foreach n,17 18,$(foreach i,problems solutions wrong/$n/% \
   $(addprefix variants/,$(filter $n/%,$(VARIANTS))),$(eval $(call ring_program,$i,$n,$(call ring_of,$n)))))
-$(foreach r,ring ring_backward,$(eval $(call ring_program,reference,naive_ring,$r)))
 
 # How far off a cache of int8 is, and e4m3, and bf16: make errors, make errors-16.
 $B/errors: $B/machinery/bench/errors.o $B/machinery/bench/bench_host.o $B/reference/oracle.o \
