@@ -112,8 +112,9 @@ install: lib  ## PREFIX=/usr/local [DESTDIR=dir]: the library for programs, pkg-
 	@solutions/install.sh $(BACKEND)
 uninstall:  ## PREFIX=/usr/local: take it away
 	@solutions/install.sh --remove
-torch: lib  ## the library in PyTorch (reference/flash_workbook): how right, on a GPU how fast
-	@PYTHON=$(PYTHON) reference/torch.sh $(BACKEND)
+torch: lib  ## tests of the library in PyTorch (reference/flash_workbook); wants pytest
+	@WB_LIBRARY=$B/lib/libworkbook.so $(PYTHON) -m pytest -q -p no:cacheprovider \
+	    $(addprefix reference/,torch_test.py flash_attn_test.py ring_test.py)
 
 # ----------------------------------------------------------- run a class (workbook/class/README.md)
 
