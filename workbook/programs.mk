@@ -26,11 +26,6 @@ ring_library = $(and $(filter cuda,$(BACKEND)),$(wildcard solutions/[0-9]*))
 $(foreach n,17 18,$(foreach i,problems solutions wrong/$n/% \
   $(addprefix variants/,$(filter $n/%,$(VARIANTS))),$(eval $(call ring_program,$i,$n,$(call ring_of,$n)))))
 
-# How far off a cache of int8 is, and e4m3, and bf16: make errors, make errors-16.
-$B/errors: $B/machinery/bench/errors.o $B/machinery/bench/bench_host.o $B/reference/oracle.o \
-  $(MACHINERY)
-	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
-
 # Points and what to do next: one program.
 SCORE := $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/score/*.c)) $B/machinery/problems.o
 $B/score: $(SCORE)
@@ -60,7 +55,7 @@ $B/filter: workbook/class/filter.c $B/flags.mk
 $B/%.filter: $B/filter
 	$Q$< $* >$@
 
-EVERYTHING := $(addprefix $B/,within bench errors diagnose score suite mask timeline)
+EVERYTHING := $(addprefix $B/,within bench diagnose score suite mask timeline)
 # What a submission is judged with (class/grade_base.sh).
 judges: $(addprefix $B/,score suite confine read_sources within worker.filter tools.filter) $(MACHINERY) \
   check-machinery \
