@@ -65,10 +65,4 @@ for words in N=0 N=x D=65 RANKS=0 RANKS=99 HEADS=3/2 M=4 N; do
     [ $? -eq 2 ] && [ -s "$said" ]
     verdict $? "ring $words is refused"
 done
-ran env RANK=0 WORLD_SIZE=2 $out/solutions/ring N=20
-[ $? -eq 2 ] && says "make ring RANKS=2"
-verdict $? "started by a launcher, the layer says how it wants to be"
-ran env RANK=1 $out/solutions/ring N=20
-[ $? -eq 2 ] && says "WORLD_SIZE is not set"
-verdict $? "a missing variable is named"
 exit $failed

@@ -135,11 +135,6 @@ ranks() {
         by parts steps=20 log="$folder/curve" && train/alike.sh cuda 2048 "$result/ranks_1" "$folder"
         ok $? "10 steps of one rank and 10 more of $count"
     done
-    if command -v torchrun >/dev/null; then
-        torchrun --nproc_per_node $most --no-python $out/train $short ranks=0 steps=20 \
-            checkpoint="$folder/torchrun" >"$result/log" 2>&1 && cmp "$folder/last" "$folder/torchrun"
-        ok $? "$most ranks that torchrun has started give these bits: $(tail -n 1 "$result/log")"
-    fi
     rm -rf "$result"/ranks_*
     any_text "$result/text"
     head_lines "train/record.sh OUT ranks, STEPS=$steps, the last three quarters of them" >"$result/train_ranks.tsv"

@@ -14,10 +14,10 @@ $B/bench: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/bench/ben
 	$(call say,LINK,$@)
 	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
 
-# 17 and 18 on this machine or several, a process a rank (start/ring.cu). On GPUs wb_attention is the library's, where
+# 17 and 18 on this machine, a process a rank (start/ring.cu). On GPUs wb_attention is the library's, where
 # there is one.
 define ring_program
-$B/$(1)/$(3): $B/$(1)/$(2).o $(addprefix $B/machinery/start/,$(3).o start.o) \
+$B/$(1)/$(3): $B/$(1)/$(2).o $B/machinery/start/$(3).o \
   $(if $(ring_library),$(filter-out %/attention.o,$(MACHINERY)) $B/lib/libworkbook.so,$(MACHINERY))
 	$Q$$(LINK) $$(filter %.o,$$^) $(if $(ring_library),-L$B/lib -lworkbook \
 	    -Wl$(comma)-rpath$(comma)$(CURDIR)/$B/lib) $(LIBS) -o $$@
