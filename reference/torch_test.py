@@ -1,6 +1,6 @@
 """flash_workbook's attention: how right it is, and what PyTorch asks of its operators, by pytest: python3 -m pytest
-reference/torch_test.py, from the workbook's root after make lib. On the CPU layer, or on a GPU where torch finds one and
-BACKEND is not cpu.
+reference/torch_test.py, from the workbook's root after make lib. On the CPU layer, or on a GPU where torch finds one
+and BACKEND is not cpu.
 """
 import functools, importlib.util, os, subprocess, sys
 

@@ -1,5 +1,5 @@
-// roofline.h - how fast a problem can be on a GPU at all, and how near a measured time comes to that. Arithmetic alone: it asks no device and reads no file. The model: Williams, Waterman and Patterson 2009,
-// doi:10.1145/1498765.1498785.
+// roofline.h - how fast a problem can be on a GPU at all, and how near a measured time comes to that. Arithmetic alone:
+// it asks no device and reads no file. The model: Williams, Waterman and Patterson 2009, doi:10.1145/1498765.1498785.
 #pragma once
 
 #include "case/case.h"
