@@ -47,11 +47,18 @@ static void check_part(const block_mask *m, const wb_named_mask *named, int t, i
     cr_assert(visible < pairs || (m->part[n] + 1) * m->kv_tile > named->kv_len, "tile %d is whole", m->part[n]);
 }
 
-static void check_lists(const wb_named_mask *named, int q_tile, int kv_tile)
+// matrix: the lists are made of a byte a pair.
+static void check_lists(const wb_named_mask *named, int q_tile, int kv_tile, bool matrix)
 {
     block_mask m;
-    cr_assert(wb_block_mask_build(&m, q_tile, kv_tile, named->masks, named->q_len, named->kv_len, wb_named_mask_sees,
-                                  named) == WB_OK);
+    const int masks = named->masks, Nq = named->q_len, Nk = named->kv_len;
+    unsigned char *visible = calloc((size_t)masks * (size_t)Nq * (size_t)Nk, 1);
+    for (int row = 0; row < masks * Nq; row++)
+        for (int j = 0; j < Nk; j++)
+            if (wb_named_mask_sees(named, row / Nq, row % Nq, j)) visible[row * Nk + j] = (unsigned char)(1 + j % 255);
+    cr_assert((matrix ? wb_block_mask_from_matrix(&m, q_tile, kv_tile, masks, Nq, Nk, visible)
+                      : wb_block_mask_build(&m, q_tile, kv_tile, masks, Nq, Nk, wb_named_mask_sees, named)) == WB_OK);
+    free(visible);
     const int q_tiles = (named->q_len - 1) / q_tile + 1, kv_tiles = (named->kv_len - 1) / kv_tile + 1;
     cr_assert(m.q_tile == q_tile && m.kv_tile == kv_tile && m.masks == named->masks);
     for (int b = 0; b < named->masks; b++) {
@@ -89,30 +96,10 @@ Test(block_mask, lists_say_what_the_function_says)
         for (size_t n = 0; n < COUNT(lengths); n++) {
             const int size = n % 2 ? 0 : 5 * (int)n;  // 0: as the mask has it
             wb_named_mask m = drawn((wb_mask_name)name, size, 3 + n, n % 2 ? 1 : 3, lengths[n][0], lengths[n][1]);
-            check_lists(&m, n % 2 ? 64 : 128, 64);
-            check_lists(&m, 16, 32);
+            check_lists(&m, n % 2 ? 64 : 128, 64, false);
+            check_lists(&m, 16, 32, true);
             wb_named_mask_free(&m);
         }
-}
-
-Test(block_mask, from_a_matrix)
-{
-    wb_named_mask named = drawn(WB_MASK_RANDOM, 0, 5, 2, 150, 200);
-    unsigned char *visible = calloc(2 * 150 * 200, 1);
-    for (int b = 0, at = 0; b < 2; b++)
-        for (int i = 0; i < 150; i++)
-            for (int j = 0; j < 200; j++, at++) visible[at] = wb_named_mask_sees(&named, b, i, j) ? 1 + at % 255 : 0;
-    block_mask a, b;
-    cr_assert(wb_block_mask_build(&a, 64, 64, 2, 150, 200, wb_named_mask_sees, &named) == WB_OK);
-    cr_assert(wb_block_mask_from_matrix(&b, 64, 64, 2, 150, 200, visible) == WB_OK);
-    const int end = 2 * (3 + 1) - 1;
-    cr_assert_arr_eq(a.whole_start, b.whole_start, (end + 1) * sizeof(int));
-    cr_assert_arr_eq(a.part_start, b.part_start, (end + 1) * sizeof(int));
-    cr_assert_arr_eq(a.whole, b.whole, (size_t)a.whole_start[end] * sizeof(int));
-    cr_assert_arr_eq(a.part, b.part, (size_t)a.part_start[end] * sizeof(int));
-    cr_assert_arr_eq(a.bits, b.bits, (size_t)a.part_start[end] * 64 * 2 * sizeof(uint32_t));
-    cr_assert(a.whole_start[end] > 0 && a.part_start[end] > 0);
-    wb_block_mask_free(&a), wb_block_mask_free(&b), wb_named_mask_free(&named), free(visible);
 }
 
 Test(block_mask, bad_arguments)
@@ -179,25 +166,6 @@ Test(block_mask, counts_of_the_lesson)
             cr_expect(computed > all[k].computed[small] - 0.005 && computed < all[k].computed[small] + 0.005,
                       "%s: %.4f", wb_mask_names[c.mask], computed);
         }
-}
-
-// Small ones, by what their lines in named_mask.h say.
-Test(block_mask, masks_by_name)
-{
-    const struct {
-        wb_mask_name name;
-        int size, i, j, sees;
-    } all[] = {{WB_MASK_CAUSAL, 0, 4, 4, 1},    {WB_MASK_CAUSAL, 0, 4, 5, 0},    {WB_MASK_WINDOW, 3, 9, 7, 1},
-               {WB_MASK_WINDOW, 3, 9, 6, 0},    {WB_MASK_WINDOW, 3, 9, 10, 0},   {WB_MASK_STRIDED, 8, 19, 16, 1},
-               {WB_MASK_STRIDED, 8, 19, 15, 1}, {WB_MASK_STRIDED, 8, 19, 14, 0}, {WB_MASK_STRIDED, 8, 19, 7, 1},
-               {WB_MASK_STRIDED, 8, 19, 20, 0}, {WB_MASK_PREFIX, 8, 0, 3, 1},    {WB_MASK_PREFIX, 8, 0, 12, 0},
-               {WB_MASK_PREFIX, 8, 15, 14, 1},  {WB_MASK_LAST, 0, 3, 19, 1},     {WB_MASK_LAST, 0, 19, 18, 0}};
-    for (size_t k = 0; k < COUNT(all); k++) {
-        wb_named_mask m = drawn(all[k].name, all[k].size, 1, 1, 20, 20);
-        cr_expect(wb_named_mask_sees(&m, 0, all[k].i, all[k].j) == all[k].sees, "%s: query %d, key %d",
-                  wb_mask_names[all[k].name], all[k].i, all[k].j);
-        wb_named_mask_free(&m);
-    }
 }
 
 // Documents partition the tokens; their mean is what was asked for; padding is at the end alone.

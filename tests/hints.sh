@@ -3,9 +3,8 @@
 # has its name, each fits a terminal of 80 columns, and none contains a line of the answer key, a statement of it,
 # or what it assigns (where there is a solutions/).
 set -u
-failed=0
-skeleton=$(mktemp) || exit 1
-trap 'rm -f "$skeleton"' EXIT
+. tests/prove/frame.sh
+skeleton=$scratch/skeleton
 for hints in problems/[0-9][0-9]/hints.txt; do
     number=$(echo "$hints" | cut -d/ -f2)
     workbook/loop/shipped.sh "$number" "$skeleton" 2>/dev/null || cat "problems/$number"/*.c* >"$skeleton"
@@ -74,6 +73,6 @@ for hints in problems/[0-9][0-9]/hints.txt; do
         }' "$skeleton" "$hints" || failed=1
 done
 for folder in problems/[0-9][0-9]; do
-    [ -f "$folder/hints.txt" ] || { echo "FAIL  $folder has no hints.txt"; failed=1; }
+    [ -f "$folder/hints.txt" ] || fail "$folder has no hints.txt"
 done
 exit $failed

@@ -1,7 +1,7 @@
 #!/bin/sh
 # lessons.sh [NN...] - what the texts take from the code is as in the code: gaps and their lines, the number of
 # tests, points, names in backticks, make's targets, links, code that is shown, drawings of masks, numbers of the
-# examples, recorded figures, tile sizes. And what a class's copy tells a student to type or to open is in it.
+# examples, recorded figures. And what a class's copy tells a student to type or to open is in it.
 # With numbers: these lessons alone, beside the code.
 set -u
 . tests/prove/frame.sh
@@ -229,7 +229,7 @@ prints 14 Nq=1,Nk=6,$example 0.5078 0.4922 2.1959
 prints 15 Nq=7,mask=tree/7,$example 0.6250 0.3770
 none "numbers of the examples are in the text, and make run-NN prints them"
 
-# Recorded figures; what a model computes; tile sizes.
+# Recorded figures; what a model computes.
 plots/tables.sh --check >"$scratch/diff" 2>&1 || { grep '^[-+]' "$scratch/diff" |
     head -n 8; echo "run: make tables"; } >"$said"
 none "tables are those that are recorded"
@@ -289,38 +289,12 @@ for shape in "03 4 16 16 0" "04 4 16 16 1" "05 2 64 8 1"; do # B, Hq, Hkv, causa
         echo "problems/${shape%% *}/README.md: 10 is $(cat "$scratch/ahead")" >>"$said"
 done
 none "figures in sentences of lessons are dated, or recorded, or computed there"
-# Minutes of make demo and make check, rounded up, are those that tests/README.md has measured.
-minutes() {
-    sed -n '/^On two cores of/,/^$/p' tests/README.md | tr '\n' ' ' | sed "s/.*\`make $1\`//" |
-        grep -o '[0-9][0-9]* s[ ,]' | awk 'NR == 1 { print int(($1 + 59) / 60) }'
-}
-for make in demo check; do
-    grep -q "^make $make  *# $(minutes $make) minutes" README.md ||
-        echo "README.md, make $make: it took $(minutes $make) minutes" >>"$said"
-done
-none "minutes in README.md are those that were measured"
 awk -f plots/ring_model.awk >"$scratch/model"
 {
     [ -s "$scratch/model" ] || echo "plots/ring_model.awk prints nothing"
     grep -xF -f "$scratch/model" problems/17/README.md | diff - "$scratch/model"
 } >"$said" 2>&1
 none "the table of problems/17 is that of plots/ring_model.awk"
-awk '/constexpr int WARPS = / { match($0, /WARPS = [0-9]+/); warps = substr($0, RSTART + 8, RLENGTH - 8) }
-     { for (line = $0; match(line, /launch<[0-9]+, [0-9]+, [0-9]+/); line = substr(line, RSTART + RLENGTH)) {
-         split(substr(line, RSTART + 7, RLENGTH - 7), size, ", ")
-         print "| " size[1] (seen[size[1]]++ ? ", where shared memory is short" : "") " | " size[2] * warps " | " size[3] " | " size[2] " |"
-     } }' solutions/04/*.cu 2>/dev/null >"$scratch/sizes"
-keys=$(sed -n 's/.*launch<\([0-9]*\), \([0-9]*\), [0-9]*, \([0-9]*\), .*/\1 \2 \3/p' solutions/09/*.cu 2>/dev/null |
-    awk '{ printf "%s:%d ", $1, $2 * $3 }')
-told=$(tr '\n' ' ' <problems/09/README.md |
-    sed -n 's/.*BK, the keys of a block, is \([0-9]*\) at D = 16 and \([0-9]*\) otherwise.*/16:\1 32:\2 64:\2 128:\2 /p')
-{
-    [ -s "$scratch/sizes" ] && [ -n "$keys" ] || echo "no tile sizes were found in the keys of 04 and 09"
-    sed -n '/^| D | BR | BC | rows of a warp |/,/^$/p' problems/04/README.md | sed '1,2d; /^$/d' |
-        diff - "$scratch/sizes"
-    [ "$told" = "$keys" ] || echo "keys of a block in 09 (D:BK): $told and in the key $keys"
-} >"$said"
-none "tile sizes of 04 and 09 are those of the keys"
 
 QUIET=1 workbook/class/class_copy.sh "$scratch/class" >"$said" 2>&1
 verdict $? "there is a class's copy"

@@ -93,24 +93,6 @@ Test(pages, what_lies_behind_the_keys_tells_nothing)
     wb_pages_free(&p);
 }
 
-// What the names of lengths promise.
-Test(pages, lengths_are_as_described)
-{
-    double sum = 0;
-    for (int b = 0; b < 4000; b++) {
-        const wb_case mixed = of(4000, 1000, 16, WB_LENS_MIXED), zipf = of(4000, 1000, 16, WB_LENS_ZIPF);
-        cr_assert(wb_case_keys(&zipf, b) >= 1 && wb_case_keys(&zipf, b) <= 1000);
-        sum += wb_case_keys(&zipf, b);
-        cr_assert(wb_case_keys(&mixed, b) >= 0 && wb_case_keys(&mixed, b) <= 1000);
-    }
-    cr_expect(fabs(sum / 4000 - 999 / log(1000)) < 12, "the mean of 1 / n is %g", sum / 4000);
-    const wb_case same = of(3, 77, 16, WB_LENS_SAME), empty = of(3, 77, 16, WB_LENS_EMPTY),
-                  edges = of(9, 77, 32, WB_LENS_EDGES);
-    const int want[] = {77, 0, 1, 31, 32, 33, 15, 16, 17};
-    for (int b = 0; b < 3; b++) cr_expect(wb_case_keys(&same, b) == 77 && wb_case_keys(&empty, b) == 0);
-    for (int b = 0; b < 9; b++) cr_expect(wb_case_keys(&edges, b) == want[b]);
-}
-
 Test(pages, a_case_survives_its_text)
 {
     const wb_problem *problem = wb_find_problem("flash_decode");

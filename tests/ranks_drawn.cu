@@ -29,7 +29,7 @@ struct range {  // of an area, in bytes, multiples of 4
     bool meets(const range &r) const { return area == r.area && at < r.at + r.bytes && r.at < at + bytes; }
 };
 enum kind {
-    KERNEL,     // first = (added ? 5 first : 0) + 3 second + third + number, in numbers of `width` bytes
+    KERNEL,     // first = (added ? 5 first : 0) + 3 second + third + number, in numbers of 4 bytes
     COPY,       // first from second
     SET,        // first, to `number`
     FROM_HOST,  // first, bytes of `number`
@@ -50,7 +50,7 @@ struct message {
 };
 struct op {
     kind what;
-    int id, stream, event, width;
+    int id, stream, event;
     bool added, grouped;
     unsigned number;
     range first, second, third;
@@ -200,10 +200,10 @@ static bool range_of(int bytes, range *r)
     return false;
 }
 
-static unsigned load(const unsigned char *at, int width)
+static unsigned load(const unsigned char *at)
 {
-    uint32_t x = 0;
-    memcpy(&x, at, (size_t)width);
+    uint32_t x;
+    memcpy(&x, at, 4);
     return x;
 }
 
@@ -212,11 +212,11 @@ static void happen(const op &o, std::vector<unsigned char> memory[AREAS])
     const auto at = [&](const range &r) { return memory[r.area].data() + r.at; };
     switch (o.what) {
     case KERNEL:
-        for (int i = 0; i < o.first.bytes; i += o.width) {
-            uint32_t x = o.number + (o.added ? 5 * load(at(o.first) + i, o.width) : 0);
-            if (o.second.bytes) x += 3 * load(at(o.second) + i % o.second.bytes, o.width);
-            if (o.third.bytes) x += load(at(o.third) + i % o.third.bytes, o.width);
-            memcpy(at(o.first) + i, &x, (size_t)o.width);
+        for (int i = 0; i < o.first.bytes; i += 4) {
+            uint32_t x = o.number + (o.added ? 5 * load(at(o.first) + i) : 0);
+            if (o.second.bytes) x += 3 * load(at(o.second) + i % o.second.bytes);
+            if (o.third.bytes) x += load(at(o.third) + i % o.third.bytes);
+            memcpy(at(o.first) + i, &x, 4);
         }
         break;
     case COPY: memcpy(at(o.first), at(o.second), (size_t)o.first.bytes); break;
@@ -253,7 +253,7 @@ static void exchange(op *const at[MOST_RANKS], std::vector<unsigned char> memory
                 if (m.what != SUM && m.what != SCATTER) continue;
                 const unsigned char *its = x.data() + (m.what == SCATTER ? (size_t)r * bytes : 0);
                 for (size_t i = 0; i < bytes; i += 4) {
-                    const uint32_t sum = load(its + i, 4) + (from ? load(to + i, 4) : 0);
+                    const uint32_t sum = load(its + i) + (from ? load(to + i) : 0);
                     memcpy(to + i, &sum, 4);
                 }
             }
@@ -376,8 +376,7 @@ static void draw_program()
             if (r != alone) continue;
             o.what = (kind)draw(FREE + 3);
             if (o.what >= FREE) o.what = KERNEL;
-            o.stream = (int)draw((unsigned)g.streams + 1), o.number = draw(1 << 20), o.added = draw(2),
-            o.width = draw(2) ? 4 : 2;
+            o.stream = (int)draw((unsigned)g.streams + 1), o.number = draw(1 << 20), o.added = draw(2);
             o.first = draw_range();
             if (o.what == COPY && !range_of(o.first.bytes, &o.second)) sound = false;
             if (o.what == KERNEL && draw(2)) o.second = draw_range();
@@ -408,12 +407,12 @@ static void draw_program()
 
 // ------------------------ running a program
 
-template <class Type>
-__global__ void mix(Type *to, int n, const Type *a, int na, const Type *b, int nb, unsigned number, int added)
+__global__ void mix(unsigned *to, int n, const unsigned *a, int na, const unsigned *b, int nb, unsigned number,
+                    int added)
 {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    to[i] = (Type)(number + (added ? 5u * to[i] : 0) + (na ? 3u * a[i % na] : 0) + (nb ? b[i % nb] : 0));
+    to[i] = number + (added ? 5u * to[i] : 0) + (na ? 3u * a[i % na] : 0) + (nb ? b[i % nb] : 0);
 }
 
 static char *area[AREAS];
@@ -424,17 +423,17 @@ static char *at(const range &r) { return r.bytes ? area[r.area] + r.at : nullptr
 #define RIGHT(call)                                                                                                    \
     if ((int)(call) != 0) fprintf(stderr, "line %d: refused\n", __LINE__), _exit(3)
 
-template <class Type> static void launch_mix(const op &o, cudacpu::call_site site)
+static void launch_mix(const op &o, cudacpu::call_site site)
 {
-    const int w = (int)sizeof(Type), n = o.first.bytes / w, na = o.second.bytes / w, nb = o.third.bytes / w;
-    Type *to = (Type *)at(o.first);
-    const Type *a = (const Type *)at(o.second), *b = (const Type *)at(o.third);
-    cudacpu::kernel what = CUDACPU_KERNEL(mix<Type>);
+    const int n = o.first.bytes / 4, na = o.second.bytes / 4, nb = o.third.bytes / 4;
+    unsigned *to = (unsigned *)at(o.first);
+    const unsigned *a = (const unsigned *)at(o.second), *b = (const unsigned *)at(o.third);
+    cudacpu::kernel what = CUDACPU_KERNEL(mix);
     what.site = site;
     const unsigned number = o.number;
     const int added = o.added;
     cudacpu::launch(what, cudacpu::launch_config((n + 63) / 64, 64, 0, stream_of[o.stream]),
-                    [=] { mix<Type>(to, n, a, na, b, nb, number, added); });
+                    [=] { mix(to, n, a, na, b, nb, number, added); });
 }
 
 static void send_and_receive(const op &o, ncclComm_t comm, cudacpu::call_site site)
@@ -472,7 +471,7 @@ static void be_rank(void *board, int rank)
         const cudacpu::call_site site = {"drawn", o.id};
         const cudaStream_t s = stream_of[o.stream];
         switch (o.what) {
-        case KERNEL: o.width == 4 ? launch_mix<uint32_t>(o, site) : launch_mix<uint16_t>(o, site); break;
+        case KERNEL: launch_mix(o, site); break;
         case COPY:
             RIGHT(cudaMemcpyAsync(at(o.first), at(o.second), (size_t)o.first.bytes, cudaMemcpyDeviceToDevice, s, site));
             break;
@@ -654,25 +653,6 @@ Test(ranks_drawn, a_message_less_is_a_deadlock)
         expect(is_report(status) && (!is_in_order || strstr(printed, "deadlock between ranks") ||
                                      strstr(printed, "a message of another size")),
                "one of its messages", status);
-    });
-}
-
-Test(ranks_drawn, two_messages_in_one_buffer_are_told)
-{
-    with_each([] {
-        int rank;
-        op *const one = draw_op([](const op &o) { return o.what == MESSAGES; }, &rank);
-        if (!one) return;
-        message &x = one->messages[draw((unsigned)one->messages.size())],
-                &y = one->messages[draw((unsigned)one->messages.size())];
-        range &from = x.from.bytes ? x.from : x.to, &to = y.to.bytes ? y.to : y.from;
-        to.area = from.area, to.at = std::min(from.at, g.area_bytes[from.area] - to.bytes);
-        if (&x == &y) to.at += 4;  // in place it would be right
-        const bool overlaps = &x != &y ? !is_sound(*one) : x.what >= GATHER && &from != &to && from.meets(to);
-        if (!overlaps || to.at < 0 || to.at + to.bytes > g.area_bytes[to.area]) return;
-        if (x.what == SCATTER && &x == &y && rank * to.bytes == 4) return;
-        const int status = run_in_a_child([] { play_ranks(g.R, be_rank); });
-        expect(is_report(status), "what its messages touch overlaps", status);
     });
 }
 #endif

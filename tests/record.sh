@@ -79,8 +79,6 @@ mkdir got && tar -xf out/tables.tar -C got
 check "the tables, and of a failed bench a partial one" [ "$(ls got | tr '\n' ' ')" = \
     "01_one.tsv 02_two.tsv 03_three.partial.tsv 04_four.tsv 16_flash_fp8_errors.tsv duel_seed1.tsv gpt_oss.tsv \
 peers.tsv record.tsv " ]
-check "a line a step" [ "$(grep -vc '^#' got/record.tsv)" -eq 19 ]
-check "the screen shows the same" cmp printed out/results.txt
 
 ./record.sh cuda "$scratch/out" gpt_oss suites >/dev/null 2>&1
 tar -tf out/tables.tar >list
@@ -97,7 +95,6 @@ touch Makefile # a workbook, not a bundle
 MAKE=true ./record.sh cuda "$scratch/tree" bench >/dev/null 2>&1
 check "in the workbook tables go to plots/data" [ "$(ls plots/data/rtx-9 | tr '\n' ' ')" = \
     "01_one.tsv 02_two.tsv 04_four.tsv record_bench.tsv " ]
-check "in the place of what was there" eval "! grep -q old plots/data/rtx-9/02_two.tsv"
 rm Makefile
 
 rm bin/compute-sanitizer
@@ -107,7 +104,4 @@ command -v compute-sanitizer >/dev/null || parts="$parts sanitize" # else this m
 PYTHON=false ./record.sh cuda "$scratch/bare" $parts >/dev/null 2>&1
 check "without PyTorch and compute-sanitizer nothing failed" [ $? -eq 0 ]
 check "and it says so" [ "$(grep -c '^  not run' bare/results.txt)" -eq "$(echo "$parts" | wc -w)" ]
-
-./record.sh cuda "$scratch/bare" benches >/dev/null 2>&1
-check "an unknown part is refused" [ $? -eq 2 ]
 exit $failed

@@ -137,13 +137,9 @@ refused() { # SENTENCE WORDS...
     verdict $? "refused: $sentence"
 }
 refused "batch is a multiple of 3" ranks=3
-refused "ranks=65: a whole number" ranks=65
-refused "there are data and context" parallel=sequence
 refused "context=66: .* a multiple of 4" parallel=context ranks=2 context=66
 refused "has 8 tokens, and the next one borrows 9" parallel=context ranks=4 window=8 sinks=2
 refused "17 and 18, with which BACKEND=cuda trains" parallel=context ranks=2 window=8 sinks=2 full=2 head_dim=64
-head -c 5000 "$scratch/4/last" >"$scratch/short"
-refused "is cut short" ranks=4 steps=8 checkpoint="$scratch/short"
 
 # Ranks that die, and whoever started them. It takes as long as it takes, and ten minutes of sleep at most.
 soon() { for _ in $(seq 6000); do ! "$@" || return 0; sleep 0.1; done; return 1; }

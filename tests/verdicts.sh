@@ -9,7 +9,7 @@ built() { ${MAKE:-make} --no-print-directory -s BACKEND="$BACKEND" "$@" >"$said"
 wrongs="03/scale_forgotten 11/sink_is_one 11/sink_left_out_of_L 11/window_one_too_many 10/says_unsupported
     01/O_not_rescaled"
 # shellcheck disable=SC2046
-built "$out/suite" "$out/hostile/01_worker" "$out/hostile/17_worker" \
+built "$out/suite" "$out/hostile/01_worker" "$out/hostile/17_worker" "$out/solutions/13_worker" \
     $(printf "$out/tests/%s_test " 01 03 10 11 17) $(for wrong in $wrongs; do echo "$out/wrong/$wrong/${wrong%/*}_worker"; done)
 verdict $? "programs are built"
 
@@ -52,6 +52,18 @@ if [ "$BACKEND" = cpu ]; then
         sort -u | comm -23 - "$scratch/declared" >"$said"
     [ ! -s "$said" ] && [ "$(grep -c . "$scratch/named")" -gt 50 ]
     verdict $? "what a worker's function can name is declared in workbook.h, predict.h and cpu/include"
+fi
+
+# A page that the cache does not have, or a length that the table has no room for, ends a run with a sentence.
+stops() { # STRAY SENTENCE
+    "$out/solutions/13_worker" --case "B=3,Hq=2,Nq=1,Nk=70,D=64,page=32,stray=$1" >"$said" 2>&1
+    [ $? -eq 66 ] && grep -q "^   $2\$" "$said"
+    verdict $? "$2"
+}
+if [ "$BACKEND" = cpu ]; then
+    stops 1 'page_table says page 11 for key 0 of sequence 0, and the cache has pages 0 to 10'
+    stops 2 'kv_len of sequence 0 is 129, and its row of page_table has room for 0 to 128 keys'
+    stops 3 'kv_len of sequence 0 is -1, and its row of page_table has room for 0 to 128 keys'
 fi
 
 # What a failure says: where, in the tile of this launch; and what the first hour shows, but for the last digits.
