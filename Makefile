@@ -85,10 +85,6 @@ plot:  ## all charts, and plot-roofline: which roof bounds each problem on a GPU
 tune-%: FORCE  ## tune-07 TRY=FILE: other tile sizes, timed as edited copies (bench/tune.sh)
 	@workbook/bench/tune.sh $(BACKEND) "$${SOURCE:-$(call source,$(IMPL),$*)}" $* \
 	    "$${TRY:-solutions/$*/tiles.txt}" $$SHAPES
-errors:  ## how far attention over a cache of int8 (14) and of bf16 (13) is from the truth
-	@workbook/bench/errors.sh $(BACKEND) $(IMPL) 14
-errors-%: FORCE  ## errors-16: the same of attention in e4m3 (16), and in bf16 (10); see plot-16
-	@workbook/bench/errors.sh $(BACKEND) $(IMPL) $*
 duel: $B/lib/libworkbook_all.so  ## the library beside others in drawn shapes: SEED= LIMIT= ONLY= PEERS= LARGEST=
 	@PYTHON=$(PYTHON) workbook/bench/duel.sh $(BACKEND)
 record:  ## all that is recorded of the keys on a GPU; PART=suites, bench, peers ... (record.sh)
@@ -112,8 +108,9 @@ install: lib  ## PREFIX=/usr/local [DESTDIR=dir]: the library for programs, pkg-
 	@solutions/install.sh $(BACKEND)
 uninstall:  ## PREFIX=/usr/local: take it away
 	@solutions/install.sh --remove
-torch: lib  ## the library in PyTorch (reference/flash_workbook): how right, on a GPU how fast
-	@PYTHON=$(PYTHON) reference/torch.sh $(BACKEND)
+torch: lib  ## tests of the library in PyTorch (reference/flash_workbook); wants pytest
+	@WB_LIBRARY=$B/lib/libworkbook.so $(PYTHON) -m pytest -q -p no:cacheprovider \
+	    $(addprefix reference/,torch_test.py flash_attn_test.py ring_test.py)
 
 # ----------------------------------------------------------- run a class (workbook/class/README.md)
 
@@ -151,7 +148,7 @@ clean:  ## remove build/
 	rm -rf build
 
 FORCE:
-.PHONY: FORCE help setup demo progress next book test watch ring sanitize report bench plot errors \
+.PHONY: FORCE help setup demo progress next book test watch ring sanitize report bench plot \
   duel record bundle compile-gpu train gpt-oss lib install uninstall torch class-copy grade \
   grade-all gradescope check check-all mutants class-test new-problem tables format \
   check-format clean

@@ -1,5 +1,4 @@
-# errors.gp - draws the chart of `make errors`, if error_data is given: the relative error of O against the length of
-# the cache.
+# errors.gp - draws, if error_data is given, the relative error of O of 14 against the length of the cache.
 
 if (exists("error_data") && error_data ne "") {
     set title "14 flash decode int8: how far O is off, 4 sequences, 8 heads over 2 of K and V, D = 128".source_line(error_source).unit_line("relative error")

@@ -1,5 +1,5 @@
-# errors_fp8.gp - draws what `make errors-16`, or reference/peers_fp8.py with others beside it, has of problem 16, if
-# error_data is given: the relative error of O against the number of keys.
+# errors_fp8.gp - draws what reference/peers_fp8.py has of problem 16 and of others, if error_data is given: the
+# relative error of O against the number of keys.
 
 if (exists("error_data") && error_data ne "") {
     set title "16 flash fp8: how far O in e4m3 is off, 192 queries of one head, D = 128".source_line(error_source).unit_line("relative error")

@@ -65,10 +65,9 @@ elif [ -n "$recorded" ]; then
 else
     echo "plot: no memory data of problem $number: make bench-$number measures it; no memory chart"
 fi
-# Of 14, what `make errors` has measured.
-errors=${mine%.tsv}_errors.tsv error_source='measured here:'
-[ -f "$errors" ] || { errors=$(ls plots/data/*/"${name}_errors.tsv" 2>/dev/null | head -n 1) error_source='recorded:'; }
-[ -z "$errors" ] || error_source=$(echo "$error_source $(field "$errors" device)$(field "$errors" gpu), $(field "$errors" date), commit $(field "$errors" commit)" | plain)
+# Of 14 and 16.
+errors=$(ls plots/data/*/"${name}_errors.tsv" 2>/dev/null | head -n 1) error_source=
+[ -z "$errors" ] || error_source=$(echo "recorded: $(field "$errors" device)$(field "$errors" gpu), $(field "$errors" date), commit $(field "$errors" commit)" | plain)
 [ -n "$speed$memory$errors" ] || exit 1
 
 # What others reach on the GPU that the times are from.

@@ -44,7 +44,7 @@ KINDS = """forward backward same_bits window_forward window_backward sinks_forwa
 PEERS = "fa4 fa3 cudnn fa2 flex flashinfer".split()
 SHAPE = "B Hq Hkv Nq Nk D mask W S page lens".split()
 LARGEST = float(os.environ.get("LARGEST") or 4e13)
-LIMIT = 2**-7  # of errors: torch_attention.py says why
+LIMIT = 2**-7  # of errors: torch_test.py says why
 
 # ------------------------ drawing
 

@@ -4,7 +4,7 @@ float64, on shapes that SEED draws.
     SEED=7 python3 -m pytest reference/flash_attn_test.py      from the workbook's root after make lib; on the CPU
               layer, or a GPU as torch_test.py
 
-The limit of |x - want| / |want| is torch_attention.py's, 2^-7, and for a cache of int8 2^-5: its elements are off by
+The limit of |x - want| / |want| is torch_test.py's, 2^-7, and for a cache of int8 2^-5: its elements are off by
 2^-8 of their row's largest.
 """
 import ctypes, itertools, os, random

@@ -8,13 +8,13 @@ plain formula, fa4 FlashAttention-4 where `pip install flash-attn-4` has put it 
 table says so. Of problem 11 fa4 has a learnable_sink, in bfloat16, and flex scales its output by the share of the keys,
 1 / (1 + exp(s - L)), in the same compiled function. What documents and trees of problem 15 are drawn says the library
 that `make lib` builds (WB_LIBRARY, or build/cuda/lib/libworkbook.so): flex sees those of the bench, by the formulas
-that one would write for it. Its tiles are 128 x 128, whatever those of the bench are. torch_attention.py asks the same
-ones. Of problem 13 fa4 reads pages, cudnn and fa2 a cache in one piece, so with sequences of one length alone;
-flashinfer reads pages where it is installed. Of problem 14 bf16 is problem 13 and library problem 14 itself, both from
-that library, on the same keys; flashinfer reads a cache of float8, e4m3, which has no scales. Of problem 16 library is
-16 itself, in two levels and in one, quantise what makes its inputs, and bf16 problem 10, all from that library; fa3 is
-FlashAttention-3 (`pip install fa3-fwd`), cudnn cuDNN's sdpa_fp8 (`pip install nvidia-cudnn-frontend`), whose O is e4m3,
-too, flashinfer FlashInfer's kernel for Hopper; see peers_fp8.py.
+that one would write for it. Its tiles are 128 x 128, whatever those of the bench are. Of problem 13 fa4 reads pages,
+cudnn and fa2 a cache in one piece, so with sequences of one length alone; flashinfer reads pages where it is installed.
+Of problem 14 bf16 is problem 13 and library problem 14 itself, both from that library, on the same keys; flashinfer
+reads a cache of float8, e4m3, which has no scales. Of problem 16 library is 16 itself, in two levels and in one,
+quantise what makes its inputs, and bf16 problem 10, all from that library; fa3 is FlashAttention-3 (`pip install
+fa3-fwd`), cudnn cuDNN's sdpa_fp8 (`pip install nvidia-cudnn-frontend`), whose O is e4m3, too, flashinfer FlashInfer's
+kernel for Hopper; see peers_fp8.py.
 In which shapes: shapes.txt. Columns as in plots/README.md. Each time: cold L2, launches queued beforehand, median and
 percentiles of 25 runs by device events.
 """

@@ -23,8 +23,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from flash_workbook import attention, ring_attention, shard
-from timing import COLUMNS, heading, once, percentiles, said
-from torch_attention import distances
+from timing import COLUMNS, distances, heading, once, percentiles, said
 
 
 def case(text):

@@ -3,7 +3,7 @@ workbook's root after make lib.
 
 On the CPU layer the ranks are processes with gloo; on GPUs with NCCL, where there are enough. Each number of ranks is
 one start, whose first rank tells what it found: |x - want| / |want| of O, dQ, dK and dV, joined, beside attention
-written out in float32, over the whole sequence. The limit is torch_attention.py's, 2^-7, for all that two roundings are
+written out in float32, over the whole sequence. The limit is torch_test.py's, 2^-7, for all that two roundings are
 added to those it counts: of a call's O, and of a call's share of a gradient. Ranks that wait for each other are known
 by this, that all of them together take less than half a second of processor time in a minute. How long they take else
 is no matter.
@@ -16,7 +16,8 @@ import torch
 import torch.distributed as dist
 
 from flash_workbook import attention, library, ring, ring_attention
-from torch_attention import LIMIT, distances, written_out
+from timing import distances
+from torch_test import LIMIT, written_out
 
 on_gpu = torch.cuda.is_available() and os.environ.get("BACKEND") != "cpu"
 FAR = 6  # added to Q and taken from K: logits around -288, whose exp is 0 in float32

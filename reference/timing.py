@@ -44,6 +44,11 @@ class Verdicts:
         print(what, impl, at, f"{value:.5g}", "-" if limit is None else f"{limit:.5g}", verdict, sep="\t", flush=True)
 
 
+def distances(got, want):
+    """How far tensors are from others, as a part of their length."""
+    return [((a.float() - b.float()).norm() / b.float().norm()).item() for a, b in zip(got, want)]
+
+
 # ------------------------ the clock
 
 FLUSH_BYTES = 2**28  # more than any L2 cache

@@ -1,16 +1,15 @@
-"""What PyTorch asks of flash_workbook's operators, by pytest: python3 -m pytest reference/torch_test.py, from the
-workbook's root after make lib.
-
-How right the numbers are, torch_attention.py asks. On the CPU layer, or on a GPU where torch finds one and BACKEND is
-not cpu.
+"""flash_workbook's attention: how right it is, and what PyTorch asks of its operators, by pytest: python3 -m pytest
+reference/torch_test.py, from the workbook's root after make lib. On the CPU layer, or on a GPU where torch finds one
+and BACKEND is not cpu.
 """
-import importlib.util, os, subprocess, sys
+import functools, importlib.util, os, subprocess, sys
 
 import pytest
 import torch
 
 import flash_workbook
 from flash_workbook import attention
+from timing import distances
 
 device = "cuda" if torch.cuda.is_available() and os.environ.get("BACKEND") != "cpu" else "cpu"
 KINDS = {
@@ -22,26 +21,108 @@ KINDS = {
 }
 
 
-@pytest.fixture(params=KINDS)
-def case(request):
+def inputs(B, Hq, Hkv, N, D, how):
     """Tensors that want gradients, dO, and the other arguments of attention."""
-    torch.manual_seed(1)
-    how = dict(KINDS[request.param])
-    Q, K, V, dO = (torch.randn(1, h, 70, 64, device=device).bfloat16() for h in (4, 2, 2, 4))
-    sinks = [torch.randn(4, device=device)] if how.pop("logits", False) else []
+    torch.manual_seed(N)
+    how = dict(how)
+    Q, K, V, dO = (torch.randn(B, h, N, D, device=device).bfloat16() for h in (Hq, Hkv, Hkv, Hq))
+    sinks = [torch.randn(Hq, device=device)] if how.pop("logits", False) else []
     if how.get("causal") is False and flash_workbook.library().lib.wb_device_capability() != 9:
         pytest.skip("has a backward on sm_90 alone")
     return [x.requires_grad_() for x in (Q, K, V, *sinks)], dO, how
 
 
-def results(function, case):
+@pytest.fixture(params=KINDS)
+def case(request):
+    return inputs(1, 4, 2, 70, 64, KINDS[request.param])
+
+
+def results(function, case, same_bits=True):
+    """O, dQ, dK, dV, and dsinks if there are any."""
     tensors, dO, how = case
-    O = function(*tensors[:3], **how, **({"sink_logits": tensors[3]} if len(tensors) > 3 else {}), same_bits=True)
+    O = function(*tensors[:3], **how, **({"sink_logits": tensors[3]} if len(tensors) > 3 else {}), same_bits=same_bits)
     return [O, *torch.autograd.grad(O, tensors, dO)]
 
 
 def same(some, others):
     return all(torch.equal(a, b) for a, b in zip(some, others, strict=True))
+
+
+# ------------------------ how right
+
+# Of |x - want| / |want|. A number rounded to bf16 is off by 2^-9 at most, and no more than four roundings add up in any
+# result: of P or dS before it enters a product, of O and then delta, of what dS was made of, and of the result itself.
+LIMIT = 2**-7
+
+
+def written_out(Q, K, V, causal=True, window=None, sink_tokens=0, sink_logits=None, **_):
+    """The same in the inputs' own type, with all of the score matrix."""
+    i, j = torch.arange(Q.shape[2], device=Q.device)[:, None], torch.arange(K.shape[2], device=Q.device)
+    hidden = (j > i) & causal
+    if window:
+        hidden |= (j <= i - window) & (j >= sink_tokens)
+    group = Q.shape[1] // K.shape[1]
+    S = (Q @ K.repeat_interleave(group, 1).mT / Q.shape[3] ** 0.5).masked_fill(hidden, -torch.inf)
+    if sink_logits is not None:
+        S = torch.cat([S, sink_logits[:, None, None].expand(*S.shape[:3], 1)], -1)
+    return S.softmax(-1)[..., : K.shape[2]] @ V.repeat_interleave(group, 1)
+
+
+RAGGED = [  # B, Hq, Hkv, N, D, and what is visible
+    *((*sizes, {"causal": False}) for sizes in ((1, 2, 2, 65, 64), (2, 3, 3, 129, 128), (1, 4, 2, 201, 64),
+                                                (1, 2, 2, 330, 16), (2, 4, 2, 129, 32))),
+    *((*sizes, {}) for sizes in ((1, 2, 2, 33, 16), (2, 2, 2, 97, 32), (1, 3, 3, 131, 64))),
+    *((*sizes, {}) for sizes in ((2, 6, 2, 35, 16), (1, 8, 1, 130, 64), (1, 8, 2, 257, 128), (1, 5, 1, 67, 128))),
+    *((*sizes, {"window": W}) for *sizes, W in ((1, 2, 1, 100, 64, 17), (2, 4, 2, 129, 32, 64),
+                                                (1, 8, 2, 150, 16, 40))),
+    *((*sizes, {"window": W, "sink_tokens": S}) for *sizes, W, S in ((1, 4, 2, 150, 64, 32, 4), (1, 2, 1, 97, 128, 16,
+        1), (2, 4, 1, 70, 16, 8, 3))),
+    *((*sizes, {"window": W, "logits": True}) for *sizes, W in ((1, 4, 2, 150, 64, 32), (1, 8, 1, 129, 64, None),
+                                                                (2, 4, 2, 97, 128, None), (1, 2, 2, 61, 32, 16))),
+]
+MISTAKES = {  # what is asked for instead, where it is something else
+    "causal": lambda how: not how.get("causal", True) and {**how, "causal": True},
+    "window_one_long": lambda how: how.get("window") and {**how, "window": how["window"] + 1},
+    "one_sink_fewer": lambda how: how.get("sink_tokens") and {**how, "sink_tokens": how["sink_tokens"] - 1},
+    "next_heads_sink": lambda how: "sink_logits" in how and {**how, "sink_logits": how["sink_logits"].roll(1)},
+    "scale": lambda how: {**how, "scale": 0.1},
+}
+
+
+@pytest.mark.parametrize("sizes", RAGGED, ids=str)
+def test_right(sizes):
+    tensors, dO, how = case = inputs(*sizes)
+    want = results(written_out, ([x.detach().float().requires_grad_() for x in tensors], dO.float(), how))
+    got = [results(attention, case, same_bits) for same_bits in (False, True, True)]
+    assert all(far <= LIMIT for one in got for far in distances(one, want))
+    assert same(*got[1:])
+    with_sinks = {**how, "sink_logits": tensors[3]} if len(tensors) > 3 else how
+    for name, change in MISTAKES.items():
+        if changed := change(with_sinks):
+            wrong = results(functools.partial(attention, **changed), (tensors[:3], dO, {}))
+            assert min(distances(wrong, want)) > LIMIT, name  # in what shows it least
+
+
+@pytest.mark.skipif(device == "cpu", reason="wants a GPU")
+def test_streams():
+    """Calls on two streams, whose inputs come late: each waits for its own stream's, and for nothing else."""
+    side, out = [torch.cuda.Stream() for _ in range(2)], []
+    held = [inputs(2, 8, 2, 1000, 64, {}) for _ in side]
+    want = [results(attention, x) for x in held]
+    late = [[torch.full_like(x, torch.nan).requires_grad_() for x in tensors] for tensors, _, _ in held]
+    torch.cuda.synchronize()
+    for stream, (tensors, dO, how), arriving in zip(side, held, late):
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(200_000_000)
+            for to, x in zip(arriving, tensors):
+                to.data.copy_(x, non_blocking=True)
+            out.append(results(attention, (arriving, dO, how)))
+    waited = all(stream.query() for stream in side)
+    torch.cuda.synchronize()
+    assert not waited and all(far <= LIMIT for got, w in zip(out, want) for far in distances(got, w))
+
+
+# ------------------------ an operator of PyTorch's
 
 
 def test_opcheck(case):

@@ -71,20 +71,6 @@ verdict $? "an empty folder"
 "$score" points "$scratch/none" 01 2>/dev/null; [ $? -eq 2 ]
 verdict $? "a folder that is not there"
 
-# shellcheck disable=SC2046
-record 03 passed $(all_of 03)
-for speed in 0.4:0 0.5:0 0.7:10 0.9:20 3:20; do
-    echo "${speed%:*}" >"$scratch/03.speed"
-    "$score" points "$scratch" 03 >"$scratch/table"
-    grep -q "speed_points\":[[:space:]]*${speed#*:}\$" "$scratch/results.json"
-    verdict $? "speed points at ${speed%:*} of the key's"
-done
-record 03 failed O_of_one_tile
-"$score" points "$scratch" 03 >"$scratch/table"
-grep -q 'speed_points":[[:space:]]*0$' "$scratch/results.json"
-verdict $? "no speed points for what is not right"
-rm "$scratch/03.speed"
-
 # Other programs read the files: python3's parsers, where there is one.
 record 03 failed O_of_one_tile "FAIL:two_key_tiles"
 "$score" points "$scratch" 03 >/dev/null

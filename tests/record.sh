@@ -62,7 +62,7 @@ export PATH PYTHON CUDA_HOME WB_COMMIT
 ./record.sh cuda "$scratch/out" >printed 2>&1
 check "something failed: exit status 1" [ $? -eq 1 ]
 tail -n 12 out/results.txt >end
-check "the end counts" grep -q '^record: 15 ok, 4 failed, 0 not run' end
+check "the end counts" grep -q '^record: 14 ok, 4 failed, 0 not run' end
 check "a suite that failed is listed" grep -q '  FAILED   suite 02: 5 passed, 1 failed' end
 check "a suite that was killed is listed" grep -q '  FAILED   suite 04: killed' end
 check "a bench that failed is listed" grep -q '  FAILED   bench 03: exit status 1' end
@@ -78,7 +78,7 @@ check "GPU, driver and commit are named" [ "$named" -eq 3 ]
 mkdir got && tar -xf out/tables.tar -C got
 check "the tables, and of a failed bench a partial one" [ "$(ls got | tr '\n' ' ')" = \
     "01_one.tsv 02_two.tsv 03_three.partial.tsv 04_four.tsv 16_flash_fp8_errors.tsv duel_seed1.tsv gpt_oss.tsv \
-peers.tsv record.tsv torch_attention.tsv " ]
+peers.tsv record.tsv " ]
 
 ./record.sh cuda "$scratch/out" gpt_oss suites >/dev/null 2>&1
 tar -tf out/tables.tar >list

@@ -6,7 +6,7 @@ set -u
 . tests/prove/frame.sh
 out=build/cpu/train
 export OPENBLAS_NUM_THREADS=1 OMP_WAIT_POLICY=passive MAKE="${MAKE:-make}"
-unset STEPS SEED TEXT WRONG RESUME TRAIN RANKS PARALLEL WB_SEED RANK WORLD_SIZE
+unset STEPS SEED TEXT WRONG RESUME TRAIN RANKS PARALLEL WB_SEED
 cat problems/0[1-9]/README.md | head -c 20480 >"$scratch/text" # little is held out, so that it takes little time
 $MAKE --no-print-directory -j"${WB_JOBS:-2}" BACKEND=cpu WERROR=1 train-ranks build/cpu/within \
     build/cpu/solutions/07_worker build/cpu/solutions/09_worker $out/wrong_kernels/07_crashes/07_worker >"$said" 2>&1
@@ -140,9 +140,6 @@ refused "batch is a multiple of 3" ranks=3
 refused "context=66: .* a multiple of 4" parallel=context ranks=2 context=66
 refused "has 8 tokens, and the next one borrows 9" parallel=context ranks=4 window=8 sinks=2
 refused "17 and 18, with which BACKEND=cuda trains" parallel=context ranks=2 window=8 sinks=2 full=2 head_dim=64
-export RANK=0 WORLD_SIZE=2
-refused "without a GPU ranks are processes of one program" ranks=0
-unset RANK WORLD_SIZE
 
 # Ranks that die, and whoever started them. It takes as long as it takes, and ten minutes of sleep at most.
 soon() { for _ in $(seq 6000); do ! "$@" || return 0; sleep 0.1; done; return 1; }

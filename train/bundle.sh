@@ -32,7 +32,7 @@ for name; do # in a bundle every name has both
     mkdir -p "$to"
     while read -r folder number; do cp "$out/$folder/$number.so" "$to/$number.so"; done <"$train/changed"
 done
-for file in $targets $kernels train/table.sh train/record.sh train/alike.sh train/context.sh reference/train_peer.py; do
+for file in $targets $kernels train/table.sh train/record.sh train/alike.sh train/context.sh; do
     mkdir -p "$bundle/$(dirname "$file")"
     cp "$file" "$bundle/$file"
 done

@@ -31,14 +31,12 @@ static void watch(pid_t pid[], int count)
     exit(worst);
 }
 
-static void start_here(wb_start *start, int count)
+static void start(int count)
 {
     pid_t pid[MAX_RANKS], parent = getpid();
-    *start = (wb_start){.ranks = count};
     ranks_prepare(count);
     fflush(NULL);
     for (int r = 0; r < count; r++) {
-        start->rank = start->local = r;
         pid[r] = fork();
         if (pid[r] < 0) FAIL("rank %d cannot be started", r);  // those that could end with this process
         if (pid[r] > 0) continue;
@@ -46,6 +44,7 @@ static void start_here(wb_start *start, int count)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
         if (getppid() != parent) _exit(2);
+        ranks = (struct ranks){r, count};
         return;
     }
     watch(pid, count);
@@ -53,13 +52,8 @@ static void start_here(wb_start *start, int count)
 
 void ranks_begin(int count)
 {
-    wb_start start;
     if (count == 1) return;
-    if (count > 1)
-        start_here(&start, count);
-    else if (wb_start_read(&start) != WB_OK)
-        FAIL("%s", wb_last_message());
-    ranks = (struct ranks){start.rank, start.ranks};
-    if (ranks.all > 1) ranks_connect(&start);
+    start(count);
+    ranks_connect();
     if (ranks.mine > 0 && !freopen("/dev/null", "w", stdout)) FAIL("there is no /dev/null");
 }

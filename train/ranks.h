@@ -5,7 +5,6 @@
 #pragma once
 
 #include "layers.h"
-#include "start/start.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -16,8 +15,8 @@ extern struct ranks {
     int mine, all;  // which of how many this process is: 0 of 1 at first
 } ranks;
 
-// From here on this process is one of `count` that it starts on this machine; the one that called does not return. 0:
-// one of those that a launcher has started. Whichever dies ends all. Rank 0 alone prints to stdout.
+// From here on this process is one of `count` that it starts on this machine; the one that called does not return.
+// Whichever dies ends all. Rank 0 alone prints to stdout.
 void ranks_begin(int count);
 void ranks_end(void);  // when all have come here, this process is rank 0 of 1 again
 
@@ -38,9 +37,9 @@ wb_ring ranks_ring(void);  // for 17 and 18
 
 double ranks_mean(double x);  // of all ranks' x; waits for all ranks, and for what is to be averaged
 
-// What ranks_host.c and ranks_device.cu have besides: before there are ranks, and in each.
+// What ranks_host.c and ranks_device.cu have besides: before there are ranks, and in each of them.
 void ranks_prepare(int count);
-void ranks_connect(const wb_start *start);
+void ranks_connect(void);
 
 #ifdef __cplusplus
 }

@@ -14,7 +14,7 @@
 static wb_ring ring;
 static cudaEvent_t made, arrived;
 static double *number;  // on the device
-static void *board;     // shared memory of ranks that this program has started, of so many bytes
+static void *board;     // shared memory of all ranks, of so many bytes
 static size_t board_bytes;
 
 #define MUST(call)                                                                                                     \
@@ -33,36 +33,28 @@ void ranks_prepare(int count)
     if (board == MAP_FAILED) FAIL("no memory that %d ranks could share", count);
 }
 
-static wb_status have_device(const wb_start *start)
+static wb_status have_device(void)
 {
+#ifndef __CUDACPU__
     int devices = 0;
     cudaGetDeviceCount(&devices);
-#ifndef __CUDACPU__
-    if (board && start->rank > devices) pause();  // the first that has none says so, and all end
-    if (devices == 0 || (board && start->rank == devices))
-        return wb_fail(WB_UNSUPPORTED, "a GPU each is needed, and here are %d", devices);
+    if (ranks.mine > devices) pause();  // the first that has none says so, and all end
+    if (ranks.mine == devices) return wb_fail(WB_UNSUPPORTED, "a GPU each is needed, and here are %d", devices);
+    WB_CUDA(cudaSetDevice(ranks.mine));
 #endif
-    WB_CUDA(cudaSetDevice(start->local % devices));
     return WB_OK;
 }
 
-static wb_status connect_rank(const wb_start *start)
+static wb_status connect_rank(void)
 {
-    char id[WB_RANK_ID] = {};
-    ring = {nullptr, start->rank, start->ranks, nullptr};
-    MUST(have_device(start));
-    if (!board) {
-        MUST(wb_rank_invite(id, start->rank));
-        MUST(wb_start_share(start, id, sizeof id, 60));
-        board = id, board_bytes = sizeof id;
-    }
+    ring = {nullptr, ranks.mine, ranks.all, nullptr};
+    MUST(have_device());
     MUST(wb_rank_join(board, board_bytes, &ring));
-    wb_start_shared(start);
     for (cudaEvent_t *e : {&made, &arrived}) WB_CUDA(cudaEventCreateWithFlags(e, cudaEventDisableTiming));
     WB_CUDA(cudaMalloc(&number, sizeof *number));
     return WB_OK;
 }
-void ranks_connect(const wb_start *start) { MUST(connect_rank(start)); }
+void ranks_connect(void) { MUST(connect_rank()); }
 
 void ranks_end(void)
 {

@@ -3,7 +3,7 @@
 # printed, and the tables.
 #   layers    the GPU's layers against the host's; layers that are wrong must be told apart
 #   small     the CPU's model, and resuming it
-#   large     76 million parameters, with keys and variants, beside PyTorch
+#   large     76 million parameters, with keys and variants
 #   table     table.sh: what training shows
 #   ranks     on several GPUs (no part of all): the CPU's model by 1, 2, 4, ... ranks, alike; tokens a second of the
 #             large one, in turns
@@ -64,9 +64,6 @@ large() {
             compare="$result/compare_large_$kernels.tsv"
         ok $? "76 million parameters, $kernels"
     done
-    ${PYTHON:-python3} reference/train_peer.py >"$result/train_peer.tsv"
-    ok $? "PyTorch"
-    cat "$result/train_peer.tsv"
     rm -f "$text"
 }
 table() { # small models keep a GPU busy only together
@@ -138,11 +135,6 @@ ranks() {
         by parts steps=20 log="$folder/curve" && train/alike.sh cuda 2048 "$result/ranks_1" "$folder"
         ok $? "10 steps of one rank and 10 more of $count"
     done
-    if command -v torchrun >/dev/null; then
-        torchrun --nproc_per_node $most --no-python $out/train $short ranks=0 steps=20 \
-            checkpoint="$folder/torchrun" >"$result/log" 2>&1 && cmp "$folder/last" "$folder/torchrun"
-        ok $? "$most ranks that torchrun has started give these bits: $(tail -n 1 "$result/log")"
-    fi
     rm -rf "$result"/ranks_*
     any_text "$result/text"
     head_lines "train/record.sh OUT ranks, STEPS=$steps, the last three quarters of them" >"$result/train_ranks.tsv"

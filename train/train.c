@@ -36,11 +36,11 @@ static const struct {
                {"steps", &steps, 2000, 1, 1 << 30, 0},
                {"batch", &batch, 2, 1, 1 << 16, 0},
                {"seed", &seed, 1, 0, 1 << 30, 0},
-               {"length", &length, 200, 0, 1 << 16, 0},   // of a sample, in bytes
-               {"samples", &samples, 5, 1, 1 << 16, 0},   // how many, with a checkpoint each
-               {"until", &until, 0, 0, 1 << 30, 0},       // ends after this step, as if it had been interrupted
-               {"recipe", &ask_recipe, 0, 0, 1, 0},       // prints the recipe, and trains nothing
-               {"ranks", &by_ranks, 1, 0, MAX_RANKS, 0},  // 0: a launcher has said
+               {"length", &length, 200, 0, 1 << 16, 0},  // of a sample, in bytes
+               {"samples", &samples, 5, 1, 1 << 16, 0},  // how many, with a checkpoint each
+               {"until", &until, 0, 0, 1 << 30, 0},      // ends after this step, as if it had been interrupted
+               {"recipe", &ask_recipe, 0, 0, 1, 0},      // prints the recipe, and trains nothing
+               {"ranks", &by_ranks, 1, 1, MAX_RANKS, 0},
                {"rate", .word = &rate_text},
                {"parallel", .word = &parallel},  // data, or context: each sequence over all ranks
                {"text", .word = &text_path},

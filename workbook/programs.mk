@@ -14,10 +14,10 @@ $B/bench: $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/bench/ben
 	$(call say,LINK,$@)
 	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
 
-# 17 and 18 on this machine or several, a process a rank (start/ring.cu). On GPUs wb_attention is the library's, where
+# 17 and 18 on this machine, a process a rank (start/ring.cu). On GPUs wb_attention is the library's, where
 # there is one.
 define ring_program
-$B/$(1)/$(3): $B/$(1)/$(2).o $(addprefix $B/machinery/start/,$(3).o start.o) \
+$B/$(1)/$(3): $B/$(1)/$(2).o $B/machinery/start/$(3).o \
   $(if $(ring_library),$(filter-out %/attention.o,$(MACHINERY)) $B/lib/libworkbook.so,$(MACHINERY))
 	$Q$$(LINK) $$(filter %.o,$$^) $(if $(ring_library),-L$B/lib -lworkbook \
 	    -Wl$(comma)-rpath$(comma)$(CURDIR)/$B/lib) $(LIBS) -o $$@
@@ -25,12 +25,6 @@ endef
 ring_library = $(and $(filter cuda,$(BACKEND)),$(wildcard solutions/[0-9]*))
 $(foreach n,17 18,$(foreach i,problems solutions wrong/$n/% \
   $(addprefix variants/,$(filter $n/%,$(VARIANTS))),$(eval $(call ring_program,$i,$n,$(call ring_of,$n)))))
-$(foreach r,ring ring_backward,$(eval $(call ring_program,reference,naive_ring,$r)))
-
-# How far off a cache of int8 is, and e4m3, and bf16: make errors, make errors-16.
-$B/errors: $B/machinery/bench/errors.o $B/machinery/bench/bench_host.o $B/reference/oracle.o \
-  $(MACHINERY)
-	$Q$(LINK) -rdynamic $^ $(LIBS) -o $@
 
 # Points and what to do next: one program.
 SCORE := $(patsubst workbook/%.c,$B/machinery/%.o,$(wildcard workbook/score/*.c)) $B/machinery/problems.o
@@ -61,7 +55,7 @@ $B/filter: workbook/class/filter.c $B/flags.mk
 $B/%.filter: $B/filter
 	$Q$< $* >$@
 
-EVERYTHING := $(addprefix $B/,within bench errors diagnose score suite mask timeline)
+EVERYTHING := $(addprefix $B/,within bench diagnose score suite mask timeline)
 # What a submission is judged with (class/grade_base.sh).
 judges: $(addprefix $B/,score suite confine read_sources within worker.filter tools.filter) $(MACHINERY) \
   check-machinery \

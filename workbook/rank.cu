@@ -21,12 +21,6 @@ static wb_status join(void *board, size_t bytes, wb_ring *ring)
     return WB_OK;
 }
 
-extern "C" wb_status wb_rank_invite(void *, int)
-{
-    return wb_fail(WB_UNSUPPORTED,
-                   "on the CPU execution layer ranks are processes of one program: make ring RANKS=2 starts them");
-}
-
 static wb_status leave(const wb_ring *)
 {
     wb_rank_end();
@@ -57,22 +51,14 @@ static wb_status said(const char *call, ncclResult_t result)
     return result == ncclSuccess ? WB_OK : wb_fail(WB_DEVICE_ERROR, "%s: %s", call, ncclGetErrorString(result));
 }
 
-extern "C" wb_status wb_rank_invite(void *board, int rank)
-{
-    if (rank > 0) return WB_OK;
-    id_board *b = static_cast<id_board *>(board);
-    const wb_status made = said("ncclGetUniqueId()", ncclGetUniqueId(&b->id));
-    if (made == WB_OK) __atomic_store_n(&b->written, 1, __ATOMIC_RELEASE);
-    return made;
-}
-
 static wb_status join(void *board, size_t, wb_ring *ring)
 {
     if (!board) return WB_OK;
     id_board *b = static_cast<id_board *>(board);
-    if (ring->rank == 0 && !b->written) {
-        const wb_status made = wb_rank_invite(b, 0);
+    if (ring->rank == 0) {
+        const wb_status made = said("ncclGetUniqueId()", ncclGetUniqueId(&b->id));
         if (made != WB_OK) return made;
+        __atomic_store_n(&b->written, 1, __ATOMIC_RELEASE);
     }
     while (!__atomic_load_n(&b->written, __ATOMIC_ACQUIRE)) usleep(100);  // to which the judge has an end
     return said("ncclCommInitRank()", ncclCommInitRank(&ring->comm, ring->ranks, b->id, ring->rank));

@@ -15,10 +15,7 @@ wb_status wb_rank_device(int rank, int ranks);
 // are made.
 wb_status wb_rank_join(void *board, size_t board_bytes, wb_ring *ring);
 
-// For ranks that share no memory: what has to stand at the begin of each one's board, zeros at first, before it joins.
-// All call this, then rank 0 hands so many bytes of its board to the others. WB_UNSUPPORTED on the CPU layer.
-enum { WB_RANK_ID = 256 };
-wb_status wb_rank_invite(void *board, int rank);
+enum { WB_RANK_ID = 256 };                     // bytes of a board on GPUs
 wb_status wb_rank_leave(const wb_ring *ring);  // after everything
 
 // Queues a copy to host memory behind the work on a stream.

@@ -137,6 +137,4 @@ wb_status bench_host_growth(const bench_inputs *inputs, wb_function function, si
 void bench_tsv_header(FILE *out, const wb_problem *problem, int argc, char **argv, bool cuda);
 void bench_tsv_row(FILE *out, const wb_problem *problem, const char *label, const wb_case *c,
                    const bench_result *result);
-// What the figures of the main shape mean: comments. Nothing where `c` is another, or nothing is known of the device.
-void bench_tsv_verdict(FILE *out, const wb_problem *problem, const char *label, const wb_case *c, double ms);
 void bench_tsv_roof(FILE *out, const wb_problem *problem, const char *label, double tflops, double gbps);

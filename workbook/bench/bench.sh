@@ -1,7 +1,7 @@
 #!/bin/sh
 # bench.sh BACKEND IMPL NN... - times your function, the answer key and the naive baseline side by side; the table goes
-# to build/BACKEND/results/NN_name.tsv, which plot-NN draws. On a GPU it ends with a verdict: how far from the roofs,
-# and what to try. WITH_VARIANTS=1 times the key's variants as well. An implementation that is wrong, crashes or hangs
+# to build/BACKEND/results/NN_name.tsv, which plot-NN draws. On a GPU it ends with a verdict: how far from the
+# roofs. WITH_VARIANTS=1 times the key's variants as well. An implementation that is wrong, crashes or hangs
 # is named and left out. Exit status: 1 if one was, or a problem does not compile.
 set -u
 . workbook/loop/source.sh

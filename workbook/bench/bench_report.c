@@ -1,7 +1,6 @@
 // bench_report.c - what is measured, as TSV.
 #include "bench.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "reference/naive.h"
@@ -95,20 +94,6 @@ void bench_tsv_row(FILE *out, const wb_problem *problem, const char *label, cons
     roofline_columns(out, &v, problem);
     fprintf(out, "\n");
     fflush(out);
-}
-
-void bench_tsv_verdict(FILE *out, const wb_problem *problem, const char *label, const wb_case *c, double ms)
-{
-    const roofline_peaks *p = &bench_guard_state()->peaks;
-    const wb_case main_shape = bench_main_shape(problem);
-    char shape[80], main_text[80], what[128];
-    bench_shape_text(problem, c, shape, sizeof shape);
-    bench_shape_text(problem, &main_shape, main_text, sizeof main_text);
-    if (strcmp(shape, main_text) != 0) return;
-    const roofline_work w = roofline_work_of(problem, c);
-    const roofline_verdict v = roofline_judge(problem, p, &w, ms);
-    snprintf(what, sizeof what, "%s at %s", strcmp(label, "key") == 0 ? "the answer key" : label, shape);
-    roofline_say(out, what, &v, problem, p, &w, ms);
 }
 
 void bench_tsv_roof(FILE *out, const wb_problem *problem, const char *label, double tflops, double gbps)

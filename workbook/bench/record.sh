@@ -6,7 +6,7 @@
 #   suites    every suite on its key, the key's variants and the library, and the machinery's own
 #   bench     times of all problems, with variants
 #   peers     reference/peers.py and peers_fp8.py, if there is PyTorch with a GPU; ring_peers.py, if there are several
-#   torch     reference/torch_attention.py, likewise
+#   torch     the tests of reference/flash_workbook, likewise, with pytest
 #   gpt_oss   reference/gpt_oss.py, if transformers is there too
 #   duel      reference/duel.py, likewise: of one SEED, LIMIT seconds long (300)
 #   sanitize  the keys of 02 and 03 in the check build (cuda: compute-sanitizer)
@@ -215,10 +215,12 @@ peers() {
 
 torch() {
     needs_torch torch || return
-    table_of 400 torch torch_attention.tsv reference/torch_attention.py
-    ! "$python" -c 'import pytest' 2>/dev/null ||
-        step 300 "torch tests" "$python" -m pytest -q -p no:cacheprovider reference/torch_test.py \
-            reference/flash_attn_test.py reference/ring_test.py
+    if ! "$python" -c 'import pytest' 2>/dev/null; then
+        ends "not run" torch 0 "there is no pytest here"
+        return
+    fi
+    step 400 torch "$python" -m pytest -q -p no:cacheprovider reference/torch_test.py reference/flash_attn_test.py \
+        reference/ring_test.py
 }
 
 gpt_oss() {

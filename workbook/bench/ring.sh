@@ -1,6 +1,6 @@
 #!/bin/sh
-# ring.sh BACKEND IMPL NN [TABLE] - problem 17 or 18 on several ranks: the naive baseline, yours, the answer key and its
-# variants over numbers of ranks and lengths, by start/ring.cu, which checks each. On GPUs, as many ranks as there are,
+# ring.sh BACKEND IMPL NN [TABLE] - problem 17 or 18 on several ranks: yours, the answer key and its variants over
+# numbers of ranks and lengths, by start/ring.cu, which checks each. On GPUs, as many ranks as there are,
 # with times; on the CPU execution layer what a rank takes of memory. TABLE is build/BACKEND/results/NN_name.tsv, which
 # plot-NN draws. With LONG="524288 1048576" instead, into NN_name_long.tsv: the key alone at these lengths, on all GPUs,
 # once. Exit status: 1 if one is wrong or does not compile. Called by bench.sh, which builds nothing in a bundle, and
@@ -11,10 +11,10 @@ backend=$1 impl=$2 number=$3
 out=build/$backend program=$(ring_of "$number")
 find_source problems $number
 table=${4:-$out/results/${number}_$name${LONG:+_long}.tsv}
-programs=naive=$out/reference/$program
+programs=
 if [ "$impl" = problems ] && [ -x "$out/score" ] && "$out/score" untouched "$file"; then
     echo "  yours is not started: the answer key alone"
-elif [ "$impl" = problems ]; then programs="$programs yours=$out/problems/$program"
+elif [ "$impl" = problems ]; then programs=yours=$out/problems/$program
 fi
 for ring in key=$out/solutions "$out"/variants/$number/variants/*; do
     case $ring in *'*') continue ;; key=*) ;; *) ring=$(basename "$ring")=$ring ;; esac

@@ -1,6 +1,5 @@
-// roofline.h - how fast a problem can be on a GPU at all, how near a measured time comes to that, and what to try next.
-// Arithmetic alone: it asks no device and reads no file. The model: Williams, Waterman and Patterson 2009,
-// doi:10.1145/1498765.1498785.
+// roofline.h - how fast a problem can be on a GPU at all, and how near a measured time comes to that. Arithmetic alone:
+// it asks no device and reads no file. The model: Williams, Waterman and Patterson 2009, doi:10.1145/1498765.1498785.
 #pragma once
 
 #include "case/case.h"
@@ -22,12 +21,10 @@ typedef struct roofline_device {
 
 // What a device can do at most; 0 where that is not known.
 typedef struct roofline_peaks {
-    int multiprocessors;
     double tflops;      // 10^12 FLOPs a second in bf16 products that are added up in float32, without sparsity
     double mma_tflops;  // as many of them as mma.sync does, the instruction of tile.cuh
     double gbps;        // 10^9 bytes a second of device memory
     double gexps;       // 10^9 exponentials a second
-    double copy_gbps;   // what a plain copy was measured to do, read and written
 } roofline_peaks;
 
 // Bf16 FLOPs that one multiprocessor of this device does in a clock; 0 if the compute capability is not in the table.
@@ -39,10 +36,9 @@ roofline_peaks roofline_peaks_of(const roofline_device *device);
 
 // What a call cannot do without.
 typedef struct roofline_work {
-    double flops;   // forward 4 B Hq D (visible pairs), backward 2.5 times that, weighted row sum 2 a term
-    double bytes;   // each input read once, of a cache the keys that there are, each output written once
-    double exps;    // one a visible pair of every head; 0 for the weighted row sum
-    double blocks;  // tiles of the lesson's size, all heads together: as many blocks can be busy; 0 if nothing is known
+    double flops;  // forward 4 B Hq D (visible pairs), backward 2.5 times that, weighted row sum 2 a term
+    double bytes;  // each input read once, of a cache the keys that there are, each output written once
+    double exps;   // one a visible pair of every head; 0 for the weighted row sum
 } roofline_work;
 
 roofline_work roofline_work_of(const wb_problem *problem, const wb_case *c);
@@ -54,21 +50,6 @@ typedef enum roofline_roof {
     ROOFLINE_EXPONENTIALS
 } roofline_roof;
 
-typedef enum roofline_advice {
-    ROOFLINE_SAY_NOTHING,
-    ROOFLINE_TOO_SMALL,     // starting and ending a kernel takes longer than the work
-    ROOFLINE_FEW_BLOCKS,    // fewer blocks than multiprocessors
-    ROOFLINE_THERE,         // at the roof
-    ROOFLINE_COALESCE,      // memory: far below what a copy reaches
-    ROOFLINE_IN_FLIGHT,     // memory: below it
-    ROOFLINE_SHORT_LOOPS,   // memory, attention: each block does little beside its loads
-    ROOFLINE_SHARE_KEYS,    // the same, where a block could serve several query heads
-    ROOFLINE_FEWER_EXPS,    // exponentials are what takes longest
-    ROOFLINE_TENSOR_CORES,  // products as slow as without tensor cores
-    ROOFLINE_OVERLAP,       // products wait for loads, or for each other
-    ROOFLINE_LEANER         // products are near what mma.sync does
-} roofline_advice;
-
 typedef struct roofline_verdict {
     roofline_roof roof;  // the one that this work meets first
     double intensity;    // FLOPs a byte
@@ -76,28 +57,15 @@ typedef struct roofline_verdict {
     double attainable;   // TFLOP/s under that roof
     double reached;      // TFLOP/s
     double fraction;     // reached / attainable
-    roofline_advice advice;
 } roofline_verdict;
 
 roofline_verdict roofline_judge(const wb_problem *problem, const roofline_peaks *peaks, const roofline_work *work,
                                 double ms);
 
-const char *roofline_roof_text(roofline_roof roof);  // "memory", "arithmetic", "exponentials", "-"
-
-// One thing to try, in a sentence or two with their figures.
-enum { ROOFLINE_TEXT = 512 };
-void roofline_advice_text(const roofline_verdict *verdict, const wb_problem *problem, const roofline_peaks *peaks,
-                          const roofline_work *work, double ms, char text[ROOFLINE_TEXT]);
-
 // What a row of bench's table says of it, after a tab each: FLOPs a byte, the roof, the rate under it (TFLOP/s; of 02,
 // 13 and 14, which do little with each byte, GB/s), and what part of that was reached. "-" where there is no verdict.
 #define ROOFLINE_COLUMNS "\tflops_a_byte\tbound\tat_most\tfraction"
 void roofline_columns(FILE *out, const roofline_verdict *verdict, const wb_problem *problem);
-
-// The calculation, its result and the advice, for people: a line of each, which starts with "# verdict: ". `what`: "the
-// answer key at ...".
-void roofline_say(FILE *out, const char *what, const roofline_verdict *verdict, const wb_problem *problem,
-                  const roofline_peaks *peaks, const roofline_work *work, double ms);
 
 #ifdef __cplusplus
 }

@@ -1,11 +1,9 @@
 # verdict.awk - what the figures of a bench's table mean: awk -f workbook/bench/verdict.awk FILE.tsv. For each shape the
-# roof that it meets first, the rate possible under it, and how much of that each implementation reached; then what
-# bench says of the main shape. Under a sliding window, first of all, how much the time grew with the sequence: the
-# proof in figures that tiles outside of it cost nothing. Nothing of problem 01, which runs on the host, and of a table
-# without a device's times.
+# roof that it meets first, the rate possible under it, and how much of that each implementation reached. Under a
+# sliding window, first of all, how much the time grew with the sequence: the proof in figures that tiles outside of it
+# cost nothing. Nothing of problem 01, which runs on the host, and of a table without a device's times.
 BEGIN { FS = "\t"; width = 24; SHORT = 8192; TIMES = 4 }
 
-/^# verdict: / { said[++lines] = substr($0, 12); next }
 /^# [a-z_]+: / { name = substr($1, 3, index($1, ":") - 3); fact[name] = substr($1, index($1, ":") + 2); next }
 /^#/ { next }
 !columns {
@@ -33,16 +31,6 @@ $2 == "naive" { next }
     if (!known[$2]++) impl[++impls] = $2
     if (!((shape, $2) in reached))
         reached[shape, $2] = sprintf("  %9.4g  (%3.0f %%)", $at[by_bytes ? "gbps" : "tflops"], 100 * $at["fraction"])
-}
-
-# Lines of at most 100 characters, indented.
-function say(text,    word, n, i, line) {
-    n = split(text, word, / +/)
-    for (i = 1; i <= n; i++) {
-        if (line != "" && length(line " " word[i]) > 100) { print line; line = "" }
-        line = (line == "" ? " " : line) " " word[i]
-    }
-    print line
 }
 
 END {
@@ -73,6 +61,5 @@ END {
             printf "%s", (shapes[k], impl[i]) in reached ? reached[shapes[k], impl[i]] : sprintf("  %17s", "-")
         print ""
     }
-    print "  (" (by_bytes ? "GB/s" : "TFLOP/s") ", and how much of the most that this roof allows)\n"
-    for (i = 1; i <= lines; i++) say(said[i])
+    print "  (" (by_bytes ? "GB/s" : "TFLOP/s") ", and how much of the most that this roof allows)"
 }

@@ -11,7 +11,6 @@
 #   SANITIZE=1       a problem passes only if the check build (sanitize.sh) finds nothing either, and promises are won
 #                    only then; 0: not asked, even after a failure
 #   SEED=n           other inputs
-#   SPEED=1          speed points as well (speed.sh), on a GPU
 #   WB_CASES=FILE    held-out cases as well (suite.c); a checkpoint is won only if its own pass too
 # For a grader that builds and runs elsewhere (grade.sh):
 #   WB_GRADE=FOLDER    where to record            WB_SOURCES=FOLDER    where NN/name.cu lies, instead of IMPL
@@ -59,7 +58,6 @@ finish() { # the table, and the files that others read
         alone publish
     fi
     [ -z "$one" ] || exit $status
-    [ "${SPEED:-0}" = 0 ] || workbook/bench/speed.sh "$backend" "$impl" "$record" $problems
     alone "$out/score" points "$record" $problems || status=2
     if [ "$impl" = problems ] && [ -z "${WB_GRADE:-}" ]; then "$out/score" after "$record" $problems; fi
     exit $status

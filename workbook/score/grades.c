@@ -99,15 +99,12 @@ static void read_record(const char *folder, int number)
 {
     record *r = &grades_records[number];
     char path[4096];
-    char *state = grades_read_file("%s/%02d.state", folder, number),
-         *speed = grades_read_file("%s/%02d.speed", folder, number);
+    char *state = grades_read_file("%s/%02d.state", folder, number);
     state[strcspn(state, "\n")] = 0;
     r->state = known_state(state);
     snprintf(path, sizeof path, "%s/%02d.results", folder, number);
     results_read(path, &r->results);
     results_sort(&r->results);
-    r->speed = atof(speed);
-    free(speed);
     free(state);
 }
 
@@ -244,14 +241,6 @@ void grades_print_total(FILE *to)
     fprintf(to, "Score: %d/%d (+ bonus %d/%d", required.earned, required.possible, bonus.earned, bonus.possible);
     if (beyond.possible) fprintf(to, ", beyond %d/%d", beyond.earned, beyond.possible);
     fprintf(to, ")");
-}
-
-double grades_speed_points(int number)
-{
-    const score s = grades_of(number);
-    const double part = (grades_records[number].speed - 0.5) / 0.4;
-    if (s.earned < s.possible || !(part > 0)) return 0;
-    return s.possible / 10.0 * (part < 1 ? part : 1);
 }
 
 void grades_read(const char *folder)

@@ -2,7 +2,7 @@
 //
 // A folder of records (build/grade) holds, written by test.sh: NN.state, NN.results (results.h), NN.report, what was
 // said as it was said, and its parts NN.compiler, NN.sanitize and NN.mistake; NN.sum, the sha256 of a file of one's own
-// that was tested; NN.speed if it was timed; and, by grade.sh, 00.note if there is something to say of a submission as
+// that was tested; and, by grade.sh, 00.note if there is something to say of a submission as
 // a whole. Any of them may be missing, and hold any bytes. A checkpoint is earned if each of its tests is known to have
 // passed: a missing line or file earns nothing, nor does a SKIP where the table does not allow for one (if:).
 #pragma once
@@ -26,7 +26,6 @@ typedef struct checkpoint {
 typedef struct record {
     const char *state;  // "not run" if there is no record, or none of test.sh's states in it
     results results;
-    double speed;  // times faster than the answer key; 0 if not timed
 } record;
 
 typedef struct score {
@@ -66,5 +65,4 @@ const char *grades_why(const checkpoint *c, const char **test, char why[256]);
 score grades_of(int number);
 const char *grades_group_name(wb_group group);  // "", "bonus", "beyond"
 score grades_total(wb_group group);             // of the problems of one group
-void grades_print_total(FILE *to);       // "Score: 40/200 (+ bonus 0/100)", and what is beyond where there is any
-double grades_speed_points(int number);  // the formula of speed.sh, for a problem that is won whole
+void grades_print_total(FILE *to);  // "Score: 40/200 (+ bonus 0/100)", and what is beyond where there is any

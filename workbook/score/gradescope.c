@@ -3,7 +3,6 @@
 #include "score/score.h"
 
 #include <cjson/cJSON.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +74,6 @@ void score_write_gradescope(FILE *to, const char *folder)
     free(note);
     free(output);
     int earned = 0;
-    double speed = 0;
     cJSON *const tests = cJSON_CreateArray();
     EACH_PROBLEM (p) {
         EACH_CHECKPOINT (c, p->number) add_checkpoint(tests, p, c);
@@ -84,9 +82,7 @@ void score_write_gradescope(FILE *to, const char *folder)
         if (*report) add_test(tests, p, "report", "report", 0, passed, report);
         free(report);
         earned += grades_of(p->number).earned;
-        speed += grades_speed_points(p->number);
     }
-    cJSON_AddNumberToObject(cJSON_AddObjectToObject(root, "extra_data"), "speed_points", round(speed * 10) / 10);
     cJSON_AddNumberToObject(root, "score", earned);
     cJSON_AddStringToObject(root, "visibility", "visible");
     cJSON_AddItemToObject(root, "tests", tests);

@@ -45,9 +45,6 @@ static void write_table(FILE *f, const char *folder, const bool shown[WB_PROBLEM
         const bool unfinished = own && strcmp(r->state, "failed") == 0 && standing_of(p, folder).unfinished;
         fprintf(f, "  %02d  %-26s %-15s %3d / %d%s%s", p->number, p->name, unfinished ? "unfinished" : r->state,
                 s.earned, s.possible, *group ? "  " : "", group);
-        if (r->speed > 0)
-            fprintf(f, "  speed %.2f of the key's: %.1f of %.1f", r->speed, grades_speed_points(p->number),
-                    s.possible / 10.0);
         fprintf(f, "\n");
         EACH_CHECKPOINT (c, p->number) {
             char why[256];

@@ -1,17 +1,13 @@
-// ring.cu - flash_ring, or with BACKWARD flash_ring_backward (ring_backward.cu), on this machine or, started by a
-// launcher (start.h), on several: one process a rank. On the CPU execution layer all ranks are processes of this
-// program; on GPUs each has one, and NCCL carries. It draws a sequence, has it attended to, looks at drawn rows, and on
-// GPUs times it.
+// ring.cu - flash_ring, or with BACKWARD flash_ring_backward (ring_backward.cu), on this machine, each rank a process
+// of this program; on GPUs each has one, and NCCL carries. It draws a sequence, has it attended to, looks at drawn
+// rows, and on GPUs times it.
 //
-//   ring RANKS=4 [N=4096 D=128 B=1 HEADS=32/8 CAUSAL=0 SEED=7 RUNS=10]       on this machine, with so many processes
-//   torchrun ... ring N=...      srun, or RANK= WORLD_SIZE= by hand           this process is one of them; on GPUs
+//   ring RANKS=4 [N=4096 D=128 B=1 HEADS=32/8 CAUSAL=0 SEED=7 RUNS=10]
 //   ring ... TO=FILE AS=key      a row of a table is written behind the last of FILE (bench/ring.sh)
 //
 // What is compared: drawn rows with those of wb_attention or wb_attention_backward on all that the row meets, in one
 // piece. The rounding to bf16 is 2^-9, and parts in bf16 are merged, so 1 in 50 of a row's length is far more than
 // that, and what is wrong is far more than this.
-#include "start.h"
-
 #include "layer_requests.h"
 #include "rank.h"
 
@@ -31,7 +27,7 @@
 
 static struct asked {
     long RANKS, N, D, B, Hq, Hkv, CAUSAL, SEED, RUNS;
-} ask = {0, 0, 128, 1, 8, 2, 1, 7, 10};
+} ask = {2, 0, 128, 1, 8, 2, 1, 7, 10};
 
 static const char *table, *implementation = "yours";
 
@@ -377,26 +373,12 @@ static wb_status attend(const wb_ring &ring, bool *right)
     return WB_OK;
 }
 
-// board: shared memory of all ranks, of so many bytes; null: a launcher has started them.
-static wb_status be_rank(const wb_start &start, void *board, size_t bytes, bool *right)
+// board: shared memory of all ranks, of so many bytes.
+static wb_status be_rank(int rank, void *board, size_t bytes, bool *right)
 {
-    wb_ring ring = {nullptr, start.rank, start.ranks, nullptr};
-    char id[WB_RANK_ID] = {};
-    if (board)
-        DO(wb_rank_device(ring.rank, ring.ranks));
-    else {
-        int devices = 0;
-        WB_CUDA(cudaGetDeviceCount(&devices));
-        WB_CUDA(cudaSetDevice(start.local % devices));
-    }
-    if (!board && ring.ranks > 1) {
-        DO(wb_rank_invite(id, ring.rank));
-        DO(wb_start_share(&start, id, sizeof id, 60));
-        board = id, bytes = sizeof id;
-    }
+    wb_ring ring = {nullptr, rank, (int)ask.RANKS, nullptr};
+    DO(wb_rank_device(ring.rank, ring.ranks));
     DO(wb_rank_join(board, bytes, &ring));
-    wb_start_shared(&start);
-    ask.RANKS = ring.ranks;
     DO(attend(ring, right));
     return wb_rank_leave(&ring);
 }
@@ -404,11 +386,11 @@ static wb_status be_rank(const wb_start &start, void *board, size_t bytes, bool 
 enum { WRONG = 3 };  // an exit status of a rank that has come to its end
 
 // One rank, in this process: its exit status.
-static int rank_status(const wb_start &start, void *board, size_t bytes)
+static int rank_status(int rank, void *board, size_t bytes)
 {
     bool right = false;
-    const wb_status status = be_rank(start, board, bytes, &right);
-    if (status != WB_OK) fprintf(stderr, "rank %d: %s\n", start.rank, wb_last_message());
+    const wb_status status = be_rank(rank, board, bytes, &right);
+    if (status != WB_OK) fprintf(stderr, "rank %d: %s\n", rank, wb_last_message());
     fflush(NULL);
     return status != WB_OK ? 2 : right ? 0 : WRONG;
 }
@@ -425,14 +407,8 @@ int main(int argc, char **argv)
     const long usual = 32768;
 #endif
     if (ask.N == 0) ask.N = usual;
-    if (ask.RANKS == 0) {
-        wb_start start;
-        if (wb_start_read(&start) == WB_OK) return rank_status(start, nullptr, 0);
-        fprintf(stderr, "ring: %s\n", wb_last_message());
-        return 2;
-    }
 
-    // so many processes of this machine, whoever started this one, and shared memory for what they tell one another
+    // so many processes, and shared memory for what they tell one another
     size_t bytes = WB_RANK_ID;
 #ifdef __CUDACPU__
     const size_t travels = (size_t)(ask.B * ask.Hkv * ask.D) * 2 * (ring_pass::NUMBER == 18 ? 6 : 2);  // of a row
@@ -450,9 +426,7 @@ int main(int argc, char **argv)
         if (child < 0) perror("ring: fork");
         if (child > 0) ranks.push_back(child);
         if (child) continue;
-        wb_start start = {};
-        start.rank = start.local = (int)r, start.ranks = (int)ask.RANKS;
-        _exit(rank_status(start, board, bytes));
+        _exit(rank_status((int)r, board, bytes));
     }
     // The first that fails ends all: the others would wait for it.
     int worst = (long)ranks.size() < ask.RANKS ? 2 : 0, status;
