@@ -40,7 +40,7 @@ typedef struct evidence {
     const float *out[5], *delta, *dsinks, *products;  // delta and dsinks: also among `out`
     size_t product_count;                             // numbers in the record
     const float *held[WB_MOST_RANKS];                 // of ranks the record of each,
-    bool wrong;                                       // and whether the answer is
+    bool wrong;                                       // whether the answer is; at the end, whether any was
     int widest;                                       // keys in the widest tile of a forward
     bool alike;                                       // rows of the case are: it cannot tell whose a factor is
 } evidence;
@@ -75,7 +75,8 @@ extern finding best;  // the first step that is wrong, in all cases so far; rank
 // Whether the problem has one of these gaps, and none of them is as shipped.
 bool worth_naming(const char *gaps);
 
-// Keeps a finding that comes earlier than `best`, or as early, and pinned down where that is not.
+// Keeps a finding that comes earlier than `best`, or as early, and pinned down where that is not. Of a case whose answer
+// passes nothing is kept but waste.
 __attribute__((format(printf, 4, 5))) void find(int rank, const char *id, const char *gaps, const char *format, ...);
 
 // --------------------------------------------------------------------------------------------------------------- forms
@@ -160,6 +161,7 @@ typedef struct record {
     product *products;
     walk *walks;
     int count, walk_count;
+    bool dQ_elsewhere;  // dQ is also summed up beside its own walks
 } record;
 
 // False if there is none, or not all of it, or rows are alike. Stays until the next call.
@@ -181,8 +183,8 @@ int keys_of(int row), all_rows(void);  // how many keys that sequence has; rows 
 // A tile of a walk: its scores, and the products that belong to it: in a forward P V, in a backward dP and the sums
 // from P and from dS.
 typedef struct step {
-    const product *S, *P, *dP, *dS, *again;  // again: a sum that goes on where another of the same step ended
-    int first;                               // its first key, or query where keys are on the left
+    const product *S, *P, *dP, *dS;
+    int first;  // its first key, or query where keys are on the left
 } step;
 
 enum { STEPS = 4096 };
@@ -193,7 +195,6 @@ extern bool by_keys;  // keys are on the left: the kernel of dK and dV
 void read_steps(const walk *w);
 double base2_scale(void);                                        // scores in base 2: S times this
 void name_pair(const product *S, int i, int c, int *q, int *k);  // the rows of Q and K that an element of S has
-bool goes_on(const product *from, const product *to);            // whether a sum begins with what the other ended with
 void look_at_walks(const record *r, bool keys), conclude_walks(bool keys);  // which tiles each block meets
 
 // --------------------------------------------------------------------------------------------------------------- masks
@@ -223,6 +224,7 @@ void conclude_masks(void);
 // Each looks at a case, and then concludes from all of them.
 void look_at_forward(void), conclude_forward(void);    // and 10, 11, 13, 14, 15
 void look_at_backward(void), conclude_backward(void);  // and 12
+void look_at_delta(void);                              // and of 18
 // Of a row sum, which has no products: run(rows, cols, input, seed, y) has the function make y [rows], its elements
 // that were not written NaN; false if it could not.
 void look_at_sum(bool (*run)(int rows, int cols, wb_input input, int seed, float *y));

@@ -26,7 +26,7 @@ void *allocate(size_t count, size_t size)
 void find(int rank, const char *id, const char *gaps, const char *format, ...)
 {
     if (best.rank && (best.rank < rank || (best.rank == rank && (*best.id || !*id)))) return;
-    if (!worth_naming(gaps)) return;
+    if ((!e.wrong && rank < BY_WASTE) || !worth_naming(gaps)) return;
     best.rank = rank, best.id = id, best.gaps = gaps;
     WRITE(best.says, format);
     memcpy(best.shown, e.text, sizeof best.shown);

@@ -40,7 +40,8 @@ static void read_forward(const product *p)
     if (of) of->P = p;
 }
 
-bool goes_on(const product *from, const product *to)
+// Whether a sum begins with what the other ended with.
+static bool goes_on(const product *from, const product *to)
 {
     const size_t bytes = (size_t)to->rows * (size_t)to->cols * sizeof(float);
     bool zero = true;
@@ -48,22 +49,31 @@ bool goes_on(const product *from, const product *to)
     return !zero && from->cols == to->cols && memcmp(from->after, to->before, bytes) == 0;
 }
 
-// Sums whose right factor is none of the right ones are told apart by their order.
+// Where a product of a backward belongs in a step: scores are dP, sums go by what they add up.
+static const product **place_in(step *t, const product *p)
+{
+    return p->scores ? &t->dP : by_keys && p->right == OF_dO ? &t->P : &t->dS;
+}
+
+// It may come after the scores of the next tile: it belongs to the first step that lacks it, rather to one that has the
+// same rows. A second product for one sum stands for both.
 static void read_backward(const product *first, const product *p)
 {
-    step *now = step_count ? &steps[step_count - 1] : NULL;
-    if (p->scores && p->left == first->left && p->right == first->right && step_count < STEPS)
-        steps[step_count++] = (step){.S = p, .first = first_of(p)};
-    else if (now && p->scores && !now->dP && p->rows == now->S->rows && p->cols == now->S->cols)
-        now->dP = p;
-    else if (now && !p->scores && p->rows == now->S->rows && p->depth == now->S->cols && p->cols == e.s->head_dim) {
-        if ((now->P && goes_on(now->P, p)) || (now->dS && goes_on(now->dS, p)))
-            now->again = p;
-        else if (by_keys && !now->P && (p->right == OF_dO || !now->dP || now->dS))
-            now->P = p;
-        else if (!now->dS)
-            now->dS = p;
+    const product **to = NULL;
+    bool same = false;
+    if (p->scores && p->left == first->left && p->right == first->right) {
+        if (step_count < STEPS) steps[step_count++] = (step){.S = p, .first = first_of(p)};
+        return;
     }
+    if (!p->scores && p->right != (by_keys ? OF_Q : OF_K) && !(by_keys && p->right == OF_dO)) return;
+    for (int n = 0; n < step_count; n++) {
+        const product *S = steps[n].S, **at = place_in(&steps[n], p);
+        const bool fits = p->scores ? p->cols == S->cols : p->depth == S->cols && p->cols == e.s->head_dim;
+        const bool alike = p->b_row[0] == S->b_row[0];
+        if (!fits || p->rows != S->rows || (*at && (p->scores || !goes_on(*at, p)))) continue;
+        if (!to || (!*at && (*to || (alike && !same)))) to = at, same = alike;
+    }
+    if (to) *to = p;
 }
 
 void read_steps(const walk *w)
