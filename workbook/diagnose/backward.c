@@ -83,8 +83,9 @@ static void look_at_dP(void)
     for (int t = 0; t < step_count; t++) {
         const product *dP = steps[t].dP;
         if (dP && dP->left && dP->right && (dP->left != left || dP->right != right))
-            find(BY_FACTOR, "dP_of_others", own("dS", "dS for dQ"), "dP is made of %s and %s, where %s and %s are right",
-                 names[dP->left], names[dP->right], names[left], names[right]);
+            find(BY_FACTOR, "dP_of_others", own("dS", "dS for dQ"),
+                 "dP is made of %s and %s, where %s and %s are right", names[dP->left], names[dP->right], names[left],
+                 names[right]);
     }
 }
 
@@ -129,7 +130,8 @@ static void look_at_tiles(const record *r)
                 weights++, zeros += near_to(P, exp2(-e.L[q] * LOG2E), 0.02);
             }
             if (weights >= 8 && zeros >= 0.95 * weights)
-                find(BY_MASK, "hidden_by_a_number", keys ? "mask of dK and dV|recompute" : "mask of dQ|recompute for dQ",
+                find(BY_MASK, "hidden_by_a_number",
+                     keys ? "mask of dK and dV|recompute" : "mask of dQ|recompute for dQ",
                      "in the kernel of %s the scores that are to be hidden become 0, where -infinity is meant: %d "
                      "pairs of the tile of query %d and key %d have the weight exp(-L)",
                      keys ? "dK and dV" : "dQ", zeros, query_of(q0), key_of(k0));

@@ -61,7 +61,7 @@ int diagnose_cases(const wb_problem *problem, char cases[MAX_CASES][WB_CASE_TEXT
 // The lower the rank, the earlier the step.
 enum { BY_DELTA = 5, BY_HEADS = 10, BY_SCALES = 15, BY_WALK = 20, BY_FACTOR = 25, BY_MASK = 30, BY_VALUE = 35 };
 enum { BY_EXPONENT = 40, BY_MAXIMUM = 45, BY_DS = 45, BY_RESCALING = 50, BY_SUM = 55, BY_END = 56, BY_L = 58 };
-enum { BY_WASTE = 60 };
+enum { BY_WASTE = 60 };  // and what else does not show in each answer
 
 // `gaps`: where it can come from, "max|rescale", those of them that the problem has. id: of the form that pins it down,
 // "" if none does.
@@ -205,7 +205,6 @@ typedef enum fate { WEIGHT, HIDDEN, UNCLEAR } fate;
 typedef struct pairs {
     int queries, keys, row0, key0;           // row0: of Q, where its queries begin
     int block_query, block_key, last_query;  // the first of its block; the last query of it
-    int turn, turns;                         // its number in its walk
     int *query, *key;
     unsigned char *fate;  // [queries, keys]
 } pairs;
@@ -233,9 +232,12 @@ void look_at_ranks(void), conclude_ranks(void);  // 17 and 18
 
 // Parts of these.
 void look_at_softmax(const record *r), conclude_softmax(void);  // softmax.c: what each row makes of its scores
+void see_empty_row(int row, bool zero);                         // that sees no key; zero: its O is
 void look_at_dsinks(void), conclude_dsinks(void);               // sinks.c
 bool look_at_pages(const record *r);                            // decode.c
 void look_at_packed_rows(const pairs *tile);
-void look_at_scales(const record *r), look_at_merge(const record *r), conclude_decode(void);
+double scale_of_key(int row);          // what the scores of this row of K are to be multiplied by
+bool look_at_scales(const record *r);  // false if they are wrong
+void look_at_merge(const record *r), conclude_decode(void);
 void look_at_e4m3(const record *r), conclude_e4m3(void);                                     // e4m3.c
 void look_at_lists(const record *r), look_at_bits(const pairs *tile), conclude_lists(void);  // lists.c

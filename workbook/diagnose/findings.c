@@ -131,10 +131,8 @@ bool see_slope(fit *f, const exponent *is, double s2, int query, const char *whe
     if (!(fabs(slope) > 0.02 * s2 && is->through.off <= is->close)) return false;
     // clang-format off
     const form slopes[] = {
-        {"", "", s2}, {"scores_unscaled", "the scores as they are", 1},
-        {"without_log2e", "scale, without log2(e)", scale},
-        {"without_scale", "log2(e), without scale", LOG2E}, {"log2e_twice", "log2(e) twice", s2 * LOG2E},
-        {"wrong_sign", "the wrong sign", -s2}};
+        {"", "", s2}, {"without_log2e", "scale, without log2(e)", scale},
+        {"without_scale", "log2(e), without scale", LOG2E}};
     // clang-format on
     fit_see(f, slope, 0.015 * fabs(slope), FORMS(slopes),
             "the weights of query %d%s are 2^(%.4g S - ...), where scale * log2(e) = %.4g belongs before S = q k",

@@ -132,8 +132,7 @@ static void read_blocks(const record *r, bool keys)
 static int up(int x, int unit) { return (x + unit - 1) / unit * unit; }
 static int down(int x, int unit) { return max_int(0, x) / unit * unit; }
 
-// [2]: of walks over keys, and over queries
-static fit fit_end[2], fit_begin[2], fit_sinks;
+static fit fit_end[2], fit_begin, fit_sinks;  // [2]: of walks over keys, and over queries
 
 // A walk over keys. That of dQ begins with any key; all others, with a tile.
 static void add_bounds(const block *b)
@@ -150,30 +149,24 @@ static void add_bounds(const block *b)
         {"", "", right},
         {"begin_of_last_query", "where the window of the block's last query begins: its first query sees earlier keys",
             down(late, unit)},
-        {"begins_at_0", "at key 0, though a window hides the first tiles", 0},
-        {"begin_rounded_up",
-            "at the first tile that lies in the window whole: the one that is seen in part is left out",
-            up(first, unit)}};
+        {"begins_at_0", "at key 0, though a window hides the first tiles", 0}};
     for (int f = 0; f < COUNT(begins) && from_any; f++) begins[f].is = fmin(fmax(begins[f].is, least), Nk);
     const int from = from_any ? (int)begins[0].is : 0, right_end = from + up(last - from, U);
     form ends[] = {
         {"", "", right_end}, {"end_one_tile_early", "one tile too early, in each block", right_end - B},
         {"end_of_first_query", "with the tile of the block's first query: its other queries see more",
             causal ? from + up(b->low + 1 - from, U) : right_end},
-        {"end_rounded_down", "at the last whole tile: the one that is seen in part is left out",
-            from + down(last - from, B)},
         {"end_of_all_keys", "with the last key of all, whatever the block sees", from + up(Nk - from, U)},
         {"one_tile_alone", "after one tile", from + right + B}};
     for (int f = 0; f < COUNT(ends) && from_any; f++) ends[f].is = fmin(ends[f].is, Nk);
     form sinks[] = {
         {"", "", sink_end}, {"no_sink_tiles", "no tile of sinks is met", 0},
         {"sinks_rounded_down", "whole tiles of sinks alone are met: the last is left out", down(most, S)},
-        {"sinks_twice", "all sinks are met there, those too that lie in the tiles of the window", up(n, S)},
         {"one_sink_tile", "one tile of sinks is met, whatever their number", most ? S : 0}};
     // clang-format on
     const int end = from_any ? min_int(b->end, Nk) : b->end;
     if (!from_any || b->begin == begins[0].is) fit_add(&fit_end[0], end, 0, FORMS(ends));
-    if (e.problem->window && b->end > 0) fit_add(&fit_begin[0], b->begin, 0, FORMS(begins));
+    if (e.problem->window && b->end > 0) fit_add(&fit_begin, b->begin, 0, FORMS(begins));
     if (from_any) {  // tiles of sinks are those that begin before their end
         for (int f = 2; f < COUNT(sinks); f++) sinks[f].is = b->sink_end;
         sinks[0].is = n && b->low > 0 ? up(n, B) : b->sink_end;
@@ -192,15 +185,11 @@ static void add_bounds_of_keys(const block *b)
         {"", "", end},
         {"last_of_first_key", "with the last query that sees the block's first key: its last key is seen longer",
             at < sinks ? N : at + W},
-        {"window_not_skipped", "with the last query of all, though the window ends before it", N},
-        {"no_far_queries", "where the window ends, also where the block has sinks, which all later queries see",
-            plain}};
-    const form begins[] = {
-        {"", "", at}, {"first_is_0", "at query 0, though no query before a key sees it", 0}};
+        {"window_not_skipped", "with the last query of all, though the window ends before it", N}};
     // clang-format on
     for (int f = 0; f < COUNT(ends); f++) ends[f].is = fmin(N, at + ceil((ends[f].is - at) / width) * width);
     if (b->end <= 0) return;
-    fit_add(&fit_end[1], min_int(N, b->end), 0, FORMS(ends)), fit_add(&fit_begin[1], b->begin, 0, FORMS(begins));
+    fit_add(&fit_end[1], min_int(N, b->end), 0, FORMS(ends));
 }
 
 // --------------------------------------------------------------------------------------------------------------- pairs
@@ -349,7 +338,7 @@ void conclude_walks(bool keys)
     static const char *const ids[2][SEEN] = {{"keys_missing", "keys_twice", "tile_in_vain"},
                                              {"pairs_missing", "pairs_twice", "tile_in_vain"}};
     static const char *const bounds[] = {"; the walks begin ", "; the walks end ", "; "};
-    const form *const forms[] = {fit_form(&fit_begin[keys]), fit_form(&fit_end[keys]),
+    const form *const forms[] = {keys ? NULL : fit_form(&fit_begin), fit_form(&fit_end[keys]),
                                  keys ? NULL : fit_form(&fit_sinks)};
     char text[500] = "";
     const char *id = NULL;
