@@ -101,8 +101,8 @@ typedef struct fit {
     char says[700], shown[WB_CASE_TEXT];
 } fit;
 
-// One observation: what was seen, and what each form says. True if it is the first that is wrong: fit_says() then keeps
-// the sentence, the first that it is given. A fit without forms is no more than that.
+// One observation: what was seen, and what each form says. True if it is wrong, in a case whose answer is, and the first
+// such: fit_says() then keeps the sentence. A fit without forms is no more than that.
 bool fit_add(fit *f, double seen, double tolerance, const form *forms, int count);
 __attribute__((format(printf, 2, 3))) void fit_says(fit *f, const char *format, ...);
 __attribute__((format(printf, 6, 7))) void fit_see(fit *f, double seen, double tolerance, const form *forms, int count,
@@ -112,7 +112,6 @@ __attribute__((format(printf, 6, 7))) void fit_see(fit *f, double seen, double t
 // ten, if all others are far worse. Null: none.
 const form *fit_form(const fit *f);
 int copy_forms(form *to, const form *from, int count);  // returns count
-const form *first_that_holds(const form *forms);        // not 0; the last one has to hold
 bool is_one_of(const form *is, const char *ids);        // false for null
 
 // The finding, if there is one: the sentence, `joint`, and how the form reads. `gaps`, or where no form fits `others`

@@ -49,7 +49,7 @@ bool fit_add(fit *f, double seen, double tolerance, const form *forms, int count
         if (n == 0) wrong = !fits;
     }
     f->wrong += wrong;
-    return wrong && f->wrong == 1;
+    return wrong && e.wrong && !*f->says;
 }
 
 void fit_says(fit *f, const char *format, ...)
@@ -61,15 +61,9 @@ void fit_says(fit *f, const char *format, ...)
 
 void fit_see(fit *f, double seen, double tolerance, const form *forms, int count, const char *format, ...)
 {
-    if (!fit_add(f, seen, tolerance, forms, count) || *f->says) return;
+    if (!fit_add(f, seen, tolerance, forms, count)) return;
     WRITE(f->says, format);
     memcpy(f->shown, e.text, sizeof f->shown);
-}
-
-const form *first_that_holds(const form *forms)
-{
-    while (forms->is == 0) forms++;
-    return forms;
 }
 
 bool is_one_of(const form *is, const char *ids) { return is && strstr(ids, is->id); }
@@ -95,7 +89,7 @@ const form *fit_form(const fit *f)
 void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, const char *joint)
 {
     const form *is = fit_form(f), * or = NULL;
-    if (!f->wrong) return;
+    if (!*f->says) return;
     for (int n = is ? (int)(is - f->forms) + 1 : f->count; n < f->count && ! or ; n++)
         if (explains(f, n)) or = &f->forms[n];
     memcpy(e.text, f->shown, sizeof e.text);

@@ -110,7 +110,8 @@ void add_to_mask(mask_kind kind, const pairs *t)
     EACH_PAIR (a, t->queries, b, t->keys) {
         const int got = t->fate[a * t->keys + b], pair[2] = {t->query[a], t->key[b]};
         if (!runs || pair[0] < 0 || pair[1] < 0) continue;
-        const bool to_hide = hide[a][b], ghost = pair[1] >= e.s->kv_len, wrong = got == (to_hide ? WEIGHT : HIDDEN);
+        const bool to_hide = hide[a][b], ghost = pair[1] >= e.s->kv_len,
+                   wrong = e.wrong && got == (to_hide ? WEIGHT : HIDDEN);
         form forms[MAX_FORMS];
         if (got != UNCLEAR) fit_add(&masks[kind].rules, got == HIDDEN, 0, forms, rules_for(kind, t, a, b, forms));
         if (!counted) continue;

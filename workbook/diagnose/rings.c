@@ -331,25 +331,8 @@ static double shares_in(const double *y, double *const *terms, int count, size_t
     return sqrt(left / whole);
 }
 
-// Of a merge of the first two parts: how each of them counts, and L; and L of one part alone.
-static fit before, now, L_of_two, L_of_one;
-
-// How a part may count, by its weight and the other's.
-static int weigh(form *f, double w, double other)
-{
-    const form all[] = {{"", "", w / (w + other)}, {"half", "half", 0.5}};
-    return copy_forms(f, FORMS(all));
-}
-
-// What L may become. Of the first part a is -infinity.
-static int logs(form *f, double a, double b)
-{
-    const double m = fmax(a, b);
-    const form all[] = {{"", "", m + log(exp(a - m) + exp(b - m))},
-                        {"m", "m, the larger of both, without log(l)", m},
-                        {"last", "that of the part that came last", b}};
-    return copy_forms(f, FORMS(all));
-}
+// Of a merge of the first two parts, or of one: how each counts in O, and L.
+static fit shares, logs;
 
 static void see_merges(int rank, int chunk)
 {
@@ -365,36 +348,23 @@ static void see_merges(int rank, int chunk)
     for (size_t row = 0; row < queries.run && (parts == 1 || parts == 2); row++) {
         const double a = parts > 1 ? L[0][row] : -INFINITY, b = L[parts - 1][row], m = fmax(a, b);
         const double w[] = {exp(a - m), exp(b - m)}, is = shards[rank][TL][queries.row + row];
-        form forms[MAX_FORMS];
+        const form L_is[] = {{"", "", m + log(w[0] + w[1])},
+                             {"merged_L_is_m", ": that is m, the larger of both, without log(l)", m},
+                             {"merged_L_is_the_last", ": that is the L of the part that came last", b}};
         char where[120];
         for (size_t d = 0; d < D; d++) y[d] = shards[rank][TO][(queries.row + row) * D + d];
         for (size_t d = 0; d < D * (size_t)parts; d++) terms[d / D][d % D] = O[d / D][row * D + d % D];
         if (!(shares_in(y, terms, parts, D, share) < 0.05)) share[0] = share[1] = NAN;
         snprintf(where, sizeof where, "row %zu of chunk %d, of parts with L = %.3g and then %.3g", row, chunk, a, b);
         for (int n = 0; n < 2 && parts == 2; n++) {
-            const int count = weigh(forms, w[n], w[1 - n]);
-            fit_see(n ? &now : &before, share[n], 0.02, forms, count,
-                    "in %s, part %d counts %.3g in O, and %.3g belongs", where, n + 1, share[n], forms[0].is);
+            const form share_is[] = {{"", "", w[n] / (w[0] + w[1])}, {"merged_by_halves", ": each counts half", 0.5}};
+            fit_see(&shares, share[n], 0.02, FORMS(share_is), "in %s, part %d counts %.3g in O, and %.3g belongs",
+                    where, n + 1, share[n], share_is[0].is);
         }
-        const int count = logs(forms, a, b);
-        fit_see(parts == 1 ? &L_of_one : &L_of_two, is, 2e-3, forms, count, "in %s, L is %.4g where %.4g belongs",
-                where, isnan(is) ? NAN : is, forms[0].is);
+        fit_see(&logs, is, 2e-3, FORMS(L_is), "in %s, L is %.4g where %.4g belongs", where, isnan(is) ? NAN : is,
+                L_is[0].is);
     }
     for (int n = 0; n < parts; n++) free(O[n]), free(L[n]);
-}
-
-static void conclude_merge(void)
-{
-    static char id[80];
-    const form *const a = fit_form(&before), *const b = fit_form(&now),
-                      *const l = fit_form(L_of_one.wrong ? &L_of_one : &L_of_two);
-    const fit *const f = L_of_one.wrong ? &L_of_one : before.wrong ? &before : now.wrong ? &now : &L_of_two;
-    if (!f->wrong) return;
-    memcpy(e.text, f->shown, sizeof e.text);
-    snprintf(id, sizeof id, "merge_%s_%s_%s", a ? a->id : "", b ? b->id : "", l ? l->id : "");
-    find(BY_RESCALING, a || b || l ? id : "", "merge", "%s%s%s%s%s%s%s", f->says, a ? "; what was before counts " : "",
-         a ? a->says : "", b ? "; what is found now counts " : "", b ? b->says : "", l ? "; L becomes " : "",
-         l ? l->says : "");
 }
 
 // ------------------------ 18: what is given
@@ -598,5 +568,7 @@ void look_at_ranks(void)
 
 void conclude_ranks(void)
 {
-    if (!backward() && e.wrong) conclude_pairs(), conclude_merge();
+    if (backward()) return;
+    if (e.wrong) conclude_pairs();
+    fit_conclude(&shares, BY_RESCALING, "merge", NULL, ""), fit_conclude(&logs, BY_RESCALING, "merge", NULL, "");
 }

@@ -273,6 +273,7 @@ static fit seen_walks[SEEN][2];
 
 static void say_range(fit *f, const record *r, bool keys, const range *x, const char *of_queries, const char *of_keys)
 {
+    if (!x->count || !e.wrong) return;
     const char *text = walk_of(r, keys, x->q, x->k), *one = keys ? "query" : "key", *many = keys ? "queries" : "keys";
     const int from = keys ? query_of(x->q) : x->k;
     char those[60];
@@ -323,12 +324,11 @@ void look_at_walks(const record *r, bool keys)
             if (met[at] == 0) note(&missing, keys, q, k);
             if (given[at] > 1) note(&twice, keys, q, k);
         }
-    if (missing.count && !listed)
+    if (!listed)
         say_range(&seen_walks[MISSING][keys], r, keys, &missing, "query %d never meets %s, visible to it%s",
                   "key %d never meets %s of query head %d, to which it is visible%s");
-    if (twice.count)
-        say_range(&seen_walks[TWICE][keys], r, keys, &twice, "query %d counts %s more than once, from several tiles%s",
-                  "key %d counts %s of query head %d more than once%s");
+    say_range(&seen_walks[TWICE][keys], r, keys, &twice, "query %d counts %s more than once, from several tiles%s",
+              "key %d counts %s of query head %d more than once%s");
     free(met), free(given);
 }
 
