@@ -197,12 +197,11 @@ void look_at_merge(const record *r)
         const int count = parts_of(r, row, parts, PARTS);
         if (count == 0 || count > PARTS || (count == 1 && (e.K_scale || parts[0].strange))) continue;
         const float *out = e.out[0] + (size_t)row * (size_t)D, got_L = e.out[1][row];
-        bool zero = true, written = false;
+        bool written = false;
         for (size_t n = 0; n < sizeof got_L; n++) written |= ((const unsigned char *)&got_L)[n] != WB_NAN_BYTE;
-        for (int d = 0; d < D; d++) zero &= out[d] == 0;
         if (count == 1 && !written) continue;
         if (count == 1 && parts[0].L == -INFINITY) {
-            see_empty_row(row, zero);
+            see_empty_row(row);
             continue;
         }
         form O[3], L[3];

@@ -99,10 +99,11 @@ typedef struct fit {
     form forms[MAX_FORMS];
     int count, wrong, misses[MAX_FORMS];
     char says[700], shown[WB_CASE_TEXT];
+    bool fails;  // the answer of that case
 } fit;
 
-// One observation: what was seen, and what each form says. True if it is wrong, in a case whose answer is, and the first
-// such: fit_says() then keeps the sentence. A fit without forms is no more than that.
+// One observation: what was seen, and what each form says. True if it is the first that is wrong, or the first in a case
+// whose answer is: fit_says() then keeps the sentence. A fit without forms is no more than that.
 bool fit_add(fit *f, double seen, double tolerance, const form *forms, int count);
 __attribute__((format(printf, 2, 3))) void fit_says(fit *f, const char *format, ...);
 __attribute__((format(printf, 6, 7))) void fit_see(fit *f, double seen, double tolerance, const form *forms, int count,
@@ -207,9 +208,8 @@ typedef struct pairs {
     int *query, *key;
     unsigned char *fate;  // [queries, keys]
 } pairs;
-pairs pairs_new(int queries, int keys);  // stays until the program ends
-pairs pairs_of(const step *t, int first_row,
-               int last_row);  // of a step, by the rows of its block; their fates are left open
+// Of a step, by the rows of its block; their fates are left open. Stays until the program ends.
+pairs pairs_of(const step *t, int first_row, int last_row);
 
 // What a mask hid against what it should have hidden, over all its tiles in all cases. kind: of tiles that a mask of
 // their own hides.
@@ -231,7 +231,7 @@ void look_at_ranks(void), conclude_ranks(void);  // 17 and 18
 
 // Parts of these.
 void look_at_softmax(const record *r), conclude_softmax(void);  // softmax.c: what each row makes of its scores
-void see_empty_row(int row, bool zero);                         // that sees no key; zero: its O is
+void see_empty_row(int row);                                    // that sees no key
 void look_at_dsinks(void), conclude_dsinks(void);               // sinks.c
 bool look_at_pages(const record *r);                            // decode.c
 void look_at_packed_rows(const pairs *tile);

@@ -49,21 +49,20 @@ bool fit_add(fit *f, double seen, double tolerance, const form *forms, int count
         if (n == 0) wrong = !fits;
     }
     f->wrong += wrong;
-    return wrong && e.wrong && !*f->says;
+    return wrong && (!*f->says || (e.wrong && !f->fails));
 }
 
 void fit_says(fit *f, const char *format, ...)
 {
-    if (*f->says) return;
     WRITE(f->says, format);
-    memcpy(f->shown, e.text, sizeof f->shown);
+    memcpy(f->shown, e.text, sizeof f->shown), f->fails = e.wrong;
 }
 
 void fit_see(fit *f, double seen, double tolerance, const form *forms, int count, const char *format, ...)
 {
     if (!fit_add(f, seen, tolerance, forms, count)) return;
     WRITE(f->says, format);
-    memcpy(f->shown, e.text, sizeof f->shown);
+    memcpy(f->shown, e.text, sizeof f->shown), f->fails = e.wrong;
 }
 
 bool is_one_of(const form *is, const char *ids) { return is && strstr(ids, is->id); }

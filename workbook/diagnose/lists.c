@@ -45,14 +45,6 @@ static int steps_by(int as, int b, int block_row, int BC, int *keys, int *place,
     return whole_steps + parts * per_tile;
 }
 
-// Whether a query of the block sees one of these keys.
-static bool any_seen(int head, int low, int high, int key, int BC)
-{
-    EACH_PAIR (i, high - low + 1, c, BC)
-        if (sees(head * e.s->q_len + low + i, key + c)) return true;
-    return false;
-}
-
 // Whether a bit is set of these keys, in the tile that stands in this place of its list, for the block's rows.
 static bool any_bit(int place, int block_row, int key, int BC)
 {
@@ -65,26 +57,6 @@ static bool any_bit(int place, int block_row, int key, int BC)
 }
 
 static bool more_than_skipped;  // a block takes tiles that it should not, or leaves out whole ones
-
-// A step of tiles in part that a warp passes over hides all of its pairs.
-static void look_at_skipped(const record *r, int block, int block_row, int key, int BC)
-{
-    for (int n = 0; n < r->walk_count; n++) {
-        const product *S = r->walks[n].first;
-        bool met = r->walks[n].block != block || !S || S->a_row[0] < 0, sees_any = false;
-        read_steps(&r->walks[n]);
-        for (int t = 0; t < step_count && !met; t++) met = steps[t].first == key;
-        for (int i = 0; i < S->rows && !met; i++)
-            for (int c = 0; c < BC && !sees_any; c++) sees_any = sees(S->a_row[i], key + c);
-        if (met || !sees_any) continue;
-        pairs p = pairs_new(S->rows, BC);
-        p.row0 = S->a_row[0], p.key0 = key, p.block_query = block_row;
-        for (int i = 0; i < S->rows; i++) p.query[i] = S->a_row[i] >= 0 ? query_of(S->a_row[i]) : -1;
-        for (int c = 0; c < BC; c++) p.key[c] = key + c;
-        memset(p.fate, HIDDEN, (size_t)(S->rows * BC));
-        look_at_bits(&p);
-    }
-}
 
 static bool has_weights(const step *t)
 {
@@ -132,15 +104,12 @@ void look_at_lists(const record *r)
                 same &= met[k] <= want[k] && met[k] >= least[k];
                 if (f > 0) continue;
                 hard |= met[k] > want[k] || met[k] < whole[k];
-                const int shown[2] = {met[k], any_seen(head, low, high, k * BC, BC) ? want[k] : 0};
+                const int shown[2] = {met[k], met[k] ? want[k] : least[k]};
                 for (int which = 0; which < 2; which++)
                     for (int i = 0; i < shown[which] && strlen(text[which]) < 100; i++)
                         APPEND(text[which], " %d", k * BC);
             }
             forms[f].is = !same;
-            for (int turn = 0; f == 0 && turn < count && !hard; turn++)
-                if (place[turn] >= 0 && keys[turn] < e.s->kv_len)
-                    look_at_skipped(r, r->walks[n].block, low, keys[turn], BC);
         }
         more_than_skipped |= hard;
         fit_see(&fit_lists, 0, 0, FORMS(forms),

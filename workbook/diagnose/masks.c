@@ -14,7 +14,7 @@ static struct {
     char shown[WB_CASE_TEXT];
 } masks[MASKS];
 
-pairs pairs_new(int queries, int keys)
+static pairs pairs_new(int queries, int keys)
 {
     pairs p = {.queries = queries, .keys = keys, .block_key = -1};
     p.query = allocate((size_t)(queries + keys), sizeof *p.query), p.fate = allocate((size_t)(queries * keys), 1);

@@ -35,12 +35,6 @@ static double subtracted(const step *t, int i, int *weights)
                  q, isnan(P) ? "NaN" : "infinite", t->first);
             return NAN;
         }
-        if (P < -1e-6) {
-            find(BY_VALUE, "", "accumulate|softmax|overlap",
-                 "query %d has a weight of %.4g in the tile of keys from %d on, column %d: a score that was not raised",
-                 q, P, t->first, c);
-            return NAN;
-        }
         if (!(P > 1e-30) || P > 1e30 || !seen) continue;
         x[count] = score, y[count] = log2(P), lane_of[count] = c % 8 / 2;
         const double m = score * s2 - y[count++];
@@ -229,9 +223,11 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
                 right, L);
 }
 
-void see_empty_row(int row, bool zero)
+void see_empty_row(int row)
 {
     const double L = e.out[1] ? e.out[1][row] : -INFINITY;
+    bool zero = true;
+    for (int d = 0; d < e.s->head_dim; d++) zero &= e.out[0][(size_t)row * (size_t)e.s->head_dim + (size_t)d] == 0;
     if (!zero || L != -INFINITY)
         find(BY_SUM, !zero ? "empty_rows_O" : "empty_rows_L", "empty rows|finalize",
              "query %d of head %d sees no key: its O should be 0 and its L -infinity; O is %s, and L is %.4g",
@@ -285,11 +281,7 @@ static void look_at_row(int i)
         seen.under_old = seen.under_old * alpha + weights / alpha, last = t;
     }
     if (seen.tiles > 0 && last == step_count - 1) look_at_end(row, &steps[last], i, &seen);
-    if (seen.tiles == 0 && seen.keys == 0) {
-        bool zero = true;
-        for (int d = 0; d < e.s->head_dim; d++) zero &= e.out[0][(size_t)row * (size_t)e.s->head_dim + (size_t)d] == 0;
-        see_empty_row(row, zero);
-    }
+    if (seen.tiles == 0 && seen.keys == 0) see_empty_row(row);
 }
 
 void look_at_softmax(const record *r)

@@ -273,7 +273,7 @@ static fit seen_walks[SEEN][2];
 
 static void say_range(fit *f, const record *r, bool keys, const range *x, const char *of_queries, const char *of_keys)
 {
-    if (!x->count || !e.wrong) return;
+    if (!x->count || !e.wrong || *f->says) return;
     const char *text = walk_of(r, keys, x->q, x->k), *one = keys ? "query" : "key", *many = keys ? "queries" : "keys";
     const int from = keys ? query_of(x->q) : x->k;
     char those[60];
