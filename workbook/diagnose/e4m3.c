@@ -146,20 +146,6 @@ static void look_at_factor(row_in_tile *x, const step *now, int i)
             query_of(x->q), x->tile * TILE, seen, Q, K, Q + K);
 }
 
-// By what a row of O was multiplied between two products; 0 if it began anew, NaN if it is no multiple.
-static double rescaled_by(const step *from, const step *to, int i)
-{
-    const int D = e.s->head_dim;
-    if (!to->P) return 0;
-    const float *x = from->P->after + i * D, *y = to->P->before + i * D;
-    double size = 0, dot = 0, off = 0;
-    for (int d = 0; d < D; d++) size += (double)x[d] * x[d], dot += (double)x[d] * y[d];
-    for (int d = 0; d < D; d++) off += pow(y[d] - dot / size * x[d], 2);
-    const double factor = size > 0 ? dot / size : 0;
-    if (!isfinite(off)) return 0;  // as if it began anew: nothing is to be seen
-    return off <= 1e-4 * size * fmax(1, factor * factor) ? factor : NAN;
-}
-
 // From one tile to the next.
 static void look_at_tiles_of(const row_in_tile *was, const row_in_tile *is, int t, double factor)
 {

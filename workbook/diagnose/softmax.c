@@ -116,20 +116,25 @@ static void look_at_maximum(int q, int t, double m, double before, double all, c
             t, q, m, run);
 }
 
+double rescaled_by(const step *from, const step *to, int i)
+{
+    const int D = e.s->head_dim;
+    if (!to->P) return 0;
+    const float *x = from->P->after + i * D, *y = to->P->before + i * D;
+    const double size = dot_of(x, x, D), factor = size > 0 ? dot_of(x, y, D) / size : 0;
+    double off = 0;
+    for (int d = 0; d < D; d++) off += pow(y[d] - factor * x[d], 2);
+    if (!isfinite(off)) return -INFINITY;
+    return off <= 1e-4 * size * fmax(1, factor * factor) ? factor : NAN;
+}
+
 static void look_at_rescaling(int q, int t, const step *from, const step *to, int i, double old, double m, double l)
 {
     const int D = e.s->head_dim;
-    const float *x = from->P->after + i * D, *y = to->P->before + i * D;
-    const double size = dot_of(x, x, D), delta = old - m, right = exp2(delta);
+    const float *x = from->P->after + i * D;
+    const double size = dot_of(x, x, D), delta = old - m, right = exp2(delta), factor = rescaled_by(from, to, i);
     if (!(size > 0) || !isfinite(size) || right < 1e-6) return;
-    const double factor = dot_of(x, y, D) / size;
-    double off = 0, largest = 0, spread = 0;
-    for (int d = 0; d < D; d++) {
-        off = fmax(off, fabs(y[d] - right * x[d])), largest = fmax(largest, fabs(x[d]));
-        spread = fmax(spread, fabs(y[d] - factor * x[d]));
-    }
-    const bool wrong = !(off <= 0.015 * right * largest + 1e-6 * largest);
-    if (wrong && !(spread <= 0.01 * fmax(1, fabs(factor)) * largest)) {
+    if (!isfinite(factor)) {
         find(BY_RESCALING, "", "rescale|softmax|overlap",
              "from tile %d to tile %d of its walk O of query %d is not multiplied by one number, where %.4g is right "
              "in all columns",
