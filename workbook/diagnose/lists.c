@@ -58,13 +58,6 @@ static bool any_bit(int place, int block_row, int key, int BC)
 
 static bool more_than_skipped;  // a block takes tiles that it should not, or leaves out whole ones
 
-static bool has_weights(const step *t)
-{
-    for (int n = 0; t->P && n < t->P->rows * t->P->depth; n++)
-        if (t->P->a[n] != 0) return true;
-    return !t->P;
-}
-
 void look_at_lists(const record *r)
 {
     enum { MOST = 512 };
@@ -80,10 +73,8 @@ void look_at_lists(const record *r)
             int mine[MOST] = {0};
             if (r->walks[m].block != r->walks[n].block) continue;
             read_steps(&r->walks[m]);
-            for (int t = 0; t < step_count; t++) {  // a tile that comes again without weights may fill up a step
-                const int k = steps[t].first / BC;
-                if (steps[t].first >= 0 && k < MOST && (!mine[k] || has_weights(&steps[t]))) mine[k]++;
-            }
+            for (int t = 0; t < step_count; t++)
+                if (steps[t].first >= 0 && steps[t].first / BC < MOST) mine[steps[t].first / BC]++;
             for (int k = 0; k < MOST; k++) met[k] = max_int(met[k], mine[k]);
         }
         form forms[READINGS];

@@ -76,6 +76,15 @@ static void read_backward(const product *first, const product *p)
     if (to) *to = p;
 }
 
+// Whether a tile comes once more, and nothing of it gets a weight: that fills up a step of two.
+static bool fills_up(const step *t)
+{
+    bool again = false;
+    for (const step *s = steps; s < t; s++) again |= s->first == t->first;
+    for (int n = 0; again && t->P && n < t->P->rows * t->P->depth; n++) again = t->P->a[n] == 0;
+    return again && t->P;
+}
+
 void read_steps(const walk *w)
 {
     step_count = 0, by_keys = backward() && w->first && w->first->left == OF_K;
@@ -84,6 +93,7 @@ void read_steps(const walk *w)
             read_forward(p);
         else if (w->first)
             read_backward(w->first, p);
+    if (step_count > 1 && !backward() && fills_up(&steps[step_count - 1])) step_count--;
 }
 
 // -------------------------------------------------------------------------------------------------------------- bounds
