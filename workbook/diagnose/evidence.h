@@ -75,8 +75,8 @@ extern finding best;  // the first step that is wrong, in all cases so far; rank
 // Whether the problem has one of these gaps, and none of them is as shipped.
 bool worth_naming(const char *gaps);
 
-// Keeps a finding that comes earlier than `best`, or as early, and pinned down where that is not. Of a case whose answer
-// passes nothing is kept but waste.
+// Keeps a finding that comes earlier than `best`, or as early, and pinned down where that is not. Of a case whose
+// answer passes nothing is kept but waste.
 __attribute__((format(printf, 4, 5))) void find(int rank, const char *id, const char *gaps, const char *format, ...);
 
 // --------------------------------------------------------------------------------------------------------------- forms
@@ -102,8 +102,8 @@ typedef struct fit {
     bool fails;  // the answer of that case
 } fit;
 
-// One observation: what was seen, and what each form says. True if it is the first that is wrong, or the first in a case
-// whose answer is: fit_says() then keeps the sentence. A fit without forms is no more than that.
+// One observation: what was seen, and what each form says. True if it is the first that is wrong, or the first in a
+// case whose answer is: fit_says() then keeps the sentence. A fit without forms is no more than that.
 bool fit_add(fit *f, double seen, double tolerance, const form *forms, int count);
 __attribute__((format(printf, 2, 3))) void fit_says(fit *f, const char *format, ...);
 __attribute__((format(printf, 6, 7))) void fit_see(fit *f, double seen, double tolerance, const form *forms, int count,
