@@ -17,45 +17,32 @@ static bool sees_pair(int q, int k)
     return q >= 0 && k >= 0 && head_of_query(q) == key_head_of(k) && sees(q, key_of(k));
 }
 
-static const char *const owner_names[] = {"no input", "Q", "K", "V", "dO"};
-
 static const char *own(const char *of_keys, const char *of_queries) { return by_keys ? of_keys : of_queries; }
 
 // --------------------------------------------------------------------------------------------------------------- delta
 
-static void look_at_delta(void)
+void look_at_delta(void)
 {
-    const int rows = all_rows(), D = s->head_dim;
+    const int rows = all_rows(), D = e.s->head_dim;
     const float *delta = e.delta, *O = e.O, *dO = e.dO;
     if (!delta) return;
     double *right = allocate((size_t)rows * 2, sizeof *right), *sizes = right + rows;
-    static fit f;
-    int wrong = -1;
+    int wrong = -1, zeros = 0;
     for (int i = rows; i-- > 0;) {
-        double gg = 0, before = 0;
         for (int d = 0; d < D; d++) {
-            const double x = O[i * D + d], y = dO[i * D + d];
-            right[i] += x * y, sizes[i] += fabs(x * y), gg += y * y, before += x * dO[i * D + (d & ~1)];
+            const double term = (double)O[i * D + d] * dO[i * D + d];
+            right[i] += term, sizes[i] += fabs(term);
         }
-        const double r = right[i], tolerance = 1e-4 * (sizes[i] + fabs(delta[i])) + 1e-30;
-        // clang-format off
-        const form forms[] = {
-            {"", "", r}, {"delta_of_dO", ": it is the sum over dO * dO", gg},
-            {"delta_scaled", ": it is multiplied by scale", r * s->scale},
-            {"delta_negative", ": it has the wrong sign", -r},
-            {"delta_0", ": it is 0", 0}};
-        // clang-format on
-        fit_add(&f, delta[i], tolerance, FORMS(forms));
-        if (sizes[i] < 1e30 && !(fabs(delta[i] - r) <= tolerance)) wrong = i;  // else it overflows, whoever is right
+        zeros += delta[i] == 0;
+        // else it overflows, whoever is right
+        if (sizes[i] < 1e30 && !(fabs(delta[i] - right[i]) <= 1e-4 * (sizes[i] + fabs(delta[i])) + 1e-30)) wrong = i;
     }
-    const form *is = fit_form(&f);
     char more[200] = "";
-    const char *id = is ? is->id : "";
-    if (is) APPEND(more, "%s", is->says);
+    const char *id = zeros == rows ? "delta_0" : "";
     // Some of the columns: from `from` on, `width` of every `period`.
-    for (int width = D / 2; wrong >= 0 && width >= 1 && !*more; width /= 2)
-        for (int period = D; period > width && !*more; period /= 2)
-            for (int from = 0; from < period && !*more; from += width) {
+    for (int width = D / 2; wrong >= 0 && width >= 1 && !*id; width /= 2)
+        for (int period = D; period > width && !*id; period /= 2)
+            for (int from = 0; from < period && !*id; from += width) {
                 bool fits = true;
                 for (int i = 0; i < rows && fits; i++) {
                     double part = 0;
@@ -66,10 +53,7 @@ static void look_at_delta(void)
                 }
                 if (!fits) continue;
                 id = "delta_of_some_columns";
-                if (period == D)
-                    APPEND(more, ": it is the sum over columns %d to %d alone", from, from + width - 1);
-                else
-                    APPEND(more, ": it is the sum over %d of every %d columns, from column %d on", width, period, from);
+                APPEND(more, ": it is the sum over %d of every %d columns, from column %d on", width, period, from);
             }
     if (wrong >= 0)
         find(BY_DELTA, id, "delta",
@@ -91,58 +75,17 @@ static double weight_of(const step *t, int i, int c, int q)
 
 static bool has_weights(const step *t) { return t->P || (t->dS && t->dP && e.delta); }
 
-static void look_at_heads(void)
+// dP is what another product made.
+static void look_at_dP(void)
 {
-    for (int t = 0; by_keys && t < step_count; t++) {
-        const product *S = steps[t].S;
-        for (int c = 0; c < S->cols; c++) {
-            if (S->b_row[c] < 0 || S->a_row[0] < 0) continue;
-            bool given = false;
-            for (int i = 0; i < S->rows && steps[t].P; i++) given |= steps[t].P->a[i * S->cols + c] != 0;
-            const int head = S->a_row[0] / s->kv_len, q = S->b_row[c] / s->q_len;
-            if (!given || head_of_query(S->b_row[c]) == head) continue;
-            find(BY_HEADS, t > 0 ? "next_head" : "group_start", t > 0 ? "next head|group" : "group",
-                 "in step %d the block of keys %d of key head %d takes queries of query head %d; its group is query "
-                 "heads %d to %d (counted through the batches)",
-                 t, key_of(S->a_row[0]), head, q, head * (s->q_heads / s->kv_heads),
-                 (head + 1) * (s->q_heads / s->kv_heads) - 1);
-            return;
-        }
-    }
-}
-
-// What each product multiplies.
-static void look_at_factors(void)
-{
+    static const char *const names[] = {"no input", "Q", "K", "V", "dO"};
     const owner left = by_keys ? OF_V : OF_dO, right = by_keys ? OF_dO : OF_V;
-    const char *dS = own("dS", "dS for dQ"), *sum = own("dK", "dQ"), *const *name = owner_names;
     for (int t = 0; t < step_count; t++) {
-        const step *now = &steps[t];
-        const product *P = by_keys ? now->P : NULL, *dP = now->dP;
+        const product *dP = steps[t].dP;
         if (dP && dP->left && dP->right && (dP->left != left || dP->right != right))
-            find(BY_FACTOR, "dP_of_others", dS, "dP is made of %s and %s, where %s and %s are right", name[dP->left],
-                 name[dP->right], name[left], name[right]);
-        if (P && P->right && P->right != OF_dO)
-            find(BY_FACTOR, "dV_of_others", "dV", "dV is summed up from rows of %s, where dO is right", name[P->right]);
-        if (now->dS && now->dS->right && now->dS->right != (by_keys ? OF_Q : OF_K))
-            find(BY_FACTOR, own("dK_of_others", "dQ_of_others"), sum,
-                 "%s is summed up from rows of %s, where %s is right", sum, name[now->dS->right], own("Q", "K"));
-        for (int c = 0; c < now->S->cols; c++) {
-            const char *which = NULL, *gap = NULL;
-            if (now->dS && now->dS->b_row[c] != now->S->b_row[c]) which = gap = sum;
-            if (P && P->b_row[c] != now->S->b_row[c]) which = gap = "dV";
-            if (dP && dP->b_row[c] != now->S->b_row[c]) which = "dP", gap = dS;
-            if (!which || now->S->b_row[c] < 0) continue;
-            find(BY_FACTOR + 1, "other_rows", gap, "in step %d %s takes other %s than S", t, which,
-                 own("queries", "keys"));
-            break;
-        }
-        if (now->again)
-            find(BY_FACTOR, "product_twice", P && goes_on(P, now->again) ? "dV" : sum,
-                 "in step %d two products are added to one sum", t);
-        if ((by_keys && !P && now->dS) || (!now->dS && (now->P || !by_keys) && dP))
-            find(BY_FACTOR, "product_left_out", now->dS ? "dV" : sum, "in step %d nothing is added to %s", t,
-                 now->dS ? "dV" : sum);
+            find(BY_FACTOR, "dP_of_others", own("dS", "dS for dQ"),
+                 "dP is made of %s and %s, where %s and %s are right", names[dP->left], names[dP->right], names[left],
+                 names[right]);
     }
 }
 
@@ -187,7 +130,8 @@ static void look_at_tiles(const record *r)
                 weights++, zeros += near_to(P, exp2(-e.L[q] * LOG2E), 0.02);
             }
             if (weights >= 8 && zeros >= 0.95 * weights)
-                find(BY_MASK, "hidden_by_0", keys ? "mask of dK and dV|recompute" : "mask of dQ|recompute for dQ",
+                find(BY_MASK, "hidden_by_a_number",
+                     keys ? "mask of dK and dV|recompute" : "mask of dQ|recompute for dQ",
                      "in the kernel of %s the scores that are to be hidden become 0, where -infinity is meant: %d "
                      "pairs of the tile of query %d and key %d have the weight exp(-L)",
                      keys ? "dK and dV" : "dQ", zeros, query_of(q0), key_of(k0));
@@ -223,8 +167,7 @@ static void look_at_weights(const step *t)
         if (is.one) {
             // clang-format off
             const form shifts[] = {
-                {"", "", L * LOG2E}, {"L_in_base_e", ": L in base e", L},
-                {"L_forgotten", ": nothing is", 0}};
+                {"", "", L * LOG2E}, {"L_in_base_e", ": L in base e", L}};
             // clang-format on
             fit_see(&fit_shift[by_keys], is.m, is.close + 0.002 * fabs(is.m), FORMS(shifts),
                     "P of query %d is 2^(scale log2(e) S - %.5g) in the kernel of %s, where L log2(e) = %.5g has to be "
@@ -234,36 +177,14 @@ static void look_at_weights(const step *t)
         }
         if (!(count > 4 && see_slope(&fit_factor[by_keys], &is, s2, query_of(q),
                                      own(" in the kernel of dK and dV", " in the kernel of dQ"))))
-            find(BY_EXPONENT, "", t->P ? own("recompute", "recompute for dQ") : "dS for dQ|recompute for dQ",
-                 "P of query %d is not 2^(scale log2(e) S - L log2(e)) in the kernel of %s", query_of(q), kernel);
+            find(BY_EXPONENT, "", own("recompute|dV", "dS for dQ|recompute for dQ"),
+                 "P of query %d, by what %s is summed up from, is not 2^(scale log2(e) S - L log2(e)) in the kernel of "
+                 "%s",
+                 query_of(q), own("dV", "dQ"), kernel);
     }
 }
 
-// If dS is right but what dV is summed up from is not P, P was right where it was needed.
-static bool look_at_left_of_dV(const step *t)
-{
-    const product *S = t->S;
-    int wrong = 0, wrong_dS = 0, is_dS = 0, is_0 = 0, count = 0, told = 0;  // told: dS has something of P
-    EACH_PAIR (i, S->rows, c, S->cols) {
-        int q, k;
-        name_pair(S, i, c, &q, &k);
-        if (q < 0 || k < 0 || head_of_query(q) != k / s->kv_len) continue;
-        const int at = i * S->cols + c;
-        const double P = right_weight(S, i, c, q, k), x = t->dP->after[at], d = e.delta[q], left = t->P->a[at],
-                     dS = t->dS->a[at];
-        const double size = 0.02 * P * (fabs(x) + fabs(d)) + 1e-6;
-        count++, wrong += fabs(left - P) > 0.02 * P + 1e-6, wrong_dS += fabs(dS - P * (x - d)) > size;
-        is_dS += fabs(left - dS) <= size, is_0 += left == 0, told += P * fabs(x - d) > 2 * size;
-    }
-    if (wrong <= count / 100 || wrong_dS > count / 100 || told <= count / 10) return true;
-    const form forms[] = {
-        {"dV_from_zeros", ": from zeros", is_0 == count}, {"dV_from_dS", ": from dS", is_dS == count}, {"", "", true}};
-    const form *is = first_that_holds(forms);
-    find(BY_FACTOR, is->id, "dV", "dV is summed up from something else than P, though P is right in dS%s", is->says);
-    return false;
-}
-
-// dS against P (dP - delta). Of dQ P must be the right one. True if some other form was recognised, or it is right.
+// dS against P (dP - delta), with the right P. True if some other form was recognised, or it is right.
 static bool look_at_dS(const step *t)
 {
     int misses[MAX_FORMS] = {0}, count = 0, form_count = 0;
@@ -273,16 +194,13 @@ static bool look_at_dS(const step *t)
         name_pair(S, i, c, &q, &k);
         if (q < 0 || k < 0 || head_of_query(q) != k / s->kv_len) continue;
         const int at = i * S->cols + c;
-        const double P = t->P ? t->P->a[at] : right_weight(S, i, c, q, k), x = t->dP->after[at], d = e.delta[q],
-                     dS = t->dS->a[at];
+        const double P = right_weight(S, i, c, q, k), x = t->dP->after[at], d = e.delta[q], dS = t->dS->a[at];
         const double tolerance = fabs(P) * (fabs(x) + fabs(d)) * 0.012 + 1e-7 + 0.012 * fabs(dS);
         // clang-format off
         const form forms[] = {
             {"", "", P * (x - d)}, {"dS_without_delta", "P dP: delta is not subtracted", P * x},
             {"dS_parentheses", "P dP - delta: the parentheses are missing", P * x - d},
-            {"dS_plus_delta", "P (dP + delta)", P * (x + d)},
-            {"dS_is_P", "P", P}, 
-            {"dS_0", "0", 0}};
+            {"dS_is_P", "P", P}};
         // clang-format on
         fit_see(&fit_dS[by_keys], dS, tolerance, FORMS(forms),
                 "in the kernel of %s dS of query %d and key %d is %.4g, where P (dP - delta) = %.4g",
@@ -292,7 +210,7 @@ static bool look_at_dS(const step *t)
     }
     for (int f = 0; f < form_count; f++)
         if (misses[f] <= count / 200) return true;
-    return t->P || count == 0;  // where P is not known it may be that which is wrong
+    return count == 0;  // it may be P which is wrong
 }
 
 // Whether a sum goes on where it was, step by step.
@@ -308,15 +226,10 @@ static void look_at_sums(bool is_dV)
             xx += x * x, xy += x * y, largest = fmax(largest, fabs(x)), off = fmax(off, fabs(x - y));
         }
         if (off <= 1e-4 * largest) continue;
-        const double factor = xx > 0 ? xy / xx : 1;
-        const form forms[] = {
-            {"sum_begins_anew", ": it begins anew", fabs(factor) < 1e-6},
-            {"scaled_in_the_loop", ": by scale, which it is to be once, at the end", near_to(factor, s->scale, 0.01)},
-            {"", "", true}};
-        const form *is = first_that_holds(forms);
-        find(BY_SUM, is->id, is_dV ? "dV" : own("dK|dK scale", "dQ|dQ scale"),
-             "between steps %d and %d of its walk the sum of %s is multiplied by %.4g%s", t - 1, t,
-             is_dV ? "dV" : own("dK", "dQ"), factor, is->says);
+        const bool anew = xx > 0 && fabs(xy / xx) < 1e-6;
+        find(BY_SUM, anew ? "sum_begins_anew" : "", is_dV ? "dV" : own("dK|dK scale", "dQ|dQ scale"),
+             "between steps %d and %d of its walk the sum of %s %s", t - 1, t, is_dV ? "dV" : own("dK", "dQ"),
+             anew ? "begins anew" : "does not stay as it is");
         return;
     }
 }
@@ -358,10 +271,7 @@ static void look_at_end(const record *r, int output)
             // clang-format off
             const form forms[] = {
                 {"", "", t}, {"scale_missing", ": scale is missing", x},
-                {"nothing_stored", ": that is 0", 0},
-                {"first_part_alone", ": it is the sum of the first part alone", a},
-                {"scaled_like_dK", ": scale is in it, which belongs to dQ and dK alone",
-                    output == 2 ? t * s->scale : NAN}};
+                {"first_part_alone", ": it is the sum of the first part alone", a}};
             // clang-format on
             tell |= fit_add(&fit_end[output], y, 0.012 * fmax(largest, fabs(y)) + 1e-6, FORMS(forms));
         }
@@ -382,26 +292,25 @@ void look_at_backward(void)
     if (e.dsinks) look_at_dsinks();
     if (!record_read(&r)) return;
     EACH_WALK (&r, n) {
-        look_at_heads();
-        look_at_factors();
-        look_at_sums(false);
+        look_at_dP();
+        if (by_keys || !r.dQ_elsewhere) look_at_sums(false);
         if (by_keys) look_at_sums(true);
     }
-    look_at_walks(&r, true), look_at_walks(&r, false);
+    look_at_walks(&r, true);
+    if (!r.dQ_elsewhere) look_at_walks(&r, false);
     look_at_tiles(&r);
     EACH_WALK (&r, n) {
         for (int t = 0; t < step_count; t++) {
             const step *now = &steps[t];
             if (!has_weights(now) || (by_keys && !now->P)) continue;
             if (by_keys) {
-                if (now->dS && now->dP && !look_at_left_of_dV(now)) continue;
                 look_at_weights(now);
                 if (now->dS && now->dP) look_at_dS(now);
             } else if (!look_at_dS(now))
                 look_at_weights(now);
         }
     }
-    for (int k = 0; k < 3; k++) look_at_end(&r, k);
+    for (int k = r.dQ_elsewhere; k < 3; k++) look_at_end(&r, k);
 }
 
 void conclude_backward(void)
@@ -411,12 +320,12 @@ void conclude_backward(void)
     for (int keys = 0; keys < 2; keys++) {
         const char *gap = keys ? "recompute" : "recompute for dQ", *dS = keys ? "dS" : "dS for dQ";
         const form *is = fit_form(&fit_dS[keys]);
-        const bool other = is_one_of(is, "dS_is_P dS_is_dP dS_0");
+        const bool other = is_one_of(is, "dS_is_P");
         conclude_walks(keys);
         fit_conclude(&fit_factor[keys], BY_EXPONENT, gap, NULL, ": that is ");
         fit_conclude(&fit_shift[keys], BY_EXPONENT, gap, NULL, "");
-        // What is added up may be another tile than dS. Of dQ, where P is not known, no form may mean that P is wrong.
-        if (is || keys)
+        // What is added up may be another tile than dS. That no form fits may mean that P is wrong.
+        if (is)
             fit_conclude(&fit_dS[keys], keys ? BY_DS : BY_EXPONENT, other ? keys ? "dS|dK" : "dS for dQ|dQ" : dS, dS,
                          "; it is ");
     }

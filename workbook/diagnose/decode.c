@@ -99,7 +99,6 @@ void look_at_packed_rows(const pairs *t)
                 "packed rows are taken to have all heads of a token side by side: they have all tokens of a head",
                 j > last + at / group},
             {"one_key_less", "each token sees one key too few", j > last + i - 1},
-            {"one_key_more", "each token sees one key too many", j > last + i + 1},
             {"tokens_from_the_start", "tokens are taken to stand at the beginning of the sequence: they are its last",
                 j > i},
             {"all_tokens_seen", "a token sees all later tokens, too", j > keys - 1},
@@ -114,7 +113,7 @@ void look_at_packed_rows(const pairs *t)
 // --------------------------------------------------------------------------------------------------------------- merge
 
 // Where the scale of a key is looked for: key `row` of `head` in `page`, the row of K with this number.
-enum { AT_KEY, FIRST_HEAD, FIRST_ROWS, FIRST_PAGES, AS_KEYS_LIE, PAGES_OF_ONE_HEAD };
+enum { AT_KEY, FIRST_HEAD, FIRST_ROWS, FIRST_PAGES, PAGES_OF_ONE_HEAD };
 static int scale_at(int place, int raw)
 {
     const int size = page_size(), H = heads(), page = raw / H / size, head = raw % H, row = raw / H % size;
@@ -123,15 +122,15 @@ static int scale_at(int place, int raw)
     case FIRST_HEAD: return first + row;
     case FIRST_ROWS: return first + at + row % 16;  // a tile's rows begin at a multiple of 16
     case FIRST_PAGES: return at + row;
-    case AS_KEYS_LIE: return raw;
     case PAGES_OF_ONE_HEAD: return page * size + at + row;
     default: return first + at + row;
     }
 }
 
+double scale_of_key(int row) { return 64 * e.K_scale[scale_at(AT_KEY, row)]; }
+
 typedef struct part {
-    double L, last, O[WB_MAX_HEAD_DIM];  // last: L of the last tile of each of its warps
-    double K_scale, V_scale;             // the means under the weights
+    double L, O[WB_MAX_HEAD_DIM], V_scale;  // V_scale: the mean under the weights
     int block;
     bool strange;  // what it has of O is not finite, before anything is divided
 } part;
@@ -149,7 +148,7 @@ static int parts_of(const record *r, int row, part *parts, int room)
         if (!first || i == first->rows) continue;
         if (count == 0 || parts[count - 1].block != r->walks[n].block) {
             if (count == room) return room + 1;
-            parts[count++] = (part){.L = -INFINITY, .last = -INFINITY, .block = r->walks[n].block};
+            parts[count++] = (part){.L = -INFINITY, .block = r->walks[n].block};
         }
         part *p = &parts[count - 1];
         read_steps(&r->walks[n]);
@@ -163,106 +162,60 @@ static int parts_of(const record *r, int row, part *parts, int room)
                 const double k = e.K_scale ? e.K_scale[at] : 1, v = e.V_scale ? e.V_scale[at] : 1;
                 const double x = S->after[i * S->cols + c] * s2 * k, m = fmax(p->L, x), old = exp(p->L - m),
                              now = exp(x - m), all = old + now;
-                p->K_scale = (p->K_scale * old + now * k) / all, p->V_scale = (p->V_scale * old + now * v) / all;
+                p->V_scale = (p->V_scale * old + now * v) / all;
                 for (int d = 0; d < D; d++)
                     p->O[d] = (p->O[d] * old + now * v * unit * e.V[(size_t)raw * (size_t)D + (size_t)d]) / all;
                 p->L = m + log(all);
-                if (t == step_count - 1) p->last = fmax(p->last, x) + log1p(exp(-fabs(p->last - x)));
             }
         }
     }
     return count;
 }
 
-// clang-format off
-enum { RIGHT, MEAN, BASE_2, NOT_FIRST, OLD_O, OLD_L, OLD_BOTH, O_UNWEIGHTED, LAST_TILES, MAX_OF_EIGHT, MERGINGS };
-static const form merge_forms[MERGINGS] = {
-    [RIGHT] = {"", "", 0},
-    [MEAN] = {"mean_of_parts", "it is the mean of the parts' O: the weights exp(L - m) are missing", 0},
-    [BASE_2] = {"merged_in_base_2", "parts are weighted by 2^(L - m), where L is to base e", 0},
-    [NOT_FIRST] = {"first_part_left", "the first part is left out", 0},
-    [OLD_O] = {"merge_O_not_rescaled", "O of the parts before is not multiplied by alpha when more parts come", 0},
-    [OLD_L] = {"merge_l_not_rescaled", "l of the parts before is not multiplied by alpha when more parts come", 0},
-    [OLD_BOTH] = {"merge_nothing_rescaled",
-        "O and l of the parts before are not multiplied by alpha when more parts come", 0},
-    [O_UNWEIGHTED] = {"merge_O_unweighted", "the parts' O are added up without their weights, which are in l", 0},
-    [LAST_TILES] = {"l_of_the_last_tile", "l has the last tile of each part alone", 0},
-    [MAX_OF_EIGHT] = {"merge_max_of_eight",
-        "the maximum of the eight parts alone is subtracted: the parts before are not in it, and where none of the "
-        "eight has seen a key it is -infinity", 0}};
-// clang-format on
-
-// O (column d) and L from parts, eight at a time, as this form merges them.
-static void merged(int as, const part *parts, int count, int d, double *O, double *L)
+// O (column d) and L from parts, by each form.
+static void merged(const part *parts, int count, int d, form O[3], form L[3])
 {
-    double m = -INFINITY, l = 0, sum = 0;
-    for (int from = 0; from < count; from += 8) {
-        const int to = min_int(count, from + 8);
-        double top = as == MAX_OF_EIGHT ? -INFINITY : m;
-        for (int n = from; n < to; n++) top = fmax(top, parts[n].L);
-        const double alpha = m == -INFINITY ? 0 : as == BASE_2 ? exp2(m - top) : exp(m - top);
-        m = top, l *= as == OLD_L || as == OLD_BOTH ? 1 : alpha, sum *= as == OLD_O || as == OLD_BOTH ? 1 : alpha;
-        for (int n = from; n < to; n++) {
-            const double below = parts[n].L - m;
-            const double weight = as == NOT_FIRST && n == 0 ? 0 : as == BASE_2 ? exp2(below) : exp(below);
-            l += as == MEAN ? 1 : as == LAST_TILES ? exp(parts[n].last - m) : weight;
-            sum += (as == MEAN || as == O_UNWEIGHTED ? 1 : weight) * parts[n].O[d];
-        }
+    static const form forms[] = {{"", "", 0},
+                                 {"merged_in_base_2", "parts are weighted by 2^(L - m), where L is to base e", 0},
+                                 {"first_part_left", "the first part is left out", 0}};
+    double m = -INFINITY, l[3] = {0};
+    for (int n = 0; n < count; n++) m = fmax(m, parts[n].L);
+    memcpy(O, forms, sizeof forms), memcpy(L, forms, sizeof forms);
+    for (int n = 0; n < count; n++) {
+        const double below = parts[n].L - m, weights[] = {exp(below), exp2(below), n ? exp(below) : 0};
+        for (int f = 0; f < 3; f++) l[f] += weights[f], O[f].is += weights[f] * parts[n].O[d];
     }
-    *O = l > 0 ? sum / l : 0, *L = m + log(l);
+    for (int f = 0; f < 3; f++) O[f].is = l[f] > 0 ? O[f].is / l[f] : 0, L[f].is = m + log(l[f]);
 }
 
-// A row whose keys one block has: nothing is merged.
-static void look_at_finalize(int row, const part *p)
-{
-    const float *O = e.out[0] + (size_t)row * (size_t)e.s->head_dim, L = e.out[1][row];
-    bool zero = true, written = false;
-    double off = 0, size = 0;
-    for (size_t n = 0; n < sizeof L; n++) written |= ((const unsigned char *)&e.out[1][row])[n] != WB_NAN_BYTE;
-    if (p->strange || !written) return;
-    for (int d = 0; d < e.s->head_dim; d++)
-        zero &= O[d] == 0, off = fmax(off, isnan(O[d]) ? INFINITY : fabs(O[d] - p->O[d])),
-                           size = fmax(size, fabs(p->O[d]));
-    if (p->L == -INFINITY) {
-        if (!zero || L != -INFINITY)
-            find(BY_SUM, !zero ? "empty_rows_O" : "empty_rows_L", "finalize",
-                 "query %d of head %d sees no key: its O should be 0 and its L -infinity; O is %s, and L is %.4g",
-                 query_of(row), head_of(row), zero ? "0" : "not 0 (or not finite)", (double)L);
-        return;
-    }
-    const form forms[] = {{"", "", p->L}, {"L_in_base_2", ": that is in base 2", p->L / LN2}};
-    fit_see(&fit_finalize, L, 0.01 + 0.002 * fabs(p->L), FORMS(forms),
-            "no share cuts the keys of query %d of head %d, and its L should be %.4g, but is %.4g", query_of(row),
-            head_of(row), p->L, (double)L);
-    if (!(off <= 0.03 * size + 1e-6))
-        find(
-            BY_SUM, "", "finalize",
-            "no share cuts the keys of query %d of head %d, and its O is not the mean of their values: an element that "
-            "should be %.4g is %.4g",
-            query_of(row), head_of(row), p->O[0], (double)O[0]);
-}
-
+// What came out of a row, against its parts: of one, what finalize makes of it.
 void look_at_merge(const record *r)
 {
     static part parts[PARTS];
     const int D = e.s->head_dim;
     for (int row = 0; row < all_rows(); row++) {
         const int count = parts_of(r, row, parts, PARTS);
-        if (count == 1 && !e.K_scale) look_at_finalize(row, &parts[0]);
-        if (count < 2 || count > PARTS) continue;
-        form O[MERGINGS], L[MERGINGS];
-        memcpy(O, merge_forms, sizeof O), memcpy(L, merge_forms, sizeof L);
+        if (count == 0 || count > PARTS || (count == 1 && (e.K_scale || parts[0].strange))) continue;
+        const float *out = e.out[0] + (size_t)row * (size_t)D, got_L = e.out[1][row];
+        bool written = false;
+        for (size_t n = 0; n < sizeof got_L; n++) written |= ((const unsigned char *)&got_L)[n] != WB_NAN_BYTE;
+        if (count == 1 && !written) continue;
+        if (count == 1 && parts[0].L == -INFINITY) {
+            see_empty_row(row);
+            continue;
+        }
+        form O[3], L[3];
         double size = 0;
-        for (int d = 0; d < D; d++)
-            merged(RIGHT, parts, count, d, &O[0].is, &L[0].is), size = fmax(size, fabs(O[0].is));
+        for (int d = 0; d < D; d++) merged(parts, count, d, O, L), size = fmax(size, fabs(O[0].is));
         for (int d = -1; d < D; d++) {
-            for (int n = 0; n < MERGINGS; n++) merged(n, parts, count, max_int(d, 0), &O[n].is, &L[n].is);
-            const double seen = d < 0 ? e.out[1][row] : e.out[0][(size_t)row * (size_t)D + (size_t)d],
-                         slack = d < 0 ? 0.01 + 0.002 * fabs(L[0].is) : 0.02 * size + 0.01 * fabs(seen);
+            merged(parts, count, max_int(d, 0), O, L);
+            const double seen = d < 0 ? got_L : out[d];
+            const double slack = d < 0 ? 0.01 + 0.002 * fabs(L[0].is) : 0.02 * size + 0.01 * fabs(seen) + 1e-6;
             const form *forms = d < 0 ? L : O;
-            fit_see(&fit_merge, seen, slack, forms, MERGINGS,
-                    "query %d of head %d has %d parts, and %s that is merged of them is %.4g where %.4g is right",
-                    query_of(row), head_of(row), count, d < 0 ? "the L" : "an element of O", seen, forms[0].is);
+            fit_see(count > 1 ? &fit_merge : &fit_finalize, seen, slack, forms, count > 1 ? 3 : 1,
+                    "query %d of head %d has %d part%s, and %s that is made of that is %.4g where %.4g is right",
+                    query_of(row), head_of(row), count, count > 1 ? "s" : "", d < 0 ? "the L" : "an element of O", seen,
+                    forms[0].is);
         }
     }
 }
@@ -285,7 +238,6 @@ static const struct {
     // clang-format off
     {OWN, OWN, AT_KEY, {"", "", 0}},
     {NONE, OWN, AT_KEY, {"K_scale_forgotten", "scores are not multiplied by K's scale", 0}},
-    {OTHER, OWN, AT_KEY, {"V_scale_on_scores", "scores are multiplied by V's scale, where K's is right", 0}},
     {SQUARED, OWN, AT_KEY, {"K_scale_twice", "scores are multiplied by K's scale twice", 0}},
     {INVERSE, OWN, AT_KEY, {"K_scale_divides", "scores are divided by K's scale, not multiplied", 0}},
     {BOTH, OWN, AT_KEY, {"both_scales_on_scores", "scores are multiplied by V's scale, too", 0}},
@@ -296,17 +248,12 @@ static const struct {
     {OWN, INVERSE, AT_KEY, {"V_scale_divides", "weights are divided by V's scale, not multiplied", 0}},
     {OWN, BOTH, AT_KEY, {"both_scales_on_weights", "weights are multiplied by K's scale, too", 0}},
     {OWN, OF_FIRST, AT_KEY, {"V_scale_of_first", "weights are multiplied by V's scale of the tile's first key", 0}},
-    {NONE, BOTH, AT_KEY,
-        {"K_scale_moved", "K's scale is multiplied into the weights, not into the scores", 0}},
     {OTHER, OTHER, AT_KEY, {"scales_exchanged", "K's and V's scale are exchanged", 0}},
     {OWN, OWN, FIRST_HEAD, {"scales_of_first_head", "the scales are those of key head 0", 0}},
     {OWN, OWN, FIRST_ROWS,
         {"scales_of_first_rows", "the scales are those of the first keys of the page: the row in the page is left out",
             0}},
     {OWN, OWN, FIRST_PAGES, {"scales_of_first_page", "the scales are those of page 0: the page is left out", 0}},
-    {OWN, OWN, AS_KEYS_LIE,
-        {"scales_as_keys_lie", "the scales are taken to lie as keys do, [pages, page_size, Hkv]: they are [pages, Hkv, "
-            "page_size]", 0}},
     {OWN, OWN, PAGES_OF_ONE_HEAD,
         {"scale_pages_of_one_head", "pages of scales are taken for as long as one head's: a page has page_size for "
             "each", 0}}};
@@ -371,7 +318,7 @@ static int misfits(const record *r, int meeting, int *rows, int *query)
 
 static int seen_misfits[MEETINGS], seen_rows[MEETINGS];  // in all cases
 
-void look_at_scales(const record *r)
+bool look_at_scales(const record *r)
 {
     int rows, query, other;
     const bool wrong = misfits(r, 0, &rows, &query) > rows / 20;  // a row that keeps an old maximum may not fit
@@ -399,6 +346,7 @@ void look_at_scales(const record *r)
                 "the weights of query %d are right, but L, which is m + log(l), is %.4g where %.4g is right",
                 query_of(row), (double)e.out[1][row], L);
     }
+    return !wrong;
 }
 
 void conclude_decode(void)
@@ -406,18 +354,13 @@ void conclude_decode(void)
     fit_conclude(&fit_pages, BY_HEADS, "page lookup", NULL, ": the pages are ");
     fit_conclude(&fit_tokens, BY_MASK, "packed rows", NULL, ": ");
     fit_conclude(&fit_finalize, BY_SUM, "finalize", NULL, "");
-    fit_conclude(&fit_merge, BY_END, is_one_of(fit_form(&fit_merge), "l_of_the_last_tile") ? "weights" : "merge",
-                 "merge|weights", ": ");
+    fit_conclude(&fit_merge, BY_END, "merge", "merge|weights", ": ");
     for (int n = 1; n < MEETINGS; n++)
         if (seen_misfits[n] > seen_rows[n] / 50 || seen_rows[n] < seen_rows[0] / 2)
             fit_scales.misses[n] = fit_scales.wrong;
     const form *scales = fit_form(&fit_scales);
     const bool place = scales && meetings[scales - fit_scales.forms].place != AT_KEY;
-    const bool sent = is_one_of(scales, "V_scale_on_scores K_scale_on_weights scales_exchanged");
-    fit_conclude(&fit_scales, BY_SCALES,
-                 place  ? "scales sent"
-                 : sent ? "scores|weights|scales sent"
-                        : "scores|weights",
+    fit_conclude(&fit_scales, BY_SCALES, place ? "scales sent" : "scores|weights|scales sent",
                  "scores|weights|scales sent", ": ");
     fit_conclude(&fit_scaled_l, BY_SUM, "weights", NULL, ": ");
 }

@@ -22,6 +22,7 @@ static gap gaps[MAX_GAPS];  // of the problem
 static int gap_count;
 static bool no_mask;        // the gap of an optional mask is as shipped: only cases without one are looked at
 static bool verbose, hung;  // a case had no answer in time: no more are tried
+static bool some_wrong;     // the answer of a case is
 static int plain;           // cases that ended well without a product
 
 // Whether `gap` is one of those that `look` lists: "max|rescale".
@@ -106,12 +107,15 @@ static const int *ints(const worker_run *run, const char *name)
     return k < 0 ? NULL : (const int *)original_tensor(run, k);
 }
 
+// Where the record is; -1: there is none. It is the last tensor.
+static int worker_products(const worker_run *run) { return wb_tensor_named(run->tensors, run->count, "products"); }
+
 static bool is_wrong(const worker_run *run)
 {
     expected outputs[WB_MAX_TENSORS] = {{0}};
     worker_run judged = *run;
     bool wrong = false;
-    judged.count--;  // without the record
+    if (worker_products(run) >= 0) judged.count--;  // without the record
     expect_outputs(&judged, outputs);
     for (int k = 0; k < judged.count; k++) {
         for (size_t i = 0; outputs[k].want && i < run->tensors[k].count && !wrong; i++)
@@ -141,10 +145,11 @@ static void read_case(const worker_run *run)
     for (int k = 0; k < run->count && outputs < 5; k++)
         if (run->tensors[k].output && strcmp(run->tensors[k].name, "products"))
             e.out[outputs++] = floats(run, run->tensors[k].name, 1);
-    const int k = wb_tensor_named(run->tensors, run->count, "products");
+    const int k = worker_products(run);
     if (k >= 0) e.products = (const float *)worker_tensor(run, k), e.product_count = run->tensors[k].count;
     for (int r = 0; k >= 0 && run->parts && r < run->c.ranks; r++)
-        e.held[r] = (const float *)worker_tensor(worker_part_of(run, r), k), e.wrong = e.wrong || is_wrong(run);
+        e.held[r] = (const float *)worker_tensor(worker_part_of(run, r), k);
+    e.wrong = is_wrong(run), some_wrong |= e.wrong;
 }
 
 static void end_case(worker_run *run)
@@ -277,6 +282,7 @@ int main(int argc, char **argv)
         for (int n = at + 1; n < argc && pass && !best.rank && !hung; n++)
             if (!strstr(argv[n], "nan_") && !wb_has_ranks(problem)) look_at_case(argv[n]);
         if (!e.problem) continue;
+        e.wrong = some_wrong;
         (wb_has_ranks(problem)               ? conclude_ranks
          : problem->signature == WB_BACKWARD ? conclude_backward
                                              : conclude_forward)();

@@ -93,7 +93,7 @@ static bool is_of_another_tile(const step *now, int i)
         if (other == now || !read_row(&x, other, now, i) || !row_fits(&x, right_factor(&x), &at, &plain) || plain < 4)
             continue;
         of_others = true;
-        find(BY_FACTOR, "values_of_other_keys", "fetch|overlap",
+        find(BY_FACTOR, "values_of_other_keys", "fetch|overlap|skip",
              "for query %d, the weights of the tile of keys from %d on are multiplied by the values of keys from %d on",
              query_of(x.q), other->first, now->first);
         return true;
@@ -103,18 +103,19 @@ static bool is_of_another_tile(const step *now, int i)
 
 static void look_at_factor(row_in_tile *x, const step *now, int i)
 {
-    double x_S[256], log_P[256], at;
+    double x_S[256] = {0}, log_P[256] = {0}, at;
     int plain, all = 0;
     x->right = row_fits(x, right_factor(x), &x->at, &x->plain);
-    if (!x->right && is_of_another_tile(now, i)) return;
     for (int n = 0; n < x->count; n++)
         if (is_plain(x->P[n])) x_S[all] = x->S[n], log_P[all++] = log2(x->P[n]);
+    const line l = line_through(x_S, log_P, max_int(all, 1));
+    const bool one_factor = all > 2 && l.slope > 0 && l.off < 0.3;
+    if (!x->right && !one_factor && is_of_another_tile(now, i)) return;
     const int other = modulo_head(x->q), N = e.s->q_len, Q = e.Q_exponent[x->q], K = of_tile(e.K_exponent, x, 0);
     const int group = e.s->q_heads / e.s->kv_heads, in_group = head_of(x->q) / group * N + query_of(x->q);
     // clang-format off
     form forms[] = {
         {"", "", Q + K}, {"K_exponent_forgotten", ": that is the exponent of the row of Q alone", Q},
-        {"Q_exponent_forgotten", ": that is the exponent of the tile of K alone", K},
         {"K_exponent_of_the_tile_before", ": K's is that of the tile that came before",
             Q + of_tile(e.K_exponent, x, 1)},
         {"K_exponent_of_the_next_tile", ": K's is that of the tile that comes next",
@@ -133,38 +134,20 @@ static void look_at_factor(row_in_tile *x, const step *now, int i)
         {"log2e_forgotten", ": log2(e) is missing in it", Q + K - log2(LOG2E)},
         {"scale_forgotten", ": scale is missing in it", Q + K - log2(e.s->scale)},
         {"V_exponent_for_K", ": V's exponent stands for K's", Q + of_tile(e.V_exponent, x, 0)},
-        {"K_exponent_subtracted", ": K's exponent is subtracted", Q - K},
-        {"exponents_added", ": the powers of two are added, where they are to be multiplied",
-            log2(ldexp(1, Q) + ldexp(1, K) / base2_scale())}};
+        {"K_exponent_subtracted", ": K's exponent is subtracted", Q - K}};
     // clang-format on
     if (!x->plain) return;
     for (int f = COUNT(forms); f-- > 0;) forms[f].is = !row_fits(x, base2_scale() * exp2(forms[f].is), &at, &plain);
-    const line l = line_through(x_S, log_P, all);
     char seen[60] = "not one number";
-    if (all > 2 && l.slope > 0 && l.off < 0.3)
-        snprintf(seen, sizeof seen, "scale * log2(e) * 2^%.2f", log2(l.slope / base2_scale()));
+    if (one_factor) snprintf(seen, sizeof seen, "scale * log2(e) * 2^%.2f", log2(l.slope / base2_scale()));
     fit_see(&fit_factor, 0, 0, FORMS(forms),
             "the weights of query %d in the tile of keys from %d on say that its scores are multiplied by %s, and the "
             "exponents, %d of Q and %d of K, make scale * log2(e) * 2^%d",
             query_of(x->q), x->tile * TILE, seen, Q, K, Q + K);
 }
 
-// By what a row of O was multiplied between two products; 0 if it began anew, NaN if it is no multiple.
-static double rescaled_by(const step *from, const step *to, int i)
-{
-    const int D = e.s->head_dim;
-    if (!to->P) return 0;
-    const float *x = from->P->after + i * D, *y = to->P->before + i * D;
-    double size = 0, dot = 0, off = 0;
-    for (int d = 0; d < D; d++) size += (double)x[d] * x[d], dot += (double)x[d] * y[d];
-    for (int d = 0; d < D; d++) off += pow(y[d] - dot / size * x[d], 2);
-    const double factor = size > 0 ? dot / size : 0;
-    if (!isfinite(off)) return 0;  // as if it began anew: nothing is to be seen
-    return off <= 1e-4 * size * fmax(1, factor * factor) ? factor : NAN;
-}
-
-// From one tile to the next; last_grown: by how much m grew when it last did.
-static void look_at_tiles_of(const row_in_tile *was, const row_in_tile *is, int t, double factor, double *last_grown)
+// From one tile to the next.
+static void look_at_tiles_of(const row_in_tile *was, const row_in_tile *is, int t, double factor)
 {
     const int V = of_tile(e.V_exponent, is, 0), old = of_tile(e.V_exponent, was, 0);
     const double m = V - is->at, m_old = old - was->at, seen = is->at - was->at;
@@ -177,14 +160,11 @@ static void look_at_tiles_of(const row_in_tile *was, const row_in_tile *is, int 
     if (!was->right || !is->right || was->plain < 3 || is->plain < 3 || !(factor > 0)) return;
     const bool stays = fabs(factor - 1) < 0.01;
     if (stays && is->top + V - m_old < 2.9 && t > 1) {  // no maximum has to be, or may be, raised
-        const int h = modulo_head(is->q);
         // clang-format off
         const form forms[] = {
             {"", "", V - old}, {"V_exponent_forgotten", ": V's exponent is not in it", 0},
             {"V_exponent_of_the_tile_before", ": each tile has the exponent of the one before",
-                of_tile(e.V_exponent, is, 1) - of_tile(e.V_exponent, was, 1)},
-            {"V_exponent_of_another_head", ": that is of key head h modulo Hkv",
-                exponent_at(e.V_exponent, h, is->tile) - exponent_at(e.V_exponent, h, was->tile)}};
+                of_tile(e.V_exponent, is, 1) - of_tile(e.V_exponent, was, 1)}};
         // clang-format on
         fit_see(&fit_V, seen, 0.3, FORMS(forms),
                 "from the tile of keys from %d on to that from %d on, under one maximum, what is added to the scores "
@@ -194,14 +174,11 @@ static void look_at_tiles_of(const row_in_tile *was, const row_in_tile *is, int 
     const double grown = m - m_old;
     const form forms[] = {{"", "", -grown},
                           {"O_not_rescaled", ": it is not rescaled", 0},
-                          {"O_rescaled_inverse", ": it is multiplied by the inverse", grown},
-                          {"O_rescaled_again", ": it is multiplied again by what it was when m grew last",
-                           grown < 0.5 ? -*last_grown : -grown}};
+                          {"O_rescaled_inverse", ": it is multiplied by the inverse", grown}};
     fit_see(&fit_rescaling, log2(factor), 0.3, FORMS(forms),
             "before the weights of the tile of keys from %d on m grows by %.2f for query %d, so O is to be multiplied "
             "by %.4g; it is by %.4g",
             is->tile * TILE, grown, query_of(is->q), exp2(-grown), factor);
-    if (grown > 0.5) *last_grown = grown;
 }
 
 // l by each form, of all tiles of a row; m: under which each tile was weighed; raised: in which of them
@@ -262,7 +239,6 @@ static void look_at_O(int i, int q, const double *m)
         // clang-format off
         const form forms[] = {
             {"", "", right}, {"sum_left_out", ": the sum in float32 is not in it", now},
-            {"last_sum_alone", ": what has not gone on is not in it", moved},
             {"sum_not_rescaled", ": the sum is added as it is, not multiplied by 2^(m_sum - m)",
                 moved * exp2(grown) + now},
             {"sum_rescaled_inverse", ": the sum is multiplied by 2^(m - m_sum)", moved * exp2(2 * grown) + now},
@@ -289,7 +265,7 @@ void look_at_e4m3(const record *r)
             for (int d = 0; steps[t].P && d < e.s->head_dim; d++) zero &= steps[t].P->before[d] == 0;
             onto = zero ? 0 : onto + 1;
             if (onto <= LEVEL) continue;
-            find(BY_SUM, "begins_never_anew", "level|overlap",
+            find(BY_WASTE, "begins_never_anew", "level|overlap",
                  "O of query %d is added up over %d tiles of keys; with levels = 2 it should move on to the sum after "
                  "%d at most, and begin at 0 again",
                  query_of(steps[0].S->a_row[0]), onto + 1, LEVEL);
@@ -306,7 +282,6 @@ void look_at_e4m3(const record *r)
             row_in_tile was = {0}, is;
             int seen = 0;
             bool right = true;
-            double last_grown = 0;
             for (int t = 0; t < step_count; t++) {
                 if (!read_row(&is, &steps[t], &steps[t], i)) {
                     right = false;
@@ -331,7 +306,7 @@ void look_at_e4m3(const record *r)
                         query_of(is.q), largest,
                         without_V ? ", and would be with V's exponent in the maximum, too" : "");
                 const double factor = t > 0 && steps[t - 1].P ? rescaled_by(&steps[t - 1], &steps[t], i) : 0;
-                if (seen && t > 0) look_at_tiles_of(&was, &is, t, factor, &last_grown);
+                if (seen && t > 0) look_at_tiles_of(&was, &is, t, factor);
                 right &= is.right && !is.cut && (is.plain >= 3 || (seen && factor > 0));
                 all[seen] = is.all, all_V[seen] = is.all_V;
                 m[seen] = is.plain >= 3 ? V - is.at : seen ? m[seen - 1] - log2(factor) : 0;

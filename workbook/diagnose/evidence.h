@@ -40,7 +40,7 @@ typedef struct evidence {
     const float *out[5], *delta, *dsinks, *products;  // delta and dsinks: also among `out`
     size_t product_count;                             // numbers in the record
     const float *held[WB_MOST_RANKS];                 // of ranks the record of each,
-    bool wrong;                                       // and whether the answer is
+    bool wrong;                                       // whether the answer is; at the end, whether any was
     int widest;                                       // keys in the widest tile of a forward
     bool alike;                                       // rows of the case are: it cannot tell whose a factor is
 } evidence;
@@ -61,7 +61,7 @@ int diagnose_cases(const wb_problem *problem, char cases[MAX_CASES][WB_CASE_TEXT
 // The lower the rank, the earlier the step.
 enum { BY_DELTA = 5, BY_HEADS = 10, BY_SCALES = 15, BY_WALK = 20, BY_FACTOR = 25, BY_MASK = 30, BY_VALUE = 35 };
 enum { BY_EXPONENT = 40, BY_MAXIMUM = 45, BY_DS = 45, BY_RESCALING = 50, BY_SUM = 55, BY_END = 56, BY_L = 58 };
-enum { BY_WASTE = 60 };
+enum { BY_WASTE = 60 };  // and what else does not show in each answer
 
 // `gaps`: where it can come from, "max|rescale", those of them that the problem has. id: of the form that pins it down,
 // "" if none does.
@@ -75,7 +75,8 @@ extern finding best;  // the first step that is wrong, in all cases so far; rank
 // Whether the problem has one of these gaps, and none of them is as shipped.
 bool worth_naming(const char *gaps);
 
-// Keeps a finding that comes earlier than `best`, or as early, and pinned down where that is not.
+// Keeps a finding that comes earlier than `best`, or as early, and pinned down where that is not. Of a case whose
+// answer passes nothing is kept but waste.
 __attribute__((format(printf, 4, 5))) void find(int rank, const char *id, const char *gaps, const char *format, ...);
 
 // --------------------------------------------------------------------------------------------------------------- forms
@@ -98,10 +99,11 @@ typedef struct fit {
     form forms[MAX_FORMS];
     int count, wrong, misses[MAX_FORMS];
     char says[700], shown[WB_CASE_TEXT];
+    bool fails;  // the answer of that case
 } fit;
 
-// One observation: what was seen, and what each form says. True if it is the first that is wrong: fit_says() then keeps
-// the sentence, the first that it is given. A fit without forms is no more than that.
+// One observation: what was seen, and what each form says. True if it is the first that is wrong, or the first in a
+// case whose answer is: fit_says() then keeps the sentence. A fit without forms is no more than that.
 bool fit_add(fit *f, double seen, double tolerance, const form *forms, int count);
 __attribute__((format(printf, 2, 3))) void fit_says(fit *f, const char *format, ...);
 __attribute__((format(printf, 6, 7))) void fit_see(fit *f, double seen, double tolerance, const form *forms, int count,
@@ -111,7 +113,6 @@ __attribute__((format(printf, 6, 7))) void fit_see(fit *f, double seen, double t
 // ten, if all others are far worse. Null: none.
 const form *fit_form(const fit *f);
 int copy_forms(form *to, const form *from, int count);  // returns count
-const form *first_that_holds(const form *forms);        // not 0; the last one has to hold
 bool is_one_of(const form *is, const char *ids);        // false for null
 
 // The finding, if there is one: the sentence, `joint`, and how the form reads. `gaps`, or where no form fits `others`
@@ -160,6 +161,7 @@ typedef struct record {
     product *products;
     walk *walks;
     int count, walk_count;
+    bool dQ_elsewhere;  // dQ is also summed up beside its own walks
 } record;
 
 // False if there is none, or not all of it, or rows are alike. Stays until the next call.
@@ -181,8 +183,8 @@ int keys_of(int row), all_rows(void);  // how many keys that sequence has; rows 
 // A tile of a walk: its scores, and the products that belong to it: in a forward P V, in a backward dP and the sums
 // from P and from dS.
 typedef struct step {
-    const product *S, *P, *dP, *dS, *again;  // again: a sum that goes on where another of the same step ended
-    int first;                               // its first key, or query where keys are on the left
+    const product *S, *P, *dP, *dS;
+    int first;  // its first key, or query where keys are on the left
 } step;
 
 enum { STEPS = 4096 };
@@ -193,7 +195,6 @@ extern bool by_keys;  // keys are on the left: the kernel of dK and dV
 void read_steps(const walk *w);
 double base2_scale(void);                                        // scores in base 2: S times this
 void name_pair(const product *S, int i, int c, int *q, int *k);  // the rows of Q and K that an element of S has
-bool goes_on(const product *from, const product *to);            // whether a sum begins with what the other ended with
 void look_at_walks(const record *r, bool keys), conclude_walks(bool keys);  // which tiles each block meets
 
 // --------------------------------------------------------------------------------------------------------------- masks
@@ -204,13 +205,11 @@ typedef enum fate { WEIGHT, HIDDEN, UNCLEAR } fate;
 typedef struct pairs {
     int queries, keys, row0, key0;           // row0: of Q, where its queries begin
     int block_query, block_key, last_query;  // the first of its block; the last query of it
-    int turn, turns;                         // its number in its walk
     int *query, *key;
     unsigned char *fate;  // [queries, keys]
 } pairs;
-pairs pairs_new(int queries, int keys);  // stays until the program ends
-pairs pairs_of(const step *t, int first_row,
-               int last_row);  // of a step, by the rows of its block; their fates are left open
+// Of a step, by the rows of its block; their fates are left open. Stays until the program ends.
+pairs pairs_of(const step *t, int first_row, int last_row);
 
 // What a mask hid against what it should have hidden, over all its tiles in all cases. kind: of tiles that a mask of
 // their own hides.
@@ -223,6 +222,7 @@ void conclude_masks(void);
 // Each looks at a case, and then concludes from all of them.
 void look_at_forward(void), conclude_forward(void);    // and 10, 11, 13, 14, 15
 void look_at_backward(void), conclude_backward(void);  // and 12
+void look_at_delta(void);                              // and of 18
 // Of a row sum, which has no products: run(rows, cols, input, seed, y) has the function make y [rows], its elements
 // that were not written NaN; false if it could not.
 void look_at_sum(bool (*run)(int rows, int cols, wb_input input, int seed, float *y));
@@ -231,9 +231,15 @@ void look_at_ranks(void), conclude_ranks(void);  // 17 and 18
 
 // Parts of these.
 void look_at_softmax(const record *r), conclude_softmax(void);  // softmax.c: what each row makes of its scores
-void look_at_dsinks(void), conclude_dsinks(void);               // sinks.c
-bool look_at_pages(const record *r);                            // decode.c
+// By what a row of O was multiplied between two products; 0 if it began anew, NaN if it is no multiple, -infinity if it
+// is not finite.
+double rescaled_by(const step *from, const step *to, int i);
+void see_empty_row(int row);                       // that sees no key
+void look_at_dsinks(void), conclude_dsinks(void);  // sinks.c
+bool look_at_pages(const record *r);               // decode.c
 void look_at_packed_rows(const pairs *tile);
-void look_at_scales(const record *r), look_at_merge(const record *r), conclude_decode(void);
+double scale_of_key(int row);          // what the scores of this row of K are to be multiplied by
+bool look_at_scales(const record *r);  // false if they are wrong
+void look_at_merge(const record *r), conclude_decode(void);
 void look_at_e4m3(const record *r), conclude_e4m3(void);                                     // e4m3.c
 void look_at_lists(const record *r), look_at_bits(const pairs *tile), conclude_lists(void);  // lists.c

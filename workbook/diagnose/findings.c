@@ -26,7 +26,7 @@ void *allocate(size_t count, size_t size)
 void find(int rank, const char *id, const char *gaps, const char *format, ...)
 {
     if (best.rank && (best.rank < rank || (best.rank == rank && (*best.id || !*id)))) return;
-    if (!worth_naming(gaps)) return;
+    if ((!e.wrong && rank < BY_WASTE) || !worth_naming(gaps)) return;
     best.rank = rank, best.id = id, best.gaps = gaps;
     WRITE(best.says, format);
     memcpy(best.shown, e.text, sizeof best.shown);
@@ -49,27 +49,20 @@ bool fit_add(fit *f, double seen, double tolerance, const form *forms, int count
         if (n == 0) wrong = !fits;
     }
     f->wrong += wrong;
-    return wrong && f->wrong == 1;
+    return wrong && (!*f->says || (e.wrong && !f->fails));
 }
 
 void fit_says(fit *f, const char *format, ...)
 {
-    if (*f->says) return;
     WRITE(f->says, format);
-    memcpy(f->shown, e.text, sizeof f->shown);
+    memcpy(f->shown, e.text, sizeof f->shown), f->fails = e.wrong;
 }
 
 void fit_see(fit *f, double seen, double tolerance, const form *forms, int count, const char *format, ...)
 {
-    if (!fit_add(f, seen, tolerance, forms, count) || *f->says) return;
+    if (!fit_add(f, seen, tolerance, forms, count)) return;
     WRITE(f->says, format);
-    memcpy(f->shown, e.text, sizeof f->shown);
-}
-
-const form *first_that_holds(const form *forms)
-{
-    while (forms->is == 0) forms++;
-    return forms;
+    memcpy(f->shown, e.text, sizeof f->shown), f->fails = e.wrong;
 }
 
 bool is_one_of(const form *is, const char *ids) { return is && strstr(ids, is->id); }
@@ -95,7 +88,7 @@ const form *fit_form(const fit *f)
 void fit_conclude(const fit *f, int rank, const char *gaps, const char *others, const char *joint)
 {
     const form *is = fit_form(f), * or = NULL;
-    if (!f->wrong) return;
+    if (!*f->says) return;
     for (int n = is ? (int)(is - f->forms) + 1 : f->count; n < f->count && ! or ; n++)
         if (explains(f, n)) or = &f->forms[n];
     memcpy(e.text, f->shown, sizeof e.text);
@@ -131,10 +124,8 @@ bool see_slope(fit *f, const exponent *is, double s2, int query, const char *whe
     if (!(fabs(slope) > 0.02 * s2 && is->through.off <= is->close)) return false;
     // clang-format off
     const form slopes[] = {
-        {"", "", s2}, {"scores_unscaled", "the scores as they are", 1},
-        {"without_log2e", "scale, without log2(e)", scale},
-        {"without_scale", "log2(e), without scale", LOG2E}, {"log2e_twice", "log2(e) twice", s2 * LOG2E},
-        {"wrong_sign", "the wrong sign", -s2}};
+        {"", "", s2}, {"without_log2e", "scale, without log2(e)", scale},
+        {"without_scale", "log2(e), without scale", LOG2E}};
     // clang-format on
     fit_see(f, slope, 0.015 * fabs(slope), FORMS(slopes),
             "the weights of query %d%s are 2^(%.4g S - ...), where scale * log2(e) = %.4g belongs before S = q k",

@@ -37,7 +37,6 @@ static bool look_at_heads(const record *r, bool of_V)
         const form forms[] = {
             {"", "", right_key_head(h)},
             {"heads_modulo", ": it is h modulo Hkv", b * k + q % k},
-            {"heads_not_grouped", ": it is h itself", b * k + q},
             {"first_head", ": it is the first head for all", b * k},
             {"batch_forgotten", ": the batch is left out", q / group},
             {"heads_backwards", ": they go backwards", b * k + k - 1 - q / group},
@@ -73,7 +72,7 @@ static void look_at_values(void)
         const product *S = steps[t].S, *PV = steps[t].P;
         for (int c = 0; PV && c < S->cols; c++) {
             if (PV->b_row[c] == S->b_row[c] || PV->b_row[c] < 0 || S->b_row[c] < 0) continue;
-            find(BY_FACTOR, "values_of_other_keys", "fetch|overlap|receive|next|send",
+            find(BY_FACTOR, "values_of_other_keys", "fetch|overlap|receive|next|send|skip",
                  "for query %d, the weights of the tile of keys from %d on are multiplied by the values of keys from "
                  "%d on",
                  query_of(S->a_row[0]), steps[t].first, key_of(PV->b_row[c]) - c);
@@ -87,7 +86,7 @@ static void look_at_values(void)
 // The masks of 04 to 07 by what they are for: of the sinks, of the window left of the diagonal, of the diagonal.
 static mask_kind kind_of(int low, const step *t)
 {
-    if (e.problem->mask == WB_NO_MASK) return MASK_TAIL;
+    if (e.problem->mask == WB_NO_MASK || (e.problem->mask == WB_CAUSAL_OPTIONAL && !e.s->causal)) return MASK_TAIL;
     if (e.problem->sinks && t->S->cols < e.widest) return MASK_SINKS;
     const bool reaches = t->first / t->S->cols >= (low + 1) / t->S->cols || t->first < 0;
     return !e.problem->window || reaches ? MASK_DIAGONAL : MASK_WINDOW;
@@ -110,6 +109,12 @@ static void note_weights(const record *r)
     }
 }
 
+// The score, times what its key is to be multiplied by.
+static double score_of(const product *S, int i, int c)
+{
+    return S->after[i * S->cols + c] * (e.K_scale && S->b_row[c] >= 0 ? scale_of_key(S->b_row[c]) : 1);
+}
+
 // Scores far below underflow are no sign: such pairs stay unclear.
 static void fill_fates(pairs *p, const step *t, const double *largest)
 {
@@ -121,9 +126,9 @@ static void fill_fates(pairs *p, const step *t, const double *largest)
         // Where the weights are the student's, a key is hidden if a smaller score of its row has one.
         double lowest = students ? INFINITY : -INFINITY;
         for (int c = 0; c < S->cols; c++)
-            if (PV->a[i * PV->depth + c] > 0 && S->b_row[c] >= 0) lowest = fmin(lowest, S->after[i * S->cols + c]);
+            if (PV->a[i * PV->depth + c] > 0 && S->b_row[c] >= 0) lowest = fmin(lowest, score_of(S, i, c));
         for (int c = 0; c < S->cols; c++) {
-            const double P = PV->a[i * PV->depth + c], score = S->after[i * S->cols + c];
+            const double P = PV->a[i * PV->depth + c], score = score_of(S, i, c);
             const bool tiny = score < lowest || score * base2_scale() < largest[i & 255] - 60;
             const bool seen = sees(S->a_row[i], p->key[c]);
             const bool elsewhere = seen && weighed[(size_t)S->a_row[i] * (size_t)e.s->kv_len + (size_t)p->key[c]];
@@ -139,30 +144,26 @@ static bool hidden_by_number(const step *t, const pairs *p)
 {
     const product *S = t->S;
     for (int i = 0; i < S->rows; i++) {
-        const float *weights = t->P->a + i * t->P->depth, *scores = S->after + i * S->cols;
+        const float *weights = t->P->a + i * t->P->depth;
         double P = -1, low = INFINITY, high = -INFINITY, number = NAN;
         int count = 0;
         bool same = true;
         for (int c = 0; c < S->cols && S->a_row[i] >= 0; c++) {
             if (sees(S->a_row[i], p->key[c]) || p->key[c] < 0) continue;
             if (count++ == 0) P = weights[c];
-            same &= weights[c] == P, low = fmin(low, scores[c]), high = fmax(high, scores[c]);
+            same &= weights[c] == P, low = fmin(low, score_of(S, i, c)), high = fmax(high, score_of(S, i, c));
         }
         if (count < 3 || !same || !(P > 0)) continue;
         // What it became, from a visible pair of this row and tile.
         for (int c = 0; c < S->cols; c++)
             if (sees(S->a_row[i], p->key[c]) && weights[c] > 1e-20 && isfinite(weights[c]))
-                number = scores[c] + log2(P / weights[c]) / base2_scale();
+                number = score_of(S, i, c) + log2(P / weights[c]) / base2_scale();
         // Scores that are alike, as those of keys that do not exist, may have their own weight.
         if ((high - low) * base2_scale() < 0.5 && !(fabs(number - low) > 1)) continue;
-        const bool is_0 = fabs(number) < 0.02 + 1e-3 * fabs(high);
+        if (fabs(number) < 0.02 + 1e-3 * fabs(high)) number = 0;
         char what[120] = "";
-        APPEND(what,
-               is_0               ? "0"
-               : isfinite(number) ? "about %.3g"
-                                  : "a number that is not far enough below all scores",
-               number);
-        find(BY_MASK, is_0 ? "hidden_by_0" : "hidden_by_a_number",
+        APPEND(what, isfinite(number) ? "about %.3g" : "a number that is not far enough below all scores", number);
+        find(BY_MASK, "hidden_by_a_number",
              e.problem->mask == WB_NO_MASK
                  ? "tail|mask|packed rows"
                  : "mask|mask of the diagonal|mask of the window|mask of the sinks|tail|accumulate",
@@ -186,7 +187,7 @@ static void look_at_tiles(const record *r)
             largest[i] = -INFINITY;
             EACH_PAIR (t, step_count, c, steps[t].S->cols)
                 if (sees(steps[t].S->a_row[i], key_of(steps[t].S->b_row[c])))
-                    largest[i] = fmax(largest[i], steps[t].S->after[i * steps[t].S->cols + c] * base2_scale());
+                    largest[i] = fmax(largest[i], score_of(steps[t].S, i, c) * base2_scale());
         }
         for (int t = 0; t < step_count && !by_number; t++) {
             const product *S = steps[t].S;
@@ -220,10 +221,10 @@ void look_at_forward(void)
         return;
     }
     EACH_WALK (&r, n) { look_at_values(); }
-    if (e.K_scale) look_at_scales(&r);
+    const bool scaled = !e.K_scale || look_at_scales(&r);
     if (e.problem->signature == WB_BLOCK_MASK) look_at_lists(&r);
     look_at_walks(&r, false);
-    look_at_tiles(&r);
+    if (scaled) look_at_tiles(&r);
     if (e.table)
         look_at_merge(&r);
     else

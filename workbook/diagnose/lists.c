@@ -10,7 +10,7 @@ static int q_tiles(void) { return (e.s->q_len - 1) / mask()->q_tile + 1; }
 
 // clang-format off
 enum { RIGHT, FIRST_MASK, NO_ENDS, TILES_OF_128, WHOLE_FROM_0,
-       WHOLE_ALONE, PART_ALONE, NOT_LAST, STEPS_ARE_TILES, HALF_TWICE, READINGS };
+       WHOLE_ALONE, NOT_LAST, HALF_TWICE, READINGS };
 static const form list_forms[READINGS] = {
     [RIGHT] = {"", "", 0}, [FIRST_MASK] = {"first_mask", "it takes the lists of the first mask for all sequences", 0},
     [NO_ENDS] = {"starts_without_end",
@@ -32,25 +32,17 @@ static int steps_by(int as, int b, int block_row, int BC, int *keys, int *place,
     const int list = (m->masks > 1 ? of_mask : 0) * per_mask + block_row / (as == TILES_OF_128 ? 128 : m->q_tile);
     if (list + 1 >= all) return -1;
     const int *whole = m->whole_start + list, *part = m->part_start + list, in_part = part[1] - part[0];
-    const int w0 = as == WHOLE_FROM_0 ? 0 : whole[0], wholes = as == PART_ALONE ? 0 : whole[1] - whole[0];
+    const int w0 = as == WHOLE_FROM_0 ? 0 : whole[0], wholes = whole[1] - whole[0];
     const int parts = as == WHOLE_ALONE ? 0 : in_part - (as == NOT_LAST && in_part);
-    const int per_tile = 64 / BC, per_turn = as == STEPS_ARE_TILES ? 1 : per_tile, whole_steps = wholes * per_turn;
-    for (int turn = 0; turn < whole_steps + parts * per_turn; turn++) {
+    const int per_tile = 64 / BC, whole_steps = wholes * per_tile;
+    for (int turn = 0; turn < whole_steps + parts * per_tile; turn++) {
         const bool is_whole = turn < whole_steps;
         const int at = is_whole ? w0 + turn / per_tile : part[0] + (turn - whole_steps) / per_tile;
         if (at >= (is_whole ? m->whole_start : m->part_start)[all - 1] || turn >= room) return -1;
         keys[turn] = (is_whole ? m->whole : m->part)[at] * 64 + (as == HALF_TWICE ? 0 : turn % per_tile * BC);
         place[turn] = is_whole ? -1 : at;
     }
-    return whole_steps + parts * per_turn;
-}
-
-// Whether a query of the block sees one of these keys.
-static bool any_seen(int head, int low, int high, int key, int BC)
-{
-    EACH_PAIR (i, high - low + 1, c, BC)
-        if (sees(head * e.s->q_len + low + i, key + c)) return true;
-    return false;
+    return whole_steps + parts * per_tile;
 }
 
 // Whether a bit is set of these keys, in the tile that stands in this place of its list, for the block's rows.
@@ -65,26 +57,6 @@ static bool any_bit(int place, int block_row, int key, int BC)
 }
 
 static bool more_than_skipped;  // a block takes tiles that it should not, or leaves out whole ones
-
-// A step of tiles in part that a warp passes over hides all of its pairs.
-static void look_at_skipped(const record *r, int block, int block_row, int key, int BC)
-{
-    for (int n = 0; n < r->walk_count; n++) {
-        const product *S = r->walks[n].first;
-        bool met = r->walks[n].block != block || !S || S->a_row[0] < 0, sees_any = false;
-        read_steps(&r->walks[n]);
-        for (int t = 0; t < step_count && !met; t++) met = steps[t].first == key;
-        for (int i = 0; i < S->rows && !met; i++)
-            for (int c = 0; c < BC && !sees_any; c++) sees_any = sees(S->a_row[i], key + c);
-        if (met || !sees_any) continue;
-        pairs p = pairs_new(S->rows, BC);
-        p.row0 = S->a_row[0], p.key0 = key, p.block_query = block_row;
-        for (int i = 0; i < S->rows; i++) p.query[i] = S->a_row[i] >= 0 ? query_of(S->a_row[i]) : -1;
-        for (int c = 0; c < BC; c++) p.key[c] = key + c;
-        memset(p.fate, HIDDEN, (size_t)(S->rows * BC));
-        look_at_bits(&p);
-    }
-}
 
 void look_at_lists(const record *r)
 {
@@ -123,15 +95,12 @@ void look_at_lists(const record *r)
                 same &= met[k] <= want[k] && met[k] >= least[k];
                 if (f > 0) continue;
                 hard |= met[k] > want[k] || met[k] < whole[k];
-                const int shown[2] = {met[k], any_seen(head, low, high, k * BC, BC) ? want[k] : 0};
+                const int shown[2] = {met[k], met[k] ? want[k] : least[k]};
                 for (int which = 0; which < 2; which++)
                     for (int i = 0; i < shown[which] && strlen(text[which]) < 100; i++)
                         APPEND(text[which], " %d", k * BC);
             }
             forms[f].is = !same;
-            for (int turn = 0; f == 0 && turn < count && !hard; turn++)
-                if (place[turn] >= 0 && keys[turn] < e.s->kv_len)
-                    look_at_skipped(r, r->walks[n].block, low, keys[turn], BC);
         }
         more_than_skipped |= hard;
         fit_see(&fit_lists, 0, 0, FORMS(forms),
@@ -176,17 +145,13 @@ void look_at_bits(const pairs *t)
             {"bits_inverted", "what has its bit set is hidden, where that is what is seen", !HIDES(n, row, word, bit)},
             {"bits_of_first_word", "all keys of a step are hidden by its first word, of 32 keys",
                 HIDES(n, row, half * t->keys / 32, bit)},
-            {"bits_of_first_half", "both steps of a tile are hidden by the bits of the first",
-                HIDES(n, row, c / 32, bit)},
             {"bits_of_first_tile", "each tile is hidden by the bits of the first in its list",
                 HIDES(0, row, word, bit)},
             {"bits_side_by_side", "the columns of a lane are taken to lie side by side: they are two of every eight",
                 HIDES(n, row, word, 2 * lane + slot)},
             {"bits_shifted_twice", "a word is shifted for its lane twice", HIDES(n, row, word, 2 * lane + bit)},
             {"bits_of_other_row", "a row is hidden by the bits of the row eight away", HIDES(n, other_row, word, bit)},
-            {"all_seen", "no pair is hidden", 0},
-            {"bits_of_first_query", "all rows of a block are hidden by the bits of its first",
-                HIDES(n, t->block_query % m->q_tile, word, bit)}};
+            {"all_seen", "no pair is hidden", 0}};
         // clang-format on
 #undef HIDES
         for (int f = 1; f < COUNT(forms); f++)
@@ -201,7 +166,7 @@ void conclude_lists(void)
 {
     const form *list = fit_form(&fit_lists), *bits = fit_form(&fit_bits);
     const bool by_key = is_one_of(list, "first_half_twice");
-    const bool by_load = is_one_of(bits, "bits_of_first_half bits_of_first_tile");
+    const bool by_load = is_one_of(bits, "bits_of_first_tile");
     if (list || more_than_skipped)
         fit_conclude(&fit_lists, BY_WALK, by_key ? "first key" : "lists", "lists|first key", ": ");
     fit_conclude(&fit_bits, BY_MASK, by_load ? "load bits" : "mask|load bits", "mask|load bits", ": ");

@@ -197,6 +197,8 @@ bool record_read(record *r)
             *w = (walk){p, 0, e.problem->on_host ? r->walk_count : p->walker / 32, NULL};
         }
         w->count++;
+        r->dQ_elsewhere |= e.problem->signature == WB_BACKWARD && !p->scores && p->right == OF_K && w->first &&
+                           (w->first->left == OF_K || p->depth != w->first->cols);
         if (begins && !w->first) w->first = p;
     }
     return true;

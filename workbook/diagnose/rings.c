@@ -331,38 +331,8 @@ static double shares_in(const double *y, double *const *terms, int count, size_t
     return sqrt(left / whole);
 }
 
-// Of a merge of the first two parts: how each of them counts, and L; and L of one part alone.
-static fit before, now, L_of_two, L_of_one;
-
-// clang-format off
-// How a part may count, by its weight w and the other's, in base e and in base 2.
-static int weigh(form *f, double w, double other, double w2, double other2)
-{
-    const double l = w + other;
-    const form all[] = {{"", "", w / l}, {"other", "by the weight of the other", other / l}, {"half", "half", 0.5},
-        {"undivided", "by its weight, not divided by l", w}, {"whole", "as it is, without a weight", 1},
-        {"unweighted", "without a weight, divided by l", 1 / l}, {"none", "not at all", 0}, {"times", "by w l", w * l},
-        {"base_2", "by 2^(L - m), and L is a natural logarithm", w2 / (w2 + other2)},
-        {"ratio", "by w / w_other", w / other}, {"l_twice", "by its weight, divided by l twice", w / l / l},
-        {"base_2_undivided", "by 2^(L - m)", w2}, {"other_undivided", "by the other's weight, not divided", other}};
-    return copy_forms(f, FORMS(all));
-}
-
-// What L may become. Of the first part a is -infinity.
-static int logs(form *f, double a, double b)
-{
-    const double m = fmax(a, b), l = exp(a - m) + exp(b - m), l2 = exp2(a - m) + exp2(b - m);
-    const form all[] = {{"", "", m + log(l)}, {"m", "m, the larger of both, without log(l)", m},
-        {"log", "log(l), without m", log(l)}, {"last", "that of the part that came last", b}, {"l_alone", "l", l},
-        {"old", "that of what was before", a}, {"log2", "m + log2(l)", m + log2(l)}, {"sum", "L_old + L_new", a + b},
-        {"l", "m + l, without log", m + l}, {"minus", "m - log(l)", m - log(l)},
-        {"base_2", "m + log2(l), with weights in base 2", m + log2(l2)}, {"old_and_l", "L_old + log(l)", a + log(l)},
-        {"weights_2", "m + log(l), with weights in base 2", m + log(l2)}, {"last_and_l", "L_new + log(l)", b + log(l)},
-        {"lower", "min(L) + log(l)", fmin(a, b) + log(l)},
-        {"no_max", "m + log(l), where the weights are exp(L)", 2 * m + log(l)}};
-    return copy_forms(f, FORMS(all));
-}
-// clang-format on
+// Of a merge of the first two parts, or of one: how each counts in O, and L.
+static fit shares, logs;
 
 static void see_merges(int rank, int chunk)
 {
@@ -377,70 +347,27 @@ static void see_merges(int rank, int chunk)
         O[parts] = floats_of(c, 3, 2), L[parts++] = floats_of(c, 4, 4);
     for (size_t row = 0; row < queries.run && (parts == 1 || parts == 2); row++) {
         const double a = parts > 1 ? L[0][row] : -INFINITY, b = L[parts - 1][row], m = fmax(a, b);
-        const double w[] = {exp(a - m), exp(b - m)}, w2[] = {exp2(a - m), exp2(b - m)},
-                     is = shards[rank][TL][queries.row + row];
-        form forms[MAX_FORMS];
+        const double w[] = {exp(a - m), exp(b - m)}, is = shards[rank][TL][queries.row + row];
+        const form L_is[] = {{"", "", m + log(w[0] + w[1])},
+                             {"merged_L_is_m", ": that is m, the larger of both, without log(l)", m},
+                             {"merged_L_is_the_last", ": that is the L of the part that came last", b}};
         char where[120];
         for (size_t d = 0; d < D; d++) y[d] = shards[rank][TO][(queries.row + row) * D + d];
         for (size_t d = 0; d < D * (size_t)parts; d++) terms[d / D][d % D] = O[d / D][row * D + d % D];
         if (!(shares_in(y, terms, parts, D, share) < 0.05)) share[0] = share[1] = NAN;
         snprintf(where, sizeof where, "row %zu of chunk %d, of parts with L = %.3g and then %.3g", row, chunk, a, b);
         for (int n = 0; n < 2 && parts == 2; n++) {
-            const int count = weigh(forms, w[n], w[1 - n], w2[n], w2[1 - n]);
-            fit_see(n ? &now : &before, share[n], 0.02, forms, count,
-                    "in %s, part %d counts %.3g in O, and %.3g belongs", where, n + 1, share[n], forms[0].is);
+            const form share_is[] = {{"", "", w[n] / (w[0] + w[1])}, {"merged_by_halves", ": each counts half", 0.5}};
+            fit_see(&shares, share[n], 0.02, FORMS(share_is), "in %s, part %d counts %.3g in O, and %.3g belongs",
+                    where, n + 1, share[n], share_is[0].is);
         }
-        const int count = logs(forms, a, b);
-        fit_see(parts == 1 ? &L_of_one : &L_of_two, is, 2e-3, forms, count, "in %s, L is %.4g where %.4g belongs",
-                where, isnan(is) ? NAN : is, forms[0].is);
+        fit_see(&logs, is, 2e-3, FORMS(L_is), "in %s, L is %.4g where %.4g belongs", where, isnan(is) ? NAN : is,
+                L_is[0].is);
     }
     for (int n = 0; n < parts; n++) free(O[n]), free(L[n]);
 }
 
-static void conclude_merge(void)
-{
-    static char id[80];
-    const form *const a = fit_form(&before), *const b = fit_form(&now),
-                      *const l = fit_form(L_of_one.wrong ? &L_of_one : &L_of_two);
-    const fit *const f = L_of_one.wrong ? &L_of_one : before.wrong ? &before : now.wrong ? &now : &L_of_two;
-    if (!f->wrong) return;
-    memcpy(e.text, f->shown, sizeof e.text);
-    snprintf(id, sizeof id, "merge_%s_%s_%s", a ? a->id : "", b ? b->id : "", l ? l->id : "");
-    find(BY_RESCALING, a || b || l ? id : "", "merge", "%s%s%s%s%s%s%s", f->says, a ? "; what was before counts " : "",
-         a ? a->says : "", b ? "; what is found now counts " : "", b ? b->says : "", l ? "; L becomes " : "",
-         l ? l->says : "");
-}
-
 // ------------------------ 18: what is given
-
-static fit delta;
-
-static void see_delta(int r)
-{
-    const size_t D = width_of(TQ);
-    for (size_t row = 0; row < all_of(TDELTA, r); row++) {
-        double of[6] = {0}, column[8] = {0};
-        for (size_t d = 0, at = row * D; d < D; d++, at++) {
-            const double o = shards[r][TO][at], g = shards[r][TdO][at],
-                         t[] = {o * g, g * g, o * o, g, o, g * shards[r][TQ][at]};
-            for (int n = 0; n < 6; n++) of[n] += t[n];
-            column[d % 8] += o * g;
-        }
-        // clang-format off
-        const form forms[] = {{"", "", of[0]}, {"delta_0", "", 0}, {"delta_minus", ": it has the wrong sign", -of[0]},
-            {"delta_first", ": of each thread's columns the first alone is counted", column[0]},
-            {"delta_last", ": of each thread's columns the last alone is counted", column[7]},
-            {"delta_but_first", ": each thread's first column is not counted", of[0] - column[0]},
-            {"delta_but_last", ": each thread's last column is not counted", of[0] - column[7]},
-            {"delta_dO_dO", ": it is the sum of dO times dO", of[1]}, {"delta_twice", ": it is twice that", 2 * of[0]},
-            {"delta_O_O", ": it is the sum of O times O", of[2]}, {"delta_dO", ": it is the sum of dO", of[3]},
-            {"delta_O", ": it is the sum of O", of[4]}, {"delta_Q", ": it is the sum of dO times Q", of[5]}};
-        // clang-format on
-        fit_see(&delta, shards[r][TDELTA][row], 1e-3 * (1 + fabs(of[0])), FORMS(forms),
-                "delta of row %zu of rank %d is %.4g where %.4g belongs", row, r, (double)shards[r][TDELTA][row],
-                of[0]);
-    }
-}
 
 // What the call for a pair of chunks is given, and where it adds: as far from where it is for others as it should.
 static void see_given(const held *c)
@@ -608,8 +535,6 @@ static bool are_filled(const char *const *gaps)
     return true;
 }
 
-static bool some_wrong;
-
 void look_at_ranks(void)
 {
     // clang-format off
@@ -623,8 +548,7 @@ void look_at_ranks(void)
     if (!read_record()) return;
     if (!back) learn_pairs();
     if (!e.wrong) return;
-    some_wrong = true;
-    for (int r = 0; r < R && back; r++) see_delta(r);
+    if (back) look_at_delta();
     for (int n = 0; n < 2 * R * (R - 1) && in_steps(); n++) see_keys_sent(n / 2 % R, n / 2 / R, n % 2 ? TV : TK);
     EACH_CALL(c) if (in_steps()) settle_chunks(c);
     EACH_CALL(c) if (in_steps()) see_given(c);
@@ -644,6 +568,7 @@ void look_at_ranks(void)
 
 void conclude_ranks(void)
 {
-    fit_conclude(&delta, BY_DELTA, "delta", NULL, "");
-    if (!backward() && some_wrong) conclude_pairs(), conclude_merge();
+    if (backward()) return;
+    if (e.wrong) conclude_pairs();
+    fit_conclude(&shares, BY_RESCALING, "merge", NULL, ""), fit_conclude(&logs, BY_RESCALING, "merge", NULL, "");
 }

@@ -12,7 +12,7 @@ static double term_of(int h, int row) { return -exp(e.sink_logits[h] - e.L[row])
 static int dsinks_forms(int h, int b, int i, form *forms)
 {
     const int N = e.s->q_len, H = e.s->q_heads, Hkv = e.s->kv_heads, B = e.s->batch, row = (b * H + h) * N + i;
-    const int thread = i % 1024, warp = thread / 32, other = (h * B + b) * N + i;
+    const int thread = i % 1024, warp = thread / 32;
     const double s = e.sink_logits[h], L = e.L[row], delta = e.delta[row], right = term_of(h, row);
     // clang-format off
     const form list[] = {
@@ -27,9 +27,6 @@ static int dsinks_forms(int h, int b, int i, form *forms)
         {"dsinks_apart", "exp(s) and exp(-L) are taken one by one, and overflow",
             -(float)((float)exp(s) * (float)exp(-L)) * delta},
         {"dsinks_first_batch", "the first sequence of the batch alone counts", b == 0 ? right : 0},
-        {"dsinks_heads_outside",
-            "rows are counted as if the heads came before the sequences: L and delta are [B, Hq, N]",
-            -exp(s - e.L[other]) * e.delta[other]},
         {"dsinks_first_rows", "the first 1024 rows of a head alone count", i < 1024 ? right : 0},
         {"dsinks_first_warp", "the rows of the first warp alone count", warp == 0 ? right : 0},
         {"dsinks_mean", "it is divided by the number of rows", right / (N * B)}};

@@ -35,12 +35,6 @@ static double subtracted(const step *t, int i, int *weights)
                  q, isnan(P) ? "NaN" : "infinite", t->first);
             return NAN;
         }
-        if (P < 0) {
-            find(BY_VALUE, "", "accumulate|softmax|overlap",
-                 "query %d has a weight of %.4g in the tile of keys from %d on, column %d: a score that was not raised",
-                 q, P, t->first, c);
-            return NAN;
-        }
         if (!(P > 1e-30) || P > 1e30 || !seen) continue;
         x[count] = score, y[count] = log2(P), lane_of[count] = c % 8 / 2;
         const double m = score * s2 - y[count++];
@@ -66,13 +60,12 @@ static double subtracted(const step *t, int i, int *weights)
     return NAN;
 }
 
-// What the sink's term is of exp(L), by each form: L and l of the keys alone. Returns how many forms there are.
-static int logit_forms(int head, double L, double l, form *forms)
+// What the sink's term is of exp(L), by each form: L of the keys alone. Returns how many forms there are.
+static int logit_forms(int head, double L, form *forms)
 {
     const float *logits = e.sink_logits;
     const int heads = e.s->q_heads, h = head % heads;
     const double s = logits[h], scale = e.s->scale, term = exp(s - L), key = logits[h / (heads / e.s->kv_heads)];
-    const double under_m = exp(s - (L / LN2 - log2(l))) / l;  // m as it is, to base 2
     // clang-format off
     const form list[] = {
         {"", "", term}, {"logit_forgotten", ": the sink logit is not in it", 0},
@@ -80,15 +73,10 @@ static int logit_forms(int head, double L, double l, form *forms)
         {"logit_as_base_2", ": 2^ takes the logit, which is to base e", exp(s * LN2 - L)},
         {"logit_of_key_head", ": it is the logit with the number of the key head", exp(key - L)},
         {"logit_in_lanes", ": the logit's term is in it four times, once for each lane of a row", 4 * term},
-        {"logit_exp2", ": 2^ takes logit - L, which is to base e", exp2(s - L)},
-        {"logit_without_m",
-            ": exp(logit) is added as it is: l is a sum under the maximum m, which has to be subtracted there, too",
-            exp(s) / l},
         {"logit_twice", ": the logit's term is in it twice", 2 * term},
         {"logit_factor_twice", ": the factor 1 + exp(logit - L) is in it twice", (1 + term) * (1 + term) - 1},
         {"logit_wrong_sign", ": the logit has the wrong sign", exp(-s - L)},
         {"logit_is_0", ": the logit is taken for 0", exp(-L)},
-        {"logit_m_in_base_2", ": e^ takes logit - m, and m is to base 2", under_m},
         {"zero_is_no_logit", ": a logit of 0 counts as none", s == 0 ? 0 : term}};
     // clang-format on
     return copy_forms(forms, FORMS(list));
@@ -104,25 +92,22 @@ static bool known(const double *runs, int count, double m)
 // What was seen of a row, tile by tile: its largest score so far, and in the tile. Up to the last tile: what it
 // subtracts, the tile's weights, and their sum, as it is right and as it may be wrong.
 typedef struct row_seen {
-    double runs[STEPS], tile[STEPS], m, weights, l, late, plain, twice, under_old, raw;
+    double runs[STEPS], tile[STEPS], m, weights, l, plain, under_old, raw;
     int tiles, keys;
 } row_seen;
 
 static void look_at_maximum(int q, int t, double m, double before, double all, const double *runs, const double *tile)
 {
-    const double run = runs[t], old = t > 0 ? runs[t - 1] : run, top = tile[t], scale = e.s->scale;
+    const double run = runs[t], top = tile[t], scale = e.s->scale;
     // clang-format off
     const form forms[] = {
         {"", "", run}, {"max_of_this_tile", ": that is the largest of this tile alone", top},
-        {"old_max", ": that was the largest before this tile", old},
         {"no_max", ": nothing is subtracted", 0},
-        {"max_unscaled", ": that is the largest S = q k, which has to be multiplied by scale * log2(e), too", run / s2},
-        {"max_without_log2e", ": log2(e) is missing in it", run * LN2},
         {"max_without_scale", ": scale is missing in it", run / scale},
         {"max_from_0", ": the maximum begins at 0, which is larger", fmax(run, 0)},
         {"max_before_mask", ": that is the largest of all scores of the tiles, hidden ones too", all}};
     // clang-format on
-    // m may stay until a score exceeds it by 8; where a warp's other row then ends that, it grows to this tile's maximum.
+    // m may stay until a score exceeds it by 8; where a warp's other row ends that, it grows to this tile's maximum.
     const bool fresh = fabs(m - run)<0.012 + 1e-4 * fabs(run), stays = t> 0 && fabs(m - before) < 0.012;
     if (!fresh && m > run - 8.1 && (stays || known(runs, t + 1, m) || (m > before && known(&tile[t], 1, m)))) return;
     fit_see(&fit_m, m, 0.012 + 2e-4 * fabs(m), FORMS(forms),
@@ -131,20 +116,25 @@ static void look_at_maximum(int q, int t, double m, double before, double all, c
             t, q, m, run);
 }
 
+double rescaled_by(const step *from, const step *to, int i)
+{
+    const int D = e.s->head_dim;
+    if (!to->P) return 0;
+    const float *x = from->P->after + i * D, *y = to->P->before + i * D;
+    const double size = dot_of(x, x, D), factor = size > 0 ? dot_of(x, y, D) / size : 0;
+    double off = 0;
+    for (int d = 0; d < D; d++) off += pow(y[d] - factor * x[d], 2);
+    if (!isfinite(off)) return -INFINITY;
+    return off <= 1e-4 * size * fmax(1, factor * factor) ? factor : NAN;
+}
+
 static void look_at_rescaling(int q, int t, const step *from, const step *to, int i, double old, double m, double l)
 {
     const int D = e.s->head_dim;
-    const float *x = from->P->after + i * D, *y = to->P->before + i * D;
-    const double size = dot_of(x, x, D), delta = old - m, right = exp2(delta);
+    const float *x = from->P->after + i * D;
+    const double size = dot_of(x, x, D), delta = old - m, right = exp2(delta), factor = rescaled_by(from, to, i);
     if (!(size > 0) || !isfinite(size) || right < 1e-6) return;
-    const double factor = dot_of(x, y, D) / size;
-    double off = 0, largest = 0, spread = 0;
-    for (int d = 0; d < D; d++) {
-        off = fmax(off, fabs(y[d] - right * x[d])), largest = fmax(largest, fabs(x[d]));
-        spread = fmax(spread, fabs(y[d] - factor * x[d]));
-    }
-    const bool wrong = !(off <= 0.015 * right * largest + 1e-6 * largest);
-    if (wrong && !(spread <= 0.01 * fmax(1, fabs(factor)) * largest)) {
+    if (!isfinite(factor)) {
         find(BY_RESCALING, "", "rescale|softmax|overlap",
              "from tile %d to tile %d of its walk O of query %d is not multiplied by one number, where %.4g is right "
              "in all columns",
@@ -154,9 +144,7 @@ static void look_at_rescaling(int q, int t, const step *from, const step *to, in
     // clang-format off
     const form forms[] = {
         {"", "", right}, {"O_not_rescaled", ": O is not rescaled", 1},
-        {"O_begins_anew", ": O begins anew", 0},
         {"rescaled_upside_down", ": old and new maximum are exchanged", 1 / right},
-        {"rescaled_by_exp", ": e^ takes a difference in base 2", exp2(delta * LOG2E)},
         {"rescaled_by_l", ": O is divided by l in each tile", right / l}};
     // clang-format on
     fit_see(&fit_alpha, factor, 0.015 * fmax(fabs(factor), right) + 1e-6, FORMS(forms),
@@ -172,11 +160,11 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
     const float *sum = last->P->after + i * D, *O = e.out[0] + (size_t)row * (size_t)D;
     const double end = seen->m, l = seen->l, size = dot_of(O, O, D), slack = e.problem->on_host ? 2e-3 : 0.01;
     double lane[4] = {0}, size_of_lane[4] = {0};
-    const char *where =
-        n == 1 ? "finalize|accumulate|softmax|empty rows" : "finalize|accumulate|rescale|softmax|empty rows";
+    const char *where = n == 1 ? "finalize|accumulate|softmax|empty rows|logit"
+                               : "finalize|accumulate|rescale|softmax|empty rows|logit";
     const double L_keys = (end + log2(l)) * LN2;
     form terms[MAX_FORMS] = {0};
-    const int term_count = e.sink_logits ? logit_forms(head_of(row), L_keys, l, terms) : 0;
+    const int term_count = e.sink_logits ? logit_forms(head_of(row), L_keys, terms) : 0;
     const double term = terms[0].is;
     if (!isfinite(size)) {
         find(BY_SUM, "", where, "O of query %d is not finite, though the sum of its weights is %.4g", q, l);
@@ -204,10 +192,10 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
             find(BY_SUM, "", where, "what comes out as O of query %d is not the sum of P V divided by one number", q);
         return;
     }
-    const double right = L_keys + log1p(term), log_l = log(l), m = end * LN2;  // m: in base e
+    const double right = L_keys + log1p(term), log_l = log(l);
     // clang-format off
     const form sums[] = {
-        {"", "", l}, {"not_divided", ": it is not divided", 1}, {"multiplied_by_l", ": it is multiplied by l", 1 / l},
+        {"", "", l}, {"not_divided", ": it is not divided", 1},
         {"l_completed_twice", ": l is completed twice over the four lanes of a row", 4 * l},
         {"l_of_the_last_tile", ": l has the last tile alone", seen->weights},
         {"l_not_rescaled", ": l was not rescaled when the maximum grew", seen->plain},
@@ -215,9 +203,7 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
         {"l_of_old_max", ": the tile's weights were added to l under the old maximum", seen->under_old}};
     const form forms[] = {
         {"", "", right}, {"L_in_base_2", ": that is in base 2", end + log2(l)},
-        {"L_half_in_base_2", ": log2(l) has to be multiplied by ln(2), too", m + log2(l)},
-        {"L_m_in_base_2", ": m has to be multiplied by ln(2)", end + log_l}, {"L_is_m", ": log(l) is missing", m},
-        {"L_without_m", ": m is missing", log_l}};
+        {"L_m_in_base_2", ": m has to be multiplied by ln(2)", end + log_l}, {"L_without_m", ": m is missing", log_l}};
     // clang-format on
     for (int f = 0; f < term_count; f++) terms[f].is = (float)(l * (1 + terms[f].is));  // float32 overflows early
     if (!e.sink_logits)
@@ -229,7 +215,7 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
                 q, l, l * factor, used);
     if (O_wrong || !e.out[1]) return;
     const double L = e.out[1][row];
-    if (e.sink_logits) logit_forms(head_of(row), L_keys, l, terms);
+    if (e.sink_logits) logit_forms(head_of(row), L_keys, terms);
     for (int f = 0; f < term_count; f++) terms[f].is = L_keys + log1p(terms[f].is);
     if (!e.sink_logits)
         fit_see(&fit_L, L, 0.004 + 0.003 * fabs(right), FORMS(forms),
@@ -242,6 +228,17 @@ static void look_at_end(int row, const step *last, int i, const row_seen *seen)
                 right, L);
 }
 
+void see_empty_row(int row)
+{
+    const double L = e.out[1] ? e.out[1][row] : -INFINITY;
+    bool zero = true;
+    for (int d = 0; d < e.s->head_dim; d++) zero &= e.out[0][(size_t)row * (size_t)e.s->head_dim + (size_t)d] == 0;
+    if (!zero || L != -INFINITY)
+        find(BY_SUM, !zero ? "empty_rows_O" : "empty_rows_L", "empty rows|finalize",
+             "query %d of head %d sees no key: its O should be 0 and its L -infinity; O is %s, and L is %.4g",
+             query_of(row), head_of(row), zero ? "0" : "not 0 (or not finite)", L);
+}
+
 static void look_at_row(int i)
 {
     static row_seen seen;
@@ -249,7 +246,7 @@ static void look_at_row(int i)
     int last = -1;
     double run = -INFINITY, all = -INFINITY;
     seen.tiles = seen.keys = 0, seen.m = -INFINITY;
-    seen.l = seen.plain = seen.twice = seen.under_old = seen.raw = 0;
+    seen.l = seen.plain = seen.under_old = seen.raw = 0;
     if (row < 0) return;
     for (int t = 0; t < step_count; t++) {
         const product *S = steps[t].S, *PV = steps[t].P;
@@ -284,20 +281,12 @@ static void look_at_row(int i)
         const double old = seen.m, alpha = seen.tiles++ ? exp2(old - now) : 1;
         look_at_maximum(q, t, now, old, all, seen.runs, seen.tile);
         if (last >= 0 && last == t - 1) look_at_rescaling(q, last, &steps[last], &steps[t], i, old, now, seen.l);
-        seen.m = now, seen.weights = weights, seen.late = seen.l * alpha, seen.l = seen.late + weights;
-        seen.plain += weights, seen.twice = seen.twice * alpha * alpha + weights, seen.raw += scores;
+        seen.m = now, seen.weights = weights, seen.l = seen.l * alpha + weights;
+        seen.plain += weights, seen.raw += scores;
         seen.under_old = seen.under_old * alpha + weights / alpha, last = t;
     }
     if (seen.tiles > 0 && last == step_count - 1) look_at_end(row, &steps[last], i, &seen);
-    if (seen.tiles == 0 && seen.keys == 0) {
-        const double L = e.out[1] ? e.out[1][row] : -INFINITY;
-        bool zero = true;
-        for (int d = 0; d < e.s->head_dim; d++) zero &= e.out[0][(size_t)row * (size_t)e.s->head_dim + (size_t)d] == 0;
-        if (!zero || L != -INFINITY)
-            find(BY_SUM, !zero ? "empty_rows_O" : "empty_rows_L", "empty rows|finalize",
-                 "query %d sees no key: its O should be 0 and its L -infinity; O is %s, and L is %.4g", q,
-                 zero ? "0" : "not 0 (or not finite)", L);
-    }
+    if (seen.tiles == 0 && seen.keys == 0) see_empty_row(row);
 }
 
 void look_at_softmax(const record *r)
@@ -319,7 +308,7 @@ void conclude_softmax(void)
 {
     const char *all = "max|rescale|accumulate|softmax", *sum = "finalize|accumulate|rescale|softmax|empty rows";
     const form *l = fit_form(&fit_l);
-    if (is_one_of(l, "not_divided multiplied_by_l"))
+    if (is_one_of(l, "not_divided"))
         sum = "finalize|empty rows";
     else if (l && !is_one_of(l, "l_completed_twice"))
         sum = "accumulate|rescale|softmax";
@@ -327,7 +316,12 @@ void conclude_softmax(void)
     fit_conclude(&fit_m, BY_MAXIMUM, all, NULL, "");
     fit_conclude(&fit_alpha, BY_RESCALING, "rescale|softmax|overlap", "rescale|max|accumulate|softmax|overlap", "");
     fit_conclude(&fit_l, BY_SUM, sum, NULL, "");
-    fit_conclude(&fit_logit_l, BY_SUM, "finalize|logit", NULL, "");
+    const char *of_logit[2];  // whose logit it is, and its number, are the gap's that reads it
+    const fit *const of[] = {&fit_logit_l, &fit_logit_L};
+    for (int n = 0; n < 2; n++)
+        of_logit[n] =
+            is_one_of(fit_form(of[n]), "logit_of_key_head logit_is_0 zero_is_no_logit") ? "logit" : "finalize|logit";
+    fit_conclude(&fit_logit_l, BY_SUM, of_logit[0], NULL, "");
     fit_conclude(&fit_L, BY_L, "finalize|empty rows", NULL, "");
-    fit_conclude(&fit_logit_L, BY_L, "finalize|logit", NULL, "");
+    fit_conclude(&fit_logit_L, BY_L, of_logit[1], NULL, "");
 }

@@ -40,7 +40,8 @@ static void read_forward(const product *p)
     if (of) of->P = p;
 }
 
-bool goes_on(const product *from, const product *to)
+// Whether a sum begins with what the other ended with.
+static bool goes_on(const product *from, const product *to)
 {
     const size_t bytes = (size_t)to->rows * (size_t)to->cols * sizeof(float);
     bool zero = true;
@@ -48,22 +49,40 @@ bool goes_on(const product *from, const product *to)
     return !zero && from->cols == to->cols && memcmp(from->after, to->before, bytes) == 0;
 }
 
-// Sums whose right factor is none of the right ones are told apart by their order.
+// Where a product of a backward belongs in a step: scores are dP, sums go by what they add up.
+static const product **place_in(step *t, const product *p)
+{
+    return p->scores ? &t->dP : by_keys && p->right == OF_dO ? &t->P : &t->dS;
+}
+
+// It may come after the scores of the next tile: it belongs to the first step that lacks it, rather to one that has the
+// same rows. A second product for one sum stands for both.
 static void read_backward(const product *first, const product *p)
 {
-    step *now = step_count ? &steps[step_count - 1] : NULL;
-    if (p->scores && p->left == first->left && p->right == first->right && step_count < STEPS)
-        steps[step_count++] = (step){.S = p, .first = first_of(p)};
-    else if (now && p->scores && !now->dP && p->rows == now->S->rows && p->cols == now->S->cols)
-        now->dP = p;
-    else if (now && !p->scores && p->rows == now->S->rows && p->depth == now->S->cols && p->cols == e.s->head_dim) {
-        if ((now->P && goes_on(now->P, p)) || (now->dS && goes_on(now->dS, p)))
-            now->again = p;
-        else if (by_keys && !now->P && (p->right == OF_dO || !now->dP || now->dS))
-            now->P = p;
-        else if (!now->dS)
-            now->dS = p;
+    const product **to = NULL;
+    bool same = false;
+    if (p->scores && p->left == first->left && p->right == first->right) {
+        if (step_count < STEPS) steps[step_count++] = (step){.S = p, .first = first_of(p)};
+        return;
     }
+    if (!p->scores && p->right != (by_keys ? OF_Q : OF_K) && !(by_keys && p->right == OF_dO)) return;
+    for (int n = 0; n < step_count; n++) {
+        const product *S = steps[n].S, **at = place_in(&steps[n], p);
+        const bool fits = p->scores ? p->cols == S->cols : p->depth == S->cols && p->cols == e.s->head_dim;
+        const bool alike = p->b_row[0] == S->b_row[0];
+        if (!fits || p->rows != S->rows || (*at && (p->scores || !goes_on(*at, p)))) continue;
+        if (!to || (!*at && (*to || (alike && !same)))) to = at, same = alike;
+    }
+    if (to) *to = p;
+}
+
+// Whether a tile comes once more, and nothing of it gets a weight: that fills up a step of two.
+static bool fills_up(const step *t)
+{
+    bool again = false;
+    for (const step *s = steps; s < t; s++) again |= s->first == t->first;
+    for (int n = 0; again && t->P && n < t->P->rows * t->P->depth; n++) again = t->P->a[n] == 0;
+    return again && t->P;
 }
 
 void read_steps(const walk *w)
@@ -74,6 +93,7 @@ void read_steps(const walk *w)
             read_forward(p);
         else if (w->first)
             read_backward(w->first, p);
+    if (step_count > 1 && !backward() && fills_up(&steps[step_count - 1])) step_count--;
 }
 
 // -------------------------------------------------------------------------------------------------------------- bounds
@@ -122,8 +142,7 @@ static void read_blocks(const record *r, bool keys)
 static int up(int x, int unit) { return (x + unit - 1) / unit * unit; }
 static int down(int x, int unit) { return max_int(0, x) / unit * unit; }
 
-// [2]: of walks over keys, and over queries
-static fit fit_end[2], fit_begin[2], fit_sinks;
+static fit fit_end[2], fit_begin, fit_sinks;  // [2]: of walks over keys, and over queries
 
 // A walk over keys. That of dQ begins with any key; all others, with a tile.
 static void add_bounds(const block *b)
@@ -140,30 +159,24 @@ static void add_bounds(const block *b)
         {"", "", right},
         {"begin_of_last_query", "where the window of the block's last query begins: its first query sees earlier keys",
             down(late, unit)},
-        {"begins_at_0", "at key 0, though a window hides the first tiles", 0},
-        {"begin_rounded_up",
-            "at the first tile that lies in the window whole: the one that is seen in part is left out",
-            up(first, unit)}};
+        {"begins_at_0", "at key 0, though a window hides the first tiles", 0}};
     for (int f = 0; f < COUNT(begins) && from_any; f++) begins[f].is = fmin(fmax(begins[f].is, least), Nk);
     const int from = from_any ? (int)begins[0].is : 0, right_end = from + up(last - from, U);
     form ends[] = {
         {"", "", right_end}, {"end_one_tile_early", "one tile too early, in each block", right_end - B},
         {"end_of_first_query", "with the tile of the block's first query: its other queries see more",
             causal ? from + up(b->low + 1 - from, U) : right_end},
-        {"end_rounded_down", "at the last whole tile: the one that is seen in part is left out",
-            from + down(last - from, B)},
         {"end_of_all_keys", "with the last key of all, whatever the block sees", from + up(Nk - from, U)},
         {"one_tile_alone", "after one tile", from + right + B}};
     for (int f = 0; f < COUNT(ends) && from_any; f++) ends[f].is = fmin(ends[f].is, Nk);
     form sinks[] = {
         {"", "", sink_end}, {"no_sink_tiles", "no tile of sinks is met", 0},
         {"sinks_rounded_down", "whole tiles of sinks alone are met: the last is left out", down(most, S)},
-        {"sinks_twice", "all sinks are met there, those too that lie in the tiles of the window", up(n, S)},
         {"one_sink_tile", "one tile of sinks is met, whatever their number", most ? S : 0}};
     // clang-format on
     const int end = from_any ? min_int(b->end, Nk) : b->end;
     if (!from_any || b->begin == begins[0].is) fit_add(&fit_end[0], end, 0, FORMS(ends));
-    if (e.problem->window && b->end > 0) fit_add(&fit_begin[0], b->begin, 0, FORMS(begins));
+    if (e.problem->window && b->end > 0) fit_add(&fit_begin, b->begin, 0, FORMS(begins));
     if (from_any) {  // tiles of sinks are those that begin before their end
         for (int f = 2; f < COUNT(sinks); f++) sinks[f].is = b->sink_end;
         sinks[0].is = n && b->low > 0 ? up(n, B) : b->sink_end;
@@ -182,15 +195,11 @@ static void add_bounds_of_keys(const block *b)
         {"", "", end},
         {"last_of_first_key", "with the last query that sees the block's first key: its last key is seen longer",
             at < sinks ? N : at + W},
-        {"window_not_skipped", "with the last query of all, though the window ends before it", N},
-        {"no_far_queries", "where the window ends, also where the block has sinks, which all later queries see",
-            plain}};
-    const form begins[] = {
-        {"", "", at}, {"first_is_0", "at query 0, though no query before a key sees it", 0}};
+        {"window_not_skipped", "with the last query of all, though the window ends before it", N}};
     // clang-format on
     for (int f = 0; f < COUNT(ends); f++) ends[f].is = fmin(N, at + ceil((ends[f].is - at) / width) * width);
     if (b->end <= 0) return;
-    fit_add(&fit_end[1], min_int(N, b->end), 0, FORMS(ends)), fit_add(&fit_begin[1], b->begin, 0, FORMS(begins));
+    fit_add(&fit_end[1], min_int(N, b->end), 0, FORMS(ends));
 }
 
 // --------------------------------------------------------------------------------------------------------------- pairs
@@ -274,6 +283,7 @@ static fit seen_walks[SEEN][2];
 
 static void say_range(fit *f, const record *r, bool keys, const range *x, const char *of_queries, const char *of_keys)
 {
+    if (!x->count || !e.wrong || *f->says) return;
     const char *text = walk_of(r, keys, x->q, x->k), *one = keys ? "query" : "key", *many = keys ? "queries" : "keys";
     const int from = keys ? query_of(x->q) : x->k;
     char those[60];
@@ -324,12 +334,11 @@ void look_at_walks(const record *r, bool keys)
             if (met[at] == 0) note(&missing, keys, q, k);
             if (given[at] > 1) note(&twice, keys, q, k);
         }
-    if (missing.count && !listed)
+    if (!listed)
         say_range(&seen_walks[MISSING][keys], r, keys, &missing, "query %d never meets %s, visible to it%s",
                   "key %d never meets %s of query head %d, to which it is visible%s");
-    if (twice.count)
-        say_range(&seen_walks[TWICE][keys], r, keys, &twice, "query %d counts %s more than once, from several tiles%s",
-                  "key %d counts %s of query head %d more than once%s");
+    say_range(&seen_walks[TWICE][keys], r, keys, &twice, "query %d counts %s more than once, from several tiles%s",
+              "key %d counts %s of query head %d more than once%s");
     free(met), free(given);
 }
 
@@ -339,7 +348,7 @@ void conclude_walks(bool keys)
     static const char *const ids[2][SEEN] = {{"keys_missing", "keys_twice", "tile_in_vain"},
                                              {"pairs_missing", "pairs_twice", "tile_in_vain"}};
     static const char *const bounds[] = {"; the walks begin ", "; the walks end ", "; "};
-    const form *const forms[] = {fit_form(&fit_begin[keys]), fit_form(&fit_end[keys]),
+    const form *const forms[] = {keys ? NULL : fit_form(&fit_begin), fit_form(&fit_end[keys]),
                                  keys ? NULL : fit_form(&fit_sinks)};
     char text[500] = "";
     const char *id = NULL;
