@@ -108,7 +108,8 @@ static void look_at_maximum(int q, int t, double m, double before, double all, c
         {"max_before_mask", ": that is the largest of all scores of the tiles, hidden ones too", all}};
     // clang-format on
     // m may stay until a score exceeds it by 8; where a warp's other row ends that, it grows to this tile's maximum.
-    const bool fresh = fabs(m - run)<0.012 + 1e-4 * fabs(run), stays = t> 0 && fabs(m - before) < 0.012;
+    const bool fresh = fabs(m - run) < 0.012 + 1e-4 * fabs(run);
+    const bool stays = t > 0 && fabs(m - before) < 0.012;
     if (!fresh && m > run - 8.1 && (stays || known(runs, t + 1, m) || (m > before && known(&tile[t], 1, m)))) return;
     fit_see(&fit_m, m, 0.012 + 2e-4 * fabs(m), FORMS(forms),
             "in tile %d of its walk query %d subtracts %.4g from its scores in base 2, the largest of which is %.4g so "
