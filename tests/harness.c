@@ -914,7 +914,7 @@ static void shrink(wb_cover_row row, uint64_t seed, report *r)
     }
 }
 
-enum { DRAWN_WORK = 9300 };  // of a case at most, as of wb_cover: a second or so on the CPU layer
+enum { DRAWN_WORK = 4200 };  // of a case at most, as of wb_cover: a second or so on the CPU layer
 
 void check_drawn(void)
 {
