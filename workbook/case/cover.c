@@ -4,7 +4,6 @@
 
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 typedef enum dimension {
@@ -52,48 +51,47 @@ typedef struct span {
 } span;
 
 // clang-format off
-static const struct {
-    const char *says;
-    span classes[WB_CLASSES];
-} table[LAST] = {
-    [ROWS] = {"rows", {{1, 1}, {2, 15}, {16, 130}, {131, 2000}}},
-    [COLUMNS] = {"columns", {{1, 1}, {2, 31}, {32, 130}, {131, 1030}, {1031, 5000}, {65530, 65545}}},
-    [BATCH] = {"B", {{1, 1}, {2, 2}, {3, 8}, {257, 262}}},
-    [KV_HEADS] = {"Hkv", {{1, 1}, {2, 4}, {5, 12}, {1022, 1030}}},
-    [GROUP] = {"Hq / Hkv", {{1, 1}, {2, 2}, {3, 7}, {8, 16}}},
-    [QUERIES] = {"Nq", {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 400}, {401, 1000}}},
-    [KEYS] = {"Nk", {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 400}, {401, 1000}}},
-    [NEW_TOKENS] = {"Nq", {{1, 1}, {2, 7}, {8, 16}}},
-    [CACHED] = {"Nk", {{1, 1}, {2, 33}, {34, 300}, {301, 1500}}},
-    [SHARED_OUT] = {"N", {{1, 1}, {2, 20}, {21, 90}, {91, 160}}},
-    [HEAD_DIM] = {"D, of those that it takes, number", {{0, 0}, {1, 1}, {2, 2}, {3, 3}}},
-    [SCALE] = {"1000 scale, 0 for 1000 / sqrt(D)", {{0, 0}, {1, 60}, {61, 2500}}},
-    [CAUSAL] = {"causal", {{0, 0}, {1, 1}}},
-    [WINDOW] = {"W", {{1, 1}, {2, 14}, {15, 66}, {67, 140}, {141, 500}, {65536, INT_MAX}}},
-    [SINKS] = {"sinks", {{0, 0}, {1, 4}, {5, 70}, {71, 200}, {401, 70000}}},
-    [LOGITS] = {"sink logit, 1000 if normal, 1001 if mixed, 1002 if -inf",
-                {{1000, 1000}, {1001, 1001}, {1002, 1002}, {-90, 90}, {-1100, -200}, {200, 999}}},
-    [MASK] = {"mask", {{WB_MASK_FULL, WB_MASK_FULL}, {WB_MASK_CAUSAL, WB_MASK_CAUSAL}, {WB_MASK_DOCUMENTS, WB_MASK_PADDED},
-                       {WB_MASK_PREFIX, WB_MASK_WINDOW}, {WB_MASK_EMPTY, WB_MASK_EMPTY}, {WB_MASK_RANDOM, WB_MASK_GAPS},
-                       {WB_MASK_LAST, WB_MASK_LOOSE}}},
-    [MASKS] = {"a mask a sequence", {{0, 0}, {1, 1}}},
-    [Q_TILE] = {"rows of a mask's tile / 64", {{1, 1}, {2, 2}}},
-    [PAGE] = {"log2 of a page's keys", {{4, 4}, {5, 6}, {7, 8}}},
-    [PAGES] = {"pages of the cache, 0: about as many as are used", {{0, 0}, {65537, 70000}}},
-    [LENS] = {"lens", {{WB_LENS_SAME, WB_LENS_SAME}, {WB_LENS_MIXED, WB_LENS_ZIPF}, {WB_LENS_EDGES, WB_LENS_EDGES}, {WB_LENS_EMPTY, WB_LENS_EMPTY}}},
-    [RANKS] = {"ranks", {{1, 1}, {2, 2}, {3, 4}, {5, 7}, {8, 8}}},
-    [LEVELS] = {"levels", {{1, 1}, {2, 2}}},
-    [INPUT] = {"input", {{WB_NORMAL, WB_NORMAL}, {WB_HUGE, WB_TINY}, {WB_EARLY_MAX, WB_LATE_MAX}, {WB_STAIRS, WB_FALLING},
-                         {WB_FLAT, WB_ONES}, {WB_TOWER, WB_ABYSS}}},
-    [QUANTISED] = {"input of eight bits, 0: the others", {{0, 0}, {WB_ZERO_ROWS, WB_ZERO_ROWS}, {WB_OUTLIERS, WB_ANY_BYTES}, {WB_SIZES, WB_MEAN_ONE}}},
-    [OFFSET] = {"16-byte units past a multiple of 256, 17 and more: each tensor others", {{0, 0}, {1, 15}, {17, 250}}},
-    [ONE_TENSOR] = {"K is V", {{0, 0}, {1, 1}}},
-    [ROOM] = {"more workspace than asked for", {{0, 0}, {1, 1}}},
-    [LATE] = {"inputs arrive late on a stream of their own, 2: another call meanwhile", {{0, 0}, {1, 1}, {2, 2}}},
-    [ORDER] = {"order of what nothing orders", {{0, 0}, {1, 1}, {2, 1000000}}},
-    [PRIOR] = {"255 - a byte of outputs and workspace before the call", {{0, 0}, {255, 255}, {1, 254}}},
-    [PROCESSORS] = {"multiprocessors, 0: as always", {{0, 0}, {1, 7}, {100, 200}}},
-    [WATCHED] = {"reads of what is hidden are looked for", {{0, 0}, {1, 1}}},
+static const span table[LAST][WB_CLASSES] = {
+    [ROWS] = {{1, 1}, {2, 15}, {16, 130}, {131, 2000}},
+    [COLUMNS] = {{1, 1}, {2, 31}, {32, 130}, {131, 1030}, {1031, 5000}, {65530, 65545}},
+    [BATCH] = {{1, 1}, {2, 2}, {3, 8}, {257, 262}},  // B
+    [KV_HEADS] = {{1, 1}, {2, 4}, {5, 12}, {1022, 1030}},  // Hkv
+    [GROUP] = {{1, 1}, {2, 2}, {3, 7}, {8, 16}},  // Hq / Hkv
+    [QUERIES] = {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 400}, {401, 1000}},  // Nq
+    [KEYS] = {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 400}, {401, 1000}},  // Nk
+    [NEW_TOKENS] = {{1, 1}, {2, 7}, {8, 16}},  // Nq
+    [CACHED] = {{1, 1}, {2, 33}, {34, 300}, {301, 1500}},  // Nk
+    [SHARED_OUT] = {{1, 1}, {2, 20}, {21, 90}, {91, 160}},  // N
+    [HEAD_DIM] = {{0, 0}, {1, 1}, {2, 2}, {3, 3}},  // D, of those that it takes, number
+    [SCALE] = {{0, 0}, {1, 60}, {61, 2500}},  // 1000 scale, 0 for 1000 / sqrt(D)
+    [CAUSAL] = {{0, 0}, {1, 1}},
+    [WINDOW] = {{1, 1}, {2, 14}, {15, 66}, {67, 140}, {141, 500}, {65536, INT_MAX}},  // W
+    [SINKS] = {{0, 0}, {1, 4}, {5, 70}, {71, 200}, {401, 70000}},  // sinks
+    // sink logit, 1000 if normal, 1001 if mixed, 1002 if -inf
+    [LOGITS] = {{1000, 1000}, {1001, 1001}, {1002, 1002}, {-90, 90}, {-1100, -200}, {200, 999}},
+    [MASK] = {{WB_MASK_FULL, WB_MASK_FULL}, {WB_MASK_CAUSAL, WB_MASK_CAUSAL}, {WB_MASK_DOCUMENTS, WB_MASK_PADDED},
+              {WB_MASK_PREFIX, WB_MASK_WINDOW}, {WB_MASK_EMPTY, WB_MASK_EMPTY}, {WB_MASK_RANDOM, WB_MASK_GAPS},
+              {WB_MASK_LAST, WB_MASK_LOOSE}},
+    [MASKS] = {{0, 0}, {1, 1}},  // a mask a sequence
+    [Q_TILE] = {{1, 1}, {2, 2}},  // rows of a mask's tile / 64
+    [PAGE] = {{4, 4}, {5, 6}, {7, 8}},  // log2 of a page's keys
+    [PAGES] = {{0, 0}, {65537, 70000}},  // pages of the cache, 0: about as many as are used
+    [LENS] = {{WB_LENS_SAME, WB_LENS_SAME}, {WB_LENS_MIXED, WB_LENS_ZIPF}, {WB_LENS_EDGES, WB_LENS_EDGES},
+                {WB_LENS_EMPTY, WB_LENS_EMPTY}},
+    [RANKS] = {{1, 1}, {2, 2}, {3, 4}, {5, 7}, {8, 8}},
+    [LEVELS] = {{1, 1}, {2, 2}},
+    [INPUT] = {{WB_NORMAL, WB_NORMAL}, {WB_HUGE, WB_TINY}, {WB_EARLY_MAX, WB_LATE_MAX},
+                {WB_STAIRS, WB_FALLING}, {WB_FLAT, WB_ONES}, {WB_TOWER, WB_ABYSS}},
+    // input of eight bits, 0: the others
+    [QUANTISED] = {{0, 0}, {WB_ZERO_ROWS, WB_ZERO_ROWS}, {WB_OUTLIERS, WB_ANY_BYTES}, {WB_SIZES, WB_MEAN_ONE}},
+    [OFFSET] = {{0, 0}, {1, 15}, {17, 250}},  // 16-byte units past a multiple of 256, 17 and more: each tensor others
+    [ONE_TENSOR] = {{0, 0}, {1, 1}},  // K is V
+    [ROOM] = {{0, 0}, {1, 1}},  // more workspace than asked for
+    [LATE] = {{0, 0}, {1, 1}, {2, 2}},  // inputs arrive late on a stream of their own, 2: another call meanwhile
+    [ORDER] = {{0, 0}, {1, 1}, {2, 1000000}},  // order of what nothing orders
+    [PRIOR] = {{0, 0}, {255, 255}, {1, 254}},  // 255 - a byte of outputs and workspace before the call
+    [PROCESSORS] = {{0, 0}, {1, 7}, {100, 200}},  // multiprocessors, 0: as always
+    [WATCHED] = {{0, 0}, {1, 1}},  // reads of what is hidden are looked for
 };
 // clang-format on
 
@@ -141,7 +139,7 @@ static bool has(const wb_problem *p, int d)
 static int classes_of(const wb_problem *p, int d)
 {
     int count = has(p, d);
-    while (count && count < WB_CLASSES && (table[d].classes[count].from || table[d].classes[count].to)) count++;
+    while (count && count < WB_CLASSES && (table[d][count].from || table[d][count].to)) count++;
     if (d != HEAD_DIM || !count) return count;
     for (count = 0; p->head_dims[count];) count++;
     return count;
@@ -155,8 +153,8 @@ static int any_of(uint64_t *dice, span s)
 
 static int value_in(const wb_problem *p, int d, int class, uint64_t *dice)
 {
-    int value = any_of(dice, table[d].classes[class]);
-    while (d == INPUT && !wb_input_is_everywhere((wb_input)value)) value = any_of(dice, table[d].classes[class]);
+    int value = any_of(dice, table[d][class]);
+    while (d == INPUT && !wb_input_is_everywhere((wb_input)value)) value = any_of(dice, table[d][class]);
     if (d == KV_HEADS && p->on_host && value > 100) value /= 10;
     return value;
 }
@@ -211,11 +209,13 @@ static double work_of(const wb_problem *p, const wb_cover_row *row)
     const attention_shape *s = &c.shape;
     if (p->signature == WB_ROW_SUM) return (double)c.rows * (c.cols + 30) / 512;
     const bool decode = p->signature == WB_DECODE;
-    const double heads = (double)s->batch * (decode ? s->kv_heads : s->q_heads);
-    const double rows = (s->q_len - 1) / 16 + 1, keys = (s->kv_len - 1) / 64 + 1;
+    const int packed = decode ? s->q_heads / s->kv_heads : 1;  // heads in the rows of a tile
+    const double heads = (double)s->batch * s->q_heads / packed;
+    const double rows = (packed * s->q_len - 1) / 16 + 1, keys = (s->kv_len - 1) / 64 + 1;
     const double cache = (double)c.pages * c.page * s->kv_heads * s->head_dim / 4096;  // to be filled
     const double calls = (wb_is_backward(p) ? 2 : 1) * (c.late == 2 ? 2 : 1) * (c.ranks ? c.ranks : 1);
-    return cache + heads * (1 + rows * keys * (s->head_dim / 16 + 2)) * calls;
+    const double out = decode ? (double)s->batch * s->q_heads * s->q_len / 4 : 0;
+    return cache + out + heads * (1 + rows * keys * (s->head_dim / 16 + 2)) * calls;
 }
 
 // Whether a case that has not its simplest value runs in a process of its own.
@@ -293,26 +293,7 @@ int wb_cover(const wb_problem *p, uint64_t seed, double most, wb_cover_row rows[
 
 bool wb_cover_simpler(const wb_problem *p, wb_cover_row *row, int d)
 {
-    if (d >= LAST || !has(p, d) || row->value[d] == table[d].classes[0].from) return false;
-    row->value[d] = table[d].classes[0].from;
+    if (d >= LAST || !has(p, d) || row->value[d] == table[d][0].from) return false;
+    row->value[d] = table[d][0].from;
     return true;
-}
-
-void wb_cover_print(const wb_problem *p)
-{
-    for (int d = 0; d < LAST; d++) {
-        if (!has(p, d)) continue;
-        printf("| %s |", table[d].says);
-        for (int k = 0; k < classes_of(p, d); k++) {
-            const span s = table[d].classes[k];
-            const char *separated = k ? ";" : "";
-            if (d == HEAD_DIM)
-                printf("%s %d", separated, p->head_dims[k]);
-            else if (s.from == s.to)
-                printf("%s %d", separated, s.from);
-            else
-                printf("%s %d to %d", separated, s.from, s.to);
-        }
-        printf(" |\n");
-    }
 }

@@ -27,9 +27,6 @@ wb_case wb_cover_case(const wb_problem *problem, const wb_cover_row *row, uint64
 // The row with the simplest value of dimension `d`; false if it has that, or the problem has no such dimension.
 bool wb_cover_simpler(const wb_problem *problem, wb_cover_row *row, int d);
 
-// Prints the dimensions of a problem and their classes, a line each, as Markdown.
-void wb_cover_print(const wb_problem *problem);
-
 #ifdef __cplusplus
 }
 #endif
