@@ -75,10 +75,10 @@ static const span table[LAST][WB_CLASSES] = {
     [MASKS] = {{0, 0}, {1, 1}},  // a mask a sequence
     [Q_TILE] = {{1, 1}, {2, 2}},  // rows of a mask's tile / 64
     [PAGE] = {{4, 4}, {5, 6}, {7, 8}},  // log2 of a page's keys
-    [PAGES] = {{0, 0}, {65537, 70000}},  // pages of the cache, 0: about as many as are used
+    [PAGES] = {{0, 0}, {100000, 131072}},  // pages of the cache, 0: about as many as are used
     [LENS] = {{WB_LENS_SAME, WB_LENS_SAME}, {WB_LENS_MIXED, WB_LENS_ZIPF}, {WB_LENS_EDGES, WB_LENS_EDGES},
                 {WB_LENS_EMPTY, WB_LENS_EMPTY}},
-    [RANKS] = {{1, 1}, {2, 2}, {3, 4}, {5, 7}, {8, 8}},
+    [RANKS] = {{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {6, 7}, {8, 8}},
     [LEVELS] = {{1, 1}, {2, 2}},
     [INPUT] = {{WB_NORMAL, WB_NORMAL}, {WB_HUGE, WB_TINY}, {WB_EARLY_MAX, WB_LATE_MAX},
                 {WB_STAIRS, WB_FALLING}, {WB_FLAT, WB_ONES}, {WB_TOWER, WB_ABYSS}},
@@ -212,7 +212,7 @@ static double work_of(const wb_problem *p, const wb_cover_row *row)
     const int packed = decode ? s->q_heads / s->kv_heads : 1;  // heads in the rows of a tile
     const double heads = (double)s->batch * s->q_heads / packed;
     const double rows = (packed * s->q_len - 1) / 16 + 1, keys = (s->kv_len - 1) / 64 + 1;
-    const double cache = (double)c.pages * c.page * s->kv_heads * s->head_dim / 4096;  // to be filled
+    const double cache = (double)c.pages * c.page * s->kv_heads * s->head_dim / 8192;  // to be filled
     const double calls = (wb_is_backward(p) ? 2 : 1) * (c.late == 2 ? 2 : 1) * (c.ranks ? c.ranks : 1);
     const double out = decode ? (double)s->batch * s->q_heads * s->q_len / 4 : 0;
     return cache + out + heads * (1 + rows * keys * (s->head_dim / 16 + 2)) * calls;

@@ -2,6 +2,7 @@
 # grade_all.sh [--unsafe|--container] SUBMISSIONS [OUT] - grades every submission in the folder SUBMISSIONS, each a
 # folder or an archive, WB_GRADERS at once, and goes on after any failure. OUT, build/grades if not given, gets
 #   grades.csv       a line a submission: name, score, bonus, points and state of each problem, and the reason if any
+#   seed             of what is drawn, where no SEED= was given
 #   reports/NAME/    report.txt, results.json, junit.xml, scores.tsv of each (grade.sh)
 # Started again it grades what is new or has changed, and AGAIN, the name of one. Submissions that were graded
 # elsewhere by grade.sh, into the same folders, count. What could not be judged, since the machine was too busy, is
@@ -34,6 +35,9 @@ cores=$(taskset -cp $$ 2>/dev/null | sed 's/.*: //' | tr , '\n' |
     awk -F- '{ for (i = $1; i <= ($2 == "" ? $1 : $2); i++) print i }')
 "$home/workbook/class/grade_base.sh" "$out/base" || exit 1
 mkdir -p "$out/reports"
+# What suites draw nobody has seen before: a class has one seed, its first grading's.
+[ -n "${WB_SEED:-}" ] || [ -s "$out/seed" ] || od -An -N3 -tu4 /dev/urandom | tr -d ' ' >"$out/seed" || exit 1
+export WB_SEED="${WB_SEED:-$(cat "$out/seed")}"
 scratch=$(mktemp -d) || exit 1
 all=
 stop() {
@@ -51,7 +55,7 @@ trap 'echo >&2; echo "grade-all: interrupted; the same command goes on from here
 (cd "$submissions" && find . -mindepth 1 -maxdepth 1 -print0) | LC_ALL=C sort -z >"$scratch/names"
 count=$(tr -dc '\0' <"$scratch/names" | wc -c)
 [ "$count" -gt 0 ] || usage "there are no submissions in $submissions"
-echo "grade-all: $count submissions, $graders at once; reports in $out/reports"
+echo "grade-all: $count submissions, $graders at once, SEED=$WB_SEED; reports in $out/reports"
 
 # Each grader keeps to cores of its own, so that a submission cannot take time from another.
 : >"$scratch/failed"

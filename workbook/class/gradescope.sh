@@ -14,7 +14,7 @@ cp workbook/class/gradescope/setup.sh workbook/class/gradescope/run_autograder "
 if [ -n "${WB_CASES:-}" ]; then
     workbook/class/cases.sh "$(realpath "$WB_CASES")" && cp "$WB_CASES" "$scratch/held_out" || exit 1
 fi
-echo "${WB_SEED:-}" >"$scratch/seed"
+echo "${WB_SEED:-$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')}" >"$scratch/seed" # as of a class (grade_all.sh)
 echo "${SANITIZE:-0}" >"$scratch/sanitize"
 mkdir -p "$(dirname "$zip")"
 at=$(cd "$(dirname "$zip")" && pwd)/$(basename "$zip")
