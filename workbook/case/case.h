@@ -87,7 +87,7 @@ typedef struct wb_case {
     wb_input input;
     wb_logits logits;
     float sink_logit;
-    char null[16];           // "K": the function is given a null pointer for K
+    char null[16];  // "K": the function is given a null pointer for K
     // every tensor starts this many bytes past a multiple of 256; from 257 on each another multiple of 16 bytes
     int offset;
     int one_tensor;          // 1: V is K, the same memory
