@@ -134,7 +134,7 @@ Test(tiled_attention, hidden_tiles_are_not_read)
     check_reads((wb_case){.shape = {.q_len = 1500, .head_dim = 16, .causal = 1}});
 }
 
-Test(tiled_attention, drawn_sizes) { check_drawn(); }
+Test(tiled_attention, drawn_sizes) { check_drawn(4200); }
 
 Test(tiled_attention, same_twice)
 {

@@ -103,7 +103,7 @@ Test(flash_forward, many_keys)
     check_input(of(1, 1, 1, 66001, 16), WB_RISING);  // the last keys count, and more than 16 bits count them
 }
 
-Test(flash_forward, drawn_sizes) { check_drawn(); }
+Test(flash_forward, drawn_sizes) { check_drawn(6000); }
 Test(flash_forward, own_stream) { check_stream(of(2, 2, 100, 150, 64)); }
 Test(flash_forward, same_twice) { EACH_D(check_same_twice(of(1, 2, 67, 450, D))); }
 

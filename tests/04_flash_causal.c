@@ -95,7 +95,7 @@ Test(flash_causal, hidden_tiles_are_not_loaded)
     check_reads(of(1, 1, 999, 16));
 }
 
-Test(flash_causal, drawn_sizes) { check_drawn(); }
+Test(flash_causal, drawn_sizes) { check_drawn(2100); }
 Test(flash_causal, own_stream) { check_stream(of(2, 2, 150, 64)); }
 Test(flash_causal, same_twice) { EACH_D(check_same_twice(of(1, 1, 420, D))); }
 

@@ -178,7 +178,7 @@ Test(flash_sinks, hidden_tiles_are_not_loaded)
     EACH_D(check_reads(of(1, 1, 1, 1024, D, 520, 4)));
 }
 
-Test(flash_sinks, drawn_sizes) { check_drawn(); }
+Test(flash_sinks, drawn_sizes) { check_drawn(4100); }
 Test(flash_sinks, own_stream) { check_stream(of(2, 4, 2, 150, 64, 40, 4)); }
 
 Test(flash_sinks, same_twice)

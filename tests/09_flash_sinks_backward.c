@@ -181,7 +181,7 @@ Test(flash_sinks_backward, hidden_tiles_are_not_loaded)
     check_reads(of(1, 4, 1, 900, 16, 100, 130));
 }
 
-Test(flash_sinks_backward, drawn_sizes) { check_drawn(); }
+Test(flash_sinks_backward, drawn_sizes) { check_drawn(800); }
 Test(flash_sinks_backward, own_stream) { check_stream(of(2, 4, 2, 150, 64, 40, 4)); }
 Test(flash_sinks_backward, same_twice) { EACH_D(check_same_twice(of(1, 2, 1, 330, D, 290, 4))); }
 

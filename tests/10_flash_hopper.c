@@ -149,7 +149,7 @@ Test(flash_hopper, hidden_tiles_are_not_computed)
 Test(flash_hopper, hidden_tiles_are_not_loaded) { EACH_D(check_reads(causal_of(1, 2, 1, 1024, D))); }
 // See harness.h: nor multiplied by a warpgroup that does not see them; and the longest rows come first.
 Test(flash_hopper, hidden_tiles_are_not_multiplied) { EACH_D(check_triangle(causal_of(1, 2, 1, 768, D))); }
-Test(flash_hopper, drawn_sizes) { check_drawn(); }
+Test(flash_hopper, drawn_sizes) { check_drawn(700); }
 
 Test(flash_hopper, own_stream)
 {

@@ -171,7 +171,7 @@ Test(flash_sink_logits_backward, hidden_tiles_are_not_loaded)
     check_reads(of(1, 4, 1, 900, 16, 100));
 }
 
-Test(flash_sink_logits_backward, drawn_sizes) { check_drawn(); }
+Test(flash_sink_logits_backward, drawn_sizes) { check_drawn(800); }
 Test(flash_sink_logits_backward, own_stream) { check_stream(of(2, 4, 2, 150, 64, 40)); }
 
 // In the last case the sums of ds have many terms of both signs; in the others, where keys tower above it, the sink has

@@ -214,7 +214,7 @@ Test(flash_block_mask, hidden_tiles_are_not_loaded)
     check_reads(of(1, 1, 1, 300, 3000, 64, WB_MASK_TREE, 300));
 }
 
-Test(flash_block_mask, drawn_sizes) { check_drawn(); }
+Test(flash_block_mask, drawn_sizes) { check_drawn(1300); }
 
 // The lists arrive late as well.
 Test(flash_block_mask, own_stream) { check_stream(with_masks(of(2, 4, 2, 150, 150, 64, WB_MASK_DOCUMENTS, 0))); }

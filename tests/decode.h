@@ -165,7 +165,7 @@ static inline void layer_of_a_model(void)
     check(9, 64 / part, 8 / part, 1, on_cpu_backend() ? 1500 : 20000, 128, 64, WB_LENS_ZIPF);
 }
 
-static inline void drawn_sizes(void) { check_drawn(); }
+static inline void drawn_sizes(void) { check_drawn(1500); }
 
 // Lengths and table arrive late as well.
 static inline void own_stream(void) { check_stream(of(3, 4, 2, 1, 350, 64, 16, WB_LENS_MIXED)); }

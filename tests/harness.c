@@ -5,6 +5,7 @@
 #include "mask/picture.h"
 #include "reference/oracle.h"
 #include "case/cover.h"
+#include "case/mix.h"
 #include "case/shards.h"
 #include "case/small_cases.h"
 
@@ -401,6 +402,7 @@ static void say_others(report *r, const worker_run *run)
     }
 }
 
+static const char *const waits = "the function waited for work on the device, and should return when its own is queued";
 static bool may_not_wait;  // of the tests of promises: whatever their cases are about
 
 // The worker finished, the function returned ok, and the device found nothing wrong.
@@ -424,7 +426,7 @@ static bool judge_ending(report *r, const worker_run *run)
     else if (run->c.dry && on_cpu_backend() && !x->asked.launches)
         say(r, "the function has launched nothing");
     else if (may_not_wait && x->asked.waited)
-        say(r, "the function waited for work on the device, and should return when its own is queued");
+        say(r, "%s", waits);
     else if (run->c.late && x->asked.astray)
         say(r, "a kernel, a copy or a memset was put on another stream than the one that the function is given, "
                "and does not wait for the work there");
@@ -870,107 +872,129 @@ static bool judge_sent(report *r, const worker_run *run)
     return !r->used;
 }
 
-// What a function does in every case is asked by the test of that name, and would cost other points here: of it only
-// what it does in some cases counts.
-static struct {
-    bool takes_memory, sends_more;
-} always;
+enum { DRAWN_WORK = 4200, LARGEST_SAMPLED = 100000000 };
 
-// Right numbers, no memory on the device beyond tensors and workspace, and nothing sent beyond what ranks have to.
-static bool judge_drawn(report *r, const worker_run *run)
+// The rows of this run's seed; how many.
+static int draw_rows(int longest, wb_cover_row rows[WB_COVERING])
+{
+    // On a GPU nothing must stand in line behind the inputs: see check_stream.
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8", 1);
+    setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+    expect_budget = LARGEST_SAMPLED;
+    return wb_cover(problem(), run_seed(), DRAWN_WORK, longest, rows);
+}
+
+static wb_case case_of(const wb_cover_row *row)
+{
+    wb_case c = wb_cover_case(problem(), row, run_seed());
+    if (!on_cpu_backend() && c.late == 2) c.late = 1;
+    return c;
+}
+
+// No wait, and no memory on the device beyond tensors and workspace, in a case that came to its end. The cpu backend
+// sees it.
+static bool judge_promises(report *r, const worker_run *run)
 {
     const wb_exchange *x = worker_exchange(run);
-    if (!judge(r, run, NULL)) return false;
-    if (!always.sends_more && !judge_sent(r, run)) return false;
-    if (always.takes_memory || !on_cpu_backend() || run->problem->on_host || (!x->device_kept && !x->device_bytes))
+    const bool ended = !run->ending[0] && x->status == WB_OK && x->device_status == WB_OK;
+    if (!ended || !on_cpu_backend() || run->problem->on_host) return true;
+    if (x->asked.waited)
+        say(r, "%s", waits);
+    else if (x->device_kept || x->device_bytes)
+        say(r, "takes %.1f KiB of device memory beyond its tensors%s",
+            (double)(x->device_bytes > x->device_kept ? x->device_bytes : x->device_kept) / 1024,
+            x->device_kept ? ", and keeps it" : "");
+    else
         return true;
-    say(r, "takes %.1f KiB of device memory beyond its tensors%s",
-        (double)(x->device_bytes > x->device_kept ? x->device_bytes : x->device_kept) / 1024,
-        x->device_kept ? ", and keeps it" : "");
     say_case(r, run);
     return false;
 }
 
-// A case with nothing unusual: what it breaks of the promises, the function breaks always.
-static void see_always(void)
+// What a drawn case is asked: its results, its promises, or those of ranks as well.
+typedef bool verdict(report *r, const worker_run *run);
+static bool judge_results(report *r, const worker_run *run) { return judge(r, run, NULL); }
+static bool judge_all_promises(report *r, const worker_run *run)
 {
-    const wb_case c = complete((wb_case){.shape = {.q_len = wb_has_ranks(problem()) ? 41 : 1,
-                                                   .kv_len = problem()->mask == WB_NO_MASK,
-                                                   .window = problem()->window,
-                                                   .head_dim = problem()->head_dims[0]},
-                                         .rows = 1,
-                                         .cols = 1,
-                                         .ranks = !wb_has_ranks(problem()) ? 0
-                                                  : may_have_ranks(4)      ? 4
-                                                                           : 1});
-    report r = {.used = 0};
-    worker_run run;
-    always.takes_memory = always.sends_more = may_not_wait = false;
-    worker_start(&run, problem(), &c, WORKER_ALONE);
-    if (judge(&r, &run, NULL)) {
-        may_not_wait = !worker_exchange(&run)->asked.waited;
-        always.takes_memory = worker_exchange(&run)->device_kept || worker_exchange(&run)->device_bytes;
-        always.sends_more = !judge_sent(&r, &run);
-    }
-    worker_end(&run);
+    return judge_promises(r, run) && (run->ending[0] || judge_sent(r, run));
 }
 
-// Whether the function has this case right, alone in a process; if not, the report.
-static bool right_alone(const wb_case *c, report *r)
+// Whether the function passes alone in a process; if not, the report. What was not run passes.
+static bool passes_alone(const wb_case *c, verdict *v, report *r)
 {
     worker_run run;
     r->used = 0;
     worker_start(&run, problem(), c, WORKER_ALONE);
-    const bool right = judge_drawn(r, &run), answered = !run.ending[0];
+    const bool passes = strncmp(run.ending, "not run", 7) == 0 || v(r, &run);
     worker_end(&run);
-    return right || (!answered && strncmp(r->text, "not run", 7) == 0);
+    return passes;
 }
 
-// The smallest case that still fails: each dimension takes its simplest value if it then does.
-static void shrink(wb_cover_row row, uint64_t seed, report *r)
+// A smaller case that fails alone: each dimension takes its simplest value if it then still does.
+static void shrink(wb_cover_row row, verdict *v, report *r)
 {
     enum { MOST_TRIES = 40 };
     bool smaller = true;
     for (int tries = 0; smaller && tries < MOST_TRIES;) {
         smaller = false;
         for (int d = 0; d < WB_DIMENSIONS && tries < MOST_TRIES; d++) {
-            wb_cover_row less = row;
             static report other;
+            wb_cover_row less = row;
             if (!wb_cover_simpler(problem(), &less, d)) continue;
-            const wb_case c = wb_cover_case(problem(), &less, seed);
+            const wb_case c = case_of(&less);
             tries++;
-            if (!wb_case_is_valid(problem(), &c) || right_alone(&c, &other)) continue;
+            if (!wb_case_is_valid(problem(), &c) || passes_alone(&c, v, &other)) continue;
             row = less, *r = other, smaller = true;
         }
     }
 }
 
-enum { DRAWN_WORK = 4200 };  // of a case at most, as of wb_cover: a second or so on the CPU layer
-
-void check_drawn(void)
+// What breaks a promise in every case is asked by the tests of promises, and would cost other points here; these try
+// some of the drawn cases, too (check_memory), so that nobody can break it in all cases but theirs.
+void check_drawn(int longest)
 {
     static wb_cover_row rows[WB_COVERING];
-    const uint64_t seed = complete((wb_case){0}).seed;
-    const int count = wb_cover(problem(), seed, DRAWN_WORK, rows);
-    see_always();
+    static report r, breach;
+    const int count = draw_rows(longest, rows);
+    int tried = 0, breaches = 0, first = 0;
     for (int n = 0; n < count; n++) {
-        const wb_case c = wb_cover_case(problem(), &rows[n], seed);
+        const wb_case c = case_of(&rows[n]);
+        const worker_kind kind = kind_for(&c);
         worker_run run;
-        report r = {.used = 0};
         if (c.ranks && !may_have_ranks(c.ranks)) continue;
         note_tried(&c);
-        const worker_kind kind = kind_for(&c);
+        tried++, r.used = 0;
         worker_start(&run, problem(), &c, kind);
-        if (!judge_drawn(&r, &run)) {
+        if (!judge_results(&r, &run)) {
             static report alone;
             worker_retire(kind);
-            if (run.served > 0 && right_alone(&c, &alone))
+            if (run.served > 0 && passes_alone(&c, judge_results, &alone))
                 blame(&r, &run, NULL);
             else if (strncmp(run.ending, "not run", 7) != 0 && strncmp(run.ending, "no answer", 9) != 0)
-                shrink(rows[n], seed, &r);
+                shrink(rows[n], judge_results, &r);
             conclude(&r, &run);
         }
+        r.used = 0;
+        if (!judge_promises(&r, &run) && breaches++ == 0) first = n, breach = r;
         worker_end(&run);
+    }
+    if (breaches == 0 || breaches == tried) return;
+    shrink(rows[first], judge_promises, &breach);
+    conclude(&breach, NULL);
+}
+
+// The promises in a few of the drawn cases.
+static void check_drawn_promises(void)
+{
+    enum { SOME = 4 };
+    static wb_cover_row rows[WB_COVERING];
+    static report r;
+    const int count = draw_rows(1, rows);
+    for (int n = 0; n < SOME; n++) {
+        const wb_cover_row *row = &rows[mix(run_seed() + (uint64_t)n) % (uint64_t)count];
+        const wb_case c = case_of(row);
+        if ((c.ranks && !may_have_ranks(c.ranks)) || passes_alone(&c, judge_all_promises, &r)) continue;
+        shrink(*row, judge_all_promises, &r);
+        conclude(&r, NULL);
     }
 }
 
@@ -1020,6 +1044,8 @@ void check_memory(wb_case c, size_t device_bytes, size_t host_bytes)
     if (!on_cpu_backend() && stat(worker_path(), &program) == 0) host_bytes += (size_t)program.st_size;
     c = complete(c);
     may_not_wait = true;
+    static bool drawn;
+    if (!drawn && on_cpu_backend() && !problem()->on_host) drawn = true, check_drawn_promises();
     if (on_cpu_backend() && !problem()->on_host)
         c.order = 1;  // on one host thread, so that what is counted is no stack
     run_judged(&run, &c, WORKER_ALONE, NULL);

@@ -109,7 +109,7 @@ static inline void scales(void) { check_scales(of(may_have_ranks(2) ? 2 : 1, 1, 
 static inline void other_seeds(void) { check_seeds(of(may_have_ranks(4) ? 4 : 1, 1, 2, 4, 2, 41, 64)); }
 
 // Whatever the seed says.
-static inline void drawn_sizes(void) { check_drawn(); }
+static inline void drawn_sizes(void) { check_drawn(400); }
 
 // ------------------------ promises
 

@@ -32,7 +32,6 @@ typedef enum dimension {
     RANKS,
     LEVELS,
     INPUT,
-    QUANTISED,
     OFFSET,
     ONE_TENSOR,
     ROOM,
@@ -40,7 +39,6 @@ typedef enum dimension {
     ORDER,
     PRIOR,
     PROCESSORS,
-    WATCHED,
     LAST
 } dimension;
 _Static_assert((int)LAST <= (int)WB_DIMENSIONS, "a row has a value of each");
@@ -53,7 +51,7 @@ typedef struct span {
 // clang-format off
 static const span table[LAST][WB_CLASSES] = {
     [ROWS] = {{1, 1}, {2, 15}, {16, 130}, {131, 2000}},
-    [COLUMNS] = {{1, 1}, {2, 31}, {32, 130}, {131, 1030}, {1031, 5000}, {65530, 65545}},
+    [COLUMNS] = {{1, 1}, {2, 31}, {32, 130}, {131, 1030}, {1031, 5000}},
     [BATCH] = {{1, 1}, {2, 2}, {3, 8}, {257, 262}},  // B
     [KV_HEADS] = {{1, 1}, {2, 4}, {5, 12}, {1022, 1030}},  // Hkv
     [GROUP] = {{1, 1}, {2, 2}, {3, 7}, {8, 16}},  // Hq / Hkv
@@ -67,8 +65,8 @@ static const span table[LAST][WB_CLASSES] = {
     [CAUSAL] = {{0, 0}, {1, 1}},
     [WINDOW] = {{1, 1}, {2, 14}, {15, 66}, {67, 140}, {141, 500}, {65536, INT_MAX}},  // W
     [SINKS] = {{0, 0}, {1, 4}, {5, 70}, {71, 200}, {401, 70000}},  // sinks
-    // sink logit, 1000 if normal, 1001 if mixed, 1002 if -inf
-    [LOGITS] = {{1000, 1000}, {1001, 1001}, {1002, 1002}, {-90, 90}, {-1100, -200}, {200, 999}},
+    // sink logit, 2000 if normal, 2001 if mixed, 2002 if -inf; the last as large as scores of a tower
+    [LOGITS] = {{2000, 2000}, {2001, 2001}, {2002, 2002}, {-90, 90}, {-1100, -200}, {930, 1070}},
     [MASK] = {{WB_MASK_FULL, WB_MASK_FULL}, {WB_MASK_CAUSAL, WB_MASK_CAUSAL}, {WB_MASK_DOCUMENTS, WB_MASK_PADDED},
               {WB_MASK_PREFIX, WB_MASK_WINDOW}, {WB_MASK_EMPTY, WB_MASK_EMPTY}, {WB_MASK_RANDOM, WB_MASK_GAPS},
               {WB_MASK_LAST, WB_MASK_LOOSE}},
@@ -80,10 +78,9 @@ static const span table[LAST][WB_CLASSES] = {
                 {WB_LENS_EMPTY, WB_LENS_EMPTY}},
     [RANKS] = {{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {6, 7}, {8, 8}},
     [LEVELS] = {{1, 1}, {2, 2}},
-    [INPUT] = {{WB_NORMAL, WB_NORMAL}, {WB_HUGE, WB_TINY}, {WB_EARLY_MAX, WB_LATE_MAX},
-                {WB_STAIRS, WB_FALLING}, {WB_FLAT, WB_ONES}, {WB_TOWER, WB_ABYSS}},
-    // input of eight bits, 0: the others
-    [QUANTISED] = {{0, 0}, {WB_ZERO_ROWS, WB_ZERO_ROWS}, {WB_OUTLIERS, WB_ANY_BYTES}, {WB_SIZES, WB_MEAN_ONE}},
+    [INPUT] = {{WB_NORMAL, WB_NORMAL}, {WB_HUGE, WB_TINY}, {WB_EARLY_MAX, WB_LATE_MAX}, {WB_STAIRS, WB_FALLING},
+               {WB_FLAT, WB_ONES}, {WB_TOWER, WB_TOWER}, {WB_ABYSS, WB_ABYSS},
+               {WB_ZERO_ROWS, WB_ZERO_ROWS}, {WB_OUTLIERS, WB_ANY_BYTES}, {WB_SIZES, WB_MEAN_ONE}},  // of eight bits
     [OFFSET] = {{0, 0}, {1, 15}, {17, 250}},  // 16-byte units past a multiple of 256, 17 and more: each tensor others
     [ONE_TENSOR] = {{0, 0}, {1, 1}},  // K is V
     [ROOM] = {{0, 0}, {1, 1}},  // more workspace than asked for
@@ -91,7 +88,6 @@ static const span table[LAST][WB_CLASSES] = {
     [ORDER] = {{0, 0}, {1, 1}, {2, 1000000}},  // order of what nothing orders
     [PRIOR] = {{0, 0}, {255, 255}, {1, 254}},  // 255 - a byte of outputs and workspace before the call
     [PROCESSORS] = {{0, 0}, {1, 7}, {100, 200}},  // multiprocessors, 0: as always
-    [WATCHED] = {{0, 0}, {1, 1}},  // reads of what is hidden are looked for
 };
 // clang-format on
 
@@ -124,13 +120,11 @@ static bool has(const wb_problem *p, int d)
     case SHARED_OUT:
     case RANKS: return ranks;
     case LEVELS: return takes == WB_FP8;
-    case QUANTISED: return takes == WB_FP8 || p->int8_cache;
     case ROOM: return decode || ranks;
     case ONE_TENSOR: return takes == WB_FORWARD || takes == WB_BACKWARD || takes == WB_BLOCK_MASK;
     case LATE:
     case ORDER: return !p->on_host;
     case PROCESSORS: return !p->on_host && !ranks;
-    case WATCHED: return (takes == WB_FORWARD || takes == WB_BACKWARD) && p->mask != WB_NO_MASK;
     default: return true;
     }
 }
@@ -138,6 +132,8 @@ static bool has(const wb_problem *p, int d)
 // How many classes it has; 0: none, the problem has no such dimension.
 static int classes_of(const wb_problem *p, int d)
 {
+    enum { EVERYWHERE = 7 };  // inputs
+    if (d == INPUT && p->signature != WB_FP8 && !p->int8_cache) return EVERYWHERE;
     int count = has(p, d);
     while (count && count < WB_CLASSES && (table[d][count].from || table[d][count].to)) count++;
     if (d != HEAD_DIM || !count) return count;
@@ -151,17 +147,10 @@ static int any_of(uint64_t *dice, span s)
     return s.from + (int)(*dice % (uint64_t)((int64_t)s.to - s.from + 1));
 }
 
-static int value_in(const wb_problem *p, int d, int class, uint64_t *dice)
-{
-    int value = any_of(dice, table[d][class]);
-    while (d == INPUT && !wb_input_is_everywhere((wb_input)value)) value = any_of(dice, table[d][class]);
-    if (d == KV_HEADS && p->on_host && value > 100) value /= 10;
-    return value;
-}
-
 wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t seed)
 {
     const int *v = row->value;
+    const bool has_hidden = (p->signature == WB_FORWARD || p->signature == WB_BACKWARD) && p->mask != WB_NO_MASK;
     wb_case c = {.rows = v[ROWS],
                  .cols = v[COLUMNS],
                  .shape = {.batch = v[BATCH],
@@ -175,7 +164,7 @@ wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t see
                            .window = v[WINDOW],
                            .sinks = v[SINKS]},
                  .seed = seed,
-                 .input = (wb_input)(v[QUANTISED] ? v[QUANTISED] : v[INPUT]),
+                 .input = (wb_input)v[INPUT],
                  .mask = (wb_mask_name)v[MASK],
                  .masks = v[MASKS] ? v[BATCH] : 0,
                  .q_tile = 64 * v[Q_TILE],
@@ -192,12 +181,13 @@ wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t see
                  .prior = v[PRIOR],
                  .place = v[PRIOR] != 0,
                  .processors = v[PROCESSORS],
-                 .watched = v[WATCHED] && v[QUERIES] * p->head_dims[v[HEAD_DIM]] > 8192};  // less fills no page
-    if (c.ranks && c.late == 2) c.offset %= 256;                // the buffers of K and V change places
-    if (p->mask == WB_CAUSAL || v[CAUSAL]) c.shape.kv_len = 0;  // as many as queries
-    if (has(p, LOGITS) && v[LOGITS] != 1000) {
-        c.logits = v[LOGITS] == 1001 ? WB_LOGITS_MIXED : WB_LOGITS_GIVEN;
-        c.sink_logit = v[LOGITS] == 1002 ? -INFINITY : (float)v[LOGITS];
+                 .watched = has_hidden &&
+                            v[QUERIES] * p->head_dims[v[HEAD_DIM]] > 8192};  // in less no page of memory is whole
+    if (c.ranks && c.late == 2) c.offset %= 256;                             // the buffers of K and V change places
+    if (p->mask == WB_CAUSAL || v[CAUSAL]) c.shape.kv_len = 0;               // as many as queries
+    if (has(p, LOGITS) && v[LOGITS] != 2000) {
+        c.logits = v[LOGITS] == 2001 ? WB_LOGITS_MIXED : WB_LOGITS_GIVEN;
+        c.sink_logit = v[LOGITS] == 2002 ? -INFINITY : (float)v[LOGITS];
     }
     return wb_case_defaults(p, c);
 }
@@ -213,13 +203,20 @@ static double work_of(const wb_problem *p, const wb_cover_row *row)
     const double heads = (double)s->batch * s->q_heads / packed;
     const double rows = (packed * s->q_len - 1) / 16 + 1, keys = (s->kv_len - 1) / 64 + 1;
     const double cache = (double)c.pages * c.page * s->kv_heads * s->head_dim / 8192;  // to be filled
-    const double calls = (wb_is_backward(p) ? 2 : 1) * (c.late == 2 ? 2 : 1) * (c.ranks ? c.ranks : 1);
+    const double calls = (c.late == 2 ? 2 : 1) * (c.ranks ? c.ranks : 1);
     const double out = decode ? (double)s->batch * s->q_heads * s->q_len / 4 : 0;
     return cache + out + heads * (1 + rows * keys * (s->head_dim / 16 + 2)) * calls;
 }
 
 // Whether a case that has not its simplest value runs in a process of its own.
-static bool alone(int d) { return d == LATE || d == ORDER || d == PROCESSORS || d == WATCHED; }
+static bool alone(int d) { return d == LATE || d == ORDER || d == PROCESSORS; }
+
+// Whether the case would be another with another class of this dimension.
+static bool counts(const wb_cover_row *row, int d)
+{
+    const int *v = row->value;
+    return d == KEYS ? !v[CAUSAL] : d == MASKS ? v[BATCH] > 1 : true;
+}
 
 // Which pairs of classes have met.
 typedef struct pairs {
@@ -251,7 +248,7 @@ static void complete(const wb_problem *p, const pairs *seen, double most, int cl
         if (classes[d] >= 0) continue;
         for (int n = 0, from = count ? any_of(dice, (span){0, count - 1}) : 0; n < count; n++) {
             const int class = (from + n) % count, found = news(p, seen, classes, d, class);
-            const int value = value_in(p, d, class, dice), simplest = row->value[d];
+            const int value = any_of(dice, table[d][class]), simplest = row->value[d];
             row->value[d] = value;
             if (found > best && work_of(p, row) <= most) best = found, chosen = value, classes[d] = class;
             row->value[d] = simplest;
@@ -260,7 +257,42 @@ static void complete(const wb_problem *p, const pairs *seen, double most, int cl
     }
 }
 
-int wb_cover(const wb_problem *p, uint64_t seed, double most, wb_cover_row rows[WB_COVERING])
+static void meet(pairs *seen, const int classes[LAST], const wb_cover_row *row)
+{
+    for (int d = 0; d < LAST; d++)
+        for (int e = 0; e < LAST; e++)
+            if (classes[d] >= 0 && classes[e] >= 0 && counts(row, d) && counts(row, e))
+                seen->met[d][classes[d]][e][classes[e]] = true;
+}
+
+// One long case of each length, of a causal one as well where it is optional; of the rest little.
+static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_row rows[], int room)
+{
+    static const struct {
+        int length, causal;
+    } cases[] = {{ROWS, 0}, {COLUMNS, 0}, {QUERIES, 0},    {QUERIES, 1},
+                 {KEYS, 0}, {CACHED, 0},  {SHARED_OUT, 0}, {SHARED_OUT, 1}};
+    static const struct {
+        int d;
+        span values;
+    } others[] = {{ROWS, {2, 12}}, {COLUMNS, {2, 12}},  {QUERIES, {5, 20}}, {KEYS, {20, 70}}, {NEW_TOKENS, {1, 16}},
+                  {GROUP, {2, 2}}, {WINDOW, {20, 150}}, {SINKS, {0, 9}},    {RANKS, {2, 4}}};
+    const int dims = classes_of(p, HEAD_DIM);
+    int count = 0;
+    for (size_t n = 0; n < sizeof cases / sizeof *cases && count < room; n++) {
+        if (!has(p, cases[n].length) || (cases[n].causal && !has(p, CAUSAL))) continue;
+        int *const value = rows[count++].value;
+        for (int d = 0; d < LAST; d++) value[d] = has(p, d) ? any_of(dice, table[d][0]) : 0;
+        for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+            if (has(p, others[k].d)) value[others[k].d] = any_of(dice, others[k].values);
+        if (dims) value[HEAD_DIM] = any_of(dice, (span){0, (dims - 1) / 2});  // the smaller half
+        value[CAUSAL] = cases[n].causal;
+        value[cases[n].length] = any_of(dice, (span){longest, longest + longest / 2});
+    }
+    return count;
+}
+
+int wb_cover(const wb_problem *p, uint64_t seed, double most, int longest, wb_cover_row rows[WB_COVERING])
 {
     static pairs seen;
     uint64_t dice = mix(seed);
@@ -274,21 +306,21 @@ int wb_cover(const wb_problem *p, uint64_t seed, double most, wb_cover_row rows[
                     int classes[LAST];
                     wb_cover_row *row = &rows[count];
                     for (int d = 0; d < LAST; d++)
-                        classes[d] = -1, row->value[d] = has(p, d) ? value_in(p, d, 0, &dice) : 0;
-                    row->value[a] = value_in(p, a, classes[a] = i, &dice);
-                    row->value[b] = value_in(p, b, classes[b] = j, &dice);
+                        classes[d] = -1, row->value[d] = has(p, d) ? any_of(&dice, table[d][0]) : 0;
+                    row->value[a] = any_of(&dice, table[a][classes[a] = i]);
+                    row->value[b] = any_of(&dice, table[b][classes[b] = j]);
                     // What costs much is in some of the cases: a process of its own in half of them, pages in a third.
                     for (int d = 0; d < LAST; d++)
-                        if (has(p, d) && classes[d] < 0 && ((d == PAGES && count % 3) || (alone(d) && count % 2)))
+                        if (has(p, d) && classes[d] < 0 &&
+                            ((d == CAUSAL && (a == KEYS || b == KEYS)) || (d == PAGES && count % 3) ||
+                             (alone(d) && count % 2)))
                             classes[d] = 0;
-                    if (work_of(p, row) > most) continue;
+                    if (!counts(row, a) || !counts(row, b) || work_of(p, row) > most) continue;
                     complete(p, &seen, most, classes, row, &dice);
-                    for (int d = 0; d < LAST; d++)
-                        for (int e = 0; e < LAST; e++)
-                            if (classes[d] >= 0 && classes[e] >= 0) seen.met[d][classes[d]][e][classes[e]] = true;
+                    meet(&seen, classes, row);
                     count++;
                 }
-    return count;
+    return count + long_rows(p, longest, &dice, rows + count, WB_COVERING - count);
 }
 
 bool wb_cover_simpler(const wb_problem *p, wb_cover_row *row, int d)

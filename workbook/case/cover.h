@@ -10,16 +10,17 @@
 extern "C" {
 #endif
 
-enum { WB_DIMENSIONS = 40, WB_CLASSES = 8, WB_COVERING = 160 };
+enum { WB_DIMENSIONS = 40, WB_CLASSES = 10, WB_COVERING = 160 };
 
 // A row of the covering array: a value of each dimension, 0 of those that the problem does not have.
 typedef struct wb_cover_row {
     int value[WB_DIMENSIONS];
 } wb_cover_row;
 
-// Fills rows; returns how many. Two classes that only a case of more work than a test should cost has together do not
-// meet. most: of the work of a case, in tiles of 16 queries, 64 keys and 16 columns.
-int wb_cover(const wb_problem *problem, uint64_t seed, double most, wb_cover_row rows[WB_COVERING]);
+// Fills rows; returns how many. Two classes do not meet where one of them says nothing beside the other (how many keys,
+// in a causal case), or where that takes a case of more work than `most`, in tiles of 16 queries, 64 keys and 16 columns.
+// The last rows are long: `longest` to 1.5 times as many queries, keys, rows, or columns, and little else.
+int wb_cover(const wb_problem *problem, uint64_t seed, double most, int longest, wb_cover_row rows[WB_COVERING]);
 
 // The case that a row says.
 wb_case wb_cover_case(const wb_problem *problem, const wb_cover_row *row, uint64_t seed);
