@@ -8,7 +8,8 @@ trap 'rm -f "$tried"' EXIT
 silent() { # ARGUMENTS: of a kernel in plain CUDA, of which nothing is seen, it says that
     said=$("$out/diagnose" "$@" 2>&1)
     case $said in "" | "step by step: nothing is said. "*) return ;; esac
-    echo "$*: $said"
+    echo "of a right kernel, $*: $said" | tr '\n' ' '
+    echo
     failed=1
 }
 [ "${3:-}" = suite ] && WB_TRIED=$tried "$out/suite" "$out/tests/${n}_test" "$WB_WORKER" cpu >/dev/null 2>&1
