@@ -23,7 +23,7 @@ for number; do
         if [ "$impl" = problems ] && "$out/score" untouched "$file"; then continue; fi
         targets="$targets $out/$impl/${number}_worker $out/$impl/$number.so"
         ring=$(ring_of "$number")
-        [ -z "$ring" ] || targets="$targets $out/reference/$ring $out/$impl/$ring"
+        [ -z "$ring" ] || targets="$targets $out/$impl/$ring"
     done
     for variant in solutions/"$number"/variants/*.cu; do
         folder=$out/variants/$number/variants/$(basename "$variant" .cu)
