@@ -1,6 +1,7 @@
 #!/bin/sh
 # silent.sh NN WORKER [suite] - of a right kernel diagnose says nothing: on the cases that it has itself, and on drawn
-# ones, of any input and size; `suite`: on each case that its suite tries, too. WORKER is a file below build/cpu.
+# ones, of any input and size; `suite`: on each case that its suite tries, too (where key.sh has left those, they are
+# not tried again). WORKER is a file below build/cpu.
 set -u
 n=$1 out=build/cpu tried=$(mktemp) failed=0
 export WB_WORKER=$out/$2
@@ -12,7 +13,11 @@ silent() { # ARGUMENTS: of a kernel in plain CUDA, of which nothing is seen, it 
     echo
     failed=1
 }
-[ "${3:-}" = suite ] && WB_TRIED=$tried "$out/suite" "$out/tests/${n}_test" "$WB_WORKER" cpu >/dev/null 2>&1
+if [ "${3:-}" = suite ]; then
+    left=$out/proofs/key/$n.tried test=$out/tests/${n}_test
+    if [ "$left" -nt "$WB_WORKER" ] && [ "$left" -nt "$test" ]; then cat "$left" >"$tried"
+    else WB_TRIED=$tried "$out/suite" "$test" "$WB_WORKER" cpu >/dev/null 2>&1; fi
+fi
 awk -v n="$n" -v seed="$(cksum <"$WB_WORKER" | cut -c 1-7)" -v count=12 -f tests/diagnose/drawn.awk >>"$tried"
 silent "$n"
 for given in $(sort -u "$tried"); do silent --only "$n" "$given"; done

@@ -1,12 +1,15 @@
 #!/bin/sh
 # key.sh IMPL NN - the answer key (IMPL=solutions) passes its suite and wins every point; the skeleton (problems) wins
-# none, and passes no test but those of bad input, whose checks are given.
+# none, and passes no test but those of bad input, whose checks are given. What cases the suite tried is left in
+# $ROW.tried (silent.sh).
 set -u
 . tests/prove/judge.sh
 impl=$1 number=$2 grade=$ROW.grade
 mkdir -p "$grade"
 record=$grade/$number.results
 [ "$impl" = solutions ] || export WB_TIMEOUT=5
+export WB_TRIED="$ROW.new"
+rm -f "$WB_TRIED"
 judge "$out/tests/${number}_test" "$out/$impl/${number}_worker" "$BACKEND"
 case $impl$? in
 solutions0) state=passed ;;
@@ -22,3 +25,4 @@ awk -F '\t' -v number="$number" -v keys=$([ "$impl" = solutions ] && echo 1 || e
     $1 == number { won = $4; of = $5 }
     END { print won " of " of " points"; exit !(of > 0 && won == keys * of) }' "$grade/scores.tsv" || exit 1
 counts
+mv "$WB_TRIED" "$ROW.tried"

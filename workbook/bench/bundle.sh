@@ -1,7 +1,7 @@
 #!/bin/sh
 # bundle.sh BACKEND NN... - collects test, worker and bench programs, with the shared libraries they need (the C
 # library's and CUDA's aside), in build/BACKEND/bundle: a folder that runs on a machine that has none of the workbook's
-# tools.
+# tools. DRY=-n: make says how it would make each, and nothing is built.
 set -eu
 . workbook/loop/source.sh
 backend=$1
@@ -38,7 +38,8 @@ for t in $(ls tests/*.cu | sed 's|^tests/||; s|\.cu$||' | grep -vx -e layer -e r
     targets="$targets $out/tests/${t}_test"
 done
 # shellcheck disable=SC2086
-$MAKE --no-print-directory -j"$WB_JOBS" BACKEND="$backend" MARCH=$march $targets
+$MAKE --no-print-directory ${DRY:-} -j"$WB_JOBS" BACKEND="$backend" MARCH=$march $targets
+[ -z "${DRY:-}" ] || exit 0
 
 rm -rf "$bundle"
 mkdir -p "$bundle/lib"

@@ -221,7 +221,7 @@ static void look_at_case(const char *text)
             worker_retire(WORKER_SHARED);
         }
         read_case(&run);
-        plain += e.product_count > 1 && e.products[0] == 0 && !(e.products[1] >= 0);
+        plain += e.product_count > 2 && e.products[0] == 0 && !(e.products[2] > 0);
         (wb_has_ranks(problem)               ? look_at_ranks
          : problem->signature == WB_BACKWARD ? look_at_backward
                                              : look_at_forward)();

@@ -145,7 +145,7 @@ bool record_read(record *r)
     *r = (record){0};
     if (!at || *at++ != 0) return false;
     size_t numbers = 0;
-    for (const float *p = at; p + WB_PRODUCT_HEAD < end && p[0] >= 0; r->count++) {
+    for (const float *p = at; p + WB_PRODUCT_HEAD < end && p[1] > 0; r->count++) {
         const double size = ((double)p[1] + p[2]) * p[3] + 2.0 * p[1] * p[2];
         // The record lies where the function could have written, too.
         for (int n = 0; n < 4; n++)

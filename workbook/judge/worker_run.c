@@ -69,13 +69,21 @@ static void write_all(int file, const char *data, size_t bytes)
     }
 }
 
-static void read_all(int file, char *data, size_t bytes)
+// What a file has no pages of is zeros; of the room for a record, past `given` bytes, which was zeros before and takes
+// no memory as long as nobody writes there, most is.
+static void read_all(int file, char *data, size_t bytes, size_t given)
 {
     for (size_t at = 0; at < bytes;) {
-        const ssize_t n = pread(file, data + at, bytes - at, (off_t)at);
-        if (n < 0) give_up("reading the tensors");
-        if (n == 0) memset(data + at, WB_NAN_BYTE, bytes - at);  // cut off, where no seal forbids that
-        at += n ? (size_t)n : bytes - at;
+        const off_t from = lseek(file, (off_t)at, SEEK_DATA), to = from < 0 ? -1 : lseek(file, from, SEEK_HOLE);
+        if (from < 0 && errno != ENXIO) give_up("reading the tensors");
+        const size_t next = from < 0 ? bytes : (size_t)from, end = to < 0 || (size_t)to > bytes ? bytes : (size_t)to;
+        if (at < given) memset(data + at, 0, (next < given ? next : given) - at);
+        for (at = next; at < end;) {
+            const ssize_t n = pread(file, data + at, end - at, (off_t)at);
+            if (n < 0) give_up("reading the tensors");
+            if (n == 0) memset(data + at, WB_NAN_BYTE, end - at);  // cut off, where no seal forbids that
+            at += n ? (size_t)n : end - at;
+        }
     }
 }
 
@@ -205,7 +213,10 @@ static void serve(worker_run *run, worker_kind kind, const int files[], int boar
     char ending[256];
     const bool answered = !*session_serve(turns, count, run->problem, board, ending, &how, &whose);
     note(kind, how, ending);
-    for (int r = 0; r < count; r++) read_all(files[r], worker_part(run, r)->shared, worker_part(run, r)->bytes);
+    for (int r = 0; r < count; r++) {
+        const worker_run *part = worker_part(run, r);
+        read_all(files[r], part->shared, part->bytes, part->given);
+    }
     if (!answered) {
         run->whose = run->parts ? whose : 0;
         snprintf(run->ending, sizeof run->ending, "%s", ending);
@@ -225,14 +236,17 @@ static void lay_out(worker_run *run, bool alone)
     const size_t guard = getenv("WB_EXACT") ? 0 : WB_GUARD;
     run->count = wb_case_tensors(run->problem, &run->c, run->tensors);
     run->bytes = wb_exchange_layout(run->tensors, run->count, run->c.offset, guard, run->zones);
-    run->shared = malloc(run->bytes);
-    run->original = malloc(run->bytes);
+    run->given = run->c.products ? run->zones[run->count - 1].start : run->bytes;
+    run->shared = run->c.products ? calloc(run->bytes, 1) : malloc(run->bytes);
+    run->original = run->c.products ? calloc(run->bytes, 1) : malloc(run->bytes);
     if (!run->shared || !run->original) give_up("memory for the tensors");
-    memset(run->original, WB_NAN_BYTE, run->bytes);
+    memset(run->original, WB_NAN_BYTE, run->given);
     memset(run->original, 0, sizeof(wb_exchange));
     memset(run->shared, 0, sizeof(wb_exchange));
     for (int k = 0; k < run->count; k++)
-        if (run->tensors[k].output)
+        if (run->zones[k].start >= run->given)
+            continue;
+        else if (run->tensors[k].output)
             memset(original_tensor(run, k), WB_NAN_BYTE - run->c.prior, run->tensors[k].bytes);
         else if (!run->c.part)
             wb_case_fill(run->problem, &run->c, &run->tensors[k], original_tensor(run, k));
@@ -243,7 +257,7 @@ static void cut(worker_run *run)
 {
     run->parts = calloc((size_t)run->c.ranks, sizeof *run->parts);
     if (!run->parts) give_up("memory for ranks");
-    memcpy(run->shared, run->original, run->bytes);
+    memcpy(run->shared, run->original, run->given);
     for (int r = 0; r < run->c.ranks; r++) {
         worker_run *part = &run->parts[r];
         part->problem = run->problem, part->c = run->c, part->c.part = r + 1;
@@ -272,7 +286,7 @@ void worker_start(worker_run *run, const wb_problem *problem, const wb_case *c, 
         const worker_run *part = worker_part(run, r);
         files[r] = session_memory(part->bytes);
         if (files[r] < 0) give_up("memory to share");
-        write_all(files[r], part->original, part->bytes);
+        write_all(files[r], part->original, part->given);
     }
     if (run->parts && (board = session_memory(wb_board_room(problem, &run->c, run->tensors))) < 0)
         give_up("memory to share");

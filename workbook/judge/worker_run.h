@@ -19,10 +19,11 @@ struct worker_run {
     wb_tensor tensors[WB_MAX_TENSORS];
     wb_zone zones[WB_MAX_TENSORS];
     int count;
-    char *shared;       // what the worker left in the exchange: a copy, which it can no longer change
-    size_t bytes;       // of it
-    char *original;     // a copy of it from before the worker was given the case
-    char ending[256];   // "" if the worker finished the case, otherwise what happened instead, in one sentence
+    char *shared;      // what the worker left in the exchange: a copy, which it can no longer change
+    size_t bytes;      // of it
+    size_t given;      // of these, what the worker is given: all but the room for a record (c.products), which is zeros
+    char *original;    // a copy of it from before the worker was given the case
+    char ending[256];  // "" if the worker finished the case, otherwise what happened instead, in one sentence
     session_said said;  // what it printed meanwhile
     size_t peak;        // of a worker alone: the most memory it had resident, as the kernel counted (session.h)
     int served;         // how many cases the same process had served before this one
