@@ -3,7 +3,8 @@
 # SYSTEM: a release of Debian and a compiler, as in trixie/clang++. Each is made by debootstrap below
 # build/systems, and gets a clone of what is committed here. Who gives the commands, what sh is, locale, umask and
 # path are drawn, by SEED=n, the commit's own number by default. Prints a row a system for the table of README.md
-# here: versions, what was drawn, seconds a step. As root, on Linux; Debian's mirror is this machine's, or MIRROR.
+# here: versions, what was drawn, seconds a step. ONLY=REGEX: of make check these rows. As root, on Linux; Debian's
+# mirror is this machine's, or MIRROR.
 # Exit status: 0; 1 if a step failed; 77 if it cannot be tried.
 set -u
 skip() { echo "skip  systems: $*"; exit 77; }
@@ -13,7 +14,7 @@ mirror=${MIRROR:-$(apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(COMPON
     awk '$1 == "Debian" && $2 !~ /-/ && $3 == "main" { print $4; exit }')}
 [ -n "$mirror" ] || skip "apt knows no mirror of Debian here: apt-get update, or MIRROR=..."
 commit=$(git rev-parse --short=7 HEAD) || exit 1
-[ $# -gt 0 ] || { sed -n '2,7s/^# //p' "$0"; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,8s/^# //p' "$0"; exit 2; }
 mkdir -p build/systems
 search=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
@@ -74,7 +75,7 @@ for system; do
     bootstrap >"$root.log" 2>&1 || { echo "FAIL  $system could not be made"; tail -n 5 "$root.log"; status=1
     continue; }
     row= failed=
-    for step in ./setup.sh "make demo$words" "make check$words"; do
+    for step in ./setup.sh "make demo$words" "make check$words${ONLY:+ ONLY='$ONLY'}"; do
         begun=$(date +%s)
         given "$step" >"$root.log" 2>&1 ||
             { failed="$failed, $step"; row="$row FAIL |"; tail -n 40 "$root.log"; continue; }
