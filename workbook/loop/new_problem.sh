@@ -89,8 +89,8 @@ done
 # The lines in files of all problems.
 mkdir -p "$scratch/workbook/loop"
 group=
-[ "$number" -le 9 ] || group='s/WB_[A-Z]*}/WB_BEYOND}/'
-row=$(echo "$row" | sed "s/{${from#0}, \"$old\"/{${number#0}, \"$name\"/; $group")
+[ "$number" -le 9 ] || group='s/WB_[A-Z]*\(, [0-9]*}\)/WB_BEYOND\1/'
+row=$(echo "$row" | sed "s/{${from#0}, \"$old\"/{${number#0}, \"$name\"/; s/[0-9]*},\$/${from#0}},/; $group")
 awk -v row="$row" -v number="${number#0}" '
     !done && (/^};/ || /^ *[{][0-9]/ && substr($1, 2) + 0 > number + 0) && seen { print row; done = 1 }
     /^ *[{][0-9]/ { seen = 1 }
