@@ -65,7 +65,7 @@ blank-%: FORCE  ## blank-03: the contract alone instead of the file with gaps; r
 	@workbook/loop/reset.sh $* blank
 diff-%: $B/score FORCE  ## diff-03: yours against the answer key; asks first (YES=1: does not)
 	@workbook/loop/diff.sh $*
-step-%: FORCE  ## step-04: from your file of the problem before to the one shipped (KEYS=1: the keys)
+step-%: FORCE  ## step-04: from your file of the problem before to the one shipped (KEYS=1: keys; COMMENTS=1)
 	@workbook/loop/step.sh $*
 report: $B/score $B/suite  ## a page of scores and failures, to keep or hand in: build/report.html, OUT=FILE
 	@workbook/score/report.sh $(BACKEND) $(IMPL) $(if $(filter OUT,$(COMMANDED)),"$$OUT")
