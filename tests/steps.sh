@@ -2,6 +2,7 @@
 # steps.sh - prints the table of steps: how many lines of code change from the key of the problem that another grows out
 # of (`from` in problems.c) to its own, comments and blank lines apart. The map of problems/README.md and a sentence in
 # each lesson are as this table, problems.c and README.md's table of problems have it; `steps.sh --write` makes them so.
+# And `make start-NN` after the key of the problem before begins with the code that NN was shipped with.
 set -u
 . tests/prove/frame.sh
 . workbook/loop/source.sh
@@ -61,5 +62,17 @@ while read -r n from lines; do
     sed "s/^The step from .* lines of code: .*/$sentence/" "problems/$n/README.md" >"$scratch/lesson"
     grep -qxF "$sentence" "$scratch/lesson" || fail "problems/$n/README.md lacks: $sentence"
     hold "problems/$n/README.md" "$scratch/lesson"
+done <"$scratch/steps"
+
+# A line "// mine" in each gap of that key: those of the gaps in travels.txt arrive.
+while read -r n from lines; do
+    [ -n "$from" ] || continue
+    find_source solutions "$from"
+    sed 's|^ *//[{] .*|&\n// mine|' "$file" >"$scratch/mine"
+    workbook/loop/shipped.sh "$n" "$scratch/shipped" && workbook/loop/travel.sh "$n" "$scratch/mine" "$scratch/begun" &&
+        for file in shipped begun; do awk -f workbook/loop/code.awk "$scratch/$file" >"$scratch/$file.code"; done &&
+        diff "$scratch/shipped.code" "$scratch/begun.code" >"$said" &&
+        [ "$(grep -c '^// mine$' "$scratch/begun")" -eq "$(sed -n "s/^$n //p" workbook/loop/travels.txt | tr ';' '\n' | wc -l)" ]
+    verdict $? "start-$n has the code of $n, and what workbook/loop/travels.txt says of $from"
 done <"$scratch/steps"
 exit $failed
