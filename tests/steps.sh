@@ -11,7 +11,7 @@ for n in $(cd problems && echo [0-9][0-9]); do
     find_source solutions "$n"
     awk -f workbook/loop/code.awk "$file" >"$scratch/$n"
     from=$(from_of "$n")
-    [ -z "$from" ] || from="$from $(diff "$scratch/$from" "$scratch/$n" | grep -c '^[<>]')"
+    [ -z "$from" ] || from="$from $(diff -d "$scratch/$from" "$scratch/$n" | grep -c '^[<>]')"
     echo "$n $from"
 done >"$scratch/steps"
 sed 's/\(.*\) \(.*\) \(.*\)/      \2 to \1: \3 lines/' "$scratch/steps"
