@@ -29,16 +29,16 @@ def file_of(folder, number):
 
 
 # Under the sentence that says how long a step is, the step: from skeleton to skeleton, as they were shipped, and, if
-# KEYS is yes, from key to key.
+# KEYS is yes, from key to key; one under the other, since a page has no room for two beside one another.
 def step(match):
-    figure = [match[0], "", '<div class="step">', ""]
+    figure = [match[0], ""]
     for folder, what in [("problems", "what you are given"), ("solutions", "the two answer keys")][:1 + keys]:
         old, new = (file_of(folder, number).relative_to(source) for number in match.groups())
         lines = subprocess.run(["diff", "-U", "3", "--label", old, "--label", new, old, new],
                                capture_output=True, text=True, cwd=source).stdout
         figure += [f"<details><summary>From {match[1]} to {match[2]}: {what}</summary>", "", "```diff",
                    lines.rstrip("\n"), "```", "", "</details>", ""]
-    return "\n".join([*figure, "</div>"])
+    return "\n".join(figure)
 
 
 for lesson in source.glob("problems/[0-9][0-9]/README.md"):
