@@ -63,8 +63,12 @@ reset-%: FORCE  ## reset-03: put the shipped skeleton back; your file is kept be
 	@workbook/loop/reset.sh $*
 blank-%: FORCE  ## blank-03: the contract alone instead of the file with gaps; reset-03 goes back
 	@workbook/loop/reset.sh $* blank
+start-%: $B/score FORCE  ## start-04: the shipped one with what is yours in your file of the problem before
+	@workbook/loop/reset.sh $* start
 diff-%: $B/score FORCE  ## diff-03: yours against the answer key; asks first (YES=1: does not)
 	@workbook/loop/diff.sh $*
+step-%: FORCE  ## step-04: from your file of the problem before to the one shipped (KEYS=1: keys; COMMENTS=1)
+	@workbook/loop/step.sh $*
 report: $B/score $B/suite  ## a page of scores and failures, to keep or hand in: build/report.html, OUT=FILE
 	@workbook/score/report.sh $(BACKEND) $(IMPL) $(if $(filter OUT,$(COMMANDED)),"$$OUT")
 compile_commands.json: FORCE  ## for editors with clangd: how each file is compiled

@@ -21,6 +21,14 @@ make_book students "the students' edition"
 [ $failed -eq 0 ] || exit 1
 find build/book/html -path '*solutions/[0-9]*' >"$said"
 check "and no key is in it" [ ! -s "$said" ]
+steps() { # EDITION TIMES: so many pictures of a step in each lesson that has one
+    for lesson in $(grep -l '^The step from ' problems/[0-9][0-9]/README.md); do
+        page=build/book/$1/${lesson%.md}.html
+        [ "$(grep -c '<summary>From .. to ' "$page")" -eq "$2" ] && grep -q '<span class="gi">' "$page" || echo "$page"
+    done >"$said"
+    check "each lesson shows its step $2 times" [ ! -s "$said" ]
+}
+steps html 1
 
 strings() { sed 's/["\\]/\\&/g; s/.*/"&",/'; } # lines as JavaScript's
 {
@@ -61,6 +69,7 @@ for list in solutions/*/wrong.diff; do
     done
 done >"$said"
 check "it shows each wrong solution" [ ! -s "$said" ]
+steps instructors 2
 check "and keys" [ -s build/book/instructors/files/solutions/08/variants/hopper.cu.html ]
 rm -f build/book/workbook.pdf
 make_book pdf "the PDF"

@@ -69,6 +69,8 @@ try tune-02 SOURCE TRY="$scratch/none"
 try tune-02 SHAPES TRY="$scratch/none"
 try hint-02 GAP
 try hint-02 LEVEL
+try step-04 KEYS
+try step-04 COMMENTS
 try watch P
 try next P
 try mask-06 N

@@ -1,7 +1,7 @@
 #!/bin/sh
-# student_loop.sh - make progress, next, hint-NN, reset-NN, diff-NN and watch do what they promise, on a copy without
-# git and without a build; nothing that a student wrote is lost. Each target is asked through make once, then its
-# script.
+# student_loop.sh - make progress, next, hint-NN, reset-NN, step-NN, start-NN, diff-NN and watch do what they promise, on
+# a copy without git and without a build; nothing that a student wrote is lost. Each target is asked through make once,
+# then its script.
 set -u
 . tests/prove/frame.sh
 built=$PWD/build/${BACKEND:-cpu}
@@ -242,6 +242,38 @@ check "help without answer keys lists what there is" test "$(echo "$listed" | gr
 asked "and nothing that needs them" 'all are there' make -f Makefile -f stop.mk $listed
 rm stop.mk
 
+# ------------------------ step
+cp -R "$scratch/shipped/04" workbook/loop/shipped
+echo "// mine alone" >>problems/03/flash_forward.cu
+asked "step: my file of the problem before, against what is shipped" '^-// mine alone' make step-04
+says '^\+\+\+ shipped/04/flash_causal.cu' && says '^\+ *//[{] bounds' && ! grep -qF "${TMPDIR:-/tmp}" "$said"
+verdict $? "step: shows the new gap, and names no folder that is gone"
+run make step-04 COMMENTS=1
+awk '/^---/ { part++ } /^-\/\/ mine alone/ { mine = part } /^\+ *const int.*\/\// { mixed = 1 }
+    /^\+ *\/\/[{] bounds/ { gap = part } END { exit !(mine == 2 && gap == 1 && !mixed) }' "$said"
+verdict $? "step: with COMMENTS=1 gaps are with the code, and comments behind it"
+refused "step: where nothing comes before" 'no problem 01 that grows' make step-01
+refused "step: without solutions/ no keys" '^step-04: there is no answer key here' env KEYS=1 workbook/loop/step.sh 04
+
+# ------------------------ start
+cp -R "$scratch/shipped/03" "$scratch/shipped/04" workbook/loop/shipped
+rm -f build/grade/03.* problems/04/*.[1-9]
+refused "start: only after the problem before" 'begins with your 03, which has not passed' make start-04
+sed 's|TODO(03)|mine:|; s|^#include "tile.cuh"|&  // mine outside|' \
+    "$scratch/shipped/03/flash_forward.cu" >problems/03/flash_forward.cu
+passing 03 | record 03 passed
+refused "start: what does not compile" 'does not compile. Nothing was changed' env MAKE=false workbook/loop/reset.sh 04 start
+check "start: then the file is what it was" same problems/04/flash_causal.cu "$scratch/shipped/04/flash_causal.cu"
+run env MAKE=true workbook/loop/reset.sh 04 start
+grep -q '// mine: max' problems/04/flash_causal.cu && grep -q '// mine outside' problems/04/flash_causal.cu &&
+    grep -q 'TODO(04) bounds' problems/04/flash_causal.cu && ! grep -q 'S_max' problems/04/flash_causal.cu
+verdict $? "start: what I wrote for 03 stands in 04, in a gap and outside, beside the gaps of 04"
+check "start: the other file is kept" same problems/04/flash_causal.cu.1 "$scratch/shipped/04/flash_causal.cu"
+sed -i.bak '/^ *\/\/{ max/d' problems/03/flash_forward.cu && passing 03 | record 03 passed
+refused "start: a file without its gaps" 'does not have the gaps any more' env MAKE=true workbook/loop/reset.sh 04 start
+refused "start: where nothing comes before" 'no problem 02 that grows' workbook/loop/reset.sh 02 start
+cp "$scratch/shipped/03"/* problems/03/ && cp "$scratch/shipped/04"/* problems/04/ && rm -rf workbook/loop/shipped
+
 # ------------------------ diff
 refused "diff without solutions/: one line" '^diff-03: there is no answer key here' env YES=1 workbook/loop/diff.sh 03
 if [ -d "$scratch/solutions" ]; then
@@ -250,6 +282,7 @@ if [ -d "$scratch/solutions" ]; then
     check "diff: the refusal gives nothing away" test "$(grep -c . "$said")" -le 2
     asked "diff shows the key" 'any_above' make diff-03 YES=1
     check "diff ends well" ends_well
+    asked "step between the keys" '^\+ .*if \(j > i\) s = -INFINITY;' make step-04 KEYS=1
 fi
 
 # ------------------------ watch

@@ -45,6 +45,7 @@ typedef struct wb_problem {
     const int *head_dims;  // those that it supports, the smallest first; behind the last stands 0
     int tile;              // query rows of a tile in lesson and key, for messages ("row 130, in query tile 1")
     wb_group group;
+    int from;  // the number of the problem that this one grows out of; 0: it begins anew
 } wb_problem;
 
 // Whether a process a rank calls it, and what it finds are gradients.

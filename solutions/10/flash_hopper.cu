@@ -4,6 +4,8 @@
 #include "workbook.h"
 #include "hopper.cuh"
 
+constexpr int BC = 128;  // keys of a tile
+
 // One end of a ring: which tile comes next, and in which phase its signals are. hopper.cuh has it as the words sender
 // and receiver; here it is written by hand.
 template <class Tile, int STAGES> struct ring_end {
@@ -40,7 +42,7 @@ template <class Tile, int STAGES> struct ring_end {
 };
 
 // What a block keeps in shared memory.
-template <int D, int BC, int GROUPS> struct forward_tiles {
+template <int D, int GROUPS> struct forward_tiles {
     ring<tma_tile<BC, D>, 2> K, V;    // one of the two is read while the other is filled
     ring<tma_tile<64, D>, GROUPS> Q;  // one a warpgroup
     tma_tile<64, D> O[GROUPS];
@@ -48,7 +50,6 @@ template <int D, int BC, int GROUPS> struct forward_tiles {
 
 // One step of the online softmax: S becomes P. Returns whether O has to be multiplied by alpha: here a product may be
 // adding to it.
-template <int BC>
 TILE_FN bool softmax_step(reg_tile<16, BC> &S, row_vec<16> &m, row_vec<16> &l, row_vec<16> &alpha, float scale2)
 {
     //{ softmax: max, rescale, accumulate
@@ -67,8 +68,7 @@ TILE_FN bool softmax_step(reg_tile<16, BC> &S, row_vec<16> &m, row_vec<16> &l, r
 // A block owns 64 * GROUPS query rows, each of its computing warps 16, in each of `bunch` heads, one head after the
 // other: while the last products of one run, the next one's tiles come. It walks over the keys from right to left, BC
 // at a time: the tiles with a mask come first.
-template <int D, int BC, int GROUPS, bool CAUSAL>
-__global__ __launch_bounds__(128 * (1 + GROUPS), 1) void forward_kernel(
+template <int D, int GROUPS, bool CAUSAL> __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void forward_kernel(
     const __grid_constant__ tensor_map O_map,  // [B, Hq, Nq, D]
     const __grid_constant__ tensor_map Q_map,  // [B, Hq, Nq, D]
     const __grid_constant__ tensor_map K_map,  // [B, Hkv, Nk, D]
@@ -77,8 +77,9 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void forward_kernel(
     int heads, int bunch, int side_by_side, int group_size, int Nq, int Nk, float scale)
 {
     constexpr int BR = 64 * GROUPS;
-    using registers = register_shares<GROUPS, GROUPS == 2 ? 40 : 32, GROUPS == 2 ? 232 : 160>;
-    auto &tiles = shared_memory<forward_tiles<D, BC, GROUPS>>();
+    constexpr int few[] = {40, 32}, many[] = {232, 160};  // registers of a thread, with two groups and with three
+    using registers = register_shares<GROUPS, few[GROUPS - 2], many[GROUPS - 2]>;
+    auto &tiles = shared_memory<forward_tiles<D, GROUPS>>();
 
     // who am I: side_by_side bunches of heads, counted over the whole batch, share a section of the grid
     const int tiles_of_head = (Nq - 1) / BR + 1, section = blockIdx.x / (side_by_side * tiles_of_head);
@@ -197,9 +198,9 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void forward_kernel(
 template <int D, int GROUPS, bool CAUSAL> static wb_status
 launch(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const attention_shape *shape, wb_stream stream)
 {
-    constexpr int BC = 128, BR = 64 * GROUPS;
-    const auto kernel = forward_kernel<D, BC, GROUPS, CAUSAL>;
-    const int bytes = sizeof(forward_tiles<D, BC, GROUPS>), Nq = shape->q_len, Nk = shape->kv_len;
+    constexpr int BR = 64 * GROUPS;
+    const auto kernel = forward_kernel<D, GROUPS, CAUSAL>;
+    const int bytes = sizeof(forward_tiles<D, GROUPS>), Nq = shape->q_len, Nk = shape->kv_len;
     const int heads = shape->batch * shape->q_heads, kv_heads = shape->batch * shape->kv_heads,
               group_size = heads / kv_heads;
     tensor_map O_map, Q_map, K_map, V_map;
@@ -213,7 +214,7 @@ launch(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const att
     WB_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
     // causal: a section has as many heads as have their keys and values in half of the L2 cache (60 MB) together
     int section = group_size, bunch = 4;
-    while (2 * section <= heads && 2ll * section / group_size * Nk * D * 4 <= 32 << 20) section *= 2;
+    while (2 * section <= heads && 2ll * section / group_size * Nk * D * 2 * sizeof(*K) <= 32 << 20) section *= 2;
     // a bunch, as long as no multiprocessor waits for it in the end: where the blocks of a section are of many
     // lengths, they are three for two multiprocessors; where all are equal, they need no more rounds than blocks of
     // one head

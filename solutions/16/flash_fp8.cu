@@ -78,7 +78,8 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void forward_kernel(
     const int8_t *V_exponent,                  // [B, Hkv, tiles]
     int heads, int bunch, int side_by_side, int group_size, int Nq, int Nk, float scale)
 {
-    constexpr int BR = 64 * GROUPS, every = 1536 / BC;  // tiles of keys that the tensor cores add up on their own
+    constexpr int BR = 64 * GROUPS;
+    constexpr int every = 1536 / BC;  // tiles of keys that the tensor cores add up on their own
     constexpr int few[] = {40, 32, 24}, many[] = {232, 160, 112};
     using registers = register_shares<GROUPS, few[GROUPS - 2], many[GROUPS - 2]>;
     auto &tiles = shared_memory<forward_tiles<D, GROUPS, LEVELS>>();
@@ -136,12 +137,14 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void forward_kernel(
     };
     for (int head = first_head; head < last_head; head++) {
         reg_tile<16, D> O = {};
-        row_vec<16> m, l = {}, alpha, m_sum = {}, Q_factor, least;
-        fill(m, -FLT_MAX);     // not -infinity: "nothing yet" minus "nothing yet" must be 0, not NaN
+        row_vec<16> m, l = {}, alpha;
+        fill(m, -FLT_MAX);  // not -infinity: "nothing yet" minus "nothing yet" must be 0, not NaN
+        row_vec<16> m_sum = {}, Q_factor, least;
         fill(least, FLT_MIN);  // of a factor: -infinity times 0 would be NaN
         e4m3_weights<BC> P;
         bool moved = false;
-        int t = end - 1, left = every - group * (every / GROUPS);  // until O moves on: not in all groups at once
+        int t = end - 1;
+        int left = every - group * (every / GROUPS);  // tiles until O moves on: not in all groups at once
         const int8_t *of_K = K_exponent + (size_t)(head / group_size) * all;
         const int8_t *of_V = V_exponent + (size_t)(head / group_size) * all;
         //{ scales: of a row of Q
@@ -185,11 +188,11 @@ __global__ __launch_bounds__(128 * (1 + GROUPS), 1) void forward_kernel(
             products_done<1>(S);  // all but one: S is there, O is not
             K.release();
             mask(S, t);
-            const bool raised = softmax_step<false>(P_next, S, m, l, alpha, factor, V_next, unit);
+            const bool outgrown = softmax_step<false>(P_next, S, m, l, alpha, factor, V_next, unit);
             products_done<0>(O);
             V.release();
             take_over(P, P_next);  // P V no longer reads the old one
-            if (raised) scale_rows(O, alpha);
+            if (outgrown) scale_rows(O, alpha);
             if constexpr (LEVELS == 2)
                 if (--left == 0) move_on(sum, O, m_sum, m, !moved), left = every, moved = true;
         }
@@ -229,16 +232,16 @@ template <int D, int GROUPS, bool CAUSAL, int LEVELS> static wb_status launch(
               group_size = heads / kv_heads;
     tensor_map O_map, Q_map, K_map, V_map;
     wb_status status = describe(O_map, O, heads, Nq, D, 64);
-    if (status == WB_OK) status = describe_e4m3(Q_map, Q, heads, Nq, D, 64);
-    if (status == WB_OK) status = describe_e4m3(K_map, K, kv_heads, Nk, D, BC);
-    if (status == WB_OK) status = describe_e4m3(V_map, V, kv_heads, ((Nk - 1) / BC + 1) * D, BC, D);
+    if (status == WB_OK) status = describe(Q_map, Q, heads, Nq, D, 64);
+    if (status == WB_OK) status = describe(K_map, K, kv_heads, Nk, D, BC);
+    if (status == WB_OK) status = describe(V_map, V, kv_heads, ((Nk - 1) / BC + 1) * D, BC, D);
     if (status != WB_OK) return status;
     int device, processors;
     WB_CUDA(cudaGetDevice(&device));
     WB_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
     // sections and bunches: see 10; K and V are half as large
     int section = group_size, bunch = 4;
-    while (2 * section <= heads && 2ll * section / group_size * Nk * D * 2 <= 32 << 20) section *= 2;
+    while (2 * section <= heads && 2ll * section / group_size * Nk * D * 2 * sizeof(*K) <= 32 << 20) section *= 2;
     const long long tiles_of_head = (Nq - 1) / BR + 1, all = tiles_of_head * heads;
     const auto rounds = [&](long long blocks) { return (blocks - 1) / processors + 1; };
     while (bunch > 1 && (CAUSAL ? tiles_of_head * (section / bunch) * 2 < processors * 3

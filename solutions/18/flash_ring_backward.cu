@@ -10,8 +10,18 @@
 struct sequence {
     int N, ranks;
 
-    int rows(int chunk) const { return N / (2 * ranks) + (chunk < N % (2 * ranks)); }
-    int chunk(int rank, int which) const { return which == 0 ? rank : 2 * ranks - 1 - rank; }
+    // How many rows a chunk has.
+    int rows(int chunk) const
+    {
+        // chunk table
+        return N / (2 * ranks) + (chunk < N % (2 * ranks));
+    }
+    // The number of a rank's first (which = 0) or second chunk.
+    int chunk(int rank, int which) const
+    {
+        // zigzag
+        return which == 0 ? rank : 2 * ranks - 1 - rank;
+    }
     int rows_of(int rank) const { return rows(chunk(rank, 0)) + rows(chunk(rank, 1)); }
 };
 

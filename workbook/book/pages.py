@@ -1,6 +1,7 @@
-"""pages.py SOURCE KEYS - makes the pages that the repository has no Markdown for: of each header of words one that
-shows it, and, if KEYS is yes, of each problem a page of its wrong solutions."""
+"""pages.py SOURCE KEYS - makes what the repository has no Markdown for: of each header of words a page that shows it,
+in each lesson the step to it as the first figure, and, if KEYS is yes, of each problem a page of its wrong solutions."""
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -19,6 +20,30 @@ for header, problem in HEADERS.items():
     (source / f"words/{header}.md").write_text(
         f"# {header}.cuh\n\nWhat lessons from {problem} on call words.\n\n"
         f"```{{literalinclude}} ../{file}\n:language: cuda\n```\n")
+
+
+
+def file_of(folder, number):
+    stem = next(source.glob(f"tests/{number}_*.c")).stem[3:]
+    return next(p for end in ("cu", "c") if (p := source / folder / number / f"{stem}.{end}").is_file())
+
+
+# Under the sentence that says how long a step is, the step: from skeleton to skeleton, as they were shipped, and, if
+# KEYS is yes, from key to key; one under the other, since a page has no room for two beside one another.
+def step(match):
+    figure = [match[0], ""]
+    for folder, what in [("problems", "what you are given"), ("solutions", "the two answer keys")][:1 + keys]:
+        old, new = (file_of(folder, number).relative_to(source) for number in match.groups())
+        lines = subprocess.run(["diff", "-U", "3", "--label", old, "--label", new, old, new],
+                               capture_output=True, text=True, cwd=source).stdout
+        figure += [f"<details><summary>From {match[1]} to {match[2]}: {what}</summary>", "", "```diff",
+                   lines.rstrip("\n"), "```", "", "</details>", ""]
+    return "\n".join(figure)
+
+
+for lesson in source.glob("problems/[0-9][0-9]/README.md"):
+    lesson.write_text(re.sub(r"^The step from (\d\d) changes .*: `make step-(\d\d)`\.$", step, lesson.read_text(),
+                             flags=re.M))
 
 if keys:
     (source / "wrong").mkdir()

@@ -30,7 +30,7 @@ END {
         ". Next: make next, or read problems/README.md"
     group("Begin", "demo setup next progress book")
     group("Work on a problem", "test-% watch hint-% run-% ring sanitize-% mask-% timeline-% reset-% blank-% diff-%" \
-        " test sanitize report compile_commands.json")
+        " step-% start-% test sanitize report compile_commands.json")
     group("Measure", "bench-% plot-% bench plot tune-% record duel bundle compile-gpu")
     group("Use the kernels", "train gpt-oss lib install torch")
     group("Run a class (workbook/class/README.md)", "class-copy grade-all grade gradescope")

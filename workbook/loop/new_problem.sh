@@ -67,6 +67,7 @@ done
 lesson=$scratch/problems/$number/README.md
 awk '/^<!-- recorded: / { table = 1 } table && /^$/ { table = 0 } !table && !/^Recorded on / { print }' "$lesson" |
     sed -E "s|solutions/$number/variants|solutions/$from/variants|g; s#plots/(timeline|softmax)_$number#plots/\1_$from#g
+        s|^The step from .*|The step from $from changes names alone, not yet lines of code: \`make step-$number\`.|
         s#[(]hopper[.]md[)]#(../$from/hopper.md)#g
         s#(plots/(data/[a-z0-9]*/)?)${number}_$name([a-z_0-9]*[.](svg|tsv))#\1${from}_$old\3#g
         s#(plots/(data/[a-z0-9]*/)?)${number}_([a-z_0-9]*[.](svg|tsv))#\1${from}_\3#g" | cat -s >"$lesson.new" &&
@@ -89,8 +90,8 @@ done
 # The lines in files of all problems.
 mkdir -p "$scratch/workbook/loop"
 group=
-[ "$number" -le 9 ] || group='s/WB_[A-Z]*}/WB_BEYOND}/'
-row=$(echo "$row" | sed "s/{${from#0}, \"$old\"/{${number#0}, \"$name\"/; $group")
+[ "$number" -le 9 ] || group='s/WB_[A-Z]*\(, [0-9]*}\)/WB_BEYOND\1/'
+row=$(echo "$row" | sed "s/{${from#0}, \"$old\"/{${number#0}, \"$name\"/; s/[0-9]*},\$/${from#0}},/; $group")
 awk -v row="$row" -v number="${number#0}" '
     !done && (/^};/ || /^ *[{][0-9]/ && substr($1, 2) + 0 > number + 0) && seen { print row; done = 1 }
     /^ *[{][0-9]/ { seen = 1 }

@@ -2,8 +2,12 @@
 # reset.sh NN - puts the shipped skeleton of a problem back. The student's file is kept beside it, as NAME.1, the next
 # time as NAME.2.
 # reset.sh NN blank - puts the contract alone there (blank.awk), for the whole function to be written.
+# reset.sh NN start - puts it there as it was shipped, with what is the student's own in the problem that it grows out
+# of, once that has passed (travel.sh); if it compiles.
 set -u
+. workbook/loop/source.sh
 number=$1 target=${2:-reset}-$1 what="as shipped"
+refuse() { echo "$target: $*. Nothing was changed" >&2; exit 1; }
 path=$(sed -n "s|^[0-9a-f]*  \(problems/$number/.*\)|\1|p" workbook/loop/shipped.sha256)
 if [ -z "$path" ]; then
     echo "$target: there is no problem $number" >&2
@@ -11,18 +15,31 @@ if [ -z "$path" ]; then
 fi
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
-if ! workbook/loop/shipped.sh "$number" "$scratch/skeleton" 2>"$scratch/why"; then
-    echo "$target: $(cat "$scratch/why"). Nothing was changed" >&2
-    exit 1
-fi
-if [ $# -gt 1 ]; then
+workbook/loop/shipped.sh "$number" "$scratch/skeleton" 2>"$scratch/why" || refuse "$(cat "$scratch/why")"
+case ${2:-} in
+blank)
     name=$(basename "${path%.*}") what="the contract alone"
     awk -v number="$number" -v name="$name" -f workbook/loop/blank.awk "$scratch/skeleton" >"$scratch/blank" &&
-        mv "$scratch/blank" "$scratch/skeleton" || {
-        echo "$target: $name was not found in the shipped $path. Nothing was changed" >&2
-        exit 1
-    }
-fi
+        mv "$scratch/blank" "$scratch/skeleton" || refuse "$name was not found in the shipped $path"
+    ;;
+start)
+    from=$(from_of "$number") out=build/${BACKEND:-cpu}
+    [ -n "$from" ] || refuse "there is no problem $number that grows out of another"
+    state=$("$out/score" standing "$from")
+    case $state in passed,*) ;; *) refuse "it begins with your $from, which has not passed (its state: $state)" ;; esac
+    find_source problems "$from"
+    tried=$out/tune/$number/start
+    rm -rf "$tried" && mkdir -p "$tried" || exit 1
+    workbook/loop/travel.sh "$number" "$file" "$tried/${path##*/}" >"$scratch/why" || refuse "$(cat "$scratch/why")"
+    cmp -s "$tried/${path##*/}" "$scratch/skeleton" && refuse "$number has no use for what is yours in $file"
+    if ! $MAKE --no-print-directory -s -j"$WB_JOBS" BACKEND="${BACKEND:-cpu}" "$tried/$number.so" >"$tried/log" 2>&1; then
+        LC_ALL=C awk -f workbook/loop/errors.awk "$tried/log" >&2
+        refuse "with what is yours in $file it does not compile"
+    fi
+    mv "$tried/${path##*/}" "$scratch/skeleton" && rm -rf "$tried"
+    what="as shipped, with what is yours in $file: make step-$number"
+    ;;
+esac
 if cmp -s "$path" "$scratch/skeleton"; then
     echo "$target: nothing to do, $path is $what"
     exit 0
@@ -34,8 +51,7 @@ if [ -e "$path" ]; then
     backup=$path.$((${last:-0} + 1))
     # -C: an earlier backup is never overwritten, not even by two of us at a time.
     if ! (set -C && cat "$path" >"$backup") 2>"$scratch/why" || ! cmp -s "$path" "$backup"; then
-        echo "$target: cannot keep your file as $backup: $(cat "$scratch/why"). Nothing was changed" >&2
-        exit 1
+        refuse "cannot keep your file as $backup: $(cat "$scratch/why")"
     fi
     echo "$target: your file is kept as $backup"
 fi

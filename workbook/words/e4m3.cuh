@@ -30,7 +30,7 @@ template <int Depth> struct e4m3_weights {
 };
 
 // (host) A tensor [heads, N, cols] of e4m3, cut into tiles of `rows` rows and all columns.
-static inline wb_status describe_e4m3(tensor_map &map, const uint8_t *tensor, int heads, int N, int cols, int rows)
+static inline wb_status describe(tensor_map &map, const uint8_t *tensor, int heads, int N, int cols, int rows)
 {
     const int panel = cols % 128 == 0 ? 128 : cols % 64 == 0 ? 64 : 32;
     return hopper_machine::describe(map, tensor, 1, panel, heads, N, cols, rows, 1);

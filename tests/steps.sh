@@ -1,0 +1,78 @@
+#!/bin/sh
+# steps.sh - prints the table of steps: how many lines of code change from the key of the problem that another grows out
+# of (`from` in problems.c) to its own, comments and blank lines apart. The map of problems/README.md and a sentence in
+# each lesson are as this table, problems.c and README.md's table of problems have it; `steps.sh --write` makes them so.
+# And `make start-NN` after the key of the problem before begins with the code that NN was shipped with.
+set -u
+. tests/prove/frame.sh
+. workbook/loop/source.sh
+
+for n in $(cd problems && echo [0-9][0-9]); do
+    find_source solutions "$n"
+    awk -f workbook/loop/code.awk "$file" >"$scratch/$n"
+    from=$(from_of "$n")
+    [ -z "$from" ] || from="$from $(diff -d "$scratch/$from" "$scratch/$n" | grep -c '^[<>]')"
+    echo "$n $from"
+done >"$scratch/steps"
+sed 's/\(.*\) \(.*\) \(.*\)/      \2 to \1: \3 lines/' "$scratch/steps"
+check "steps are counted" [ "$(awk 'NF == 3 && $3 > 0' "$scratch/steps" | wc -l)" -gt 10 ]
+
+# The map: which problem grows out of which, as a drawing, and a row for each.
+awk -v row='^[|] [[][0-9][0-9][]][(]problems/' '
+    FILENAME ~ /steps$/ { from[$1] = $2; lines[$1] = $3; after[$2] = after[$2] " " $1; next }
+    $0 ~ row { number = substr($0, 4, 2); split($0, cell, / *[|] */); points[number] = cell[3]; new[number] = cell[5] }
+    function draw(number, indent,    kid, n, i) { # behind what stands in its line already
+        printf "%s", number
+        n = split(after[number], kid, " ")
+        if (!n) print ""
+        for (i = 1; i <= n; i++) {
+            printf "%s", i == 1 ? (n == 1 ? " ─── " : " ─┬─ ") : indent "    " (i == n ? "└─ " : "├─ ")
+            draw(kid[i], indent "    " (i < n ? "│  " : "   "))
+        }
+    }
+    END {
+        print "```text"
+        n = split(after[""], root, " ")
+        for (i = 1; i <= n; i++) draw(root[i], "")
+        print "```\n\n| problem | from | points | changed lines | what is new |\n|---|---|---|---|---|"
+        for (i = 1; i < 100; i++) {
+            number = sprintf("%02d", i)
+            if (number in from)
+                printf "| [%s](%s/README.md) | %s | %s | %s | %s |\n", number, number, from[number], points[number],
+                    lines[number], new[number]
+        }
+    }' "$scratch/steps" README.md >"$scratch/map"
+awk 'FNR == NR { map = map $0 "\n"; next }
+    /^<!-- :map -->$/ { skipped = 0 }
+    !skipped { print }
+    /^<!-- map: / { skipped = 1; printf "%s", map }' "$scratch/map" problems/README.md >"$scratch/README.md"
+grep -q '^| \[03\].* 01 ' "$scratch/README.md"
+verdict $? "problems/README.md has a place for the map"
+
+hold() { # TEXT NEW: what it should be
+    [ "$write" != --write ] || cmp -s "$1" "$2" || cat "$2" >"$1"
+    diff "$1" "$2" >"$said"
+    verdict $? "$1 says what the steps are (tests/steps.sh --write)"
+}
+write=${1:-}
+hold problems/README.md "$scratch/README.md"
+while read -r n from lines; do
+    [ -n "$from" ] || continue
+    sentence="The step from $from changes $lines lines of code: \`make step-$n\`."
+    sed "s/^The step from .* lines of code: .*/$sentence/" "problems/$n/README.md" >"$scratch/lesson"
+    grep -qxF "$sentence" "$scratch/lesson" || fail "problems/$n/README.md lacks: $sentence"
+    hold "problems/$n/README.md" "$scratch/lesson"
+done <"$scratch/steps"
+
+# A line "// mine" in each gap of that key: those of the gaps in travels.txt arrive.
+while read -r n from lines; do
+    [ -n "$from" ] || continue
+    find_source solutions "$from"
+    sed 's|^ *//[{] .*|&\n// mine|' "$file" >"$scratch/mine"
+    workbook/loop/shipped.sh "$n" "$scratch/shipped" && workbook/loop/travel.sh "$n" "$scratch/mine" "$scratch/begun" &&
+        for file in shipped begun; do awk -f workbook/loop/code.awk "$scratch/$file" >"$scratch/$file.code"; done &&
+        diff "$scratch/shipped.code" "$scratch/begun.code" >"$said" &&
+        [ "$(grep -c '^// mine$' "$scratch/begun")" -eq "$(sed -n "s/^$n //p" workbook/loop/travels.txt | tr ';' '\n' | wc -l)" ]
+    verdict $? "start-$n has the code of $n, and what workbook/loop/travels.txt says of $from"
+done <"$scratch/steps"
+exit $failed

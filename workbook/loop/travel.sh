@@ -1,0 +1,27 @@
+#!/bin/sh
+# travel.sh NN MINE TO - writes to TO problem NN as it was shipped, but with what is the student's own in MINE, the file
+# of the problem that NN grows out of: what was written in those gaps that travels.txt names, and what was changed
+# outside of gaps, where NN has not changed it as well. NN's gaps are as shipped. Exit status: 0, or 1 and a sentence.
+set -u
+number=$1 mine=$2 to=$3
+. workbook/loop/source.sh
+from=$(from_of "$number")
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+workbook/loop/shipped.sh "$from" "$scratch/from" && workbook/loop/shipped.sh "$number" "$scratch/shipped" || exit 1
+find_source problems "$from"
+old=$name
+find_source problems "$number"
+take() { # FILE GAPS: with the function's new name
+    awk -v which=take -v gaps="$2" -f workbook/loop/travel.awk "$scratch/from" "$1" |
+        sed "s/\([^A-Za-z0-9_]\)$old\([^A-Za-z0-9_]\)/\1$name\2/g"
+}
+marks() { grep '^ *//[{}]' "$1"; }
+[ "$(marks "$mine")" = "$(marks "$scratch/from")" ] ||
+    { echo "$mine does not have the gaps any more that $from was shipped with"; exit 1; }
+take "$scratch/from" '' >"$scratch/base"
+take "$mine" "$(sed -n "s/^$number //p" workbook/loop/travels.txt)" >"$scratch/mine"
+git merge-file -p "$scratch/mine" "$scratch/base" "$scratch/shipped" 2>"$scratch/why" >"$scratch/merged"
+[ $? -le 127 ] || { cat "$scratch/why"; exit 1; }
+awk -v which=choose -f workbook/loop/travel.awk "$scratch/merged" >"$to"
+[ "$(marks "$to")" = "$(marks "$scratch/shipped")" ] || { echo "what is yours in $mine stands where $number has a gap"; exit 1; }
