@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from .arguments import number, tensors
 from .library import Shape, library, like_forward, operator, refuse
 from .masks import Mask, masked
 
@@ -21,10 +22,19 @@ def contiguous(*tensors):
     return [x.contiguous() for x in tensors if x is not None]
 
 
+def nothing_seen(outputs, sink_logits=None):
+    """O and L where there is no query, or no key: 0, and -infinity or what a sink leaves."""
+    O, L = outputs
+    L.copy_(L.new_full((), -torch.inf) if sink_logits is None else sink_logits[:, None])
+    return O.zero_(), L
+
+
 def attend(Q: Tensor, K: Tensor, V: Tensor, sink_logits: Optional[Tensor], causal: bool, window: int, sink_tokens: int,
            scale: float,
            same_bits: bool, path: str) -> Tuple[Tensor, Tensor]:
     shape, outputs = shape_of(Q, K, sink_logits, causal, window, sink_tokens, scale), like_forward(Q)
+    if not Q.numel() or not K.numel():
+        return nothing_seen(outputs, sink_logits)
     if sink_logits is not None:
         name = "flash_sink_logits"
     elif causal and window:
@@ -48,6 +58,9 @@ forward.register_fake(like_forward)
 def attend_backward(dO: Tensor, Q: Tensor, K: Tensor, V: Tensor, sink_logits: Optional[Tensor], O: Tensor, L: Tensor,
                     causal: bool, window: int,
                     sink_tokens: int, scale: float, same_bits: bool, path: str) -> List[Tensor]:
+    if not Q.numel() or not K.numel():
+        return [torch.zeros_like(x, memory_format=torch.contiguous_format)
+                for x in (Q, K, V, sink_logits) if x is not None]
     shape = shape_of(Q, K, sink_logits, causal, window, sink_tokens, scale)
     Nq, Nk = shape.q_len, shape.kv_len
     if not causal:
@@ -111,17 +124,20 @@ class Attention(torch.autograd.Function):
 
 def taken(what, Q, K, V, sink_logits):
     """Q, K and V as the library takes them, or an error: of attention, with heads before tokens."""
+    tensors(what, Q=(Q, 4), K=(K, 4), V=(V, 4), sink_logits=(sink_logits, 1))
     if torch.is_autocast_enabled(Q.device.type):
         Q, K, V = (x.to(torch.get_autocast_dtype(Q.device.type)) if x.dtype == torch.float32 else x for x in (Q, K, V))
     if any(x.dtype != torch.bfloat16 for x in (Q, K, V)) or (sink_logits is not None
                                                              and sink_logits.dtype != torch.float32):
         raise TypeError(f"{what} takes Q, K and V in bfloat16, and sink_logits in float32")
-    if any(x.device != Q.device for x in (K, V) + (() if sink_logits is None else (sink_logits,))):
-        raise ValueError(f"{what} takes tensors of one device")
     (B, Hq, _, D), (Bk, _, _, Dk) = Q.shape, K.shape
     if K.shape != V.shape or Bk != B or Dk != D or (sink_logits is not None and sink_logits.shape != (Hq,)):
         raise ValueError(f"{what} of Q {list(Q.shape)}, K {list(K.shape)}, V {list(V.shape)}: "
                          "[B, Hq, N, D], [B, Hkv, N, D] twice, and sink_logits [Hq]")
+    if D == 0:
+        refuse(f"{what}: head_dim = 0")
+    if (Hq % K.shape[1] if K.shape[1] else Hq):
+        raise ValueError(f"{what}: {Hq} heads of Q are no multiple of {K.shape[1]} of K")
     return Q, K, V
 
 
@@ -142,7 +158,9 @@ def attention(Q, K, V, *, causal=True, window=None, sink_tokens=0, sink_logits=N
     float32 is taken for bf16. What no function of the library does raises Refused.
     """
     Q, K, V = taken("attention", Q, K, V, sink_logits)
-    scale, path = Q.shape[3] ** -0.5 if scale is None else scale, lib.path if lib else ""
+    causal, window, sink_tokens = (number(name, x, kind) for name, x, kind in (("causal", causal, bool), ("window",
+        window or 0, int), ("sink_tokens", sink_tokens, int)))
+    scale, path = Q.shape[3] ** -0.5 if scale is None else number("scale", scale, float), lib.path if lib else ""
     if block_mask is not None:
         if window or sink_tokens or sink_logits is not None:
             raise ValueError("a block_mask stands alone: no window, sink_tokens or sink_logits beside it")
@@ -159,5 +177,5 @@ def attention(Q, K, V, *, causal=True, window=None, sink_tokens=0, sink_logits=N
     if same_bits is None:
         same_bits = torch.are_deterministic_algorithms_enabled()
     apply = forward if torch.compiler.is_compiling() else Attention.apply
-    O, L = apply(Q, K, V, sink_logits, causal, window or 0, sink_tokens, scale, same_bits, path)
+    O, L = apply(Q, K, V, sink_logits, causal, window, sink_tokens, scale, same_bits, path)
     return (O, L) if return_lse else O

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from .arguments import expect, expect_starts, is_off, number, pair, tensors
 from .dense import attention, backward, taken, wants_gradients
 from .library import DecodeShape, library, like_forward, operator, refuse
 from .masks import intervals, masked
@@ -17,14 +18,14 @@ from .masks import intervals, masked
 def plain(function, **given):
     """Refuses what is given and is not off."""
     for name, value in given.items():
-        if value is not None and value is not False and (isinstance(value, Tensor) or value):
-            refuse(f"{function}: {name}={'...' if isinstance(value, Tensor) else value} is not served")
+        if not is_off(value):
+            refuse(f"{function}: {name}={'...' if isinstance(value, Tensor) else value} is not served: leave it out")
 
 
 def ends_of(causal, window_size):
     """How many keys to the left and to the right a query sees besides its own; -1: all."""
-    left, right = (-1 if x is None or x < 0 else int(x) for x in window_size or (-1, -1))
-    return left, 0 if causal else right
+    left, right = pair("window_size", window_size)
+    return left, 0 if number("causal", causal, bool) else right
 
 
 def with_sink(O, L, s):
@@ -66,6 +67,9 @@ def band_mask(q_len, kv_len, left, right, device):
 
 @operator("band")
 def band(Q: Tensor, K: Tensor, V: Tensor, left: int, right: int, scale: float, path: str) -> Tuple[Tensor, Tensor]:
+    if not Q.numel() or not K.numel():
+        return torch.zeros_like(Q, memory_format=torch.contiguous_format), Q.new_full(Q.shape[:3], -torch.inf,
+            dtype=torch.float32)
     mask = band_mask(Q.shape[2], K.shape[2], left, right, Q.device)
     if Q.is_cuda and torch.cuda.is_current_stream_capturing():
         captured.append(mask)
@@ -119,9 +123,10 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
     plain("flash_attn_func", dropout_p=dropout_p, softcap=softcap, alibi_slopes=alibi_slopes, qv=qv,
           q_descale=q_descale, k_descale=k_descale,
           v_descale=v_descale, attention_chunk=attention_chunk)
+    tensors("flash_attn_func", q=(q, 4), k=(k, 4), v=(v, 4))
     sinks = sinks_of(s_aux, learnable_sink)
     Q, K, V = taken("flash_attn_func", *(x.transpose(1, 2) for x in (q, k, v)), sinks)
-    scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
+    scale = q.shape[-1] ** -0.5 if softmax_scale is None else number("softmax_scale", softmax_scale, float)
     O, L = banded("flash_attn_func", Q, K, V, *ends_of(causal, window_size), scale, deterministic or None, sinks)
     return (O.transpose(1, 2), L, None) if return_attn_probs else O.transpose(1, 2)
 
@@ -135,25 +140,32 @@ last_packed = []  # the mask of the last call, and of which tensors, as they wer
 
 
 def packed_mask(Q, K, starts, left, right):
-    key = [(weakref.ref(x), x._version) for x in starts], (Q.shape[2], K.shape[2], left, right, Q.device)
-    if last_packed and last_packed[1] == key[1] and all(ref() is x and version == x._version
-                                                        for (ref, version), x in zip(last_packed[0], starts)):
-        return last_packed[2]
+    # another thread may make another one meanwhile; tensors of inference_mode do not say whether they have changed
+    key, last = (Q.shape[2], K.shape[2], left, right, Q.device), last_packed[:]
+    keeps = not any(x.is_inference() for x in starts)
+    if keeps and last and last[1] == key and all(ref() is x and version == x._version
+                                                 for (ref, version), x in zip(last[0], starts)):
+        return last[2]
     if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
         refuse("flash_attn_varlen_func reads cu_seqlens, and waits for the GPU: call it once with the same tensors "
                "before it is captured in a CUDA graph")
     first, last = torch.ones(Q.shape[2], dtype=torch.int64), torch.zeros(Q.shape[2], dtype=torch.int64)
-    for at, nq, of, nk in sequences(*starts):
+    for at, nq, of, nk in sequences(*starts, Q.shape[2], K.shape[2]):
         a, b = bounds(nq, nk, left, right)
         first[at : at + nq], last[at : at + nq] = torch.where(a > b, 1, a + of), torch.where(a > b, 0, b + of)
     mask = intervals(first.to(Q.device), last.to(Q.device), K.shape[2])
-    last_packed[:] = *key, mask
+    if keeps:
+        last_packed[:] = [(weakref.ref(x), x._version) for x in starts], key, mask
     return mask
 
 
-def sequences(cu_q, cu_k):
+def sequences(cu_q, cu_k, Tq, Tk):
     """Where each begins among the queries, how many it has, and the same of the keys."""
     (q, k) = (x.tolist() for x in (cu_q, cu_k))
+    if len(q) != len(k):
+        raise ValueError(f"cu_seqlens_q has {len(q)} entries, and cu_seqlens_k has {len(k)}")
+    expect_starts("cu_seqlens_q", q, Tq)
+    expect_starts("cu_seqlens_k", k, Tk)
     return [(q[s], q[s + 1] - q[s], k[s], k[s + 1] - k[s]) for s in range(len(q) - 1)]
 
 
@@ -161,6 +173,11 @@ def sequences(cu_q, cu_k):
 def varlen(Q: Tensor, K: Tensor, V: Tensor, sinks: Optional[Tensor], cu_q: Tensor, cu_k: Tensor, left: int, right: int,
            scale: float, same_bits: bool,
            path: str) -> Tuple[Tensor, Tensor]:
+    if not Q.numel() or not K.numel():
+        sequences(cu_q, cu_k, Q.shape[2], K.shape[2])
+        O, L = torch.zeros_like(Q, memory_format=torch.contiguous_format), Q.new_full(Q.shape[:3], -torch.inf,
+            dtype=torch.float32)
+        return (O, L) if sinks is None else with_sink(O, L, sinks[:, None])
     mask = packed_mask(Q, K, (cu_q, cu_k), left, right)
     if Q.is_cuda and torch.cuda.is_current_stream_capturing():
         captured.append(mask)
@@ -176,7 +193,7 @@ def varlen_backward(dO: Tensor, Q: Tensor, K: Tensor, V: Tensor, sinks: Optional
                     cu_q: Tensor, cu_k: Tensor, left: int,
                     right: int, scale: float, same_bits: bool, path: str) -> List[Tensor]:
     gradients = [torch.zeros_like(x) for x in (Q, K, V, sinks) if x is not None]
-    for at, nq, of, nk in sequences(cu_q, cu_k):
+    for at, nq, of, nk in sequences(cu_q, cu_k, Q.shape[2], K.shape[2]):
         if right == 0:  # as in banded: a square of the queries that see a key and the keys that are seen
             late, unseen = max(0, nq - nk), max(0, nk - nq - left) if left >= 0 else 0
             at, nq, of, nk = at + late, nq - late, of + unseen, nk - unseen
@@ -232,12 +249,13 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=Non
           block_table=block_table, seqused_q=seqused_q,
           seqused_k=seqused_k, qv=qv, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale,
           attention_chunk=attention_chunk)
+    tensors("flash_attn_varlen_func", q=(q, 3), k=(k, 3), v=(v, 3))
     sinks = sinks_of(s_aux, learnable_sink)
     Q, K, V = taken("flash_attn_varlen_func", *(x.transpose(0, 1)[None] for x in (q, k, v)), sinks)
     left, right = ends_of(causal, window_size)
     if wants_gradients(Q, K, V, sinks) and right != 0 and (left >= 0 or right > 0 or sinks is not None):
         refuse_gradients("flash_attn_varlen_func", left, right, sinks)
-    scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
+    scale = q.shape[-1] ** -0.5 if softmax_scale is None else number("softmax_scale", softmax_scale, float)
     same_bits = bool(deterministic or torch.are_deterministic_algorithms_enabled())
     O, L = varlen(Q, K, V, sinks, cu_seqlens_q, cu_seqlens_k, left, right, scale, same_bits, "")
     O = O[0].transpose(0, 1)
@@ -301,9 +319,11 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
           qv=qv, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale, cu_seqlens_q=cu_seqlens_q,
           cu_seqlens_k_new=cu_seqlens_k_new,
           rotary_seqlens=rotary_seqlens, attention_chunk=attention_chunk)
-    (B, Nq, _, D), device, name = q.shape, q.device, "flash_attn_with_kvcache"
+    name = "flash_attn_with_kvcache"
+    tensors(name, q=(q, 4), k_cache=(k_cache, 4), v_cache=(v_cache, 4), k=(k, 4), v=(v, 4))
+    (B, Nq, _, D), device, causal = q.shape, q.device, number("causal", causal, bool)
     if ends_of(causal, window_size)[0] >= 0 or ends_of(False, window_size)[1] > 0:
-        refuse(f"{name}: window_size={tuple(window_size)} is not served: problem 13 reads all keys")
+        refuse(f"{name}: window_size={pair('window_size', window_size)} is not served: problem 13 reads all keys")
     if Nq > 1 and not causal:
         refuse(f"{name}: {Nq} queries with causal=False are not served: of new tokens each sees the keys up to its own")
     if wants_gradients(q, k_cache, v_cache, k, v):
@@ -322,11 +342,18 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         table = torch.arange(k_cache.shape[0] * count, dtype=torch.int32, device=device).view(-1, count)
         k_cache, v_cache = (x.view(-1, size, *x.shape[2:]) for x in (k_cache, v_cache))
     if cache_batch_idx is not None:
+        if not torch.compiler.is_compiling():
+            expect("cache_batch_idx", cache_batch_idx, 0, len(table) - 1)
         table = table[cache_batch_idx.long()]
     size = k_cache.shape[1]
     lengths = table.shape[1] * size if cache_seqlens is None else cache_seqlens
-    lengths = lengths.to(torch.int32) if isinstance(lengths, Tensor) else torch.full((B,), lengths, dtype=torch.int32,
-        device=device)
+    lengths = lengths.to(torch.int32) if isinstance(lengths, Tensor) else torch.full((B,), number("cache_seqlens",
+        lengths, int), dtype=torch.int32, device=device)
+    if not torch.compiler.is_compiling():
+        new = 0 if k is None else k.shape[1]
+        expect("cache_seqlens", lengths, 0, table.shape[1] * size - new)
+        used = torch.arange(table.shape[1], device=device) * size < (lengths + new)[:, None]
+        expect("block_table", table, 0, k_cache.shape[0] - 1, used)
     if k is not None:
         at = lengths[:, None].long() + torch.arange(k.shape[1], device=device)  # [B, n]
         page, row = table.long().gather(1, at // size), at % size
@@ -337,7 +364,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
             cache[page, row] = new
         lengths = lengths + k.shape[1]
     O, L = decode(q.transpose(1, 2), k_cache, v_cache, k_scale, v_scale, table.to(torch.int32), lengths,
-                  D**-0.5 if softmax_scale is None else softmax_scale, "")
+                  D**-0.5 if softmax_scale is None else number("softmax_scale", softmax_scale, float), "")
     if (sinks := sinks_of(s_aux, learnable_sink)) is not None:
         O, L = with_sink(O, L, sinks[:, None])
     O = O.transpose(1, 2)

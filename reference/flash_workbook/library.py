@@ -31,7 +31,7 @@ class BlockMask(ctypes.Structure):
         for name in lists]
 
 
-class Refused(RuntimeError):
+class Refused(NotImplementedError):  # a RuntimeError
     """A function's status that is not WB_OK, with the text of wb_last_message(); or what no function of the library
     does: status 3."""
 

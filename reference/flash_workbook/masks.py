@@ -120,6 +120,9 @@ def masked(Q: Tensor, K: Tensor, V: Tensor, whole_start: Tensor, whole: Tensor, 
            bits: Tensor, q_tile: int, scale: float,
            path: str) -> Tuple[Tensor, Tensor]:
     (B, Hq, Nq, D), Hkv, Nk = Q.shape, K.shape[1], K.shape[2]
+    if not Q.numel() or not K.numel():
+        return torch.zeros_like(Q, memory_format=torch.contiguous_format), Q.new_full(Q.shape[:3], -torch.inf,
+            dtype=torch.float32)
     held = [x.contiguous() for x in (whole_start, whole, part_start, part, bits)]
     mask, outputs = BlockMask(q_tile, KEYS, len(whole_start), *(x.data_ptr() for x in held)), like_forward(Q)
     tensors = [*outputs, *(x.contiguous() for x in (Q, K, V))]
