@@ -60,6 +60,16 @@ def tensors(function, **given):
             raise ValueError(f"{function}: {name} is on {x.device}, and {first[0]} is on {first[1]}")
 
 
+def integers(name, x, device, *shape):
+    """An error unless x is a tensor of int32 or int64 on the device, of a shape whose None is any number."""
+    if not isinstance(x, Tensor) or x.dtype not in (torch.int32, torch.int64):
+        raise TypeError(f"{name}: a tensor of int32 or int64 is wanted")
+    if x.dim() != len(shape) or any(want not in (None, n) for want, n in zip(shape, x.shape)):
+        raise ValueError(f"{name} is {list(x.shape)}, and {['any' if n is None else n for n in shape]} is wanted")
+    if x.device != device:
+        raise ValueError(f"{name} is on {x.device}, and the other tensors are on {device}")
+
+
 # ------------------------ numbers that are addresses
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from .arguments import expect, expect_starts, is_off, number, pair, tensors
+from .arguments import expect, expect_starts, integers, is_off, number, pair, tensors
 from .dense import attention, backward, taken, wants_gradients
 from .library import DecodeShape, library, like_forward, operator, refuse
 from .masks import intervals, masked
@@ -250,6 +250,8 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=Non
           seqused_k=seqused_k, qv=qv, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale,
           attention_chunk=attention_chunk)
     tensors("flash_attn_varlen_func", q=(q, 3), k=(k, 3), v=(v, 3))
+    for which, starts in (("cu_seqlens_q", cu_seqlens_q), ("cu_seqlens_k", cu_seqlens_k)):
+        integers(which, starts, getattr(starts, "device", None), None)
     sinks = sinks_of(s_aux, learnable_sink)
     Q, K, V = taken("flash_attn_varlen_func", *(x.transpose(0, 1)[None] for x in (q, k, v)), sinks)
     left, right = ends_of(causal, window_size)
@@ -272,6 +274,8 @@ def decode(Q: Tensor, K: Tensor, V: Tensor, K_scale: Optional[Tensor], V_scale: 
     """flash_decode, or with scales flash_decode_int8, of problems 13 and 14."""
     name, outputs = "flash_decode" if K_scale is None else "flash_decode_int8", like_forward(Q)
     (B, Hq, Nq, D), (pages, page_size, Hkv, _) = Q.shape, K.shape
+    if not Q.numel() or not page_table.numel():
+        return torch.zeros_like(Q, memory_format=torch.contiguous_format), outputs[1].fill_(-torch.inf)
     shape = DecodeShape(B, Hq, Hkv, Nq, D, scale, page_size, pages, page_table.shape[1])
     address, bytes, _memory = library(path).workspace(name, shape, Q.device)
     caches = [x for x in (K, V, K_scale, V_scale) if x is not None]
@@ -331,8 +335,21 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     if q.dtype != torch.bfloat16 or k_cache.dtype != v_cache.dtype or k_cache.dtype != (torch.bfloat16
             if k_scale is None else torch.int8):
         raise TypeError(f"{name} takes q in bfloat16, and a cache in bfloat16, or in int8 with k_scale and v_scale")
+    if k_cache.shape != v_cache.shape or k_cache.shape[3] != D or (q.shape[2] % k_cache.shape[2]
+            if k_cache.shape[2] else q.shape[2]):
+        raise ValueError(f"{name}: q {list(q.shape)}, k_cache {list(k_cache.shape)}, v_cache {list(v_cache.shape)}: "
+                         "[B, Nq, Hq, D], and [.., .., Hkv, D] twice")
+    if (k is None) != (v is None) or k is not None and (k.shape != v.shape or len(k) != B
+                                                        or k.shape[2:] != k_cache.shape[2:]):
+        raise ValueError(f"{name}: k and v are [B, n, Hkv, D], both or none")
     table = block_table if block_table is not None else page_table
+    if table is not None:
+        integers("block_table", table, device, None, None)
+    if cache_batch_idx is not None:
+        integers("cache_batch_idx", cache_batch_idx, device, B)
     if table is None:  # each row of the cache is so many pages in a row
+        if not k_cache.shape[1]:
+            refuse(f"{name}: a cache without keys: flash_attn_func takes k and v of no keys")
         size = next((s for s in (256, 128, 64, 32, 16) if k_cache.shape[1] % s == 0),
                     0) if k_scale is None else k_cache.shape[1]
         if not size or not k_cache.is_contiguous() or not v_cache.is_contiguous():
@@ -346,9 +363,15 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
             expect("cache_batch_idx", cache_batch_idx, 0, len(table) - 1)
         table = table[cache_batch_idx.long()]
     size = k_cache.shape[1]
+    if len(table) != B:
+        raise ValueError(f"{name}: {len(table)} sequences in the cache or in block_table, and {B} of q")
+    if isinstance(cache_seqlens, Tensor) and cache_seqlens.dim():
+        integers("cache_seqlens", cache_seqlens, device, B)
+    elif cache_seqlens is not None:
+        cache_seqlens = number("cache_seqlens", cache_seqlens, int)
     lengths = table.shape[1] * size if cache_seqlens is None else cache_seqlens
-    lengths = lengths.to(torch.int32) if isinstance(lengths, Tensor) else torch.full((B,), number("cache_seqlens",
-        lengths, int), dtype=torch.int32, device=device)
+    lengths = lengths.to(torch.int32) if isinstance(lengths, Tensor) else torch.full((B,), lengths, dtype=torch.int32,
+        device=device)
     if not torch.compiler.is_compiling():
         new = 0 if k is None else k.shape[1]
         expect("cache_seqlens", lengths, 0, table.shape[1] * size - new)
