@@ -9,6 +9,7 @@ The limit of |x - want| / |want| is torch_test.py's, 2^-7, and for a cache of in
 """
 import ctypes, itertools, os, random
 
+import numpy as np
 import pytest
 import torch
 
@@ -183,6 +184,51 @@ def test_refusals_name_the_argument():
         flash_workbook.flash_attn_func(q.requires_grad_(), q, q, window_size=(3, 2))
     with pytest.raises(TypeError, match="bfloat16"):
         flash_workbook.flash_attn_func(q.half(), q.half(), q.half())
+
+
+WRONG = [None, "x", -5, 2**70, 1.5, float("nan"), [1, 2, 3], torch.ones(3), torch.ones(2, 2, dtype=torch.int32),
+         torch.empty(1, 2, 3, 16, device="meta"), torch.full((1,), 99, dtype=torch.int32), object()]
+
+
+def test_any_arguments():
+    """Calls with one argument that may be wrong: numbers that are right, or an error that is meant. None ends the
+    process."""
+    chance, seen = random.Random(f"{SEED} any"), {"right": 0, "refused": 0}
+    number = lambda x: chance.choice([x, np.asarray(x)[()], torch.tensor(x)])
+    for turn in range(2000):
+        Nq, Nk, left = chance.randint(0, 9), chance.randint(0, 9), chance.randint(-1, 5)
+        causal, scale, kind = chance.random() < 0.5, chance.choice([0.25, 1.0]), chance.randrange(3)
+        q, k, v = (randn(1, n, 2, 16) for n in (Nq, Nk, Nk))
+        window = chance.choice([list, tuple, np.array, torch.tensor])([left, -1])
+        how = {"softmax_scale": number(scale), "causal": number(causal), "window_size": window}
+        if kind == 2:
+            causal, left, how["window_size"], how["causal"], Nk = True, -1, None, number(True), chance.randint(0, 16)
+            k, v = randn(1, 16, 2, 16), randn(1, 16, 2, 16)
+            given = {"q": q, "k_cache": k, "v_cache": v, "cache_seqlens": number(Nk), **how,
+                     "block_table": torch.zeros(1, 1, dtype=torch.int32, device=device)}
+        elif kind == 1:
+            cu = [torch.tensor([0, n], dtype=torch.int32, device=device) for n in (Nq, Nk)]
+            given = {"q": q[0], "k": k[0], "v": v[0], "cu_seqlens_q": cu[0], "cu_seqlens_k": cu[1], **how}
+        else:
+            given = {"q": q, "k": k, "v": v, **how}
+        wrong = chance.choice(list(given)) if chance.random() < 0.5 else None
+        if wrong:
+            given[wrong] = chance.choice(WRONG)
+        name = ("flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache")[kind]
+        try:
+            O = getattr(flash_workbook, name)(**given)
+        except (RuntimeError, TypeError, ValueError) as error:
+            assert wrong and str(error) and "unpack" not in str(error), (SEED, turn, name, wrong, given, error)
+            seen["refused"] += 1
+            continue
+        assert O.shape == given["q"].shape, (SEED, turn, name, wrong)
+        if not wrong:
+            Q, K, V = (x.transpose(1, 2) for x in (q, k[:, :Nk], v[:, :Nk]))
+            want = oracle(Q, K, V, bottom_right(Nq, Nk, left, 0 if causal else -1), scale)[0].transpose(1, 2)
+            assert (O.reshape(want.shape).double() - want).norm() <= LIMIT * want.norm(), (SEED, turn, name, given)
+            seen["right"] += 1
+    print(f"SEED={SEED}: {seen}")
+    assert min(seen.values()) > 200
 
 
 @pytest.mark.parametrize("flag", [False, True])

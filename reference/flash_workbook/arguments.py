@@ -44,17 +44,17 @@ def is_off(value):
 
 
 def tensors(function, **given):
-    """Each (value, dimensions): a strided tensor of so many dimensions, all on one device; or an error."""
+    """Each (value, dimensions): a strided tensor of so many, all on one device; or an error. Less than 0: or None."""
     first = None
     for name, (x, dims) in given.items():
-        if x is None and first:  # an optional one
+        if x is None and dims < 0:
             continue
         if not isinstance(x, Tensor):
             raise TypeError(f"{function}: {name} is {type(x).__name__}, and a tensor is wanted")
         if x.layout != torch.strided or x.is_nested:
             raise TypeError(f"{function}: {name} is sparse or nested, and a dense tensor is wanted")
-        if x.dim() != dims:
-            raise ValueError(f"{function}: {name} is {list(x.shape)}, and {dims} dimensions are wanted")
+        if x.dim() != abs(dims):
+            raise ValueError(f"{function}: {name} is {list(x.shape)}, and {abs(dims)} dimensions are wanted")
         first = first or (name, x.device)
         if x.device != first[1]:
             raise ValueError(f"{function}: {name} is on {x.device}, and {first[0]} is on {first[1]}")

@@ -124,7 +124,7 @@ class Attention(torch.autograd.Function):
 
 def taken(what, Q, K, V, sink_logits):
     """Q, K and V as the library takes them, or an error: of attention, with heads before tokens."""
-    tensors(what, Q=(Q, 4), K=(K, 4), V=(V, 4), sink_logits=(sink_logits, 1))
+    tensors(what, Q=(Q, 4), K=(K, 4), V=(V, 4), sink_logits=(sink_logits, -1))
     if torch.is_autocast_enabled(Q.device.type):
         Q, K, V = (x.to(torch.get_autocast_dtype(Q.device.type)) if x.dtype == torch.float32 else x for x in (Q, K, V))
     if any(x.dtype != torch.bfloat16 for x in (Q, K, V)) or (sink_logits is not None

@@ -324,7 +324,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
           cu_seqlens_k_new=cu_seqlens_k_new,
           rotary_seqlens=rotary_seqlens, attention_chunk=attention_chunk)
     name = "flash_attn_with_kvcache"
-    tensors(name, q=(q, 4), k_cache=(k_cache, 4), v_cache=(v_cache, 4), k=(k, 4), v=(v, 4))
+    tensors(name, q=(q, 4), k_cache=(k_cache, 4), v_cache=(v_cache, 4), k=(k, -4), v=(v, -4))
     (B, Nq, _, D), device, causal = q.shape, q.device, number("causal", causal, bool)
     if ends_of(causal, window_size)[0] >= 0 or ends_of(False, window_size)[1] > 0:
         refuse(f"{name}: window_size={pair('window_size', window_size)} is not served: problem 13 reads all keys")
