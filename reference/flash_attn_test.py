@@ -7,7 +7,7 @@ float64, on shapes that SEED draws.
 The limit of |x - want| / |want| is torch_test.py's, 2^-7, and for a cache of int8 2^-5: its elements are off by
 2^-8 of their row's largest.
 """
-import ctypes, itertools, os, random
+import copy, ctypes, itertools, os, random
 
 import numpy as np
 import pytest
@@ -188,6 +188,21 @@ def test_refusals_name_the_argument():
 
 WRONG = [None, "x", -5, 2**70, 1.5, float("nan"), [1, 2, 3], torch.ones(3), torch.ones(2, 2, dtype=torch.int32),
          torch.empty(1, 2, 3, 16, device="meta"), torch.full((1,), 99, dtype=torch.int32), object()]
+
+
+def test_taken_in_any_form():
+    q = randn(1, 9, 2, 16)
+    want = flash_workbook.flash_attn_func(q, q, q, causal=True)
+    buffer = torch.empty(q.numel() + 1, dtype=q.dtype, device=device)[1:].view_as(q).copy_(q)  # off by two bytes
+    assert torch.equal(want, flash_workbook.flash_attn_func(buffer, buffer, buffer, causal=np.bool_(True),
+                                                            dropout_p=np.float64(0), softcap=torch.tensor(0.0)))
+    lib = flash_workbook.library()
+    assert copy.deepcopy({"lib": lib})["lib"].path == lib.path and lib.device_type in flash_workbook.check()
+    for nq, nk in ((0, 3), (3, 0), (0, 0)):
+        x = [randn(2, n, 2, 16, wants=True) for n in (nq, nk, nk)]
+        O, L, _ = flash_workbook.flash_attn_func(*x, causal=True, return_attn_probs=True)
+        O.sum().backward()
+        assert not O.any() and (L == -torch.inf).all() and not any(y.grad.any() for y in x)
 
 
 def test_any_arguments():
@@ -401,10 +416,10 @@ def test_kvcache_refuses_by_name():
     for given, word in (({"rotary_cos": q}, "rotary_cos"), ({"cache_leftpad": q}, "cache_leftpad"),
                         ({"causal": True, "window_size": (5, 0)}, "window_size"),
                         ({}, "causal=False"), ({"causal": True, "k_cache": cache[:, :63]}, "multiple of 16"),
-                        ({"causal": True, "k_cache": cache[..., ::2]}, "contiguous")):
+                        ({"causal": True, "k_cache": randn(1, 64, 2, 128)[..., ::2]}, "contiguous")):
         with pytest.raises(Refused, match=word):
             given = {"k_cache": cache, **given}
-            call(q, given.pop("k_cache"), cache, **given)
+            call(q, *[given.pop("k_cache")] * 2, **given)
     with pytest.raises(TypeError, match="int8"):
         call(q, cache.to(torch.int8), cache.to(torch.int8), causal=True)
     with pytest.raises(Refused, match="q_len"):

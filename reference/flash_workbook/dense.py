@@ -22,6 +22,11 @@ def contiguous(*tensors):
     return [x.contiguous() for x in tensors if x is not None]
 
 
+def aligned(*tensors):
+    """contiguous(), at addresses that the library takes: a part of another tensor may begin anywhere."""
+    return [x.clone() if x.data_ptr() % 16 and x.dim() == 4 else x for x in contiguous(*tensors)]
+
+
 def nothing_seen(outputs, sink_logits=None):
     """O and L where there is no query, or no key: 0, and -infinity or what a sink leaves."""
     O, L = outputs
@@ -47,7 +52,7 @@ def attend(Q: Tensor, K: Tensor, V: Tensor, sink_logits: Optional[Tensor], causa
     else:  # without a mask the rows of a group's heads, which lie one behind the other, are rows of one head
         name, shape.q_len = "flash_forward", shape.q_len * (shape.q_heads // shape.kv_heads)
         shape.q_heads = shape.kv_heads
-    library(path).call(name, [*outputs, *contiguous(Q, K, V, sink_logits)], shape)
+    library(path).call(name, [*outputs, *aligned(Q, K, V, sink_logits)], shape)
     return outputs
 
 
@@ -72,7 +77,7 @@ def attend_backward(dO: Tensor, Q: Tensor, K: Tensor, V: Tensor, sink_logits: Op
         dO, Q, O, L = *(pad(x, (0, 0, 0, more)) for x in (dO, Q, O)), pad(L, (0, more))
         shape.q_len, shape.q_heads = Nk, shape.q_heads * ((Nq + more) // Nk)
     gradients = like_backward(dO, Q, K, V, sink_logits)
-    tensors = [*gradients, torch.empty_like(L), *contiguous(Q, K, V, sink_logits, O, L, dO)]
+    tensors = [*gradients, torch.empty_like(L), *aligned(Q, K, V, sink_logits, O, L, dO)]
     if sink_logits is not None:
         library(path).call_in_workspace("flash_sink_logits_backward", "in", tensors, shape)
     elif window:

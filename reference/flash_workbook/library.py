@@ -51,6 +51,9 @@ class Library:
         self.path, self.lib = path, ctypes.CDLL(path)
         self.lib.wb_last_message.restype = self.lib.wb_device_name.restype = ctypes.c_char_p
 
+    def __reduce__(self):  # copy.deepcopy of a model that keeps one, and pickle
+        return library, (self.path,)
+
     def has(self, name):
         return hasattr(self.lib, name)
 
@@ -97,3 +100,20 @@ def library(path=None):
     beside = os.path.join(here, "libworkbook.so")
     built = f"build/{os.environ.get('BACKEND') or ('cuda' if torch.cuda.is_available() else 'cpu')}/lib/libworkbook.so"
     return Library(path or os.environ.get("WB_LIBRARY") or (beside if os.path.exists(beside) else built))
+
+
+FUNCTIONS = """flash_forward flash_gqa flash_gqa_backward flash_window flash_sinks flash_sinks_backward flash_hopper
+    flash_sink_logits flash_sink_logits_backward flash_decode flash_decode_int8 flash_block_mask flash_fp8""".split()
+
+
+def check(path=None):
+    """What is there, in a few lines: the library, its version and device, and which functions it has."""
+    one = library(path)
+    one.lib.wb_version.restype = ctypes.c_char_p
+    has = [name for name in FUNCTIONS if one.has(name)]
+    capability = one.lib.wb_device_capability()
+    return (f"library     {one.path}, version {one.lib.wb_version().decode()}\n"
+            f"device      {one.lib.wb_device_name().decode()}, tensors on {one.device_type}, capability {capability}\n"
+            f"PyTorch     {torch.__version__}, CUDA {torch.version.cuda}, GPU there: {torch.cuda.is_available()}\n"
+            f"functions   {' '.join(has)}\n"
+            f"not there   {' '.join(name for name in FUNCTIONS if name not in has) or 'none'}")
