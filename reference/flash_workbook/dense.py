@@ -6,15 +6,17 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from .arguments import number, tensors
-from .library import Shape, library, like_forward, operator, refuse
+from .library import Refused, Shape, library, like_forward, operator, operators, refuse
 from .masks import Mask, masked
 
-# Opaque to torch.compile, which sees their schema and what their fakes say. window 0: none. path "": library()'s own.
+# Opaque to torch.compile, which sees their schema and what their fakes say. window 0: none. scale None: 1 / sqrt(D).
+# path "": library()'s own. operators.cpp has the same, and is what is called where it could be built. The schemas are
+# the same, too: what torch.compile has cached knows no difference.
 
 
 def shape_of(Q, K, sink_logits, causal, window, sink_tokens, scale):
     (B, Hq, N, D), Hkv, Nk = Q.shape, K.shape[1], K.shape[2]
-    window = window or (N if sink_logits is not None else 0)
+    window, scale = window or (N if sink_logits is not None else 0), D**-0.5 if scale is None else scale
     return Shape(B, Hq, Hkv, N, Nk, D, scale, causal, window, sink_tokens if window else 0)
 
 
@@ -35,8 +37,10 @@ def nothing_seen(outputs, sink_logits=None):
 
 
 def attend(Q: Tensor, K: Tensor, V: Tensor, sink_logits: Optional[Tensor], causal: bool, window: int, sink_tokens: int,
-           scale: float,
-           same_bits: bool, path: str) -> Tuple[Tensor, Tensor]:
+           scale: Optional[float], same_bits: bool, path: str,
+           tokens_first: bool = False) -> Tuple[Tensor, Tensor]:
+    if tokens_first:
+        refuse("flash_workbook::attention: tokens_first is for the operator in C++, which is not here")
     shape, outputs = shape_of(Q, K, sink_logits, causal, window, sink_tokens, scale), like_forward(Q)
     if not Q.numel() or not K.numel():
         return nothing_seen(outputs, sink_logits)
@@ -56,13 +60,9 @@ def attend(Q: Tensor, K: Tensor, V: Tensor, sink_logits: Optional[Tensor], causa
     return outputs
 
 
-forward = operator("attention")(attend)
-forward.register_fake(like_forward)
-
-
 def attend_backward(dO: Tensor, Q: Tensor, K: Tensor, V: Tensor, sink_logits: Optional[Tensor], O: Tensor, L: Tensor,
                     causal: bool, window: int,
-                    sink_tokens: int, scale: float, same_bits: bool, path: str) -> List[Tensor]:
+                    sink_tokens: int, scale: Optional[float], same_bits: bool, path: str) -> List[Tensor]:
     if not Q.numel() or not K.numel():
         return [torch.zeros_like(x, memory_format=torch.contiguous_format)
                 for x in (Q, K, V, sink_logits) if x is not None]
@@ -87,23 +87,20 @@ def attend_backward(dO: Tensor, Q: Tensor, K: Tensor, V: Tensor, sink_logits: Op
     return [gradients[0][:, :, :Nq].contiguous(), *gradients[1:]]
 
 
-backward = operator("attention_backward")(attend_backward)
-
-
-@backward.register_fake
 def like_backward(dO, Q, K, V, sink_logits, *_):
     return [x.new_empty(x.shape) for x in (Q, K, V, sink_logits) if x is not None]
 
 
 def keep(ctx, inputs, output):
-    Q, K, V, sink_logits, *ctx.how = inputs
+    Q, K, V, sink_logits, *rest = inputs
+    ctx.how, ctx.rest = rest[:6], len(rest)
     ctx.mark_non_differentiable(output[1])
     ctx.save_for_backward(Q, K, V, sink_logits, *output)
 
 
 def differentiate(ctx, dO, _):
     gradients = (attend_backward if at_once(dO) else backward)(dO, *ctx.saved_tensors, *ctx.how)
-    return *gradients, *[None] * (4 - len(gradients)), *[None] * len(ctx.how)
+    return *gradients, *[None] * (4 - len(gradients) + ctx.rest)
 
 
 def at_once(x):
@@ -112,10 +109,16 @@ def at_once(x):
     return type(x) is Tensor and not torch.is_grad_enabled() and not torch._C._len_torch_dispatch_stack()
 
 
-forward.register_autograd(differentiate, setup_context=keep)
+if operators:
+    forward, backward = operators.attention.default, operators.attention_backward.default
+else:
+    forward, backward = operator("attention")(attend), operator("attention_backward")(attend_backward)
+    forward.register_fake(like_forward)
+    backward.register_fake(like_backward)
+    forward.register_autograd(differentiate, setup_context=keep)
 
 
-# the same where nothing is compiled: by way of what is registered each call takes 0.1 ms longer
+# the same where nothing is compiled: by way of what Python has registered each call takes 0.1 ms longer
 class Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx, Q, K, V, *rest):
@@ -146,6 +149,20 @@ def taken(what, Q, K, V, sink_logits):
     return Q, K, V
 
 
+# what a call with unusual arguments, or with wrong ones, may end with
+ERRORS = AttributeError, IndexError, RuntimeError, TypeError, ValueError
+
+
+def at_best(Q, K, V, sink_logits, causal, window, sink_tokens, scale, same_bits, lib, tokens_first=False):
+    """O and L by the operator of C++, which looks at all of it; an error where something is unusual."""
+    if Q.dtype is not torch.bfloat16:  # as under autocast: no time for an exception from C++
+        raise TypeError
+    if same_bits is None:
+        same_bits = torch.are_deterministic_algorithms_enabled()
+    return forward._op(Q, K, V, sink_logits, causal, window, sink_tokens, scale, same_bits, lib.path if lib else "",
+                       tokens_first)
+
+
 def wants_gradients(*tensors):
     return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
 
@@ -162,10 +179,16 @@ def attention(Q, K, V, *, causal=True, window=None, sink_tokens=0, sink_logits=N
     row's denominator. Tensors may lie in memory in any way; what is not contiguous is copied. Under torch.autocast
     float32 is taken for bf16. What no function of the library does raises Refused.
     """
+    if not torch.compiler.is_compiling() and operators and block_mask is None:
+        try:
+            O, L = at_best(Q, K, V, sink_logits, causal, window or 0, sink_tokens, scale, same_bits, lib)
+            return (O, L) if return_lse else O
+        except ERRORS:  # it is put right, or what is wrong is said, below
+            pass
     Q, K, V = taken("attention", Q, K, V, sink_logits)
     causal, window, sink_tokens = (number(name, x, kind) for name, x, kind in (("causal", causal, bool), ("window",
         window or 0, int), ("sink_tokens", sink_tokens, int)))
-    scale, path = Q.shape[3] ** -0.5 if scale is None else number("scale", scale, float), lib.path if lib else ""
+    scale, path = None if scale is None else number("scale", scale, float), lib.path if lib else ""
     if block_mask is not None:
         if window or sink_tokens or sink_logits is not None:
             raise ValueError("a block_mask stands alone: no window, sink_tokens or sink_logits beside it")
@@ -173,7 +196,7 @@ def attention(Q, K, V, *, causal=True, window=None, sink_tokens=0, sink_logits=N
             refuse("attention under a block_mask has no gradients: the library has none of problem 15. Call it under "
                    "torch.no_grad()")
         mask = block_mask if isinstance(block_mask, Mask) else Mask.of(block_mask)
-        O, L = masked(Q, K, V, *mask.fitting(Q, K), scale, path)
+        O, L = masked(Q, K, V, *mask.fitting(Q, K), Q.shape[3] ** -0.5 if scale is None else scale, path)
         return (O, L) if return_lse else O
     if not causal and (window or sink_tokens or sink_logits is not None):
         raise ValueError("a window, sink_tokens and sink_logits are for causal attention")
@@ -181,6 +204,14 @@ def attention(Q, K, V, *, causal=True, window=None, sink_tokens=0, sink_logits=N
         raise ValueError("no function of the library has both sink_tokens and sink_logits")
     if same_bits is None:
         same_bits = torch.are_deterministic_algorithms_enabled()
-    apply = forward if torch.compiler.is_compiling() else Attention.apply
-    O, L = apply(Q, K, V, sink_logits, causal, window, sink_tokens, scale, same_bits, path)
+    arguments = Q, K, V, sink_logits, causal, window, sink_tokens, scale, same_bits, path
+    if torch.compiler.is_compiling():
+        O, L = forward(*arguments)
+    elif operators is None:
+        O, L = Attention.apply(*arguments)
+    else:
+        try:
+            O, L = forward(*arguments)
+        except NotImplementedError as said:
+            raise Refused(3, str(said)) from None
     return (O, L) if return_lse else O

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from .arguments import expect, expect_starts, integers, is_off, number, pair, tensors
-from .dense import attention, backward, taken, wants_gradients
-from .library import DecodeShape, library, like_forward, operator, refuse
+from .dense import ERRORS, at_best, attention, backward, taken, wants_gradients
+from .library import DecodeShape, library, like_forward, operator, operators, refuse
 from .masks import intervals, masked
 
 
@@ -108,6 +108,17 @@ def banded(name, Q, K, V, left, right, scale, same_bits, sinks):
     return (O, L) if sinks is None else with_sink(O, L, sinks[:, None])
 
 
+def square_window(q, k, causal, window_size):
+    """The operator's window, 0 for none, where it has such a mask; an error where the rest of this file makes one."""
+    left, right = window_size or (-1, -1)
+    N = q.shape[1]
+    if causal is True and N == k.shape[1]:
+        return left + 1 if 0 <= left < N - 1 else 0
+    if causal is not False or left != -1 or right != -1:
+        raise ValueError
+    return 0
+
+
 def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0,
                     alibi_slopes=None, deterministic=False,
                     return_attn_probs=False, *, s_aux=None, learnable_sink=None, qv=None, q_descale=None,
@@ -120,6 +131,15 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
     denominators [B, Hq, Nq] (-infinity where nothing is seen), and None. num_splits, pack_gqa and sm_margin are hints,
     and not read.
     """
+    if not torch.compiler.is_compiling() and operators and (alibi_slopes is qv is q_descale is k_descale is v_descale is
+                                                            None):
+        try:
+            if sinks_of(s_aux, learnable_sink) is None and dropout_p == softcap == attention_chunk == 0:
+                window = square_window(q, k, causal, window_size)
+                O, L = at_best(q, k, v, None, causal, window, 0, softmax_scale, deterministic or None, None, True)
+                return (O, L, None) if return_attn_probs else O
+        except ERRORS:  # it is put right, or what is wrong is said, below
+            pass
     plain("flash_attn_func", dropout_p=dropout_p, softcap=softcap, alibi_slopes=alibi_slopes, qv=qv,
           q_descale=q_descale, k_descale=k_descale,
           v_descale=v_descale, attention_chunk=attention_chunk)
@@ -139,13 +159,19 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
 last_packed = []  # the mask of the last call, and of which tensors, as they were: a model's layers all ask for the same
 
 
-def packed_mask(Q, K, starts, left, right):
+def kept_mask(starts, key):
+    """That of the last call, if it was of the same tensors, as they were, and of the same key."""
     # another thread may make another one meanwhile; tensors of inference_mode do not say whether they have changed
-    key, last = (Q.shape[2], K.shape[2], left, right, Q.device), last_packed[:]
-    keeps = not any(x.is_inference() for x in starts)
-    if keeps and last and last[1] == key and all(ref() is x and version == x._version
-                                                 for (ref, version), x in zip(last[0], starts)):
+    last = last_packed[:]
+    if last and last[1] == key and all(ref() is x and not x.is_inference() and version == x._version
+                                       for (ref, version), x in zip(last[0], starts)):
         return last[2]
+
+
+def packed_mask(Q, K, starts, left, right):
+    key = Q.shape[2], K.shape[2], left, right, Q.device
+    if mask := kept_mask(starts, key):
+        return mask
     if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
         refuse("flash_attn_varlen_func reads cu_seqlens, and waits for the GPU: call it once with the same tensors "
                "before it is captured in a CUDA graph")
@@ -154,7 +180,7 @@ def packed_mask(Q, K, starts, left, right):
         a, b = bounds(nq, nk, left, right)
         first[at : at + nq], last[at : at + nq] = torch.where(a > b, 1, a + of), torch.where(a > b, 0, b + of)
     mask = intervals(first.to(Q.device), last.to(Q.device), K.shape[2])
-    if keeps:
+    if not any(x.is_inference() for x in starts):
         last_packed[:] = [(weakref.ref(x), x._version) for x in starts], key, mask
     return mask
 
@@ -232,6 +258,17 @@ def differentiate(ctx, dO, _):
 varlen.register_autograd(differentiate, setup_context=keep)
 
 
+def packed_at_best(q, k, v, starts, causal, window_size, scale):
+    """O and L by the operator of C++ under the last call's mask; an error if that is another, or gradients are
+    wanted."""
+    left, right = window_size or (-1, -1)
+    mask = kept_mask(starts, (len(q), len(k), left, 0 if number("causal", causal, bool) else right, q.device))
+    if mask is None or wants_gradients(q, k, v) or q.is_cuda and torch.cuda.is_current_stream_capturing():
+        raise ValueError
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    return masked._op(q, k, v, *mask[3:], mask.q_tile, scale, "", True)
+
+
 def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=None, max_seqlen_k=None, dropout_p=0.0,
                            softmax_scale=None, causal=False,
                            window_size=(-1, -1), softcap=0.0, alibi_slopes=None, deterministic=False,
@@ -245,6 +282,14 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=Non
     cu_seqlens are read: the first call with new ones waits for the GPU. The largest lengths are not. Everything else as
     in flash_attn_func; the logarithms are [Hq, Tq].
     """
+    if not torch.compiler.is_compiling() and operators and (alibi_slopes is block_table is seqused_q is seqused_k is
+                                                            qv is q_descale is k_descale is v_descale is None):
+        try:
+            if sinks_of(s_aux, learnable_sink) is None and dropout_p == softcap == attention_chunk == 0:
+                O, L = packed_at_best(q, k, v, (cu_seqlens_q, cu_seqlens_k), causal, window_size, softmax_scale)
+                return (O, L, None) if return_attn_probs else O
+        except ERRORS:  # as the first time: it is made, or what is wrong is said, below
+            pass
     plain("flash_attn_varlen_func", dropout_p=dropout_p, softcap=softcap, alibi_slopes=alibi_slopes,
           block_table=block_table, seqused_q=seqused_q,
           seqused_k=seqused_k, qv=qv, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale,
