@@ -115,6 +115,10 @@ uninstall:  ## PREFIX=/usr/local: take it away
 torch: lib  ## tests of the library in PyTorch (reference/flash_workbook); wants pytest
 	@WB_LIBRARY=$B/lib/libworkbook.so $(PYTHON) -m pytest -q -p no:cacheprovider \
 	    $(addprefix reference/,torch_test.py flash_attn_test.py ring_test.py)
+bench-host: lib  ## from PyTorch: the host's time of a call, beside SDPA; wants a GPU
+	@mkdir -p $B/results
+	@WB_LIBRARY=$B/lib/libworkbook.so $(PYTHON) reference/bench_host.py >$B/results/bench_host.tsv
+	@cat $B/results/bench_host.tsv
 
 # ----------------------------------------------------------- run a class (workbook/class/README.md)
 
@@ -153,6 +157,6 @@ clean:  ## remove build/
 
 FORCE:
 .PHONY: FORCE help setup demo progress next book test watch ring sanitize report bench plot \
-  duel record bundle compile-gpu train gpt-oss lib install uninstall torch class-copy grade \
+  duel record bundle compile-gpu train gpt-oss lib install uninstall torch bench-host class-copy grade \
   grade-all gradescope check check-all mutants class-test new-problem tables format \
   check-format clean

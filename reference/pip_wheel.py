@@ -1,5 +1,5 @@
 """What pyproject.toml has pip ask for a wheel: make builds the library, which knows nothing of PyTorch's ABI, so one
-wheel serves each version."""
+wheel serves each version. What knows it, operators.cpp, is built where the package is first imported."""
 import base64, glob, hashlib, os, subprocess, sysconfig, tempfile, zipfile
 
 
@@ -7,7 +7,8 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
     with tempfile.TemporaryDirectory() as prefix:
         subprocess.run(["make", f"-j{os.cpu_count()}", "install", f"PREFIX={prefix}", "DESTDIR="], check=True)
         files = {path.removeprefix("reference/"): open(path, "rb").read()
-                 for path in glob.glob("reference/flash_workbook/*.py")}
+                 for path in glob.glob("reference/flash_workbook/*.py") + ["reference/flash_workbook/operators.cpp"]}
+        files["flash_workbook/workbook.h"] = open("workbook/workbook.h", "rb").read()  # what that file includes
         files["flash_workbook/libworkbook.so"] = open(f"{prefix}/lib/libworkbook.so", "rb").read()
     version, platform = open("VERSION").read().strip(), sysconfig.get_platform().replace("-", "_").replace(".", "_")
     name, about = f"flash_workbook-{version}-py3-none-{platform}.whl", f"flash_workbook-{version}.dist-info/"

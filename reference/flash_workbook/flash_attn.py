@@ -9,22 +9,23 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from .dense import attention, backward, taken, wants_gradients
-from .library import DecodeShape, library, like_forward, operator, refuse
+from .arguments import expect, expect_starts, integers, is_off, number, pair, tensors
+from .dense import ERRORS, at_best, attention, backward, taken, wants_gradients
+from .library import DecodeShape, library, like_forward, operator, operators, refuse
 from .masks import intervals, masked
 
 
 def plain(function, **given):
     """Refuses what is given and is not off."""
     for name, value in given.items():
-        if value is not None and value is not False and (isinstance(value, Tensor) or value):
-            refuse(f"{function}: {name}={'...' if isinstance(value, Tensor) else value} is not served")
+        if not is_off(value):
+            refuse(f"{function}: {name}={'...' if isinstance(value, Tensor) else value} is not served: leave it out")
 
 
 def ends_of(causal, window_size):
     """How many keys to the left and to the right a query sees besides its own; -1: all."""
-    left, right = (-1 if x is None or x < 0 else int(x) for x in window_size or (-1, -1))
-    return left, 0 if causal else right
+    left, right = pair("window_size", window_size)
+    return left, 0 if number("causal", causal, bool) else right
 
 
 def with_sink(O, L, s):
@@ -66,6 +67,9 @@ def band_mask(q_len, kv_len, left, right, device):
 
 @operator("band")
 def band(Q: Tensor, K: Tensor, V: Tensor, left: int, right: int, scale: float, path: str) -> Tuple[Tensor, Tensor]:
+    if not Q.numel() or not K.numel():
+        return torch.zeros_like(Q, memory_format=torch.contiguous_format), Q.new_full(Q.shape[:3], -torch.inf,
+            dtype=torch.float32)
     mask = band_mask(Q.shape[2], K.shape[2], left, right, Q.device)
     if Q.is_cuda and torch.cuda.is_current_stream_capturing():
         captured.append(mask)
@@ -104,6 +108,17 @@ def banded(name, Q, K, V, left, right, scale, same_bits, sinks):
     return (O, L) if sinks is None else with_sink(O, L, sinks[:, None])
 
 
+def square_window(q, k, causal, window_size):
+    """The operator's window, 0 for none, where it has such a mask; an error where the rest of this file makes one."""
+    left, right = window_size or (-1, -1)
+    N = q.shape[1]
+    if causal is True and N == k.shape[1]:
+        return left + 1 if 0 <= left < N - 1 else 0
+    if causal is not False or left != -1 or right != -1:
+        raise ValueError
+    return 0
+
+
 def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0,
                     alibi_slopes=None, deterministic=False,
                     return_attn_probs=False, *, s_aux=None, learnable_sink=None, qv=None, q_descale=None,
@@ -116,12 +131,22 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
     denominators [B, Hq, Nq] (-infinity where nothing is seen), and None. num_splits, pack_gqa and sm_margin are hints,
     and not read.
     """
+    if not torch.compiler.is_compiling() and operators and (alibi_slopes is qv is q_descale is k_descale is v_descale is
+                                                            None):
+        try:
+            if sinks_of(s_aux, learnable_sink) is None and dropout_p == softcap == attention_chunk == 0:
+                window = square_window(q, k, causal, window_size)
+                O, L = at_best(q, k, v, None, causal, window, 0, softmax_scale, deterministic or None, None, True)
+                return (O, L, None) if return_attn_probs else O
+        except ERRORS:  # it is put right, or what is wrong is said, below
+            pass
     plain("flash_attn_func", dropout_p=dropout_p, softcap=softcap, alibi_slopes=alibi_slopes, qv=qv,
           q_descale=q_descale, k_descale=k_descale,
           v_descale=v_descale, attention_chunk=attention_chunk)
+    tensors("flash_attn_func", q=(q, 4), k=(k, 4), v=(v, 4))
     sinks = sinks_of(s_aux, learnable_sink)
     Q, K, V = taken("flash_attn_func", *(x.transpose(1, 2) for x in (q, k, v)), sinks)
-    scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
+    scale = q.shape[-1] ** -0.5 if softmax_scale is None else number("softmax_scale", softmax_scale, float)
     O, L = banded("flash_attn_func", Q, K, V, *ends_of(causal, window_size), scale, deterministic or None, sinks)
     return (O.transpose(1, 2), L, None) if return_attn_probs else O.transpose(1, 2)
 
@@ -134,26 +159,39 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
 last_packed = []  # the mask of the last call, and of which tensors, as they were: a model's layers all ask for the same
 
 
+def kept_mask(starts, key):
+    """That of the last call, if it was of the same tensors, as they were, and of the same key."""
+    # another thread may make another one meanwhile; tensors of inference_mode do not say whether they have changed
+    last = last_packed[:]
+    if last and last[1] == key and all(ref() is x and not x.is_inference() and version == x._version
+                                       for (ref, version), x in zip(last[0], starts)):
+        return last[2]
+
+
 def packed_mask(Q, K, starts, left, right):
-    key = [(weakref.ref(x), x._version) for x in starts], (Q.shape[2], K.shape[2], left, right, Q.device)
-    if last_packed and last_packed[1] == key[1] and all(ref() is x and version == x._version
-                                                        for (ref, version), x in zip(last_packed[0], starts)):
-        return last_packed[2]
+    key = Q.shape[2], K.shape[2], left, right, Q.device
+    if mask := kept_mask(starts, key):
+        return mask
     if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
         refuse("flash_attn_varlen_func reads cu_seqlens, and waits for the GPU: call it once with the same tensors "
                "before it is captured in a CUDA graph")
     first, last = torch.ones(Q.shape[2], dtype=torch.int64), torch.zeros(Q.shape[2], dtype=torch.int64)
-    for at, nq, of, nk in sequences(*starts):
+    for at, nq, of, nk in sequences(*starts, Q.shape[2], K.shape[2]):
         a, b = bounds(nq, nk, left, right)
         first[at : at + nq], last[at : at + nq] = torch.where(a > b, 1, a + of), torch.where(a > b, 0, b + of)
     mask = intervals(first.to(Q.device), last.to(Q.device), K.shape[2])
-    last_packed[:] = *key, mask
+    if not any(x.is_inference() for x in starts):
+        last_packed[:] = [(weakref.ref(x), x._version) for x in starts], key, mask
     return mask
 
 
-def sequences(cu_q, cu_k):
+def sequences(cu_q, cu_k, Tq, Tk):
     """Where each begins among the queries, how many it has, and the same of the keys."""
     (q, k) = (x.tolist() for x in (cu_q, cu_k))
+    if len(q) != len(k):
+        raise ValueError(f"cu_seqlens_q has {len(q)} entries, and cu_seqlens_k has {len(k)}")
+    expect_starts("cu_seqlens_q", q, Tq)
+    expect_starts("cu_seqlens_k", k, Tk)
     return [(q[s], q[s + 1] - q[s], k[s], k[s + 1] - k[s]) for s in range(len(q) - 1)]
 
 
@@ -161,6 +199,11 @@ def sequences(cu_q, cu_k):
 def varlen(Q: Tensor, K: Tensor, V: Tensor, sinks: Optional[Tensor], cu_q: Tensor, cu_k: Tensor, left: int, right: int,
            scale: float, same_bits: bool,
            path: str) -> Tuple[Tensor, Tensor]:
+    if not Q.numel() or not K.numel():
+        sequences(cu_q, cu_k, Q.shape[2], K.shape[2])
+        O, L = torch.zeros_like(Q, memory_format=torch.contiguous_format), Q.new_full(Q.shape[:3], -torch.inf,
+            dtype=torch.float32)
+        return (O, L) if sinks is None else with_sink(O, L, sinks[:, None])
     mask = packed_mask(Q, K, (cu_q, cu_k), left, right)
     if Q.is_cuda and torch.cuda.is_current_stream_capturing():
         captured.append(mask)
@@ -176,7 +219,7 @@ def varlen_backward(dO: Tensor, Q: Tensor, K: Tensor, V: Tensor, sinks: Optional
                     cu_q: Tensor, cu_k: Tensor, left: int,
                     right: int, scale: float, same_bits: bool, path: str) -> List[Tensor]:
     gradients = [torch.zeros_like(x) for x in (Q, K, V, sinks) if x is not None]
-    for at, nq, of, nk in sequences(cu_q, cu_k):
+    for at, nq, of, nk in sequences(cu_q, cu_k, Q.shape[2], K.shape[2]):
         if right == 0:  # as in banded: a square of the queries that see a key and the keys that are seen
             late, unseen = max(0, nq - nk), max(0, nk - nq - left) if left >= 0 else 0
             at, nq, of, nk = at + late, nq - late, of + unseen, nk - unseen
@@ -215,6 +258,17 @@ def differentiate(ctx, dO, _):
 varlen.register_autograd(differentiate, setup_context=keep)
 
 
+def packed_at_best(q, k, v, starts, causal, window_size, scale):
+    """O and L by the operator of C++ under the last call's mask; an error if that is another, or gradients are
+    wanted."""
+    left, right = window_size or (-1, -1)
+    mask = kept_mask(starts, (len(q), len(k), left, 0 if number("causal", causal, bool) else right, q.device))
+    if mask is None or wants_gradients(q, k, v) or q.is_cuda and torch.cuda.is_current_stream_capturing():
+        raise ValueError
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    return masked._op(q, k, v, *mask[3:], mask.q_tile, scale, "", True)
+
+
 def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=None, max_seqlen_k=None, dropout_p=0.0,
                            softmax_scale=None, causal=False,
                            window_size=(-1, -1), softcap=0.0, alibi_slopes=None, deterministic=False,
@@ -228,16 +282,27 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=Non
     cu_seqlens are read: the first call with new ones waits for the GPU. The largest lengths are not. Everything else as
     in flash_attn_func; the logarithms are [Hq, Tq].
     """
+    if not torch.compiler.is_compiling() and operators and (alibi_slopes is block_table is seqused_q is seqused_k is
+                                                            qv is q_descale is k_descale is v_descale is None):
+        try:
+            if sinks_of(s_aux, learnable_sink) is None and dropout_p == softcap == attention_chunk == 0:
+                O, L = packed_at_best(q, k, v, (cu_seqlens_q, cu_seqlens_k), causal, window_size, softmax_scale)
+                return (O, L, None) if return_attn_probs else O
+        except ERRORS:  # as the first time: it is made, or what is wrong is said, below
+            pass
     plain("flash_attn_varlen_func", dropout_p=dropout_p, softcap=softcap, alibi_slopes=alibi_slopes,
           block_table=block_table, seqused_q=seqused_q,
           seqused_k=seqused_k, qv=qv, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale,
           attention_chunk=attention_chunk)
+    tensors("flash_attn_varlen_func", q=(q, 3), k=(k, 3), v=(v, 3))
+    for which, starts in (("cu_seqlens_q", cu_seqlens_q), ("cu_seqlens_k", cu_seqlens_k)):
+        integers(which, starts, getattr(starts, "device", None), None)
     sinks = sinks_of(s_aux, learnable_sink)
     Q, K, V = taken("flash_attn_varlen_func", *(x.transpose(0, 1)[None] for x in (q, k, v)), sinks)
     left, right = ends_of(causal, window_size)
     if wants_gradients(Q, K, V, sinks) and right != 0 and (left >= 0 or right > 0 or sinks is not None):
         refuse_gradients("flash_attn_varlen_func", left, right, sinks)
-    scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
+    scale = q.shape[-1] ** -0.5 if softmax_scale is None else number("softmax_scale", softmax_scale, float)
     same_bits = bool(deterministic or torch.are_deterministic_algorithms_enabled())
     O, L = varlen(Q, K, V, sinks, cu_seqlens_q, cu_seqlens_k, left, right, scale, same_bits, "")
     O = O[0].transpose(0, 1)
@@ -254,6 +319,8 @@ def decode(Q: Tensor, K: Tensor, V: Tensor, K_scale: Optional[Tensor], V_scale: 
     """flash_decode, or with scales flash_decode_int8, of problems 13 and 14."""
     name, outputs = "flash_decode" if K_scale is None else "flash_decode_int8", like_forward(Q)
     (B, Hq, Nq, D), (pages, page_size, Hkv, _) = Q.shape, K.shape
+    if not Q.numel() or not page_table.numel():
+        return torch.zeros_like(Q, memory_format=torch.contiguous_format), outputs[1].fill_(-torch.inf)
     shape = DecodeShape(B, Hq, Hkv, Nq, D, scale, page_size, pages, page_table.shape[1])
     address, bytes, _memory = library(path).workspace(name, shape, Q.device)
     caches = [x for x in (K, V, K_scale, V_scale) if x is not None]
@@ -301,9 +368,11 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
           qv=qv, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale, cu_seqlens_q=cu_seqlens_q,
           cu_seqlens_k_new=cu_seqlens_k_new,
           rotary_seqlens=rotary_seqlens, attention_chunk=attention_chunk)
-    (B, Nq, _, D), device, name = q.shape, q.device, "flash_attn_with_kvcache"
+    name = "flash_attn_with_kvcache"
+    tensors(name, q=(q, 4), k_cache=(k_cache, 4), v_cache=(v_cache, 4), k=(k, -4), v=(v, -4))
+    (B, Nq, _, D), device, causal = q.shape, q.device, number("causal", causal, bool)
     if ends_of(causal, window_size)[0] >= 0 or ends_of(False, window_size)[1] > 0:
-        refuse(f"{name}: window_size={tuple(window_size)} is not served: problem 13 reads all keys")
+        refuse(f"{name}: window_size={pair('window_size', window_size)} is not served: problem 13 reads all keys")
     if Nq > 1 and not causal:
         refuse(f"{name}: {Nq} queries with causal=False are not served: of new tokens each sees the keys up to its own")
     if wants_gradients(q, k_cache, v_cache, k, v):
@@ -311,8 +380,21 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     if q.dtype != torch.bfloat16 or k_cache.dtype != v_cache.dtype or k_cache.dtype != (torch.bfloat16
             if k_scale is None else torch.int8):
         raise TypeError(f"{name} takes q in bfloat16, and a cache in bfloat16, or in int8 with k_scale and v_scale")
+    if k_cache.shape != v_cache.shape or k_cache.shape[3] != D or (q.shape[2] % k_cache.shape[2]
+            if k_cache.shape[2] else q.shape[2]):
+        raise ValueError(f"{name}: q {list(q.shape)}, k_cache {list(k_cache.shape)}, v_cache {list(v_cache.shape)}: "
+                         "[B, Nq, Hq, D], and [.., .., Hkv, D] twice")
+    if (k is None) != (v is None) or k is not None and (k.shape != v.shape or len(k) != B
+                                                        or k.shape[2:] != k_cache.shape[2:]):
+        raise ValueError(f"{name}: k and v are [B, n, Hkv, D], both or none")
     table = block_table if block_table is not None else page_table
+    if table is not None:
+        integers("block_table", table, device, None, None)
+    if cache_batch_idx is not None:
+        integers("cache_batch_idx", cache_batch_idx, device, B)
     if table is None:  # each row of the cache is so many pages in a row
+        if not k_cache.shape[1]:
+            refuse(f"{name}: a cache without keys: flash_attn_func takes k and v of no keys")
         size = next((s for s in (256, 128, 64, 32, 16) if k_cache.shape[1] % s == 0),
                     0) if k_scale is None else k_cache.shape[1]
         if not size or not k_cache.is_contiguous() or not v_cache.is_contiguous():
@@ -322,11 +404,24 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         table = torch.arange(k_cache.shape[0] * count, dtype=torch.int32, device=device).view(-1, count)
         k_cache, v_cache = (x.view(-1, size, *x.shape[2:]) for x in (k_cache, v_cache))
     if cache_batch_idx is not None:
+        if not torch.compiler.is_compiling():
+            expect("cache_batch_idx", cache_batch_idx, 0, len(table) - 1)
         table = table[cache_batch_idx.long()]
     size = k_cache.shape[1]
+    if len(table) != B:
+        raise ValueError(f"{name}: {len(table)} sequences in the cache or in block_table, and {B} of q")
+    if isinstance(cache_seqlens, Tensor) and cache_seqlens.dim():
+        integers("cache_seqlens", cache_seqlens, device, B)
+    elif cache_seqlens is not None:
+        cache_seqlens = number("cache_seqlens", cache_seqlens, int)
     lengths = table.shape[1] * size if cache_seqlens is None else cache_seqlens
     lengths = lengths.to(torch.int32) if isinstance(lengths, Tensor) else torch.full((B,), lengths, dtype=torch.int32,
         device=device)
+    if not torch.compiler.is_compiling():
+        new = 0 if k is None else k.shape[1]
+        expect("cache_seqlens", lengths, 0, table.shape[1] * size - new)
+        used = torch.arange(table.shape[1], device=device) * size < (lengths + new)[:, None]
+        expect("block_table", table, 0, k_cache.shape[0] - 1, used)
     if k is not None:
         at = lengths[:, None].long() + torch.arange(k.shape[1], device=device)  # [B, n]
         page, row = table.long().gather(1, at // size), at % size
@@ -337,7 +432,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
             cache[page, row] = new
         lengths = lengths + k.shape[1]
     O, L = decode(q.transpose(1, 2), k_cache, v_cache, k_scale, v_scale, table.to(torch.int32), lengths,
-                  D**-0.5 if softmax_scale is None else softmax_scale, "")
+                  D**-0.5 if softmax_scale is None else number("softmax_scale", softmax_scale, float), "")
     if (sinks := sinks_of(s_aux, learnable_sink)) is not None:
         O, L = with_sink(O, L, sinks[:, None])
     O = O.transpose(1, 2)

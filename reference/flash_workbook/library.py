@@ -3,6 +3,8 @@ import ctypes, functools, os
 
 import torch
 
+from .build import load
+
 
 def operator(name, waits=False):
     """waits: for the GPU, to read numbers; torch.compile then leaves it out of CUDA graphs."""
@@ -31,7 +33,7 @@ class BlockMask(ctypes.Structure):
         for name in lists]
 
 
-class Refused(RuntimeError):
+class Refused(NotImplementedError):  # a RuntimeError
     """A function's status that is not WB_OK, with the text of wb_last_message(); or what no function of the library
     does: status 3."""
 
@@ -50,6 +52,9 @@ class Library:
     def __init__(self, path):
         self.path, self.lib = path, ctypes.CDLL(path)
         self.lib.wb_last_message.restype = self.lib.wb_device_name.restype = ctypes.c_char_p
+
+    def __reduce__(self):  # copy.deepcopy of a model that keeps one, and pickle
+        return library, (self.path,)
 
     def has(self, name):
         return hasattr(self.lib, name)
@@ -91,9 +96,36 @@ class Library:
         self.call(f"{name}_{form}", tensors, shape, address, bytes)
 
 
+def usual_path():
+    beside = os.environ.get("WB_LIBRARY") or os.path.join(os.path.dirname(__file__), "libworkbook.so")
+    if os.environ.get("WB_LIBRARY") or os.path.exists(beside):
+        return beside
+    # asked last: a process that has asked for GPUs can no longer fork
+    return f"build/{os.environ.get('BACKEND') or ('cuda' if torch.cuda.is_available() else 'cpu')}/lib/libworkbook.so"
+
+
 @functools.lru_cache(None)
 def library(path=None):
-    here = os.path.dirname(__file__)
-    beside = os.path.join(here, "libworkbook.so")
-    built = f"build/{os.environ.get('BACKEND') or ('cuda' if torch.cuda.is_available() else 'cpu')}/lib/libworkbook.so"
-    return Library(path or os.environ.get("WB_LIBRARY") or (beside if os.path.exists(beside) else built))
+    return Library(path or usual_path())
+
+
+# of operators.cpp, or None: then Python's
+operators = load(usual_path())
+
+
+FUNCTIONS = """flash_forward flash_gqa flash_gqa_backward flash_window flash_sinks flash_sinks_backward flash_hopper
+    flash_sink_logits flash_sink_logits_backward flash_decode flash_decode_int8 flash_block_mask flash_fp8""".split()
+
+
+def check(path=None):
+    """What is there, in a few lines: the library, its version and device, and which functions it has."""
+    one = library(path)
+    one.lib.wb_version.restype = ctypes.c_char_p
+    has = [name for name in FUNCTIONS if one.has(name)]
+    capability = one.lib.wb_device_capability()
+    return (f"library     {one.path}, version {one.lib.wb_version().decode()}\n"
+            f"device      {one.lib.wb_device_name().decode()}, tensors on {one.device_type}, capability {capability}\n"
+            f"PyTorch     {torch.__version__}, CUDA {torch.version.cuda}, GPU there: {torch.cuda.is_available()}\n"
+            f"operators   {'in C++, for this PyTorch' if operators else 'in Python: build.py says why'}\n"
+            f"functions   {' '.join(has)}\n"
+            f"not there   {' '.join(name for name in FUNCTIONS if name not in has) or 'none'}")

@@ -1,0 +1,533 @@
+// operators.cpp - attention and its gradients as operators of PyTorch, registered from C++: between a caller and
+// libworkbook.so there is no Python. build.py builds this file for the PyTorch that is there. What dense.py says of
+// attend and attend_backward holds here, to the bit; what is asked of tensors is asked in expect(), and arguments.py
+// finds the better words for it.
+//
+// ATen's C++ is used, not its stable ABI, which has no autograd: one build is for one version of PyTorch.
+#include <ATen/Functions.h>
+#include <c10/core/DeviceGuard.h>
+#include <dlfcn.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include <climits>
+#include <cmath>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "workbook.h"
+
+#ifdef WITH_CUDA
+extern "C" int aoti_torch_get_current_cuda_stream(int32_t device, void **stream);  // in each libtorch_cuda since 2.2
+#endif
+
+namespace
+{
+
+using at::Tensor;
+using c10::SymInt;
+using std::optional;
+using Two = std::tuple<Tensor, Tensor>;
+
+// ------------------------------------------------------------------------------------------------------- the library
+
+#define FUNCTIONS(each)                                                                                                \
+    each(wb_device_name) each(wb_device_capability) each(wb_last_message) each(flash_forward) each(flash_gqa)          \
+        each(flash_window) each(flash_sinks) each(flash_hopper) each(flash_sink_logits) each(flash_block_mask)         \
+            each(flash_gqa_backward) each(flash_gqa_backward_in) each(flash_gqa_backward_fastest)                      \
+                each(flash_gqa_backward_workspace) each(flash_sinks_backward) each(flash_sinks_backward_in)            \
+                    each(flash_sinks_backward_workspace) each(flash_sink_logits_backward)                              \
+                        each(flash_sink_logits_backward_in) each(flash_sink_logits_backward_workspace)
+
+struct Library {
+    std::string path;
+    c10::DeviceType device;
+#define MEMBER(name) decltype(&::name) name = nullptr;
+    FUNCTIONS(MEMBER)
+};
+
+std::string default_path;
+
+// "": the default one. They stay open.
+const Library &library(std::string_view path)
+{
+    static std::mutex lock;
+    static std::unordered_map<std::string, Library> open;
+    static const Library *usual = nullptr;
+    const std::lock_guard<std::mutex> one(lock);
+    if (path.empty() && usual) return *usual;
+    const std::string name(path.empty() ? default_path : path);
+    Library &lib = open[name];
+    if (lib.path.empty()) {
+        void *handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+        TORCH_CHECK(handle, dlerror());
+#define FIND(name) lib.name = reinterpret_cast<decltype(lib.name)>(dlsym(handle, #name));
+        FUNCTIONS(FIND)
+        TORCH_CHECK(lib.wb_device_name && lib.wb_last_message, name, " is no library of the workbook");
+        lib.device = strcmp(lib.wb_device_name(), "CPU execution layer") ? c10::kCUDA : c10::kCPU;
+        lib.path = name;
+    }
+    if (path.empty()) usual = &lib;
+    return lib;
+}
+
+// On the tensor's device and torch's current stream there, as long as it lives.
+struct Place {
+    c10::OptionalDeviceGuard guard;
+    wb_stream stream = nullptr;
+
+    Place(const Library &lib, const Tensor &x)
+    {
+        TORCH_CHECK_VALUE(x.device().type() == lib.device, lib.path, " works on tensors of device ",
+                          c10::DeviceTypeName(lib.device, true), ", and these are on ", x.device());
+#ifdef WITH_CUDA
+        if (!x.is_cuda()) return;
+        guard.reset_device(x.device());
+        void *current = nullptr;
+        TORCH_CHECK(aoti_torch_get_current_cuda_stream(x.device().index(), &current) == 0, "no current stream");
+        stream = static_cast<wb_stream>(current);
+#endif
+    }
+};
+
+template <class Function, class... Arguments>
+void call(const Library &lib, const char *name, Function *function, Arguments... arguments)
+{
+    TORCH_CHECK_NOT_IMPLEMENTED(function, lib.path, " has no ", name);
+    const wb_status status = function(arguments...);
+    TORCH_CHECK_NOT_IMPLEMENTED(status == WB_OK, lib.wb_last_message());
+}
+
+// ------------------------------------------------------------------------------------------------------- the tensors
+
+void expect(const Tensor &Q, const Tensor &K, const Tensor &V, const optional<Tensor> &sinks, bool tokens_first)
+{
+    for (const Tensor *x : {&Q, &K, &V}) {
+        TORCH_CHECK_VALUE(x->dim() == 4 && x->device() == Q.device() && x->layout() == at::kStrided,
+                          "attention wants Q, K and V of 4 dimensions on one device");
+        TORCH_CHECK_TYPE(x->scalar_type() == at::kBFloat16, "attention takes Q, K and V in bfloat16");
+    }
+    const int heads = tokens_first ? 2 : 1;
+    const SymInt Hq = Q.sym_size(heads), Hkv = K.sym_size(heads);
+    bool fit = K.sym_sizes() == V.sym_sizes() && K.sym_size(0) == Q.sym_size(0) && K.sym_size(3) == Q.sym_size(3);
+    TORCH_CHECK_VALUE(fit && (Hkv == 0 ? Hq == 0 : Hq % Hkv == 0), "attention of Q ", Q.sym_sizes(), ", K ",
+                      K.sym_sizes(), ", V ", V.sym_sizes());
+    TORCH_CHECK_NOT_IMPLEMENTED(Q.sym_size(3) != 0, "attention: head_dim = 0");
+    if (!sinks) return;
+    TORCH_CHECK_TYPE(sinks->scalar_type() == at::kFloat, "attention takes sink_logits in float32");
+    TORCH_CHECK_VALUE(sinks->dim() == 1 && sinks->sym_size(0) == Hq && sinks->device() == Q.device(),
+                      "attention: sink_logits are [Hq], on the device of Q");
+}
+
+// Contiguous, with heads before tokens.
+Tensor in_order(const Tensor &x, bool tokens_first)
+{
+    return tokens_first ? x.transpose(1, 2).contiguous() : x.contiguous();
+}
+Tensor as_given(const Tensor &x, bool tokens_first) { return tokens_first ? x.transpose(1, 2) : x; }
+
+// At an address that the library takes: a part of another tensor may begin anywhere.
+Tensor aligned(const Tensor &x) { return reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 ? x.clone() : x; }
+
+template <class T> T *out(const Tensor &x) { return static_cast<T *>(x.mutable_data_ptr()); }
+template <class T> const T *in(const Tensor &x) { return static_cast<const T *>(x.const_data_ptr()); }
+
+attention_shape shape_of(const Tensor &Q, const Tensor &K, bool sink_logits, bool causal, int64_t window,
+                         int64_t sink_tokens, optional<double> scale)
+{
+    const int D = (int)Q.size(3), N = (int)Q.size(2);
+    const auto number = [](int64_t x) { return (int)std::min<int64_t>(std::max<int64_t>(x, -INT_MAX), INT_MAX); };
+    if (!window && sink_logits) window = N;
+    return {(int)Q.size(0),
+            (int)Q.size(1),
+            (int)K.size(1),
+            N,
+            (int)K.size(2),
+            D,
+            (float)scale.value_or(1 / std::sqrt((double)D)),
+            causal,
+            number(window),
+            window ? number(sink_tokens) : 0};
+}
+
+// O and L with nothing in them.
+Two like(const Tensor &Q, bool tokens_first)
+{
+    const auto n = Q.sym_sizes();
+    const SymInt H = n[tokens_first ? 2 : 1], N = n[tokens_first ? 1 : 2];
+    const Tensor O = at::empty_symint({n[0], H, N, n[3]}, Q.options());
+    return {as_given(O, tokens_first), at::empty_symint({n[0], H, N}, Q.options().dtype(at::kFloat))};
+}
+
+// ------------------------------------------------------------------------------------------------------- the operators
+
+Two forward(const Tensor &Q_, const Tensor &K_, const Tensor &V_, const optional<Tensor> &sinks, bool causal,
+            int64_t window, int64_t sink_tokens, optional<double> scale, bool, std::string_view path, bool tokens_first)
+{
+    expect(Q_, K_, V_, sinks, tokens_first);
+    TORCH_CHECK_VALUE(causal || !(window || sink_tokens || sinks), "a window and sinks are for causal attention");
+    TORCH_CHECK_VALUE(!sinks || !sink_tokens, "no function of the library has both sink_tokens and sink_logits");
+    const Library &lib = library(path);
+    const Place place(lib, Q_);
+    const auto [O, L] = like(Q_, tokens_first);
+    if (!Q_.numel() || !K_.numel()) {
+        O.zero_();
+        if (sinks)
+            L.copy_(sinks->unsqueeze(1));
+        else
+            L.fill_(-INFINITY);
+        return {O, L};
+    }
+    const Tensor Q = aligned(in_order(Q_, tokens_first)), K = aligned(in_order(K_, tokens_first)),
+                 V = aligned(in_order(V_, tokens_first));
+    attention_shape shape = shape_of(Q, K, sinks.has_value(), causal, window, sink_tokens, scale);
+#define OF_FORWARD    out<bf16>(O), out<float>(L), in<bf16>(Q), in<bf16>(K), in<bf16>(V)
+#define FORWARD(name) call(lib, #name, lib.name, OF_FORWARD, &shape, place.stream)
+    if (sinks) {
+        const Tensor s = sinks->contiguous();
+        call(lib, "flash_sink_logits", lib.flash_sink_logits, OF_FORWARD, in<float>(s), &shape, place.stream);
+    } else if (causal && shape.window) {
+        if (shape.sinks)
+            FORWARD(flash_sinks);
+        else
+            FORWARD(flash_window);
+    } else if (causal) {
+        FORWARD(flash_gqa);
+    } else if (shape.q_heads != shape.kv_heads && lib.wb_device_capability() == 9 &&
+               (shape.head_dim == 64 || shape.head_dim == 128)) {
+        FORWARD(flash_hopper);
+    } else {  // without a mask the rows of a group's heads, which lie one behind the other, are rows of one head
+        shape.q_len *= shape.q_heads / shape.kv_heads, shape.q_heads = shape.kv_heads;
+        FORWARD(flash_forward);
+    }
+    return {O, L};
+}
+
+Two forward_meta(const Tensor &Q, const Tensor &K, const Tensor &V, const optional<Tensor> &sinks, bool, SymInt, SymInt,
+                 optional<double>, bool, std::string_view, bool tokens_first)
+{
+    expect(Q, K, V, sinks, tokens_first);
+    return like(Q, tokens_first);
+}
+
+// Under a mask, as masks.py has it. packed: of tokens before heads and no batch, [T, H, D], and so is O.
+Two masked(const Tensor &Q_, const Tensor &K_, const Tensor &V_, const Tensor &whole_start, const Tensor &whole,
+           const Tensor &part_start, const Tensor &part, const Tensor &bits, int64_t q_tile, double scale,
+           std::string_view path, bool packed)
+{
+    const auto batched = [packed](const Tensor &x) { return packed && x.dim() == 3 ? x.unsqueeze(0) : x; };
+    Tensor Q = batched(Q_), K = batched(K_), V = batched(V_);
+    expect(Q, K, V, std::nullopt, packed);
+    const auto [O, L] = like(Q, packed);
+    const Two outputs{packed ? O.squeeze(0) : O, packed ? L.squeeze(0) : L};
+    if (!Q.numel() || !K.numel()) {
+        O.zero_(), L.fill_(-INFINITY);
+        return outputs;
+    }
+    const int64_t tokens = L.size(2), tiles = q_tile > 0 ? (tokens - 1) / q_tile + 1 : 0;
+    for (const Tensor *x : {&whole_start, &whole, &part_start, &part, &bits})
+        TORCH_CHECK_VALUE(x->scalar_type() == at::kInt && x->is_contiguous() && x->device() == Q.device(),
+                          "a mask's lists are contiguous, of int32, and on the device of Q");
+    for (const Tensor *x : {&whole_start, &part_start})
+        TORCH_CHECK_VALUE(x->dim() == 2 && x->size(1) == tiles + 1 && (x->size(0) == 1 || x->size(0) == L.size(0)),
+                          "a mask of ", x->sizes(), " for ", tokens, " queries in tiles of ", q_tile);
+    const Library &lib = library(path);
+    const Place place(lib, Q);
+    for (Tensor *x : {&Q, &K, &V}) *x = aligned(in_order(*x, packed));
+    const block_mask mask = {(int)q_tile,
+                             64,
+                             (int)whole_start.size(0),
+                             in<int>(whole_start),
+                             in<int>(whole),
+                             in<int>(part_start),
+                             in<int>(part),
+                             in<uint32_t>(bits)};
+    const attention_shape shape = shape_of(Q, K, false, false, 0, 0, scale);
+    call(lib, "flash_block_mask", lib.flash_block_mask, OF_FORWARD, &mask, &shape, place.stream);
+    return outputs;
+}
+
+Two masked_meta(const Tensor &Q, const Tensor &K, const Tensor &V, const Tensor &, const Tensor &, const Tensor &,
+                const Tensor &, const Tensor &, SymInt, double, std::string_view, bool packed)
+{
+    TORCH_CHECK_VALUE(!packed, "flash_workbook::masked of packed sequences is for calls that nobody traces");
+    expect(Q, K, V, std::nullopt, false);
+    return like(Q, false);
+}
+
+// How many bytes of workspace the last shapes wanted: to ask the library is to let it choose a kernel.
+size_t workspace_of(decltype(&flash_gqa_backward_workspace) function, const attention_shape &shape, int device)
+{
+    struct Known {
+        decltype(function) of;
+        attention_shape shape;
+        int device;
+        size_t bytes;
+    };
+    static thread_local Known known[8];
+    static thread_local unsigned next;
+    for (const Known &one : known)
+        if (one.of == function && one.device == device && !memcmp(&one.shape, &shape, sizeof shape)) return one.bytes;
+    return (known[next++ % 8] = {function, shape, device, function(&shape)}).bytes;
+}
+
+std::vector<Tensor> gradients_like(const Tensor &Q, const Tensor &K, const Tensor &V, const optional<Tensor> &sinks)
+{
+    std::vector<Tensor> all;
+    for (const Tensor *x : {&Q, &K, &V}) all.push_back(at::empty_symint(x->sym_sizes(), x->options()));
+    if (sinks) all.push_back(at::empty_symint(sinks->sym_sizes(), sinks->options()));
+    return all;
+}
+
+// Of tensors with heads before tokens.
+std::vector<Tensor> backward(const Tensor &dO_, const Tensor &Q_, const Tensor &K_, const Tensor &V_,
+                             const optional<Tensor> &sinks, const Tensor &O_, const Tensor &L_, bool causal,
+                             int64_t window, int64_t sink_tokens, optional<double> scale, bool same_bits,
+                             std::string_view path)
+{
+    expect(Q_, K_, V_, sinks, false);
+    TORCH_CHECK_VALUE(dO_.sizes() == Q_.sizes() && O_.sizes() == Q_.sizes() && dO_.scalar_type() == at::kBFloat16 &&
+                          O_.scalar_type() == at::kBFloat16 && L_.scalar_type() == at::kFloat &&
+                          L_.numel() * Q_.size(3) == Q_.numel() && dO_.device() == Q_.device(),
+                      "attention_backward: dO and O are as Q, and L [B, Hq, N]");
+    const Library &lib = library(path);
+    const Place place(lib, Q_);
+    if (!Q_.numel() || !K_.numel()) {
+        std::vector<Tensor> none = gradients_like(Q_, K_, V_, sinks);
+        for (Tensor &x : none) x.zero_();
+        return none;
+    }
+    Tensor dO = dO_, Q = Q_, O = O_, L = L_;
+    attention_shape shape = shape_of(Q, K_, sinks.has_value(), causal, window, sink_tokens, scale);
+    const int64_t Nq = Q.size(2), Nk = K_.size(2), more = causal ? 0 : (Nk - Nq % Nk) % Nk;
+    if (!causal) {
+        TORCH_CHECK_NOT_IMPLEMENTED(lib.wb_device_capability() == 9,
+                                    "attention without a causal mask has gradients on sm_90 alone");
+        // The library wants as many queries as keys. Rows of zeros, whose dO is 0, add nothing to any gradient; every
+        // Nk rows are those of one more head.
+        if (more) {
+            for (Tensor *x : {&dO, &Q, &O}) *x = at::constant_pad_nd(*x, {0, 0, 0, more});
+            L = at::constant_pad_nd(L, {0, more});
+        }
+        shape.q_len = (int)Nk, shape.q_heads *= (int)((Nq + more) / Nk);
+    }
+    for (Tensor *x : {&dO, &Q, &O, &L}) *x = aligned(x->contiguous());
+    const Tensor K = aligned(K_.contiguous()), V = aligned(V_.contiguous());
+    const Tensor s = sinks ? sinks->contiguous() : Tensor();
+    std::vector<Tensor> gradients = gradients_like(Q, K, V, sinks);
+    // delta and the workspace are one tensor. Freed when this returns, it goes to nobody but who comes after on this
+    // stream.
+    const size_t delta_bytes = (L.numel() * sizeof(float) + 255) / 256 * 256;
+    Tensor scratch;
+    float *delta;
+    void *workspace;
+    size_t bytes;
+    const auto make_room = [&](decltype(&flash_gqa_backward_workspace) wants) {
+        bytes = wants ? workspace_of(wants, shape, Q.get_device()) : 0;
+        scratch = at::empty({(int64_t)(delta_bytes + bytes + 256)}, Q.options().dtype(at::kByte));
+        char *start =
+            reinterpret_cast<char *>((reinterpret_cast<uintptr_t>(scratch.mutable_data_ptr()) + 255) / 256 * 256);
+        delta = reinterpret_cast<float *>(start), workspace = start + delta_bytes;
+    };
+#define GRADIENTS out<bf16>(gradients[0]), out<bf16>(gradients[1]), out<bf16>(gradients[2])
+#define INPUTS    in<bf16>(Q), in<bf16>(K), in<bf16>(V)
+#define OUTPUTS   in<bf16>(O), in<float>(L), in<bf16>(dO), &shape, place.stream
+#define BACKWARD(name, form, ...)                                                                                      \
+    do {                                                                                                               \
+        make_room(lib.name##form ? lib.name##_workspace : nullptr);                                                    \
+        if (lib.name##form)                                                                                            \
+            call(lib, #name, lib.name##form, workspace, bytes, GRADIENTS, __VA_ARGS__, OUTPUTS);                       \
+        else                                                                                                           \
+            call(lib, #name, lib.name, GRADIENTS, __VA_ARGS__, OUTPUTS);                                               \
+    } while (0)
+    if (sinks)
+        BACKWARD(flash_sink_logits_backward, _in, out<float>(gradients[3]), delta, INPUTS, in<float>(s));
+    else if (shape.window)
+        BACKWARD(flash_sinks_backward, _in, delta, INPUTS);
+    else if (same_bits)
+        BACKWARD(flash_gqa_backward, _in, delta, INPUTS);
+    else
+        BACKWARD(flash_gqa_backward, _fastest, delta, INPUTS);
+    if (more) gradients[0] = gradients[0].slice(2, 0, Nq).contiguous();
+    return gradients;
+}
+
+std::vector<Tensor> backward_meta(const Tensor &, const Tensor &Q, const Tensor &K, const Tensor &V,
+                                  const optional<Tensor> &sinks, const Tensor &, const Tensor &, bool, SymInt, SymInt,
+                                  optional<double>, bool, std::string_view)
+{
+    expect(Q, K, V, sinks, false);
+    return gradients_like(Q, K, V, sinks);
+}
+
+// ------------------------------------------------------------------------------------------------------- autograd
+
+using Forward = Two(const Tensor &, const Tensor &, const Tensor &, const optional<Tensor> &, bool, SymInt, SymInt,
+                    optional<double>, bool, std::string_view, bool);
+using Backward = std::vector<Tensor>(const Tensor &, const Tensor &, const Tensor &, const Tensor &,
+                                     const optional<Tensor> &, const Tensor &, const Tensor &, bool, SymInt, SymInt,
+                                     optional<double>, bool, std::string_view);
+const c10::TypedOperatorHandle<Forward> &attention()
+{
+    static const auto op =
+        c10::Dispatcher::singleton().findSchemaOrThrow("flash_workbook::attention", "").typed<Forward>();
+    return op;
+}
+const c10::TypedOperatorHandle<Backward> &attention_backward()
+{
+    static const auto op =
+        c10::Dispatcher::singleton().findSchemaOrThrow("flash_workbook::attention_backward", "").typed<Backward>();
+    return op;
+}
+
+// Q, K and V are kept as the library reads them: copied once, also for what comes back. What is no copy shares its
+// version with what was given, so that who writes to it before the backward pass is told.
+struct Attention : torch::autograd::Function<Attention> {
+    static torch::autograd::variable_list forward(torch::autograd::AutogradContext *ctx, const Tensor &Q_,
+                                                  const Tensor &K_, const Tensor &V_, const optional<Tensor> &sinks,
+                                                  bool causal, SymInt window, SymInt sink_tokens,
+                                                  optional<double> scale, bool same_bits, std::string path,
+                                                  bool tokens_first)
+    {
+        Tensor Q = Q_, K = K_, V = V_;
+        {
+            const at::AutoDispatchBelowAutograd below;
+            for (Tensor *x : {&Q, &K, &V}) *x = in_order(*x, tokens_first);
+        }
+        const at::AutoDispatchBelowADInplaceOrView below;
+        auto [O, L] = attention().call(Q, K, V, sinks, causal, window, sink_tokens, scale, same_bits, path, false);
+        O = as_given(O, tokens_first);
+        ctx->mark_non_differentiable({L});
+        ctx->set_materialize_grads(false);
+        ctx->save_for_backward({Q, K, V, sinks.value_or(Tensor()), O, L});
+        ctx->saved_data["how"] =
+            c10::ivalue::Tuple::create({causal, window, sink_tokens, scale, same_bits, std::move(path), tokens_first});
+        return {O, L};
+    }
+
+    static torch::autograd::variable_list backward(torch::autograd::AutogradContext *ctx,
+                                                   const torch::autograd::variable_list &of)
+    {
+        torch::autograd::variable_list all(11);
+        if (!of[0].defined()) return all;
+        const auto saved = ctx->get_saved_variables();
+        const auto how = ctx->saved_data["how"].toTuple();
+        const auto &at = how->elements();
+        const bool tokens_first = at[6].toBool();
+        const optional<Tensor> sinks = saved[3].defined() ? optional<Tensor>(saved[3]) : std::nullopt;
+        const std::vector<Tensor> gradients = attention_backward().call(
+            as_given(of[0], tokens_first), saved[0], saved[1], saved[2], sinks, as_given(saved[4], tokens_first),
+            saved[5], at[0].toBool(), at[1].toSymInt(), at[2].toSymInt(), at[3].toOptional<double>(), at[4].toBool(),
+            at[5].toStringView());
+        for (size_t i = 0; i < gradients.size(); i++)
+            all[i] = i < 3 ? as_given(gradients[i], tokens_first) : gradients[i];
+        return all;
+    }
+};
+
+template <class... Tensors> bool wants_gradients(const optional<Tensor> &sinks, const Tensors &...tensors)
+{
+    return at::GradMode::is_enabled() && ((tensors.requires_grad() || ...) || (sinks && sinks->requires_grad()));
+}
+
+Two forward_autograd(const Tensor &Q, const Tensor &K, const Tensor &V, const optional<Tensor> &sinks, bool causal,
+                     SymInt window, SymInt sink_tokens, optional<double> scale, bool same_bits, std::string_view path,
+                     bool tokens_first)
+{
+    if (!wants_gradients(sinks, Q, K, V)) {
+        const at::AutoDispatchBelowADInplaceOrView below;
+        return attention().call(Q, K, V, sinks, causal, window, sink_tokens, scale, same_bits, path, tokens_first);
+    }
+    expect(Q, K, V, sinks, tokens_first);
+    const auto both = Attention::apply(Q, K, V, sinks, causal, window, sink_tokens, scale, same_bits, std::string(path),
+                                       tokens_first);
+    return {both[0], both[1]};
+}
+
+using Masked = Two(const Tensor &, const Tensor &, const Tensor &, const Tensor &, const Tensor &, const Tensor &,
+                   const Tensor &, const Tensor &, SymInt, double, std::string_view, bool);
+
+Two masked_autograd(const Tensor &Q, const Tensor &K, const Tensor &V, const Tensor &whole_start, const Tensor &whole,
+                    const Tensor &part_start, const Tensor &part, const Tensor &bits, SymInt q_tile, double scale,
+                    std::string_view path, bool packed)
+{
+    static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("flash_workbook::masked", "").typed<Masked>();
+    TORCH_CHECK_NOT_IMPLEMENTED(!wants_gradients(std::nullopt, Q, K, V),
+                                "flash_workbook::masked has no gradients. Call it under torch.no_grad()");
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return op.call(Q, K, V, whole_start, whole, part_start, part, bits, q_tile, scale, path, packed);
+}
+
+// Gradients have none: who asks for them is told.
+struct AttentionBackward : torch::autograd::Function<AttentionBackward> {
+    static torch::autograd::variable_list forward(torch::autograd::AutogradContext *, const Tensor &dO, const Tensor &Q,
+                                                  const Tensor &K, const Tensor &V, const optional<Tensor> &sinks,
+                                                  const Tensor &O, const Tensor &L, bool causal, SymInt window,
+                                                  SymInt sink_tokens, optional<double> scale, bool same_bits,
+                                                  std::string path)
+    {
+        const at::AutoDispatchBelowADInplaceOrView below;
+        return attention_backward().call(dO, Q, K, V, sinks, O, L, causal, window, sink_tokens, scale, same_bits, path);
+    }
+
+    static torch::autograd::variable_list backward(torch::autograd::AutogradContext *,
+                                                   const torch::autograd::variable_list &)
+    {
+        TORCH_CHECK(false, "flash_workbook::attention_backward has no gradients of its own");
+    }
+};
+
+std::vector<Tensor> backward_autograd(const Tensor &dO, const Tensor &Q, const Tensor &K, const Tensor &V,
+                                      const optional<Tensor> &sinks, const Tensor &O, const Tensor &L, bool causal,
+                                      SymInt window, SymInt sink_tokens, optional<double> scale, bool same_bits,
+                                      std::string_view path)
+{
+    if (wants_gradients(sinks, dO, Q, K, V, O))
+        return AttentionBackward::apply(dO, Q, K, V, sinks, O, L, causal, window, sink_tokens, scale, same_bits,
+                                        std::string(path));
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return attention_backward().call(dO, Q, K, V, sinks, O, L, causal, window, sink_tokens, scale, same_bits, path);
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) void flash_workbook_default(const char *path) { default_path = path; }
+
+TORCH_LIBRARY_FRAGMENT(flash_workbook, m)
+{
+    m.def(
+        "attention(Tensor Q, Tensor K, Tensor V, Tensor? sink_logits, bool causal, SymInt window, SymInt sink_tokens, "
+        "float? scale, bool same_bits, str path, bool tokens_first=False) -> (Tensor, Tensor)");
+    m.def("masked(Tensor Q, Tensor K, Tensor V, Tensor whole_start, Tensor whole, Tensor part_start, Tensor part, "
+          "Tensor bits, SymInt q_tile, float scale, str path, bool packed=False) -> (Tensor, Tensor)");
+    m.def("attention_backward(Tensor dO, Tensor Q, Tensor K, Tensor V, Tensor? sink_logits, Tensor O, Tensor L, "
+          "bool causal, SymInt window, SymInt sink_tokens, float? scale, bool same_bits, str path) -> Tensor[]");
+}
+
+TORCH_LIBRARY_IMPL(flash_workbook, CPU, m)
+{
+    m.impl("masked", masked);
+    m.impl("attention", forward);
+    m.impl("attention_backward", backward);
+}
+TORCH_LIBRARY_IMPL(flash_workbook, CUDA, m)
+{
+    m.impl("masked", masked);
+    m.impl("attention", forward);
+    m.impl("attention_backward", backward);
+}
+TORCH_LIBRARY_IMPL(flash_workbook, Meta, m)
+{
+    m.impl("masked", masked_meta);
+    m.impl("attention", forward_meta);
+    m.impl("attention_backward", backward_meta);
+}
+TORCH_LIBRARY_IMPL(flash_workbook, Autograd, m)
+{
+    m.impl("masked", masked_autograd);
+    m.impl("attention", forward_autograd);
+    m.impl("attention_backward", backward_autograd);
+}
