@@ -269,6 +269,8 @@ grep -q '// mine: max' problems/04/flash_causal.cu && grep -q '// mine outside' 
     grep -q 'TODO(04) bounds' problems/04/flash_causal.cu && ! grep -q 'S_max' problems/04/flash_causal.cu
 verdict $? "start: what I wrote for 03 stands in 04, in a gap and outside, beside the gaps of 04"
 check "start: the other file is kept" same problems/04/flash_causal.cu.1 "$scratch/shipped/04/flash_causal.cu"
+echo >>problems/03/flash_forward.cu
+refused "start: a file that has changed since" 'passed and changed since' workbook/loop/reset.sh 04 start
 sed -i.bak '/^ *\/\/{ max/d' problems/03/flash_forward.cu && passing 03 | record 03 passed
 refused "start: a file without its gaps" 'does not have the gaps any more' env MAKE=true workbook/loop/reset.sh 04 start
 refused "start: where nothing comes before" 'no problem 02 that grows' workbook/loop/reset.sh 02 start

@@ -41,7 +41,8 @@ static int standing_now(char **given)
 {
     standing_read(OWN_RECORDS);
     const standing s = standing_of(score_problem(given[0]), OWN_RECORDS);
-    printf("%s, %d of %d points\n", standing_word(&s), s.points.earned, s.points.possible);
+    printf("%s%s, %d of %d points\n", standing_word(&s), s.changed ? " and changed since" : "", s.points.earned,
+           s.points.possible);
     return 0;
 }
 
