@@ -220,7 +220,8 @@ static double work_of(const wb_problem *p, const wb_cover_row *row)
     const double rows = (packed * s->q_len - 1) / 16 + 1, keys = (s->kv_len - 1) / 64 + 1;
     const double cache = (double)c.pages * c.page * s->kv_heads * s->head_dim / 8192;  // to be filled
     const double calls = (c.late == 2 ? 2 : 1) * (c.ranks ? c.ranks : 1);
-    const double out = decode ? (double)s->batch * s->q_heads * s->q_len / 4 : 0;
+    // Someone may launch a kernel for each row, which costs the layer the more the larger the cache is.
+    const double out = decode ? (double)s->batch * s->q_heads * s->q_len / (c.pages ? 0.4 : 4) : 0;
     return cache + out + heads * (1 + rows * keys * (s->head_dim / 16 + 2)) * calls;
 }
 
