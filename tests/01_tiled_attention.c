@@ -72,19 +72,6 @@ Test(tiled_attention, ragged)
             check_case((wb_case){.shape = {.q_heads = 2, .q_len = lengths[n], .head_dim = 32, .causal = causal}});
 }
 
-Test(tiled_attention, more_keys_or_more_queries)
-{
-    const int lengths[][2] = {{1, 1000}, {1000, 1}, {TILE - 1, TILE + 1}, {TILE + 1, TILE - 1}, {131, 521}, {521, 131}};
-    for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++)
-        check_case((wb_case){.shape = {.q_heads = 2, .q_len = lengths[n][0], .kv_len = lengths[n][1], .head_dim = 64}});
-}
-
-Test(tiled_attention, heads_and_batches)
-{
-    for (int causal = 0; causal <= 1; causal++)
-        check_case((wb_case){.shape = {.batch = 3, .q_heads = 5, .q_len = 150, .head_dim = 16, .causal = causal}});
-}
-
 // Logits beyond 88, all far below 0, the maximum in the first tile or the last, towers behind the mask, ...
 Test(tiled_attention, hostile_numbers)
 {
@@ -102,16 +89,6 @@ Test(tiled_attention, hostile_numbers_causal)
 Test(tiled_attention, other_scales)
 {
     check_scales((wb_case){.shape = {.q_len = 200, .head_dim = ANY_D, .causal = 1}});
-}
-
-// The lengths of the assignment, with fewer heads.
-Test(tiled_attention, assignment)
-{
-    check_case((wb_case){.shape = {.q_heads = 8, .q_len = 512, .head_dim = 16}});
-    for (int causal = 0; causal <= 1; causal++)
-        check_case((wb_case){.shape = {.q_heads = 4, .q_len = 1024, .head_dim = 16, .causal = causal}});
-    check_case((wb_case){.shape = {.q_len = 2048, .head_dim = 16, .causal = 1}});
-    check_case((wb_case){.shape = {.q_len = 4096, .head_dim = 16, .causal = 1}});
 }
 
 // Pointers of float32 need no more than 4 bytes of alignment.

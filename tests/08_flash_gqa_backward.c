@@ -48,45 +48,11 @@ Test(flash_gqa_backward, worked_by_hand)
 // A query that sees one key: P = 1 whatever the logit, so dS, dQ and dK are 0.
 Test(flash_gqa_backward, one_key) { EACH_D(check(3, 2, 1, 1, D)); }
 
-// Around the sizes that matter: fragments of 8 and 16, tiles of 16, 32, 48, 64 and 128; and primes. With two heads, a
-// row written beyond the end of one is the next head's first row.
-Test(flash_gqa_backward, ragged)
-{
-    const int N[] = {2, 3, 7, 8, 9, 15, 17, 31, 33, 47, 49, 63, 64, 65, 79, 95, 97, 113, 127, 128, 129, 145, 191, 193};
-    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, 2, N[i], dim(i));
-    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, 1, N[i], dim(i + 2));
-}
-
-Test(flash_gqa_backward, longer)
-{
-    check(1, 1, 1, 257, 64);
-    check(1, 1, 1, 389, 16);
-    check(1, 1, 1, 320, 128);
-    check(1, 2, 1, 300, 32);
-}
-
-// Hq / Hkv = 1, 2, 3, 8, and all query heads on one key head.
-Test(flash_gqa_backward, groups)
-{
-    check(1, 3, 3, 67, 32);
-    check(2, 4, 2, 67, 64);
-    check(2, 6, 2, 35, 16);
-    check(1, 16, 2, 67, 64);
-    check(1, 5, 1, 67, 128);
-    check(1, 8, 1, 130, 16);
-}
-
-Test(flash_gqa_backward, very_many_heads)
-{
-    check(1, 200, 50, 3, 16);
-    check(200, 2, 1, 3, 16);
-    check_many_heads(of(1, 1, 1, 1, 16));
-}
+Test(flash_gqa_backward, very_many_heads) { check_many_heads(of(1, 1, 1, 1, 16)); }
 
 // Logits of 140 and of -140, the largest in the first key and in the last, climbing so that hidden keys tower above
 // visible ones, falling, all alike: odd lengths.
 Test(flash_gqa_backward, every_input) { EACH_D(check_every_input(of(1, 2, 1, 99, D))); }
-Test(flash_gqa_backward, every_input_in_one_tile) { EACH_D(check_every_input(of(1, 1, 1, 14, D))); }
 Test(flash_gqa_backward, scales) { check_scales(of(1, 2, 1, 81, ANY_D)); }
 
 // No gradient comes in, none goes out.
@@ -102,20 +68,6 @@ Test(flash_gqa_backward, descends)
     check_descends(of(1, 4, 1, 21, 64));
 }
 
-Test(flash_gqa_backward, other_seeds) { check_seeds(of(2, 2, 1, 90, 64)); }
-
-// The assignment's own shapes; on the CPU layer a part of the heads and of the length.
-Test(flash_gqa_backward, assignment)
-{
-    const int kv_heads[] = {16, 8, 1};
-    for (size_t i = 0; i < COUNT(kv_heads); i++) {
-        if (on_cpu_backend())
-            check(1, 4, kv_heads[i] == 16 ? 4 : kv_heads[i] == 8 ? 2 : 1, 256, 16);
-        else
-            check(1, 16, kv_heads[i], 4096, 16);
-    }
-}
-
 // See harness.h: tiles above the diagonal are computed by neither kernel.
 Test(flash_gqa_backward, hidden_tiles_are_not_computed)
 {
@@ -124,7 +76,7 @@ Test(flash_gqa_backward, hidden_tiles_are_not_computed)
 }
 
 Test(flash_gqa_backward, hidden_tiles_are_not_loaded) { EACH_D(check_reads(of(1, 2, 1, 560, D))); }
-Test(flash_gqa_backward, drawn_sizes) { check_drawn(600); }
+Test(flash_gqa_backward, drawn_sizes) { check_drawn(1100); }
 Test(flash_gqa_backward, own_stream) { check_stream(of(2, 4, 2, 150, 64)); }
 Test(flash_gqa_backward, same_twice) { EACH_D(check_same_twice(of(1, 2, 1, 330, D))); }
 

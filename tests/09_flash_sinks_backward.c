@@ -50,14 +50,6 @@ Test(flash_sinks_backward, one_visible_key) { EACH_D(check(2, 2, 1, 1, D, 1, 0),
 // No sinks, and a window of all: problem 08.
 Test(flash_sinks_backward, no_window) { EACH_D(check(1, 4, 2, 131, D, INT_MAX, 0)); }
 
-// Around a fragment of 8 and 16; tiles of 32, 48, 64 and 128; beyond the window; the sequence itself; as far as an int
-// goes.
-Test(flash_sinks_backward, every_number_of_sinks)
-{
-    const int S[] = {0, 1, 2, 7, 8, 15, 16, 17, 31, 33, 48, 63, 64, 65, 127, 128, 129, 199, 200, 201, INT_MAX};
-    for (size_t i = 0; i < COUNT(S); i++) check(1, 2, 1, 200, dim(i), 20, S[i]);
-}
-
 Test(flash_sinks_backward, every_window)
 {
     const int W[] = {1, 2, 7, 8, 15, 16, 17, 31, 33, 48, 63, 64, 65, 127, 128, 129, 199, 200, 201, INT_MAX};
@@ -80,13 +72,6 @@ Test(flash_sinks_backward, window_meets_sinks)
         for (int gap = -1; gap <= 1; gap++) check(1, 1, 1, 200, dim(i), 200 - S[i] + gap, S[i]);
 }
 
-Test(flash_sinks_backward, ragged)
-{
-    const int N[] = {2, 3, 7, 9, 15, 17, 31, 33, 47, 49, 63, 64, 65, 95, 97, 113, 127, 128, 129, 191, 193};
-    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, 1, N[i], dim(i), 40, 4);
-    for (size_t i = 0; i < COUNT(N); i++) check(1, 1, 1, N[i], dim(i + 2), 1 + N[i] / 3, N[i] / 5);
-}
-
 // Sinks whose queries are many: in as many parts as there may be, in several tiles, in one head and over a group, and
 // where the parts do not come out even.
 Test(flash_sinks_backward, many_queries_for_the_sinks)
@@ -99,24 +84,7 @@ Test(flash_sinks_backward, many_queries_for_the_sinks)
     check(1, 2, 1, 500, 128, 50, 4);
 }
 
-// Hq / Hkv = 1, 2, 3, 4, 8, and all query heads on one key head.
-Test(flash_sinks_backward, groups)
-{
-    for (int group = 1; group <= 8; group *= 2) check(1, 8, 8 / group, 100, dim(group), 33, 5);
-    check(2, 6, 2, 90, 64, 33, 20);
-    check(1, 66, 66, 300, 64, 128, 4);  // so many key heads that a block may walk along many tiles of one
-    check(3, 5, 1, 35, 16, 17, 1);
-    check(1, 12, 1, 70, 16, 20, 4);
-    check(2, 8, 2, 67, 128, 30, 4);
-    check(1, 64, 8, 35, 16, 20, 4);
-}
-
-Test(flash_sinks_backward, very_many_heads)
-{
-    check(1, 200, 50, 3, 16, 2, 1);
-    check(200, 2, 1, 3, 16, 1, 1);
-    check_many_heads(of(1, 1, 1, 1, 16, 1, 1));
-}
+Test(flash_sinks_backward, very_many_heads) { check_many_heads(of(1, 1, 1, 1, 16, 1, 1)); }
 
 // Among them WB_RISING and WB_FALLING: hidden keys tower above the visible ones, right of the window and left of it.
 Test(flash_sinks_backward, every_input)
@@ -143,29 +111,6 @@ Test(flash_sinks_backward, descends)
     check_descends(of(1, 4, 1, 41, 64, 8, 3));
 }
 
-Test(flash_sinks_backward, other_seeds) { check_seeds(of(2, 2, 1, 90, 64, 30, 4)); }
-
-// The assignment's own shapes; on the CPU layer a part of the heads and of the length.
-Test(flash_sinks_backward, assignment)
-{
-    const int kv_heads[] = {16, 8, 1};
-    for (size_t i = 0; i < COUNT(kv_heads); i++) {
-        if (on_cpu_backend())
-            check(1, 4, kv_heads[i] == 16 ? 4 : kv_heads[i] == 8 ? 2 : 1, 256, 16, 64, 4);
-        else
-            check(1, 16, kv_heads[i], 4096, 16, 256, 4);
-    }
-}
-
-// A layer of gpt-oss, with sink tokens in the place of its learned sink logit.
-Test(flash_sinks_backward, gpt_oss)
-{
-    if (on_cpu_backend())
-        check(1, 8, 1, 320, 64, 128, 4);
-    else
-        check(1, 64, 8, 4096, 64, 128, 4);
-}
-
 // See harness.h: neither kernel computes tiles above the diagonal, or between the sinks and the window.
 Test(flash_sinks_backward, hidden_tiles_are_not_computed)
 {
@@ -181,7 +126,7 @@ Test(flash_sinks_backward, hidden_tiles_are_not_loaded)
     check_reads(of(1, 4, 1, 900, 16, 100, 130));
 }
 
-Test(flash_sinks_backward, drawn_sizes) { check_drawn(800); }
+Test(flash_sinks_backward, drawn_sizes) { check_drawn(2100); }
 Test(flash_sinks_backward, own_stream) { check_stream(of(2, 4, 2, 150, 64, 40, 4)); }
 Test(flash_sinks_backward, same_twice) { EACH_D(check_same_twice(of(1, 2, 1, 330, D, 290, 4))); }
 

@@ -62,20 +62,6 @@ Test(flash_sink_logits_backward, every_window)
     for (size_t i = 0; i < COUNT(wider); i++) check(1, 2, 1, 200, dim(i + 1), wider[i]);
 }
 
-// Windows in which a kernel may rather take large tiles.
-Test(flash_sink_logits_backward, wide_windows)
-{
-    check(1, 2, 1, 561, 64, 520);
-    check(1, 1, 1, 577, 128, 512);
-}
-
-Test(flash_sink_logits_backward, ragged)
-{
-    const int N[] = {2, 3, 7, 9, 15, 17, 31, 33, 47, 49, 63, 64, 65, 95, 97, 113, 127, 128, 129, 191, 193};
-    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, 1, N[i], dim(i), 40);
-    for (size_t i = 0; i < COUNT(N); i++) check(1, 1, 1, N[i], dim(i + 2), 1 + N[i] / 3);
-}
-
 // As many rows as a block has threads, and around; more in each batch, and in more batches.
 Test(flash_sink_logits_backward, many_rows)
 {
@@ -85,24 +71,7 @@ Test(flash_sink_logits_backward, many_rows)
     check_output(of(1, 1, 1, 2500, 16, 4), "dsinks");
 }
 
-// Hq / Hkv = 1, 2, 3, 4, 8, and all query heads on one key head. Each query head has a logit, and a gradient, of its
-// own.
-Test(flash_sink_logits_backward, groups)
-{
-    for (int group = 1; group <= 8; group *= 2) check(1, 8, 8 / group, 100, dim(group), 33);
-    check(2, 6, 2, 90, 64, 33);
-    check(3, 5, 1, 35, 16, 17);
-    check(1, 12, 1, 70, 16, 20);
-    check(2, 8, 2, 67, 128, 30);
-    check(1, 64, 8, 35, 16, 20);
-}
-
-Test(flash_sink_logits_backward, very_many_heads)
-{
-    check(1, 200, 50, 3, 16, 2);
-    check(200, 2, 1, 3, 16, 1);
-    check_many_heads(of(1, 1, 1, 1, 16, 1));
-}
+Test(flash_sink_logits_backward, very_many_heads) { check_many_heads(of(1, 1, 1, 1, 16, 1)); }
 
 // Logits of all sizes: no sink at all, one that is not to be seen, equal ones, and one that takes nearly all the
 // weight, so that O is nearly 0. 0 is a logit like any other. From 89 on exp(s) is no float.
@@ -141,20 +110,6 @@ Test(flash_sink_logits_backward, descends)
     check_descends(of(1, 4, 1, 41, 64, 8));
 }
 
-Test(flash_sink_logits_backward, other_seeds) { check_seeds(of(2, 2, 1, 90, 64, 30)); }
-
-// The two kinds of layer of gpt-oss, which take turns; on the CPU layer a part of the heads and of the length.
-Test(flash_sink_logits_backward, gpt_oss)
-{
-    const int W[] = {128, INT_MAX};
-    for (size_t i = 0; i < COUNT(W); i++) {
-        if (on_cpu_backend())
-            check(1, 8, 1, 320, 64, W[i]);
-        else
-            check(1, 64, 8, 4096, 64, W[i]);
-    }
-}
-
 Test(flash_sink_logits_backward, other_fields_are_not_read) { check_unread(of(1, 4, 2, 150, 64, 20)); }
 
 // See harness.h: neither kernel computes tiles above the diagonal, or before the window.
@@ -171,7 +126,7 @@ Test(flash_sink_logits_backward, hidden_tiles_are_not_loaded)
     check_reads(of(1, 4, 1, 900, 16, 100));
 }
 
-Test(flash_sink_logits_backward, drawn_sizes) { check_drawn(800); }
+Test(flash_sink_logits_backward, drawn_sizes) { check_drawn(2100); }
 Test(flash_sink_logits_backward, own_stream) { check_stream(of(2, 4, 2, 150, 64, 40)); }
 
 // In the last case the sums of ds have many terms of both signs; in the others, where keys tower above it, the sink has

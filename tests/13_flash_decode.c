@@ -23,28 +23,13 @@ PAGED(flash_decode, every_length)
 PAGED(flash_decode, every_page_size)
 PAGED(flash_decode, mixed_lengths)
 
-// Any number of key heads, more than run at a time too, with one tile of rows each or several: no number of blocks is a
-// multiple of all of them.
-Test(flash_decode, every_number_of_heads)
-{
-    const int heads[] = {3, 5, 7, 9, 11, 40};
-    for (size_t i = 0; i < COUNT(heads); i++) check(2, heads[i], heads[i], 1, 400, dim(i), 32, WB_LENS_MIXED);
-    check(1, 6, 3, 1, 700, 64, 32, WB_LENS_SAME);
-    check(2, 15, 3, 9, 330, 16, 16, WB_LENS_MIXED);  // 45 rows a head
-    check(1, 24, 3, 12, 500, 32, 64, WB_LENS_SAME);  // 96
-    check(2, 20, 20, 16, 200, 16, 16, WB_LENS_SAME);
-}
-
 PAGED(flash_decode, many_sequences)
 PAGED(flash_decode, no_keys)
-PAGED(flash_decode, every_group_size)
 PAGED(flash_decode, new_tokens)
 PAGED(flash_decode, many_rows)
-PAGED(flash_decode, fewer_keys_than_tokens)
 PAGED(flash_decode, parts_that_see_nothing)
 PAGED(flash_decode, every_input)
 PAGED(flash_decode, scales)
-PAGED(flash_decode, other_seeds)
 PAGED(flash_decode, layer_of_a_model)
 PAGED(flash_decode, drawn_sizes)
 PAGED(flash_decode, own_stream)

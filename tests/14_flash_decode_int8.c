@@ -24,9 +24,7 @@ PAGED(flash_decode_int8, every_page_size)
 PAGED(flash_decode_int8, mixed_lengths)
 PAGED(flash_decode_int8, many_sequences)
 PAGED(flash_decode_int8, no_keys)
-PAGED(flash_decode_int8, every_group_size)
 PAGED(flash_decode_int8, new_tokens)
-PAGED(flash_decode_int8, fewer_keys_than_tokens)
 PAGED(flash_decode_int8, parts_that_see_nothing)
 PAGED(flash_decode_int8, every_input)
 
@@ -45,7 +43,6 @@ Test(flash_decode_int8, wide_scales)
 }
 
 PAGED(flash_decode_int8, scales)
-PAGED(flash_decode_int8, other_seeds)
 PAGED(flash_decode_int8, layer_of_a_model)
 PAGED(flash_decode_int8, drawn_sizes)
 PAGED(flash_decode_int8, own_stream)

@@ -91,12 +91,6 @@ Test(flash_block_mask, every_mask)
     }
 }
 
-// More queries than keys: the first ones are tokens before the first key.
-Test(flash_block_mask, more_queries_than_keys)
-{
-    for (int mask = 0; mask < WB_MASK_NAMES; mask++) check(1, 2, 1, 290, 150, dim(mask), (wb_mask_name)mask, 0);
-}
-
 // Lists that are longer than a warp, a page of the list after the other.
 Test(flash_block_mask, long_lists)
 {
@@ -105,8 +99,6 @@ Test(flash_block_mask, long_lists)
     check(1, 1, 1, 130, 4000, 32, WB_MASK_STRIDED, 70);
     check(1, 1, 1, 3, 17000, 16, WB_MASK_FULL, 0);  // 265 tiles seen whole
     check(1, 1, 1, 3, 17000, 16, WB_MASK_STRIDED, 70);
-    check_input(of(1, 1, 1, 1, 66001, 16, WB_MASK_FULL, 0),
-                WB_RISING);  // the last keys count, and more than 16 bits count them
 }
 
 // Each sequence has a mask of its own, or all have one.
@@ -120,15 +112,6 @@ Test(flash_block_mask, a_mask_a_sequence)
             check_drawn_tiles(with_masks(c), batch + 1);
         }
     check_tiles(with_masks(of(260, 1, 1, 20, 70, 16, WB_MASK_RANDOM, 0)));
-}
-
-Test(flash_block_mask, every_group_size)
-{
-    for (int group = 1; group <= 8; group *= 2) check(1, 8, 8 / group, 150, 150, dim(group), WB_MASK_DOCUMENTS, 40);
-    check(2, 6, 2, 130, 70, 64, WB_MASK_RANDOM, 0);
-    check(2, 15, 3, 70, 70, 16, WB_MASK_PREFIX, 20);
-    check(1, 64, 8, 70, 70, 16, WB_MASK_TREE, 20);
-    check_many_heads(of(1, 1, 1, 1, 1, 16, WB_MASK_FULL, 0));
 }
 
 // O = 0 and L = -infinity: rows of tiles that are in no list, and rows within tiles that are.
@@ -171,23 +154,6 @@ Test(flash_block_mask, every_input)
 
 Test(flash_block_mask, scales) { check_scales(of(1, 2, 1, 200, 200, ANY_D, WB_MASK_RANDOM, 0)); }
 
-Test(flash_block_mask, other_seeds)
-{
-    for (uint64_t seed = 2; seed < 7; seed++) {
-        const wb_mask_name mask = seed % 2 ? WB_MASK_RANDOM : WB_MASK_DOCUMENTS;
-        wb_case c = with_masks(of(2, 4, 2, 210, 250, dim(seed), mask, 0));
-        c.seed = seed;
-        check_tiles(c);
-    }
-}
-
-Test(flash_block_mask, many_tokens)
-{
-    const int N = on_cpu_backend() ? 2500 : 20011;
-    check(1, 2, 1, N, N, 64, WB_MASK_DOCUMENTS, 150);
-    check(1, 1, 1, 100, N, 128, WB_MASK_TREE, 100);
-}
-
 // See harness.h: a tile that is in no list of a query's is not computed, nor loaded.
 Test(flash_block_mask, hidden_tiles_are_not_computed)
 {
@@ -214,6 +180,7 @@ Test(flash_block_mask, hidden_tiles_are_not_loaded)
     check_reads(of(1, 1, 1, 300, 3000, 64, WB_MASK_TREE, 300));
 }
 
+Test(flash_block_mask, very_many_heads) { check_many_heads(of(1, 1, 1, 1, 1, 16, WB_MASK_FULL, 0)); }
 Test(flash_block_mask, drawn_sizes) { check_drawn(1300); }
 
 // The lists arrive late as well.

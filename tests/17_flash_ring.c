@@ -13,7 +13,6 @@ Test(flash_ring, worked_by_hand)
 }
 
 RING(flash_ring, one_rank)
-RING(flash_ring, one_rank_ragged)
 
 RING(flash_ring, two_ranks)
 RING(flash_ring, three_ranks)
@@ -22,11 +21,9 @@ RING(flash_ring, ragged)
 RING(flash_ring, empty_chunks)
 
 RING(flash_ring, every_group_size)
-RING(flash_ring, groups_and_batches)
 
 RING(flash_ring, every_input)
 RING(flash_ring, scales)
-RING(flash_ring, other_seeds)
 RING(flash_ring, drawn_sizes)
 
 RING(flash_ring, bytes_and_overlap)

@@ -20,7 +20,6 @@ Test(flash_ring_backward, delta) { EACH_D(check_output(of(1, 1, 2, 4, 2, 50, D),
 Test(flash_ring_backward, dq_of_one_rank) { EACH_D(EACH_MASK(check_output(of(1, causal, 1, 2, 1, 41, D), "dQ"))); }
 
 RING(flash_ring_backward, one_rank)
-RING(flash_ring_backward, one_rank_ragged)
 
 // Keys travel: every query has met all that it sees, whatever became of their gradients.
 Test(flash_ring_backward, dq_of_ranks)
@@ -38,11 +37,9 @@ RING(flash_ring_backward, ragged)
 RING(flash_ring_backward, empty_chunks)
 
 RING(flash_ring_backward, every_group_size)
-RING(flash_ring_backward, groups_and_batches)
 
 RING(flash_ring_backward, every_input)
 RING(flash_ring_backward, scales)
-RING(flash_ring_backward, other_seeds)
 RING(flash_ring_backward, drawn_sizes)
 
 // ------------------------ as gradients

@@ -9,7 +9,7 @@
 //   Test(flash_causal, every_head_dim) { EACH_D(check(1, 2, 384, D)); }
 //   Test(flash_causal, scales) { check_scales(of(1, 2, 131, ANY_D)); }
 //
-// Which scales, seeds, offsets and bad arguments these are stands here and nowhere else.
+// Which scales, offsets and bad arguments these are stands here and nowhere else.
 #pragma once
 
 #include "harness.h"
@@ -113,11 +113,6 @@ static inline void check_less_work(wb_case c)
               "without a window %.2f times as much is multiplied as with one of half of the sequence: "
               "are tiles beyond its end multiplied?",
               (double)all / (double)part);
-}
-
-static inline void check_seeds(wb_case c)
-{
-    for (c.seed = 2; c.seed < 6; c.seed++) CHECK_CASE(c);
 }
 
 // ------------------------ promises

@@ -27,8 +27,6 @@ static inline void long_sequence(void)
     EACH_D(check(1, 1, 1, 1, 128, D, 64, WB_LENS_SAME), check(1, 1, 1, 1, 3000 + (int)each, D, 64, WB_LENS_SAME));
     check(1, 2, 2, 1, 700, 64, 16, WB_LENS_SAME);
     check(1, 2, 2, 1, 200, 64, 16, WB_LENS_SAME);
-    check_input(of(1, 1, 1, 1, 66001, 16, 256, WB_LENS_SAME),
-                WB_RISING);  // the last keys count, and more than 16 bits count them
 }
 
 // What one block a head would read alone.
@@ -105,12 +103,6 @@ static inline void no_keys(void)
     check(5, 4, 2, 1, 50, 32, 16, WB_LENS_EDGES);  // some have none
 }
 
-static inline void every_group_size(void)
-{
-    const int group[] = {1, 2, 3, 5, 8, 15, 16, 17, 33};
-    for (size_t i = 0; i < COUNT(group); i++) check(2, 2 * group[i], 2, 1, 170, dim(i), 32, WB_LENS_MIXED);
-}
-
 // Query i sees keys up to its own; with fewer keys than tokens the first see none.
 static inline void new_tokens(void)
 {
@@ -135,12 +127,6 @@ static inline void many_rows(void)
     }
 }
 
-static inline void fewer_keys_than_tokens(void)
-{
-    for (int Nk = 1; Nk <= 16; Nk += 5) check(1, 3, 1, 16, Nk, 32, 16, WB_LENS_SAME);
-    check(17, 2, 1, 16, 70, 16, 32, WB_LENS_EDGES);
-}
-
 // The last tile of a sequence may be a part of its own, in which the first tokens see nothing.
 static inline void parts_that_see_nothing(void)
 {
@@ -155,7 +141,6 @@ static inline void every_input(void)
 }
 
 static inline void scales(void) { check_scales(of(2, 4, 2, 3, 260, ANY_D, 32, WB_LENS_MIXED)); }
-static inline void other_seeds(void) { check_seeds(of(5, 8, 2, 2, 500, 64, 64, WB_LENS_MIXED)); }
 
 // A layer of a model with 64 query heads over 8; on the CPU layer an eighth of it.
 static inline void layer_of_a_model(void)

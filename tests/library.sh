@@ -66,9 +66,9 @@ verdict $? "a program that runs loads it, and it stays"
 for worker in $workers; do
     name=$(basename "$worker" _worker)
     case $name in
-    *_in) tests='ragged*|whole_function|own_stream|bad_input_a*' ;;
+    *_in) tests='every_window|every_input|whole_function|own_stream|bad_input_a*' ;;
     *)
-        tests='worked_by_hand|every_head_dim|every_group_size|odd_groups|groups'
+        tests='worked_by_hand|every_head_dim|many_tiles|every_group_size|no_window'
         tests="$tests|whole_function|own_stream|bad_input_a*"
         ;;
     esac

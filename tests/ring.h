@@ -35,12 +35,6 @@ static inline void one_rank(void)
     EACH_D(EACH_MASK(check(1, causal, 1, 2, 2, 64, D), check(1, causal, 2, 4, 2, 50, D)));
 }
 
-static inline void one_rank_ragged(void)
-{
-    const int N[] = {1, 2, 3, 7, 15, 17, 33, 63, 65, 101};
-    for (size_t i = 0; i < COUNT(N); i++) EACH_MASK(check(1, causal, 1, 2, 1, N[i], dim(i)));
-}
-
 // ------------------------ several ranks
 
 static inline void two_ranks(void)
@@ -87,14 +81,6 @@ static inline void every_group_size(void)
     check(R, 0, 1, 15, 3, 20, 64);
 }
 
-// Where a chunk ends another head begins.
-static inline void groups_and_batches(void)
-{
-    const int R = may_have_ranks(4) ? 4 : 1;
-    EACH_MASK(check(R, causal, 3, 4, 2, 27, 64));
-    EACH_MASK(check(R, causal, 2, 3, 3, 35, 128));
-}
-
 // ------------------------ numbers
 
 // Partial results whose denominators are as far apart as they come.
@@ -106,7 +92,6 @@ static inline void every_input(void)
 }
 
 static inline void scales(void) { check_scales(of(may_have_ranks(2) ? 2 : 1, 1, 1, 2, 1, 45, ANY_D)); }
-static inline void other_seeds(void) { check_seeds(of(may_have_ranks(4) ? 4 : 1, 1, 2, 4, 2, 41, 64)); }
 
 // Whatever the seed says.
 static inline void drawn_sizes(void) { check_drawn(400); }

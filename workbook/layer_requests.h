@@ -72,6 +72,12 @@ void wb_count_next(double flops, const wb_held *held) WB_OF_THE_LAYER;
 // way.
 void wb_place_next(int number) WB_OF_THE_LAYER;
 
+// What is asked for on this stream from here on is astray: it is another call's. Null: no more.
+void wb_not_on(const void *stream) WB_OF_THE_LAYER;
+
+// As long as this allocation lasts no kernel may write to it.
+void wb_constant(const void *at) WB_OF_THE_LAYER;
+
 // From here on launches are looked at, and counted, and none of their blocks runs.
 void wb_launch_nothing(void) WB_OF_THE_LAYER;
 

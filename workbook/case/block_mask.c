@@ -96,9 +96,11 @@ wb_status wb_block_mask_list(block_mask *mask, int q_tile, int kv_tile, int mask
 
     // fill
     mask->q_tile = q_tile, mask->kv_tile = kv_tile, mask->masks = masks;
-    const wb_status status = allocate(mask, (size_t)masks * (size_t)(q_tiles + 1), count[WHOLE], count[PART]);
+    const int unused = loose ? 70000 : 0;  // starts are not 0, nor do 16 bits count them
+    const wb_status status =
+        allocate(mask, (size_t)masks * (size_t)(q_tiles + 1), (size_t)unused + count[WHOLE], count[PART]);
     int *whole = (int *)mask->whole, *part = (int *)mask->part;
-    int *whole_start = (int *)mask->whole_start, *part_start = (int *)mask->part_start, wholes = 0, parts = 0;
+    int *whole_start = (int *)mask->whole_start, *part_start = (int *)mask->part_start, wholes = unused, parts = 0;
     const size_t bits_of_tile = (size_t)q_tile * (size_t)(kv_tile / 32);
     at = 0;
     for (int b = 0; b < masks && status == WB_OK; b++)

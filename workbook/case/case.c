@@ -121,6 +121,8 @@ static const struct pattern {
     [WB_SIZES] = {"sizes", PATTERN_RESIZED, false},
     [WB_LEFTWARD] = {"leftward", PATTERN_RESIZED, false},
     [WB_MEAN_ONE] = {"mean_one", PATTERN_PLAIN, false},
+    [WB_LARGE] = {"large", PATTERN_LOGITS, false},
+    [WB_SMALL] = {"small", PATTERN_PLAIN, false},
 };
 
 bool wb_input_is_everywhere(wb_input input) { return patterns[input].everywhere; }
@@ -208,7 +210,7 @@ static const field fields[] = {
     {"input", INPUT, 0, 0, 0},
     {"logits", LOGITS, 0, 0, 0},
     INTEGER_AT("offset", offset, 0, MOST_OFFSET),
-    INTEGER_AT("one_tensor", one_tensor, 0, 1),
+    INTEGER_AT("one_tensor", one_tensor, 0, 3),
     INTEGER_AT("nan_from", nan_from, 0, MOST_ROWS),
     INTEGER_AT("nan_keys", nan_keys, 0, MOST_ROWS),
     INTEGER_AT("nan_queries", nan_queries, 0, MOST_ROWS),
@@ -612,6 +614,7 @@ static float logit(wb_input input, size_t j, size_t keys)
     case WB_EARLY_MAX: return j == 0 ? 8 : 0;
     case WB_LATE_MAX: return j + 1 == keys ? 8 : 0;
     case WB_STAIRS: return 2 * (float)(j / 16);
+    case WB_LARGE: return 10 * (float)(j / 16);
     case WB_RISING: return 200 * (float)j / (float)keys;
     case WB_FALLING: return 200 - 200 * (float)j / (float)keys;
     default: return 0;
@@ -642,7 +645,7 @@ static float resized(const wb_case *c, const wb_tensor *t, float noise, size_t h
         return Q || (j + V) % 3 == 0 ? noise : (j + V) % 3 == 1 ? 0 : ldexpf(noise, -123);
     case WB_OUTLIERS: return Q || d != mix(mix(head) ^ j) % t->dim[3] ? noise : noise < 0 ? -60 : 60;
     default: {
-        const int up = head % 2 ? 100 : -100, step = (int)(j % 5);
+        const int most = c->levels ? 124 : 100, up = head % 2 ? most : -most, step = (int)(j % 5);
         return ldexpf(noise, Q ? -up : V && up < 0 ? -80 + step : up - step);
     }
     }
@@ -671,8 +674,11 @@ static float attention_element(const wb_case *c, const wb_tensor *t, uint64_t st
     const float noise = normal(stream, index);
     const pattern_kind kind = patterns[c->input].kind;
     if (kind == PATTERN_RESIZED) return resized(c, t, noise, row / t->dim[2] % t->dim[1], j, d);
-    if (*t->name == 'V') return c->input == WB_ONES ? 1 : c->input == WB_MEAN_ONE ? 1 + noise : noise;
-    if (t->name[0] == 'd') return c->input == WB_ZERO_DO ? 0 : c->input == WB_TWICE_DO ? 2 * noise : noise;
+    const int power = c->input == WB_LARGE ? 20 : c->input == WB_SMALL ? -20 : 0;
+    if (*t->name == 'V') return c->input == WB_ONES ? 1 : c->input == WB_MEAN_ONE ? 1 + noise : ldexpf(noise, power);
+    if (t->name[0] == 'd')
+        return c->input == WB_ZERO_DO ? 0 : c->input == WB_TWICE_DO ? 2 * noise : ldexpf(noise, power);
+    if (*t->name == 'Q' && power && j % 3 == 1) return 0;
     if (kind == PATTERN_PLAIN) return noise;
     const float u = mix(d) & 1 ? 1 : -1;
     if (*t->name == 'Q') return u + noise / 4;
@@ -825,10 +831,16 @@ static void fill_table(const wb_case *c, const wb_tensor *t, void *data)
     wb_pages_free(&p);
 }
 
+bool wb_keys_are_queries(const wb_case *c)
+{
+    return c->one_tensor == 2 && c->shape.q_heads == c->shape.kv_heads && c->shape.q_len == c->shape.kv_len;
+}
+
 void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *t, void *data)
 {
-    const wb_tensor K = as("K", false, *t);
-    if (c->one_tensor && strcmp(t->name, "V") == 0) t = &K;
+    const wb_tensor K = as("K", false, *t), Q = as("Q", false, *t);
+    if ((c->one_tensor == 1 || c->one_tensor == 2) && strcmp(t->name, "V") == 0) t = &K;
+    if (wb_keys_are_queries(c) && strcmp(t->name, "K") == 0) t = &Q;
     if (problem->signature == WB_BLOCK_MASK && t->type == WB_INT32) {
         memcpy(data, list_named(c, t->name), t->bytes);
         return;

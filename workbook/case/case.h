@@ -49,7 +49,8 @@ typedef enum wb_input {
     // of Q
     WB_ZERO_ROWS,
     WB_OUTLIERS,  // an element of each row, another in each, is 60 times larger: the others keep a bit or two
-    // as large as 2^100 or as small as 2^-100, and Q so that their products are not; neighbours differ by powers of 2
+    // as large as 2^100 or as small as 2^-100, of flash_fp8 2^124 and 2^-124, and Q so that their products are not;
+    // neighbours differ by powers of 2
     WB_WIDE_SCALES,
     // The cache of it is any bytes, -128 among them, under scales of both signs, every fifth 0: what no quantiser
     // makes. Of flash_fp8 any bytes but NaN. Elsewhere NORMAL.
@@ -60,6 +61,8 @@ typedef enum wb_input {
     WB_SIZES,
     WB_LEFTWARD,  // ... K twice as large with each 64 keys to the left, and V 8 times: scores grow, and what they weigh
     WB_MEAN_ONE,  // t = 0, V 1 greater than in NORMAL
+    WB_LARGE,     // t climbs by 10 every 16 keys; V and dO 2^20 times larger than in NORMAL, and each third query is 0
+    WB_SMALL,     // t = 0; they are 2^20 times smaller, and each third query is 0
     WB_INPUTS     // how many there are
 } wb_input;
 
@@ -88,12 +91,13 @@ typedef struct wb_case {
     wb_logits logits;
     float sink_logit;
     char null[16];  // "K": the function is given a null pointer for K
-    // every tensor starts this many bytes past a multiple of 256; from 257 on each another multiple of 16 bytes
+    // every tensor starts this many bytes past a multiple of 256; from 257 on each another multiple of 16 bytes,
+    // exponents at any byte, and in half of the cases the last tensor lies first
     int offset;
-    int one_tensor;          // 1: V is K, the same memory
+    int one_tensor;  // 1: V is K, the same memory; 2: and both are Q, where they are as large; 3: of a backward dO is O
     int nan_from, nan_keys;  // V of keys nan_from ... nan_from + nan_keys - 1 is NaN, in every head
-    // 1: inputs arrive late, on a stream that is not the default one: late_inputs.h; 2: and a second call meanwhile, on
-    // another; of flash_ring a call before, on the same streams and in the same buffers, with other contents
+    // 1: inputs arrive late, on a stream that is not the default one: late_inputs.h; 2: and another call meanwhile, on
+    // another, before or after; of flash_ring a call before, on the same streams and in the same buffers, with other contents
     int late;
     int watched;        // 1: touching keys that should be skipped ends the run: layer_requests.h
     int overlapped;     // 1: scores under which no product runs end the run: layer_requests.h
@@ -107,7 +111,7 @@ typedef struct wb_case {
     // ... 1: the first page is none of the cache's; 2: the first length is more than the table holds; 3: it is -1. Of
     // flash_ring 1: it is told that there are no ranks; 2: that it is rank -1; 3: that it is one more than the last
     int stray;
-    int short_workspace;  // ... 1: it is told of 16 bytes of workspace fewer than it wants; 2: it has 4096 more
+    int short_workspace;  // ... 1: it is told of 16 bytes of workspace fewer than it wants; 2: it has 4104 more
     int processors;       // the CPU layer plays a GPU of so many multiprocessors; 0: of as many as always
     int shared_kb;        // ... with so many KB of shared memory for a block; 0: with those of an H200
     int prior;            // each byte of outputs and workspace is 255 - prior before the call: 0 is NaN
@@ -160,6 +164,9 @@ int wb_case_tensors(const wb_problem *problem, const wb_case *c, wb_tensor tenso
 // Which of these tensors has this name; -1: none.
 int wb_tensor_named(const wb_tensor tensors[], int count, const char *name);
 
+// Whether K and V are Q's memory: one_tensor is 2, and they are as large.
+bool wb_keys_are_queries(const wb_case *c);
+
 // Fills an input tensor, rounded to its type. O and L of a backward are not made here: the test brings its oracle's.
 void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *tensor, void *data);
 
@@ -196,7 +203,8 @@ typedef struct wb_case_mask {
 } wb_case_mask;
 const wb_case_mask *wb_case_mask_of(const wb_case *c);
 
-// wb_block_mask_build; loose: every third tile that is not seen in part is listed among those that are (WB_MASK_LOOSE).
+// wb_block_mask_build; loose: every third tile that is not seen in part is listed among those that are (WB_MASK_LOOSE),
+// and the first list of those that are seen whole begins far behind the first of `whole`.
 wb_status wb_block_mask_list(block_mask *mask, int q_tile, int kv_tile, int masks, int q_len, int kv_len, wb_sees *sees,
                              const void *of, int loose);
 

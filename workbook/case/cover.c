@@ -34,6 +34,7 @@ typedef enum dimension {
     INPUT,
     OFFSET,
     ONE_TENSOR,
+    UNREAD,
     ROOM,
     LATE,
     ORDER,
@@ -53,18 +54,18 @@ static const span table[LAST][WB_CLASSES] = {
     [ROWS] = {{1, 1}, {2, 15}, {16, 130}, {131, 2000}},
     [COLUMNS] = {{1, 1}, {2, 31}, {32, 130}, {131, 1030}, {1031, 5000}},
     [BATCH] = {{1, 1}, {2, 2}, {3, 8}, {257, 262}},  // B
-    [KV_HEADS] = {{1, 1}, {2, 4}, {5, 12}, {1022, 1030}},  // Hkv
-    [GROUP] = {{1, 1}, {2, 2}, {3, 7}, {8, 16}},  // Hq / Hkv
+    [KV_HEADS] = {{1, 1}, {2, 4}, {5, 12}, {33, 64}, {1022, 1030}},  // Hkv
+    [GROUP] = {{1, 1}, {2, 2}, {3, 7}, {8, 16}, {17, 40}, {65, 72}},  // Hq / Hkv
     [QUERIES] = {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 400}, {401, 1000}},  // Nq
     [KEYS] = {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 400}, {401, 1000}},  // Nk
-    [NEW_TOKENS] = {{1, 1}, {2, 7}, {8, 16}},  // Nq
+    [NEW_TOKENS] = {{1, 1}, {2, 7}, {8, 15}, {16, 16}},  // Nq
     [CACHED] = {{1, 1}, {2, 33}, {34, 300}, {301, 1500}},  // Nk
     [SHARED_OUT] = {{1, 1}, {2, 20}, {21, 90}, {91, 160}},  // N
     [HEAD_DIM] = {{0, 0}, {1, 1}, {2, 2}, {3, 3}},  // D, of those that it takes, number
-    [SCALE] = {{0, 0}, {1, 60}, {61, 2500}},  // 1000 scale, 0 for 1000 / sqrt(D)
+    [SCALE] = {{0, 0}, {1, 60}, {61, 2500}, {-40, -26}},  // 1000 scale, 0 for 1000 / sqrt(D); below: its power of two
     [CAUSAL] = {{0, 0}, {1, 1}},
-    [WINDOW] = {{1, 1}, {2, 14}, {15, 66}, {67, 140}, {141, 500}, {65536, INT_MAX}},  // W
-    [SINKS] = {{0, 0}, {1, 4}, {5, 70}, {71, 200}, {401, 70000}},  // sinks
+    [WINDOW] = {{1, 1}, {2, 14}, {15, 66}, {67, 140}, {141, 500}, {65536, 65560}, {INT_MAX - 20, INT_MAX}},  // W
+    [SINKS] = {{0, 0}, {1, 4}, {5, 70}, {71, 200}, {257, 600}, {65536, 65600}},  // sinks
     // sink logit, 2000 if normal, 2001 if mixed, 2002 if -inf; the last as large as scores of a tower
     [LOGITS] = {{2000, 2000}, {2001, 2001}, {2002, 2002}, {-90, 90}, {-1100, -200}, {930, 1070}},
     [MASK] = {{WB_MASK_FULL, WB_MASK_FULL}, {WB_MASK_CAUSAL, WB_MASK_CAUSAL}, {WB_MASK_DOCUMENTS, WB_MASK_PADDED},
@@ -78,11 +79,12 @@ static const span table[LAST][WB_CLASSES] = {
                 {WB_LENS_EMPTY, WB_LENS_EMPTY}},
     [RANKS] = {{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {6, 7}, {8, 8}},
     [LEVELS] = {{1, 1}, {2, 2}},
-    [INPUT] = {{WB_NORMAL, WB_NORMAL}, {WB_HUGE, WB_TINY}, {WB_EARLY_MAX, WB_LATE_MAX}, {WB_STAIRS, WB_FALLING},
+    [INPUT] = {{WB_NORMAL, WB_NORMAL}, {WB_HUGE, WB_TINY}, {WB_LARGE, WB_SMALL}, {WB_EARLY_MAX, WB_LATE_MAX}, {WB_STAIRS, WB_FALLING},
                {WB_FLAT, WB_ONES}, {WB_TOWER, WB_TOWER}, {WB_ABYSS, WB_ABYSS},
                {WB_ZERO_ROWS, WB_ZERO_ROWS}, {WB_OUTLIERS, WB_ANY_BYTES}, {WB_SIZES, WB_MEAN_ONE}},  // of eight bits
     [OFFSET] = {{0, 0}, {1, 15}, {17, 250}},  // 16-byte units past a multiple of 256, 17 and more: each tensor others
-    [ONE_TENSOR] = {{0, 0}, {1, 1}},  // K is V
+    [ONE_TENSOR] = {{0, 0}, {1, 1}, {2, 2}, {3, 3}},  // of case.h
+    [UNREAD] = {{0, 0}, {INT_MIN, -1}, {1, 40}},  // window and sinks where there are none
     [ROOM] = {{0, 0}, {1, 1}},  // more workspace than asked for
     [LATE] = {{0, 0}, {1, 1}, {2, 2}},  // inputs arrive late on a stream of their own, 2: another call meanwhile
     [ORDER] = {{0, 0}, {1, 1}, {2, 1000000}},  // order of what nothing orders
@@ -121,7 +123,8 @@ static bool has(const wb_problem *p, int d)
     case RANKS: return ranks;
     case LEVELS: return takes == WB_FP8;
     case ROOM: return decode || ranks;
-    case ONE_TENSOR: return takes == WB_FORWARD || takes == WB_BACKWARD || takes == WB_BLOCK_MASK;
+    case ONE_TENSOR: return decode || takes == WB_FORWARD || takes == WB_BACKWARD || takes == WB_BLOCK_MASK;
+    case UNREAD: return !sum && !decode && !(p->window && p->sinks);
     case LATE:
     case ORDER: return !p->on_host;
     case PROCESSORS: return !p->on_host && !ranks;
@@ -132,8 +135,9 @@ static bool has(const wb_problem *p, int d)
 // How many classes it has; 0: none, the problem has no such dimension.
 static int classes_of(const wb_problem *p, int d)
 {
-    enum { EVERYWHERE = 7 };  // inputs
+    enum { EVERYWHERE = 8 };  // inputs
     if (d == INPUT && p->signature != WB_FP8 && !p->int8_cache) return EVERYWHERE;
+    if (d == ONE_TENSOR && has(p, d)) return p->signature == WB_DECODE ? 2 : p->signature == WB_BACKWARD ? 4 : 3;
     int count = has(p, d);
     while (count && count < WB_CLASSES && (table[d][count].from || table[d][count].to)) count++;
     if (d != HEAD_DIM || !count) return count;
@@ -147,6 +151,16 @@ static int any_of(uint64_t *dice, span s)
     return s.from + (int)(*dice % (uint64_t)((int64_t)s.to - s.from + 1));
 }
 
+// Any of the class, or what the case before had, so that some things change from call to call and others do not.
+static int any_or_same(uint64_t *dice, span s, int before)
+{
+    const int any = any_of(dice, s);
+    return *dice >> 63 && before >= s.from && before <= s.to ? before : any;
+}
+
+// Logits of -30000, of which sums of 14 bits tell few apart: the scale must not draw them apart further.
+static bool is_beyond(const wb_problem *p, const int v[]) { return p->signature == WB_FP8 && v[INPUT] == WB_ABYSS; }
+
 wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t seed)
 {
     const int *v = row->value;
@@ -159,10 +173,10 @@ wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t see
                            .q_len = v[QUERIES] + v[NEW_TOKENS] + v[SHARED_OUT],
                            .kv_len = v[KEYS] + v[CACHED],
                            .head_dim = p->head_dims[v[HEAD_DIM]],
-                           .scale = (float)v[SCALE] / 1000,
+                           .scale = v[SCALE] < 0 ? ldexpf(1, v[SCALE]) : (float)v[SCALE] / 1000,
                            .causal = v[CAUSAL],
-                           .window = v[WINDOW],
-                           .sinks = v[SINKS]},
+                           .window = p->window ? v[WINDOW] : v[UNREAD],
+                           .sinks = p->sinks ? v[SINKS] : v[UNREAD]},
                  .seed = seed,
                  .input = (wb_input)v[INPUT],
                  .mask = (wb_mask_name)v[MASK],
@@ -181,10 +195,12 @@ wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t see
                  .prior = v[PRIOR],
                  .place = v[PRIOR] != 0,
                  .processors = v[PROCESSORS],
-                 .watched = has_hidden &&
+                 .watched = has_hidden && v[ONE_TENSOR] != 2 &&
                             v[QUERIES] * p->head_dims[v[HEAD_DIM]] > 8192};  // in less no page of memory is whole
     if (c.ranks && c.late == 2) c.offset %= 256;                             // the buffers of K and V change places
-    if (p->mask == WB_CAUSAL || v[CAUSAL]) c.shape.kv_len = 0;               // as many as queries
+    if (p->mask == WB_CAUSAL || v[CAUSAL] || c.one_tensor == 2) c.shape.kv_len = 0;  // as many as queries
+    if (c.one_tensor == 2) c.shape.q_heads = c.shape.kv_heads;
+    if (is_beyond(p, v)) c.shape.scale = 0;
     if (has(p, LOGITS) && v[LOGITS] != 2000) {
         c.logits = v[LOGITS] == 2001 ? WB_LOGITS_MIXED : WB_LOGITS_GIVEN;
         c.sink_logit = v[LOGITS] == 2002 ? -INFINITY : (float)v[LOGITS];
@@ -204,18 +220,45 @@ static double work_of(const wb_problem *p, const wb_cover_row *row)
     const double rows = (packed * s->q_len - 1) / 16 + 1, keys = (s->kv_len - 1) / 64 + 1;
     const double cache = (double)c.pages * c.page * s->kv_heads * s->head_dim / 8192;  // to be filled
     const double calls = (c.late == 2 ? 2 : 1) * (c.ranks ? c.ranks : 1);
-    const double out = decode ? (double)s->batch * s->q_heads * s->q_len / 4 : 0;
+    // Someone may launch a kernel for each row, which costs the layer the more the larger the cache is.
+    const double out = decode ? (double)s->batch * s->q_heads * s->q_len / (c.pages ? 0.4 : 4) : 0;
     return cache + out + heads * (1 + rows * keys * (s->head_dim / 16 + 2)) * calls;
+}
+
+// What makes a case dear, whatever else it is: many sequences, many heads, many pages. Few are enough.
+enum { NOT_DEAR, DEAR_BATCH, DEAR_HEADS, DEAR_PAGES, DEAR_KINDS };
+enum { MANY = 200, FEW_DEAR = 4 };
+
+static int dear(const wb_cover_row *row)
+{
+    const int *v = row->value;
+    const int heads = v[KV_HEADS] * (v[GROUP] ? v[GROUP] : 1);
+    return v[PAGES] ? DEAR_PAGES : v[BATCH] >= MANY ? DEAR_BATCH : v[BATCH] * heads >= MANY ? DEAR_HEADS : NOT_DEAR;
+}
+
+// How much more there may be: work of a case, and dear cases of each kind.
+typedef struct budget {
+    double most;
+    int more[DEAR_KINDS];
+} budget;
+
+static bool fits(const wb_problem *p, const wb_cover_row *row, const budget *b)
+{
+    return work_of(p, row) <= b->most && b->more[dear(row)] > 0;
 }
 
 // Whether a case that has not its simplest value runs in a process of its own.
 static bool alone(int d) { return d == LATE || d == ORDER || d == PROCESSORS; }
 
 // Whether the case would be another with another class of this dimension.
-static bool counts(const wb_cover_row *row, int d)
+static bool counts(const wb_problem *p, const wb_cover_row *row, int d)
 {
     const int *v = row->value;
-    return d == KEYS ? !v[CAUSAL] : d == MASKS ? v[BATCH] > 1 : true;
+    return d == KEYS    ? !v[CAUSAL] && v[ONE_TENSOR] != 2
+           : d == GROUP ? v[ONE_TENSOR] != 2
+           : d == MASKS ? v[BATCH] > 1
+           : d == SCALE ? !is_beyond(p, v)
+                        : true;
 }
 
 // Which pairs of classes have met.
@@ -233,8 +276,8 @@ static int news(const wb_problem *p, const pairs *seen, const int classes[LAST],
 
 // Gives each dimension that has none yet, classes[d] < 0, the class of which most pairs are new, in an order of chance.
 // What is not chosen yet counts as its simplest, which costs least.
-static void complete(const wb_problem *p, const pairs *seen, double most, int classes[LAST], wb_cover_row *row,
-                     uint64_t *dice)
+static void complete(const wb_problem *p, const pairs *seen, const budget *b, int classes[LAST], wb_cover_row *row,
+                     const wb_cover_row *before, uint64_t *dice)
 {
     int order[LAST];
     for (int d = 0; d < LAST; d++) order[d] = d;
@@ -248,24 +291,48 @@ static void complete(const wb_problem *p, const pairs *seen, double most, int cl
         if (classes[d] >= 0) continue;
         for (int n = 0, from = count ? any_of(dice, (span){0, count - 1}) : 0; n < count; n++) {
             const int class = (from + n) % count, found = news(p, seen, classes, d, class);
-            const int value = any_of(dice, table[d][class]), simplest = row->value[d];
+            const int value = any_or_same(dice, table[d][class], before->value[d]), simplest = row->value[d];
             row->value[d] = value;
-            if (found > best && work_of(p, row) <= most) best = found, chosen = value, classes[d] = class;
+            if (found > best && fits(p, row, b)) best = found, chosen = value, classes[d] = class;
             row->value[d] = simplest;
         }
         row->value[d] = chosen;
     }
 }
 
-static void meet(pairs *seen, const int classes[LAST], const wb_cover_row *row)
+// How many pairs of a row are new; `noted`: from here on they have met.
+static int meet(const wb_problem *p, pairs *seen, const int classes[LAST], const wb_cover_row *row, bool noted)
 {
+    int found = 0;
     for (int d = 0; d < LAST; d++)
-        for (int e = 0; e < LAST; e++)
-            if (classes[d] >= 0 && classes[e] >= 0 && counts(row, d) && counts(row, e))
-                seen->met[d][classes[d]][e][classes[e]] = true;
+        for (int e = 0; e < LAST; e++) {
+            if (classes[d] < 0 || classes[e] < 0 || !counts(p, row, d) || !counts(p, row, e)) continue;
+            found += !seen->met[d][classes[d]][e][classes[e]];
+            if (noted) seen->met[d][classes[d]][e][classes[e]] = true;
+        }
+    return found;
 }
 
-// One long case of each length, of a causal one as well where it is optional; of the rest little.
+// The best of some.
+static void complete_best(const wb_problem *p, pairs *seen, const budget *b, int classes[LAST], wb_cover_row *row,
+                          const wb_cover_row *before, uint64_t *dice)
+{
+    enum { SOME = 12 };
+    const wb_cover_row begun = *row;
+    int best = -1, taken[LAST];
+    for (int n = 0; n < SOME; n++) {
+        wb_cover_row one = begun;
+        int its[LAST];
+        memcpy(its, classes, sizeof its);
+        complete(p, seen, b, its, &one, before, dice);
+        const int found = meet(p, seen, its, &one, false);
+        if (found > best) best = found, *row = one, memcpy(taken, its, sizeof taken);
+    }
+    memcpy(classes, taken, sizeof taken);
+}
+
+// One long case of each length, of a causal one as well where it is optional; of the rest little. Queries and keys that
+// need not be as many are so many that 16 bits do not count them, those of a cache 17.
 static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_row rows[], int room)
 {
     static const struct {
@@ -275,8 +342,8 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
     static const struct {
         int d;
         span values;
-    } others[] = {{ROWS, {2, 12}}, {COLUMNS, {2, 12}},  {QUERIES, {5, 20}}, {KEYS, {20, 70}}, {NEW_TOKENS, {1, 16}},
-                  {GROUP, {2, 2}}, {WINDOW, {20, 150}}, {SINKS, {0, 9}},    {RANKS, {2, 4}}};
+    } others[] = {{ROWS, {2, 12}}, {COLUMNS, {2, 12}},  {QUERIES, {5, 20}},  {KEYS, {20, 70}}, {NEW_TOKENS, {1, 4}},
+                  {GROUP, {2, 2}}, {WINDOW, {20, 150}}, {SINKS, {257, 400}}, {RANKS, {2, 4}}};
     const int dims = classes_of(p, HEAD_DIM);
     int count = 0;
     for (size_t n = 0; n < sizeof cases / sizeof *cases && count < room; n++) {
@@ -285,9 +352,15 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
         for (int d = 0; d < LAST; d++) value[d] = has(p, d) ? any_of(dice, table[d][0]) : 0;
         for (size_t k = 0; k < sizeof others / sizeof *others; k++)
             if (has(p, others[k].d)) value[others[k].d] = any_of(dice, others[k].values);
-        if (dims) value[HEAD_DIM] = any_of(dice, (span){0, (dims - 1) / 2});  // the smaller half
+        if (dims) value[HEAD_DIM] = any_of(dice, (span){0, (dims - 2) / 2});  // the smaller half
+        if (p->window) value[BATCH] = any_of(dice, table[BATCH][1]);
         value[CAUSAL] = cases[n].causal;
-        value[cases[n].length] = any_of(dice, (span){longest, longest + longest / 2});
+        const bool cached = cases[n].length == CACHED, few = has(p, KEYS) && !cases[n].causal;  // it costs little
+        value[cases[n].length] = any_of(dice, cached ? (span){131073, 140000}
+                                              : few  ? (span){65537, 66600}
+                                                     : (span){longest, longest + longest / 2});
+        if (cached || cases[n].length == KEYS) value[INPUT] = WB_RISING;  // the last keys count
+        if (cached) value[PROCESSORS] = any_of(dice, table[PROCESSORS][2]);
     }
     return count;
 }
@@ -295,9 +368,11 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
 int wb_cover(const wb_problem *p, uint64_t seed, double most, int longest, wb_cover_row rows[WB_COVERING])
 {
     static pairs seen;
+    static wb_cover_row before;  // the last case of several in one process
+    budget left = {most, {INT_MAX, FEW_DEAR, FEW_DEAR, FEW_DEAR}};
     uint64_t dice = mix(seed);
     int count = 0;
-    memset(&seen, 0, sizeof seen);
+    memset(&seen, 0, sizeof seen), memset(&before, 0, sizeof before);
     for (int a = 0; a < LAST; a++)
         for (int i = 0; i < classes_of(p, a); i++)
             for (int b = a + 1; b < LAST; b++)
@@ -309,16 +384,18 @@ int wb_cover(const wb_problem *p, uint64_t seed, double most, int longest, wb_co
                         classes[d] = -1, row->value[d] = has(p, d) ? any_of(&dice, table[d][0]) : 0;
                     row->value[a] = any_of(&dice, table[a][classes[a] = i]);
                     row->value[b] = any_of(&dice, table[b][classes[b] = j]);
-                    // What costs much is in some of the cases: a process of its own in half of them, pages in a third.
+                    // What costs much, or makes others say nothing, is in some of the cases: a process of its own in
+                    // half of them, pages and one tensor in a third.
                     for (int d = 0; d < LAST; d++)
                         if (has(p, d) && classes[d] < 0 &&
-                            ((d == CAUSAL && (a == KEYS || b == KEYS)) || (d == PAGES && count % 3) ||
-                             (alone(d) && count % 2)))
+                            ((d == CAUSAL && (a == KEYS || b == KEYS)) ||
+                             ((d == PAGES || d == ONE_TENSOR) && count % 3) || (alone(d) && count % 2)))
                             classes[d] = 0;
-                    if (!counts(row, a) || !counts(row, b) || work_of(p, row) > most) continue;
-                    complete(p, &seen, most, classes, row, &dice);
-                    meet(&seen, classes, row);
-                    count++;
+                    if (!counts(p, row, a) || !counts(p, row, b) || !fits(p, row, &left)) continue;
+                    complete_best(p, &seen, &left, classes, row, &before, &dice);
+                    meet(p, &seen, classes, row, true);
+                    left.more[dear(row)]--;
+                    if (count++ % 2) before = *row;
                 }
     return count + long_rows(p, longest, &dice, rows + count, WB_COVERING - count);
 }

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-enum { WB_DIMENSIONS = 40, WB_CLASSES = 10, WB_COVERING = 160 };
+enum { WB_DIMENSIONS = 40, WB_CLASSES = 11, WB_COVERING = 160 };
 
 // A row of the covering array: a value of each dimension, 0 of those that the problem does not have.
 typedef struct wb_cover_row {
@@ -19,7 +19,8 @@ typedef struct wb_cover_row {
 
 // Fills rows; returns how many. Two classes do not meet where one of them says nothing beside the other (how many keys,
 // in a causal case), or where that takes a case of more work than `most`, in tiles of 16 queries, 64 keys and 16 columns.
-// The last rows are long: `longest` to 1.5 times as many queries, keys, rows, or columns, and little else.
+// The last rows are long: `longest` to 1.5 times as many queries, keys, rows, or columns, or 2^16 where that is cheap,
+// and little else.
 int wb_cover(const wb_problem *problem, uint64_t seed, double most, int longest, wb_cover_row rows[WB_COVERING]);
 
 // The case that a row says.

@@ -73,6 +73,6 @@ void wb_shard_copy(const wb_case *c, const wb_tensor *whole, void *data, int ran
 size_t wb_board_room(const wb_problem *problem, const wb_case *c, const wb_tensor *whole)
 {
     const size_t K = wb_is_backward(problem) ? 5 : 3;  // the last two of which gradients in float32 travel as well
-    const size_t messages = (size_t)16 << 20;          // the layer has its own idea of these
+    const size_t messages = (size_t)24 << 20;          // the layer has its own idea of these
     return messages + (wb_is_backward(problem) ? 12 : 4) * 2 * (size_t)c->ranks * whole[K].bytes;
 }

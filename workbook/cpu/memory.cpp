@@ -23,12 +23,12 @@ struct buffer {
     char *pages;
     size_t page_bytes;
     call_site site;  // of cudaMalloc
-    bool freed, managed;
+    bool freed, managed, constant;
 };
 
 enum { ALIGNMENT = 256 };
-// Reserved, not used: 64 GiB, or less where addresses are limited.
-static const size_t MOST_ADDRESSES = static_cast<size_t>(1) << 36, FEWEST_ADDRESSES = static_cast<size_t>(1) << 28;
+// Reserved, not used: 1 TiB, so that places lie 8 GiB apart, or less where addresses are limited.
+static const size_t MOST_ADDRESSES = static_cast<size_t>(1) << 40, FEWEST_ADDRESSES = static_cast<size_t>(1) << 28;
 
 // One for the process, made by its first call and never destroyed, since kernels may run until the very end.
 struct device_memory {
@@ -156,7 +156,7 @@ static cudaError_t allocate_buffer(void **pointer, size_t bytes, bool managed, c
     char *pages = find_room(page_bytes);
     if (!pages || mprotect(pages, page_bytes, PROT_READ | PROT_WRITE) != 0) return set_error(cudaErrorMemoryAllocation);
     forget_freed(pages, page_bytes);
-    const buffer x = {pages + page_bytes - body, bytes, pages, page_bytes, site, false, managed};
+    const buffer x = {pages + page_bytes - body, bytes, pages, page_bytes, site, false, managed, false};
     memset(x.at, 0xff, body);
     if (!managed && !d.open) protect(x, PROT_NONE);
     d.buffers.push_back(x);
@@ -213,7 +213,7 @@ extern "C" void wb_memory_reset_peak(void)
 static void protect_all(int protection)
 {
     for (const buffer &x : device().buffers)
-        if (!x.freed && !x.managed) protect(x, protection);
+        if (!x.freed && !x.managed) protect(x, x.constant ? protection & PROT_READ : protection);
 }
 
 void open_device_memory()
@@ -376,7 +376,9 @@ bool describe_device_address(const char *at, char *text, size_t size)
                  at < x.at ? x.at - at : at - (x.at + static_cast<ptrdiff_t>(x.bytes)),
                  at < x.at ? "before" : "past the end of");
     snprintf(text, size, "%s the %zu bytes of cudaMalloc at %s:%d%s", where, x.bytes, x.site.file, x.site.line,
-             x.freed ? ", which have been freed" : "");
+             x.freed                       ? ", which have been freed"
+             : x.constant && distance == 0 ? ", an input: nothing may be written to it, not even what is there"
+                                           : "");
     return true;
 }
 }
@@ -400,3 +402,10 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 }
 
 extern "C" void wb_place_next(int number) { device().place = number; }
+
+extern "C" void wb_constant(const void *at)
+{
+    lock guard;
+    buffer *x = find(at);
+    if (x) x->constant = true;
+}

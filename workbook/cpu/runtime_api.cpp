@@ -62,8 +62,10 @@ static int free_row()
 int cudacpu::stream_number(cudaStream_t stream) { return stream ? stream->number : 0; }
 bool cudacpu::stream_waits(int number) { return rows[number] && !rows[number]->waits_for_none; }
 
-static bool waited;  // the host, for any stream
-static bool astray;  // something was asked for on a stream that does not wait for what another has queued
+static bool waited;           // the host, for any stream
+static bool astray;           // something was asked for on a stream that does not wait for what another has queued
+static const void *not_this;  // or on this one
+extern "C" void wb_not_on(const void *stream) { not_this = stream; }
 
 static bool one_thing(cudaStream_t stream)
 {
@@ -90,6 +92,7 @@ void cudacpu::catch_up_all()
 
 static void use(cudaStream_t stream)
 {
+    astray = astray || (stream && stream == not_this);
     for (cudaStream_t other : streams()) astray = astray || (other->had_queued && !(stream && stream->had_queued));
 }
 

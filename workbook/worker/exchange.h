@@ -27,6 +27,8 @@
 #include "layer_requests.h"
 #include "case/case.h"
 
+#include <string.h>
+
 enum { WB_GUARD = 1 << 16, WB_NAN_BYTE = 0xff, WB_REPORT_STATUS = 66 };  // 66: exit status after a report on stderr
 
 // How far the worker has come.
@@ -61,7 +63,10 @@ static inline size_t wb_exchange_layout(const wb_tensor *tensors, int count, int
     size_t at = 4096;
     for (int k = 0; k < count; k++) {
         zones[k].start = at;
-        zones[k].data = guard + (size_t)(offset <= 256 ? offset : offset * (k + 1) / 16 % 16 * 16);
+        const bool any_byte = tensors[k].type == WB_INT8 && strstr(tensors[k].name, "exponent");
+        zones[k].data = guard + (size_t)(offset <= 256 ? offset
+                                         : any_byte    ? offset / 16 % 16 * (k + 1)
+                                                       : offset * (k + 1) / 16 % 16 * 16);
         zones[k].bytes = zones[k].data + tensors[k].bytes + guard;
         if (guard) zones[k].bytes = (zones[k].bytes + 4095) / 4096 * 4096;  // pages, so that `place` fixes its begin
         at += (zones[k].bytes + 255) / 256 * 256;
