@@ -72,7 +72,8 @@ while read -r n from lines; do
     workbook/loop/shipped.sh "$n" "$scratch/shipped" && workbook/loop/travel.sh "$n" "$scratch/mine" "$scratch/begun" &&
         for file in shipped begun; do awk -f workbook/loop/code.awk "$scratch/$file" >"$scratch/$file.code"; done &&
         diff "$scratch/shipped.code" "$scratch/begun.code" >"$said" &&
-        [ "$(grep -c '^// mine$' "$scratch/begun")" -eq "$(sed -n "s/^$n //p" workbook/loop/travels.txt | tr ';' '\n' | wc -l)" ]
+        travels=$(sed -n "s/^$n //p" workbook/loop/travels.txt | tr ';' '\n' | wc -l) &&
+        [ "$(grep -c '^// mine$' "$scratch/begun")" -eq "$travels" ]
     verdict $? "start-$n has the code of $n, and what workbook/loop/travels.txt says of $from"
 done <"$scratch/steps"
 exit $failed

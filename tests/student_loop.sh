@@ -1,7 +1,7 @@
 #!/bin/sh
-# student_loop.sh - make progress, next, hint-NN, reset-NN, step-NN, start-NN, diff-NN and watch do what they promise, on
-# a copy without git and without a build; nothing that a student wrote is lost. Each target is asked through make once,
-# then its script.
+# student_loop.sh - make progress, next, hint-NN, reset-NN, step-NN, start-NN, diff-NN and watch do what they promise,
+# on a copy without git and without a build; nothing that a student wrote is lost. Each target is asked through make
+# once, then its script.
 set -u
 . tests/prove/frame.sh
 built=$PWD/build/${BACKEND:-cpu}

@@ -97,7 +97,8 @@ typedef struct wb_case {
     int one_tensor;  // 1: V is K, the same memory; 2: and both are Q, where they are as large; 3: of a backward dO is O
     int nan_from, nan_keys;  // V of keys nan_from ... nan_from + nan_keys - 1 is NaN, in every head
     // 1: inputs arrive late, on a stream that is not the default one: late_inputs.h; 2: and another call meanwhile, on
-    // another, before or after; of flash_ring a call before, on the same streams and in the same buffers, with other contents
+    // another, before or after; of flash_ring a call before, on the same streams and in the same buffers, with other
+    // contents
     int late;
     int watched;        // 1: touching keys that should be skipped ends the run: layer_requests.h
     int overlapped;     // 1: scores under which no product runs end the run: layer_requests.h

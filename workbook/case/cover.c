@@ -79,8 +79,8 @@ static const span table[LAST][WB_CLASSES] = {
                 {WB_LENS_EMPTY, WB_LENS_EMPTY}},
     [RANKS] = {{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {6, 7}, {8, 8}},
     [LEVELS] = {{1, 1}, {2, 2}},
-    [INPUT] = {{WB_NORMAL, WB_NORMAL}, {WB_HUGE, WB_TINY}, {WB_LARGE, WB_SMALL}, {WB_EARLY_MAX, WB_LATE_MAX}, {WB_STAIRS, WB_FALLING},
-               {WB_FLAT, WB_ONES}, {WB_TOWER, WB_TOWER}, {WB_ABYSS, WB_ABYSS},
+    [INPUT] = {{WB_NORMAL, WB_NORMAL}, {WB_HUGE, WB_TINY}, {WB_LARGE, WB_SMALL}, {WB_EARLY_MAX, WB_LATE_MAX},
+               {WB_STAIRS, WB_FALLING}, {WB_FLAT, WB_ONES}, {WB_TOWER, WB_TOWER}, {WB_ABYSS, WB_ABYSS},
                {WB_ZERO_ROWS, WB_ZERO_ROWS}, {WB_OUTLIERS, WB_ANY_BYTES}, {WB_SIZES, WB_MEAN_ONE}},  // of eight bits
     [OFFSET] = {{0, 0}, {1, 15}, {17, 250}},  // 16-byte units past a multiple of 256, 17 and more: each tensor others
     [ONE_TENSOR] = {{0, 0}, {1, 1}, {2, 2}, {3, 3}},  // of case.h

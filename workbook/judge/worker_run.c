@@ -87,7 +87,8 @@ static void read_all(int file, char *data, size_t bytes, size_t given)
     }
 }
 
-// O and L of a backward come from the oracle, and dO where it is O; for a shape that will be refused they stay what they are.
+// O and L of a backward come from the oracle, and dO where it is O; for a shape that will be refused they stay what they
+// are.
 static void fill_forward_inputs(const worker_run *run)
 {
     void *const some = (void *)256;
