@@ -4,7 +4,8 @@ function one(words,    list, k) { k = split(words, list, " "); return list[from(
 BEGIN {
     srand(seed)
     inputs = "normal huge tiny early_max late_max stairs rising falling flat ones tower abyss worked_2 zero_dO " \
-        "twice_dO zero_rows outliers wide_scales any_bytes summit trench sizes leftward mean_one"
+        "twice_dO zero_rows outliers any_bytes summit trench sizes leftward mean_one" \
+        (n == 8 || n == 9 || n == 12 || n == 18 ? "" : " wide_scales")  # dO V^T would be infinite
     masks = "causal full random gaps window/9 window/60 documents/70 prefix/90 strided/50 padded/40 tree/20"
     while (count-- > 0) {
         few = rand() < 0.1  # many sequences of few keys

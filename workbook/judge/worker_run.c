@@ -92,12 +92,12 @@ static void read_all(int file, char *data, size_t bytes, size_t given)
 static void fill_forward_inputs(const worker_run *run)
 {
     void *const some = (void *)256;
-    const int O = wb_tensor_named(run->tensors, run->count, "O"), L = wb_tensor_named(run->tensors, run->count, "L");
+    const int O = wb_tensor_named(run->tensors, run->count, "O"), L = wb_tensor_named(run->tensors, run->count, "L"),
+              dO = wb_tensor_named(run->tensors, run->count, "dO");
     if (wb_check_backward(run->problem->name, some, some, some, some, some, some, some, some, some, some,
                           &run->c.shape) == WB_OK)
         expect_forward_inputs(run, (uint16_t *)original_tensor(run, O), (float *)original_tensor(run, L));
-    if (run->c.one_tensor == 3)
-        memcpy(original_tensor(run, run->count - 1), original_tensor(run, O), run->tensors[O].bytes);
+    if (run->c.one_tensor == 3) memcpy(original_tensor(run, dO), original_tensor(run, O), run->tensors[O].bytes);
 }
 
 // The workers under way, and the cases that the first of each kind has served, who is in all of them.
