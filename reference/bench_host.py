@@ -2,7 +2,6 @@
 turns, in one process.
 
     make bench-host               wants a GPU; build/cuda/results/bench_host.tsv
-    WB_OPERATORS=python ...       the same with flash_workbook's operators in Python
 
 us: microseconds a call, the median of ROUNDS rounds of CALLS calls, which only queue work; then the round waits for the
 GPU. of_sdpa: to that of SDPA in the same rounds. `library`: the C function alone, called by ctypes with its arguments
@@ -79,7 +78,7 @@ def alone(name, Q, K, V, **backward):
 
 
 def main():
-    heading(True, f"operators in {'C++' if flash_workbook.operators else 'Python'}")
+    heading(True)
     print(*COLUMNS, sep="\t")
     try:
         from flash_attn import flash_attn_func as theirs

@@ -304,7 +304,6 @@ def test_any_arguments():
     assert min(seen.values()) > 200
 
 
-@pytest.mark.skipif(not flash_workbook.operators, reason="of the operators in C++")
 @pytest.mark.parametrize("flag", [False, True])
 def test_deterministic_is_obeyed(flag):
     q, cu = randn(1, 70, 2, 64, wants=True), torch.tensor([0, 30, 70], dtype=torch.int32, device=device)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import flash_workbook
-from flash_workbook import attention, dense
+from flash_workbook import attention
 from timing import distances
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -183,7 +183,6 @@ class Asked(TorchDispatchMode):
         return function(*arguments, **how or {})
 
 
-@pytest.mark.skipif(not flash_workbook.operators, reason="of the operators in C++")
 def test_deterministic_flag():
     Q, K, V = (torch.zeros(1, 2, 70, 64, dtype=torch.bfloat16, device=device, requires_grad=True) for _ in range(3))
     for flag in (False, True):
@@ -197,25 +196,19 @@ def test_deterministic_flag():
         assert [x[11] for name, x in asked.calls if "attention_backward" in name] == [flag]
 
 
-@pytest.mark.skipif(not flash_workbook.operators, reason="compares them with Python's")
-@pytest.mark.parametrize("tokens_first", [False, True])
-def test_operators_are_as_pythons(case, tokens_first):
-    """What dense.py does where operators.cpp cannot be built: the same bits, and what refuses refuses."""
+def test_tokens_before_heads(case):
+    """As flash-attn has them: the same bits."""
     tensors, dO, how = case
     sinks = tensors[3] if len(tensors) > 3 else None
     rest = (how.get("causal", True), how.get("window", 0), how.get("sink_tokens", 0), None, True, "")
-    turned = lambda x: x.transpose(1, 2) if tokens_first else x
+    turned = lambda x: x.transpose(1, 2)
     given = [turned(x.detach()).contiguous().requires_grad_() for x in tensors[:3]] + tensors[3:]
-    got = flash_workbook.forward(*given[:3], sinks, *rest, tokens_first)
-    want = dense.Attention.apply(*tensors[:3], sinks, *rest)
+    want, got = flash_workbook.forward(*tensors[:3], sinks, *rest), flash_workbook.forward(*given[:3], sinks, *rest, True)
     assert same([turned(got[0]), got[1]], want)
     gradients = torch.autograd.grad(got[0], given, turned(dO))
     assert same([*map(turned, gradients[:3]), *gradients[3:]], torch.autograd.grad(want[0], tensors, dO))
-    torch.library.opcheck(flash_workbook.forward, (*given[:3], sinks, *rest, tokens_first),
-                          test_utils=("test_schema", "test_faketensor"))
 
 
-@pytest.mark.skipif(not flash_workbook.operators, reason="of the operators in C++")
 def test_who_writes_to_what_is_kept_is_told():
     Q = torch.zeros(1, 20, 2, 64, dtype=torch.bfloat16, device=device)
     for q in (Q, Q.transpose(1, 2).contiguous().transpose(1, 2)):  # copied, or not

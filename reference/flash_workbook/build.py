@@ -1,6 +1,5 @@
-"""The operators of operators.cpp: built for the PyTorch that is there, once, and kept in the user's cache. Without a
-compiler or PyTorch's headers dense.py has the same operators in Python, which take the host longer."""
-import ctypes, fcntl, hashlib, os, subprocess, sys, warnings
+"""The operators of operators.cpp: built for the PyTorch that is there, once, and kept in the user's cache."""
+import ctypes, fcntl, hashlib, os, subprocess, sys
 
 import torch
 
@@ -51,15 +50,12 @@ def built():
 
 
 def load(default_library):
-    """torch.ops.flash_workbook with the operators in it, or None. WB_OPERATORS: python, or the path of built ones."""
-    path = os.environ.get("WB_OPERATORS")
-    if path == "python":
-        return None
+    """torch.ops.flash_workbook with the operators in it. WB_OPERATORS: the path of built ones."""
     try:
-        path = path or built()
+        path = os.environ.get("WB_OPERATORS") or built()
         torch.ops.load_library(path)
         ctypes.CDLL(path).flash_workbook_default(os.fsencode(default_library))
-        return torch.ops.flash_workbook
     except (OSError, RuntimeError, AttributeError) as error:
-        warnings.warn(f"flash_workbook: calls go by way of Python, which takes longer: {error}")
-        return None
+        raise ImportError("flash_workbook: its operators, which a C++ compiler (CXX, or c++) builds for this PyTorch, "
+                          f"are not to be had: {error}") from None
+    return torch.ops.flash_workbook

@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 
 from .arguments import expect, expect_starts, integers, is_off, number, pair, tensors
 from .dense import ERRORS, at_best, attention, backward, taken, wants_gradients
-from .library import DecodeShape, library, like_forward, operator, operators, refuse
+from .library import DecodeShape, library, like_forward, operator, refuse
 from .masks import intervals, masked
 
 
@@ -131,8 +131,7 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
     denominators [B, Hq, Nq] (-infinity where nothing is seen), and None. num_splits, pack_gqa and sm_margin are hints,
     and not read.
     """
-    if not torch.compiler.is_compiling() and operators and (alibi_slopes is qv is q_descale is k_descale is v_descale is
-                                                            None):
+    if not torch.compiler.is_compiling() and (alibi_slopes is qv is q_descale is k_descale is v_descale is None):
         try:
             if sinks_of(s_aux, learnable_sink) is None and dropout_p == softcap == attention_chunk == 0:
                 window = square_window(q, k, causal, window_size)
@@ -282,8 +281,8 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=Non
     cu_seqlens are read: the first call with new ones waits for the GPU. The largest lengths are not. Everything else as
     in flash_attn_func; the logarithms are [Hq, Tq].
     """
-    if not torch.compiler.is_compiling() and operators and (alibi_slopes is block_table is seqused_q is seqused_k is
-                                                            qv is q_descale is k_descale is v_descale is None):
+    if not torch.compiler.is_compiling() and (alibi_slopes is block_table is seqused_q is seqused_k is qv is q_descale is
+                                              k_descale is v_descale is None):
         try:
             if sinks_of(s_aux, learnable_sink) is None and dropout_p == softcap == attention_chunk == 0:
                 O, L = packed_at_best(q, k, v, (cu_seqlens_q, cu_seqlens_k), causal, window_size, softmax_scale)

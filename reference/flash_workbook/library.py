@@ -88,13 +88,6 @@ class Library:
         memory = torch.empty(bytes + 256, dtype=torch.uint8, device=device)
         return ctypes.c_void_p((memory.data_ptr() + 255) // 256 * 256), ctypes.c_size_t(bytes), memory
 
-    def call_in_workspace(self, name, form, tensors, shape):
-        """NAME_FORM, with a workspace of torch's; NAME where the library has no such form, or needs no workspace."""
-        if not self.has(f"{name}_{form}"):
-            return self.call(name, tensors, shape)
-        address, bytes, _memory = self.workspace(name, shape, tensors[0].device)
-        self.call(f"{name}_{form}", tensors, shape, address, bytes)
-
 
 def usual_path():
     beside = os.environ.get("WB_LIBRARY") or os.path.join(os.path.dirname(__file__), "libworkbook.so")
@@ -109,7 +102,7 @@ def library(path=None):
     return Library(path or usual_path())
 
 
-# of operators.cpp, or None: then Python's
+# of operators.cpp
 operators = load(usual_path())
 
 
@@ -126,6 +119,5 @@ def check(path=None):
     return (f"library     {one.path}, version {one.lib.wb_version().decode()}\n"
             f"device      {one.lib.wb_device_name().decode()}, tensors on {one.device_type}, capability {capability}\n"
             f"PyTorch     {torch.__version__}, CUDA {torch.version.cuda}, GPU there: {torch.cuda.is_available()}\n"
-            f"operators   {'in C++, for this PyTorch' if operators else 'in Python: build.py says why'}\n"
             f"functions   {' '.join(has)}\n"
             f"not there   {' '.join(name for name in FUNCTIONS if name not in has) or 'none'}")

@@ -1,12 +1,11 @@
 """Masks that are data: lists of tiles and bits for problem 15, made on the device from intervals, or from
 FlexAttention's BlockMask."""
-import ctypes
-from typing import NamedTuple, Tuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from .library import BlockMask, Shape, library, like_forward, operator, operators, refuse
+from .library import operators, refuse
 
 KEYS = 64  # kv_tile
 NONE, SOME, ALL = 0, 1, 2  # what a tile of queries may see of a tile of keys: SOME has to be looked at, pair by pair
@@ -114,25 +113,4 @@ def intervals(first, last, kv_len, q_tile=128):
 
 block_mask = Mask.of
 
-
-def masked(Q: Tensor, K: Tensor, V: Tensor, whole_start: Tensor, whole: Tensor, part_start: Tensor, part: Tensor,
-           bits: Tensor, q_tile: int, scale: float, path: str, packed: bool = False) -> Tuple[Tensor, Tensor]:
-    if packed:
-        refuse("flash_workbook::masked: packed is for the operator in C++, which is not here")
-    (B, Hq, Nq, D), Hkv, Nk = Q.shape, K.shape[1], K.shape[2]
-    if not Q.numel() or not K.numel():
-        return torch.zeros_like(Q, memory_format=torch.contiguous_format), Q.new_full(Q.shape[:3], -torch.inf,
-            dtype=torch.float32)
-    held = [x.contiguous() for x in (whole_start, whole, part_start, part, bits)]
-    mask, outputs = BlockMask(q_tile, KEYS, len(whole_start), *(x.data_ptr() for x in held)), like_forward(Q)
-    tensors = [*outputs, *(x.contiguous() for x in (Q, K, V))]
-    library(path).call("flash_block_mask", tensors, Shape(B, Hq, Hkv, Nq, Nk, D, scale, 0, 0, 0),
-                       after=[ctypes.byref(mask)])
-    return outputs
-
-
-if operators:
-    masked = operators.masked.default
-else:
-    masked = operator("masked")(masked)
-    masked.register_fake(like_forward)
+masked = operators.masked.default

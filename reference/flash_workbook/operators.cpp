@@ -1,7 +1,7 @@
 // operators.cpp - attention and its gradients as operators of PyTorch, registered from C++: between a caller and
-// libworkbook.so there is no Python. build.py builds this file for the PyTorch that is there. What dense.py says of
-// attend and attend_backward holds here, to the bit; what is asked of tensors is asked in expect(), and arguments.py
-// finds the better words for it.
+// libworkbook.so there is no Python. build.py builds this file for the PyTorch that is there. What is asked of tensors is
+// asked in expect(), and arguments.py finds the better words for it. window 0: none. scale none: 1 / sqrt(D). path "":
+// the default library.
 //
 // ATen's C++ is used, not its stable ABI, which has no autograd: one build is for one version of PyTorch.
 #include <ATen/Functions.h>
@@ -507,18 +507,14 @@ TORCH_LIBRARY_FRAGMENT(flash_workbook, m)
           "bool causal, SymInt window, SymInt sink_tokens, float? scale, bool same_bits, str path) -> Tensor[]");
 }
 
-TORCH_LIBRARY_IMPL(flash_workbook, CPU, m)
+static void implement(torch::Library &m)
 {
     m.impl("masked", masked);
     m.impl("attention", forward);
     m.impl("attention_backward", backward);
 }
-TORCH_LIBRARY_IMPL(flash_workbook, CUDA, m)
-{
-    m.impl("masked", masked);
-    m.impl("attention", forward);
-    m.impl("attention_backward", backward);
-}
+TORCH_LIBRARY_IMPL(flash_workbook, CPU, m) { implement(m); }
+TORCH_LIBRARY_IMPL(flash_workbook, CUDA, m) { implement(m); }
 TORCH_LIBRARY_IMPL(flash_workbook, Meta, m)
 {
     m.impl("masked", masked_meta);

@@ -13,7 +13,7 @@ N] alike, and shard(torch.arange(N), group, dim=0) says which positions a rank h
 import torch
 import torch.distributed as dist
 
-from .dense import attend, attend_backward, taken, wants_gradients
+from .dense import backward as attend_backward, forward as attend, taken, wants_gradients
 from .library import library, refuse
 
 
