@@ -4,6 +4,7 @@
 # outside of gaps, where NN has not changed it as well. NN's gaps are as shipped. Exit status: 0, or 1 and a sentence.
 set -u
 number=$1 mine=$2 to=$3
+command -v git >/dev/null || { echo "git is not here, which merges the two"; exit 1; }
 . workbook/loop/source.sh
 from=$(from_of "$number")
 scratch=$(mktemp -d) || exit 1
@@ -24,4 +25,5 @@ take "$mine" "$(sed -n "s/^$number //p" workbook/loop/travels.txt)" >"$scratch/m
 git merge-file -p "$scratch/mine" "$scratch/base" "$scratch/shipped" 2>"$scratch/why" >"$scratch/merged"
 [ $? -le 127 ] || { cat "$scratch/why"; exit 1; }
 awk -v which=choose -f workbook/loop/travel.awk "$scratch/merged" >"$to"
-[ "$(marks "$to")" = "$(marks "$scratch/shipped")" ] || { echo "what is yours in $mine stands where $number has a gap"; exit 1; }
+[ "$(marks "$to")" = "$(marks "$scratch/shipped")" ] ||
+    { echo "what is yours in $mine stands where $number has a gap"; exit 1; }
