@@ -108,6 +108,11 @@ awk '
     solutions/README.md reference/README.md train/README.md 2>/dev/null | grep -v CHANGELOG) >"$said" 2>&1
 none "make has the targets that texts name"
 
+# The page of what cases are drawn from has the classes that they are drawn from.
+sed -n '/^|/p' workbook/class/drawn.md >"$scratch/drawn"
+"$out/classes" 2>&1 | diff - "$scratch/drawn" >"$said" 2>&1
+none "drawn.md says what cases are drawn from"
+
 # Links lead to files that there are, and to headings that these have, as GitHub names them.
 links() { # FOLDER
     # shellcheck disable=SC2046

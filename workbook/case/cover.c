@@ -4,6 +4,8 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef enum dimension {
@@ -49,47 +51,58 @@ typedef struct span {
     int from, to;
 } span;
 
+typedef struct wb_classes {
+    const char *means;  // what the number is
+    span spans[WB_CLASSES];
+} wb_classes;
+
 // clang-format off
-static const span table[LAST][WB_CLASSES] = {
-    [ROWS] = {{1, 1}, {2, 15}, {16, 130}, {131, 2000}},
-    [COLUMNS] = {{1, 1}, {2, 31}, {32, 130}, {131, 1030}, {1031, 5000}},
-    [BATCH] = {{1, 1}, {2, 2}, {3, 8}, {257, 262}},  // B
-    [KV_HEADS] = {{1, 1}, {2, 4}, {5, 12}, {33, 64}, {1022, 1030}},  // Hkv
-    [GROUP] = {{1, 1}, {2, 2}, {3, 7}, {8, 16}, {17, 40}, {65, 72}},  // Hq / Hkv
-    [QUERIES] = {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 400}, {401, 1000}},  // Nq
-    [KEYS] = {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 400}, {401, 1000}},  // Nk
-    [NEW_TOKENS] = {{1, 1}, {2, 7}, {8, 15}, {16, 16}},  // Nq
-    [CACHED] = {{1, 1}, {2, 33}, {34, 300}, {301, 1500}},  // Nk
-    [SHARED_OUT] = {{1, 1}, {2, 20}, {21, 90}, {91, 160}},  // N
-    [HEAD_DIM] = {{0, 0}, {1, 1}, {2, 2}, {3, 3}},  // D, of those that it takes, number
-    [SCALE] = {{0, 0}, {1, 60}, {61, 2500}, {-40, -26}},  // 1000 scale, 0 for 1000 / sqrt(D); below: its power of two
-    [CAUSAL] = {{0, 0}, {1, 1}},
-    [WINDOW] = {{1, 1}, {2, 14}, {15, 66}, {67, 140}, {141, 500}, {65536, 65560}, {INT_MAX - 20, INT_MAX}},  // W
-    [SINKS] = {{0, 0}, {1, 4}, {5, 70}, {71, 200}, {257, 600}, {65536, 65600}},  // sinks
-    // sink logit, 2000 if normal, 2001 if mixed, 2002 if -inf; the last as large as scores of a tower
-    [LOGITS] = {{2000, 2000}, {2001, 2001}, {2002, 2002}, {-90, 90}, {-1100, -200}, {930, 1070}},
-    [MASK] = {{WB_MASK_FULL, WB_MASK_FULL}, {WB_MASK_CAUSAL, WB_MASK_CAUSAL}, {WB_MASK_DOCUMENTS, WB_MASK_PADDED},
-              {WB_MASK_PREFIX, WB_MASK_WINDOW}, {WB_MASK_EMPTY, WB_MASK_EMPTY}, {WB_MASK_RANDOM, WB_MASK_GAPS},
-              {WB_MASK_LAST, WB_MASK_LOOSE}},
-    [MASKS] = {{0, 0}, {1, 1}},  // a mask a sequence
-    [Q_TILE] = {{1, 1}, {2, 2}},  // rows of a mask's tile / 64
-    [PAGE] = {{4, 4}, {5, 6}, {7, 8}},  // log2 of a page's keys
-    [PAGES] = {{0, 0}, {100000, 131072}},  // pages of the cache, 0: about as many as are used
-    [LENS] = {{WB_LENS_SAME, WB_LENS_SAME}, {WB_LENS_MIXED, WB_LENS_ZIPF}, {WB_LENS_EDGES, WB_LENS_EDGES},
-                {WB_LENS_EMPTY, WB_LENS_EMPTY}},
-    [RANKS] = {{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {6, 7}, {8, 8}},
-    [LEVELS] = {{1, 1}, {2, 2}},
-    [INPUT] = {{WB_NORMAL, WB_NORMAL}, {WB_HUGE, WB_TINY}, {WB_LARGE, WB_SMALL}, {WB_EARLY_MAX, WB_LATE_MAX},
-               {WB_STAIRS, WB_FALLING}, {WB_FLAT, WB_ONES}, {WB_TOWER, WB_TOWER}, {WB_ABYSS, WB_ABYSS},
-               {WB_ZERO_ROWS, WB_ZERO_ROWS}, {WB_OUTLIERS, WB_ANY_BYTES}, {WB_SIZES, WB_MEAN_ONE}},  // of eight bits
-    [OFFSET] = {{0, 0}, {1, 15}, {17, 250}},  // 16-byte units past a multiple of 256, 17 and more: each tensor others
-    [ONE_TENSOR] = {{0, 0}, {1, 1}, {2, 2}, {3, 3}},  // of case.h
-    [UNREAD] = {{0, 0}, {INT_MIN, -1}, {1, 40}},  // window and sinks where there are none
-    [ROOM] = {{0, 0}, {1, 1}},  // more workspace than asked for
-    [LATE] = {{0, 0}, {1, 1}, {2, 2}},  // inputs arrive late on a stream of their own, 2: another call meanwhile
-    [ORDER] = {{0, 0}, {1, 1}, {2, 1000000}},  // order of what nothing orders
-    [PRIOR] = {{0, 0}, {255, 255}, {1, 254}},  // 255 - a byte of outputs and workspace before the call
-    [PROCESSORS] = {{0, 0}, {1, 7}, {100, 200}},  // multiprocessors, 0: as always
+static const wb_classes table[LAST] = {
+    [ROWS] = {"rows", {{1, 1}, {2, 15}, {16, 130}, {131, 2000}}},
+    [COLUMNS] = {"columns", {{1, 1}, {2, 31}, {32, 130}, {131, 1030}, {1031, 5000}}},
+    [BATCH] = {"B", {{1, 1}, {2, 2}, {3, 8}, {257, 262}}},
+    [KV_HEADS] = {"Hkv", {{1, 1}, {2, 4}, {5, 12}, {33, 64}, {1022, 1030}}},
+    [GROUP] = {"Hq / Hkv", {{1, 1}, {2, 2}, {3, 7}, {8, 16}, {17, 40}, {65, 72}}},
+    [QUERIES] = {"Nq", {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 400}, {401, 1000}}},
+    [KEYS] = {"Nk", {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 400}, {401, 1000}}},
+    [NEW_TOKENS] = {"Nq, the new tokens", {{1, 1}, {2, 7}, {8, 15}, {16, 16}}},
+    [CACHED] = {"Nk, keys of the longest sequence", {{1, 1}, {2, 33}, {34, 300}, {301, 1500}}},
+    [SHARED_OUT] = {"N, tokens of a rank", {{1, 1}, {2, 20}, {21, 90}, {91, 160}}},
+    [HEAD_DIM] = {"D", {{0, 0}, {1, 1}, {2, 2}, {3, 3}}},  // of those that the problem takes, number
+    [SCALE] = {"scale in thousandths, 0: 1 / sqrt(D), below 0: a power of two",
+               {{0, 0}, {1, 60}, {61, 2500}, {-40, -26}}},
+    [CAUSAL] = {"causal", {{0, 0}, {1, 1}}},
+    [WINDOW] = {"W", {{1, 1}, {2, 14}, {15, 66}, {67, 140}, {141, 500}, {65536, 65560}, {INT_MAX - 20, INT_MAX}}},
+    [SINKS] = {"sinks", {{0, 0}, {1, 4}, {5, 70}, {71, 200}, {257, 600}, {65536, 65600}}},
+    // the last as large as scores of a tower
+    [LOGITS] = {"sink logit, 2000: normal, 2001: mixed, 2002: -infinity",
+                {{2000, 2000}, {2001, 2001}, {2002, 2002}, {-90, 90}, {-1100, -200}, {930, 1070}}},
+    [MASK] = {"mask", {{WB_MASK_FULL, WB_MASK_FULL}, {WB_MASK_CAUSAL, WB_MASK_CAUSAL},
+              {WB_MASK_DOCUMENTS, WB_MASK_PADDED}, {WB_MASK_PREFIX, WB_MASK_WINDOW}, {WB_MASK_EMPTY, WB_MASK_EMPTY},
+              {WB_MASK_RANDOM, WB_MASK_GAPS}, {WB_MASK_LAST, WB_MASK_LOOSE}}},
+    [MASKS] = {"a mask for each sequence", {{0, 0}, {1, 1}}},
+    [Q_TILE] = {"rows of a mask's tile / 64", {{1, 1}, {2, 2}}},
+    [PAGE] = {"log2 of a page's keys", {{4, 4}, {5, 6}, {7, 8}}},
+    [PAGES] = {"pages of the cache, 0: about as many as are used", {{0, 0}, {100000, 131072}}},
+    [LENS] = {"lengths of the sequences", {{WB_LENS_SAME, WB_LENS_SAME}, {WB_LENS_MIXED, WB_LENS_ZIPF},
+              {WB_LENS_EDGES, WB_LENS_EDGES}, {WB_LENS_EMPTY, WB_LENS_EMPTY}}},
+    [RANKS] = {"ranks", {{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {6, 7}, {8, 8}}},
+    [LEVELS] = {"levels", {{1, 1}, {2, 2}}},
+    // the last three of eight bits
+    [INPUT] = {"what the numbers are like", {{WB_NORMAL, WB_NORMAL}, {WB_HUGE, WB_TINY}, {WB_LARGE, WB_SMALL},
+               {WB_EARLY_MAX, WB_LATE_MAX}, {WB_STAIRS, WB_FALLING}, {WB_FLAT, WB_ONES}, {WB_TOWER, WB_TOWER},
+               {WB_ABYSS, WB_ABYSS}, {WB_ZERO_ROWS, WB_ZERO_ROWS}, {WB_OUTLIERS, WB_ANY_BYTES},
+               {WB_SIZES, WB_MEAN_ONE}}},
+    [OFFSET] = {"units past a multiple of 256 bytes at which tensors begin, 17 and more: each others",
+                {{0, 0}, {1, 15}, {17, 250}}},
+    [ONE_TENSOR] = {"tensors that are one: 1: V is K, 2: K and V are Q, 3: dO is O",
+                    {{0, 0}, {1, 1}, {2, 2}, {3, 3}}},
+    [UNREAD] = {"fields of the shape that the problem does not read", {{0, 0}, {INT_MIN, -1}, {1, 40}}},
+    [ROOM] = {"a workspace that is larger than asked for", {{0, 0}, {1, 1}}},
+    [LATE] = {"inputs that come late, on a stream of their own, 2: another call meanwhile", {{0, 0}, {1, 1}, {2, 2}}},
+    [ORDER] = {"order of what nothing orders", {{0, 0}, {1, 1}, {2, 1000000}}},
+    [PRIOR] = {"255 - a byte of outputs and workspace before the call", {{0, 0}, {255, 255}, {1, 254}}},
+    [PROCESSORS] = {"multiprocessors, 0: as always", {{0, 0}, {1, 7}, {100, 200}}},
 };
 // clang-format on
 
@@ -139,7 +152,7 @@ static int classes_of(const wb_problem *p, int d)
     if (d == INPUT && p->signature != WB_FP8 && !p->int8_cache) return EVERYWHERE;
     if (d == ONE_TENSOR && has(p, d)) return p->signature == WB_DECODE ? 2 : p->signature == WB_BACKWARD ? 4 : 3;
     int count = has(p, d);
-    while (count && count < WB_CLASSES && (table[d][count].from || table[d][count].to)) count++;
+    while (count && count < WB_CLASSES && (table[d].spans[count].from || table[d].spans[count].to)) count++;
     if (d != HEAD_DIM || !count) return count;
     for (count = 0; p->head_dims[count];) count++;
     return count;
@@ -291,7 +304,7 @@ static void complete(const wb_problem *p, const pairs *seen, const budget *b, in
         if (classes[d] >= 0) continue;
         for (int n = 0, from = count ? any_of(dice, (span){0, count - 1}) : 0; n < count; n++) {
             const int class = (from + n) % count, found = news(p, seen, classes, d, class);
-            const int value = any_or_same(dice, table[d][class], before->value[d]), simplest = row->value[d];
+            const int value = any_or_same(dice, table[d].spans[class], before->value[d]), simplest = row->value[d];
             row->value[d] = value;
             if (found > best && fits(p, row, b)) best = found, chosen = value, classes[d] = class;
             row->value[d] = simplest;
@@ -349,18 +362,18 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
     for (size_t n = 0; n < sizeof cases / sizeof *cases && count < room; n++) {
         if (!has(p, cases[n].length) || (cases[n].causal && !has(p, CAUSAL))) continue;
         int *const value = rows[count++].value;
-        for (int d = 0; d < LAST; d++) value[d] = has(p, d) ? any_of(dice, table[d][0]) : 0;
+        for (int d = 0; d < LAST; d++) value[d] = has(p, d) ? any_of(dice, table[d].spans[0]) : 0;
         for (size_t k = 0; k < sizeof others / sizeof *others; k++)
             if (has(p, others[k].d)) value[others[k].d] = any_of(dice, others[k].values);
         if (dims) value[HEAD_DIM] = any_of(dice, (span){0, (dims - 2) / 2});  // the smaller half
-        if (p->window) value[BATCH] = any_of(dice, table[BATCH][1]);
+        if (p->window) value[BATCH] = any_of(dice, table[BATCH].spans[1]);
         value[CAUSAL] = cases[n].causal;
         const bool cached = cases[n].length == CACHED, few = has(p, KEYS) && !cases[n].causal;  // it costs little
         value[cases[n].length] = any_of(dice, cached ? (span){131073, 140000}
                                               : few  ? (span){65537, 66600}
                                                      : (span){longest, longest + longest / 2});
         if (cached || cases[n].length == KEYS) value[INPUT] = WB_RISING;  // the last keys count
-        if (cached) value[PROCESSORS] = any_of(dice, table[PROCESSORS][2]);
+        if (cached) value[PROCESSORS] = any_of(dice, table[PROCESSORS].spans[2]);
     }
     return count;
 }
@@ -381,9 +394,9 @@ int wb_cover(const wb_problem *p, uint64_t seed, double most, int longest, wb_co
                     int classes[LAST];
                     wb_cover_row *row = &rows[count];
                     for (int d = 0; d < LAST; d++)
-                        classes[d] = -1, row->value[d] = has(p, d) ? any_of(&dice, table[d][0]) : 0;
-                    row->value[a] = any_of(&dice, table[a][classes[a] = i]);
-                    row->value[b] = any_of(&dice, table[b][classes[b] = j]);
+                        classes[d] = -1, row->value[d] = has(p, d) ? any_of(&dice, table[d].spans[0]) : 0;
+                    row->value[a] = any_of(&dice, table[a].spans[classes[a] = i]);
+                    row->value[b] = any_of(&dice, table[b].spans[classes[b] = j]);
                     // What costs much, or makes others say nothing, is in some of the cases: a process of its own in
                     // half of them, pages and one tensor in a third.
                     for (int d = 0; d < LAST; d++)
@@ -402,7 +415,39 @@ int wb_cover(const wb_problem *p, uint64_t seed, double most, int longest, wb_co
 
 bool wb_cover_simpler(const wb_problem *p, wb_cover_row *row, int d)
 {
-    if (d >= LAST || !has(p, d) || row->value[d] == table[d][0].from) return false;
-    row->value[d] = table[d][0].from;
+    if (d >= LAST || !has(p, d) || row->value[d] == table[d].spans[0].from) return false;
+    row->value[d] = table[d].spans[0].from;
     return true;
+}
+
+// A number of a class in words: a name where it has one.
+static const char *word(dimension d, int value, char number[16])
+{
+    snprintf(number, 16, "%d", value);
+    return d == INPUT              ? wb_input_name((wb_input)value)
+           : d == MASK             ? wb_mask_names[value]
+           : d == LENS             ? wb_lens_name((wb_lens)value)
+           : value == INT_MIN      ? "INT_MIN"
+           : value >= INT_MAX - 20 ? value == INT_MAX ? "INT_MAX" : "INT_MAX - 20"
+                                   : number;
+}
+
+const char *wb_cover_words(const wb_problem *p, int d, char text[WB_COVER_WORDS])
+{
+    size_t used = 0;
+    *text = 0;
+    if (d >= LAST) return NULL;
+    for (int class = 0; class < classes_of(p, d); class++) {
+        const bool is_named = d == INPUT || d == MASK || d == LENS;
+        span s = table[d].spans[class];
+        if (d == HEAD_DIM) s.from = s.to = p->head_dims[class];
+        for (int value = s.from;; value = is_named ? value + 1 : s.to) {
+            char number[16];
+            const char *between = value > s.from ? is_named ? ", " : " to " : class ? "; " : "";
+            used += (size_t)snprintf(text + used, WB_COVER_WORDS - used, "%s%s", between, word(d, value, number));
+            if (used >= WB_COVER_WORDS) abort();
+            if (value == s.to) break;
+        }
+    }
+    return table[d].means;
 }

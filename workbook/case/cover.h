@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-enum { WB_DIMENSIONS = 40, WB_CLASSES = 11, WB_COVERING = 160 };
+enum { WB_DIMENSIONS = 40, WB_CLASSES = 11, WB_COVERING = 160, WB_COVER_WORDS = 400 };
 
 // A row of the covering array: a value of each dimension, 0 of those that the problem does not have.
 typedef struct wb_cover_row {
@@ -28,6 +28,10 @@ wb_case wb_cover_case(const wb_problem *problem, const wb_cover_row *row, uint64
 
 // The row with the simplest value of dimension `d`; false if it has that, or the problem has no such dimension.
 bool wb_cover_simpler(const wb_problem *problem, wb_cover_row *row, int d);
+
+// Writes the classes of dimension `d`, nothing if the problem has no such dimension; returns what it is, null behind the
+// last.
+const char *wb_cover_words(const wb_problem *problem, int d, char text[WB_COVER_WORDS]);
 
 #ifdef __cplusplus
 }
