@@ -437,7 +437,7 @@ const char *wb_cover_words(const wb_problem *p, int d, char text[WB_COVER_WORDS]
     size_t used = 0;
     *text = 0;
     if (d >= LAST) return NULL;
-    for (int class = 0; class < classes_of(p, d); class++) {
+    for (int class = 0; class < classes_of(p, d); class ++) {
         const bool is_named = d == INPUT || d == MASK || d == LENS;
         span s = table[d].spans[class];
         if (d == HEAD_DIM) s.from = s.to = p->head_dims[class];
