@@ -437,13 +437,13 @@ const char *wb_cover_words(const wb_problem *p, int d, char text[WB_COVER_WORDS]
     size_t used = 0;
     *text = 0;
     if (d >= LAST) return NULL;
-    for (int class = 0; class < classes_of(p, d); class ++) {
+    for (int k = 0; k < classes_of(p, d); k++) {
         const bool is_named = d == INPUT || d == MASK || d == LENS;
-        span s = table[d].spans[class];
-        if (d == HEAD_DIM) s.from = s.to = p->head_dims[class];
+        span s = table[d].spans[k];
+        if (d == HEAD_DIM) s.from = s.to = p->head_dims[k];
         for (int value = s.from;; value = is_named ? value + 1 : s.to) {
             char number[16];
-            const char *between = value > s.from ? is_named ? ", " : " to " : class ? "; " : "";
+            const char *between = value > s.from ? is_named ? ", " : " to " : k ? "; " : "";
             used += (size_t)snprintf(text + used, WB_COVER_WORDS - used, "%s%s", between, word(d, value, number));
             if (used >= WB_COVER_WORDS) abort();
             if (value == s.to) break;
