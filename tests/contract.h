@@ -148,6 +148,7 @@ static inline void check_unread(wb_case c)
 
 static inline wb_case good_case(void)
 {
+    static bool called;  // that it was right before must not make it right
     const wb_problem *problem = wb_find_problem(harness_problem);
     const wb_case c = {.shape = {.batch = 1,
                                  .q_heads = 2,
@@ -161,6 +162,7 @@ static inline wb_case good_case(void)
                                  .sinks = 1},
                        .pages = problem->signature == WB_DECODE ? 10 : 0,
                        .max_pages = problem->signature == WB_DECODE ? 10 : 0};
+    if (!called) called = true, run_unjudged(c);
     return wb_case_defaults(problem, c);
 }
 

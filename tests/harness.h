@@ -82,6 +82,9 @@ void check_stream(wb_case c);
 // fails a smaller one is looked for, and reported.
 void check_drawn(int longest);
 
+// Calls the function, whatever comes of it.
+void run_unjudged(wb_case c);
+
 // The function refuses these arguments with this status and a message that contains `word`, and writes nothing. No
 // defaults are filled in.
 void check_rejected(wb_case c, wb_status status, const char *word);

@@ -128,9 +128,9 @@ static inline void same_twice(void)
     EACH_MASK(check_same_twice(of(R, causal, 1, 2, 1, 67, 64)));
 }
 
-static inline size_t workspace_of(int R, int rows)
+static inline size_t workspace_of(int R, int rows, int D)
 {
-    return measure_memory(of(R, 1, 1, 4, 2, R * rows, 64)).workspace_bytes;
+    return measure_memory(of(R, 1, 1, 4, 2, R * rows, D)).workspace_bytes;
 }
 
 // Nothing but inputs, outputs and the workspace in device memory, and that is as large for many ranks as for two: what
@@ -141,12 +141,17 @@ static inline void memory(size_t most_bytes)
     if (!may_have_ranks(2)) cr_skip_test("needs two ranks");
     check_no_memory(of(2, 1, 1, 4, 2, 200, 64));
     check_no_memory(of(most, 0, 1, 2, 1, 20 * most, 128));
-    const size_t few = workspace_of(2, 32), many = workspace_of(most, 32), may = 32 * most_bytes + 16384;
-    cr_assert(many <= few + few / 20,
-              "the workspace for 32 rows on each rank has %zu bytes with 2 ranks, and %zu with %d: "
-              "is all of K or V gathered?",
-              few, many, most);
-    cr_assert(few <= may, "the workspace for 32 rows on each rank has %zu bytes, and %zu should do", few, may);
+    for (size_t d = 0; d < head_dims(); d++) {
+        const int D = dim(d);
+        const size_t few = workspace_of(2, 32, D), many = workspace_of(most, 32, D);
+        const size_t may = 32 * most_bytes * (size_t)D / 64 + 16384;
+        cr_assert(many <= few + few / 20,
+                  "the workspace for 32 rows of D = %d on each rank has %zu bytes with 2 ranks, and %zu with %d: "
+                  "is all of K or V gathered?",
+                  D, few, many, most);
+        cr_assert(few <= may, "the workspace for 32 rows of D = %d on each rank has %zu bytes, and %zu should do", D,
+                  few, may);
+    }
 }
 
 static inline void shifted_tensors(void) { check_shifted(of(may_have_ranks(2) ? 2 : 1, 1, 1, 4, 2, 53, ANY_D)); }

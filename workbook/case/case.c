@@ -123,6 +123,7 @@ static const struct pattern {
     [WB_MEAN_ONE] = {"mean_one", PATTERN_PLAIN, false},
     [WB_LARGE] = {"large", PATTERN_LOGITS, false},
     [WB_SMALL] = {"small", PATTERN_PLAIN, false},
+    [WB_LIGHT] = {"light", PATTERN_LOGITS, false},
 };
 
 const char *wb_input_name(wb_input input) { return patterns[input].name; }
@@ -211,7 +212,7 @@ static const field fields[] = {
     {"input", INPUT, 0, 0, 0},
     {"logits", LOGITS, 0, 0, 0},
     INTEGER_AT("offset", offset, 0, MOST_OFFSET),
-    INTEGER_AT("one_tensor", one_tensor, 0, 3),
+    INTEGER_AT("one_tensor", one_tensor, 0, 4),
     INTEGER_AT("nan_from", nan_from, 0, MOST_ROWS),
     INTEGER_AT("nan_keys", nan_keys, 0, MOST_ROWS),
     INTEGER_AT("nan_queries", nan_queries, 0, MOST_ROWS),
@@ -595,6 +596,14 @@ int wb_case_tensors(const wb_problem *problem, const wb_case *c, wb_tensor tenso
     return n;
 }
 
+size_t wb_tensor_alignment(const wb_tensor *t)
+{
+    const bool is_sum = strcmp(t->name, "x") == 0 || strcmp(t->name, "w") == 0;
+    const bool is_array = (t->type == WB_FLOAT32 && !strstr(t->name, "_scale")) || is_sum ||
+                          strstr(t->name, "_exponent") || (t->type == WB_INT32 && strcmp(t->name, "bits") != 0);
+    return is_array ? wb_type_bytes(t->type) : 16;
+}
+
 int wb_tensor_named(const wb_tensor tensors[], int count, const char *name)
 {
     for (int k = 0; k < count; k++)
@@ -602,10 +611,13 @@ int wb_tensor_named(const wb_tensor tensors[], int count, const char *name)
     return -1;
 }
 
+// Of WB_LIGHT: keys j to j + 15 have 2^-this of the weight.
+static int lightness(const wb_case *c, size_t j) { return 7 * (int)(mix(c->seed ^ mix(j / 16)) % 5); }
+
 // The logit t(j) that every query has for key j.
-static float logit(wb_input input, size_t j, size_t keys)
+static float logit(const wb_case *c, size_t j, size_t keys)
 {
-    switch (input) {
+    switch (c->input) {
     case WB_HUGE: return 140;
     case WB_TINY: return -140;
     case WB_TOWER: return 1000;
@@ -615,7 +627,8 @@ static float logit(wb_input input, size_t j, size_t keys)
     case WB_EARLY_MAX: return j == 0 ? 8 : 0;
     case WB_LATE_MAX: return j + 1 == keys ? 8 : 0;
     case WB_STAIRS: return 2 * (float)(j / 16);
-    case WB_LARGE: return 10 * (float)(j / 16);
+    case WB_LARGE: return 10 * (float)(j < 96 ? j / 16 : 6);
+    case WB_LIGHT: return -0.693147f * (float)lightness(c, j);
     case WB_RISING: return 200 * (float)j / (float)keys;
     case WB_FALLING: return 200 - 200 * (float)j / (float)keys;
     default: return 0;
@@ -642,7 +655,7 @@ static float resized(const wb_case *c, const wb_tensor *t, float noise, size_t h
             return Q                     ? (j % 3 == 1 ? 0 : noise)
                    : (tile + V) % 3 == 1 ? 0
                    : (tile + V) % 3      ? ldexpf(noise, -123)
-                                         : noise;
+                                         : ldexpf(noise, V ? (int)(mix(head) % 12) : 0);
         return Q || (j + V) % 3 == 0 ? noise : (j + V) % 3 == 1 ? 0 : ldexpf(noise, -123);
     case WB_OUTLIERS: return Q || d != mix(mix(head) ^ j) % t->dim[3] ? noise : noise < 0 ? -60 : 60;
     default: {
@@ -675,15 +688,21 @@ static float attention_element(const wb_case *c, const wb_tensor *t, uint64_t st
     const float noise = normal(stream, index);
     const pattern_kind kind = patterns[c->input].kind;
     if (kind == PATTERN_RESIZED) return resized(c, t, noise, row / t->dim[2] % t->dim[1], j, d);
-    const int power = c->input == WB_LARGE ? 20 : c->input == WB_SMALL ? -20 : 0;
-    if (*t->name == 'V') return c->input == WB_ONES ? 1 : c->input == WB_MEAN_ONE ? 1 + noise : ldexpf(noise, power);
+    const bool light = c->input == WB_LIGHT;
+    const int power = c->input == WB_LARGE ? 40 : c->input == WB_SMALL ? -40 : 0;
+    if (*t->name == 'V')
+        return c->input == WB_ONES       ? 1
+               : c->input == WB_MEAN_ONE ? 1 + noise
+                                         : ldexpf(noise, light ? lightness(c, j) : power);
     if (t->name[0] == 'd')
-        return c->input == WB_ZERO_DO ? 0 : c->input == WB_TWICE_DO ? 2 * noise : ldexpf(noise, power);
+        return c->input == WB_ZERO_DO || (light && j < t->dim[2] / 3) ? 0
+               : c->input == WB_TWICE_DO                              ? 2 * noise
+                                                                      : ldexpf(noise, power);
     if (*t->name == 'Q' && power && j % 3 == 1) return 0;
     if (kind == PATTERN_PLAIN) return noise;
     const float u = mix(d) & 1 ? 1 : -1;
     if (*t->name == 'Q') return u + noise / 4;
-    const float along = logit(c->input, j, t->dim[2]) / (c->shape.scale * (float)t->dim[3]);
+    const float along = logit(c, j, t->dim[2]) / (c->shape.scale * (float)t->dim[3]);
     const float per_key = c->input == WB_FLAT ? normal(stream, row / t->dim[2] * t->dim[3] + d) : noise;
     return along * u + per_key;
 }
@@ -834,7 +853,8 @@ static void fill_table(const wb_case *c, const wb_tensor *t, void *data)
 
 bool wb_keys_are_queries(const wb_case *c)
 {
-    return c->one_tensor == 2 && c->shape.q_heads == c->shape.kv_heads && c->shape.q_len == c->shape.kv_len;
+    return c->one_tensor % 2 == 0 && c->one_tensor && c->shape.q_heads == c->shape.kv_heads &&
+           c->shape.q_len == c->shape.kv_len;
 }
 
 void wb_case_fill(const wb_problem *problem, const wb_case *c, const wb_tensor *t, void *data)

@@ -61,8 +61,11 @@ typedef enum wb_input {
     WB_SIZES,
     WB_LEFTWARD,  // ... K twice as large with each 64 keys to the left, and V 8 times: scores grow, and what they weigh
     WB_MEAN_ONE,  // t = 0, V 1 greater than in NORMAL
-    WB_LARGE,     // t climbs by 10 every 16 keys; V and dO 2^20 times larger than in NORMAL, and each third query is 0
-    WB_SMALL,     // t = 0; they are 2^20 times smaller, and each third query is 0
+    WB_LARGE,     // t climbs by 10 every 16 keys, to 60; V and dO 2^40 times larger than in NORMAL, and each third query is 0
+    WB_SMALL,     // t = 0; they are 2^40 times smaller, and each third query is 0
+    // each 16 keys have 1, 2^-7, ... or 2^-28 of the weight, and V as much larger, so that all count; dO of the first
+    // third of the queries is 0, as of a prompt
+    WB_LIGHT,
     WB_INPUTS     // how many there are
 } wb_input;
 
@@ -94,7 +97,8 @@ typedef struct wb_case {
     // every tensor starts this many bytes past a multiple of 256; from 257 on each another multiple of 16 bytes,
     // exponents at any byte, and in half of the cases the last tensor lies first
     int offset;
-    int one_tensor;  // 1: V is K, the same memory; 2: and both are Q, where they are as large; 3: of a backward dO is O
+    int one_tensor;  // 1: V is K, the same memory; 2: and both are Q, where they are as large; 3: of a backward dO is O;
+                     // 4: K is Q, where they are as large, and V its own
     int nan_from, nan_keys;  // V of keys nan_from ... nan_from + nan_keys - 1 is NaN, in every head
     // 1: inputs arrive late, on a stream that is not the default one: late_inputs.h; 2: and another call meanwhile, on
     // another, before or after; of flash_ring a call before, on the same streams and in the same buffers, with other
@@ -162,10 +166,13 @@ void wb_case_print(const wb_problem *problem, const wb_case *c, char text[WB_CAS
 // can hold buffers for a bad shape.
 int wb_case_tensors(const wb_problem *problem, const wb_case *c, wb_tensor tensors[WB_MAX_TENSORS]);
 
+// Of how many bytes its address is a multiple: of an element of an array, 16 of what is read in tiles.
+size_t wb_tensor_alignment(const wb_tensor *t);
+
 // Which of these tensors has this name; -1: none.
 int wb_tensor_named(const wb_tensor tensors[], int count, const char *name);
 
-// Whether K and V are Q's memory: one_tensor is 2, and they are as large.
+// Whether K is Q's memory: one_tensor is 2 or 4, and they are as large.
 bool wb_keys_are_queries(const wb_case *c);
 
 // Fills an input tensor, rounded to its type. O and L of a backward are not made here: the test brings its oracle's.

@@ -31,6 +31,7 @@ typedef enum dimension {
     PAGE,
     PAGES,
     LENS,
+    SHARED,
     RANKS,
     LEVELS,
     INPUT,
@@ -62,15 +63,15 @@ static const wb_classes table[LAST] = {
     [COLUMNS] = {"columns", {{1, 1}, {2, 31}, {32, 130}, {131, 1030}, {1031, 5000}}},
     [BATCH] = {"B", {{1, 1}, {2, 2}, {3, 8}, {257, 262}}},
     [KV_HEADS] = {"Hkv", {{1, 1}, {2, 4}, {5, 12}, {33, 64}, {1022, 1030}}},
-    [GROUP] = {"Hq / Hkv", {{1, 1}, {2, 2}, {3, 7}, {8, 16}, {17, 40}, {65, 72}}},
+    [GROUP] = {"Hq / Hkv", {{1, 1}, {2, 2}, {3, 7}, {8, 16}, {17, 40}, {65, 72}, {257, 300}}},
     [QUERIES] = {"Nq", {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 400}, {401, 1000}}},
     [KEYS] = {"Nk", {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 400}, {401, 1000}}},
     [NEW_TOKENS] = {"Nq, the new tokens", {{1, 1}, {2, 7}, {8, 15}, {16, 16}}},
     [CACHED] = {"Nk, keys of the longest sequence", {{1, 1}, {2, 33}, {34, 300}, {301, 1500}}},
     [SHARED_OUT] = {"N, tokens of a rank", {{1, 1}, {2, 20}, {21, 90}, {91, 160}}},
     [HEAD_DIM] = {"D", {{0, 0}, {1, 1}, {2, 2}, {3, 3}}},  // of those that the problem takes, number
-    [SCALE] = {"scale in thousandths, 0: 1 / sqrt(D), below 0: a power of two",
-               {{0, 0}, {1, 60}, {61, 2500}, {-40, -26}}},
+    [SCALE] = {"scale in thousandths, 0: 1 / sqrt(D), below 0: between two powers of two",
+               {{0, 0}, {1, 60}, {61, 2500}, {-40, -11}, {2501, 100000}}},
     [CAUSAL] = {"causal", {{0, 0}, {1, 1}}},
     [WINDOW] = {"W", {{1, 1}, {2, 14}, {15, 66}, {67, 140}, {141, 500}, {65536, 65560}, {INT_MAX - 20, INT_MAX}}},
     [SINKS] = {"sinks", {{0, 0}, {1, 4}, {5, 70}, {71, 200}, {257, 600}, {65536, 65600}}},
@@ -86,17 +87,18 @@ static const wb_classes table[LAST] = {
     [PAGES] = {"pages of the cache, 0: about as many as are used", {{0, 0}, {100000, 131072}}},
     [LENS] = {"lengths of the sequences", {{WB_LENS_SAME, WB_LENS_SAME}, {WB_LENS_MIXED, WB_LENS_ZIPF},
               {WB_LENS_EDGES, WB_LENS_EDGES}, {WB_LENS_EMPTY, WB_LENS_EMPTY}}},
+    [SHARED] = {"sequences that begin with the same pages", {{0, 0}, {1, 1}}},
     [RANKS] = {"ranks", {{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {6, 7}, {8, 8}}},
     [LEVELS] = {"levels", {{1, 1}, {2, 2}}},
-    // the last three of eight bits
+    // those between ABYSS and the last are of eight bits: span_of()
     [INPUT] = {"what the numbers are like", {{WB_NORMAL, WB_NORMAL}, {WB_HUGE, WB_TINY}, {WB_LARGE, WB_SMALL},
                {WB_EARLY_MAX, WB_LATE_MAX}, {WB_STAIRS, WB_FALLING}, {WB_FLAT, WB_ONES}, {WB_TOWER, WB_TOWER},
                {WB_ABYSS, WB_ABYSS}, {WB_ZERO_ROWS, WB_ZERO_ROWS}, {WB_OUTLIERS, WB_ANY_BYTES},
-               {WB_SIZES, WB_MEAN_ONE}}},
+               {WB_SIZES, WB_MEAN_ONE}, {WB_LIGHT, WB_LIGHT}}},
     [OFFSET] = {"units past a multiple of 256 bytes at which tensors begin, 17 and more: each others",
                 {{0, 0}, {1, 15}, {17, 250}}},
-    [ONE_TENSOR] = {"tensors that are one: 1: V is K, 2: K and V are Q, 3: dO is O",
-                    {{0, 0}, {1, 1}, {2, 2}, {3, 3}}},
+    [ONE_TENSOR] = {"tensors that are one: 1: V is K, 2: K and V are Q, 4: K is Q, 3: dO is O",
+                    {{0, 0}, {1, 1}, {2, 2}, {4, 4}, {3, 3}}},
     [UNREAD] = {"fields of the shape that the problem does not read", {{0, 0}, {INT_MIN, -1}, {1, 40}}},
     [ROOM] = {"a workspace that is larger than asked for", {{0, 0}, {1, 1}}},
     [LATE] = {"inputs that come late, on a stream of their own, 2: another call meanwhile", {{0, 0}, {1, 1}, {2, 2}}},
@@ -123,7 +125,8 @@ static bool has(const wb_problem *p, int d)
     case CACHED:
     case PAGE:
     case PAGES:
-    case LENS: return decode;
+    case LENS:
+    case SHARED: return decode;
     case HEAD_DIM: return p->head_dims[0] != 0;
     case CAUSAL: return p->mask == WB_CAUSAL_OPTIONAL;
     case WINDOW: return p->window;
@@ -145,12 +148,20 @@ static bool has(const wb_problem *p, int d)
     }
 }
 
+enum { EVERYWHERE = 8 };  // classes of inputs
+
+static span span_of(const wb_problem *p, int d, int class)
+{
+    const bool is_16_bits = d == INPUT && p->signature != WB_FP8 && !p->int8_cache;
+    return table[d].spans[is_16_bits && class == EVERYWHERE ? WB_CLASSES - 1 : class];
+}
+
 // How many classes it has; 0: none, the problem has no such dimension.
 static int classes_of(const wb_problem *p, int d)
 {
-    enum { EVERYWHERE = 8 };  // inputs
-    if (d == INPUT && p->signature != WB_FP8 && !p->int8_cache) return EVERYWHERE;
-    if (d == ONE_TENSOR && has(p, d)) return p->signature == WB_DECODE ? 2 : p->signature == WB_BACKWARD ? 4 : 3;
+    if (d == INPUT && p->signature == WB_FP8) return WB_CLASSES - 1;  // whose weights have too few bits for LIGHT
+    if (d == INPUT && !p->int8_cache) return EVERYWHERE + (p->signature != WB_ROW_SUM);
+    if (d == ONE_TENSOR && has(p, d)) return p->signature == WB_DECODE ? 2 : p->signature == WB_BACKWARD ? 5 : 4;
     int count = has(p, d);
     while (count && count < WB_CLASSES && (table[d].spans[count].from || table[d].spans[count].to)) count++;
     if (d != HEAD_DIM || !count) return count;
@@ -171,50 +182,66 @@ static int any_or_same(uint64_t *dice, span s, int before)
     return *dice >> 63 && before >= s.from && before <= s.to ? before : any;
 }
 
-// Logits of -30000, of which sums of 14 bits tell few apart: the scale must not draw them apart further.
-static bool is_beyond(const wb_problem *p, const int v[]) { return p->signature == WB_FP8 && v[INPUT] == WB_ABYSS; }
+// Where V and dO are 2^40 times larger, a weight that float32 no longer has would be seen: nothing else may draw logits
+// apart.
+static bool is_moderate(const int v[]) { return v[INPUT] == WB_LARGE || v[INPUT] == WB_SMALL || v[INPUT] == WB_LIGHT; }
+
+// The scale must not draw logits of 14 bits' sums further apart: of -30000, or of hundreds. Nor may it be so small that
+// their own error is all there is.
+static bool is_beyond(const wb_problem *p, const int v[])
+{
+    const int scale = v[SCALE];
+    return p->signature == WB_FP8 ? v[INPUT] == WB_ABYSS || scale > 2500 || (scale < 0 && scale > -26)
+                                  : is_moderate(v) && scale > 60;
+}
+
+// Whether K is Q, so that there are as many of both.
+static bool tied(const int v[]) { return v[ONE_TENSOR] == 2 || v[ONE_TENSOR] == 4; }
 
 wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t seed)
 {
     const int *v = row->value;
     const bool has_hidden = (p->signature == WB_FORWARD || p->signature == WB_BACKWARD) && p->mask != WB_NO_MASK;
-    wb_case c = {.rows = v[ROWS],
-                 .cols = v[COLUMNS],
-                 .shape = {.batch = v[BATCH],
-                           .kv_heads = v[KV_HEADS],
-                           .q_heads = v[KV_HEADS] * (p->grouped ? v[GROUP] : 1),
-                           .q_len = v[QUERIES] + v[NEW_TOKENS] + v[SHARED_OUT],
-                           .kv_len = v[KEYS] + v[CACHED],
-                           .head_dim = p->head_dims[v[HEAD_DIM]],
-                           .scale = v[SCALE] < 0 ? ldexpf(1, v[SCALE]) : (float)v[SCALE] / 1000,
-                           .causal = v[CAUSAL],
-                           .window = p->window ? v[WINDOW] : v[UNREAD],
-                           .sinks = p->sinks ? v[SINKS] : v[UNREAD]},
-                 .seed = seed,
-                 .input = (wb_input)v[INPUT],
-                 .mask = (wb_mask_name)v[MASK],
-                 .masks = v[MASKS] ? v[BATCH] : 0,
-                 .q_tile = 64 * v[Q_TILE],
-                 .page = v[PAGE] ? 1 << v[PAGE] : 0,
-                 .pages = v[PAGES],
-                 .lens = (wb_lens)v[LENS],
-                 .ranks = v[RANKS],
-                 .levels = v[LEVELS],
-                 .offset = (p->signature == WB_ROW_SUM ? 4 : 16) * v[OFFSET],
-                 .one_tensor = v[ONE_TENSOR],
-                 .short_workspace = 2 * v[ROOM],
-                 .late = v[LATE],
-                 .order = v[ORDER],
-                 .prior = v[PRIOR],
-                 .place = v[PRIOR] != 0,
-                 .processors = v[PROCESSORS],
-                 .watched = has_hidden && v[ONE_TENSOR] != 2 &&
-                            v[QUERIES] * p->head_dims[v[HEAD_DIM]] > 8192};  // in less no page of memory is whole
-    if (c.ranks && c.late == 2) c.offset %= 256;                             // the buffers of K and V change places
-    if (p->mask == WB_CAUSAL || v[CAUSAL] || c.one_tensor == 2) c.shape.kv_len = 0;  // as many as queries
-    if (c.one_tensor == 2) c.shape.q_heads = c.shape.kv_heads;
+    wb_case c = {
+        .rows = v[ROWS],
+        .cols = v[COLUMNS],
+        .shape = {.batch = v[BATCH],
+                  .kv_heads = v[KV_HEADS],
+                  .q_heads = v[KV_HEADS] * (p->grouped ? v[GROUP] : 1),
+                  .q_len = v[QUERIES] + v[NEW_TOKENS] + v[SHARED_OUT],
+                  .kv_len = v[KEYS] + v[CACHED],
+                  .head_dim = p->head_dims[v[HEAD_DIM]],
+                  .scale = v[SCALE] < 0 ? ldexpf(1 + (float)(seed % 4093) / 4096, v[SCALE]) : (float)v[SCALE] / 1000,
+                  .causal = v[CAUSAL],
+                  .window = p->window ? v[WINDOW] : v[UNREAD],
+                  .sinks = p->sinks ? v[SINKS] : v[UNREAD]},
+        .seed = seed,
+        .input = (wb_input)v[INPUT],
+        .mask = (wb_mask_name)v[MASK],
+        .masks = v[MASKS] ? v[BATCH] : 0,
+        .q_tile = 64 * v[Q_TILE],
+        .page = v[PAGE] ? 1 << v[PAGE] : 0,
+        .pages = v[PAGES],
+        .lens = (wb_lens)v[LENS],
+        .shared = v[SHARED],
+        .ranks = v[RANKS],
+        .levels = v[LEVELS],
+        .offset = (p->signature == WB_ROW_SUM ? 4 : 16) * v[OFFSET],
+        .one_tensor = v[ONE_TENSOR],
+        .short_workspace = 2 * v[ROOM],
+        .late = v[LATE],
+        .order = v[ORDER],
+        .prior = v[PRIOR],
+        .place = v[PRIOR] != 0,
+        .processors = v[PROCESSORS],
+        .watched = has_hidden && !tied(v) &&
+                   v[QUERIES] * p->head_dims[v[HEAD_DIM]] > 8192};  // in less no page of memory is whole
+    if (c.ranks && c.late == 2) c.offset %= 256;                    // the buffers of K and V change places
+    const bool is_tied = tied(v);
+    if (p->mask == WB_CAUSAL || v[CAUSAL] || is_tied) c.shape.kv_len = 0;  // as many as queries
+    if (is_tied) c.shape.q_heads = c.shape.kv_heads;
     if (is_beyond(p, v)) c.shape.scale = 0;
-    if (has(p, LOGITS) && v[LOGITS] != 2000) {
+    if (has(p, LOGITS) && v[LOGITS] != 2000 && !is_moderate(v)) {
         c.logits = v[LOGITS] == 2001 ? WB_LOGITS_MIXED : WB_LOGITS_GIVEN;
         c.sink_logit = v[LOGITS] == 2002 ? -INFINITY : (float)v[LOGITS];
     }
@@ -267,8 +294,8 @@ static bool alone(int d) { return d == LATE || d == ORDER || d == PROCESSORS; }
 static bool counts(const wb_problem *p, const wb_cover_row *row, int d)
 {
     const int *v = row->value;
-    return d == KEYS    ? !v[CAUSAL] && v[ONE_TENSOR] != 2
-           : d == GROUP ? v[ONE_TENSOR] != 2
+    return d == KEYS    ? !v[CAUSAL] && !tied(v)
+           : d == GROUP ? !tied(v)
            : d == MASKS ? v[BATCH] > 1
            : d == SCALE ? !is_beyond(p, v)
                         : true;
@@ -304,7 +331,7 @@ static void complete(const wb_problem *p, const pairs *seen, const budget *b, in
         if (classes[d] >= 0) continue;
         for (int n = 0, from = count ? any_of(dice, (span){0, count - 1}) : 0; n < count; n++) {
             const int class = (from + n) % count, found = news(p, seen, classes, d, class);
-            const int value = any_or_same(dice, table[d].spans[class], before->value[d]), simplest = row->value[d];
+            const int value = any_or_same(dice, span_of(p, d, class), before->value[d]), simplest = row->value[d];
             row->value[d] = value;
             if (found > best && fits(p, row, b)) best = found, chosen = value, classes[d] = class;
             row->value[d] = simplest;
@@ -350,8 +377,8 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
 {
     static const struct {
         int length, causal;
-    } cases[] = {{ROWS, 0}, {COLUMNS, 0}, {QUERIES, 0},    {QUERIES, 1},
-                 {KEYS, 0}, {CACHED, 0},  {SHARED_OUT, 0}, {SHARED_OUT, 1}};
+    } cases[] = {{WINDOW, 0},  {SINKS, 0}, {ROWS, 0},   {COLUMNS, 0},    {QUERIES, 0},
+                 {QUERIES, 1}, {KEYS, 0},  {CACHED, 0}, {SHARED_OUT, 0}, {SHARED_OUT, 1}};
     static const struct {
         int d;
         span values;
@@ -366,10 +393,14 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
         for (size_t k = 0; k < sizeof others / sizeof *others; k++)
             if (has(p, others[k].d)) value[others[k].d] = any_of(dice, others[k].values);
         if (dims) value[HEAD_DIM] = any_of(dice, (span){0, (dims - 2) / 2});  // the smaller half
-        if (p->window) value[BATCH] = any_of(dice, table[BATCH].spans[1]);
+        const bool wide = cases[n].length == WINDOW || cases[n].length == SINKS;
+        if (p->window && !wide) value[BATCH] = any_of(dice, table[BATCH].spans[1]);
+        if (wide) value[QUERIES] = any_of(dice, (span){1700, 2000});
+        if (wide && p->sinks) value[SINKS] = any_of(dice, (span){1, 9});
         value[CAUSAL] = cases[n].causal;
         const bool cached = cases[n].length == CACHED, few = has(p, KEYS) && !cases[n].causal;  // it costs little
         value[cases[n].length] = any_of(dice, cached ? (span){131073, 140000}
+                                              : wide ? (span){1025, 1300}
                                               : few  ? (span){65537, 66600}
                                                      : (span){longest, longest + longest / 2});
         if (cached || cases[n].length == KEYS) value[INPUT] = WB_RISING;  // the last keys count
@@ -395,8 +426,8 @@ int wb_cover(const wb_problem *p, uint64_t seed, double most, int longest, wb_co
                     wb_cover_row *row = &rows[count];
                     for (int d = 0; d < LAST; d++)
                         classes[d] = -1, row->value[d] = has(p, d) ? any_of(&dice, table[d].spans[0]) : 0;
-                    row->value[a] = any_of(&dice, table[a].spans[classes[a] = i]);
-                    row->value[b] = any_of(&dice, table[b].spans[classes[b] = j]);
+                    row->value[a] = any_of(&dice, span_of(p, a, classes[a] = i));
+                    row->value[b] = any_of(&dice, span_of(p, b, classes[b] = j));
                     // What costs much, or makes others say nothing, is in some of the cases: a process of its own in
                     // half of them, pages and one tensor in a third.
                     for (int d = 0; d < LAST; d++)
@@ -439,7 +470,7 @@ const char *wb_cover_words(const wb_problem *p, int d, char text[WB_COVER_WORDS]
     if (d >= LAST) return NULL;
     for (int k = 0; k < classes_of(p, d); k++) {
         const bool is_named = d == INPUT || d == MASK || d == LENS;
-        span s = table[d].spans[k];
+        span s = span_of(p, d, k);
         if (d == HEAD_DIM) s.from = s.to = p->head_dims[k];
         for (int value = s.from;; value = is_named ? value + 1 : s.to) {
             char number[16];

@@ -27,8 +27,8 @@ struct buffer {
 };
 
 enum { ALIGNMENT = 256 };
-// Reserved, not used: 1 TiB, so that places lie 8 GiB apart, or less where addresses are limited.
-static const size_t MOST_ADDRESSES = static_cast<size_t>(1) << 40, FEWEST_ADDRESSES = static_cast<size_t>(1) << 28;
+// Reserved, not used: 8 TiB, so that places lie 64 GiB apart, or less where addresses are limited.
+static const size_t MOST_ADDRESSES = static_cast<size_t>(1) << 43, FEWEST_ADDRESSES = static_cast<size_t>(1) << 28;
 
 // One for the process, made by its first call and never destroyed, since kernels may run until the very end.
 struct device_memory {

@@ -63,10 +63,8 @@ static inline size_t wb_exchange_layout(const wb_tensor *tensors, int count, int
     size_t at = 4096;
     for (int k = 0; k < count; k++) {
         zones[k].start = at;
-        const bool any_byte = tensors[k].type == WB_INT8 && strstr(tensors[k].name, "exponent");
-        zones[k].data = guard + (size_t)(offset <= 256 ? offset
-                                         : any_byte    ? offset / 16 % 16 * (k + 1)
-                                                       : offset * (k + 1) / 16 % 16 * 16);
+        const size_t align = wb_tensor_alignment(&tensors[k]);  // beyond 256 each lies where its type just allows it
+        zones[k].data = guard + (offset <= 256 ? (size_t)offset : (size_t)(offset * (2 * k + 3) / 16) * align % 256);
         zones[k].bytes = zones[k].data + tensors[k].bytes + guard;
         if (guard) zones[k].bytes = (zones[k].bytes + 4095) / 4096 * 4096;  // pages, so that `place` fixes its begin
         at += (zones[k].bytes + 255) / 256 * 256;
