@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import flash_workbook
-from flash_workbook import Refused, flash_attn, masks
+from flash_workbook import Refused, arguments, flash_attn, masks
 from flash_workbook.library import BlockMask as BlockMaskStruct
 from torch_test import Asked
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, create_mask
@@ -282,14 +282,15 @@ def test_any_arguments():
             given = {"q": q[0], "k": k[0], "v": v[0], "cu_seqlens_q": cu[0], "cu_seqlens_k": cu[1], **how}
         else:
             given = {"q": q, "k": k, "v": v, **how}
-        # On a GPU a wrong number in these is followed (README.md).
-        looked_at = [x for x in given if device == "cpu" or x not in ("cache_seqlens", "block_table")]
-        wrong = chance.choice(looked_at) if chance.random() < 0.5 else None
+        wrong = chance.choice(list(given)) if chance.random() < 0.5 else None
         if wrong:
             given[wrong] = chance.choice(WRONG)
         name = ("flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache")[kind]
         try:
             O = getattr(flash_workbook, name)(**given)
+            if wrong and device != "cpu":  # there the next call would raise
+                torch.cuda.synchronize()
+                arguments.raise_what_was_told(O.device)
         except (RuntimeError, TypeError, ValueError) as error:
             assert wrong and str(error) and "unpack" not in str(error), (SEED, turn, name, wrong, given, error)
             seen["refused"] += 1
@@ -481,6 +482,44 @@ def test_kvcache_refuses_by_name():
         call(q, cache.to(torch.int8), cache.to(torch.int8), causal=True)
     with pytest.raises(Refused, match="q_len"):
         call(randn(1, 17, 2, 64), cache, cache, causal=True)
+
+
+@pytest.mark.parametrize("which, word", [("block_table", r"block_table, of sequence 1, column 2, = 99"),
+                                         ("cache_seqlens", r"cache_seqlens\[2\] = -5"),
+                                         ("cache_batch_idx", r"cache_batch_idx\[0\] = 7")])
+def test_kvcache_tells_what_is_out_of_range(which, word):
+    """On a GPU: no kernel follows it, and the next call raises."""
+    q, cache = randn(3, 1, 4, 64), randn(12, 16, 2, 64)
+    given = {"block_table": torch.arange(12).view(4, 3), "cache_seqlens": torch.tensor([48, 40, 17]),
+             "cache_batch_idx": torch.tensor([3, 1, 2])}
+    given = {name: x.to(device, torch.int32) for name, x in given.items()}
+    wrong = {name: x.clone() for name, x in given.items()}
+    wrong[which][{"block_table": (1, 2), "cache_seqlens": 2, "cache_batch_idx": 0}[which]] = {
+        "block_table": 99, "cache_seqlens": -5, "cache_batch_idx": 7}[which]
+    call = lambda given: flash_workbook.flash_attn_with_kvcache(q, cache, cache, causal=True, **given)
+    if device == "cpu":
+        arguments.in_range_now(wrong["block_table"], wrong["cache_seqlens"], wrong["cache_batch_idx"], 0, 16, 12)
+    else:
+        want = call(given)
+        assert call(wrong)[1 if which != "block_table" else 0].equal(want[1 if which != "block_table" else 0])
+        torch.cuda.synchronize()
+    with pytest.raises(RuntimeError, match=word):
+        call(given) if device != "cpu" else arguments.raise_what_was_told(torch.device(device))
+    if device != "cpu":
+        assert call(given).equal(want)
+
+
+def test_in_range_leaves_right_ones():
+    table, n, rows = torch.randint(0, 9, (5, 7)), torch.tensor([0, 100, 33]), torch.tensor([4, 0, 4])
+    table, n, rows = (x.to(device, torch.int64) for x in (table, n, rows))
+    for index in (None, rows):
+        args = (table if index is not None else table[:3], n, index, 12, 16, 9)
+        table_out, n_out = arguments.in_range_now(*args)
+        used = torch.arange(7, device=device) * 16 < (n + 12)[:, None]
+        assert n_out.equal((n + 12).int()) and table_out.equal(torch.where(used, args[0][index] if index is not None
+                                                                           else args[0], 0).int())
+        torch.library.opcheck(arguments.in_range, args)
+    arguments.raise_what_was_told(table.device)
 
 
 def test_opcheck_of_decode_and_compiled():

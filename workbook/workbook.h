@@ -263,6 +263,16 @@ wb_status wb_block_mask_from_matrix(block_mask *mask, int q_tile, int kv_tile, i
                                     const unsigned char *visible);
 void wb_block_mask_free(block_mask *mask);  // of host memory; afterwards all pointers are null
 
+// ------------------------ lengths and pages from a stranger
+// Makes of page_table and kv_len, whatever they hold, what flash_decode can follow: len_out[b] is kv_len[b] + new_keys,
+// row b of table_out is row b of the table, or, where rows is not null, row rows[b] of `table_rows`. In range are kv_len
+// from 0 to max_pages * page_size - new_keys, the pages that `shape` has, and all entries beyond a sequence's keys. What
+// is not is brought into range, and one such value is told: *found, in memory that the host and the device both reach
+// (pinned), becomes value << 32 | sequence << 16 | which, and stays as it is where all is right.
+enum { WB_BAD_LENGTH = 1, WB_BAD_ROW = 2, WB_BAD_PAGE = 3 };  // ... and its column, 65535 at most
+wb_status wb_check_indices(int *table_out, int *len_out, const int *page_table, const int *kv_len, uint64_t *found,
+                           const int *rows, int table_rows, int new_keys, const decode_shape *shape, wb_stream stream);
+
 // ------------------------ making a cache of 14
 // The quantiser: from a row x [count] of finite floats to q [count], in host memory; returns the row's scale, so that
 // scale * q[d] is about x[d].
@@ -290,6 +300,20 @@ wb_status wb_quantise_fp8_inputs(uint8_t *Q8, uint8_t *K8, uint8_t *V8, int8_t *
 // always the same. It spreads what is large in one element over all. In float32, neighbours first; the entries are 1
 // and -1: the row gets sqrt(D) times as long.
 void wb_hadamard(float *x, int D);
+
+// ------------------------ the order of a tensor
+// A tensor whose element (b, token, h, d) is from[b * stride_b + token * stride_n + h * stride_h + d], in device memory,
+// and where it goes.
+typedef struct wb_tokens {
+    bf16 *to;  // [batch, heads, tokens, D], contiguous
+    const bf16 *from;
+    int batch, tokens, heads;
+    int64_t stride_b, stride_n, stride_h;
+} wb_tokens;
+
+// Copies `count` of them, 1 to 4, in one launch. WB_BAD_ARGUMENT: null, a size below 1; WB_UNSUPPORTED: head_dim or a
+// stride that is no multiple of 8, an address that is none of 16 bytes, 2^31 pieces of 16 bytes in a head.
+wb_status wb_heads_first(const wb_tokens *tensors, int count, int head_dim, wb_stream stream);
 
 // ------------------------ the one shared validator
 // For the first line of each function. `problem` is the function's name; what it supports is looked up in one table.

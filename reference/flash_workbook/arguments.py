@@ -1,9 +1,12 @@
 """Arguments as people's programs have them, in the forms that the library takes, or an error that names them; and
 numbers that are addresses, which are looked at before a kernel follows them."""
+import ctypes, functools
+from typing import Optional, Tuple
+
 import torch
 from torch import Tensor
 
-from .library import refuse
+from .library import DecodeShape, library, operator, refuse
 
 MOST = 2**31 - 1
 
@@ -74,10 +77,7 @@ def integers(name, x, device, *shape):
 
 
 def expect(name, x, low, high, where=None):
-    """An error that names the first entry that is not in low ... high, of those where it matters. In a GPU's memory
-    nothing is looked at: that would wait for it."""
-    if x.is_cuda:
-        return
+    """An error that names the first entry that is not in low ... high, of those where it matters."""
     bad = (x < low) | (x > high)
     bad = bad if where is None else bad & where
     if bad.any():
@@ -90,3 +90,44 @@ def expect_starts(name, starts, total):
     for s, (before, start) in enumerate(zip([0, *starts], starts)):
         if not before <= start <= total:
             raise RuntimeError(f"{name}[{s}] = {start}, and {before} to {total} is allowed")
+
+
+# Of each GPU: a word in which kernels tell of such numbers. They are brought into range there; who waited for the word
+# would wait for the GPU, so that the next call raises.
+@functools.lru_cache(None)
+def told(device):
+    return torch.zeros(1, dtype=torch.int64, pin_memory=device.type == "cuda")
+
+
+def raise_what_was_told(device):
+    if bits := told(device).item():
+        told(device).zero_()
+        value, sequence, which = bits >> 32, bits >> 16 & 65535, bits & 65535
+        name = {1: f"cache_seqlens[{sequence}]", 2: f"cache_batch_idx[{sequence}]"}.get(which)
+        raise RuntimeError(f"{name or f'block_table, of sequence {sequence}, column {which - 3},'} = {value} in an "
+                           "earlier call of flash_attn_with_kvcache: out of range, and its results are of another "
+                           "number, the nearest in range")
+
+
+def in_range_now(table: Tensor, lengths: Tensor, rows: Optional[Tensor], new: int, page_size: int,
+                 pages: int) -> Tuple[Tensor, Tensor]:
+    """On a GPU, wb_check_indices: table and lengths + new of each sequence, int32, that can be followed."""
+    B, columns = len(lengths), table.shape[1]
+    given = [x.to(torch.int32).contiguous() for x in (table, lengths)]
+    outputs = [given[0].new_empty(B, columns), given[1].new_empty(B)]
+    if not B or not columns:
+        return outputs[0], outputs[1].copy_(given[1] + new)
+    rows = None if rows is None else rows.to(torch.int32).contiguous()
+    more = ctypes.c_void_p(None if rows is None else rows.data_ptr()), len(table), new
+    library().call("wb_check_indices", [*outputs, *given, told(table.device)],
+                   DecodeShape(B, 1, 1, 1, 64, 1, page_size, pages, columns), after=more)
+    return tuple(outputs)
+
+
+in_range = operator("in_range")(in_range_now)
+
+
+@in_range.register_fake
+def like_in_range(table, lengths, *_):
+    return (table.new_empty(len(lengths), table.shape[1], dtype=torch.int32),
+            lengths.new_empty(len(lengths), dtype=torch.int32))

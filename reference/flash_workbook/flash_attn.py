@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from .arguments import expect, expect_starts, integers, is_off, number, pair, tensors
+from .arguments import (expect, expect_starts, in_range, in_range_now, integers, is_off, number, pair,
+                        raise_what_was_told, tensors)
 from .dense import ERRORS, at_best, attention, backward, taken, wants_gradients
 from .library import DecodeShape, library, like_forward, operator, refuse
 from .masks import intervals, masked
@@ -402,34 +403,41 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         count = k_cache.shape[1] // size
         table = torch.arange(k_cache.shape[0] * count, dtype=torch.int32, device=device).view(-1, count)
         k_cache, v_cache = (x.view(-1, size, *x.shape[2:]) for x in (k_cache, v_cache))
-    if cache_batch_idx is not None:
-        if not torch.compiler.is_compiling():
-            expect("cache_batch_idx", cache_batch_idx, 0, len(table) - 1)
-        table = table[cache_batch_idx.long()]
-    size = k_cache.shape[1]
-    if len(table) != B:
+    size, new = k_cache.shape[1], 0 if k is None else k.shape[1]
+    if len(table if cache_batch_idx is None else cache_batch_idx) != B:
         raise ValueError(f"{name}: {len(table)} sequences in the cache or in block_table, and {B} of q")
     if isinstance(cache_seqlens, Tensor) and cache_seqlens.dim():
         integers("cache_seqlens", cache_seqlens, device, B)
     elif cache_seqlens is not None:
         cache_seqlens = number("cache_seqlens", cache_seqlens, int)
-    lengths = table.shape[1] * size if cache_seqlens is None else cache_seqlens
-    lengths = lengths.to(torch.int32) if isinstance(lengths, Tensor) else torch.full((B,), lengths, dtype=torch.int32,
-        device=device)
-    if not torch.compiler.is_compiling():
-        new = 0 if k is None else k.shape[1]
-        expect("cache_seqlens", lengths, 0, table.shape[1] * size - new)
-        used = torch.arange(table.shape[1], device=device) * size < (lengths + new)[:, None]
-        expect("block_table", table, 0, k_cache.shape[0] - 1, used)
+    lengths, most = table.shape[1] * size if cache_seqlens is None else cache_seqlens, table.shape[1] * size - new
+    if not isinstance(lengths, Tensor):
+        if not torch.compiler.is_compiling() and not 0 <= lengths <= most:
+            raise RuntimeError(f"{name}: cache_seqlens = {lengths}, and 0 to {most} is allowed")
+        lengths = torch.full((B,), lengths, dtype=torch.int32, device=device)
+    if device.type == "cuda":
+        if not torch.compiler.is_compiling():
+            raise_what_was_told(device)
+        table, lengths = (in_range if torch.compiler.is_compiling() else in_range_now)(
+            table, lengths, cache_batch_idx, new, size, len(k_cache))
+    else:
+        if cache_batch_idx is not None:
+            if not torch.compiler.is_compiling():
+                expect("cache_batch_idx", cache_batch_idx, 0, len(table) - 1)
+            table = table[cache_batch_idx.long()]
+        if not torch.compiler.is_compiling():
+            expect("cache_seqlens", lengths, 0, most)
+            used = torch.arange(table.shape[1], device=device) * size < (lengths + new)[:, None]
+            expect("block_table", table, 0, k_cache.shape[0] - 1, used)
+        lengths = lengths.to(torch.int32) + new
     if k is not None:
-        at = lengths[:, None].long() + torch.arange(k.shape[1], device=device)  # [B, n]
+        at = (lengths - new)[:, None].long() + torch.arange(new, device=device)  # [B, n]
         page, row = table.long().gather(1, at // size), at % size
-        for cache, scales, new in ((k_cache, k_scale, k), (v_cache, v_scale, v)):
+        for cache, scales, new_keys in ((k_cache, k_scale, k), (v_cache, v_scale, v)):
             if scales is not None:
-                new, new_scales = quantise_cache(new)
+                new_keys, new_scales = quantise_cache(new_keys)
                 scales[page, :, row] = new_scales.transpose(1, 2)
-            cache[page, row] = new
-        lengths = lengths + k.shape[1]
+            cache[page, row] = new_keys
     O, L = decode(q.transpose(1, 2), k_cache, v_cache, k_scale, v_scale, table.to(torch.int32), lengths,
                   D**-0.5 if softmax_scale is None else number("softmax_scale", softmax_scale, float), "")
     if (sinks := sinks_of(s_aux, learnable_sink)) is not None:

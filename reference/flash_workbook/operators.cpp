@@ -5,6 +5,7 @@
 //
 // ATen's C++ is used, not its stable ABI, which has no autograd: one build is for one version of PyTorch.
 #include <ATen/Functions.h>
+#include <ATen/TensorSubclassLikeUtils.h>
 #include <c10/core/DeviceGuard.h>
 #include <dlfcn.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -40,7 +41,8 @@ using Two = std::tuple<Tensor, Tensor>;
             each(flash_gqa_backward) each(flash_gqa_backward_in) each(flash_gqa_backward_fastest)                      \
                 each(flash_gqa_backward_workspace) each(flash_sinks_backward) each(flash_sinks_backward_in)            \
                     each(flash_sinks_backward_workspace) each(flash_sink_logits_backward)                              \
-                        each(flash_sink_logits_backward_in) each(flash_sink_logits_backward_workspace)
+                        each(flash_sink_logits_backward_in) each(flash_sink_logits_backward_workspace)                 \
+                            each(wb_heads_first)
 
 struct Library {
     std::string path;
@@ -122,11 +124,6 @@ void expect(const Tensor &Q, const Tensor &K, const Tensor &V, const optional<Te
                       "attention: sink_logits are [Hq], on the device of Q");
 }
 
-// Contiguous, with heads before tokens.
-Tensor in_order(const Tensor &x, bool tokens_first)
-{
-    return tokens_first ? x.transpose(1, 2).contiguous() : x.contiguous();
-}
 Tensor as_given(const Tensor &x, bool tokens_first) { return tokens_first ? x.transpose(1, 2) : x; }
 
 // At an address that the library takes: a part of another tensor may begin anywhere.
@@ -134,6 +131,37 @@ Tensor aligned(const Tensor &x) { return reinterpret_cast<uintptr_t>(x.const_dat
 
 template <class T> T *out(const Tensor &x) { return static_cast<T *>(x.mutable_data_ptr()); }
 template <class T> const T *in(const Tensor &x) { return static_cast<const T *>(x.const_data_ptr()); }
+
+// As the library reads them: contiguous, with heads before tokens. Those that are not are copied, in one launch where it
+// takes their strides.
+void in_order(const Library &lib, const Place &place, std::initializer_list<Tensor *> all, bool tokens_first)
+{
+    wb_tokens copies[3];
+    Tensor *of[3];
+    int count = 0;
+    int64_t elements = 0;
+    bool taken = lib.wb_heads_first;
+    for (Tensor *x : all) {
+        *x = as_given(*x, tokens_first);
+        if (x->is_contiguous()) continue;
+        copies[count] = {nullptr,         in<bf16>(*x), (int)x->size(0), (int)x->size(2),
+                         (int)x->size(1), x->stride(0), x->stride(2),    x->stride(1)};
+        taken = taken && x->stride(3) == 1 && x->size(3) % 8 == 0;
+        elements += x->numel(), of[count++] = x;
+    }
+    if (taken && count) {
+        const Tensor memory = at::empty({elements}, of[0]->options());
+        int64_t at = 0;
+        for (int n = 0; n < count; n++) copies[n].to = out<bf16>(memory) + at, at += of[n]->numel();
+        taken = lib.wb_heads_first(copies, count, (int)of[0]->size(3), place.stream) == WB_OK;
+        for (int n = 0; taken && n < count; n++) {
+            const auto size = of[n]->sizes().vec();
+            at = copies[n].to - out<bf16>(memory);
+            *of[n] = memory.narrow(0, at, of[n]->numel()).view(size);
+        }
+    }
+    for (Tensor *x : all) *x = aligned(x->contiguous());
+}
 
 attention_shape shape_of(const Tensor &Q, const Tensor &K, bool sink_logits, bool causal, int64_t window,
                          int64_t sink_tokens, optional<double> scale)
@@ -181,8 +209,8 @@ Two forward(const Tensor &Q_, const Tensor &K_, const Tensor &V_, const optional
             L.fill_(-INFINITY);
         return {O, L};
     }
-    const Tensor Q = aligned(in_order(Q_, tokens_first)), K = aligned(in_order(K_, tokens_first)),
-                 V = aligned(in_order(V_, tokens_first));
+    Tensor Q = Q_, K = K_, V = V_;
+    in_order(lib, place, {&Q, &K, &V}, tokens_first);
     attention_shape shape = shape_of(Q, K, sinks.has_value(), causal, window, sink_tokens, scale);
 #define OF_FORWARD    out<bf16>(O), out<float>(L), in<bf16>(Q), in<bf16>(K), in<bf16>(V)
 #define FORWARD(name) call(lib, #name, lib.name, OF_FORWARD, &shape, place.stream)
@@ -236,7 +264,7 @@ Two masked(const Tensor &Q_, const Tensor &K_, const Tensor &V_, const Tensor &w
                           "a mask of ", x->sizes(), " for ", tokens, " queries in tiles of ", q_tile);
     const Library &lib = library(path);
     const Place place(lib, Q);
-    for (Tensor *x : {&Q, &K, &V}) *x = aligned(in_order(*x, packed));
+    in_order(lib, place, {&Q, &K, &V}, packed);
     const block_mask mask = {(int)q_tile,
                              64,
                              (int)whole_start.size(0),
@@ -395,7 +423,12 @@ struct Attention : torch::autograd::Function<Attention> {
         Tensor Q = Q_, K = K_, V = V_;
         {
             const at::AutoDispatchBelowAutograd below;
-            for (Tensor *x : {&Q, &K, &V}) *x = in_order(*x, tokens_first);
+            if (at::areAnyTensorSubclassLike({Q, K, V})) {  // to be traced: there are no addresses
+                for (Tensor *x : {&Q, &K, &V}) *x = as_given(*x, tokens_first).contiguous();
+            } else {
+                const Library &lib = library(path);
+                in_order(lib, Place(lib, Q), {&Q, &K, &V}, tokens_first);
+            }
         }
         const at::AutoDispatchBelowADInplaceOrView below;
         auto [O, L] = attention().call(Q, K, V, sinks, causal, window, sink_tokens, scale, same_bits, path, false);
