@@ -373,22 +373,27 @@ static bool judge_outputs(report *r, const worker_run *run)
     return right;
 }
 
-// The GPU's major compute capability, 0 if there is none. Asked of the driver: what a worker says of it may be a
-// cheat's.
-static int capability(void)
+// Of the driver, which is asked itself: what a worker says of a GPU may be a cheat's. How many GPUs there are, and one's
+// major compute capability; 0 where there are none.
+static void gpus(int *count, int *capability)
 {
     typedef int (*init)(unsigned flags);
+    typedef int (*get)(int *value);
     typedef int (*get_device)(int *device, int number);
     typedef int (*get_attribute)(int *value, int attribute, int device);
     enum { MAJOR = 75 };  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
-    if (!driver) return 0;
-    const init cuInit = (init)dlsym(driver, "cuInit");
+    const init cuInit = driver ? (init)dlsym(driver, "cuInit") : NULL;
+    int device;
+    *count = *capability = 0;
+    if (!cuInit || cuInit(0)) return;
+    const get cuDeviceGetCount = (get)dlsym(driver, "cuDeviceGetCount");
     const get_device cuDeviceGet = (get_device)dlsym(driver, "cuDeviceGet");
     const get_attribute cuDeviceGetAttribute = (get_attribute)dlsym(driver, "cuDeviceGetAttribute");
-    int device, major;
-    if (!cuInit || !cuDeviceGet || !cuDeviceGetAttribute) return 0;
-    return cuInit(0) || cuDeviceGet(&device, 0) || cuDeviceGetAttribute(&major, MAJOR, device) ? 0 : major;
+    if (!cuDeviceGetCount || cuDeviceGetCount(count)) *count = 0;
+    if (!cuDeviceGet || !cuDeviceGetAttribute || cuDeviceGet(&device, 0) ||
+        cuDeviceGetAttribute(capability, MAJOR, device))
+        *capability = 0;
 }
 
 // Where a rank has not answered, which of the others had given up before.
@@ -410,7 +415,8 @@ static bool judge_ending(report *r, const worker_run *run)
 {
     const wb_exchange *x = worker_exchange(run);
     if (x->status == WB_UNSUPPORTED && harness_capability && !on_cpu_backend()) {
-        const int here = capability();
+        int count, here;
+        gpus(&count, &here);
         if (here && here != harness_capability)  // no points, and nothing is wrong
             cr_skip_test("needs a GPU of compute capability %d, and this one has %d; or BACKEND=cpu",
                          harness_capability, here);
@@ -1103,32 +1109,21 @@ static size_t skips_once(const wb_case *c, int count, void (*excuse)(const worke
     return judged;
 }
 
-void check_skips(wb_case c, int keys)
+void check_skips(wb_case c, int block)
 {
-    size_t judged = 0;
-    c = complete(c);
-    for (c.nan_from = 0; c.nan_from < c.shape.kv_len; c.nan_from += keys) {
-        const int left = c.shape.kv_len - c.nan_from;
-        c.nan_keys = keys < left ? keys : left;
-        judged += skips_once(&c, c.shape.q_len, expect_excused);
-    }
-    cr_assert(judged > 0, "harness: check_skips: no query of this case is far enough from any hidden block of keys");
-}
-
-void check_skips_backward(wb_case c, int block)
-{
+    const bool back = wb_is_backward(problem());
     size_t queries = 0, keys = 0;
     c = complete(c);
-    const int N = c.shape.q_len;
-    for (c.nan_from = 0; c.nan_from < N; c.nan_from += block) {
-        const int count = block < N - c.nan_from ? block : N - c.nan_from;
+    const int Nq = c.shape.q_len, Nk = c.shape.kv_len;
+    for (c.nan_from = 0; c.nan_from < Nk; c.nan_from += block) {
+        const int count = block < Nk - c.nan_from ? block : Nk - c.nan_from;
         c.nan_keys = count, c.nan_queries = 0;
-        queries += skips_once(&c, N, expect_excused);
+        queries += skips_once(&c, Nq, expect_excused);
         c.nan_keys = 0, c.nan_queries = count;
-        keys += skips_once(&c, N, expect_excused_keys);
+        if (back) keys += skips_once(&c, Nk, expect_excused_keys);
     }
-    cr_assert(queries > 0 && keys > 0,
-              "harness: check_skips_backward: nothing in this case is far enough from a block");
+    cr_assert(queries > 0 && (keys > 0 || !back),
+              "harness: check_skips: nothing in this case is far enough from any hidden block");
 }
 
 // Ends a test that asks for what the execution layer alone sees, on a GPU.
@@ -1210,28 +1205,19 @@ void check_ranks(wb_case c)
 }
 
 // On a GPU each rank has one of its own, and NCCL.
-static int devices(void)
-{
-    typedef int (*init)(unsigned flags);
-    typedef int (*get_count)(int *count);
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
-    const init cuInit = driver ? (init)dlsym(driver, "cuInit") : NULL;
-    const get_count cuDeviceGetCount = driver ? (get_count)dlsym(driver, "cuDeviceGetCount") : NULL;
-    int count;
-    return !cuInit || !cuDeviceGetCount || cuInit(0) || cuDeviceGetCount(&count) ? 0 : count;
-}
-
 bool may_have_ranks(int ranks)
 {
     static bool said;
     if (on_cpu_backend() || ranks == 1) return true;
     const char *path = getenv("WB_NCCL");
-    const bool nccl = dlopen(path ? path : "libnccl.so.2", RTLD_LAZY), may = nccl && ranks <= devices();
+    int count, capability;
+    gpus(&count, &capability);
+    const bool nccl = dlopen(path ? path : "libnccl.so.2", RTLD_LAZY), may = nccl && ranks <= count;
     if (!may && !said && (said = true))
         fprintf(stderr,
                 nccl ? "%d ranks and more: not tried, for each needs a GPU, and here are %d\n"
                      : "%d ranks and more: not tried, for there is no NCCL here (libnccl.so.2)\n",
-                ranks, devices());
+                ranks, count);
     return may;
 }
 
