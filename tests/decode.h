@@ -1,4 +1,4 @@
-// decode.h - the tests of a kernel that decodes from a paged cache, whatever the cache holds: of 13 and 14. A suite says
+// decode.h - the tests of a kernel that decodes from a paged cache, whatever the cache holds: 13 and 14. A suite says
 // what it is called, SUITE, and how a case of it is written, of(), and includes this among its own tests.
 #pragma once
 

@@ -373,8 +373,8 @@ static bool judge_outputs(report *r, const worker_run *run)
     return right;
 }
 
-// Of the driver, which is asked itself: what a worker says of a GPU may be a cheat's. How many GPUs there are, and one's
-// major compute capability; 0 where there are none.
+// How many GPUs there are, and one's major compute capability; 0 where there are none. The driver itself is asked: what
+// a worker says of it may be a cheat's.
 static void gpus(int *count, int *capability)
 {
     typedef int (*init)(unsigned flags);

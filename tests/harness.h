@@ -92,11 +92,11 @@ void check_rejected(wb_case c, wb_status status, const char *word);
 void check_memory(wb_case c, size_t device_bytes, size_t host_bytes);
 
 // Tiles that nobody sees are not computed. V of one block of keys is NaN, so a computed tile of it gives 0 * NaN = NaN
-// in its rows, whatever its mask; every block of `block` keys that leaves something to judge takes its turn. The margin:
-// a query is excused if it shares a tile of up to 128 queries x 128 keys with a query that sees one of these keys, or a
-// neighbour of them, that is if a query less than 128 away sees a key less than 128 away. All other queries must be
-// right. In a backward that may show in dQ of such queries; and then dO of a block of queries is NaN, which may show in
-// dK and dV of keys near those that it sees.
+// in its rows, whatever its mask; every block of keys, `block` of them, that leaves something to judge takes its turn.
+// The margin: a query is excused if it shares a tile of up to 128 queries x 128 keys with a query that sees one of
+// these keys, or a neighbour of them, that is if a query less than 128 away sees a key less than 128 away. All other
+// queries must be right. In a backward that may show in dQ of such queries; and then dO of a block of queries is NaN,
+// which may show in dK and dV of keys near those that it sees.
 void check_skips(wb_case c, int block);
 
 // Such tiles are not even read, with the same margin; and no block of a decoding kernel reads more than half of all

@@ -1,6 +1,6 @@
 // ring.h - the tests of both passes over a sequence that lies on several ranks: of 17 and 18. A suite says what it is
 // called, SUITE, and how a case of it is written, of(), and includes this among its own tests. The harness has a worker
-// for each rank, cuts the inputs into zigzag chunks, joins what comes back, and compares it with the oracle of the whole.
+// for each rank, cuts the inputs into zigzag chunks, joins what comes back, and compares it with the whole's oracle.
 #pragma once
 
 #include "contract.h"
