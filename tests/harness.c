@@ -578,6 +578,14 @@ static worker_kind kind_for(const wb_case *c)
 
 static void run_right(worker_run *run, const wb_case *c) { run_judged(run, c, kind_for(c), NULL); }
 
+// Where nothing more is asked of it.
+static void run_and_end(wb_case c, worker_kind kind, const refusal *wanted)
+{
+    worker_run run;
+    run_judged(&run, &c, kind, wanted);
+    worker_end(&run);
+}
+
 // ------------------------ again
 // A test gives its cases to one process in the order in which they are written, the simplest first, so that the
 // simplest that fails is reported. A function that keeps something from a call may be right in that order. So a few of
@@ -626,12 +634,10 @@ static void run_again(void)
     if (count > 0) swap(&order[0], &order[draw(&dice, 0, count - 1)]);
     const int first = draw(&dice, 0, 3), priors[4] = {255, 128, 254, draw(&dice, 1, 255)};  // zeros, large, tiny, any
     for (int k = 0; k < count; k++) {
-        worker_run run;
         only = passed[order[k]].only;
         wb_case c = passed[order[k]].c;
         c.prior = priors[(first + k) % 4], c.place = 1;
-        run_right(&run, &c);
-        worker_end(&run);
+        run_and_end(c, kind_for(&c), NULL);
     }
     only = NULL;
 }
@@ -655,19 +661,11 @@ void harness_end(void)
 void check_case(wb_case c)
 {
     c = complete(c);
-    worker_run run;
-    run_right(&run, &c);
+    run_and_end(c, kind_for(&c), NULL);
     remember(&c);
-    worker_end(&run);
 }
 
-void check_case_alone(wb_case c)
-{
-    c = complete(c);
-    worker_run run;
-    run_judged(&run, &c, WORKER_ALONE, NULL);
-    worker_end(&run);
-}
+void check_case_alone(wb_case c) { run_and_end(complete(c), WORKER_ALONE, NULL); }
 
 void check_every_input(wb_case c)
 {
@@ -1020,10 +1018,8 @@ static void check_drawn_promises(void)
 
 void check_rejected(wb_case c, wb_status status, const char *word)
 {
-    worker_run run;
     if (c.seed == 0) c.seed = 1;
-    run_judged(&run, &c, WORKER_SHARED, &(refusal){status, word});
-    worker_end(&run);
+    run_and_end(c, WORKER_SHARED, &(refusal){status, word});
 }
 
 memory_use measure_memory(wb_case c)
@@ -1104,8 +1100,7 @@ static size_t skips_once(const wb_case *c, int count, void (*excuse)(const worke
     for (int i = 0; i < count; i++) judged += !excused[i];
     free(excused);
     if (judged == 0) return 0;
-    run_right(&run, c);
-    worker_end(&run);
+    run_and_end(*c, kind_for(c), NULL);
     return judged;
 }
 
