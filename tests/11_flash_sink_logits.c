@@ -31,7 +31,7 @@ Test(flash_sink_logits, every_group_size)
 {
     for (int group = 1; group <= 8; group *= 2) check(1, 8, 8 / group, 70, dim(group), 33);
     check(1, 15, 3, 40, 16, 17);
-    EACH_N(check(1, 8, 1, 205, 64, N));  // W of which a kernel may take four or eight heads at once
+    EACH_N(check(1, 8, 1, 205, D, N));  // W of which a kernel may take four or eight heads at once
 }
 
 // Heads of one call: 3, -infinity, 0, 80, -80, -1.

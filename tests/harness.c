@@ -797,25 +797,31 @@ static void judge_same(report *r, const worker_run *first, const worker_run *sec
 
 static wb_case long_drawn(void);
 
-void check_same_twice(wb_case c)
+// On the execution layer in so many other orders.
+static void check_same(wb_case c, int orders)
 {
     report r = {.used = 0};
     worker_run first, second;
-    static bool drawn;
-    if (!drawn && on_cpu_backend() && !problem()->on_host) drawn = true, check_same_twice(long_drawn());
     c = complete(c);
     may_not_wait = true;
     // Large terms that cancel: a sum in another order then shows even in bfloat16.
     if (wb_is_backward(problem()) && c.input == WB_NORMAL) c.input = WB_TOWER;
     run_right(&first, &c);
-    const int orders[] = {1, 2 + (int)(c.seed % 1000000)};  // backward, and a shuffle: of the execution layer
-    for (int n = 0; n < (on_cpu_backend() ? 2 : 1) && !r.used; n++) {
-        if (on_cpu_backend()) c.order = orders[n];
+    const int shuffled = 2 + (int)(c.seed % 1000000), backward = 1;
+    for (int n = 0; n < (on_cpu_backend() ? orders : 1) && !r.used; n++) {
+        if (on_cpu_backend()) c.order = n ? backward : shuffled;
         worker_start(&second, problem(), &c, on_cpu_backend() ? WORKER_ALONE : WORKER_SECOND);
         if (judge_ending(&r, &second)) judge_same(&r, &first, &second);
         worker_end(&second);
     }
     conclude(&r, &first);
+}
+
+void check_same_twice(wb_case c)
+{
+    static bool drawn;
+    if (!drawn && on_cpu_backend() && !problem()->on_host) drawn = true, check_same(long_drawn(), 1);
+    check_same(c, 2);
 }
 
 void check_stream(wb_case c)
@@ -889,7 +895,7 @@ static int draw_rows(int longest, wb_cover_row rows[WB_COVERING])
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8", 1);
     setenv("CUDA_MODULE_LOADING", "EAGER", 1);
     expect_budget = LARGEST_SAMPLED;
-    return wb_cover(problem(), run_seed(), DRAWN_WORK / (harness_capability ? 2 : 1), longest, rows);
+    return wb_cover(problem(), run_seed(), DRAWN_WORK / (harness_capability ? 8 : 1), longest, rows);
 }
 
 static wb_case case_of(const wb_cover_row *row)

@@ -69,7 +69,7 @@ void check_doubles(wb_case c);
 void check_descends(wb_case c);
 
 // Two runs give the same bits, of different processes, of which none has seen the case before. On the CPU execution
-// layer they are three: lanes, warps and blocks run backward the second time, shuffled the third; give each row at
+// layer they are three: lanes, warps and blocks run shuffled the second time, backward the third; give each row at
 // least three tiles, since a + b is b + a.
 void check_same_twice(wb_case c);
 
