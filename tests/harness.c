@@ -895,7 +895,9 @@ static int draw_rows(int longest, wb_cover_row rows[WB_COVERING])
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8", 1);
     setenv("CUDA_MODULE_LOADING", "EAGER", 1);
     expect_budget = LARGEST_SAMPLED;
-    return wb_cover(problem(), run_seed(), DRAWN_WORK / (harness_capability ? 8 : 1), longest, rows);
+    // The layer takes longer for warpgroups, and for the products of a backward.
+    const int most = DRAWN_WORK / (harness_capability ? 8 : wb_is_backward(problem()) ? 3 : 1);
+    return wb_cover(problem(), run_seed(), most, longest, rows);
 }
 
 static wb_case case_of(const wb_cover_row *row)
