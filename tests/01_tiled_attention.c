@@ -7,6 +7,11 @@ TEST_PROBLEM(tiled_attention)
 
 enum { TILE = 128 };
 
+static wb_case of(int batch, int heads, int N, int D, int causal)
+{
+    return (wb_case){.shape = {.batch = batch, .q_heads = heads, .q_len = N, .head_dim = D, .causal = causal}};
+}
+
 // By hand, see the lesson: scores .5, .8, .1; weights .7408, 1, .4966; their sum 2.2374.
 Test(tiled_attention, worked_one_query)
 {
@@ -39,11 +44,7 @@ Test(tiled_attention, L_of_many_tiles)
     check_output((wb_case){.shape = {.q_len = TILE, .kv_len = 4 * TILE, .head_dim = 64}}, "L");
 }
 
-Test(tiled_attention, one_tile)
-{
-    check_case((wb_case){.shape = {.q_len = TILE, .head_dim = 64}});
-    check_case((wb_case){.shape = {.q_len = TILE, .head_dim = 64, .causal = 1}});
-}
+Test(tiled_attention, one_tile) { EACH_MASK(check(1, 1, TILE, 64, causal)); }
 
 // One tile of queries against four tiles of keys: nothing but the online update.
 Test(tiled_attention, many_key_tiles)
@@ -51,26 +52,9 @@ Test(tiled_attention, many_key_tiles)
     check_case((wb_case){.shape = {.q_len = TILE, .kv_len = 4 * TILE, .head_dim = 64}});
 }
 
-Test(tiled_attention, many_tiles)
-{
-    for (int causal = 0; causal <= 1; causal++)
-        check_case((wb_case){.shape = {.q_len = 4 * TILE, .head_dim = 32, .causal = causal}});
-}
-
-Test(tiled_attention, every_head_dim)
-{
-    for (int D = 16; D <= 128; D *= 2)
-        for (int causal = 0; causal <= 1; causal++)
-            check_case((wb_case){.shape = {.q_heads = 2, .q_len = 200, .head_dim = D, .causal = causal}});
-}
-
-Test(tiled_attention, ragged)
-{
-    const int lengths[] = {1, 2, 17, TILE - 1, TILE + 1, 2 * TILE - 1, 2 * TILE + 1, 389};
-    for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++)
-        for (int causal = 0; causal <= 1; causal++)
-            check_case((wb_case){.shape = {.q_heads = 2, .q_len = lengths[n], .head_dim = 32, .causal = causal}});
-}
+Test(tiled_attention, many_tiles) { EACH_MASK(check(1, 1, 4 * TILE, 32, causal)); }
+Test(tiled_attention, every_head_dim) { EACH_D(EACH_MASK(check(1, 2, 200, D, causal))); }
+Test(tiled_attention, ragged) { EACH_N(EACH_MASK(check(1, 2, N, D, causal))); }
 
 // Logits beyond 88, all far below 0, the maximum in the first tile or the last, towers behind the mask, ...
 Test(tiled_attention, hostile_numbers)
@@ -82,41 +66,37 @@ Test(tiled_attention, hostile_numbers)
 // In one tile too: there rising logits put keys 200 above the visible ones behind the mask.
 Test(tiled_attention, hostile_numbers_causal)
 {
-    check_every_input((wb_case){.shape = {.q_len = TILE, .head_dim = 64, .causal = 1}});
-    check_every_input((wb_case){.shape = {.q_len = 389, .head_dim = 64, .causal = 1}});
+    check_every_input(of(1, 1, TILE, 64, 1));
+    check_every_input(of(1, 1, 389, 64, 1));
 }
 
-Test(tiled_attention, other_scales)
-{
-    check_scales((wb_case){.shape = {.q_len = 200, .head_dim = ANY_D, .causal = 1}});
-}
+Test(tiled_attention, other_scales) { check_scales(of(1, 1, 200, ANY_D, 1)); }
 
 // Pointers of float32 need no more than 4 bytes of alignment.
 Test(tiled_attention, any_alignment)
 {
-    check_case((wb_case){.shape = {.q_heads = 2, .q_len = 150, .head_dim = 64, .causal = 1}, .offset = 4});
+    wb_case c = of(1, 2, 150, 64, 1);
+    c.offset = 4;
+    check_case(c);
 }
 
 // Tiles of hidden keys are skipped: NaN in V of a block of keys reaches no query far before it.
 Test(tiled_attention, hidden_tiles_are_skipped)
 {
-    check_skips((wb_case){.shape = {.q_heads = 2, .q_len = 5 * TILE, .head_dim = 16, .causal = 1}}, TILE);
-    check_skips((wb_case){.shape = {.q_len = 5 * TILE + 37, .head_dim = 32, .causal = 1}}, 50);
+    check_skips(of(1, 2, 5 * TILE, 16, 1), TILE);
+    check_skips(of(1, 1, 5 * TILE + 37, 32, 1), 50);
 }
 
 // Nor are they read: the first queries do not touch the last keys, whatever they would do with them.
 Test(tiled_attention, hidden_tiles_are_not_read)
 {
-    check_reads((wb_case){.shape = {.q_heads = 2, .q_len = 1024, .head_dim = 64, .causal = 1}});
-    check_reads((wb_case){.shape = {.q_len = 1500, .head_dim = 16, .causal = 1}});
+    check_reads(of(1, 2, 1024, 64, 1));
+    check_reads(of(1, 1, 1500, 16, 1));
 }
 
 Test(tiled_attention, drawn_sizes) { check_drawn(4200); }
 
-Test(tiled_attention, same_twice)
-{
-    check_same_twice((wb_case){.shape = {.batch = 2, .q_heads = 3, .q_len = 389, .head_dim = 64, .causal = 1}});
-}
+Test(tiled_attention, same_twice) { check_same_twice(of(2, 3, 389, 64, 1)); }
 
 // One thread, and more than there are cores.
 Test(tiled_attention, any_number_of_threads)
@@ -124,7 +104,7 @@ Test(tiled_attention, any_number_of_threads)
     const char *const numbers[] = {"1", "3", "8"};
     for (int n = 0; n < 3; n++) {
         setenv("OPENBLAS_NUM_THREADS", numbers[n], 1);
-        check_case_alone((wb_case){.shape = {.q_heads = 3, .q_len = 389, .head_dim = 32, .causal = n % 2}});
+        check_case_alone(of(1, 3, 389, 32, n % 2));
     }
 }
 
@@ -141,10 +121,7 @@ Test(tiled_attention, memory_does_not_grow)
 Test(tiled_attention, memory_of_a_square)
 {
     setenv("OPENBLAS_NUM_THREADS", "2", 1);
-    for (int causal = 0; causal <= 1; causal++)
-        check_memory((wb_case){.shape = {.q_len = 3072, .head_dim = 16, .causal = causal}}, 0, 4 << 20);
-    // 144 MiB, wherever it lay.
-    check_memory((wb_case){.shape = {.q_len = 6144, .head_dim = 16, .causal = 1}}, 0, 4 << 20);
+    EACH_MASK(check_memory(of(1, 1, 3072, 16, causal), 0, 4 << 20));
 }
 
 Test(tiled_attention, bad_pointers)

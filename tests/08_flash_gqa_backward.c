@@ -52,18 +52,17 @@ Test(flash_gqa_backward, very_many_heads) { check_many_heads(of(1, 1, 1, 1, 16))
 
 // Logits of 140 and of -140, the largest in the first key and in the last, climbing so that hidden keys tower above
 // visible ones, falling, all alike: odd lengths.
-Test(flash_gqa_backward, every_input) { EACH_D(check_every_input(of(1, 2, 1, 99, D))); }
+Test(flash_gqa_backward, every_input) { check_every_input(of(1, 2, 1, 99, 64)); }
 Test(flash_gqa_backward, scales) { check_scales(of(1, 2, 1, 81, ANY_D)); }
 
 // No gradient comes in, none goes out.
-Test(flash_gqa_backward, zero_do) { EACH_D(check(1, 2, 1, 67, D), check_input(of(1, 2, 1, 67, D), WB_ZERO_DO)); }
+Test(flash_gqa_backward, zero_do) { EACH_D(check_input(of(1, 2, 1, 67, D), WB_ZERO_DO)); }
 
 Test(flash_gqa_backward, twice_do) { EACH_D(check_doubles(of(1, 2, 1, 67, D))); }
 
 // Forward and backward as one function: the oracle's forward changes as these gradients say.
 Test(flash_gqa_backward, descends)
 {
-    check_descends(of(1, 2, 1, 40, 32));
     check_descends(of(2, 2, 2, 23, 16));
     check_descends(of(1, 4, 1, 21, 64));
 }
@@ -71,8 +70,8 @@ Test(flash_gqa_backward, descends)
 // See harness.h: tiles above the diagonal are computed by neither kernel.
 Test(flash_gqa_backward, hidden_tiles_are_not_computed)
 {
-    EACH_D(check_skips_backward(of(1, 1, 1, 560, D), 280));
-    check_skips_backward(of(1, 2, 1, 400, 16), 130);
+    EACH_D(check_skips(of(1, 1, 1, 560, D), 280));
+    check_skips(of(1, 2, 1, 400, 16), 130);
 }
 
 Test(flash_gqa_backward, hidden_tiles_are_not_loaded) { EACH_D(check_reads(of(1, 2, 1, 560, D))); }
@@ -81,19 +80,10 @@ Test(flash_gqa_backward, own_stream) { check_stream(of(2, 4, 2, 150, 64)); }
 Test(flash_gqa_backward, same_twice) { EACH_D(check_same_twice(of(1, 2, 1, 330, D))); }
 
 // delta is the only work space.
-Test(flash_gqa_backward, memory)
-{
-    check_no_memory(of(1, 1, 1, 256, 64));
-    check_no_memory(of(2, 2, 1, 67, 128));
-    // A matrix of scores would be 25 MiB, half of it in bf16, wherever it lay.
-    check_no_memory(of(1, 1, 1, 2560, 16));
-}
+Test(flash_gqa_backward, memory) { check_no_memory(of(1, 1, 1, 2560, 16)); }
 
 // ------------------------ bad input
 
-Test(flash_gqa_backward, bad_input_null) { refuses_null(); }
-Test(flash_gqa_backward, bad_input_sizes) { refuses_sizes(); }
-Test(flash_gqa_backward, bad_input_scale) { refuses_scales(); }
+BAD_INPUT(flash_gqa_backward)
 Test(flash_gqa_backward, bad_input_mask) { refuses_what_is_not_causal(); }
-Test(flash_gqa_backward, bad_input_alignment) { refuses_misaligned(); }
 Test(flash_gqa_backward, shifted_tensors) { check_shifted(of(1, 2, 1, 35, ANY_D)); }

@@ -50,11 +50,7 @@ Test(flash_sinks_backward, one_visible_key) { EACH_D(check(2, 2, 1, 1, D, 1, 0),
 // No sinks, and a window of all: problem 08.
 Test(flash_sinks_backward, no_window) { EACH_D(check(1, 4, 2, 131, D, INT_MAX, 0)); }
 
-Test(flash_sinks_backward, every_window)
-{
-    const int W[] = {1, 2, 7, 8, 15, 16, 17, 31, 33, 48, 63, 64, 65, 127, 128, 129, 199, 200, 201, INT_MAX};
-    for (size_t i = 0; i < COUNT(W); i++) check(1, 2, 1, 200, dim(i + 1), W[i], 4);
-}
+Test(flash_sinks_backward, every_window) { EACH_N(check(1, 2, 1, 200, D, N, 4)); }
 
 // All windows and sinks over a few tokens: where they meet, overlap, and cover all.
 Test(flash_sinks_backward, every_pair_over_a_few_tokens)
@@ -77,9 +73,7 @@ Test(flash_sinks_backward, window_meets_sinks)
 Test(flash_sinks_backward, many_queries_for_the_sinks)
 {
     check(1, 2, 1, 1000, 16, 10, 3);
-    check(1, 4, 1, 700, 16, 10, 80);
-    check(1, 1, 1, 900, 32, 40, 20);
-    check(1, 8, 1, 401, 16, 3, 1);
+    check(1, 4, 1, 700, 32, 10, 80);
     check(2, 4, 2, 450, 64, 40, 4);
     check(1, 2, 1, 500, 128, 50, 4);
 }
@@ -89,24 +83,20 @@ Test(flash_sinks_backward, very_many_heads) { check_many_heads(of(1, 1, 1, 1, 16
 // Among them WB_RISING and WB_FALLING: hidden keys tower above the visible ones, right of the window and left of it.
 Test(flash_sinks_backward, every_input)
 {
-    EACH_D(check_every_input(of(1, 2, 1, 150, D, 40, 5)));
+    check_every_input(of(1, 2, 1, 150, 64, 40, 5));
     check_every_input(of(1, 1, 1, 90, 16, 1, 1));
 }
 
 Test(flash_sinks_backward, scales) { check_scales(of(1, 2, 1, 81, ANY_D, 30, 3)); }
 
 // No gradient comes in, none goes out.
-Test(flash_sinks_backward, zero_do)
-{
-    EACH_D(check(1, 2, 1, 167, D, 20, 3), check_input(of(1, 2, 1, 167, D, 20, 3), WB_ZERO_DO));
-}
+Test(flash_sinks_backward, zero_do) { EACH_D(check_input(of(1, 2, 1, 167, D, 20, 3), WB_ZERO_DO)); }
 
 Test(flash_sinks_backward, twice_do) { EACH_D(check_doubles(of(1, 2, 1, 167, D, 20, 3))); }
 
 // Forward and backward as one function: the oracle's forward changes as these gradients say.
 Test(flash_sinks_backward, descends)
 {
-    check_descends(of(1, 2, 1, 40, 32, 10, 2));
     check_descends(of(2, 2, 2, 23, 16, 5, 1));
     check_descends(of(1, 4, 1, 41, 64, 8, 3));
 }
@@ -114,8 +104,8 @@ Test(flash_sinks_backward, descends)
 // See harness.h: neither kernel computes tiles above the diagonal, or between the sinks and the window.
 Test(flash_sinks_backward, hidden_tiles_are_not_computed)
 {
-    EACH_D(check_skips_backward(of(1, 1, 1, 640, D, 20, 4), 210));
-    check_skips_backward(of(1, 2, 1, 640, 16, 40, 0), 210);
+    EACH_D(check_skips(of(1, 1, 1, 640, D, 20, 4), 210));
+    check_skips(of(1, 2, 1, 640, 16, 40, 0), 210);
     check_less_work(of(1, 1, 1, 512, 16, 1, 0));
 }
 
@@ -131,21 +121,12 @@ Test(flash_sinks_backward, own_stream) { check_stream(of(2, 4, 2, 150, 64, 40, 4
 Test(flash_sinks_backward, same_twice) { EACH_D(check_same_twice(of(1, 2, 1, 330, D, 290, 4))); }
 
 // delta is the only work space, dQ until it is filled aside.
-Test(flash_sinks_backward, memory)
-{
-    check_no_memory(of(1, 1, 1, 256, 64, 30, 4));
-    check_no_memory(of(1, 4, 1, 500, 128, 20, 4));
-    // A matrix of scores would be 144 MiB, wherever it lay.
-    check_no_memory(of(1, 1, 1, 6144, 16, 64, 4));
-}
+Test(flash_sinks_backward, memory) { check_no_memory(of(1, 4, 1, 3000, 16, 64, 4)); }
 
 // ------------------------ bad input
 
-Test(flash_sinks_backward, bad_input_null) { refuses_null(); }
-Test(flash_sinks_backward, bad_input_sizes) { refuses_sizes(); }
-Test(flash_sinks_backward, bad_input_scale) { refuses_scales(); }
+BAD_INPUT(flash_sinks_backward)
 Test(flash_sinks_backward, bad_input_mask) { refuses_what_is_not_causal(); }
-Test(flash_sinks_backward, bad_input_alignment) { refuses_misaligned(); }
 Test(flash_sinks_backward, bad_input_window)
 {
     refuses_windows();

@@ -54,19 +54,18 @@ Test(flash_sink_logits_backward, one_visible_key) { EACH_D(check(2, 2, 1, 1, D, 
 
 Test(flash_sink_logits_backward, no_window) { EACH_D(check(1, 4, 2, 131, D, INT_MAX)); }
 
-// Around a fragment of 8 and 16; tiles of 32, 48, 64 and 128; the sequence itself; as far as an int goes.
 Test(flash_sink_logits_backward, every_window)
 {
     for (int W = 1; W <= 10; W++) check(1, 2, 1, 9, dim(W), W);
-    const int wider[] = {1, 2, 7, 8, 15, 16, 17, 31, 33, 48, 63, 64, 65, 127, 128, 129, 199, 200, 201, INT_MAX};
-    for (size_t i = 0; i < COUNT(wider); i++) check(1, 2, 1, 200, dim(i + 1), wider[i]);
+    EACH_N(check(1, 2, 1, 200, D, N));
 }
 
 // As many rows as a block has threads, and around; more in each batch, and in more batches.
 Test(flash_sink_logits_backward, many_rows)
 {
-    const int N[] = {31, 33, 255, 257, 511, 513, 1023, 1024, 1025};
-    for (size_t i = 0; i < COUNT(N); i++) check_output(of(1, 1, 1, N[i], 16, 3), "dsinks");
+    EACH_N(check_output(of(1, 1, 1, N, D, 3), "dsinks"));
+    for (int rows = 511; rows <= 513; rows++) check_output(of(1, 1, 1, rows, 16, 3), "dsinks");
+    for (int rows = 1023; rows <= 1025; rows++) check_output(of(1, 1, 1, rows, 16, 3), "dsinks");
     check_output(of(40, 3, 1, 30, 16, 20), "dsinks");
     check_output(of(1, 1, 1, 2500, 16, 4), "dsinks");
 }
@@ -85,7 +84,7 @@ Test(flash_sink_logits_backward, every_logit)
 // Hostile inputs, of which some drive L to +-100 and further, under logits that are moderate, missing and mixed.
 Test(flash_sink_logits_backward, every_input)
 {
-    EACH_D(check_every_input(of(1, 2, 1, 150, D, 40)));
+    check_every_input(of(1, 2, 1, 150, 64, 40));
     check_every_input(with_logit(of(1, 1, 1, 90, 16, 20), -INFINITY));
     check_every_input(with_mixed_logits(of(1, 6, 2, 60, 16, 7)));
 }
@@ -94,10 +93,7 @@ Test(flash_sink_logits_backward, every_input)
 Test(flash_sink_logits_backward, scales) { check_scales(of(1, 2, 1, 81, ANY_D, 30)); }
 
 // No gradient comes in, none goes out.
-Test(flash_sink_logits_backward, zero_do)
-{
-    EACH_D(check(1, 2, 1, 167, D, 20), check_input(of(1, 2, 1, 167, D, 20), WB_ZERO_DO));
-}
+Test(flash_sink_logits_backward, zero_do) { EACH_D(check_input(of(1, 2, 1, 167, D, 20), WB_ZERO_DO)); }
 
 Test(flash_sink_logits_backward, twice_do) { EACH_D(check_doubles(of(1, 2, 1, 167, D, 20))); }
 
@@ -105,7 +101,6 @@ Test(flash_sink_logits_backward, twice_do) { EACH_D(check_doubles(of(1, 2, 1, 16
 // them.
 Test(flash_sink_logits_backward, descends)
 {
-    check_descends(of(1, 2, 1, 40, 32, 10));
     check_descends(of(2, 2, 2, 23, 16, 5));
     check_descends(of(1, 4, 1, 41, 64, 8));
 }
@@ -115,7 +110,7 @@ Test(flash_sink_logits_backward, other_fields_are_not_read) { check_unread(of(1,
 // See harness.h: neither kernel computes tiles above the diagonal, or before the window.
 Test(flash_sink_logits_backward, hidden_tiles_are_not_computed)
 {
-    EACH_D(check_skips_backward(of(1, 1, 1, 640, D, 20), 210));
+    EACH_D(check_skips(of(1, 1, 1, 640, D, 20), 210));
     check_less_work(of(1, 1, 1, 512, 16, 1));
 }
 
@@ -140,20 +135,11 @@ Test(flash_sink_logits_backward, same_twice)
 }
 
 // delta is the only work space; the sums of ds need none that grows.
-Test(flash_sink_logits_backward, memory)
-{
-    check_no_memory(of(1, 1, 1, 256, 64, 30));
-    check_no_memory(of(1, 4, 1, 500, 128, 20));
-    // A matrix of scores would be 144 MiB, wherever it lay.
-    check_no_memory(of(1, 1, 1, 6144, 16, 64));
-}
+Test(flash_sink_logits_backward, memory) { check_no_memory(of(1, 4, 1, 3000, 16, 64)); }
 
 // ------------------------ bad input
 
-Test(flash_sink_logits_backward, bad_input_null) { refuses_null(); }
-Test(flash_sink_logits_backward, bad_input_sizes) { refuses_sizes(); }
-Test(flash_sink_logits_backward, bad_input_scale) { refuses_scales(); }
+BAD_INPUT(flash_sink_logits_backward)
 Test(flash_sink_logits_backward, bad_input_mask) { refuses_what_is_not_causal(); }
-Test(flash_sink_logits_backward, bad_input_alignment) { refuses_misaligned(); }
 Test(flash_sink_logits_backward, bad_input_window) { refuses_windows(); }
 Test(flash_sink_logits_backward, shifted_tensors) { check_shifted(of(1, 2, 1, 35, ANY_D, 9)); }

@@ -1,7 +1,12 @@
-// 13_flash_decode.c - flash_decode: equal shares of all keys, pages, packed rows, the merge.
-#include "decode.h"
+// 13_flash_decode.c - flash_decode: equal shares of all keys, pages, packed rows, the merge (decode.h).
+#include "contract.h"
 
 TEST_PROBLEM(flash_decode)
+
+static wb_case of(int B, int Hq, int Hkv, int Nq, int Nk, int D, int page, wb_lens lens)
+{
+    return (wb_case){.shape = {B, Hq, Hkv, Nq, Nk, .head_dim = D}, .page = page, .lens = lens};
+}
 
 // The lesson's six keys, and its two new tokens.
 Test(flash_decode, worked_by_hand)
@@ -14,30 +19,17 @@ Test(flash_decode, worked_by_hand)
     check_worked(c, "L", (double[]){2.0296, 2.0040}, 2, 4e-3);
 }
 
-PAGED(flash_decode, one_tile)
-PAGED(flash_decode, one_key)
-PAGED(flash_decode, long_sequence)
-PAGED(flash_decode, keys_are_shared)
-PAGED(flash_decode, many_processors)
-PAGED(flash_decode, every_length)
-PAGED(flash_decode, every_page_size)
-PAGED(flash_decode, mixed_lengths)
+#define SUITE flash_decode
+#include "decode.h"
 
-PAGED(flash_decode, many_sequences)
-PAGED(flash_decode, no_keys)
-PAGED(flash_decode, new_tokens)
-PAGED(flash_decode, many_rows)
-PAGED(flash_decode, parts_that_see_nothing)
-PAGED(flash_decode, every_input)
-PAGED(flash_decode, scales)
-PAGED(flash_decode, layer_of_a_model)
-PAGED(flash_decode, drawn_sizes)
-PAGED(flash_decode, own_stream)
-PAGED(flash_decode, same_twice)
-PAGED(flash_decode, memory)
-PAGED(flash_decode, shifted_tensors)
-PAGED(flash_decode, bad_input_null)
-PAGED(flash_decode, bad_input_sizes)
-PAGED(flash_decode, bad_input_scale)
-PAGED(flash_decode, bad_input_workspace)
-PAGED(flash_decode, bad_input_alignment)
+// More rows than a tile of 32, of 64, of 128 and of 192 has, and as many. In the last case each tile has the largest
+// scores.
+Test(flash_decode, many_rows)
+{
+    const int sizes[][2] = {{11, 3}, {4, 16}, {5, 13}, {8, 12}, {16, 8}, {43, 3}, {12, 16}, {16, 16}, {29, 9}};
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        const int group = sizes[i][0], Nq = sizes[i][1], D = i % 2 ? 64 : 128;
+        check(1, 2 * group, 2, Nq, 330 + 7 * (int)i, D, 16 << i % 5, WB_LENS_MIXED);
+        check_input(of(1, group, 1, Nq, 700, 192 - D, 32, WB_LENS_SAME), WB_RISING);
+    }
+}

@@ -1,7 +1,12 @@
-// 14_flash_decode_int8.c - flash_decode_int8: 13 from a cache of int8, with a scale a row of K and of V.
-#include "decode.h"
+// 14_flash_decode_int8.c - flash_decode_int8: 13 from a cache of int8, with a scale a row of K and of V (decode.h).
+#include "contract.h"
 
 TEST_PROBLEM(flash_decode_int8)
+
+static wb_case of(int B, int Hq, int Hkv, int Nq, int Nk, int D, int page, wb_lens lens)
+{
+    return (wb_case){.shape = {B, Hq, Hkv, Nq, Nk, .head_dim = D}, .page = page, .lens = lens};
+}
 
 // The lesson's six keys, and its two new tokens.
 Test(flash_decode_int8, worked_by_hand)
@@ -14,19 +19,8 @@ Test(flash_decode_int8, worked_by_hand)
     check_worked(c, "L", (double[]){2.0290, 2.0039}, 2, 4e-3);
 }
 
-PAGED(flash_decode_int8, one_tile)
-PAGED(flash_decode_int8, one_key)
-PAGED(flash_decode_int8, long_sequence)
-PAGED(flash_decode_int8, keys_are_shared)
-PAGED(flash_decode_int8, many_processors)
-PAGED(flash_decode_int8, every_length)
-PAGED(flash_decode_int8, every_page_size)
-PAGED(flash_decode_int8, mixed_lengths)
-PAGED(flash_decode_int8, many_sequences)
-PAGED(flash_decode_int8, no_keys)
-PAGED(flash_decode_int8, new_tokens)
-PAGED(flash_decode_int8, parts_that_see_nothing)
-PAGED(flash_decode_int8, every_input)
+#define SUITE flash_decode_int8
+#include "decode.h"
 
 // Rows of zeros, whose scale is 0; rows so small that it would be denormal, and is 0.
 Test(flash_decode_int8, zero_rows) { EACH_D(check_input(of(2, 4, 2, 2, 300, D, 16, WB_LENS_MIXED), WB_ZERO_ROWS)); }
@@ -41,16 +35,3 @@ Test(flash_decode_int8, wide_scales)
     EACH_D(check_input(of(2, 4, 2, 2, 300, D, 16, WB_LENS_MIXED), WB_WIDE_SCALES));
     EACH_D(check_input(of(2, 4, 2, 2, 300, D, 16, WB_LENS_MIXED), WB_ANY_BYTES));
 }
-
-PAGED(flash_decode_int8, scales)
-PAGED(flash_decode_int8, layer_of_a_model)
-PAGED(flash_decode_int8, drawn_sizes)
-PAGED(flash_decode_int8, own_stream)
-PAGED(flash_decode_int8, same_twice)
-PAGED(flash_decode_int8, memory)
-PAGED(flash_decode_int8, shifted_tensors)
-PAGED(flash_decode_int8, bad_input_null)
-PAGED(flash_decode_int8, bad_input_sizes)
-PAGED(flash_decode_int8, bad_input_scale)
-PAGED(flash_decode_int8, bad_input_workspace)
-PAGED(flash_decode_int8, bad_input_alignment)

@@ -40,6 +40,20 @@ static inline int nth_dim(size_t n) { return wb_find_problem(harness_problem)->h
     }
 enum { ANY_D = 0 };
 
+// Where a mask is optional: full, then causal.
+#define EACH_MASK(...)                                                                                                 \
+    for (int causal = 0; causal < 2; causal++) __VA_ARGS__
+
+// The same with each length N around the sizes that matter, fragments of 8 and 16, tiles of 32 to 128; D takes turns,
+// with other seeds others. Any length, beside anything else, is drawn (check_drawn).
+static const int lengths[] = {1,  2,  3,  7,  8,  9,   15,  16,  17,  31,  33,  47,  48, 49,
+                              63, 64, 65, 95, 97, 113, 127, 128, 129, 191, 193, 255, 257};
+#define EACH_N(...)                                                                                                    \
+    for (size_t each = 0; each < COUNT(lengths); each++) {                                                             \
+        const int N = lengths[each], D = dim(each + run_seed());                                                       \
+        __VA_ARGS__;                                                                                                   \
+    }
+
 // How a suite checks a case, unless it says otherwise before it includes this.
 #ifndef CHECK_CASE
 #define CHECK_CASE check_case
@@ -128,7 +142,8 @@ static inline void check_shifted(wb_case c)
     }
 }
 
-// Nothing but inputs and outputs in device memory, and not much on the host.
+// Nothing but inputs and outputs in device memory, and not much on the host. A matrix of scores shows wherever it lies
+// if it is large: of 2560 queries and keys it has 25 MiB, half of that in bf16.
 static inline void check_no_memory(wb_case c) { check_memory(c, 0, (size_t)12 << 20); }
 
 // Where a problem has no window or no sinks, these fields are not read, whatever they are.
@@ -174,22 +189,24 @@ static inline wb_case good_case(void)
         check_rejected(spoiled, status, word);                                                                         \
     } while (0)
 
-static inline void refuses_null_for(const char *name)
-{
-    wb_case c = good_case();
-    char word[32];
-    strcpy(c.null, name);
-    snprintf(word, sizeof word, "%s is null", name);
-    check_rejected(c, WB_BAD_ARGUMENT, word);
-}
-
-// Of every tensor of the problem.
+// Every tensor of the problem, and what else it takes.
 static inline void refuses_null(void)
 {
-    const wb_case c = good_case();
+    const wb_problem *problem = wb_find_problem(harness_problem);
+    const bool ranks = wb_has_ranks(problem), decode = problem->signature == WB_DECODE;
+    const char *names[WB_MAX_TENSORS + 3] = {decode || ranks ? "workspace" : NULL, ranks ? "ring" : NULL,
+                                             problem->signature == WB_BLOCK_MASK ? "mask" : NULL};
+    wb_case c = good_case();
     wb_tensor tensors[WB_MAX_TENSORS];
-    const int count = wb_case_tensors(wb_find_problem(harness_problem), &c, tensors);
-    for (int n = 0; n < count; n++) refuses_null_for(tensors[n].name);
+    const int count = wb_case_tensors(problem, &c, tensors);
+    for (int n = 0; n < count; n++) names[3 + n] = tensors[n].name;
+    for (int n = 0; n < 3 + count; n++) {
+        char word[32];
+        if (!names[n]) continue;
+        strcpy(c.null, names[n]);
+        snprintf(word, sizeof word, "%s is null", names[n]);
+        check_rejected(c, WB_BAD_ARGUMENT, word);
+    }
 }
 
 static inline void refuses_head_dims(void)
@@ -248,3 +265,14 @@ static inline void refuses_what_is_not_causal(void)
 }
 
 static inline void refuses_misaligned(void) { REFUSED(offset, 8, WB_BAD_ARGUMENT, "aligned"); }
+
+// The tests of bad input that suites have alike. Behind the suite: what else is refused of sizes.
+#define BAD_INPUT(suite, ...)                                                                                          \
+    Test(suite, bad_input_null) { refuses_null(); }                                                                    \
+    Test(suite, bad_input_sizes)                                                                                       \
+    {                                                                                                                  \
+        refuses_sizes();                                                                                               \
+        __VA_ARGS__;                                                                                                   \
+    }                                                                                                                  \
+    Test(suite, bad_input_scale) { refuses_scales(); }                                                                 \
+    Test(suite, bad_input_alignment) { refuses_misaligned(); }

@@ -29,11 +29,12 @@
     TestSuite(name);                                                                                                   \
     Test(name, given_case) { check_given_case(); }
 
-// A test ends with the ends of its workers, which are judged too.
+// A test ends with the ends of its workers, which are judged too. Tests start in the order in which they are defined
+// (judge/record.c), also where one header defines some of several suites.
 #undef Test
 #define Test(suite, name)                                                                                              \
     static void harness_test_##name(void);                                                                             \
-    CR_TEST_BASE(suite, name, .sentinel_ = 0)                                                                          \
+    CR_TEST_BASE(suite, name, .data = (void *)(size_t)(__COUNTER__ + 1))                                               \
     {                                                                                                                  \
         harness_test_##name();                                                                                         \
         harness_end();                                                                                                 \
@@ -68,7 +69,7 @@ void check_doubles(wb_case c);
 void check_descends(wb_case c);
 
 // Two runs give the same bits, of different processes, of which none has seen the case before. On the CPU execution
-// layer they are three: lanes, warps and blocks run backward the second time, shuffled the third; give each row at
+// layer they are three: lanes, warps and blocks run shuffled the second time, backward the third; give each row at
 // least three tiles, since a + b is b + a.
 void check_same_twice(wb_case c);
 
@@ -94,15 +95,12 @@ void check_rejected(wb_case c, wb_status status, const char *word);
 void check_memory(wb_case c, size_t device_bytes, size_t host_bytes);
 
 // Tiles that nobody sees are not computed. V of one block of keys is NaN, so a computed tile of it gives 0 * NaN = NaN
-// in its rows, whatever its mask; every block of `keys` keys that leaves something to judge takes its turn. The margin:
-// a query is excused if it shares a tile of up to 128 queries x 128 keys with a query that sees one of these keys, or a
-// neighbour of them, that is if a query less than 128 away sees a key less than 128 away. All other queries must be
-// right.
-void check_skips(wb_case c, int keys);
-
-// The same for a backward: V of a block of keys is NaN, which may show in dQ of queries near those that see it; then dO
-// of a block of queries, which may show in dK and dV of keys near those that it sees.
-void check_skips_backward(wb_case c, int block);
+// in its rows, whatever its mask; every block of keys, `block` of them, that leaves something to judge takes its turn.
+// The margin: a query is excused if it shares a tile of up to 128 queries x 128 keys with a query that sees one of
+// these keys, or a neighbour of them, that is if a query less than 128 away sees a key less than 128 away. All other
+// queries must be right. In a backward that may show in dQ of such queries; and then dO of a block of queries is NaN,
+// which may show in dK and dV of keys near those that it sees.
+void check_skips(wb_case c, int block);
 
 // Such tiles are not even read, with the same margin; and no block of a decoding kernel reads more than half of all
 // keys, or, where the case says how many multiprocessors there are, more than one and a half of as many equal shares,

@@ -36,9 +36,15 @@ for number; do
             }
             next
         }
-        of == "suite" { tests += /^(Test|PAGED|RING)\(/; next }
         of == "hints" { if (sub(/^== /, "")) hinted = hinted " " $0 ";"; next }
-        of == "points" { if (!/^#/ && NF) { points[$1] = $2; total += $2 } next }
+        of == "points" {
+            if (/^#/ || !NF) next
+            points[$1] = $2
+            total += $2
+            split($0, cell, "|")
+            tests += split(cell[3], name_of, " ")
+            next
+        }
 
         { text = text " " $0 }
         match($0, /is green: [0-9]+ tests/) && substr($0, RSTART + 10) + 0 != tests { complain("the suite has " tests " tests") }
@@ -74,7 +80,7 @@ for number; do
                 gsub(/[^0-9]/, "", part[n])
                 if (part[n] + 0 != sum) complain(sentence ": they are " sum)
             }
-        }' of=words "$scratch/words" "$scratch/own" of=skeleton "$skeleton" of=suite "tests/${number}"_*.c \
+        }' of=words "$scratch/words" "$scratch/own" of=skeleton "$skeleton" \
         of=hints "problems/$number/hints.txt" of=points "problems/$number/checkpoints.txt" of=lesson "$lesson" \
             >>"$said" 2>&1
     rm -f "$skeleton"

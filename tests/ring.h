@@ -1,23 +1,10 @@
-// ring.h - what is asked of both passes over a sequence that lies on several ranks: 17 and 18. A suite names these
-// tests one by one, RING(flash_ring, two_ranks), and adds its own. The harness has a worker for each rank, cuts the
-// inputs into zigzag chunks, joins what comes back, and compares it with the oracle of the whole.
+// ring.h - the tests of both passes over a sequence that lies on several ranks: of 17 and 18. A suite says what it is
+// called, SUITE, and how a case of it is written, of(), and includes this among its own tests. The harness has a worker
+// for each rank, cuts the inputs into zigzag chunks, joins what comes back, and compares it with the whole's oracle.
 #pragma once
 
 #include "contract.h"
 
-// Gives a suite the test `name` of this file.
-#define RING(suite, name)                                                                                              \
-    Test(suite, name) { name(); }
-
-static inline wb_case of(int R, int causal, int B, int Hq, int Hkv, int N, int D)
-{
-    return (wb_case){.shape = {.batch = B, .q_heads = Hq, .kv_heads = Hkv, .q_len = N, .head_dim = D, .causal = causal},
-                     .ranks = R};
-}
-
-// Full, then causal.
-#define EACH_MASK(...)                                                                                                 \
-    for (int causal = 0; causal < 2; causal++) __VA_ARGS__
 // With these numbers of ranks, as far as there can be so many: the fewest, an odd number, one where a buffer is used
 // again, one more odd number, and the most. Sizes are drawn with any number (drawn_sizes).
 static const int some_ranks[] = {2, 3, 4, 5, WB_MOST_RANKS};
@@ -30,30 +17,27 @@ static const int some_ranks[] = {2, 3, 4, 5, WB_MOST_RANKS};
 // ------------------------ one rank
 
 // Its two chunks, and nobody to talk to.
-static inline void one_rank(void)
-{
-    EACH_D(EACH_MASK(check(1, causal, 1, 2, 2, 64, D), check(1, causal, 2, 4, 2, 50, D)));
-}
+Test(SUITE, one_rank) { EACH_D(EACH_MASK(check(1, causal, 1, 2, 2, 64, D), check(1, causal, 2, 4, 2, 50, D))); }
 
 // ------------------------ several ranks
 
-static inline void two_ranks(void)
+Test(SUITE, two_ranks)
 {
     if (!may_have_ranks(2)) cr_skip_test("needs two ranks");
     EACH_D(EACH_MASK(check(2, causal, 1, 2, 2, 64, D)));
 }
 
 // From three on whom a rank sends to is not whom it receives from; from four on a buffer is used again.
-static inline void three_ranks(void)
+Test(SUITE, three_ranks)
 {
     if (!may_have_ranks(3)) cr_skip_test("needs three ranks");
     EACH_D(EACH_MASK(check(3, causal, 1, 2, 2, 96, D)));
 }
 
-static inline void more_ranks(void) { EACH_R(EACH_MASK(check(R, causal, 1, 2, 1, 16 * R, dim(R)))); }
+Test(SUITE, more_ranks) { EACH_R(EACH_MASK(check(R, causal, 1, 2, 1, 16 * R, dim(R)))); }
 
 // Chunks of unlike length: the first N % 2R have a row more.
-static inline void ragged(void)
+Test(SUITE, ragged)
 {
     EACH_R(EACH_MASK({
         check(R, causal, 1, 2, 1, 8 * R + 1, dim(R));
@@ -62,18 +46,17 @@ static inline void ragged(void)
 }
 
 // Fewer rows than chunks: some have none, and so have some ranks.
-static inline void empty_chunks(void)
+Test(SUITE, empty_chunks)
 {
     EACH_R(EACH_MASK({
         check(R, causal, 1, 2, 1, 1, 64);
-        check(R, causal, 1, 2, 1, R, 64);
         check(R, causal, 1, 1, 1, 2 * R - 1, 128);
     }));
 }
 
 // ------------------------ heads and batches
 
-static inline void every_group_size(void)
+Test(SUITE, every_group_size)
 {
     const int R = may_have_ranks(3) ? 3 : 1;
     for (int group = 1; group <= 8; group *= 2) EACH_MASK(check(R, causal, 1, 8, 8 / group, 40, dim(group % 4 / 2)));
@@ -84,23 +67,23 @@ static inline void every_group_size(void)
 // ------------------------ numbers
 
 // Partial results whose denominators are as far apart as they come.
-static inline void every_input(void)
+Test(SUITE, every_input)
 {
     const int R = may_have_ranks(3) ? 3 : 1;
     check_every_input(of(R, 1, 1, 2, 1, 75, 64));
     check_every_input(of(R, 0, 1, 1, 1, 75, 128));
 }
 
-static inline void scales(void) { check_scales(of(may_have_ranks(2) ? 2 : 1, 1, 1, 2, 1, 45, ANY_D)); }
+Test(SUITE, scales) { check_scales(of(may_have_ranks(2) ? 2 : 1, 1, 1, 2, 1, 45, ANY_D)); }
 
 // Whatever the seed says.
-static inline void drawn_sizes(void) { check_drawn(400); }
+Test(SUITE, drawn_sizes) { check_drawn(400); }
 
 // ------------------------ promises
 
 // See harness.h: no more is sent than passes by, no pair of chunks is looked at that is hidden, what comes is under way
 // while what is there is worked on, and nobody waits.
-static inline void bytes_and_overlap(void)
+Test(SUITE, bytes_and_overlap)
 {
     const int R[] = {2, 3, 4, 6};
     for (size_t i = 0; i < COUNT(R) && may_have_ranks(R[i]); i++) {
@@ -112,17 +95,12 @@ static inline void bytes_and_overlap(void)
 // Inputs come late on the stream of the call, what is on it afterwards changes K and V, and meanwhile the results are
 // fetched there: the wire waits for the stream, and the stream for the wire. Then a call before it, in the same
 // buffers.
-static inline void own_stream(void)
+Test(SUITE, own_stream)
 {
-    EACH_R({
-        if (R > 4) break;
-        check_stream(of(R, R % 2, 1, 2, 1, 12 * R + 1, 64));
-        check_stream(of(R, 1 - R % 2, 1, 2, 2, 8 * R + 3, 128));
-    });
-    check_stream(of(1, 1, 1, 2, 1, 40, 64));
+    for (int R = 1; R <= 4 && may_have_ranks(R); R++) check_stream(of(R, R % 2, 1, 2, 1, 12 * R + 1, dim(R / 2)));
 }
 
-static inline void same_twice(void)
+Test(SUITE, same_twice)
 {
     const int R = may_have_ranks(4) ? 4 : 1;
     EACH_MASK(check_same_twice(of(R, causal, 1, 2, 1, 67, 64)));
@@ -135,7 +113,7 @@ static inline size_t workspace_of(int R, int rows, int D)
 
 // Nothing but inputs, outputs and the workspace in device memory, and that is as large for many ranks as for two: what
 // is gathered grows. most_bytes: of the workspace for one of a rank's rows with 4 heads on 2 of D = 64.
-static inline void memory(size_t most_bytes)
+static inline void check_memory_of_ranks(size_t most_bytes)
 {
     const int most = may_have_ranks(8) ? 8 : may_have_ranks(4) ? 4 : 2;
     if (!may_have_ranks(2)) cr_skip_test("needs two ranks");
@@ -154,22 +132,13 @@ static inline void memory(size_t most_bytes)
     }
 }
 
-static inline void shifted_tensors(void) { check_shifted(of(may_have_ranks(2) ? 2 : 1, 1, 1, 4, 2, 53, ANY_D)); }
+Test(SUITE, shifted_tensors) { check_shifted(of(may_have_ranks(2) ? 2 : 1, 1, 1, 4, 2, 53, ANY_D)); }
 
-static inline void bad_input_null(void)
-{
-    refuses_null();
-    refuses_null_for("workspace");
-    refuses_null_for("ring");
-}
+BAD_INPUT(SUITE)
+Test(SUITE, bad_input_lengths) { refuses_other_lengths(); }
+Test(SUITE, bad_input_workspace) { REFUSED(short_workspace, 1, WB_BAD_ARGUMENT, "workspace has"); }
 
-static inline void bad_input_sizes(void) { refuses_sizes(); }
-static inline void bad_input_scale(void) { refuses_scales(); }
-static inline void bad_input_lengths(void) { refuses_other_lengths(); }
-static inline void bad_input_workspace(void) { REFUSED(short_workspace, 1, WB_BAD_ARGUMENT, "workspace has"); }
-static inline void bad_input_alignment(void) { refuses_misaligned(); }
-
-static inline void bad_input_ring(void)
+Test(SUITE, bad_input_ring)
 {
     REFUSED(stray, 1, WB_BAD_ARGUMENT, "ranks");
     REFUSED(stray, 2, WB_BAD_ARGUMENT, "rank");

@@ -15,6 +15,14 @@
 static FILE *record;
 static int gave_up;  // a test found that it cannot judge, as its exit status says (record.h): the record gets no end
 
+// Where a test stands in the source: the harness counts them (harness.h), since those of a suite may stand in several
+// files; of other suites it is the line.
+static int place_of(const struct criterion_test *test)
+{
+    const size_t counted = (size_t)test->data->data;
+    return counted ? (int)counted : (int)test->data->line_;
+}
+
 static void write_row(const struct criterion_test *test, result_status status, double seconds, const char *given,
                       const char *message)
 {
@@ -22,7 +30,7 @@ static void write_row(const struct criterion_test *test, result_status status, d
     if (!texts[0] || !texts[1] || !texts[2]) abort();
     const result row = {.status = status,
                         .test = texts[0],
-                        .line = (int)test->data->line_,
+                        .line = place_of(test),
                         .seconds = seconds,
                         .given = texts[1],
                         .message = texts[2]};
@@ -47,25 +55,25 @@ static void say_failures(FILE *to, const struct criterion_assert_stats *a, const
 
 typedef struct criterion_ordered_set_node node;
 
-static unsigned line_of(const node *n) { return ((const struct criterion_test *)(n + 1))->data->line_; }
+static int place(const node *n) { return place_of((const struct criterion_test *)(n + 1)); }
 
 // Criterion has the tests of a suite in the order of their names, and would start them so.
-static void sort_by_line(struct criterion_ordered_set *tests)
+static void sort_by_place(struct criterion_ordered_set *tests)
 {
     node *sorted = NULL;
     for (node *n = tests->first, *next; n; n = next) {
-        node **place = &sorted;
-        while (*place && line_of(*place) <= line_of(n)) place = &(*place)->next;
+        node **at = &sorted;
+        while (*at && place(*at) <= place(n)) at = &(*at)->next;
         next = n->next;
-        n->next = *place;
-        *place = n;
+        n->next = *at;
+        *at = n;
     }
     tests->first = sorted;
 }
 
 ReportHook(PRE_ALL)(struct criterion_test_set *set)
 {
-    FOREACH_SET(struct criterion_suite_set * suite, set->suites) { sort_by_line(suite->tests); }
+    FOREACH_SET(struct criterion_suite_set * suite, set->suites) { sort_by_place(suite->tests); }
     const char *path = getenv("WB_RESULTS");
     if (!path || !*path) return;
     record = fopen(path, "we");  // not open in tests, nor in what they start
