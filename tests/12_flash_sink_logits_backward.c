@@ -79,6 +79,7 @@ Test(flash_sink_logits_backward, every_logit)
     const float logits[] = {-INFINITY, -300, -80, -20, -7, -1, 0, 1, 7, 12, 20, 80, 300, 400, 1e30f, FLT_MAX};
     for (size_t i = 0; i < COUNT(logits); i++) check_case(with_logit(of(1, 2, 1, 90, dim(i), 30), logits[i]));
     check_case(with_mixed_logits(of(2, 12, 2, 70, 16, 30)));
+    check_input(with_logit(of(1, 2, 1, 90, 16, 30), 1004), WB_TOWER);  // as large as the scores
 }
 
 // Hostile inputs, of which some drive L to +-100 and further, under logits that are moderate, missing and mixed.
