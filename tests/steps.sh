@@ -8,10 +8,13 @@ set -u
 . workbook/loop/source.sh
 
 for n in $(cd problems && echo [0-9][0-9]); do
-    find_source solutions "$n"
-    awk -f workbook/loop/code.awk "$file" >"$scratch/$n"
-    from=$(from_of "$n")
-    [ -z "$from" ] || from="$from $(diff -d "$scratch/$from" "$scratch/$n" | grep -c '^[<>]')"
+    from=$(from_of "$n") key=
+    if [ -n "$from" ]; then
+        find_source solutions "$from"
+        key=$file
+        find_source solutions "$n"
+        from="$from $(changed_lines "$key" "$file")"
+    fi
     echo "$n $from"
 done >"$scratch/steps"
 sed 's/\(.*\) \(.*\) \(.*\)/      \2 to \1: \3 lines/' "$scratch/steps"

@@ -252,7 +252,11 @@ run make step-04 COMMENTS=1
 awk '/^---/ { part++ } /^-\/\/ mine alone/ { mine = part } /^\+ *const int.*\/\// { mixed = 1 }
     /^\+ *\/\/[{] bounds/ { gap = part } END { exit !(mine == 2 && gap == 1 && !mixed) }' "$said"
 verdict $? "step: with COMMENTS=1 gaps are with the code, and comments behind it"
-refused "step: where nothing comes before" 'no problem 01 that grows' make step-01
+check "step: says how many lines of code change, counted as on the map" \
+    says '^[0-9]+ lines of code change from problems/03/flash_forward.cu to shipped/04/flash_causal.cu'
+refused "step: where nothing comes before" '^step-02: 02 grows out of no other problem; make next' make step-02
+refused "step: a problem that is not there" 'no problem 98, only 01 02 ' make step-98
+asked "step-4 is step-04" '^-// mine alone' make step-4
 refused "step: without solutions/ no keys" '^step-04: there is no answer key here' env KEYS=1 workbook/loop/step.sh 04
 
 # ------------------------ start
@@ -273,7 +277,7 @@ echo >>problems/03/flash_forward.cu
 refused "start: a file that has changed since" 'passed and changed since' workbook/loop/reset.sh 04 start
 sed -i.bak '/^ *\/\/{ max/d' problems/03/flash_forward.cu && passing 03 | record 03 passed
 refused "start: a file without its gaps" 'does not have the gaps any more' env MAKE=true workbook/loop/reset.sh 04 start
-refused "start: where nothing comes before" 'no problem 02 that grows' workbook/loop/reset.sh 02 start
+refused "start: where nothing comes before" '02 grows out of no other problem' workbook/loop/reset.sh 02 start
 cp "$scratch/shipped/03"/* problems/03/ && cp "$scratch/shipped/04"/* problems/04/ && rm -rf workbook/loop/shipped
 
 # ------------------------ diff
