@@ -5,7 +5,7 @@
 set -u
 . tests/prove/frame.sh
 built=$PWD/build/${BACKEND:-cpu}
-unset MAKEFLAGS MFLAGS GAP LEVEL YES P SANITIZE
+unset MAKEFLAGS MFLAGS GAP LEVEL YES P GUESS SANITIZE
 for skeleton in $(sed 's/.*  //' workbook/loop/shipped.sha256); do
     number=$(basename "$(dirname "$skeleton")")
     mkdir -p "$scratch/wb/problems/$number" "$scratch/shipped/$number"
@@ -14,12 +14,13 @@ for skeleton in $(sed 's/.*  //' workbook/loop/shipped.sha256); do
     cp "$scratch/wb/$skeleton" "$scratch/shipped/$number"
 done
 cp -R Makefile .gitignore workbook "$scratch/wb"
+cp problems/questions.txt "$scratch/wb/problems"
 mkdir "$scratch/wb/tests"
 for suite in tests/[0-9]*_*.c; do : >"$scratch/wb/$suite"; done # their names alone matter
 [ ! -d solutions ] || cp -R solutions "$scratch"
 cd "$scratch/wb" || exit 1
 rm -rf workbook/loop/shipped
-status=0 numbers=$(ls problems)
+status=0 numbers=$(cd problems && echo [0-9][0-9] | tr ' ' '\n')
 export BACKEND=${BACKEND:-cpu}
 score=build/$BACKEND/score
 
@@ -117,8 +118,35 @@ for number in $numbers; do
     passing "$number" | record "$number" passed
 done
 asked "next: everything has passed" '^Everything has passed' "$score" next
+check "next: and a question of what has passed last" says '^A question of 18 that no test asks'
 run "$score" next --number
 check "next --number: nothing is left" test ! -s "$said"
+
+# ------------------------ predict
+mkdir -p build/cpu/problems
+printf '#!/bin/sh\nprintf "blocks\\tmultiplied\\tproducts\\tsent\\n1\\t2560000\\t0\\t0\\n" >"$2"\n' >build/cpu/problems/03_worker
+chmod +x build/cpu/problems/03_worker
+predict() { env MAKE=true GUESS="$1" workbook/loop/predict.sh 03; }
+asked "predict: without a number the question alone" 'how many times as many' make predict-03
+asked "predict: what was counted stands beside what was predicted" '^  03  predicted 3 .* counted 2 .* 50 % too high' \
+    predict 3
+mkdir kept && mv problems/predictions.tsv kept && mkfifo problems/predictions.tsv
+refused "predict: what is no file is not written to" 'predictions' predict 3
+asked "next: nor read; the question stays" 'A question of 03 ' env P=03 "$score" next
+rm problems/predictions.tsv
+{ cat kept/predictions.tsv; printf '03\t$(touch here)\t%%n%%n\t2\n99999\tx\t1e999\n\t\0\033[2J\n03\tx\t1\t2\t`touch here`\n'; } \
+    >problems/predictions.tsv
+asked "predict: of the table numbers alone are read, and the last word is mine" '^  03  predicted 2 .* counted 2 .* right$' \
+    predict 200%
+[ ! -e here ] && ! grep -q "$(printf '\033')" "$said" && has_lines '^  03  predicted ' 4
+verdict $? "and nothing of it is run or shown"
+refused "predict: what is no number" 'GUESS=a lot: a number' predict 'a lot'
+echo failed >build/grade/05.state
+refused "predict: before it has passed nothing is counted" 'once it has passed .* failed' \
+    env GUESS=1 workbook/loop/predict.sh 5
+echo passed >build/grade/05.state
+run env P=03 "$score" next
+check "next: what was predicted is not asked again" eval '! says "A question of"'
 
 # What a student's file can influence, in any form, ends no program and hangs none.
 rm build/grade/06.* && mkdir build/grade/06.results build/grade/06.state && mkfifo build/grade/06.log

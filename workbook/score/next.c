@@ -30,7 +30,21 @@ static const char *missing_test(const standing *s, char how[256])
     return test;
 }
 
-int score_next(char **given)
+// Of what has passed last, and nothing was predicted of; of `only` if that is not null.
+static void ask(const wb_problem *only)
+{
+    char number[12] = "";
+    EACH_PROBLEM (p) {
+        const standing s = standing_of(p, OWN_RECORDS);
+        if ((!only || p == only) && strcmp(s.state, "passed") == 0 && !s.changed && question_is_open(p->number))
+            snprintf(number, sizeof number, "%02d", p->number);
+    }
+    if (!*number) return;
+    printf("\nA question of %s that no test asks. Your answer: make predict-%s GUESS=...\n\n", number, number);
+    score_question((char *[]){number, NULL});
+}
+
+static int now(char **given)
 {
     static const bool none[WB_PROBLEMS];
     static const char *const ours[WB_GROUPS] = {"", ", a bonus problem", ", beyond the assignment"};
@@ -91,6 +105,14 @@ int score_next(char **given)
     else if (failed)
         say("hint", "make hint-%02d lists the gaps; make sanitize-%02d looks at every access", number, number);
     return 0;
+}
+
+int score_next(char **given)
+{
+    const char *wanted = getenv("P");
+    const int status = now(given);
+    if (!*given) ask(wanted && *wanted ? score_problem(wanted) : NULL);
+    return status;
 }
 
 int score_after(char **given)
