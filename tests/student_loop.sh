@@ -127,7 +127,7 @@ mkdir -p build/cpu/problems
 printf '#!/bin/sh\nprintf "blocks\\tmultiplied\\tproducts\\tsent\\n1\\t2560000\\t0\\t0\\n" >"$2"\n' >build/cpu/problems/03_worker
 chmod +x build/cpu/problems/03_worker
 predict() { env MAKE=true GUESS="$1" workbook/loop/predict.sh 03; }
-asked "predict: without a number the question alone" 'how many times as many' make predict-03
+asked "predict: without a number the question alone" 'How many times as many' make predict-03
 asked "predict: what was counted stands beside what was predicted" '^  03  predicted 3 .* counted 2 .* 50 % too high' \
     predict 3
 mkdir kept && mv problems/predictions.tsv kept && mkfifo problems/predictions.tsv
@@ -142,7 +142,7 @@ asked "predict: of the table numbers alone are read, and the last word is mine" 
 verdict $? "and nothing of it is run or shown"
 refused "predict: what is no number" 'GUESS=a lot: a number' predict 'a lot'
 echo failed >build/grade/05.state
-refused "predict: before it has passed nothing is counted" 'once it has passed .* failed' \
+refused "predict: before it has passed nothing is counted" 'once it has passed .its state: unfinished' \
     env GUESS=1 workbook/loop/predict.sh 5
 echo passed >build/grade/05.state
 run env P=03 "$score" next
@@ -291,7 +291,7 @@ refused "step: without solutions/ no keys" '^step-04: there is no answer key her
 cp -R "$scratch/shipped/03" "$scratch/shipped/04" workbook/loop/shipped
 rm -f build/grade/03.* problems/04/*.[1-9]
 refused "start: only after the problem before" 'begins with your 03, which has not passed' make start-04
-sed 's|TODO(03)|mine:|; s|^#include "tile.cuh"|&  // mine outside|' \
+sed 's|TODO(03)|mine:|; s|^#include "tile.cuh"|&  // mine outside|; s|^ *kernel<<<.*|&  // mine beside|' \
     "$scratch/shipped/03/flash_forward.cu" >problems/03/flash_forward.cu
 passing 03 | record 03 passed
 refused "start: what does not compile" 'does not compile. Nothing was changed' env MAKE=false workbook/loop/reset.sh 04 start
@@ -300,6 +300,7 @@ run env MAKE=true workbook/loop/reset.sh 04 start
 grep -q '// mine: max' problems/04/flash_causal.cu && grep -q '// mine outside' problems/04/flash_causal.cu &&
     grep -q 'TODO(04) bounds' problems/04/flash_causal.cu && ! grep -q 'S_max' problems/04/flash_causal.cu
 verdict $? "start: what I wrote for 03 stands in 04, in a gap and outside, beside the gaps of 04"
+check "start: what of mine stood where 04 changes lines is named" says '^    .*kernel<<<.*// mine beside'
 check "start: the other file is kept" same problems/04/flash_causal.cu.1 "$scratch/shipped/04/flash_causal.cu"
 echo >>problems/03/flash_forward.cu
 refused "start: a file that has changed since" 'passed and changed since' workbook/loop/reset.sh 04 start
