@@ -14,7 +14,7 @@ int score_gaps(char **given);  // hint.c
 int score_question(char **given);
 int score_cases(char **given);
 int score_predicted(char **given);  // question.c
-int score_row(char **given);   // class.c
+int score_row(char **given);        // class.c
 int score_class(char **given);
 
 // The problems with these numbers; ends the program if one is none.

@@ -640,7 +640,8 @@ static bool count_of(const wb_asked *asked)
 {
     return fprintf(counts, "%llu\t%llu\t%llu\t%llu\n", (unsigned long long)asked->blocks,
                    (unsigned long long)asked->multiplied, (unsigned long long)asked->products,
-                   (unsigned long long)asked->sent) > 0 && fflush(counts) == 0;
+                   (unsigned long long)asked->sent) > 0 &&
+           fflush(counts) == 0;
 }
 
 // Runs a case: on the memory in this file, or by hand, without one. Returns the exit status that the worker deserves.
