@@ -70,8 +70,8 @@ int score_question(char **given)
 int score_cases(char **given)
 {
     const question q = question_must(score_problem(given[0]));
-    printf("%s\n", q.of);
-    if (strchr(q.per, '=')) printf("%s\n", q.per);
+    printf("--case %s\n", q.of);
+    if (strchr(q.per, '=')) printf("--case %s\n", q.per);
     return 0;
 }
 
@@ -104,7 +104,12 @@ int score_predicted(char **given)
     const question q = question_must(p);
     const double counted = counted_in(&q, given[1]);
     const char *guess = getenv("GUESS");
-    if (!guess || !*guess) return printf("%.4g\n%s", counted, q.why), 0;  // for a proof
+    if (!guess || !*guess) {  // for a proof: whether the answer begins with it
+        char number[32];
+        snprintf(number, sizeof number, "%.4g", counted);
+        printf("%s, and the answer: %s", number, q.why);
+        return strncmp(q.why, number, strlen(number)) != 0 || strspn(q.why + strlen(number), "0123456789") > 0;
+    }
     char *end;
     double predicted = strtod(guess, &end);
     if (end != guess && *end == '%') predicted /= 100, end++;
