@@ -68,18 +68,9 @@ while read -r n from lines; do
 done <"$scratch/steps"
 
 # Which file is what: of each key and each variant its first sentence, and for which functions the library may take it.
+sed -n 's/^[A-Z_]*([a-z_0-9]*, \([a-z_0-9]*\), "\([^"]*\)",.*/\2 \1/p' solutions/kernels.h >"$scratch/taken"
 for n in solutions/[0-9]*; do printf '%s\n' "$n"/*.c* "$n"/variants/*.cu; done | awk '
-    FILENAME ~ /kernels.h$/ {
-        entry = entry $0
-        if (entry ~ /^KERNEL.*[^)]$/) next # it goes on
-        if (split(entry, part, /[(,] */) > 3 && entry ~ /^(KERNEL|DECODE)/) {
-            source = part[4]
-            gsub(/"/, "", source)
-            taken[source] = taken[source] (taken[source] == "" ? "" : ", ") "`" part[3] "`"
-        }
-        entry = ""
-        next
-    }
+    FNR == NR { taken[$1] = taken[$1] (taken[$1] == "" ? "" : ", ") "`" $2 "`"; next }
     {
         text = ""
         while ((getline line <$0) > 0 && line ~ /^[/][/] /) text = text substr(line, 3)
@@ -94,7 +85,7 @@ for n in solutions/[0-9]*; do printf '%s\n' "$n"/*.c* "$n"/variants/*.cu; done |
         sub(/[.]cu?$/, "", source)
         name = substr($0, 11)
         printf "| [%s](%s)%s | %s | %s |\n", name, name, name ~ /variants/ ? "" : ", the key", text, taken[source]
-    }' solutions/kernels.h - >"$scratch/files"
+    }' "$scratch/taken" - >"$scratch/files"
 awk 'FNR == NR { files = files $0 "\n"; next }
     /^<!-- :files -->$/ { skipped = 0 }
     !skipped { print }

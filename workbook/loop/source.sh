@@ -4,7 +4,7 @@
 # source. ring_of NN prints which program starts the ranks of a problem that wants several processes, and nothing for
 # the others. from_of NN prints the number of the problem that NN grows out of (workbook/problems.c), if there is one;
 # grows_from NN puts it into `from`, or into `why` a sentence if there is none. changed_lines OLD NEW prints how many
-# lines of code change, both those that go and those that come.
+# lines of code change, both those that go and those that come; it wants a folder `scratch`.
 : "${MAKE:=make}" "${WB_JOBS:=2}" # make says both; a script may be run by hand
 find_source() {
     for name in tests/"$2"_*.c; do :; done
@@ -30,8 +30,6 @@ grows_from() {
     return 1
 }
 changed_lines() {
-    lines=$(mktemp -d) || exit 1
-    awk -f workbook/loop/code.awk "$1" >"$lines/old" && awk -f workbook/loop/code.awk "$2" >"$lines/new" || exit 1
-    diff -d "$lines/old" "$lines/new" | grep -c '^[<>]'
-    rm -r "$lines"
+    awk -f workbook/loop/code.awk "$1" >"$scratch/old.code" && awk -f workbook/loop/code.awk "$2" >"$scratch/new.code"
+    diff -d "$scratch/old.code" "$scratch/new.code" | grep -c '^[<>]'
 }

@@ -58,6 +58,6 @@ root=$PWD
 filled=
 [ "${KEYS:-}" = 1 ] || filled=$(sed -n 's/^The step from .. changes \([0-9]*\) lines .*/ (\1 once gaps are filled)/p' \
     "problems/$number/README.md" 2>/dev/null)
-echo "$(changed_lines "$scratch/$old" "$scratch/$new") lines of code change from $old to $new$filled." \
-    "Comments, blank lines and the marks of gaps are not counted." >>"$shown"
+echo "$(changed_lines "$scratch/$old" "$scratch/$new") lines of code change from $old to $new$filled." >>"$shown"
+echo "Comments, blank lines and the marks of gaps are not counted." >>"$shown"
 LESS=${LESS-FRX} sh -c "$pager" <"$shown"

@@ -8,21 +8,18 @@
 
 int score_points(char **given);
 int score_next(char **given);
-int score_after(char **given);  // next.c
-int score_hint(char **given);
-int score_gaps(char **given);  // hint.c
+int score_after(char **given);
 int score_question(char **given);
 int score_cases(char **given);
-int score_predicted(char **given);  // question.c
-int score_row(char **given);        // class.c
+int score_predicted(char **given);  // next.c
+int score_hint(char **given);
+int score_gaps(char **given);  // hint.c
+int score_row(char **given);   // class.c
 int score_class(char **given);
 
 // The problems with these numbers; ends the program if one is none.
 void score_numbers(char **numbers, bool asked[WB_PROBLEMS]);
 const wb_problem *score_problem(const char *number);
-
-// Whether a problem has a question that no test asks, and nothing has been predicted yet (question.c).
-bool question_is_open(int number);
 
 // What points.c writes beside the table: gradescope.c, junit.c.
 void score_write_gradescope(FILE *to, const char *folder);
