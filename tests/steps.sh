@@ -1,8 +1,9 @@
 #!/bin/sh
 # steps.sh - prints the table of steps: how many lines of code change from the key of the problem that another grows out
 # of (`from` in problems.c) to its own, comments and blank lines apart. The map of problems/README.md and a sentence in
-# each lesson are as this table, problems.c and README.md's table of problems have it; `steps.sh --write` makes them so.
-# solutions/README.md says which file is what. And `make start-NN` after the key of the problem before begins with the code that NN was shipped with.
+# each lesson are as this table, problems.c and README.md's table of problems have it, and solutions/README.md says which
+# file is what; `steps.sh --write` makes them so. And `make start-NN` after the key of the problem before begins with the
+# code that NN was shipped with.
 set -u
 . tests/prove/frame.sh
 . workbook/loop/source.sh
@@ -89,8 +90,10 @@ for n in solutions/[0-9]*; do printf '%s\n' "$n"/*.c* "$n"/variants/*.cu; done |
 awk 'FNR == NR { files = files $0 "\n"; next }
     /^<!-- :files -->$/ { skipped = 0 }
     !skipped { print }
-    /^<!-- files: / { skipped = 1; printf "| file | what it is | the library may take it for |\n|---|---|---|\n%s", files }' \
-    "$scratch/files" solutions/README.md >"$scratch/README.md"
+    /^<!-- files: / {
+        skipped = 1
+        printf "| file | what it is | the library may take it for |\n|---|---|---|\n%s", files
+    }' "$scratch/files" solutions/README.md >"$scratch/README.md"
 check "solutions/README.md has a place for its files" grep -q '[)], the key' "$scratch/README.md"
 hold solutions/README.md "$scratch/README.md"
 

@@ -124,7 +124,7 @@ check "next --number: nothing is left" test ! -s "$said"
 
 # ------------------------ predict
 mkdir -p build/cpu/problems
-printf '#!/bin/sh\nprintf "blocks\\tmultiplied\\tproducts\\tsent\\n1\\t2560000\\t0\\t0\\n" >"$2"\n' >build/cpu/problems/03_worker
+echo 'printf "blocks\tmultiplied\tproducts\tsent\n1\t2560000\t0\t0\n" >"$2"' >build/cpu/problems/03_worker
 chmod +x build/cpu/problems/03_worker
 predict() { env MAKE=true GUESS="$1" workbook/loop/predict.sh 03; }
 asked "predict: without a number the question alone" 'How many times as many' make predict-03

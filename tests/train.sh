@@ -147,7 +147,7 @@ for letter in A B C; do
             SAY="$letter $which $name" train/which.sh >>"$said" 2>&1 && right="$right$which $name "
         done
     done
-    off=$(awk -F'\t' -v run=$letter '$1 == run && $6 != "-" && !($9 <= $10) && !seen[$6]++ { off = off $6 } END { print off }' \
+    off=$(awk -F'\t' -v run=$letter '$1 == run && $6 != "-" && !($9 <= $10) && !seen[$6]++ { printf "%s", $6 }' \
         plots/data/cpu/which.tsv)
     [ "$(echo "$right" | wc -w)" -eq 2 ] && [ "$off" = "$(echo "${right%% *}" | sed 's/both/0709/')" ]
     verdict $? "make which: one answer of all is right of $letter, and fits its gradients: $right"

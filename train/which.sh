@@ -62,7 +62,7 @@ awk -F'\t' '
     /^#/ || $1 == "run" { next }
     $5 != "-" { held[$1] = $5 }
     $6 == "-" { next }
-    !seen[$1]++ { printf "\n%s: its loss on text held out ends at %s, that of loops at %s\n", $1, held[$1], held["naive"] }
+    !seen[$1]++ { printf "\n%s: loss on text held out %s at the end; of loops %s\n", $1, held[$1], held["naive"] }
     $6 $7 != last { printf "  %s, layer %s", $6, $7 }
     { printf "   %s %.4f / %.4f%s", $8, $9, $10, $9 <= $10 ? "    " : " OFF" }
     { last = $6 $7; if (++n % 4 == 0) print "" }' "$table"
