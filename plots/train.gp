@@ -16,6 +16,7 @@ set title "A language model of bytes learns the lessons".source_line(source)
 set xlabel "step"
 set ylabel "loss, nats a byte"
 set key maxrows 2
+if (words(runs) > 2) set key inside top right maxrows 4
 eval output_to("loss")
 set output sprintf("%s.%s", out, term)
 plot for [run in runs] loss(run) using "step":"loss" with lines linestyle look(run) title title_of(run), \

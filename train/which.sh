@@ -9,8 +9,8 @@ table=${WHICH:-plots/data/cpu/which.tsv} runs=build/cpu/train/which
 say() { echo "which: $*" >&2; exit 2; }
 sum() { echo "$*" | sha256sum | cut -d' ' -f1; }
 mistakes() { # of the capstone's table, a line each: its name, a colon, what is wrong
-    sed -n 's/^| `\([a-z0-9]*\/\)*\([A-Za-z_]*\)` | \([^|]*\) | .*/\2: \3/p' problems/capstone/README.md |
-        grep -v '^naive:\|^right:\|^untouched:'
+    awk -F ' *[|] *' 'NF == 9 && sub(/^`([0-9]*[/])?/, "", $2) && sub(/`/, ": ", $2) { print $2 $3 }' \
+        problems/capstone/README.md | grep -v '^naive:\|^right:\|^untouched:'
 }
 
 if [ "${1:-}" = record ]; then
