@@ -9,7 +9,6 @@
 int score_points(char **given);
 int score_next(char **given);
 int score_after(char **given);
-int score_question(char **given);
 int score_cases(char **given);
 int score_predicted(char **given);  // next.c
 int score_hint(char **given);
