@@ -1,9 +1,9 @@
 #!/bin/sh
 # steps.sh - prints the table of steps: how many lines of code change from the key of the problem that another grows out
 # of (`from` in problems.c) to its own, comments and blank lines apart. The map of problems/README.md and a sentence in
-# each lesson are as this table, problems.c and README.md's table of problems have it, and solutions/README.md says which
-# file is what; `steps.sh --write` makes them so. And `make start-NN` after the key of the problem before begins with the
-# code that NN was shipped with.
+# each lesson are as this table, problems.c and README.md's table of problems have it. solutions/README.md says which
+# file is what. `steps.sh --write` makes them so. And `make start-NN` after the key of the problem before begins with
+# the code that NN was shipped with.
 set -u
 . tests/prove/frame.sh
 . workbook/loop/source.sh
