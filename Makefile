@@ -30,7 +30,7 @@ demo: setup  ## see it work: every answer key against its naive baseline, and ch
 	@workbook/bench/demo.sh $(BACKEND) $(NUMBERS)
 progress: $B/score  ## where each problem stands: state, points, next step; runs nothing
 	@$< progress
-next: $B/score  ## the one thing to do now; P=03 in that problem
+next: $B/score  ## the one thing to do now, and a question; P=03 in that problem
 	@$< next
 book:  ## the lessons as a site, from the disk; EDITION=instructors: and the wrong solutions
 	@workbook/book/book.sh $(PYTHON)
@@ -69,6 +69,8 @@ diff-%: $B/score FORCE  ## diff-03: yours against the answer key; asks first (YE
 	@workbook/loop/diff.sh $*
 step-%: FORCE  ## step-04: from your file of the problem before to the one shipped (KEYS=1: keys; COMMENTS=1)
 	@workbook/loop/step.sh $*
+predict-%: $B/score FORCE  ## predict-04 GUESS=0.5: answers a question of make next; shows your number and the count
+	@workbook/loop/predict.sh $*
 report: $B/score $B/suite  ## a page of scores and failures, to keep or hand in: build/report.html, OUT=FILE
 	@workbook/score/report.sh $(BACKEND) $(IMPL) $(if $(filter OUT,$(COMMANDED)),"$$OUT")
 compile_commands.json: FORCE  ## for editors with clangd: how each file is compiled
@@ -104,6 +106,8 @@ compile-gpu:  ## compile everything for four generations of GPUs; needs none
 
 train:  ## train a language model with your 07 and 09: WRONG= STEPS= SEED= TEXT= RESUME=1 RANKS=
 	@train/train.sh $(BACKEND) $(IMPL)
+which:  ## which kernel is wrong? three trainings, their curves and gradients; SAY="A 07 NAME" answers
+	@train/which.sh
 gpt-oss: $(OF_GPT_OSS)  ## your 11 and 12 inside gpt-oss; wants PyTorch, transformers
 	@mkdir -p $B/results
 	@$(PYTHON) reference/gpt_oss.py $< >$B/results/gpt_oss.tsv && plots/plot.sh gpt_oss $(BACKEND)
@@ -157,6 +161,6 @@ clean:  ## remove build/
 
 FORCE:
 .PHONY: FORCE help setup demo progress next book test watch ring sanitize report bench plot \
-  duel record bundle compile-gpu train gpt-oss lib install uninstall torch bench-host class-copy grade \
+  duel record bundle compile-gpu train which gpt-oss lib install uninstall torch bench-host class-copy grade \
   grade-all gradescope check check-all mutants class-test new-problem tables format \
   check-format clean

@@ -71,6 +71,8 @@ try hint-02 GAP
 try hint-02 LEVEL
 try step-04 KEYS
 try step-04 COMMENTS
+try predict-04 GUESS
+try which SAY
 try watch P
 try next P
 try mask-06 N

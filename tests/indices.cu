@@ -66,8 +66,8 @@ Test(indices, brings_into_range_and_tells)
 Test(indices, refuses)
 {
     const decode_shape s = {1, 1, 1, 1, 64, 1, 16, 1, 1};
-    int x;
-    uint64_t found;
+    int x = 0;
+    uint64_t found = 0;
     cr_assert_eq(wb_check_indices(&x, &x, &x, NULL, &found, NULL, 0, 0, &s, 0), WB_BAD_ARGUMENT);
     cr_assert_eq(wb_check_indices(&x, &x, &x, &x, &found, &x, 0, 0, &s, 0), WB_BAD_ARGUMENT);
     cr_assert_eq(wb_check_indices(&x, &x, &x, &x, &found, NULL, 0, 17, &s, 0), WB_BAD_ARGUMENT);

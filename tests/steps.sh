@@ -1,17 +1,21 @@
 #!/bin/sh
 # steps.sh - prints the table of steps: how many lines of code change from the key of the problem that another grows out
 # of (`from` in problems.c) to its own, comments and blank lines apart. The map of problems/README.md and a sentence in
-# each lesson are as this table, problems.c and README.md's table of problems have it; `steps.sh --write` makes them so.
-# And `make start-NN` after the key of the problem before begins with the code that NN was shipped with.
+# each lesson are as this table, problems.c and README.md's table of problems have it. solutions/README.md says which
+# file is what. `steps.sh --write` makes them so. And `make start-NN` after the key of the problem before begins with
+# the code that NN was shipped with.
 set -u
 . tests/prove/frame.sh
 . workbook/loop/source.sh
 
 for n in $(cd problems && echo [0-9][0-9]); do
-    find_source solutions "$n"
-    awk -f workbook/loop/code.awk "$file" >"$scratch/$n"
-    from=$(from_of "$n")
-    [ -z "$from" ] || from="$from $(diff -d "$scratch/$from" "$scratch/$n" | grep -c '^[<>]')"
+    from=$(from_of "$n") key=
+    if [ -n "$from" ]; then
+        find_source solutions "$from"
+        key=$file
+        find_source solutions "$n"
+        from="$from $(changed_lines "$key" "$file")"
+    fi
     echo "$n $from"
 done >"$scratch/steps"
 sed 's/\(.*\) \(.*\) \(.*\)/      \2 to \1: \3 lines/' "$scratch/steps"
@@ -63,6 +67,35 @@ while read -r n from lines; do
     grep -qxF "$sentence" "$scratch/lesson" || fail "problems/$n/README.md lacks: $sentence"
     hold "problems/$n/README.md" "$scratch/lesson"
 done <"$scratch/steps"
+
+# Which file is what: of each key and each variant its first sentence, and for which functions the library may take it.
+sed -n 's/^[A-Z_]*([a-z_0-9]*, \([a-z_0-9]*\), "\([^"]*\)",.*/\2 \1/p' solutions/kernels.h >"$scratch/taken"
+for n in solutions/[0-9]*; do printf '%s\n' "$n"/*.c* "$n"/variants/*.cu; done | awk '
+    FNR == NR { taken[$1] = taken[$1] (taken[$1] == "" ? "" : ", ") "`" $2 "`"; next }
+    {
+        text = ""
+        while ((getline line <$0) > 0 && line ~ /^[/][/] /) text = text substr(line, 3)
+        close($0)
+        sub(/^ [a-z0-9_]*[.]cu - /, "", text)
+        sub(/^ /, "", text)
+        sub(/ et al[.]/, " and others", text)
+        if (match(text, /[.:;] /)) text = substr(text, 1, RSTART - 1)
+        sub(/[.]$/, "", text)
+        if (text == "") next
+        source = substr($0, 11)
+        sub(/[.]cu?$/, "", source)
+        name = substr($0, 11)
+        printf "| [%s](%s)%s | %s | %s |\n", name, name, name ~ /variants/ ? "" : ", the key", text, taken[source]
+    }' "$scratch/taken" - >"$scratch/files"
+awk 'FNR == NR { files = files $0 "\n"; next }
+    /^<!-- :files -->$/ { skipped = 0 }
+    !skipped { print }
+    /^<!-- files: / {
+        skipped = 1
+        printf "| file | what it is | the library may take it for |\n|---|---|---|\n%s", files
+    }' "$scratch/files" solutions/README.md >"$scratch/README.md"
+check "solutions/README.md has a place for its files" grep -q '[)], the key' "$scratch/README.md"
+hold solutions/README.md "$scratch/README.md"
 
 # A line "// mine" in each gap of that key: those of the gaps in travels.txt arrive.
 while read -r n from lines; do

@@ -5,7 +5,7 @@
 set -u
 . tests/prove/frame.sh
 built=$PWD/build/${BACKEND:-cpu}
-unset MAKEFLAGS MFLAGS GAP LEVEL YES P SANITIZE
+unset MAKEFLAGS MFLAGS GAP LEVEL YES P GUESS SANITIZE
 for skeleton in $(sed 's/.*  //' workbook/loop/shipped.sha256); do
     number=$(basename "$(dirname "$skeleton")")
     mkdir -p "$scratch/wb/problems/$number" "$scratch/shipped/$number"
@@ -14,12 +14,13 @@ for skeleton in $(sed 's/.*  //' workbook/loop/shipped.sha256); do
     cp "$scratch/wb/$skeleton" "$scratch/shipped/$number"
 done
 cp -R Makefile .gitignore workbook "$scratch/wb"
+cp problems/questions.txt "$scratch/wb/problems"
 mkdir "$scratch/wb/tests"
 for suite in tests/[0-9]*_*.c; do : >"$scratch/wb/$suite"; done # their names alone matter
 [ ! -d solutions ] || cp -R solutions "$scratch"
 cd "$scratch/wb" || exit 1
 rm -rf workbook/loop/shipped
-status=0 numbers=$(ls problems)
+status=0 numbers=$(cd problems && echo [0-9][0-9] | tr ' ' '\n')
 export BACKEND=${BACKEND:-cpu}
 score=build/$BACKEND/score
 
@@ -117,8 +118,32 @@ for number in $numbers; do
     passing "$number" | record "$number" passed
 done
 asked "next: everything has passed" '^Everything has passed' "$score" next
+check "next: and a question of what has passed last" says '^A question of 18 that no test asks'
 run "$score" next --number
 check "next --number: nothing is left" test ! -s "$said"
+
+# ------------------------ predict
+mkdir -p build/cpu/problems
+echo 'printf "blocks\tmultiplied\tproducts\tsent\n1\t2560000\t0\t0\n" >"$2"' >build/cpu/problems/03_worker
+chmod +x build/cpu/problems/03_worker
+predict() { env MAKE=true GUESS="$1" workbook/loop/predict.sh 03; }
+asked "predict: without a number the question alone" 'How many times as many' make predict-03
+asked "predict: what was counted stands beside what was predicted" '^  counted    2$' predict 3
+mkdir kept && mv problems/predictions.tsv kept && mkfifo problems/predictions.tsv
+refused "predict: what is no file is not written to" 'predictions' predict 3
+asked "next: nor read; the question stays" 'A question of 03 ' env P=03 "$score" next
+rm problems/predictions.tsv
+printf '%s\n' '$(touch here)' '99999	x	1e999' '04	`touch here`' | cat - kept/predictions.tsv >problems/predictions.tsv
+asked "predict: a table may hold anything, and per cents are numbers" '^  counted    2: right$' predict 200%
+check "predict: nothing of a table is run, and what is predicted is kept" \
+    eval '[ ! -e here ] && [ "$(grep -c "^03	multiplied	" problems/predictions.tsv)" -eq 2 ]'
+refused "predict: what is no number" 'GUESS=a lot: a number' predict 'a lot'
+echo failed >build/grade/05.state
+refused "predict: before it has passed nothing is counted" 'once it has passed .its state: unfinished' \
+    env GUESS=1 workbook/loop/predict.sh 5
+echo passed >build/grade/05.state
+run env P=03 "$score" next
+check "next: what was predicted is not asked again" eval '! says "A question of"'
 
 # What a student's file can influence, in any form, ends no program and hangs none.
 rm build/grade/06.* && mkdir build/grade/06.results build/grade/06.state && mkfifo build/grade/06.log
@@ -252,14 +277,18 @@ run make step-04 COMMENTS=1
 awk '/^---/ { part++ } /^-\/\/ mine alone/ { mine = part } /^\+ *const int.*\/\// { mixed = 1 }
     /^\+ *\/\/[{] bounds/ { gap = part } END { exit !(mine == 2 && gap == 1 && !mixed) }' "$said"
 verdict $? "step: with COMMENTS=1 gaps are with the code, and comments behind it"
-refused "step: where nothing comes before" 'no problem 01 that grows' make step-01
+check "step: says how many lines of code change, counted as on the map" \
+    says '^[0-9]+ lines of code change from problems/03/flash_forward.cu to shipped/04/flash_causal.cu'
+refused "step: where nothing comes before" '^step-02: 02 grows out of no other problem; make next' make step-02
+refused "step: a problem that is not there" 'no problem 98, only 01 02 ' make step-98
+asked "step-4 is step-04" '^-// mine alone' make step-4
 refused "step: without solutions/ no keys" '^step-04: there is no answer key here' env KEYS=1 workbook/loop/step.sh 04
 
 # ------------------------ start
 cp -R "$scratch/shipped/03" "$scratch/shipped/04" workbook/loop/shipped
 rm -f build/grade/03.* problems/04/*.[1-9]
 refused "start: only after the problem before" 'begins with your 03, which has not passed' make start-04
-sed 's|TODO(03)|mine:|; s|^#include "tile.cuh"|&  // mine outside|' \
+sed 's|TODO(03)|mine:|; s|^#include "tile.cuh"|&  // mine outside|; s|^ *kernel<<<.*|&  // mine beside|' \
     "$scratch/shipped/03/flash_forward.cu" >problems/03/flash_forward.cu
 passing 03 | record 03 passed
 refused "start: what does not compile" 'does not compile. Nothing was changed' env MAKE=false workbook/loop/reset.sh 04 start
@@ -268,12 +297,13 @@ run env MAKE=true workbook/loop/reset.sh 04 start
 grep -q '// mine: max' problems/04/flash_causal.cu && grep -q '// mine outside' problems/04/flash_causal.cu &&
     grep -q 'TODO(04) bounds' problems/04/flash_causal.cu && ! grep -q 'S_max' problems/04/flash_causal.cu
 verdict $? "start: what I wrote for 03 stands in 04, in a gap and outside, beside the gaps of 04"
+check "start: what of mine stood where 04 changes lines is named" says '^    .*kernel<<<.*// mine beside'
 check "start: the other file is kept" same problems/04/flash_causal.cu.1 "$scratch/shipped/04/flash_causal.cu"
 echo >>problems/03/flash_forward.cu
 refused "start: a file that has changed since" 'passed and changed since' workbook/loop/reset.sh 04 start
 sed -i.bak '/^ *\/\/{ max/d' problems/03/flash_forward.cu && passing 03 | record 03 passed
 refused "start: a file without its gaps" 'does not have the gaps any more' env MAKE=true workbook/loop/reset.sh 04 start
-refused "start: where nothing comes before" 'no problem 02 that grows' workbook/loop/reset.sh 02 start
+refused "start: where nothing comes before" '02 grows out of no other problem' workbook/loop/reset.sh 02 start
 cp "$scratch/shipped/03"/* problems/03/ && cp "$scratch/shipped/04"/* problems/04/ && rm -rf workbook/loop/shipped
 
 # ------------------------ diff

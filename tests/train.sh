@@ -138,6 +138,20 @@ is_in() { [ "$(wc -l <"$scratch/table")" -gt "$2" ] && ! grep -vxFf "$1" "$scrat
 train/lesson.sh plots/data/h200/train_wrong.tsv >"$scratch/table" && is_in problems/capstone/README.md 20
 verdict $? "the lesson's table is what plots/data has"
 
+# Which kernel is wrong: three recorded runs. Of all answers one is right, and it fits the gradients that are off.
+answers=$(train/which.sh | sed -n '/^A number is/,/^Which kernel/s/^  \([A-Za-z_0-9]*\): .*/\1/p')
+for letter in A B C; do
+    right=
+    for which in 07 09 both; do
+        for name in $answers; do
+            SAY="$letter $which $name" train/which.sh >>"$said" 2>&1 && right="$right$which $name "
+        done
+    done
+    off=$(awk -F'\t' -v run=$letter '$1 == run && $6 != "-" && !($9 <= $10) && !seen[$6]++ { printf "%s", $6 }' \
+        plots/data/cpu/which.tsv)
+    [ "$(echo "$right" | wc -w)" -eq 2 ] && [ "$off" = "$(echo "${right%% *}" | sed 's/both/0709/')" ]
+    verdict $? "make which: one answer of all is right of $letter, and fits its gradients: $right"
+done
 for table in plots/data/*/train_context.tsv; do
     [ -f "$table" ] || continue # not recorded
     train/context.sh "$table" >"$scratch/table" && is_in train/README.md 2

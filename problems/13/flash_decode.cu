@@ -199,12 +199,13 @@ size_t flash_decode_workspace(const decode_shape *shape)
 }
 
 wb_status flash_decode(
-    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V, const int *page_table, const int *kv_len,
-    void *workspace, size_t workspace_bytes, const decode_shape *shape, wb_stream stream)
+    bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf16 *V,  // the cache in bf16
+    const int *page_table, const int *kv_len, void *workspace, size_t workspace_bytes, const decode_shape *shape,
+    wb_stream stream)
 {
-    const size_t needed = flash_decode_workspace(shape);
-    const wb_status status =
-        wb_check_decode("flash_decode", O, L, Q, K, V, page_table, kv_len, workspace, workspace_bytes, needed, shape);
+    const wb_status status = wb_check_decode(
+        "flash_decode", O, L, Q, K, V, page_table, kv_len, workspace, workspace_bytes, flash_decode_workspace(shape),
+        shape);
     if (status != WB_OK) return status;
     return with_sizes(shape, [&](auto s) {
         const auto parts = (part<s.ROWS, s.D> *)workspace;

@@ -173,9 +173,7 @@ template <int ROWS, int D, int WARPS, int STAGES> __global__ __launch_bounds__(3
             // else its first.
             part<ROWS, D> &mine = parts[2 * blockIdx.x + (begin == 0)];
             if (warp_id() == WARPS - 1 && ends && begin == 0) {
-                each(O_reg, [&](float &x, element e) {
-                    if (e.row < me.rows) O[(row + e.row) * D + byte_col(e.col)] = __float2bfloat16(x);
-                });
+                store_in_order(O + row * D, O_reg, me.rows);
                 store(L + row, L_row, me.rows);
             } else if (warp_id() == WARPS - 1) {
                 each(O_reg, [&](float &x, element e) { mine.O[e.row][byte_col(e.col)] = x; });
@@ -219,10 +217,9 @@ wb_status flash_decode_int8(
     const int *page_table, const int *kv_len, void *workspace, size_t workspace_bytes, const decode_shape *shape,
     wb_stream stream)
 {
-    const size_t needed = flash_decode_int8_workspace(shape);
     const wb_status status = wb_check_decode_int8(
-        "flash_decode_int8", O, L, Q, K, V, K_scale, V_scale, page_table, kv_len, workspace, workspace_bytes, needed,
-        shape);
+        "flash_decode_int8", O, L, Q, K, V, K_scale, V_scale, page_table, kv_len, workspace, workspace_bytes,
+        flash_decode_int8_workspace(shape), shape);
     if (status != WB_OK) return status;
     return with_sizes(shape, [&](auto s) {
         const auto parts = (part<s.ROWS, s.D> *)workspace;

@@ -91,8 +91,10 @@ extern "C" __attribute__((weak, visibility("default"))) void cblas_sgemm(int ord
     cudacpu::matrices m = {};
     m.rows = rows, m.cols = cols, m.depth = depth;
     float *to = nullptr;
-    if (order == ROW_MAJOR && transA == AS_IT_IS && rows > 0 && cols > 0 && depth > 0)
+    if (order == ROW_MAJOR && transA == AS_IT_IS && rows > 0 && cols > 0 && depth > 0) {
         to = cudacpu::new_product(walker, m);
+        cudacpu::multiplied += static_cast<uint64_t>(rows) * static_cast<uint64_t>(cols) * static_cast<uint64_t>(depth);
+    }
     if (to) {
         for (int i = 0; i < rows; i++) to = cudacpu::copy(to, A + static_cast<ptrdiff_t>(i) * lda, depth);
         for (int k = 0; k < depth; k++)

@@ -30,9 +30,9 @@ END {
         ". Next: make next, or read problems/README.md"
     group("Begin", "demo setup next progress book")
     group("Work on a problem", "test-% watch hint-% run-% ring sanitize-% mask-% timeline-% reset-% blank-% diff-%" \
-        " step-% start-% test sanitize report compile_commands.json")
+        " step-% start-% predict-% test sanitize report compile_commands.json")
     group("Measure", "bench-% plot-% bench plot tune-% record duel bundle compile-gpu")
-    group("Use the kernels", "train gpt-oss lib install torch")
+    group("Use the kernels", "train which gpt-oss lib install torch")
     group("Run a class (workbook/class/README.md)", "class-copy grade-all grade gradescope")
     group("The workbook itself", "check check-all mutants class-test new-problem tables format clean help")
     left = 0

@@ -7,6 +7,7 @@
 set -u
 . workbook/loop/source.sh
 number=$1 target=${2:-reset}-$1 what="as shipped"
+case $number in [1-9]) number=0$number ;; esac
 refuse() { echo "$target: $*. Nothing was changed" >&2; exit 1; }
 path=$(sed -n "s|^[0-9a-f]*  \(problems/$number/.*\)|\1|p" workbook/loop/shipped.sha256)
 if [ -z "$path" ]; then
@@ -23,14 +24,14 @@ blank)
         mv "$scratch/blank" "$scratch/skeleton" || refuse "$name was not found in the shipped $path"
     ;;
 start)
-    from=$(from_of "$number") out=build/${BACKEND:-cpu}
-    [ -n "$from" ] || refuse "there is no problem $number that grows out of another"
+    grows_from "$number" || refuse "$why"
+    out=build/${BACKEND:-cpu}
     state=$("$out/score" standing "$from")
     case $state in passed,*) ;; *) refuse "it begins with your $from, which has not passed (its state: $state)" ;; esac
     find_source problems "$from"
     tried=$out/tune/$number/start
     rm -rf "$tried" && mkdir -p "$tried" || exit 1
-    workbook/loop/travel.sh "$number" "$file" "$tried/${path##*/}" >"$scratch/why" || refuse "$(cat "$scratch/why")"
+    workbook/loop/travel.sh "$number" "$file" "$tried/${path##*/}" >"$scratch/lost" || refuse "$(cat "$scratch/lost")"
     cmp -s "$tried/${path##*/}" "$scratch/skeleton" && refuse "$number has no use for what is yours in $file"
     if ! $MAKE --no-print-directory -s -j"$WB_JOBS" BACKEND="${BACKEND:-cpu}" "$tried/$number.so" >"$tried/log" 2>&1; then
         LC_ALL=C awk -f workbook/loop/errors.awk "$tried/log" >&2
@@ -58,3 +59,7 @@ fi
 cat "$scratch/skeleton" >"$path" || exit 1
 rm -f build/grade/"$number".* # what was said of the other file
 echo "$target: $path is $what${backup:+. To undo: cp $backup $path}"
+if [ -s "$scratch/lost" ]; then
+    echo "These lines of yours are not in it, for $number changes what stood there:"
+    sed 's/^/    /' "$scratch/lost"
+fi

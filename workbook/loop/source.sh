@@ -2,7 +2,9 @@
 # source.sh - for scripts that run in the workbook's root. find_source FOLDER NN sets `name`, the problem's, and `file`,
 # FOLDER/NN/name.cu or name.c; an empty one if there is none. What else lies there, an attempt for example, is nobody's
 # source. ring_of NN prints which program starts the ranks of a problem that wants several processes, and nothing for
-# the others. from_of NN prints the number of the problem that NN grows out of (workbook/problems.c), if there is one.
+# the others. from_of NN prints the number of the problem that NN grows out of (workbook/problems.c), if there is one;
+# grows_from NN puts it into `from`, or into `why` a sentence if there is none. changed_lines OLD NEW prints how many
+# lines of code change, both those that go and those that come; it wants a folder `scratch`.
 : "${MAKE:=make}" "${WB_JOBS:=2}" # make says both; a script may be run by hand
 find_source() {
     for name in tests/"$2"_*.c; do :; done
@@ -19,4 +21,15 @@ from_of() {
     from=
     case $1 in [0-9][0-9]) from=$(sed -n "s/^    {${1#0}, .*, \([1-9][0-9]*\)},$/\1/p" workbook/problems.c) ;; esac
     [ -z "$from" ] || printf '%02d\n' "$from"
+}
+grows_from() {
+    from=$(from_of "$1")
+    [ -z "$from" ] || return 0
+    why="there is no problem $1, only$(echo '' problems/[0-9]* | sed 's| problems/| |g')"
+    [ ! -d "problems/$1" ] || why="$1 grows out of no other problem; make next says what to do in it"
+    return 1
+}
+changed_lines() {
+    awk -f workbook/loop/code.awk "$1" >"$scratch/old.code" && awk -f workbook/loop/code.awk "$2" >"$scratch/new.code"
+    diff -d "$scratch/old.code" "$scratch/new.code" | grep -c '^[<>]'
 }

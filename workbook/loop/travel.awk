@@ -1,7 +1,8 @@
 # travel.awk - two steps of travel.sh, which says what for.
 # -v which=take -v gaps="a; b" SKELETON MINE: MINE, but of its gaps these alone are mine, and each line of theirs ends with
 # a byte 1; the others are as in SKELETON. What begins a gap becomes a comment, what ends one goes.
-# -v which=choose: a merged file without its conflicts: mine where it is mine in a gap, and no gap of the other side's.
+# -v which=choose -v lost=FILE BASE MERGED: a merged file without its conflicts: mine where it is mine in a gap, and no
+# gap of the other side's. FILE gets the lines that are mine, not of BASE, and go.
 which == "take" && FNR == 1 { file++ }
 which == "take" && /^ *\/\/[{]/ {
     gap = $0
@@ -16,9 +17,21 @@ which == "take" && /^ *\/\/[}]/ { gap = ""; next }
 which == "take" && file == 1 { if (gap != "") shipped[gap] = shipped[gap] (shipped[gap] == "" ? "" : "\n") $0; next }
 which == "take" { if (gap == "" || kept) print $0 (gap == "" ? "" : "\1"); next }
 
+FNR == NR { base[$0]; next }
 /^<<<<<<< / { mine = other = ""; side = "mine"; next }
 side != "" && /^=======$/ { side = "other"; next }
-side != "" && /^>>>>>>> / { $0 = other ~ /\/\/[{}]/ || mine !~ /\1/ ? other : mine; side = ""; if ($0 == "") next; sub(/\n$/, "") }
+side != "" && /^>>>>>>> / {
+    side = ""
+    theirs = other ~ /\/\/[{}]/ || mine !~ /\1/
+    own = mine
+    gsub(/\1/, "", own)
+    count = theirs ? split(own, line, "\n") : 0
+    for (i = 1; i <= count; i++)
+        if (line[i] ~ /[^ ]/ && !(line[i] in base) && !index("\n" other, "\n" line[i] "\n")) print line[i] >lost
+    $0 = theirs ? other : mine
+    if ($0 == "") next
+    sub(/\n$/, "")
+}
 side == "mine" { mine = mine $0 "\n"; next }
 side == "other" { other = other $0 "\n"; next }
 { gsub(/\1/, ""); print }

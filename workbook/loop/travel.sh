@@ -1,7 +1,8 @@
 #!/bin/sh
 # travel.sh NN MINE TO - writes to TO problem NN as it was shipped, but with what is the student's own in MINE, the file
 # of the problem that NN grows out of: what was written in those gaps that travels.txt names, and what was changed
-# outside of gaps, where NN has not changed it as well. NN's gaps are as shipped. Exit status: 0, or 1 and a sentence.
+# outside of gaps, where NN has not changed it as well. NN's gaps are as shipped. Prints the student's lines that have
+# gone for what NN changes there. Exit status: 0, or 1 and a sentence.
 set -u
 number=$1 mine=$2 to=$3
 command -v git >/dev/null || { echo "git is not here, which merges the two"; exit 1; }
@@ -24,6 +25,7 @@ take "$scratch/from" '' >"$scratch/base"
 take "$mine" "$(sed -n "s/^$number //p" workbook/loop/travels.txt)" >"$scratch/mine"
 git merge-file -p "$scratch/mine" "$scratch/base" "$scratch/shipped" 2>"$scratch/why" >"$scratch/merged"
 [ $? -le 127 ] || { cat "$scratch/why"; exit 1; }
-awk -v which=choose -f workbook/loop/travel.awk "$scratch/merged" >"$to"
+awk -v which=choose -v lost="$scratch/lost" -f workbook/loop/travel.awk "$scratch/base" "$scratch/merged" >"$to"
 [ "$(marks "$to")" = "$(marks "$scratch/shipped")" ] ||
     { echo "what is yours in $mine stands where $number has a gap"; exit 1; }
+[ ! -f "$scratch/lost" ] || cat "$scratch/lost"

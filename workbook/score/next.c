@@ -1,12 +1,126 @@
-// next.c - what to do now: make next, of the problem P if one is named, and the line after make test.
+// next.c - what to do now: make next, of the problem P if one is named, and the line after make test. And what no test
+// asks: a number of each problem to predict, which is then counted (make predict-NN).
 #include "score/gaps.h"
 #include "score/safe_text.h"
 #include "score/score.h"
 #include "score/standing.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+// ------------------------ what no test asks
+
+#define PREDICTIONS "problems/predictions.tsv"  // the student's; of it only the first number of each line is read
+
+// A section of problems/questions.txt: what is counted in the case `of`, over that in the case `per`, or over a number.
+typedef struct question {
+    char counter[16], of[128], per[128];
+    char *text, *why;  // the question, and what makes the number
+} question;
+
+static bool question_of(int number, question *q)
+{
+    char head[16], *const all = grades_read_file("problems/questions.txt");
+    snprintf(head, sizeof head, "\n== %02d ", number);
+    char *const at = strstr(all, head);
+    if (!at || sscanf(at + strlen(head), "%15s %127s / %127s", q->counter, q->of, q->per) != 3) return false;
+    q->text = strchr(at + 1, '\n') + 1;
+    char *const end = strstr(q->text, "\n== ");
+    if (end) *end = 0;
+    q->why = strstr(q->text, "\n\n");
+    if (q->why) *q->why = 0, q->why += 2;
+    return q->why;
+}
+
+static question question_must(const wb_problem *p)
+{
+    question q;
+    if (question_of(p->number, &q)) return q;
+    fprintf(stderr, "predict-%02d: problems/questions.txt has no question of it\n", p->number);
+    exit(77);  // of a problem that was added a proof is skipped
+}
+
+static bool is_open(int number)
+{
+    question q;
+    char *const table = grades_read_file("%s", PREDICTIONS);
+    bool open = question_of(number, &q);
+    for (const char *line = strchr(table, '\n'); line; line = strchr(line + 1, '\n')) open &= atoi(line) != number;
+    free(table);
+    return open;
+}
+
+int score_cases(char **given)
+{
+    const question q = question_must(score_problem(given[0]));
+    printf("--case %s\n", q.of);
+    if (strchr(q.per, '=')) printf("--case %s\n", q.per);
+    return 0;
+}
+
+// Of what a worker has written (--count).
+static double counted_in(const question *q, const char *file)
+{
+    static const char *const names[] = {"blocks", "multiplied", "products", "sent"};
+    char *const counts = grades_read_file("%s", file), *row = counts;
+    double value[2] = {NAN, strtod(q->per, NULL)}, of[4];
+    for (int n = 0; n < 2 && (row = strchr(row, '\n')) && *++row; n++)
+        for (int k = 0; k < 4 && sscanf(row, "%lf %lf %lf %lf", &of[0], &of[1], &of[2], &of[3]) == 4; k++)
+            if (strcmp(q->counter, names[k]) == 0) value[n] = of[k];
+    free(counts);
+    return value[0] / value[1];
+}
+
+int score_predicted(char **given)
+{
+    const wb_problem *p = score_problem(given[0]);
+    const question q = question_must(p);
+    if (!given[1]) return printf("%s\n", q.text) < 0;
+    const double counted = counted_in(&q, given[1]);
+    const char *guess = getenv("GUESS");
+    char *end, number[32];
+    snprintf(number, sizeof number, "%.4g", counted);
+    if (!guess || !*guess) {  // for a proof: whether the answer begins with it
+        printf("%s, and the answer: %s\n", number, q.why);
+        return strncmp(q.why, number, strlen(number)) != 0 || strspn(q.why + strlen(number), "0123456789") > 0;
+    }
+    double predicted = strtod(guess, &end);
+    if (end != guess && *end == '%') predicted /= 100, end++;
+    if (end == guess || *end || !(predicted >= 0) || !isfinite(counted)) {
+        fprintf(stderr, "predict-%02d: GUESS=%.20s: a number, such as 0.25 or 25%%; counted: %s\n", p->number, guess,
+                number);
+        return 1;
+    }
+    struct stat is;
+    const bool begun = stat(PREDICTIONS, &is) == 0;
+    FILE *table = !begun || S_ISREG(is.st_mode) ? fopen(PREDICTIONS, "a") : NULL;
+    if (!table) grades_give_up(PREDICTIONS);
+    if (!begun) fprintf(table, "problem\tcounter\tpredicted\tcounted\tcase\tper\n");
+    fprintf(table, "%02d\t%s\t%.6g\t%.6g\t%s\t%s\n", p->number, q.counter, predicted, counted, q.of, q.per);
+    if (fclose(table)) grades_give_up(PREDICTIONS);
+    printf("  predicted  %.4g\n  counted    %s%s\n\n%s\n\nYours are kept in " PREDICTIONS ".\n", predicted, number,
+           fabs(predicted - counted) < 0.005 * counted ? ": right" : "", q.why);
+    return 0;
+}
+
+// Asks of what has passed last, and nothing was predicted of; of `only` if that is not null.
+static void ask(const wb_problem *only)
+{
+    char number[16] = "";
+    EACH_PROBLEM (p) {
+        const standing s = standing_of(p, OWN_RECORDS);
+        if ((!only || p == only) && strcmp(s.state, "passed") == 0 && !s.changed && is_open(p->number))
+            snprintf(number, sizeof number, "%02d", p->number);
+    }
+    if (!*number) return;
+    printf("\nA question of %s that no test asks. Your answer: make predict-%s GUESS=...\n\n", number, number);
+    score_predicted((char *[]){number, NULL});
+}
+
+// ------------------------ what to do
 
 #define say(what, ...) (printf("  %-9s ", what), write_form(stdout, LINE, __VA_ARGS__), printf("\n"))
 
@@ -30,7 +144,7 @@ static const char *missing_test(const standing *s, char how[256])
     return test;
 }
 
-int score_next(char **given)
+static int now(char **given)
 {
     static const bool none[WB_PROBLEMS];
     static const char *const ours[WB_GROUPS] = {"", ", a bonus problem", ", beyond the assignment"};
@@ -91,6 +205,14 @@ int score_next(char **given)
     else if (failed)
         say("hint", "make hint-%02d lists the gaps; make sanitize-%02d looks at every access", number, number);
     return 0;
+}
+
+int score_next(char **given)
+{
+    const char *wanted = getenv("P");
+    const int status = now(given);
+    if (!*given) ask(wanted && *wanted ? score_problem(wanted) : NULL);
+    return status;
 }
 
 int score_after(char **given)

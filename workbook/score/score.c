@@ -102,6 +102,8 @@ static const struct {
     {"standing", "NN", 1, standing_now, "its state and its points"},
     {"hint", "NN", 1, score_hint, "a hint for the gap GAP, of level LEVEL"},
     {"gaps", "NN", 1, score_gaps, "a line that names its gaps that are as shipped, if any are"},
+    {"cases", "NN", 1, score_cases, "of which cases that is counted, as its worker wants to know"},
+    {"predicted", "NN [COUNTS]", 1, score_predicted, "a question; keeps GUESS, and shows what a worker has counted"},
     {"untouched", "FILE", 1, untouched, "exit status 0 if it is a skeleton as shipped"},
 };
 

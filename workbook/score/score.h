@@ -8,7 +8,9 @@
 
 int score_points(char **given);
 int score_next(char **given);
-int score_after(char **given);  // next.c
+int score_after(char **given);
+int score_cases(char **given);
+int score_predicted(char **given);  // next.c
 int score_hint(char **given);
 int score_gaps(char **given);  // hint.c
 int score_row(char **given);   // class.c

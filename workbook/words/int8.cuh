@@ -171,3 +171,10 @@ TILE_FN void mma_AB(reg_tile<Rows, Cols> &c, const reg_tile<Rows, 32> &a, const 
         });
 }
 TILE_FN int byte_col(int col) { return col / 16 * 16 + col % 8 * 2 + col / 8 % 2; }
+// The first `rows` rows of such a C, rounded to bf16, to global memory [rows, Cols], each column where it belongs.
+template <int Rows, int Cols> TILE_FN void store_in_order(bf16 *dst, reg_tile<Rows, Cols> &tile, int rows)
+{
+    each(tile, [&](float &x, element e) {
+        if (e.row < rows) dst[(size_t)e.row * Cols + byte_col(e.col)] = __float2bfloat16(x);
+    });
+}

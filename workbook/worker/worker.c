@@ -5,6 +5,7 @@
 //   build/cpu/problems/03_worker --case B=1,Hq=2,Nq=256,D=64,seed=7    also under gdb, compute-sanitizer, a profiler
 //   ... --case ... --case ...   one after the other in one process: does a call leave anything that changes the next?
 //   --guard 0 ...               buffers end with their tensors, outputs are left unwritten: for tools that see accesses
+//   --count FILE ...            what the layer counts in each case, as a row of that file (layer_requests.h)
 //   --record FILE --block 0     what block 0 does with signals, copies and products (cpu/record.cpp), in one case
 //   ... --cases list            prints a few small cases, ragged at the edges, one a line (small_cases.h)
 //   ... --cases CASE            calls nothing: status 0, or says why: 1 the function has to refuse it, 2 it is no case
@@ -617,7 +618,9 @@ static int run_ranks(const wb_problem *problem, const wb_case *c, const wb_tenso
         if (ranks[r].pid) kill(ranks[r].pid, SIGKILL);
         wb_exchange *x = (wb_exchange *)shared;
         const wb_exchange *y = (const wb_exchange *)ranks[r].memory;
+        const uint64_t sent = r ? x->asked.sent : 0;  // by those before
         if (r == 0 || (x->status == WB_OK && x->device_status == WB_OK)) *x = *y;
+        x->asked.sent = sent + y->asked.sent;
         copy_part(&ranks[r], c, tensors, zones, count, shared, true);
         printf("rank %d: %d rows; %llu bytes sent, %u of %u kernels under messages\n", r, wb_rank_rows(c, r),
                (unsigned long long)y->asked.sent, y->asked.under_messages, y->asked.kernels);
@@ -625,6 +628,8 @@ static int run_ranks(const wb_problem *problem, const wb_case *c, const wb_tenso
     }
     return status;
 }
+
+static FILE *counts;  // --count: a row a case, read by score/next.c
 
 // Runs a case: on the memory in this file, or by hand, without one. Returns the exit status that the worker deserves.
 static int try_case(const wb_problem *problem, const char *text, int file, int board, size_t guard)
@@ -660,6 +665,10 @@ static int try_case(const wb_problem *problem, const char *text, int file, int b
                            ? run_ranks(problem, &c, tensors, zones, count, shared, guard)
                            : try_run(problem, &c, tensors, zones, count, shared, guard, board);
     if (status) return status;
+    const wb_asked *a = &x->asked;
+    if (counts)
+        fprintf(counts, "%llu\t%llu\t%llu\t%llu\n", (unsigned long long)a->blocks, (unsigned long long)a->multiplied,
+                (unsigned long long)a->products, (unsigned long long)a->sent);
     if (by_hand) {
         char printed[WB_CASE_TEXT];
         wb_case_print(problem, &c, printed);
@@ -713,7 +722,10 @@ int main(int argc, char **argv)
             record = argv[i + 1];
         else if (strcmp(argv[i], "--block") == 0)
             block = atol(argv[i + 1]);
-        else if (strcmp(argv[i], "--guard") == 0)
+        else if (strcmp(argv[i], "--count") == 0) {
+            if (!(counts = fopen(argv[i + 1], "w"))) return perror(argv[i + 1]), 2;
+            fprintf(counts, "blocks\tmultiplied\tproducts\tsent\n");
+        } else if (strcmp(argv[i], "--guard") == 0)
             guard = (size_t)atol(argv[i + 1]);
         else if (strcmp(argv[i], "--cases") == 0) {
             if (strcmp(argv[i + 1], "list")) return tell_case(problem, argv[i + 1]);

@@ -1,0 +1,20 @@
+#!/bin/sh
+# predict.sh NN - the question of a problem that no test asks (problems/questions.txt); with GUESS, keeps that in
+# problems/predictions.tsv, has the CPU layer count what the student's function does, and shows both.
+set -u
+number=$1
+case $number in [1-9]) number=0$number ;; esac
+. workbook/loop/source.sh
+score=build/${BACKEND:-cpu}/score worker=build/cpu/problems/${number}_worker
+[ -n "${GUESS:-}" ] || exec "$score" predicted "$number"
+cases=$("$score" cases "$number") && state=$("$score" standing "$number") || exit 1
+case $state in
+passed,*) ;;
+*) echo "predict-$number: what $number does is counted once it has passed (its state: $state)" >&2; exit 1 ;;
+esac
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+$MAKE --no-print-directory -s -j"$WB_JOBS" BACKEND=cpu "$worker" || exit 1
+# shellcheck disable=SC2086
+"$worker" --count "$scratch/counts" $cases >"$scratch/said" 2>&1 || { cat "$scratch/said" >&2; exit 1; }
+"$score" predicted "$number" "$scratch/counts"
