@@ -248,6 +248,9 @@ static inline void refuses_sinks(void)
 {
     REFUSED(shape.sinks, -1, WB_BAD_ARGUMENT, "sinks");
     REFUSED(shape.sinks, INT_MIN, WB_BAD_ARGUMENT, "sinks");
+    wb_case wide = good_case();
+    wide.shape.window = INT_MAX, wide.shape.sinks = -1;
+    check_rejected(wide, WB_BAD_ARGUMENT, "sinks");
 }
 
 // Query i is the i-th token and so is key i: there must be as many of both.
@@ -255,6 +258,7 @@ static inline void refuses_other_lengths(void)
 {
     REFUSED(shape.kv_len, 10, WB_BAD_ARGUMENT, "q_len = kv_len");
     REFUSED(shape.q_len, 8, WB_BAD_ARGUMENT, "q_len = kv_len");
+    REFUSED(shape.q_len, 10, WB_BAD_ARGUMENT, "q_len = kv_len");
 }
 
 // Nor can the mask be switched off.

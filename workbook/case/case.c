@@ -611,8 +611,12 @@ int wb_tensor_named(const wb_tensor tensors[], int count, const char *name)
     return -1;
 }
 
-// Of WB_LIGHT: keys j to j + 15 have 2^-this of the weight.
-static int lightness(const wb_case *c, size_t j) { return 7 * (int)(mix(c->seed ^ mix(j / 16)) % 5); }
+// Of WB_LIGHT: key j has 2^-this of the weight. Fifths of the keys grow lighter or heavier, or each 64 are as they are.
+static int lightness(const wb_case *c, size_t j, size_t keys)
+{
+    const int fifth = (int)(5 * j / keys), way = (int)(mix(c->seed) % 3);
+    return 9 * (way == 0 ? fifth : way == 1 ? 4 - fifth : (int)(mix(c->seed ^ mix(j / 64)) % 5));
+}
 
 // The logit t(j) that every query has for key j.
 static float logit(const wb_case *c, size_t j, size_t keys)
@@ -628,7 +632,7 @@ static float logit(const wb_case *c, size_t j, size_t keys)
     case WB_LATE_MAX: return j + 1 == keys ? 8 : 0;
     case WB_STAIRS: return 2 * (float)(j / 16);
     case WB_LARGE: return 10 * (float)(j < 96 ? j / 16 : 6);
-    case WB_LIGHT: return -0.693147f * (float)lightness(c, j);
+    case WB_LIGHT: return -0.693147f * (float)lightness(c, j, keys);
     case WB_RISING: return 200 * (float)j / (float)keys;
     case WB_FALLING: return 200 - 200 * (float)j / (float)keys;
     default: return 0;
@@ -693,7 +697,7 @@ static float attention_element(const wb_case *c, const wb_tensor *t, uint64_t st
     if (*t->name == 'V')
         return c->input == WB_ONES       ? 1
                : c->input == WB_MEAN_ONE ? 1 + noise
-                                         : ldexpf(noise, light ? lightness(c, j) : power);
+                                         : ldexpf(noise, light ? lightness(c, j, t->dim[2]) : power);
     if (t->name[0] == 'd')
         return c->input == WB_ZERO_DO || (light && j < t->dim[2] / 3) ? 0
                : c->input == WB_TWICE_DO                              ? 2 * noise
@@ -726,7 +730,7 @@ static float row_sum_element(const wb_case *c, const wb_tensor *t, uint64_t stre
     switch (c->input) {
     case WB_WORKED_1: return is_x ? (index < 6 ? x1[index] : 0) : (index < 3 ? w1[index] : 0);
     case WB_HUGE: return is_x ? (col % 2 ? -1000 : 1000) + noise : 1 + noise / 64;
-    case WB_TINY: return is_x ? noise / 1000 : noise;
+    case WB_TINY: return !is_x ? noise : index / t->dim[3] % 3 == 1 ? 0 : noise / 1000;
     case WB_TOWER: return is_x ? noise * 1e18f : noise;
     case WB_ABYSS: return is_x ? noise * 1e-18f : noise;
     case WB_EARLY_MAX: return is_x && col == 0 ? 100 * noise : noise;

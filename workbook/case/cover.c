@@ -61,9 +61,9 @@ typedef struct wb_classes {
 static const wb_classes table[LAST] = {
     [ROWS] = {"rows", {{1, 1}, {2, 15}, {16, 130}, {131, 2000}}},
     [COLUMNS] = {"columns", {{1, 1}, {2, 31}, {32, 130}, {131, 1030}, {1031, 5000}}},
-    [BATCH] = {"B", {{1, 1}, {2, 2}, {3, 8}, {257, 262}}},
-    [KV_HEADS] = {"Hkv", {{1, 1}, {2, 4}, {5, 12}, {33, 64}, {1022, 1030}}},
-    [GROUP] = {"Hq / Hkv", {{1, 1}, {2, 2}, {3, 7}, {8, 16}, {17, 40}, {65, 72}, {257, 300}}},
+    [BATCH] = {"B", {{1, 1}, {2, 2}, {3, 8}, {16, 64}, {257, 262}}},
+    [KV_HEADS] = {"Hkv", {{1, 1}, {2, 4}, {5, 12}, {13, 64}, {1022, 1030}}},
+    [GROUP] = {"Hq / Hkv", {{1, 1}, {2, 2}, {3, 7}, {8, 16}, {17, 40}, {41, 128}, {257, 300}}},
     [QUERIES] = {"Nq", {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 400}, {401, 1000}}},
     [KEYS] = {"Nk", {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 400}, {401, 1000}}},
     [NEW_TOKENS] = {"Nq, the new tokens", {{1, 1}, {2, 7}, {8, 15}, {16, 16}}},
@@ -241,6 +241,10 @@ wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t see
     if (p->mask == WB_CAUSAL || v[CAUSAL] || is_tied) c.shape.kv_len = 0;  // as many as queries
     if (is_tied) c.shape.q_heads = c.shape.kv_heads;
     if (is_beyond(p, v)) c.shape.scale = 0;
+    if (c.shared) {  // room for pages that are the same, and others behind them
+        c.shape.batch = c.shape.batch < 3 ? 3 : c.shape.batch;
+        c.shape.kv_len = c.shape.kv_len < 3 * c.page ? 3 * c.page : c.shape.kv_len;
+    }
     if (has(p, LOGITS) && v[LOGITS] != 2000 && !is_moderate(v)) {
         c.logits = v[LOGITS] == 2001 ? WB_LOGITS_MIXED : WB_LOGITS_GIVEN;
         c.sink_logit = v[LOGITS] == 2002 ? -INFINITY : (float)v[LOGITS];
