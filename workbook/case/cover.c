@@ -198,7 +198,7 @@ static bool is_beyond(const wb_problem *p, const int v[])
 // Whether K is Q, so that there are as many of both.
 static bool tied(const int v[]) { return v[ONE_TENSOR] == 2 || v[ONE_TENSOR] == 4; }
 
-enum { MOST_WATCHED_SINKS = 600 };  // a tile of more may be fetched by who then has no query for it
+enum { MOST_WATCHED_SINKS = 200 };  // a tile of more may be fetched by who then has no query for it
 
 wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t seed)
 {
