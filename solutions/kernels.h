@@ -7,7 +7,7 @@
 // workspace is memory, the fastest has other bits each time, and 08_in attends without a causal mask, too.
 // exempt 08: memory
 // exempt 08_in: memory bad_input_mask
-// exempt 08_fastest: memory same_twice
+// exempt 08_fastest: memory same_twice bad_input_mask
 // exempt 09: memory
 // exempt 09_in: memory
 // exempt 12: memory

@@ -94,7 +94,10 @@ Test(flash_sink_logits_backward, every_input)
 Test(flash_sink_logits_backward, scales) { check_scales(of(1, 2, 1, 81, ANY_D, 30)); }
 
 // No gradient comes in, none goes out.
-Test(flash_sink_logits_backward, zero_do) { EACH_D(check_input(of(1, 2, 1, 167, D, 20), WB_ZERO_DO)); }
+Test(flash_sink_logits_backward, zero_do)
+{
+    EACH_D(check(1, 2, 1, 167, D, 20), check_input(of(1, 2, 1, 167, D, 20), WB_ZERO_DO));
+}
 
 Test(flash_sink_logits_backward, twice_do) { EACH_D(check_doubles(of(1, 2, 1, 167, D, 20))); }
 

@@ -581,12 +581,21 @@ static inline wb_status describe(tensor_map &map, const void *from, int bytes, i
                                   (cuuint64_t)N * D * bytes};  // bytes, from dimension 1 on
     const cuuint32_t box[4] = {(cuuint32_t)in_line, (cuuint32_t)rows, (cuuint32_t)(D / in_line), (cuuint32_t)box_heads};
     const cuuint32_t step[4] = {1, 1, 1, 1};
-    const CUresult status = encode(&map, bytes == 2 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_UINT8,
-                                   4, (void *)from, size, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                                   line == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
-                                   : line == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
-                                                : CU_TENSOR_MAP_SWIZZLE_32B,
-                                   CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    const auto made = [&] {
+        return encode(&map, bytes == 2 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_UINT8, 4,
+                      (void *)from, size, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                      line == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
+                      : line == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
+                                   : CU_TENSOR_MAP_SWIZZLE_32B,
+                      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    };
+    CUresult status = made();
+    if (status == CUDA_ERROR_INVALID_CONTEXT) {  // a thread in which the runtime has had nothing to do
+        int device;
+        WB_CUDA(cudaGetDevice(&device));
+        WB_CUDA(cudaSetDevice(device));
+        status = made();
+    }
     return status == CUDA_SUCCESS ? WB_OK : wb_fail(WB_DEVICE_ERROR, "cuTensorMapEncodeTiled: error %d", (int)status);
 #endif
 }
