@@ -269,7 +269,11 @@ void wb_block_mask_free(block_mask *mask);  // of host memory; afterwards all po
 // from 0 to max_pages * page_size - new_keys, the pages that `shape` has, and all entries beyond a sequence's keys. What
 // is not is brought into range, and one such value is told: *found, in memory that the host and the device both reach
 // (pinned), becomes value << 32 | sequence << 16 | which, and stays as it is where all is right.
-enum { WB_BAD_LENGTH = 1, WB_BAD_ROW = 2, WB_BAD_PAGE = 3 };  // ... and its column, 65535 at most
+typedef enum wb_bad_index {
+    WB_BAD_LENGTH = 1,
+    WB_BAD_ROW = 2,
+    WB_BAD_PAGE = 3  // and its column, 65535 at most together
+} wb_bad_index;
 wb_status wb_check_indices(int *table_out, int *len_out, const int *page_table, const int *kv_len, uint64_t *found,
                            const int *rows, int table_rows, int new_keys, const decode_shape *shape, wb_stream stream);
 

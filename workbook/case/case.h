@@ -61,12 +61,12 @@ typedef enum wb_input {
     WB_SIZES,
     WB_LEFTWARD,  // ... K twice as large with each 64 keys to the left, and V 8 times: scores grow, and what they weigh
     WB_MEAN_ONE,  // t = 0, V 1 greater than in NORMAL
-    WB_LARGE,     // t climbs by 10 every 16 keys, to 60; V and dO 2^40 times larger than in NORMAL, and each third query is 0
-    WB_SMALL,     // t = 0; they are 2^40 times smaller, and each third query is 0
+    WB_LARGE,  // t climbs by 10 every 16 keys, to 60; V and dO 2^40 times larger than in NORMAL; each third query is 0
+    WB_SMALL,  // t = 0; they are 2^40 times smaller, and each third query is 0
     // keys have 1, 2^-9, ... or 2^-36 of the weight, in fifths or 64 by 64, and V as much larger, so that all count; dO
     // of the first third of the queries is 0, as of a prompt
     WB_LIGHT,
-    WB_INPUTS     // how many there are
+    WB_INPUTS  // how many there are
 } wb_input;
 
 // What the sink logits are, where a problem has them. In text: normal, mixed, or a number, -inf among them.
