@@ -282,8 +282,8 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q=Non
     cu_seqlens are read: the first call with new ones waits for the GPU. The largest lengths are not. Everything else as
     in flash_attn_func; the logarithms are [Hq, Tq].
     """
-    if not torch.compiler.is_compiling() and (alibi_slopes is block_table is seqused_q is seqused_k is qv is q_descale is
-                                              k_descale is v_descale is None):
+    if not torch.compiler.is_compiling() and (alibi_slopes is block_table is seqused_q is seqused_k is qv is None
+                                              and q_descale is k_descale is v_descale is None):
         try:
             if sinks_of(s_aux, learnable_sink) is None and dropout_p == softcap == attention_chunk == 0:
                 O, L = packed_at_best(q, k, v, (cu_seqlens_q, cu_seqlens_k), causal, window_size, softmax_scale)

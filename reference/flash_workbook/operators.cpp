@@ -1,6 +1,6 @@
 // operators.cpp - attention and its gradients as operators of PyTorch, registered from C++: between a caller and
-// libworkbook.so there is no Python. build.py builds this file for the PyTorch that is there. What is asked of tensors is
-// asked in expect(), and arguments.py finds the better words for it. window 0: none. scale none: 1 / sqrt(D). path "":
+// libworkbook.so there is no Python. build.py builds this file for the PyTorch that is there. What is asked of tensors
+// is asked in expect(), and arguments.py finds the better words for it. window 0: none. scale none: 1 / sqrt(D). path "":
 // the default library.
 //
 // ATen's C++ is used, not its stable ABI, which has no autograd: one build is for one version of PyTorch.
@@ -132,8 +132,8 @@ Tensor aligned(const Tensor &x) { return reinterpret_cast<uintptr_t>(x.const_dat
 template <class T> T *out(const Tensor &x) { return static_cast<T *>(x.mutable_data_ptr()); }
 template <class T> const T *in(const Tensor &x) { return static_cast<const T *>(x.const_data_ptr()); }
 
-// As the library reads them: contiguous, with heads before tokens. Those that are not are copied, in one launch where it
-// takes their strides.
+// As the library reads them: contiguous, with heads before tokens. Those that are not are copied, in one launch where
+// it takes their strides.
 void in_order(const Library &lib, const Place &place, std::initializer_list<Tensor *> all, bool tokens_first)
 {
     wb_tokens copies[3];
