@@ -1013,7 +1013,7 @@ static void shrink(wb_cover_row row, verdict *v, report *r)
     }
 }
 
-// What breaks a promise in most cases is asked by the tests of promises, and would cost other points here; these try
+// What breaks a promise in every case is asked by the tests of promises, and would cost other points here; these try
 // some of the drawn cases, too (check_memory), so that nobody can break it in all cases but theirs.
 void check_drawn(int longest)
 {
@@ -1042,7 +1042,7 @@ void check_drawn(int longest)
         if (!judge_all_promises(&r, &run) && breaches++ == 0) first = n, breach = r;
         worker_end(&run);
     }
-    if (breaches == 0 || 4 * breaches >= 3 * tried) return;
+    if (breaches == 0 || breaches >= tried) return;
     shrink(rows[first], judge_all_promises, &breach);
     conclude(&breach, NULL);
 }

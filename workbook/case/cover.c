@@ -198,8 +198,6 @@ static bool is_beyond(const wb_problem *p, const int v[])
 // Whether K is Q, so that there are as many of both.
 static bool tied(const int v[]) { return v[ONE_TENSOR] == 2 || v[ONE_TENSOR] == 4; }
 
-enum { MOST_WATCHED_SINKS = 200 };  // a tile of more may be fetched by who then has no query for it
-
 wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t seed)
 {
     const int *v = row->value;
@@ -236,7 +234,7 @@ wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t see
         .prior = v[PRIOR],
         .place = v[PRIOR] != 0,
         .processors = v[PROCESSORS],
-        .watched = has_hidden && !tied(v) && v[SINKS] <= MOST_WATCHED_SINKS &&
+        .watched = has_hidden && !tied(v) &&
                    v[QUERIES] * p->head_dims[v[HEAD_DIM]] > 8192};  // in less no page of memory is whole
     if (c.ranks && c.late == 2) c.offset %= 256;                    // the buffers of K and V change places
     const bool is_tied = tied(v);
