@@ -69,7 +69,8 @@ wb_status tiled_attention(float *O, float *L, const float *Q, const float *K, co
                           const attention_shape *shape);
 
 // Functions with a stream take device pointers and a CUDA stream (NULL: the default stream) and return when the work is
-// queued, not when it is done. Tensors of bf16 attention are aligned to 16 bytes, those of 02 to their elements.
+// queued, not when it is done. Tensors of bf16, int8 and e4m3 that attention reads and writes are aligned to 16 bytes;
+// L, delta, sink logits and their gradients, lengths, tables, lists and all of 02 to their elements, unless said below.
 typedef struct CUstream_st *wb_stream;  // the same type as cudaStream_t
 
 // 02: y[i] = sum over j of x[i, j] * w[j].  x [rows, cols], w [cols], y [rows]; y is float32, like every row statistic
@@ -146,7 +147,7 @@ wb_status flash_decode(bf16 *O, float *L, const bf16 *Q, const bf16 *K, const bf
 size_t flash_decode_workspace(const decode_shape *shape);
 
 // 14: 13 with K and V in int8 [pages, page_size, Hkv, D], and a scale for each row of D of them, K_scale and V_scale
-// float32 [pages, Hkv, page_size]: those of a page and head lie side by side, and like all tensors they are aligned to
+// float32 [pages, Hkv, page_size]: those of a page and head lie side by side, and like K and V they are aligned to
 // 16 bytes. Element d of a row is its scale times K[.., d]; wb_quantise_row makes both from floats. Scales are finite.
 // Everything else is as in 13: what lies behind a sequence's keys, its scales too, is never used.
 wb_status flash_decode_int8(bf16 *O, float *L, const bf16 *Q, const int8_t *K, const int8_t *V, const float *K_scale,

@@ -654,12 +654,13 @@ static float resized(const wb_case *c, const wb_tensor *t, float noise, size_t h
     if (Q && c->shape.kv_heads > 0 && c->shape.q_heads >= c->shape.kv_heads)
         head /= (size_t)(c->shape.q_heads / c->shape.kv_heads);
     switch (c->input) {
-    case WB_ZERO_ROWS:  // K and V of a key take turns apart. At most 3.5 * 2^-123 / 127: denormal
+    case WB_ZERO_ROWS:  // K and V of a key take turns apart. At most 3.5 * 2^-123 / 127: denormal. V of 16: exponents
+                        // are from -118, of zeros, to 2 at most, within 120
         if (c->levels)
             return Q                     ? (j % 3 == 1 ? 0 : noise)
                    : (tile + V) % 3 == 1 ? 0
                    : (tile + V) % 3      ? ldexpf(noise, -123)
-                                         : ldexpf(noise, V ? (int)(mix(head) % 12) : 0);
+                                         : ldexpf(noise, V ? (int)(mix(head) % 9) : 0);
         return Q || (j + V) % 3 == 0 ? noise : (j + V) % 3 == 1 ? 0 : ldexpf(noise, -123);
     case WB_OUTLIERS: return Q || d != mix(mix(head) ^ j) % t->dim[3] ? noise : noise < 0 ? -60 : 60;
     default: {
