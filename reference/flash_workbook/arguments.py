@@ -76,24 +76,15 @@ def integers(name, x, device, *shape):
 # ------------------------ numbers that are addresses
 
 
-def expect(name, x, low, high, where=None):
-    """An error that names the first entry that is not in low ... high, of those where it matters."""
-    bad = (x < low) | (x > high)
-    bad = bad if where is None else bad & where
-    if bad.any():
-        at = bad.nonzero()[0].tolist()
-        raise RuntimeError(f"{name}[{', '.join(map(str, at))}] = {x[tuple(at)].item()}, and {low} to {high} is allowed")
-
-
 def expect_starts(name, starts, total):
-    """The same of cu_seqlens, as a list: none is less than the one before it."""
+    """An error that names an entry of cu_seqlens, a list, which is less than the one before it or more than all."""
     for s, (before, start) in enumerate(zip([0, *starts], starts)):
         if not before <= start <= total:
             raise RuntimeError(f"{name}[{s}] = {start}, and {before} to {total} is allowed")
 
 
-# Of each GPU: a word in which kernels tell of such numbers. They are brought into range there; who waited for the word
-# would wait for the GPU, so that the next call raises.
+# Of each device: a word in which kernels tell of such numbers. They are brought into range there; on a GPU who waited
+# for the word would wait for the GPU, so that the next call raises.
 @functools.lru_cache(None)
 def told(device):
     return torch.zeros(1, dtype=torch.int64, pin_memory=device.type == "cuda")
@@ -103,21 +94,26 @@ def raise_what_was_told(device):
     if bits := told(device).item():
         told(device).zero_()
         value, sequence, which = bits >> 32, bits >> 16 & 65535, bits & 65535
-        name = {1: f"cache_seqlens[{sequence}]", 2: f"cache_batch_idx[{sequence}]"}.get(which)
-        raise RuntimeError(f"{name or f'block_table, of sequence {sequence}, column {which - 3},'} = {value} in an "
-                           "earlier call of flash_attn_with_kvcache: out of range, and its results are of another "
-                           "number, the nearest in range")
+        name = {1: f"cache_seqlens[{sequence}]", 2: f"cache_batch_idx[{sequence}]"}.get(
+            which, f"block_table, of sequence {sequence}, column {which - 3},")
+        raise RuntimeError(f"{name} = {value} is out of range" + " in an earlier call of flash_attn_with_kvcache, whose "
+                           "results are of the nearest in range" * (device.type == "cuda"))
+
+
+def int32(x):
+    """As int32; what that cannot hold becomes what is out of range as well."""
+    return (x if x.dtype == torch.int32 else x.clamp(-1, MOST).to(torch.int32)).contiguous()
 
 
 def in_range_now(table: Tensor, lengths: Tensor, rows: Optional[Tensor], new: int, page_size: int,
                  pages: int) -> Tuple[Tensor, Tensor]:
-    """On a GPU, wb_check_indices: table and lengths + new of each sequence, int32, that can be followed."""
+    """wb_check_indices: table and lengths + new of each sequence, int32, that can be followed."""
     B, columns = len(lengths), table.shape[1]
-    given = [x.to(torch.int32).contiguous() for x in (table, lengths)]
+    given = [int32(x) for x in (table, lengths)]
     outputs = [given[0].new_empty(B, columns), given[1].new_empty(B)]
     if not B or not columns:
         return outputs[0], outputs[1].copy_(given[1] + new)
-    rows = None if rows is None else rows.to(torch.int32).contiguous()
+    rows = None if rows is None else int32(rows)
     more = ctypes.c_void_p(None if rows is None else rows.data_ptr()), len(table), new
     library().call("wb_check_indices", [*outputs, *given, told(table.device)],
                    DecodeShape(B, 1, 1, 1, 64, 1, page_size, pages, columns), after=more)

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from .arguments import (expect, expect_starts, in_range, in_range_now, integers, is_off, number, pair,
-                        raise_what_was_told, tensors)
+from .arguments import (expect_starts, in_range, in_range_now, integers, is_off, number, pair, raise_what_was_told,
+                        tensors)
 from .dense import ERRORS, at_best, attention, backward, taken, wants_gradients
 from .library import DecodeShape, library, like_forward, operator, refuse
 from .masks import intervals, masked
@@ -415,21 +415,13 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         if not torch.compiler.is_compiling() and not 0 <= lengths <= most:
             raise RuntimeError(f"{name}: cache_seqlens = {lengths}, and 0 to {most} is allowed")
         lengths = torch.full((B,), lengths, dtype=torch.int32, device=device)
-    if device.type == "cuda":
-        if not torch.compiler.is_compiling():
-            raise_what_was_told(device)
-        table, lengths = (in_range if torch.compiler.is_compiling() else in_range_now)(
-            table, lengths, cache_batch_idx, new, size, len(k_cache))
+    if torch.compiler.is_compiling():
+        table, lengths = in_range(table, lengths, cache_batch_idx, new, size, len(k_cache))
     else:
-        if cache_batch_idx is not None:
-            if not torch.compiler.is_compiling():
-                expect("cache_batch_idx", cache_batch_idx, 0, len(table) - 1)
-            table = table[cache_batch_idx.long()]
-        if not torch.compiler.is_compiling():
-            expect("cache_seqlens", lengths, 0, most)
-            used = torch.arange(table.shape[1], device=device) * size < (lengths + new)[:, None]
-            expect("block_table", table, 0, k_cache.shape[0] - 1, used)
-        lengths = lengths.to(torch.int32) + new
+        raise_what_was_told(device)
+        table, lengths = in_range_now(table, lengths, cache_batch_idx, new, size, len(k_cache))
+        if device.type == "cpu":
+            raise_what_was_told(device)
     if k is not None:
         at = (lengths - new)[:, None].long() + torch.arange(new, device=device)  # [B, n]
         page, row = table.long().gather(1, at // size), at % size
