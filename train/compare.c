@@ -67,7 +67,9 @@ static bool compare(step *s, attention by, enum rounding as_kernels, const char 
             for (int i = 0; i < DRAWS; i++) square += pow(distance(rounded[i] + begin[k], s->want + begin[k], n), 2);
             bound[k] = MARGIN * sqrt(square / DRAWS);
             s->bounds++, s->coarse += !(bound[k] <= COARSE);
-            const bool off = !(error[k] <= bound[k]), needs_no_backward = k == WO && as_kernels == P_ROUNDED;
+            // where rounding explains all of a gradient, or it vanishes, none is off
+            const bool off = bound[k] < 1 && !(error[k] <= bound[k]),
+                       needs_no_backward = k == WO && as_kernels == P_ROUNDED;
             if (off && (worst < 0 || needs_no_backward || error[k] / bound[k] > error[worst] / bound[worst])) worst = k;
             printf("  %s %.4f / %.4f%s", names[k], error[k], bound[k], off ? " OFF" : "    ");
             if (s->table) fprintf(s->table, "%s\t%d\t%s\t%.6f\t%.6f\n", by.name, l, names[k], error[k], bound[k]);
