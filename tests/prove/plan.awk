@@ -73,11 +73,9 @@ FNR == NR { list[$1, ++entries[$1]] = $2; path[$1, entries[$1]] = $3; next }
 }
 {
     at_inputs = match($0, /(^| ) +< +/)
-    if (!at_inputs) command = $0
-    else {
-        if (RSTART > 1) command = substr($0, 1, RSTART - 1)
-        inputs = inputs (inputs == "" ? "" : " ") substr($0, RSTART + RLENGTH)
-    }
-    sub(/^ +/, "", command)
+    said = at_inputs ? substr($0, 1, RSTART - 1) : $0
+    sub(/^ +/, "", said)
+    if (said != "") command = command (command == "" ? "" : " ") said
+    if (at_inputs) inputs = inputs (inputs == "" ? "" : " ") substr($0, RSTART + RLENGTH)
 }
 END { if (bad) exit bad; rows() }
