@@ -139,14 +139,15 @@ def file_pages(app):
 
 
 # ------------------------ figures
-# A page with a picture that _static/softmax.js knows gets the script.
-MOVING = re.compile(r"softmax_\d\d\.svg$")
+# A page with a picture of a figure that moves gets its script.
+MOVING = re.compile(r"(softmax|ring)_\d\d\.svg$")
 
 
 def scripts(app, page, template, context, doctree):
-    if (app.builder.name == "html" and doctree
-            and any(MOVING.search(image["uri"]) for image in doctree.findall(nodes.image))):
-        app.add_js_file("softmax.js")
+    pictures = doctree.findall(nodes.image) if app.builder.name == "html" and doctree else []
+    for name in sorted({match[1] for image in pictures if (match := MOVING.search(image["uri"]))}):
+        app.add_js_file("figures.js")
+        app.add_js_file(f"{name}.js")
 
 
 # ------------------------ equations
