@@ -48,10 +48,11 @@ async function look_at_pages() {
 }
 
 async function look_around() {
-  const doc = await open('search.html?q=rescale'), found = () => doc.querySelector('#search-results')?.innerHTML || '';
+  const doc = await open('search.html?q=what+is+rescale'), found = () => doc.querySelector('#search-results')?.innerHTML || '';
   for (let tries = 0; tries < 50 && !found().includes('problems/03'); tries++) await soon();
-  verdict(/problems\/01/.test(found()) && /problems\/03/.test(found()), 'a search for rescale finds lessons 01 and 03',
-    found());
+  const first = doc.querySelector('#search-results a')?.getAttribute('href') === 'problems/glossary.html#rescale';
+  verdict(first && /problems\/01/.test(found()) && /problems\/03/.test(found()),
+    'a search for what is rescale finds the word and lessons 01 and 03', found());
   const next =
     [...(await open('problems/04/README.html')).querySelectorAll('.related-pages a')].map(a => a.getAttribute('href'));
   verdict(next.join() === '../05/README.html,../03/README.html', '04 leads to the next lesson and the one before',
