@@ -1,6 +1,6 @@
 // probe.js - looks at the built book, in a page that opens each of its pages in a frame. book.sh writes that page,
-// which knows given: { site, files, css }, and reads what is said here: a line a proof, "ok" or "FAIL", and "still
-// NAME BASE64".
+// which knows given: { site, files, records, css }, and reads what is said here: a line a proof, "ok" or "FAIL", and
+// "still NAME BASE64".
 'use strict';
 
 const said = document.body.appendChild(document.createElement('pre'));
@@ -48,10 +48,11 @@ async function look_at_pages() {
 }
 
 async function look_around() {
-  const doc = await open('search.html?q=rescale'), found = () => doc.querySelector('#search-results')?.innerHTML || '';
+  const doc = await open('search.html?q=what+is+rescale'), found = () => doc.querySelector('#search-results')?.innerHTML || '';
   for (let tries = 0; tries < 50 && !found().includes('problems/03'); tries++) await soon();
-  verdict(/problems\/01/.test(found()) && /problems\/03/.test(found()), 'a search for rescale finds lessons 01 and 03',
-    found());
+  const first = doc.querySelector('#search-results a')?.getAttribute('href') === 'problems/glossary.html#rescale';
+  verdict(first && /problems\/01/.test(found()) && /problems\/03/.test(found()),
+    'a search for what is rescale finds the word and lessons 01 and 03', found());
   const next =
     [...(await open('problems/04/README.html')).querySelectorAll('.related-pages a')].map(a => a.getAttribute('href'));
   verdict(next.join() === '../05/README.html,../03/README.html', '04 leads to the next lesson and the one before',
@@ -85,13 +86,77 @@ function softmax_numbers({examples, walk, first_wrong}) {
   verdict(!wrong.length, 'the numbers of softmax', wrong.slice(0, 5).join('; '));
 }
 
+// ring.js: what it says that each rank queues, behind what, is what the layer recorded (workbook/timeline/README.md has
+// the columns). given.records: of each run the shape, and its rows.
+function recorded(text, ranks) {
+  const rows = text.map(line => line.split('\t')).map(([who, , event, what, amount, at, , ...phases]) => ({
+    rank: +who[0], stream: who[2], event, what, amount: +amount, at: parseInt(at, 16), phases: phases.filter(p => p)}));
+  const number = phase => +phase.split('#')[1];
+  function owner({rank, at}, k) {  // of what lies there: the rank that it came from, if it came
+    while (k--) {
+      const {rank: to, event, at: begin, amount, phases} = rows[k];
+      if (to !== rank || event !== 'receive' || at < begin || at >= begin + amount) continue;
+      const sent = rows.findIndex(o => o.event === 'arrive' && o.at && o.phases[0] === phases[0]);
+      return owner(rows[sent], sent);
+    }
+    return rank;
+  }
+  const queued = Array.from({length: ranks}, () => ({calls: [], done: [], after: 0}));  // done: its products' numbers
+  rows.forEach((row, k) => {
+    const {event, what, amount, phases: [phase]} = row, q = queued[row.rank];
+    if (event === 'idle')
+      q.calls.push({after: q.done.filter(n => phase && n <= number(phase)).length, items: []});
+    else if (event === 'arrive' && row.at) {
+      const message = q.calls[q.calls.length - 1];
+      message.to = +phase.split(' ')[2][0];
+      const {amount: bytes} = rows.find(o => o.event === 'receive' && o.phases[0] === phase);
+      message.items.push({owner: owner(row, k), bytes});
+    } else if (event === 'wait' && row.stream === '0')
+      q.after = phase ? number(phase) : 0;
+    else if (event === 'attention' || what === 'keys_kernel') {  // the second of two, each with half of it
+      q.calls.push({owner: owner(row, k), flops: event === 'attention' ? amount : 2 * amount, after: q.after});
+      q.done.push(number(phase));
+    }
+  });
+  return queued.map(q => q.calls.map(told));
+}
+const told = ({to, items, owner, flops, after}) =>
+  `${items ? `to ${to}: ${items.map(i => [i.owner, i.bytes])}` : `K${owner}, ${flops}`} behind ${after}`;
+function ring_numbers({plan, clock}) {
+  const wrong = given.records.map(({setup, rows}) => {
+    const is = recorded(rows, setup.ranks).flat(), drawn = plan(setup).flatMap(calls => calls.map(told));
+    const k = is.findIndex((call, k) => call !== drawn[k]);
+    return (k >= 0 || is.length !== drawn.length) && `${JSON.stringify(setup)}: ${drawn[k]}, and recorded is ${is[k]}`;
+  }).filter(Boolean);
+  verdict(!wrong.length, `the ring of ${given.records.length} runs is as the layer recorded it`, wrong[0]);
+  // How long all of it takes, and rank 0.
+  const late = [], takes = (want, back, ranks, causal, wire, other, want_first = want) => {
+    const ends = clock(plan({back, ranks, causal, other, N: 16 * ranks, Hq: 1, Hkv: 1, D: 64}), wire).map(l => l.end);
+    for (const [is, right] of [[Math.max(...ends), want], [ends[0], want_first]])
+      if (Math.abs(is - right) > 1e-7) late.push(`${[back, ranks, causal, wire, other]}: ${is}, not ${right}`);
+  };
+  for (let R = 1; R <= 8; R++)
+    for (const causal of [false, true])
+      for (const wire of [1e-9, 0.5, 1, 3, 5]) {
+        const step = causal ? 2 : 4, under = (products, message) => Math.max(products, message * wire);
+        takes(under(R * step, R - 1 + step / wire), false, R, causal, wire, false);
+        for (const other of [false, true]) {
+          const first = under(step / (2 - other), 1), home = under(step / 2 * !other, 2);
+          takes(R < 2 ? step : first + (R - 2) * under(step, 3) + under(step, 2) + home, true, R, causal, wire, other);
+        }
+        if (causal) takes(4 * R - 2, false, R, true, 0, true, Math.max(2, 4 * R - 10));
+      }
+  verdict(!late.length, 'and takes as long as the lessons say', late[0]);
+}
+
 // What lessons say of their figures, at the width of a phone and of a screen; and each control does what it is for.
 async function look_at_figures(width) {
   const words = name => frame.contentDocument.querySelector(`.${name} .words`).textContent;
   const says = (name, pattern, what) =>
     verdict(pattern.test(words(name)), `${name}, ${width} wide: ${what}`, words(name));
-  const slide = to => {
-    const input = frame.contentDocument.querySelector('.softmax .panel input');
+  const slide = (to, label = 'Step') => {
+    const labels = [...frame.contentDocument.querySelectorAll('.moving label')];
+    const input = labels.find(l => l.textContent.includes(label)).querySelector('input');
     input.value = to === 'end' ? input.max : to;
     input.dispatchEvent(new Event('input'));
   };
@@ -108,14 +173,26 @@ async function look_at_figures(width) {
   says('softmax', /Here O goes wrong.$/, 'the mistake is named where it begins');
   slide('end');
   says('softmax', /parts of O sum to 1.6617, not to 1./, 'and how wrong it is at the end');
+  await open('problems/17/README.html');
+  slide('end');
+  says('ring', /as 8 whole .* no rank waits.* 131072 .* 384 of 384 MiB.$/, "what 18's lesson says of 17");
+  frame.contentDocument.querySelectorAll('.ring input[type=checkbox]')[1].click();
+  says('ring', /as 14 whole .* rank 0 computes nothing for 12 of them/, 'chunks in order');
+  slide(8, 'Ranks');
+  says('ring', /as 30 whole/, 'on eight ranks');
+  await open('problems/18/README.html');
+  slide('end');
+  says('ring', /come home. Each message takes 1, all of it under products of step 4. .* of 1408 MiB/, 'the way home');
+  frame.contentDocument.querySelectorAll('.ring input[type=checkbox]')[1].click();
+  says('ring', /and 1 of that on rank 0 under no product/, 'with nothing over it');
 }
 
-// The still pictures of the figure that no other program draws.
-function stills({figures, flat, markup}, css) {
+// The still pictures, which no other program draws.
+function stills(name, {figures, flat, markup}, css) {
   css = css.split('/* page */')[0]
           .replace(/\n:root:has\(body.*?\n\}/s, '')
           .replace(':root:not(:has(body[data-theme="light"]))', ':root');
-  const figure = figures.find(f => f.name === 'softmax');
+  const figure = figures.find(f => f.name === name);
   for (const preset of figure.presets) {
     const view = figure.view(figure.state(preset), 560), width = view.width + 16, height = view.height + 16;
     const lines = [
@@ -124,7 +201,7 @@ function stills({figures, flat, markup}, css) {
       `<rect x="-8" y="-8" width="${width}" height="${height}" fill="var(--paper)"/>`, ...flat(view.svg).map(markup),
       '</svg>', ''
     ];
-    say(`still softmax_${preset}.svg ${btoa(String.fromCharCode(...new TextEncoder().encode(lines.join('\n'))))}`);
+    say(`still ${name}_${preset}.svg ${btoa(String.fromCharCode(...new TextEncoder().encode(lines.join('\n'))))}`);
   }
 }
 
@@ -133,8 +210,11 @@ function stills({figures, flat, markup}, css) {
   await look_at_pages();
   await look_around();
   for (const width of [380, 1200]) await look_at_figures(width);
-  const book = frame.contentWindow.eval('book');
-  softmax_numbers(book.softmax);
-  stills(book, given.css);
+  for (const [name, page, numbers] of [['softmax', '01', softmax_numbers], ['ring', '17', ring_numbers]]) {
+    await open(`problems/${page}/README.html`);
+    const book = frame.contentWindow.eval('book');
+    numbers(book[name]);
+    stills(name, book, given.css);
+  }
   say('done');
 })();

@@ -47,11 +47,10 @@ rm -rf $site
 WB_BOOK_KEYS=$keys $out/venv/bin/python -m sphinx -q -W --keep-going -E -b $builder \
     -c $here -d $out/doctrees $out/source $site
 if [ $builder = html ]; then
-    cp $site/README.html $site/index.html
     echo "book: $(find $site -name '*.html' | wc -l) pages. Open $site/index.html"
     exit
 fi
 "$browser" --headless --no-sandbox --disable-gpu --no-pdf-header-footer --user-data-dir="$PWD/$out/profile" \
-    --print-to-pdf=$out/workbook.pdf "file://$PWD/$site/README.html" >$out/log 2>&1 ||
+    --print-to-pdf=$out/workbook.pdf "file://$PWD/$site/index.html" >$out/log 2>&1 ||
     fail "$browser could not print, see $out/log"
 echo "book: $out/workbook.pdf"

@@ -15,8 +15,9 @@ from sphinx.transforms import SphinxTransform
 keys = os.environ.get("WB_BOOK_KEYS") == "yes"
 project = html_title = "The FlashAttention workbook" + (", instructors' edition" if keys else "")
 extensions = ["myst_parser"]
-root_doc = "README"
-exclude_patterns = ["AGENTS.md", "**/shipped", "workbook/class/first_page.md"]  # which is a class's README.md
+root_doc = "index"  # made of cover.md by pages.py
+exclude_patterns = ["AGENTS.md", "**/shipped", "problems/cover.md",
+                    "workbook/class/first_page.md"]  # which is a class's README.md
 myst_enable_extensions = ["dollarmath"]
 myst_fence_as_directive = {"math"}  # GitHub shows ```math as an equation too, and leaves its backslashes alone
 myst_heading_anchors = 4
@@ -26,7 +27,8 @@ html_theme = "furo"
 html_math_renderer = "svg"
 html_static_path = ["_static"]
 html_css_files = ["book.css", "figures.css"]
-html_copy_source = html_show_sphinx = False
+html_copy_source = html_show_sphinx = html_show_copyright = False
+html_search_scorer = str(Path(__file__).with_name("search.js"))
 html_show_search_summary = False  # from the disk a page may not read others
 pygments_style, pygments_dark_style = "default", "github-dark"
 
@@ -39,7 +41,8 @@ def after_its_words(page):
 def chapters(root):
     """The book's parts in their order; what a class's copy lacks is left out."""
     parts = {
-        "Begin": ["problems/README.md", "problems/when-it-is-wrong-but-runs.md"],
+        "Begin": ["problems/README.md", "problems/glossary.md", "problems/when-it-is-wrong-but-runs.md",
+                  "problems/with-a-gpu.md"],
         "Problems": [*sorted((str(p.relative_to(root)) for p in root.glob("problems/[0-9][0-9]/*.md")),
                              key=after_its_words), "problems/capstone/README.md"],
         "Wrong solutions": sorted(str(p.relative_to(root)) for p in root.glob("wrong/*.md")),
@@ -47,10 +50,10 @@ def chapters(root):
         "How fast": ["plots/h200.md", "plots/README.md"],
         "The library": ["solutions/README.md", "reference/README.md", "workbook/compatibility.md"],
         "Teaching": ["workbook/class/README.md", "workbook/class/threats.md"],
-        "Carrying on": ["workbook/README.md", "tests/README.md", "CHANGELOG.md"],
+        "Carrying on": ["README.md", "workbook/README.md", "tests/README.md", "CHANGELOG.md"],
     }
     for name, pages in parts.items():
-        pages = [p[:-3] for p in pages if (root / p).is_file()]
+        pages = ["The repository <README>" if p == "README.md" else p[:-3] for p in pages if (root / p).is_file()]
         if pages:
             yield f"\n```{{toctree}}\n:caption: {name}\n:hidden:\n\n" + "\n".join(pages) + "\n```\n"
 
@@ -139,14 +142,15 @@ def file_pages(app):
 
 
 # ------------------------ figures
-# A page with a picture that _static/softmax.js knows gets the script.
-MOVING = re.compile(r"softmax_\d\d\.svg$")
+# A page with a picture of a figure that moves gets its script.
+MOVING = re.compile(r"(softmax|ring)_\d\d\.svg$")
 
 
 def scripts(app, page, template, context, doctree):
-    if (app.builder.name == "html" and doctree
-            and any(MOVING.search(image["uri"]) for image in doctree.findall(nodes.image))):
-        app.add_js_file("softmax.js")
+    pictures = doctree.findall(nodes.image) if app.builder.name == "html" and doctree else []
+    for name in sorted({match[1] for image in pictures if (match := MOVING.search(image["uri"]))}):
+        app.add_js_file("figures.js")
+        app.add_js_file(f"{name}.js")
 
 
 # ------------------------ equations

@@ -1,5 +1,6 @@
 """pages.py SOURCE KEYS - makes what the repository has no Markdown for: of each header of words a page that shows it,
-in each lesson the step to it as the first figure, and, if KEYS is yes, of each problem a page of its wrong solutions."""
+in each lesson the step to it as the first figure, of cover.md, the map and the table of problems the book's first page,
+and, if KEYS is yes, of each problem a page of its wrong solutions."""
 import re
 import subprocess
 import sys
@@ -20,7 +21,6 @@ for header, problem in HEADERS.items():
     (source / f"words/{header}.md").write_text(
         f"# {header}.cuh\n\nWhat lessons from {problem} on call words.\n\n"
         f"```{{literalinclude}} ../{file}\n:language: cuda\n```\n")
-
 
 
 def file_of(folder, number):
@@ -44,6 +44,15 @@ def step(match):
 for lesson in source.glob("problems/[0-9][0-9]/README.md"):
     lesson.write_text(re.sub(r"^The step from (\d\d) changes .*: `make step-(\d\d)`\.$", step, lesson.read_text(),
                              flags=re.M))
+
+# The numbers on the map lead to their lessons. No space is lost where it has several.
+drawing = re.search(r"<!-- map: .*?```text\n(.*?)```", (source / "problems/README.md").read_text(), re.S)[1]
+drawing = re.sub(r"\d\d", lambda n: f"[{n[0]}](problems/{n[0]}/README.md)" if (source / f"problems/{n[0]}").is_dir()
+                 else n[0], drawing.replace(" ", "\u00a0"))
+table = re.findall(r"^\| (?:# |\[\d\d\]).*\n(?:\|---.*\n)?", (source / "README.md").read_text(), re.M)
+cover = re.sub(r"\]\((\.\./)?", lambda up: "](" if up[1] else "](problems/", (source / "problems/cover.md").read_text())
+(source / "index.md").write_text(cover.replace("<!-- map -->", f"```{{parsed-literal}}\n{drawing}```")
+                                 .replace("<!-- problems -->", "".join(table)))
 
 if keys:
     (source / "wrong").mkdir()
