@@ -32,11 +32,13 @@ typedef enum dimension {
     PAGES,
     LENS,
     SHARED,
+    CUT,
     RANKS,
     LEVELS,
     INPUT,
     OFFSET,
     ONE_TENSOR,
+    NAN_HEAD,
     UNREAD,
     ROOM,
     LATE,
@@ -87,7 +89,9 @@ static const wb_classes table[LAST] = {
     [PAGES] = {"pages of the cache, 0: about as many as are used", {{0, 0}, {100000, 131072}}},
     [LENS] = {"lengths of the sequences", {{WB_LENS_SAME, WB_LENS_SAME}, {WB_LENS_MIXED, WB_LENS_ZIPF},
               {WB_LENS_EDGES, WB_LENS_EDGES}, {WB_LENS_EMPTY, WB_LENS_EMPTY}}},
-    [SHARED] = {"sequences that begin with the same pages", {{0, 0}, {1, 1}}},
+    [SHARED] = {"pages in common, 1: several sequences begin with them, 2: a sequence has one several times",
+                {{0, 0}, {1, 1}, {2, 2}}},
+    [CUT] = {"what follows keys, tables and lists is no memory", {{0, 0}, {1, 1}}},
     [RANKS] = {"ranks", {{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {6, 7}, {8, 8}}},
     [LEVELS] = {"levels", {{1, 1}, {2, 2}}},
     // those between ABYSS and the last are of eight bits: span_of()
@@ -95,16 +99,18 @@ static const wb_classes table[LAST] = {
                {WB_EARLY_MAX, WB_LATE_MAX}, {WB_STAIRS, WB_FALLING}, {WB_FLAT, WB_ONES}, {WB_TOWER, WB_TOWER},
                {WB_ABYSS, WB_ABYSS}, {WB_ZERO_ROWS, WB_ZERO_ROWS}, {WB_OUTLIERS, WB_ANY_BYTES},
                {WB_SIZES, WB_MEAN_ONE}, {WB_LIGHT, WB_LIGHT}}},
-    [OFFSET] = {"units past a multiple of 256 bytes at which tensors begin, 17 and more: each others",
-                {{0, 0}, {1, 15}, {17, 250}}},
+    [OFFSET] = {"units past a multiple of 256 bytes at which tensors begin, from 17 on each others, from 257 one alone",
+                {{0, 0}, {1, 15}, {17, 250}, {257, 500}}},
     [ONE_TENSOR] = {"tensors that are one: 1: V is K, 2: K and V are Q, 4: K is Q, 3: dO is O",
                     {{0, 0}, {1, 1}, {2, 2}, {4, 4}, {3, 3}}},
+    [NAN_HEAD] = {"V of a head is NaN, of number", {{0, 0}, {1, 1000000}}},
     [UNREAD] = {"fields of the shape that the problem does not read", {{0, 0}, {INT_MIN, -1}, {1, 40}}},
     [ROOM] = {"a workspace that is larger than asked for", {{0, 0}, {1, 1}}},
-    [LATE] = {"inputs that come late, on a stream of their own, 2: another call meanwhile", {{0, 0}, {1, 1}, {2, 2}}},
+    [LATE] = {"inputs that come late, on a stream of their own, 2: another call meanwhile, 3: four",
+              {{0, 0}, {1, 1}, {2, 3}}},
     [ORDER] = {"order of what nothing orders", {{0, 0}, {1, 1}, {2, 1000000}}},
     [PRIOR] = {"255 - a byte of outputs and workspace before the call", {{0, 0}, {255, 255}, {1, 254}}},
-    [PROCESSORS] = {"multiprocessors, 0: as always", {{0, 0}, {1, 7}, {100, 200}}},
+    [PROCESSORS] = {"multiprocessors, or of 01 what threads hang on; 0: as always", {{0, 0}, {1, 7}, {100, 200}}},
 };
 // clang-format on
 
@@ -127,6 +133,7 @@ static bool has(const wb_problem *p, int d)
     case PAGES:
     case LENS:
     case SHARED: return decode;
+    case CUT: return decode || takes == WB_BLOCK_MASK;
     case HEAD_DIM: return p->head_dims[0] != 0;
     case CAUSAL: return p->mask == WB_CAUSAL_OPTIONAL;
     case WINDOW: return p->window;
@@ -138,12 +145,13 @@ static bool has(const wb_problem *p, int d)
     case SHARED_OUT:
     case RANKS: return ranks;
     case LEVELS: return takes == WB_FP8;
+    case NAN_HEAD: return !sum && takes != WB_FP8 && !p->int8_cache;
     case ROOM: return decode || ranks;
     case ONE_TENSOR: return decode || takes == WB_FORWARD || takes == WB_BACKWARD || takes == WB_BLOCK_MASK;
     case UNREAD: return !sum && !decode && !(p->window && p->sinks);
     case LATE:
     case ORDER: return !p->on_host;
-    case PROCESSORS: return !p->on_host && !ranks;
+    case PROCESSORS: return !ranks;
     default: return true;
     }
 }
@@ -180,6 +188,26 @@ static int any_or_same(uint64_t *dice, span s, int before)
 {
     const int any = any_of(dice, s);
     return *dice >> 63 && before >= s.from && before <= s.to ? before : any;
+}
+
+static const int *named;  // by the source
+static int named_count;
+
+void wb_cover_numbers(const int *numbers, int count) { named = numbers, named_count = count; }
+
+// A size of this class, or of the gap behind it, that the source names, or one next to it; else `any`. It takes nothing
+// from the dice, so that other numbers change other values alone.
+static int near_named(const wb_problem *p, int d, int class, uint64_t dice, int any)
+{
+    const bool is_size = (d >= ROWS && d <= SHARED_OUT) || d == WINDOW || d == SINKS || d == PROCESSORS;
+    const span s = span_of(p, d, class), next = class + 1 < WB_CLASSES ? table[d].spans[class + 1] : s;
+    const int to = next.from > s.to ? next.from - 1 : s.to;
+    const uint64_t own = mix(dice);
+    for (int n = 0; is_size && own % 2 && n < named_count; n++) {
+        const int near = named[((own >> 8) + (uint64_t)n) % (uint64_t)named_count] - 1 + (int)((own >> 40) % 3);
+        if (near >= s.from && near <= to) return near;
+    }
+    return any;
 }
 
 // Where V and dO are 2^40 times larger, a weight that float32 no longer has would be seen: nothing else may draw logits
@@ -224,9 +252,10 @@ wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t see
         .pages = v[PAGES],
         .lens = (wb_lens)v[LENS],
         .shared = v[SHARED],
+        .cut = v[CUT] && !v[LATE] && !v[SHARED],
         .ranks = v[RANKS],
         .levels = v[LEVELS],
-        .offset = (p->signature == WB_ROW_SUM ? 4 : 16) * v[OFFSET],
+        .offset = (p->signature == WB_ROW_SUM && v[OFFSET] < 257 ? 4 : 16) * v[OFFSET],
         .one_tensor = v[ONE_TENSOR],
         .short_workspace = 2 * v[ROOM],
         .late = v[LATE],
@@ -236,7 +265,7 @@ wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t see
         .processors = v[PROCESSORS],
         .watched = has_hidden && !tied(v) &&
                    v[QUERIES] * p->head_dims[v[HEAD_DIM]] > 8192};  // in less no page of memory is whole
-    if (c.ranks && c.late == 2) c.offset %= 256;                    // the buffers of K and V change places
+    if (c.ranks && c.late > 1) c.offset %= 256, c.late = 2;         // the buffers of K and V change places
     const bool is_tied = tied(v);
     if (p->mask == WB_CAUSAL || v[CAUSAL] || is_tied) c.shape.kv_len = 0;  // as many as queries
     if (is_tied) c.shape.q_heads = c.shape.kv_heads;
@@ -245,6 +274,8 @@ wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t see
         c.shape.batch = c.shape.batch < 3 ? 3 : c.shape.batch;
         c.shape.kv_len = c.shape.kv_len < 3 * c.page ? 3 * c.page : c.shape.kv_len;
     }
+    const int heads = c.shape.batch * c.shape.kv_heads;
+    if (v[NAN_HEAD] && heads > 1 && !c.shared && v[ONE_TENSOR] != 1 && !is_tied) c.nan_head = 1 + v[NAN_HEAD] % heads;
     if (has(p, LOGITS) && v[LOGITS] != 2000 && !is_moderate(v)) {
         c.logits = v[LOGITS] == 2001 ? WB_LOGITS_MIXED : WB_LOGITS_GIVEN;
         c.sink_logit = v[LOGITS] == 2002 ? -INFINITY : (float)v[LOGITS];
@@ -263,7 +294,7 @@ static double work_of(const wb_problem *p, const wb_cover_row *row)
     const double heads = (double)s->batch * s->q_heads / packed;
     const double rows = (packed * s->q_len - 1) / 16 + 1, keys = (s->kv_len - 1) / 64 + 1;
     const double cache = (double)c.pages * c.page * s->kv_heads * s->head_dim / 8192;  // to be filled
-    const double calls = (c.late == 2 ? 2 : 1) * (c.ranks ? c.ranks : 1);
+    const double calls = (c.late == 2 ? 2 : c.late == 3 ? 5 : 1) * (c.ranks ? c.ranks : 1);
     // Someone may launch a kernel for each row, which costs the layer the more the larger the cache is.
     const double out = decode ? (double)s->batch * s->q_heads * s->q_len / (c.pages ? 0.4 : 4) : 0;
     return cache + out + heads * (1 + rows * keys * (s->head_dim / 16 + 2)) * calls;
@@ -298,11 +329,12 @@ static bool alone(int d) { return d == LATE || d == ORDER || d == PROCESSORS; }
 static bool counts(const wb_problem *p, const wb_cover_row *row, int d)
 {
     const int *v = row->value;
-    return d == KEYS    ? !v[CAUSAL] && !tied(v)
-           : d == GROUP ? !tied(v)
-           : d == MASKS ? v[BATCH] > 1
-           : d == SCALE ? !is_beyond(p, v)
-                        : true;
+    return d == KEYS       ? !v[CAUSAL] && !tied(v)
+           : d == GROUP    ? !tied(v)
+           : d == MASKS    ? v[BATCH] > 1
+           : d == NAN_HEAD ? v[BATCH] * v[KV_HEADS] > 1
+           : d == SCALE    ? !is_beyond(p, v)
+                           : true;
 }
 
 // Which pairs of classes have met.
@@ -316,6 +348,15 @@ static int news(const wb_problem *p, const pairs *seen, const int classes[LAST],
     for (int other = 0; other < LAST; other++)
         count += other != d && classes[other] >= 0 && has(p, other) && !seen->met[d][class][other][classes[other]];
     return count;
+}
+
+// Gives it a value of this class; whether the case is cheap enough then. What the source names may be too dear.
+static bool give(const wb_problem *p, wb_cover_row *row, const budget *b, int d, int class, int before, uint64_t *dice)
+{
+    const int any = any_or_same(dice, span_of(p, d, class), before);
+    row->value[d] = near_named(p, d, class, *dice, any);
+    if (!fits(p, row, b)) row->value[d] = any;
+    return fits(p, row, b);
 }
 
 // Gives each dimension that has none yet, classes[d] < 0, the class of which most pairs are new, in an order of chance.
@@ -335,9 +376,9 @@ static void complete(const wb_problem *p, const pairs *seen, const budget *b, in
         if (classes[d] >= 0) continue;
         for (int n = 0, from = count ? any_of(dice, (span){0, count - 1}) : 0; n < count; n++) {
             const int class = (from + n) % count, found = news(p, seen, classes, d, class);
-            const int value = any_or_same(dice, span_of(p, d, class), before->value[d]), simplest = row->value[d];
-            row->value[d] = value;
-            if (found > best && fits(p, row, b)) best = found, chosen = value, classes[d] = class;
+            const int simplest = row->value[d];
+            if (give(p, row, b, d, class, before->value[d], dice) && found > best)
+                best = found, chosen = row->value[d], classes[d] = class;
             row->value[d] = simplest;
         }
         row->value[d] = chosen;
@@ -430,8 +471,8 @@ int wb_cover(const wb_problem *p, uint64_t seed, double most, int longest, wb_co
                     wb_cover_row *row = &rows[count];
                     for (int d = 0; d < LAST; d++)
                         classes[d] = -1, row->value[d] = has(p, d) ? any_of(&dice, table[d].spans[0]) : 0;
-                    row->value[a] = any_of(&dice, span_of(p, a, classes[a] = i));
-                    row->value[b] = any_of(&dice, span_of(p, b, classes[b] = j));
+                    give(p, row, &left, a, classes[a] = i, INT_MIN, &dice);
+                    const bool both = give(p, row, &left, b, classes[b] = j, INT_MIN, &dice);
                     // What costs much, or makes others say nothing, is in some of the cases: a process of its own in
                     // half of them, pages and one tensor in a third.
                     for (int d = 0; d < LAST; d++)
@@ -439,7 +480,7 @@ int wb_cover(const wb_problem *p, uint64_t seed, double most, int longest, wb_co
                             ((d == CAUSAL && (a == KEYS || b == KEYS)) ||
                              ((d == PAGES || d == ONE_TENSOR) && count % 3) || (alone(d) && count % 2)))
                             classes[d] = 0;
-                    if (!counts(p, row, a) || !counts(p, row, b) || !fits(p, row, &left)) continue;
+                    if (!both || !counts(p, row, a) || !counts(p, row, b)) continue;
                     complete_best(p, &seen, &left, classes, row, &before, &dice);
                     meet(p, &seen, classes, row, true);
                     left.more[dear(row)]--;

@@ -17,6 +17,10 @@ typedef struct wb_cover_row {
     int value[WB_DIMENSIONS];
 } wb_cover_row;
 
+// Numbers that the source of what is judged names: sizes that it may compare with one of them are drawn near them, in
+// half of the cases in which the class allows it, or leaves a gap to the next. They are not copied.
+void wb_cover_numbers(const int *numbers, int count);
+
 // Fills rows; returns how many. Two classes do not meet where one of them says nothing beside the other (how many keys,
 // in a causal case), or where that takes a case of more work than `most`, in tiles of 16 queries, 64 keys and 16 columns.
 // The last rows are long: `longest` to 1.5 times as many queries, keys, rows, or columns, or 2^16 where that is cheap,
