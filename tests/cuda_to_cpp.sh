@@ -1,8 +1,8 @@
 #!/bin/sh
 # cuda_to_cpp.sh - workbook/cpu/cuda_to_cpp.awk: what is C++ already passes as it is, lines keep their numbers, each awk
-# that is here makes the same of it and of the workbook's own kernels, and what has no place on the CPU layer is an error
-# at its line, with a sentence. What launches and shared variables become is proved by what it does: launch_forms.cu,
-# layer.cu, each key. AWK='busybox awk' compares with that one alone; CXX compiles.
+# that is here makes the same of it and of the workbook's own kernels, and what has no place on the CPU layer is an
+# error at its line, with a sentence. What launches and shared variables become is proved by what it does:
+# launch_forms.cu, layer.cu, each key. AWK='busybox awk' compares with that one alone; CXX compiles.
 set -u
 . tests/prove/frame.sh
 filter=workbook/cpu/cuda_to_cpp.awk in=$scratch/in.cu

@@ -347,7 +347,8 @@ grep -q 'no folder `solutions/` and no `tests/sanitize/`' problems/README.md ||
         if (!(base($0) in here) && base($0) != "run.sh") gone[base($0)] = top
         next
     }
-    FNR == 1 { fence = 0; before_line = ""; first = FILENAME ~ /^(README|AGENTS|problems\/README)[.]md$/ } # what a student reads first
+    # first: what a student reads first
+    FNR == 1 { fence = 0; before_line = ""; first = FILENAME ~ /^(README|AGENTS|problems\/README)[.]md$/ }
     /^<!--/, /-->/ { next } # which may have several lines
     /of the repository/ { next }
     /^ *```/ { fence = !fence; next }

@@ -266,10 +266,10 @@ void wb_block_mask_free(block_mask *mask);  // of host memory; afterwards all po
 
 // ------------------------ lengths and pages from a stranger
 // Makes of page_table and kv_len, whatever they hold, what flash_decode can follow: len_out[b] is kv_len[b] + new_keys,
-// row b of table_out is row b of the table, or, where rows is not null, row rows[b] of `table_rows`. In range are kv_len
-// from 0 to max_pages * page_size - new_keys, the pages that `shape` has, and all entries beyond a sequence's keys. What
-// is not is brought into range, and one such value is told: *found, in memory that the host and the device both reach
-// (pinned), becomes value << 32 | sequence << 16 | which, and stays as it is where all is right.
+// row b of table_out is row b of the table, or, where rows is not null, row rows[b] of `table_rows`. In range are
+// kv_len from 0 to max_pages * page_size - new_keys, the pages that `shape` has, and all entries beyond a sequence's
+// keys. What is not is brought into range, and one such value is told: *found, in memory that the host and the device
+// both reach (pinned), becomes value << 32 | sequence << 16 | which, and stays as it is where all is right.
 typedef enum wb_bad_index {
     WB_BAD_LENGTH = 1,
     WB_BAD_ROW = 2,
@@ -307,8 +307,8 @@ wb_status wb_quantise_fp8_inputs(uint8_t *Q8, uint8_t *K8, uint8_t *V8, int8_t *
 void wb_hadamard(float *x, int D);
 
 // ------------------------ the order of a tensor
-// A tensor whose element (b, token, h, d) is from[b * stride_b + token * stride_n + h * stride_h + d], in device memory,
-// and where it goes.
+// A tensor whose element (b, token, h, d) is from[b * stride_b + token * stride_n + h * stride_h + d], in device
+// memory, and where it goes.
 typedef struct wb_tokens {
     bf16 *to;  // [batch, heads, tokens, D], contiguous
     const bf16 *from;

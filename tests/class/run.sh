@@ -1,6 +1,6 @@
 #!/bin/sh
 # run.sh - a class that attacks its graders: archives that are none, names that confuse, sources that do what they must
-# not (bombs/NAME.c: the rule that it proves, and what the report must say), and honest work among them. Graded by one
+# not (bombs.c: the rule that each proves, and what the report must say), and honest work among them. Graded by one
 # make grade-all; the table must be expected.csv. Then: nothing outside was changed or is still running; what has
 # changed alone is graded again, and an interrupted run goes on; the check build; a busy machine; Gradescope; Slurm.
 # What holds without a sandbox as well is proved elsewhere: verdicts (tests/hostile), seconds (tests/spent.c), texts
@@ -83,18 +83,21 @@ edited() { # FOLDER NUMBER LIST ENTRY: the key with an edit of this list
     awk -v list="$3" -v entry="$4" -f workbook/loop/edit.awk "$(ls solutions/"$2"/*.c*)" \
         >"$1/problems/$2/$(file_of "$2")" || exit 1
 }
-with_paths() { sed "s|@ROOT@|$root|g; s|@CANARY@|$canary|g; s|@BASE@|$base|g" "$@"; }
+text_of() { # NAME: a bomb
+    awk -v name="$1" '/^\/\/ bomb: / { on = $3 == name; next } on' tests/class/bombs.c |
+        sed "s|@ROOT@|$root|g; s|@CANARY@|$canary|g; s|@BASE@|$base|g"
+}
 listed() { printf '%s\t%s\t%s\n' "$(basename "$1")" "$2" "$3" >>"$class/bombs"; } # FOLDER NUMBER NAME
 beside() { # FOLDER NUMBER NAME: a bomb in the file that is there, or the key
     [ -d "$1/problems/$2" ] || key "$1" "$2"
-    cat "tests/class/bombs/$3.c" >>"$1/problems/$2/$(file_of "$2")"
+    text_of "$3" >>"$1/problems/$2/$(file_of "$2")"
     listed "$@"
 }
 bomb() { # FOLDER NUMBER NAME
     mkdir -p "$1/problems/$2"
     {
         printf '#include "workbook.h"\nstatic int first;  // is this the case of the first test?\n'
-        with_paths "tests/class/bombs/$3.c"
+        text_of "$3"
         case $2 in
         01) echo 'wb_status tiled_attention(float *O, float *L, const float *Q, const float *K, const float *V,
                                             const attention_shape *s)
@@ -108,7 +111,7 @@ bomb() { # FOLDER NUMBER NAME
 }
 bombs_reported() { # REPORTS: each report says what its bomb expects
     while IFS="$(printf '\t')" read -r name number what; do
-        with_paths "tests/class/bombs/$what.c" | sed -n 's|^// expect: ||p' >"$scratch/wanted"
+        text_of "$what" | sed -n 's|^// expect: ||p' >"$scratch/wanted"
         cp "$1/$name/$number.report" "$said"
         while read -r want; do
             grep -qF "$want" "$said"

@@ -371,7 +371,8 @@ function structure(open,    end, text, part, count, i, names)
     end = closing(open)
     text = substr(code, open + 1, end - open - 1)
     if (!end || text ~ /#/) return 0
-    while (match(text, /[{][^{}]*[}]/)) text = substr(text, 1, RSTART - 1) ";" substr(text, RSTART + RLENGTH)  # bodies of functions
+    # without the bodies of functions
+    while (match(text, /[{][^{}]*[}]/)) text = substr(text, 1, RSTART - 1) ";" substr(text, RSTART + RLENGTH)
     count = split(text, part, ";")
     for (i = 1; i <= count; i++)
         if (part[i] !~ /[(){}=]|(static|using|typedef|template|friend|union)[^A-Za-z0-9_]/) names = names members(part[i])
