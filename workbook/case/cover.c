@@ -276,7 +276,8 @@ wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t see
     }
     const int heads = c.shape.batch * c.shape.kv_heads;
     if (v[NAN_HEAD] && heads > 1 && !c.shared && v[ONE_TENSOR] != 1 && !is_tied) c.nan_head = 1 + v[NAN_HEAD] % heads;
-    if (has(p, LOGITS) && v[LOGITS] != 2000 && !is_moderate(v)) {
+    // V that is K is as large as a small scale makes it: again a weight that float32 no longer has would be seen
+    if (has(p, LOGITS) && v[LOGITS] != 2000 && !is_moderate(v) && v[ONE_TENSOR] != 1 && v[ONE_TENSOR] != 2) {
         c.logits = v[LOGITS] == 2001 ? WB_LOGITS_MIXED : WB_LOGITS_GIVEN;
         c.sink_logit = v[LOGITS] == 2002 ? -INFINITY : (float)v[LOGITS];
     }
