@@ -228,7 +228,7 @@ static const field fields[] = {
     INTEGER_AT("place", place, 0, 1),
     INTEGER_AT("shared", shared, 0, 2),
     INTEGER_AT("cut", cut, 0, 1),
-    INTEGER_AT("dry", dry, 0, 1),
+    INTEGER_AT("dry", dry, 0, 2),
     {"null", NULL_POINTER, 0, 0, 0},
 };
 enum { FIELDS = sizeof fields / sizeof *fields };

@@ -63,7 +63,7 @@ typedef struct wb_classes {
 static const wb_classes table[LAST] = {
     [ROWS] = {"rows", {{1, 1}, {2, 15}, {16, 130}, {131, 2000}}},
     [COLUMNS] = {"columns", {{1, 1}, {2, 31}, {32, 130}, {131, 1030}, {1031, 5000}}},
-    [BATCH] = {"B", {{1, 1}, {2, 2}, {3, 3}, {4, 8}, {16, 64}, {257, 262}}},
+    [BATCH] = {"B", {{1, 1}, {2, 2}, {3, 3}, {4, 8}, {16, 64}, {257, 700}}},
     [KV_HEADS] = {"Hkv", {{1, 1}, {2, 4}, {5, 12}, {13, 64}, {1025, 1031}}},
     [GROUP] = {"Hq / Hkv", {{1, 1}, {2, 2}, {3, 7}, {8, 16}, {17, 40}, {41, 128}, {257, 300}}},
     [QUERIES] = {"Nq", {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 400}, {401, 1000}}},
@@ -73,7 +73,7 @@ static const wb_classes table[LAST] = {
     [SHARED_OUT] = {"N, tokens of a rank", {{1, 1}, {2, 20}, {21, 90}, {91, 160}}},
     [HEAD_DIM] = {"D", {{0, 0}, {1, 1}, {2, 2}, {3, 3}}},  // of those that the problem takes, number
     [SCALE] = {"scale in thousandths, 0: 1 / sqrt(D), below 0: between two powers of two",
-               {{0, 0}, {1, 60}, {61, 2500}, {-40, -11}, {2501, 100000}}},
+               {{0, 0}, {1, 60}, {61, 2500}, {-40, -11}, {2501, 4000000}}},
     [CAUSAL] = {"causal", {{0, 0}, {1, 1}}},
     [WINDOW] = {"W", {{1, 1}, {2, 14}, {15, 66}, {67, 140}, {141, 500}, {65536, 65560}, {INT_MAX - 20, INT_MAX}}},
     [SINKS] = {"sinks", {{0, 0}, {1, 4}, {5, 70}, {71, 200}, {257, 600}, {65536, 65600}}},
@@ -260,6 +260,7 @@ wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t see
         .short_workspace = 2 * v[ROOM],
         .late = v[LATE],
         .order = v[ORDER],
+        .dry = row->vast ? 2 : 0,
         .prior = v[PRIOR],
         .place = v[PRIOR] != 0,
         .processors = v[PROCESSORS],
@@ -444,13 +445,44 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
         if (wide) value[QUERIES] = any_of(dice, (span){1700, 2000});
         if (wide && p->sinks) value[SINKS] = any_of(dice, (span){1, 9});
         value[CAUSAL] = cases[n].causal;
-        const bool cached = cases[n].length == CACHED, few = has(p, KEYS) && !cases[n].causal;  // it costs little
-        value[cases[n].length] = any_of(dice, cached ? (span){131073, 140000}
-                                              : wide ? (span){1025, 1300}
-                                              : few  ? (span){65537, 66600}
-                                                     : (span){longest, longest + longest / 2});
+        const bool cached = cases[n].length == CACHED,
+                   few = has(p, KEYS) && !cases[n].causal;  // it costs little, as does
+        const bool narrow = p->window && cases[n].length == QUERIES;
+        value[cases[n].length] = any_of(dice, cached   ? (span){131073, 140000}
+                                              : wide   ? (span){1025, 1300}
+                                              : few    ? (span){65537, 66600}
+                                              : narrow ? (span){16400, 20000}
+                                                       : (span){longest, longest + longest / 2});
         if (cached || cases[n].length == KEYS) value[INPUT] = WB_RISING;  // the last keys count
         if (cached) value[PROCESSORS] = any_of(dice, table[PROCESSORS].spans[2]);
+    }
+    return count;
+}
+
+// Sizes beyond what the CPU layer can run whole, of a problem that one launch solves, block by block.
+static int vast_rows(const wb_problem *p, uint64_t *dice, wb_cover_row rows[], int room)
+{
+    enum { HEADS, TOKENS, WIDE, SINKING, KINDS };
+    const bool sum = p->signature == WB_ROW_SUM, masked = p->signature == WB_BLOCK_MASK;
+    const bool forward = p->signature == WB_FORWARD && !p->on_host && p->mask != WB_CAUSAL_OPTIONAL;
+    int count = 0;
+    for (int kind = 0; kind < KINDS && (sum || masked || forward) && count < room; kind++) {
+        if ((kind > HEADS && (sum || masked)) || (kind >= WIDE && !p->window) || (kind == SINKING && !p->sinks))
+            continue;
+        const span tokens = kind == HEADS ? (span){1, 3} : (span){16400, 20000};
+        int *const value = rows[count].value;
+        rows[count++].vast = true;
+        for (int d = 0; d < LAST; d++) value[d] = has(p, d) ? any_of(dice, table[d].spans[0]) : 0;
+        if (sum) value[ROWS] = any_of(dice, (span){270000, 300000}), value[COLUMNS] = any_of(dice, (span){2, 12});
+        if (sum) continue;
+        if (kind == HEADS) value[BATCH] = any_of(dice, (span){0, 1}) ? 2 : any_of(dice, (span){513, 700});
+        if (p->grouped) value[GROUP] = 2;
+        if (kind == HEADS)
+            value[KV_HEADS] = any_of(dice, (span){66000, 70000}) / value[BATCH] / (p->grouped ? 2 : 1) + 1;
+        value[QUERIES] = any_of(dice, tokens);
+        if (has(p, KEYS)) value[KEYS] = any_of(dice, tokens);
+        if (p->window) value[WINDOW] = any_of(dice, kind == WIDE ? (span){4100, 9000} : (span){20, 150});
+        if (p->sinks) value[SINKS] = any_of(dice, kind == SINKING ? (span){2049, 5000} : (span){1, 9});
     }
     return count;
 }
@@ -487,7 +519,9 @@ int wb_cover(const wb_problem *p, uint64_t seed, double most, int longest, wb_co
                     left.more[dear(row)]--;
                     if (count++ % 2) before = *row;
                 }
-    return count + long_rows(p, longest, &dice, rows + count, WB_COVERING - count);
+    for (int n = 0; n < WB_COVERING; n++) rows[n].vast = false;
+    count += long_rows(p, longest, &dice, rows + count, WB_COVERING - count);
+    return count + vast_rows(p, &dice, rows + count, WB_COVERING - count);
 }
 
 bool wb_cover_simpler(const wb_problem *p, wb_cover_row *row, int d)
