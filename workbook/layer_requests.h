@@ -78,8 +78,9 @@ void wb_not_on(const void *stream) WB_OF_THE_LAYER;
 // As long as this allocation lasts no kernel may write to it.
 void wb_constant(const void *at) WB_OF_THE_LAYER;
 
-// From here on launches are looked at, and counted, and none of their blocks runs.
-void wb_launch_nothing(void) WB_OF_THE_LAYER;
+// From here on launches are looked at, and counted, and of their blocks these run alone: the first, the last, and any,
+// `most` of them; 0: none.
+void wb_launch_few(unsigned most) WB_OF_THE_LAYER;
 
 // Which keys a tile of queries may rightly read, in spans of `span` rows. Tiles have up to WB_NEAR queries and keys,
 // wherever they start.

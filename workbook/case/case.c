@@ -166,7 +166,7 @@ wb_case wb_case_defaults(const wb_problem *problem, wb_case c)
 
 // The fields of a case that are numbers, by their names in text, and what they may be. Values that a function has to
 // refuse are among them; those that no test could lay out in memory are not.
-enum { MOST_HEADS = 1 << 16, MOST_ROWS = 1 << 26, MOST_DIM = 1 << 12, MOST_OFFSET = 1 << 12 };
+enum { MOST_HEADS = 1 << 16, MOST_ROWS = 1 << 26, MOST_DIM = 1 << 12, MOST_OFFSET = 1 << 14 };
 static const double MOST_ELEMENTS = 1e10;  // of one tensor
 
 // In the order in which they are printed: each that is not its default, and those that a problem always shows.
@@ -216,7 +216,8 @@ static const field fields[] = {
     INTEGER_AT("nan_from", nan_from, 0, MOST_ROWS),
     INTEGER_AT("nan_keys", nan_keys, 0, MOST_ROWS),
     INTEGER_AT("nan_queries", nan_queries, 0, MOST_ROWS),
-    INTEGER_AT("late", late, 0, 2),
+    INTEGER_AT("nan_head", nan_head, 0, MOST_ROWS),
+    INTEGER_AT("late", late, 0, 3),
     INTEGER_AT("watched", watched, 0, 1),
     INTEGER_AT("overlapped", overlapped, 0, 1),
     INTEGER_AT("order", order, 0, INT_MAX),
@@ -225,9 +226,9 @@ static const field fields[] = {
     INTEGER_AT("shared_kb", shared_kb, 0, 227),
     INTEGER_AT("prior", prior, 0, 255),
     INTEGER_AT("place", place, 0, 1),
-    INTEGER_AT("shared", shared, 0, 1),
+    INTEGER_AT("shared", shared, 0, 2),
     INTEGER_AT("cut", cut, 0, 1),
-    INTEGER_AT("dry", dry, 0, 1),
+    INTEGER_AT("dry", dry, 0, 2),
     {"null", NULL_POINTER, 0, 0, 0},
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
@@ -681,6 +682,7 @@ static float attention_element(const wb_case *c, const wb_tensor *t, uint64_t st
     const size_t d = index % t->dim[3], row = index / t->dim[3], j = row % t->dim[2];
     if (*t->name == 'd' && (int)j >= c->nan_from && (int)j < c->nan_from + c->nan_queries) return NAN;
     if (*t->name == 'V' && (int)j >= c->nan_from && (int)j < c->nan_from + c->nan_keys) return NAN;
+    if (*t->name == 'V' && !c->page && c->nan_head && row / t->dim[2] + 1 == (size_t)c->nan_head) return NAN;
     if (patterns[c->input].kind == PATTERN_WORKED) {
         const bool first = c->input == WB_WORKED_1;
         const size_t at = 2 * j + d, rows = first ? (*t->name == 'Q' ? 1 : 3) : 6;
@@ -794,9 +796,10 @@ static void fill_cache(const wb_case *c, const wb_tensor *t, uint64_t stream, vo
         const wb_tensor head = {.name = t->name, .dim = {1, heads, keys, D}};
         for (size_t n = 0; n < rows * heads; n++) {
             const size_t h = n % heads, j = first + n / heads, row = page * rows * heads + n;
+            const bool is_nan = *t->name == 'V' && b * heads + h + 1 == (size_t)c->nan_head;
             float x[MOST_DIM];
             for (size_t d = 0; d < D; d++)
-                x[d] = j < keys ? attention_element(c, &head, mix(stream ^ b), (h * keys + j) * D + d) : NAN;
+                x[d] = j < keys && !is_nan ? attention_element(c, &head, mix(stream ^ b), (h * keys + j) * D + d) : NAN;
             const size_t scale_at = (page * heads + h) * rows + n / heads;
             if (quantised) fill_quantised(c, t, j < keys, x, (int)D, row, scale_at, data);
             for (size_t d = 0; d < D && !quantised; d++) wb_put(t->type, data, row * D + d, x[d]);

@@ -94,18 +94,21 @@ typedef struct wb_case {
     wb_logits logits;
     float sink_logit;
     char null[16];  // "K": the function is given a null pointer for K
-    // every tensor starts this many bytes past a multiple of 256; from 257 on each another multiple of 16 bytes,
-    // exponents at any byte, and in half of the cases the last tensor lies first
+    // every tensor starts this many bytes past a multiple of 256; from 257 on each another multiple of its alignment,
+    // and in half of the cases the last tensor lies first; beyond 4096 one of them alone
     int offset;
-    int one_tensor;  // 1: V is K, the same memory; 2: and both are Q, where they are as large; 3: of a backward dO is O;
-                     // 4: K is Q, where they are as large, and V its own
+    // 1: V is K, the same memory; 2: and both are Q, where they are as large; 3: of a backward dO is O; 4: K is Q, where
+    // they are as large, and V its own
+    int one_tensor;
     int nan_from, nan_keys;  // V of keys nan_from ... nan_from + nan_keys - 1 is NaN, in every head
+    int nan_head;            // n + 1: V of head n, of B Hkv, is NaN whole, which no other head's results may show
     // 1: inputs arrive late, on a stream that is not the default one: late_inputs.h; 2: and another call meanwhile, on
-    // another, before or after; of flash_ring a call before, on the same streams and in the same buffers, with other
-    // contents
+    // another, before or after, 3: four others; of flash_ring a call before, on the same streams and in the same
+    // buffers, with other contents
     int late;
-    int watched;        // 1: touching keys that should be skipped ends the run: layer_requests.h
-    int overlapped;     // 1: scores under which no product runs end the run: layer_requests.h
+    int watched;  // 1: touching keys that should be skipped ends the run: layer_requests.h
+    // 1: scores under which no product runs end the run: layer_requests.h; of flash_ring promises are asked, too
+    int overlapped;
     int order;          // in which order threads run that nothing orders: layer_requests.h
     int products;       // numbers of room for an output more, a record of the products of matrices: layer_requests.h
     wb_mask_name mask;  // of flash_block_mask, and the fields of its struct
@@ -117,14 +120,18 @@ typedef struct wb_case {
     // flash_ring 1: it is told that there are no ranks; 2: that it is rank -1; 3: that it is one more than the last
     int stray;
     int short_workspace;  // ... 1: it is told of 16 bytes of workspace fewer than it wants; 2: it has 4104 more
-    int processors;       // the CPU layer plays a GPU of so many multiprocessors; 0: of as many as always
-    int shared_kb;        // ... with so many KB of shared memory for a block; 0: with those of an H200
-    int prior;            // each byte of outputs and workspace is 255 - prior before the call: 0 is NaN
-    int shared;  // of flash_decode; 1: sequences begin with pages of the first one's, as far as both have whole ones
+    // the CPU layer plays a GPU of so many multiprocessors; a problem on the host is given 1 + processors % 8
+    // threads; 0: as many as always
+    int processors;
+    int shared_kb;  // ... with so many KB of shared memory for a block; 0: with those of an H200
+    int prior;      // each byte of outputs and workspace is 255 - prior before the call: 0 is NaN
+    // of flash_decode; 1: sequences begin with pages of the first one's, as far as both have whole ones; 2: half of a
+    // sequence's whole pages are its first one again
+    int shared;
     // ... 1: of the cache's last page the rows behind its sequence's keys are no memory, nor what follows the page
-    // table
+    // table; of flash_block_mask, what follows its lists
     int cut;
-    int dry;          // the CPU layer looks at launches and runs none of their blocks
+    int dry;          // 1: the CPU layer looks at launches and runs none of their blocks; 2: it runs six of them
     int place;        // 1: buffers begin where those of the process's last such case did
     int nan_queries;  // dO of queries nan_from ... nan_from + nan_queries - 1 is NaN, in every head
     int levels;       // of flash_fp8

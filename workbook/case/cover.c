@@ -32,11 +32,13 @@ typedef enum dimension {
     PAGES,
     LENS,
     SHARED,
+    CUT,
     RANKS,
     LEVELS,
     INPUT,
     OFFSET,
     ONE_TENSOR,
+    NAN_HEAD,
     UNREAD,
     ROOM,
     LATE,
@@ -61,7 +63,7 @@ typedef struct wb_classes {
 static const wb_classes table[LAST] = {
     [ROWS] = {"rows", {{1, 1}, {2, 15}, {16, 130}, {131, 2000}}},
     [COLUMNS] = {"columns", {{1, 1}, {2, 31}, {32, 130}, {131, 1030}, {1031, 5000}}},
-    [BATCH] = {"B", {{1, 1}, {2, 2}, {3, 3}, {4, 8}, {16, 64}, {257, 262}}},
+    [BATCH] = {"B", {{1, 1}, {2, 2}, {3, 3}, {4, 8}, {16, 64}, {257, 700}}},
     [KV_HEADS] = {"Hkv", {{1, 1}, {2, 4}, {5, 12}, {13, 64}, {1025, 1031}}},
     [GROUP] = {"Hq / Hkv", {{1, 1}, {2, 2}, {3, 7}, {8, 16}, {17, 40}, {41, 128}, {257, 300}}},
     [QUERIES] = {"Nq", {{1, 1}, {2, 14}, {15, 33}, {62, 66}, {126, 130}, {131, 400}, {401, 1000}}},
@@ -71,7 +73,7 @@ static const wb_classes table[LAST] = {
     [SHARED_OUT] = {"N, tokens of a rank", {{1, 1}, {2, 20}, {21, 90}, {91, 160}}},
     [HEAD_DIM] = {"D", {{0, 0}, {1, 1}, {2, 2}, {3, 3}}},  // of those that the problem takes, number
     [SCALE] = {"scale in thousandths, 0: 1 / sqrt(D), below 0: between two powers of two",
-               {{0, 0}, {1, 60}, {61, 2500}, {-40, -11}, {2501, 100000}}},
+               {{0, 0}, {1, 60}, {61, 2500}, {-40, -11}, {2501, 4000000}}},
     [CAUSAL] = {"causal", {{0, 0}, {1, 1}}},
     [WINDOW] = {"W", {{1, 1}, {2, 14}, {15, 66}, {67, 140}, {141, 500}, {65536, 65560}, {INT_MAX - 20, INT_MAX}}},
     [SINKS] = {"sinks", {{0, 0}, {1, 4}, {5, 70}, {71, 200}, {257, 600}, {65536, 65600}}},
@@ -87,7 +89,9 @@ static const wb_classes table[LAST] = {
     [PAGES] = {"pages of the cache, 0: about as many as are used", {{0, 0}, {100000, 131072}}},
     [LENS] = {"lengths of the sequences", {{WB_LENS_SAME, WB_LENS_SAME}, {WB_LENS_MIXED, WB_LENS_ZIPF},
               {WB_LENS_EDGES, WB_LENS_EDGES}, {WB_LENS_EMPTY, WB_LENS_EMPTY}}},
-    [SHARED] = {"sequences that begin with the same pages", {{0, 0}, {1, 1}}},
+    [SHARED] = {"pages in common, 1: several sequences begin with them, 2: a sequence has one several times",
+                {{0, 0}, {1, 1}, {2, 2}}},
+    [CUT] = {"what follows keys, tables and lists is no memory", {{0, 0}, {1, 1}}},
     [RANKS] = {"ranks", {{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {6, 7}, {8, 8}}},
     [LEVELS] = {"levels", {{1, 1}, {2, 2}}},
     // those between ABYSS and the last are of eight bits: span_of()
@@ -95,16 +99,18 @@ static const wb_classes table[LAST] = {
                {WB_EARLY_MAX, WB_LATE_MAX}, {WB_STAIRS, WB_FALLING}, {WB_FLAT, WB_ONES}, {WB_TOWER, WB_TOWER},
                {WB_ABYSS, WB_ABYSS}, {WB_ZERO_ROWS, WB_ZERO_ROWS}, {WB_OUTLIERS, WB_ANY_BYTES},
                {WB_SIZES, WB_MEAN_ONE}, {WB_LIGHT, WB_LIGHT}}},
-    [OFFSET] = {"units past a multiple of 256 bytes at which tensors begin, 17 and more: each others",
-                {{0, 0}, {1, 15}, {17, 250}}},
+    [OFFSET] = {"units past a multiple of 256 bytes at which tensors begin, from 17 on each others, from 257 one alone",
+                {{0, 0}, {1, 15}, {17, 250}, {257, 500}}},
     [ONE_TENSOR] = {"tensors that are one: 1: V is K, 2: K and V are Q, 4: K is Q, 3: dO is O",
                     {{0, 0}, {1, 1}, {2, 2}, {4, 4}, {3, 3}}},
+    [NAN_HEAD] = {"V of a head is NaN, of number", {{0, 0}, {1, 1000000}}},
     [UNREAD] = {"fields of the shape that the problem does not read", {{0, 0}, {INT_MIN, -1}, {1, 40}}},
     [ROOM] = {"a workspace that is larger than asked for", {{0, 0}, {1, 1}}},
-    [LATE] = {"inputs that come late, on a stream of their own, 2: another call meanwhile", {{0, 0}, {1, 1}, {2, 2}}},
+    [LATE] = {"inputs that come late, on a stream of their own, 2: another call meanwhile, 3: four",
+              {{0, 0}, {1, 1}, {2, 3}}},
     [ORDER] = {"order of what nothing orders", {{0, 0}, {1, 1}, {2, 1000000}}},
     [PRIOR] = {"255 - a byte of outputs and workspace before the call", {{0, 0}, {255, 255}, {1, 254}}},
-    [PROCESSORS] = {"multiprocessors, 0: as always", {{0, 0}, {1, 7}, {100, 200}}},
+    [PROCESSORS] = {"multiprocessors, or of 01 what threads hang on; 0: as always", {{0, 0}, {1, 7}, {100, 200}}},
 };
 // clang-format on
 
@@ -127,6 +133,7 @@ static bool has(const wb_problem *p, int d)
     case PAGES:
     case LENS:
     case SHARED: return decode;
+    case CUT: return decode || takes == WB_BLOCK_MASK;
     case HEAD_DIM: return p->head_dims[0] != 0;
     case CAUSAL: return p->mask == WB_CAUSAL_OPTIONAL;
     case WINDOW: return p->window;
@@ -138,12 +145,13 @@ static bool has(const wb_problem *p, int d)
     case SHARED_OUT:
     case RANKS: return ranks;
     case LEVELS: return takes == WB_FP8;
+    case NAN_HEAD: return !sum && takes != WB_FP8 && !p->int8_cache;
     case ROOM: return decode || ranks;
     case ONE_TENSOR: return decode || takes == WB_FORWARD || takes == WB_BACKWARD || takes == WB_BLOCK_MASK;
     case UNREAD: return !sum && !decode && !(p->window && p->sinks);
     case LATE:
     case ORDER: return !p->on_host;
-    case PROCESSORS: return !p->on_host && !ranks;
+    case PROCESSORS: return !ranks;
     default: return true;
     }
 }
@@ -180,6 +188,26 @@ static int any_or_same(uint64_t *dice, span s, int before)
 {
     const int any = any_of(dice, s);
     return *dice >> 63 && before >= s.from && before <= s.to ? before : any;
+}
+
+static const int *named;  // by the source
+static int named_count;
+
+void wb_cover_numbers(const int *numbers, int count) { named = numbers, named_count = count; }
+
+// A size of this class, or of the gap behind it, that the source names, or one next to it; else `any`. It takes nothing
+// from the dice, so that other numbers change other values alone.
+static int near_named(const wb_problem *p, int d, int class, uint64_t dice, int any)
+{
+    const bool is_size = (d >= ROWS && d <= SHARED_OUT) || d == WINDOW || d == SINKS || d == PROCESSORS;
+    const span s = span_of(p, d, class), next = class + 1 < WB_CLASSES ? table[d].spans[class + 1] : s;
+    const int to = next.from > s.to ? next.from - 1 : s.to;
+    const uint64_t own = mix(dice);
+    for (int n = 0; is_size && own % 2 && n < named_count; n++) {
+        const int near = named[((own >> 8) + (uint64_t)n) % (uint64_t)named_count] - 1 + (int)((own >> 40) % 3);
+        if (near >= s.from && near <= to) return near;
+    }
+    return any;
 }
 
 // Where V and dO are 2^40 times larger, a weight that float32 no longer has would be seen: nothing else may draw logits
@@ -224,19 +252,21 @@ wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t see
         .pages = v[PAGES],
         .lens = (wb_lens)v[LENS],
         .shared = v[SHARED],
+        .cut = v[CUT] && !v[LATE] && !v[SHARED],
         .ranks = v[RANKS],
         .levels = v[LEVELS],
-        .offset = (p->signature == WB_ROW_SUM ? 4 : 16) * v[OFFSET],
+        .offset = (p->signature == WB_ROW_SUM && v[OFFSET] < 257 ? 4 : 16) * v[OFFSET],
         .one_tensor = v[ONE_TENSOR],
         .short_workspace = 2 * v[ROOM],
         .late = v[LATE],
         .order = v[ORDER],
+        .dry = row->vast ? 2 : 0,
         .prior = v[PRIOR],
         .place = v[PRIOR] != 0,
         .processors = v[PROCESSORS],
         .watched = has_hidden && !tied(v) &&
                    v[QUERIES] * p->head_dims[v[HEAD_DIM]] > 8192};  // in less no page of memory is whole
-    if (c.ranks && c.late == 2) c.offset %= 256;                    // the buffers of K and V change places
+    if (c.ranks && c.late > 1) c.offset %= 256, c.late = 2;         // the buffers of K and V change places
     const bool is_tied = tied(v);
     if (p->mask == WB_CAUSAL || v[CAUSAL] || is_tied) c.shape.kv_len = 0;  // as many as queries
     if (is_tied) c.shape.q_heads = c.shape.kv_heads;
@@ -245,7 +275,10 @@ wb_case wb_cover_case(const wb_problem *p, const wb_cover_row *row, uint64_t see
         c.shape.batch = c.shape.batch < 3 ? 3 : c.shape.batch;
         c.shape.kv_len = c.shape.kv_len < 3 * c.page ? 3 * c.page : c.shape.kv_len;
     }
-    if (has(p, LOGITS) && v[LOGITS] != 2000 && !is_moderate(v)) {
+    const int heads = c.shape.batch * c.shape.kv_heads;
+    if (v[NAN_HEAD] && heads > 1 && !c.shared && v[ONE_TENSOR] != 1 && !is_tied) c.nan_head = 1 + v[NAN_HEAD] % heads;
+    // V that is K is as large as a small scale makes it: again a weight that float32 no longer has would be seen
+    if (has(p, LOGITS) && v[LOGITS] != 2000 && !is_moderate(v) && v[ONE_TENSOR] != 1 && v[ONE_TENSOR] != 2) {
         c.logits = v[LOGITS] == 2001 ? WB_LOGITS_MIXED : WB_LOGITS_GIVEN;
         c.sink_logit = v[LOGITS] == 2002 ? -INFINITY : (float)v[LOGITS];
     }
@@ -263,7 +296,7 @@ static double work_of(const wb_problem *p, const wb_cover_row *row)
     const double heads = (double)s->batch * s->q_heads / packed;
     const double rows = (packed * s->q_len - 1) / 16 + 1, keys = (s->kv_len - 1) / 64 + 1;
     const double cache = (double)c.pages * c.page * s->kv_heads * s->head_dim / 8192;  // to be filled
-    const double calls = (c.late == 2 ? 2 : 1) * (c.ranks ? c.ranks : 1);
+    const double calls = (c.late == 2 ? 2 : c.late == 3 ? 5 : 1) * (c.ranks ? c.ranks : 1);
     // Someone may launch a kernel for each row, which costs the layer the more the larger the cache is.
     const double out = decode ? (double)s->batch * s->q_heads * s->q_len / (c.pages ? 0.4 : 4) : 0;
     return cache + out + heads * (1 + rows * keys * (s->head_dim / 16 + 2)) * calls;
@@ -298,11 +331,12 @@ static bool alone(int d) { return d == LATE || d == ORDER || d == PROCESSORS; }
 static bool counts(const wb_problem *p, const wb_cover_row *row, int d)
 {
     const int *v = row->value;
-    return d == KEYS    ? !v[CAUSAL] && !tied(v)
-           : d == GROUP ? !tied(v)
-           : d == MASKS ? v[BATCH] > 1
-           : d == SCALE ? !is_beyond(p, v)
-                        : true;
+    return d == KEYS       ? !v[CAUSAL] && !tied(v)
+           : d == GROUP    ? !tied(v)
+           : d == MASKS    ? v[BATCH] > 1
+           : d == NAN_HEAD ? v[BATCH] * v[KV_HEADS] > 1
+           : d == SCALE    ? !is_beyond(p, v)
+                           : true;
 }
 
 // Which pairs of classes have met.
@@ -316,6 +350,15 @@ static int news(const wb_problem *p, const pairs *seen, const int classes[LAST],
     for (int other = 0; other < LAST; other++)
         count += other != d && classes[other] >= 0 && has(p, other) && !seen->met[d][class][other][classes[other]];
     return count;
+}
+
+// Gives it a value of this class; whether the case is cheap enough then. What the source names may be too dear.
+static bool give(const wb_problem *p, wb_cover_row *row, const budget *b, int d, int class, int before, uint64_t *dice)
+{
+    const int any = any_or_same(dice, span_of(p, d, class), before);
+    row->value[d] = near_named(p, d, class, *dice, any);
+    if (!fits(p, row, b)) row->value[d] = any;
+    return fits(p, row, b);
 }
 
 // Gives each dimension that has none yet, classes[d] < 0, the class of which most pairs are new, in an order of chance.
@@ -335,9 +378,9 @@ static void complete(const wb_problem *p, const pairs *seen, const budget *b, in
         if (classes[d] >= 0) continue;
         for (int n = 0, from = count ? any_of(dice, (span){0, count - 1}) : 0; n < count; n++) {
             const int class = (from + n) % count, found = news(p, seen, classes, d, class);
-            const int value = any_or_same(dice, span_of(p, d, class), before->value[d]), simplest = row->value[d];
-            row->value[d] = value;
-            if (found > best && fits(p, row, b)) best = found, chosen = value, classes[d] = class;
+            const int simplest = row->value[d];
+            if (give(p, row, b, d, class, before->value[d], dice) && found > best)
+                best = found, chosen = row->value[d], classes[d] = class;
             row->value[d] = simplest;
         }
         row->value[d] = chosen;
@@ -402,13 +445,44 @@ static int long_rows(const wb_problem *p, int longest, uint64_t *dice, wb_cover_
         if (wide) value[QUERIES] = any_of(dice, (span){1700, 2000});
         if (wide && p->sinks) value[SINKS] = any_of(dice, (span){1, 9});
         value[CAUSAL] = cases[n].causal;
-        const bool cached = cases[n].length == CACHED, few = has(p, KEYS) && !cases[n].causal;  // it costs little
-        value[cases[n].length] = any_of(dice, cached ? (span){131073, 140000}
-                                              : wide ? (span){1025, 1300}
-                                              : few  ? (span){65537, 66600}
-                                                     : (span){longest, longest + longest / 2});
+        const bool cached = cases[n].length == CACHED,
+                   few = has(p, KEYS) && !cases[n].causal;  // it costs little, as does
+        const bool narrow = p->window && cases[n].length == QUERIES;
+        value[cases[n].length] = any_of(dice, cached   ? (span){131073, 140000}
+                                              : wide   ? (span){1025, 1300}
+                                              : few    ? (span){65537, 66600}
+                                              : narrow ? (span){16400, 20000}
+                                                       : (span){longest, longest + longest / 2});
         if (cached || cases[n].length == KEYS) value[INPUT] = WB_RISING;  // the last keys count
         if (cached) value[PROCESSORS] = any_of(dice, table[PROCESSORS].spans[2]);
+    }
+    return count;
+}
+
+// Sizes beyond what the CPU layer can run whole, of a problem that one launch solves, block by block.
+static int vast_rows(const wb_problem *p, uint64_t *dice, wb_cover_row rows[], int room)
+{
+    enum { HEADS, TOKENS, WIDE, SINKING, KINDS };
+    const bool sum = p->signature == WB_ROW_SUM, masked = p->signature == WB_BLOCK_MASK;
+    const bool forward = p->signature == WB_FORWARD && !p->on_host && p->mask != WB_CAUSAL_OPTIONAL;
+    int count = 0;
+    for (int kind = 0; kind < KINDS && (sum || masked || forward) && count < room; kind++) {
+        if ((kind > HEADS && (sum || masked)) || (kind >= WIDE && !p->window) || (kind == SINKING && !p->sinks))
+            continue;
+        const span tokens = kind == HEADS ? (span){1, 3} : (span){16400, 20000};
+        int *const value = rows[count].value;
+        rows[count++].vast = true;
+        for (int d = 0; d < LAST; d++) value[d] = has(p, d) ? any_of(dice, table[d].spans[0]) : 0;
+        if (sum) value[ROWS] = any_of(dice, (span){270000, 300000}), value[COLUMNS] = any_of(dice, (span){2, 12});
+        if (sum) continue;
+        if (kind == HEADS) value[BATCH] = any_of(dice, (span){0, 1}) ? 2 : any_of(dice, (span){513, 700});
+        if (p->grouped) value[GROUP] = 2;
+        if (kind == HEADS)
+            value[KV_HEADS] = any_of(dice, (span){66000, 70000}) / value[BATCH] / (p->grouped ? 2 : 1) + 1;
+        value[QUERIES] = any_of(dice, tokens);
+        if (has(p, KEYS)) value[KEYS] = any_of(dice, tokens);
+        if (p->window) value[WINDOW] = any_of(dice, kind == WIDE ? (span){4100, 9000} : (span){20, 150});
+        if (p->sinks) value[SINKS] = any_of(dice, kind == SINKING ? (span){2049, 5000} : (span){1, 9});
     }
     return count;
 }
@@ -430,8 +504,8 @@ int wb_cover(const wb_problem *p, uint64_t seed, double most, int longest, wb_co
                     wb_cover_row *row = &rows[count];
                     for (int d = 0; d < LAST; d++)
                         classes[d] = -1, row->value[d] = has(p, d) ? any_of(&dice, table[d].spans[0]) : 0;
-                    row->value[a] = any_of(&dice, span_of(p, a, classes[a] = i));
-                    row->value[b] = any_of(&dice, span_of(p, b, classes[b] = j));
+                    give(p, row, &left, a, classes[a] = i, INT_MIN, &dice);
+                    const bool both = give(p, row, &left, b, classes[b] = j, INT_MIN, &dice);
                     // What costs much, or makes others say nothing, is in some of the cases: a process of its own in
                     // half of them, pages and one tensor in a third.
                     for (int d = 0; d < LAST; d++)
@@ -439,13 +513,15 @@ int wb_cover(const wb_problem *p, uint64_t seed, double most, int longest, wb_co
                             ((d == CAUSAL && (a == KEYS || b == KEYS)) ||
                              ((d == PAGES || d == ONE_TENSOR) && count % 3) || (alone(d) && count % 2)))
                             classes[d] = 0;
-                    if (!counts(p, row, a) || !counts(p, row, b) || !fits(p, row, &left)) continue;
+                    if (!both || !counts(p, row, a) || !counts(p, row, b)) continue;
                     complete_best(p, &seen, &left, classes, row, &before, &dice);
                     meet(p, &seen, classes, row, true);
                     left.more[dear(row)]--;
                     if (count++ % 2) before = *row;
                 }
-    return count + long_rows(p, longest, &dice, rows + count, WB_COVERING - count);
+    for (int n = 0; n < WB_COVERING; n++) rows[n].vast = false;
+    count += long_rows(p, longest, &dice, rows + count, WB_COVERING - count);
+    return count + vast_rows(p, &dice, rows + count, WB_COVERING - count);
 }
 
 bool wb_cover_simpler(const wb_problem *p, wb_cover_row *row, int d)

@@ -56,6 +56,17 @@ typedef struct wb_zone {
     size_t data;  // the tensor's own first byte, from `start`
 } wb_zone;
 
+// How many bytes past a multiple of 256 tensor k of `count` begins (wb_case's offset). Nothing but its type says where
+// it may lie.
+static inline size_t wb_tensor_offset(const wb_tensor *t, int k, int count, int offset)
+{
+    const size_t align = wb_tensor_alignment(t), n = (size_t)(offset / 16);
+    return offset <= 256                    ? (size_t)offset
+           : offset <= 4096                 ? (size_t)(offset * (2 * k + 3) / 16) * align % 256
+           : n % (size_t)count == (size_t)k ? align * (2 * (n % 7) + 1)
+                                            : 0;
+}
+
 // Lays out the tensors of a case, with `guard` bytes on both sides of each; returns the bytes of the whole.
 static inline size_t wb_exchange_layout(const wb_tensor *tensors, int count, int offset, size_t guard,
                                         wb_zone zones[WB_MAX_TENSORS])
@@ -63,8 +74,7 @@ static inline size_t wb_exchange_layout(const wb_tensor *tensors, int count, int
     size_t at = 4096;
     for (int k = 0; k < count; k++) {
         zones[k].start = at;
-        const size_t align = wb_tensor_alignment(&tensors[k]);  // beyond 256 each lies where its type just allows it
-        zones[k].data = guard + (offset <= 256 ? (size_t)offset : (size_t)(offset * (2 * k + 3) / 16) * align % 256);
+        zones[k].data = guard + wb_tensor_offset(&tensors[k], k, count, offset);
         zones[k].bytes = zones[k].data + tensors[k].bytes + guard;
         if (guard) zones[k].bytes = (zones[k].bytes + 4095) / 4096 * 4096;  // pages, so that `place` fixes its begin
         at += (zones[k].bytes + 255) / 256 * 256;

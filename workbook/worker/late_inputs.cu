@@ -1,7 +1,7 @@
 // late_inputs.cu - see late_inputs.h.
 #include "worker/late_inputs.h"
 
-static void *away[32];
+static void *away[64];
 static int away_count;
 
 #ifdef __CUDACC__

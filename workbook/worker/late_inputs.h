@@ -9,7 +9,7 @@ extern "C" {
 #endif
 
 // Takes the contents of `count` buffers away, leaves NaN, and queues their return on a new stream that waits for no
-// other. May be called twice.
+// other. May be called five times.
 wb_status wb_late_begin(void *const buffers[], const size_t bytes[], int count, wb_stream *stream);
 wb_status wb_late_end(wb_stream stream);  // after everything
 
