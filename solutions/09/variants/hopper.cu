@@ -95,8 +95,8 @@ struct stretch {
     int reach;                 // so many tiles further than its keys, queries see them
 };
 
-// What is a block's of a head: it walks over the tiles begin ... last - 1 of queries, of which those before `end` are its
-// own. first_key: the first tile of keys that they see.
+// What is a block's of a head: it walks over the tiles begin ... last - 1 of queries, of which those before `end` are
+// its own. first_key: the first tile of keys that they see.
 struct share {
     int kv_head, begin, end, last, first_key;
 };
